@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Ingest cost beside peers: the same simulated exporters at the same rate, one engine after the other, in one run.
+
+CPU seconds (user + system, from /proc) of the engine's process alone per million samples it took in. Peers are Debian's
+prometheus and victoria-metrics (tools/peers), default settings except the scrape interval and retention.
+
+  bench/compare.py --gpus 1000 --fields 100 --interval 1 --seconds 60
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        rest = f.read().rsplit(")", 1)[1].split()
+    return (int(rest[11]) + int(rest[12])) / TICK
+
+
+def rss_mib(pid):
+    with open(f"/proc/{pid}/status") as f:
+        return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1)) / 1024
+
+
+def get(url, timeout=10):
+    with urllib.request.urlopen(url, timeout=timeout) as r:
+        return r.read().decode()
+
+
+def metric_sum(text, name):
+    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+               if re.match(re.escape(name) + r"[{ ]", line))
+
+
+def wait_for(url, process, seconds=60):
+    end = time.time() + seconds
+    while time.time() < end:
+        if process.poll() is not None:
+            sys.exit(f"{process.args[0]} ended with {process.returncode}; see its log")
+        try:
+            return get(url, 2)
+        except OSError:
+            time.sleep(0.2)
+    sys.exit(f"{url} did not answer within {seconds} s")
+
+
+def start(command, log):
+    return subprocess.Popen(command, stdout=open(log, "w"), stderr=subprocess.STDOUT)
+
+
+def stop(process):
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def measure(process, samples, seconds, warm):
+    """CPU-s per million samples over a window after warm-up; `samples` reads the engine's own counter."""
+    time.sleep(warm)
+    cpu0, n0, t0 = cpu_seconds(process.pid), samples(), time.time()
+    time.sleep(seconds)
+    cpu1, n1, t1 = cpu_seconds(process.pid), samples(), time.time()
+    n = n1 - n0
+    return {
+        "samples_per_s": n / (t1 - t0),
+        "cpu_s_per_million": (cpu1 - cpu0) / (n / 1e6) if n else None,
+        "rss_mib": rss_mib(process.pid),
+    }
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--gpus", type=int, default=1000)
+    p.add_argument("--fields", type=int, default=100)
+    p.add_argument("--interval", type=float, default=1.0, help="scrape interval in seconds")
+    p.add_argument("--seconds", type=int, default=60)
+    p.add_argument("--warm", type=int, default=20)
+    p.add_argument("--engines", default="flopwatch,victoria-metrics,prometheus")
+    p.add_argument("--flopwatch", default=os.path.join(TOP, "build/release/bin/flopwatch"))
+    a = p.parse_args()
+    peers = subprocess.run([os.path.join(TOP, "tools/peers")], check=True, capture_output=True, text=True).stdout.strip()
+    work = tempfile.mkdtemp(prefix="flopwatch-compare-")
+    results = {}
+    simulator = None
+    try:
+        port_file = os.path.join(work, "port")
+        simulator = start([a.flopwatch, "simulate", "fleet", "--gpus", str(a.gpus), "--fields", str(a.fields),
+                           "--preset", "llm", "--seed", "1", "--hours", "24", "--faults", "none",
+                           "--interval", f"{int(a.interval * 1000)}ms",
+                           "--listen", "127.0.0.1:0", "--port-file", port_file], os.path.join(work, "simulator.log"))
+        while not os.path.exists(port_file) or not open(port_file).read():
+            if simulator.poll() is not None:
+                sys.exit(open(os.path.join(work, "simulator.log")).read())
+            time.sleep(0.1)
+        port = int(open(port_file).read())
+        targets = json.loads(get(f"http://127.0.0.1:{port}/targets"))
+        urls = [(t, g.get("labels", {})) for g in targets for t in g["targets"]]
+        paths = [labels.get("__metrics_path__", "/metrics") for _, labels in urls]
+        print(f"{len(urls)} targets, {a.gpus} GPUs x {a.fields} fields, every {a.interval} s", file=sys.stderr)
+
+        for engine in a.engines.split(","):
+            data = os.path.join(work, engine)
+            log = os.path.join(work, engine + ".log")
+            if engine == "flopwatch":
+                process = start([a.flopwatch, "serve", "--data-dir", data, "--listen", "127.0.0.1:19530", "--interval",
+                                 f"{int(a.interval * 1000)}ms", "--http-sd", f"http://127.0.0.1:{port}/targets"], log)
+                wait_for("http://127.0.0.1:19530/healthz", process)
+                samples = lambda: metric_sum(get("http://127.0.0.1:19530/metrics"), "flopwatch_ingest_samples_total")
+            else:
+                config = os.path.join(work, engine + ".yml")
+                with open(config, "w") as f:
+                    f.write(f"global:\n  scrape_interval: {int(a.interval * 1000)}ms\n  scrape_timeout: {int(a.interval * 1000)}ms\n")
+                    f.write("scrape_configs:\n- job_name: gpu\n  http_sd_configs:\n"
+                            f"  - url: http://127.0.0.1:{port}/targets\n")
+                if engine == "prometheus":
+                    process = start([f"{peers}/prometheus", f"--config.file={config}", f"--storage.tsdb.path={data}",
+                                     "--web.listen-address=127.0.0.1:19090"], log)
+                    wait_for("http://127.0.0.1:19090/-/ready", process)
+                    samples = lambda: metric_sum(get("http://127.0.0.1:19090/metrics"),
+                                                 "prometheus_tsdb_head_samples_appended_total")
+                else:
+                    process = start([f"{peers}/victoria-metrics", f"-promscrape.config={config}",
+                                     f"-storageDataPath={data}", "-httpListenAddr=127.0.0.1:18428"], log)
+                    wait_for("http://127.0.0.1:18428/health", process)
+                    samples = lambda: metric_sum(get("http://127.0.0.1:18428/metrics"), "vm_rows_inserted_total")
+            results[engine] = measure(process, samples, a.seconds, a.warm)
+            stop(process)
+            print(engine, json.dumps(results[engine]), file=sys.stderr)
+        own = results.get("flopwatch", {}).get("cpu_s_per_million")
+        print("| engine | samples/s | CPU-s per M samples | times flopwatch | RSS MiB |\n| --- | --- | --- | --- | --- |")
+        for engine, r in results.items():
+            c = r["cpu_s_per_million"]
+            print(f"| {engine} | {r['samples_per_s']:.0f} | {c:.3f} | {c / own:.1f} | {r['rss_mib']:.0f} |"
+                  if c and own else f"| {engine} | no samples | | | |")
+    finally:
+        if simulator is not None and simulator.poll() is None:
+            stop(simulator)
+        shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

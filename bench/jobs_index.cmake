@@ -1,0 +1,1 @@
+flopwatch_bench(jobs_index SOURCES jobs_index.cc ROOMS jobs)

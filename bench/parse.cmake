@@ -1,0 +1,1 @@
+flopwatch_bench(bench_parse SOURCES parse.cc ROOMS telemetry)

@@ -1,0 +1,1 @@
+flopwatch_bench(bench_scrape SOURCES scrape.cc ROOMS net)

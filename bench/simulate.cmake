@@ -1,0 +1,1 @@
+flopwatch_bench(bench_simulate SOURCES simulate.cc ROOMS simulate)

@@ -1,0 +1,1 @@
+flopwatch_bench(bench_store SOURCES store.cc ROOMS store LIBS deflate)

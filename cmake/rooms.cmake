@@ -1,0 +1,52 @@
+# One room = one folder in src/ = one static library. flopwatch_room() declares its sources, the rooms it may include
+# and the libraries it wraps; an #include that follows no declared edge stops the configuration.
+
+set(FLOPWATCH_ROOM_ORDER base hardware efficiency models telemetry jobs store fleet trace spans capture alerts net remote
+    agent server simulate cli)
+
+add_library(flopwatch_flags INTERFACE)
+target_include_directories(flopwatch_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_compile_options(flopwatch_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -fno-omit-frame-pointer
+  $<$<CONFIG:Release>:-O2>)
+target_compile_definitions(flopwatch_flags INTERFACE FLOPWATCH_VERSION="${PROJECT_VERSION}")
+if(FLOPWATCH_SANITIZE)
+  target_compile_options(flopwatch_flags INTERFACE -fsanitize=${FLOPWATCH_SANITIZE} -fno-sanitize-recover=undefined)
+  target_link_options(flopwatch_flags INTERFACE -fsanitize=${FLOPWATCH_SANITIZE})
+endif()
+if(FLOPWATCH_FUZZ)
+  target_compile_options(flopwatch_flags INTERFACE -fsanitize=fuzzer-no-link,address,undefined)
+  target_link_options(flopwatch_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+function(flopwatch_check_edges room deps)
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.h ${CMAKE_CURRENT_SOURCE_DIR}/*.cc
+       ${CMAKE_CURRENT_SOURCE_DIR}/*/*.h ${CMAKE_CURRENT_SOURCE_DIR}/*/*.cc)
+  list(FIND FLOPWATCH_ROOM_ORDER ${room} own)
+  foreach(dep ${deps})
+    list(FIND FLOPWATCH_ROOM_ORDER ${dep} at)
+    if(at EQUAL -1 OR NOT at LESS own)
+      message(FATAL_ERROR "room ${room} may not depend on ${dep}: arrows point up the list in cmake/rooms.cmake")
+    endif()
+  endforeach()
+  foreach(file ${files})
+    file(STRINGS ${file} includes REGEX "^#include \"[a-z]+/")
+    foreach(line ${includes})
+      string(REGEX REPLACE "^#include \"([a-z]+)/.*" "\\1" target "${line}")
+      if(target IN_LIST FLOPWATCH_ROOM_ORDER AND NOT target STREQUAL room AND NOT target IN_LIST deps)
+        message(FATAL_ERROR "${file}: ${line}\n  room '${room}' has no declared edge to '${target}' (its edges: ${deps})")
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
+
+# flopwatch_room(NAME SOURCES files… ROOMS rooms… LIBS libraries… PRIVATE_LIBS libraries…)
+function(flopwatch_room name)
+  cmake_parse_arguments(R "" "" "SOURCES;ROOMS;LIBS;PRIVATE_LIBS" ${ARGN})
+  flopwatch_check_edges(${name} "${R_ROOMS}")
+  add_library(flopwatch_${name} STATIC ${R_SOURCES})
+  target_link_libraries(flopwatch_${name} PUBLIC flopwatch_flags ${R_LIBS})
+  target_link_libraries(flopwatch_${name} PRIVATE ${R_PRIVATE_LIBS})
+  foreach(dep ${R_ROOMS})
+    target_link_libraries(flopwatch_${name} PUBLIC flopwatch_${dep})
+  endforeach()
+endfunction()

@@ -1,0 +1,35 @@
+#include "base/log.h"
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+namespace flopwatch {
+namespace {
+
+spdlog::logger& Logger() {
+  static const auto logger = [] {
+    auto l = spdlog::stderr_color_mt("flopwatch");
+    l->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %^%l%$ %v", spdlog::pattern_time_type::utc);
+    return l;
+  }();
+  return *logger;
+}
+
+spdlog::level::level_enum Level(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug: return spdlog::level::debug;
+    case LogLevel::kInfo: return spdlog::level::info;
+    case LogLevel::kWarn: return spdlog::level::warn;
+    case LogLevel::kError: return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+}  // namespace
+
+void SetLogLevel(LogLevel level) { Logger().set_level(Level(level)); }
+void LogMessage(LogLevel level, std::string_view message) {
+  Logger().log(Level(level), "{}", fmt::string_view(message.data(), message.size()));
+}
+
+}  // namespace flopwatch

@@ -1,0 +1,52 @@
+// Expected failures as values: absl::Status / StatusOr with a message of the form "what failed: why; what to try".
+// No exception leaves the file that wraps a throwing library.
+#ifndef FLOPWATCH_BASE_STATUS_H_
+#define FLOPWATCH_BASE_STATUS_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+
+namespace flopwatch {
+
+using absl::Status;
+using absl::StatusOr;
+
+// Adds context in front of the message and keeps the code: Annotate(NotFound("x"), "reading a.toml") ->
+// NotFound("reading a.toml: x").
+Status Annotate(const Status& status, std::string_view context);
+
+// Process exit codes, shared by every command (documented in docs/cli.md).
+enum class ExitCode : int {
+  kOk = 0,
+  kError = 1,
+  kUsage = 2,
+  kUnhealthy = 3,
+  kNotAuthorised = 4,
+  kNotFound = 5,
+  kUnreachable = 6,
+  kPartial = 7,
+  kInterrupted = 130,
+};
+
+ExitCode ExitCodeFor(const Status& status);
+
+}  // namespace flopwatch
+
+#define FW_CONCAT_INNER(a, b) a##b
+#define FW_CONCAT(a, b) FW_CONCAT_INNER(a, b)
+
+#define FW_RETURN_IF_ERROR(expr)                    \
+  do {                                              \
+    if (::absl::Status fw_status = (expr); !fw_status.ok()) return fw_status; \
+  } while (false)
+
+#define FW_ASSIGN_OR_RETURN(lhs, expr) FW_ASSIGN_OR_RETURN_IMPL(FW_CONCAT(fw_or_, __LINE__), lhs, expr)
+#define FW_ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr) \
+  auto tmp = (expr);                             \
+  if (!tmp.ok()) return tmp.status();            \
+  lhs = *std::move(tmp)
+
+#endif  // FLOPWATCH_BASE_STATUS_H_

@@ -1,0 +1,66 @@
+// A small result table: what a query, a study or a command gives back before it is written as a terminal table, JSON,
+// CSV or Markdown. Not for bulk samples.
+#ifndef FLOPWATCH_BASE_TABLE_H_
+#define FLOPWATCH_BASE_TABLE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace flopwatch {
+
+// std::monostate is "absent" (SQL NULL): written as null, an empty cell or "-", never as 0.
+using Cell = std::variant<std::monostate, bool, int64_t, double, std::string>;
+
+enum class ColumnFormat : uint8_t {
+  kPlain,     // numbers in full (ten digits where a person reads)
+  kPercent,   // a ratio 0..1 that a person reads as per cent
+  kSeconds,   // seconds, shown as 3h12m
+  kTime,      // microseconds since 1970, shown as RFC 3339
+  kGpuHours,  // GPU-seconds, shown as GPU-hours
+  kWatts,
+  kBytes,
+  kCount,
+  kPercentBar,  // as kPercent, with a small bar beside it in a terminal
+};
+
+struct Column {
+  std::string name;   // the stable field name in JSON and CSV
+  std::string title;  // what a terminal shows; empty = name
+  ColumnFormat format = ColumnFormat::kPlain;
+};
+
+struct Table {
+  std::vector<Column> columns;
+  std::vector<std::vector<Cell>> rows;
+  // One line a person should know (window, weight, source, coverage); goes to stderr or a caption, never into the data.
+  std::vector<std::string> notes;
+};
+
+enum class OutputFormat : uint8_t { kTable, kWide, kJson, kJsonl, kCsv, kTsv, kMarkdown };
+
+struct WriteOptions {
+  OutputFormat format = OutputFormat::kTable;
+  bool color = false;
+  bool header = true;
+  int width = 0;  // terminal columns; 0 = no truncation
+};
+
+// kJson is an array of objects, kJsonl one object a line; numbers raw and SI there and in CSV/TSV (times as RFC 3339),
+// human with unit in kTable and kMarkdown. A kTable wider than `width` first shortens its long text columns, then leaves
+// out columns from the right and says which; kWide and every machine format are never cut.
+std::string Render(const Table& table, const WriteOptions& options);
+
+// One cell as a person reads it: "45.1 %", "1,204.5 GPU-h"; "-" for an absent one.
+std::string HumanCell(const Cell& cell, ColumnFormat format);
+
+// Terminal columns `text` takes: UTF-8 aware, wide East Asian characters count two, combining marks none.
+int DisplayWidth(std::string_view text);
+// `text` cut to at most `width` columns, the last of them "…" where something was cut.
+std::string CutToWidth(std::string_view text, int width);
+
+}  // namespace flopwatch
+
+#endif  // FLOPWATCH_BASE_TABLE_H_

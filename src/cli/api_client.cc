@@ -1,0 +1,96 @@
+#include "cli/api_client.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "cli/json.h"
+#include "net/http.h"
+
+namespace flopwatch::cli {
+namespace {
+
+class Http final : public ApiClient {
+ public:
+  explicit Http(std::string url) : url_(std::move(url)) {}
+
+  StatusOr<std::string> Request(const std::string& path_and_query, const std::string& body) override {
+    net::FetchOptions options;
+    if (!body.empty()) {
+      options.method = "POST";
+      options.body = body;
+      options.headers = {{"content-type", "application/json"}};
+    }
+    StatusOr<net::FetchResult> result = net::Fetch(url_ + path_and_query, options);
+    if (!result.ok()) {
+      // Whatever the network said, for the caller the server is out of reach.
+      return absl::UnavailableError(fmt::format(
+          "cannot ask the flopwatch server at {}: {}; start one there with \"flopwatch serve\", or name another with --server",
+          url_, Printable(std::string(result.status().message()))));
+    }
+    if (result->status / 100 != 2) return FromHttp(result->status, result->body, url_);
+    return std::move(result->body);
+  }
+  std::string Source() const override { return url_; }
+  Micros Now() const override { return flopwatch::Now(); }
+  bool offline() const override { return false; }
+
+ private:
+  std::string url_;
+};
+
+}  // namespace
+
+std::string ServerUrl(std::string_view server) {
+  std::string url(server);
+  while (!url.empty() && url.back() == '/') url.pop_back();
+  if (url.find("://") == std::string::npos) url = "http://" + url;
+  return url;
+}
+
+std::string ClientAddress(std::string_view listen) {
+  std::string out(listen);
+  if (out.starts_with("0.0.0.0:")) return "127.0.0.1" + out.substr(7);
+  if (out.starts_with("[::]:")) return "[::1]" + out.substr(4);
+  return out;
+}
+
+bool ServerAnswers(const std::string& url, Micros timeout) {
+  net::FetchOptions options;
+  options.timeout = timeout;
+  options.max_body_bytes = 4 << 20;
+  const auto result = net::Fetch(url + "/api/v1/status", options);
+  if (!result.ok() || result->status != 200) return false;
+  const auto status = Json::Parse(result->body);
+  return status.ok() && !(*status)["version"].text().empty();
+}
+
+std::unique_ptr<ApiClient> HttpClient(std::string url) { return std::make_unique<Http>(std::move(url)); }
+
+Status FromHttp(int http_status, std::string_view body, std::string_view what) {
+  std::string message = fmt::format("{} answered HTTP {}", what, http_status);
+  if (const auto json = Json::Parse(body); json.ok()) {
+    if (const std::string said = (*json)["error"]["message"].text(); !said.empty()) message = Printable(said, 2000);
+  }
+  switch (http_status) {
+    case 400:
+    case 413:
+    case 422:
+      return absl::InvalidArgumentError(message);
+    case 401:
+      return absl::UnauthenticatedError(message);
+    case 403:
+      return absl::PermissionDeniedError(message);
+    case 404:
+      return absl::NotFoundError(message);
+    case 429:
+    case 502:
+    case 503:
+      return absl::UnavailableError(message);
+    case 504:
+      return absl::DeadlineExceededError(message);
+    default:
+      return absl::InternalError(message);
+  }
+}
+
+}  // namespace flopwatch::cli

@@ -1,0 +1,236 @@
+#include "cli/app.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/context_impl.h"
+#include "cli/help.h"
+
+namespace flopwatch::cli {
+namespace {
+
+constexpr std::string_view kAbout =
+    "flopwatch tells how much of a GPU fleet's arithmetic is used (Overall FLOP Utilisation), which jobs waste it, and why.";
+constexpr std::string_view kStart =
+    "Start here:\n"
+    "  flopwatch serve                   collect from the exporters on this machine, answer on 127.0.0.1:9530\n"
+    "  flopwatch serve --target n1:9400 --target n2:9400\n"
+    "  flopwatch top                     the fleet, live, in this terminal\n"
+    "  flopwatch jobs --sort lost        the jobs that waste most\n"
+    "  flopwatch report --from -7d -o md > report.md";
+
+void AddGlobalOptions(CLI::App& app, GlobalOptions* g) {
+  const std::string group = "Global options";
+  app.add_option("-o,--output", g->format, "Format of the data: table, wide, json, jsonl, csv, tsv or md; table on a terminal, tsv in a pipe")
+      ->check(CLI::IsMember({"table", "wide", "json", "jsonl", "csv", "tsv", "md"}))
+      ->type_name("FORMAT")
+      ->group(group);
+  app.add_option("--json", g->json, "JSON with these fields alone; without a value lists the fields")
+      ->type_name("FIELDS")
+      ->expected(0, 1)
+      ->group(group);
+  app.add_option("--columns", g->columns, "Columns to write, separated by commas, in this order")
+      ->type_name("NAMES")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->group(group);
+  app.add_option("--sort", g->sort, "Column to sort by: numbers largest first, text from A; NAME:asc or NAME:desc decides")
+      ->type_name("NAME")
+      ->group(group);
+  app.add_option("--limit", g->limit, "At most so many rows")->type_name("N")->group(group);
+  app.add_flag("--no-header", g->no_header, "Leave out the line of column names")->group(group);
+  app.add_option("--server", g->server, "Server to ask (environment: FLOPWATCH_SERVER)")->type_name("URL")->group(group);
+  app.add_option("--data-dir", g->data_dir, "Data directory to serve from, or to read without a server")
+      ->type_name("DIR")
+      ->group(group);
+  app.add_option("--config", g->config_file, "Configuration file (environment: FLOPWATCH_CONFIG)")->type_name("FILE")->group(group);
+  app.add_flag("--no-color", g->no_color, "No colour (also: NO_COLOR=1)")->group(group);
+  app.add_flag("--ascii", g->ascii, "Plain ASCII in what people read, for terminals and fonts without block characters")->group(group);
+  app.add_flag("-q,--quiet", g->quiet, "Data alone, no talk on stderr")->group(group);
+  app.add_flag("-v,--verbose", g->verbose, "More talk on stderr")->group(group);
+}
+
+// The deepest subcommand the line names.
+const CLI::App* Deepest(const CLI::App* app) {
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().back();
+  return app;
+}
+
+void CollectNames(const CLI::App& app, std::vector<std::string>* options) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) options->push_back("--" + name);
+    for (const std::string& name : option->get_snames()) options->push_back("-" + name);
+  }
+}
+
+std::string PathOf(const CLI::App* app) {
+  std::string out = app->get_name();
+  for (const CLI::App* up = app->get_parent(); up != nullptr; up = up->get_parent()) out = up->get_name() + " " + out;
+  return out;
+}
+
+// What the parser refused, as "what: why; next".
+Status Explain(const CLI::App& root, const CLI::ParseError& error) {
+  const CLI::App* at = Deepest(&root);
+  const std::string help = fmt::format("\"{} --help\" shows how", PathOf(at));
+  const std::vector<std::string> extras = root.remaining(/*recurse=*/true);
+  if (!extras.empty()) {
+    const std::string& word = extras.front();
+    if (word.size() > 1 && word[0] == '-') {
+      std::vector<std::string> names;
+      for (const CLI::App* up = at; up != nullptr; up = up->get_parent()) CollectNames(*up, &names);
+      const std::string option = word.substr(0, word.find('='));
+      const std::string_view nearest = Nearest(option, {names.begin(), names.end()});
+      return absl::InvalidArgumentError(fmt::format("cannot understand the command line: {} has no option {}; {}", PathOf(at),
+                                                    Printable(option, 80),
+                                                    nearest.empty() ? help : fmt::format("did you mean {}?", nearest)));
+    }
+    const auto subcommands = at->get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); });
+    if (!subcommands.empty()) {
+      std::vector<std::string> names;
+      for (const CLI::App* s : subcommands) names.push_back(s->get_name());
+      const std::string_view nearest = Nearest(word, {names.begin(), names.end()});
+      return absl::InvalidArgumentError(
+          fmt::format("cannot understand the command line: {} has no command \"{}\"; {}", PathOf(at), Printable(word, 80),
+                      nearest.empty() ? fmt::format("\"{} --help\" lists them", PathOf(at)) : fmt::format("did you mean \"{}\"?", nearest)));
+    }
+    return absl::InvalidArgumentError(fmt::format("cannot understand the command line: {} takes no argument \"{}\"; {}", PathOf(at),
+                                                  Printable(word, 80), help));
+  }
+  for (const CLI::Option* option : at->get_options()) {
+    if (!option->get_required() || option->count() > 0) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("cannot understand the command line: {} needs {}; {}", PathOf(at), DisplayName(option), help));
+  }
+  std::string why = error.what();
+  while (!why.empty() && (why.back() == '\n' || why.back() == '.')) why.pop_back();
+  return absl::InvalidArgumentError(fmt::format("cannot understand the command line: {}; {}", why, help));
+}
+
+struct Program {
+  CLI::App app{std::string(kAbout), "flopwatch"};
+  GlobalOptions global;
+  std::vector<std::pair<CLI::App*, Run>> runs;
+
+  Program() {
+    app.formatter(std::make_shared<HelpFormatter>());
+    app.fallthrough();  // global options may follow the command; subcommands inherit this
+    app.set_version_flag("--version", std::string("flopwatch ") + FLOPWATCH_VERSION, "Version");
+    app.get_option("--version")->group("Global options");
+    app.get_option("--help")->group("Global options")->description("How to use this command");
+    AddGlobalOptions(app, &global);
+    for (const CommandEntry& entry : Commands()) {
+      Run run;
+      CLI::App* sub = entry.add(app, &run);
+      runs.emplace_back(sub, std::move(run));
+    }
+    app.footer(std::string(kStart));  // last: subcommands would inherit it
+  }
+};
+
+}  // namespace
+
+bool WantColor(const GetEnv& getenv, bool is_terminal) {
+  const auto set = [&](std::string_view name) {
+    const auto v = getenv(name);
+    return v.has_value() && !v->empty();
+  };
+  if (set("NO_COLOR")) return false;
+  if (set("CLICOLOR_FORCE") && getenv("CLICOLOR_FORCE") != "0") return true;
+  if (getenv("TERM") == "dumb" || getenv("CLICOLOR") == "0") return false;
+  return is_terminal;
+}
+
+std::string FormatError(const Status& status, bool color) {
+  std::string what(status.message()), why, next;
+  if (const size_t at = what.rfind("; "); at != std::string::npos) {
+    next = what.substr(at + 2);
+    what.resize(at);
+  }
+  if (const size_t at = what.find(": "); at != std::string::npos) {
+    why = what.substr(at + 2);
+    what.resize(at);
+  }
+  const auto style = [color](const char* code, std::string_view text) {
+    return color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
+  };
+  std::string out = fmt::format("{} {}\n", style("1;31", "error:"), what);
+  if (!why.empty()) out += fmt::format("  {}  {}\n", style("2", "why:"), why);
+  if (!next.empty()) out += fmt::format("  {} {}\n", style("2", "next:"), next);
+  return out;
+}
+
+int RunCommandLine(const std::vector<std::string>& args, const Streams& streams) {
+  Program program;
+  CLI::App& app = program.app;
+  const bool out_color = WantColor(streams.getenv, streams.out_is_terminal);
+  const bool err_color = WantColor(streams.getenv, streams.err_is_terminal);
+  static_cast<HelpFormatter*>(app.get_formatter().get())->set_color(out_color);
+  const auto fail = [&](const Status& status) {
+    streams.err(FormatError(status, err_color && !program.global.no_color));
+    return static_cast<int>(ExitCodeFor(status));
+  };
+  try {
+    std::vector<std::string> reversed(args.rbegin(), args.rend());
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    streams.out(Deepest(&app)->help());
+    return 0;
+  } catch (const CLI::CallForVersion& version) {
+    streams.out(std::string(version.what()) + "\n");
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return fail(Explain(app, error));
+  } catch (const std::exception& error) {
+    return fail(absl::InternalError(fmt::format("cannot read the command line: {}", error.what())));
+  }
+  program.global.json_given = app.get_option("--json")->count() > 0;
+  // One value, split here: with a delimiter CLI11 counts its parts against expected(0, 1). An option given without its
+  // optional value leaves one empty string behind.
+  const std::string json_fields = absl::StrJoin(program.global.json, ",");
+  program.global.json = absl::StrSplit(json_fields, ',', absl::SkipEmpty());
+
+  Context::Impl impl;
+  impl.global = program.global;
+  impl.streams = streams;
+  impl.color = out_color && !program.global.no_color;
+  Context context(&impl);
+  for (auto& [sub, run] : program.runs) {
+    if (!sub->parsed()) continue;
+    if (!run) return fail(absl::InternalError(fmt::format("the command {} does nothing", sub->get_name())));
+    if (program.global.verbose > 0) SetLogLevel(LogLevel::kDebug);
+    const Status status = run(context);
+    if (!status.ok()) return fail(status);
+    return static_cast<int>(impl.exit_code);
+  }
+  streams.out(app.help());
+  return 0;
+}
+
+std::string CommandReference() {
+  Program program;
+  return ReferenceOf(program.app);
+}
+
+std::string ConfigReference() {
+  std::string out = "| key | type | default | environment | meaning |\n| --- | --- | --- | --- | --- |\n";
+  for (const ConfigKey& key : ConfigKeys()) {
+    std::string type(ConfigTypeName(key.type));
+    if (key.type == ConfigType::kInteger) type += fmt::format(" {} to {}", key.min, key.max);
+    if (key.type == ConfigType::kChoice) {
+      type = "one of";
+      for (const char c : key.choices) type += c == '|' ? std::string(",") : (type.back() == ',' || type == "one of") ? fmt::format(" {}", c) : std::string(1, c);
+    }
+    out += fmt::format("| `{}` | {} | {} | `{}` | {} |\n", key.name, type,
+                       key.fallback.empty() ? "" : fmt::format("`{}`", key.fallback), EnvironmentName(key), key.help);
+  }
+  return out;
+}
+
+}  // namespace flopwatch::cli

@@ -1,0 +1,27 @@
+#include "cli/commands/commands.h"
+
+namespace flopwatch::cli {
+
+const std::vector<CommandEntry>& Commands() {
+  static const auto* const commands = new std::vector<CommandEntry>{
+      {"serve", AddServe},
+      {"top", AddTop},
+      {"jobs", AddJobs},
+      {"job", AddJob},
+      {"report", AddReport},
+      {"gpus", AddGpus},
+      {"targets", AddTargets},
+      {"sql", AddSql},
+      {"decode", AddDecode},
+      {"calc", AddCalc},
+      {"study", AddStudy},
+      {"simulate", AddSimulate},
+      {"config", AddConfig},
+      {"doctor", AddDoctor},
+      {"completion", AddCompletion},
+      {"version", AddVersion},
+  };
+  return *commands;
+}
+
+}  // namespace flopwatch::cli

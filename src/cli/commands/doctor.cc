@@ -1,0 +1,312 @@
+// flopwatch doctor: whether this machine, this configuration and the server are fit, one line a check, each with advice.
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/environment.h"
+#include "cli/commands/site_catalog.h"
+#include "cli/context_impl.h"
+#include "cli/json.h"
+#include "cli/views/style.h"
+#include "server/discovery.h"
+#include "store/store.h"
+
+namespace flopwatch::cli {
+namespace {
+
+constexpr uint64_t kComfortableDisk = 20ull << 30;  // 100k GPUs x 20 fields at 10 s write about 36 GB a day (2.1 B a sample)
+constexpr uint64_t kLeastDisk = 512ull << 20;
+constexpr uint64_t kComfortableFiles = 16'384;      // one connection a target, and the store's own
+constexpr double kClockTolerance = 2;               // seconds between us and the server
+constexpr Micros kOldestBelievable = 1'704'067'200 * kMicrosPerSecond;  // 2024-01-01: no build of ours is older
+
+enum class Verdict { kOk, kWarn, kFail };
+
+struct Check {
+  std::string name;
+  Verdict verdict = Verdict::kOk;
+  std::string detail = {}, advice = {};
+};
+
+std::string_view Word(Verdict v) { return v == Verdict::kOk ? "ok" : v == Verdict::kWarn ? "warn" : "fail"; }
+
+std::string Bytes(uint64_t n) { return HumanCell(static_cast<double>(n), ColumnFormat::kBytes); }
+
+Check CheckConfig(Context& context) {
+  Check c{.name = "configuration"};
+  const auto file = context.Config("config.file");
+  if (!file.ok()) {
+    c.verdict = Verdict::kFail;
+    c.detail = std::string(file.status().message());
+    return c;
+  }
+  c.detail = file->empty() ? "no file; defaults, environment and flags" : *file;
+  if (const auto catalog = SiteCatalog(context); !catalog.ok()) {
+    c.verdict = Verdict::kFail;
+    c.detail = std::string(catalog.status().message());
+  }
+  const std::vector<std::string> unknown = ResolvedConfig::UnknownVariables(EnvironmentNames());
+  if (!unknown.empty()) {
+    c.verdict = std::max(c.verdict, Verdict::kWarn);
+    c.advice = unknown.front();
+  }
+  return c;
+}
+
+Check CheckDirectory(const std::string& directory) {
+  Check c{.name = "data directory"};
+  std::error_code error;
+  // What does not exist yet is made by serve, if the nearest folder that exists lets it.
+  std::filesystem::path at = directory;
+  while (!at.empty() && !std::filesystem::exists(at, error)) {
+    const std::filesystem::path up = at.parent_path();
+    if (up == at) break;
+    at = up;
+  }
+  if (at.empty()) at = ".";
+  const bool exists = at == std::filesystem::path(directory);
+  if (access(at.c_str(), W_OK | X_OK) != 0) {
+    c.verdict = Verdict::kFail;
+    c.detail = fmt::format("{} cannot be written by this user", at.string());
+    c.advice = "change its owner, or name another with --data-dir or store.directory";
+    return c;
+  }
+  const auto free = FreeDiskBytes(at.string());
+  c.detail = fmt::format("{}{}, {} free", directory, exists ? "" : " (serve will create it)", free.ok() ? Bytes(*free) : "unknown");
+  if (free.ok() && *free < kLeastDisk) {
+    c.verdict = Verdict::kFail;
+    c.advice = "free some space: below 256 MiB the store refuses to write";
+  } else if (free.ok() && *free < kComfortableDisk) {
+    c.verdict = Verdict::kWarn;
+    c.advice = "1,000 GPUs with 20 fields at 10 s write about 0.4 GB a day; shorten store.raw_retention or give it more room";
+  }
+  return c;
+}
+
+// Opens a store in a scratch directory and asks the engine: proves that the library is there, loads and can write.
+Check CheckEngine() {
+  Check c{.name = "database engine"};
+  std::string scratch = (std::filesystem::temp_directory_path() / "flopwatch-doctor-XXXXXX").string();
+  if (mkdtemp(scratch.data()) == nullptr) {
+    c.verdict = Verdict::kWarn;
+    c.detail = "no scratch directory could be made, so it was not tried";
+    return c;
+  }
+  {
+    store::Options options;
+    options.directory = scratch;
+    options.memory_limit_mb = 512;
+    options.threads = 1;
+    auto store = store::OpenDuckDbStore(options);
+    if (!store.ok()) {
+      c.verdict = Verdict::kFail;
+      c.detail = std::string(store.status().message());
+    } else if (const auto version = (*store)->UserSql("SELECT version() AS v", {}); version.ok() && !version->table.rows.empty()) {
+      c.detail = "DuckDB " + HumanCell(version->table.rows[0][0], ColumnFormat::kPlain) + ", opens and writes";
+    } else {
+      c.detail = "opens and writes";
+    }
+  }
+  std::error_code error;
+  std::filesystem::remove_all(scratch, error);
+  return c;
+}
+
+Check CheckFiles() {
+  Check c{.name = "open files"};
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const auto show = [](rlim_t n) { return n == RLIM_INFINITY ? std::string("unlimited") : Count(static_cast<double>(n)); };
+  c.detail = fmt::format("{} now, {} at most", show(limit.rlim_cur), show(limit.rlim_max));
+  if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max < kComfortableFiles) {
+    c.verdict = Verdict::kWarn;
+    c.advice = fmt::format("serve keeps one connection a target: for more than {} targets raise the hard limit (ulimit -Hn, LimitNOFILE=)",
+                           Count(static_cast<double>(limit.rlim_max) - 256));
+  }
+  return c;
+}
+
+// Bytes from the first number of a line "MemAvailable:  123 kB", or of a cgroup file.
+std::optional<uint64_t> NumberAfter(const std::string& text, std::string_view label) {
+  const size_t at = text.find(label);
+  if (at == std::string::npos) return std::nullopt;
+  const size_t digit = text.find_first_of("0123456789", at + label.size());
+  if (digit == std::string::npos) return std::nullopt;
+  return std::strtoull(text.c_str() + digit, nullptr, 10);
+}
+
+Check CheckMemory(int64_t limit_mb) {
+  Check c{.name = "memory"};
+  uint64_t available = UINT64_MAX;
+  if (const auto text = ReadFile("/proc/meminfo", 1 << 16); text.ok()) {
+    if (const auto kib = NumberAfter(*text, "MemAvailable:")) available = *kib << 10;
+  }
+  bool of_group = false;
+  if (const auto text = ReadFile("/sys/fs/cgroup/memory.max", 64); text.ok()) {
+    if (const auto bytes = NumberAfter(*text, ""); bytes && *bytes < available) available = *bytes, of_group = true;
+  }
+  const uint64_t wanted = (static_cast<uint64_t>(limit_mb) + 512) << 20;
+  c.detail = available == UINT64_MAX ? "not known" : fmt::format("{} {}; serve wants up to {}", Bytes(available), of_group ? "allowed" : "available", Bytes(wanted));
+  if (available != UINT64_MAX && available < wanted) {
+    c.verdict = Verdict::kWarn;
+    c.advice = "lower store.memory_limit_mb (at least 512), or give the machine more";
+  }
+  return c;
+}
+
+Check CheckClock() {
+  Check c{.name = "clock"};
+  const Micros now = Now();
+  c.detail = FormatTime(FloorTo(now, kMicrosPerSecond));
+  timex t{};
+  const int state = adjtimex(&t);
+  if (now < kOldestBelievable) {
+    c.verdict = Verdict::kFail;
+    c.advice = "set the clock: samples are stored under the time they arrive";
+  } else if (state == TIME_ERROR || (t.status & STA_UNSYNC) != 0) {
+    c.verdict = Verdict::kWarn;
+    c.detail += ", not synchronised";
+    c.advice = "run an NTP service (chrony, systemd-timesyncd): jobs are joined with samples by time";
+  } else {
+    c.detail += ", synchronised";
+  }
+  return c;
+}
+
+void CheckServer(Context& context, std::vector<Check>* out) {
+  Check c{.name = "server"};
+  const auto named = context.Config("client.server");
+  const auto listen = context.Config("server.listen");
+  if (!named.ok() || !listen.ok()) return;  // said under configuration
+  const bool remote = !named->empty();
+  const std::string url = ServerUrl(remote ? *named : ClientAddress(*listen));
+  if (!ServerAnswers(url, 3 * kMicrosPerSecond)) {
+    c.verdict = remote ? Verdict::kFail : Verdict::kWarn;
+    c.detail = url + " does not answer";
+    c.advice = remote ? "check the name and port, and that \"flopwatch serve\" runs there" : "start it with \"flopwatch serve\"";
+    out->push_back(c);
+    return;
+  }
+  const std::unique_ptr<ApiClient> client = HttpClient(url);
+  const auto get = [&](const std::string& path) {
+    const auto body = client->Request(path, "");
+    auto json = body.ok() ? Json::Parse(*body) : StatusOr<Json>(body.status());
+    return json.ok() ? *std::move(json) : Json();
+  };
+  const Json status = get("/api/v1/status");
+  c.detail = fmt::format("{} is flopwatch {}, up {}, {} GPUs", url, Printable(status["version"].text(), 40),
+                         Ago(status["uptime_s"].number_or(0)), Count(status["gpus"].number_or(0)));
+  out->push_back(c);
+
+  if (const auto theirs = TimeOf(status["now"].text())) {
+    const double apart = static_cast<double>(std::llabs(Now() - *theirs)) / kMicrosPerSecond;
+    if (apart > kClockTolerance) {
+      out->push_back({"server's clock", Verdict::kWarn, fmt::format("{:.1f} s away from this machine's", apart), "synchronise both with NTP"});
+    }
+  }
+  Check ingest{.name = "ingest"};
+  const Json& i = status["ingest"];
+  const Json& s = status["store"];
+  ingest.detail = fmt::format("{} samples/s, {} rows queued", Count(i["samples_per_s"].number_or(0)), Count(i["queued_rows"].number_or(0)));
+  if (const std::string error = s["last_error"].text(); !error.empty()) {
+    ingest.verdict = Verdict::kFail;
+    ingest.detail = "the store fails: " + Printable(error, 200);
+    ingest.advice = "see the server's log; rows are kept in memory until the queue is full";
+  } else if (i["dropped_rows"].number_or(0) > 0) {
+    ingest.verdict = Verdict::kWarn;
+    ingest.detail += fmt::format(", {} rows dropped", Count(i["dropped_rows"].number_or(0)));
+    ingest.advice = "the store was slower than the exporters: a faster disk, or a longer scrape.interval";
+  }
+  out->push_back(ingest);
+
+  const Json targets = get("/api/v1/targets?limit=1");
+  const int64_t total = targets["total"].integer_or(0), up = targets["up"].integer_or(0);
+  Check t{.name = "targets", .detail = fmt::format("{} of {} up", up, total)};
+  if (total == 0) {
+    t.verdict = Verdict::kWarn;
+    t.advice = "nothing is scraped: name exporters with serve --target, --targets-file, --file-sd or --http-sd";
+  } else if (up < total) {
+    t.verdict = up == 0 ? Verdict::kFail : Verdict::kWarn;
+    const Json& first = targets["targets"].array()[0];
+    t.detail += fmt::format("; {}: {}", Printable(first["url"].text(), 120), Printable(first["error"].text(), 120));
+    t.advice = "\"flopwatch targets --state down\" lists them";
+  }
+  out->push_back(t);
+}
+
+Check CheckExporters() {
+  Check c{.name = "local exporters"};
+  const auto found = server::FindLocalExporters();
+  for (const server::LocalExporter& e : found) c.detail += fmt::format("{}{} at {}", c.detail.empty() ? "" : ", ", e.kind, e.url);
+  if (found.empty()) c.detail = "none on the usual ports (fine unless this machine has GPUs)";
+  return c;
+}
+
+Status RunDoctor(Context& context) {
+  std::vector<Check> checks;
+  checks.push_back(CheckConfig(context));
+  const auto directory = context.Config("store.directory");
+  if (directory.ok()) {
+    checks.push_back(CheckDirectory(*directory));
+    checks.push_back(CheckMemory(context.ConfigInteger("store.memory_limit_mb").value_or(768)));
+  }
+  checks.push_back(CheckEngine());
+  checks.push_back(CheckFiles());
+  checks.push_back(CheckClock());
+  checks.push_back(CheckExporters());
+  CheckServer(context, &checks);
+
+  size_t failed = 0, warned = 0;
+  for (const Check& c : checks) {
+    failed += c.verdict == Verdict::kFail;
+    warned += c.verdict == Verdict::kWarn;
+  }
+  if (failed > 0) context.SetExitCode(ExitCode::kUnhealthy);
+  if (!context.for_people()) {
+    Table table;
+    table.columns = {{"check", ""}, {"verdict", ""}, {"detail", ""}, {"advice", ""}};
+    for (const Check& c : checks) {
+      table.rows.push_back({c.name, std::string(Word(c.verdict)), c.detail, c.advice.empty() ? Cell() : Cell(c.advice)});
+    }
+    return context.Write(table);
+  }
+  ViewOptions v;
+  v.color = context.color();
+  v.width = context.width() > 0 ? context.width() : 100;
+  for (const Check& c : checks) {
+    const Tone tone = c.verdict == Verdict::kOk ? Tone::kGood : c.verdict == Verdict::kWarn ? Tone::kLost : Tone::kBad;
+    const std::string indent(24, ' ');
+    context.Out(Paint(v, tone, PadRight(Word(c.verdict), 6)) + Wrap(c.detail, v.width - 6, PadRight(c.name, 18), indent));
+    if (!c.advice.empty()) context.Out(Wrap(c.advice, v.width, indent, indent));
+  }
+  context.Out(failed == 0 && warned == 0 ? "\nAll is well.\n" : fmt::format("\n{} failed, {} to look at.\n", failed, warned));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+CLI::App* AddDoctor(CLI::App& app, Run* run) {
+  CLI::App* sub = app.add_subcommand("doctor", "Whether this machine, the configuration and the server are fit");
+  sub->footer(
+      "Examples:\n"
+      "  flopwatch doctor\n"
+      "  flopwatch doctor --server head:9530 -q || echo unhealthy     exits with 3 when a check fails\n"
+      "  flopwatch doctor -o json");
+  *run = RunDoctor;
+  return sub;
+}
+
+}  // namespace flopwatch::cli

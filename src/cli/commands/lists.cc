@@ -1,0 +1,146 @@
+// flopwatch gpus, targets and sql: one question to the API, one table.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "base/file.h"
+#include "base/json_writer.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/query_string.h"
+#include "cli/json.h"
+#include "cli/views/lists.h"
+
+namespace flopwatch::cli {
+namespace {
+
+constexpr uint64_t kMaxSqlBytes = 64 << 10;
+
+struct GpusOptions {
+  std::string node, job, model, sort = "node";
+  int limit = 200, offset = 0;
+};
+
+std::string GpuSortField(const std::string& name) {
+  if (name == "tensor") return "tensor_active";
+  if (name == "duty") return "gpu_util";
+  if (name == "power") return "power_w";
+  if (name == "memory") return "fb_used_mib";
+  if (name == "temperature") return "gpu_temp_c";
+  if (name == "age") return "age_s";
+  return name;
+}
+
+Status RunGpus(Context& context, const GpusOptions& o) {
+  std::string sort = o.sort, order;
+  if (sort.ends_with(":asc")) sort.resize(sort.size() - 4), order = "asc";
+  if (sort.ends_with(":desc")) sort.resize(sort.size() - 5), order = "desc";
+  QueryString query("/api/v1/gpus");
+  query.Add("node", o.node).Add("job", o.job).Add("model", o.model).Add("sort", GpuSortField(sort)).Add("order", order);
+  query.Add("limit", std::to_string(o.limit)).Add("offset", o.offset > 0 ? std::to_string(o.offset) : "");
+  FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(query.text()));
+  FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(body));
+  return context.Write(GpusTable(answer));
+}
+
+struct TargetsOptions {
+  std::string state, search;
+  int limit = 200;
+  bool fail = false;
+};
+
+Status RunTargets(Context& context, const TargetsOptions& o) {
+  QueryString query("/api/v1/targets");
+  query.Add("state", o.state).Add("q", o.search).Add("limit", std::to_string(o.limit));
+  FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(query.text()));
+  FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(body));
+  if (o.fail && answer["up"].integer_or(0) < answer["total"].integer_or(0)) context.SetExitCode(ExitCode::kUnhealthy);
+  if (answer["total"].integer_or(0) == 0 && context.for_people()) {
+    context.Say("No targets. \"flopwatch serve --target HOST:9400\" scrapes one; a stored fleet has none.");
+    return absl::OkStatus();
+  }
+  return context.Write(TargetsTable(answer));
+}
+
+struct SqlOptions {
+  std::string query, file;
+  int max_rows = 1000;
+};
+
+Status RunSql(Context& context, const SqlOptions& o) {
+  std::string query = o.query;
+  if (!o.file.empty() || query == "-") {
+    FW_ASSIGN_OR_RETURN(query, ReadFile(o.file.empty() ? "-" : o.file, kMaxSqlBytes));
+  }
+  if (query.empty()) {
+    return absl::InvalidArgumentError("sql: there is no query; write flopwatch sql \"SELECT …\", or \"SHOW TABLES\" for what there is");
+  }
+  std::string body;
+  JsonWriter(&body).BeginObject().Field("query", query).Field("limit", o.max_rows).EndObject();
+  FW_ASSIGN_OR_RETURN(const std::string text, context.ApiPost("/api/v1/sql", body));
+  FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(text));
+  if (answer["truncated"].boolean()) context.SetExitCode(ExitCode::kPartial);
+  return context.Write(SqlTable(answer));
+}
+
+}  // namespace
+
+CLI::App* AddGpus(CLI::App& app, Run* run) {
+  CLI::App* sub = app.add_subcommand("gpus", "What every GPU does now");
+  auto o = std::make_shared<GpusOptions>();
+  sub->add_option("--node", o->node, "GPUs of this node alone")->type_name("NAME");
+  sub->add_option("--job", o->job, "GPUs of this job alone")->type_name("ID");
+  sub->add_option("--model", o->model, "GPUs of this model alone, as reported")->type_name("NAME");
+  sub->add_option("--sort", o->sort, "node, gpu, ofu, tensor, duty, power, memory, temperature or age; :asc and :desc turn it round")
+      ->type_name("FIELD")
+      ->capture_default_str();
+  sub->add_option("--limit", o->limit, "At most so many GPUs")->type_name("N")->check(CLI::Range(1, 10'000))->capture_default_str();
+  sub->add_option("--offset", o->offset, "Leave out the first so many")->type_name("N")->check(CLI::NonNegativeNumber);
+  sub->footer(
+      "Examples:\n"
+      "  flopwatch gpus --node n042\n"
+      "  flopwatch gpus --job 2115078 --sort ofu:asc    the slowest GPUs of a job\n"
+      "  flopwatch gpus --limit 10000 -o csv > gpus.csv");
+  *run = [o](Context& context) { return RunGpus(context, *o); };
+  return sub;
+}
+
+CLI::App* AddTargets(CLI::App& app, Run* run) {
+  CLI::App* sub = app.add_subcommand("targets", "Exporters that are scraped, trouble first, and what was refused of them");
+  auto o = std::make_shared<TargetsOptions>();
+  sub->add_option("--state", o->state, "Targets in this state alone")
+      ->check(CLI::IsMember({"pending", "up", "down", "back_off"}))
+      ->type_name("STATE");
+  sub->add_option("--search", o->search, "Targets with this text in URL or node")->type_name("TEXT");
+  sub->add_option("--limit", o->limit, "At most so many targets")->type_name("N")->check(CLI::Range(1, 10'000))->capture_default_str();
+  sub->add_flag("--fail", o->fail, "Exit with 3 unless every target is up");
+  sub->footer(
+      "Examples:\n"
+      "  flopwatch targets\n"
+      "  flopwatch targets --state down -o wide\n"
+      "  flopwatch targets --fail -q >/dev/null || page-someone");
+  *run = [o](Context& context) { return RunTargets(context, *o); };
+  return sub;
+}
+
+CLI::App* AddSql(CLI::App& app, Run* run) {
+  CLI::App* sub = app.add_subcommand("sql", "Read-only SQL on samples, rollups, jobs and GPUs");
+  auto o = std::make_shared<SqlOptions>();
+  sub->add_option("query", o->query, "The query; - reads it from standard input")->type_name("QUERY");
+  sub->add_option("--file", o->file, "Read the query from this file")->type_name("FILE");
+  sub->add_option("--max-rows", o->max_rows, "At most so many rows; a cut answer exits with 7")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  sub->footer(
+      "Examples:\n"
+      "  flopwatch sql \"SHOW TABLES\"\n"
+      "  flopwatch sql \"DESCRIBE samples\"\n"
+      "  flopwatch sql \"SELECT count(*) FROM samples\" -o csv\n"
+      "  flopwatch sql --file weekly.sql --max-rows 100000 -o csv > weekly.csv");
+  *run = [o](Context& context) { return RunSql(context, *o); };
+  return sub;
+}
+
+}  // namespace flopwatch::cli

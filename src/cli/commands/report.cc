@@ -1,0 +1,115 @@
+// flopwatch report: the fleet over a window as one document.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "base/file.h"
+#include "base/time.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/query_string.h"
+#include "cli/json.h"
+#include "cli/views/report.h"
+
+namespace flopwatch::cli {
+namespace {
+
+constexpr int kJobsPage = 10'000;       // the server's largest page
+constexpr int64_t kMaxJobs = 100'000;   // read for the sums by user; beyond, the report says so
+
+struct ReportOptions {
+  std::string from = "-1d", to, step, format, output;
+  int top = 10;
+};
+
+Status RunReport(Context& context, const ReportOptions& o) {
+  std::string format = o.format;
+  if (format.empty() && context.format_given()) {
+    switch (context.format()) {
+      case OutputFormat::kJson: format = "json"; break;
+      case OutputFormat::kMarkdown: format = "md"; break;
+      case OutputFormat::kTable:
+      case OutputFormat::kWide: format = "text"; break;
+      default:
+        return absl::InvalidArgumentError(
+            "report: it is a document, not a table; choose -o table, md, html or json, or take the rows from \"flopwatch jobs\"");
+    }
+  }
+  if (format.empty()) format = o.output.ends_with(".html") ? "html" : o.output.ends_with(".md") ? "md" : o.output.ends_with(".json") ? "json" : "text";
+
+  const auto get = [&](const QueryString& query) -> StatusOr<Json> {
+    FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(query.text()));
+    return Json::Parse(body);
+  };
+  FW_ASSIGN_OR_RETURN(const Json fleet,
+                      get(QueryString("/api/v1/fleet").Add("from", o.from).Add("to", o.to).Add("step", o.step).Add("models", "true")));
+  // The other questions are about the very window the first answer covers, not about another "now".
+  const std::string from = fleet["window"]["from"].text(), to = fleet["window"]["to"].text();
+  FW_ASSIGN_OR_RETURN(const Json worst, get(QueryString("/api/v1/jobs")
+                                                .Add("from", from)
+                                                .Add("to", to)
+                                                .Add("sort", "lost_gpu_seconds")
+                                                .Add("limit", std::to_string(o.top))));
+  UserSums users;
+  for (int64_t offset = 0; offset < std::min<int64_t>(kMaxJobs, worst["total"].integer_or(0)); offset += kJobsPage) {
+    FW_ASSIGN_OR_RETURN(const Json page, get(QueryString("/api/v1/jobs")
+                                                 .Add("from", from)
+                                                 .Add("to", to)
+                                                 .Add("limit", std::to_string(kJobsPage))
+                                                 .Add("offset", std::to_string(offset))));
+    if (page["jobs"].array().empty()) break;
+    users.Add(page);
+  }
+  FW_ASSIGN_OR_RETURN(const Json targets, get(QueryString("/api/v1/targets").Add("limit", std::to_string(o.top))));
+
+  Report report = MakeReport(fleet, worst, users, targets, static_cast<size_t>(o.top));
+  report.source = context.ApiSource();
+  report.written = FormatTime(FloorTo(Now(), kMicrosPerSecond));
+  std::string text;
+  if (format == "html") {
+    text = ReportHtml(report);
+  } else if (format == "md") {
+    text = ReportMarkdown(report);
+  } else if (format == "json") {
+    text = ReportJson(report);
+  } else {
+    ViewOptions view;
+    view.color = o.output.empty() && context.color();
+    view.ascii = context.ascii();
+    view.width = context.width() > 0 ? context.width() : 100;
+    text = ReportText(report, view);
+  }
+  if (o.output.empty()) {
+    context.Out(text);
+    return absl::OkStatus();
+  }
+  FW_RETURN_IF_ERROR(WriteFileAtomically(o.output, text));
+  context.Say(fmt::format("wrote {} ({} bytes)", o.output, text.size()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+CLI::App* AddReport(CLI::App& app, Run* run) {
+  CLI::App* sub = app.add_subcommand("report", "The fleet over a window as a document: terminal, Markdown, HTML or JSON");
+  auto o = std::make_shared<ReportOptions>();
+  sub->add_option("--from", o->from, "Start of the window")->type_name("TIME")->capture_default_str();
+  sub->add_option("--to", o->to, "End of the window (default now)")->type_name("TIME");
+  sub->add_option("--step", o->step, "Step of the trend: 10m, 1h, 1d")->type_name("DURATION");
+  sub->add_option("--format", o->format, "text, md, html or json; -o does the same but for html")
+      ->check(CLI::IsMember({"text", "md", "html", "json"}))
+      ->type_name("FORMAT");
+  sub->add_option("--write", o->output, "Write to this file; its ending (.html, .md, .json) chooses the format")->type_name("FILE");
+  sub->add_option("--top", o->top, "Lines of each ranking")->type_name("N")->check(CLI::Range(1, 1000))->capture_default_str();
+  sub->footer(
+      "Examples:\n"
+      "  flopwatch report                               the last day, in this terminal\n"
+      "  flopwatch report --from -7d --write week.html  one file to send; nothing is loaded from elsewhere\n"
+      "  flopwatch report --from 2026-11-01 --to 2026-12-01 -o md > november.md\n"
+      "  flopwatch report -o json | jq .usage.ofu");
+  *run = [o](Context& context) { return RunReport(context, *o); };
+  return sub;
+}
+
+}  // namespace flopwatch::cli

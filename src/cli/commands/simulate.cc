@@ -1,0 +1,246 @@
+// flopwatch simulate fleet: a fleet that is not there, for demonstrations, tests and load.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <memory>
+#include <string>
+
+#include "base/file.h"
+#include "base/time.h"
+#include "cli/command.h"
+#include "simulate/backfill.h"
+#include "simulate/fleet.h"
+#include "simulate/serve.h"
+#include "simulate/truth.h"
+
+namespace flopwatch::cli {
+namespace {
+
+using simulate::Fleet;
+using simulate::FleetOptions;
+
+constexpr std::string_view kDefaultListen = "127.0.0.1:9450";
+
+struct Options {
+  int gpus = 256;
+  std::string preset = "llm", faults = "all", interval = "10s", start, until;
+  uint64_t seed = 1;
+  double hours = 24;
+  int fields = 20, threads = 1;
+  std::string listen, port_file, into, truth_file, jobs_file;
+  double accelerate = 0;
+  bool step = false;
+};
+
+// "HOST:PORT", ":PORT", "[::1]:PORT".
+Status SplitAddress(const std::string& listen, std::string* host, uint16_t* port) {
+  size_t colon = listen.rfind(':');
+  unsigned value = 0;
+  const char* end = listen.data() + listen.size();
+  if (colon == std::string::npos || colon + 1 == listen.size() ||
+      std::from_chars(listen.data() + colon + 1, end, value).ptr != end || value > 65535)
+    return absl::InvalidArgumentError(fmt::format(
+        "--listen {}: not an address; write HOST:PORT, port 0 for any free one", listen));
+  *host = listen.substr(0, colon);
+  if (host->starts_with('[') && host->ends_with(']')) *host = host->substr(1, host->size() - 2);
+  if (host->empty()) *host = "127.0.0.1";
+  *port = static_cast<uint16_t>(value);
+  return absl::OkStatus();
+}
+
+StatusOr<FleetOptions> Resolve(const Options& o, Micros now) {
+  FleetOptions f;
+  f.gpus = o.gpus;
+  f.seed = o.seed;
+  f.fields = o.fields;
+  FW_ASSIGN_OR_RETURN(f.preset, simulate::ParsePreset(o.preset));
+  FW_ASSIGN_OR_RETURN(f.faults, simulate::ParseFaults(o.faults));
+  auto interval = ParseDuration(o.interval);
+  if (!interval.ok()) return Annotate(interval.status(), "--interval");
+  f.interval = *interval;
+  if (!(o.hours > 0) || o.hours > static_cast<double>(simulate::kMaxDuration / kMicrosPerHour))
+    return absl::InvalidArgumentError(fmt::format("--hours {}: give hours above 0, at most {}",
+                                                  o.hours,
+                                                  simulate::kMaxDuration / kMicrosPerHour));
+  f.duration = static_cast<Micros>(o.hours * static_cast<double>(kMicrosPerHour));
+  if (!o.start.empty()) {
+    auto start = ParseTime(o.start, now);
+    if (!start.ok()) return Annotate(start.status(), "--start");
+    f.start = *start;
+  } else if (!o.into.empty()) {
+    f.start = FloorTo(now - f.duration, kMicrosPerMinute);  // history that ends now
+  } else if (o.accelerate == 0 && !o.step) {
+    f.start = FloorTo(now, kMicrosPerMinute) -
+              10 * kMicrosPerMinute;  // every exporter has collected already
+  }
+  return f;
+}
+
+Status WriteStore(Context& context, const Fleet& fleet, const Options& o, Micros until) {
+  const bool terminal = isatty(STDERR_FILENO) != 0 && context.verbosity() >= 0;
+  const Micros begun = MonotonicNow(), start = fleet.options().start,
+               horizon = start + fleet.options().duration;
+  const Micros end = until > 0 ? std::min(until, horizon) : horizon;
+  Micros last = 0;
+  simulate::BackfillOptions b;
+  b.directory = o.into;
+  b.until = end;
+  b.progress = [&](Micros reached, uint64_t samples) {
+    if (!terminal || MonotonicNow() - last < kMicrosPerSecond / 5) return;
+    last = MonotonicNow();
+    fmt::print(stderr, "\r\033[Kwriting {}: {:.0f} %, {:.1f} M samples", o.into,
+               100 * static_cast<double>(reached - start) / static_cast<double>(end - start),
+               static_cast<double>(samples) / 1e6);
+  };
+  auto result = simulate::WriteHistory(fleet, b);
+  if (terminal) fmt::print(stderr, "\r\033[K");
+  if (!result.ok())
+    return Annotate(result.status(), fmt::format("writing history into {}", o.into));
+  context.Say(
+      fmt::format("{}: {} to {}, {} scrapes, {} rows, {:.1f} M samples in {:.1f} s{}", o.into,
+                  FormatTime(start), FormatTime(end), result->scrapes, result->rows,
+                  static_cast<double>(result->samples) / 1e6,
+                  static_cast<double>(MonotonicNow() - begun) / kMicrosPerSecond,
+                  result->refused > 0 ? fmt::format(", {} values refused", result->refused) : ""));
+  return absl::OkStatus();
+}
+
+Status Serve(Context& context, const Fleet& fleet, const Options& o) {
+  simulate::ServeOptions s;
+  FW_RETURN_IF_ERROR(
+      SplitAddress(o.listen.empty() ? std::string(kDefaultListen) : o.listen, &s.address, &s.port));
+  s.threads = o.threads;
+  if (o.step) {
+    s.pace = simulate::Pace::kStep;
+  } else if (o.accelerate > 0) {
+    s.pace = simulate::Pace::kAccelerated;
+    s.speed = o.accelerate;
+  }
+  // Blocked before any thread starts, so that only this one takes them.
+  sigset_t signals, before;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, &before);
+  auto server = simulate::FleetServer::Start(&fleet, s);
+  if (!server.ok()) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return server.status();
+  }
+  if (!o.port_file.empty())
+    FW_RETURN_IF_ERROR(WriteFileAtomically(o.port_file, fmt::format("{}\n", (*server)->port())));
+  context.Say(fmt::format("{} GPUs on {} hosts; targets at http://{}:{}/targets; Ctrl-C ends",
+                          fleet.options().gpus, fleet.hosts(), s.address, (*server)->port()));
+  int signal = 0;
+  sigwait(&signals, &signal);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  context.Say(fmt::format("served {} scrapes", (*server)->scrapes()));
+  return absl::OkStatus();
+}
+
+Status RunFleet(Context& context, const Options& o) {
+  const Micros now = Now();
+  FW_ASSIGN_OR_RETURN(FleetOptions options, Resolve(o, now));
+  Micros until = 0;
+  if (!o.until.empty()) {
+    auto t = ParseTime(o.until, now);
+    if (!t.ok()) return Annotate(t.status(), "--until");
+    until = *t;
+    if (until <= options.start)
+      return absl::InvalidArgumentError(fmt::format("--until {} is not after the start {}",
+                                                    FormatTime(until), FormatTime(options.start)));
+  }
+  if (o.step && o.accelerate > 0)
+    return absl::InvalidArgumentError("--step and --accelerate are two paces: give one");
+  FW_ASSIGN_OR_RETURN(std::unique_ptr<Fleet> fleet, Fleet::Create(options));
+  if (!o.jobs_file.empty())
+    FW_RETURN_IF_ERROR(WriteFileAtomically(o.jobs_file, fleet->AssignmentsCsv()));
+  if (!o.truth_file.empty()) {
+    Micros end = options.start + options.duration;
+    simulate::Truth truth = fleet->TruthOf(options.start, until > 0 ? std::min(until, end) : end);
+    FW_RETURN_IF_ERROR(WriteFileAtomically(o.truth_file, simulate::TruthJson(truth)));
+  }
+  if (!o.into.empty()) FW_RETURN_IF_ERROR(WriteStore(context, *fleet, o, until));
+  // Files alone are a task that ends; anything that names a pace or an address serves, and so does
+  // no option at all.
+  bool files_only = !o.into.empty() || !o.truth_file.empty() || !o.jobs_file.empty();
+  if (files_only && o.listen.empty() && !o.step && o.accelerate == 0) return absl::OkStatus();
+  return Serve(context, *fleet, o);
+}
+
+}  // namespace
+
+CLI::App* AddSimulate(CLI::App& app, Run* run) {
+  CLI::App* simulate = app.add_subcommand("simulate", "Simulated GPU fleets with exact truth");
+  simulate->require_subcommand(1);
+  auto o = std::make_shared<Options>();
+  CLI::App* fleet = simulate->add_subcommand(
+      "fleet", "Serve the exporters of a simulated fleet, or write its history into a store");
+  fleet->add_option("--gpus", o->gpus, "GPUs")->capture_default_str()->type_name("N");
+  fleet->add_option("--preset", o->preset, "research, llm, serving or seren")
+      ->capture_default_str()
+      ->type_name("NAME");
+  fleet->add_option("--seed", o->seed, "The same seed gives the same fleet")
+      ->capture_default_str()
+      ->type_name("S");
+  fleet->add_option("--hours", o->hours, "Length of the simulated time")
+      ->capture_default_str()
+      ->type_name("H");
+  fleet
+      ->add_option("--start", o->start,
+                   "Its begin (default: so that it fits now; fixed with --step, --accelerate)")
+      ->type_name("TIME");
+  fleet->add_option("--interval", o->interval, "Collect interval of the exporters")
+      ->capture_default_str()
+      ->type_name("DURATION");
+  fleet->add_option("--fields", o->fields, "Fields a GPU: 20 or 100")
+      ->capture_default_str()
+      ->type_name("20|100");
+  fleet
+      ->add_option("--faults", o->faults,
+                   "none, telemetry (lost, blank, late samples), all (and hosts, GPUs, jobs fail)")
+      ->capture_default_str()
+      ->type_name("SET");
+  fleet->add_option("--listen", o->listen, fmt::format("Serve here (default {})", kDefaultListen))
+      ->type_name("HOST:PORT");
+  fleet->add_option("--port-file", o->port_file, "Write the port that was taken")
+      ->type_name("FILE");
+  fleet->add_option("--threads", o->threads, "Server threads")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64))
+      ->type_name("N");
+  fleet
+      ->add_option("--accelerate", o->accelerate,
+                   "Simulated seconds a second; timestamps in the text")
+      ->check(CLI::PositiveNumber)
+      ->type_name("X");
+  fleet->add_flag("--step", o->step,
+                  "Each GET gives the host's next sample, whatever the time; 410 after the last");
+  fleet->add_option("--into", o->into, "Write the history into this data directory")
+      ->type_name("DIR");
+  fleet
+      ->add_option("--until", o->until,
+                   "Files and --into end here, before the end of the simulated time")
+      ->type_name("TIME");
+  fleet->add_option("--truth", o->truth_file, "Write what really happened (JSON, integers)")
+      ->type_name("FILE");
+  fleet->add_option("--jobs-file", o->jobs_file, "Write who owned which GPU when (CSV for serve)")
+      ->type_name("FILE");
+  fleet->footer(
+      "Examples:\n"
+      "  flopwatch simulate fleet --gpus 1000 --listen 127.0.0.1:9450\n"
+      "  flopwatch simulate fleet --gpus 512 --preset research --hours 24 --into DIR --truth "
+      "truth.json\n"
+      "  flopwatch simulate fleet --gpus 64 --hours 1 --step --listen 127.0.0.1:0 --port-file "
+      "port");
+  *run = [o](Context& context) { return RunFleet(context, *o); };
+  return simulate;
+}
+
+}  // namespace flopwatch::cli

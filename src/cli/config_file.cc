@@ -1,0 +1,67 @@
+// The only file that sees toml++, compiled without exceptions of its own: a parse failure is a value.
+#define TOML_EXCEPTIONS 0
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include "base/text.h"
+#include "cli/config.h"
+
+namespace flopwatch::cli {
+namespace {
+
+Status Refuse(std::string_view file, const toml::node& node, std::string_view key, std::string_view why) {
+  return absl::InvalidArgumentError(fmt::format("cannot use the configuration file: {}:{}: {}: {}; docs/config.md lists the keys",
+                                                file, node.source().begin.line, Printable(key, 80), why));
+}
+
+// The text of a scalar as the key table understands it; nullopt for dates, floats and tables, which no key takes.
+std::optional<std::string> Scalar(const toml::node& node) {
+  if (const auto* s = node.as_string()) return s->get();
+  if (const auto* i = node.as_integer()) return fmt::format("{}", i->get());
+  if (const auto* b = node.as_boolean()) return b->get() ? "true" : "false";
+  return std::nullopt;
+}
+
+}  // namespace
+
+StatusOr<std::vector<FileEntry>> ParseConfigFile(std::string_view text, std::string_view file_name) {
+  const toml::parse_result parsed = toml::parse(text, file_name);
+  if (!parsed) {
+    const toml::parse_error& error = parsed.error();
+    return absl::InvalidArgumentError(fmt::format("cannot use the configuration file: {}:{}:{}: {}; it must be TOML", file_name,
+                                                  error.source().begin.line, error.source().begin.column,
+                                                  Printable(error.description())));
+  }
+  std::vector<FileEntry> out;
+  for (const auto& [section, node] : parsed.table()) {
+    const std::string section_name(section.str());
+    if (section_name == "accelerator") continue;  // hardware::Catalog::WithOverrides reads these
+    const toml::table* table = node.as_table();
+    if (table == nullptr) {
+      // A key without a section: let the key table say that it does not know it.
+      out.push_back({section_name, {}, false, static_cast<int>(node.source().begin.line)});
+      continue;
+    }
+    for (const auto& [name, value] : *table) {
+      FileEntry entry;
+      entry.key = section_name + "." + std::string(name.str());
+      entry.line = static_cast<int>(value.source().begin.line);
+      if (const toml::array* array = value.as_array()) {
+        entry.is_list = true;
+        for (const toml::node& element : *array) {
+          const auto item = Scalar(element);
+          if (!item) return Refuse(file_name, element, entry.key, "a list of strings is expected");
+          entry.items.push_back(*item);
+        }
+      } else if (const auto item = Scalar(value)) {
+        entry.items = {*item};
+      } else {
+        return Refuse(file_name, value, entry.key, "a string, whole number, boolean or list is expected");
+      }
+      out.push_back(std::move(entry));
+    }
+  }
+  return out;
+}
+
+}  // namespace flopwatch::cli

@@ -1,0 +1,88 @@
+// The API without a server: the router of server/ on a store directory opened read-only.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/api_client.h"
+#include "hardware/accelerator.h"
+#include "net/http.h"
+#include "server/api.h"
+#include "store/store.h"
+
+namespace flopwatch::cli {
+namespace {
+
+class Offline final : public ApiClient {
+ public:
+  Offline(std::unique_ptr<store::Store> store, hardware::Catalog catalog, std::string directory)
+      : store_(std::move(store)), catalog_(std::move(catalog)), directory_(std::move(directory)) {
+    newest_ = store_->stats().newest_ts;
+    server::ApiParts parts;
+    parts.store = store_.get();
+    parts.catalog = &catalog_;
+    // Windows such as "the last hour" end at the newest sample: there is no now in a stored fleet.
+    parts.clock = [newest = newest_] { return newest; };
+    parts.version = FLOPWATCH_VERSION;
+    api_ = std::make_unique<server::Api>(std::move(parts));
+  }
+
+  StatusOr<std::string> Request(const std::string& path_and_query, const std::string& body) override {
+    net::Request request;
+    request.method = body.empty() ? "GET" : "POST";
+    const size_t question = path_and_query.find('?');
+    request.path = net::PercentDecode(path_and_query.substr(0, question));
+    if (question != std::string::npos) {
+      std::string_view rest = std::string_view(path_and_query).substr(question + 1);
+      while (!rest.empty()) {
+        const size_t end = std::min(rest.find('&'), rest.size());
+        const std::string_view pair = rest.substr(0, end);
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+        const size_t equals = std::min(pair.find('='), pair.size());
+        request.query.emplace_back(net::PercentDecode(pair.substr(0, equals)),
+                                   net::PercentDecode(pair.substr(std::min(equals + 1, pair.size()))));
+      }
+    }
+    request.headers = {{"host", "localhost"}, {"content-type", "application/json"}};
+    request.body = body;
+    request.remote = "in-process";
+    net::Response response = api_->Handle(request);
+    if (response.status / 100 != 2) return FromHttp(response.status, response.body, Source());
+    return response.static_body.empty() ? std::move(response.body) : std::string(response.static_body);
+  }
+  std::string Source() const override { return "the store in " + directory_; }
+  Micros Now() const override { return newest_; }
+  bool offline() const override { return true; }
+
+ private:
+  std::unique_ptr<store::Store> store_;
+  hardware::Catalog catalog_;
+  std::string directory_;
+  Micros newest_ = 0;
+  std::unique_ptr<server::Api> api_;  // last: it uses the others
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<ApiClient>> OfflineClient(const OfflineOptions& options) {
+  if (access(options.directory.c_str(), F_OK) != 0) {
+    return absl::UnavailableError(fmt::format(
+        "there is no fleet to read: no server answers and the data directory {} does not exist; start one with \"flopwatch "
+        "serve\", name a server with --server, or a data directory with --data-dir",
+        options.directory));
+  }
+  store::Options store_options;
+  store_options.directory = options.directory;
+  store_options.read_only = true;
+  store_options.memory_limit_mb = options.memory_limit_mb;
+  store_options.threads = options.threads;
+  hardware::Catalog catalog = hardware::Catalog::Builtin();
+  if (!options.config_toml.empty()) {
+    FW_ASSIGN_OR_RETURN(catalog, hardware::Catalog::WithOverrides(options.config_toml));
+  }
+  auto store = store::OpenDuckDbStore(store_options);
+  if (!store.ok()) {
+    return absl::UnavailableError(fmt::format("cannot read the fleet: no server answers, and {}", std::string(store.status().message())));
+  }
+  return std::make_unique<Offline>(*std::move(store), std::move(catalog), options.directory);
+}
+
+}  // namespace flopwatch::cli

@@ -1,0 +1,19 @@
+// One frame of `flopwatch top`: a pure function of what is known, what the person chose, and the size of the terminal.
+#ifndef FLOPWATCH_CLI_TOP_FRAME_H_
+#define FLOPWATCH_CLI_TOP_FRAME_H_
+
+#include "cli/top/model.h"
+#include "cli/top/screen.h"
+
+namespace flopwatch::cli {
+
+inline constexpr int kMinTopColumns = 40;
+inline constexpr int kMinTopRows = 8;
+
+Screen DrawTop(const TopData& data, const TopUi& ui, int width, int height);
+// Rows a frame needs to show everything, for --once; at most kMaxScreenRows.
+int NaturalHeight(const TopData& data, const TopUi& ui, int width);
+
+}  // namespace flopwatch::cli
+
+#endif  // FLOPWATCH_CLI_TOP_FRAME_H_

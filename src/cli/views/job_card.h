@@ -1,0 +1,29 @@
+// `flopwatch job ID`: one job on one card, with what to do about it.
+#ifndef FLOPWATCH_CLI_VIEWS_JOB_CARD_H_
+#define FLOPWATCH_CLI_VIEWS_JOB_CARD_H_
+
+#include <string>
+#include <vector>
+
+#include "cli/json.h"
+#include "cli/views/style.h"
+
+namespace flopwatch::cli {
+
+// What stands out in a job, strongest first: a sentence with its numbers, then what to do.
+struct Advice {
+  std::string finding, action;
+  bool serious = false;
+};
+std::vector<Advice> AdviceFor(const Json& answer);
+
+struct JobCardOptions {
+  ViewOptions view;
+  size_t max_gpus = 8;  // lines of single GPUs, lowest OFU first
+};
+// `answer` is that of GET /api/v1/jobs/{job}.
+std::string JobCard(const Json& answer, const JobCardOptions& options);
+
+}  // namespace flopwatch::cli
+
+#endif  // FLOPWATCH_CLI_VIEWS_JOB_CARD_H_

@@ -1,0 +1,215 @@
+#include "cli/views/lists.h"
+
+#include <fmt/format.h>
+
+#include "base/json_writer.h"
+#include "cli/views/style.h"
+#include "cli/views/usage.h"
+
+namespace flopwatch::cli {
+namespace {
+
+using enum ColumnFormat;
+
+Cell Number(const std::optional<double>& v) { return v ? Cell(*v) : Cell(); }
+Cell Integer(const Json& v) { return v.integer() ? Cell(*v.integer()) : Cell(); }
+Cell Text(const Json& v) { return v.text().empty() ? Cell() : Cell(v.text()); }
+Cell Text(const std::string& v) { return v.empty() ? Cell() : Cell(v); }
+
+std::string RefusedText(const Json& refused) {
+  std::string out;
+  for (const auto& [reason, n] : refused.object()) {
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", reason, n.integer_or(0));
+  }
+  return out;
+}
+
+double Sum(const Json& object) {
+  double sum = 0;
+  for (const auto& [name, n] : object.object()) sum += n.number_or(0);
+  return sum;
+}
+
+// A value of a SQL result that is no scalar (a list, a struct) as JSON text.
+std::string AsJson(const Json& v) {
+  std::string out;
+  JsonWriter json(&out);
+  const auto write = [&](const auto& self, const Json& j) -> void {
+    if (j.is_array()) {
+      json.BeginArray();
+      for (const Json& e : j.array()) self(self, e);
+      json.EndArray();
+    } else if (j.is_object()) {
+      json.BeginObject();
+      for (const auto& [name, e] : j.object()) {
+        json.Key(name);
+        self(self, e);
+      }
+      json.EndObject();
+    } else if (const auto* b = std::get_if<bool>(&j.value_)) {
+      json.Value(*b);
+    } else if (const auto* i = std::get_if<int64_t>(&j.value_)) {
+      json.Value(*i);
+    } else if (const auto* d = std::get_if<double>(&j.value_)) {
+      json.Value(*d);
+    } else if (const auto* s = std::get_if<std::string>(&j.value_)) {
+      json.Value(*s);
+    } else {
+      json.Null();
+    }
+  };
+  write(write, v);
+  return out;
+}
+
+}  // namespace
+
+Table JobsTable(const Json& answer) {
+  Table t;
+  t.columns = {{"job", "job"},
+               {"user", "user"},
+               {"state", "state"},
+               {"gpus", "gpus", kCount},
+               {"gpu_seconds", "gpu time", kGpuHours},
+               {"ofu", "ofu", kPercentBar},
+               {"lost_gpu_seconds", "lost", kGpuHours},
+               {"gpu_util", "duty", kPercent},
+               {"coverage", "coverage", kPercent},
+               {"note", "note"},
+               {"name", "name"},
+               {"workflow", "workflow"},
+               {"tensor_active", "tensor", kPercent},
+               {"sm_clock_mhz", "sm mhz", kCount},
+               {"power_w", "power", kWatts},
+               {"ofu_ci95", "ofu ±", kPercent},
+               {"flags", "flags"},
+               {"ofu_reason", "why no ofu"}};
+  for (const Json& job : answer["jobs"].array()) {
+    const UsageView u = UsageView::From(job["usage"]);
+    t.rows.push_back({Text(job["job"]), Text(job["user"]), std::string(job["running"].boolean() ? "running" : "ended"), u.gpus,
+                      u.gpu_seconds, Number(u.ofu), u.computable_s > 0 ? Cell(u.lost_s) : Cell(), Number(u.gpu_util),
+                      Number(u.coverage), Text(JobNote(u)), Text(job["name"]), Text(job["workflow"]),
+                      Number(u.tensor_active), Number(u.sm_clock_mhz), Number(u.power_w), Number(u.ci95),
+                      Text(JoinTexts(job["flags"], ",")), Text(u.reason)});
+  }
+  const int64_t total = answer["total"].integer_or(static_cast<int64_t>(t.rows.size()));
+  t.notes.push_back(fmt::format("{} of {} jobs, {}; OFU weighted by GPU-seconds; lost = GPU-hours of peak arithmetic not done",
+                                t.rows.size(), total, WindowView::From(answer["window"]).Text()));
+  return t;
+}
+
+Table GpusTable(const Json& answer) {
+  Table t;
+  t.columns = {{"node", "node"},
+               {"index", "gpu"},
+               {"job", "job"},
+               {"state", "state"},
+               {"ofu", "ofu", kPercentBar},
+               {"tensor_active", "tensor", kPercent},
+               {"sm_clock_mhz", "sm mhz", kCount},
+               {"gpu_util", "duty", kPercent},
+               {"power_w", "power", kWatts},
+               {"gpu_temp_c", "°c", kCount},
+               {"fb_used_mib", "mib used", kCount},
+               {"age_s", "age", kSeconds},
+               {"flags", "notes"},
+               {"model", "model"},
+               {"gpu", "uuid"},
+               {"gpu_instance", "instance"}};
+  for (const Json& g : answer["gpus"].array()) {
+    t.rows.push_back({Text(g["node"]), Integer(g["index"]), Text(g["job"]), Text(g["state"]), Number(g["ofu"].number()),
+                      Number(g["tensor_active"].number()), Number(g["sm_clock_mhz"].number()), Number(g["gpu_util"].number()),
+                      Number(g["power_w"].number()), Number(g["gpu_temp_c"].number()), Number(g["fb_used_mib"].number()),
+                      Number(g["age_s"].number()), Text(JoinTexts(g["flags"], ",")), Text(g["model"]), Text(g["gpu"]),
+                      Integer(g["gpu_instance"])});
+  }
+  t.notes.push_back(fmt::format("{} of {} GPUs", t.rows.size(), answer["total"].integer_or(static_cast<int64_t>(t.rows.size()))));
+  return t;
+}
+
+Table JobGpusTable(const Json& answer) {
+  Table t;
+  t.columns = {{"node", "node"},
+               {"index", "gpu"},
+               {"rank", "rank"},
+               {"ofu", "ofu", kPercentBar},
+               {"tensor_active", "tensor", kPercent},
+               {"sm_clock_mhz", "sm mhz", kCount},
+               {"gpu_util", "duty", kPercent},
+               {"power_w", "power", kWatts},
+               {"coverage", "coverage", kPercent},
+               {"gpu_seconds", "gpu time", kGpuHours},
+               {"gpu", "uuid"},
+               {"gpu_instance", "instance"},
+               {"model", "model"},
+               {"ofu_reason", "why no ofu"}};
+  for (const Json& g : answer["gpus"].array()) {
+    const UsageView u = UsageView::From(g["usage"]);
+    t.rows.push_back({Text(g["node"]), Integer(g["index"]), Integer(g["rank"]), Number(u.ofu), Number(u.tensor_active),
+                      Number(u.sm_clock_mhz), Number(u.gpu_util), Number(u.power_w), Number(u.coverage), u.gpu_seconds,
+                      Text(g["gpu"]), Integer(g["gpu_instance"]), Text(g["model"]), Text(u.reason)});
+  }
+  return t;
+}
+
+Table TargetsTable(const Json& answer) {
+  Table t;
+  t.columns = {{"url", "target"},
+               {"state", "state"},
+               {"age_s", "last seen", kSeconds},
+               {"last_duration_ms", "took ms", kPlain},
+               {"last_bytes", "size", kBytes},
+               {"entities", "gpus", kCount},
+               {"samples", "samples", kCount},
+               {"failures", "failed", kCount},
+               {"refused", "refused", kCount},
+               {"error", "error"},
+               {"node", "node"},
+               {"scrapes", "scrapes", kCount},
+               {"timeouts", "timeouts", kCount},
+               {"oversized", "oversized", kCount},
+               {"last_scrape", "last scrape"},
+               {"last_success", "last success"},
+               {"refused_reasons", "refused because"}};
+  for (const Json& g : answer["targets"].array()) {
+    const auto ms = g["last_duration_ms"].number();
+    t.rows.push_back({Text(g["url"]), Text(g["state"]), Number(g["age_s"].number()),
+                      ms ? Cell(static_cast<double>(static_cast<int64_t>(*ms * 10 + 0.5)) / 10) : Cell(),
+                      Number(g["last_bytes"].number()), Integer(g["entities"]), Integer(g["samples"]), Integer(g["failures"]),
+                      Sum(g["refused"]), Text(g["error"]), Text(g["node"]), Integer(g["scrapes"]), Integer(g["timeouts"]),
+                      Integer(g["oversized"]), Text(g["last_scrape"]), Text(g["last_success"]), Text(RefusedText(g["refused"]))});
+  }
+  const int64_t total = answer["total"].integer_or(static_cast<int64_t>(t.rows.size()));
+  t.notes.push_back(fmt::format("{} targets, {} up", total, answer["up"].integer_or(0)));
+  return t;
+}
+
+Table SqlTable(const Json& answer) {
+  Table t;
+  for (const Json& c : answer["columns"].array()) t.columns.push_back({c["name"].text(), ""});
+  for (const Json& row : answer["rows"].array()) {
+    auto& out = t.rows.emplace_back();
+    for (const Json& v : row.array()) {
+      if (v.is_array() || v.is_object()) {
+        out.emplace_back(AsJson(v));
+      } else if (const auto* b = std::get_if<bool>(&v.value_)) {
+        out.emplace_back(*b);
+      } else if (const auto* i = std::get_if<int64_t>(&v.value_)) {
+        out.emplace_back(*i);
+      } else if (const auto* d = std::get_if<double>(&v.value_)) {
+        out.emplace_back(*d);
+      } else if (const auto* s = std::get_if<std::string>(&v.value_)) {
+        out.emplace_back(*s);
+      } else {
+        out.emplace_back();
+      }
+    }
+  }
+  const auto ms = answer["elapsed_ms"].number();
+  t.notes.push_back(fmt::format("{} rows{}{}", Count(static_cast<double>(t.rows.size())),
+                                ms ? fmt::format(" in {:.0f} ms", *ms) : "",
+                                answer["truncated"].boolean() ? " — cut off: raise --max-rows for more" : ""));
+  return t;
+}
+
+}  // namespace flopwatch::cli

@@ -1,0 +1,18 @@
+// Lists of the API as tables: one row an item, columns with stable names.
+#ifndef FLOPWATCH_CLI_VIEWS_LISTS_H_
+#define FLOPWATCH_CLI_VIEWS_LISTS_H_
+
+#include "base/table.h"
+#include "cli/json.h"
+
+namespace flopwatch::cli {
+
+Table JobsTable(const Json& answer);      // GET /api/v1/jobs
+Table GpusTable(const Json& answer);      // GET /api/v1/gpus
+Table JobGpusTable(const Json& answer);   // the GPUs of GET /api/v1/jobs/{job}
+Table TargetsTable(const Json& answer);   // GET /api/v1/targets
+Table SqlTable(const Json& answer);       // POST /api/v1/sql
+
+}  // namespace flopwatch::cli
+
+#endif  // FLOPWATCH_CLI_VIEWS_LISTS_H_

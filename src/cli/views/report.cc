@@ -1,0 +1,339 @@
+#include "cli/views/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/json_writer.h"
+#include "base/table.h"
+#include "cli/views/report_parts.h"
+
+namespace flopwatch::cli {
+
+void UserSums::Add(const Json& answer) {
+  for (const Json& job : answer["jobs"].array()) {
+    const UsageView u = UsageView::From(job["usage"]);
+    ReportUser& user = users_[job["user"].text()];
+    user.user = job["user"].text();
+    ++user.jobs;
+    user.gpu_seconds += u.gpu_seconds;
+    user.computable_s += u.computable_s;
+    user.useful_s += u.useful_s();
+    user.lost_s += u.lost_s;
+    ++jobs_;
+    gpu_seconds_ += u.gpu_seconds;
+  }
+}
+
+std::vector<ReportUser> UserSums::Worst(size_t limit, size_t* left_out) const {
+  std::vector<ReportUser> out;
+  for (const auto& [name, user] : users_) out.push_back(user);
+  std::stable_sort(out.begin(), out.end(), [](const ReportUser& a, const ReportUser& b) { return a.lost_s > b.lost_s; });
+  *left_out = out.size() > limit ? out.size() - limit : 0;
+  out.resize(std::min(out.size(), limit));
+  return out;
+}
+
+Report MakeReport(const Json& fleet, const Json& worst_jobs, const UserSums& users, const Json& targets, size_t top) {
+  Report r;
+  r.window = WindowView::From(fleet["window"]);
+  r.fleet = UsageView::From(fleet["usage"]);
+  r.series = SeriesView::From(fleet["series"]);
+  for (const Json& m : fleet["models"].array()) {
+    r.models.push_back({m["model"].text(), m["gpus"].integer_or(0), UsageView::From(m["usage"])});
+  }
+  for (const Json& n : fleet["not_computable"].array()) {
+    r.not_computable.push_back({n["reason"].text(), n["gpu_seconds"].number_or(0)});
+  }
+  for (const Json& j : worst_jobs["jobs"].array()) {
+    if (r.worst_jobs.size() >= top) break;
+    r.worst_jobs.push_back({j["job"].text(), j["name"].text(), j["user"].text(), j["workflow"].text(),
+                            JoinTexts(j["flags"], ", "), j["running"].boolean(), UsageView::From(j["usage"])});
+  }
+  r.total_jobs = worst_jobs["total"].integer_or(0);
+  r.jobs_read = users.jobs();
+  r.job_gpu_seconds = users.gpu_seconds();
+  r.users = users.Worst(top, &r.users_left_out);
+  r.targets = targets["total"].integer_or(0);
+  r.targets_up = targets["up"].integer_or(0);
+  for (const Json& t : targets["targets"].array()) {
+    if (t["state"].text() == "up" || r.down.size() >= top) continue;
+    r.down.push_back({t["url"].text(), t["state"].text(), t["error"].text(), t["age_s"].number()});
+  }
+  return r;
+}
+
+std::vector<ReportFact> FactsOf(const Report& r) {
+  const UsageView& u = r.fleet;
+  const auto share = [&](double s) { return u.gpu_seconds > 0 ? Percent(s / u.gpu_seconds) : std::string("-"); };
+  std::vector<ReportFact> out;
+  out.push_back({"GPU-hours deployed", GpuHours(u.gpu_seconds), fmt::format("{} GPUs", Count(static_cast<double>(u.gpus)))});
+  if (r.jobs_read > 0 && r.jobs_read == r.total_jobs) {
+    out.push_back({"owned by jobs", GpuHours(r.job_gpu_seconds),
+                   fmt::format("{} of deployed, {} jobs", share(r.job_gpu_seconds), Count(static_cast<double>(r.total_jobs)))});
+    out.push_back({"owned by nobody", GpuHours(r.unallocated_s()), share(r.unallocated_s()) + " of deployed"});
+  }
+  if (u.ofu) {
+    out.push_back({"useful", GpuHours(u.useful_s()), "GPU-hours at peak arithmetic: OFU × hours with a known OFU"});
+    out.push_back({"lost", GpuHours(u.lost_s), "the rest of the hours with a known OFU"});
+  }
+  out.push_back({"OFU not known", GpuHours(std::max(0.0, u.gpu_seconds - u.computable_s)),
+                 "coverage " + Percent(u.coverage) + " of deployed GPU-hours"});
+  if (u.gpu_util) out.push_back({"duty cycle", Percent(u.gpu_util), "of time in any kernel"});
+  if (u.tensor_active) out.push_back({"tensor active", Percent(u.tensor_active), "of cycles on tensor cores"});
+  if (u.power_w) out.push_back({"power", Watts(u.power_w) + " a GPU", u.energy_j ? Energy(u.energy_j) + " in all" : ""});
+  return out;
+}
+
+std::string OfuHeadline(const Report& r) {
+  if (!r.fleet.ofu) return "not computable: " + r.fleet.reason;
+  std::string out = Percent(r.fleet.ofu);
+  if (r.fleet.ci95) out += fmt::format(" ± {:.1f} points (95 %)", *r.fleet.ci95 * 100);
+  return out;
+}
+
+std::string MethodText(const Report& r) {
+  std::string out =
+      "OFU = tensor activity × SM clock ÷ maximum tensor clock, weighted by GPU-seconds (not by jobs or samples). Hours whose "
+      "OFU is not known are shown, never counted as 0.";
+  if (r.fleet.source == "ratio") out += " Source: activity ratio and sampled clock.";
+  if (r.fleet.source == "cycles") out += " Source: cycle counters.";
+  if (r.fleet.source == "mixed") out += " Source: cycle counters where exporters have them, else activity ratio and sampled clock.";
+  if (r.jobs_read < r.total_jobs) {
+    out += fmt::format(" Users are summed over {} of {} jobs, those with the most GPU-hours.", r.jobs_read, r.total_jobs);
+  }
+  return out;
+}
+
+Table ReportModels(const Report& r) {
+  Table t;
+  t.columns = {{"model", "GPU model"}, {"gpus", "GPUs", ColumnFormat::kCount}, {"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
+               {"ofu", "OFU", ColumnFormat::kPercentBar}, {"coverage", "coverage", ColumnFormat::kPercent}, {"reason", "why no OFU"}};
+  for (const ReportModel& m : r.models) {
+    t.rows.push_back({m.model.empty() ? Cell(std::string("(not reported)")) : Cell(m.model), m.gpus, m.usage.gpu_seconds,
+                      CellOf(m.usage.ofu), CellOf(m.usage.coverage), m.usage.reason.empty() ? Cell() : Cell(m.usage.reason)});
+  }
+  if (std::all_of(r.models.begin(), r.models.end(), [](const ReportModel& m) { return m.usage.reason.empty(); })) {
+    t.columns.pop_back();
+    for (auto& row : t.rows) row.pop_back();
+  }
+  return t;
+}
+
+Table ReportJobs(const Report& r) {
+  Table t;
+  t.columns = {{"job", "job"}, {"user", "user"}, {"gpus", "GPUs", ColumnFormat::kCount},
+               {"gpu_seconds", "GPU time", ColumnFormat::kGpuHours}, {"lost", "lost", ColumnFormat::kGpuHours},
+               {"ofu", "OFU", ColumnFormat::kPercentBar}, {"duty", "duty", ColumnFormat::kPercent}, {"notes", "notes"}};
+  for (const ReportJob& j : r.worst_jobs) {
+    const UsageView& u = j.usage;
+    const std::string notes = JobNote(u);
+    t.rows.push_back({j.job, j.user.empty() ? Cell() : Cell(j.user), u.gpus, u.gpu_seconds,
+                      u.computable_s > 0 ? Cell(u.lost_s) : Cell(), CellOf(u.ofu), CellOf(u.gpu_util),
+                      notes.empty() ? Cell() : Cell(notes)});
+  }
+  return t;
+}
+
+Table ReportUsers(const Report& r) {
+  Table t;
+  t.columns = {{"user", "user"}, {"jobs", "jobs", ColumnFormat::kCount}, {"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
+               {"lost", "lost", ColumnFormat::kGpuHours}, {"ofu", "OFU", ColumnFormat::kPercentBar}};
+  for (const ReportUser& u : r.users) {
+    t.rows.push_back({u.user.empty() ? std::string("(not known)") : u.user, u.jobs, u.gpu_seconds,
+                      u.computable_s > 0 ? Cell(u.lost_s) : Cell(), CellOf(u.ofu())});
+  }
+  return t;
+}
+
+Table ReportLosses(const Report& r) {
+  Table t;
+  t.columns = {{"reason", "why"}, {"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
+               {"share", "of deployed", ColumnFormat::kPercent}, {"advice", "what to do"}};
+  for (const ReportLoss& l : r.not_computable) {
+    const std::string advice = ReasonAdvice(l.reason);
+    t.rows.push_back({ReasonTitle(l.reason), l.gpu_seconds,
+                      r.fleet.gpu_seconds > 0 ? Cell(l.gpu_seconds / r.fleet.gpu_seconds) : Cell(),
+                      advice.empty() ? Cell() : Cell(advice)});
+  }
+  return t;
+}
+
+Table ReportTargets(const Report& r) {
+  Table t;
+  t.columns = {{"target", "target"}, {"state", "state"}, {"age_s", "last seen", ColumnFormat::kSeconds}, {"error", "error"}};
+  for (const ReportTarget& d : r.down) {
+    t.rows.push_back({d.url, d.state, d.age_s ? Cell(*d.age_s) : Cell(), d.error.empty() ? Cell() : Cell(d.error)});
+  }
+  return t;
+}
+
+std::vector<ReportSection> SectionsOf(const Report& r) {
+  std::vector<ReportSection> out;
+  if (!r.models.empty()) out.push_back({"GPU models", "", ReportModels(r)});
+  if (!r.worst_jobs.empty()) {
+    out.push_back({"Jobs that lost most", fmt::format("{} of {} jobs", r.worst_jobs.size(), r.total_jobs), ReportJobs(r)});
+  }
+  if (!r.users.empty()) {
+    out.push_back({"Users", r.users_left_out > 0 ? fmt::format("{} more are left out", r.users_left_out) : "", ReportUsers(r)});
+  }
+  if (!r.not_computable.empty()) out.push_back({"GPU-hours without a known OFU", "", ReportLosses(r)});
+  if (r.targets > 0) {
+    ReportSection s{"Exporters that do not answer", fmt::format("{} of {} are up", r.targets_up, r.targets), ReportTargets(r)};
+    if (!r.down.empty()) out.push_back(std::move(s));
+  }
+  return out;
+}
+
+std::string ReportText(const Report& r, const ViewOptions& v) {
+  const auto heading = [&](std::string_view text, std::string_view remark) {
+    std::string out = "\n" + Paint(v, Tone::kBold, text);
+    if (!remark.empty()) out += "  " + Paint(v, Tone::kDim, remark);
+    return out + "\n";
+  };
+  std::string out = Paint(v, Tone::kBold, "Fleet report") + "  " + r.window.Text() + "\n";
+  if (!r.source.empty()) out += Paint(v, Tone::kDim, fmt::format("from {}, written {}", r.source, r.written)) + "\n";
+  out += "\n";
+  const int bar = std::clamp(v.width - 4, 20, 96);
+  out += "  " + Paint(v, Tone::kBold, "OFU " + OfuHeadline(r)) + "\n";
+  if (r.fleet.ofu) {
+    out += "  " + Bar(v, r.fleet.ofu, bar) + "\n";
+    out += "  " + Paint(v, Tone::kUseful, Sparkline(v, Stretch(r.series.ofu, bar), bar)) + "\n";
+    double low = 2, high = -1;
+    for (const auto& p : r.series.ofu) {
+      if (p) low = std::min(low, *p), high = std::max(high, *p);
+    }
+    if (high >= 0) {
+      out += Paint(v, Tone::kDim, fmt::format("  over time: {:.1f} to {:.1f} %, one value every {}", low * 100, high * 100,
+                                              FormatDuration(static_cast<Micros>(r.series.step_s) * kMicrosPerSecond))) + "\n";
+    }
+  }
+  out += "\n";
+  for (const ReportFact& f : FactsOf(r)) {
+    out += "  " + PadRight(f.name, 20) + PadLeft(f.value, 12);
+    if (!f.remark.empty()) out += "  " + Paint(v, Tone::kDim, CutToWidth(f.remark, std::max(10, v.width - 36)));
+    out += "\n";
+  }
+  for (const ReportSection& s : SectionsOf(r)) {
+    out += heading(s.title, s.remark);
+    WriteOptions options;
+    options.color = v.color;
+    options.width = v.width;
+    Table t = s.table;
+    if (v.ascii) {
+      for (Column& c : t.columns) {
+        if (c.format == ColumnFormat::kPercentBar) c.format = ColumnFormat::kPercent;
+      }
+    }
+    out += Render(t, options);
+  }
+  out += "\n" + Paint(v, Tone::kDim, Wrap(MethodText(r), v.width, "", ""));
+  return out;
+}
+
+std::string ReportMarkdown(const Report& r) {
+  std::string out = fmt::format("# Fleet report\n\n{}  \nfrom {}, written {}\n\n**OFU {}**\n\n", r.window.Text(), r.source, r.written,
+                                OfuHeadline(r));
+  if (r.fleet.ofu) {
+    out += "`" + Sparkline({}, Stretch(r.series.ofu, 72), 72) + "`\n\n";
+  }
+  out += "| | | |\n| --- | ---: | --- |\n";
+  for (const ReportFact& f : FactsOf(r)) out += fmt::format("| {} | {} | {} |\n", f.name, f.value, f.remark);
+  for (const ReportSection& s : SectionsOf(r)) {
+    out += fmt::format("\n## {}\n\n", s.title);
+    if (!s.remark.empty()) out += s.remark + "\n\n";
+    WriteOptions options;
+    options.format = OutputFormat::kMarkdown;
+    out += Render(s.table, options);
+  }
+  return out + "\n" + MethodText(r) + "\n";
+}
+
+namespace {
+
+void WriteUsageView(JsonWriter& json, const UsageView& u) {
+  json.BeginObject();
+  json.Field("ofu", u.ofu).Field("ofu_ci95", u.ci95);
+  json.Key("ofu_reason");
+  u.reason.empty() ? json.Null() : json.Value(u.reason);
+  json.Field("gpu_seconds", u.gpu_seconds).Field("observed_gpu_seconds", u.observed_s);
+  json.Field("computable_gpu_seconds", u.computable_s).Field("useful_gpu_seconds", u.useful_s()).Field("lost_gpu_seconds", u.lost_s);
+  json.Field("coverage", u.coverage).Field("weight", "gpu_seconds");
+  json.Key("source");
+  u.source.empty() ? json.Null() : json.Value(u.source);
+  json.Field("tensor_active", u.tensor_active).Field("sm_clock_mhz", u.sm_clock_mhz).Field("gpu_util", u.gpu_util);
+  json.Field("power_w", u.power_w).Field("energy_j", u.energy_j).Field("gpus", u.gpus);
+  json.EndObject();
+}
+
+void Text(JsonWriter& json, std::string_view name, const std::string& text) {
+  json.Key(name);
+  text.empty() ? json.Null() : json.Value(text);
+}
+
+}  // namespace
+
+std::string ReportJson(const Report& r) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject();
+  json.Field("written", r.written).Field("from_source", r.source);
+  json.Key("window").BeginObject();
+  json.Key("from");
+  r.window.from ? json.Value(FormatTime(*r.window.from)) : json.Null();
+  json.Key("to");
+  r.window.to ? json.Value(FormatTime(*r.window.to)) : json.Null();
+  json.Field("source", r.window.source).EndObject();
+  json.Key("usage");
+  WriteUsageView(json, r.fleet);
+  json.Key("series").BeginObject().Field("step_s", r.series.step_s);
+  const auto column = [&](std::string_view name, const auto& values) {
+    json.Key(name).BeginArray();
+    for (const auto& v : values) json.Value(v);
+    json.EndArray();
+  };
+  column("ts", r.series.ts);
+  column("ofu", r.series.ofu);
+  column("coverage", r.series.coverage);
+  json.EndObject();
+  json.Key("models").BeginArray();
+  for (const ReportModel& m : r.models) {
+    json.BeginObject();
+    Text(json, "model", m.model);
+    json.Field("gpus", m.gpus).Key("usage");
+    WriteUsageView(json, m.usage);
+    json.EndObject();
+  }
+  json.EndArray().Field("jobs_total", r.total_jobs).Field("jobs_read", r.jobs_read).Field("jobs_gpu_seconds", r.job_gpu_seconds);
+  json.Key("worst_jobs").BeginArray();
+  for (const ReportJob& j : r.worst_jobs) {
+    json.BeginObject().Field("job", j.job);
+    Text(json, "name", j.name);
+    Text(json, "user", j.user);
+    Text(json, "workflow", j.workflow);
+    json.Field("running", j.running).Key("usage");
+    WriteUsageView(json, j.usage);
+    json.EndObject();
+  }
+  json.EndArray().Key("users").BeginArray();
+  for (const ReportUser& u : r.users) {
+    json.BeginObject();
+    Text(json, "user", u.user);
+    json.Field("jobs", u.jobs).Field("gpu_seconds", u.gpu_seconds).Field("computable_gpu_seconds", u.computable_s);
+    json.Field("lost_gpu_seconds", u.lost_s).Field("ofu", u.ofu()).EndObject();
+  }
+  json.EndArray().Field("users_left_out", r.users_left_out).Key("not_computable").BeginArray();
+  for (const ReportLoss& l : r.not_computable) {
+    json.BeginObject().Field("reason", l.reason).Field("gpu_seconds", l.gpu_seconds).EndObject();
+  }
+  json.EndArray().Key("targets").BeginObject().Field("total", r.targets).Field("up", r.targets_up).Key("not_up").BeginArray();
+  for (const ReportTarget& t : r.down) {
+    json.BeginObject().Field("url", t.url).Field("state", t.state).Field("age_s", t.age_s);
+    Text(json, "error", t.error);
+    json.EndObject();
+  }
+  json.EndArray().EndObject().EndObject();
+  return out + "\n";
+}
+
+}  // namespace flopwatch::cli

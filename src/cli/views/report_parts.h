@@ -1,0 +1,30 @@
+// What the four forms of the report share, inside views/.
+#ifndef FLOPWATCH_CLI_VIEWS_REPORT_PARTS_H_
+#define FLOPWATCH_CLI_VIEWS_REPORT_PARTS_H_
+
+#include <string>
+#include <vector>
+
+#include "base/table.h"
+#include "cli/views/report.h"
+
+namespace flopwatch::cli {
+
+struct ReportFact {
+  std::string name, value, remark;
+};
+struct ReportSection {
+  std::string title, remark;
+  Table table;
+};
+
+inline Cell CellOf(const std::optional<double>& v) { return v ? Cell(*v) : Cell(); }
+
+std::vector<ReportFact> FactsOf(const Report& report);
+std::vector<ReportSection> SectionsOf(const Report& report);
+std::string OfuHeadline(const Report& report);
+std::string MethodText(const Report& report);
+
+}  // namespace flopwatch::cli
+
+#endif  // FLOPWATCH_CLI_VIEWS_REPORT_PARTS_H_

@@ -1,0 +1,201 @@
+#include "cli/views/style.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/table.h"
+
+namespace flopwatch::cli {
+
+std::string Paint(const ViewOptions& v, Tone tone, std::string_view text) {
+  const char* code = "";
+  switch (tone) {
+    case Tone::kPlain: break;
+    case Tone::kDim: code = "2"; break;
+    case Tone::kBold: code = "1"; break;
+    case Tone::kUseful: code = "34"; break;
+    case Tone::kLost: code = "33"; break;
+    case Tone::kBad: code = "31"; break;
+    case Tone::kGood: code = "32"; break;
+  }
+  if (!v.color || *code == '\0' || text.empty()) return std::string(text);
+  return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
+}
+
+std::string Bar(const ViewOptions& v, std::optional<double> ratio, int width, Tone tone) {
+  if (width <= 0) return "";
+  std::string filled, rest;
+  int used = 0;
+  if (!ratio.has_value()) {
+    for (int i = 0; i < width; ++i) rest += v.ascii ? "." : "·";
+    return Paint(v, Tone::kDim, rest);
+  }
+  const double r = std::clamp(*ratio, 0.0, 1.0);
+  if (v.ascii) {
+    used = static_cast<int>(std::lround(r * width));
+    filled.assign(used, '#');
+    rest.assign(width - used, '-');
+  } else {
+    static constexpr std::string_view kPartial[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    int eighths = static_cast<int>(std::lround(r * width * 8));
+    if (eighths == 0 && r > 0) eighths = 1;  // a little is not nothing
+    for (; used < eighths / 8; ++used) filled += "█";
+    if (eighths % 8 != 0) filled += kPartial[eighths % 8], ++used;
+    for (int i = used; i < width; ++i) rest += "░";
+  }
+  return Paint(v, tone, filled) + Paint(v, Tone::kDim, rest);
+}
+
+std::vector<std::optional<double>> Resample(const std::vector<std::optional<double>>& values, size_t width) {
+  if (width == 0) return {};
+  if (values.size() <= width) return values;
+  std::vector<std::optional<double>> out;
+  out.reserve(width);
+  for (size_t i = 0; i < width; ++i) {
+    double sum = 0;
+    int n = 0;
+    for (size_t k = i * values.size() / width; k < (i + 1) * values.size() / width; ++k) {
+      if (values[k]) sum += *values[k], ++n;
+    }
+    out.push_back(n > 0 ? std::optional<double>(sum / n) : std::nullopt);
+  }
+  return out;
+}
+
+std::string Sparkline(const ViewOptions& v, const std::vector<std::optional<double>>& values, int width,
+                      std::optional<double> top) {
+  static constexpr std::string_view kBlocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  static constexpr std::string_view kAscii = "_.-~=+*#";
+  const auto points = Resample(values, static_cast<size_t>(std::max(0, width)));
+  double scale = top.value_or(0);
+  for (const auto& p : points) {
+    if (!top && p) scale = std::max(scale, *p);
+  }
+  std::string out;
+  for (const auto& p : points) {
+    if (!p) {
+      out += " ";
+      continue;
+    }
+    const int level = scale > 0 ? std::clamp(static_cast<int>(*p / scale * 8), 0, 7) : 0;
+    if (v.ascii) {
+      out += kAscii[level];
+    } else {
+      out += kBlocks[level];
+    }
+  }
+  return out;
+}
+
+std::vector<std::optional<double>> Stretch(const std::vector<std::optional<double>>& values, int width) {
+  const auto n = static_cast<size_t>(std::max(0, width));
+  if (values.empty() || values.size() >= n) return values;
+  std::vector<std::optional<double>> out;
+  for (size_t i = 0; i < n; ++i) out.push_back(values[i * values.size() / n]);
+  return out;
+}
+
+std::string ToAscii(std::string_view text) {
+  static constexpr std::pair<std::string_view, char> kSigns[] = {
+      {"·", '-'}, {"…", '.'}, {"×", 'x'}, {"÷", '/'}, {"±", '~'}, {"°", ' '}, {"▸", '>'}, {"▏", '|'}, {"▲", '!'}, {"•", '*'}, {"—", '-'}, {"≥", '>'}};
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c < 0x80) {
+      out.push_back(text[i++]);
+      continue;
+    }
+    size_t n = 1;
+    while (i + n < text.size() && (static_cast<unsigned char>(text[i + n]) & 0xC0) == 0x80) ++n;
+    const std::string_view glyph = text.substr(i, n);
+    char ascii = '?';
+    for (const auto& [sign, plain] : kSigns) {
+      if (glyph == sign) ascii = plain;
+    }
+    out.append(static_cast<size_t>(std::max(0, DisplayWidth(glyph))), ascii);
+    i += n;
+  }
+  return out;
+}
+
+std::string Percent(std::optional<double> ratio) {
+  return HumanCell(ratio ? Cell(*ratio) : Cell(), ColumnFormat::kPercent);
+}
+
+std::string GpuHours(double gpu_seconds) {
+  std::string text = HumanCell(gpu_seconds, ColumnFormat::kGpuHours);
+  if (text.ends_with(" GPU-h")) text.resize(text.size() - 6);
+  return text;
+}
+
+std::string Watts(std::optional<double> watts) { return HumanCell(watts ? Cell(*watts) : Cell(), ColumnFormat::kWatts); }
+
+std::string Energy(std::optional<double> joules) {
+  if (!joules) return "-";
+  double wh = *joules / 3600;
+  static constexpr const char* kUnits[] = {"Wh", "kWh", "MWh", "GWh"};
+  int unit = 0;
+  while (std::abs(wh) >= 999.5 && unit < 3) wh /= 1000, ++unit;
+  return fmt::format("{:.{}f} {}", wh, std::abs(wh) < 9.995 ? 2 : (std::abs(wh) < 99.95 ? 1 : 0), kUnits[unit]);
+}
+
+std::string Count(double n) { return HumanCell(n, ColumnFormat::kCount); }
+
+std::string Minute(Micros t) {
+  std::string text = FormatTime(FloorTo(t, kMicrosPerMinute));  // 2026-11-21T03:42:00Z
+  text.resize(std::min<size_t>(text.size(), 16));
+  if (text.size() > 10) text[10] = ' ';
+  return text;
+}
+
+std::optional<Micros> TimeOf(std::string_view rfc3339) {
+  if (rfc3339.empty()) return std::nullopt;
+  const auto t = ParseTime(rfc3339, 0);
+  return t.ok() ? std::optional<Micros>(*t) : std::nullopt;
+}
+
+std::string Ago(double seconds) {
+  if (seconds < 100) return fmt::format("{:.0f}s", seconds);
+  if (seconds < 100 * 60) return fmt::format("{:.0f}m", seconds / 60);
+  if (seconds < 48 * 3600) return fmt::format("{:.0f}h", seconds / 3600);
+  return fmt::format("{:.0f}d", seconds / 86400);
+}
+
+std::string PadRight(std::string_view text, int width) {
+  std::string out = CutToWidth(text, width);
+  out.append(std::max(0, width - DisplayWidth(out)), ' ');
+  return out;
+}
+
+std::string PadLeft(std::string_view text, int width) {
+  std::string out = CutToWidth(text, width);
+  out.insert(0, std::max(0, width - DisplayWidth(out)), ' ');
+  return out;
+}
+
+std::string Wrap(std::string_view text, int width, std::string_view first, std::string_view indent) {
+  std::string out(first), line;
+  int column = DisplayWidth(first);
+  bool fresh = true;
+  while (!text.empty()) {
+    const size_t at = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, at);
+    text.remove_prefix(std::min(at + 1, text.size()));
+    const int w = DisplayWidth(word);
+    if (!fresh && column + 1 + w > width) {
+      out += "\n";
+      out += indent;
+      column = DisplayWidth(indent);
+      fresh = true;
+    }
+    if (!fresh) out += ' ', ++column;
+    out += word;
+    column += w;
+    fresh = false;
+  }
+  return out + "\n";
+}
+
+}  // namespace flopwatch::cli

@@ -1,0 +1,133 @@
+#include "cli/views/usage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/views/style.h"
+
+namespace flopwatch::cli {
+
+UsageView UsageView::From(const Json& j) {
+  UsageView u;
+  u.ofu = j["ofu"].number();
+  u.ci95 = j["ofu_ci95"].number();
+  u.coverage = j["coverage"].number();
+  u.tensor_active = j["tensor_active"].number();
+  u.sm_clock_mhz = j["sm_clock_mhz"].number();
+  u.sm_active = j["sm_active"].number();
+  u.gpu_util = j["gpu_util"].number();
+  u.power_w = j["power_w"].number();
+  u.energy_j = j["energy_j"].number();
+  u.reason = j["ofu_reason"].text();
+  u.source = j["source"].text();
+  u.gpu_seconds = j["gpu_seconds"].number_or(0);
+  u.observed_s = j["observed_gpu_seconds"].number_or(0);
+  u.computable_s = j["computable_gpu_seconds"].number_or(0);
+  u.lost_s = j["lost_gpu_seconds"].number_or(u.ofu ? u.computable_s * (1 - *u.ofu) : 0);
+  u.stale_s = j["stale_s"].number_or(0);
+  u.gpus = j["gpus"].integer_or(0);
+  u.samples = j["samples"].integer_or(0);
+  for (const auto& [reason, seconds] : j["lost_s"].object()) {
+    if (const double s = seconds.number_or(0); s > 0) u.lost_reasons.emplace_back(reason, s);
+  }
+  std::stable_sort(u.lost_reasons.begin(), u.lost_reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return u;
+}
+
+std::optional<double> UsageView::clock_ratio() const {
+  if (!ofu || !tensor_active || *tensor_active < 0.001) return std::nullopt;
+  const double ratio = *ofu / *tensor_active;
+  // Where the two do not cover the same seconds the quotient says nothing.
+  return ratio <= 1.02 ? std::optional<double>(std::min(ratio, 1.0)) : std::nullopt;
+}
+
+SeriesView SeriesView::From(const Json& j) {
+  SeriesView s;
+  s.step_s = j["step_s"].number_or(0);
+  const auto column = [&](const char* name) {
+    std::vector<std::optional<double>> out;
+    for (const Json& v : j[name].array()) out.push_back(v.number());
+    out.resize(j["ts"].array().size());
+    return out;
+  };
+  for (const Json& v : j["ts"].array()) s.ts.push_back(v.number_or(0));
+  s.ofu = column("ofu");
+  s.coverage = column("coverage");
+  s.gpu_util = column("gpu_util");
+  s.power_w = column("power_w");
+  s.gpu_seconds = column("gpu_seconds");
+  return s;
+}
+
+WindowView WindowView::From(const Json& j) {
+  WindowView w;
+  w.from = TimeOf(j["from"].text());
+  w.to = TimeOf(j["to"].text());
+  w.source = j["source"].text();
+  return w;
+}
+
+std::string WindowView::Text() const {
+  if (!from || !to) return "unknown window";
+  const std::string a = Minute(*from), b = Minute(*to);
+  const bool same_day = a.substr(0, 10) == b.substr(0, 10);
+  const Micros length = *to - *from;
+  // A window from a clock is some microseconds off the round number that was asked for.
+  const Micros unit = length >= 10 * kMicrosPerMinute ? kMicrosPerMinute : kMicrosPerSecond;
+  return fmt::format("{} to {} UTC ({})", a, same_day ? b.substr(11) : b,
+                     FormatDuration(FloorTo(length + unit / 10, unit)));
+}
+
+std::string ReasonTitle(const std::string& code) {
+  if (code == "tensor_missing") return "tensor activity missing";
+  if (code == "clock_missing") return "SM clock missing";
+  if (code == "model_unknown") return "GPU model unknown";
+  if (code == "dead_counter") return "dead tensor counter";
+  if (code == "out_of_range") return "OFU above 1.02";
+  if (code == "no_samples") return "no samples";
+  if (code == "stale_repeat") return "stale values";
+  if (code == "low_coverage") return "low coverage";
+  if (code == "half_rate_board") return "half-rate board";
+  if (code == "span_unknown") return "first sample";
+  if (code == "mig_parent") return "split into instances";
+  std::string out = code;
+  std::replace(out.begin(), out.end(), '_', ' ');
+  return out;
+}
+
+std::string ReasonAdvice(const std::string& code) {
+  if (code == "tensor_missing") return "add DCGM_FI_PROF_PIPE_TENSOR_ACTIVE to the exporter's counter list";
+  if (code == "clock_missing") return "add DCGM_FI_DEV_SM_CLOCK to the exporter's counter list";
+  if (code == "model_unknown") return "add an [[accelerator]] entry for the model to the configuration file";
+  if (code == "dead_counter") return "restart dcgm and the exporter on that node; another profiler may hold the counters";
+  if (code == "out_of_range") return "check the model name and the exporter's unit: values above the peak are not counted";
+  if (code == "no_samples") return "\"flopwatch targets\" shows which exporters do not answer";
+  return "";
+}
+
+std::string JobNote(const UsageView& u) {
+  std::string out;
+  for (const auto& [reason, seconds] : u.lost_reasons) {
+    const double share = u.observed_s > 0 ? seconds / u.observed_s : 0;
+    if (share >= 0.01) out += fmt::format("{}{} {:.0f} %", out.empty() ? "" : ", ", ReasonTitle(reason), share * 100);
+  }
+  if (!out.empty()) return out;
+  if (!u.ofu) return u.reason;
+  if (u.gpu_util && *u.gpu_util < 0.02) return "idle";
+  if (u.gpu_util && *u.gpu_util > 0.9 && *u.ofu < 0.15) return "busy, not computing";
+  if (u.gpu_util && *u.gpu_util < 0.5) return "waits half the time";
+  if (u.coverage && *u.coverage < 0.9) return fmt::format("coverage {:.0f} %", *u.coverage * 100);
+  return "";
+}
+
+std::string JoinTexts(const Json& array, std::string_view separator) {
+  std::string out;
+  for (const Json& v : array.array()) {
+    if (!out.empty()) out += separator;
+    out += v.text();
+  }
+  return out;
+}
+
+}  // namespace flopwatch::cli

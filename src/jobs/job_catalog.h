@@ -1,0 +1,82 @@
+// The jobs and job sets that are known, by id and by key. One mutex, held for lookups only; JobIndex takes it
+// inside an entity shard's lock, never the other way round.
+#ifndef FLOPWATCH_JOBS_JOB_CATALOG_H_
+#define FLOPWATCH_JOBS_JOB_CATALOG_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "jobs/interval_list.h"
+#include "jobs/job_index.h"
+
+namespace flopwatch::jobs {
+
+class JobCatalog {
+ public:
+  explicit JobCatalog(const Limits& limits) : limits_(limits) {}
+
+  void Load(absl::Span<const JobRecord> jobs, absl::Span<const JobSetRecord> sets);
+
+  // Distinct jobs the labels name, ascending, made where new. Each new one takes one from `*budget`; false
+  // when a job was refused for want of budget or room: ask again with the next sample.
+  bool JobsOf(absl::Span<const telemetry::OwnerLabels* const> owners, int* budget,
+              std::vector<int32_t>* jobs);
+  // 0 when the job table is full or the key too long.
+  int32_t AddStaticJob(const StaticAssignment& assignment);
+  // `jobs` ascending and distinct; 0 for none.
+  int32_t SetOf(absl::Span<const int32_t> jobs);
+
+  // Entities that ever had an interval of a job: where to look for its GPUs.
+  void NoteEntity(int32_t job, int32_t entity);
+  std::vector<int32_t> EntitiesOf(int32_t job) const;
+
+  // When the static file says jobs ran. Readers keep the table they got while SetStaticTimes() puts another in
+  // place, hence shared ownership.
+  std::pair<std::shared_ptr<const StaticTimes>, uint32_t> static_times() const;
+  uint32_t static_generation() const { return generation_.load(std::memory_order_acquire); }
+  void SetStaticTimes(StaticTimes times);
+
+  std::optional<JobRecord> job(int32_t id) const;
+  std::optional<JobRecord> Find(std::string_view key) const;
+  std::vector<JobRecord> All() const;
+  std::vector<int32_t> SetMembers(int32_t set) const;
+  void TakeChanges(Changes* changes);
+  void AddTo(IndexStats* stats) const;
+
+ private:
+  struct Job {
+    JobRecord record;  // id 0 = no such job
+    std::vector<int32_t> entities;
+    int32_t single_set = 0;  // the set of this job alone; 0 = not made yet
+    bool dirty = false;
+  };
+  Job* FindOrMake(std::string_view key, int* budget);
+  void MarkDirty(Job& job);
+  Job* Get(int32_t id);
+  const Job* Get(int32_t id) const { return const_cast<JobCatalog*>(this)->Get(id); }
+
+  const Limits limits_;
+  mutable std::mutex mutex_;
+  std::vector<Job> jobs_;  // by id; [0] is nobody
+  absl::flat_hash_map<std::string, int32_t> by_key_;
+  std::vector<std::vector<int32_t>> sets_{{}};                  // by id; [0] is empty
+  absl::flat_hash_map<std::vector<int32_t>, int32_t> set_ids_;  // of sets with two jobs or more
+  std::vector<int32_t> dirty_jobs_, dirty_sets_;
+  std::shared_ptr<const StaticTimes> static_times_ = std::make_shared<StaticTimes>();
+  std::atomic<uint32_t> generation_{1};
+  uint64_t refused_labels_ = 0, refused_jobs_ = 0;
+  size_t job_count_ = 0;
+};
+
+}  // namespace flopwatch::jobs
+
+#endif  // FLOPWATCH_JOBS_JOB_CATALOG_H_

@@ -1,0 +1,191 @@
+// Who owned which GPU when. Intervals (entity, from, to) -> job are the truth for GPU-seconds; the job a
+// stored row carries is a cache of them, stamped at ingest.
+//
+// Shared GPUs: while k jobs hold one GPU, each is charged 1/k of its GPU-seconds and of its OFU sums, so that
+// the sum over jobs is the GPU's own time, once. A "job set" is that group of jobs with equal shares; set 0
+// is "nobody".
+//
+// Sources, strongest first: a static file (TOML or CSV), then labels on the samples (hpc_job;
+// pod/namespace/container). Where a stronger source covers an entity at a time, weaker ones are ignored for
+// it; labels naming a job the static file knows count only within the time that file gives it (a stale job-map
+// file is ignored).
+//
+// Label intervals: a sample at ts stands for (ts - span, ts]. An interval is the union of the samples that
+// showed the job, with gaps of at most kMaxGap closed; it ends at the last such sample. The result does not
+// depend on the order in which samples arrive. Rules and their reasons: docs/jobs.md.
+//
+// Threads: all methods may be called from any thread. Entities are spread over shards with a mutex each;
+// Observe with nothing new takes one uncontended lock, compares the labels and allocates nothing.
+#ifndef FLOPWATCH_JOBS_JOB_INDEX_H_
+#define FLOPWATCH_JOBS_JOB_INDEX_H_
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "base/status.h"
+#include "base/time.h"
+#include "telemetry/sample.h"
+
+namespace flopwatch::jobs {
+
+inline constexpr Micros kOpenEnd = std::numeric_limits<Micros>::max();
+
+// A job that reappears on a GPU after at most so long never left it: two missed scrapes at 60 s, an exporter
+// or server restart, pod labels missing at random (dcgm-exporter #342, #411). Slurm holds a requeued job for
+// two minutes before it may start under its old id, so a longer tolerance would join two runs.
+inline constexpr Micros kMaxGap = 150 * kMicrosPerSecond;
+
+// Named limits; a hit is counted in Stats and the label is then as if it were absent.
+struct Limits {
+  size_t max_jobs = 4'000'000;
+  size_t max_intervals = 32'000'000;  // in memory
+  size_t max_static_lines = 10'000'000;
+  size_t max_key_bytes = 512;  // of a job id, pod, namespace, user
+  size_t max_owners = 64;      // jobs on one GPU at one time
+  // New jobs that labels of one entity may create: so many at once, and one more for every four observations.
+  // Keeps one broken exporter from filling the job table.
+  int new_jobs_per_entity = 64;
+};
+
+enum class Source : uint8_t { kLabels = 1, kStaticFile = 2 };
+
+struct JobRecord {
+  int32_t id = 0;   // small, store-wide; 0 is never a job
+  std::string key;  // the job id a person knows: "2115078", or "namespace/pod"
+  std::string name, user, workflow, cluster;
+  Source source = Source::kLabels;
+  bool operator==(const JobRecord&) const = default;
+};
+
+struct IntervalRecord {
+  int64_t id = 0;  // a later record with the same id replaces the earlier one (an end became known)
+  int32_t entity = 0;
+  int32_t job = 0;
+  int32_t rank = -1;  // -1 = not known
+  Micros from = 0;
+  Micros to = kOpenEnd;  // exclusive
+  Source source = Source::kLabels;
+  bool operator==(const IntervalRecord&) const = default;
+};
+
+// Members of a job set, each with share 1/size.
+struct JobSetRecord {
+  int32_t id = 0;
+  std::vector<int32_t> jobs;
+};
+
+// Changes since the last call of TakeChanges(), for the store.
+struct Changes {
+  std::vector<JobRecord> jobs;
+  std::vector<IntervalRecord> intervals;
+  std::vector<JobSetRecord> sets;
+  bool empty() const { return jobs.empty() && intervals.empty() && sets.empty(); }
+};
+
+// GPU-seconds of a job in [from, to): exact from intervals, shared time divided. Open static intervals end at
+// `to`, label intervals at the last sample that showed the job.
+struct GpuSeconds {
+  int32_t job = 0;
+  double gpu_seconds = 0;
+};
+
+// A line of a static file, not yet bound to an entity id. `gpu` is a UUID, "UUID/INSTANCE" or "NODE:INDEX".
+struct StaticAssignment {
+  std::string gpu;
+  std::string job, name, user, workflow;
+  int32_t rank = -1;
+  Micros from = 0;
+  Micros to = kOpenEnd;
+};
+// CSV with header gpu,from,to,job[,rank,user,workflow,name], or TOML (file_name ends in .toml) [[assignment]]
+// with the same keys. `to` absent or empty = still running. Times as ParseTime reads them, relative ones from
+// `now`. Errors name file, line and field. Limit: Limits::max_static_lines.
+StatusOr<std::vector<StaticAssignment>> ParseStaticFile(std::string_view text, std::string_view file_name,
+                                                        Micros now);
+
+// The job key an exporter's labels name, or "" when they name none: hpc_job, else namespace/pod (a container
+// or namespace alone owns nothing). Placeholders exporters write for "no job" are no job: "", quotes only, -,
+// none, null, N/A, 0, ...
+std::string JobKey(const telemetry::OwnerLabels& owner);
+
+// Counters for /metrics and status.
+struct IndexStats {
+  size_t jobs = 0, sets = 0, intervals = 0;
+  size_t static_assignments = 0, static_waiting = 0;  // waiting = their GPU has not been seen
+  uint64_t refused_labels = 0;                        // label too long, or too many owners on one GPU
+  uint64_t refused_jobs = 0;                          // max_jobs or new_jobs_per_entity
+  uint64_t refused_intervals = 0;                     // max_intervals
+};
+
+class JobIndex {
+ public:
+  JobIndex();
+  // `monotonic` tells how long an entity has been silent; tests pass their own.
+  explicit JobIndex(const Limits& limits, Micros (*monotonic)() = MonotonicNow);
+  ~JobIndex();
+
+  // Restores what the store knew at start; call before anything else. `seen_until` is the newest sample in
+  // the store (StoreStats::newest_ts): after a crash an interval stored as open was last seen then. 0 = not
+  // known; such an interval then ends at the newest time the records themselves name.
+  void Load(absl::Span<const JobRecord> jobs, absl::Span<const IntervalRecord> intervals,
+            absl::Span<const JobSetRecord> sets, Micros seen_until = 0);
+
+  // Replaces all assignments of the static source: one that is no longer listed is retracted for every GPU
+  // known by BindEntity. Those whose GPU is not known yet wait until BindEntity names it. Without a call,
+  // static intervals from Load stay as they are.
+  void SetStatic(std::vector<StaticAssignment> assignments);
+  // Tells the index a GPU it may have waiting assignments for. Call for every known entity after Load, for a
+  // new one, and when its node or index changes: a slot ("NODE:INDEX") then passes on, its past stays with
+  // the board that was in it.
+  void BindEntity(int32_t entity, const telemetry::EntityKey& key, const telemetry::EntityLabels& labels);
+
+  // The owners the labels of a sample at `ts` name (possibly none); the sample stands for (ts - span, ts].
+  // Opens, extends and closes label intervals, and returns the job set to stamp on the row (from the
+  // strongest source). span 0 = not known: the sample marks an instant, and is joined with its neighbours
+  // within kMaxGap.
+  int32_t Observe(int32_t entity, Micros ts, Micros span,
+                  absl::Span<const telemetry::OwnerLabels* const> owners);
+
+  // The job set that owned `entity` just before `ts` (from < ts <= to), as a sample at `ts` needs it, from
+  // intervals.
+  int32_t Lookup(int32_t entity, Micros ts) const;
+
+  std::optional<JobRecord> job(int32_t id) const;
+  std::optional<JobRecord> FindJob(std::string_view key) const;
+  std::vector<JobRecord> AllJobs() const;
+  // Members of a set; empty for 0.
+  std::vector<int32_t> SetMembers(int32_t set) const;
+  // Who owned what in [from, to), of one job or of all (job = 0), by the strongest source: parts of intervals
+  // that a stronger source overrides are left out, so one interval may give several records with its id. Ends
+  // are not clipped to the window. Sorted by entity, then time.
+  std::vector<IntervalRecord> Intervals(Micros from, Micros to, int32_t job = 0) const;
+  // The same for one entity, all jobs.
+  std::vector<IntervalRecord> EntityIntervals(int32_t entity, Micros from, Micros to) const;
+  // Sorted by job. The sum over jobs is the time in which GPUs had any owner.
+  std::vector<GpuSeconds> GpuSecondsByJob(Micros from, Micros to) const;
+
+  // Changes since the last call. Keep them until the store has them: they are not given twice. A label
+  // interval that is still being seen is written as open (to = kOpenEnd) once and again when it ends; an
+  // interval that was withdrawn or merged into another is written as empty (to = from). With `shutdown`, open
+  // label intervals are written with the end they have now, so that a clean restart continues exactly.
+  Changes TakeChanges(bool shutdown = false);
+
+  // Forgets intervals that ended before `horizon` (retention). The store drops its own copies itself.
+  void DropBefore(Micros horizon);
+
+  IndexStats stats() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace flopwatch::jobs
+
+#endif  // FLOPWATCH_JOBS_JOB_INDEX_H_

@@ -1,0 +1,132 @@
+// HTTP messages as the rest of the product sees them. Boost.Asio/Beast stay inside net/.
+#ifndef FLOPWATCH_NET_HTTP_H_
+#define FLOPWATCH_NET_HTTP_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "base/time.h"
+
+namespace flopwatch::net {
+
+struct Request {
+  std::string method;  // "GET"; a HEAD request reaches the handler as GET and is answered without its body
+  std::string path;    // percent-decoded, without query: "/api/v1/jobs/42"
+  std::vector<std::pair<std::string, std::string>> query;    // percent-decoded, in order
+  std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
+  std::string body;    // already decompressed (Content-Encoding gzip), bounded by ServerOptions::max_body_bytes
+  std::string remote;  // "10.0.0.7:51234"
+
+  // First value of a query parameter or header (name in lower case); nullopt when absent.
+  std::optional<std::string_view> Query(std::string_view name) const;
+  std::optional<std::string_view> Header(std::string_view name) const;
+};
+
+struct Response {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string body;
+  // Instead of body: bytes that outlive the server (embedded files), sent without a copy.
+  std::string_view static_body;
+  // Instead of body: one buffer that many answers share (the simulator serves thousands from a few).
+  std::shared_ptr<const std::string> shared_body;
+  // Transfer-Encoding: chunked in the 2 KiB pieces of Go's net/http, as dcgm-exporter answers.
+  bool chunked = false;
+  bool no_gzip = false;
+
+  std::string_view Body() const {
+    return shared_body ? std::string_view(*shared_body) : !static_body.empty() ? static_body : std::string_view(body);
+  }
+};
+
+// {"error":{"code":"not_found","message":…}} with the HTTP status that fits the code.
+Response ErrorResponse(const Status& status);
+
+// "Not Found" for 404.
+std::string_view ReasonPhrase(int status);
+
+struct ServerOptions {
+  std::string address = "127.0.0.1";  // loopback by default; also "::1", "0.0.0.0", "::", "localhost"
+  uint16_t port = 0;                  // 0 = any free one
+  int threads = 1;
+  uint64_t max_body_bytes = 64ull << 20;    // of a request, before and after decompression
+  uint64_t max_header_bytes = 32ull << 10;
+  uint64_t max_body_bytes_at_once = 1ull << 30;  // of all requests being read or answered; above it 503
+  int max_connections = 4096;
+  // Longest wait for the next request, for one whole request to arrive, and for a reader to take 64 KiB of an answer.
+  Micros idle_timeout = 60 * kMicrosPerSecond;
+  // Requests that `is_slow` names run here; when the queue is full the answer is 503 with Retry-After.
+  int workers = 2;
+  int max_queued = 64;
+};
+
+// Counts since the start.
+struct ServerStats {
+  uint64_t requests = 0;
+  uint64_t connections = 0;          // open now
+  uint64_t refused_connections = 0;  // above max_connections
+  uint64_t refused_requests = 0;     // malformed, too large, from another web site, or too much at once
+  uint64_t timed_out_connections = 0;
+};
+
+// `handler` runs on a server thread and must not block for long; `is_slow` decides (by path) which requests go to a
+// bounded worker pool instead. Gzip is applied to large text answers when the client accepts it. A handler that throws
+// is answered with 500 and logged. Requests that would change something (not GET) and that a browser sends for a page of
+// another site (Sec-Fetch-Site) are refused with 403: a loopback port is no protection from web pages.
+using Handler = std::function<Response(const Request&)>;
+using IsSlow = std::function<bool(const Request&)>;
+
+class HttpServer {
+ public:
+  // A port in use is AlreadyExists and names the process that has it where that can be seen.
+  static StatusOr<std::unique_ptr<HttpServer>> Start(const ServerOptions& options, Handler handler,
+                                                     IsSlow is_slow = {});
+  // Stops accepting, lets requests in progress be answered for at most 5 s, closes connections, joins. A handler that
+  // still runs is waited for.
+  virtual ~HttpServer() = default;
+  virtual uint16_t port() const = 0;
+  virtual ServerStats stats() const = 0;
+  uint64_t requests() const { return stats().requests; }
+  uint64_t refused_connections() const { return stats().refused_connections; }
+};
+
+// Blocking client for commands and discovery: http, and https with the host verified against the system's roots.
+// Follows up to 5 redirects (never from https to http). An answer of any HTTP status is a result, not an error.
+// Errors: Unavailable (cannot resolve, "nothing is listening on …", TLS), DeadlineExceeded, ResourceExhausted (too large),
+// InvalidArgument (URL), DataLoss (not an HTTP answer).
+struct FetchOptions {
+  std::string method = "GET";
+  std::string body = {};
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  Micros timeout = 30 * kMicrosPerSecond;  // of the whole call, redirects included
+  uint64_t max_body_bytes = 256ull << 20;  // before and after decompression
+  std::string ca_file = {};                // PEM; empty = the system's roots
+};
+struct FetchResult {
+  int status = 0;
+  std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
+  std::string body;                                          // decompressed
+  std::optional<std::string_view> Header(std::string_view name) const;
+};
+StatusOr<FetchResult> Fetch(const std::string& url, const FetchOptions& options = {});
+
+// gzip (also several members) or zlib data, with an output bound that guards against bombs: ResourceExhausted above it,
+// DataLoss when damaged or cut.
+StatusOr<std::string> Gunzip(std::string_view data, uint64_t max_bytes);
+std::string Gzip(std::string_view data, int level = 1);
+
+// "%20" and "+" decoding and its inverse. A malformed escape stays as it is.
+std::string PercentDecode(std::string_view text);
+std::string PercentEncode(std::string_view text);
+
+}  // namespace flopwatch::net
+
+#endif  // FLOPWATCH_NET_HTTP_H_

@@ -1,0 +1,166 @@
+// Beast's incremental HTTP/1.1 parser, set up so that bytes go where we want them: no field containers, and bytes that do
+// not form a whole header yet stay in the caller's small buffer.
+#ifndef FLOPWATCH_NET_MESSAGE_PARSER_H_
+#define FLOPWATCH_NET_MESSAGE_PARSER_H_
+
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/error.hpp>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace flopwatch::net {
+
+namespace http = boost::beast::http;
+using ErrorCode = boost::system::error_code;
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+inline std::string_view View(boost::beast::string_view s) { return {s.data(), s.size()}; }
+
+std::string LowerCase(std::string_view s);
+bool EqualsIgnoreCase(std::string_view a, std::string_view b);
+// Whether a comma-separated header value names `token` ("gzip, br;q=0.5"); a weight of zero refuses it.
+bool HasToken(std::string_view list, std::string_view token);
+
+// Feeds `data` to the parser. Bytes not consumed (an unfinished header line, or the next message) are left in `*rest`,
+// which is bounded by `max_rest`: an endless chunk extension or trailer is an error, like an endless header.
+template <typename Parser>
+ErrorCode Feed(Parser* parser, std::string_view data, size_t max_rest, std::string* rest) {
+  ErrorCode ec;
+  if (!rest->empty()) rest->append(data);
+  std::string_view left = rest->empty() ? data : std::string_view(*rest);
+  while (!left.empty() && !parser->is_done()) {
+    const size_t used = parser->put(boost::asio::const_buffer(left.data(), left.size()), ec);
+    left.remove_prefix(used);
+    if (ec == http::error::need_more) {
+      ec = {};
+      break;
+    }
+    if (ec) return ec;
+  }
+  if (rest->empty()) {
+    rest->assign(left);
+  } else {
+    rest->erase(0, rest->size() - left.size());
+  }
+  if (!parser->is_done() && rest->size() > max_rest) return http::error::header_limit;
+  return ec;
+}
+
+// One request into plain strings.
+class RequestParser final : public http::basic_parser<true> {
+ public:
+  RequestParser(uint64_t max_header_bytes, uint64_t max_body_bytes) {
+    header_limit(static_cast<uint32_t>(max_header_bytes));
+    body_limit(max_body_bytes);
+    eager(true);
+  }
+  std::string method, target, body;
+  Fields fields;
+  int version = 11;  // 10 or 11
+  bool expects_continue = false;
+
+ private:
+  using Text = boost::beast::string_view;
+  void on_request_impl(http::verb, Text m, Text t, int v, ErrorCode&) override {
+    method = View(m);
+    target = View(t);
+    version = v;
+  }
+  void on_response_impl(int, Text, int, ErrorCode&) override {}
+  void on_field_impl(http::field f, Text name, Text value, ErrorCode& ec) override {
+    if (is_header_done()) return;  // trailers carry nothing we use
+    // A coding that we cannot undo would leave the length of the body in doubt.
+    if (f == http::field::transfer_encoding && !boost::beast::iequals(value, "chunked")) {
+      ec = http::error::bad_transfer_encoding;
+    }
+    if (f == http::field::expect && boost::beast::iequals(value, "100-continue")) expects_continue = true;
+    fields.emplace_back(LowerCase(View(name)), View(value));
+  }
+  void on_header_impl(ErrorCode&) override {}
+  void on_body_init_impl(const boost::optional<uint64_t>&, ErrorCode&) override {}
+  size_t on_body_impl(Text bytes, ErrorCode&) override {
+    body.append(bytes.data(), bytes.size());
+    return bytes.size();
+  }
+  void on_chunk_header_impl(uint64_t, Text, ErrorCode&) override {}
+  size_t on_chunk_body_impl(uint64_t, Text bytes, ErrorCode&) override {
+    body.append(bytes.data(), bytes.size());
+    return bytes.size();
+  }
+  void on_finish_impl(ErrorCode&) override {}
+};
+
+// Where the body of an answer gathers. In place: pieces that lie in one mutable buffer of the caller are moved together
+// there (over the chunk headers between them, which are parsed by then), so that an answer that came in one read is never
+// copied to a second buffer. Otherwise, and for what Keep() saves before the buffer goes, in a string.
+class BodySink {
+ public:
+  explicit BodySink(std::string* store) : store_(store) {}
+  // Whether the next pieces come from a mutable buffer that stays until Keep() or the end.
+  void set_in_place(bool in_place) { in_place_ = in_place; }
+  void Append(std::string_view piece) {
+    if (!in_place_ || !store_->empty()) {
+      Keep();
+      store_->append(piece);
+    } else if (size_ == 0) {
+      begin_ = const_cast<char*>(piece.data());  // the caller said that it is mutable
+      size_ = piece.size();
+    } else {
+      std::memmove(begin_ + size_, piece.data(), piece.size());
+      size_ += piece.size();
+    }
+  }
+  void Keep() {
+    store_->append(begin_, size_);
+    size_ = 0;
+  }
+  std::string_view View() const { return size_ > 0 ? std::string_view(begin_, size_) : std::string_view(*store_); }
+
+ private:
+  std::string* store_;
+  bool in_place_ = false;
+  char* begin_ = nullptr;
+  size_t size_ = 0;
+};
+
+// One answer; all fields are kept.
+class ResponseParser final : public http::basic_parser<false> {
+ public:
+  ResponseParser(uint64_t max_header_bytes, uint64_t max_body_bytes, std::string* body) : body(body) {
+    header_limit(static_cast<uint32_t>(max_header_bytes));
+    body_limit(max_body_bytes);
+    eager(true);
+  }
+  int status_code = 0;
+  Fields fields;
+  BodySink body;
+
+ private:
+  using Text = boost::beast::string_view;
+  void on_request_impl(http::verb, Text, Text, int, ErrorCode&) override {}
+  void on_response_impl(int status, Text, int, ErrorCode&) override { status_code = status; }
+  void on_field_impl(http::field, Text name, Text value, ErrorCode&) override {
+    if (!is_header_done()) fields.emplace_back(LowerCase(View(name)), View(value));
+  }
+  void on_header_impl(ErrorCode&) override {}
+  void on_body_init_impl(const boost::optional<uint64_t>&, ErrorCode&) override {}
+  size_t on_body_impl(Text bytes, ErrorCode&) override {
+    body.Append(View(bytes));
+    return bytes.size();
+  }
+  void on_chunk_header_impl(uint64_t, Text, ErrorCode&) override {}
+  size_t on_chunk_body_impl(uint64_t, Text bytes, ErrorCode&) override {
+    body.Append(View(bytes));
+    return bytes.size();
+  }
+  void on_finish_impl(ErrorCode&) override {}
+};
+
+}  // namespace flopwatch::net
+
+#endif  // FLOPWATCH_NET_MESSAGE_PARSER_H_

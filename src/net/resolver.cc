@@ -1,0 +1,157 @@
+#include "net/resolver.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <condition_variable>
+#include <deque>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/text.h"
+
+namespace flopwatch::net {
+namespace {
+
+StatusOr<Addresses> GetAddrInfo(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_ADDRCONFIG;
+  addrinfo* list = nullptr;
+  const int rc = getaddrinfo(host.c_str(), nullptr, &hints, &list);
+  if (rc != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot resolve '", Printable(host), "': ", gai_strerror(rc), "; check the name and the name server"));
+  }
+  Addresses out;
+  for (const addrinfo* a = list; a != nullptr; a = a->ai_next) {
+    if (a->ai_family == AF_INET) {
+      boost::asio::ip::address_v4::bytes_type bytes;
+      std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in*>(a->ai_addr)->sin_addr, bytes.size());
+      out.push_back(boost::asio::ip::address_v4(bytes));
+    } else if (a->ai_family == AF_INET6) {
+      const auto* in6 = reinterpret_cast<const sockaddr_in6*>(a->ai_addr);
+      boost::asio::ip::address_v6::bytes_type bytes;
+      std::memcpy(bytes.data(), &in6->sin6_addr, bytes.size());
+      out.push_back(boost::asio::ip::address_v6(bytes, in6->sin6_scope_id));
+    }
+  }
+  freeaddrinfo(list);
+  if (out.empty()) return absl::UnavailableError(absl::StrCat("'", Printable(host), "' has no IPv4 or IPv6 address"));
+  return out;
+}
+
+}  // namespace
+
+struct Resolver::State {
+  struct Entry {
+    StatusOr<Addresses> answer = absl::UnknownError("");
+    Micros expires = 0;   // 0 = never answered
+    bool asked = false;   // queued or being looked up
+    std::vector<Callback> waiting;
+  };
+
+  ResolverOptions options;
+  std::mutex mutex;
+  std::condition_variable work;
+  std::condition_variable idle;
+  bool stopping = false;
+  int calling = 0;  // threads that run callbacks now
+  std::deque<std::string> queue;
+  absl::flat_hash_map<std::string, Entry> cache;
+
+  void Run() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      work.wait(lock, [&] { return stopping || !queue.empty(); });
+      if (stopping) return;
+      const std::string host = std::move(queue.front());
+      queue.pop_front();
+      lock.unlock();
+      StatusOr<Addresses> answer = options.lookup(host);
+      lock.lock();
+      if (stopping) return;
+      Entry& entry = cache[host];
+      // A name that worked keeps its last address when the name server fails: the node is most likely still there.
+      if (answer.ok() || entry.expires == 0 || !entry.answer.ok()) entry.answer = answer;
+      entry.expires = MonotonicNow() + (answer.ok() ? options.ttl : options.failure_ttl);
+      entry.asked = false;
+      const std::vector<Callback> waiting = std::exchange(entry.waiting, {});
+      ++calling;
+      lock.unlock();
+      for (const Callback& done : waiting) done(answer);
+      lock.lock();
+      if (--calling == 0) idle.notify_all();
+    }
+  }
+};
+
+Resolver::Resolver(ResolverOptions options) : state_(std::make_shared<State>()) {
+  state_->options = std::move(options);
+  if (!state_->options.lookup) state_->options.lookup = GetAddrInfo;
+  for (int i = 0; i < state_->options.threads; ++i) std::thread([state = state_] { state->Run(); }).detach();
+}
+
+Resolver::~Resolver() {
+  std::unique_lock lock(state_->mutex);
+  state_->stopping = true;
+  for (auto& [host, entry] : state_->cache) entry.waiting.clear();
+  state_->work.notify_all();
+  state_->idle.wait(lock, [&] { return state_->calling == 0; });
+}
+
+void Resolver::Resolve(const std::string& host, Callback done) {
+  boost::system::error_code ec;
+  if (const auto address = boost::asio::ip::make_address(host, ec); !ec) return done(Addresses{address});
+  std::unique_lock lock(state_->mutex);
+  if (state_->cache.size() > state_->options.max_cached) {
+    absl::erase_if(state_->cache, [](const auto& item) { return !item.second.asked; });
+  }
+  State::Entry& entry = state_->cache[host];
+  const bool known = entry.expires != 0;
+  const bool fresh = known && MonotonicNow() < entry.expires;
+  if (!fresh && !entry.asked) {
+    if (state_->queue.size() >= state_->options.max_queued) {
+      lock.unlock();
+      return done(absl::ResourceExhaustedError("too many names wait for the name server"));
+    }
+    entry.asked = true;
+    state_->queue.push_back(host);
+    state_->work.notify_one();
+  }
+  if (fresh || (known && entry.answer.ok())) {
+    const StatusOr<Addresses> answer = entry.answer;
+    lock.unlock();
+    return done(answer);
+  }
+  entry.waiting.push_back(std::move(done));
+}
+
+StatusOr<Addresses> Resolver::ResolveUntil(const std::string& host, Micros deadline) {
+  // Shared with the callback, which may come after the wait was given up.
+  struct Wait {
+    std::mutex mutex;
+    std::condition_variable ready;
+    std::optional<StatusOr<Addresses>> answer;
+  };
+  const auto wait = std::make_shared<Wait>();
+  Resolve(host, [wait](const StatusOr<Addresses>& answer) {
+    const std::lock_guard lock(wait->mutex);
+    wait->answer = answer;
+    wait->ready.notify_one();
+  });
+  std::unique_lock lock(wait->mutex);
+  const bool answered = wait->ready.wait_for(lock, std::chrono::microseconds(deadline - MonotonicNow()),
+                                             [&] { return wait->answer.has_value(); });
+  if (!answered) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("resolving '", Printable(host), "': no answer from the name server in time"));
+  }
+  return *wait->answer;
+}
+
+}  // namespace flopwatch::net

@@ -1,0 +1,80 @@
+// Inside of the API: the handlers, spread over api*.cc by subject. Not for other rooms.
+#ifndef FLOPWATCH_SERVER_API_IMPL_H_
+#define FLOPWATCH_SERVER_API_IMPL_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_writer.h"
+#include "base/status.h"
+#include "net/http.h"
+#include "server/api.h"
+#include "server/params.h"
+#include "server/query.h"
+
+namespace flopwatch::server {
+
+inline constexpr int64_t kDefaultPage = 50;
+inline constexpr int64_t kMaxPage = 100'000;
+inline constexpr int64_t kMaxTargets = 1'000'000;  // one page: there are never more
+inline constexpr size_t kMaxPathArgument = 512;
+inline constexpr size_t kMaxNodeName = 255;
+
+struct Api::Impl {
+  explicit Impl(ApiParts p);
+
+  using Result = StatusOr<net::Response>;
+  // `arg` is what stood for the template's last segment.
+  using Handler = Result (Impl::*)(const net::Request& request, std::string_view arg);
+  struct Route {
+    std::string_view method;
+    std::string_view pattern;  // literal, or with one {name} at its end, which takes the rest of the path
+    Handler handler;
+    // Whether it may read the store; by request, because a view of now needs only memory.
+    enum class Cost { kMemory, kMemoryUnlessText, kMemoryUnlessWindow, kStore } cost;
+  };
+  static const std::vector<Route>& Table();
+  const Route* Find(std::string_view method, std::string_view path, std::string_view* arg, bool* other_method) const;
+
+  net::Response Handle(const net::Request& request);
+  Status CheckOrigin(const net::Request& request) const;
+  Status NoSuchRoute(const net::Request& request, bool other_method) const;
+
+  // api.cc
+  Result GetStatus(const net::Request& request, std::string_view arg);
+  Result GetMetrics(const net::Request& request, std::string_view arg);
+  Result GetHealth(const net::Request& request, std::string_view arg);
+  Result GetReady(const net::Request& request, std::string_view arg);
+  Result GetOpenApi(const net::Request& request, std::string_view arg);
+  Result GetPage(const net::Request& request, std::string_view arg);
+  // api_usage.cc
+  Result GetFleet(const net::Request& request, std::string_view arg);
+  Result GetJobs(const net::Request& request, std::string_view arg);
+  Result GetJob(const net::Request& request, std::string_view arg);
+  // api_gpus.cc
+  Result GetGpus(const net::Request& request, std::string_view arg);
+  Result GetGpu(const net::Request& request, std::string_view arg);
+  // api_ingest.cc
+  Result GetTargets(const net::Request& request, std::string_view arg);
+  Result GetSql(const net::Request& request, std::string_view arg);
+  Result PostSql(const net::Request& request, std::string_view arg);
+  Result PostPush(const net::Request& request, std::string_view arg);
+  Result RunSql(std::string_view sql, int64_t limit);
+
+  ApiParts parts;
+  Query query;
+  Micros started;
+};
+
+// Writes "window": {...}.
+void WriteWindow(JsonWriter& json, const View& view);
+// Names of the flags a job or GPU may have, by SampleFlag bits.
+std::vector<std::string_view> FlagNames(uint32_t flags);
+void WriteCounts(JsonWriter& json, std::string_view name, const Counts& counts);
+void WriteTime(JsonWriter& json, std::string_view name, Micros t);  // null for 0
+net::Response JsonResponse(std::string body);
+
+}  // namespace flopwatch::server
+
+#endif  // FLOPWATCH_SERVER_API_IMPL_H_

@@ -1,0 +1,272 @@
+// Fleet, jobs and one job: usage over a window.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "base/text.h"
+#include "server/api_impl.h"
+
+namespace flopwatch::server {
+namespace {
+
+using net::Request;
+
+constexpr size_t kMaxSuggestions = 20'000;  // job keys compared for "did you mean"
+constexpr double kLowCoverage = 0.9;
+
+std::vector<std::string_view> JobFlags(const JobRow& row) {
+  std::vector<std::string_view> flags;
+  const store::UsageSums& s = row.usage.sums;
+  if (s.dead_counter_s > 0) flags.push_back("dead_counter");
+  if (s.out_of_range_s > 0) flags.push_back("out_of_range");
+  if (s.tensor_missing_s > 0) flags.push_back("tensor_missing");
+  if (s.clock_missing_s > 0) flags.push_back("clock_missing");
+  if (s.model_unknown_s > 0) flags.push_back("model_unknown");
+  if (s.stale_s > 0) flags.push_back("stale_repeat");
+  if (const auto c = row.usage.CoverageRatio(); c.has_value() && *c < kLowCoverage) flags.push_back("low_coverage");
+  if (row.exact) flags.push_back("exact");
+  return flags;
+}
+
+void WriteTextOrNull(JsonWriter& json, std::string_view name, const std::string& text) {
+  json.Key(name);
+  text.empty() ? json.Null() : json.Value(text);
+}
+
+// The members of a job object, without the braces.
+void WriteJobFields(JsonWriter& json, const JobRow& row) {
+  json.Field("job", row.record.key.empty() ? fmt::format("#{}", row.id) : row.record.key);
+  WriteTextOrNull(json, "name", row.record.name);
+  WriteTextOrNull(json, "user", row.record.user);
+  WriteTextOrNull(json, "workflow", row.record.workflow);
+  json.Field("running", row.running);
+  json.Key("usage");
+  WriteUsage(json, row.usage);
+  json.Key("flags").BeginArray();
+  for (const std::string_view flag : JobFlags(row)) json.Value(flag);
+  json.EndArray();
+}
+
+enum JobSort { kByGpuSeconds, kByOfu, kByLost, kByCoverage, kByPower, kByUtil, kByGpus, kByJob, kByUser };
+const std::vector<std::string_view> kJobSorts = {"gpu_seconds", "ofu",  "lost_gpu_seconds", "coverage", "power_w",
+                                                 "gpu_util",    "gpus", "job",              "user"};
+
+// NaN = absent: last in either order.
+double SortKey(const JobRow& row, int sort) {
+  const store::UsageSums& s = row.usage.sums;
+  const auto or_nan = [](std::optional<double> v) { return v.value_or(std::nan("")); };
+  switch (sort) {
+    case kByOfu: return or_nan(row.usage.Ofu());
+    case kByLost: return row.usage.LostGpuSeconds();
+    case kByCoverage: return or_nan(row.usage.CoverageRatio());
+    case kByPower: return or_nan(MeanOf(s.power_j, s.power_span_s));
+    case kByUtil: return or_nan(MeanOf(s.gpu_util_s, s.gpu_util_span_s));
+    case kByGpus: return s.gpus;
+    default: return row.usage.expected_s;
+  }
+}
+
+void SortJobs(std::vector<JobRow>& rows, int sort, bool ascending) {
+  std::sort(rows.begin(), rows.end(), [&](const JobRow& a, const JobRow& b) {
+    if (sort == kByJob || sort == kByUser) {
+      const std::string& x = sort == kByJob ? a.record.key : a.record.user;
+      const std::string& y = sort == kByJob ? b.record.key : b.record.user;
+      if (x != y) return ascending ? x < y : y < x;
+      return a.id < b.id;
+    }
+    const double x = SortKey(a, sort), y = SortKey(b, sort);
+    if (std::isnan(x) != std::isnan(y)) return std::isnan(y);
+    if (!std::isnan(x) && x != y) return ascending ? x < y : y < x;
+    return a.id < b.id;
+  });
+}
+
+}  // namespace
+
+Api::Impl::Result Api::Impl::GetFleet(const Request& request, std::string_view) {
+  FW_ASSIGN_OR_RETURN(const Params params, Params::Parse(request, {"from", "to", "step", "models"}));
+  FW_RETURN_IF_ERROR(query.ready());
+  FW_ASSIGN_OR_RETURN(const store::Window asked, params.Window(parts.clock()));
+  const View view = query.Resolve(asked, /*allow_live=*/true);
+  FW_ASSIGN_OR_RETURN(const Micros step, params.Step(view.window));
+  FW_ASSIGN_OR_RETURN(Usage usage, query.FleetUsage(view));
+  FW_ASSIGN_OR_RETURN(const Series series, query.FleetSeries(view, step));
+  // By model over a long past is a scan of every GPU's hours: only when asked for.
+  const bool cheap = view.source == UsageSource::kLive || view.window.to - view.window.from <= kExactWindow;
+  FW_ASSIGN_OR_RETURN(const bool with_models, params.Bool("models", cheap));
+  std::vector<std::pair<store::ModelRecord, Usage>> models;
+  if (with_models) {
+    FW_ASSIGN_OR_RETURN(models, query.ModelUsage(view));
+  }
+  usage.ci95 = HalfWidth95(series);
+
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject();
+  WriteWindow(json, view);
+  json.Key("now");
+  if (const auto now = query.NowView()) {
+    FW_ASSIGN_OR_RETURN(const Usage now_usage, query.FleetUsage(*now));
+    WriteUsage(json, now_usage);
+  } else {
+    json.Null();
+  }
+  json.Key("usage");
+  WriteUsage(json, usage);
+  json.Key("series");
+  WriteSeries(json, series);
+  json.Key("models");
+  if (with_models) json.BeginArray();
+  for (const auto& [model, of_model] : models) {
+    json.BeginObject();
+    json.Key("model");
+    model.name.empty() ? json.Null() : json.Value(model.name);
+    json.Field("gpus", of_model.sums.gpus).Field("tensor_clock_max_mhz", model.tensor_clock_max_mhz);
+    json.Key("usage");
+    WriteUsage(json, of_model);
+    json.EndObject();
+  }
+  with_models ? json.EndArray() : json.Null();
+  json.Key("not_computable").BeginArray();
+  for (const NotComputable& n : Losses(usage)) {
+    json.BeginObject().Field("reason", n.reason).Field("gpu_seconds", n.gpu_seconds).EndObject();
+  }
+  json.EndArray().EndObject();
+  return JsonResponse(std::move(body));
+}
+
+Api::Impl::Result Api::Impl::GetJobs(const Request& request, std::string_view) {
+  FW_ASSIGN_OR_RETURN(const Params params,
+                      Params::Parse(request, {"from", "to", "sort", "order", "limit", "offset", "user", "workflow", "q",
+                                              "running", "exact", "ci"}));
+  FW_RETURN_IF_ERROR(query.ready());
+  FW_ASSIGN_OR_RETURN(const store::Window asked, params.Window(parts.clock()));
+  FW_ASSIGN_OR_RETURN(const int sort, params.OneOf("sort", kJobSorts));
+  const bool text_sort = sort == kByJob || sort == kByUser;
+  FW_ASSIGN_OR_RETURN(const int order, params.OneOf("order", {text_sort ? "asc" : "desc", text_sort ? "desc" : "asc"}));
+  FW_ASSIGN_OR_RETURN(const int64_t limit, params.Int("limit", kDefaultPage, 1, kMaxPage));
+  FW_ASSIGN_OR_RETURN(const int64_t offset, params.Int("offset", 0, 0, INT32_MAX));
+  FW_ASSIGN_OR_RETURN(const bool exact, params.Bool("exact", false));
+  FW_ASSIGN_OR_RETURN(const bool ci, params.Bool("ci", false));
+  FW_ASSIGN_OR_RETURN(const bool running, params.Bool("running", false));
+  View view = query.Resolve(asked, /*allow_live=*/!exact);
+  if (exact) view.source = UsageSource::kRaw;
+  FW_ASSIGN_OR_RETURN(std::vector<JobRow> rows, query.Jobs(view, exact));
+
+  const auto user = params.Text("user"), workflow = params.Text("workflow"), q = params.Text("q");
+  if (user.has_value() || workflow.has_value() || q.has_value() || text_sort) query.Describe(absl::MakeSpan(rows));
+  const std::string needle = absl::AsciiStrToLower(std::string(q.value_or("")));
+  std::erase_if(rows, [&](const JobRow& row) {
+    if (user.has_value() && row.record.user != *user) return true;
+    if (workflow.has_value() && row.record.workflow != *workflow) return true;
+    if (running && !row.running) return true;
+    if (needle.empty()) return false;
+    const auto has = [&](const std::string& text) { return absl::StrContains(absl::AsciiStrToLower(text), needle); };
+    return !has(row.record.key) && !has(row.record.name) && !has(row.record.user) && !has(row.record.workflow);
+  });
+  SortJobs(rows, sort, text_sort == (order == 0));
+
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject();
+  WriteWindow(json, view);
+  json.Field("total", rows.size());
+  json.Key("jobs").BeginArray();
+  const size_t first = std::min(rows.size(), static_cast<size_t>(offset));
+  const size_t end = std::min(rows.size(), first + static_cast<size_t>(limit));
+  query.Describe(absl::MakeSpan(rows).subspan(first, end - first));
+  for (size_t k = first; k < end; ++k) {
+    if (ci) {
+      FW_ASSIGN_OR_RETURN(const Micros step, params.Step(view.window));
+      FW_ASSIGN_OR_RETURN(const Series series, query.JobSeries(rows[k].id, view, step));
+      rows[k].usage.ci95 = HalfWidth95(series);
+    }
+    json.BeginObject();
+    WriteJobFields(json, rows[k]);
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+  return JsonResponse(std::move(body));
+}
+
+Api::Impl::Result Api::Impl::GetJob(const Request& request, std::string_view arg) {
+  FW_ASSIGN_OR_RETURN(const Params params, Params::Parse(request, {"from", "to", "step", "exact"}));
+  FW_RETURN_IF_ERROR(query.ready());
+  FW_ASSIGN_OR_RETURN(const store::Window asked, params.Window(parts.clock()));
+  FW_ASSIGN_OR_RETURN(const bool exact, params.Bool("exact", false));
+  const auto record = query.jobs().FindJob(arg);
+  if (!record.has_value()) {
+    std::vector<jobs::JobRecord> all = query.jobs().AllJobs();
+    if (all.size() > kMaxSuggestions) all.erase(all.begin(), all.end() - kMaxSuggestions);
+    std::vector<std::string_view> keys;
+    for (const jobs::JobRecord& j : all) keys.push_back(j.key);
+    const std::string_view near = Nearest(arg, keys);
+    return absl::NotFoundError(fmt::format(
+        "no job '{}'; {}", Printable(arg, 100),
+        near.empty() ? std::string("/api/v1/jobs lists those of a window") : fmt::format("did you mean '{}'?", near)));
+  }
+  View view = query.Resolve(asked, /*allow_live=*/!exact);
+  if (exact) view.source = UsageSource::kRaw;
+  const View stored = query.Resolve(asked, /*allow_live=*/false);
+  FW_ASSIGN_OR_RETURN(const Micros step, params.Step(view.window));
+  FW_ASSIGN_OR_RETURN(JobRow row, query.Job(view, *record, exact));
+  FW_ASSIGN_OR_RETURN(const Series series, query.JobSeries(record->id, view, step));
+  FW_ASSIGN_OR_RETURN(const std::vector<store::GpuUsage> gpus,
+                      parts.store == nullptr ? StatusOr<std::vector<store::GpuUsage>>(std::vector<store::GpuUsage>{})
+                                             : parts.store->UsageByGpu(stored.window, record->id));
+  row.usage.ci95 = HalfWidth95(series);
+  if (row.usage.sums.gpus == 0) row.usage.sums.gpus = static_cast<int32_t>(gpus.size());
+
+  Micros first = 0, last = 0;
+  absl::flat_hash_map<int32_t, int32_t> rank_of;
+  absl::flat_hash_map<int32_t, double> allocated;
+  for (const jobs::IntervalRecord& i : query.jobs().Intervals(0, parts.clock() + kMicrosPerMinute, record->id)) {
+    first = first == 0 ? i.from : std::min(first, i.from);
+    last = std::max(last, i.to);
+    if (i.rank >= 0) rank_of[i.entity] = i.rank;
+    const Micros overlap = std::min(stored.window.to, i.to) - std::max(stored.window.from, i.from);
+    if (overlap > 0) allocated[i.entity] += static_cast<double>(overlap) / kMicrosPerSecond;
+  }
+
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject();
+  WriteWindow(json, view);
+  json.Key("job").BeginObject();
+  WriteJobFields(json, row);
+  WriteTime(json, "started", first);
+  WriteTime(json, "ended", row.running || last == jobs::kOpenEnd ? 0 : last);
+  json.EndObject();
+  json.Key("series");
+  WriteSeries(json, series);
+  json.Key("gpus").BeginArray();
+  for (const store::GpuUsage& g : gpus) {
+    const store::EntityRecord e = query.registry().entity(g.entity).value_or(store::EntityRecord{});
+    json.BeginObject();
+    json.Field("gpu", e.key.uuid);
+    json.Key("gpu_instance");
+    e.key.gpu_instance >= 0 ? json.Value(e.key.gpu_instance) : json.Null();
+    WriteTextOrNull(json, "node", e.labels.node);
+    json.Key("index");
+    e.labels.index >= 0 ? json.Value(e.labels.index) : json.Null();
+    WriteTextOrNull(json, "model", e.labels.model);
+    json.Key("rank");
+    const auto rank = rank_of.find(g.entity);
+    rank != rank_of.end() ? json.Value(rank->second) : json.Null();
+    Usage usage;
+    usage.sums = g.sums;
+    const auto expected = allocated.find(g.entity);
+    usage.expected_s = expected == allocated.end() ? 0 : expected->second;
+    json.Key("usage");
+    WriteUsage(json, usage);
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+  return JsonResponse(std::move(body));
+}
+
+}  // namespace flopwatch::server

@@ -1,0 +1,74 @@
+// A table indexed by small ids that grows in chunks and never moves: entries of one chunk share a mutex, so threads that
+// work on different targets rarely meet.
+#ifndef FLOPWATCH_SERVER_CHUNKED_TABLE_H_
+#define FLOPWATCH_SERVER_CHUNKED_TABLE_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace flopwatch::server {
+
+template <typename T, int32_t kLimit>
+class ChunkedTable {
+ public:
+  // Calls f(T&) under the entry's lock and returns its result. `id` is in [0, kLimit).
+  template <typename F>
+  auto With(int32_t id, F&& f) {
+    Chunk* chunk = Get(id);
+    std::lock_guard lock(chunk->mutex);
+    return f(chunk->entries[id % kChunk]);
+  }
+
+  // A copy; a default T where nothing was ever written.
+  T At(int32_t id) const {
+    if (id < 0 || id >= kLimit) return T{};
+    const Chunk* chunk = chunks_[id / kChunk].load(std::memory_order_acquire);
+    if (chunk == nullptr) return T{};
+    std::lock_guard lock(chunk->mutex);
+    return chunk->entries[id % kChunk];
+  }
+
+  // Calls f(const T&) for every entry of every chunk in use, also for those never written.
+  template <typename F>
+  void ForEach(F&& f) const {
+    for (const auto& slot : chunks_) {
+      const Chunk* chunk = slot.load(std::memory_order_acquire);
+      if (chunk == nullptr) continue;
+      std::lock_guard lock(chunk->mutex);
+      for (const T& entry : chunk->entries) f(entry);
+    }
+  }
+
+ private:
+  static constexpr int32_t kChunk = 1024;
+  struct Chunk {
+    mutable std::mutex mutex;
+    std::array<T, kChunk> entries{};
+  };
+
+  Chunk* Get(int32_t id) {
+    std::atomic<Chunk*>& slot = chunks_[id / kChunk];
+    Chunk* chunk = slot.load(std::memory_order_acquire);
+    if (chunk != nullptr) return chunk;
+    std::lock_guard lock(grow_mutex_);
+    chunk = slot.load(std::memory_order_relaxed);
+    if (chunk == nullptr) {
+      chunk = owned_.emplace_back(std::make_unique<Chunk>()).get();
+      slot.store(chunk, std::memory_order_release);
+    }
+    return chunk;
+  }
+
+  std::array<std::atomic<Chunk*>, kLimit / kChunk> chunks_{};
+  std::mutex grow_mutex_;
+  std::vector<std::unique_ptr<Chunk>> owned_;
+};
+
+}  // namespace flopwatch::server
+
+#endif  // FLOPWATCH_SERVER_CHUNKED_TABLE_H_

@@ -1,0 +1,309 @@
+#include "server/metrics.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "base/log.h"
+
+namespace flopwatch::server {
+namespace {
+
+constexpr size_t kMaxJobSeries = 10'000;  // the largest jobs; the rest are counted in flopwatch_jobs_not_listed
+
+enum Id {
+  kBuildInfo, kStartTime, kResidentMemory, kCpuSeconds,
+  kFleetOfu, kFleetCoverage, kFleetGpus, kFleetNodes, kFleetPower, kModelOfu,
+  kJobOfu, kJobCoverage, kJobGpus, kJobsRunning, kJobsNotListed, kGpuOfu,
+  kTargets, kTargetUp, kTargetDuration, kTargetRefused,
+  kScrapes, kRows, kSamples, kNarrow, kRefused, kDropped, kRefusedByStore, kQueuedRows, kQueuedBytes, kLate, kZeroWeight,
+  kSources, kFlushes, kFlushErrors, kFlushDuration, kLastFlush, kRollupDuration,
+  kStoreBytes, kStoreFiles, kStoreRows, kStoreErrors, kStoreNewest, kRolledUp,
+  kIndexSize, kIndexRefused, kMetricCount
+};
+
+constexpr std::array<MetricInfo, kMetricCount> kMetrics = {{
+    {"flopwatch_build_info", "gauge", "Version of this server; always 1."},
+    {"flopwatch_start_time_seconds", "gauge", "Unix time of the start of this server."},
+    {"process_resident_memory_bytes", "gauge", "Resident memory of this process."},
+    {"process_cpu_seconds_total", "counter", "CPU time of this process, user and system."},
+    {"flopwatch_fleet_ofu_ratio", "gauge",
+     "Overall FLOP utilisation of the fleet over the last five minutes, weighted by GPU-seconds; absent where not computable."},
+    {"flopwatch_fleet_coverage_ratio", "gauge",
+     "Share of the deployed GPU-seconds of the last five minutes for which OFU was computable."},
+    {"flopwatch_fleet_gpus", "gauge", "GPUs by state: deployed, reporting."},
+    {"flopwatch_fleet_nodes", "gauge", "Nodes with at least one known GPU."},
+    {"flopwatch_fleet_power_watts", "gauge", "Mean board power of a reporting GPU over the last five minutes."},
+    {"flopwatch_model_ofu_ratio", "gauge", "OFU by GPU model over the last five minutes."},
+    {"flopwatch_job_ofu_ratio", "gauge", "OFU of a running job over the last five minutes, weighted by GPU-seconds."},
+    {"flopwatch_job_coverage_ratio", "gauge",
+     "Share of the job's allocated GPU-seconds of the last five minutes for which OFU was computable."},
+    {"flopwatch_job_gpus", "gauge", "GPUs and GPU instances that last reported for the job."},
+    {"flopwatch_jobs_running", "gauge", "Jobs with a sample in the last ninety seconds."},
+    {"flopwatch_jobs_not_listed", "gauge", "Running jobs beyond the limit of listed ones."},
+    {"flopwatch_gpu_ofu_ratio", "gauge", "OFU of the latest sample of each GPU and GPU instance; only with ?gpus=1."},
+    {"flopwatch_targets", "gauge", "Scrape targets by state."},
+    {"flopwatch_target_up", "gauge", "1 when the last scrape of the target worked, else 0."},
+    {"flopwatch_target_scrape_duration_seconds", "gauge", "Duration of the last scrape of the target."},
+    {"flopwatch_target_refused_total", "counter", "Lines and rows of the target that were refused, by reason."},
+    {"flopwatch_ingest_scrapes_total", "counter", "Bodies ingested, scraped or pushed."},
+    {"flopwatch_ingest_rows_total", "counter", "Rows (one GPU or instance at one time) accepted."},
+    {"flopwatch_ingest_samples_total", "counter", "Values accepted into rows."},
+    {"flopwatch_ingest_narrow_samples_total", "counter", "Values of other metrics, kept in the side table."},
+    {"flopwatch_ingest_refused_total", "counter", "Lines and rows refused, by reason."},
+    {"flopwatch_ingest_dropped_rows_total", "counter", "Rows dropped because the store could not keep up."},
+    {"flopwatch_ingest_refused_by_store_rows_total", "counter", "Rows of batches the store refused as invalid."},
+    {"flopwatch_ingest_queued_rows", "gauge", "Rows waiting to be stored."},
+    {"flopwatch_ingest_queued_bytes", "gauge", "Memory of the rows waiting to be stored."},
+    {"flopwatch_ingest_late_rows_total", "counter", "Rows more than a minute behind the newest one."},
+    {"flopwatch_ingest_zero_weight_rows_total", "counter",
+     "Rows that stand for no time: first ones, those after a gap, frozen exporters."},
+    {"flopwatch_ingest_sources", "gauge", "Exporters and pushing nodes known."},
+    {"flopwatch_store_flushes_total", "counter", "Flushes that were stored."},
+    {"flopwatch_store_flush_errors_total", "counter", "Errors while storing, rolling up, sealing or applying retention."},
+    {"flopwatch_store_flush_duration_seconds", "gauge", "Duration of the last flush."},
+    {"flopwatch_store_last_flush_timestamp_seconds", "gauge", "Unix time of the last flush without error."},
+    {"flopwatch_store_rollup_duration_seconds", "gauge", "Duration of the last rollup."},
+    {"flopwatch_store_bytes", "gauge", "Bytes on disk by tier: hot, sealed, meta."},
+    {"flopwatch_store_files", "gauge", "Files by tier: hot segments, sealed Parquet files."},
+    {"flopwatch_store_rows_total", "counter", "Rows the store acknowledged since the start."},
+    {"flopwatch_store_append_errors_total", "counter", "Appends the store failed."},
+    {"flopwatch_store_newest_timestamp_seconds", "gauge", "Time of the newest stored sample."},
+    {"flopwatch_store_rolled_up_timestamp_seconds", "gauge", "Arrival time up to which rows are in the rollups."},
+    {"flopwatch_job_index_size", "gauge", "Records in memory by kind: jobs, sets, intervals, static_assignments, static_waiting."},
+    {"flopwatch_job_index_refused_total", "counter", "What the job index refused by kind: labels, jobs, intervals."},
+}};
+
+// One label: name and value, escaped when written.
+using Label = std::pair<std::string_view, std::string_view>;
+
+class Page {
+ public:
+  explicit Page(std::string* out) : out_(*out) {}
+
+  // The samples of a metric follow its header at once, as the format asks.
+  void Begin(Id id) {
+    const MetricInfo& m = kMetrics[id];
+    fmt::format_to(std::back_inserter(out_), "# HELP {} {}\n# TYPE {} {}\n", m.name, m.help, m.name, m.type);
+    name_ = m.name;
+  }
+  void Sample(double value, std::initializer_list<Label> labels = {}) {
+    out_ += name_;
+    if (labels.size() > 0) {
+      char separator = '{';
+      for (const auto& [name, text] : labels) {
+        out_ += separator;
+        out_ += name;
+        out_ += "=\"";
+        Escape(text);
+        out_ += '"';
+        separator = ',';
+      }
+      out_ += '}';
+    }
+    if (std::isnan(value)) {
+      out_ += " NaN\n";
+    } else {
+      fmt::format_to(std::back_inserter(out_), " {}\n", value);
+    }
+  }
+  void One(Id id, double value) {
+    Begin(id);
+    Sample(value);
+  }
+  // Absent where it cannot be computed: a NaN would poison every aggregation over it.
+  void Maybe(Id id, std::optional<double> value) {
+    Begin(id);
+    if (value.has_value()) Sample(*value);
+  }
+
+ private:
+  void Escape(std::string_view text) {
+    for (const char c : text) {
+      if (c == '\\' || c == '"') out_ += '\\';
+      if (c == '\n') {
+        out_ += "\\n";
+      } else {
+        out_ += c;
+      }
+    }
+  }
+
+  std::string& out_;
+  std::string_view name_;
+};
+
+double Seconds(Micros t) { return static_cast<double>(t) / kMicrosPerSecond; }
+
+double ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t size = 0, resident = 0;
+  if (!(statm >> size >> resident)) return std::nan("");
+  return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+double CpuSeconds() {
+  timespec t{};
+  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) != 0) return std::nan("");
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+}
+
+void Derived(Page& page, const Query& query) {
+  const LiveState* live = query.live();
+  Usage fleet;
+  std::vector<std::pair<store::ModelRecord, Usage>> models;
+  std::vector<JobRow> jobs;
+  if (const auto now = query.NowView()) {
+    const View& view = *now;
+    fleet = query.FleetUsage(view).value_or(Usage{});
+    models = query.ModelUsage(view).value_or(std::vector<std::pair<store::ModelRecord, Usage>>{});
+    jobs = query.Jobs(view, /*exact=*/false).value_or(std::vector<JobRow>{});
+    std::erase_if(jobs, [](const JobRow& j) { return !j.running; });
+    std::sort(jobs.begin(), jobs.end(), [](const JobRow& a, const JobRow& b) {
+      return std::pair(-a.usage.expected_s, a.id) < std::pair(-b.usage.expected_s, b.id);
+    });
+  }
+  page.Maybe(kFleetOfu, fleet.Ofu());
+  page.Maybe(kFleetCoverage, fleet.CoverageRatio());
+  page.Begin(kFleetGpus);
+  page.Sample(static_cast<double>(query.deployed()->Gpus(query.now())), {{"state", "deployed"}});
+  page.Sample(live == nullptr ? 0 : live->GpusReporting(query.now() - query.silent_after()), {{"state", "reporting"}});
+  page.One(kFleetNodes, static_cast<double>(query.registry().node_count()));
+  page.Maybe(kFleetPower, MeanOf(fleet.sums.power_j, fleet.sums.power_span_s));
+  page.Begin(kModelOfu);
+  for (const auto& [model, usage] : models) {
+    if (const auto ofu = usage.Ofu()) page.Sample(*ofu, {{"model", model.name}});
+  }
+  const size_t listed = std::min(jobs.size(), kMaxJobSeries);
+  query.Describe(absl::MakeSpan(jobs).first(listed));
+  const auto per_job = [&](Id id, auto value) {
+    page.Begin(id);
+    for (size_t k = 0; k < listed; ++k) {
+      const std::optional<double> v = value(jobs[k]);
+      if (v.has_value()) page.Sample(*v, {{"job", jobs[k].record.key}, {"user", jobs[k].record.user}});
+    }
+  };
+  per_job(kJobOfu, [](const JobRow& j) { return j.usage.Ofu(); });
+  per_job(kJobCoverage, [](const JobRow& j) { return j.usage.CoverageRatio(); });
+  per_job(kJobGpus, [](const JobRow& j) { return std::optional<double>(j.usage.sums.gpus); });
+  page.One(kJobsRunning, static_cast<double>(jobs.size()));
+  page.One(kJobsNotListed, static_cast<double>(jobs.size() - listed));
+}
+
+void PerGpu(Page& page, const Query& query) {
+  page.Begin(kGpuOfu);
+  if (query.live() == nullptr) return;
+  for (const GpuNow& g : query.live()->Gpus()) {
+    if (std::isnan(g.ofu) || g.ts <= query.now() - query.silent_after()) continue;
+    const auto e = query.registry().entity(g.entity);
+    if (!e.has_value()) continue;
+    const std::string instance = e->key.gpu_instance >= 0 ? std::to_string(e->key.gpu_instance) : "";
+    page.Sample(g.ofu, {{"gpu", e->key.uuid}, {"gpu_instance", instance}, {"node", e->labels.node}, {"model", e->labels.model}});
+  }
+}
+
+void Targets(Page& page, const ApiParts& parts) {
+  std::vector<net::TargetHealth> health;
+  if (parts.scraper != nullptr) health = parts.scraper->Health();
+  page.Begin(kTargets);
+  for (const net::TargetState state : {net::TargetState::kPending, net::TargetState::kUp, net::TargetState::kDown,
+                                       net::TargetState::kBackOff}) {
+    const auto n = std::count_if(health.begin(), health.end(), [&](const auto& h) { return h.state == state; });
+    page.Sample(static_cast<double>(n), {{"state", net::TargetStateName(state)}});
+  }
+  page.Begin(kTargetUp);
+  for (const auto& h : health) {
+    if (h.state == net::TargetState::kPending) continue;
+    page.Sample(h.state == net::TargetState::kUp ? 1 : 0, {{"target", h.target.url}, {"node", h.target.node}});
+  }
+  page.Begin(kTargetDuration);
+  for (const auto& h : health) {
+    if (h.last_scrape != 0) page.Sample(h.last_duration_ms / 1e3, {{"target", h.target.url}});
+  }
+  page.Begin(kTargetRefused);
+  if (parts.pipeline == nullptr) return;
+  for (const SourceInfo& source : parts.pipeline->Sources()) {
+    for (const auto& [reason, n] : source.stats.refused) {
+      page.Sample(static_cast<double>(n), {{"target", source.source}, {"reason", reason}});
+    }
+  }
+}
+
+void Ingest(Page& page, const PipelineStats& s) {
+  const auto count = [&](Id id, uint64_t n) { page.One(id, static_cast<double>(n)); };
+  count(kScrapes, s.scrapes);
+  count(kRows, s.rows);
+  count(kSamples, s.samples);
+  count(kNarrow, s.narrow);
+  page.Begin(kRefused);
+  for (const auto& [reason, n] : s.refused) page.Sample(static_cast<double>(n), {{"reason", reason}});
+  count(kDropped, s.dropped_rows);
+  count(kRefusedByStore, s.refused_by_store);
+  count(kQueuedRows, s.queued_rows);
+  count(kQueuedBytes, s.queued_bytes);
+  count(kLate, s.late_rows);
+  count(kZeroWeight, s.zero_weight_rows);
+  count(kSources, s.sources);
+  count(kFlushes, s.flushes);
+  count(kFlushErrors, s.flush_errors);
+  page.One(kFlushDuration, s.last_flush_ms / 1e3);
+  page.Maybe(kLastFlush, s.last_flush > 0 ? std::optional<double>(Seconds(s.last_flush)) : std::nullopt);
+  page.One(kRollupDuration, s.last_rollup_ms / 1e3);
+}
+
+void StoreMetrics(Page& page, const store::StoreStats& s) {
+  page.Begin(kStoreBytes);
+  page.Sample(static_cast<double>(s.hot_bytes), {{"tier", "hot"}});
+  page.Sample(static_cast<double>(s.sealed_bytes), {{"tier", "sealed"}});
+  page.Sample(static_cast<double>(s.meta_bytes), {{"tier", "meta"}});
+  page.Begin(kStoreFiles);
+  page.Sample(static_cast<double>(s.hot_segments), {{"tier", "hot"}});
+  page.Sample(static_cast<double>(s.sealed_files), {{"tier", "sealed"}});
+  page.One(kStoreRows, static_cast<double>(s.rows_appended));
+  page.One(kStoreErrors, static_cast<double>(s.append_errors));
+  page.Maybe(kStoreNewest, s.newest_ts > 0 ? std::optional<double>(Seconds(s.newest_ts)) : std::nullopt);
+  page.Maybe(kRolledUp, s.rolled_up_to_arrival > 0 ? std::optional<double>(Seconds(s.rolled_up_to_arrival)) : std::nullopt);
+}
+
+void IndexMetrics(Page& page, const jobs::IndexStats& s) {
+  page.Begin(kIndexSize);
+  page.Sample(static_cast<double>(s.jobs), {{"kind", "jobs"}});
+  page.Sample(static_cast<double>(s.sets), {{"kind", "sets"}});
+  page.Sample(static_cast<double>(s.intervals), {{"kind", "intervals"}});
+  page.Sample(static_cast<double>(s.static_assignments), {{"kind", "static_assignments"}});
+  page.Sample(static_cast<double>(s.static_waiting), {{"kind", "static_waiting"}});
+  page.Begin(kIndexRefused);
+  page.Sample(static_cast<double>(s.refused_labels), {{"kind", "labels"}});
+  page.Sample(static_cast<double>(s.refused_jobs), {{"kind", "jobs"}});
+  page.Sample(static_cast<double>(s.refused_intervals), {{"kind", "intervals"}});
+}
+
+}  // namespace
+
+std::span<const MetricInfo> AllMetrics() { return kMetrics; }
+
+std::string RenderMetrics(const ApiParts& parts, const Query& query, Micros started, bool per_gpu) {
+  std::string out;
+  Page page(&out);
+  page.Begin(kBuildInfo);
+  page.Sample(1, {{"version", parts.version}});
+  page.One(kStartTime, Seconds(started));
+  page.One(kResidentMemory, ResidentBytes());
+  page.One(kCpuSeconds, CpuSeconds());
+  Derived(page, query);
+  if (per_gpu) PerGpu(page, query);
+  Targets(page, parts);
+  if (parts.pipeline != nullptr) Ingest(page, parts.pipeline->stats());
+  if (parts.store != nullptr) StoreMetrics(page, parts.store->stats());
+  IndexMetrics(page, query.jobs().stats());
+  return out;
+}
+
+}  // namespace flopwatch::server

@@ -1,0 +1,24 @@
+// /metrics: own health and the derived series, in Prometheus exposition text. docs/metrics.md lists them; a test compares.
+#ifndef FLOPWATCH_SERVER_METRICS_H_
+#define FLOPWATCH_SERVER_METRICS_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "server/api.h"
+#include "server/query.h"
+
+namespace flopwatch::server {
+
+struct MetricInfo {
+  std::string_view name, type, help;
+};
+std::span<const MetricInfo> AllMetrics();
+
+// `per_gpu` adds flopwatch_gpu_ofu_ratio, a series a GPU.
+std::string RenderMetrics(const ApiParts& parts, const Query& query, Micros started, bool per_gpu);
+
+}  // namespace flopwatch::server
+
+#endif  // FLOPWATCH_SERVER_METRICS_H_

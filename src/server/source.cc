@@ -1,0 +1,423 @@
+#include "server/source.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include <fmt/format.h>
+
+namespace flopwatch::server {
+namespace {
+
+using telemetry::CanonicalField;
+using telemetry::DecodedRow;
+using telemetry::EntityKind;
+using telemetry::FieldId;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr Micros kFutureLimit = kMicrosPerHour;
+constexpr Micros kLate = kMicrosPerMinute;
+constexpr size_t kOwn = static_cast<size_t>(telemetry::Refusal::kCount);
+
+double ValueOr(const DecodedRow& row, FieldId field, double absent) {
+  return row.present.Test(field) ? row.values[field] : absent;
+}
+std::optional<double> ValueIn(const DecodedRow& row, FieldId field) {
+  return row.present.Test(field) ? std::optional<double>(row.values[field]) : std::nullopt;
+}
+
+// Fields to copy: up to the highest one present.
+int FieldsIn(const telemetry::FieldMask& mask) {
+  for (int w = static_cast<int>(mask.words.size()) - 1; w >= 0; --w) {
+    if (mask.words[w] != 0) return w * 64 + 64 - std::countl_zero(mask.words[w]);
+  }
+  return 0;
+}
+
+int32_t SpanMs(Micros from, Micros to) {
+  // From whole milliseconds on both sides, so that the spans of a GPU add up without rounding.
+  return static_cast<int32_t>(FloorTo(to, kMicrosPerMilli) / kMicrosPerMilli -
+                              FloorTo(from, kMicrosPerMilli) / kMicrosPerMilli);
+}
+
+}  // namespace
+
+std::string_view RefusalName(size_t reason) {
+  if (reason < kOwn) return telemetry::ReasonName(static_cast<telemetry::Refusal>(reason));
+  switch (static_cast<IngestRefusal>(reason)) {
+    case IngestRefusal::kDuplicateExporter: return "duplicate_exporter";
+    case IngestRefusal::kStaleTimestamp: return "stale_timestamp";
+    case IngestRefusal::kFutureTimestamp: return "future_timestamp";
+    case IngestRefusal::kEntityLimit: return "entity_limit";
+    case IngestRefusal::kSourceLimit: return "source_limit";
+    case IngestRefusal::kCount: break;
+  }
+  return "unknown";
+}
+
+Counts NonZero(const RefusalCounts& counts) {
+  Counts out;
+  for (size_t k = 0; k < counts.size(); ++k) {
+    if (counts[k] != 0) out.emplace_back(RefusalName(k), counts[k]);
+  }
+  return out;
+}
+
+Source::Source(IngestContext* context, uint32_t id, std::string name, std::string node)
+    : ctx_(context),
+      id_(id),
+      name_(std::move(name)),
+      node_(std::move(node)),
+      decoder_(&context->fields, node_, context->options.limits) {}
+
+void Source::Refuse(IngestRefusal reason, uint64_t n) { refused_now_[static_cast<size_t>(reason)] += n; }
+
+// Brings the slot of a row up to date; false when the entity is refused.
+bool Source::Resolve(const DecodedRow& row, Micros ts) {
+  if (row.slot >= slots_.size()) slots_.resize(row.slot + 1);
+  Slot& slot = slots_[row.slot];
+  if (!slot.resolved || slot.identity_version != row.identity_version) {
+    const auto entity = ctx_->registry.Resolve(*row.key, *row.labels, ts);
+    if (!entity.ok()) return false;
+    if (slot.entity.id != entity->id) {
+      slot = Slot{};  // the decoder gave the slot to another GPU
+      slot_of_entity_[entity->id] = static_cast<int32_t>(row.slot);
+    }
+    slot.resolved = true;
+    slot.identity_version = row.identity_version;
+    slot.kind = row.key->kind;
+    slot.entity = *entity;
+    ctx_->jobs.BindEntity(entity->id, *row.key, *row.labels);
+    if (entity->parent != 0) {
+      const auto parent = slot_of_entity_.find(entity->parent);
+      slot.parent_slot = parent == slot_of_entity_.end() ? -1 : parent->second;
+    }
+  } else if (slot.entity.parent != 0 && slot.parent_slot < 0) {
+    if (const auto parent = slot_of_entity_.find(slot.entity.parent); parent != slot_of_entity_.end()) {
+      slot.parent_slot = parent->second;
+    }
+  }
+  slot.scrape = scrape_;
+  slot.row = &row;
+  return true;
+}
+
+Source::Admission Source::Admit(int32_t entity, Micros ts, bool own_timestamp) {
+  return ctx_->owners.With(entity, [&](Ownership& o) -> Admission {
+    const Micros gap = ts - o.last_ts;
+    if (o.last_ts != 0 && o.source != id_) {
+      const Micros interval = o.interval_ms > 0 ? o.interval_ms * kMicrosPerMilli : ctx_->options.nominal_interval;
+      if (gap <= interval * 5 / 2) return {.reason = IngestRefusal::kDuplicateExporter};
+    } else if (o.last_ts != 0 && gap <= 0) {
+      // The scraper's own clock may be set back; an exporter's timestamps may not.
+      if (own_timestamp || -gap <= ctx_->options.max_span) return {.reason = IngestRefusal::kStaleTimestamp};
+    }
+    const bool continues = o.last_ts != 0 && gap > 0 && gap <= ctx_->options.max_span;
+    const Admission admission{.accepted = true, .previous = continues ? o.last_ts : 0};
+    if (continues) o.interval_ms = static_cast<int32_t>(gap / kMicrosPerMilli);
+    o.source = id_;
+    o.last_ts = ts;
+    return admission;
+  });
+}
+
+// Whether the exporter had nothing new. The elapsed-cycle total and the energy of a powered GPU always move, so where there
+// is one it decides (energy together with tensor activity, as its resolution may be coarse); without them a busy GPU whose
+// every reading is the same to the last digit has not been read again. Of a MIG instance, energy and clock are its board's.
+bool Source::IsRepeat(Slot& slot, const DecodedRow& row, const DecodedRow& board) {
+  const std::array<double, 8> now = {
+      ValueOr(row, CanonicalField::kTensorActive, -1), ValueOr(board, CanonicalField::kEnergyJ, -1),
+      ValueOr(board, CanonicalField::kSmClockMhz, -1),   ValueOr(row, CanonicalField::kSmActive, -1),
+      ValueOr(board, CanonicalField::kPowerW, -1),       ValueOr(row, CanonicalField::kGpuUtil, -1),
+      ValueOr(row, CanonicalField::kMmaCyclesActive, -1), ValueOr(row, CanonicalField::kSmCyclesElapsed, -1)};
+  const std::array<double, 8> last = std::exchange(slot.last, now);
+  if (slot.fresh_ts == 0) return false;
+  if (now[7] > 0) return now[7] == last[7];
+  if (now[1] > 0) return now[1] == last[1] && now[0] == last[0];
+  return now[0] > 0 && now == last;
+}
+
+// OFU from cycle totals. A repeat keeps the last rate and carries no weight; the row that moves the totals stands for the
+// whole time since they last moved, if that is a credible span.
+void Source::StampCycles(Slot& slot, const DecodedRow& row, double clock_mhz, Micros ts, bool repeat, Stamp* stamp,
+                         Micros* previous) {
+  if (!row.present.Test(CanonicalField::kMmaCyclesActive)) {
+    slot.cycles.reset();
+    return;
+  }
+  efficiency::CycleReading now;
+  now.seconds = static_cast<double>(ts) / kMicrosPerSecond;
+  now.mma_cycles_active = static_cast<uint64_t>(row.values[CanonicalField::kMmaCyclesActive]);
+  if (const auto elapsed = ValueIn(row, CanonicalField::kSmCyclesElapsed)) {
+    now.sm_cycles_elapsed = static_cast<uint64_t>(*elapsed);
+  }
+  if (!slot.cycles.has_value() || *previous == 0) {
+    slot.cycles = now;
+    slot.cycles_ts = ts;
+    return;
+  }
+  const bool was_calibrated = slot.cycle_scale != 0;
+  if (!was_calibrated && !repeat && !std::isnan(clock_mhz) && slot.entity.device.sm_count > 0) {
+    slot.cycle_scale =
+        efficiency::CalibrateCycleScale(*slot.cycles, now, clock_mhz, slot.entity.device.sm_count).value_or(0);
+  }
+  if (slot.cycle_scale == 0) {
+    if (!repeat) {
+      slot.cycles = now;
+      slot.cycles_ts = ts;
+    }
+    return;
+  }
+  if (repeat) {
+    stamp->header.flags |= telemetry::kCyclePath;
+    stamp->header.tensor_mhz = slot.tensor_mhz;
+    *previous = 0;
+    return;
+  }
+  const efficiency::CycleOfu rate = efficiency::OfuFromCycles(*slot.cycles, now, slot.cycle_scale);
+  if (rate.outcome == efficiency::CycleOutcome::kOk) {
+    slot.tensor_mhz = static_cast<float>(rate.tensor_mhz);
+    stamp->header.flags |= telemetry::kCyclePath;
+    stamp->header.tensor_mhz = slot.tensor_mhz;
+    // Not across a gap the ratio path would not bridge either: jobs may have changed in it. Before the calibration, repeats
+    // still had weight of their own.
+    if (was_calibrated && ts - slot.cycles_ts <= ctx_->options.max_span) *previous = slot.cycles_ts;
+  } else if (rate.outcome == efficiency::CycleOutcome::kReset) {
+    stamp->header.flags |= telemetry::kCounterReset;
+  }
+  slot.cycles = now;
+  slot.cycles_ts = ts;
+}
+
+void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous, Stamp* stamp) {
+  telemetry::RowHeader& h = stamp->header;
+  const Device& device = slot.entity.device;
+  const bool instance = slot.kind == EntityKind::kGpuInstance;
+  const bool mig_gpu = !instance && slot.instances_scrape == scrape_;
+  const double tensor = ValueOr(row, CanonicalField::kTensorActive, kNaN);
+  const Slot* board = instance && slot.parent_slot >= 0 && slots_[slot.parent_slot].scrape == scrape_
+                          ? &slots_[slot.parent_slot]
+                          : nullptr;
+  const double clock_mhz = ValueOr(row, CanonicalField::kSmClockMhz, kNaN);  // the decoder gives instances the board's
+
+  h.ts = ts;
+  h.entity = slot.entity.id;
+  h.model = device.model;
+  h.flags = 0;
+  if (ctx_->options.backfill) h.flags |= telemetry::kBackfilled;
+  h.present = row.present;
+  if (device.half_rate) h.flags |= telemetry::kHalfRateBoard;
+
+  // Who counts: the instances, unless only the GPU itself has tensor activity.
+  bool weightless = false;
+  if (mig_gpu) {
+    if (slot.tensor_instances_scrape == scrape_ || std::isnan(tensor)) h.flags |= telemetry::kMigParent;
+  } else if (board != nullptr && board->tensor_instances_scrape != scrape_) {
+    weightless = board->row->present.Test(CanonicalField::kTensorActive);
+  }
+
+  const bool repeat = IsRepeat(slot, row, board == nullptr ? row : *board->row);
+  StampCycles(slot, row, clock_mhz, ts, repeat, stamp, &previous);
+  const bool cycles = (h.flags & telemetry::kCyclePath) != 0;
+  if (!repeat) slot.fresh_ts = ts;
+  if (repeat) h.flags |= telemetry::kStaleRepeat;
+  const bool frozen = repeat && ts - slot.fresh_ts > ctx_->options.max_span;
+
+  h.span_ms = previous != 0 && !frozen && !weightless ? SpanMs(previous, ts) : 0;
+  if (h.span_ms == 0) h.flags |= telemetry::kSpanUnknown;
+
+  double ofu = kNaN;
+  if (device.tensor_clock_max_mhz <= 0) h.flags |= telemetry::kModelUnknown;
+  if (cycles) {
+    if (device.tensor_clock_max_mhz > 0) ofu = h.tensor_mhz / device.tensor_clock_max_mhz;
+  } else {
+    if (std::isnan(tensor)) h.flags |= telemetry::kTensorMissing;
+    if (std::isnan(clock_mhz)) h.flags |= telemetry::kClockMissing;
+    if (!std::isnan(tensor) && !std::isnan(clock_mhz) && device.tensor_clock_max_mhz > 0) {
+      const auto computed = efficiency::OfuFromRatio(tensor, clock_mhz, device.tensor_clock_max_mhz);
+      if (computed.ok()) {
+        ofu = *computed;
+      } else {
+        h.flags |= telemetry::kOutOfRange;
+      }
+    }
+  }
+  if (ofu > efficiency::kOfuMaxCredible) h.flags |= telemetry::kOutOfRange;
+
+  const double span_s = h.span_ms / 1e3;
+  std::optional<double> activity = std::isnan(tensor) ? std::nullopt : std::optional<double>(tensor);
+  if (cycles) activity = h.tensor_mhz > 0 ? 1.0 : 0.0;  // the detector asks only whether it is exactly zero
+  std::optional<double> limit = ValueIn(row, CanonicalField::kPowerLimitW);
+  if (!limit.has_value() && device.tdp_w > 0) limit = device.tdp_w;
+  if (slot.dead.Update(span_s, activity, ValueIn(row, CanonicalField::kGpuUtil), ValueIn(row, CanonicalField::kPowerW),
+                       limit)) {
+    h.flags |= telemetry::kDeadCounter;
+  }
+
+  if ((h.flags & telemetry::kMigParent) != 0) {
+    // Its instances have their own reasons.
+    h.flags &= ~static_cast<uint32_t>(telemetry::kTensorMissing | telemetry::kClockMissing | telemetry::kModelUnknown |
+                                      telemetry::kDeadCounter | telemetry::kOutOfRange);
+  } else {
+    const int32_t set = ctx_->jobs.Observe(slot.entity.id, ts, static_cast<Micros>(h.span_ms) * kMicrosPerMilli, row.owners);
+    if (set != slot.job_set) {
+      slot.job_set = set;
+      slot.jobs = ctx_->jobs.SetMembers(set);
+    }
+    h.job_set = set;
+  }
+
+  const bool shows_ofu = (h.flags & telemetry::kNotComputable & ~telemetry::kSpanUnknown) == 0 &&
+                         (h.flags & telemetry::kMigParent) == 0;
+  const double util = ValueOr(row, CanonicalField::kGpuUtil, ValueOr(row, CanonicalField::kGrActive, kNaN));
+  stamp->live = LiveRow{
+      .now = {.entity = h.entity,
+              .job_set = h.job_set,
+              .model = h.model,
+              .flags = h.flags,
+              .ts = std::min(ts, scrape_ts),  // an exporter's clock that is ahead moves no window but its own
+              .instance = instance,
+              .ofu = shows_ofu ? ofu : kNaN,
+              .tensor_active = tensor,
+              .sm_clock_mhz = clock_mhz,
+              .sm_active = ValueOr(row, CanonicalField::kSmActive, kNaN),
+              .gpu_util = util,
+              .power_w = ValueOr(row, CanonicalField::kPowerW, kNaN),
+              .fb_used_mib = ValueOr(row, CanonicalField::kFbUsedMib, kNaN),
+              .gpu_temp_c = ValueOr(row, CanonicalField::kGpuTempC, kNaN)},
+      .span_s = span_s,
+      .fraction = slot.entity.fraction,
+      .jobs = (h.flags & telemetry::kMigParent) == 0 ? absl::MakeConstSpan(slot.jobs) : absl::Span<const int32_t>()};
+}
+
+void Source::IngestNarrow(const telemetry::NarrowSample& sample, Micros ts, Writer::Session* session) {
+  const uint64_t hash = absl::HashOf(absl::string_view(sample.name.data(), sample.name.size()),
+                                     absl::string_view(sample.labels.data(), sample.labels.size()));
+  auto it = series_.find(hash);
+  if (it == series_.end()) {
+    // Series a target ever had, not only those of this scrape: changing label values must not grow the table for ever.
+    if (series_.size() >= ctx_->options.limits.max_narrow_series) {
+      ++refused_now_[static_cast<size_t>(telemetry::Refusal::kNarrowLimit)];
+      return;
+    }
+    it = series_.emplace(hash, ctx_->registry.Series(name_, sample.name, sample.labels).value_or(0)).first;
+  }
+  if (it->second == 0) {
+    ++refused_now_[static_cast<size_t>(telemetry::Refusal::kNarrowLimit)];
+    return;
+  }
+  session->AddMetric({.ts = sample.timestamp.value_or(ts), .series = it->second, .value = sample.value});
+}
+
+TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
+  std::lock_guard lock(mutex_);
+  ++scrape_;
+  refused_now_ = {};
+  const telemetry::DecodedScrape& scrape = decoder_.Decode(body);
+  for (size_t k = 0; k < scrape.stats.refused.size(); ++k) refused_now_[k] = scrape.stats.refused[k];
+
+  const Micros now = ctx_->clock();
+  const auto time_of = [&](const DecodedRow& row) { return row.timestamp.value_or(ts); };
+  const auto time_ok = [&](const DecodedRow& row) {
+    if (!row.timestamp.has_value() || ctx_->options.backfill) return true;
+    if (*row.timestamp > now + kFutureLimit) {
+      Refuse(IngestRefusal::kFutureTimestamp);
+      return false;
+    }
+    if (*row.timestamp < now - ctx_->options.max_age) {
+      Refuse(IngestRefusal::kStaleTimestamp);
+      return false;
+    }
+    return true;
+  };
+
+  // First pass: who is there, and which GPUs are split into instances.
+  for (const DecodedRow& row : scrape.rows) {
+    if (row.key->kind != EntityKind::kGpu && row.key->kind != EntityKind::kGpuInstance) continue;
+    if (!time_ok(row)) continue;
+    if (!Resolve(row, time_of(row))) Refuse(IngestRefusal::kEntityLimit);
+  }
+  for (const DecodedRow& row : scrape.rows) {
+    if (row.slot >= slots_.size()) continue;
+    Slot& slot = slots_[row.slot];
+    if (slot.scrape != scrape_ || slot.kind != EntityKind::kGpuInstance) continue;
+    if (slot.parent_slot < 0) {
+      const auto parent = slot_of_entity_.find(slot.entity.parent);
+      if (parent == slot_of_entity_.end()) continue;
+      slot.parent_slot = parent->second;
+    }
+    Slot& board = slots_[slot.parent_slot];
+    board.instances_scrape = scrape_;
+    if (row.present.Test(CanonicalField::kTensorActive)) board.tensor_instances_scrape = scrape_;
+  }
+
+  TargetStats result;
+  {
+    Writer::Session session(&ctx_->writer, shard);
+    uint64_t late = 0, weightless = 0;
+    const Micros newest = ctx_->live.newest();
+    for (const DecodedRow& row : scrape.rows) {
+      if (row.slot >= slots_.size()) continue;
+      Slot& slot = slots_[row.slot];
+      if (slot.scrape != scrape_ || slot.row != &row) continue;
+      const Micros row_ts = time_of(row);
+      const Admission admission = Admit(slot.entity.id, row_ts, row.timestamp.has_value());
+      if (!admission.accepted) {
+        Refuse(admission.reason);
+        continue;
+      }
+      Stamp stamp;
+      StampRow(slot, row, row_ts, ts, admission.previous, &stamp);
+      session.Add(slot.kind, stamp.header, row.values, std::max(FieldsIn(row.present), 1));
+      ctx_->live.Update(stamp.live);
+      ++result.rows;
+      late += row_ts < newest - kLate;
+      weightless += stamp.header.span_ms == 0;
+    }
+    for (const telemetry::NarrowSample& sample : scrape.narrow) IngestNarrow(sample, ts, &session);
+    ctx_->totals.late_rows += late;
+    ctx_->totals.zero_weight_rows += weightless;
+  }
+
+  result.samples = scrape.stats.samples;
+  result.narrow = scrape.stats.narrow;
+  result.entities = scrape.rows.size();
+  result.scrapes = 1;
+  result.last_ingest = ts;
+  result.refused = NonZero(refused_now_);
+  if (!result.refused.empty()) {
+    for (const auto& [reason, line] : scrape.examples) {
+      result.examples.push_back(fmt::format("{}: {}", telemetry::ReasonName(reason), line));
+    }
+    stats_.examples = result.examples;
+  }
+  for (size_t k = 0; k < kRefusalCount; ++k) {
+    if (refused_now_[k] == 0) continue;
+    refused_[k] += refused_now_[k];
+    ctx_->totals.refused[k] += refused_now_[k];
+  }
+  stats_.samples += result.samples;
+  stats_.narrow += result.narrow;
+  stats_.rows += result.rows;
+  stats_.entities = result.entities;
+  ++stats_.scrapes;
+  stats_.last_ingest = ts;
+  last_ingest_.store(ts, std::memory_order_relaxed);
+  ++ctx_->totals.scrapes;
+  ctx_->totals.rows += result.rows;
+  ctx_->totals.samples += result.samples;
+  ctx_->totals.narrow += result.narrow;
+  return result;
+}
+
+SourceInfo Source::info() const {
+  std::lock_guard lock(mutex_);
+  SourceInfo info{.source = name_, .node = node_, .stats = stats_};
+  info.stats.refused = NonZero(refused_);
+  return info;
+}
+
+}  // namespace flopwatch::server

@@ -1,0 +1,137 @@
+// One exporter as the pipeline knows it: its decoder, what each of its GPUs last said, and its counters. Turns the rows of
+// a scrape into stamped rows: entity id, span, flags, job set, cycle rate (pipeline.h states the rules).
+//
+// Threads: one mutex; uncontended, because a target is scraped by one thread at a time.
+#ifndef FLOPWATCH_SERVER_SOURCE_H_
+#define FLOPWATCH_SERVER_SOURCE_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "efficiency/ofu.h"
+#include "jobs/job_index.h"
+#include "server/chunked_table.h"
+#include "server/live.h"
+#include "server/pipeline.h"
+#include "server/registry.h"
+#include "server/writer.h"
+#include "telemetry/exposition.h"
+
+namespace flopwatch::server {
+
+// Reasons a row or a body is refused: the decoder's, then the pipeline's own.
+enum class IngestRefusal : uint8_t {
+  kDuplicateExporter = static_cast<uint8_t>(telemetry::Refusal::kCount),
+  kStaleTimestamp,
+  kFutureTimestamp,
+  kEntityLimit,
+  kSourceLimit,
+  kCount,
+};
+inline constexpr size_t kRefusalCount = static_cast<size_t>(IngestRefusal::kCount);
+std::string_view RefusalName(size_t reason);
+using RefusalCounts = std::array<uint64_t, kRefusalCount>;
+Counts NonZero(const RefusalCounts& counts);
+
+// Which source reports an entity, so that two exporters of one GPU count it once.
+struct Ownership {
+  uint32_t source = 0;
+  int32_t interval_ms = 0;  // the last gap between rows; 0 = not known
+  Micros last_ts = 0;
+};
+
+struct Totals {
+  std::atomic<uint64_t> scrapes{0}, rows{0}, samples{0}, narrow{0}, late_rows{0}, zero_weight_rows{0};
+  std::array<std::atomic<uint64_t>, kRefusalCount> refused{};
+};
+
+// What all sources of a pipeline share. References outlive the sources.
+struct IngestContext {
+  const PipelineOptions& options;
+  std::function<Micros()> clock;
+  Registry& registry;
+  jobs::JobIndex& jobs;
+  LiveState& live;
+  Writer& writer;
+  telemetry::FieldRegistry& fields;
+  ChunkedTable<Ownership, kMaxEntities>& owners;
+  Totals& totals;
+};
+
+class Source {
+ public:
+  Source(IngestContext* context, uint32_t id, std::string name, std::string node);
+
+  TargetStats Ingest(std::string_view body, Micros ts, int shard);
+  SourceInfo info() const;
+  Micros last_ingest() const { return last_ingest_.load(std::memory_order_relaxed); }
+
+ private:
+  // What is remembered of one GPU or instance between scrapes.
+  struct Slot {
+    bool resolved = false;
+    uint32_t identity_version = 0;
+    telemetry::EntityKind kind = telemetry::EntityKind::kGpu;
+    ResolvedEntity entity;
+    // This scrape.
+    uint64_t scrape = 0;               // number of the scrape the row pointer belongs to
+    const telemetry::DecodedRow* row = nullptr;
+    uint64_t instances_scrape = 0;         // scrape in which instances of this GPU were listed,
+    uint64_t tensor_instances_scrape = 0;  // and with tensor activity
+    int32_t parent_slot = -1;
+    // Since earlier scrapes.
+    std::array<double, 8> last{};  // what a repeat repeats
+    Micros fresh_ts = 0;           // last row that was not a repeat
+    efficiency::DeadCounterDetector dead;
+    std::optional<efficiency::CycleReading> cycles;  // at fresh_ts
+    Micros cycles_ts = 0;
+    double cycle_scale = 0;  // 0 = not calibrated
+    float tensor_mhz = 0;
+    int32_t job_set = 0;
+    std::vector<int32_t> jobs;
+  };
+  struct Admission {
+    bool accepted = false;
+    Micros previous = 0;  // 0 = none that this row continues
+    IngestRefusal reason = IngestRefusal::kCount;
+  };
+  struct Stamp {
+    telemetry::RowHeader header;
+    LiveRow live;
+  };
+
+  bool Resolve(const telemetry::DecodedRow& row, Micros ts);
+  Admission Admit(int32_t entity, Micros ts, bool own_timestamp);
+  bool IsRepeat(Slot& slot, const telemetry::DecodedRow& row, const telemetry::DecodedRow& board);
+  void StampCycles(Slot& slot, const telemetry::DecodedRow& row, double clock_mhz, Micros ts, bool repeat, Stamp* stamp,
+                   Micros* previous);
+  void StampRow(Slot& slot, const telemetry::DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous, Stamp* stamp);
+  void IngestNarrow(const telemetry::NarrowSample& sample, Micros ts, Writer::Session* session);
+  void Refuse(IngestRefusal reason, uint64_t n = 1);
+
+  IngestContext* const ctx_;
+  const uint32_t id_;
+  const std::string name_, node_;
+  std::atomic<Micros> last_ingest_{0};
+
+  mutable std::mutex mutex_;
+  telemetry::ExpositionDecoder decoder_;
+  std::vector<Slot> slots_;
+  absl::flat_hash_map<int32_t, int32_t> slot_of_entity_;
+  absl::flat_hash_map<uint64_t, int32_t> series_;  // hash of name and labels -> id; 0 = refused
+  uint64_t scrape_ = 0;
+  RefusalCounts refused_{}, refused_now_{};
+  TargetStats stats_;  // without refused
+};
+
+}  // namespace flopwatch::server
+
+#endif  // FLOPWATCH_SERVER_SOURCE_H_

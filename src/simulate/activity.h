@@ -1,0 +1,171 @@
+// What every GPU does at every second, as exact integers.
+//
+// A job runs a program: phases with constant rates. A stint is a job's time on one lane. All totals
+// are integrals of the rates in closed form, so that any lane and any second costs a binary search,
+// sums over any division of time are equal to the last bit, and the truth needs no stepping. Noise
+// is part of the integral: a GPU is up to a quarter second of work ahead of the straight line,
+// because a measuring window cuts iterations at arbitrary points. Its effect on a mean falls with
+// the window, and it is zero at both ends of a stint.
+//
+// Synchronous jobs (reference/fleet-data.md 5.6): every rank does the same tensor cycles a second,
+// so its tensor activity is that rate divided by its own clock: the rank with the lowest clock
+// shows the highest activity.
+#ifndef FLOPWATCH_SIMULATE_ACTIVITY_H_
+#define FLOPWATCH_SIMULATE_ACTIVITY_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "simulate/model.h"
+#include "simulate/plan.h"
+
+namespace flopwatch::simulate {
+
+enum class PhaseKind : uint8_t {
+  kBusy,
+  kGap,   // loads data, writes a checkpoint, waits: memory held, nothing runs
+  kHang,  // kernels spin, no tensor work
+};
+
+struct Rates {
+  uint32_t tensor_hz = 0;  // tensor-active cycles a second and SM: OFU = tensor_hz / tensor clock
+  uint32_t util_ppm = 0;   // share of time a kernel runs
+  uint32_t sm_ppm = 0;     // SM activity
+  uint32_t power_mw = 0;   // above the idle board
+};
+
+// Totals of a program since its start.
+struct ProgramTotals {
+  int64_t tensor_cycles = 0, util_us = 0, sm_us = 0, energy_mj = 0, busy_s = 0;
+};
+
+struct Phase {
+  int32_t start = 0;  // seconds of program time
+  PhaseKind kind = PhaseKind::kGap;
+  Rates rates;
+  ProgramTotals before;  // at start
+};
+
+struct Program {
+  int32_t first_phase = 0, phases = 0;
+  int32_t length = 0;  // seconds
+};
+
+// Totals of a lane or of a stint of it.
+struct Totals {
+  int64_t tensor_cycles = 0;  // tensor-pipe active cycles (of one SM; all SMs alike)
+  int64_t tensor_us = 0;      // time the tensor pipe was active = cycles / clock
+  int64_t util_us = 0;        // time a kernel ran
+  int64_t sm_us = 0;          // SM activity x time
+  int64_t energy_mj = 0;      // above the idle board
+  int64_t clock_cycles = 0;   // SM cycles elapsed
+  int64_t sm_cycles = 0;      // SM cycles active
+  Totals& operator+=(const Totals& o);
+  Totals operator-(const Totals& o) const;
+  bool operator==(const Totals&) const = default;
+};
+
+struct Stint {
+  int32_t lane = 0;
+  int32_t from = 0, to = 0;  // seconds, within the window
+  int32_t job = 0;
+  int32_t job2 = -1;  // the other owner of a shared GPU
+  int32_t program = 0;
+  int32_t offset = 0;  // program time at `from`
+  int32_t rank = 0;
+  uint32_t scale = 65536;  // of tensor and SM work, 16.16
+  uint16_t clock_mhz = 0;  // mean SM clock while busy
+  uint16_t power_scale = 1024;
+  bool unused = false;  // allocated, never touched by the job
+  bool throttled = false;
+  bool stalls = false;  // this GPU holds its job up without a low clock
+  Totals before;        // of the lane, at `from`
+};
+
+// A GPU slot's device: what does not change with time.
+struct GpuTraits {
+  float clock_factor = 1;  // clock is divided by it: above 1 = slow by clock
+  float stall_factor = 1;  // work takes that much longer at full clock
+  int32_t idle_mw = 0;
+  float slow() const { return clock_factor * stall_factor; }
+};
+// In every 400 GPUs one is 1.17 to 1.24 times slower and three are beyond 1.05 (SC'22 variability
+// study; fleet-data.md 5.6, 5.10); the rest spread by 1.7 %.
+GpuTraits TraitsOf(uint64_t seed, int32_t gpu, const GpuModel& model);
+
+// Mean SM clock of a job's GPUs at a tensor activity, before the GPU's own factor.
+double JobClockMhz(const GpuModel& model, double tensor_active);
+int GpuClockMhz(const GpuModel& model, double job_clock_mhz, double clock_factor);
+
+enum class TruthKind : uint8_t {
+  kRegression,
+  kPrecisionChange,
+  kHang,
+  kIdleGpus,
+  kNodeDown,
+  kThrottle,
+  kGpuSwap,
+  kXidDrain,
+  kSlowClock,
+  kSlowStall,
+  kInflatedMfu,
+};
+std::string_view TruthKindName(TruthKind k);
+
+// Something that happened, for the truth file.
+struct TruthEvent {
+  TruthKind kind;
+  int32_t from = 0, to = 0;
+  int32_t job = -1, workflow = -1, gpu = -1, host = -1;
+  double size = 0;  // factor, GPUs, or XID code by kind
+};
+
+class Activity {
+ public:
+  // Gives every job its program and level. Consumes nothing but the plan; deterministic.
+  Activity(const PresetSpec* spec, const Plan* plan, const std::vector<Workflow>* workflows,
+           uint64_t seed, bool incidents);
+
+  // Totals of a lane from the beginning of the window to second t (0 <= t <= horizon).
+  Totals At(int32_t lane, int32_t t) const;
+  // Totals of one stint from its beginning to t, within [from, to].
+  Totals AtStint(const Stint& stint, int32_t t) const;
+  // The stint that holds the lane at t, or null.
+  const Stint* Holder(int32_t lane, int32_t t) const;
+  const Phase& PhaseAt(const Stint& stint, int32_t t) const;
+  std::span<const Stint> Stints(int32_t lane) const;
+  std::span<const Stint> AllStints() const { return stints_; }
+
+  int32_t HostOf(int32_t lane) const;  // index into Plan::hosts
+  int32_t GpuOf(int32_t lane) const;
+  const GpuModel& ModelOf(int32_t lane) const;
+  // The MIG profile of a lane; null for a whole GPU.
+  const MigProfile* MigOf(int32_t lane) const;
+  const GpuTraits& Traits(int32_t gpu) const { return traits_[gpu]; }
+  int32_t fb_used_mib(int32_t job) const { return fb_used_mib_[job]; }
+  // OFU the application would report as MFU (its own accounting error in it); 0 = does not report.
+  float reported_mfu(int32_t job) const { return reported_mfu_[job]; }
+  const std::vector<TruthEvent>& events() const { return events_; }
+  size_t memory_bytes() const;
+
+ private:
+  friend class ActivityBuilder;
+  const PresetSpec* spec_;
+  const Plan* plan_;
+  uint64_t seed_;
+  std::vector<Phase> phases_;
+  std::vector<Program> programs_;
+  std::vector<Stint> stints_;        // by lane, then time
+  std::vector<int32_t> lane_begin_;  // lanes + 1
+  std::vector<int32_t> host_of_gpu_;
+  std::vector<GpuTraits> traits_;
+  std::vector<int32_t> fb_used_mib_;  // by job, per GPU
+  std::vector<float> reported_mfu_;
+  std::vector<TruthEvent> events_;
+};
+
+}  // namespace flopwatch::simulate
+
+#endif  // FLOPWATCH_SIMULATE_ACTIVITY_H_

@@ -1,0 +1,125 @@
+// How an Activity is made: incidents, phases, levels, stints. Private to the room.
+#ifndef FLOPWATCH_SIMULATE_ACTIVITY_BUILDER_H_
+#define FLOPWATCH_SIMULATE_ACTIVITY_BUILDER_H_
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "simulate/activity.h"
+
+namespace flopwatch::simulate {
+
+inline constexpr int kThrottlePercent = 70;
+inline constexpr int32_t kRankSpread =
+    7200;  // seconds that ranks of an independent job are apart at most
+
+class ActivityBuilder {
+ public:
+  ActivityBuilder(Activity* out, const PresetSpec& spec, const Plan& plan,
+                  const std::vector<Workflow>& workflows, uint64_t seed, bool incidents)
+      : a_(*out),
+        spec_(spec),
+        plan_(plan),
+        workflows_(workflows),
+        seed_(seed),
+        incidents_(incidents) {}
+  void Build();
+
+ private:
+  struct Throttle {
+    int32_t lane, from, to;
+  };
+  struct JobInfo {
+    int32_t from = 0, to = 0;  // the part inside the window
+    int32_t program = -1, program_offset = 0;
+    int32_t first_placement = 0, placements = 0;  // in by_job_
+    int32_t unused = 0;
+    float slowest = 1;
+    int32_t slowest_gpu = -1;
+    double busy_weight = 0;  // GPU-seconds in busy phases
+    double tensor_factor = 1;
+  };
+
+  struct Ranked {
+    int32_t job;
+    double key, weight, lo = 0, hi = 0;
+  };
+
+  const GpuModel& Model(const Job& j) const { return *spec_.clusters[j.cluster].model; }
+  int32_t LaneOf(const JobInfo& info, int rank) const {
+    return plan_.placements[by_job_[info.first_placement + rank]].lane;
+  }
+  int32_t PhaseLength(const Program& p, int32_t i) const {
+    int32_t end = i + 1 < p.phases ? a_.phases_[p.first_phase + i + 1].start : p.length;
+    return end - a_.phases_[p.first_phase + i].start;
+  }
+
+  // activity_build.cc: what happens to whom, and the phases of every program.
+  void SortPlacements();
+  // k of n GPUs of a node that the job never touches.
+  void MarkUnused();
+  void PlanThrottles();
+  // From some run on, a workflow's tensor work drops (2.5 times as in ofu-paper VI-A, 10 %, 5 %)
+  // or, after a change of precision, rises at equal throughput.
+  void PlanWorkflowChanges();
+  void AddPhase(int32_t start, PhaseKind kind);
+  int32_t CloseProgram(int32_t length);
+  void Layout(int32_t j);
+  // Requests come and go: by day half of the minutes see none, by night most (Alibaba GenTD26: p95
+  // of utilisation 37 %).
+  void LayoutService(const Job& job, JobInfo* info);
+  void PlanEvents();
+
+  // activity_levels.cc: the rates of every phase.
+  void AssignLevels();
+  // Ranks so that the fleet's GPU time has the wanted distribution exactly, in this window; returns
+  // the share of the busy phases' time that is to do nothing.
+  double RankBySharing(std::vector<Ranked>* list, std::vector<Ranked>* tensor);
+  // Ranks by hash alone: right on average, and the same whatever the length of the simulation.
+  double RankByHash(std::vector<Ranked>* list, std::vector<Ranked>* tensor);
+  void AssignMemory();
+  void AssignSessions();
+  // The LLM preset gives the OFU of a job by its size, alike for runs of one workflow. 0 = not
+  // given.
+  std::vector<double> DirectLevels(const std::vector<Ranked>& list);
+  void ReportMfu(const std::vector<double>& direct);
+  void SetRates(Phase* p, const GpuModel& model, double tensor, double util, double sm,
+                double clock_mhz, double power_of_tdp);
+  void SetHang(Phase* p, const Job& job);
+  static void Rank(std::vector<Ranked>* list);
+  // Where phase i lies within its job's ranks lo..hi: scattered evenly.
+  double PhaseRank(int32_t job, int32_t i, double lo, double hi) const;
+  double ReportingSeconds() const;
+  double ThrottleFactor(int32_t job, int32_t t) const;
+
+  // activity_stints.cc: who holds which lane when.
+  void Accumulate(const Program& program);
+  void MakeStints();
+  // A throttled GPU's stint is cut where its clock changes.
+  void AddStint(const Stint& s, int32_t job);
+  // Two sessions on one GPU overlap: where they do, the first one's program runs and both own the
+  // GPU.
+  void SplitShared();
+
+  Activity& a_;
+  const PresetSpec& spec_;
+  const Plan& plan_;
+  const std::vector<Workflow>& workflows_;
+  uint64_t seed_;
+  bool incidents_;
+  std::vector<JobInfo> jobs_;
+  std::vector<int32_t> by_job_;                     // placements by job and rank
+  std::vector<Throttle> throttle_at_;               // by lane; whether or not a job is there
+  std::multimap<int32_t, Throttle> throttles_;      // by job
+  std::map<std::pair<int, int>, int32_t> traffic_;  // program of (cluster, pattern)
+  std::vector<double> job_clock_;                   // MHz; 0 = the highest
+  int32_t layout_first_ = 0;
+  double hang_weight_ = 0;
+  double edges_ = 0;  // between idle and busy, over all GPUs
+};
+
+}  // namespace flopwatch::simulate
+
+#endif  // FLOPWATCH_SIMULATE_ACTIVITY_BUILDER_H_

@@ -1,0 +1,32 @@
+// Simulated history written straight into a store, through the same pipeline a scrape takes.
+#ifndef FLOPWATCH_SIMULATE_BACKFILL_H_
+#define FLOPWATCH_SIMULATE_BACKFILL_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/status.h"
+#include "base/time.h"
+#include "simulate/fleet.h"
+
+namespace flopwatch::simulate {
+
+struct BackfillOptions {
+  std::string directory;
+  Micros until = 0;  // 0 = the end of the fleet's window
+  int threads = 2;
+  // Called a few times a second with the simulated time reached; on the calling thread.
+  std::function<void(Micros reached, uint64_t samples)> progress;
+};
+struct BackfillResult {
+  uint64_t scrapes = 0, samples = 0, rows = 0, bytes = 0;
+  uint64_t refused = 0;
+};
+
+// Errors are the store's (another process holds it, disk full, ...).
+StatusOr<BackfillResult> WriteHistory(const Fleet& fleet, const BackfillOptions& options);
+
+}  // namespace flopwatch::simulate
+
+#endif  // FLOPWATCH_SIMULATE_BACKFILL_H_

@@ -1,0 +1,98 @@
+// Demand: who submits what when, before anything is scheduled. Arrivals come in campaigns (one
+// user, one job name) with the hour and weekday shape of a real cluster
+// (reference/fleet-data.md 5.2, 5.3).
+#ifndef FLOPWATCH_SIMULATE_DEMAND_H_
+#define FLOPWATCH_SIMULATE_DEMAND_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/time.h"
+#include "simulate/model.h"
+
+namespace flopwatch::simulate {
+
+struct User {
+  std::string name;
+  std::string team;  // Kubernetes namespace
+};
+
+// The same program run again and again: one job name, one user, one size.
+struct Workflow {
+  std::string name;
+  uint64_t key = 0;  // stands for it in draws: does not depend on what else is simulated
+  int32_t user = 0;
+  int16_t cluster = 0;
+  int16_t size_class = -1;  // -1: interactive sessions and services
+  int32_t gpus = 1;
+  bool synchronous = false;
+  int32_t runs = 0;
+};
+
+struct Request {
+  int32_t submit = 0;  // seconds since the start of the fleet's window
+  int32_t duration = 0;
+  int32_t gpus = 0;
+  int32_t workflow = 0;
+  int32_t stream = 0;  // within the cluster
+};
+
+// Arrivals of one stream: a cluster's users, about a thousand GPUs of them. A larger cluster is
+// several streams, because the burstiness was measured on a cluster of that size.
+inline constexpr int kGpusPerStream = 1024;
+
+class DemandModel {
+ public:
+  DemandModel(const PresetSpec* spec, uint64_t seed, Micros start, int total_gpus);
+
+  // All requests of a cluster in [0, horizon), sorted by submission; `capacity` GPUs. Not
+  // thread-safe (finds workflows).
+  std::vector<Request> Arrivals(int cluster, int capacity, int32_t horizon);
+  // What runs at the beginning: drawn by GPU time, with the age it has by then (submit < 0).
+  std::vector<Request> Running(int cluster, int capacity);
+  // A new workflow. `name` and `id` are unique within the cluster.
+  int32_t AddWorkflow(std::string name, uint64_t id, int cluster, int user, int gpus,
+                      bool synchronous);
+  // The workflow of a person's interactive sessions on a cluster.
+  int32_t InteractiveWorkflow(int cluster, int user);
+
+  std::vector<User>& users() { return users_; }
+  std::vector<Workflow>& workflows() { return workflows_; }
+  // Zipf, exponent 1: the first user submits most.
+  int PickUser(uint64_t h) const;
+
+ private:
+  // The size classes that fit a cluster: no job above half of it.
+  struct SizeMix {
+    struct Class {
+      int index;  // in the preset
+      std::vector<int> gpus;
+      double share;      // of the jobs
+      double mean_work;  // GPU-seconds
+    };
+    std::vector<Class> classes;
+    double work_per_job = 0;
+    double campaign_mean = 1;  // jobs a campaign
+  };
+  SizeMix MixFor(int capacity) const;
+  int32_t FindWorkflow(int cluster, const SizeMix::Class& size, int user, uint64_t h);
+
+  double CampaignMean(int size_class) const { return spec_->sizes[size_class].campaign_mean; }
+  const DurationCurve& Duration(int size_class) const { return spec_->sizes[size_class].duration; }
+
+  const PresetSpec* spec_;
+  uint64_t seed_;
+  Micros start_;
+  std::vector<User> users_;
+  std::vector<double> user_weight_sum_;
+  std::vector<Workflow> workflows_;
+  std::map<std::tuple<int, int, int, int>, int32_t> by_key_;  // cluster, size class, user, variant
+  std::vector<double> mean_duration_;                         // by size class
+};
+
+}  // namespace flopwatch::simulate
+
+#endif  // FLOPWATCH_SIMULATE_DEMAND_H_

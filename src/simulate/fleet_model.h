@@ -1,0 +1,54 @@
+// The parts of a Fleet, shared by the files of this room.
+#ifndef FLOPWATCH_SIMULATE_FLEET_MODEL_H_
+#define FLOPWATCH_SIMULATE_FLEET_MODEL_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "simulate/activity.h"
+#include "simulate/demand.h"
+#include "simulate/fields.h"
+#include "simulate/fleet.h"
+#include "simulate/plan.h"
+#include "simulate/telemetry_faults.h"
+
+namespace flopwatch::simulate {
+
+struct Fleet::Model {
+  FleetOptions options;
+  PresetSpec spec;
+  std::unique_ptr<DemandModel> demand;
+  Plan plan;
+  std::unique_ptr<Activity> activity;
+  TelemetryFaults faults;
+  std::vector<int64_t> cluster_interval_ms;
+
+  const ClusterSpec& Cluster(const Host& h) const { return spec.clusters[h.cluster]; }
+  // The device in a slot at a second: its generation counts the swaps so far.
+  int Generation(int32_t gpu, int32_t t) const;
+  // "GPU-xxxxxxxx-xxxx-..." into 40 bytes.
+  void WriteUuid(int32_t gpu, int generation, char* out) const;
+  std::string Uuid(int32_t gpu, int generation) const;
+  std::string JobKey(
+      int32_t job) const;  // what the scheduler calls it: "2100017", or "namespace/name"
+  std::string JobName(int32_t job) const;
+  // Pod of a rank (Kubernetes clusters).
+  std::string PodName(int32_t job, int32_t rank) const;
+  std::string_view Namespace(int32_t job) const;
+  bool kubernetes(int32_t job) const;
+  // GPU-instance id as the driver numbers them: of instance i of a partitioned GPU.
+  static int InstanceId(int index) { return index == 0 ? 1 : index == 1 ? 5 : 11 + index; }
+  int InstanceOf(int32_t lane) const;  // of a lane that is an instance
+};
+
+inline constexpr size_t kUuidBytes = 40;
+
+// What the counters of a lane show at second t, the ratios as means over (t - window, t]; no
+// telemetry faults.
+void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Values* out);
+
+}  // namespace flopwatch::simulate
+
+#endif  // FLOPWATCH_SIMULATE_FLEET_MODEL_H_

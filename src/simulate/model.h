@@ -1,0 +1,123 @@
+// Parameters of the simulated fleets: GPU models, clusters, presets of demand and of utilisation
+// levels. Numbers carry their source; docs/simulate.md lists them for a reader.
+#ifndef FLOPWATCH_SIMULATE_MODEL_H_
+#define FLOPWATCH_SIMULATE_MODEL_H_
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace flopwatch::simulate {
+
+enum class Preset : uint8_t { kResearch, kLlm, kServing, kSeren };
+StatusOr<Preset> ParsePreset(std::string_view name);
+std::string_view PresetName(Preset preset);
+
+// What breaks. Workload behaviour (idle gaps, idle GPUs, regressions, slow GPUs) is always there.
+enum class Faults : uint8_t {
+  kNone,       // healthy hosts, perfect telemetry
+  kTelemetry,  // lost scrapes, blanks, skewed clocks, stale job maps, ...
+  kAll,        // and hosts fail, jobs hang, GPUs throttle and are swapped
+};
+StatusOr<Faults> ParseFaults(std::string_view name);
+std::string_view FaultsName(Faults faults);
+
+struct MigProfile {
+  std::string_view name;  // "1g.10gb"
+  int sms;
+  int fb_mib;
+};
+
+struct GpuModel {
+  std::string_view name;  // the whole string the driver reports
+  std::string_view short_name;
+  std::string_view driver;
+  int sms;
+  int tensor_max_mhz;  // OFU denominator (reference/counters.md 4)
+  int boost_mhz;       // highest SM clock
+  int loaded_mhz;      // mean SM clock under sustained load of the tensor cores
+  double loaded_at;    // tensor activity from which the clock is at loaded_mhz
+  int resting_mhz;     // a job holds the GPU and runs nothing
+  int idle_mhz;        // nobody holds it
+  int mem_clock_mhz;
+  int fb_total_mib;
+  int idle_w, tdp_w;
+  std::span<const MigProfile> mig;  // how a partitioned GPU is cut, in instance order
+};
+inline constexpr int kClockStepMhz = 15;
+inline constexpr int kMaxGpusPerHost = 8;
+
+enum class Scheduler : uint8_t { kSlurm, kKubernetes };
+
+struct ClusterSpec {
+  std::string_view name;
+  const GpuModel* model;
+  Scheduler scheduler;
+  int gpus_per_host;
+  double share;  // of the fleet's GPUs
+};
+
+// A monotone function given by points (x, y), linear between them.
+struct Point {
+  double x, y;
+};
+double Interpolate(std::span<const Point> curve, double x);
+
+// Seconds of run time as a function of rank 0..1: log-linear between the points, or log-normal
+// where there are none.
+struct DurationCurve {
+  std::vector<Point> points;
+  double median = 0, sigma = 0, cap = 0;
+  double At(double rank) const;
+  double Mean() const;
+};
+
+// Jobs of about one size.
+struct SizeClass {
+  std::vector<int> gpus;  // sizes in it, equally frequent
+  double job_share = 0;
+  double campaign_mean = 1;  // jobs submitted at once, geometric
+  DurationCurve duration;
+  double ofu_mean = 0, ofu_sd = 0;  // Beta-distributed OFU level; 0 = by the level curves instead
+  double reported_error_pp = 0;     // mean absolute error of the MFU the application reports
+  double reported_inflation = 1;    // a wrong FLOPs formula (ofu-paper VI): reported / true
+};
+
+// Utilisation as quantile functions over the busy GPU time (rank 0..1).
+struct LevelCurves {
+  std::span<const Point> util, sm_active, tensor_active, power_of_tdp, fb_used;
+  double zero_rank = 0;                // rank on the curves below which a GPU does nothing
+  double idle_share_of_allocated = 0;  // job time that does nothing beside the gaps of working jobs
+  double busy_share_of_reporting =
+      0;  // > 0: solve the idle share so that this holds over the fleet
+};
+
+struct PresetSpec {
+  std::vector<ClusterSpec> clusters;
+  std::vector<SizeClass> sizes;
+  LevelCurves levels;
+  double load = 0.8;             // offered GPU time / capacity
+  double serving_share = 0;      // of each cluster's GPUs held by services for the whole window
+  double mig_host_share = 0;     // of the hosts are partitioned
+  double shared_host_share = 0;  // of the hosts have one GPU that two jobs share
+};
+
+const GpuModel& H100();
+const GpuModel& A100();
+const GpuModel& Gb200();
+// `gpus` bounds the largest job: at most half of its cluster.
+PresetSpec MakePreset(Preset preset, int gpus);
+
+// Hour of day and weekday (Monday first) of the arrival rate, mean 1 (Helios Venus;
+// reference/fleet-data.md 5.2).
+extern const std::array<double, 24> kHourShape;
+extern const std::array<double, 7> kWeekdayShape;
+
+}  // namespace flopwatch::simulate
+
+#endif  // FLOPWATCH_SIMULATE_MODEL_H_

@@ -1,0 +1,106 @@
+// The plan: where and when every job runs, and when every host can be used. Built once,
+// single-threaded and fast (a FIFO queue with backfill over whole GPUs); everything later is
+// computed from it for any host and time alone.
+#ifndef FLOPWATCH_SIMULATE_PLAN_H_
+#define FLOPWATCH_SIMULATE_PLAN_H_
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "simulate/demand.h"
+#include "simulate/model.h"
+
+namespace flopwatch::simulate {
+
+inline constexpr int32_t kNever = std::numeric_limits<int32_t>::max();
+
+enum class JobState : uint8_t { kPending, kRunning, kCompleted, kCancelled, kFailed, kNodeFail };
+std::string_view JobStateName(JobState s);
+
+enum class JobKind : uint8_t { kSingle, kSynchronous, kIndependent, kSession, kService };
+
+struct Job {
+  int32_t number = 0;  // what the scheduler calls it
+  int32_t workflow = 0;
+  int32_t run = 0;  // of its workflow, from 1
+  int32_t submit = 0, start = kNever,
+          end = kNever;  // seconds since the window's start; end may lie beyond it
+  int32_t duration = 0;  // as submitted; kNever = a service
+  int32_t gpus = 0;
+  int16_t cluster = 0;
+  JobKind kind = JobKind::kSingle;
+  JobState state = JobState::kPending;
+};
+
+// A job on one lane. A lane is a GPU that runs one job at a time, or one MIG instance of a GPU.
+struct Placement {
+  int32_t lane = 0;
+  int32_t job = 0;
+  int32_t rank = 0;
+};
+
+struct Host {
+  int32_t first_gpu = 0;
+  int16_t gpus = 0;
+  int16_t cluster = 0;
+  int32_t rack = 0;     // within the cluster
+  int32_t number = 0;   // within the cluster
+  bool mig = false;     // GPU 0 is partitioned
+  bool shared = false;  // the last GPU takes two jobs at once
+};
+
+enum class HostCondition : uint8_t {
+  kNotDeployed,  // not there yet
+  kDraining,     // takes no new job, those on it run on
+  kDown,         // nothing runs, the exporter does not answer
+};
+struct HostPeriod {
+  int32_t host = 0;
+  int32_t from = 0, to = 0;
+  HostCondition condition = HostCondition::kDown;
+};
+
+struct GpuSwap {  // a new device in the slot
+  int32_t gpu = 0;
+  int32_t at = 0;
+};
+struct XidEvent {
+  int32_t gpu = 0;
+  int32_t at = 0;
+  int32_t code = 0;
+};
+
+struct Plan {
+  int32_t horizon = 0;  // seconds
+  std::vector<Host> hosts;
+  std::vector<int32_t> cluster_first_host;  // and one past the end
+  int32_t gpus = 0;
+  int32_t lanes = 0;  // GPUs, then MIG instances
+  struct MigGpu {
+    int32_t gpu;
+    int32_t first_lane;
+  };
+  std::vector<MigGpu> mig;  // by gpu
+  std::vector<Job> jobs;    // by submission
+  std::vector<Placement> placements;
+  std::vector<HostPeriod> periods;  // by host, then time; do not overlap
+  std::vector<GpuSwap> swaps;       // by gpu, then time
+  std::vector<XidEvent> xids;       // by gpu, then time
+};
+
+struct FailureOptions {
+  bool enabled = false;
+  double node_failures_per_1000_days =
+      5;  // large training clusters: 2.3 to 6.5 (fleet-data.md 5.1)
+  double repair_median_s = 4 * 3600, repair_sigma = 1.5;
+  double out_at_start = 0.025;  // hosts waiting for parts when the window begins
+  double late_hosts = 0.01;     // installed during the window
+};
+
+Plan BuildPlan(const PresetSpec& spec, DemandModel* demand, uint64_t seed, int total_gpus,
+               int32_t horizon, const FailureOptions& failures);
+
+}  // namespace flopwatch::simulate
+
+#endif  // FLOPWATCH_SIMULATE_PLAN_H_

@@ -1,0 +1,95 @@
+// What really happened in a window, as integers. Computed from the model's integrals, so neither
+// sampling nor telemetry faults are in it. Every ratio is a quotient of two of these integers; the
+// levels of a cluster multiply to its compound efficiency exactly because each level's numerator is
+// the next one's denominator.
+#ifndef FLOPWATCH_SIMULATE_TRUTH_H_
+#define FLOPWATCH_SIMULATE_TRUTH_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+
+namespace flopwatch::simulate {
+
+using Int128 = __int128;
+
+// GPU time in GPU-microseconds. In a cluster's MIG part the unit is SM-microseconds (each instance
+// counts its SMs).
+struct WorkCounters {
+  int64_t allocated_us = 0;      // a job holds the GPU (shared: counted once)
+  int64_t gpu_busy_us = 0;       // a kernel ran
+  int64_t sm_active_us = 0;      // SM activity x time
+  int64_t tensor_active_us = 0;  // tensor-pipe activity x time
+  Int128 tensor_cycles = 0;      // tensor-pipe active cycles (of one SM; all SMs of a GPU alike)
+  Int128 peak_cycles = 0;        // tensor clock x allocated time: OFU = tensor_cycles / peak_cycles
+  int64_t energy_mj = 0;         // above the idle boards
+  WorkCounters& operator+=(const WorkCounters& o);
+};
+
+struct ClusterTruth {
+  std::string cluster, model;
+  bool mig = false;
+  int tensor_max_mhz = 0;
+  int sms_per_gpu = 0;  // the unit of the MIG part
+  int32_t gpus = 0;
+  // deployed >= schedulable >= provisioned_on_busy >= work.allocated >= work.gpu_busy ...
+  int64_t deployed_us = 0;
+  int64_t schedulable_us = 0;          // on hosts that take jobs
+  int64_t provisioned_on_busy_us = 0;  // of these, on hosts with at least one job
+  WorkCounters work;                   // on schedulable hosts
+  // Work on draining hosts is not on schedulable ones and so stands apart; job totals contain both.
+  int64_t draining_us = 0;
+  WorkCounters draining;
+};
+
+struct JobTruth {
+  std::string key, name, user, workflow, cluster, model, state;
+  std::vector<std::string> pods;
+  int32_t gpus = 0;
+  int32_t run = 0;            // of its workflow, from 1
+  Micros start = 0, end = 0;  // 0 = not over within the fleet's window
+  bool mig = false;
+  int sms = 0, gpu_sms = 0;  // of the instance and its GPU (MIG only)
+  int tensor_max_mhz = 0;
+  WorkCounters work;        // of a shared GPU an equal share
+  double reported_mfu = 0;  // what the application would claim; 0 = nothing
+};
+
+// A user or workflow: sums over its jobs on whole GPUs. Clocks differ between models, so its OFU is
+// ofu_numerator / ofu_denominator with the least common multiple of the fleet's tensor clocks.
+struct GroupTruth {
+  std::string name;
+  int32_t jobs = 0;
+  WorkCounters work;
+  Int128 ofu_numerator = 0, ofu_denominator = 0;
+};
+
+struct EventTruth {
+  std::string_view kind;
+  std::string entity;  // GPU, job, workflow or node it befell
+  std::string job, node;
+  Micros start = 0, end = 0;
+  double size = 0;
+};
+
+struct Truth {
+  Micros from = 0, to = 0;
+  uint64_t seed = 0;
+  std::string preset, faults;
+  std::vector<ClusterTruth> clusters;
+  GroupTruth fleet;  // over all whole GPUs
+  std::vector<JobTruth> jobs;
+  std::vector<GroupTruth> users, workflows;
+  std::vector<EventTruth> events;
+};
+
+// Integers are written in full, also above 2^53.
+std::string TruthJson(const Truth& truth);
+std::string ToString(Int128 v);
+
+}  // namespace flopwatch::simulate
+
+#endif  // FLOPWATCH_SIMULATE_TRUTH_H_

@@ -1,0 +1,66 @@
+#include "store/duckdb/attach.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base/file.h"
+#include "store/duckdb/cat.h"
+#include "store/duckdb/fault_point.h"
+
+namespace flopwatch::store::duck {
+
+Status AttachFile(Connection* connection, std::string_view alias, const std::string& path, bool read_only) {
+  // Storage version pinned: an older 1.4 of the library, and later ones, open the file.
+  const Status status = connection->Execute(fmt::format("ATTACH {} AS {} ({})", QuoteText(path), alias,
+                                                        read_only ? "READ_ONLY" : "STORAGE_VERSION 'v1.4.0'"));
+  if (status.ok() || absl::IsResourceExhausted(status)) return Annotate(status, fmt::format("opening {}", path));
+  const std::string message(status.message());
+  if (Contains(message, "Could not set lock") || Contains(message, "Conflicting lock")) {
+    return absl::FailedPreconditionError(fmt::format("opening {}: another process has it open: {}", path, message));
+  }
+  if (Contains(message, "newer version") || Contains(message, "version number")) {
+    return absl::FailedPreconditionError(fmt::format(
+        "opening {}: written by a database library this build cannot read ({}): upgrade flopwatch", path, message));
+  }
+  return absl::DataLossError(
+      fmt::format("opening {}: the file cannot be read ({}): move it and its .wal out of the data directory to start "
+                  "without it, or restore it from a copy",
+                  path, message));
+}
+
+uint64_t FileBytes(const std::string& path) {
+  struct stat info = {};
+  return ::stat(path.c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
+}
+
+Status CheckpointIfLarge(Connection* connection, std::string_view alias, const std::string& path) {
+  const uint64_t wal = WalBytes(path);
+  const uint64_t wanted = wanted_wal_bytes.load(std::memory_order_relaxed);
+  if (wal <= (wanted == 0 ? kCheckpointWalBytes : wanted)) return absl::OkStatus();
+  const StatusOr<uint64_t> free = FreeDiskBytes(path);
+  if (free.ok() && *free < 2 * wal + kCheckpointReserveBytes) return absl::OkStatus();
+  const Status status = connection->Execute(fmt::format("CHECKPOINT {}", alias));
+  if (!status.ok() && connection->fault() != Fault::kFatal && Contains(std::string(status.message()), "transaction")) {
+    return absl::OkStatus();  // busy: the next append tries again
+  }
+  return Annotate(status, fmt::format("checkpoint of {}", path));
+}
+
+Status SyncPath(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  Status status;
+  if (fd < 0 || ::fsync(fd) != 0) {
+    const std::string message = fmt::format("fsync of {}: {}", path, std::strerror(errno));
+    status = errno == ENOSPC || errno == EDQUOT ? absl::ResourceExhaustedError(message) : absl::InternalError(message);
+  }
+  if (fd >= 0) ::close(fd);
+  return status;
+}
+
+}  // namespace flopwatch::store::duck

@@ -1,0 +1,37 @@
+// Putting text together: absl::StrCat takes absl::string_view, which in Debian's build is not std::string_view.
+#ifndef FLOPWATCH_STORE_DUCKDB_CAT_H_
+#define FLOPWATCH_STORE_DUCKDB_CAT_H_
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace flopwatch::store::duck {
+
+template <typename... Parts>
+void CatTo(std::string* out, const Parts&... parts) {
+  (fmt::format_to(std::back_inserter(*out), "{}", parts), ...);
+}
+template <typename... Parts>
+std::string Cat(const Parts&... parts) {
+  std::string out;
+  CatTo(&out, parts...);
+  return out;
+}
+// A balanced tree, because the parser bounds the depth of a chain.
+inline std::string UnionAll(const std::string* selects, size_t count) {
+  if (count == 1) return *selects;
+  const size_t half = count / 2;
+  return Cat("(", UnionAll(selects, half), ") UNION ALL BY NAME (", UnionAll(selects + half, count - half), ")");
+}
+inline std::string UnionAll(const std::vector<std::string>& selects) {
+  return selects.empty() ? std::string() : UnionAll(selects.data(), selects.size());
+}
+inline bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+}  // namespace flopwatch::store::duck
+
+#endif  // FLOPWATCH_STORE_DUCKDB_CAT_H_

@@ -1,0 +1,403 @@
+#include "store/duckdb/dimensions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace flopwatch::store::duck {
+namespace {
+
+using telemetry::EntityKind;
+
+struct LogSpec {
+  std::string_view table;
+  std::string_view key;      // of a record; the latest seq wins
+  std::string_view columns;  // beside seq, in order
+  bool mirrored;             // has a dim.* table; intervals may be many millions and stay on disk
+};
+constexpr LogSpec kLogs[] = {
+    {"entities", "id",
+     "id, kind, uuid, gpu_instance, node, model_name, device, pci_bus_id, driver, mig_profile, gpu_index, parent, model, "
+     "sm_count, first_seen",
+     true},
+    {"models", "id", "id, name, tensor_clock_max_mhz, sm_count, tdp_w, half_rate", true},
+    {"jobs", "id", "id, key, name, user_name, workflow, cluster, source", true},
+    {"intervals", "id", "id, entity, job, rank, from_ts, to_ts, source", false},
+    {"job_set_members", "job_set, job", "job_set, job, share", true},
+    {"series", "id", "id, target, name, labels", true},
+};
+
+// A log is rewritten when it holds this many times its live records and is worth the trouble.
+constexpr int64_t kCompactFactor = 4;
+constexpr int64_t kCompactMinRows = 100'000;
+
+std::string Latest(const LogSpec& log, std::string_view where) {
+  return fmt::format("SELECT {} FROM meta.{} WHERE {} QUALIFY row_number() OVER (PARTITION BY {} ORDER BY seq DESC) = 1",
+                     log.columns, log.table, where, log.key);
+}
+
+// The share of its GPU that a MIG instance is, for fleet and job sums: SMs of the instance over SMs of the GPU; where
+// these are not known, compute slices of the profile ("2g.10gb" is 2 of 7); else one of seven.
+constexpr std::string_view kWeightsView =
+    "CREATE OR REPLACE VIEW dim.weights AS SELECT e.id, CASE WHEN e.kind <> 1 THEN 1.0"
+    " WHEN e.sm_count > 0 AND coalesce(nullif(p.sm_count, 0), m.sm_count) > 0"
+    " THEN least(1.0, e.sm_count / coalesce(nullif(p.sm_count, 0), m.sm_count)::DOUBLE)"
+    " ELSE least(1.0, coalesce(try_cast(nullif(regexp_extract(e.mig_profile, '^([0-9]+)g', 1), '') AS DOUBLE), 1) / 7)"
+    " END AS weight FROM dim.entities e LEFT JOIN dim.entities p ON p.id = e.parent"
+    " LEFT JOIN dim.models m ON m.id = coalesce(p.model, e.model)";
+
+constexpr std::string_view kJobNamesView =
+    "CREATE OR REPLACE VIEW dim.job_names AS SELECT s.job_set, string_agg(j.key, ',' ORDER BY j.key) AS job"
+    " FROM dim.job_set_members s JOIN dim.jobs j ON j.id = s.job GROUP BY s.job_set";
+
+}  // namespace
+
+Status DimensionTables::Open(Connection* c, bool compact) {
+  FW_RETURN_IF_ERROR(c->Execute("CREATE SCHEMA IF NOT EXISTS dim"));
+  auto fields = std::make_shared<Fields>();
+  FW_ASSIGN_OR_RETURN(Result result, c->Query("SELECT column_name, storage, stored_per_unit FROM meta.fields"));
+  result.ForEach([&](const Row& row) {
+    const std::string column(row.Text(0));
+    fields->try_emplace(column, StoredField{column, static_cast<telemetry::StorageType>(row.Int64(1)), row.Double(2)});
+  });
+  {
+    std::lock_guard lock(mutex_);
+    fields_ = std::move(fields);
+  }
+  for (int log = 0; log < kLogCount; ++log) {
+    const LogSpec& spec = kLogs[log];
+    FW_ASSIGN_OR_RETURN(Result counts, c->Query(fmt::format("SELECT count(*), coalesce(max(seq), 0) + 1, "
+                                                            "(SELECT count(*) FROM (SELECT DISTINCT {} FROM meta.{})) "
+                                                            "FROM meta.{}",
+                                                            spec.key, spec.table, spec.table)));
+    counts.ForEach([&](const Row& row) {
+      rows_[log] = row.Int64(0);
+      next_seq_[log] = row.Int64(1);
+      live_[log] = row.Int64(2);
+    });
+    if (compact && rows_[log] > kCompactFactor * std::max<int64_t>(live_[log], 1000)) {
+      FW_RETURN_IF_ERROR(Compact(c, static_cast<Log>(log)));
+    }
+    if (!spec.mirrored) continue;
+    FW_RETURN_IF_ERROR(c->Execute(fmt::format("CREATE OR REPLACE TABLE dim.{} AS {}", spec.table, Latest(spec, "true"))));
+  }
+  FW_RETURN_IF_ERROR(c->Execute(kWeightsView));
+  return c->Execute(kJobNamesView);
+}
+
+std::shared_ptr<const DimensionTables::Fields> DimensionTables::fields() const {
+  std::lock_guard lock(mutex_);
+  return fields_;
+}
+
+Status DimensionTables::Refresh(Connection* c, Log log, int64_t from_seq) {
+  const LogSpec& spec = kLogs[log];
+  if (!spec.mirrored) return absl::OkStatus();
+  const std::string recent = fmt::format("seq >= {}", from_seq);
+  FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
+  FW_RETURN_IF_ERROR(c->Execute(fmt::format("DELETE FROM dim.{} WHERE ({}) IN (SELECT {} FROM meta.{} WHERE {})",
+                                            spec.table, spec.key,
+                                            spec.key.find(',') == std::string_view::npos ? std::string(spec.key)
+                                                                                         : fmt::format("({})", spec.key),
+                                            spec.table, recent)));
+  FW_RETURN_IF_ERROR(c->Execute(fmt::format("INSERT INTO dim.{} {}", spec.table, Latest(spec, recent))));
+  return transaction.Commit();
+}
+
+namespace {
+
+std::vector<std::string> ColumnsOf(const LogSpec& spec) {
+  std::vector<std::string> columns = {"seq"};
+  std::string_view rest = spec.columns;
+  while (!rest.empty()) {
+    const size_t comma = rest.find(", ");
+    columns.emplace_back(rest.substr(0, comma));
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 2);
+  }
+  return columns;
+}
+
+// Writes `count` rows to a log through `fill(appender, row in chunk, index)`; column 0 is the sequence number.
+Status AppendLog(Connection* c, const LogSpec& spec, int64_t first_seq, size_t count,
+                 const std::function<void(Appender&, size_t, size_t)>& fill) {
+  if (count == 0) return absl::OkStatus();
+  FW_ASSIGN_OR_RETURN(std::unique_ptr<Appender> appender,
+                      Appender::Create(c, "meta", std::string(spec.table), ColumnsOf(spec)));
+  for (size_t done = 0; done < count;) {
+    const size_t n = std::min(count - done, Appender::kChunkRows);
+    for (size_t r = 0; r < n; ++r) {
+      appender->Data<int64_t>(0)[r] = first_seq + static_cast<int64_t>(done + r);
+      fill(*appender, r, done + r);
+    }
+    FW_RETURN_IF_ERROR(appender->Send(n));
+    done += n;
+  }
+  return appender->Close();
+}
+
+}  // namespace
+
+Status DimensionTables::PutEntities(Connection* c, absl::Span<const EntityRecord> records) {
+  FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
+  const int64_t seq = next_seq_[kEntities];
+  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kEntities], seq, records.size(), [&](Appender& a, size_t r, size_t i) {
+    const EntityRecord& e = records[i];
+    a.Data<int32_t>(1)[r] = e.id;
+    a.Data<uint8_t>(2)[r] = static_cast<uint8_t>(e.key.kind);
+    a.SetText(3, r, e.key.uuid);
+    a.Data<int32_t>(4)[r] = e.key.gpu_instance;
+    a.SetText(5, r, e.labels.node);
+    a.SetText(6, r, e.labels.model);
+    a.SetText(7, r, e.labels.device);
+    a.SetText(8, r, e.labels.pci_bus_id);
+    a.SetText(9, r, e.labels.driver);
+    a.SetText(10, r, e.labels.mig_profile);
+    a.Data<int32_t>(11)[r] = e.labels.index;
+    a.Data<int32_t>(12)[r] = e.parent;
+    a.Data<int32_t>(13)[r] = e.model;
+    a.Data<int32_t>(14)[r] = e.sm_count;
+    a.Data<int64_t>(15)[r] = e.first_seen;
+  }));
+  FW_RETURN_IF_ERROR(transaction.Commit());
+  next_seq_[kEntities] += records.size();
+  rows_[kEntities] += records.size();
+  return Refresh(c, kEntities, seq);
+}
+
+Status DimensionTables::PutModels(Connection* c, absl::Span<const ModelRecord> records) {
+  FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
+  const int64_t seq = next_seq_[kModels];
+  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kModels], seq, records.size(), [&](Appender& a, size_t r, size_t i) {
+    const ModelRecord& m = records[i];
+    a.Data<int32_t>(1)[r] = m.id;
+    a.SetText(2, r, m.name);
+    a.Data<double>(3)[r] = m.tensor_clock_max_mhz.value_or(0);
+    if (!m.tensor_clock_max_mhz.has_value()) a.SetNull(3, r);
+    a.Data<int32_t>(4)[r] = m.sm_count;
+    a.Data<double>(5)[r] = m.tdp_w;
+    a.Data<bool>(6)[r] = m.half_rate;
+  }));
+  FW_RETURN_IF_ERROR(transaction.Commit());
+  next_seq_[kModels] += records.size();
+  rows_[kModels] += records.size();
+  return Refresh(c, kModels, seq);
+}
+
+Status DimensionTables::PutSeries(Connection* c, absl::Span<const SeriesRecord> records) {
+  FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
+  const int64_t seq = next_seq_[kSeries];
+  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kSeries], seq, records.size(), [&](Appender& a, size_t r, size_t i) {
+    a.Data<int32_t>(1)[r] = records[i].id;
+    a.SetText(2, r, records[i].target);
+    a.SetText(3, r, records[i].name);
+    a.SetText(4, r, records[i].labels);
+  }));
+  FW_RETURN_IF_ERROR(transaction.Commit());
+  next_seq_[kSeries] += records.size();
+  rows_[kSeries] += records.size();
+  return Refresh(c, kSeries, seq);
+}
+
+Status DimensionTables::PutJobs(Connection* c, const jobs::Changes& changes) {
+  std::vector<std::pair<const jobs::JobSetRecord*, int32_t>> members;
+  for (const jobs::JobSetRecord& set : changes.sets) {
+    for (int32_t job : set.jobs) members.emplace_back(&set, job);
+  }
+  const std::array<int64_t, kLogCount> seq = next_seq_;
+  FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
+  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kJobs], seq[kJobs], changes.jobs.size(), [&](Appender& a, size_t r, size_t i) {
+    const jobs::JobRecord& j = changes.jobs[i];
+    a.Data<int32_t>(1)[r] = j.id;
+    a.SetText(2, r, j.key);
+    a.SetText(3, r, j.name);
+    a.SetText(4, r, j.user);
+    a.SetText(5, r, j.workflow);
+    a.SetText(6, r, j.cluster);
+    a.Data<uint8_t>(7)[r] = static_cast<uint8_t>(j.source);
+  }));
+  FW_RETURN_IF_ERROR(
+      AppendLog(c, kLogs[kIntervals], seq[kIntervals], changes.intervals.size(), [&](Appender& a, size_t r, size_t i) {
+        const jobs::IntervalRecord& v = changes.intervals[i];
+        a.Data<int64_t>(1)[r] = v.id;
+        a.Data<int32_t>(2)[r] = v.entity;
+        a.Data<int32_t>(3)[r] = v.job;
+        a.Data<int32_t>(4)[r] = v.rank;
+        a.Data<int64_t>(5)[r] = v.from;
+        a.Data<int64_t>(6)[r] = v.to == jobs::kOpenEnd ? 0 : v.to;
+        if (v.to == jobs::kOpenEnd) a.SetNull(6, r);
+        a.Data<uint8_t>(7)[r] = static_cast<uint8_t>(v.source);
+      }));
+  FW_RETURN_IF_ERROR(
+      AppendLog(c, kLogs[kSetMembers], seq[kSetMembers], members.size(), [&](Appender& a, size_t r, size_t i) {
+        a.Data<int32_t>(1)[r] = members[i].first->id;
+        a.Data<int32_t>(2)[r] = members[i].second;
+        a.Data<double>(3)[r] = 1.0 / static_cast<double>(members[i].first->jobs.size());
+      }));
+  FW_RETURN_IF_ERROR(transaction.Commit());
+  const std::pair<Log, size_t> added[] = {
+      {kJobs, changes.jobs.size()}, {kIntervals, changes.intervals.size()}, {kSetMembers, members.size()}};
+  for (const auto& [log, n] : added) {
+    next_seq_[log] += n;
+    rows_[log] += n;
+    if (n > 0) FW_RETURN_IF_ERROR(Refresh(c, log, seq[log]));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<StoredField> DimensionTables::PutField(Connection* c, const std::string& column,
+                                                const telemetry::FieldSpec& spec) {
+  const std::shared_ptr<const Fields> known = fields();
+  if (const auto it = known->find(column); it != known->end()) return it->second;
+  const StoredField field = {column, spec.storage,
+                             spec.storage == telemetry::StorageType::kDouble ? 1.0 : spec.stored_per_unit};
+  FW_RETURN_IF_ERROR(c->Execute(fmt::format("INSERT INTO meta.fields VALUES ({}, {}, {}, {}, {:.17g}, {})",
+                                            QuoteText(column), QuoteText(spec.unit), static_cast<int>(spec.kind),
+                                            static_cast<int>(spec.storage), field.stored_per_unit, QuoteText(spec.help))));
+  auto fields = std::make_shared<Fields>(*known);
+  fields->emplace(column, field);
+  std::lock_guard lock(mutex_);
+  fields_ = std::move(fields);
+  return field;
+}
+
+Status DimensionTables::DropIntervals(Connection* c, Micros horizon) {
+  // Every record that can no longer matter: the latest one of its id ended before the horizon, or is empty.
+  FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
+  FW_RETURN_IF_ERROR(c->Execute(fmt::format(
+      "DELETE FROM meta.intervals WHERE id IN (SELECT id FROM (SELECT id, to_ts FROM meta.intervals QUALIFY "
+      "row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1) WHERE to_ts < {})",
+      TimeLiteral(horizon))));
+  return transaction.Commit();
+}
+
+Status DimensionTables::Compact(Connection* c, Log log) {
+  const LogSpec& spec = kLogs[log];
+  FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
+  // seq goes on from its old maximum, so that records keep their order.
+  FW_RETURN_IF_ERROR(c->Execute(fmt::format(
+      "CREATE TABLE meta.{0}_new AS SELECT seq, {1} FROM meta.{0} QUALIFY row_number() OVER (PARTITION BY {2} ORDER BY "
+      "seq DESC) = 1 ORDER BY seq",
+      spec.table, spec.columns, spec.key)));
+  FW_RETURN_IF_ERROR(c->Execute(fmt::format("DROP TABLE meta.{}", spec.table)));
+  FW_RETURN_IF_ERROR(c->Execute(fmt::format("ALTER TABLE meta.{0}_new RENAME TO {0}", spec.table)));
+  FW_RETURN_IF_ERROR(transaction.Commit());
+  FW_ASSIGN_OR_RETURN(rows_[log], c->QueryInt64(fmt::format("SELECT count(*) FROM meta.{}", spec.table)));
+  live_[log] = rows_[log];
+  return absl::OkStatus();
+}
+
+Status DimensionTables::CompactIfWorthwhile(Connection* c) {
+  for (int log = 0; log < kLogCount; ++log) {
+    if (rows_[log] > kCompactMinRows && rows_[log] > kCompactFactor * live_[log]) {
+      FW_RETURN_IF_ERROR(Compact(c, static_cast<Log>(log)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// --- reading ---
+
+StatusOr<absl::flat_hash_map<int32_t, ModelRecord>> DimensionTables::LoadModels(Connection* c) {
+  FW_ASSIGN_OR_RETURN(
+      Result result, c->Query("SELECT id, name, tensor_clock_max_mhz, sm_count, tdp_w, half_rate FROM dim.models"));
+  absl::flat_hash_map<int32_t, ModelRecord> models;
+  result.ForEach([&](const Row& row) {
+    ModelRecord m;
+    m.id = static_cast<int32_t>(row.Int64(0));
+    m.name = row.Text(1);
+    if (!row.IsNull(2)) m.tensor_clock_max_mhz = row.Double(2);
+    m.sm_count = static_cast<int32_t>(row.Int64(3));
+    m.tdp_w = row.Double(4);
+    m.half_rate = row.Int64(5) != 0;
+    models.emplace(m.id, std::move(m));
+  });
+  return models;
+}
+
+StatusOr<std::vector<jobs::IntervalRecord>> DimensionTables::LoadIntervals(Connection* c, Micros from, Micros to) {
+  // The window is applied to the latest state of each interval only: an earlier one may say it is still open.
+  FW_ASSIGN_OR_RETURN(Result result, c->Query(fmt::format("SELECT * FROM ({}) WHERE from_ts < {} AND (to_ts IS NULL OR "
+                                                          "(to_ts > {} AND to_ts > from_ts)) ORDER BY id",
+                                                          Latest(kLogs[kIntervals], "true"), TimeLiteral(to),
+                                                          TimeLiteral(from))));
+  std::vector<jobs::IntervalRecord> intervals;
+  result.ForEach([&](const Row& row) {
+    jobs::IntervalRecord v;
+    v.id = row.Int64(0);
+    v.entity = static_cast<int32_t>(row.Int64(1));
+    v.job = static_cast<int32_t>(row.Int64(2));
+    v.rank = static_cast<int32_t>(row.Int64(3));
+    v.from = row.Int64(4);
+    v.to = row.IsNull(5) ? jobs::kOpenEnd : row.Int64(5);
+    v.source = static_cast<jobs::Source>(row.Int64(6));
+    intervals.push_back(v);
+  });
+  return intervals;
+}
+
+StatusOr<store::Dimensions> DimensionTables::Load(Connection* c) {
+  store::Dimensions out;
+  {
+    FW_ASSIGN_OR_RETURN(Result result, c->Query(fmt::format("SELECT {} FROM dim.entities ORDER BY id",
+                                                            kLogs[kEntities].columns)));
+    result.ForEach([&](const Row& row) {
+      EntityRecord& e = out.entities.emplace_back();
+      e.id = static_cast<int32_t>(row.Int64(0));
+      e.key.kind = static_cast<EntityKind>(row.Int64(1));
+      e.key.uuid = row.Text(2);
+      e.key.gpu_instance = static_cast<int32_t>(row.Int64(3));
+      e.labels.node = row.Text(4);
+      e.labels.model = row.Text(5);
+      e.labels.device = row.Text(6);
+      e.labels.pci_bus_id = row.Text(7);
+      e.labels.driver = row.Text(8);
+      e.labels.mig_profile = row.Text(9);
+      e.labels.index = static_cast<int32_t>(row.Int64(10));
+      e.parent = static_cast<int32_t>(row.Int64(11));
+      e.model = static_cast<int32_t>(row.Int64(12));
+      e.sm_count = static_cast<int32_t>(row.Int64(13));
+      e.first_seen = row.Int64(14);
+    });
+  }
+  {
+    FW_ASSIGN_OR_RETURN(const auto models, LoadModels(c));
+    for (const auto& [id, model] : models) out.models.push_back(model);
+    std::sort(out.models.begin(), out.models.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  }
+  {
+    FW_ASSIGN_OR_RETURN(Result result,
+                        c->Query(fmt::format("SELECT {} FROM dim.jobs ORDER BY id", kLogs[kJobs].columns)));
+    result.ForEach([&](const Row& row) {
+      jobs::JobRecord& j = out.jobs.emplace_back();
+      j.id = static_cast<int32_t>(row.Int64(0));
+      j.key = row.Text(1);
+      j.name = row.Text(2);
+      j.user = row.Text(3);
+      j.workflow = row.Text(4);
+      j.cluster = row.Text(5);
+      j.source = static_cast<jobs::Source>(row.Int64(6));
+    });
+  }
+  FW_ASSIGN_OR_RETURN(out.intervals, LoadIntervals(c, std::numeric_limits<Micros>::min() / 2, jobs::kOpenEnd / 2));
+  {
+    FW_ASSIGN_OR_RETURN(Result result,
+                        c->Query("SELECT job_set, job FROM dim.job_set_members ORDER BY job_set, job"));
+    result.ForEach([&](const Row& row) {
+      const auto id = static_cast<int32_t>(row.Int64(0));
+      if (out.sets.empty() || out.sets.back().id != id) out.sets.push_back({id, {}});
+      out.sets.back().jobs.push_back(static_cast<int32_t>(row.Int64(1)));
+    });
+  }
+  {
+    FW_ASSIGN_OR_RETURN(Result result, c->Query("SELECT id, target, name, labels FROM dim.series ORDER BY id"));
+    result.ForEach([&](const Row& row) {
+      out.series.push_back({static_cast<int32_t>(row.Int64(0)), std::string(row.Text(1)), std::string(row.Text(2)),
+                            std::string(row.Text(3))});
+    });
+  }
+  return out;
+}
+
+}  // namespace flopwatch::store::duck

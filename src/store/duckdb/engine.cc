@@ -1,0 +1,130 @@
+#include "store/duckdb/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include "store/duckdb/cat.h"
+
+namespace flopwatch::store::duck {
+
+Engine::Lease::Lease(Lease&& other) noexcept
+    : engine_(std::exchange(other.engine_, nullptr)), connection_(std::move(other.connection_)) {}
+
+Engine::Lease::~Lease() {
+  if (engine_ != nullptr) engine_->Return(std::move(connection_));
+}
+
+Engine::~Engine() = default;
+
+Status Engine::Configure(Connection* connection) const {
+  const std::string settings[] = {
+      "SET GLOBAL TimeZone = 'UTC'",  // or now() would be compared with stored UTC in the machine's zone
+      fmt::format("SET memory_limit = '{}MiB'", std::max(options_.memory_limit_mb, kMinMemoryMb)),
+      fmt::format("SET threads = {}", std::max(options_.threads, 1)),
+      fmt::format("SET temp_directory = {}", QuoteText(options_.spill_directory)),
+      options_.spill_directory.empty() ? ""
+                                       : fmt::format("SET max_temp_directory_size = '{}GB'", kMaxSpillGb),
+      // Checkpoints are our own (Segment, Meta): one that fails inside a commit leaves an empty table in memory, and the
+      // next checkpoint would write that emptiness over acknowledged rows (docs/store.md, "Full disk").
+      "PRAGMA disable_checkpoint_on_shutdown",
+      "SET checkpoint_threshold = '1TB'",
+      "SET autoinstall_known_extensions = false",
+      "SET autoload_known_extensions = false",
+      "SET allow_community_extensions = false",
+      "SET enable_external_file_cache = false",  // the page cache has these files already
+      fmt::format("SET allowed_directories = [{}]", QuoteText(options_.directory + "/")),
+      "SET enable_external_access = false",
+      "SET lock_configuration = true",
+  };
+  for (const std::string& setting : settings) {
+    if (!setting.empty()) FW_RETURN_IF_ERROR(connection->Execute(setting));
+  }
+  return absl::OkStatus();
+}
+
+Status Engine::Restart(const std::function<Status(Connection*)>& set_up) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !restarting_; });
+  restarting_ = true;
+  for (Connection* c : active_) c->Interrupt();
+  changed_.wait(lock, [&] { return active_.empty(); });
+  idle_.clear();
+  std::unique_ptr<Database> old = std::move(database_);
+  lock.unlock();
+
+  old.reset();
+  Status status;
+  std::unique_ptr<Connection> connection;
+  StatusOr<std::unique_ptr<Database>> fresh = Database::OpenInMemory();
+  if (!fresh.ok()) {
+    status = fresh.status();
+  } else {
+    StatusOr<std::unique_ptr<Connection>> made = (*fresh)->Connect();
+    if (made.ok()) connection = *std::move(made);
+    status = made.ok() ? Configure(connection.get()) : made.status();
+    if (status.ok()) status = set_up(connection.get());
+  }
+
+  lock.lock();
+  if (status.ok()) {
+    database_ = *std::move(fresh);
+    idle_.push_back(std::move(connection));
+    needs_restart_ = false;
+  } else {
+    connection.reset();
+  }
+  down_ = status;
+  restarting_ = false;
+  changed_.notify_all();
+  return status;
+}
+
+StatusOr<Engine::Lease> Engine::Acquire() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !restarting_; });
+  if (database_ == nullptr) {
+    return absl::UnavailableError(Cat("the store is closed after an error: ", std::string(down_.message())));
+  }
+  std::unique_ptr<Connection> connection;
+  if (!idle_.empty()) {
+    connection = std::move(idle_.back());
+    idle_.pop_back();
+  } else {
+    FW_ASSIGN_OR_RETURN(connection, database_->Connect());
+  }
+  active_.insert(connection.get());
+  return Lease(this, std::move(connection));
+}
+
+void Engine::Return(std::unique_ptr<Connection> connection) {
+  std::lock_guard lock(mutex_);
+  if (connection->fault() == Fault::kFatal) needs_restart_ = true;
+  active_.erase(connection.get());
+  const bool sound = connection->fault() == Fault::kNone || connection->fault() == Fault::kStatement;
+  if (sound && !restarting_ && idle_.size() < kMaxIdle) {
+    idle_.push_back(std::move(connection));
+  } else {
+    connection.reset();  // before Restart() may go on: it closes the database
+  }
+  changed_.notify_all();
+}
+
+bool Engine::needs_restart() const {
+  std::lock_guard lock(mutex_);
+  return needs_restart_ || database_ == nullptr;
+}
+
+void Engine::RequireRestart() {
+  std::lock_guard lock(mutex_);
+  needs_restart_ = true;
+}
+
+void Engine::InterruptOthers(const Connection* except) {
+  std::lock_guard lock(mutex_);
+  for (Connection* c : active_) {
+    if (c != except) c->Interrupt();
+  }
+}
+
+}  // namespace flopwatch::store::duck

@@ -1,0 +1,37 @@
+// What there is to read at one moment: hot segments and sealed files. Immutable; a reader keeps the one it began with, and
+// nothing in it is detached or deleted before that reader is done.
+#ifndef FLOPWATCH_STORE_DUCKDB_LAYOUT_H_
+#define FLOPWATCH_STORE_DUCKDB_LAYOUT_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/duckdb/sealed_files.h"
+#include "store/duckdb/segment.h"
+
+namespace flopwatch::store::duck {
+
+struct Layout {
+  uint64_t generation = 0;  // counts up
+  std::string directory;
+  std::vector<std::shared_ptr<Segment>> hot;
+  SealedFiles files;
+
+  // Sealed files of `table` with rows in [from, to), and of `entity` unless that is 0.
+  SealedFiles Select(std::string_view table, Micros from, Micros to, int32_t entity = 0) const {
+    SealedFiles selected;
+    for (const auto& f : files) {
+      if (f->table == table && f->Overlaps(from, to) &&
+          (entity == 0 || (f->min_entity <= entity && entity <= f->max_entity))) {
+        selected.push_back(f);
+      }
+    }
+    return selected;
+  }
+};
+
+}  // namespace flopwatch::store::duck
+
+#endif  // FLOPWATCH_STORE_DUCKDB_LAYOUT_H_

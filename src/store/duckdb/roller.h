@@ -1,0 +1,39 @@
+// Rolls raw rows of a segment up into its own rollup tables: rows in order of arrival, each exactly once, the new partial
+// sums and the new watermark in one transaction.
+#ifndef FLOPWATCH_STORE_DUCKDB_ROLLER_H_
+#define FLOPWATCH_STORE_DUCKDB_ROLLER_H_
+
+#include <array>
+#include <cstdint>
+
+#include "store/duckdb/connection.h"
+#include "store/duckdb/rollup.h"
+#include "store/duckdb/segment.h"
+
+namespace flopwatch::store::duck {
+
+// Rows of one transaction: bounds memory to a few hundred MB however far the rollups are behind.
+inline constexpr uint64_t kRollUpRows = 2'000'000;
+
+// The two rollup tables of a segment advance on their own: jobs at every call, GPUs less often, because a GPU row a minute is
+// only a saving when a call sees whole minutes.
+enum class Level : uint8_t { kJob, kGpu };
+
+// Rows of each kind that are in the rollups.
+struct Watermarks {
+  std::array<std::array<uint64_t, kEntityKinds>, 2> rows{};
+  uint64_t of(Level level, telemetry::EntityKind kind) const {
+    return rows[static_cast<int>(level)][static_cast<int>(kind)];
+  }
+};
+StatusOr<Watermarks> ReadWatermarks(Connection* c, const Segment& segment);
+
+// Kinds that have rollups.
+inline constexpr telemetry::EntityKind kRolledKinds[] = {telemetry::EntityKind::kGpu,
+                                                         telemetry::EntityKind::kGpuInstance};
+
+Status RollUp(Connection* c, const Segment& segment, Level level, const InputScales& scales, Watermarks* done);
+
+}  // namespace flopwatch::store::duck
+
+#endif  // FLOPWATCH_STORE_DUCKDB_ROLLER_H_

@@ -1,0 +1,128 @@
+// What a rollup row holds, and the SQL that makes it from raw rows. One definition for gpu_minute, gpu_hour, job_minute,
+// job_hour and fleet_minute, for the raw rows not yet rolled up, and for exact queries by interval.
+//
+// A rollup row is a partial sum: late rows add another row with the same key, and readers add up. OFU itself is not
+// stored but the product of tensor activity and clock, so that the model's tensor clock is applied when reading and a
+// corrected peak corrects history.
+//
+// Units: GPU tables are coarse (ms, MHz s, J: 1/60000 of a minute at full scale) because they have most rows; job and fleet
+// tables are a thousand times finer, because their sums are the product's main figures.
+#ifndef FLOPWATCH_STORE_DUCKDB_ROLLUP_H_
+#define FLOPWATCH_STORE_DUCKDB_ROLLUP_H_
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "store/duckdb/connection.h"
+#include "store/store.h"
+
+namespace flopwatch::store::duck {
+
+enum Sum : int {
+  kSamples,
+  kObserved,     // time samples stand for
+  kComputable,   // of it, with a product; whether the model's tensor clock is known is decided when reading
+  kProduct,      // tensor activity x clock x time
+  kTensor,
+  kTensorSpan,
+  kClock,
+  kClockSpan,
+  kSmActive,
+  kSmActiveSpan,
+  kGpuUtil,
+  kGpuUtilSpan,
+  kEnergy,
+  kPowerSpan,
+  kTensorMissing,  // the four: time without product, each row charged to one reason
+  kClockMissing,
+  kDeadCounter,
+  kOutOfRange,
+  kStale,
+  kCycles,  // of kComputable, from cycle totals
+  kSumCount,
+};
+
+struct SumName {
+  std::string_view gpu, job;
+};
+inline constexpr std::array<SumName, kSumCount> kSumNames = {{
+    {"samples", "samples"},
+    {"observed_ms", "observed_us"},
+    {"computable_ms", "computable_us"},
+    {"tensor_mhz_s", "tensor_khz_s"},
+    {"tensor_ms", "tensor_us"},
+    {"tensor_span_ms", "tensor_span_us"},
+    {"clock_mhz_s", "clock_khz_s"},
+    {"clock_span_ms", "clock_span_us"},
+    {"sm_active_ms", "sm_active_us"},
+    {"sm_active_span_ms", "sm_active_span_us"},
+    {"gpu_util_ms", "gpu_util_us"},
+    {"gpu_util_span_ms", "gpu_util_span_us"},
+    {"energy_j", "energy_mj"},
+    {"power_span_ms", "power_span_us"},
+    {"tensor_missing_ms", "tensor_missing_us"},
+    {"clock_missing_ms", "clock_missing_us"},
+    {"dead_counter_ms", "dead_counter_us"},
+    {"out_of_range_ms", "out_of_range_us"},
+    {"stale_ms", "stale_us"},
+    {"cycles_ms", "cycles_us"},
+}};
+
+enum class Rollup : uint8_t { kGpuMinute, kGpuHour, kJobMinute, kJobHour, kFleetMinute };
+inline constexpr int kRollupCount = 5;
+
+struct RollupSpec {
+  std::string_view table;              // also the folder under sealed/
+  Micros step;                         // of its time column
+  bool fine;                           // unit of its sums
+  std::vector<std::string_view> keys;  // beside the time column `ts`
+  std::string_view order;              // how sealed files are sorted
+  bool counts_gpus;                    // has `gpus`: distinct GPUs and instances of the hour; merged by max, not by sum
+};
+const RollupSpec& SpecOf(Rollup rollup);
+inline std::string_view SumColumn(const RollupSpec& spec, int sum) {
+  return spec.fine ? kSumNames[sum].job : kSumNames[sum].gpu;
+}
+
+// How the fields a rollup reads are stored: stored integer / scale = canonical unit.
+struct InputScales {
+  double tensor_active = 1, sm_clock_mhz = 1, sm_active = 1, gpu_util = 1, gr_active = 1, power_w = 1;
+};
+inline constexpr std::string_view kInputColumns[] = {"tensor_active", "sm_clock_mhz", "sm_active",
+                                                     "gpu_util",      "gr_active",    "power_w"};
+// Stored integer of RowHeader::tensor_mhz per MHz.
+inline constexpr double kTensorMhzScale = 1000;
+
+// Columns of a CREATE TABLE for a rollup.
+std::string RollupColumns(const RollupSpec& spec);
+
+// "sum(...) AS observed_ms, ..., min(ts) AS first_ts, max(ts) AS last_ts": coarse units, DOUBLE, over rows of RawRows().
+std::string RawSums();
+// A sub-select over raw rows: the columns RawSums() reads, and those of `passed_on` as they are. `table` is what to select
+// from (already filtered by `where` or filtered by it), `span` the SQL of the milliseconds a row counts for, `board_span` of
+// those its board-wide values (power) count for.
+std::string RawRows(std::string_view table, const InputScales& scales, std::string_view span, std::string_view board_span,
+                    std::string_view passed_on, std::string_view where);
+// RawRows of a hot segment's table of one kind, as GPU tables count them (each entity its own time) or as job and fleet
+// tables do (a MIG instance by its share of the GPU; a GPU whose instances are counted, for power alone). `where` may use
+// the columns and rowid.
+std::string HotRows(std::string_view segment, telemetry::EntityKind kind, bool as_share_of_gpu, const InputScales& scales,
+                    std::string_view passed_on, const std::string& where);
+
+// The output of RawSums() as a row of `spec` stores it: rounded integers in its unit.
+std::string StoredSums(const RollupSpec& spec);
+// The sums of rollup rows of `spec`, each in coarse units:  "sum(observed_us) / 1e3 AS observed_ms, ...".
+std::string RollupSums(const RollupSpec& spec);
+// "sum(observed_us)::BIGINT AS observed_us, ...": merges rollup rows of the same unit (and gpus by max).
+std::string MergeSums(const RollupSpec& spec);
+
+// Reads kSumCount sums (coarse) and first_ts, last_ts from `row`, beginning at `column`, and adds them to `out` times
+// `share`, applying the model's tensor clock.
+void AddSums(const Row& row, size_t column, const ModelRecord* model, double share, UsageSums* out);
+
+}  // namespace flopwatch::store::duck
+
+#endif  // FLOPWATCH_STORE_DUCKDB_ROLLUP_H_

@@ -1,0 +1,120 @@
+#include "store/duckdb/schema.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/log.h"
+#include "store/duckdb/rollup.h"
+#include "store/store.h"
+
+namespace flopwatch::store::duck {
+namespace {
+
+std::string Named(std::string statement, std::string_view catalog) {
+  for (size_t at = statement.find("{}"); at != std::string::npos; at = statement.find("{}")) {
+    statement.replace(at, 2, catalog);
+  }
+  return statement;
+}
+
+}  // namespace
+
+// Describing tables are logs: a record is never changed, a later one (higher seq) with the same id replaces it. No keys and
+// no indexes anywhere: every reported case of a DuckDB file that did not open again had one.
+const std::vector<Migration>& MetaMigrations() {
+  static const std::vector<Migration> kMigrations = {
+      {1,
+       "first layout",
+       {
+           "CREATE TABLE {}.fields(column_name VARCHAR, unit VARCHAR, kind UTINYINT, storage UTINYINT,"
+           " stored_per_unit DOUBLE, help VARCHAR)",
+           "CREATE TABLE {}.entities(seq BIGINT, id INTEGER, kind UTINYINT, uuid VARCHAR, gpu_instance INTEGER,"
+           " node VARCHAR, model_name VARCHAR, device VARCHAR, pci_bus_id VARCHAR, driver VARCHAR, mig_profile VARCHAR,"
+           " gpu_index INTEGER, parent INTEGER, model INTEGER, sm_count INTEGER, first_seen TIMESTAMP)",
+           "CREATE TABLE {}.models(seq BIGINT, id INTEGER, name VARCHAR, tensor_clock_max_mhz DOUBLE, sm_count INTEGER,"
+           " tdp_w DOUBLE, half_rate BOOLEAN)",
+           "CREATE TABLE {}.jobs(seq BIGINT, id INTEGER, key VARCHAR, name VARCHAR, user_name VARCHAR, workflow VARCHAR,"
+           " cluster VARCHAR, source UTINYINT)",
+           "CREATE TABLE {}.intervals(seq BIGINT, id BIGINT, entity INTEGER, job INTEGER, rank INTEGER,"
+           " from_ts TIMESTAMP, to_ts TIMESTAMP, source UTINYINT)",  // to_ts NULL = open
+           "CREATE TABLE {}.job_set_members(seq BIGINT, job_set INTEGER, job INTEGER, share DOUBLE)",
+           "CREATE TABLE {}.series(seq BIGINT, id INTEGER, target VARCHAR, name VARCHAR, labels VARCHAR)",
+           "CREATE TABLE {}.files(id BIGINT, tbl VARCHAR, path VARCHAR, level UTINYINT, rows BIGINT, bytes BIGINT,"
+           " min_ts TIMESTAMP, max_ts TIMESTAMP, min_entity INTEGER, max_entity INTEGER, columns VARCHAR)",
+           "CREATE TABLE {}.sealed_segments(name VARCHAR)",
+           "CREATE TABLE {}.trash(path VARCHAR)",
+       }},
+  };
+  return kMigrations;
+}
+
+const std::vector<Migration>& SegmentMigrations() {
+  static const std::vector<Migration> kMigrations = {
+      {1,
+       "first layout",
+       {
+           // One row per rollup step: rows of `tbl` with rowid < watermark are in the rollup tables.
+           "CREATE TABLE {}.progress(tbl VARCHAR, watermark BIGINT)",
+           "CREATE TABLE {}.metrics(ts TIMESTAMP, series INTEGER, value DOUBLE)",
+           fmt::format("CREATE TABLE {{}}.gpu_minute({})", RollupColumns(SpecOf(Rollup::kGpuMinute))),
+           fmt::format("CREATE TABLE {{}}.job_minute({})", RollupColumns(SpecOf(Rollup::kJobMinute))),
+       }},
+  };
+  return kMigrations;
+}
+
+Status Migrate(Connection* c, std::string_view catalog, const std::string& path,
+               absl::Span<const Migration> migrations, bool read_only) {
+  const int known = migrations.back().to;
+  FW_ASSIGN_OR_RETURN(const int64_t has_version,
+                      c->QueryInt64(fmt::format("SELECT count(*) FROM duckdb_tables() WHERE database_name = {} AND "
+                                                "table_name = 'schema_version'",
+                                                QuoteText(catalog))));
+  int version = 0;
+  if (has_version > 0) {
+    FW_ASSIGN_OR_RETURN(const int64_t found,
+                        c->QueryInt64(fmt::format("SELECT max(version) FROM {}.schema_version", catalog)));
+    version = static_cast<int>(found);
+  } else {
+    FW_ASSIGN_OR_RETURN(
+        const int64_t tables,
+        c->QueryInt64(fmt::format("SELECT count(*) FROM duckdb_tables() WHERE database_name = {}", QuoteText(catalog))));
+    if (tables > 0) {
+      return absl::FailedPreconditionError(fmt::format(
+          "{} is a DuckDB file but not one of flopwatch (no schema_version): choose another data directory", path));
+    }
+  }
+  if (version == known) return absl::OkStatus();
+  if (version > known) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{} has schema version {}, newer than the {} this flopwatch ({}) knows: upgrade flopwatch, or choose another "
+        "data directory",
+        path, version, known, FLOPWATCH_VERSION));
+  }
+  if (read_only) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} has schema version {}, older than {}: start `flopwatch serve` once, it migrates the directory",
+                    path, version, known));
+  }
+  FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
+  if (has_version == 0) {
+    FW_RETURN_IF_ERROR(c->Execute(
+        fmt::format("CREATE TABLE {}.schema_version(version INTEGER, applied TIMESTAMP, program VARCHAR)", catalog)));
+  }
+  for (const Migration& m : migrations) {
+    if (m.to <= version) continue;
+    if (m.to != version + 1) return absl::InternalError(fmt::format("no migration from schema version {}", version));
+    for (const std::string& statement : m.statements) {
+      FW_RETURN_IF_ERROR(Annotate(c->Execute(Named(statement, catalog)),
+                                  fmt::format("migrating {} to schema version {} ({})", path, m.to, m.why)));
+    }
+    FW_RETURN_IF_ERROR(c->Execute(fmt::format("INSERT INTO {}.schema_version VALUES ({}, {}, {})", catalog, m.to,
+                                              TimeLiteral(Now()), QuoteText(FLOPWATCH_VERSION))));
+    if (version > 0) LogInfo("{}: schema version {} -> {}: {}", path, version, m.to, m.why);
+    version = m.to;
+  }
+  return transaction.Commit();
+}
+
+}  // namespace flopwatch::store::duck

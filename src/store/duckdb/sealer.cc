@@ -1,0 +1,196 @@
+#include "store/duckdb/sealer.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "store/duckdb/attach.h"
+#include "store/duckdb/cat.h"
+#include "store/duckdb/fault_point.h"
+
+namespace flopwatch::store::duck {
+namespace {
+
+using telemetry::EntityKind;
+
+// zstd, with the delta encodings of Parquet 2: about the size of the hot file, and readable by any tool.
+constexpr std::string_view kParquet = "(FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2)";
+
+std::string Day(Micros t) { return FormatTime(t).substr(0, 10); }
+
+}  // namespace
+
+StatusOr<std::vector<Sealer::Part>> Sealer::Cut(const Job& job) {
+  const std::string key = job.key.empty() ? "0" : std::string(job.key);
+  FW_ASSIGN_OR_RETURN(
+      Result result,
+      c_->Query(fmt::format("SELECT epoch_us(ts) // {0} * {0} AS step, {1} AS key, count(*) FROM {2} GROUP BY ALL "
+                            "ORDER BY step, key",
+                            job.step, key, job.source)));
+  const uint64_t max_rows = std::max<uint64_t>(max_values_ / job.columns, 1);
+  std::vector<Part> parts;
+  uint64_t rows = 0;
+  result.ForEach([&](const Row& row) {
+    const Micros step = row.Int64(0);
+    const auto n = static_cast<uint64_t>(row.Int64(2));
+    if (parts.empty() || parts.back().from != step) {
+      parts.push_back({step, step + job.step, 0, 0});
+      rows = 0;
+    } else if (rows + n > max_rows && !job.key.empty()) {
+      Part& last = parts.back();
+      last.max = row.Int64(1);
+      parts.push_back({step, step + job.step, row.Int64(1), std::numeric_limits<int64_t>::max()});
+      rows = 0;
+    }
+    rows += n;
+  });
+  return parts;
+}
+
+Status Sealer::Write(const Job& job, const Part& part, std::vector<SealedFile>* files) {
+  SealedFile file;
+  file.id = next_id_->fetch_add(1);
+  file.table = job.table;
+  file.merged = job.merged;
+  const std::string hour =
+      job.step == kMicrosPerHour ? fmt::format("/hour={}", FormatTime(part.from).substr(11, 2)) : "";
+  file.path = fmt::format("sealed/{}/day={}{}/{}-{}-{}.parquet", job.table, Day(part.from), hour, job.table, job.tag,
+                          file.id);
+  const std::string temporary = TemporaryPath(directory_, file);
+  std::string where = fmt::format("ts >= {} AND ts < {}", TimeLiteral(part.from), TimeLiteral(part.to));
+  if (part.min < part.max) CatTo(&where, " AND ", job.key, " >= ", part.min, " AND ", job.key, " < ", part.max);
+  files->push_back(file);  // from here on Discard() knows of it
+  FW_RETURN_IF_ERROR(c_->Execute(fmt::format("COPY (SELECT {} FROM {} WHERE {}{} ORDER BY {}) TO {} {}", job.select,
+                                             job.source, where, job.group, job.order, QuoteText(temporary), kParquet)));
+  FW_RETURN_IF_ERROR(FaultPoint("seal:copied"));
+  FW_RETURN_IF_ERROR(SyncPath(temporary));
+  // Reading it back fills in what it holds, and shows that it can be read.
+  SealedFile& f = files->back();
+  const bool has_entity = job.key == "entity";
+  FW_ASSIGN_OR_RETURN(Result stats, c_->Query(fmt::format("SELECT count(*), min(ts), max(ts), {} FROM read_parquet({})",
+                                                          has_entity ? "min(entity), max(entity)" : "0, 0",
+                                                          QuoteText(temporary))));
+  stats.ForEach([&](const Row& row) {
+    f.rows = static_cast<uint64_t>(row.Int64(0));
+    f.min_ts = row.Int64(1);
+    f.max_ts = row.Int64(2);
+    f.min_entity = static_cast<int32_t>(row.Int64(3));
+    f.max_entity = static_cast<int32_t>(row.Int64(4));
+  });
+  FW_ASSIGN_OR_RETURN(Result columns,
+                      c_->Query(fmt::format("SELECT string_agg(name, ',' ORDER BY name) FROM parquet_schema({}) WHERE "
+                                            "num_children IS NULL",
+                                            QuoteText(temporary))));
+  columns.ForEach([&](const Row& row) { f.columns = row.Text(0); });
+  f.bytes = FileBytes(temporary);
+  return absl::OkStatus();
+}
+
+Status Sealer::Run(const Job& job, std::vector<SealedFile>* files) {
+  FW_ASSIGN_OR_RETURN(const std::vector<Part> parts, Cut(job));
+  for (const Part& part : parts) FW_RETURN_IF_ERROR(Write(job, part, files));
+  return absl::OkStatus();
+}
+
+Sealer::Job Sealer::RollupJob(Rollup rollup, std::string source, std::string tag, bool merged) const {
+  const RollupSpec& spec = SpecOf(rollup);
+  std::string keys = "ts";
+  for (std::string_view key : spec.keys) CatTo(&keys, ", ", key);
+  return {.table = spec.table,
+          .source = std::move(source),
+          .select = fmt::format("{}, {}", keys, MergeSums(spec)),
+          .group = " GROUP BY ALL",
+          .order = std::string(spec.order),
+          .key = spec.keys.front() == "model" ? std::string_view() : spec.keys.front(),
+          .step = kMicrosPerDay,
+          .columns = spec.keys.size() + kSumCount + 3,
+          .tag = std::move(tag),
+          .merged = merged};
+}
+
+StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment) {
+  std::vector<SealedFile> files;
+  const SegmentState state = segment.Describe();
+  const std::string& alias = segment.alias();
+  const auto write = [&]() -> Status {
+    // GPUs and their instances into one table, every other kind into its own.
+    for (int k = 0; k < kEntityKinds; ++k) {
+      const auto kind = static_cast<EntityKind>(k);
+      if (kind == EntityKind::kGpuInstance) continue;
+      std::string source;
+      size_t columns = std::size(kFixedColumns);
+      for (int member = k; member <= (kind == EntityKind::kGpu ? k + 1 : k); ++member) {
+        if (state.samples[member].extent.rows == 0) continue;
+        CatTo(&source, source.empty() ? "(" : " UNION ALL BY NAME ", "FROM ", alias, ".",
+                        HotTable(static_cast<EntityKind>(member)));
+        columns = std::max(columns, std::size(kFixedColumns) + state.samples[member].columns.size());
+      }
+      if (source.empty()) continue;
+      FW_RETURN_IF_ERROR(Run({.table = SealedTable(kind),
+                              .source = source + ")",
+                              .select = "*",
+                              .group = "",
+                              .order = "entity, ts",
+                              .key = "entity",
+                              .step = kMicrosPerHour,
+                              .columns = columns,
+                              .tag = segment.name(),
+                              .merged = false},
+                             &files));
+    }
+    if (state.metrics.rows > 0) {
+      FW_RETURN_IF_ERROR(Run({.table = "metrics",
+                              .source = alias + ".metrics",
+                              .select = "*",
+                              .group = "",
+                              .order = "series, ts",
+                              .key = "series",
+                              .step = kMicrosPerHour,
+                              .columns = 3,
+                              .tag = segment.name(),
+                              .merged = false},
+                             &files));
+    }
+    const std::string gpu_hours =
+        fmt::format("(SELECT time_bucket(INTERVAL 1 HOUR, ts) AS ts, * EXCLUDE (ts) FROM {}.gpu_minute)", alias);
+    const std::string job_hours = fmt::format(
+        "(SELECT time_bucket(INTERVAL 1 HOUR, j.ts) AS ts, j.* EXCLUDE (ts), coalesce(g.gpus, 0) AS gpus "
+        "FROM {0}.job_minute j LEFT JOIN (SELECT time_bucket(INTERVAL 1 HOUR, ts) AS hour, job_set, model, "
+        "count(DISTINCT entity)::INTEGER AS gpus FROM {0}.gpu_minute GROUP BY ALL) g "
+        "ON g.job_set = j.job_set AND g.model = j.model AND g.hour = time_bucket(INTERVAL 1 HOUR, j.ts))",
+        alias);
+    const std::pair<Rollup, std::string> rollups[] = {
+        {Rollup::kGpuMinute, alias + ".gpu_minute"},  {Rollup::kGpuHour, gpu_hours},
+        {Rollup::kJobMinute, alias + ".job_minute"},  {Rollup::kJobHour, job_hours},
+        {Rollup::kFleetMinute, alias + ".job_minute"},
+    };
+    for (const auto& [rollup, source] : rollups) {
+      FW_RETURN_IF_ERROR(Run(RollupJob(rollup, source, segment.name(), false), &files));
+    }
+    return absl::OkStatus();
+  };
+  if (const Status status = write(); !status.ok()) {
+    Discard(files);
+    return Annotate(status, fmt::format("sealing {}", segment.path()));
+  }
+  return files;
+}
+
+StatusOr<std::vector<SealedFile>> Sealer::WriteDay(Rollup rollup, Micros day, const SealedFiles& inputs) {
+  std::vector<SealedFile> files;
+  const Status status =
+      Run(RollupJob(rollup, ScanFiles(directory_, inputs, ", hive_partitioning = false"), "merged", true), &files);
+  if (!status.ok()) {
+    Discard(files);
+    return Annotate(status, fmt::format("merging the {} files of {}", SpecOf(rollup).table, Day(day)));
+  }
+  return files;
+}
+
+void Sealer::Discard(const std::vector<SealedFile>& files) const {
+  for (const SealedFile& f : files) ::unlink(TemporaryPath(directory_, f).c_str());
+}
+
+}  // namespace flopwatch::store::duck

@@ -1,0 +1,63 @@
+// Writes Parquet: a closed segment into the sealed tier, and the files of a closed day into fewer. Only writes under
+// sealed/tmp; recording and installing is sealed_files.h.
+#ifndef FLOPWATCH_STORE_DUCKDB_SEALER_H_
+#define FLOPWATCH_STORE_DUCKDB_SEALER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/duckdb/connection.h"
+#include "store/duckdb/rollup.h"
+#include "store/duckdb/sealed_files.h"
+#include "store/duckdb/segment.h"
+
+namespace flopwatch::store::duck {
+
+class Sealer {
+ public:
+  // `max_values` = rows x columns sorted at once, which bounds memory: a larger table becomes several files, each of a
+  // range of GPUs.
+  Sealer(Connection* c, std::string directory, uint64_t max_values, std::atomic<int64_t>* next_id)
+      : c_(c), directory_(std::move(directory)), max_values_(max_values), next_id_(next_id) {}
+
+  // Everything a segment holds; it is fully rolled up.
+  StatusOr<std::vector<SealedFile>> WriteSegment(const Segment& segment);
+  // The rollup rows of one day, from `inputs` of one table, merged by key.
+  StatusOr<std::vector<SealedFile>> WriteDay(Rollup rollup, Micros day, const SealedFiles& inputs);
+  // Removes what was written, after an error.
+  void Discard(const std::vector<SealedFile>& files) const;
+
+ private:
+  // Rows with from <= ts < to and, if min < max, min <= key < max: one file.
+  struct Part {
+    Micros from = 0, to = 0;
+    int64_t min = 0, max = 0;
+  };
+  // What to write: rows of `source` (a FROM clause with ts and `key`), cut into one part for every `step` of time, and
+  // more by ranges of `key` where a step has over max_values_. `select` goes before FROM and `order` after ORDER BY.
+  struct Job {
+    std::string_view table;
+    std::string source, select, group, order;
+    std::string_view key;  // "" = never cut
+    Micros step;           // hour: folder day=/hour=; day: folder day=
+    size_t columns;
+    std::string tag;       // of file names
+    bool merged;
+  };
+  Status Run(const Job& job, std::vector<SealedFile>* files);
+  StatusOr<std::vector<Part>> Cut(const Job& job);
+  Status Write(const Job& job, const Part& part, std::vector<SealedFile>* files);
+  Job RollupJob(Rollup rollup, std::string source, std::string tag, bool merged) const;
+
+  Connection* c_;
+  const std::string directory_;
+  const uint64_t max_values_;
+  std::atomic<int64_t>* next_id_;
+};
+
+}  // namespace flopwatch::store::duck
+
+#endif  // FLOPWATCH_STORE_DUCKDB_SEALER_H_

@@ -1,0 +1,658 @@
+#include "store/duckdb/store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <thread>
+
+#include "base/log.h"
+#include "store/duckdb/attach.h"
+#include "store/duckdb/cat.h"
+#include "store/duckdb/fault_point.h"
+#include "store/duckdb/schema.h"
+#include "store/duckdb/sealer.h"
+#include "store/duckdb/usage.h"
+#include "store/duckdb/user_sql.h"
+#include "store/duckdb/views.h"
+
+namespace flopwatch::store::duck {
+namespace fs = std::filesystem;
+namespace {
+
+using telemetry::EntityKind;
+using telemetry::FieldId;
+
+// Values sorted at once while sealing, per MiB of the engine's memory: rows, sort keys and output stay well within it.
+constexpr uint64_t kSealValuesPerMb = 1 << 16;
+
+Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error) return absl::OkStatus();
+  const std::string message = fmt::format("cannot create {}: {}", path, error.message());
+  return error == std::errc::permission_denied ? absl::PermissionDeniedError(message) : absl::InternalError(message);
+}
+
+// The lock of a directory, with errors that say who holds it.
+StatusOr<FileLock> LockDirectory(const std::string& directory, bool read_only) {
+  const std::string path = directory + "/LOCK";
+  StatusOr<FileLock> lock = FileLock::Acquire(path, read_only ? FileLock::Mode::kShared : FileLock::Mode::kExclusive);
+  if (lock.ok() || !absl::IsFailedPrecondition(lock.status())) return lock;
+  if (read_only) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{} is in use by a running server ({}): ask the server instead (--server http://127.0.0.1:9530)", directory,
+        std::string(lock.status().message())));
+  }
+  // A shared lock is granted beside readers only.
+  const Micros give_up = MonotonicNow() + kWaitForReaders;
+  while (FileLock::Acquire(path, FileLock::Mode::kShared).ok()) {
+    if (MonotonicNow() > give_up) {
+      return absl::FailedPreconditionError(
+          fmt::format("{} is being read by another flopwatch command: wait until it has ended", directory));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    lock = FileLock::Acquire(path, FileLock::Mode::kExclusive);
+    if (lock.ok()) return lock;
+  }
+  return absl::FailedPreconditionError(fmt::format(
+      "{} is in use by another flopwatch that writes to it ({}): stop that one, or choose another data directory",
+      directory, std::string(lock.status().message())));
+}
+
+}  // namespace
+
+// --- opening ---
+
+DuckDbStore::DuckDbStore(Options options) : options_(std::move(options)) {
+  meta_path_ = options_.directory + "/meta.duckdb";
+  layout_ = std::make_shared<const Layout>();
+}
+
+DuckDbStore::~DuckDbStore() = default;
+
+StatusOr<std::unique_ptr<DuckDbStore>> DuckDbStore::Open(Options options) {
+  std::error_code error;
+  const fs::path absolute = fs::weakly_canonical(options.directory, error);
+  if (options.directory.empty() || error) {
+    return absl::InvalidArgumentError(fmt::format("'{}' is no usable data directory", options.directory));
+  }
+  options.directory = absolute.string();
+  if (options.directory.find_first_of("*?[]{}") != std::string::npos) {
+    return absl::InvalidArgumentError(
+        fmt::format("data directory {}: its path has one of *?[]{{}}, which file lists read as patterns: choose another",
+                    options.directory));
+  }
+  const std::string& directory = options.directory;
+  auto store = std::unique_ptr<DuckDbStore>(new DuckDbStore(options));
+  if (options.read_only) {
+    if (!fs::exists(store->meta_path_, error)) {
+      return absl::NotFoundError(
+          fmt::format("{} holds no flopwatch data: start `flopwatch serve`, or name the right --data-dir", directory));
+    }
+  } else {
+    for (const char* folder : {"", "/hot", "/sealed", "/sealed/tmp", "/tmp"}) {
+      FW_RETURN_IF_ERROR(MakeFolder(directory + folder));
+    }
+  }
+  FW_ASSIGN_OR_RETURN(store->lock_, LockDirectory(directory, options.read_only));
+  const std::string spill = directory + "/tmp";
+  if (!options.read_only) {  // what a killed process left
+    for (const auto& entry : fs::directory_iterator(spill, error)) fs::remove_all(entry.path(), error);
+  }
+  // Several readers at once would share names in one spill folder: they do without.
+  store->engine_ = std::make_unique<Engine>(EngineOptions{.directory = directory,
+                                                          .spill_directory = options.read_only ? "" : spill,
+                                                          .memory_limit_mb = options.memory_limit_mb,
+                                                          .threads = options.threads});
+  FW_RETURN_IF_ERROR(store->engine_->Restart([&](Connection* c) { return store->SetUp(c); }));
+  return store;
+}
+
+Status DuckDbStore::SetUp(Connection* c) {
+  const bool read_only = options_.read_only;
+  FW_RETURN_IF_ERROR(AttachFile(c, "meta", meta_path_, read_only));
+  FW_RETURN_IF_ERROR(Migrate(c, "meta", meta_path_, MetaMigrations(), read_only));
+  FW_RETURN_IF_ERROR(Annotate(dimensions_.Open(c, !read_only), "reading " + meta_path_));
+  FW_ASSIGN_OR_RETURN(LoadedFiles loaded, LoadFiles(c, options_.directory, read_only));
+  auto next = std::make_shared<Layout>();
+  next->directory = options_.directory;
+  next->files = std::move(loaded.files);
+  std::set<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(options_.directory + "/hot", error)) {
+    const std::string file = entry.path().filename().string();
+    Micros hour = 0;
+    int sequence = 0;
+    if (!file.starts_with("seg-") || !file.ends_with(".duckdb")) continue;
+    const std::string name = file.substr(4, file.size() - 4 - 7);
+    if (!Segment::ParseName(name, &hour, &sequence)) continue;
+    if (std::find(loaded.sealed_segments.begin(), loaded.sealed_segments.end(), name) != loaded.sealed_segments.end()) {
+      continue;
+    }
+    names.insert(name);
+  }
+  for (const std::string& name : names) {
+    StatusOr<std::shared_ptr<Segment>> segment =
+        Segment::Open(c, options_.directory, name, dimensions_, read_only);
+    if (!segment.ok() && read_only && absl::IsFailedPrecondition(segment.status())) {
+      LogWarn("{}", std::string(segment.status().message()));
+      continue;
+    }
+    FW_RETURN_IF_ERROR(segment.status());
+    next->hot.push_back(*std::move(segment));
+  }
+  FW_RETURN_IF_ERROR(CreateViews(c, *next, dimensions_));
+  progress_.clear();
+  next_file_id_ = std::max(next_file_id_.load(), loaded.next_id);
+  std::lock_guard lock(state_mutex_);
+  next->generation = layout_->generation + 1;
+  layout_ = std::move(next);
+  old_layouts_.clear();
+  retired_.clear();
+  return absl::OkStatus();
+}
+
+Status DuckDbStore::EnsureUp() const {
+  if (!engine_->needs_restart()) return absl::OkStatus();
+  std::lock_guard lock(recover_mutex_);
+  if (!engine_->needs_restart()) return absl::OkStatus();
+  LogWarn("store {}: opening it again after an error", options_.directory);
+  // What is on disk does not change by being read again, so a reader may do this too.
+  return engine_->Restart([this](Connection* c) { return const_cast<DuckDbStore*>(this)->SetUp(c); });
+}
+
+std::shared_ptr<const Layout> DuckDbStore::layout() const {
+  std::lock_guard lock(state_mutex_);
+  return layout_;
+}
+
+StatusOr<uint64_t> DuckDbStore::Publish(Connection* c, const std::function<void(Layout*)>& change) {
+  std::lock_guard publishing(publish_mutex_);
+  auto next = std::make_shared<Layout>(*layout());
+  change(next.get());
+  ++next->generation;
+  FW_RETURN_IF_ERROR(CreateViews(c, *next, dimensions_));
+  std::lock_guard lock(state_mutex_);
+  old_layouts_.emplace_back(layout_->generation, layout_);
+  const uint64_t generation = next->generation;
+  layout_ = std::move(next);
+  return generation;
+}
+
+Status DuckDbStore::Reclaim(Connection* c) {
+  std::vector<Retired> free;
+  {
+    std::lock_guard lock(state_mutex_);
+    while (!old_layouts_.empty() && old_layouts_.front().second.expired()) old_layouts_.pop_front();
+    uint64_t oldest = layout_->generation;
+    for (const auto& [generation, old] : old_layouts_) {
+      if (!old.expired()) oldest = std::min(oldest, generation);
+    }
+    const auto in_use = [&](const Retired& r) { return r.generation > oldest; };
+    const auto first_free = std::partition(retired_.begin(), retired_.end(), in_use);
+    std::move(first_free, retired_.end(), std::back_inserter(free));
+    retired_.erase(first_free, retired_.end());
+  }
+  const auto drop = [&](const Retired& r) -> Status {
+    FW_RETURN_IF_ERROR(DeleteFiles(c, options_.directory, r.files));
+    if (r.segment == nullptr) return absl::OkStatus();
+    FW_RETURN_IF_ERROR(c->Execute("DETACH DATABASE IF EXISTS " + r.segment->alias()));
+    return DeleteSegment(c, options_.directory, r.segment->name());
+  };
+  for (auto r = free.begin(); r != free.end(); ++r) {
+    if (const Status s = drop(*r); !s.ok()) {
+      std::lock_guard lock(state_mutex_);
+      std::move(r, free.end(), std::back_inserter(retired_));  // the next call tries again
+      return s;
+    }
+  }
+  return absl::OkStatus();
+}
+
+// --- writing ---
+
+Status DuckDbStore::CheckDisk(std::string_view doing) const {
+  FW_ASSIGN_OR_RETURN(const uint64_t free, FreeDiskBytes(options_.directory));
+  if (free >= options_.min_free_disk_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(fmt::format(
+      "{}: the disk of {} has {} MiB free, less than the {} MiB kept in reserve: free some space or shorten "
+      "store.raw_retention; nothing that was stored is lost",
+      doing, options_.directory, free >> 20, options_.min_free_disk_bytes >> 20));
+}
+
+Status DuckDbStore::Write(std::string_view doing, const Work& work) {
+  if (options_.read_only) {
+    return absl::FailedPreconditionError(fmt::format("{}: the store was opened read-only", doing));
+  }
+  FW_RETURN_IF_ERROR(EnsureUp());
+  FW_ASSIGN_OR_RETURN(Engine::Lease lease, engine_->Acquire());
+  Status status = work(lease.get());
+  if (!status.ok() && lease->fault() == Fault::kMemory) {
+    engine_->InterruptOthers(lease.get());
+    status = work(lease.get());
+  }
+  if (status.ok()) return status;
+  // A statement that the engine refused leaves everything as it was; anything else may not have.
+  if (lease->fault() != Fault::kStatement && lease->fault() != Fault::kNone && lease->fault() != Fault::kMemory) {
+    engine_->RequireRestart();
+  }
+  std::string_view hint = "";
+  if (absl::IsResourceExhausted(status) && lease->fault() == Fault::kDisk) {
+    hint = ": the disk is full; free some space or shorten store.raw_retention; nothing that was stored is lost";
+  }
+  return Status(status.code(), fmt::format("{}: {}{}", doing, std::string(status.message()), hint));
+}
+
+void DuckDbStore::Checkpoint(Connection* c, std::string_view alias, const std::string& path) {
+  if (MonotonicNow() < next_checkpoint_) return;
+  const Status status = CheckpointIfLarge(c, alias, path);
+  if (status.ok()) return;
+  // What was committed is in the log, so a failure costs a restart of the engine and no rows.
+  LogWarn("{}", std::string(status.message()));
+  next_checkpoint_ = MonotonicNow() + kCheckpointRetry;
+  engine_->RequireRestart();
+}
+
+StatusOr<std::shared_ptr<Segment>> DuckDbStore::SegmentFor(Connection* c, Micros arrival) {
+  const Micros hour = FloorTo(arrival, kMicrosPerHour);
+  const std::shared_ptr<const Layout> now = layout();
+  int sequence = 0;
+  std::shared_ptr<Segment> found;
+  const auto consider = [&](const std::shared_ptr<Segment>& s, bool usable) {
+    if (s == nullptr || s->hour() != hour) return;
+    Micros ignored = 0;
+    int n = 0;
+    Segment::ParseName(s->name(), &ignored, &n);
+    if (n <= sequence) return;
+    sequence = n;
+    found = usable ? s : nullptr;
+  };
+  for (const auto& s : now->hot) consider(s, !s->Describe().closed);
+  {
+    std::lock_guard lock(state_mutex_);
+    for (const Retired& r : retired_) consider(r.segment, false);
+  }
+  if (found != nullptr) return found;
+  FW_ASSIGN_OR_RETURN(found, Segment::Open(c, options_.directory, Segment::NameOf(arrival, sequence + 1), dimensions_,
+                                           /*read_only=*/false));
+  FW_RETURN_IF_ERROR(SyncPath(options_.directory + "/hot"));
+  FW_RETURN_IF_ERROR(Publish(c, [&](Layout* l) { l->hot.push_back(found); }).status());
+  return found;
+}
+
+Status DuckDbStore::Append(const telemetry::SampleBatch& batch, const telemetry::FieldRegistry& registry,
+                           Micros arrival) {
+  if (batch.rows.empty()) return absl::OkStatus();
+  if (batch.stride <= 0 || batch.values.size() != batch.rows.size() * static_cast<size_t>(batch.stride)) {
+    return absl::InvalidArgumentError(fmt::format("a batch of {} rows with stride {} has {} values", batch.rows.size(),
+                                                  batch.stride, batch.values.size()));
+  }
+  telemetry::FieldMask present;
+  uint64_t samples = 0;
+  for (const telemetry::RowHeader& h : batch.rows) {
+    for (size_t w = 0; w < present.words.size(); ++w) {
+      present.words[w] |= h.present.words[w];
+      samples += static_cast<uint64_t>(__builtin_popcountll(h.present.words[w]));
+    }
+  }
+  std::lock_guard lock(write_mutex_);
+  const std::string doing = fmt::format("storing {} rows", batch.rows.size());
+  uint64_t unstorable = 0;
+  const auto append = [&](Connection* c) -> Status {
+    std::vector<Segment::Used> used;
+    std::vector<StoredField> columns;
+    // What rollups read is there from the start, so their SQL need not ask.
+    if (batch.kind == EntityKind::kGpu || batch.kind == EntityKind::kGpuInstance) {
+      for (std::string_view input : kInputColumns) {
+        const std::optional<FieldId> id = registry.FindColumn(input);
+        if (!id.has_value()) return absl::InternalError(Cat("the field registry has no ", input));
+        FW_ASSIGN_OR_RETURN(StoredField field, dimensions_.PutField(c, std::string(input), registry.spec(*id)));
+        columns.push_back(std::move(field));
+      }
+    }
+    for (int id = 0; id < telemetry::kMaxFields; ++id) {
+      if (!present.Test(static_cast<FieldId>(id))) continue;
+      if (id >= batch.stride || id >= registry.size()) {
+        return absl::InvalidArgumentError(fmt::format("a row has field {}, the batch {} fields", id, batch.stride));
+      }
+      const telemetry::FieldSpec& spec = registry.spec(static_cast<FieldId>(id));
+      FW_ASSIGN_OR_RETURN(StoredField field, dimensions_.PutField(c, StoredColumn(spec.column), spec));
+      columns.push_back(field);
+      used.push_back({static_cast<FieldId>(id), std::move(field)});
+    }
+    FW_ASSIGN_OR_RETURN(const std::shared_ptr<Segment> segment, SegmentFor(c, arrival));
+    FW_ASSIGN_OR_RETURN(const bool changed, segment->EnsureColumns(c, batch.kind, columns));
+    if (changed) FW_RETURN_IF_ERROR(Publish(c, [](Layout*) {}).status());
+    FW_RETURN_IF_ERROR(segment->Append(c, batch, used, arrival, &unstorable));
+    Checkpoint(c, segment->alias(), segment->path());
+    return absl::OkStatus();
+  };
+  Status status = CheckDisk(doing);
+  if (status.ok()) status = Write(doing, append);
+  std::lock_guard state(state_mutex_);
+  if (!status.ok()) {
+    ++stats_.append_errors;
+    stats_.last_error = std::string(status.message());
+    return status;
+  }
+  stats_.rows_appended += batch.rows.size();
+  stats_.samples_appended += samples - unstorable;
+  stats_.unstorable_values += unstorable;
+  ++stats_.batches;
+  return status;
+}
+
+Status DuckDbStore::AppendMetrics(absl::Span<const telemetry::MetricRow> rows, Micros arrival) {
+  if (rows.empty()) return absl::OkStatus();
+  std::lock_guard lock(write_mutex_);
+  const std::string doing = fmt::format("storing {} metrics", rows.size());
+  Status status = CheckDisk(doing);
+  if (status.ok()) {
+    status = Write(doing, [&](Connection* c) -> Status {
+      FW_ASSIGN_OR_RETURN(const std::shared_ptr<Segment> segment, SegmentFor(c, arrival));
+      return segment->AppendMetrics(c, rows, arrival);
+    });
+  }
+  std::lock_guard state(state_mutex_);
+  if (!status.ok()) {
+    ++stats_.append_errors;
+    stats_.last_error = std::string(status.message());
+    return status;
+  }
+  stats_.rows_appended += rows.size();
+  stats_.samples_appended += rows.size();
+  ++stats_.batches;
+  return status;
+}
+
+Status DuckDbStore::PutEntities(absl::Span<const EntityRecord> records) {
+  if (records.empty()) return absl::OkStatus();
+  std::lock_guard lock(write_mutex_);
+  return Write("storing GPUs", [&](Connection* c) { return dimensions_.PutEntities(c, records); });
+}
+Status DuckDbStore::PutModels(absl::Span<const ModelRecord> records) {
+  if (records.empty()) return absl::OkStatus();
+  std::lock_guard lock(write_mutex_);
+  return Write("storing GPU models", [&](Connection* c) { return dimensions_.PutModels(c, records); });
+}
+Status DuckDbStore::PutSeries(absl::Span<const SeriesRecord> records) {
+  if (records.empty()) return absl::OkStatus();
+  std::lock_guard lock(write_mutex_);
+  return Write("storing series", [&](Connection* c) { return dimensions_.PutSeries(c, records); });
+}
+Status DuckDbStore::PutJobs(const jobs::Changes& changes) {
+  if (changes.empty()) return absl::OkStatus();
+  std::lock_guard lock(write_mutex_);
+  return Write("storing jobs", [&](Connection* c) { return dimensions_.PutJobs(c, changes); });
+}
+
+// --- upkeep ---
+
+InputScales DuckDbStore::Scales() const {
+  const auto fields = dimensions_.fields();
+  const auto scale = [&](const std::string& column) {
+    const auto it = fields->find(column);
+    return it == fields->end() ? 1.0 : it->second.stored_per_unit;
+  };
+  return {.tensor_active = scale("tensor_active"),
+          .sm_clock_mhz = scale("sm_clock_mhz"),
+          .sm_active = scale("sm_active"),
+          .gpu_util = scale("gpu_util"),
+          .gr_active = scale("gr_active"),
+          .power_w = scale("power_w")};
+}
+
+Status DuckDbStore::RollUpSegment(Connection* c, const Segment& segment, bool all) {
+  const SegmentState state = segment.Describe();
+  auto it = progress_.find(segment.name());
+  if (it == progress_.end()) {
+    Progress fresh;
+    FW_ASSIGN_OR_RETURN(fresh.marks, ReadWatermarks(c, segment));
+    fresh.gpu_arrival = segment.hour();
+    it = progress_.emplace(segment.name(), fresh).first;
+  }
+  Progress& progress = it->second;
+  FW_RETURN_IF_ERROR(duck::RollUp(c, segment, Level::kJob, Scales(), &progress.marks));
+  uint64_t waiting = 0;
+  for (EntityKind kind : kRolledKinds) {
+    waiting += state.samples[static_cast<int>(kind)].extent.rows - progress.marks.of(Level::kGpu, kind);
+  }
+  if (!all && waiting < kRollUpRows && state.last_arrival - progress.gpu_arrival < kGpuRollUpInterval) {
+    return absl::OkStatus();
+  }
+  FW_RETURN_IF_ERROR(duck::RollUp(c, segment, Level::kGpu, Scales(), &progress.marks));
+  progress.gpu_arrival = state.last_arrival;
+  return absl::OkStatus();
+}
+
+Status DuckDbStore::RollUp() {
+  std::lock_guard maintaining(maintain_mutex_);
+  Micros arrival = 0;
+  FW_RETURN_IF_ERROR(Write("rolling up", [&](Connection* c) -> Status {
+    const std::shared_ptr<const Layout> now = layout();
+    for (const auto& segment : now->hot) {
+      const Micros last = segment->Describe().last_arrival;
+      FW_RETURN_IF_ERROR(RollUpSegment(c, *segment, /*all=*/segment != now->hot.back()));
+      Checkpoint(c, segment->alias(), segment->path());
+      arrival = std::max(arrival, last);
+    }
+    std::lock_guard lock(write_mutex_);
+    FW_RETURN_IF_ERROR(dimensions_.CompactIfWorthwhile(c));
+    Checkpoint(c, "meta", meta_path_);
+    return absl::OkStatus();
+  }));
+  std::lock_guard lock(state_mutex_);
+  stats_.rolled_up_to_arrival = std::max(stats_.rolled_up_to_arrival, arrival);
+  return absl::OkStatus();
+}
+
+Status DuckDbStore::SealSegment(Connection* c, const std::shared_ptr<Segment>& segment) {
+  {
+    std::lock_guard lock(write_mutex_);  // an append that has chosen this segment ends first
+    segment->Close();
+  }
+  FW_RETURN_IF_ERROR(RollUpSegment(c, *segment, /*all=*/true));
+  Sealer sealer(c, options_.directory, options_.memory_limit_mb * kSealValuesPerMb, &next_file_id_);
+  FW_ASSIGN_OR_RETURN(const std::vector<SealedFile> files, sealer.WriteSegment(*segment));
+  FW_RETURN_IF_ERROR(FaultPoint("seal:written"));
+  {
+    std::lock_guard lock(write_mutex_);
+    if (const Status s = RecordFiles(c, files, {}, segment->name()); !s.ok()) {
+      sealer.Discard(files);
+      return s;
+    }
+  }
+  // Committed. If a step below fails, memory and disk no longer agree: everything is set up again from disk.
+  const auto finish = [&]() -> Status {
+    FW_RETURN_IF_ERROR(FaultPoint("seal:recorded"));
+    FW_RETURN_IF_ERROR(InstallFiles(options_.directory, files));
+    FW_RETURN_IF_ERROR(FaultPoint("seal:installed"));
+    FW_ASSIGN_OR_RETURN(const uint64_t generation, Publish(c, [&](Layout* l) {
+                          std::erase(l->hot, segment);
+                          for (const SealedFile& f : files) l->files.push_back(std::make_shared<const SealedFile>(f));
+                        }));
+    std::lock_guard lock(state_mutex_);
+    retired_.push_back({generation, segment, {}});
+    return absl::OkStatus();
+  };
+  const Status status = finish();
+  if (!status.ok()) engine_->RequireRestart();
+  progress_.erase(segment->name());
+  return status;
+}
+
+Status DuckDbStore::Replace(Connection* c, const std::vector<SealedFile>& added, const SealedFiles& removed) {
+  {
+    std::lock_guard lock(write_mutex_);
+    FW_RETURN_IF_ERROR(RecordFiles(c, added, removed, ""));
+  }
+  const auto finish = [&]() -> Status {
+    FW_RETURN_IF_ERROR(FaultPoint("replace:recorded"));
+    FW_RETURN_IF_ERROR(InstallFiles(options_.directory, added));
+    FW_ASSIGN_OR_RETURN(const uint64_t generation, Publish(c, [&](Layout* l) {
+                          const std::set<std::shared_ptr<const SealedFile>> gone(removed.begin(), removed.end());
+                          std::erase_if(l->files, [&](const auto& f) { return gone.contains(f); });
+                          for (const SealedFile& f : added) l->files.push_back(std::make_shared<const SealedFile>(f));
+                        }));
+    std::lock_guard lock(state_mutex_);
+    retired_.push_back({generation, nullptr, removed});
+    return absl::OkStatus();
+  };
+  const Status status = finish();
+  if (!status.ok()) engine_->RequireRestart();
+  return status;
+}
+
+Status DuckDbStore::MergeDays(Connection* c, Micros now) {
+  for (int r = 0; r < kRollupCount; ++r) {
+    const auto rollup = static_cast<Rollup>(r);
+    std::map<Micros, SealedFiles> days;
+    for (const auto& f : layout()->files) {
+      if (f->table == SpecOf(rollup).table) days[FloorTo(f->min_ts, kMicrosPerDay)].push_back(f);
+    }
+    for (const auto& [day, files] : days) {
+      const auto unmerged = std::count_if(files.begin(), files.end(), [](const auto& f) { return !f->merged; });
+      if (day + kMicrosPerDay + kMergeGrace > now || static_cast<size_t>(unmerged) < kMergeFiles) continue;
+      Sealer sealer(c, options_.directory, options_.memory_limit_mb * kSealValuesPerMb, &next_file_id_);
+      FW_ASSIGN_OR_RETURN(const std::vector<SealedFile> merged, sealer.WriteDay(rollup, day, files));
+      if (const Status s = Replace(c, merged, files); !s.ok()) {
+        if (!engine_->needs_restart()) sealer.Discard(merged);
+        return s;
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status DuckDbStore::Seal(Micros now) {
+  std::lock_guard maintaining(maintain_mutex_);
+  return Write("sealing", [&](Connection* c) -> Status {
+    FW_RETURN_IF_ERROR(Reclaim(c));
+    std::vector<std::shared_ptr<Segment>> due;
+    for (const auto& segment : layout()->hot) {
+      if (segment->hour() + kMicrosPerHour + kSealGrace <= now) due.push_back(segment);
+    }
+    for (const auto& segment : due) {
+      FW_RETURN_IF_ERROR(SealSegment(c, segment));
+      FW_RETURN_IF_ERROR(Reclaim(c));
+    }
+    FW_RETURN_IF_ERROR(MergeDays(c, now));
+    return Reclaim(c);
+  });
+}
+
+Status DuckDbStore::ApplyRetention(Micros now) {
+  std::lock_guard maintaining(maintain_mutex_);
+  return Write("applying retention", [&](Connection* c) -> Status {
+    SealedFiles expired;
+    for (const auto& f : layout()->files) {
+      Micros keep = options_.raw_retention;
+      if (f->table == "gpu_minute" || f->table == "job_minute") keep = options_.minute_retention;
+      if (f->table == "gpu_hour" || f->table == "job_hour" || f->table == "fleet_minute") keep = options_.hour_retention;
+      if (f->max_ts < now - keep) expired.push_back(f);
+    }
+    if (!expired.empty()) FW_RETURN_IF_ERROR(Replace(c, {}, expired));
+    if (now >= next_interval_sweep_) {
+      next_interval_sweep_ = now + kIntervalSweep;
+      std::lock_guard lock(write_mutex_);
+      FW_RETURN_IF_ERROR(dimensions_.DropIntervals(c, now - options_.minute_retention));
+    }
+    return Reclaim(c);
+  });
+}
+
+// --- reading ---
+
+template <typename F>
+auto DuckDbStore::Read(F&& f) const {
+  using Answer = decltype(f(std::declval<Connection*>(), std::declval<const Layout&>()));
+  const auto once = [&](Fault* fault) {
+    StatusOr<Engine::Lease> lease = engine_->Acquire();
+    if (!lease.ok()) return Answer(lease.status());
+    // After the lease: what this layout names stays until the lease is back.
+    const std::shared_ptr<const Layout> now = layout();
+    Answer answer = f(lease->get(), *now);
+    *fault = answer.ok() ? Fault::kNone : (*lease)->fault();
+    return answer;
+  };
+  Fault fault = Fault::kNone;
+  Answer answer = once(&fault);
+  if (fault == Fault::kFatal || fault == Fault::kInterrupted || engine_->needs_restart()) {
+    // The engine went down under this reader. Only user queries are also interrupted for other reasons, and those have
+    // another status by now.
+    if (!answer.ok() && absl::IsDeadlineExceeded(answer.status())) return answer;
+    if (const Status up = EnsureUp(); !up.ok()) return Answer(up);
+    if (!answer.ok()) answer = once(&fault);
+  }
+  return answer;
+}
+
+StatusOr<Dimensions> DuckDbStore::LoadDimensions() const {
+  return Read([](Connection* c, const Layout&) { return DimensionTables::Load(c); });
+}
+StatusOr<std::vector<JobUsage>> DuckDbStore::UsageByJob(Window w) const {
+  return Read([&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).ByJob(w); });
+}
+StatusOr<std::vector<GpuUsage>> DuckDbStore::UsageByGpu(Window w, int32_t job) const {
+  return Read([&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).ByGpu(w, job); });
+}
+StatusOr<std::vector<UsagePoint>> DuckDbStore::FleetSeries(Window w, Micros step) const {
+  return Read([&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).Fleet(w, step); });
+}
+StatusOr<std::vector<UsagePoint>> DuckDbStore::JobSeries(int32_t job, Window w, Micros step) const {
+  return Read([&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).Job(job, w, step); });
+}
+StatusOr<std::vector<UsagePoint>> DuckDbStore::GpuSeries(int32_t entity, Window w, Micros step) const {
+  return Read([&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).Gpu(entity, w, step); });
+}
+StatusOr<std::vector<JobUsage>> DuckDbStore::UsageByJobExact(Window w) const {
+  return Read([&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).ByJobExact(w); });
+}
+StatusOr<QueryResult> DuckDbStore::UserSql(std::string_view sql, QueryLimits limits) const {
+  return Read([&](Connection* c, const Layout&) { return RunUserSql(c, sql, limits); });
+}
+
+StoreStats DuckDbStore::stats() const {
+  const std::shared_ptr<const Layout> now = layout();
+  StoreStats stats;
+  {
+    std::lock_guard lock(state_mutex_);
+    stats = stats_;
+  }
+  Extent all;
+  for (const auto& segment : now->hot) {
+    ++stats.hot_segments;
+    stats.hot_bytes += FileBytes(segment->path()) + WalBytes(segment->path());
+    const SegmentState state = segment->Describe();
+    for (const auto& table : state.samples) {
+      if (table.extent.rows > 0) all.Add(table.extent.min_ts, table.extent.max_ts, table.extent.rows);
+    }
+    stats.last_arrival = std::max(stats.last_arrival, state.last_arrival);
+  }
+  for (const auto& f : now->files) {
+    ++stats.sealed_files;
+    stats.sealed_bytes += f->bytes;
+    if (f->table == "samples") all.Add(f->min_ts, f->max_ts, f->rows);
+  }
+  stats.meta_bytes = FileBytes(meta_path_) + WalBytes(meta_path_);
+  if (all.rows > 0) {
+    stats.oldest_ts = all.min_ts;
+    stats.newest_ts = all.max_ts;
+  }
+  return stats;
+}
+
+}  // namespace flopwatch::store::duck
+
+namespace flopwatch::store {
+
+StatusOr<std::unique_ptr<Store>> OpenDuckDbStore(const Options& options) {
+  FW_ASSIGN_OR_RETURN(std::unique_ptr<duck::DuckDbStore> store, duck::DuckDbStore::Open(options));
+  return std::unique_ptr<Store>(std::move(store));
+}
+
+}  // namespace flopwatch::store

@@ -1,0 +1,127 @@
+// The embedded Store: puts the parts of this folder together. See ../README.md for how they fit.
+#ifndef FLOPWATCH_STORE_DUCKDB_STORE_H_
+#define FLOPWATCH_STORE_DUCKDB_STORE_H_
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "store/duckdb/dimensions.h"
+#include "store/duckdb/engine.h"
+#include "store/duckdb/layout.h"
+#include "store/duckdb/roller.h"
+#include "store/store.h"
+
+namespace flopwatch::store::duck {
+
+// A segment is sealed so long after its hour of arrival has ended: batches that waited in a queue still go into it.
+inline constexpr Micros kSealGrace = kMicrosPerMinute;
+// GPU rollups advance when so much time of arrival waits (job rollups at every call).
+inline constexpr Micros kGpuRollUpInterval = 5 * kMicrosPerMinute;
+// Rollup files of a day are merged when the day has ended so long ago and so many files of one segment each lie there.
+inline constexpr Micros kMergeGrace = 2 * kMicrosPerHour;
+inline constexpr size_t kMergeFiles = 8;
+// Intervals are looked through for old ones so often.
+inline constexpr Micros kIntervalSweep = kMicrosPerHour;
+// After a checkpoint that failed, none is tried for so long.
+inline constexpr Micros kCheckpointRetry = kMicrosPerMinute;
+// Readers come and go: a writer that finds them waits so long for the last to leave.
+inline constexpr Micros kWaitForReaders = 5 * kMicrosPerSecond;
+
+class DuckDbStore : public Store {
+ public:
+  static StatusOr<std::unique_ptr<DuckDbStore>> Open(Options options);
+  ~DuckDbStore() override;
+
+  Status Append(const telemetry::SampleBatch& batch, const telemetry::FieldRegistry& fields, Micros arrival) override;
+  Status AppendMetrics(absl::Span<const telemetry::MetricRow> rows, Micros arrival) override;
+  Status PutEntities(absl::Span<const EntityRecord> records) override;
+  Status PutModels(absl::Span<const ModelRecord> records) override;
+  Status PutSeries(absl::Span<const SeriesRecord> records) override;
+  Status PutJobs(const jobs::Changes& changes) override;
+  Status RollUp() override;
+  Status Seal(Micros now) override;
+  Status ApplyRetention(Micros now) override;
+
+  StatusOr<Dimensions> LoadDimensions() const override;
+  StatusOr<std::vector<JobUsage>> UsageByJob(Window w) const override;
+  StatusOr<std::vector<GpuUsage>> UsageByGpu(Window w, int32_t job) const override;
+  StatusOr<std::vector<UsagePoint>> FleetSeries(Window w, Micros step) const override;
+  StatusOr<std::vector<UsagePoint>> JobSeries(int32_t job, Window w, Micros step) const override;
+  StatusOr<std::vector<UsagePoint>> GpuSeries(int32_t entity, Window w, Micros step) const override;
+  StatusOr<std::vector<JobUsage>> UsageByJobExact(Window w) const override;
+  StatusOr<QueryResult> UserSql(std::string_view sql, QueryLimits limits) const override;
+  StoreStats stats() const override;
+
+ private:
+  using Work = std::function<Status(Connection*)>;
+
+  explicit DuckDbStore(Options options);
+
+  // Everything in memory from what is on disk: at open, and after an error that ended the engine.
+  Status SetUp(Connection* c);
+  Status EnsureUp() const;
+  Status CheckDisk(std::string_view doing) const;
+  // Runs `work` on a connection as the writer. Out of memory: interrupts the readers and tries once more. An error that
+  // leaves the engine in doubt makes the next writer open everything again from disk.
+  Status Write(std::string_view doing, const Work& work);
+
+  // Merges the log of a file into it when it is large.
+  void Checkpoint(Connection* c, std::string_view alias, const std::string& path);
+
+  std::shared_ptr<const Layout> layout() const;
+  // Changes what there is to read: views first, then the layout. Returns the new generation.
+  StatusOr<uint64_t> Publish(Connection* c, const std::function<void(Layout*)>& change);
+  // Detaches and deletes what no reader can still be using.
+  Status Reclaim(Connection* c);
+  StatusOr<std::shared_ptr<Segment>> SegmentFor(Connection* c, Micros arrival);
+  InputScales Scales() const;
+
+  struct Progress {
+    Watermarks marks;
+    Micros gpu_arrival = 0;  // of the last row in the GPU rollups
+  };
+  Status RollUpSegment(Connection* c, const Segment& segment, bool all);
+  Status SealSegment(Connection* c, const std::shared_ptr<Segment>& segment);
+  Status MergeDays(Connection* c, Micros now);
+  Status Replace(Connection* c, const std::vector<SealedFile>& added, const SealedFiles& removed);
+  template <typename F>
+  auto Read(F&& f) const;
+
+  Options options_;
+  std::string meta_path_;
+  FileLock lock_;
+  mutable std::unique_ptr<Engine> engine_;
+
+  mutable std::mutex recover_mutex_;
+  std::mutex maintain_mutex_;  // RollUp, Seal, ApplyRetention; taken before write_mutex_
+  std::mutex write_mutex_;     // Append*, Put*; checkpoints and rewrites of meta.duckdb
+  std::mutex publish_mutex_;
+  DimensionTables dimensions_;  // written under write_mutex_
+  std::map<std::string, Progress> progress_;  // by segment; under maintain_mutex_
+  std::atomic<int64_t> next_file_id_{1};
+  std::atomic<Micros> next_checkpoint_{0};  // monotonic
+  Micros next_interval_sweep_ = 0;  // under maintain_mutex_
+
+  struct Retired {
+    uint64_t generation = 0;  // the first that does not have it
+    std::shared_ptr<Segment> segment;
+    SealedFiles files;
+  };
+  mutable std::mutex state_mutex_;  // guards what follows; held briefly
+  std::shared_ptr<const Layout> layout_;
+  std::deque<std::pair<uint64_t, std::weak_ptr<const Layout>>> old_layouts_;
+  std::vector<Retired> retired_;
+  StoreStats stats_;
+};
+
+}  // namespace flopwatch::store::duck
+
+#endif  // FLOPWATCH_STORE_DUCKDB_STORE_H_

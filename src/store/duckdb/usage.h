@@ -1,0 +1,64 @@
+// Answers about GPU time, from rollups: whole hours inside the window from hour tables, the rest from minute tables, and
+// rows that no rollup has yet from the raw rows, all in one snapshot. So an answer never depends on when RollUp() ran.
+#ifndef FLOPWATCH_STORE_DUCKDB_USAGE_H_
+#define FLOPWATCH_STORE_DUCKDB_USAGE_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "store/duckdb/connection.h"
+#include "store/duckdb/layout.h"
+#include "store/duckdb/roller.h"
+#include "store/duckdb/rollup.h"
+
+namespace flopwatch::store::duck {
+
+// One question; use once. The connection is in no transaction.
+class UsageReader {
+ public:
+  UsageReader(Connection* c, const Layout& layout, const InputScales& scales)
+      : c_(c), layout_(layout), scales_(scales) {}
+
+  StatusOr<std::vector<JobUsage>> ByJob(Window w);
+  StatusOr<std::vector<GpuUsage>> ByGpu(Window w, int32_t job);
+  StatusOr<std::vector<UsagePoint>> Fleet(Window w, Micros step);
+  StatusOr<std::vector<UsagePoint>> Job(int32_t job, Window w, Micros step);
+  StatusOr<std::vector<UsagePoint>> Gpu(int32_t entity, Window w, Micros step);
+  StatusOr<std::vector<JobUsage>> ByJobExact(Window w);
+
+ private:
+  struct Member {
+    int32_t job;
+    double share;
+  };
+  struct Ask {
+    Rollup minute;
+    std::optional<Rollup> hour;
+    Level level;        // of hot tables
+    std::string keys = "";  // beside the bucket: a subset of the keys of the tables
+    std::string filter = "true";
+    int32_t entity = 0;  // the only one asked for, to skip files; 0 = any
+    Micros step = 0;     // of buckets; 0 = one bucket
+  };
+  // Starts the snapshot and reads models and job sets.
+  StatusOr<Transaction> Begin();
+  // SELECT of: bucket (microseconds), keys, kSumCount sums in coarse units, first_ts, last_ts.
+  StatusOr<std::string> Sql(const Ask& ask, Window w);
+  StatusOr<std::vector<UsagePoint>> Series(const Ask& ask, Window w, const absl::flat_hash_map<int32_t, double>* shares);
+  // Sets `job` is in, with its share; and the SQL list of them ("-1" if none).
+  absl::flat_hash_map<int32_t, double> SharesOf(int32_t job, std::string* list) const;
+  StatusOr<absl::flat_hash_map<int32_t, int32_t>> CountGpus(Window w);
+  const ModelRecord* model(int64_t id) const;
+
+  Connection* c_;
+  const Layout& layout_;
+  const InputScales scales_;
+  absl::flat_hash_map<int32_t, ModelRecord> models_;
+  absl::flat_hash_map<int32_t, std::vector<Member>> sets_;
+};
+
+}  // namespace flopwatch::store::duck
+
+#endif  // FLOPWATCH_STORE_DUCKDB_USAGE_H_

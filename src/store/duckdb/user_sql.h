@@ -1,0 +1,27 @@
+// SQL of a user: one SELECT (or EXPLAIN of one, DESCRIBE, SHOW, SUMMARIZE), read only, bounded in rows and time.
+//
+// What keeps it harmless, each by itself enough for most attacks:
+//   - the engine has no access outside the data directory, no extensions, and a locked configuration (engine.cc);
+//   - one statement, which DuckDB's own parser must accept as a SELECT: EXPLAIN ANALYZE COPY would write a file;
+//   - table functions from a short list: enable_logging() in a FROM clause writes files even under a locked
+//     configuration;
+//   - a read-only transaction; streaming results; a timer that interrupts.
+#ifndef FLOPWATCH_STORE_DUCKDB_USER_SQL_H_
+#define FLOPWATCH_STORE_DUCKDB_USER_SQL_H_
+
+#include <string_view>
+
+#include "store/duckdb/connection.h"
+#include "store/store.h"
+
+namespace flopwatch::store::duck {
+
+inline constexpr size_t kMaxSqlBytes = 64 * 1024;
+inline constexpr int kMaxNesting = 200;  // of brackets: planning deep lists takes time that no timer bounds
+inline constexpr size_t kMaxCellBytes = 64 * 1024;  // longer text and lists are cut with "…"
+
+StatusOr<QueryResult> RunUserSql(Connection* c, std::string_view sql, const QueryLimits& limits);
+
+}  // namespace flopwatch::store::duck
+
+#endif  // FLOPWATCH_STORE_DUCKDB_USER_SQL_H_

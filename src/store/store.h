@@ -1,0 +1,176 @@
+// The Store: where samples, rollups and the tables that describe them live. One implementation today, duckdb/ (embedded).
+//
+// Layout of a data directory (docs/store.md):
+//   LOCK                    one writer process at a time
+//   meta.duckdb             schema version, entities, models, jobs, intervals, segments, and the rollups of open days
+//   hot/seg-*.duckdb        rows as they arrive; one file spans one hour of arrival; appended only, no index, no key
+//   sealed/samples/day=…/hour=…/*.parquet      GPU-sorted, zstd
+//   sealed/gpu_minute/day=… job_minute/… gpu_hour/… fleet_minute/…
+//
+// Durability: Append() returns after the rows are on disk (fsync). Rollups are derived from the hot rows in arrival order,
+// in one transaction with their watermark, so they are exact after any crash and late rows simply add a partial sum.
+// Threads: Append, Put*, Maintain from one writer thread; reads from any thread.
+#ifndef FLOPWATCH_STORE_STORE_H_
+#define FLOPWATCH_STORE_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "base/status.h"
+#include "base/table.h"
+#include "base/time.h"
+#include "efficiency/ofu.h"
+#include "jobs/job_index.h"
+#include "telemetry/batch.h"
+#include "telemetry/field.h"
+
+namespace flopwatch::store {
+
+inline constexpr int kSchemaVersion = 1;
+
+struct Options {
+  std::string directory;
+  bool read_only = false;
+  uint64_t memory_limit_mb = 768;  // of the engine; never under 512 (reference/storage.md, hazards)
+  int threads = 2;
+  Micros raw_retention = 15 * kMicrosPerDay;
+  Micros minute_retention = 90 * kMicrosPerDay;
+  Micros hour_retention = 730 * kMicrosPerDay;
+  uint64_t min_free_disk_bytes = 256ull << 20;  // below: appends are refused with a clear error before the disk is full
+};
+
+struct EntityRecord {
+  int32_t id = 0;
+  telemetry::EntityKey key;
+  telemetry::EntityLabels labels;
+  int32_t parent = 0;  // GPU of an instance; 0 = none
+  int32_t model = 0;
+  int32_t sm_count = 0;  // of the instance or device; 0 = unknown
+  Micros first_seen = 0;
+};
+
+struct ModelRecord {
+  int32_t id = 0;
+  std::string name;                    // as reported
+  std::optional<double> tensor_clock_max_mhz;  // nullopt = not in the hardware table: OFU not computable
+  int32_t sm_count = 0;
+  double tdp_w = 0;
+  bool half_rate = false;
+};
+
+struct SeriesRecord {  // of the narrow table
+  int32_t id = 0;
+  std::string target, name, labels;
+};
+
+struct Dimensions {
+  std::vector<EntityRecord> entities;
+  std::vector<ModelRecord> models;
+  std::vector<jobs::JobRecord> jobs;
+  std::vector<jobs::IntervalRecord> intervals;
+  std::vector<jobs::JobSetRecord> sets;
+  std::vector<SeriesRecord> series;
+};
+
+struct Window {
+  Micros from = 0;
+  Micros to = 0;  // exclusive
+};
+
+// Everything a view says about a set of GPU-time. Sums only; OFU already has each model's own tensor clock in it, applied
+// at read time from ModelRecord, so that a corrected peak corrects history. Absent inputs are not in the sums: each mean
+// has its own seconds.
+struct UsageSums {
+  efficiency::OfuSums ofu;
+  double tensor_s = 0, tensor_span_s = 0;    // tensor activity x s
+  double clock_mhz_s = 0, clock_span_s = 0;
+  double sm_active_s = 0, sm_active_span_s = 0;
+  double gpu_util_s = 0, gpu_util_span_s = 0;  // the duty cycle (GPU_UTIL, else GR_ACTIVE)
+  double power_j = 0, power_span_s = 0;        // integral of power
+  // Seconds lost to each reason (bit position of SampleFlag).
+  double tensor_missing_s = 0, clock_missing_s = 0, model_unknown_s = 0, dead_counter_s = 0, out_of_range_s = 0;
+  double stale_s = 0, cycle_path_s = 0;
+  int32_t gpus = 0;
+  Micros first_ts = 0, last_ts = 0;
+  UsageSums& operator+=(const UsageSums& o);
+};
+
+struct JobUsage {
+  int32_t job = 0;  // 0 = GPU time no job owned
+  UsageSums sums;
+};
+struct GpuUsage {
+  int32_t entity = 0;
+  UsageSums sums;
+};
+struct UsagePoint {
+  Micros ts = 0;  // start of the step
+  UsageSums sums;
+};
+
+struct QueryLimits {
+  uint64_t max_rows = 10'000;
+  Micros timeout = 30 * kMicrosPerSecond;
+};
+struct QueryResult {
+  Table table;
+  std::vector<std::string> types;  // SQL type of each column
+  bool truncated = false;
+  double elapsed_ms = 0;
+};
+
+struct StoreStats {
+  uint64_t rows_appended = 0, samples_appended = 0, batches = 0;
+  uint64_t hot_bytes = 0, sealed_bytes = 0, meta_bytes = 0;
+  uint64_t hot_segments = 0, sealed_files = 0;
+  Micros oldest_ts = 0, newest_ts = 0;
+  Micros rolled_up_to_arrival = 0;
+  uint64_t append_errors = 0;
+  uint64_t unstorable_values = 0;  // not finite, or too large for the column: stored as absent
+  Micros last_arrival = 0;
+  std::string last_error;
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // --- writing (one thread) ---
+  virtual Status Append(const telemetry::SampleBatch& batch, const telemetry::FieldRegistry& fields, Micros arrival) = 0;
+  virtual Status AppendMetrics(absl::Span<const telemetry::MetricRow> rows, Micros arrival) = 0;
+  virtual Status PutEntities(absl::Span<const EntityRecord> records) = 0;
+  virtual Status PutModels(absl::Span<const ModelRecord> records) = 0;
+  virtual Status PutSeries(absl::Span<const SeriesRecord> records) = 0;
+  virtual Status PutJobs(const jobs::Changes& changes) = 0;
+  // Rolls up every row that arrived since the last call; seals hours that closed before `now`; applies retention.
+  virtual Status RollUp() = 0;
+  virtual Status Seal(Micros now) = 0;
+  virtual Status ApplyRetention(Micros now) = 0;
+
+  // --- reading (any thread) ---
+  virtual StatusOr<Dimensions> LoadDimensions() const = 0;
+  // From job-minute rollups (whole minutes of [from, to), widened to minutes); shared GPUs already divided by share.
+  virtual StatusOr<std::vector<JobUsage>> UsageByJob(Window w) const = 0;
+  virtual StatusOr<std::vector<GpuUsage>> UsageByGpu(Window w, int32_t job = 0) const = 0;
+  virtual StatusOr<std::vector<UsagePoint>> FleetSeries(Window w, Micros step) const = 0;
+  virtual StatusOr<std::vector<UsagePoint>> JobSeries(int32_t job, Window w, Micros step) const = 0;
+  virtual StatusOr<std::vector<UsagePoint>> GpuSeries(int32_t entity, Window w, Micros step) const = 0;
+  // The same as UsageByJob but joining raw rows with the interval table instead of trusting the stamped job: for jobs whose
+  // metadata came late. Costs a raw scan.
+  virtual StatusOr<std::vector<JobUsage>> UsageByJobExact(Window w) const = 0;
+  // Read-only SQL of a user: SELECT/EXPLAIN/DESCRIBE only, no files outside the data directory, bounded rows and time.
+  virtual StatusOr<QueryResult> UserSql(std::string_view sql, QueryLimits limits) const = 0;
+  virtual StoreStats stats() const = 0;
+};
+
+// Opens or creates. Errors: another process holds the directory; newer schema; disk full; damaged file (named).
+StatusOr<std::unique_ptr<Store>> OpenDuckDbStore(const Options& options);
+
+}  // namespace flopwatch::store
+
+#endif  // FLOPWATCH_STORE_STORE_H_

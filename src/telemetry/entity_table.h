@@ -1,0 +1,164 @@
+// Whose the samples of a target are: label sets -> entities (GPUs, MIG instances) -> the rows of
+// one scrape. Internal to the decoder.
+//
+// A label set is one text between braces, taken apart once; all the metrics of a GPU share it. An
+// entity is a GPU or an instance, known by its key; several label sets may belong to it (a GPU with
+// two jobs has two). What a scrape does not mention is dropped when something new is learned, so
+// the table is bounded by two scrapes.
+#ifndef FLOPWATCH_TELEMETRY_ENTITY_TABLE_H_
+#define FLOPWATCH_TELEMETRY_ENTITY_TABLE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "telemetry/exposition.h"
+#include "telemetry/field.h"
+#include "telemetry/labels.h"
+#include "telemetry/sample.h"
+
+namespace flopwatch::telemetry {
+
+class EntityTable {
+ public:
+  static constexpr uint32_t kNoRow = ~uint32_t{0};
+
+  EntityTable(size_t max_entities, const std::string* default_node);
+
+  void BeginScrape(int stride);
+
+  // --- slow path ---
+  // nullopt = there is none with this key.
+  std::optional<uint16_t> FindLabelSet(uint64_t key) const;
+  // What ReadLabels said of the set that decides where a series goes; key, labels and owner are
+  // left out.
+  LabelFacts FactsOf(uint16_t set) const;
+  // `text`: the bytes from the end of the metric name to the value. nullopt = no room for another
+  // entity in this scrape.
+  std::optional<uint16_t> AddLabelSet(uint64_t key, std::string_view text, LabelFacts facts);
+  // By label set: that text.
+  const std::vector<std::string_view>& texts() const { return texts_; }
+
+  // --- hot path ---
+  struct HotSet {
+    uint32_t epoch = 0;     // scrape in which it was seen last
+    uint32_t row = kNoRow;  // in that scrape
+    uint8_t attention = 0;  // Conversion flags that need more than a plain store
+  };
+  // The row of the label set's entity in this scrape; kNoRow when the scrape has more entities than
+  // allowed.
+  uint32_t RowOf(uint16_t set) {
+    const HotSet& hot = hot_[set];
+    if (hot.epoch == epoch_) [[likely]]
+      return hot.row;
+    return FirstSeen(set);
+  }
+  uint8_t attention(uint16_t set) const { return hot_[set].attention; }
+
+  // Row of the GPU an instance belongs to; kNoRow when it is not known or not allowed.
+  uint32_t ParentRowOf(uint16_t set);
+
+  enum class Put : uint8_t { kStored, kRepeated, kConflict };
+  // Stores a value. `rank`: see FieldMatch; a better rank replaces a worse one, an equal one must
+  // agree.
+  Put Store(uint32_t row, FieldId field, double value, uint8_t rank) {
+    uint64_t& word = present_[row].words[field >> 6];
+    const uint64_t bit = uint64_t{1} << (field & 63);
+    if ((word & bit) == 0 && rank == 0) [[likely]] {
+      word |= bit;
+      values_[row * static_cast<size_t>(stride_) + field] = value;
+      return Put::kStored;
+    }
+    return StoreContested(row, field, value, rank);
+  }
+  // One of several readings whose mean is the value.
+  void StoreForMean(uint32_t row, FieldId field, double value, uint8_t rank);
+  void NoteTimestamp(uint32_t row, Micros t) { times_[row] = std::max(times_[row].value_or(t), t); }
+  // Makes room for a column that was added during the scrape.
+  void GrowStride(int stride);
+
+  // --- end of scrape ---
+  // Means, clocks of instances, labels and owners; then the rows that hold anything.
+  void Publish(std::vector<DecodedRow>* rows);
+  // Drops what this scrape did not mention.
+  void DropUnseen();
+  bool Seen(uint16_t set) const { return hot_[set].epoch == epoch_ && hot_[set].row != kNoRow; }
+
+  size_t bytes() const;
+
+ private:
+  struct LabelSet {
+    uint64_t key = 0;
+    std::string text;
+    uint32_t slot = 0;
+    int32_t parent_slot = -1;  // of an instance whose GPU is known
+    bool by_index_only = false, unknown_labels = false, error_code = false;
+    std::string clock_type;
+    EntityLabels labels;
+    OwnerLabels owner;
+  };
+  struct Entity {
+    EntityKey key;
+    bool used = false;
+    uint32_t epoch = 0;
+    uint32_t row = kNoRow;
+    uint32_t version = 0;
+    uint64_t signature = 0;  // of the label sets it had in its last scrape
+    uint64_t signature_now = 0;
+    const EntityLabels* labels = nullptr;  // of a label set, or `merged`
+    std::unique_ptr<EntityLabels> merged;
+    std::vector<const OwnerLabels*> owners;  // of label sets; sorted, distinct, none empty
+  };
+  struct MeanCell {
+    uint32_t row;
+    FieldId field;
+    uint8_t rank;
+    double sum;
+    uint32_t count;
+  };
+
+  uint32_t FirstSeen(uint16_t set);
+  uint32_t AssignRow(uint32_t slot);
+  uint32_t FindOrAddEntity(const EntityKey& key);
+  Put StoreContested(uint32_t row, FieldId field, double value, uint8_t rank);
+  void Refresh(uint32_t slot);
+
+  size_t max_entities_;
+  size_t max_sets_;
+  const std::string* default_node_;
+
+  std::vector<std::unique_ptr<LabelSet>> sets_;  // by id; null where free
+  std::vector<HotSet> hot_;
+  std::vector<std::string_view> texts_;  // of sets_, for the comparison of every line
+  std::vector<uint16_t> free_sets_;
+  absl::flat_hash_map<uint64_t, uint16_t> set_by_key_;
+  std::vector<Entity> entities_;  // by slot
+  std::vector<uint32_t> free_slots_;
+  absl::flat_hash_map<uint64_t, uint32_t> slot_by_key_;  // by hash of the key
+  uint32_t last_version_ = 0;
+
+  // This scrape.
+  uint32_t epoch_ = 0;
+  int stride_ = 0;
+  std::vector<uint16_t> seen_sets_;
+  std::vector<uint32_t> row_slots_;  // row -> slot
+  std::vector<FieldMask> present_;
+  std::vector<FieldMask> weak_;  // cells held by a rank other than 0, which is in ranks_
+  std::vector<std::optional<Micros>> times_;
+  std::vector<double> values_;
+  std::vector<uint8_t> ranks_;
+  std::vector<MeanCell> means_;
+};
+
+// The rank of a value copied from an instance's line to its GPU's row: anything said of the GPU
+// itself is better.
+inline constexpr uint8_t kCopiedRank = 255;
+
+}  // namespace flopwatch::telemetry
+
+#endif  // FLOPWATCH_TELEMETRY_ENTITY_TABLE_H_

@@ -1,0 +1,137 @@
+// Decoder for Prometheus exposition text as GPU exporters write it, one object per target.
+//
+// Hot path: an exporter repeats the same series in nearly the same order. The decoder keeps, per
+// series and in line order, a hash of the bytes before the value (the label-sequence cache, 16
+// bytes a series) and only checks it; groups that come in another order are resynchronised by their
+// metric name. A line that is not in the cache takes the slow path: full label parsing. What a body
+// decodes to never depends on the cache (a property test holds the decoder to that).
+//
+// Everything read is hostile: line, label, entity and series counts are bounded; each refused line
+// is counted under a named reason and the rest of the body is still used. Every sample line ends in
+// exactly one place:
+//   lines = samples + narrow + refused - (lines that went narrow for a counted reason:
+//   no_gpu_identity, field_limit)
+// Not thread-safe; use one per target.
+#ifndef FLOPWATCH_TELEMETRY_EXPOSITION_H_
+#define FLOPWATCH_TELEMETRY_EXPOSITION_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "base/time.h"
+#include "telemetry/field.h"
+#include "telemetry/sample.h"
+
+namespace flopwatch::telemetry {
+
+// Why a line gave no sample. Names (ReasonName) are stable: they are label values in /metrics and
+// `decode`'s output.
+enum class Refusal : uint8_t {
+  kBlankSentinel,  // DCGM "no value" numbers and <<<NULL>>>
+  kNotFinite,      // NaN, +Inf, -Inf
+  kOutOfBounds,    // ratio above 1, GPU_UTIL above 100, negative
+  kMalformedLine,
+  kMalformedValue,
+  kTruncated,  // last line without newline: its value may have lost digits
+  kLineTooLong,
+  kTooManySeries,  // series limit of the target
+  kTooManyEntities,
+  kTooManyLabels,
+  kNoGpuIdentity,    // a GPU metric without UUID, serial or index; kept in the narrow table
+  kDuplicateSeries,  // same field of the same entity twice in one body with another value: the
+                     // first one stands
+  kTimestampInvalid,
+  kFieldLimit,   // no room for another wide column; kept in the narrow table
+  kNarrowLimit,  // the target's narrow series limit
+  kCount,
+};
+std::string_view ReasonName(Refusal reason);
+
+struct DecodeLimits {
+  size_t max_line_bytes = 16 * 1024;  // at most 60,000
+  size_t max_labels = 64;
+  size_t max_series = 65'536;        // wide series a target may have
+  size_t max_entities = 1'024;       // GPUs and instances a target may have
+  size_t max_narrow_series = 2'048;  // other series kept per scrape
+  size_t max_dynamic_fields =
+      128;  // new wide columns one target may bring: they are shared by the whole fleet
+};
+
+// One entity of one scrape. Views are valid until the next Decode() of the same decoder.
+struct DecodedRow {
+  const EntityKey* key = nullptr;
+  const EntityLabels* labels = nullptr;
+  // Distinct owners seen on this entity's lines in this scrape; two hpc_job labels on one GPU give
+  // two owners, one row.
+  absl::Span<const OwnerLabels* const> owners;
+  // Small index of the entity within this decoder, the same in each scrape. After an entity is gone
+  // another one may get its slot, with a new identity_version.
+  uint32_t slot = 0;
+  // Changes when key, labels or owners of this slot changed, and never repeats: lets callers cache
+  // joins.
+  uint32_t identity_version = 0;
+  const double* values = nullptr;  // indexed by FieldId, canonical units; valid where present
+  FieldMask present;
+  std::optional<Micros> timestamp;  // the exporter's own timestamp (the latest on this entity's
+                                    // lines), if it wrote one
+};
+
+// A metric that is not a wide GPU field: node-exporter, InfiniBand, framework counters, links.
+// Views into the body.
+struct NarrowSample {
+  std::string_view name;
+  std::string_view labels;  // the bytes between { and }
+  double value = 0;
+  std::optional<Micros> timestamp;
+};
+
+struct DecodeStats {
+  uint64_t samples = 0;  // lines whose value is in a row (or repeats one that is)
+  uint64_t narrow = 0;
+  uint64_t cache_hits = 0;
+  uint64_t slow_lines = 0;
+  std::array<uint64_t, static_cast<size_t>(Refusal::kCount)> refused{};
+  uint64_t refused_total() const;
+};
+
+struct DecodedScrape {
+  absl::Span<const DecodedRow> rows;
+  absl::Span<const NarrowSample> narrow;
+  DecodeStats stats;  // of this scrape
+  // Up to eight refused lines with their reason, made printable, for error messages.
+  std::vector<std::pair<Refusal, std::string>> examples;
+};
+
+class ExpositionDecoder {
+ public:
+  // `registry` outlives the decoder. `default_node` names the node where no Hostname label says it;
+  // "" = not known.
+  ExpositionDecoder(FieldRegistry* registry, std::string default_node, DecodeLimits limits = {});
+  ~ExpositionDecoder();
+  ExpositionDecoder(ExpositionDecoder&&) noexcept;
+  ExpositionDecoder& operator=(ExpositionDecoder&&) noexcept;
+
+  // Decodes one whole (already decompressed) body. Never fails as a whole: what cannot be read is
+  // counted. MIG: values of the board (clocks, power, energy, temperatures) that an exporter
+  // repeats on each instance are kept once, on the GPU's row; the SM clock is also on the
+  // instances' rows, because their OFU needs it.
+  const DecodedScrape& Decode(std::string_view body);
+
+  size_t cache_bytes() const;  // memory held by the label-sequence cache
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace flopwatch::telemetry
+
+#endif  // FLOPWATCH_TELEMETRY_EXPOSITION_H_

@@ -1,0 +1,428 @@
+#include "telemetry/labels.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "fmt/format.h"
+
+namespace flopwatch::telemetry {
+namespace {
+
+constexpr size_t kMaxIdentityBytes = 256;  // of one label value that is kept; longer ones are cut
+
+char Lower(char c) { return absl::ascii_tolower(static_cast<unsigned char>(c)); }
+bool IsBlank(char c) { return c == ' ' || c == '\t'; }
+
+// A look-up per byte: names are read again whenever groups come in another order.
+constexpr std::array<bool, 256> kNameChars = [] {
+  std::array<bool, 256> table{};
+  for (int c = 0; c < 256; ++c) {
+    table[c] = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+               c == '_' || c == ':';
+  }
+  return table;
+}();
+
+size_t SkipBlanks(std::string_view text, size_t at) {
+  while (at < text.size() && IsBlank(text[at])) ++at;
+  return at;
+}
+
+// True when the quote at `at` ends its value: what follows is a comma, a brace, or the end of the
+// line.
+bool ClosesValue(std::string_view text, size_t at) {
+  at = SkipBlanks(text, at + 1);
+  return at >= text.size() || text[at] == ',' || text[at] == '}';
+}
+
+std::string Unescape(std::string_view raw) {
+  std::string out;
+  out.reserve(raw.size());
+  for (size_t i = 0; i < raw.size(); ++i) {
+    if (raw[i] != '\\' || i + 1 == raw.size()) {
+      out += raw[i];
+      continue;
+    }
+    const char next = raw[++i];
+    if (next == 'n') {
+      out += '\n';
+    } else if (next == '\\' || next == '"') {
+      out += next;
+    } else {
+      out += '\\';
+      out += next;
+    }
+  }
+  return out;
+}
+
+// What a label is about. Of several labels of a kind the first one that says anything counts.
+enum Label : uint8_t {
+  kUuid,
+  kSerial,
+  kIndex,
+  kInstanceId,
+  kInstanceProfile,
+  kPartition,
+  kPartitionType,
+  kDevice,
+  kModel,
+  kModelSeries,
+  kPciBusId,
+  kDriver,
+  kHost,
+  kHostWeak,
+  kHpcJob,
+  kUser,
+  kPod,
+  kNamespace,
+  kContainer,
+  kClockType,
+  kExportedPod,
+  kExportedNamespace,
+  kExportedContainer,
+  kErrorCode,
+  kDiscriminator,  // splits one entity's reading into several series
+  kDescriptive,    // known, and of no use here
+  kLabelCount,
+};
+
+struct LabelNames {
+  Label label;
+  std::string_view names;  // lower case, separated by blanks
+};
+constexpr LabelNames kLabelNames[] = {
+    {kUuid, "uuid gpu_uuid"},
+    {kSerial, "serial_number"},
+    {kIndex, "gpu gpu_id gpu_index"},
+    {kInstanceId, "gpu_i_id gpu_instance_id"},
+    {kInstanceProfile, "gpu_i_profile mig_profile"},
+    {kPartition, "gpu_partition_id"},
+    {kPartitionType, "gpu_compute_partition_type"},
+    {kDevice, "device"},
+    {kModel, "modelname model_name card_model"},
+    {kModelSeries, "card_series"},
+    {kPciBusId, "pci_bus_id pcie_bus_id"},
+    {kDriver, "dcgm_fi_driver_version dcgm_fi_system_driver_version driver_version"},
+    {kHost, "hostname exported_hostname"},
+    {kHostWeak, "node node_name nodename kubernetes_node"},
+    {kHpcJob, "hpc_job job_id jobid slurm_job_id"},
+    {kUser, "user username hpc_user job_user"},
+    {kPod, "pod pod_name podname"},
+    {kNamespace, "namespace pod_namespace"},
+    {kContainer, "container container_name"},
+    {kClockType, "clock_type"},
+    {kExportedPod, "exported_pod"},
+    {kExportedNamespace, "exported_namespace"},
+    {kExportedContainer, "exported_container"},
+    {kErrorCode, "err_code err_msg"},
+    // Links, switches, host processors, network cards.
+    {kDiscriminator,
+     "nvlink link link_index nvswitch switch cpu cpucore cpu_core lane port peer_gpu connectx"},
+    // Windows, events, processes, histograms, parts of an instance.
+    {kDiscriminator,
+     "window_size_in_ms clock_event xid health_watch health_error_code severity afid_index pid "
+     "process_name compute_instance_id mig_uuid le quantile"},
+    {kDescriptive,
+     "pod_uid vgpu card_vendor vbios_version gpu_memory_partition_type clock_index cluster_name "
+     "cluster job_partition usergroup_id workload_id job instance service endpoint exported_job "
+     "exported_instance region zone"},
+};
+
+const std::unordered_map<std::string_view, Label>& KnownLabels() {
+  static const auto* map = [] {
+    auto* by_name = new std::unordered_map<std::string_view, Label>;
+    for (const LabelNames& row : kLabelNames) {
+      for (std::string_view rest = row.names; !rest.empty();) {
+        const std::string_view name = rest.substr(0, rest.find(' '));
+        by_name->emplace(name, row.label);
+        rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+      }
+    }
+    return by_name;
+  }();
+  return *map;
+}
+
+std::optional<Label> FindLabel(std::string_view name) {
+  char lower[48];
+  if (name.size() > sizeof(lower)) return std::nullopt;
+  for (size_t i = 0; i < name.size(); ++i) lower[i] = Lower(name[i]);
+  const std::string_view key(lower, name.size());
+  if (const auto it = KnownLabels().find(key); it != KnownLabels().end()) return it->second;
+  // CSV fields of type "label" and dynamic resource allocation: DCGM_FI_PROCESS_NAME,
+  // dra_driver_name, ...
+  if (key.starts_with("dcgm_fi_") || key.starts_with("dra_")) return kDescriptive;
+  return std::nullopt;
+}
+
+std::string_view Cut(std::string_view value) { return value.substr(0, kMaxIdentityBytes); }
+
+// Texts that exporters write where they have nothing to say.
+bool IsVoid(std::string_view value) {
+  return value.empty() || value == "<<<NULL>>>" || value == "N/A" || value == "[N/A]";
+}
+
+std::optional<int32_t> ParseSmallInt(std::string_view text) {
+  int32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+bool LooksLikeBareUuid(std::string_view text) {
+  if (text.size() != 36) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+    if (dash ? text[i] != '-' : !absl::ascii_isxdigit(static_cast<unsigned char>(text[i])))
+      return false;
+  }
+  return true;
+}
+
+// The labels by what they are about, before they are weighed against each other.
+struct RawLabels {
+  std::array<std::string_view, kLabelCount> value;
+  std::array<bool, kLabelCount> present{};
+  bool unknown = false;
+
+  std::string_view operator[](Label label) const { return value[label]; }
+};
+
+// nvidia_smi_gpu_info says what the GPU is in labels whose names mean nothing elsewhere.
+std::optional<Label> FindLabelIn(Dialect dialect, std::string_view name) {
+  if (dialect == Dialect::kNvidiaSmi && name == "name") return kModel;
+  if (dialect == Dialect::kNvidiaSmi && name == "index") return kIndex;
+  return FindLabel(name);
+}
+
+RawLabels Sort(const SeriesText& series, Dialect dialect) {
+  RawLabels raw;
+  for (const auto& [name, value] : series.labels) {
+    const auto label = FindLabelIn(dialect, name);
+    if (!label.has_value()) {
+      raw.unknown = true;
+      continue;
+    }
+    // Exporters that write a fixed set of labels leave empty those that do not apply.
+    if (*label != kDiscriminator || !value.empty()) raw.present[*label] = true;
+    if (raw.value[*label].empty() && !IsVoid(value)) raw.value[*label] = Cut(value);
+  }
+  return raw;
+}
+
+OwnerLabels ReadOwner(const RawLabels& raw) {
+  OwnerLabels owner;
+  owner.hpc_job = raw[kHpcJob];
+  owner.user = raw[kUser];
+  // Prometheus renames the owner's labels where the target has its own: then the plain ones are the
+  // exporter's pod.
+  const bool renamed = raw.present[kExportedPod] || raw.present[kExportedNamespace] ||
+                       raw.present[kExportedContainer];
+  owner.pod = raw[renamed ? kExportedPod : kPod];
+  owner.ns = raw[renamed ? kExportedNamespace : kNamespace];
+  owner.container = raw[renamed ? kExportedContainer : kContainer];
+  // A scraper that adds its target's labels to series of idle GPUs names the exporter, which never
+  // owns a GPU.
+  if (owner.pod.find("dcgm-exporter") != std::string::npos ||
+      owner.pod.find("device-metrics-exporter") != std::string::npos) {
+    owner.pod.clear();
+    owner.ns.clear();
+    owner.container.clear();
+  }
+  return owner;
+}
+
+// "MIG-GPU-<uuid>/<gpu instance>/<compute instance>" of drivers before R470 names parent and
+// instance.
+bool SplitOldMigUuid(std::string_view uuid, std::string* parent, int32_t* instance) {
+  constexpr std::string_view kPrefix = "MIG-GPU-";
+  if (!uuid.starts_with(kPrefix)) return false;
+  uuid.remove_prefix(kPrefix.size());
+  const size_t slash = uuid.find('/');
+  if (slash == std::string_view::npos) return false;
+  const std::string_view rest = uuid.substr(slash + 1);
+  const auto id = ParseSmallInt(rest.substr(0, rest.find('/')));
+  if (!id.has_value()) return false;
+  *instance = *id;
+  *parent = fmt::format("GPU-{}", uuid.substr(0, slash));
+  return true;
+}
+
+bool StartsWithIgnoringCase(std::string_view text, std::string_view prefix) {
+  return text.size() >= prefix.size() && EqualsIgnoringCase(text.substr(0, prefix.size()), prefix);
+}
+
+}  // namespace
+
+bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return Lower(x) == Lower(y); });
+}
+
+size_t MetricNameLength(std::string_view text) {
+  size_t n = 0;
+  while (n < text.size() && kNameChars[static_cast<unsigned char>(text[n])]) ++n;
+  if (n > 0 && absl::ascii_isdigit(static_cast<unsigned char>(text[0]))) return 0;
+  return n;
+}
+
+SeriesError ParseSeries(std::string_view line, size_t max_labels, SeriesText* out) {
+  out->labels.clear();
+  out->unescaped.clear();
+  out->label_text = {};
+  size_t at = SkipBlanks(line, 0);
+  const size_t name_length = MetricNameLength(line.substr(at));
+  if (name_length == 0) return SeriesError::kMalformed;
+  out->name = line.substr(at, name_length);
+  const size_t name_end = at + name_length;
+  at = SkipBlanks(line, name_end);
+  if (at < line.size() && line[at] == '{') {
+    const size_t open = ++at;
+    while (true) {
+      at = SkipBlanks(line, at);
+      if (at >= line.size()) return SeriesError::kMalformed;
+      if (line[at] == '}') break;
+      const size_t label_start = at;
+      while (at < line.size() && !IsBlank(line[at]) && line[at] != '=' && line[at] != '"' &&
+             line[at] != ',' && line[at] != '{' && line[at] != '}') {
+        ++at;
+      }
+      const std::string_view label = line.substr(label_start, at - label_start);
+      at = SkipBlanks(line, at);
+      if (label.empty() || at >= line.size() || line[at] != '=') return SeriesError::kMalformed;
+      at = SkipBlanks(line, at + 1);
+      if (at >= line.size() || line[at] != '"') return SeriesError::kMalformed;
+      const size_t value_start = ++at;
+      bool escaped = false;
+      while (at < line.size() && !(line[at] == '"' && ClosesValue(line, at))) {
+        if (line[at] == '\\') {
+          escaped = true;
+          ++at;
+        }
+        ++at;
+      }
+      if (at >= line.size()) return SeriesError::kMalformed;
+      std::string_view value = line.substr(value_start, at - value_start);
+      if (escaped) value = out->unescaped.emplace_back(Unescape(value));
+      if (out->labels.size() == max_labels) return SeriesError::kTooManyLabels;
+      out->labels.emplace_back(label, value);
+      at = SkipBlanks(line, at + 1);
+      if (at < line.size() && line[at] == ',') ++at;
+    }
+    out->label_text = line.substr(open, at - open);
+    ++at;
+  } else if (at == name_end) {
+    return SeriesError::kMalformed;  // neither labels nor a blank: "name" alone, or a foreign
+                                     // character
+  }
+  at = SkipBlanks(line, at);
+  if (at >= line.size()) return SeriesError::kMalformed;
+  out->value_at = at;
+  return SeriesError::kNone;
+}
+
+Dialect DialectOf(std::string_view name) {
+  if (StartsWithIgnoringCase(name, "dcgm_")) return Dialect::kDcgm;
+  if (StartsWithIgnoringCase(name, "nvidia_smi_")) return Dialect::kNvidiaSmi;
+  if (StartsWithIgnoringCase(name, "amd_") || StartsWithIgnoringCase(name, "gpu_") ||
+      StartsWithIgnoringCase(name, "pcie_")) {
+    return Dialect::kAmd;
+  }
+  return Dialect::kOther;
+}
+
+namespace {
+
+// A UUID names the GPU, or with an instance id, or in its own two forms, an instance of it.
+void IdentifyByUuid(const std::string& uuid, std::optional<int32_t> instance, LabelFacts* facts) {
+  const bool of_mig_device = uuid.starts_with("MIG-");
+  int32_t from_uuid = 0;
+  if (instance.has_value()) {
+    facts->key = {EntityKind::kGpuInstance, uuid, *instance};
+    if (!of_mig_device) facts->parent_uuid = uuid;
+  } else if (SplitOldMigUuid(uuid, &facts->parent_uuid, &from_uuid)) {
+    facts->key = {EntityKind::kGpuInstance, facts->parent_uuid, from_uuid};
+  } else if (of_mig_device) {
+    facts->key = {EntityKind::kGpuInstance, uuid, 0};  // whose it is, nobody says
+  } else {
+    facts->key = {EntityKind::kGpu, uuid, -1};
+  }
+}
+
+// Without a UUID the serial number stands in, else the node's name and the index. False = neither
+// is there.
+bool IdentifyOtherwise(const RawLabels& raw, std::optional<int32_t> instance, LabelFacts* facts) {
+  std::string stand_in;
+  if (!raw[kSerial].empty()) {
+    stand_in = raw[kSerial];
+    // Partitions of one AMD device share its serial number.
+    const std::string_view type = raw[kPartitionType];
+    const bool whole =
+        type.empty() || EqualsIgnoringCase(type, "spx") || EqualsIgnoringCase(type, "none");
+    if (!whole && !raw[kPartition].empty()) stand_in += fmt::format("/p{}", raw[kPartition]);
+  } else if (facts->labels.index >= 0) {
+    const std::string& node = facts->labels.node;
+    stand_in = node.empty() ? fmt::format("gpu{}", facts->labels.index)
+                            : fmt::format("{}/gpu{}", node, facts->labels.index);
+    facts->by_index_only = true;
+  } else {
+    return false;
+  }
+  if (instance.has_value()) {
+    facts->key = {EntityKind::kGpuInstance, stand_in, *instance};
+    facts->parent_uuid = stand_in;
+  } else {
+    facts->key = {EntityKind::kGpu, stand_in, -1};
+  }
+  return true;
+}
+
+}  // namespace
+
+LabelFacts ReadLabels(const SeriesText& series, Dialect dialect, const std::string& default_node) {
+  const RawLabels raw = Sort(series, dialect);
+  LabelFacts facts;
+  facts.unknown_labels = raw.unknown;
+  facts.discriminated = raw.present[kDiscriminator];
+  facts.error_code = raw.present[kErrorCode];
+  facts.clock_type = raw[kClockType];
+  constexpr std::string_view kClockPrefix = "GPU_CLOCK_TYPE_";
+  if (facts.clock_type.starts_with(kClockPrefix))
+    facts.clock_type.remove_prefix(kClockPrefix.size());
+  facts.owner = ReadOwner(raw);
+
+  // A remote host engine makes every exporter call itself localhost (dcgm-exporter#572): then the
+  // target knows better.
+  std::string_view node = raw[raw[kHost].empty() ? kHostWeak : kHost];
+  if (node.empty() || (EqualsIgnoringCase(node, "localhost") && !default_node.empty()))
+    node = default_node;
+  facts.labels.node = node;
+  facts.labels.model = raw[raw[kModelSeries].empty() ? kModel : kModelSeries];
+  facts.labels.device = raw[kDevice];
+  facts.labels.pci_bus_id = raw[kPciBusId];
+  facts.labels.driver = raw[kDriver];
+  facts.labels.mig_profile = raw[kInstanceProfile];
+  facts.labels.index = ParseSmallInt(raw[kIndex]).value_or(-1);
+
+  const std::optional<int32_t> instance = ParseSmallInt(raw[kInstanceId]);
+  if (!raw[kInstanceId].empty() && !instance.has_value())
+    return facts;  // an instance nobody can name
+  if (!raw[kUuid].empty()) {
+    std::string uuid(raw[kUuid]);
+    if (dialect == Dialect::kNvidiaSmi && LooksLikeBareUuid(uuid)) uuid.insert(0, "GPU-");
+    IdentifyByUuid(uuid, instance, &facts);
+  } else if (!IdentifyOtherwise(raw, instance, &facts)) {
+    return facts;
+  }
+  facts.entity = facts.key.kind == EntityKind::kGpu ? LabelFacts::Entity::kGpu
+                                                    : LabelFacts::Entity::kGpuInstance;
+  return facts;
+}
+
+}  // namespace flopwatch::telemetry

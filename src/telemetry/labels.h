@@ -1,0 +1,66 @@
+// Slow path of the decoder: one series ("name{label="value",...}") taken apart, and what its labels
+// say about whose it is.
+#ifndef FLOPWATCH_TELEMETRY_LABELS_H_
+#define FLOPWATCH_TELEMETRY_LABELS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "telemetry/sample.h"
+
+namespace flopwatch::telemetry {
+
+bool EqualsIgnoringCase(std::string_view a, std::string_view b);
+
+// Length of the metric name at the start of `text`; 0 = no name there.
+size_t MetricNameLength(std::string_view text);
+
+enum class SeriesError : uint8_t { kNone, kMalformed, kTooManyLabels };
+
+// A series taken apart. Reused from line to line so that nothing is allocated once warm.
+struct SeriesText {
+  std::string_view name;
+  std::string_view label_text;  // the bytes between { and }; empty without braces
+  size_t value_at = 0;  // offset of the value in the line: all bytes before it identify the series
+  std::vector<std::pair<std::string_view, std::string_view>> labels;  // values unescaped
+  std::deque<std::string> unescaped;  // owns the values that had escapes
+};
+
+// Reads the series at the start of `line` (no newline in it). Blanks are taken wherever Prometheus
+// takes them. Exporters do not escape (dcgm-exporter writes label values as they are), so a quote
+// ends a value only when a comma or a brace follows, and an unknown escape stands for itself.
+SeriesError ParseSeries(std::string_view line, size_t max_labels, SeriesText* out);
+
+// Exporter families whose names and labels we know; decides how far unknown labels are trusted.
+enum class Dialect : uint8_t { kOther, kDcgm, kNvidiaSmi, kAmd };
+Dialect DialectOf(std::string_view metric_name);
+
+// What the labels of a series mean. Views point into the SeriesText.
+struct LabelFacts {
+  enum class Entity : uint8_t { kNone, kGpu, kGpuInstance };
+  Entity entity = Entity::kNone;
+  bool by_index_only = false;  // no UUID and no serial number: good enough for a known GPU metric,
+                               // not for a foreign one
+  bool unknown_labels = false;
+  // Labels that split one entity's reading into several series: links, CPUs, error codes, windows.
+  // Such a series is not the entity's value. err_code/err_msg are kept apart because dcgm-exporter
+  // adds them to the one XID series of a GPU.
+  bool discriminated = false;
+  bool error_code = false;
+  std::string_view clock_type;  // AMD: "system", "memory", ...
+  EntityKey key;
+  std::string parent_uuid;  // of an instance; empty = not known
+  EntityLabels labels;
+  OwnerLabels owner;
+};
+
+LabelFacts ReadLabels(const SeriesText& series, Dialect dialect, const std::string& default_node);
+
+}  // namespace flopwatch::telemetry
+
+#endif  // FLOPWATCH_TELEMETRY_LABELS_H_

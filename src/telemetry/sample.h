@@ -1,0 +1,81 @@
+// The canonical sample: one row per entity (GPU or MIG instance, ...) and observation, one value
+// per field.
+#ifndef FLOPWATCH_TELEMETRY_SAMPLE_H_
+#define FLOPWATCH_TELEMETRY_SAMPLE_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "telemetry/field.h"
+
+namespace flopwatch::telemetry {
+
+enum class EntityKind : uint8_t { kGpu = 0, kGpuInstance = 1, kLink = 2, kSwitch = 3, kCpu = 4 };
+
+// Identity: (UUID, GPU-instance id). Host label and gpu index are attributes, never keys
+// (counters.md 0.5). Where an exporter gives no UUID (AMD, bare series) the serial number, else
+// "NODE/gpuINDEX", stands in for it.
+struct EntityKey {
+  EntityKind kind = EntityKind::kGpu;
+  std::string uuid;
+  int32_t gpu_instance = -1;  // MIG GPU-instance id; -1 = the whole device
+  bool operator==(const EntityKey&) const = default;
+};
+
+struct EntityLabels {
+  std::string node;    // Hostname / hostname label, else the target's node name
+  std::string model;   // as reported; "" = not reported
+  std::string device;  // "nvidia0"
+  std::string pci_bus_id;
+  std::string driver;
+  std::string mig_profile;  // "1g.5gb"
+  int32_t index = -1;       // gpu="0"
+  bool operator==(const EntityLabels&) const = default;
+};
+
+// Who the exporter says owns the entity. Empty strings = not said. A job key is made from it in
+// jobs/.
+struct OwnerLabels {
+  std::string hpc_job;
+  std::string ns;  // namespace / pod_namespace / exported_namespace
+  std::string pod;
+  std::string container;
+  std::string user;  // where a site adds it
+  bool empty() const { return hpc_job.empty() && pod.empty() && ns.empty() && container.empty(); }
+  bool operator==(const OwnerLabels&) const = default;
+};
+
+// A bit per field id.
+struct FieldMask {
+  std::array<uint64_t, kMaxFields / 64> words{};
+  void Set(FieldId id) { words[id >> 6] |= uint64_t{1} << (id & 63); }
+  void Clear(FieldId id) { words[id >> 6] &= ~(uint64_t{1} << (id & 63)); }
+  bool Test(FieldId id) const { return (words[id >> 6] >> (id & 63)) & 1; }
+  bool None() const { return (words[0] | words[1] | words[2] | words[3]) == 0; }
+};
+
+// Sample flags, stored with each row. A row with any kNotComputable bit has no OFU, for the named
+// reason.
+enum SampleFlag : uint32_t {
+  kTensorMissing = 1u << 0,
+  kClockMissing = 1u << 1,
+  kModelUnknown = 1u << 2,
+  kDeadCounter = 1u << 3,  // tensor 0 for minutes at GPU_UTIL > 90 and high power (counters.md 1.6)
+  kOutOfRange = 1u << 4,   // OFU above 1.02
+  kSpanUnknown = 1u << 5,  // first sample, or a gap: how long it stands for is not known
+  kNotComputable =
+      kTensorMissing | kClockMissing | kModelUnknown | kDeadCounter | kOutOfRange | kSpanUnknown,
+  kStaleRepeat = 1u << 8,    // same values as last time: the exporter had nothing new
+  kHalfRateBoard = 1u << 9,  // the counter tops out at 0.5 with FP32 accumulate
+  kCyclePath = 1u << 10,     // OFU from cycle totals, not from the ratio
+  kCounterReset = 1u << 11,  // a cycle total went back: reboot or reset
+  kBackfilled = 1u << 12,
+  kMigParent = 1u << 13,  // a GPU row whose MIG instances are counted instead of it
+};
+
+}  // namespace flopwatch::telemetry
+
+#endif  // FLOPWATCH_TELEMETRY_SAMPLE_H_

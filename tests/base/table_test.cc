@@ -1,0 +1,115 @@
+#include "base/table.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace flopwatch {
+namespace {
+
+Table Sample() {
+  Table t;
+  t.columns = {{"job", "Job"},
+               {"ofu", "OFU", ColumnFormat::kPercent},
+               {"gpu_seconds", "GPU-hours", ColumnFormat::kGpuHours},
+               {"started", "Started", ColumnFormat::kTime}};
+  t.rows = {{std::string("2115078"), 0.451, int64_t{4336200}, int64_t{1'700'000'000'000'000}},
+            {std::string("team-a/pod|x"), std::monostate{}, 0.0, std::monostate{}}};
+  return t;
+}
+
+TEST(Table, HumanCellGivesTheUnitAPersonReads) {
+  EXPECT_EQ(HumanCell(0.451, ColumnFormat::kPercent), "45.1 %");
+  EXPECT_EQ(HumanCell(0.0, ColumnFormat::kPercent), "0.0 %");
+  EXPECT_EQ(HumanCell(0.0001, ColumnFormat::kPercent), "<0.1 %");
+  EXPECT_EQ(HumanCell(int64_t{4336200}, ColumnFormat::kGpuHours), "1,204.5 GPU-h");  // 4336200 / 3600
+  EXPECT_EQ(HumanCell(36.0, ColumnFormat::kGpuHours), "<0.1 GPU-h");
+  EXPECT_EQ(HumanCell(11520.0, ColumnFormat::kSeconds), "3h12m");
+  EXPECT_EQ(HumanCell(187200.0, ColumnFormat::kSeconds), "2d4h");
+  EXPECT_EQ(HumanCell(0.25, ColumnFormat::kSeconds), "250ms");
+  EXPECT_EQ(HumanCell(612.4, ColumnFormat::kWatts), "612 W");
+  EXPECT_EQ(HumanCell(999.7, ColumnFormat::kWatts), "1.00 kW");
+  EXPECT_EQ(HumanCell(1234567.0, ColumnFormat::kWatts), "1.23 MW");
+  EXPECT_EQ(HumanCell(int64_t{1} << 30, ColumnFormat::kBytes), "1.00 GiB");
+  EXPECT_EQ(HumanCell(int64_t{1234567}, ColumnFormat::kCount), "1,234,567");
+  EXPECT_EQ(HumanCell(int64_t{-1234}, ColumnFormat::kCount), "-1,234");
+  EXPECT_EQ(HumanCell(int64_t{1'700'000'000'000'000}, ColumnFormat::kTime), "2023-11-14T22:13:20Z");
+  EXPECT_EQ(HumanCell(true, ColumnFormat::kPlain), "yes");
+}
+
+TEST(Table, AbsentIsNeverZero) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(HumanCell(std::monostate{}, ColumnFormat::kPercent), "-");
+  EXPECT_EQ(HumanCell(nan, ColumnFormat::kCount), "-");
+  Table t{{{"a", ""}, {"b", ""}}, {{nan, std::monostate{}}}, {}};
+  EXPECT_EQ(Render(t, {OutputFormat::kJson}), "[\n  {\"a\":null,\"b\":null}\n]\n");
+  EXPECT_EQ(Render(t, {OutputFormat::kTsv}), "a\tb\n\t\n");
+}
+
+TEST(Table, TerminalTableAlignsNumbersRight) {
+  EXPECT_EQ(Render(Sample(), {OutputFormat::kTable}),
+            "JOB              OFU      GPU-HOURS  STARTED\n"
+            "2115078       45.1 %  1,204.5 GPU-h  2023-11-14T22:13:20Z\n"
+            "team-a/pod|x       -      0.0 GPU-h  -\n");
+}
+
+TEST(Table, NarrowTerminalCutsTextFirstThenLeavesOutColumnsAndSaysSo) {
+  // 12 + 2 + 6 + 2 + 13 + 2 + 20 = 57 columns in full; the last text column gives way to no less than 14.
+  EXPECT_EQ(Render(Sample(), {OutputFormat::kTable, false, true, 53}),
+            "JOB              OFU      GPU-HOURS  STARTED\n"
+            "2115078       45.1 %  1,204.5 GPU-h  2023-11-14T22:1…\n"
+            "team-a/pod|x       -      0.0 GPU-h  -\n");
+  EXPECT_EQ(Render(Sample(), {OutputFormat::kTable, false, true, 40}),
+            "JOB              OFU      GPU-HOURS\n"
+            "2115078       45.1 %  1,204.5 GPU-h\n"
+            "team-a/pod|x       -      0.0 GPU-h\n"
+            "… 1 more with -o wide: started\n");
+  EXPECT_EQ(Render(Sample(), {OutputFormat::kWide, false, true, 20}), Render(Sample(), {OutputFormat::kTable}));
+}
+
+TEST(Table, MachineFormatsAreRawAndUncut) {
+  EXPECT_EQ(Render(Sample(), {OutputFormat::kJsonl, false, true, 10}),
+            "{\"job\":\"2115078\",\"ofu\":0.451,\"gpu_seconds\":4336200,\"started\":\"2023-11-14T22:13:20Z\"}\n"
+            "{\"job\":\"team-a/pod|x\",\"ofu\":null,\"gpu_seconds\":0,\"started\":null}\n");
+  EXPECT_EQ(Render(Sample(), {OutputFormat::kTsv, false, false, 10}),
+            "2115078\t0.451\t4336200\t2023-11-14T22:13:20Z\n"
+            "team-a/pod|x\t\t0\t\n");
+  EXPECT_EQ(Render(Sample(), {OutputFormat::kMarkdown}),
+            "| Job | OFU | GPU-hours | Started |\n"
+            "| --- | ---: | ---: | --- |\n"
+            "| 2115078 | 45.1 % | 1,204.5 GPU-h | 2023-11-14T22:13:20Z |\n"
+            "| team-a/pod\\|x | - | 0.0 GPU-h | - |\n");
+  Table t{{{"a", ""}}, {{std::string("say \"x\",\ny")}}, {}};
+  EXPECT_EQ(Render(t, {OutputFormat::kCsv}), "a\n\"say \"\"x\"\",\ny\"\n");  // RFC 4180
+  EXPECT_EQ(Render({{{"a", ""}}, {}, {}}, {OutputFormat::kJson}), "[]\n");
+}
+
+TEST(Table, HostileTextReachesTheTerminalWithoutEscapes) {
+  Table t{{{"job", ""}}, {{std::string("a\x1b[31mred\tb\nc")}}, {}};
+  EXPECT_EQ(Render(t, {OutputFormat::kTable}), "JOB\na?[31mred b c\n");
+  EXPECT_EQ(Render(t, {OutputFormat::kTsv}), "job\na?[31mred b c\n");
+}
+
+TEST(Table, BarsScaleWithTheRatio) {
+  Table t{{{"ofu", "OFU", ColumnFormat::kPercentBar}}, {{1.0}, {0.5}, {0.0}, {std::monostate{}}}, {}};
+  EXPECT_EQ(Render(t, {OutputFormat::kTable}),
+            "             OFU\n"
+            "100.0 % ████████\n"
+            " 50.0 % ████\n"
+            "  0.0 %\n"
+            "      -\n");
+}
+
+TEST(Table, WidthCountsColumnsNotBytes) {
+  EXPECT_EQ(DisplayWidth("OFU ≥ 1"), 7);
+  EXPECT_EQ(DisplayWidth("数据"), 4);
+  EXPECT_EQ(DisplayWidth("e\xCC\x81"), 1);  // e + combining acute
+  EXPECT_EQ(DisplayWidth("\xFF\xFE"), 2);   // not UTF-8: one column a byte
+  EXPECT_EQ(CutToWidth("abcdef", 4), "abc…");
+  EXPECT_EQ(CutToWidth("abcd", 4), "abcd");
+  EXPECT_EQ(CutToWidth("数据库", 4), "数…");
+  EXPECT_EQ(CutToWidth("abc", 0), "");
+}
+
+}  // namespace
+}  // namespace flopwatch

@@ -1,0 +1,135 @@
+// A store in memory that remembers the order of what it was given and fails on demand.
+#ifndef FLOPWATCH_TESTS_SERVER_FAKE_STORE_H_
+#define FLOPWATCH_TESTS_SERVER_FAKE_STORE_H_
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "store/store.h"
+
+namespace flopwatch::server {
+
+struct StoredRow {
+  telemetry::EntityKind kind;
+  telemetry::RowHeader header;
+  std::vector<double> values;
+  Micros arrival = 0;
+  bool has(telemetry::FieldId f) const { return header.present.Test(f); }
+};
+
+class FakeStore : public store::Store {
+ public:
+  Status Append(const telemetry::SampleBatch& batch, const telemetry::FieldRegistry&, Micros arrival) override {
+    std::lock_guard lock(mutex);
+    if (Fails()) return failure;
+    for (size_t r = 0; r < batch.size(); ++r) {
+      const telemetry::RowHeader& h = batch.rows[r];
+      // What a row refers to must have been stored before it.
+      if (!entities.contains(h.entity)) ++unknown_references;
+      if (h.model != 0 && !models.contains(h.model)) ++unknown_references;
+      if (h.job_set != 0 && !sets.contains(h.job_set)) ++unknown_references;
+      const auto begin = batch.values.begin() + static_cast<std::ptrdiff_t>(r * batch.stride);
+      rows.push_back({batch.kind, h, {begin, begin + batch.stride}, arrival});
+    }
+    ++appends;
+    return absl::OkStatus();
+  }
+  Status AppendMetrics(absl::Span<const telemetry::MetricRow> m, Micros) override {
+    std::lock_guard lock(mutex);
+    if (Fails()) return failure;
+    for (const auto& row : m) unknown_references += !series.contains(row.series);
+    metrics.insert(metrics.end(), m.begin(), m.end());
+    return absl::OkStatus();
+  }
+  Status PutEntities(absl::Span<const store::EntityRecord> records) override {
+    std::lock_guard lock(mutex);
+    if (Fails()) return failure;
+    for (const auto& r : records) entities[r.id] = r;
+    return absl::OkStatus();
+  }
+  Status PutModels(absl::Span<const store::ModelRecord> records) override {
+    std::lock_guard lock(mutex);
+    if (Fails()) return failure;
+    for (const auto& r : records) models[r.id] = r;
+    return absl::OkStatus();
+  }
+  Status PutSeries(absl::Span<const store::SeriesRecord> records) override {
+    std::lock_guard lock(mutex);
+    if (Fails()) return failure;
+    for (const auto& r : records) series[r.id] = r;
+    return absl::OkStatus();
+  }
+  Status PutJobs(const jobs::Changes& changes) override {
+    std::lock_guard lock(mutex);
+    if (Fails()) return failure;
+    for (const auto& r : changes.jobs) jobs[r.id] = r;
+    for (const auto& r : changes.intervals) intervals[r.id] = r;
+    for (const auto& r : changes.sets) sets[r.id] = r;
+    return absl::OkStatus();
+  }
+  Status RollUp() override { return absl::OkStatus(); }
+  Status Seal(Micros) override { return absl::OkStatus(); }
+  Status ApplyRetention(Micros) override { return absl::OkStatus(); }
+
+  StatusOr<store::Dimensions> LoadDimensions() const override {
+    std::lock_guard lock(mutex);
+    store::Dimensions d;
+    for (const auto& [id, r] : entities) d.entities.push_back(r);
+    for (const auto& [id, r] : models) d.models.push_back(r);
+    for (const auto& [id, r] : jobs) d.jobs.push_back(r);
+    for (const auto& [id, r] : intervals) d.intervals.push_back(r);
+    for (const auto& [id, r] : sets) d.sets.push_back(r);
+    for (const auto& [id, r] : series) d.series.push_back(r);
+    return d;
+  }
+  StatusOr<std::vector<store::JobUsage>> UsageByJob(store::Window) const override { return by_job; }
+  StatusOr<std::vector<store::GpuUsage>> UsageByGpu(store::Window, int32_t) const override { return by_gpu; }
+  StatusOr<std::vector<store::UsagePoint>> FleetSeries(store::Window, Micros) const override { return points; }
+  StatusOr<std::vector<store::UsagePoint>> JobSeries(int32_t, store::Window, Micros) const override { return points; }
+  StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window, Micros) const override { return points; }
+  StatusOr<std::vector<store::JobUsage>> UsageByJobExact(store::Window) const override {
+    ++exact_scans;
+    return by_job_exact;
+  }
+  StatusOr<store::QueryResult> UserSql(std::string_view sql, store::QueryLimits) const override {
+    store::QueryResult r;
+    r.table.columns = {Column{"sql", "", {}}, Column{"nothing", "", {}}};
+    r.types = {"VARCHAR", "INTEGER"};
+    r.table.rows = {{std::string(sql), std::monostate{}}};
+    return r;
+  }
+  store::StoreStats stats() const override { return store_stats; }
+
+  // Call number `fail_at` fails with `failure`; so do the next `fail_next` calls, -1 = until it is set to 0.
+  bool Fails() {
+    if (calls++ == fail_at) return true;
+    if (fail_next == 0) return false;
+    if (fail_next > 0) --fail_next;
+    return true;
+  }
+
+  mutable std::mutex mutex;
+  int fail_next = 0, fail_at = -1, calls = 0;
+  Status failure = absl::UnavailableError("no space left on device");
+  std::vector<StoredRow> rows;
+  std::vector<telemetry::MetricRow> metrics;
+  std::map<int32_t, store::EntityRecord> entities;
+  std::map<int32_t, store::ModelRecord> models;
+  std::map<int32_t, store::SeriesRecord> series;
+  std::map<int32_t, jobs::JobRecord> jobs;
+  std::map<int64_t, jobs::IntervalRecord> intervals;
+  std::map<int32_t, jobs::JobSetRecord> sets;
+  int unknown_references = 0, appends = 0;
+  mutable int exact_scans = 0;
+  std::vector<store::JobUsage> by_job, by_job_exact;
+  std::vector<store::GpuUsage> by_gpu;
+  std::vector<store::UsagePoint> points;
+  store::StoreStats store_stats;
+};
+
+}  // namespace flopwatch::server
+
+#endif  // FLOPWATCH_TESTS_SERVER_FAKE_STORE_H_

@@ -1,0 +1,189 @@
+#include "server/live.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <thread>
+
+namespace flopwatch::server {
+namespace {
+
+constexpr Micros kS = kMicrosPerSecond;
+constexpr Micros kMinute = 1'790'000'040 * kS;
+constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
+
+LiveRow Row(int32_t entity, Micros ts, double ofu, double span_s, absl::Span<const int32_t> jobs = {}, int32_t set = 0) {
+  LiveRow row;
+  row.now = {.entity = entity,
+             .job_set = set,
+             .model = 1,
+             .flags = span_s == 0 ? static_cast<uint32_t>(telemetry::kSpanUnknown) : 0,
+             .ts = ts,
+             .instance = false,
+             .ofu = ofu,
+             .tensor_active = ofu,
+             .sm_clock_mhz = 1000,
+             .sm_active = kAbsent,
+             .gpu_util = kAbsent,
+             .power_w = 100,
+             .fb_used_mib = kAbsent,
+             .gpu_temp_c = kAbsent};
+  row.span_s = span_s;
+  row.jobs = jobs;
+  return row;
+}
+
+TEST(LiveTest, EmptyStateSaysNothing) {
+  LiveState live;
+  EXPECT_EQ(live.newest(), 0);
+  EXPECT_EQ(live.FleetSince(kMinute).ofu.samples, 0u);
+  EXPECT_FALSE(live.FleetSince(kMinute).ofu.Ofu().has_value());
+  EXPECT_TRUE(live.JobsSince(0).empty());
+  EXPECT_TRUE(live.Gpus().empty());
+  EXPECT_EQ(live.Gpu(5).ts, 0);
+  EXPECT_EQ(live.Gpu(-1).ts, 0);
+  EXPECT_TRUE(live.FleetMinutes(0).empty());
+}
+
+TEST(LiveTest, AWindowHoldsItsSlotsAndNothingElse) {
+  LiveState live;
+  // One row every ten seconds for two hours, OFU 0.1 in the first, 0.3 in the second.
+  for (int k = 1; k <= 720; ++k) live.Update(Row(1, kMinute + k * 10 * kS, k <= 360 ? 0.1 : 0.3, 10));
+  // The newest row is at 120:00. From 115:00.000001 on there are thirty slots of ten seconds: rows at 115:10 to 120:00.
+  const Micros from = kMinute + 115 * kMicrosPerMinute + 1;
+  EXPECT_EQ(live.Align(from), kMinute + 115 * kMicrosPerMinute + 10 * kS);
+  EXPECT_DOUBLE_EQ(live.FleetSince(from).ofu.computable_s, 300);
+  EXPECT_NEAR(*live.FleetSince(from).ofu.Ofu(), 0.3, 1e-12);
+  EXPECT_EQ(live.FleetSince(from).first_ts, kMinute + 115 * kMicrosPerMinute + 10 * kS);
+  EXPECT_EQ(live.FleetSince(from).last_ts, kMinute + 120 * kMicrosPerMinute);
+  // Further back it is minutes: rows at 61:00 to 120:00, 355 of them. And an hour is as far as it reaches.
+  EXPECT_EQ(live.Align(kMinute + 60 * kMicrosPerMinute + 1), kMinute + 61 * kMicrosPerMinute);
+  EXPECT_EQ(live.Align(0), kMinute + 61 * kMicrosPerMinute);
+  const auto hour = live.FleetSince(kMinute);
+  EXPECT_DOUBLE_EQ(hour.ofu.computable_s, 3550);
+  EXPECT_NEAR(hour.ofu.ofu_s, 3550 * 0.3, 1e-6);
+}
+
+TEST(LiveTest, LateRowsLandInTheirOwnSlot) {
+  LiveState live;
+  live.Update(Row(1, kMinute, 0.5, 10));
+  live.Update(Row(1, kMinute + 200 * kS, 0.5, 10));
+  live.Update(Row(2, kMinute + 30 * kS, 0.1, 10));  // late
+  EXPECT_DOUBLE_EQ(live.FleetSince(kMinute).ofu.computable_s, 30);
+  EXPECT_DOUBLE_EQ(live.FleetSince(kMinute + 140 * kS).ofu.computable_s, 10);
+  EXPECT_EQ(live.newest(), kMinute + 200 * kS);
+  EXPECT_EQ(live.Gpu(2).ts, kMinute + 30 * kS);
+}
+
+TEST(LiveTest, SharedRowsAreDividedButCountAsWholeRows) {
+  LiveState live;
+  const int32_t jobs[] = {7, 8, 9, 10};
+  live.Update(Row(1, kMinute, 0.4, 10, jobs, 3));
+  for (const auto& j : live.JobsSince(kMinute)) {
+    EXPECT_DOUBLE_EQ(j.sums.ofu.computable_s, 2.5);
+    EXPECT_EQ(j.sums.ofu.samples, 1u);
+    EXPECT_EQ(j.sums.gpus, 1);
+  }
+  EXPECT_EQ(live.Gpus(8).size(), 1u);
+  EXPECT_TRUE(live.Gpus(11).empty());
+}
+
+TEST(LiveTest, GpusMoveFromJobToJob) {
+  LiveState live;
+  const int32_t a[] = {1}, b[] = {2};
+  live.Update(Row(1, kMinute, 0.4, 10, a, 1));
+  live.Update(Row(2, kMinute, 0.4, 10, a, 1));
+  live.Update(Row(1, kMinute + 10 * kS, 0.4, 10, b, 2));
+  EXPECT_EQ(live.JobSince(1, kMinute).gpus, 1);
+  EXPECT_EQ(live.JobSince(2, kMinute).gpus, 1);
+  EXPECT_EQ(live.Gpus(1).size(), 1u);
+  live.Update(Row(1, kMinute + 2 * kMicrosPerHour, 0.4, 10, b, 2));
+  live.Expire();
+  EXPECT_EQ(live.JobSince(1, 0).ofu.samples, 0u);
+  EXPECT_EQ(live.JobsSince(0).size(), 1u);
+}
+
+TEST(LiveTest, ReportingCountsGpusNotInstancesAndForgetsSilentOnes) {
+  LiveState live;
+  live.Update(Row(1, kMinute, 0.4, 10));
+  LiveRow instance = Row(2, kMinute, 0.4, 10);
+  instance.now.instance = true;
+  live.Update(instance);
+  live.Update(Row(3, kMinute + 300 * kS, 0.4, 10));
+  EXPECT_EQ(live.GpusReporting(kMinute + 210 * kS), 1);
+  EXPECT_EQ(live.GpusReporting(0), 2);
+}
+
+// Every window equals the plain sum of the rows in it, whatever their order, up to the depth of the ring.
+RC_GTEST_PROP(LiveTest, WindowsEqualPlainSums, ()) {
+  struct R {
+    Micros ts;
+    double ofu;
+    int32_t entity;
+    int32_t job;
+  };
+  const int n = *rc::gen::inRange(1, 200);
+  std::vector<R> rows;
+  Micros newest = 0;
+  LiveState live;
+  Micros ts = kMinute;
+  for (int k = 0; k < n; ++k) {
+    ts += *rc::gen::inRange<int64_t>(0, 30) * kS;
+    const Micros late = *rc::gen::inRange<int64_t>(0, 50) * kS;  // within the six slots of grace
+    rows.push_back({std::max(kMinute, ts - late), *rc::gen::inRange(0, 100) / 100.0, *rc::gen::inRange(1, 50), *rc::gen::inRange(1, 5)});
+    newest = std::max(newest, rows.back().ts);
+    const int32_t job[] = {rows.back().job};
+    live.Update(Row(rows.back().entity, rows.back().ts, rows.back().ofu, 10, job, rows.back().job));
+  }
+  for (const Micros window : {30 * kS, kFineWindow, 20 * kMicrosPerMinute, kLongestWindow}) {
+    const Micros asked = newest - window + 1;
+    const Micros from = live.Align(asked);
+    RC_ASSERT(from >= asked);
+    RC_ASSERT(from < asked + kMicrosPerMinute);
+    double ofu_s = 0, seconds = 0, of_job = 0;
+    for (const R& r : rows) {
+      if (r.ts < from) continue;
+      ofu_s += r.ofu * 10;
+      seconds += 10;
+      if (r.job == 2) of_job += r.ofu * 10;
+    }
+    const auto fleet = live.FleetSince(asked);
+    RC_ASSERT(std::abs(fleet.ofu.ofu_s - ofu_s) < 1e-6);
+    RC_ASSERT(std::abs(fleet.ofu.computable_s - seconds) < 1e-6);
+    RC_ASSERT(std::abs(live.JobSince(2, asked).ofu.ofu_s - of_job) < 1e-6);
+    if (window > kFineWindow) {
+      double by_minute = 0;
+      for (const auto& p : live.FleetMinutes(asked)) by_minute += p.sums.ofu.ofu_s;
+      RC_ASSERT(std::abs(by_minute - ofu_s) < 1e-6);
+    }
+  }
+}
+
+TEST(LiveTest, ReadersAndWritersTogether) {
+  LiveState live;
+  std::vector<std::jthread> writers;
+  for (int w = 0; w < 3; ++w) {
+    writers.emplace_back([&live, w] {
+      for (int k = 0; k < 3000; ++k) {
+        const int32_t job[] = {w + 1};
+        live.Update(Row(1 + w * 1000 + k % 100, kMinute + k * kS, 0.5, 1, job, w + 1));
+      }
+    });
+  }
+  for (int k = 0; k < 200; ++k) {
+    const auto fleet = live.FleetSince(kMinute);
+    if (fleet.ofu.computable_s > 0) {
+      EXPECT_NEAR(*fleet.ofu.Ofu(), 0.5, 1e-9);
+    }
+    live.JobsSince(0);
+    live.Gpus(2);
+    live.GpusReporting(kMinute + k * kS);
+  }
+  writers.clear();
+  EXPECT_DOUBLE_EQ(live.FleetSince(0).ofu.computable_s, 9000);
+}
+
+}  // namespace
+}  // namespace flopwatch::server

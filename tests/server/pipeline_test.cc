@@ -1,0 +1,551 @@
+#include "server/pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+
+#include "body.h"
+#include "fake_store.h"
+
+namespace flopwatch::server {
+namespace {
+
+constexpr Micros kS = kMicrosPerSecond;
+constexpr Micros kMinute = 1'790'000'040 * kS;  // 2026-09-21T14:14:00Z, a whole minute
+
+class PipelineTest : public testing::Test {
+ protected:
+  void SetUp() override { Restart({}); }
+  void Restart(PipelineOptions options) {
+    pipeline_.reset();
+    options.clock = [this] { return now_; };
+    options.flush_interval = kMicrosPerHour;  // tests flush by hand
+    auto started = Pipeline::Start(options, &hardware::Catalog::Builtin(), &store_);
+    ASSERT_TRUE(started.ok()) << started.status();
+    pipeline_ = *std::move(started);
+  }
+  TargetStats Scrape(std::string_view body, Micros ts, std::string_view source = "http://a/metrics", int shard = 0) {
+    now_ = ts;
+    return pipeline_->Ingest(source, "node1", body, ts, shard);
+  }
+  // Rows stored for a GPU (or one of its instances), in order.
+  std::vector<StoredRow> Rows(std::string_view uuid, int32_t instance = -1) {
+    EXPECT_TRUE(pipeline_->Flush().ok());
+    const int32_t id = pipeline_->registry().FindEntity(uuid, instance);
+    std::vector<StoredRow> out;
+    for (const StoredRow& r : store_.rows) {
+      if (r.header.entity == id) out.push_back(r);
+    }
+    return out;
+  }
+  static uint64_t Count(const Counts& counts, std::string_view reason) {
+    for (const auto& [name, n] : counts) {
+      if (name == reason) return n;
+    }
+    return 0;
+  }
+
+  FakeStore store_;
+  Micros now_ = kMinute;
+  std::unique_ptr<Pipeline> pipeline_;
+};
+
+TEST_F(PipelineTest, FirstSampleHasNoWeightTheNextStandsForTheGap) {
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute);
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(705), kMinute + 10 * kS);
+  const auto rows = Rows("GPU-1");
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].header.span_ms, 0);
+  EXPECT_TRUE(rows[0].header.flags & telemetry::kSpanUnknown);
+  EXPECT_EQ(rows[1].header.span_ms, 10'000);
+  EXPECT_EQ(rows[1].header.flags, 0u);
+  EXPECT_EQ(rows[1].values[telemetry::kSmClockMhz], 705);
+  // A100: maximum tensor clock 1410 MHz (reference/counters.md 4.1), so 0.5 x 705 / 1410 = 0.25 over 10 s.
+  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  EXPECT_DOUBLE_EQ(*fleet.ofu.Ofu(), 0.25);
+  EXPECT_DOUBLE_EQ(fleet.ofu.computable_s, 10);
+  EXPECT_EQ(fleet.gpus, 1);
+}
+
+TEST_F(PipelineTest, AGapLongerThanMaxSpanIsNotObserved) {
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute);
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute + 90 * kS);   // exactly max_span: still bridged
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute + 181 * kS);  // 91 s: a gap
+  const auto rows = Rows("GPU-1");
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[1].header.span_ms, 90'000);
+  EXPECT_EQ(rows[2].header.span_ms, 0);
+  EXPECT_TRUE(rows[2].header.flags & telemetry::kSpanUnknown);
+}
+
+TEST_F(PipelineTest, SpansTelescopeToTheMillisecond) {
+  // Odd microseconds: 100 gaps of 10.000333 s are 1000.0333 s, whatever each one rounds to.
+  for (int k = 0; k <= 100; ++k) {
+    Scrape(Body().Gpu(0, "GPU-1").Tensor(0.1).Clock(1000 + k), kMinute + k * 10'000'333);
+  }
+  int64_t total = 0;
+  for (const auto& r : Rows("GPU-1")) total += r.header.span_ms;
+  EXPECT_EQ(total, 1'000'033);
+}
+
+TEST_F(PipelineTest, TwoJobsOnOneGpuAreOneRowAndHalfEach) {
+  const auto body = [](double t) {
+    Body b;
+    b.Gpu(0, "GPU-1").Tensor(t, R"(hpc_job="11")").Tensor(t, R"(hpc_job="22")");
+    b.Clock(1410, R"(hpc_job="11")").Clock(1410, R"(hpc_job="22")");
+    return b;
+  };
+  Scrape(body(0.4), kMinute);
+  Scrape(body(0.6), kMinute + 10 * kS);
+  EXPECT_EQ(Rows("GPU-1").size(), 2u);
+  const auto jobs = pipeline_->live().JobsSince(kMinute);
+  ASSERT_EQ(jobs.size(), 2u);
+  for (const auto& j : jobs) {
+    EXPECT_DOUBLE_EQ(*j.sums.ofu.Ofu(), 0.6);
+    EXPECT_DOUBLE_EQ(j.sums.ofu.computable_s, 5);  // 10 s shared by two
+    EXPECT_EQ(j.sums.gpus, 1);
+  }
+  EXPECT_DOUBLE_EQ(pipeline_->live().FleetSince(kMinute).ofu.computable_s, 10);
+  double allocated = 0;
+  for (const auto& g : pipeline_->jobs().GpuSecondsByJob(kMinute, kMinute + 10 * kS)) allocated += g.gpu_seconds;
+  EXPECT_DOUBLE_EQ(allocated, 10);
+}
+
+TEST_F(PipelineTest, ASecondExporterOfTheSameGpuIsDroppedAndSaysSo) {
+  for (int k = 0; k < 4; ++k) {
+    Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute + k * 10 * kS);
+    // The other exporter is half an interval out of phase.
+    const auto stats = Scrape(Body().Gpu(0, "GPU-1").Tensor(0.9).Clock(1410), kMinute + (k * 10 + 5) * kS, "http://b/metrics", 1);
+    EXPECT_EQ(stats.rows, 0u);
+    EXPECT_EQ(Count(stats.refused, "duplicate_exporter"), 1u);
+  }
+  EXPECT_EQ(Rows("GPU-1").size(), 4u);
+  EXPECT_DOUBLE_EQ(*pipeline_->live().FleetSince(kMinute).ofu.Ofu(), 0.5);
+  EXPECT_EQ(Count(pipeline_->StatsOf("http://b/metrics").refused, "duplicate_exporter"), 4u);
+  EXPECT_EQ(Count(pipeline_->stats().refused, "duplicate_exporter"), 4u);
+  EXPECT_TRUE(pipeline_->StatsOf("http://a/metrics").refused.empty());
+}
+
+TEST_F(PipelineTest, AnotherExporterTakesOverWhenTheFirstFallsSilent) {
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute);
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute + 10 * kS);
+  // 2.5 intervals of 10 s after the last row the second one counts, and stands for the gap.
+  EXPECT_EQ(Scrape(Body().Gpu(0, "GPU-1").Tensor(0.7).Clock(1410), kMinute + 35 * kS, "http://b/").rows, 0u);
+  EXPECT_EQ(Scrape(Body().Gpu(0, "GPU-1").Tensor(0.7).Clock(1410), kMinute + 36 * kS, "http://b/").rows, 1u);
+  const auto rows = Rows("GPU-1");
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[2].header.span_ms, 26'000);
+}
+
+TEST_F(PipelineTest, MigInstancesUseTheBoardsClockAndTheirShareOfTheSms) {
+  // reference/counters.md 1.8: A100 40GB, 1g.5gb instance at 0.929260 and 1215 MHz is OFU 0.8007. The instance has 14 of
+  // 108 SMs, so the GPU stands for 10 s x 14/108 = 1.2963 s. Board power is counted once.
+  const auto body = [](int k) {
+    Body b;
+    b.Gpu(0, "GPU-1").Clock(1215).Power(200 + k).Tensor(0.929290 + k * 1e-6);
+    b.Gpu(0, "GPU-1", kA100, R"(GPU_I_PROFILE="1g.5gb",GPU_I_ID="7")").Tensor(0.929260).Clock(1215).Power(200 + k);
+    return b;
+  };
+  Scrape(body(0), kMinute);
+  Scrape(body(1), kMinute + 10 * kS);
+  const auto instance = Rows("GPU-1", 7);
+  ASSERT_EQ(instance.size(), 2u);
+  EXPECT_EQ(instance[1].kind, telemetry::EntityKind::kGpuInstance);
+  EXPECT_TRUE(instance[1].has(telemetry::kSmClockMhz));
+  EXPECT_EQ(instance[1].values[telemetry::kSmClockMhz], 1215);
+  EXPECT_FALSE(instance[1].has(telemetry::kPowerW));
+  const auto gpu = Rows("GPU-1");
+  ASSERT_EQ(gpu.size(), 2u);
+  EXPECT_TRUE(gpu[1].header.flags & telemetry::kMigParent);
+  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  EXPECT_NEAR(*fleet.ofu.Ofu(), 0.8007, 5e-5);
+  EXPECT_NEAR(fleet.ofu.computable_s, 10.0 * 14 / 108, 1e-9);
+  EXPECT_DOUBLE_EQ(fleet.power_j, 2010);
+  EXPECT_EQ(fleet.gpus, 1);
+  const auto record = store_.entities.at(instance[1].header.entity);
+  EXPECT_EQ(record.parent, gpu[1].header.entity);
+  EXPECT_EQ(record.sm_count, 14);
+}
+
+TEST_F(PipelineTest, TensorOfTheWholeGpuOnlyCountsTheGpu) {
+  const auto body = [](int k) {
+    Body b;
+    b.Gpu(0, "GPU-1").Clock(1410).Power(200 + k).Tensor(0.5);
+    b.Gpu(0, "GPU-1", kA100, R"(GPU_I_PROFILE="3g.20gb",GPU_I_ID="1")").Line("DCGM_FI_DEV_FB_USED", 1000 + k);
+    return b;
+  };
+  Scrape(body(0), kMinute);
+  Scrape(body(1), kMinute + 10 * kS);
+  EXPECT_FALSE(Rows("GPU-1")[1].header.flags & telemetry::kMigParent);
+  EXPECT_EQ(Rows("GPU-1", 1)[1].header.span_ms, 0);
+  EXPECT_DOUBLE_EQ(pipeline_->live().FleetSince(kMinute).ofu.computable_s, 10);
+}
+
+TEST_F(PipelineTest, ADeadCounterIsNotAnOfuOfZero) {
+  // counters.md 1.6: tensor 0 for minutes at GPU_UTIL > 90 and power > 60 % of the limit. A100 SXM4: TDP 400 W.
+  for (int k = 0; k <= 30; ++k) {
+    Scrape(Body().Gpu(0, "GPU-1").Tensor(0).Clock(1410).Util(100).Power(300 + k), kMinute + k * 10 * kS);
+  }
+  const auto rows = Rows("GPU-1");
+  ASSERT_EQ(rows.size(), 31u);
+  EXPECT_FALSE(rows[17].header.flags & telemetry::kDeadCounter);  // 170 s of suspicion
+  EXPECT_TRUE(rows[18].header.flags & telemetry::kDeadCounter);   // 180 s
+  EXPECT_TRUE(rows[30].header.flags & telemetry::kDeadCounter);
+  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  EXPECT_DOUBLE_EQ(fleet.dead_counter_s, 130);  // rows 18..30
+  EXPECT_DOUBLE_EQ(fleet.ofu.computable_s, 170);
+}
+
+TEST_F(PipelineTest, UnknownModelAndMissingFieldsAreReasonsNotNumbers) {
+  for (int k = 0; k < 2; ++k) {
+    Body b;
+    b.Gpu(0, "GPU-1", "NVIDIA H999").Tensor(0.5).Clock(1410 + k);
+    b.Gpu(1, "GPU-2").Clock(1410 + k);
+    b.Gpu(2, "GPU-3").Tensor(0.5 + 0.01 * k);
+    b.Gpu(3, "GPU-4").Tensor(0.9).Clock(2000 + k);  // 0.9 x 2000 / 1410 = 1.277: impossible
+    Scrape(b, kMinute + k * 10 * kS);
+  }
+  EXPECT_EQ(Rows("GPU-1")[1].header.flags, static_cast<uint32_t>(telemetry::kModelUnknown));
+  EXPECT_EQ(Rows("GPU-2")[1].header.flags, static_cast<uint32_t>(telemetry::kTensorMissing));
+  EXPECT_EQ(Rows("GPU-3")[1].header.flags, static_cast<uint32_t>(telemetry::kClockMissing));
+  EXPECT_EQ(Rows("GPU-4")[1].header.flags, static_cast<uint32_t>(telemetry::kOutOfRange));
+  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  EXPECT_FALSE(fleet.ofu.Ofu().has_value());
+  EXPECT_DOUBLE_EQ(fleet.ofu.observed_s, 40);
+  EXPECT_DOUBLE_EQ(fleet.model_unknown_s, 10);
+  EXPECT_DOUBLE_EQ(fleet.tensor_missing_s, 10);
+  EXPECT_DOUBLE_EQ(fleet.clock_missing_s, 10);
+  EXPECT_DOUBLE_EQ(fleet.out_of_range_s, 10);
+}
+
+TEST_F(PipelineTest, AnExporterSlowerThanTheScrapeRepeatsItself) {
+  // Collected every 30 s, scraped every 10: two of three samples repeat energy and tensor activity.
+  for (int k = 0; k < 7; ++k) {
+    const int collected = k / 3;
+    Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410).Energy(1e9 + collected * 1e7), kMinute + k * 10 * kS);
+  }
+  const auto rows = Rows("GPU-1");
+  int stale = 0;
+  for (const auto& r : rows) stale += (r.header.flags & telemetry::kStaleRepeat) != 0;
+  EXPECT_EQ(stale, 4);
+  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  EXPECT_DOUBLE_EQ(fleet.ofu.computable_s, 60);
+  EXPECT_DOUBLE_EQ(fleet.stale_s, 40);
+}
+
+TEST_F(PipelineTest, AFrozenExporterLosesItsWeight) {
+  for (int k = 0; k < 31; ++k) {  // the same body for five minutes
+    Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410).Energy(1e9), kMinute + k * 10 * kS);
+  }
+  // Observed for max_span (90 s) after the last news, then no more.
+  EXPECT_DOUBLE_EQ(pipeline_->live().FleetSince(kMinute).ofu.observed_s, 90);
+}
+
+TEST_F(PipelineTest, OldAndFutureTimestampsAreRefused) {
+  const auto at = [](Micros ts) {
+    return Body().Gpu(0, "GPU-1").Raw(fmt::format("DCGM_FI_DEV_SM_CLOCK{{gpu=\"0\",UUID=\"GPU-1\",modelName=\"{}\"}} 1410 {}\n",
+                                                  kA100, ts / 1000));
+  };
+  EXPECT_EQ(Scrape(at(kMinute), kMinute + 1).rows, 1u);
+  EXPECT_EQ(Count(Scrape(at(kMinute), kMinute + 10 * kS).refused, "stale_timestamp"), 1u);       // the same again
+  EXPECT_EQ(Count(Scrape(at(kMinute - kS), kMinute + 20 * kS).refused, "stale_timestamp"), 1u);  // out of order
+  EXPECT_EQ(Count(Scrape(at(kMinute + 2 * kMicrosPerHour), kMinute + 30 * kS).refused, "future_timestamp"), 1u);
+  EXPECT_EQ(Scrape(at(kMinute + 40 * kS), kMinute + 40 * kS).rows, 1u);
+  EXPECT_EQ(Rows("GPU-1").size(), 2u);
+}
+
+TEST_F(PipelineTest, AClockAheadMovesNoWindowButItsOwn) {
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute);
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute + 10 * kS);
+  Scrape(Body().Raw(fmt::format("DCGM_FI_DEV_SM_CLOCK{{gpu=\"0\",UUID=\"GPU-9\",modelName=\"{}\"}} 1410 {}\n", kA100,
+                                (kMinute + 50 * kMicrosPerMinute) / 1000)),
+         kMinute + 11 * kS, "http://ahead/");
+  EXPECT_EQ(pipeline_->live().newest(), kMinute + 11 * kS);
+  EXPECT_DOUBLE_EQ(pipeline_->live().FleetSince(kMinute).ofu.computable_s, 10);
+}
+
+TEST_F(PipelineTest, CycleTotalsGiveOfuWithoutTheClockAndAcrossMissedScrapes) {
+  // H100 SXM: 132 SMs, maximum tensor clock 1830 MHz (counters.md 4.1). Totals summed over SMs. At 1500 MHz ten seconds are
+  // 132 x 1.5e10 elapsed cycles; the tensor pipe is active in 40 % of them: OFU = 0.4 x 1500 / 1830 = 0.327869.
+  const auto body = [](double elapsed_s) {
+    Body b;
+    const double elapsed = 132 * 1.5e9 * elapsed_s;
+    b.Gpu(0, "GPU-1", kH100).Clock(1500).Tensor(0.9).Energy(1e9 + elapsed_s * 1e5);  // the ratio is wrong on purpose
+    b.Line("DCGM_FI_PROF_SM_CYCLES_ELAPSED_TOTAL", elapsed + 1e12).Line("DCGM_FI_PROF_MMA_CYCLES_ACTIVE_TOTAL", 0.4 * elapsed + 1e12);
+    return b;
+  };
+  Scrape(body(0), kMinute);
+  Scrape(body(10), kMinute + 10 * kS);
+  Scrape(body(20), kMinute + 20 * kS);
+  Scrape(body(70), kMinute + 70 * kS);  // four scrapes missed
+  const auto rows = Rows("GPU-1");
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_TRUE(rows[1].header.flags & telemetry::kCyclePath);
+  EXPECT_NEAR(rows[3].header.tensor_mhz, 600, 0.01);
+  EXPECT_EQ(rows[3].header.span_ms, 50'000);
+  EXPECT_NEAR(*pipeline_->live().FleetSince(kMinute).ofu.Ofu(), 0.4 * 1500 / 1830, 1e-5);
+  EXPECT_DOUBLE_EQ(pipeline_->live().FleetSince(kMinute).cycle_path_s, 70);
+}
+
+TEST_F(PipelineTest, CycleTotalsOfASlowExporterStandForTheTimeSinceTheyMoved) {
+  // Collected every 30 s, scraped every 10 s. Alternating load: 60 % of cycles, then 20 %.
+  double elapsed = 0, mma = 0;
+  std::string last;
+  for (int k = 0; k <= 12; ++k) {
+    if (k % 3 == 0 && k > 0) {
+      elapsed += 132 * 1.5e9 * 30;
+      mma += 132 * 1.5e9 * 30 * (k % 2 == 1 ? 0.6 : 0.2);
+    }
+    Body b;
+    b.Gpu(0, "GPU-1", kH100).Clock(1500).Tensor(0.4).Energy(1e9 + elapsed / 1e6);
+    b.Line("DCGM_FI_PROF_SM_CYCLES_ELAPSED_TOTAL", elapsed + 1e12).Line("DCGM_FI_PROF_MMA_CYCLES_ACTIVE_TOTAL", mma + 1e12);
+    Scrape(b, kMinute + k * 10 * kS);
+  }
+  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  // 120 s: the first 20 s by the ratio (0.4) while the scale is unknown, then the row that calibrates stands for 10 s at
+  // 60 %; then windows of 30 s at 20, 60 and 20 %. (0.4*20 + 0.6*10 + 30*(0.2+0.6+0.2)) / 120 * 1500/1830.
+  EXPECT_NEAR(*fleet.ofu.Ofu(), (0.4 * 20 + 0.6 * 10 + 30 * 1.0) / 120 * 1500 / 1830, 1e-5);
+  EXPECT_DOUBLE_EQ(fleet.ofu.computable_s, 120);
+}
+
+TEST_F(PipelineTest, ACounterResetFallsBackToTheRatioForOneRow) {
+  const auto body = [](double elapsed, double mma, double energy) {
+    Body b;
+    b.Gpu(0, "GPU-1", kH100).Clock(1500).Tensor(0.4).Energy(energy);
+    b.Line("DCGM_FI_PROF_SM_CYCLES_ELAPSED_TOTAL", elapsed).Line("DCGM_FI_PROF_MMA_CYCLES_ACTIVE_TOTAL", mma);
+    return b;
+  };
+  const double per_10s = 132 * 1.5e10;
+  Scrape(body(9e15, 3e15, 1e9), kMinute);
+  Scrape(body(9e15 + per_10s, 3e15 + 0.4 * per_10s, 2e9), kMinute + 10 * kS);
+  Scrape(body(1e12, 1e11, 1e6), kMinute + 20 * kS);  // rebooted
+  Scrape(body(1e12 + per_10s, 1e11 + 0.4 * per_10s, 2e6), kMinute + 30 * kS);
+  const auto rows = Rows("GPU-1");
+  EXPECT_TRUE(rows[2].header.flags & telemetry::kCounterReset);
+  EXPECT_FALSE(rows[2].header.flags & telemetry::kCyclePath);
+  EXPECT_EQ(rows[2].header.span_ms, 10'000);
+  EXPECT_TRUE(rows[3].header.flags & telemetry::kCyclePath);
+  EXPECT_NEAR(*pipeline_->live().FleetSince(kMinute).ofu.Ofu(), 0.4 * 1500 / 1830, 1e-5);
+}
+
+TEST_F(PipelineTest, WhatARowRefersToIsStoredFirst) {
+  for (int round = 0; round < 3; ++round) {
+    for (int node = 0; node < 5; ++node) {
+      Body b;
+      for (int g = 0; g < 8; ++g) {
+        b.Gpu(g, fmt::format("GPU-{}-{}", node, g), node % 2 == 0 ? kA100 : kH100, fmt::format(R"(hpc_job="{}")", node + round))
+            .Tensor(0.5)
+            .Clock(1400 + round);
+      }
+      b.Raw(fmt::format("node_load1{{round=\"{}\"}} 1\n", round));
+      Scrape(b, kMinute + round * 10 * kS, fmt::format("http://node{}/", node), node);
+    }
+    ASSERT_TRUE(pipeline_->Flush().ok());
+  }
+  EXPECT_EQ(store_.unknown_references, 0);
+  EXPECT_EQ(store_.rows.size(), 120u);
+  EXPECT_EQ(store_.metrics.size(), 15u);
+  EXPECT_EQ(store_.entities.size(), 40u);
+}
+
+TEST_F(PipelineTest, IdsSurviveARestart) {
+  Scrape(Body().Gpu(0, "GPU-1", kH100, R"(hpc_job="7")").Tensor(0.5).Clock(1400), kMinute);
+  const int32_t id = pipeline_->registry().FindEntity("GPU-1");
+  Restart({});
+  EXPECT_EQ(pipeline_->registry().FindEntity("GPU-1"), id);
+  Scrape(Body().Gpu(0, "GPU-0", kA100, R"(hpc_job="8")").Tensor(0.5).Clock(1400), kMinute + 10 * kS);
+  EXPECT_NE(pipeline_->registry().FindEntity("GPU-0"), id);
+  ASSERT_TRUE(pipeline_->Flush().ok());
+  EXPECT_EQ(store_.unknown_references, 0);
+  EXPECT_EQ(store_.entities.size(), 2u);
+  EXPECT_EQ(store_.jobs.size(), 2u);
+  EXPECT_EQ(store_.models.size(), 2u);
+}
+
+TEST_F(PipelineTest, StoreErrorsLoseNothingThatFits) {
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute);
+  store_.fail_next = -1;
+  EXPECT_FALSE(pipeline_->Flush().ok());
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1411), kMinute + 10 * kS);
+  EXPECT_FALSE(pipeline_->Flush().ok());
+  PipelineStats stats = pipeline_->stats();
+  EXPECT_EQ(stats.last_store_error, "storing models: no space left on device");
+  EXPECT_EQ(stats.queued_rows, 2u);
+  EXPECT_EQ(stats.dropped_rows, 0u);
+  EXPECT_GE(stats.flush_errors, 2u);
+  store_.fail_next = 0;
+  EXPECT_TRUE(pipeline_->Flush().ok());
+  stats = pipeline_->stats();
+  EXPECT_EQ(stats.last_store_error, "");
+  EXPECT_EQ(stats.queued_rows, 0u);
+  EXPECT_EQ(stats.queued_bytes, 0u);
+  EXPECT_EQ(store_.rows.size(), 2u);
+  EXPECT_EQ(store_.unknown_references, 0);
+}
+
+TEST_F(PipelineTest, AFailureAtAnyStepStoresEverythingOnceInTheEnd) {
+  // Call number k of the store fails, for every k: nothing is lost and nothing is stored twice.
+  int failures = 0;
+  for (int k = 0; k < 12; ++k) {
+    FakeStore store;
+    store.fail_at = k;
+    PipelineOptions options;
+    options.clock = [this] { return now_; };
+    options.flush_interval = kMicrosPerHour;
+    auto pipeline = Pipeline::Start(options, &hardware::Catalog::Builtin(), &store);
+    ASSERT_TRUE(pipeline.ok());
+    Body b;
+    b.Gpu(0, "GPU-1", kA100, R"(hpc_job="1")").Tensor(0.5).Clock(1410);
+    b.Gpu(1, "GPU-2", kA100, R"(GPU_I_PROFILE="1g.5gb",GPU_I_ID="7")").Tensor(0.5).Clock(1410);
+    b.Raw("node_load1 1\n");
+    (*pipeline)->Ingest("http://a/", "n", b, kMinute, 0);
+    if (!(*pipeline)->Flush().ok()) {
+      ++failures;
+      EXPECT_TRUE((*pipeline)->Flush().ok());
+    }
+    EXPECT_EQ(store.rows.size(), 3u) << "k=" << k;
+    EXPECT_EQ(store.metrics.size(), 1u);
+    EXPECT_EQ(store.sets.size(), 1u);
+    EXPECT_EQ(store.unknown_references, 0);
+  }
+  EXPECT_EQ(failures, 7);  // models, GPUs, series, jobs, GPU rows, instance rows, other metrics
+}
+
+TEST_F(PipelineTest, AFullQueueDropsTheOldestAndCounts) {
+  PipelineOptions options;
+  options.max_queued_rows = 10;
+  Restart(options);
+  store_.fail_next = -1;
+  for (int k = 0; k < 25; ++k) {
+    Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1000 + k), kMinute + k * 10 * kS);
+    if (k % 5 == 4) {
+      EXPECT_FALSE(pipeline_->Flush().ok());
+    }
+  }
+  const PipelineStats stats = pipeline_->stats();
+  EXPECT_GT(stats.dropped_rows, 0u);
+  EXPECT_LE(stats.queued_rows, 11u);
+  EXPECT_EQ(stats.dropped_rows + stats.queued_rows, 25u);
+  store_.fail_next = 0;
+  ASSERT_TRUE(pipeline_->Flush().ok());
+  EXPECT_EQ(store_.rows.size() + pipeline_->stats().dropped_rows, 25u);
+  // What is left is the batch being written when the queue filled, and the newest.
+  EXPECT_EQ(store_.rows.back().values[telemetry::kSmClockMhz], 1024);
+}
+
+TEST_F(PipelineTest, BackfillWaitsInsteadOfDropping) {
+  PipelineOptions options;
+  options.clock = [this] { return now_; };
+  options.flush_interval = kMicrosPerMilli;
+  options.max_queued_rows = 10;
+  options.backfill = true;
+  pipeline_ = *Pipeline::Start(options, &hardware::Catalog::Builtin(), &store_);
+  for (int k = 0; k < 200; ++k) Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1000 + k), kMinute + k * 10 * kS);
+  EXPECT_EQ(Rows("GPU-1").size(), 200u);
+  EXPECT_EQ(pipeline_->stats().dropped_rows, 0u);
+  EXPECT_TRUE(store_.rows[7].header.flags & telemetry::kBackfilled);
+}
+
+TEST_F(PipelineTest, ABatchTheStoreRefusesIsDroppedNotRetriedForEver) {
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute);
+  ASSERT_TRUE(pipeline_->Flush().ok());
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1411), kMinute + 10 * kS);
+  store_.failure = absl::InvalidArgumentError("stride");
+  store_.fail_next = 1;
+  EXPECT_TRUE(pipeline_->Flush().ok());
+  EXPECT_EQ(pipeline_->stats().refused_by_store, 1u);
+  EXPECT_EQ(pipeline_->stats().queued_rows, 0u);
+}
+
+TEST_F(PipelineTest, NewColumnsInTheMiddleOfABatchStartAnother) {
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute);
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410).Line("DCGM_FI_DEV_FAN_SPEED", 42), kMinute + 10 * kS);
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1411), kMinute + 20 * kS);
+  const auto rows = Rows("GPU-1");
+  ASSERT_EQ(rows.size(), 3u);
+  const auto field = pipeline_->fields().FindColumn("dcgm_fi_dev_fan_speed");
+  ASSERT_TRUE(field.has_value());
+  EXPECT_TRUE(rows[1].has(*field));
+  EXPECT_EQ(rows[1].values[*field], 42);
+  EXPECT_FALSE(rows[2].has(*field));
+  EXPECT_EQ(rows[2].values[telemetry::kSmClockMhz], 1411);
+}
+
+TEST_F(PipelineTest, NarrowSeriesOfATargetAreCapped) {
+  PipelineOptions options;
+  options.limits.max_narrow_series = 10;
+  Restart(options);
+  uint64_t refused = 0;
+  for (int k = 0; k < 8; ++k) {  // two new label values a scrape, for ever
+    refused += Count(Scrape(Body().Raw(fmt::format("steps{{id=\"{}\"}} 1\nsteps{{id=\"{}\"}} 1\n", 2 * k, 2 * k + 1)),
+                            kMinute + k * 10 * kS).refused, "narrow_limit");
+  }
+  ASSERT_TRUE(pipeline_->Flush().ok());
+  EXPECT_EQ(store_.series.size(), 10u);
+  EXPECT_EQ(refused, 6u);
+}
+
+TEST_F(PipelineTest, SourcesAreBounded) {
+  PipelineOptions options;
+  options.max_sources = 3;
+  Restart(options);
+  for (int k = 0; k < 5; ++k) {
+    const auto stats = Scrape(Body().Gpu(0, fmt::format("GPU-{}", k)).Tensor(0.5).Clock(1410), kMinute, fmt::format("push:{}", k));
+    EXPECT_EQ(Count(stats.refused, "source_limit"), k < 3 ? 0u : 1u);
+  }
+  // After an hour of silence they make room.
+  Scrape(Body().Gpu(0, "GPU-0").Tensor(0.5).Clock(1410), kMinute + 2 * kMicrosPerHour, "push:0");
+  EXPECT_EQ(Scrape(Body().Gpu(0, "GPU-9").Tensor(0.5).Clock(1410), kMinute + 2 * kMicrosPerHour, "push:9").rows, 1u);
+}
+
+TEST_F(PipelineTest, ThreadsMeetOnlyInTheStore) {
+  PipelineOptions options;
+  options.clock = [] { return kMinute + kMicrosPerHour; };
+  options.flush_interval = kMicrosPerMilli;
+  pipeline_ = *Pipeline::Start(options, &hardware::Catalog::Builtin(), &store_);
+  constexpr int kThreads = 4, kRounds = 60, kGpus = 8;
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([this, t] {
+      for (int k = 0; k < kRounds; ++k) {
+        Body b;
+        for (int g = 0; g < kGpus; ++g) {
+          b.Gpu(g, fmt::format("GPU-{}-{}", t, g), kA100, fmt::format(R"(hpc_job="{}")", k / 20)).Tensor(0.5).Clock(1400 + k);
+        }
+        b.Raw(fmt::format("steps{{thread=\"{}\"}} {}\n", t, k));
+        pipeline_->Ingest(fmt::format("http://{}/", t), "n", b, kMinute + k * 10 * kS, t);
+        if (k % 30 == 29) pipeline_->Forget(fmt::format("http://gone{}/", t));
+      }
+    });
+  }
+  for (int k = 0; k < 20; ++k) {
+    pipeline_->stats();
+    pipeline_->Sources();
+    pipeline_->live().JobsSince(kMinute);
+    pipeline_->jobs().GpuSecondsByJob(kMinute, kMinute + kMicrosPerHour);
+    pipeline_->Entities();
+  }
+  threads.clear();
+  ASSERT_TRUE(pipeline_->Flush().ok());
+  EXPECT_EQ(store_.unknown_references, 0);
+  EXPECT_EQ(store_.rows.size(), static_cast<size_t>(kThreads * kRounds * kGpus));
+  EXPECT_EQ(store_.metrics.size(), static_cast<size_t>(kThreads * kRounds));
+  EXPECT_EQ(pipeline_->stats().queued_rows, 0u);
+  EXPECT_EQ(pipeline_->stats().queued_bytes, 0u);
+  // Each GPU: 59 spans of ten seconds.
+  EXPECT_DOUBLE_EQ(pipeline_->live().FleetSince(kMinute).ofu.computable_s, kThreads * kGpus * 590.0);
+}
+
+TEST_F(PipelineTest, RowsAfterForgetContinue) {
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute);
+  pipeline_->Forget("http://a/metrics");
+  EXPECT_EQ(pipeline_->stats().sources, 0u);
+  // The same target listed again is a new source: it waits for 2.5 intervals like any other, then takes over.
+  EXPECT_EQ(Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute + 10 * kS).rows, 0u);
+  EXPECT_EQ(Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute + 30 * kS).rows, 1u);
+}
+
+}  // namespace
+}  // namespace flopwatch::server

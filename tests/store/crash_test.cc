@@ -1,0 +1,117 @@
+// kill -9, fifty times, in the middle of appending, rolling up and sealing: nothing that was acknowledged is lost, every
+// start opens, and the rollups equal the rows.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "store/fixture.h"
+
+namespace flopwatch::store::testing {
+namespace {
+
+using namespace telemetry;  // NOLINT: field names
+
+constexpr int kCycles = 50;
+constexpr int kRows = 40;  // of a batch
+
+// Appends numbered batches for ever and reports each number once it is acknowledged. The number of a batch is in
+// fb_used_mib; its rows have times and values that follow from it.
+[[noreturn]] void Child(const Options& options, int report) {
+  auto store = OpenDuckDbStore(options);
+  if (!store.ok()) {
+    std::fprintf(stderr, "open: %s\n", std::string(store.status().message()).c_str());
+    ::_exit(3);
+  }
+  const FieldRegistry fields;
+  const auto last = (*store)->UserSql("SELECT coalesce(max(fb_used_mib), 0)::BIGINT FROM samples", {});
+  if (!last.ok()) ::_exit(4);
+  int64_t number = std::get<int64_t>(last->table.rows[0][0]);
+  const ModelRecord model = H100();
+  if (!(*store)->PutModels({&model, 1}).ok()) ::_exit(5);
+  for (;;) {
+    ++number;
+    BatchBuilder b(fields);
+    for (int r = 0; r < kRows; ++r) {
+      b.Row(kT0 + number * kSecond + r, r + 1,
+            {{kFbUsedMib, double(number)}, {kTensorActive, (number % 1000) / 1000.0}, {kSmClockMhz, 1830}}, 0, 1, 1000);
+    }
+    // Two hours of arrival pass in 7200 batches; here an hour passes every 200, so that sealing is hit too.
+    const Micros arrival = kT0 + number * 18 * kSecond;
+    const bool ok = (*store)->Append(b.batch(), fields, arrival).ok();
+    if (!ok || ::write(report, &number, sizeof number) != sizeof number) ::_exit(6);
+    if (number % 7 == 0 && !(*store)->RollUp().ok()) ::_exit(7);
+    if (number % 25 == 0 && !(*store)->Seal(arrival).ok()) ::_exit(8);
+  }
+}
+
+TEST(CrashTest, KilledFiftyTimes) {
+  TempDir dir;
+  const Options options = OptionsFor(dir.path());
+  std::mt19937 random(20260102);
+  int64_t acknowledged = 0;
+  for (int cycle = 0; cycle < kCycles; ++cycle) {
+    int pipe_ends[2];
+    ASSERT_EQ(::pipe(pipe_ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close(pipe_ends[0]);
+      Child(options, pipe_ends[1]);
+    }
+    ::close(pipe_ends[1]);
+    // Killed a random moment after its first acknowledged batch.
+    int64_t number = 0;
+    const auto read_one = [&] { return ::read(pipe_ends[0], &number, sizeof number) == sizeof number; };
+    ASSERT_TRUE(read_one()) << "cycle " << cycle << ": the store did not open or append";
+    ASSERT_GT(number, acknowledged) << "cycle " << cycle << ": an acknowledged batch was not there after the restart";
+    acknowledged = number;
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 60'000));
+    ASSERT_EQ(::kill(child, SIGKILL), 0);
+    while (read_one()) acknowledged = number;
+    ::close(pipe_ends[0]);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "cycle " << cycle << ": the child ended by itself with " << WEXITSTATUS(status);
+  }
+
+  auto opened = OpenDuckDbStore(options);
+  ASSERT_FW_OK(opened);
+  Store& store = **opened;
+  const auto number_of = [&](const std::string& sql) {
+    const auto result = store.UserSql(sql, {});
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? std::get<int64_t>(result->table.rows[0][0]) : -1;
+  };
+  // Every acknowledged batch is whole and there once; of each cycle's last, unacknowledged one all rows or none.
+  EXPECT_EQ(number_of("SELECT count(*) FROM (SELECT fb_used_mib FROM samples WHERE fb_used_mib <= " +
+                      std::to_string(acknowledged) + " GROUP BY 1 HAVING count(*) = " + std::to_string(kRows) + ")"),
+            acknowledged);
+  const int64_t stored = number_of("SELECT coalesce(max(fb_used_mib), 0)::BIGINT FROM samples");
+  EXPECT_EQ(number_of("SELECT count(*) FROM samples"), stored * kRows);
+  EXPECT_LE(stored, acknowledged + 1);
+
+  // sum over batches of (n mod 1000) / 1000, each kRows seconds.
+  double want = 0;
+  for (int64_t n = 1; n <= stored; ++n) want += static_cast<double>(n % 1000) / 1000 * kRows;
+  const Window all = {kT0, kT0 + (stored + 60) * kSecond};
+  for (int round = 0; round < 3; ++round) {
+    const auto jobs = store.UsageByJob(all);
+    ASSERT_FW_OK(jobs);
+    ASSERT_EQ(jobs->size(), 1u);
+    EXPECT_NEAR((*jobs)[0].sums.ofu.ofu_s, want, 1e-6 * want + 0.01);
+    EXPECT_NEAR((*jobs)[0].sums.ofu.observed_s, static_cast<double>(stored * kRows), 1e-3);
+    double gpus = 0;
+    const auto by_gpu = store.UsageByGpu(all);
+    ASSERT_FW_OK(by_gpu);
+    for (const GpuUsage& g : *by_gpu) gpus += g.sums.ofu.observed_s;
+    EXPECT_NEAR(gpus, static_cast<double>(stored * kRows), 1e-3);
+    ASSERT_FW_OK(round == 0 ? store.RollUp() : store.Seal(kT0 + 1000 * kMicrosPerDay));
+  }
+  RecordProperty("acknowledged_batches", static_cast<int>(acknowledged));
+}
+
+}  // namespace
+}  // namespace flopwatch::store::testing

@@ -1,0 +1,341 @@
+// Opening: locks, read-only, damaged and foreign files, versions, and the describing tables after a restart.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "store/duckdb/attach.h"
+#include "store/duckdb/engine.h"
+#include "store/duckdb/schema.h"
+#include "store/fixture.h"
+
+namespace flopwatch::store::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace telemetry;  // NOLINT: field names
+
+class OpenTest : public StoreTest {
+ protected:
+  absl::Status Fails() {
+    store_.reset();
+    const auto store = OpenDuckDbStore(options_);
+    EXPECT_FALSE(store.ok());
+    return store.status();
+  }
+  void AppendOne(Micros at = kT0) {
+    BatchBuilder b(fields_);
+    b.Row(at, 1, {{kSmClockMhz, 5}});
+    ASSERT_FW_OK(store_->Append(b.batch(), fields_, at));
+  }
+};
+
+TEST_F(OpenTest, SecondWriterIsToldWhoHoldsTheDirectory) {
+  const auto second = OpenDuckDbStore(options_);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(second.status().message().find("pid " + std::to_string(::getpid())), absl::string_view::npos) << second.status();
+  EXPECT_NE(second.status().message().find(dir_.path()), absl::string_view::npos);
+}
+
+TEST_F(OpenTest, ReaderBesideAServerIsSentToTheServer) {
+  Options reader = options_;
+  reader.read_only = true;
+  const auto store = OpenDuckDbStore(reader);
+  ASSERT_FALSE(store.ok());
+  EXPECT_EQ(store.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(store.status().message().find("--server"), absl::string_view::npos) << store.status();
+}
+
+TEST_F(OpenTest, ReadersSeeHotRowsInTheLogAndWriteNothing) {
+  ASSERT_FW_OK(store_->PutModels({H100()}));
+  ASSERT_FW_OK(store_->PutEntities({Gpu(1, "GPU-a")}));
+  AppendOne();
+  AppendOne(kT0 + kMicrosPerHour);
+  ASSERT_FW_OK(store_->Seal(kT0 + kMicrosPerHour + 2 * kMicrosPerMinute));
+  store_.reset();
+  EXPECT_GT(fs::file_size(dir_.path() + "/hot/seg-20260102T06-0001.duckdb.wal"), 0u) << "the row is in the log";
+  const auto before = [&] {
+    std::map<std::string, fs::file_time_type> times;
+    for (const auto& e : fs::recursive_directory_iterator(dir_.path())) times[e.path().string()] = e.last_write_time();
+    return times;
+  };
+  const auto files = before();
+  options_.read_only = true;
+  Open();
+  const auto beside = OpenDuckDbStore(options_);  // readers share
+  EXPECT_TRUE(beside.ok()) << beside.status();
+  EXPECT_EQ(Sql("SELECT count(*), min(gpu) FROM samples"), "2|GPU-a");
+  EXPECT_EQ(store_->UsageByGpu({kT0, kT0 + 2 * kMicrosPerHour}).value().size(), 1u);
+  EXPECT_EQ(store_->UsageByJobExact({kT0, kT0 + 2 * kMicrosPerHour}).value().size(), 1u);
+  EXPECT_EQ(store_->LoadDimensions().value().entities.size(), 1u);
+  EXPECT_EQ(store_->PutEntities({Gpu(2, "GPU-b")}).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(store_->RollUp().ok());
+  EXPECT_FALSE(store_->Seal(kT0 + kMicrosPerDay).ok());
+  store_.reset();
+  EXPECT_EQ(before(), files);
+}
+
+TEST_F(OpenTest, AWriterWaitsForReadersAndThenSaysSo) {
+  store_.reset();
+  Options reader = options_;
+  reader.read_only = true;
+  auto open = OpenDuckDbStore(reader);
+  ASSERT_FW_OK(open);
+  // The reader leaves while the writer waits.
+  const pid_t child = ::fork();
+  if (child == 0) {  // holds its copy of the lock a little longer than the parent
+    ::usleep(200'000);
+    ::_exit(0);
+  }
+  open->reset();
+  Open();
+  AppendOne();
+  int status = 0;
+  ::waitpid(child, &status, 0);
+}
+
+TEST_F(OpenTest, ReadingWhereNothingIsSaysWhatToDo) {
+  store_.reset();
+  TempDir empty;
+  Options reader = OptionsFor(empty.path() + "/none");
+  reader.read_only = true;
+  const auto store = OpenDuckDbStore(reader);
+  ASSERT_FALSE(store.ok());
+  EXPECT_EQ(store.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(store.status().message().find("flopwatch serve"), absl::string_view::npos);
+  EXPECT_FALSE(fs::exists(empty.path() + "/none")) << "reading makes nothing";
+}
+
+TEST_F(OpenTest, PathsThatFileListsWouldReadAsPatternsAreRefused) {
+  store_.reset();
+  EXPECT_EQ(OpenDuckDbStore(OptionsFor(dir_.path() + "/a[1]")).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(OpenDuckDbStore(OptionsFor("")).status().code(), absl::StatusCode::kInvalidArgument);
+  options_ = OptionsFor(dir_.path() + "/it's here");
+  Open();
+  AppendOne();
+  ASSERT_FW_OK(store_->Seal(kT0 + kMicrosPerDay));
+  EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
+}
+
+TEST_F(OpenTest, DamagedFilesAreNamed) {
+  AppendOne();
+  for (const char* file : {"/hot/seg-20260102T05-0001.duckdb", "/meta.duckdb"}) {
+    store_.reset();
+    const std::string path = dir_.path() + file, saved = path + ".saved";
+    fs::copy_file(path, saved);
+    // Headers overwritten; then a file of another kind.
+    for (const char* junk : {"junk", "a longer text that is no database at all, and longer still, to fill a header or so"}) {
+      {
+        std::fstream f(path, std::ios::in | std::ios::out | std::ios::binary);
+        f.seekp(0);
+        for (int i = 0; i < 300; ++i) f << junk;
+      }
+      const absl::Status status = Fails();
+      EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+      EXPECT_NE(status.message().find(path), absl::string_view::npos) << status;
+      EXPECT_NE(status.message().find("move it"), absl::string_view::npos) << status;
+    }
+    fs::remove(path);
+    fs::rename(saved, path);
+    Open();
+    EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
+  }
+}
+
+TEST_F(OpenTest, StrayFilesAreLeftAlone) {
+  AppendOne();
+  ASSERT_FW_OK(store_->Seal(kT0 + kMicrosPerDay));
+  store_.reset();
+  for (const char* path : {"/hot/notes.txt", "/hot/seg-x.duckdb", "/sealed/samples/day=2026-01-02/mine.parquet"}) {
+    std::ofstream(dir_.path() + path) << "mine";
+  }
+  std::ofstream(dir_.path() + "/sealed/tmp/left-over.parquet") << "half";
+  Open();
+  EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
+  EXPECT_TRUE(fs::exists(dir_.path() + "/sealed/samples/day=2026-01-02/mine.parquet"));
+  EXPECT_TRUE(fs::exists(dir_.path() + "/hot/seg-x.duckdb"));
+  EXPECT_FALSE(fs::exists(dir_.path() + "/sealed/tmp/left-over.parquet"));
+}
+
+// --- versions ---
+
+// Runs SQL on a database file as another program would.
+void Edit(const std::string& path, const std::vector<std::string>& statements) {
+  duck::Engine engine({.directory = fs::path(path).parent_path().string(), .spill_directory = ""});
+  ASSERT_FW_OK(engine.Restart([&](duck::Connection* c) { return duck::AttachFile(c, "f", path, false); }));
+  auto lease = engine.Acquire();
+  ASSERT_FW_OK(lease);
+  for (const std::string& sql : statements) ASSERT_FW_OK((*lease)->Execute(sql));
+}
+
+TEST_F(OpenTest, ANewerSchemaIsRefused) {
+  AppendOne();
+  store_.reset();
+  Edit(dir_.path() + "/meta.duckdb", {"INSERT INTO f.schema_version VALUES (7, now()::TIMESTAMP, '9.9')"});
+  const absl::Status status = Fails();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("schema version 7, newer than the 1"), absl::string_view::npos) << status;
+  EXPECT_NE(status.message().find("upgrade flopwatch"), absl::string_view::npos);
+}
+
+TEST_F(OpenTest, AForeignDatabaseIsRefused) {
+  store_.reset();
+  fs::remove(dir_.path() + "/meta.duckdb");
+  Edit(dir_.path() + "/meta.duckdb", {"CREATE TABLE f.somebody_elses(i INT)"});
+  EXPECT_NE(Fails().message().find("not one of flopwatch"), absl::string_view::npos);
+}
+
+TEST_F(OpenTest, AVersionZeroDirectoryIsMigrated) {
+  // What a crash between creating the files and making their tables leaves: databases without tables.
+  store_.reset();
+  fs::remove_all(dir_.path());
+  fs::create_directories(dir_.path() + "/hot");
+  Edit(dir_.path() + "/meta.duckdb", {});
+  Edit(dir_.path() + "/hot/seg-20260102T05-0001.duckdb", {});
+  // A reader cannot migrate, and says so.
+  options_.read_only = true;
+  EXPECT_NE(Fails().message().find("older than 1"), absl::string_view::npos);
+  options_.read_only = false;
+  Open();
+  AppendOne();
+  EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
+  EXPECT_EQ(Sql("SELECT version FROM meta.schema_version"), "1");
+}
+
+TEST(MigrateTest, StepsRunInOrderOnceAndWholly) {
+  TempDir dir;
+  const std::string path = dir.path() + "/x.duckdb";
+  using duck::Migration;
+  const std::vector<Migration> one = {{1, "first", {"CREATE TABLE {}.t(i INTEGER)", "INSERT INTO {}.t VALUES (1)"}}};
+  std::vector<Migration> three = one;
+  three.push_back({2, "second", {"ALTER TABLE {}.t ADD COLUMN j INTEGER", "UPDATE {}.t SET j = i * 10"}});
+  three.push_back({3, "third", {"UPDATE {}.t SET j = j + 1"}});
+  std::vector<Migration> broken = three;
+  broken.push_back({4, "fourth", {"UPDATE {}.t SET j = 0", "this is no SQL"}});
+  duck::Engine engine({.directory = dir.path(), .spill_directory = ""});
+  ASSERT_FW_OK(engine.Restart([&](duck::Connection* c) { return duck::AttachFile(c, "x", path, false); }));
+  auto lease = engine.Acquire();
+  ASSERT_FW_OK(lease);
+  duck::Connection* c = lease->get();
+  const auto value = [&](const char* sql) { return c->QueryInt64(sql).value(); };
+  ASSERT_FW_OK(duck::Migrate(c, "x", path, one, false));
+  EXPECT_EQ(value("SELECT max(version) FROM x.schema_version"), 1);
+  EXPECT_FALSE(duck::Migrate(c, "x", path, three, true).ok()) << "read-only";
+  ASSERT_FW_OK(duck::Migrate(c, "x", path, three, false));
+  EXPECT_EQ(value("SELECT j FROM x.t"), 11);
+  ASSERT_FW_OK(duck::Migrate(c, "x", path, three, false));
+  EXPECT_EQ(value("SELECT j FROM x.t"), 11) << "not again";
+  const absl::Status failed = duck::Migrate(c, "x", path, broken, false);
+  EXPECT_FALSE(failed.ok());
+  EXPECT_NE(failed.message().find("schema version 4 (fourth)"), absl::string_view::npos) << failed;
+  EXPECT_EQ(value("SELECT j FROM x.t"), 11) << "all of a migration or nothing";
+  EXPECT_EQ(value("SELECT max(version) FROM x.schema_version"), 3);
+  EXPECT_FALSE(duck::Migrate(c, "x", path, one, false).ok()) << "newer than known";
+}
+
+// --- describing tables ---
+
+TEST_F(OpenTest, DescribingTablesSurviveAndTheLatestRecordCounts) {
+  EntityRecord a = Gpu(1, "GPU-a"), b = Gpu(2, "MIG-of-a");
+  a.labels.model = "NVIDIA A100-SXM4-80GB";
+  a.labels.device = "nvidia0";
+  a.labels.pci_bus_id = "00000000:1B:00.0";
+  a.labels.driver = "550.54";
+  a.sm_count = 108;
+  a.first_seen = kT0;
+  b.key.kind = EntityKind::kGpuInstance;
+  b.key.gpu_instance = 7;
+  b.labels.mig_profile = "1g.10gb";
+  b.parent = 1;
+  ModelRecord known = H100(), unknown;
+  known.half_rate = true;
+  unknown.id = 2;
+  unknown.name = "Mystery \"GPU\" 'X'";
+  ASSERT_FW_OK(store_->PutModels({known, unknown}));
+  ASSERT_FW_OK(store_->PutEntities({a, b}));
+  ASSERT_FW_OK(store_->PutSeries({{1, "t", "n", "l=\"v\""}}));
+  jobs::Changes changes;
+  changes.jobs = {{.id = 1, .key = "123", .name = "train", .user = "ann", .workflow = "w", .cluster = "c"},
+                  {.id = 2, .key = "ns/pod", .name = "", .user = "", .workflow = "", .cluster = "",
+                   .source = jobs::Source::kStaticFile}};
+  changes.intervals = {{.id = 10, .entity = 1, .job = 1, .rank = 3, .from = kT0},
+                       {.id = 11, .entity = 1, .job = 2, .from = kT0 + 1, .to = kT0 + 2, .source = jobs::Source::kStaticFile}};
+  changes.sets = {{1, {1}}, {2, {1, 2}}};
+  ASSERT_FW_OK(store_->PutJobs(changes));
+  // Later records with the same ids.
+  a.labels.node = "moved";
+  ASSERT_FW_OK(store_->PutEntities({a}));
+  jobs::Changes later;
+  later.jobs = {changes.jobs[0]};
+  later.jobs[0].user = "bob";
+  later.intervals = {changes.intervals[0]};
+  later.intervals[0].to = kT0 + 5;
+  ASSERT_FW_OK(store_->PutJobs(later));
+  for (int round = 0; round < 2; ++round) {
+    const auto d = store_->LoadDimensions();
+    ASSERT_FW_OK(d);
+    ASSERT_EQ(d->entities.size(), 2u);
+    EXPECT_EQ(d->entities[0].key, a.key);
+    EXPECT_EQ(d->entities[0].labels, a.labels);
+    EXPECT_EQ(d->entities[0].sm_count, 108);
+    EXPECT_EQ(d->entities[0].first_seen, kT0);
+    EXPECT_EQ(d->entities[1].key, b.key);
+    EXPECT_EQ(d->entities[1].labels, b.labels);
+    EXPECT_EQ(d->entities[1].parent, 1);
+    ASSERT_EQ(d->models.size(), 2u);
+    EXPECT_EQ(d->models[0].tensor_clock_max_mhz, 1830);
+    EXPECT_TRUE(d->models[0].half_rate);
+    EXPECT_EQ(d->models[1].name, unknown.name);
+    EXPECT_FALSE(d->models[1].tensor_clock_max_mhz.has_value());
+    ASSERT_EQ(d->jobs.size(), 2u);
+    EXPECT_EQ(d->jobs[0], later.jobs[0]);
+    EXPECT_EQ(d->jobs[1], changes.jobs[1]);
+    ASSERT_EQ(d->intervals.size(), 2u);
+    EXPECT_EQ(d->intervals[0], later.intervals[0]);
+    EXPECT_EQ(d->intervals[1], changes.intervals[1]);
+    ASSERT_EQ(d->sets.size(), 2u);
+    EXPECT_EQ(d->sets[1].jobs, (std::vector<int32_t>{1, 2}));
+    ASSERT_EQ(d->series.size(), 1u);
+    EXPECT_EQ(d->series[0].labels, "l=\"v\"");
+    Open();
+  }
+  EXPECT_EQ(Sql("SELECT gpu, gpu_instance, node, gpu_index, parent FROM gpus ORDER BY entity"),
+            "GPU-a|NULL|moved|1|NULL;MIG-of-a|7|node0|2|GPU-a");
+  EXPECT_EQ(Sql("SELECT job, user, source FROM jobs ORDER BY job"), "123|bob|labels;ns/pod||static");
+  EXPECT_EQ(Sql("SELECT job, gpu, rank, ended - started FROM job_intervals ORDER BY job"),
+            "123|GPU-a|3|00:00:00.000005;ns/pod|GPU-a|NULL|00:00:00.000001");
+}
+
+TEST_F(OpenTest, OverwrittenRecordsAreCompactedAtOpen) {
+  for (int i = 0; i < 50; ++i) {
+    std::vector<EntityRecord> records;
+    for (int id = 1; id <= 200; ++id) records.push_back(Gpu(id, "GPU-" + std::to_string(id) + "-" + std::to_string(i)));
+    ASSERT_FW_OK(store_->PutEntities(records));
+  }
+  EXPECT_EQ(Sql("SELECT count(*) FROM meta.entities"), "10000");
+  Open();
+  EXPECT_EQ(Sql("SELECT count(*), count(DISTINCT id) FROM meta.entities"), "200|200");
+  EXPECT_EQ(store_->LoadDimensions().value().entities[0].key.uuid, "GPU-1-49");
+  ASSERT_FW_OK(store_->PutEntities({Gpu(1, "GPU-new")}));
+  Open();
+  EXPECT_EQ(store_->LoadDimensions().value().entities[0].key.uuid, "GPU-new");
+}
+
+TEST_F(OpenTest, OldIntervalsAreForgotten) {
+  jobs::Changes changes;
+  changes.intervals = {{.id = 1, .entity = 1, .job = 1, .from = kT0, .to = kT0 + kSecond},
+                       {.id = 2, .entity = 1, .job = 1, .from = kT0},
+                       {.id = 3, .entity = 1, .job = 1, .from = kT0, .to = kT0 + 80 * kMicrosPerDay}};
+  ASSERT_FW_OK(store_->PutJobs(changes));
+  ASSERT_FW_OK(store_->ApplyRetention(kT0 + 100 * kMicrosPerDay));
+  const auto left = store_->LoadDimensions().value().intervals;
+  ASSERT_EQ(left.size(), 2u);
+  EXPECT_EQ(left[0].id, 2) << "open";
+  EXPECT_EQ(left[1].id, 3);
+}
+
+}  // namespace
+}  // namespace flopwatch::store::testing

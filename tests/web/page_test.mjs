@@ -1,0 +1,374 @@
+// The page in a real browser: node page_test.mjs WEB_BUILD TEST_WORK [BINARY]. Against the mock server, and where the
+// binary is built, against the real one with a body pushed into it. Prints "SKIPPED: why" when it cannot run.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const [webBuild, testWork, binary] = process.argv.slice(2);
+const here = dirname(fileURLToPath(import.meta.url));
+const dist = join(webBuild, 'dist');
+const { startMock } = await import(pathToFileURL(join(here, '../../web/dev/mock.mjs')));
+
+const kBrowsers = [process.env.FLOPWATCH_CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+const executablePath = kBrowsers.find((path) => path && existsSync(path));
+if (!executablePath) {
+  console.log('SKIPPED: no chromium found (set FLOPWATCH_CHROMIUM to one)');
+  process.exit(0);
+}
+const { chromium } = createRequire(join(testWork, 'package.json'))('playwright-core');
+
+let failures = 0;
+let passed = 0;
+async function test(name, body) {
+  try {
+    await body();
+    passed += 1;
+    console.log(`ok      ${name}`);
+  } catch (error) {
+    failures += 1;
+    console.log(`FAILED  ${name}\n${error.stack ?? error}`);
+  }
+}
+
+// --- parts of the page that need no browser, bundled as the page is ---
+
+const { build } = createRequire(join(webBuild, 'package.json'))('esbuild');
+async function load(file) {
+  const out = await build({ entryPoints: [join(webBuild, 'src', file)], bundle: true, write: false, format: 'esm', platform: 'neutral' });
+  return import(`data:text/javascript;base64,${Buffer.from(out.outputFiles[0].text).toString('base64')}`);
+}
+
+await test('numbers as a person reads them', async () => {
+  const f = await load('format.ts');
+  const plain = (text) => text.replace(/\u202f/g, ' ');
+  assert.equal(plain(f.percent(0.31249)), '31.2 %');
+  assert.equal(f.percent(null), '–');
+  assert.equal(plain(f.percent(0)), '0.0 %'); // zero is a value
+  assert.equal(f.gpuHours(3600 * 1204.4), '1,204');
+  assert.equal(f.gpuHours(3600 * 38.25), '38.3');
+  assert.equal(f.gpuHours(1476), '0.41');
+  assert.equal(f.gpuHours(0), '0');
+  assert.equal(f.gpuHours(null), '–');
+  assert.equal(plain(f.duration(4)), '4 s');
+  assert.equal(plain(f.duration(3 * 3600 + 12 * 60 + 5)), '3 h 12 min');
+  assert.equal(plain(f.duration(5 * 86400 + 2 * 3600)), '5 d 2 h');
+  assert.equal(plain(f.energy(91.2 * 3.6e6)), '91.2 kWh');
+  assert.equal(plain(f.bytes(21000)), '20.5 KiB');
+  assert.equal(f.moment('not a time'), '–');
+  assert.equal(f.shortUuid('GPU-6f1c2b00-0002-4000-8000-000000001000'), '6f1c2b00');
+  assert.equal(f.shortUuid('node7/gpu3'), 'node7/gpu3');
+});
+
+await test('CSV: quoting, absent cells, no formulas', async () => {
+  const { toCsv } = await load('csv.ts');
+  assert.equal(toCsv(['a', 'b'], [['x,"y"', null], [1.5, '=1+1'], ['-2', -2]]), 'a,b\r\n"x,""y""",\r\n1.5,\'=1+1\r\n\'-2,-2\r\n');
+});
+
+// --- the browser ---
+
+const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
+
+// A page that fails the test on console errors and on requests to anywhere else.
+async function open(base, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, acceptDownloads: true, ...options });
+  const page = await context.newPage();
+  const problems = [];
+  const allowed = options.allowedErrors ?? /^$/;
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !allowed.test(message.text())) problems.push(`console: ${message.text()}`);
+  });
+  page.on('pageerror', (error) => problems.push(`script: ${error.message}`));
+  page.on('request', (request) => {
+    if (!request.url().startsWith(base) && !/^(data|blob):/.test(request.url())) problems.push(`request to ${request.url()}`);
+  });
+  page.setDefaultTimeout(15_000);
+  return { page, check: () => assert.deepEqual(problems, []), close: () => context.close() };
+}
+
+const mock = await startMock({ dist });
+
+await test('Fleet: the number with its basis, charts, jobs, reasons; then a job, then its slowest GPU', async () => {
+  const { page, check, close } = await open(mock.url);
+  await page.goto(mock.url);
+  assert.equal(await page.textContent('[data-testid=ofu]'), '31.7'); // the mock's now.ofu is 0.3174
+  const text = await page.textContent('main');
+  for (const part of ['Coverage', 'weighted by GPU-time', 'tensor activity × clock', 'Lost GPU-hours', 'GPU model unknown']) {
+    assert.ok(text.includes(part), `the fleet page does not say "${part}"`);
+  }
+  assert.equal(await page.title(), 'Fleet · flopwatch');
+  await page.waitForSelector('.plot canvas');
+  await page.click('section:has(h2:text("Most lost")) tbody a >> nth=0');
+  await page.waitForURL(/\/jobs\/\d+/);
+  await page.waitForSelector('text=GPUs of this job');
+  assert.match(await page.title(), /^Job \d+ · flopwatch$/);
+  await page.click('.verdict a');
+  await page.waitForURL(/\/gpus\/GPU-/);
+  await page.waitForSelector('text=Jobs on this GPU');
+  await page.goBack();
+  await page.waitForSelector('text=GPUs of this job');
+  check();
+  await close();
+});
+
+await test('Jobs: sorting, filters and pages are in the URL and survive a reload; absent is not zero', async () => {
+  const { page, check, close } = await open(mock.url);
+  await page.goto(`${mock.url}/jobs?from=-24h`);
+  await page.click('button[aria-label^="Sort by ofu"]');
+  await page.waitForURL(/sort=ofu.*order=asc/);
+  assert.ok(page.url().includes('from=-24h'), 'the window was lost');
+  await page.keyboard.press('/');
+  await page.keyboard.type('bob');
+  await page.waitForURL(/q=bob/);
+  await page.waitForFunction(() => [...document.querySelectorAll('tbody tr')].every((tr) => tr.textContent.includes('bob')));
+  const rows = await page.locator('tbody tr').count();
+  assert.ok(rows > 5);
+  const last = page.locator('tbody tr').last(); // the job with the dead counter has no OFU: sorted last, "–", with the reason
+  assert.match(await last.locator('.absent').first().getAttribute('title'), /dead/);
+  await page.reload();
+  await page.waitForFunction((n) => document.querySelectorAll('tbody tr').length === n, rows);
+  assert.equal(await page.inputValue('[data-search]'), 'bob');
+  await page.goto(`${mock.url}/jobs`);
+  await page.click('text=Next');
+  await page.waitForURL(/offset=50/);
+  await page.waitForSelector('text=/51–100 of 137/');
+  const [download] = await Promise.all([page.waitForEvent('download'), page.click('button:text("CSV")')]);
+  const csv = readFileSync(await download.path(), 'utf8').trim().split('\r\n');
+  assert.equal(csv.length, 138); // header and all jobs, not only this page
+  assert.ok(csv[0].startsWith('job,name,user,'));
+  check();
+  await close();
+});
+
+await test('Targets: health, why, filter', async () => {
+  const { page, check, close } = await open(mock.url);
+  await page.goto(`${mock.url}/targets`);
+  await page.waitForSelector('text=122 of 125 up');
+  await page.click('button:text("down")');
+  await page.waitForSelector('text=connection refused');
+  assert.equal(await page.locator('tbody tr').count(), 1);
+  check();
+  await close();
+});
+
+await test('Keyboard: g j, g t, g f, d, ?, Esc', async () => {
+  const { page, check, close } = await open(mock.url);
+  await page.goto(mock.url);
+  await page.waitForSelector('[data-testid=ofu]');
+  for (const [key, path] of [['j', '/jobs'], ['t', '/targets'], ['f', '/']]) {
+    await page.keyboard.press('g');
+    await page.keyboard.press(key);
+    await page.waitForFunction((p) => location.pathname === p, path);
+  }
+  const before = await page.getAttribute('html', 'data-theme');
+  await page.keyboard.press('d');
+  assert.notEqual(await page.getAttribute('html', 'data-theme'), before);
+  await page.keyboard.press('?');
+  await page.waitForSelector('dialog[open]');
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('dialog[open]', { state: 'detached' });
+  check();
+  await close();
+});
+
+await test('Every metric name explains itself', async () => {
+  const { page, check, close } = await open(mock.url);
+  await page.goto(mock.url);
+  await page.click('button.metric:text("OFU now")');
+  const help = page.locator('.help:popover-open');
+  const text = await help.textContent();
+  for (const part of ['Overall FLOP utilisation', 'Formula', 'Caveat', 'Source', 'DCGM_FI_PROF_PIPE_TENSOR_ACTIVE']) {
+    assert.ok(text.includes(part), part);
+  }
+  await page.keyboard.press('Escape');
+  await help.waitFor({ state: 'hidden' });
+  check();
+  await close();
+});
+
+await test('Window: presets and dragging over a chart change the URL', async () => {
+  const { page, check, close } = await open(mock.url);
+  await page.goto(mock.url);
+  await page.click('button:text("7 d")');
+  await page.waitForURL(/from=-7d/);
+  await page.waitForSelector('.plot canvas');
+  const box = await page.locator('.plot .u-over').first().boundingBox();
+  await page.mouse.move(box.x + box.width * 0.3, box.y + 40);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.5, box.y + 60, { steps: 5 });
+  await page.mouse.up();
+  await page.waitForURL(/from=20\d\d-.*to=20\d\d-/);
+  const query = new URL(page.url()).searchParams;
+  const hours = (Date.parse(query.get('to')) - Date.parse(query.get('from'))) / 3.6e6;
+  assert.ok(Math.abs(hours - 0.2 * 168) < 2, `${hours} h chosen, 33.6 h dragged`); // a fifth of seven days
+  check();
+  await close();
+});
+
+await test('Nothing stored: says why and what to do, and shows no zeros', async () => {
+  mock.set('empty');
+  const { page, check, close } = await open(mock.url);
+  await page.goto(mock.url);
+  await page.waitForSelector('text=No samples in this window');
+  await page.waitForSelector('text=flopwatch serve --scrape');
+  assert.equal(await page.locator('[data-testid=ofu]').count(), 0);
+  assert.equal(await page.textContent('.headline-value'), '–');
+  await page.goto(`${mock.url}/targets`);
+  await page.waitForSelector('text=No targets');
+  await page.goto(`${mock.url}/jobs`);
+  await page.waitForSelector('text=No job owned a GPU in this window');
+  check();
+  await close();
+  mock.set('fleet');
+});
+
+await test('A failing server: the reason at first sight; later the old numbers stay, with their age', async () => {
+  mock.set('broken');
+  const { page, check, close } = await open(mock.url, { allowedErrors: /status of 503/ });
+  await page.goto(mock.url);
+  await page.waitForSelector('text=another process holds the data directory');
+  mock.set('fleet');
+  await page.click('button:text("Try now")');
+  await page.waitForSelector('[data-testid=ofu]');
+  mock.set('broken');
+  await page.keyboard.press('p'); // pause and resume asks at once
+  await page.keyboard.press('p');
+  await page.waitForSelector('.banner:has-text("Not renewed since")');
+  assert.equal(await page.textContent('[data-testid=ofu]'), '31.7');
+  check();
+  await close();
+  mock.set('fleet');
+});
+
+await test('Unknown job, unknown page', async () => {
+  const { page, check, close } = await open(mock.url, { allowedErrors: /status of 404/ });
+  await page.goto(`${mock.url}/jobs/nope`);
+  await page.waitForSelector("text=did you mean '2115002'?");
+  await page.goto(`${mock.url}/nowhere`);
+  await page.waitForSelector('text=There is no such page');
+  check();
+  await close();
+});
+
+await test('A hostile job name is text', async () => {
+  const { page, check, close } = await open(mock.url);
+  const name = '<img src=x onerror=alert(1)>';
+  await page.route('**/api/v1/jobs?**', async (route) => {
+    const body = await (await route.fetch()).json();
+    body.jobs[0].job = name;
+    body.jobs[0].user = '"><script>alert(1)</script>';
+    await route.fulfill({ json: body });
+  });
+  await page.goto(`${mock.url}/jobs`);
+  await page.waitForSelector(`text=${name}`);
+  assert.equal(await page.locator('main img, main script').count(), 0);
+  check();
+  await close();
+});
+
+await test('Both themes have readable text (WCAG AA)', async () => {
+  for (const colorScheme of ['light', 'dark']) {
+    const { page, check, close } = await open(mock.url, { colorScheme });
+    await page.goto(mock.url);
+    await page.waitForSelector('[data-testid=ofu]');
+    assert.equal(await page.getAttribute('html', 'data-theme'), colorScheme);
+    const worst = await page.evaluate(() => {
+      const luminance = (rgb) => {
+        const [r, g, b] = rgb.map((v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+      };
+      const parse = (text) => text.match(/[\d.]+/g).map(Number);
+      const background = (element) => {
+        for (let e = element; e; e = e.parentElement) {
+          const c = parse(getComputedStyle(e).backgroundColor);
+          if (c.length === 3 || c[3] > 0) return c.slice(0, 3);
+        }
+        return [255, 255, 255];
+      };
+      let low = [99, ''];
+      for (const e of document.querySelectorAll('main *, header *')) {
+        const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+        if (!own || e.matches('.sort, :disabled')) continue;
+        const a = luminance(parse(getComputedStyle(e).color).slice(0, 3));
+        const b = luminance(background(e));
+        const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        if (ratio < low[0]) low = [ratio, `${e.className} ${e.textContent.slice(0, 40)}`];
+      }
+      return low;
+    });
+    assert.ok(worst[0] >= 4.5, `${colorScheme}: contrast ${worst[0].toFixed(2)} of "${worst[1]}"`);
+    check();
+    await close();
+  }
+});
+
+await mock.stop();
+
+// --- the real server ---
+
+// Ten minutes of one H100 under job 4711: tensor activity 0.5 at 1830 MHz is an OFU of 50 % (the H100's maximum tensor clock
+// is 1830 MHz). Power varies: an exporter whose values never change counts as frozen.
+function bodyAt(ms) {
+  const labels = 'gpu="0",UUID="GPU-11111111-2222-3333-4444-555555555555",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="node-a",hpc_job="4711"';
+  return `DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{${labels}} 0.5 ${ms}\nDCGM_FI_DEV_SM_CLOCK{${labels}} 1830 ${ms}\nDCGM_FI_DEV_GPU_UTIL{${labels}} 97 ${ms}\nDCGM_FI_DEV_POWER_USAGE{${labels}} ${650 + (ms / 10_000) % 7} ${ms}\n`;
+}
+
+async function waitFor(probe, what) {
+  for (let k = 0; k < 600; k += 1) {
+    const value = await probe();
+    if (value) return value;
+    await new Promise((done) => setTimeout(done, 50));
+  }
+  throw new Error(`not within 30 s: ${what}`);
+}
+
+if (binary && existsSync(binary)) {
+  const folder = mkdtempSync(join(tmpdir(), 'flopwatch-page-'));
+  const portFile = join(folder, 'port');
+  const server = spawn(binary, ['serve', '--listen', '127.0.0.1:0', '--port-file', portFile, '--data-dir', join(folder, 'data')], { stdio: ['ignore', 'pipe', 'pipe'] });
+  let log = '';
+  server.stdout.on('data', (d) => (log += d));
+  server.stderr.on('data', (d) => (log += d));
+  try {
+    await test('The real server: 50 % OFU of what was pushed, from the fleet to the job', async () => {
+      const port = await waitFor(() => {
+        assert.equal(server.exitCode, null, `it did not start:\n${log}`);
+        return existsSync(portFile) && readFileSync(portFile, 'utf8').trim();
+      }, 'a port');
+      const base = `http://127.0.0.1:${port}`;
+      const now = Date.now();
+      for (let back = 60; back >= 0; back -= 1) {
+        const pushed = await fetch(`${base}/api/v1/push/node-a`, { method: 'POST', body: bodyAt(now - back * 10_000) });
+        assert.equal(pushed.status, 200, await pushed.text());
+      }
+      await waitFor(async () => (await (await fetch(`${base}/api/v1/jobs?from=-1h`)).json()).total > 0, 'the job in the answer');
+      const { page, check, close } = await open(base);
+      await page.goto(base);
+      assert.equal(await page.textContent('[data-testid=ofu]'), '50.0');
+      await page.click('section:has(h2:text("Most lost")) tbody a >> nth=0');
+      await page.waitForURL(/\/jobs\/4711/);
+      await page.waitForSelector('text=GPUs of this job (1)');
+      assert.equal(await page.textContent('[data-testid=ofu]'), '50.0');
+      await page.goto(`${base}/targets`);
+      await page.waitForSelector('text=node-a');
+      check();
+      await close();
+    });
+  } finally {
+    const ended = new Promise((done) => server.once('exit', done));
+    if (server.exitCode === null) {
+      server.kill('SIGTERM');
+      await ended;
+    }
+    rmSync(folder, { recursive: true, force: true });
+  }
+} else {
+  console.log('not run: the real server (the binary is not built)');
+}
+
+await browser.close();
+console.log(`${passed} passed, ${failures} failed`);
+process.exit(failures === 0 ? 0 : 1);

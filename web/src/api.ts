@@ -1,0 +1,210 @@
+// What the server answers (docs/openapi.json) and how it is asked. null = not computable, never zero.
+
+export interface Usage {
+  ofu: number | null;
+  ofu_reason: string | null;
+  ofu_ci95: number | null;
+  gpu_seconds: number;
+  observed_gpu_seconds: number;
+  computable_gpu_seconds: number;
+  lost_gpu_seconds: number;
+  coverage: number | null;
+  source: 'ratio' | 'cycles' | 'mixed' | null;
+  weight: string;
+  tensor_active: number | null;
+  sm_clock_mhz: number | null;
+  sm_active: number | null;
+  gpu_util: number | null;
+  power_w: number | null;
+  energy_j: number | null;
+  gpus: number;
+  samples: number;
+  first: string | null;
+  last: string | null;
+  lost_s: Record<string, number>;
+  stale_s: number;
+}
+
+export interface TimeWindow {
+  from: string;
+  to: string;
+  source: 'live' | 'rollup' | 'raw';
+}
+
+export type Column = (number | null)[];
+export interface Series {
+  step_s: number;
+  ts: number[];
+  ofu: Column;
+  coverage: Column;
+  gpu_seconds: Column;
+  tensor_active: Column;
+  sm_clock_mhz: Column;
+  gpu_util: Column;
+  power_w: Column;
+}
+
+export interface Status {
+  version: string;
+  now: string;
+  mode: 'live' | 'offline';
+  gpus: number;
+  gpus_reporting: number | null;
+  nodes: number;
+  jobs_running: number;
+  ingest: { samples_per_s: number; dropped_rows: number; sources: number } | null;
+  store: { oldest: string | null; newest: string | null; last_error: string | null } | null;
+}
+
+export interface ModelUsage {
+  model: string | null;
+  gpus: number;
+  tensor_clock_max_mhz: number | null;
+  usage: Usage;
+}
+
+export interface Fleet {
+  window: TimeWindow;
+  now: Usage | null;
+  usage: Usage;
+  series: Series;
+  models: ModelUsage[] | null;
+  not_computable: { reason: string; gpu_seconds: number }[];
+}
+
+export interface Job {
+  job: string;
+  name: string | null;
+  user: string | null;
+  workflow: string | null;
+  running: boolean;
+  usage: Usage;
+  flags: string[];
+}
+
+export interface Jobs {
+  window: TimeWindow;
+  total: number;
+  jobs: Job[];
+}
+
+export interface JobGpu {
+  gpu: string;
+  gpu_instance: number | null;
+  node: string | null;
+  index: number | null;
+  model: string | null;
+  rank: number | null;
+  usage: Usage;
+}
+
+export interface JobDetail {
+  window: TimeWindow;
+  job: Job & { started: string | null; ended: string | null };
+  series: Series;
+  gpus: JobGpu[];
+}
+
+export interface GpuDetail {
+  gpu: {
+    gpu: string;
+    gpu_instance: number | null;
+    node: string | null;
+    index: number | null;
+    model: string | null;
+    device: string | null;
+    pci_bus_id: string | null;
+    driver: string | null;
+    mig_profile: string | null;
+    sm_count: number | null;
+    tensor_clock_max_mhz: number | null;
+    first_seen: string | null;
+    job: string | null;
+    state: 'reporting' | 'stale' | 'silent';
+    age_s: number | null;
+    fb_used_mib: number | null;
+    gpu_temp_c: number | null;
+    flags: string[];
+    instances: { gpu_instance: number; mig_profile: string | null; sm_count: number | null }[];
+  };
+  window: TimeWindow;
+  usage: Usage;
+  series: Series;
+  jobs: { job: string; user: string | null; gpu_instance: number | null; from: string; to: string | null }[];
+}
+
+export interface Target {
+  url: string;
+  node: string;
+  state: 'pending' | 'up' | 'down' | 'back_off';
+  pushed: boolean;
+  last_scrape: string | null;
+  last_success: string | null;
+  age_s: number | null;
+  last_duration_ms: number | null;
+  last_bytes: number;
+  scrapes: number;
+  failures: number;
+  timeouts: number;
+  oversized: number;
+  samples: number;
+  rows: number;
+  entities: number;
+  refused: Record<string, number>;
+  error: string | null;
+  examples: string[];
+}
+
+export interface Targets {
+  total: number;
+  up: number;
+  matching: number;
+  targets: Target[];
+}
+
+// status 0: no answer at all.
+export class ApiError extends Error {
+  constructor(readonly status: number, message: string) {
+    super(message);
+  }
+}
+
+export type Query = Record<string, string | number | boolean | null | undefined>;
+
+export function apiUrl(path: string, query: Query = {}): string {
+  const search = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) {
+    if (value !== null && value !== undefined && value !== '' && value !== false) search.set(key, String(value));
+  }
+  const text = search.toString();
+  return `/api/v1/${path}${text ? `?${text}` : ''}`;
+}
+
+const kTimeoutMs = 30_000;
+
+export async function getJson<T>(url: string, signal?: AbortSignal): Promise<T> {
+  const timeout = new AbortController();
+  const timer = setTimeout(() => timeout.abort(), kTimeoutMs);
+  const forward = () => timeout.abort();
+  signal?.addEventListener('abort', forward);
+  try {
+    const response = await fetch(url, { signal: timeout.signal, headers: { Accept: 'application/json' } });
+    if (!response.ok) {
+      const text = await response.text();
+      let message = `${response.status} ${response.statusText}`;
+      try {
+        message = JSON.parse(text).error.message;
+      } catch {
+        // Not our error object (a proxy's page): the status line has to do.
+      }
+      throw new ApiError(response.status, message);
+    }
+    return (await response.json()) as T;
+  } catch (e) {
+    if (e instanceof ApiError || signal?.aborted) throw e;
+    throw new ApiError(0, timeout.signal.aborted ? `no answer within ${kTimeoutMs / 1000} s` : 'the server cannot be reached');
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', forward);
+  }
+}

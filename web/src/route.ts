@@ -1,0 +1,86 @@
+// All view state is in the URL: the page in the path, the window and filters in the query. A link carries the window on.
+import { Store } from './store';
+
+export interface Route {
+  page: 'fleet' | 'jobs' | 'job' | 'gpu' | 'targets' | 'missing';
+  key: string; // the job or GPU
+  query: URLSearchParams;
+}
+
+export const kDefaultFrom = '-6h';
+
+function parse(): Route {
+  const path = location.pathname.replace(/\/+$/, '');
+  const query = new URLSearchParams(location.search);
+  const rest = (prefix: string): string => {
+    try {
+      return decodeURIComponent(path.slice(prefix.length));
+    } catch {
+      return path.slice(prefix.length);
+    }
+  };
+  if (path === '') return { page: 'fleet', key: '', query };
+  if (path === '/jobs') return { page: 'jobs', key: '', query };
+  if (path === '/targets') return { page: 'targets', key: '', query };
+  if (path.startsWith('/jobs/')) return { page: 'job', key: rest('/jobs/'), query };
+  if (path.startsWith('/gpus/')) return { page: 'gpu', key: rest('/gpus/'), query };
+  return { page: 'missing', key: path, query };
+}
+
+export const route = new Store<Route>(parse());
+
+export function navigate(url: string, replace = false): void {
+  if (replace) history.replaceState(null, '', url);
+  else history.pushState(null, '', url);
+  const before = route.value.page + route.value.key;
+  route.set(parse());
+  if (before !== route.value.page + route.value.key) scrollTo(0, 0);
+}
+
+export type Window = { from: string; to: string };
+
+// As the API takes it: relative ("-6h") or absolute; an empty `to` is now.
+export function windowOf(query: URLSearchParams): Window {
+  return { from: query.get('from') ?? kDefaultFrom, to: query.get('to') ?? '' };
+}
+
+// A path with the current window and, where given, more of the query.
+export function link(path: string, more: Record<string, string | number | null> = {}): string {
+  const search = new URLSearchParams();
+  for (const key of ['from', 'to']) {
+    const value = route.value.query.get(key);
+    if (value !== null) search.set(key, value);
+  }
+  for (const [key, value] of Object.entries(more)) {
+    if (value === null || value === '') search.delete(key);
+    else search.set(key, String(value));
+  }
+  const text = search.toString();
+  return text ? `${path}?${text}` : path;
+}
+
+// The current page with some of its query changed; null takes a parameter away.
+export function withQuery(changes: Record<string, string | number | null>): string {
+  const search = new URLSearchParams(location.search);
+  for (const [key, value] of Object.entries(changes)) {
+    if (value === null || value === '') search.delete(key);
+    else search.set(key, String(value));
+  }
+  const text = search.toString();
+  return location.pathname + (text ? `?${text}` : '');
+}
+
+export const jobPath = (job: string): string => `/jobs/${encodeURIComponent(job)}`;
+export const gpuPath = (gpu: string): string => `/gpus/${encodeURIComponent(gpu)}`;
+
+export function startRouting(): void {
+  addEventListener('popstate', () => route.set(parse()));
+  document.addEventListener('click', (event) => {
+    if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    const anchor = (event.target as Element | null)?.closest?.('a');
+    if (!anchor || anchor.target || anchor.hasAttribute('download') || anchor.origin !== location.origin) return;
+    if (/^\/(api|metrics|openapi|healthz|readyz)/.test(anchor.pathname)) return;
+    event.preventDefault();
+    navigate(anchor.pathname + anchor.search);
+  });
+}
