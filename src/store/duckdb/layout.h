@@ -17,7 +17,17 @@ struct Layout {
   uint64_t generation = 0;  // counts up
   std::string directory;
   std::vector<std::shared_ptr<Segment>> hot;
+  // In memory: rows of the journal that no hot segment has, for readers of a directory whose writer was killed, or while
+  // the disk is full. Nothing is ever appended to it or rolled up.
+  std::shared_ptr<Segment> staged;
   SealedFiles files;
+
+  // Segments that readers look at.
+  std::vector<std::shared_ptr<Segment>> Readable() const {
+    std::vector<std::shared_ptr<Segment>> all = hot;
+    if (staged != nullptr) all.push_back(staged);
+    return all;
+  }
 
   // Sealed files of `table` with rows in [from, to), and of `entity` unless that is 0.
   SealedFiles Select(std::string_view table, Micros from, Micros to, int32_t entity = 0) const {

@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
+#include "store/duckdb/fault_point.h"
 #include "store/duckdb/rollup.h"
 #include "store/duckdb/schema.h"
 
@@ -18,50 +16,14 @@ namespace flopwatch::store::duck {
 namespace {
 
 using telemetry::EntityKind;
-using telemetry::RowHeader;
-using telemetry::SampleBatch;
 using telemetry::StorageType;
 
-// Rows whose values are turned from rows into columns at a time: they stay in the second-level cache.
-constexpr size_t kBlockRows = 256;
+// In `progress`, beside the watermarks of rollups: the last generation of the journal whose rows are in the file.
+constexpr std::string_view kJournalProgress = "journal";
 
 // Names that fixed columns and columns of user-visible views have.
 constexpr std::string_view kReserved[] = {"ts",     "entity", "job_set", "model",  "span_ms", "flags", "tensor_mhz", "gpu",
                                           "gpu_instance", "node", "job", "span_s", "ofu",     "day",   "hour",       "rowid"};
-
-template <typename T>
-void Convert(const SampleBatch& batch, const uint32_t* order, size_t begin, size_t n, const Segment::Used& used,
-             Appender* appender, size_t column, uint64_t* unstorable) {
-  T* out = appender->Data<T>(column) + begin;
-  const size_t stride = static_cast<size_t>(batch.stride);
-  const double* values = batch.values.data() + used.id;
-  const double scale = used.field.stored_per_unit;
-  const size_t word = used.id >> 6;
-  const int bit = used.id & 63;
-  for (size_t r = 0; r < n; ++r) {
-    const size_t row = order[r];
-    const bool present = (batch.rows[row].present.words[word] >> bit) & 1;
-    double v = present ? values[row * stride] : 0;
-    bool valid = present;
-    if constexpr (std::is_same_v<T, double>) {
-      if (!std::isfinite(v)) valid = false;
-      out[r] = v;
-    } else {
-      v = std::nearbyint(v * scale);
-      // The upper bound of int64 is not a double: the next one below is what fits.
-      constexpr double kMax = sizeof(T) == 4 ? 2147483647.0 : 9223372036854774784.0;
-      if (!(v >= -kMax && v <= kMax)) {
-        valid = false;
-        v = 0;
-      }
-      out[r] = static_cast<T>(v);
-    }
-    if (!valid) {
-      appender->SetNull(column, begin + r);
-      if (present) ++*unstorable;
-    }
-  }
-}
 
 }  // namespace
 
@@ -92,12 +54,6 @@ std::string_view SqlType(StorageType storage) {
       break;
   }
   return "DOUBLE";
-}
-
-void Extent::Add(Micros first, Micros last, uint64_t n) {
-  rows += n;
-  min_ts = std::min(min_ts, first);
-  max_ts = std::max(max_ts, last);
 }
 
 // --- names ---
@@ -132,8 +88,9 @@ StatusOr<std::shared_ptr<Segment>> Segment::Open(Connection* c, const std::strin
   segment->name_ = name;
   segment->alias_ = "seg_" + name;
   std::replace(segment->alias_.begin(), segment->alias_.end(), '-', '_');
-  segment->path_ = PathOf(directory, name);
-  FW_RETURN_IF_ERROR(AttachFile(c, segment->alias_, segment->path_, read_only));
+  segment->path_ = directory.empty() ? std::string(kInMemory) : PathOf(directory, name);
+  FW_RETURN_IF_ERROR(directory.empty() ? c->Execute(Cat("ATTACH ':memory:' AS ", segment->alias_))
+                                       : AttachFile(c, segment->alias_, segment->path_, read_only));
   const Status migrated = Migrate(c, segment->alias_, segment->path_, SegmentMigrations(), read_only);
   if (!migrated.ok()) {
     // A crash right after creation leaves a file without tables: for a reader there is nothing in it.
@@ -178,6 +135,10 @@ StatusOr<bool> Segment::EnsureColumns(Connection* c, EntityKind kind, const std:
   const int k = static_cast<int>(kind);
   SegmentState::Table table = Describe().samples[k];
   bool changed = false;
+  const auto has = [&](const StoredField& field) {
+    return std::any_of(table.columns.begin(), table.columns.end(), [&](const StoredField& f) { return f.column == field.column; });
+  };
+  if (table.exists && std::all_of(wanted.begin(), wanted.end(), has)) return false;
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   if (!table.exists) {
     std::string columns;
@@ -188,8 +149,7 @@ StatusOr<bool> Segment::EnsureColumns(Connection* c, EntityKind kind, const std:
     table.exists = changed = true;
   }
   for (const StoredField& field : wanted) {
-    const auto same = [&](const StoredField& f) { return f.column == field.column; };
-    if (std::any_of(table.columns.begin(), table.columns.end(), same)) continue;
+    if (has(field)) continue;
     FW_RETURN_IF_ERROR(c->Execute(fmt::format("ALTER TABLE {}.{} ADD COLUMN {} {}", alias_, HotTable(kind),
                                               QuoteName(field.column), SqlType(field.storage))));
     table.columns.push_back(field);
@@ -205,105 +165,32 @@ StatusOr<bool> Segment::EnsureColumns(Connection* c, EntityKind kind, const std:
 
 // --- appending ---
 
-Status Segment::Append(Connection* c, const SampleBatch& batch, const std::vector<Used>& used, Micros arrival,
-                       uint64_t* unstorable) {
-  const size_t rows = batch.rows.size();
-  // Sorted by GPU within the batch: neighbouring rows then share job, model and much of their values, which costs less
-  // space, and slices of the fleet can be read without touching every block (docs/store.md).
-  order_.resize(rows);
-  std::iota(order_.begin(), order_.end(), 0u);
-  const auto before = [&](uint32_t a, uint32_t b) {
-    const RowHeader &x = batch.rows[a], &y = batch.rows[b];
-    return x.entity != y.entity ? x.entity < y.entity : x.ts < y.ts;
-  };
-  if (!std::is_sorted(order_.begin(), order_.end(), before)) std::stable_sort(order_.begin(), order_.end(), before);
-
-  std::vector<std::string> columns(std::begin(kFixedColumns), std::end(kFixedColumns));
-  for (const Used& u : used) columns.push_back(u.field.column);
-  uint64_t lost = 0;
-  Extent extent;
-  FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
-  {
-    FW_ASSIGN_OR_RETURN(std::unique_ptr<Appender> appender,
-                        Appender::Create(c, alias_, std::string(HotTable(batch.kind)), columns));
-    for (size_t done = 0; done < rows; done += Appender::kChunkRows) {
-      const size_t n = std::min(rows - done, Appender::kChunkRows);
-      const uint32_t* order = order_.data() + done;
-      auto* ts = appender->Data<int64_t>(0);
-      auto* entity = appender->Data<int32_t>(1);
-      auto* job_set = appender->Data<int32_t>(2);
-      auto* model = appender->Data<int32_t>(3);
-      auto* span = appender->Data<int32_t>(4);
-      auto* flags = appender->Data<int32_t>(5);
-      auto* mhz = appender->Data<int32_t>(6);
-      for (size_t r = 0; r < n; ++r) {
-        const RowHeader& h = batch.rows[order[r]];
-        ts[r] = h.ts;
-        entity[r] = h.entity;
-        job_set[r] = h.job_set;
-        model[r] = h.model;
-        span[r] = std::max(h.span_ms, 0);
-        flags[r] = static_cast<int32_t>(h.flags);
-        const double scaled = std::nearbyint(h.tensor_mhz * kTensorMhzScale);
-        if ((h.flags & telemetry::kCyclePath) != 0 && scaled >= 0 && scaled <= 2147483647.0) {
-          mhz[r] = static_cast<int32_t>(scaled);
-        } else {
-          mhz[r] = 0;
-          appender->SetNull(6, r);
-        }
-        extent.Add(h.ts, h.ts, 1);
-      }
-      for (size_t block = 0; block < n; block += kBlockRows) {
-        const size_t m = std::min(n - block, kBlockRows);
-        for (size_t u = 0; u < used.size(); ++u) {
-          const size_t column = std::size(kFixedColumns) + u;
-          switch (used[u].field.storage) {
-            case StorageType::kInt32:
-              Convert<int32_t>(batch, order + block, block, m, used[u], appender.get(), column, &lost);
-              break;
-            case StorageType::kInt64:
-              Convert<int64_t>(batch, order + block, block, m, used[u], appender.get(), column, &lost);
-              break;
-            case StorageType::kDouble:
-              Convert<double>(batch, order + block, block, m, used[u], appender.get(), column, &lost);
-              break;
-          }
-        }
-      }
-      FW_RETURN_IF_ERROR(appender->Send(n));
-    }
-    FW_RETURN_IF_ERROR(appender->Close());
-  }
-  FW_RETURN_IF_ERROR(transaction.Commit());
-  *unstorable += lost;
-  std::lock_guard lock(mutex_);
-  state_.samples[static_cast<int>(batch.kind)].extent.Add(extent.min_ts, extent.max_ts, rows);
-  state_.last_arrival = std::max(state_.last_arrival, arrival);
-  return absl::OkStatus();
+StatusOr<uint64_t> Segment::Absorbed(Connection* c) const {
+  FW_ASSIGN_OR_RETURN(const int64_t generation,
+                      c->QueryInt64(fmt::format("SELECT max(watermark) FROM {}.progress WHERE tbl = {}", alias_,
+                                                QuoteText(kJournalProgress))));
+  return static_cast<uint64_t>(generation);
 }
 
-Status Segment::AppendMetrics(Connection* c, absl::Span<const telemetry::MetricRow> rows, Micros arrival) {
-  Extent extent;
+Status Segment::Append(Connection* c, const StagedRows& rows, uint64_t generation, Micros arrival) {
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
-  {
-    FW_ASSIGN_OR_RETURN(std::unique_ptr<Appender> appender,
-                        Appender::Create(c, alias_, "metrics", {"ts", "series", "value"}));
-    for (size_t done = 0; done < rows.size(); done += Appender::kChunkRows) {
-      const size_t n = std::min(rows.size() - done, Appender::kChunkRows);
-      for (size_t r = 0; r < n; ++r) {
-        const telemetry::MetricRow& m = rows[done + r];
-        appender->Data<int64_t>(0)[r] = m.ts;
-        appender->Data<int32_t>(1)[r] = m.series;
-        appender->Data<double>(2)[r] = m.value;
-        extent.Add(m.ts, m.ts, 1);
-      }
-      FW_RETURN_IF_ERROR(appender->Send(n));
-    }
+  for (size_t t = 0; t < StagedRows::kTables; ++t) {
+    const StagedTable& table = rows.tables[t];
+    if (table.rows() == 0) continue;
+    std::vector<std::string> columns;
+    for (const StagedTable::Column& column : table.columns()) columns.push_back(column.name);
+    const std::string_view name = t == StagedRows::kMetrics ? "metrics" : HotTable(static_cast<EntityKind>(t));
+    FW_ASSIGN_OR_RETURN(std::unique_ptr<Appender> appender, Appender::Create(c, alias_, std::string(name), columns));
+    FW_RETURN_IF_ERROR(table.SendTo(appender.get()));
     FW_RETURN_IF_ERROR(appender->Close());
   }
+  FW_RETURN_IF_ERROR(c->Execute(
+      fmt::format("INSERT INTO {}.progress VALUES ({}, {})", alias_, QuoteText(kJournalProgress), generation)));
+  FW_RETURN_IF_ERROR(FaultPoint("append:sent"));
   FW_RETURN_IF_ERROR(transaction.Commit());
   std::lock_guard lock(mutex_);
-  state_.metrics.Add(extent.min_ts, extent.max_ts, rows.size());
+  for (int k = 0; k < kEntityKinds; ++k) state_.samples[k].extent.Add(rows.tables[k].extent());
+  state_.metrics.Add(rows.tables[StagedRows::kMetrics].extent());
   state_.last_arrival = std::max(state_.last_arrival, arrival);
   return absl::OkStatus();
 }

@@ -26,6 +26,9 @@ namespace {
 using telemetry::EntityKind;
 using telemetry::FieldId;
 
+// Sequences of segments in memory begin here: no file has them.
+constexpr int kInMemorySequence = 9000;
+
 // Values sorted at once while sealing, per MiB of the engine's memory: rows, sort keys and output stay well within it.
 constexpr uint64_t kSealValuesPerMb = 1 << 16;
 
@@ -72,7 +75,11 @@ DuckDbStore::DuckDbStore(Options options) : options_(std::move(options)) {
   layout_ = std::make_shared<const Layout>();
 }
 
-DuckDbStore::~DuckDbStore() = default;
+DuckDbStore::~DuckDbStore() {
+  if (const Status s = Settle(); !s.ok()) {
+    LogWarn("{}: the rows stay in the journal; the next start takes them in", std::string(s.message()));
+  }
+}
 
 StatusOr<std::unique_ptr<DuckDbStore>> DuckDbStore::Open(Options options) {
   std::error_code error;
@@ -145,15 +152,18 @@ Status DuckDbStore::SetUp(Connection* c) {
     FW_RETURN_IF_ERROR(segment.status());
     next->hot.push_back(*std::move(segment));
   }
+  if (read_only) FW_RETURN_IF_ERROR(ReplayForReading(c, next.get()));
   FW_RETURN_IF_ERROR(CreateViews(c, *next, dimensions_));
   progress_.clear();
   next_file_id_ = std::max(next_file_id_.load(), loaded.next_id);
-  std::lock_guard lock(state_mutex_);
-  next->generation = layout_->generation + 1;
-  layout_ = std::move(next);
-  old_layouts_.clear();
-  retired_.clear();
-  return absl::OkStatus();
+  {
+    std::lock_guard lock(state_mutex_);
+    next->generation = layout_->generation + 1;
+    layout_ = std::move(next);
+    old_layouts_.clear();
+    retired_.clear();
+  }
+  return read_only ? absl::OkStatus() : Replay(c);
 }
 
 Status DuckDbStore::EnsureUp() const {
@@ -201,6 +211,7 @@ Status DuckDbStore::Reclaim(Connection* c) {
     FW_RETURN_IF_ERROR(DeleteFiles(c, options_.directory, r.files));
     if (r.segment == nullptr) return absl::OkStatus();
     FW_RETURN_IF_ERROR(c->Execute("DETACH DATABASE IF EXISTS " + r.segment->alias()));
+    if (r.segment->in_memory()) return absl::OkStatus();
     return DeleteSegment(c, options_.directory, r.segment->name());
   };
   for (auto r = free.begin(); r != free.end(); ++r) {
@@ -241,7 +252,8 @@ Status DuckDbStore::Write(std::string_view doing, const Work& work) {
     engine_->RequireRestart();
   }
   std::string_view hint = "";
-  if (absl::IsResourceExhausted(status) && lease->fault() == Fault::kDisk) {
+  const bool by_file = lease->fault() == Fault::kDisk || lease->fault() == Fault::kNone;  // the engine's or the journal's
+  if (absl::IsResourceExhausted(status) && by_file) {
     hint = ": the disk is full; free some space or shorten store.raw_retention; nothing that was stored is lost";
   }
   return Status(status.code(), fmt::format("{}: {}{}", doing, std::string(status.message()), hint));
@@ -274,7 +286,9 @@ StatusOr<std::shared_ptr<Segment>> DuckDbStore::SegmentFor(Connection* c, Micros
   for (const auto& s : now->hot) consider(s, !s->Describe().closed);
   {
     std::lock_guard lock(state_mutex_);
-    for (const Retired& r : retired_) consider(r.segment, false);
+    for (const Retired& r : retired_) {
+      if (r.segment != nullptr && !r.segment->in_memory()) consider(r.segment, false);
+    }
   }
   if (found != nullptr) return found;
   FW_ASSIGN_OR_RETURN(found, Segment::Open(c, options_.directory, Segment::NameOf(arrival, sequence + 1), dimensions_,
@@ -282,6 +296,34 @@ StatusOr<std::shared_ptr<Segment>> DuckDbStore::SegmentFor(Connection* c, Micros
   FW_RETURN_IF_ERROR(SyncPath(options_.directory + "/hot"));
   FW_RETURN_IF_ERROR(Publish(c, [&](Layout* l) { l->hot.push_back(found); }).status());
   return found;
+}
+
+Status DuckDbStore::AppendRows(size_t rows, Micros arrival, const std::function<Status(Connection*, StagedRows*)>& fill,
+                               absl::FunctionRef<void(StoreStats*)> count) {
+  std::lock_guard lock(write_mutex_);
+  const std::string doing = fmt::format("storing {} rows", rows);
+  Status status = CheckDisk(doing);
+  if (status.ok()) {
+    status = Write(doing, [&](Connection* c) -> Status {
+      StagedRows added;
+      FW_RETURN_IF_ERROR(fill(c, &added));
+      const bool due = staged_.rows() >= kAbsorbRows || staged_.bytes() >= kAbsorbBytes ||
+                       FloorTo(arrival, kMicrosPerHour) != FloorTo(staged_arrival_, kMicrosPerHour) ||
+                       MonotonicNow() - staged_since_ >= kAbsorbAge || (journal_ != nullptr && journal_->broken());
+      if (journal_ != nullptr && due) FW_RETURN_IF_ERROR(Absorb(c));
+      return Stage(added, arrival);
+    });
+  }
+  std::lock_guard state(state_mutex_);
+  if (!status.ok()) {
+    ++stats_.append_errors;
+    stats_.last_error = std::string(status.message());
+    return status;
+  }
+  stats_.rows_appended += rows;
+  ++stats_.batches;
+  count(&stats_);
+  return status;
 }
 
 Status DuckDbStore::Append(const telemetry::SampleBatch& batch, const telemetry::FieldRegistry& registry,
@@ -299,21 +341,17 @@ Status DuckDbStore::Append(const telemetry::SampleBatch& batch, const telemetry:
       samples += static_cast<uint64_t>(__builtin_popcountll(h.present.words[w]));
     }
   }
-  std::lock_guard lock(write_mutex_);
-  const std::string doing = fmt::format("storing {} rows", batch.rows.size());
   uint64_t unstorable = 0;
-  const auto append = [&](Connection* c) -> Status {
-    std::vector<Segment::Used> used;
-    std::vector<StoredField> columns;
+  const auto fill = [&](Connection* c, StagedRows* added) -> Status {
     // What rollups read is there from the start, so their SQL need not ask.
     if (batch.kind == EntityKind::kGpu || batch.kind == EntityKind::kGpuInstance) {
       for (std::string_view input : kInputColumns) {
         const std::optional<FieldId> id = registry.FindColumn(input);
         if (!id.has_value()) return absl::InternalError(Cat("the field registry has no ", input));
-        FW_ASSIGN_OR_RETURN(StoredField field, dimensions_.PutField(c, std::string(input), registry.spec(*id)));
-        columns.push_back(std::move(field));
+        FW_RETURN_IF_ERROR(dimensions_.PutField(c, std::string(input), registry.spec(*id)).status());
       }
     }
+    std::vector<StagedTable::Source> sources;
     for (int id = 0; id < telemetry::kMaxFields; ++id) {
       if (!present.Test(static_cast<FieldId>(id))) continue;
       if (id >= batch.stride || id >= registry.size()) {
@@ -321,53 +359,225 @@ Status DuckDbStore::Append(const telemetry::SampleBatch& batch, const telemetry:
       }
       const telemetry::FieldSpec& spec = registry.spec(static_cast<FieldId>(id));
       FW_ASSIGN_OR_RETURN(StoredField field, dimensions_.PutField(c, StoredColumn(spec.column), spec));
-      columns.push_back(field);
-      used.push_back({static_cast<FieldId>(id), std::move(field)});
+      sources.push_back({static_cast<FieldId>(id), std::move(field)});
     }
-    FW_ASSIGN_OR_RETURN(const std::shared_ptr<Segment> segment, SegmentFor(c, arrival));
-    FW_ASSIGN_OR_RETURN(const bool changed, segment->EnsureColumns(c, batch.kind, columns));
-    if (changed) FW_RETURN_IF_ERROR(Publish(c, [](Layout*) {}).status());
-    FW_RETURN_IF_ERROR(segment->Append(c, batch, used, arrival, &unstorable));
-    Checkpoint(c, segment->alias(), segment->path());
+    unstorable = added->tables[static_cast<size_t>(batch.kind)].Fill(batch, sources);
     return absl::OkStatus();
   };
-  Status status = CheckDisk(doing);
-  if (status.ok()) status = Write(doing, append);
-  std::lock_guard state(state_mutex_);
-  if (!status.ok()) {
-    ++stats_.append_errors;
-    stats_.last_error = std::string(status.message());
-    return status;
-  }
-  stats_.rows_appended += batch.rows.size();
-  stats_.samples_appended += samples - unstorable;
-  stats_.unstorable_values += unstorable;
-  ++stats_.batches;
-  return status;
+  return AppendRows(batch.rows.size(), arrival, fill, [&](StoreStats* stats) {
+    stats->samples_appended += samples - unstorable;
+    stats->unstorable_values += unstorable;
+  });
 }
 
 Status DuckDbStore::AppendMetrics(absl::Span<const telemetry::MetricRow> rows, Micros arrival) {
   if (rows.empty()) return absl::OkStatus();
-  std::lock_guard lock(write_mutex_);
-  const std::string doing = fmt::format("storing {} metrics", rows.size());
-  Status status = CheckDisk(doing);
-  if (status.ok()) {
-    status = Write(doing, [&](Connection* c) -> Status {
-      FW_ASSIGN_OR_RETURN(const std::shared_ptr<Segment> segment, SegmentFor(c, arrival));
-      return segment->AppendMetrics(c, rows, arrival);
-    });
+  const auto fill = [&](Connection*, StagedRows* added) -> Status {
+    added->tables[StagedRows::kMetrics].Fill(rows);
+    return absl::OkStatus();
+  };
+  return AppendRows(rows.size(), arrival, fill, [&](StoreStats* stats) { stats->samples_appended += rows.size(); });
+}
+
+// --- the journal ---
+
+Status DuckDbStore::Stage(const StagedRows& rows, Micros arrival) {
+  if (journal_ == nullptr) {
+    FW_ASSIGN_OR_RETURN(journal_, Journal::Create(options_.directory, next_journal_));
+    ++next_journal_;
+    staged_since_ = MonotonicNow();
   }
-  std::lock_guard state(state_mutex_);
+  FW_RETURN_IF_ERROR(journal_->Append(arrival, rows.Encode()));
+  // On disk, so it counts as stored; a column has one type in a directory (PutField), so this cannot fail.
+  FW_RETURN_IF_ERROR(staged_.Add(rows));
+  staged_arrival_ = arrival;
+  StagedChanged();
+  return absl::OkStatus();
+}
+
+void DuckDbStore::StagedChanged() {
+  staged_rows_ = staged_.rows();
+  std::lock_guard lock(state_mutex_);
+  staged_extent_ = {};
+  for (int k = 0; k < kEntityKinds; ++k) staged_extent_.Add(staged_.tables[k].extent());
+  journal_bytes_ = journal_ == nullptr ? 0 : journal_->bytes();
+  staged_last_arrival_ = staged_.rows() == 0 ? 0 : staged_arrival_;
+}
+
+Status DuckDbStore::Absorb(Connection* c, const StagedRows& rows, uint64_t generation, Micros arrival) {
+  FW_ASSIGN_OR_RETURN(const std::shared_ptr<Segment> segment, SegmentFor(c, arrival));
+  bool changed = false;
+  for (int k = 0; k < kEntityKinds; ++k) {
+    if (rows.tables[k].rows() == 0) continue;
+    FW_ASSIGN_OR_RETURN(const bool added, segment->EnsureColumns(c, static_cast<EntityKind>(k), FieldsOf(rows, k)));
+    changed |= added;
+  }
+  if (changed) FW_RETURN_IF_ERROR(Publish(c, [](Layout*) {}).status());
+  Status status = segment->Append(c, rows, generation, arrival);
+  if (status.ok()) status = FaultPoint("absorb:committed");
   if (!status.ok()) {
-    ++stats_.append_errors;
-    stats_.last_error = std::string(status.message());
+    engine_->RequireRestart();  // a commit may have happened whatever its answer was: Replay() looks
     return status;
   }
-  stats_.rows_appended += rows.size();
-  stats_.samples_appended += rows.size();
-  ++stats_.batches;
+  Checkpoint(c, segment->alias(), segment->path());
+  return absl::OkStatus();
+}
+
+std::vector<StoredField> DuckDbStore::FieldsOf(const StagedRows& rows, int kind) const {
+  const auto fields = dimensions_.fields();
+  std::vector<StoredField> found;
+  const auto add = [&](const std::string& column) {
+    if (const auto it = fields->find(column); it != fields->end()) found.push_back(it->second);
+  };
+  if (kind == static_cast<int>(EntityKind::kGpu) || kind == static_cast<int>(EntityKind::kGpuInstance)) {
+    for (std::string_view input : kInputColumns) add(std::string(input));
+  }
+  for (const StagedTable::Column& column : rows.tables[kind].columns()) add(column.name);
+  return found;
+}
+
+Status DuckDbStore::Absorb(Connection* c) {
+  if (journal_ == nullptr) return absl::OkStatus();
+  FW_RETURN_IF_ERROR(HideStaged(c));
+  if (staged_.rows() > 0) FW_RETURN_IF_ERROR(Absorb(c, staged_, journal_->generation(), staged_arrival_));
+  staged_.Clear();
+  journal_.reset();
+  StagedChanged();
+  // Were one left behind, the next open would see that its rows are in; sealing makes sure that it can (SealSegment).
+  if (const Status s = DropJournalsBut(0); !s.ok()) LogWarn("{}", std::string(s.message()));
+  return absl::OkStatus();
+}
+
+Status DuckDbStore::DropJournalsBut(uint64_t generation) const {
+  for (uint64_t g : FindJournals(options_.directory)) {
+    const std::string path = JournalPath(options_.directory, g);
+    std::error_code error;
+    if (g != generation && !fs::remove(path, error) && error) {
+      return absl::InternalError(fmt::format("deleting {}: {}", path, error.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<std::pair<StagedRows, Micros>> DuckDbStore::LoadJournal(const std::string& path) {
+  StagedRows rows;
+  Micros last = 0;
+  const StatusOr<uint64_t> rest = ReadJournal(path, [&](Micros arrival, std::string_view payload) -> Status {
+    FW_ASSIGN_OR_RETURN(const StagedRows more, StagedRows::Decode(payload));
+    last = arrival;
+    return rows.Add(more);
+  });
+  if (!rest.ok()) return Annotate(rest.status(), "reading " + path);
+  if (*rest > 0) {
+    LogWarn("{}: the last {} bytes are no whole flush and are left out: the process ended while writing them, before they "
+            "were acknowledged, or the file is damaged",
+            path, *rest);
+  }
+  return std::pair(std::move(rows), last);
+}
+
+Status DuckDbStore::Replay(Connection* c) {
+  uint64_t absorbed = 0;
+  for (const auto& segment : layout()->hot) {
+    FW_ASSIGN_OR_RETURN(const uint64_t g, segment->Absorbed(c));
+    absorbed = std::max(absorbed, g);
+  }
+  next_journal_ = std::max(next_journal_, absorbed + 1);
+  if (journal_ != nullptr && journal_->generation() <= absorbed) {  // the commit whose answer was an error did happen
+    staged_.Clear();
+    journal_.reset();
+    StagedChanged();
+  }
+  for (uint64_t g : FindJournals(options_.directory)) {
+    next_journal_ = std::max(next_journal_, g + 1);
+    if (g <= absorbed || (journal_ != nullptr && journal_->generation() == g)) continue;
+    const std::string path = JournalPath(options_.directory, g);
+    FW_ASSIGN_OR_RETURN(const auto loaded, LoadJournal(path));
+    const auto& [rows, arrival] = loaded;
+    if (rows.rows() > 0) FW_RETURN_IF_ERROR(Annotate(Absorb(c, rows, g, arrival), "storing the rows of " + path));
+  }
+  return DropJournalsBut(journal_ == nullptr ? 0 : journal_->generation());
+}
+
+Status DuckDbStore::ReplayForReading(Connection* c, Layout* layout) const {
+  uint64_t absorbed = 0;
+  for (const auto& segment : layout->hot) {
+    FW_ASSIGN_OR_RETURN(const uint64_t g, segment->Absorbed(c));
+    absorbed = std::max(absorbed, g);
+  }
+  StagedRows all;
+  Micros last = 0;
+  for (uint64_t g : FindJournals(options_.directory)) {
+    if (g <= absorbed) continue;
+    FW_ASSIGN_OR_RETURN(const auto loaded, LoadJournal(JournalPath(options_.directory, g)));
+    FW_RETURN_IF_ERROR(all.Add(loaded.first));
+    last = std::max(last, loaded.second);
+  }
+  if (all.rows() == 0) return absl::OkStatus();
+  FW_ASSIGN_OR_RETURN(layout->staged, InMemory(c, all, last));
+  return absl::OkStatus();
+}
+
+StatusOr<std::shared_ptr<Segment>> DuckDbStore::InMemory(Connection* c, const StagedRows& rows, Micros arrival) const {
+  const std::string name = Segment::NameOf(arrival, kInMemorySequence + memory_segments_++ % (9999 - kInMemorySequence));
+  FW_ASSIGN_OR_RETURN(std::shared_ptr<Segment> segment, Segment::Open(c, "", name, dimensions_, /*read_only=*/false));
+  for (int k = 0; k < kEntityKinds; ++k) {
+    if (rows.tables[k].rows() == 0) continue;
+    FW_RETURN_IF_ERROR(segment->EnsureColumns(c, static_cast<EntityKind>(k), FieldsOf(rows, k)).status());
+  }
+  FW_RETURN_IF_ERROR(segment->Append(c, rows, /*generation=*/0, arrival));
+  return segment;
+}
+
+Status DuckDbStore::ShowStaged(Connection* c) {
+  if (layout()->staged != nullptr && shown_rows_ == staged_.rows()) return absl::OkStatus();
+  FW_RETURN_IF_ERROR(HideStaged(c));
+  FW_ASSIGN_OR_RETURN(const std::shared_ptr<Segment> segment, InMemory(c, staged_, staged_arrival_));
+  FW_RETURN_IF_ERROR(Publish(c, [&](Layout* l) { l->staged = segment; }).status());
+  shown_rows_ = staged_.rows();
+  return absl::OkStatus();
+}
+
+Status DuckDbStore::HideStaged(Connection* c) {
+  const std::shared_ptr<Segment> segment = layout()->staged;
+  if (segment == nullptr) return absl::OkStatus();
+  FW_ASSIGN_OR_RETURN(const uint64_t generation, Publish(c, [](Layout* l) { l->staged = nullptr; }));
+  std::vector<std::weak_ptr<const Layout>> readers;
+  {
+    std::lock_guard lock(state_mutex_);
+    retired_.push_back({generation, segment, {}});
+    for (const auto& [g, old] : old_layouts_) readers.push_back(old);
+  }
+  // A reader that has taken the old layout and not yet begun its query would see rows twice that are committed now.
+  const Micros give_up = MonotonicNow() + kWaitForReaders;
+  for (const auto& reader : readers) {
+    while (!reader.expired() && MonotonicNow() < give_up) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return absl::OkStatus();
+}
+
+Status DuckDbStore::Settle() {
+  std::lock_guard lock(write_mutex_);
+  if (staged_rows_ == 0) return absl::OkStatus();
+  const Status status = Write("moving rows into the hour's file", [&](Connection* c) { return Absorb(c); });
+  if (!status.ok()) {
+    next_absorb_ = MonotonicNow() + kAbsorbRetry;
+    LogWarn("{}", std::string(status.message()));
+    std::lock_guard state(state_mutex_);
+    stats_.last_error = std::string(status.message());
+  }
   return status;
 }
+
+Status DuckDbStore::SettleForReading() {
+  if (staged_rows_ == 0) return absl::OkStatus();
+  if (MonotonicNow() >= next_absorb_ && Settle().ok()) return absl::OkStatus();
+  std::lock_guard lock(write_mutex_);
+  if (staged_rows_ == 0) return absl::OkStatus();
+  return Write("showing rows from memory", [&](Connection* c) { return ShowStaged(c); });
+}
+
+// --- describing tables ---
 
 Status DuckDbStore::PutEntities(absl::Span<const EntityRecord> records) {
   if (records.empty()) return absl::OkStatus();
@@ -431,6 +641,7 @@ Status DuckDbStore::RollUpSegment(Connection* c, const Segment& segment, bool al
 
 Status DuckDbStore::RollUp() {
   std::lock_guard maintaining(maintain_mutex_);
+  FW_RETURN_IF_ERROR(Settle());
   Micros arrival = 0;
   FW_RETURN_IF_ERROR(Write("rolling up", [&](Connection* c) -> Status {
     const std::shared_ptr<const Layout> now = layout();
@@ -454,6 +665,8 @@ Status DuckDbStore::SealSegment(Connection* c, const std::shared_ptr<Segment>& s
   {
     std::lock_guard lock(write_mutex_);  // an append that has chosen this segment ends first
     segment->Close();
+    // Which generations are in is written in the segment: no older journal may outlive it.
+    FW_RETURN_IF_ERROR(DropJournalsBut(journal_ == nullptr ? 0 : journal_->generation()));
   }
   FW_RETURN_IF_ERROR(RollUpSegment(c, *segment, /*all=*/true));
   Sealer sealer(c, options_.directory, options_.memory_limit_mb * kSealValuesPerMb, &next_file_id_);
@@ -530,6 +743,7 @@ Status DuckDbStore::MergeDays(Connection* c, Micros now) {
 
 Status DuckDbStore::Seal(Micros now) {
   std::lock_guard maintaining(maintain_mutex_);
+  FW_RETURN_IF_ERROR(Settle());
   return Write("sealing", [&](Connection* c) -> Status {
     FW_RETURN_IF_ERROR(Reclaim(c));
     std::vector<std::shared_ptr<Segment>> due;
@@ -570,6 +784,8 @@ Status DuckDbStore::ApplyRetention(Micros now) {
 template <typename F>
 auto DuckDbStore::Read(F&& f) const {
   using Answer = decltype(f(std::declval<Connection*>(), std::declval<const Layout&>()));
+  // What there is to read does not change by this, only where it is read from.
+  if (const Status s = const_cast<DuckDbStore*>(this)->SettleForReading(); !s.ok()) return Answer(s);
   const auto once = [&](Fault* fault) {
     StatusOr<Engine::Lease> lease = engine_->Acquire();
     if (!lease.ok()) return Answer(lease.status());
@@ -619,11 +835,14 @@ StatusOr<QueryResult> DuckDbStore::UserSql(std::string_view sql, QueryLimits lim
 StoreStats DuckDbStore::stats() const {
   const std::shared_ptr<const Layout> now = layout();
   StoreStats stats;
+  Extent all;
   {
     std::lock_guard lock(state_mutex_);
     stats = stats_;
+    all = staged_extent_;
+    stats.hot_bytes = journal_bytes_;
+    stats.last_arrival = staged_last_arrival_;
   }
-  Extent all;
   for (const auto& segment : now->hot) {
     ++stats.hot_segments;
     stats.hot_bytes += FileBytes(segment->path()) + WalBytes(segment->path());

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "store/duckdb/dimensions.h"
 #include "store/duckdb/engine.h"
+#include "store/duckdb/journal.h"
 #include "store/duckdb/layout.h"
 #include "store/duckdb/roller.h"
 #include "store/store.h"
@@ -32,8 +33,16 @@ inline constexpr size_t kMergeFiles = 8;
 inline constexpr Micros kIntervalSweep = kMicrosPerHour;
 // After a checkpoint that failed, none is tried for so long.
 inline constexpr Micros kCheckpointRetry = kMicrosPerMinute;
+// After staged rows could not be moved into a segment, readers are shown them in memory for so long before the next try.
+inline constexpr Micros kAbsorbRetry = 5 * kMicrosPerSecond;
 // Readers come and go: a writer that finds them waits so long for the last to leave.
 inline constexpr Micros kWaitForReaders = 5 * kMicrosPerSecond;
+
+// Staged rows go into a segment when they are so many (a row group of the engine and a little: it then writes them straight
+// into the file, without a log of its own), so large, so old, or when somebody reads or rolls up.
+inline constexpr size_t kAbsorbRows = 122'880 + 1;
+inline constexpr size_t kAbsorbBytes = 96ull << 20;
+inline constexpr Micros kAbsorbAge = 30 * kMicrosPerSecond;
 
 class DuckDbStore : public Store {
  public:
@@ -82,6 +91,29 @@ class DuckDbStore : public Store {
   // Detaches and deletes what no reader can still be using.
   Status Reclaim(Connection* c);
   StatusOr<std::shared_ptr<Segment>> SegmentFor(Connection* c, Micros arrival);
+
+  // The journal and what is in it. All of these under write_mutex_ and with a lease, or while the engine is being set up.
+  Status Stage(const StagedRows& rows, Micros arrival);
+  Status Absorb(Connection* c);
+  Status Absorb(Connection* c, const StagedRows& rows, uint64_t generation, Micros arrival);
+  Status Replay(Connection* c);                    // after a crash, and after an error
+  Status ReplayForReading(Connection* c, Layout* layout) const;
+  StatusOr<std::shared_ptr<Segment>> InMemory(Connection* c, const StagedRows& rows, Micros arrival) const;
+  // Lets readers see staged rows that cannot be absorbed now; ends that before they are.
+  Status ShowStaged(Connection* c);
+  Status HideStaged(Connection* c);
+  // The rows of a journal, and the arrival of the last.
+  static StatusOr<std::pair<StagedRows, Micros>> LoadJournal(const std::string& path);
+  std::vector<StoredField> FieldsOf(const StagedRows& rows, int kind) const;
+  Status DropJournalsBut(uint64_t generation) const;
+  void StagedChanged();
+  // What was acknowledged is in a segment afterwards. Takes write_mutex_.
+  Status Settle();
+  // What was acknowledged can be read afterwards, from a segment or from memory. Takes write_mutex_.
+  Status SettleForReading();
+  // Common to both kinds of Append. `fill` turns the caller's rows into columns; it may add fields.
+  Status AppendRows(size_t rows, Micros arrival, const std::function<Status(Connection*, StagedRows*)>& fill,
+                    absl::FunctionRef<void(StoreStats*)> count);
   InputScales Scales() const;
 
   struct Progress {
@@ -105,6 +137,15 @@ class DuckDbStore : public Store {
   std::mutex write_mutex_;     // Append*, Put*; checkpoints and rewrites of meta.duckdb
   std::mutex publish_mutex_;
   DimensionTables dimensions_;  // written under write_mutex_
+  StagedRows staged_;                 // of journal_
+  std::unique_ptr<Journal> journal_;  // null = nothing staged
+  Micros staged_arrival_ = 0;         // of the last staged row
+  Micros staged_since_ = 0;           // monotonic
+  uint64_t next_journal_ = 1;
+  Micros next_absorb_ = 0;            // monotonic: after one that failed, readers do not try before this
+  size_t shown_rows_ = 0;             // of layout_->staged
+  mutable std::atomic<int> memory_segments_{0};  // made so far
+  std::atomic<size_t> staged_rows_{0};
   std::map<std::string, Progress> progress_;  // by segment; under maintain_mutex_
   std::atomic<int64_t> next_file_id_{1};
   std::atomic<Micros> next_checkpoint_{0};  // monotonic
@@ -120,6 +161,9 @@ class DuckDbStore : public Store {
   std::deque<std::pair<uint64_t, std::weak_ptr<const Layout>>> old_layouts_;
   std::vector<Retired> retired_;
   StoreStats stats_;
+  Extent staged_extent_;
+  uint64_t journal_bytes_ = 0;
+  Micros staged_last_arrival_ = 0;
 };
 
 }  // namespace flopwatch::store::duck

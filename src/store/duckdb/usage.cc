@@ -101,7 +101,7 @@ StatusOr<std::string> UsageReader::Sql(const Ask& ask, Window w) {
 
   const RollupSpec& hot = SpecOf(ask.level == Level::kJob ? Rollup::kJobMinute : Rollup::kGpuMinute);
   const std::string where = fmt::format("{} AND {}", Between(from, to), ask.filter);
-  for (const auto& segment : layout_.hot) {
+  for (const auto& segment : layout_.Readable()) {
     const SegmentState state = segment->Describe();
     std::optional<Watermarks> marks;
     bool rolled = false;
@@ -136,7 +136,7 @@ StatusOr<absl::flat_hash_map<int32_t, int32_t>> UsageReader::CountGpus(Window w)
     leaves.push_back(fmt::format("SELECT ts AS hour, job_set, model, gpus FROM {} WHERE {}",
                     ScanFiles(layout_.directory, files, ", hive_partitioning = false"), Between(from, to)));
   }
-  for (const auto& segment : layout_.hot) {
+  for (const auto& segment : layout_.Readable()) {
     const SegmentState state = segment->Describe();
     std::string rows;
     std::optional<Watermarks> marks;
@@ -291,7 +291,7 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJobExact(Window w) {
   std::vector<std::string> sources;
   constexpr std::string_view kColumns =
       "ts, entity, model, span_ms, flags, tensor_mhz, tensor_active, sm_clock_mhz, sm_active, gpu_util, gr_active, power_w";
-  for (const auto& segment : layout_.hot) {
+  for (const auto& segment : layout_.Readable()) {
     const SegmentState state = segment->Describe();
     for (EntityKind kind : kRolledKinds) {
       if (!state.samples[static_cast<int>(kind)].extent.Overlaps(w.from, w.to + kMaxSpan)) continue;

@@ -74,7 +74,7 @@ std::string SamplesView(const Layout& layout, std::string_view table, const std:
     CatTo(&schema, "NULL::", SqlType(f.storage), " AS ", QuoteName(f.column), ", ");
   }
   sources.push_back(schema + "NULL::DATE AS day, NULL::INTEGER AS hour WHERE false");
-  for (const auto& segment : layout.hot) {
+  for (const auto& segment : layout.Readable()) {
     const SegmentState state = segment->Describe();
     for (int k = 0; k < kEntityKinds; ++k) {
       const auto kind = static_cast<EntityKind>(k);
@@ -133,7 +133,7 @@ std::string RollupRows(const Layout& layout, Rollup rollup) {
   for (int s = 0; s < kSumCount; ++s) CatTo(&schema, ", NULL::BIGINT AS ", SumColumn(spec, s));
   sources.push_back(schema + ", NULL::TIMESTAMP AS first_ts, NULL::TIMESTAMP AS last_ts, NULL::DATE AS day WHERE false");
   const bool gpu = spec.keys.front() == "entity";
-  for (const auto& segment : layout.hot) {
+  for (const auto& segment : layout.Readable()) {
     const std::string ts = spec.step == kMicrosPerHour ? "* REPLACE (time_bucket(INTERVAL 1 HOUR, ts) AS ts)" : "*";
     sources.push_back(fmt::format("SELECT {}, ts::DATE AS day FROM {}.{}", ts, segment->alias(),
                                   SpecOf(gpu ? Rollup::kGpuMinute : Rollup::kJobMinute).table));
@@ -169,7 +169,7 @@ std::string MetricsView(const Layout& layout) {
   std::vector<std::string> sources = {
       "SELECT NULL::TIMESTAMP AS ts, NULL::INTEGER AS series, NULL::DOUBLE AS value, NULL::DATE AS day, NULL::INTEGER AS "
       "hour WHERE false"};
-  for (const auto& segment : layout.hot) {
+  for (const auto& segment : layout.Readable()) {
     sources.push_back(fmt::format("SELECT *, ts::DATE AS day, extract(hour FROM ts)::INTEGER AS hour FROM {}.metrics",
                                   segment->alias()));
   }

@@ -1,0 +1,137 @@
+#include "store/duckdb/journal.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/numbers.h"
+#include "base/file.h"
+#include "store/duckdb/attach.h"
+
+namespace flopwatch::store::duck {
+namespace {
+
+constexpr uint32_t kMagic = 0x314a5746;  // "FWJ1"
+constexpr std::string_view kPrefix = "journal-", kSuffix = ".log";
+// Far above what a journal grows to (store.h): a file beyond it is not one of ours.
+constexpr uint64_t kMaxFileBytes = 4ull << 30;
+
+struct Header {
+  uint32_t magic = kMagic;
+  uint32_t zero = 0;
+  uint64_t length = 0;
+  uint64_t checksum = 0;
+  int64_t arrival = 0;
+};
+static_assert(sizeof(Header) == 32);
+
+uint64_t Checksum(int64_t arrival, std::string_view payload) {
+  return XXH3_64bits_withSeed(payload.data(), payload.size(), static_cast<uint64_t>(arrival));
+}
+
+Status Failed(std::string_view doing, const std::string& path, int error) {
+  const std::string message = fmt::format("{} {}: {}", doing, path, std::strerror(error));
+  return error == ENOSPC || error == EDQUOT || error == EFBIG ? absl::ResourceExhaustedError(message)
+                                                               : absl::InternalError(message);
+}
+
+}  // namespace
+
+std::string JournalPath(const std::string& directory, uint64_t generation) {
+  return fmt::format("{}/hot/{}{:010}{}", directory, kPrefix, generation, kSuffix);
+}
+
+std::vector<uint64_t> FindJournals(const std::string& directory) {
+  std::vector<uint64_t> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory + "/hot", error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
+    uint64_t generation = 0;
+    const std::string digits = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+    if (absl::SimpleAtoi(digits, &generation)) found.push_back(generation);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+StatusOr<std::unique_ptr<Journal>> Journal::Create(const std::string& directory, uint64_t generation) {
+  auto journal = std::unique_ptr<Journal>(new Journal);
+  journal->path_ = JournalPath(directory, generation);
+  journal->generation_ = generation;
+  journal->fd_ = ::open(journal->path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (journal->fd_ < 0) return Failed("creating", journal->path_, errno);
+  FW_RETURN_IF_ERROR(SyncPath(directory + "/hot"));
+  return journal;
+}
+
+Journal::~Journal() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Status Journal::Append(Micros arrival, std::string_view payload) {
+  if (fd_ < 0) return absl::InternalError(path_ + " cannot be written since an earlier error");
+  Header header;
+  header.length = payload.size();
+  header.checksum = Checksum(arrival, payload);
+  header.arrival = arrival;
+  iovec parts[] = {{&header, sizeof header}, {const_cast<char*>(payload.data()), payload.size()}};
+  iovec* at = parts;
+  int left = 2;
+  int error = 0;
+  while (left > 0 && error == 0) {
+    const ssize_t n = ::writev(fd_, at, left);
+    if (n < 0) {
+      if (errno != EINTR) error = errno;
+      continue;
+    }
+    size_t written = static_cast<size_t>(n);
+    while (left > 0 && written >= at->iov_len) {
+      written -= at->iov_len;
+      ++at;
+      --left;
+    }
+    if (left > 0) {
+      at->iov_base = static_cast<char*>(at->iov_base) + written;
+      at->iov_len -= written;
+    }
+  }
+  if (error == 0 && ::fdatasync(fd_) != 0) error = errno;
+  if (error == 0) {
+    bytes_ += sizeof header + payload.size();
+    return absl::OkStatus();
+  }
+  // Half a frame must not stand before the next one. After a failed fsync the pages may be gone whatever is done: stop.
+  if (::ftruncate(fd_, static_cast<off_t>(bytes_)) != 0 || ::lseek(fd_, static_cast<off_t>(bytes_), SEEK_SET) < 0 ||
+      (error != ENOSPC && error != EDQUOT && error != EFBIG)) {
+    ::close(fd_);
+    fd_ = -1;
+  }
+  return Failed("writing", path_, error);
+}
+
+StatusOr<uint64_t> ReadJournal(const std::string& path,
+                               absl::FunctionRef<Status(Micros arrival, std::string_view payload)> frame) {
+  FW_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxFileBytes));
+  std::string_view rest = text;
+  while (rest.size() >= sizeof(Header)) {
+    Header header;
+    std::memcpy(&header, rest.data(), sizeof header);
+    if (header.magic != kMagic || header.zero != 0 || header.length > rest.size() - sizeof header) break;
+    const std::string_view payload = rest.substr(sizeof header, header.length);
+    if (Checksum(header.arrival, payload) != header.checksum) break;
+    FW_RETURN_IF_ERROR(frame(header.arrival, payload));
+    rest.remove_prefix(sizeof header + header.length);
+  }
+  return rest.size();
+}
+
+}  // namespace flopwatch::store::duck

@@ -1,0 +1,57 @@
+// The journal: what was acknowledged and is not yet in a segment. One append-only file, hot/journal-GENERATION.log; when a
+// segment has taken its rows in (one transaction that also records the generation), the file goes and the next begins.
+//
+// A frame: 4 bytes magic, 4 bytes zero, 8 bytes length, 8 bytes XXH3 of what follows, 8 bytes arrival in microseconds, then
+// StagedRows::Encode(). All little-endian, like everything flopwatch runs on. A frame is acknowledged after its fsync; one
+// that is not whole was not, and ends the file.
+//
+// Threads: one at a time.
+#ifndef FLOPWATCH_STORE_DUCKDB_JOURNAL_H_
+#define FLOPWATCH_STORE_DUCKDB_JOURNAL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "base/status.h"
+#include "base/time.h"
+
+namespace flopwatch::store::duck {
+
+class Journal {
+ public:
+  static StatusOr<std::unique_ptr<Journal>> Create(const std::string& directory, uint64_t generation);
+  ~Journal();
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  // Returns after the frame is on disk. After an error the file is as it was before; where even that cannot be had, every
+  // later call fails too. ResourceExhausted when the disk is full.
+  Status Append(Micros arrival, std::string_view payload);
+
+  uint64_t generation() const { return generation_; }
+  uint64_t bytes() const { return bytes_; }
+  bool broken() const { return fd_ < 0; }  // takes nothing more
+
+ private:
+  Journal() = default;
+  std::string path_;
+  uint64_t generation_ = 0;
+  uint64_t bytes_ = 0;
+  int fd_ = -1;
+};
+
+std::string JournalPath(const std::string& directory, uint64_t generation);
+// Generations of the files there are, in order.
+std::vector<uint64_t> FindJournals(const std::string& directory);
+// Every whole frame of a file in order, up to the first that is not. Returns the bytes from there to the end: nonzero after
+// a kill in the middle of a write, or for a damaged file. Errors: the file cannot be read, or those of `frame`.
+StatusOr<uint64_t> ReadJournal(const std::string& path,
+                               absl::FunctionRef<Status(Micros arrival, std::string_view payload)> frame);
+
+}  // namespace flopwatch::store::duck
+
+#endif  // FLOPWATCH_STORE_DUCKDB_JOURNAL_H_

@@ -1,0 +1,478 @@
+#include "store/duckdb/staged.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <type_traits>
+#include <utility>
+
+#include "store/duckdb/cat.h"
+#include "store/duckdb/rollup.h"
+
+namespace flopwatch::store::duck {
+namespace {
+
+using telemetry::RowHeader;
+using telemetry::SampleBatch;
+using telemetry::StorageType;
+
+// Rows whose values are turned from rows into columns at a time: they stay in the second-level cache.
+constexpr size_t kBlockRows = 256;
+
+// A damaged frame may claim anything; what it says is believed up to here.
+constexpr uint64_t kMaxRows = 1 << 24;
+constexpr uint64_t kMaxColumns = 4096;
+
+using Column = StagedTable::Column;
+
+Column MakeColumn(std::string name, StorageType storage) {
+  Column c{std::move(name), {}, {}};
+  if (storage == StorageType::kInt64) c.values.emplace<std::vector<int64_t>>();
+  if (storage == StorageType::kDouble) c.values.emplace<std::vector<double>>();
+  return c;
+}
+
+bool IsAbsent(const Column& c, size_t row) {
+  return (row >> 6) < c.absent.size() && (c.absent[row >> 6] >> (row & 63) & 1) != 0;
+}
+
+void SetAbsent(Column* c, size_t row) {
+  if (c->absent.size() <= row >> 6) c->absent.resize((row >> 6) + 1);
+  c->absent[row >> 6] |= uint64_t{1} << (row & 63);
+}
+
+void SetAbsent(Column* c, size_t begin, size_t end) {
+  for (size_t row = begin; row < end; ++row) SetAbsent(c, row);
+}
+
+// Values of rows [begin, begin + n) of a batch into a column that has room for them.
+template <typename T>
+uint64_t Convert(const SampleBatch& batch, size_t begin, size_t n, const StagedTable::Source& source, Column* column) {
+  T* out = std::get<std::vector<T>>(column->values).data();
+  const size_t stride = static_cast<size_t>(batch.stride);
+  const double* values = batch.values.data() + source.id;
+  const double scale = source.field.stored_per_unit;
+  const size_t word = source.id >> 6;
+  const int bit = source.id & 63;
+  uint64_t unstorable = 0;
+  for (size_t row = begin; row < begin + n; ++row) {
+    const bool present = (batch.rows[row].present.words[word] >> bit) & 1;
+    double v = present ? values[row * stride] : 0;
+    bool valid = present;
+    if constexpr (std::is_same_v<T, double>) {
+      if (!std::isfinite(v)) valid = false;
+      out[row] = valid ? v : 0;
+    } else {
+      v = std::nearbyint(v * scale);
+      // The upper bound of int64 is not a double: the next one below is what fits.
+      constexpr double kMax = sizeof(T) == 4 ? 2147483647.0 : 9223372036854774784.0;
+      if (!(v >= -kMax && v <= kMax)) {
+        valid = false;
+        v = 0;
+      }
+      out[row] = static_cast<T>(v);
+    }
+    if (!valid) {
+      SetAbsent(column, row);
+      if (present) ++unstorable;
+    }
+  }
+  return unstorable;
+}
+
+// --- bytes ---
+
+template <typename T>
+void Put(std::string* out, T value) {
+  out->append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+template <typename T>
+bool Take(std::string_view* in, T* value) {
+  if (in->size() < sizeof *value) return false;
+  std::memcpy(value, in->data(), sizeof *value);
+  in->remove_prefix(sizeof *value);
+  return true;
+}
+
+// Integers as their minimum and the differences from it, each in the same number of bytes.
+template <typename Narrow, typename T>
+void PutDifferences(std::string* out, const T* values, size_t n, T base) {
+  const size_t at = out->size();
+  out->resize(at + n * sizeof(Narrow));
+  char* to = out->data() + at;
+  for (size_t i = 0; i < n; ++i) {
+    const auto d = static_cast<Narrow>(static_cast<uint64_t>(values[i]) - static_cast<uint64_t>(base));
+    std::memcpy(to + i * sizeof d, &d, sizeof d);
+  }
+}
+
+template <typename T>
+void PutIntegers(std::string* out, const T* values, size_t n) {
+  T low = n == 0 ? 0 : values[0], high = low;
+  for (size_t i = 1; i < n; ++i) {
+    low = std::min(low, values[i]);
+    high = std::max(high, values[i]);
+  }
+  const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  const int bits = std::bit_width(range);
+  const uint8_t width = bits == 0 ? 0 : bits <= 8 ? 1 : bits <= 16 ? 2 : bits <= 32 ? 4 : 8;
+  Put(out, width);
+  Put(out, static_cast<int64_t>(low));
+  if (width == 1) PutDifferences<uint8_t>(out, values, n, low);
+  if (width == 2) PutDifferences<uint16_t>(out, values, n, low);
+  if (width == 4) PutDifferences<uint32_t>(out, values, n, low);
+  if (width == 8) PutDifferences<uint64_t>(out, values, n, low);
+}
+
+template <typename Narrow, typename T>
+void TakeDifferences(std::string_view in, uint64_t base, std::vector<T>* values) {
+  for (size_t i = 0; i < values->size(); ++i) {
+    Narrow d;
+    std::memcpy(&d, in.data() + i * sizeof d, sizeof d);
+    (*values)[i] = static_cast<T>(base + d);
+  }
+}
+
+template <typename T>
+bool TakeIntegers(std::string_view* in, size_t n, std::vector<T>* values) {
+  uint8_t width = 0;
+  int64_t base = 0;
+  if (!Take(in, &width) || !Take(in, &base)) return false;
+  if (width != 0 && width != 1 && width != 2 && width != 4 && width != 8) return false;
+  if (in->size() / std::max<size_t>(width, 1) < n && width != 0) return false;
+  values->assign(n, static_cast<T>(base));
+  const auto b = static_cast<uint64_t>(base);
+  if (width == 1) TakeDifferences<uint8_t>(*in, b, values);
+  if (width == 2) TakeDifferences<uint16_t>(*in, b, values);
+  if (width == 4) TakeDifferences<uint32_t>(*in, b, values);
+  if (width == 8) TakeDifferences<uint64_t>(*in, b, values);
+  in->remove_prefix(n * width);
+  return true;
+}
+
+enum class Encoding : uint8_t { kInt32, kInt64, kDouble, kWholeDouble };
+
+// Counters of unknown type come as doubles and are nearly always whole numbers.
+bool AllWhole(const std::vector<double>& values, std::vector<int64_t>* whole) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  whole->resize(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double v = values[i];
+    if (!(v >= -kExact && v <= kExact)) return false;
+    const auto w = static_cast<int64_t>(v);
+    if (static_cast<double>(w) != v || (v == 0 && std::signbit(v))) return false;
+    (*whole)[i] = w;
+  }
+  return true;
+}
+
+Status Damaged() { return absl::DataLossError("a frame of the journal does not say what its checksum covers"); }
+
+}  // namespace
+
+// --- filling ---
+
+uint64_t StagedTable::Fill(const SampleBatch& batch, const std::vector<Source>& sources) {
+  rows_ = batch.rows.size();
+  columns_.clear();
+  columns_.reserve(std::size(kFixedColumns) + sources.size());
+  std::vector<int64_t> ts(rows_);
+  std::array<std::vector<int32_t>, std::size(kFixedColumns) - 1> fixed;
+  for (auto& values : fixed) values.resize(rows_);
+  Column mhz = MakeColumn(std::string(kFixedColumns[6]), StorageType::kInt32);
+  for (size_t r = 0; r < rows_; ++r) {
+    const RowHeader& h = batch.rows[r];
+    ts[r] = h.ts;
+    fixed[0][r] = h.entity;
+    fixed[1][r] = h.job_set;
+    fixed[2][r] = h.model;
+    fixed[3][r] = std::max(h.span_ms, 0);
+    fixed[4][r] = static_cast<int32_t>(h.flags);
+    const double scaled = std::nearbyint(h.tensor_mhz * kTensorMhzScale);
+    if ((h.flags & telemetry::kCyclePath) != 0 && scaled >= 0 && scaled <= 2147483647.0) {
+      fixed[5][r] = static_cast<int32_t>(scaled);
+    } else {
+      SetAbsent(&mhz, r);
+    }
+  }
+  columns_.push_back({std::string(kFixedColumns[0]), std::move(ts), {}});
+  for (size_t i = 0; i < fixed.size(); ++i) {
+    columns_.push_back({std::string(kFixedColumns[i + 1]), std::move(fixed[i]), {}});
+  }
+  columns_.back().absent = std::move(mhz.absent);
+
+  for (const Source& source : sources) {
+    columns_.push_back(MakeColumn(source.field.column, source.field.storage));
+    std::visit([&](auto& values) { values.resize(rows_); }, columns_.back().values);
+  }
+  uint64_t unstorable = 0;
+  for (size_t begin = 0; begin < rows_; begin += kBlockRows) {
+    const size_t n = std::min(rows_ - begin, kBlockRows);
+    for (size_t s = 0; s < sources.size(); ++s) {
+      Column* column = &columns_[std::size(kFixedColumns) + s];
+      switch (sources[s].field.storage) {
+        case StorageType::kInt32:
+          unstorable += Convert<int32_t>(batch, begin, n, sources[s], column);
+          break;
+        case StorageType::kInt64:
+          unstorable += Convert<int64_t>(batch, begin, n, sources[s], column);
+          break;
+        case StorageType::kDouble:
+          unstorable += Convert<double>(batch, begin, n, sources[s], column);
+          break;
+      }
+    }
+  }
+  Measure();
+  return unstorable;
+}
+
+void StagedTable::Fill(absl::Span<const telemetry::MetricRow> rows) {
+  rows_ = rows.size();
+  std::vector<int64_t> ts(rows_);
+  std::vector<int32_t> series(rows_);
+  std::vector<double> value(rows_);
+  for (size_t r = 0; r < rows_; ++r) {
+    ts[r] = rows[r].ts;
+    series[r] = rows[r].series;
+    value[r] = rows[r].value;
+  }
+  columns_.clear();
+  columns_.push_back({"ts", std::move(ts), {}});
+  columns_.push_back({"series", std::move(series), {}});
+  columns_.push_back({"value", std::move(value), {}});
+  Measure();
+}
+
+void StagedTable::Measure() {
+  extent_ = {};
+  if (rows_ == 0) return;
+  const auto& ts = std::get<std::vector<int64_t>>(columns_.front().values);
+  const auto [first, last] = std::minmax_element(ts.begin(), ts.end());
+  extent_.Add(*first, *last, rows_);
+}
+
+Column* StagedTable::Find(std::string_view name) {
+  for (Column& c : columns_) {
+    if (c.name == name) return &c;
+  }
+  return nullptr;
+}
+
+Status StagedTable::Add(const StagedTable& other) {
+  if (other.rows_ == 0) return absl::OkStatus();
+  if (rows_ == 0) {
+    *this = other;
+    return absl::OkStatus();
+  }
+  // Nearly always the columns are the same and in the same order.
+  std::vector<Column*> to(other.columns_.size());
+  for (size_t i = 0; i < to.size(); ++i) {
+    const Column& from = other.columns_[i];
+    to[i] = i < columns_.size() && columns_[i].name == from.name ? &columns_[i] : Find(from.name);
+    if (to[i] != nullptr && to[i]->values.index() != from.values.index()) {
+      return absl::FailedPreconditionError(Cat("column ", from.name, " has two types"));
+    }
+  }
+  std::vector<std::string> missing;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i] == nullptr) missing.push_back(other.columns_[i].name);
+  }
+  for (const std::string& name : missing) {  // columns_ grows: pointers are taken again below
+    const auto from = std::find_if(other.columns_.begin(), other.columns_.end(), [&](const Column& c) { return c.name == name; });
+    Column added{name, {}, {}};
+    std::visit([&](const auto& v) { added.values = std::remove_cvref_t<decltype(v)>(rows_); }, from->values);
+    SetAbsent(&added, 0, rows_);
+    columns_.push_back(std::move(added));
+  }
+  const size_t rows = rows_ + other.rows_;
+  for (size_t c = 0; c < columns_.size(); ++c) {
+    Column& column = columns_[c];
+    const Column* from = c < other.columns_.size() && other.columns_[c].name == column.name ? &other.columns_[c] : nullptr;
+    if (from == nullptr) {
+      const auto it = std::find_if(other.columns_.begin(), other.columns_.end(), [&](const Column& o) { return o.name == column.name; });
+      if (it != other.columns_.end()) from = &*it;
+    }
+    std::visit(
+        [&](auto& values) {
+          using Values = std::remove_reference_t<decltype(values)>;
+          if (from == nullptr) {
+            values.resize(rows);
+          } else {
+            const auto& more = std::get<Values>(from->values);
+            values.insert(values.end(), more.begin(), more.end());
+          }
+        },
+        column.values);
+    if (from == nullptr) {
+      SetAbsent(&column, rows_, rows);
+    } else if (!from->absent.empty()) {
+      for (size_t r = 0; r < other.rows_; ++r) {
+        if (IsAbsent(*from, r)) SetAbsent(&column, rows_ + r);
+      }
+    }
+  }
+  rows_ = rows;
+  extent_.Add(other.extent_);
+  return absl::OkStatus();
+}
+
+void StagedTable::Clear() { *this = {}; }
+
+size_t StagedTable::bytes() const {
+  size_t total = 0;
+  for (const Column& c : columns_) {
+    total += c.absent.capacity() * sizeof(uint64_t);
+    std::visit([&](const auto& v) { total += v.capacity() * sizeof v[0]; }, c.values);
+  }
+  return total;
+}
+
+// --- into the engine ---
+
+Status StagedTable::SendTo(Appender* appender) const {
+  const auto& ts = std::get<std::vector<int64_t>>(columns_[0].values);
+  const auto& key = std::get<std::vector<int32_t>>(columns_[1].values);
+  std::vector<uint32_t> order(rows_);
+  std::iota(order.begin(), order.end(), 0u);
+  const auto before = [&](uint32_t a, uint32_t b) { return key[a] != key[b] ? key[a] < key[b] : ts[a] < ts[b]; };
+  if (!std::is_sorted(order.begin(), order.end(), before)) std::stable_sort(order.begin(), order.end(), before);
+  for (size_t done = 0; done < rows_; done += Appender::kChunkRows) {
+    const size_t n = std::min(rows_ - done, Appender::kChunkRows);
+    const uint32_t* rows = order.data() + done;
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      std::visit(
+          [&](const auto& values) {
+            using T = typename std::remove_reference_t<decltype(values)>::value_type;
+            T* out = appender->Data<T>(c);
+            for (size_t r = 0; r < n; ++r) out[r] = values[rows[r]];
+          },
+          columns_[c].values);
+      if (columns_[c].absent.empty()) continue;
+      for (size_t r = 0; r < n; ++r) {
+        if (IsAbsent(columns_[c], rows[r])) appender->SetNull(c, r);
+      }
+    }
+    FW_RETURN_IF_ERROR(appender->Send(n));
+  }
+  return absl::OkStatus();
+}
+
+// --- into the journal ---
+
+void StagedTable::EncodeTo(std::string* out) const {
+  Put(out, static_cast<uint32_t>(rows_));
+  Put(out, static_cast<uint32_t>(columns_.size()));
+  std::vector<int64_t> whole;
+  for (const Column& c : columns_) {
+    Put(out, static_cast<uint16_t>(c.name.size()));
+    out->append(c.name);
+    Put(out, static_cast<uint32_t>(c.absent.size()));
+    out->append(reinterpret_cast<const char*>(c.absent.data()), c.absent.size() * sizeof(uint64_t));
+    if (const auto* v32 = std::get_if<std::vector<int32_t>>(&c.values)) {
+      Put(out, Encoding::kInt32);
+      PutIntegers(out, v32->data(), rows_);
+    } else if (const auto* v64 = std::get_if<std::vector<int64_t>>(&c.values)) {
+      Put(out, Encoding::kInt64);
+      PutIntegers(out, v64->data(), rows_);
+    } else if (const auto& d = std::get<std::vector<double>>(c.values); AllWhole(d, &whole)) {
+      Put(out, Encoding::kWholeDouble);
+      PutIntegers(out, whole.data(), rows_);
+    } else {
+      Put(out, Encoding::kDouble);
+      out->append(reinterpret_cast<const char*>(d.data()), rows_ * sizeof(double));
+    }
+  }
+}
+
+StatusOr<StagedTable> StagedTable::Decode(std::string_view* in) {
+  StagedTable table;
+  uint32_t rows = 0, columns = 0;
+  if (!Take(in, &rows) || !Take(in, &columns) || rows > kMaxRows || columns > kMaxColumns) return Damaged();
+  table.rows_ = rows;
+  for (uint32_t i = 0; i < columns; ++i) {
+    uint16_t length = 0;
+    uint32_t words = 0;
+    Encoding encoding{};
+    Column c;
+    if (!Take(in, &length) || in->size() < length) return Damaged();
+    c.name = in->substr(0, length);
+    in->remove_prefix(length);
+    if (!Take(in, &words) || words > (rows + 63) / 64 || in->size() / sizeof(uint64_t) < words) return Damaged();
+    c.absent.resize(words);
+    if (words > 0) std::memcpy(c.absent.data(), in->data(), words * sizeof(uint64_t));
+    in->remove_prefix(words * sizeof(uint64_t));
+    if (!Take(in, &encoding)) return Damaged();
+    bool good = false;
+    if (encoding == Encoding::kInt32) {
+      good = TakeIntegers(in, rows, &c.values.emplace<std::vector<int32_t>>());
+    } else if (encoding == Encoding::kInt64) {
+      good = TakeIntegers(in, rows, &c.values.emplace<std::vector<int64_t>>());
+    } else if (encoding == Encoding::kWholeDouble) {
+      std::vector<int64_t> whole;
+      good = TakeIntegers(in, rows, &whole);
+      if (good) c.values.emplace<std::vector<double>>(whole.begin(), whole.end());
+    } else if (encoding == Encoding::kDouble && in->size() / sizeof(double) >= rows) {
+      auto& values = c.values.emplace<std::vector<double>>(rows);
+      if (rows > 0) std::memcpy(values.data(), in->data(), rows * sizeof(double));
+      in->remove_prefix(rows * sizeof(double));
+      good = true;
+    }
+    if (!good) return Damaged();
+    table.columns_.push_back(std::move(c));
+  }
+  const bool shaped = columns >= 2 && std::holds_alternative<std::vector<int64_t>>(table.columns_[0].values) &&
+                      std::holds_alternative<std::vector<int32_t>>(table.columns_[1].values);
+  if (!shaped) return Damaged();
+  table.Measure();
+  return table;
+}
+
+size_t StagedRows::rows() const {
+  size_t total = 0;
+  for (const StagedTable& t : tables) total += t.rows();
+  return total;
+}
+
+size_t StagedRows::bytes() const {
+  size_t total = 0;
+  for (const StagedTable& t : tables) total += t.bytes();
+  return total;
+}
+
+void StagedRows::Clear() {
+  for (StagedTable& t : tables) t.Clear();
+}
+
+std::string StagedRows::Encode() const {
+  std::string out;
+  out.reserve(bytes() / 2);
+  for (size_t t = 0; t < kTables; ++t) {
+    if (tables[t].rows() == 0) continue;
+    Put(&out, static_cast<uint8_t>(t));
+    tables[t].EncodeTo(&out);
+  }
+  return out;
+}
+
+StatusOr<StagedRows> StagedRows::Decode(std::string_view in) {
+  StagedRows rows;
+  while (!in.empty()) {
+    uint8_t table = 0;
+    if (!Take(&in, &table) || table >= kTables || rows.tables[table].rows() > 0) return Damaged();
+    FW_ASSIGN_OR_RETURN(rows.tables[table], StagedTable::Decode(&in));
+  }
+  return rows;
+}
+
+Status StagedRows::Add(const StagedRows& other) {
+  for (size_t t = 0; t < kTables; ++t) FW_RETURN_IF_ERROR(tables[t].Add(other.tables[t]));
+  return absl::OkStatus();
+}
+
+}  // namespace flopwatch::store::duck

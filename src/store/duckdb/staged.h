@@ -1,0 +1,112 @@
+// Rows that are safe on disk (in the journal) and not yet in a segment, as the columns they will be stored in.
+//
+// Why they wait: a commit of the engine costs a few milliseconds for every hundred columns however few its rows are, and
+// half as much a row when it brings a whole row group. So every flush goes to the journal, which costs one write and one
+// fsync, and the engine gets rows a few seconds at a time, or as soon as a reader asks (docs/store.md, "Journal").
+//
+// Threads: none of its own; one at a time.
+#ifndef FLOPWATCH_STORE_DUCKDB_STAGED_H_
+#define FLOPWATCH_STORE_DUCKDB_STAGED_H_
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "base/status.h"
+#include "store/duckdb/connection.h"
+#include "store/duckdb/dimensions.h"
+#include "telemetry/batch.h"
+
+namespace flopwatch::store::duck {
+
+inline constexpr int kEntityKinds = 5;
+
+// Columns every sample table has, before those of fields.
+inline constexpr std::string_view kFixedColumns[] = {"ts", "entity", "job_set", "model", "span_ms", "flags", "tensor_mhz"};
+inline constexpr std::string_view kFixedTypes[] = {"TIMESTAMP", "INTEGER", "INTEGER", "INTEGER",
+                                                   "INTEGER",   "INTEGER", "INTEGER"};
+
+// What a table holds.
+struct Extent {
+  uint64_t rows = 0;
+  Micros min_ts = std::numeric_limits<Micros>::max();
+  Micros max_ts = std::numeric_limits<Micros>::min();
+  bool Overlaps(Micros from, Micros to) const { return rows > 0 && min_ts < to && max_ts >= from; }
+  void Add(Micros first, Micros last, uint64_t n) {
+    rows += n;
+    min_ts = std::min(min_ts, first);
+    max_ts = std::max(max_ts, last);
+  }
+  void Add(const Extent& other) {
+    if (other.rows > 0) Add(other.min_ts, other.max_ts, other.rows);
+  }
+};
+
+class StagedTable {
+ public:
+  struct Column {
+    std::string name;
+    // As stored: scaled integers, or doubles. INTEGER, BIGINT (and TIMESTAMP in microseconds), DOUBLE.
+    std::variant<std::vector<int32_t>, std::vector<int64_t>, std::vector<double>> values;
+    std::vector<uint64_t> absent;  // bit r: row r is NULL; shorter than the rows = the rest is not
+  };
+  struct Source {  // of a column of a batch
+    telemetry::FieldId id;
+    StoredField field;
+  };
+
+  // Replaces the contents. Values a column cannot hold become NULL; returns how many.
+  uint64_t Fill(const telemetry::SampleBatch& batch, const std::vector<Source>& sources);
+  void Fill(absl::Span<const telemetry::MetricRow> rows);
+  // Rows of `other` after the rows of this; columns only one of them has are NULL in the other's rows.
+  // FailedPrecondition when a column has two types; nothing is changed then.
+  Status Add(const StagedTable& other);
+  void Clear();
+
+  size_t rows() const { return rows_; }
+  const Extent& extent() const { return extent_; }  // times of the rows
+  const std::vector<Column>& columns() const { return columns_; }  // the first is ts
+  size_t bytes() const;                                            // of memory in use
+
+  // Writes every row into the appender, which has been made with the names of columns(), in this order: by the second
+  // column (entity or series), then by time. Neighbouring rows then share job, model and much of their values, which costs
+  // less space, and slices of the fleet can be read without touching every block.
+  Status SendTo(Appender* appender) const;
+
+  // One table as bytes: integers less their minimum in 0, 1, 2, 4 or 8 bytes; doubles that are whole numbers likewise.
+  void EncodeTo(std::string* out) const;
+  // Reads one table from the front of *in. DataLoss when it is not one; no allocation is larger than the input allows.
+  static StatusOr<StagedTable> Decode(std::string_view* in);
+
+ private:
+  Column* Find(std::string_view name);
+  void Measure();  // extent_ from the first column
+
+  size_t rows_ = 0;
+  Extent extent_;
+  std::vector<Column> columns_;
+};
+
+// One table for each kind of entity, and metrics.
+struct StagedRows {
+  static constexpr size_t kMetrics = kEntityKinds;
+  static constexpr size_t kTables = kMetrics + 1;
+  std::array<StagedTable, kTables> tables;
+
+  size_t rows() const;
+  size_t bytes() const;
+  void Clear();
+  std::string Encode() const;  // tables that have rows
+  static StatusOr<StagedRows> Decode(std::string_view in);
+  Status Add(const StagedRows& other);
+};
+
+}  // namespace flopwatch::store::duck
+
+#endif  // FLOPWATCH_STORE_DUCKDB_STAGED_H_

@@ -1,0 +1,256 @@
+// The journal: rows are there once, whatever happens between a flush and the file of the hour.
+#include "store/duckdb/journal.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "store/duckdb/fault_point.h"
+#include "store/duckdb/staged.h"
+#include "store/fixture.h"
+
+namespace flopwatch::store::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace telemetry;  // NOLINT: field names
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+void WriteAll(const std::string& path, std::string_view text) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+}
+
+class JournalTest : public StoreTest {
+ protected:
+  void TearDown() override { duck::fault_hook = nullptr; }
+  Status Append(int number, int rows = 3) {
+    BatchBuilder b(fields_);
+    for (int r = 0; r < rows; ++r) {
+      b.Row(kT0 + number * kSecond, r + 1, {{kFbUsedMib, double(number)}, {kTensorActive, 0.25}, {kSmClockMhz, 1500}});
+    }
+    return store_->Append(b.batch(), fields_, kT0 + number * kSecond);
+  }
+  std::string Batches() { return Sql("SELECT count(*), count(DISTINCT fb_used_mib) FROM samples"); }
+  std::vector<uint64_t> Journals() const { return duck::FindJournals(dir_.path()); }
+  // The directory as a kill at this moment would leave it.
+  std::string CopyOfDirectory() {
+    const std::string copy = copy_.path() + "/data";
+    fs::remove_all(copy);
+    fs::copy(dir_.path(), copy, fs::copy_options::recursive);
+    return copy;
+  }
+  TempDir copy_;
+};
+
+TEST_F(JournalTest, AFlushIsInTheJournalUntilSomebodyReads) {
+  ASSERT_FW_OK(Append(1));
+  ASSERT_FW_OK(Append(2));
+  EXPECT_EQ(Journals().size(), 1u);
+  EXPECT_GT(store_->stats().hot_bytes, 0u);
+  EXPECT_EQ(store_->stats().newest_ts, kT0 + 2 * kSecond);
+  EXPECT_EQ(Batches(), "6|2");
+  EXPECT_TRUE(Journals().empty());
+  ASSERT_FW_OK(Append(3));
+  ASSERT_FW_OK(store_->RollUp());
+  EXPECT_TRUE(Journals().empty());
+  EXPECT_EQ(Batches(), "9|3");
+}
+
+TEST_F(JournalTest, AKilledProcessLeavesItAndTheNextTakesItIn) {
+  ASSERT_FW_OK(Append(1));
+  const MetricRow metric{kT0, 5, 1.5};
+  ASSERT_FW_OK(store_->AppendMetrics({&metric, 1}, kT0 + kSecond));
+  options_.directory = CopyOfDirectory();
+  options_.read_only = true;
+  Open();
+  EXPECT_EQ(Batches(), "3|1") << "a reader sees them without writing";
+  EXPECT_EQ(Sql("SELECT series, value FROM metrics"), "5|1.5");
+  const auto usage = store_->UsageByJob({kT0, kT0 + kMicrosPerHour});
+  ASSERT_FW_OK(usage);
+  ASSERT_EQ(usage->size(), 1u);
+  EXPECT_NEAR((*usage)[0].sums.ofu.observed_s, 30, 1e-9);
+  EXPECT_EQ(duck::FindJournals(options_.directory).size(), 1u);
+  options_.read_only = false;
+  Open();
+  EXPECT_EQ(Batches(), "3|1");
+  EXPECT_EQ(Sql("SELECT series, value FROM metrics"), "5|1.5");
+  EXPECT_TRUE(duck::FindJournals(options_.directory).empty());
+  Open();
+  EXPECT_EQ(Batches(), "3|1") << "and once";
+}
+
+TEST_F(JournalTest, KilledBetweenTheCommitAndTheDeletion) {
+  ASSERT_FW_OK(Append(1));
+  const std::string journal = duck::JournalPath(dir_.path(), Journals().at(0));
+  const std::string bytes = ReadAll(journal);
+  EXPECT_EQ(Batches(), "3|1");
+  store_.reset();
+  WriteAll(journal, bytes);  // its rows are in the segment already
+  options_.read_only = true;
+  Open();
+  EXPECT_EQ(Batches(), "3|1");
+  options_.read_only = false;
+  Open();
+  EXPECT_EQ(Batches(), "3|1");
+  EXPECT_TRUE(Journals().empty());
+}
+
+TEST_F(JournalTest, ACommitThatHappenedThoughItsAnswerWasAnError) {
+  ASSERT_FW_OK(Append(1));
+  duck::fault_hook = [](std::string_view point) {
+    return point == "absorb:committed" ? absl::InternalError("injected") : absl::OkStatus();
+  };
+  EXPECT_FALSE(store_->RollUp().ok());
+  duck::fault_hook = nullptr;
+  ASSERT_FW_OK(Append(2));
+  ASSERT_FW_OK(store_->RollUp());
+  EXPECT_EQ(Batches(), "6|2");
+  Open();
+  EXPECT_EQ(Batches(), "6|2");
+}
+
+TEST_F(JournalTest, RowsThatCannotBeMovedAreShownFromMemory) {
+  ASSERT_FW_OK(Append(1));
+  EXPECT_EQ(Batches(), "3|1");
+  ASSERT_FW_OK(Append(2));
+  duck::fault_hook = [](std::string_view point) {
+    return point == "append:sent" ? absl::InternalError("injected") : absl::OkStatus();
+  };
+  EXPECT_FALSE(store_->RollUp().ok());
+  duck::fault_hook = nullptr;  // but the next try is some seconds away
+  EXPECT_EQ(Batches(), "6|2");
+  ASSERT_FW_OK(Append(3));
+  EXPECT_EQ(Batches(), "9|3");
+  const auto usage = store_->UsageByJob({kT0, kT0 + kMicrosPerHour});
+  ASSERT_FW_OK(usage);
+  EXPECT_NEAR(usage->at(0).sums.ofu.observed_s, 90, 1e-9);
+  ASSERT_FW_OK(store_->RollUp());
+  EXPECT_EQ(Batches(), "9|3");
+  Open();
+  EXPECT_EQ(Batches(), "9|3");
+}
+
+TEST_F(JournalTest, HalfAFrameWasNotAcknowledged) {
+  ASSERT_FW_OK(Append(1));
+  ASSERT_FW_OK(Append(2));
+  const std::string copy = CopyOfDirectory();
+  const std::string path = duck::JournalPath(copy, Journals().at(0));
+  const std::string bytes = ReadAll(path);
+  ASSERT_FW_OK(store_->RollUp());
+  options_.directory = copy;
+  const std::string two = bytes + bytes.substr(0, bytes.size() / 4);
+  WriteAll(path, two);
+  Open();
+  EXPECT_EQ(Batches(), "6|2");
+  store_.reset();
+  // A flipped bit in the second frame: the first still counts, nothing wrong is read.
+  fs::remove_all(copy);
+  options_.directory = CopyOfDirectory();
+  std::string damaged = bytes;
+  damaged[damaged.size() - 5] ^= 0x10;
+  for (const uint64_t g : duck::FindJournals(copy)) fs::remove(duck::JournalPath(copy, g));
+  fs::remove_all(copy + "/hot");
+  fs::create_directory(copy + "/hot");
+  WriteAll(path, damaged);
+  Open();
+  EXPECT_EQ(Batches(), "3|1");
+}
+
+TEST_F(JournalTest, AnotherHourOfArrivalIsAnotherSegment) {
+  ASSERT_FW_OK(Append(1));
+  ASSERT_FW_OK(Append(3601));
+  ASSERT_FW_OK(Append(7201));
+  EXPECT_EQ(Batches(), "9|3");
+  EXPECT_EQ(store_->stats().hot_segments, 3u);
+}
+
+TEST_F(JournalTest, AFieldThatComesLaterIsNullBefore) {
+  ASSERT_FW_OK(Append(1, 1));
+  BatchBuilder b(fields_);
+  b.Row(kT0 + 2 * kSecond, 1, {{kPowerW, 350.5}});
+  ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + 2 * kSecond));
+  ASSERT_FW_OK(Append(3, 1));
+  EXPECT_EQ(Sql("SELECT tensor_active, power_w FROM samples ORDER BY ts"), "0.25|NULL;NULL|350.5;0.25|NULL");
+}
+
+// --- the bytes ---
+
+using duck::StagedRows;
+using duck::StagedTable;
+
+SampleBatch RandomBatch(const FieldRegistry& fields) {
+  SampleBatch batch;
+  batch.stride = fields.size();
+  const int rows = *rc::gen::inRange(1, 200);
+  const std::vector<FieldId> used = {kTensorActive, kEnergyJ, kPowerW, static_cast<FieldId>(fields.size() - 1)};
+  for (int r = 0; r < rows; ++r) {
+    RowHeader h;
+    h.ts = kT0 + *rc::gen::inRange<int64_t>(0, 5'000'000'000);
+    h.entity = *rc::gen::inRange(1, 50);
+    h.flags = static_cast<uint32_t>(*rc::gen::inRange(0, 1 << 14));
+    h.tensor_mhz = static_cast<float>(*rc::gen::inRange(0, 2000));
+    std::vector<double> values(static_cast<size_t>(batch.stride));
+    for (FieldId f : used) {
+      if (!*rc::gen::arbitrary<bool>()) continue;
+      h.present.Set(f);
+      values[f] = *rc::gen::oneOf(rc::gen::map(rc::gen::inRange(0, 1000), [](int v) { return v / 8.0; }),
+                                  rc::gen::map(rc::gen::arbitrary<int32_t>(), [](int32_t v) { return v * 1.0; }),
+                                  rc::gen::element(0.0, -0.0, 1e18, std::nan(""), 1e300));
+    }
+    batch.rows.push_back(h);
+    batch.values.insert(batch.values.end(), values.begin(), values.end());
+  }
+  return batch;
+}
+
+StagedRows FilledWith(const SampleBatch& batch, const FieldRegistry& fields) {
+  std::vector<StagedTable::Source> sources;
+  for (FieldId f : {FieldId{kTensorActive}, FieldId{kEnergyJ}, FieldId{kPowerW}, static_cast<FieldId>(fields.size() - 1)}) {
+    const FieldSpec& spec = fields.spec(f);
+    sources.push_back({f, {spec.column, spec.storage, spec.stored_per_unit}});
+  }
+  StagedRows rows;
+  rows.tables[0].Fill(batch, sources);
+  return rows;
+}
+
+void ExpectSame(const StagedTable& a, const StagedTable& b) {
+  RC_ASSERT(a.rows() == b.rows());
+  RC_ASSERT(a.columns().size() == b.columns().size());
+  for (size_t c = 0; c < a.columns().size(); ++c) {
+    RC_ASSERT(a.columns()[c].name == b.columns()[c].name);
+    RC_ASSERT(a.columns()[c].values == b.columns()[c].values);
+    RC_ASSERT(a.columns()[c].absent == b.columns()[c].absent);
+  }
+  RC_ASSERT(a.extent().min_ts == b.extent().min_ts);
+  RC_ASSERT(a.extent().max_ts == b.extent().max_ts);
+}
+
+RC_GTEST_PROP(StagedTest, BytesAndBack, ()) {
+  FieldRegistry fields;
+  RC_ASSERT(fields.AddDynamic("dcgm_fi_dev_some_counter").ok());
+  const StagedRows rows = FilledWith(RandomBatch(fields), fields);
+  const auto back = StagedRows::Decode(rows.Encode());
+  RC_ASSERT(back.ok());
+  ExpectSame(rows.tables[0], back->tables[0]);
+}
+
+RC_GTEST_PROP(StagedTest, DamagedBytesAreRefusedOrReadWithinBounds, ()) {
+  FieldRegistry fields;
+  RC_ASSERT(fields.AddDynamic("dcgm_fi_dev_some_counter").ok());
+  std::string bytes = FilledWith(RandomBatch(fields), fields).Encode();
+  const int changes = *rc::gen::inRange(1, 20);
+  for (int i = 0; i < changes; ++i) bytes[*rc::gen::inRange<size_t>(0, bytes.size())] = *rc::gen::arbitrary<char>();
+  bytes.resize(*rc::gen::inRange<size_t>(0, bytes.size() + 1));
+  const auto back = StagedRows::Decode(bytes);  // sanitizers judge
+  if (back.ok()) RC_ASSERT(back->rows() <= (1u << 24) * StagedRows::kTables);
+}
+
+}  // namespace
+}  // namespace flopwatch::store::testing
