@@ -166,7 +166,7 @@ TEST_F(OpenTest, StrayFilesAreLeftAlone) {
 void Edit(const std::string& path, const std::vector<std::string>& statements) {
   duck::Engine engine({.directory = fs::path(path).parent_path().string(), .spill_directory = ""});
   ASSERT_FW_OK(engine.Restart([&](duck::Connection* c) { return duck::AttachFile(c, "f", path, false); }));
-  auto lease = engine.Acquire();
+  auto lease = engine.Acquire(duck::Engine::Speed::kOneThread);
   ASSERT_FW_OK(lease);
   for (const std::string& sql : statements) ASSERT_FW_OK((*lease)->Execute(sql));
 }
@@ -217,7 +217,7 @@ TEST(MigrateTest, StepsRunInOrderOnceAndWholly) {
   broken.push_back({4, "fourth", {"UPDATE {}.t SET j = 0", "this is no SQL"}});
   duck::Engine engine({.directory = dir.path(), .spill_directory = ""});
   ASSERT_FW_OK(engine.Restart([&](duck::Connection* c) { return duck::AttachFile(c, "x", path, false); }));
-  auto lease = engine.Acquire();
+  auto lease = engine.Acquire(duck::Engine::Speed::kOneThread);
   ASSERT_FW_OK(lease);
   duck::Connection* c = lease->get();
   const auto value = [&](const char* sql) { return c->QueryInt64(sql).value(); };

@@ -85,6 +85,7 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
   StatusOr<std::unique_ptr<Connection>> Connect();
+  duckdb_database raw() { return database_; }
 
  private:
   Database() = default;

@@ -8,11 +8,58 @@
 
 namespace flopwatch::store::duck {
 
+// --- Helpers ---
+
+Helpers::Helpers(Database* database, int count) : database_(database) {
+  for (int i = 0; i < count; ++i) threads_.emplace_back([this] { Run(); });
+}
+
+Helpers::~Helpers() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+    for (duckdb_task_state state : running_) duckdb_finish_execution(state);
+  }
+  changed_.notify_all();
+  for (std::thread& t : threads_) t.join();
+}
+
+void Helpers::Begin() {
+  {
+    std::lock_guard lock(mutex_);
+    if (readers_++ > 0) return;
+  }
+  changed_.notify_all();
+}
+
+void Helpers::End() {
+  std::lock_guard lock(mutex_);
+  if (--readers_ > 0) return;
+  for (duckdb_task_state state : running_) duckdb_finish_execution(state);
+}
+
+void Helpers::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return stop_ || readers_ > 0; });
+    if (stop_) return;
+    const duckdb_task_state state = duckdb_create_task_state(database_->raw());
+    running_.push_back(state);
+    lock.unlock();
+    duckdb_execute_tasks_state(state);  // until finished by End() or the destructor
+    lock.lock();
+    std::erase(running_, state);
+    duckdb_destroy_task_state(state);
+  }
+}
+
+// --- Engine ---
+
 Engine::Lease::Lease(Lease&& other) noexcept
-    : engine_(std::exchange(other.engine_, nullptr)), connection_(std::move(other.connection_)) {}
+    : engine_(std::exchange(other.engine_, nullptr)), connection_(std::move(other.connection_)), helped_(other.helped_) {}
 
 Engine::Lease::~Lease() {
-  if (engine_ != nullptr) engine_->Return(std::move(connection_));
+  if (engine_ != nullptr) engine_->Return(std::move(connection_), helped_);
 }
 
 Engine::~Engine() = default;
@@ -22,6 +69,7 @@ Status Engine::Configure(Connection* connection) const {
       "SET GLOBAL TimeZone = 'UTC'",  // or now() would be compared with stored UTC in the machine's zone
       fmt::format("SET memory_limit = '{}MiB'", std::max(options_.memory_limit_mb, kMinMemoryMb)),
       fmt::format("SET threads = {}", std::max(options_.threads, 1)),
+      fmt::format("SET external_threads = {}", std::max(options_.threads, 1)),  // Helpers
       fmt::format("SET temp_directory = {}", QuoteText(options_.spill_directory)),
       options_.spill_directory.empty() ? ""
                                        : fmt::format("SET max_temp_directory_size = '{}GB'", kMaxSpillGb),
@@ -50,9 +98,11 @@ Status Engine::Restart(const std::function<Status(Connection*)>& set_up) {
   for (Connection* c : active_) c->Interrupt();
   changed_.wait(lock, [&] { return active_.empty(); });
   idle_.clear();
+  std::unique_ptr<Helpers> old_helpers = std::move(helpers_);
   std::unique_ptr<Database> old = std::move(database_);
   lock.unlock();
 
+  old_helpers.reset();
   old.reset();
   Status status;
   std::unique_ptr<Connection> connection;
@@ -69,6 +119,7 @@ Status Engine::Restart(const std::function<Status(Connection*)>& set_up) {
   lock.lock();
   if (status.ok()) {
     database_ = *std::move(fresh);
+    helpers_ = std::make_unique<Helpers>(database_.get(), options_.threads - 1);
     idle_.push_back(std::move(connection));
     needs_restart_ = false;
   } else {
@@ -80,7 +131,7 @@ Status Engine::Restart(const std::function<Status(Connection*)>& set_up) {
   return status;
 }
 
-StatusOr<Engine::Lease> Engine::Acquire() {
+StatusOr<Engine::Lease> Engine::Acquire(Speed speed) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !restarting_; });
   if (database_ == nullptr) {
@@ -94,11 +145,14 @@ StatusOr<Engine::Lease> Engine::Acquire() {
     FW_ASSIGN_OR_RETURN(connection, database_->Connect());
   }
   active_.insert(connection.get());
-  return Lease(this, std::move(connection));
+  const bool helped = speed == Speed::kAllThreads;
+  if (helped) helpers_->Begin();
+  return Lease(this, std::move(connection), helped);
 }
 
-void Engine::Return(std::unique_ptr<Connection> connection) {
+void Engine::Return(std::unique_ptr<Connection> connection, bool helped) {
   std::lock_guard lock(mutex_);
+  if (helped) helpers_->End();
   if (connection->fault() == Fault::kFatal) needs_restart_ = true;
   active_.erase(connection.get());
   const bool sound = connection->fault() == Fault::kNone || connection->fault() == Fault::kStatement;

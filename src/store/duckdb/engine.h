@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -28,6 +29,29 @@ struct EngineOptions {
   std::string spill_directory;  // "" = a query that does not fit in memory fails
   uint64_t memory_limit_mb = 768;
   int threads = 2;
+};
+
+// Threads that help with statements of readers, and only while there is one. DuckDB's own pool would also take up tasks of
+// the writer's statements: two threads then wait for each other in spinning loops, and appending costs up to twice the CPU
+// (bench/README.md). So the engine is told that its threads are external, and these are they.
+class Helpers {
+ public:
+  Helpers(Database* database, int count);
+  ~Helpers();
+  Helpers(const Helpers&) = delete;
+  void Begin();  // a reader; helpers run until each has ended
+  void End();
+
+ private:
+  void Run();
+
+  Database* const database_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int readers_ = 0;
+  bool stop_ = false;
+  std::vector<duckdb_task_state> running_;
+  std::vector<std::thread> threads_;
 };
 
 class Engine {
@@ -47,10 +71,11 @@ class Engine {
 
    private:
     friend class Engine;
-    Lease(Engine* engine, std::unique_ptr<Connection> connection)
-        : engine_(engine), connection_(std::move(connection)) {}
+    Lease(Engine* engine, std::unique_ptr<Connection> connection, bool helped)
+        : engine_(engine), connection_(std::move(connection)), helped_(helped) {}
     Engine* engine_;
     std::unique_ptr<Connection> connection_;
+    bool helped_;
   };
 
   explicit Engine(EngineOptions options) : options_(std::move(options)) {}
@@ -59,8 +84,10 @@ class Engine {
   // Opens the instance and runs `set_up` on it (attaching files, making views) before anyone gets a connection. Opens
   // again what was open.
   Status Restart(const std::function<Status(Connection*)>& set_up);
+  // kOneThread: statements run on the caller's thread alone, which costs the least CPU.
+  enum class Speed { kOneThread, kAllThreads };
   // Unavailable while there is no instance.
-  StatusOr<Lease> Acquire();
+  StatusOr<Lease> Acquire(Speed speed);
   // Whether an error was seen after which the instance cannot be trusted. A Lease returned with a fatal fault sets it.
   bool needs_restart() const;
   void RequireRestart();
@@ -69,12 +96,13 @@ class Engine {
 
  private:
   Status Configure(Connection* connection) const;
-  void Return(std::unique_ptr<Connection> connection);
+  void Return(std::unique_ptr<Connection> connection, bool helped);
 
   const EngineOptions options_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::unique_ptr<Database> database_;  // null = down
+  std::unique_ptr<Helpers> helpers_;    // of database_
   Status down_;                         // why
   std::vector<std::unique_ptr<Connection>> idle_;
   absl::flat_hash_set<Connection*> active_;

@@ -240,7 +240,7 @@ Status DuckDbStore::Write(std::string_view doing, const Work& work) {
     return absl::FailedPreconditionError(fmt::format("{}: the store was opened read-only", doing));
   }
   FW_RETURN_IF_ERROR(EnsureUp());
-  FW_ASSIGN_OR_RETURN(Engine::Lease lease, engine_->Acquire());
+  FW_ASSIGN_OR_RETURN(Engine::Lease lease, engine_->Acquire(Engine::Speed::kOneThread));
   Status status = work(lease.get());
   if (!status.ok() && lease->fault() == Fault::kMemory) {
     engine_->InterruptOthers(lease.get());
@@ -787,7 +787,7 @@ auto DuckDbStore::Read(F&& f) const {
   // What there is to read does not change by this, only where it is read from.
   if (const Status s = const_cast<DuckDbStore*>(this)->SettleForReading(); !s.ok()) return Answer(s);
   const auto once = [&](Fault* fault) {
-    StatusOr<Engine::Lease> lease = engine_->Acquire();
+    StatusOr<Engine::Lease> lease = engine_->Acquire(Engine::Speed::kAllThreads);
     if (!lease.ok()) return Answer(lease.status());
     // After the lease: what this layout names stays until the lease is back.
     const std::shared_ptr<const Layout> now = layout();
