@@ -266,7 +266,7 @@ Column* StagedTable::Find(std::string_view name) {
 
 Status StagedTable::Add(const StagedTable& other) {
   if (other.rows_ == 0) return absl::OkStatus();
-  if (rows_ == 0) {
+  if (columns_.empty()) {
     *this = other;
     return absl::OkStatus();
   }
@@ -322,13 +322,26 @@ Status StagedTable::Add(const StagedTable& other) {
   return absl::OkStatus();
 }
 
-void StagedTable::Clear() { *this = {}; }
+void StagedTable::Clear() {
+  // Columns stay for their memory, unless there was nothing in them.
+  std::erase_if(columns_, [&](const Column& c) {
+    size_t absent = 0;
+    for (uint64_t word : c.absent) absent += static_cast<size_t>(std::popcount(word));
+    return absent == rows_;
+  });
+  for (Column& c : columns_) {
+    c.absent.clear();
+    std::visit([](auto& values) { values.clear(); }, c.values);
+  }
+  rows_ = 0;
+  extent_ = {};
+}
 
 size_t StagedTable::bytes() const {
   size_t total = 0;
   for (const Column& c : columns_) {
-    total += c.absent.capacity() * sizeof(uint64_t);
-    std::visit([&](const auto& v) { total += v.capacity() * sizeof v[0]; }, c.values);
+    total += c.absent.size() * sizeof(uint64_t);
+    std::visit([&](const auto& v) { total += v.size() * sizeof v[0]; }, c.values);
   }
   return total;
 }

@@ -72,7 +72,7 @@ class StagedTable {
   size_t rows() const { return rows_; }
   const Extent& extent() const { return extent_; }  // times of the rows
   const std::vector<Column>& columns() const { return columns_; }  // the first is ts
-  size_t bytes() const;                                            // of memory in use
+  size_t bytes() const;                                            // of their values
 
   // Writes every row into the appender, which has been made with the names of columns(), in this order: by the second
   // column (entity or series), then by time. Neighbouring rows then share job, model and much of their values, which costs
