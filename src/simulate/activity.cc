@@ -119,6 +119,8 @@ std::string_view TruthKindName(TruthKind k) {
       return "straggler_stall";
     case TruthKind::kInflatedMfu:
       return "inflated_mfu";
+    case TruthKind::kClockChange:
+      return "clock_change";
   }
   return "";
 }
@@ -209,10 +211,7 @@ const Phase& Activity::PhaseAt(const Stint& s, int32_t t) const {
 }
 
 int32_t Activity::GpuOf(int32_t lane) const {
-  if (lane < plan_->gpus) return lane;
-  auto it = std::upper_bound(plan_->mig.begin(), plan_->mig.end(), lane,
-                             [](int32_t l, const Plan::MigGpu& m) { return l < m.first_lane; });
-  return (it - 1)->gpu;
+  return lane < plan_->gpus ? lane : plan_->MigOfLane(lane).gpu;
 }
 
 int32_t Activity::HostOf(int32_t lane) const { return host_of_gpu_[GpuOf(lane)]; }
@@ -223,9 +222,8 @@ const GpuModel& Activity::ModelOf(int32_t lane) const {
 
 const MigProfile* Activity::MigOf(int32_t lane) const {
   if (lane < plan_->gpus) return nullptr;
-  auto it = std::upper_bound(plan_->mig.begin(), plan_->mig.end(), lane,
-                             [](int32_t l, const Plan::MigGpu& m) { return l < m.first_lane; });
-  return &ModelOf(lane).mig[lane - (it - 1)->first_lane];
+  const Plan::MigGpu& mig = plan_->MigOfLane(lane);
+  return &mig.layout[lane - mig.first_lane];
 }
 
 size_t Activity::memory_bytes() const {

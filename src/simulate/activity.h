@@ -111,6 +111,7 @@ enum class TruthKind : uint8_t {
   kSlowClock,
   kSlowStall,
   kInflatedMfu,
+  kClockChange,
 };
 std::string_view TruthKindName(TruthKind k);
 

@@ -11,6 +11,9 @@ namespace {
 
 constexpr double kGapShare = 0.05;  // of a batch job's time
 constexpr int32_t kLongestPhase = 7200;
+// Where levels are dealt out over the fleet's time, one phase of the largest job must be a small
+// part of it.
+constexpr int32_t kLongestDealtPhase = 1200;
 constexpr int32_t kTrafficSpread = 1200;  // seconds that services sharing a pattern are apart
 constexpr int kTrafficPrograms = 48;      // per cluster; services share them, shifted by minutes
 constexpr double kChangedShare = 0.08;    // of the workflows with enough runs
@@ -185,9 +188,11 @@ void ActivityBuilder::Layout(int32_t j) {
   // Gaps of 5 to 60 minutes at a steady rhythm with a random phase.
   const double gap = std::clamp(draws.LogNormal(600, .6), 300.0, 3600.0), period = gap / kGapShare;
   double next = started + draws.Unit() * period;
+  const int32_t longest =
+      spec_.levels.busy_share_of_reporting > 0 ? kLongestDealtPhase : kLongestPhase;
   for (int32_t busy = started; busy < until; next += period) {
     const int32_t at = static_cast<int32_t>(std::min<double>(next, planned));
-    const int pieces = (at - busy + kLongestPhase - 1) / kLongestPhase;
+    const int pieces = (at - busy + longest - 1) / longest;
     for (int i = 1; i < pieces; ++i) {
       int32_t piece = busy + static_cast<int32_t>(static_cast<int64_t>(at - busy) * i / pieces);
       if (piece < until) cuts.emplace_back(piece, PhaseKind::kBusy);

@@ -42,6 +42,12 @@ class ActivityBuilder {
     double tensor_factor = 1;
   };
 
+  // The MFU an application reports and the OFU there really is.
+  struct Claim {
+    double mfu = 0, ofu = 0;
+    double inflation = 1;  // of a wrong FLOPs formula
+  };
+
   struct Ranked {
     int32_t job;
     double key, weight, lo = 0, hi = 0;
@@ -81,10 +87,9 @@ class ActivityBuilder {
   double RankByHash(std::vector<Ranked>* list, std::vector<Ranked>* tensor);
   void AssignMemory();
   void AssignSessions();
-  // The LLM preset gives the OFU of a job by its size, alike for runs of one workflow. 0 = not
-  // given.
-  std::vector<double> DirectLevels(const std::vector<Ranked>& list);
-  void ReportMfu(const std::vector<double>& direct);
+  // By job; 0 = not given.
+  std::vector<Claim> Claims(const std::vector<Ranked>& list) const;
+  void ReportMfu(const std::vector<Claim>& claims);
   void SetRates(Phase* p, const GpuModel& model, double tensor, double util, double sm,
                 double clock_mhz, double power_of_tdp);
   void SetHang(Phase* p, const Job& job);

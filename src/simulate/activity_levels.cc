@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <optional>
 
 #include "simulate/activity_builder.h"
@@ -15,9 +16,9 @@
 namespace flopwatch::simulate {
 namespace {
 
-// Samples whose window sees both sides of an edge are neither idle nor busy, so the idle time must
-// be a little larger than the share of zero samples: found to fit with a third of a window an edge
-// (Seren's samples are 15 s apart).
+// A sample whose window (Seren's samples are 15 s apart) sees both sides of an edge between idle and
+// busy shows any share of the level. The measured distribution has such samples in it, so phases get
+// what is left of it without them, see WithoutPartial.
 constexpr double kSampleWindow = 15;
 constexpr double kRunSpread =
     .02;  // ranks by which runs and phases of a workflow differ, either way
@@ -53,6 +54,50 @@ class BetaQuantile {
   double X(int i) const { return lo_ + (hi_ - lo_) * (i + .5) / kSteps; }
   double lo_ = 0, hi_ = 1;
   std::array<double, kSteps> cumulative_;
+};
+
+// The rank at which a rising curve reaches y.
+double RankOf(std::span<const Point> curve, double y) {
+  double lo = 0, hi = 1;
+  for (int i = 0; i < 40; ++i) {
+    const double middle = (lo + hi) / 2;
+    (Interpolate(curve, middle) < y ? lo : hi) = middle;
+  }
+  return (lo + hi) / 2;
+}
+
+// Ranks of whole samples in a measured distribution of which `partial` (a share of all samples) are
+// partial ones: an evenly distributed share of some level. Whole(w) is the rank on the measured
+// curve that rank w of the whole samples has, above the share of samples that show nothing.
+class WithoutPartial {
+ public:
+  WithoutPartial(std::span<const Point> curve, double zero_rank, double partial) {
+    const double busy = 1 - zero_rank;
+    partial = std::clamp(partial, 0.0, busy / 2);
+    std::array<double, kLevels> levels;
+    for (int i = 0; i < kLevels; ++i)
+      levels[i] = Interpolate(curve, zero_rank + busy * (i + .5) / kLevels);
+    for (int i = 0; i <= kSteps; ++i) {
+      const double rank = busy * i / kSteps, y = Interpolate(curve, zero_rank + rank);
+      double below = 0;  // of the partial samples
+      for (double level : levels) below += level > y ? y / level : 1;
+      const double whole = (rank - partial * below / kLevels) / (busy - partial);
+      whole_[i] = std::max(i == 0 ? 0 : whole_[i - 1], whole);
+    }
+    zero_ = zero_rank;
+  }
+  double At(double w) const {
+    const auto it = std::lower_bound(whole_.begin(), whole_.end(), w);
+    const auto i = std::clamp<std::ptrdiff_t>(it - whole_.begin(), 1, kSteps);
+    const double a = whole_[i - 1], b = whole_[i];
+    const double step = b > a ? std::clamp((w - a) / (b - a), 0.0, 1.0) : 0;
+    return zero_ + (1 - zero_) * (static_cast<double>(i - 1) + step) / kSteps;
+  }
+
+ private:
+  static constexpr int kSteps = 4096, kLevels = 64;
+  std::array<double, kSteps + 1> whole_{};
+  double zero_ = 0;
 };
 
 uint32_t Ppm(double v) { return static_cast<uint32_t>(std::lround(std::clamp(v, 0.0, 1.0) * 1e6)); }
@@ -120,8 +165,9 @@ double ActivityBuilder::RankBySharing(std::vector<Ranked>* list, std::vector<Ran
   Rank(list);
   double busy_weight = 0;
   for (const Ranked& r : *list) busy_weight += r.weight;
+  // Half of the partial samples lie in time that is idle.
   const double wanted = spec_.levels.busy_share_of_reporting * ReportingSeconds() - hang_weight_ -
-                        edges_ * kSampleWindow / 3;
+                        edges_ * kSampleWindow / 2;
   const double idle = std::max(0.0, 1 - wanted / busy_weight);
   // Tensor activity has an order of its own, near the first one: a job that keeps the SMs busy need
   // not use the tensor cores as much.
@@ -135,6 +181,19 @@ double ActivityBuilder::RankBySharing(std::vector<Ranked>* list, std::vector<Ran
     // Little freedom near the bottom, where the SMs do almost nothing.
     const double freedom = std::min(1.0, std::max(0.0, (middle - idle) / (1 - idle)) / .3);
     tensor->push_back({r.job, middle + .1 * freedom * freedom * noise, r.weight * busy});
+  }
+  Rank(tensor);
+  // Runs after a change stand where their new level is; dealt out again, the fleet's distribution
+  // stays the wanted one.
+  const auto level_at = [&](double rank) {
+    return spec_.levels.zero_rank + (1 - spec_.levels.zero_rank) * rank;
+  };
+  for (Ranked& r : *tensor) {
+    const double middle = (r.lo + r.hi) / 2, factor = jobs_[r.job].tensor_factor;
+    const double level = factor * Interpolate(spec_.levels.tensor_active, level_at(middle));
+    r.key = factor == 1 ? middle
+                        : (RankOf(spec_.levels.tensor_active, level) - spec_.levels.zero_rank) /
+                              (1 - spec_.levels.zero_rank);
   }
   Rank(tensor);
   return idle;
@@ -195,11 +254,15 @@ void ActivityBuilder::AssignLevels() {
     if (jobs_[j].program >= 0) list.push_back({static_cast<int32_t>(j), 0, jobs_[j].busy_weight});
   }
   if (list.empty()) return;
-  const double idle = curves.busy_share_of_reporting > 0 ? RankBySharing(&list, &tensor)
-                                                         : RankByHash(&list, &tensor);
+  const bool dealt = curves.busy_share_of_reporting > 0;
+  const double idle = dealt ? RankBySharing(&list, &tensor) : RankByHash(&list, &tensor);
+  const double partial = dealt ? edges_ * kSampleWindow / ReportingSeconds() : 0;
+  const auto sm_ranks = std::make_unique<WithoutPartial>(curves.util, curves.zero_rank, partial);
+  const auto tensor_ranks =
+      std::make_unique<WithoutPartial>(curves.tensor_active, curves.zero_rank, partial);
   std::vector<std::pair<double, double>> tensor_rank(jobs_.size(), {0, 0});
   for (const Ranked& r : tensor) tensor_rank[r.job] = {r.lo, r.hi};
-  const std::vector<double> direct = DirectLevels(list);
+  const std::vector<Claim> claims = Claims(list);
 
   for (const Ranked& r : list) {
     const Job& job = plan_.jobs[r.job];
@@ -207,11 +270,12 @@ void ActivityBuilder::AssignLevels() {
     const GpuModel& model = Model(job);
     const Program& program = a_.programs_[info.program];
     auto [tlo, thi] = tensor_rank[r.job];
-    double nominal = direct[r.job] > 0
-                         ? direct[r.job]
-                         : Interpolate(curves.tensor_active,
-                                       curves.zero_rank + (1 - curves.zero_rank) * (tlo + thi) / 2);
-    double clock = JobClockMhz(model, nominal * info.tensor_factor);
+    const double given = claims[r.job].ofu;
+    double nominal = given > 0
+                         ? given
+                         : Interpolate(curves.tensor_active, tensor_ranks->At((tlo + thi) / 2));
+    const double changed = dealt ? 1 : info.tensor_factor;  // dealt levels have the change in them
+    double clock = JobClockMhz(model, nominal * changed);
     for (int32_t i = 0; i < program.phases; ++i) {
       Phase& p = a_.phases_[program.first_phase + i];
       if (p.kind == PhaseKind::kHang) SetHang(&p, job);
@@ -221,9 +285,9 @@ void ActivityBuilder::AssignLevels() {
         p.kind = PhaseKind::kGap;
         continue;
       }
-      double u = curves.zero_rank + (1 - curves.zero_rank) * (v - idle) / (1 - idle);
-      double tv = curves.zero_rank + (1 - curves.zero_rank) * PhaseRank(r.job, i, tlo, thi);
-      double level = direct[r.job];
+      double u = sm_ranks->At((v - idle) / (1 - idle));
+      double tv = tensor_ranks->At(PhaseRank(r.job, i, tlo, thi));
+      double level = given;
       if (level > 0) {
         // OFU given, not tensor activity; a few per cent from phase to phase.
         double wobble = 1 + .04 * (Unit(Key(seed_, Purpose::kLevel, r.job, 100 + i)) - .5);
@@ -232,7 +296,7 @@ void ActivityBuilder::AssignLevels() {
         level = Interpolate(curves.tensor_active, tv);
       }
       double power = curves.power_of_tdp.empty() ? -1 : Interpolate(curves.power_of_tdp, tv);
-      double tensor_factor = info.tensor_factor * ThrottleFactor(r.job, info.from + p.start);
+      double tensor_factor = changed * ThrottleFactor(r.job, info.from + p.start);
       // The rank with the lowest clock shows the highest activity: leave it room.
       level = std::min(level * tensor_factor,
                        kHighestTensor / (job.kind == JobKind::kSynchronous ? info.slowest : 1));
@@ -241,7 +305,7 @@ void ActivityBuilder::AssignLevels() {
     }
     job_clock_[r.job] = clock;
   }
-  ReportMfu(direct);
+  ReportMfu(claims);
 }
 
 double ActivityBuilder::ThrottleFactor(int32_t job, int32_t t) const {
@@ -250,39 +314,62 @@ double ActivityBuilder::ThrottleFactor(int32_t job, int32_t t) const {
   return 1;
 }
 
-// The LLM preset gives the OFU of a job by its size, alike for runs of one workflow. 0 = not given.
-std::vector<double> ActivityBuilder::DirectLevels(const std::vector<Ranked>& list) {
-  std::vector<double> level(jobs_.size(), 0);
-  std::vector<std::optional<BetaQuantile>> beta(spec_.sizes.size());
+// The LLM preset gives what a job's application reports by its size, alike for runs of one
+// workflow, and how much of it the counters see.
+std::vector<ActivityBuilder::Claim> ActivityBuilder::Claims(const std::vector<Ranked>& list) const {
+  std::vector<Claim> claims(jobs_.size());
+  std::vector<std::array<std::optional<BetaQuantile>, 2>> beta(spec_.sizes.size());
   for (const Ranked& r : list) {
     const Workflow& workflow = workflows_[plan_.jobs[r.job].workflow];
     const SizeClass& size = spec_.sizes[workflow.size_class];
-    if (size.ofu_mean <= 0) continue;
-    auto& quantile = beta[workflow.size_class];
-    if (!quantile) quantile.emplace(size.ofu_mean, size.ofu_sd);
-    double rank = Unit(Key(seed_, Purpose::kLevel, workflow.key, 4)) +
-                  kRunSpread * 2 * (Unit(Key(seed_, Purpose::kLevel, r.job, 5)) - .5);
-    level[r.job] = std::clamp(quantile->At(std::clamp(rank, 0.0, 1.0)), .004, .9);
+    if (size.mfu_mean <= 0) continue;
+    Claim& claim = claims[r.job];
+    // Spread evenly over the workflows of a class, users who submit most first (Roberts' R2
+    // sequence): a few of them make up most of a class.
+    const uint64_t h = Key(seed_, Purpose::kLevel, workflow.size_class, (1 << 20) + workflow.cluster);
+    const auto spread = [&](uint64_t start, double step) {
+      const double x = Unit(start) + (2 * workflow.user + workflow.variant) * step;
+      return x - std::floor(x);
+    };
+    const bool miscounted = spread(Mix(h), 0.5698402909980532) < size.miscounted_share;
+    auto& quantile = beta[workflow.size_class][miscounted ? 1 : 0];
+    if (!quantile) {
+      if (miscounted && size.miscounted_mean > 0)
+        quantile.emplace(size.miscounted_mean, size.miscounted_sd);
+      else
+        quantile.emplace(size.mfu_mean, size.mfu_sd);
+    }
+    const double rank = spread(h, 0.7548776662466927) +
+                        kRunSpread * 2 * (Unit(Key(seed_, Purpose::kLevel, r.job, 5)) - .5);
+    claim.mfu = quantile->At(std::clamp(rank, 0.0, 1.0));
+    if (miscounted) {
+      claim.inflation = size.miscounted_factor;
+      claim.ofu = claim.mfu / claim.inflation;
+    } else {
+      const double more = 1 + size.overstated_cv * Normal(Key(seed_, Purpose::kJob, r.job, 11));
+      claim.ofu = claim.mfu * (1 - std::clamp(size.overstated * std::max(0.0, more), -.9, .9));
+    }
+    claim.ofu = std::clamp(claim.ofu, .004, .9);
   }
-  return level;
+  return claims;
 }
 
-void ActivityBuilder::ReportMfu(const std::vector<double>& direct) {
+void ActivityBuilder::ReportMfu(const std::vector<Claim>& claims) {
   for (size_t j = 0; j < jobs_.size(); ++j) {
     const Job& job = plan_.jobs[j];
-    if (direct[j] <= 0 || job.gpus < 8) continue;
-    const SizeClass& size = spec_.sizes[workflows_[job.workflow].size_class];
-    Draws draws(Key(seed_, Purpose::kJob, j, 11));
-    double ofu = direct[j] * jobs_[j].tensor_factor;
-    double error =
-        size.reported_error_pp / 100 * (.5 + draws.Unit()) * (draws.Unit() < .5 ? -1 : 1);
-    double inflation = size.reported_inflation;
-    // Hybrid models over-report as well: 24.51 against 15.56 (ofu-paper VI-B).
-    if (inflation == 1 && job.gpus >= 64 && draws.Unit() < .03) inflation = 24.51 / 15.56;
-    if (inflation > 1)
+    const Claim& claim = claims[j];
+    if (claim.mfu <= 0 || job.gpus < 8) continue;
+    // A job that never computes reports nothing.
+    const Program& program = a_.programs_[jobs_[j].program];
+    const auto first = a_.phases_.begin() + program.first_phase;
+    if (std::none_of(first, first + program.phases,
+                     [](const Phase& p) { return p.kind == PhaseKind::kBusy; }))
+      continue;
+    if (claim.inflation > 1)
       a_.events_.push_back({TruthKind::kInflatedMfu, jobs_[j].from, jobs_[j].to,
-                            static_cast<int32_t>(j), job.workflow, -1, -1, inflation});
-    a_.reported_mfu_[j] = static_cast<float>(std::max(.01, ofu * inflation + error));
+                            static_cast<int32_t>(j), job.workflow, -1, -1, claim.inflation});
+    // A slower program reports less; one that changed its precision does the same work as before.
+    a_.reported_mfu_[j] = static_cast<float>(claim.mfu * std::min(1.0, jobs_[j].tensor_factor));
   }
 }
 

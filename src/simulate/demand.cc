@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "simulate/local_time.h"
 #include "simulate/random.h"
 
 namespace flopwatch::simulate {
@@ -130,6 +131,7 @@ int32_t DemandModel::FindWorkflow(int cluster, const SizeMix::Class& size, int u
     bool synchronous = gpus > 1 && (gpus > 16 || Unit(Mix(k + 7)) < 0.75);
     it->second = AddWorkflow(std::move(name), id, cluster, user, gpus, synchronous);
     workflows_[it->second].size_class = static_cast<int16_t>(size.index);
+    workflows_[it->second].variant = static_cast<int16_t>(variant);
   }
   return it->second;
 }
@@ -156,6 +158,8 @@ std::vector<Request> DemandModel::Arrivals(int cluster, int capacity, int32_t ho
     double total = 0;
     for (int32_t bin = 0; bin * kBinSeconds < horizon; ++bin) {
       int64_t second = (start_ / kMicrosPerSecond) + static_cast<int64_t>(bin) * kBinSeconds;
+      if (spec_->clusters[cluster].local_time)
+        second += LocalOffsetSeconds(second * kMicrosPerSecond);
       int64_t day = second / 86400 - (second % 86400 < 0);
       double shape = kHourShape[(second - day * 86400) / 3600] *
                      kWeekdayShape[((day + 3) % 7 + 7) % 7];  // 1970: a Thursday

@@ -27,6 +27,7 @@ struct Workflow {
   int32_t user = 0;
   int16_t cluster = 0;
   int16_t size_class = -1;  // -1: interactive sessions and services
+  int16_t variant = 0;      // of its user's workflows of one size: 0 or 1
   int32_t gpus = 1;
   bool synchronous = false;
   int32_t runs = 0;

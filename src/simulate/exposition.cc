@@ -7,6 +7,7 @@
 #include "simulate/digits.h"
 #include "simulate/fields.h"
 #include "simulate/fleet_model.h"
+#include "simulate/local_time.h"
 #include "simulate/random.h"
 
 namespace flopwatch::simulate {
@@ -16,11 +17,22 @@ constexpr size_t kMaxLabelBytes = 640;  // of one line; names are bounded by the
 constexpr std::string_view kIntegerSentinel = "9223372036854775794";
 constexpr std::string_view kDoubleSentinel = "140737488355328.000000";
 
+// What a line stands for decides which fields it has.
+enum class LineKind : uint8_t {
+  kWhole,
+  // Exporters list a partitioned GPU in one of two ways (counters.md 1.2): only its instances, the
+  // board's values repeated on each (A800 sample) ...
+  kInstance,
+  // ... or the GPU with its board values, and instances with profiling fields alone (A100 sample).
+  kPartitioned,
+  kInstanceProfile,
+};
+
 // One line per field: a GPU or an instance, once per owner.
 struct Line {
   uint32_t labels, size;  // in the label buffer
   uint16_t values;        // index
-  bool instance;
+  LineKind kind;
   bool no_tensor;
   int8_t blank;  // field index without a value, -1 = none
   bool sentinel;
@@ -55,6 +67,19 @@ int64_t HeldSeconds(const Activity& activity, int32_t lane, int32_t t, Kind&& ki
   return sum;
 }
 
+// Follows the power; a GPU whose clock is low is a little warmer.
+void SetTemperatures(const GpuModel& model, const GpuTraits& traits, Values* v) {
+  (*v)[kGpuTemp] = 26 + (*v)[kPowerMw] * 34 / (model.tdp_w * 1000) +
+                   static_cast<int64_t>((traits.clock_factor - 1) * 60) + ((*v)[kPowerMw] & 1);
+  (*v)[kMemTemp] = (*v)[kGpuTemp] + 9;
+}
+
+// Of the idle board, from a start of its own.
+int64_t IdleEnergyMj(const GpuTraits& traits, int32_t gpu, int32_t t) {
+  return 1'000'000'000 + static_cast<int64_t>(gpu) * 1'000'003 +
+         static_cast<int64_t>(traits.idle_mw) * t;
+}
+
 }  // namespace
 
 void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Values* out) {
@@ -85,12 +110,8 @@ void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Va
     dynamic += dynamic * (static_cast<int64_t>(h2 & 1023) - 512) / 25600;  // 2 % either way
   }
   v[kPowerMw] = traits.idle_mw + dynamic + static_cast<int64_t>(h2 >> 54);
-  v[kGpuTemp] = 26 + v[kPowerMw] * 34 / (model.tdp_w * 1000) +
-                static_cast<int64_t>((traits.clock_factor - 1) * 60) +
-                static_cast<int64_t>(h2 >> 10 & 1);
-  v[kMemTemp] = v[kGpuTemp] + 9;
-  v[kEnergyMj] = 1'000'000'000 + static_cast<int64_t>(gpu) * 1'000'003 +
-                 static_cast<int64_t>(traits.idle_mw) * t + now.energy_mj;
+  SetTemperatures(model, traits, &v);
+  v[kEnergyMj] = IdleEnergyMj(traits, gpu, t) + now.energy_mj;
   // Only a GPU that stalls retries its transfers, while it holds up a job.
   v[kPcieReplay] =
       traits.stall_factor > traits.clock_factor
@@ -155,10 +176,81 @@ void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Va
 
 namespace {
 
+// What is the instance's own; all else is the board's and the same on every line of a GPU.
+constexpr Value kOwnOfInstance[] = {
+    kFbFree,      kFbUsed,         kFbTotal, kFbReserved, kFbUsedPpm, kGrPpm,   kSmPpm,   kTensorPpm,
+    kDramPpm,     kOccupancyPpm,   kFp64Ppm, kFp32Ppm,    kFp16Ppm,   kHmmaPpm, kIntPpm,  kUtilPct,
+    kMemCopyPct};
+
+// The instances of a partitioned GPU, first to last, and behind them the GPU itself: one board with
+// one clock, the fastest that any instance asks for; power and energy by share of the SMs. Ratios of
+// the GPU are means over the SMs that some instance covers, as the A100 sample has it (its one busy
+// instance shows .9304, the GPU .9293).
+void ReadPartitioned(const Fleet::Model& m, const Plan::MigGpu& mig, int32_t t, int32_t window,
+                     std::vector<Values>* out) {
+  const Activity& activity = *m.activity;
+  const GpuModel& model = activity.ModelOf(mig.first_lane);
+  const size_t first = out->size(), n = mig.layout.size();
+  out->resize(first + n + 1);
+  Values* const lanes = out->data() + first;
+  Values& board = lanes[n];
+  const GpuTraits& traits = activity.Traits(mig.gpu);
+  int64_t sms = 0, above_idle_mw = 0, energy_mj = 0, nvlink = 0;
+  size_t asks = 0;  // the instance that the clock follows
+  int most = -1;
+  for (size_t i = 0; i < n; ++i) {
+    const int32_t lane = mig.first_lane + static_cast<int32_t>(i);
+    ReadLane(m, lane, t, window, &lanes[i]);
+    const Stint* holder = activity.Holder(lane, t);
+    const bool busy = holder != nullptr && !holder->unused &&
+                      activity.PhaseAt(*holder, t).kind != PhaseKind::kGap;
+    const int wants = busy ? 2 : holder != nullptr ? 1 : 0;
+    if (wants > most) most = wants, asks = i;
+    sms += mig.layout[i].sms;
+    above_idle_mw += (lanes[i][kPowerMw] - traits.idle_mw) * mig.layout[i].sms;
+    energy_mj += activity.At(lane, t).energy_mj * mig.layout[i].sms;
+    nvlink += lanes[i][kNvlinkTotal];
+  }
+  board = lanes[asks];
+  board[kPowerMw] = traits.idle_mw + above_idle_mw / model.sms;
+  board[kEnergyMj] = IdleEnergyMj(traits, mig.gpu, t) + energy_mj / model.sms;
+  board[kPowerViolation] = energy_mj / model.sms / 100;
+  board[kNvlinkTotal] = nvlink;
+  SetTemperatures(model, traits, &board);
+  for (Value v : kOwnOfInstance) {
+    const bool sum = v == kFbFree || v == kFbUsed || v == kFbTotal || v == kFbReserved;
+    int64_t total = 0;
+    for (size_t i = 0; i < n; ++i) total += lanes[i][v] * (sum ? 1 : mig.layout[i].sms);
+    board[v] = sum ? total : total / sms;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    Values own = board;
+    for (Value v : kOwnOfInstance) own[v] = lanes[i][v];
+    lanes[i] = own;
+  }
+}
+
+// Whether a line of this kind has the field.
+bool Has(LineKind kind, const FieldDef& f) {
+  switch (kind) {
+    case LineKind::kWhole:
+      return true;
+    case LineKind::kInstance:
+      return f.scope != Scope::kWholeGpu;
+    case LineKind::kPartitioned:  // no duty cycles in MIG mode; cycle totals are not modelled there
+      return !f.name.ends_with("_UTIL") && f.value != kCyclesElapsed &&
+             f.value != kCyclesActive && f.value != kMmaCycles;
+    case LineKind::kInstanceProfile:
+      return f.scope != Scope::kWholeGpu &&
+             (f.name.starts_with("DCGM_FI_PROF_") || f.value == kXid);
+  }
+  return false;
+}
+
 // Appends the block of one line: gpu to driver, then who owns it (job < 0: nobody).
 void AppendLabels(const Fleet::Model& m, int32_t host_index, std::string_view host_name,
-                  int32_t gpu, int index, int generation, int instance, const MigProfile* mig,
-                  int32_t job, int32_t rank, Scratch* s, Line* line) {
+                  int32_t gpu, int index, int generation, const MigProfile* mig, int32_t job,
+                  int32_t rank, Scratch* s, Line* line) {
   const Host& host = m.plan.hosts[host_index];
   const ClusterSpec& cluster = m.spec.clusters[host.cluster];
   const size_t at = s->labels.size();
@@ -182,7 +274,7 @@ void AppendLabels(const Fleet::Model& m, int32_t host_index, std::string_view ho
     p = WriteText(p, "\",GPU_I_PROFILE=\"");
     p = WriteText(p, mig->name);
     p = WriteText(p, "\",GPU_I_ID=\"");
-    p = WriteUnsigned(p, instance);
+    p = WriteUnsigned(p, mig->instance);
   }
   p = WriteText(p, "\",Hostname=\"");
   p = WriteText(p, host_name);
@@ -238,23 +330,23 @@ Answer Fleet::RenderHost(int host_index, int64_t tick, Stamps stamps, std::strin
   s.values.clear();
   const std::string host_name = HostName(host_index);
   const std::span<const FieldDef> fields = Fields(m.options.fields);
-  auto add_lane = [&](int32_t lane, int32_t gpu, int index, int instance, const MigProfile* mig) {
-    s.values.emplace_back();
-    ReadLane(m, lane, t, window, &s.values.back());
-    if (m.faults.TensorDead(gpu, t)) s.values.back()[kTensorPpm] = s.values.back()[kHmmaPpm] = 0;
+  // `lane` < 0: a partitioned GPU as a whole, which nobody holds.
+  auto add_line = [&](size_t values, LineKind kind, int32_t lane, int32_t gpu, int index,
+                      const MigProfile* mig) {
+    if (m.faults.TensorDead(gpu, t)) s.values[values][kTensorPpm] = s.values[values][kHmmaPpm] = 0;
     Line line{};
-    line.values = static_cast<uint16_t>(s.values.size() - 1);
-    line.instance = mig != nullptr;
+    line.values = static_cast<uint16_t>(values);
+    line.kind = kind;
     line.no_tensor = m.faults.TensorMissing(gpu);
     line.blank = static_cast<int8_t>(
         m.faults.BlankField(gpu, static_cast<int>(fields.size()), tick, &line.sentinel));
-    const Stint* holder = m.activity->Holder(lane, t);
+    const Stint* holder = lane < 0 ? nullptr : m.activity->Holder(lane, t);
     int32_t job = -1, job2 = -1, rank = 0;
     if (holder != nullptr) {
       job = holder->job;
       job2 = holder->job2;
       rank = holder->rank;
-    } else if (m.faults.enabled() && m.Cluster(host).scheduler == Scheduler::kSlurm) {
+    } else if (lane >= 0 && m.faults.enabled() && m.Cluster(host).scheduler == Scheduler::kSlurm) {
       // A crashed epilog leaves the last job's id in the map.
       auto stints = m.activity->Stints(lane);
       auto last = std::upper_bound(stints.begin(), stints.end(), t,
@@ -264,35 +356,40 @@ Answer Fleet::RenderHost(int host_index, int64_t tick, Stamps stamps, std::strin
         job = (last - 1)->job;
     }
     int generation = m.Generation(gpu, t);
-    AppendLabels(m, host_index, host_name, gpu, index, generation, instance, mig, job, rank, &s,
-                 &line);
+    AppendLabels(m, host_index, host_name, gpu, index, generation, mig, job, rank, &s, &line);
     s.lines.push_back(line);
     if (job2 >= 0) {
-      AppendLabels(m, host_index, host_name, gpu, index, generation, instance, mig, job2, 0, &s,
-                   &line);
+      AppendLabels(m, host_index, host_name, gpu, index, generation, mig, job2, 0, &s, &line);
       s.lines.push_back(line);
     }
   };
   for (int g = 0; g < host.gpus; ++g) {
-    int32_t gpu = host.first_gpu + g;
-    if (!(host.mig && g == 0)) {
-      add_lane(gpu, gpu, g, 0, nullptr);
+    const int32_t gpu = host.first_gpu + g;
+    const size_t values = s.values.size();
+    if (g >= host.mig_gpus) {
+      s.values.emplace_back();
+      ReadLane(m, gpu, t, window, &s.values.back());
+      add_line(values, LineKind::kWhole, gpu, gpu, g, nullptr);
       continue;
     }
-    auto it = std::lower_bound(m.plan.mig.begin(), m.plan.mig.end(), gpu,
-                               [](const Plan::MigGpu& x, int32_t v) { return x.gpu < v; });
-    auto profiles = m.Cluster(host).model->mig;
-    for (size_t i = 0; i < profiles.size(); ++i)
-      add_lane(it->first_lane + static_cast<int32_t>(i), gpu, 0,
-               Model::InstanceId(static_cast<int>(i)), &profiles[i]);
+    const Plan::MigGpu& mig = m.plan.MigOfGpu(gpu);
+    ReadPartitioned(m, mig, t, window, &s.values);
+    const bool lists_gpu = m.ListsPartitionedGpus(host_index);
+    if (lists_gpu)
+      add_line(values + mig.layout.size(), LineKind::kPartitioned, -1, gpu, g, nullptr);
+    for (size_t i = 0; i < mig.layout.size(); ++i)
+      add_line(values + i, lists_gpu ? LineKind::kInstanceProfile : LineKind::kInstance,
+               mig.first_lane + static_cast<int32_t>(i), gpu, g, &mig.layout[i]);
   }
 
   char stamp[kMaxNumberBytes];
   size_t stamp_size = 0;
   if (stamps == Stamps::kExplicit) {
     stamp[0] = ' ';
-    char* end = WriteUnsigned(
-        stamp + 1, (TickTime(host_index, tick)) / kMicrosPerMilli + m.faults.SkewMs(host_index));
+    const Micros at = TickTime(host_index, tick);
+    int64_t ms = at / kMicrosPerMilli + m.faults.SkewMs(host_index);
+    if (m.Cluster(host).local_time) ms += int64_t{1000} * LocalOffsetSeconds(at);
+    char* end = WriteUnsigned(stamp + 1, ms);
     stamp_size = end - stamp;
   }
   size_t bound = 0, label_bytes = 0;
@@ -313,7 +410,7 @@ Answer Fleet::RenderHost(int host_index, int64_t tick, Stamps stamps, std::strin
     p = WriteText(p, f.type);
     *p++ = '\n';
     for (const Line& l : s.lines) {
-      if (l.instance && f.scope == Scope::kWholeGpu) continue;
+      if (!Has(l.kind, f)) continue;
       if (l.no_tensor && (f.value == kTensorPpm || f.value == kHmmaPpm || f.value == kMmaCycles))
         continue;
       const bool blank = l.blank == static_cast<int8_t>(i);

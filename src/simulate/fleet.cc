@@ -84,12 +84,6 @@ std::string Fleet::Model::JobKey(int32_t job) const {
   return fmt::format("{}/{}", Namespace(job), JobName(job));
 }
 
-int Fleet::Model::InstanceOf(int32_t lane) const {
-  auto it = std::upper_bound(plan.mig.begin(), plan.mig.end(), lane,
-                             [](int32_t l, const Plan::MigGpu& g) { return l < g.first_lane; });
-  return InstanceId(lane - (it - 1)->first_lane);
-}
-
 Fleet::Fleet(std::unique_ptr<Model> model) : model_(std::move(model)) {}
 Fleet::~Fleet() = default;
 
@@ -109,6 +103,7 @@ StatusOr<std::unique_ptr<Fleet>> Fleet::Create(const FleetOptions& o) {
   m->options = o;
   m->options.start = FloorTo(o.start, kMicrosPerSecond);
   m->spec = MakePreset(o.preset, o.gpus);
+  m->spec.clusters.back().local_time = o.local_time;
   m->demand = std::make_unique<DemandModel>(&m->spec, o.seed, m->options.start, o.gpus);
   FailureOptions failures;
   failures.enabled = o.faults == Faults::kAll;
@@ -201,7 +196,7 @@ std::vector<jobs::StaticAssignment> Fleet::Assignments() const {
   AssignmentWriter{m}.Each([&](const Placement& p, const Job& j, int32_t gpu, int generation) {
     jobs::StaticAssignment a;
     a.gpu = m.Uuid(gpu, generation);
-    if (p.lane >= m.plan.gpus) a.gpu += fmt::format("/{}", m.InstanceOf(p.lane));
+    if (const MigProfile* mig = m.activity->MigOf(p.lane)) a.gpu += fmt::format("/{}", mig->instance);
     a.job = m.JobKey(p.job);
     a.name = m.JobName(p.job);
     const Workflow& w = m.demand->workflows()[j.workflow];
@@ -222,7 +217,8 @@ std::string Fleet::AssignmentsCsv() const {
     const Workflow& w = m.demand->workflows()[j.workflow];
     int64_t start = m.options.start / kMicrosPerSecond;
     out += m.Uuid(gpu, generation);
-    if (p.lane >= m.plan.gpus) fmt::format_to(std::back_inserter(out), "/{}", m.InstanceOf(p.lane));
+    if (const MigProfile* mig = m.activity->MigOf(p.lane))
+      fmt::format_to(std::back_inserter(out), "/{}", mig->instance);
     fmt::format_to(std::back_inserter(out), ",{},", start + j.start);
     if (j.end <= m.plan.horizon) fmt::format_to(std::back_inserter(out), "{}", start + j.end);
     fmt::format_to(std::back_inserter(out), ",{},{},{},{},{}\n", m.JobKey(p.job), p.rank,

@@ -12,6 +12,7 @@
 #include "simulate/fields.h"
 #include "simulate/fleet.h"
 #include "simulate/plan.h"
+#include "simulate/random.h"
 #include "simulate/telemetry_faults.h"
 
 namespace flopwatch::simulate {
@@ -38,9 +39,10 @@ struct Fleet::Model {
   std::string PodName(int32_t job, int32_t rank) const;
   std::string_view Namespace(int32_t job) const;
   bool kubernetes(int32_t job) const;
-  // GPU-instance id as the driver numbers them: of instance i of a partitioned GPU.
-  static int InstanceId(int index) { return index == 0 ? 1 : index == 1 ? 5 : 11 + index; }
-  int InstanceOf(int32_t lane) const;  // of a lane that is an instance
+  // Whether a host's exporter lists a partitioned GPU beside its instances.
+  bool ListsPartitionedGpus(int32_t host) const {
+    return (Key(options.seed, Purpose::kHost, host, 2) & 1) != 0;
+  }
 };
 
 inline constexpr size_t kUuidBytes = 40;

@@ -31,7 +31,10 @@ struct MigProfile {
   std::string_view name;  // "1g.10gb"
   int sms;
   int fb_mib;
+  int instance;  // GPU-instance id, as drivers number them
 };
+// How one partitioned GPU is cut.
+using MigLayout = std::span<const MigProfile>;
 
 struct GpuModel {
   std::string_view name;  // the whole string the driver reports
@@ -47,7 +50,7 @@ struct GpuModel {
   int mem_clock_mhz;
   int fb_total_mib;
   int idle_w, tdp_w;
-  std::span<const MigProfile> mig;  // how a partitioned GPU is cut, in instance order
+  std::span<const MigLayout> mig;  // ways a GPU of this model is partitioned; none = never
 };
 inline constexpr int kClockStepMhz = 15;
 inline constexpr int kMaxGpusPerHost = 8;
@@ -60,6 +63,7 @@ struct ClusterSpec {
   Scheduler scheduler;
   int gpus_per_host;
   double share;  // of the fleet's GPUs
+  bool local_time = false;  // its users' day and its exporters' own timestamps are not in UTC
 };
 
 // A monotone function given by points (x, y), linear between them.
@@ -83,9 +87,14 @@ struct SizeClass {
   double job_share = 0;
   double campaign_mean = 1;  // jobs submitted at once, geometric
   DurationCurve duration;
-  double ofu_mean = 0, ofu_sd = 0;  // Beta-distributed OFU level; 0 = by the level curves instead
-  double reported_error_pp = 0;     // mean absolute error of the MFU the application reports
-  double reported_inflation = 1;    // a wrong FLOPs formula (ofu-paper VI): reported / true
+  // MFU the application reports, Beta-distributed; 0 = levels by the curves instead, nothing is
+  // reported. The counters see less: OFU = MFU x (1 - overstated), the mean and the coefficient of
+  // variation of which follow from the paper's absolute errors.
+  double mfu_mean = 0, mfu_sd = 0;
+  double overstated = 0, overstated_cv = 0;
+  // Part of the class has a wrong FLOPs formula (ofu-paper V-C): its own MFU (mean and sd; 0 = that
+  // of the class), and reported / counted.
+  double miscounted_share = 0, miscounted_mean = 0, miscounted_sd = 0, miscounted_factor = 1;
 };
 
 // Utilisation as quantile functions over the busy GPU time (rank 0..1).

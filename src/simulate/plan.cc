@@ -59,7 +59,7 @@ class ClusterRun {
     for (int h = 0; h < count_; ++h) {
       const Host& host = plan_.hosts[first_ + h];
       uint8_t mask = static_cast<uint8_t>((1u << host.gpus) - 1);
-      if (host.mig) mask &= ~1u;
+      mask &= ~((1u << host.mig_gpus) - 1);
       if (host.shared) mask &= ~(1u << (host.gpus - 1));
       hosts_[h].pool = hosts_[h].free = mask;
       hosts_[h].job.fill(-1);
@@ -490,6 +490,17 @@ std::string_view JobStateName(JobState s) {
   return "";
 }
 
+const Plan::MigGpu& Plan::MigOfLane(int32_t lane) const {
+  auto it = std::upper_bound(mig.begin(), mig.end(), lane,
+                             [](int32_t l, const MigGpu& m) { return l < m.first_lane; });
+  return *(it - 1);
+}
+
+const Plan::MigGpu& Plan::MigOfGpu(int32_t gpu) const {
+  return *std::lower_bound(mig.begin(), mig.end(), gpu,
+                           [](const MigGpu& m, int32_t g) { return m.gpu < g; });
+}
+
 Plan BuildPlan(const PresetSpec& spec, DemandModel* demand, uint64_t seed, int total_gpus,
                int32_t horizon, const FailureOptions& failures) {
   Plan plan;
@@ -519,22 +530,29 @@ Plan BuildPlan(const PresetSpec& spec, DemandModel* demand, uint64_t seed, int t
       plan.hosts.push_back(h);
     }
     int first = plan.cluster_first_host.back(), hosts = static_cast<int>(plan.hosts.size()) - first;
-    auto special = [&](double share, int offset, bool Host::*flag) {
+    auto special = [&](double share, int offset, auto&& mark) {
       if (share <= 0 || hosts < 4) return;
       int n = std::max(1, static_cast<int>(hosts * share));
-      for (int i = 0; i < n; ++i)
-        plan.hosts[first + (offset + i * (hosts / n)) % hosts].*flag = true;
+      for (int i = 0; i < n; ++i) mark(plan.hosts[first + (offset + i * (hosts / n)) % hosts], i);
     };
-    if (!cluster.model->mig.empty()) special(spec.mig_host_share, hosts / 3, &Host::mig);
+    // Mostly one GPU of a host is cut up, sometimes half of them, the rest stay whole.
+    constexpr int kPartitioned[] = {1, 2, 1, 4};
+    if (!cluster.model->mig.empty())
+      special(spec.mig_host_share, hosts / 3, [&](Host& h, int i) {
+        h.mig_gpus = static_cast<int16_t>(std::min<int>(h.gpus, kPartitioned[i % 4]));
+      });
     if (cluster.scheduler == Scheduler::kSlurm)
-      special(spec.shared_host_share, hosts / 2, &Host::shared);
+      special(spec.shared_host_share, hosts / 2, [](Host& h, int) { h.shared = h.mig_gpus == 0; });
     plan.cluster_first_host.push_back(static_cast<int32_t>(plan.hosts.size()));
   }
   plan.lanes = total_gpus;
   for (const Host& h : plan.hosts) {
-    if (!h.mig) continue;
-    plan.mig.push_back({h.first_gpu, plan.lanes});
-    plan.lanes += static_cast<int32_t>(spec.clusters[h.cluster].model->mig.size());
+    const auto layouts = spec.clusters[h.cluster].model->mig;
+    for (int g = 0; g < h.mig_gpus; ++g) {
+      const int32_t gpu = h.first_gpu + g;
+      plan.mig.push_back({gpu, plan.lanes, layouts[plan.mig.size() % layouts.size()]});
+      plan.lanes += static_cast<int32_t>(plan.mig.back().layout.size());
+    }
   }
 
   // Each cluster numbers its jobs from 0; then all are put in order of submission and renumbered.
@@ -543,16 +561,13 @@ Plan BuildPlan(const PresetSpec& spec, DemandModel* demand, uint64_t seed, int t
     std::vector<Job> own;
     size_t first_placement = plan.placements.size();
     ClusterRun(spec, demand, &plan, seed, static_cast<int>(c), failures).Run(&own);
-    for (const auto& m : plan.mig) {
-      for (size_t h = plan.cluster_first_host[c];
-           h < static_cast<size_t>(plan.cluster_first_host[c + 1]); ++h) {
-        if (plan.hosts[h].first_gpu != m.gpu) continue;
-        for (size_t i = 0; i < spec.clusters[c].model->mig.size(); ++i)
+    for (int32_t h = plan.cluster_first_host[c]; h < plan.cluster_first_host[c + 1]; ++h) {
+      for (int g = 0; g < plan.hosts[h].mig_gpus; ++g) {
+        const Plan::MigGpu& m = plan.MigOfGpu(plan.hosts[h].first_gpu + g);
+        for (size_t i = 0; i < m.layout.size(); ++i)
           AddSessions(&plan, demand, seed, static_cast<int>(c),
                       m.first_lane + static_cast<int32_t>(i), 0, &own);
       }
-    }
-    for (int32_t h = plan.cluster_first_host[c]; h < plan.cluster_first_host[c + 1]; ++h) {
       if (!plan.hosts[h].shared) continue;
       int32_t gpu = plan.hosts[h].first_gpu + plan.hosts[h].gpus - 1;
       AddSessions(&plan, demand, seed, static_cast<int>(c), gpu, 0, &own);

@@ -46,7 +46,7 @@ struct Host {
   int16_t cluster = 0;
   int32_t rack = 0;     // within the cluster
   int32_t number = 0;   // within the cluster
-  bool mig = false;     // GPU 0 is partitioned
+  int16_t mig_gpus = 0;  // the first so many GPUs are partitioned
   bool shared = false;  // the last GPU takes two jobs at once
 };
 
@@ -80,7 +80,12 @@ struct Plan {
   struct MigGpu {
     int32_t gpu;
     int32_t first_lane;
+    MigLayout layout;  // one lane an instance
   };
+  // The partitioned GPU that a lane is an instance of; lane >= gpus.
+  const MigGpu& MigOfLane(int32_t lane) const;
+  // Of a GPU that is partitioned.
+  const MigGpu& MigOfGpu(int32_t gpu) const;
   std::vector<MigGpu> mig;  // by gpu
   std::vector<Job> jobs;    // by submission
   std::vector<Placement> placements;

@@ -8,6 +8,7 @@
 
 #include "base/json_writer.h"
 #include "simulate/fleet_model.h"
+#include "simulate/local_time.h"
 
 namespace flopwatch::simulate {
 namespace {
@@ -121,15 +122,14 @@ Truth Fleet::TruthOf(Micros window_from, Micros window_to) const {
     }
   }
   auto period = m.plan.periods.begin();
-  auto mig_gpu = m.plan.mig.begin();
   for (size_t h = 0; h < m.plan.hosts.size(); ++h) {
     const Host& host = m.plan.hosts[h];
     const GpuModel& model = *m.spec.clusters[host.cluster].model;
     ClusterTruth& w = whole[host.cluster];
     ClusterTruth& p = mig[host.cluster];
-    int whole_gpus = host.gpus - (host.mig ? 1 : 0);
+    const int whole_gpus = host.gpus - host.mig_gpus;
     w.gpus += whole_gpus;
-    p.gpus += host.mig ? 1 : 0;
+    p.gpus += host.mig_gpus;
     std::vector<Span> absent, drains, unusable;
     for (; period != m.plan.periods.end() && period->host == static_cast<int32_t>(h); ++period) {
       Span s{std::max(a, period->from), std::min(b, period->to)};
@@ -139,11 +139,11 @@ Truth Fleet::TruthOf(Micros window_from, Micros window_to) const {
       if (period->condition == HostCondition::kDraining) drains.push_back(s);
     }
     std::vector<int32_t> lanes;
-    for (int g = host.mig ? 1 : 0; g < host.gpus; ++g) lanes.push_back(host.first_gpu + g);
-    if (host.mig) {
-      while (mig_gpu->gpu != host.first_gpu) ++mig_gpu;
-      for (size_t i = 0; i < model.mig.size(); ++i)
-        lanes.push_back(mig_gpu->first_lane + static_cast<int32_t>(i));
+    for (int g = host.mig_gpus; g < host.gpus; ++g) lanes.push_back(host.first_gpu + g);
+    for (int g = 0; g < host.mig_gpus; ++g) {
+      const Plan::MigGpu& mig_gpu = m.plan.MigOfGpu(host.first_gpu + g);
+      for (size_t i = 0; i < mig_gpu.layout.size(); ++i)
+        lanes.push_back(mig_gpu.first_lane + static_cast<int32_t>(i));
     }
     std::vector<Span> held;
     for (int32_t lane : lanes) {
@@ -187,7 +187,7 @@ Truth Fleet::TruthOf(Micros window_from, Micros window_to) const {
       part->draining_us += draining * unit * kMicrosPerSecond;
     };
     add(&w, whole_gpus);
-    if (host.mig) add(&p, model.sms);
+    if (host.mig_gpus > 0) add(&p, int64_t{host.mig_gpus} * model.sms);
   }
   for (size_t c = 0; c < whole.size(); ++c) {
     out.clusters.push_back(whole[c]);
@@ -244,6 +244,21 @@ Truth Fleet::TruthOf(Micros window_from, Micros window_to) const {
   for (auto& [id, g] : users) out.users.push_back(std::move(g));
   for (auto& [id, g] : workflows) out.workflows.push_back(std::move(g));
 
+  // Clocks change at full hours.
+  for (const ClusterSpec& c : m.spec.clusters) {
+    if (!c.local_time) continue;
+    const Micros first = FloorTo(out.from + kMicrosPerHour - 1, kMicrosPerHour);
+    for (Micros at = first; at < out.to; at += kMicrosPerHour) {
+      const int by = LocalOffsetSeconds(at) - LocalOffsetSeconds(at - 1);
+      if (by == 0) continue;
+      EventTruth t;
+      t.kind = TruthKindName(TruthKind::kClockChange);
+      t.entity = c.name;
+      t.start = t.end = at;
+      t.size = by;
+      out.events.push_back(std::move(t));
+    }
+  }
   for (const TruthEvent& e : activity.events()) {
     if (e.from >= b || std::max(e.to, e.from + 1) <= a) continue;
     EventTruth t;

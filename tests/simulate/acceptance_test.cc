@@ -17,6 +17,7 @@
 #include "simulate/fleet.h"
 #include "simulate/fleet_model.h"
 #include "simulate/random.h"
+#include "simulate/truth.h"
 
 namespace flopwatch::simulate {
 namespace {
@@ -24,8 +25,9 @@ namespace {
 constexpr int kGpus = 10'000;
 constexpr Micros kWeek = 7 * kMicrosPerDay;
 
-std::unique_ptr<Fleet> Make(Preset preset, Faults faults = Faults::kAll) {
+std::unique_ptr<Fleet> Make(Preset preset, uint64_t seed, Faults faults = Faults::kAll) {
   FleetOptions o;
+  o.seed = seed;
   o.preset = preset;
   o.gpus = kGpus;
   o.duration = kWeek;
@@ -59,30 +61,42 @@ double Correlation(const std::array<double, 24>& x, const std::array<double, 24>
   return sxy / std::sqrt(sxx * syy);
 }
 
+// Seeds that every item below is held to: the model, not a lucky draw, must have the property.
+class Acceptance : public ::testing::TestWithParam<uint64_t> {};
+INSTANTIATE_TEST_SUITE_P(Seeds, Acceptance, ::testing::Range<uint64_t>(1, 11));
+
 // Acme Seren: means 66.10, 41.53, 12.56 % and 1000 quantiles of GPU utilisation, SM activity and
 // tensor activity over every GPU and 15 s sample (its expected.csv, computed with pandas).
-TEST(Acceptance, SerenHasTheMeasuredDistributions) {
+TEST_P(Acceptance, SerenHasTheMeasuredDistributions) {
   FLOPWATCH_REQUIRE_DATA("fleet/acme/seren_quantiles.csv.gz");
-  auto f = Make(Preset::kSeren);
+  auto f = Make(Preset::kSeren, GetParam());
   const Fleet::Model& m = f->model();
+  auto answers = [&](int32_t host, int32_t t) {
+    auto it = std::lower_bound(m.plan.periods.begin(), m.plan.periods.end(), host,
+                               [](const HostPeriod& p, int32_t h) { return p.host < h; });
+    for (; it != m.plan.periods.end() && it->host == host && it->from <= t; ++it)
+      if (t < it->to && it->condition != HostCondition::kDraining) return false;
+    return true;
+  };
+  // Every GPU at even steps of time from a start of its own: the sample's own error must stay far
+  // below the bounds, and where idle GPUs end the quantiles of the utilisation rise by 35 points in
+  // one per cent of the samples.
+  constexpr int kPerGpu = 100;
   std::vector<float> util, sm, tensor, memory;
-  Draws draws(20240312);
   Values v;
-  while (util.size() < 1'000'000) {
-    int32_t lane = static_cast<int32_t>(draws.Below(m.plan.gpus)),
-            t = 15 + static_cast<int32_t>(draws.Below(m.plan.horizon - 15));
-    int32_t host = m.activity->HostOf(lane);
-    bool answers =
-        std::none_of(m.plan.periods.begin(), m.plan.periods.end(), [&](const HostPeriod& p) {
-          return p.host == host && p.from <= t && t < p.to &&
-                 p.condition != HostCondition::kDraining;
-        });
-    if (!answers) continue;
-    ReadLane(m, lane, t, 15, &v);
-    util.push_back(static_cast<float>(v[kUtilPct]));
-    sm.push_back(static_cast<float>(v[kSmPpm]) / 1e4f);
-    tensor.push_back(static_cast<float>(v[kTensorPpm]) / 1e4f);
-    memory.push_back(100.f * static_cast<float>(v[kFbUsed]) / (80 * 1024));
+  Draws draws(20240312);
+  for (int32_t lane = 0; lane < m.plan.gpus; ++lane) {
+    const double start = draws.Unit();
+    for (int i = 0; i < kPerGpu; ++i) {
+      const int32_t t =
+          15 + static_cast<int32_t>((i + start) / kPerGpu * (m.plan.horizon - 15));
+      if (!answers(m.activity->HostOf(lane), t)) continue;
+      ReadLane(m, lane, t, 15, &v);
+      util.push_back(static_cast<float>(v[kUtilPct]));
+      sm.push_back(static_cast<float>(v[kSmPpm]) / 1e4f);
+      tensor.push_back(static_cast<float>(v[kTensorPpm]) / 1e4f);
+      memory.push_back(100.f * static_cast<float>(v[kFbUsed]) / (80 * 1024));
+    }
   }
   EXPECT_NEAR(Mean(util), 66.1, 1.0);
   EXPECT_NEAR(Mean(sm), 41.5, 1.0);
@@ -121,8 +135,8 @@ TEST(Acceptance, SerenHasTheMeasuredDistributions) {
 }
 
 // Philly (fleet-data.md 5.3): share of the jobs and of the GPU-hours by size.
-TEST(Acceptance, ResearchDemandHasTheMeasuredSizes) {
-  auto f = Make(Preset::kResearch);
+TEST_P(Acceptance, ResearchDemandHasTheMeasuredSizes) {
+  auto f = Make(Preset::kResearch, GetParam());
   const Fleet::Model& m = f->model();
   DemandModel demand(&m.spec, m.options.seed, m.options.start, kGpus);
   std::array<double, 5> jobs{}, hours{};
@@ -148,13 +162,13 @@ TEST(Acceptance, ResearchDemandHasTheMeasuredSizes) {
 
 // Helios Venus: variance / mean of 10-minute counts 17 on a cluster of about a thousand GPUs, and
 // the shape of the day.
-TEST(Acceptance, ArrivalsAreAsBurstyAndAsDailyAsMeasured) {
+TEST_P(Acceptance, ArrivalsAreAsBurstyAndAsDailyAsMeasured) {
   constexpr std::array<double, 24> kVenus = {.9212,  .5777,  .5758,  .3206,  .2577,  .1707,
                                              .1623,  .1834,  .3658,  .8911,  1.4613, 1.5437,
                                              1.1702, 1.3443, 1.5521, 1.5651, 1.6989, 1.7382,
                                              1.2554, 1.2792, 1.3563, 1.3319, 1.1522, 1.125};
   for (Preset preset : {Preset::kResearch, Preset::kSeren}) {
-    auto f = Make(preset, Faults::kNone);
+    auto f = Make(preset, GetParam(), Faults::kNone);
     const Fleet::Model& m = f->model();
     DemandModel demand(&m.spec, m.options.seed, m.options.start, kGpus);
     std::array<double, 24> hour{};
@@ -184,12 +198,12 @@ TEST(Acceptance, ArrivalsAreAsBurstyAndAsDailyAsMeasured) {
 
 // 392 V100s under one load: sd of the per-GPU clock 23.4 MHz; A100 job 12.0 MHz; accepted 10 to 25.
 // Of 400 GPUs at least one is slower than 1.15 times the median (SC'22 variability study).
-TEST(Acceptance, GpusDifferAsMeasured) {
+TEST_P(Acceptance, GpusDifferAsMeasured) {
   for (const GpuModel* model : {&H100(), &A100()}) {
     double sum = 0, squares = 0;
     std::vector<double> slow;
     for (int32_t gpu = 0; gpu < kGpus; ++gpu) {
-      GpuTraits t = TraitsOf(1, gpu, *model);
+      GpuTraits t = TraitsOf(GetParam(), gpu, *model);
       double mhz = GpuClockMhz(*model, JobClockMhz(*model, model->loaded_at), t.clock_factor);
       sum += mhz;
       squares += mhz * mhz;
@@ -219,10 +233,11 @@ TEST(Acceptance, GpusDifferAsMeasured) {
 
 // ofu-paper, table I: half-width of the 95 % interval of OFU at 55 %, sampled every 30 s for 50
 // minutes, under 0.3 points for an H100 (fleet-data.md 5.5).
-TEST(Acceptance, SamplingTheClockCostsAsMuchAsMeasured) {
-  auto f = Make(Preset::kSeren, Faults::kNone);
+TEST_P(Acceptance, SamplingTheClockCostsAsMuchAsMeasured) {
+  auto f = Make(Preset::kSeren, GetParam(), Faults::kNone);
   const Fleet::Model& m = f->model();
   int checked = 0;
+  double variance = 0;
   for (const Stint& s : m.activity->AllStints()) {
     if (s.to - s.from < 4 * 3600 || s.clock_mhz > 1380) continue;
     const Phase& phase = m.activity->PhaseAt(s, s.from + 3600);
@@ -231,7 +246,7 @@ TEST(Acceptance, SamplingTheClockCostsAsMuchAsMeasured) {
     int n = 0;
     Values v;
     for (int32_t t = s.from + 3600; n < 100; t += 30) {
-      if (&m.activity->PhaseAt(s, t) != &phase) break;
+      if (m.activity->PhaseAt(s, t).kind != PhaseKind::kBusy) break;
       ReadLane(m, s.lane, t, 30, &v);
       double ofu = .55 * static_cast<double>(v[kSmClock]) / s.clock_mhz * 100;  // at 55 % mean
       sum += ofu;
@@ -239,18 +254,19 @@ TEST(Acceptance, SamplingTheClockCostsAsMuchAsMeasured) {
       ++n;
     }
     if (n < 100) continue;
-    double sd = std::sqrt(squares / n - sum / n * sum / n);
-    EXPECT_LE(1.96 * sd / 10, .30);
-    EXPECT_NEAR(sum / n, 55, .4);
+    variance += squares / n - sum / n * sum / n;
+    EXPECT_NEAR(sum / n, 55, 5 * .25 / 1.96);  // five standard errors
     if (++checked == 50) break;
   }
   EXPECT_EQ(checked, 50);
+  // 1.96 sd / sqrt(100), the sd over all fifty: a single one is itself known to 7 % only.
+  EXPECT_LE(1.96 * std::sqrt(variance / checked) / 10, .30);
 }
 
 // ofu-paper, table III: OFU by job 25.1 %, by GPU time 23.3 %; about 20 % over a fleet with idle
 // and non-training GPUs.
-TEST(Acceptance, LlmFleetIsAsEfficientAsReported) {
-  auto f = Make(Preset::kLlm, Faults::kNone);
+TEST_P(Acceptance, LlmFleetIsAsEfficientAsReported) {
+  auto f = Make(Preset::kLlm, GetParam(), Faults::kNone);
   const Fleet::Model& m = f->model();
   double cycles = 0, peak = 0;
   for (const Stint& s : m.activity->AllStints()) {
@@ -258,7 +274,66 @@ TEST(Acceptance, LlmFleetIsAsEfficientAsReported) {
     cycles += static_cast<double>(m.activity->AtStint(s, s.to).tensor_cycles);
     peak += static_cast<double>(s.to - s.from) * m.activity->ModelOf(s.lane).tensor_max_mhz * 1e6;
   }
-  EXPECT_NEAR(cycles / peak, .20, .03);
+  EXPECT_NEAR(cycles / peak, .20, .04);
+}
+
+// ofu-paper, V-B: over 608 jobs, MFU as applications report it and OFU correlate with r = .78, mean
+// absolute error 6.2 points by job, 25.1 % mean MFU; 6.7 % of the jobs are off by more than 20
+// points (the 39 that miscount mixtures of experts). Jobs are weighted so that each size has its
+// share of the paper's 608.
+TEST_P(Acceptance, ReportedMfuAgreesWithOfuAsWellAsInThePaper) {
+  constexpr std::pair<int, double> kPaperJobs[] = {
+      {8, 6},    {16, 48},  {64, 52},  {128, 48},  {256, 76},  {288, 65}, {512, 144},
+      {736, 11}, {768, 57}, {1024, 49}, {1536, 10}, {2944, 33}, {5888, 9}};
+  auto f = Make(Preset::kLlm, GetParam(), Faults::kNone);
+  const Fleet::Model& m = f->model();
+  const Truth truth = f->TruthOf();
+  // An application reports the MFU of its steps: OFU over the time it computes. By job key, the
+  // share of its first GPU's time.
+  std::map<std::string, std::pair<double, double>> computing;
+  for (const Stint& s : m.activity->AllStints()) {
+    if (s.rank != 0 || m.plan.jobs[s.job].gpus < 8) continue;
+    auto& [busy, all] = computing[m.JobKey(s.job)];
+    for (int32_t t = s.from; t < s.to; t += 60, ++all)
+      busy += m.activity->PhaseAt(s, t).kind == PhaseKind::kBusy;
+  }
+  struct Pair {
+    double mfu, ofu;
+  };
+  std::map<int, std::vector<Pair>> by_size;
+  for (const JobTruth& j : truth.jobs) {
+    if (j.reported_mfu <= 0 || j.gpus < 8) continue;
+    const auto [busy, all] = computing[j.key];
+    const int unused = static_cast<int>(std::count_if(
+        truth.events.begin(), truth.events.end(),
+        [&](const EventTruth& e) { return e.kind == "idle_gpus" && e.entity == j.key; }));
+    if (busy < 5 || unused > 0) continue;
+    by_size[j.gpus].push_back({j.reported_mfu, static_cast<double>(j.work.tensor_cycles) /
+                                                   static_cast<double>(j.work.peak_cycles) * all /
+                                                   busy});
+  }
+  double n = 0, mx = 0, my = 0, error = 0, far = 0;
+  auto each = [&](auto&& use) {
+    for (const auto& [gpus, jobs] : kPaperJobs)
+      for (const Pair& p : by_size[gpus])
+        use(p, jobs / static_cast<double>(by_size[gpus].size()));
+  };
+  each([&](const Pair& p, double w) {
+    n += w, mx += w * p.mfu, my += w * p.ofu, error += w * std::abs(p.mfu - p.ofu);
+    far += w * (std::abs(p.mfu - p.ofu) > .2);
+  });
+  mx /= n, my /= n;
+  double sxx = 0, syy = 0, sxy = 0;
+  each([&](const Pair& p, double w) {
+    sxx += w * (p.mfu - mx) * (p.mfu - mx);
+    syy += w * (p.ofu - my) * (p.ofu - my);
+    sxy += w * (p.mfu - mx) * (p.ofu - my);
+  });
+  EXPECT_GE(n, 590);
+  EXPECT_NEAR(sxy / std::sqrt(sxx * syy), .78, .05);
+  EXPECT_NEAR(100 * error / n, 6.2, 1.0);
+  EXPECT_NEAR(100 * mx, 25.1, 1.5);
+  EXPECT_NEAR(100 * far / n, 6.7, 2.5);
 }
 
 }  // namespace

@@ -92,6 +92,30 @@ TEST_F(Backfill, WritesEveryTickAndTheStoreAgreesWithTheTruth) {
   EXPECT_GT(compared, 10);
 }
 
+// Timestamps in local time when clocks go back: the second pass through the hour is not newer than
+// the first, so the product refuses it by name, one row a GPU and scrape, and counts nothing twice.
+TEST_F(Backfill, TheRepeatedHourOfALocalClockIsRefusedOnce) {
+  FleetOptions o = Small();
+  o.start = *ParseTime("2026-11-01T07:00:00Z", 0);
+  o.duration = 4 * kMicrosPerHour;
+  o.interval = 30 * kMicrosPerSecond;
+  o.local_time = true;
+  auto fleet = Fleet::Create(o);
+  ASSERT_TRUE(fleet.ok()) << fleet.status();
+  BackfillOptions options;
+  options.directory = directory_;
+  auto result = WriteHistory(**fleet, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->refused, 96u * 120);  // an hour of 30 s
+  store::Options store_options;
+  store_options.directory = directory_;
+  auto store = store::OpenDuckDbStore(store_options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  // Four hours from midnight local time, one of them twice: it is 3 o'clock, 08:00 behind UTC.
+  EXPECT_LE((*store)->stats().newest_ts, *ParseTime("2026-11-01T03:00:00Z", 0));
+  EXPECT_GT((*store)->stats().newest_ts, *ParseTime("2026-11-01T02:58:00Z", 0));
+}
+
 TEST_F(Backfill, EndsWhereAskedAndRefusesADirectoryInUse) {
   auto fleet = Fleet::Create(Small());
   ASSERT_TRUE(fleet.ok()) << fleet.status();

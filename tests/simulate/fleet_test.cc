@@ -14,6 +14,7 @@
 #include "simulate/digits.h"
 #include "simulate/fleet.h"
 #include "simulate/fleet_model.h"
+#include "simulate/local_time.h"
 #include "simulate/random.h"
 #include "simulate/truth.h"
 #include "telemetry/exposition.h"
@@ -158,10 +159,15 @@ TEST(Fleet, ModelsAreThoseOfTheHardwareTable) {
     ASSERT_TRUE(a.ok()) << a.status();
     EXPECT_EQ((*a)->sm_count, m->sms) << m->name;
     EXPECT_EQ((*a)->tensor_clock_max_mhz, m->tensor_max_mhz) << m->name;
-    for (const MigProfile& p : m->mig) {
-      auto sms = hardware::MigProfileSms(**a, p.name);
-      ASSERT_TRUE(sms.ok()) << sms.status();
-      EXPECT_EQ(*sms, p.sms) << p.name;
+    for (const MigLayout& layout : m->mig) {
+      int covered = 0;
+      for (const MigProfile& p : layout) {
+        auto sms = hardware::MigProfileSms(**a, p.name);
+        ASSERT_TRUE(sms.ok()) << sms.status();
+        EXPECT_EQ(*sms, p.sms) << p.name;
+        covered += p.sms;
+      }
+      EXPECT_LE(covered, m->sms);
     }
   }
 }
@@ -189,13 +195,22 @@ TEST_P(Decoding, WithoutFaultsNothingIsRefused) {
       ASSERT_EQ(scrape.stats.refused_total(), 0u)
           << (scrape.examples.empty() ? "" : scrape.examples[0].second);
       const Host& host = f->model().plan.hosts[h];
-      size_t instances = host.mig ? f->model().Cluster(host).model->mig.size() : 0, expected = 0;
-      int whole = 0, parts = 0;
+      size_t instances = 0, expected = 0;
+      for (int g = 0; g < host.mig_gpus; ++g)
+        instances += f->model().plan.MigOfGpu(host.first_gpu + g).layout.size();
+      int whole = 0, parts = 0, partitioned = 0;
       for (const auto& row : scrape.rows) {
         EXPECT_EQ(row.labels->node, f->HostName(h));
         if (row.key->gpu_instance >= 0) {
           ++parts;
           EXPECT_TRUE(row.present.Test(telemetry::kTensorActive));
+          EXPECT_FALSE(row.present.Test(telemetry::kGpuUtil));
+        } else if (row.labels->index < host.mig_gpus) {
+          // The board; its ratios only where the exporter lists the GPU beside its instances.
+          ++partitioned;
+          EXPECT_EQ(row.present.Test(telemetry::kTensorActive),
+                    f->model().ListsPartitionedGpus(h));
+          EXPECT_TRUE(row.present.Test(telemetry::kSmClockMhz));
           EXPECT_FALSE(row.present.Test(telemetry::kGpuUtil));
         } else if (row.present.Test(telemetry::kTensorActive)) {
           ++whole;
@@ -211,11 +226,12 @@ TEST_P(Decoding, WithoutFaultsNothingIsRefused) {
           EXPECT_EQ(*row.timestamp, f->TickTime(h, k));
         }
       }
-      EXPECT_EQ(whole, f->HostGpus(h) - (host.mig ? 1 : 0));
+      EXPECT_EQ(whole, f->HostGpus(h) - host.mig_gpus);
+      EXPECT_EQ(partitioned, host.mig_gpus);
       EXPECT_EQ(parts, static_cast<int>(instances));
       // The only lines that make no field of a row are the repeated ones of shared GPUs and of MIG
       // instances.
-      if (!host.mig && !host.shared) {
+      if (host.mig_gpus == 0 && !host.shared) {
         EXPECT_EQ(scrape.stats.samples + scrape.stats.narrow, expected);
       }
       samples += scrape.stats.samples;
@@ -290,10 +306,12 @@ TEST(Labels, SharedGpusCarryTwoJobsAndInstancesTheirProfile) {
   int doubles = 0, mig_hosts = 0;
   for (int h = 0; h < f->hosts(); ++h) {
     const Host& host = m.plan.hosts[h];
-    if (host.mig) {
+    if (host.mig_gpus > 0) {
       ++mig_hosts;
+      const MigProfile& first = m.plan.MigOfGpu(host.first_gpu).layout[0];
       EXPECT_THAT(Text(*f, h, 10),
-                  ::testing::HasSubstr("GPU_I_PROFILE=\"3g.40gb\",GPU_I_ID=\"1\""));
+                  ::testing::HasSubstr("GPU_I_PROFILE=\"" + std::string(first.name) +
+                                       "\",GPU_I_ID=\"" + std::to_string(first.instance) + "\""));
     }
     if (!host.shared) continue;
     telemetry::FieldRegistry registry;
@@ -316,6 +334,120 @@ TEST(Labels, SharedGpusCarryTwoJobsAndInstancesTheirProfile) {
   }
   EXPECT_GT(doubles, 10);
   EXPECT_GT(mig_hosts, 0);
+}
+
+// Both ways in which exporters list partitioned GPUs, beside whole ones on the same host
+// (exposition/a100_40gb_mig_1g5gb_dcgm2.prom and a800_8gpu_mixed_mig_driver535_subset.prom of the
+// public samples): the board has one clock, power and energy, and the sum over instances weighted
+// by their SMs is what the GPU shows where it is listed.
+TEST(Mig, ExportersListPartitionedGpusAsRealOnesDo) {
+  auto f = Make(Options(Preset::kResearch, 4000, 6, Faults::kNone));
+  const Fleet::Model& m = f->model();
+  std::set<bool> ways;
+  std::set<int> partitioned;
+  std::set<size_t> layouts;
+  int busy = 0;
+  for (int h = 0; h < f->hosts(); ++h) {
+    const Host& host = m.plan.hosts[h];
+    if (host.mig_gpus == 0) continue;
+    EXPECT_LT(host.mig_gpus, host.gpus);
+    const bool lists = m.ListsPartitionedGpus(h);
+    ways.insert(lists);
+    partitioned.insert(host.mig_gpus);
+    for (int64_t k = 100; k < f->Ticks(h); k += 311) {
+      const std::string text = Text(*f, h, k, Stamps::kNone);
+      for (int g = 0; g < host.mig_gpus; ++g) {
+        const Plan::MigGpu& mig = m.plan.MigOfGpu(host.first_gpu + g);
+        layouts.insert(mig.layout.size());
+        // Values of one field on this GPU's lines, by instance; -1 = the GPU itself.
+        auto values = [&](std::string_view field) {
+          std::map<int, double> out;
+          const std::string prefix = std::string(field) + "{gpu=\"" + std::to_string(g) + "\"";
+          for (size_t at = text.find(prefix); at != std::string::npos;
+               at = text.find(prefix, at + 1)) {
+            const std::string line = text.substr(at, text.find('\n', at) - at);
+            const size_t id = line.find("GPU_I_ID=\"");
+            out[id == std::string::npos ? -1 : std::stoi(line.substr(id + 10))] =
+                std::stod(line.substr(line.find("} ") + 2));
+          }
+          return out;
+        };
+        const auto clock = values("DCGM_FI_DEV_SM_CLOCK"), power = values("DCGM_FI_DEV_POWER_USAGE"),
+                   energy = values("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"),
+                   tensor = values("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE");
+        ASSERT_EQ(tensor.size(), mig.layout.size() + (lists ? 1 : 0));
+        for (const auto* board : {&clock, &power, &energy}) {
+          ASSERT_EQ(board->size(), lists ? 1u : mig.layout.size());
+          for (const auto& [id, v] : *board) EXPECT_EQ(v, board->begin()->second);
+        }
+        EXPECT_TRUE(values("DCGM_FI_DEV_GPU_UTIL").empty());
+        if (!lists) continue;
+        double sum = 0, sms = 0;
+        for (const MigProfile& p : mig.layout) sum += p.sms * tensor.at(p.instance), sms += p.sms;
+        EXPECT_NEAR(tensor.at(-1), sum / sms, 2e-6);
+        busy += sum > 0;
+      }
+    }
+  }
+  EXPECT_EQ(ways.size(), 2u);
+  EXPECT_GT(partitioned.size(), 1u);
+  EXPECT_EQ(layouts.size(), 3u);
+  EXPECT_GT(busy, 10);
+}
+
+// Philly's machine list has the hour from 1 to 2 o'clock of 2017-11-05 twice (fleet-data.md 3).
+TEST(LocalTime, OffsetsAreThoseOfUsPacific) {
+  auto offset = [](std::string_view utc) {
+    return LocalOffsetSeconds(*ParseTime(utc, 0)) / 3600;
+  };
+  EXPECT_EQ(offset("2017-11-05T08:59:59Z"), -7);
+  EXPECT_EQ(offset("2017-11-05T09:00:00Z"), -8);
+  // Published by the US Naval Observatory: 8 March and 1 November 2026; 14 March and 7 November 2027.
+  EXPECT_EQ(offset("2026-03-08T09:59:59Z"), -8);
+  EXPECT_EQ(offset("2026-03-08T10:00:00Z"), -7);
+  EXPECT_EQ(offset("2026-11-01T08:59:59Z"), -7);
+  EXPECT_EQ(offset("2026-11-01T09:00:00Z"), -8);
+  EXPECT_EQ(offset("2027-03-14T10:00:00Z"), -7);
+  EXPECT_EQ(offset("2027-11-07T09:00:00Z"), -8);
+}
+
+TEST(LocalTime, AnHourComesTwiceInOneClusterAlone) {
+  FleetOptions o = Options(Preset::kLlm, 256, 4, Faults::kNone);
+  o.start = *ParseTime("2026-11-01T07:00:00Z", 0);
+  o.interval = 30 * kMicrosPerSecond;
+  auto utc = Make(o);
+  o.local_time = true;
+  auto local = Make(o);
+  telemetry::FieldRegistry registry;
+  telemetry::ExpositionDecoder decoder(&registry, "");
+  std::string_view last_cluster = local->ClusterName(local->hosts() - 1);
+  ASSERT_NE(local->ClusterName(0), last_cluster);
+  for (int h : {0, local->hosts() - 1}) {
+    const bool moved = h != 0;
+    std::map<Micros, int> seen;
+    for (int64_t k = 0; k < local->Ticks(h); ++k) {
+      const std::string body = Text(*local, h, k);
+      const Micros stamp = *decoder.Decode(body).rows.at(0).timestamp;
+      EXPECT_EQ(stamp - local->TickTime(h, k),
+                moved ? (local->TickTime(h, k) < *ParseTime("2026-11-01T09:00:00Z", 0) ? -7 : -8) *
+                            kMicrosPerHour
+                      : 0);
+      ++seen[stamp];
+    }
+    // From 1 to 2 o'clock everything is there twice, 120 scrapes of it.
+    EXPECT_EQ(std::count_if(seen.begin(), seen.end(), [](const auto& s) { return s.second == 2; }),
+              moved ? 120 : 0);
+  }
+  const Truth truth = local->TruthOf();
+  auto event = std::find_if(truth.events.begin(), truth.events.end(),
+                            [](const EventTruth& e) { return e.kind == "clock_change"; });
+  ASSERT_NE(event, truth.events.end());
+  EXPECT_EQ(event->entity, last_cluster);
+  EXPECT_EQ(FormatTime(event->start), "2026-11-01T09:00:00Z");
+  EXPECT_EQ(event->size, -3600);
+  const Truth plain = utc->TruthOf();
+  EXPECT_TRUE(std::none_of(plain.events.begin(), plain.events.end(),
+                           [](const EventTruth& e) { return e.kind == "clock_change"; }));
 }
 
 TEST(Labels, KubernetesHasPodsAndSlurmJobNumbers) {
