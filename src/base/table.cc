@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/html.h"
 #include "base/json_writer.h"
 #include "base/time.h"
 
@@ -16,7 +17,8 @@ constexpr int kGap = 2;            // blanks between columns
 // Before text is cut below these widths, whole columns are left out: a table of stumps tells nothing. The first column says
 // what a row is about.
 constexpr int kMinTextColumn = 14;
-constexpr int kMinFirstColumn = 28;
+constexpr int kMinFirstColumn = 20;
+constexpr int kMinWidthForBars = 100;  // narrower terminals have the numbers alone, and more columns
 constexpr int kMaxTextColumn = 60;  // of a table on a terminal; -o wide shows all
 constexpr int kBarColumns = 8;
 
@@ -142,25 +144,29 @@ std::string RawCell(const Cell& cell, ColumnFormat format) {
   return std::visit(Visitor{}, cell);
 }
 
+void WriteJsonValue(const Table& table, const std::vector<Cell>& row, size_t c, JsonWriter* json) {
+  const Cell cell = c < row.size() ? row[c] : Cell{};
+  if (Absent(cell)) {
+    json->Null();
+  } else if (table.columns[c].format == ColumnFormat::kTime && IsNumber(cell)) {
+    json->Value(RawCell(cell, ColumnFormat::kTime));
+  } else if (const auto* b = std::get_if<bool>(&cell)) {
+    json->Value(*b);
+  } else if (const auto* i = std::get_if<int64_t>(&cell)) {
+    json->Value(*i);
+  } else if (const auto* d = std::get_if<double>(&cell)) {
+    json->Value(*d);
+  } else {
+    json->Value(std::get<std::string>(cell));
+  }
+}
+
 void AppendJsonObject(const Table& table, const std::vector<Cell>& row, std::string* out) {
   JsonWriter json(out);
   json.BeginObject();
   for (size_t c = 0; c < table.columns.size(); ++c) {
     json.Key(table.columns[c].name);
-    const Cell cell = c < row.size() ? row[c] : Cell{};
-    if (Absent(cell)) {
-      json.Null();
-    } else if (table.columns[c].format == ColumnFormat::kTime && IsNumber(cell)) {
-      json.Value(RawCell(cell, ColumnFormat::kTime));
-    } else if (const auto* b = std::get_if<bool>(&cell)) {
-      json.Value(*b);
-    } else if (const auto* i = std::get_if<int64_t>(&cell)) {
-      json.Value(*i);
-    } else if (const auto* d = std::get_if<double>(&cell)) {
-      json.Value(*d);
-    } else {
-      json.Value(std::get<std::string>(cell));
-    }
+    WriteJsonValue(table, row, c, &json);
   }
   json.EndObject();
 }
@@ -173,6 +179,41 @@ std::string RenderJson(const Table& table) {
   }
   out += table.rows.empty() ? "]\n" : "\n]\n";
   return out;
+}
+
+// Values as in JSON, which YAML reads; names plain where YAML cannot take them for something else.
+std::string RenderYaml(const Table& table) {
+  const auto plain = [](std::string_view name) {
+    static constexpr std::string_view kReserved[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"};
+    const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
+    return !name.empty() && letter(name[0]) &&
+           std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); }) &&
+           std::find(std::begin(kReserved), std::end(kReserved), name) == std::end(kReserved);
+  };
+  if (table.rows.empty()) return "[]\n";
+  std::string out;
+  for (const auto& row : table.rows) {
+    for (size_t c = 0; c < table.columns.size(); ++c) {
+      out += c == 0 ? "- " : "  ";
+      const std::string& name = table.columns[c].name;
+      if (plain(name)) {
+        out += name;
+      } else {
+        JsonWriter(&out).Value(name);
+      }
+      out += ": ";
+      JsonWriter json(&out);
+      WriteJsonValue(table, row, c, &json);
+      out.push_back('\n');
+    }
+  }
+  return out;
+}
+
+std::string RenderHtml(const Table& table) {
+  std::string body = HtmlTable(table);
+  for (const std::string& note : table.notes) body += fmt::format("<p class=\"soft\">{}</p>\n", HtmlEscape(note));
+  return HtmlPage("flopwatch", body);
 }
 
 std::string RenderJsonl(const Table& table) {
@@ -318,6 +359,7 @@ Layout LayOut(const Table& table, const std::vector<std::vector<std::string>>& t
 
 std::string RenderText(const Table& table, const WriteOptions& options) {
   const std::vector<bool> numeric = NumericColumns(table);
+  const bool bars = options.format == OutputFormat::kWide || options.width <= 0 || options.width >= kMinWidthForBars;
   std::vector<std::vector<std::string>> texts;
   texts.reserve(table.rows.size());
   for (const auto& row : table.rows) {
@@ -325,7 +367,7 @@ std::string RenderText(const Table& table, const WriteOptions& options) {
     for (size_t c = 0; c < table.columns.size(); ++c) {
       const Cell cell = c < row.size() ? row[c] : Cell{};
       std::string text = Clean(HumanCell(cell, table.columns[c].format));
-      if (table.columns[c].format == ColumnFormat::kPercentBar) {
+      if (bars && table.columns[c].format == ColumnFormat::kPercentBar) {
         text = Absent(cell) ? fmt::format("{:>7} {:{}}", "-", "", kBarColumns)
                             : fmt::format("{:>7} {}", text, BarText(Number(cell).value_or(0)));
       }
@@ -433,6 +475,10 @@ std::string Render(const Table& table, const WriteOptions& options) {
       return RenderSeparated(table, /*csv=*/true, options.header);
     case OutputFormat::kTsv:
       return RenderSeparated(table, /*csv=*/false, options.header);
+    case OutputFormat::kHtml:
+      return RenderHtml(table);
+    case OutputFormat::kYaml:
+      return RenderYaml(table);
     case OutputFormat::kMarkdown:
       return RenderMarkdown(table);
     case OutputFormat::kTable:

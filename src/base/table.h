@@ -39,7 +39,7 @@ struct Table {
   std::vector<std::string> notes;
 };
 
-enum class OutputFormat : uint8_t { kTable, kWide, kJson, kJsonl, kCsv, kTsv, kMarkdown };
+enum class OutputFormat : uint8_t { kTable, kWide, kJson, kJsonl, kCsv, kTsv, kMarkdown, kHtml, kYaml };
 
 struct WriteOptions {
   OutputFormat format = OutputFormat::kTable;
@@ -48,8 +48,8 @@ struct WriteOptions {
   int width = 0;  // terminal columns; 0 = no truncation
 };
 
-// kJson is an array of objects, kJsonl one object a line; numbers raw and SI there and in CSV/TSV (times as RFC 3339),
-// human with unit in kTable and kMarkdown. A kTable wider than `width` first shortens its long text columns, then leaves
+// kJson is an array of objects, kJsonl one object a line, kYaml a sequence of mappings; numbers raw and SI there and in
+// CSV/TSV (times as RFC 3339), human with unit in kTable, kMarkdown and kHtml (a whole document, the notes in it). A kTable wider than `width` first shortens its long text columns, then leaves
 // out columns from the right and says which; kWide and every machine format are never cut.
 std::string Render(const Table& table, const WriteOptions& options);
 

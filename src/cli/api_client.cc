@@ -38,6 +38,19 @@ class Http final : public ApiClient {
   std::string url_;
 };
 
+// An error of the SQL engine has the query behind it, with a caret below: the first line says it, what follows is a hint.
+std::string OneLine(std::string_view text) {
+  std::string out;
+  for (std::string_view rest = text; !rest.empty();) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (line.empty() || line.starts_with("LINE ") || line.find_first_not_of(" ^") == std::string_view::npos) continue;
+    out += (out.empty() ? "" : "; ") + std::string(line);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string ServerUrl(std::string_view server) {
@@ -69,7 +82,7 @@ std::unique_ptr<ApiClient> HttpClient(std::string url) { return std::make_unique
 Status FromHttp(int http_status, std::string_view body, std::string_view what) {
   std::string message = fmt::format("{} answered HTTP {}", what, http_status);
   if (const auto json = Json::Parse(body); json.ok()) {
-    if (const std::string said = (*json)["error"]["message"].text(); !said.empty()) message = Printable(said, 2000);
+    if (const std::string said = (*json)["error"]["message"].text(); !said.empty()) message = Printable(OneLine(said), 2000);
   }
   switch (http_status) {
     case 400:

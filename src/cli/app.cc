@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cli/context_impl.h"
 #include "cli/help.h"
+#include "cli/output_formats.h"
 
 namespace flopwatch::cli {
 namespace {
@@ -25,10 +26,23 @@ constexpr std::string_view kStart =
     "  flopwatch jobs --sort lost        the jobs that waste most\n"
     "  flopwatch report --from -7d -o md > report.md";
 
+// An error names the value, the choices and what was probably meant.
+std::string CheckFormat(const std::string& value) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, format] : kOutputFormats) {
+    if (name == value) return "";
+    names.push_back(name);
+  }
+  const std::string_view nearest = Nearest(value, names);
+  return fmt::format("there is no format \"{}\"; {}", Printable(value, 40),
+                     nearest.empty() ? "choose from " + OutputFormatNames(", ")
+                                     : fmt::format("did you mean {}? All: {}", nearest, OutputFormatNames(", ")));
+}
+
 void AddGlobalOptions(CLI::App& app, GlobalOptions* g) {
   const std::string group = "Global options";
-  app.add_option("-o,--output", g->format, "Format of the data: table, wide, json, jsonl, csv, tsv or md; table on a terminal, tsv in a pipe")
-      ->check(CLI::IsMember({"table", "wide", "json", "jsonl", "csv", "tsv", "md"}))
+  app.add_option("-o,--output", g->format, fmt::format("Format of the data: {}; table on a terminal, tsv in a pipe", OutputFormatNames(", ")))
+      ->check(CLI::Validator(CheckFormat, ""))
       ->type_name("FORMAT")
       ->group(group);
   app.add_option("--json", g->json, "JSON with these fields alone; without a value lists the fields")
@@ -157,6 +171,8 @@ std::string FormatError(const Status& status, bool color) {
     why = what.substr(at + 2);
     what.resize(at);
   }
+  // "use one of …" is what to do, wherever it stands.
+  if (next.empty() && (why.starts_with("use ") || why.starts_with("give ") || why.starts_with("choose "))) std::swap(why, next);
   const auto style = [color](const char* code, std::string_view text) {
     return color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
   };

@@ -23,7 +23,7 @@ namespace flopwatch::cli {
 // One thread.
 class Context {
  public:
-  // Writes a table to stdout in the chosen format (-o table|wide|json|jsonl|csv|tsv|md; table on a terminal, tsv in a pipe)
+  // Writes a table to stdout in the chosen format (-o, output_formats.h; table on a terminal, tsv in a pipe)
   // and its notes to stderr. --json, --columns, --sort and --limit are applied here; an unknown column is a usage error
   // that lists the known ones.
   Status Write(const Table& table);

@@ -2,10 +2,12 @@
 // shouted at because no server runs.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "cli/help.h"
+#include "cli/output_formats.h"
 
 namespace flopwatch::cli {
 namespace {
@@ -45,37 +47,57 @@ std::string Join(const std::vector<std::string>& words) {
   return out;
 }
 
-// Values an option or argument takes; empty = a file name or free text.
-constexpr std::string_view kFormats = "table wide json jsonl csv tsv md";
 constexpr std::string_view kJobs = "flopwatch jobs -q --from -1d --limit 200 -o tsv --columns job --no-header 2>/dev/null";
 constexpr std::string_view kNodes = "flopwatch gpus -q --limit 10000 -o tsv --columns node --no-header 2>/dev/null | sort -u";
+
+// What the value of an option is, beyond free text.
+enum class Takes : uint8_t { kText, kFormat, kNode, kJob, kFile, kFolder };
+struct TakingOption {
+  std::string_view name;
+  Takes takes;
+};
+constexpr TakingOption kTaking[] = {{"--output", Takes::kFormat},     {"--node", Takes::kNode},      {"--job", Takes::kJob},
+                                    {"--config", Takes::kFile},       {"--file", Takes::kFile},      {"--targets-file", Takes::kFile},
+                                    {"--jobs-file", Takes::kFile},    {"--write", Takes::kFile},     {"--truth", Takes::kFile},
+                                    {"--file-sd", Takes::kFile},      {"--port-file", Takes::kFile}, {"--data-dir", Takes::kFolder},
+                                    {"--into", Takes::kFolder}};
+
+// Both shells walk the words before the cursor to the deepest command they name ($at: $path is the PATH of zsh), then look at
+// the word before it. `complete(takes)` is the shell's way to offer values.
+template <typename Complete>
+std::string WalkWords(const std::vector<Entry>& entries, std::string_view words, std::string_view previous, Complete&& complete) {
+  std::string out = fmt::format("  for word in {}; do\n    case \"${{at:+$at }}$word\" in\n", words);
+  for (const Entry& e : entries) {
+    if (!e.path.empty()) out += fmt::format("      \"{0}\") at=\"{0}\" ;;\n", e.path);
+  }
+  out += fmt::format("    esac\n  done\n  case \"{}\" in\n", previous);
+  for (const Takes takes : {Takes::kFormat, Takes::kNode, Takes::kJob, Takes::kFile, Takes::kFolder}) {
+    std::string names = takes == Takes::kFormat ? "-o" : "";
+    for (const TakingOption& o : kTaking) {
+      if (o.takes == takes) names += (names.empty() ? "" : "|") + std::string(o.name);
+    }
+    out += fmt::format("    {}) {}; return ;;\n", names, complete(takes));
+  }
+  return out + "  esac\n";
+}
 
 std::string Bash(const std::vector<Entry>& entries) {
   std::string out =
       "# bash completion for flopwatch; source it, or put it where bash-completion looks\n"
       "_flopwatch() {\n"
-      "  local cur prev path=\"\" word i\n"
+      "  local cur prev at=\"\" word words=\"\"\n"
       "  cur=\"${COMP_WORDS[COMP_CWORD]}\"\n"
-      "  prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
-      "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
-      "    word=\"${COMP_WORDS[i]}\"\n"
-      "    case \"${path:+$path }$word\" in\n";
-  for (const Entry& e : entries) {
-    if (!e.path.empty()) out += fmt::format("      \"{0}\") path=\"{0}\" ;;\n", e.path);
-  }
-  out += fmt::format(
-      "    esac\n"
-      "  done\n"
-      "  case \"$prev\" in\n"
-      "    -o|--output) COMPREPLY=($(compgen -W \"{}\" -- \"$cur\")); return ;;\n"
-      "    --node) COMPREPLY=($(compgen -W \"$({})\" -- \"$cur\")); return ;;\n"
-      "    --job) COMPREPLY=($(compgen -W \"$({})\" -- \"$cur\")); return ;;\n"
-      "    --config|--file|--targets-file|--write|--truth|--file-sd) COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n"
-      "    --data-dir|--into) COMPREPLY=($(compgen -d -- \"$cur\")); return ;;\n"
-      "  esac\n"
-      "  local words=\"\"\n"
-      "  case \"$path\" in\n",
-      kFormats, kNodes, kJobs);
+      "  prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n";
+  out += WalkWords(entries, "\"${COMP_WORDS[@]:1:COMP_CWORD-1}\"", "$prev", [](Takes takes) -> std::string {
+    switch (takes) {
+      case Takes::kFormat: return fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$cur\"))", OutputFormatNames(" "));
+      case Takes::kNode: return fmt::format("COMPREPLY=($(compgen -W \"$({})\" -- \"$cur\"))", kNodes);
+      case Takes::kJob: return fmt::format("COMPREPLY=($(compgen -W \"$({})\" -- \"$cur\"))", kJobs);
+      case Takes::kFolder: return "COMPREPLY=($(compgen -d -- \"$cur\"))";
+      default: return "COMPREPLY=($(compgen -f -- \"$cur\"))";
+    }
+  });
+  out += "  case \"$at\" in\n";
   const std::string global = Join(entries[0].words);
   std::vector<std::string> global_options;
   for (const auto& [name, about] : entries[0].options) global_options.push_back(name);
@@ -92,8 +114,8 @@ std::string Bash(const std::vector<Entry>& entries) {
   }
   out += fmt::format(
       "  esac\n"
-      "  [[ -n \"$path\" && \"$cur\" == -* ]] && words=\"$words {}\"\n"
-      "  if [[ \"$path\" == decode && \"$cur\" != -* ]]; then COMPREPLY=($(compgen -f -- \"$cur\")); return; fi\n"
+      "  [[ -n \"$at\" && \"$cur\" == -* ]] && words=\"$words {}\"\n"
+      "  if [[ \"$at\" == decode && \"$cur\" != -* ]]; then COMPREPLY=($(compgen -f -- \"$cur\")); return; fi\n"
       "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
       "}}\n"
       "complete -F _flopwatch flopwatch\n",
@@ -121,25 +143,18 @@ std::string Zsh(const std::vector<Entry>& entries) {
       "#compdef flopwatch\n"
       "# zsh completion for flopwatch; put it on $fpath as _flopwatch\n"
       "_flopwatch() {\n"
-      "  local path=\"\" word\n"
-      "  local -a entries\n"
-      "  for word in ${words[2,CURRENT-1]}; do\n"
-      "    case \"${path:+$path }$word\" in\n";
-  for (const Entry& e : entries) {
-    if (!e.path.empty()) out += fmt::format("      \"{0}\") path=\"{0}\" ;;\n", e.path);
-  }
-  out += fmt::format(
-      "    esac\n"
-      "  done\n"
-      "  case \"${{words[CURRENT-1]}}\" in\n"
-      "    -o|--output) compadd {}; return ;;\n"
-      "    --node) compadd ${{(f)\"$({})\"}}; return ;;\n"
-      "    --job) compadd ${{(f)\"$({})\"}}; return ;;\n"
-      "    --config|--file|--targets-file|--write|--truth|--file-sd) _files; return ;;\n"
-      "    --data-dir|--into) _files -/; return ;;\n"
-      "  esac\n"
-      "  case \"$path\" in\n",
-      kFormats, kNodes, kJobs);
+      "  local at=\"\" word\n"
+      "  local -a entries\n";
+  out += WalkWords(entries, "${words[2,CURRENT-1]}", "${words[CURRENT-1]}", [](Takes takes) -> std::string {
+    switch (takes) {
+      case Takes::kFormat: return "compadd " + OutputFormatNames(" ");
+      case Takes::kNode: return fmt::format("compadd ${{(f)\"$({})\"}}", kNodes);
+      case Takes::kJob: return fmt::format("compadd ${{(f)\"$({})\"}}", kJobs);
+      case Takes::kFolder: return "_files -/";
+      default: return "_files";
+    }
+  });
+  out += "  case \"$at\" in\n";
   for (const Entry& e : entries) {
     out += fmt::format("    \"{}\")\n      entries=(\n", e.path);
     for (const std::string& s : e.subcommands) {
@@ -193,10 +208,15 @@ std::string Fish(const std::vector<Entry>& entries) {
     for (const auto& [name, about] : e.options) {
       const std::string scope = e.path.empty() ? "" : fmt::format(" -n '{}'", condition);
       std::string values;
-      if (name == "--output") values = fmt::format(" -x -a '{}'", kFormats);
-      if (name == "--node") values = fmt::format(" -x -a '({})'", kNodes);
-      if (name == "--job") values = fmt::format(" -x -a '({})'", kJobs);
-      if (name == "--config" || name == "--file" || name == "--write") values = " -r -F";
+      const auto taking = std::find_if(std::begin(kTaking), std::end(kTaking), [&](const TakingOption& o) { return o.name == name; });
+      switch (taking == std::end(kTaking) ? Takes::kText : taking->takes) {
+        case Takes::kFormat: values = fmt::format(" -x -a '{}'", OutputFormatNames(" ")); break;
+        case Takes::kNode: values = fmt::format(" -x -a '({})'", kNodes); break;
+        case Takes::kJob: values = fmt::format(" -x -a '({})'", kJobs); break;
+        case Takes::kFile: values = " -r -F"; break;
+        case Takes::kFolder: values = " -x -a '(__fish_complete_directories)'"; break;
+        case Takes::kText: break;
+      }
       out += fmt::format("complete -c flopwatch{} -l {}{} -d '{}'\n", scope, name.substr(2), values, Quoted(about, false));
     }
     if (e.path == "job") out += fmt::format("complete -c flopwatch -n '{}' -a '({})'\n", condition, kJobs);

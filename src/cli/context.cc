@@ -7,22 +7,14 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/context_impl.h"
+#include "cli/output_formats.h"
+#include "cli/sort_spec.h"
 #include "cli/views/style.h"
 
 namespace flopwatch::cli {
 namespace {
 
 constexpr Micros kProbeTimeout = 500 * kMicrosPerMilli;
-
-OutputFormat FormatOf(std::string_view name) {
-  if (name == "wide") return OutputFormat::kWide;
-  if (name == "json") return OutputFormat::kJson;
-  if (name == "jsonl") return OutputFormat::kJsonl;
-  if (name == "csv") return OutputFormat::kCsv;
-  if (name == "tsv") return OutputFormat::kTsv;
-  if (name == "md") return OutputFormat::kMarkdown;
-  return OutputFormat::kTable;
-}
 
 bool IsAbsent(const Cell& cell) {
   if (std::holds_alternative<std::monostate>(cell)) return true;
@@ -56,16 +48,12 @@ StatusOr<size_t> ColumnIndex(const Table& table, std::string_view name, std::str
 StatusOr<Table> Arrange(const Table& table, const GlobalOptions& options) {
   Table out = table;
   if (!options.sort.empty()) {
-    std::string_view name = options.sort;
-    std::optional<bool> descending;
-    if (name.starts_with('-')) name.remove_prefix(1), descending = true;
-    if (name.ends_with(":desc")) name.remove_suffix(5), descending = true;
-    if (name.ends_with(":asc")) name.remove_suffix(4), descending = false;
-    FW_ASSIGN_OR_RETURN(const size_t c, ColumnIndex(table, name, "--sort"));
+    const SortSpec spec = SortSpec::Parse(options.sort);
+    FW_ASSIGN_OR_RETURN(const size_t c, ColumnIndex(table, spec.name, "--sort"));
     const auto is_text = [c](const std::vector<Cell>& row) { return c < row.size() && std::holds_alternative<std::string>(row[c]); };
     const bool text = std::any_of(out.rows.begin(), out.rows.end(), is_text);
     // The largest number first, text from A to Z, unless said otherwise; absent values last either way.
-    const bool down = descending.value_or(!text);
+    const bool down = spec.descending.value_or(!text);
     std::stable_sort(out.rows.begin(), out.rows.end(), [&](const std::vector<Cell>& a, const std::vector<Cell>& b) {
       const Cell x = c < a.size() ? a[c] : Cell{}, y = c < b.size() ? b[c] : Cell{};
       if (IsAbsent(x) || IsAbsent(y)) return !IsAbsent(x) && IsAbsent(y);
@@ -148,7 +136,9 @@ int Context::width() const {
 }
 
 OutputFormat Context::format() const {
-  if (!impl_->global.format.empty()) return FormatOf(impl_->global.format);
+  for (const auto& [name, format] : kOutputFormats) {
+    if (impl_->global.format == name) return format;
+  }
   if (impl_->global.json_given) return OutputFormat::kJson;
   return is_terminal() ? OutputFormat::kTable : OutputFormat::kTsv;
 }

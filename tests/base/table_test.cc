@@ -46,6 +46,31 @@ TEST(Table, AbsentIsNeverZero) {
   EXPECT_EQ(Render(t, {OutputFormat::kTsv}), "a\tb\n\t\n");
 }
 
+TEST(Table, YamlIsASequenceOfMappingsWithRawValues) {
+  Table t = Sample();
+  t.columns.push_back({"count(*)", ""});
+  t.rows[0].emplace_back(int64_t{3});
+  t.rows[1][0] = std::string("a: \"b\"\n- c");
+  EXPECT_EQ(Render(t, {OutputFormat::kYaml}),
+            "- job: \"2115078\"\n  ofu: 0.451\n  gpu_seconds: 4336200\n  started: \"2023-11-14T22:13:20Z\"\n  \"count(*)\": 3\n"
+            "- job: \"a: \\\"b\\\"\\n- c\"\n  ofu: null\n  gpu_seconds: 0\n  started: null\n  \"count(*)\": null\n");
+  EXPECT_EQ(Render({{{"on", ""}}, {{true}}, {}}, {OutputFormat::kYaml}), "- \"on\": true\n");  // YAML 1.1 reads on as a boolean
+  EXPECT_EQ(Render({{{"a", ""}}, {}, {}}, {OutputFormat::kYaml}), "[]\n");
+}
+
+TEST(Table, HtmlIsOneDocumentWithUnitsNotesAndNothingFromOutside) {
+  Table t = Sample();
+  t.rows[1][0] = std::string("<script>\x1b");
+  t.notes = {"two jobs & more"};
+  const std::string html = Render(t, {OutputFormat::kHtml});
+  EXPECT_EQ(html.find("<script"), std::string::npos);
+  EXPECT_NE(html.find("<td>&lt;script&gt; </td><td class=\"n\">-</td>"), std::string::npos) << html;
+  EXPECT_NE(html.find("<td class=\"n\">1,204.5 GPU-h</td>"), std::string::npos);
+  EXPECT_NE(html.find("two jobs &amp; more"), std::string::npos);
+  EXPECT_NE(html.find("default-src 'none'"), std::string::npos);
+  EXPECT_EQ(html.find("http://"), std::string::npos);
+}
+
 TEST(Table, TerminalTableAlignsNumbersRight) {
   EXPECT_EQ(Render(Sample(), {OutputFormat::kTable}),
             "JOB              OFU      GPU-HOURS  STARTED\n"

@@ -158,7 +158,8 @@ TEST(Usage, MistypedWordsAreUnderstood) {
   EXPECT_THAT(err({"config"}), HasSubstr("\"flopwatch config --help\" shows how"));
   EXPECT_THAT(err({"job"}), HasSubstr("flopwatch job needs ID"));
   EXPECT_THAT(err({"jobs", "extra"}), HasSubstr("takes no argument \"extra\""));
-  EXPECT_THAT(err({"-o", "yaml", "jobs"}), HasSubstr("yaml"));
+  EXPECT_THAT(err({"-o", "jsn", "jobs"}), HasSubstr("did you mean json? All: table, wide, json, jsonl, csv, tsv, md, html, yaml"));
+  EXPECT_THAT(err({"-o", "spreadsheet", "jobs"}), HasSubstr("choose from table"));
   EXPECT_THAT(err({"jobs", "--limit", "many"}), HasSubstr("--limit"));
   EXPECT_THAT(err({"jobs", "\x1b[2J"}), Not(HasSubstr("\x1b")));
 }

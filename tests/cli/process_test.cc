@@ -1,5 +1,6 @@
 // The program as a process: serve from start to clean stop, pipes that close, and top in a real terminal (tmux).
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -179,7 +180,7 @@ TEST(Top, InATerminal) {
   const Folder folder;
   const Tmux tmux(folder);
   const std::string command = std::string("LC_ALL=C.UTF-8 " FLOPWATCH_BINARY " top --interval 60s --server ") + server.url();
-  const std::string started = tmux.Run("-u new-session -d -x 110 -y 32 \"echo before; " + command + "; echo code=\\$?; exec sleep 600\"");
+  const std::string started = tmux.Run("-u new-session -d -x 110 -y 32 \"cd " + (folder / "") + "; echo before; " + command + "; echo code=\\$?; exec sleep 600\"");
   if (!started.empty()) GTEST_SKIP() << "tmux does not start here: " << started;
   ASSERT_TRUE(tmux.Shows("19 of 21 GPUs reporting")) << tmux.Screen();
   EXPECT_THAT(tmux.Screen(), HasSubstr("2115078"));
@@ -189,6 +190,25 @@ TEST(Top, InATerminal) {
   tmux.Run("send-keys -t 0 h");
   EXPECT_TRUE(tmux.Shows("Keys")) << tmux.Screen();
   tmux.Run("send-keys -t 0 Escape");
+  EXPECT_TRUE(tmux.Shows("Jobs by lost")) << tmux.Screen();
+  tmux.Run("send-keys -t 0 t");
+  EXPECT_TRUE(tmux.Shows("fleet / user / job / GPU")) << tmux.Screen();
+  tmux.Run("send-keys -t 0 j Enter");
+  EXPECT_TRUE(tmux.Shows("▾ alice")) << tmux.Screen();
+  tmux.Run("send-keys -t 0 s");
+  EXPECT_TRUE(tmux.Shows("saved as flopwatch-top-")) << tmux.Screen();
+  tmux.Run("send-keys -t 0 t");
+  // A click on the title of a column, as a terminal reports it; tmux passes keys on as they are.
+  const std::string list = tmux.Screen();
+  int title_row = 1;
+  for (size_t at = 0; at < list.size() && list.find("GPUs     OFU", at) == list.find("GPUs     OFU"); at = list.find('\n', at) + 1) {
+    if (list.substr(at, list.find('\n', at) - at).find("GPUs     OFU") != std::string::npos) break;
+    ++title_row;
+  }
+  const std::string click = fmt::format("\\033[<0;2;{}M", title_row);
+  tmux.Run("send-keys -t 0 -l \"$(printf '" + click + "')\"");
+  EXPECT_TRUE(tmux.Shows("Jobs by job")) << tmux.Screen();
+  tmux.Run("send-keys -t 0 o l");
   EXPECT_TRUE(tmux.Shows("Jobs by lost")) << tmux.Screen();
   tmux.Run("send-keys -t 0 Enter");
   EXPECT_TRUE(tmux.Shows("job 2115078")) << tmux.Screen();

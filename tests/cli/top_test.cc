@@ -163,6 +163,113 @@ TEST(Top, FilterSortMetricPauseInterval) {
   EXPECT_EQ(ui.interval_s, 1);
 }
 
+TEST(Top, TreeUnfoldsUsersJobsAndGpus) {
+  const TopData data = Fleet();
+  TopUi ui;
+  EXPECT_EQ(HandleKey("t", data, &ui), TopAction::kRedraw);
+  std::vector<TreeRow> rows = TreeRows(data, ui);
+  ASSERT_GE(rows.size(), 3u);
+  EXPECT_EQ(rows[0].name, "all jobs");
+  EXPECT_TRUE(rows[0].open);
+  // The parts add up: GPUs and lost GPUs of the users are those of the fleet.
+  int64_t gpus = 0, jobs = 0;
+  double lost = 0, useful = 0, computable = 0;
+  for (const TreeRow& row : rows) {
+    if (row.depth != 1) continue;
+    gpus += row.gpus;
+    jobs += row.jobs;
+    lost += row.lost_gpus;
+  }
+  for (const TopJob& j : data.jobs) {
+    if (j.usage.ofu) useful += *j.usage.ofu * j.usage.computable_s, computable += j.usage.computable_s;
+  }
+  EXPECT_EQ(gpus, rows[0].gpus);
+  EXPECT_EQ(jobs, 5);
+  EXPECT_NEAR(lost, rows[0].lost_gpus, 1e-9);
+  ASSERT_TRUE(rows[0].ofu.has_value());
+  EXPECT_NEAR(*rows[0].ofu, useful / computable, 1e-12);
+  // The user of the job that loses most comes first; Enter unfolds it, then its job, then opens a GPU.
+  EXPECT_EQ(rows[1].name, "alice");
+  HandleKey("j", data, &ui);
+  HandleKey("enter", data, &ui);
+  rows = TreeRows(data, ui);
+  ASSERT_TRUE(rows[1].open);
+  ASSERT_EQ(rows[2].depth, 2);
+  EXPECT_EQ(rows[2].name, "2115078");
+  HandleKey("j", data, &ui);
+  HandleKey("right", data, &ui);
+  rows = TreeRows(data, ui);
+  ASSERT_TRUE(rows[2].open);
+  ASSERT_EQ(rows[3].depth, 3);
+  ExpectGolden("top_tree_110x32.txt", DrawTop(data, ui, 110, 32).Text());
+  TopUi ascii = ui;
+  ascii.ascii = true;
+  ExpectGolden("top_tree_ascii_70x24.txt", DrawTop(data, ascii, 70, 24).Text());
+  // Left goes to the part's whole, then folds it.
+  HandleKey("j", data, &ui);
+  EXPECT_EQ(ui.selected, 3);
+  TopUi gpu = ui;
+  EXPECT_EQ(HandleKey("enter", data, &gpu), TopAction::kRefresh);
+  EXPECT_EQ(gpu.level, Level::kGpu);
+  EXPECT_EQ(gpu.job, "2115078");
+  HandleKey("left", data, &ui);
+  EXPECT_EQ(ui.selected, 2);
+  HandleKey("left", data, &ui);
+  EXPECT_FALSE(TreeRows(data, ui)[2].open);
+  // An unfolded job opens; Space only folds.
+  HandleKey(" ", data, &ui);
+  EXPECT_EQ(HandleKey("enter", data, &ui), TopAction::kRefresh);
+  EXPECT_EQ(ui.level, Level::kJob);
+  EXPECT_EQ(HandleKey("esc", data, &ui), TopAction::kRefresh);
+  EXPECT_EQ(ui.selected, 2);
+  HandleKey("home", data, &ui);
+  HandleKey(" ", data, &ui);
+  EXPECT_EQ(TreeRows(data, ui).size(), 1u);  // the fleet alone
+}
+
+TEST(Top, MouseSelectsOpensAndSorts) {
+  const TopData data = Fleet();
+  TopUi ui;
+  TopHits hits;
+  DrawTop(data, ui, 110, 32, &hits);
+  const auto row = std::find_if(hits.begin(), hits.end(), [](const TopHit& h) { return h.row == 2; });
+  ASSERT_NE(row, hits.end());
+  std::string pending = "\x1b[<0;5;" + std::to_string(row->y + 1) + "M\x1b[<0;5;" + std::to_string(row->y + 1) + "m";
+  const std::vector<std::string> click = DecodeKeys(&pending, false);
+  ASSERT_EQ(click.size(), 2u);
+  EXPECT_EQ(HandleMouse(click[0], hits, data, &ui), TopAction::kRedraw);
+  EXPECT_EQ(ui.selected, 2);
+  EXPECT_EQ(HandleMouse(click[1], hits, data, &ui), TopAction::kNone);  // the button goes up
+  EXPECT_EQ(HandleMouse("mouse:65:3:3:M", hits, data, &ui), TopAction::kRedraw);
+  EXPECT_EQ(ui.selected, 4);  // three rows down, and the last one is 4
+  HandleMouse("mouse:64:3:3:M", hits, data, &ui);
+  EXPECT_EQ(ui.selected, 1);
+  const auto title = std::find_if(hits.begin(), hits.end(), [](const TopHit& h) { return h.sort == JobSort::kOfu; });
+  ASSERT_NE(title, hits.end());
+  const std::string on_title = "mouse:0:" + std::to_string(title->from) + ":" + std::to_string(title->y) + ":M";
+  HandleMouse(on_title, hits, data, &ui);
+  EXPECT_EQ(ui.sort, JobSort::kOfu);
+  EXPECT_FALSE(ui.reverse);
+  HandleMouse(on_title, hits, data, &ui);
+  EXPECT_TRUE(ui.reverse);
+  ui.selected = 2;
+  EXPECT_EQ(HandleMouse(click[0], hits, data, &ui), TopAction::kRefresh);  // a second click opens
+  EXPECT_EQ(ui.level, Level::kJob);
+  EXPECT_EQ(HandleMouse("mouse:0:0:500:M", hits, data, &ui), TopAction::kNone);
+  EXPECT_EQ(HandleMouse("mouse:x", hits, data, &ui), TopAction::kNone);
+}
+
+TEST(Top, LightBackgroundHasColoursOfItsOwn) {
+  TopUi ui;
+  const std::string dark = DrawTop(Fleet(), ui, 100, 30).Colored(ColorDepth::k256);
+  ui.light = true;
+  const Screen light = DrawTop(Fleet(), ui, 100, 30);
+  EXPECT_EQ(light.Text(), DrawTop(Fleet(), {}, 100, 30).Text());
+  EXPECT_THAT(dark, HasSubstr(";48;5;237"));
+  EXPECT_THAT(light.Colored(ColorDepth::k256), testing::Not(HasSubstr(";48;5;237")));
+  EXPECT_EQ(HandleKey("s", Fleet(), &ui), TopAction::kSave);
+}
+
 TEST(Top, KeysOutOfBytes) {
   std::string pending = "j\x1b[A\x1b[6~\r\x7f\x03";
   EXPECT_THAT(DecodeKeys(&pending, false), ElementsAre("j", "up", "pagedown", "enter", "backspace", "ctrl-c"));
@@ -184,7 +291,12 @@ TEST(Top, AnyBytesAndKeysLeaveASoundState) {
   rc::check("random keys", [&](const std::string& bytes) {
     TopUi ui;
     std::string pending = bytes;
-    for (const std::string& key : DecodeKeys(&pending, true)) HandleKey(key, data, &ui);
+    TopHits hits;
+    DrawTop(data, ui, 90, 30, &hits);
+    for (const std::string& key : DecodeKeys(&pending, true)) {
+      if (key.starts_with("mouse:")) HandleMouse(key, hits, data, &ui);
+      else HandleKey(key, data, &ui);
+    }
     RC_ASSERT(pending.empty());
     RC_ASSERT(ui.interval_s >= 1 && ui.interval_s <= 300);
     DrawTop(data, ui, 90, 30);
@@ -244,6 +356,8 @@ TEST(Screen, DiffTurnsOneFrameIntoTheNext) {
       ui.metric = static_cast<Metric>(*rc::gen::inRange(0, static_cast<int>(Metric::kCount)));
       ui.sort = static_cast<JobSort>(*rc::gen::inRange(0, static_cast<int>(JobSort::kCount)));
       ui.help = *rc::gen::arbitrary<bool>();
+      ui.tree = *rc::gen::arbitrary<bool>();
+      ui.light = *rc::gen::arbitrary<bool>();
       ui.level = static_cast<Level>(*rc::gen::inRange(0, 3));
       const Screen next = DrawTop(data, ui, width, height);
       terminal.Apply(next.Diff(shown, ColorDepth::k256));

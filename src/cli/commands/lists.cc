@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/json_writer.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/query_string.h"
+#include "cli/commands/list_options.h"
 #include "cli/json.h"
 #include "cli/views/lists.h"
 
@@ -18,29 +18,24 @@ namespace {
 constexpr uint64_t kMaxSqlBytes = 64 << 10;
 
 struct GpusOptions {
-  std::string node, job, model, sort = "node";
-  int limit = 200, offset = 0;
+  PageOptions page{.sort = "node", .limit = 200};
+  std::string node, job, model;
 };
 
-std::string GpuSortField(const std::string& name) {
-  if (name == "tensor") return "tensor_active";
-  if (name == "duty") return "gpu_util";
-  if (name == "power") return "power_w";
-  if (name == "memory") return "fb_used_mib";
-  if (name == "temperature") return "gpu_temp_c";
-  if (name == "age") return "age_s";
-  return name;
-}
+constexpr ShortName kGpuShortNames[] = {{"tensor", "tensor_active"}, {"duty", "gpu_util"},          {"power", "power_w"},
+                                        {"memory", "fb_used_mib"},   {"temperature", "gpu_temp_c"}, {"age", "age_s"}};
 
 Status RunGpus(Context& context, const GpusOptions& o) {
-  std::string sort = o.sort, order;
-  if (sort.ends_with(":asc")) sort.resize(sort.size() - 4), order = "asc";
-  if (sort.ends_with(":desc")) sort.resize(sort.size() - 5), order = "desc";
   QueryString query("/api/v1/gpus");
-  query.Add("node", o.node).Add("job", o.job).Add("model", o.model).Add("sort", GpuSortField(sort)).Add("order", order);
-  query.Add("limit", std::to_string(o.limit)).Add("offset", o.offset > 0 ? std::to_string(o.offset) : "");
+  query.Add("node", o.node).Add("job", o.job).Add("model", o.model);
+  o.page.AddTo(&query, kGpuShortNames);
   FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(query.text()));
   FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(body));
+  if (answer["total"].integer_or(0) == 0 && context.for_people()) {
+    context.Say(o.node.empty() && o.job.empty() && o.model.empty() ? "No GPU has reported yet. \"flopwatch targets\" shows what the exporters say."
+                                                                   : "No GPU matches. \"flopwatch gpus\" lists all.");
+    return absl::OkStatus();
+  }
   return context.Write(GpusTable(answer));
 }
 
@@ -92,11 +87,8 @@ CLI::App* AddGpus(CLI::App& app, Run* run) {
   sub->add_option("--node", o->node, "GPUs of this node alone")->type_name("NAME");
   sub->add_option("--job", o->job, "GPUs of this job alone")->type_name("ID");
   sub->add_option("--model", o->model, "GPUs of this model alone, as reported")->type_name("NAME");
-  sub->add_option("--sort", o->sort, "node, gpu, ofu, tensor, duty, power, memory, temperature or age; :asc and :desc turn it round")
-      ->type_name("FIELD")
-      ->capture_default_str();
-  sub->add_option("--limit", o->limit, "At most so many GPUs")->type_name("N")->check(CLI::Range(1, 10'000))->capture_default_str();
-  sub->add_option("--offset", o->offset, "Leave out the first so many")->type_name("N")->check(CLI::NonNegativeNumber);
+  AddPageOptions(sub, &o->page, "GPUs",
+                 "node, gpu, ofu, tensor, duty, power, memory, temperature or age; :asc and :desc turn it round");
   sub->footer(
       "Examples:\n"
       "  flopwatch gpus --node n042\n"

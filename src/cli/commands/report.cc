@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/time.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/query_string.h"
+#include "cli/commands/list_options.h"
 #include "cli/json.h"
 #include "cli/views/report.h"
 
@@ -19,7 +19,8 @@ constexpr int kJobsPage = 10'000;       // the server's largest page
 constexpr int64_t kMaxJobs = 100'000;   // read for the sums by user; beyond, the report says so
 
 struct ReportOptions {
-  std::string from = "-1d", to, step, format, output;
+  WindowOptions window{.from = "-1d", .to = ""};
+  std::string step, format, output;
   int top = 10;
 };
 
@@ -29,6 +30,7 @@ Status RunReport(Context& context, const ReportOptions& o) {
     switch (context.format()) {
       case OutputFormat::kJson: format = "json"; break;
       case OutputFormat::kMarkdown: format = "md"; break;
+      case OutputFormat::kHtml: format = "html"; break;
       case OutputFormat::kTable:
       case OutputFormat::kWide: format = "text"; break;
       default:
@@ -43,7 +45,7 @@ Status RunReport(Context& context, const ReportOptions& o) {
     return Json::Parse(body);
   };
   FW_ASSIGN_OR_RETURN(const Json fleet,
-                      get(QueryString("/api/v1/fleet").Add("from", o.from).Add("to", o.to).Add("step", o.step).Add("models", "true")));
+                      get(QueryString("/api/v1/fleet").Add("from", o.window.from).Add("to", o.window.to).Add("step", o.step).Add("models", "true")));
   // The other questions are about the very window the first answer covers, not about another "now".
   const std::string from = fleet["window"]["from"].text(), to = fleet["window"]["to"].text();
   FW_ASSIGN_OR_RETURN(const Json worst, get(QueryString("/api/v1/jobs")
@@ -94,10 +96,9 @@ Status RunReport(Context& context, const ReportOptions& o) {
 CLI::App* AddReport(CLI::App& app, Run* run) {
   CLI::App* sub = app.add_subcommand("report", "The fleet over a window as a document: terminal, Markdown, HTML or JSON");
   auto o = std::make_shared<ReportOptions>();
-  sub->add_option("--from", o->from, "Start of the window")->type_name("TIME")->capture_default_str();
-  sub->add_option("--to", o->to, "End of the window (default now)")->type_name("TIME");
+  AddWindowOptions(sub, &o->window, "-1d");
   sub->add_option("--step", o->step, "Step of the trend: 10m, 1h, 1d")->type_name("DURATION");
-  sub->add_option("--format", o->format, "text, md, html or json; -o does the same but for html")
+  sub->add_option("--format", o->format, "text, md, html or json; -o does the same")
       ->check(CLI::IsMember({"text", "md", "html", "json"}))
       ->type_name("FORMAT");
   sub->add_option("--write", o->output, "Write to this file; its ending (.html, .md, .json) chooses the format")->type_name("FILE");

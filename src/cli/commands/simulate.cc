@@ -35,7 +35,7 @@ struct Options {
   int fields = 20, threads = 1;
   std::string listen, port_file, into, truth_file, jobs_file;
   double accelerate = 0;
-  bool step = false;
+  bool step = false, local_time = false;
 };
 
 // "HOST:PORT", ":PORT", "[::1]:PORT".
@@ -59,6 +59,7 @@ StatusOr<FleetOptions> Resolve(const Options& o, Micros now) {
   f.gpus = o.gpus;
   f.seed = o.seed;
   f.fields = o.fields;
+  f.local_time = o.local_time;
   FW_ASSIGN_OR_RETURN(f.preset, simulate::ParsePreset(o.preset));
   FW_ASSIGN_OR_RETURN(f.faults, simulate::ParseFaults(o.faults));
   auto interval = ParseDuration(o.interval);
@@ -207,6 +208,8 @@ CLI::App* AddSimulate(CLI::App& app, Run* run) {
                    "none, telemetry (lost, blank, late samples), all (and hosts, GPUs, jobs fail)")
       ->capture_default_str()
       ->type_name("SET");
+  fleet->add_flag("--local-time", o->local_time,
+                  "The last cluster keeps US Pacific time: its day, and timestamps without a zone");
   fleet->add_option("--listen", o->listen, fmt::format("Serve here (default {})", kDefaultListen))
       ->type_name("HOST:PORT");
   fleet->add_option("--port-file", o->port_file, "Write the port that was taken")

@@ -18,7 +18,9 @@
 #include <string>
 #include <thread>
 
+#include "base/file.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/query_string.h"
 #include "cli/context_impl.h"
@@ -35,7 +37,7 @@ constexpr std::string_view kJobWindow = "-5m";
 constexpr int kEscapeMillis = 40;  // a lone escape byte is the Esc key after this long
 
 struct TopOptions {
-  bool once = false;
+  bool once = false, light = false, no_mouse = false;
   std::string interval = "5s", sort = "lost", filter, node;
 };
 
@@ -180,7 +182,7 @@ void OnSignal(int signal) {
 // The terminal in raw mode on its alternate screen, given back whatever happens.
 class RawTerminal {
  public:
-  RawTerminal() {
+  explicit RawTerminal(bool mouse) {
     tcgetattr(STDIN_FILENO, &before_);
     termios raw = before_;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG | IEXTEN);
@@ -189,9 +191,10 @@ class RawTerminal {
     raw.c_cc[VTIME] = 0;
     tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     WriteFd(STDOUT_FILENO, "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J");
+    if (mouse) WriteFd(STDOUT_FILENO, "\x1b[?1000h\x1b[?1006h");
   }
   ~RawTerminal() {
-    WriteFd(STDOUT_FILENO, "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l");
+    WriteFd(STDOUT_FILENO, "\x1b[?1006l\x1b[?1000l\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l");
     tcsetattr(STDIN_FILENO, TCSANOW, &before_);
   }
   RawTerminal(const RawTerminal&) = delete;
@@ -214,6 +217,21 @@ ColorDepth DepthOf(Context& context) {
   return term.find("256") != std::string::npos || getenv("COLORTERM").has_value() ? ColorDepth::k256 : ColorDepth::k16;
 }
 
+// The frame as text into a new file of the working directory; what to say about it.
+std::string SaveScreen(const Screen& screen) {
+  std::string name = "flopwatch-top-" + FormatTime(FloorTo(Now(), kMicrosPerSecond)) + ".txt";
+  std::erase(name, ':');
+  const Status status = WriteFileAtomically(name, screen.Text());
+  return status.ok() ? "saved as " + name : Printable(std::string(status.message()), 200);
+}
+
+// COLORFGBG ("15;0") is how some terminals tell their colours; 7 and 9 to 15 are light backgrounds.
+bool IsLight(Context& context) {
+  const std::string value = context.impl()->streams.getenv("COLORFGBG").value_or("");
+  const std::string background = value.substr(value.rfind(';') + 1);
+  return background == "7" || background == "15";
+}
+
 Status RunInteractive(Context& context, const TopOptions& o, TopUi ui) {
   int pipe_fds[2];
   if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) != 0) return absl::InternalError("top: cannot make a pipe");
@@ -225,17 +243,18 @@ Status RunInteractive(Context& context, const TopOptions& o, TopUi ui) {
   const ColorDepth depth = DepthOf(context);
   bool interrupted = false;
   {
-    const RawTerminal raw;
+    const RawTerminal raw(!o.no_mouse);
     Fetcher fetcher(context, o.node, ui, pipe_fds[1]);
     TopData data;
     Screen shown(1, 1);
+    TopHits hits;
     bool have_data = false, quit = false;
     std::string pending;
     while (!quit) {
       const auto [width, height] = TerminalSize();
       Screen next(width, height);
       if (have_data) {
-        next = DrawTop(data, ui, width, height);
+        next = DrawTop(data, ui, width, height, &hits);
       } else {
         next.Put(1, 0, "flopwatch: asking " + context.ApiSource() + " …", {.bold = true});
       }
@@ -253,8 +272,7 @@ Status RunInteractive(Context& context, const TopOptions& o, TopUi ui) {
           if (bytes[i] == 'x') quit = true;
         }
         if (auto news = fetcher.Take()) data = *std::move(news), have_data = true;
-        const int rows = static_cast<int>(ui.level == Level::kFleet ? VisibleJobs(data, ui).size() : VisibleGpus(data, ui).size());
-        ui.selected = std::clamp(ui.selected, 0, std::max(0, rows - 1));
+        ui.selected = std::clamp(ui.selected, 0, std::max(0, RowCount(data, ui) - 1));
       }
       if ((fds[0].revents & (POLLHUP | POLLERR)) != 0) break;
       if ((fds[0].revents & POLLIN) != 0) {
@@ -265,7 +283,8 @@ Status RunInteractive(Context& context, const TopOptions& o, TopUi ui) {
       }
       for (const std::string& key : DecodeKeys(&pending, /*flush=*/n == 0)) {
         const int interval = ui.interval_s;
-        const TopAction action = HandleKey(key, data, &ui);
+        const TopAction action = key.starts_with("mouse:") ? HandleMouse(key, hits, data, &ui) : HandleKey(key, data, &ui);
+        if (action == TopAction::kSave) ui.message = SaveScreen(shown);
         if (action == TopAction::kQuit) quit = true;
         if (action == TopAction::kInterrupt) quit = interrupted = true;
         if (action == TopAction::kRefresh || interval != ui.interval_s || key == "p") fetcher.Update(ui, action == TopAction::kRefresh);
@@ -283,6 +302,7 @@ Status RunInteractive(Context& context, const TopOptions& o, TopUi ui) {
 Status RunTop(Context& context, const TopOptions& o) {
   TopUi ui;
   ui.ascii = context.ascii();
+  ui.light = o.light || IsLight(context);
   ui.filter = o.filter;
   FW_ASSIGN_OR_RETURN(const Micros interval, ParseDuration(o.interval));
   if (interval < kMicrosPerSecond || interval > 300 * kMicrosPerSecond) {
@@ -320,13 +340,15 @@ CLI::App* AddTop(CLI::App& app, Run* run) {
   sub->add_option("--sort", o->sort, "Order of the jobs: lost, ofu, gpus, duty, power, user or job")->type_name("NAME")->capture_default_str();
   sub->add_option("--filter", o->filter, "Jobs and GPUs with this text in job, user, workflow or node")->type_name("TEXT");
   sub->add_option("--node", o->node, "GPUs of this node alone")->type_name("NAME");
+  sub->add_flag("--light", o->light, "Colours for a light background (where COLORFGBG does not tell)");
+  sub->add_flag("--no-mouse", o->no_mouse, "Leave the mouse to the terminal");
   sub->footer(
       "Examples:\n"
       "  flopwatch top\n"
       "  flopwatch top --filter alice --sort ofu\n"
       "  flopwatch top --once > fleet.txt\n"
       "  flopwatch top --data-dir /backup/flopwatch     a stored fleet, no server\n"
-      "Keys: j k move, Enter opens a job and then a GPU, Esc goes back, m changes the metric, h shows all keys.");
+      "Keys: j k move, Enter opens a job and then a GPU, Esc goes back, t shows the tree, h all keys.");
   *run = [o](Context& context) { return RunTop(context, *o); };
   return sub;
 }

@@ -12,11 +12,16 @@ namespace flopwatch::cli {
 namespace {
 
 // From dark to bright, told apart in grey and by colour-blind eyes (after viridis). Height of the glyph says the same.
-constexpr std::array<int16_t, 8> kScale = {60, 61, 31, 30, 36, 72, 113, 184};
+struct Palette {
+  std::array<int16_t, 8> scale;
+  int16_t useful, lost, bad, soft, track, chosen;
+};
+constexpr Palette kDark = {{60, 61, 31, 30, 36, 72, 113, 184}, 75, 214, 203, 245, 238, 237};
+// On a light background: the same hues, dark enough to read, and the scale from light to dark.
+constexpr Palette kLight = {{187, 150, 108, 72, 30, 24, 18, 53}, 25, 130, 160, 240, 252, 254};
+const Palette& Colors(const TopUi& ui) { return ui.light ? kLight : kDark; }
 constexpr std::array<std::string_view, 8> kLevels = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::string_view kAsciiLevels = "_.-~=+*#";
-constexpr int16_t kUsefulColor = 75, kLostColor = 214, kBadColor = 203, kSoft = 245;
-constexpr Paintwork kDim{.foreground = kSoft};
 constexpr Paintwork kBold{.bold = true};
 constexpr Paintwork kHeader{.bold = true, .reverse = true};
 
@@ -24,6 +29,9 @@ struct Frame {
   const TopData& data;
   const TopUi& ui;
   Screen& screen;
+  TopHits* hits;
+  const Palette& colors() const { return Colors(ui); }
+  Paintwork dim() const { return {.foreground = colors().soft}; }
   int width() const { return screen.width(); }
   int height() const { return screen.height(); }
 };
@@ -47,21 +55,21 @@ struct Glyph {
 };
 
 Glyph LevelGlyph(const TopUi& ui, std::optional<double> ratio) {
-  if (!ratio) return {ui.ascii ? "?" : "·", kDim};
+  if (!ratio) return {ui.ascii ? "?" : "·", {.foreground = Colors(ui).soft}};
   const int level = std::clamp(static_cast<int>(*ratio / TopOf(ui.metric) * 8), 0, 7);
-  return {ui.ascii ? std::string(1, kAsciiLevels[level]) : std::string(kLevels[level]), {.foreground = kScale[level]}};
+  return {ui.ascii ? std::string(1, kAsciiLevels[level]) : std::string(kLevels[level]), {.foreground = Colors(ui).scale[static_cast<size_t>(level)]}};
 }
 
 int PutBar(const Frame& f, int x, int y, std::optional<double> ratio, int width, int16_t color) {
   ViewOptions v;
   v.ascii = f.ui.ascii;
   const std::string bar = Bar(v, ratio, width);
-  if (!ratio) return f.screen.Put(x, y, bar, kDim);
+  if (!ratio) return f.screen.Put(x, y, bar, f.dim());
   // The filled part ends where the track's glyph begins.
   const std::string_view track = f.ui.ascii ? "-" : "░";
   const size_t at = std::min(bar.find(track), bar.size());
   x = f.screen.Put(x, y, std::string_view(bar).substr(0, at), {.foreground = color});
-  return f.screen.Put(x, y, std::string_view(bar).substr(at), {.foreground = 238});
+  return f.screen.Put(x, y, std::string_view(bar).substr(at), {.foreground = f.colors().track});
 }
 
 std::string Spark(const TopUi& ui, const std::vector<std::optional<double>>& values, int width) {
@@ -105,21 +113,21 @@ void DrawHeader(const Frame& f) {
 
 // The fleet's (or job's) figures: two lines.
 int DrawFigures(const Frame& f, int y, const UsageView& u, const SeriesView& series, std::string_view label) {
-  const int bar = std::clamp(f.width() - 50, 10, 40);
+  const int bar = std::clamp(f.width() - 64, 10, 40);
   int x = f.screen.Put(1, y, fmt::format("{} ", label), kBold);
-  x = f.screen.Put(x, y, fmt::format("{} ", Percent(u.ofu)), {.foreground = kUsefulColor, .bold = true});
-  x = PutBar(f, x, y, u.ofu, bar, kUsefulColor);
+  x = f.screen.Put(x, y, fmt::format("{} ", Percent(u.ofu)), {.foreground = f.colors().useful, .bold = true});
+  x = PutBar(f, x, y, u.ofu, bar, f.colors().useful);
   const int room = f.width() - x - 3;
   if (room >= 8 && series.ofu.size() > 2) {
-    f.screen.Put(x + 2, y, Spark(f.ui, series.ofu, std::min(room, 60)), {.foreground = kUsefulColor});
+    f.screen.Put(x + 2, y, Spark(f.ui, series.ofu, std::min(room, 60)), {.foreground = f.colors().useful});
   }
-  if (!u.ofu && !u.reason.empty()) f.screen.Put(x + 2, y, u.reason, kDim);
+  if (!u.ofu && !u.reason.empty()) f.screen.Put(x + 2, y, u.reason, f.dim());
   std::string line = fmt::format("tensor {}", Percent(u.tensor_active));
   if (u.sm_clock_mhz) line += fmt::format("   clock {:.0f} MHz", *u.sm_clock_mhz);
   line += fmt::format("   duty {}   coverage {}", Percent(u.gpu_util), Percent(u.coverage));
   if (u.power_w) line += fmt::format("   {} a GPU", Watts(u.power_w));
   if (f.data.samples_per_s && f.ui.level == Level::kFleet) line += fmt::format("   {} samples/s", Count(*f.data.samples_per_s));
-  f.screen.Put(1, y + 1, line, kDim, f.width() - 2);
+  f.screen.Put(1, y + 1, line, f.dim(), f.width() - 2);
   return y + 2;
 }
 
@@ -192,24 +200,24 @@ int DrawGrid(const Frame& f, int y, int max_rows) {
   if (TopOf(f.ui.metric) < 1) high += "+";
   if (f.ui.metric == Metric::kPower) high = " " + Watts(top_power);
   if (f.ui.metric == Metric::kTemperature) low = "  20 ", high = " 90 °C";
-  x = f.screen.Put(x, y, low, kDim);
+  x = f.screen.Put(x, y, low, f.dim());
   for (int level = 0; level < 8; ++level) {
     const Glyph g = LevelGlyph(f.ui, (level + 0.5) / 8 * TopOf(f.ui.metric));
     x = f.screen.Put(x, y, g.text, g.paint);
   }
-  x = f.screen.Put(x, y, high, kDim);
-  x = f.screen.Put(x, y, f.ui.ascii ? "  ? not known  x silent" : "  · not known  × silent", kDim, f.width() - x);
-  if (l.gpus_per_cell > 1) f.screen.Put(x, y, fmt::format("  one cell = {} GPUs", l.gpus_per_cell), kDim, f.width() - x);
+  x = f.screen.Put(x, y, high, f.dim());
+  x = f.screen.Put(x, y, f.ui.ascii ? "  ? not known  x silent" : "  · not known  × silent", f.dim(), f.width() - x);
+  if (l.gpus_per_cell > 1) f.screen.Put(x, y, fmt::format("  one cell = {} GPUs", l.gpus_per_cell), f.dim(), f.width() - x);
   ++y;
   if (nodes.empty()) {
-    f.screen.Put(1, y, f.ui.filter.empty() ? "no GPU has reported yet" : "no GPU matches the filter", kDim);
+    f.screen.Put(1, y, f.ui.filter.empty() ? "no GPU has reported yet" : "no GPU matches the filter", f.dim());
     return y + 2;
   }
   size_t n = 0;
   for (int row = 0; row < l.rows; ++row, ++y) {
     x = 1;
     if (l.label > 0) {
-      f.screen.Put(x, y, CutToWidth(nodes[n].name, l.label), kDim);
+      f.screen.Put(x, y, CutToWidth(nodes[n].name, l.label), f.dim());
       x += l.label + 1;
     }
     for (int k = 0; k < l.per_row && n < nodes.size(); ++k, ++n) {
@@ -217,7 +225,7 @@ int DrawGrid(const Frame& f, int y, int max_rows) {
       for (size_t i = 0; i < members.size(); i += static_cast<size_t>(l.gpus_per_cell)) {
         const size_t end = i + static_cast<size_t>(l.gpus_per_cell);
         Glyph g = LevelGlyph(f.ui, MeanRatio(members, i, end, f.ui.metric, top_power));
-        if (members[i]->state != "reporting" && !members[i]->state.empty()) g = {f.ui.ascii ? "x" : "×", {.foreground = kBadColor}};
+        if (members[i]->state != "reporting" && !members[i]->state.empty()) g = {f.ui.ascii ? "x" : "×", {.foreground = f.colors().bad}};
         x = f.screen.Put(x, y, g.text, g.paint);
       }
       x += l.node_width + 1 - static_cast<int>((members.size() + l.gpus_per_cell - 1) / l.gpus_per_cell);
@@ -230,7 +238,7 @@ int DrawGrid(const Frame& f, int y, int max_rows) {
     std::string more;
     if (left_out > 0) more = fmt::format("{} more nodes do not fit; / filters", Count(static_cast<double>(left_out)));
     if (unread > 0) more += fmt::format("{}{} more GPUs were not asked for", more.empty() ? "" : "; ", Count(static_cast<double>(unread)));
-    f.screen.Put(1, y++, more, kDim);
+    f.screen.Put(1, y++, more, f.dim());
   }
   return y + 1;
 }
@@ -246,89 +254,136 @@ struct ListColumn {
   std::string title;
   int width;
   bool right;
+  JobSort sort = JobSort::kCount;  // what a click on the title sorts by
 };
 
 // First row shown so that the selected one is in view.
 int FirstRow(int selected, int rows, int room) { return std::clamp(selected - room / 2, 0, std::max(0, rows - room)); }
 
-void PutCell(const Frame& f, int x, int y, const ListColumn& c, std::string_view text, Paintwork paint) {
-  f.screen.Put(x, y, c.right ? PadLeft(text, c.width) : PadRight(text, c.width), paint);
-}
+// Writes the cells of one row, left to right.
+class RowWriter {
+ public:
+  RowWriter(const Frame& f, int y, const std::vector<ListColumn>& columns, Paintwork text) : f_(f), y_(y), columns_(columns), text_(text) {}
+  void Cell(std::string_view value) { Cell(value, text_); }
+  void Cell(std::string_view value, int16_t color) {
+    Paintwork p = text_;
+    p.foreground = color;
+    Cell(value, p);
+  }
+  void Bar(std::optional<double> ratio) {
+    PutBar(f_, x_, y_, ratio, columns_[c_].width, f_.colors().useful);
+    Next();
+  }
 
-int DrawJobs(const Frame& f, int y, int end) {
-  const auto jobs = VisibleJobs(f.data, f.ui);
-  const int rows = static_cast<int>(jobs.size());
-  std::string title = fmt::format("Jobs by {}{}", JobSortName(f.ui.sort), f.ui.reverse ? ", reversed" : "");
-  int x = f.screen.Put(1, y, title, kBold);
-  std::string remark = "  " + Count(rows);
-  if (f.data.jobs_total > rows) remark += " of " + Count(static_cast<double>(f.data.jobs_total));
-  remark += f.data.offline ? " in the last hour" : " running";
-  if (!f.ui.filter.empty()) remark += fmt::format(", filter \"{}\"", f.ui.filter);
-  f.screen.Put(x, y++, remark, kDim);
+ private:
+  void Cell(std::string_view value, Paintwork paint) {
+    const ListColumn& c = columns_[c_];
+    f_.screen.Put(x_, y_, c.right ? PadLeft(value, c.width) : PadRight(value, c.width), paint);
+    Next();
+  }
+  void Next() { x_ += columns_[c_++].width + 1; }
 
-  const bool wide = f.width() >= 110;
-  const bool trends = wide && std::any_of(jobs.begin(), jobs.end(), [](const TopJob* j) { return j->trend.size() > 1; });
-  const int bar = f.width() >= 70 ? 12 : 0;
-  // One blank at the left edge, one after each column.
-  const int fixed = 1 + 10 + 6 + 8 + (bar > 0 ? bar + 1 : 0) + 7 + 7 + 8 + (trends ? 9 : 0) + (wide ? 22 : 0);
-  const int job_width = std::clamp(f.width() - fixed - 1, 8, 34);
-  std::vector<ListColumn> columns = {{"job", job_width, false}, {"user", 9, false}, {"GPUs", 5, true}, {"OFU", 7, true}};
-  if (bar > 0) columns.push_back({"", bar, false});
-  columns.insert(columns.end(), {{"lost", 6, true}, {"duty", 6, true}, {"power", 7, true}});
-  if (trends) columns.push_back({"trend", 8, false});
-  if (wide) columns.push_back({"note", std::max(0, f.width() - job_width - (fixed - 22) - 1), false});
-  x = 1;
+  const Frame& f_;
+  const int y_;
+  const std::vector<ListColumn>& columns_;
+  const Paintwork text_;
+  size_t c_ = 0;
+  int x_ = 1;
+};
+
+// The titles, then as many rows as fit around the selected one; `draw(i, writer)` fills row i. Returns the row after them.
+template <typename Draw>
+int DrawList(const Frame& f, int y, int end, const std::vector<ListColumn>& columns, int rows, Draw&& draw) {
+  int x = 1;
   for (const ListColumn& c : columns) {
-    PutCell(f, x, y, c, c.title, {.foreground = kSoft, .bold = true});
+    const bool sorts = f.ui.level == Level::kFleet && c.sort != JobSort::kCount;
+    f.screen.Put(x, y, c.right ? PadLeft(c.title, c.width) : PadRight(c.title, c.width),
+                 {.foreground = f.colors().soft, .bold = true, .underline = sorts && c.sort == f.ui.sort});
+    if (f.hits != nullptr && sorts) f.hits->push_back({y, x, x + c.width, std::nullopt, c.sort});
     x += c.width + 1;
   }
   ++y;
-  if (rows == 0) {
-    f.screen.Put(1, y, f.ui.filter.empty() ? "no job is running; jobs come from hpc_job or pod labels, or from jobs.static_file" : "no job matches the filter",
-                 kDim);
-    return y + 1;
-  }
   const int room = std::max(1, end - y);
   const int first = FirstRow(f.ui.selected, rows, room);
   for (int i = first; i < std::min(rows, first + room); ++i, ++y) {
-    const TopJob& j = *jobs[static_cast<size_t>(i)];
-    const UsageView& u = j.usage;
     const bool chosen = i == f.ui.selected;
-    const Paintwork text{.background = static_cast<int16_t>(chosen ? 237 : -1), .bold = chosen};
+    const Paintwork text{.background = chosen ? f.colors().chosen : static_cast<int16_t>(-1), .bold = chosen};
     if (chosen) {
       f.screen.FillRow(y, text);
       f.screen.Put(0, y, f.ui.ascii ? ">" : "▸", text);
     }
-    const auto tint = [&](int16_t color) {
-      Paintwork p = text;
-      p.foreground = color;
-      return p;
-    };
-    x = 1;
-    size_t c = 0;
-    const auto cell = [&](std::string_view value, Paintwork paint) {
-      PutCell(f, x, y, columns[c], value, paint);
-      x += columns[c].width + 1;
-      ++c;
-    };
-    cell(j.job, text);
-    cell(j.user.empty() ? "-" : j.user, text);
-    cell(Count(static_cast<double>(u.gpus)), text);
-    cell(Percent(u.ofu), u.ofu ? tint(kUsefulColor) : kDim);
-    if (bar > 0) {
-      PutBar(f, x, y, u.ofu, bar, kUsefulColor);
-      x += bar + 1, ++c;
-    }
-    cell(u.ofu ? fmt::format("{:.1f}", j.lost_gpus) : "-", tint(kLostColor));
-    cell(u.gpu_util ? fmt::format("{:.0f} %", *u.gpu_util * 100) : "-", text);
-    cell(Watts(u.power_w), text);
-    if (trends) {
-      const std::vector<std::optional<double>> trend(j.trend.end() - std::min<std::ptrdiff_t>(8, std::ssize(j.trend)), j.trend.end());
-      cell(j.trend.size() > 1 ? Spark(f.ui, trend, 8) : "", tint(kUsefulColor));
-    }
-    if (wide) cell(JobNote(j.usage), tint(kSoft));
+    if (f.hits != nullptr) f.hits->push_back({y, 0, f.width(), i});
+    RowWriter writer(f, y, columns, text);
+    draw(i, writer);
   }
   return y;
+}
+
+// Jobs, one a row, or the tree of users, jobs and GPUs.
+int DrawJobs(const Frame& f, int y, int end) {
+  const auto jobs = VisibleJobs(f.data, f.ui);
+  const auto tree = f.ui.tree ? TreeRows(f.data, f.ui) : std::vector<TreeRow>();
+  const int rows = static_cast<int>(f.ui.tree ? tree.size() : jobs.size());
+  std::string title = fmt::format("{} by {}{}", f.ui.tree ? "Users, jobs, GPUs" : "Jobs", JobSortName(f.ui.sort), f.ui.reverse ? ", reversed" : "");
+  int x = f.screen.Put(1, y, title, kBold);
+  std::string remark = "  " + Count(static_cast<double>(jobs.size()));
+  if (f.data.jobs_total > std::ssize(jobs)) remark += " of " + Count(static_cast<double>(f.data.jobs_total));
+  remark += f.data.offline ? " in the last hour" : " running, means of the last 5 min";
+  if (!f.ui.filter.empty()) remark += fmt::format(", filter \"{}\"", f.ui.filter);
+  f.screen.Put(x, y++, remark, f.dim());
+  if (jobs.empty()) {
+    ++y;
+    f.screen.Put(1, y, f.ui.filter.empty() ? "no job is running; jobs come from hpc_job or pod labels, or from jobs.static_file" : "no job matches the filter",
+                 f.dim());
+    return y + 1;
+  }
+
+  const bool wide = f.width() >= 110;
+  const bool trends = wide && !f.ui.tree && std::any_of(jobs.begin(), jobs.end(), [](const TopJob* j) { return j->trend.size() > 1; });
+  const int bar = f.width() >= 70 ? 12 : 0;
+  // One blank at the left edge, one after each column.
+  const int user = f.ui.tree ? 0 : 10, note = wide ? 22 : 0;
+  const int fixed = 1 + user + 6 + 8 + (bar > 0 ? bar + 1 : 0) + 7 + 7 + 8 + (trends ? 9 : 0) + note;
+  const int name = std::clamp(f.width() - fixed - 1, 8, f.ui.tree ? 44 : 34);
+  std::vector<ListColumn> columns = {{f.ui.tree ? "fleet / user / job / GPU" : "job", name, false, JobSort::kJob}};
+  if (user > 0) columns.push_back({"user", user - 1, false, JobSort::kUser});
+  columns.insert(columns.end(), {{"GPUs", 5, true, JobSort::kGpus}, {"OFU", 7, true, JobSort::kOfu}});
+  if (bar > 0) columns.push_back({"", bar, false});
+  columns.insert(columns.end(), {{"lost", 6, true, JobSort::kLost}, {"duty", 6, true, JobSort::kDuty}, {"power", 7, true, JobSort::kPower}});
+  if (trends) columns.push_back({"trend", 8, false});
+  if (wide) columns.push_back({"note", std::max(0, f.width() - name - (fixed - note) - 1), false});
+
+  const auto measures = [&](RowWriter& row, int64_t gpus, std::optional<double> ofu, double lost, std::optional<double> duty, std::optional<double> power) {
+    row.Cell(Count(static_cast<double>(gpus)));
+    row.Cell(Percent(ofu), ofu ? f.colors().useful : f.colors().soft);
+    if (bar > 0) row.Bar(ofu);
+    row.Cell(ofu ? fmt::format("{:.1f}", lost) : "-", f.colors().lost);
+    row.Cell(duty ? fmt::format("{:.0f} %", *duty * 100) : "-");
+    row.Cell(Watts(power));
+  };
+  return DrawList(f, y, end, columns, rows, [&](int i, RowWriter& row) {
+    if (f.ui.tree) {
+      const TreeRow& t = tree[static_cast<size_t>(i)];
+      const std::string_view sign = !t.has_parts ? " " : f.ui.ascii ? (t.open ? "-" : "+") : (t.open ? "▾" : "▸");
+      row.Cell(fmt::format("{:{}}{} {}", "", 2 * t.depth, sign, t.name));
+      measures(row, t.gpus, t.ofu, t.lost_gpus, t.duty, t.power_w);
+      if (!wide) return;
+      row.Cell(t.gpu != nullptr ? (t.gpu->state == "reporting" ? t.gpu->flags : t.gpu->state)
+               : t.job != nullptr ? JobNote(t.job->usage)
+                                  : fmt::format("{} {}", Count(static_cast<double>(t.jobs)), t.jobs == 1 ? "job" : "jobs"),
+               f.colors().soft);
+      return;
+    }
+    const TopJob& j = *jobs[static_cast<size_t>(i)];
+    row.Cell(j.job);
+    row.Cell(j.user.empty() ? "-" : j.user);
+    measures(row, j.usage.gpus, j.usage.ofu, j.lost_gpus, j.usage.gpu_util, j.usage.power_w);
+    if (trends) {
+      const std::vector<std::optional<double>> trend(j.trend.end() - std::min<std::ptrdiff_t>(8, std::ssize(j.trend)), j.trend.end());
+      row.Cell(j.trend.size() > 1 ? Spark(f.ui, trend, 8) : "", f.colors().useful);
+    }
+    if (wide) row.Cell(JobNote(j.usage), f.colors().soft);
+  });
 }
 
 int DrawGpuList(const Frame& f, int y, int end) {
@@ -337,44 +392,24 @@ int DrawGpuList(const Frame& f, int y, int end) {
   int x = f.screen.Put(1, y, fmt::format("GPUs, {} {} first", f.ui.reverse ? "highest" : "lowest", MetricName(f.ui.metric)), kBold);
   std::string remark = fmt::format("  {} GPUs", rows);
   if (!f.ui.filter.empty()) remark += fmt::format(", filter \"{}\"", f.ui.filter);
-  f.screen.Put(x, y++, remark, kDim);
+  f.screen.Put(x, y++, remark, f.dim());
   const int node_width = std::clamp(f.width() - 62, 10, 30);
   const std::vector<ListColumn> columns = {{"node", node_width, false}, {"gpu", 5, true}, {"OFU", 7, true}, {"", 12, false},
                                            {"tensor", 7, true},         {"MHz", 5, true}, {"duty", 6, true}, {"power", 7, true},
                                            {"temp", 6, true},           {"note", std::max(0, f.width() - node_width - 66), false}};
-  x = 1;
-  for (const ListColumn& c : columns) {
-    PutCell(f, x, y, c, c.title, {.foreground = kSoft, .bold = true});
-    x += c.width + 1;
-  }
-  ++y;
-  const int room = std::max(1, end - y);
-  const int first = FirstRow(f.ui.selected, rows, room);
-  for (int i = first; i < std::min(rows, first + room); ++i, ++y) {
+  return DrawList(f, y, end, columns, rows, [&](int i, RowWriter& row) {
     const TopGpu& g = *gpus[static_cast<size_t>(i)];
-    const bool chosen = i == f.ui.selected;
-    const Paintwork text{.background = static_cast<int16_t>(chosen ? 237 : -1), .bold = chosen};
-    if (chosen) {
-      f.screen.FillRow(y, text);
-      f.screen.Put(0, y, f.ui.ascii ? ">" : "▸", text);
-    }
-    std::string index = g.index ? fmt::format("{}", *g.index) : "-";
-    if (g.instance) index += fmt::format("/{}", *g.instance);
-    const std::string values[] = {g.node, index, Percent(g.ofu), "", Percent(g.tensor), g.clock_mhz ? fmt::format("{:.0f}", *g.clock_mhz) : "-",
-                                  g.duty ? fmt::format("{:.0f} %", *g.duty * 100) : "-", Watts(g.power_w),
-                                  g.temperature_c ? fmt::format("{:.0f} °C", *g.temperature_c) : "-",
-                                  g.state == "reporting" ? g.flags : g.state};
-    x = 1;
-    for (size_t c = 0; c < columns.size(); ++c) {
-      if (c == 3) {
-        PutBar(f, x, y, g.ofu, columns[c].width, kUsefulColor);
-      } else {
-        PutCell(f, x, y, columns[c], values[c], text);
-      }
-      x += columns[c].width + 1;
-    }
-  }
-  return y;
+    row.Cell(g.node);
+    row.Cell((g.index ? fmt::format("{}", *g.index) : "-") + (g.instance ? fmt::format("/{}", *g.instance) : ""));
+    row.Cell(Percent(g.ofu));
+    row.Bar(g.ofu);
+    row.Cell(Percent(g.tensor));
+    row.Cell(g.clock_mhz ? fmt::format("{:.0f}", *g.clock_mhz) : "-");
+    row.Cell(g.duty ? fmt::format("{:.0f} %", *g.duty * 100) : "-");
+    row.Cell(Watts(g.power_w));
+    row.Cell(g.temperature_c ? fmt::format("{:.0f} °C", *g.temperature_c) : "-");
+    row.Cell(g.state == "reporting" ? g.flags : g.state);
+  });
 }
 
 void DrawGpu(const Frame& f, int y, int end) {
@@ -386,14 +421,14 @@ void DrawGpu(const Frame& f, int y, int end) {
   if (gpu != nullptr) {
     f.screen.Put(1, y + 1,
                  fmt::format("{} · {} gpu {} · job {} · {}", gpu->model, gpu->node, gpu->index.value_or(-1), gpu->job.empty() ? "-" : gpu->job, gpu->state),
-                 kDim);
+                 f.dim());
   }
   y += 3;
   const auto line = [&](std::string_view label, const std::string& value, std::optional<double> ratio, bool bar) {
     if (y >= end) return;
     f.screen.Put(1, y, label);
     f.screen.Put(18, y, PadLeft(value, 10));
-    if (bar) PutBar(f, 30, y, ratio, std::clamp(f.width() - 32, 8, 60), kUsefulColor);
+    if (bar) PutBar(f, 30, y, ratio, std::clamp(f.width() - 32, 8, 60), f.colors().useful);
     ++y;
   };
   if (gpu != nullptr) {
@@ -410,7 +445,7 @@ void DrawGpu(const Frame& f, int y, int end) {
   const auto series = [&](std::string_view label, const std::vector<std::optional<double>>& values) {
     if (y >= end || values.size() < 2) return;
     f.screen.Put(1, y, label);
-    f.screen.Put(18, y++, Spark(f.ui, values, std::clamp(f.width() - 20, 8, 120)), {.foreground = kUsefulColor});
+    f.screen.Put(18, y++, Spark(f.ui, values, std::clamp(f.width() - 20, 8, 120)), {.foreground = f.colors().useful});
   };
   if (f.data.detail_id == f.ui.gpu) {
     series("OFU, last hour", f.data.detail_series.ofu);
@@ -424,14 +459,18 @@ void DrawGpu(const Frame& f, int y, int end) {
 void DrawHelp(const Frame& f) {
   static constexpr std::string_view kLines[] = {
       "  j k  arrows      move                      Enter   open job, then GPU",
-      "  Esc  Backspace   back, clear filter        /       filter by job, user, node",
+      "  Esc  Backspace   back, clear filter        /       filter by job, user, workflow, node",
+      "  t                tree: fleet > user > job > GPU; Enter and arrows unfold and fold, Space does either",
       "  o                sort: o then l lost, o OFU, g GPUs, d duty, p power, u user, j job, r reverse",
       "  m                next metric of the grid   p       pause",
       "  + -              slower, faster            r       refresh now",
-      "  h ?              this help                 q       quit",
+      "  s                save the screen as text   q       quit",
+      "  mouse            wheel moves, a click selects, a second one opens, a click on a title sorts",
+      "                   (hold Shift to mark text, or start with --no-mouse)",
       "",
       "  OFU = tensor activity × SM clock ÷ maximum tensor clock: the share of the matrix arithmetic the",
       "  hardware could do that was done. lost = how many GPUs' worth of it was not. duty = time in any kernel.",
+      "  Sums weigh each GPU by its seconds; coverage = the share of those seconds an OFU is known for.",
       "  A dot is a value that is not known; it is never drawn as 0.",
   };
   int y = 2;
@@ -440,9 +479,17 @@ void DrawHelp(const Frame& f) {
 }
 
 void DrawDetailLine(const Frame& f, int y) {
-  const auto jobs = VisibleJobs(f.data, f.ui);
-  if (f.ui.level != Level::kFleet || f.ui.selected < 0 || f.ui.selected >= std::ssize(jobs)) return;
-  const TopJob& j = *jobs[static_cast<size_t>(f.ui.selected)];
+  if (f.ui.level != Level::kFleet || f.ui.selected < 0) return;
+  const auto at = static_cast<size_t>(f.ui.selected);
+  const TopJob* chosen = nullptr;
+  if (f.ui.tree) {
+    const auto rows = TreeRows(f.data, f.ui);
+    if (at < rows.size()) chosen = rows[at].job;
+  } else if (const auto jobs = VisibleJobs(f.data, f.ui); at < jobs.size()) {
+    chosen = jobs[at];
+  }
+  if (chosen == nullptr) return;
+  const TopJob& j = *chosen;
   std::string text = j.job;
   if (!j.name.empty()) text += "  " + j.name;
   if (!j.workflow.empty()) text += "  · workflow " + j.workflow;
@@ -462,20 +509,32 @@ void DrawFooter(const Frame& f) {
     f.screen.Put(1, y, "sort by:  l lost   o OFU   g GPUs   d duty   p power   u user   j job   r reverse", kBold);
     return;
   }
-  if (!f.data.error.empty()) {
-    f.screen.Put(1, y, f.data.error, {.foreground = kBadColor, .bold = true}, f.width() - 2);
+  if (!f.ui.message.empty()) {
+    f.screen.Put(1, y, f.ui.message, kBold, f.width() - 2);
     return;
   }
-  std::string keys = "h help  q quit  ";
-  if (f.ui.level != Level::kFleet) keys += "Esc back  ";
-  if (f.ui.level != Level::kGpu) keys += fmt::format("Enter open  / filter  o {}  m metric  ", f.ui.level == Level::kFleet ? "sort" : "turn");
-  keys += "p pause";
-  if (!f.data.offline) keys += fmt::format("  +/- every {}s", f.ui.interval_s);
-  f.screen.Put(1, y, keys, kDim, f.width() - 2);
+  if (!f.data.error.empty()) {
+    f.screen.Put(1, y, f.data.error, {.foreground = f.colors().bad, .bold = true}, f.width() - 2);
+    return;
+  }
+  std::vector<std::string> keys = {"h help", "q quit"};
+  if (f.ui.level != Level::kFleet) keys.emplace_back("Esc back");
+  if (f.ui.level != Level::kGpu) {
+    keys.insert(keys.end(), {"Enter open", "/ filter", f.ui.level == Level::kFleet ? "o sort" : "o turn", "m metric"});
+  }
+  if (f.ui.level == Level::kFleet) keys.emplace_back(f.ui.tree ? "t list" : "t tree");
+  keys.emplace_back("p pause");
+  if (!f.data.offline) keys.push_back(fmt::format("+/- every {}s", f.ui.interval_s));
+  // What does not fit is left out whole; h has all of them.
+  int x = 1;
+  for (const std::string& key : keys) {
+    if (x + DisplayWidth(key) >= f.width()) break;
+    x = f.screen.Put(x, y, key, f.dim()) + 2;
+  }
 }
 
-void Draw(const TopData& data, const TopUi& ui, Screen& screen) {
-  const Frame f{data, ui, screen};
+void Draw(const TopData& data, const TopUi& ui, Screen& screen, TopHits* hits) {
+  const Frame f{data, ui, screen, hits};
   if (screen.width() < kMinTopColumns || screen.height() < kMinTopRows) {
     screen.Put(0, 0, "terminal too small");
     return;
@@ -491,7 +550,7 @@ void Draw(const TopData& data, const TopUi& ui, Screen& screen) {
   const int last = screen.height() - 1;  // the footer's row
   switch (ui.level) {
     case Level::kFleet: {
-      y = DrawFigures(f, y, data.fleet, data.series, "OFU");
+      y = DrawFigures(f, y, data.fleet, data.series, data.offline ? "OFU, last hour" : "OFU, last 5 min");
       if (tall) ++y;
       // The grid takes at most half of what is there; the list of jobs needs five rows to be of use.
       const int grid = std::min((last - y) / 2, last - y - 8);
@@ -502,12 +561,12 @@ void Draw(const TopData& data, const TopUi& ui, Screen& screen) {
       break;
     }
     case Level::kJob: {
-      y = DrawFigures(f, y, data.detail_usage, data.detail_series, "job " + ui.job + "  OFU");
+      y = DrawFigures(f, y, data.detail_usage, data.detail_series, "job " + ui.job + "  OFU, last hour");
       if (tall) ++y;
       if (tall) {
         TopUi grid_ui = ui;
         grid_ui.level = Level::kFleet;  // in the order of nodes
-        const Frame g{data, grid_ui, screen};
+        const Frame g{data, grid_ui, screen, nullptr};
         y = DrawGrid(g, y, std::max(3, (last - y) / 3));
       }
       DrawGpuList(f, y, last - (tall ? 1 : 0));
@@ -522,16 +581,17 @@ void Draw(const TopData& data, const TopUi& ui, Screen& screen) {
 
 }  // namespace
 
-Screen DrawTop(const TopData& data, const TopUi& ui, int width, int height) {
+Screen DrawTop(const TopData& data, const TopUi& ui, int width, int height, TopHits* hits) {
   Screen screen(width, height);
-  Draw(data, ui, screen);
+  if (hits != nullptr) hits->clear();
+  Draw(data, ui, screen, hits);
   if (ui.ascii) screen.MakeAscii();
   return screen;
 }
 
 int NaturalHeight(const TopData& data, const TopUi& ui, int width) {
   const int grid = GridHeight(data, ui, std::max(width, kMinTopColumns), 40) + 1;
-  const int rows = static_cast<int>(VisibleJobs(data, ui).size());
+  const int rows = RowCount(data, ui);
   // Header, figures, blank, grid, title and head of the list, its rows, blank, detail, footer; the grid may take half.
   return std::clamp(std::max(4 + grid + 2 + rows + 3, 4 + 2 * grid + 3), 16, kMaxScreenRows);
 }

@@ -10,7 +10,8 @@ namespace flopwatch::cli {
 inline constexpr int kMinTopColumns = 40;
 inline constexpr int kMinTopRows = 8;
 
-Screen DrawTop(const TopData& data, const TopUi& ui, int width, int height);
+// `hits`, where wanted: what a click on the frame means.
+Screen DrawTop(const TopData& data, const TopUi& ui, int width, int height, TopHits* hits = nullptr);
 // Rows a frame needs to show everything, for --once; at most kMaxScreenRows.
 int NaturalHeight(const TopData& data, const TopUi& ui, int width);
 

@@ -1,7 +1,10 @@
 #include "cli/top/model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <set>
 
 namespace flopwatch::cli {
@@ -120,6 +123,33 @@ TopData MakeTopData(const TopAnswers& a) {
   return d;
 }
 
+namespace {
+
+// What jobs, and users by the sums of theirs, are put in order by.
+struct SortKey {
+  double lost_gpus;
+  std::optional<double> ofu, duty, power_w;
+  int64_t gpus;
+  std::string_view user, job;
+};
+
+// The worst first: most lost, lowest OFU and duty, most GPUs and power.
+bool Precedes(const SortKey& x, const SortKey& y, const TopUi& ui) {
+  switch (ui.sort) {
+    case JobSort::kLost: return ui.reverse ? x.lost_gpus < y.lost_gpus : y.lost_gpus < x.lost_gpus;
+    case JobSort::kOfu: return Before(x.ofu, y.ofu, ui.reverse);
+    case JobSort::kGpus: return ui.reverse ? x.gpus < y.gpus : y.gpus < x.gpus;
+    case JobSort::kDuty: return Before(x.duty, y.duty, ui.reverse);
+    case JobSort::kPower: return Before(x.power_w, y.power_w, !ui.reverse);
+    case JobSort::kUser: return ui.reverse ? y.user < x.user : x.user < y.user;
+    case JobSort::kJob: return ui.reverse ? y.job < x.job : x.job < y.job;
+    case JobSort::kCount: break;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::vector<const TopJob*> VisibleJobs(const TopData& data, const TopUi& ui) {
   const std::string needle = Lower(ui.filter);
   std::vector<const TopJob*> out;
@@ -128,18 +158,10 @@ std::vector<const TopJob*> VisibleJobs(const TopData& data, const TopUi& ui) {
     out.push_back(&j);
   }
   std::stable_sort(out.begin(), out.end(), [&](const TopJob* a, const TopJob* b) {
-    const UsageView &x = a->usage, &y = b->usage;
-    switch (ui.sort) {
-      case JobSort::kLost: return ui.reverse ? a->lost_gpus < b->lost_gpus : b->lost_gpus < a->lost_gpus;
-      case JobSort::kOfu: return Before(x.ofu, y.ofu, ui.reverse);  // the worst first
-      case JobSort::kGpus: return ui.reverse ? x.gpus < y.gpus : y.gpus < x.gpus;
-      case JobSort::kDuty: return Before(x.gpu_util, y.gpu_util, ui.reverse);
-      case JobSort::kPower: return Before(x.power_w, y.power_w, !ui.reverse);
-      case JobSort::kUser: return ui.reverse ? b->user < a->user : a->user < b->user;
-      case JobSort::kJob: return ui.reverse ? b->job < a->job : a->job < b->job;
-      case JobSort::kCount: break;
-    }
-    return false;
+    const auto key = [](const TopJob& j) {
+      return SortKey{j.lost_gpus, j.usage.ofu, j.usage.gpu_util, j.usage.power_w, j.usage.gpus, j.user, j.job};
+    };
+    return Precedes(key(*a), key(*b), ui);
   });
   return out;
 }
@@ -168,23 +190,171 @@ std::vector<const TopGpu*> VisibleGpus(const TopData& data, const TopUi& ui) {
   return out;
 }
 
-namespace {
+std::vector<TreeRow> TreeRows(const TopData& data, const TopUi& ui) {
+  // Sums of jobs: OFU by the GPU-seconds it was computed over, the others by those observed.
+  struct Sums {
+    double useful = 0, computable = 0, duty = 0, duty_s = 0, power = 0, power_s = 0;
+    void Add(const UsageView& u) {
+      useful += u.useful_s();
+      computable += u.ofu ? u.computable_s : 0;
+      if (u.gpu_util) duty += *u.gpu_util * u.observed_s, duty_s += u.observed_s;
+      if (u.power_w) power += *u.power_w * u.observed_s, power_s += u.observed_s;
+    }
+    void Into(TreeRow* row) const {
+      if (computable > 0) row->ofu = useful / computable;
+      if (duty_s > 0) row->duty = duty / duty_s;
+      if (power_s > 0) row->power_w = power / power_s;
+    }
+  };
+  const auto jobs = VisibleJobs(data, ui);
+  struct User {
+    std::vector<const TopJob*> jobs;
+    Sums sums;
+    TreeRow row;
+  };
+  std::vector<User> users;  // in the order of their first job, so by the chosen sort
+  std::map<std::string, size_t> by_name;
+  User fleet;
+  for (const TopJob* j : jobs) {
+    const auto [it, fresh] = by_name.try_emplace(j->user, users.size());
+    if (fresh) users.emplace_back();
+    for (User* part : {&users[it->second], &fleet}) {
+      part->jobs.push_back(j);
+      part->sums.Add(j->usage);
+      part->row.gpus += j->usage.gpus;
+      part->row.lost_gpus += j->lost_gpus;
+      ++part->row.jobs;
+    }
+  }
+  const auto finish = [&](User* part, int depth, std::string key, std::string name) {
+    part->sums.Into(&part->row);
+    part->row.depth = depth;
+    part->row.open = ui.open.contains(key);
+    part->row.has_parts = !part->jobs.empty();
+    part->row.key = std::move(key);
+    part->row.name = std::move(name);
+  };
+  std::vector<TreeRow> rows;
+  finish(&fleet, 0, "fleet", "all jobs");
+  fleet.row.open = !ui.open.contains("-fleet");  // closed on demand only
+  rows.push_back(fleet.row);
+  if (!fleet.row.open) return rows;
+  for (User& user : users) {
+    const std::string& name = user.jobs.front()->user;
+    finish(&user, 1, "user " + name, name.empty() ? "user not known" : name);
+  }
+  // Users by the same rule as jobs, of their sums. By job id they stay in the order of their first one.
+  std::stable_sort(users.begin(), users.end(), [&](const User& a, const User& b) {
+    const auto key = [](const TreeRow& r) { return SortKey{r.lost_gpus, r.ofu, r.duty, r.power_w, r.gpus, r.name, {}}; };
+    return Precedes(key(a.row), key(b.row), ui);
+  });
+  std::map<std::string_view, std::vector<const TopGpu*>> gpus;
+  for (const TopGpu& g : data.gpus) gpus[g.job].push_back(&g);
+  for (User& user : users) {
+    rows.push_back(user.row);
+    if (!user.row.open) continue;
+    for (const TopJob* j : user.jobs) {
+      TreeRow row;
+      row.depth = 2;
+      row.key = "job " + j->job;
+      row.name = j->job;
+      row.job = j;
+      const auto own = gpus.find(j->job);
+      row.has_parts = own != gpus.end();
+      row.open = ui.open.contains(row.key);
+      row.jobs = 1;
+      row.gpus = j->usage.gpus;
+      row.ofu = j->usage.ofu;
+      row.duty = j->usage.gpu_util;
+      row.power_w = j->usage.power_w;
+      row.lost_gpus = j->lost_gpus;
+      rows.push_back(row);
+      if (!row.open || !row.has_parts) continue;
+      for (const TopGpu* g : own->second) {
+        TreeRow leaf;
+        leaf.depth = 3;
+        leaf.name = g->node + " " + (g->index ? std::to_string(*g->index) : "-");
+        if (g->instance) leaf.name += "/" + std::to_string(*g->instance);
+        leaf.key = "gpu " + g->gpu + (g->instance ? "/" + std::to_string(*g->instance) : "");
+        leaf.gpu = g;
+        leaf.job = j;
+        leaf.gpus = 1;
+        leaf.ofu = g->ofu;
+        leaf.duty = g->duty;
+        leaf.power_w = g->power_w;
+        if (g->ofu) leaf.lost_gpus = std::max(0.0, 1 - *g->ofu);
+        rows.push_back(std::move(leaf));
+      }
+    }
+  }
+  return rows;
+}
 
 int RowCount(const TopData& data, const TopUi& ui) {
   switch (ui.level) {
-    case Level::kFleet: return static_cast<int>(VisibleJobs(data, ui).size());
+    case Level::kFleet: return static_cast<int>(ui.tree ? TreeRows(data, ui).size() : VisibleJobs(data, ui).size());
     case Level::kJob: return static_cast<int>(VisibleGpus(data, ui).size());
     case Level::kGpu: return 0;
   }
   return 0;
 }
 
+namespace {
+
 TopAction Move(int by, const TopData& data, TopUi* ui) {
   ui->selected = std::clamp(ui->selected + by, 0, std::max(0, RowCount(data, *ui) - 1));
   return TopAction::kRedraw;
 }
 
+void ShowGpu(const TopGpu& gpu, TopUi* ui) {
+  ui->gpu = gpu.gpu;
+  ui->gpu_instance = gpu.instance;
+  ui->level = Level::kGpu;
+}
+
+// Shows or hides the parts of a row of the tree.
+TopAction Fold(const TreeRow& row, bool open, TopUi* ui) {
+  // The fleet is open unless closed; all else the other way round.
+  const std::string key = row.depth == 0 ? "-fleet" : row.key;
+  if (open != (row.depth == 0)) {
+    ui->open.insert(key);
+  } else {
+    ui->open.erase(key);
+  }
+  return TopAction::kRedraw;
+}
+
+// The tree: what has parts unfolds first; a job that is unfolded opens, a GPU opens at once.
+TopAction OpenTreeRow(const TopData& data, TopUi* ui, bool toggle) {
+  const auto rows = TreeRows(data, *ui);
+  if (ui->selected < 0 || ui->selected >= std::ssize(rows)) return TopAction::kNone;
+  const TreeRow& row = rows[static_cast<size_t>(ui->selected)];
+  if (row.has_parts && (!row.open || toggle)) return Fold(row, !row.open, ui);
+  if (toggle || row.job == nullptr) return TopAction::kNone;
+  ui->fleet_selected = ui->selected;
+  ui->job = row.job->job;
+  ui->level = Level::kJob;
+  if (row.gpu != nullptr) {
+    ui->job_selected = 0;
+    ShowGpu(*row.gpu, ui);
+  }
+  ui->selected = 0;
+  ui->filter.clear();
+  return TopAction::kRefresh;
+}
+
+// Folds the row, or goes to the one it is a part of.
+TopAction LeaveTreeRow(const TopData& data, TopUi* ui) {
+  const auto rows = TreeRows(data, *ui);
+  if (ui->selected < 0 || ui->selected >= std::ssize(rows)) return TopAction::kNone;
+  const TreeRow& row = rows[static_cast<size_t>(ui->selected)];
+  if (row.open) return Fold(row, false, ui);
+  while (ui->selected > 0 && rows[static_cast<size_t>(ui->selected)].depth >= row.depth) --ui->selected;
+  return TopAction::kRedraw;
+}
+
 TopAction Open(const TopData& data, TopUi* ui) {
+  if (ui->level == Level::kFleet && ui->tree) return OpenTreeRow(data, ui, /*toggle=*/false);
   if (ui->level == Level::kFleet) {
     const auto jobs = VisibleJobs(data, *ui);
     if (ui->selected < 0 || ui->selected >= std::ssize(jobs)) return TopAction::kNone;
@@ -194,9 +364,7 @@ TopAction Open(const TopData& data, TopUi* ui) {
   } else if (ui->level == Level::kJob) {
     const auto gpus = VisibleGpus(data, *ui);
     if (ui->selected < 0 || ui->selected >= std::ssize(gpus)) return TopAction::kNone;
-    ui->gpu = gpus[static_cast<size_t>(ui->selected)]->gpu;
-    ui->gpu_instance = gpus[static_cast<size_t>(ui->selected)]->instance;
-    ui->level = Level::kGpu;
+    ShowGpu(*gpus[static_cast<size_t>(ui->selected)], ui);
     ui->job_selected = ui->selected;
   } else {
     return TopAction::kNone;
@@ -262,7 +430,32 @@ TopAction ChooseSort(std::string_view key, TopUi* ui) {
 
 }  // namespace
 
+TopAction HandleMouse(std::string_view key, const TopHits& hits, const TopData& data, TopUi* ui) {
+  int button = -1, x = 0, y = 0;
+  char end = 0;
+  // "mouse:0:12:5:M", columns and rows from 0.
+  if (std::sscanf(std::string(key).c_str(), "mouse:%d:%d:%d:%c", &button, &x, &y, &end) != 4) return TopAction::kNone;
+  if (ui->help || ui->typing_filter || ui->choosing_sort) return TopAction::kNone;
+  constexpr int kWheelUp = 64, kWheelDown = 65, kWheelRows = 3;
+  if (button == kWheelUp) return Move(-kWheelRows, data, ui);
+  if (button == kWheelDown) return Move(kWheelRows, data, ui);
+  if (button != 0 || end != 'M') return TopAction::kNone;
+  for (const TopHit& hit : hits) {
+    if (hit.y != y || x < hit.from || x >= hit.to) continue;
+    if (hit.row) {
+      if (ui->selected == *hit.row) return Open(data, ui);
+      ui->selected = *hit.row;
+      return TopAction::kRedraw;
+    }
+    ui->reverse = ui->sort == hit.sort && !ui->reverse;
+    ui->sort = hit.sort;
+    return TopAction::kRedraw;
+  }
+  return TopAction::kNone;
+}
+
 TopAction HandleKey(std::string_view key, const TopData& data, TopUi* ui) {
+  ui->message.clear();
   if (key == "ctrl-c") return TopAction::kInterrupt;
   if (ui->typing_filter) return TypeFilter(key, ui);
   if (ui->choosing_sort) return ChooseSort(key, ui);
@@ -271,6 +464,7 @@ TopAction HandleKey(std::string_view key, const TopData& data, TopUi* ui) {
     ui->help = !ui->help;
     return TopAction::kRedraw;
   }
+  if (key == "left" && ui->tree && ui->level == Level::kFleet && !ui->help) return LeaveTreeRow(data, ui);
   if (key == "esc" || key == "backspace" || key == "left") return Back(ui);
   if (ui->help) return TopAction::kNone;
   if (key == "j" || key == "down") return Move(1, data, ui);
@@ -294,6 +488,13 @@ TopAction HandleKey(std::string_view key, const TopData& data, TopUi* ui) {
     ui->metric = static_cast<Metric>((static_cast<int>(ui->metric) + 1) % static_cast<int>(Metric::kCount));
     return TopAction::kRedraw;
   }
+  if (key == "t" && ui->level == Level::kFleet) {
+    ui->tree = !ui->tree;
+    ui->selected = 0;
+    return TopAction::kRedraw;
+  }
+  if (key == " " && ui->tree && ui->level == Level::kFleet) return OpenTreeRow(data, ui, /*toggle=*/true);
+  if (key == "s") return TopAction::kSave;
   if (key == "p" || key == " ") {
     ui->paused = !ui->paused;
     return ui->paused ? TopAction::kRedraw : TopAction::kRefresh;
@@ -334,7 +535,7 @@ std::vector<std::string> DecodeKeys(std::string* pending, bool flush) {
       }
       // A sequence ends at its first letter or '~'.
       size_t end = 2;
-      while (end < rest.size() && end < 16 && !(std::isalpha(static_cast<unsigned char>(rest[end])) || rest[end] == '~')) ++end;
+      while (end < rest.size() && end < 24 && !(std::isalpha(static_cast<unsigned char>(rest[end])) || rest[end] == '~')) ++end;
       if (end == rest.size()) {
         if (!flush) break;
         rest = {};
@@ -343,6 +544,12 @@ std::vector<std::string> DecodeKeys(std::string* pending, bool flush) {
       const std::string_view sequence = rest.substr(0, end + 1);
       for (const auto& [bytes, name] : kSequences) {
         if (sequence == bytes) out.emplace_back(name);
+      }
+      // The mouse, as SGR reports it: ESC [ < button ; column ; row M (pressed) or m (released), from 1.
+      int button = 0, column = 0, row = 0;
+      char end_byte = 0;
+      if (std::sscanf(std::string(sequence).c_str(), "\x1b[<%d;%d;%d%c", &button, &column, &row, &end_byte) == 4) {
+        out.push_back(fmt::format("mouse:{}:{}:{}:{}", button, column - 1, row - 1, end_byte));
       }
       rest.remove_prefix(end + 1);
       continue;

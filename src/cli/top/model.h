@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,17 +80,49 @@ struct TopUi {
   int selected = 0;  // row of the list on this level
   int fleet_selected = 0, job_selected = 0;  // rows to come back to
   int interval_s = 5;
-  bool ascii = false;
+  bool ascii = false, light = false;
+  bool tree = false;                // the list of jobs as fleet > user > job > GPU
+  std::set<std::string> open;       // keys of tree rows whose parts are shown
+  std::string message;              // of the last key, in the footer until the next one
 };
 
 // Rows of the list in the order shown: filtered and sorted.
 std::vector<const TopJob*> VisibleJobs(const TopData& data, const TopUi& ui);
 std::vector<const TopGpu*> VisibleGpus(const TopData& data, const TopUi& ui);
 
-enum class TopAction : uint8_t { kNone, kRedraw, kRefresh, kQuit, kInterrupt };
+// Rows of the list on the present level.
+int RowCount(const TopData& data, const TopUi& ui);
+
+// One line of the tree. Sums and means are over the jobs that the filter leaves.
+struct TreeRow {
+  int depth = 0;    // 0 fleet, 1 user, 2 job, 3 GPU
+  std::string key;  // stable from refresh to refresh
+  std::string name;
+  bool open = false, has_parts = false;
+  const TopJob* job = nullptr;
+  const TopGpu* gpu = nullptr;
+  int64_t jobs = 0, gpus = 0;
+  std::optional<double> ofu, duty, power_w;  // weighted by GPU-seconds: computable ones, observed ones
+  double lost_gpus = 0;
+};
+std::vector<TreeRow> TreeRows(const TopData& data, const TopUi& ui);
+
+// What a click on the frame means: a row of the list, or a column's title that sorts.
+struct TopHit {
+  int y, from, to;  // columns [from, to)
+  std::optional<int> row;
+  JobSort sort = JobSort::kCount;
+};
+using TopHits = std::vector<TopHit>;
+
+enum class TopAction : uint8_t { kNone, kRedraw, kRefresh, kSave, kQuit, kInterrupt };
 // Keys as a person knows them: "j", "k", "up", "down", "pageup", "pagedown", "home", "end", "enter", "esc", "backspace",
 // "ctrl-c", or one printable character.
 TopAction HandleKey(std::string_view key, const TopData& data, TopUi* ui);
+
+// A key "mouse:BUTTON:X:Y:press" of DecodeKeys on the frame that was drawn with these hits: the wheel moves, a click selects, a
+// second one opens, a click on a title sorts by it and then the other way round.
+TopAction HandleMouse(std::string_view key, const TopHits& hits, const TopData& data, TopUi* ui);
 
 // Keys out of bytes read from a terminal; what is incomplete stays in `pending`. With `flush` a lone escape is the Esc key.
 std::vector<std::string> DecodeKeys(std::string* pending, bool flush);

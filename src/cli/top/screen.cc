@@ -131,6 +131,7 @@ std::string PaintCode(const Paintwork& paint, ColorDepth depth) {
   std::string out = "\x1b[0";
   if (paint.bold) out += ";1";
   if (paint.dim) out += ";2";
+  if (paint.underline) out += ";4";
   if (paint.reverse) out += ";7";
   const auto color = [&](int number, int base, int bright) {
     if (number < 0 || depth == ColorDepth::kNone) return;

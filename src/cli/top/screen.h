@@ -17,7 +17,7 @@ inline constexpr int kMaxScreenRows = 1000;
 struct Paintwork {
   int16_t foreground = -1;
   int16_t background = -1;
-  bool bold = false, dim = false, reverse = false;
+  bool bold = false, dim = false, reverse = false, underline = false;
   bool operator==(const Paintwork&) const = default;
 };
 

@@ -123,7 +123,8 @@ Table GpusTable(const Json& answer) {
                       Number(g["age_s"].number()), Text(JoinTexts(g["flags"], ",")), Text(g["model"]), Text(g["gpu"]),
                       Integer(g["gpu_instance"])});
   }
-  t.notes.push_back(fmt::format("{} of {} GPUs", t.rows.size(), answer["total"].integer_or(static_cast<int64_t>(t.rows.size()))));
+  t.notes.push_back(fmt::format("{} of {} GPUs, each as its last sample says; OFU = tensor activity × SM clock ÷ maximum tensor clock",
+                                t.rows.size(), answer["total"].integer_or(static_cast<int64_t>(t.rows.size()))));
   return t;
 }
 
@@ -157,14 +158,14 @@ Table TargetsTable(const Json& answer) {
   t.columns = {{"url", "target"},
                {"state", "state"},
                {"age_s", "last seen", kSeconds},
-               {"last_duration_ms", "took ms", kPlain},
-               {"last_bytes", "size", kBytes},
-               {"entities", "gpus", kCount},
-               {"samples", "samples", kCount},
                {"failures", "failed", kCount},
                {"refused", "refused", kCount},
                {"error", "error"},
                {"node", "node"},
+               {"entities", "gpus", kCount},
+               {"samples", "samples", kCount},
+               {"last_duration_ms", "took ms", kPlain},
+               {"last_bytes", "size", kBytes},
                {"scrapes", "scrapes", kCount},
                {"timeouts", "timeouts", kCount},
                {"oversized", "oversized", kCount},
@@ -173,10 +174,10 @@ Table TargetsTable(const Json& answer) {
                {"refused_reasons", "refused because"}};
   for (const Json& g : answer["targets"].array()) {
     const auto ms = g["last_duration_ms"].number();
-    t.rows.push_back({Text(g["url"]), Text(g["state"]), Number(g["age_s"].number()),
+    t.rows.push_back({Text(g["url"]), Text(g["state"]), Number(g["age_s"].number()), Integer(g["failures"]), Sum(g["refused"]),
+                      Text(g["error"]), Text(g["node"]), Integer(g["entities"]), Integer(g["samples"]),
                       ms ? Cell(static_cast<double>(static_cast<int64_t>(*ms * 10 + 0.5)) / 10) : Cell(),
-                      Number(g["last_bytes"].number()), Integer(g["entities"]), Integer(g["samples"]), Integer(g["failures"]),
-                      Sum(g["refused"]), Text(g["error"]), Text(g["node"]), Integer(g["scrapes"]), Integer(g["timeouts"]),
+                      Number(g["last_bytes"].number()), Integer(g["scrapes"]), Integer(g["timeouts"]),
                       Integer(g["oversized"]), Text(g["last_scrape"]), Text(g["last_success"]), Text(RefusedText(g["refused"]))});
   }
   const int64_t total = answer["total"].integer_or(static_cast<int64_t>(t.rows.size()));

@@ -1,0 +1,21 @@
+// Documents for a browser: one file, styles inside, no script, no outside request; light and dark.
+#ifndef FLOPWATCH_BASE_HTML_H_
+#define FLOPWATCH_BASE_HTML_H_
+
+#include <string>
+#include <string_view>
+
+#include "base/table.h"
+
+namespace flopwatch {
+
+// Text between tags or in a quoted attribute; control bytes become blanks.
+std::string HtmlEscape(std::string_view text);
+// A table as a person reads it: units, right-aligned numbers, bars beside kPercentBar cells. Its notes are not in it.
+std::string HtmlTable(const Table& table);
+// A whole document around `body`, which is HTML.
+std::string HtmlPage(std::string_view title, std::string_view body);
+
+}  // namespace flopwatch
+
+#endif  // FLOPWATCH_BASE_HTML_H_

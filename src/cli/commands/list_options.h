@@ -1,0 +1,56 @@
+// Options that several commands share: the window in time, and the order and page of a list the server sorts.
+#ifndef FLOPWATCH_CLI_COMMANDS_LIST_OPTIONS_H_
+#define FLOPWATCH_CLI_COMMANDS_LIST_OPTIONS_H_
+
+#include <CLI/CLI.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "cli/commands/query_string.h"
+#include "cli/sort_spec.h"
+
+namespace flopwatch::cli {
+
+struct WindowOptions {
+  std::string from, to;
+};
+
+inline void AddWindowOptions(CLI::App* sub, WindowOptions* o, std::string_view default_from) {
+  sub->add_option("--from", o->from, "Start of the window: -1h, 2026-11-20, RFC 3339 (default " + std::string(default_from) + ")")
+      ->type_name("TIME");
+  sub->add_option("--to", o->to, "End of the window (default now)")->type_name("TIME");
+}
+
+// A short name people type, and the field it stands for.
+using ShortName = std::pair<std::string_view, std::string_view>;
+
+struct PageOptions {
+  std::string sort;
+  int limit = 0, offset = 0;
+
+  void AddTo(QueryString* query, std::span<const ShortName> short_names) const {
+    const SortSpec spec = SortSpec::Parse(sort);
+    std::string_view field = spec.name;
+    for (const auto& [name, stands_for] : short_names) {
+      if (field == name) field = stands_for;
+    }
+    query->Add("sort", field).Add("order", !spec.descending ? "" : *spec.descending ? "desc" : "asc");
+    query->Add("limit", std::to_string(limit)).Add("offset", offset > 0 ? std::to_string(offset) : "");
+  }
+};
+
+// `what`: "jobs"; the values in *o are the defaults.
+inline void AddPageOptions(CLI::App* sub, PageOptions* o, std::string_view what, const std::string& fields) {
+  sub->add_option("--sort", o->sort, fields)->type_name("FIELD")->capture_default_str();
+  sub->add_option("--limit", o->limit, "At most so many " + std::string(what))
+      ->type_name("N")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  sub->add_option("--offset", o->offset, "Leave out the first so many")->type_name("N")->check(CLI::NonNegativeNumber);
+}
+
+}  // namespace flopwatch::cli
+
+#endif  // FLOPWATCH_CLI_COMMANDS_LIST_OPTIONS_H_

@@ -1,0 +1,26 @@
+// The names -o takes, in the order help and completion show them.
+#ifndef FLOPWATCH_CLI_OUTPUT_FORMATS_H_
+#define FLOPWATCH_CLI_OUTPUT_FORMATS_H_
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/table.h"
+
+namespace flopwatch::cli {
+
+inline constexpr std::pair<std::string_view, OutputFormat> kOutputFormats[] = {
+    {"table", OutputFormat::kTable}, {"wide", OutputFormat::kWide}, {"json", OutputFormat::kJson},
+    {"jsonl", OutputFormat::kJsonl}, {"csv", OutputFormat::kCsv},   {"tsv", OutputFormat::kTsv},
+    {"md", OutputFormat::kMarkdown}, {"html", OutputFormat::kHtml}, {"yaml", OutputFormat::kYaml}};
+
+inline std::string OutputFormatNames(std::string_view separator) {
+  std::string out;
+  for (const auto& [name, format] : kOutputFormats) out += (out.empty() ? "" : std::string(separator)) + std::string(name);
+  return out;
+}
+
+}  // namespace flopwatch::cli
+
+#endif  // FLOPWATCH_CLI_OUTPUT_FORMATS_H_
