@@ -11,14 +11,19 @@ function(flopwatch_embed_page)
     execute_process(COMMAND ${NODE_PROGRAM} --version OUTPUT_VARIABLE node_version OUTPUT_STRIP_TRAILING_WHITESPACE)
     string(REGEX REPLACE "^v" "" node_version "${node_version}")
   endif()
+  set(web ${CMAKE_SOURCE_DIR}/web)
+  set(work ${CMAKE_BINARY_DIR}/web)
+  set(plain ${work}/plain-page.txt)  # why there is only a plain page; tools/build shows it
   if(NOT NODE_PROGRAM OR NOT NPM_PROGRAM OR node_version VERSION_LESS 18)
+    file(WRITE ${plain} "the full one needs npm and Node.js 18 or newer (found: ${node_version})\n")
     message(STATUS "The page is not built: it needs npm and Node.js 18 or newer (found: ${node_version}). "
                    "The server gets a plain page.")
     return()
   endif()
+  if(EXISTS ${plain})  # Node.js has come, or the packages are to be tried again
+    file(REMOVE ${plain} ${work}/npm.stamp)
+  endif()
 
-  set(web ${CMAKE_SOURCE_DIR}/web)
-  set(work ${CMAKE_BINARY_DIR}/web)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${web}/src/*)
   list(APPEND sources ${web}/build.mjs ${web}/tsconfig.json ${CMAKE_SOURCE_DIR}/cmake/web_build.cmake)
   add_custom_command(

@@ -27,5 +27,5 @@ for cycle in range(cycles):
 server = Process("serve", "--data-dir", data, "--listen", "127.0.0.1:0")
 stored = server.sql("SELECT count(*) AS n FROM samples")[0]["n"]
 check(stored >= acknowledged, f"after the last kill: {acknowledged} rows were acknowledged, {stored} are there")
-server.stop()
+check(server.stop() == 0, "clean stop")
 print(f"{cycles} kills, {stored} rows, none lost")
