@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "base/text.h"
 
 namespace flopwatch::net {
@@ -23,6 +24,10 @@ StatusOr<Addresses> GetAddrInfo(const std::string& host) {
   hints.ai_flags = AI_ADDRCONFIG;
   addrinfo* list = nullptr;
   const int rc = getaddrinfo(host.c_str(), nullptr, &hints, &list);
+  // RFC 6761, 6.3: this name is the loopback address also where no hosts file says so (minimal containers).
+  if (rc != 0 && absl::EqualsIgnoreCase(host, "localhost")) {
+    return Addresses({boost::asio::ip::address_v4::loopback(), boost::asio::ip::address_v6::loopback()});
+  }
   if (rc != 0) {
     return absl::UnavailableError(
         absl::StrCat("cannot resolve '", Printable(host), "': ", gai_strerror(rc), "; check the name and the name server"));

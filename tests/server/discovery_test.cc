@@ -390,6 +390,7 @@ TEST(FindLocalExporters, RecognisesGpuMetricsOnly) {
   { closed = serve("")->port(); }
   ProbeOptions o;
   o.ports = {dcgm->port(), smi->port(), amd->port(), node->port(), broken->port(), closed};
+  o.timeout = kMicrosPerMinute;  // a loaded machine answers late; who is found must not depend on it
   const auto found = FindLocalExporters(o);
   ASSERT_EQ(found.size(), 3u);
   EXPECT_EQ(found[0].url, "http://127.0.0.1:" + std::to_string(dcgm->port()) + "/metrics");
