@@ -269,6 +269,30 @@ await test('A hostile job name is text', async () => {
   await close();
 });
 
+await test('No page breaks a rule of axe-core (WCAG A and AA, good practice), wide or narrow, light or dark', async () => {
+  const axe = readFileSync(createRequire(join(testWork, 'package.json')).resolve('axe-core/axe.min.js'), 'utf8');
+  for (const width of [1280, 400]) {
+    for (const colorScheme of ['light', 'dark']) {
+      const { page, check, close } = await open(mock.url, { colorScheme, viewport: { width, height: 900 } });
+      for (const path of ['/', '/jobs', '/targets']) {
+        await page.goto(mock.url + path);
+        await page.waitForSelector('tbody tr', { state: 'attached' });
+        await page.evaluate(axe);
+        const broken = await page.evaluate(async () => {
+          const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'];
+          const { violations } = await globalThis.axe.run(document, { runOnly: tags });
+          return violations.map((v) => `${v.id}: ${v.nodes[0].html}`);
+        });
+        assert.deepEqual(broken, [], `${path} at ${width}, ${colorScheme}`);
+        // Nothing lies beside the screen.
+        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${path} at ${width} scrolls sideways`);
+      }
+      await check();
+      await close();
+    }
+  }
+});
+
 await test('Both themes have readable text (WCAG AA)', async () => {
   for (const colorScheme of ['light', 'dark']) {
     const { page, check, close } = await open(mock.url, { colorScheme });

@@ -292,6 +292,7 @@ function App() {
         </div>
       </header>
       <main>
+        {(page === 'fleet' || page === 'jobs' || page === 'targets') && <h1 class="sr">{{ fleet: 'Fleet', jobs: 'Jobs', targets: 'Targets' }[page]}</h1>}
         <StaleBanner />
         <Page />
       </main>

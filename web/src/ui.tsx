@@ -92,7 +92,7 @@ export function HelpPopover() {
 // "–" that says why.
 export function Absent({ why }: { why: string | null | undefined }) {
   return (
-    <span class="absent" title={why ?? 'not reported'}>
+    <span class="absent" role="img" aria-label={`not known: ${why ?? 'not reported'}`} title={why ?? 'not reported'}>
       {kAbsent}
     </span>
   );
@@ -118,7 +118,16 @@ export function Ratio({ value, why, scale = 1, tone = 'useful' }: { value: numbe
   );
 }
 
-export function Flags({ flags }: { flags: string[] }) {
+// `compact`: one chip that counts them, where the page behind the row has the words.
+export function Flags({ flags, compact }: { flags: string[]; compact?: boolean }) {
+  if (compact && flags.length > 0) {
+    const words = flags.map(reasonLabel).join(', ');
+    return (
+      <span class={`flag ${flags.every((f) => kNeutralFlags.has(f)) ? '' : 'warn'}`} role="img" aria-label={words} title={words}>
+        {flags.length === 1 ? 'note' : `${flags.length} notes`}
+      </span>
+    );
+  }
   return (
     <span class="flags">
       {flags.map((flag) => (
@@ -158,6 +167,7 @@ export interface TableColumn<Row> {
   id: string;
   name: ComponentChildren;
   text?: boolean; // left-aligned
+  minor?: boolean; // left out on a narrow screen
   sort?: string; // key of the order this column gives; absent = not sortable
   first?: 'asc' | 'desc'; // order at the first click
   show: (row: Row) => ComponentChildren;
@@ -173,6 +183,8 @@ interface TableProps<Row> {
   dim?: boolean;
 }
 
+const cellClass = (c: { text?: boolean; minor?: boolean }): string => `${c.text ? 'text' : ''}${c.minor ? ' minor' : ''}`;
+
 export function Table<Row>({ columns, rows, rowKey, label, order, onOrder, dim }: TableProps<Row>) {
   return (
     <div class={`table-box ${dim ? 'dim' : ''}`} role="region" aria-label={label} tabIndex={0}>
@@ -186,7 +198,7 @@ export function Table<Row>({ columns, rows, rowKey, label, order, onOrder, dim }
                 <th
                   key={c.id}
                   scope="col"
-                  class={c.text ? 'text' : ''}
+                  class={cellClass(c)}
                   aria-sort={active ? (order.direction === 'asc' ? 'ascending' : 'descending') : undefined}
                 >
                   {c.name}
@@ -209,7 +221,7 @@ export function Table<Row>({ columns, rows, rowKey, label, order, onOrder, dim }
           {rows.map((row) => (
             <tr key={rowKey(row)}>
               {columns.map((c) => (
-                <td key={c.id} class={c.text ? 'text' : ''}>
+                <td key={c.id} class={cellClass(c)}>
                   {c.show(row)}
                 </td>
               ))}

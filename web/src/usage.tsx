@@ -260,14 +260,14 @@ export function UsageCharts({ series, window, file }: { series: Series; window: 
           minTop={100}
           fromZero={false}
           axisText={(v) => fixed(v, 0)}
-          lines={[{ name: 'SM clock', values: series.sm_clock_mhz, color: 'second', text: (v) => unit(v, 0, 'MHz') }]}
+          lines={[{ name: 'SM clock, MHz', values: series.sm_clock_mhz, color: 'second', text: (v) => unit(v, 0, 'MHz') }]}
         />
         <Chart
           {...frame}
           label="Power per GPU over time"
           minTop={50}
           axisText={(v) => fixed(v, 0)}
-          lines={[{ name: 'Power per GPU', values: series.power_w, color: 'third', text: (v) => unit(v, 0, 'W'), fill: true }]}
+          lines={[{ name: 'Power per GPU, W', values: series.power_w, color: 'third', text: (v) => unit(v, 0, 'W'), fill: true }]}
         />
       </div>
       <BasisCharts series={series} window={window} />

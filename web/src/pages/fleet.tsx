@@ -63,12 +63,12 @@ const jobColumns: TableColumn<Job>[] = [
       </>
     ),
   },
-  { id: 'user', name: 'User', text: true, show: (j) => <Value value={j.user} text={j.user ?? ''} why="no label names a user" /> },
-  { id: 'gpus', name: 'GPUs', show: (j) => count(j.usage.gpus) },
-  { id: 'gpu_hours', name: <Name id="gpu_hours" />, show: (j) => gpuHours(j.usage.gpu_seconds) },
+  { id: 'user', name: 'User', text: true, minor: true, show: (j) => <Value value={j.user} text={j.user ?? ''} why="no label names a user" /> },
+  { id: 'gpus', name: 'GPUs', minor: true, show: (j) => count(j.usage.gpus) },
+  { id: 'gpu_hours', name: <Name id="gpu_hours" />, minor: true, show: (j) => gpuHours(j.usage.gpu_seconds) },
   { id: 'lost', name: <Name id="lost" />, show: (j) => <Value value={j.usage.ofu} text={gpuHours(j.usage.lost_gpu_seconds)} why={whyNot(j.usage)} /> },
   { id: 'ofu', name: <><Name id="ofu" /> %</>, show: (j) => <Ratio value={j.usage.ofu} why={whyNot(j.usage)} /> },
-  { id: 'flags', name: '', text: true, show: (j) => <Flags flags={j.flags.filter((f) => f !== 'exact')} /> },
+  { id: 'flags', name: 'Notes', text: true, minor: true, show: (j) => <Flags compact flags={j.flags.filter((f) => f !== 'exact')} /> },
 ];
 
 function TopJobs({ from, to }: { from: string; to: string }) {
@@ -160,7 +160,7 @@ export function FleetPage() {
         return (
           <>
             <div class="hero card">
-              {data.now ? <Headline usage={data.now} title="OFU now" /> : <Headline usage={data.usage} title="OFU" />}
+              {data.now ? <Headline usage={data.now} title="OFU now, last 5 min" /> : <Headline usage={data.usage} title="OFU" />}
               <div class="hero-side">
                 <div class="hero-window">
                   <Name id="ofu" label="OFU in the window" />{' '}

@@ -47,7 +47,7 @@ function columns(gpus: JobGpu[]): TableColumn<JobGpu>[] {
   const ranked = gpus.some((g) => g.rank !== null);
   return [
     ...(ranked
-      ? [{ id: 'rank', name: 'Rank', sort: 'rank', first: 'asc' as const, show: (g: JobGpu) => <Value value={g.rank} text={String(g.rank)} why="not known" /> }]
+      ? [{ id: 'rank', name: 'Rank', sort: 'rank', first: 'asc' as const, minor: true, show: (g: JobGpu) => <Value value={g.rank} text={String(g.rank)} why="not known" /> }]
       : []),
     {
       id: 'gpu',
@@ -62,15 +62,16 @@ function columns(gpus: JobGpu[]): TableColumn<JobGpu>[] {
         </a>
       ),
     },
-    { id: 'model', name: 'Model', text: true, show: (g) => <Value value={g.model} text={shortModel(g.model ?? '')} why="the exporter names no model" /> },
+    { id: 'model', name: 'Model', text: true, minor: true, show: (g) => <Value value={g.model} text={shortModel(g.model ?? '')} why="the exporter names no model" /> },
     { id: 'ofu', name: <><Name id="ofu" /> %</>, sort: 'ofu', first: 'asc', show: (g) => <Ratio value={g.usage.ofu} why={whyNot(g.usage)} /> },
-    { id: 'tensor', name: <><Name id="tensor_active" label="Tensor" /> %</>, sort: 'tensor', show: (g) => <Ratio value={g.usage.tensor_active} why={notReported} tone="second" /> },
-    { id: 'clock', name: <Name id="sm_clock" />, sort: 'clock', first: 'asc', show: (g) => <Value value={g.usage.sm_clock_mhz} text={unit(g.usage.sm_clock_mhz, 0, 'MHz')} why={notReported} /> },
-    { id: 'util', name: <Name id="gpu_util" />, sort: 'util', show: (g) => <Value value={g.usage.gpu_util} text={percent(g.usage.gpu_util)} why={notReported} /> },
+    { id: 'tensor', name: <><Name id="tensor_active" label="Tensor" /> %</>, sort: 'tensor', minor: true, show: (g) => <Ratio value={g.usage.tensor_active} why={notReported} tone="second" /> },
+    { id: 'clock', name: <Name id="sm_clock" />, sort: 'clock', first: 'asc', minor: true, show: (g) => <Value value={g.usage.sm_clock_mhz} text={unit(g.usage.sm_clock_mhz, 0, 'MHz')} why={notReported} /> },
+    { id: 'util', name: <Name id="gpu_util" />, sort: 'util', minor: true, show: (g) => <Value value={g.usage.gpu_util} text={percent(g.usage.gpu_util)} why={notReported} /> },
     {
       id: 'power',
       name: <><Name id="power" /> W</>,
       sort: 'power',
+      minor: true,
       show: (g) => (
         <span class="ratio">
           <span class={`bar ${g.usage.power_w === null ? 'none' : 'third'}`} aria-hidden="true">
@@ -82,9 +83,9 @@ function columns(gpus: JobGpu[]): TableColumn<JobGpu>[] {
         </span>
       ),
     },
-    { id: 'hours', name: <Name id="gpu_hours" />, sort: 'hours', show: (g) => gpuHours(g.usage.gpu_seconds) },
+    { id: 'hours', name: <Name id="gpu_hours" />, sort: 'hours', minor: true, show: (g) => gpuHours(g.usage.gpu_seconds) },
     { id: 'coverage', name: <Name id="coverage" />, sort: 'coverage', first: 'asc', show: (g) => <Value value={g.usage.coverage} text={percent(g.usage.coverage)} why="nothing was expected in the window" /> },
-    { id: 'notes', name: '', text: true, show: (g) => <Flags flags={losses(g)} /> },
+    { id: 'notes', name: 'Notes', text: true, show: (g) => <Flags compact flags={losses(g)} /> },
   ];
 }
 

@@ -27,11 +27,12 @@ const columns: TableColumn<Job>[] = [
       </>
     ),
   },
-  { id: 'state', name: 'State', text: true, show: (j) => (j.running ? <Dot tone="ok">running</Dot> : <Dot tone="idle">ended</Dot>) },
+  { id: 'state', name: 'State', text: true, minor: true, show: (j) => (j.running ? <Dot tone="ok">running</Dot> : <Dot tone="idle">ended</Dot>) },
   {
     id: 'user',
     name: 'User',
     text: true,
+    minor: true,
     sort: 'user',
     first: 'asc',
     show: (j) =>
@@ -41,11 +42,12 @@ const columns: TableColumn<Job>[] = [
     id: 'workflow',
     name: 'Workflow',
     text: true,
+    minor: true,
     show: (j) =>
       j.workflow ? <a href={withQuery({ workflow: j.workflow, offset: null })}>{j.workflow}</a> : <Value value={null} text="" why="only a job file names workflows" />,
   },
-  { id: 'gpus', name: 'GPUs', sort: 'gpus', show: (j) => count(j.usage.gpus) },
-  { id: 'gpu_hours', name: <Name id="gpu_hours" />, sort: 'gpu_seconds', show: (j) => gpuHours(j.usage.gpu_seconds) },
+  { id: 'gpus', name: 'GPUs', sort: 'gpus', minor: true, show: (j) => count(j.usage.gpus) },
+  { id: 'gpu_hours', name: <Name id="gpu_hours" />, sort: 'gpu_seconds', minor: true, show: (j) => gpuHours(j.usage.gpu_seconds) },
   { id: 'ofu', name: <><Name id="ofu" /> %</>, sort: 'ofu', first: 'asc', show: (j) => <Ratio value={j.usage.ofu} why={whyNot(j.usage)} /> },
   {
     id: 'lost',
@@ -58,10 +60,11 @@ const columns: TableColumn<Job>[] = [
     name: <Name id="coverage" />,
     sort: 'coverage',
     first: 'asc',
+    minor: true,
     show: (j) => <Value value={j.usage.coverage} text={percent(j.usage.coverage)} why="nothing was expected in the window" />,
   },
-  { id: 'duty_cycle', name: <Name id="gpu_util" />, sort: 'gpu_util', show: (j) => <Value value={j.usage.gpu_util} text={percent(j.usage.gpu_util)} why={notReported} /> },
-  { id: 'power', name: <Name id="power" />, sort: 'power_w', show: (j) => <Value value={j.usage.power_w} text={unit(j.usage.power_w, 0, 'W')} why={notReported} /> },
+  { id: 'duty_cycle', name: <Name id="gpu_util" />, sort: 'gpu_util', minor: true, show: (j) => <Value value={j.usage.gpu_util} text={percent(j.usage.gpu_util)} why={notReported} /> },
+  { id: 'power', name: <Name id="power" />, sort: 'power_w', minor: true, show: (j) => <Value value={j.usage.power_w} text={unit(j.usage.power_w, 0, 'W')} why={notReported} /> },
   { id: 'flags', name: 'Notes', text: true, show: (j) => <Flags flags={j.flags.filter((f) => f !== 'exact')} /> },
 ];
 
