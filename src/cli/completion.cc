@@ -16,7 +16,10 @@ struct Entry {
   std::string path;  // "calc peak"
   std::string about;
   std::vector<std::string> words;  // subcommands and options
-  std::vector<std::pair<std::string, std::string>> options;  // long name with dashes, description
+  struct Option {
+    std::string name, letter, about;  // "--output", "o" or ""
+  };
+  std::vector<Option> options;
   std::vector<std::string> subcommands;
 };
 
@@ -32,7 +35,8 @@ void Collect(const CLI::App* app, const std::string& path, std::vector<Entry>* o
     if (option->get_group().empty()) continue;
     for (const std::string& name : option->get_lnames()) {
       entry.words.push_back("--" + name);
-      entry.options.emplace_back("--" + name, option->get_description());
+      const std::vector<std::string> letters = option->get_snames();
+      entry.options.push_back({"--" + name, letters.empty() ? "" : letters[0], option->get_description()});
     }
   }
   out->push_back(entry);
@@ -100,7 +104,7 @@ std::string Bash(const std::vector<Entry>& entries) {
   out += "  case \"$at\" in\n";
   const std::string global = Join(entries[0].words);
   std::vector<std::string> global_options;
-  for (const auto& [name, about] : entries[0].options) global_options.push_back(name);
+  for (const Entry::Option& o : entries[0].options) global_options.push_back(o.name);
   for (const Entry& e : entries) {
     if (e.path.empty()) {
       out += fmt::format("    \"\") words=\"{}\" ;;\n", global);
@@ -163,7 +167,7 @@ std::string Zsh(const std::vector<Entry>& entries) {
         if (other.path == sub) out += fmt::format("        '{}:{}'\n", s, Quoted(other.about, true));
       }
     }
-    for (const auto& [name, about] : e.options) out += fmt::format("        '{}:{}'\n", name, Quoted(about, true));
+    for (const Entry::Option& o : e.options) out += fmt::format("        '{}:{}'\n", o.name, Quoted(o.about, true));
     out += "      )\n";
     if (e.path == "job") out += fmt::format("      [[ $PREFIX == -* ]] || compadd ${{(f)\"$({})\"}}\n", kJobs);
     if (e.path == "completion") out += "      compadd bash zsh fish\n";
@@ -205,10 +209,10 @@ std::string Fish(const std::vector<Entry>& entries) {
         }
       }
     }
-    for (const auto& [name, about] : e.options) {
+    for (const auto& [name, letter, about] : e.options) {
       const std::string scope = e.path.empty() ? "" : fmt::format(" -n '{}'", condition);
       std::string values;
-      const auto taking = std::find_if(std::begin(kTaking), std::end(kTaking), [&](const TakingOption& o) { return o.name == name; });
+      const auto taking = std::find_if(std::begin(kTaking), std::end(kTaking), [&name = name](const TakingOption& o) { return o.name == name; });
       switch (taking == std::end(kTaking) ? Takes::kText : taking->takes) {
         case Takes::kFormat: values = fmt::format(" -x -a '{}'", OutputFormatNames(" ")); break;
         case Takes::kNode: values = fmt::format(" -x -a '({})'", kNodes); break;
@@ -217,7 +221,8 @@ std::string Fish(const std::vector<Entry>& entries) {
         case Takes::kFolder: values = " -x -a '(__fish_complete_directories)'"; break;
         case Takes::kText: break;
       }
-      out += fmt::format("complete -c flopwatch{} -l {}{} -d '{}'\n", scope, name.substr(2), values, Quoted(about, false));
+      out += fmt::format("complete -c flopwatch{}{} -l {}{} -d '{}'\n", scope, letter.empty() ? "" : " -s " + letter, name.substr(2), values,
+                         Quoted(about, false));
     }
     if (e.path == "job") out += fmt::format("complete -c flopwatch -n '{}' -a '({})'\n", condition, kJobs);
     if (e.path == "completion") out += fmt::format("complete -c flopwatch -n '{}' -a 'bash zsh fish'\n", condition);

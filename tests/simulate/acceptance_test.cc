@@ -14,6 +14,7 @@
 
 #include "base/text.h"
 #include "data.h"
+#include "make_fleet.h"
 #include "simulate/fleet.h"
 #include "simulate/fleet_model.h"
 #include "simulate/random.h"
@@ -23,18 +24,9 @@ namespace flopwatch::simulate {
 namespace {
 
 constexpr int kGpus = 10'000;
-constexpr Micros kWeek = 7 * kMicrosPerDay;
 
-std::unique_ptr<Fleet> Make(Preset preset, uint64_t seed, Faults faults = Faults::kAll) {
-  FleetOptions o;
-  o.seed = seed;
-  o.preset = preset;
-  o.gpus = kGpus;
-  o.duration = kWeek;
-  o.faults = faults;
-  auto f = Fleet::Create(o);
-  EXPECT_TRUE(f.ok()) << f.status();
-  return std::move(*f);
+std::unique_ptr<Fleet> Week(Preset preset, uint64_t seed, Faults faults = Faults::kAll) {
+  return Make(preset, kGpus, 7 * 24, faults, seed);
 }
 
 std::string GunzipFile(const std::string& path) {
@@ -69,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, Acceptance, ::testing::Range<uint64_t>(1, 11));
 // tensor activity over every GPU and 15 s sample (its expected.csv, computed with pandas).
 TEST_P(Acceptance, SerenHasTheMeasuredDistributions) {
   FLOPWATCH_REQUIRE_DATA("fleet/acme/seren_quantiles.csv.gz");
-  auto f = Make(Preset::kSeren, GetParam());
+  auto f = Week(Preset::kSeren, GetParam());
   const Fleet::Model& m = f->model();
   auto answers = [&](int32_t host, int32_t t) {
     auto it = std::lower_bound(m.plan.periods.begin(), m.plan.periods.end(), host,
@@ -136,7 +128,7 @@ TEST_P(Acceptance, SerenHasTheMeasuredDistributions) {
 
 // Philly (fleet-data.md 5.3): share of the jobs and of the GPU-hours by size.
 TEST_P(Acceptance, ResearchDemandHasTheMeasuredSizes) {
-  auto f = Make(Preset::kResearch, GetParam());
+  auto f = Week(Preset::kResearch, GetParam());
   const Fleet::Model& m = f->model();
   DemandModel demand(&m.spec, m.options.seed, m.options.start, kGpus);
   std::array<double, 5> jobs{}, hours{};
@@ -168,7 +160,7 @@ TEST_P(Acceptance, ArrivalsAreAsBurstyAndAsDailyAsMeasured) {
                                              1.1702, 1.3443, 1.5521, 1.5651, 1.6989, 1.7382,
                                              1.2554, 1.2792, 1.3563, 1.3319, 1.1522, 1.125};
   for (Preset preset : {Preset::kResearch, Preset::kSeren}) {
-    auto f = Make(preset, GetParam(), Faults::kNone);
+    auto f = Week(preset, GetParam(), Faults::kNone);
     const Fleet::Model& m = f->model();
     DemandModel demand(&m.spec, m.options.seed, m.options.start, kGpus);
     std::array<double, 24> hour{};
@@ -234,7 +226,7 @@ TEST_P(Acceptance, GpusDifferAsMeasured) {
 // ofu-paper, table I: half-width of the 95 % interval of OFU at 55 %, sampled every 30 s for 50
 // minutes, under 0.3 points for an H100 (fleet-data.md 5.5).
 TEST_P(Acceptance, SamplingTheClockCostsAsMuchAsMeasured) {
-  auto f = Make(Preset::kSeren, GetParam(), Faults::kNone);
+  auto f = Week(Preset::kSeren, GetParam(), Faults::kNone);
   const Fleet::Model& m = f->model();
   int checked = 0;
   double variance = 0;
@@ -266,7 +258,7 @@ TEST_P(Acceptance, SamplingTheClockCostsAsMuchAsMeasured) {
 // ofu-paper, table III: OFU by job 25.1 %, by GPU time 23.3 %; about 20 % over a fleet with idle
 // and non-training GPUs.
 TEST_P(Acceptance, LlmFleetIsAsEfficientAsReported) {
-  auto f = Make(Preset::kLlm, GetParam(), Faults::kNone);
+  auto f = Week(Preset::kLlm, GetParam(), Faults::kNone);
   const Fleet::Model& m = f->model();
   double cycles = 0, peak = 0;
   for (const Stint& s : m.activity->AllStints()) {
@@ -285,7 +277,7 @@ TEST_P(Acceptance, ReportedMfuAgreesWithOfuAsWellAsInThePaper) {
   constexpr std::pair<int, double> kPaperJobs[] = {
       {8, 6},    {16, 48},  {64, 52},  {128, 48},  {256, 76},  {288, 65}, {512, 144},
       {736, 11}, {768, 57}, {1024, 49}, {1536, 10}, {2944, 33}, {5888, 9}};
-  auto f = Make(Preset::kLlm, GetParam(), Faults::kNone);
+  auto f = Week(Preset::kLlm, GetParam(), Faults::kNone);
   const Fleet::Model& m = f->model();
   const Truth truth = f->TruthOf();
   // An application reports the MFU of its steps: OFU over the time it computes. By job key, the

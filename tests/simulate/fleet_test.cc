@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "hardware/accelerator.h"
+#include "make_fleet.h"
 #include "simulate/digits.h"
 #include "simulate/fleet.h"
 #include "simulate/fleet_model.h"
@@ -21,24 +22,6 @@
 
 namespace flopwatch::simulate {
 namespace {
-
-std::unique_ptr<Fleet> Make(FleetOptions o) {
-  auto f = Fleet::Create(o);
-  EXPECT_TRUE(f.ok()) << f.status();
-  return std::move(*f);
-}
-
-FleetOptions Options(Preset preset, int gpus, double hours, Faults faults, uint64_t seed = 1,
-                     int fields = 20) {
-  FleetOptions o;
-  o.preset = preset;
-  o.gpus = gpus;
-  o.duration = static_cast<Micros>(hours * kMicrosPerHour);
-  o.faults = faults;
-  o.seed = seed;
-  o.fields = fields;
-  return o;
-}
 
 std::string Text(const Fleet& f, int host, int64_t tick, Stamps stamps = Stamps::kExplicit) {
   std::string s;

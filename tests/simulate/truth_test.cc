@@ -9,24 +9,12 @@
 #include <numeric>
 
 #include "jobs/job_index.h"
+#include "make_fleet.h"
 #include "simulate/fleet.h"
 #include "simulate/fleet_model.h"
 
 namespace flopwatch::simulate {
 namespace {
-
-std::unique_ptr<Fleet> Make(Preset preset, int gpus, double hours, Faults faults,
-                            uint64_t seed = 1) {
-  FleetOptions o;
-  o.preset = preset;
-  o.gpus = gpus;
-  o.duration = static_cast<Micros>(hours * kMicrosPerHour);
-  o.faults = faults;
-  o.seed = seed;
-  auto f = Fleet::Create(o);
-  EXPECT_TRUE(f.ok()) << f.status();
-  return std::move(*f);
-}
 
 bool Same(const WorkCounters& a, const WorkCounters& b) {
   return a.allocated_us == b.allocated_us && a.gpu_busy_us == b.gpu_busy_us &&

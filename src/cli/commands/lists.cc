@@ -41,13 +41,14 @@ Status RunGpus(Context& context, const GpusOptions& o) {
 
 struct TargetsOptions {
   std::string state, search;
-  int limit = 200;
+  int limit = 200, offset = 0;
   bool fail = false;
 };
 
 Status RunTargets(Context& context, const TargetsOptions& o) {
   QueryString query("/api/v1/targets");
-  query.Add("state", o.state).Add("q", o.search).Add("limit", std::to_string(o.limit));
+  query.Add("state", o.state).Add("q", o.search);
+  query.Add("limit", std::to_string(o.limit)).Add("offset", o.offset > 0 ? std::to_string(o.offset) : "");
   FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(query.text()));
   FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(body));
   if (o.fail && answer["up"].integer_or(0) < answer["total"].integer_or(0)) context.SetExitCode(ExitCode::kUnhealthy);
@@ -106,6 +107,7 @@ CLI::App* AddTargets(CLI::App& app, Run* run) {
       ->type_name("STATE");
   sub->add_option("--search", o->search, "Targets with this text in URL or node")->type_name("TEXT");
   sub->add_option("--limit", o->limit, "At most so many targets")->type_name("N")->check(CLI::Range(1, 10'000))->capture_default_str();
+  sub->add_option("--offset", o->offset, "Leave out the first so many")->type_name("N")->check(CLI::NonNegativeNumber);
   sub->add_flag("--fail", o->fail, "Exit with 3 unless every target is up");
   sub->footer(
       "Examples:\n"

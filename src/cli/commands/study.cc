@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "cli/command.h"
+#include "cli/commands/list_options.h"
 #include "cli/commands/site_catalog.h"
 #include "efficiency/clock_noise.h"
 
@@ -33,7 +34,8 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 struct StudyOptions {
   bool simulate = false;
-  std::string gpu, from = "-1h", to = "now", file;
+  std::string gpu, file;
+  WindowOptions window{.from = "-1h", .to = "now"};
   std::optional<double> tensor_clock_max;
   uint64_t seed = 1;
   int seconds = 3000;  // as in the paper
@@ -200,8 +202,8 @@ StatusOr<Input> Stored(Context& context, const hardware::Catalog& catalog,
         fmt::format("study: '{}' is not a GPU's UUID", Printable(options.gpu, 60)));
   }
   const Micros now = Now();
-  FW_ASSIGN_OR_RETURN(const Micros from, ParseTime(options.from, now));
-  FW_ASSIGN_OR_RETURN(const Micros to, ParseTime(options.to, now));
+  FW_ASSIGN_OR_RETURN(const Micros from, ParseTime(options.window.from, now));
+  FW_ASSIGN_OR_RETURN(const Micros to, ParseTime(options.window.to, now));
   if (to <= from) return absl::InvalidArgumentError("study: --to must be later than --from");
 
   Input input;
@@ -334,12 +336,7 @@ CLI::App* AddStudy(CLI::App& app, Run* run) {
       ->add_option("--gpu", options->gpu,
                    "Stored GPU: its UUID; with --simulate or --file: an accelerator")
       ->type_name("NAME");
-  noise->add_option("--from", options->from, "Start of the window of a stored GPU")
-      ->capture_default_str()
-      ->type_name("TIME");
-  noise->add_option("--to", options->to, "End of the window")
-      ->capture_default_str()
-      ->type_name("TIME");
+  AddWindowOptions(noise, &options->window, "-1h");
   noise
       ->add_option("--file", options->file,
                    "CSV with tensor_active, sm_clock_mhz and, unless 1 s apart, ts")
