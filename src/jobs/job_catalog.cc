@@ -184,6 +184,35 @@ void JobCatalog::NoteEntity(int32_t id, int32_t entity) {
   Job* job = Get(id);
   if (job == nullptr || (!job->entities.empty() && job->entities.back() == entity)) return;
   job->entities.push_back(entity);
+  ++entity_notes_;
+  if (job->entities.size() < job->tidy_at) return;
+  entity_notes_ -= job->entities.size();
+  std::sort(job->entities.begin(), job->entities.end());
+  job->entities.erase(std::unique(job->entities.begin(), job->entities.end()), job->entities.end());
+  entity_notes_ += job->entities.size();
+  job->tidy_at = std::max<size_t>(32, 2 * job->entities.size());
+}
+
+void JobCatalog::ForgetEntities(absl::Span<const std::pair<int32_t, int32_t>> gone) {
+  std::lock_guard lock(mutex_);
+  for (size_t at = 0; at < gone.size();) {
+    size_t end = at + 1;
+    while (end < gone.size() && gone[end].first == gone[at].first) ++end;
+    if (Job* job = Get(gone[at].first)) {
+      const auto of_job = gone.subspan(at, end - at);
+      entity_notes_ -= std::erase_if(job->entities, [&](int32_t e) {
+        return std::binary_search(of_job.begin(), of_job.end(), std::pair(of_job[0].first, e));
+      });
+      if (job->entities.capacity() > 4 * job->entities.size()) job->entities.shrink_to_fit();
+    }
+    at = end;
+  }
+}
+
+size_t JobCatalog::EntityCount(int32_t id) const {
+  std::lock_guard lock(mutex_);
+  const Job* job = Get(id);
+  return job == nullptr ? 0 : job->entities.size();
 }
 
 std::vector<int32_t> JobCatalog::EntitiesOf(int32_t id) const {
@@ -254,6 +283,7 @@ void JobCatalog::TakeChanges(Changes* changes) {
 void JobCatalog::AddTo(IndexStats* stats) const {
   std::lock_guard lock(mutex_);
   stats->jobs = job_count_;
+  stats->job_gpus = entity_notes_;
   stats->sets = sets_.size() - 1;
   stats->refused_labels += refused_labels_;
   stats->refused_jobs += refused_jobs_;

@@ -35,9 +35,12 @@ class JobCatalog {
   // `jobs` ascending and distinct; 0 for none.
   int32_t SetOf(absl::Span<const int32_t> jobs);
 
-  // Entities that ever had an interval of a job: where to look for its GPUs.
+  // Entities that have intervals of a job: where to look for its GPUs.
   void NoteEntity(int32_t job, int32_t entity);
+  // They have none any more. Pairs of job and entity, sorted.
+  void ForgetEntities(absl::Span<const std::pair<int32_t, int32_t>> gone);
   std::vector<int32_t> EntitiesOf(int32_t job) const;
+  size_t EntityCount(int32_t job) const;  // at least as many as EntitiesOf() gives, at most about twice
 
   // When the static file says jobs ran. Readers keep the table they got while SetStaticTimes() puts another in
   // place, hence shared ownership.
@@ -55,7 +58,8 @@ class JobCatalog {
  private:
   struct Job {
     JobRecord record;  // id 0 = no such job
-    std::vector<int32_t> entities;
+    std::vector<int32_t> entities;  // some twice: a job may come and go
+    size_t tidy_at = 32;            // size at which they are made distinct
     int32_t single_set = 0;  // the set of this job alone; 0 = not made yet
     bool dirty = false;
   };
@@ -74,7 +78,7 @@ class JobCatalog {
   std::shared_ptr<const StaticTimes> static_times_ = std::make_shared<StaticTimes>();
   std::atomic<uint32_t> generation_{1};
   uint64_t refused_labels_ = 0, refused_jobs_ = 0;
-  size_t job_count_ = 0;
+  size_t job_count_ = 0, entity_notes_ = 0;
 };
 
 }  // namespace flopwatch::jobs

@@ -117,6 +117,7 @@ std::string JobKey(const telemetry::OwnerLabels& owner);
 // Counters for /metrics and status.
 struct IndexStats {
   size_t jobs = 0, sets = 0, intervals = 0;
+  size_t job_gpus = 0;  // entries of the lists that say which GPUs a job's intervals are on
   size_t static_assignments = 0, static_waiting = 0;  // waiting = their GPU has not been seen
   uint64_t refused_labels = 0;                        // label too long, or too many owners on one GPU
   uint64_t refused_jobs = 0;                          // max_jobs or new_jobs_per_entity
@@ -165,8 +166,10 @@ class JobIndex {
   // that a stronger source overrides are left out, so one interval may give several records with its id. Ends
   // are not clipped to the window. Sorted by entity, then time.
   std::vector<IntervalRecord> Intervals(Micros from, Micros to, int32_t job = 0) const;
-  // The same for one entity, all jobs.
+  // The same for one entity, all jobs, by time.
   std::vector<IntervalRecord> EntityIntervals(int32_t entity, Micros from, Micros to) const;
+  // On how many entities the job had an interval that is still remembered: what Intervals() of it would look at.
+  size_t GpusEver(int32_t job) const;
   // Sorted by job. The sum over jobs is the time in which GPUs had any owner.
   std::vector<GpuSeconds> GpuSecondsByJob(Micros from, Micros to) const;
 
@@ -176,7 +179,8 @@ class JobIndex {
   // label intervals are written with the end they have now, so that a clean restart continues exactly.
   Changes TakeChanges(bool shutdown = false);
 
-  // Forgets intervals that ended before `horizon` (retention). The store drops its own copies itself.
+  // Forgets intervals that ended before `horizon` (retention) and where to look for them; who the jobs were stays, because
+  // stored rows name them. The store drops its own copies itself.
   void DropBefore(Micros horizon);
 
   IndexStats stats() const;

@@ -1,6 +1,7 @@
 // Label intervals: opened, extended, closed, shared.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "helpers.h"
 
@@ -186,6 +187,49 @@ TEST(Observe, DropBeforeForgets) {
   index.DropBefore(At(500));
   EXPECT_THAT(Lines(index), ElementsAre("1 2 990-1010"));
   EXPECT_EQ(index.stats().intervals, 1u);
+  EXPECT_EQ(index.stats().job_gpus, 1u);
+  EXPECT_TRUE(index.Intervals(At(0), At(1e6), index.FindJob("1")->id).empty());
+  EXPECT_TRUE(index.FindJob("1").has_value());  // stored rows still name it
+}
+
+// Sixteen GPUs take sixty-four jobs in turn, an interval each time. What ended an hour ago is dropped every ten minutes.
+TEST(Observe, DropBeforeBoundsMemory) {
+  JobIndex index;
+  const auto run = [&](int from_minute, int to_minute) {
+    for (int m = from_minute; m < to_minute; ++m) {
+      for (int gpu = 1; gpu <= 16; ++gpu) {
+        // One minute of a job, then four of nobody: longer than kMaxGap, so the next time is another interval.
+        const std::vector<telemetry::OwnerLabels> owners =
+            m % 5 == 0 ? std::vector{Slurm(std::to_string(100 + (m / 5 * 7 + gpu) % 64))} : std::vector<telemetry::OwnerLabels>{};
+        Show(index, gpu, m * 60, 60, owners);
+      }
+      if (m % 10 == 0) {
+        index.TakeChanges();
+        index.DropBefore(At((m - 60) * 60));
+      }
+    }
+  };
+  run(0, 240);
+  const IndexStats before = index.stats();
+  const auto heap = [] { return mallinfo2().uordblks; };
+  const size_t heap_before = heap();
+  run(240, 2400);
+  const IndexStats after = index.stats();
+  EXPECT_EQ(after.jobs, 64u);
+  // Twelve intervals an hour and GPU, and what came since the last drop.
+  EXPECT_LE(before.intervals, 16u * 15);
+  EXPECT_EQ(after.intervals, before.intervals);
+  EXPECT_LE(after.job_gpus, after.intervals);
+  // 6,912 more intervals came and went; the allocator's own count says that they are gone (some slack for lists that grew).
+  EXPECT_LE(heap(), heap_before + 32 * 1024);
+}
+
+TEST(Observe, AJobThatComesAndGoesIsLookedForOncePerGpu) {
+  JobIndex index;
+  for (int t = 0; t < 1000; ++t) Show(index, 1 + t % 2, t * 300, 60, {Slurm("1")});
+  EXPECT_EQ(index.stats().intervals, 1000u);
+  EXPECT_LE(index.stats().job_gpus, 64u);
+  EXPECT_EQ(index.Intervals(At(-1000), At(1e6), index.FindJob("1")->id).size(), 1000u);
 }
 
 }  // namespace

@@ -1,0 +1,173 @@
+// Inside of JobIndex: the state of each entity and the parts that work on it, spread over files by purpose: job_index.cc
+// (load, changes, retention), observe.cc (labels), static_owners.cc (the static file), owned.cc (answers).
+#ifndef FLOPWATCH_JOBS_JOB_INDEX_IMPL_H_
+#define FLOPWATCH_JOBS_JOB_INDEX_IMPL_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "jobs/interval_list.h"
+#include "jobs/job_catalog.h"
+#include "jobs/job_index.h"
+#include "telemetry/sample.h"
+
+namespace flopwatch::jobs {
+
+inline constexpr int kShards = 64;
+inline constexpr int32_t kMaxEntityId = 16'000'000;
+// Times a sample may have; arithmetic with gaps and spans cannot overflow inside.
+inline constexpr Micros kMaxTime = std::numeric_limits<Micros>::max() / 4;
+inline constexpr Micros kMaxSpan = kMicrosPerDay;
+// TakeChanges() looks for entities that fell silent once per kSweepInterval; after kSilentSweeps of them
+// without an Observe() the open intervals are written as ended.
+inline constexpr Micros kSweepInterval = kMicrosPerMinute;
+inline constexpr int kSilentSweeps = 4;
+inline constexpr int kObservationsPerNewJob = 4;
+
+struct EntityState {
+  // What the next sample is compared with.
+  std::vector<telemetry::OwnerLabels> owners;  // labels of the newest sample
+  bool owners_valid = false;                   // and what follows from them still holds
+  Micros last_ts = std::numeric_limits<Micros>::min();
+  Micros tail_to = 0;      // open label intervals reach to here; written into them by Materialise()
+  Micros tail_from = 0;    // and all of them cover the time since this
+  Micros valid_until = 0;  // until then the stamped set stays the same if the labels do
+  // While owners_valid and the generation hold: from here to tail_to the owners are the stamped set and
+  // nobody else, so that a live window needs no look at the intervals. kOpenEnd = not so.
+  Micros steady_from = kOpenEnd;
+  int32_t stamped_set = 0;
+  uint32_t generation = 0;  // of Catalog::static_times() when valid_until was worked out
+  int16_t open = 0;         // label intervals that are open
+  int16_t new_jobs_left = 0;
+  int8_t silent_sweeps = 0;
+  bool seen = false;      // since the last sweep
+  bool dirty = false;     // some interval is, and the shard's list has this entity
+  bool known = false;     // has had an Observe() or a binding
+  bool observed = false;  // has had an Observe() in this process
+  uint8_t observations = 0;
+  IntervalList intervals;
+};
+
+struct Shard {
+  std::mutex mutex;
+  std::vector<EntityState> entities;      // entity id / kShards
+  std::vector<size_t> dirty;              // places in `entities` with intervals the store does not have
+  std::vector<IntervalRecord> withdrawn;  // persisted intervals that are no more
+  SweepScratch scratch;
+};
+
+// A static assignment as the index keeps it: names replaced by ids.
+struct BoundAssignment {
+  int32_t job = 0;
+  int32_t rank = -1;
+  Micros from = 0;
+  Micros to = kOpenEnd;
+};
+
+// Who sat in a slot (or had a UUID) since when.
+struct Tenancy {
+  int32_t entity = 0;
+  Micros since = std::numeric_limits<Micros>::min();
+};
+
+// A slot two exporters fight over does not grow without bound: later claims are ignored.
+inline constexpr size_t kMaxTenants = 64;
+
+struct GpuName {
+  std::vector<BoundAssignment> assignments;
+  std::vector<Tenancy> tenants;  // in order of `since`
+};
+
+struct JobIndex::Impl {
+  Impl(const Limits& l, Micros (*clock)()) : limits(l), monotonic(clock), catalog(l) {}
+
+  const Limits limits;
+  Micros (*const monotonic)();
+  mutable std::array<Shard, kShards> shards;
+  mutable JobCatalog catalog;  // its own lock, taken inside a shard's
+
+  // Static source. Lock order: static_mutex, shard, catalog.
+  std::mutex static_mutex;
+  bool static_loaded = false;  // SetStatic() was called
+  Micros loaded_until = 0;     // newest time Load() was told of
+  absl::flat_hash_map<std::string, GpuName> names;
+  absl::flat_hash_map<int32_t, std::vector<std::string>> entity_names;
+
+  std::atomic<int64_t> next_interval{1};
+  std::atomic<size_t> interval_count{0};
+  std::atomic<uint64_t> refused_labels{0}, refused_intervals{0};
+  std::atomic<Micros> next_sweep{0};
+
+  Shard& ShardOf(int32_t entity) const { return shards[static_cast<size_t>(entity) % kShards]; }
+
+  // The state of an entity in its locked shard; null when the id cannot be one.
+  static EntityState* Find(Shard& shard, int32_t entity) {
+    const size_t at = static_cast<size_t>(entity) / kShards;
+    return entity > 0 && at < shard.entities.size() ? &shard.entities[at] : nullptr;
+  }
+
+  EntityState* FindOrMake(Shard& shard, int32_t entity) const;
+
+  static int32_t EntityId(size_t shard, size_t at) { return static_cast<int32_t>(at * kShards + shard); }
+
+  // 0 = refused.
+  int64_t NewIntervalId(int32_t job, int32_t entity);
+
+  static void MarkDirty(Shard& shard, EntityState& e) {
+    if (e.dirty) return;
+    e.dirty = true;
+    shard.dirty.push_back(static_cast<size_t>(&e - shard.entities.data()));
+  }
+
+  // Writes the lazily kept end of the open label intervals into them.
+  static void Materialise(EntityState& e);
+
+  // Ends the open label intervals of jobs that are not in `still_shown` (ascending) and those that ended
+  // before `reach`.
+  static void CloseOpen(EntityState& e, absl::Span<const int32_t> still_shown, Micros reach);
+
+  // Adds what a sample shows to the label intervals.
+  void Record(Shard& shard, int32_t entity, EntityState& e, Micros from, Micros ts, bool newest,
+              absl::Span<const int32_t> jobs);
+
+  void Withdraw(Shard& shard, int32_t entity, const Interval& gone);
+
+  // Who the static file says owns the entity just before ts; empty = it does not say. Also the next time this
+  // changes.
+  static void StaticOwners(const EntityState& e, Micros ts, std::vector<int32_t>* jobs, Micros* until);
+
+  // Who to stamp on a sample at ts whose labels name `label_jobs`, and until when that stays so.
+  static std::vector<int32_t> Resolve(const EntityState& e, Micros ts, absl::Span<const int32_t> label_jobs,
+                                      const StaticTimes& times, Micros* until);
+
+  // EntityState::steady_from after a newest sample whose labels name exactly the owners: when the last other
+  // interval ended, and all of the jobs ran.
+  static Micros SteadyFrom(const EntityState& e, absl::Span<const int32_t> jobs, const StaticTimes& times);
+
+  int32_t ObserveSlow(Shard& shard, int32_t entity, EntityState& e, Micros ts, Micros span,
+                      absl::Span<const telemetry::OwnerLabels* const> owners);
+
+  // Makes the static intervals of an entity those that its names say now.
+  void ReconcileStatic(int32_t entity);
+
+  // Ends the open intervals of entities that fell silent (of all at shutdown).
+  static void CloseSilent(Shard& shard, bool sweep, bool shutdown);
+
+  // Appends what `job` (0 = any) owned of one entity in [from, to), as JobIndex::Intervals() says it.
+  static void AppendOwned(Shard& shard, int32_t entity, EntityState& e, Micros from, Micros to, int32_t job,
+                          const StaticTimes& times, std::vector<IntervalRecord>* out);
+
+  // The last time an entity is known to have been in its slot.
+  Micros LastKnown(int32_t entity);
+};
+
+}  // namespace flopwatch::jobs
+
+#endif  // FLOPWATCH_JOBS_JOB_INDEX_IMPL_H_

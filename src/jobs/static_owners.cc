@@ -1,0 +1,136 @@
+// The static file: its assignments, and which GPU each name stood for when.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "fmt/format.h"
+#include "jobs/job_index_impl.h"
+
+namespace flopwatch::jobs {
+namespace {
+
+using telemetry::EntityKey;
+using telemetry::EntityLabels;
+
+std::vector<std::string> NamesOf(const EntityKey& key, const EntityLabels& labels) {
+  const std::string instance = key.gpu_instance >= 0 ? fmt::format("/{}", key.gpu_instance) : "";
+  std::vector<std::string> names;
+  if (!key.uuid.empty()) names.push_back(key.uuid + instance);
+  if (!labels.node.empty() && labels.index >= 0)
+    names.push_back(fmt::format("{}:{}{}", labels.node, labels.index, instance));
+  return names;
+}
+
+}  // namespace
+
+void JobIndex::Impl::ReconcileStatic(int32_t entity) {
+  std::vector<BoundAssignment> wanted;
+  for (const std::string& name : entity_names[entity]) {
+    const auto it = names.find(name);
+    if (it == names.end()) continue;
+    const std::vector<Tenancy>& tenants = it->second.tenants;
+    for (size_t k = 0; k < tenants.size(); ++k) {
+      if (tenants[k].entity != entity) continue;
+      const Micros until = k + 1 < tenants.size() ? tenants[k + 1].since : kOpenEnd;
+      for (BoundAssignment a : it->second.assignments) {
+        a.from = std::max(a.from, tenants[k].since);
+        a.to = std::min(a.to, until);
+        if (a.from < a.to) wanted.push_back(a);
+      }
+    }
+  }
+
+  Shard& shard = ShardOf(entity);
+  std::lock_guard lock(shard.mutex);
+  EntityState* e = FindOrMake(shard, entity);
+  if (e == nullptr) return;
+  Materialise(*e);
+  e->owners_valid = false;  // the next sample resolves anew
+  MarkDirty(shard, *e);
+  auto& list = e->intervals.mutable_all();
+  for (size_t k = list.size(); k-- > 0;) {
+    if (list[k].source != Source::kStaticFile) continue;
+    const auto same = std::find_if(wanted.begin(), wanted.end(), [&](const BoundAssignment& a) {
+      return a.job == list[k].job && a.rank == list[k].rank && a.from == list[k].from;
+    });
+    if (same == wanted.end()) {
+      Withdraw(shard, entity, list[k]);
+      e->intervals.Erase(k);
+      continue;
+    }
+    if (list[k].to != same->to) {
+      list[k].to = same->to;
+      list[k].dirty = true;
+      e->intervals.FixFrom(k);
+    }
+    wanted.erase(same);
+  }
+  for (const BoundAssignment& a : wanted) {
+    Interval fresh;
+    fresh.id = NewIntervalId(a.job, entity);
+    if (fresh.id == 0) return;
+    fresh.from = a.from;
+    fresh.to = a.to;
+    fresh.job = a.job;
+    fresh.rank = a.rank;
+    fresh.source = Source::kStaticFile;
+    fresh.dirty = true;
+    e->intervals.Insert(fresh);
+  }
+}
+
+Micros JobIndex::Impl::LastKnown(int32_t entity) {
+  Shard& shard = ShardOf(entity);
+  std::lock_guard lock(shard.mutex);
+  const EntityState* e = Find(shard, entity);
+  if (e == nullptr) return std::numeric_limits<Micros>::min();
+  if (e->observed) return e->last_ts;
+  Micros last = e->last_ts;  // before a restart: what the store knew
+  for (const Interval& i : e->intervals.all()) last = std::max(last, std::min(i.to, loaded_until));
+  return last;
+}
+
+void JobIndex::SetStatic(std::vector<StaticAssignment> assignments) {
+  std::lock_guard static_lock(impl_->static_mutex);
+  impl_->static_loaded = true;
+  for (auto& [name, gpu] : impl_->names) gpu.assignments.clear();
+  StaticTimes times;
+  for (const StaticAssignment& a : assignments) {
+    if (a.to <= a.from || a.gpu.empty()) continue;
+    const int32_t job = impl_->catalog.AddStaticJob(a);
+    if (job == 0) continue;
+    impl_->names[a.gpu].assignments.push_back({job, a.rank, a.from, a.to});
+    RunTime& run = times.try_emplace(job, RunTime{a.from, a.to}).first->second;
+    run = {std::min(run.from, a.from), std::max(run.to, a.to)};
+  }
+  impl_->catalog.SetStaticTimes(std::move(times));
+  std::vector<int32_t> known;
+  known.reserve(impl_->entity_names.size());
+  for (const auto& [entity, names] : impl_->entity_names) known.push_back(entity);
+  std::sort(known.begin(), known.end());  // ids are given in a repeatable order
+  for (const int32_t entity : known) impl_->ReconcileStatic(entity);
+}
+
+void JobIndex::BindEntity(int32_t entity, const EntityKey& key, const EntityLabels& labels) {
+  if (entity <= 0 || entity > kMaxEntityId) return;
+  std::lock_guard static_lock(impl_->static_mutex);
+  std::vector<std::string> names = NamesOf(key, labels);
+  std::vector<std::string>& kept = impl_->entity_names[entity];
+  std::vector<int32_t> changed;
+  for (std::string& name : names) {
+    std::vector<Tenancy>& tenants = impl_->names[name].tenants;
+    if (!tenants.empty() && (tenants.back().entity == entity || tenants.size() >= kMaxTenants)) continue;
+    Tenancy tenancy{entity};
+    if (!tenants.empty()) {
+      tenancy.since = std::max(tenants.back().since, impl_->LastKnown(tenants.back().entity));
+      changed.push_back(tenants.back().entity);
+    }
+    tenants.push_back(tenancy);
+    if (std::find(kept.begin(), kept.end(), name) == kept.end()) kept.push_back(std::move(name));
+    changed.push_back(entity);
+  }
+  if (!impl_->static_loaded) return;
+  for (const int32_t id : changed) impl_->ReconcileStatic(id);
+}
+
+}  // namespace flopwatch::jobs
