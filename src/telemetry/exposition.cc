@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <utility>
 
@@ -128,6 +129,7 @@ struct ExpositionDecoder::Impl {
   void AcceptSpecial(const Series& series, const Conversion& c, uint32_t row, const char* line,
                      double value, const Micros* timestamp);
   void AcceptNarrow(const Series& series, const char* line, double value, const Micros* timestamp);
+  NarrowSample* AddNarrow(const Series& series, const char* line, double value, const Micros* timestamp);
   void Refuse(Refusal reason, const char* line);
 
   FieldRegistry* registry_;
@@ -142,6 +144,7 @@ struct ExpositionDecoder::Impl {
   DecodedScrape out_;
   std::vector<DecodedRow> rows_;
   std::vector<NarrowSample> narrow_;
+  std::deque<std::string> names_;  // of this scrape's narrow samples whose names stood in quotes
   SeriesText* text_ = nullptr;  // the line in hand, taken apart
 };
 
@@ -196,6 +199,7 @@ const DecodedScrape& ExpositionDecoder::Impl::Decode(std::string_view body) {
   out_.stats = {};
   out_.examples.clear();
   narrow_.clear();
+  names_.clear();
   body_end_ = body.data() + body.size();
   cache_.BeginScrape();
   entities_.BeginScrape(registry_->size());
@@ -345,12 +349,20 @@ void ExpositionDecoder::Impl::DecodeUnknown(Line line) {
 
   Series series;
   bool cacheable = prefix.size() + kPlainNumberRoom <= limits_.max_line_bytes &&
-                   text_->name.size() <= Series::kMaxNameLength;
+                   text_->name.size() <= Series::kMaxNameLength && !text_->quoted_name;
   series.hash = HashBytes(prefix);
   series.prefix_length = static_cast<uint16_t>(prefix.size());
   series.name_and_mode = static_cast<uint16_t>(text_->name.size());
   if (!Resolve(line, &series, &cacheable)) return;
   if (cacheable) cache_.Learn(series, text_->name);
+  if (text_->quoted_name && IsNarrow(series)) {
+    NarrowSample* const out =
+        AddNarrow(series, line.begin, r.value, r.timestamp.has_value() ? &*r.timestamp : nullptr);
+    if (out == nullptr) return;
+    out->name = names_.emplace_back(text_->name);
+    out->labels = names_.emplace_back(text_->label_text);
+    return;
+  }
   Accept(series, line.begin, r.value, r.integer, r.timestamp.has_value() ? &*r.timestamp : nullptr);
 }
 
@@ -377,7 +389,9 @@ bool ExpositionDecoder::Impl::Resolve(Line line, Series* series, bool* cacheable
     Refuse(Refusal::kTooManySeries, line.begin);
     return false;
   }
-  const std::string_view rest(text_->name.end(), line.begin + text_->value_at - text_->name.end());
+  // What follows the name; where that stands within the braces, all of it.
+  const char* const from = text_->quoted_name ? line.begin : text_->name.end();
+  const std::string_view rest(from, line.begin + text_->value_at - from);
   if (!set.has_value()) set = entities_.AddLabelSet(key, rest, std::move(facts));
   if (!set.has_value()) {
     Refuse(Refusal::kTooManyEntities, line.begin);
@@ -386,7 +400,7 @@ bool ExpositionDecoder::Impl::Resolve(Line line, Series* series, bool* cacheable
   entities_.GrowStride(field->id + 1);
   series->spelling = field->spelling;
   series->label_set = *set;
-  if (text_->name.data() == line.begin && entities_.texts()[*set] == rest)
+  if (!text_->quoted_name && text_->name.data() == line.begin && entities_.texts()[*set] == rest)
     series->name_and_mode |= Series::kByText;
   return true;
 }
@@ -448,19 +462,30 @@ void ExpositionDecoder::Impl::AcceptSpecial(const Series& series, const Conversi
 
 void ExpositionDecoder::Impl::AcceptNarrow(const Series& series, const char* line, double value,
                                            const Micros* timestamp) {
-  if (narrow_.size() >= limits_.max_narrow_series) return Refuse(Refusal::kNarrowLimit, line);
-  if (series.spelling == kNarrowWithoutIdentity) Refuse(Refusal::kNoGpuIdentity, line);
-  if (series.spelling == kNarrowFieldLimit) Refuse(Refusal::kFieldLimit, line);
+  NarrowSample* const out = AddNarrow(series, line, value, timestamp);
+  if (out == nullptr) return;
   const std::string_view prefix(line, series.prefix_length);
   const size_t name_at = prefix.find_first_not_of(" \t");
-  NarrowSample& out = narrow_.emplace_back();
-  out.name = prefix.substr(name_at, series.name_length());
+  out->name = prefix.substr(name_at, series.name_length());
   const size_t open = prefix.find('{', name_at + series.name_length());
   if (open != std::string_view::npos)
-    out.labels = prefix.substr(open + 1, prefix.rfind('}') - open - 1);
+    out->labels = prefix.substr(open + 1, prefix.rfind('}') - open - 1);
+}
+
+// Null = refused and counted.
+NarrowSample* ExpositionDecoder::Impl::AddNarrow(const Series& series, const char* line,
+                                                 double value, const Micros* timestamp) {
+  if (narrow_.size() >= limits_.max_narrow_series) {
+    Refuse(Refusal::kNarrowLimit, line);
+    return nullptr;
+  }
+  if (series.spelling == kNarrowWithoutIdentity) Refuse(Refusal::kNoGpuIdentity, line);
+  if (series.spelling == kNarrowFieldLimit) Refuse(Refusal::kFieldLimit, line);
+  NarrowSample& out = narrow_.emplace_back();
   out.value = value;
   if (timestamp != nullptr) out.timestamp = *timestamp;
   ++out_.stats.narrow;
+  return &out;
 }
 
 ExpositionDecoder::ExpositionDecoder(FieldRegistry* registry, std::string default_node,

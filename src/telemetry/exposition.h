@@ -85,10 +85,10 @@ struct DecodedRow {
 };
 
 // A metric that is not a wide GPU field: node-exporter, InfiniBand, framework counters, links.
-// Views into the body.
+// Views into the body, or of names in quotes into the decoder, until its next Decode().
 struct NarrowSample {
   std::string_view name;
-  std::string_view labels;  // the bytes between { and }
+  std::string_view labels;  // the bytes between { and }, without a metric name that stood there
   double value = 0;
   std::optional<Micros> timestamp;
 };

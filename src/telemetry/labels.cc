@@ -272,55 +272,162 @@ size_t MetricNameLength(std::string_view text) {
   return n;
 }
 
+namespace {
+
+// Whether the text is well-formed UTF-8 (Unicode, table 3-7).
+bool IsUtf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto byte = [&](size_t k) { return static_cast<unsigned char>(k < text.size() ? text[k] : 0); };
+    const unsigned char c = byte(i);
+    size_t more = 0;
+    unsigned char low = 0x80, high = 0xbf;  // of the second byte
+    if (c < 0x80) {
+      more = 0;
+    } else if (c >= 0xc2 && c <= 0xdf) {
+      more = 1;
+    } else if (c >= 0xe0 && c <= 0xef) {
+      more = 2;
+      if (c == 0xe0) low = 0xa0;
+      if (c == 0xed) high = 0x9f;
+    } else if (c >= 0xf0 && c <= 0xf4) {
+      more = 3;
+      if (c == 0xf0) low = 0x90;
+      if (c == 0xf4) high = 0x8f;
+    } else {
+      return false;
+    }
+    if (more > 0 && (byte(i + 1) < low || byte(i + 1) > high)) return false;
+    for (size_t k = 2; k <= more; ++k) {
+      if (byte(i + k) < 0x80 || byte(i + k) > 0xbf) return false;
+    }
+    i += more + 1;
+  }
+  return true;
+}
+
+// Reads the labels between braces; *at is after the opening one and left on the closing one.
+class LabelReader {
+ public:
+  LabelReader(std::string_view line, size_t max_labels, SeriesText* out) : line_(line), max_labels_(max_labels), out_(*out) {}
+
+  SeriesError Read(size_t* at) {
+    const size_t open = *at;
+    while (true) {
+      *at = SkipBlanks(line_, *at);
+      if (*at >= line_.size()) return SeriesError::kMalformed;
+      if (line_[*at] == '}') break;
+      const size_t start = *at;
+      std::string_view label;
+      const bool quoted = line_[*at] == '"';
+      if (!(quoted ? QuotedName(at, &label) : PlainName(at, &label))) return SeriesError::kMalformed;
+      *at = SkipBlanks(line_, *at);
+      if (*at >= line_.size()) return SeriesError::kMalformed;
+      if (quoted && line_[*at] != '=') {
+        if (line_[*at] != ',' && line_[*at] != '}') return SeriesError::kMalformed;
+        if (!out_.name.empty()) return SeriesError::kMalformed;  // a second name
+        out_.name = label;
+        out_.quoted_name = true;
+        if (line_[*at] == ',') ++*at;
+        name_from_ = start;
+        name_to_ = *at;
+        continue;
+      }
+      if (const SeriesError error = Value(at, label); error != SeriesError::kNone) return error;
+    }
+    out_.label_text = line_.substr(open, *at - open);
+    if (out_.quoted_name) LeaveNameOut(open, *at);
+    return SeriesError::kNone;
+  }
+
+ private:
+  bool PlainName(size_t* at, std::string_view* name) const {
+    const size_t start = *at;
+    while (*at < line_.size() && !IsBlank(line_[*at]) && line_[*at] != '=' && line_[*at] != '"' && line_[*at] != ',' &&
+           line_[*at] != '{' && line_[*at] != '}') {
+      ++*at;
+    }
+    *name = line_.substr(start, *at - start);
+    return !name->empty();
+  }
+
+  // Here a quote always ends: whoever writes names in quotes escapes.
+  bool QuotedName(size_t* at, std::string_view* name) {
+    const size_t start = ++*at;
+    bool escaped = false;
+    while (*at < line_.size() && line_[*at] != '"') {
+      if (line_[*at] == '\\') {
+        escaped = true;
+        ++*at;
+      }
+      ++*at;
+    }
+    if (*at >= line_.size()) return false;
+    *name = line_.substr(start, *at - start);
+    ++*at;
+    if (escaped) *name = out_.unescaped.emplace_back(Unescape(*name));
+    return !name->empty() && IsUtf8(*name);
+  }
+
+  SeriesError Value(size_t* at, std::string_view label) {
+    if (*at >= line_.size() || line_[*at] != '=') return SeriesError::kMalformed;
+    *at = SkipBlanks(line_, *at + 1);
+    if (*at >= line_.size() || line_[*at] != '"') return SeriesError::kMalformed;
+    const size_t start = ++*at;
+    bool escaped = false;
+    while (*at < line_.size() && !(line_[*at] == '"' && ClosesValue(line_, *at))) {
+      if (line_[*at] == '\\') {
+        escaped = true;
+        ++*at;
+      }
+      ++*at;
+    }
+    if (*at >= line_.size()) return SeriesError::kMalformed;
+    std::string_view value = line_.substr(start, *at - start);
+    if (escaped) value = out_.unescaped.emplace_back(Unescape(value));
+    if (out_.labels.size() == max_labels_) return SeriesError::kTooManyLabels;
+    out_.labels.emplace_back(label, value);
+    *at = SkipBlanks(line_, *at + 1);
+    if (*at < line_.size() && line_[*at] == ',') ++*at;
+    return SeriesError::kNone;
+  }
+
+  void LeaveNameOut(size_t open, size_t close) {
+    const size_t after = SkipBlanks(line_, name_to_);
+    if (name_from_ == SkipBlanks(line_, open)) {
+      out_.label_text = line_.substr(after, close - after);
+    } else {
+      out_.label_text = out_.unescaped.emplace_back(std::string(line_.substr(open, name_from_ - open)) +
+                                                    std::string(line_.substr(after, close - after)));
+    }
+  }
+
+  const std::string_view line_;
+  const size_t max_labels_;
+  SeriesText& out_;
+  size_t name_from_ = 0, name_to_ = 0;  // of the quoted name, with the comma after it
+};
+
+}  // namespace
+
 SeriesError ParseSeries(std::string_view line, size_t max_labels, SeriesText* out) {
   out->labels.clear();
   out->unescaped.clear();
   out->label_text = {};
+  out->quoted_name = false;
   size_t at = SkipBlanks(line, 0);
   const size_t name_length = MetricNameLength(line.substr(at));
-  if (name_length == 0) return SeriesError::kMalformed;
   out->name = line.substr(at, name_length);
   const size_t name_end = at + name_length;
   at = SkipBlanks(line, name_end);
   if (at < line.size() && line[at] == '{') {
-    const size_t open = ++at;
-    while (true) {
-      at = SkipBlanks(line, at);
-      if (at >= line.size()) return SeriesError::kMalformed;
-      if (line[at] == '}') break;
-      const size_t label_start = at;
-      while (at < line.size() && !IsBlank(line[at]) && line[at] != '=' && line[at] != '"' &&
-             line[at] != ',' && line[at] != '{' && line[at] != '}') {
-        ++at;
-      }
-      const std::string_view label = line.substr(label_start, at - label_start);
-      at = SkipBlanks(line, at);
-      if (label.empty() || at >= line.size() || line[at] != '=') return SeriesError::kMalformed;
-      at = SkipBlanks(line, at + 1);
-      if (at >= line.size() || line[at] != '"') return SeriesError::kMalformed;
-      const size_t value_start = ++at;
-      bool escaped = false;
-      while (at < line.size() && !(line[at] == '"' && ClosesValue(line, at))) {
-        if (line[at] == '\\') {
-          escaped = true;
-          ++at;
-        }
-        ++at;
-      }
-      if (at >= line.size()) return SeriesError::kMalformed;
-      std::string_view value = line.substr(value_start, at - value_start);
-      if (escaped) value = out->unescaped.emplace_back(Unescape(value));
-      if (out->labels.size() == max_labels) return SeriesError::kTooManyLabels;
-      out->labels.emplace_back(label, value);
-      at = SkipBlanks(line, at + 1);
-      if (at < line.size() && line[at] == ',') ++at;
-    }
-    out->label_text = line.substr(open, at - open);
+    ++at;
+    if (const SeriesError error = LabelReader(line, max_labels, out).Read(&at); error != SeriesError::kNone) return error;
     ++at;
   } else if (at == name_end) {
     return SeriesError::kMalformed;  // neither labels nor a blank: "name" alone, or a foreign
                                      // character
   }
+  if (out->name.empty()) return SeriesError::kMalformed;
   at = SkipBlanks(line, at);
   if (at >= line.size()) return SeriesError::kMalformed;
   out->value_at = at;

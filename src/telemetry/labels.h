@@ -25,15 +25,19 @@ enum class SeriesError : uint8_t { kNone, kMalformed, kTooManyLabels };
 // A series taken apart. Reused from line to line so that nothing is allocated once warm.
 struct SeriesText {
   std::string_view name;
+  bool quoted_name = false;     // {"name",...}: name is unescaped and label_text is without it
   std::string_view label_text;  // the bytes between { and }; empty without braces
   size_t value_at = 0;  // offset of the value in the line: all bytes before it identify the series
   std::vector<std::pair<std::string_view, std::string_view>> labels;  // values unescaped
-  std::deque<std::string> unescaped;  // owns the values that had escapes
+  std::deque<std::string> unescaped;  // owns what had escapes or is put together
 };
 
 // Reads the series at the start of `line` (no newline in it). Blanks are taken wherever Prometheus
 // takes them. Exporters do not escape (dcgm-exporter writes label values as they are), so a quote
 // ends a value only when a comma or a brace follows, and an unknown escape stands for itself.
+// Names of metrics and labels that are not plain words stand in quotes within the braces, as in
+// Prometheus 3 (text format 1.0.0): {"my.metric","a.label"="x"} 1. They are UTF-8 and escaped; the
+// metric's is taken at any place, as by Prometheus' own parser.
 SeriesError ParseSeries(std::string_view line, size_t max_labels, SeriesText* out);
 
 // Exporter families whose names and labels we know; decides how far unknown labels are trusted.

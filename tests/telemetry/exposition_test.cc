@@ -536,6 +536,53 @@ TEST_F(ExpositionTest, OtherMetrics) {
                                       std::nullopt}));
 }
 
+// Prometheus 3: names that are not plain words stand in quotes within the braces
+// (prometheus.io/docs/instrumenting/exposition_formats, the grammar of text format 1.0.0; the first
+// line is its own example).
+TEST_F(ExpositionTest, NamesInQuotes) {
+  const Plain p = Decode(
+      "# TYPE \"my.noncompliant.metric\" gauge\n"
+      "{\"my.noncompliant.metric\",\"label.name\"=\"value\"} 1\n"
+      "{ \"größe\" , a = \"x\" } 2.5 1790000040000\n"
+      "{\"bare\"} 3\n"
+      "{q=\"0.9\",\"http.status\",a=\"b\"} 4\n"  // Prometheus takes the name at any place
+      "{\"with \\\"quotes\\\" and \\\\\",a=\"b\"} 5\n"
+      "plain{\"label.name\"=\"v\"} 6\n"
+      "{\"trailing\",} 7\n");
+  EXPECT_THAT(p.refused, IsEmpty());
+  EXPECT_THAT(
+      p.narrow,
+      ElementsAre(PlainNarrow{"my.noncompliant.metric", "\"label.name\"=\"value\"", 1, std::nullopt},
+                  PlainNarrow{"größe", "a = \"x\" ", 2.5, 1790000040000000},
+                  PlainNarrow{"bare", "", 3, std::nullopt},
+                  PlainNarrow{"http.status", "q=\"0.9\",a=\"b\"", 4, std::nullopt},
+                  PlainNarrow{"with \"quotes\" and \\", "a=\"b\"", 5, std::nullopt},
+                  PlainNarrow{"plain", "\"label.name\"=\"v\"", 6, std::nullopt},
+                  PlainNarrow{"trailing", "", 7, std::nullopt}));
+}
+
+// A plain name in quotes is the same metric: its values go where they always went.
+TEST_F(ExpositionTest, AKnownMetricInQuotesIsThatMetric) {
+  const Plain p = Decode(
+      "{\"DCGM_FI_DEV_SM_CLOCK\",UUID=\"U\",gpu=\"0\"} 1410\n"
+      "DCGM_FI_DEV_GPU_TEMP{UUID=\"U\",gpu=\"0\"} 40\n"
+      "{UUID=\"U\",gpu=\"0\",\"DCGM_FI_DEV_POWER_USAGE\"} 300\n");
+  EXPECT_THAT(p.rows.at("U").values,
+              UnorderedElementsAre(Pair("sm_clock_mhz", 1410), Pair("gpu_temp_c", 40), Pair("power_w", 300)));
+  EXPECT_THAT(p.narrow, IsEmpty());
+  EXPECT_THAT(p.refused, IsEmpty());
+}
+
+TEST_F(ExpositionTest, MalformedNamesInQuotes) {
+  for (const char* line : {"{} 1", "{\"\"} 1", "{\"a\",\"b\"} 1", "a{\"b\"} 1", "{\"a} 1", "{\"a\" x=\"1\"} 1",
+                           "{\"a\"=} 1", "{\"a\",x} 1", "{\"\xff\"} 1", "{\"\xc0\xaf\"} 1", "{\"\xed\xa0\x80\"} 1",
+                           "{a=\"b\"} 1", "{\"a\"}", "{\"a\\\"} 1"}) {
+    const Plain p = Decode(std::string(line) + "\n");
+    EXPECT_THAT(p.narrow, IsEmpty()) << line;
+    EXPECT_THAT(p.refused, ElementsAre(Pair("malformed_line", 1))) << line;
+  }
+}
+
 // --- limits ---
 
 TEST_F(ExpositionTest, Limits) {
