@@ -79,7 +79,8 @@ struct ServerStats {
 
 // `handler` runs on a server thread and must not block for long; `is_slow` decides (by path) which requests go to a
 // bounded worker pool instead. Gzip is applied to large text answers when the client accepts it. A handler that throws
-// is answered with 500 and logged. Requests that would change something (not GET) and that a browser sends for a page of
+// is answered with 500 and logged. An answer with an ETag that the request's If-None-Match names becomes 304; one that is stored
+// packed (Content-Encoding) is unpacked for clients that do not take gzip. Requests that would change something (not GET) and that a browser sends for a page of
 // another site (Sec-Fetch-Site) are refused with 403: a loopback port is no protection from web pages.
 using Handler = std::function<Response(const Request&)>;
 using IsSlow = std::function<bool(const Request&)>;

@@ -1,6 +1,7 @@
 // The HTTP server: one Asio loop a thread, connections dealt out round robin. A connection that waits for its next
 // request holds a socket and a few hundred bytes, no buffer: it waits for "readable" and reads into its loop's scratch
 // memory. All of a connection's state is touched by its loop alone; slow requests run on a worker and come back by post.
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -19,6 +20,7 @@
 
 #include "base/json_writer.h"
 #include "base/log.h"
+#include "base/scheduling.h"
 #include "base/text.h"
 #include "net/http.h"
 #include "net/message_parser.h"
@@ -38,6 +40,7 @@ constexpr Micros kLinger = 2 * kMicrosPerSecond;
 constexpr size_t kMaxLingerBytes = 8 << 20;    // read and thrown away after a refusal, so that the answer is seen
 constexpr Micros kDrain = 5 * kMicrosPerSecond;
 constexpr size_t kMaxTargetBytes = 16 << 10;
+constexpr size_t kMaxUnpackedBytes = 64 << 20;  // of an embedded file for a client that does not take gzip
 
 // Strict decoding of the path and query of a request; false on "%zz", a cut escape or a NUL.
 bool DecodeComponent(std::string_view text, bool plus_is_space, std::string* out) {
@@ -99,6 +102,23 @@ Response Refusal(int status, std::string_view code, std::string_view message) {
   json.BeginObject().Key("error").BeginObject().Field("code", code).Field("message", message).EndObject().EndObject();
   r.body += '\n';
   return r;
+}
+
+// Whether an If-None-Match header names this tag. Compared weakly, as RFC 9110 (13.1.2) asks: "W/" does not matter.
+bool MatchesETag(std::string_view header, std::string_view etag) {
+  if (etag.starts_with("W/")) etag.remove_prefix(2);
+  while (!header.empty()) {
+    const size_t start = header.find_first_not_of(" \t,");
+    if (start == std::string_view::npos) return false;
+    header.remove_prefix(start);
+    if (header[0] == '*') return true;
+    if (header.starts_with("W/")) header.remove_prefix(2);
+    const size_t close = header.starts_with('"') ? header.find('"', 1) : std::string_view::npos;
+    if (close == std::string_view::npos) return false;
+    if (header.substr(0, close + 1) == etag) return true;
+    header.remove_prefix(close + 1);
+  }
+  return false;
 }
 
 std::string_view CodeOf(int status) {
@@ -167,6 +187,8 @@ class WorkerPool {
 
  private:
   void Run(std::stop_token stop) {
+    pthread_setname_np(pthread_self(), "http-worker");
+    PreferLatency();
     std::unique_lock lock(mutex_);
     while (ready_.wait(lock, stop, [&] { return !queue_.empty(); })) {
       const std::function<void()> task = std::move(queue_.front());
@@ -356,12 +378,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     const auto accept = request->Header("accept-encoding");
     gzip_accepted_ = accept && HasToken(*accept, "gzip");
+    if_none_match_ = request->method == "GET" ? std::string(request->Header("if-none-match").value_or("")) : std::string();
 
     if (!shared_.is_slow || !shared_.is_slow(*request)) return Send(shared_.Answer(*request));
     const bool queued = shared_.pool.TrySubmit([self = shared_from_this(), request]() mutable {
       // Shared for the same reason as the request; compressed here so that it costs no loop time.
       const auto response = std::make_shared<Response>(self->shared_.Answer(*request));
-      self->Compress(response.get());
+      self->Negotiate(response.get());
       // Moved, so that the connection never ends on this thread.
       asio::io_context& io = self->loop_.io;
       asio::post(io, [self = std::move(self), response] { self->Send(std::move(*response)); });
@@ -369,23 +392,59 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (!queued) RefuseKeepingConnection(503, "too many slow requests at once; try again in a moment");
   }
 
-  void Compress(Response* r) const {
-    const std::string_view body = r->Body();
-    if (r->no_gzip || !gzip_accepted_ || body.size() < kMinGzipBytes || !IsCompressibleType(r->content_type)) return;
-    for (const auto& [name, value] : r->headers) {
-      if (EqualsIgnoreCase(name, "content-encoding")) return;  // compressed already
+  // What the client has already is not sent again, and nothing it cannot unpack.
+  void Negotiate(Response* r) const {
+    const std::string* etag = FindHeader(*r, "etag");
+    const bool varies = r->status == 200 && !r->no_gzip && (FindHeader(*r, "content-encoding") != nullptr || Compressible(*r));
+    if (r->status == 200 && etag != nullptr && MatchesETag(if_none_match_, *etag)) {
+      // What the answer would say about itself stays (RFC 9110, 15.4.5); of its body nothing is left to say.
+      std::erase_if(r->headers, [](const auto& h) { return EqualsIgnoreCase(h.first, "content-encoding"); });
+      if (varies) r->headers.emplace_back("Vary", "Accept-Encoding");
+      r->status = 304;
+      SetBody(r, {});
+    } else if (varies) {
+      Recode(r);
+      r->headers.emplace_back("Vary", "Accept-Encoding");
     }
-    std::string packed = Gzip(body);
-    r->headers.emplace_back("Content-Encoding", "gzip");
-    r->headers.emplace_back("Vary", "Accept-Encoding");
-    r->body = std::move(packed);
+    r->no_gzip = true;  // done
+  }
+
+  static bool Compressible(const Response& r) { return r.Body().size() >= kMinGzipBytes && IsCompressibleType(r.content_type); }
+  static const std::string* FindHeader(const Response& r, std::string_view name) {
+    for (const auto& [key, value] : r.headers) {
+      if (EqualsIgnoreCase(key, name)) return &value;
+    }
+    return nullptr;
+  }
+  static void SetBody(Response* r, std::string body) {
+    r->body = std::move(body);
     r->static_body = {};
     r->shared_body.reset();
-    r->no_gzip = true;
+  }
+  // Packs a body, or unpacks one that is stored packed, as the client accepts.
+  void Recode(Response* r) const {
+    const std::string* encoding = FindHeader(*r, "content-encoding");
+    if ((encoding != nullptr) == gzip_accepted_) return;
+    if (encoding == nullptr) {
+      SetBody(r, Gzip(r->Body()));
+      r->headers.emplace_back("Content-Encoding", "gzip");
+    } else {
+      StatusOr<std::string> plain = Gunzip(r->Body(), kMaxUnpackedBytes);
+      if (!plain.ok()) {
+        *r = ErrorResponse(plain.status());
+        return;
+      }
+      SetBody(r, *std::move(plain));
+      std::erase_if(r->headers, [](const auto& h) { return EqualsIgnoreCase(h.first, "content-encoding"); });
+    }
+    // The same content in other bytes: such a tag may not be strong.
+    for (auto& [name, value] : r->headers) {
+      if (EqualsIgnoreCase(name, "etag") && !value.starts_with("W/")) value.insert(0, "W/");
+    }
   }
 
   void Send(Response response) {
-    Compress(&response);
+    if (!response.no_gzip) Negotiate(&response);
     response_ = std::move(response);
     const bool bodiless = response_.status == 204 || response_.status == 304;
     const bool chunked = response_.chunked && parser_->version == 11 && !bodiless;
@@ -500,7 +559,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<RequestParser> parser_;
   std::string rest_;  // bytes received and not parsed: an unfinished header, or the next request
   Response response_;
-  std::string head_out_, remote_;
+  std::string head_out_, remote_, if_none_match_;
   std::array<asio::const_buffer, 2> out_;
   size_t written_ = 0, lingered_ = 0, held_body_ = 0;
   Micros deadline_ = 0;  // monotonic; 0 = none (a handler has the request)
@@ -557,7 +616,11 @@ class ServerImpl final : public HttpServer {
   void Run() {
     for (auto& loop : loops_) {
       Sweep(loop.get());
-      loop->thread = std::jthread([io = &loop->io] { io->run(); });
+      loop->thread = std::jthread([io = &loop->io] {
+        pthread_setname_np(pthread_self(), "http");
+        PreferLatency();
+        io->run();
+      });
     }
     asio::post(loops_[0]->io, [this] { Accept(); });
   }

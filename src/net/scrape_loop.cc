@@ -233,6 +233,9 @@ void ScrapeLoop::OnTick() {
     deadlines_.pop_front();
     Target* const t = FindAttempt(d.index, d.attempt);
     if (t == nullptr) continue;
+    // When this thread was held up itself, the answer may have been lying there for long.
+    if (t->fd >= 0 && !t->connecting) OnReadable(t);
+    if (FindAttempt(d.index, d.attempt) == nullptr) continue;
     if (t->flight->addresses.size() > 1) t->address_hint = t->flight->address + 1;
     Fail(t, Failure::kTimeout, fmt::format("no answer within {} ({}{})", FormatDuration(context_.options.timeout), t->flight->waiting_for,
                                            t->flight->body.empty() ? "" : fmt::format(", {} bytes came", t->flight->body.size())));
@@ -525,7 +528,8 @@ void ScrapeLoop::Fail(Target* t, Failure kind, std::string_view why) {
     h->timeouts += kind == Failure::kTimeout;
     h->oversized += kind == Failure::kOversized;
     h->consecutive_failures = t->failures;
-    h->last_error = Printable(why);
+    h->last_error = h->last_failure = Printable(why);
+    h->last_failure_at = f.started_wall;
   });
   End(t, false);
 }

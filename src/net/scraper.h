@@ -40,6 +40,9 @@ struct TargetHealth {
   uint64_t scrapes = 0, failures = 0, timeouts = 0, oversized = 0, skipped = 0;
   uint32_t consecutive_failures = 0;
   std::string last_error;  // one printable line; "" when the last attempt worked
+  // Of the newest failed attempt; kept when later ones work, so that a failure can still be explained.
+  std::string last_failure;
+  Micros last_failure_at = 0;
 };
 
 struct ScraperOptions {

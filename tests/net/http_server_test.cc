@@ -230,6 +230,64 @@ TEST(HttpServer, CompressesLargeTextForThoseWhoAccept) {
               HasSubstr("Content-Length: 5000\r\n"));
 }
 
+std::string StatusLine(const std::string& answer) { return answer.substr(0, answer.find('\r')); }
+std::string BodyOf(const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); }
+
+// RFC 9110, 13.1.2 and 15.4.5: a tag the client has already is answered with 304, the headers it would have had and no body.
+TEST(HttpServer, WhatTheClientHasIsNotSentAgain) {
+  const auto server = Serve([](const Request& r) {
+    Response out = Text("hello");
+    if (r.path != "/untagged") out.headers.emplace_back("ETag", "\"v1\"");
+    out.headers.emplace_back("Cache-Control", "no-cache");
+    if (r.path == "/error") out.status = 500;
+    return out;
+  });
+  const auto ask = [&](const std::string& path, const std::string& tags, const std::string& method = "GET") {
+    return Exchange(*server, method + " " + path + " HTTP/1.1\r\nIf-None-Match: " + tags + "\r\nConnection: close\r\n\r\n");
+  };
+  for (const char* tags : {"\"v1\"", "W/\"v1\"", "\"v0\", \"v1\"", "\"v,0\" , W/\"v1\"", "*"}) {
+    const std::string answer = ask("/", tags);
+    EXPECT_EQ(StatusLine(answer), "HTTP/1.1 304 Not Modified") << tags;
+    EXPECT_EQ(BodyOf(answer), "") << tags;
+    EXPECT_THAT(answer, HasSubstr("ETag: \"v1\"\r\n"));
+    EXPECT_THAT(answer, HasSubstr("Cache-Control: no-cache\r\n"));
+    EXPECT_THAT(answer, Not(HasSubstr("Content-Type")));
+  }
+  for (const char* tags : {"\"v2\"", "v1", "\"v1", "", "\"v12\""}) {
+    EXPECT_EQ(StatusLine(ask("/", tags)), "HTTP/1.1 200 OK") << tags;
+  }
+  EXPECT_EQ(StatusLine(ask("/untagged", "\"v1\"")), "HTTP/1.1 200 OK");
+  EXPECT_EQ(StatusLine(ask("/error", "\"v1\"")), "HTTP/1.1 500 Internal Server Error");
+  EXPECT_EQ(StatusLine(ask("/", "\"v1\"", "HEAD")), "HTTP/1.1 304 Not Modified");
+  EXPECT_EQ(StatusLine(ask("/", "\"v1\"", "POST")), "HTTP/1.1 200 OK");
+}
+
+// A file that is stored packed goes packed to those who take it and unpacked to the rest; the tag is not strong for bytes
+// that were made on the way.
+TEST(HttpServer, UnpacksForClientsThatDoNotTakeGzip) {
+  const std::string text(5000, 'a');
+  const std::string packed = Gzip(text);
+  const auto server = Serve([&](const Request&) {
+    Response out = Text("");
+    out.static_body = packed;
+    out.headers = {{"Content-Encoding", "gzip"}, {"ETag", "\"v1\""}};
+    return out;
+  });
+  const std::string plain = Exchange(*server, "GET / HTTP/1.1\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(BodyOf(plain), text);
+  EXPECT_THAT(plain, Not(HasSubstr("Content-Encoding")));
+  EXPECT_THAT(plain, HasSubstr("ETag: W/\"v1\"\r\n"));
+  EXPECT_THAT(plain, HasSubstr("Vary: Accept-Encoding\r\n"));
+  const std::string zipped = Exchange(*server, "GET / HTTP/1.1\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(BodyOf(zipped), packed);
+  EXPECT_THAT(zipped, HasSubstr("Content-Encoding: gzip\r\n"));
+  EXPECT_THAT(zipped, HasSubstr("ETag: \"v1\"\r\n"));
+  EXPECT_THAT(zipped, HasSubstr("Vary: Accept-Encoding\r\n"));
+  const std::string again =
+      Exchange(*server, "GET / HTTP/1.1\r\nAccept-Encoding: gzip\r\nIf-None-Match: W/\"v1\"\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(StatusLine(again), "HTTP/1.1 304 Not Modified");
+}
+
 TEST(HttpServer, SendsSharedAndStaticBodies) {
   static const std::string kStatic(3'000'000, 's');
   const auto shared = std::make_shared<const std::string>(std::string(1'000'000, 'h'));

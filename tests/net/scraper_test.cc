@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <latch>
 #include <map>
 #include <mutex>
 #include <set>
@@ -108,6 +109,44 @@ TargetHealth HealthOf(const Scraper& scraper, const std::string& url) {
   }
   ADD_FAILURE() << "not listed: " << url;
   return {};
+}
+
+// The scraper's thread may be held up for longer than a timeout: by a busy machine, or by what takes the bodies. An answer
+// that lies ready by then has come in time.
+TEST(Scraper, AnAnswerThatLiesReadyIsNotATimeout) {
+  std::latch asked(1), may_answer(1), answered(1);
+  std::atomic<bool> first_ask = true, first_answer = true, held = false;
+  RawServer late([&](RawSocket& s) {
+    s.ReadHeader();
+    if (first_ask.exchange(false)) asked.count_down();
+    may_answer.wait();
+    s.Send(Answer(kBody));
+    if (first_answer.exchange(false)) answered.count_down();
+  });
+  RawServer early([&](RawSocket& s) {
+    s.ReadHeader();
+    asked.wait();
+    s.Send(Answer(kBody));
+  });
+  ScraperOptions options = Fast();
+  options.timeout = 2 * kMicrosPerSecond;
+  Collector c;
+  const auto collect = c.OnBody();
+  auto scraper = Scraper::Start(
+      options,
+      [&](const ScrapeResult& r) {
+        if (r.info->url == Local(early.port()) && !held.exchange(true)) {
+          may_answer.count_down();
+          answered.wait();
+          std::this_thread::sleep_for(std::chrono::microseconds(options.timeout + 100 * kMicrosPerMilli));
+        }
+        collect(r);
+      },
+      c.OnRemoved());
+  ASSERT_TRUE(scraper.ok());
+  (*scraper)->SetTargets({{.url = Local(late.port())}, {.url = Local(early.port())}});
+  c.WaitForBodies(Local(late.port()), 1);
+  EXPECT_EQ(HealthOf(**scraper, Local(late.port())).timeouts, 0u);
 }
 
 // Waits until the health of a target satisfies `done`.
