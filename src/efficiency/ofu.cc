@@ -130,21 +130,28 @@ StatusOr<MigOfu> OfuOfMig(std::span<const MigSlice> slices, int gpu_sm_count) {
   return out;
 }
 
-bool DeadCounterDetector::Update(double span_s, std::optional<double> tensor_active,
-                                 std::optional<double> gpu_util, std::optional<double> power_w,
-                                 std::optional<double> power_limit_w) {
-  const bool works = tensor_active && *tensor_active != 0;
-  // Tensor 0 is what a counter should say where the GPU does nothing or nothing heavy.
-  const bool light =
-      (gpu_util && *gpu_util <= kDeadCounterUtil) ||
-      (power_w && power_limit_w && *power_w <= kDeadCounterPowerShare * *power_limit_w);
-  if (works || light) {
-    suspicious_s_ = 0;
-  } else if (tensor_active && gpu_util && power_w && power_limit_w && span_s > 0) {
+CounterState DeadCounterDetector::Update(const CounterReading& now) {
+  if (now.tensor_active && *now.tensor_active != 0) {
+    has_moved_ = true;
+    suspect_ = false;
+  } else if ((now.gpu_util && *now.gpu_util <= kDeadCounterUtil) ||
+             (now.power_w && now.power_limit_w &&
+              *now.power_w <= kDeadCounterPowerShare * *now.power_limit_w) ||
+             (now.other_pipes && *now.other_pipes >= kOtherPipesBusy)) {
+    // 0 is what a counter should say where the GPU does nothing, nothing heavy, or other arithmetic.
+    suspect_ = false;
+  } else if (now.tensor_active && now.gpu_util && now.power_w && now.power_limit_w) {
+    suspect_ = true;
     // Saturates, so that years of a dead counter keep their resolution.
-    suspicious_s_ = static_cast<float>(std::min(suspicious_s_ + span_s, 2 * kDeadCounterSeconds));
+    suspicious_s_ = static_cast<float>(std::min(suspicious_s_ + now.span_s, 2 * kDeadCounterSeconds));
   }
-  return suspicious_s_ >= kDeadCounterSeconds;
+  if (!suspect_) {
+    suspicious_s_ = 0;
+    return CounterState::kAlive;
+  }
+  if (suspicious_s_ < kDeadCounterSeconds) return CounterState::kSuspect;
+  has_moved_ = false;
+  return CounterState::kDead;
 }
 
 }  // namespace flopwatch::efficiency

@@ -111,20 +111,37 @@ struct MigOfu {
 StatusOr<MigOfu> OfuOfMig(std::span<const MigSlice> slices, int gpu_sm_count);
 
 // Dead-counter rule (counters.md 1.6): tensor exactly 0 while GPU_UTIL > 90 and power > 60 % of its
-// limit, for at least kDeadCounterSeconds. State of one GPU; feed it every sample. gpu_util is a
-// ratio 0..1. Where the exporter gives no power limit pass the TDP of the hardware table. A sample
-// that lacks a value neither confirms nor clears the suspicion.
+// limit is suspect at once, and dead after kDeadCounterSeconds of it. Where other arithmetic pipes
+// (FP64, FP32, FP16) are reported busy for kOtherPipesBusy of the cycles, they explain the load and
+// the zero is a true one: in the known faults every profiling counter of the GPU stands still.
+// (Half of that is reached beside a busy tensor pipe: a transformer's vector work.)
 inline constexpr double kDeadCounterSeconds = 180;
 inline constexpr double kDeadCounterUtil = 0.90;
 inline constexpr double kDeadCounterPowerShare = 0.60;
+inline constexpr double kOtherPipesBusy = 0.30;
+
+enum class CounterState : uint8_t { kAlive, kSuspect, kDead };
+
+// One reading, absent values nullopt. gpu_util is a ratio 0..1. Where the exporter gives no power
+// limit pass the TDP of the hardware table.
+struct CounterReading {
+  double span_s = 0;
+  std::optional<double> tensor_active, gpu_util, power_w, power_limit_w;
+  std::optional<double> other_pipes;  // FP64 + FP32 + FP16 pipe activity
+};
+
+// State of one GPU; feed it every sample. A sample that lacks a value neither confirms nor clears
+// the suspicion.
 class DeadCounterDetector {
  public:
-  // Absent values are nullopt. Returns true while the counter counts as dead.
-  bool Update(double span_s, std::optional<double> tensor_active, std::optional<double> gpu_util,
-              std::optional<double> power_w, std::optional<double> power_limit_w);
+  CounterState Update(const CounterReading& now);
+  // After Update() led from kSuspect to kAlive: whether the zeros before it were true ones. So where
+  // the counter moved again, or had moved before the load ended; else nothing shows that it works.
+  bool zeros_were_true() const { return has_moved_; }
 
  private:
   float suspicious_s_ = 0;
+  bool suspect_ = false, has_moved_ = false;
 };
 
 }  // namespace flopwatch::efficiency

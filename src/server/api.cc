@@ -82,6 +82,7 @@ std::vector<std::string_view> FlagNames(uint32_t flags) {
       {telemetry::kStaleRepeat, "stale_repeat"},     {telemetry::kHalfRateBoard, "half_rate_board"},
       {telemetry::kCyclePath, "cycle_path"},         {telemetry::kCounterReset, "counter_reset"},
       {telemetry::kBackfilled, "backfilled"},        {telemetry::kMigParent, "mig_parent"},
+      {telemetry::kSuspectCounter, "suspect_counter"}, {telemetry::kFrozen, "frozen"},
   };
   std::vector<std::string_view> out;
   for (const auto& [bit, name] : kNames) {
@@ -103,7 +104,9 @@ Api::Impl::Impl(ApiParts p)
         return std::move(p);
       }()),
       query(parts),
-      started(Now()) {}
+      started(Now()),
+      fleet_metrics([this] { return std::make_shared<const std::string>(RenderFleetMetrics(parts, query)); }, kMetricsKept, [this] { return query.IsLarge(); }),
+      keeper({&fleet_metrics}) {}
 
 const std::vector<Api::Impl::Route>& Api::Impl::Table() {
   using enum Route::Cost;
@@ -111,14 +114,14 @@ const std::vector<Api::Impl::Route>& Api::Impl::Table() {
       {"GET", "/api/v1/status", &Impl::GetStatus, kMemory},
       {"GET", "/api/v1/fleet", &Impl::GetFleet, kMemoryUnlessWindow},
       {"GET", "/api/v1/jobs", &Impl::GetJobs, kMemoryUnlessWindow},
-      {"GET", "/api/v1/jobs/{job}", &Impl::GetJob, kStore},
+      {"GET", "/api/v1/jobs/{job}", &Impl::GetJob, kMemoryIfLiveJob},
       {"GET", "/api/v1/gpus", &Impl::GetGpus, kMemoryUnlessText},
       {"GET", "/api/v1/gpus/{uuid}", &Impl::GetGpu, kStore},
       {"GET", "/api/v1/targets", &Impl::GetTargets, kStore},
       {"GET", "/api/v1/sql", &Impl::GetSql, kStore},
       {"POST", "/api/v1/sql", &Impl::PostSql, kStore},
       {"POST", "/api/v1/push/{node}", &Impl::PostPush, kStore},
-      {"GET", "/metrics", &Impl::GetMetrics, kStore},
+      {"GET", "/metrics", &Impl::GetMetrics, kMemoryIfKept},
       {"GET", "/healthz", &Impl::GetHealth, kMemory},
       {"GET", "/readyz", &Impl::GetReady, kMemory},
       {"GET", "/openapi.json", &Impl::GetOpenApi, kMemory},
@@ -225,7 +228,7 @@ Api::Impl::Result Api::Impl::GetStatus(const Request& request, std::string_view)
     json.Null();
   }
   json.Field("nodes", query.registry().node_count());
-  json.Field("jobs_running", query.RunningJobs().size());
+  json.Field("jobs_running", query.RunningJobCount());
   json.Key("ingest");
   if (parts.pipeline != nullptr) {
     const PipelineStats s = parts.pipeline->stats();
@@ -270,7 +273,8 @@ Api::Impl::Result Api::Impl::GetMetrics(const Request& request, std::string_view
   FW_RETURN_IF_ERROR(query.ready());
   Response r;
   r.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  r.body = RenderMetrics(parts, query, started, per_gpu);
+  r.body = query.IsLarge() ? *fleet_metrics.Get() : RenderFleetMetrics(parts, query);
+  RenderServerMetrics(parts, query, started, per_gpu, &r.body);
   return r;
 }
 
@@ -333,14 +337,23 @@ bool Api::IsSlow(const Request& request) const {
       return impl_->parts.pipeline == nullptr || sort == "node" || sort == "gpu" || request.Query("node").has_value() ||
              request.Query("model").has_value();
     }
-    case Impl::Route::Cost::kMemoryUnlessWindow: {
+    case Impl::Route::Cost::kMemoryUnlessWindow:
+    case Impl::Route::Cost::kMemoryIfLiveJob: {
       for (const std::string_view name : {"from", "to", "exact", "ci"}) {
         if (request.Query(name).has_value()) return true;
       }
       // For its first hour a server that was restarted answers the last hour from the store.
       const Micros now = impl_->parts.clock();
-      return impl_->query.Resolve({now - kDefaultWindow, now}, /*allow_live=*/true).source != UsageSource::kLive;
+      const View view = impl_->query.Resolve({now - kDefaultWindow, now}, /*allow_live=*/true);
+      if (view.source != UsageSource::kLive) return true;
+      if (route->cost == Impl::Route::Cost::kMemoryUnlessWindow) return false;
+      const auto job = impl_->query.jobs().FindJob(arg);
+      return !job.has_value() || impl_->query.jobs().GpusEver(job->id) > kMaxInlineJobGpus ||
+             !impl_->query.LiveJobGpus(job->id, view).has_value();
     }
+    case Impl::Route::Cost::kMemoryIfKept:
+      // Packing a page of hundreds of kilobytes takes longer than making it.
+      return request.Query("gpus").has_value() || request.Header("accept-encoding").has_value() || !impl_->fleet_metrics.Has();
     case Impl::Route::Cost::kStore: return true;
   }
   return true;

@@ -19,24 +19,11 @@ using store::EntityRecord;
 constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kMaxSuggestions = 100'000;
 
-enum GpuSort { kByEntity, kByOfu, kByTensor, kByClock, kByUtil, kByPower, kByMemory, kByTemperature, kByAge, kByNode, kByGpu };
+// In the order of GpuSort, then those that are sorted by text.
 const std::vector<std::string_view> kGpuSorts = {"seen",    "ofu",         "tensor_active", "sm_clock_mhz",
                                                  "gpu_util", "power_w",    "fb_used_mib",   "gpu_temp_c",
                                                  "age_s",   "node",        "gpu"};
-
-double SortKey(const GpuNow& g, int sort) {
-  switch (sort) {
-    case kByOfu: return g.ofu;
-    case kByTensor: return g.tensor_active;
-    case kByClock: return g.sm_clock_mhz;
-    case kByUtil: return g.gpu_util;
-    case kByPower: return g.power_w;
-    case kByMemory: return g.fb_used_mib;
-    case kByTemperature: return g.gpu_temp_c;
-    case kByAge: return -static_cast<double>(g.ts);
-    default: return g.entity;
-  }
-}
+constexpr int kByNode = static_cast<int>(GpuSort::kCount), kByGpu = kByNode + 1;
 
 std::string_view StateOf(Micros age, Micros silent_after) {
   if (age <= silent_after) return "reporting";
@@ -120,7 +107,7 @@ Api::Impl::Result Api::Impl::GetGpus(const Request& request, std::string_view) {
                       Params::Parse(request, {"node", "job", "model", "sort", "order", "limit", "offset"}));
   FW_RETURN_IF_ERROR(query.ready());
   FW_ASSIGN_OR_RETURN(const int sort, params.OneOf("sort", kGpuSorts));
-  const bool numeric = sort != kByEntity && sort != kByNode && sort != kByGpu;
+  const bool numeric = sort != static_cast<int>(GpuSort::kSeen) && sort < kByNode;
   FW_ASSIGN_OR_RETURN(const int order, params.OneOf("order", {numeric ? "desc" : "asc", numeric ? "asc" : "desc"}));
   FW_ASSIGN_OR_RETURN(const int64_t limit, params.Int("limit", kDefaultPage, 1, kMaxPage));
   FW_ASSIGN_OR_RETURN(const int64_t offset, params.Int("offset", 0, 0, INT32_MAX));
@@ -155,19 +142,33 @@ Api::Impl::Result Api::Impl::GetGpus(const Request& request, std::string_view) {
     int32_t entity;
   };
   std::vector<Candidate> gpus;
-  const auto consider = [&](const GpuNow& g) {
-    if (filtered && !std::binary_search(wanted.begin(), wanted.end(), g.entity)) return;
-    gpus.push_back({SortKey(g, sort), g.entity});
+  const GpuSort by = numeric ? static_cast<GpuSort>(sort) : GpuSort::kSeen;
+  const auto consider = [&](int32_t entity, double key) {
+    if (!filtered || std::binary_search(wanted.begin(), wanted.end(), entity)) gpus.push_back({key, entity});
   };
   absl::flat_hash_map<int32_t, GpuNow> offline;
   if (query.live() != nullptr) {
-    query.live()->ForEachGpu(job, consider);
+    const std::shared_ptr<const GpuColumns> all = query.gpus();
+    const std::vector<double>& keys = all->keys[static_cast<size_t>(by)];
+    gpus.reserve(job == 0 && !filtered ? keys.size() : 0);
+    absl::flat_hash_map<int32_t, bool> of_job;  // by job set
+    for (size_t k = 0; k < keys.size(); ++k) {
+      if (job != 0) {
+        const auto [known, fresh] = of_job.try_emplace(all->job_set[k], false);
+        if (fresh) {
+          const std::vector<int32_t> members = query.jobs().SetMembers(all->job_set[k]);
+          known->second = std::find(members.begin(), members.end(), job) != members.end();
+        }
+        if (!known->second) continue;
+      }
+      consider(all->entity[k], keys[k]);
+    }
   } else if (parts.store != nullptr) {
     const View view = query.Resolve({now - kMicrosPerHour, now}, /*allow_live=*/false);
     FW_ASSIGN_OR_RETURN(const std::vector<store::GpuUsage> usages, parts.store->UsageByGpu(view.window, job));
     for (const GpuNow& g : FromRollups(usages)) {
       offline[g.entity] = g;
-      consider(g);
+      consider(g.entity, SortKey(g, by));
     }
   }
   const auto first = std::min(gpus.size(), static_cast<size_t>(offset));
@@ -294,18 +295,18 @@ Api::Impl::Result Api::Impl::GetGpu(const Request& request, std::string_view arg
   json.Key("series");
   WriteSeries(json, series);
   json.Key("jobs").BeginArray();
-  for (const jobs::IntervalRecord& i : query.jobs().Intervals(view.window.from, view.window.to)) {
-    const bool mine = std::any_of(members.begin(), members.end(), [&](const EntityRecord& m) { return m.id == i.entity; });
-    const auto record = mine ? query.jobs().job(i.job) : std::nullopt;
-    if (!record.has_value()) continue;
-    json.BeginObject().Field("job", record->key);
-    WriteTextOrNull(json, "user", record->user);
-    json.Key("gpu_instance");
-    const auto member = query.registry().entity(i.entity);
-    member.has_value() && member->key.gpu_instance >= 0 ? json.Value(member->key.gpu_instance) : json.Null();
-    json.Field("from", FormatTime(i.from));
-    WriteTime(json, "to", i.to == jobs::kOpenEnd ? 0 : i.to);
-    json.EndObject();
+  for (const EntityRecord& member : members) {
+    for (const jobs::IntervalRecord& i : query.jobs().EntityIntervals(member.id, view.window.from, view.window.to)) {
+      const auto record = query.jobs().job(i.job);
+      if (!record.has_value()) continue;
+      json.BeginObject().Field("job", record->key);
+      WriteTextOrNull(json, "user", record->user);
+      json.Key("gpu_instance");
+      member.key.gpu_instance >= 0 ? json.Value(member.key.gpu_instance) : json.Null();
+      json.Field("from", FormatTime(i.from));
+      WriteTime(json, "to", i.to == jobs::kOpenEnd ? 0 : i.to);
+      json.EndObject();
+    }
   }
   json.EndArray().EndObject();
   return JsonResponse(std::move(body));

@@ -10,14 +10,17 @@
 #include "base/status.h"
 #include "net/http.h"
 #include "server/api.h"
+#include "server/kept.h"
 #include "server/params.h"
 #include "server/query.h"
 
 namespace flopwatch::server {
 
+inline constexpr Micros kMetricsKept = 2 * kMicrosPerMinute;  // after the last scrape of the page
 inline constexpr int64_t kDefaultPage = 50;
 inline constexpr int64_t kMaxPage = 100'000;
 inline constexpr int64_t kMaxTargets = 1'000'000;  // one page: there are never more
+inline constexpr size_t kMaxInlineJobGpus = 256;   // of a job that is answered on the event loop: about a millisecond
 inline constexpr size_t kMaxPathArgument = 512;
 inline constexpr size_t kMaxNodeName = 255;
 
@@ -32,7 +35,7 @@ struct Api::Impl {
     std::string_view pattern;  // literal, or with one {name} at its end, which takes the rest of the path
     Handler handler;
     // Whether it may read the store; by request, because a view of now needs only memory.
-    enum class Cost { kMemory, kMemoryUnlessText, kMemoryUnlessWindow, kStore } cost;
+    enum class Cost { kMemory, kMemoryUnlessText, kMemoryUnlessWindow, kMemoryIfLiveJob, kMemoryIfKept, kStore } cost;
   };
   static const std::vector<Route>& Table();
   const Route* Find(std::string_view method, std::string_view path, std::string_view* arg, bool* other_method) const;
@@ -65,6 +68,9 @@ struct Api::Impl {
   ApiParts parts;
   Query query;
   Micros started;
+  // What /metrics says of a large fleet's jobs and targets: kept while something scrapes it.
+  Kept<std::string> fleet_metrics;
+  Keeper keeper;  // last: it uses the others
 };
 
 // Writes "window": {...}.

@@ -99,8 +99,23 @@ Api::Impl::Result Api::Impl::GetTargets(const Request& request, std::string_view
     WriteCounts(json, "refused", s.refused);
     json.Key("error");
     h.last_error.empty() ? json.Null() : json.Value(h.last_error);
+    json.Key("last_failure");
+    h.last_failure.empty() ? json.Null() : json.Value(h.last_failure);
+    WriteTime(json, "last_failure_at", h.last_failure_at);
     json.Key("examples").BeginArray();
     for (const std::string& example : s.examples) json.Value(example);
+    json.EndArray();
+    json.Field("frozen_gpus", s.frozen);
+    json.Key("conflicts").BeginArray();
+    for (const TargetConflict& c : s.conflicts) {
+      json.BeginObject().Field("kind", c.kind).Field("gpu", c.gpu);
+      json.Key("gpu_instance");
+      c.gpu_instance >= 0 ? json.Value(c.gpu_instance) : json.Null();
+      json.Field("other", c.other).Field("holds", c.holds).Field("refused_rows", c.refused);
+      WriteTime(json, "since", c.since);
+      WriteTime(json, "last", c.last);
+      json.EndObject();
+    }
     json.EndArray();
     json.EndObject();
   }

@@ -27,6 +27,7 @@ std::vector<std::string_view> JobFlags(const JobRow& row) {
   if (s.clock_missing_s > 0) flags.push_back("clock_missing");
   if (s.model_unknown_s > 0) flags.push_back("model_unknown");
   if (s.stale_s > 0) flags.push_back("stale_repeat");
+  if (s.frozen_s > 0) flags.push_back("frozen");
   if (const auto c = row.usage.CoverageRatio(); c.has_value() && *c < kLowCoverage) flags.push_back("low_coverage");
   if (row.exact) flags.push_back("exact");
   return flags;
@@ -70,19 +71,21 @@ double SortKey(const JobRow& row, int sort) {
   }
 }
 
-void SortJobs(std::vector<JobRow>& rows, int sort, bool ascending) {
-  std::sort(rows.begin(), rows.end(), [&](const JobRow& a, const JobRow& b) {
+// Puts the first `end` of them in order.
+void SortJobs(std::vector<const JobRow*>& rows, size_t end, int sort, bool ascending) {
+  const auto before = [&](const JobRow* a, const JobRow* b) {
     if (sort == kByJob || sort == kByUser) {
-      const std::string& x = sort == kByJob ? a.record.key : a.record.user;
-      const std::string& y = sort == kByJob ? b.record.key : b.record.user;
+      const std::string& x = sort == kByJob ? a->record.key : a->record.user;
+      const std::string& y = sort == kByJob ? b->record.key : b->record.user;
       if (x != y) return ascending ? x < y : y < x;
-      return a.id < b.id;
+      return a->id < b->id;
     }
-    const double x = SortKey(a, sort), y = SortKey(b, sort);
+    const double x = SortKey(*a, sort), y = SortKey(*b, sort);
     if (std::isnan(x) != std::isnan(y)) return std::isnan(y);
     if (!std::isnan(x) && x != y) return ascending ? x < y : y < x;
-    return a.id < b.id;
-  });
+    return a->id < b->id;
+  };
+  std::partial_sort(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(end), rows.end(), before);
 }
 
 }  // namespace
@@ -155,38 +158,48 @@ Api::Impl::Result Api::Impl::GetJobs(const Request& request, std::string_view) {
   FW_ASSIGN_OR_RETURN(const bool running, params.Bool("running", false));
   View view = query.Resolve(asked, /*allow_live=*/!exact);
   if (exact) view.source = UsageSource::kRaw;
-  FW_ASSIGN_OR_RETURN(std::vector<JobRow> rows, query.Jobs(view, exact));
+  FW_ASSIGN_OR_RETURN(std::shared_ptr<const JobList> list, query.Jobs(view, exact));
 
   const auto user = params.Text("user"), workflow = params.Text("workflow"), q = params.Text("q");
-  if (user.has_value() || workflow.has_value() || q.has_value() || text_sort) query.Describe(absl::MakeSpan(rows));
+  if (!list->described && (user.has_value() || workflow.has_value() || q.has_value() || text_sort)) {
+    auto described = std::make_shared<JobList>(*list);
+    query.Describe(absl::MakeSpan(described->rows));
+    list = std::move(described);
+  }
   const std::string needle = absl::AsciiStrToLower(std::string(q.value_or("")));
-  std::erase_if(rows, [&](const JobRow& row) {
-    if (user.has_value() && row.record.user != *user) return true;
-    if (workflow.has_value() && row.record.workflow != *workflow) return true;
-    if (running && !row.running) return true;
-    if (needle.empty()) return false;
+  const auto wanted = [&](const JobRow& row) {
+    if (user.has_value() && row.record.user != *user) return false;
+    if (workflow.has_value() && row.record.workflow != *workflow) return false;
+    if (running && !row.running) return false;
+    if (needle.empty()) return true;
     const auto has = [&](const std::string& text) { return absl::StrContains(absl::AsciiStrToLower(text), needle); };
-    return !has(row.record.key) && !has(row.record.name) && !has(row.record.user) && !has(row.record.workflow);
-  });
-  SortJobs(rows, sort, text_sort == (order == 0));
+    return has(row.record.key) || has(row.record.name) || has(row.record.user) || has(row.record.workflow);
+  };
+  std::vector<const JobRow*> rows;
+  rows.reserve(list->rows.size());
+  for (const JobRow& row : list->rows) {
+    if (wanted(row)) rows.push_back(&row);
+  }
+  const size_t first = std::min(rows.size(), static_cast<size_t>(offset));
+  const size_t end = std::min(rows.size(), first + static_cast<size_t>(limit));
+  SortJobs(rows, end, sort, text_sort == (order == 0));
 
   std::string body;
   JsonWriter json(&body);
   json.BeginObject();
-  WriteWindow(json, view);
+  WriteWindow(json, list->view);
   json.Field("total", rows.size());
   json.Key("jobs").BeginArray();
-  const size_t first = std::min(rows.size(), static_cast<size_t>(offset));
-  const size_t end = std::min(rows.size(), first + static_cast<size_t>(limit));
-  query.Describe(absl::MakeSpan(rows).subspan(first, end - first));
   for (size_t k = first; k < end; ++k) {
+    JobRow row = *rows[k];
+    query.Describe(absl::MakeSpan(&row, 1));
     if (ci) {
-      FW_ASSIGN_OR_RETURN(const Micros step, params.Step(view.window));
-      FW_ASSIGN_OR_RETURN(const Series series, query.JobSeries(rows[k].id, view, step));
-      rows[k].usage.ci95 = HalfWidth95(series);
+      FW_ASSIGN_OR_RETURN(const Micros step, params.Step(list->view.window));
+      FW_ASSIGN_OR_RETURN(const Series series, query.JobSeries(row.id, list->view, step));
+      row.usage.ci95 = HalfWidth95(series);
     }
     json.BeginObject();
-    WriteJobFields(json, rows[k]);
+    WriteJobFields(json, row);
     json.EndObject();
   }
   json.EndArray().EndObject();
@@ -211,13 +224,18 @@ Api::Impl::Result Api::Impl::GetJob(const Request& request, std::string_view arg
   }
   View view = query.Resolve(asked, /*allow_live=*/!exact);
   if (exact) view.source = UsageSource::kRaw;
-  const View stored = query.Resolve(asked, /*allow_live=*/false);
   FW_ASSIGN_OR_RETURN(const Micros step, params.Step(view.window));
   FW_ASSIGN_OR_RETURN(JobRow row, query.Job(view, *record, exact));
   FW_ASSIGN_OR_RETURN(const Series series, query.JobSeries(record->id, view, step));
-  FW_ASSIGN_OR_RETURN(const std::vector<store::GpuUsage> gpus,
-                      parts.store == nullptr ? StatusOr<std::vector<store::GpuUsage>>(std::vector<store::GpuUsage>{})
-                                             : parts.store->UsageByGpu(stored.window, record->id));
+  // Its GPUs from memory where that has all of them, else from the store: in whole slots, or whole minutes.
+  store::Window gpu_window = query.Resolve(asked, /*allow_live=*/false).window;
+  std::vector<store::GpuUsage> gpus;
+  if (auto live = query.LiveJobGpus(record->id, view); live.has_value()) {
+    gpu_window = live->window;
+    gpus = std::move(live->gpus);
+  } else if (parts.store != nullptr) {
+    FW_ASSIGN_OR_RETURN(gpus, parts.store->UsageByGpu(gpu_window, record->id));
+  }
   row.usage.ci95 = HalfWidth95(series);
   if (row.usage.sums.gpus == 0) row.usage.sums.gpus = static_cast<int32_t>(gpus.size());
 
@@ -228,7 +246,7 @@ Api::Impl::Result Api::Impl::GetJob(const Request& request, std::string_view arg
     first = first == 0 ? i.from : std::min(first, i.from);
     last = std::max(last, i.to);
     if (i.rank >= 0) rank_of[i.entity] = i.rank;
-    const Micros overlap = std::min(stored.window.to, i.to) - std::max(stored.window.from, i.from);
+    const Micros overlap = std::min(gpu_window.to, i.to) - std::max(gpu_window.from, i.from);
     if (overlap > 0) allocated[i.entity] += static_cast<double>(overlap) / kMicrosPerSecond;
   }
 
@@ -243,6 +261,8 @@ Api::Impl::Result Api::Impl::GetJob(const Request& request, std::string_view arg
   json.EndObject();
   json.Key("series");
   WriteSeries(json, series);
+  json.Key("gpus_window").BeginObject();
+  json.Field("from", FormatTime(gpu_window.from)).Field("to", FormatTime(gpu_window.to)).EndObject();
   json.Key("gpus").BeginArray();
   for (const store::GpuUsage& g : gpus) {
     const store::EntityRecord e = query.registry().entity(g.entity).value_or(store::EntityRecord{});

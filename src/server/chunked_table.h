@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace flopwatch::server {
@@ -31,6 +32,16 @@ class ChunkedTable {
     if (chunk == nullptr) return T{};
     std::lock_guard lock(chunk->mutex);
     return chunk->entries[id % kChunk];
+  }
+
+  // f(const T&) under the entry's lock; a default result where nothing was ever written. Not a copy: entries may be large.
+  template <typename F>
+  auto Read(int32_t id, F&& f) const -> decltype(f(std::declval<const T&>())) {
+    if (id < 0 || id >= kLimit) return {};
+    const Chunk* chunk = chunks_[id / kChunk].load(std::memory_order_acquire);
+    if (chunk == nullptr) return {};
+    std::lock_guard lock(chunk->mutex);
+    return f(chunk->entries[id % kChunk]);
   }
 
   // Calls f(const T&) for every entry of every chunk in use, also for those never written.

@@ -27,16 +27,17 @@ constexpr int kShards = 16;
 enum Sum {
   kOfuS, kComputableS, kObservedS, kSamples, kTensorS, kTensorSpan, kClockS, kClockSpan, kSmActiveS, kSmActiveSpan,
   kUtilS, kUtilSpan, kPowerJ, kPowerSpan, kTensorMissingS, kClockMissingS, kModelUnknownS, kDeadS, kOutOfRangeS, kStaleS,
-  kCycleS, kSumCount
+  kCycleS, kFrozenS, kSumCount
 };
 using Sums = std::array<double, kSumCount>;
 
-UsageSums ToUsage(const Sums& s) {
+template <typename AnySums>
+UsageSums ToUsage(const AnySums& s) {
   UsageSums u;
   u.ofu.ofu_s = s[kOfuS];
   u.ofu.computable_s = s[kComputableS];
   u.ofu.observed_s = s[kObservedS];
-  u.ofu.samples = static_cast<uint64_t>(std::llround(s[kSamples]));
+  u.ofu.samples = static_cast<uint64_t>(std::llround(static_cast<double>(s[kSamples])));
   u.tensor_s = s[kTensorS];
   u.tensor_span_s = s[kTensorSpan];
   u.clock_mhz_s = s[kClockS];
@@ -54,6 +55,7 @@ UsageSums ToUsage(const Sums& s) {
   u.out_of_range_s = s[kOutOfRangeS];
   u.stale_s = s[kStaleS];
   u.cycle_path_s = s[kCycleS];
+  u.frozen_s = s[kFrozenS];
   return u;
 }
 
@@ -72,6 +74,7 @@ Sums Contribution(const LiveRow& row) {
   const double w = row.span_s * row.fraction;
   s[kSamples] = 1;
   s[kObservedS] = w;
+  s[kFrozenS] = row.frozen_s * row.fraction;
   constexpr uint32_t kTensorWrong = telemetry::kTensorMissing | telemetry::kDeadCounter | telemetry::kOutOfRange;
   if ((now.flags & kTensorWrong) == 0) mean(kTensorS, kTensorSpan, now.tensor_active, w);
   mean(kClockS, kClockSpan, now.sm_clock_mhz, w);
@@ -187,6 +190,52 @@ class Accumulator {
   Ring<kLongestWindow / kCoarseSlot + 3, kCoarseSlot> coarse_;
 };
 
+// One GPU by slots of kGpuSlot, while it keeps its job set. Single precision: there are a hundred thousand of them, and
+// a slot holds five minutes.
+class GpuHistory {
+ public:
+  void Add(const LiveRow& row, const Sums& delta) {
+    const Micros ts = row.now.ts;
+    if (since_ == 0 || row.now.job_set != job_set_) {
+      if (since_ != 0 && ts < last_) return;  // a late row of an earlier owner
+      *this = GpuHistory();
+      job_set_ = row.now.job_set;
+      since_ = ts - static_cast<Micros>(row.span_s * kMicrosPerSecond);
+      last_slot_ = ts / kGpuSlot;
+    }
+    const int64_t slot = ts / kGpuSlot;
+    for (int64_t s = std::max(last_slot_ + 1, slot - kSlots + 1); s <= slot; ++s) slots_[s % kSlots] = {};
+    last_slot_ = std::max(last_slot_, slot);
+    if (slot <= last_slot_ - kSlots) return;  // older than what is kept
+    last_ = std::max(last_, ts);
+    // In its own seconds: the row's are its share of the GPU.
+    const double own = row.fraction > 0 ? 1 / row.fraction : 1;
+    for (int k = 0; k < kSumCount; ++k) {
+      const bool share = k != kSamples && k != kPowerJ && k != kPowerSpan;
+      slots_[slot % kSlots][k] += static_cast<float>(share ? own * delta[k] : delta[k]);
+    }
+  }
+  std::optional<LiveState::GpuWindow> Since(int32_t job_set, Micros from) const {
+    if (since_ == 0 || job_set != job_set_) return std::nullopt;
+    LiveState::GpuWindow out{.since = since_, .sums = {}};
+    for (int64_t s = std::max(FloorTo(from + kGpuSlot - 1, kGpuSlot) / kGpuSlot, last_slot_ - kSlots + 1); s <= last_slot_; ++s) {
+      out.sums += ToUsage(slots_[s % kSlots]);
+    }
+    if (out.sums.ofu.samples > 0) {
+      out.sums.first_ts = std::max(since_, FloorTo(from + kGpuSlot - 1, kGpuSlot));
+      out.sums.last_ts = last_;
+    }
+    return out;
+  }
+
+ private:
+  static constexpr int64_t kSlots = kLongestWindow / kGpuSlot + 1;
+  int32_t job_set_ = 0;
+  Micros since_ = 0, last_ = 0;  // since_ 0 = no row yet
+  int64_t last_slot_ = 0;
+  std::array<std::array<float, kSumCount>, kSlots> slots_{};
+};
+
 struct FleetShard {
   mutable std::mutex mutex;
   absl::flat_hash_map<int32_t, std::unique_ptr<Accumulator>> by_model;
@@ -205,6 +254,7 @@ struct JobShard {
 
 struct LiveState::Impl {
   ChunkedTable<GpuNow, kMaxEntities> gpus;
+  ChunkedTable<GpuHistory, kMaxEntities> history;
   ChunkedTable<Micros, kMaxEntities> gpu_seen;  // time of the latest row of whole GPUs alone: counted often
   std::array<FleetShard, kShards> fleet;
   std::array<JobShard, kShards> jobs;
@@ -244,6 +294,23 @@ struct LiveState::Impl {
     window->sums.Add(ts, delta, share);
   }
 
+  void AddToSums(const LiveRow& row, const Sums& delta) {
+    const GpuNow& now = row.now;
+    if (row.jobs.empty()) {
+      AddToJob(0, now.ts, delta, 1);
+    } else {
+      for (int32_t job : row.jobs) AddToJob(job, now.ts, delta, 1.0 / static_cast<double>(row.jobs.size()));
+    }
+    {
+      FleetShard& shard = fleet[static_cast<uint32_t>(now.entity) % kShards];
+      std::lock_guard lock(shard.mutex);
+      auto& accumulator = shard.by_model[now.model];
+      if (accumulator == nullptr) accumulator = std::make_unique<Accumulator>();
+      accumulator->Add(now.ts, delta, 1);
+    }
+    history.With(now.entity, [&](GpuHistory& h) { h.Add(row, delta); });
+  }
+
   struct Start {
     Micros at = 0;
     bool fine = false;
@@ -265,19 +332,7 @@ void LiveState::Update(const LiveRow& row) {
   if (now.entity < 1 || now.entity >= kMaxEntities) return;
   impl_->LearnSet(now.job_set, row.jobs);
 
-  const Sums delta = Contribution(row);
-  if (row.jobs.empty()) {
-    impl_->AddToJob(0, now.ts, delta, 1);
-  } else {
-    for (int32_t job : row.jobs) impl_->AddToJob(job, now.ts, delta, 1.0 / static_cast<double>(row.jobs.size()));
-  }
-  {
-    FleetShard& shard = impl_->fleet[static_cast<uint32_t>(now.entity) % kShards];
-    std::lock_guard lock(shard.mutex);
-    auto& accumulator = shard.by_model[now.model];
-    if (accumulator == nullptr) accumulator = std::make_unique<Accumulator>();
-    accumulator->Add(now.ts, delta, 1);
-  }
+  impl_->AddToSums(row, Contribution(row));
 
   bool first = false;
   const int32_t old_set = impl_->gpus.With(now.entity, [&](GpuNow& known) {
@@ -304,6 +359,18 @@ void LiveState::Update(const LiveRow& row) {
   }
 }
 
+void LiveState::Revise(const LiveRow& before, const LiveRow& after) {
+  const GpuNow& now = after.now;
+  if (now.entity < 1 || now.entity >= kMaxEntities) return;
+  Sums delta = Contribution(after);
+  const Sums old = Contribution(before);
+  for (int k = 0; k < kSumCount; ++k) delta[k] -= old[k];
+  impl_->AddToSums(after, delta);
+  impl_->gpus.With(now.entity, [&](GpuNow& known) {
+    if (known.ts == now.ts) known = now;
+  });
+}
+
 void LiveState::ForEachGpu(int32_t job, absl::FunctionRef<void(const GpuNow&)> visit) const {
   absl::flat_hash_set<int32_t> wanted_sets;
   if (job != 0) {
@@ -325,6 +392,10 @@ std::vector<GpuNow> LiveState::Gpus(int32_t job) const {
 }
 
 GpuNow LiveState::Gpu(int32_t entity) const { return impl_->gpus.At(entity); }
+
+std::optional<LiveState::GpuWindow> LiveState::GpuSince(int32_t entity, int32_t job_set, Micros from) const {
+  return impl_->history.Read(entity, [&](const GpuHistory& h) { return h.Since(job_set, from); });
+}
 
 int32_t LiveState::GpusReporting(Micros since) const {
   int32_t count = 0;

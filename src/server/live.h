@@ -5,12 +5,13 @@
 // minute within kLongestWindow. A row belongs to the slot its time is in, as in the store's rollups. A window costs one
 // subtraction per job, whatever its length. Rows may come late by as much as the tier is deep.
 // Threads: Update from ingest threads, snapshots from any; sharded locks, none held longer than one shard's copy.
-// Memory: 100 bytes a GPU, about 17 KB a job that ran within the last hour.
+// Memory: 1.4 KB a GPU, about 17 KB a job that ran within the last hour.
 #ifndef FLOPWATCH_SERVER_LIVE_H_
 #define FLOPWATCH_SERVER_LIVE_H_
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,7 @@ namespace flopwatch::server {
 
 inline constexpr Micros kFineWindow = 5 * kMicrosPerMinute;
 inline constexpr Micros kLongestWindow = kMicrosPerHour;
+inline constexpr Micros kGpuSlot = 5 * kMicrosPerMinute;  // of what is kept of each GPU
 
 struct GpuNow {
   int32_t entity = 0, job_set = 0, model = 0;
@@ -39,6 +41,7 @@ struct LiveRow {
   GpuNow now;
   double span_s = 0;    // 0 = the row carries no weight
   double fraction = 1;  // share of its GPU (MIG)
+  double frozen_s = 0;  // instead of span_s: time in which the exporter had nothing new (kFrozen)
   absl::Span<const int32_t> jobs;  // members of now.job_set; empty = nobody
 };
 
@@ -47,6 +50,8 @@ class LiveState {
   LiveState();
   ~LiveState();
   void Update(const LiveRow& row);
+  // Takes back a row that was given to Update() and puts another verdict on it in its place: same entity, time and jobs.
+  void Revise(const LiveRow& before, const LiveRow& after);
 
   // Latest row of each entity; of one job or of all (0).
   std::vector<GpuNow> Gpus(int32_t job = 0) const;
@@ -54,6 +59,13 @@ class LiveState {
   void ForEachGpu(int32_t job, absl::FunctionRef<void(const GpuNow&)> visit) const;
   // Latest row of one entity; ts = 0 when it was never seen.
   GpuNow Gpu(int32_t entity) const;
+  // Sums of one GPU or instance, in its own seconds, from the first kGpuSlot that begins at or after `from` on (Align):
+  // of the time since it got the job set it has now, which `since` gives. Empty where it has another.
+  struct GpuWindow {
+    Micros since = 0;
+    store::UsageSums sums;
+  };
+  std::optional<GpuWindow> GpuSince(int32_t entity, int32_t job_set, Micros from) const;
   // GPUs (not instances) with a row after `since`.
   int32_t GpusReporting(Micros since) const;
 

@@ -16,14 +16,16 @@
 namespace flopwatch::server {
 namespace {
 
+constexpr size_t kMaxTargetSeries = 1'000;  // in a larger fleet only targets that are not up have their own
 constexpr size_t kMaxJobSeries = 10'000;  // the largest jobs; the rest are counted in flopwatch_jobs_not_listed
 
 enum Id {
   kBuildInfo, kStartTime, kResidentMemory, kCpuSeconds,
   kFleetOfu, kFleetCoverage, kFleetGpus, kFleetNodes, kFleetPower, kModelOfu,
   kJobOfu, kJobCoverage, kJobGpus, kJobsRunning, kJobsNotListed, kGpuOfu,
-  kTargets, kTargetUp, kTargetDuration, kTargetRefused,
-  kScrapes, kRows, kSamples, kNarrow, kRefused, kDropped, kRefusedByStore, kQueuedRows, kQueuedBytes, kLate, kZeroWeight,
+  kTargets, kTargetUp, kTargetDuration, kTargetRefused, kTargetFrozen, kTargetConflicts, kTargetsNotListed,
+  kScrapeFailures, kConflicts,
+  kScrapes, kRows, kSamples, kNarrow, kRefused, kDropped, kRefusedByStore, kQueuedRows, kQueuedBytes, kLate, kZeroWeight, kFrozen, kHeld,
   kSources, kFlushes, kFlushErrors, kFlushDuration, kLastFlush, kRollupDuration,
   kStoreBytes, kStoreFiles, kStoreRows, kStoreErrors, kStoreNewest, kRolledUp,
   kIndexSize, kIndexRefused, kMetricCount
@@ -53,6 +55,12 @@ constexpr std::array<MetricInfo, kMetricCount> kMetrics = {{
     {"flopwatch_target_up", "gauge", "1 when the last scrape of the target worked, else 0."},
     {"flopwatch_target_scrape_duration_seconds", "gauge", "Duration of the last scrape of the target."},
     {"flopwatch_target_refused_total", "counter", "Lines and rows of the target that were refused, by reason."},
+    {"flopwatch_target_frozen_gpus", "gauge",
+     "GPUs and instances of the target whose readings have not changed for longer than ninety seconds; targets without any are left out."},
+    {"flopwatch_target_conflicts", "gauge", "GPUs of the target that another one claims as well; targets without any are left out."},
+    {"flopwatch_targets_not_listed", "gauge", "Targets that are up and, in a large fleet, have no series of their own."},
+    {"flopwatch_scrape_failures_total", "counter", "Scrapes that failed."},
+    {"flopwatch_gpu_conflicts", "gauge", "GPUs that two targets claim now, by kind: uuid_conflict, duplicate_exporter."},
     {"flopwatch_ingest_scrapes_total", "counter", "Bodies ingested, scraped or pushed."},
     {"flopwatch_ingest_rows_total", "counter", "Rows (one GPU or instance at one time) accepted."},
     {"flopwatch_ingest_samples_total", "counter", "Values accepted into rows."},
@@ -65,6 +73,9 @@ constexpr std::array<MetricInfo, kMetricCount> kMetrics = {{
     {"flopwatch_ingest_late_rows_total", "counter", "Rows more than a minute behind the newest one."},
     {"flopwatch_ingest_zero_weight_rows_total", "counter",
      "Rows that stand for no time: first ones, those after a gap, frozen exporters."},
+    {"flopwatch_ingest_frozen_rows_total", "counter",
+     "Rows whose readings had not changed for longer than ninety seconds: a frozen exporter, time that is not observed."},
+    {"flopwatch_ingest_held_rows", "gauge", "Rows that wait until it is known whether their counter is dead."},
     {"flopwatch_ingest_sources", "gauge", "Exporters and pushing nodes known."},
     {"flopwatch_store_flushes_total", "counter", "Flushes that were stored."},
     {"flopwatch_store_flush_errors_total", "counter", "Errors while storing, rolling up, sealing or applying retention."},
@@ -77,7 +88,7 @@ constexpr std::array<MetricInfo, kMetricCount> kMetrics = {{
     {"flopwatch_store_append_errors_total", "counter", "Appends the store failed."},
     {"flopwatch_store_newest_timestamp_seconds", "gauge", "Time of the newest stored sample."},
     {"flopwatch_store_rolled_up_timestamp_seconds", "gauge", "Arrival time up to which rows are in the rollups."},
-    {"flopwatch_job_index_size", "gauge", "Records in memory by kind: jobs, sets, intervals, static_assignments, static_waiting."},
+    {"flopwatch_job_index_size", "gauge", "Records in memory by kind: jobs, sets, intervals, job_gpus, static_assignments, static_waiting."},
     {"flopwatch_job_index_refused_total", "counter", "What the job index refused by kind: labels, jobs, intervals."},
 }};
 
@@ -159,16 +170,21 @@ void Derived(Page& page, const Query& query) {
   const LiveState* live = query.live();
   Usage fleet;
   std::vector<std::pair<store::ModelRecord, Usage>> models;
-  std::vector<JobRow> jobs;
+  std::vector<const JobRow*> jobs;
+  std::shared_ptr<const JobList> list;
   if (const auto now = query.NowView()) {
     const View& view = *now;
     fleet = query.FleetUsage(view).value_or(Usage{});
     models = query.ModelUsage(view).value_or(std::vector<std::pair<store::ModelRecord, Usage>>{});
-    jobs = query.Jobs(view, /*exact=*/false).value_or(std::vector<JobRow>{});
-    std::erase_if(jobs, [](const JobRow& j) { return !j.running; });
-    std::sort(jobs.begin(), jobs.end(), [](const JobRow& a, const JobRow& b) {
-      return std::pair(-a.usage.expected_s, a.id) < std::pair(-b.usage.expected_s, b.id);
-    });
+    list = query.Jobs(view, /*exact=*/false).value_or(std::make_shared<const JobList>());
+    for (const JobRow& row : list->rows) {
+      if (row.running) jobs.push_back(&row);
+    }
+    const auto larger = [](const JobRow* a, const JobRow* b) {
+      return std::pair(-a->usage.expected_s, a->id) < std::pair(-b->usage.expected_s, b->id);
+    };
+    std::partial_sort(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(std::min(jobs.size(), kMaxJobSeries)), jobs.end(),
+                      larger);
   }
   page.Maybe(kFleetOfu, fleet.Ofu());
   page.Maybe(kFleetCoverage, fleet.CoverageRatio());
@@ -182,12 +198,11 @@ void Derived(Page& page, const Query& query) {
     if (const auto ofu = usage.Ofu()) page.Sample(*ofu, {{"model", model.name}});
   }
   const size_t listed = std::min(jobs.size(), kMaxJobSeries);
-  query.Describe(absl::MakeSpan(jobs).first(listed));
   const auto per_job = [&](Id id, auto value) {
     page.Begin(id);
     for (size_t k = 0; k < listed; ++k) {
-      const std::optional<double> v = value(jobs[k]);
-      if (v.has_value()) page.Sample(*v, {{"job", jobs[k].record.key}, {"user", jobs[k].record.user}});
+      const std::optional<double> v = value(*jobs[k]);
+      if (v.has_value()) page.Sample(*v, {{"job", jobs[k]->record.key}, {"user", jobs[k]->record.user}});
     }
   };
   per_job(kJobOfu, [](const JobRow& j) { return j.usage.Ofu(); });
@@ -218,21 +233,34 @@ void Targets(Page& page, const ApiParts& parts) {
     const auto n = std::count_if(health.begin(), health.end(), [&](const auto& h) { return h.state == state; });
     page.Sample(static_cast<double>(n), {{"state", net::TargetStateName(state)}});
   }
+  // A healthy target of a large fleet says nothing here that its count does not.
+  const bool all = health.size() <= kMaxTargetSeries;
+  const auto listed = [&](const net::TargetHealth& h) { return all || h.state != net::TargetState::kUp; };
   page.Begin(kTargetUp);
   for (const auto& h : health) {
-    if (h.state == net::TargetState::kPending) continue;
+    if (h.state == net::TargetState::kPending || !listed(h)) continue;
     page.Sample(h.state == net::TargetState::kUp ? 1 : 0, {{"target", h.target.url}, {"node", h.target.node}});
   }
   page.Begin(kTargetDuration);
   for (const auto& h : health) {
-    if (h.last_scrape != 0) page.Sample(h.last_duration_ms / 1e3, {{"target", h.target.url}});
+    if (h.last_scrape != 0 && listed(h)) page.Sample(h.last_duration_ms / 1e3, {{"target", h.target.url}});
   }
+  page.One(kTargetsNotListed, static_cast<double>(std::count_if(health.begin(), health.end(), [&](const auto& h) { return !listed(h); })));
+  const std::vector<SourceInfo> sources = parts.pipeline == nullptr ? std::vector<SourceInfo>{} : parts.pipeline->Sources();
   page.Begin(kTargetRefused);
-  if (parts.pipeline == nullptr) return;
-  for (const SourceInfo& source : parts.pipeline->Sources()) {
+  for (const SourceInfo& source : sources) {
     for (const auto& [reason, n] : source.stats.refused) {
       page.Sample(static_cast<double>(n), {{"target", source.source}, {"reason", reason}});
     }
+  }
+  page.Begin(kTargetFrozen);
+  for (const SourceInfo& source : sources) {
+    if (source.stats.frozen > 0) page.Sample(static_cast<double>(source.stats.frozen), {{"target", source.source}});
+  }
+  page.Begin(kTargetConflicts);
+  if (parts.pipeline == nullptr) return;
+  for (const auto& [source, gpus] : parts.pipeline->ContestedGpus()) {
+    page.Sample(static_cast<double>(gpus), {{"target", source}});
   }
 }
 
@@ -250,6 +278,11 @@ void Ingest(Page& page, const PipelineStats& s) {
   count(kQueuedBytes, s.queued_bytes);
   count(kLate, s.late_rows);
   count(kZeroWeight, s.zero_weight_rows);
+  count(kFrozen, s.frozen_rows);
+  count(kHeld, s.held_rows);
+  page.Begin(kConflicts);
+  page.Sample(static_cast<double>(s.uuid_conflicts), {{"kind", "uuid_conflict"}});
+  page.Sample(static_cast<double>(s.duplicate_gpus), {{"kind", "duplicate_exporter"}});
   count(kSources, s.sources);
   count(kFlushes, s.flushes);
   count(kFlushErrors, s.flush_errors);
@@ -277,6 +310,7 @@ void IndexMetrics(Page& page, const jobs::IndexStats& s) {
   page.Sample(static_cast<double>(s.jobs), {{"kind", "jobs"}});
   page.Sample(static_cast<double>(s.sets), {{"kind", "sets"}});
   page.Sample(static_cast<double>(s.intervals), {{"kind", "intervals"}});
+  page.Sample(static_cast<double>(s.job_gpus), {{"kind", "job_gpus"}});
   page.Sample(static_cast<double>(s.static_assignments), {{"kind", "static_assignments"}});
   page.Sample(static_cast<double>(s.static_waiting), {{"kind", "static_waiting"}});
   page.Begin(kIndexRefused);
@@ -289,21 +323,27 @@ void IndexMetrics(Page& page, const jobs::IndexStats& s) {
 
 std::span<const MetricInfo> AllMetrics() { return kMetrics; }
 
-std::string RenderMetrics(const ApiParts& parts, const Query& query, Micros started, bool per_gpu) {
+std::string RenderFleetMetrics(const ApiParts& parts, const Query& query) {
   std::string out;
   Page page(&out);
+  Derived(page, query);
+  Targets(page, parts);
+  return out;
+}
+
+void RenderServerMetrics(const ApiParts& parts, const Query& query, Micros started, bool per_gpu, std::string* out) {
+  Page page(out);
   page.Begin(kBuildInfo);
   page.Sample(1, {{"version", parts.version}});
   page.One(kStartTime, Seconds(started));
   page.One(kResidentMemory, ResidentBytes());
   page.One(kCpuSeconds, CpuSeconds());
-  Derived(page, query);
   if (per_gpu) PerGpu(page, query);
-  Targets(page, parts);
+  page.Maybe(kScrapeFailures, parts.scraper == nullptr ? std::nullopt
+                                                       : std::optional<double>(static_cast<double>(parts.scraper->stats().failures)));
   if (parts.pipeline != nullptr) Ingest(page, parts.pipeline->stats());
   if (parts.store != nullptr) StoreMetrics(page, parts.store->stats());
   IndexMetrics(page, query.jobs().stats());
-  return out;
 }
 
 }  // namespace flopwatch::server

@@ -16,8 +16,11 @@ struct MetricInfo {
 };
 std::span<const MetricInfo> AllMetrics();
 
-// `per_gpu` adds flopwatch_gpu_ofu_ratio, a series a GPU.
-std::string RenderMetrics(const ApiParts& parts, const Query& query, Micros started, bool per_gpu);
+// Derived series and targets: what grows with the fleet.
+std::string RenderFleetMetrics(const ApiParts& parts, const Query& query);
+// Adds the server's own: always as they are now, because rates are taken from them. `per_gpu` adds
+// flopwatch_gpu_ofu_ratio, a series a GPU.
+void RenderServerMetrics(const ApiParts& parts, const Query& query, Micros started, bool per_gpu, std::string* out);
 
 }  // namespace flopwatch::server
 

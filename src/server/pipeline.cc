@@ -4,6 +4,7 @@
 #include <deque>
 #include <mutex>
 #include <shared_mutex>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -29,7 +30,7 @@ class PipelineImpl : public Pipeline {
                  .live = live_,
                  .writer = writer_,
                  .fields = fields_,
-                 .owners = owners_,
+                 .claims = claims_,
                  .totals = totals_} {}
 
   Status Restore(const store::Store& store) {
@@ -38,6 +39,12 @@ class PipelineImpl : public Pipeline {
     jobs_.Load(dimensions.jobs, dimensions.intervals, dimensions.sets, store.stats().newest_ts);
     for (const store::EntityRecord& e : dimensions.entities) jobs_.BindEntity(e.id, e.key, e.labels);
     return absl::OkStatus();
+  }
+
+  ~PipelineImpl() override {
+    Settle();
+    std::unique_lock lock(sources_mutex_);  // the writer's tick still runs
+    sources_.clear();
   }
 
   void Start() {
@@ -58,11 +65,17 @@ class PipelineImpl : public Pipeline {
   }
 
   void Forget(std::string_view source) override {
+    std::shared_ptr<Source> gone;  // ends outside the lock
     std::unique_lock lock(sources_mutex_);
-    sources_.erase(std::string(source));
+    const auto it = sources_.find(std::string(source));
+    if (it == sources_.end()) return;
+    gone = it->second;
+    sources_.erase(it);
+    lock.unlock();
   }
 
   Status Flush() override { return writer_.Flush(); }
+  void Settle() override { SettleSources(0); }
 
   jobs::JobIndex& jobs() override { return jobs_; }
   LiveState& live() override { return live_; }
@@ -78,6 +91,9 @@ class PipelineImpl : public Pipeline {
     s.narrow = totals_.narrow;
     s.late_rows = totals_.late_rows;
     s.zero_weight_rows = totals_.zero_weight_rows;
+    s.frozen_rows = totals_.frozen_rows;
+    s.held_rows = totals_.held_rows;
+    std::tie(s.uuid_conflicts, s.duplicate_gpus) = claims_.Count(context_.clock());
     RefusalCounts refused{};
     for (size_t k = 0; k < kRefusalCount; ++k) refused[k] = totals_.refused[k];
     s.refused = NonZero(refused);
@@ -104,8 +120,12 @@ class PipelineImpl : public Pipeline {
       if (it == sources_.end()) return {};
       found = it->second;
     }
-    return found->info().stats;
+    TargetStats stats = found->info().stats;
+    stats.conflicts = claims_.Of(found->id(), registry_, context_.clock());
+    return stats;
   }
+
+  Counts ContestedGpus() const override { return claims_.BySource(context_.clock()); }
 
   std::vector<SourceInfo> Sources() const override {
     std::vector<std::shared_ptr<Source>> all;
@@ -121,6 +141,15 @@ class PipelineImpl : public Pipeline {
   }
 
  private:
+  void SettleSources(Micros silent_since) {
+    std::vector<std::shared_ptr<Source>> all;
+    {
+      std::shared_lock lock(sources_mutex_);
+      for (const auto& [name, source] : sources_) all.push_back(source);
+    }
+    for (const auto& source : all) source->Settle(silent_since);
+  }
+
   std::shared_ptr<Source> FindOrMake(std::string_view name, std::string_view node) {
     const absl::string_view key(name.data(), name.size());
     {
@@ -156,6 +185,8 @@ class PipelineImpl : public Pipeline {
     if (now - last_expiry_ >= kMicrosPerMinute) {
       last_expiry_ = now;
       live_.Expire();
+      // Not in back-fill, where adding rows may wait for this very thread; its sources do not fall silent.
+      if (totals_.held_rows.load() > 0 && !options_.backfill) SettleSources(context_.clock() - options_.max_span);
     }
   }
 
@@ -164,7 +195,7 @@ class PipelineImpl : public Pipeline {
   Registry registry_;
   jobs::JobIndex jobs_;
   LiveState live_;
-  ChunkedTable<Ownership, kMaxEntities> owners_;
+  Claims claims_;
   Totals totals_;
   mutable std::mutex rate_mutex_;
   std::deque<std::pair<Micros, uint64_t>> rate_;  // monotonic time, samples so far

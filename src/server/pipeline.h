@@ -3,7 +3,7 @@
 // Time a row stands for. A sample at ts stands for (previous ts of that GPU, ts] when the two are at most
 // PipelineOptions::max_span apart. The first sample of a GPU and the first after a longer gap stand for nothing: span 0,
 // kSpanUnknown, no weight in any sum. They are stored all the same. Repeats (an exporter that collects more slowly than it
-// is scraped) count and are flagged kStaleRepeat; a run of them longer than max_span is a frozen exporter: no weight. On
+// is scraped) count and are flagged kStaleRepeat; a run of them longer than max_span is a frozen exporter: kFrozen, no weight. On
 // the cycle path repeats have no weight at once, and the row that moves the totals stands for the whole time since they
 // last moved: nothing is lost to missed scrapes and slow exporters.
 //
@@ -12,10 +12,16 @@
 // activity of the GPU and of no instance: then the GPU's row counts and the instances' have no weight.
 //
 // What is refused, each counted by reason, for its exporter and in total:
-//   duplicate_exporter  the GPU is already reported by another source that has not been silent for 2.5 intervals
+//   duplicate_exporter  the GPU is already reported by another source that has not been silent for 2.5 intervals and
+//                       names the same node
+//   uuid_conflict       the same, but it names another node, and its claim is the stronger one (claims.h)
 //   stale_timestamp     not newer than the last row of that GPU, or older than max_age
 //   future_timestamp    an exporter's own timestamp more than an hour ahead of the clock
 //   entity_limit, source_limit, and every reason of the decoder (telemetry::ReasonName)
+//
+// Zeros of a counter that may be dead (docs/ofu.md) are not computable from the first one on. Their rows wait here, at most
+// kDeadCounterSeconds and within a bound of memory, until it is known what they were; the live sums, which have them
+// already, are corrected then. A process that is killed loses the rows that wait.
 //
 // Ingest() runs on scraper threads (or an API thread for pushes). Batches are handed to one writer thread that flushes
 // every flush_interval, rolls up, seals and applies retention. The queue between them is bounded by rows and bytes; when
@@ -37,6 +43,7 @@
 #include "base/time.h"
 #include "hardware/accelerator.h"
 #include "jobs/job_index.h"
+#include "server/claims.h"
 #include "server/live.h"
 #include "server/registry.h"
 #include "store/store.h"
@@ -69,9 +76,11 @@ using Counts = std::vector<std::pair<std::string, uint64_t>>;  // reason, count;
 
 struct TargetStats {
   uint64_t samples = 0, narrow = 0, rows = 0, entities = 0, scrapes = 0;
+  uint64_t frozen = 0;  // rows of the last scrape whose readings have not changed for longer than max_span
   Micros last_ingest = 0;
   Counts refused;                     // since start
   std::vector<std::string> examples;  // of the last scrape that refused something
+  std::vector<TargetConflict> conflicts;
 };
 
 struct SourceInfo {
@@ -85,7 +94,10 @@ struct PipelineStats {
   uint64_t refused_by_store = 0;  // rows of batches the store called invalid
   uint64_t queued_rows = 0, queued_bytes = 0, flushes = 0, flush_errors = 0;
   uint64_t late_rows = 0;         // more than a minute behind the newest row
-  uint64_t zero_weight_rows = 0;  // span not known
+  uint64_t zero_weight_rows = 0;  // span not known, or frozen
+  uint64_t frozen_rows = 0;
+  uint64_t held_rows = 0;         // waiting for the verdict on a counter
+  uint64_t uuid_conflicts = 0, duplicate_gpus = 0;  // GPUs that two sources claim now
   double samples_per_s = 0;       // over the last ten seconds
   double last_flush_ms = 0, last_rollup_ms = 0;
   Micros last_flush = 0;          // clock of the last flush without error
@@ -109,6 +121,8 @@ class Pipeline {
   // Hands everything queued to the store, rolls up, and returns when it is durable (tests, shutdown, back-fill). The error
   // is the store's; what could not be stored stays queued.
   virtual Status Flush() = 0;
+  // Before the last Flush(): no sample will follow, so rows that wait for a verdict are stored as suspected.
+  virtual void Settle() = 0;
 
   virtual jobs::JobIndex& jobs() = 0;
   virtual LiveState& live() = 0;
@@ -117,7 +131,9 @@ class Pipeline {
   virtual const PipelineOptions& options() const = 0;
   virtual PipelineStats stats() const = 0;
   virtual TargetStats StatsOf(std::string_view source) const = 0;
-  virtual std::vector<SourceInfo> Sources() const = 0;
+  virtual std::vector<SourceInfo> Sources() const = 0;  // without conflicts
+  // How many GPUs of each source another one claims as well; sources without any are left out.
+  virtual Counts ContestedGpus() const = 0;
   // Entity and model tables for names in answers.
   std::vector<store::EntityRecord> Entities() const { return registry().Entities(); }
   std::vector<store::ModelRecord> Models() const { return registry().Models(); }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "server/params.h"
 
 namespace flopwatch::server {
 namespace {
@@ -13,9 +14,6 @@ using store::UsagePoint;
 using store::Window;
 using telemetry::EntityKind;
 
-Micros Overlap(Window a, Micros from, Micros to) {
-  return std::max<Micros>(0, std::min(a.to, to) - std::max(a.from, from));
-}
 double Seconds(Micros d) { return static_cast<double>(d) / kMicrosPerSecond; }
 Micros CeilTo(Micros t, Micros step) { return FloorTo(t + step - 1, step); }
 
@@ -47,6 +45,16 @@ void Sweep(absl::Span<const jobs::IntervalRecord> intervals, Window window, F&& 
   }
 }
 
+std::shared_ptr<const GpuColumns> ColumnsOf(const LiveState& live) {
+  auto columns = std::make_shared<GpuColumns>();
+  live.ForEachGpu(0, [&](const GpuNow& g) {
+    columns->entity.push_back(g.entity);
+    columns->job_set.push_back(g.job_set);
+    for (size_t k = 0; k < columns->keys.size(); ++k) columns->keys[k].push_back(SortKey(g, static_cast<GpuSort>(k)));
+  });
+  return columns;
+}
+
 // The runs of records of one entity; Intervals() is sorted by entity.
 template <typename F>
 void ByEntity(const std::vector<jobs::IntervalRecord>& intervals, F&& f) {
@@ -60,12 +68,28 @@ void ByEntity(const std::vector<jobs::IntervalRecord>& intervals, F&& f) {
 
 }  // namespace
 
+double SortKey(const GpuNow& g, GpuSort sort) {
+  switch (sort) {
+    case GpuSort::kOfu: return g.ofu;
+    case GpuSort::kTensor: return g.tensor_active;
+    case GpuSort::kClock: return g.sm_clock_mhz;
+    case GpuSort::kUtil: return g.gpu_util;
+    case GpuSort::kPower: return g.power_w;
+    case GpuSort::kMemory: return g.fb_used_mib;
+    case GpuSort::kTemperature: return g.gpu_temp_c;
+    case GpuSort::kAge: return -static_cast<double>(g.ts);
+    case GpuSort::kSeen:
+    case GpuSort::kCount: break;
+  }
+  return g.entity;
+}
+
 store::UsageSums Scaled(store::UsageSums s, double f) {
   if (f == 1) return s;
   for (double* sum : {&s.ofu.ofu_s, &s.ofu.computable_s, &s.ofu.observed_s, &s.tensor_s, &s.tensor_span_s, &s.clock_mhz_s,
                       &s.clock_span_s, &s.sm_active_s, &s.sm_active_span_s, &s.gpu_util_s, &s.gpu_util_span_s,
                       &s.tensor_missing_s, &s.clock_missing_s, &s.model_unknown_s, &s.dead_counter_s, &s.out_of_range_s,
-                      &s.stale_s, &s.cycle_path_s}) {
+                      &s.stale_s, &s.cycle_path_s, &s.frozen_s}) {
     *sum *= f;
   }
   return s;
@@ -87,11 +111,18 @@ std::string_view UsageSourceName(UsageSource s) {
   return "rollup";
 }
 
-Query::Query(const ApiParts& parts) : parts_(parts), started_(parts.clock()) {
+Query::Query(const ApiParts& parts)
+    : parts_(parts),
+      started_(parts.clock()),
+      kept_deployed_([this] { return std::make_shared<const Deployed>(*registry_, live(), started_); }, 0,
+                     [this] { return IsLarge(); }),
+      kept_hour_([this] { return LiveJobsOf(kDefaultWindow); }, 0, [this] { return IsLarge(); }),
+      kept_now_([this] { return LiveJobsOf(kNowWindow); }, 0, [this] { return IsLarge(); }),
+      kept_gpus_([this] { return ColumnsOf(*live()); }, kGpusKept, [this] { return IsLarge(); }) {
   if (parts_.pipeline != nullptr) {
     registry_ = &parts_.pipeline->registry();
     jobs_ = &parts_.pipeline->jobs();
-    refresher_ = std::jthread([this](std::stop_token stop) { Refresh(stop); });
+    keeper_.emplace(std::vector<KeptBase*>{&kept_deployed_, &kept_hour_, &kept_now_, &kept_gpus_});
     return;
   }
   own_registry_ = std::make_unique<Registry>(parts_.catalog);
@@ -153,14 +184,12 @@ std::optional<View> Query::NowView() const {
 // --- expected GPU-seconds ---
 
 std::shared_ptr<const Deployed> Query::deployed() const {
+  if (IsLarge()) return kept_deployed_.Get();
+  // Of a small fleet always as it is now.
   const Micros monotonic = MonotonicNow();
   const uint64_t version = registry_->version();
   std::lock_guard lock(deployed_mutex_);
-  const Micros age = monotonic - deployed_at_;
-  // While a big fleet is being met for the first time, every scrape changes the registry.
-  const bool changed = version != deployed_version_ &&
-                       (age > kStandingFresh || registry_->entity_count() <= kInlineEntities);
-  if (deployed_ == nullptr || changed || age > kDeployedFresh) {
+  if (deployed_ == nullptr || version != deployed_version_ || monotonic - deployed_at_ > kDeployedFresh) {
     deployed_ = std::make_shared<const Deployed>(*registry_, live(), started_);
     deployed_version_ = version;
     deployed_at_ = monotonic;
@@ -183,63 +212,14 @@ SecondsByJob Query::AllocatedSeconds(Window window) const {
   return out;
 }
 
-std::shared_ptr<const SecondsByJob> Query::ExpectedOf(const View& view) const {
-  if (view.source != UsageSource::kLive || registry_->entity_count() <= kInlineEntities) {
-    return std::make_shared<const SecondsByJob>(AllocatedSeconds(view.window));
-  }
-  const Micros length = FloorTo(view.window.to - view.window.from, kMicrosPerMinute);
-  const Micros monotonic = MonotonicNow();
-  {
-    std::lock_guard lock(standing_mutex_);
-    for (Standing& s : standing_) {
-      if (s.length != length || monotonic - s.computed > kStandingUsable) continue;
-      if (monotonic - s.computed > kStandingFresh && !s.wanted) {
-        s.wanted = true;
-        standing_wake_.notify_all();
-      }
-      return s.seconds;
-    }
-  }
-  auto seconds = std::make_shared<const SecondsByJob>(AllocatedSeconds(view.window));
-  std::lock_guard lock(standing_mutex_);
-  std::erase_if(standing_, [&](const Standing& s) { return s.length == length || monotonic - s.computed > kStandingUsable; });
-  if (standing_.size() < kMaxStanding) standing_.push_back({length, monotonic, false, seconds});
-  return seconds;
-}
-
-void Query::Refresh(std::stop_token stop) {
-  std::unique_lock lock(standing_mutex_);
-  const auto wanted = [&] { return std::find_if(standing_.begin(), standing_.end(), [](const Standing& s) { return s.wanted; }); };
-  while (standing_wake_.wait(lock, stop, [&] { return wanted() != standing_.end(); })) {
-    const Micros length = wanted()->length;
-    lock.unlock();
-    const Micros to = now();
-    auto seconds = std::make_shared<const SecondsByJob>(AllocatedSeconds({live()->Align(to - length), to}));
-    lock.lock();
-    for (Standing& s : standing_) {
-      if (s.length == length) s = {length, MonotonicNow(), false, seconds};
-    }
-  }
-}
-
 std::vector<double> Query::AllocatedSteps(int32_t job, Window window, Micros step) const {
   const Micros start = FloorTo(window.from, step);
   const auto n = static_cast<size_t>(std::max<Micros>(1, (window.to - start + step - 1) / step));
   std::vector<double> out(n, 0);
   std::vector<jobs::IntervalRecord> own = jobs_->Intervals(window.from, window.to, job);
-  // Shares matter only where another job was on the same GPU; then, and only then, all intervals are needed.
-  double whole = 0, divided = 0;
-  for (const auto& i : own) whole += Seconds(Overlap(window, i.from, i.to));
-  for (const auto& g : jobs_->GpuSecondsByJob(window.from, window.to)) {
-    if (g.job == job) divided = g.gpu_seconds;
-  }
-  if (divided < whole * 0.999) {
-    absl::flat_hash_map<int32_t, bool> mine;
-    for (const auto& i : own) mine[i.entity] = true;
-    own = jobs_->Intervals(window.from, window.to);
-    std::erase_if(own, [&](const auto& i) { return !mine.contains(i.entity); });
-  }
-  ByEntity(own, [&](int32_t entity, absl::Span<const jobs::IntervalRecord> intervals) {
+  ByEntity(own, [&](int32_t entity, absl::Span<const jobs::IntervalRecord>) {
+    // All jobs of its GPUs: where another one was there too, the time is divided.
+    const std::vector<jobs::IntervalRecord> intervals = jobs_->EntityIntervals(entity, window.from, window.to);
     const double fraction = registry_->Fraction(entity);
     Sweep(intervals, window, [&](Micros from, Micros to, absl::Span<const int32_t> holders) {
       if (std::find(holders.begin(), holders.end(), job) == holders.end()) return;
@@ -326,8 +306,16 @@ StatusOr<Series> Query::JobSeries(int32_t job, const View& view, Micros step) co
   return MakeSeries(view.window, step, points, AllocatedSteps(job, view.window, step));
 }
 
+std::shared_ptr<const GpuColumns> Query::gpus() const { return IsLarge() ? kept_gpus_.Get() : ColumnsOf(*live()); }
+
 absl::flat_hash_map<int32_t, bool> Query::RunningJobs() const {
   absl::flat_hash_map<int32_t, bool> running;
+  if (IsLarge()) {
+    for (const JobRow& row : kept_now_.Get()->rows) {
+      if (row.running) running[row.id] = true;
+    }
+    return running;
+  }
   if (const LiveState* live = this->live(); live != nullptr) {
     const Micros since = now() - silent_after();
     for (const store::JobUsage& j : live->JobsSince(since)) {
@@ -340,42 +328,82 @@ absl::flat_hash_map<int32_t, bool> Query::RunningJobs() const {
   return running;
 }
 
-StatusOr<std::vector<JobRow>> Query::Jobs(const View& view, bool exact) const {
-  std::vector<store::JobUsage> usages;
-  if (view.source == UsageSource::kLive && !exact) {
-    usages = live()->JobsSince(view.window.from);
-  } else if (exact) {
-    FW_ASSIGN_OR_RETURN(usages, parts_.store->UsageByJobExact(view.window));
-  } else {
-    FW_ASSIGN_OR_RETURN(usages, parts_.store->UsageByJob(view.window));
-  }
-  const std::shared_ptr<const SecondsByJob> expected = ExpectedOf(view);
-  // A live window says itself who was seen last.
-  const bool live_view = view.source == UsageSource::kLive && !exact;
-  const auto running = live_view ? absl::flat_hash_map<int32_t, bool>{} : RunningJobs();
-  const Micros since = now() - silent_after();
-  std::vector<JobRow> rows;
-  rows.reserve(usages.size());
+size_t Query::RunningJobCount() const {
+  if (!IsLarge()) return RunningJobs().size();
+  const auto list = kept_now_.Get();
+  return static_cast<size_t>(std::count_if(list->rows.begin(), list->rows.end(), [](const JobRow& r) { return r.running; }));
+}
+
+JobRow Query::RowOf(const store::JobUsage& usage, const SecondsByJob& expected) const {
+  JobRow row;
+  row.id = usage.job;
+  row.usage.sums = usage.sums;
+  const auto it = expected.find(usage.job);
+  if (it != expected.end()) row.usage.expected_s = it->second;
+  return row;
+}
+
+// Jobs that held GPUs no sample speaks for.
+void Query::AddUnsampled(const SecondsByJob& expected, const absl::flat_hash_map<int32_t, bool>& running, JobList* list) const {
   absl::flat_hash_set<int32_t> sampled;
-  for (const store::JobUsage& u : usages) {
-    if (u.job == 0) continue;
-    sampled.insert(u.job);
-    JobRow& row = rows.emplace_back();
-    row.id = u.job;
-    row.usage.sums = u.sums;
-    const auto it = expected->find(u.job);
-    if (it != expected->end()) row.usage.expected_s = it->second;
-    row.running = live_view ? u.sums.last_ts > since : running.contains(u.job);
-    row.exact = exact;
-  }
-  // Jobs that held GPUs no sample speaks for.
-  for (const auto& [job, seconds] : *expected) {
+  for (const JobRow& row : list->rows) sampled.insert(row.id);
+  for (const auto& [job, seconds] : expected) {
     if (seconds <= 0 || sampled.contains(job)) continue;
-    JobRow& row = rows.emplace_back();
+    JobRow& row = list->rows.emplace_back();
     row.id = job;
     row.usage.expected_s = seconds;
     row.running = running.contains(job);
-    row.exact = exact;
+  }
+}
+
+std::shared_ptr<const JobList> Query::LiveJobsOf(Micros window) const {
+  const Micros to = std::max(now(), live()->newest());
+  return LiveJobs({.window = {live()->Align(to - window), to}, .source = UsageSource::kLive});
+}
+
+std::shared_ptr<const JobList> Query::LiveJobs(const View& view) const {
+  auto list = std::make_shared<JobList>();
+  list->view = view;
+  const SecondsByJob expected = AllocatedSeconds(view.window);
+  const Micros since = now() - silent_after();
+  const std::vector<store::JobUsage> usages = live()->JobsSince(view.window.from);
+  list->rows.reserve(usages.size());
+  for (const store::JobUsage& u : usages) {
+    if (u.job == 0) continue;
+    JobRow& row = list->rows.emplace_back(RowOf(u, expected));
+    row.running = u.sums.last_ts > since;  // a live window says itself who was seen last
+  }
+  AddUnsampled(expected, {}, list.get());
+  Describe(absl::MakeSpan(list->rows));
+  list->described = true;
+  return list;
+}
+
+StatusOr<std::shared_ptr<const JobList>> Query::Jobs(const View& view, bool exact) const {
+  std::shared_ptr<const JobList> found;
+  if (view.source == UsageSource::kLive && !exact) {
+    const Micros length = view.window.to - view.window.from;
+    const auto near = [&](Micros window) { return IsLarge() && length <= window && length > window - 2 * kMicrosPerMinute; };
+    found = near(kDefaultWindow) ? kept_hour_.Get() : near(kNowWindow) ? kept_now_.Get() : LiveJobs(view);
+  } else {
+    auto list = std::make_shared<JobList>();
+    list->view = view;
+    StatusOr<std::vector<store::JobUsage>> usages =
+        exact ? parts_.store->UsageByJobExact(view.window) : parts_.store->UsageByJob(view.window);
+    FW_RETURN_IF_ERROR(usages.status());
+    const SecondsByJob expected = AllocatedSeconds(view.window);
+    const auto running = RunningJobs();
+    for (const store::JobUsage& u : *usages) {
+      if (u.job == 0) continue;
+      JobRow& row = list->rows.emplace_back(RowOf(u, expected));
+      row.running = running.contains(u.job);
+      row.exact = exact;
+    }
+    AddUnsampled(expected, running, list.get());
+    if (exact) {
+      for (JobRow& row : list->rows) row.exact = true;
+    }
+    found = std::move(list);
   }
 
   // A static file may have named a job after its samples were stamped: then the stamps miss it and only a join with the
@@ -386,18 +414,19 @@ StatusOr<std::vector<JobRow>> Query::Jobs(const View& view, bool exact) const {
     return record.has_value() && record->source == jobs::Source::kStaticFile;
   };
   const bool late = !exact && view.window.to - view.window.from <= kExactWindow && parts_.store != nullptr &&
-                    std::any_of(rows.begin(), rows.end(), is_late);
-  if (!late) return rows;
+                    std::any_of(found->rows.begin(), found->rows.end(), is_late);
+  if (!late) return found;
   FW_ASSIGN_OR_RETURN(const std::vector<store::JobUsage> joined, parts_.store->UsageByJobExact(view.window));
   absl::flat_hash_map<int32_t, const store::UsageSums*> exact_of;
   for (const store::JobUsage& u : joined) exact_of[u.job] = &u.sums;
-  for (JobRow& row : rows) {
+  auto list = std::make_shared<JobList>(*found);
+  for (JobRow& row : list->rows) {
     const auto it = exact_of.find(row.id);
     if (it == exact_of.end() || it->second->ofu.observed_s <= row.usage.sums.ofu.observed_s || !is_late(row)) continue;
     row.usage.sums = *it->second;
     row.exact = true;
   }
-  return rows;
+  return std::shared_ptr<const JobList>(std::move(list));
 }
 
 void Query::Describe(absl::Span<JobRow> rows) const {
@@ -408,11 +437,12 @@ void Query::Describe(absl::Span<JobRow> rows) const {
 }
 
 StatusOr<JobRow> Query::Job(const View& view, const jobs::JobRecord& record, bool exact) const {
-  FW_ASSIGN_OR_RETURN(std::vector<JobRow> rows, Jobs(view, exact));
-  for (JobRow& row : rows) {
-    if (row.id != record.id) continue;
+  FW_ASSIGN_OR_RETURN(const std::shared_ptr<const JobList> list, Jobs(view, exact));
+  for (const JobRow& known : list->rows) {
+    if (known.id != record.id) continue;
+    JobRow row = known;
     row.record = record;
-    return std::move(row);
+    return row;
   }
   JobRow none;
   none.id = record.id;
@@ -420,6 +450,31 @@ StatusOr<JobRow> Query::Job(const View& view, const jobs::JobRecord& record, boo
   none.exact = exact;
   none.running = RunningJobs().contains(record.id);
   return none;
+}
+
+std::optional<JobGpus> Query::LiveJobGpus(int32_t job, const View& view) const {
+  if (view.source != UsageSource::kLive) return std::nullopt;
+  JobGpus out{.window = {CeilTo(view.window.from, kGpuSlot), view.window.to}, .gpus = {}};
+  if (out.window.to - out.window.from < 2 * kGpuSlot) return std::nullopt;
+  absl::flat_hash_map<int32_t, double> shares;  // of a set; 0 = the job is not in it
+  for (const jobs::IntervalRecord& i : jobs_->Intervals(out.window.from, out.window.to, job)) {
+    if (!out.gpus.empty() && out.gpus.back().entity == i.entity) continue;  // the first says from when it must be known
+    const int32_t set = live()->Gpu(i.entity).job_set;
+    const auto [share, fresh] = shares.try_emplace(set, 0);
+    if (fresh) {
+      const std::vector<int32_t> members = jobs_->SetMembers(set);
+      if (std::find(members.begin(), members.end(), job) != members.end()) share->second = 1.0 / static_cast<double>(members.size());
+    }
+    if (share->second == 0) return std::nullopt;
+    auto known = live()->GpuSince(i.entity, set, out.window.from);
+    if (!known.has_value() || known->since > std::max(i.from, out.window.from) + kMicrosPerSecond) return std::nullopt;
+    store::UsageSums sums = Scaled(known->sums, share->second);
+    sums.power_j *= share->second;
+    sums.power_span_s *= share->second;
+    sums.gpus = 1;
+    out.gpus.push_back({i.entity, sums});
+  }
+  return out;
 }
 
 }  // namespace flopwatch::server

@@ -2,19 +2,18 @@
 // a job's metadata came late. Adds what sums alone do not say: expected GPU-seconds, names, which jobs run now.
 //
 // Expected GPU-seconds. Of a job: its intervals, shared time divided, an instance's time times its share of the GPU. Of the
-// fleet: deployed.h. In a fleet of more than kInlineEntities the jobs' expected seconds of a live window are up to a few
-// seconds old: a thread sums the intervals anew while somebody asks, so that no request waits for it.
+// fleet: deployed.h. In a fleet of more than kInlineEntities, jobs and deployed time of a live window are up to a few seconds
+// old: snapshots (kept.h) made beside the requests, so that none waits for a walk over the fleet.
 // Threads: all methods from any thread.
 #ifndef FLOPWATCH_SERVER_QUERY_H_
 #define FLOPWATCH_SERVER_QUERY_H_
 
+#include <array>
 #include <cstdint>
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,6 +22,7 @@
 #include "base/time.h"
 #include "server/api.h"
 #include "server/deployed.h"
+#include "server/kept.h"
 #include "server/usage_json.h"
 
 namespace flopwatch::server {
@@ -49,11 +49,36 @@ using SecondsByJob = absl::flat_hash_map<int32_t, double>;
 
 struct JobRow {
   int32_t id = 0;
-  jobs::JobRecord record;  // filled by Describe()
+  jobs::JobRecord record;  // filled by Describe(), or already
   Usage usage;
   bool running = false;
   bool exact = false;  // joined with the intervals instead of trusting the stamped job
 };
+
+// The jobs of a window, in no order.
+struct JobList {
+  View view;
+  std::vector<JobRow> rows;
+  bool described = false;  // every row has its record
+};
+
+// What GPUs are sorted by. NaN = absent: last in either order.
+enum class GpuSort : uint8_t { kSeen, kOfu, kTensor, kClock, kUtil, kPower, kMemory, kTemperature, kAge, kCount };
+double SortKey(const GpuNow& gpu, GpuSort sort);
+
+// The latest row of every GPU by column: what a page of a large fleet's GPUs is chosen from.
+struct GpuColumns {
+  std::vector<int32_t> entity, job_set;
+  std::array<std::vector<double>, static_cast<size_t>(GpuSort::kCount)> keys;
+};
+
+// The GPUs of one job from memory: sums in each GPU's own seconds, shared ones divided.
+struct JobGpus {
+  store::Window window;  // begins at a kGpuSlot
+  std::vector<store::GpuUsage> gpus;
+};
+
+inline constexpr Micros kGpusKept = kMicrosPerMinute;  // after the last question
 
 class Query {
  public:
@@ -65,6 +90,8 @@ class Query {
   const jobs::JobIndex& jobs() const { return *jobs_; }
   LiveState* live() const { return parts_.pipeline == nullptr ? nullptr : &parts_.pipeline->live(); }
   Micros now() const { return parts_.clock(); }
+  // Whether views of now are snapshots.
+  bool IsLarge() const { return live() != nullptr && registry_->entity_count() > kInlineEntities; }
   // A GPU that has been silent for longer is not reporting.
   Micros silent_after() const;
 
@@ -76,31 +103,27 @@ class Query {
   StatusOr<Usage> FleetUsage(const View& view) const;
   StatusOr<std::vector<std::pair<store::ModelRecord, Usage>>> ModelUsage(const View& view) const;
   StatusOr<Series> FleetSeries(const View& view, Micros step) const;
-  StatusOr<std::vector<JobRow>> Jobs(const View& view, bool exact) const;
+  // The list's own view may be a little older than the one asked for. Shared: many requests read one list.
+  StatusOr<std::shared_ptr<const JobList>> Jobs(const View& view, bool exact) const;
   void Describe(absl::Span<JobRow> rows) const;
   StatusOr<JobRow> Job(const View& view, const jobs::JobRecord& record, bool exact) const;
   StatusOr<Series> JobSeries(int32_t job, const View& view, Micros step) const;
+  // nullopt where memory does not have all of it: the window is stored or short, or the job left a GPU within it.
+  std::optional<JobGpus> LiveJobGpus(int32_t job, const View& view) const;
+  std::shared_ptr<const GpuColumns> gpus() const;  // live only
   // Ids of jobs with a row in the last max_span.
   absl::flat_hash_map<int32_t, bool> RunningJobs() const;
+  size_t RunningJobCount() const;
   std::shared_ptr<const Deployed> deployed() const;
   std::vector<double> AllocatedSteps(int32_t job, store::Window window, Micros step) const;
   // Allocated GPU-seconds by job.
   SecondsByJob AllocatedSeconds(store::Window window) const;
 
  private:
-  // Expected seconds of a live window of some length, kept up to date while it is asked for.
-  struct Standing {
-    Micros length = 0;
-    Micros computed = 0;  // monotonic
-    bool wanted = false;
-    std::shared_ptr<const SecondsByJob> seconds;
-  };
-  static constexpr size_t kMaxStanding = 8;
-  static constexpr Micros kStandingFresh = 2 * kMicrosPerSecond;
-  static constexpr Micros kStandingUsable = 10 * kMicrosPerSecond;
-  static constexpr Micros kDeployedFresh = kMicrosPerMinute;
-  std::shared_ptr<const SecondsByJob> ExpectedOf(const View& view) const;
-  void Refresh(std::stop_token stop);
+  std::shared_ptr<const JobList> LiveJobs(const View& view) const;
+  std::shared_ptr<const JobList> LiveJobsOf(Micros window) const;
+  JobRow RowOf(const store::JobUsage& usage, const SecondsByJob& expected) const;
+  void AddUnsampled(const SecondsByJob& expected, const absl::flat_hash_map<int32_t, bool>& running, JobList* list) const;
 
   const ApiParts parts_;
   Status ready_;
@@ -110,15 +133,16 @@ class Query {
   const jobs::JobIndex* jobs_ = nullptr;
   Micros started_ = 0;
 
+  static constexpr Micros kDeployedFresh = kMicrosPerMinute;
   mutable std::mutex deployed_mutex_;
   mutable std::shared_ptr<const Deployed> deployed_;  // shared with the requests that still read an older one
   mutable uint64_t deployed_version_ = 0;
   mutable Micros deployed_at_ = 0;  // monotonic
-
-  mutable std::mutex standing_mutex_;
-  mutable std::condition_variable_any standing_wake_;
-  mutable std::vector<Standing> standing_;
-  std::jthread refresher_;  // last: it uses the others
+  // Of a large fleet.
+  mutable Kept<Deployed> kept_deployed_;
+  mutable Kept<JobList> kept_hour_, kept_now_;
+  mutable Kept<GpuColumns> kept_gpus_;
+  std::optional<Keeper> keeper_;  // last: it uses the others
 };
 
 }  // namespace flopwatch::server

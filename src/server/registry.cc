@@ -258,6 +258,14 @@ int32_t Registry::FindEntity(std::string_view uuid, int32_t instance) const {
   return it == entity_by_key_.end() ? 0 : it->second;
 }
 
+std::optional<ResolvedEntity> Registry::Known(const EntityKey& key) const {
+  std::shared_lock lock(mutex_);
+  const auto it = entity_by_key_.find(KeyOf(key));
+  if (it == entity_by_key_.end()) return std::nullopt;
+  const EntityRecord& e = entities_[it->second - 1];
+  return ResolvedEntity{.id = e.id, .parent = e.parent, .device = DeviceOf(e.model), .fraction = FractionOf(e)};
+}
+
 double Registry::Fraction(int32_t entity) const {
   std::shared_lock lock(mutex_);
   if (entity < 1 || entity > static_cast<int32_t>(entities_.size())) return 1;

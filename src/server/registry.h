@@ -66,6 +66,8 @@ class Registry {
   std::optional<store::ModelRecord> model(int32_t id) const;
   // 0 when there is none. Case-insensitive on the UUID; instance -1 = the whole GPU.
   int32_t FindEntity(std::string_view uuid, int32_t instance = -1) const;
+  // What Resolve() would give for an entity that is known, without taking over its labels.
+  std::optional<ResolvedEntity> Known(const telemetry::EntityKey& key) const;
   // Share of its GPU an entity is (ResolvedEntity::fraction).
   double Fraction(int32_t entity) const;
   // In id order, under the read lock: the callback must be quick and must not call back.

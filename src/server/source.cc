@@ -20,6 +20,9 @@ using telemetry::FieldId;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr Micros kFutureLimit = kMicrosPerHour;
 constexpr Micros kLate = kMicrosPerMinute;
+// Rows held back for a verdict, of all sources; above it they are stored as suspected at once.
+constexpr size_t kMaxHeldBytes = 64 << 20;
+constexpr std::string_view kPushPrefix = "push:";
 constexpr size_t kOwn = static_cast<size_t>(telemetry::Refusal::kCount);
 
 double ValueOr(const DecodedRow& row, FieldId field, double absent) {
@@ -49,6 +52,7 @@ std::string_view RefusalName(size_t reason) {
   if (reason < kOwn) return telemetry::ReasonName(static_cast<telemetry::Refusal>(reason));
   switch (static_cast<IngestRefusal>(reason)) {
     case IngestRefusal::kDuplicateExporter: return "duplicate_exporter";
+    case IngestRefusal::kUuidConflict: return "uuid_conflict";
     case IngestRefusal::kStaleTimestamp: return "stale_timestamp";
     case IngestRefusal::kFutureTimestamp: return "future_timestamp";
     case IngestRefusal::kEntityLimit: return "entity_limit";
@@ -71,7 +75,15 @@ Source::Source(IngestContext* context, uint32_t id, std::string name, std::strin
       id_(id),
       name_(std::move(name)),
       node_(std::move(node)),
-      decoder_(&context->fields, node_, context->options.limits) {}
+      pushed_(name_.starts_with(kPushPrefix)),
+      decoder_(&context->fields, node_, context->options.limits) {
+  ctx_->claims.Know(id_, name_);
+}
+
+Source::~Source() {
+  Settle(0);
+  ctx_->claims.Forget(id_);
+}
 
 void Source::Refuse(IngestRefusal reason, uint64_t n) { refused_now_[static_cast<size_t>(reason)] += n; }
 
@@ -80,17 +92,34 @@ bool Source::Resolve(const DecodedRow& row, Micros ts) {
   if (row.slot >= slots_.size()) slots_.resize(row.slot + 1);
   Slot& slot = slots_[row.slot];
   if (!slot.resolved || slot.identity_version != row.identity_version) {
-    const auto entity = ctx_->registry.Resolve(*row.key, *row.labels, ts);
-    if (!entity.ok()) return false;
+    const uint64_t node_hash = NodeHash(row.labels->node);
+    const Evidence evidence = EvidenceOf(row.labels->node, node_, pushed_);
+    std::optional<ResolvedEntity> entity = ctx_->registry.Known(*row.key);
+    if (entity.has_value()) {
+      if (const auto known = ctx_->registry.entity(entity->id)) ctx_->claims.SetHome(entity->id, NodeHash(known->labels.node));
+    }
+    // What the weaker of two claims says about a GPU is not taken over; it is asked again with every scrape.
+    const bool believed =
+        !entity.has_value() || ctx_->claims.MayDescribe(ClaimOf(entity->id, node_hash, evidence), ts, timing());
+    if (believed) {
+      const auto described = ctx_->registry.Resolve(*row.key, *row.labels, ts);
+      if (!described.ok()) return false;
+      entity = *described;
+      ctx_->jobs.BindEntity(entity->id, *row.key, *row.labels);
+    }
     if (slot.entity.id != entity->id) {
-      slot = Slot{};  // the decoder gave the slot to another GPU
+      // The decoder gave the slot to another GPU.
+      if (!slot.held.empty()) --holding_;
+      std::move(slot.held.begin(), slot.held.end(), std::back_inserter(orphans_));
+      slot = Slot{};
       slot_of_entity_[entity->id] = static_cast<int32_t>(row.slot);
     }
-    slot.resolved = true;
+    slot.resolved = believed;
     slot.identity_version = row.identity_version;
     slot.kind = row.key->kind;
     slot.entity = *entity;
-    ctx_->jobs.BindEntity(entity->id, *row.key, *row.labels);
+    slot.node_hash = node_hash;
+    slot.evidence = evidence;
     if (entity->parent != 0) {
       const auto parent = slot_of_entity_.find(entity->parent);
       slot.parent_slot = parent == slot_of_entity_.end() ? -1 : parent->second;
@@ -105,23 +134,24 @@ bool Source::Resolve(const DecodedRow& row, Micros ts) {
   return true;
 }
 
-Source::Admission Source::Admit(int32_t entity, Micros ts, bool own_timestamp) {
-  return ctx_->owners.With(entity, [&](Ownership& o) -> Admission {
-    const Micros gap = ts - o.last_ts;
-    if (o.last_ts != 0 && o.source != id_) {
-      const Micros interval = o.interval_ms > 0 ? o.interval_ms * kMicrosPerMilli : ctx_->options.nominal_interval;
-      if (gap <= interval * 5 / 2) return {.reason = IngestRefusal::kDuplicateExporter};
-    } else if (o.last_ts != 0 && gap <= 0) {
-      // The scraper's own clock may be set back; an exporter's timestamps may not.
-      if (own_timestamp || -gap <= ctx_->options.max_span) return {.reason = IngestRefusal::kStaleTimestamp};
-    }
-    const bool continues = o.last_ts != 0 && gap > 0 && gap <= ctx_->options.max_span;
-    const Admission admission{.accepted = true, .previous = continues ? o.last_ts : 0};
-    if (continues) o.interval_ms = static_cast<int32_t>(gap / kMicrosPerMilli);
-    o.source = id_;
-    o.last_ts = ts;
-    return admission;
-  });
+Claims::Verdict Source::Admit(const Slot& slot, Micros ts, bool own_timestamp) {
+  const Claims::Claim claim = ClaimOf(slot.entity.id, slot.node_hash, slot.evidence);
+  const Claims::Verdict verdict = ctx_->claims.Admit(claim, ts, own_timestamp, timing());
+  switch (verdict.outcome) {
+    case Claims::Outcome::kAccepted:
+      return verdict;
+    case Claims::Outcome::kStale:
+      Refuse(IngestRefusal::kStaleTimestamp);
+      return verdict;
+    case Claims::Outcome::kDuplicate:
+      Refuse(IngestRefusal::kDuplicateExporter);
+      break;
+    case Claims::Outcome::kConflict:
+      Refuse(IngestRefusal::kUuidConflict);
+      break;
+  }
+  ctx_->claims.Note(claim, verdict.rival, verdict.outcome, ctx_->clock());
+  return verdict;
 }
 
 // Whether the exporter had nothing new. The elapsed-cycle total and the energy of a powered GPU always move, so where there
@@ -220,14 +250,19 @@ void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrap
   }
 
   const bool repeat = IsRepeat(slot, row, board == nullptr ? row : *board->row);
+  const Micros elapsed = previous != 0 ? ts - previous : 0;
   StampCycles(slot, row, clock_mhz, ts, repeat, stamp, &previous);
   const bool cycles = (h.flags & telemetry::kCyclePath) != 0;
   if (!repeat) slot.fresh_ts = ts;
   if (repeat) h.flags |= telemetry::kStaleRepeat;
-  const bool frozen = repeat && ts - slot.fresh_ts > ctx_->options.max_span;
+  const bool frozen = repeat && elapsed > 0 && ts - slot.fresh_ts > ctx_->options.max_span;  // and not a gap
 
   h.span_ms = previous != 0 && !frozen && !weightless ? SpanMs(previous, ts) : 0;
-  if (h.span_ms == 0) h.flags |= telemetry::kSpanUnknown;
+  if (frozen) {
+    h.flags |= telemetry::kFrozen;
+  } else if (h.span_ms == 0) {
+    h.flags |= telemetry::kSpanUnknown;
+  }
 
   double ofu = kNaN;
   if (device.tensor_clock_max_mhz <= 0) h.flags |= telemetry::kModelUnknown;
@@ -252,15 +287,24 @@ void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrap
   if (cycles) activity = h.tensor_mhz > 0 ? 1.0 : 0.0;  // the detector asks only whether it is exactly zero
   std::optional<double> limit = ValueIn(row, CanonicalField::kPowerLimitW);
   if (!limit.has_value() && device.tdp_w > 0) limit = device.tdp_w;
-  if (slot.dead.Update(span_s, activity, ValueIn(row, CanonicalField::kGpuUtil), ValueIn(row, CanonicalField::kPowerW),
-                       limit)) {
-    h.flags |= telemetry::kDeadCounter;
+  std::optional<double> other_pipes;
+  for (const FieldId pipe : {CanonicalField::kFp64Active, CanonicalField::kFp32Active, CanonicalField::kFp16Active}) {
+    if (const auto share = ValueIn(row, pipe)) other_pipes = other_pipes.value_or(0) + *share;
   }
+  stamp->counter = slot.dead.Update({.span_s = span_s,
+                                     .tensor_active = activity,
+                                     .gpu_util = ValueIn(row, CanonicalField::kGpuUtil),
+                                     .power_w = ValueIn(row, CanonicalField::kPowerW),
+                                     .power_limit_w = limit,
+                                     .other_pipes = other_pipes});
+  if (stamp->counter != efficiency::CounterState::kAlive) h.flags |= telemetry::kDeadCounter;
+  if (stamp->counter == efficiency::CounterState::kSuspect) h.flags |= telemetry::kSuspectCounter;
 
   if ((h.flags & telemetry::kMigParent) != 0) {
     // Its instances have their own reasons.
     h.flags &= ~static_cast<uint32_t>(telemetry::kTensorMissing | telemetry::kClockMissing | telemetry::kModelUnknown |
-                                      telemetry::kDeadCounter | telemetry::kOutOfRange);
+                                      telemetry::kDeadCounter | telemetry::kSuspectCounter | telemetry::kOutOfRange);
+    stamp->counter = efficiency::CounterState::kAlive;
   } else {
     const int32_t set = ctx_->jobs.Observe(slot.entity.id, ts, static_cast<Micros>(h.span_ms) * kMicrosPerMilli, row.owners);
     if (set != slot.job_set) {
@@ -290,7 +334,82 @@ void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrap
               .gpu_temp_c = ValueOr(row, CanonicalField::kGpuTempC, kNaN)},
       .span_s = span_s,
       .fraction = slot.entity.fraction,
+      .frozen_s = frozen ? static_cast<double>(elapsed) / kMicrosPerSecond : 0,
       .jobs = (h.flags & telemetry::kMigParent) == 0 ? absl::MakeConstSpan(slot.jobs) : absl::Span<const int32_t>()};
+}
+
+// To the store now, or when it is known whether the zeros before it are true (docs/ofu.md).
+void Source::AddOrHold(Slot& slot, const Stamp& stamp, const DecodedRow& row, Writer::Session* session) {
+  const int fields = std::max(FieldsIn(row.present), 1);
+  using efficiency::CounterState;
+  if (stamp.counter == CounterState::kSuspect) {
+    if (ctx_->totals.held_bytes.load(std::memory_order_relaxed) < kMaxHeldBytes) return Hold(slot, stamp, row, fields);
+  }
+  if (!slot.held.empty()) {
+    --holding_;
+    ReleaseHeld(&slot.held,
+                stamp.counter == CounterState::kDead      ? Release::kDead
+                : stamp.counter == CounterState::kSuspect ? Release::kUndecided
+                : slot.dead.zeros_were_true()             ? Release::kTrueZeros
+                                                          : Release::kUndecided,
+                session);
+  }
+  session->Add(slot.kind, stamp.header, row.values, fields);
+}
+
+void Source::Hold(Slot& slot, const Stamp& stamp, const DecodedRow& row, int fields) {
+  if (slot.held.empty()) ++holding_;
+  slot.held.push_back({slot.kind, stamp.header, std::vector<double>(row.values, row.values + fields), stamp.live});
+  slot.held.back().live.jobs = {};  // a view of what may change meanwhile
+  ctx_->totals.held_rows += 1;
+  ctx_->totals.held_bytes += sizeof(Held) + static_cast<size_t>(fields) * sizeof(double);
+}
+
+void Source::ReleaseHeld(std::vector<Held>* held, Release as, Writer::Session* session) {
+  for (Held& h : *held) {
+    uint32_t verdict = telemetry::kDeadCounter | telemetry::kSuspectCounter;
+    if (as == Release::kDead) verdict = telemetry::kDeadCounter;
+    if (as == Release::kTrueZeros) verdict = 0;
+    constexpr uint32_t kBoth = telemetry::kDeadCounter | telemetry::kSuspectCounter;
+    h.header.flags = (h.header.flags & ~kBoth) | verdict;
+    session->Add(h.kind, h.header, h.values.data(), static_cast<int>(h.values.size()));
+    if (as != Release::kUndecided) {
+      const std::vector<int32_t> jobs = ctx_->jobs.SetMembers(h.header.job_set);
+      h.live.jobs = jobs;
+      LiveRow after = h.live;
+      after.now.flags = h.header.flags;
+      const bool computable = (h.header.flags & telemetry::kNotComputable & ~static_cast<uint32_t>(telemetry::kSpanUnknown)) == 0;
+      after.now.ofu = computable ? 0 : kNaN;
+      ctx_->live.Revise(h.live, after);
+    }
+    ctx_->totals.held_bytes -= sizeof(Held) + h.values.size() * sizeof(double);
+  }
+  ctx_->totals.held_rows -= held->size();
+  held->clear();
+  held->shrink_to_fit();
+}
+
+// GPUs that were not in this scrape nor in those of the last max_span: nothing will decide about them.
+void Source::SettleGone(Micros ts, Writer::Session* session) {
+  if (!orphans_.empty()) ReleaseHeld(&orphans_, Release::kUndecided, session);
+  if (holding_ == 0) return;
+  for (Slot& slot : slots_) {
+    if (slot.held.empty() || slot.scrape == scrape_ || ts - slot.held.back().header.ts <= ctx_->options.max_span) continue;
+    --holding_;
+    ReleaseHeld(&slot.held, Release::kUndecided, session);
+  }
+}
+
+void Source::Settle(Micros silent_since) {
+  if (silent_since != 0 && last_ingest() >= silent_since) return;
+  std::lock_guard lock(mutex_);
+  if (holding_ == 0 && orphans_.empty()) return;
+  Writer::Session session(&ctx_->writer, 0);
+  ReleaseHeld(&orphans_, Release::kUndecided, &session);
+  for (Slot& slot : slots_) {
+    if (!slot.held.empty()) ReleaseHeld(&slot.held, Release::kUndecided, &session);
+  }
+  holding_ = 0;
 }
 
 void Source::IngestNarrow(const telemetry::NarrowSample& sample, Micros ts, Writer::Session* session) {
@@ -357,29 +476,30 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
   TargetStats result;
   {
     Writer::Session session(&ctx_->writer, shard);
-    uint64_t late = 0, weightless = 0;
+    uint64_t late = 0, weightless = 0, frozen = 0;
     const Micros newest = ctx_->live.newest();
     for (const DecodedRow& row : scrape.rows) {
       if (row.slot >= slots_.size()) continue;
       Slot& slot = slots_[row.slot];
       if (slot.scrape != scrape_ || slot.row != &row) continue;
       const Micros row_ts = time_of(row);
-      const Admission admission = Admit(slot.entity.id, row_ts, row.timestamp.has_value());
-      if (!admission.accepted) {
-        Refuse(admission.reason);
-        continue;
-      }
+      const Claims::Verdict admission = Admit(slot, row_ts, row.timestamp.has_value());
+      if (admission.outcome != Claims::Outcome::kAccepted) continue;
       Stamp stamp;
       StampRow(slot, row, row_ts, ts, admission.previous, &stamp);
-      session.Add(slot.kind, stamp.header, row.values, std::max(FieldsIn(row.present), 1));
+      AddOrHold(slot, stamp, row, &session);
       ctx_->live.Update(stamp.live);
       ++result.rows;
       late += row_ts < newest - kLate;
       weightless += stamp.header.span_ms == 0;
+      frozen += (stamp.header.flags & telemetry::kFrozen) != 0;
     }
+    SettleGone(ts, &session);
     for (const telemetry::NarrowSample& sample : scrape.narrow) IngestNarrow(sample, ts, &session);
     ctx_->totals.late_rows += late;
     ctx_->totals.zero_weight_rows += weightless;
+    ctx_->totals.frozen_rows += frozen;
+    result.frozen = frozen;
   }
 
   result.samples = scrape.stats.samples;
@@ -403,6 +523,7 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
   stats_.narrow += result.narrow;
   stats_.rows += result.rows;
   stats_.entities = result.entities;
+  stats_.frozen = result.frozen;
   ++stats_.scrapes;
   stats_.last_ingest = ts;
   last_ingest_.store(ts, std::memory_order_relaxed);

@@ -18,7 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "efficiency/ofu.h"
 #include "jobs/job_index.h"
-#include "server/chunked_table.h"
+#include "server/claims.h"
 #include "server/live.h"
 #include "server/pipeline.h"
 #include "server/registry.h"
@@ -30,6 +30,7 @@ namespace flopwatch::server {
 // Reasons a row or a body is refused: the decoder's, then the pipeline's own.
 enum class IngestRefusal : uint8_t {
   kDuplicateExporter = static_cast<uint8_t>(telemetry::Refusal::kCount),
+  kUuidConflict,
   kStaleTimestamp,
   kFutureTimestamp,
   kEntityLimit,
@@ -41,15 +42,9 @@ std::string_view RefusalName(size_t reason);
 using RefusalCounts = std::array<uint64_t, kRefusalCount>;
 Counts NonZero(const RefusalCounts& counts);
 
-// Which source reports an entity, so that two exporters of one GPU count it once.
-struct Ownership {
-  uint32_t source = 0;
-  int32_t interval_ms = 0;  // the last gap between rows; 0 = not known
-  Micros last_ts = 0;
-};
-
 struct Totals {
-  std::atomic<uint64_t> scrapes{0}, rows{0}, samples{0}, narrow{0}, late_rows{0}, zero_weight_rows{0};
+  std::atomic<uint64_t> scrapes{0}, rows{0}, samples{0}, narrow{0}, late_rows{0}, zero_weight_rows{0}, frozen_rows{0};
+  std::atomic<uint64_t> held_rows{0}, held_bytes{0};  // now
   std::array<std::atomic<uint64_t>, kRefusalCount> refused{};
 };
 
@@ -62,19 +57,31 @@ struct IngestContext {
   LiveState& live;
   Writer& writer;
   telemetry::FieldRegistry& fields;
-  ChunkedTable<Ownership, kMaxEntities>& owners;
+  Claims& claims;
   Totals& totals;
 };
 
 class Source {
  public:
   Source(IngestContext* context, uint32_t id, std::string name, std::string node);
+  ~Source();
 
   TargetStats Ingest(std::string_view body, Micros ts, int shard);
+  // Hands over rows that wait for the verdict on a counter, as suspected: no sample will decide it any more. Of a source
+  // that was fed since `silent_since`, only if `silent_since` is 0.
+  void Settle(Micros silent_since);
   SourceInfo info() const;
+  uint32_t id() const { return id_; }
   Micros last_ingest() const { return last_ingest_.load(std::memory_order_relaxed); }
 
  private:
+  // A row that the store does not have yet.
+  struct Held {
+    telemetry::EntityKind kind;
+    telemetry::RowHeader header;
+    std::vector<double> values;
+    LiveRow live;  // without jobs
+  };
   // What is remembered of one GPU or instance between scrapes.
   struct Slot {
     bool resolved = false;
@@ -91,6 +98,10 @@ class Source {
     std::array<double, 8> last{};  // what a repeat repeats
     Micros fresh_ts = 0;           // last row that was not a repeat
     efficiency::DeadCounterDetector dead;
+    std::vector<Held> held;  // until it is known whether the counter is dead
+    // The claim on it (claims.h).
+    uint64_t node_hash = 0;
+    Evidence evidence = Evidence::kNone;
     std::optional<efficiency::CycleReading> cycles;  // at fresh_ts
     Micros cycles_ts = 0;
     double cycle_scale = 0;  // 0 = not calibrated
@@ -98,33 +109,43 @@ class Source {
     int32_t job_set = 0;
     std::vector<int32_t> jobs;
   };
-  struct Admission {
-    bool accepted = false;
-    Micros previous = 0;  // 0 = none that this row continues
-    IngestRefusal reason = IngestRefusal::kCount;
-  };
   struct Stamp {
     telemetry::RowHeader header;
     LiveRow live;
+    efficiency::CounterState counter = efficiency::CounterState::kAlive;
   };
 
   bool Resolve(const telemetry::DecodedRow& row, Micros ts);
-  Admission Admit(int32_t entity, Micros ts, bool own_timestamp);
+  Claims::Claim ClaimOf(int32_t entity, uint64_t node, Evidence evidence) const {
+    return {.source = id_, .entity = entity, .node = node, .evidence = evidence};
+  }
+  Claims::Timing timing() const {
+    return {.nominal_interval = ctx_->options.nominal_interval, .max_span = ctx_->options.max_span};
+  }
+  Claims::Verdict Admit(const Slot& slot, Micros ts, bool own_timestamp);
   bool IsRepeat(Slot& slot, const telemetry::DecodedRow& row, const telemetry::DecodedRow& board);
   void StampCycles(Slot& slot, const telemetry::DecodedRow& row, double clock_mhz, Micros ts, bool repeat, Stamp* stamp,
                    Micros* previous);
   void StampRow(Slot& slot, const telemetry::DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous, Stamp* stamp);
+  void AddOrHold(Slot& slot, const Stamp& stamp, const telemetry::DecodedRow& row, Writer::Session* session);
+  void Hold(Slot& slot, const Stamp& stamp, const telemetry::DecodedRow& row, int fields);
+  enum class Release : uint8_t { kTrueZeros, kDead, kUndecided };
+  void ReleaseHeld(std::vector<Held>* held, Release as, Writer::Session* session);
+  void SettleGone(Micros ts, Writer::Session* session);
   void IngestNarrow(const telemetry::NarrowSample& sample, Micros ts, Writer::Session* session);
   void Refuse(IngestRefusal reason, uint64_t n = 1);
 
   IngestContext* const ctx_;
   const uint32_t id_;
   const std::string name_, node_;
+  const bool pushed_;
   std::atomic<Micros> last_ingest_{0};
 
   mutable std::mutex mutex_;
   telemetry::ExpositionDecoder decoder_;
   std::vector<Slot> slots_;
+  size_t holding_ = 0;         // slots with held rows
+  std::vector<Held> orphans_;  // held rows of GPUs that lost their slot
   absl::flat_hash_map<int32_t, int32_t> slot_of_entity_;
   absl::flat_hash_map<uint64_t, int32_t> series_;  // hash of name and labels -> id; 0 = refused
   uint64_t scrape_ = 0;

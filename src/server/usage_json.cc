@@ -55,7 +55,7 @@ std::string_view OfuReason(const store::UsageSums& s) {
       {s.model_unknown_s, "the GPU model is not in the hardware table"},
       {s.tensor_missing_s, "tensor activity is missing: the exporter does not list DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"},
       {s.clock_missing_s, "the SM clock is missing: the exporter does not list DCGM_FI_DEV_SM_CLOCK"},
-      {s.dead_counter_s, "the tensor counter is dead: 0 for minutes on a busy GPU"},
+      {s.dead_counter_s, "the tensor counter is dead, or suspected to be: 0 on a busy GPU"},
       {s.out_of_range_s, "values are out of range: OFU above 1.02"},
   };
   const Cause* worst = &causes[0];
@@ -63,7 +63,8 @@ std::string_view OfuReason(const store::UsageSums& s) {
     if (c.seconds > worst->seconds) worst = &c;
   }
   if (worst->seconds > 0) return worst->text;
-  return "no sample here says how long it stands for: first samples, or values that have stopped changing (a frozen exporter)";
+  if (s.frozen_s > 0) return "the exporter is frozen: it answers, but its values have stopped changing";
+  return "no sample here says how long it stands for: first samples, or a frozen exporter";
 }
 
 std::string_view OfuSource(const store::UsageSums& s) {
@@ -102,7 +103,7 @@ void WriteUsage(JsonWriter& json, const Usage& usage) {
   json.Field("dead_counter", s.dead_counter_s);
   json.Field("out_of_range", s.out_of_range_s);
   json.EndObject();
-  json.Field("stale_s", s.stale_s);
+  json.Field("stale_s", s.stale_s).Field("frozen_s", s.frozen_s);
   json.EndObject();
 }
 
@@ -155,7 +156,8 @@ std::vector<NotComputable> Losses(const Usage& usage) {
   std::vector<NotComputable> all = {{"model_unknown", s.model_unknown_s},   {"tensor_missing", s.tensor_missing_s},
                                     {"clock_missing", s.clock_missing_s},   {"dead_counter", s.dead_counter_s},
                                     {"out_of_range", s.out_of_range_s},
-                                    {"no_samples", usage.expected_s - s.ofu.observed_s}};
+                                    {"frozen", s.frozen_s},
+                                    {"no_samples", usage.expected_s - s.ofu.observed_s - s.frozen_s}};
   // Less than a second of a window is rounding of its edges.
   std::erase_if(all, [](const NotComputable& n) { return n.gpu_seconds < 1; });
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.gpu_seconds > b.gpu_seconds; });

@@ -78,6 +78,7 @@ StatusOr<BackfillResult> WriteHistory(const Fleet& fleet, const BackfillOptions&
     reached = piece_end;
     if (options.progress) options.progress(piece_end, samples);
   }
+  pipeline->Settle();
   FW_RETURN_IF_ERROR(pipeline->Flush());
   pipeline.reset();
   store.reset();

@@ -20,6 +20,7 @@ UsageSums& UsageSums::operator+=(const UsageSums& o) {
   clock_missing_s += o.clock_missing_s;
   model_unknown_s += o.model_unknown_s;
   dead_counter_s += o.dead_counter_s;
+  frozen_s += o.frozen_s;
   out_of_range_s += o.out_of_range_s;
   stale_s += o.stale_s;
   cycle_path_s += o.cycle_path_s;

@@ -96,6 +96,9 @@ struct UsageSums {
   // Seconds lost to each reason (bit position of SampleFlag).
   double tensor_missing_s = 0, clock_missing_s = 0, model_unknown_s = 0, dead_counter_s = 0, out_of_range_s = 0;
   double stale_s = 0, cycle_path_s = 0;
+  // Time in which the exporter answered with readings that did not change (telemetry::kFrozen); not in observed_s. Known
+  // to live windows only: rollups keep what was observed.
+  double frozen_s = 0;
   int32_t gpus = 0;
   Micros first_ts = 0, last_ts = 0;
   UsageSums& operator+=(const UsageSums& o);

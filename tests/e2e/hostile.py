@@ -1,6 +1,7 @@
 """A duplicated, truncated, oversized, slow, lying or malicious exporter harms only its own target, and shows."""
 import gzip
 import json
+import multiprocessing
 import os
 import socket
 import socketserver
@@ -35,12 +36,18 @@ def endless(connection):
         connection.sendall(b"2000\r\n" + b"x" * 0x2000 + b"\r\n")
 
 
+OWN_ADDRESS = {"honest": "honest", "liar": "liar"}  # targets whose host name discovery gives
+honest_has_it = multiprocessing.Event()
+
 BEHAVIOURS = {
     "good": lambda c: c.sendall(answer(body("good", "good"))),
     "truncated": lambda c: c.sendall(answer(body("trunc", "truncated")[:-40])),
     "cut": lambda c: c.sendall(answer(body("cut", "cut"))[:-60]),
     "duplicated": lambda c: c.sendall(answer(body("dup", "duplicated") + body("dup", "duplicated", "0.700000"))),
     "copy": lambda c: c.sendall(answer(body("good", "good"))),  # the same GPU behind a second address
+    # One GPU, two nodes: the liar, scraped as "liar", claims it first and says that it is on a third node.
+    "honest": lambda c: c.sendall(answer(body("claimed", "honest") if honest_has_it.is_set() else b"# no GPU yet\n")),
+    "liar": lambda c: c.sendall(answer(body("claimed", "elsewhere", "0.900000"))),
     "sentinels": lambda c: c.sendall(answer(body("sent", "sentinels", "9223372036854775794", "140737488355328"))),
     "garbage": lambda c: c.sendall(os.urandom(4096)),
     "binary": lambda c: c.sendall(answer(os.urandom(65536))),
@@ -73,13 +80,18 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     request_queue_size = 64
 
 
-exporters = Server(("127.0.0.1", 0), Handler)
-threading.Thread(target=exporters.serve_forever, daemon=True).start()
-port = exporters.server_address[1]
+# Those that answer have a process of their own: what floods and stalls must not slow them down on this side already.
+ANSWERING = {"good", "truncated", "cut", "duplicated", "copy", "honest", "liar", "sentinels"}
+answering, hostile = Server(("127.0.0.1", 0), Handler), Server(("127.0.0.1", 0), Handler)
+multiprocessing.Process(target=answering.serve_forever, daemon=True).start()
+threading.Thread(target=hostile.serve_forever, daemon=True).start()
+port = {name: (answering if name in ANSWERING else hostile).server_address[1] for name in BEHAVIOURS}
 folder = scratch()
 targets = os.path.join(folder, "targets.json")
 with open(targets, "w") as f:
-    json.dump([{"targets": [f"127.0.0.1:{port}"], "labels": {"__metrics_path__": "/" + name}} for name in BEHAVIOURS], f)
+    json.dump([{"targets": [f"127.0.0.1:{port[name]}"],
+                "labels": {"__metrics_path__": "/" + name, **({"node": OWN_ADDRESS[name]} if name in OWN_ADDRESS else {})}}
+               for name in BEHAVIOURS], f)
 
 server = Process("serve", "--data-dir", folder + "/data", "--listen", "127.0.0.1:0", "--interval", "500ms",
                  "--file-sd", targets)
@@ -100,7 +112,28 @@ check("duplicate_series" in h["duplicated"]["refused"], f"the duplicate series i
 check(h["sentinels"]["refused"].get("blank_sentinel", 0) >= 2, f"sentinels are not counted: {h['sentinels']}")
 copies = {n: h[n]["refused"].get("duplicate_exporter", 0) for n in ("good", "copy")}
 check(sum(copies.values()) > 0, f"the GPU behind two addresses is not noticed: {copies}")
+
+until(lambda: health()["liar"]["rows"] >= 2, "the liar to claim the GPU first")
+honest_has_it.set()
+until(lambda: health()["honest"]["rows"] >= 3, "the honest target to get its GPU back")
+h = health()
+check(h["liar"]["refused"].get("uuid_conflict", 0) > 0, f"the liar's rows are not refused by name: {h['liar']['refused']}")
+for name, other, holds in (("liar", "honest", False), ("honest", "liar", True)):
+    conflicts = h[name]["conflicts"]
+    check(len(conflicts) == 1 and conflicts[0]["kind"] == "uuid_conflict" and conflicts[0]["gpu"] == "GPU-claimed" and
+          conflicts[0]["other"].endswith("/" + other) and conflicts[0]["holds"] == holds, f"{name} does not show the conflict: {conflicts}")
+check(not h["good"]["conflicts"] or h["good"]["conflicts"][0]["kind"] == "duplicate_exporter",
+      f"one exporter behind two addresses is no lie: {h['good']['conflicts']}")
+claimed = [g for g in server.json("/api/v1/gpus")["gpus"] if g["gpu"] == "GPU-claimed"]
+check(len(claimed) == 1 and claimed[0]["node"] == "honest" and claimed[0]["tensor_active"] == 0.3, f"the liar's word counts: {claimed}")
+# Counted once: no two rows of the GPU at one time, and the time they stand for is not longer than the time between them.
+rows = until(lambda: (r := server.sql("SELECT count(*) AS n, count(DISTINCT ts) AS times, sum(span_s) AS s, "
+                                      "date_diff('millisecond', min(ts), max(ts)) / 1e3 AS length FROM samples "
+                                      "WHERE gpu = 'GPU-claimed'"))[0]["n"] >= 3 and r, "stored rows of the contested GPU")[0]
+check(rows["n"] == rows["times"] and rows["s"] <= rows["length"] + 0.01, f"contested time is counted twice: {rows}")
+
 metrics = server.get("/metrics")
+check('flopwatch_gpu_conflicts{kind="uuid_conflict"} 1\n' in metrics, "the conflict is missing in /metrics")
 for needle in ("blank_sentinel", "duplicate_series", "truncated"):
     check(needle in metrics, f"{needle} is missing in /metrics")
 fleet = server.json("/api/v1/fleet")

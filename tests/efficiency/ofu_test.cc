@@ -240,39 +240,84 @@ TEST(Mig, ImpossibleSlicesAreRefused) {
   EXPECT_EQ(OfuOfMig({}, 108)->uncovered_sms, 108);
 }
 
-TEST(DeadCounter, NeedsMinutesOfZeroUnderLoad) {
+// Readings of a 700 W board.
+CounterReading Reading(double span_s, std::optional<double> tensor, std::optional<double> util,
+                       std::optional<double> power_w, std::optional<double> other_pipes = {}) {
+  return {.span_s = span_s,
+          .tensor_active = tensor,
+          .gpu_util = util,
+          .power_w = power_w,
+          .power_limit_w = 700,
+          .other_pipes = other_pipes};
+}
+constexpr CounterState kAlive = CounterState::kAlive, kSuspect = CounterState::kSuspect,
+                       kDead = CounterState::kDead;
+
+TEST(DeadCounter, IsSuspectAtOnceAndDeadAfterMinutes) {
   DeadCounterDetector detector;
-  for (int i = 0; i < 17; ++i) EXPECT_FALSE(detector.Update(10, 0.0, 1.0, 600, 700)) << i;
-  EXPECT_TRUE(detector.Update(10, 0.0, 1.0, 600, 700));  // 180 s
-  EXPECT_TRUE(detector.Update(10, 0.0, 0.95, 500, 700));
-  EXPECT_FALSE(detector.Update(10, 0.001, 1.0, 600, 700));  // it counts again
-  EXPECT_FALSE(detector.Update(170, 0.0, 1.0, 600, 700));
+  for (int i = 0; i < 17; ++i) EXPECT_EQ(detector.Update(Reading(10, 0, 1, 600)), kSuspect) << i;
+  EXPECT_EQ(detector.Update(Reading(10, 0, 1, 600)), kDead);  // 180 s
+  EXPECT_EQ(detector.Update(Reading(10, 0, 0.95, 500)), kDead);
+  EXPECT_EQ(detector.Update(Reading(10, 0.001, 1, 600)), kAlive);  // it counts again
+  EXPECT_EQ(detector.Update(Reading(170, 0, 1, 600)), kSuspect);
 }
 
-TEST(DeadCounter, AZeroThatMayBeTrueIsNotDead) {
-  DeadCounterDetector idle, cool, unknown;
+TEST(DeadCounter, ASampleWithoutASpanIsSuspectToo) {
+  DeadCounterDetector detector;
+  EXPECT_EQ(detector.Update(Reading(0, 0, 1, 600)), kSuspect);  // a first sample
+}
+
+TEST(DeadCounter, AZeroThatMayBeTrueIsNotSuspect) {
+  DeadCounterDetector idle, cool, unknown, other;
   for (int i = 0; i < 100; ++i) {
-    EXPECT_FALSE(idle.Update(30, 0.0, 0.90, 600, 700));  // not above 90 %
-    EXPECT_FALSE(
-        cool.Update(30, 0.0, 1.0, 420, 700));  // a hang spins at low power; 420 is exactly 60 %
-    EXPECT_FALSE(unknown.Update(30, 0.0, 1.0, {}, 700));  // power not known: no verdict
+    EXPECT_EQ(idle.Update(Reading(30, 0, 0.90, 600)), kAlive);  // not above 90 %
+    EXPECT_EQ(cool.Update(Reading(30, 0, 1, 420)),
+              kAlive);  // a hang spins at low power; 420 is exactly 60 %
+    EXPECT_EQ(unknown.Update(Reading(30, 0, 1, {})), kAlive);    // power not known: no verdict
+    EXPECT_EQ(other.Update(Reading(30, 0, 1, 600, 0.45)), kAlive);  // FP32 work explains the load
   }
+}
+
+TEST(DeadCounter, ALittleWorkOfOtherPipesExplainsNothing) {
+  DeadCounterDetector detector;
+  for (int i = 0; i < 10; ++i) detector.Update(Reading(30, 0, 1, 600, 0.1));
+  EXPECT_EQ(detector.Update(Reading(10, 0, 1, 600, 0.1)), kDead);
 }
 
 TEST(DeadCounter, AMissingValueNeitherConfirmsNorClears) {
   DeadCounterDetector detector;
-  EXPECT_FALSE(detector.Update(120, 0.0, 1.0, 600, 700));
-  EXPECT_FALSE(detector.Update(120, {}, 1.0, 600, 700));
-  EXPECT_FALSE(detector.Update(120, 0.0, {}, 600, 700));
-  EXPECT_TRUE(detector.Update(60, 0.0, 1.0, 600, 700));
-  EXPECT_TRUE(detector.Update(60, {}, {}, {}, {}));
+  EXPECT_EQ(detector.Update(Reading(120, 0, 1, 600)), kSuspect);
+  EXPECT_EQ(detector.Update(Reading(120, {}, 1, 600)), kSuspect);
+  EXPECT_EQ(detector.Update(Reading(120, 0, {}, 600)), kSuspect);
+  EXPECT_EQ(detector.Update(Reading(60, 0, 1, 600)), kDead);
+  EXPECT_EQ(detector.Update(Reading(60, {}, {}, {})), kDead);
 }
 
 TEST(DeadCounter, YearsOfZeroStillClear) {
   DeadCounterDetector detector;
-  for (int i = 0; i < 100'000; ++i) detector.Update(3600, 0.0, 1.0, 600, 700);
-  EXPECT_TRUE(detector.Update(10, 0.0, 1.0, 600, 700));
-  EXPECT_FALSE(detector.Update(10, 0.0, 0.1, 100, 700));
+  for (int i = 0; i < 100'000; ++i) detector.Update(Reading(3600, 0, 1, 600));
+  EXPECT_EQ(detector.Update(Reading(10, 0, 1, 600)), kDead);
+  EXPECT_EQ(detector.Update(Reading(10, 0, 0.1, 100)), kAlive);
+}
+
+TEST(DeadCounter, SaysWhetherTheZerosWereTrue) {
+  DeadCounterDetector moves, never, worked;
+  moves.Update(Reading(60, 0, 1, 600));
+  EXPECT_EQ(moves.Update(Reading(10, 0.4, 1, 600)), kAlive);
+  EXPECT_TRUE(moves.zeros_were_true());  // it works, so it worked
+  never.Update(Reading(60, 0, 1, 600));
+  EXPECT_EQ(never.Update(Reading(10, 0, 0.1, 100)), kAlive);
+  EXPECT_FALSE(never.zeros_were_true());  // the load ended, nothing showed that it counts
+  worked.Update(Reading(60, 0.4, 1, 600));
+  worked.Update(Reading(60, 0, 1, 600));
+  EXPECT_EQ(worked.Update(Reading(10, 0, 0.1, 100)), kAlive);
+  EXPECT_TRUE(worked.zeros_were_true());
+  // Once dead, what it showed before counts no more.
+  for (int i = 0; i < 3; ++i) worked.Update(Reading(60, 0, 1, 600));
+  worked.Update(Reading(10, 0, 0.1, 100));
+  worked.Update(Reading(60, 0, 1, 600));
+  worked.Update(Reading(10, 0, 0.1, 100));
+  EXPECT_FALSE(worked.zeros_were_true());
 }
 
 }  // namespace

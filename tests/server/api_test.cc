@@ -315,5 +315,39 @@ TEST_F(ApiTest, WhatReadsTheStoreIsSlow) {
   EXPECT_FALSE(api_->IsSlow(MakeRequest("GET", "/nothing")));
 }
 
+// The GPUs of a running job come from memory: its numbers are those of the fixture's comment, whatever a store would say.
+TEST_F(ApiTest, AJobsGpusComeFromMemory) {
+  const auto job = Json("/api/v1/jobs/100");
+  ASSERT_EQ(job.at("gpus").as_array().size(), 2u);
+  EXPECT_EQ(Text(job, "/gpus/0/gpu"), "GPU-A");
+  EXPECT_NEAR(Number(job, "/gpus/0/usage/ofu"), 0.6, 1e-6);
+  EXPECT_NEAR(Number(job, "/gpus/0/usage/computable_gpu_seconds"), 1800, 1e-2);
+  EXPECT_NEAR(Number(job, "/gpus/0/usage/coverage"), 1, 1e-3);
+  EXPECT_NEAR(Number(job, "/gpus/1/usage/ofu"), 0.2, 1e-6);
+  EXPECT_EQ(Text(job, "/gpus_window/from"), "2026-09-21T13:45:00Z");  // a whole slot of five minutes
+  EXPECT_EQ(Text(job, "/gpus_window/to"), "2026-09-21T14:44:05Z");
+  // A shared GPU is divided; an instance is itself, in its own seconds.
+  const auto shared = Json("/api/v1/jobs/300");
+  ASSERT_EQ(shared.at("gpus").as_array().size(), 1u);
+  EXPECT_NEAR(Number(shared, "/gpus/0/usage/ofu"), 0.25, 1e-6);
+  EXPECT_NEAR(Number(shared, "/gpus/0/usage/computable_gpu_seconds"), 900, 1e-2);
+  const auto pod = Json("/api/v1/jobs/ml/train-0");
+  ASSERT_EQ(pod.at("gpus").as_array().size(), 1u);
+  EXPECT_EQ(Number(pod, "/gpus/0/gpu_instance"), 7);
+  EXPECT_NEAR(Number(pod, "/gpus/0/usage/ofu"), 0.9, 1e-6);
+  EXPECT_NEAR(Number(pod, "/gpus/0/usage/computable_gpu_seconds"), 1800, 1e-2);
+}
+
+TEST_F(ApiTest, AJobThatLeftAGpuIsAnsweredFromTheStore) {
+  EXPECT_FALSE(api_->IsSlow(MakeRequest("GET", "/api/v1/jobs/100")));
+  EXPECT_TRUE(api_->IsSlow(MakeRequest("GET", "/api/v1/jobs/100?from=now-2h")));
+  EXPECT_TRUE(api_->IsSlow(MakeRequest("GET", "/api/v1/jobs/999")));  // the name nearest to it is looked for
+  Body one;
+  now_ = kStart + kScrapes * 10 * kSecond;
+  one.Gpu(0, "GPU-A", kA100, R"(hpc_job="101")").Tensor(0.6).Clock(1410).Power(300).Util(100).Energy(3e9);
+  pipeline_->Ingest("http://node1:9400/metrics", "node1", one, now_, 0);
+  EXPECT_TRUE(api_->IsSlow(MakeRequest("GET", "/api/v1/jobs/100")));
+}
+
 }  // namespace
 }  // namespace flopwatch::server

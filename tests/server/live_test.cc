@@ -185,5 +185,61 @@ TEST(LiveTest, ReadersAndWritersTogether) {
   EXPECT_DOUBLE_EQ(live.FleetSince(0).ofu.computable_s, 9000);
 }
 
+TEST(LiveTest, AGpuByItselfWhileItKeepsItsJobs) {
+  LiveState live;
+  const int32_t job[] = {7};
+  // kMinute is 14:14:00. Ten seconds a row, OFU 0.1 until 14:30:00, 0.3 after it until 14:44:00.
+  for (int k = 0; k <= 180; ++k) live.Update(Row(1, kMinute + k * 10 * kS, k <= 96 ? 0.1 : 0.3, k == 0 ? 0 : 10, job, 3));
+  const auto all = live.GpuSince(1, 3, 0);
+  ASSERT_TRUE(all.has_value());
+  EXPECT_EQ(all->since, kMinute);
+  EXPECT_NEAR(all->sums.ofu.computable_s, 1800, 1e-3);  // single precision
+  EXPECT_NEAR(*all->sums.ofu.Ofu(), (96 * 0.1 + 84 * 0.3) / 180, 1e-6);
+  EXPECT_EQ(all->sums.ofu.samples, 181u);
+  EXPECT_EQ(all->sums.last_ts, kMinute + 1800 * kS);
+  // From 14:31 on: slots of five minutes, so from 14:35. Rows at 14:35:00 .. 14:44:00.
+  const auto late = live.GpuSince(1, 3, kMinute + 17 * kMicrosPerMinute);
+  EXPECT_NEAR(late->sums.ofu.computable_s, 550, 1e-3);
+  EXPECT_NEAR(*late->sums.ofu.Ofu(), 0.3, 1e-6);
+  // Of other jobs, and of GPUs nobody saw, it says nothing.
+  EXPECT_FALSE(live.GpuSince(1, 4, 0).has_value());
+  EXPECT_FALSE(live.GpuSince(2, 3, 0).has_value());
+  // A new owner begins anew, and a late row of the old one does not come into it.
+  live.Update(Row(1, kMinute + 1810 * kS, 0.9, 10, {}, 0));
+  live.Update(Row(1, kMinute + 1805 * kS, 0.1, 5, job, 3));
+  EXPECT_FALSE(live.GpuSince(1, 3, 0).has_value());
+  EXPECT_NEAR(live.GpuSince(1, 0, 0)->sums.ofu.computable_s, 10, 1e-3);
+  EXPECT_EQ(live.GpuSince(1, 0, 0)->since, kMinute + 1800 * kS);
+}
+
+TEST(LiveTest, AGpuIsRememberedForAnHour) {
+  LiveState live;
+  for (int k = 1; k <= 3000; ++k) live.Update(Row(1, kMinute + k * 10 * kS, 0.5, 10));
+  // The newest row is at 22:34:00, in the slot that began at 22:30; twelve before it.
+  EXPECT_NEAR(live.GpuSince(1, 0, 0)->sums.ofu.computable_s, 12 * 300 + 250, 1e-2);
+}
+
+TEST(LiveTest, ARevisedRowCountsAsIfItHadAlwaysBeenSo) {
+  LiveState live, plain;
+  const int32_t jobs[] = {7, 8};
+  LiveRow wrong = Row(1, kMinute, 0, 10, jobs, 3), right = wrong;
+  wrong.now.flags = telemetry::kDeadCounter | telemetry::kSuspectCounter;
+  wrong.now.ofu = kAbsent;
+  live.Update(wrong);
+  live.Update(Row(1, kMinute + 10 * kS, 0.5, 10, jobs, 3));
+  live.Revise(wrong, right);
+  plain.Update(right);
+  plain.Update(Row(1, kMinute + 10 * kS, 0.5, 10, jobs, 3));
+  for (const LiveState* state : {&live, &plain}) {
+    EXPECT_DOUBLE_EQ(*state->FleetSince(0).ofu.Ofu(), 0.25);
+    EXPECT_DOUBLE_EQ(state->FleetSince(0).dead_counter_s, 0);
+    EXPECT_DOUBLE_EQ(state->JobSince(8, 0).ofu.computable_s, 10);
+    EXPECT_EQ(state->JobSince(8, 0).ofu.samples, 2u);
+    EXPECT_NEAR(*state->GpuSince(1, 3, 0)->sums.ofu.Ofu(), 0.25, 1e-6);
+    EXPECT_EQ(state->JobSince(7, 0).gpus, 1);
+  }
+  EXPECT_EQ(live.Gpu(1).ofu, 0.5);  // the newer row stays what is now
+}
+
 }  // namespace
 }  // namespace flopwatch::server

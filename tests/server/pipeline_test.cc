@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <thread>
 
@@ -26,9 +27,10 @@ class PipelineTest : public testing::Test {
     ASSERT_TRUE(started.ok()) << started.status();
     pipeline_ = *std::move(started);
   }
-  TargetStats Scrape(std::string_view body, Micros ts, std::string_view source = "http://a/metrics", int shard = 0) {
+  TargetStats Scrape(std::string_view body, Micros ts, std::string_view source = "http://a/metrics", int shard = 0,
+                     std::string_view node = "node1") {
     now_ = ts;
-    return pipeline_->Ingest(source, "node1", body, ts, shard);
+    return pipeline_->Ingest(source, node, body, ts, shard);
   }
   // Rows stored for a GPU (or one of its instances), in order.
   std::vector<StoredRow> Rows(std::string_view uuid, int32_t instance = -1) {
@@ -188,14 +190,87 @@ TEST_F(PipelineTest, ADeadCounterIsNotAnOfuOfZero) {
   for (int k = 0; k <= 30; ++k) {
     Scrape(Body().Gpu(0, "GPU-1").Tensor(0).Clock(1410).Util(100).Power(300 + k), kMinute + k * 10 * kS);
   }
+  // From the first zero on, not only from the verdict: in memory and in the store.
   const auto rows = Rows("GPU-1");
   ASSERT_EQ(rows.size(), 31u);
-  EXPECT_FALSE(rows[17].header.flags & telemetry::kDeadCounter);  // 170 s of suspicion
-  EXPECT_TRUE(rows[18].header.flags & telemetry::kDeadCounter);   // 180 s
-  EXPECT_TRUE(rows[30].header.flags & telemetry::kDeadCounter);
+  for (const auto& r : rows) {
+    EXPECT_TRUE(r.header.flags & telemetry::kDeadCounter);
+    EXPECT_FALSE(r.header.flags & telemetry::kSuspectCounter);  // it is decided
+  }
   const auto fleet = pipeline_->live().FleetSince(kMinute);
-  EXPECT_DOUBLE_EQ(fleet.dead_counter_s, 130);  // rows 18..30
-  EXPECT_DOUBLE_EQ(fleet.ofu.computable_s, 170);
+  EXPECT_DOUBLE_EQ(fleet.dead_counter_s, 300);
+  EXPECT_DOUBLE_EQ(fleet.ofu.computable_s, 0);
+  EXPECT_DOUBLE_EQ(fleet.ofu.observed_s, 300);
+}
+
+TEST_F(PipelineTest, ACounterThatMovesAgainGaveTrueZeros) {
+  const auto body = [](int k, double tensor) { return Body().Gpu(0, "GPU-1", kA100, R"(hpc_job="7")").Tensor(tensor).Clock(1410).Util(100).Power(300 + k); };
+  Scrape(body(0, 0.5), kMinute);
+  Scrape(body(1, 0.5), kMinute + 10 * kS);
+  for (int k = 2; k <= 10; ++k) Scrape(body(k, 0), kMinute + k * 10 * kS);
+  // Not decided yet: no OFU for the zeros, and they wait.
+  auto fleet = pipeline_->live().FleetSince(kMinute);
+  EXPECT_DOUBLE_EQ(fleet.ofu.computable_s, 10);
+  EXPECT_DOUBLE_EQ(fleet.dead_counter_s, 90);
+  EXPECT_EQ(pipeline_->stats().held_rows, 9u);
+  EXPECT_EQ(Rows("GPU-1").size(), 2u);
+  EXPECT_TRUE(pipeline_->live().Gpu(1).flags & telemetry::kSuspectCounter);
+  EXPECT_TRUE(std::isnan(pipeline_->live().Gpu(1).ofu));
+  // It moves: they were zeros. (0.5 x 20 s + 0 x 90 s) / 110 s.
+  Scrape(body(11, 0.5), kMinute + 110 * kS);
+  for (const auto& sums : {pipeline_->live().FleetSince(kMinute), pipeline_->live().JobSince(1, kMinute)}) {
+    EXPECT_DOUBLE_EQ(sums.ofu.computable_s, 110);
+    EXPECT_NEAR(*sums.ofu.Ofu(), 10.0 / 110, 1e-12);
+    EXPECT_DOUBLE_EQ(sums.dead_counter_s, 0);
+    EXPECT_EQ(sums.ofu.samples, 12u);
+  }
+  const auto rows = Rows("GPU-1");
+  ASSERT_EQ(rows.size(), 12u);
+  for (size_t k = 1; k < rows.size(); ++k) {
+    EXPECT_EQ(rows[k].header.flags, 0u) << k;
+    EXPECT_EQ(rows[k].header.ts, kMinute + static_cast<Micros>(k) * 10 * kS) << k;
+    EXPECT_EQ(rows[k].values[telemetry::kPowerW], 300 + static_cast<double>(k));
+  }
+  EXPECT_EQ(pipeline_->stats().held_rows, 0u);
+}
+
+TEST_F(PipelineTest, WorkOfOtherPipesMakesAZeroTrue) {
+  // An FP32 code at full power: DCGM field 1007 says what keeps the GPU busy.
+  for (int k = 0; k <= 30; ++k) {
+    Scrape(Body().Gpu(0, "GPU-1").Tensor(0).Clock(1410).Util(100).Power(300 + k).Line("DCGM_FI_PROF_PIPE_FP32_ACTIVE", 0.6),
+           kMinute + k * 10 * kS);
+  }
+  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  EXPECT_DOUBLE_EQ(fleet.ofu.computable_s, 300);
+  EXPECT_DOUBLE_EQ(*fleet.ofu.Ofu(), 0);
+  EXPECT_EQ(Rows("GPU-1").size(), 31u);
+}
+
+TEST_F(PipelineTest, WhatWasNeverDecidedIsStoredAsSuspected) {
+  for (int k = 0; k <= 3; ++k) Scrape(Body().Gpu(0, "GPU-1").Tensor(0).Clock(1410).Util(100).Power(300 + k), kMinute + k * 10 * kS);
+  EXPECT_TRUE(Rows("GPU-1").empty());
+  pipeline_->Settle();  // the server stops
+  const auto rows = Rows("GPU-1");
+  ASSERT_EQ(rows.size(), 4u);
+  constexpr uint32_t kBoth = telemetry::kDeadCounter | telemetry::kSuspectCounter;
+  for (const auto& r : rows) EXPECT_EQ(r.header.flags & kBoth, kBoth);
+  // A pipeline that just ends keeps nothing back either; nor does a source that leaves the list.
+  for (int k = 4; k <= 6; ++k) Scrape(Body().Gpu(0, "GPU-1").Tensor(0).Clock(1410).Util(100).Power(300 + k), kMinute + k * 10 * kS);
+  pipeline_->Forget("http://a/metrics");
+  EXPECT_EQ(Rows("GPU-1").size(), 7u);
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0).Clock(1410).Util(100).Power(310), kMinute + 100 * kS);
+  const size_t before = store_.rows.size();
+  pipeline_.reset();
+  EXPECT_EQ(store_.rows.size(), before + 1);
+}
+
+TEST_F(PipelineTest, ALoadThatEndsWithoutAnyCountDecidesNothing) {
+  for (int k = 0; k <= 3; ++k) Scrape(Body().Gpu(0, "GPU-1").Tensor(0).Clock(1410).Util(100).Power(300 + k), kMinute + k * 10 * kS);
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0).Clock(1410).Util(5).Power(60), kMinute + 40 * kS);
+  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  EXPECT_DOUBLE_EQ(fleet.dead_counter_s, 30);    // the counter was never seen to count
+  EXPECT_DOUBLE_EQ(fleet.ofu.computable_s, 10);  // idle is a true zero
+  EXPECT_EQ(Rows("GPU-1").size(), 5u);
 }
 
 TEST_F(PipelineTest, UnknownModelAndMissingFieldsAreReasonsNotNumbers) {
@@ -240,7 +315,121 @@ TEST_F(PipelineTest, AFrozenExporterLosesItsWeight) {
     Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410).Energy(1e9), kMinute + k * 10 * kS);
   }
   // Observed for max_span (90 s) after the last news, then no more.
-  EXPECT_DOUBLE_EQ(pipeline_->live().FleetSince(kMinute).ofu.observed_s, 90);
+  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  EXPECT_DOUBLE_EQ(fleet.ofu.observed_s, 90);
+  EXPECT_DOUBLE_EQ(fleet.frozen_s, 210);
+  // And it says so, in words of its own: not "first sample", and no old OFU shown as now.
+  const auto rows = Rows("GPU-1");
+  EXPECT_EQ(rows[30].header.flags, static_cast<uint32_t>(telemetry::kFrozen | telemetry::kStaleRepeat));
+  EXPECT_EQ(rows[0].header.flags, static_cast<uint32_t>(telemetry::kSpanUnknown));
+  EXPECT_TRUE(std::isnan(pipeline_->live().Gpu(1).ofu));
+  EXPECT_EQ(pipeline_->StatsOf("http://a/metrics").frozen, 1u);
+  EXPECT_EQ(pipeline_->stats().frozen_rows, 21u);
+  // News ends it.
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410).Energy(2e9), kMinute + 310 * kS);
+  EXPECT_EQ(pipeline_->StatsOf("http://a/metrics").frozen, 0u);
+  EXPECT_DOUBLE_EQ(pipeline_->live().FleetSince(kMinute).ofu.observed_s, 100);
+}
+
+// The exporter of another node claims GPU-1, from the first moment on.
+class ConflictTest : public PipelineTest {
+ protected:
+  TargetStats Honest(Micros ts) {
+    return Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), ts, "http://node1:9400/metrics", 0, "node1");
+  }
+  TargetStats Liar(Micros ts, std::string_view address = "node2", std::string_view says = "node9") {
+    std::string text(std::string_view(Body().Gpu(0, "GPU-1").Tensor(0.9).Clock(1410)));
+    text.replace(text.find("node1"), 5, says);
+    for (size_t at; (at = text.find("node1")) != std::string::npos;) text.replace(at, 5, says);
+    return Scrape(text, ts, "http://node2:9400/metrics", 1, address);
+  }
+  TargetConflict OnlyConflict(std::string_view source) {
+    const auto all = pipeline_->StatsOf(source).conflicts;
+    EXPECT_EQ(all.size(), 1u) << source;
+    return all.empty() ? TargetConflict{} : all[0];
+  }
+};
+
+TEST_F(ConflictTest, OneThatNamesAnotherHostThanItsOwnLosesWhatItClaimedFirst) {
+  for (int k = 0; k <= 6; ++k) {
+    const TargetStats lies = Liar(kMinute + k * 10 * kS);
+    if (k == 0) {
+      EXPECT_EQ(lies.rows, 1u);  // nobody else is there yet
+      continue;
+    }
+    const TargetStats honest = Honest(kMinute + (k * 10 + 5) * kS);
+    EXPECT_EQ(honest.rows, 1u) << k;
+    EXPECT_EQ(Count(lies.refused, "uuid_conflict"), k > 1 ? 1u : 0u) << k;
+  }
+  // Rows: the liar's at 0 and 10 s, the honest one's at 15 .. 65 s. Every second counts once.
+  const auto rows = Rows("GPU-1");
+  ASSERT_EQ(rows.size(), 8u);
+  int64_t span = 0;
+  for (const auto& r : rows) {
+    span += r.header.span_ms;
+    EXPECT_EQ(r.values[telemetry::kTensorActive], r.header.ts > kMinute + 10 * kS ? 0.5 : 0.9);
+  }
+  EXPECT_EQ(span, 65'000);
+  EXPECT_EQ(pipeline_->registry().entity(1)->labels.node, "node1");
+  // Both show it, each with its side of it.
+  const TargetConflict of_liar = OnlyConflict("http://node2:9400/metrics"), of_honest = OnlyConflict("http://node1:9400/metrics");
+  EXPECT_EQ(of_liar.kind, "uuid_conflict");
+  EXPECT_EQ(of_liar.gpu, "GPU-1");
+  EXPECT_EQ(of_liar.other, "http://node1:9400/metrics");
+  EXPECT_FALSE(of_liar.holds);
+  EXPECT_EQ(of_liar.refused, 5u);
+  EXPECT_EQ(of_honest.other, "http://node2:9400/metrics");
+  EXPECT_TRUE(of_honest.holds);
+  EXPECT_EQ(pipeline_->stats().uuid_conflicts, 1u);
+  EXPECT_EQ(Count(pipeline_->stats().refused, "uuid_conflict"), 5u);
+  // It is over ten minutes after its last row.
+  now_ += 11 * kMicrosPerMinute;
+  EXPECT_TRUE(pipeline_->StatsOf("http://node1:9400/metrics").conflicts.empty());
+  EXPECT_EQ(pipeline_->stats().uuid_conflicts, 0u);
+}
+
+TEST_F(ConflictTest, WhereAddressesSayNothingTheKnownNodeWins) {
+  // Addresses are numbers. GPU-1 is known on node1 from before a restart.
+  const auto honest = [&](Micros ts) { return Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), ts, "http://10.0.0.1:9400/metrics", 0, "10.0.0.1"); };
+  honest(kMinute);
+  ASSERT_TRUE(pipeline_->Flush().ok());
+  Restart({});
+  EXPECT_EQ(Liar(kMinute + 10 * kS, "10.0.0.2").rows, 1u);
+  EXPECT_EQ(honest(kMinute + 15 * kS).rows, 1u);
+  EXPECT_EQ(Count(Liar(kMinute + 20 * kS, "10.0.0.2").refused, "uuid_conflict"), 1u);
+  EXPECT_EQ(honest(kMinute + 25 * kS).rows, 1u);
+}
+
+TEST_F(ConflictTest, OfEqualClaimsTheEarlierStaysAndBothShow) {
+  const auto other = [&](Micros ts) { return Liar(ts, "10.0.0.2"); };
+  const auto first = [&](Micros ts) { return Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), ts, "http://10.0.0.1:9400/metrics", 0, "10.0.0.1"); };
+  for (int k = 0; k < 5; ++k) {
+    EXPECT_EQ(first(kMinute + k * 10 * kS).rows, 1u);
+    EXPECT_EQ(Count(other(kMinute + (k * 10 + 5) * kS).refused, "uuid_conflict"), 1u);
+  }
+  EXPECT_TRUE(OnlyConflict("http://10.0.0.1:9400/metrics").holds);
+  EXPECT_EQ(pipeline_->registry().entity(1)->labels.node, "node1");  // the refused one changed nothing
+}
+
+TEST_F(ConflictTest, ABoardThatWasMovedIsTakenOver) {
+  for (int k = 0; k <= 3; ++k) Honest(kMinute + k * 10 * kS);
+  // node1 reports it no more; node2 does, under its own name.
+  EXPECT_EQ(Liar(kMinute + 120 * kS, "node2", "node2").rows, 1u);
+  EXPECT_EQ(Liar(kMinute + 130 * kS, "node2", "node2").rows, 1u);
+  EXPECT_EQ(pipeline_->registry().entity(1)->labels.node, "node2");
+  EXPECT_TRUE(pipeline_->StatsOf("http://node2:9400/metrics").conflicts.empty());
+}
+
+TEST(Claims, EvidenceOfAnAddress) {
+  EXPECT_EQ(EvidenceOf("gpu001", "gpu001", false), Evidence::kMatches);
+  EXPECT_EQ(EvidenceOf("GPU001.cluster.local", "gpu001.mgmt.example", false), Evidence::kMatches);
+  EXPECT_EQ(EvidenceOf("gpu002", "gpu001", false), Evidence::kContradicts);
+  EXPECT_EQ(EvidenceOf("gpu001", "10.0.0.1", false), Evidence::kNone);
+  EXPECT_EQ(EvidenceOf("gpu001", "fe80::1", false), Evidence::kNone);
+  EXPECT_EQ(EvidenceOf("gpu001", "localhost", false), Evidence::kNone);
+  EXPECT_EQ(EvidenceOf("", "gpu001", false), Evidence::kNone);
+  EXPECT_EQ(EvidenceOf("gpu001", "gpu001", true), Evidence::kNone);  // a push names its own node
+  EXPECT_EQ(EvidenceOf("gpu002", "gpu001", true), Evidence::kContradicts);
 }
 
 TEST_F(PipelineTest, OldAndFutureTimestampsAreRefused) {

@@ -362,6 +362,7 @@ Status RunServe(Context& context, const ServeOptions& o) {
   server.reset();
   targets.reset();
   scraper.reset();
+  pipeline->Settle();
   const Status flushed = pipeline->Flush();
   if (!flushed.ok()) return Annotate(flushed, "cannot store the last samples");
   context.Say("stopped; every sample received is stored.");

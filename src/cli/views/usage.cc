@@ -86,6 +86,7 @@ std::string ReasonTitle(const std::string& code) {
   if (code == "dead_counter") return "dead tensor counter";
   if (code == "out_of_range") return "OFU above 1.02";
   if (code == "no_samples") return "no samples";
+  if (code == "frozen") return "frozen exporter";
   if (code == "stale_repeat") return "stale values";
   if (code == "low_coverage") return "low coverage";
   if (code == "half_rate_board") return "half-rate board";
@@ -103,6 +104,7 @@ std::string ReasonAdvice(const std::string& code) {
   if (code == "dead_counter") return "restart dcgm and the exporter on that node; another profiler may hold the counters";
   if (code == "out_of_range") return "check the model name and the exporter's unit: values above the peak are not counted";
   if (code == "no_samples") return "\"flopwatch targets\" shows which exporters do not answer";
+  if (code == "frozen") return "restart the exporter: it answers with old values; \"flopwatch targets\" counts its frozen GPUs";
   return "";
 }
 

@@ -1,0 +1,70 @@
+#include "server/kept.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+namespace flopwatch::server {
+namespace {
+
+struct Counting {
+  std::atomic<int> made{0};
+  std::atomic<bool> wanted{true};
+  std::function<std::shared_ptr<const int>()> Make() {
+    return [this] { return std::make_shared<const int>(++made); };
+  }
+  std::function<bool()> Wanted() {
+    return [this] { return wanted.load(); };
+  }
+};
+
+void WaitUntil(const std::function<bool()>& condition) {
+  while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+TEST(Kept, IsMadeWhenFirstAskedAndSharedAfterwards) {
+  Counting c;
+  Kept<int> value(c.Make(), kMicrosPerMinute, c.Wanted());
+  EXPECT_FALSE(value.Has());
+  EXPECT_EQ(*value.Get(), 1);
+  EXPECT_EQ(*value.Get(), 1);
+  EXPECT_TRUE(value.Has());
+  EXPECT_EQ(c.made, 1);
+}
+
+TEST(Kept, IsMadeAnewWithoutAQuestionWaiting) {
+  Counting c;
+  Kept<int> value(c.Make(), kMicrosPerMinute, c.Wanted());
+  const auto first = value.Get();
+  Keeper keeper({&value});
+  WaitUntil([&] { return *value.Get() > 1; });
+  EXPECT_EQ(*first, 1);  // who still reads the old one keeps it
+}
+
+TEST(Kept, IsLeftAloneWhereNobodyAskedOrWantsIt) {
+  Counting asked, unasked, unwanted, always;
+  unwanted.wanted = false;
+  Kept<int> a(asked.Make(), kMicrosPerMinute, asked.Wanted()), b(unasked.Make(), kMicrosPerMinute, unasked.Wanted()),
+      c(unwanted.Make(), 0, unwanted.Wanted()), d(always.Make(), 0, always.Wanted());
+  a.Get();
+  Keeper keeper({&b, &c, &a, &d});  // refreshed in this order: when `a` and `d` were, the others had their turn
+  WaitUntil([&] { return asked.made > 1 && always.made > 1; });
+  EXPECT_EQ(unasked.made, 0);
+  EXPECT_EQ(unwanted.made, 0);
+}
+
+TEST(Kept, ManyWhoAskAtOnceMakeItOnce) {
+  Counting c;
+  Kept<int> value([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return std::make_shared<const int>(++c.made);
+  }, kMicrosPerMinute, c.Wanted());
+  std::vector<std::jthread> threads;
+  for (int k = 0; k < 8; ++k) threads.emplace_back([&] { EXPECT_EQ(*value.Get(), 1); });
+  threads.clear();
+  EXPECT_EQ(c.made, 1);
+}
+
+}  // namespace
+}  // namespace flopwatch::server
