@@ -9,6 +9,7 @@
 #include <map>
 
 #include "simulate/fleet.h"
+#include "simulate/fleet_model.h"
 #include "simulate/truth.h"
 #include "store/store.h"
 
@@ -90,6 +91,59 @@ TEST_F(Backfill, WritesEveryTickAndTheStoreAgreesWithTheTruth) {
     ++compared;
   }
   EXPECT_GT(compared, 10);
+}
+
+// Jobs on MIG instances, from exporters that list instances alone and from those that list the GPU too.
+TEST_F(Backfill, JobsOnInstancesAgreeWithTheTruthHoweverTheyAreListed) {
+  FleetOptions o;
+  o.preset = Preset::kResearch;
+  o.gpus = 4000;
+  o.duration = 3 * kMicrosPerHour;
+  o.interval = 60 * kMicrosPerSecond;
+  o.faults = Faults::kNone;
+  auto fleet = Fleet::Create(o);
+  ASSERT_TRUE(fleet.ok()) << fleet.status();
+  const Fleet::Model& m = (*fleet)->model();
+  BackfillOptions options;
+  options.directory = directory_;
+  auto result = WriteHistory(**fleet, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->refused, 0u);
+  store::Options store_options;
+  store_options.directory = directory_;
+  auto store = store::OpenDuckDbStore(store_options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  auto dimensions = (*store)->LoadDimensions();
+  ASSERT_TRUE(dimensions.ok());
+  std::map<int32_t, std::string> keys;
+  for (const auto& j : dimensions->jobs) keys[j.id] = j.key;
+  const Truth truth = (*fleet)->TruthOf();
+  std::map<std::string, const JobTruth*> jobs;
+  for (const JobTruth& j : truth.jobs)
+    if (j.mig) jobs[j.key] = &j;
+  std::map<std::string, bool> listed;  // by job: whether its exporter lists the GPU
+  for (const Stint& s : m.activity->AllStints())
+    if (m.activity->MigOf(s.lane) != nullptr)
+      listed[m.JobKey(s.job)] = m.ListsPartitionedGpus(m.activity->HostOf(s.lane));
+  auto usage = (*store)->UsageByJob({truth.from, truth.to});
+  ASSERT_TRUE(usage.ok()) << usage.status();
+  std::map<bool, int> compared;
+  for (const auto& u : *usage) {
+    const auto it = jobs.find(keys[u.job]);
+    if (it == jobs.end()) continue;
+    const JobTruth& j = *it->second;
+    const double seconds = static_cast<double>(j.work.allocated_us) / 1e6;
+    if (seconds < 1800) continue;
+    const double ofu =
+        static_cast<double>(j.work.tensor_cycles) / static_cast<double>(j.work.peak_cycles);
+    // As above; bursts of minutes make every edge a sample of 60 s.
+    const double bound = 2 * 60 / seconds * std::max(ofu, .2) + 4 * .1 * ofu / std::sqrt(seconds / 60) + 2e-3;
+    ASSERT_TRUE(u.sums.ofu.Ofu().has_value()) << j.key;
+    EXPECT_NEAR(*u.sums.ofu.Ofu(), ofu, bound) << j.key << (listed[j.key] ? ", GPU listed" : "");
+    ++compared[listed[j.key]];
+  }
+  EXPECT_GT(compared[false], 3);
+  EXPECT_GT(compared[true], 3);
 }
 
 // Timestamps in local time when clocks go back: the second pass through the hour is not newer than
