@@ -124,7 +124,7 @@ export function Flags({ flags, compact }: { flags: string[]; compact?: boolean }
     const words = flags.map(reasonLabel).join(', ');
     return (
       <span class={`flag ${flags.every((f) => kNeutralFlags.has(f)) ? '' : 'warn'}`} role="img" aria-label={words} title={words}>
-        {flags.length === 1 ? 'note' : `${flags.length} notes`}
+        {flags.length}
       </span>
     );
   }
