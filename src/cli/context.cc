@@ -106,7 +106,7 @@ Status Context::Write(const Table& table) {
     }
   }
   Out(Render(arranged, options));
-  for (const std::string& note : arranged.notes) Say(note);
+  for (const std::string& note : arranged.notes) Say(is_terminal() ? Wrap(note, width(), "", "") : note);
   return absl::OkStatus();
 }
 

@@ -394,6 +394,27 @@ TEST(LocalTime, OffsetsAreThoseOfUsPacific) {
   EXPECT_EQ(offset("2027-11-07T09:00:00Z"), -8);
 }
 
+// Its users come at their own hours: the quiet ones of Helios Venus (3 to 8 o'clock, a fifth of the
+// mean) are 11 to 16 o'clock UTC in winter.
+TEST(LocalTime, UsersKeepTheHoursOfTheirClock) {
+  FleetOptions o = Options(Preset::kResearch, 8000, 24 * 28, Faults::kNone);
+  o.start = *ParseTime("2026-01-05T00:00:00Z", 0);
+  PresetSpec spec = MakePreset(o.preset, o.gpus);
+  spec.clusters.back().local_time = true;
+  DemandModel demand(&spec, o.seed, o.start, o.gpus);
+  for (bool local : {false, true}) {
+    const int cluster = local ? static_cast<int>(spec.clusters.size()) - 1 : 0;
+    double quiet = 0, all = 0;
+    for (const Request& r : demand.Arrivals(cluster, 1200, 28 * 86400)) {
+      const int hour = r.submit / 3600 % 24 - (local ? 8 : 0);
+      quiet += hour >= 3 && hour < 8;
+      ++all;
+    }
+    EXPECT_GT(all, 1000);
+    EXPECT_LT(quiet / all, .10) << local;  // five of 24 hours would be .21
+  }
+}
+
 TEST(LocalTime, AnHourComesTwiceInOneClusterAlone) {
   FleetOptions o = Options(Preset::kLlm, 256, 4, Faults::kNone);
   o.start = *ParseTime("2026-11-01T07:00:00Z", 0);
