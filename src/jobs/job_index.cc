@@ -142,6 +142,7 @@ IndexStats JobIndex::stats() const {
   stats.refused_labels += impl_->refused_labels;
   stats.refused_intervals = impl_->refused_intervals;
   std::lock_guard lock(impl_->static_mutex);
+  if (!impl_->has_assignments) return stats;  // every GPU of the fleet has two names there
   for (const auto& [name, gpu] : impl_->names) {
     stats.static_assignments += gpu.assignments.size();
     if (gpu.tenants.empty()) stats.static_waiting += gpu.assignments.size();

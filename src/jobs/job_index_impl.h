@@ -96,6 +96,7 @@ struct JobIndex::Impl {
   // Static source. Lock order: static_mutex, shard, catalog.
   std::mutex static_mutex;
   bool static_loaded = false;  // SetStatic() was called
+  bool has_assignments = false;  // it gave any
   Micros loaded_until = 0;     // newest time Load() was told of
   absl::flat_hash_map<std::string, GpuName> names;
   absl::flat_hash_map<int32_t, std::vector<std::string>> entity_names;

@@ -94,11 +94,13 @@ void JobIndex::SetStatic(std::vector<StaticAssignment> assignments) {
   std::lock_guard static_lock(impl_->static_mutex);
   impl_->static_loaded = true;
   for (auto& [name, gpu] : impl_->names) gpu.assignments.clear();
+  impl_->has_assignments = false;
   StaticTimes times;
   for (const StaticAssignment& a : assignments) {
     if (a.to <= a.from || a.gpu.empty()) continue;
     const int32_t job = impl_->catalog.AddStaticJob(a);
     if (job == 0) continue;
+    impl_->has_assignments = true;
     impl_->names[a.gpu].assignments.push_back({job, a.rank, a.from, a.to});
     RunTime& run = times.try_emplace(job, RunTime{a.from, a.to}).first->second;
     run = {std::min(run.from, a.from), std::max(run.to, a.to)};

@@ -353,7 +353,8 @@ bool Api::IsSlow(const Request& request) const {
     }
     case Impl::Route::Cost::kMemoryIfKept:
       // Packing a page of hundreds of kilobytes takes longer than making it.
-      return request.Query("gpus").has_value() || request.Header("accept-encoding").has_value() || !impl_->fleet_metrics.Has();
+      return request.Query("gpus").has_value() || request.Header("accept-encoding").value_or("").find("gzip") != std::string_view::npos ||
+             !impl_->fleet_metrics.Has();
     case Impl::Route::Cost::kStore: return true;
   }
   return true;
