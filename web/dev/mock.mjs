@@ -229,6 +229,13 @@ function answer(url, scenario) {
         age_s: state === 'up' ? 3 + (k % 7) : state === 'pending' ? null : 4000, last_duration_ms: state === 'pending' ? null : 3 + 4 * noise(k, 21), last_bytes: state === 'up' ? 21000 + k * 37 : 0, scrapes: 8640, failures: state === 'up' ? 0 : 402,
         timeouts: state === 'back_off' ? 402 : 0, oversized: 0, samples: 1382400, rows: 69120, entities: 8, refused: k === 8 ? { blank_sentinel: 17280, malformed_line: 3 } : {},
         error: state === 'down' ? 'connect: connection refused' : state === 'back_off' ? 'no answer within 5 s; next try in 4 min' : null,
+        last_failure: null,
+        last_failure_at: null,
+        frozen_gpus: k === 5 ? 2 : 0,
+        conflicts:
+          k === 6
+            ? [{ kind: 'uuid_conflict', gpu: 'GPU-00000006-0000-0000-0000-000000000000', gpu_instance: null, other: 'http://node-007:9400/metrics', holds: true, refused_rows: 360, since: iso(now - 600), last: iso(now) }]
+            : [],
         examples: k === 8 ? ['blank_sentinel: DCGM_FI_DEV_MEMORY_TEMP{gpu="3",…} 9223372036854775794'] : [],
       };
     });

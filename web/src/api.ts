@@ -152,7 +152,21 @@ export interface Target {
   entities: number;
   refused: Record<string, number>;
   error: string | null;
+  last_failure: string | null;
+  last_failure_at: string | null;
   examples: string[];
+  frozen_gpus: number;
+  conflicts: Conflict[];
+}
+
+// A GPU that another target claims as well.
+export interface Conflict {
+  kind: 'uuid_conflict' | 'duplicate_exporter';
+  gpu: string;
+  gpu_instance: number | null;
+  other: string;
+  holds: boolean;
+  refused_rows: number;
 }
 
 export interface Targets {

@@ -104,6 +104,8 @@ export const reasons: Record<string, { label: string; advice: string }> = {
   dead_counter: { label: 'Dead counter', advice: 'tensor activity stays 0 on a busy GPU; restart the exporter (another profiler may hold the counters)' },
   out_of_range: { label: 'Out of range', advice: 'OFU above 1.02; the exporter’s values or the GPU model are wrong' },
   no_samples: { label: 'No samples', advice: 'the exporter was down or not scraped; see Targets' },
+  frozen: { label: 'Frozen exporter', advice: 'it answers with readings that have not changed for 90 s; restart it, see Targets' },
+  suspect_counter: { label: 'Counter may be dead', advice: 'tensor activity is 0 on a busy GPU; decided after three minutes' },
   stale_repeat: { label: 'Stale repeats', advice: 'the exporter repeated its last values' },
   low_coverage: { label: 'Low coverage', advice: 'OFU is known for less than 90 % of the GPU-time' },
   exact: { label: 'Exact', advice: 'joined from raw samples because the job’s data came late' },

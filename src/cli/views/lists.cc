@@ -171,14 +171,18 @@ Table TargetsTable(const Json& answer) {
                {"oversized", "oversized", kCount},
                {"last_scrape", "last scrape"},
                {"last_success", "last success"},
-               {"refused_reasons", "refused because"}};
+               {"refused_reasons", "refused because"},
+               {"frozen_gpus", "frozen gpus", kCount},
+               {"conflicts", "contested gpus", kCount},
+               {"last_failure", "last failure"}};
   for (const Json& g : answer["targets"].array()) {
     const auto ms = g["last_duration_ms"].number();
     t.rows.push_back({Text(g["url"]), Text(g["state"]), Number(g["age_s"].number()), Integer(g["failures"]), Sum(g["refused"]),
                       Text(g["error"]), Text(g["node"]), Integer(g["entities"]), Integer(g["samples"]),
                       ms ? Cell(static_cast<double>(static_cast<int64_t>(*ms * 10 + 0.5)) / 10) : Cell(),
                       Number(g["last_bytes"].number()), Integer(g["scrapes"]), Integer(g["timeouts"]),
-                      Integer(g["oversized"]), Text(g["last_scrape"]), Text(g["last_success"]), Text(RefusedText(g["refused"]))});
+                      Integer(g["oversized"]), Text(g["last_scrape"]), Text(g["last_success"]), Text(RefusedText(g["refused"])), Integer(g["frozen_gpus"]),
+                      g["conflicts"].is_array() ? Cell(static_cast<int64_t>(g["conflicts"].array().size())) : Cell(), Text(g["last_failure"])});
   }
   const int64_t total = answer["total"].integer_or(static_cast<int64_t>(t.rows.size()));
   t.notes.push_back(fmt::format("{} targets, {} up", total, answer["up"].integer_or(0)));

@@ -79,33 +79,44 @@ std::string WindowView::Text() const {
                      FormatDuration(FloorTo(length + unit / 10, unit)));
 }
 
+namespace {
+
+struct Reason {
+  std::string_view code, title, advice;
+};
+constexpr Reason kReasons[] = {
+    {"tensor_missing", "tensor activity missing", "add DCGM_FI_PROF_PIPE_TENSOR_ACTIVE to the exporter's counter list"},
+    {"clock_missing", "SM clock missing", "add DCGM_FI_DEV_SM_CLOCK to the exporter's counter list"},
+    {"model_unknown", "GPU model unknown", "add an [[accelerator]] entry for the model to the configuration file"},
+    {"dead_counter", "dead tensor counter", "restart dcgm and the exporter on that node; another profiler may hold the counters"},
+    {"suspect_counter", "tensor counter may be dead", ""},
+    {"out_of_range", "OFU above 1.02", "check the model name and the exporter's unit: values above the peak are not counted"},
+    {"no_samples", "no samples", "\"flopwatch targets\" shows which exporters do not answer"},
+    {"frozen", "frozen exporter", "restart the exporter: it answers with old values; \"flopwatch targets\" counts its frozen GPUs"},
+    {"stale_repeat", "stale values", ""},
+    {"low_coverage", "low coverage", ""},
+    {"half_rate_board", "half-rate board", ""},
+    {"span_unknown", "first sample", ""},
+    {"mig_parent", "split into instances", ""},
+};
+
+const Reason* FindReason(std::string_view code) {
+  const auto it = std::find_if(std::begin(kReasons), std::end(kReasons), [&](const Reason& r) { return r.code == code; });
+  return it == std::end(kReasons) ? nullptr : it;
+}
+
+}  // namespace
+
 std::string ReasonTitle(const std::string& code) {
-  if (code == "tensor_missing") return "tensor activity missing";
-  if (code == "clock_missing") return "SM clock missing";
-  if (code == "model_unknown") return "GPU model unknown";
-  if (code == "dead_counter") return "dead tensor counter";
-  if (code == "out_of_range") return "OFU above 1.02";
-  if (code == "no_samples") return "no samples";
-  if (code == "frozen") return "frozen exporter";
-  if (code == "stale_repeat") return "stale values";
-  if (code == "low_coverage") return "low coverage";
-  if (code == "half_rate_board") return "half-rate board";
-  if (code == "span_unknown") return "first sample";
-  if (code == "mig_parent") return "split into instances";
+  if (const Reason* reason = FindReason(code)) return std::string(reason->title);
   std::string out = code;
   std::replace(out.begin(), out.end(), '_', ' ');
   return out;
 }
 
 std::string ReasonAdvice(const std::string& code) {
-  if (code == "tensor_missing") return "add DCGM_FI_PROF_PIPE_TENSOR_ACTIVE to the exporter's counter list";
-  if (code == "clock_missing") return "add DCGM_FI_DEV_SM_CLOCK to the exporter's counter list";
-  if (code == "model_unknown") return "add an [[accelerator]] entry for the model to the configuration file";
-  if (code == "dead_counter") return "restart dcgm and the exporter on that node; another profiler may hold the counters";
-  if (code == "out_of_range") return "check the model name and the exporter's unit: values above the peak are not counted";
-  if (code == "no_samples") return "\"flopwatch targets\" shows which exporters do not answer";
-  if (code == "frozen") return "restart the exporter: it answers with old values; \"flopwatch targets\" counts its frozen GPUs";
-  return "";
+  const Reason* reason = FindReason(code);
+  return reason == nullptr ? "" : std::string(reason->advice);
 }
 
 std::string JobNote(const UsageView& u) {

@@ -18,10 +18,25 @@ const refusedTotal = (t: Target): number => Object.values(t.refused).reduce((sum
 function Details({ target }: { target: Target }) {
   const [open, setOpen] = useState(false);
   const reasons = Object.entries(target.refused);
-  if (!target.error && reasons.length === 0 && target.examples.length === 0) return null;
+  const { conflicts, frozen_gpus: frozen } = target;
+  const says = [
+    target.error,
+    frozen > 0 && `${count(frozen)} frozen GPUs`,
+    conflicts.length > 0 && `${count(conflicts.length)} contested GPUs`,
+    !target.error && reasons.map(([reason, n]) => `${reason} ${count(n)}`).join(', '),
+  ].filter(Boolean);
+  if (says.length === 0 && target.examples.length === 0) return null;
   return (
     <details class="target" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
-      <summary>{target.error ?? reasons.map(([reason, n]) => `${reason} ${count(n)}`).join(', ')}</summary>
+      <summary>{says.join('; ') || 'examples'}</summary>
+      {frozen > 0 && <p>{count(frozen)} GPUs answer with readings that have not changed for 90 s; they count as not observed.</p>}
+      {conflicts.map((c) => (
+        <p key={`${c.gpu}/${c.gpu_instance}`}>
+          <code>{c.kind}</code> {c.gpu}
+          {c.gpu_instance !== null && `/${c.gpu_instance}`} is reported by {c.other} as well; {c.holds ? 'this target counts' : 'the other one counts'},{' '}
+          {count(c.refused_rows)} rows refused.
+        </p>
+      ))}
       {reasons.length > 0 && (
         <ul>
           {reasons.map(([reason, n]) => (
