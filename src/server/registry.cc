@@ -275,7 +275,7 @@ double Registry::Fraction(int32_t entity) const {
 void Registry::ForEachEntity(absl::FunctionRef<void(const EntityRecord&)> visit) const {
   std::shared_lock lock(mutex_);
   for (const EntityRecord& e : entities_) {
-    if (e.id != 0) visit(e);
+    if (e.id != 0 && telemetry::IsGpu(e.key.kind)) visit(e);
   }
 }
 

@@ -70,7 +70,7 @@ class Registry {
   std::optional<ResolvedEntity> Known(const telemetry::EntityKey& key) const;
   // Share of its GPU an entity is (ResolvedEntity::fraction).
   double Fraction(int32_t entity) const;
-  // In id order, under the read lock: the callback must be quick and must not call back.
+  // GPUs and instances, not parts of nodes. In id order, under the read lock: the callback must be quick and must not call back.
   void ForEachEntity(absl::FunctionRef<void(const store::EntityRecord&)> visit) const;
   std::vector<store::EntityRecord> Entities() const;
   std::vector<store::ModelRecord> Models() const;

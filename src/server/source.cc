@@ -105,7 +105,7 @@ bool Source::Resolve(const DecodedRow& row, Micros ts) {
       const auto described = ctx_->registry.Resolve(*row.key, *row.labels, ts);
       if (!described.ok()) return false;
       entity = *described;
-      ctx_->jobs.BindEntity(entity->id, *row.key, *row.labels);
+      if (telemetry::IsGpu(row.key->kind)) ctx_->jobs.BindEntity(entity->id, *row.key, *row.labels);
     }
     if (slot.entity.id != entity->id) {
       // The decoder gave the slot to another GPU.
@@ -431,6 +431,17 @@ void Source::IngestNarrow(const telemetry::NarrowSample& sample, Micros ts, Writ
   session->AddMetric({.ts = sample.timestamp.value_or(ts), .series = it->second, .value = sample.value});
 }
 
+// A link, a switch or a processor: its values and the time they stand for.
+void Source::AddPart(const Slot& slot, const DecodedRow& row, Micros ts, Micros previous, Writer::Session* session) {
+  telemetry::RowHeader header;
+  header.ts = ts;
+  header.entity = slot.entity.id;
+  header.span_ms = previous != 0 ? SpanMs(previous, ts) : 0;
+  if (ctx_->options.backfill) header.flags |= telemetry::kBackfilled;
+  header.present = row.present;
+  session->Add(slot.kind, header, row.values, FieldsIn(row.present));
+}
+
 TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
   std::lock_guard lock(mutex_);
   ++scrape_;
@@ -455,7 +466,6 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
 
   // First pass: who is there, and which GPUs are split into instances.
   for (const DecodedRow& row : scrape.rows) {
-    if (row.key->kind != EntityKind::kGpu && row.key->kind != EntityKind::kGpuInstance) continue;
     if (!time_ok(row)) continue;
     if (!Resolve(row, time_of(row))) Refuse(IngestRefusal::kEntityLimit);
   }
@@ -485,11 +495,15 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
       const Micros row_ts = time_of(row);
       const Claims::Verdict admission = Admit(slot, row_ts, row.timestamp.has_value());
       if (admission.outcome != Claims::Outcome::kAccepted) continue;
+      ++result.rows;
+      if (!telemetry::IsGpu(slot.kind)) {
+        AddPart(slot, row, row_ts, admission.previous, &session);
+        continue;
+      }
       Stamp stamp;
       StampRow(slot, row, row_ts, ts, admission.previous, &stamp);
       AddOrHold(slot, stamp, row, &session);
       ctx_->live.Update(stamp.live);
-      ++result.rows;
       late += row_ts < newest - kLate;
       weightless += stamp.header.span_ms == 0;
       frozen += (stamp.header.flags & telemetry::kFrozen) != 0;

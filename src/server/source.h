@@ -126,6 +126,7 @@ class Source {
   bool IsRepeat(Slot& slot, const telemetry::DecodedRow& row, const telemetry::DecodedRow& board);
   void StampCycles(Slot& slot, const telemetry::DecodedRow& row, double clock_mhz, Micros ts, bool repeat, Stamp* stamp,
                    Micros* previous);
+  void AddPart(const Slot& slot, const telemetry::DecodedRow& row, Micros ts, Micros previous, Writer::Session* session);
   void StampRow(Slot& slot, const telemetry::DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous, Stamp* stamp);
   void AddOrHold(Slot& slot, const Stamp& stamp, const telemetry::DecodedRow& row, Writer::Session* session);
   void Hold(Slot& slot, const Stamp& stamp, const telemetry::DecodedRow& row, int fields);

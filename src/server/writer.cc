@@ -18,8 +18,6 @@ constexpr Micros kMaintenanceInterval = kMicrosPerMinute;
 constexpr Micros kIntervalMemory = 90 * kMicrosPerDay;  // as long as per-minute rollups are kept
 constexpr int kShutdownTries = 3;
 
-int Index(EntityKind kind) { return kind == EntityKind::kGpuInstance ? 1 : 0; }
-
 template <typename T>
 void MoveAppend(std::vector<T>& to, std::vector<T>&& from) {
   if (to.empty()) {
@@ -37,6 +35,20 @@ size_t Writer::Batch::bytes() const {
   size_t total = metrics.size() * sizeof(MetricRow);
   for (const SampleBatch& b : samples) total += b.rows.size() * sizeof(RowHeader) + b.values.size() * sizeof(double);
   return total;
+}
+
+size_t Writer::Batch::rows() const {
+  size_t total = metrics.size();
+  for (const SampleBatch& b : samples) total += b.size();
+  return total;
+}
+
+void Writer::Batch::SetStride(int fields) {
+  stride = fields;
+  for (size_t k = 0; k < samples.size(); ++k) {
+    samples[k].stride = fields;
+    samples[k].kind = static_cast<EntityKind>(k);
+  }
 }
 
 void Writer::Batch::Clear() {
@@ -97,11 +109,9 @@ void Writer::Session::Add(EntityKind kind, const RowHeader& header, const double
       writer_->Enqueue(open);
       rows_before_ = bytes_before_ = 0;
     }
-    open->stride = std::max(count, writer_->fields_->size());
-    for (SampleBatch& b : open->samples) b.stride = open->stride;
-    open->samples[1].kind = EntityKind::kGpuInstance;
+    open->SetStride(std::max(count, writer_->fields_->size()));
   }
-  SampleBatch& batch = open->samples[Index(kind)];
+  SampleBatch& batch = open->samples[static_cast<size_t>(kind)];
   batch.rows.push_back(header);
   batch.values.insert(batch.values.end(), values, values + count);
   if (count < open->stride) batch.values.resize(batch.values.size() + open->stride - count);
@@ -155,9 +165,7 @@ void Writer::Enqueue(Batch* open) {
   std::lock_guard lock(queue_mutex_);
   const int stride = open->stride;
   queue_.push_back(std::exchange(*open, TakeSpare()));
-  open->stride = stride;
-  for (SampleBatch& b : open->samples) b.stride = stride;
-  open->samples[1].kind = EntityKind::kGpuInstance;
+  open->SetStride(stride);
 }
 
 void Writer::DropOldest(Batch* own) {

@@ -65,11 +65,12 @@ class Writer {
 
  private:
   struct Batch {
-    std::array<telemetry::SampleBatch, 2> samples;  // GPUs, instances
+    std::array<telemetry::SampleBatch, telemetry::kEntityKinds> samples;  // by kind
     std::vector<telemetry::MetricRow> metrics;
     int stride = 0;
-    size_t rows() const { return samples[0].size() + samples[1].size() + metrics.size(); }
+    size_t rows() const;
     size_t bytes() const;
+    void SetStride(int fields);
     void Clear();
   };
   struct Shard {

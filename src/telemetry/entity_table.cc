@@ -78,9 +78,10 @@ std::optional<uint16_t> EntityTable::FindLabelSet(uint64_t key) const {
 LabelFacts EntityTable::FactsOf(uint16_t id) const {
   const LabelSet& set = *sets_[id];
   LabelFacts facts;
-  facts.entity = entities_[set.slot].key.kind == EntityKind::kGpu
-                     ? LabelFacts::Entity::kGpu
-                     : LabelFacts::Entity::kGpuInstance;
+  const EntityKind kind = entities_[set.slot].key.kind;
+  facts.entity = kind == EntityKind::kGpu           ? LabelFacts::Entity::kGpu
+                 : kind == EntityKind::kGpuInstance ? LabelFacts::Entity::kGpuInstance
+                                                    : LabelFacts::Entity::kPart;
   facts.by_index_only = set.by_index_only;
   facts.unknown_labels = set.unknown_labels;
   facts.error_code = set.error_code;

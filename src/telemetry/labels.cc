@@ -87,6 +87,10 @@ enum Label : uint8_t {
   kExportedNamespace,
   kExportedContainer,
   kErrorCode,
+  kNvLink,
+  kNvSwitch,
+  kCpuNumber,
+  kCpuCore,
   kDiscriminator,  // splits one entity's reading into several series
   kDescriptive,    // known, and of no use here
   kLabelCount,
@@ -121,9 +125,12 @@ constexpr LabelNames kLabelNames[] = {
     {kExportedNamespace, "exported_namespace"},
     {kExportedContainer, "exported_container"},
     {kErrorCode, "err_code err_msg"},
-    // Links, switches, host processors, network cards.
-    {kDiscriminator,
-     "nvlink link link_index nvswitch switch cpu cpucore cpu_core lane port peer_gpu connectx"},
+    {kNvLink, "nvlink"},
+    {kNvSwitch, "nvswitch"},
+    {kCpuNumber, "cpu"},
+    {kCpuCore, "cpucore cpu_core"},
+    // Links of other exporters, network cards.
+    {kDiscriminator, "link link_index switch lane port peer_gpu connectx"},
     // Windows, events, processes, histograms, parts of an instance.
     {kDiscriminator,
      "window_size_in_ms clock_event xid health_watch health_error_code severity afid_index pid "
@@ -201,6 +208,10 @@ std::optional<Label> FindLabelIn(Dialect dialect, std::string_view name) {
   return FindLabel(name);
 }
 
+// Of a GPU's series these say that it is only a part of the GPU's reading.
+constexpr Label kSplitting[] = {kNvLink, kNvSwitch, kCpuNumber, kCpuCore, kDiscriminator};
+bool SplitsEntities(Label label) { return std::find(std::begin(kSplitting), std::end(kSplitting), label) != std::end(kSplitting); }
+
 RawLabels Sort(const SeriesText& series, Dialect dialect) {
   RawLabels raw;
   for (const auto& [name, value] : series.labels) {
@@ -210,7 +221,7 @@ RawLabels Sort(const SeriesText& series, Dialect dialect) {
       continue;
     }
     // Exporters that write a fixed set of labels leave empty those that do not apply.
-    if (*label != kDiscriminator || !value.empty()) raw.present[*label] = true;
+    if (!SplitsEntities(*label) || !value.empty()) raw.present[*label] = true;
     if (raw.value[*label].empty() && !IsVoid(value)) raw.value[*label] = Cut(value);
   }
   return raw;
@@ -490,13 +501,37 @@ bool IdentifyOtherwise(const RawLabels& raw, std::optional<int32_t> instance, La
   return true;
 }
 
+// dcgm-exporter's lines about a part of the node have no GPU: {nvswitch="0"}, {nvlink="3",nvswitch="nvswitch0"},
+// {cpu="0"}, {cpucore="12",cpu="0"}, each with Hostname.
+bool IdentifyPart(const RawLabels& raw, LabelFacts* facts) {
+  std::string_view of_switch = raw[kNvSwitch];
+  if (StartsWithIgnoringCase(of_switch, "nvswitch")) of_switch.remove_prefix(8);
+  const std::string_view of_cpu = raw[kCpuNumber];
+  const bool link = !raw[kNvLink].empty(), core = !raw[kCpuCore].empty();
+  const bool has_switch = !of_switch.empty(), has_cpu = !of_cpu.empty();
+  if (raw.present[kDiscriminator] || (has_switch || link) == (has_cpu || core)) return false;
+  if ((link && !has_switch) || (core && !has_cpu)) return false;
+  std::string name = facts->labels.node.empty() ? "" : facts->labels.node + "/";
+  if (has_switch) {
+    name += fmt::format("nvswitch{}", of_switch);
+    if (link) name += fmt::format("/nvlink{}", raw[kNvLink]);
+  } else {
+    name += fmt::format("cpu{}", of_cpu);
+    if (core) name += fmt::format("/core{}", raw[kCpuCore]);
+  }
+  facts->key = {link ? EntityKind::kLink : has_switch ? EntityKind::kSwitch : EntityKind::kCpu, std::move(name), -1};
+  facts->labels.index = ParseSmallInt(link ? raw[kNvLink] : core ? raw[kCpuCore] : has_switch ? of_switch : of_cpu).value_or(-1);
+  facts->entity = LabelFacts::Entity::kPart;
+  return true;
+}
+
 }  // namespace
 
 LabelFacts ReadLabels(const SeriesText& series, Dialect dialect, const std::string& default_node) {
   const RawLabels raw = Sort(series, dialect);
   LabelFacts facts;
   facts.unknown_labels = raw.unknown;
-  facts.discriminated = raw.present[kDiscriminator];
+  facts.discriminated = std::any_of(std::begin(kSplitting), std::end(kSplitting), [&](Label l) { return raw.present[l]; });
   facts.error_code = raw.present[kErrorCode];
   facts.clock_type = raw[kClockType];
   constexpr std::string_view kClockPrefix = "GPU_CLOCK_TYPE_";
@@ -525,6 +560,7 @@ LabelFacts ReadLabels(const SeriesText& series, Dialect dialect, const std::stri
     if (dialect == Dialect::kNvidiaSmi && LooksLikeBareUuid(uuid)) uuid.insert(0, "GPU-");
     IdentifyByUuid(uuid, instance, &facts);
   } else if (!IdentifyOtherwise(raw, instance, &facts)) {
+    if (dialect == Dialect::kDcgm && IdentifyPart(raw, &facts)) facts.discriminated = false;
     return facts;
   }
   facts.entity = facts.key.kind == EntityKind::kGpu ? LabelFacts::Entity::kGpu

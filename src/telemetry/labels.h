@@ -46,7 +46,7 @@ Dialect DialectOf(std::string_view metric_name);
 
 // What the labels of a series mean. Views point into the SeriesText.
 struct LabelFacts {
-  enum class Entity : uint8_t { kNone, kGpu, kGpuInstance };
+  enum class Entity : uint8_t { kNone, kGpu, kGpuInstance, kPart };  // kPart: see EntityKind
   Entity entity = Entity::kNone;
   bool by_index_only = false;  // no UUID and no serial number: good enough for a known GPU metric,
                                // not for a foreign one

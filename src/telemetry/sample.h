@@ -14,10 +14,15 @@
 namespace flopwatch::telemetry {
 
 enum class EntityKind : uint8_t { kGpu = 0, kGpuInstance = 1, kLink = 2, kSwitch = 3, kCpu = 4 };
+inline constexpr int kEntityKinds = 5;
+// The others are parts of a node: an NVLink of a switch, an NVSwitch, a processor or one of its cores. They have values but
+// no tensor pipe: no OFU, no job, and they are no GPUs anywhere.
+inline bool IsGpu(EntityKind kind) { return kind <= EntityKind::kGpuInstance; }
 
 // Identity: (UUID, GPU-instance id). Host label and gpu index are attributes, never keys
 // (counters.md 0.5). Where an exporter gives no UUID (AMD, bare series) the serial number, else
-// "NODE/gpuINDEX", stands in for it.
+// "NODE/gpuINDEX", stands in for it. Parts are "NODE/nvswitch0", "NODE/nvswitch0/nvlink3",
+// "NODE/cpu0", "NODE/cpu0/core12".
 struct EntityKey {
   EntityKind kind = EntityKind::kGpu;
   std::string uuid;

@@ -168,6 +168,40 @@ TEST_F(StoredTest, AfterARestartTheWindowThatNeedsHistoryReadsTheStore) {
   EXPECT_EQ(Text(gpu, "/jobs/0/from"), "2026-09-21T14:14:00Z");
 }
 
+TEST_F(StoredTest, PartsOfANodeHaveTablesOfTheirOwnAndAreNoGpus) {
+  const double gpus = Number(Json("/api/v1/gpus"), "/total");
+  for (int k = 1; k <= 3; ++k) {
+    pipeline_->Ingest("http://node1:9400/metrics", "node1",
+                      fmt::format("DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT{{nvswitch=\"0\",Hostname=\"node1\"}} {}\n"
+                                  "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX{{nvlink=\"3\",nvswitch=\"nvswitch0\",Hostname=\"node1\"}} {}\n"
+                                  "DCGM_FI_DEV_CPU_UTIL_TOTAL{{cpu=\"1\",Hostname=\"node1\"}} 0.{}\n",
+                                  40 + k, 1000 * k, k),
+                      now_ + k * 10 * kSecond, 0);
+  }
+  now_ += 40 * kSecond;
+  ASSERT_TRUE(pipeline_->Flush().ok());
+  const auto sql = [&](const std::string& text) {
+    const auto r = duck_->UserSql(text, {});
+    EXPECT_TRUE(r.ok()) << r.status();
+    std::string out;
+    if (!r.ok()) return out;
+    for (const auto& row : r->table.rows) out += std::get<std::string>(row[0]) + ";";
+    return out;
+  };
+  EXPECT_EQ(sql("SELECT concat_ws(' ', name, node, span_s, dcgm_fi_dev_nvswitch_temperature_current) FROM switch_samples ORDER BY ts"),
+            "node1/nvswitch0 node1 0.0 41.0;node1/nvswitch0 node1 10.0 42.0;node1/nvswitch0 node1 10.0 43.0;");
+  EXPECT_EQ(sql("SELECT concat_ws(' ', name, max(dcgm_fi_dev_nvswitch_link_throughput_tx)) FROM link_samples GROUP BY name"),
+            "node1/nvswitch0/nvlink3 3000.0;");
+  EXPECT_EQ(sql("SELECT concat_ws(' ', name, round(avg(dcgm_fi_dev_cpu_util_total), 6)) FROM cpu_samples GROUP BY name"), "node1/cpu1 0.2;");
+  EXPECT_EQ(sql("SELECT count(*)::VARCHAR FROM samples WHERE gpu LIKE '%nvswitch%' OR gpu LIKE '%cpu%'"), "0;");
+  EXPECT_EQ(sql("SELECT count(*)::VARCHAR FROM gpus WHERE gpu LIKE '%/%'"), "0;");
+  EXPECT_EQ(Number(Json("/api/v1/gpus"), "/total"), gpus);
+  // Sealed like the others, and known again after a restart.
+  ASSERT_TRUE(duck_->Seal(now_ + 2 * kMicrosPerHour).ok());
+  EXPECT_EQ(sql("SELECT count(*)::VARCHAR FROM switch_samples"), "3;");
+  EXPECT_EQ(sql("SELECT count(*)::VARCHAR FROM link_samples"), "3;");
+}
+
 TEST_F(StoredTest, LateMetadataIsJoinedForReal) {
   ASSERT_TRUE(pipeline_->Flush().ok());
   // A static file now says that GPU-A was job 78's from 14:20 to 14:30, not 100's.

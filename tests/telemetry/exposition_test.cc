@@ -511,9 +511,31 @@ TEST_F(ExpositionTest, SeriesOfLinksWindowsAndErrorsDoNotOverwriteTheGpu) {
       "DCGM_FI_DEV_CPU_UTIL_TOTAL{cpu=\"0\",Hostname=\"h\"} 0.4\n"
       // dcgm-exporter adds the code to the one XID series a GPU has.
       "DCGM_FI_DEV_XID_ERRORS{UUID=\"U\",err_code=\"31\",err_msg=\"GPU memory page fault\"} 31\n");
-  ASSERT_EQ(p.rows.size(), 1u);
   EXPECT_THAT(p.rows.at("U").values, ElementsAre(Pair("nvlink_errors", 7), Pair("xid", 31)));
-  EXPECT_THAT(p.narrow, SizeIs(5));
+  EXPECT_THAT(p.narrow, SizeIs(3));
+  EXPECT_THAT(p.refused, IsEmpty());
+}
+
+// The four forms that dcgm-exporter's templates have for what is not a GPU. A link names its switch "nvswitch0", the switch
+// itself "0".
+TEST_F(ExpositionTest, PartsOfANodeAreEntitiesOfTheirOwn) {
+  const Plain p = Decode(
+      "DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT{nvswitch=\"0\",Hostname=\"h\"} 41\n"
+      "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX{nvlink=\"3\",nvswitch=\"nvswitch0\",Hostname=\"h\"} 1000\n"
+      "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX{nvlink=\"4\",nvswitch=\"nvswitch0\",Hostname=\"h\"} 2000\n"
+      "DCGM_FI_DEV_CPU_UTIL_TOTAL{cpu=\"1\",Hostname=\"h\"} 0.25\n"
+      "DCGM_FI_DEV_CPU_UTIL_TOTAL{cpucore=\"12\",cpu=\"1\",Hostname=\"h\"} 0.5\n"
+      // Without the whole of a name nobody can tell them apart; other exporters' labels mean other things.
+      "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX{nvlink=\"3\",Hostname=\"h\"} 9\n"
+      "DCGM_FI_DEV_CPU_UTIL_TOTAL{cpucore=\"12\",Hostname=\"h\"} 0.5\n"
+      "node_cpu_frequency_hertz{cpu=\"1\"} 3e9\n");
+  ASSERT_EQ(p.rows.size(), 5u);
+  EXPECT_THAT(p.rows.at("h/nvswitch0").values, ElementsAre(Pair("dcgm_fi_dev_nvswitch_temperature_current", 41)));
+  EXPECT_THAT(p.rows.at("h/nvswitch0/nvlink3").values, ElementsAre(Pair("dcgm_fi_dev_nvswitch_link_throughput_tx", 1000)));
+  EXPECT_THAT(p.rows.at("h/nvswitch0/nvlink4").values, ElementsAre(Pair("dcgm_fi_dev_nvswitch_link_throughput_tx", 2000)));
+  EXPECT_THAT(p.rows.at("h/cpu1").values, ElementsAre(Pair("dcgm_fi_dev_cpu_util_total", 0.25)));
+  EXPECT_THAT(p.rows.at("h/cpu1/core12").values, ElementsAre(Pair("dcgm_fi_dev_cpu_util_total", 0.5)));
+  EXPECT_THAT(p.narrow, SizeIs(3));
   EXPECT_THAT(p.refused, IsEmpty());
 }
 

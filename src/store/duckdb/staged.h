@@ -25,7 +25,7 @@
 
 namespace flopwatch::store::duck {
 
-inline constexpr int kEntityKinds = 5;
+using telemetry::kEntityKinds;
 
 // Columns every sample table has, before those of fields.
 inline constexpr std::string_view kFixedColumns[] = {"ts", "entity", "job_set", "model", "span_ms", "flags", "tensor_mhz"};

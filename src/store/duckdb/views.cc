@@ -87,10 +87,11 @@ std::string SamplesView(const Layout& layout, std::string_view table, const std:
 
   const StoredField* tensor = Find(fields, "tensor_active");
   const StoredField* clock = Find(fields, "sm_clock_mhz");
-  std::string select =
-      "r.ts, e.uuid AS gpu, nullif(e.gpu_instance, -1) AS gpu_instance, e.node, m.name AS model, j.job, "
-      "r.span_ms / 1e3 AS span_s, r.flags, ";
-  if (tensor != nullptr && clock != nullptr) {
+  // Parts of a node have a name, and neither model nor job.
+  std::string select = table == "samples" ? "r.ts, e.uuid AS gpu, nullif(e.gpu_instance, -1) AS gpu_instance, e.node, "
+                                            "m.name AS model, j.job, r.span_ms / 1e3 AS span_s, r.flags, "
+                                          : "r.ts, e.uuid AS name, e.node, r.span_ms / 1e3 AS span_s, ";
+  if (table == "samples" && tensor != nullptr && clock != nullptr) {
     CatTo(&select, "CASE WHEN r.flags & 27 = 0 THEN coalesce(r.tensor_mhz / ", kTensorMhzScale, ", ",
                     InUnits(*tensor), " * ", InUnits(*clock), ") / m.tensor_clock_max_mhz END AS ofu, ");
   }
@@ -184,7 +185,8 @@ constexpr std::string_view kDescribing[] = {
     "CREATE OR REPLACE VIEW gpus AS SELECT e.uuid AS gpu, nullif(e.gpu_instance, -1) AS gpu_instance, e.node, "
     "nullif(e.gpu_index, -1) AS gpu_index, coalesce(m.name, e.model_name) AS model, e.device, e.pci_bus_id, e.driver, "
     "e.mig_profile, nullif(e.sm_count, 0) AS sm_count, p.uuid AS parent, m.tensor_clock_max_mhz, e.first_seen, "
-    "e.id AS entity FROM dim.entities e LEFT JOIN dim.entities p ON p.id = e.parent LEFT JOIN dim.models m ON m.id = e.model",
+    "e.id AS entity FROM dim.entities e LEFT JOIN dim.entities p ON p.id = e.parent LEFT JOIN dim.models m ON m.id = e.model "
+    "WHERE e.kind <= 1",
     "CREATE OR REPLACE VIEW models AS SELECT name AS model, tensor_clock_max_mhz, nullif(sm_count, 0) AS sm_count, "
     "nullif(tdp_w, 0) AS tdp_w, half_rate FROM dim.models",
     "CREATE OR REPLACE VIEW jobs AS SELECT key AS job, name, user_name AS user, workflow, cluster, "
