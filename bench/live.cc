@@ -48,6 +48,7 @@ class Sink : public store::Store {
   StatusOr<std::vector<store::JobUsage>> UsageByJob(store::Window) const override { return std::vector<store::JobUsage>{}; }
   StatusOr<std::vector<store::GpuUsage>> UsageByGpu(store::Window, int32_t) const override { return std::vector<store::GpuUsage>{}; }
   StatusOr<std::vector<store::UsagePoint>> FleetSeries(store::Window, Micros) const override { return std::vector<store::UsagePoint>{}; }
+  StatusOr<std::vector<store::ModelPoint>> FleetByModel(store::Window, Micros) const override { return std::vector<store::ModelPoint>{}; }
   StatusOr<std::vector<store::UsagePoint>> JobSeries(int32_t, store::Window, Micros) const override { return std::vector<store::UsagePoint>{}; }
   StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window, Micros) const override { return std::vector<store::UsagePoint>{}; }
   StatusOr<std::vector<store::JobUsage>> UsageByJobExact(store::Window) const override { return std::vector<store::JobUsage>{}; }

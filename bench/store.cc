@@ -2,10 +2,16 @@
 // the raw values cost to copy and what delta + byte shuffle + deflate makes of them.
 //
 //   bench_store --gpus 100000 --hours 1 --interval 10 --flush-rows 10000     the hour of the whole fleet
-//   bench_store --gpus 2000 --days 14 --interval 60                          two weeks of 2,000 jobs: rollups over days
+//   bench_store --gpus 100000 --days 14 --interval 3600 --flush-rows 1667 --spread 1
+//                       two weeks of rollups of the whole fleet, cheaply: each GPU has one sample an hour, that stands for the
+//                       hour, and a minute has every 60th GPU, so hour and fleet tables are as large as with 10 s samples
+//   --dir D --keep 1    leaves the data; --dir D --ask 1 only asks, again; --repeat N asks N times (the least counts)
+//   --seal-beside 1     the longest flush while another thread rolls up, seals and applies retention
 //
-// The fleet: jobs on contiguous GPUs, 20 fields a GPU of which 11 are noisy (five ratios with six decimals, power with
-// three, energy, four byte rates), as in the measurements the design rests on. Seeded; nothing is left on the disk.
+// The fleet: four GPU models, jobs on contiguous GPUs, 20 fields a GPU of which 11 are noisy (five ratios with six decimals,
+// power with three, energy, four byte rates), as in the measurements the design rests on. One GPU in a hundred is shared by
+// two jobs, one in a hundred is read too fast (repeats), one in two hundred is split into two MIG instances, and the time
+// samples stand for jitters by milliseconds. Seeded; nothing is left on the disk unless asked.
 #include <fmt/format.h>
 #include <libdeflate.h>
 #include <sys/resource.h>
@@ -13,11 +19,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "store/store.h"
@@ -39,8 +48,15 @@ struct Settings {
   int threads = 2;
   int roll_up_s = 60;
   std::string directory;
-  bool keep = false;  // leave the hot segment for a look
+  bool spread = false;  // a flush has every n-th GPU, not neighbours
+  bool keep = false;    // leave the data, hot where it is one hour
+  bool ask = false;     // only ask a store that is there
+  bool seal_beside = false;
+  int repeat = 3;
 };
+
+constexpr int kModels = 4;
+constexpr int kSharedEvery = 100, kStaleEvery = 100, kMigEvery = 200;  // GPUs
 
 double CpuSeconds() {
   timespec t;
@@ -107,21 +123,25 @@ class Fleet {
   int jobs() const { return static_cast<int>(jobs_.size()); }
   int fields_per_gpu() const { return 20; }
 
-  // GPUs [first, first + count) at ts.
-  void Fill(Micros ts, int first, int count, SampleBatch* b) {
-    b->Clear();
-    b->stride = stride_;
+  // GPUs first, first + step, ... (count of them) at ts, and the instances of those that are split.
+  void Fill(Micros ts, int first, int count, int step, SampleBatch* b, SampleBatch* instances) {
+    for (SampleBatch* batch : {b, instances}) {
+      batch->Clear();
+      batch->stride = stride_;
+    }
+    instances->kind = EntityKind::kGpuInstance;
     b->rows.resize(count);
     b->values.resize(static_cast<size_t>(count) * stride_);
     for (int i = 0; i < count; ++i) {
-      const int gpu = first + i;
+      const int gpu = first + i * step;
       const Job& job = jobs_[job_of_[gpu] - 1];
       RowHeader& h = b->rows[i];
       h.ts = ts;
       h.entity = gpu + 1;
-      h.job_set = job_of_[gpu];
-      h.model = 1;
-      h.span_ms = settings_.interval_s * 1000;
+      h.job_set = SetOf(gpu);
+      h.model = ModelOf(gpu);
+      h.span_ms = settings_.interval_s * 1000 - 3 + static_cast<int>(random_.Bits() >> 32) % 7;
+      if (gpu % kStaleEvery == 1) h.flags |= kStaleRepeat;
       double* v = b->values.data() + static_cast<size_t>(i) * stride_;
       const auto set = [&](FieldId f, double value) {
         v[f] = value;
@@ -151,8 +171,28 @@ class Fleet {
       set(kGpuTempC, std::floor(50 + 20 * job.activity + 2 * random_.Uniform()));
       set(kMemTempC, std::floor(60 + 20 * job.activity + 2 * random_.Uniform()));
       set(kXid, 0);
+      if (gpu % kMigEvery != 0) continue;
+      h.flags |= kMigParent;
+      for (int k = 0; k < 2; ++k) {
+        RowHeader& m = instances->rows.emplace_back(h);
+        m.entity = InstanceOf(gpu, k);
+        m.flags = 0;
+        m.present = {};
+        instances->values.resize(instances->values.size() + stride_);
+        double* of_instance = instances->values.data() + instances->values.size() - stride_;
+        for (FieldId f : {kTensorActive, kSmActive, kGrActive, kSmClockMhz}) {
+          of_instance[f] = v[f];
+          m.present.Set(f);
+        }
+      }
     }
   }
+  int SetOf(int gpu) const { return gpu % kSharedEvery == 2 ? jobs() + job_of_[gpu] : job_of_[gpu]; }
+  int JobOf(int gpu) const { return job_of_[gpu]; }
+  // Who shares a GPU with the job: the next one.
+  int PartnerOf(int job) const { return job % jobs() + 1; }
+  int ModelOf(int gpu) const { return 1 + static_cast<int>(int64_t{gpu} * kModels / settings_.gpus); }
+  int InstanceOf(int gpu, int k) const { return settings_.gpus + 1 + gpu / kMigEvery * 2 + k; }
 
  private:
   struct Job {
@@ -176,9 +216,9 @@ double ShuffledBytesPerSample(Fleet fleet, const Settings& s, Micros t0) {
       {kFbUsedMib, 1},      {kFbFreeMib, 1},    {kGpuTempC, 1},      {kMemTempC, 1},     {kXid, 1}};
   const int gpus = std::min(kGpus, s.gpus);
   std::vector<std::vector<int64_t>> columns(scaled.size(), std::vector<int64_t>(gpus * kTimes));
-  SampleBatch b;
+  SampleBatch b, instances;
   for (int t = 0; t < kTimes; ++t) {
-    fleet.Fill(t0 + t * s.interval_s * kMicrosPerSecond, 0, gpus, &b);
+    fleet.Fill(t0 + t * s.interval_s * kMicrosPerSecond, 0, gpus, 1, &b, &instances);
     for (int g = 0; g < gpus; ++g) {
       for (size_t f = 0; f < scaled.size(); ++f) {
         columns[f][g * kTimes + t] = std::llround(b.values[g * b.stride + scaled[f].first] * scaled[f].second);
@@ -204,16 +244,16 @@ double ShuffledBytesPerSample(Fleet fleet, const Settings& s, Micros t0) {
 }
 
 template <typename F>
-void Time(std::string_view what, F&& f) {
+void Time(const Settings& s, std::string_view what, F&& f) {
   f();  // warm
   double best_wall = 1e9, best_cpu = 1e9;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < s.repeat; ++i) {
     const double wall = WallSeconds(), cpu = CpuSeconds();
     f();
     best_wall = std::min(best_wall, WallSeconds() - wall);
     best_cpu = std::min(best_cpu, CpuSeconds() - cpu);
   }
-  fmt::print("query  {:<58} {:7.3f} s wall  {:7.3f} CPU-s\n", what, best_wall, best_cpu);
+  fmt::print("query  {:<62} {:7.3f} s wall  {:7.3f} CPU-s\n", what, best_wall, best_cpu);
   std::fflush(stdout);
 }
 
@@ -226,6 +266,47 @@ uint64_t FolderBytes(const std::string& path, std::string_view below) {
   return total;
 }
 
+// The same job sums from rollups and from raw rows: GPU-seconds and OFU-seconds, the largest difference of any job.
+void Compare(store::Store* store, Window w) {
+  std::map<int32_t, store::UsageSums> rolled;
+  for (const auto& u : Check(store->UsageByJob(w))) rolled[u.job] = u.sums;
+  double worst = 0;
+  size_t jobs = 0;
+  for (const auto& u : Check(store->UsageByJobExact(w))) {
+    const store::UsageSums& r = rolled[u.job];
+    if (r.ofu.observed_s == 0) continue;
+    ++jobs;
+    worst = std::max({worst, std::abs(u.sums.ofu.observed_s - r.ofu.observed_s) / r.ofu.observed_s,
+                      std::abs(u.sums.ofu.ofu_s - r.ofu.ofu_s) / std::max(1.0, r.ofu.ofu_s)});
+  }
+  fmt::print("check  {} jobs, from rollups and from raw rows by interval: largest relative difference {:.2g}\n", jobs, worst);
+}
+
+void Ask(const Settings& s, store::Store* store, Window w, std::string_view where) {
+  const store::QueryLimits limits = {.max_rows = 1'000'000, .timeout = 600 * kMicrosPerSecond};
+  const auto sql = [&](const std::string& text) { Check(store->UserSql(text, limits)); };
+  const bool days = w.to - w.from > kMicrosPerDay;
+  const Micros step = days ? kMicrosPerHour : kMicrosPerMinute;
+  const auto time = [&](std::string_view what, auto&& f) { Time(s, fmt::format("{} ({})", what, where), f); };
+  if (!days) Compare(store, w);
+  time("OFU of every job, whole window, rollups", [&] { Check(store->UsageByJob(w)); });
+  time("OFU of every job, last 5 min", [&] { Check(store->UsageByJob({w.to - 5 * kMicrosPerMinute, w.to})); });
+  time(days ? "fleet by hour" : "fleet by minute", [&] { Check(store->FleetSeries(w, step)); });
+  time("fleet by model, one sum", [&] { Check(store->FleetByModel(w, w.to - w.from)); });
+  time(days ? "one job by hour" : "one job by minute", [&] { Check(store->JobSeries(7, w, step)); });
+  time(days ? "one GPU by hour" : "one GPU by minute", [&] { Check(store->GpuSeries(s.gpus / 2, w, step)); });
+  time("every GPU, one sum", [&] { Check(store->UsageByGpu(w)); });
+  if (days) return;
+  time("OFU of every job, raw rows by interval, all sums", [&] { Check(store->UsageByJobExact(w)); });
+  time("OFU of every job, raw rows, stamped job set (SQL)", [&] {
+    sql("SELECT job_set, sum(tensor_active * sm_clock_mhz * span_s), sum(span_s) FROM samples GROUP BY job_set");
+  });
+  time("OFU of every job, raw rows, by name (SQL)",
+       [&] { sql("SELECT job, sum(ofu * span_s) / sum(span_s) FROM samples GROUP BY job"); });
+  time("one GPU, every field, raw rows (SQL)",
+       [&] { sql(fmt::format("SELECT * FROM samples WHERE entity = {} ORDER BY ts", s.gpus / 2)); });
+}
+
 void Run(const Settings& s) {
   FieldRegistry fields;
   Fleet fleet(s, fields);
@@ -234,40 +315,69 @@ void Run(const Settings& s) {
   options.memory_limit_mb = s.memory_mb;
   options.threads = s.threads;
   auto store = Check(store::OpenDuckDbStore(options));
+  const Micros t0 = 1767312000LL * kMicrosPerSecond;  // 2026-01-02, midnight
+  const Micros end = t0 + static_cast<Micros>(s.hours * 3600) * kMicrosPerSecond;
+  if (s.ask) {
+    const store::StoreStats stats = store->stats();
+    fmt::print("store  {} hot segments, {} sealed files, samples from {} to {}\n", stats.hot_segments, stats.sealed_files,
+               FormatTime(stats.oldest_ts), FormatTime(stats.newest_ts));
+    Ask(s, store.get(), {t0, end}, stats.hot_segments > 0 ? "hot" : "sealed");
+    return;
+  }
 
-  store::ModelRecord model;
-  model.id = 1;
-  model.name = "NVIDIA H100 80GB HBM3";
-  model.tensor_clock_max_mhz = 1830;
-  Check(store->PutModels({&model, 1}));
+  std::vector<store::ModelRecord> models(kModels);
+  for (int m = 0; m < kModels; ++m) {
+    models[m].id = m + 1;
+    models[m].name = fmt::format("GPU model {}", m + 1);
+    models[m].tensor_clock_max_mhz = 1830 + 15 * m;
+    models[m].sm_count = 132;
+  }
+  Check(store->PutModels(models));
   std::vector<store::EntityRecord> gpus(s.gpus);
   for (int i = 0; i < s.gpus; ++i) {
     gpus[i].id = i + 1;
     gpus[i].key.uuid = fmt::format("GPU-{:08x}-0000-0000-0000-000000000000", i);
     gpus[i].labels.node = fmt::format("node{:05}", i / 8);
     gpus[i].labels.index = i % 8;
-    gpus[i].model = 1;
+    gpus[i].model = fleet.ModelOf(i);
+  }
+  for (int i = 0; i < s.gpus; i += kMigEvery) {
+    for (int k = 0; k < 2; ++k) {
+      store::EntityRecord m = gpus[i];
+      m.id = fleet.InstanceOf(i, k);
+      m.key.kind = EntityKind::kGpuInstance;
+      m.key.gpu_instance = k + 1;
+      m.parent = i + 1;
+      m.labels.mig_profile = k == 0 ? "3g.40gb" : "4g.40gb";
+      gpus.push_back(std::move(m));
+    }
   }
   Check(store->PutEntities(gpus));
-  const Micros t0 = 1767312000LL * kMicrosPerSecond;  // 2026-01-02, midnight
   jobs::Changes changes;
   for (int j = 1; j <= fleet.jobs(); ++j) {
     changes.jobs.push_back({.id = j, .key = std::to_string(2'000'000 + j), .name = "", .user = "u" + std::to_string(j % 50),
                             .workflow = "", .cluster = ""});
     changes.sets.push_back({j, {j}});
+    changes.sets.push_back({fleet.jobs() + j, {j, fleet.PartnerOf(j)}});
   }
-  SampleBatch batch;
-  fleet.Fill(t0, 0, s.gpus, &batch);
+  int64_t interval = 0;
+  const auto own = [&](int entity, int job) {
+    changes.intervals.push_back({.id = ++interval, .entity = entity, .job = job, .from = t0 - kMicrosPerHour});
+  };
   for (int i = 0; i < s.gpus; ++i) {
-    changes.intervals.push_back({.id = i + 1, .entity = i + 1, .job = batch.rows[i].job_set, .from = t0 - kMicrosPerHour});
+    std::vector<int> entities = {i + 1};
+    if (i % kMigEvery == 0) entities = {i + 1, fleet.InstanceOf(i, 0), fleet.InstanceOf(i, 1)};
+    for (const int entity : entities) {
+      own(entity, fleet.JobOf(i));
+      if (fleet.SetOf(i) != fleet.JobOf(i)) own(entity, fleet.PartnerOf(fleet.JobOf(i)));
+    }
   }
   Check(store->PutJobs(changes));
 
   double append_cpu = 0, append_wall = 0, rollup_cpu = 0, seal_cpu = 0, seal_wall = 0, generate_cpu = 0, slowest = 0;
   uint64_t samples = 0, rows = 0;
   double hot_bytes_per_sample = 0;
-  const Micros end = t0 + static_cast<Micros>(s.hours * 3600) * kMicrosPerSecond;
-  Micros next_seal = t0 + kMicrosPerHour + 2 * kMicrosPerMinute;
+  SampleBatch batch, instances;
   const int flushes = (s.gpus + s.flush_rows - 1) / s.flush_rows;
   const auto seal = [&](Micros now) {
     const double cpu = CpuSeconds(), wall = WallSeconds();
@@ -275,30 +385,53 @@ void Run(const Settings& s) {
     seal_cpu += CpuSeconds() - cpu;
     seal_wall += WallSeconds() - wall;
   };
+  std::atomic<Micros> clock{t0};
+  std::atomic<uint64_t> rounds{0};
+  std::jthread upkeep;
+  if (s.seal_beside) {
+    upkeep = std::jthread([&](std::stop_token stop) {
+      for (; !stop.stop_requested(); ++rounds) {
+        Check(store->RollUp());
+        Check(store->Seal(clock));
+        Check(store->ApplyRetention(clock));
+      }
+    });
+  }
+  Micros next_roll_up = t0, next_seal = t0 + kMicrosPerHour + 2 * kMicrosPerMinute;
   for (Micros ts = t0; ts < end; ts += s.interval_s * kMicrosPerSecond) {
     for (int part = 0; part < flushes; ++part) {
-      const int first = part * s.flush_rows, count = std::min(s.flush_rows, s.gpus - first);
+      const int first = s.spread ? part : part * s.flush_rows, step = s.spread ? flushes : 1;
+      const int count = s.spread ? (s.gpus - part + flushes - 1) / flushes : std::min(s.flush_rows, s.gpus - first);
       const Micros at = ts + part * s.interval_s * kMicrosPerSecond / flushes;
       const double generate = CpuSeconds();
-      fleet.Fill(at, first, count, &batch);
+      fleet.Fill(at, first, count, step, &batch, &instances);
       const double cpu = CpuSeconds(), wall = WallSeconds();
       generate_cpu += cpu - generate;
       Check(store->Append(batch, fields, at));
+      Check(store->Append(instances, fields, at));
       append_cpu += CpuSeconds() - cpu;
       append_wall += WallSeconds() - wall;
       slowest = std::max(slowest, WallSeconds() - wall);
-      rows += count;
-      samples += static_cast<uint64_t>(count) * fleet.fields_per_gpu();
+      rows += count + instances.rows.size();
+      samples += static_cast<uint64_t>(count) * fleet.fields_per_gpu() + instances.rows.size() * 4;
+      clock = at;
+      if (s.seal_beside) continue;
+      if (at >= next_roll_up) {
+        const double rollup = CpuSeconds();
+        Check(store->RollUp());
+        rollup_cpu += CpuSeconds() - rollup;
+        next_roll_up = at + s.roll_up_s * kMicrosPerSecond;
+      }
+      if (s.hours > 1 && at >= next_seal) {
+        seal(at);
+        next_seal += kMicrosPerHour;
+      }
     }
-    if ((ts - t0) % (s.roll_up_s * kMicrosPerSecond) == 0) {
-      const double cpu = CpuSeconds();
-      Check(store->RollUp());
-      rollup_cpu += CpuSeconds() - cpu;
-    }
-    if (s.hours > 1 && ts >= next_seal) {
-      seal(ts);
-      next_seal += kMicrosPerHour;
-    }
+  }
+  if (s.seal_beside) {
+    upkeep.request_stop();
+    upkeep.join();
+    fmt::print("beside {} rounds of roll-up, sealing and retention on a thread of their own\n", rounds.load());
   }
   const double millions = static_cast<double>(samples) / 1e6;
   fmt::print("fleet  {} GPUs, {} jobs, {:.0f} s interval, {:.1f} h: {:.1f} M rows, {:.1f} M samples; flush of {} rows\n", s.gpus,
@@ -306,31 +439,18 @@ void Run(const Settings& s) {
   fmt::print("append {:.4f} CPU-s a M samples = {:.1f} M samples/s/core; wall {:.1f} s; slowest flush {:.3f} s\n",
              append_cpu / millions, millions / append_cpu, append_wall, slowest);
   fmt::print("roll up {:.4f} CPU-s a M samples\n", rollup_cpu / millions);
+  const Window all = {t0, end};
   if (s.hours <= 1) {
     hot_bytes_per_sample = static_cast<double>(store->stats().hot_bytes) / static_cast<double>(samples);
     fmt::print("hot    {:.3f} B a sample, rollups of the hour included\n", hot_bytes_per_sample);
-    const store::QueryLimits limits = {.max_rows = 1'000'000, .timeout = 600 * kMicrosPerSecond};
-    const Window hour = {t0, end};
-    const auto sql = [&](const char* text) { Check(store->UserSql(text, limits)); };
-    Time("OFU of every job, the hour, from rollups (hot)", [&] { Check(store->UsageByJob(hour)); });
-    Time("OFU of every job, last 5 min (hot)", [&] { Check(store->UsageByJob({end - 5 * kMicrosPerMinute, end})); });
-    Time("OFU of every job, the hour, raw rows, stamped job (SQL)", [&] {
-      sql("SELECT job_set, sum(tensor_active * sm_clock_mhz * span_s), sum(span_s) FROM samples GROUP BY job_set");
-    });
-    Time("OFU of every job, the hour, raw rows, by name (SQL)",
-         [&] { sql("SELECT job, sum(ofu * span_s) / sum(span_s) FROM samples GROUP BY job"); });
-    Time("every job, the hour, raw rows by interval, all sums", [&] { Check(store->UsageByJobExact(hour)); });
-    Time("every GPU, the hour, from rollups", [&] { Check(store->UsageByGpu(hour)); });
-    Time("fleet by minute, the hour", [&] { Check(store->FleetSeries(hour, kMicrosPerMinute)); });
-    Time("one job by minute, the hour", [&] { Check(store->JobSeries(7, hour, kMicrosPerMinute)); });
-    Time("one GPU by minute, the hour", [&] { Check(store->GpuSeries(s.gpus / 2, hour, kMicrosPerMinute)); });
+    Ask(s, store.get(), all, "hot");
+    if (s.keep) return;
   }
-  if (s.keep) return;
   seal(end + 2 * kMicrosPerHour);
   const uint64_t raw_bytes = FolderBytes(s.directory, "/sealed/samples");
   fmt::print("seal   {:.4f} CPU-s a M samples, {:.1f} s wall in all; {:.3f} B a sample\n", seal_cpu / millions, seal_wall,
              static_cast<double>(raw_bytes) / static_cast<double>(samples));
-  for (const char* table : {"gpu_minute", "gpu_hour", "job_minute", "job_hour", "fleet_minute"}) {
+  for (const char* table : {"samples", "gpu_minute", "gpu_hour", "job_minute", "job_hour", "fleet_minute"}) {
     const auto result = Check(store->UserSql(
         fmt::format("SELECT coalesce(sum(rows), 0)::BIGINT, coalesce(sum(bytes), 0)::BIGINT, count(*) FROM sealed_files "
                     "WHERE \"table\" = '{}'",
@@ -341,31 +461,12 @@ void Run(const Settings& s) {
     fmt::print("sealed {:<13} {:>11} rows {:>8.1f} MB {:>6.1f} B a row, {} files\n", table, n, double(bytes) / 1e6,
                n == 0 ? 0.0 : double(bytes) / double(n), std::get<int64_t>(row[2]));
   }
-  const Window all = {t0, end};
-  const bool days = s.hours > 24;
-  Time(days ? "fleet by hour, all days" : "fleet by minute, the hour (sealed)",
-       [&] { Check(store->FleetSeries(all, days ? kMicrosPerHour : kMicrosPerMinute)); });
-  Time("OFU of every job, all (sealed)", [&] { Check(store->UsageByJob(all)); });
-  Time(days ? "one job by hour, all days" : "one job by minute (sealed)",
-       [&] { Check(store->JobSeries(7, all, days ? kMicrosPerHour : kMicrosPerMinute)); });
-  Time(days ? "one GPU by hour, all days" : "one GPU by minute (sealed)",
-       [&] { Check(store->GpuSeries(s.gpus / 2, all, days ? kMicrosPerHour : kMicrosPerMinute)); });
-  Time("every GPU, all (sealed)", [&] { Check(store->UsageByGpu(all)); });
-  if (!days) {
-    const store::QueryLimits limits = {.max_rows = 1'000'000, .timeout = 600 * kMicrosPerSecond};
-    Time("OFU of every job, raw Parquet, stamped job (SQL)", [&] {
-      Check(store->UserSql(
-          "SELECT job_set, sum(tensor_active * sm_clock_mhz * span_s), sum(span_s) FROM samples GROUP BY job_set", limits));
-    });
-    Time("one GPU, all fields, raw Parquet (SQL)", [&] {
-      Check(store->UserSql(fmt::format("SELECT * FROM samples WHERE entity = {} ORDER BY ts", s.gpus / 2), limits));
-    });
-  }
+  Ask(s, store.get(), all, "sealed");
   fmt::print("memory {:.0f} MB peak RSS, engine limit {} MB\n", PeakRssMb(), s.memory_mb);
 
   // Floors, on the same values.
   const int count = std::min(s.gpus, 100'000);
-  fleet.Fill(t0, 0, count, &batch);
+  fleet.Fill(t0, 0, count, 1, &batch, &instances);
   std::vector<double> copy(batch.values.size());
   const double cpu = CpuSeconds();
   constexpr int kCopies = 20;
@@ -400,6 +501,10 @@ int main(int argc, char** argv) {
     if (name == "--roll-up") s.roll_up_s = std::atoi(value);
     if (name == "--seed") s.seed = std::strtoull(value, nullptr, 10);
     if (name == "--dir") s.directory = value;
+    if (name == "--spread") s.spread = std::atoi(value) != 0;
+    if (name == "--ask") s.ask = std::atoi(value) != 0;
+    if (name == "--seal-beside") s.seal_beside = std::atoi(value) != 0;
+    if (name == "--repeat") s.repeat = std::atoi(value);
     if (name == "--keep") s.keep = std::atoi(value) != 0;
   }
   if (s.directory.empty()) {
@@ -408,5 +513,5 @@ int main(int argc, char** argv) {
   }
   flopwatch::Run(s);
   std::error_code error;
-  if (!s.keep) std::filesystem::remove_all(s.directory, error);
+  if (!s.keep && !s.ask) std::filesystem::remove_all(s.directory, error);
 }

@@ -91,21 +91,14 @@ void SortJobs(std::vector<const JobRow*>& rows, size_t end, int sort, bool ascen
 }  // namespace
 
 Api::Impl::Result Api::Impl::GetFleet(const Request& request, std::string_view) {
-  FW_ASSIGN_OR_RETURN(const Params params, Params::Parse(request, {"from", "to", "step", "models"}));
+  FW_ASSIGN_OR_RETURN(const Params params, Params::Parse(request, {"from", "to", "step"}));
   FW_RETURN_IF_ERROR(query.ready());
   FW_ASSIGN_OR_RETURN(const store::Window asked, params.Window(parts.clock()));
   const View view = query.Resolve(asked, /*allow_live=*/true);
   FW_ASSIGN_OR_RETURN(const Micros step, params.Step(view.window));
-  FW_ASSIGN_OR_RETURN(Usage usage, query.FleetUsage(view));
-  FW_ASSIGN_OR_RETURN(const Series series, query.FleetSeries(view, step));
-  // By model over a long past is a scan of every GPU's hours: only when asked for.
-  const bool cheap = view.source == UsageSource::kLive || view.window.to - view.window.from <= kExactWindow;
-  FW_ASSIGN_OR_RETURN(const bool with_models, params.Bool("models", cheap));
-  std::vector<std::pair<store::ModelRecord, Usage>> models;
-  if (with_models) {
-    FW_ASSIGN_OR_RETURN(models, query.ModelUsage(view));
-  }
-  usage.ci95 = HalfWidth95(series);
+  FW_ASSIGN_OR_RETURN(Fleet fleet, query.FleetOver(view, step));
+  Usage& usage = fleet.usage;
+  usage.ci95 = HalfWidth95(fleet.series);
 
   std::string body;
   JsonWriter json(&body);
@@ -113,18 +106,16 @@ Api::Impl::Result Api::Impl::GetFleet(const Request& request, std::string_view) 
   WriteWindow(json, view);
   json.Key("now");
   if (const auto now = query.NowView()) {
-    FW_ASSIGN_OR_RETURN(const Usage now_usage, query.FleetUsage(*now));
-    WriteUsage(json, now_usage);
+    WriteUsage(json, query.FleetUsage(*now));
   } else {
     json.Null();
   }
   json.Key("usage");
   WriteUsage(json, usage);
   json.Key("series");
-  WriteSeries(json, series);
-  json.Key("models");
-  if (with_models) json.BeginArray();
-  for (const auto& [model, of_model] : models) {
+  WriteSeries(json, fleet.series);
+  json.Key("models").BeginArray();
+  for (const auto& [model, of_model] : fleet.models) {
     json.BeginObject();
     json.Key("model");
     model.name.empty() ? json.Null() : json.Value(model.name);
@@ -133,7 +124,7 @@ Api::Impl::Result Api::Impl::GetFleet(const Request& request, std::string_view) 
     WriteUsage(json, of_model);
     json.EndObject();
   }
-  with_models ? json.EndArray() : json.Null();
+  json.EndArray();
   json.Key("not_computable").BeginArray();
   for (const NotComputable& n : Losses(usage)) {
     json.BeginObject().Field("reason", n.reason).Field("gpu_seconds", n.gpu_seconds).EndObject();

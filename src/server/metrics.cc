@@ -169,13 +169,13 @@ double CpuSeconds() {
 void Derived(Page& page, const Query& query) {
   const LiveState* live = query.live();
   Usage fleet;
-  std::vector<std::pair<store::ModelRecord, Usage>> models;
+  Fleet::Models models;
   std::vector<const JobRow*> jobs;
   std::shared_ptr<const JobList> list;
   if (const auto now = query.NowView()) {
     const View& view = *now;
-    fleet = query.FleetUsage(view).value_or(Usage{});
-    models = query.ModelUsage(view).value_or(std::vector<std::pair<store::ModelRecord, Usage>>{});
+    fleet = query.FleetUsage(view);
+    models = query.ModelUsage(view);
     list = query.Jobs(view, /*exact=*/false).value_or(std::make_shared<const JobList>());
     for (const JobRow& row : list->rows) {
       if (row.running) jobs.push_back(&row);

@@ -24,7 +24,7 @@
 // already, are corrected then. A process that is killed loses the rows that wait.
 //
 // Ingest() runs on scraper threads (or an API thread for pushes). Batches are handed to one writer thread that flushes
-// every flush_interval, rolls up, seals and applies retention. The queue between them is bounded by rows and bytes; when
+// every flush_interval; another rolls up, seals and applies retention beside it. The queue between them is bounded by rows and bytes; when
 // the store cannot keep up or fails, the oldest batch that it has not begun to write is dropped and counted. What Append()
 // acknowledged is never lost, and a batch whose Append() failed is tried again until it is stored or the store refuses it
 // as invalid.
@@ -64,7 +64,7 @@ struct PipelineOptions {
   size_t max_queued_bytes = 256ull << 20;
   size_t max_sources = 65'536;
   telemetry::DecodeLimits limits;
-  bool maintenance = true;  // roll up, seal and apply retention on the writer thread
+  bool maintenance = true;  // roll up, seal and apply retention, on a thread of their own
   // Back-fill of simulated or recorded time: rows carry kBackfilled, exporter timestamps are believed however far ahead, and
   // Ingest() waits for the store instead of dropping.
   bool backfill = false;

@@ -237,41 +237,22 @@ std::vector<double> Query::AllocatedSteps(int32_t job, Window window, Micros ste
 
 // --- usage ---
 
-StatusOr<Usage> Query::FleetUsage(const View& view) const {
+Usage Query::FleetUsage(const View& view) const {
   Usage usage;
   usage.expected_s = deployed()->Seconds(view.window);
-  if (view.source == UsageSource::kLive) {
-    usage.sums = live()->FleetSince(view.window.from);
-    return usage;
-  }
-  const Micros step = CeilTo(std::max<Micros>(view.window.to - view.window.from, kMicrosPerMinute), kMicrosPerMinute);
-  FW_ASSIGN_OR_RETURN(const std::vector<UsagePoint> points, parts_.store->FleetSeries(view.window, step));
-  for (const UsagePoint& p : points) usage.sums += p.sums;
-  int32_t most = 0;
-  for (const UsagePoint& p : points) most = std::max(most, p.sums.gpus);
-  usage.sums.gpus = most != 0 ? most : static_cast<int32_t>(deployed()->Gpus(view.window.to));
+  usage.sums = live()->FleetSince(view.window.from);
   return usage;
 }
 
-StatusOr<std::vector<std::pair<store::ModelRecord, Usage>>> Query::ModelUsage(const View& view) const {
-  std::vector<std::pair<store::ModelRecord, Usage>> out;
+Fleet::Models Query::ModelUsage(const View& view) const {
   absl::flat_hash_map<int32_t, store::UsageSums> by_model;
-  if (view.source == UsageSource::kLive) {
-    for (auto& [model, sums] : live()->ModelsSince(view.window.from)) by_model[model] = sums;
-  } else {
-    FW_ASSIGN_OR_RETURN(const std::vector<store::GpuUsage> gpus, parts_.store->UsageByGpu(view.window));
-    // By GPU, an instance's seconds are its own and its GPU's row is whole; by model they are shares of one GPU.
-    absl::flat_hash_map<int32_t, std::pair<int32_t, int32_t>> facts;  // model, parent
-    registry_->ForEachEntity([&](const EntityRecord& e) { facts[e.id] = {e.model, e.parent}; });
-    absl::flat_hash_map<int32_t, bool> split;
-    for (const store::GpuUsage& g : gpus) {
-      if (const int32_t parent = facts[g.entity].second; parent != 0) split[parent] = true;
-    }
-    for (const store::GpuUsage& g : gpus) {
-      by_model[facts[g.entity].first] += split.contains(g.entity) ? BoardOnly(g.sums) : Scaled(g.sums, registry_->Fraction(g.entity));
-    }
-  }
-  for (auto& [model, sums] : by_model) {
+  for (auto& [model, sums] : live()->ModelsSince(view.window.from)) by_model[model] = sums;
+  return Describe(by_model, view);
+}
+
+Fleet::Models Query::Describe(const absl::flat_hash_map<int32_t, store::UsageSums>& by_model, const View& view) const {
+  Fleet::Models out;
+  for (const auto& [model, sums] : by_model) {
     store::ModelRecord record = registry_->model(model).value_or(store::ModelRecord{});
     if (model == 0) record.name = "";
     Usage usage;
@@ -286,14 +267,28 @@ StatusOr<std::vector<std::pair<store::ModelRecord, Usage>>> Query::ModelUsage(co
   return out;
 }
 
-StatusOr<Series> Query::FleetSeries(const View& view, Micros step) const {
+StatusOr<Fleet> Query::FleetOver(const View& view, Micros step) const {
+  Fleet fleet;
   std::vector<UsagePoint> points;
   if (view.source == UsageSource::kLive) {
+    fleet.usage = FleetUsage(view);
+    fleet.models = ModelUsage(view);
     points = live()->FleetMinutes(view.window.from);
   } else {
-    FW_ASSIGN_OR_RETURN(points, parts_.store->FleetSeries(view.window, step));
+    FW_ASSIGN_OR_RETURN(const std::vector<store::ModelPoint> by_step, parts_.store->FleetByModel(view.window, step));
+    absl::flat_hash_map<int32_t, store::UsageSums> by_model;
+    for (const store::ModelPoint& p : by_step) {
+      if (points.empty() || points.back().ts != p.ts) points.push_back({p.ts, {}});
+      points.back().sums += p.sums;
+      by_model[p.model] += p.sums;
+      fleet.usage.sums += p.sums;
+    }
+    fleet.usage.expected_s = deployed()->Seconds(view.window);
+    if (fleet.usage.sums.gpus == 0) fleet.usage.sums.gpus = static_cast<int32_t>(deployed()->Gpus(view.window.to));
+    fleet.models = Describe(by_model, view);
   }
-  return MakeSeries(view.window, step, points, deployed()->Steps(view.window, step));
+  fleet.series = MakeSeries(view.window, step, points, deployed()->Steps(view.window, step));
+  return fleet;
 }
 
 StatusOr<Series> Query::JobSeries(int32_t job, const View& view, Micros step) const {

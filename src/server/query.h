@@ -80,6 +80,13 @@ struct JobGpus {
 
 inline constexpr Micros kGpusKept = kMicrosPerMinute;  // after the last question
 
+struct Fleet {
+  using Models = std::vector<std::pair<store::ModelRecord, Usage>>;  // most expected GPU-seconds first
+  Usage usage;
+  Series series;
+  Models models;
+};
+
 class Query {
  public:
   explicit Query(const ApiParts& parts);
@@ -100,9 +107,11 @@ class Query {
   // The last five minutes, live; nullopt when offline or before the first row.
   std::optional<View> NowView() const;
 
-  StatusOr<Usage> FleetUsage(const View& view) const;
-  StatusOr<std::vector<std::pair<store::ModelRecord, Usage>>> ModelUsage(const View& view) const;
-  StatusOr<Series> FleetSeries(const View& view, Micros step) const;
+  // One look at the store for all three; the models add up to the whole.
+  StatusOr<Fleet> FleetOver(const View& view, Micros step) const;
+  // Of a live view.
+  Usage FleetUsage(const View& view) const;
+  Fleet::Models ModelUsage(const View& view) const;
   // The list's own view may be a little older than the one asked for. Shared: many requests read one list.
   StatusOr<std::shared_ptr<const JobList>> Jobs(const View& view, bool exact) const;
   void Describe(absl::Span<JobRow> rows) const;
@@ -124,6 +133,7 @@ class Query {
   std::shared_ptr<const JobList> LiveJobsOf(Micros window) const;
   JobRow RowOf(const store::JobUsage& usage, const SecondsByJob& expected) const;
   void AddUnsampled(const SecondsByJob& expected, const absl::flat_hash_map<int32_t, bool>& running, JobList* list) const;
+  Fleet::Models Describe(const absl::flat_hash_map<int32_t, store::UsageSums>& by_model, const View& view) const;
 
   const ApiParts parts_;
   Status ready_;

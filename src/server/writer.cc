@@ -70,13 +70,15 @@ Writer::Writer(const PipelineOptions& options, store::Store* store, Registry* re
 
 void Writer::Start() {
   thread_ = std::jthread([this](std::stop_token stop) { Run(stop); });
+  if (store_ != nullptr && options_.maintenance) {
+    upkeep_ = std::jthread([this](std::stop_token stop) { Upkeep(stop); });
+  }
 }
 
 Writer::~Writer() {
-  if (thread_.joinable()) {
-    thread_.request_stop();
-    wake_.notify_all();
-    thread_.join();
+  for (std::jthread* thread : {&upkeep_, &thread_}) thread->request_stop();
+  for (std::jthread* thread : {&upkeep_, &thread_}) {
+    if (thread->joinable()) thread->join();
   }
   if (store_ == nullptr) return;
   Status status;
@@ -295,8 +297,7 @@ void Writer::Record(const Status& status, std::string_view what) {
 void Writer::Maintain() {
   const Micros monotonic = MonotonicNow();
   if (monotonic >= next_rollup_) {
-    const Status status = store_->RollUp();
-    if (!status.ok()) Record(status, "rolling up");
+    if (const Status s = store_->RollUp(); !s.ok()) Record(s, "rolling up");
     next_rollup_ = MonotonicNow() + options_.rollup_interval;
     std::lock_guard lock(state_mutex_);
     last_rollup_ms_ = MsSince(monotonic);
@@ -307,6 +308,17 @@ void Writer::Maintain() {
     if (const Status s = store_->Seal(now); !s.ok()) Record(s, "sealing closed hours");
     if (const Status s = store_->ApplyRetention(now); !s.ok()) Record(s, "applying retention");
     jobs_->DropBefore(now - kIntervalMemory);
+  }
+}
+
+void Writer::Upkeep(std::stop_token stop) {
+  while (!stop.stop_requested()) {
+    {
+      std::unique_lock lock(state_mutex_);
+      const Micros wait = std::min(next_rollup_, next_maintenance_) - MonotonicNow();
+      upkeep_wake_.wait_for(lock, stop, std::chrono::microseconds(std::max<Micros>(wait, 0)), [] { return false; });
+    }
+    if (!stop.stop_requested()) Maintain();
   }
 }
 
@@ -343,8 +355,6 @@ void Writer::Run(std::stop_token stop) {
         Collect();
         continue;
       }
-      if (asked && status.ok()) status = store_->RollUp();
-      if (options_.maintenance && status.ok()) Maintain();
     }
     if (asked) {
       std::lock_guard lock(state_mutex_);
@@ -363,7 +373,10 @@ Status Writer::Flush() {
   const uint64_t mine = ++flush_wanted_;
   wake_.notify_all();
   flushed_.wait(lock, [&] { return flush_done_ >= mine; });
-  return flush_status_;
+  const Status status = flush_status_;
+  lock.unlock();
+  // Here and not on the writer thread: it may have to wait for the end of a sealing.
+  return status.ok() && store_ != nullptr ? store_->RollUp() : status;
 }
 
 void Writer::FillStats(PipelineStats* s) const {

@@ -1,4 +1,5 @@
-// Rows on their way to the store: one open batch per shard, a bounded queue of full ones, and the thread that writes them.
+// Rows on their way to the store: one open batch per shard, a bounded queue of full ones, the thread that writes them, and
+// one for the store's upkeep (rolling up, sealing, retention), which may take minutes and holds up no flush.
 //
 // Order of writing: a batch is taken first, then everything new about entities, models, series and jobs, so that what a row
 // refers to is always stored before the row. Failures are retried with back-off from kFirstBackoff to kMaxBackoff; rows
@@ -90,6 +91,7 @@ class Writer {
   Status WriteDimensions(bool shutdown);
   Status WriteBatch(Batch* batch);
   bool NextBatch(Batch* out);
+  void Upkeep(std::stop_token stop);  // of the upkeep thread
   void Maintain();
   void Record(const Status& status, std::string_view what);
 
@@ -114,7 +116,9 @@ class Writer {
   bool has_in_flight_ = false;
   Registry::Changes pending_;
   jobs::Changes pending_jobs_;
-  Micros backoff_ = 0, retry_at_ = 0, next_rollup_ = 0, next_maintenance_ = 0;
+  Micros backoff_ = 0, retry_at_ = 0;
+  // Upkeep thread only.
+  Micros next_rollup_ = 0, next_maintenance_ = 0;
 
   mutable std::mutex state_mutex_;
   std::condition_variable_any wake_;
@@ -124,7 +128,8 @@ class Writer {
   std::string last_error_;
   double last_flush_ms_ = 0, last_rollup_ms_ = 0;
   Micros last_flush_ = 0;
-  std::jthread thread_;
+  std::condition_variable_any upkeep_wake_;
+  std::jthread thread_, upkeep_;
 };
 
 }  // namespace flopwatch::server

@@ -10,7 +10,10 @@
 //
 // Durability: Append() returns after the rows are on disk (fsync). Rollups are derived from the hot rows in arrival order,
 // in one transaction with their watermark, so they are exact after any crash and late rows simply add a partial sum.
-// Threads: Append, Put*, Maintain from one writer thread; reads from any thread.
+// Threads. Reads from any thread. Append* and Put* from one thread at a time. RollUp, Seal and ApplyRetention from any thread,
+// beside everything else; among themselves they wait for one another. What they hold an append up for is short and does not
+// grow with what they work on: closing a segment, the commit that records sealed files, and about once an hour a rewrite of
+// the describing tables. A segment's checkpoint (64 MB of log) holds up appends to that segment, whoever runs it.
 #ifndef FLOPWATCH_STORE_STORE_H_
 #define FLOPWATCH_STORE_STORE_H_
 
@@ -32,7 +35,7 @@
 
 namespace flopwatch::store {
 
-inline constexpr int kSchemaVersion = 1;
+inline constexpr int kSchemaVersion = 2;
 
 struct Options {
   std::string directory;
@@ -117,6 +120,12 @@ struct UsagePoint {
   UsageSums sums;
 };
 
+struct ModelPoint {
+  Micros ts = 0;      // start of the step
+  int32_t model = 0;  // 0 = not known
+  UsageSums sums;
+};
+
 struct QueryLimits {
   uint64_t max_rows = 10'000;
   Micros timeout = 30 * kMicrosPerSecond;
@@ -144,14 +153,17 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  // --- writing (one thread) ---
+  // --- writing (one thread at a time) ---
   virtual Status Append(const telemetry::SampleBatch& batch, const telemetry::FieldRegistry& fields, Micros arrival) = 0;
   virtual Status AppendMetrics(absl::Span<const telemetry::MetricRow> rows, Micros arrival) = 0;
   virtual Status PutEntities(absl::Span<const EntityRecord> records) = 0;
   virtual Status PutModels(absl::Span<const ModelRecord> records) = 0;
   virtual Status PutSeries(absl::Span<const SeriesRecord> records) = 0;
   virtual Status PutJobs(const jobs::Changes& changes) = 0;
-  // Rolls up every row that arrived since the last call; seals hours that closed before `now`; applies retention.
+
+  // --- upkeep (any thread) ---
+  // Rolls up every row that arrived since the last call; seals hours that closed before `now` and merges closed days, some of
+  // the work a call; applies retention. An error changes nothing: the next call tries again.
   virtual Status RollUp() = 0;
   virtual Status Seal(Micros now) = 0;
   virtual Status ApplyRetention(Micros now) = 0;
@@ -162,6 +174,9 @@ class Store {
   virtual StatusOr<std::vector<JobUsage>> UsageByJob(Window w) const = 0;
   virtual StatusOr<std::vector<GpuUsage>> UsageByGpu(Window w, int32_t job = 0) const = 0;
   virtual StatusOr<std::vector<UsagePoint>> FleetSeries(Window w, Micros step) const = 0;
+  // FleetSeries() divided by GPU model (MIG instances by their share of the GPU): over the models of a step it adds up to it.
+  // As cheap, over any window.
+  virtual StatusOr<std::vector<ModelPoint>> FleetByModel(Window w, Micros step) const = 0;
   virtual StatusOr<std::vector<UsagePoint>> JobSeries(int32_t job, Window w, Micros step) const = 0;
   virtual StatusOr<std::vector<UsagePoint>> GpuSeries(int32_t entity, Window w, Micros step) const = 0;
   // The same as UsageByJob but joining raw rows with the interval table instead of trusting the stamped job: for jobs whose

@@ -88,6 +88,11 @@ class FakeStore : public store::Store {
   StatusOr<std::vector<store::JobUsage>> UsageByJob(store::Window) const override { return by_job; }
   StatusOr<std::vector<store::GpuUsage>> UsageByGpu(store::Window, int32_t) const override { return by_gpu; }
   StatusOr<std::vector<store::UsagePoint>> FleetSeries(store::Window, Micros) const override { return points; }
+  StatusOr<std::vector<store::ModelPoint>> FleetByModel(store::Window, Micros) const override {
+    std::vector<store::ModelPoint> all = model_points;
+    for (const store::UsagePoint& p : points) all.push_back({p.ts, 0, p.sums});
+    return all;
+  }
   StatusOr<std::vector<store::UsagePoint>> JobSeries(int32_t, store::Window, Micros) const override { return points; }
   StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window, Micros) const override { return points; }
   StatusOr<std::vector<store::JobUsage>> UsageByJobExact(store::Window) const override {
@@ -127,6 +132,7 @@ class FakeStore : public store::Store {
   std::vector<store::JobUsage> by_job, by_job_exact;
   std::vector<store::GpuUsage> by_gpu;
   std::vector<store::UsagePoint> points;
+  std::vector<store::ModelPoint> model_points;
   store::StoreStats store_stats;
 };
 

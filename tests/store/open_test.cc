@@ -166,7 +166,7 @@ TEST_F(OpenTest, StrayFilesAreLeftAlone) {
 void Edit(const std::string& path, const std::vector<std::string>& statements) {
   duck::Engine engine({.directory = fs::path(path).parent_path().string(), .spill_directory = ""});
   ASSERT_FW_OK(engine.Restart([&](duck::Connection* c) { return duck::AttachFile(c, "f", path, false); }));
-  auto lease = engine.Acquire(duck::Engine::Speed::kOneThread);
+  auto lease = engine.Acquire(duck::Engine::Use::kWrite);
   ASSERT_FW_OK(lease);
   for (const std::string& sql : statements) ASSERT_FW_OK((*lease)->Execute(sql));
 }
@@ -177,7 +177,7 @@ TEST_F(OpenTest, ANewerSchemaIsRefused) {
   Edit(dir_.path() + "/meta.duckdb", {"INSERT INTO f.schema_version VALUES (7, now()::TIMESTAMP, '9.9')"});
   const absl::Status status = Fails();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(status.message().find("schema version 7, newer than the 1"), absl::string_view::npos) << status;
+  EXPECT_NE(status.message().find("schema version 7, newer than the 2"), absl::string_view::npos) << status;
   EXPECT_NE(status.message().find("upgrade flopwatch"), absl::string_view::npos);
 }
 
@@ -197,12 +197,50 @@ TEST_F(OpenTest, AVersionZeroDirectoryIsMigrated) {
   Edit(dir_.path() + "/hot/seg-20260102T05-0001.duckdb", {});
   // A reader cannot migrate, and says so.
   options_.read_only = true;
-  EXPECT_NE(Fails().message().find("older than 1"), absl::string_view::npos);
+  EXPECT_NE(Fails().message().find("older than 2"), absl::string_view::npos);
   options_.read_only = false;
   Open();
   AppendOne();
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
-  EXPECT_EQ(Sql("SELECT version FROM meta.schema_version"), "1");
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "2");
+}
+
+TEST_F(OpenTest, AVersionOneDirectoryIsMigrated) {
+  jobs::Changes changes;
+  changes.jobs = {{.id = 1, .key = "1", .name = "", .user = "", .workflow = "", .cluster = ""}};
+  changes.sets = {{1, {1}}};
+  ASSERT_FW_OK(store_->PutJobs(changes));
+  BatchBuilder b(fields_);
+  for (int entity : {1, 2, 3}) b.Row(kT0 + kSecond, entity, {{kTensorActive, 0.5}, {kSmClockMhz, 1830}}, 1);
+  ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0));
+  ASSERT_FW_OK(store_->RollUp());
+  store_.reset();
+  // As version 1 wrote it: it had no list of GPUs, and counted them from gpu_minute.
+  Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version = 2"});
+  Edit(dir_.path() + "/hot/seg-20260102T05-0001.duckdb",
+       {"DELETE FROM f.schema_version WHERE version = 2", "DROP TABLE f.present", "DELETE FROM f.progress WHERE tbl LIKE 'present%'"});
+  const Window hour = {kT0, kT0 + kMicrosPerHour};
+  for (int round = 0; round < 4; ++round) {
+    if (round != 1) Open();  // before and after rolling up, and sealed
+    const auto usage = store_->UsageByJob(hour);
+    ASSERT_FW_OK(usage);
+    ASSERT_EQ(usage->size(), 1u);
+    EXPECT_EQ((*usage)[0].sums.gpus, 3);
+    EXPECT_NEAR((*usage)[0].sums.ofu.observed_s, 30, 1e-6);
+    ASSERT_FW_OK(round < 2 ? store_->RollUp() : store_->Seal(kT0 + 2 * kMicrosPerHour));
+  }
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "2");
+}
+
+TEST(MigrateTest, ListsThatDoNotEndAtTheSchemaVersionAreRefused) {
+  ASSERT_FW_OK(duck::CheckMigrations(duck::MetaMigrations(), kSchemaVersion));
+  ASSERT_FW_OK(duck::CheckMigrations(duck::SegmentMigrations(), kSchemaVersion));
+  const std::vector<duck::Migration> two = {{1, "first", {}}, {2, "second", {}}}, gap = {{1, "first", {}}, {3, "third", {}}};
+  ASSERT_FW_OK(duck::CheckMigrations(two, 2));
+  EXPECT_NE(duck::CheckMigrations(two, 3).message().find("kSchemaVersion is 3"), absl::string_view::npos);
+  EXPECT_FALSE(duck::CheckMigrations(two, 1).ok());
+  EXPECT_FALSE(duck::CheckMigrations(gap, 3).ok());
+  EXPECT_FALSE(duck::CheckMigrations({}, 1).ok());
 }
 
 TEST(MigrateTest, StepsRunInOrderOnceAndWholly) {
@@ -217,7 +255,7 @@ TEST(MigrateTest, StepsRunInOrderOnceAndWholly) {
   broken.push_back({4, "fourth", {"UPDATE {}.t SET j = 0", "this is no SQL"}});
   duck::Engine engine({.directory = dir.path(), .spill_directory = ""});
   ASSERT_FW_OK(engine.Restart([&](duck::Connection* c) { return duck::AttachFile(c, "x", path, false); }));
-  auto lease = engine.Acquire(duck::Engine::Speed::kOneThread);
+  auto lease = engine.Acquire(duck::Engine::Use::kWrite);
   ASSERT_FW_OK(lease);
   duck::Connection* c = lease->get();
   const auto value = [&](const char* sql) { return c->QueryInt64(sql).value(); };

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <random>
+#include <set>
 
 #include "store/fixture.h"
 
@@ -330,6 +331,102 @@ TEST_F(RollupTest, ExactUsageFollowsIntervalsNotStamps) {
   });
 }
 
+// Hundreds of rows with every input, so that whole runs of them are added up at once, with others of every kind in between.
+// Expected: the definition of each sum, row by row.
+TEST_F(RollupTest, PlainRowsAndOthersAddUp) {
+  ModelRecord slow = H100(2);
+  slow.tensor_clock_max_mhz = 1500;
+  ASSERT_FW_OK(store_->PutModels({slow}));
+  PutJobs({{1, {1}}, {2, {2}}, {3, {1, 2}}});
+  struct Want {
+    double samples = 0, observed = 0, computable = 0, ofu = 0, tensor = 0, power = 0, power_s = 0, util = 0, stale = 0, missing = 0;
+  };
+  std::map<int, Want> jobs, models;
+  jobs::Changes changes;
+  std::mt19937 random(7);
+  BatchBuilder b(fields_);
+  std::map<int, std::set<int>> gpus;
+  for (int entity = 1; entity <= 40; ++entity) {
+    const int set = entity % 10 == 0 ? 3 : 1 + entity / 21;
+    const std::vector<int> members = set == 3 ? std::vector<int>{1, 2} : std::vector<int>{set};
+    for (int job : members) {
+      gpus[job].insert(entity);
+      changes.intervals.push_back({.id = entity * 10 + job, .entity = entity, .job = job, .from = kT0 - kHour});
+    }
+    for (int i = 1; i <= 50; ++i) {
+      const int model = 1 + entity % 2, span = 9'990 + static_cast<int>(random() % 20);
+      const double tensor = (random() % 1'000'000) / 1e6, clock = 1200 + random() % 800, power = (random() % 700'000) / 1e3,
+                   util = (random() % 101) / 100.0;
+      uint32_t flags = 0;
+      bool has_tensor = true, has_power = true;
+      if (random() % 50 == 0) flags |= kStaleRepeat;
+      if (random() % 50 == 0) flags |= kDeadCounter;
+      if (random() % 50 == 0) has_power = false;
+      if (random() % 50 == 0) {
+        has_tensor = false;
+        flags |= kTensorMissing;
+      }
+      std::vector<Value> values = {{kSmClockMhz, clock}, {kSmActive, 0.5}, {kGpuUtil, util}, {kGrActive, 0.9}};
+      if (has_tensor) values.push_back({kTensorActive, tensor});
+      if (has_power) values.push_back({kPowerW, power});
+      b.Row(kT0 + i * 20 * kSecond, entity, values, set, model, span, flags);
+      const auto add = [&](Want* w, double share) {
+        const double s = span / 1e3 * share, max_clock = model == 1 ? 1830 : 1500;
+        w->samples += 1;
+        w->observed += s;
+        if (has_tensor && (flags & kDeadCounter) == 0) {
+          w->computable += s;
+          w->ofu += tensor * clock / max_clock * s;
+          w->tensor += tensor * s;
+        }
+        if (has_power) {
+          w->power += power * s;
+          w->power_s += s;
+        }
+        w->util += util * s;
+        if ((flags & kStaleRepeat) != 0) w->stale += s;
+        if (!has_tensor) w->missing += s;
+      };
+      for (int job : members) add(&jobs[job], 1.0 / static_cast<double>(members.size()));
+      add(&models[model], 1);
+    }
+  }
+  ASSERT_FW_OK(store_->PutJobs(changes));
+  ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0));
+  const auto same = [](const UsageSums& have, const Want& want, const std::string& what) {
+    SCOPED_TRACE(what);
+    EXPECT_EQ(have.ofu.samples, static_cast<uint64_t>(want.samples));
+    EXPECT_NEAR(have.ofu.observed_s, want.observed, 1e-3);
+    EXPECT_NEAR(have.ofu.computable_s, want.computable, 1e-3);
+    EXPECT_NEAR(have.ofu.ofu_s, want.ofu, 1e-3);
+    EXPECT_NEAR(have.tensor_s, want.tensor, 1e-3);
+    EXPECT_NEAR(have.power_j, want.power, 0.1);
+    EXPECT_NEAR(have.power_span_s, want.power_s, 1e-3);
+    EXPECT_NEAR(have.gpu_util_s, want.util, 1e-3);
+    EXPECT_NEAR(have.stale_s, want.stale, 1e-3);
+    EXPECT_NEAR(have.tensor_missing_s, want.missing, 1e-3);
+  };
+  InEveryState([&] {
+    for (int job : {1, 2}) {
+      same(Job(job), jobs[job], "job " + std::to_string(job));
+      EXPECT_EQ(Job(job).gpus, static_cast<int>(gpus[job].size()));
+    }
+    const auto exact = store_->UsageByJobExact(kFirstHour);
+    ASSERT_FW_OK(exact);
+    for (const JobUsage& u : *exact) {
+      same(u.sums, jobs[u.job], "exact, job " + std::to_string(u.job));
+      EXPECT_EQ(u.sums.gpus, static_cast<int>(gpus[u.job].size()));
+    }
+    const auto points = store_->FleetByModel(kFirstHour, kHour);
+    ASSERT_FW_OK(points);
+    ASSERT_EQ(points->size(), 2u);
+    for (const ModelPoint& p : *points) {
+      EXPECT_EQ(p.ts, kT0);
+      same(p.sums, models[p.model], "model " + std::to_string(p.model));
+    }
+  });
+}
+
 TEST_F(RollupTest, DaysAreMergedAndAnswersStay) {
   // Ten hours of one day, each its own segment; a late row of the first day comes in the tenth hour.
   for (int hour = 0; hour < 10; ++hour) {
@@ -355,7 +452,7 @@ TEST_F(RollupTest, DaysAreMergedAndAnswersStay) {
   };
   check();
   ASSERT_FW_OK(store_->Seal(kT0 + 30 * kHour));
-  EXPECT_EQ(Sql(files), "fleet_minute|1|11;gpu_hour|1|30;gpu_minute|1|31;job_hour|1|10;job_minute|1|11;samples|11|31");
+  EXPECT_EQ(Sql(files), "fleet_minute|1|11;gpu_hour|1|30;gpu_minute|1|31;job_hour|1|10;job_minute|1|11;samples|1|31");
   check();
   Open();
   check();

@@ -266,5 +266,69 @@ TEST_F(SealTest, ADamagedSealedFileIsNamed) {
   EXPECT_EQ(store_->UsageByGpu({kT0, kT0 + hours_ * kHour}).value().size(), 3u) << "others still answer";
 }
 
+TEST_F(SealTest, RawHoursAreMergedIntoDays) {
+  options_.memory_limit_mb = 1;  // so that a few thousand rows are several parts
+  Open();
+  constexpr int kGpus = 8, kPerHour = 900;
+  for (int hour = 0; hour < kHours; ++hour) {
+    BatchBuilder b(fields_);
+    for (int i = 0; i < kPerHour; ++i) {
+      for (int entity = 1; entity <= kGpus; ++entity) {
+        b.Row(kT0 + hour * kHour + i * 4 * kSecond, entity, {{kTensorActive, 0.5}, {kSmClockMhz, 1830}, {kPowerW, 1.0 * entity}});
+      }
+    }
+    ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kHour));
+    ASSERT_FW_OK(store_->Seal(kT0 + (hour + 1) * kHour + 2 * kMicrosPerMinute));
+  }
+  const std::string files = "SELECT count(*) FILTER (path LIKE '%hour=%'), sum(rows)::BIGINT FROM sealed_files WHERE \"table\" = 'samples'";
+  const auto check = [&](int rows) {
+    EXPECT_EQ(Sql("SELECT count(*), count(DISTINCT (ts, entity)), sum(power_w)::BIGINT FROM samples WHERE power_w IS NOT NULL"),
+              std::to_string(kHours * kPerHour * kGpus) + "|" + std::to_string(kHours * kPerHour * kGpus) + "|" +
+                  std::to_string(kHours * kPerHour * 36));  // 1 + 2 + ... + 8
+    EXPECT_EQ(Sql("SELECT count(*) FROM samples"), std::to_string(rows));
+    EXPECT_EQ(Sql("SELECT day::VARCHAR, hour, count(*) FROM samples WHERE hour = 7 AND day = '2026-01-02' GROUP BY ALL"),
+              "2026-01-02|7|" + std::to_string(kPerHour * kGpus));
+    EXPECT_EQ(Sql("SELECT count(*) FROM samples WHERE entity = 3 AND power_w = 3"), std::to_string(kHours * kPerHour));
+    const auto exact = store_->UsageByJobExact({kT0, kT0 + kHours * kHour});
+    ASSERT_FW_OK(exact);
+    ASSERT_EQ(exact->size(), 1u);
+    EXPECT_EQ((*exact)[0].sums.gpus, kGpus);
+  };
+  const int rows = kHours * kPerHour * kGpus;
+  EXPECT_GE(std::stoi(Sql(files)), 2 * kHours);
+  check(rows);
+  ASSERT_FW_OK(store_->Seal(kLater));
+  EXPECT_EQ(Sql(files), "0|" + std::to_string(rows));
+  EXPECT_TRUE(fs::is_empty(options_.directory + "/sealed/tmp"));
+  CheckTidy();
+  check(rows);
+  // Each file by itself is sorted by GPU, then time, and holds GPUs no other file has.
+  const auto paths = store_->UserSql("SELECT path FROM sealed_files WHERE \"table\" = 'samples'", {});
+  ASSERT_FW_OK(paths);
+  EXPECT_GT(paths->table.rows.size(), 1u);
+  int gpus = 0;
+  for (const auto& row : paths->table.rows) {
+    const std::string scan = "read_parquet('" + options_.directory + "/" + std::get<std::string>(row[0]) + "', file_row_number = true)";
+    EXPECT_EQ(Sql("SELECT count(*) FROM (SELECT (entity, ts) < lag((entity, ts)) OVER (ORDER BY file_row_number) AS back FROM " +
+                  scan + ") WHERE back"),
+              "0");
+    gpus += std::stoi(Sql("SELECT count(DISTINCT entity) FROM " + scan));
+  }
+  EXPECT_EQ(gpus, kGpus);
+  // A late row gives the merged day another file, which stays as it is: the day is not written again for it.
+  BatchBuilder late(fields_);
+  late.Row(kT0 + kSecond, 3, {{kTensorActive, 0.5}});
+  ASSERT_FW_OK(store_->Append(late.batch(), fields_, kLater));
+  ASSERT_FW_OK(store_->Seal(kLater + 2 * kHour));
+  EXPECT_EQ(Sql(files), "1|" + std::to_string(rows + 1));
+  check(rows + 1);
+  Open();
+  check(rows + 1);
+  // Retention deletes whole files.
+  ASSERT_FW_OK(store_->ApplyRetention(kT0 + options_.raw_retention + 2 * kMicrosPerDay));
+  EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "0");
+  EXPECT_FALSE(fs::exists(options_.directory + "/sealed/samples/day=2026-01-02"));
+}
+
 }  // namespace
 }  // namespace flopwatch::store::testing

@@ -68,7 +68,7 @@ export interface Fleet {
   now: Usage | null;
   usage: Usage;
   series: Series;
-  models: ModelUsage[] | null;
+  models: ModelUsage[];
   not_computable: { reason: string; gpu_seconds: number }[];
 }
 

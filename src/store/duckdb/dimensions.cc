@@ -337,6 +337,16 @@ StatusOr<std::vector<jobs::IntervalRecord>> DimensionTables::LoadIntervals(Conne
   return intervals;
 }
 
+StatusOr<absl::flat_hash_map<int32_t, double>> DimensionTables::LoadWeights(Connection* c) {
+  absl::flat_hash_map<int32_t, double> weights;
+  // The view joins every entity: not for a fleet that has no instances.
+  FW_ASSIGN_OR_RETURN(const int64_t instances, c->QueryInt64("SELECT count(*) FROM dim.entities WHERE kind = 1"));
+  if (instances == 0) return weights;
+  FW_ASSIGN_OR_RETURN(Result result, c->Query("SELECT id, weight FROM dim.weights WHERE weight <> 1"));
+  result.ForEach([&](const Row& row) { weights[static_cast<int32_t>(row.Int64(0))] = row.Double(1); });
+  return weights;
+}
+
 StatusOr<store::Dimensions> DimensionTables::Load(Connection* c) {
   store::Dimensions out;
   {

@@ -54,6 +54,8 @@ class DimensionTables {
   static StatusOr<absl::flat_hash_map<int32_t, ModelRecord>> LoadModels(Connection* c);
   // Latest state of every interval that touches [from, to).
   static StatusOr<std::vector<jobs::IntervalRecord>> LoadIntervals(Connection* c, Micros from, Micros to);
+  // Shares of a GPU that MIG instances are, by id; whole GPUs are not in it.
+  static StatusOr<absl::flat_hash_map<int32_t, double>> LoadWeights(Connection* c);
 
  private:
   Status Refresh(Connection* c, Log log, int64_t from_seq);

@@ -95,7 +95,9 @@ Status Engine::Restart(const std::function<Status(Connection*)>& set_up) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !restarting_; });
   restarting_ = true;
-  for (Connection* c : active_) c->Interrupt();
+  for (const auto& [c, use] : active_) {
+    if (use < Use::kWrite) c->Interrupt();
+  }
   changed_.wait(lock, [&] { return active_.empty(); });
   idle_.clear();
   std::unique_ptr<Helpers> old_helpers = std::move(helpers_);
@@ -131,7 +133,7 @@ Status Engine::Restart(const std::function<Status(Connection*)>& set_up) {
   return status;
 }
 
-StatusOr<Engine::Lease> Engine::Acquire(Speed speed) {
+StatusOr<Engine::Lease> Engine::Acquire(Use use) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !restarting_; });
   if (database_ == nullptr) {
@@ -144,8 +146,8 @@ StatusOr<Engine::Lease> Engine::Acquire(Speed speed) {
   } else {
     FW_ASSIGN_OR_RETURN(connection, database_->Connect());
   }
-  active_.insert(connection.get());
-  const bool helped = speed == Speed::kAllThreads;
+  active_.emplace(connection.get(), use);
+  const bool helped = use == Use::kRead;
   if (helped) helpers_->Begin();
   return Lease(this, std::move(connection), helped);
 }
@@ -174,10 +176,10 @@ void Engine::RequireRestart() {
   needs_restart_ = true;
 }
 
-void Engine::InterruptOthers(const Connection* except) {
+void Engine::InterruptBelow(Use use) {
   std::lock_guard lock(mutex_);
-  for (Connection* c : active_) {
-    if (c != except) c->Interrupt();
+  for (const auto& [c, other] : active_) {
+    if (other < use) c->Interrupt();
   }
 }
 

@@ -3,8 +3,8 @@
 // Why in memory: views and the mirror of the describing tables live there, so a read-only open writes nothing, no view on
 // disk can point to a file that is gone, and the instance can be thrown away and built again at any time.
 //
-// Restarting: after a fatal error DuckDB refuses everything until it is closed and opened again. Restart() interrupts what
-// runs, waits until every Lease is back, and opens a new instance; Acquire() waits meanwhile.
+// Restarting: after a fatal error DuckDB refuses everything until it is closed and opened again. Restart() interrupts readers
+// and upkeep, waits until every Lease is back, and opens a new instance; Acquire() waits meanwhile.
 // Threads: all methods from any thread; a thread that holds a Lease must not call Restart().
 #ifndef FLOPWATCH_STORE_DUCKDB_ENGINE_H_
 #define FLOPWATCH_STORE_DUCKDB_ENGINE_H_
@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "base/status.h"
 #include "store/duckdb/connection.h"
 
@@ -56,6 +56,11 @@ class Helpers {
 
 class Engine {
  public:
+  // What a connection is used for. Readers' statements run on all threads, others on the caller's alone, which costs the least
+  // CPU. In order of precedence: nothing interrupts a kWrite, because of a commit that ended with
+  // "interrupted" nobody knows whether it counts, and its caller would store the rows again.
+  enum class Use : uint8_t { kRead, kUpkeep, kWrite };
+
   // Memory the engine must have: replaying a write-ahead log with less has been seen to abort (reference/storage.md).
   static constexpr uint64_t kMinMemoryMb = 512;
   static constexpr uint64_t kMaxSpillGb = 4;
@@ -84,15 +89,13 @@ class Engine {
   // Opens the instance and runs `set_up` on it (attaching files, making views) before anyone gets a connection. Opens
   // again what was open.
   Status Restart(const std::function<Status(Connection*)>& set_up);
-  // kOneThread: statements run on the caller's thread alone, which costs the least CPU.
-  enum class Speed { kOneThread, kAllThreads };
   // Unavailable while there is no instance.
-  StatusOr<Lease> Acquire(Speed speed);
+  StatusOr<Lease> Acquire(Use use);
   // Whether an error was seen after which the instance cannot be trusted. A Lease returned with a fatal fault sets it.
   bool needs_restart() const;
   void RequireRestart();
-  // Ends every statement that runs now, but for those of `except`, with an error.
-  void InterruptOthers(const Connection* except);
+  // Ends every statement that runs now for a lesser use with an error.
+  void InterruptBelow(Use use);
 
  private:
   Status Configure(Connection* connection) const;
@@ -105,7 +108,7 @@ class Engine {
   std::unique_ptr<Helpers> helpers_;    // of database_
   Status down_;                         // why
   std::vector<std::unique_ptr<Connection>> idle_;
-  absl::flat_hash_set<Connection*> active_;
+  absl::flat_hash_map<Connection*, Use> active_;
   bool restarting_ = false;
   bool needs_restart_ = false;
 };

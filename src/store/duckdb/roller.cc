@@ -13,7 +13,8 @@ namespace {
 using telemetry::EntityKind;
 
 std::string ProgressKey(Level level, EntityKind kind) {
-  return fmt::format("{}:{}", level == Level::kJob ? "job_minute" : "gpu_minute", HotTable(kind));
+  static constexpr std::string_view kTables[kLevels] = {"job_minute", "gpu_minute", "present"};
+  return fmt::format("{}:{}", kTables[static_cast<size_t>(level)], HotTable(kind));
 }
 
 }  // namespace
@@ -23,7 +24,7 @@ StatusOr<Watermarks> ReadWatermarks(Connection* c, const Segment& segment) {
                                                           segment.alias())));
   Watermarks marks;
   result.ForEach([&](const Row& row) {
-    for (Level level : {Level::kJob, Level::kGpu}) {
+    for (Level level : {Level::kJob, Level::kGpu, Level::kPresent}) {
       for (EntityKind kind : kRolledKinds) {
         if (row.Text(0) == ProgressKey(level, kind)) {
           marks.rows[static_cast<int>(level)][static_cast<int>(kind)] = static_cast<uint64_t>(row.Int64(1));
@@ -34,10 +35,37 @@ StatusOr<Watermarks> ReadWatermarks(Connection* c, const Segment& segment) {
   return marks;
 }
 
-Status RollUp(Connection* c, const Segment& segment, Level level, const InputScales& scales, Watermarks* done) {
+std::string PresentRows(std::string_view segment, EntityKind kind, const std::string& where) {
+  return fmt::format(
+      "SELECT make_timestamp(h * {0}) AS hour, job_set, model, entity FROM (SELECT DISTINCT epoch_us(ts) // {0} AS h, job_set, "
+      "model, entity FROM {1}.{2} WHERE {3})",
+      kMicrosPerHour, segment, HotTable(kind), where);
+}
+
+namespace {
+
+// Adds what rows of a segment say to the table of a level.
+std::string InsertSql(const Segment& segment, Level level, EntityKind kind, const InputScales& scales,
+                      const std::string& where) {
+  const std::string& alias = segment.alias();
+  if (level == Level::kPresent) {
+    return fmt::format(
+        "INSERT INTO {0}.present SELECT hour, job_set, model, entity FROM ({1}) ANTI JOIN {0}.present USING (hour, job_set, "
+        "model, entity) ORDER BY hour, job_set, entity",
+        alias, PresentRows(alias, kind, where));
+  }
   const RollupSpec& spec = SpecOf(level == Level::kJob ? Rollup::kJobMinute : Rollup::kGpuMinute);
   std::string keys;
   for (std::string_view key : spec.keys) CatTo(&keys, keys.empty() ? "" : ", ", key);
+  // In order of time and GPU: it costs little and the rows compress and prune far better.
+  return fmt::format("INSERT INTO {0}.{1} SELECT make_timestamp(bucket), {2}, {3} FROM ({4}) ORDER BY bucket, {2}", alias,
+                     spec.table, keys, StoredSums(spec),
+                     HotSums(alias, kind, level == Level::kJob, scales, kMicrosPerMinute, keys, where));
+}
+
+}  // namespace
+
+Status RollUp(Connection* c, const Segment& segment, Level level, const InputScales& scales, Watermarks* done) {
   const SegmentState state = segment.Describe();
   for (EntityKind kind : kRolledKinds) {
     const uint64_t rows = state.samples[static_cast<int>(kind)].extent.rows;
@@ -46,12 +74,7 @@ Status RollUp(Connection* c, const Segment& segment, Level level, const InputSca
       const uint64_t next = std::min(rows, mark + kRollUpRows);
       const std::string where = fmt::format("rowid >= {} AND rowid < {}", mark, next);
       FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
-      // In order of time and GPU: it costs little and the rows compress and prune far better.
-      FW_RETURN_IF_ERROR(c->Execute(fmt::format(
-          "INSERT INTO {0}.{1} SELECT minute, {2}, {3} FROM (SELECT time_bucket(INTERVAL 1 MINUTE, ts) AS minute, {2}, "
-          "{4} FROM {5} GROUP BY ALL) ORDER BY minute, {2}",
-          segment.alias(), spec.table, keys, StoredSums(spec), RawSums(),
-          HotRows(segment.alias(), kind, level == Level::kJob, scales, keys, where))));
+      FW_RETURN_IF_ERROR(c->Execute(InsertSql(segment, level, kind, scales, where)));
       FW_RETURN_IF_ERROR(FaultPoint("rollup:inserted"));
       FW_RETURN_IF_ERROR(c->Execute(fmt::format("INSERT INTO {}.progress VALUES ({}, {})", segment.alias(),
                                                 QuoteText(ProgressKey(level, kind)), next)));

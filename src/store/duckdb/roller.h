@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "store/duckdb/connection.h"
 #include "store/duckdb/rollup.h"
@@ -15,13 +17,18 @@ namespace flopwatch::store::duck {
 // Rows of one transaction: bounds memory to a few hundred MB however far the rollups are behind.
 inline constexpr uint64_t kRollUpRows = 2'000'000;
 
-// The two rollup tables of a segment advance on their own: jobs at every call, GPUs less often, because a GPU row a minute is
-// only a saving when a call sees whole minutes.
-enum class Level : uint8_t { kJob, kGpu };
+// What is kept of the rows, each with its own watermark. GPU rollups advance less often than the others, because a GPU row a
+// minute is only a saving when a call sees whole minutes.
+enum class Level : uint8_t {
+  kJob,      // job_minute
+  kGpu,      // gpu_minute
+  kPresent,  // present: which GPUs had rows for which job set in which hour, once each
+};
+inline constexpr int kLevels = 3;
 
 // Rows of each kind that are in the rollups.
 struct Watermarks {
-  std::array<std::array<uint64_t, kEntityKinds>, 2> rows{};
+  std::array<std::array<uint64_t, kEntityKinds>, kLevels> rows{};
   uint64_t of(Level level, telemetry::EntityKind kind) const {
     return rows[static_cast<int>(level)][static_cast<int>(kind)];
   }
@@ -31,6 +38,9 @@ StatusOr<Watermarks> ReadWatermarks(Connection* c, const Segment& segment);
 // Kinds that have rollups.
 inline constexpr telemetry::EntityKind kRolledKinds[] = {telemetry::EntityKind::kGpu,
                                                          telemetry::EntityKind::kGpuInstance};
+
+// SELECT of hour, job_set, model, entity: which there are among rows of a segment.
+std::string PresentRows(std::string_view segment, telemetry::EntityKind kind, const std::string& where);
 
 Status RollUp(Connection* c, const Segment& segment, Level level, const InputScales& scales, Watermarks* done);
 

@@ -3,20 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "store/duckdb/cat.h"
 #include "store/duckdb/segment.h"
 
 namespace flopwatch::store::duck {
-namespace {
-
-// RawRows() writes flags as numbers into SQL; these are the ones it relies on.
-static_assert(telemetry::kTensorMissing == 1 && telemetry::kClockMissing == 2 && telemetry::kDeadCounter == 8 &&
-              telemetry::kOutOfRange == 16 && telemetry::kStaleRepeat == 256 && telemetry::kCyclePath == 1024 &&
-              telemetry::kMigParent == 8192);
-
-}  // namespace
-
 const RollupSpec& SpecOf(Rollup rollup) {
   static const std::array<RollupSpec, kRollupCount> kSpecs = {{
       {"gpu_minute", kMicrosPerMinute, false, {"entity", "job_set", "model"}, "entity, ts", false},
@@ -35,64 +28,70 @@ std::string RollupColumns(const RollupSpec& spec) {
   return sql + ", first_ts TIMESTAMP, last_ts TIMESTAMP";
 }
 
-std::string RawRows(std::string_view table, const InputScales& k, std::string_view span, std::string_view board_span,
-                    std::string_view passed_on, std::string_view where) {
-  // t tensor activity, c clock, a SM activity, u duty cycle, w power, p product. 27 = tensor missing, clock missing, dead
-  // counter, out of range; 25 = those that say the tensor value is not one. kModelUnknown is not among them: the model is
-  // looked up when reading. Time without a product is charged to the first reason that applies (r).
-  return fmt::format(
-      "(SELECT {0}, ts, flags, span, board_span, c, a, u, w, p, CASE WHEN flags & 25 = 0 THEN t END AS t,"
-      " CASE WHEN p IS NOT NULL THEN 0 WHEN flags & 1 <> 0 THEN 1 WHEN flags & 2 <> 0 THEN 2 WHEN flags & 8 <> 0 THEN 3"
-      " WHEN flags & 16 <> 0 THEN 4 WHEN t IS NULL THEN 1 ELSE 2 END AS r"
-      " FROM (SELECT *, CASE WHEN flags & 27 = 0 THEN coalesce(mhz, t * c) END AS p"
-      " FROM (SELECT {0}, ts, flags, ({1})::DOUBLE AS span, ({2})::DOUBLE AS board_span, tensor_mhz / {3:.17g} AS mhz,"
-      " tensor_active / {4:.17g} AS t, sm_clock_mhz / {5:.17g} AS c, sm_active / {6:.17g} AS a,"
-      " coalesce(gpu_util / {7:.17g}, gr_active / {8:.17g}) AS u, power_w / {9:.17g} AS w FROM {10} WHERE {11})))",
-      passed_on, span, board_span, kTensorMhzScale, k.tensor_active, k.sm_clock_mhz, k.sm_active, k.gpu_util, k.gr_active,
-      k.power_w, table, where);
-}
+namespace {
 
-std::string HotRows(std::string_view segment, telemetry::EntityKind kind, bool as_share_of_gpu,
-                    const InputScales& scales, std::string_view passed_on, const std::string& where) {
-  const std::string table = Cat(segment, ".", HotTable(kind));
-  if (!as_share_of_gpu) return RawRows(table, scales, "span_ms", "span_ms", passed_on, where);
-  if (kind != telemetry::EntityKind::kGpuInstance) {
-    // NULL is in no sum and no count.
-    return RawRows(table, scales, "CASE WHEN flags & 8192 = 0 THEN span_ms END", "span_ms", passed_on, where);
+// A sum of a rollup out of raw ones: raw sum / divisor, added up.
+struct Term {
+  Raw raw;
+  double divisor;  // 0 = no term
+};
+std::array<Term, 2> TermsOf(int sum, const InputScales& k) {
+  const auto one = [](Raw raw, double divisor = 1) { return std::array<Term, 2>{{{raw, divisor}, {raw, 0}}}; };
+  switch (static_cast<Sum>(sum)) {
+    case kSamples: return one(kRawSamples);
+    case kObserved: return one(kRawObserved);
+    case kComputable: return one(kRawComputable);
+    case kProduct:
+      return {{{kRawCycleProduct, kTensorMhzScale * 1e3}, {kRawProduct, k.tensor_active * k.sm_clock_mhz * 1e3}}};
+    case kTensor: return one(kRawTensor, k.tensor_active);
+    case kTensorSpan: return one(kRawTensorSpan);
+    case kClock: return one(kRawClock, k.sm_clock_mhz * 1e3);
+    case kClockSpan: return one(kRawClockSpan);
+    case kSmActive: return one(kRawSmActive, k.sm_active);
+    case kSmActiveSpan: return one(kRawSmActiveSpan);
+    case kGpuUtil: return {{{kRawGpuUtil, k.gpu_util}, {kRawGrActive, k.gr_active}}};
+    case kGpuUtilSpan: return one(kRawUtilSpan);
+    case kEnergy: return one(kRawPower, k.power_w * 1e3);
+    case kPowerSpan: return one(kRawPowerSpan);
+    case kTensorMissing: return one(kRawTensorMissing);
+    case kClockMissing: return one(kRawClockMissing);
+    case kDeadCounter: return one(kRawDeadCounter);
+    case kOutOfRange: return one(kRawOutOfRange);
+    case kStale: return one(kRawStale);
+    case kCycles: return one(kRawCycles);
+    case kSumCount: break;
   }
-  // An instance that is not described (yet) counts as the smallest there is.
-  return RawRows(fmt::format("(SELECT s.*, coalesce(w.weight, 1.0 / 7) AS weight FROM (FROM {} WHERE {}) s "
-                             "LEFT JOIN dim.weights w ON w.id = s.entity)",
-                             table, where),
-                 scales, "span_ms * weight", "span_ms * weight", passed_on, "true");
+  return one(kRawSamples, 0);
 }
 
-std::string RawSums() {
-  static constexpr std::array<std::string_view, kSumCount> kExpressions = {
-      "count(span)",
-      "sum(span)",
-      "sum(CASE WHEN p IS NOT NULL THEN span END)",
-      "sum(p * span) / 1e3",
-      "sum(t * span)",
-      "sum(CASE WHEN t IS NOT NULL THEN span END)",
-      "sum(c * span) / 1e3",
-      "sum(CASE WHEN c IS NOT NULL THEN span END)",
-      "sum(a * span)",
-      "sum(CASE WHEN a IS NOT NULL THEN span END)",
-      "sum(u * span)",
-      "sum(CASE WHEN u IS NOT NULL THEN span END)",
-      "sum(w * board_span) / 1e3",
-      "sum(CASE WHEN w IS NOT NULL THEN board_span END)",
-      "sum(CASE WHEN r = 1 THEN span END)",
-      "sum(CASE WHEN r = 2 THEN span END)",
-      "sum(CASE WHEN r = 3 THEN span END)",
-      "sum(CASE WHEN r = 4 THEN span END)",
-      "sum(CASE WHEN flags & 256 <> 0 THEN span END)",
-      "sum(CASE WHEN flags & 1024 <> 0 AND p IS NOT NULL THEN span END)",
-  };
-  std::string sql;
-  for (int s = 0; s < kSumCount; ++s) CatTo(&sql, kExpressions[s], " AS ", kSumNames[s].gpu, ", ");
-  return sql + "min(ts) AS first_ts, max(ts) AS last_ts";
+}  // namespace
+
+std::string HotSums(std::string_view segment, telemetry::EntityKind kind, bool as_share_of_gpu, const InputScales& k,
+                    Micros step, std::string_view keys, const std::string& where) {
+  const std::string table = Cat(segment, ".", HotTable(kind));
+  const std::string key_list = keys.empty() ? "" : Cat(keys, ", ");
+  std::string source = Cat(table, " WHERE ", where), weight = "1::DOUBLE";
+  if (as_share_of_gpu && kind == telemetry::EntityKind::kGpuInstance) {
+    // An instance that is not described (yet) counts as the smallest there is.
+    source = fmt::format("(FROM {} WHERE {}) s LEFT JOIN dim.weights w ON w.id = s.entity", table, where);
+    weight = "coalesce(w.weight, 1.0 / 7)::DOUBLE";
+  }
+  const std::string bucket = step == 0 ? "" : fmt::format("epoch_us(ts) // {} AS bucket, ", step);
+  std::string sums;
+  for (int s = 0; s < kSumCount; ++s) {
+    const char* plus = "";
+    for (const Term& t : TermsOf(s, k)) {
+      if (t.divisor == 0) continue;
+      CatTo(&sums, std::exchange(plus, " + "), "u.", kRawNames[t.raw]);
+      if (t.divisor != 1) fmt::format_to(std::back_inserter(sums), " / {:.17g}", t.divisor);
+    }
+    CatTo(&sums, " AS ", kSumNames[s].gpu, ", ");
+  }
+  return fmt::format(
+      "SELECT {} AS bucket, {}{}u.first_ts AS first_ts, u.last_ts AS last_ts FROM (SELECT {}{}fw_sums({}, {}, {}) AS u FROM {} "
+      "GROUP BY ALL)",
+      step == 0 ? "0" : fmt::format("bucket * {}", step), key_list, sums, bucket, key_list, !as_share_of_gpu, weight,
+      kRawArguments, source);
 }
 
 std::string StoredSums(const RollupSpec& spec) {
@@ -122,9 +121,33 @@ std::string MergeSums(const RollupSpec& spec) {
   return sql + "min(first_ts) AS first_ts, max(last_ts) AS last_ts";
 }
 
-void AddSums(const Row& row, size_t column, const ModelRecord* model, double share, UsageSums* out) {
+Sums SumsOf(const RawState& raw, const InputScales& scales) {
+  Sums sums;
+  for (int s = 0; s < kSumCount; ++s) {
+    for (const Term& t : TermsOf(s, scales)) {
+      if (t.divisor != 0) sums.v[s] += raw.sums[t.raw] / t.divisor;
+    }
+  }
+  if (raw.first_ts <= raw.last_ts) {
+    sums.first_ts = raw.first_ts;
+    sums.last_ts = raw.last_ts;
+  }
+  return sums;
+}
+
+Sums ReadSums(const Row& row, size_t column) {
+  Sums sums;
+  for (int s = 0; s < kSumCount; ++s) sums.v[s] = row.Double(column + s);
+  if (!row.IsNull(column + kSumCount)) {
+    sums.first_ts = row.Int64(column + kSumCount);
+    sums.last_ts = row.Int64(column + kSumCount + 1);
+  }
+  return sums;
+}
+
+void AddSums(const Sums& sums, const ModelRecord* model, double share, UsageSums* out) {
   std::array<double, kSumCount> v;
-  for (int s = 0; s < kSumCount; ++s) v[s] = row.Double(column + s) * (s == kSamples ? 1 : share);
+  for (int s = 0; s < kSumCount; ++s) v[s] = sums.v[s] * (s == kSamples ? 1 : share);
   const auto seconds = [&](Sum s) { return v[s] / 1e3; };
   UsageSums add;
   add.ofu.samples = static_cast<uint64_t>(v[kSamples]);
@@ -151,10 +174,8 @@ void AddSums(const Row& row, size_t column, const ModelRecord* model, double sha
   add.dead_counter_s = seconds(kDeadCounter);
   add.out_of_range_s = seconds(kOutOfRange);
   add.stale_s = seconds(kStale);
-  if (!row.IsNull(column + kSumCount)) {
-    add.first_ts = row.Int64(column + kSumCount);
-    add.last_ts = row.Int64(column + kSumCount + 1);
-  }
+  add.first_ts = sums.first_ts;
+  add.last_ts = sums.last_ts;
   *out += add;
 }
 

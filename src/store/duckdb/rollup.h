@@ -1,5 +1,5 @@
-// What a rollup row holds, and the SQL that makes it from raw rows. One definition for gpu_minute, gpu_hour, job_minute,
-// job_hour and fleet_minute, for the raw rows not yet rolled up, and for exact queries by interval.
+// What a rollup row holds, and how it is made from raw rows (raw_sums.h adds them up). One definition for gpu_minute,
+// gpu_hour, job_minute, job_hour and fleet_minute, for the raw rows not yet rolled up, and for exact queries by interval.
 //
 // A rollup row is a partial sum: late rows add another row with the same key, and readers add up. OFU itself is not
 // stored but the product of tensor activity and clock, so that the model's tensor clock is applied when reading and a
@@ -17,6 +17,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "store/duckdb/connection.h"
+#include "store/duckdb/raw_sums.h"
 #include "store/store.h"
 
 namespace flopwatch::store::duck {
@@ -99,29 +100,30 @@ inline constexpr double kTensorMhzScale = 1000;
 // Columns of a CREATE TABLE for a rollup.
 std::string RollupColumns(const RollupSpec& spec);
 
-// "sum(...) AS observed_ms, ..., min(ts) AS first_ts, max(ts) AS last_ts": coarse units, DOUBLE, over rows of RawRows().
-std::string RawSums();
-// A sub-select over raw rows: the columns RawSums() reads, and those of `passed_on` as they are. `table` is what to select
-// from (already filtered by `where` or filtered by it), `span` the SQL of the milliseconds a row counts for, `board_span` of
-// those its board-wide values (power) count for.
-std::string RawRows(std::string_view table, const InputScales& scales, std::string_view span, std::string_view board_span,
-                    std::string_view passed_on, std::string_view where);
-// RawRows of a hot segment's table of one kind, as GPU tables count them (each entity its own time) or as job and fleet
-// tables do (a MIG instance by its share of the GPU; a GPU whose instances are counted, for power alone). `where` may use
-// the columns and rowid.
-std::string HotRows(std::string_view segment, telemetry::EntityKind kind, bool as_share_of_gpu, const InputScales& scales,
-                    std::string_view passed_on, const std::string& where);
+// SELECT over raw rows of a hot segment's table of one kind: bucket (microseconds; 0 where step is 0), `keys`, kSumCount sums
+// in coarse units as DOUBLE, first_ts, last_ts; one row for each bucket and key. Rows count as GPU tables count them (each
+// entity its own time) or as job and fleet tables do (a MIG instance by its share of the GPU; a GPU whose instances are
+// counted, for power alone). `where` may use the columns and rowid.
+std::string HotSums(std::string_view segment, telemetry::EntityKind kind, bool as_share_of_gpu, const InputScales& scales,
+                    Micros step, std::string_view keys, const std::string& where);
 
-// The output of RawSums() as a row of `spec` stores it: rounded integers in its unit.
+// The sums of HotSums() as a row of `spec` stores them: rounded integers in its unit.
 std::string StoredSums(const RollupSpec& spec);
 // The sums of rollup rows of `spec`, each in coarse units:  "sum(observed_us) / 1e3 AS observed_ms, ...".
 std::string RollupSums(const RollupSpec& spec);
 // "sum(observed_us)::BIGINT AS observed_us, ...": merges rollup rows of the same unit (and gpus by max).
 std::string MergeSums(const RollupSpec& spec);
 
-// Reads kSumCount sums (coarse) and first_ts, last_ts from `row`, beginning at `column`, and adds them to `out` times
-// `share`, applying the model's tensor clock.
-void AddSums(const Row& row, size_t column, const ModelRecord* model, double share, UsageSums* out);
+// The sums of one rollup row or of many, in coarse units.
+struct Sums {
+  std::array<double, kSumCount> v{};
+  Micros first_ts = 0, last_ts = 0;  // 0 = no sample
+};
+Sums SumsOf(const RawState& raw, const InputScales& scales);
+// From kSumCount columns and first_ts, last_ts, beginning at `column`.
+Sums ReadSums(const Row& row, size_t column);
+// Adds them to `out` times `share`, applying the model's tensor clock.
+void AddSums(const Sums& sums, const ModelRecord* model, double share, UsageSums* out);
 
 }  // namespace flopwatch::store::duck
 

@@ -45,6 +45,7 @@ const std::vector<Migration>& MetaMigrations() {
            "CREATE TABLE {}.sealed_segments(name VARCHAR)",
            "CREATE TABLE {}.trash(path VARCHAR)",
        }},
+      {2, "hot segments list the GPUs of each job; nothing changes here", {}},
   };
   return kMigrations;
 }
@@ -60,8 +61,23 @@ const std::vector<Migration>& SegmentMigrations() {
            fmt::format("CREATE TABLE {{}}.gpu_minute({})", RollupColumns(SpecOf(Rollup::kGpuMinute))),
            fmt::format("CREATE TABLE {{}}.job_minute({})", RollupColumns(SpecOf(Rollup::kJobMinute))),
        }},
+      {2,
+       "the GPUs of each job set and hour",
+       // Filled by the next roll-up: its watermark starts at the first row.
+       {"CREATE TABLE {}.present(hour TIMESTAMP, job_set INTEGER, model INTEGER, entity INTEGER)"}},
   };
   return kMigrations;
+}
+
+Status CheckMigrations(absl::Span<const Migration> migrations, int version) {
+  int reached = 0;
+  for (const Migration& m : migrations) {
+    if (m.to != ++reached) {
+      return absl::InternalError(fmt::format("migration \"{}\" leads to schema version {} where {} is next", m.why, m.to, reached));
+    }
+  }
+  if (reached == version) return absl::OkStatus();
+  return absl::InternalError(fmt::format("the migrations lead to schema version {}, kSchemaVersion is {}", reached, version));
 }
 
 Status Migrate(Connection* c, std::string_view catalog, const std::string& path,
@@ -111,7 +127,7 @@ Status Migrate(Connection* c, std::string_view catalog, const std::string& path,
     }
     FW_RETURN_IF_ERROR(c->Execute(fmt::format("INSERT INTO {}.schema_version VALUES ({}, {}, {})", catalog, m.to,
                                               TimeLiteral(Now()), QuoteText(FLOPWATCH_VERSION))));
-    if (version > 0) LogInfo("{}: schema version {} -> {}: {}", path, version, m.to, m.why);
+    if (has_version > 0) LogInfo("{}: schema version {} -> {}: {}", path, version, m.to, m.why);
     version = m.to;
   }
   return transaction.Commit();

@@ -22,8 +22,11 @@ struct Migration {
   std::vector<std::string> statements;
 };
 
+// Whether steps follow on one another and end at `version`. Asked of both lists, with kSchemaVersion, at every open.
+Status CheckMigrations(absl::Span<const Migration> migrations, int version);
+
 // How to add one: append {kSchemaVersion + 1, "why", {"ALTER TABLE {}.entities ADD COLUMN ..."}}, raise kSchemaVersion in
-// store.h, describe it in docs/store.md; a test migrates a directory of the version before.
+// store.h, describe it in docs/store.md; a test migrates a directory of the version before. Both lists have every version.
 const std::vector<Migration>& MetaMigrations();
 const std::vector<Migration>& SegmentMigrations();
 

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <utility>
 
 #include "store/duckdb/attach.h"
@@ -18,6 +20,8 @@ using telemetry::EntityKind;
 // zstd, with the delta encodings of Parquet 2: about the size of the hot file, and readable by any tool.
 constexpr std::string_view kParquet = "(FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2)";
 
+constexpr int64_t kKeyRange = int64_t{1} << 31;  // ids of GPUs, job sets and series are 0 and up
+
 std::string Day(Micros t) { return FormatTime(t).substr(0, 10); }
 
 }  // namespace
@@ -30,22 +34,40 @@ StatusOr<std::vector<Sealer::Part>> Sealer::Cut(const Job& job) {
                             "ORDER BY step, key",
                             job.step, key, job.source)));
   const uint64_t max_rows = std::max<uint64_t>(max_values_ / job.columns, 1);
-  std::vector<Part> parts;
-  uint64_t rows = 0;
+  struct Key {
+    int64_t key;
+    uint64_t rows;
+  };
+  std::map<Micros, std::vector<Key>> steps;
   result.ForEach([&](const Row& row) {
-    const Micros step = row.Int64(0);
-    const auto n = static_cast<uint64_t>(row.Int64(2));
-    if (parts.empty() || parts.back().from != step) {
-      parts.push_back({step, step + job.step, 0, 0});
-      rows = 0;
-    } else if (rows + n > max_rows && !job.key.empty()) {
-      Part& last = parts.back();
-      last.max = row.Int64(1);
-      parts.push_back({step, step + job.step, row.Int64(1), std::numeric_limits<int64_t>::max()});
-      rows = 0;
-    }
-    rows += n;
+    steps[row.Int64(0)].push_back({row.Int64(1), static_cast<uint64_t>(row.Int64(2))});
   });
+  std::vector<Part> parts;
+  for (const auto& [step, keys] : steps) {
+    // Halves of halves of the whole range of keys, until a part is small enough: parts of different hours are then nested or
+    // apart, and the hours of a part of the fleet can be merged without the rest of it.
+    const std::function<void(size_t, size_t, int64_t, int64_t)> cut = [&, from = step](size_t begin, size_t end, int64_t min,
+                                                                                     int64_t max) {
+      if (begin == end) return;
+      uint64_t rows = 0;
+      for (size_t k = begin; k < end; ++k) rows += keys[k].rows;
+      if (rows <= max_rows || max - min <= 1) {
+        parts.push_back({from, from + job.step, min, max});
+        return;
+      }
+      const int64_t middle = min + (max - min) / 2;
+      const auto half = std::lower_bound(keys.begin() + static_cast<ptrdiff_t>(begin), keys.begin() + static_cast<ptrdiff_t>(end),
+                                         middle, [](const Key& k, int64_t at) { return k.key < at; });
+      const auto at = static_cast<size_t>(half - keys.begin());
+      cut(begin, at, min, middle);
+      cut(at, end, middle, max);
+    };
+    if (job.key.empty()) {
+      parts.push_back({step, step + job.step, 0, 0});
+    } else {
+      cut(0, keys.size(), 0, kKeyRange);
+    }
+  }
   return parts;
 }
 
@@ -157,8 +179,8 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment) {
         fmt::format("(SELECT time_bucket(INTERVAL 1 HOUR, ts) AS ts, * EXCLUDE (ts) FROM {}.gpu_minute)", alias);
     const std::string job_hours = fmt::format(
         "(SELECT time_bucket(INTERVAL 1 HOUR, j.ts) AS ts, j.* EXCLUDE (ts), coalesce(g.gpus, 0) AS gpus "
-        "FROM {0}.job_minute j LEFT JOIN (SELECT time_bucket(INTERVAL 1 HOUR, ts) AS hour, job_set, model, "
-        "count(DISTINCT entity)::INTEGER AS gpus FROM {0}.gpu_minute GROUP BY ALL) g "
+        "FROM {0}.job_minute j LEFT JOIN (SELECT hour, job_set, model, count(DISTINCT entity)::INTEGER AS gpus "
+        "FROM {0}.present GROUP BY ALL) g "
         "ON g.job_set = j.job_set AND g.model = j.model AND g.hour = time_bucket(INTERVAL 1 HOUR, j.ts))",
         alias);
     const std::pair<Rollup, std::string> rollups[] = {
@@ -179,12 +201,38 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment) {
 }
 
 StatusOr<std::vector<SealedFile>> Sealer::WriteDay(Rollup rollup, Micros day, const SealedFiles& inputs) {
+  return WriteMerged(RollupJob(rollup, ScanFiles(directory_, inputs, ", hive_partitioning = false"), "merged", true), day);
+}
+
+StatusOr<std::vector<SealedFile>> Sealer::WriteRawDay(Micros day, const SealedFiles& inputs) {
+  std::map<std::string, SealedFiles> by_schema;
+  for (const auto& f : inputs) by_schema[f->columns].push_back(f);
+  std::vector<std::string> scans;
+  size_t columns = 0;
+  for (const auto& [schema, files] : by_schema) {
+    scans.push_back("SELECT * FROM " + ScanFiles(directory_, files, ", hive_partitioning = false"));
+    columns = std::max(columns, static_cast<size_t>(std::count(schema.begin(), schema.end(), ',')) + 1);
+  }
+  const bool metrics = inputs.front()->table == "metrics";
+  return WriteMerged({.table = inputs.front()->table,
+                      .source = Cat("(", UnionAll(scans), ")"),
+                      .select = "*",
+                      .group = "",
+                      .order = metrics ? "series, ts" : "entity, ts",
+                      .key = metrics ? "series" : "entity",
+                      .step = kMicrosPerDay,
+                      .columns = columns,
+                      .tag = "merged",
+                      .merged = true},
+                     day);
+}
+
+StatusOr<std::vector<SealedFile>> Sealer::WriteMerged(const Job& job, Micros day) {
   std::vector<SealedFile> files;
-  const Status status =
-      Run(RollupJob(rollup, ScanFiles(directory_, inputs, ", hive_partitioning = false"), "merged", true), &files);
+  const Status status = Run(job, &files);
   if (!status.ok()) {
     Discard(files);
-    return Annotate(status, fmt::format("merging the {} files of {}", SpecOf(rollup).table, Day(day)));
+    return Annotate(status, fmt::format("merging the {} files of {}", job.table, Day(day)));
   }
   return files;
 }

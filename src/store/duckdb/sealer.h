@@ -27,6 +27,8 @@ class Sealer {
   StatusOr<std::vector<SealedFile>> WriteSegment(const Segment& segment);
   // The rollup rows of one day, from `inputs` of one table, merged by key.
   StatusOr<std::vector<SealedFile>> WriteDay(Rollup rollup, Micros day, const SealedFiles& inputs);
+  // The raw rows of one day from `inputs` of one table, those of hours or of parts of them, sorted by GPU and then time.
+  StatusOr<std::vector<SealedFile>> WriteRawDay(Micros day, const SealedFiles& inputs);
   // Removes what was written, after an error.
   void Discard(const std::vector<SealedFile>& files) const;
 
@@ -37,7 +39,7 @@ class Sealer {
     int64_t min = 0, max = 0;
   };
   // What to write: rows of `source` (a FROM clause with ts and `key`), cut into one part for every `step` of time, and
-  // more by ranges of `key` where a step has over max_values_. `select` goes before FROM and `order` after ORDER BY.
+  // more by aligned ranges of `key` where a step has over max_values_. `select` goes before FROM and `order` after ORDER BY.
   struct Job {
     std::string_view table;
     std::string source, select, group, order;
@@ -50,6 +52,7 @@ class Sealer {
   Status Run(const Job& job, std::vector<SealedFile>* files);
   StatusOr<std::vector<Part>> Cut(const Job& job);
   Status Write(const Job& job, const Part& part, std::vector<SealedFile>* files);
+  StatusOr<std::vector<SealedFile>> WriteMerged(const Job& job, Micros day);
   Job RollupJob(Rollup rollup, std::string source, std::string tag, bool merged) const;
 
   Connection* c_;

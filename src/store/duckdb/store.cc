@@ -13,8 +13,8 @@
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
 #include "store/duckdb/fault_point.h"
+#include "store/duckdb/raw_sums.h"
 #include "store/duckdb/schema.h"
-#include "store/duckdb/sealer.h"
 #include "store/duckdb/usage.h"
 #include "store/duckdb/user_sql.h"
 #include "store/duckdb/views.h"
@@ -82,6 +82,8 @@ DuckDbStore::~DuckDbStore() {
 }
 
 StatusOr<std::unique_ptr<DuckDbStore>> DuckDbStore::Open(Options options) {
+  FW_RETURN_IF_ERROR(Annotate(CheckMigrations(MetaMigrations(), kSchemaVersion), "meta.duckdb"));
+  FW_RETURN_IF_ERROR(Annotate(CheckMigrations(SegmentMigrations(), kSchemaVersion), "hot segments"));
   std::error_code error;
   const fs::path absolute = fs::weakly_canonical(options.directory, error);
   if (options.directory.empty() || error) {
@@ -121,6 +123,7 @@ StatusOr<std::unique_ptr<DuckDbStore>> DuckDbStore::Open(Options options) {
 
 Status DuckDbStore::SetUp(Connection* c) {
   const bool read_only = options_.read_only;
+  FW_RETURN_IF_ERROR(RegisterRawSums(c));
   FW_RETURN_IF_ERROR(AttachFile(c, "meta", meta_path_, read_only));
   FW_RETURN_IF_ERROR(Migrate(c, "meta", meta_path_, MetaMigrations(), read_only));
   FW_RETURN_IF_ERROR(Annotate(dimensions_.Open(c, !read_only), "reading " + meta_path_));
@@ -235,15 +238,15 @@ Status DuckDbStore::CheckDisk(std::string_view doing) const {
       doing, options_.directory, free >> 20, options_.min_free_disk_bytes >> 20));
 }
 
-Status DuckDbStore::Write(std::string_view doing, const Work& work) {
+Status DuckDbStore::Write(std::string_view doing, Engine::Use use, const Work& work) {
   if (options_.read_only) {
     return absl::FailedPreconditionError(fmt::format("{}: the store was opened read-only", doing));
   }
   FW_RETURN_IF_ERROR(EnsureUp());
-  FW_ASSIGN_OR_RETURN(Engine::Lease lease, engine_->Acquire(Engine::Speed::kOneThread));
+  FW_ASSIGN_OR_RETURN(Engine::Lease lease, engine_->Acquire(use));
   Status status = work(lease.get());
   if (!status.ok() && lease->fault() == Fault::kMemory) {
-    engine_->InterruptOthers(lease.get());
+    engine_->InterruptBelow(use);
     status = work(lease.get());
   }
   if (status.ok()) return status;
@@ -304,7 +307,7 @@ Status DuckDbStore::AppendRows(size_t rows, Micros arrival, const std::function<
   const std::string doing = fmt::format("storing {} rows", rows);
   Status status = CheckDisk(doing);
   if (status.ok()) {
-    status = Write(doing, [&](Connection* c) -> Status {
+    status = Write(doing, Engine::Use::kWrite, [&](Connection* c) -> Status {
       StagedRows added;
       FW_RETURN_IF_ERROR(fill(c, &added));
       const bool due = staged_.rows() >= kAbsorbRows || staged_.bytes() >= kAbsorbBytes ||
@@ -559,7 +562,7 @@ Status DuckDbStore::HideStaged(Connection* c) {
 Status DuckDbStore::Settle() {
   std::lock_guard lock(write_mutex_);
   if (staged_rows_ == 0) return absl::OkStatus();
-  const Status status = Write("moving rows into the hour's file", [&](Connection* c) { return Absorb(c); });
+  const Status status = Write("moving rows into the hour's file", Engine::Use::kWrite, [&](Connection* c) { return Absorb(c); });
   if (!status.ok()) {
     next_absorb_ = MonotonicNow() + kAbsorbRetry;
     LogWarn("{}", std::string(status.message()));
@@ -574,7 +577,7 @@ Status DuckDbStore::SettleForReading() {
   if (MonotonicNow() >= next_absorb_ && Settle().ok()) return absl::OkStatus();
   std::lock_guard lock(write_mutex_);
   if (staged_rows_ == 0) return absl::OkStatus();
-  return Write("showing rows from memory", [&](Connection* c) { return ShowStaged(c); });
+  return Write("showing rows from memory", Engine::Use::kWrite, [&](Connection* c) { return ShowStaged(c); });
 }
 
 // --- describing tables ---
@@ -582,22 +585,22 @@ Status DuckDbStore::SettleForReading() {
 Status DuckDbStore::PutEntities(absl::Span<const EntityRecord> records) {
   if (records.empty()) return absl::OkStatus();
   std::lock_guard lock(write_mutex_);
-  return Write("storing GPUs", [&](Connection* c) { return dimensions_.PutEntities(c, records); });
+  return Write("storing GPUs", Engine::Use::kWrite, [&](Connection* c) { return dimensions_.PutEntities(c, records); });
 }
 Status DuckDbStore::PutModels(absl::Span<const ModelRecord> records) {
   if (records.empty()) return absl::OkStatus();
   std::lock_guard lock(write_mutex_);
-  return Write("storing GPU models", [&](Connection* c) { return dimensions_.PutModels(c, records); });
+  return Write("storing GPU models", Engine::Use::kWrite, [&](Connection* c) { return dimensions_.PutModels(c, records); });
 }
 Status DuckDbStore::PutSeries(absl::Span<const SeriesRecord> records) {
   if (records.empty()) return absl::OkStatus();
   std::lock_guard lock(write_mutex_);
-  return Write("storing series", [&](Connection* c) { return dimensions_.PutSeries(c, records); });
+  return Write("storing series", Engine::Use::kWrite, [&](Connection* c) { return dimensions_.PutSeries(c, records); });
 }
 Status DuckDbStore::PutJobs(const jobs::Changes& changes) {
   if (changes.empty()) return absl::OkStatus();
   std::lock_guard lock(write_mutex_);
-  return Write("storing jobs", [&](Connection* c) { return dimensions_.PutJobs(c, changes); });
+  return Write("storing jobs", Engine::Use::kWrite, [&](Connection* c) { return dimensions_.PutJobs(c, changes); });
 }
 
 // --- upkeep ---
@@ -627,6 +630,7 @@ Status DuckDbStore::RollUpSegment(Connection* c, const Segment& segment, bool al
   }
   Progress& progress = it->second;
   FW_RETURN_IF_ERROR(duck::RollUp(c, segment, Level::kJob, Scales(), &progress.marks));
+  FW_RETURN_IF_ERROR(duck::RollUp(c, segment, Level::kPresent, Scales(), &progress.marks));
   uint64_t waiting = 0;
   for (EntityKind kind : kRolledKinds) {
     waiting += state.samples[static_cast<int>(kind)].extent.rows - progress.marks.of(Level::kGpu, kind);
@@ -643,7 +647,7 @@ Status DuckDbStore::RollUp() {
   std::lock_guard maintaining(maintain_mutex_);
   FW_RETURN_IF_ERROR(Settle());
   Micros arrival = 0;
-  FW_RETURN_IF_ERROR(Write("rolling up", [&](Connection* c) -> Status {
+  FW_RETURN_IF_ERROR(Write("rolling up", Engine::Use::kUpkeep, [&](Connection* c) -> Status {
     const std::shared_ptr<const Layout> now = layout();
     for (const auto& segment : now->hot) {
       const Micros last = segment->Describe().last_arrival;
@@ -720,22 +724,63 @@ Status DuckDbStore::Replace(Connection* c, const std::vector<SealedFile>& added,
   return status;
 }
 
-Status DuckDbStore::MergeDays(Connection* c, Micros now) {
+Status DuckDbStore::Merge(Connection* c, const SealedFiles& inputs,
+                          const std::function<StatusOr<std::vector<SealedFile>>(Sealer*)>& write) {
+  Sealer sealer(c, options_.directory, options_.memory_limit_mb * kSealValuesPerMb, &next_file_id_);
+  FW_ASSIGN_OR_RETURN(const std::vector<SealedFile> merged, write(&sealer));
+  if (const Status s = Replace(c, merged, inputs); !s.ok()) {
+    if (!engine_->needs_restart()) sealer.Discard(merged);
+    return s;
+  }
+  return Reclaim(c);  // at once, or the disk would hold two copies of more than it must
+}
+
+Status DuckDbStore::MergeRollupDays(Connection* c, Micros now) {
   for (int r = 0; r < kRollupCount; ++r) {
     const auto rollup = static_cast<Rollup>(r);
     std::map<Micros, SealedFiles> days;
     for (const auto& f : layout()->files) {
       if (f->table == SpecOf(rollup).table) days[FloorTo(f->min_ts, kMicrosPerDay)].push_back(f);
     }
-    for (const auto& [day, files] : days) {
+    for (const auto& entry : days) {
+      const Micros day = entry.first;
+      const SealedFiles& files = entry.second;
       const auto unmerged = std::count_if(files.begin(), files.end(), [](const auto& f) { return !f->merged; });
       if (day + kMicrosPerDay + kMergeGrace > now || static_cast<size_t>(unmerged) < kMergeFiles) continue;
-      Sealer sealer(c, options_.directory, options_.memory_limit_mb * kSealValuesPerMb, &next_file_id_);
-      FW_ASSIGN_OR_RETURN(const std::vector<SealedFile> merged, sealer.WriteDay(rollup, day, files));
-      if (const Status s = Replace(c, merged, files); !s.ok()) {
-        if (!engine_->needs_restart()) sealer.Discard(merged);
-        return s;
+      FW_RETURN_IF_ERROR(Merge(c, files, [&](Sealer* sealer) { return sealer->WriteDay(rollup, day, files); }));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status DuckDbStore::MergeRawDays(Connection* c, Micros now) {
+  // Only what has not been merged before: a day's late rows are few, and its merged files large.
+  std::map<std::pair<Micros, std::string>, SealedFiles> days;
+  for (const auto& f : layout()->files) {
+    const bool rollup = f->table.ends_with("_minute") || f->table.ends_with("_hour");
+    if (!rollup && !f->merged) days[{FloorTo(f->min_ts, kMicrosPerDay), f->table}].push_back(f);
+  }
+  uint64_t rows = 0;
+  for (auto& [key, files] : days) {
+    const Micros day = key.first;
+    if (day + kMicrosPerDay + kMergeGrace > now) continue;
+    // Hours were cut into parts of the fleet that are nested or apart (Sealer::Cut): each run of parts that overlap is merged
+    // by itself, which bounds the disk needed meanwhile and what a kill undoes.
+    std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a->min_entity < b->min_entity; });
+    for (size_t at = 0; at < files.size();) {
+      int32_t reach = files[at]->max_entity;
+      uint64_t of_part = 0;
+      size_t end = at;
+      for (; end < files.size() && files[end]->min_entity <= std::max(reach, files[at]->min_entity); ++end) {
+        reach = std::max(reach, files[end]->max_entity);
+        of_part += files[end]->rows;
       }
+      const SealedFiles part(files.begin() + static_cast<ptrdiff_t>(at), files.begin() + static_cast<ptrdiff_t>(end));
+      at = end;
+      if (part.size() < kMergeFiles) continue;
+      if (rows > 0 && rows + of_part > kMergeRowsPerCall) return absl::OkStatus();
+      rows += of_part;
+      FW_RETURN_IF_ERROR(Merge(c, part, [&](Sealer* sealer) { return sealer->WriteRawDay(day, part); }));
     }
   }
   return absl::OkStatus();
@@ -744,7 +789,7 @@ Status DuckDbStore::MergeDays(Connection* c, Micros now) {
 Status DuckDbStore::Seal(Micros now) {
   std::lock_guard maintaining(maintain_mutex_);
   FW_RETURN_IF_ERROR(Settle());
-  return Write("sealing", [&](Connection* c) -> Status {
+  return Write("sealing", Engine::Use::kUpkeep, [&](Connection* c) -> Status {
     FW_RETURN_IF_ERROR(Reclaim(c));
     std::vector<std::shared_ptr<Segment>> due;
     for (const auto& segment : layout()->hot) {
@@ -754,14 +799,15 @@ Status DuckDbStore::Seal(Micros now) {
       FW_RETURN_IF_ERROR(SealSegment(c, segment));
       FW_RETURN_IF_ERROR(Reclaim(c));
     }
-    FW_RETURN_IF_ERROR(MergeDays(c, now));
+    FW_RETURN_IF_ERROR(MergeRollupDays(c, now));
+    FW_RETURN_IF_ERROR(MergeRawDays(c, now));
     return Reclaim(c);
   });
 }
 
 Status DuckDbStore::ApplyRetention(Micros now) {
   std::lock_guard maintaining(maintain_mutex_);
-  return Write("applying retention", [&](Connection* c) -> Status {
+  return Write("applying retention", Engine::Use::kUpkeep, [&](Connection* c) -> Status {
     SealedFiles expired;
     for (const auto& f : layout()->files) {
       Micros keep = options_.raw_retention;
@@ -787,7 +833,7 @@ auto DuckDbStore::Read(F&& f) const {
   // What there is to read does not change by this, only where it is read from.
   if (const Status s = const_cast<DuckDbStore*>(this)->SettleForReading(); !s.ok()) return Answer(s);
   const auto once = [&](Fault* fault) {
-    StatusOr<Engine::Lease> lease = engine_->Acquire(Engine::Speed::kAllThreads);
+    StatusOr<Engine::Lease> lease = engine_->Acquire(Engine::Use::kRead);
     if (!lease.ok()) return Answer(lease.status());
     // After the lease: what this layout names stays until the lease is back.
     const std::shared_ptr<const Layout> now = layout();
@@ -817,6 +863,15 @@ StatusOr<std::vector<GpuUsage>> DuckDbStore::UsageByGpu(Window w, int32_t job) c
   return Read([&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).ByGpu(w, job); });
 }
 StatusOr<std::vector<UsagePoint>> DuckDbStore::FleetSeries(Window w, Micros step) const {
+  FW_ASSIGN_OR_RETURN(const std::vector<ModelPoint> by_model, FleetByModel(w, step));
+  std::vector<UsagePoint> points;
+  for (const ModelPoint& p : by_model) {
+    if (points.empty() || points.back().ts != p.ts) points.push_back({p.ts, {}});
+    points.back().sums += p.sums;
+  }
+  return points;
+}
+StatusOr<std::vector<ModelPoint>> DuckDbStore::FleetByModel(Window w, Micros step) const {
   return Read([&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).Fleet(w, step); });
 }
 StatusOr<std::vector<UsagePoint>> DuckDbStore::JobSeries(int32_t job, Window w, Micros step) const {

@@ -18,6 +18,7 @@
 #include "store/duckdb/journal.h"
 #include "store/duckdb/layout.h"
 #include "store/duckdb/roller.h"
+#include "store/duckdb/sealer.h"
 #include "store/store.h"
 
 namespace flopwatch::store::duck {
@@ -26,9 +27,12 @@ namespace flopwatch::store::duck {
 inline constexpr Micros kSealGrace = kMicrosPerMinute;
 // GPU rollups advance when so much time of arrival waits (job rollups at every call).
 inline constexpr Micros kGpuRollUpInterval = 5 * kMicrosPerMinute;
-// Rollup files of a day are merged when the day has ended so long ago and so many files of one segment each lie there.
+// Files of a day are merged when the day has ended so long ago and so many files of one segment each lie there.
 inline constexpr Micros kMergeGrace = 2 * kMicrosPerHour;
 inline constexpr size_t kMergeFiles = 8;
+// A call of Seal() stops merging after so many raw rows (about a minute of one core at 20 fields) and leaves the rest to the
+// next, so that rolling up goes on in between.
+inline constexpr uint64_t kMergeRowsPerCall = 50'000'000;
 // Intervals are looked through for old ones so often.
 inline constexpr Micros kIntervalSweep = kMicrosPerHour;
 // After a checkpoint that failed, none is tried for so long.
@@ -64,6 +68,7 @@ class DuckDbStore : public Store {
   StatusOr<std::vector<JobUsage>> UsageByJob(Window w) const override;
   StatusOr<std::vector<GpuUsage>> UsageByGpu(Window w, int32_t job) const override;
   StatusOr<std::vector<UsagePoint>> FleetSeries(Window w, Micros step) const override;
+  StatusOr<std::vector<ModelPoint>> FleetByModel(Window w, Micros step) const override;
   StatusOr<std::vector<UsagePoint>> JobSeries(int32_t job, Window w, Micros step) const override;
   StatusOr<std::vector<UsagePoint>> GpuSeries(int32_t entity, Window w, Micros step) const override;
   StatusOr<std::vector<JobUsage>> UsageByJobExact(Window w) const override;
@@ -79,9 +84,9 @@ class DuckDbStore : public Store {
   Status SetUp(Connection* c);
   Status EnsureUp() const;
   Status CheckDisk(std::string_view doing) const;
-  // Runs `work` on a connection as the writer. Out of memory: interrupts the readers and tries once more. An error that
-  // leaves the engine in doubt makes the next writer open everything again from disk.
-  Status Write(std::string_view doing, const Work& work);
+  // Runs `work` on a connection that may write. Out of memory: interrupts lesser uses and tries once more. An error that
+  // leaves the engine in doubt makes the next one open everything again from disk.
+  Status Write(std::string_view doing, Engine::Use use, const Work& work);
 
   // Merges the log of a file into it when it is large.
   void Checkpoint(Connection* c, std::string_view alias, const std::string& path);
@@ -123,7 +128,11 @@ class DuckDbStore : public Store {
   };
   Status RollUpSegment(Connection* c, const Segment& segment, bool all);
   Status SealSegment(Connection* c, const std::shared_ptr<Segment>& segment);
-  Status MergeDays(Connection* c, Micros now);
+  Status MergeRollupDays(Connection* c, Micros now);
+  Status MergeRawDays(Connection* c, Micros now);
+  // Replaces `inputs` by what `write` makes of them.
+  Status Merge(Connection* c, const SealedFiles& inputs,
+               const std::function<StatusOr<std::vector<SealedFile>>(Sealer*)>& write);
   Status Replace(Connection* c, const std::vector<SealedFile>& added, const SealedFiles& removed);
   template <typename F>
   auto Read(F&& f) const;

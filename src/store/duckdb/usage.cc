@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
-#include <set>
 #include <utility>
 
-#include "jobs/interval_list.h"
 #include "store/duckdb/cat.h"
+#include "store/duckdb/job_exact.h"
 
 namespace flopwatch::store::duck {
 namespace {
@@ -114,9 +112,8 @@ StatusOr<std::string> UsageReader::Sql(const Ask& ask, Window w) {
       const uint64_t mark = marks->of(ask.level, kind);
       rolled |= mark > 0;
       if (mark < extent.rows) {
-        add(HotRows(segment->alias(), kind, ask.level == Level::kJob, scales_, "entity, job_set, model",
-                    fmt::format("rowid >= {} AND {}", mark, where)),
-            RawSums(), "true");
+        leaves.push_back(HotSums(segment->alias(), kind, ask.level == Level::kJob, scales_, ask.step, ask.keys,
+                                 fmt::format("rowid >= {} AND {}", mark, where)));
       }
     }
     if (rolled) add(fmt::format("{}.{}", segment->alias(), hot.table), RollupSums(hot), where);
@@ -138,23 +135,24 @@ StatusOr<absl::flat_hash_map<int32_t, int32_t>> UsageReader::CountGpus(Window w)
   }
   for (const auto& segment : layout_.Readable()) {
     const SegmentState state = segment->Describe();
-    std::string rows;
+    std::vector<std::string> rows;
     std::optional<Watermarks> marks;
     for (EntityKind kind : kRolledKinds) {
       const Extent& extent = state.samples[static_cast<int>(kind)].extent;
-      if (!extent.Overlaps(w.from, w.to)) continue;
+      if (!extent.Overlaps(from, to)) continue;
       if (!marks.has_value()) {
         FW_ASSIGN_OR_RETURN(marks, ReadWatermarks(c_, *segment));
-        CatTo(&rows, "SELECT ts, job_set, model, entity FROM ", segment->alias(), ".gpu_minute WHERE ",
-                        Between(w.from, w.to));
+        rows.push_back(fmt::format("SELECT hour, job_set, model, entity FROM {}.present WHERE hour >= {} AND hour < {}",
+                                   segment->alias(), TimeLiteral(from), TimeLiteral(to)));
       }
-      CatTo(&rows, " UNION ALL SELECT ts, job_set, model, entity FROM ", segment->alias(), ".", HotTable(kind),
-                      " WHERE rowid >= ", marks->of(Level::kGpu, kind), " AND ", Between(w.from, w.to));
+      const uint64_t mark = marks->of(Level::kPresent, kind);
+      if (mark < extent.rows) {
+        rows.push_back(PresentRows(segment->alias(), kind, fmt::format("rowid >= {} AND {}", mark, Between(from, to))));
+      }
     }
     if (rows.empty()) continue;
-    leaves.push_back(fmt::format("SELECT time_bucket(INTERVAL 1 HOUR, ts) AS hour, job_set, model, count(DISTINCT entity) AS gpus FROM "
-                    "({}) GROUP BY ALL",
-                    rows));
+    leaves.push_back(fmt::format("SELECT hour, job_set, model, count(DISTINCT entity) AS gpus FROM ({}) GROUP BY ALL",
+                                 UnionAll(rows)));
   }
   absl::flat_hash_map<int32_t, int32_t> counts;
   if (leaves.empty()) return counts;
@@ -182,10 +180,10 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJob(Window w) {
   result.ForEach([&](const Row& row) {
     const auto set = sets_.find(static_cast<int32_t>(row.Int64(1)));
     if (set == sets_.end()) {
-      AddSums(row, 3, model(row.Int64(2)), 1, &by_job[0]);
+      AddSums(ReadSums(row, 3), model(row.Int64(2)), 1, &by_job[0]);
       return;
     }
-    for (const Member& m : set->second) AddSums(row, 3, model(row.Int64(2)), m.share, &by_job[m.job]);
+    for (const Member& m : set->second) AddSums(ReadSums(row, 3), model(row.Int64(2)), m.share, &by_job[m.job]);
   });
   FW_ASSIGN_OR_RETURN(const auto gpus, CountGpus(w));
   for (const auto& [set, count] : gpus) {
@@ -219,38 +217,52 @@ StatusOr<std::vector<GpuUsage>> UsageReader::ByGpu(Window w, int32_t job) {
   result.ForEach([&](const Row& row) {
     const double share = job == 0 ? 1 : shares[static_cast<int32_t>(row.Int64(3))];
     UsageSums& sums = by_gpu[static_cast<int32_t>(row.Int64(1))];
-    AddSums(row, job == 0 ? 3 : 4, model(row.Int64(2)), share, &sums);
+    AddSums(ReadSums(row, job == 0 ? 3 : 4), model(row.Int64(2)), share, &sums);
     sums.gpus = 1;
   });
   return Flatten<GpuUsage>(&by_gpu);
 }
 
-StatusOr<std::vector<UsagePoint>> UsageReader::Series(const Ask& ask, Window w,
-                                                      const absl::flat_hash_map<int32_t, double>* shares) {
+Status UsageReader::Steps(const Ask& ask, Window w, absl::FunctionRef<void(const Row&)> f) {
   FW_RETURN_IF_ERROR(CheckWindow(w));
   if (ask.step < kMicrosPerMinute || ask.step % kMicrosPerMinute != 0) {
     return absl::InvalidArgumentError(
         fmt::format("step {} is not a whole number of minutes: rollups have one row a minute", FormatDuration(ask.step)));
   }
   FW_ASSIGN_OR_RETURN(const std::string sql, Sql(ask, w));
-  if (sql.empty()) return std::vector<UsagePoint>();
+  if (sql.empty()) return absl::OkStatus();
   FW_ASSIGN_OR_RETURN(Result result, c_->Query(sql));
+  result.ForEach(f);
+  return absl::OkStatus();
+}
+
+StatusOr<std::vector<UsagePoint>> UsageReader::Series(const Ask& ask, Window w,
+                                                      const absl::flat_hash_map<int32_t, double>* shares) {
   std::map<Micros, UsageSums> by_time;
-  result.ForEach([&](const Row& row) {
+  FW_RETURN_IF_ERROR(Steps(ask, w, [&](const Row& row) {
     // Keys are "model" or "model, job_set".
     const double share = shares == nullptr ? 1 : shares->at(static_cast<int32_t>(row.Int64(2)));
-    AddSums(row, shares == nullptr ? 2 : 3, model(row.Int64(1)), share, &by_time[row.Int64(0)]);
-  });
+    AddSums(ReadSums(row, shares == nullptr ? 2 : 3), model(row.Int64(1)), share, &by_time[row.Int64(0)]);
+  }));
   std::vector<UsagePoint> points;
   points.reserve(by_time.size());
   for (auto& [ts, sums] : by_time) points.push_back({ts, std::move(sums)});
   return points;
 }
 
-StatusOr<std::vector<UsagePoint>> UsageReader::Fleet(Window w, Micros step) {
+StatusOr<std::vector<ModelPoint>> UsageReader::Fleet(Window w, Micros step) {
   FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
-  return Series({.minute = Rollup::kFleetMinute, .hour = {}, .level = Level::kJob, .keys = "model", .step = step}, w,
-                nullptr);
+  std::vector<ModelPoint> points;
+  FW_RETURN_IF_ERROR(Steps({.minute = Rollup::kFleetMinute, .hour = {}, .level = Level::kJob, .keys = "model", .step = step}, w,
+                           [&](const Row& row) {
+                             ModelPoint& p = points.emplace_back();
+                             p.ts = row.Int64(0);
+                             p.model = static_cast<int32_t>(row.Int64(1));
+                             AddSums(ReadSums(row, 2), model(row.Int64(1)), 1, &p.sums);
+                           }));
+  std::sort(points.begin(), points.end(),
+            [](const ModelPoint& a, const ModelPoint& b) { return std::pair(a.ts, a.model) < std::pair(b.ts, b.model); });
+  return points;
 }
 
 StatusOr<std::vector<UsagePoint>> UsageReader::Job(int32_t job, Window w, Micros step) {
@@ -286,112 +298,41 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJobExact(Window w) {
   FW_RETURN_IF_ERROR(CheckWindow(w));
   FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
 
-  // Raw rows of the window, as job tables count them, with the fixed columns and the inputs of the sums.
   const std::string where = Between(w.from, w.to + kMaxSpan);
   std::vector<std::string> sources;
-  constexpr std::string_view kColumns =
-      "ts, entity, model, span_ms, flags, tensor_mhz, tensor_active, sm_clock_mhz, sm_active, gpu_util, gr_active, power_w";
+  const std::string columns = Cat("entity, model, ", kRawArguments);
   for (const auto& segment : layout_.Readable()) {
     const SegmentState state = segment->Describe();
     for (EntityKind kind : kRolledKinds) {
       if (!state.samples[static_cast<int>(kind)].extent.Overlaps(w.from, w.to + kMaxSpan)) continue;
-      sources.push_back(fmt::format("SELECT {} FROM {}.{} WHERE {}", kColumns, segment->alias(), HotTable(kind), where));
+      const std::string table = Cat(segment->alias(), ".", HotTable(kind));
+      // GR_ACTIVE only stands in for a GPU_UTIL that is not there; where none is missing (the table's statistics say so, without
+      // a scan) an eighth of the bytes need not be read.
+      bool stands_in = true;
+      FW_ASSIGN_OR_RETURN(Result stats, c_->Query(fmt::format("SELECT stats(gpu_util) FROM {} LIMIT 1", table)));
+      stats.ForEach([&](const Row& row) { stands_in = !Contains(row.Text(0), "Has Null: false"); });
+      sources.push_back(fmt::format("SELECT {} FROM {}{} WHERE {}", columns, stands_in ? "" : "(SELECT * REPLACE (NULL::INTEGER AS gr_active) FROM ",
+                                    stands_in ? table : table + ")", where));
     }
   }
   std::map<std::string, SealedFiles> by_schema;
   for (const auto& f : layout_.Select("samples", w.from, w.to + kMaxSpan)) by_schema[f->columns].push_back(f);
   for (const auto& [schema, files] : by_schema) {
-    sources.push_back(fmt::format("SELECT {} FROM {} WHERE {}", kColumns,
+    sources.push_back(fmt::format("SELECT {} FROM {} WHERE {}", columns,
                                   ScanFiles(layout_.directory, files, ", hive_partitioning = false"), where));
   }
-  const std::string rows = UnionAll(sources);
-  if (rows.empty()) return std::vector<JobUsage>();
+  if (sources.empty()) return std::vector<JobUsage>();
 
-  // Who owned what, cut into stretches with constant owners; the time between them is nobody's (job 0).
-  std::map<int32_t, jobs::IntervalList> owners;
-  {
-    FW_ASSIGN_OR_RETURN(const auto intervals, DimensionTables::LoadIntervals(c_, w.from, w.to));
-    for (const jobs::IntervalRecord& v : intervals) {
-      jobs::Interval interval;
-      interval.id = v.id;
-      interval.from = v.from;
-      interval.to = v.to;
-      interval.job = v.job;
-      interval.source = v.source;
-      owners[v.entity].Insert(interval);
-    }
-  }
-  std::set<int32_t> entities;
-  {
-    FW_ASSIGN_OR_RETURN(Result result, c_->Query("SELECT id FROM dim.entities"));
-    result.ForEach([&](const Row& row) { entities.insert(static_cast<int32_t>(row.Int64(0))); });
-    FW_ASSIGN_OR_RETURN(Result seen, c_->Query(fmt::format("SELECT DISTINCT entity FROM ({})", rows)));
-    seen.ForEach([&](const Row& row) { entities.insert(static_cast<int32_t>(row.Int64(0))); });
-  }
-  struct Stretch {
-    int32_t entity, job;
-    Micros from, to;
-    double share;
-  };
-  std::vector<Stretch> stretches;
-  jobs::SweepScratch scratch;
-  for (int32_t entity : entities) {
-    Micros at = w.from;
-    if (const auto it = owners.find(entity); it != owners.end()) {
-      it->second.Sweep(w.from, w.to, {}, &scratch, [&](const jobs::Stretch& s) {
-        if (s.from > at) stretches.push_back({entity, 0, at, s.from, 1});
-        for (const jobs::Interval* owner : s.owners) {
-          stretches.push_back({entity, owner->job, s.from, s.to, 1.0 / static_cast<double>(s.owners.size())});
-        }
-        at = s.to;
-      });
-    }
-    if (at < w.to) stretches.push_back({entity, 0, at, w.to, 1});
-  }
-
-  // A temporary table belongs to the connection; the transaction that was begun for reading cannot make one.
-  FW_RETURN_IF_ERROR(transaction.Commit());
-  FW_RETURN_IF_ERROR(c_->Execute("CREATE OR REPLACE TEMP TABLE stretches(entity INTEGER, job INTEGER, from_us BIGINT, "
-                                 "to_us BIGINT, share DOUBLE)"));
-  {
-    FW_ASSIGN_OR_RETURN(std::unique_ptr<Appender> appender,
-                        Appender::Create(c_, "temp", "stretches", {"entity", "job", "from_us", "to_us", "share"}));
-    for (size_t done = 0; done < stretches.size(); done += Appender::kChunkRows) {
-      const size_t n = std::min(stretches.size() - done, Appender::kChunkRows);
-      for (size_t r = 0; r < n; ++r) {
-        const Stretch& s = stretches[done + r];
-        appender->Data<int32_t>(0)[r] = s.entity;
-        appender->Data<int32_t>(1)[r] = s.job;
-        appender->Data<int64_t>(2)[r] = s.from;
-        appender->Data<int64_t>(3)[r] = s.to;
-        appender->Data<double>(4)[r] = s.share;
-      }
-      FW_RETURN_IF_ERROR(appender->Send(n));
-    }
-    FW_RETURN_IF_ERROR(appender->Close());
-  }
-  // A row counts for the part of (ts - span, ts] that lies in a stretch, times the share.
-  const std::string joined = fmt::format(
-      "(SELECT r.*, s.job, s.share * coalesce(w.weight, 1) * (least(epoch_us(r.ts), s.to_us) - greatest(epoch_us(r.ts) - "
-      "r.span_ms::BIGINT * 1000, s.from_us)) / 1e3 AS part FROM ({}) r JOIN stretches s ON r.entity = s.entity AND "
-      "epoch_us(r.ts) > s.from_us AND epoch_us(r.ts) - r.span_ms::BIGINT * 1000 < s.to_us "
-      "LEFT JOIN dim.weights w ON w.id = r.entity)",
-      rows);
-  const std::string sql =
-      fmt::format("SELECT 0 AS bucket, job, model, {}, count(DISTINCT entity) AS gpus FROM {} GROUP BY job, model",
-                  RawSums(), RawRows(joined, scales_, "CASE WHEN flags & 8192 = 0 THEN part END", "part",
-                                     "entity, job, model", "true"));
-  StatusOr<Result> result = c_->Query(sql);
+  FW_ASSIGN_OR_RETURN(std::vector<jobs::IntervalRecord> intervals, DimensionTables::LoadIntervals(c_, w.from, w.to));
+  FW_ASSIGN_OR_RETURN(const auto weights, DimensionTables::LoadWeights(c_));
+  JobExact exact(w, std::move(intervals), weights);
+  const SinkHandle sink(&exact);
+  FW_RETURN_IF_ERROR(c_->Execute(fmt::format("SELECT fw_rows({}, {}) FROM ({})", sink.id(), columns, UnionAll(sources))));
   std::map<int32_t, UsageSums> by_job;
-  if (result.ok()) {
-    result->ForEach([&](const Row& row) {
-      UsageSums& sums = by_job[static_cast<int32_t>(row.Int64(1))];
-      AddSums(row, 3, model(row.Int64(2)), 1, &sums);
-      sums.gpus += static_cast<int32_t>(row.Int64(3 + kSumCount + 2));
-    });
-  }
-  const Status dropped = c_->Execute("DROP TABLE stretches");
-  FW_RETURN_IF_ERROR(result.status());
+  exact.Finish([&](int32_t job, int32_t of_model, double share, const RawState& raw) {
+    AddSums(SumsOf(raw, scales_), model(of_model), share, &by_job[job]);
+  });
+  for (const auto& [job, gpus] : exact.Gpus()) by_job[job].gpus = gpus;
   return Flatten<JobUsage>(&by_job);
 }
 

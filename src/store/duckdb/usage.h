@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "store/duckdb/connection.h"
 #include "store/duckdb/layout.h"
 #include "store/duckdb/roller.h"
@@ -23,7 +24,7 @@ class UsageReader {
 
   StatusOr<std::vector<JobUsage>> ByJob(Window w);
   StatusOr<std::vector<GpuUsage>> ByGpu(Window w, int32_t job);
-  StatusOr<std::vector<UsagePoint>> Fleet(Window w, Micros step);
+  StatusOr<std::vector<ModelPoint>> Fleet(Window w, Micros step);  // sorted by time
   StatusOr<std::vector<UsagePoint>> Job(int32_t job, Window w, Micros step);
   StatusOr<std::vector<UsagePoint>> Gpu(int32_t entity, Window w, Micros step);
   StatusOr<std::vector<JobUsage>> ByJobExact(Window w);
@@ -46,6 +47,8 @@ class UsageReader {
   StatusOr<Transaction> Begin();
   // SELECT of: bucket (microseconds), keys, kSumCount sums in coarse units, first_ts, last_ts.
   StatusOr<std::string> Sql(const Ask& ask, Window w);
+  // Runs Sql() for whole-minute steps and calls f for each row.
+  Status Steps(const Ask& ask, Window w, absl::FunctionRef<void(const Row&)> f);
   StatusOr<std::vector<UsagePoint>> Series(const Ask& ask, Window w, const absl::flat_hash_map<int32_t, double>* shares);
   // Sets `job` is in, with its share; and the SQL list of them ("-1" if none).
   absl::flat_hash_map<int32_t, double> SharesOf(int32_t job, std::string* list) const;

@@ -14,18 +14,21 @@ namespace {
 
 using telemetry::EntityKind;
 
-// Files of a table, one scan for every set of columns: within a set DuckDB opens only the files a filter on day and hour
-// leaves, where union_by_name would open all of them just to plan.
+// SELECTs over the files of a table, with the columns `day` and, of raw tables, `hour`. One for every set of columns: within
+// a set DuckDB opens only the files that a filter on day and hour leaves, where union_by_name would open all of them just to
+// plan. The folders of merged raw days name no hour.
 std::vector<std::string> Scans(const Layout& layout, std::string_view table, bool by_hour) {
-  std::map<std::string, SealedFiles> by_schema;
+  std::map<std::pair<bool, std::string>, SealedFiles> sets;
   for (const auto& f : layout.files) {
-    if (f->table == table) by_schema[f->columns].push_back(f);
+    if (f->table == table) sets[{f->merged, f->columns}].push_back(f);
   }
   std::vector<std::string> scans;
-  for (const auto& [schema, files] : by_schema) {
-    scans.push_back(ScanFiles(layout.directory, files,
-                              by_hour ? ", hive_partitioning = true, hive_types = {'day': DATE, 'hour': INTEGER}"
-                                      : ", hive_partitioning = true, hive_types = {'day': DATE}"));
+  for (const auto& [key, files] : sets) {
+    const bool hour_in_path = by_hour && !key.first;
+    scans.push_back(Cat("SELECT *", by_hour && key.first ? ", extract(hour FROM ts)::INTEGER AS hour" : "", " FROM ",
+                        ScanFiles(layout.directory, files,
+                                  hour_in_path ? ", hive_partitioning = true, hive_types = {'day': DATE, 'hour': INTEGER}"
+                                               : ", hive_partitioning = true, hive_types = {'day': DATE}")));
   }
   return scans;
 }
@@ -83,7 +86,7 @@ std::string SamplesView(const Layout& layout, std::string_view table, const std:
                                     segment->alias(), HotTable(kind)));
     }
   }
-  for (const std::string& scan : Scans(layout, table, true)) sources.push_back("SELECT * FROM " + scan);
+  for (const std::string& scan : Scans(layout, table, true)) sources.push_back(scan);
 
   const StoredField* tensor = Find(fields, "tensor_active");
   const StoredField* clock = Find(fields, "sm_clock_mhz");
@@ -139,7 +142,7 @@ std::string RollupRows(const Layout& layout, Rollup rollup) {
     sources.push_back(fmt::format("SELECT {}, ts::DATE AS day FROM {}.{}", ts, segment->alias(),
                                   SpecOf(gpu ? Rollup::kGpuMinute : Rollup::kJobMinute).table));
   }
-  for (const std::string& scan : Scans(layout, spec.table, false)) sources.push_back("SELECT * FROM " + scan);
+  for (const std::string& scan : Scans(layout, spec.table, false)) sources.push_back(scan);
   return fmt::format("(SELECT ts{}, day, {} FROM ({}) GROUP BY ts{}, day)", keys, RollupSums(spec), UnionAll(sources), keys);
 }
 
@@ -174,7 +177,7 @@ std::string MetricsView(const Layout& layout) {
     sources.push_back(fmt::format("SELECT *, ts::DATE AS day, extract(hour FROM ts)::INTEGER AS hour FROM {}.metrics",
                                   segment->alias()));
   }
-  for (const std::string& scan : Scans(layout, "metrics", true)) sources.push_back("SELECT * FROM " + scan);
+  for (const std::string& scan : Scans(layout, "metrics", true)) sources.push_back(scan);
   return fmt::format(
       "CREATE OR REPLACE VIEW metrics AS SELECT r.ts, s.name, s.labels, s.target, r.value, r.series, r.day, r.hour "
       "FROM ({}) r LEFT JOIN dim.series s ON s.id = r.series",

@@ -3,7 +3,7 @@ import { apiUrl, Fleet, Job, Jobs, ModelUsage, Status } from '../api';
 import { count, fixed, gpuHours, percent, percentNumber, shortModel, unit } from '../format';
 import { useApi } from '../live';
 import { reasonLabel, reasons } from '../metrics';
-import { jobPath, link, navigate, route, windowOf, withQuery } from '../route';
+import { jobPath, link, route, windowOf } from '../route';
 import { Absent, CsvButton, Empty, Flags, Name, Ratio, Section, Table, TableColumn, Tile, Value, Waiting, When, whyNot } from '../ui';
 import { FleetCharts, Headline, seriesCsv, WindowNote } from '../usage';
 
@@ -111,16 +111,6 @@ const modelColumns: TableColumn<ModelUsage>[] = [
 ];
 
 function Models({ fleet }: { fleet: Fleet }) {
-  if (fleet.models === null) {
-    return (
-      <Empty title="Not read for so long a window">
-        <p>Models over many hours are a scan of every GPU.</p>
-        <button type="button" onClick={() => navigate(withQuery({ models: 'true' }))}>
-          Read them
-        </button>
-      </Empty>
-    );
-  }
   if (fleet.models.length === 0) return <Empty title="No GPU reported" />;
   return <Table label="GPU models" columns={modelColumns} rows={fleet.models} rowKey={(m) => m.model ?? ''} />;
 }
@@ -151,7 +141,7 @@ function NotComputable({ fleet }: { fleet: Fleet }) {
 export function FleetPage() {
   const { query } = route.use();
   const { from, to } = windowOf(query);
-  const fleet = useApi<Fleet>(apiUrl('fleet', { from, to, models: query.get('models') }), { main: true });
+  const fleet = useApi<Fleet>(apiUrl('fleet', { from, to }), { main: true });
   const status = useApi<Status>(apiUrl('status'));
   return (
     <Waiting loaded={fleet} height={560}>

@@ -1,0 +1,342 @@
+#include "store/duckdb/raw_sums.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/container/flat_hash_map.h"
+#include "telemetry/batch.h"
+
+namespace flopwatch::store::duck {
+namespace {
+
+using namespace telemetry;  // NOLINT: sample flags
+
+// No product whatever the values say; of these, those that say the tensor value is not one. kModelUnknown is not among them:
+// the model is looked up when reading.
+constexpr uint32_t kNoProduct = kTensorMissing | kClockMissing | kDeadCounter | kOutOfRange;
+constexpr uint32_t kNoTensor = kTensorMissing | kDeadCounter | kOutOfRange;
+constexpr uint32_t kIrregular = kNoProduct | kStaleRepeat | kCyclePath | kMigParent;
+
+constexpr size_t kLanes = 2;  // what every x86-64 and arm64 has
+typedef double Doubles __attribute__((vector_size(kLanes * sizeof(double))));
+typedef int32_t Ints __attribute__((vector_size(kLanes * sizeof(int32_t))));
+
+Doubles Load(const int32_t* from) {
+  Ints v;
+  std::memcpy(&v, from, sizeof v);
+  return __builtin_convertvector(v, Doubles);
+}
+double Total(const Doubles& v) { return v[0] + v[1]; }
+
+uint64_t Valid(const RawColumns::Column& c, size_t word) { return c.validity == nullptr ? ~uint64_t{0} : c.validity[word]; }
+
+}  // namespace
+
+void RawState::Add(const RawState& o) {
+  for (int i = 0; i < kRawCount; ++i) sums[i] += o.sums[i];
+  first_ts = std::min(first_ts, o.first_ts);
+  last_ts = std::max(last_ts, o.last_ts);
+}
+
+uint64_t RegularRows(const RawColumns& in, size_t first) {
+  const size_t word = first >> 6, n = std::min<size_t>(64, in.rows - first);
+  uint64_t regular = ~Valid(in.tensor_mhz, word);
+  if (in.tensor_mhz.validity == nullptr) regular = 0;
+  for (const RawColumns::Column* c : {&in.span_ms, &in.flags, &in.tensor, &in.clock, &in.sm_active, &in.gpu_util, &in.power}) {
+    regular &= Valid(*c, word);
+  }
+  if (n < 64) regular &= (uint64_t{1} << n) - 1;
+  if (regular == 0) return 0;
+  const int32_t* flags = in.flags.data + first;
+  int32_t any = 0;
+  for (size_t i = 0; i < n; ++i) any |= flags[i];
+  if ((static_cast<uint32_t>(any) & kIrregular) == 0) return regular;
+  for (size_t i = 0; i < n; ++i) {
+    if ((static_cast<uint32_t>(flags[i]) & kIrregular) != 0) regular &= ~(uint64_t{1} << i);
+  }
+  return regular;
+}
+
+void AddRegular(const RawColumns& in, size_t begin, size_t end, double weight, RawState* out) {
+  Doubles span{}, product{}, tensor{}, clock{}, sm{}, util{}, power{};
+  size_t i = begin;
+  for (; i + kLanes <= end; i += kLanes) {
+    const Doubles s = Load(in.span_ms.data + i), c = Load(in.clock.data + i);
+    const Doubles ts = Load(in.tensor.data + i) * s;
+    span += s;
+    tensor += ts;
+    product += ts * c;
+    clock += c * s;
+    sm += Load(in.sm_active.data + i) * s;
+    util += Load(in.gpu_util.data + i) * s;
+    power += Load(in.power.data + i) * s;
+  }
+  double spans = Total(span), products = Total(product), tensors = Total(tensor), clocks = Total(clock), sms = Total(sm),
+         utils = Total(util), powers = Total(power);
+  for (; i < end; ++i) {
+    const double s = in.span_ms.data[i], c = in.clock.data[i], ts = in.tensor.data[i] * s;
+    spans += s;
+    tensors += ts;
+    products += ts * c;
+    clocks += c * s;
+    sms += in.sm_active.data[i] * s;
+    utils += in.gpu_util.data[i] * s;
+    powers += in.power.data[i] * s;
+  }
+  auto& sums = out->sums;
+  sums[kRawSamples] += static_cast<double>(end - begin);
+  spans *= weight;
+  for (const Raw r : {kRawObserved, kRawComputable, kRawTensorSpan, kRawClockSpan, kRawSmActiveSpan, kRawUtilSpan, kRawPowerSpan}) {
+    sums[r] += spans;
+  }
+  sums[kRawProduct] += products * weight;
+  sums[kRawTensor] += tensors * weight;
+  sums[kRawClock] += clocks * weight;
+  sums[kRawSmActive] += sms * weight;
+  sums[kRawGpuUtil] += utils * weight;
+  sums[kRawPower] += powers * weight;
+  Micros first = out->first_ts, last = out->last_ts;
+  for (size_t k = begin; k < end; ++k) {
+    first = std::min(first, in.ts[k]);
+    last = std::max(last, in.ts[k]);
+  }
+  out->first_ts = first;
+  out->last_ts = last;
+}
+
+void AddRow(const RawColumns& in, size_t row, double span, bool power_only, RawState* out) {
+  auto& sums = out->sums;
+  out->first_ts = std::min(out->first_ts, in.ts[row]);
+  out->last_ts = std::max(out->last_ts, in.ts[row]);
+  if (in.power.has(row)) {
+    sums[kRawPower] += in.power.data[row] * span;
+    sums[kRawPowerSpan] += span;
+  }
+  if (power_only) return;
+  const uint32_t flags = in.flags.has(row) ? static_cast<uint32_t>(in.flags.data[row]) : 0;
+  const bool has_tensor = in.tensor.has(row), has_clock = in.clock.has(row);
+  const double tensor = has_tensor ? in.tensor.data[row] : 0, clock = has_clock ? in.clock.data[row] : 0;
+  sums[kRawSamples] += 1;
+  sums[kRawObserved] += span;
+  bool computable = false;
+  if ((flags & kNoProduct) == 0) {
+    if (in.tensor_mhz.has(row)) {
+      computable = true;
+      sums[kRawCycleProduct] += in.tensor_mhz.data[row] * span;
+    } else if (has_tensor && has_clock) {
+      computable = true;
+      sums[kRawProduct] += tensor * clock * span;
+    }
+  }
+  if (computable) {
+    sums[kRawComputable] += span;
+    if ((flags & kCyclePath) != 0) sums[kRawCycles] += span;
+  } else {
+    // Charged to the first reason that applies.
+    const Raw reason = (flags & kTensorMissing) != 0  ? kRawTensorMissing
+                       : (flags & kClockMissing) != 0 ? kRawClockMissing
+                       : (flags & kDeadCounter) != 0  ? kRawDeadCounter
+                       : (flags & kOutOfRange) != 0   ? kRawOutOfRange
+                       : has_tensor                   ? kRawClockMissing
+                                                      : kRawTensorMissing;
+    sums[reason] += span;
+  }
+  if (has_tensor && (flags & kNoTensor) == 0) {
+    sums[kRawTensor] += tensor * span;
+    sums[kRawTensorSpan] += span;
+  }
+  if (has_clock) {
+    sums[kRawClock] += clock * span;
+    sums[kRawClockSpan] += span;
+  }
+  if (in.sm_active.has(row)) {
+    sums[kRawSmActive] += in.sm_active.data[row] * span;
+    sums[kRawSmActiveSpan] += span;
+  }
+  if (in.gpu_util.has(row)) {
+    sums[kRawGpuUtil] += in.gpu_util.data[row] * span;
+    sums[kRawUtilSpan] += span;
+  } else if (in.gr_active.has(row)) {
+    sums[kRawGrActive] += in.gr_active.data[row] * span;
+    sums[kRawUtilSpan] += span;
+  }
+  if ((flags & kStaleRepeat) != 0) sums[kRawStale] += span;
+}
+
+// --- sinks ---
+
+namespace {
+
+struct Sinks {
+  std::mutex mutex;
+  std::mt19937_64 random{std::random_device{}()};
+  absl::flat_hash_map<int64_t, RowSink*> by_id;
+};
+Sinks& AllSinks() {
+  static Sinks* const sinks = new Sinks;
+  return *sinks;
+}
+
+RowSink* FindSink(int64_t id) {
+  Sinks& all = AllSinks();
+  std::lock_guard lock(all.mutex);
+  const auto it = all.by_id.find(id);
+  return it == all.by_id.end() ? nullptr : it->second;
+}
+
+}  // namespace
+
+SinkHandle::SinkHandle(RowSink* sink) {
+  Sinks& all = AllSinks();
+  std::lock_guard lock(all.mutex);
+  do {
+    id_ = static_cast<int64_t>(all.random() >> 1);
+  } while (!all.by_id.emplace(id_, sink).second);
+}
+
+SinkHandle::~SinkHandle() {
+  Sinks& all = AllSinks();
+  std::lock_guard lock(all.mutex);
+  all.by_id.erase(id_);
+}
+
+// --- the functions ---
+
+namespace {
+
+template <typename T>
+const T* Data(duckdb_data_chunk chunk, idx_t column) {
+  return static_cast<const T*>(duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, column)));
+}
+
+// Vectors of an aggregate's input are flat.
+RawColumns ColumnsAt(duckdb_data_chunk chunk, idx_t column) {
+  RawColumns in;
+  in.rows = duckdb_data_chunk_get_size(chunk);
+  in.ts = Data<int64_t>(chunk, column);
+  for (RawColumns::Column* c : {&in.span_ms, &in.flags, &in.tensor_mhz, &in.tensor, &in.clock, &in.sm_active, &in.gpu_util,
+                                &in.gr_active, &in.power}) {
+    duckdb_vector v = duckdb_data_chunk_get_vector(chunk, ++column);
+    *c = {static_cast<const int32_t*>(duckdb_vector_get_data(v)), duckdb_vector_get_validity(v)};
+  }
+  return in;
+}
+
+RawState* StateOf(duckdb_aggregate_state state) { return reinterpret_cast<RawState*>(state); }
+
+void SumsUpdate(duckdb_function_info, duckdb_data_chunk chunk, duckdb_aggregate_state* states) {
+  const RawColumns in = ColumnsAt(chunk, 2);
+  const bool* of_gpu = Data<bool>(chunk, 0);
+  const double* weight = Data<double>(chunk, 1);
+  for (size_t first = 0; first < in.rows; first += 64) {
+    const uint64_t regular = RegularRows(in, first);
+    const size_t n = std::min<size_t>(64, in.rows - first);
+    for (size_t i = 0; i < n;) {
+      const size_t row = first + i;
+      if (((regular >> i) & 1) == 0) {
+        const bool power_only = !of_gpu[row] && in.flags.has(row) && (in.flags.data[row] & kMigParent) != 0;
+        if (in.span_ms.has(row)) {
+          AddRow(in, row, in.span_ms.data[row] * weight[row], power_only, StateOf(states[row]));
+        }
+        ++i;
+        continue;
+      }
+      size_t end = i + 1;
+      while (end < n && ((regular >> end) & 1) != 0 && states[first + end] == states[row] && weight[first + end] == weight[row]) {
+        ++end;
+      }
+      AddRegular(in, row, first + end, weight[row], StateOf(states[row]));
+      i = end;
+    }
+  }
+}
+
+void SumsFinalize(duckdb_function_info, duckdb_aggregate_state* states, duckdb_vector result, idx_t count, idx_t offset) {
+  for (int s = 0; s < kRawCount; ++s) {
+    auto* out = static_cast<double*>(duckdb_vector_get_data(duckdb_struct_vector_get_child(result, s))) + offset;
+    for (idx_t i = 0; i < count; ++i) out[i] = StateOf(states[i])->sums[s];
+  }
+  auto* first = static_cast<int64_t*>(duckdb_vector_get_data(duckdb_struct_vector_get_child(result, kRawCount))) + offset;
+  auto* last = static_cast<int64_t*>(duckdb_vector_get_data(duckdb_struct_vector_get_child(result, kRawCount + 1))) + offset;
+  for (idx_t i = 0; i < count; ++i) {
+    first[i] = StateOf(states[i])->first_ts;
+    last[i] = StateOf(states[i])->last_ts;
+  }
+}
+
+void RowsUpdate(duckdb_function_info info, duckdb_data_chunk chunk, duckdb_aggregate_state*) {
+  if (duckdb_data_chunk_get_size(chunk) == 0) return;
+  RowSink* sink = FindSink(*Data<int64_t>(chunk, 0));
+  if (sink == nullptr) {
+    duckdb_aggregate_function_set_error(info, "fw_rows: no such sink; it is for the store's own use");
+    return;
+  }
+  sink->Rows(ColumnsAt(chunk, 3), Data<int32_t>(chunk, 1), Data<int32_t>(chunk, 2));
+}
+
+// A function whose last arguments are kRawArguments.
+Status Register(Connection* c, const char* name, const std::vector<duckdb_type>& own, duckdb_logical_type result,
+                duckdb_aggregate_state_size size, duckdb_aggregate_init_t init, duckdb_aggregate_update_t update,
+                duckdb_aggregate_combine_t combine, duckdb_aggregate_finalize_t finalize) {
+  duckdb_aggregate_function f = duckdb_create_aggregate_function();
+  const absl::Cleanup destroy = [&] { duckdb_destroy_aggregate_function(&f); };
+  duckdb_aggregate_function_set_name(f, name);
+  std::vector<duckdb_type> types = own;
+  types.push_back(DUCKDB_TYPE_TIMESTAMP);
+  types.insert(types.end(), 9, DUCKDB_TYPE_INTEGER);
+  for (const duckdb_type t : types) {
+    duckdb_logical_type type = duckdb_create_logical_type(t);
+    duckdb_aggregate_function_add_parameter(f, type);
+    duckdb_destroy_logical_type(&type);
+  }
+  duckdb_aggregate_function_set_return_type(f, result);
+  duckdb_aggregate_function_set_functions(f, size, init, update, combine, finalize);
+  duckdb_aggregate_function_set_special_handling(f);  // rows with NULLs count too
+  if (duckdb_register_aggregate_function(c->raw(), f) != DuckDBSuccess) {
+    return absl::InternalError(std::string("the database engine refused the function ") + name);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Status RegisterRawSums(Connection* c) {
+  std::vector<duckdb_logical_type> types;
+  std::vector<const char*> names;
+  for (const std::string_view name : kRawNames) {
+    types.push_back(duckdb_create_logical_type(DUCKDB_TYPE_DOUBLE));
+    names.push_back(name.data());
+  }
+  for (const char* name : {"first_ts", "last_ts"}) {
+    types.push_back(duckdb_create_logical_type(DUCKDB_TYPE_TIMESTAMP));
+    names.push_back(name);
+  }
+  duckdb_logical_type sums = duckdb_create_struct_type(types.data(), names.data(), types.size());
+  duckdb_logical_type count = duckdb_create_logical_type(DUCKDB_TYPE_BIGINT);
+  const absl::Cleanup destroy = [&] {
+    for (duckdb_logical_type& t : types) duckdb_destroy_logical_type(&t);
+    duckdb_destroy_logical_type(&sums);
+    duckdb_destroy_logical_type(&count);
+  };
+  FW_RETURN_IF_ERROR(Register(
+      c, "fw_sums", {DUCKDB_TYPE_BOOLEAN, DUCKDB_TYPE_DOUBLE}, sums, [](duckdb_function_info) -> idx_t { return sizeof(RawState); },
+      [](duckdb_function_info, duckdb_aggregate_state state) { new (state) RawState; }, SumsUpdate,
+      [](duckdb_function_info, duckdb_aggregate_state* from, duckdb_aggregate_state* to, idx_t n) {
+        for (idx_t i = 0; i < n; ++i) StateOf(to[i])->Add(*StateOf(from[i]));
+      },
+      SumsFinalize));
+  return Register(
+      c, "fw_rows", {DUCKDB_TYPE_BIGINT, DUCKDB_TYPE_INTEGER, DUCKDB_TYPE_INTEGER}, count,
+      [](duckdb_function_info) -> idx_t { return sizeof(int64_t); },
+      [](duckdb_function_info, duckdb_aggregate_state state) { *reinterpret_cast<int64_t*>(state) = 0; }, RowsUpdate,
+      [](duckdb_function_info, duckdb_aggregate_state*, duckdb_aggregate_state*, idx_t) {},
+      [](duckdb_function_info, duckdb_aggregate_state*, duckdb_vector result, idx_t count, idx_t offset) {
+        std::fill_n(static_cast<int64_t*>(duckdb_vector_get_data(result)) + offset, count, 0);
+      });
+}
+
+}  // namespace flopwatch::store::duck
