@@ -1,6 +1,7 @@
 #include "store/duckdb/job_exact.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "jobs/interval_list.h"
@@ -68,6 +69,9 @@ JobExact::JobExact(Window window, std::vector<jobs::IntervalRecord> intervals,
       gpu.count = 0;
     }
   }
+  plain_.reserve(gpus_.size());
+  for (const Gpu& gpu : gpus_) plain_.push_back(gpu.count == 0 && gpu.weight == 1 ? gpu.owners : kNotPlain);
+  plain_.back() = kNotPlain;
 }
 
 JobExact::OwnersId JobExact::IdOf(std::vector<int32_t> jobs) {
@@ -127,14 +131,23 @@ void JobExact::Rows(const RawColumns& in, const int32_t* entity, const int32_t* 
     const size_t n = std::min<size_t>(64, in.rows - first);
     // Rows that count whole, for one set of owners, and have nothing special about them.
     uint64_t plain = RegularRows(in, first);
-    for (size_t i = 0; i < n && plain != 0; ++i) {
-      const size_t row = first + i, index = IndexOf(entity[row]);
-      const Gpu& gpu = gpus_[index];
-      const Micros ts = in.ts[row], begin = ts - in.span_ms.data[row] * kMicrosPerMilli;
-      const bool fits = gpu.count == 0 && gpu.weight == 1 && index + 1 < gpus_.size() && begin >= window_.from &&
-                        ts > window_.from && ts <= window_.to && begin < window_.to;
-      plain &= ~(uint64_t{!fits} << i);
-      owners[i] = gpu.owners;
+    Micros earliest = std::numeric_limits<Micros>::max(), latest = std::numeric_limits<Micros>::min();
+    int32_t longest = 0;
+    for (size_t row = first; row < first + n; ++row) {
+      earliest = std::min(earliest, in.ts[row]);
+      latest = std::max(latest, in.ts[row]);
+      longest = std::max(longest, in.span_ms.data[row]);
+    }
+    const bool all_inside =
+        earliest - longest * kMicrosPerMilli >= window_.from && earliest > window_.from && latest < window_.to;
+    for (size_t i = 0; i < n; ++i) {
+      owners[i] = plain_[IndexOf(entity[first + i])];
+      plain &= ~(uint64_t{owners[i] == kNotPlain} << i);
+    }
+    for (size_t i = 0; i < n && !all_inside; ++i) {
+      const Micros ts = in.ts[first + i], begin = ts - in.span_ms.data[first + i] * kMicrosPerMilli;
+      const bool inside = begin >= window_.from && ts > window_.from && ts <= window_.to && begin < window_.to;
+      plain &= ~(uint64_t{!inside} << i);
     }
     for (size_t i = 0; i < n;) {
       const size_t row = first + i;

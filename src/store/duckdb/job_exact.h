@@ -66,7 +66,9 @@ class JobExact : public RowSink {
   void AddSlow(const RawColumns& in, size_t row, int32_t entity, int32_t model, Part* part) const;
 
   const Window window_;
-  std::vector<Gpu> gpus_;  // by entity
+  static constexpr OwnersId kNotPlain = ~OwnersId{0};
+  std::vector<Gpu> gpus_;        // by entity
+  std::vector<OwnersId> plain_;  // by entity: owners of a whole GPU that has one set of them, else kNotPlain
   std::vector<Stretch> stretches_;
   std::vector<std::vector<int32_t>> owners_;
   std::map<std::vector<int32_t>, OwnersId> ids_;
