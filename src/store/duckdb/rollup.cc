@@ -94,11 +94,43 @@ std::string HotSums(std::string_view segment, telemetry::EntityKind kind, bool a
       kRawArguments, source);
 }
 
+namespace {
+
+// Whether a column is NULL where it equals the observed time, as it does in nearly every row: it then takes next to no space.
+bool IsUsuallyObserved(int sum) {
+  switch (static_cast<Sum>(sum)) {
+    case kComputable:
+    case kTensorSpan:
+    case kClockSpan:
+    case kSmActiveSpan:
+    case kGpuUtilSpan:
+    case kPowerSpan:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The stored column as a number.
+std::string Stored(const RollupSpec& spec, int sum) {
+  const std::string_view column = SumColumn(spec, sum);
+  return IsUsuallyObserved(sum) ? Cat("coalesce(", column, ", ", SumColumn(spec, kObserved), ")") : std::string(column);
+}
+
+// A number as the column stores it, with the same expression of the observed time.
+std::string ToStore(int sum, const std::string& value, const std::string& observed) {
+  return IsUsuallyObserved(sum) ? Cat("nullif(", value, ", ", observed, ")") : value;
+}
+
+}  // namespace
+
 std::string StoredSums(const RollupSpec& spec) {
+  const auto rounded = [&](int sum) {
+    return Cat("round(coalesce(", kSumNames[sum].gpu, ", 0)", spec.fine && sum != kSamples ? " * 1e3" : "", ")::BIGINT");
+  };
   std::string sql;
   for (int s = 0; s < kSumCount; ++s) {
-    const std::string_view factor = spec.fine && s != kSamples ? " * 1e3" : "";
-    CatTo(&sql, "round(coalesce(", kSumNames[s].gpu, ", 0)", factor, ")::BIGINT AS ", SumColumn(spec, s), ", ");
+    CatTo(&sql, ToStore(s, rounded(s), rounded(kObserved)), " AS ", SumColumn(spec, s), ", ");
   }
   return sql + "first_ts, last_ts";
 }
@@ -107,16 +139,15 @@ std::string RollupSums(const RollupSpec& spec) {
   std::string sql;
   for (int s = 0; s < kSumCount; ++s) {
     const std::string_view divisor = spec.fine && s != kSamples ? " / 1e3" : "";
-    CatTo(&sql, "sum(", SumColumn(spec, s), ")", divisor, " AS ", kSumNames[s].gpu, ", ");
+    CatTo(&sql, "sum(", Stored(spec, s), ")", divisor, " AS ", kSumNames[s].gpu, ", ");
   }
   return sql + "min(first_ts) AS first_ts, max(last_ts) AS last_ts";
 }
 
 std::string MergeSums(const RollupSpec& spec) {
+  const auto total = [&](int sum) { return Cat("sum(", Stored(spec, sum), ")::BIGINT"); };
   std::string sql;
-  for (int s = 0; s < kSumCount; ++s) {
-    CatTo(&sql, "sum(", SumColumn(spec, s), ")::BIGINT AS ", SumColumn(spec, s), ", ");
-  }
+  for (int s = 0; s < kSumCount; ++s) CatTo(&sql, ToStore(s, total(s), total(kObserved)), " AS ", SumColumn(spec, s), ", ");
   if (spec.counts_gpus) sql += "max(gpus) AS gpus, ";
   return sql + "min(first_ts) AS first_ts, max(last_ts) AS last_ts";
 }

@@ -5,6 +5,8 @@
 // stored but the product of tensor activity and clock, so that the model's tensor clock is applied when reading and a
 // corrected peak corrects history.
 //
+// The seconds behind each sum (computable, *_span) are NULL where they equal the observed time.
+//
 // Units: GPU tables are coarse (ms, MHz s, J: 1/60000 of a minute at full scale) because they have most rows; job and fleet
 // tables are a thousand times finer, because their sums are the product's main figures.
 #ifndef FLOPWATCH_STORE_DUCKDB_ROLLUP_H_

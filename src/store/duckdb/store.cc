@@ -605,6 +605,15 @@ Status DuckDbStore::PutJobs(const jobs::Changes& changes) {
 
 // --- upkeep ---
 
+StatusOr<std::unique_lock<std::mutex>> DuckDbStore::HoldWrites() {
+  std::unique_lock lock(write_mutex_, std::defer_lock);
+  while (!lock.try_lock()) {
+    if (engine_->needs_restart()) return absl::UnavailableError("the store is being opened again after an error");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return lock;
+}
+
 InputScales DuckDbStore::Scales() const {
   const auto fields = dimensions_.fields();
   const auto scale = [&](const std::string& column) {
@@ -655,7 +664,7 @@ Status DuckDbStore::RollUp() {
       Checkpoint(c, segment->alias(), segment->path());
       arrival = std::max(arrival, last);
     }
-    std::lock_guard lock(write_mutex_);
+    FW_ASSIGN_OR_RETURN(const auto writing, HoldWrites());
     FW_RETURN_IF_ERROR(dimensions_.CompactIfWorthwhile(c));
     Checkpoint(c, "meta", meta_path_);
     return absl::OkStatus();
@@ -667,7 +676,7 @@ Status DuckDbStore::RollUp() {
 
 Status DuckDbStore::SealSegment(Connection* c, const std::shared_ptr<Segment>& segment) {
   {
-    std::lock_guard lock(write_mutex_);  // an append that has chosen this segment ends first
+    FW_ASSIGN_OR_RETURN(const auto writing, HoldWrites());  // an append that has chosen this segment ends first
     segment->Close();
     // Which generations are in is written in the segment: no older journal may outlive it.
     FW_RETURN_IF_ERROR(DropJournalsBut(journal_ == nullptr ? 0 : journal_->generation()));
@@ -677,8 +686,8 @@ Status DuckDbStore::SealSegment(Connection* c, const std::shared_ptr<Segment>& s
   FW_ASSIGN_OR_RETURN(const std::vector<SealedFile> files, sealer.WriteSegment(*segment));
   FW_RETURN_IF_ERROR(FaultPoint("seal:written"));
   {
-    std::lock_guard lock(write_mutex_);
-    if (const Status s = RecordFiles(c, files, {}, segment->name()); !s.ok()) {
+    const auto writing = HoldWrites();
+    if (const Status s = writing.ok() ? RecordFiles(c, files, {}, segment->name()) : writing.status(); !s.ok()) {
       sealer.Discard(files);
       return s;
     }
@@ -704,7 +713,7 @@ Status DuckDbStore::SealSegment(Connection* c, const std::shared_ptr<Segment>& s
 
 Status DuckDbStore::Replace(Connection* c, const std::vector<SealedFile>& added, const SealedFiles& removed) {
   {
-    std::lock_guard lock(write_mutex_);
+    FW_ASSIGN_OR_RETURN(const auto writing, HoldWrites());
     FW_RETURN_IF_ERROR(RecordFiles(c, added, removed, ""));
   }
   const auto finish = [&]() -> Status {
@@ -818,7 +827,7 @@ Status DuckDbStore::ApplyRetention(Micros now) {
     if (!expired.empty()) FW_RETURN_IF_ERROR(Replace(c, {}, expired));
     if (now >= next_interval_sweep_) {
       next_interval_sweep_ = now + kIntervalSweep;
-      std::lock_guard lock(write_mutex_);
+      FW_ASSIGN_OR_RETURN(const auto writing, HoldWrites());
       FW_RETURN_IF_ERROR(dimensions_.DropIntervals(c, now - options_.minute_retention));
     }
     return Reclaim(c);

@@ -120,6 +120,9 @@ class DuckDbStore : public Store {
   // Common to both kinds of Append. `fill` turns the caller's rows into columns; it may add fields.
   Status AppendRows(size_t rows, Micros arrival, const std::function<Status(Connection*, StagedRows*)>& fill,
                     absl::FunctionRef<void(StoreStats*)> count);
+  // write_mutex_ for upkeep, which has a lease. It never just waits: an append that has the mutex may wait for every lease to
+  // come back, to open the engine again.
+  StatusOr<std::unique_lock<std::mutex>> HoldWrites();
   InputScales Scales() const;
 
   struct Progress {
@@ -144,7 +147,8 @@ class DuckDbStore : public Store {
 
   mutable std::mutex recover_mutex_;
   std::mutex maintain_mutex_;  // RollUp, Seal, ApplyRetention; taken before write_mutex_
-  std::mutex write_mutex_;     // Append*, Put*; checkpoints and rewrites of meta.duckdb
+  // Append*, Put*; checkpoints and rewrites of meta.duckdb. Taken before a lease; with one only by HoldWrites().
+  std::mutex write_mutex_;
   std::mutex publish_mutex_;
   DimensionTables dimensions_;  // written under write_mutex_
   StagedRows staged_;                 // of journal_
