@@ -83,7 +83,7 @@ TEST_F(CommandLine, TheReportAsksAboutOneWindow) {
   const Outcome o = Run({"report", "--from", "-1h", "-o", "json"});
   EXPECT_EQ(o.code, 0) << o.err;
   const auto requests = server_.TakeRequests();
-  EXPECT_THAT(requests, Contains("GET /api/v1/fleet?from=-1h&models=true"));
+  EXPECT_THAT(requests, Contains("GET /api/v1/fleet?from=-1h"));
   EXPECT_THAT(requests, Contains("GET /api/v1/jobs?from=2026-11-21T02:00:00Z&to=2026-11-21T03:00:00Z&sort=lost_gpu_seconds&limit=10"));
   EXPECT_TRUE(Json::Parse(o.out).ok());
   EXPECT_EQ(Run({"report", "-o", "csv"}).code, 2);

@@ -2,6 +2,7 @@
 #ifndef FLOPWATCH_TESTS_SERVER_FAKE_STORE_H_
 #define FLOPWATCH_TESTS_SERVER_FAKE_STORE_H_
 
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <set>
@@ -70,7 +71,14 @@ class FakeStore : public store::Store {
     for (const auto& r : changes.sets) sets[r.id] = r;
     return absl::OkStatus();
   }
-  Status RollUp() override { return absl::OkStatus(); }
+  Status RollUp() override {
+    std::unique_lock lock(upkeep_mutex);
+    ++rolling;
+    upkeep_changed.notify_all();
+    upkeep_changed.wait(lock, [&] { return !hold_upkeep; });
+    --rolling;
+    return absl::OkStatus();
+  }
   Status Seal(Micros) override { return absl::OkStatus(); }
   Status ApplyRetention(Micros) override { return absl::OkStatus(); }
 
@@ -115,6 +123,21 @@ class FakeStore : public store::Store {
     if (fail_next > 0) --fail_next;
     return true;
   }
+
+  // While held, RollUp() does not return.
+  void HoldUpkeep(bool hold) {
+    std::lock_guard lock(upkeep_mutex);
+    hold_upkeep = hold;
+    upkeep_changed.notify_all();
+  }
+  void WaitForUpkeep() {
+    std::unique_lock lock(upkeep_mutex);
+    upkeep_changed.wait(lock, [&] { return rolling > 0; });
+  }
+  std::mutex upkeep_mutex;
+  std::condition_variable upkeep_changed;
+  bool hold_upkeep = false;
+  int rolling = 0;
 
   mutable std::mutex mutex;
   int fail_next = 0, fail_at = -1, calls = 0;

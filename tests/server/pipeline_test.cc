@@ -624,6 +624,26 @@ TEST_F(PipelineTest, AFullQueueDropsTheOldestAndCounts) {
   EXPECT_EQ(store_.rows.back().values[telemetry::kSmClockMhz], 1024);
 }
 
+TEST_F(PipelineTest, UpkeepHoldsUpNoFlush) {
+  PipelineOptions options;
+  options.clock = [this] { return now_; };
+  options.flush_interval = options.rollup_interval = kMicrosPerMilli;
+  pipeline_.reset();
+  store_.HoldUpkeep(true);
+  pipeline_ = *Pipeline::Start(options, &hardware::Catalog::Builtin(), &store_);
+  store_.WaitForUpkeep();
+  // It is in the middle of a roll-up that does not end; rows are stored all the same.
+  for (int k = 0; k < 3; ++k) {
+    const uint64_t before = pipeline_->stats().flushes;
+    pipeline_->Ingest("http://a/metrics", "node1", Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1000 + k), kMinute + k * 10 * kS, 0);
+    while (pipeline_->stats().flushes < before + 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::lock_guard lock(store_.mutex);
+    EXPECT_EQ(store_.rows.size(), static_cast<size_t>(k + 1));
+  }
+  store_.HoldUpkeep(false);
+  pipeline_.reset();
+}
+
 TEST_F(PipelineTest, BackfillWaitsInsteadOfDropping) {
   PipelineOptions options;
   options.clock = [this] { return now_; };

@@ -187,6 +187,22 @@ TEST_F(UserSqlTest, BadQueriesAreExplained) {
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "100");
 }
 
+TEST_F(UserSqlTest, WhatNoTimerCanEndIsBoundedByItself) {
+  const auto tables = [](int n) {
+    std::string sql = "SELECT count(*) FROM range(1) t0";
+    for (int i = 1; i < n; ++i) sql += " JOIN range(1) t" + std::to_string(i) + " ON true";
+    return sql;
+  };
+  EXPECT_EQ(Sql(tables(12)), "1");
+  EXPECT_NE(Refused(tables(25)).message().find("reads 25 tables"), absl::string_view::npos);
+  for (const char* sql : {"SELECT list_sum(range(100000000))", "SELECT len(generate_series(1, 100000000))",
+                          "SELECT list_transform([1, 2], x -> list_transform([1, 2], y -> x + y))"}) {
+    EXPECT_FALSE(Refused(sql).ok()) << sql;
+  }
+  EXPECT_EQ(Sql("SELECT list_sum(list_transform([1, 2], x -> x * 2))"), "6");
+  EXPECT_EQ(Sql("SELECT sum(r) FROM range(4) t(r), generate_series(1, 2) u(s)"), "12");
+}
+
 TEST_F(UserSqlTest, WithoutATimerNothingRuns) {
   // Where the system gives no more threads the query is refused; nothing is thrown.
   duck::fault_hook = +[](std::string_view point) {

@@ -45,7 +45,7 @@ Status RunReport(Context& context, const ReportOptions& o) {
     return Json::Parse(body);
   };
   FW_ASSIGN_OR_RETURN(const Json fleet,
-                      get(QueryString("/api/v1/fleet").Add("from", o.window.from).Add("to", o.window.to).Add("step", o.step).Add("models", "true")));
+                      get(QueryString("/api/v1/fleet").Add("from", o.window.from).Add("to", o.window.to).Add("step", o.step)));
   // The other questions are about the very window the first answer covers, not about another "now".
   const std::string from = fleet["window"]["from"].text(), to = fleet["window"]["to"].text();
   FW_ASSIGN_OR_RETURN(const Json worst, get(QueryString("/api/v1/jobs")

@@ -55,7 +55,7 @@ StatusOr<TopAnswers> Ask(Context& context, const TopUi& ui, const std::string& n
   gpus.Add("sort", "node").Add("limit", std::to_string(kGpuPage));
   if (ui.level == Level::kFleet) {
     gpus.Add("node", node);
-    FW_ASSIGN_OR_RETURN(a.fleet, get(QueryString("/api/v1/fleet").Add("models", "false")));
+    FW_ASSIGN_OR_RETURN(a.fleet, get(QueryString("/api/v1/fleet")));
     // What runs, over the last minutes; a stored fleet has only its last hour.
     QueryString jobs("/api/v1/jobs");
     jobs.Add("sort", "lost_gpu_seconds").Add("limit", std::to_string(kJobPage));

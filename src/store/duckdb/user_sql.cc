@@ -29,6 +29,8 @@ constexpr std::string_view kTableFunctions[] = {
     "histogram_values", "pg_timezone_names"};
 // Functions whose result can be of any size from a short text: evaluated while planning, where no timer reaches.
 constexpr std::string_view kRefusedFunctions[] = {"repeat", "lpad", "rpad", "write_log", "nextval"};
+// The same, unless as a table function: rows come one vector at a time.
+constexpr std::string_view kRefusedAsScalar[] = {"range", "generate_series"};
 
 // The text after EXPLAIN [ANALYZE] [(options)], without comments before it; the whole text when it is no EXPLAIN.
 std::string_view SkipBlank(std::string_view s) {
@@ -90,8 +92,25 @@ Status CheckFunctions(std::string_view json) {
     const size_t begin = at + kName.size();
     return json.substr(begin, json.find('"', begin) - begin);
   };
+  const auto count = [&](std::string_view part) {
+    int n = 0;
+    for (size_t at = json.find(part); at != std::string_view::npos; at = json.find(part, at + 1)) ++n;
+    return n;
+  };
+  const auto listed = [](const auto& names, const std::string& name) {
+    return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  };
+  if (const int tables = count(kTable) + count("\"type\":\"BASE_TABLE\""); tables > kMaxTables) {
+    return absl::InvalidArgumentError(
+        fmt::format("the query reads {} tables; the limit is {}: planning more takes time that nothing can end", tables, kMaxTables));
+  }
+  if (const int lambdas = count("\"class\":\"LAMBDA\""); lambdas > kMaxLambdas) {
+    return absl::InvalidArgumentError(fmt::format("the query has {} lambdas (x -> ...); the limit is {}", lambdas, kMaxLambdas));
+  }
+  std::vector<size_t> of_tables;  // where their names are
   for (size_t at = json.find(kTable); at != std::string_view::npos; at = json.find(kTable, at + 1)) {
     const size_t name = json.find(kName, at);
+    of_tables.push_back(name);
     const std::string_view function = name == std::string_view::npos ? "?" : name_at(name);
     if (std::find(std::begin(kTableFunctions), std::end(kTableFunctions), Lower(function)) ==
         std::end(kTableFunctions)) {
@@ -103,8 +122,12 @@ Status CheckFunctions(std::string_view json) {
   }
   for (size_t at = json.find(kName); at != std::string_view::npos; at = json.find(kName, at + 1)) {
     const std::string function = Lower(name_at(at));
-    if (std::find(std::begin(kRefusedFunctions), std::end(kRefusedFunctions), function) != std::end(kRefusedFunctions)) {
-      return absl::PermissionDeniedError(fmt::format("function {} is not available in queries", function));
+    const bool as_table = std::find(of_tables.begin(), of_tables.end(), at) != of_tables.end();
+    if (listed(kRefusedFunctions, function) || (!as_table && listed(kRefusedAsScalar, function))) {
+      return absl::PermissionDeniedError(fmt::format("function {} is not available {}", function,
+                                                     as_table || listed(kRefusedFunctions, function)
+                                                         ? "in queries"
+                                                         : "as a value: write it in FROM, where rows come one after another"));
     }
   }
   return absl::OkStatus();

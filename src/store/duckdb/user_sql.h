@@ -17,7 +17,11 @@
 namespace flopwatch::store::duck {
 
 inline constexpr size_t kMaxSqlBytes = 64 * 1024;
-inline constexpr int kMaxNesting = 200;  // of brackets: planning deep lists takes time that no timer bounds
+// No timer reaches parsing, binding, optimising and the evaluation of one expression over one vector (2,048 rows), also that of
+// constants while planning. So what makes these long is bounded by itself:
+inline constexpr int kMaxNesting = 200;  // of brackets
+inline constexpr int kMaxTables = 24;    // in FROM, anywhere: the search for a join order grows fast
+inline constexpr int kMaxLambdas = 1;    // one in another over long lists is any power of their length
 inline constexpr size_t kMaxCellBytes = 64 * 1024;  // longer text and lists are cut with "…"
 
 StatusOr<QueryResult> RunUserSql(Connection* c, std::string_view sql, const QueryLimits& limits);
