@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <memory>
 #include <thread>
@@ -21,7 +22,7 @@ class PipelineTest : public testing::Test {
   void SetUp() override { Restart({}); }
   void Restart(PipelineOptions options) {
     pipeline_.reset();
-    options.clock = [this] { return now_; };
+    options.clock = [this] { return now_.load(); };
     options.flush_interval = kMicrosPerHour;  // tests flush by hand
     auto started = Pipeline::Start(options, &hardware::Catalog::Builtin(), &store_);
     ASSERT_TRUE(started.ok()) << started.status();
@@ -50,7 +51,7 @@ class PipelineTest : public testing::Test {
   }
 
   FakeStore store_;
-  Micros now_ = kMinute;
+  std::atomic<Micros> now_{kMinute};  // the pipeline's own threads read the clock too
   std::unique_ptr<Pipeline> pipeline_;
 };
 
@@ -581,7 +582,7 @@ TEST_F(PipelineTest, AFailureAtAnyStepStoresEverythingOnceInTheEnd) {
     FakeStore store;
     store.fail_at = k;
     PipelineOptions options;
-    options.clock = [this] { return now_; };
+    options.clock = [this] { return now_.load(); };
     options.flush_interval = kMicrosPerHour;
     auto pipeline = Pipeline::Start(options, &hardware::Catalog::Builtin(), &store);
     ASSERT_TRUE(pipeline.ok());
@@ -646,7 +647,7 @@ TEST_F(PipelineTest, UpkeepHoldsUpNoFlush) {
 
 TEST_F(PipelineTest, BackfillWaitsInsteadOfDropping) {
   PipelineOptions options;
-  options.clock = [this] { return now_; };
+  options.clock = [this] { return now_.load(); };
   options.flush_interval = kMicrosPerMilli;
   options.max_queued_rows = 10;
   options.backfill = true;
