@@ -30,6 +30,9 @@ file(CREATE_LINK ${duckdb_real} ${CMAKE_BINARY_DIR}/bin/libduckdb.so COPY_ON_ERR
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  if(FLOPWATCH_PCH)  # without these ccache keeps nothing that uses precompiled headers
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
+  endif()
 endif()
 find_program(MOLD_PROGRAM mold)
 if(MOLD_PROGRAM)
