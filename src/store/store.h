@@ -45,6 +45,9 @@ struct Options {
   Micros raw_retention = 15 * kMicrosPerDay;
   Micros minute_retention = 90 * kMicrosPerDay;
   Micros hour_retention = 730 * kMicrosPerDay;
+  // Flushed rows no older than this may stay in the journal when RollUp is called; readers see them all the same. A server
+  // of a few thousand GPUs gives the engine whole row groups that way instead of a commit with every roll-up.
+  Micros journal_age = 0;
   uint64_t min_free_disk_bytes = 256ull << 20;  // below: appends are refused with a clear error before the disk is full
 };
 

@@ -278,7 +278,8 @@ Status RunServe(Context& context, const ServeOptions& o) {
   if (context.verbosity() <= 0) {
     SetLogLevel(level == "debug" ? LogLevel::kDebug : level == "info" ? LogLevel::kInfo : level == "warn" ? LogLevel::kWarn : LogLevel::kError);
   }
-  FW_ASSIGN_OR_RETURN(const store::Options store_options, StoreOptionsOf(context));
+  FW_ASSIGN_OR_RETURN(store::Options store_options, StoreOptionsOf(context));
+  store_options.journal_age = kMicrosPerMinute;
   FW_ASSIGN_OR_RETURN(const net::ScraperOptions scraper_options, ScraperOptionsOf(context));
   FW_ASSIGN_OR_RETURN(server::DiscoveryOptions discovery_options, DiscoveryOptionsOf(context));
   FW_ASSIGN_OR_RETURN(const std::string jobs_path, context.Config("jobs.static_file"));
@@ -322,15 +323,15 @@ Status RunServe(Context& context, const ServeOptions& o) {
   parts.loopback_only = listen.loopback();
   FW_ASSIGN_OR_RETURN(const bool page, context.ConfigBool("ui.enabled"));
   if (page) parts.ui = server::ServeUi;
-  server::Api api(std::move(parts));
+  auto api = std::make_unique<server::Api>(std::move(parts));
   net::ServerOptions server_options;
   server_options.address = listen.host;
   server_options.port = listen.port;
   server_options.threads = static_cast<int>(http_threads);
   FW_ASSIGN_OR_RETURN(std::unique_ptr<net::HttpServer> server,
                       net::HttpServer::Start(
-                          server_options, [&](const net::Request& r) { return api.Handle(r); },
-                          [&](const net::Request& r) { return api.IsSlow(r); }));
+                          server_options, [&](const net::Request& r) { return api->Handle(r); },
+                          [&](const net::Request& r) { return api->IsSlow(r); }));
   auto targets = std::make_unique<Targets>(std::move(discovery_options), scraper.get());
   FW_RETURN_IF_ERROR(Annotate(targets->Start(), "cannot use the targets"));
   if (!o.port_file.empty()) FW_RETURN_IF_ERROR(WriteFileAtomically(o.port_file, fmt::format("{}\n", server->port())));
@@ -360,6 +361,7 @@ Status RunServe(Context& context, const ServeOptions& o) {
   if (progress) context.impl()->streams.err("\r\x1b[K");
   context.Say("stopping: storing what is queued …");
   server.reset();
+  api.reset();  // it looks at the scraper between requests too
   targets.reset();
   scraper.reset();
   pipeline->Settle();

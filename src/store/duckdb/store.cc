@@ -312,7 +312,7 @@ Status DuckDbStore::AppendRows(size_t rows, Micros arrival, const std::function<
       FW_RETURN_IF_ERROR(fill(c, &added));
       const bool due = staged_.rows() >= kAbsorbRows || staged_.bytes() >= kAbsorbBytes ||
                        FloorTo(arrival, kMicrosPerHour) != FloorTo(staged_arrival_, kMicrosPerHour) ||
-                       MonotonicNow() - staged_since_ >= kAbsorbAge || (journal_ != nullptr && journal_->broken());
+                       MonotonicNow() - staged_since_ >= std::max(kAbsorbAge, options_.journal_age) || (journal_ != nullptr && journal_->broken());
       if (journal_ != nullptr && due) FW_RETURN_IF_ERROR(Absorb(c));
       return Stage(added, arrival);
     });
@@ -654,7 +654,7 @@ Status DuckDbStore::RollUpSegment(Connection* c, const Segment& segment, bool al
 
 Status DuckDbStore::RollUp() {
   std::lock_guard maintaining(maintain_mutex_);
-  FW_RETURN_IF_ERROR(Settle());
+  if (MonotonicNow() - staged_since_ >= options_.journal_age) FW_RETURN_IF_ERROR(Settle());
   Micros arrival = 0;
   FW_RETURN_IF_ERROR(Write("rolling up", Engine::Use::kUpkeep, [&](Connection* c) -> Status {
     const std::shared_ptr<const Layout> now = layout();

@@ -42,9 +42,9 @@ inline constexpr Micros kAbsorbRetry = 5 * kMicrosPerSecond;
 // Readers come and go: a writer that finds them waits so long for the last to leave.
 inline constexpr Micros kWaitForReaders = 5 * kMicrosPerSecond;
 
-// Staged rows go into a segment when somebody reads or rolls up, or when they are so many, so large or so old. More than a
-// row group of the engine (122,880 rows) at once is cheapest: it then writes them straight into the file, without a log of
-// its own. Rolling up, every 15 s, comes first up to 16,000 rows a second.
+// Staged rows go into a segment when somebody reads or rolls up (Options::journal_age), or when they are so many, so large or
+// so old. More than a row group of the engine (122,880 rows) at once is cheapest: it then writes them straight into the file,
+// without a log of its own.
 inline constexpr size_t kAbsorbRows = 2 * 122'880;
 inline constexpr size_t kAbsorbBytes = 192ull << 20;
 inline constexpr Micros kAbsorbAge = 30 * kMicrosPerSecond;
@@ -154,7 +154,7 @@ class DuckDbStore : public Store {
   StagedRows staged_;                 // of journal_
   std::unique_ptr<Journal> journal_;  // null = nothing staged
   Micros staged_arrival_ = 0;         // of the last staged row
-  Micros staged_since_ = 0;           // monotonic
+  std::atomic<Micros> staged_since_{0};  // monotonic
   uint64_t next_journal_ = 1;
   Micros next_absorb_ = 0;            // monotonic: after one that failed, readers do not try before this
   size_t shown_rows_ = 0;             // of layout_->staged
