@@ -191,7 +191,8 @@ Api::Impl::Result Api::Impl::GetGpus(const Request& request, std::string_view) {
   JsonWriter json(&body);
   json.BeginObject().Field("total", gpus.size()).Key("gpus").BeginArray();
   for (size_t k = first; k < last; ++k) {
-    const GpuNow g = query.live() != nullptr ? query.live()->Gpu(gpus[k].entity) : offline[gpus[k].entity];
+    GpuNow g = query.live() != nullptr ? query.live()->Gpu(gpus[k].entity) : offline[gpus[k].entity];
+    g.entity = gpus[k].entity;
     json.BeginObject();
     WriteIdentity(json, query.registry().entity(g.entity).value_or(EntityRecord{}));
     WriteJobOf(json, query, g, now);

@@ -10,6 +10,7 @@
 #define FLOPWATCH_SERVER_LIVE_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -32,8 +33,9 @@ struct GpuNow {
   uint32_t flags = 0;  // telemetry::SampleFlag
   Micros ts = 0;
   bool instance = false;  // a MIG instance, not a whole GPU
-  // NaN = absent.
-  double ofu, tensor_active, sm_clock_mhz, sm_active, gpu_util, power_w, fb_used_mib, gpu_temp_c;
+  static constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
+  double ofu = kAbsent, tensor_active = kAbsent, sm_clock_mhz = kAbsent, sm_active = kAbsent;
+  double gpu_util = kAbsent, power_w = kAbsent, fb_used_mib = kAbsent, gpu_temp_c = kAbsent;
 };
 
 // One row's effect on the sums, the same rules as the rollups of the store.

@@ -45,12 +45,24 @@ void Sweep(absl::Span<const jobs::IntervalRecord> intervals, Window window, F&& 
   }
 }
 
-std::shared_ptr<const GpuColumns> ColumnsOf(const LiveState& live) {
+std::shared_ptr<const GpuColumns> ColumnsOf(const LiveState& live, const Registry& registry) {
   auto columns = std::make_shared<GpuColumns>();
-  live.ForEachGpu(0, [&](const GpuNow& g) {
+  absl::flat_hash_set<int32_t> seen;
+  const auto add = [&](const GpuNow& g) {
     columns->entity.push_back(g.entity);
     columns->job_set.push_back(g.job_set);
     for (size_t k = 0; k < columns->keys.size(); ++k) columns->keys[k].push_back(SortKey(g, static_cast<GpuSort>(k)));
+  };
+  live.ForEachGpu(0, [&](const GpuNow& g) {
+    seen.insert(g.entity);
+    add(g);
+  });
+  // Known from before the last start and silent since: missing from the list they would be forgotten.
+  registry.ForEachEntity([&](const store::EntityRecord& e) {
+    if (seen.contains(e.id)) return;
+    GpuNow silent;
+    silent.entity = e.id;
+    add(silent);
   });
   return columns;
 }
@@ -118,7 +130,7 @@ Query::Query(const ApiParts& parts)
                      [this] { return IsLarge(); }),
       kept_hour_([this] { return LiveJobsOf(kDefaultWindow); }, 0, [this] { return IsLarge(); }),
       kept_now_([this] { return LiveJobsOf(kNowWindow); }, 0, [this] { return IsLarge(); }),
-      kept_gpus_([this] { return ColumnsOf(*live()); }, kGpusKept, [this] { return IsLarge(); }) {
+      kept_gpus_([this] { return ColumnsOf(*live(), *registry_); }, kGpusKept, [this] { return IsLarge(); }) {
   if (parts_.pipeline != nullptr) {
     registry_ = &parts_.pipeline->registry();
     jobs_ = &parts_.pipeline->jobs();
@@ -301,7 +313,7 @@ StatusOr<Series> Query::JobSeries(int32_t job, const View& view, Micros step) co
   return MakeSeries(view.window, step, points, AllocatedSteps(job, view.window, step));
 }
 
-std::shared_ptr<const GpuColumns> Query::gpus() const { return IsLarge() ? kept_gpus_.Get() : ColumnsOf(*live()); }
+std::shared_ptr<const GpuColumns> Query::gpus() const { return IsLarge() ? kept_gpus_.Get() : ColumnsOf(*live(), *registry_); }
 
 absl::flat_hash_map<int32_t, bool> Query::RunningJobs() const {
   absl::flat_hash_map<int32_t, bool> running;

@@ -627,7 +627,7 @@ TEST_F(PipelineTest, AFullQueueDropsTheOldestAndCounts) {
 
 TEST_F(PipelineTest, UpkeepHoldsUpNoFlush) {
   PipelineOptions options;
-  options.clock = [this] { return now_; };
+  options.clock = [this] { return now_.load(); };
   options.flush_interval = options.rollup_interval = kMicrosPerMilli;
   pipeline_.reset();
   store_.HoldUpkeep(true);

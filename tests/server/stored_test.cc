@@ -144,6 +144,7 @@ TEST_F(StoredTest, OfflineSaysTheSameAsTheServer) {
 }
 
 TEST_F(StoredTest, AfterARestartTheWindowThatNeedsHistoryReadsTheStore) {
+  const double gpus = Number(Json("/api/v1/gpus"), "/total");
   api_.reset();
   pipeline_.reset();
   Open(false);
@@ -151,6 +152,15 @@ TEST_F(StoredTest, AfterARestartTheWindowThatNeedsHistoryReadsTheStore) {
   options.clock = [this] { return now_; };
   options.flush_interval = kMicrosPerHour;
   pipeline_ = *Pipeline::Start(options, &hardware::Catalog::Builtin(), duck_.get());
+  MakeApi({});
+  // Before the first scrape every GPU is known, silent, and without values.
+  const auto silent = Json("/api/v1/gpus?sort=gpu&order=asc");
+  EXPECT_EQ(Number(silent, "/total"), gpus);
+  EXPECT_EQ(Text(silent, "/gpus/0/gpu"), "GPU-A");
+  EXPECT_EQ(Text(silent, "/gpus/0/state"), "silent");
+  EXPECT_EQ(Text(silent, "/gpus/0/ofu"), "null");
+  EXPECT_EQ(Text(silent, "/gpus/0/power_w"), "null");
+  api_.reset();
   Scrape(kScrapes);
   Scrape(kScrapes + 1);
   now_ += kSecond;
