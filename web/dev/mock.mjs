@@ -157,7 +157,7 @@ function answer(url, scenario) {
       now: usage({ ...level, ofu: 0.3174, gpus: 1000, seconds: 300000, coverage: 0.946 }),
       usage: usage({ ...level, gpus: 1000, seconds: 1000 * hours * 3600, coverage: 0.941 }),
       series: series(from, to, 0.31, 1000, true),
-      models: hours > 6 && q.get('models') !== 'true' ? null : kModels.map((m, k) => ({
+      models: kModels.map((m, k) => ({
         model: m.model, gpus: Math.round(1000 * m.share), tensor_clock_max_mhz: m.clock,
         usage: usage({ ofu: m.clock === null ? null : 0.34 - 0.08 * k, tensor: 0.36, clock: 1600, util: 0.9, power: m.tdp * 0.7, gpus: Math.round(1000 * m.share), seconds: 1000 * m.share * hours * 3600, coverage: 0.99 }),
       })),
