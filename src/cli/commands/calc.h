@@ -1,0 +1,39 @@
+// What the subcommands of `flopwatch calc` share: how they register, and how they put numbers into
+// a table. One file a subcommand (calc_NAME.cc), one row of the table in calc.cc.
+#ifndef FLOPWATCH_CLI_COMMANDS_CALC_H_
+#define FLOPWATCH_CLI_COMMANDS_CALC_H_
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "base/table.h"
+#include "cli/command.h"
+
+namespace flopwatch::cli {
+
+CLI::App* AddCalcPeak(CLI::App& calc, Run* run);
+CLI::App* AddCalcOfu(CLI::App& calc, Run* run);
+
+template <typename T>
+Cell CellOf(const std::optional<T>& v) {
+  if (!v) return std::monostate{};
+  if constexpr (std::is_same_v<T, bool>) {
+    return *v;
+  } else if constexpr (std::is_integral_v<T>) {
+    return static_cast<int64_t>(*v);
+  } else {
+    return *v;
+  }
+}
+// Products are shown to 0.1 GFLOP/s: more digits than the factors have are noise.
+inline double RoundedTflops(double tflops) { return std::round(tflops * 1e4) / 1e4; }
+inline Cell TextCell(std::string_view text) {
+  return text.empty() ? Cell(std::monostate{}) : Cell(std::string(text));
+}
+
+}  // namespace flopwatch::cli
+
+#endif  // FLOPWATCH_CLI_COMMANDS_CALC_H_
