@@ -17,6 +17,7 @@
 #ifndef FLOPWATCH_STORE_STORE_H_
 #define FLOPWATCH_STORE_STORE_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,12 +31,13 @@
 #include "base/time.h"
 #include "efficiency/ofu.h"
 #include "jobs/job_index.h"
+#include "telemetry/application.h"
 #include "telemetry/batch.h"
 #include "telemetry/field.h"
 
 namespace flopwatch::store {
 
-inline constexpr int kSchemaVersion = 2;
+inline constexpr int kSchemaVersion = 3;
 
 struct Options {
   std::string directory;
@@ -82,6 +84,7 @@ struct Dimensions {
   std::vector<jobs::IntervalRecord> intervals;
   std::vector<jobs::JobSetRecord> sets;
   std::vector<SeriesRecord> series;
+  std::vector<telemetry::ApplicationClaim> claims;
 };
 
 struct Window {
@@ -129,6 +132,40 @@ struct ModelPoint {
   UsageSums sums;
 };
 
+// What applications said over some time, as sums: parts of a window, and claims where that makes sense, add up. A mean is
+// weighted by the time each sample stands for; samples whose time is not known count, and weigh nothing.
+struct ApplicationSums {
+  struct Field {
+    int64_t count = 0;      // samples that have it
+    double weighted_s = 0;  // sum of value x s
+    double span_s = 0;      // the seconds behind it
+    double last = 0;        // of the newest sample that has it; meaningful where count > 0
+    Micros last_ts = 0;
+  };
+  int64_t samples = 0;
+  double span_s = 0;
+  std::array<Field, telemetry::kApplicationFields> fields;
+  Micros first_ts = 0, last_ts = 0;  // begin of what the first stands for, and end of the last; 0 = no sample
+  std::optional<int64_t> first_step, last_step;  // lowest and highest
+
+  const Field& operator[](telemetry::ApplicationField f) const { return fields[static_cast<size_t>(f)]; }
+  // Nothing where no sample with a weight has it.
+  std::optional<double> Mean(telemetry::ApplicationField f) const;
+  std::optional<double> Last(telemetry::ApplicationField f) const;
+  void Add(const telemetry::ApplicationSample& sample);
+  ApplicationSums& operator+=(const ApplicationSums& o);
+};
+
+struct ApplicationUsage {
+  int32_t claim = 0;
+  ApplicationSums sums;
+};
+struct ApplicationPoint {
+  Micros ts = 0;      // start of the step
+  int32_t claim = 0;
+  ApplicationSums sums;
+};
+
 struct QueryLimits {
   uint64_t max_rows = 10'000;
   Micros timeout = 30 * kMicrosPerSecond;
@@ -159,6 +196,9 @@ class Store {
   // --- writing (one thread at a time) ---
   virtual Status Append(const telemetry::SampleBatch& batch, const telemetry::FieldRegistry& fields, Micros arrival) = 0;
   virtual Status AppendMetrics(absl::Span<const telemetry::MetricRow> rows, Micros arrival) = 0;
+  // What applications report; the claims that samples name were put before. Durable as Append().
+  virtual Status AppendApplication(absl::Span<const telemetry::ApplicationSample> samples, Micros arrival) = 0;
+  virtual Status PutClaims(absl::Span<const telemetry::ApplicationClaim> records) = 0;
   virtual Status PutEntities(absl::Span<const EntityRecord> records) = 0;
   virtual Status PutModels(absl::Span<const ModelRecord> records) = 0;
   virtual Status PutSeries(absl::Span<const SeriesRecord> records) = 0;
@@ -185,6 +225,14 @@ class Store {
   // The same as UsageByJob but joining raw rows with the interval table instead of trusting the stamped job: for jobs whose
   // metadata came late. Costs a raw scan.
   virtual StatusOr<std::vector<JobUsage>> UsageByJobExact(Window w) const = 0;
+  // What applications reported with from <= ts < to: of these claims, or of all when there is none. Sorted by claim, and then
+  // by time. Claims without a sample in the window are left out. `step` in whole milliseconds.
+  virtual StatusOr<std::vector<ApplicationUsage>> ApplicationByClaim(Window w, absl::Span<const int32_t> claims) const = 0;
+  virtual StatusOr<std::vector<ApplicationPoint>> ApplicationSeries(Window w, absl::Span<const int32_t> claims,
+                                                                    Micros step) const = 0;
+  // The samples themselves, oldest first; at most `limit` of them.
+  virtual StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(Window w, absl::Span<const int32_t> claims,
+                                                                                 uint64_t limit) const = 0;
   // Read-only SQL of a user: SELECT/EXPLAIN/DESCRIBE only, no files outside the data directory, bounded rows and time.
   virtual StatusOr<QueryResult> UserSql(std::string_view sql, QueryLimits limits) const = 0;
   virtual StoreStats stats() const = 0;

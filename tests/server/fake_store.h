@@ -2,6 +2,7 @@
 #ifndef FLOPWATCH_TESTS_SERVER_FAKE_STORE_H_
 #define FLOPWATCH_TESTS_SERVER_FAKE_STORE_H_
 
+#include <algorithm>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -91,6 +92,7 @@ class FakeStore : public store::Store {
     for (const auto& [id, r] : intervals) d.intervals.push_back(r);
     for (const auto& [id, r] : sets) d.sets.push_back(r);
     for (const auto& [id, r] : series) d.series.push_back(r);
+    for (const auto& [id, r] : claims) d.claims.push_back(r);
     return d;
   }
   StatusOr<std::vector<store::JobUsage>> UsageByJob(store::Window) const override { return by_job; }
@@ -107,6 +109,53 @@ class FakeStore : public store::Store {
     ++exact_scans;
     return by_job_exact;
   }
+  Status AppendApplication(absl::Span<const telemetry::ApplicationSample> samples, Micros) override {
+    std::lock_guard lock(mutex);
+    if (Fails()) return failure;
+    for (const auto& s : samples) unknown_references += !claims.contains(s.claim);
+    said.insert(said.end(), samples.begin(), samples.end());
+    return absl::OkStatus();
+  }
+  Status PutClaims(absl::Span<const telemetry::ApplicationClaim> records) override {
+    std::lock_guard lock(mutex);
+    if (Fails()) return failure;
+    for (const auto& c : records) claims[c.id] = c;
+    return absl::OkStatus();
+  }
+  StatusOr<std::vector<store::ApplicationUsage>> ApplicationByClaim(store::Window w,
+                                                                    absl::Span<const int32_t> of) const override {
+    std::map<int32_t, store::ApplicationSums> sums;
+    for (const auto& s : Said(w, of)) sums[s.claim].Add(s);
+    std::vector<store::ApplicationUsage> out;
+    for (const auto& [claim, sum] : sums) out.push_back({claim, sum});
+    return out;
+  }
+  StatusOr<std::vector<store::ApplicationPoint>> ApplicationSeries(store::Window w, absl::Span<const int32_t> of,
+                                                                   Micros step) const override {
+    std::map<std::pair<int32_t, Micros>, store::ApplicationSums> sums;
+    for (const auto& s : Said(w, of)) sums[{s.claim, FloorTo(s.ts, step)}].Add(s);
+    std::vector<store::ApplicationPoint> out;
+    for (const auto& [key, sum] : sums) out.push_back({key.second, key.first, sum});
+    return out;
+  }
+  StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(store::Window w, absl::Span<const int32_t> of,
+                                                                         uint64_t limit) const override {
+    std::vector<telemetry::ApplicationSample> out = Said(w, of);
+    std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.ts < b.ts; });
+    if (out.size() > limit) out.resize(limit);
+    return out;
+  }
+  std::vector<telemetry::ApplicationSample> Said(store::Window w, absl::Span<const int32_t> of) const {
+    std::lock_guard lock(mutex);
+    std::vector<telemetry::ApplicationSample> out;
+    for (const auto& s : said) {
+      if (s.ts >= w.from && s.ts < w.to && (of.empty() || std::find(of.begin(), of.end(), s.claim) != of.end())) {
+        out.push_back(s);
+      }
+    }
+    return out;
+  }
+
   StatusOr<store::QueryResult> UserSql(std::string_view sql, store::QueryLimits) const override {
     store::QueryResult r;
     r.table.columns = {Column{"sql", "", {}}, Column{"nothing", "", {}}};
@@ -146,6 +195,8 @@ class FakeStore : public store::Store {
   std::vector<telemetry::MetricRow> metrics;
   std::map<int32_t, store::EntityRecord> entities;
   std::map<int32_t, store::ModelRecord> models;
+  std::map<int32_t, telemetry::ApplicationClaim> claims;
+  std::vector<telemetry::ApplicationSample> said;
   std::map<int32_t, store::SeriesRecord> series;
   std::map<int32_t, jobs::JobRecord> jobs;
   std::map<int64_t, jobs::IntervalRecord> intervals;

@@ -32,6 +32,10 @@ constexpr int kRows = 40;  // of a batch
   int64_t number = std::get<int64_t>(last->table.rows[0][0]);
   const ModelRecord model = H100();
   if (!(*store)->PutModels({&model, 1}).ok()) ::_exit(5);
+  ApplicationClaim claim;
+  claim.id = 1;
+  claim.job = "42";
+  if (!(*store)->PutClaims({&claim, 1}).ok()) ::_exit(5);
   for (;;) {
     ++number;
     BatchBuilder b(fields);
@@ -41,7 +45,12 @@ constexpr int kRows = 40;  // of a batch
     }
     // Two hours of arrival pass in 7200 batches; here an hour passes every 200, so that sealing is hit too.
     const Micros arrival = kT0 + number * 18 * kSecond;
-    const bool ok = (*store)->Append(b.batch(), fields, arrival).ok();
+    ApplicationSample said;  // what a job says goes the same way
+    said.ts = kT0 + number * kSecond;
+    said.claim = 1;
+    said.step = number;
+    said[ApplicationField::kMfu] = 0.25;
+    const bool ok = (*store)->AppendApplication({&said, 1}, arrival).ok() && (*store)->Append(b.batch(), fields, arrival).ok();
     if (!ok || ::write(report, &number, sizeof number) != sizeof number) ::_exit(6);
     if (number % 7 == 0 && !(*store)->RollUp().ok()) ::_exit(7);
     if (number % 25 == 0 && !(*store)->Seal(arrival).ok()) ::_exit(8);
@@ -92,6 +101,12 @@ TEST(CrashTest, KilledFiftyTimes) {
   const int64_t stored = number_of("SELECT coalesce(max(fb_used_mib), 0)::BIGINT FROM samples");
   EXPECT_EQ(number_of("SELECT count(*) FROM samples"), stored * kRows);
   EXPECT_LE(stored, acknowledged + 1);
+  // The sample of a batch is appended before it: every one acknowledged is there; a step is there twice only where the kill came
+  // between the two, and the next start took the number again.
+  EXPECT_EQ(number_of("SELECT count(DISTINCT step) FROM application_samples WHERE job = '42' AND step <= " +
+                      std::to_string(acknowledged)),
+            acknowledged);
+  EXPECT_LE(number_of("SELECT count(*) FROM application_samples"), stored + kCycles + 1);
 
   // sum over batches of (n mod 1000) / 1000, each kRows seconds.
   double want = 0;

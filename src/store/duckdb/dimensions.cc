@@ -6,6 +6,8 @@
 #include <functional>
 #include <utility>
 
+#include "store/duckdb/application.h"
+
 namespace flopwatch::store::duck {
 namespace {
 
@@ -27,6 +29,7 @@ constexpr LogSpec kLogs[] = {
     {"intervals", "id", "id, entity, job, rank, from_ts, to_ts, source", false},
     {"job_set_members", "job_set, job", "job_set, job, share", true},
     {"series", "id", "id, target, name, labels", true},
+    {"application_claims", "id", kClaimNames, true},
 };
 
 // A log is rewritten when it holds this many times its live records and is worth the trouble.
@@ -198,6 +201,17 @@ Status DimensionTables::PutSeries(Connection* c, absl::Span<const SeriesRecord> 
   next_seq_[kSeries] += records.size();
   rows_[kSeries] += records.size();
   return Refresh(c, kSeries, seq);
+}
+
+Status DimensionTables::PutClaims(Connection* c, absl::Span<const telemetry::ApplicationClaim> records) {
+  FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
+  const int64_t seq = next_seq_[kClaims];
+  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kClaims], seq, records.size(),
+                               [&](Appender& a, size_t r, size_t i) { SetClaim(a, r, records[i]); }));
+  FW_RETURN_IF_ERROR(transaction.Commit());
+  next_seq_[kClaims] += records.size();
+  rows_[kClaims] += records.size();
+  return Refresh(c, kClaims, seq);
 }
 
 Status DimensionTables::PutJobs(Connection* c, const jobs::Changes& changes) {
@@ -407,6 +421,7 @@ StatusOr<store::Dimensions> DimensionTables::Load(Connection* c) {
                             std::string(row.Text(3))});
     });
   }
+  FW_ASSIGN_OR_RETURN(out.claims, LoadClaims(c));
   return out;
 }
 

@@ -28,7 +28,7 @@ struct StoredField {
 
 class DimensionTables {
  public:
-  enum Log : int { kEntities, kModels, kJobs, kIntervals, kSetMembers, kSeries, kLogCount };
+  enum Log : int { kEntities, kModels, kJobs, kIntervals, kSetMembers, kSeries, kClaims, kLogCount };
 
   // Creates dim.* and fills it from the logs; with `compact`, rewrites logs that are mostly overwritten records.
   Status Open(Connection* c, bool compact);
@@ -37,6 +37,7 @@ class DimensionTables {
   Status PutEntities(Connection* c, absl::Span<const EntityRecord> records);
   Status PutModels(Connection* c, absl::Span<const ModelRecord> records);
   Status PutSeries(Connection* c, absl::Span<const SeriesRecord> records);
+  Status PutClaims(Connection* c, absl::Span<const telemetry::ApplicationClaim> records);
   Status PutJobs(Connection* c, const jobs::Changes& changes);
   // Records how the field in `column` is stored, unless it is recorded already; returns what holds.
   StatusOr<StoredField> PutField(Connection* c, const std::string& column, const telemetry::FieldSpec& spec);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "store/duckdb/application.h"
 #include "store/duckdb/rollup.h"
 #include "store/store.h"
 
@@ -46,6 +47,7 @@ const std::vector<Migration>& MetaMigrations() {
            "CREATE TABLE {}.trash(path VARCHAR)",
        }},
       {2, "hot segments list the GPUs of each job; nothing changes here", {}},
+      {3, "what applications claim of their jobs", {fmt::format("CREATE TABLE {{}}.application_claims(seq BIGINT, {})", kClaimColumns)}},
   };
   return kMigrations;
 }
@@ -65,6 +67,7 @@ const std::vector<Migration>& SegmentMigrations() {
        "the GPUs of each job set and hour",
        // Filled by the next roll-up: its watermark starts at the first row.
        {"CREATE TABLE {}.present(hour TIMESTAMP, job_set INTEGER, model INTEGER, entity INTEGER)"}},
+      {3, "samples of applications", {fmt::format("CREATE TABLE {{}}.{}({})", kApplicationTable, ApplicationColumns())}},
   };
   return kMigrations;
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "store/duckdb/application.h"
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
 #include "store/duckdb/fault_point.h"
@@ -175,6 +176,19 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment) {
                               .merged = false},
                              &files));
     }
+    if (state.application.rows > 0) {
+      FW_RETURN_IF_ERROR(Run({.table = kApplicationTable,
+                              .source = Cat(alias, ".", kApplicationTable),
+                              .select = "*",
+                              .group = "",
+                              .order = "claim, ts",
+                              .key = "claim",
+                              .step = kMicrosPerDay,  // few rows, and an import brings weeks of them
+                              .columns = kApplicationColumnCount,
+                              .tag = segment.name(),
+                              .merged = false},
+                             &files));
+    }
     const std::string gpu_hours =
         fmt::format("(SELECT time_bucket(INTERVAL 1 HOUR, ts) AS ts, * EXCLUDE (ts) FROM {}.gpu_minute)", alias);
     const std::string job_hours = fmt::format(
@@ -213,13 +227,14 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteRawDay(Micros day, const SealedFi
     scans.push_back("SELECT * FROM " + ScanFiles(directory_, files, ", hive_partitioning = false"));
     columns = std::max(columns, static_cast<size_t>(std::count(schema.begin(), schema.end(), ',')) + 1);
   }
-  const bool metrics = inputs.front()->table == "metrics";
-  return WriteMerged({.table = inputs.front()->table,
+  const std::string& table = inputs.front()->table;
+  const std::string key = table == "metrics" ? "series" : table == kApplicationTable ? "claim" : "entity";
+  return WriteMerged({.table = table,
                       .source = Cat("(", UnionAll(scans), ")"),
                       .select = "*",
                       .group = "",
-                      .order = metrics ? "series, ts" : "entity, ts",
-                      .key = metrics ? "series" : "entity",
+                      .order = key + ", ts",
+                      .key = key,
                       .step = kMicrosPerDay,
                       .columns = columns,
                       .tag = "merged",

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "store/duckdb/application.h"
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
 #include "store/duckdb/fault_point.h"
@@ -127,6 +128,7 @@ StatusOr<std::shared_ptr<Segment>> Segment::Open(Connection* c, const std::strin
     FW_RETURN_IF_ERROR(measure(HotTable(static_cast<EntityKind>(k)), &state.samples[k].extent));
   }
   FW_RETURN_IF_ERROR(measure("metrics", &state.metrics));
+  FW_RETURN_IF_ERROR(measure(kApplicationTable, &state.application));
   state.last_arrival = segment->hour_;
   return segment;
 }
@@ -179,7 +181,9 @@ Status Segment::Append(Connection* c, const StagedRows& rows, uint64_t generatio
     if (table.rows() == 0) continue;
     std::vector<std::string> columns;
     for (const StagedTable::Column& column : table.columns()) columns.push_back(column.name);
-    const std::string_view name = t == StagedRows::kMetrics ? "metrics" : HotTable(static_cast<EntityKind>(t));
+    const std::string_view name = t == StagedRows::kMetrics       ? "metrics"
+                                  : t == StagedRows::kApplication ? kApplicationTable
+                                                                  : HotTable(static_cast<EntityKind>(t));
     FW_ASSIGN_OR_RETURN(std::unique_ptr<Appender> appender, Appender::Create(c, alias_, std::string(name), columns));
     FW_RETURN_IF_ERROR(table.SendTo(appender.get()));
     FW_RETURN_IF_ERROR(appender->Close());
@@ -191,6 +195,7 @@ Status Segment::Append(Connection* c, const StagedRows& rows, uint64_t generatio
   std::lock_guard lock(mutex_);
   for (int k = 0; k < kEntityKinds; ++k) state_.samples[k].extent.Add(rows.tables[k].extent());
   state_.metrics.Add(rows.tables[StagedRows::kMetrics].extent());
+  state_.application.Add(rows.tables[StagedRows::kApplication].extent());
   state_.last_arrival = std::max(state_.last_arrival, arrival);
   return absl::OkStatus();
 }

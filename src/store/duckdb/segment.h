@@ -42,7 +42,7 @@ struct SegmentState {
     std::vector<StoredField> columns;  // of fields, in table order
   };
   std::array<Table, kEntityKinds> samples;
-  Extent metrics;
+  Extent metrics, application;
   Micros last_arrival = 0;
   bool closed = false;  // takes no more rows
 };

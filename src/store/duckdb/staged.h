@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "store/duckdb/connection.h"
 #include "store/duckdb/dimensions.h"
+#include "telemetry/application.h"
 #include "telemetry/batch.h"
 
 namespace flopwatch::store::duck {
@@ -64,6 +65,7 @@ class StagedTable {
   // Replaces the contents. Values a column cannot hold become NULL; returns how many.
   uint64_t Fill(const telemetry::SampleBatch& batch, const std::vector<Source>& sources);
   void Fill(absl::Span<const telemetry::MetricRow> rows);
+  void Fill(absl::Span<const telemetry::ApplicationSample> samples);  // application.cc
   // Rows of `other` after the rows of this; columns only one of them has are NULL in the other's rows.
   // FailedPrecondition when a column has two types; nothing is changed then.
   Status Add(const StagedTable& other);
@@ -75,7 +77,7 @@ class StagedTable {
   size_t bytes() const;                                            // of their values
 
   // Writes every row into the appender, which has been made with the names of columns(), in this order: by the second
-  // column (entity or series), then by time. Neighbouring rows then share job, model and much of their values, which costs
+  // column (entity, series or claim), then by time. Neighbouring rows then share job, model and much of their values, which costs
   // less space, and slices of the fleet can be read without touching every block.
   Status SendTo(Appender* appender) const;
 
@@ -93,10 +95,11 @@ class StagedTable {
   std::vector<Column> columns_;
 };
 
-// One table for each kind of entity, and metrics.
+// One table for each kind of entity, metrics, and what applications report.
 struct StagedRows {
   static constexpr size_t kMetrics = kEntityKinds;
-  static constexpr size_t kTables = kMetrics + 1;
+  static constexpr size_t kApplication = kMetrics + 1;  // their numbers are in journals: add at the end
+  static constexpr size_t kTables = kApplication + 1;
   std::array<StagedTable, kTables> tables;
 
   size_t rows() const;

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "store/duckdb/application.h"
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
 #include "store/duckdb/fault_point.h"
@@ -379,7 +380,24 @@ Status DuckDbStore::AppendMetrics(absl::Span<const telemetry::MetricRow> rows, M
   return AppendRows(rows.size(), arrival, fill, [&](StoreStats* stats) { stats->samples_appended += rows.size(); });
 }
 
+Status DuckDbStore::AppendApplication(absl::Span<const telemetry::ApplicationSample> samples, Micros arrival) {
+  if (samples.empty()) return absl::OkStatus();
+  for (const telemetry::ApplicationSample& sample : samples) FW_RETURN_IF_ERROR(telemetry::CheckSample(sample));
+  const auto fill = [&](Connection*, StagedRows* added) -> Status {
+    added->tables[StagedRows::kApplication].Fill(samples);
+    return absl::OkStatus();
+  };
+  return AppendRows(samples.size(), arrival, fill, [&](StoreStats* stats) { stats->samples_appended += samples.size(); });
+}
+
 // --- describing tables ---
+
+Status DuckDbStore::PutClaims(absl::Span<const telemetry::ApplicationClaim> records) {
+  if (records.empty()) return absl::OkStatus();
+  for (const telemetry::ApplicationClaim& claim : records) FW_RETURN_IF_ERROR(telemetry::CheckClaim(claim));
+  std::lock_guard lock(write_mutex_);
+  return Write("storing claims", Engine::Use::kWrite, [&](Connection* c) { return dimensions_.PutClaims(c, records); });
+}
 
 Status DuckDbStore::PutEntities(absl::Span<const EntityRecord> records) {
   if (records.empty()) return absl::OkStatus();
@@ -619,7 +637,7 @@ Status DuckDbStore::ApplyRetention(Micros now) {
     SealedFiles expired;
     for (const auto& f : layout()->files) {
       Micros keep = options_.raw_retention;
-      if (f->table == "gpu_minute" || f->table == "job_minute") keep = options_.minute_retention;
+      if (f->table == "gpu_minute" || f->table == "job_minute" || f->table == kApplicationTable) keep = options_.minute_retention;
       if (f->table == "gpu_hour" || f->table == "job_hour" || f->table == "fleet_minute") keep = options_.hour_retention;
       if (f->max_ts < now - keep) expired.push_back(f);
     }
@@ -690,6 +708,17 @@ StatusOr<std::vector<UsagePoint>> DuckDbStore::GpuSeries(int32_t entity, Window 
 }
 StatusOr<std::vector<JobUsage>> DuckDbStore::UsageByJobExact(Window w) const {
   return Read([&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).ByJobExact(w); });
+}
+StatusOr<std::vector<ApplicationUsage>> DuckDbStore::ApplicationByClaim(Window w, absl::Span<const int32_t> claims) const {
+  return Read([&](Connection* c, const Layout& l) { return ApplicationReader(c, l).ByClaim(w, claims); });
+}
+StatusOr<std::vector<ApplicationPoint>> DuckDbStore::ApplicationSeries(Window w, absl::Span<const int32_t> claims,
+                                                                       Micros step) const {
+  return Read([&](Connection* c, const Layout& l) { return ApplicationReader(c, l).Series(w, claims, step); });
+}
+StatusOr<std::vector<telemetry::ApplicationSample>> DuckDbStore::ApplicationSamples(Window w, absl::Span<const int32_t> claims,
+                                                                                    uint64_t limit) const {
+  return Read([&](Connection* c, const Layout& l) { return ApplicationReader(c, l).Samples(w, claims, limit); });
 }
 StatusOr<QueryResult> DuckDbStore::UserSql(std::string_view sql, QueryLimits limits) const {
   return Read([&](Connection* c, const Layout&) { return RunUserSql(c, sql, limits); });

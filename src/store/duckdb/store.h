@@ -56,6 +56,8 @@ class DuckDbStore : public Store {
 
   Status Append(const telemetry::SampleBatch& batch, const telemetry::FieldRegistry& fields, Micros arrival) override;
   Status AppendMetrics(absl::Span<const telemetry::MetricRow> rows, Micros arrival) override;
+  Status AppendApplication(absl::Span<const telemetry::ApplicationSample> samples, Micros arrival) override;
+  Status PutClaims(absl::Span<const telemetry::ApplicationClaim> records) override;
   Status PutEntities(absl::Span<const EntityRecord> records) override;
   Status PutModels(absl::Span<const ModelRecord> records) override;
   Status PutSeries(absl::Span<const SeriesRecord> records) override;
@@ -72,6 +74,11 @@ class DuckDbStore : public Store {
   StatusOr<std::vector<UsagePoint>> JobSeries(int32_t job, Window w, Micros step) const override;
   StatusOr<std::vector<UsagePoint>> GpuSeries(int32_t entity, Window w, Micros step) const override;
   StatusOr<std::vector<JobUsage>> UsageByJobExact(Window w) const override;
+  StatusOr<std::vector<ApplicationUsage>> ApplicationByClaim(Window w, absl::Span<const int32_t> claims) const override;
+  StatusOr<std::vector<ApplicationPoint>> ApplicationSeries(Window w, absl::Span<const int32_t> claims,
+                                                            Micros step) const override;
+  StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(Window w, absl::Span<const int32_t> claims,
+                                                                         uint64_t limit) const override;
   StatusOr<QueryResult> UserSql(std::string_view sql, QueryLimits limits) const override;
   StoreStats stats() const override;
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "store/duckdb/application.h"
 #include "store/duckdb/cat.h"
 #include "store/duckdb/rollup.h"
 
@@ -184,6 +185,15 @@ std::string MetricsView(const Layout& layout) {
       UnionAll(sources));
 }
 
+std::string ApplicationView(const Layout& layout) {
+  std::vector<std::string> sources = {fmt::format("SELECT *, NULL::DATE AS day FROM ({}) WHERE false", EmptyApplication())};
+  for (const auto& segment : layout.Readable()) {
+    sources.push_back(Cat("SELECT *, ts::DATE AS day FROM ", segment->alias(), ".", kApplicationTable));
+  }
+  for (const std::string& scan : Scans(layout, kApplicationTable, false)) sources.push_back(scan);
+  return ApplicationSelect(UnionAll(sources));
+}
+
 constexpr std::string_view kDescribing[] = {
     "CREATE OR REPLACE VIEW gpus AS SELECT e.uuid AS gpu, nullif(e.gpu_instance, -1) AS gpu_instance, e.node, "
     "nullif(e.gpu_index, -1) AS gpu_index, coalesce(m.name, e.model_name) AS model, e.device, e.pci_bus_id, e.driver, "
@@ -215,6 +225,8 @@ Status CreateViews(Connection* c, const Layout& layout, const DimensionTables& d
     statements.push_back(SamplesView(layout, SealedTable(kind), fields));
   }
   statements.push_back(MetricsView(layout));
+  statements.push_back(ApplicationView(layout));
+  statements.push_back(ClaimsView());
   statements.push_back(GpuView(layout, "gpu_minutes", Rollup::kGpuMinute));
   statements.push_back(GpuView(layout, "gpu_hours", Rollup::kGpuHour));
   statements.push_back(JobView(layout, "job_minutes", Rollup::kJobMinute));
