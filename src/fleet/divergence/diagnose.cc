@@ -1,0 +1,299 @@
+#include "fleet/divergence/diagnose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <initializer_list>
+#include <tuple>
+
+#include "efficiency/ofu.h"
+
+namespace flopwatch::fleet {
+namespace {
+
+bool IsRecompute(const Cause& c) { return c.ofu_factor.high > 1; }
+
+struct Observed {
+  double mfu = 0, ofu = 0, ratio = 0;  // as claimed
+  double bar = 0;                      // 95 % half-width of log ratio
+};
+
+// An explanation while it is one of thousands.
+struct Trial {
+  std::array<const Cause*, 4> causes{};
+  size_t size = 0;
+  Range ratio;
+  double distance = 0;
+  bool fits = false;
+  int cost = 0;
+};
+
+class Search {
+ public:
+  Search(const std::vector<Cause>& causes, const Range& healthy, const Observed& o)
+      : healthy_(healthy), o_(o) {
+    for (const Cause& c : causes) {
+      if (c.standing == Standing::kSeen) {
+        if (c.id == kWrongPeak) peak_ = &c;  // part of every explanation
+      } else if (c.standing == Standing::kOpen) {
+        open_.push_back(&c);
+      } else if (IsRecompute(c)) {
+        recompute_ = &c;
+      } else {
+        definite_.push_back(&c);
+      }
+    }
+  }
+
+  std::vector<Explanation> Run(size_t* undecided) {
+    Try({});
+    for (const Cause* c : definite_) Try({c});
+    const auto fits = [](const Trial& t) { return t.fits; };
+    if (std::none_of(trials_.begin(), trials_.end(), fits)) TryPairs();
+    for (const Cause* c : open_) {
+      const Trial t = Make({c}, false);
+      if (t.fits) trials_.push_back(t);
+    }
+    // "Nothing but the expectation" is worth saying only where it is so.
+    std::erase_if(trials_, [](const Trial& t) { return t.size == 0 && !t.fits; });
+    std::stable_sort(trials_.begin(), trials_.end(), Before);
+    size_t equals = 0;
+    for (const Trial& t : trials_) equals += t.fits && t.cost == trials_[0].cost ? 1 : 0;
+    *undecided = equals > 1 ? equals : 0;
+    std::vector<Explanation> out;
+    for (const Trial& t : trials_) {
+      if (out.size() == kMaxExplanations) break;
+      out.push_back(Write(t));
+    }
+    return out;
+  }
+
+ private:
+  static bool Before(const Trial& a, const Trial& b) {
+    const auto key = [](const Trial& t) {
+      // Of those that do not fit the nearest is the best guess, and cost breaks ties.
+      return t.fits ? std::tuple(0, static_cast<double>(t.cost), t.distance)
+                    : std::tuple(1, t.distance, static_cast<double>(t.cost));
+    };
+    return key(a) < key(b);
+  }
+
+  Trial Make(std::initializer_list<const Cause*> causes, bool recompute) const {
+    Trial t;
+    Range mfu, ofu = healthy_;
+    const auto add = [&](const Cause* c) {
+      if (c == nullptr) return;
+      t.causes[t.size++] = c;
+      mfu = mfu * c->mfu_factor;
+      ofu = ofu * c->ofu_factor;
+      t.cost += CostOf(c->standing);
+    };
+    add(peak_);
+    for (const Cause* c : causes) add(c);
+    if (recompute) add(recompute_);
+    t.ratio = mfu * ofu.Inverse();
+    const double r = std::log(o_.ratio);
+    t.distance = std::abs(r - std::log(t.ratio.Center()));
+    t.fits = r >= std::log(t.ratio.low) - o_.bar && r <= std::log(t.ratio.high) + o_.bar;
+    return t;
+  }
+
+  void Try(std::initializer_list<const Cause*> causes) {
+    trials_.push_back(Make(causes, false));
+    if (recompute_ != nullptr) trials_.push_back(Make(causes, true));
+  }
+
+  void TryPairs() {
+    for (size_t i = 0; i < definite_.size(); ++i) {
+      for (size_t k = i + 1; k < definite_.size(); ++k) {
+        const Cause &a = *definite_[i], &b = *definite_[k];
+        if (a.group == b.group) continue;
+        // With remote assumptions two at a time anything can be explained.
+        if (CostOf(a.standing) + CostOf(b.standing) > 2 * CostOf(Standing::kPossible)) continue;
+        for (const bool recompute : {false, true}) {
+          if (recompute && recompute_ == nullptr) continue;
+          const Trial t = Make({&a, &b}, recompute);
+          if (t.fits) trials_.push_back(t);
+        }
+      }
+    }
+  }
+
+  Explanation Write(const Trial& t) const {
+    Explanation out;
+    out.ratio = t.ratio;
+    out.distance = t.distance;
+    out.fits = t.fits;
+    out.cost = t.cost;
+    double correction = 1;  // by the middle of each range
+    for (size_t i = 0; i < t.size; ++i) {
+      out.causes.push_back(*t.causes[i]);
+      correction *= t.causes[i]->mfu_factor.Center();
+    }
+    out.corrected_mfu = o_.mfu / correction;
+    out.residual = o_.ofu / out.corrected_mfu;
+    for (const Cause& c : out.causes) {
+      if (IsRecompute(c)) out.corrected_hfu = out.corrected_mfu * c.ofu_factor.Center();
+    }
+    return out;
+  }
+
+  const Range healthy_;
+  const Observed o_;
+  const Cause* recompute_ = nullptr;
+  const Cause* peak_ = nullptr;
+  std::vector<const Cause*> definite_, open_;
+  std::vector<Trial> trials_;
+};
+
+double OfuHalfWidth(const OfuMeasurement& m) {
+  if (m.ci95 && *m.ci95 >= 0) return *m.ci95;
+  if (!m.window_s || *m.window_s <= 0) return kOfuHalfWidth;
+  return kOfuHalfWidth * std::sqrt(kOfuHalfWidthWindow / *m.window_s);
+}
+
+// Why nothing can be said; "" = it can.
+std::string Missing(const JobEvidence& job, const Thresholds& t) {
+  const OfuMeasurement& m = job.ofu;
+  if (!job.claim.mfu) return "no MFU was reported";
+  if (!std::isfinite(*job.claim.mfu) || *job.claim.mfu <= 0) return "the reported MFU is not above 0";
+  if (!m.ofu) return m.reason.empty() ? "no OFU for this time" : "no OFU: " + m.reason;
+  if (!std::isfinite(*m.ofu) || *m.ofu < 0) return "the OFU is not a number of 0 or more";
+  if (m.coverage && *m.coverage < t.min_coverage) {
+    return fmt::format("OFU is known for {:.0f} % of the GPU time, less than {:.0f} %",
+                       *m.coverage * 100, t.min_coverage * 100);
+  }
+  if (m.window_s && *m.window_s < t.min_window_s) {
+    return fmt::format("the training window is {:.0f} s, shorter than {:.0f} s", *m.window_s,
+                       t.min_window_s);
+  }
+  return "";
+}
+
+}  // namespace
+
+bool Explanation::supported() const {
+  return fits && !causes.empty() && std::all_of(causes.begin(), causes.end(), [](const Cause& c) {
+    return CostOf(c.standing) <= CostOf(Standing::kLikely);
+  });
+}
+
+std::string_view VerdictName(Verdict v) {
+  switch (v) {
+    case Verdict::kAgrees: return "agrees";
+    case Verdict::kDiffers: return "differs";
+    case Verdict::kScatter: return "scatter";
+    case Verdict::kAlarm: return "alarm";
+    case Verdict::kImpossible: return "impossible";
+    case Verdict::kNotComputable: break;
+  }
+  return "not_computable";
+}
+
+double ScatterPoints(int64_t gpus) {
+  struct Group {
+    double gpus, mean, sd;  // |MFU - OFU|, points
+  };
+  // ofu-paper Table III.
+  static constexpr Group kTable3[] = {
+      {8, 7.5, 3.9},   {16, 12.2, 2.0}, {64, 2.2, 2.4},   {128, 4.5, 2.9},
+      {256, 9.1, 4.9}, {512, 3.6, 2.2}, {736, 3.6, 0.1},  {768, 1.2, 0.7},
+      {1024, 4.1, 0.7}, {1536, 0.3, 0.2}, {2944, 2.6, 0.3}, {5888, 1.5, 0.2}};
+  if (gpus <= 0) return 0;
+  const Group* nearest = kTable3;
+  for (const Group& g : kTable3) {
+    const auto far = [&](const Group& x) {
+      return std::abs(std::log(static_cast<double>(gpus) / x.gpus));
+    };
+    if (far(g) < far(*nearest)) nearest = &g;
+  }
+  return (nearest->mean + 2.5 * nearest->sd) / 100;
+}
+
+Diagnosis Diagnose(const JobEvidence& job, const hardware::Catalog& catalog,
+                   const Thresholds& thresholds) {
+  Diagnosis out;
+  out.expectation = Expect(job);
+  auto peak = ReviewPeak(job, catalog);
+  if (!peak.ok()) {
+    out.reason = std::string(peak.status().message());
+    return out;
+  }
+  out.peak = *std::move(peak);
+  if (job.claim.mfu && std::isfinite(*job.claim.mfu)) out.mfu = *job.claim.mfu * out.peak.factor;
+  if (out.reason = Missing(job, thresholds); !out.reason.empty()) return out;
+
+  const double mfu = *out.mfu, ofu = *job.ofu.ofu;
+  out.difference = mfu - ofu;
+  const std::vector<Cause> causes = CausesFor(job, out.peak);
+  for (const Cause& c : causes) {
+    if (c.standing == Standing::kSeen) out.seen.push_back(c);
+  }
+  if (thresholds.allow_scatter && job.gpus) out.scatter_points = ScatterPoints(*job.gpus);
+  if (ofu == 0) {
+    // A ratio to zero is none; a job that claims work while the pipes stand still is an alarm.
+    out.verdict = mfu > thresholds.agree_points ? Verdict::kAlarm : Verdict::kDiffers;
+    return out;
+  }
+  out.ratio = mfu / ofu;
+  Observed o{.mfu = *job.claim.mfu, .ofu = ofu, .ratio = *job.claim.mfu / ofu};
+  const double timing =
+      job.claim.half_width ? *job.claim.half_width / *job.claim.mfu : kTimingUncertainty;
+  o.bar = std::hypot(timing, OfuHalfWidth(job.ofu) / ofu);
+  out.ratio_bar = {*out.ratio * std::exp(-o.bar), *out.ratio * std::exp(o.bar)};
+  const Range& healthy = out.expectation.ofu_per_mfu;
+  out.ratio_expected = *out.ratio * healthy.Center();
+  out.difference_expected = mfu * healthy.Center() - ofu;
+
+  // Beyond the alarm thresholds, and not by its own error bar.
+  const auto beyond = [&](double m) {
+    const double off_log = std::abs(std::log(m / ofu * healthy.Center()));
+    return (std::abs(m * healthy.Center() - ofu) > thresholds.alarm_points ||
+            off_log > std::log(thresholds.alarm_ratio)) &&
+           off_log > o.bar + healthy.HalfLog();
+  };
+  const double off = std::abs(*out.difference_expected);
+  const double off_log = std::abs(std::log(*out.ratio_expected));
+  // A wrong peak is put right by re-expressing, and still is the claim's mistake.
+  const bool wrong_claim = out.peak.wrong() && beyond(o.mfu);
+  const bool behaviour = std::any_of(out.seen.begin(), out.seen.end(),
+                                     [](const Cause& c) { return c.id != kWrongPeak; });
+  if (off <= thresholds.agree_points && off_log <= std::log(thresholds.alarm_ratio) &&
+      !wrong_claim && !behaviour) {
+    out.verdict = Verdict::kAgrees;
+  } else {
+    out.explanations = Search(causes, healthy, o).Run(&out.undecided);
+    const Explanation* best = out.explanations.empty() ? nullptr : &out.explanations[0];
+    const auto any = [&](auto holds) {
+      return best != nullptr && std::any_of(best->causes.begin(), best->causes.end(), holds);
+    };
+    out.from_model = any([](const Cause& c) { return c.from_model; });
+    // What fits without any mistake: recompute outside MFU, another convention.
+    const bool harmless = best != nullptr && best->fits && !any([](const Cause& c) { return c.error; });
+    const bool supported = best != nullptr && best->supported();
+    const bool in_scatter = out.scatter_points > 0 && off <= out.scatter_points;
+    if (wrong_claim || behaviour) {
+      out.verdict = Verdict::kAlarm;
+    } else if (!beyond(mfu) || harmless) {
+      out.verdict = Verdict::kDiffers;
+    } else {
+      out.verdict = supported || !in_scatter ? Verdict::kAlarm : Verdict::kScatter;
+    }
+  }
+  // The numbers themselves cannot be, whatever else is said.
+  if (*job.claim.mfu > 1) {
+    out.verdict = Verdict::kImpossible;
+    out.reason = fmt::format("an MFU of {:.1f} % is above 100 %: peak, FLOPs or time are wrong",
+                             *job.claim.mfu * 100);
+  } else if (ofu > efficiency::kOfuMaxCredible) {
+    out.verdict = Verdict::kImpossible;
+    out.reason = fmt::format(
+        "an OFU of {:.1f} % is above {:.0f} %: the tensor clock or the counter is wrong", ofu * 100,
+        efficiency::kOfuMaxCredible * 100);
+  }
+  return out;
+}
+
+}  // namespace flopwatch::fleet

@@ -1,0 +1,153 @@
+#include "fleet/divergence/words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace flopwatch::fleet {
+namespace {
+
+std::string Percent(double ratio) { return fmt::format("{:.2f} %", ratio * 100); }
+
+// "2.94 times too high", "2 times too low".
+std::string Times(double factor) {
+  return factor >= 1 ? fmt::format("{:.3g} times too high", factor)
+                     : fmt::format("{:.3g} times too low", 1 / factor);
+}
+
+bool IsRecompute(const Cause& c) { return c.ofu_factor.high > 1; }
+
+// The mistakes alone, without what is only a difference in meaning.
+double ErrorFactor(const Explanation& e) {
+  double f = 1;
+  for (const Cause& c : e.causes) f *= c.error ? c.mfu_factor.Center() : 1;
+  return f;
+}
+
+void Findings(const Diagnosis& d, const Explanation& best, DivergenceWords* out) {
+  const Range healthy = d.expectation.ofu_per_mfu;
+  const bool recompute = std::any_of(best.causes.begin(), best.causes.end(), IsRecompute);
+  const bool mistakes = std::any_of(best.causes.begin(), best.causes.end(),
+                                    [](const Cause& c) { return c.error; });
+  for (const Cause& c : best.causes) {
+    if (!c.error && !IsRecompute(c)) {
+      out->findings.push_back(fmt::format("{}: FLOPs differ by a factor {:.3g}, which is a "
+                                          "difference in meaning", c.title, c.mfu_factor.Center()));
+    } else if (c.error && c.standing != Standing::kOpen && !IsRecompute(c)) {
+      out->findings.push_back(
+          fmt::format("{}: MFU {} by itself", c.title, Times(c.mfu_factor.Center())));
+    }
+  }
+  if (mistakes) {
+    out->findings.push_back(fmt::format("corrected MFU {}; OFU / corrected MFU is {:.2f}",
+                                        Percent(best.corrected_mfu), best.residual));
+  }
+  if (recompute) {
+    const Range with = healthy * kFullRecompute;
+    out->findings.push_back(fmt::format(
+        "{}: OFU / MFU of {:.2f} is what full activation recompute with usual padding gives "
+        "({:.2f} to {:.2f}); the recompute mode is not declared",
+        mistakes ? "second finding" : "recompute", best.residual, with.low, with.high));
+    if (best.corrected_hfu) {
+      out->findings.push_back(fmt::format("HFU, recompute counted: about {}",
+                                          Percent(*best.corrected_hfu)));
+    }
+  } else if (mistakes) {
+    out->findings.push_back(fmt::format("a job without mistakes would show {:.2f} to {:.2f}",
+                                        healthy.low, healthy.high));
+  }
+}
+
+}  // namespace
+
+std::string TitleOf(const Explanation& e) {
+  if (e.causes.empty()) return "nothing but what a healthy job shows";
+  std::string out;
+  for (const Cause& c : e.causes) out += (out.empty() ? "" : " + ") + c.title;
+  return out;
+}
+
+DivergenceWords Describe(const JobEvidence& job, const Diagnosis& d) {
+  DivergenceWords out;
+  if (d.verdict == Verdict::kNotComputable) {
+    out.headline = "not computable: " + d.reason;
+    return out;
+  }
+  if (d.verdict == Verdict::kImpossible) out.findings.push_back(d.reason);
+  if (!d.ratio) {
+    out.headline = d.verdict == Verdict::kAlarm
+                       ? "the job claims arithmetic while the tensor pipes stood still"
+                       : "OFU is 0: there is no ratio";
+    for (const Cause& c : d.seen) {
+      out.findings.push_back(c.title);
+      out.actions.push_back(c.advice);
+    }
+    return out;
+  }
+  if (d.verdict == Verdict::kAgrees) {
+    out.headline = fmt::format("MFU and OFU agree: {:.1f} points apart where 5 are allowed",
+                               std::abs(*d.difference_expected) * 100);
+    return out;
+  }
+
+  const Explanation* best = d.explanations.empty() || !d.explanations[0].fits ? nullptr
+                                                                              : &d.explanations[0];
+  if (best == nullptr) {
+    out.headline = fmt::format("MFU / OFU of {:.2f} is explained by none of the known causes", *d.ratio);
+    if (!d.explanations.empty()) {
+      out.findings.push_back(fmt::format("nearest: {}, which gives {:.2f} to {:.2f}",
+                                         TitleOf(d.explanations[0]), d.explanations[0].ratio.low,
+                                         d.explanations[0].ratio.high));
+    }
+    out.actions.push_back("check that MFU and OFU cover the same time and the same GPUs");
+  } else if (d.undecided > 1) {
+    out.headline = fmt::format("{} causes explain MFU / OFU = {:.2f} equally well: not decided",
+                               d.undecided, *d.ratio);
+    for (size_t i = 0; i < std::min(d.undecided, d.explanations.size()); ++i) {
+      const Explanation& e = d.explanations[i];
+      out.findings.push_back(fmt::format("{} (gives {:.2f} to {:.2f}; then the MFU is {})", TitleOf(e),
+                                         e.ratio.low, e.ratio.high, Percent(e.corrected_mfu)));
+    }
+  } else {
+    const double factor = ErrorFactor(*best);
+    const bool open = std::any_of(best->causes.begin(), best->causes.end(), [](const Cause& c) {
+      return c.standing == Standing::kOpen;
+    });
+    if (best->causes.empty()) {
+      out.headline = "the difference lies within the error bars of what a healthy job shows";
+    } else if (open) {
+      out.headline = "no definite cause; possible: " + TitleOf(*best);
+    } else if (std::abs(factor - 1) < 1e-9) {
+      out.headline = "no mistake is needed to explain it: " + TitleOf(*best);
+    } else {
+      out.headline = fmt::format("MFU is {}: {}", Times(factor), TitleOf(*best));
+    }
+    if (!open) Findings(d, *best, &out);
+  }
+  if (best != nullptr) {
+    for (const Cause& c : best->causes) {
+      if (std::find(out.actions.begin(), out.actions.end(), c.advice) == out.actions.end() &&
+          !c.advice.empty()) {
+        out.actions.push_back(c.advice);
+      }
+    }
+    if (!job.model && !best->causes.empty() && !d.peak.wrong()) {
+      out.findings.push_back(
+          "without the model's configuration this is a ratio that fits, not a diagnosis");
+    }
+  }
+  if (d.verdict == Verdict::kScatter) {
+    out.findings.push_back(fmt::format(
+        "jobs of about {} GPUs scatter by up to {:.0f} points for no known reason (ofu-paper Table "
+        "III): not counted as an alarm", *job.gpus, d.scatter_points * 100));
+  }
+  for (const Cause& c : d.seen) {
+    if (c.id == kWrongPeak) continue;
+    out.findings.insert(out.findings.begin(), c.title);
+    out.actions.insert(out.actions.begin(), c.advice);
+  }
+  return out;
+}
+
+}  // namespace flopwatch::fleet

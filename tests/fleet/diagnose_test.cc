@@ -1,0 +1,330 @@
+// Verdicts and causes. The numbers are the paper's (spec/ofu-paper.txt V-C, VI-C), those of
+// reference/flops.md 6, or made by hand from a known truth, never from the code's own formula.
+#include "fleet/divergence/diagnose.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <cmath>
+
+#include "fleet/divergence/words.h"
+
+namespace flopwatch::fleet {
+namespace {
+
+using hardware::Catalog;
+using hardware::Precision;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+JobEvidence Job(double mfu, double ofu) {
+  JobEvidence job;
+  job.job = "j";
+  job.claim.mfu = mfu;
+  job.ofu.ofu = ofu;
+  return job;
+}
+Diagnosis Of(const JobEvidence& job) { return Diagnose(job, Catalog::Builtin()); }
+std::vector<std::string> Ids(const Explanation& e) {
+  std::vector<std::string> out;
+  for (const Cause& c : e.causes) out.push_back(c.id);
+  return out;
+}
+std::vector<std::string> First(const Diagnosis& d) {
+  return d.explanations.empty() || !d.explanations[0].fits ? std::vector<std::string>{} : Ids(d.explanations[0]);
+}
+std::string AllWords(const JobEvidence& job) {
+  const DivergenceWords w = Describe(job, Of(job));
+  std::string out = w.headline;
+  for (const auto& f : w.findings) out += "\n" + f;
+  for (const auto& a : w.actions) out += "\n" + a;
+  return out;
+}
+
+// --- the paper's three cases, from their numbers alone ---
+
+TEST(Diagnose, PaperLatentMoe) {
+  const Diagnosis d = Of(Job(0.5427, 0.2558));
+  EXPECT_EQ(d.verdict, Verdict::kAlarm);
+  EXPECT_NEAR(*d.ratio, 2.1216, 0.0001);  // 112.16 % relative, flops.md 3.3
+  EXPECT_NEAR(*d.difference, 0.2869, 1e-9);
+  // flops.md 3.4, 5: corrected, the MFU is 27.9 % below the OFU, which full recompute and usual
+  // padding give: a second finding, not "resolved".
+  EXPECT_THAT(First(d), ElementsAre("latent_moe_full_width", "recompute_not_counted"));
+  EXPECT_EQ(d.undecided, 0u);
+  EXPECT_NEAR(d.explanations[0].corrected_mfu, 0.1845, 1e-9);
+  EXPECT_NEAR(d.explanations[0].residual, 1.3864, 0.0001);  // 25.58 / 18.45
+  const std::string words = AllWords(Job(0.5427, 0.2558));
+  EXPECT_THAT(words, HasSubstr("MFU is 2.94 times too high: latent MoE counted at full width"));
+  EXPECT_THAT(words, HasSubstr("second finding: OFU / MFU of 1.39"));
+  EXPECT_THAT(words, HasSubstr("a ratio that fits, not a diagnosis"));
+}
+
+TEST(Diagnose, PaperHybridCountedAsDense) {
+  const Diagnosis d = Of(Job(0.2451, 0.1556));
+  EXPECT_EQ(d.verdict, Verdict::kAlarm);
+  EXPECT_NEAR(*d.ratio, 1.5752, 0.0001);  // 57.52 % relative
+  EXPECT_THAT(First(d), ElementsAre("hybrid_as_dense"));
+  EXPECT_EQ(d.undecided, 0u);
+}
+
+TEST(Diagnose, PaperRecompute) {
+  JobEvidence job = Job(0.26, 0.34);
+  job.gpu_models = {"GB200"};
+  job.gpus = 256;
+  const Diagnosis d = Of(job);
+  EXPECT_THAT(First(d), ElementsAre("recompute_not_counted"));
+  EXPECT_EQ(d.verdict, Verdict::kDiffers);  // the MFU is right by definition
+  EXPECT_EQ(d.explanations[0].corrected_mfu, 0.26);
+  EXPECT_NEAR(*d.explanations[0].corrected_hfu, 0.34, 0.01);  // the paper corrects it to 33 %
+  // Without a GPU named it is still the first.
+  EXPECT_THAT(First(Of(Job(0.26, 0.34))), ElementsAre("recompute_not_counted"));
+  // Declared, it is what is expected.
+  job.claim.recompute = Recompute::kFull;
+  EXPECT_EQ(Of(job).verdict, Verdict::kAgrees);
+  // Declared absent, it is no candidate.
+  job.claim.recompute = Recompute::kNone;
+  for (const Explanation& e : Of(job).explanations) {
+    for (const std::string& id : Ids(e)) EXPECT_NE(id, "recompute_not_counted");
+  }
+}
+
+TEST(Diagnose, PaperHybridCountedRightAgrees) {
+  EXPECT_EQ(Of(Job(0.178, 0.187)).verdict, Verdict::kAgrees);
+  EXPECT_EQ(Of(Job(0.180, 0.185)).verdict, Verdict::kAgrees);
+}
+
+// --- with the model's own FLOPs ---
+
+// A latent MoE whose counter takes the experts at full width: 2.94 on the whole model.
+JobEvidence LatentJob() {
+  JobEvidence job = Job(0.5427, 0.2558);
+  job.gpu_models = {"H100 SXM"};
+  job.gpus = 288;
+  job.claim.convention = "megatron";
+  job.claim.peak_tflops = 989;
+  job.claim.mix = {{Precision::kBf16, 1}};
+  job.model = ModelFlops{.name = "latent", .exact = 10e9, .attention_core = 0.8e9, .seq_len = 4096, .counted = 10e9};
+  job.model->others = {
+      {.id = "latent_full_width", .title = "latent MoE at full width", .flops = 29.4e9, .error = true,
+       .fits_claim = true, .source = "Megatron-LM #2296, #2977", .advice = "update Megatron-LM"},
+      {.id = "all_experts", .title = "all experts counted", .flops = 60e9, .error = true},
+      {.id = "palm", .title = "palm", .flops = 11e9}};
+  return job;
+}
+
+TEST(Diagnose, ModelDecides) {
+  const Diagnosis d = Of(LatentJob());
+  EXPECT_EQ(d.verdict, Verdict::kAlarm);
+  EXPECT_TRUE(d.from_model);
+  EXPECT_THAT(First(d), ElementsAre("latent_full_width", "recompute_not_counted"));
+  EXPECT_TRUE(d.explanations[0].supported());
+  EXPECT_EQ(d.undecided, 0u);
+  EXPECT_NEAR(d.explanations[0].corrected_mfu, 0.1845, 0.0002);
+  EXPECT_THAT(AllWords(LatentJob()), Not(HasSubstr("a ratio that fits")));
+  // With recompute declared nothing is left to be named.
+  JobEvidence declared = LatentJob();
+  declared.claim.recompute = Recompute::kFull;
+  EXPECT_THAT(First(Of(declared)), ElementsAre("latent_full_width"));
+  // Declared absent, the residual fits nothing by itself: a second mistake or none is named.
+  JobEvidence none = LatentJob();
+  none.claim.recompute = Recompute::kNone;
+  EXPECT_NE(First(Of(none)), std::vector<std::string>{"latent_full_width"});
+}
+
+TEST(Diagnose, ConventionIsADifferenceInMeaning) {
+  JobEvidence job = Job(0.44, 0.42);
+  job.model = ModelFlops{.name = "m", .exact = 10, .attention_core = 1, .seq_len = 8192};
+  job.model->others = {{.id = "palm", .title = "palm", .flops = 11.9}};
+  const Diagnosis d = Of(job);  // r = 1.048, a healthy one 0.94
+  EXPECT_NE(d.verdict, Verdict::kAlarm);
+  // Far enough to ask: 60 % against 53 % is the same ratio.
+  job.claim.mfu = 0.66;
+  job.ofu.ofu = 0.58;
+  const Diagnosis far = Of(job);
+  EXPECT_EQ(far.verdict, Verdict::kDiffers);
+  EXPECT_THAT(First(far), ElementsAre("palm"));
+  EXPECT_NEAR(far.explanations[0].corrected_mfu, 0.66 / 1.19, 1e-9);
+}
+
+// --- peaks ---
+
+TEST(Diagnose, SparsePeakIsSeenAndCorrected) {
+  JobEvidence job = Job(0.20, 0.415);
+  job.gpu_models = {"NVIDIA H100 80GB HBM3"};
+  job.claim.peak_tflops = 1979;
+  job.claim.mix = {{Precision::kBf16, 1}};
+  const Diagnosis d = Of(job);
+  EXPECT_NEAR(*d.mfu, 0.40, 0.001);  // against 989
+  EXPECT_EQ(d.verdict, Verdict::kAlarm);
+  EXPECT_THAT(First(d), ElementsAre("wrong_peak"));
+  EXPECT_NEAR(d.explanations[0].corrected_mfu, 0.40, 0.001);
+  EXPECT_THAT(AllWords(job), HasSubstr("1979"));
+}
+
+TEST(Diagnose, HalfAndDoubleAreNotDecidedByTheRatio) {
+  const Diagnosis half = Of(Job(0.20, 0.41));
+  EXPECT_EQ(half.verdict, Verdict::kAlarm);
+  EXPECT_GE(half.undecided, 2u);  // sparse peak, multiply-adds
+  EXPECT_THAT(AllWords(Job(0.20, 0.41)), HasSubstr("not decided"));
+  EXPECT_GE(Of(Job(0.60, 0.315)).undecided, 2u);  // FP8 against BF16, counted twice
+  // The claim's peak is known to be right: what needs a wrong one is out.
+  JobEvidence job = Job(0.20, 0.41);
+  job.gpu_models = {"H100 SXM"};
+  job.claim.peak_tflops = 989;
+  job.claim.mix = {{Precision::kBf16, 1}};
+  EXPECT_THAT(First(Of(job)), ElementsAre("mac_as_flop"));
+}
+
+TEST(Diagnose, LoraNeedsToBePossible) {
+  // LoRA counted as full training, 1.5 (Megatron-Bridge #2409), padding 4 %.
+  JobEvidence job = Job(0.45, 0.45 / 1.5 * 1.04);
+  job.claim.frozen_base = true;
+  EXPECT_THAT(First(Of(job)), ElementsAre("frozen_as_full"));
+  EXPECT_TRUE(Of(job).explanations[0].supported());
+  job.claim.frozen_base = false;
+  for (const Explanation& e : Of(job).explanations) {
+    for (const std::string& id : Ids(e)) EXPECT_NE(id, "frozen_as_full");
+  }
+}
+
+TEST(Diagnose, DeclaredStagesAndSteps) {
+  JobEvidence stages = Job(0.90, 0.90 / 3 * 1.04);
+  stages.claim.virtual_pipeline = 3;
+  EXPECT_THAT(First(Of(stages)), ElementsAre("virtual_pipeline"));
+  JobEvidence steps = Job(0.05, 0.05 * 8 * 1.04);
+  steps.claim.accumulation_steps = 8;
+  EXPECT_THAT(First(Of(steps)), ElementsAre("accumulation_forgotten"));
+}
+
+TEST(Diagnose, GrowthWithUptimeIsSeen) {
+  JobEvidence job = Job(0.45, 0.35);
+  job.trend = RatioTrend{.early = 0.97, .late = 1.9, .early_uptime_s = 3600, .late_uptime_s = 36000};
+  const Diagnosis d = Of(job);
+  EXPECT_EQ(d.verdict, Verdict::kAlarm);
+  ASSERT_EQ(d.seen.size(), 1u);
+  EXPECT_EQ(d.seen[0].id, "accumulator_not_reset");
+  EXPECT_THAT(AllWords(job), HasSubstr("rose from 0.97 to 1.90"));
+}
+
+TEST(Diagnose, TensorPipesStandStill) {
+  JobEvidence job = Job(0.35, 0.001);
+  job.ofu.tensor_active = 0.0012;
+  const Diagnosis d = Of(job);
+  EXPECT_EQ(d.verdict, Verdict::kAlarm);
+  ASSERT_FALSE(d.seen.empty());
+  EXPECT_EQ(d.seen[0].id, "tensor_cores_bypassed");
+  JobEvidence zero = Job(0.35, 0);
+  zero.ofu.tensor_active = 0;
+  EXPECT_EQ(Of(zero).verdict, Verdict::kAlarm);
+  EXPECT_EQ(Of(zero).ratio, std::nullopt);
+}
+
+// --- verdicts ---
+
+TEST(Diagnose, Thresholds) {
+  // 6 points apart after the expectation and within 1.25: differs. 11 points: alarm.
+  EXPECT_EQ(Of(Job(0.50, 0.465)).verdict, Verdict::kDiffers);
+  EXPECT_EQ(Of(Job(0.50, 0.40)).verdict, Verdict::kAlarm);
+  // Small numbers: 2 points apart, but a ratio of 1.5.
+  EXPECT_EQ(Of(Job(0.06, 0.04)).verdict, Verdict::kAlarm);
+  // ... unless the OFU is too uncertain to say so.
+  JobEvidence vague = Job(0.06, 0.045);
+  vague.ofu.ci95 = 0.02;
+  EXPECT_NE(Of(vague).verdict, Verdict::kAlarm);
+}
+
+TEST(Diagnose, ImpossibleNumbersAreNamed) {
+  const Diagnosis mfu = Of(Job(1.08, 0.53));  // flops.md 6 #5: above 100 % for a window model
+  EXPECT_EQ(mfu.verdict, Verdict::kImpossible);
+  EXPECT_THAT(mfu.reason, HasSubstr("108.0 %"));
+  EXPECT_TRUE(mfu.flagged());
+  EXPECT_EQ(Of(Job(0.98, 1.08)).verdict, Verdict::kImpossible);  // TPA 1 at 1980 MHz
+  EXPECT_EQ(Of(Job(0.98, 1.01)).verdict, Verdict::kAgrees);
+}
+
+TEST(Diagnose, WhatCannotBeSaid) {
+  const auto reason = [](const JobEvidence& j) {
+    const Diagnosis d = Of(j);
+    EXPECT_EQ(d.verdict, Verdict::kNotComputable);
+    return d.reason;
+  };
+  JobEvidence no_claim = Job(0.4, 0.4);
+  no_claim.claim.mfu.reset();
+  EXPECT_THAT(reason(no_claim), HasSubstr("no MFU"));
+  JobEvidence no_ofu = Job(0.4, 0.4);
+  no_ofu.ofu.ofu.reset();
+  no_ofu.ofu.reason = "tensor_missing";
+  EXPECT_THAT(reason(no_ofu), HasSubstr("tensor_missing"));
+  JobEvidence thin = Job(0.4, 0.4);
+  thin.ofu.coverage = 0.3;
+  EXPECT_THAT(reason(thin), HasSubstr("30 %"));
+  JobEvidence brief = Job(0.4, 0.4);
+  brief.ofu.window_s = 60;
+  EXPECT_THAT(reason(brief), HasSubstr("60 s"));
+  JobEvidence mixed = Job(0.4, 0.4);
+  mixed.gpu_models = {"H100 SXM", "A100 SXM 80GB"};
+  EXPECT_THAT(reason(mixed), HasSubstr("peaks differ"));
+  EXPECT_THAT(reason(Job(0, 0.4)), HasSubstr("not above 0"));
+  EXPECT_THAT(reason(Job(-1, 0.4)), HasSubstr("not above 0"));
+  EXPECT_THAT(reason(Job(std::nan(""), 0.4)), HasSubstr("not above 0"));
+  EXPECT_THAT(reason(Job(0.4, std::nan(""))), HasSubstr("OFU"));
+}
+
+TEST(Diagnose, SmallJobsMayScatterUnlessACauseIsSupported) {
+  JobEvidence job = Job(0.36, 0.238);  // Table III, 16 GPUs: 12.2 points
+  job.gpus = 16;
+  EXPECT_EQ(Of(job).verdict, Verdict::kScatter);
+  job.gpus = 1024;
+  EXPECT_EQ(Of(job).verdict, Verdict::kAlarm);
+  job.gpus = 16;
+  job.claim.frozen_base = true;  // 0.36 / 0.238 = 1.51 is not LoRA's 1.44 + padding
+  EXPECT_EQ(Of(job).verdict, Verdict::kScatter);
+  job.claim.mfu = 0.345;
+  EXPECT_EQ(Of(job).verdict, Verdict::kAlarm);
+  Thresholds strict;
+  strict.allow_scatter = false;
+  JobEvidence plain = Job(0.36, 0.238);
+  plain.gpus = 16;
+  EXPECT_EQ(Diagnose(plain, Catalog::Builtin(), strict).verdict, Verdict::kAlarm);
+}
+
+// --- properties ---
+
+// Stating the claim against another peak changes the claim, never the re-expressed numbers.
+TEST(Diagnose, RatioDoesNotDependOnTheStatedPeak) {
+  rc::check([](uint16_t m, uint16_t o) {
+    const double mfu = 0.01 + 0.8 * m / 65536.0, ofu = 0.01 + 0.8 * o / 65536.0;
+    JobEvidence job = Job(mfu, ofu);
+    job.gpu_models = {"A100 SXM 80GB"};
+    job.claim.mix = {{Precision::kBf16, 1}};
+    job.claim.peak_tflops = 311.9;
+    JobEvidence other = job;
+    other.claim.peak_tflops = 989.4;
+    other.claim.mfu = mfu * 311.9 / 989.4;
+    const Diagnosis a = Of(job), b = Of(other);
+    RC_ASSERT(std::abs(*a.ratio - *b.ratio) < 1e-9);
+    RC_ASSERT(std::abs(*a.difference_expected - *b.difference_expected) < 1e-9);
+    RC_ASSERT(b.peak.wrong());
+  });
+}
+
+// Whatever comes in: a verdict, finite numbers, an order.
+TEST(Diagnose, HoldsForAnyNumbers) {
+  rc::check([](double mfu, double ofu, int64_t gpus, double peak, double ci) {
+    JobEvidence job = Job(mfu, ofu);
+    job.gpus = gpus;
+    job.claim.peak_tflops = peak;
+    job.ofu.ci95 = ci;
+    job.gpu_models = {"H100 SXM"};
+    const Diagnosis d = Of(job);
+    Describe(job, d);
+    for (size_t i = 1; i < d.explanations.size(); ++i) {
+      RC_ASSERT(d.explanations[i - 1].fits >= d.explanations[i].fits);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace flopwatch::fleet
