@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/json_read.h"
 #include "base/text.h"
-#include "cli/json.h"
 #include "net/http.h"
 
 namespace flopwatch::cli {

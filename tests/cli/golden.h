@@ -11,7 +11,7 @@
 #include <iterator>
 #include <string>
 
-#include "cli/json.h"
+#include "base/json_read.h"
 
 namespace flopwatch::cli {
 

@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_read.h"
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/environment.h"
 #include "cli/commands/site_catalog.h"
 #include "cli/context_impl.h"
-#include "cli/json.h"
 #include "cli/views/style.h"
 #include "server/discovery.h"
 #include "store/store.h"

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "absl/strings/str_replace.h"
+#include "base/json_read.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/list_options.h"
-#include "cli/json.h"
 #include "cli/views/job_card.h"
 #include "cli/views/lists.h"
 

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/json_read.h"
 #include "base/time.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/list_options.h"
-#include "cli/json.h"
 #include "cli/views/report.h"
 
 namespace flopwatch::cli {

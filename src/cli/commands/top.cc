@@ -19,12 +19,12 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/json_read.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/query_string.h"
 #include "cli/context_impl.h"
-#include "cli/json.h"
 #include "cli/terminal.h"
 #include "cli/top/frame.h"
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/json.h"
+#include "base/json_read.h"
 #include "cli/views/usage.h"
 
 namespace flopwatch::cli {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/json.h"
+#include "base/json_read.h"
 #include "cli/views/style.h"
 
 namespace flopwatch::cli {

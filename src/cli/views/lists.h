@@ -2,8 +2,8 @@
 #ifndef FLOPWATCH_CLI_VIEWS_LISTS_H_
 #define FLOPWATCH_CLI_VIEWS_LISTS_H_
 
+#include "base/json_read.h"
 #include "base/table.h"
-#include "cli/json.h"
 
 namespace flopwatch::cli {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/json.h"
+#include "base/json_read.h"
 #include "cli/views/style.h"
 #include "cli/views/usage.h"
 

@@ -7,7 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/json.h"
+#include "base/json_read.h"
+
 
 namespace flopwatch::cli {
 

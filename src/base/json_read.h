@@ -1,7 +1,8 @@
 // JSON from the API or from a file as a read-only tree that forgives: a missing member, or one of another kind, reads as
-// absent, because a view must show what there is. The parsing library stays in json.cc.
-#ifndef FLOPWATCH_CLI_JSON_H_
-#define FLOPWATCH_CLI_JSON_H_
+// absent, because a view must show what there is. A reader that must not forgive asks is_null() / the variant first
+// (models/fields.h does). Size and depth are bounded before a tree is built; the parsing library stays in json_read.cc.
+#ifndef FLOPWATCH_BASE_JSON_READ_H_
+#define FLOPWATCH_BASE_JSON_READ_H_
 
 #include <cstdint>
 #include <optional>
@@ -13,17 +14,27 @@
 
 #include "base/status.h"
 
-namespace flopwatch::cli {
+namespace flopwatch {
 
 inline constexpr size_t kMaxJsonBytes = 256u << 20;
 inline constexpr int kMaxJsonDepth = 32;
+
+struct JsonLimits {
+  size_t max_bytes = kMaxJsonBytes;
+  int max_depth = kMaxJsonDepth;
+  std::string_view what = "the answer";  // named in errors: "cannot read the answer as JSON: ..."
+  // Python writes Infinity, -Infinity and NaN, which JSON does not have; with this they read as null (absent).
+  bool python_constants = false;
+};
 
 class Json {
  public:
   using Array = std::vector<Json>;
   using Object = std::vector<std::pair<std::string, Json>>;  // in document order
 
-  static StatusOr<Json> Parse(std::string_view text);
+  // DataLoss for text that is no JSON (with line and column) or nested too deep, OutOfRange for too much of it.
+  // Of two members of one name the last counts, as in every JSON reader of the field.
+  static StatusOr<Json> Parse(std::string_view text, const JsonLimits& limits = {});
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   bool is_object() const { return std::holds_alternative<Object>(value_); }
@@ -43,6 +54,6 @@ class Json {
   std::variant<std::monostate, bool, int64_t, double, std::string, Array, Object> value_;
 };
 
-}  // namespace flopwatch::cli
+}  // namespace flopwatch
 
-#endif  // FLOPWATCH_CLI_JSON_H_
+#endif  // FLOPWATCH_BASE_JSON_READ_H_

@@ -1,11 +1,12 @@
-#include "cli/json.h"
+#include "base/json_read.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
 
-namespace flopwatch::cli {
+namespace flopwatch {
 namespace {
 
 Json Convert(const boost::json::value& v) {
@@ -48,20 +49,72 @@ Json Convert(const boost::json::value& v) {
 
 const Json kNull;
 
+// Infinity, -Infinity and NaN outside of strings become null.
+std::string WithoutPythonConstants(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (!in_string && (c == 'I' || c == 'N' || c == '-')) {
+      bool found = false;
+      for (const std::string_view constant : {"-Infinity", "Infinity", "NaN"}) {
+        if (text.substr(i, constant.size()) != constant) continue;
+        out += "null";
+        i += constant.size() - 1;
+        found = true;
+        break;
+      }
+      if (found) continue;
+    }
+    if (in_string && c == '\\' && i + 1 < text.size()) {
+      out += c;
+      out += text[++i];
+      continue;
+    }
+    if (c == '"') in_string = !in_string;
+    out += c;
+  }
+  return out;
+}
+
+// "line 3, column 14" of a byte offset.
+std::string PositionOf(std::string_view text, size_t offset) {
+  const std::string_view before = text.substr(0, std::min(offset, text.size()));
+  const size_t line = 1 + static_cast<size_t>(std::count(before.begin(), before.end(), '\n'));
+  const size_t start = before.rfind('\n');
+  return fmt::format("line {}, column {}", line, before.size() - (start == std::string_view::npos ? 0 : start + 1) + 1);
+}
+
 }  // namespace
 
-StatusOr<Json> Json::Parse(std::string_view text) {
-  if (text.size() > kMaxJsonBytes) {
-    return absl::OutOfRangeError(fmt::format("cannot read an answer of {} bytes: the limit is {}; ask for less", text.size(),
-                                             kMaxJsonBytes));
+StatusOr<Json> Json::Parse(std::string_view text, const JsonLimits& limits) {
+  if (text.size() > limits.max_bytes) {
+    return absl::OutOfRangeError(fmt::format("cannot read {} of {} bytes: the limit is {}", limits.what, text.size(),
+                                             limits.max_bytes));
+  }
+  std::string rewritten;
+  if (limits.python_constants) {
+    rewritten = WithoutPythonConstants(text);
+    text = rewritten;
   }
   boost::json::parse_options options;
-  options.max_depth = kMaxJsonDepth;
-  boost::json::error_code error;
+  options.max_depth = static_cast<size_t>(limits.max_depth);
   boost::json::monotonic_resource arena;
-  const boost::json::value v = boost::json::parse({text.data(), text.size()}, error, &arena, options);
-  if (error) return absl::DataLossError(fmt::format("cannot read the answer as JSON: {}", error.message()));
-  return Convert(v);
+  boost::json::parser parser(&arena, options);
+  boost::json::error_code error;
+  const size_t read = parser.write_some(text.data(), text.size(), error);
+  if (!error && text.find_first_not_of(" \t\r\n", read) != std::string_view::npos) {
+    error = boost::json::error::extra_data;
+  }
+  if (error) {
+    return absl::DataLossError(
+        error == boost::json::error::too_deep
+            ? fmt::format("cannot read {} as JSON: nested deeper than {} levels at {}", limits.what, limits.max_depth,
+                          PositionOf(text, read))
+            : fmt::format("cannot read {} as JSON: {} at {}", limits.what, error.message(), PositionOf(text, read)));
+  }
+  return Convert(parser.release());
 }
 
 const Json& Json::operator[](std::string_view key) const {
@@ -108,4 +161,4 @@ const Json::Object& Json::object() const {
   return o != nullptr ? *o : kEmpty;
 }
 
-}  // namespace flopwatch::cli
+}  // namespace flopwatch
