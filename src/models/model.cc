@@ -168,33 +168,20 @@ StatusOr<Parameters> CountParameters(const Model& model) {
   return out;
 }
 
-ModelClass ClassOf(const Model& model) {
+std::optional<efficiency::ModelClass> ClassOf(const Model& model) {
+  if (model.kind != Model::Kind::kDecoder) return std::nullopt;
   bool moe = false, fine = false, recurrent = false;
   for (const Layer& layer : model.layers) {
     if (layer.ffn.kind == FeedForward::Kind::kMoe) {
       moe = true;
-      // Fine-grained: many small experts (DeepSeekMoE, arXiv 2401.06066, splits each expert); Mixtral's 8 and Llama-4's 16 are not.
+      // Fine-grained: many small experts (DeepSeekMoE, arXiv 2401.06066, splits each one); Mixtral's 8 and Llama-4's 16 are not.
       fine = fine || layer.ffn.experts >= 32;
     }
     recurrent = recurrent || layer.mixer == Mixer::kMamba1 || layer.mixer == Mixer::kMamba2 || layer.mixer == Mixer::kDeltaNet;
   }
-  if (fine) return ModelClass::kFineGrainedMoe;
-  if (moe) return ModelClass::kMoe;
-  return recurrent ? ModelClass::kHybrid : ModelClass::kDense;
-}
-
-std::string_view ModelClassName(ModelClass c) {
-  switch (c) {
-    case ModelClass::kDense:
-      return "dense";
-    case ModelClass::kMoe:
-      return "moe";
-    case ModelClass::kFineGrainedMoe:
-      return "fine_grained_moe";
-    case ModelClass::kHybrid:
-      return "hybrid";
-  }
-  return "?";
+  if (recurrent) return efficiency::ModelClass::kHybrid;
+  if (fine) return efficiency::ModelClass::kMoeFine;
+  return moe ? efficiency::ModelClass::kMoe : efficiency::ModelClass::kDense;
 }
 
 }  // namespace flopwatch::models

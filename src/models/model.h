@@ -9,11 +9,13 @@
 #define FLOPWATCH_MODELS_MODEL_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
+#include "efficiency/mfu.h"
 
 namespace flopwatch::models {
 
@@ -159,10 +161,9 @@ struct Parameters {
 };
 StatusOr<Parameters> CountParameters(const Model& model);
 
-// Classes with bands of their own (docs/flops.md): fine-grained MoE runs far below dense models of the same quality.
-enum class ModelClass : uint8_t { kDense, kMoe, kFineGrainedMoe, kHybrid };
-ModelClass ClassOf(const Model& model);
-std::string_view ModelClassName(ModelClass c);
+// The class whose band an MFU is judged by (efficiency/mfu.h); none for vision, diffusion and encoder models, which have no
+// published limits.
+std::optional<efficiency::ModelClass> ClassOf(const Model& model);
 
 // value / divisor to the nearest whole number (halves up), refused where it does not fit. divisor > 0, value >= 0.
 StatusOr<int64_t> DivideRounded(Int value, Int divisor, std::string_view what);
