@@ -1,0 +1,221 @@
+#include "efficiency/gemm/kernel_name.h"
+
+#include <array>
+
+#include "efficiency/gemm/families.h"
+
+namespace flopwatch::efficiency::gemm {
+namespace {
+
+// Attention before CUTLASS 3: FlashAttention-3 wraps itself in cutlass::device_kernel. Reductions
+// before CUTLASS 2: cuDNN's split-K reduction is a cutlass::Kernel.
+constexpr Reader kReaders[] = {
+    ReadNvjet,       ReadXmma,     ReadFlashAttention, ReadSplitKReduce, ReadQuantised,
+    ReadCutlass3,    ReadCutlass2, ReadCublas,         ReadCudaCore,     ReadCudnn,
+    ReadFmhaCutlass, ReadTrtllm,   ReadTriton,
+};
+
+struct FamilyRow {
+  Family family;
+  std::string_view name;
+};
+constexpr FamilyRow kFamilies[] = {
+    {Family::kUnknown, "unknown"},
+    {Family::kNvjet, "nvjet"},
+    {Family::kXmma, "xmma"},
+    {Family::kCutlass2, "cutlass2"},
+    {Family::kCutlass3, "cutlass3"},
+    {Family::kCublas, "cublas"},
+    {Family::kGemv, "gemv"},
+    {Family::kSmallGemm, "small_gemm"},
+    {Family::kDot, "dot"},
+    {Family::kSplitKReduce, "splitk_reduce"},
+    {Family::kFlashAttention, "flash_attention"},
+    {Family::kFlashAttention2, "flash_attention_2"},
+    {Family::kFlashAttention3, "flash_attention_3"},
+    {Family::kCudnnSdpa, "cudnn_sdpa"},
+    {Family::kCudnnConv, "cudnn_conv"},
+    {Family::kFmhaCutlass, "fmha_cutlass"},
+    {Family::kTrtllmGemm, "trtllm_gemm"},
+    {Family::kTrtllmFmha, "trtllm_fmha"},
+    {Family::kTritonGemm, "triton_gemm"},
+    {Family::kTritonAttention, "triton_attention"},
+    {Family::kTritonPointwise, "triton_pointwise"},
+    {Family::kDeepGemm, "deep_gemm"},
+    {Family::kMarlin, "marlin"},
+    {Family::kFusedMoe, "fused_moe"},
+    {Family::kMagma, "magma"},
+};
+
+constexpr auto kFamilyList = [] {
+  std::array<Family, std::size(kFamilies)> out{};
+  for (size_t i = 0; i < out.size(); ++i) out[i] = kFamilies[i].family;
+  return out;
+}();
+
+}  // namespace
+
+KernelInfo DecodeKernelName(std::string_view name) {
+  const NameParts parts = SplitName(name);
+  KernelInfo info;
+  for (const Reader read : kReaders) {
+    if (!read(parts, &info)) continue;
+    info.cut |= parts.cut;
+    // What was cut off may have said more: splitting of K, a bias, a second CTA.
+    if (info.cut && info.confidence == NameConfidence::kHigh)
+      info.confidence = NameConfidence::kMedium;
+    return info;
+  }
+  info.cut = parts.cut;
+  return info;
+}
+
+std::span<const Family> AllFamilies() { return kFamilyList; }
+
+std::string_view FamilyName(Family f) {
+  for (const FamilyRow& row : kFamilies) {
+    if (row.family == f) return row.name;
+  }
+  return "unknown";
+}
+
+std::string_view OperationName(Operation op) {
+  switch (op) {
+    case Operation::kUnknown:
+      return "";
+    case Operation::kGemm:
+      return "gemm";
+    case Operation::kBatchedGemm:
+      return "batched_gemm";
+    case Operation::kGroupedGemm:
+      return "grouped_gemm";
+    case Operation::kConvForward:
+      return "conv_forward";
+    case Operation::kConvDataGrad:
+      return "conv_data_grad";
+    case Operation::kConvWeightGrad:
+      return "conv_weight_grad";
+    case Operation::kGemv:
+      return "gemv";
+    case Operation::kDot:
+      return "dot";
+    case Operation::kAttentionForward:
+      return "attention_forward";
+    case Operation::kAttentionBackward:
+      return "attention_backward";
+    case Operation::kHelper:
+      return "helper";
+    case Operation::kPointwise:
+      return "pointwise";
+  }
+  return "";
+}
+
+std::string_view NumberTypeName(NumberType t) {
+  switch (t) {
+    case NumberType::kUnknown:
+      return "";
+    case NumberType::kFp64:
+      return "fp64";
+    case NumberType::kFp32:
+      return "fp32";
+    case NumberType::kTf32:
+      return "tf32";
+    case NumberType::kFp16:
+      return "fp16";
+    case NumberType::kBf16:
+      return "bf16";
+    case NumberType::kFp8:
+      return "fp8";
+    case NumberType::kE4m3:
+      return "e4m3";
+    case NumberType::kE5m2:
+      return "e5m2";
+    case NumberType::kFp6:
+      return "fp6";
+    case NumberType::kFp4:
+      return "fp4";
+    case NumberType::kInt8:
+      return "int8";
+    case NumberType::kInt4:
+      return "int4";
+    case NumberType::kInt32:
+      return "int32";
+    case NumberType::kComplex64:
+      return "complex64";
+    case NumberType::kComplex128:
+      return "complex128";
+  }
+  return "";
+}
+
+std::string_view NameConfidenceName(NameConfidence c) {
+  switch (c) {
+    case NameConfidence::kNone:
+      return "none";
+    case NameConfidence::kLow:
+      return "low";
+    case NameConfidence::kMedium:
+      return "medium";
+    case NameConfidence::kHigh:
+      return "high";
+  }
+  return "none";
+}
+
+std::string_view TileAxesName(TileAxes a) {
+  switch (a) {
+    case TileAxes::kUnknown:
+      return "";
+    case TileAxes::kBlas:
+      return "blas";
+    case TileAxes::kRowMajor:
+      return "row_major";
+    case TileAxes::kAttention:
+      return "attention";
+  }
+  return "";
+}
+
+std::string_view PrecisionOf(const KernelInfo& info) {
+  switch (info.math) {
+    case NumberType::kE4m3:
+    case NumberType::kE5m2:
+      return "fp8";
+    case NumberType::kComplex64:
+      return "fp32";
+    case NumberType::kComplex128:
+      return "fp64";
+    case NumberType::kInt32:
+      return "";
+    default:
+      return NumberTypeName(info.math);
+  }
+}
+
+std::optional<hardware::Precision> TensorPrecisionOf(const KernelInfo& info) {
+  using hardware::Precision;
+  switch (info.math) {
+    case NumberType::kFp64:
+    case NumberType::kComplex128:
+      return Precision::kFp64;
+    case NumberType::kTf32:
+      return Precision::kTf32;
+    case NumberType::kFp16:
+      return Precision::kFp16;
+    case NumberType::kBf16:
+      return Precision::kBf16;
+    case NumberType::kFp8:
+    case NumberType::kE4m3:
+    case NumberType::kE5m2:
+      return Precision::kFp8;
+    case NumberType::kFp4:
+      return Precision::kFp4;
+    case NumberType::kInt8:
+      return Precision::kInt8;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace flopwatch::efficiency::gemm
