@@ -150,6 +150,8 @@ std::vector<std::string> Words(std::string_view text) {
     } else if (c == '"' || c == '\'') {
       quote = c;
       in_word = true;
+    } else if (c == '#' && !in_word) {
+      while (i + 1 < text.size() && text[i + 1] != '\n') ++i;  // a comment of the shell
     } else if (c == '\\' && i + 1 < text.size() && (text[i + 1] == '\n' || text[i + 1] == '\r')) {
       continue;  // a shell line goes on
     } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
@@ -198,7 +200,7 @@ StatusOr<Json> Arguments(std::string_view text, std::string_view name) {
       const size_t equals = word.find('=');
       if (equals != std::string_view::npos) {
         set(WithUnderscores(word.substr(0, equals)), ValueOf(word.substr(equals + 1)));
-      } else if (i + 1 < words.size() && !IsOption(words[i + 1])) {
+      } else if (i + 1 < words.size() && !IsOption(words[i + 1]) && words[i + 1] != ")") {
         set(WithUnderscores(word), ValueOf(words[i + 1]));
       } else {
         Json yes;
@@ -232,7 +234,9 @@ std::vector<int64_t> Pattern(Fields& fields, std::string_view field, int64_t lay
     }
     return out;
   }
-  const auto list = ListExpression(raw->text()).Parse();
+  std::string text = raw->text();
+  std::erase_if(text, [](char c) { return c == '\'' || c == '"'; });  // quoted once more for a second shell
+  const auto list = ListExpression(text).Parse();
   if (!list || static_cast<int64_t>(list->size()) != layers) {
     fields.Fail(field, fmt::format("\"{}\" is neither a number nor a list of 0 and 1 for each of the {} layers, such as "
                                    "[0]*3+[1]*{}",
