@@ -149,6 +149,10 @@ bool Context::for_people() const {
   return format() == OutputFormat::kTable || format() == OutputFormat::kWide;
 }
 
+bool Context::picks_columns() const {
+  return impl_->global.json_given || !impl_->global.columns.empty() || !impl_->global.sort.empty();
+}
+
 int Context::verbosity() const { return impl_->global.quiet ? -1 : impl_->global.verbose; }
 
 void Context::SetExitCode(ExitCode code) { impl_->exit_code = code; }

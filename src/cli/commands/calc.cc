@@ -16,13 +16,15 @@ namespace {
 constexpr Register kSubcommands[] = {
     AddCalcPeak,
     AddCalcOfu,
+    AddCalcGemm,
+    AddCalcKernel,
 };
 
 }  // namespace
 
 CLI::App* AddCalc(CLI::App& app, Run* run) {
-  CLI::App* calc =
-      app.add_subcommand("calc", "Compute a peak or an OFU from numbers, with nothing running");
+  CLI::App* calc = app.add_subcommand(
+      "calc", "Compute peaks, OFU and executed FLOPs from numbers, with nothing running");
   calc->require_subcommand(1);
   auto added = std::make_shared<std::vector<std::pair<CLI::App*, Run>>>();
   for (const Register add : kSubcommands) {

@@ -16,6 +16,8 @@ namespace flopwatch::cli {
 
 CLI::App* AddCalcPeak(CLI::App& calc, Run* run);
 CLI::App* AddCalcOfu(CLI::App& calc, Run* run);
+CLI::App* AddCalcGemm(CLI::App& calc, Run* run);
+CLI::App* AddCalcKernel(CLI::App& calc, Run* run);
 
 template <typename T>
 Cell CellOf(const std::optional<T>& v) {

@@ -1,0 +1,1 @@
+flopwatch_bench(bench_kernel_names SOURCES kernel_names.cc ROOMS efficiency)

@@ -1,0 +1,158 @@
+// flopwatch calc kernel: what the names of GPU kernels say of their matrix products.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "cli/commands/calc.h"
+#include "efficiency/gemm/kernel_name.h"
+
+namespace flopwatch::cli {
+namespace {
+
+namespace gemm = efficiency::gemm;
+
+constexpr uint64_t kMaxNamesBytes = 64ull << 20;
+constexpr size_t kMaxNames = 100'000;
+
+// One a line, as profilers print them: what follows a tab is another column of theirs.
+Status ReadNames(const std::string& file, std::vector<std::string>* names) {
+  FW_ASSIGN_OR_RETURN(const std::string text, ReadFile(file, kMaxNamesBytes));
+  for (size_t at = 0; at < text.size();) {
+    size_t end = text.find('\n', at);
+    if (end == std::string::npos) end = text.size();
+    std::string_view line = std::string_view(text).substr(at, end - at);
+    line = line.substr(0, line.find('\t'));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.find_first_not_of(' ') != std::string_view::npos) names->emplace_back(line);
+    if (names->size() > kMaxNames) {
+      return absl::InvalidArgumentError(
+          fmt::format("calc kernel: more than {} names; give each once (sort -u)", kMaxNames));
+    }
+    at = end + 1;
+  }
+  return absl::OkStatus();
+}
+
+Status RunKernel(Context& context, const std::vector<std::string>& given) {
+  std::vector<std::string> names;
+  const bool from_input = given.empty() || (given.size() == 1 && given[0] == "-");
+  if (from_input) {
+    if (given.empty() && isatty(STDIN_FILENO) != 0) {
+      return absl::InvalidArgumentError(
+          "calc kernel: no kernel name; give NAME in quotes, or names on standard input, one a "
+          "line");
+    }
+    FW_RETURN_IF_ERROR(ReadNames("-", &names));
+  } else {
+    names = given;
+  }
+  if (names.empty()) {
+    return absl::InvalidArgumentError(
+        "calc kernel: standard input holds no kernel name; give NAME in quotes, or one a line");
+  }
+
+  Table table;
+  table.columns = {{"name", "KERNEL"},
+                   {"family", "FAMILY"},
+                   {"precision", "PRECISION"},
+                   {"tensor_core", "TENSOR"},
+                   {"tile_m", "TILE M"},
+                   {"tile_n", "TILE N"},
+                   {"tile_k", "TILE K"},
+                   {"stages", "STAGES"},
+                   {"cluster_m", "CLUSTER M"},
+                   {"cluster_n", "CLUSTER N"},
+                   {"split_k", "SPLIT K"},
+                   {"confidence", "CONFIDENCE"},
+                   {"operation", "OPERATION"},
+                   {"tile_axes", "TILE AXES"},
+                   {"operand_a", "A"},
+                   {"operand_b", "B"},
+                   {"accumulate", "ACCUMULATE"},
+                   {"output", "OUTPUT"},
+                   {"layout", "LAYOUT"},
+                   {"arch", "SM"},
+                   {"two_cta", "2CTA"},
+                   {"tile_spans_pair", "TILE OF PAIR"},
+                   {"sliced_k", "SLICED K"},
+                   {"head_dim", "HEAD DIM"},
+                   {"bias", "BIAS"},
+                   {"block_scaling", "SCALING"},
+                   {"signature", "SIGNATURE"},
+                   {"cut", "CUT"}};
+  size_t unknown = 0, without_tile = 0;
+  for (const std::string& name : names) {
+    const gemm::KernelInfo i = gemm::DecodeKernelName(name);
+    unknown += i.family == gemm::Family::kUnknown;
+    without_tile += i.family != gemm::Family::kUnknown && !i.tile_m;
+    table.rows.push_back({Printable(name, gemm::kMaxKernelNameBytes),
+                          std::string(gemm::FamilyName(i.family)),
+                          TextCell(gemm::PrecisionOf(i)),
+                          CellOf(i.tensor_core),
+                          CellOf(i.tile_m),
+                          CellOf(i.tile_n),
+                          CellOf(i.tile_k),
+                          CellOf(i.stages),
+                          CellOf(i.cluster_m),
+                          CellOf(i.cluster_n),
+                          CellOf(i.split_k),
+                          std::string(gemm::NameConfidenceName(i.confidence)),
+                          TextCell(gemm::OperationName(i.operation)),
+                          TextCell(gemm::TileAxesName(i.axes)),
+                          TextCell(gemm::NumberTypeName(i.a)),
+                          TextCell(gemm::NumberTypeName(i.b)),
+                          TextCell(gemm::NumberTypeName(i.accumulate)),
+                          TextCell(gemm::NumberTypeName(i.output)),
+                          TextCell(Printable(i.layout)),
+                          CellOf(i.arch),
+                          i.two_cta,
+                          i.tile_spans_pair,
+                          CellOf(i.sliced_k),
+                          CellOf(i.head_dim),
+                          i.bias,
+                          TextCell(Printable(i.scaling)),
+                          TextCell(Printable(i.signature)),
+                          i.cut});
+  }
+  if (unknown > 0) {
+    table.notes.push_back(fmt::format("{} of {} names are of no known GEMM or attention family",
+                                      unknown, names.size()));
+  }
+  if (without_tile > 0) {
+    table.notes.push_back(fmt::format(
+        "{} names show no tile: absent is not visible, nothing is filled in", without_tile));
+  }
+  if (context.for_people()) {
+    table.notes.push_back(
+        "tile M runs along BLAS m (PyTorch's N) where TILE AXES says blas; -o json has all fields");
+  }
+  return context.Write(table);
+}
+
+}  // namespace
+
+CLI::App* AddCalcKernel(CLI::App& calc, Run* run) {
+  auto names = std::make_shared<std::vector<std::string>>();
+  CLI::App* sub = calc.add_subcommand(
+      "kernel",
+      "What kernel names say: family, types, tile, cluster, split-K, tensor cores or not");
+  sub->add_option("NAME", *names,
+                  "Kernel names as a profiler prints them; none, or -, reads lines");
+  sub->footer(
+      "Examples:\n"
+      "  flopwatch calc kernel nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT\n"
+      "  flopwatch calc kernel -o json 'void "
+      "cutlass::Kernel2<cutlass_80_simt_sgemm_64x64_8x5_tn_align1>'\n"
+      "  cut -f1 names.txt | sort -u | flopwatch calc kernel -o csv > kernels.csv");
+  *run = [names](Context& context) { return RunKernel(context, *names); };
+  return sub;
+}
+
+}  // namespace flopwatch::cli
