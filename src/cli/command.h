@@ -36,7 +36,7 @@ class Context {
   int width() const;         // terminal columns, 0 in a pipe
   OutputFormat format() const;
   bool format_given() const;  // -o or --json was set
-  bool picks_columns() const;  // --json FIELDS, --columns or --sort was set: write a plain table
+  bool picks_columns() const;  // --json FIELDS, --columns, --sort or --limit was set: write a plain table
   // What views for people are asked for: the format is a table (by choice or on a terminal).
   bool for_people() const;
   int verbosity() const;  // -1 with -q, 0, 1 with -v, ...

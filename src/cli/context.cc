@@ -143,14 +143,15 @@ OutputFormat Context::format() const {
   return is_terminal() ? OutputFormat::kTable : OutputFormat::kTsv;
 }
 
+bool Context::picks_columns() const {
+  const GlobalOptions& g = impl_->global;
+  return g.json_given || !g.columns.empty() || !g.sort.empty() || g.limit > 0;
+}
+
 bool Context::format_given() const { return !impl_->global.format.empty() || impl_->global.json_given; }
 
 bool Context::for_people() const {
   return format() == OutputFormat::kTable || format() == OutputFormat::kWide;
-}
-
-bool Context::picks_columns() const {
-  return impl_->global.json_given || !impl_->global.columns.empty() || !impl_->global.sort.empty();
 }
 
 int Context::verbosity() const { return impl_->global.quiet ? -1 : impl_->global.verbose; }

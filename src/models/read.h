@@ -19,7 +19,7 @@
 
 namespace flopwatch::models {
 
-inline constexpr size_t kMaxConfigBytes = 4u << 20;
+inline constexpr size_t kMaxConfigBytes = 16u << 20;
 inline constexpr int kMaxConfigDepth = 16;
 
 // Either kind, told apart by the first character. `name` is what errors and results call the model (a file's name).

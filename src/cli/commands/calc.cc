@@ -16,6 +16,7 @@ namespace {
 constexpr Register kSubcommands[] = {
     AddCalcPeak,
     AddCalcOfu,
+    AddCalcMfu,
     AddCalcGemm,
     AddCalcKernel,
 };
@@ -24,7 +25,7 @@ constexpr Register kSubcommands[] = {
 
 CLI::App* AddCalc(CLI::App& app, Run* run) {
   CLI::App* calc = app.add_subcommand(
-      "calc", "Compute peaks, OFU and executed FLOPs from numbers, with nothing running");
+      "calc", "Compute peaks, OFU, MFU and executed FLOPs from numbers, with nothing running");
   calc->require_subcommand(1);
   auto added = std::make_shared<std::vector<std::pair<CLI::App*, Run>>>();
   for (const Register add : kSubcommands) {

@@ -16,6 +16,7 @@ namespace flopwatch::cli {
 
 CLI::App* AddCalcPeak(CLI::App& calc, Run* run);
 CLI::App* AddCalcOfu(CLI::App& calc, Run* run);
+CLI::App* AddCalcMfu(CLI::App& calc, Run* run);
 CLI::App* AddCalcGemm(CLI::App& calc, Run* run);
 CLI::App* AddCalcKernel(CLI::App& calc, Run* run);
 

@@ -17,7 +17,6 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "cli/commands/commands.h"
-#include "cli/context_impl.h"
 #include "net/http.h"
 #include "telemetry/exposition.h"
 #include "telemetry/field.h"
@@ -338,11 +337,6 @@ void SayRefused(Context& context, const Totals& totals) {
   context.Say(Render(table, {}));
 }
 
-bool ColumnsArePicked(Context& context) {
-  const GlobalOptions& global = context.impl()->global;
-  return global.json_given || !global.columns.empty() || !global.sort.empty() || global.limit > 0;
-}
-
 Status RunDecode(Context& context, const DecodeOptions& options) {
   FieldRegistry registry;
   std::vector<Decoded> files;
@@ -362,7 +356,7 @@ Status RunDecode(Context& context, const DecodeOptions& options) {
   const bool narrow = options.narrow || context.verbosity() > 0;
   const OutputFormat format = context.format();
   if ((format == OutputFormat::kJson || format == OutputFormat::kJsonl) &&
-      !ColumnsArePicked(context)) {
+      !context.picks_columns()) {
     context.Out(AsJson(files, registry, narrow, format == OutputFormat::kJsonl));
   } else if (options.narrow && format != OutputFormat::kTable && format != OutputFormat::kWide) {
     // One table to a machine-readable stream: --narrow asks for the other one.

@@ -66,7 +66,7 @@ Status Unknown(std::string_view where, std::string_view type) {
   const std::string_view nearest = Nearest(type, KnownModelTypes());
   return absl::InvalidArgumentError(fmt::format(
       "{}model_type: \"{}\" is not a model this version can count{}; nothing is assumed of an unknown one. `flopwatch calc mfu "
-      "--models` lists the {} that are read, and Megatron-LM arguments describe any decoder",
+      "--list-models` lists the {} that are read, and Megatron-LM arguments describe any decoder",
       where, Printable(type, 40), nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest), std::size(kFamilies)));
 }
 
@@ -128,7 +128,9 @@ StatusOr<Model> ReadModel(std::string_view text, std::string_view name) {
   if (first == std::string_view::npos) {
     return absl::InvalidArgumentError(fmt::format("{}: empty; expected a config.json or Megatron-LM arguments", name));
   }
-  if (text[first] != '{' && text[first] != '[') return ReadMegatronArguments(text, name);
+  // A log may begin with "[rank0]:"; what it then has, and a list of JSON has not, are arguments.
+  const bool list = text[first] == '[' && text.find(" ...") == std::string_view::npos && text.find("--") == std::string_view::npos;
+  if (text[first] != '{' && !list) return ReadMegatronArguments(text, name);
   const std::string what(name);
   auto json = Json::Parse(text.substr(first),
                           {.max_bytes = kMaxConfigBytes, .max_depth = kMaxConfigDepth, .what = what, .python_constants = true});

@@ -67,6 +67,9 @@ void ReadLlamaLike(Fields& fields, Model& model) {
   if (fields.Has({"sliding_window_size"}) && !fields.Has({"sliding_window"})) {
     model.notes.push_back("sliding_window_size is a serving option and no model field: attention is taken as full");
   }
+  if (traits.window_period > 0 && !fields.Has({"sliding_window"})) {
+    model.notes.push_back("sliding_window is absent: attention is taken as full in every layer");
+  }
 
   Layer base;
   base.mixer = Mixer::kAttention;

@@ -31,8 +31,8 @@ std::vector<int64_t> ReadWindows(Fields& fields, const Model& model, int64_t lay
   std::vector<int64_t> windows(static_cast<size_t>(layers), 0);
   const int64_t window = fields.CountOr({"sliding_window"}, 0, kMaxTokens);
   const std::vector<std::string> types = fields.Texts({"layer_types"});
-  // Qwen2 ships sliding_window with use_sliding_window = false: the flag decides.
-  if (!fields.FlagOr({"use_sliding_window"}, true)) return windows;
+  // Qwen2 ships sliding_window with use_sliding_window = false: the flag decides, and its class's default is false.
+  if (!fields.FlagOr({"use_sliding_window"}, !model.model_type.starts_with("qwen"))) return windows;
   if (!types.empty()) {
     if (static_cast<int64_t>(types.size()) != layers) {
       fields.Fail("layer_types", fmt::format("{} entries for {} layers", types.size(), layers));
