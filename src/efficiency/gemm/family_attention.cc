@@ -187,6 +187,27 @@ bool ReadCudnn(const NameParts& name, KernelInfo* info) {
   }
   // Convolutions: cudnn_infer_volta_scudnn_128x64_3dconv_fprop_..., turing_h1688cudnn_256x64_...,
   // implicit_convolve_sgemm<float, float, ...>.
+  if (Contains(name.scope, "winograd_nonfused") || text.starts_with("fft2d_")) {
+    // Transforms before and after a product that is a kernel of its own.
+    info->family = Family::kCudnnConv;
+    info->operation = Operation::kHelper;
+    info->confidence = NameConfidence::kMedium;
+    info->tensor_core = false;
+    return true;
+  }
+  if (text.starts_with("wgrad_alg") || text.starts_with("wgrad2d_") ||
+      text.starts_with("dgrad_engine") || text.starts_with("dgrad2d_") ||
+      text.starts_with("explicit_convolve_sgemm")) {
+    // cuDNN's engines from before tensor cores.
+    info->family = Family::kCudnnConv;
+    info->operation = text.starts_with("wgrad")   ? Operation::kConvWeightGrad
+                      : text.starts_with("dgrad") ? Operation::kConvDataGrad
+                                                  : Operation::kConvForward;
+    info->confidence = NameConfidence::kMedium;
+    info->tensor_core = false;
+    info->a = info->b = info->math = FindElementType(name.arguments);
+    return true;
+  }
   if (text.starts_with("implicit_convolve_")) {
     info->family = Family::kCudnnConv;
     info->operation = Operation::kConvForward;
@@ -201,6 +222,7 @@ bool ReadCudnn(const NameParts& name, KernelInfo* info) {
   }
   TakePrefix(&text, "cudnn_infer_");
   TakePrefix(&text, "cudnn_train_");
+  TakePrefix(&text, "cudnn_");
   std::optional<int32_t> arch;
   for (const auto& [prefix, number] : {std::pair<std::string_view, int32_t>{"maxwell_", 50},
                                        {"volta_", 70},
@@ -242,6 +264,11 @@ bool ReadCudnn(const NameParts& name, KernelInfo* info) {
       if (tile.count > 1) info->tile_n = tile.value[1];
     } else if (cut) {
       break;
+    } else if (token == "splitK") {
+      info->split_k = true;
+    } else if (token.starts_with("sliced")) {
+      const Dims sliced = ReadDims(token.substr(6));
+      if (sliced.valid && sliced.count == 2) info->sliced_k = sliced.value[1];
     } else if (token == "fprop") {
       info->operation = Operation::kConvForward;
     } else if (token == "dgrad") {

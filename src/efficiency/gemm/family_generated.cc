@@ -25,7 +25,11 @@ bool ReadTrtllmTypes(Tokens* tokens, KernelInfo* info) {
   info->accumulate = TypeOfWord(acc);
   if (!ab.empty()) info->a = info->b = NumberType::kUnknown;
   info->math = info->a == info->b ? info->a : NumberType::kUnknown;
-  return info->math != NumberType::kUnknown && info->accumulate != NumberType::kUnknown;
+  // FP4 by FP8 runs as the mixed 8-bit instruction, at its rate.
+  const bool mixed = (info->a == NumberType::kFp4 && info->b == NumberType::kE4m3) ||
+                     (info->a == NumberType::kE4m3 && info->b == NumberType::kFp4);
+  if (mixed) info->math = NumberType::kE4m3;
+  return info->a != NumberType::kUnknown && info->accumulate != NumberType::kUnknown;
 }
 
 bool ReadTrtllmGemm(std::string_view text, const NameParts& name, KernelInfo* info) {
@@ -61,7 +65,7 @@ bool ReadTrtllmGemm(std::string_view text, const NameParts& name, KernelInfo* in
     } else if (token.starts_with("s") && !info->stages && WholeNumber(token.substr(1))) {
       info->stages = WholeNumber(token.substr(1));
     } else if (token.starts_with("c") && !info->cluster_m) {
-      const Dims cluster = ReadDims(token.substr(1));
+      const Dims cluster = ReadDims(token.substr(token.starts_with("cga") ? 3 : 1));
       if (cluster.valid && cluster.count == 3) {
         info->cluster_m = cluster.value[0];
         info->cluster_n = cluster.value[1];

@@ -128,9 +128,11 @@ bool ReadXmma(const NameParts& name, KernelInfo* info) {
     } else if (token == "segment" && tokens.Peek() == "k") {
       tokens.Next();
       if (tokens.Peek() == "off") info->split_k = false;
+    } else if (token == "execute" && tokens.Peek() == "kernel") {
+      // The one that splits is called execute_split_k_kernel.
+      if (!info->split_k && !(name.cut && tokens.rest() == "kernel")) info->split_k = false;
     } else if (token == "kernel" && !cut) {
       ended = true;
-      if (info->operation != Operation::kGemm && !info->split_k) info->split_k = false;
     }
   }
   if (layout_begin != nullptr)

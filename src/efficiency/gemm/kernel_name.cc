@@ -61,6 +61,12 @@ KernelInfo DecodeKernelName(std::string_view name) {
   for (const Reader read : kReaders) {
     if (!read(parts, &info)) continue;
     info.cut |= parts.cut;
+    // A literal 0 among template arguments is a default or another parameter, never a size.
+    for (std::optional<int32_t>* size :
+         {&info.tile_m, &info.tile_n, &info.tile_k, &info.stages, &info.cluster_m, &info.cluster_n,
+          &info.head_dim, &info.sliced_k}) {
+      if (*size && **size == 0) size->reset();
+    }
     // What was cut off may have said more: splitting of K, a bias, a second CTA.
     if (info.cut && info.confidence == NameConfidence::kHigh)
       info.confidence = NameConfidence::kMedium;

@@ -215,6 +215,17 @@ StatusOr<GroupedExecution> ExecuteGrouped(std::span<const int64_t> tokens, int64
   return out;
 }
 
+StatusOr<GroupedExecution> ExecuteGroupedKernel(const KernelInfo& info,
+                                                std::span<const int64_t> tokens, int64_t n,
+                                                int64_t k) {
+  FW_ASSIGN_OR_RETURN(const Tiling tiling, TilingOf(info));
+  if (!tiling.tile_k)
+    return absl::FailedPreconditionError("the name of this kernel shows no K step");
+  const bool blas = info.axes == TileAxes::kBlas;
+  return ExecuteGrouped(tokens, n, k, blas ? tiling.tile_n : tiling.tile_m,
+                        blas ? tiling.tile_m : tiling.tile_n, *tiling.tile_k);
+}
+
 StatusOr<double> ExpertPadding(double tokens_per_expert, int64_t tile_tokens) {
   FW_RETURN_IF_ERROR(CheckSize(tile_tokens, "the tile along tokens", kMaxTile));
   if (std::isnan(tokens_per_expert))

@@ -95,6 +95,11 @@ struct GroupedExecution {
 inline constexpr size_t kMaxExperts = 1 << 20;
 StatusOr<GroupedExecution> ExecuteGrouped(std::span<const int64_t> tokens, int64_t n, int64_t k,
                                           int64_t tile_tokens, int64_t tile_n, int64_t tile_k);
+// The same by a named kernel: `tokens` rows an expert as PyTorch has them, n output features.
+// Clusters are not counted: how a grouped kernel deals tiles out to them is not in its name.
+StatusOr<GroupedExecution> ExecuteGroupedKernel(const KernelInfo& info,
+                                                std::span<const int64_t> tokens, int64_t n,
+                                                int64_t k);
 // Expected padding of t tokens an expert, ceil(t/tile)*tile/t - 1 (flops.md 6.2).
 StatusOr<double> ExpertPadding(double tokens_per_expert, int64_t tile_tokens);
 

@@ -132,14 +132,18 @@ INSTANTIATE_TEST_SUITE_P(
              "high"},
         Case{"sm80_xmma_gemm_f32f32_f32f32_f32_nt_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_"
              "aligna4_alignc4_execute_kernel__5x_cublas",
-             "xmma gemm fp32 tile=64x64x8 stages=3 cluster=-x- split=- tensor=no layout=nt_n high"},
+             "xmma gemm fp32 tile=64x64x8 stages=3 cluster=-x- split=no tensor=no layout=nt_n high"},
         Case{"sm80_xmma_gemm_i8i32_i8i32_i32_tn_n_tilesize128x64x64_stage3_warpsize2x2x1_"
              "tensor16x8x32_kernel",
              "xmma gemm int8 tile=128x64x64 stages=3 cluster=-x- split=- tensor=yes layout=tn_n "
              "high"},
         Case{"sm90_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize64x64x16_stage4_warpsize2x2x1_"
              "tensor16x8x8_execute_kernel__5x_cublas",
-             "xmma gemm fp64 tile=64x64x16 stages=4 cluster=-x- split=- tensor=yes layout=nn_n "
+             "xmma gemm fp64 tile=64x64x16 stages=4 cluster=-x- split=no tensor=yes layout=nn_n "
+             "high"},
+        Case{"sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x128x8_stage3_warpsize1x4x1_ffma_"
+             "aligna4_alignc4_execute_split_k_kernel__5x_cublas",
+             "xmma gemm fp32 tile=64x128x8 stages=3 cluster=-x- split=yes tensor=no layout=tn_n "
              "high"},
         Case{"sm80_xmma_wgrad_implicit_gemm_indexed_f16f16_f16f32_f32_nhwckrsc_nhwc_"
              "tilesize64x32x64_stage5_warpsize2x2x1_g1_tensor16x8x16_execute_split_k_kernel__5x_"
@@ -298,6 +302,17 @@ INSTANTIATE_TEST_SUITE_P(
              "noShfl_sm100f",
              "trtllm_gemm batched_gemm fp8 tile=128x32x128 stages=5 cluster=1x1 split=- tensor=yes "
              "layout=TN medium"},
+        // FP4 weights by FP8 activations: two types, one rate.
+        Case{"bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x32x256u2_s4_et128x32_m128x32x32_cga2x1x1_"
+             "16dp256b_rM_TN_transOut_x",
+             "trtllm_gemm batched_gemm fp8 tile=128x32x256 stages=4 cluster=2x1 split=- tensor=yes "
+             "layout=TN medium"},
+        Case{"void wgrad_alg0_engine<float, 128, 6, 7, 3, 3, 5, false, 512>(P)",
+             "cudnn_conv conv_weight_grad fp32 tile=-x-x- stages=- cluster=-x- split=- tensor=no "
+             "layout=- medium"},
+        Case{"cudnn_train_volta_scudnn_128x128_stridedB_splitK_small_nn_v1",
+             "cudnn_conv - fp32 tile=128x128x- stages=- cluster=-x- split=yes tensor=no layout=nn "
+             "medium"},
         Case{"void deep_gemm::fp8_gemm_kernel<2112u, 7168u, 64u, 112u, 128u, 0u, 32u, 1u, 6u, "
              "128u, 128u, 1u, false, (deep_gemm::GemmType)0>(P)",
              "deep_gemm gemm fp8 tile=64x112x128 stages=- cluster=-x- split=- tensor=yes layout=- "

@@ -178,6 +178,16 @@ TEST(Grouped, EachExpertIsPadded) {
   EXPECT_EQ(e->padded_tokens, 128 + 0 + 64 + 64);
   EXPECT_EQ(e->useful_flops, int64_t{2} * 165 * 256 * 128);
   EXPECT_EQ(e->executed_flops, int64_t{2} * 256 * 256 * 128);
+  // The token side of a transposed batched product is the tile's second number: 100 -> 7 tiles
+  // of 16.
+  const int64_t hundred[] = {100};
+  const auto named = ExecuteGroupedKernel(
+      DecodeKernelName(
+          "bmm_E4m3_E4m3E4m3_Fp32_t128x16x128u2_s5_et64x16_m64x16x32_c1x1x1_rM_TN_transOut_x"),
+      hundred, 256, 128);
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(named->padded_tokens, 112);
+  EXPECT_FALSE(ExecuteGroupedKernel(DecodeKernelName("fused_moe_kernel"), hundred, 256, 128).ok());
   const int64_t none[] = {0, 0};
   EXPECT_FALSE(ExecuteGrouped(none, 256, 128, 64, 128, 64).ok());
   const int64_t negative[] = {-1};
