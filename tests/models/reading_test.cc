@@ -77,6 +77,13 @@ TEST(Reading, NestedTextConfigAndPythonConstants) {
               HasSubstr("c.json: text_config.hidden_size: -1 is not"));
 }
 
+TEST(Reading, TyingIsOftenSaidOutside) {
+  const std::string text = Config("qwen2", "");
+  EXPECT_FALSE(Read(R"({"model_type":"vl","text_config":)" + text + "}").tied);
+  EXPECT_TRUE(Read(R"({"model_type":"vl","tie_word_embeddings":true,"text_config":)" + text + "}").tied);
+  EXPECT_TRUE(Read(R"({"model_type":"vl","tie_word_embeddings":true,"language_config":)" + text + "}").tied);
+}
+
 TEST(Reading, LlamaFourChunksAndGlobalLayers) {
   const Model model = Read(R"({"model_type":"llama4_text","hidden_size":64,"num_hidden_layers":4,"num_attention_heads":4,
       "intermediate_size":32,"intermediate_size_mlp":64,"vocab_size":100,"attention_chunk_size":16,"num_local_experts":4,

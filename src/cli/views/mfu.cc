@@ -17,7 +17,7 @@ using models::Model;
 
 std::string Grouped(int64_t n) {
   std::string digits = fmt::format("{}", n);
-  for (int at = static_cast<int>(digits.size()) - 3; at > (n < 0 ? 1 : 0); at -= 3) digits.insert(static_cast<size_t>(at), ",");
+  for (int at = static_cast<int>(digits.size()) - 3; at > (n < 0 ? 1 : 0); at -= 3) digits.insert(static_cast<size_t>(at), 1, ',');
   return digits;
 }
 

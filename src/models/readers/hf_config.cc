@@ -93,10 +93,17 @@ StatusOr<Model> ReadHfConfig(const Json& config, std::string_view name) {
   const Json* object = &config;
   Fields outer(config, where);
   const std::string outer_type = outer.TextOr({"model_type"}, "");
-  // A multimodal model nests its language model; the outer fields then describe tokens and towers.
-  if (config["text_config"].is_object()) {
-    object = &config["text_config"];
-    where += "text_config.";
+  // A multimodal model nests its language model; the outer fields then describe tokens and towers. Tying is often said outside.
+  Json nested;
+  for (const std::string_view key : {"text_config", "language_config", "llm_config"}) {
+    if (!config[key].is_object()) continue;
+    nested = config[key];
+    if (nested["tie_word_embeddings"].is_null() && !config["tie_word_embeddings"].is_null()) {
+      std::get<Json::Object>(nested.value_).emplace_back("tie_word_embeddings", config["tie_word_embeddings"]);
+    }
+    object = &nested;
+    where += fmt::format("{}.", key);
+    break;
   }
   Fields fields(*object, where);
   FW_RETURN_IF_ERROR(outer.status());
