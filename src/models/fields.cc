@@ -27,7 +27,8 @@ std::pair<std::string_view, const Json*> Fields::Find(Names names) const {
 }
 
 void Fields::Fail(std::string_view field, std::string_view why) {
-  if (status_.ok()) status_ = absl::InvalidArgumentError(fmt::format("{}{}: {}", where_, field, why));
+  if (status_.ok())
+    status_ = absl::InvalidArgumentError(fmt::format("{}{}: {}", where_, field, why));
 }
 
 int64_t Fields::Size(Names names, int64_t max) {
@@ -36,7 +37,8 @@ int64_t Fields::Size(Names names, int64_t max) {
     for (const std::string_view name : names) {
       if (name != *names.begin()) others += fmt::format("{}{}", others.empty() ? "" : ", ", name);
     }
-    Fail(*names.begin(), others.empty() ? "missing" : fmt::format("missing (also read: {})", others));
+    Fail(*names.begin(),
+         others.empty() ? "missing" : fmt::format("missing (also read: {})", others));
     return 1;
   }
   return SizeOr(names, 1, max);
@@ -84,7 +86,8 @@ std::vector<int64_t> Fields::Integers(Names names, int64_t max) {
   for (const Json& element : value->array()) {
     const auto number = element.integer();
     if (!number || *number < 0 || *number > max) {
-      Fail(name, fmt::format("{} in the list is not a whole number from 0 to {}", Shown(element), max));
+      Fail(name,
+           fmt::format("{} in the list is not a whole number from 0 to {}", Shown(element), max));
       return {};
     }
     out.push_back(*number);

@@ -1,5 +1,6 @@
-// Strict reading of a configuration's fields: a value of the wrong kind or size is an error that names the field; the first
-// one is kept, so that a reader can be written straight down and asks status() once.
+// Strict reading of a configuration's fields: a value of the wrong kind or size is an error that
+// names the field; the first one is kept, so that a reader can be written straight down and asks
+// status() once.
 #ifndef FLOPWATCH_MODELS_FIELDS_H_
 #define FLOPWATCH_MODELS_FIELDS_H_
 
@@ -18,20 +19,25 @@ namespace flopwatch::models {
 
 class Fields {
  public:
-  // `where` prefixes names in errors ("config.json: ", "config.json: text_config."). The object must outlive this.
+  // `where` prefixes names in errors ("config.json: ", "config.json: text_config."). The object
+  // must outlive this.
   Fields(const Json& object, std::string where) : object_(&object), where_(std::move(where)) {}
 
-  using Names = std::initializer_list<std::string_view>;  // spellings of one field; the first present counts
+  using Names =
+      std::initializer_list<std::string_view>;  // spellings of one field; the first present counts
 
   bool Has(Names names) const { return Find(names).second != nullptr; }
   // A whole number of 1..max; absent (or null) is an error.
   int64_t Size(Names names, int64_t max = kMaxWidth);
   // The same with a value for absent; `min` 0 lets an explicit 0 mean "none".
   int64_t SizeOr(Names names, int64_t fallback, int64_t max = kMaxWidth, int64_t min = 1);
-  int64_t CountOr(Names names, int64_t fallback, int64_t max = kMaxCount) { return SizeOr(names, fallback, max, 0); }
+  int64_t CountOr(Names names, int64_t fallback, int64_t max = kMaxCount) {
+    return SizeOr(names, fallback, max, 0);
+  }
   bool FlagOr(Names names, bool fallback);
   std::string TextOr(Names names, std::string_view fallback);
-  // A list of whole numbers in 0..max, of text; absent is empty, a list longer than kMaxLayers is an error.
+  // A list of whole numbers in 0..max, of text; absent is empty, a list longer than kMaxLayers is
+  // an error.
   std::vector<int64_t> Integers(Names names, int64_t max);
   std::vector<std::string> Texts(Names names);
   const Json* Raw(Names names) const { return Find(names).second; }

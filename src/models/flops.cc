@@ -19,7 +19,8 @@ StatusOr<Workload> Workload::Of(std::vector<int64_t> lengths) {
     out.tokens += length;
     out.squares += Int{length} * length;
     if (out.tokens > kMaxTokens) {
-      return absl::InvalidArgumentError(fmt::format("sequence lengths: their sum is above {}", kMaxTokens));
+      return absl::InvalidArgumentError(
+          fmt::format("sequence lengths: their sum is above {}", kMaxTokens));
     }
   }
   out.lengths = std::move(lengths);
@@ -32,13 +33,15 @@ Workload Workload::Sequence(int64_t length) {
 
 StatusOr<Workload> Workload::Packed(int64_t sum, int64_t sum_of_squares) {
   if (sum < 1 || sum > kMaxTokens) {
-    return absl::InvalidArgumentError(fmt::format("packed: the sum of lengths {} is not a whole number from 1 to {}", sum, kMaxTokens));
+    return absl::InvalidArgumentError(fmt::format(
+        "packed: the sum of lengths {} is not a whole number from 1 to {}", sum, kMaxTokens));
   }
   if (sum_of_squares < sum || Int{sum_of_squares} > Int{sum} * sum) {
-    return absl::InvalidArgumentError(fmt::format(
-        "packed: the sum of squared lengths {} cannot be: with lengths that add up to {} it lies between {} (every length 1) and "
-        "{} (one sequence)",
-        sum_of_squares, sum, sum, ToString(Int{sum} * sum)));
+    return absl::InvalidArgumentError(
+        fmt::format("packed: the sum of squared lengths {} cannot be: with lengths that add up to "
+                    "{} it lies between {} (every length 1) and "
+                    "{} (one sequence)",
+                    sum_of_squares, sum, sum, ToString(Int{sum} * sum)));
   }
   // One sequence is known from its sums.
   if (Int{sum_of_squares} == Int{sum} * sum) return Sequence(sum);
@@ -75,7 +78,9 @@ const Term* Count::Find(std::string_view name) const {
   return nullptr;
 }
 
-StatusOr<int64_t> Count::ForwardPerToken() const { return DivideRounded(Forward(), tokens, "the number of FLOPs of a token"); }
+StatusOr<int64_t> Count::ForwardPerToken() const {
+  return DivideRounded(Forward(), tokens, "the number of FLOPs of a token");
+}
 StatusOr<int64_t> Count::TrainingPerToken() const {
   return DivideRounded(Training(), tokens, "the number of training FLOPs of a token");
 }
@@ -88,10 +93,13 @@ StatusOr<const Convention*> FindConvention(std::string_view id) {
   }
   const std::string_view nearest = Nearest(id, names);
   std::string list;
-  for (const std::string_view name : names) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
+  for (const std::string_view name : names)
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
   return absl::InvalidArgumentError(
-      nearest.empty() ? fmt::format("convention \"{}\" is not known: one of {}", Printable(id, 40), list)
-                      : fmt::format("convention \"{}\" is not known: did you mean {}? Known: {}", Printable(id, 40), nearest, list));
+      nearest.empty()
+          ? fmt::format("convention \"{}\" is not known: one of {}", Printable(id, 40), list)
+          : fmt::format("convention \"{}\" is not known: did you mean {}? Known: {}",
+                        Printable(id, 40), nearest, list));
 }
 
 }  // namespace flopwatch::models

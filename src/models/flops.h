@@ -1,13 +1,15 @@
-// FLOPs of a model under a convention. A FLOP is one floating-point operation; a multiply-add is two. A convention is a pure
-// function over the layer list (model.h) and a workload; each lies in its own file of conventions/ with its source.
+// FLOPs of a model under a convention. A FLOP is one floating-point operation; a multiply-add is
+// two. A convention is a pure function over the layer list (model.h) and a workload; each lies in
+// its own file of conventions/ with its source.
 //
 //   const Convention* c = FindConvention("megatron").value();
 //   const Count count = c->evaluate(model, Workload::Sequence(4096)).value();
 //   count.TrainingPerToken().value();  // 48249176064 for Llama-3.1-8B
 //
-// Numbers are exact integers over the whole workload (128 bits); the one division, by the tokens, comes last and rounds to the
-// nearest. FailedPrecondition: the convention does not apply to this model, or to what is known of the workload; the message
-// says why. OutOfRange: a result does not fit 64 bits.
+// Numbers are exact integers over the whole workload (128 bits); the one division, by the tokens,
+// comes last and rounds to the nearest. FailedPrecondition: the convention does not apply to this
+// model, or to what is known of the workload; the message says why. OutOfRange: a result does not
+// fit 64 bits.
 #ifndef FLOPWATCH_MODELS_FLOPS_H_
 #define FLOPWATCH_MODELS_FLOPS_H_
 
@@ -22,19 +24,20 @@
 
 namespace flopwatch::models {
 
-// What was trained on: whole sequences, or only their sums. Attention needs the sum of squares; windows and chunks need the
-// lengths themselves.
+// What was trained on: whole sequences, or only their sums. Attention needs the sum of squares;
+// windows and chunks need the lengths themselves.
 struct Workload {
-  int64_t tokens = 0;   // sum of the lengths, real tokens without padding
-  Int squares = 0;      // sum of the squared lengths
+  int64_t tokens = 0;                 // sum of the lengths, real tokens without padding
+  Int squares = 0;                    // sum of the squared lengths
   std::vector<int64_t> lengths = {};  // empty where only the sums are known
-  int64_t mtp_depth = 0;  // multi-token-prediction modules to count; conventions with an opinion of their own say so
+  int64_t mtp_depth = 0;  // multi-token-prediction modules to count; conventions with an opinion of
+                          // their own say so
 
   // InvalidArgument for a length outside 1..kMaxTokens.
   static StatusOr<Workload> Of(std::vector<int64_t> lengths);
   static Workload Sequence(int64_t length);
-  // Packed sequences of which only sums were logged. InvalidArgument for sums no lengths can have: squares must lie between
-  // tokens^2 / tokens and tokens^2.
+  // Packed sequences of which only sums were logged. InvalidArgument for sums no lengths can have:
+  // squares must lie between tokens^2 / tokens and tokens^2.
   static StatusOr<Workload> Packed(int64_t sum, int64_t sum_of_squares);
 };
 
@@ -50,8 +53,8 @@ struct Count {
   std::vector<Term> terms = {};  // in the order of the model, each name once
   int64_t tokens = 0;
 
-  // Adds to the term of that name. `training_halves` / 2 is the multiplier of training on forward: 6 is the usual 3x (forward,
-  // gradient of the input, gradient of the weights).
+  // Adds to the term of that name. `training_halves` / 2 is the multiplier of training on forward:
+  // 6 is the usual 3x (forward, gradient of the input, gradient of the weights).
   void Add(std::string_view name, bool weights, Int forward, int training_halves = 6);
   Int Forward() const;
   Int Training() const;
@@ -72,8 +75,8 @@ struct Convention {
 std::span<const Convention* const> Conventions();
 // InvalidArgument names the nearest.
 StatusOr<const Convention*> FindConvention(std::string_view id);
-// What matrix multiplications and attention really cost for this kind of model: exact_causal, exact_full or the
-// encoder-decoder form. Every other number is compared with it.
+// What matrix multiplications and attention really cost for this kind of model: exact_causal,
+// exact_full or the encoder-decoder form. Every other number is compared with it.
 const Convention& ExactFor(const Model& model);
 
 }  // namespace flopwatch::models

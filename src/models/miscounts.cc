@@ -11,7 +11,8 @@ namespace {
 
 using Kind = FeedForward::Kind;
 
-// One error: it changes the model, the workload, or the finished count; nothing where it cannot apply.
+// One error: it changes the model, the workload, or the finished count; nothing where it cannot
+// apply.
 struct Error {
   std::string_view id, description, source;
   void (*model)(Model&) = nullptr;
@@ -32,20 +33,25 @@ void EachMoe(Model& model, F change) {
 template <typename F>
 void EachAttention(Model& model, F change) {
   for (Layer& layer : model.layers) {
-    if (layer.mixer == Mixer::kAttention || layer.mixer == Mixer::kLatentAttention) change(layer.attention);
+    if (layer.mixer == Mixer::kAttention || layer.mixer == Mixer::kLatentAttention)
+      change(layer.attention);
   }
 }
 
 bool IsHybrid(const Model& model) {
-  return HasMixer(model, Mixer::kNone) || HasMixer(model, Mixer::kMamba2) || HasMixer(model, Mixer::kMamba1);
+  return HasMixer(model, Mixer::kNone) || HasMixer(model, Mixer::kMamba2) ||
+         HasMixer(model, Mixer::kMamba1);
 }
 
-// Every layer is taken for the attention layer plus `ffn`; layers without a softmax layer to copy stay as they are.
+// Every layer is taken for the attention layer plus `ffn`; layers without a softmax layer to copy
+// stay as they are.
 void AllLayersAlike(Model& model, Kind kind) {
   if (!IsHybrid(model)) return;
-  const auto attention = std::find_if(model.layers.begin(), model.layers.end(), [](const Layer& l) { return l.mixer == Mixer::kAttention; });
+  const auto attention = std::find_if(model.layers.begin(), model.layers.end(),
+                                      [](const Layer& l) { return l.mixer == Mixer::kAttention; });
   if (attention == model.layers.end()) return;
-  const auto with_ffn = std::find_if(model.layers.begin(), model.layers.end(), [&](const Layer& l) { return l.ffn.kind == kind; });
+  const auto with_ffn = std::find_if(model.layers.begin(), model.layers.end(),
+                                     [&](const Layer& l) { return l.ffn.kind == kind; });
   if (with_ffn == model.layers.end()) return;
   Layer alike = *attention;
   alike.ffn = with_ffn->ffn;
@@ -62,7 +68,8 @@ void ScaleCore(Count& count, int times) {
 
 constexpr Error kErrors[] = {
     {.id = "latent_moe_full_width",
-     .description = "routed experts of a latent MoE counted at the hidden width, without the latent projections",
+     .description = "routed experts of a latent MoE counted at the hidden width, without the "
+                    "latent projections",
      .source = "OFU paper V-C case 1; Megatron-LM #2296, #2977",
      .model = [](Model& m) { EachMoe(m, [](FeedForward& f) { f.latent = 0; }); }},
     {.id = "hybrid_as_dense",
@@ -70,14 +77,20 @@ constexpr Error kErrors[] = {
      .source = "OFU paper V-C case 2; Megatron-LM before b957578e",
      .model =
          [](Model& m) {
-           const bool dense = std::any_of(m.layers.begin(), m.layers.end(), [](const Layer& l) { return l.ffn.kind == Kind::kDense; });
+           const bool dense = std::any_of(m.layers.begin(), m.layers.end(), [](const Layer& l) {
+             return l.ffn.kind == Kind::kDense;
+           });
            // A pattern without a dense layer leaves the experts' width as the MLP's.
-           if (!dense) EachMoe(m, [](FeedForward& f) { f = {.kind = Kind::kDense, .matrices = f.matrices, .width = f.expert_width}; });
+           if (!dense)
+             EachMoe(m, [](FeedForward& f) {
+               f = {.kind = Kind::kDense, .matrices = f.matrices, .width = f.expert_width};
+             });
            AllLayersAlike(m, Kind::kDense);
          }},
     {.id = "hybrid_as_moe",
      .description = "every layer of a hybrid counted as attention and experts",
-     .source = "OFU paper V-C case 2, with the experts of the configuration; Megatron-LM before b957578e",
+     .source =
+         "OFU paper V-C case 2, with the experts of the configuration; Megatron-LM before b957578e",
      .model = [](Model& m) { AllLayersAlike(m, Kind::kMoe); }},
     {.id = "hybrid_experts_zero",
      .description = "expert layers of a hybrid counted as nothing",
@@ -100,7 +113,8 @@ constexpr Error kErrors[] = {
      .model =
          [](Model& m) {
            int64_t width = 0;
-           for (const Layer& layer : m.layers) width = layer.ffn.kind == Kind::kDense ? layer.ffn.width : width;
+           for (const Layer& layer : m.layers)
+             width = layer.ffn.kind == Kind::kDense ? layer.ffn.width : width;
            if (width > 0) EachMoe(m, [width](FeedForward& f) { f.expert_width = width; });
          }},
     {.id = "moe_left_out",
@@ -108,7 +122,9 @@ constexpr Error kErrors[] = {
      .source = "Megatron-LM 2748e7c7; Megatron-DeepSpeed #398",
      .model =
          [](Model& m) {
-           EachMoe(m, [&m](FeedForward& f) { f = {.kind = Kind::kDense, .matrices = 2, .width = 4 * m.hidden}; });
+           EachMoe(m, [&m](FeedForward& f) {
+             f = {.kind = Kind::kDense, .matrices = 2, .width = 4 * m.hidden};
+           });
          }},
     {.id = "shared_experts_left_out",
      .description = "shared experts not counted",
@@ -136,7 +152,8 @@ constexpr Error kErrors[] = {
      .model =
          [](Model& m) {
            EachFfn(m, [&m](FeedForward& f) {
-             if (f.kind == Kind::kDense) f = {.kind = Kind::kDense, .matrices = 2, .width = 4 * m.hidden};
+             if (f.kind == Kind::kDense)
+               f = {.kind = Kind::kDense, .matrices = 2, .width = 4 * m.hidden};
            });
          }},
     {.id = "gate_left_out",
@@ -154,7 +171,10 @@ constexpr Error kErrors[] = {
     {.id = "causal_half_missing",
      .description = "attention counted in full although it is causal",
      .source = "MaxText #1972, #1988; verl #4959; VeOmni #125",
-     .model = [](Model& m) { EachAttention(m, [](Attention& a) { a.causal = a.window != 0 || a.chunk != 0; }); }},
+     .model =
+         [](Model& m) {
+           EachAttention(m, [](Attention& a) { a.causal = a.window != 0 || a.chunk != 0; });
+         }},
     {.id = "attention_full",
      .description = "attention counted in full, mask and windows ignored",
      .source = "PaLM, KempnerForge, torchtitan before #4300",
@@ -166,7 +186,8 @@ constexpr Error kErrors[] = {
            });
          }},
     {.id = "attention_left_out",
-     .description = "the attention core not counted (a profiler that does not see fused attention, or 6N alone)",
+     .description = "the attention core not counted (a profiler that does not see fused attention, "
+                    "or 6N alone)",
      .source = "DeepSpeed #2565, #4593, #4723; Hugging Face Trainer total_flos",
      .count =
          [](const Model&, Count& c) {
@@ -187,17 +208,24 @@ constexpr Error kErrors[] = {
          [](Model& m) {
            for (Layer& layer : m.layers) {
              Attention& a = layer.attention;
-             if (layer.mixer == Mixer::kAttention && m.hidden % a.heads == 0) a.qk_dim = a.v_dim = m.hidden / a.heads;
+             if (layer.mixer == Mixer::kAttention && m.hidden % a.heads == 0)
+               a.qk_dim = a.v_dim = m.hidden / a.heads;
            }
          }},
     {.id = "input_embedding_counted",
      .description = "the input embedding counted as if it were multiplied",
      .source = "torchtitan #274, #280; VeOmni #703; TRL #6708; tt-metal #50114",
-     .count = [](const Model& m, Count& c) { c.Add("input embedding", true, 2 * Int{m.vocab} * m.hidden * c.tokens); }},
+     .count =
+         [](const Model& m, Count& c) {
+           c.Add("input embedding", true, 2 * Int{m.vocab} * m.hidden * c.tokens);
+         }},
     {.id = "head_left_out",
      .description = "the LM head not counted",
      .source = "torchtitan #452 and others, where head and embedding are tied",
-     .model = [](Model& m) { std::erase_if(m.outer, [](const Gemm& g) { return g.part == Part::kLmHead; }); }},
+     .model =
+         [](Model& m) {
+           std::erase_if(m.outer, [](const Gemm& g) { return g.part == Part::kLmHead; });
+         }},
     {.id = "mtp_left_out",
      .description = "the multi-token-prediction modules not counted",
      .source = "Megatron-LM before d4f9a6f7",
@@ -233,19 +261,25 @@ constexpr Error kErrors[] = {
          }},
 };
 
-StatusOr<Count> WithError(const Error& error, const Model& model, const Workload& workload, const TrainingSetup& setup) {
+StatusOr<Count> WithError(const Error& error, const Model& model, const Workload& workload,
+                          const TrainingSetup& setup) {
   Model changed = model;
   Workload other = workload;
   if (error.model != nullptr) error.model(changed);
   if (error.workload != nullptr) error.workload(other);
   FW_ASSIGN_OR_RETURN(Count count, CountTraining(ExactFor(model), changed, other, setup));
   if (error.count != nullptr) error.count(changed, count);
-  // Sums over the packed tokens and over one sequence have the same tokens, so that one division serves both.
+  // Sums over the packed tokens and over one sequence have the same tokens, so that one division
+  // serves both.
   return count;
 }
 
-StatusOr<Candidate> Make(const Count& count, std::string_view id, std::string_view description, std::string_view source, bool error) {
-  Candidate out = {.id = std::string(id), .description = std::string(description), .source = std::string(source), .error = error};
+StatusOr<Candidate> Make(const Count& count, std::string_view id, std::string_view description,
+                         std::string_view source, bool error) {
+  Candidate out = {.id = std::string(id),
+                   .description = std::string(description),
+                   .source = std::string(source),
+                   .error = error};
   FW_ASSIGN_OR_RETURN(out.training_flops_per_token, count.TrainingPerToken());
   FW_ASSIGN_OR_RETURN(out.forward_flops_per_token, count.ForwardPerToken());
   return out;
@@ -253,17 +287,21 @@ StatusOr<Candidate> Make(const Count& count, std::string_view id, std::string_vi
 
 }  // namespace
 
-StatusOr<Reference> ExactReference(const Model& model, const Workload& workload, const TrainingSetup& setup) {
+StatusOr<Reference> ExactReference(const Model& model, const Workload& workload,
+                                   const TrainingSetup& setup) {
   const Convention& exact = ExactFor(model);
   FW_ASSIGN_OR_RETURN(const Count count, CountTraining(exact, model, workload, setup));
   Reference out = {.convention = std::string(exact.id)};
   FW_ASSIGN_OR_RETURN(out.training_flops_per_token, count.TrainingPerToken());
   FW_ASSIGN_OR_RETURN(out.forward_flops_per_token, count.ForwardPerToken());
-  FW_ASSIGN_OR_RETURN(out.attention_core_training, DivideRounded(AttentionCoreTraining(count), count.tokens, "the attention core"));
+  FW_ASSIGN_OR_RETURN(
+      out.attention_core_training,
+      DivideRounded(AttentionCoreTraining(count), count.tokens, "the attention core"));
   return out;
 }
 
-StatusOr<std::vector<Candidate>> Candidates(const Model& model, const Workload& workload, const TrainingSetup& setup) {
+StatusOr<std::vector<Candidate>> Candidates(const Model& model, const Workload& workload,
+                                            const TrainingSetup& setup) {
   FW_ASSIGN_OR_RETURN(const Reference exact, ExactReference(model, workload, setup));
   std::vector<Candidate> out;
   for (const Error& error : kErrors) {
@@ -271,7 +309,8 @@ StatusOr<std::vector<Candidate>> Candidates(const Model& model, const Workload& 
     if (!count.ok()) continue;  // what the error needs is not known (lengths of windows, ...)
     auto candidate = Make(*count, error.id, error.description, error.source, true);
     // An absurd candidate (all of 65,536 experts) that does not fit is no explanation of anything.
-    if (!candidate.ok() || candidate->training_flops_per_token == exact.training_flops_per_token) continue;
+    if (!candidate.ok() || candidate->training_flops_per_token == exact.training_flops_per_token)
+      continue;
     out.push_back(*std::move(candidate));
   }
   if (setup.any()) {
@@ -279,7 +318,8 @@ StatusOr<std::vector<Candidate>> Candidates(const Model& model, const Workload& 
     if (count.ok()) {
       auto full = Make(*count, "frozen_as_full", "LoRA or frozen weights counted as full training",
                        "Megatron-Bridge #2409, #2416, #2571; Automodel #786", true);
-      if (full.ok() && full->training_flops_per_token != exact.training_flops_per_token) out.push_back(*std::move(full));
+      if (full.ok() && full->training_flops_per_token != exact.training_flops_per_token)
+        out.push_back(*std::move(full));
     }
   }
   for (const Convention* convention : Conventions()) {

@@ -74,7 +74,8 @@ std::vector<Gemm> LayerGemms(const Model& model, const Layer& layer) {
       break;
     case Mixer::kAttention:
       out.push_back({Part::kAttention, d, a.heads * a.qk_dim});
-      out.push_back({Part::kAttention, d, a.kv_heads * (a.value_is_key ? a.qk_dim : a.qk_dim + a.v_dim)});
+      out.push_back(
+          {Part::kAttention, d, a.kv_heads * (a.value_is_key ? a.qk_dim : a.qk_dim + a.v_dim)});
       if (a.output_gate) out.push_back({Part::kAttentionGate, d, a.heads * a.v_dim});
       out.push_back({Part::kAttention, a.heads * a.v_dim, d});
       break;
@@ -107,7 +108,8 @@ std::vector<Gemm> LayerGemms(const Model& model, const Layer& layer) {
     }
     case Mixer::kDeltaNet: {
       const DeltaNet& n = layer.delta;
-      out.push_back({Part::kDeltaNet, d, 2 * n.key_width() + 2 * n.value_width() + 2 * n.value_heads});
+      out.push_back(
+          {Part::kDeltaNet, d, 2 * n.key_width() + 2 * n.value_width() + 2 * n.value_heads});
       out.push_back({Part::kDeltaNet, n.value_width(), d});
       break;
     }
@@ -126,7 +128,8 @@ std::string ToString(Int value) {
   if (value == 0) return "0";
   const bool negative = value < 0;
   // Digits of the magnitude, most negative value included.
-  unsigned __int128 v = negative ? -static_cast<unsigned __int128>(value) : static_cast<unsigned __int128>(value);
+  unsigned __int128 v =
+      negative ? -static_cast<unsigned __int128>(value) : static_cast<unsigned __int128>(value);
   std::string out;
   for (; v != 0; v /= 10) out += static_cast<char>('0' + static_cast<int>(v % 10));
   if (negative) out += '-';
@@ -138,7 +141,8 @@ StatusOr<int64_t> DivideRounded(Int value, Int divisor, std::string_view what) {
   const Int rounded = (value + divisor / 2) / divisor;
   if (rounded > std::numeric_limits<int64_t>::max()) {
     return absl::OutOfRangeError(
-        fmt::format("{} is {}, which does not fit 64 bits: a size of the model cannot be right", what, ToString(rounded)));
+        fmt::format("{} is {}, which does not fit 64 bits: a size of the model cannot be right",
+                    what, ToString(rounded)));
   }
   return static_cast<int64_t>(rounded);
 }
@@ -164,7 +168,8 @@ StatusOr<Parameters> CountParameters(const Model& model) {
   Parameters out;
   FW_ASSIGN_OR_RETURN(out.total, DivideRounded(total, 1, "the number of parameters"));
   FW_ASSIGN_OR_RETURN(out.active, DivideRounded(active, 1, "the number of active parameters"));
-  FW_ASSIGN_OR_RETURN(out.matmul_active, DivideRounded(matmul, 1, "the number of matmul parameters"));
+  FW_ASSIGN_OR_RETURN(out.matmul_active,
+                      DivideRounded(matmul, 1, "the number of matmul parameters"));
   return out;
 }
 
@@ -174,10 +179,12 @@ std::optional<efficiency::ModelClass> ClassOf(const Model& model) {
   for (const Layer& layer : model.layers) {
     if (layer.ffn.kind == FeedForward::Kind::kMoe) {
       moe = true;
-      // Fine-grained: many small experts (DeepSeekMoE, arXiv 2401.06066, splits each one); Mixtral's 8 and Llama-4's 16 are not.
+      // Fine-grained: many small experts (DeepSeekMoE, arXiv 2401.06066, splits each one);
+      // Mixtral's 8 and Llama-4's 16 are not.
       fine = fine || layer.ffn.experts >= 32;
     }
-    recurrent = recurrent || layer.mixer == Mixer::kMamba1 || layer.mixer == Mixer::kMamba2 || layer.mixer == Mixer::kDeltaNet;
+    recurrent = recurrent || layer.mixer == Mixer::kMamba1 || layer.mixer == Mixer::kMamba2 ||
+                layer.mixer == Mixer::kDeltaNet;
   }
   if (recurrent) return efficiency::ModelClass::kHybrid;
   if (fine) return efficiency::ModelClass::kMoeFine;

@@ -1,10 +1,11 @@
-// A model as an explicit list of layers: what a layer mixes tokens with, what its feed-forward part is, and every matrix that
-// a token passes. Readers (read.h) make it from a config; conventions (flops.h) count over it and never see the config.
+// A model as an explicit list of layers: what a layer mixes tokens with, what its feed-forward part
+// is, and every matrix that a token passes. Readers (read.h) make it from a config; conventions
+// (flops.h) count over it and never see the config.
 //
-// Units: sizes are elements, counts are whole numbers. Symbols as in docs/flops.md: D hidden, H query heads, G key/value heads,
-// E experts, k experts a token, F MLP width. Every size is bounded by the limits below, so that sums over the list fit 128 bits
-// whatever the config says; a result that does not fit 64 bits is refused.
-// Threads: values; the functions are pure.
+// Units: sizes are elements, counts are whole numbers. Symbols as in docs/flops.md: D hidden, H
+// query heads, G key/value heads, E experts, k experts a token, F MLP width. Every size is bounded
+// by the limits below, so that sums over the list fit 128 bits whatever the config says; a result
+// that does not fit 64 bits is refused. Threads: values; the functions are pure.
 #ifndef FLOPWATCH_MODELS_MODEL_H_
 #define FLOPWATCH_MODELS_MODEL_H_
 
@@ -21,8 +22,8 @@ namespace flopwatch::models {
 
 using Int = __int128;
 
-inline constexpr int64_t kMaxWidth = int64_t{1} << 24;   // hidden, intermediate, ranks, head sizes
-inline constexpr int64_t kMaxCount = int64_t{1} << 16;   // heads, experts, groups
+inline constexpr int64_t kMaxWidth = int64_t{1} << 24;  // hidden, intermediate, ranks, head sizes
+inline constexpr int64_t kMaxCount = int64_t{1} << 16;  // heads, experts, groups
 inline constexpr int64_t kMaxLayers = 4096;
 inline constexpr int64_t kMaxVocab = int64_t{1} << 28;
 inline constexpr int64_t kMaxTokens = int64_t{1} << 32;  // of one sequence
@@ -88,9 +89,11 @@ struct Layer {
   LatentAttention latent;
   Mamba mamba;
   DeltaNet delta;
-  bool cross_attention = false;  // a decoder layer that also attends to the encoder, with the same heads
+  bool cross_attention =
+      false;  // a decoder layer that also attends to the encoder, with the same heads
   FeedForward ffn;
-  // Weights that no matrix multiplication reads as an operand: norms, biases, depthwise convolutions, decays.
+  // Weights that no matrix multiplication reads as an operand: norms, biases, depthwise
+  // convolutions, decays.
   int64_t small_params = 0;
   int64_t small_params_per_expert = 0;
 };
@@ -134,26 +137,28 @@ struct Model {
   std::string name;        // what the user called it (file name)
   std::string model_type;  // "llama", "megatron", ...
   int64_t hidden = 0;
-  int64_t vocab = 0;  // rows of the embedding as built; 0 where there is none
-  bool tied = false;  // LM head and input embedding are one matrix
+  int64_t vocab = 0;         // rows of the embedding as built; 0 where there is none
+  bool tied = false;         // LM head and input embedding are one matrix
   Int embedding_params = 0;  // all tables tokens are looked up in, positions excepted
   Int position_params = 0;
-  int64_t small_params = 0;   // outside of the layers: final norm, head biases, tokens of their own
-  std::vector<Gemm> outer;    // matrices outside of the layers (LM head, patch embedding, ...)
+  int64_t small_params = 0;  // outside of the layers: final norm, head biases, tokens of their own
+  std::vector<Gemm> outer;   // matrices outside of the layers (LM head, patch embedding, ...)
   std::vector<Layer> encoder;  // kEncoderDecoder only
   std::vector<Layer> layers;
-  int64_t mtp_depth = 0;       // multi-token-prediction modules the config names; in no total
-  int64_t natural_length = 0;  // tokens of one sample where the config fixes it (images); 0 = the user says
-  int64_t class_tokens = 0;    // tokens of a sample that are no patches
+  int64_t mtp_depth = 0;  // multi-token-prediction modules the config names; in no total
+  int64_t natural_length =
+      0;  // tokens of one sample where the config fixes it (images); 0 = the user says
+  int64_t class_tokens = 0;        // tokens of a sample that are no patches
   std::vector<std::string> notes;  // what the reader assumed or left out, one sentence each
 };
 
 // The matrices of one layer, from its description alone.
 std::vector<Gemm> LayerGemms(const Model& model, const Layer& layer);
 
-// Parameters: everything stored; what one token uses (k of E experts); and of that what a matrix multiplication reads (no input
-// embedding unless it serves as head, no norms, no biases). MTP modules are in none of them, as in published totals.
-// OutOfRange where a total does not fit 64 bits.
+// Parameters: everything stored; what one token uses (k of E experts); and of that what a matrix
+// multiplication reads (no input embedding unless it serves as head, no norms, no biases). MTP
+// modules are in none of them, as in published totals. OutOfRange where a total does not fit 64
+// bits.
 struct Parameters {
   int64_t total = 0;
   int64_t active = 0;
@@ -161,11 +166,12 @@ struct Parameters {
 };
 StatusOr<Parameters> CountParameters(const Model& model);
 
-// The class whose band an MFU is judged by (efficiency/mfu.h); none for vision, diffusion and encoder models, which have no
-// published limits.
+// The class whose band an MFU is judged by (efficiency/mfu.h); none for vision, diffusion and
+// encoder models, which have no published limits.
 std::optional<efficiency::ModelClass> ClassOf(const Model& model);
 
-// value / divisor to the nearest whole number (halves up), refused where it does not fit. divisor > 0, value >= 0.
+// value / divisor to the nearest whole number (halves up), refused where it does not fit. divisor >
+// 0, value >= 0.
 StatusOr<int64_t> DivideRounded(Int value, Int divisor, std::string_view what);
 std::string ToString(Int value);
 

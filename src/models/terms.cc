@@ -10,19 +10,23 @@ Status DoesNotApply(std::string_view who, std::string_view why) {
   return absl::FailedPreconditionError(fmt::format("{} does not apply: {}", who, why));
 }
 
-int64_t RoundUp(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+int64_t RoundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 StatusOr<Int> PairsTwice(const Attention& a, const Workload& workload, Pairs rule) {
   if (rule == Pairs::kAll) return 2 * workload.squares;
   if (rule == Pairs::kHalf) return workload.squares;
-  if (rule == Pairs::kExact && !a.causal && a.window == 0 && a.chunk == 0) return 2 * workload.squares;
+  if (rule == Pairs::kExact && !a.causal && a.window == 0 && a.chunk == 0)
+    return 2 * workload.squares;
   if (a.window == 0 && a.chunk == 0) {
     if (rule == Pairs::kAllWindowed) return 2 * workload.squares;
     return rule == Pairs::kExact ? workload.squares + workload.tokens : workload.squares;
   }
   if (workload.lengths.empty()) {
     return absl::FailedPreconditionError(
-        "layers with a sliding window or chunks need the sequence lengths, not only their sums: give --seq-lens, or a convention "
+        "layers with a sliding window or chunks need the sequence lengths, not only their sums: "
+        "give --seq-lens, or a convention "
         "that ignores windows");
   }
   // One causal run of n tokens.
@@ -32,7 +36,8 @@ StatusOr<Int> PairsTwice(const Attention& a, const Workload& workload, Pairs rul
     const Int s = length;
     if (a.chunk > 0) {
       const Int chunk = a.chunk;
-      twice += rule == Pairs::kAllWindowed ? 2 * s * std::min(s, chunk) : s / chunk * run(chunk) + run(s % chunk);
+      twice += rule == Pairs::kAllWindowed ? 2 * s * std::min(s, chunk)
+                                           : s / chunk * run(chunk) + run(s % chunk);
     } else {
       const Int w = std::min<Int>(s, a.window);
       switch (rule) {
@@ -50,15 +55,20 @@ StatusOr<Int> PairsTwice(const Attention& a, const Workload& workload, Pairs rul
   return twice;
 }
 
-Int CoreForward(const Attention& a, Int pairs_twice) { return Int{a.heads} * (a.qk_dim + a.v_dim) * pairs_twice; }
+Int CoreForward(const Attention& a, Int pairs_twice) {
+  return Int{a.heads} * (a.qk_dim + a.v_dim) * pairs_twice;
+}
 
 namespace {
 
-bool IsAttention(const Layer& layer) { return layer.mixer == Mixer::kAttention || layer.mixer == Mixer::kLatentAttention; }
+bool IsAttention(const Layer& layer) {
+  return layer.mixer == Mixer::kAttention || layer.mixer == Mixer::kLatentAttention;
+}
 
 }  // namespace
 
-Status AddCores(const std::vector<Layer>& layers, const Workload& workload, Pairs rule, Count* count, int training_halves) {
+Status AddCores(const std::vector<Layer>& layers, const Workload& workload, Pairs rule,
+                Count* count, int training_halves) {
   for (const Layer& layer : layers) {
     if (!IsAttention(layer)) continue;
     FW_ASSIGN_OR_RETURN(const Int pairs, PairsTwice(layer.attention, workload, rule));
@@ -67,8 +77,8 @@ Status AddCores(const std::vector<Layer>& layers, const Workload& workload, Pair
   return absl::OkStatus();
 }
 
-void AddLayerGemms(const Model& model, const std::vector<Layer>& layers, const Workload& workload, Count* count,
-                   const std::function<bool(Part)>& counts) {
+void AddLayerGemms(const Model& model, const std::vector<Layer>& layers, const Workload& workload,
+                   Count* count, const std::function<bool(Part)>& counts) {
   for (const Layer& layer : layers) {
     for (const Gemm& g : LayerGemms(model, layer)) {
       if (counts && !counts(g.part)) continue;
@@ -85,16 +95,19 @@ void AddHead(const Model& model, const Workload& workload, Count* count) {
   }
 }
 
-Status AddMtp(const Model& model, const Workload& workload, Pairs rule, Count* count, int training_halves) {
+Status AddMtp(const Model& model, const Workload& workload, Pairs rule, Count* count,
+              int training_halves) {
   if (workload.mtp_depth == 0 || model.layers.empty()) return absl::OkStatus();
   Count one{.tokens = workload.tokens};
   const std::vector<Layer> last = {model.layers.back()};
   AddLayerGemms(model, last, workload, &one);
   FW_RETURN_IF_ERROR(AddCores(last, workload, rule, &one, training_halves));
-  one.Add(PartName(Part::kMtpProjection), true, 4 * Int{model.hidden} * model.hidden * workload.tokens);
+  one.Add(PartName(Part::kMtpProjection), true,
+          4 * Int{model.hidden} * model.hidden * workload.tokens);
   AddHead(model, workload, &one);
   for (const Term& term : one.terms) {
-    count->Add("MTP: " + term.name, term.weights, term.forward * workload.mtp_depth, term.weights ? 6 : training_halves);
+    count->Add("MTP: " + term.name, term.weights, term.forward * workload.mtp_depth,
+               term.weights ? 6 : training_halves);
   }
   return absl::OkStatus();
 }
@@ -105,12 +118,14 @@ void AddDeltaNetCores(const Model& model, const Workload& workload, Count* count
     const DeltaNet& n = layer.delta;
     count->Add("delta-net convolution", true,
                2 * Int{n.conv_kernel} * (2 * n.key_width() + n.value_width()) * workload.tokens);
-    count->Add("delta-rule core", false, 8 * Int{n.value_heads} * n.key_dim * n.value_dim * workload.tokens);
+    count->Add("delta-rule core", false,
+               8 * Int{n.value_heads} * n.key_dim * n.value_dim * workload.tokens);
   }
 }
 
 bool HasMixer(const Model& model, Mixer mixer) {
-  return std::any_of(model.layers.begin(), model.layers.end(), [&](const Layer& l) { return l.mixer == mixer; });
+  return std::any_of(model.layers.begin(), model.layers.end(),
+                     [&](const Layer& l) { return l.mixer == mixer; });
 }
 
 bool HasMoe(const Model& model) {
@@ -152,7 +167,8 @@ Status OnlyAttention(const Model& model, std::string_view who) {
   return absl::OkStatus();
 }
 
-Status AddParameters(const Model& model, const Workload& workload, ParameterTerms which, Count* count) {
+Status AddParameters(const Model& model, const Workload& workload, ParameterTerms which,
+                     Count* count) {
   FW_ASSIGN_OR_RETURN(const Parameters params, CountParameters(model));
   Int unstored = 0;  // the head of a tied model is the input embedding's table
   for (const Gemm& g : model.outer) unstored += g.stored ? 0 : g.ActiveParams();

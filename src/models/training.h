@@ -1,10 +1,10 @@
-// What a training step costs when not everything is trained, or when activations are computed again. Applied on top of any
-// convention, term by term.
+// What a training step costs when not everything is trained, or when activations are computed
+// again. Applied on top of any convention, term by term.
 //
-//   frozen weights        forward + gradient of the input: 2x forward instead of 3x         (flops.md 1.2)
+//   frozen weights        forward + gradient of the input: 2x forward instead of 3x (flops.md 1.2)
 //   frozen first layers   forward only: nothing before them needs a gradient
 //   LoRA of rank r        frozen weights, and r*(in+out) trained ones beside each adapted matrix
-//   recomputation         adds forward FLOPs to HFU, never to MFU                             (flops.md 1.3)
+//   recomputation         adds forward FLOPs to HFU, never to MFU (flops.md 1.3)
 #ifndef FLOPWATCH_MODELS_TRAINING_H_
 #define FLOPWATCH_MODELS_TRAINING_H_
 
@@ -25,8 +25,8 @@ enum class Recompute : uint8_t {
 StatusOr<Recompute> ParseRecompute(std::string_view name);
 std::string_view RecomputeName(Recompute r);
 
-// Groups of weights that can be frozen: attention, mlp (shared experts too), experts (router and latent projections too), mixer
-// (Mamba, delta-net), head.
+// Groups of weights that can be frozen: attention, mlp (shared experts too), experts (router and
+// latent projections too), mixer (Mamba, delta-net), head.
 enum class WeightGroup : uint8_t { kAttention, kMlp, kExperts, kMixer, kHead };
 StatusOr<WeightGroup> ParseWeightGroup(std::string_view name);
 
@@ -38,14 +38,17 @@ struct TrainingSetup {
   bool any() const { return lora_rank > 0 || !frozen.empty() || frozen_layers > 0; }
 };
 
-// The convention's count with the setup applied. FailedPrecondition where the convention has no term for what is frozen (6N
-// formulas), InvalidArgument for more frozen layers than there are, or where nothing is left to train.
-StatusOr<Count> CountTraining(const Convention& convention, const Model& model, const Workload& workload,
-                              const TrainingSetup& setup);
+// The convention's count with the setup applied. FailedPrecondition where the convention has no
+// term for what is frozen (6N formulas), InvalidArgument for more frozen layers than there are, or
+// where nothing is left to train.
+StatusOr<Count> CountTraining(const Convention& convention, const Model& model,
+                              const Workload& workload, const TrainingSetup& setup);
 
-// FLOPs the hardware runs for the workload: training plus what is computed again. Tile padding is no part of it.
+// FLOPs the hardware runs for the workload: training plus what is computed again. Tile padding is
+// no part of it.
 Int HardwareFlops(const Count& count, Recompute recompute);
-// Scores and values of attention in training, forward and backward: what is causal, windowed, fused.
+// Scores and values of attention in training, forward and backward: what is causal, windowed,
+// fused.
 Int AttentionCoreTraining(const Count& count);
 
 }  // namespace flopwatch::models

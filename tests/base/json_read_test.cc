@@ -35,11 +35,13 @@ TEST(JsonRead, DepthAndSizeAreBounded) {
   const auto deep = Json::Parse(std::string(10 << 20, '['), {.max_depth = 16});
   ASSERT_FALSE(deep.ok());
   EXPECT_THAT(std::string(deep.status().message()), HasSubstr("deeper than 16"));
-  EXPECT_EQ(Json::Parse("[1, 2, 3]", {.max_bytes = 4}).status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(Json::Parse("[1, 2, 3]", {.max_bytes = 4}).status().code(),
+            absl::StatusCode::kOutOfRange);
 }
 
 TEST(JsonRead, PythonConstantsOnlyWhereAskedForAndOutsideStrings) {
-  const char* const kText = R"({"limit": [0.0, Infinity, -Infinity], "n": NaN, "s": "Infinity \" NaN"})";
+  const char* const kText =
+      R"({"limit": [0.0, Infinity, -Infinity], "n": NaN, "s": "Infinity \" NaN"})";
   EXPECT_FALSE(Json::Parse(kText).ok());
   const auto json = Json::Parse(kText, {.python_constants = true});
   ASSERT_TRUE(json.ok()) << json.status();

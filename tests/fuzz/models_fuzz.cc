@@ -1,5 +1,6 @@
-// The input is a configuration: a config.json or Megatron-LM arguments. No crash and no wrapped number: what is read counts to
-// something positive under every convention that applies, or is refused.
+// The input is a configuration: a config.json or Megatron-LM arguments. No crash and no wrapped
+// number: what is read counts to something positive under every convention that applies, or is
+// refused.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -28,7 +28,9 @@ inline std::vector<std::vector<std::string>> Csv(const std::string& text) {
 }
 
 inline Model SharedModel(const std::string& name) {
-  auto model = ReadModel(testing_data::ReadFile(testing_data::SharedData() / ("models/" + name + ".json")), name + ".json");
+  auto model =
+      ReadModel(testing_data::ReadFile(testing_data::SharedData() / ("models/" + name + ".json")),
+                name + ".json");
   EXPECT_TRUE(model.ok()) << model.status();
   return model.ok() ? *std::move(model) : Model();
 }

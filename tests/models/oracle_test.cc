@@ -1,5 +1,6 @@
-// Every row of the public oracle, exactly: forward and training FLOPs a token, active, total and matmul parameters. The oracle
-// was written by another program from the same sources; a convention that drifts fails here first.
+// Every row of the public oracle, exactly: forward and training FLOPs a token, active, total and
+// matmul parameters. The oracle was written by another program from the same sources; a convention
+// that drifts fails here first.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -39,8 +40,9 @@ TEST(Oracle, EveryRowExactly) {
   EXPECT_EQ(compared, 921u);
 }
 
-// The two configurations without oracle rows against the published sizes: Llama-4-Scout 109 B total and 17 B active (model
-// card; the file holds the text part, the vision tower is under 1 B), Gemma-4-26B-A4B 25.2 B and 3.8 B (model card).
+// The two configurations without oracle rows against the published sizes: Llama-4-Scout 109 B total
+// and 17 B active (model card; the file holds the text part, the vision tower is under 1 B),
+// Gemma-4-26B-A4B 25.2 B and 3.8 B (model card).
 TEST(Oracle, SizesOfTheModelsWithoutRows) {
   FLOPWATCH_REQUIRE_DATA("models/llama-4-scout.json");
   const auto scout = CountParameters(SharedModel("llama-4-scout"));

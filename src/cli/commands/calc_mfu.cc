@@ -1,4 +1,5 @@
-// flopwatch calc mfu: what a model costs under the conventions frameworks count by, and which MFU a throughput is.
+// flopwatch calc mfu: what a model costs under the conventions frameworks count by, and which MFU a
+// throughput is.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -45,7 +46,8 @@ std::string NameOf(const std::filesystem::path& path) {
     const std::string folder = path.parent_path().filename().string();
     if (!folder.empty() && folder != "." && folder != "..") return folder;
   }
-  const std::string stem = path.extension() == ".json" ? path.stem().string() : path.filename().string();
+  const std::string stem =
+      path.extension() == ".json" ? path.stem().string() : path.filename().string();
   return stem.empty() ? "model" : stem;
 }
 
@@ -61,11 +63,15 @@ StatusOr<models::Model> ReadConfig(const MfuOptions& options) {
 
 StatusOr<models::Workload> WorkloadOf(const MfuOptions& o, const models::Model& model) {
   const int given = o.seq_len.has_value() + !o.seq_lens.empty() + (o.packed_sum || o.packed_sum_sq);
-  if (given > 1) return absl::InvalidArgumentError("calc mfu: --seq-len, --seq-lens and --packed-sum exclude each other");
+  if (given > 1)
+    return absl::InvalidArgumentError(
+        "calc mfu: --seq-len, --seq-lens and --packed-sum exclude each other");
   models::Workload workload;
   if (o.packed_sum || o.packed_sum_sq) {
     if (!o.packed_sum || !o.packed_sum_sq) {
-      return absl::InvalidArgumentError("calc mfu: --packed-sum and --packed-sum-sq go together: sum of lengths and of their squares");
+      return absl::InvalidArgumentError(
+          "calc mfu: --packed-sum and --packed-sum-sq go together: sum of lengths and of their "
+          "squares");
     }
     FW_ASSIGN_OR_RETURN(workload, models::Workload::Packed(*o.packed_sum, *o.packed_sum_sq));
   } else if (!o.seq_lens.empty()) {
@@ -73,14 +79,16 @@ StatusOr<models::Workload> WorkloadOf(const MfuOptions& o, const models::Model& 
   } else {
     const int64_t length = o.seq_len.value_or(model.natural_length);
     if (!o.seq_len && length == 0) {
-      return absl::InvalidArgumentError("calc mfu: --seq-len is missing: FLOPs of a token depend on the sequence's length");
+      return absl::InvalidArgumentError(
+          "calc mfu: --seq-len is missing: FLOPs of a token depend on the sequence's length");
     }
     const auto one = models::Workload::Of({length});
     if (!one.ok()) return Annotate(one.status(), "calc mfu: --seq-len");
     workload = *one;
   }
   if (o.mtp < 0 || o.mtp > models::kMaxLayers) {
-    return absl::InvalidArgumentError(fmt::format("calc mfu: --mtp {} is not a whole number from 0 to {}", o.mtp, models::kMaxLayers));
+    return absl::InvalidArgumentError(fmt::format(
+        "calc mfu: --mtp {} is not a whole number from 0 to {}", o.mtp, models::kMaxLayers));
   }
   workload.mtp_depth = o.mtp;
   return workload;
@@ -89,18 +97,22 @@ StatusOr<models::Workload> WorkloadOf(const MfuOptions& o, const models::Model& 
 StatusOr<models::TrainingSetup> SetupOf(const MfuOptions& o) {
   models::TrainingSetup setup;
   if (o.lora) {
-    if (*o.lora < 1) return absl::InvalidArgumentError(fmt::format("calc mfu: --lora {} is no rank: at least 1", *o.lora));
+    if (*o.lora < 1)
+      return absl::InvalidArgumentError(
+          fmt::format("calc mfu: --lora {} is no rank: at least 1", *o.lora));
     setup.lora_rank = *o.lora;
   }
   if (o.lora_targets != "all" && o.lora_targets != "attention") {
-    return absl::InvalidArgumentError("calc mfu: --lora-targets is all (attention and dense MLPs) or attention");
+    return absl::InvalidArgumentError(
+        "calc mfu: --lora-targets is all (attention and dense MLPs) or attention");
   }
   setup.lora_mlp = o.lora_targets == "all";
   for (const std::string& name : o.frozen) {
     FW_ASSIGN_OR_RETURN(const models::WeightGroup group, models::ParseWeightGroup(name));
     setup.frozen.push_back(group);
   }
-  if (o.frozen_layers < 0) return absl::InvalidArgumentError("calc mfu: --frozen-layers is negative");
+  if (o.frozen_layers < 0)
+    return absl::InvalidArgumentError("calc mfu: --frozen-layers is negative");
   setup.frozen_layers = o.frozen_layers;
   return setup;
 }
@@ -108,29 +120,36 @@ StatusOr<models::TrainingSetup> SetupOf(const MfuOptions& o) {
 // The peak a throughput is divided by, with what there is to be careful about.
 Status FindPeak(Context& context, const MfuOptions& o, MfuAnswer* answer) {
   if (o.peak && (!o.gpu.empty() || !o.mix.empty() || !o.precision.empty())) {
-    return absl::InvalidArgumentError("calc mfu: --peak stands for itself: leave out --gpu, --precision and --mix");
+    return absl::InvalidArgumentError(
+        "calc mfu: --peak stands for itself: leave out --gpu, --precision and --mix");
   }
-  if (!o.mix.empty() && !o.precision.empty()) return absl::InvalidArgumentError("calc mfu: --precision and --mix exclude each other");
+  if (!o.mix.empty() && !o.precision.empty())
+    return absl::InvalidArgumentError("calc mfu: --precision and --mix exclude each other");
   if (o.peak) {
-    if (!(*o.peak > 0) || !std::isfinite(*o.peak)) return absl::InvalidArgumentError("calc mfu: --peak is in TFLOP/s of one GPU, above 0");
+    if (!(*o.peak > 0) || !std::isfinite(*o.peak))
+      return absl::InvalidArgumentError("calc mfu: --peak is in TFLOP/s of one GPU, above 0");
     answer->peak_tflops = *o.peak;
     answer->peak_text = fmt::format("{:.1f} TFLOP/s, given by --peak", *o.peak);
     return absl::OkStatus();
   }
   if (o.gpu.empty()) {
-    if (!o.precision.empty() || !o.mix.empty()) return absl::InvalidArgumentError("calc mfu: --precision and --mix need --gpu NAME");
+    if (!o.precision.empty() || !o.mix.empty())
+      return absl::InvalidArgumentError("calc mfu: --precision and --mix need --gpu NAME");
     return absl::OkStatus();
   }
   FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
   FW_ASSIGN_OR_RETURN(const hardware::Accelerator* device, catalog.Find(o.gpu));
   if (!o.mix.empty()) {
     FW_ASSIGN_OR_RETURN(const auto mix, efficiency::ParsePrecisionMix(o.mix));
-    FW_ASSIGN_OR_RETURN(const efficiency::MixedPeak peak, efficiency::EffectivePeakOf(*device, mix));
+    FW_ASSIGN_OR_RETURN(const efficiency::MixedPeak peak,
+                        efficiency::EffectivePeakOf(*device, mix));
     answer->peak_tflops = peak.tflops;
-    answer->peak_text = fmt::format("{:.1f} TFLOP/s, effective peak of {} for {} (equation 12)", peak.tflops, device->model, o.mix);
+    answer->peak_text = fmt::format("{:.1f} TFLOP/s, effective peak of {} for {} (equation 12)",
+                                    peak.tflops, device->model, o.mix);
     if (peak.arithmetic_tflops > peak.tflops * 1.001) {
-      answer->cautions.push_back(fmt::format("the arithmetic mean of the peaks, {:.1f}, would show {:.1f} % too little",
-                                             peak.arithmetic_tflops, (1 - peak.tflops / peak.arithmetic_tflops) * 100));
+      answer->cautions.push_back(
+          fmt::format("the arithmetic mean of the peaks, {:.1f}, would show {:.1f} % too little",
+                      peak.arithmetic_tflops, (1 - peak.tflops / peak.arithmetic_tflops) * 100));
     }
     return absl::OkStatus();
   }
@@ -138,47 +157,66 @@ Status FindPeak(Context& context, const MfuOptions& o, MfuAnswer* answer) {
   FW_ASSIGN_OR_RETURN(const hardware::Precision precision, hardware::ParsePrecision(name));
   FW_ASSIGN_OR_RETURN(const hardware::Peak peak, hardware::PeakOf(*device, precision));
   answer->peak_tflops = peak.tflops;
-  answer->peak_text = fmt::format("{:.1f} TFLOP/s, dense {} peak of {} ({})", peak.tflops, hardware::PrecisionName(precision),
-                                  device->model, hardware::ConfidenceName(peak.confidence));
+  answer->peak_text = fmt::format("{:.1f} TFLOP/s, dense {} peak of {} ({})", peak.tflops,
+                                  hardware::PrecisionName(precision), device->model,
+                                  hardware::ConfidenceName(peak.confidence));
   if (o.precision.empty()) answer->cautions.push_back("no --precision: the BF16 peak is taken");
   // The one that is confused most: matmuls in FP8, divided by the BF16 peak.
   const auto fp8 = hardware::Precision::kFp8;
-  const bool sixteen = precision == hardware::Precision::kBf16 || precision == hardware::Precision::kFp16;
-  const std::string caveat = precision == fp8 ? efficiency::PrecisionCaveat(*device, fp8, hardware::Precision::kBf16)
-                             : sixteen        ? efficiency::PrecisionCaveat(*device, fp8, precision)
-                                              : "";
-  if (!caveat.empty()) answer->cautions.push_back((sixteen ? "if matmuls ran in FP8: " : "") + caveat);
+  const bool sixteen =
+      precision == hardware::Precision::kBf16 || precision == hardware::Precision::kFp16;
+  const std::string caveat =
+      precision == fp8 ? efficiency::PrecisionCaveat(*device, fp8, hardware::Precision::kBf16)
+      : sixteen        ? efficiency::PrecisionCaveat(*device, fp8, precision)
+                       : "";
+  if (!caveat.empty())
+    answer->cautions.push_back((sixteen ? "if matmuls ran in FP8: " : "") + caveat);
   return absl::OkStatus();
 }
 
 Status AddUtilisation(const MfuOptions& o, MfuAnswer* answer) {
   if (!o.tokens_per_s) {
-    if (o.gpus) return absl::InvalidArgumentError("calc mfu: --gpus needs --tokens-per-sec R, the tokens of all GPUs together");
+    if (o.gpus)
+      return absl::InvalidArgumentError(
+          "calc mfu: --gpus needs --tokens-per-sec R, the tokens of all GPUs together");
     return absl::OkStatus();
   }
-  if (!o.gpus) return absl::InvalidArgumentError("calc mfu: --tokens-per-sec is of the whole job: add --gpus G");
+  if (!o.gpus)
+    return absl::InvalidArgumentError(
+        "calc mfu: --tokens-per-sec is of the whole job: add --gpus G");
   if (!answer->peak_tflops) {
-    return absl::InvalidArgumentError("calc mfu: which peak? add --gpu NAME with --precision P or --mix, or --peak TFLOPS");
+    return absl::InvalidArgumentError(
+        "calc mfu: which peak? add --gpu NAME with --precision P or --mix, or --peak TFLOPS");
   }
   const auto model_class = models::ClassOf(answer->model);
   for (MfuRow& row : answer->rows) {
-    const auto achieved = efficiency::AchievedFlops(static_cast<double>(row.training), *o.tokens_per_s);
-    if (!achieved.ok()) return absl::InvalidArgumentError(fmt::format("calc mfu: --tokens-per-sec: {}", std::string(achieved.status().message())));
+    const auto achieved =
+        efficiency::AchievedFlops(static_cast<double>(row.training), *o.tokens_per_s);
+    if (!achieved.ok())
+      return absl::InvalidArgumentError(
+          fmt::format("calc mfu: --tokens-per-sec: {}", std::string(achieved.status().message())));
     const auto mfu = efficiency::Mfu(*achieved, *o.gpus, *answer->peak_tflops * 1e12);
-    if (!mfu.ok()) return absl::InvalidArgumentError(fmt::format("calc mfu: --gpus: {}", std::string(mfu.status().message())));
+    if (!mfu.ok())
+      return absl::InvalidArgumentError(
+          fmt::format("calc mfu: --gpus: {}", std::string(mfu.status().message())));
     row.mfu = *mfu;
     row.tflops_per_gpu = *achieved / *o.gpus / 1e12;
-    // Packed sums of one token can round the two apart; hardware work is never less than the model's.
-    FW_ASSIGN_OR_RETURN(row.hfu, efficiency::Hfu(*mfu, std::max(1.0, static_cast<double>(row.hardware) / static_cast<double>(row.training))));
+    // Packed sums of one token can round the two apart; hardware work is never less than the
+    // model's.
+    FW_ASSIGN_OR_RETURN(
+        row.hfu, efficiency::Hfu(*mfu, std::max(1.0, static_cast<double>(row.hardware) /
+                                                         static_cast<double>(row.training))));
     if (model_class) {
       FW_ASSIGN_OR_RETURN(row.band, efficiency::JudgeMfu(*mfu, *model_class));
     }
   }
-  if (!model_class) answer->cautions.push_back("no band: there are no published limits for this kind of model");
+  if (!model_class)
+    answer->cautions.push_back("no band: there are no published limits for this kind of model");
   return absl::OkStatus();
 }
 
-// All conventions, or those named; one that does not apply is left out of "all" and an error by name.
+// All conventions, or those named; one that does not apply is left out of "all" and an error by
+// name.
 Status AddRows(const MfuOptions& o, const models::TrainingSetup& setup, MfuAnswer* answer) {
   const models::Convention& exact = models::ExactFor(answer->model);
   std::vector<const models::Convention*> asked;
@@ -194,24 +232,29 @@ Status AddRows(const MfuOptions& o, const models::TrainingSetup& setup, MfuAnswe
   if (all) asked.assign(models::Conventions().begin(), models::Conventions().end());
   if (asked.empty()) asked.push_back(&exact);
   std::optional<double> reference;
-  if (const auto count = models::CountTraining(exact, answer->model, answer->workload, setup); count.ok()) {
+  if (const auto count = models::CountTraining(exact, answer->model, answer->workload, setup);
+      count.ok()) {
     reference = static_cast<double>(count->Training()) / static_cast<double>(count->tokens);
   }
   for (const models::Convention* convention : asked) {
     const auto count = models::CountTraining(*convention, answer->model, answer->workload, setup);
     if (!count.ok()) {
       const bool leave_out = all && absl::IsFailedPrecondition(count.status());
-      if (!leave_out) return absl::InvalidArgumentError(fmt::format("calc mfu: {}: {}", answer->model.name, std::string(count.status().message())));
+      if (!leave_out)
+        return absl::InvalidArgumentError(fmt::format("calc mfu: {}: {}", answer->model.name,
+                                                      std::string(count.status().message())));
       answer->without.emplace_back(count.status().message());
       continue;
     }
     FW_ASSIGN_OR_RETURN(MfuRow row, MfuRowOf(*convention, *count, answer->recompute));
     if (reference && *reference > 0) {
-      row.ratio_to_exact = static_cast<double>(count->Training()) / static_cast<double>(count->tokens) / *reference;
+      row.ratio_to_exact =
+          static_cast<double>(count->Training()) / static_cast<double>(count->tokens) / *reference;
     }
     answer->rows.push_back(std::move(row));
   }
-  if (answer->rows.empty()) return absl::InvalidArgumentError("calc mfu: no convention applies to this model");
+  if (answer->rows.empty())
+    return absl::InvalidArgumentError("calc mfu: no convention applies to this model");
   return absl::OkStatus();
 }
 
@@ -220,11 +263,13 @@ Status RunMfu(Context& context, const MfuOptions& o) {
   if (o.list_models) {
     Table table;
     table.columns = {{"model_type", "MODEL TYPE"}};
-    for (const std::string_view type : models::KnownModelTypes()) table.rows.push_back({std::string(type)});
+    for (const std::string_view type : models::KnownModelTypes())
+      table.rows.push_back({std::string(type)});
     return context.Write(table);
   }
   if (o.config.empty()) {
-    return absl::InvalidArgumentError("calc mfu: which model? give a config.json, a file with Megatron-LM arguments, or -");
+    return absl::InvalidArgumentError(
+        "calc mfu: which model? give a config.json, a file with Megatron-LM arguments, or -");
   }
   MfuAnswer answer;
   FW_ASSIGN_OR_RETURN(answer.model, ReadConfig(o));
@@ -248,15 +293,18 @@ Status RunMfu(Context& context, const MfuOptions& o) {
   } else if (format == OutputFormat::kJson || format == OutputFormat::kJsonl) {
     context.Out(MfuJson(answer, format == OutputFormat::kJsonl));
   } else if (context.for_people()) {
-    const ViewOptions view = {.width = context.width() > 0 ? context.width() : 100, .color = context.color(), .ascii = context.ascii()};
+    const ViewOptions view = {.width = context.width() > 0 ? context.width() : 100,
+                              .color = context.color(),
+                              .ascii = context.ascii()};
     context.Out(answer.rows.size() == 1 ? MfuText(answer, view) : MfuComparison(answer, view));
   } else {
     FW_RETURN_IF_ERROR(context.Write(MfuTable(answer)));
   }
   for (const std::string& line : answer.without) context.Say(line);
   if (o.conventions.empty()) {
-    context.Say(fmt::format("no --convention: {} is shown; --convention all compares the conventions of frameworks",
-                            answer.rows.front().convention->id));
+    context.Say(fmt::format(
+        "no --convention: {} is shown; --convention all compares the conventions of frameworks",
+        answer.rows.front().convention->id));
   }
   return absl::OkStatus();
 }
@@ -265,42 +313,69 @@ Status RunMfu(Context& context, const MfuOptions& o) {
 
 CLI::App* AddCalcMfu(CLI::App& calc, Run* run) {
   auto o = std::make_shared<MfuOptions>();
-  CLI::App* app = calc.add_subcommand("mfu", "FLOPs a token of a model under a convention, and the MFU a throughput is");
-  app->add_option("CONFIG", o->config, "config.json (or its folder), or a file with Megatron-LM arguments; - reads standard input");
-  app->add_option("--seq-len", o->seq_len, "Tokens of a sequence (default: what the configuration fixes, if it does)")->type_name("N");
-  app->add_option("--seq-lens", o->seq_lens, "Real lengths of packed sequences instead")->delimiter(',')->allow_extra_args(false)->type_name("N,N");
-  app->add_option("--packed-sum", o->packed_sum, "Sum of the lengths of packed sequences instead, with --packed-sum-sq")->type_name("S");
-  app->add_option("--packed-sum-sq", o->packed_sum_sq, "Sum of their squared lengths")->type_name("S2");
-  app->add_option("--convention", o->conventions, "How to count: a name of --list-conventions, several, or all (default: exact)")
+  CLI::App* app = calc.add_subcommand(
+      "mfu", "FLOPs a token of a model under a convention, and the MFU a throughput is");
+  app->add_option(
+      "CONFIG", o->config,
+      "config.json (or its folder), or a file with Megatron-LM arguments; - reads standard input");
+  app->add_option("--seq-len", o->seq_len,
+                  "Tokens of a sequence (default: what the configuration fixes, if it does)")
+      ->type_name("N");
+  app->add_option("--seq-lens", o->seq_lens, "Real lengths of packed sequences instead")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("N,N");
+  app->add_option("--packed-sum", o->packed_sum,
+                  "Sum of the lengths of packed sequences instead, with --packed-sum-sq")
+      ->type_name("S");
+  app->add_option("--packed-sum-sq", o->packed_sum_sq, "Sum of their squared lengths")
+      ->type_name("S2");
+  app->add_option("--convention", o->conventions,
+                  "How to count: a name of --list-conventions, several, or all (default: exact)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME");
-  app->add_option("--mtp", o->mtp, "Multi-token-prediction modules to count in exact, maxtext and torch_flop_counter")->type_name("N");
-  app->add_option("--tokens-per-sec", o->tokens_per_s, "Tokens a second of the whole job: also MFU and HFU")->type_name("R");
+  app->add_option(
+         "--mtp", o->mtp,
+         "Multi-token-prediction modules to count in exact, maxtext and torch_flop_counter")
+      ->type_name("N");
+  app->add_option("--tokens-per-sec", o->tokens_per_s,
+                  "Tokens a second of the whole job: also MFU and HFU")
+      ->type_name("R");
   app->add_option("--gpus", o->gpus, "GPUs of the job")->type_name("G");
   app->add_option("--gpu", o->gpu, "Accelerator whose dense peak counts")->type_name("NAME");
-  app->add_option("--precision", o->precision, "Precision of the matmuls (default: bf16)")->type_name("P");
-  app->add_option("--mix", o->mix, "Shares of FLOPs by precision instead: their effective peak")->type_name("P=X,P=Y");
+  app->add_option("--precision", o->precision, "Precision of the matmuls (default: bf16)")
+      ->type_name("P");
+  app->add_option("--mix", o->mix, "Shares of FLOPs by precision instead: their effective peak")
+      ->type_name("P=X,P=Y");
   app->add_option("--peak", o->peak, "Peak of one GPU in TFLOP/s instead")->type_name("TFLOPS");
-  app->add_option("--recompute", o->recompute, "none, selective (attention core), layers, full: what HFU adds")->type_name("WHAT");
-  app->add_option("--lora", o->lora, "LoRA of this rank: everything else is frozen")->type_name("RANK");
-  app->add_option("--lora-targets", o->lora_targets, "all (attention and dense MLPs) or attention")->type_name("WHAT");
+  app->add_option("--recompute", o->recompute,
+                  "none, selective (attention core), layers, full: what HFU adds")
+      ->type_name("WHAT");
+  app->add_option("--lora", o->lora, "LoRA of this rank: everything else is frozen")
+      ->type_name("RANK");
+  app->add_option("--lora-targets", o->lora_targets, "all (attention and dense MLPs) or attention")
+      ->type_name("WHAT");
   app->add_option("--frozen", o->frozen, "Frozen weights: attention, mlp, experts, mixer, head")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("PART");
-  app->add_option("--frozen-layers", o->frozen_layers, "Frozen first layers: forward only")->type_name("N");
+  app->add_option("--frozen-layers", o->frozen_layers, "Frozen first layers: forward only")
+      ->type_name("N");
   app->add_flag("--terms", o->terms, "One row a term, in every format");
   app->add_flag("--layers", o->layers, "The layers as they were read, and nothing else");
-  app->add_flag("--list-conventions", o->list_conventions, "The conventions, what each leaves out, and its source");
+  app->add_flag("--list-conventions", o->list_conventions,
+                "The conventions, what each leaves out, and its source");
   app->add_flag("--list-models", o->list_models, "The model types that are read");
   app->footer(
       "Examples:\n"
       "  flopwatch calc mfu config.json --seq-len 4096\n"
       "  flopwatch calc mfu config.json --seq-len 8192 --convention all\n"
-      "  flopwatch calc mfu config.json --seq-len 8192 --convention megatron --tokens-per-sec 3.2e6 --gpus 512 --gpu \"H100 SXM\" "
+      "  flopwatch calc mfu config.json --seq-len 8192 --convention megatron --tokens-per-sec "
+      "3.2e6 --gpus 512 --gpu \"H100 SXM\" "
       "--precision bf16 --recompute full\n"
-      "  flopwatch calc mfu config.json --seq-len 4096 --tokens-per-sec 1e6 --gpus 256 --gpu B200 --mix bf16=0.3,fp8=0.7\n"
+      "  flopwatch calc mfu config.json --seq-len 4096 --tokens-per-sec 1e6 --gpus 256 --gpu B200 "
+      "--mix bf16=0.3,fp8=0.7\n"
       "  flopwatch calc mfu train.log --seq-len 4096 --convention megatron,exact_causal -o json");
   *run = [o](Context& context) { return RunMfu(context, *o); };
   return app;

@@ -1,4 +1,5 @@
-// `calc mfu`: a model's FLOPs under conventions, and what throughput makes of them, as text, tables and JSON. Pure functions.
+// `calc mfu`: a model's FLOPs under conventions, and what throughput makes of them, as text, tables
+// and JSON. Pure functions.
 #ifndef FLOPWATCH_CLI_VIEWS_MFU_H_
 #define FLOPWATCH_CLI_VIEWS_MFU_H_
 
@@ -40,18 +41,19 @@ struct MfuAnswer {
   std::vector<MfuRow> rows;
   std::vector<std::string> without;  // conventions that do not apply, each with the reason
   std::optional<double> peak_tflops;
-  std::string peak_text;             // device, precision or mix, source
+  std::string peak_text;              // device, precision or mix, source
   std::vector<std::string> cautions;  // about the peak
 };
 
 // The terms of a convention at one token, rounded cumulatively: their sums are exactly the totals.
-StatusOr<MfuRow> MfuRowOf(const models::Convention& convention, const models::Count& count, models::Recompute recompute);
+StatusOr<MfuRow> MfuRowOf(const models::Convention& convention, const models::Count& count,
+                          models::Recompute recompute);
 
-std::string MfuText(const MfuAnswer& answer, const ViewOptions& v);     // one convention: its terms
+std::string MfuText(const MfuAnswer& answer, const ViewOptions& v);  // one convention: its terms
 std::string MfuComparison(const MfuAnswer& answer, const ViewOptions& v);  // several: one line each
 std::string MfuJson(const MfuAnswer& answer, bool lines);
-Table MfuTable(const MfuAnswer& answer);    // one row a convention
-Table MfuTerms(const MfuAnswer& answer);    // one row a term
+Table MfuTable(const MfuAnswer& answer);        // one row a convention
+Table MfuTerms(const MfuAnswer& answer);        // one row a term
 Table LayersTable(const models::Model& model);  // runs of equal layers as they were read
 Table ConventionsTable();
 

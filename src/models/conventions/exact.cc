@@ -1,4 +1,5 @@
-// The exact counts (flops.md 1.2): every matrix product once, attention over exactly the pairs the mask leaves.
+// The exact counts (flops.md 1.2): every matrix product once, attention over exactly the pairs the
+// mask leaves.
 #include <algorithm>
 
 #include "models/conventions/conventions.h"
@@ -7,9 +8,10 @@
 namespace flopwatch::models {
 namespace {
 
-// Depthwise convolution and state-space core. Mamba-2: the chunked SSD algorithm (arXiv 2405.21060 section 6) with chunk Q:
-// C B^T inside chunks 2QNg, the intra-chunk product 2Q di, states in and out 4N di. Mamba-1's selective scan runs on CUDA
-// cores; no tensor pipe sees it, so it is no part of a count that OFU is compared with.
+// Depthwise convolution and state-space core. Mamba-2: the chunked SSD algorithm (arXiv 2405.21060
+// section 6) with chunk Q: C B^T inside chunks 2QNg, the intra-chunk product 2Q di, states in and
+// out 4N di. Mamba-1's selective scan runs on CUDA cores; no tensor pipe sees it, so it is no part
+// of a count that OFU is compared with.
 void AddMambaCores(const Model& model, const Workload& workload, Count* count) {
   for (const Layer& layer : model.layers) {
     const Mamba& m = layer.mamba;
@@ -17,9 +19,12 @@ void AddMambaCores(const Model& model, const Workload& workload, Count* count) {
     if (layer.mixer == Mixer::kMamba1) {
       count->Add("Mamba convolution", true, 2 * Int{m.conv_kernel} * m.inner * t);
     } else if (layer.mixer == Mixer::kMamba2) {
-      count->Add("Mamba convolution", true, 2 * Int{m.conv_kernel} * (m.inner + 2 * m.groups * m.state) * t);
+      count->Add("Mamba convolution", true,
+                 2 * Int{m.conv_kernel} * (m.inner + 2 * m.groups * m.state) * t);
       count->Add("SSD core", false,
-                 (2 * Int{m.chunk} * m.state * m.groups + 2 * Int{m.chunk} * m.inner + 4 * Int{m.state} * m.inner) * t);
+                 (2 * Int{m.chunk} * m.state * m.groups + 2 * Int{m.chunk} * m.inner +
+                  4 * Int{m.state} * m.inner) *
+                     t);
     }
   }
 }
@@ -38,20 +43,27 @@ StatusOr<Count> ExactCausal(const Model& model, const Workload& workload) {
 
 StatusOr<Count> ExactFull(const Model& model, const Workload& workload) {
   if (model.kind == Model::Kind::kDecoder || model.kind == Model::Kind::kEncoderDecoder) {
-    return DoesNotApply("exact_full", "it counts bidirectional models (BERT, ViT, DiT); use exact_causal for a decoder");
+    return DoesNotApply(
+        "exact_full",
+        "it counts bidirectional models (BERT, ViT, DiT); use exact_causal for a decoder");
   }
-  const bool per_sample = std::any_of(model.outer.begin(), model.outer.end(), [](const Gemm& g) { return g.per != Gemm::Per::kToken; });
+  const bool per_sample = std::any_of(model.outer.begin(), model.outer.end(),
+                                      [](const Gemm& g) { return g.per != Gemm::Per::kToken; });
   if (workload.lengths.empty() && per_sample) {
-    return absl::FailedPreconditionError("exact_full: the number of samples is not known from sums of lengths; give --seq-lens");
+    return absl::FailedPreconditionError(
+        "exact_full: the number of samples is not known from sums of lengths; give --seq-lens");
   }
   Count count{.tokens = workload.tokens};
   AddLayerGemms(model, model.layers, workload, &count);
   FW_RETURN_IF_ERROR(AddCores(model.layers, workload, Pairs::kExact, &count));
   const Int samples = static_cast<int64_t>(workload.lengths.size());
   const Int patches = Int{workload.tokens} - model.class_tokens * samples;
-  if (patches < 0) return absl::InvalidArgumentError("exact_full: the sequence is shorter than its class token");
+  if (patches < 0)
+    return absl::InvalidArgumentError("exact_full: the sequence is shorter than its class token");
   for (const Gemm& g : model.outer) {
-    const Int times = g.per == Gemm::Per::kToken ? Int{workload.tokens} : g.per == Gemm::Per::kPatch ? patches : samples;
+    const Int times = g.per == Gemm::Per::kToken   ? Int{workload.tokens}
+                      : g.per == Gemm::Per::kPatch ? patches
+                                                   : samples;
     count.Add(PartName(g.part), true, 2 * g.ActiveParams() * times);
   }
   return count;
@@ -66,7 +78,8 @@ StatusOr<Count> ExactEncoderDecoder(const Model& model, const Workload& workload
   Count encoder{.tokens = workload.tokens};
   AddLayerGemms(model, model.encoder, workload, &encoder);
   FW_RETURN_IF_ERROR(AddCores(model.encoder, workload, Pairs::kExact, &encoder));
-  for (const Term& term : encoder.terms) count.Add("encoder: " + term.name, term.weights, term.forward);
+  for (const Term& term : encoder.terms)
+    count.Add("encoder: " + term.name, term.weights, term.forward);
   AddLayerGemms(model, model.layers, workload, &count);
   FW_RETURN_IF_ERROR(AddCores(model.layers, workload, Pairs::kExact, &count));
   for (const Layer& layer : model.layers) {
@@ -80,22 +93,30 @@ StatusOr<Count> ExactEncoderDecoder(const Model& model, const Workload& workload
 
 }  // namespace
 
-const Convention kExactCausal = {
-    "exact_causal", "every matrix product and exactly the attention the mask leaves",
-    "matrix products counted one by one (docs/flops.md); mean context (S+1)/2, exact windows and chunks, chunked SSD core, "
-    "delta rule as its recurrence",
-    "softmax, norms, activations, the input embedding's gather, Mamba-1's scan (CUDA cores), a sparse-attention indexer, and the "
-    "model's MTP modules unless asked for",
-    ExactCausal};
-const Convention kExactFull = {
-    "exact_full", "the exact count of bidirectional models: BERT, ViT, DiT",
-    "matrix products counted one by one (docs/flops.md); full attention; work done once a sample is spread over its tokens",
-    "softmax, norms, activations; BERT's pooler and next-sentence head; VAE and text encoder of a diffusion model", ExactFull};
+const Convention kExactCausal = {"exact_causal",
+                                 "every matrix product and exactly the attention the mask leaves",
+                                 "matrix products counted one by one (docs/flops.md); mean context "
+                                 "(S+1)/2, exact windows and chunks, chunked SSD core, "
+                                 "delta rule as its recurrence",
+                                 "softmax, norms, activations, the input embedding's gather, "
+                                 "Mamba-1's scan (CUDA cores), a sparse-attention indexer, and the "
+                                 "model's MTP modules unless asked for",
+                                 ExactCausal};
+const Convention kExactFull = {"exact_full",
+                               "the exact count of bidirectional models: BERT, ViT, DiT",
+                               "matrix products counted one by one (docs/flops.md); full "
+                               "attention; work done once a sample is spread over its tokens",
+                               "softmax, norms, activations; BERT's pooler and next-sentence head; "
+                               "VAE and text encoder of a diffusion model",
+                               ExactFull};
 const Convention kExactEncoderDecoder = {
-    "exact_encdec_sum_of_enc_and_dec_token", "the exact count of an encoder-decoder, one encoder and one decoder token together",
-    "matrix products counted one by one (docs/flops.md); encoder full, decoder causal, cross-attention over the whole encoder; "
+    "exact_encdec_sum_of_enc_and_dec_token",
+    "the exact count of an encoder-decoder, one encoder and one decoder token together",
+    "matrix products counted one by one (docs/flops.md); encoder full, decoder causal, "
+    "cross-attention over the whole encoder; "
     "both sequences of the given length",
-    "softmax, norms, activations, the embedding's gather; per PAIR of tokens: divide tokens per second accordingly",
+    "softmax, norms, activations, the embedding's gather; per PAIR of tokens: divide tokens per "
+    "second accordingly",
     ExactEncoderDecoder};
 
 }  // namespace flopwatch::models

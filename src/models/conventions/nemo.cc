@@ -1,4 +1,5 @@
-// NeMo 8cfedd72 (2025-09-20), nemo/utils/flops_formulas.py: one closed form a family with the family's vocabulary as a constant.
+// NeMo 8cfedd72 (2025-09-20), nemo/utils/flops_formulas.py: one closed form a family with the
+// family's vocabulary as a constant.
 #include "models/conventions/conventions.h"
 #include "models/terms.h"
 
@@ -6,8 +7,9 @@ namespace flopwatch::models {
 namespace {
 
 // LLM_VOCAB_SIZE_MAP; "llama" is split by the vocabulary the model has.
-constexpr int64_t kVocabGpt3 = 51200, kVocabLlama2 = 32000, kVocabLlama3 = 128256, kVocabNemotron = 256000,
-                  kVocabMixtral = 32000, kVocabBert = 29000, kVocabTransformer = 50257;
+constexpr int64_t kVocabGpt3 = 51200, kVocabLlama2 = 32000, kVocabLlama3 = 128256,
+                  kVocabNemotron = 256000, kVocabMixtral = 32000, kVocabBert = 29000,
+                  kVocabTransformer = 50257;
 
 struct Shape {
   Int d, layers, ffn, top_k, heads, kv_heads;
@@ -15,7 +17,9 @@ struct Shape {
 
 // The formulas read one value for all layers; a list that is not uniform does not fit them.
 StatusOr<Shape> ShapeOf(const Model& model, std::string_view who) {
-  const auto width = [](const FeedForward& f) { return f.kind == FeedForward::Kind::kMoe ? f.expert_width : f.width; };
+  const auto width = [](const FeedForward& f) {
+    return f.kind == FeedForward::Kind::kMoe ? f.expert_width : f.width;
+  };
   const Layer& first = model.layers.front();
   for (const Layer& layer : model.layers) {
     if (layer.mixer != Mixer::kAttention || layer.attention.heads != first.attention.heads ||
@@ -23,21 +27,24 @@ StatusOr<Shape> ShapeOf(const Model& model, std::string_view who) {
       return DoesNotApply(who, "the closed form has one attention and one MLP for all layers");
     }
   }
-  return Shape{model.hidden,          static_cast<int64_t>(model.layers.size()), width(first.ffn), first.ffn.top_k,
+  return Shape{model.hidden,          static_cast<int64_t>(model.layers.size()),
+               width(first.ffn),      first.ffn.top_k,
                first.attention.heads, first.attention.kv_heads};
 }
 
 struct Form {
-  int matrices;      // of the MLP
-  bool experts;      // times top_k
+  int matrices;  // of the MLP
+  bool experts;  // times top_k
   int64_t vocab;
 };
 
 StatusOr<Count> Decoder(const Shape& s, const Workload& workload, const Form& form) {
   Count count{.tokens = workload.tokens};
   const Int t = workload.tokens;
-  if (4 * s.d * s.d * s.kv_heads % s.heads != 0) return DoesNotApply("nemo", "G/H is no whole number of FLOPs");
-  count.Add("attention projections (D wide)", true, (4 * s.d * s.d + 4 * s.d * s.d * s.kv_heads / s.heads) * t * s.layers);
+  if (4 * s.d * s.d * s.kv_heads % s.heads != 0)
+    return DoesNotApply("nemo", "G/H is no whole number of FLOPs");
+  count.Add("attention projections (D wide)", true,
+            (4 * s.d * s.d + 4 * s.d * s.d * s.kv_heads / s.heads) * t * s.layers);
   count.Add(PartName(form.experts ? Part::kExperts : Part::kMlp), true,
             2 * form.matrices * s.d * s.ffn * (form.experts ? s.top_k : 1) * t * s.layers);
   // 12 S/h until mid-2025, 6 S/h since: half of the attention, D in place of H*dh.
@@ -49,7 +56,8 @@ StatusOr<Count> Decoder(const Shape& s, const Workload& workload, const Form& fo
 StatusOr<Count> Bert(const Model& model, const Workload& workload) {
   // 72 L D^2 (1 + S/(6D) + V/(12 D L)): full attention, 4D MLP.
   Count count{.tokens = workload.tokens};
-  const Int d = model.hidden, layers = static_cast<int64_t>(model.layers.size()), t = workload.tokens;
+  const Int d = model.hidden, layers = static_cast<int64_t>(model.layers.size()),
+            t = workload.tokens;
   count.Add("projections and MLP of 4D", true, 24 * layers * d * d * t);
   count.Add(kCoreTerm, false, 4 * layers * d * workload.squares);
   count.Add(PartName(Part::kLmHead), true, 2 * d * kVocabBert * t);
@@ -62,7 +70,8 @@ StatusOr<Count> Nemo(const Model& model, const Workload& workload) {
   FW_RETURN_IF_ERROR(DecoderOnly(model, kWho));
   const std::string& type = model.model_type;
   if (type != "gpt2" && type != "llama" && type != "nemotron" && type != "mixtral") {
-    return DoesNotApply(kWho, "no closed form kept here for model type \"" + type + "\" (gpt2, llama, nemotron, mixtral, bert)");
+    return DoesNotApply(kWho, "no closed form kept here for model type \"" + type +
+                                  "\" (gpt2, llama, nemotron, mixtral, bert)");
   }
   FW_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(model, kWho));
   if (type == "gpt2") {
@@ -71,7 +80,8 @@ StatusOr<Count> Nemo(const Model& model, const Workload& workload) {
     gpt3.kv_heads = shape.heads;
     return Decoder(gpt3, workload, {2, false, kVocabGpt3});
   }
-  if (type == "llama") return Decoder(shape, workload, {3, false, model.vocab > 64000 ? kVocabLlama3 : kVocabLlama2});
+  if (type == "llama")
+    return Decoder(shape, workload, {3, false, model.vocab > 64000 ? kVocabLlama3 : kVocabLlama2});
   if (type == "nemotron") return Decoder(shape, workload, {2, false, kVocabNemotron});
   return Decoder(shape, workload, {3, true, kVocabMixtral});
 }
@@ -83,8 +93,10 @@ StatusOr<Count> NemoTransformer(const Model& model, const Workload& workload) {
   FW_ASSIGN_OR_RETURN(const Shape s, ShapeOf(model, kWho));
   Count count{.tokens = workload.tokens};
   const Int t = workload.tokens;
-  if (4 * s.d * s.d * s.kv_heads % s.heads != 0) return DoesNotApply(kWho, "G/H is no whole number of FLOPs");
-  count.Add("attention projections (D wide)", true, (4 * s.d * s.d + 4 * s.d * s.d * s.kv_heads / s.heads) * t * s.layers);
+  if (4 * s.d * s.d * s.kv_heads % s.heads != 0)
+    return DoesNotApply(kWho, "G/H is no whole number of FLOPs");
+  count.Add("attention projections (D wide)", true,
+            (4 * s.d * s.d + 4 * s.d * s.d * s.kv_heads / s.heads) * t * s.layers);
   count.Add(kCoreTerm, false, 4 * s.d * workload.squares * s.layers);
   const Int mlp = 4 * s.d * s.ffn * t * s.layers;
   if (HasMoe(model)) {
@@ -99,13 +111,17 @@ StatusOr<Count> NemoTransformer(const Model& model, const Workload& workload) {
 
 }  // namespace
 
-const Convention kNemo = {"nemo", "NeMo's closed form of the family, with the family's own vocabulary",
+const Convention kNemo = {"nemo",
+                          "NeMo's closed form of the family, with the family's own vocabulary",
                           "NVIDIA/NeMo 8cfedd72 (2025-09-20), nemo/utils/flops_formulas.py",
-                          "the model's vocabulary (a constant per family), H*dh (uses D), the router, windows; causal half since "
+                          "the model's vocabulary (a constant per family), H*dh (uses D), the "
+                          "router, windows; causal half since "
                           "mid-2025",
                           Nemo};
-const Convention kNemoTransformer = {
-    "nemo_transformer", "NeMo's family-less formula", "NVIDIA/NeMo 8cfedd72 (2025-09-20), transformer()",
-    "the causal half, gates, H*dh (uses D), shared experts; takes half of an MoE's layers as dense, vocabulary 50257", NemoTransformer};
+const Convention kNemoTransformer = {"nemo_transformer", "NeMo's family-less formula",
+                                     "NVIDIA/NeMo 8cfedd72 (2025-09-20), transformer()",
+                                     "the causal half, gates, H*dh (uses D), shared experts; takes "
+                                     "half of an MoE's layers as dense, vocabulary 50257",
+                                     NemoTransformer};
 
 }  // namespace flopwatch::models

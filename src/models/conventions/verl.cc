@@ -1,5 +1,5 @@
-// verl verl/utils/flops_counter.py: 6*(matmuls + the embedding table once more) * tokens + 6*H*dh*sum(s^2); #4959 (2026-01)
-// halved the attention. Its own test's figures are the goldens.
+// verl verl/utils/flops_counter.py: 6*(matmuls + the embedding table once more) * tokens +
+// 6*H*dh*sum(s^2); #4959 (2026-01) halved the attention. Its own test's figures are the goldens.
 #include <algorithm>
 
 #include "models/conventions/conventions.h"
@@ -31,7 +31,8 @@ StatusOr<Count> Verl(const Model& model, const Workload& workload) {
   AddLinear(model, workload, &count);
   for (const Layer& layer : model.layers) {
     // Half of s * min(s, W): a window is halved like a full mask.
-    FW_ASSIGN_OR_RETURN(const Int twice, PairsTwice(layer.attention, workload, Pairs::kAllWindowed));
+    FW_ASSIGN_OR_RETURN(const Int twice,
+                        PairsTwice(layer.attention, workload, Pairs::kAllWindowed));
     count.Add(kCoreTerm, false, CoreForward(layer.attention, twice / 2));
   }
   return count;
@@ -42,7 +43,8 @@ StatusOr<Count> VerlBefore4959(const Model& model, const Workload& workload) {
   Count count{.tokens = workload.tokens};
   AddLinear(model, workload, &count);
   for (const Layer& layer : model.layers) {
-    FW_ASSIGN_OR_RETURN(const Int twice, PairsTwice(layer.attention, workload, Pairs::kAllWindowed));
+    FW_ASSIGN_OR_RETURN(const Int twice,
+                        PairsTwice(layer.attention, workload, Pairs::kAllWindowed));
     // 12*H*dq*sum(s^2), also for MLA, whose values are narrower than its queries.
     Attention wide = layer.attention;
     wide.v_dim = wide.qk_dim;
@@ -53,12 +55,16 @@ StatusOr<Count> VerlBefore4959(const Model& model, const Workload& workload) {
 
 }  // namespace
 
-const Convention kVerl = {"verl", "matrix products with the router, half of the attention over real lengths",
-                          "verl-project/verl#4959 (2026-01), verl/utils/flops_counter.py",
-                          "a window's true shape (half of s*min(s,W)), shared-expert gates; counts the input embedding as a product",
-                          Verl};
-const Convention kVerlBefore4959 = {
-    "verl_before_4959", "verl before the causal half", "volcengine/verl before #4959 (2026-01)",
-    "the causal half; counts the input embedding as a product, and MLA's values at the width of its queries", VerlBefore4959};
+const Convention kVerl = {
+    "verl", "matrix products with the router, half of the attention over real lengths",
+    "verl-project/verl#4959 (2026-01), verl/utils/flops_counter.py",
+    "a window's true shape (half of s*min(s,W)), shared-expert gates; counts the input embedding "
+    "as a product",
+    Verl};
+const Convention kVerlBefore4959 = {"verl_before_4959", "verl before the causal half",
+                                    "volcengine/verl before #4959 (2026-01)",
+                                    "the causal half; counts the input embedding as a product, and "
+                                    "MLA's values at the width of its queries",
+                                    VerlBefore4959};
 
 }  // namespace flopwatch::models

@@ -8,7 +8,8 @@ namespace {
 
 // Patches of a square image; the patch must divide it.
 int64_t Patches(Fields& fields, std::string_view image_field, int64_t image, int64_t patch) {
-  if (image % patch != 0) fields.Fail("patch_size", fmt::format("{} does not divide {} = {}", patch, image_field, image));
+  if (image % patch != 0)
+    fields.Fail("patch_size", fmt::format("{} does not divide {} = {}", patch, image_field, image));
   return (image / patch) * (image / patch);
 }
 
@@ -27,9 +28,13 @@ void ReadBert(Fields& fields, Model& model) {
   layer.mixer = Mixer::kAttention;
   layer.attention = ReadAttention(fields, model);
   layer.attention.causal = false;
-  layer.ffn = {.kind = FeedForward::Kind::kDense, .matrices = 2, .width = fields.Size({"intermediate_size"})};
-  layer.small_params = AttentionBiases(model, layer.attention, {true, true}) + layer.ffn.width + d + 4 * d;
-  // Norm of the embedding, transform's bias and norm, bias of the head; pooler and next-sentence head run once a sample.
+  layer.ffn = {.kind = FeedForward::Kind::kDense,
+               .matrices = 2,
+               .width = fields.Size({"intermediate_size"})};
+  layer.small_params =
+      AttentionBiases(model, layer.attention, {true, true}) + layer.ffn.width + d + 4 * d;
+  // Norm of the embedding, transform's bias and norm, bias of the head; pooler and next-sentence
+  // head run once a sample.
   model.small_params = 2 * d + (d + 2 * d) + model.vocab + (d * d + d) + (2 * d + 2);
   if (fields.status().ok()) model.layers.assign(static_cast<size_t>(layers), layer);
 }
@@ -44,15 +49,24 @@ void ReadVit(Fields& fields, Model& model) {
   const int64_t channels = fields.SizeOr({"num_channels"}, 3, 1024);
   const int64_t classes = fields.SizeOr({"num_labels"}, 1000, kMaxWidth);
   const int64_t patches = Patches(fields, "image_size", image, patch);
-  if (channels * patch * patch > kMaxWidth) fields.Fail("patch_size", "a patch has more than 2^24 values");
+  if (channels * patch * patch > kMaxWidth)
+    fields.Fail("patch_size", "a patch has more than 2^24 values");
   Layer layer;
   layer.mixer = Mixer::kAttention;
   layer.attention = ReadAttention(fields, model);
   layer.attention.causal = false;
-  layer.ffn = {.kind = FeedForward::Kind::kDense, .matrices = 2, .width = fields.Size({"intermediate_size"})};
-  layer.small_params = AttentionBiases(model, layer.attention, {fields.FlagOr({"qkv_bias"}, true), true}) + layer.ffn.width + d + 4 * d;
-  model.outer.push_back({.part = Part::kPatchEmbedding, .in = channels * patch * patch, .out = d, .per = Gemm::Per::kPatch});
-  model.outer.push_back({.part = Part::kLmHead, .in = d, .out = classes, .per = Gemm::Per::kSample});
+  layer.ffn = {.kind = FeedForward::Kind::kDense,
+               .matrices = 2,
+               .width = fields.Size({"intermediate_size"})};
+  layer.small_params =
+      AttentionBiases(model, layer.attention, {fields.FlagOr({"qkv_bias"}, true), true}) +
+      layer.ffn.width + d + 4 * d;
+  model.outer.push_back({.part = Part::kPatchEmbedding,
+                         .in = channels * patch * patch,
+                         .out = d,
+                         .per = Gemm::Per::kPatch});
+  model.outer.push_back(
+      {.part = Part::kLmHead, .in = d, .out = classes, .per = Gemm::Per::kSample});
   model.class_tokens = 1;
   model.natural_length = patches + 1;
   // Class token, positions, bias of the patches, last norm, bias of the head.
@@ -60,7 +74,8 @@ void ReadVit(Fields& fields, Model& model) {
   if (fields.status().ok()) model.layers.assign(static_cast<size_t>(layers), layer);
 }
 
-// Diffusion transformer (arXiv 2212.09748): conditioning (adaLN, step MLP) runs once a sample, not once a token.
+// Diffusion transformer (arXiv 2212.09748): conditioning (adaLN, step MLP) runs once a sample, not
+// once a token.
 void ReadDit(Fields& fields, Model& model) {
   model.kind = Model::Kind::kDiffusion;
   const int64_t heads = fields.Size({"num_attention_heads"}, kMaxCount);
@@ -79,12 +94,19 @@ void ReadDit(Fields& fields, Model& model) {
   constexpr int64_t kStepFeatures = 256;  // sinusoidal embedding of the time step
   Layer layer;
   layer.mixer = Mixer::kAttention;
-  layer.attention = {.heads = heads, .kv_heads = heads, .qk_dim = head_dim, .v_dim = head_dim, .causal = false};
+  layer.attention = {
+      .heads = heads, .kv_heads = heads, .qk_dim = head_dim, .v_dim = head_dim, .causal = false};
   layer.ffn = {.kind = FeedForward::Kind::kDense, .matrices = 2, .width = ratio * d};
-  layer.small_params = AttentionBiases(model, layer.attention, {true, true}) + layer.ffn.width + d + 6 * d;
+  layer.small_params =
+      AttentionBiases(model, layer.attention, {true, true}) + layer.ffn.width + d + 6 * d;
   const auto once = Gemm::Per::kSample;
   model.outer = {{.part = Part::kPatchEmbedding, .in = in * patch * patch, .out = d},
-                 {.part = Part::kConditioning, .in = d, .out = 6 * d, .active = layers, .total = layers, .per = once},
+                 {.part = Part::kConditioning,
+                  .in = d,
+                  .out = 6 * d,
+                  .active = layers,
+                  .total = layers,
+                  .per = once},
                  {.part = Part::kConditioning, .in = d, .out = 2 * d, .per = once},
                  {.part = Part::kConditioning, .in = kStepFeatures, .out = d, .per = once},
                  {.part = Part::kConditioning, .in = d, .out = d, .per = once},
@@ -110,10 +132,13 @@ void ReadT5(Fields& fields, Model& model) {
   a.heads = a.kv_heads = fields.Size({"num_heads", "num_attention_heads"}, kMaxCount);
   a.qk_dim = a.v_dim = fields.Size({"d_kv"}, kMaxCount);
   a.causal = false;
-  layer.ffn = {.kind = FeedForward::Kind::kDense, .matrices = act.starts_with("gated") ? 3 : 2, .width = fields.Size({"d_ff"})};
+  layer.ffn = {.kind = FeedForward::Kind::kDense,
+               .matrices = act.starts_with("gated") ? 3 : 2,
+               .width = fields.Size({"d_ff"})};
   layer.small_params = 2 * model.hidden;
   const int64_t buckets = fields.SizeOr({"relative_attention_num_buckets"}, 32, kMaxCount);
-  model.small_params = 2 * buckets * a.heads + 2 * model.hidden;  // one relative bias and one last norm a stack
+  model.small_params =
+      2 * buckets * a.heads + 2 * model.hidden;  // one relative bias and one last norm a stack
   if (!fields.status().ok()) return;
   model.encoder.assign(static_cast<size_t>(encoder), layer);
   layer.attention.causal = true;

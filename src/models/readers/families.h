@@ -1,4 +1,5 @@
-// One function a family of config.json; the table in hf_config.cc names the model types each reads. Private to the room.
+// One function a family of config.json; the table in hf_config.cc names the model types each reads.
+// Private to the room.
 #ifndef FLOPWATCH_MODELS_READERS_FAMILIES_H_
 #define FLOPWATCH_MODELS_READERS_FAMILIES_H_
 
@@ -12,7 +13,9 @@ namespace flopwatch::models {
 // Reads into `model` (name, model_type set); errors are kept in `fields`.
 using ReadFamily = void (*)(Fields& fields, Model& model);
 
-void ReadLlamaLike(Fields& fields, Model& model);  // llama_like.cc: everything of Llama's shape, with and without experts
+void ReadLlamaLike(
+    Fields& fields,
+    Model& model);  // llama_like.cc: everything of Llama's shape, with and without experts
 void ReadLlama4(Fields& fields, Model& model);
 void ReadGemma4(Fields& fields, Model& model);
 void ReadDeepSeek(Fields& fields, Model& model);  // latent attention
@@ -32,15 +35,17 @@ struct Biases {
   bool qkv = false;
   bool out = false;
 };
-// Query and key/value heads and their size; a head_dim that is not given is D / H, which must divide.
+// Query and key/value heads and their size; a head_dim that is not given is D / H, which must
+// divide.
 Attention ReadAttention(Fields& fields, const Model& model);
 int64_t AttentionBiases(const Model& model, const Attention& a, Biases biases);
-// Which layers are windowed or chunked: layer_types, sliding_window(_pattern), use_sliding_window, max_window_layers.
-// `default_period`: without a list every n-th layer is full (0: all layers are alike).
-// Returns per layer the window, 0 = full.
-std::vector<int64_t> ReadWindows(Fields& fields, const Model& model, int64_t layers, int64_t default_period,
-                                 bool first_is_sliding = true);
-// Which layers are experts': first_k_dense_replace, moe_layer_freq, decoder_sparse_step, mlp_only_layers, ...
+// Which layers are windowed or chunked: layer_types, sliding_window(_pattern), use_sliding_window,
+// max_window_layers. `default_period`: without a list every n-th layer is full (0: all layers are
+// alike). Returns per layer the window, 0 = full.
+std::vector<int64_t> ReadWindows(Fields& fields, const Model& model, int64_t layers,
+                                 int64_t default_period, bool first_is_sliding = true);
+// Which layers are experts': first_k_dense_replace, moe_layer_freq, decoder_sparse_step,
+// mlp_only_layers, ...
 std::vector<bool> ReadMoeLayers(Fields& fields, int64_t layers);
 // The expert part of a layer; checks that k <= E.
 FeedForward ReadExperts(Fields& fields, int64_t matrices);

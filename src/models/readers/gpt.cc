@@ -1,5 +1,5 @@
-// The GPT-2 line: LayerNorms with biases, an MLP without a gate, biases nearly everywhere. Facts: Hugging Face transformers'
-// modelling files, and llm-foundry's for MPT.
+// The GPT-2 line: LayerNorms with biases, an MLP without a gate, biases nearly everywhere. Facts:
+// Hugging Face transformers' modelling files, and llm-foundry's for MPT.
 #include <algorithm>
 
 #include "models/readers/families.h"
@@ -20,7 +20,8 @@ void ReadGpt(Fields& fields, Model& model) {
   const int64_t expansion = fields.SizeOr({"expansion_ratio"}, 4, 64);
   layer.ffn = {.kind = FeedForward::Kind::kDense,
                .matrices = 2,
-               .width = fields.SizeOr({"n_inner", "intermediate_size", "ffn_dim"}, std::min(kMaxWidth, expansion * d))};
+               .width = fields.SizeOr({"n_inner", "intermediate_size", "ffn_dim"},
+                                      std::min(kMaxWidth, expansion * d))};
   const bool biases = !mpt || !fields.FlagOr({"no_bias"}, false);
   if (biases) {
     // GPT-J's attention has none.
@@ -33,7 +34,8 @@ void ReadGpt(Fields& fields, Model& model) {
   if (gptj || phi) model.small_params += model.vocab;  // bias of the head
   if (gpt2) model.position_params = Int{fields.SizeOr({"n_positions"}, 1024, kMaxVocab)} * d;
   bool alibi = false;
-  if (const Json* attention = fields.Raw({"attn_config"}); attention != nullptr) alibi = (*attention)["alibi"].boolean();
+  if (const Json* attention = fields.Raw({"attn_config"}); attention != nullptr)
+    alibi = (*attention)["alibi"].boolean();
   if (mpt && !alibi && fields.FlagOr({"learned_pos_emb"}, true)) {
     model.position_params = Int{fields.SizeOr({"max_seq_len"}, 2048, kMaxVocab)} * d;
   }

@@ -1,4 +1,5 @@
-// Models that mix attention with recurrent layers: Mamba-2, Nemotron-H, Jamba, Qwen3-Next and Qwen3.5.
+// Models that mix attention with recurrent layers: Mamba-2, Nemotron-H, Jamba, Qwen3-Next and
+// Qwen3.5.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +16,8 @@ int64_t Mamba2SmallParams(const Mamba& m, bool conv_bias) {
 }
 
 void CheckInner(Fields& fields, int64_t inner) {
-  if (inner > kMaxWidth) fields.Fail("expand", fmt::format("the inner width {} is above {}", inner, kMaxWidth));
+  if (inner > kMaxWidth)
+    fields.Fail("expand", fmt::format("the inner width {} is above {}", inner, kMaxWidth));
 }
 
 }  // namespace
@@ -30,9 +32,11 @@ void ReadMamba2(Fields& fields, Model& model) {
   model.embedding_params = Int{model.vocab} * model.hidden;
   model.outer.back().out = model.vocab;
   if (const Json* at = fields.Raw({"attn_layer_idx"}); at != nullptr && !at->array().empty()) {
-    fields.Fail("attn_layer_idx", "Mamba-2 with attention layers is not read yet; only an empty list is");
+    fields.Fail("attn_layer_idx",
+                "Mamba-2 with attention layers is not read yet; only an empty list is");
   }
-  if (fields.CountOr({"d_intermediate"}, 0, kMaxWidth) > 0) fields.Fail("d_intermediate", "an MLP in Mamba-2 is not read yet; only 0 is");
+  if (fields.CountOr({"d_intermediate"}, 0, kMaxWidth) > 0)
+    fields.Fail("d_intermediate", "an MLP in Mamba-2 is not read yet; only 0 is");
   Layer layer;
   layer.mixer = Mixer::kMamba2;
   Mamba& m = layer.mamba;
@@ -42,7 +46,8 @@ void ReadMamba2(Fields& fields, Model& model) {
   m.groups = fields.SizeOr({"ngroups", "n_groups"}, 1, kMaxCount);
   const int64_t head = fields.SizeOr({"headdim", "head_dim"}, 64, kMaxCount);
   m.heads = m.inner / head;
-  if (m.inner % head != 0) fields.Fail("headdim", fmt::format("{} does not divide the inner width {}", head, m.inner));
+  if (m.inner % head != 0)
+    fields.Fail("headdim", fmt::format("{} does not divide the inner width {}", head, m.inner));
   m.conv_kernel = fields.SizeOr({"d_conv", "conv_kernel"}, 4, 64);
   m.chunk = fields.SizeOr({"chunk_size"}, 256, kMaxCount);
   layer.small_params = model.hidden + Mamba2SmallParams(m, true);
@@ -54,11 +59,16 @@ void ReadNemotronH(Fields& fields, Model& model) {
   model.hidden = fields.Size({"hidden_size"});
   SetEmbedding(fields, model, false);
   const std::string pattern = fields.TextOr({"hybrid_override_pattern"}, "");
-  if (pattern.empty()) fields.Fail("hybrid_override_pattern", "missing: one letter a layer, M Mamba-2, * attention, - MLP, E experts");
-  if (pattern.size() > kMaxLayers) fields.Fail("hybrid_override_pattern", fmt::format("longer than {} layers", kMaxLayers));
-  const int64_t layers = fields.SizeOr({"num_hidden_layers"}, static_cast<int64_t>(pattern.size()), kMaxLayers);
+  if (pattern.empty())
+    fields.Fail("hybrid_override_pattern",
+                "missing: one letter a layer, M Mamba-2, * attention, - MLP, E experts");
+  if (pattern.size() > kMaxLayers)
+    fields.Fail("hybrid_override_pattern", fmt::format("longer than {} layers", kMaxLayers));
+  const int64_t layers =
+      fields.SizeOr({"num_hidden_layers"}, static_cast<int64_t>(pattern.size()), kMaxLayers);
   if (layers != static_cast<int64_t>(pattern.size())) {
-    fields.Fail("hybrid_override_pattern", fmt::format("{} letters for num_hidden_layers = {}", pattern.size(), layers));
+    fields.Fail("hybrid_override_pattern",
+                fmt::format("{} letters for num_hidden_layers = {}", pattern.size(), layers));
   }
   Mamba m;
   m.state = fields.Size({"ssm_state_size"}, kMaxCount);
@@ -75,7 +85,9 @@ void ReadNemotronH(Fields& fields, Model& model) {
   const int64_t matrices = act == "silu" || act == "swiglu" ? 3 : 2;
   FeedForward dense, experts;
   if (pattern.find('-') != std::string::npos) {
-    dense = {.kind = FeedForward::Kind::kDense, .matrices = matrices, .width = fields.Size({"intermediate_size"})};
+    dense = {.kind = FeedForward::Kind::kDense,
+             .matrices = matrices,
+             .width = fields.Size({"intermediate_size"})};
   }
   if (pattern.find('E') != std::string::npos) experts = ReadExperts(fields, matrices);
   if (!fields.status().ok()) return;
@@ -100,7 +112,9 @@ void ReadNemotronH(Fields& fields, Model& model) {
         layer.small_params += experts.experts;  // correction bias of the router
         break;
       default:
-        fields.Fail("hybrid_override_pattern", fmt::format("the letter '{}' is not known: M, *, - or E", kind >= ' ' && kind <= '~' ? kind : '?'));
+        fields.Fail("hybrid_override_pattern",
+                    fmt::format("the letter '{}' is not known: M, *, - or E",
+                                kind >= ' ' && kind <= '~' ? kind : '?'));
         return;
     }
     model.layers.push_back(layer);
@@ -127,7 +141,9 @@ void ReadJamba(Fields& fields, Model& model) {
   const bool conv_bias = fields.FlagOr({"mamba_conv_bias"}, true);
   const bool proj_bias = fields.FlagOr({"mamba_proj_bias"}, false);
   const std::vector<bool> moe = ReadMoeLayers(fields, layers);
-  const FeedForward dense = {.kind = FeedForward::Kind::kDense, .matrices = 3, .width = fields.Size({"intermediate_size"})};
+  const FeedForward dense = {.kind = FeedForward::Kind::kDense,
+                             .matrices = 3,
+                             .width = fields.Size({"intermediate_size"})};
   FeedForward experts;
   if (std::find(moe.begin(), moe.end(), true) != moe.end()) experts = ReadExperts(fields, 3);
   if (!fields.status().ok()) return;
@@ -141,7 +157,8 @@ void ReadJamba(Fields& fields, Model& model) {
       layer.mixer = Mixer::kMamba1;
       layer.mamba = m;
       // Convolution, bias of the step, A, D, and Jamba's norms of step, B and C.
-      layer.small_params += m.inner * (m.conv_kernel + (conv_bias ? 1 : 0)) + m.inner + m.inner * m.state + m.inner + m.dt_rank + 2 * m.state;
+      layer.small_params += m.inner * (m.conv_kernel + (conv_bias ? 1 : 0)) + m.inner +
+                            m.inner * m.state + m.inner + m.dt_rank + 2 * m.state;
       if (proj_bias) layer.small_params += 2 * m.inner + model.hidden;
     }
     layer.ffn = moe[static_cast<size_t>(i)] ? experts : dense;
@@ -158,7 +175,8 @@ void ReadQwenHybrid(Fields& fields, Model& model) {
   Attention attention;
   attention.heads = fields.Size({"num_attention_heads"}, kMaxCount);
   attention.kv_heads = fields.SizeOr({"num_key_value_heads"}, attention.heads, kMaxCount);
-  attention.qk_dim = attention.v_dim = fields.SizeOr({"head_dim"}, 256, kMaxCount);  // the class's default, not D/H
+  attention.qk_dim = attention.v_dim =
+      fields.SizeOr({"head_dim"}, 256, kMaxCount);  // the class's default, not D/H
   attention.output_gate = fields.FlagOr({"attn_output_gate"}, true);
   DeltaNet n;
   n.key_heads = fields.Size({"linear_num_key_heads"}, kMaxCount);
@@ -166,8 +184,10 @@ void ReadQwenHybrid(Fields& fields, Model& model) {
   n.key_dim = fields.SizeOr({"linear_key_head_dim"}, 128, kMaxCount);
   n.value_dim = fields.SizeOr({"linear_value_head_dim"}, 128, kMaxCount);
   n.conv_kernel = fields.SizeOr({"linear_conv_kernel_dim"}, 4, 64);
-  if (n.key_width() > kMaxWidth) fields.Fail("linear_num_key_heads", "the keys are wider than 2^24");
-  if (n.value_width() > kMaxWidth) fields.Fail("linear_num_value_heads", "the values are wider than 2^24");
+  if (n.key_width() > kMaxWidth)
+    fields.Fail("linear_num_key_heads", "the keys are wider than 2^24");
+  if (n.value_width() > kMaxWidth)
+    fields.Fail("linear_num_value_heads", "the values are wider than 2^24");
   const std::vector<std::string> types = fields.Texts({"layer_types"});
   const int64_t interval = fields.SizeOr({"full_attention_interval"}, 4, kMaxLayers);
   if (!types.empty() && static_cast<int64_t>(types.size()) != layers) {
@@ -178,7 +198,9 @@ void ReadQwenHybrid(Fields& fields, Model& model) {
   if (std::find(moe.begin(), moe.end(), true) != moe.end()) experts = ReadExperts(fields, 3);
   experts.shared_gate = experts.shared_width > 0;
   if (std::find(moe.begin(), moe.end(), false) != moe.end()) {
-    dense = {.kind = FeedForward::Kind::kDense, .matrices = 3, .width = fields.Size({"intermediate_size"})};
+    dense = {.kind = FeedForward::Kind::kDense,
+             .matrices = 3,
+             .width = fields.Size({"intermediate_size"})};
   }
   if (!fields.status().ok()) return;
   for (int64_t i = 0; i < layers; ++i) {
@@ -197,13 +219,15 @@ void ReadQwenHybrid(Fields& fields, Model& model) {
     } else {
       layer.mixer = Mixer::kDeltaNet;
       layer.delta = n;
-      layer.small_params += n.conv_kernel * (2 * n.key_width() + n.value_width()) + 2 * n.value_heads + n.value_dim;
+      layer.small_params +=
+          n.conv_kernel * (2 * n.key_width() + n.value_width()) + 2 * n.value_heads + n.value_dim;
     }
     layer.ffn = moe[at] ? experts : dense;
     model.layers.push_back(layer);
   }
   model.small_params += model.hidden;
-  model.mtp_depth = fields.CountOr({"mtp_num_hidden_layers", "num_nextn_predict_layers"}, 0, kMaxLayers);
+  model.mtp_depth =
+      fields.CountOr({"mtp_num_hidden_layers", "num_nextn_predict_layers"}, 0, kMaxLayers);
 }
 
 }  // namespace flopwatch::models

@@ -1,5 +1,6 @@
-// Decoders of Llama's shape: RMS norms, rotary positions, attention with grouped keys, a gated MLP or experts. What differs
-// between the types is one row of kTraits. Facts: the configuration and modelling files of Hugging Face transformers.
+// Decoders of Llama's shape: RMS norms, rotary positions, attention with grouped keys, a gated MLP
+// or experts. What differs between the types is one row of kTraits. Facts: the configuration and
+// modelling files of Hugging Face transformers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,17 +14,17 @@ enum class QkNorm : uint8_t { kNone, kPerHead, kWhole, kAsked };
 
 struct Traits {
   std::string_view type;
-  bool qkv_bias = false;    // always; "attention_bias" adds qkv and output (kBiasNoOut: qkv alone)
+  bool qkv_bias = false;     // always; "attention_bias" adds qkv and output (kBiasNoOut: qkv alone)
   bool bias_no_out = false;  // attention_bias means q, k, v only
   QkNorm qk_norm = QkNorm::kNone;
-  int norms = 2;            // of D weights a layer
-  bool norm_bias = false;   // LayerNorm
+  int norms = 2;           // of D weights a layer
+  bool norm_bias = false;  // LayerNorm
   int64_t matrices = 3;
-  bool tied = false;        // where the config does not say
+  bool tied = false;  // where the config does not say
   int64_t window_period = 0;
   bool sinks = false;
-  bool expert_bias = false;   // experts and router have biases (gpt-oss)
-  bool router_bias = false;   // a correction bias of E a layer
+  bool expert_bias = false;  // experts and router have biases (gpt-oss)
+  bool router_bias = false;  // a correction bias of E a layer
 };
 
 constexpr Traits kTraits[] = {
@@ -41,7 +42,11 @@ constexpr Traits kTraits[] = {
     {.type = "olmoe", .qk_norm = QkNorm::kWhole},
     {.type = "gemma", .tied = true},
     {.type = "gemma2", .norms = 4, .tied = true, .window_period = 2},
-    {.type = "gemma3_text", .qk_norm = QkNorm::kPerHead, .norms = 4, .tied = true, .window_period = 6},
+    {.type = "gemma3_text",
+     .qk_norm = QkNorm::kPerHead,
+     .norms = 4,
+     .tied = true,
+     .window_period = 6},
     {.type = "glm", .bias_no_out = true, .qk_norm = QkNorm::kAsked, .router_bias = true},
     {.type = "glm4_moe", .bias_no_out = true, .qk_norm = QkNorm::kAsked, .router_bias = true},
     {.type = "gpt_oss", .window_period = 2, .sinks = true, .expert_bias = true},
@@ -49,7 +54,8 @@ constexpr Traits kTraits[] = {
 };
 
 const Traits& TraitsOf(std::string_view type) {
-  return *std::find_if(std::begin(kTraits), std::end(kTraits), [&](const Traits& t) { return t.type == type; });
+  return *std::find_if(std::begin(kTraits), std::end(kTraits),
+                       [&](const Traits& t) { return t.type == type; });
 }
 
 }  // namespace
@@ -65,7 +71,8 @@ void ReadLlamaLike(Fields& fields, Model& model) {
   const bool attention_bias = fields.FlagOr({"attention_bias"}, false);
   const bool mlp_bias = fields.FlagOr({"mlp_bias"}, false);
   if (fields.Has({"sliding_window_size"}) && !fields.Has({"sliding_window"})) {
-    model.notes.push_back("sliding_window_size is a serving option and no model field: attention is taken as full");
+    model.notes.push_back(
+        "sliding_window_size is a serving option and no model field: attention is taken as full");
   }
   if (traits.window_period > 0 && !fields.Has({"sliding_window"})) {
     model.notes.push_back("sliding_window is absent: attention is taken as full in every layer");
@@ -74,11 +81,14 @@ void ReadLlamaLike(Fields& fields, Model& model) {
   Layer base;
   base.mixer = Mixer::kAttention;
   base.small_params = int64_t{traits.norms} * model.hidden * (traits.norm_bias ? 2 : 1);
-  base.small_params += AttentionBiases(model, attention,
-                                       {.qkv = traits.qkv_bias || attention_bias, .out = attention_bias && !traits.bias_no_out});
-  const bool per_head = traits.qk_norm == QkNorm::kPerHead || (traits.qk_norm == QkNorm::kAsked && fields.FlagOr({"use_qk_norm"}, false));
+  base.small_params += AttentionBiases(
+      model, attention,
+      {.qkv = traits.qkv_bias || attention_bias, .out = attention_bias && !traits.bias_no_out});
+  const bool per_head = traits.qk_norm == QkNorm::kPerHead ||
+                        (traits.qk_norm == QkNorm::kAsked && fields.FlagOr({"use_qk_norm"}, false));
   if (per_head) base.small_params += 2 * attention.qk_dim;
-  if (traits.qk_norm == QkNorm::kWhole) base.small_params += (attention.heads + attention.kv_heads) * attention.qk_dim;
+  if (traits.qk_norm == QkNorm::kWhole)
+    base.small_params += (attention.heads + attention.kv_heads) * attention.qk_dim;
   if (traits.sinks) base.small_params += attention.heads;
 
   const bool any_moe = std::find(moe.begin(), moe.end(), true) != moe.end();
@@ -86,7 +96,10 @@ void ReadLlamaLike(Fields& fields, Model& model) {
   FeedForward experts, dense;
   if (any_moe) experts = ReadExperts(fields, traits.matrices);
   experts.shared_gate = model.model_type == "qwen2_moe" && experts.shared_width > 0;
-  if (any_dense) dense = {.kind = FeedForward::Kind::kDense, .matrices = traits.matrices, .width = fields.Size({"intermediate_size"})};
+  if (any_dense)
+    dense = {.kind = FeedForward::Kind::kDense,
+             .matrices = traits.matrices,
+             .width = fields.Size({"intermediate_size"})};
   if (!fields.status().ok()) return;  // a list of absurd length is not built
 
   for (int64_t i = 0; i < layers; ++i) {
@@ -98,7 +111,8 @@ void ReadLlamaLike(Fields& fields, Model& model) {
       if (traits.router_bias) layer.small_params += experts.experts;
       if (traits.expert_bias) {
         layer.small_params += experts.experts;  // router
-        layer.small_params_per_expert = (experts.matrices - 1) * experts.expert_width + model.hidden;
+        layer.small_params_per_expert =
+            (experts.matrices - 1) * experts.expert_width + model.hidden;
       }
     } else {
       layer.ffn = dense;
@@ -110,7 +124,8 @@ void ReadLlamaLike(Fields& fields, Model& model) {
   model.mtp_depth = fields.CountOr({"num_nextn_predict_layers"}, 0, kMaxLayers);
 }
 
-// Llama-4: every fourth layer attends globally without positions, the others inside chunks; a shared expert beside the routed.
+// Llama-4: every fourth layer attends globally without positions, the others inside chunks; a
+// shared expert beside the routed.
 void ReadLlama4(Fields& fields, Model& model) {
   model.hidden = fields.Size({"hidden_size"});
   const int64_t layers = ReadLayerCount(fields);
@@ -119,20 +134,27 @@ void ReadLlama4(Fields& fields, Model& model) {
   const int64_t chunk = fields.CountOr({"attention_chunk_size"}, 0, kMaxTokens);
   const std::vector<bool> moe = ReadMoeLayers(fields, layers);
   std::vector<std::string> types = fields.Texts({"layer_types"});
-  // no_rope_layers: 1 = with rotary positions (chunked), 0 = without (global); an absent or empty list is every
-  // no_rope_layer_interval-th without.
+  // no_rope_layers: 1 = with rotary positions (chunked), 0 = without (global); an absent or empty
+  // list is every no_rope_layer_interval-th without.
   const std::vector<int64_t> rope = fields.Integers({"no_rope_layers"}, 1);
   const int64_t interval = fields.SizeOr({"no_rope_layer_interval"}, 4, kMaxLayers);
-  if ((!rope.empty() && static_cast<int64_t>(rope.size()) != layers) || (!types.empty() && static_cast<int64_t>(types.size()) != layers)) {
-    fields.Fail(types.empty() ? "no_rope_layers" : "layer_types", fmt::format("its length is not the {} layers", layers));
+  if ((!rope.empty() && static_cast<int64_t>(rope.size()) != layers) ||
+      (!types.empty() && static_cast<int64_t>(types.size()) != layers)) {
+    fields.Fail(types.empty() ? "no_rope_layers" : "layer_types",
+                fmt::format("its length is not the {} layers", layers));
   }
   FeedForward experts = ReadExperts(fields, 3);
   experts.shared_width = experts.expert_width;
-  const FeedForward dense = {.kind = FeedForward::Kind::kDense, .matrices = 3, .width = fields.SizeOr({"intermediate_size_mlp"}, experts.expert_width)};
+  const FeedForward dense = {
+      .kind = FeedForward::Kind::kDense,
+      .matrices = 3,
+      .width = fields.SizeOr({"intermediate_size_mlp"}, experts.expert_width)};
   if (!fields.status().ok()) return;
   for (int64_t i = 0; i < layers; ++i) {
     const size_t n = static_cast<size_t>(i);
-    const bool chunked = !types.empty() ? types[n] == "chunked_attention" : rope.empty() ? (i + 1) % interval != 0 : rope[n] != 0;
+    const bool chunked = !types.empty() ? types[n] == "chunked_attention"
+                         : rope.empty() ? (i + 1) % interval != 0
+                                        : rope[n] != 0;
     Layer layer;
     layer.mixer = Mixer::kAttention;
     layer.attention = attention;
@@ -145,8 +167,8 @@ void ReadLlama4(Fields& fields, Model& model) {
   model.notes.push_back("text part only: the vision tower is not counted");
 }
 
-// Gemma-4: windowed layers and global ones with larger, fewer heads whose keys serve as values; with enable_moe_block experts
-// run beside a dense MLP, which stands here as a shared expert.
+// Gemma-4: windowed layers and global ones with larger, fewer heads whose keys serve as values;
+// with enable_moe_block experts run beside a dense MLP, which stands here as a shared expert.
 void ReadGemma4(Fields& fields, Model& model) {
   model.hidden = fields.Size({"hidden_size"});
   const int64_t layers = ReadLayerCount(fields);
@@ -155,14 +177,17 @@ void ReadGemma4(Fields& fields, Model& model) {
   Attention global = local;
   global.qk_dim = global.v_dim = fields.SizeOr({"global_head_dim"}, local.qk_dim);
   global.value_is_key = fields.FlagOr({"attention_k_eq_v"}, false);
-  if (global.value_is_key) global.kv_heads = fields.SizeOr({"num_global_key_value_heads"}, local.kv_heads, kMaxCount);
+  if (global.value_is_key)
+    global.kv_heads = fields.SizeOr({"num_global_key_value_heads"}, local.kv_heads, kMaxCount);
   const std::vector<int64_t> windows = ReadWindows(fields, model, layers, 6);
   const bool moe = fields.FlagOr({"enable_moe_block"}, false);
   const int64_t width = fields.Size({"intermediate_size"});
   for (const std::string_view unread : {"num_kv_shared_layers", "hidden_size_per_layer_input"}) {
-    if (fields.CountOr({unread}, 0, kMaxWidth) > 0) fields.Fail(unread, "layers of this kind are not read yet; only 0 is");
+    if (fields.CountOr({unread}, 0, kMaxWidth) > 0)
+      fields.Fail(unread, "layers of this kind are not read yet; only 0 is");
   }
-  if (fields.FlagOr({"use_double_wide_mlp"}, false)) fields.Fail("use_double_wide_mlp", "not read yet; only false is");
+  if (fields.FlagOr({"use_double_wide_mlp"}, false))
+    fields.Fail("use_double_wide_mlp", "not read yet; only false is");
   FeedForward ffn = {.kind = FeedForward::Kind::kDense, .matrices = 3, .width = width};
   if (moe) {
     ffn = ReadExperts(fields, 3);
@@ -209,8 +234,13 @@ void ReadDeepSeek(Fields& fields, Model& model) {
   const bool any_dense = std::find(moe.begin(), moe.end(), false) != moe.end();
   FeedForward experts, dense;
   if (any_moe) experts = ReadExperts(fields, 3);
-  if (any_dense) dense = {.kind = FeedForward::Kind::kDense, .matrices = 3, .width = fields.Size({"intermediate_size"})};
-  const bool correction = fields.TextOr({"topk_method"}, model.model_type == "deepseek_v2" ? "greedy" : "noaux_tc") == "noaux_tc";
+  if (any_dense)
+    dense = {.kind = FeedForward::Kind::kDense,
+             .matrices = 3,
+             .width = fields.Size({"intermediate_size"})};
+  const bool correction =
+      fields.TextOr({"topk_method"}, model.model_type == "deepseek_v2" ? "greedy" : "noaux_tc") ==
+      "noaux_tc";
   if (!fields.status().ok()) return;
   for (const bool is_moe : moe) {
     Layer layer = base;
@@ -221,9 +251,10 @@ void ReadDeepSeek(Fields& fields, Model& model) {
   model.small_params += model.hidden;
   model.mtp_depth = fields.CountOr({"num_nextn_predict_layers"}, 0, kMaxLayers);
   if (m.indexer_heads > 0) {
-    model.notes.push_back(fmt::format(
-        "the sparse-attention indexer ({} heads of {}, top {}) is not counted, and attention is counted dense", m.indexer_heads,
-        m.indexer_dim, m.indexer_top_k));
+    model.notes.push_back(
+        fmt::format("the sparse-attention indexer ({} heads of {}, top {}) is not counted, and "
+                    "attention is counted dense",
+                    m.indexer_heads, m.indexer_dim, m.indexer_top_k));
   }
 }
 
