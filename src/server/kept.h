@@ -57,8 +57,7 @@ class Kept : public KeptBase {
   static constexpr Micros kUsable = 10 * kMicrosPerSecond;  // an older one is not answered with
   static constexpr int64_t kShare = 200;
 
-  // `make` may run on any thread. `keep_for`: how long after the last question it is still kept; 0 = while `wanted` says so,
-  // asked or not.
+  // `make` may run on any thread. `keep_for`: how long after the last question it is still kept, while `wanted` says so.
   Kept(std::function<std::shared_ptr<const T>()> make, Micros keep_for, std::function<bool()> wanted)
       : make_(std::move(make)), keep_for_(keep_for), wanted_(std::move(wanted)) {}
 
@@ -83,7 +82,7 @@ class Kept : public KeptBase {
   void RefreshIfDue(Micros now) override {
     {
       std::lock_guard lock(mutex_);
-      const bool asked = keep_for_ == 0 || (asked_ != 0 && now - asked_ <= keep_for_);
+      const bool asked = asked_ != 0 && now - asked_ <= keep_for_;
       if (!asked || now - made_ < period_) return;
     }
     if (wanted_()) Make();

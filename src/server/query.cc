@@ -126,10 +126,10 @@ std::string_view UsageSourceName(UsageSource s) {
 Query::Query(const ApiParts& parts)
     : parts_(parts),
       started_(parts.clock()),
-      kept_deployed_([this] { return std::make_shared<const Deployed>(*registry_, live(), started_); }, 0,
+      kept_deployed_([this] { return std::make_shared<const Deployed>(*registry_, live(), started_); }, kListsKept,
                      [this] { return IsLarge(); }),
-      kept_hour_([this] { return LiveJobsOf(kDefaultWindow); }, 0, [this] { return IsLarge(); }),
-      kept_now_([this] { return LiveJobsOf(kNowWindow); }, 0, [this] { return IsLarge(); }),
+      kept_hour_([this] { return LiveJobsOf(kDefaultWindow); }, kListsKept, [this] { return IsLarge(); }),
+      kept_now_([this] { return LiveJobsOf(kNowWindow); }, kListsKept, [this] { return IsLarge(); }),
       kept_gpus_([this] { return ColumnsOf(*live(), *registry_); }, kGpusKept, [this] { return IsLarge(); }) {
   if (parts_.pipeline != nullptr) {
     registry_ = &parts_.pipeline->registry();

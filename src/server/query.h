@@ -78,7 +78,9 @@ struct JobGpus {
   std::vector<store::GpuUsage> gpus;
 };
 
-inline constexpr Micros kGpusKept = kMicrosPerMinute;  // after the last question
+// How long after the last question snapshots are still kept; the next one waits for a new one to be made (tens of
+// milliseconds in the largest fleets).
+inline constexpr Micros kListsKept = 5 * kMicrosPerMinute, kGpusKept = kMicrosPerMinute;
 
 struct Fleet {
   using Models = std::vector<std::pair<store::ModelRecord, Usage>>;  // most expected GPU-seconds first

@@ -37,7 +37,7 @@
 
 namespace flopwatch::store {
 
-inline constexpr int kSchemaVersion = 3;
+inline constexpr int kSchemaVersion = 4;
 
 struct Options {
   std::string directory;

@@ -58,7 +58,7 @@ constexpr CanonicalRow kRows[] = {
     {kGpuUtil, "gpu_util", "1", kRatio, kInt32, 1e6, false, 1,
      "duty cycle: share of time any kernel ran; says nothing of how much of the chip; absent on "
      "MIG"},
-    {kMemCopyUtil, "mem_copy_util", "1", kRatio, kInt32, 1e6, false, 1,
+    {kMemCopyUtil, "mem_copy_util", "1", kRatio, kInt32, 1e2, false, 1,
      "share of time device memory was read or written"},
     {kFbUsedMib, "fb_used_mib", "MiB", kGauge, kInt32, 1, false, kMaxMib, "framebuffer used"},
     {kFbFreeMib, "fb_free_mib", "MiB", kGauge, kInt32, 1, false, kMaxMib, "framebuffer free"},
@@ -93,9 +93,9 @@ constexpr CanonicalRow kRows[] = {
     {kNvlinkErrors, "nvlink_errors", "1", kCounter, kInt64, 1, true, kMaxCount,
      "NVLink CRC errors, all links: the first sign of a bad link"},
     {kPcieReplays, "pcie_replays", "1", kCounter, kInt64, 1, true, kMaxCount, "PCIe replays"},
-    {kEncUtil, "enc_util", "1", kRatio, kInt32, 1e6, false, 1,
+    {kEncUtil, "enc_util", "1", kRatio, kInt32, 1e2, false, 1,
      "share of time the video encoder was active"},
-    {kDecUtil, "dec_util", "1", kRatio, kInt32, 1e6, false, 1,
+    {kDecUtil, "dec_util", "1", kRatio, kInt32, 1e2, false, 1,
      "share of time the video decoder was active"},
 };
 static_assert(std::size(kRows) == kCanonicalFieldCount);

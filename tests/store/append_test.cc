@@ -39,6 +39,38 @@ TEST_F(AppendTest, RoundTripOfEveryStorageType) {
   EXPECT_EQ(Sql("SELECT ts, day, hour FROM samples"), "2026-01-02T05:00:00Z|2026-01-02|5");
 }
 
+// A field of unknown type is kept as integers while every value is one. What it says must not depend on that: not when the
+// first fraction comes, nor after reopening, in the next hour's segment, sealed, or merged from both kinds of segments.
+TEST_F(AppendTest, WholeNumbersThatGetFractionsLater) {
+  const FieldId fan = fields_.AddDynamic("DCGM_FI_DEV_FAN_SPEED").value().id;
+  const FieldId big = fields_.AddDynamic("big").value().id;
+  const auto append = [&](Micros ts, double value) {
+    BatchBuilder b(fields_);
+    b.Row(ts, 1, {{kTensorActive, 0.5}, {fan, value}, {big, 9007199254740994.0 * value}});  // beyond 2^53: never an integer column
+    ASSERT_FW_OK(store_->Append(b.batch(), fields_, ts));
+  };
+  const std::string query = "SELECT string_agg(\"DCGM_FI_DEV_FAN_SPEED\"::VARCHAR, ' ' ORDER BY ts), typeof(any_value(\"DCGM_FI_DEV_FAN_SPEED\")) FROM samples";
+  append(kT0, 30);
+  append(kT0 + kSecond, -0.0);  // has no integer
+  EXPECT_EQ(Sql(query), "30.0 -0.0|DOUBLE");
+  append(kT0 + kMicrosPerHour, 40);
+  append(kT0 + kMicrosPerHour + kSecond, 41);
+  EXPECT_EQ(Sql(query), "30.0 -0.0 40.0 41.0|DOUBLE");
+  Open();
+  append(kT0 + kMicrosPerHour + 2 * kSecond, 42);
+  EXPECT_EQ(Sql(query), "30.0 -0.0 40.0 41.0 42.0|DOUBLE");
+  append(kT0 + kMicrosPerHour + 3 * kSecond, 42.5);
+  EXPECT_EQ(Sql(query), "30.0 -0.0 40.0 41.0 42.0 42.5|DOUBLE");
+  ASSERT_FW_OK(store_->Seal(kT0 + 2 * kMicrosPerHour));
+  EXPECT_EQ(Sql(query), "30.0 -0.0 40.0 41.0 42.0 42.5|DOUBLE");
+  Open();
+  append(kT0 + 2 * kMicrosPerHour, 43);
+  EXPECT_EQ(Sql(query), "30.0 -0.0 40.0 41.0 42.0 42.5 43.0|DOUBLE");
+  ASSERT_FW_OK(store_->Seal(kT0 + 4 * kMicrosPerHour));  // this hour had whole numbers only
+  EXPECT_EQ(Sql(query), "30.0 -0.0 40.0 41.0 42.0 42.5 43.0|DOUBLE");
+  EXPECT_EQ(Sql("SELECT max(big)::VARCHAR FROM samples"), "3.873095679538627e+17");
+}
+
 TEST_F(AppendTest, AbsentStaysNull) {
   BatchBuilder b(fields_);
   b.Row(kT0, 1, {{kTensorActive, 0.0}});

@@ -167,7 +167,7 @@ TEST_F(DiskTest, SealThatRunsOutOfSpaceLeavesTheHourHot) {
   for (int i = 0; i < 20; ++i) ASSERT_FW_OK(Append(i));
   ASSERT_FW_OK(store_->RollUp());
   {
-    const FileLimit limit(20'000);  // no Parquet file fits
+    const FileLimit limit(2'000);  // no Parquet file fits
     const Status error = store_->Seal(kT0 + 2 * kMicrosPerHour);
     EXPECT_FALSE(error.ok());
     ExpectBatches(20);

@@ -177,7 +177,7 @@ TEST_F(OpenTest, ANewerSchemaIsRefused) {
   Edit(dir_.path() + "/meta.duckdb", {"INSERT INTO f.schema_version VALUES (7, now()::TIMESTAMP, '9.9')"});
   const absl::Status status = Fails();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(status.message().find("schema version 7, newer than the 3"), absl::string_view::npos) << status;
+  EXPECT_NE(status.message().find("schema version 7, newer than the 4"), absl::string_view::npos) << status;
   EXPECT_NE(status.message().find("upgrade flopwatch"), absl::string_view::npos);
 }
 
@@ -197,13 +197,16 @@ TEST_F(OpenTest, AVersionZeroDirectoryIsMigrated) {
   Edit(dir_.path() + "/hot/seg-20260102T05-0001.duckdb", {});
   // A reader cannot migrate, and says so.
   options_.read_only = true;
-  EXPECT_NE(Fails().message().find("older than 3"), absl::string_view::npos);
+  EXPECT_NE(Fails().message().find("older than 4"), absl::string_view::npos);
   options_.read_only = false;
   Open();
   AppendOne();
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
-  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "3");
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "4");
 }
+
+// Until version 3 a hot segment had rows a GPU and minute of its own; a row that must not count any more.
+constexpr char kOldGpuMinute[] = "CREATE TABLE f.gpu_minute AS SELECT TIMESTAMP '2026-01-02 05:00:00' AS ts, 1 AS entity";
 
 TEST_F(OpenTest, AVersionOneDirectoryIsMigrated) {
   jobs::Changes changes;
@@ -218,7 +221,7 @@ TEST_F(OpenTest, AVersionOneDirectoryIsMigrated) {
   // As version 1 wrote it: it had no list of GPUs, and counted them from gpu_minute.
   Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version >= 2", "DROP TABLE f.application_claims"});
   Edit(dir_.path() + "/hot/seg-20260102T05-0001.duckdb",
-       {"DELETE FROM f.schema_version WHERE version >= 2", "DROP TABLE f.application_samples", "DROP TABLE f.present", "DELETE FROM f.progress WHERE tbl LIKE 'present%'"});
+       {"DELETE FROM f.schema_version WHERE version >= 2", "DROP TABLE f.application_samples", "DROP TABLE f.present", kOldGpuMinute, "DELETE FROM f.progress WHERE tbl LIKE 'present%'"});
   const Window hour = {kT0, kT0 + kMicrosPerHour};
   for (int round = 0; round < 4; ++round) {
     if (round != 1) Open();  // before and after rolling up, and sealed
@@ -229,7 +232,7 @@ TEST_F(OpenTest, AVersionOneDirectoryIsMigrated) {
     EXPECT_NEAR((*usage)[0].sums.ofu.observed_s, 30, 1e-6);
     ASSERT_FW_OK(round < 2 ? store_->RollUp() : store_->Seal(kT0 + 2 * kMicrosPerHour));
   }
-  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "3");
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "4");
 }
 
 TEST_F(OpenTest, AVersionTwoDirectoryIsMigrated) {
@@ -237,9 +240,9 @@ TEST_F(OpenTest, AVersionTwoDirectoryIsMigrated) {
   ASSERT_FW_OK(store_->RollUp());
   store_.reset();
   // As version 2 wrote it: it knew nothing of applications.
-  Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version = 3", "DROP TABLE f.application_claims"});
+  Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version >= 3", "DROP TABLE f.application_claims"});
   Edit(dir_.path() + "/hot/seg-20260102T05-0001.duckdb",
-       {"DELETE FROM f.schema_version WHERE version = 3", "DROP TABLE f.application_samples"});
+       {"DELETE FROM f.schema_version WHERE version >= 3", "DROP TABLE f.application_samples", kOldGpuMinute});
   Open();
   telemetry::ApplicationClaim claim;
   claim.id = 1;
@@ -252,7 +255,7 @@ TEST_F(OpenTest, AVersionTwoDirectoryIsMigrated) {
   ASSERT_FW_OK(store_->AppendApplication({&said, 1}, kT0));  // into the segment that was migrated
   EXPECT_EQ(Sql("SELECT job, loss FROM application_samples"), "7|2.5");
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
-  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "3");
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "4");
 }
 
 TEST(MigrateTest, ListsThatDoNotEndAtTheSchemaVersionAreRefused) {

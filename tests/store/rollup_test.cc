@@ -436,6 +436,10 @@ TEST_F(RollupTest, DaysAreMergedAndAnswersStay) {
     }
     if (hour == 9) b.Row(kT0 + 90 * kSecond, 1, {{kTensorActive, 0.25}, {kSmClockMhz, 1830}});
     ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kHour));
+    if (hour == 9) {  // nine hours from files, the tenth from its raw rows
+      EXPECT_EQ(Sql("SELECT count(*), sum(gpu_seconds) FROM gpu_minutes"), "31|310");
+      EXPECT_EQ(Sql("SELECT sum(gpu_seconds) FROM gpu_hours WHERE ts = TIMESTAMP '2026-01-02 14:00:00' AND entity = 2"), "10");
+    }
     ASSERT_FW_OK(store_->Seal(kT0 + hour * kHour + kHour + 2 * kMinute));
   }
   const Window day = {kT0, kT0 + 10 * kHour};

@@ -261,8 +261,11 @@ StatusOr<std::unique_ptr<Appender>> Appender::Create(Connection* connection, con
   std::vector<duckdb_logical_type> types(columns.size());
   for (size_t c = 0; c < types.size(); ++c) types[c] = duckdb_appender_column_type(appender->appender_, c);
   appender->chunk_ = duckdb_create_data_chunk(types.data(), types.size());
-  for (duckdb_logical_type& type : types) duckdb_destroy_logical_type(&type);
   appender->columns_.resize(columns.size());
+  for (size_t c = 0; c < types.size(); ++c) {
+    appender->columns_[c].is_double = duckdb_get_type_id(types[c]) == DUCKDB_TYPE_DOUBLE;
+    duckdb_destroy_logical_type(&types[c]);
+  }
   appender->Rebind();
   return appender;
 }

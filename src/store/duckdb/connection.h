@@ -148,6 +148,7 @@ class Appender {
   T* Data(size_t column) {
     return static_cast<T*>(columns_[column].data);
   }
+  bool TakesDoubles(size_t column) const { return columns_[column].is_double; }
   void SetText(size_t column, size_t row, std::string_view text);
   void SetNull(size_t column, size_t row) {
     if (columns_[column].validity == nullptr) MakeValidity(column);
@@ -162,6 +163,7 @@ class Appender {
     duckdb_vector vector = nullptr;
     void* data = nullptr;
     uint64_t* validity = nullptr;  // null = no NULL in this chunk yet
+    bool is_double = false;
   };
   void MakeValidity(size_t column);
   void Rebind();

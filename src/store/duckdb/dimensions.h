@@ -24,6 +24,9 @@ struct StoredField {
   std::string column;
   telemetry::StorageType storage = telemetry::StorageType::kDouble;
   double stored_per_unit = 1;
+  // In a segment, of a double: its column is BIGINT, because every value so far is a whole number, as those of most counters
+  // of unknown type are. The engine takes such a column in at a third of the cost. Sealed files and views have DOUBLE.
+  bool whole = false;
 };
 
 class DimensionTables {

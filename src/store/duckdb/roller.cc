@@ -13,8 +13,14 @@ namespace {
 using telemetry::EntityKind;
 
 std::string ProgressKey(Level level, EntityKind kind) {
-  static constexpr std::string_view kTables[kLevels] = {"job_minute", "gpu_minute", "present"};
+  static constexpr std::string_view kTables[kLevels] = {"job_minute", "present"};
   return fmt::format("{}:{}", kTables[static_cast<size_t>(level)], HotTable(kind));
+}
+
+std::string KeyList(const RollupSpec& spec) {
+  std::string keys;
+  for (std::string_view key : spec.keys) CatTo(&keys, keys.empty() ? "" : ", ", key);
+  return keys;
 }
 
 }  // namespace
@@ -24,7 +30,7 @@ StatusOr<Watermarks> ReadWatermarks(Connection* c, const Segment& segment) {
                                                           segment.alias())));
   Watermarks marks;
   result.ForEach([&](const Row& row) {
-    for (Level level : {Level::kJob, Level::kGpu, Level::kPresent}) {
+    for (Level level : {Level::kJob, Level::kPresent}) {
       for (EntityKind kind : kRolledKinds) {
         if (row.Text(0) == ProgressKey(level, kind)) {
           marks.rows[static_cast<int>(level)][static_cast<int>(kind)] = static_cast<uint64_t>(row.Int64(1));
@@ -35,11 +41,38 @@ StatusOr<Watermarks> ReadWatermarks(Connection* c, const Segment& segment) {
   return marks;
 }
 
+InputScales ScalesOf(const DimensionTables& dimensions) {
+  const auto fields = dimensions.fields();
+  const auto scale = [&](const std::string& column) {
+    const auto it = fields->find(column);
+    return it == fields->end() ? 1.0 : it->second.stored_per_unit;
+  };
+  return {.tensor_active = scale("tensor_active"),
+          .sm_clock_mhz = scale("sm_clock_mhz"),
+          .sm_active = scale("sm_active"),
+          .gpu_util = scale("gpu_util"),
+          .gr_active = scale("gr_active"),
+          .power_w = scale("power_w")};
+}
+
 std::string PresentRows(std::string_view segment, EntityKind kind, const std::string& where) {
   return fmt::format(
       "SELECT make_timestamp(h * {0}) AS hour, job_set, model, entity FROM (SELECT DISTINCT epoch_us(ts) // {0} AS h, job_set, "
       "model, entity FROM {1}.{2} WHERE {3})",
       kMicrosPerHour, segment, HotTable(kind), where);
+}
+
+std::string GpuRollup(const Segment& segment, Rollup rollup, const InputScales& scales) {
+  const RollupSpec& spec = SpecOf(rollup);
+  const std::string keys = KeyList(spec);
+  const SegmentState state = segment.Describe();
+  std::vector<std::string> kinds;
+  for (EntityKind kind : kRolledKinds) {
+    if (!state.samples[static_cast<int>(kind)].exists) continue;  // not "has rows": views outlive the answer to that
+    kinds.push_back(fmt::format("SELECT make_timestamp(bucket) AS ts, {}, {} FROM ({})", keys, StoredSums(spec),
+                                HotSums(segment.alias(), kind, /*as_share_of_gpu=*/false, scales, spec.step, keys, "true")));
+  }
+  return kinds.empty() ? std::string() : UnionAll(kinds);
 }
 
 namespace {
@@ -54,13 +87,12 @@ std::string InsertSql(const Segment& segment, Level level, EntityKind kind, cons
         "model, entity) ORDER BY hour, job_set, entity",
         alias, PresentRows(alias, kind, where));
   }
-  const RollupSpec& spec = SpecOf(level == Level::kJob ? Rollup::kJobMinute : Rollup::kGpuMinute);
-  std::string keys;
-  for (std::string_view key : spec.keys) CatTo(&keys, keys.empty() ? "" : ", ", key);
-  // In order of time and GPU: it costs little and the rows compress and prune far better.
+  const RollupSpec& spec = SpecOf(Rollup::kJobMinute);
+  const std::string keys = KeyList(spec);
+  // In order of time and job: it costs little and the rows compress and prune far better.
   return fmt::format("INSERT INTO {0}.{1} SELECT make_timestamp(bucket), {2}, {3} FROM ({4}) ORDER BY bucket, {2}", alias,
                      spec.table, keys, StoredSums(spec),
-                     HotSums(alias, kind, level == Level::kJob, scales, kMicrosPerMinute, keys, where));
+                     HotSums(alias, kind, /*as_share_of_gpu=*/true, scales, spec.step, keys, where));
 }
 
 }  // namespace

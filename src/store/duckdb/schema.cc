@@ -48,6 +48,7 @@ const std::vector<Migration>& MetaMigrations() {
        }},
       {2, "hot segments list the GPUs of each job; nothing changes here", {}},
       {3, "what applications claim of their jobs", {fmt::format("CREATE TABLE {{}}.application_claims(seq BIGINT, {})", kClaimColumns)}},
+      {4, "hot segments have no gpu_minute; nothing changes here", {}},
   };
   return kMigrations;
 }
@@ -68,6 +69,9 @@ const std::vector<Migration>& SegmentMigrations() {
        // Filled by the next roll-up: its watermark starts at the first row.
        {"CREATE TABLE {}.present(hour TIMESTAMP, job_set INTEGER, model INTEGER, entity INTEGER)"}},
       {3, "samples of applications", {fmt::format("CREATE TABLE {{}}.{}({})", kApplicationTable, ApplicationColumns())}},
+      {4,
+       "no gpu_minute: made of the raw rows, which are all here, when a question or the sealing wants it",
+       {"DROP TABLE {}.gpu_minute", "DELETE FROM {}.progress WHERE tbl LIKE 'gpu_minute%'"}},
   };
   return kMigrations;
 }

@@ -12,6 +12,7 @@
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
 #include "store/duckdb/fault_point.h"
+#include "store/duckdb/roller.h"
 
 namespace flopwatch::store::duck {
 namespace {
@@ -31,9 +32,10 @@ StatusOr<std::vector<Sealer::Part>> Sealer::Cut(const Job& job) {
   const std::string key = job.key.empty() ? "0" : std::string(job.key);
   FW_ASSIGN_OR_RETURN(
       Result result,
-      c_->Query(fmt::format("SELECT epoch_us(ts) // {0} * {0} AS step, {1} AS key, count(*) FROM {2} GROUP BY ALL "
-                            "ORDER BY step, key",
-                            job.step, key, job.source)));
+      c_->Query(job.sizes.empty() ? fmt::format("SELECT epoch_us(ts) // {0} * {0} AS step, {1} AS key, count(*) FROM {2} GROUP "
+                                                "BY ALL ORDER BY step, key",
+                                                job.step, key, job.source)
+                                  : job.sizes + " ORDER BY step, key"));
   const uint64_t max_rows = std::max<uint64_t>(max_values_ / job.columns, 1);
   struct Key {
     int64_t key;
@@ -133,7 +135,26 @@ Sealer::Job Sealer::RollupJob(Rollup rollup, std::string source, std::string tag
           .merged = merged};
 }
 
-StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment) {
+Sealer::Job Sealer::GpuJob(Rollup rollup, const Segment& segment, const InputScales& scales) const {
+  const RollupSpec& spec = SpecOf(rollup);
+  Job job = RollupJob(rollup, Cat("(", GpuRollup(segment, rollup, scales), ")"), segment.name(), false);
+  job.select = "*";  // each key once already
+  job.group = "";
+  job.columns *= 2;  // a row's sums while they are made, and the row
+  // At most one row for each step between the first and the last sample of a GPU.
+  const SegmentState state = segment.Describe();
+  std::vector<std::string> kinds;
+  for (EntityKind kind : kRolledKinds) {
+    if (!state.samples[static_cast<int>(kind)].exists) continue;
+    kinds.push_back(fmt::format("SELECT epoch_us(ts) // {0} * {0} AS step, entity AS key, least(count(*), (epoch_us(max(ts)) - "
+                                "epoch_us(min(ts))) // {1} + 2)::BIGINT AS rows FROM {2}.{3} GROUP BY ALL",
+                                job.step, spec.step, segment.alias(), HotTable(kind)));
+  }
+  job.sizes = Cat("SELECT * FROM (", UnionAll(kinds), ")");
+  return job;
+}
+
+StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment, const InputScales& scales) {
   std::vector<SealedFile> files;
   const SegmentState state = segment.Describe();
   const std::string& alias = segment.alias();
@@ -142,18 +163,24 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment) {
     for (int k = 0; k < kEntityKinds; ++k) {
       const auto kind = static_cast<EntityKind>(k);
       if (kind == EntityKind::kGpuInstance) continue;
-      std::string source;
+      std::string source, doubles;
       size_t columns = std::size(kFixedColumns);
       for (int member = k; member <= (kind == EntityKind::kGpu ? k + 1 : k); ++member) {
         if (state.samples[member].extent.rows == 0) continue;
         CatTo(&source, source.empty() ? "(" : " UNION ALL BY NAME ", "FROM ", alias, ".",
                         HotTable(static_cast<EntityKind>(member)));
         columns = std::max(columns, std::size(kFixedColumns) + state.samples[member].columns.size());
+        for (const StoredField& field : state.samples[member].columns) {
+          const std::string name = QuoteName(field.column);
+          if (field.whole && !Contains(doubles, name)) {
+            CatTo(&doubles, doubles.empty() ? "* REPLACE (" : ", ", name, "::DOUBLE AS ", name);
+          }
+        }
       }
       if (source.empty()) continue;
       FW_RETURN_IF_ERROR(Run({.table = SealedTable(kind),
                               .source = source + ")",
-                              .select = "*",
+                              .select = doubles.empty() ? "*" : doubles + ")",
                               .group = "",
                               .order = "entity, ts",
                               .key = "entity",
@@ -189,8 +216,11 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment) {
                               .merged = false},
                              &files));
     }
-    const std::string gpu_hours =
-        fmt::format("(SELECT time_bucket(INTERVAL 1 HOUR, ts) AS ts, * EXCLUDE (ts) FROM {}.gpu_minute)", alias);
+    if (!GpuRollup(segment, Rollup::kGpuMinute, scales).empty()) {
+      for (const Rollup rollup : {Rollup::kGpuMinute, Rollup::kGpuHour}) {
+        FW_RETURN_IF_ERROR(Run(GpuJob(rollup, segment, scales), &files));
+      }
+    }
     const std::string job_hours = fmt::format(
         "(SELECT time_bucket(INTERVAL 1 HOUR, j.ts) AS ts, j.* EXCLUDE (ts), coalesce(g.gpus, 0) AS gpus "
         "FROM {0}.job_minute j LEFT JOIN (SELECT hour, job_set, model, count(DISTINCT entity)::INTEGER AS gpus "
@@ -198,7 +228,6 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment) {
         "ON g.job_set = j.job_set AND g.model = j.model AND g.hour = time_bucket(INTERVAL 1 HOUR, j.ts))",
         alias);
     const std::pair<Rollup, std::string> rollups[] = {
-        {Rollup::kGpuMinute, alias + ".gpu_minute"},  {Rollup::kGpuHour, gpu_hours},
         {Rollup::kJobMinute, alias + ".job_minute"},  {Rollup::kJobHour, job_hours},
         {Rollup::kFleetMinute, alias + ".job_minute"},
     };

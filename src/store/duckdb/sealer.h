@@ -24,7 +24,7 @@ class Sealer {
       : c_(c), directory_(std::move(directory)), max_values_(max_values), next_id_(next_id) {}
 
   // Everything a segment holds; it is fully rolled up.
-  StatusOr<std::vector<SealedFile>> WriteSegment(const Segment& segment);
+  StatusOr<std::vector<SealedFile>> WriteSegment(const Segment& segment, const InputScales& scales);
   // The rollup rows of one day, from `inputs` of one table, merged by key.
   StatusOr<std::vector<SealedFile>> WriteDay(Rollup rollup, Micros day, const SealedFiles& inputs);
   // The raw rows of one day from `inputs` of one table, those of hours or of parts of them, sorted by GPU and then time.
@@ -48,12 +48,14 @@ class Sealer {
     size_t columns;
     std::string tag;       // of file names
     bool merged;
+    std::string sizes = "";  // SELECT of step, key, rows of `source`, where there is something cheaper than counting them
   };
   Status Run(const Job& job, std::vector<SealedFile>* files);
   StatusOr<std::vector<Part>> Cut(const Job& job);
   Status Write(const Job& job, const Part& part, std::vector<SealedFile>* files);
   StatusOr<std::vector<SealedFile>> WriteMerged(const Job& job, Micros day);
   Job RollupJob(Rollup rollup, std::string source, std::string tag, bool merged) const;
+  Job GpuJob(Rollup rollup, const Segment& segment, const InputScales& scales) const;
 
   Connection* c_;
   const std::string directory_;

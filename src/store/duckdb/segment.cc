@@ -102,7 +102,7 @@ StatusOr<std::shared_ptr<Segment>> Segment::Open(Connection* c, const std::strin
   SegmentState& state = segment->state_;
   const auto fields = dimensions.fields();
   FW_ASSIGN_OR_RETURN(Result columns,
-                      c->Query(fmt::format("SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = {} "
+                      c->Query(fmt::format("SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE database_name = {} "
                                            "ORDER BY table_name, column_index",
                                            QuoteText(alias))));
   columns.ForEach([&](const Row& row) {
@@ -111,8 +111,9 @@ StatusOr<std::shared_ptr<Segment>> Segment::Open(Connection* c, const std::strin
       state.samples[k].exists = true;
       const std::string column(row.Text(1));
       if (std::find(std::begin(kFixedColumns), std::end(kFixedColumns), column) != std::end(kFixedColumns)) continue;
-      const auto field = fields->find(column);
-      state.samples[k].columns.push_back(field == fields->end() ? StoredField{column} : field->second);
+      const auto found = fields->find(column);
+      StoredField& field = state.samples[k].columns.emplace_back(found == fields->end() ? StoredField{column} : found->second);
+      field.whole = field.storage == StorageType::kDouble && row.Text(2) == SqlType(StorageType::kInt64);
     }
   });
   const auto measure = [&](std::string_view table, Extent* extent) -> Status {
@@ -137,10 +138,14 @@ StatusOr<bool> Segment::EnsureColumns(Connection* c, EntityKind kind, const std:
   const int k = static_cast<int>(kind);
   SegmentState::Table table = Describe().samples[k];
   bool changed = false;
-  const auto has = [&](const StoredField& field) {
-    return std::any_of(table.columns.begin(), table.columns.end(), [&](const StoredField& f) { return f.column == field.column; });
+  const auto find = [&](const StoredField& field) {
+    return std::find_if(table.columns.begin(), table.columns.end(), [&](const StoredField& f) { return f.column == field.column; });
   };
-  if (table.exists && std::all_of(wanted.begin(), wanted.end(), has)) return false;
+  const auto fits = [&](const StoredField& field) {
+    const auto it = find(field);
+    return it != table.columns.end() && (!it->whole || field.whole);
+  };
+  if (table.exists && std::all_of(wanted.begin(), wanted.end(), fits)) return false;
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   if (!table.exists) {
     std::string columns;
@@ -151,10 +156,18 @@ StatusOr<bool> Segment::EnsureColumns(Connection* c, EntityKind kind, const std:
     table.exists = changed = true;
   }
   for (const StoredField& field : wanted) {
-    if (has(field)) continue;
-    FW_RETURN_IF_ERROR(c->Execute(fmt::format("ALTER TABLE {}.{} ADD COLUMN {} {}", alias_, HotTable(kind),
-                                              QuoteName(field.column), SqlType(field.storage))));
-    table.columns.push_back(field);
+    if (fits(field)) continue;
+    const std::string_view type = SqlType(field.whole ? StorageType::kInt64 : field.storage);
+    const auto it = find(field);
+    // The first value that is not whole: the column is written anew, at most once in a segment.
+    const std::string_view how = it == table.columns.end() ? "ADD COLUMN {} {}" : "ALTER COLUMN {} SET DATA TYPE {}";
+    FW_RETURN_IF_ERROR(c->Execute(Cat("ALTER TABLE ", alias_, ".", HotTable(kind), " ",
+                                      fmt::format(fmt::runtime(how), QuoteName(field.column), type))));
+    if (it == table.columns.end()) {
+      table.columns.push_back(field);
+    } else {
+      it->whole = false;
+    }
     changed = true;
   }
   if (!changed) return false;

@@ -4,7 +4,7 @@
 // whole by itself: after any crash its rollups are exactly its rows below the watermark.
 //
 // Tables: gpu_samples, gpu_instance_samples, ... (one a kind; fixed columns, then one a field met so far), metrics,
-// gpu_minute, job_minute, progress. Nothing is ever updated or deleted in them, so rowid is order of arrival.
+// job_minute, present, progress. Nothing is ever updated or deleted in them, so rowid is order of arrival.
 //
 // Threads: Append and EnsureColumns from the appending thread; Describe() from any.
 #ifndef FLOPWATCH_STORE_DUCKDB_SEGMENT_H_
@@ -59,7 +59,8 @@ class Segment {
   static bool ParseName(std::string_view name, Micros* hour, int* sequence);
   static std::string PathOf(const std::string& directory, std::string_view name);
 
-  // Makes the sample table of the kind and these columns exist. Returns whether something was added.
+  // Makes the sample table of the kind and these columns exist, and take what is wanted: a column of whole numbers where
+  // others are wanted becomes one of doubles. Returns whether something was changed.
   StatusOr<bool> EnsureColumns(Connection* c, telemetry::EntityKind kind, const std::vector<StoredField>& columns);
 
   // One transaction: the rows, and that this generation of the journal is in (Absorbed). The tables and columns exist.

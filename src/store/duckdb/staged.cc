@@ -157,7 +157,7 @@ bool TakeIntegers(std::string_view* in, size_t n, std::vector<T>* values) {
 
 enum class Encoding : uint8_t { kInt32, kInt64, kDouble, kWholeDouble };
 
-// Counters of unknown type come as doubles and are nearly always whole numbers.
+// Counters of unknown type come as doubles and are nearly always whole numbers. Exactly the same numbers, or false.
 bool AllWhole(const std::vector<double>& values, std::vector<int64_t>* whole) {
   constexpr double kExact = 9007199254740992.0;  // 2^53
   whole->resize(values.size());
@@ -170,6 +170,24 @@ bool AllWhole(const std::vector<double>& values, std::vector<int64_t>* whole) {
   }
   return true;
 }
+
+void MakeWhole(Column* c) {
+  const auto* doubles = std::get_if<std::vector<double>>(&c->values);
+  if (doubles == nullptr) return;
+  std::vector<int64_t> whole;
+  if (!AllWhole(*doubles, &whole)) return;
+  c->values = std::move(whole);
+  c->whole = true;
+}
+
+void MakeDouble(Column* c) {
+  if (!c->whole) return;
+  const std::vector<int64_t> values = std::move(std::get<std::vector<int64_t>>(c->values));
+  c->values.emplace<std::vector<double>>(values.begin(), values.end());
+  c->whole = false;
+}
+
+bool HoldsDoubles(const Column& c) { return c.whole || std::holds_alternative<std::vector<double>>(c.values); }
 
 Status Damaged() { return absl::DataLossError("a frame of the journal does not say what its checksum covers"); }
 
@@ -228,6 +246,7 @@ uint64_t StagedTable::Fill(const SampleBatch& batch, const std::vector<Source>& 
       }
     }
   }
+  for (Column& c : columns_) MakeWhole(&c);
   Measure();
   return unstorable;
 }
@@ -246,6 +265,7 @@ void StagedTable::Fill(absl::Span<const telemetry::MetricRow> rows) {
   columns_.push_back({"ts", std::move(ts), {}});
   columns_.push_back({"series", std::move(series), {}});
   columns_.push_back({"value", std::move(value), {}});
+  MakeWhole(&columns_.back());
   Measure();
 }
 
@@ -275,7 +295,8 @@ Status StagedTable::Add(const StagedTable& other) {
   for (size_t i = 0; i < to.size(); ++i) {
     const Column& from = other.columns_[i];
     to[i] = i < columns_.size() && columns_[i].name == from.name ? &columns_[i] : Find(from.name);
-    if (to[i] != nullptr && to[i]->values.index() != from.values.index()) {
+    if (to[i] == nullptr || (HoldsDoubles(*to[i]) && HoldsDoubles(from))) continue;
+    if (to[i]->values.index() != from.values.index() || to[i]->whole != from.whole) {
       return absl::FailedPreconditionError(Cat("column ", from.name, " has two types"));
     }
   }
@@ -285,7 +306,7 @@ Status StagedTable::Add(const StagedTable& other) {
   }
   for (const std::string& name : missing) {  // columns_ grows: pointers are taken again below
     const auto from = std::find_if(other.columns_.begin(), other.columns_.end(), [&](const Column& c) { return c.name == name; });
-    Column added{name, {}, {}};
+    Column added{name, {}, {}, from->whole};
     std::visit([&](const auto& v) { added.values = std::remove_cvref_t<decltype(v)>(rows_); }, from->values);
     SetAbsent(&added, 0, rows_);
     columns_.push_back(std::move(added));
@@ -298,14 +319,13 @@ Status StagedTable::Add(const StagedTable& other) {
       const auto it = std::find_if(other.columns_.begin(), other.columns_.end(), [&](const Column& o) { return o.name == column.name; });
       if (it != other.columns_.end()) from = &*it;
     }
+    if (from != nullptr && !from->whole) MakeDouble(&column);
     std::visit(
         [&](auto& values) {
-          using Values = std::remove_reference_t<decltype(values)>;
           if (from == nullptr) {
             values.resize(rows);
-          } else {
-            const auto& more = std::get<Values>(from->values);
-            values.insert(values.end(), more.begin(), more.end());
+          } else {  // of the same type, or whole numbers into doubles
+            std::visit([&](const auto& more) { values.insert(values.end(), more.begin(), more.end()); }, from->values);
           }
         },
         column.values);
@@ -323,7 +343,7 @@ Status StagedTable::Add(const StagedTable& other) {
 }
 
 void StagedTable::Clear() {
-  // Columns stay for their memory, unless there was nothing in them.
+  // Columns stay for their memory, unless there was nothing in them, and those that had fractions stay columns of doubles.
   std::erase_if(columns_, [&](const Column& c) {
     size_t absent = 0;
     for (uint64_t word : c.absent) absent += static_cast<size_t>(std::popcount(word));
@@ -359,13 +379,15 @@ Status StagedTable::SendTo(Appender* appender) const {
     const size_t n = std::min(rows_ - done, Appender::kChunkRows);
     const uint32_t* rows = order.data() + done;
     for (size_t c = 0; c < columns_.size(); ++c) {
-      std::visit(
-          [&](const auto& values) {
-            using T = typename std::remove_reference_t<decltype(values)>::value_type;
-            T* out = appender->Data<T>(c);
-            for (size_t r = 0; r < n; ++r) out[r] = values[rows[r]];
-          },
-          columns_[c].values);
+      const auto send = [&]<typename To>(const auto& values, To*) {
+        To* out = appender->Data<To>(c);
+        for (size_t r = 0; r < n; ++r) out[r] = static_cast<To>(values[rows[r]]);
+      };
+      if (columns_[c].whole && appender->TakesDoubles(c)) {
+        send(std::get<std::vector<int64_t>>(columns_[c].values), static_cast<double*>(nullptr));
+      } else {
+        std::visit([&](const auto& values) { send(values, static_cast<std::remove_const_t<std::remove_pointer_t<decltype(values.data())>>*>(nullptr)); }, columns_[c].values);
+      }
       if (columns_[c].absent.empty()) continue;
       for (size_t r = 0; r < n; ++r) {
         if (IsAbsent(columns_[c], rows[r])) appender->SetNull(c, r);
@@ -381,7 +403,6 @@ Status StagedTable::SendTo(Appender* appender) const {
 void StagedTable::EncodeTo(std::string* out) const {
   Put(out, static_cast<uint32_t>(rows_));
   Put(out, static_cast<uint32_t>(columns_.size()));
-  std::vector<int64_t> whole;
   for (const Column& c : columns_) {
     Put(out, static_cast<uint16_t>(c.name.size()));
     out->append(c.name);
@@ -391,12 +412,10 @@ void StagedTable::EncodeTo(std::string* out) const {
       Put(out, Encoding::kInt32);
       PutIntegers(out, v32->data(), rows_);
     } else if (const auto* v64 = std::get_if<std::vector<int64_t>>(&c.values)) {
-      Put(out, Encoding::kInt64);
+      Put(out, c.whole ? Encoding::kWholeDouble : Encoding::kInt64);
       PutIntegers(out, v64->data(), rows_);
-    } else if (const auto& d = std::get<std::vector<double>>(c.values); AllWhole(d, &whole)) {
-      Put(out, Encoding::kWholeDouble);
-      PutIntegers(out, whole.data(), rows_);
     } else {
+      const auto& d = std::get<std::vector<double>>(c.values);
       Put(out, Encoding::kDouble);
       out->append(reinterpret_cast<const char*>(d.data()), rows_ * sizeof(double));
     }
@@ -427,9 +446,8 @@ StatusOr<StagedTable> StagedTable::Decode(std::string_view* in) {
     } else if (encoding == Encoding::kInt64) {
       good = TakeIntegers(in, rows, &c.values.emplace<std::vector<int64_t>>());
     } else if (encoding == Encoding::kWholeDouble) {
-      std::vector<int64_t> whole;
-      good = TakeIntegers(in, rows, &whole);
-      if (good) c.values.emplace<std::vector<double>>(whole.begin(), whole.end());
+      good = TakeIntegers(in, rows, &c.values.emplace<std::vector<int64_t>>());
+      c.whole = true;
     } else if (encoding == Encoding::kDouble && in->size() / sizeof(double) >= rows) {
       auto& values = c.values.emplace<std::vector<double>>(rows);
       if (rows > 0) std::memcpy(values.data(), in->data(), rows * sizeof(double));

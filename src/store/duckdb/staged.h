@@ -56,6 +56,7 @@ class StagedTable {
     // As stored: scaled integers, or doubles. INTEGER, BIGINT (and TIMESTAMP in microseconds), DOUBLE.
     std::variant<std::vector<int32_t>, std::vector<int64_t>, std::vector<double>> values;
     std::vector<uint64_t> absent;  // bit r: row r is NULL; shorter than the rows = the rest is not
+    bool whole = false;  // the column is of doubles, these values are whole numbers, kept as int64
   };
   struct Source {  // of a column of a batch
     telemetry::FieldId id;
@@ -67,7 +68,8 @@ class StagedTable {
   void Fill(absl::Span<const telemetry::MetricRow> rows);
   void Fill(absl::Span<const telemetry::ApplicationSample> samples);  // application.cc
   // Rows of `other` after the rows of this; columns only one of them has are NULL in the other's rows.
-  // FailedPrecondition when a column has two types; nothing is changed then.
+  // A column that is whole in one of them only is of doubles afterwards. FailedPrecondition when a column has two types
+  // otherwise; nothing is changed then.
   Status Add(const StagedTable& other);
   void Clear();
 

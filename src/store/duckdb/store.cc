@@ -431,42 +431,16 @@ StatusOr<std::unique_lock<std::mutex>> DuckDbStore::HoldWrites() {
   return lock;
 }
 
-InputScales DuckDbStore::Scales() const {
-  const auto fields = dimensions_.fields();
-  const auto scale = [&](const std::string& column) {
-    const auto it = fields->find(column);
-    return it == fields->end() ? 1.0 : it->second.stored_per_unit;
-  };
-  return {.tensor_active = scale("tensor_active"),
-          .sm_clock_mhz = scale("sm_clock_mhz"),
-          .sm_active = scale("sm_active"),
-          .gpu_util = scale("gpu_util"),
-          .gr_active = scale("gr_active"),
-          .power_w = scale("power_w")};
-}
+InputScales DuckDbStore::Scales() const { return ScalesOf(dimensions_); }
 
-Status DuckDbStore::RollUpSegment(Connection* c, const Segment& segment, bool all) {
-  const SegmentState state = segment.Describe();
+Status DuckDbStore::RollUpSegment(Connection* c, const Segment& segment) {
   auto it = progress_.find(segment.name());
   if (it == progress_.end()) {
-    Progress fresh;
-    FW_ASSIGN_OR_RETURN(fresh.marks, ReadWatermarks(c, segment));
-    fresh.gpu_arrival = segment.hour();
-    it = progress_.emplace(segment.name(), fresh).first;
+    FW_ASSIGN_OR_RETURN(const Watermarks marks, ReadWatermarks(c, segment));
+    it = progress_.emplace(segment.name(), marks).first;
   }
-  Progress& progress = it->second;
-  FW_RETURN_IF_ERROR(duck::RollUp(c, segment, Level::kJob, Scales(), &progress.marks));
-  FW_RETURN_IF_ERROR(duck::RollUp(c, segment, Level::kPresent, Scales(), &progress.marks));
-  uint64_t waiting = 0;
-  for (EntityKind kind : kRolledKinds) {
-    waiting += state.samples[static_cast<int>(kind)].extent.rows - progress.marks.of(Level::kGpu, kind);
-  }
-  if (!all && waiting < kRollUpRows && state.last_arrival - progress.gpu_arrival < kGpuRollUpInterval) {
-    return absl::OkStatus();
-  }
-  FW_RETURN_IF_ERROR(duck::RollUp(c, segment, Level::kGpu, Scales(), &progress.marks));
-  progress.gpu_arrival = state.last_arrival;
-  return absl::OkStatus();
+  FW_RETURN_IF_ERROR(duck::RollUp(c, segment, Level::kJob, Scales(), &it->second));
+  return duck::RollUp(c, segment, Level::kPresent, Scales(), &it->second);
 }
 
 Status DuckDbStore::RollUp() {
@@ -477,7 +451,7 @@ Status DuckDbStore::RollUp() {
     const std::shared_ptr<const Layout> now = layout();
     for (const auto& segment : now->hot) {
       const Micros last = segment->Describe().last_arrival;
-      FW_RETURN_IF_ERROR(RollUpSegment(c, *segment, /*all=*/segment != now->hot.back()));
+      FW_RETURN_IF_ERROR(RollUpSegment(c, *segment));
       Checkpoint(c, segment->alias(), segment->path());
       arrival = std::max(arrival, last);
     }
@@ -498,9 +472,9 @@ Status DuckDbStore::SealSegment(Connection* c, const std::shared_ptr<Segment>& s
     // Which generations are in is written in the segment: no older journal may outlive it.
     FW_RETURN_IF_ERROR(DropJournalsBut(journal_ == nullptr ? 0 : journal_->generation()));
   }
-  FW_RETURN_IF_ERROR(RollUpSegment(c, *segment, /*all=*/true));
+  FW_RETURN_IF_ERROR(RollUpSegment(c, *segment));
   Sealer sealer(c, options_.directory, options_.memory_limit_mb * kSealValuesPerMb, &next_file_id_);
-  FW_ASSIGN_OR_RETURN(const std::vector<SealedFile> files, sealer.WriteSegment(*segment));
+  FW_ASSIGN_OR_RETURN(const std::vector<SealedFile> files, sealer.WriteSegment(*segment, Scales()));
   FW_RETURN_IF_ERROR(FaultPoint("seal:written"));
   {
     const auto writing = HoldWrites();

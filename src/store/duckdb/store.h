@@ -25,8 +25,6 @@ namespace flopwatch::store::duck {
 
 // A segment is sealed so long after its hour of arrival has ended: batches that waited in a queue still go into it.
 inline constexpr Micros kSealGrace = kMicrosPerMinute;
-// GPU rollups advance when so much time of arrival waits (job rollups at every call).
-inline constexpr Micros kGpuRollUpInterval = 5 * kMicrosPerMinute;
 // Files of a day are merged when the day has ended so long ago and so many files of one segment each lie there.
 inline constexpr Micros kMergeGrace = 2 * kMicrosPerHour;
 inline constexpr size_t kMergeFiles = 8;
@@ -132,11 +130,7 @@ class DuckDbStore : public Store {
   StatusOr<std::unique_lock<std::mutex>> HoldWrites();
   InputScales Scales() const;
 
-  struct Progress {
-    Watermarks marks;
-    Micros gpu_arrival = 0;  // of the last row in the GPU rollups
-  };
-  Status RollUpSegment(Connection* c, const Segment& segment, bool all);
+  Status RollUpSegment(Connection* c, const Segment& segment);
   Status SealSegment(Connection* c, const std::shared_ptr<Segment>& segment);
   Status MergeRollupDays(Connection* c, Micros now);
   Status MergeRawDays(Connection* c, Micros now);
@@ -167,7 +161,7 @@ class DuckDbStore : public Store {
   size_t shown_rows_ = 0;             // of layout_->staged
   mutable std::atomic<int> memory_segments_{0};  // made so far
   std::atomic<size_t> staged_rows_{0};
-  std::map<std::string, Progress> progress_;  // by segment; under maintain_mutex_
+  std::map<std::string, Watermarks> progress_;  // by segment; under maintain_mutex_
   std::atomic<int64_t> next_file_id_{1};
   std::atomic<Micros> next_checkpoint_{0};  // monotonic
   Micros next_interval_sweep_ = 0;  // under maintain_mutex_

@@ -69,13 +69,17 @@ Status DuckDbStore::Absorb(Connection* c, const StagedRows& rows, uint64_t gener
 std::vector<StoredField> DuckDbStore::FieldsOf(const StagedRows& rows, int kind) const {
   const auto fields = dimensions_.fields();
   std::vector<StoredField> found;
-  const auto add = [&](const std::string& column) {
-    if (const auto it = fields->find(column); it != fields->end()) found.push_back(it->second);
+  const auto add = [&](const std::string& column) -> StoredField* {
+    const auto it = fields->find(column);
+    return it == fields->end() ? nullptr : &found.emplace_back(it->second);
   };
   if (kind == static_cast<int>(EntityKind::kGpu) || kind == static_cast<int>(EntityKind::kGpuInstance)) {
     for (std::string_view input : kInputColumns) add(std::string(input));
   }
-  for (const StagedTable::Column& column : rows.tables[kind].columns()) add(column.name);
+  for (const StagedTable::Column& column : rows.tables[kind].columns()) {
+    StoredField* field = add(column.name);
+    if (field != nullptr && field->storage == telemetry::StorageType::kDouble) field->whole = column.whole;
+  }
   return found;
 }
 

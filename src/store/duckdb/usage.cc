@@ -97,7 +97,7 @@ StatusOr<std::string> UsageReader::Sql(const Ask& ask, Window w) {
   add_files(ask.minute, from, hours_from);
   add_files(ask.minute, hours_to, to);
 
-  const RollupSpec& hot = SpecOf(ask.level == Level::kJob ? Rollup::kJobMinute : Rollup::kGpuMinute);
+  const RollupSpec& hot = SpecOf(Rollup::kJobMinute);
   const std::string where = fmt::format("{} AND {}", Between(from, to), ask.filter);
   for (const auto& segment : layout_.Readable()) {
     const SegmentState state = segment->Describe();
@@ -106,13 +106,16 @@ StatusOr<std::string> UsageReader::Sql(const Ask& ask, Window w) {
     for (EntityKind kind : kRolledKinds) {
       const Extent& extent = state.samples[static_cast<int>(kind)].extent;
       if (!extent.Overlaps(from, to)) continue;
-      if (!marks.has_value()) {
-        FW_ASSIGN_OR_RETURN(marks, ReadWatermarks(c_, *segment));
+      uint64_t mark = 0;
+      if (!ask.of_gpus) {
+        if (!marks.has_value()) {
+          FW_ASSIGN_OR_RETURN(marks, ReadWatermarks(c_, *segment));
+        }
+        mark = marks->of(Level::kJob, kind);
       }
-      const uint64_t mark = marks->of(ask.level, kind);
       rolled |= mark > 0;
       if (mark < extent.rows) {
-        leaves.push_back(HotSums(segment->alias(), kind, ask.level == Level::kJob, scales_, ask.step, ask.keys,
+        leaves.push_back(HotSums(segment->alias(), kind, !ask.of_gpus, scales_, ask.step, ask.keys,
                                  fmt::format("rowid >= {} AND {}", mark, where)));
       }
     }
@@ -173,7 +176,7 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJob(Window w) {
   FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
   FW_ASSIGN_OR_RETURN(
       const std::string sql,
-      Sql({.minute = Rollup::kJobMinute, .hour = Rollup::kJobHour, .level = Level::kJob, .keys = "job_set, model"}, w));
+      Sql({.minute = Rollup::kJobMinute, .hour = Rollup::kJobHour, .keys = "job_set, model"}, w));
   if (sql.empty()) return std::vector<JobUsage>();
   FW_ASSIGN_OR_RETURN(Result result, c_->Query(sql));
   std::map<int32_t, UsageSums> by_job;
@@ -202,7 +205,7 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJob(Window w) {
 StatusOr<std::vector<GpuUsage>> UsageReader::ByGpu(Window w, int32_t job) {
   FW_RETURN_IF_ERROR(CheckWindow(w));
   FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
-  Ask ask = {.minute = Rollup::kGpuMinute, .hour = Rollup::kGpuHour, .level = Level::kGpu, .keys = "entity, model"};
+  Ask ask = {.minute = Rollup::kGpuMinute, .hour = Rollup::kGpuHour, .of_gpus = true, .keys = "entity, model"};
   absl::flat_hash_map<int32_t, double> shares;
   if (job != 0) {
     std::string list;
@@ -253,7 +256,7 @@ StatusOr<std::vector<UsagePoint>> UsageReader::Series(const Ask& ask, Window w,
 StatusOr<std::vector<ModelPoint>> UsageReader::Fleet(Window w, Micros step) {
   FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
   std::vector<ModelPoint> points;
-  FW_RETURN_IF_ERROR(Steps({.minute = Rollup::kFleetMinute, .hour = {}, .level = Level::kJob, .keys = "model", .step = step}, w,
+  FW_RETURN_IF_ERROR(Steps({.minute = Rollup::kFleetMinute, .hour = {}, .keys = "model", .step = step}, w,
                            [&](const Row& row) {
                              ModelPoint& p = points.emplace_back();
                              p.ts = row.Int64(0);
@@ -267,7 +270,7 @@ StatusOr<std::vector<ModelPoint>> UsageReader::Fleet(Window w, Micros step) {
 
 StatusOr<std::vector<UsagePoint>> UsageReader::Job(int32_t job, Window w, Micros step) {
   FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
-  Ask ask = {.minute = Rollup::kJobMinute, .hour = Rollup::kJobHour, .level = Level::kJob, .step = step};
+  Ask ask = {.minute = Rollup::kJobMinute, .hour = Rollup::kJobHour, .step = step};
   if (job == 0) {  // time nobody owned
     ask.keys = "model";
     ask.filter = "job_set = 0";
@@ -284,7 +287,7 @@ StatusOr<std::vector<UsagePoint>> UsageReader::Gpu(int32_t entity, Window w, Mic
   FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
   return Series({.minute = Rollup::kGpuMinute,
                  .hour = Rollup::kGpuHour,
-                 .level = Level::kGpu,
+                 .of_gpus = true,
                  .keys = "model",
                  .filter = fmt::format("entity = {}", entity),
                  .entity = entity,

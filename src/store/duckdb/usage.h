@@ -37,7 +37,7 @@ class UsageReader {
   struct Ask {
     Rollup minute;
     std::optional<Rollup> hour;
-    Level level;        // of hot tables
+    bool of_gpus = false;  // each entity its own time, hot rows straight from raw; else from job_minute and the rows since
     std::string keys = "";  // beside the bucket: a subset of the keys of the tables
     std::string filter = "true";
     int32_t entity = 0;  // the only one asked for, to skip files; 0 = any

@@ -8,6 +8,7 @@
 
 #include "store/duckdb/application.h"
 #include "store/duckdb/cat.h"
+#include "store/duckdb/roller.h"
 #include "store/duckdb/rollup.h"
 
 namespace flopwatch::store::duck {
@@ -128,7 +129,7 @@ std::string RollupSelect(std::string_view share) {
 }
 
 // The rows of a rollup, hot and sealed, one for each key: late rows and open hours leave several partial sums.
-std::string RollupRows(const Layout& layout, Rollup rollup) {
+std::string RollupRows(const Layout& layout, Rollup rollup, const InputScales& scales) {
   const RollupSpec& spec = SpecOf(rollup);
   std::string keys;
   for (std::string_view key : spec.keys) CatTo(&keys, ", ", key);
@@ -139,35 +140,40 @@ std::string RollupRows(const Layout& layout, Rollup rollup) {
   sources.push_back(schema + ", NULL::TIMESTAMP AS first_ts, NULL::TIMESTAMP AS last_ts, NULL::DATE AS day WHERE false");
   const bool gpu = spec.keys.front() == "entity";
   for (const auto& segment : layout.Readable()) {
+    if (gpu) {
+      const std::string rows = GpuRollup(*segment, rollup, scales);
+      if (!rows.empty()) sources.push_back(fmt::format("SELECT *, ts::DATE AS day FROM ({})", rows));
+      continue;
+    }
     const std::string ts = spec.step == kMicrosPerHour ? "* REPLACE (time_bucket(INTERVAL 1 HOUR, ts) AS ts)" : "*";
     sources.push_back(fmt::format("SELECT {}, ts::DATE AS day FROM {}.{}", ts, segment->alias(),
-                                  SpecOf(gpu ? Rollup::kGpuMinute : Rollup::kJobMinute).table));
+                                  SpecOf(Rollup::kJobMinute).table));
   }
   for (const std::string& scan : Scans(layout, spec.table, false)) sources.push_back(scan);
   return fmt::format("(SELECT ts{}, day, {} FROM ({}) GROUP BY ts{}, day)", keys, RollupSums(spec), UnionAll(sources), keys);
 }
 
-std::string GpuView(const Layout& layout, std::string_view name, Rollup rollup) {
+std::string GpuView(const Layout& layout, std::string_view name, Rollup rollup, const InputScales& scales) {
   return fmt::format(
       "CREATE OR REPLACE VIEW {} AS SELECT r.ts, e.uuid AS gpu, nullif(e.gpu_instance, -1) AS gpu_instance, e.node, "
       "m.name AS model, j.job, {}, r.entity, r.job_set, r.day FROM {} r LEFT JOIN dim.entities e ON e.id = r.entity "
       "LEFT JOIN dim.models m ON m.id = r.model LEFT JOIN dim.job_names j ON j.job_set = r.job_set",
-      name, RollupSelect(""), RollupRows(layout, rollup));
+      name, RollupSelect(""), RollupRows(layout, rollup, scales));
 }
 
-std::string JobView(const Layout& layout, std::string_view name, Rollup rollup) {
+std::string JobView(const Layout& layout, std::string_view name, Rollup rollup, const InputScales& scales) {
   return fmt::format(
       "CREATE OR REPLACE VIEW {} AS SELECT r.ts, j.key AS job, j.user_name AS user, j.workflow, m.name AS model, {}, r.day "
       "FROM {} r LEFT JOIN dim.models m ON m.id = r.model LEFT JOIN dim.job_set_members s ON s.job_set = r.job_set "
       "LEFT JOIN dim.jobs j ON j.id = s.job",
-      name, RollupSelect(" * coalesce(s.share, 1)"), RollupRows(layout, rollup));
+      name, RollupSelect(" * coalesce(s.share, 1)"), RollupRows(layout, rollup, scales));
 }
 
-std::string FleetView(const Layout& layout) {
+std::string FleetView(const Layout& layout, const InputScales& scales) {
   return fmt::format(
       "CREATE OR REPLACE VIEW fleet_minutes AS SELECT r.ts, m.name AS model, {}, r.day FROM {} r "
       "LEFT JOIN dim.models m ON m.id = r.model",
-      RollupSelect(""), RollupRows(layout, Rollup::kFleetMinute));
+      RollupSelect(""), RollupRows(layout, Rollup::kFleetMinute, scales));
 }
 
 std::string MetricsView(const Layout& layout) {
@@ -218,6 +224,7 @@ constexpr std::string_view kDescribing[] = {
 
 Status CreateViews(Connection* c, const Layout& layout, const DimensionTables& dimensions) {
   const std::vector<StoredField> fields = AllFields(dimensions);
+  const InputScales scales = ScalesOf(dimensions);
   std::vector<std::string> statements(std::begin(kDescribing), std::end(kDescribing));
   for (int k = 0; k < kEntityKinds; ++k) {
     const auto kind = static_cast<EntityKind>(k);
@@ -227,11 +234,11 @@ Status CreateViews(Connection* c, const Layout& layout, const DimensionTables& d
   statements.push_back(MetricsView(layout));
   statements.push_back(ApplicationView(layout));
   statements.push_back(ClaimsView());
-  statements.push_back(GpuView(layout, "gpu_minutes", Rollup::kGpuMinute));
-  statements.push_back(GpuView(layout, "gpu_hours", Rollup::kGpuHour));
-  statements.push_back(JobView(layout, "job_minutes", Rollup::kJobMinute));
-  statements.push_back(JobView(layout, "job_hours", Rollup::kJobHour));
-  statements.push_back(FleetView(layout));
+  statements.push_back(GpuView(layout, "gpu_minutes", Rollup::kGpuMinute, scales));
+  statements.push_back(GpuView(layout, "gpu_hours", Rollup::kGpuHour, scales));
+  statements.push_back(JobView(layout, "job_minutes", Rollup::kJobMinute, scales));
+  statements.push_back(JobView(layout, "job_hours", Rollup::kJobHour, scales));
+  statements.push_back(FleetView(layout, scales));
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   for (const std::string& statement : statements) FW_RETURN_IF_ERROR(Annotate(c->Execute(statement), "making views"));
   return transaction.Commit();
