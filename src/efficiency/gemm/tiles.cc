@@ -103,7 +103,8 @@ StatusOr<Execution> Execute(const Problem& problem, const Tiling& tiling) {
       return TooLarge("the CTAs");
     out.ctas = static_cast<int64_t>(ctas);
   }
-  out.exact = tiling.tile_k.has_value() && tiling.split_k.has_value() && tiling.cluster_known;
+  out.exact = tiling.tile_k.has_value() && tiling.split_k.has_value() && tiling.cluster_known &&
+              tiling.split_known;
   return out;
 }
 
@@ -135,6 +136,7 @@ StatusOr<Tiling> TilingOf(const KernelInfo& info) {
   }
   out.tile_spans_pair = info.tile_spans_pair;
   if (info.split_k.value_or(false)) out.split_k = std::nullopt;
+  out.split_known = info.split_k.has_value();
   return out;
 }
 
@@ -148,7 +150,10 @@ Problem TileProblem(const Problem& given, AxisOrder order, TileAxes axes) {
 StatusOr<Execution> ExecuteKernel(const KernelInfo& info, const Problem& torch_shape,
                                   std::optional<int64_t> split_k) {
   FW_ASSIGN_OR_RETURN(Tiling tiling, TilingOf(info));
-  if (split_k) tiling.split_k = split_k;
+  if (split_k) {
+    tiling.split_k = split_k;
+    tiling.split_known = true;
+  }
   return Execute(TileProblem(torch_shape, AxisOrder::kTorch, info.axes), tiling);
 }
 

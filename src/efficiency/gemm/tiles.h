@@ -47,6 +47,8 @@ struct Tiling {
   // cluster_m / 2 of them.
   bool tile_spans_pair = false;
   bool cluster_known = true;  // false: the name shows no cluster, none was counted
+  bool split_known =
+      true;  // false: the name does not tell whether K is split, no split was counted
 };
 
 struct Execution {

@@ -125,6 +125,12 @@ TEST(Tiles, WhatIsNotVisibleIsNotInvented) {
   EXPECT_EQ(e->k_eff, std::nullopt);
   EXPECT_EQ(e->overhead, 0);
   EXPECT_FALSE(e->exact);
+  // Whether a CUTLASS 2 launch splits K is in its grid, not in its name.
+  const KernelInfo two =
+      DecodeKernelName("cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_64x6_tn_align8");
+  EXPECT_FALSE(ExecuteKernel(two, {5, 768, 3072})->exact);
+  EXPECT_TRUE(ExecuteKernel(two, {5, 768, 3072}, 1)->exact);
+  EXPECT_EQ(ExecuteKernel(two, {5, 768, 3072}, 5)->ctas, 60);  // a launch of 12 tiles with grid z 5
   // Hopper XMMA hides its cluster.
   EXPECT_FALSE(
       TilingOf(DecodeKernelName("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_"
@@ -152,6 +158,38 @@ TEST(Tiles, BadShapesAreNamed) {
   EXPECT_EQ(Execute({int64_t{1} << 40, int64_t{1} << 40, int64_t{1} << 40}, t).status().code(),
             absl::StatusCode::kOutOfRange);
   EXPECT_EQ(Execute({int64_t{1} << 30, int64_t{1} << 25, 64}, t)->useful_flops, int64_t{1} << 62);
+}
+
+// The closed form against laying clusters of tiles down one by one until the axis is covered.
+TEST(Tiles, AsIfLaidOutByHand) {
+  for (int64_t size = 1; size <= 40; ++size) {
+    for (int64_t tile = 1; tile <= 9; ++tile) {
+      for (int64_t cluster = 1; cluster <= 4; ++cluster) {
+        int64_t covered = 0, tiles = 0;
+        while (covered < size) {
+          for (int64_t c = 0; c < cluster; ++c) {
+            covered += tile;
+            ++tiles;
+          }
+        }
+        Tiling t{tile, 1, 1};
+        t.cluster_m = cluster;
+        const auto e = Execute({size, 1, 1}, t);
+        ASSERT_TRUE(e.ok());
+        ASSERT_EQ(e->m_eff, covered) << size << " " << tile << " " << cluster;
+        ASSERT_EQ(e->ctas, tiles);
+      }
+      for (int64_t slices = 1; slices <= 4 && slices <= size; ++slices) {
+        // Every slice takes as many elements of K as the largest one and whole steps.
+        int64_t largest = 0, steps = 0;
+        while (largest * slices < size) ++largest;
+        while (steps * tile < largest) ++steps;
+        Tiling t{1, 1, tile};
+        t.split_k = slices;
+        ASSERT_EQ(Execute({1, 1, size}, t)->k_eff, slices * steps * tile);
+      }
+    }
+  }
 }
 
 TEST(AdjustedOfu, EquationEight) {
