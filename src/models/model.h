@@ -145,6 +145,8 @@ struct Model {
   std::vector<Gemm> outer;   // matrices outside of the layers (LM head, patch embedding, ...)
   std::vector<Layer> encoder;  // kEncoderDecoder only
   std::vector<Layer> layers;
+  // Layers of one multi-token-prediction module where they are not the last layer once more.
+  std::vector<Layer> mtp_layers;
   int64_t mtp_depth = 0;  // multi-token-prediction modules the config names; in no total
   int64_t natural_length =
       0;  // tokens of one sample where the config fixes it (images); 0 = the user says

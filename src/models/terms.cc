@@ -99,7 +99,7 @@ Status AddMtp(const Model& model, const Workload& workload, Pairs rule, Count* c
               int training_halves) {
   if (workload.mtp_depth == 0 || model.layers.empty()) return absl::OkStatus();
   Count one{.tokens = workload.tokens};
-  const std::vector<Layer> last = {model.layers.back()};
+  const std::vector<Layer> last = MtpLayers(model);
   AddLayerGemms(model, last, workload, &one);
   FW_RETURN_IF_ERROR(AddCores(last, workload, rule, &one, training_halves));
   one.Add(PartName(Part::kMtpProjection), true,
@@ -121,6 +121,10 @@ void AddDeltaNetCores(const Model& model, const Workload& workload, Count* count
     count->Add("delta-rule core", false,
                8 * Int{n.value_heads} * n.key_dim * n.value_dim * workload.tokens);
   }
+}
+
+std::vector<Layer> MtpLayers(const Model& model) {
+  return model.mtp_layers.empty() ? std::vector<Layer>{model.layers.back()} : model.mtp_layers;
 }
 
 bool HasMixer(const Model& model, Mixer mixer) {

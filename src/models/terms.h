@@ -39,6 +39,8 @@ Status AddCores(const std::vector<Layer>& layers, const Workload& workload, Pair
 void AddLayerGemms(const Model& model, const std::vector<Layer>& layers, const Workload& workload,
                    Count* count, const std::function<bool(Part)>& counts = nullptr);
 void AddHead(const Model& model, const Workload& workload, Count* count);
+// The layers of one multi-token-prediction module.
+std::vector<Layer> MtpLayers(const Model& model);
 // The model's multi-token-prediction modules: each a copy of the last layer, the joint projection
 // of 2D and the LM head again.
 Status AddMtp(const Model& model, const Workload& workload, Pairs rule, Count* count,

@@ -125,6 +125,9 @@ TEST_F(CalcMfu, ForPeopleAndAsTables) {
             "[\n  {\"convention\":\"exact_causal\"}\n]\n");
   EXPECT_THAT(Run({small(), "--layers", "-o", "tsv"}).out,
               HasSubstr("layers\t0\t1\tGQA 4/2x16\tgated MLP 128"));
+  EXPECT_THAT(Run({small(), "--seq-len", "32", "--miscounts", "-o", "jsonl"}).out,
+              HasSubstr("\"miscount\":\"gate_left_out\",\"training_flops_per_token\":" +
+                        std::to_string(506112 - 6 * 2 * 64 * 128)));
   EXPECT_THAT(Run({"--list-conventions", "-o", "jsonl"}).out,
               HasSubstr("\"convention\":\"kempnerforge\""));
   EXPECT_THAT(Run({"--list-models", "-o", "tsv"}).out, HasSubstr("\ndeepseek_v3\n"));

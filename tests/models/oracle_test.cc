@@ -53,5 +53,27 @@ TEST(Oracle, SizesOfTheModelsWithoutRows) {
   EXPECT_NEAR(static_cast<double>(gemma->active), 3.8e9, 0.05e9);
 }
 
+// Nemotron-3-Super-120B-A12B, a hybrid with latent experts: 120.67 B parameters (its technical
+// report; the multi-token-prediction module not included), 40 Mamba-2, 40 expert and 8 attention
+// layers. Sizes as its configuration has them; the order of the layers does not matter here.
+TEST(Oracle, LatentHybridOfPublishedSize) {
+  std::string pattern;
+  for (int i = 0; i < 40; ++i) pattern += i % 5 == 4 ? "ME*" : "ME";
+  const Model model = Read(R"({"model_type":"nemotron_h","hidden_size":4096,"vocab_size":131072,
+      "num_attention_heads":32,"num_key_value_heads":2,"head_dim":128,"ssm_state_size":128,"n_groups":8,
+      "mamba_num_heads":128,"mamba_head_dim":64,"conv_kernel":4,"chunk_size":128,"mlp_hidden_act":"relu2",
+      "n_routed_experts":512,"num_experts_per_tok":22,"moe_intermediate_size":2688,"moe_latent_size":1024,
+      "moe_shared_expert_intermediate_size":5376,"n_shared_experts":1,"num_nextn_predict_layers":1,
+      "mtp_hybrid_override_pattern":"*E","hybrid_override_pattern":")" + pattern + R"("})");
+  EXPECT_NEAR(static_cast<double>(CountParameters(model)->total), 120.67e9, 0.005e9);
+  EXPECT_NEAR(static_cast<double>(CountParameters(model)->active), 12.7e9, 0.1e9);
+  EXPECT_EQ(model.mtp_layers.size(), 2u);
+  // Routed experts work at the latent width: two matrices of 1024 x 2688, 22 of them a token.
+  const auto exact = (*FindConvention("exact_causal"))->evaluate(model, Workload::Sequence(8192));
+  ASSERT_TRUE(exact.ok());
+  EXPECT_EQ(ToString(exact->Find("routed experts")->forward),
+            ToString(Int{8192} * 2 * 2 * 22 * 1024 * 2688 * 40));
+}
+
 }  // namespace
 }  // namespace flopwatch::models

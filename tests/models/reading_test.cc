@@ -275,6 +275,9 @@ TEST(Megatron, HybridPattern) {
   EXPECT_EQ(model.layers[0].mamba.inner, 128);
   EXPECT_EQ(model.layers[1].ffn.latent, 16);
   EXPECT_EQ(model.layers[3].mixer, Mixer::kAttention);
+  EXPECT_EQ(model.mtp_depth, 1);
+  ASSERT_EQ(model.mtp_layers.size(), 2u);
+  EXPECT_EQ(model.mtp_layers[0].mixer, Mixer::kAttention);
 }
 
 TEST(Megatron, RefusalsNameTheArgument) {

@@ -36,7 +36,7 @@ struct MfuOptions {
   std::string lora_targets = "all";
   std::vector<std::string> frozen;
   int64_t frozen_layers = 0;
-  bool terms = false, layers = false, list_models = false, list_conventions = false;
+  bool terms = false, layers = false, miscounts = false, list_models = false, list_conventions = false;
 };
 
 // "configs/llama-3.1-8b.json" -> "llama-3.1-8b"; a folder's config.json is called by the folder.
@@ -281,6 +281,14 @@ Status RunMfu(Context& context, const MfuOptions& o) {
   if (answer.workload.lengths.size() == 1) answer.seq_len = answer.workload.lengths[0];
   FW_ASSIGN_OR_RETURN(answer.recompute, models::ParseRecompute(o.recompute));
   FW_ASSIGN_OR_RETURN(const models::TrainingSetup setup, SetupOf(o));
+  if (o.miscounts) {
+    const auto exact = models::ExactReference(answer.model, answer.workload, setup);
+    if (!exact.ok()) return Annotate(exact.status(), "calc mfu");
+    FW_ASSIGN_OR_RETURN(const auto candidates,
+                        models::Candidates(answer.model, answer.workload, setup));
+    return context.Write(
+        MiscountsTable(answer.model.name, exact->training_flops_per_token, candidates));
+  }
   FW_RETURN_IF_ERROR(FindPeak(context, o, &answer));
   FW_RETURN_IF_ERROR(AddRows(o, setup, &answer));
   FW_RETURN_IF_ERROR(AddUtilisation(o, &answer));
@@ -364,6 +372,8 @@ CLI::App* AddCalcMfu(CLI::App& calc, Run* run) {
       ->type_name("N");
   app->add_flag("--terms", o->terms, "One row a term, in every format");
   app->add_flag("--layers", o->layers, "The layers as they were read, and nothing else");
+  app->add_flag("--miscounts", o->miscounts,
+                "What published mistakes would make of this model, and nothing else");
   app->add_flag("--list-conventions", o->list_conventions,
                 "The conventions, what each leaves out, and its source");
   app->add_flag("--list-models", o->list_models, "The model types that are read");

@@ -382,6 +382,25 @@ Table LayersTable(const Model& model) {
   return table;
 }
 
+Table MiscountsTable(const std::string& model, int64_t exact,
+                     const std::vector<models::Candidate>& candidates) {
+  Table table;
+  table.columns = {{"model", "MODEL"},
+                   {"miscount", "MISCOUNT"},
+                   {"training_flops_per_token", "TRAINING"},
+                   {"ratio_to_exact", "VS EXACT"},
+                   {"description", "WHAT WENT WRONG"},
+                   {"source", "SOURCE"}};
+  for (const models::Candidate& c : candidates) {
+    if (!c.error) continue;
+    table.rows.push_back(
+        {model, c.id, c.training_flops_per_token,
+         static_cast<double>(c.training_flops_per_token) / static_cast<double>(exact),
+         c.description, c.source});
+  }
+  return table;
+}
+
 Table ConventionsTable() {
   Table table;
   table.columns = {{"convention", "CONVENTION"},

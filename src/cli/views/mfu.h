@@ -13,6 +13,7 @@
 #include "cli/views/style.h"
 #include "efficiency/mfu.h"
 #include "models/flops.h"
+#include "models/miscounts.h"
 #include "models/training.h"
 
 namespace flopwatch::cli {
@@ -56,6 +57,9 @@ Table MfuTable(const MfuAnswer& answer);        // one row a convention
 Table MfuTerms(const MfuAnswer& answer);        // one row a term
 Table LayersTable(const models::Model& model);  // runs of equal layers as they were read
 Table ConventionsTable();
+// Published mistakes applied to the model, as factors on the exact count.
+Table MiscountsTable(const std::string& model, int64_t exact,
+                     const std::vector<models::Candidate>& candidates);
 
 }  // namespace flopwatch::cli
 

@@ -75,7 +75,7 @@ StatusOr<Count> MegatronMtp1(const Model& model, const Workload& workload) {
     return DoesNotApply("megatron_mtp1", "the model has no multi-token-prediction module");
   FW_ASSIGN_OR_RETURN(Count count, Plain(model, workload));
   Count one{.tokens = workload.tokens};
-  FW_RETURN_IF_ERROR(AddLayers(model, {model.layers.back()}, workload, &one));
+  FW_RETURN_IF_ERROR(AddLayers(model, MtpLayers(model), workload, &one));
   for (const Term& term : one.terms)
     count.Add("MTP: " + term.name, term.weights, term.forward * model.mtp_depth);
   // eh_norm and final norm 3D, joint projection 2D x D.

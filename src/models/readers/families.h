@@ -3,7 +3,9 @@
 #ifndef FLOPWATCH_MODELS_READERS_FAMILIES_H_
 #define FLOPWATCH_MODELS_READERS_FAMILIES_H_
 
+#include <functional>
 #include <string_view>
+#include <vector>
 
 #include "models/fields.h"
 #include "models/model.h"
@@ -51,6 +53,10 @@ std::vector<bool> ReadMoeLayers(Fields& fields, int64_t layers);
 FeedForward ReadExperts(Fields& fields, int64_t matrices);
 bool HasExperts(Fields& fields);
 int64_t ReadLayerCount(Fields& fields);
+// One layer a letter of a hybrid pattern: M Mamba-2, * attention, - MLP, E experts. `make` knows
+// these four; another letter, or more than kMaxLayers, is an error of `field`.
+std::vector<Layer> ReadPattern(Fields& fields, std::string_view field, std::string_view pattern,
+                               const std::function<Layer(char)>& make);
 // Embedding, tied or not, and the LM head.
 void SetEmbedding(Fields& fields, Model& model, bool tied_by_default);
 

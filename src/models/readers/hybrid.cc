@@ -62,8 +62,8 @@ void ReadNemotronH(Fields& fields, Model& model) {
   if (pattern.empty())
     fields.Fail("hybrid_override_pattern",
                 "missing: one letter a layer, M Mamba-2, * attention, - MLP, E experts");
-  if (pattern.size() > kMaxLayers)
-    fields.Fail("hybrid_override_pattern", fmt::format("longer than {} layers", kMaxLayers));
+  const std::string mtp = fields.TextOr({"mtp_hybrid_override_pattern"}, "");
+  const std::string kinds = pattern + mtp;
   const int64_t layers =
       fields.SizeOr({"num_hidden_layers"}, static_cast<int64_t>(pattern.size()), kMaxLayers);
   if (layers != static_cast<int64_t>(pattern.size())) {
@@ -80,45 +80,37 @@ void ReadNemotronH(Fields& fields, Model& model) {
   m.chunk = fields.SizeOr({"chunk_size"}, 128, kMaxCount);
   const bool conv_bias = fields.FlagOr({"use_conv_bias"}, true);
   Attention attention;
-  if (pattern.find('*') != std::string::npos) attention = ReadAttention(fields, model);
+  if (kinds.find('*') != std::string::npos) attention = ReadAttention(fields, model);
   const std::string act = fields.TextOr({"mlp_hidden_act"}, "relu2");
   const int64_t matrices = act == "silu" || act == "swiglu" ? 3 : 2;
   FeedForward dense, experts;
-  if (pattern.find('-') != std::string::npos) {
+  if (kinds.find('-') != std::string::npos) {
     dense = {.kind = FeedForward::Kind::kDense,
              .matrices = matrices,
              .width = fields.Size({"intermediate_size"})};
   }
-  if (pattern.find('E') != std::string::npos) experts = ReadExperts(fields, matrices);
+  if (kinds.find('E') != std::string::npos) experts = ReadExperts(fields, matrices);
   if (!fields.status().ok()) return;
-  for (const char kind : pattern) {
+  const auto make = [&](char kind) {
     Layer layer;
     layer.small_params = model.hidden;
-    switch (kind) {
-      case 'M':
-        layer.mixer = Mixer::kMamba2;
-        layer.mamba = m;
-        layer.small_params += Mamba2SmallParams(m, conv_bias);
-        break;
-      case '*':
-        layer.mixer = Mixer::kAttention;
-        layer.attention = attention;
-        break;
-      case '-':
-        layer.ffn = dense;
-        break;
-      case 'E':
-        layer.ffn = experts;
-        layer.small_params += experts.experts;  // correction bias of the router
-        break;
-      default:
-        fields.Fail("hybrid_override_pattern",
-                    fmt::format("the letter '{}' is not known: M, *, - or E",
-                                kind >= ' ' && kind <= '~' ? kind : '?'));
-        return;
+    if (kind == 'M') {
+      layer.mixer = Mixer::kMamba2;
+      layer.mamba = m;
+      layer.small_params += Mamba2SmallParams(m, conv_bias);
+    } else if (kind == '*') {
+      layer.mixer = Mixer::kAttention;
+      layer.attention = attention;
+    } else if (kind == '-') {
+      layer.ffn = dense;
+    } else {
+      layer.ffn = experts;
+      layer.small_params += experts.experts;  // correction bias of the router
     }
-    model.layers.push_back(layer);
-  }
+    return layer;
+  };
+  model.layers = ReadPattern(fields, "hybrid_override_pattern", pattern, make);
+  model.mtp_layers = ReadPattern(fields, "mtp_hybrid_override_pattern", mtp, make);
   model.small_params += model.hidden;
   model.mtp_depth = fields.CountOr({"num_nextn_predict_layers"}, 0, kMaxLayers);
 }

@@ -96,7 +96,7 @@ class MegatronReader {
     dense_ = {.kind = FeedForward::Kind::kDense, .matrices = matrices_, .width = ffn};
     if (f_.CountOr({"num_experts", "num_moe_experts"}, 0) > 0) Experts(ffn);
     if (f_.Has({"experimental_attention_variant"}) || f_.Has({"linear_attention_type"})) Variant();
-    if (pattern.empty() || pattern.find('*') != std::string::npos) Attend();
+    if (pattern.empty() || (pattern + mtp_pattern_).find('*') != std::string::npos) Attend();
     if (!f_.status().ok()) return;
     if (pattern.empty()) {
       Plain(layers);
@@ -104,19 +104,20 @@ class MegatronReader {
       Hybrid(pattern);
     }
     m_.small_params += norm_;
-    m_.mtp_depth = f_.CountOr({"mtp_num_layers"}, 0, kMaxLayers);
+    m_.mtp_depth = f_.CountOr({"mtp_num_layers"}, std::min(mtp_modules_, kMaxLayers), kMaxLayers);
     m_.natural_length = f_.CountOr({"seq_length"}, 0, kMaxTokens);
   }
 
  private:
   std::string HybridPattern() {
     std::string pattern = f_.TextOr({"hybrid_override_pattern", "hybrid_layer_pattern"}, "");
-    pattern = pattern.substr(0, pattern.find('/'));  // behind it: the MTP modules' layers
-    pattern.erase(std::remove(pattern.begin(), pattern.end(), '|'),
-                  pattern.end());  // pipeline cuts
-    if (pattern.size() > kMaxLayers) {
-      f_.Fail("hybrid_override_pattern", fmt::format("longer than {} layers", kMaxLayers));
-      return "";
+    std::erase(pattern, '|');  // pipeline cuts
+    // Behind each '/' the layers of one MTP module; all modules are alike.
+    const size_t slash = pattern.find('/');
+    if (slash != std::string::npos) {
+      mtp_pattern_ = pattern.substr(slash + 1, pattern.find('/', slash + 1) - slash - 1);
+      mtp_modules_ = std::count(pattern.begin(), pattern.end(), '/');
+      pattern.resize(slash);
     }
     if (pattern.empty()) {
       for (const std::string_view ratio : {"hybrid_attention_ratio", "hybrid_mlp_ratio"}) {
@@ -271,43 +272,36 @@ class MegatronReader {
     mamba.conv_kernel = 4;
     mamba.chunk = f_.SizeOr({"mamba_chunk_size"}, 128, kMaxCount);
     if (mamba.inner > kMaxWidth) f_.Fail("mamba_num_heads", "heads times head size is above 2^24");
-    for (const char kind : pattern) {
-      if (!f_.status().ok()) return;
+    const auto make = [&](char kind) {
       Layer layer;
-      switch (kind) {
-        case 'M':
-          layer.mixer = Mixer::kMamba2;
-          layer.mamba = mamba;
-          layer.small_params =
-              (mamba.inner + 2 * mamba.groups * mamba.state) * (mamba.conv_kernel + 1) +
-              3 * mamba.heads + mamba.inner;
-          break;
-        case '*':
-          layer = attention_;
-          layer.attention.window = window_;
-          break;
-        case '-':
-          AddFeedForward(dense_, &layer);
-          break;
-        case 'E':
-          if (experts_.experts == 0)
-            f_.Fail("num_experts", "missing, but the hybrid pattern has E layers");
-          AddFeedForward(experts_, &layer);
-          break;
-        default:
-          f_.Fail("hybrid_override_pattern",
-                  fmt::format("the letter '{}' is not known: M, *, - or E",
-                              kind > ' ' && kind <= '~' ? kind : '?'));
+      if (kind == 'M') {
+        layer.mixer = Mixer::kMamba2;
+        layer.mamba = mamba;
+        layer.small_params =
+            (mamba.inner + 2 * mamba.groups * mamba.state) * (mamba.conv_kernel + 1) +
+            3 * mamba.heads + mamba.inner;
+      } else if (kind == '*') {
+        layer = attention_;
+        layer.attention.window = window_;
+      } else if (kind == '-') {
+        AddFeedForward(dense_, &layer);
+      } else {
+        if (experts_.experts == 0)
+          f_.Fail("num_experts", "missing, but the hybrid pattern has E layers");
+        AddFeedForward(experts_, &layer);
       }
       layer.small_params += norm_;
-      m_.layers.push_back(layer);
-    }
+      return layer;
+    };
+    m_.layers = ReadPattern(f_, "hybrid_override_pattern", pattern, make);
+    m_.mtp_layers = ReadPattern(f_, "hybrid_override_pattern", mtp_pattern_, make);
   }
 
   Fields& f_;
   Model& m_;
   bool swiglu_ = false, bias_ = true, delta_ = false;
-  int64_t matrices_ = 2, norm_ = 0, window_ = 0, skip_ = 0;
+  int64_t matrices_ = 2, norm_ = 0, window_ = 0, skip_ = 0, mtp_modules_ = 0;
+  std::string mtp_pattern_;
   FeedForward dense_, experts_;
   Layer attention_;
   DeltaNet net_;

@@ -11,6 +11,24 @@ int64_t ReadLayerCount(Fields& fields) {
   return fields.Size({"num_hidden_layers", "n_layer", "num_layers", "n_layers"}, kMaxLayers);
 }
 
+std::vector<Layer> ReadPattern(Fields& fields, std::string_view field, std::string_view pattern,
+                               const std::function<Layer(char)>& make) {
+  std::vector<Layer> layers;
+  if (pattern.size() > kMaxLayers) {
+    fields.Fail(field, fmt::format("longer than {} layers", kMaxLayers));
+    return layers;
+  }
+  for (const char kind : pattern) {
+    if (std::string_view("M*-E").find(kind) == std::string_view::npos) {
+      fields.Fail(field, fmt::format("the letter '{}' is not known: M, *, - or E",
+                                     kind > ' ' && kind <= '~' ? kind : '?'));
+      return layers;
+    }
+    layers.push_back(make(kind));
+  }
+  return layers;
+}
+
 Attention ReadAttention(Fields& fields, const Model& model) {
   Attention a;
   a.heads = fields.Size({"num_attention_heads", "n_head", "n_heads", "num_heads"}, kMaxCount);
