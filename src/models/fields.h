@@ -44,6 +44,10 @@ class Fields {
 
   // Records an error about a field: "config.json: num_heads: `why`".
   void Fail(std::string_view field, std::string_view why);
+  // Takes over the error of fields inside of one of these.
+  void Take(const Status& inner) {
+    if (status_.ok()) status_ = inner;
+  }
   const Status& status() const { return status_; }
   const std::string& where() const { return where_; }
 

@@ -179,7 +179,12 @@ Status AddParameters(const Model& model, const Workload& workload, ParameterTerm
   const Int matmul = Int{params.matmul_active} - unstored;
   const Int small = Int{params.active} - matmul - model.embedding_params - model.position_params;
   const Int t2 = 2 * Int{workload.tokens};
-  count->Add("matmul weights", true, t2 * matmul);
+  Int head = 0;
+  for (const Gemm& g : model.outer) {
+    if (g.part == Part::kLmHead && g.stored) head += g.ActiveParams();
+  }
+  count->Add("matmul weights", true, t2 * (matmul - head));
+  count->Add(PartName(Part::kLmHead), true, t2 * head);
   if (model.tied) {
     count->Add("tied embedding and head", true, t2 * model.embedding_params);
   } else if (which.input_embedding) {

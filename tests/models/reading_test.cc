@@ -100,6 +100,21 @@ TEST(Reading, NestedTextConfigAndPythonConstants) {
       HasSubstr("c.json: text_config.hidden_size: -1 is not"));
 }
 
+TEST(Reading, MptAttentionKinds) {
+  const auto config = [](std::string_view attention) {
+    return fmt::format(R"({{"model_type":"mpt","d_model":64,"n_heads":4,"n_layers":1,"vocab_size":9,
+        "attn_config":{{{}}}}})",
+                       attention);
+  };
+  const auto heads = [&](std::string_view attention) {
+    return Read(config(attention)).layers[0].attention.kv_heads;
+  };
+  EXPECT_EQ(heads(""), 4);
+  EXPECT_EQ(heads(R"("attn_type":"multiquery_attention")"), 1);
+  EXPECT_EQ(heads(R"("attn_type":"grouped_query_attention","kv_n_heads":2)"), 2);
+  EXPECT_THAT(ReadError(config(R"("attn_type":"x")")), HasSubstr("attn_config.attn_type"));
+}
+
 TEST(Reading, TyingIsOftenSaidOutside) {
   const std::string text = Config("qwen2", "");
   EXPECT_FALSE(Read(R"({"model_type":"vl","text_config":)" + text + "}").tied);

@@ -7,8 +7,7 @@ namespace flopwatch::models {
 namespace {
 
 StatusOr<Count> TorchFlopCounter(const Model& model, const Workload& workload) {
-  FW_RETURN_IF_ERROR(
-      Annotate(OnlyAttention(model, "torch_flop_counter"), "custom kernels are not seen"));
+  FW_RETURN_IF_ERROR(OnlyAttention(model, "torch_flop_counter"));
   Count count{.tokens = workload.tokens};
   AddLayerGemms(model, model.layers, workload, &count);
   FW_RETURN_IF_ERROR(AddCores(model.layers, workload, Pairs::kAll, &count, kFusedCoreTraining));

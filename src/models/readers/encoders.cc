@@ -47,7 +47,12 @@ void ReadVit(Fields& fields, Model& model) {
   const int64_t image = fields.Size({"image_size"}, kMaxCount);
   const int64_t patch = fields.Size({"patch_size"}, kMaxCount);
   const int64_t channels = fields.SizeOr({"num_channels"}, 3, 1024);
-  const int64_t classes = fields.SizeOr({"num_labels"}, 1000, kMaxWidth);
+  // Transformers writes the labels, not their number; a model without either has ImageNet's.
+  const Json* named = fields.Raw({"id2label"});
+  const int64_t labels = named != nullptr && !named->object().empty()
+                             ? static_cast<int64_t>(named->object().size())
+                             : 1000;
+  const int64_t classes = fields.SizeOr({"num_labels"}, labels, kMaxWidth);
   const int64_t patches = Patches(fields, "image_size", image, patch);
   if (channels * patch * patch > kMaxWidth)
     fields.Fail("patch_size", "a patch has more than 2^24 values");

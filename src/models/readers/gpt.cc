@@ -16,6 +16,23 @@ void ReadGpt(Fields& fields, Model& model) {
   Layer layer;
   layer.mixer = Mixer::kAttention;
   layer.attention = ReadAttention(fields, model);
+  bool alibi = false;
+  if (const Json* config = fields.Raw({"attn_config"}); mpt && config != nullptr) {
+    Fields attention(*config, fields.where() + "attn_config.");
+    alibi = attention.FlagOr({"alibi"}, false);
+    const std::string kind = attention.TextOr({"attn_type"}, "multihead_attention");
+    int64_t& groups = layer.attention.kv_heads;
+    if (kind == "multiquery_attention") {
+      groups = 1;
+    } else if (kind == "grouped_query_attention") {
+      groups = attention.Size({"kv_n_heads"}, kMaxCount);
+    } else if (kind != "multihead_attention") {
+      attention.Fail(
+          "attn_type",
+          "not known: multihead_attention, multiquery_attention or grouped_query_attention");
+    }
+    fields.Take(attention.status());
+  }
   const int64_t d = model.hidden;
   const int64_t expansion = fields.SizeOr({"expansion_ratio"}, 4, 64);
   layer.ffn = {.kind = FeedForward::Kind::kDense,
@@ -33,9 +50,6 @@ void ReadGpt(Fields& fields, Model& model) {
   model.small_params += norm;
   if (gptj || phi) model.small_params += model.vocab;  // bias of the head
   if (gpt2) model.position_params = Int{fields.SizeOr({"n_positions"}, 1024, kMaxVocab)} * d;
-  bool alibi = false;
-  if (const Json* attention = fields.Raw({"attn_config"}); attention != nullptr)
-    alibi = (*attention)["alibi"].boolean();
   if (mpt && !alibi && fields.FlagOr({"learned_pos_emb"}, true)) {
     model.position_params = Int{fields.SizeOr({"max_seq_len"}, 2048, kMaxVocab)} * d;
   }

@@ -51,7 +51,11 @@ constexpr Family kFamilies[] = {
     {"phi-msft", ReadGpt},
     {"phi3", ReadLlamaLike},
     {"qwen2", ReadLlamaLike},
+    {"qwen2_5_vl", ReadLlamaLike},
+    {"qwen2_5_vl_text", ReadLlamaLike},
     {"qwen2_moe", ReadLlamaLike},
+    {"qwen2_vl", ReadLlamaLike},
+    {"qwen2_vl_text", ReadLlamaLike},
     {"qwen3", ReadLlamaLike},
     {"qwen3_5", ReadQwenHybrid},
     {"qwen3_5_moe", ReadQwenHybrid},
@@ -59,6 +63,8 @@ constexpr Family kFamilies[] = {
     {"qwen3_5_text", ReadQwenHybrid},
     {"qwen3_moe", ReadLlamaLike},
     {"qwen3_next", ReadQwenHybrid},
+    {"qwen3_vl_moe_text", ReadLlamaLike},
+    {"qwen3_vl_text", ReadLlamaLike},
     {"t5", ReadT5},
     {"vit", ReadVit},
 };
@@ -129,7 +135,7 @@ StatusOr<Model> ReadHfConfig(const Json& config, std::string_view name) {
   FW_RETURN_IF_ERROR(fields.status());
   family->read(fields, model);
   FW_RETURN_IF_ERROR(fields.status());
-  if (object != &config && model.notes.empty()) {
+  if ((object != &config || config["vision_config"].is_object()) && model.notes.empty()) {
     model.notes.push_back("text part only: vision and audio towers are not counted");
   }
   return model;

@@ -34,9 +34,15 @@ constexpr Traits kTraits[] = {
     {.type = "granite"},
     {.type = "phi3"},
     {.type = "qwen2", .qkv_bias = true},
+    {.type = "qwen2_5_vl", .qkv_bias = true},
+    {.type = "qwen2_5_vl_text", .qkv_bias = true},
     {.type = "qwen2_moe", .qkv_bias = true},
+    {.type = "qwen2_vl", .qkv_bias = true},
+    {.type = "qwen2_vl_text", .qkv_bias = true},
     {.type = "qwen3", .qk_norm = QkNorm::kPerHead},
     {.type = "qwen3_moe", .qk_norm = QkNorm::kPerHead},
+    {.type = "qwen3_vl_moe_text", .qk_norm = QkNorm::kPerHead},
+    {.type = "qwen3_vl_text", .qk_norm = QkNorm::kPerHead},
     {.type = "olmo2", .qk_norm = QkNorm::kWhole},
     {.type = "olmo3", .qk_norm = QkNorm::kWhole, .window_period = 4},
     {.type = "olmoe", .qk_norm = QkNorm::kWhole},
@@ -229,6 +235,9 @@ void ReadDeepSeek(Fields& fields, Model& model) {
   a.qk_dim = m.nope_dim + m.rope_dim;
   a.v_dim = fields.Size({"v_head_dim"}, kMaxCount);
   base.small_params = 2 * model.hidden + m.q_rank + m.kv_rank;
+  // Biases of the projections into the ranks and out of the heads.
+  if (fields.FlagOr({"attention_bias"}, false))
+    base.small_params += m.q_rank + m.kv_rank + m.rope_dim + model.hidden;
   const std::vector<bool> moe = ReadMoeLayers(fields, layers);
   const bool any_moe = std::find(moe.begin(), moe.end(), true) != moe.end();
   const bool any_dense = std::find(moe.begin(), moe.end(), false) != moe.end();
