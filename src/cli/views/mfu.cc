@@ -211,6 +211,7 @@ std::string MfuText(const MfuAnswer& a, const ViewOptions& v) {
                     fmt::format("{:.1f} TFLOP/s a GPU of {}", *row.tflops_per_gpu, a.peak_text));
     if (row.band) out += Labelled(v, "band", row.band->text);
   }
+  if (!row.mfu && a.peak_tflops) out += Labelled(v, "peak", a.peak_text);
   out += Labelled(v, "leaves out", row.convention->leaves_out);
   out += Labelled(v, "source", row.convention->source);
   return out + Tail(a, v);
@@ -240,7 +241,7 @@ std::string MfuComparison(const MfuAnswer& a, const ViewOptions& v) {
     out += "\n";
   }
   out += "\n";
-  if (mfu) out += Labelled(v, "peak", a.peak_text);
+  if (a.peak_tflops) out += Labelled(v, "peak", a.peak_text);
   return out + Tail(a, v);
 }
 
