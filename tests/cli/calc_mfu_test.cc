@@ -10,6 +10,7 @@
 #include "base/json_read.h"
 #include "command_line.h"
 #include "data.h"
+#include "golden.h"
 
 namespace flopwatch::cli {
 namespace {
@@ -131,6 +132,21 @@ TEST_F(CalcMfu, ForPeopleAndAsTables) {
   EXPECT_THAT(Run({"--list-conventions", "-o", "jsonl"}).out,
               HasSubstr("\"convention\":\"kempnerforge\""));
   EXPECT_THAT(Run({"--list-models", "-o", "tsv"}).out, HasSubstr("\ndeepseek_v3\n"));
+}
+
+TEST_F(CalcMfu, GoldenText) {
+  for (const int width : {80, 120}) {
+    const Surroundings around = {
+        .environment = {{"NO_COLOR", "1"}}, .terminal = true, .width = width};
+    const std::string at = "_" + std::to_string(width) + ".txt";
+    ExpectGolden("calc_mfu" + at, Run({small(), "--seq-len", "32", "--tokens-per-sec", "2e9",
+                                       "--gpus", "2", "--gpu", "H100 SXM", "--precision", "bf16",
+                                       "--recompute", "full", "--convention", "megatron"},
+                                      around)
+                                      .out);
+    ExpectGolden("calc_mfu_all" + at,
+                 Run({small(), "--seq-len", "32", "--convention", "all"}, around).out);
+  }
 }
 
 TEST_F(CalcMfu, PackedLoraAndFrozen) {

@@ -311,6 +311,10 @@ TEST(Megatron, RefusalsNameTheArgument) {
               HasSubstr("hybrid_attention_ratio"));
   EXPECT_THAT(ReadError(base + "--vocab-size 5 --experimental-attention-variant dsa"),
               HasSubstr("experimental_attention_variant: \"dsa\""));
+  EXPECT_THAT(ReadError(base + "--vocab-size 5 --is-hybrid-model"),
+              HasSubstr("hybrid_override_pattern: missing"));
+  EXPECT_THAT(ReadError(base + "--vocab-size 5 --attention-chunk-size 8192"),
+              HasSubstr("attention_chunk_size"));
   EXPECT_THAT(ReadError("just a text without anything"), HasSubstr("neither a config.json"));
 }
 

@@ -172,7 +172,8 @@ std::string MfuText(const MfuAnswer& a, const ViewOptions& v) {
       Labelled(v, "convention", fmt::format("{}: {}", row.convention->id, row.convention->title));
   size_t name = 5;
   for (const MfuRow::Term& term : row.terms) name = std::max(name, term.name.size());
-  const int label = static_cast<int>(std::min<size_t>(name, 32)) + 2, number = 21;
+  const int label = static_cast<int>(std::clamp<size_t>(name, 19, 40)) + 1;
+  const int number = static_cast<int>(std::max<size_t>(Grouped(row.training).size(), 8)) + 2;
   const int bar = std::clamp(v.width - 2 - label - 2 * number - 10, 0, 30);
   out += "\n" +
          Paint(v, Tone::kDim,

@@ -75,6 +75,11 @@ class MegatronReader {
 
   void Read() {
     m_.hidden = f_.Size({"hidden_size"});
+    for (const std::string_view unread :
+         {"heterogeneous_layers_config_path", "heterogeneous_layers_config_encoded_json",
+          "attention_chunk_size", "decoder_num_layers"}) {
+      if (f_.Has({unread})) f_.Fail(unread, "models of this kind are not read from arguments yet");
+    }
     const std::string pattern = HybridPattern();
     const int64_t layers = pattern.empty() ? f_.Size({"num_layers"}, kMaxLayers)
                                            : static_cast<int64_t>(pattern.size());
@@ -120,6 +125,11 @@ class MegatronReader {
       pattern.resize(slash);
     }
     if (pattern.empty()) {
+      // Without the pattern such a model would be read as attention in every layer.
+      if (f_.FlagOr({"is_hybrid_model"}, false) ||
+          f_.TextOr({"spec"}, "").find("mamba") != std::string::npos) {
+        f_.Fail("hybrid_override_pattern", "missing, but the model is a hybrid one");
+      }
       for (const std::string_view ratio : {"hybrid_attention_ratio", "hybrid_mlp_ratio"}) {
         const Json* raw = f_.Raw({ratio});
         if (raw != nullptr && raw->text() != "0.0" && raw->integer() != 0)
