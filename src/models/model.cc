@@ -34,7 +34,7 @@ std::string_view PartName(Part part) {
     case Part::kHeadTransform:
       return "head transform";
     case Part::kMtpProjection:
-      return "MTP projection";
+      return "joint projection";
     case Part::kPatchEmbedding:
       return "patch embedding";
     case Part::kConditioning:
