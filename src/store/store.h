@@ -117,6 +117,11 @@ struct JobUsage {
   int32_t job = 0;  // 0 = GPU time no job owned
   UsageSums sums;
 };
+// A job over a time of its own: a training window, from the first to the last report of its application.
+struct JobWindow {
+  int32_t job = 0;
+  Window window;
+};
 struct GpuUsage {
   int32_t entity = 0;
   UsageSums sums;
@@ -225,6 +230,10 @@ class Store {
   // The same as UsageByJob but joining raw rows with the interval table instead of trusting the stamped job: for jobs whose
   // metadata came late. Costs a raw scan.
   virtual StatusOr<std::vector<JobUsage>> UsageByJobExact(Window w) const = 0;
+  // Each job over its own window, one question for all of them; a job is named once. From job rollups, whole minutes that lie
+  // inside the window: at most a minute is left out at either end. `exact`: raw rows joined with the interval table and cut at
+  // the window's ends; one raw scan over all windows. Jobs without a row are left out.
+  virtual StatusOr<std::vector<JobUsage>> UsageByJobWindows(absl::Span<const JobWindow> windows, bool exact) const = 0;
   // What applications reported with from <= ts < to: of these claims, or of all when there is none. Sorted by claim, and then
   // by time. Claims without a sample in the window are left out. `step` in whole milliseconds.
   virtual StatusOr<std::vector<ApplicationUsage>> ApplicationByClaim(Window w, absl::Span<const int32_t> claims) const = 0;

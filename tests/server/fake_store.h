@@ -109,6 +109,15 @@ class FakeStore : public store::Store {
     ++exact_scans;
     return by_job_exact;
   }
+  // The same sums whatever the windows: of the jobs that are asked for.
+  StatusOr<std::vector<store::JobUsage>> UsageByJobWindows(absl::Span<const store::JobWindow> windows, bool exact) const override {
+    exact_scans += exact ? 1 : 0;
+    std::vector<store::JobUsage> out;
+    for (const store::JobUsage& u : exact ? by_job_exact : by_job) {
+      if (std::any_of(windows.begin(), windows.end(), [&](const auto& w) { return w.job == u.job; })) out.push_back(u);
+    }
+    return out;
+  }
   Status AppendApplication(absl::Span<const telemetry::ApplicationSample> samples, Micros) override {
     std::lock_guard lock(mutex);
     if (Fails()) return failure;

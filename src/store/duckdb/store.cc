@@ -683,6 +683,12 @@ StatusOr<std::vector<UsagePoint>> DuckDbStore::GpuSeries(int32_t entity, Window 
 StatusOr<std::vector<JobUsage>> DuckDbStore::UsageByJobExact(Window w) const {
   return Read([&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).ByJobExact(w); });
 }
+StatusOr<std::vector<JobUsage>> DuckDbStore::UsageByJobWindows(absl::Span<const JobWindow> windows, bool exact) const {
+  return Read([&](Connection* c, const Layout& l) {
+    UsageReader reader(c, l, Scales());
+    return exact ? reader.ByJobWindowsExact(windows) : reader.ByJobWindows(windows);
+  });
+}
 StatusOr<std::vector<ApplicationUsage>> DuckDbStore::ApplicationByClaim(Window w, absl::Span<const int32_t> claims) const {
   return Read([&](Connection* c, const Layout& l) { return ApplicationReader(c, l).ByClaim(w, claims); });
 }

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
+
+#include "absl/container/flat_hash_set.h"
 
 #include "store/duckdb/cat.h"
 #include "store/duckdb/job_exact.h"
@@ -300,7 +303,11 @@ StatusOr<std::vector<UsagePoint>> UsageReader::Gpu(int32_t entity, Window w, Mic
 StatusOr<std::vector<JobUsage>> UsageReader::ByJobExact(Window w) {
   FW_RETURN_IF_ERROR(CheckWindow(w));
   FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
+  return JoinRaw(w, [](auto*) {});
+}
 
+StatusOr<std::vector<JobUsage>> UsageReader::JoinRaw(
+    Window w, absl::FunctionRef<void(std::vector<jobs::IntervalRecord>*)> change) {
   const std::string where = Between(w.from, w.to + kMaxSpan);
   std::vector<std::string> sources;
   const std::string columns = Cat("entity, model, ", kRawArguments);
@@ -327,6 +334,7 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJobExact(Window w) {
   if (sources.empty()) return std::vector<JobUsage>();
 
   FW_ASSIGN_OR_RETURN(std::vector<jobs::IntervalRecord> intervals, DimensionTables::LoadIntervals(c_, w.from, w.to));
+  change(&intervals);
   FW_ASSIGN_OR_RETURN(const auto weights, DimensionTables::LoadWeights(c_));
   JobExact exact(w, std::move(intervals), weights);
   const SinkHandle sink(&exact);
@@ -337,6 +345,107 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJobExact(Window w) {
   });
   for (const auto& [job, gpus] : exact.Gpus()) by_job[job].gpus = gpus;
   return Flatten<JobUsage>(&by_job);
+}
+
+// --- each job over a window of its own ---
+
+StatusOr<std::vector<JobUsage>> UsageReader::ByJobWindows(absl::Span<const JobWindow> windows) {
+  // Whole minutes inside each window; of these whole hours from hours, the rest from minutes.
+  struct Part {
+    Micros from = 0, to = 0, hours_from = 0, hours_to = 0;
+  };
+  absl::flat_hash_map<int32_t, Part> parts;
+  Window all{std::numeric_limits<Micros>::max(), 0};
+  for (const JobWindow& w : windows) {
+    FW_RETURN_IF_ERROR(CheckWindow(w.window));
+    Part p{.from = CeilTo(w.window.from, kMicrosPerMinute), .to = FloorTo(w.window.to, kMicrosPerMinute)};
+    if (p.from >= p.to) continue;
+    p.hours_from = std::min(CeilTo(p.from, kMicrosPerHour), p.to);
+    p.hours_to = std::max(FloorTo(p.to, kMicrosPerHour), p.hours_from);
+    all = {std::min(all.from, p.from), std::max(all.to, p.to)};
+    parts.emplace(w.job, p);
+  }
+  if (parts.empty()) return std::vector<JobUsage>();
+  FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
+  std::string list, edges;  // job sets; job set and hour whose minutes are needed
+  for (const auto& [set, members] : sets_) {
+    bool wanted = false;
+    absl::flat_hash_set<Micros> hours;
+    for (const Member& m : members) {
+      const auto p = parts.find(m.job);
+      if (p == parts.end()) continue;
+      wanted = true;
+      if (p->second.from < p->second.hours_from) hours.insert(p->second.from / kMicrosPerHour);
+      if (p->second.hours_to < p->second.to) hours.insert(p->second.hours_to / kMicrosPerHour);
+    }
+    if (wanted) CatTo(&list, list.empty() ? "" : ", ", set);
+    for (const Micros hour : hours) CatTo(&edges, edges.empty() ? "(" : ", (", set, ", ", hour, "::BIGINT)");
+  }
+  if (list.empty()) return std::vector<JobUsage>();
+  std::map<int32_t, UsageSums> by_job;
+  const auto add = [&](const Ask& ask, Micros Part::*from, Micros Part::*to, bool inside) -> Status {
+    FW_ASSIGN_OR_RETURN(const std::string sql, Sql(ask, all));
+    if (sql.empty()) return absl::OkStatus();
+    FW_ASSIGN_OR_RETURN(Result result, c_->Query(sql));
+    result.ForEach([&](const Row& row) {
+      const Micros ts = row.Int64(0);
+      for (const Member& m : sets_[static_cast<int32_t>(row.Int64(1))]) {
+        const auto p = parts.find(m.job);
+        if (p == parts.end() || ts < p->second.from || ts >= p->second.to) continue;
+        if ((ts >= p->second.*from && ts < p->second.*to) != inside) continue;
+        AddSums(ReadSums(row, 3), model(row.Int64(2)), m.share, &by_job[m.job]);
+      }
+    });
+    return absl::OkStatus();
+  };
+  Ask hours{.minute = Rollup::kJobMinute, .hour = Rollup::kJobHour, .level = Level::kJob, .keys = "job_set, model",
+            .filter = fmt::format("job_set IN ({})", list), .step = kMicrosPerHour};
+  FW_RETURN_IF_ERROR(add(hours, &Part::hours_from, &Part::hours_to, true));
+  if (!edges.empty()) {
+    Ask minutes{.minute = Rollup::kJobMinute, .hour = {}, .level = Level::kJob, .keys = "job_set, model",
+                .filter = fmt::format("(job_set, epoch_us(ts) // {}) IN (VALUES {})", kMicrosPerHour, edges),
+                .step = kMicrosPerMinute};
+    FW_RETURN_IF_ERROR(add(minutes, &Part::hours_from, &Part::hours_to, false));
+  }
+  return Flatten<JobUsage>(&by_job);
+}
+
+StatusOr<std::vector<JobUsage>> UsageReader::ByJobWindowsExact(absl::Span<const JobWindow> windows) {
+  if (windows.empty()) return std::vector<JobUsage>();
+  absl::flat_hash_map<int32_t, Window> of;
+  Window all{std::numeric_limits<Micros>::max(), 0};
+  for (const JobWindow& w : windows) {
+    FW_RETURN_IF_ERROR(CheckWindow(w.window));
+    of[w.job] = w.window;
+    all = {std::min(all.from, w.window.from), std::max(all.to, w.window.to)};
+  }
+  FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
+  FW_ASSIGN_OR_RETURN(std::vector<JobUsage> found, JoinRaw(all, [&](std::vector<jobs::IntervalRecord>* intervals) {
+    // Outside of its window a job goes on holding its GPUs, or those it shares them with would be charged its part; but under
+    // a number of its own, below zero, that nobody asks for.
+    std::vector<jobs::IntervalRecord> cut;
+    cut.reserve(intervals->size());
+    for (const jobs::IntervalRecord& i : *intervals) {
+      const auto w = of.find(i.job);
+      if (w == of.end()) {
+        cut.push_back(i);
+        continue;
+      }
+      const auto piece = [&](Micros from, Micros to, int32_t job) {
+        if (from >= to) return;
+        jobs::IntervalRecord& part = cut.emplace_back(i);
+        part.from = from;
+        part.to = to;
+        part.job = job;
+      };
+      piece(i.from, std::min(i.to, w->second.from), -i.job);
+      piece(std::max(i.from, w->second.from), std::min(i.to, w->second.to), i.job);
+      piece(std::max(i.from, w->second.to), i.to, -i.job);
+    }
+    *intervals = std::move(cut);
+  }));
+  std::erase_if(found, [&](const JobUsage& u) { return !of.contains(u.job); });
+  return found;
 }
 
 }  // namespace flopwatch::store::duck

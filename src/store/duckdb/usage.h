@@ -28,6 +28,8 @@ class UsageReader {
   StatusOr<std::vector<UsagePoint>> Job(int32_t job, Window w, Micros step);
   StatusOr<std::vector<UsagePoint>> Gpu(int32_t entity, Window w, Micros step);
   StatusOr<std::vector<JobUsage>> ByJobExact(Window w);
+  StatusOr<std::vector<JobUsage>> ByJobWindows(absl::Span<const JobWindow> windows);
+  StatusOr<std::vector<JobUsage>> ByJobWindowsExact(absl::Span<const JobWindow> windows);
 
  private:
   struct Member {
@@ -54,6 +56,8 @@ class UsageReader {
   absl::flat_hash_map<int32_t, double> SharesOf(int32_t job, std::string* list) const;
   StatusOr<absl::flat_hash_map<int32_t, int32_t>> CountGpus(Window w);
   const ModelRecord* model(int64_t id) const;
+  // Charges every raw row in the window to the owners `intervals` name.
+  StatusOr<std::vector<JobUsage>> JoinRaw(Window w, absl::FunctionRef<void(std::vector<jobs::IntervalRecord>*)> change);
 
   Connection* c_;
   const Layout& layout_;

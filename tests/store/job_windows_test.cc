@@ -1,0 +1,103 @@
+// Each job over a window of its own must be what the one-window queries say about that window: the same rows, asked
+// for one job at a time.
+#include <map>
+#include <random>
+
+#include "store/fixture.h"
+
+namespace flopwatch::store::testing {
+namespace {
+
+using namespace telemetry;  // NOLINT: field names
+
+constexpr Micros kMinute = kMicrosPerMinute, kHour = kMicrosPerHour;
+
+class JobWindowsTest : public StoreTest {
+ protected:
+  // Four hours of three GPUs: job 1 alone, job 2 alone, both on the third. One row each 30 s with an OFU of its own.
+  void SetUp() override {
+    StoreTest::SetUp();
+    ASSERT_FW_OK(store_->PutModels({H100()}));
+    ASSERT_FW_OK(store_->PutEntities({Gpu(1, "GPU-a"), Gpu(2, "GPU-b"), Gpu(3, "GPU-c")}));
+    jobs::Changes changes;
+    for (int32_t job : {1, 2}) {
+      changes.jobs.push_back({.id = job, .key = "job" + std::to_string(job), .name = "", .user = "", .workflow = "", .cluster = ""});
+    }
+    changes.sets = {{1, {1}}, {2, {2}}, {3, {1, 2}}};
+    changes.intervals = {{.id = 1, .entity = 1, .job = 1, .from = kT0},
+                         {.id = 2, .entity = 2, .job = 2, .from = kT0},
+                         {.id = 3, .entity = 3, .job = 1, .from = kT0},
+                         {.id = 4, .entity = 3, .job = 2, .from = kT0}};
+    ASSERT_FW_OK(store_->PutJobs(changes));
+    std::mt19937 random(5);
+    for (int hour = 0; hour < 4; ++hour) {
+      BatchBuilder b(fields_);
+      for (int i = 0; i < 120; ++i) {
+        for (int entity : {1, 2, 3}) {
+          // 7 s into each half minute: a row belongs to one minute, its span of 5 s too.
+          b.Row(kT0 + hour * kHour + i * 30 * kSecond + 7 * kSecond, entity,
+                {{kTensorActive, 0.001 * static_cast<double>(random() % 900)}, {kSmClockMhz, 1830}}, entity, 1, 5'000);
+        }
+      }
+      ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kHour));
+    }
+  }
+  static UsageSums Of(const StatusOr<std::vector<JobUsage>>& usage, int32_t job) {
+    EXPECT_TRUE(usage.ok()) << usage.status();
+    for (const JobUsage& u : *usage) {
+      if (u.job == job) return u.sums;
+    }
+    return {};
+  }
+  void Compare() {
+    std::mt19937 random(11);
+    for (int trial = 0; trial < 20; ++trial) {
+      std::vector<JobWindow> aligned, ragged;
+      for (int32_t job : {1, 2}) {
+        const Micros from = kT0 + static_cast<Micros>(random() % 150) * kMinute;
+        const Micros to = from + static_cast<Micros>(1 + random() % 90) * kMinute;
+        aligned.push_back({job, {from, to}});
+        ragged.push_back({job, {from - 20 * kSecond, to + 39 * kSecond}});  // no further whole minute
+      }
+      const auto minutes = store_->UsageByJobWindows(aligned, false), more = store_->UsageByJobWindows(ragged, false);
+      const auto raw = store_->UsageByJobWindows(ragged, true);
+      for (const JobWindow& w : aligned) {
+        const UsageSums want = Of(store_->UsageByJob(w.window), w.job);
+        ASSERT_GT(want.ofu.computable_s, 0);
+        for (const auto* got : {&minutes, &more}) {
+          EXPECT_NEAR(Of(*got, w.job).ofu.ofu_s, want.ofu.ofu_s, 1e-4);
+          EXPECT_NEAR(Of(*got, w.job).ofu.computable_s, want.ofu.computable_s, 1e-6);
+        }
+      }
+      for (const JobWindow& w : ragged) {
+        const UsageSums want = Of(store_->UsageByJobExact(w.window), w.job), got = Of(raw, w.job);
+        EXPECT_NEAR(got.ofu.ofu_s, want.ofu.ofu_s, 1e-6);
+        EXPECT_NEAR(got.ofu.computable_s, want.ofu.computable_s, 1e-6);
+        EXPECT_EQ(got.gpus, 2);
+      }
+    }
+  }
+};
+
+TEST_F(JobWindowsTest, AreWhatOneWindowQueriesSay) {
+  Compare();
+  ASSERT_FW_OK(store_->RollUp());
+  Compare();
+  ASSERT_FW_OK(store_->Seal(kT0 + 2 * kHour + 10 * kMinute));  // two hours sealed, two hot
+  Compare();
+}
+
+TEST_F(JobWindowsTest, NothingIsNothing) {
+  EXPECT_TRUE(store_->UsageByJobWindows({}, false)->empty());
+  EXPECT_TRUE(store_->UsageByJobWindows({}, true)->empty());
+  const std::vector<JobWindow> unknown = {{99, {kT0, kT0 + kHour}}}, brief = {{1, {kT0 + 1, kT0 + kSecond}}};
+  EXPECT_TRUE(store_->UsageByJobWindows(unknown, false)->empty());
+  EXPECT_TRUE(store_->UsageByJobWindows(unknown, true)->empty());
+  EXPECT_TRUE(store_->UsageByJobWindows(brief, false)->empty());  // no whole minute
+  const std::vector<JobWindow> backwards = {{1, {kT0 + kHour, kT0}}};
+  EXPECT_FALSE(store_->UsageByJobWindows(backwards, false).ok());
+  EXPECT_FALSE(store_->UsageByJobWindows(backwards, true).ok());
+}
+
+}  // namespace
+}  // namespace flopwatch::store::testing
