@@ -114,6 +114,8 @@ const std::vector<Api::Impl::Route>& Api::Impl::Table() {
       {"GET", "/api/v1/status", &Impl::GetStatus, kMemory},
       {"GET", "/api/v1/fleet", &Impl::GetFleet, kMemoryUnlessWindow},
       {"GET", "/api/v1/jobs", &Impl::GetJobs, kMemoryUnlessWindow},
+      {"GET", "/api/v1/divergence", &Impl::GetDivergence, kStore},
+      {"GET", "/api/v1/jobs/{job}/divergence", &Impl::GetJobDivergence, kStore},  // before the one that takes the whole rest
       {"GET", "/api/v1/jobs/{job}", &Impl::GetJob, kMemoryIfLiveJob},
       {"GET", "/api/v1/gpus", &Impl::GetGpus, kMemoryUnlessText},
       {"GET", "/api/v1/gpus/{uuid}", &Impl::GetGpu, kStore},
@@ -141,8 +143,9 @@ const Api::Impl::Route* Api::Impl::Find(std::string_view method, std::string_vie
     } else {
       // The argument takes the rest of the path: job keys ("namespace/pod") and stand-in UUIDs contain slashes.
       const std::string_view prefix = route.pattern.substr(0, brace);
-      if (path.size() <= prefix.size() || !path.starts_with(prefix)) continue;
-      *arg = path.substr(brace);
+      const std::string_view suffix = route.pattern.substr(route.pattern.find('}') + 1);
+      if (path.size() <= prefix.size() + suffix.size() || !path.starts_with(prefix) || !path.ends_with(suffix)) continue;
+      *arg = path.substr(brace, path.size() - brace - suffix.size());
     }
     if (route.method == method) return &route;
     *other_method = true;

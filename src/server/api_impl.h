@@ -28,11 +28,11 @@ struct Api::Impl {
   explicit Impl(ApiParts p);
 
   using Result = StatusOr<net::Response>;
-  // `arg` is what stood for the template's last segment.
+  // `arg` is what stood for {name}.
   using Handler = Result (Impl::*)(const net::Request& request, std::string_view arg);
   struct Route {
     std::string_view method;
-    std::string_view pattern;  // literal, or with one {name} at its end, which takes the rest of the path
+    std::string_view pattern;  // literal, or with one {name}, which takes the rest of the path but for what follows it
     Handler handler;
     // Whether it may read the store; by request, because a view of now needs only memory.
     enum class Cost { kMemory, kMemoryUnlessText, kMemoryUnlessWindow, kMemoryIfLiveJob, kMemoryIfKept, kStore } cost;
@@ -43,6 +43,7 @@ struct Api::Impl {
   net::Response Handle(const net::Request& request);
   Status CheckOrigin(const net::Request& request) const;
   Status NoSuchRoute(const net::Request& request, bool other_method) const;
+  Status NoSuchJob(std::string_view key) const;
 
   // api.cc
   Result GetStatus(const net::Request& request, std::string_view arg);
@@ -55,6 +56,9 @@ struct Api::Impl {
   Result GetFleet(const net::Request& request, std::string_view arg);
   Result GetJobs(const net::Request& request, std::string_view arg);
   Result GetJob(const net::Request& request, std::string_view arg);
+  // api_divergence.cc
+  Result GetDivergence(const net::Request& request, std::string_view arg);
+  Result GetJobDivergence(const net::Request& request, std::string_view arg);
   // api_gpus.cc
   Result GetGpus(const net::Request& request, std::string_view arg);
   Result GetGpu(const net::Request& request, std::string_view arg);

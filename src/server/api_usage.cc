@@ -197,22 +197,24 @@ Api::Impl::Result Api::Impl::GetJobs(const Request& request, std::string_view) {
   return JsonResponse(std::move(body));
 }
 
+Status Api::Impl::NoSuchJob(std::string_view key) const {
+  std::vector<jobs::JobRecord> all = query.jobs().AllJobs();
+  if (all.size() > kMaxSuggestions) all.erase(all.begin(), all.end() - kMaxSuggestions);
+  std::vector<std::string_view> keys;
+  for (const jobs::JobRecord& j : all) keys.push_back(j.key);
+  const std::string_view near = Nearest(key, keys);
+  return absl::NotFoundError(fmt::format(
+      "no job '{}'; {}", Printable(key, 100),
+      near.empty() ? std::string("/api/v1/jobs lists those of a window") : fmt::format("did you mean '{}'?", near)));
+}
+
 Api::Impl::Result Api::Impl::GetJob(const Request& request, std::string_view arg) {
   FW_ASSIGN_OR_RETURN(const Params params, Params::Parse(request, {"from", "to", "step", "exact"}));
   FW_RETURN_IF_ERROR(query.ready());
   FW_ASSIGN_OR_RETURN(const store::Window asked, params.Window(parts.clock()));
   FW_ASSIGN_OR_RETURN(const bool exact, params.Bool("exact", false));
   const auto record = query.jobs().FindJob(arg);
-  if (!record.has_value()) {
-    std::vector<jobs::JobRecord> all = query.jobs().AllJobs();
-    if (all.size() > kMaxSuggestions) all.erase(all.begin(), all.end() - kMaxSuggestions);
-    std::vector<std::string_view> keys;
-    for (const jobs::JobRecord& j : all) keys.push_back(j.key);
-    const std::string_view near = Nearest(arg, keys);
-    return absl::NotFoundError(fmt::format(
-        "no job '{}'; {}", Printable(arg, 100),
-        near.empty() ? std::string("/api/v1/jobs lists those of a window") : fmt::format("did you mean '{}'?", near)));
-  }
+  if (!record.has_value()) return NoSuchJob(arg);
   View view = query.Resolve(asked, /*allow_live=*/!exact);
   if (exact) view.source = UsageSource::kRaw;
   FW_ASSIGN_OR_RETURN(const Micros step, params.Step(view.window));

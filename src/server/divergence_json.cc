@@ -34,7 +34,7 @@ void WriteWindowOf(JsonWriter& json, const JobDivergence& job) {
 
 void WriteExplanation(JsonWriter& json, const Explanation& e, size_t rank) {
   json.BeginObject().Field("rank", rank + 1).Field("title", fleet::TitleOf(e));
-  json.Field("fits", e.fits).Field("ratio_low", e.ratio.low).Field("ratio_high", e.ratio.high);
+  json.Field("fits", e.fits()).Field("misfit", e.misfit).Field("ratio_low", e.ratio.low).Field("ratio_high", e.ratio.high);
   json.Field("log_distance", e.distance).Field("cost", e.cost);
   json.Field("corrected_mfu", e.corrected_mfu).Field("corrected_hfu", e.corrected_hfu).Field("residual", e.residual);
   json.Key("parts").BeginArray();
@@ -81,14 +81,14 @@ void WriteDivergenceRow(JsonWriter& json, const JobDivergence& job) {
   WriteJob(json, job);
   WriteWindowOf(json, job);
   WriteNumbers(json, job);
-  const Explanation* best = d.explanations.empty() || !d.explanations[0].fits ? nullptr : &d.explanations[0];
+  const Explanation* best = d.explanations.empty() || !d.explanations[0].near() ? nullptr : &d.explanations[0];
   json.Field("undecided", d.undecided);
   json.Key("causes").BeginArray();
   if (best != nullptr) {
     for (const Cause& c : best->causes) json.Value(c.id);
   }
   json.EndArray();
-  json.Field("corrected_mfu", best == nullptr || d.undecided > 1 ? std::nullopt : std::optional<double>(best->corrected_mfu));
+  json.Field("corrected_mfu", best == nullptr || d.undecided > 1 ? std::nullopt : best->corrected_mfu);
   json.EndObject();
 }
 

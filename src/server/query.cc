@@ -224,6 +224,53 @@ SecondsByJob Query::AllocatedSeconds(Window window) const {
   return out;
 }
 
+absl::flat_hash_map<int32_t, Holding> Query::Holdings(absl::Span<const store::JobWindow> windows) const {
+  absl::flat_hash_map<int32_t, Holding> out;
+  if (windows.empty()) return out;
+  absl::flat_hash_map<int32_t, Window> of;
+  Window all = windows[0].window;
+  for (const store::JobWindow& w : windows) {
+    of[w.job] = w.window;
+    all = {std::min(all.from, w.window.from), std::max(all.to, w.window.to)};
+  }
+  const auto add = [&](int32_t entity, absl::Span<const jobs::IntervalRecord> intervals) {
+    const double fraction = registry_->Fraction(entity);
+    absl::flat_hash_set<int32_t> held;
+    Sweep(intervals, all, [&](Micros from, Micros to, absl::Span<const int32_t> holders) {
+      for (const int32_t job : holders) {
+        const auto w = of.find(job);
+        if (w == of.end()) continue;
+        const Micros overlap = std::min(to, w->second.to) - std::max(from, w->second.from);
+        if (overlap <= 0) continue;
+        out[job].gpu_seconds += fraction * Seconds(overlap) / static_cast<double>(holders.size());
+        held.insert(job);
+      }
+    });
+    for (const int32_t job : held) {
+      Holding& h = out[job];
+      ++h.gpus;
+      const std::string model = registry_->entity(entity).value_or(EntityRecord{}).labels.model;
+      if (!model.empty() && std::find(h.models.begin(), h.models.end(), model) == h.models.end()) h.models.push_back(model);
+    }
+    for (const jobs::IntervalRecord& i : intervals) {
+      if (!held.contains(i.job)) continue;
+      Holding& h = out[i.job];
+      h.started = h.started == 0 ? i.from : std::min(h.started, i.from);
+    }
+  };
+  if (windows.size() == 1) {
+    // Its own GPUs, with whoever was on them too.
+    int32_t last = -1;
+    for (const jobs::IntervalRecord& i : jobs_->Intervals(all.from, all.to, windows[0].job)) {
+      if (std::exchange(last, i.entity) != i.entity) add(i.entity, jobs_->EntityIntervals(i.entity, all.from, all.to));
+    }
+  } else {
+    ByEntity(jobs_->Intervals(all.from, all.to), add);
+  }
+  for (auto& [job, h] : out) std::sort(h.models.begin(), h.models.end());
+  return out;
+}
+
 std::vector<double> Query::AllocatedSteps(int32_t job, Window window, Micros step) const {
   const Micros start = FloorTo(window.from, step);
   const auto n = static_cast<size_t>(std::max<Micros>(1, (window.to - start + step - 1) / step));

@@ -47,6 +47,14 @@ store::UsageSums BoardOnly(const store::UsageSums& sums);
 
 using SecondsByJob = absl::flat_hash_map<int32_t, double>;
 
+// What a job held over a time.
+struct Holding {
+  double gpu_seconds = 0;           // allocated: shared time divided, an instance by its share of the GPU
+  int64_t gpus = 0;                 // distinct GPUs and instances
+  std::vector<std::string> models;  // of them, as reported, each once, in the order of the alphabet
+  Micros started = 0;               // first time it held any of them, also before the window
+};
+
 struct JobRow {
   int32_t id = 0;
   jobs::JobRecord record;  // filled by Describe(), or already
@@ -129,6 +137,8 @@ class Query {
   std::vector<double> AllocatedSteps(int32_t job, store::Window window, Micros step) const;
   // Allocated GPU-seconds by job.
   SecondsByJob AllocatedSeconds(store::Window window) const;
+  // Of each job over its own window; one walk over the intervals for all of them.
+  absl::flat_hash_map<int32_t, Holding> Holdings(absl::Span<const store::JobWindow> windows) const;
 
  private:
   std::shared_ptr<const JobList> LiveJobs(const View& view) const;

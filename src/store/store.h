@@ -234,6 +234,8 @@ class Store {
   // inside the window: at most a minute is left out at either end. `exact`: raw rows joined with the interval table and cut at
   // the window's ends; one raw scan over all windows. Jobs without a row are left out.
   virtual StatusOr<std::vector<JobUsage>> UsageByJobWindows(absl::Span<const JobWindow> windows, bool exact) const = 0;
+  // Every claim that is stored, sorted by id.
+  virtual StatusOr<std::vector<telemetry::ApplicationClaim>> Claims() const = 0;
   // What applications reported with from <= ts < to: of these claims, or of all when there is none. Sorted by claim, and then
   // by time. Claims without a sample in the window are left out. `step` in whole milliseconds.
   virtual StatusOr<std::vector<ApplicationUsage>> ApplicationByClaim(Window w, absl::Span<const int32_t> claims) const = 0;

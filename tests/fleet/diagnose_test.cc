@@ -32,7 +32,7 @@ std::vector<std::string> Ids(const Explanation& e) {
   return out;
 }
 std::vector<std::string> First(const Diagnosis& d) {
-  return d.explanations.empty() || !d.explanations[0].fits ? std::vector<std::string>{} : Ids(d.explanations[0]);
+  return d.explanations.empty() || !d.explanations[0].near() ? std::vector<std::string>{} : Ids(d.explanations[0]);
 }
 std::string AllWords(const JobEvidence& job) {
   const DivergenceWords w = Describe(job, Of(job));
@@ -53,8 +53,8 @@ TEST(Diagnose, PaperLatentMoe) {
   // padding give: a second finding, not "resolved".
   EXPECT_THAT(First(d), ElementsAre("latent_moe_full_width", "recompute_not_counted"));
   EXPECT_EQ(d.undecided, 0u);
-  EXPECT_NEAR(d.explanations[0].corrected_mfu, 0.1845, 1e-9);
-  EXPECT_NEAR(d.explanations[0].residual, 1.3864, 0.0001);  // 25.58 / 18.45
+  EXPECT_NEAR(*d.explanations[0].corrected_mfu, 0.1845, 1e-9);
+  EXPECT_NEAR(*d.explanations[0].residual, 1.3864, 0.0001);  // 25.58 / 18.45
   const std::string words = AllWords(Job(0.5427, 0.2558));
   EXPECT_THAT(words, HasSubstr("MFU is 2.94 times too high: latent MoE counted at full width"));
   EXPECT_THAT(words, HasSubstr("second finding: OFU / MFU of 1.39"));
@@ -121,7 +121,7 @@ TEST(Diagnose, ModelDecides) {
   EXPECT_THAT(First(d), ElementsAre("latent_full_width", "recompute_not_counted"));
   EXPECT_TRUE(d.explanations[0].supported());
   EXPECT_EQ(d.undecided, 0u);
-  EXPECT_NEAR(d.explanations[0].corrected_mfu, 0.1845, 0.0002);
+  EXPECT_NEAR(*d.explanations[0].corrected_mfu, 0.1845, 0.0002);
   EXPECT_THAT(AllWords(LatentJob()), Not(HasSubstr("a ratio that fits")));
   // With recompute declared nothing is left to be named.
   JobEvidence declared = LatentJob();
@@ -145,7 +145,7 @@ TEST(Diagnose, ConventionIsADifferenceInMeaning) {
   const Diagnosis far = Of(job);
   EXPECT_EQ(far.verdict, Verdict::kDiffers);
   EXPECT_THAT(First(far), ElementsAre("palm"));
-  EXPECT_NEAR(far.explanations[0].corrected_mfu, 0.66 / 1.19, 1e-9);
+  EXPECT_NEAR(*far.explanations[0].corrected_mfu, 0.66 / 1.19, 1e-9);
 }
 
 // --- peaks ---
@@ -159,7 +159,7 @@ TEST(Diagnose, SparsePeakIsSeenAndCorrected) {
   EXPECT_NEAR(*d.mfu, 0.40, 0.001);  // against 989
   EXPECT_EQ(d.verdict, Verdict::kAlarm);
   EXPECT_THAT(First(d), ElementsAre("wrong_peak"));
-  EXPECT_NEAR(d.explanations[0].corrected_mfu, 0.40, 0.001);
+  EXPECT_NEAR(*d.explanations[0].corrected_mfu, 0.40, 0.001);
   EXPECT_THAT(AllWords(job), HasSubstr("1979"));
 }
 
@@ -321,7 +321,7 @@ TEST(Diagnose, HoldsForAnyNumbers) {
     const Diagnosis d = Of(job);
     Describe(job, d);
     for (size_t i = 1; i < d.explanations.size(); ++i) {
-      RC_ASSERT(d.explanations[i - 1].fits >= d.explanations[i].fits);
+      RC_ASSERT(d.explanations[i - 1].near() >= d.explanations[i].near());
     }
   });
 }

@@ -95,7 +95,7 @@ TEST_P(PaperFleet, AllMiscountsFoundFewFalseAlarms) {
     pairs.push_back({*d.mfu, *s.evidence.ofu.ofu, s.evidence.gpu_seconds, d.flagged()});
     if (s.miscounted) {
       (d.flagged() ? found : missed)++;
-      first += !d.explanations.empty() && d.explanations[0].fits && !d.explanations[0].causes.empty() &&
+      first += !d.explanations.empty() && d.explanations[0].near() && !d.explanations[0].causes.empty() &&
                (d.explanations[0].causes[0].id.starts_with("latent") ||
                 d.explanations[0].causes[0].id.starts_with("hybrid"));
     } else {

@@ -12,7 +12,7 @@ using hardware::Precision;
 using ::testing::HasSubstr;
 
 JobEvidence Job(std::vector<std::string> models, std::optional<double> peak,
-                std::vector<PrecisionShare> mix) {
+                std::vector<efficiency::PrecisionShare> mix) {
   JobEvidence job;
   job.gpu_models = std::move(models);
   job.claim.peak_tflops = peak;

@@ -77,7 +77,9 @@ TEST(Set, NothingIsMadeOfTooLittle) {
   EXPECT_EQ(Pearson(flat, rising), std::nullopt);
   EXPECT_EQ(Spearman(flat, rising), std::nullopt);
   EXPECT_EQ(MeanAndSd(one).sd, std::nullopt);
-  EXPECT_EQ(WithInterval(*Pearson(two, two), 2).low, std::nullopt);
+  EXPECT_EQ(Pearson(two, two), std::nullopt);
+  EXPECT_EQ(WithInterval(0.5, 3).low, std::nullopt);
+  EXPECT_EQ(WithInterval(1, 9).low, std::nullopt);
   const SetStatistics none = StatisticsOf({}, Weighting::kJobs);
   EXPECT_EQ(none.jobs, 0);
   EXPECT_EQ(none.mae, std::nullopt);

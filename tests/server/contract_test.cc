@@ -108,6 +108,42 @@ TEST_F(ContractTest, RealAnswersFitTheirSchemas) {
   fits("GET", "/api/v1/jobs?limit=x", "/api/v1/jobs", 400);
   for (const char* job : {"100", "200", "ml/train-0"}) fits("GET", fmt::format("/api/v1/jobs/{}", job), "/api/v1/jobs/{job}", 200);
   fits("GET", "/api/v1/jobs/999", "/api/v1/jobs/{job}", 404);
+  // What applications say: one that agrees, one that does not, one with a model, one that nothing is known of.
+  int32_t id = 0;
+  for (const auto& [job, mfu] : {std::pair("100", 0.385), std::pair("200", 0.6), std::pair("ml/train-0", 0.85), std::pair("ghost", 0.4)}) {
+    telemetry::ApplicationClaim claim;
+    claim.id = ++id;
+    claim.job = job;
+    claim.convention = "palm";
+    claim.precision = "bf16";
+    claim.peak_tflops = 624;
+    if (id == 2) {
+      claim.seq_len = 4096;
+      claim.model_config = R"({"model_type":"llama","hidden_size":64,"intermediate_size":128,"num_hidden_layers":2,
+        "num_attention_heads":4,"num_key_value_heads":4,"vocab_size":100})";
+    }
+    fake_.claims[id] = claim;
+    for (int m = 5; m < 25; ++m) {
+      telemetry::ApplicationSample s;
+      s.ts = kStart + m * kMicrosPerMinute;
+      s.claim = id;
+      s.span_ms = 60'000;
+      s[telemetry::ApplicationField::kMfu] = mfu;
+      fake_.said.push_back(s);
+    }
+    store::JobUsage usage{.job = id, .sums = {}};
+    if (const auto record = pipeline_->jobs().FindJob(job)) usage.job = record->id;
+    usage.sums.ofu = {.ofu_s = 400, .computable_s = 1000, .observed_s = 1000, .samples = 100};
+    fake_.by_job.push_back(usage);
+    fake_.by_job_exact.push_back(usage);
+  }
+  fits("GET", "/api/v1/divergence", "/api/v1/divergence", 200);
+  fits("GET", "/api/v1/divergence?group_by=gpus&flagged=1&strict=1", "/api/v1/divergence", 200);
+  fits("GET", "/api/v1/divergence?group_by=nothing", "/api/v1/divergence", 400);
+  for (const char* job : {"100", "200", "300", "ml/train-0", "ghost"}) {
+    fits("GET", fmt::format("/api/v1/jobs/{}/divergence", job), "/api/v1/jobs/{job}/divergence", 200);
+  }
+  fits("GET", "/api/v1/jobs/999/divergence", "/api/v1/jobs/{job}/divergence", 404);
   fits("GET", "/api/v1/gpus", "/api/v1/gpus", 200);
   for (const char* gpu : {"GPU-A", "GPU-D", "GPU-E", "GPU-D?gpu_instance=7"}) {
     fits("GET", fmt::format("/api/v1/gpus/{}", gpu), "/api/v1/gpus/{uuid}", 200);

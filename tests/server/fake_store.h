@@ -109,6 +109,11 @@ class FakeStore : public store::Store {
     ++exact_scans;
     return by_job_exact;
   }
+  StatusOr<std::vector<telemetry::ApplicationClaim>> Claims() const override {
+    std::vector<telemetry::ApplicationClaim> out;
+    for (const auto& [id, claim] : claims) out.push_back(claim);
+    return out;
+  }
   // The same sums whatever the windows: of the jobs that are asked for.
   StatusOr<std::vector<store::JobUsage>> UsageByJobWindows(absl::Span<const store::JobWindow> windows, bool exact) const override {
     exact_scans += exact ? 1 : 0;

@@ -8,6 +8,7 @@ const std::vector<CommandEntry>& Commands() {
       {"top", AddTop},
       {"jobs", AddJobs},
       {"job", AddJob},
+      {"divergence", AddDivergence},
       {"report", AddReport},
       {"gpus", AddGpus},
       {"targets", AddTargets},

@@ -10,6 +10,7 @@ CLI::App* AddServe(CLI::App& app, Run* run);
 CLI::App* AddTop(CLI::App& app, Run* run);
 CLI::App* AddJobs(CLI::App& app, Run* run);
 CLI::App* AddJob(CLI::App& app, Run* run);
+CLI::App* AddDivergence(CLI::App& app, Run* run);
 CLI::App* AddReport(CLI::App& app, Run* run);
 CLI::App* AddGpus(CLI::App& app, Run* run);
 CLI::App* AddTargets(CLI::App& app, Run* run);

@@ -288,6 +288,8 @@ constexpr Row kRows[] = {
      kConfigAdvice, "flops.md 6.1", kFlops, true, PartMissing},
 };
 
+constexpr double kSameFlops = 0.01;
+
 // Conventions and known errors on this job's own model.
 void AddCountings(const Facts& f, std::vector<Cause>* out) {
   if (!f.model_known()) return;
@@ -299,15 +301,25 @@ void AddCountings(const Facts& f, std::vector<Cause>* out) {
     if (!(c.flops > 0) || !std::isfinite(c.flops)) continue;
     const double factor = c.flops / base;
     // Indistinguishable from what is assumed anyway.
-    if (std::abs(std::log(factor)) < std::log1p(0.01)) continue;
+    if (std::abs(std::log(factor)) < std::log1p(kSameFlops)) continue;
     // A claim that names its convention meant that one; another one is then a mistake.
     const bool named = m.counted.has_value();
-    const Standing standing = c.fits_claim         ? Standing::kLikely
-                              : c.error            ? Standing::kPossible
-                              : named              ? Standing::kRemote
-                                                   : Standing::kLikely;
+    const Standing standing = c.fits_claim ? Standing::kLikely
+                              : c.error    ? Standing::kPossible
+                              : named      ? Standing::kRemote
+                                           : Standing::kLikely;
+    // Ways that come to the same number are one cause: no ratio can tell them apart.
+    const auto same = std::find_if(out->begin(), out->end(), [&](const Cause& k) {
+      return k.standing == standing && k.error == c.error &&
+             std::abs(std::log(k.mfu_factor.low / factor)) < std::log1p(kSameFlops / 4);
+    });
+    if (same != out->end()) {
+      same->title += (c.error ? "; or " : ", ") + c.title;
+      if (same->source != c.source) same->source += "; " + c.source;
+      continue;
+    }
     out->push_back({.id = c.id,
-                    .title = c.error ? c.title : fmt::format("counted by the {} convention", c.title),
+                    .title = c.error ? c.title : "counted by another convention: " + c.title,
                     .advice = c.advice,
                     .source = c.source,
                     .group = CauseGroup::kFlops,

@@ -26,8 +26,10 @@ struct Trial {
   size_t size = 0;
   Range ratio;
   double distance = 0;
-  bool fits = false;
+  double misfit = 0;
   int cost = 0;
+  bool near() const { return misfit <= kNear; }
+  double score() const { return cost + misfit * misfit; }
 };
 
 class Search {
@@ -50,17 +52,16 @@ class Search {
   std::vector<Explanation> Run(size_t* undecided) {
     Try({});
     for (const Cause* c : definite_) Try({c});
-    const auto fits = [](const Trial& t) { return t.fits; };
-    if (std::none_of(trials_.begin(), trials_.end(), fits)) TryPairs();
+    if (std::none_of(trials_.begin(), trials_.end(), [](const Trial& t) { return t.near(); })) TryPairs();
     for (const Cause* c : open_) {
       const Trial t = Make({c}, false);
-      if (t.fits) trials_.push_back(t);
+      if (t.misfit <= 1) trials_.push_back(t);
     }
     // "Nothing but the expectation" is worth saying only where it is so.
-    std::erase_if(trials_, [](const Trial& t) { return t.size == 0 && !t.fits; });
+    std::erase_if(trials_, [](const Trial& t) { return t.size == 0 && t.misfit > 1; });
     std::stable_sort(trials_.begin(), trials_.end(), Before);
     size_t equals = 0;
-    for (const Trial& t : trials_) equals += t.fits && t.cost == trials_[0].cost ? 1 : 0;
+    for (const Trial& t : trials_) equals += t.near() && t.score() < trials_[0].score() + 1 ? 1 : 0;
     *undecided = equals > 1 ? equals : 0;
     std::vector<Explanation> out;
     for (const Trial& t : trials_) {
@@ -74,8 +75,8 @@ class Search {
   static bool Before(const Trial& a, const Trial& b) {
     const auto key = [](const Trial& t) {
       // Of those that do not fit the nearest is the best guess, and cost breaks ties.
-      return t.fits ? std::tuple(0, static_cast<double>(t.cost), t.distance)
-                    : std::tuple(1, t.distance, static_cast<double>(t.cost));
+      return t.near() ? std::tuple(0, t.score(), t.distance)
+                      : std::tuple(1, t.distance, static_cast<double>(t.cost));
     };
     return key(a) < key(b);
   }
@@ -96,7 +97,8 @@ class Search {
     t.ratio = mfu * ofu.Inverse();
     const double r = std::log(o_.ratio);
     t.distance = std::abs(r - std::log(t.ratio.Center()));
-    t.fits = r >= std::log(t.ratio.low) - o_.bar && r <= std::log(t.ratio.high) + o_.bar;
+    const double gap = std::max({0.0, std::log(t.ratio.low) - r, r - std::log(t.ratio.high)});
+    t.misfit = gap / std::max(o_.bar, 1e-6);
     return t;
   }
 
@@ -110,12 +112,15 @@ class Search {
       for (size_t k = i + 1; k < definite_.size(); ++k) {
         const Cause &a = *definite_[i], &b = *definite_[k];
         if (a.group == b.group) continue;
-        // With remote assumptions two at a time anything can be explained.
-        if (CostOf(a.standing) + CostOf(b.standing) > 2 * CostOf(Standing::kPossible)) continue;
+        // With two assumptions at a time anything can be explained: one of them must have support.
+        if (std::min(CostOf(a.standing), CostOf(b.standing)) > CostOf(Standing::kLikely) ||
+            std::max(CostOf(a.standing), CostOf(b.standing)) > CostOf(Standing::kPossible)) {
+          continue;
+        }
         for (const bool recompute : {false, true}) {
           if (recompute && recompute_ == nullptr) continue;
           const Trial t = Make({&a, &b}, recompute);
-          if (t.fits) trials_.push_back(t);
+          if (t.misfit <= 1) trials_.push_back(t);
         }
       }
     }
@@ -125,17 +130,20 @@ class Search {
     Explanation out;
     out.ratio = t.ratio;
     out.distance = t.distance;
-    out.fits = t.fits;
+    out.misfit = t.misfit;
     out.cost = t.cost;
     double correction = 1;  // by the middle of each range
+    bool open = false;
     for (size_t i = 0; i < t.size; ++i) {
       out.causes.push_back(*t.causes[i]);
       correction *= t.causes[i]->mfu_factor.Center();
+      open |= t.causes[i]->standing == Standing::kOpen;
     }
+    if (open) return out;
     out.corrected_mfu = o_.mfu / correction;
-    out.residual = o_.ofu / out.corrected_mfu;
+    out.residual = o_.ofu / *out.corrected_mfu;
     for (const Cause& c : out.causes) {
-      if (IsRecompute(c)) out.corrected_hfu = out.corrected_mfu * c.ofu_factor.Center();
+      if (IsRecompute(c)) out.corrected_hfu = *out.corrected_mfu * c.ofu_factor.Center();
     }
     return out;
   }
@@ -175,7 +183,7 @@ std::string Missing(const JobEvidence& job, const Thresholds& t) {
 }  // namespace
 
 bool Explanation::supported() const {
-  return fits && !causes.empty() && std::all_of(causes.begin(), causes.end(), [](const Cause& c) {
+  return fits() && !causes.empty() && std::all_of(causes.begin(), causes.end(), [](const Cause& c) {
     return CostOf(c.standing) <= CostOf(Standing::kLikely);
   });
 }
@@ -271,7 +279,7 @@ Diagnosis Diagnose(const JobEvidence& job, const hardware::Catalog& catalog,
     };
     out.from_model = any([](const Cause& c) { return c.from_model; });
     // What fits without any mistake: recompute outside MFU, another convention.
-    const bool harmless = best != nullptr && best->fits && !any([](const Cause& c) { return c.error; });
+    const bool harmless = best != nullptr && best->fits() && !any([](const Cause& c) { return c.error; });
     const bool supported = best != nullptr && best->supported();
     const bool in_scatter = out.scatter_points > 0 && off <= out.scatter_points;
     if (wrong_claim || behaviour) {

@@ -12,11 +12,13 @@
 //
 // Causes. Every cause of the candidate set, alone and with full recompute where that is not
 // declared, predicts a range of r. It fits where that range and the error bar of the observed r
-// (MFU timing and OFU sampling, 95 %) overlap. Order: what fits before what does not; then the
-// smaller sum of CostOf(standing), that is fewer and better supported assumptions; then the
-// smaller |log r - log r_c|. Pairs of causes are tried only where no single one fits. Where several
-// of the same cost fit, none is named alone. r is as claimed there, and a peak the claim shows to
-// be wrong is part of every explanation. Pure; no I/O, no clock.
+// (MFU timing and OFU sampling, 95 %) overlap; its misfit is what of |log r - log r_c| lies outside
+// of the range, in units of that bar (fits: at most 1). Order: up to a misfit of kNear by
+// CostOf(standing) summed + misfit^2, that is fewer and better supported assumptions before a
+// slightly better match, then by |log r - log r_c|; the rest by that alone. Pairs of causes are
+// tried only where no single one comes near, and one of them must be likely. Where several come within 1 of the best, none is
+// named alone. r is as claimed there, and a peak the claim shows to be wrong is part of every
+// explanation. Pure; no I/O, no clock.
 #ifndef FLOPWATCH_FLEET_DIVERGENCE_DIAGNOSE_H_
 #define FLOPWATCH_FLEET_DIVERGENCE_DIAGNOSE_H_
 
@@ -43,6 +45,7 @@ inline constexpr double kTimingUncertainty = 0.01;  // of an MFU, flops.md 6.1
 // Half-width of OFU at 30 s sampling over 50 minutes: 0.22 points (ofu-paper table I).
 inline constexpr double kOfuHalfWidth = 0.0022;
 inline constexpr double kOfuHalfWidthWindow = 3000;  // s
+inline constexpr double kNear = 2;             // error bars
 inline constexpr size_t kMaxExplanations = 8;  // reported
 
 enum class Verdict : uint8_t {
@@ -60,13 +63,14 @@ struct Explanation {
   std::vector<Cause> causes;
   Range ratio;             // predicted MFU / OFU
   double distance = 0;     // |log r - log of the middle of it|
-  bool fits = false;
+  double misfit = 0;       // error bars between the observed ratio and the range
   int cost = 0;
-  // What the MFU would be counted right; and with recompute added.
-  double corrected_mfu = 0;
-  std::optional<double> corrected_hfu;
-  // After the correction of the errors: OFU / MFU that remains, and what names it.
-  double residual = 0;     // OFU / corrected MFU
+  bool fits() const { return misfit <= 1; }
+  bool near() const { return misfit <= kNear; }
+  // What the MFU would be counted right, and with recompute added. Absent where a cause says no
+  // definite factor.
+  std::optional<double> corrected_mfu, corrected_hfu;
+  std::optional<double> residual;  // OFU / corrected MFU: what is left to be expected
   bool supported() const;  // fits, and every cause is at least likely
 };
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "hardware/accelerator.h"
+#include "efficiency/mfu.h"
 
 namespace flopwatch::fleet {
 
@@ -20,18 +20,12 @@ enum class Recompute : uint8_t { kUnknown, kNone, kSelective, kFull };
 StatusOr<Recompute> ParseRecompute(std::string_view name);
 std::string_view RecomputeName(Recompute r);
 
-// Part of the FLOPs that ran at a precision; shares of a mix add up to 1.
-struct PrecisionShare {
-  hardware::Precision precision = hardware::Precision::kBf16;
-  double share = 1;
-};
-
 struct MfuClaim {
   std::optional<double> mfu;         // as claimed; may be above 1: then it is impossible, not absent
   std::optional<double> half_width;  // 95 %, of the mean; absent: kTimingUncertainty of the MFU
   std::string convention, version;   // "" = not said
   std::optional<double> peak_tflops;   // the peak it was divided by
-  std::vector<PrecisionShare> mix;     // empty = not said
+  std::vector<efficiency::PrecisionShare> mix;  // shares of the FLOPs; empty = not said
   Recompute recompute = Recompute::kUnknown;
   std::optional<bool> frozen_base;     // LoRA or other frozen weights
   std::optional<bool> packed;          // sequences packed into one

@@ -17,21 +17,9 @@ std::optional<double> PeakTflops(const Accelerator& gpu, Precision p) {
   return peak.ok() && peak->tflops > 0 ? std::optional<double>(peak->tflops) : std::nullopt;
 }
 
-// Equation 12. nullopt where the device has no such peak.
-std::optional<double> EffectivePeak(const Accelerator& gpu, const std::vector<PrecisionShare>& mix) {
-  double shares = 0, time = 0;
-  for (const PrecisionShare& part : mix) {
-    const auto peak = PeakTflops(gpu, part.precision);
-    if (!peak || !(part.share >= 0)) return std::nullopt;
-    shares += part.share;
-    time += part.share / *peak;
-  }
-  return shares > 0 && time > 0 ? std::optional<double>(shares / time) : std::nullopt;
-}
-
-std::string MixName(const std::vector<PrecisionShare>& mix) {
+std::string MixName(const std::vector<efficiency::PrecisionShare>& mix) {
   std::string out;
-  for (const PrecisionShare& part : mix) {
+  for (const efficiency::PrecisionShare& part : mix) {
     if (!out.empty()) out += " + ";
     if (mix.size() > 1) out += fmt::format("{:.0f} % ", part.share * 100);
     out += hardware::PrecisionName(part.precision);
@@ -127,12 +115,12 @@ StatusOr<PeakReview> ReviewPeak(const JobEvidence& job, const hardware::Catalog&
     }
     return out;
   }
-  out.right = EffectivePeak(*out.gpu, job.claim.mix);
-  if (!out.right) {
-    out.right_basis = fmt::format("{} has no {} tensor peak on record", out.gpu->model,
-                                  MixName(job.claim.mix));
+  const auto right = efficiency::EffectivePeakOf(*out.gpu, job.claim.mix);
+  if (!right.ok()) {
+    out.right_basis = std::string(right.status().message());
     return out;
   }
+  out.right = right->tflops;
   out.right_basis = fmt::format("{}, {}", out.gpu->model, MixName(job.claim.mix));
   if (out.used && *out.used > 0) {
     out.factor = *out.used / *out.right;

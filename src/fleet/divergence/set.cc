@@ -52,7 +52,7 @@ MeanSd MeanAndSd(std::span<const double> x, std::span<const double> weights) {
 
 std::optional<double> Pearson(std::span<const double> x, std::span<const double> y,
                               std::span<const double> weights) {
-  if (x.size() != y.size() || x.size() < 2) return std::nullopt;
+  if (x.size() != y.size() || x.size() < 3) return std::nullopt;
   double sum = 0, mx = 0, my = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     const double w = WeightAt(weights, i);

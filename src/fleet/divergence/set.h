@@ -29,7 +29,7 @@ struct MeanSd {
 // w^2 / sum of w (reliability weights), which for equal weights is the sample sd.
 MeanSd MeanAndSd(std::span<const double> x, std::span<const double> weights = {});
 
-// Pearson's r; nullopt with fewer than 2 points or where one side does not vary.
+// Pearson's r; nullopt with fewer than 3 points (two always correlate) or where one side does not vary.
 std::optional<double> Pearson(std::span<const double> x, std::span<const double> y,
                               std::span<const double> weights = {});
 struct Correlation {

@@ -39,16 +39,16 @@ void Findings(const Diagnosis& d, const Explanation& best, DivergenceWords* out)
           fmt::format("{}: MFU {} by itself", c.title, Times(c.mfu_factor.Center())));
     }
   }
-  if (mistakes) {
+  if (mistakes && best.corrected_mfu) {
     out->findings.push_back(fmt::format("corrected MFU {}; OFU / corrected MFU is {:.2f}",
-                                        Percent(best.corrected_mfu), best.residual));
+                                        Percent(*best.corrected_mfu), *best.residual));
   }
   if (recompute) {
     const Range with = healthy * kFullRecompute;
     out->findings.push_back(fmt::format(
         "{}: OFU / MFU of {:.2f} is what full activation recompute with usual padding gives "
         "({:.2f} to {:.2f}); the recompute mode is not declared",
-        mistakes ? "second finding" : "recompute", best.residual, with.low, with.high));
+        mistakes ? "second finding" : "recompute", best.residual.value_or(0), with.low, with.high));
     if (best.corrected_hfu) {
       out->findings.push_back(fmt::format("HFU, recompute counted: about {}",
                                           Percent(*best.corrected_hfu)));
@@ -91,7 +91,7 @@ DivergenceWords Describe(const JobEvidence& job, const Diagnosis& d) {
     return out;
   }
 
-  const Explanation* best = d.explanations.empty() || !d.explanations[0].fits ? nullptr
+  const Explanation* best = d.explanations.empty() || !d.explanations[0].near() ? nullptr
                                                                               : &d.explanations[0];
   if (best == nullptr) {
     out.headline = fmt::format("MFU / OFU of {:.2f} is explained by none of the known causes", *d.ratio);
@@ -106,8 +106,9 @@ DivergenceWords Describe(const JobEvidence& job, const Diagnosis& d) {
                                d.undecided, *d.ratio);
     for (size_t i = 0; i < std::min(d.undecided, d.explanations.size()); ++i) {
       const Explanation& e = d.explanations[i];
-      out.findings.push_back(fmt::format("{} (gives {:.2f} to {:.2f}; then the MFU is {})", TitleOf(e),
-                                         e.ratio.low, e.ratio.high, Percent(e.corrected_mfu)));
+      out.findings.push_back(fmt::format(
+          "{} (gives {:.2f} to {:.2f}{})", TitleOf(e), e.ratio.low, e.ratio.high,
+          e.corrected_mfu ? "; then the MFU is " + Percent(*e.corrected_mfu) : std::string()));
     }
   } else {
     const double factor = ErrorFactor(*best);
@@ -124,6 +125,10 @@ DivergenceWords Describe(const JobEvidence& job, const Diagnosis& d) {
       out.headline = fmt::format("MFU is {}: {}", Times(factor), TitleOf(*best));
     }
     if (!open) Findings(d, *best, &out);
+    if (!best->fits()) {
+      out.findings.push_back(fmt::format("it comes near ({:.2f} to {:.2f}) and does not quite fit", best->ratio.low,
+                                         best->ratio.high));
+    }
   }
   if (best != nullptr) {
     for (const Cause& c : best->causes) {

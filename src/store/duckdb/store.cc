@@ -689,6 +689,9 @@ StatusOr<std::vector<JobUsage>> DuckDbStore::UsageByJobWindows(absl::Span<const 
     return exact ? reader.ByJobWindowsExact(windows) : reader.ByJobWindows(windows);
   });
 }
+StatusOr<std::vector<telemetry::ApplicationClaim>> DuckDbStore::Claims() const {
+  return Read([](Connection* c, const Layout&) { return LoadClaims(c); });
+}
 StatusOr<std::vector<ApplicationUsage>> DuckDbStore::ApplicationByClaim(Window w, absl::Span<const int32_t> claims) const {
   return Read([&](Connection* c, const Layout& l) { return ApplicationReader(c, l).ByClaim(w, claims); });
 }

@@ -73,6 +73,7 @@ class DuckDbStore : public Store {
   StatusOr<std::vector<UsagePoint>> GpuSeries(int32_t entity, Window w, Micros step) const override;
   StatusOr<std::vector<JobUsage>> UsageByJobExact(Window w) const override;
   StatusOr<std::vector<JobUsage>> UsageByJobWindows(absl::Span<const JobWindow> windows, bool exact) const override;
+  StatusOr<std::vector<telemetry::ApplicationClaim>> Claims() const override;
   StatusOr<std::vector<ApplicationUsage>> ApplicationByClaim(Window w, absl::Span<const int32_t> claims) const override;
   StatusOr<std::vector<ApplicationPoint>> ApplicationSeries(Window w, absl::Span<const int32_t> claims,
                                                             Micros step) const override;
