@@ -398,11 +398,11 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJobWindows(absl::Span<const JobWi
     });
     return absl::OkStatus();
   };
-  Ask hours{.minute = Rollup::kJobMinute, .hour = Rollup::kJobHour, .level = Level::kJob, .keys = "job_set, model",
+  Ask hours{.minute = Rollup::kJobMinute, .hour = Rollup::kJobHour, .keys = "job_set, model",
             .filter = fmt::format("job_set IN ({})", list), .step = kMicrosPerHour};
   FW_RETURN_IF_ERROR(add(hours, &Part::hours_from, &Part::hours_to, true));
   if (!edges.empty()) {
-    Ask minutes{.minute = Rollup::kJobMinute, .hour = {}, .level = Level::kJob, .keys = "job_set, model",
+    Ask minutes{.minute = Rollup::kJobMinute, .hour = {}, .keys = "job_set, model",
                 .filter = fmt::format("(job_set, epoch_us(ts) // {}) IN (VALUES {})", kMicrosPerHour, edges),
                 .step = kMicrosPerMinute};
     FW_RETURN_IF_ERROR(add(minutes, &Part::hours_from, &Part::hours_to, false));
