@@ -19,7 +19,8 @@ class FakeServer {
     answers_ = {{"/api/v1/status", {200, CannedText("status.json")}},   {"/api/v1/fleet", {200, CannedText("fleet.json")}},
                 {"/api/v1/jobs", {200, CannedText("jobs.json")}},       {"/api/v1/jobs/2115078", {200, CannedText("job.json")}},
                 {"/api/v1/gpus", {200, CannedText("gpus.json")}},       {"/api/v1/gpus/GPU-node-a-0", {200, CannedText("gpu.json")}},
-                {"/api/v1/targets", {200, CannedText("targets.json")}}, {"/api/v1/sql", {200, CannedText("sql.json")}}};
+                {"/api/v1/targets", {200, CannedText("targets.json")}}, {"/api/v1/divergence", {200, CannedText("divergence_set.json")}},
+                {"/api/v1/sql", {200, CannedText("sql.json")}}};
     auto server = net::HttpServer::Start({}, [this](const net::Request& r) { return Answer(r); });
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);

@@ -123,7 +123,8 @@ TEST(JobAdvice, ClockCoverageAndCounters) {
 Report CannedReport() {
   UserSums users;
   users.Add(Canned("jobs.json"));
-  Report report = MakeReport(Canned("fleet.json"), Canned("jobs.json"), users, Canned("targets.json"), 10);
+  Report report = MakeReport(Canned("fleet.json"), Canned("jobs.json"), users, Canned("targets.json"), 10,
+                             Canned("divergence_set.json"));
   report.source = "http://127.0.0.1:9530";
   report.written = "2026-11-21T03:00:10Z";
   return report;

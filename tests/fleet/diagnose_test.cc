@@ -56,7 +56,7 @@ TEST(Diagnose, PaperLatentMoe) {
   EXPECT_NEAR(*d.explanations[0].corrected_mfu, 0.1845, 1e-9);
   EXPECT_NEAR(*d.explanations[0].residual, 1.3864, 0.0001);  // 25.58 / 18.45
   const std::string words = AllWords(Job(0.5427, 0.2558));
-  EXPECT_THAT(words, HasSubstr("MFU is 2.94 times too high: latent MoE counted at full width"));
+  EXPECT_THAT(words, HasSubstr("MFU is probably 2.94 times too high, by the ratio alone: latent MoE counted at full width"));
   EXPECT_THAT(words, HasSubstr("second finding: OFU / MFU of 1.39"));
   EXPECT_THAT(words, HasSubstr("a ratio that fits, not a diagnosis"));
 }

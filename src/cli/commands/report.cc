@@ -65,7 +65,12 @@ Status RunReport(Context& context, const ReportOptions& o) {
   }
   FW_ASSIGN_OR_RETURN(const Json targets, get(QueryString("/api/v1/targets").Add("limit", std::to_string(o.top))));
 
-  Report report = MakeReport(fleet, worst, users, targets, static_cast<size_t>(o.top));
+  // A server of an earlier version has no such answer; the report is then as it was.
+  StatusOr<Json> divergence =
+      get(QueryString("/api/v1/divergence").Add("from", from).Add("to", to).Add("limit", std::to_string(o.top)));
+  if (!divergence.ok() && !absl::IsNotFound(divergence.status())) return divergence.status();
+
+  Report report = MakeReport(fleet, worst, users, targets, static_cast<size_t>(o.top), divergence.ok() ? *divergence : Json());
   report.source = context.ApiSource();
   report.written = FormatTime(FloorTo(Now(), kMicrosPerSecond));
   std::string text;

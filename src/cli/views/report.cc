@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/json_writer.h"
 #include "base/table.h"
@@ -34,7 +35,8 @@ std::vector<ReportUser> UserSums::Worst(size_t limit, size_t* left_out) const {
   return out;
 }
 
-Report MakeReport(const Json& fleet, const Json& worst_jobs, const UserSums& users, const Json& targets, size_t top) {
+Report MakeReport(const Json& fleet, const Json& worst_jobs, const UserSums& users, const Json& targets, size_t top,
+                  const Json& divergence) {
   Report r;
   r.window = WindowView::From(fleet["window"]);
   r.fleet = UsageView::From(fleet["usage"]);
@@ -60,6 +62,21 @@ Report MakeReport(const Json& fleet, const Json& worst_jobs, const UserSums& use
     if (t["state"].text() == "up" || r.down.size() >= top) continue;
     r.down.push_back({t["url"].text(), t["state"].text(), t["error"].text(), t["age_s"].number()});
   }
+  ReportDivergence& d = r.divergence;
+  d.with_claim = divergence["jobs_with_claim"].integer_or(0);
+  d.compared = divergence["jobs_compared"].integer_or(0);
+  d.flagged = divergence["verdicts"]["alarm"].integer_or(0) + divergence["verdicts"]["impossible"].integer_or(0);
+  const Json& all = divergence["all"]["by_jobs"];
+  d.mae = all["mae"].number();
+  d.mae_by_gpu_seconds = divergence["all"]["by_gpu_seconds"]["mae"].number();
+  d.pearson = all["pearson"]["r"].number();
+  d.pearson_low = all["pearson"]["low"].number();
+  d.pearson_high = all["pearson"]["high"].number();
+  Json::Array rows;
+  for (const Json& j : divergence["jobs"].array()) {
+    if (rows.size() < top && j["verdict"].text() != "agrees" && j["verdict"].text() != "not_computable") rows.push_back(j);
+  }
+  d.jobs.value_ = std::move(rows);
   return r;
 }
 
@@ -168,6 +185,29 @@ Table ReportTargets(const Report& r) {
   return t;
 }
 
+Table ReportDivergenceJobs(const Report& r) {
+  Table t;
+  t.columns = {{"job", "job"}, {"user", "user"}, {"gpus", "GPUs", ColumnFormat::kCount}, {"mfu", "MFU", ColumnFormat::kPercent},
+               {"ofu", "OFU", ColumnFormat::kPercent}, {"ratio", "MFU / OFU"}, {"verdict", "verdict"}, {"what", "what"}};
+  const auto text = [](const Json& v) { return v.text().empty() ? Cell() : Cell(v.text()); };
+  for (const Json& j : r.divergence.jobs.array()) {
+    const auto ratio = j["ratio"].number();
+    t.rows.push_back({text(j["job"]), text(j["user"]), j["gpus"].integer() ? Cell(*j["gpus"].integer()) : Cell(),
+                      CellOf(j["mfu"].number()), CellOf(j["ofu"].number()), ratio ? Cell(std::round(*ratio * 100) / 100) : Cell(),
+                      text(j["verdict"]), text(j["headline"])});
+  }
+  return t;
+}
+
+std::string DivergenceRemark(const ReportDivergence& d) {
+  std::string out = fmt::format("{} jobs report one, {} compared, {} with an alarm", d.with_claim, d.compared, d.flagged);
+  if (d.mae) out += fmt::format("; mean |error| {:.1f} points", *d.mae * 100);
+  if (d.mae_by_gpu_seconds) out += fmt::format(" ({:.1f} by GPU-seconds)", *d.mae_by_gpu_seconds * 100);
+  if (d.pearson) out += fmt::format("; r = {:.2f}", std::round(*d.pearson * 100) / 100 + 0.0);  // no "-0.00"
+  if (d.pearson && d.pearson_low && d.pearson_high) out += fmt::format(" ({:.2f} to {:.2f})", *d.pearson_low, *d.pearson_high);
+  return out;
+}
+
 std::vector<ReportSection> SectionsOf(const Report& r) {
   std::vector<ReportSection> out;
   if (!r.models.empty()) out.push_back({"GPU models", "", ReportModels(r)});
@@ -176,6 +216,9 @@ std::vector<ReportSection> SectionsOf(const Report& r) {
   }
   if (!r.users.empty()) {
     out.push_back({"Users", r.users_left_out > 0 ? fmt::format("{} more are left out", r.users_left_out) : "", ReportUsers(r)});
+  }
+  if (r.divergence.with_claim > 0) {
+    out.push_back({"Claimed MFU against OFU", DivergenceRemark(r.divergence), ReportDivergenceJobs(r)});
   }
   if (!r.not_computable.empty()) out.push_back({"GPU-hours without a known OFU", "", ReportLosses(r)});
   if (r.targets > 0) {
@@ -188,8 +231,9 @@ std::vector<ReportSection> SectionsOf(const Report& r) {
 std::string ReportText(const Report& r, const ViewOptions& v) {
   const auto heading = [&](std::string_view text, std::string_view remark) {
     std::string out = "\n" + Paint(v, Tone::kBold, text);
-    if (!remark.empty()) out += "  " + Paint(v, Tone::kDim, remark);
-    return out + "\n";
+    if (remark.empty()) return out + "\n";
+    if (DisplayWidth(text) + 2 + DisplayWidth(remark) <= v.width) return out + "  " + Paint(v, Tone::kDim, remark) + "\n";
+    return out + "\n" + Paint(v, Tone::kDim, Wrap(remark, v.width, "", ""));
   };
   std::string out = Paint(v, Tone::kBold, "Fleet report") + "  " + r.window.Text() + "\n";
   if (!r.source.empty()) out += Paint(v, Tone::kDim, fmt::format("from {}, written {}", r.source, r.written)) + "\n";
@@ -326,7 +370,27 @@ std::string ReportJson(const Report& r) {
   for (const ReportLoss& l : r.not_computable) {
     json.BeginObject().Field("reason", l.reason).Field("gpu_seconds", l.gpu_seconds).EndObject();
   }
-  json.EndArray().Key("targets").BeginObject().Field("total", r.targets).Field("up", r.targets_up).Key("not_up").BeginArray();
+  json.EndArray().Key("divergence");
+  if (r.divergence.with_claim > 0) {
+    const ReportDivergence& d = r.divergence;
+    json.BeginObject().Field("jobs_with_claim", d.with_claim).Field("jobs_compared", d.compared).Field("flagged", d.flagged);
+    json.Field("mae", d.mae).Field("mae_by_gpu_seconds", d.mae_by_gpu_seconds).Field("pearson", d.pearson);
+    json.Field("pearson_low", d.pearson_low).Field("pearson_high", d.pearson_high).Key("jobs").BeginArray();
+    for (const Json& j : d.jobs.array()) {
+      json.BeginObject();
+      Text(json, "job", j["job"].text());
+      Text(json, "user", j["user"].text());
+      json.Field("gpus", j["gpus"].integer()).Field("mfu", j["mfu"].number()).Field("ofu", j["ofu"].number());
+      json.Field("ratio", j["ratio"].number()).Field("corrected_mfu", j["corrected_mfu"].number());
+      Text(json, "verdict", j["verdict"].text());
+      Text(json, "headline", j["headline"].text());
+      json.EndObject();
+    }
+    json.EndArray().EndObject();
+  } else {
+    json.Null();
+  }
+  json.Key("targets").BeginObject().Field("total", r.targets).Field("up", r.targets_up).Key("not_up").BeginArray();
   for (const ReportTarget& t : r.down) {
     json.BeginObject().Field("url", t.url).Field("state", t.state).Field("age_s", t.age_s);
     Text(json, "error", t.error);

@@ -42,6 +42,13 @@ struct ReportTarget {
   std::optional<double> age_s;
 };
 
+struct ReportDivergence {
+  int64_t with_claim = 0, compared = 0, flagged = 0;  // jobs
+  std::optional<double> mae, pearson, pearson_low, pearson_high;  // by jobs
+  std::optional<double> mae_by_gpu_seconds;
+  Json jobs;  // rows of GET /api/v1/divergence, those that do not agree
+};
+
 struct Report {
   std::string source;  // server or data directory
   std::string written;  // RFC 3339
@@ -58,6 +65,7 @@ struct Report {
   std::vector<ReportLoss> not_computable;
   std::vector<ReportTarget> down;
   int64_t targets = 0, targets_up = 0;
+  ReportDivergence divergence;  // with_claim 0: no application reported an MFU
 
   // GPU time deployed that no job owned.
   double unallocated_s() const { return std::max(0.0, fleet.gpu_seconds - job_gpu_seconds); }
@@ -77,7 +85,9 @@ class UserSums {
   double gpu_seconds_ = 0;
 };
 
-Report MakeReport(const Json& fleet, const Json& worst_jobs, const UserSums& users, const Json& targets, size_t top);
+// `divergence`: GET /api/v1/divergence, or null.
+Report MakeReport(const Json& fleet, const Json& worst_jobs, const UserSums& users, const Json& targets, size_t top,
+                  const Json& divergence = {});
 
 std::string ReportText(const Report& report, const ViewOptions& view);
 std::string ReportMarkdown(const Report& report);

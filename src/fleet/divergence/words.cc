@@ -122,7 +122,11 @@ DivergenceWords Describe(const JobEvidence& job, const Diagnosis& d) {
     } else if (std::abs(factor - 1) < 1e-9) {
       out.headline = "no mistake is needed to explain it: " + TitleOf(*best);
     } else {
-      out.headline = fmt::format("MFU is {}: {}", Times(factor), TitleOf(*best));
+      // A published case's ratio is a hint; the model's own FLOPs or the claim itself are evidence.
+      out.headline = best->supported() || d.from_model
+                         ? fmt::format("MFU is {}: {}", Times(factor), TitleOf(*best))
+                         : fmt::format("MFU is probably {}, by the ratio alone: {}", Times(factor),
+                                       TitleOf(*best));
     }
     if (!open) Findings(d, *best, &out);
     if (!best->fits()) {
