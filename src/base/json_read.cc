@@ -88,6 +88,13 @@ std::string PositionOf(std::string_view text, size_t offset) {
 
 }  // namespace
 
+Json::Json() = default;
+Json::~Json() = default;
+Json::Json(const Json&) = default;
+Json::Json(Json&&) noexcept = default;
+Json& Json::operator=(const Json&) = default;
+Json& Json::operator=(Json&&) noexcept = default;
+
 StatusOr<Json> Json::Parse(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes) {
     return absl::OutOfRangeError(fmt::format("cannot read {} of {} bytes: the limit is {}", limits.what, text.size(),

@@ -32,6 +32,14 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<std::pair<std::string, Json>>;  // in document order
 
+  // Out of line: inline ones would ask for Object's members while pair<string, Json> is still being made.
+  Json();
+  ~Json();
+  Json(const Json&);
+  Json(Json&&) noexcept;
+  Json& operator=(const Json&);
+  Json& operator=(Json&&) noexcept;
+
   // DataLoss for text that is no JSON (with line and column) or nested too deep, OutOfRange for too much of it.
   // Of two members of one name the last counts, as in every JSON reader of the field.
   static StatusOr<Json> Parse(std::string_view text, const JsonLimits& limits = {});
