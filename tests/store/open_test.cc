@@ -78,6 +78,23 @@ TEST_F(OpenTest, ReadersSeeHotRowsInTheLogAndWriteNothing) {
   EXPECT_EQ(before(), files);
 }
 
+// One transaction of more rows than the engine's own row groups have, and fewer than ours: a reader that replays the log must not
+// want to write.
+TEST_F(OpenTest, ReadersSeeALargeTransactionInTheLog) {
+  ASSERT_FW_OK(store_->PutModels({H100()}));
+  BatchBuilder b(fields_);
+  constexpr int kRows = 150'000;
+  for (int i = 0; i < kRows; ++i) {
+    b.Row(kT0 + i * kMicrosPerMilli, 1 + i % 1000, {{telemetry::kTensorActive, 0.5}, {telemetry::kSmClockMhz, 1830}});
+  }
+  ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0));
+  ASSERT_FW_OK(store_->RollUp());
+  store_.reset();
+  options_.read_only = true;
+  Open();
+  EXPECT_EQ(Sql("SELECT count(*) FROM samples"), std::to_string(kRows));
+}
+
 TEST_F(OpenTest, AWriterWaitsForReadersAndThenSaysSo) {
   store_.reset();
   Options reader = options_;
