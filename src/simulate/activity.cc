@@ -210,6 +210,11 @@ const Phase& Activity::PhaseAt(const Stint& s, int32_t t) const {
   return *(it - 1);
 }
 
+std::span<const Phase> Activity::PhasesOf(const Stint& s) const {
+  const Program& program = programs_[s.program];
+  return {phases_.data() + program.first_phase, static_cast<size_t>(program.phases)};
+}
+
 int32_t Activity::GpuOf(int32_t lane) const {
   return lane < plan_->gpus ? lane : plan_->MigOfLane(lane).gpu;
 }
@@ -230,7 +235,7 @@ size_t Activity::memory_bytes() const {
   return phases_.capacity() * sizeof(Phase) + programs_.capacity() * sizeof(Program) +
          stints_.capacity() * sizeof(Stint) + lane_begin_.capacity() * 4 +
          host_of_gpu_.capacity() * 4 + traits_.capacity() * sizeof(GpuTraits) +
-         fb_used_mib_.capacity() * 8;
+         fb_used_mib_.capacity() * 4 + reported_.capacity() * sizeof(Reported);
 }
 
 }  // namespace flopwatch::simulate

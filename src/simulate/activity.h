@@ -115,6 +115,15 @@ enum class TruthKind : uint8_t {
 };
 std::string_view TruthKindName(TruthKind k);
 
+// What a job's application says of itself, and how that relates to what the counters see.
+struct Reported {
+  float mfu = 0;        // while it steps; 0 = reports nothing
+  float per_ofu = 0;    // MFU / OFU: the same at every moment of the job
+  float inflation = 1;  // of a wrong FLOPs formula
+  bool full_recompute = false;
+  bool mixed_precision = false;  // about half of the FLOPs in FP8, until a workflow goes to BF16
+};
+
 // Something that happened, for the truth file.
 struct TruthEvent {
   TruthKind kind;
@@ -147,7 +156,11 @@ class Activity {
   const GpuTraits& Traits(int32_t gpu) const { return traits_[gpu]; }
   int32_t fb_used_mib(int32_t job) const { return fb_used_mib_[job]; }
   // OFU the application would report as MFU (its own accounting error in it); 0 = does not report.
-  float reported_mfu(int32_t job) const { return reported_mfu_[job]; }
+  float reported_mfu(int32_t job) const { return reported_[job].mfu; }
+  const Reported& reported(int32_t job) const { return reported_[job]; }
+  // The phases of a stint's program, which is cyclic, and its length in seconds.
+  std::span<const Phase> PhasesOf(const Stint& stint) const;
+  int32_t ProgramLength(const Stint& stint) const { return programs_[stint.program].length; }
   const std::vector<TruthEvent>& events() const { return events_; }
   size_t memory_bytes() const;
 
@@ -163,7 +176,7 @@ class Activity {
   std::vector<int32_t> host_of_gpu_;
   std::vector<GpuTraits> traits_;
   std::vector<int32_t> fb_used_mib_;  // by job, per GPU
-  std::vector<float> reported_mfu_;
+  std::vector<Reported> reported_;  // by job
   std::vector<TruthEvent> events_;
 };
 

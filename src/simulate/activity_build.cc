@@ -39,7 +39,7 @@ void ActivityBuilder::Build() {
     }
   jobs_.resize(plan_.jobs.size());
   a_.fb_used_mib_.resize(plan_.jobs.size());
-  a_.reported_mfu_.resize(plan_.jobs.size());
+  a_.reported_.resize(plan_.jobs.size());
   SortPlacements();
   MarkUnused();
   if (incidents_) PlanThrottles();
@@ -116,19 +116,26 @@ void ActivityBuilder::PlanThrottles() {
   }
 }
 
+std::optional<double> WorkflowChange(uint64_t seed, uint64_t workflow) {
+  constexpr double kFactors[] = {1 / 2.5, .9, .95, kPrecisionChange};
+  const uint64_t h = Key(seed, Purpose::kRegression, workflow);
+  if (Unit(h) >= kChangedShare) return std::nullopt;
+  return kFactors[Below(Mix(h + 1), 4)];
+}
+
 // From some run on, a workflow's tensor work drops (2.5 times as in ofu-paper VI-A, 10 %, 5 %) or,
 // after a change of precision, rises at equal throughput.
 void ActivityBuilder::PlanWorkflowChanges() {
-  constexpr double kFactors[] = {1 / 2.5, .9, .95, 1.35};
   std::map<int32_t, int32_t> first;  // workflow -> its first changed job
   for (size_t j = 0; j < jobs_.size(); ++j) {
     const Job& job = plan_.jobs[j];
     const Workflow& workflow = workflows_[job.workflow];
     const uint64_t h = Key(seed_, Purpose::kRegression, workflow.key);
-    if (workflow.size_class < 0 || Unit(h) >= kChangedShare) continue;
+    const std::optional<double> change = WorkflowChange(seed_, workflow.key);
+    if (workflow.size_class < 0 || !change) continue;
     if (job.run < 3 + static_cast<int32_t>(Below(Mix(h), 8))) continue;
     if (jobs_[j].to <= jobs_[j].from) continue;
-    jobs_[j].tensor_factor = kFactors[Below(Mix(h + 1), 4)];
+    jobs_[j].tensor_factor = *change;
     first.try_emplace(job.workflow, static_cast<int32_t>(j));
   }
   for (auto [workflow, j] : first) {

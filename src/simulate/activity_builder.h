@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,8 +13,14 @@
 namespace flopwatch::simulate {
 
 inline constexpr int kThrottlePercent = 70;
+// Of the tensor work of the same throughput, once a workflow with 52 % of its FLOPs in FP8 goes to BF16: FP8 runs at
+// twice the rate, so the effective peak of the mix is 1 / (.48 + .52 / 2) times that of BF16 (ofu-paper equation 12).
+inline constexpr double kPrecisionChange = 1.35;
 inline constexpr int32_t kRankSpread =
     7200;  // seconds that ranks of an independent job are apart at most
+
+// The factor by which a workflow's tensor work changes at some run, if it ever does.
+std::optional<double> WorkflowChange(uint64_t seed, uint64_t workflow_key);
 
 class ActivityBuilder {
  public:
@@ -46,6 +53,7 @@ class ActivityBuilder {
   struct Claim {
     double mfu = 0, ofu = 0;
     double inflation = 1;  // of a wrong FLOPs formula
+    bool full_recompute = false;
   };
 
   struct Ranked {
@@ -90,6 +98,8 @@ class ActivityBuilder {
   // By job; 0 = not given.
   std::vector<Claim> Claims(const std::vector<Ranked>& list) const;
   void ReportMfu(const std::vector<Claim>& claims);
+  // Whether runs of the workflow are in mixed precision until it changes to BF16.
+  bool MixedAtFirst(const Job& job) const;
   void SetRates(Phase* p, const GpuModel& model, double tensor, double util, double sm,
                 double clock_mhz, double power_of_tdp);
   void SetHang(Phase* p, const Job& job);

@@ -22,6 +22,7 @@ namespace {
 constexpr double kSampleWindow = 15;
 constexpr double kRunSpread =
     .02;  // ranks by which runs and phases of a workflow differ, either way
+constexpr double kLowestMfu = .01, kHighestMfu = .7;  // of a training job
 constexpr double kHighestTensor = .8;  // seen over a cluster's half year (Seren: .796)
 
 // Quantiles of a Beta distribution with given mean and standard deviation, by summing its density.
@@ -341,10 +342,16 @@ std::vector<ActivityBuilder::Claim> ActivityBuilder::Claims(const std::vector<Ra
     }
     const double rank = spread(h, 0.7548776662466927) +
                         kRunSpread * 2 * (Unit(Key(seed_, Purpose::kLevel, r.job, 5)) - .5);
-    claim.mfu = quantile->At(std::clamp(rank, 0.0, 1.0));
+    // The ends of a Beta distribution are no training jobs.
+    claim.mfu = std::clamp(quantile->At(std::clamp(rank, 0.0, 1.0)), kLowestMfu, kHighestMfu);
     if (miscounted) {
       claim.inflation = size.miscounted_factor;
       claim.ofu = claim.mfu / claim.inflation;
+    } else if (Unit(Mix(h + 17 + 2 * workflow.user + workflow.variant)) < size.recompute_share) {
+      // The whole forward runs twice, and no MFU counts that (flops.md 6.2): 1.27 to 1.33, with padding.
+      claim.full_recompute = true;
+      claim.mfu = std::min(claim.mfu, kHighestMfu / 1.4);
+      claim.ofu = claim.mfu * 1.3 * 1.04 * (1 + .02 * Normal(Key(seed_, Purpose::kJob, r.job, 12)));
     } else {
       const double more = 1 + size.overstated_cv * Normal(Key(seed_, Purpose::kJob, r.job, 11));
       claim.ofu = claim.mfu * (1 - std::clamp(size.overstated * std::max(0.0, more), -.9, .9));
@@ -368,9 +375,20 @@ void ActivityBuilder::ReportMfu(const std::vector<Claim>& claims) {
     if (claim.inflation > 1)
       a_.events_.push_back({TruthKind::kInflatedMfu, jobs_[j].from, jobs_[j].to,
                             static_cast<int32_t>(j), job.workflow, -1, -1, claim.inflation});
-    // A slower program reports less; one that changed its precision does the same work as before.
-    a_.reported_mfu_[j] = static_cast<float>(claim.mfu * std::min(1.0, jobs_[j].tensor_factor));
+    // A slower program reports less. One that went from mixed precision to BF16 does the same work as before, divided by
+    // a lower peak.
+    Reported& out = a_.reported_[j];
+    out.mfu = static_cast<float>(std::min(.95, claim.mfu * jobs_[j].tensor_factor));
+    out.per_ofu = static_cast<float>(claim.mfu / claim.ofu);
+    out.inflation = static_cast<float>(claim.inflation);
+    out.full_recompute = claim.full_recompute;
+    out.mixed_precision = jobs_[j].tensor_factor == 1 && MixedAtFirst(job);
   }
+}
+
+bool ActivityBuilder::MixedAtFirst(const Job& job) const {
+  const auto change = WorkflowChange(seed_, workflows_[job.workflow].key);
+  return change && *change > 1 && Model(job).fp8;
 }
 
 void ActivityBuilder::AssignSessions() {

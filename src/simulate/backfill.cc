@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <thread>
 #include <vector>
 
 #include "hardware/accelerator.h"
 #include "server/pipeline.h"
+#include "simulate/application.h"
 #include "store/store.h"
 
 namespace flopwatch::simulate {
@@ -15,6 +17,42 @@ namespace {
 // Hosts advance together in pieces of simulated time, so that rows reach the store roughly in order
 // of time.
 constexpr Micros kPiece = 5 * kMicrosPerMinute;
+constexpr size_t kReportsAtOnce = 50'000;
+
+// What the applications said until `end`. Claims that are stored already (from an earlier part of the history) keep their ids.
+Status WriteApplications(const Fleet& fleet, Micros end, store::Store* store, BackfillResult* result) {
+  FW_ASSIGN_OR_RETURN(const store::Dimensions stored, store->LoadDimensions());
+  std::map<std::string, int32_t> ids;
+  int32_t last = 0;
+  for (const telemetry::ApplicationClaim& c : stored.claims) {
+    ids.emplace(c.Content(), c.id);
+    last = std::max(last, c.id);
+  }
+  std::vector<telemetry::ApplicationClaim> fresh;
+  std::vector<telemetry::ApplicationSample> samples;
+  const auto write = [&]() -> Status {
+    if (!fresh.empty()) FW_RETURN_IF_ERROR(store->PutClaims(fresh));
+    if (!samples.empty()) FW_RETURN_IF_ERROR(store->AppendApplication(samples, end));
+    fresh.clear();
+    samples.clear();
+    return absl::OkStatus();
+  };
+  for (Application& a : Applications(fleet)) {
+    std::vector<telemetry::ApplicationSample> own = SamplesOf(fleet, a, 0, end);
+    if (own.empty()) continue;
+    const auto [it, is_new] = ids.try_emplace(a.claim.Content(), last + 1);
+    if (is_new) {
+      a.claim.id = ++last;
+      fresh.push_back(a.claim);
+    }
+    for (telemetry::ApplicationSample& s : own) s.claim = it->second;
+    samples.insert(samples.end(), own.begin(), own.end());
+    ++result->applications;
+    result->reports += own.size();
+    if (samples.size() >= kReportsAtOnce) FW_RETURN_IF_ERROR(write());
+  }
+  return write();
+}
 
 }  // namespace
 
@@ -81,8 +119,10 @@ StatusOr<BackfillResult> WriteHistory(const Fleet& fleet, const BackfillOptions&
   pipeline->Settle();
   FW_RETURN_IF_ERROR(pipeline->Flush());
   pipeline.reset();
+  BackfillResult result{.scrapes = scrapes, .samples = samples, .rows = rows, .bytes = bytes, .refused = refused};
+  FW_RETURN_IF_ERROR(WriteApplications(fleet, end, store.get(), &result));
   store.reset();
-  return BackfillResult{scrapes, samples, rows, bytes, refused};
+  return result;
 }
 
 }  // namespace flopwatch::simulate

@@ -22,6 +22,7 @@ struct BackfillOptions {
 struct BackfillResult {
   uint64_t scrapes = 0, samples = 0, rows = 0, bytes = 0;
   uint64_t refused = 0;
+  uint64_t applications = 0, reports = 0;  // jobs that report, and their samples
 };
 
 // Errors are the store's (another process holds it, disk full, ...).

@@ -50,6 +50,7 @@ struct GpuModel {
   int mem_clock_mhz;
   int fb_total_mib;
   int idle_w, tdp_w;
+  bool fp8;  // has FP8 tensor cores
   std::span<const MigLayout> mig;  // ways a GPU of this model is partitioned; none = never
 };
 inline constexpr int kClockStepMhz = 15;
@@ -81,6 +82,13 @@ struct DurationCurve {
   double Mean() const;
 };
 
+// How a FLOPs formula is wrong (ofu-paper V-C).
+enum class Miscount : uint8_t {
+  kNone,
+  kLatentMoe,  // experts of a latent mixture at the full width
+  kHybrid,     // every layer of a hybrid as attention and MLP
+};
+
 // Jobs of about one size.
 struct SizeClass {
   std::vector<int> gpus;  // sizes in it, equally frequent
@@ -95,6 +103,8 @@ struct SizeClass {
   // Part of the class has a wrong FLOPs formula (ofu-paper V-C): its own MFU (mean and sd; 0 = that
   // of the class), and reported / counted.
   double miscounted_share = 0, miscounted_mean = 0, miscounted_sd = 0, miscounted_factor = 1;
+  Miscount miscount = Miscount::kNone;
+  double recompute_share = 0;  // of the others: activations are recomputed in full
 };
 
 // Utilisation as quantile functions over the busy GPU time (rank 0..1).

@@ -40,6 +40,7 @@ enum class Purpose : uint32_t {
   kRack,
   kXid,
   kMemory,
+  kApplication,
 };
 
 // The finaliser of splitmix64: full avalanche, about a nanosecond.

@@ -8,6 +8,7 @@
 
 #include "base/json_writer.h"
 #include "net/http.h"
+#include "simulate/application.h"
 #include "simulate/truth.h"
 
 namespace flopwatch::simulate {
@@ -18,8 +19,11 @@ constexpr std::string_view kHelp =
     "/targets             Prometheus http_sd target list\n"
     "/targets.txt         one URL a line\n"
     "/node/NAME/metrics   exposition text of one host\n"
+    "/applications/metrics   what training jobs say of themselves (not with --step)\n"
     "/jobs.csv            who owned which GPU when (flopwatch serve --jobs-file)\n"
     "/truth?from=&to=     what really happened, as integers\n";
+
+constexpr std::string_view kApplicationsPath = "/applications/metrics";
 
 net::Response Text(int status, std::string body,
                    std::string_view type = "text/plain; charset=utf-8") {
@@ -33,7 +37,7 @@ net::Response Text(int status, std::string body,
 class FleetServerImpl final : public FleetServer {
  public:
   FleetServerImpl(const Fleet* fleet, const ServeOptions& options)
-      : fleet_(*fleet), options_(options), next_(fleet->hosts()) {
+      : fleet_(*fleet), options_(options), next_(fleet->hosts()), applications_(Applications(*fleet)) {
     started_ = MonotonicNow();
   }
 
@@ -70,6 +74,7 @@ class FleetServerImpl final : public FleetServer {
   net::Response Handle(const net::Request& r) {
     if (r.path.starts_with("/node/") && r.path.ends_with("/metrics"))
       return Metrics(std::string_view(r.path).substr(6, r.path.size() - 6 - 8));
+    if (r.path == kApplicationsPath) return ApplicationsText();
     if (r.path == "/") return Text(200, std::string(kHelp));
     if (r.path == "/targets") return Targets(r);
     if (r.path == "/targets.txt") return TargetsText(r);
@@ -108,6 +113,20 @@ class FleetServerImpl final : public FleetServer {
     return Text(503, "this exporter does not answer at the moment\n");
   }
 
+  // Applications push to a gateway; what it shows is the newest of each that is running. One target whatever jobs come and go.
+  bool ShowsApplications() const { return options_.pace != Pace::kStep && !applications_.empty(); }
+  net::Response ApplicationsText() {
+    if (!ShowsApplications())
+      return net::ErrorResponse(absl::NotFoundError("no application reports here: preset llm has those that do, and --step has none"));
+    const Micros now = SimulatedNow(), end = fleet_.options().start + fleet_.options().duration;
+    if (now >= end + fleet_.options().interval) return Text(410, "the simulated time is over\n");
+    net::Response out;
+    out.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    RenderApplications(fleet_, applications_, now, options_.pace == Pace::kRealTime ? Stamps::kNone : Stamps::kExplicit,
+                       &out.body);
+    return out;
+  }
+
   std::string Authority(const net::Request& r) const {
     auto host = r.Header("host");
     return host && !host->empty() ? std::string(*host)
@@ -125,6 +144,11 @@ class FleetServerImpl final : public FleetServer {
                                           fmt::format("/node/{}/metrics", name));
       w.Field("node", name).Field("cluster", fleet_.ClusterName(h)).EndObject().EndObject();
     }
+    if (ShowsApplications()) {
+      w.BeginObject().Key("targets").BeginArray().Value(authority).EndArray();
+      w.Key("labels").BeginObject().Field("__metrics_path__", kApplicationsPath);
+      w.Field("node", "applications").EndObject().EndObject();
+    }
     w.EndArray();
     body += '\n';
     return Text(200, std::move(body), "application/json");
@@ -134,6 +158,7 @@ class FleetServerImpl final : public FleetServer {
     std::string body, authority = Authority(r);
     for (int h = 0; h < fleet_.hosts(); ++h)
       body += fmt::format("http://{}/node/{}/metrics\n", authority, fleet_.HostName(h));
+    if (ShowsApplications()) body += fmt::format("http://{}{}\n", authority, kApplicationsPath);
     return Text(200, std::move(body));
   }
 
@@ -156,6 +181,7 @@ class FleetServerImpl final : public FleetServer {
   ServeOptions options_;
   Micros started_ = 0;
   std::vector<std::atomic<int64_t>> next_;
+  const std::vector<Application> applications_;
   std::atomic<uint64_t> scrapes_{0};
   std::unique_ptr<net::HttpServer> server_;
 };

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/json_writer.h"
+#include "simulate/application.h"
 #include "simulate/fleet_model.h"
 #include "simulate/local_time.h"
 
@@ -197,6 +198,11 @@ Truth Fleet::TruthOf(Micros window_from, Micros window_to) const {
   std::vector<int32_t> mig_sms(m.plan.jobs.size(), 0);
   for (const Stint& s : activity.AllStints())
     if (const MigProfile* profile = activity.MigOf(s.lane)) mig_sms[s.job] = profile->sms;
+  std::map<int32_t, Application> applications;
+  for (Application& x : Applications(*this)) {
+    const int32_t job = x.job;
+    applications.emplace(job, std::move(x));
+  }
   std::map<int32_t, GroupTruth> users, workflows;
   for (size_t j = 0; j < m.plan.jobs.size(); ++j) {
     const Job& job = m.plan.jobs[j];
@@ -227,6 +233,17 @@ Truth Fleet::TruthOf(Micros window_from, Micros window_to) const {
     t.tensor_max_mhz = cluster.model->tensor_max_mhz;
     t.work = by_job[j];
     t.reported_mfu = activity.reported_mfu(index);
+    if (const auto said = applications.find(index); said != applications.end()) {
+      const Application& x = said->second;
+      t.app_model = x.model->name;
+      t.convention = x.claim.convention;
+      t.miscount = MiscountName(x.miscount);
+      t.inflation = x.inflation;
+      t.full_recompute = x.full_recompute;
+      t.counted_flops = x.model->counted;
+      t.exact_flops = x.model->exact;
+      t.app_gpus = static_cast<int32_t>(*x.claim.gpus);
+    }
     if (!t.mig) {
       auto add = [&](GroupTruth* g, std::string_view name) {
         g->name = name;
@@ -384,6 +401,17 @@ std::string TruthJson(const Truth& t) {
     w.Field("tensor_max_mhz", j.tensor_max_mhz);
     Write(w, j.work, true);
     if (j.reported_mfu > 0) w.Field("reported_mfu", j.reported_mfu);
+    if (!j.app_model.empty()) {
+      w.Key("application").BeginObject().Field("model", j.app_model).Field("convention", j.convention);
+      w.Field("inflated", !j.miscount.empty());
+      w.Key("cause");
+      if (j.miscount.empty())
+        w.Null();
+      else
+        w.Value(j.miscount);
+      w.Field("inflation", j.inflation).Field("full_recompute", j.full_recompute).Field("gpus", j.app_gpus);
+      w.Field("counted_flops_per_token", j.counted_flops).Field("exact_flops_per_token", j.exact_flops).EndObject();
+    }
     w.EndObject();
   }
   w.EndArray().Key("users").BeginArray();

@@ -111,6 +111,23 @@ TEST(Serve, AcceleratedTimeEndsWith410) {
   EXPECT_FALSE(FleetServer::Start(s.fleet.get(), {.pace = Pace::kAccelerated, .speed = 0}).ok());
 }
 
+// One target for all applications, as a gateway they push to would be.
+TEST(Serve, ApplicationsAreATargetOfTheirOwn) {
+  FleetOptions o = Small();
+  o.preset = Preset::kLlm;
+  o.gpus = 512;
+  o.duration = 6 * kMicrosPerHour;
+  o.start = FloorTo(Now(), kMicrosPerSecond) - 3 * kMicrosPerHour;
+  Served s = Start(o, Pace::kRealTime);
+  const boost::json::value targets = boost::json::parse(s.Get("/targets").body);
+  ASSERT_EQ(targets.as_array().size(), static_cast<size_t>(s.fleet->hosts()) + 1);
+  EXPECT_EQ(targets.as_array().back().at("labels").at("__metrics_path__").as_string(), "/applications/metrics");
+  EXPECT_NE(s.Get("/targets.txt").body.find(s.url + "/applications/metrics\n"), std::string::npos);
+  const auto answer = s.Get("/applications/metrics");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_NE(answer.body.find("\nflopwatch_app_mfu{job_id=\""), std::string::npos);
+}
+
 TEST(Serve, ListsTargetsJobsAndTruth) {
   Served s = Start(Small(), Pace::kStep);
   boost::json::value targets = boost::json::parse(s.Get("/targets").body);
@@ -125,6 +142,7 @@ TEST(Serve, ListsTargetsJobsAndTruth) {
   EXPECT_EQ(truth.at("window").at("from").as_string(), FormatTime(s.fleet->options().start));
   EXPECT_EQ(truth.at("window").at("to").as_string(),
             FormatTime(s.fleet->options().start + s.fleet->options().duration));
+  EXPECT_EQ(s.Get("/applications/metrics").status, 404);  // not step by step
   EXPECT_EQ(s.Get("/truth?from=nonsense").status, 400);
   EXPECT_EQ(s.Get("/").status, 200);
   EXPECT_EQ(s.Get("/nothing").status, 404);

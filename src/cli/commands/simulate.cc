@@ -104,9 +104,9 @@ Status WriteStore(Context& context, const Fleet& fleet, const Options& o, Micros
   if (!result.ok())
     return Annotate(result.status(), fmt::format("writing history into {}", o.into));
   context.Say(
-      fmt::format("{}: {} to {}, {} scrapes, {} rows, {:.1f} M samples in {:.1f} s{}", o.into,
+      fmt::format("{}: {} to {}, {} scrapes, {} rows, {:.1f} M samples, {} reports of {} applications in {:.1f} s{}", o.into,
                   FormatTime(start), FormatTime(end), result->scrapes, result->rows,
-                  static_cast<double>(result->samples) / 1e6,
+                  static_cast<double>(result->samples) / 1e6, result->reports, result->applications,
                   static_cast<double>(MonotonicNow() - begun) / kMicrosPerSecond,
                   result->refused > 0 ? fmt::format(", {} values refused", result->refused) : ""));
   return absl::OkStatus();
