@@ -1,0 +1,72 @@
+#include "telemetry/metric_series.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "telemetry/labels.h"
+
+namespace flopwatch::telemetry {
+namespace {
+
+void AppendQuoted(std::string_view text, std::string* out) {
+  *out += '"';
+  for (const char c : text) {
+    if (c == '\\' || c == '"') *out += '\\';
+    if (c == '\n') {
+      *out += "\\n";
+    } else {
+      // What would end the line elsewhere, or is no text at all.
+      *out += (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) ? '?' : c;
+    }
+  }
+  *out += '"';
+}
+
+bool IsPlainLabel(std::string_view name) {
+  if (name.empty() || (name[0] >= '0' && name[0] <= '9')) return false;
+  for (const char c : name) {
+    const bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    if (!word) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string_view MetricSeries::Label(std::string_view key) const {
+  for (const auto& [name, value] : labels) {
+    if (name == key) return value;
+  }
+  return {};
+}
+
+void AppendSeries(const MetricSeries& series, std::string* out) {
+  const bool plain = !series.name.empty() && MetricNameLength(series.name) == series.name.size();
+  char separator = '{';
+  if (plain) {
+    out->append(series.name);
+  } else {
+    *out += '{';
+    AppendQuoted(series.name, out);
+    separator = ',';
+  }
+  for (const auto& [name, value] : series.labels) {
+    *out += separator;
+    separator = ',';
+    if (IsPlainLabel(name)) {
+      out->append(name);
+    } else {
+      AppendQuoted(name, out);
+    }
+    *out += '=';
+    AppendQuoted(value, out);
+  }
+  if (!plain || !series.labels.empty()) *out += '}';
+}
+
+void AppendPoint(const MetricPoint& point, std::string* out) {
+  fmt::format_to(std::back_inserter(*out), " {} {}\n", point.value, FloorTo(point.ts, kMicrosPerMilli) / kMicrosPerMilli);
+}
+
+}  // namespace flopwatch::telemetry

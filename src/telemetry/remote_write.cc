@@ -1,0 +1,175 @@
+#include "telemetry/remote_write.h"
+
+#include <fmt/format.h>
+#include <snappy.h>
+
+#include <bit>
+#include <cmath>
+#include <protozero/pbf_reader.hpp>
+#include <string>
+#include <vector>
+
+namespace flopwatch::telemetry {
+namespace {
+
+constexpr uint64_t kStaleNaN = 0x7ff0000000000002;  // Prometheus value.StaleNaN
+constexpr int64_t kMaxMillis = 7'258'118'400'000;   // 2200
+constexpr size_t kMaxSymbols = 1 << 20;
+
+std::string_view Text(protozero::data_view view) { return {view.data(), view.size()}; }
+
+class Decoder {
+ public:
+  Decoder(absl::FunctionRef<void(const MetricSeries&)> give, RemoteWriteStats* stats) : give_(give), stats_(*stats) {}
+
+  void Request1(protozero::pbf_reader request) {
+    while (request.next(1, protozero::pbf_wire_type::length_delimited)) {
+      protozero::pbf_reader series = request.get_message();
+      series_.labels.clear();
+      series_.points.clear();
+      series_.name = {};
+      while (series.next()) {
+        if (series.tag_and_type() == protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited)) {
+          protozero::pbf_reader label = series.get_message();
+          std::string_view name, value;
+          while (label.next()) {
+            if (label.tag_and_type() == protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited)) {
+              name = Text(label.get_view());
+            } else if (label.tag_and_type() == protozero::tag_and_type(2, protozero::pbf_wire_type::length_delimited)) {
+              value = Text(label.get_view());
+            } else {
+              label.skip();
+            }
+          }
+          Label(name, value);
+        } else if (!Common(series, 2, 4, 3)) {
+          series.skip();
+        }
+      }
+      Give();
+    }
+  }
+
+  Status Request2(std::string_view bytes) {
+    std::vector<std::string_view> symbols;
+    protozero::pbf_reader request(bytes.data(), bytes.size());
+    while (request.next(4, protozero::pbf_wire_type::length_delimited)) {
+      symbols.push_back(Text(request.get_view()));
+      if (symbols.size() > kMaxSymbols) return absl::InvalidArgumentError(fmt::format("more than {} symbols", kMaxSymbols));
+    }
+    protozero::pbf_reader again(bytes.data(), bytes.size());
+    while (again.next(5, protozero::pbf_wire_type::length_delimited)) {
+      protozero::pbf_reader series = again.get_message();
+      series_.labels.clear();
+      series_.points.clear();
+      series_.name = {};
+      while (series.next()) {
+        if (series.tag_and_type() == protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited)) {
+          const auto refs = series.get_packed_uint32();
+          auto it = refs.begin();
+          while (it != refs.end()) {
+            const uint32_t name = *it++;
+            if (it == refs.end()) return absl::InvalidArgumentError("a series has a label name without a value");
+            const uint32_t value = *it++;
+            if (name >= symbols.size() || value >= symbols.size()) {
+              return absl::InvalidArgumentError(fmt::format("symbol {} of {}", std::max(name, value), symbols.size()));
+            }
+            Label(symbols[name], symbols[value]);
+          }
+        } else if (!Common(series, 2, 3, 4)) {
+          series.skip();
+        }
+      }
+      Give();
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // Samples, histograms and exemplars of a series, whose numbers differ between the versions.
+  bool Common(protozero::pbf_reader& series, protozero::pbf_tag_type sample_tag, protozero::pbf_tag_type histogram_tag,
+              protozero::pbf_tag_type exemplar_tag) {
+    if (series.wire_type() != protozero::pbf_wire_type::length_delimited) return false;
+    if (series.tag() == histogram_tag || series.tag() == exemplar_tag) {
+      ++(series.tag() == histogram_tag ? stats_.histograms : stats_.exemplars);
+      return false;
+    }
+    if (series.tag() != sample_tag) return false;
+    protozero::pbf_reader sample = series.get_message();
+    double value = 0;
+    int64_t millis = 0;
+    while (sample.next()) {
+      if (sample.tag_and_type() == protozero::tag_and_type(1, protozero::pbf_wire_type::fixed64)) {
+        value = sample.get_double();
+      } else if (sample.tag_and_type() == protozero::tag_and_type(2, protozero::pbf_wire_type::varint)) {
+        millis = sample.get_int64();
+      } else {
+        sample.skip();
+      }
+    }
+    if (std::bit_cast<uint64_t>(value) == kStaleNaN) {
+      ++stats_.stale_markers;
+    } else if (!std::isfinite(value)) {
+      ++stats_.not_finite;
+    } else if (millis <= 0 || millis > kMaxMillis) {
+      ++stats_.bad_timestamps;
+    } else {
+      series_.points.push_back({millis * kMicrosPerMilli, value});
+    }
+    return true;
+  }
+
+  void Label(std::string_view name, std::string_view value) {
+    if (name == "__name__") {
+      series_.name = value;
+    } else if (!name.empty() && !value.empty()) {  // an empty value is an absent label
+      series_.labels.emplace_back(name, value);
+    }
+  }
+
+  void Give() {
+    ++stats_.series;
+    if (series_.name.empty()) {
+      ++stats_.unnamed_series;
+    } else if (series_.labels.size() > kMaxWireLabels) {
+      ++stats_.too_many_labels;
+    } else if (!series_.points.empty()) {
+      stats_.samples += series_.points.size();
+      give_(series_);
+    }
+  }
+
+  absl::FunctionRef<void(const MetricSeries&)> give_;
+  RemoteWriteStats& stats_;
+  MetricSeries series_;  // used again
+};
+
+}  // namespace
+
+Status DecodeRemoteWrite(std::string_view body, bool version_2, uint64_t max_bytes, absl::FunctionRef<void(const MetricSeries&)> series,
+                         RemoteWriteStats* stats) {
+  size_t size = 0;
+  if (!snappy::GetUncompressedLength(body.data(), body.size(), &size)) {
+    return absl::InvalidArgumentError("remote write: the body is not a snappy block");
+  }
+  if (size > max_bytes) {
+    return absl::ResourceExhaustedError(fmt::format("remote write: {} bytes would come out, at most {} are taken: send smaller batches", size, max_bytes));
+  }
+  // A copy of 64 bytes takes at least two: more cannot come out of so little.
+  if (size / 64 > body.size()) return absl::InvalidArgumentError("remote write: the snappy data is damaged or cut short");
+  std::string plain(size, '\0');
+  if (!snappy::RawUncompress(body.data(), body.size(), plain.data())) {
+    return absl::InvalidArgumentError("remote write: the snappy data is damaged or cut short");
+  }
+  try {
+    Decoder decoder(series, stats);
+    if (version_2) return Annotate(decoder.Request2(plain), "remote write");
+    decoder.Request1(protozero::pbf_reader(plain.data(), plain.size()));
+    return absl::OkStatus();
+  } catch (const protozero::exception& e) {
+    return absl::InvalidArgumentError(fmt::format("remote write: the body is no {}: {}",
+                                                  version_2 ? "io.prometheus.write.v2.Request" : "prometheus.WriteRequest", e.what()));
+  }
+}
+
+}  // namespace flopwatch::telemetry
