@@ -21,7 +21,7 @@ struct Request {
   std::string path;    // percent-decoded, without query: "/api/v1/jobs/42"
   std::vector<std::pair<std::string, std::string>> query;    // percent-decoded, in order
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
-  std::string body;    // already decompressed (Content-Encoding gzip), bounded by ServerOptions::max_body_bytes
+  std::string body;    // already decompressed (Content-Encoding gzip; snappy is left as it is), bounded by ServerOptions::max_body_bytes
   std::string remote;  // "10.0.0.7:51234"
 
   // First value of a query parameter or header (name in lower case); nullopt when absent.

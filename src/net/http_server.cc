@@ -361,7 +361,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (p.target.size() > kMaxTargetBytes || !DecodeTarget(p.target, request.get())) {
       return RefuseKeepingConnection(400, "the request target is not a valid path (malformed percent escape?)");
     }
-    if (const auto encoding = request->Header("content-encoding"); encoding && !EqualsIgnoreCase(*encoding, "identity")) {
+    // snappy is part of the remote-write protocol and unpacked by who decodes that.
+    if (const auto encoding = request->Header("content-encoding");
+        encoding && !EqualsIgnoreCase(*encoding, "identity") && !EqualsIgnoreCase(*encoding, "snappy")) {
       if (!EqualsIgnoreCase(*encoding, "gzip") && !EqualsIgnoreCase(*encoding, "deflate")) {
         return RefuseKeepingConnection(415, fmt::format("Content-Encoding '{}' is not supported; use gzip or none",
                                                         Printable(*encoding, 40)));

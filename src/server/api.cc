@@ -106,7 +106,14 @@ Api::Impl::Impl(ApiParts p)
       query(parts),
       started(Now()),
       fleet_metrics([this] { return std::make_shared<const std::string>(RenderFleetMetrics(parts, query)); }, kMetricsKept, [this] { return query.IsLarge(); }),
-      keeper({&fleet_metrics}) {}
+      keeper({&fleet_metrics}) {
+  if (parts.pipeline != nullptr) {
+    joiner = std::make_unique<ScrapeJoiner>(parts.pipeline, ScrapeJoiner::Options{.settle = parts.join_settle});
+  } else {
+    own_application = std::make_unique<ApplicationIntake>(nullptr);
+    own_application->Load(query.claims());
+  }
+}
 
 const std::vector<Api::Impl::Route>& Api::Impl::Table() {
   using enum Route::Cost;
@@ -116,6 +123,8 @@ const std::vector<Api::Impl::Route>& Api::Impl::Table() {
       {"GET", "/api/v1/jobs", &Impl::GetJobs, kMemoryUnlessWindow},
       {"GET", "/api/v1/divergence", &Impl::GetDivergence, kStore},
       {"GET", "/api/v1/jobs/{job}/divergence", &Impl::GetJobDivergence, kStore},  // before the one that takes the whole rest
+      {"GET", "/api/v1/jobs/{job}/application", &Impl::GetApplication, kStore},
+      {"POST", "/api/v1/jobs/{job}/mfu", &Impl::PostMfu, kStore},
       {"GET", "/api/v1/jobs/{job}", &Impl::GetJob, kMemoryIfLiveJob},
       {"GET", "/api/v1/gpus", &Impl::GetGpus, kMemoryUnlessText},
       {"GET", "/api/v1/gpus/{uuid}", &Impl::GetGpu, kStore},
@@ -123,6 +132,8 @@ const std::vector<Api::Impl::Route>& Api::Impl::Table() {
       {"GET", "/api/v1/sql", &Impl::GetSql, kStore},
       {"POST", "/api/v1/sql", &Impl::PostSql, kStore},
       {"POST", "/api/v1/push/{node}", &Impl::PostPush, kStore},
+      {"POST", "/api/v1/write", &Impl::PostRemoteWrite, kStore},
+      {"POST", "/v1/metrics", &Impl::PostOtlpMetrics, kStore},
       {"GET", "/metrics", &Impl::GetMetrics, kMemoryIfKept},
       {"GET", "/healthz", &Impl::GetHealth, kMemory},
       {"GET", "/readyz", &Impl::GetReady, kMemory},
@@ -350,6 +361,7 @@ bool Api::IsSlow(const Request& request) const {
       const View view = impl_->query.Resolve({now - kDefaultWindow, now}, /*allow_live=*/true);
       if (view.source != UsageSource::kLive) return true;
       if (route->cost == Impl::Route::Cost::kMemoryUnlessWindow) return false;
+      if (!impl_->Applications().ClaimsOf(arg).empty()) return true;  // its samples are in the store
       const auto job = impl_->query.jobs().FindJob(arg);
       return !job.has_value() || impl_->query.jobs().GpusEver(job->id) > kMaxInlineJobGpus ||
              !impl_->query.LiveJobGpus(job->id, view).has_value();

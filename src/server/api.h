@@ -18,6 +18,8 @@
 #include "hardware/accelerator.h"
 #include "net/http.h"
 #include "net/scraper.h"
+#include "server/application.h"
+#include "server/joiner.h"
 #include "server/pipeline.h"
 #include "store/store.h"
 
@@ -26,6 +28,8 @@ namespace flopwatch::server {
 struct ApiParts {
   store::Store* store = nullptr;            // may be null only in tests
   Pipeline* pipeline = nullptr;             // null when offline
+  // How long points of remote write and OTLP wait for the rest of their scrape; 0 = not at all (tests).
+  Micros join_settle = ScrapeJoiner::Options().settle;
   net::Scraper* scraper = nullptr;          // null when offline or push-only
   const hardware::Catalog* catalog = nullptr;
   std::function<Micros()> clock;            // empty: Now(), or the newest stored sample when offline

@@ -10,6 +10,8 @@
 #include "base/status.h"
 #include "net/http.h"
 #include "server/api.h"
+#include "server/application_json.h"
+#include "server/joiner.h"
 #include "server/kept.h"
 #include "server/params.h"
 #include "server/query.h"
@@ -67,11 +69,23 @@ struct Api::Impl {
   Result GetSql(const net::Request& request, std::string_view arg);
   Result PostSql(const net::Request& request, std::string_view arg);
   Result PostPush(const net::Request& request, std::string_view arg);
+  // api_application.cc
+  Result GetApplication(const net::Request& request, std::string_view arg);
+  Result PostMfu(const net::Request& request, std::string_view arg);
+  Result PostRemoteWrite(const net::Request& request, std::string_view arg);
+  Result PostOtlpMetrics(const net::Request& request, std::string_view arg);
+  const ApplicationIntake& Applications() const;
+  // Every claim of the job, with what was reported under it in the window.
+  StatusOr<std::vector<ClaimUsage>> ApplicationOf(std::string_view job, store::Window window) const;
+  // The model of the job's GPUs as telemetry shows it; "" when it has none or several.
+  std::string ModelOfJob(std::string_view job) const;
   Result RunSql(std::string_view sql, int64_t limit);
 
   ApiParts parts;
   Query query;
   Micros started;
+  std::unique_ptr<ApplicationIntake> own_application;  // offline: only to read
+  std::unique_ptr<ScrapeJoiner> joiner;                // null when offline
   // What /metrics says of a large fleet's jobs and targets: kept while something scrapes it.
   Kept<std::string> fleet_metrics;
   Keeper keeper;  // last: it uses the others

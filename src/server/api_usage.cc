@@ -214,6 +214,10 @@ Api::Impl::Result Api::Impl::GetJob(const Request& request, std::string_view arg
   FW_ASSIGN_OR_RETURN(const store::Window asked, params.Window(parts.clock()));
   FW_ASSIGN_OR_RETURN(const bool exact, params.Bool("exact", false));
   const auto record = query.jobs().FindJob(arg);
+  if (!record.has_value() && !Applications().ClaimsOf(arg).empty()) {
+    return absl::NotFoundError(fmt::format("job '{0}' was never seen on a GPU; what it reports itself is at /api/v1/jobs/{0}/application",
+                                           Printable(arg, 100)));
+  }
   if (!record.has_value()) return NoSuchJob(arg);
   View view = query.Resolve(asked, /*allow_live=*/!exact);
   if (exact) view.source = UsageSource::kRaw;
@@ -252,6 +256,16 @@ Api::Impl::Result Api::Impl::GetJob(const Request& request, std::string_view arg
   WriteTime(json, "started", first);
   WriteTime(json, "ended", row.running || last == jobs::kOpenEnd ? 0 : last);
   json.EndObject();
+  // What it says itself, over the same time.
+  FW_ASSIGN_OR_RETURN(const std::vector<ClaimUsage> claims, ApplicationOf(record->key, view.window));
+  json.Key("application");
+  WriteApplicationSummary(json, claims, parts.catalog, claims.empty() ? std::string() : ModelOfJob(record->key));
+  json.Key("application_reason");
+  if (MainClaim(claims) != nullptr) {
+    json.Null();
+  } else {
+    json.Value(claims.empty() ? "nothing_reported" : "nothing_in_window");
+  }
   json.Key("series");
   WriteSeries(json, series);
   json.Key("gpus_window").BeginObject();

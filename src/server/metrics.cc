@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "server/application.h"
 
 namespace flopwatch::server {
 namespace {
@@ -28,7 +29,8 @@ enum Id {
   kScrapes, kRows, kSamples, kNarrow, kRefused, kDropped, kRefusedByStore, kQueuedRows, kQueuedBytes, kLate, kZeroWeight, kFrozen, kHeld,
   kSources, kFlushes, kFlushErrors, kFlushDuration, kLastFlush, kRollupDuration,
   kStoreBytes, kStoreFiles, kStoreRows, kStoreErrors, kStoreNewest, kRolledUp,
-  kIndexSize, kIndexRefused, kMetricCount
+  kIndexSize, kIndexRefused,
+  kApplicationSamples, kApplicationRefused, kApplicationClaims, kApplicationPending, kMetricCount
 };
 
 constexpr std::array<MetricInfo, kMetricCount> kMetrics = {{
@@ -90,6 +92,11 @@ constexpr std::array<MetricInfo, kMetricCount> kMetrics = {{
     {"flopwatch_store_rolled_up_timestamp_seconds", "gauge", "Arrival time up to which rows are in the rollups."},
     {"flopwatch_job_index_size", "gauge", "Records in memory by kind: jobs, sets, intervals, job_gpus, static_assignments, static_waiting."},
     {"flopwatch_job_index_refused_total", "counter", "What the job index refused by kind: labels, jobs, intervals."},
+    {"flopwatch_application_samples_total", "counter",
+     "Samples that applications reported, by source and result: accepted, duplicate; sources without any are left out."},
+    {"flopwatch_application_refused_total", "counter", "Samples of applications that were refused, by source and reason."},
+    {"flopwatch_application_claims", "gauge", "Claims known: what the numbers of a job mean, each content once."},
+    {"flopwatch_application_pending_samples", "gauge", "Samples of applications that wait to be stored."},
 }};
 
 // One label: name and value, escaped when written.
@@ -319,6 +326,29 @@ void IndexMetrics(Page& page, const jobs::IndexStats& s) {
   page.Sample(static_cast<double>(s.refused_intervals), {{"kind", "intervals"}});
 }
 
+void ApplicationMetrics(Page& page, const ApplicationIntake::Stats& s) {
+  const auto each = [&](auto f) {
+    for (int k = 0; k < telemetry::kApplicationSources; ++k) {
+      f(ApplicationSourceName(static_cast<telemetry::ApplicationSource>(k)), s.by_source[static_cast<size_t>(k)]);
+    }
+  };
+  page.Begin(kApplicationSamples);
+  each([&](std::string_view source, const ApplicationIntake::Counters& c) {
+    if (c.accepted + c.duplicates == 0) return;
+    page.Sample(static_cast<double>(c.accepted), {{"source", source}, {"result", "accepted"}});
+    page.Sample(static_cast<double>(c.duplicates), {{"source", source}, {"result", "duplicate"}});
+  });
+  page.Begin(kApplicationRefused);
+  each([&](std::string_view source, const ApplicationIntake::Counters& c) {
+    for (size_t r = 0; r < kApplicationRefusals; ++r) {
+      if (c.refused[r] == 0) continue;
+      page.Sample(static_cast<double>(c.refused[r]), {{"source", source}, {"reason", ApplicationRefusalName(static_cast<ApplicationRefusal>(r))}});
+    }
+  });
+  page.One(kApplicationClaims, static_cast<double>(s.claims));
+  page.One(kApplicationPending, static_cast<double>(s.pending));
+}
+
 }  // namespace
 
 std::span<const MetricInfo> AllMetrics() { return kMetrics; }
@@ -344,6 +374,7 @@ void RenderServerMetrics(const ApiParts& parts, const Query& query, Micros start
   if (parts.pipeline != nullptr) Ingest(page, parts.pipeline->stats());
   if (parts.store != nullptr) StoreMetrics(page, parts.store->stats());
   IndexMetrics(page, query.jobs().stats());
+  if (parts.pipeline != nullptr) ApplicationMetrics(page, parts.pipeline->application().stats());
 }
 
 }  // namespace flopwatch::server

@@ -23,6 +23,7 @@ class PipelineImpl : public Pipeline {
       : options_(Adjusted(options)),
         registry_(catalog),
         writer_(options_, store, &registry_, &jobs_, &fields_),
+        application_(store, options_.clock),
         context_{.options = options_,
                  .clock = options_.clock ? options_.clock : Now,
                  .registry = registry_,
@@ -31,11 +32,13 @@ class PipelineImpl : public Pipeline {
                  .writer = writer_,
                  .fields = fields_,
                  .claims = claims_,
+                 .application = application_,
                  .totals = totals_} {}
 
   Status Restore(const store::Store& store) {
     FW_ASSIGN_OR_RETURN(const store::Dimensions dimensions, store.LoadDimensions());
     registry_.Load(dimensions);
+    application_.Load(dimensions.claims);
     jobs_.Load(dimensions.jobs, dimensions.intervals, dimensions.sets, store.stats().newest_ts);
     for (const store::EntityRecord& e : dimensions.entities) jobs_.BindEntity(e.id, e.key, e.labels);
     return absl::OkStatus();
@@ -48,6 +51,7 @@ class PipelineImpl : public Pipeline {
   }
 
   void Start() {
+    application_.Start();
     writer_.set_on_tick([this] { Tick(); });
     writer_.Start();
   }
@@ -74,10 +78,14 @@ class PipelineImpl : public Pipeline {
     lock.unlock();
   }
 
-  Status Flush() override { return writer_.Flush(); }
+  Status Flush() override {
+    FW_RETURN_IF_ERROR(application_.Flush());
+    return writer_.Flush();
+  }
   void Settle() override { SettleSources(0); }
 
   jobs::JobIndex& jobs() override { return jobs_; }
+  ApplicationIntake& application() override { return application_; }
   LiveState& live() override { return live_; }
   telemetry::FieldRegistry& fields() override { return fields_; }
   const Registry& registry() const override { return registry_; }
@@ -206,6 +214,7 @@ class PipelineImpl : public Pipeline {
   uint32_t last_source_ = 0;
   // Last, so that it stops first: its thread calls Tick().
   Writer writer_;
+  ApplicationIntake application_;
   IngestContext context_;
 };
 

@@ -43,6 +43,7 @@
 #include "base/time.h"
 #include "hardware/accelerator.h"
 #include "jobs/job_index.h"
+#include "server/application.h"
 #include "server/claims.h"
 #include "server/live.h"
 #include "server/registry.h"
@@ -125,6 +126,7 @@ class Pipeline {
   virtual void Settle() = 0;
 
   virtual jobs::JobIndex& jobs() = 0;
+  virtual ApplicationIntake& application() = 0;
   virtual LiveState& live() = 0;
   virtual telemetry::FieldRegistry& fields() = 0;
   virtual const Registry& registry() const = 0;

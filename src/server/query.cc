@@ -150,6 +150,7 @@ Query::Query(const ApiParts& parts)
     ready_ = Annotate(dimensions.status(), "reading GPUs and jobs");
     return;
   }
+  own_claims_ = dimensions->claims;
   own_registry_->Load(*dimensions);
   own_jobs_->Load(dimensions->jobs, dimensions->intervals, dimensions->sets, parts_.store->stats().newest_ts);
 }

@@ -103,6 +103,7 @@ class Query {
 
   // False where the store (offline) could not be read; the error says why.
   Status ready() const { return ready_; }
+  const std::vector<telemetry::ApplicationClaim>& claims() const { return own_claims_; }  // offline; a pipeline has its own
   const Registry& registry() const { return *registry_; }
   const jobs::JobIndex& jobs() const { return *jobs_; }
   LiveState* live() const { return parts_.pipeline == nullptr ? nullptr : &parts_.pipeline->live(); }
@@ -151,6 +152,7 @@ class Query {
   Status ready_;
   std::unique_ptr<Registry> own_registry_;      // offline
   std::unique_ptr<jobs::JobIndex> own_jobs_;    // offline
+  std::vector<telemetry::ApplicationClaim> own_claims_;
   const Registry* registry_ = nullptr;
   const jobs::JobIndex* jobs_ = nullptr;
   Micros started_ = 0;

@@ -76,6 +76,9 @@ Source::Source(IngestContext* context, uint32_t id, std::string name, std::strin
       name_(std::move(name)),
       node_(std::move(node)),
       pushed_(name_.starts_with(kPushPrefix)),
+      application_source_(name_.ends_with(kRemoteWriteSuffix) ? telemetry::ApplicationSource::kRemoteWrite
+                          : name_.ends_with(kOtlpSuffix)      ? telemetry::ApplicationSource::kOtlp
+                                                              : telemetry::ApplicationSource::kPrometheus),
       decoder_(&context->fields, node_, context->options.limits) {
   ctx_->claims.Know(id_, name_);
 }
@@ -412,6 +415,63 @@ void Source::Settle(Micros silent_since) {
   holding_ = 0;
 }
 
+int32_t Source::NewSeries(const telemetry::NarrowSample& sample) {
+  telemetry::ApplicationSeries who;
+  const bool direct = application_source_ == telemetry::ApplicationSource::kPrometheus;
+  switch (telemetry::ReadApplicationSeries(sample.name, sample.labels, direct, &who)) {
+    case telemetry::SeriesMeaning::kOther:
+      break;
+    case telemetry::SeriesMeaning::kNoJob:
+      ctx_->application.Refuse(application_source_, ApplicationRefusal::kNoJob);
+      break;
+    case telemetry::SeriesMeaning::kBadClaim:
+      ctx_->application.Refuse(application_source_, ApplicationRefusal::kInvalid);
+      break;
+    case telemetry::SeriesMeaning::kApplication: {
+      const std::string group = fmt::format("{}\n{}\n{}", who.claim.Content(), who.rank, who.speaker);
+      const auto [it, added] = group_of_.emplace(group, application_groups_.size());
+      if (added) application_groups_.push_back(who);
+      application_.push_back({who.key, who.is_step, it->second});
+      return -static_cast<int32_t>(application_.size());
+    }
+  }
+  return ctx_->registry.Series(name_, sample.name, sample.labels).value_or(0);
+}
+
+void Source::IngestApplication(int32_t series, const telemetry::NarrowSample& sample, Micros ts) {
+  const ApplicationMember& member = application_[static_cast<size_t>(-series) - 1];
+  const telemetry::ApplicationClaim& claim = application_groups_[member.group].claim;
+  telemetry::ApplicationSample& said = application_now_[{member.group, sample.timestamp.value_or(ts)}];
+  if (member.is_step) {
+    if (sample.value >= 0 && sample.value <= static_cast<double>(telemetry::kMaxApplicationStep)) {
+      said.step = static_cast<int64_t>(sample.value);
+    }
+    return;
+  }
+  std::optional<double> value = telemetry::InUnit(member.key, sample.value, telemetry::RatioUnit::kByName);
+  if (!value.has_value()) {
+    ctx_->application.Refuse(application_source_, ApplicationRefusal::kUnitUnclear);
+    return;
+  }
+  if (member.key.per_gpu) {
+    if (!claim.gpus.has_value()) {
+      ctx_->application.Refuse(application_source_, ApplicationRefusal::kNoGpuCount);
+      return;
+    }
+    *value *= static_cast<double>(*claim.gpus);
+  }
+  said[member.key.field] = *value;
+}
+
+void Source::OfferApplication() {
+  for (auto& [key, sample] : application_now_) {
+    if (sample.empty()) continue;  // a step alone
+    sample.ts = key.second;
+    ctx_->application.Offer(application_groups_[key.first], application_source_, sample);
+  }
+  application_now_.clear();
+}
+
 void Source::IngestNarrow(const telemetry::NarrowSample& sample, Micros ts, Writer::Session* session) {
   const uint64_t hash = absl::HashOf(absl::string_view(sample.name.data(), sample.name.size()),
                                      absl::string_view(sample.labels.data(), sample.labels.size()));
@@ -422,8 +482,9 @@ void Source::IngestNarrow(const telemetry::NarrowSample& sample, Micros ts, Writ
       ++refused_now_[static_cast<size_t>(telemetry::Refusal::kNarrowLimit)];
       return;
     }
-    it = series_.emplace(hash, ctx_->registry.Series(name_, sample.name, sample.labels).value_or(0)).first;
+    it = series_.emplace(hash, NewSeries(sample)).first;
   }
+  if (it->second < 0) return IngestApplication(it->second, sample, ts);
   if (it->second == 0) {
     ++refused_now_[static_cast<size_t>(telemetry::Refusal::kNarrowLimit)];
     return;
@@ -510,6 +571,7 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
     }
     SettleGone(ts, &session);
     for (const telemetry::NarrowSample& sample : scrape.narrow) IngestNarrow(sample, ts, &session);
+    OfferApplication();
     ctx_->totals.late_rows += late;
     ctx_->totals.zero_weight_rows += weightless;
     ctx_->totals.frozen_rows += frozen;

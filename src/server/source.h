@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -18,7 +19,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "efficiency/ofu.h"
 #include "jobs/job_index.h"
+#include "server/application.h"
 #include "server/claims.h"
+#include "server/joiner.h"
 #include "server/live.h"
 #include "server/pipeline.h"
 #include "server/registry.h"
@@ -58,6 +61,7 @@ struct IngestContext {
   Writer& writer;
   telemetry::FieldRegistry& fields;
   Claims& claims;
+  ApplicationIntake& application;
   Totals& totals;
 };
 
@@ -133,6 +137,10 @@ class Source {
   enum class Release : uint8_t { kTrueZeros, kDead, kUndecided };
   void ReleaseHeld(std::vector<Held>* held, Release as, Writer::Session* session);
   void SettleGone(Micros ts, Writer::Session* session);
+  // Collects what an application reports for OfferApplication().
+  void IngestApplication(int32_t series, const telemetry::NarrowSample& sample, Micros ts);
+  int32_t NewSeries(const telemetry::NarrowSample& sample);
+  void OfferApplication();
   void IngestNarrow(const telemetry::NarrowSample& sample, Micros ts, Writer::Session* session);
   void Refuse(IngestRefusal reason, uint64_t n = 1);
 
@@ -140,6 +148,7 @@ class Source {
   const uint32_t id_;
   const std::string name_, node_;
   const bool pushed_;
+  const telemetry::ApplicationSource application_source_;
   std::atomic<Micros> last_ingest_{0};
 
   mutable std::mutex mutex_;
@@ -148,7 +157,17 @@ class Source {
   size_t holding_ = 0;         // slots with held rows
   std::vector<Held> orphans_;  // held rows of GPUs that lost their slot
   absl::flat_hash_map<int32_t, int32_t> slot_of_entity_;
-  absl::flat_hash_map<uint64_t, int32_t> series_;  // hash of name and labels -> id; 0 = refused
+  // Hash of name and labels -> id; 0 = refused; negative: -1 - index in application_.
+  absl::flat_hash_map<uint64_t, int32_t> series_;
+  struct ApplicationMember {
+    telemetry::ApplicationKey key;
+    bool is_step = false;
+    size_t group = 0;  // index in application_groups_
+  };
+  std::vector<ApplicationMember> application_;
+  std::vector<telemetry::ApplicationSeries> application_groups_;  // by what they claim and who says it
+  absl::flat_hash_map<std::string, size_t> group_of_;
+  std::map<std::pair<size_t, Micros>, telemetry::ApplicationSample> application_now_;  // of this scrape
   uint64_t scrape_ = 0;
   RefusalCounts refused_{}, refused_now_{};
   TargetStats stats_;  // without refused

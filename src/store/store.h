@@ -191,6 +191,7 @@ struct StoreStats {
   uint64_t append_errors = 0;
   uint64_t unstorable_values = 0;  // not finite, or too large for the column: stored as absent
   Micros last_arrival = 0;
+  Micros application_kept = 0;  // older samples of applications are dropped; 0 = not known
   std::string last_error;
 };
 
@@ -201,7 +202,8 @@ class Store {
   // --- writing (one thread at a time) ---
   virtual Status Append(const telemetry::SampleBatch& batch, const telemetry::FieldRegistry& fields, Micros arrival) = 0;
   virtual Status AppendMetrics(absl::Span<const telemetry::MetricRow> rows, Micros arrival) = 0;
-  // What applications report; the claims that samples name were put before. Durable as Append().
+  // What applications report; the claims that samples name were put before. Durable as Append(). These two from any thread,
+  // also beside the thread that appends rows.
   virtual Status AppendApplication(absl::Span<const telemetry::ApplicationSample> samples, Micros arrival) = 0;
   virtual Status PutClaims(absl::Span<const telemetry::ApplicationClaim> records) = 0;
   virtual Status PutEntities(absl::Span<const EntityRecord> records) = 0;

@@ -150,6 +150,14 @@ TEST_F(ContractTest, RealAnswersFitTheirSchemas) {
   }
   fits("GET", "/api/v1/gpus/none", "/api/v1/gpus/{uuid}", 404);
   fits("POST", "/api/v1/push/node9", "/api/v1/push/{node}", 200, "DCGM_FI_DEV_SM_CLOCK{UUID=\"GPU-X\"} NaN\n");
+  fits("GET", "/api/v1/jobs/100/application", "/api/v1/jobs/{job}/application", 200);  // nothing yet
+  fits("POST", "/api/v1/jobs/100/mfu", "/api/v1/jobs/{job}/mfu", 200,
+       R"({"mfu":0.4,"hfu_percent":45,"tflops_per_gpu":120,"loss":2.5,"step":7,"span_s":10,"precision":"bf16","gpus":2,"model_config":{"a":1}})");
+  fits("POST", "/api/v1/jobs/100/mfu", "/api/v1/jobs/{job}/mfu", 400, R"({"mfu":"x"})");
+  fits("GET", "/api/v1/jobs/100/application", "/api/v1/jobs/{job}/application", 200);
+  fits("GET", "/api/v1/jobs/nobody/application", "/api/v1/jobs/{job}/application", 404);
+  now_ += kMicrosPerMinute;
+  fits("GET", "/api/v1/jobs/100?from=now-3d", "/api/v1/jobs/{job}", 200);
   fits("GET", "/api/v1/targets", "/api/v1/targets", 200);
   fits("GET", "/api/v1/sql?q=SELECT", "/api/v1/sql", 200);
   fits("POST", "/api/v1/sql", "/api/v1/sql", 200, R"({"query":"SELECT 1"})");

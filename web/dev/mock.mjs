@@ -192,6 +192,13 @@ function answer(url, scenario) {
     return {
       window,
       job: { ...row, started: iso(to - 5 * 3600), ended: j.running ? null : iso(to - 600) },
+      application: j.k % 3 === 1 ? null : {
+        convention: 'megatron', precision: 'bf16', source: 'megatron', claims: 1, training_from: iso(from), training_to: iso(to),
+        mfu: j.base * 0.97, mfu_source: 'throughput', mfu_reason: null, peak_tflops: 989.4, peak_source: 'hardware_table', hfu: null,
+        tflops_per_gpu: j.base * 0.97 * 989.4, tokens_per_s: 21000 * j.gpus * j.base, step_time_s: 4.2, last_mfu: null, loss: 2.31, grad_norm: 0.4,
+        learning_rate: 0.0002, tokens: 3.1e11, samples: 360, covered_s: to - from, first: iso(from), last: iso(to), first_step: 1000, last_step: 1857,
+      },
+      application_reason: j.k % 3 === 1 ? 'nothing_reported' : null,
       series: series(from, to, j.base, j.gpus, false),
       gpus: Array.from({ length: j.gpus }, (_, g) => {
         const slow = g === 13 ? 0.55 : 1;

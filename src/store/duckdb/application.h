@@ -1,5 +1,5 @@
 // What applications report: where it lies, and the answers about it. A few rows a step and job, so there are no rollups: an
-// answer reads the rows. Kept as long as the minute rollups it is compared with (Options::minute_retention).
+// answer reads the rows. Kept as long as the hour rollups of jobs it is compared with (Options::hour_retention).
 #ifndef FLOPWATCH_STORE_DUCKDB_APPLICATION_H_
 #define FLOPWATCH_STORE_DUCKDB_APPLICATION_H_
 

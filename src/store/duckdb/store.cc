@@ -611,8 +611,8 @@ Status DuckDbStore::ApplyRetention(Micros now) {
     SealedFiles expired;
     for (const auto& f : layout()->files) {
       Micros keep = options_.raw_retention;
-      if (f->table == "gpu_minute" || f->table == "job_minute" || f->table == kApplicationTable) keep = options_.minute_retention;
-      if (f->table == "gpu_hour" || f->table == "job_hour" || f->table == "fleet_minute") keep = options_.hour_retention;
+      if (f->table == "gpu_minute" || f->table == "job_minute") keep = options_.minute_retention;
+      if (f->table == "gpu_hour" || f->table == "job_hour" || f->table == "fleet_minute" || f->table == kApplicationTable) keep = options_.hour_retention;
       if (f->max_ts < now - keep) expired.push_back(f);
     }
     if (!expired.empty()) FW_RETURN_IF_ERROR(Replace(c, {}, expired));
@@ -732,6 +732,7 @@ StoreStats DuckDbStore::stats() const {
     stats.sealed_bytes += f->bytes;
     if (f->table == "samples") all.Add(f->min_ts, f->max_ts, f->rows);
   }
+  stats.application_kept = options_.hour_retention;
   stats.meta_bytes = FileBytes(meta_path_) + WalBytes(meta_path_);
   if (all.rows > 0) {
     stats.oldest_ts = all.min_ts;
