@@ -12,6 +12,7 @@ const std::vector<CommandEntry>& Commands() {
       {"report", AddReport},
       {"gpus", AddGpus},
       {"targets", AddTargets},
+      {"import", AddImport},
       {"sql", AddSql},
       {"decode", AddDecode},
       {"calc", AddCalc},

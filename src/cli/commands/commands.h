@@ -15,6 +15,7 @@ CLI::App* AddReport(CLI::App& app, Run* run);
 CLI::App* AddGpus(CLI::App& app, Run* run);
 CLI::App* AddTargets(CLI::App& app, Run* run);
 CLI::App* AddSql(CLI::App& app, Run* run);
+CLI::App* AddImport(CLI::App& app, Run* run);
 CLI::App* AddCalc(CLI::App& app, Run* run);
 CLI::App* AddStudy(CLI::App& app, Run* run);
 CLI::App* AddDecode(CLI::App& app, Run* run);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "base/json_read.h"
 #include "cli/commands/commands.h"
@@ -52,6 +53,14 @@ Status RunJob(Context& context, const JobOptions& o) {
   QueryString query("/api/v1/jobs/" + net::PercentEncode(o.job));
   query.Add("from", o.window.from).Add("to", o.window.to).Add("step", o.step).Add("exact", o.exact ? "true" : "");
   auto body = context.ApiGet(query.text());
+  if (absl::IsNotFound(body.status()) && absl::StrContains(body.status().message(), "/application")) {
+    // Nothing but what it reports is known of it.
+    FW_ASSIGN_OR_RETURN(const std::string said, context.ApiGet("/api/v1/jobs/" + net::PercentEncode(o.job) + "/application"));
+    FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(said));
+    if (!context.for_people()) return context.Write(ApplicationTable(answer));
+    context.Out(ApplicationCard(answer, {.width = context.width() > 0 ? context.width() : 100, .color = context.color(), .ascii = context.ascii()}));
+    return absl::OkStatus();
+  }
   if (absl::IsNotFound(body.status())) {
     // The API points to its own paths; here the command is at hand.
     return absl::NotFoundError(absl::StrReplaceAll(body.status().message(), {{"/api/v1/jobs lists", "\"flopwatch jobs\" lists"}}));

@@ -55,6 +55,34 @@ std::string BarLine(const ViewOptions& v, std::string_view label, const std::str
   return out + "\n";
 }
 
+// What the job reports of itself, beside what its GPUs did.
+std::string Application(const Json& job, const Json& answer, const ViewOptions& v) {
+  const Json& said = answer["application"];
+  if (!said.is_object()) return "";
+  const auto mfu = said["mfu"].number();
+  std::string convention = said["convention"].text();
+  std::string remark = convention.empty() ? "convention not said" : "as " + convention + " counts";
+  if (said["mfu_source"].text() == "throughput") {
+    remark = fmt::format("{:.0f} of {:.0f} TFLOP/s", said["tflops_per_gpu"].number_or(0), said["peak_tflops"].number_or(0));
+    if (!convention.empty()) remark += ", " + convention;
+  }
+  std::string out = BarLine(v, "MFU (reported)", Percent(mfu), mfu, Tone::kDim, remark);
+  if (!mfu) {
+    std::string why = said["mfu_reason"].text();
+    std::replace(why.begin(), why.end(), '_', ' ');
+    out += Wrap(why, v.width, "    not computable: ", "    ");
+  }
+  std::string more;
+  const auto add = [&](const std::string& text) { more += (more.empty() ? "" : " · ") + text; };
+  if (const auto tflops = said["tflops_per_gpu"].number(); tflops && !mfu) add(fmt::format("{:.1f} TFLOP/s a GPU", *tflops));
+  if (const auto tokens = said["tokens_per_s"].number()) add(Count(*tokens) + " tokens/s");
+  if (const auto loss = said["loss"].number()) add(fmt::format("loss {:.4g}", *loss));
+  if (const auto step = said["last_step"].integer()) add(fmt::format("step {}", *step));
+  if (said["claims"].integer_or(0) > 1) add(fmt::format("{} claims, the main one is shown", said["claims"].integer_or(0)));
+  if (!more.empty()) out += Wrap(more, v.width, "  " + PadRight("reported", kLabel), "  " + PadRight("", kLabel));
+  return out;
+}
+
 std::string Bars(const Json& job, const Json& answer, const ViewOptions& v) {
   const UsageView u = UsageView::From(job["usage"]);
   std::string ofu = Percent(u.ofu);
@@ -62,6 +90,7 @@ std::string Bars(const Json& job, const Json& answer, const ViewOptions& v) {
   std::string out;
   out += BarLine(v, "OFU", ofu, u.ofu, Tone::kUseful, "of peak arithmetic");
   if (!u.ofu) out += Wrap(u.reason, v.width, "    not computable: ", "    ");
+  out += Application(job, answer, v);
   out += BarLine(v, "tensor active", Percent(u.tensor_active), u.tensor_active, Tone::kUseful, "of cycles on tensor cores");
   std::string clock = u.sm_clock_mhz ? fmt::format("{:.0f} MHz", *u.sm_clock_mhz) : "-";
   const auto ratio = u.clock_ratio();
@@ -180,6 +209,40 @@ std::string Notes(const Json& answer, const ViewOptions& v) {
 }
 
 }  // namespace
+
+std::string ApplicationCard(const Json& answer, const ViewOptions& v) {
+  std::string out = Paint(v, Tone::kBold, "Job " + answer["job"].text()) + "\n";
+  out += Wrap("no GPU was seen with this job; this is what it reports of itself", v.width, "  ", "  ");
+  const Json& window = answer["window"];
+  if (window.is_object()) out += Wrap(fmt::format("from {} to {}", window["from"].text(), window["to"].text()), v.width, "  ", "  ");
+  return out + "\n" + Application({}, answer, v);
+}
+
+Table ApplicationTable(const Json& answer) {
+  Table table;
+  table.columns = {{"job", "JOB"},
+                   {"convention", "CONVENTION"},
+                   {"precision", "PRECISION"},
+                   {"gpus", "GPUS"},
+                   {"mfu", "MFU", ColumnFormat::kPercent},
+                   {"mfu_source", "FROM"},
+                   {"peak_tflops", "PEAK"},
+                   {"tflops_per_gpu", "TFLOPS"},
+                   {"tokens_per_s", "TOKENS/S", ColumnFormat::kCount},
+                   {"loss", "LOSS"},
+                   {"samples", "SAMPLES", ColumnFormat::kCount},
+                   {"first", "FIRST"},
+                   {"last", "LAST"}};
+  const auto text = [](const Json& v) { return v.text().empty() ? Cell(std::monostate{}) : Cell(v.text()); };
+  const auto number = [](const Json& v) { return v.number() ? Cell(*v.number()) : Cell(std::monostate{}); };
+  const auto integer = [](const Json& v) { return v.integer() ? Cell(*v.integer()) : Cell(std::monostate{}); };
+  for (const Json& c : answer["claims"].array()) {
+    table.rows.push_back({text(answer["job"]), text(c["convention"]), text(c["precision"]), integer(c["gpus"]), number(c["mfu"]), text(c["mfu_source"]),
+                          number(c["peak_tflops"]), number(c["tflops_per_gpu"]), number(c["tokens_per_s"]), number(c["loss"]), integer(c["samples"]),
+                          text(c["first"]), text(c["last"])});
+  }
+  return table;
+}
 
 std::string JobCard(const Json& answer, const JobCardOptions& options) {
   const ViewOptions& v = options.view;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json_read.h"
+#include "base/table.h"
 #include "cli/views/style.h"
 
 namespace flopwatch::cli {
@@ -23,6 +24,9 @@ struct JobCardOptions {
 };
 // `answer` is that of GET /api/v1/jobs/{job}.
 std::string JobCard(const Json& answer, const JobCardOptions& options);
+// Of a job that no GPU was seen with: `answer` is that of GET /api/v1/jobs/{job}/application.
+std::string ApplicationCard(const Json& answer, const ViewOptions& view);
+Table ApplicationTable(const Json& answer);  // a row a claim
 
 }  // namespace flopwatch::cli
 
