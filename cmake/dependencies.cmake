@@ -4,6 +4,8 @@ find_package(OpenSSL REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(absl REQUIRED)
 find_package(fmt REQUIRED)
+find_package(Snappy REQUIRED)
+find_path(PROTOZERO_INCLUDE protozero/pbf_reader.hpp REQUIRED)  # headers only
 find_package(spdlog REQUIRED)
 find_package(Boost 1.81 REQUIRED COMPONENTS json url system)
 

@@ -76,7 +76,7 @@ ApplicationIntake::~ApplicationIntake() {
 }
 
 void ApplicationIntake::Load(std::vector<ApplicationClaim> claims) {
-  std::lock_guard lock(mutex_);
+  std::scoped_lock lock(mutex_, index_mutex_);
   claims_ = std::move(claims);
   jobs_.clear();
   by_content_.clear();
@@ -116,6 +116,7 @@ StatusOr<ApplicationIntake::Job*> ApplicationIntake::JobOf(const std::string& ke
     outcome->Refuse(ApplicationRefusal::kJobLimit, fmt::format("job {}", key), samples);
     return nullptr;
   }
+  std::lock_guard index(index_mutex_);
   Job& job = jobs_[key];
   job.known = true;  // nothing is stored of it
   return &job;
@@ -242,6 +243,7 @@ StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& give
       more.first_seen = claims_[*completes].first_seen;
       more.source = claims_[*completes].source;
       FW_RETURN_IF_ERROR(store_->PutClaims({&more, 1}));
+      std::lock_guard index(index_mutex_);
       by_content_.erase(claims_[*completes].Content());
       claim_bytes_ += BytesOf(more) - BytesOf(claims_[*completes]);
       claims_[*completes] = more;
@@ -256,6 +258,7 @@ StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& give
       claim.id = last_id_ + 1;
       claim.first_seen = now;
       FW_RETURN_IF_ERROR(store_->PutClaims({&claim, 1}));
+      std::lock_guard index(index_mutex_);
       ++last_id_;
       claim_bytes_ += BytesOf(claim);
       job->claims.push_back(claims_.size());
@@ -342,7 +345,7 @@ Status ApplicationIntake::Flush() {
 }
 
 std::vector<ApplicationClaim> ApplicationIntake::ClaimsOf(std::string_view job) const {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(index_mutex_);
   std::vector<ApplicationClaim> out;
   const auto it = jobs_.find(std::string(job));
   if (it == jobs_.end()) return out;
@@ -351,7 +354,7 @@ std::vector<ApplicationClaim> ApplicationIntake::ClaimsOf(std::string_view job) 
 }
 
 std::vector<std::string> ApplicationIntake::Jobs() const {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(index_mutex_);
   std::vector<std::string> out;
   for (const auto& [key, job] : jobs_) {
     if (!job.claims.empty()) out.push_back(key);
@@ -363,7 +366,7 @@ std::vector<std::string> ApplicationIntake::Jobs() const {
 ApplicationIntake::Stats ApplicationIntake::stats() const {
   Stats s;
   {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(index_mutex_);
     s.jobs = jobs_.size();
     s.claims = claims_.size();
   }

@@ -123,7 +123,9 @@ class ApplicationIntake {
   const std::function<Micros()> clock_;
   const ApplicationLimits limits_;
 
-  mutable std::mutex mutex_;  // guards what follows; held while the store writes
+  std::mutex mutex_;  // Add(), one at a time; held while the store writes
+  // What follows is changed under both, so that who only looks never waits for the disk.
+  mutable std::mutex index_mutex_;
   std::vector<telemetry::ApplicationClaim> claims_;
   size_t claim_bytes_ = 0;
   int32_t last_id_ = 0;
