@@ -235,6 +235,17 @@ TEST(Diagnose, Thresholds) {
   EXPECT_NE(Of(vague).verdict, Verdict::kAlarm);
 }
 
+// 0.1 % of OFU with a half-width of 0.22 points: any ratio fits, so none is named; the difference is an alarm all the same.
+TEST(Diagnose, NoCauseIsReadFromAnOfuNearZero) {
+  const JobEvidence job = Job(0.19, 0.001);
+  const Diagnosis d = Of(job);
+  EXPECT_EQ(d.verdict, Verdict::kAlarm);
+  EXPECT_TRUE(d.vague);
+  EXPECT_TRUE(d.explanations.empty());
+  EXPECT_THAT(AllWords(job), HasSubstr("too uncertain"));
+  EXPECT_FALSE(Of(Job(0.19, 0.10)).vague);
+}
+
 TEST(Diagnose, ImpossibleNumbersAreNamed) {
   const Diagnosis mfu = Of(Job(1.08, 0.53));  // flops.md 6 #5: above 100 % for a window model
   EXPECT_EQ(mfu.verdict, Verdict::kImpossible);

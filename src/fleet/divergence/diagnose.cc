@@ -272,7 +272,10 @@ Diagnosis Diagnose(const JobEvidence& job, const hardware::Catalog& catalog,
       !wrong_claim && !behaviour) {
     out.verdict = Verdict::kAgrees;
   } else {
-    out.explanations = Search(causes, healthy, o).Run(&out.undecided);
+    // An OFU near 0 has an error bar that anything fits into: the difference stands, its cause is
+    // not to be read from the ratio.
+    out.vague = o.bar > 2 * std::log(thresholds.alarm_ratio);
+    if (!out.vague) out.explanations = Search(causes, healthy, o).Run(&out.undecided);
     const Explanation* best = out.explanations.empty() ? nullptr : &out.explanations[0];
     const auto any = [&](auto holds) {
       return best != nullptr && std::any_of(best->causes.begin(), best->causes.end(), holds);

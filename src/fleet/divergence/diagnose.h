@@ -92,6 +92,9 @@ struct Diagnosis {
   // How many explanations fit with the cost of the first, where it is not the only one: 0, or 2 and
   // more. Then the first is not to be named alone.
   size_t undecided = 0;
+  // The ratio's error bar is so wide (more than twice the way to the alarm ratio) that no cause
+  // was sought: an OFU near 0, or of a short window.
+  bool vague = false;
   bool from_model = false;  // the model's own FLOPs decided; else ratios of published cases
   bool flagged() const { return verdict == Verdict::kAlarm || verdict == Verdict::kImpossible; }
 };

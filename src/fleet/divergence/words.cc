@@ -93,7 +93,12 @@ DivergenceWords Describe(const JobEvidence& job, const Diagnosis& d) {
 
   const Explanation* best = d.explanations.empty() || !d.explanations[0].near() ? nullptr
                                                                               : &d.explanations[0];
-  if (best == nullptr) {
+  if (d.vague) {
+    out.headline = fmt::format(
+        "MFU {} against OFU {}: too little, or too uncertain, an OFU to tell a cause from the ratio",
+        Percent(*d.mfu), Percent(*d.mfu / *d.ratio));
+    out.actions.push_back("look at what the GPUs did in the time the application calls training");
+  } else if (best == nullptr) {
     out.headline = fmt::format("MFU / OFU of {:.2f} is explained by none of the known causes", *d.ratio);
     if (!d.explanations.empty()) {
       out.findings.push_back(fmt::format("nearest: {}, which gives {:.2f} to {:.2f}",
