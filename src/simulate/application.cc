@@ -289,8 +289,7 @@ std::string Escaped(std::string_view text) {
 
 }  // namespace
 
-void RenderApplications(const Fleet& fleet, const std::vector<Application>& applications, Micros now, Stamps stamps,
-                        std::string* out) {
+void RenderApplications(const Fleet& fleet, const std::vector<Application>& applications, Micros now, std::string* out) {
   struct Metric {
     std::string_view name, help;
     ApplicationField field;
@@ -320,7 +319,7 @@ void RenderApplications(const Fleet& fleet, const std::vector<Application>& appl
         "peak_tflops=\"{}\",gpus=\"{}\",seq_len=\"{}\",global_batch=\"{}\",training_flops_per_token=\"{}\",model_config=\"{}\"}}",
         c.job, c.convention, c.formula_version, c.gpu, c.precision, c.recompute, *c.peak_tflops, *c.gpus, *c.seq_len,
         *c.global_batch, *c.training_flops_per_token, Escaped(c.model_config));
-    if (stamps == Stamps::kExplicit) line.stamp = fmt::format(" {}", sample->ts / kMicrosPerMilli);
+    line.stamp = fmt::format(" {}", sample->ts / kMicrosPerMilli);
   }
   out->clear();
   if (lines.empty()) return;

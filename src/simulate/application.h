@@ -41,9 +41,9 @@ std::vector<telemetry::ApplicationSample> SamplesOf(const Fleet& fleet, const Ap
 // The newest sample at or before `now`; none before the first and after the job.
 std::optional<telemetry::ApplicationSample> LastSampleOf(const Fleet& fleet, const Application& application, Micros now);
 
-// The newest sample of every job that is running, as metrics (docs/application.md). Replaces *out.
-void RenderApplications(const Fleet& fleet, const std::vector<Application>& applications, Micros now, Stamps stamps,
-                        std::string* out);
+// The newest sample of every job that is running, as metrics (docs/application.md). Replaces *out. With the time of each sample
+// in milliseconds: a scrape more often than a job reports must not make two reports of one.
+void RenderApplications(const Fleet& fleet, const std::vector<Application>& applications, Micros now, std::string* out);
 
 }  // namespace flopwatch::simulate
 

@@ -122,8 +122,7 @@ class FleetServerImpl final : public FleetServer {
     if (now >= end + fleet_.options().interval) return Text(410, "the simulated time is over\n");
     net::Response out;
     out.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    RenderApplications(fleet_, applications_, now, options_.pace == Pace::kRealTime ? Stamps::kNone : Stamps::kExplicit,
-                       &out.body);
+    RenderApplications(fleet_, applications_, now, &out.body);
     return out;
   }
 

@@ -191,7 +191,7 @@ TEST_F(ApplicationsOf, MetricsShowTheNewestSampleOfEveryRunningJob) {
   const std::vector<Application> all = Applications(F());
   const Micros now = F().options().start + 7 * kMicrosPerHour;
   std::string text;
-  RenderApplications(F(), all, now, Stamps::kExplicit, &text);
+  RenderApplications(F(), all, now, &text);
   size_t running = 0;
   for (const Application& a : all) running += LastSampleOf(F(), a, now).has_value();
   EXPECT_GT(running, 5u);
@@ -199,7 +199,7 @@ TEST_F(ApplicationsOf, MetricsShowTheNewestSampleOfEveryRunningJob) {
   for (size_t at = 0; (at = text.find("\nflopwatch_app_mfu{", at)) != std::string::npos; ++at) ++lines;
   EXPECT_EQ(lines, running);
   EXPECT_NE(text.find("model_config=\"{\\\"model_type\\\":"), std::string::npos);
-  RenderApplications(F(), all, F().options().start, Stamps::kNone, &text);
+  RenderApplications(F(), all, F().options().start, &text);
   EXPECT_TRUE(text.empty());
 }
 
