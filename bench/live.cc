@@ -37,6 +37,8 @@ class Sink : public store::Store {
     return absl::OkStatus();
   }
   Status AppendMetrics(absl::Span<const telemetry::MetricRow>, Micros) override { return absl::OkStatus(); }
+  Status AppendApplication(absl::Span<const telemetry::ApplicationSample>, Micros) override { return absl::OkStatus(); }
+  Status PutClaims(absl::Span<const telemetry::ApplicationClaim>) override { return absl::OkStatus(); }
   Status PutEntities(absl::Span<const store::EntityRecord>) override { return absl::OkStatus(); }
   Status PutModels(absl::Span<const store::ModelRecord>) override { return absl::OkStatus(); }
   Status PutSeries(absl::Span<const store::SeriesRecord>) override { return absl::OkStatus(); }
@@ -52,6 +54,15 @@ class Sink : public store::Store {
   StatusOr<std::vector<store::UsagePoint>> JobSeries(int32_t, store::Window, Micros) const override { return std::vector<store::UsagePoint>{}; }
   StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window, Micros) const override { return std::vector<store::UsagePoint>{}; }
   StatusOr<std::vector<store::JobUsage>> UsageByJobExact(store::Window) const override { return std::vector<store::JobUsage>{}; }
+  StatusOr<std::vector<store::ApplicationUsage>> ApplicationByClaim(store::Window, absl::Span<const int32_t>) const override {
+    return std::vector<store::ApplicationUsage>{};
+  }
+  StatusOr<std::vector<store::ApplicationPoint>> ApplicationSeries(store::Window, absl::Span<const int32_t>, Micros) const override {
+    return std::vector<store::ApplicationPoint>{};
+  }
+  StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(store::Window, absl::Span<const int32_t>, uint64_t) const override {
+    return std::vector<telemetry::ApplicationSample>{};
+  }
   StatusOr<store::QueryResult> UserSql(std::string_view, store::QueryLimits) const override { return store::QueryResult{}; }
   store::StoreStats stats() const override { return {}; }
   std::atomic<uint64_t> rows{0};

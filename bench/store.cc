@@ -314,6 +314,7 @@ void Run(const Settings& s) {
   options.directory = s.directory;
   options.memory_limit_mb = s.memory_mb;
   options.threads = s.threads;
+  options.journal_age = kMicrosPerMinute;  // as `serve`
   auto store = Check(store::OpenDuckDbStore(options));
   const Micros t0 = 1767312000LL * kMicrosPerSecond;  // 2026-01-02, midnight
   const Micros end = t0 + static_cast<Micros>(s.hours * 3600) * kMicrosPerSecond;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "store/duckdb/fault_point.h"
 #include "store/duckdb/staged.h"
@@ -177,6 +178,113 @@ TEST_F(JournalTest, AFieldThatComesLaterIsNullBefore) {
   ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + 2 * kSecond));
   ASSERT_FW_OK(Append(3, 1));
   EXPECT_EQ(Sql("SELECT tensor_active, power_w FROM samples ORDER BY ts"), "0.25|NULL;NULL|350.5;0.25|NULL");
+}
+
+// --- whole row groups ---
+
+// Flushes of 100,000 rows; the sixth finds five waiting: four row groups of 122,880 go into the segment, 8,480 rows go on to the
+// next journal.
+class RowGroupTest : public JournalTest {
+ protected:
+  static constexpr int kRows = 100'000;
+  Status Flush(int number) { return Append(number, kRows); }
+  void FlushSix() {
+    for (int i = 1; i <= 6; ++i) ASSERT_FW_OK(Flush(i));
+  }
+  void ExpectFlushes(int n) { EXPECT_EQ(Batches(), std::to_string(n * kRows) + "|" + std::to_string(n)); }
+  void ExpectEachOnce(int n) {
+    ExpectFlushes(n);
+    EXPECT_EQ(Sql("SELECT count(*) FROM (SELECT entity, ts FROM samples GROUP BY ALL HAVING count(*) <> 1)"), "0");
+  }
+};
+
+TEST_F(RowGroupTest, OnlyWholeOnesGoIntoTheSegment) {
+  FlushSix();
+  ASSERT_EQ(Journals(), std::vector<uint64_t>{2});
+  options_.directory = CopyOfDirectory();  // killed now: both journals' rows are there, once
+  options_.read_only = true;
+  Open();
+  ExpectEachOnce(6);
+  options_.read_only = false;
+  Open();
+  ExpectEachOnce(6);
+  Open();
+  ExpectEachOnce(6);
+}
+
+TEST_F(RowGroupTest, KilledBetweenTheCommitAndTheDeletion) {
+  for (int i = 1; i <= 5; ++i) ASSERT_FW_OK(Flush(i));
+  const std::string journal = duck::JournalPath(dir_.path(), Journals().at(0));
+  const std::string bytes = ReadAll(journal);
+  ASSERT_FW_OK(Flush(6));
+  options_.directory = CopyOfDirectory();
+  WriteAll(duck::JournalPath(options_.directory, 1), bytes);
+  Open();
+  ExpectEachOnce(6);
+}
+
+TEST_F(RowGroupTest, KilledBeforeTheCommit) {
+  for (int i = 1; i <= 5; ++i) ASSERT_FW_OK(Flush(i));
+  static std::function<std::string()> copy_now;
+  static std::string copy;
+  copy_now = [this] { return CopyOfDirectory(); };
+  duck::fault_hook = [](std::string_view point) {
+    // The rows carried over are on disk, the others not yet in the segment.
+    if (point == "append:sent") copy = copy_now();
+    return absl::OkStatus();
+  };
+  ASSERT_FW_OK(Flush(6));
+  duck::fault_hook = nullptr;
+  ASSERT_EQ(duck::FindJournals(copy), (std::vector<uint64_t>{1, 2}));
+  options_.directory = copy;
+  options_.read_only = true;
+  Open();
+  ExpectEachOnce(5);
+  options_.read_only = false;
+  Open();
+  ExpectEachOnce(5);
+  ASSERT_FW_OK(Flush(6));
+  Open();
+  ExpectEachOnce(6);
+}
+
+TEST_F(RowGroupTest, ErrorsBeforeAndAfterTheCommit) {
+  for (int i = 1; i <= 5; ++i) ASSERT_FW_OK(Flush(i));
+  for (const char* point : {"append:sent", "absorb:committed"}) {
+    static std::string_view failing;
+    failing = point;
+    duck::fault_hook = [](std::string_view at) { return at == failing ? absl::InternalError("injected") : absl::OkStatus(); };
+    EXPECT_FALSE(Flush(6).ok()) << point;
+    duck::fault_hook = nullptr;
+  }
+  ASSERT_FW_OK(Flush(6));
+  ExpectEachOnce(6);
+  Open();
+  ExpectEachOnce(6);
+}
+
+TEST_F(RowGroupTest, TheDiskIsFullWhereTheRestShouldGo) {
+  for (int i = 1; i <= 5; ++i) ASSERT_FW_OK(Flush(i));
+  fs::create_directory(duck::JournalPath(dir_.path(), 2));  // no journal can be made here
+  ASSERT_FW_OK(Flush(6));
+  fs::remove(duck::JournalPath(dir_.path(), 2));
+  ExpectEachOnce(6);
+  Open();
+  ExpectEachOnce(6);
+}
+
+TEST_F(RowGroupTest, SealedSegmentsNoLongerSayWhatIsIn) {
+  FlushSix();  // the sixth's rows and the rest of the fifth's wait
+  const std::string journal = ReadAll(duck::JournalPath(dir_.path(), 2));
+  ASSERT_FW_OK(store_->Seal(kT0 + 2 * kMicrosPerHour));
+  ExpectEachOnce(6);
+  store_.reset();
+  // As if the rows had been carried over from a journal whose segment was sealed before theirs.
+  const std::string path = dir_.path() + "/hot";
+  for (const auto& entry : fs::directory_iterator(path)) EXPECT_FALSE(entry.path().string().ends_with(".log"));
+  WriteAll(duck::JournalPath(dir_.path(), 9), journal);
+  Open();
+  EXPECT_EQ(Sql("SELECT count(*) FROM samples"), std::to_string(6 * kRows + 8'480 + kRows));
 }
 
 // --- the bytes ---

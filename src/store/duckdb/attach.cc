@@ -16,9 +16,9 @@
 namespace flopwatch::store::duck {
 
 Status AttachFile(Connection* connection, std::string_view alias, const std::string& path, bool read_only) {
-  // Storage version pinned: an older 1.4 of the library, and later ones, open the file. The size of row groups also where only
-  // read: replaying a log with more rows in one transaction than a (smaller) row group has would write that to the file.
-  const Status status = connection->Execute(fmt::format("ATTACH {} AS {} ({}, ROW_GROUP_SIZE 245760)", QuoteText(path), alias,
+  // Storage version pinned: an older 1.4 of the library, and later ones, open the file. Row groups keep the engine's size: with
+  // larger ones a reader, who is not told, would replay a large transaction of the log into smaller ones and want to write them.
+  const Status status = connection->Execute(fmt::format("ATTACH {} AS {} ({})", QuoteText(path), alias,
                                                         read_only ? "READ_ONLY" : "STORAGE_VERSION 'v1.4.0'"));
   if (status.ok() || absl::IsResourceExhausted(status)) return Annotate(status, fmt::format("opening {}", path));
   const std::string message(status.message());

@@ -20,13 +20,14 @@ namespace flopwatch::store::duck {
 namespace {
 
 constexpr uint32_t kMagic = 0x314a5746;  // "FWJ1"
+constexpr uint32_t kFlush = 0, kCarried = 1;
 constexpr std::string_view kPrefix = "journal-", kSuffix = ".log";
 // Far above what a journal grows to (store.h): a file beyond it is not one of ours.
 constexpr uint64_t kMaxFileBytes = 4ull << 30;
 
 struct Header {
   uint32_t magic = kMagic;
-  uint32_t zero = 0;
+  uint32_t kind = kFlush;
   uint64_t length = 0;
   uint64_t checksum = 0;
   int64_t arrival = 0;
@@ -77,9 +78,18 @@ Journal::~Journal() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-Status Journal::Append(Micros arrival, std::string_view payload) {
+Status Journal::Append(Micros arrival, std::string_view payload) { return Write(arrival, payload, kFlush); }
+
+Status Journal::AppendCarried(Micros arrival, std::string_view payload, uint64_t from) {
+  std::string text(reinterpret_cast<const char*>(&from), sizeof from);
+  text.append(payload);
+  return Write(arrival, text, kCarried);
+}
+
+Status Journal::Write(Micros arrival, std::string_view payload, uint32_t kind) {
   if (fd_ < 0) return absl::InternalError(path_ + " cannot be written since an earlier error");
   Header header;
+  header.kind = kind;
   header.length = payload.size();
   header.checksum = Checksum(arrival, payload);
   header.arrival = arrival;
@@ -119,16 +129,22 @@ Status Journal::Append(Micros arrival, std::string_view payload) {
 }
 
 StatusOr<uint64_t> ReadJournal(const std::string& path,
-                               absl::FunctionRef<Status(Micros arrival, std::string_view payload)> frame) {
+                               absl::FunctionRef<Status(Micros arrival, std::string_view payload, uint64_t from)> frame) {
   FW_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxFileBytes));
   std::string_view rest = text;
   while (rest.size() >= sizeof(Header)) {
     Header header;
     std::memcpy(&header, rest.data(), sizeof header);
-    if (header.magic != kMagic || header.zero != 0 || header.length > rest.size() - sizeof header) break;
-    const std::string_view payload = rest.substr(sizeof header, header.length);
+    if (header.magic != kMagic || header.kind > kCarried || header.length > rest.size() - sizeof header) break;
+    std::string_view payload = rest.substr(sizeof header, header.length);
     if (Checksum(header.arrival, payload) != header.checksum) break;
-    FW_RETURN_IF_ERROR(frame(header.arrival, payload));
+    uint64_t from = 0;
+    if (header.kind == kCarried) {
+      if (payload.size() < sizeof from) break;
+      std::memcpy(&from, payload.data(), sizeof from);
+      payload.remove_prefix(sizeof from);
+    }
+    FW_RETURN_IF_ERROR(frame(header.arrival, payload, from));
     rest.remove_prefix(sizeof header + header.length);
   }
   return rest.size();

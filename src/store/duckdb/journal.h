@@ -1,9 +1,13 @@
 // The journal: what was acknowledged and is not yet in a segment. One append-only file, hot/journal-GENERATION.log; when a
 // segment has taken its rows in (one transaction that also records the generation), the file goes and the next begins.
 //
-// A frame: 4 bytes magic, 4 bytes zero, 8 bytes length, 8 bytes XXH3 of what follows, 8 bytes arrival in microseconds, then
+// A frame: 4 bytes magic, 4 bytes kind, 8 bytes length, 8 bytes XXH3 of what follows, 8 bytes arrival in microseconds, then
 // StagedRows::Encode(). All little-endian, like everything flopwatch runs on. A frame is acknowledged after its fsync; one
 // that is not whole was not, and ends the file.
+//
+// Kinds: 0, rows of a flush. 1, rows carried over: what a segment left of an earlier journal because it takes whole row groups
+// only. They are in that journal too, so they count only when a segment has that one; 8 bytes, its generation, come first.
+// Rows of a journal therefore come in with those of later ones in one transaction, or not at all.
 //
 // Threads: one at a time.
 #ifndef FLOPWATCH_STORE_DUCKDB_JOURNAL_H_
@@ -31,6 +35,8 @@ class Journal {
   // Returns after the frame is on disk. After an error the file is as it was before; where even that cannot be had, every
   // later call fails too. ResourceExhausted when the disk is full.
   Status Append(Micros arrival, std::string_view payload);
+  // Rows that are in the journal of an earlier generation as well.
+  Status AppendCarried(Micros arrival, std::string_view payload, uint64_t from);
 
   uint64_t generation() const { return generation_; }
   uint64_t bytes() const { return bytes_; }
@@ -38,6 +44,7 @@ class Journal {
 
  private:
   Journal() = default;
+  Status Write(Micros arrival, std::string_view payload, uint32_t kind);
   std::string path_;
   uint64_t generation_ = 0;
   uint64_t bytes_ = 0;
@@ -47,10 +54,11 @@ class Journal {
 std::string JournalPath(const std::string& directory, uint64_t generation);
 // Generations of the files there are, in order.
 std::vector<uint64_t> FindJournals(const std::string& directory);
-// Every whole frame of a file in order, up to the first that is not. Returns the bytes from there to the end: nonzero after
+// Every whole frame of a file in order, up to the first that is not; `from` is the generation rows were carried over from, or 0.
+// Returns the bytes from there to the end: nonzero after
 // a kill in the middle of a write, or for a damaged file. Errors: the file cannot be read, or those of `frame`.
 StatusOr<uint64_t> ReadJournal(const std::string& path,
-                               absl::FunctionRef<Status(Micros arrival, std::string_view payload)> frame);
+                               absl::FunctionRef<Status(Micros arrival, std::string_view payload, uint64_t from)> frame);
 
 }  // namespace flopwatch::store::duck
 

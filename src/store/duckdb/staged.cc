@@ -342,6 +342,30 @@ Status StagedTable::Add(const StagedTable& other) {
   return absl::OkStatus();
 }
 
+StagedTable StagedTable::TakeFrom(size_t row) {
+  StagedTable taken;
+  if (row >= rows_) return taken;
+  taken.rows_ = rows_ - row;
+  for (Column& c : columns_) {
+    Column& to = taken.columns_.emplace_back(Column{c.name, {}, {}, c.whole});
+    std::visit(
+        [&](auto& values) {
+          to.values = std::remove_reference_t<decltype(values)>(values.begin() + static_cast<ptrdiff_t>(row), values.end());
+          values.resize(row);
+        },
+        c.values);
+    for (size_t r = row; r < rows_; ++r) {
+      if (IsAbsent(c, r)) SetAbsent(&to, r - row);
+    }
+    c.absent.resize(std::min(c.absent.size(), (row + 63) / 64));
+    if ((row & 63) != 0 && c.absent.size() > row >> 6) c.absent[row >> 6] &= (uint64_t{1} << (row & 63)) - 1;
+  }
+  rows_ = row;
+  taken.Measure();
+  Measure();
+  return taken;
+}
+
 void StagedTable::Clear() {
   // Columns stay for their memory, unless there was nothing in them, and those that had fractions stay columns of doubles.
   std::erase_if(columns_, [&](const Column& c) {

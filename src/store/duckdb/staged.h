@@ -71,6 +71,8 @@ class StagedTable {
   // A column that is whole in one of them only is of doubles afterwards. FailedPrecondition when a column has two types
   // otherwise; nothing is changed then.
   Status Add(const StagedTable& other);
+  // Takes the rows from the given one on out of the table.
+  StagedTable TakeFrom(size_t row);
   void Clear();
 
   size_t rows() const { return rows_; }

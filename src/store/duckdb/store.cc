@@ -308,10 +308,14 @@ Status DuckDbStore::AppendRows(size_t rows, Micros arrival, const std::function<
     status = Write(doing, Engine::Use::kWrite, [&](Connection* c) -> Status {
       StagedRows added;
       FW_RETURN_IF_ERROR(fill(c, &added));
-      const bool due = staged_.rows() >= kAbsorbRows || staged_.bytes() >= kAbsorbBytes ||
-                       FloorTo(arrival, kMicrosPerHour) != FloorTo(staged_arrival_, kMicrosPerHour) ||
+      const bool due = staged_.bytes() >= kAbsorbBytes || FloorTo(arrival, kMicrosPerHour) != FloorTo(staged_arrival_, kMicrosPerHour) ||
                        MonotonicNow() - staged_since_ >= std::max(kAbsorbAge, options_.journal_age) || (journal_ != nullptr && journal_->broken());
-      if (journal_ != nullptr && due) FW_RETURN_IF_ERROR(Absorb(c));
+      if (journal_ != nullptr && due) {
+        FW_RETURN_IF_ERROR(Absorb(c));
+      } else if (journal_ != nullptr && staged_.rows() >= kAbsorbRows &&
+                 (staged_.rows() >= kAbsorbEnoughRows || staged_.bytes() >= kAbsorbEnoughBytes)) {
+        FW_RETURN_IF_ERROR(AbsorbWholeGroups(c));
+      }
       return Stage(added, arrival);
     });
   }

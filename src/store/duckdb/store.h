@@ -41,9 +41,11 @@ inline constexpr Micros kAbsorbRetry = 5 * kMicrosPerSecond;
 inline constexpr Micros kWaitForReaders = 5 * kMicrosPerSecond;
 
 // Staged rows go into a segment when somebody reads or rolls up (Options::journal_age), or when they are so many, so large or
-// so old. More than a row group of the engine (122,880 rows) at once is cheapest: it then writes them straight into the file,
-// without a log of its own.
-inline constexpr size_t kAbsorbRows = 2 * 122'880;
+// so old. Whole row groups are cheapest: the engine writes them straight into the file, without a log of its own and without
+// writing them again later; but not a single one, which goes through the log. More of them at once leave fewer blocks half full.
+inline constexpr size_t kRowGroupRows = 122'880;
+inline constexpr size_t kAbsorbRows = 2 * kRowGroupRows;  // of GPUs, and then so large or so many:
+inline constexpr size_t kAbsorbEnoughBytes = 64ull << 20, kAbsorbEnoughRows = 4 * kRowGroupRows;
 inline constexpr size_t kAbsorbBytes = 192ull << 20;
 inline constexpr Micros kAbsorbAge = 30 * kMicrosPerSecond;
 
@@ -108,6 +110,15 @@ class DuckDbStore : public Store {
   // The journal and what is in it. All of these under write_mutex_ and with a lease, or while the engine is being set up.
   Status Stage(const StagedRows& rows, Micros arrival);
   Status Absorb(Connection* c);
+  // The same for whole row groups of GPU rows; the rest goes to the next journal.
+  Status AbsorbWholeGroups(Connection* c);
+  // Rows on their way from one journal to the next while the others are being committed.
+  struct Carried {
+    StagedRows rows;
+    std::unique_ptr<Journal> journal;
+  };
+  Status GoOnWithCarried();           // the commit has happened
+  Status TakeBack(Carried carried);  // it has not
   Status Absorb(Connection* c, const StagedRows& rows, uint64_t generation, Micros arrival);
   Status Replay(Connection* c);                    // after a crash, and after an error
   Status ReplayForReading(Connection* c, Layout* layout) const;
@@ -115,8 +126,8 @@ class DuckDbStore : public Store {
   // Lets readers see staged rows that cannot be absorbed now; ends that before they are.
   Status ShowStaged(Connection* c);
   Status HideStaged(Connection* c);
-  // The rows of a journal, and the arrival of the last.
-  static StatusOr<std::pair<StagedRows, Micros>> LoadJournal(const std::string& path);
+  // Adds the rows of a journal's file; `last` becomes the latest arrival.
+  Status LoadJournal(uint64_t generation, uint64_t absorbed, StagedRows* rows, Micros* last) const;
   std::vector<StoredField> FieldsOf(const StagedRows& rows, int kind) const;
   Status DropJournalsBut(uint64_t generation) const;
   void StagedChanged();
@@ -156,6 +167,7 @@ class DuckDbStore : public Store {
   DimensionTables dimensions_;  // written under write_mutex_
   StagedRows staged_;                 // of journal_
   std::unique_ptr<Journal> journal_;  // null = nothing staged
+  std::optional<Carried> carried_;    // while nobody knows
   Micros staged_arrival_ = 0;         // of the last staged row
   std::atomic<Micros> staged_since_{0};  // monotonic
   uint64_t next_journal_ = 1;

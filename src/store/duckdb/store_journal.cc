@@ -95,6 +95,57 @@ Status DuckDbStore::Absorb(Connection* c) {
   return absl::OkStatus();
 }
 
+Status DuckDbStore::AbsorbWholeGroups(Connection* c) {
+  StagedTable& gpus = staged_.tables[static_cast<size_t>(EntityKind::kGpu)];
+  const size_t whole = gpus.rows() - gpus.rows() % kRowGroupRows;
+  if (whole < kAbsorbRows || whole == gpus.rows()) return Absorb(c);
+  FW_RETURN_IF_ERROR(HideStaged(c));
+  Carried carried;
+  carried.rows.tables[static_cast<size_t>(EntityKind::kGpu)] = gpus.TakeFrom(whole);
+  StatusOr<std::unique_ptr<Journal>> next = Journal::Create(options_.directory, next_journal_++);
+  Status status = next.status();
+  if (status.ok()) {
+    carried.journal = *std::move(next);
+    status = carried.journal->AppendCarried(staged_arrival_, carried.rows.Encode(), journal_->generation());
+  }
+  if (!status.ok()) {
+    FW_RETURN_IF_ERROR(TakeBack(std::move(carried)));
+    return Absorb(c);
+  }
+  carried_ = std::move(carried);
+  if (const Status absorbed = Absorb(c, staged_, journal_->generation(), staged_arrival_); !absorbed.ok()) {
+    // Where a commit may have happened, Replay() finds out, and with it what the rows carried over are.
+    if (!engine_->needs_restart()) FW_RETURN_IF_ERROR(TakeBack(*std::exchange(carried_, std::nullopt)));
+    return absorbed;
+  }
+  FW_RETURN_IF_ERROR(GoOnWithCarried());
+  if (const Status s = DropJournalsBut(journal_->generation()); !s.ok()) LogWarn("{}", std::string(s.message()));
+  return absl::OkStatus();
+}
+
+Status DuckDbStore::GoOnWithCarried() {
+  staged_.Clear();
+  journal_.reset();
+  Status added;
+  if (carried_.has_value()) {
+    journal_ = std::move(carried_->journal);
+    added = staged_.Add(carried_->rows);
+    carried_.reset();
+    staged_since_ = MonotonicNow();
+  }
+  StagedChanged();
+  return added;
+}
+
+Status DuckDbStore::TakeBack(Carried carried) {
+  FW_RETURN_IF_ERROR(staged_.Add(carried.rows));
+  StagedChanged();
+  if (carried.journal == nullptr) return absl::OkStatus();
+  std::error_code error;
+  fs::remove(JournalPath(options_.directory, carried.journal->generation()), error);
+  return error ? absl::InternalError("deleting a journal: " + error.message()) : absl::OkStatus();
+}
+
 Status DuckDbStore::DropJournalsBut(uint64_t generation) const {
   for (uint64_t g : FindJournals(options_.directory)) {
     const std::string path = JournalPath(options_.directory, g);
@@ -106,13 +157,15 @@ Status DuckDbStore::DropJournalsBut(uint64_t generation) const {
   return absl::OkStatus();
 }
 
-StatusOr<std::pair<StagedRows, Micros>> DuckDbStore::LoadJournal(const std::string& path) {
-  StagedRows rows;
-  Micros last = 0;
-  const StatusOr<uint64_t> rest = ReadJournal(path, [&](Micros arrival, std::string_view payload) -> Status {
+Status DuckDbStore::LoadJournal(uint64_t generation, uint64_t absorbed, StagedRows* rows, Micros* last) const {
+  const std::string path = JournalPath(options_.directory, generation);
+  const StatusOr<uint64_t> rest = ReadJournal(path, [&](Micros arrival, std::string_view payload, uint64_t from) -> Status {
+    // Carried over from a journal that is still to come in whole: the same rows. Its file goes only after they are in, so
+    // without the file they are, also when the segment that says so has been sealed since.
+    if (from > absorbed && fs::exists(JournalPath(options_.directory, from))) return absl::OkStatus();
     FW_ASSIGN_OR_RETURN(const StagedRows more, StagedRows::Decode(payload));
-    last = arrival;
-    return rows.Add(more);
+    *last = std::max(*last, arrival);
+    return rows->Add(more);
   });
   if (!rest.ok()) return Annotate(rest.status(), "reading " + path);
   if (*rest > 0) {
@@ -120,7 +173,7 @@ StatusOr<std::pair<StagedRows, Micros>> DuckDbStore::LoadJournal(const std::stri
             "were acknowledged, or the file is damaged",
             path, *rest);
   }
-  return std::pair(std::move(rows), last);
+  return absl::OkStatus();
 }
 
 Status DuckDbStore::Replay(Connection* c) {
@@ -131,18 +184,21 @@ Status DuckDbStore::Replay(Connection* c) {
   }
   next_journal_ = std::max(next_journal_, absorbed + 1);
   if (journal_ != nullptr && journal_->generation() <= absorbed) {  // the commit whose answer was an error did happen
-    staged_.Clear();
-    journal_.reset();
-    StagedChanged();
+    FW_RETURN_IF_ERROR(GoOnWithCarried());
+  } else if (carried_.has_value()) {
+    FW_RETURN_IF_ERROR(TakeBack(*std::exchange(carried_, std::nullopt)));
   }
+  // All in one transaction: what a later journal carried over may be rows of an earlier one.
+  StagedRows rows;
+  Micros arrival = 0;
+  uint64_t last = 0;
   for (uint64_t g : FindJournals(options_.directory)) {
     next_journal_ = std::max(next_journal_, g + 1);
     if (g <= absorbed || (journal_ != nullptr && journal_->generation() == g)) continue;
-    const std::string path = JournalPath(options_.directory, g);
-    FW_ASSIGN_OR_RETURN(const auto loaded, LoadJournal(path));
-    const auto& [rows, arrival] = loaded;
-    if (rows.rows() > 0) FW_RETURN_IF_ERROR(Annotate(Absorb(c, rows, g, arrival), "storing the rows of " + path));
+    FW_RETURN_IF_ERROR(LoadJournal(g, absorbed, &rows, &arrival));
+    last = g;
   }
+  if (rows.rows() > 0) FW_RETURN_IF_ERROR(Annotate(Absorb(c, rows, last, arrival), "storing the rows of the journal"));
   return DropJournalsBut(journal_ == nullptr ? 0 : journal_->generation());
 }
 
@@ -156,9 +212,7 @@ Status DuckDbStore::ReplayForReading(Connection* c, Layout* layout) const {
   Micros last = 0;
   for (uint64_t g : FindJournals(options_.directory)) {
     if (g <= absorbed) continue;
-    FW_ASSIGN_OR_RETURN(const auto loaded, LoadJournal(JournalPath(options_.directory, g)));
-    FW_RETURN_IF_ERROR(all.Add(loaded.first));
-    last = std::max(last, loaded.second);
+    FW_RETURN_IF_ERROR(LoadJournal(g, absorbed, &all, &last));
   }
   if (all.rows() == 0) return absl::OkStatus();
   FW_ASSIGN_OR_RETURN(layout->staged, InMemory(c, all, last));
