@@ -54,6 +54,10 @@ class Sink : public store::Store {
   StatusOr<std::vector<store::UsagePoint>> JobSeries(int32_t, store::Window, Micros) const override { return std::vector<store::UsagePoint>{}; }
   StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window, Micros) const override { return std::vector<store::UsagePoint>{}; }
   StatusOr<std::vector<store::JobUsage>> UsageByJobExact(store::Window) const override { return std::vector<store::JobUsage>{}; }
+  StatusOr<std::vector<store::JobUsage>> UsageByJobWindows(absl::Span<const store::JobWindow>, bool) const override {
+    return std::vector<store::JobUsage>{};
+  }
+  StatusOr<std::vector<telemetry::ApplicationClaim>> Claims() const override { return std::vector<telemetry::ApplicationClaim>{}; }
   StatusOr<std::vector<store::ApplicationUsage>> ApplicationByClaim(store::Window, absl::Span<const int32_t>) const override {
     return std::vector<store::ApplicationUsage>{};
   }
