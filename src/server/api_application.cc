@@ -98,7 +98,8 @@ Api::Impl::Result Api::Impl::GetApplication(const Request& request, std::string_
   FW_ASSIGN_OR_RETURN(const int64_t points, params.Int("points", kDefaultApplicationPoints, 1, kMaxPoints));
   const std::string gpu_seen = ModelOfJob(job);
   // Without a window: everything that is kept.
-  store::Window window = {1, parts.clock() + kMicrosPerDay};
+  // A store that no GPU reports to has no clock of its own (offline it is the newest GPU sample).
+  store::Window window = {1, std::max(parts.clock(), Now()) + kMicrosPerDay};
   const bool bounded = params.Has("from") || params.Has("to");
   if (bounded) {
     FW_ASSIGN_OR_RETURN(window, params.Window(parts.clock()));

@@ -74,6 +74,9 @@ TEST_F(ImportTest, OnceAndAgainWhenItHasGrown) {
   EXPECT_THAT(o.err, HasSubstr("were read as UTC"));
   EXPECT_EQ(Sql("SELECT count(*), min(step), max(step), sum(span_s) FROM application_samples WHERE job = '7'"), "10,1,10,50\n");
   EXPECT_EQ(Sql("SELECT convention, precision, gpus, seq_len FROM application_claims"), "megatron,bf16,64,4096\n");
+  // No GPU was ever seen here: the job is known by what it reports.
+  o = RunCommand({"job", "7", "--data-dir", folder_ + "/data", "-o", "csv", "--columns", "samples,convention", "--no-header", "-q"});
+  EXPECT_EQ(o.out, "10,megatron\n") << o.err;
   Write("train.log", Megatron(12));
   o = Import({file, "--job", "7", "-o", "json", "--gpu", "H100 SXM"});
   table = Json::Parse(o.out);
