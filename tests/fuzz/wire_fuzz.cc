@@ -29,7 +29,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (!std::isfinite(p.value) || p.ts <= 0) std::abort();
     }
     SeriesText read;
-    ParseSeries(line + " 1", 64, &read);
+    line += " 1";  // what is read points into it
+    ParseSeries(line, 64, &read);
     if (read.label_text.size() <= line.size()) {
       ApplicationSeries application;
       ReadApplicationSeries(s.name, read.label_text, true, &application);
