@@ -26,6 +26,7 @@ static_assert(std::size(kRefusalNames) == kApplicationRefusals);
 constexpr size_t kMaxExamples = 8;
 constexpr Micros kFutureLimit = kMicrosPerHour;
 constexpr int64_t kMaxStepsBetween = 100'000;
+constexpr size_t kRecentPerJob = 256;  // stored samples remembered to know repeats by
 constexpr uint64_t kMaxLookup = 4'000'000;  // stored samples compared with at once
 constexpr Micros kFlushInterval = kMicrosPerSecond;
 constexpr size_t kMaxVoices = 200'000;
@@ -208,7 +209,16 @@ StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& give
   // What is stored already.
   absl::flat_hash_set<Key> seen;
   absl::flat_hash_set<int32_t> claims_of_duplicates;
-  if (!job->claims.empty() && first <= job->last_ts) {
+  // Exporters repeat the same report at every scrape. Those of this process are known without a question to the store, which
+  // would make it take its journal in each time.
+  for (const ApplicationSample& s : good) {
+    const auto it = job->recent.find(KeyOf(s));
+    if (it == job->recent.end()) continue;
+    seen.insert(it->first);
+    claims_of_duplicates.insert(it->second);
+  }
+  const bool all_recent = std::all_of(good.begin(), good.end(), [&](const ApplicationSample& s) { return s.ts > job->last_ts || seen.contains(KeyOf(s)); });
+  if (!job->claims.empty() && first <= job->last_ts && !all_recent) {
     FW_ASSIGN_OR_RETURN(const auto stored, store_->ApplicationSamples({first, std::min(last, job->last_ts) + 1}, IdsOf(*job), kMaxLookup));
     absl::flat_hash_map<Key, int32_t> by_key;
     for (const ApplicationSample& s : stored) by_key.emplace(KeyOf(s), s.claim);
@@ -217,6 +227,7 @@ StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& give
       if (it == by_key.end()) continue;
       seen.insert(it->first);
       claims_of_duplicates.insert(it->second);
+      if (job->recent.size() < kRecentPerJob) job->recent.insert(*it);
     }
   }
   std::vector<ApplicationSample> fresh;
@@ -268,15 +279,20 @@ StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& give
   }
   if (!fresh.empty()) {
     std::stable_sort(fresh.begin(), fresh.end(), [](const auto& a, const auto& b) { return a.ts < b.ts; });
-    const Job before = *job;
+    const auto last_ts = job->last_ts;
+    const auto last_step = job->last_step;
     for (ApplicationSample& s : fresh) {
       s.claim = claims_[known->second].id;
       SetSpan(job, &s);
     }
     if (const Status s = store_->AppendApplication(fresh, now); !s.ok()) {
-      job->last_ts = before.last_ts;
-      job->last_step = before.last_step;
+      job->last_ts = last_ts;
+      job->last_step = last_step;
       return s;
+    }
+    if (job->recent.size() + fresh.size() > kRecentPerJob) job->recent.clear();
+    for (const ApplicationSample& s : fresh) {
+      if (job->recent.size() < kRecentPerJob) job->recent.emplace(KeyOf(s), s.claim);
     }
     outcome.accepted = fresh.size();
   }

@@ -112,6 +112,8 @@ class ApplicationIntake {
     bool known = false;
     Micros last_ts = 0;
     std::optional<int64_t> last_step;
+    // Time and step of some stored samples, with their claim: what exporters repeat is known without asking the store.
+    absl::flat_hash_map<std::pair<Micros, int64_t>, int32_t> recent;
   };
   StatusOr<Job*> JobOf(const std::string& key, ApplicationOutcome* outcome, uint64_t samples);
   Status Recall(Job* job);
