@@ -209,7 +209,8 @@ StatusOr<ApiClient*> Context::Impl::Api() {
   if (!offline.ok()) return offline.status();
   api = *std::move(offline);
   if (!global.quiet) {
-    streams.err(fmt::format("no server: reading {}, data up to {}\n", api->Source(), FormatTime(api->Now())));
+    streams.err(fmt::format("no server: reading {}, {}\n", api->Source(),
+                            api->newest() ? "data up to " + FormatTime(*api->newest()) : std::string("without a GPU sample")));
   }
   return api.get();
 }

@@ -15,12 +15,12 @@ class Offline final : public ApiClient {
  public:
   Offline(std::unique_ptr<store::Store> store, hardware::Catalog catalog, std::string directory)
       : store_(std::move(store)), catalog_(std::move(catalog)), directory_(std::move(directory)) {
-    newest_ = store_->stats().newest_ts;
+    if (const Micros newest = store_->stats().newest_ts; newest > 0) newest_ = newest;
     server::ApiParts parts;
     parts.store = store_.get();
     parts.catalog = &catalog_;
-    // Windows such as "the last hour" end at the newest sample: there is no now in a stored fleet.
-    parts.clock = [newest = newest_] { return newest; };
+    // Windows such as "the last hour" end at the newest sample: there is no now in a stored fleet that has any.
+    parts.clock = [now = Now()] { return now; };
     parts.version = FLOPWATCH_VERSION;
     api_ = std::make_unique<server::Api>(std::move(parts));
   }
@@ -49,14 +49,16 @@ class Offline final : public ApiClient {
     return response.static_body.empty() ? std::move(response.body) : std::string(response.static_body);
   }
   std::string Source() const override { return "the store in " + directory_; }
-  Micros Now() const override { return newest_; }
+  Micros Now() const override { return newest_.value_or(opened_); }
+  std::optional<Micros> newest() const override { return newest_; }
   bool offline() const override { return true; }
 
  private:
   std::unique_ptr<store::Store> store_;
   hardware::Catalog catalog_;
   std::string directory_;
-  Micros newest_ = 0;
+  const Micros opened_ = flopwatch::Now();
+  std::optional<Micros> newest_;
   std::unique_ptr<server::Api> api_;  // last: it uses the others
 };
 

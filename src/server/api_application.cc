@@ -97,13 +97,8 @@ Api::Impl::Result Api::Impl::GetApplication(const Request& request, std::string_
   FW_RETURN_IF_ERROR(query.ready());
   FW_ASSIGN_OR_RETURN(const int64_t points, params.Int("points", kDefaultApplicationPoints, 1, kMaxPoints));
   const std::string gpu_seen = ModelOfJob(job);
-  // Without a window: everything that is kept.
-  // A store that no GPU reports to has no clock of its own (offline it is the newest GPU sample).
-  store::Window window = {1, std::max(parts.clock(), Now()) + kMicrosPerDay};
+  FW_ASSIGN_OR_RETURN(store::Window window, params.WindowOrAll(parts.clock()));
   const bool bounded = params.Has("from") || params.Has("to");
-  if (bounded) {
-    FW_ASSIGN_OR_RETURN(window, params.Window(parts.clock()));
-  }
   FW_ASSIGN_OR_RETURN(const std::vector<ClaimUsage> claims, ApplicationOf(job, window));
   if (claims.empty() && !query.jobs().FindJob(job).has_value()) {
     const std::vector<std::string> known = Applications().Jobs();

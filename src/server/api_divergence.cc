@@ -75,9 +75,9 @@ void WriteBoth(JsonWriter& json, const std::vector<JobPair>& pairs, bool without
   json.EndObject();
 }
 
-StatusOr<DivergenceQuestion> QuestionOf(const Params& params, Micros now) {
+StatusOr<DivergenceQuestion> QuestionOf(const Params& params, StatusOr<store::Window> window) {
   DivergenceQuestion q;
-  FW_ASSIGN_OR_RETURN(q.window, params.Window(now));
+  FW_ASSIGN_OR_RETURN(q.window, std::move(window));
   FW_ASSIGN_OR_RETURN(q.exact, params.Bool("exact", false));
   FW_ASSIGN_OR_RETURN(const bool strict, params.Bool("strict", false));
   q.thresholds.allow_scatter = !strict;
@@ -94,7 +94,7 @@ Api::Impl::Result Api::Impl::GetDivergence(const Request& request, std::string_v
   FW_ASSIGN_OR_RETURN(const Params params, Params::Parse(request, {"from", "to", "group_by", "flagged", "sort", "order", "limit",
                                                                    "offset", "exact", "strict"}));
   FW_RETURN_IF_ERROR(query.ready());
-  FW_ASSIGN_OR_RETURN(const DivergenceQuestion question, QuestionOf(params, parts.clock()));
+  FW_ASSIGN_OR_RETURN(const DivergenceQuestion question, QuestionOf(params, params.Window(parts.clock())));
   FW_ASSIGN_OR_RETURN(const int group_by, params.OneOf("group_by", kGroupings));
   FW_ASSIGN_OR_RETURN(const int sort, params.OneOf("sort", kSorts));
   const bool text = sort == kSortJobKey;
@@ -158,11 +158,13 @@ Api::Impl::Result Api::Impl::GetDivergence(const Request& request, std::string_v
 Api::Impl::Result Api::Impl::GetJobDivergence(const Request& request, std::string_view arg) {
   FW_ASSIGN_OR_RETURN(const Params params, Params::Parse(request, {"from", "to", "exact", "strict"}));
   FW_RETURN_IF_ERROR(query.ready());
-  FW_ASSIGN_OR_RETURN(DivergenceQuestion question, QuestionOf(params, parts.clock()));
+  FW_ASSIGN_OR_RETURN(DivergenceQuestion question, QuestionOf(params, params.WindowOrAll(parts.clock())));
   question.job = std::string(arg);
   FW_ASSIGN_OR_RETURN(const std::vector<JobDivergence> found, GatherDivergence(parts, query, question));
   // Applications may speak of a job that no telemetry names; what neither knows does not exist.
   if (found[0].samples == 0 && !query.jobs().FindJob(arg).has_value()) return NoSuchJob(arg);
+  // Without a window the answer is about the time the application reported in.
+  if (!params.Has("from") && !params.Has("to")) question.window = found[0].window.value_or(question.window);
   std::string body;
   JsonWriter json(&body);
   json.BeginObject();

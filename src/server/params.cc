@@ -68,6 +68,12 @@ StatusOr<int> Params::OneOf(std::string_view name, const std::vector<std::string
   return static_cast<int>(it - values.begin());
 }
 
+StatusOr<store::Window> Params::WindowOrAll(Micros now) const {
+  if (Has("from") || Has("to")) return Window(now);
+  // Reports may be newer than the newest GPU sample, which is what offline is "now".
+  return store::Window{1, std::max(now, Now()) + kMicrosPerDay};
+}
+
 StatusOr<store::Window> Params::Window(Micros now) const {
   store::Window w{.from = 0, .to = now};
   const auto time = [&](std::string_view name, Micros* out) -> Status {

@@ -33,6 +33,8 @@ class Params {
   StatusOr<int> OneOf(std::string_view name, const std::vector<std::string_view>& values) const;
   // from and to (base/time.h ParseTime; default: the last hour), from < to.
   StatusOr<store::Window> Window(Micros now) const;
+  // The same; without from and to everything that is kept.
+  StatusOr<store::Window> WindowOrAll(Micros now) const;
   // A multiple of a minute ("5m", or seconds) that gives at most kMaxPoints; default by the length of the window.
   StatusOr<Micros> Step(store::Window window) const;
 

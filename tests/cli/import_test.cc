@@ -104,7 +104,7 @@ TEST_F(ImportTest, WhatIsWrongIsSaidInOneLineAndNothingIsStored) {
   EXPECT_EQ(o.code, 2);
   EXPECT_THAT(o.err, HasSubstr("no step line of a known format"));
   EXPECT_EQ(Import({Write("empty.log", ""), "--job", "7"}).code, 2);
-  EXPECT_EQ(Import({folder_ + "/nothing.log", "--job", "7"}).code, 2);
+  EXPECT_EQ(Import({folder_ + "/nothing.log", "--job", "7"}).code, 5);
   EXPECT_EQ(Import({Write("bad.gz", "\x1f\x8b\x08 damaged"), "--job", "7"}).code, 2);
   const std::string file = Write("train.log", Megatron(3));
   EXPECT_EQ(Import({file}).code, 2) << "no --job";

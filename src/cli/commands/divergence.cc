@@ -180,7 +180,7 @@ StatusOr<std::string> MemberText(const std::string& body, std::string_view name)
 
 Status RunJob(Context& context, const DivergenceOptions& o) {
   QueryString query("/api/v1/jobs/" + net::PercentEncode(o.job) + "/divergence");
-  query.Add("from", o.window.from.empty() ? "now-7d" : o.window.from).Add("to", o.window.to);
+  query.Add("from", o.window.from).Add("to", o.window.to);
   query.Add("exact", o.exact ? "true" : "").Add("strict", o.strict ? "true" : "");
   auto body = context.ApiGet(query.text());
   if (absl::IsNotFound(body.status())) {
@@ -232,7 +232,7 @@ CLI::App* AddDivergence(CLI::App& app, Run* run) {
   CLI::App* sub = app.add_subcommand("divergence", "Where claimed MFU and measured OFU disagree, why, and what the MFU should be");
   auto o = std::make_shared<DivergenceOptions>();
   AddWindowOptions(sub, &o->window, "-7d");
-  auto* job = sub->add_option("--job", o->job, "One job on a card")->type_name("ID");
+  auto* job = sub->add_option("--job", o->job, "One job on a card, over all the time it reported in unless --from or --to say otherwise")->type_name("ID");
   sub->add_option("--group-by", o->group_by, "A table by gpus (as Table III of the OFU paper), gpu_model, convention, user, workflow or verdict")
       ->check(CLI::IsMember({"none", "gpus", "gpu_model", "convention", "user", "workflow", "verdict"}))
       ->type_name("WHAT")

@@ -180,6 +180,11 @@ struct Imported {
   int claims = 0;
 };
 
+Status CannotRead(const std::string& file, int error) {
+  const std::string message = fmt::format("cannot read {}: {}", file, std::strerror(error));
+  return error == ENOENT ? absl::NotFoundError(message) : absl::InvalidArgumentError(message);
+}
+
 class Importer {
  public:
   Importer(Context& context, const telemetry::LogOptions& options, Sink* sink) : context_(context), options_(options), sink_(sink) {}
@@ -190,8 +195,7 @@ class Importer {
     LogDecoder decoder(options_);
     const int fd = file == "-" ? STDIN_FILENO : ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-      const std::string message = fmt::format("cannot read {}: {}", out.file, std::strerror(errno));
-      return errno == ENOENT ? absl::NotFoundError(message) : absl::InvalidArgumentError(message);
+      return CannotRead(out.file, errno);
     }
     const Status status = Read(fd, &decoder, &out);
     if (file != "-") ::close(fd);
@@ -210,7 +214,7 @@ class Importer {
     for (;;) {
       const ssize_t n = ::read(fd, buffer.data(), buffer.size());
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return absl::InvalidArgumentError(fmt::format("cannot read {}: {}", out->file, std::strerror(errno)));
+      if (n < 0) return CannotRead(out->file, errno);
       if (n == 0) break;
       const std::string_view bytes(buffer.data(), static_cast<size_t>(n));
       if (first) gzip = bytes.starts_with("\x1f\x8b");
@@ -334,7 +338,7 @@ Status RunImportLog(Context& context, const LogImport& o) {
   FW_ASSIGN_OR_RETURN(const telemetry::LogOptions options, OptionsOf(context, o));
   for (const std::string& file : o.files) {  // before anything is stored
     if (file != "-" && ::access(file.c_str(), R_OK) != 0) {
-      return absl::InvalidArgumentError(fmt::format("cannot read {}: {}", file, std::strerror(errno)));
+      return CannotRead(file, errno);
     }
   }
   FW_ASSIGN_OR_RETURN(const std::unique_ptr<Sink> sink, OpenSink(context, o.dry_run));

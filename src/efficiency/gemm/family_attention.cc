@@ -137,8 +137,7 @@ bool ReadFmhaCutlass(const NameParts& name, KernelInfo* info) {
     const bool cut = tokens.touches_cut();
     const Dims tile = ReadDims(token, cut);
     if (Contains(token, "x") && tile.valid && !info->tile_m) {
-      if (tile.count > 0) info->tile_m = tile.value[0];
-      if (tile.count > 1) info->tile_n = tile.value[1];
+      SetTile(tile, info, 2);
     } else if (cut) {
       break;
     } else if (token.starts_with("sm")) {
@@ -178,8 +177,7 @@ bool ReadCudnn(const NameParts& name, KernelInfo* info) {
       } else if (token == "bprop") {
         info->operation = Operation::kAttentionBackward;
       } else if (Contains(token, "x") && tile.valid && !info->tile_m) {
-        if (tile.count > 0) info->tile_m = tile.value[0];
-        if (tile.count > 1) info->tile_n = tile.value[1];
+        SetTile(tile, info, 2);
         if (tile.count > 2) info->tile_k = info->head_dim = tile.value[2];
       }
     }
@@ -260,8 +258,7 @@ bool ReadCudnn(const NameParts& name, KernelInfo* info) {
     const bool cut = tokens.touches_cut();
     const Dims tile = ReadDims(token, cut);
     if (Contains(token, "x") && tile.valid && !info->tile_m) {
-      if (tile.count > 0) info->tile_m = tile.value[0];
-      if (tile.count > 1) info->tile_n = tile.value[1];
+      SetTile(tile, info, 2);
     } else if (cut) {
       break;
     } else if (token == "splitK") {

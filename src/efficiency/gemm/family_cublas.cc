@@ -105,8 +105,7 @@ bool ReadCublas(const NameParts& name, KernelInfo* info) {
       if (sliced.valid && sliced.count == 2) info->sliced_k = sliced.value[1];
     } else if (const Dims dims = ReadDims(token, cut);
                !tiled && Contains(token, "x") && dims.valid) {
-      if (dims.count > 0) info->tile_m = dims.value[0];
-      if (dims.count > 1) info->tile_n = dims.value[1];
+      SetTile(dims, info, 2);
       tiled = dims.count == 2;
       if (!tiled) break;
     } else if (cut) {

@@ -121,8 +121,7 @@ bool ReadProcedural(std::string_view text, bool cut, KernelInfo* info) {
     const Dims dims = ReadDims(token, tokens.touches_cut());
     const bool tile_like = Contains(token, "x") && dims.valid;
     if (tile_like && !tiled) {
-      if (dims.count > 0) info->tile_m = dims.value[0];
-      if (dims.count > 1) info->tile_n = dims.value[1];
+      SetTile(dims, info, 2);
       tiled = dims.count == 2;
       if (!tiled) break;
     } else if (tile_like && !info->tile_k) {

@@ -62,9 +62,7 @@ bool ReadProcedural(std::string_view text, bool cut, KernelInfo* info) {
 
   token = tokens.Next();
   const Dims tile = ReadDims(token, tokens.touches_cut());
-  if (tile.valid && tile.count > 0) info->tile_m = tile.value[0];
-  if (tile.valid && tile.count > 1) info->tile_n = tile.value[1];
-  if (tile.valid && tile.count > 2) info->tile_k = tile.value[2];
+  SetTile(tile, info);
   info->confidence = NameConfidence::kMedium;
   if (!tile.valid || tile.count != 3) return true;
 

@@ -56,9 +56,7 @@ bool ReadTrtllmGemm(std::string_view text, const NameParts& name, KernelInfo* in
       const Dims tile =
           ReadDims(token.substr(1, unroll == std::string_view::npos ? unroll : unroll - 1),
                    cut && unroll == std::string_view::npos);
-      if (tile.valid && tile.count > 0) info->tile_m = tile.value[0];
-      if (tile.valid && tile.count > 1) info->tile_n = tile.value[1];
-      if (tile.valid && tile.count > 2) info->tile_k = tile.value[2];
+      SetTile(tile, info);
     } else if (cut) {
       if (token == "transOut") info->axes = TileAxes::kBlas;
       break;

@@ -73,9 +73,7 @@ bool ReadNvjet(const NameParts& name, KernelInfo* info) {
   token = tokens.Next();
   const Dims tile = ReadDims(token, tokens.touches_cut());
   if (!tile.valid || (!tokens.touches_cut() && tile.count != (mma ? 3u : 2u))) return true;
-  if (tile.count > 0) info->tile_m = tile.value[0];
-  if (tile.count > 1) info->tile_n = tile.value[1];
-  if (tile.count > 2) info->tile_k = tile.value[2];
+  SetTile(tile, info);
   bool complete = false;
   if (mma) {
     token = tokens.Next();

@@ -104,9 +104,7 @@ bool ReadXmma(const NameParts& name, KernelInfo* info) {
     std::string_view rest = token;
     if (TakePrefix(&rest, "tilesize")) {
       const Dims tile = ReadDims(rest, cut);
-      if (tile.valid && tile.count > 0) info->tile_m = tile.value[0];
-      if (tile.valid && tile.count > 1) info->tile_n = tile.value[1];
-      if (tile.valid && tile.count > 2) info->tile_k = tile.value[2];
+      SetTile(tile, info);
       tiled = tile.valid && tile.count == 3;
     } else if (!tiled && !cut && IsLayout(token, "tnchwkrsdv", 1, 10)) {
       if (layout_begin == nullptr) layout_begin = token.data();

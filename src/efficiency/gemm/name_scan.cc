@@ -1,6 +1,8 @@
 #include "efficiency/gemm/name_scan.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 
 namespace flopwatch::efficiency::gemm {
 namespace {
@@ -175,6 +177,12 @@ Dims ReadDims(std::string_view text, bool may_be_cut) {
 
 std::string_view Tokens::Peek() const {
   return done_ ? std::string_view() : rest_.substr(0, rest_.find('_'));
+}
+
+void SetTile(const Dims& dims, KernelInfo* info, size_t count) {
+  if (!dims.valid) return;
+  std::optional<int32_t>* const tile[] = {&info->tile_m, &info->tile_n, &info->tile_k};
+  for (size_t i = 0; i < std::min({count, dims.count, std::size(tile)}); ++i) *tile[i] = dims.value[i];
 }
 
 std::string_view Tokens::Next() {

@@ -38,6 +38,8 @@ struct Dims {
   bool valid = false;  // the text is digits and 'x' alone, at most kMaxDims numbers, none 0
 };
 Dims ReadDims(std::string_view text, bool may_be_cut = false);
+// The first of them, up to `count`, as tile M, N, K; what is not there stays unknown.
+void SetTile(const Dims& dims, KernelInfo* info, size_t count = 3);
 
 // Tokens between underscores. The last token of a cut name may be incomplete.
 class Tokens {

@@ -6,6 +6,20 @@
 namespace flopwatch::models {
 namespace {
 
+// Bidirectional attention, an ungated MLP with biases, two norms with weight and bias: BERT's and ViT's layer.
+Layer ReadEncoderLayer(Fields& fields, const Model& model, bool qkv_bias) {
+  Layer layer;
+  layer.mixer = Mixer::kAttention;
+  layer.attention = ReadAttention(fields, model);
+  layer.attention.causal = false;
+  layer.ffn = {.kind = FeedForward::Kind::kDense,
+               .matrices = 2,
+               .width = fields.Size({"intermediate_size"})};
+  layer.small_params = AttentionBiases(model, layer.attention, {qkv_bias, true}) + layer.ffn.width +
+                       model.hidden + 4 * model.hidden;
+  return layer;
+}
+
 // Patches of a square image; the patch must divide it.
 int64_t Patches(Fields& fields, std::string_view image_field, int64_t image, int64_t patch) {
   if (image % patch != 0)
@@ -24,15 +38,7 @@ void ReadBert(Fields& fields, Model& model) {
   SetEmbedding(fields, model, true);
   model.embedding_params += Int{fields.CountOr({"type_vocab_size"}, 2)} * d;
   model.position_params = Int{fields.SizeOr({"max_position_embeddings"}, 512, kMaxVocab)} * d;
-  Layer layer;
-  layer.mixer = Mixer::kAttention;
-  layer.attention = ReadAttention(fields, model);
-  layer.attention.causal = false;
-  layer.ffn = {.kind = FeedForward::Kind::kDense,
-               .matrices = 2,
-               .width = fields.Size({"intermediate_size"})};
-  layer.small_params =
-      AttentionBiases(model, layer.attention, {true, true}) + layer.ffn.width + d + 4 * d;
+  const Layer layer = ReadEncoderLayer(fields, model, true);
   // Norm of the embedding, transform's bias and norm, bias of the head; pooler and next-sentence
   // head run once a sample.
   model.small_params = 2 * d + (d + 2 * d) + model.vocab + (d * d + d) + (2 * d + 2);
@@ -56,16 +62,7 @@ void ReadVit(Fields& fields, Model& model) {
   const int64_t patches = Patches(fields, "image_size", image, patch);
   if (channels * patch * patch > kMaxWidth)
     fields.Fail("patch_size", "a patch has more than 2^24 values");
-  Layer layer;
-  layer.mixer = Mixer::kAttention;
-  layer.attention = ReadAttention(fields, model);
-  layer.attention.causal = false;
-  layer.ffn = {.kind = FeedForward::Kind::kDense,
-               .matrices = 2,
-               .width = fields.Size({"intermediate_size"})};
-  layer.small_params =
-      AttentionBiases(model, layer.attention, {fields.FlagOr({"qkv_bias"}, true), true}) +
-      layer.ffn.width + d + 4 * d;
+  const Layer layer = ReadEncoderLayer(fields, model, fields.FlagOr({"qkv_bias"}, true));
   model.outer.push_back({.part = Part::kPatchEmbedding,
                          .in = channels * patch * patch,
                          .out = d,
