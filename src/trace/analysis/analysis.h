@@ -1,0 +1,99 @@
+// Every analysis is a pure function from a TraceSet to tables, in one file, registered in registry.cc. The numbers of the
+// terminal, the report, JSON and the API come from here and nowhere else.
+//
+// Two modes. The default has the definitions of docs/traces.md: GPU work by category, nanosecond integers, all steps.
+// `hta` selects events as HolisticTraceAnalysis 0.6 does (its rows, its kernel types, the last step dropped), with its column
+// names, so that numbers can be compared; its defects that are not repeated are listed in docs/traces.md.
+#ifndef FLOPWATCH_TRACE_ANALYSIS_ANALYSIS_H_
+#define FLOPWATCH_TRACE_ANALYSIS_ANALYSIS_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/table.h"
+#include "trace/event_table.h"
+#include "trace/kernel_class.h"
+
+namespace flopwatch::trace {
+
+struct AnalysisOptions {
+  bool hta = false;
+  int threads = 2;
+  std::vector<std::string> communication_names;  // IsCommunicationKernel's `more`
+  std::string annotation;                        // analyses of one annotation's instances (critical path); "" = whole trace
+  int instance = 0;
+  std::optional<int32_t> rank;                   // analyses of one rank; default the first
+  std::string operator_name = "aten::linear";    // frequent kernel sequences
+  int min_pattern = 3;                           // kernels in a sequence, at least
+};
+
+// What several analyses need of one rank, computed once, on first use. Safe from several threads.
+class RankView {
+ public:
+  RankView(const TraceSet& set, const RankTrace& rank, const AnalysisOptions& options);
+  ~RankView();
+  RankView(const RankView&) = delete;
+
+  const TraceSet& set() const { return set_; }
+  const RankTrace& rank() const { return rank_; }
+  const EventTable& events() const { return rank_.events; }
+  const AnalysisOptions& options() const { return options_; }
+
+  const std::vector<KernelClass>& classes() const;    // one a row
+  const std::vector<Row>& gpu_rows() const;           // GPU work by start time
+  const IntervalSet& busy() const;                    // all GPU work
+  const IntervalSet& busy(KernelClass c) const;       // of one class
+  const IntervalSet& exposed_communication() const;   // communication that no compute hides
+  Interval gpu_span() const;                          // first start to last end of GPU work; {0, 0} without any
+
+ private:
+  struct Lazy;
+  const TraceSet& set_;
+  const RankTrace& rank_;
+  const AnalysisOptions& options_;
+  std::unique_ptr<Lazy> lazy_;
+};
+
+// The whole question. Views are in the order of set.ranks.
+class AnalysisInput {
+ public:
+  AnalysisInput(const TraceSet& set, AnalysisOptions options);
+  const TraceSet& set() const { return set_; }
+  const AnalysisOptions& options() const { return options_; }
+  std::span<const std::unique_ptr<RankView>> ranks() const { return views_; }
+
+ private:
+  const TraceSet& set_;
+  AnalysisOptions options_;
+  std::vector<std::unique_ptr<RankView>> views_;
+};
+
+// Tables of one analysis. Most have one, named ""; others have named parts (gpu_kernel_breakdown: "kernel_type", "kernels").
+struct AnalysisTables {
+  struct Part {
+    std::string name;
+    Table table;
+  };
+  std::vector<Part> parts;
+};
+
+struct Analysis {
+  std::string_view name;   // "temporal_breakdown": stable, as in -o json
+  std::string_view title;  // one line for people
+  bool many_ranks = false;  // needs two ranks to say anything
+  // FailedPrecondition("not computable: ...") where the trace lacks what it needs.
+  StatusOr<AnalysisTables> (*run)(const AnalysisInput& input);
+};
+
+std::span<const Analysis> Analyses();
+// NotFound with the nearest names.
+StatusOr<const Analysis*> FindAnalysis(std::string_view name);
+
+}  // namespace flopwatch::trace
+
+#endif  // FLOPWATCH_TRACE_ANALYSIS_ANALYSIS_H_

@@ -1,0 +1,105 @@
+#include "trace/event_table.h"
+
+#include <algorithm>
+
+namespace flopwatch::trace {
+namespace {
+
+template <typename T>
+const T* DetailOf(const std::vector<T>& table, uint32_t index) {
+  return index < table.size() ? &table[index] : nullptr;
+}
+
+}  // namespace
+
+std::string_view CategoryName(Category c) {
+  switch (c) {
+    case Category::kCpuOp: return "cpu_op";
+    case Category::kUserAnnotation: return "user_annotation";
+    case Category::kPythonFunction: return "python_function";
+    case Category::kRuntime: return "cuda_runtime";
+    case Category::kDriver: return "cuda_driver";
+    case Category::kKernel: return "kernel";
+    case Category::kGpuMemcpy: return "gpu_memcpy";
+    case Category::kGpuMemset: return "gpu_memset";
+    case Category::kGpuUserAnnotation: return "gpu_user_annotation";
+    case Category::kSync: return "cuda_sync";
+    case Category::kOverhead: return "overhead";
+    case Category::kProfilerRange: return "cuda_profiler_range";
+    case Category::kGpuCollective: return "gpu_collective";
+    case Category::kOther: return "other";
+  }
+  return "other";
+}
+
+void EventTable::Reserve(size_t rows) {
+  ts.reserve(rows);
+  dur.reserve(rows);
+  category.reserve(rows);
+  name.reserve(rows);
+  thread.reserve(rows);
+  stream.reserve(rows);
+  correlation.reserve(rows);
+  external_id.reserve(rows);
+  detail.reserve(rows);
+  file_category.reserve(rows);
+}
+
+void RankTrace::AddLoss(std::string_view reason, std::string_view explain, int64_t count, bool repaired) {
+  if (count == 0) return;
+  const auto it = std::find_if(losses.begin(), losses.end(), [&](const Loss& l) { return l.reason == reason; });
+  if (it != losses.end()) {
+    it->count += count;
+  } else {
+    losses.push_back({std::string(reason), std::string(explain), count, repaired});
+  }
+}
+
+const KernelDetail* RankTrace::KernelOf(Row r) const {
+  return events.category[r] == Category::kKernel ? DetailOf(kernels, events.detail[r]) : nullptr;
+}
+
+const CopyDetail* RankTrace::CopyOf(Row r) const {
+  const Category c = events.category[r];
+  return c == Category::kGpuMemcpy || c == Category::kGpuMemset ? DetailOf(copies, events.detail[r]) : nullptr;
+}
+
+const OpDetail* RankTrace::OpOf(Row r) const {
+  const Category c = events.category[r];
+  return c == Category::kCpuOp || c == Category::kUserAnnotation ? DetailOf(ops, events.detail[r]) : nullptr;
+}
+
+const SyncDetail* RankTrace::SyncOf(Row r) const {
+  return events.category[r] == Category::kSync ? DetailOf(syncs, events.detail[r]) : nullptr;
+}
+
+const PythonDetail* RankTrace::PythonOf(Row r) const {
+  return events.category[r] == Category::kPythonFunction ? DetailOf(python, events.detail[r]) : nullptr;
+}
+
+const CollectiveDetail* RankTrace::CollectiveOf(Row r) const {
+  if (events.category[r] == Category::kGpuCollective) return DetailOf(collectives, events.detail[r]);
+  if (const KernelDetail* kernel = KernelOf(r)) return DetailOf(collectives, kernel->collective);
+  if (const OpDetail* op = OpOf(r)) return DetailOf(collectives, op->collective);
+  return nullptr;
+}
+
+const Device* RankTrace::DeviceOf(int32_t id) const {
+  const auto it = std::find_if(devices.begin(), devices.end(), [&](const Device& d) { return d.id == id; });
+  return it == devices.end() ? nullptr : &*it;
+}
+
+const RankTrace* TraceSet::FindRank(int32_t rank) const {
+  const auto it = std::find_if(ranks.begin(), ranks.end(), [&](const RankTrace& r) { return r.rank == rank; });
+  return it == ranks.end() ? nullptr : &*it;
+}
+
+Nanos TraceSet::origin() const {
+  Nanos origin = std::numeric_limits<Nanos>::max();
+  for (const RankTrace& rank : ranks) {
+    if (rank.events.size() > 0) origin = std::min(origin, rank.begin);
+  }
+  return origin == std::numeric_limits<Nanos>::max() ? 0 : origin;
+}
+
+}  // namespace flopwatch::trace

@@ -1,0 +1,257 @@
+// What a trace is once it is read, whatever tool wrote it: one columnar table of the events of one rank, small tables of
+// details beside it, and the links between rows. Importers (import/) fill it, Finish() (finish.h) sorts and links it,
+// everything else reads it.
+//
+// Times are int64 nanoseconds, read as decimals and never through a double: a Kineto time of 4.4e12 µs with three digits is
+// exact. Zero = the Unix epoch where the trace knows its wall clock, else the start of the capture; ranks may have different
+// clocks (collectives.h aligns them).
+//
+// Columns are parallel vectors (structure of arrays). 61 bytes an event; 1.7 M events are 105 MB. Rows are sorted by start
+// time, equal times in the order of the file, after Finish(). A missing value is the constant below, never a zero.
+#ifndef FLOPWATCH_TRACE_EVENT_TABLE_H_
+#define FLOPWATCH_TRACE_EVENT_TABLE_H_
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "trace/intervals.h"
+#include "trace/string_pool.h"
+
+namespace flopwatch::trace {
+
+using Row = uint32_t;
+inline constexpr Row kNoRow = std::numeric_limits<Row>::max();
+inline constexpr int32_t kNoStream = -1;
+inline constexpr int64_t kNoId = -1;  // correlation, external id, connection id
+inline constexpr int32_t kNoStep = -1;
+inline constexpr uint32_t kNoDetail = std::numeric_limits<uint32_t>::max();
+inline constexpr int64_t kUnknown = std::numeric_limits<int64_t>::min();  // a number the trace does not give
+
+// What kind of work a row is. Old and vendor names of categories map onto these (import/kineto_categories.cc); the name in the
+// file is kept in EventTable::file_category.
+enum class Category : uint8_t {
+  kCpuOp,              // framework operator: aten::*, autograd nodes, record_param_comms; Ascend PYTORCH_API; NVTX op ranges
+  kUserAnnotation,     // record_function, ProfilerStep#N, NVTX ranges of the user, MSTX ranges
+  kPythonFunction,
+  kRuntime,            // cuda*/hip* API calls; Ascend CANN API
+  kDriver,             // cu* API calls
+  kKernel,             // GPU work
+  kGpuMemcpy,          // GPU work
+  kGpuMemset,          // GPU work
+  kGpuUserAnnotation,  // GPU-side span of an annotation; no work of its own
+  kSync,               // cuda_sync rows: Stream Sync, Event Sync, Context Sync, Stream Wait Event; no work
+  kOverhead,           // of the profiler itself
+  kProfilerRange,      // CUPTI counters of one kernel launch
+  kGpuCollective,      // device-side span of a whole collective (Ascend COMMUNICATION_OP); its tasks are kernels of their own
+  kOther,
+};
+std::string_view CategoryName(Category c);  // "cpu_op", "kernel", ... as Kineto writes them today
+inline bool IsGpuWork(Category c) { return c == Category::kKernel || c == Category::kGpuMemcpy || c == Category::kGpuMemset; }
+inline bool IsLaunchApi(Category c) { return c == Category::kRuntime || c == Category::kDriver; }
+
+struct EventTable {
+  // One value a row.
+  std::vector<Nanos> ts, dur;
+  std::vector<Category> category;
+  std::vector<NameId> name;
+  std::vector<uint32_t> thread;       // index into RankTrace::threads
+  std::vector<int32_t> stream;        // args.stream whatever the category says; kNoStream = not given
+  std::vector<int64_t> correlation;   // launch call <-> GPU work, within one process; kNoId = not given
+  std::vector<int64_t> external_id;   // GPU work and launch calls -> operator; kNoId = not given
+  std::vector<uint32_t> detail;       // index into the detail table of the row's kind; kNoDetail
+  std::vector<NameId> file_category;  // the category as the file names it
+
+  // Made by Finish().
+  std::vector<int32_t> step;  // index into RankTrace::steps: by start time for CPU rows, by launch for GPU rows; kNoStep
+  std::vector<Row> launch;    // GPU work -> its launch call; launch call -> its first GPU row; kNoRow
+  std::vector<Row> op;        // GPU work and launch calls -> innermost operator that launched it; kNoRow
+  std::vector<Row> parent;    // CPU rows: innermost row of the same thread that encloses it; kNoRow
+
+  size_t size() const { return ts.size(); }
+  Nanos end(Row r) const { return ts[r] + dur[r]; }
+  void Reserve(size_t rows);
+};
+
+// kKernel. Numbers that are not given are kUnknown (integers) or NaN.
+struct KernelDetail {
+  int32_t device = -1;
+  int64_t context = kUnknown;
+  int32_t grid[3] = {0, 0, 0}, block[3] = {0, 0, 0};  // 0 = not given
+  int32_t registers_per_thread = -1;
+  int64_t shared_memory_bytes = kUnknown;
+  double blocks_per_sm = std::numeric_limits<double>::quiet_NaN();
+  double warps_per_sm = std::numeric_limits<double>::quiet_NaN();
+  double occupancy_pct = std::numeric_limits<double>::quiet_NaN();  // "est. achieved occupancy %": estimated from the launch
+  int64_t graph_id = kUnknown, graph_node_id = kUnknown;
+  uint32_t collective = kNoDetail;  // index into collectives, where the kernel itself carries them (NCCL)
+  // Ascend: shapes and types stand on the kernel ("32,9216;4096,9216", "FLOAT16;FLOAT16").
+  NameId input_shapes = kNoName, input_types = kNoName, output_shapes = kNoName;
+};
+
+// kGpuMemcpy, kGpuMemset.
+struct CopyDetail {
+  int32_t device = -1;
+  int64_t bytes = kUnknown;
+  double bandwidth_gbps = std::numeric_limits<double>::quiet_NaN();  // as the trace says, GB/s
+};
+
+// kCpuOp. The lists are kept as the text of the file ("[[32, 9216], [4096, 9216]]"): the operator formulas read them once a
+// distinct text (ops/). kNoName = not recorded.
+struct OpDetail {
+  NameId input_dims = kNoName, input_types = kNoName, input_strides = kNoName, concrete_inputs = kNoName;
+  NameId call_stack = kNoName, module_hierarchy = kNoName;
+  int64_t sequence_number = kUnknown;  // links forward and backward
+  int64_t forward_thread = kUnknown;   // != 0: a backward op
+  uint32_t collective = kNoDetail;     // record_param_comms
+};
+
+// record_param_comms and the NCCL kernel linked to it.
+struct CollectiveDetail {
+  NameId collective = kNoName;  // "allreduce", "_allgather_base", "all_to_allv", ...
+  NameId dtype = kNoName;       // "Float", "BFloat16", ...
+  NameId group_name = kNoName, group_description = kNoName;
+  NameId group_ranks = kNoName;  // as written: "[0, 1, ...]"; may be cut by the writer
+  int64_t group_size = kUnknown, in_elements = kUnknown, out_elements = kUnknown;
+  int64_t sequence = kUnknown;  // "Seq" (2026)
+  int64_t communicator = kUnknown;
+  int64_t bytes = kUnknown;  // where the writer gives bytes (Ascend, Nsight NVTX payload)
+  int32_t source_rank = -1, destination_rank = -1;
+};
+
+// kSync.
+struct SyncDetail {
+  int32_t wait_on_stream = kNoStream;
+  int64_t wait_on_event_id = kUnknown;
+  int64_t wait_on_event_record_correlation = kUnknown;
+};
+
+// kPythonFunction.
+struct PythonDetail {
+  int64_t id = kUnknown, parent_id = kUnknown, module_id = kUnknown;
+};
+
+// Counters measured over one row (kProfilerRange): one entry a metric.
+struct RangeMetric {
+  Row row = kNoRow;
+  NameId metric = kNoName;
+  double value = 0;
+};
+
+// A value of a counter track at a moment (Chrome "C" events, Nsight GPU_METRICS).
+struct CounterSample {
+  Nanos ts = 0;
+  NameId counter = kNoName;  // with its unit as the tool names it: "Tensor Active [Throughput %]"
+  int32_t device = -1;
+  double value = 0;
+};
+
+// A memory event of the framework's allocator.
+struct MemoryEvent {
+  Nanos ts = 0;
+  int64_t bytes = 0;  // negative = freed
+  int64_t address = kUnknown;
+  int32_t device_type = -1, device = -1;  // type 0 CPU, 1 CUDA (c10::DeviceType)
+  int64_t total_allocated = kUnknown, total_reserved = kUnknown;
+};
+
+struct Thread {
+  // Chrome's pid and tid. Rows of the GPU have the device as pid and the stream as tid. A pid that is text has pid = kUnknown.
+  int64_t pid = kUnknown, tid = kUnknown;
+  NameId pid_text = kNoName, tid_text = kNoName;
+  NameId process_name = kNoName, process_label = kNoName, name = kNoName;
+};
+
+struct Device {
+  int32_t id = -1;
+  std::string name;  // as the driver says: the hardware room's lookup takes it; "" = not given
+  int32_t sm_count = -1, compute_major = -1, compute_minor = -1;
+  int64_t memory_bytes = kUnknown;
+  double tensor_peak_flops = std::numeric_limits<double>::quiet_NaN();  // FP16, where the trace itself carries it (Ascend)
+};
+
+struct ProcessGroup {
+  std::string name, description, backend;
+  int64_t size = kUnknown;
+  std::vector<int32_t> ranks;
+};
+
+// A window of one training step (traces.md section 3: from the later of the previous step's end and the annotation's start
+// to the later of the annotation's end and the end of the last GPU work launched in it).
+struct Step {
+  int64_t number = 0;  // N of ProfilerStep#N
+  Row row = kNoRow;    // the annotation
+  Nanos begin = 0, end = 0;
+  // Whether the whole step is in the trace: false for a last step that was cut (no GPU work although others have it, or less
+  // than 80 % of the previous step's GPU events).
+  bool complete = true;
+};
+
+// What an importer left out or repaired, and how often. Never silent.
+struct Loss {
+  std::string reason;   // stable id: "bad_utf8", "event_without_time", ...
+  std::string explain;  // one sentence
+  int64_t count = 0;
+  bool repaired = false;  // the event was kept after a repair
+};
+
+// One rank of one trace: everything one file (or folder) says.
+struct RankTrace {
+  int32_t rank = 0;
+  bool rank_known = false;  // false: the file does not say; a number was given by order
+  std::string path;         // as the user named it
+  std::string format;       // the importer's name: "kineto", "nsight", "ascend"
+  std::string backend;      // of torch.distributed: "nccl", "gloo"; "" = not given
+  int64_t world_size = kUnknown;
+  std::string nccl_version;
+  bool record_shapes = false, with_stack = false, with_flops = false, profile_memory = false, with_modules = false;
+  bool wall_clock = false;  // zero of the times is the Unix epoch
+  uint64_t file_bytes = 0, text_bytes = 0;  // as stored, and decompressed
+
+  EventTable events;
+  std::vector<KernelDetail> kernels;
+  std::vector<CopyDetail> copies;
+  std::vector<OpDetail> ops;
+  std::vector<CollectiveDetail> collectives;
+  std::vector<SyncDetail> syncs;
+  std::vector<PythonDetail> python;
+  std::vector<RangeMetric> range_metrics;
+  std::vector<CounterSample> counters;  // by time
+  std::vector<MemoryEvent> memory;      // by time
+  std::vector<Thread> threads;
+  std::vector<Device> devices;
+  std::vector<ProcessGroup> process_groups;
+  std::vector<std::pair<Row, Row>> forward_backward;  // from "fwdbwd" flows: forward op, backward op
+  std::vector<std::pair<std::string, std::string>> metadata;  // other top-level scalars of the file, bounded
+  std::vector<Loss> losses;
+
+  // Made by Finish().
+  std::vector<Step> steps;
+  Nanos begin = 0, end = 0;  // of all rows
+
+  void AddLoss(std::string_view reason, std::string_view explain, int64_t count = 1, bool repaired = false);
+  // nullptr where the row has none.
+  const KernelDetail* KernelOf(Row r) const;
+  const CopyDetail* CopyOf(Row r) const;
+  const OpDetail* OpOf(Row r) const;
+  const SyncDetail* SyncOf(Row r) const;
+  const PythonDetail* PythonOf(Row r) const;
+  const CollectiveDetail* CollectiveOf(Row r) const;  // of a kernel or of an operator
+  const Device* DeviceOf(int32_t id) const;
+};
+
+// All ranks of one job, ordered by rank, with one pool of names. Read-only after Load(): any thread.
+struct TraceSet {
+  StringPool names;
+  std::vector<RankTrace> ranks;
+
+  std::string_view Name(const RankTrace& rank, Row r) const { return names.Text(rank.events.name[r]); }
+  const RankTrace* FindRank(int32_t rank) const;
+  // The earliest row of any rank: what tables show times relative to.
+  Nanos origin() const;
+};
+
+}  // namespace flopwatch::trace
+
+#endif  // FLOPWATCH_TRACE_EVENT_TABLE_H_

@@ -1,0 +1,13 @@
+// The formats there are; registry.cc puts them in the order they are asked. Internal to import/.
+#ifndef FLOPWATCH_TRACE_IMPORT_IMPORTERS_H_
+#define FLOPWATCH_TRACE_IMPORT_IMPORTERS_H_
+
+#include "trace/import/importer.h"
+
+namespace flopwatch::trace {
+
+extern const Importer kKinetoImporter;
+
+}  // namespace flopwatch::trace
+
+#endif  // FLOPWATCH_TRACE_IMPORT_IMPORTERS_H_
