@@ -7,6 +7,7 @@
 #ifndef FLOPWATCH_TRACE_ANALYSIS_ANALYSIS_H_
 #define FLOPWATCH_TRACE_ANALYSIS_ANALYSIS_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,15 +25,18 @@ namespace flopwatch::trace {
 struct AnalysisOptions {
   bool hta = false;
   int threads = 2;
-  std::vector<std::string> communication_names;  // IsCommunicationKernel's `more`
-  std::string annotation;                        // analyses of one annotation's instances (critical path); "" = whole trace
+  std::vector<std::string> communication_names = {};  // IsCommunicationKernel's `more`
+  std::string annotation = {};                        // analyses of one annotation's instances (critical path); "" = whole trace
   int instance = 0;
-  std::optional<int32_t> rank;                   // analyses of one rank; default the first
-  std::string operator_name = "aten::linear";    // frequent kernel sequences
-  int min_pattern = 3;                           // kernels in a sequence, at least
+  std::optional<int32_t> rank = {};             // analyses of one rank; default the first
+  std::string operator_name = "aten::linear";   // frequent kernel sequences
+  int min_pattern = 2;                          // kernels in a sequence, at least
 };
 
-// What several analyses need of one rank, computed once, on first use. Safe from several threads.
+struct HtaRows;  // analysis/hta.h
+
+// What several analyses need of one rank, computed once, on first use. Safe from several threads. Everything follows the
+// definitions of the default mode except hta().
 class RankView {
  public:
   RankView(const TraceSet& set, const RankTrace& rank, const AnalysisOptions& options);
@@ -47,9 +51,10 @@ class RankView {
   const std::vector<KernelClass>& classes() const;    // one a row
   const std::vector<Row>& gpu_rows() const;           // GPU work by start time
   const IntervalSet& busy() const;                    // all GPU work
-  const IntervalSet& busy(KernelClass c) const;       // of one class
+  const IntervalSet& busy(KernelClass c) const;       // of one class; kNone = the empty set
   const IntervalSet& exposed_communication() const;   // communication that no compute hides
   Interval gpu_span() const;                          // first start to last end of GPU work; {0, 0} without any
+  const HtaRows& hta() const;                         // the rows that HTA looks at
 
  private:
   struct Lazy;
@@ -59,10 +64,12 @@ class RankView {
   std::unique_ptr<Lazy> lazy_;
 };
 
-// The whole question. Views are in the order of set.ranks.
+// The whole question. Views are in the order of set.ranks; `set` outlives it.
 class AnalysisInput {
  public:
   AnalysisInput(const TraceSet& set, AnalysisOptions options);
+  AnalysisInput(const AnalysisInput&) = delete;
+  AnalysisInput& operator=(const AnalysisInput&) = delete;
   const TraceSet& set() const { return set_; }
   const AnalysisOptions& options() const { return options_; }
   std::span<const std::unique_ptr<RankView>> ranks() const { return views_; }
@@ -91,8 +98,16 @@ struct Analysis {
 };
 
 std::span<const Analysis> Analyses();
-// NotFound with the nearest names.
+// NotFound with the nearest name. A name may carry an argument after a colon ("frequent_patterns:aten::linear"), which the
+// caller puts into the options.
 StatusOr<const Analysis*> FindAnalysis(std::string_view name);
+
+// Several analyses of one question, on options.threads threads; results in the order asked.
+struct AnalysisRun {
+  const Analysis* analysis = nullptr;
+  StatusOr<AnalysisTables> result = absl::UnknownError("not run");
+};
+std::vector<AnalysisRun> RunAnalyses(const AnalysisInput& input, std::span<const Analysis* const> analyses);
 
 }  // namespace flopwatch::trace
 

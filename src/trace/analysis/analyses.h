@@ -1,0 +1,16 @@
+// The list behind registry.cc: a new analysis is one file, one line here and one line there.
+#ifndef FLOPWATCH_TRACE_ANALYSIS_ANALYSES_H_
+#define FLOPWATCH_TRACE_ANALYSIS_ANALYSES_H_
+
+#include "trace/analysis/analysis.h"
+
+namespace flopwatch::trace {
+
+extern const Analysis kTemporalBreakdown;
+extern const Analysis kGpuKernelBreakdown;
+extern const Analysis kGpuKernelBreakdownAll;
+extern const Analysis kCommCompOverlap;
+
+}  // namespace flopwatch::trace
+
+#endif  // FLOPWATCH_TRACE_ANALYSIS_ANALYSES_H_

@@ -1,0 +1,49 @@
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "base/text.h"
+#include "trace/analysis/analyses.h"
+
+namespace flopwatch::trace {
+
+std::span<const Analysis> Analyses() {
+  static const Analysis kAnalyses[] = {
+      kTemporalBreakdown,
+      kGpuKernelBreakdown,
+      kGpuKernelBreakdownAll,
+      kCommCompOverlap,
+  };
+  return kAnalyses;
+}
+
+StatusOr<const Analysis*> FindAnalysis(std::string_view name) {
+  const std::string_view base = name.substr(0, name.find(':'));
+  std::vector<std::string_view> known;
+  for (const Analysis& analysis : Analyses()) {
+    if (analysis.name == base) return &analysis;
+    known.push_back(analysis.name);
+  }
+  std::string all;
+  for (const std::string_view n : known) all += (all.empty() ? "" : ", ") + std::string(n);
+  const std::string_view near = Nearest(base, known);
+  return absl::NotFoundError(absl::StrCat("no analysis is named '", std::string(name), "'",
+                                          near.empty() ? std::string() : absl::StrCat("; did you mean '", std::string(near), "'?"),
+                                          "; there are ", all));
+}
+
+std::vector<AnalysisRun> RunAnalyses(const AnalysisInput& input, std::span<const Analysis* const> analyses) {
+  std::vector<AnalysisRun> out(analyses.size());
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < analyses.size(); i = next++) out[i] = {analyses[i], analyses[i]->run(input)};
+  };
+  const size_t threads = std::min(analyses.size(), static_cast<size_t>(std::max(1, input.options().threads)));
+  std::vector<std::jthread> others;
+  for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+  others.clear();  // joins
+  return out;
+}
+
+}  // namespace flopwatch::trace

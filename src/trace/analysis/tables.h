@@ -1,0 +1,34 @@
+// What every analysis writes its tables with: columns, absent cells, and the notes that say window, source and coverage.
+#ifndef FLOPWATCH_TRACE_ANALYSIS_TABLES_H_
+#define FLOPWATCH_TRACE_ANALYSIS_TABLES_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trace/analysis/analysis.h"
+#include "trace/analysis/statistics.h"
+
+namespace flopwatch::trace {
+
+inline Column Plain(std::string_view name) { return {std::string(name), "", ColumnFormat::kPlain}; }
+inline Column Share(std::string_view name) { return {std::string(name), "", ColumnFormat::kPercent}; }
+inline Column Count(std::string_view name) { return {std::string(name), "", ColumnFormat::kCount}; }
+std::vector<Column> PlainColumns(std::initializer_list<std::string_view> names);
+inline Cell TextCell(std::string_view text) { return std::string(text); }
+inline Cell RankCell(const RankView& view) { return int64_t{view.rank().rank}; }
+
+AnalysisTables OneTable(Table table);
+
+// FailedPrecondition("not computable: <why>").
+Status NotComputable(std::string_view why);
+inline constexpr std::string_view kNoGpuWork = "no rank of this trace has GPU work (kernels, copies or fills)";
+// Whether any rank has GPU work: HTA's in its mode.
+bool AnyGpuWork(const AnalysisInput& input);
+
+// Appends the window, where the definition is written down, and how much of the trace the numbers stand on.
+void AddNotes(const AnalysisInput& input, std::string_view definition, Table* table);
+
+}  // namespace flopwatch::trace
+
+#endif  // FLOPWATCH_TRACE_ANALYSIS_TABLES_H_

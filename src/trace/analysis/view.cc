@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "trace/analysis/analysis.h"
+#include "trace/analysis/hta.h"
+
+namespace flopwatch::trace {
+
+struct RankView::Lazy {
+  std::once_flag classes_once, gpu_once, busy_once, exposed_once, hta_once;
+  std::vector<KernelClass> classes;
+  std::vector<Row> gpu;
+  Interval span;
+  IntervalSet busy;
+  IntervalSet by_class[4];
+  IntervalSet exposed;
+  HtaRows hta;
+};
+
+RankView::RankView(const TraceSet& set, const RankTrace& rank, const AnalysisOptions& options)
+    : set_(set), rank_(rank), options_(options), lazy_(std::make_unique<Lazy>()) {}
+RankView::~RankView() = default;
+
+const std::vector<KernelClass>& RankView::classes() const {
+  std::call_once(lazy_->classes_once,
+                 [&] { lazy_->classes = ClassifyRows(set_.names, rank_, options_.communication_names); });
+  return lazy_->classes;
+}
+
+const std::vector<Row>& RankView::gpu_rows() const {
+  std::call_once(lazy_->gpu_once, [&] {
+    const EventTable& e = events();
+    lazy_->gpu.reserve(static_cast<size_t>(std::count_if(e.category.begin(), e.category.end(), IsGpuWork)));
+    for (Row r = 0; r < e.size(); ++r) {
+      if (!IsGpuWork(e.category[r])) continue;
+      if (lazy_->gpu.empty()) lazy_->span = {e.ts[r], e.end(r)};
+      lazy_->span.end = std::max(lazy_->span.end, e.end(r));
+      lazy_->gpu.push_back(r);
+    }
+  });
+  return lazy_->gpu;
+}
+
+const IntervalSet& RankView::busy() const {
+  std::call_once(lazy_->busy_once, [&] {
+    const EventTable& e = events();
+    const std::vector<KernelClass>& kinds = classes();
+    std::vector<Interval> pieces[4];
+    for (const Row r : gpu_rows()) pieces[static_cast<size_t>(kinds[r])].push_back({e.ts[r], e.end(r)});
+    for (size_t i = 0; i < 4; ++i) {
+      lazy_->by_class[i] = Merge(std::move(pieces[i]));
+      lazy_->busy = i == 0 ? lazy_->by_class[0] : Union(lazy_->busy, lazy_->by_class[i]);
+    }
+  });
+  return lazy_->busy;
+}
+
+const IntervalSet& RankView::busy(KernelClass c) const {
+  busy();
+  return lazy_->by_class[static_cast<size_t>(c)];
+}
+
+const IntervalSet& RankView::exposed_communication() const {
+  std::call_once(lazy_->exposed_once,
+                 [&] { lazy_->exposed = Subtract(busy(KernelClass::kCommunication), busy(KernelClass::kCompute)); });
+  return lazy_->exposed;
+}
+
+Interval RankView::gpu_span() const {
+  gpu_rows();
+  return lazy_->span;
+}
+
+const HtaRows& RankView::hta() const {
+  std::call_once(lazy_->hta_once, [&] { lazy_->hta = SelectHtaRows(set_, rank_); });
+  return lazy_->hta;
+}
+
+AnalysisInput::AnalysisInput(const TraceSet& set, AnalysisOptions options) : set_(set), options_(std::move(options)) {
+  views_.reserve(set.ranks.size());
+  for (const RankTrace& rank : set.ranks) views_.push_back(std::make_unique<RankView>(set_, rank, options_));
+}
+
+}  // namespace flopwatch::trace
