@@ -1,0 +1,51 @@
+#include "trace/import/kineto_categories.h"
+
+namespace flopwatch::trace {
+namespace {
+
+struct Entry {
+  std::string_view text;
+  KinetoCategory meaning;
+};
+
+constexpr Entry kCategories[] = {
+    {"cpu_op", {Category::kCpuOp}},
+    {"Operator", {Category::kCpuOp}},  // until May 2022, annotations too
+    {"user_annotation", {Category::kUserAnnotation}},
+    {"python_function", {Category::kPythonFunction}},
+    {"cuda_runtime", {Category::kRuntime}},  // hip* calls too
+    {"Runtime", {Category::kRuntime}},
+    {"hip_runtime", {Category::kRuntime}},
+    {"mtia_runtime", {Category::kRuntime}},
+    {"xpu_runtime", {Category::kRuntime}},
+    {"glow_runtime", {Category::kRuntime}},
+    {"privateuse1_runtime", {Category::kRuntime}},
+    {"cuda_driver", {Category::kDriver}},
+    {"xpu_driver", {Category::kDriver}},
+    {"privateuse1_driver", {Category::kDriver}},
+    {"kernel", {Category::kKernel}},
+    {"Kernel", {Category::kKernel}},
+    {"mtia_ccp_events", {Category::kKernel}},
+    {"hpu_op", {Category::kKernel}},
+    {"gpu_memcpy", {Category::kGpuMemcpy}},
+    {"Memcpy", {Category::kGpuMemcpy}},
+    {"gpu_memset", {Category::kGpuMemset}},
+    {"Memset", {Category::kGpuMemset}},
+    {"gpu_user_annotation", {Category::kGpuUserAnnotation}},
+    {"cuda_sync", {Category::kSync}},
+    {"overhead", {Category::kOverhead}},
+    {"cuda_profiler_range", {Category::kProfilerRange}},
+    {"collective_comm", {Category::kGpuCollective}},
+    {"Trace", {Category::kOther, true}},
+};
+
+}  // namespace
+
+KinetoCategory KinetoCategoryOf(std::string_view text) {
+  for (const Entry& entry : kCategories) {
+    if (entry.text == text) return entry.meaning;
+  }
+  return {};
+}
+
+}  // namespace flopwatch::trace

@@ -1,0 +1,22 @@
+// The categories of Kineto and Chrome traces, of every year and back end. Internal to import/.
+#ifndef FLOPWATCH_TRACE_IMPORT_KINETO_CATEGORIES_H_
+#define FLOPWATCH_TRACE_IMPORT_KINETO_CATEGORIES_H_
+
+#include <string_view>
+
+#include "trace/event_table.h"
+
+namespace flopwatch::trace {
+
+struct KinetoCategory {
+  Category category = Category::kOther;
+  bool bookkeeping = false;  // spans of the profiler about itself ("Trace"): no rows
+};
+
+// `text` is the event's "cat". Sources: pytorch/kineto ActivityType.cpp (today's names), the capitalised names until May 2022
+// and those of AMD, Intel, Meta and out-of-tree back ends. What is unknown is kOther.
+KinetoCategory KinetoCategoryOf(std::string_view text);
+
+}  // namespace flopwatch::trace
+
+#endif  // FLOPWATCH_TRACE_IMPORT_KINETO_CATEGORIES_H_
