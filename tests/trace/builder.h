@@ -12,7 +12,7 @@ namespace flopwatch::trace {
 
 class TraceBuilder {
  public:
-  explicit TraceBuilder(int32_t rank = 0) {
+  explicit TraceBuilder(int32_t rank = 0, StringPool names = {}) : names_(std::move(names)) {
     rank_.rank = rank;
     rank_.rank_known = true;
   }
@@ -28,6 +28,12 @@ class TraceBuilder {
   RankTrace& rank() { return rank_; }
   StringPool& names() { return names_; }
 
+  // For a set of several ranks (JobBuilder): the rank, and the pool for the next one.
+  RankTrace Take(StringPool* names) && {
+    Finish(names_, &rank_);
+    *names = std::move(names_);
+    return std::move(rank_);
+  }
   // One rank's set; the builder is used up.
   TraceSet Build() && {
     Finish(names_, &rank_);
@@ -62,6 +68,21 @@ class TraceBuilder {
 
   StringPool names_;
   RankTrace rank_;
+};
+
+// A job: ranks written one after the other.
+class JobBuilder {
+ public:
+  template <typename Fill>  // void(TraceBuilder&)
+  void Rank(int32_t rank, const Fill& fill) {
+    TraceBuilder builder(rank, std::move(set_.names));
+    fill(builder);
+    set_.ranks.push_back(std::move(builder).Take(&set_.names));
+  }
+  TraceSet Build() && { return std::move(set_); }
+
+ private:
+  TraceSet set_;
 };
 
 }  // namespace flopwatch::trace

@@ -11,6 +11,11 @@ extern const Analysis kGpuKernelBreakdown;
 extern const Analysis kGpuKernelBreakdownAll;
 extern const Analysis kCommCompOverlap;
 
+extern const Analysis kCollectiveSkew;
+extern const Analysis kCollectives;
+extern const Analysis kStragglers;
+extern const Analysis kPotentialStragglers;
+
 }  // namespace flopwatch::trace
 
 #endif  // FLOPWATCH_TRACE_ANALYSIS_ANALYSES_H_

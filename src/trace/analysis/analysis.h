@@ -64,20 +64,27 @@ class RankView {
   std::unique_ptr<Lazy> lazy_;
 };
 
+struct Collectives;
+
 // The whole question. Views are in the order of set.ranks; `set` outlives it.
 class AnalysisInput {
  public:
   AnalysisInput(const TraceSet& set, AnalysisOptions options);
+  ~AnalysisInput();
   AnalysisInput(const AnalysisInput&) = delete;
   AnalysisInput& operator=(const AnalysisInput&) = delete;
   const TraceSet& set() const { return set_; }
   const AnalysisOptions& options() const { return options_; }
   std::span<const std::unique_ptr<RankView>> ranks() const { return views_; }
+  // The collectives of all ranks, matched once, on first use (collectives.h). Safe from several threads.
+  const Collectives& collectives() const;
 
  private:
+  struct Lazy;
   const TraceSet& set_;
   AnalysisOptions options_;
   std::vector<std::unique_ptr<RankView>> views_;
+  std::unique_ptr<Lazy> lazy_;
 };
 
 // Tables of one analysis. Most have one, named ""; others have named parts (gpu_kernel_breakdown: "kernel_type", "kernels").

@@ -13,6 +13,10 @@ std::span<const Analysis> Analyses() {
       kGpuKernelBreakdown,
       kGpuKernelBreakdownAll,
       kCommCompOverlap,
+      kCollectiveSkew,
+      kCollectives,
+      kStragglers,
+      kPotentialStragglers,
   };
   return kAnalyses;
 }

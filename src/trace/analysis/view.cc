@@ -4,6 +4,7 @@
 
 #include "trace/analysis/analysis.h"
 #include "trace/analysis/hta.h"
+#include "trace/collectives.h"
 
 namespace flopwatch::trace {
 
@@ -77,9 +78,22 @@ const HtaRows& RankView::hta() const {
   return lazy_->hta;
 }
 
-AnalysisInput::AnalysisInput(const TraceSet& set, AnalysisOptions options) : set_(set), options_(std::move(options)) {
+struct AnalysisInput::Lazy {
+  std::once_flag collectives_once;
+  Collectives collectives;
+};
+
+AnalysisInput::AnalysisInput(const TraceSet& set, AnalysisOptions options)
+    : set_(set), options_(std::move(options)), lazy_(std::make_unique<Lazy>()) {
   views_.reserve(set.ranks.size());
   for (const RankTrace& rank : set.ranks) views_.push_back(std::make_unique<RankView>(set_, rank, options_));
+}
+
+AnalysisInput::~AnalysisInput() = default;
+
+const Collectives& AnalysisInput::collectives() const {
+  std::call_once(lazy_->collectives_once, [&] { lazy_->collectives = MatchCollectives(*this); });
+  return lazy_->collectives;
 }
 
 }  // namespace flopwatch::trace
