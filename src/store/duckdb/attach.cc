@@ -18,8 +18,12 @@ namespace flopwatch::store::duck {
 Status AttachFile(Connection* connection, std::string_view alias, const std::string& path, bool read_only) {
   // Storage version pinned: an older 1.4 of the library, and later ones, open the file. Row groups keep the engine's size: with
   // larger ones a reader, who is not told, would replay a large transaction of the log into smaller ones and want to write them.
-  const Status status = connection->Execute(fmt::format("ATTACH {} AS {} ({})", QuoteText(path), alias,
-                                                        read_only ? "READ_ONLY" : "STORAGE_VERSION 'v1.4.0'"));
+  // Blocks of 128 KiB, half the engine's: a column of a row group fills its last block better (1 % less on disk, 5 to 8 % less
+  // CPU to append); at 32 KiB files grow by half (bench/store.cc). A file that exists keeps the size it was made with, and is refused when another one is named.
+  const std::string_view options = read_only               ? "READ_ONLY"
+                                   : FileBytes(path) == 0 ? "STORAGE_VERSION 'v1.4.0', BLOCK_SIZE 131072"
+                                                            : "STORAGE_VERSION 'v1.4.0'";
+  const Status status = connection->Execute(fmt::format("ATTACH {} AS {} ({})", QuoteText(path), alias, options));
   if (status.ok() || absl::IsResourceExhausted(status)) return Annotate(status, fmt::format("opening {}", path));
   const std::string message(status.message());
   if (Contains(message, "Could not set lock") || Contains(message, "Conflicting lock")) {
