@@ -86,8 +86,9 @@ struct KernelDetail {
   double occupancy_pct = std::numeric_limits<double>::quiet_NaN();  // "est. achieved occupancy %": estimated from the launch
   int64_t graph_id = kUnknown, graph_node_id = kUnknown;
   uint32_t collective = kNoDetail;  // index into collectives, where the kernel itself carries them (NCCL)
-  // Ascend: shapes and types stand on the kernel ("32,9216;4096,9216", "FLOAT16;FLOAT16").
+  // Ascend: shapes and types stand on the kernel ("32,9216;4096,9216", "FLOAT16;FLOAT16"); "N/A" = not collected.
   NameId input_shapes = kNoName, input_types = kNoName, output_shapes = kNoName;
+  NameId short_name = kNoName;  // the function's name without types, where the trace gives it beside the full one (Nsight)
 };
 
 // kGpuMemcpy, kGpuMemset.
@@ -156,6 +157,26 @@ struct MemoryEvent {
   int64_t total_allocated = kUnknown, total_reserved = kUnknown;
 };
 
+// Which operator launched which GPU work, where the trace says so by ids of its own and work may have several (Ascend).
+struct OpLink {
+  Row op = kNoRow, work = kNoRow;
+};
+
+// FLOPs that the framework itself wrote down for what a thread did in a window (torch_npu's MSTX domain `mfu_flops`).
+struct FlopsRecord {
+  Nanos begin = 0, end = 0;
+  uint32_t thread = 0;
+  int64_t flops = 0;  // > 0
+  NameId op = kNoName;
+};
+
+// A range of a thread that stands for a call of a module (MSTX domain `Module`).
+struct ModuleRange {
+  Nanos begin = 0, end = 0;
+  uint32_t thread = 0;
+  NameId name = kNoName;
+};
+
 struct Thread {
   // Chrome's pid and tid. Rows of the GPU have the device as pid and the stream as tid. A pid that is text has pid = kUnknown.
   int64_t pid = kUnknown, tid = kUnknown;
@@ -168,7 +189,8 @@ struct Device {
   std::string name;  // as the driver says: the hardware room's lookup takes it; "" = not given
   int32_t sm_count = -1, compute_major = -1, compute_minor = -1;
   int64_t memory_bytes = kUnknown;
-  double tensor_peak_flops = std::numeric_limits<double>::quiet_NaN();  // FP16, where the trace itself carries it (Ascend)
+  // FP16, FLOP/s, where the trace itself carries it (Ascend: AI cores x clock x 8192, operator-mfu.md 1.2).
+  double tensor_peak_flops = std::numeric_limits<double>::quiet_NaN();
 };
 
 struct ProcessGroup {
@@ -223,6 +245,9 @@ struct RankTrace {
   std::vector<Device> devices;
   std::vector<ProcessGroup> process_groups;
   std::vector<std::pair<Row, Row>> forward_backward;  // from "fwdbwd" flows: forward op, backward op
+  std::vector<OpLink> op_links;             // Finish() sorts them by the operator's row, then the work's
+  std::vector<FlopsRecord> flops_records;   // by begin
+  std::vector<ModuleRange> module_ranges;   // by begin, longest first
   std::vector<std::pair<std::string, std::string>> metadata;  // other top-level scalars of the file, bounded
   std::vector<Loss> losses;
 

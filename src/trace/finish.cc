@@ -37,7 +37,7 @@ void SortRows(RankTrace* rank) {
   Reorder(order, &e.external_id);
   Reorder(order, &e.detail);
   Reorder(order, &e.file_category);
-  if (rank->forward_backward.empty() && rank->range_metrics.empty()) return;
+  if (rank->forward_backward.empty() && rank->range_metrics.empty() && rank->op_links.empty()) return;
   std::vector<Row> moved(order.size());
   for (size_t i = 0; i < order.size(); ++i) moved[order[i]] = static_cast<Row>(i);
   for (auto& [forward, backward] : rank->forward_backward) {
@@ -45,6 +45,7 @@ void SortRows(RankTrace* rank) {
     backward = moved[backward];
   }
   for (RangeMetric& m : rank->range_metrics) m.row = moved[m.row];
+  for (OpLink& link : rank->op_links) link = {moved[link.op], moved[link.work]};
 }
 
 bool Nests(Category c) {
@@ -111,6 +112,12 @@ void LinkLaunches(RankTrace* rank) {
     const auto it = op_of_id.find(id);
     return it == op_of_id.end() ? kNoRow : it->second;
   };
+  // Links that the trace gives itself go before what lies around the launch call. Sorted by operator, the last of a row is
+  // its innermost operator.
+  std::sort(rank->op_links.begin(), rank->op_links.end(), [](const OpLink& a, const OpLink& b) {
+    return a.op != b.op ? a.op < b.op : a.work < b.work;
+  });
+  for (const OpLink& link : rank->op_links) e.op[link.work] = link.op;
   int64_t without_call = 0, without_op = 0, work = 0;
   for (Row r = 0; r < e.size(); ++r) {
     const bool gpu_work = IsGpuWork(e.category[r]);
@@ -121,8 +128,10 @@ void LinkLaunches(RankTrace* rank) {
       Row& first = e.launch[call->second];
       // GPU work goes before a sync row of the same call.
       if (first == kNoRow || (gpu_work && !IsGpuWork(e.category[first]))) first = r;
-      e.op[r] = e.op[call->second];
-      if (e.op[r] == kNoRow) e.op[r] = e.op[call->second] = by_external_id(e.external_id[call->second]);
+      if (e.op[r] == kNoRow) {
+        e.op[r] = e.op[call->second];
+        if (e.op[r] == kNoRow) e.op[r] = e.op[call->second] = by_external_id(e.external_id[call->second]);
+      }
     }
     if (e.op[r] == kNoRow) e.op[r] = by_external_id(e.external_id[r]);
     if (gpu_work) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -13,6 +14,7 @@
 #include "absl/strings/ascii.h"
 #include "base/time.h"
 #include "trace/finish.h"
+#include "trace/import/ascend_folder.h"
 #include "trace/import/gzip_reader.h"
 
 namespace flopwatch::trace {
@@ -130,14 +132,40 @@ void Remap(const StringPool& from, StringPool* to, RankTrace* rank) {
   const auto all = [&](auto&... name) { ((name = id[name]), ...); };
   column(rank->events.name);
   column(rank->events.file_category);
-  for (KernelDetail& k : rank->kernels) all(k.input_shapes, k.input_types, k.output_shapes);
+  for (KernelDetail& k : rank->kernels) all(k.input_shapes, k.input_types, k.output_shapes, k.short_name);
   for (OpDetail& o : rank->ops) {
     all(o.input_dims, o.input_types, o.input_strides, o.concrete_inputs, o.call_stack, o.module_hierarchy);
   }
   for (CollectiveDetail& c : rank->collectives) all(c.collective, c.dtype, c.group_name, c.group_description, c.group_ranks);
   for (RangeMetric& m : rank->range_metrics) all(m.metric);
+  for (FlopsRecord& f : rank->flops_records) all(f.op);
+  for (ModuleRange& m : rank->module_ranges) all(m.name);
   for (CounterSample& c : rank->counters) all(c.counter);
   for (Thread& t : rank->threads) all(t.pid_text, t.tid_text, t.process_name, t.process_label, t.name);
+}
+
+// Of several Ascend profiles of one rank the latest counts, by the time stamp in the folder's name (operator-mfu.md 1.1).
+void DropOlderAscendProfiles(std::vector<RankTrace>* ranks) {
+  std::map<int32_t, std::pair<std::string, size_t>> latest;  // rank -> time, index
+  std::vector<bool> older(ranks->size(), false);
+  for (size_t i = 0; i < ranks->size(); ++i) {
+    if ((*ranks)[i].format != "ascend") continue;
+    std::string time = AscendFolderTime((*ranks)[i].path);
+    const auto [it, first] = latest.try_emplace((*ranks)[i].rank, time, i);
+    if (first) continue;
+    const bool later = time > it->second.first;
+    const size_t keep = later ? i : it->second.second, drop = later ? it->second.second : i;
+    older[drop] = true;
+    (*ranks)[keep].AddLoss("older_profile_of_rank", "earlier profiles of the same rank, left out");
+    it->second = {later ? time : it->second.first, keep};
+  }
+  size_t kept = 0;
+  for (size_t i = 0; i < ranks->size(); ++i) {
+    if (older[i]) continue;
+    if (kept != i) (*ranks)[kept] = std::move((*ranks)[i]);
+    ++kept;
+  }
+  ranks->resize(kept);
 }
 
 // Every rank a number of its own, by what the file says, then by its name, then by order.
@@ -248,6 +276,7 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
     if (!out.failures.empty()) return out.failures.front().status;
     return absl::NotFoundError("none of the asked ranks is in these traces");
   }
+  DropOlderAscendProfiles(&out.set.ranks);
   NumberRanks(&out.set.ranks);
   return out;
 }

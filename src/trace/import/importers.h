@@ -7,6 +7,8 @@
 namespace flopwatch::trace {
 
 extern const Importer kKinetoImporter;
+extern const Importer kNsightImporter;
+extern const Importer kAscendImporter;
 
 }  // namespace flopwatch::trace
 

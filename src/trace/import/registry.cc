@@ -5,6 +5,8 @@ namespace flopwatch::trace {
 
 std::span<const Importer> Importers() {
   static const Importer kImporters[] = {
+      kAscendImporter,
+      kNsightImporter,
       kKinetoImporter,
   };
   return kImporters;
