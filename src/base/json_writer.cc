@@ -6,9 +6,7 @@
 #include <cmath>
 
 namespace flopwatch {
-namespace {
 
-// Length of the valid UTF-8 sequence at s[i], or 0 when there is none.
 size_t Utf8Length(std::string_view s, size_t i) {
   const auto byte = [&](size_t k) { return static_cast<unsigned char>(s[k]); };
   const unsigned char c = byte(i);
@@ -27,8 +25,6 @@ size_t Utf8Length(std::string_view s, size_t i) {
   if (n == 4 && (cp < 0x10000 || cp > 0x10FFFF)) return 0;
   return n;
 }
-
-}  // namespace
 
 void AppendJsonString(std::string* out, std::string_view text) {
   out->push_back('"');

@@ -61,6 +61,9 @@ class JsonWriter {
 // A JSON string literal with its quotes; invalid UTF-8 bytes become U+FFFD so that the output is always valid JSON.
 void AppendJsonString(std::string* out, std::string_view text);
 
+// Length of the valid UTF-8 sequence at text[at], 0 where there is none.
+size_t Utf8Length(std::string_view text, size_t at);
+
 }  // namespace flopwatch
 
 #endif  // FLOPWATCH_BASE_JSON_WRITER_H_

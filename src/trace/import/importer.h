@@ -18,6 +18,7 @@ struct ImportOptions {
   uint64_t max_text_bytes = uint64_t{64} << 30;
   uint64_t max_events = 200'000'000;
   int threads = 2;  // that one import may use
+  size_t block_bytes = 4 << 20;  // of text read and parsed at a time, where the format allows it; tests make it small
   // Called now and then with bytes read so far of this input's bytes; any thread.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };

@@ -5,32 +5,14 @@
 #include <cstring>
 #include <limits>
 
+#include "base/json_writer.h"
+
 namespace flopwatch::trace {
 namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-// Length of the UTF-8 sequence at `p`, 0 where it is none (also: overlong, surrogate, above U+10FFFF).
-size_t Utf8Length(const char* p, const char* end) {
-  const auto byte = [&](size_t i) { return p + i < end ? static_cast<unsigned char>(p[i]) : 0u; };
-  const auto tail = [&](size_t i) { return (byte(i) & 0xc0) == 0x80; };
-  const unsigned c = byte(0);
-  if (c < 0x80) return 1;
-  if (c >= 0xc2 && c <= 0xdf) return tail(1) ? 2 : 0;
-  if (c >= 0xe0 && c <= 0xef) {
-    if (!tail(1) || !tail(2)) return 0;
-    if ((c == 0xe0 && byte(1) < 0xa0) || (c == 0xed && byte(1) >= 0xa0)) return 0;
-    return 3;
-  }
-  if (c >= 0xf0 && c <= 0xf4) {
-    if (!tail(1) || !tail(2) || !tail(3)) return 0;
-    if ((c == 0xf0 && byte(1) < 0x90) || (c == 0xf4 && byte(1) >= 0x90)) return 0;
-    return 4;
-  }
-  return 0;
-}
 
 void AppendUtf8(uint32_t code, std::string* out) {
   if (code < 0x80) {
@@ -153,7 +135,7 @@ CleanText Unescape(std::string_view raw, std::string* out) {
       }
       continue;
     }
-    const size_t length = Utf8Length(p, end);
+    const size_t length = Utf8Length(raw, static_cast<size_t>(p - raw.data()));
     if (length == 0) {
       clean.bad_utf8 = true;
       out->append(kReplacement);
@@ -164,6 +146,51 @@ CleanText Unescape(std::string_view raw, std::string* out) {
     }
   }
   return clean;
+}
+
+std::string RepairJson(std::string_view text) {
+  std::string out, padded(text), plain;
+  out.reserve(text.size());
+  padded.append(kJsonPadding, '\0');
+  const char* p = padded.data();
+  const char* const end = p + text.size();
+  uint32_t flags = 0;
+  const auto value_is_missing = [&] { return !out.empty() && out.back() == ':'; };
+  while ((p = SkipSpaces(p, end)) < end) {
+    switch (*p) {
+      case '"': {
+        const char* const from = ++p;
+        const char* const to = FindStringEnd(p, end, &flags);
+        p = to == nullptr ? end : to + 1;
+        Unescape({from, static_cast<size_t>((to == nullptr ? end : to) - from)}, &plain);
+        AppendJsonString(&out, plain);
+        break;
+      }
+      case ',':
+        if (value_is_missing()) out += "null";
+        if (!out.empty() && out.back() != ',' && out.back() != '[' && out.back() != '{') out += ',';
+        ++p;
+        break;
+      case ']':
+      case '}':
+        if (value_is_missing()) out += "null";
+        if (!out.empty() && out.back() == ',') out.pop_back();
+        out += *p++;
+        break;
+      case '[':
+      case '{':
+      case ':': out += *p++; break;
+      default: {
+        const char* const from = p;
+        while (p < end && static_cast<unsigned char>(*p) > ' ' && std::strchr(",:]}[{\"", *p) == nullptr) ++p;
+        const std::string_view word(from, static_cast<size_t>(p - from));
+        double number = 0;
+        out += word == "true" || word == "false" || ParseDouble(word, &number) ? word : std::string_view("null");
+        if (p == from) ++p;
+      }
+    }
+  }
+  return out;
 }
 
 bool ParseThousandths(std::string_view text, int64_t* out) {

@@ -115,6 +115,10 @@ struct CleanText {
 };
 CleanText Unescape(std::string_view raw, std::string* out);
 
+// JSON text with its usual damages repaired, for a strict parser: commas too many, values that are missing or no JSON (null
+// instead), raw control characters, bad escapes and bad UTF-8 in strings.
+std::string RepairJson(std::string_view text);
+
 // A decimal number in thousandths of its unit as an integer, rounded half up beyond the third digit: microseconds with their
 // fraction to nanoseconds, never through a double. Takes 1419247333291.708, "1419247333291.708" without its quotes, 1.5e3.
 // False where the text is no number or does not fit.

@@ -51,6 +51,7 @@ struct KinetoBatch {
   std::vector<Thread> threads;
 
   void Count(KinetoLoss loss, int64_t n = 1) { losses[static_cast<size_t>(loss)] += n; }
+  void Clear();  // keeps the memory
 };
 
 // One thread. Its names and threads grow from batch to batch; texts given out in batches stay where they are.
@@ -72,9 +73,6 @@ class KinetoEventParser {
   // given up instead of waited for.
   Parsed Parse(const char* p, const char* split, const char* end, bool last, KinetoBatch* batch);
 
-  const StringPool& names() const { return names_; }
-  StringPool* mutable_names() { return &names_; }
-
  private:
   struct Value {
     enum Kind : uint8_t { kEmpty, kBare, kString, kNested } kind = kEmpty;
@@ -82,6 +80,10 @@ class KinetoEventParser {
     const char* begin = nullptr;
     const char* end = nullptr;
     std::string_view text() const { return {begin, static_cast<size_t>(end - begin)}; }
+  };
+  struct Member {
+    std::string_view key;
+    Value value;
   };
   struct ThreadKey {
     int64_t pid, tid;
@@ -103,6 +105,8 @@ class KinetoEventParser {
   template <typename OnMember>
   ScanResult ReadMembers(const char** p, const char* end, OnMember on_member);
   ScanResult ReadEvent(const char** p, const char* end);
+  // The members of args of the event at hand that no Arg stands for, and the others: for those whose names are data.
+  const std::vector<Member>& AllArgs();
 
   void Store();
   void StoreComplete();
@@ -125,6 +129,7 @@ class KinetoEventParser {
   const Value& KeyValue(EventKey key) const { return keys_[static_cast<size_t>(key)]; }
   bool Time(EventKey key, Nanos* out);
   bool Integer(const Value& value, int64_t* out);
+  static bool Number(const Member& member, double* out);
   int64_t IntegerOr(Arg arg, int64_t fallback);
   int32_t SmallOr(Arg arg, int32_t fallback);
   double DoubleOr(Arg arg, double fallback);
@@ -137,7 +142,9 @@ class KinetoEventParser {
   void CountBare(const Value& value);
 
   StringPool names_;
-  NameId memory_name_, forward_backward_name_;
+  NameId forward_backward_name_;
+  NameId given_names_ = 0;  // of which batches told
+  uint32_t given_threads_ = 0;
   std::vector<CategoryEntry> categories_;
   size_t last_category_ = 0;
   absl::flat_hash_map<ThreadKey, uint32_t> thread_ids_;
@@ -152,7 +159,8 @@ class KinetoEventParser {
   uint64_t seen_args_ = 0;
   std::array<Value, static_cast<size_t>(EventKey::kCount)> keys_;
   std::array<Value, static_cast<size_t>(Arg::kCount)> args_;
-  Value all_args_;
+  Value all_args_;  // from its opening brace; begin == nullptr: none
+  std::vector<Member> all_members_;
 };
 
 }  // namespace flopwatch::trace

@@ -35,10 +35,12 @@ const char* NextMember(const char* p, const char* end) {
 }
 
 Json ParseMember(std::string_view value, KinetoLossCounts* losses) {
-  StatusOr<Json> json = Json::Parse(value, {.max_bytes = kMaxKinetoMember, .what = "a member of the trace", .python_constants = true});
+  const JsonLimits limits = {.max_bytes = kMaxKinetoMember, .what = "a member of the trace", .python_constants = true};
+  StatusOr<Json> json = Json::Parse(value, limits);
   if (json.ok()) return *std::move(json);
-  Count(losses, KinetoLoss::kMetadata);
-  return {};
+  json = Json::Parse(RepairJson(value), limits);
+  Count(losses, json.ok() ? KinetoLoss::kMetadataRepaired : KinetoLoss::kMetadata);
+  return json.ok() ? *std::move(json) : Json();
 }
 
 int32_t Small(const Json& json, int32_t fallback) {
@@ -214,6 +216,7 @@ KinetoHeader::Read KinetoHeader::Parse(const char* p, const char* end, bool last
     }
     if (result == ScanResult::kCut && !last && end - start < static_cast<ptrdiff_t>(kMaxKinetoMember)) return {Stop::kMore, start};
     Count(losses, KinetoLoss::kMetadata);
+    if (result == ScanResult::kCut && !last && ++long_members_ > kMaxKinetoLongMembers) return {Stop::kEnd, end};
     p = NextMember(start + 1, end);
     if (p == end) return {last ? Stop::kEnd : Stop::kMore, p};
   }

@@ -13,7 +13,8 @@
 namespace flopwatch::trace {
 
 // One member of the root; a longer one is left out with a count.
-inline constexpr size_t kMaxKinetoMember = 64 << 20;
+inline constexpr size_t kMaxKinetoMember = 32 << 20;
+inline constexpr int kMaxKinetoLongMembers = 4;  // then the rest of the file is given up
 inline constexpr size_t kMaxKinetoMetadata = 64;        // scalars that are kept, and
 inline constexpr size_t kMaxKinetoMetadataText = 4096;  // bytes of one
 
@@ -41,6 +42,7 @@ class KinetoHeader {
   void Member(std::string_view key, std::string_view value, bool is_string, RankTrace* trace, KinetoLossCounts* losses);
 
   bool opened_ = false, list_ = false, events_seen_ = false;
+  int long_members_ = 0;
   std::optional<int64_t> base_time_;
 };
 

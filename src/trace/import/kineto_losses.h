@@ -37,6 +37,7 @@ enum class KinetoLoss : uint8_t {
   kBareValue,
   kComma,
   kTextCut,
+  kMetadataRepaired,
   kCount,
 };
 inline constexpr size_t kKinetoLossCount = static_cast<size_t>(KinetoLoss::kCount);
@@ -47,7 +48,7 @@ struct KinetoLossText {
 };
 
 inline constexpr std::array<KinetoLossText, kKinetoLossCount> kKinetoLossTexts = {{
-    {"cut_tail", "the file ends inside an event (a killed writer, a full disk): the events before it are complete"},
+    {"cut_tail", "the file ends before its list of events does (a killed writer, a full disk): the events before that are complete"},
     {"gzip_broken", "the gzip stream is cut or damaged: the events before that point are complete"},
     {"malformed_event", "an event is no JSON and could not be repaired"},
     {"not_an_event", "an entry of traceEvents has no phase (\"ph\") or is no object"},
@@ -73,6 +74,7 @@ inline constexpr std::array<KinetoLossText, kKinetoLossCount> kKinetoLossTexts =
     {"bare_value", "a value that is no JSON (NaN, Infinity, N/A): not given", true},
     {"bad_comma", "a comma too many or too few", true},
     {"long_text", "a text of more than 256 KiB: left out of its event", true},
+    {"metadata_repaired", "an entry of the file's header is no JSON and was repaired", true},
 }};
 
 using KinetoLossCounts = std::array<int64_t, kKinetoLossCount>;

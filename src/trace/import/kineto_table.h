@@ -1,0 +1,70 @@
+// Batches of rows of several parsers into one table, in order. Internal to import/.
+#ifndef FLOPWATCH_TRACE_IMPORT_KINETO_TABLE_H_
+#define FLOPWATCH_TRACE_IMPORT_KINETO_TABLE_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "trace/import/importer.h"
+#include "trace/import/kineto_events.h"
+
+namespace flopwatch::trace {
+
+// One thread.
+class KinetoTable {
+ public:
+  KinetoTable(size_t parsers, ImportedRank* rank);
+
+  // Every batch of a parser comes here or to Skip(), in the order in which the parser made them.
+  void Append(size_t parser, const KinetoBatch& batch);
+  void Skip(size_t parser, const KinetoBatch& batch) { Learn(parser, batch); }
+  // Room for `factor` times what there is, without touching the memory.
+  void Expect(double factor);
+
+  uint64_t entries() const { return entries_; }
+  const KinetoLossCounts& losses() const { return losses_; }
+  const std::vector<KinetoBatch::Flow>& flows() const { return flows_; }
+  const std::vector<KinetoBatch::Label>& labels() const { return labels_; }
+
+ private:
+  static constexpr uint32_t kNotYet = 0xffffffff;
+  struct Name {
+    std::string_view text;
+    NameId id = kNotYet;
+  };
+  struct ThreadOf {
+    Thread thread;
+    uint32_t id = kNotYet;
+  };
+  struct Parser {
+    std::vector<Name> names;  // by the parser's own id
+    std::vector<ThreadOf> threads;
+  };
+  struct ThreadKey {
+    int64_t pid, tid;
+    NameId pid_text, tid_text;
+    friend bool operator==(const ThreadKey&, const ThreadKey&) = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const ThreadKey& k) {
+      return H::combine(std::move(h), k.pid, k.tid, k.pid_text, k.tid_text);
+    }
+  };
+
+  void Learn(size_t parser, const KinetoBatch& batch);
+  NameId NameOf(Parser* parser, NameId name);
+  uint32_t ThreadIdOf(Parser* parser, uint32_t thread);
+
+  ImportedRank* const rank_;
+  std::vector<Parser> parsers_;
+  absl::flat_hash_map<ThreadKey, uint32_t> thread_ids_;
+  std::vector<KinetoBatch::Flow> flows_;
+  std::vector<KinetoBatch::Label> labels_;
+  KinetoLossCounts losses_{};
+  uint64_t entries_ = 0;
+};
+
+}  // namespace flopwatch::trace
+
+#endif  // FLOPWATCH_TRACE_IMPORT_KINETO_TABLE_H_
