@@ -108,7 +108,7 @@ bool KinetoEventParser::ExtendString(const char** at, const char* end, Value* va
     if (*p != '"') continue;
     const char* const next = SkipSpaces(p + 1, end);
     if (next < end && (*next == ',' || *next == '}')) {
-      if (NextEvent(*at, p) != p) return false;  // the string never ended: this is one of another event
+      if (NextEvent(value->begin, p) != p) return false;  // it never ended: this quote is another event's
       value->end = p;
       *at = p + 1;
       batch_->Count(KinetoLoss::kUnescapedQuote);

@@ -1,0 +1,5 @@
+find_package(simdjson REQUIRED)
+flopwatch_bench(bench_trace SOURCES trace.cc trace_simdjson.cc ROOMS base trace LIBS simdjson::simdjson ZLIB::ZLIB)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set_source_files_properties(trace_simdjson.cc PROPERTIES COMPILE_OPTIONS "-mavx2;-mbmi;-mbmi2;-mlzcnt;-mpclmul")
+endif()
