@@ -35,6 +35,13 @@ struct AnalysisOptions {
 
 struct HtaRows;  // analysis/hta.h
 
+// The GPU work of one stream of one device.
+struct GpuStream {
+  int64_t device = kUnknown;  // as the trace numbers it; kUnknown = not given
+  int32_t stream = kNoStream;
+  std::vector<Row> rows;      // by start time
+};
+
 // What several analyses need of one rank, computed once, on first use. Safe from several threads. Everything follows the
 // definitions of the default mode except hta().
 class RankView {
@@ -50,6 +57,7 @@ class RankView {
 
   const std::vector<KernelClass>& classes() const;    // one a row
   const std::vector<Row>& gpu_rows() const;           // GPU work by start time
+  const std::vector<GpuStream>& gpu_streams() const;  // the same by device and stream
   const IntervalSet& busy() const;                    // all GPU work
   const IntervalSet& busy(KernelClass c) const;       // of one class; kNone = the empty set
   const IntervalSet& exposed_communication() const;   // communication that no compute hides

@@ -10,6 +10,7 @@ namespace flopwatch::trace {
 std::span<const Analysis> Analyses() {
   static const Analysis kAnalyses[] = {
       kTemporalBreakdown,
+      kStepSummary,
       kGpuKernelBreakdown,
       kGpuKernelBreakdownAll,
       kCommCompOverlap,
@@ -17,6 +18,19 @@ std::span<const Analysis> Analyses() {
       kCollectives,
       kStragglers,
       kPotentialStragglers,
+      kExposedCommunication,
+      kIdleTimeBreakdown,
+      kTopOperators,
+      kOpLaunchDelay,
+      kCudaKernelLaunchStats,
+      kQueueLengthSummary,
+      kBlockedOnFullQueue,
+      kMemoryBwSummary,
+      kGpuUserAnnotationBreakdown,
+      kUserAnnotationBreakdownCpu,
+      kProfilerSteps,
+      kFrequentPatterns,
+      kCuptiCounters,
   };
   return kAnalyses;
 }

@@ -18,6 +18,9 @@ std::vector<Column> PlainColumns(std::initializer_list<std::string_view> names);
 inline Cell TextCell(std::string_view text) { return std::string(text); }
 inline Cell RankCell(const RankView& view) { return int64_t{view.rank().rank}; }
 
+inline Cell DeviceCell(const GpuStream& stream) { return stream.device == kUnknown ? Cell{} : Cell{stream.device}; }
+inline Cell StreamCell(int32_t stream) { return stream == kNoStream ? Cell{} : Cell{int64_t{stream}}; }
+
 AnalysisTables OneTable(Table table);
 
 // FailedPrecondition("not computable: <why>").

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <limits>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "trace/analysis/analysis.h"
 #include "trace/analysis/hta.h"
 #include "trace/collectives.h"
@@ -9,9 +12,10 @@
 namespace flopwatch::trace {
 
 struct RankView::Lazy {
-  std::once_flag classes_once, gpu_once, busy_once, exposed_once, hta_once;
+  std::once_flag classes_once, gpu_once, streams_once, busy_once, exposed_once, hta_once;
   std::vector<KernelClass> classes;
   std::vector<Row> gpu;
+  std::vector<GpuStream> streams;
   Interval span;
   IntervalSet busy;
   IntervalSet by_class[4];
@@ -41,6 +45,32 @@ const std::vector<Row>& RankView::gpu_rows() const {
     }
   });
   return lazy_->gpu;
+}
+
+const std::vector<GpuStream>& RankView::gpu_streams() const {
+  std::call_once(lazy_->streams_once, [&] {
+    const EventTable& e = events();
+    constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+    std::vector<GpuStream>& out = lazy_->streams;
+    std::vector<uint32_t> last_of_thread(rank_.threads.size(), kNone);
+    absl::flat_hash_map<std::pair<int64_t, int32_t>, uint32_t> known;
+    for (const Row r : gpu_rows()) {
+      const uint32_t thread = e.thread[r];
+      const int64_t device = rank_.threads[thread].pid;
+      // Nearly always a thread of the GPU is one stream; importers may also put all streams of a device on one.
+      uint32_t& at = last_of_thread[thread];
+      if (at == kNone || out[at].stream != e.stream[r]) {
+        const auto [found, added] = known.try_emplace({device, e.stream[r]}, static_cast<uint32_t>(out.size()));
+        if (added) out.push_back({device, e.stream[r], {}});
+        at = found->second;
+      }
+      out[at].rows.push_back(r);
+    }
+    std::sort(out.begin(), out.end(), [](const GpuStream& a, const GpuStream& b) {
+      return std::tie(a.device, a.stream) < std::tie(b.device, b.stream);
+    });
+  });
+  return lazy_->streams;
 }
 
 const IntervalSet& RankView::busy() const {

@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "trace/analysis/analyses.h"
+#include "trace/analysis/hta.h"
+#include "trace/analysis/tables.h"
+
+namespace flopwatch::trace {
+namespace {
+
+struct Edge {
+  Nanos ts = 0;
+  double gbps = 0;  // negative where it ends
+};
+
+struct Copies {
+  int64_t count = 0, bytes = 0, with_bytes = 0, without_bandwidth = 0;
+  double micros = 0;
+  std::vector<Edge> edges;
+};
+
+// GB/s is 1e9 bytes a second, as Kineto's "memory bandwidth (GB/s)": bytes per nanosecond.
+double Bandwidth(const CopyDetail* copy, Nanos dur) {
+  if (copy == nullptr) return kNaN;
+  if (copy->bytes != kUnknown && dur > 0) return static_cast<double>(copy->bytes) / static_cast<double>(dur);
+  return dur > 0 ? copy->bandwidth_gbps : kNaN;
+}
+
+// What the copies of one name move together, while any of them runs.
+std::vector<Held> Curve(std::vector<Edge> edges) {
+  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.ts < b.ts; });
+  std::vector<Held> out;
+  double now = 0;
+  int64_t running = 0;
+  for (size_t i = 0; i < edges.size();) {
+    const Nanos at = edges[i].ts;
+    for (; i < edges.size() && edges[i].ts == at; ++i) {
+      now += edges[i].gbps;
+      running += edges[i].gbps < 0 ? -1 : 1;
+    }
+    if (running == 0) now = 0;  // no rest of a rounding error
+    if (running > 0 && i < edges.size()) out.push_back({now, edges[i].ts - at});
+  }
+  return out;
+}
+
+StatusOr<AnalysisTables> Default(const AnalysisInput& input) {
+  Table table;
+  table.columns = {Plain("rank"),      Plain("name"),     Count("copies"),   Plain("bytes"),    Plain("copy_us"),
+                   Plain("busy_us"),   Plain("mean_gbps"), Plain("std_gbps"), Plain("min_gbps"), Plain("p50_gbps"),
+                   Plain("p90_gbps"),  Plain("max_gbps"), Count("without_bandwidth")};
+  for (const auto& view : input.ranks()) {
+    const EventTable& e = view->events();
+    std::vector<uint32_t> slot(view->set().names.size(), 0);
+    std::vector<std::pair<NameId, Copies>> by_name;
+    for (const Row r : view->gpu_rows()) {
+      if (e.category[r] == Category::kKernel) continue;
+      uint32_t& at = slot[e.name[r]];
+      if (at == 0) {
+        by_name.push_back({e.name[r], {}});
+        at = static_cast<uint32_t>(by_name.size());
+      }
+      Copies& copies = by_name[at - 1].second;
+      ++copies.count;
+      copies.micros += MicrosOf(e.dur[r]);
+      const CopyDetail* detail = view->rank().CopyOf(r);
+      if (detail != nullptr && detail->bytes != kUnknown) {
+        ++copies.with_bytes;
+        copies.bytes += detail->bytes;
+      }
+      const double gbps = Bandwidth(detail, e.dur[r]);
+      if (!(gbps > 0)) {
+        ++copies.without_bandwidth;
+        continue;
+      }
+      copies.edges.push_back({e.ts[r], gbps});
+      copies.edges.push_back({e.end(r), -gbps});
+    }
+    std::sort(by_name.begin(), by_name.end(), [](const auto& a, const auto& b) { return a.second.micros > b.second.micros; });
+    for (auto& [name, c] : by_name) {
+      const HeldSummary s = DescribeHeld(Curve(std::move(c.edges)));
+      table.rows.push_back({RankCell(*view), TextCell(view->set().names.Text(name)), c.count,
+                            c.with_bytes > 0 ? Cell{c.bytes} : Cell{}, c.micros, s.time > 0 ? MicrosCell(s.time) : Cell{},
+                            NumberCell(s.mean), NumberCell(s.std), NumberCell(s.min), NumberCell(s.p50), NumberCell(s.p90),
+                            NumberCell(s.max), c.without_bandwidth});
+    }
+  }
+  if (table.rows.empty()) return NotComputable("the trace has no copies and no fills (gpu_memcpy, gpu_memset)");
+  table.notes.push_back(
+      "bandwidth of all copies of one name together (1e9 bytes/s), weighted by time, while any of them runs; copies without a "
+      "duration or without bytes have none (without_bandwidth)");
+  AddNotes(input, "memory_bw_summary", &table);
+  return OneTable(std::move(table));
+}
+
+std::string HtaCopyName(std::string_view name) {
+  if (name.starts_with("Memset")) return "Memset";
+  return name.starts_with("Memcpy") ? std::string(name.substr(0, 11)) : "Memcpy Unknown";
+}
+
+// The running sum at its change points, those above zero, however long they last. Of equal times starts come before
+// ends (HTA sorts them with a sort that promises no order).
+StatusOr<AnalysisTables> Hta(const AnalysisInput& input) {
+  Table table;
+  table.columns =
+      PlainColumns({"rank", "name", "memory_bw_gbps.count", "memory_bw_gbps.mean", "memory_bw_gbps.std", "memory_bw_gbps.min",
+                    "memory_bw_gbps.25%", "memory_bw_gbps.50%", "memory_bw_gbps.75%", "memory_bw_gbps.max"});
+  bool any = false;
+  for (const auto& view : input.ranks()) {
+    const EventTable& e = view->events();
+    const HtaRows& rows = view->hta();
+    std::map<std::string, std::vector<Edge>> series;
+    for (size_t i = 0; i < rows.gpu.size(); ++i) {
+      if (rows.gpu_type[i] != HtaKernelType::kMemory) continue;
+      any = true;
+      const Row r = rows.gpu[i];
+      const CopyDetail* detail = view->rank().CopyOf(r);
+      const double gbps = detail == nullptr || std::isnan(detail->bandwidth_gbps) ? 0.0 : detail->bandwidth_gbps;
+      std::vector<Edge>& edges = series[HtaCopyName(view->set().names.Text(e.name[r]))];
+      edges.push_back({e.ts[r], gbps});
+      edges.push_back({e.ts[r] + (e.dur[r] == 0 ? 1000 : e.dur[r]), -gbps});
+    }
+    for (auto& [name, edges] : series) {
+      std::stable_sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
+        return a.ts != b.ts ? a.ts < b.ts : a.gbps > b.gbps;
+      });
+      std::vector<double> values;
+      double now = 0;
+      for (const Edge& edge : edges) {
+        now += edge.gbps;
+        if (now > 0) values.push_back(now);
+      }
+      if (values.empty()) continue;
+      const Summary s = Describe(std::move(values), kQuartiles);
+      table.rows.push_back({RankCell(*view), name, static_cast<double>(s.count), NumberCell(s.mean), NumberCell(s.std),
+                            NumberCell(s.min), NumberCell(s.percentiles[0]), NumberCell(s.percentiles[1]),
+                            NumberCell(s.percentiles[2]), NumberCell(s.max)});
+    }
+  }
+  if (!any) return NotComputable("the trace has no copies and no fills");
+  AddNotes(input, "", &table);
+  return OneTable(std::move(table));
+}
+
+StatusOr<AnalysisTables> Run(const AnalysisInput& input) { return input.options().hta ? Hta(input) : Default(input); }
+
+}  // namespace
+
+constinit const Analysis kMemoryBwSummary = {
+    .name = "memory_bw_summary",
+    .title = "Bandwidth of copies and fills",
+    .run = Run,
+};
+
+}  // namespace flopwatch::trace
