@@ -16,8 +16,7 @@ namespace {
 // The ends of grouped send/recv kernels that are one all-to-all agree like those of any collective;
 // those of a pipeline's point-to-point exchanges are apart by the time of a stage.
 constexpr Nanos kEndsAgree = 100'000;
-constexpr int kMaxOpDepth =
-    16;  // from a kernel's operator up to the record_param_comms that encloses it
+constexpr int kMaxOpDepth = 16;  // from a kernel's operator up to the record_param_comms that encloses it
 constexpr size_t kMaxGroupMembers = 1 << 20;
 
 // Letters and digits only, lower case: "_allgather_base" and "AllGather" both contain "allgather".
@@ -57,8 +56,7 @@ std::vector<int32_t> ParseRanks(std::string_view text) {
 struct Entry {
   uint32_t group = 0;
   int64_t place = 0;  // sequence number, or step
-  uint32_t sub =
-      0;  // what orders are counted within: the name, the pair of a send and its recv, or 0
+  uint32_t sub = 0;   // what orders are counted within: the name, the pair of a send and its recv, or 0
   uint32_t occurrence = 0;
   uint32_t rank = 0;
   Row row = kNoRow;
@@ -111,8 +109,7 @@ class Matcher {
       if (rank.steps.empty()) return;
       for (const Step& step : rank.steps) ++seen[step.number];
     }
-    by_step_ = std::any_of(seen.begin(), seen.end(),
-                           [&](const auto& s) { return s.second == set_.ranks.size(); });
+    by_step_ = std::any_of(seen.begin(), seen.end(), [&](const auto& s) { return s.second == set_.ranks.size(); });
   }
 
   int64_t StepOf(const RankTrace& rank, Row r) const {
@@ -121,8 +118,8 @@ class Matcher {
     // Launched between steps, or by a call that is not in the trace: after the last step that had
     // begun.
     const Nanos at = e.launch[r] == kNoRow ? e.ts[r] : e.ts[e.launch[r]];
-    const auto next = std::upper_bound(rank.steps.begin(), rank.steps.end(), at,
-                                       [](Nanos t, const Step& s) { return t < s.begin; });
+    const auto next =
+        std::upper_bound(rank.steps.begin(), rank.steps.end(), at, [](Nanos t, const Step& s) { return t < s.begin; });
     return next == rank.steps.begin() ? rank.steps.front().number - 1 : (next - 1)->number;
   }
 
@@ -143,9 +140,8 @@ class Matcher {
       bool whole = false;  // Ascend: the span of the whole collective, not its tasks
       for (const Category c : e.category) whole |= c == Category::kGpuCollective;
       for (Row r = 0; r < e.size(); ++r) {
-        const bool device_side =
-            whole ? e.category[r] == Category::kGpuCollective
-                  : e.category[r] == Category::kKernel && classes[r] == KernelClass::kCommunication;
+        const bool device_side = whole ? e.category[r] == Category::kGpuCollective
+                                       : e.category[r] == Category::kKernel && classes[r] == KernelClass::kCommunication;
         if (!device_side) continue;
         Entry entry{.rank = i, .row = r, .detail = DetailOf(rank, r)};
         if (entry.detail != nullptr) entry.kind = kind_of(entry.detail->collective);
@@ -163,8 +159,7 @@ class Matcher {
   void AssignGroups() {
     using Key = std::pair<std::string_view, std::string_view>;  // members as written, name
     std::map<Key, std::set<uint32_t>> ranks_of;
-    std::map<std::string_view, std::pair<size_t, std::set<uint32_t>>>
-        of_members;  // most ranks of one name; all its ranks
+    std::map<std::string_view, std::pair<size_t, std::set<uint32_t>>> of_members;  // most ranks of one name; all its ranks
     // Text ids first: one look-up a distinct pair, not a row.
     absl::flat_hash_map<uint64_t, std::set<uint32_t>> seen;
     for (const Entry& entry : entries_) {
@@ -218,14 +213,12 @@ class Matcher {
       if (!group.ranks.empty()) break;
       for (const ProcessGroup& known : rank.process_groups) {
         if (known.name != group.name || known.ranks.empty()) continue;
-        if (group.size != kUnknown && group.size != static_cast<int64_t>(known.ranks.size()))
-          continue;
+        if (group.size != kUnknown && group.size != static_cast<int64_t>(known.ranks.size())) continue;
         group.ranks = known.ranks;
         break;
       }
     }
-    if (group.size == kUnknown && !group.ranks.empty())
-      group.size = static_cast<int64_t>(group.ranks.size());
+    if (group.size == kUnknown && !group.ranks.empty()) group.size = static_cast<int64_t>(group.ranks.size());
     FindNotLoaded(&group);
     return group;
   }
@@ -248,12 +241,10 @@ class Matcher {
       const int32_t stream = set_.ranks[entry.rank].events.stream[entry.row];
       if (counts[entry.rank][stream]++ == 0) by_use[entry.rank].push_back(stream);
     }
-    const bool same_streams = std::all_of(counts.begin(), counts.end(), [&](const auto& c) {
-      return c.second == counts.begin()->second;
-    });
-    const bool as_many = std::all_of(by_use.begin(), by_use.end(), [&](const auto& u) {
-      return u.second.size() == by_use.begin()->second.size();
-    });
+    const bool same_streams =
+        std::all_of(counts.begin(), counts.end(), [&](const auto& c) { return c.second == counts.begin()->second; });
+    const bool as_many = std::all_of(by_use.begin(), by_use.end(),
+                                     [&](const auto& u) { return u.second.size() == by_use.begin()->second.size(); });
     std::map<int32_t, uint32_t> groups;
     int64_t world = kUnknown;
     for (const RankTrace& rank : set_.ranks) world = std::max(world, rank.world_size);
@@ -262,8 +253,7 @@ class Matcher {
       int32_t which = set_.ranks[entry.rank].events.stream[entry.row];
       if (!same_streams && as_many) {
         const std::vector<int32_t>& streams = by_use[entry.rank];
-        which = static_cast<int32_t>(std::find(streams.begin(), streams.end(), which) -
-                                     streams.begin());
+        which = static_cast<int32_t>(std::find(streams.begin(), streams.end(), which) - streams.begin());
       } else if (!same_streams) {
         which = 0;
       }
@@ -286,8 +276,7 @@ class Matcher {
     std::vector<bool> has_sequence(out_.groups.size(), true);
     for (const Entry& entry : entries_) {
       if (entry.kind == CollectiveKind::kPointToPoint) continue;
-      if (entry.detail == nullptr || entry.detail->sequence == kUnknown)
-        has_sequence[entry.group] = false;
+      if (entry.detail == nullptr || entry.detail->sequence == kUnknown) has_sequence[entry.group] = false;
     }
     absl::flat_hash_map<uint64_t, uint32_t> pairs;
     int64_t by_sequence = 0, by_name = 0, by_order = 0;
@@ -296,19 +285,15 @@ class Matcher {
       const RankTrace& rank = set_.ranks[entry.rank];
       const CollectiveDetail* d = entry.detail;
       const int64_t step = by_step_ ? StepOf(rank, entry.row) : 0;
-      if (entry.kind == CollectiveKind::kPointToPoint && d != nullptr &&
-          (d->source_rank >= 0 || d->destination_rank >= 0)) {
+      if (entry.kind == CollectiveKind::kPointToPoint && d != nullptr && (d->source_rank >= 0 || d->destination_rank >= 0)) {
         // A send and its recv: from whom to whom. The numbers a process group gives point-to-point
         // calls count on each side alone, so order decides.
         const std::string plain = Plain(Text(d->collective));
         const bool sends = plain.find("send") != std::string::npos;
-        const int32_t from = sends ? rank.rank : d->source_rank,
-                      to = sends ? d->destination_rank : rank.rank;
-        const uint64_t pair =
-            uint64_t{static_cast<uint32_t>(from)} << 32 | static_cast<uint32_t>(to);
+        const int32_t from = sends ? rank.rank : d->source_rank, to = sends ? d->destination_rank : rank.rank;
+        const uint64_t pair = uint64_t{static_cast<uint32_t>(from)} << 32 | static_cast<uint32_t>(to);
         entry.place = step;
-        entry.sub = 0x80000000u |
-                    pairs.try_emplace(pair, static_cast<uint32_t>(pairs.size())).first->second;
+        entry.sub = 0x80000000u | pairs.try_emplace(pair, static_cast<uint32_t>(pairs.size())).first->second;
         ++by_name;
       } else if (has_sequence[entry.group] && d != nullptr && d->sequence != kUnknown) {
         entry.place = d->sequence;
@@ -317,24 +302,19 @@ class Matcher {
       } else {
         entry.place = step;
         const bool names = !unnamed_[entry.group] || count_names[entry.group];
-        entry.sub = !names                                     ? 0
-                    : d != nullptr && d->collective != kNoName ? d->collective
-                                                               : rank.events.name[entry.row];
+        entry.sub = !names ? 0 : d != nullptr && d->collective != kNoName ? d->collective : rank.events.name[entry.row];
         ++(names ? by_name : by_order);
       }
     }
     const auto add = [&](int64_t count, std::string_view how) {
-      if (count > 0)
-        out_.matched_by += fmt::format("{}{}", out_.matched_by.empty() ? "" : "; ", how);
+      if (count > 0) out_.matched_by += fmt::format("{}{}", out_.matched_by.empty() ? "" : "; ", how);
     };
     add(by_sequence, "process group and sequence number");
-    add(by_name, by_step_ ? "process group, name and order within the step"
-                          : "process group, name and order");
+    add(by_name, by_step_ ? "process group, name and order within the step" : "process group, name and order");
     add(by_order, by_step_ ? "order on the stream within the step" : "order on the stream");
 
     const auto in_rank = [](const Entry& a, const Entry& b) {
-      return std::tie(a.group, a.place, a.sub, a.rank, a.row) <
-             std::tie(b.group, b.place, b.sub, b.rank, b.row);
+      return std::tie(a.group, a.place, a.sub, a.rank, a.row) < std::tie(b.group, b.place, b.sub, b.rank, b.row);
     };
     std::sort(entries_.begin(), entries_.end(), in_rank);
     for (size_t i = 1; i < entries_.size(); ++i) {
@@ -344,8 +324,7 @@ class Matcher {
                         std::tie(entry.group, entry.place, entry.sub, entry.rank);
       entry.occurrence = same ? before.occurrence + 1 : 0;
     }
-    std::stable_sort(entries_.begin(), entries_.end(),
-                     [](const Entry& a, const Entry& b) { return a.key() < b.key(); });
+    std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.key() < b.key(); });
   }
 
   // Groups known by their stream alone whose ranks have the same operations in different orders:
@@ -391,24 +370,19 @@ class Matcher {
                  .kind = head.kind,
                  .first_part = static_cast<uint32_t>(out_.parts.size()),
                  .parts = static_cast<uint32_t>(entries.size())};
-    c.name = head.detail != nullptr && head.detail->collective != kNoName
-                 ? head.detail->collective
-                 : rank.events.name[head.row];
+    c.name =
+        head.detail != nullptr && head.detail->collective != kNoName ? head.detail->collective : rank.events.name[head.row];
     if (head.detail != nullptr) c.sequence = head.detail->sequence;
     const int32_t step = rank.events.step[head.row];
     if (step != kNoStep) c.step = rank.steps[static_cast<size_t>(step)].number;
     for (const Entry& entry : entries) {
       const EventTable& e = set_.ranks[entry.rank].events;
-      out_.parts.push_back({.rank = entry.rank,
-                            .row = entry.row,
-                            .begin = e.ts[entry.row],
-                            .end = e.end(entry.row)});
+      out_.parts.push_back({.rank = entry.rank, .row = entry.row, .begin = e.ts[entry.row], .end = e.end(entry.row)});
       c.names_differ |= entry.kind != c.kind;
       c.bytes = std::max(c.bytes, BytesOf(entry.detail));
     }
     const CollectiveGroup& group = out_.groups[c.group];
-    const int64_t expected =
-        c.kind == CollectiveKind::kPointToPoint && head.sub >= 0x80000000u ? 2 : group.size;
+    const int64_t expected = c.kind == CollectiveKind::kPointToPoint && head.sub >= 0x80000000u ? 2 : group.size;
     c.ranks_missing = expected == kUnknown ? kUnknown : std::max<int64_t>(0, expected - c.parts);
     switch (c.kind) {
       case CollectiveKind::kAllReduce:
@@ -435,25 +409,20 @@ class Matcher {
   // nothing aligns and they stay apart.
   void JudgePointToPoint() {
     std::vector<size_t> members(out_.groups.size(), 0);
-    for (const Collective& c : out_.all)
-      members[c.group] = std::max<size_t>(members[c.group], c.parts);
+    for (const Collective& c : out_.all) members[c.group] = std::max<size_t>(members[c.group], c.parts);
     std::vector<std::vector<uint32_t>> candidates(out_.groups.size());
     for (uint32_t i = 0; i < out_.all.size(); ++i) {
       const Collective& c = out_.all[i];
-      const bool open =
-          c.kind == CollectiveKind::kPointToPoint || c.kind == CollectiveKind::kUnknown;
-      if (open && !c.names_differ && c.parts == members[c.group] && c.parts >= 2)
-        candidates[c.group].push_back(i);
+      const bool open = c.kind == CollectiveKind::kPointToPoint || c.kind == CollectiveKind::kUnknown;
+      if (open && !c.names_differ && c.parts == members[c.group] && c.parts >= 2) candidates[c.group].push_back(i);
     }
     for (const std::vector<uint32_t>& of_group : candidates) {
       if (of_group.size() < 2) continue;  // one pair of ends always agrees with itself
       // Median offset of each rank by these operations alone.
-      absl::flat_hash_map<uint32_t, std::vector<Nanos>>
-          against;  // rank -> own end - first part's end
+      absl::flat_hash_map<uint32_t, std::vector<Nanos>> against;  // rank -> own end - first part's end
       for (const uint32_t i : of_group) {
         const std::span<const CollectivePart> parts = out_.PartsOf(out_.all[i]);
-        for (const CollectivePart& part : parts)
-          against[part.rank].push_back(part.end - parts.front().end);
+        for (const CollectivePart& part : parts) against[part.rank].push_back(part.end - parts.front().end);
       }
       absl::flat_hash_map<uint32_t, Nanos> offset;
       for (auto& [rank, differences] : against) offset[rank] = Median(&differences);
@@ -470,8 +439,7 @@ class Matcher {
       for (const uint32_t i : of_group) {
         const Collective& c = out_.all[i];
         // A send and its recv end together too, and the receiver waits by design.
-        const CollectiveDetail* d =
-            DetailOf(set_.ranks[out_.parts[c.first_part].rank], out_.parts[c.first_part].row);
+        const CollectiveDetail* d = DetailOf(set_.ranks[out_.parts[c.first_part].rank], out_.parts[c.first_part].row);
         if (d != nullptr && (d->source_rank >= 0 || d->destination_rank >= 0)) continue;
         out_.all[i].synchronising = true;
       }
@@ -507,9 +475,8 @@ class Matcher {
     // The largest group first: its median is the best reference.
     std::vector<uint32_t> order(of_group.size());
     std::iota(order.begin(), order.end(), 0u);
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-      return of_group[a].size() > of_group[b].size();
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](uint32_t a, uint32_t b) { return of_group[a].size() > of_group[b].size(); });
     int component = 0;
     for (const uint32_t seed : order) {
       if (done[seed] || of_group[seed].empty()) continue;
@@ -537,8 +504,7 @@ class Matcher {
   }
 
   // Gives the ranks of one group that have no clock yet theirs; returns the ranks that are new.
-  std::vector<uint32_t> AlignGroup(const std::vector<uint32_t>& collectives, int component,
-                                   std::vector<bool>* known) {
+  std::vector<uint32_t> AlignGroup(const std::vector<uint32_t>& collectives, int component, std::vector<bool>* known) {
     absl::flat_hash_map<uint32_t, std::vector<Nanos>> against;
     std::vector<Nanos> ends;
     for (const uint32_t i : collectives) {
@@ -589,24 +555,19 @@ class Matcher {
         c.max_duration = std::max(c.max_duration, part.end - part.begin);
       }
       // Nobody waits longer than its own kernel runs, whatever the clocks say.
-      for (CollectivePart& part : parts)
-        part.wait = std::min(c.last_arrival - part.begin, part.end - part.begin);
+      for (CollectivePart& part : parts) part.wait = std::min(c.last_arrival - part.begin, part.end - part.begin);
       if (c.bytes == kUnknown) {
         for (const CollectivePart& part : parts) {
           const CollectiveDetail* d = DetailOf(set_.ranks[part.rank], part.row);
           if (d == nullptr) continue;
-          const int64_t elements = std::max(d->in_elements, d->out_elements),
-                        size = ElementBytes(Text(d->dtype));
-          if (elements > 0 && size > 0 && elements < (int64_t{1} << 50))
-            c.bytes = std::max(c.bytes, elements * size);
+          const int64_t elements = std::max(d->in_elements, d->out_elements), size = ElementBytes(Text(d->dtype));
+          if (elements > 0 && size > 0 && elements < (int64_t{1} << 50)) c.bytes = std::max(c.bytes, elements * size);
         }
       }
     }
-    std::stable_sort(
-        out_.all.begin(), out_.all.end(),
-        [](const Collective& a, const Collective& b) { return a.first_arrival < b.first_arrival; });
-    const int64_t differ = std::count_if(out_.all.begin(), out_.all.end(),
-                                         [](const Collective& c) { return c.names_differ; });
+    std::stable_sort(out_.all.begin(), out_.all.end(),
+                     [](const Collective& a, const Collective& b) { return a.first_arrival < b.first_arrival; });
+    const int64_t differ = std::count_if(out_.all.begin(), out_.all.end(), [](const Collective& c) { return c.names_differ; });
     if (differ > 0) {
       out_.notes.push_back(
           fmt::format("{} of {} collectives have different operations on different ranks: they are "
@@ -615,22 +576,18 @@ class Matcher {
                       differ, out_.all.size()));
     }
     if (out_.matched_rows < out_.rows && set_.ranks.size() > 1) {
-      out_.notes.push_back(
-          fmt::format("{} of {} communication kernels have no counterpart on a loaded rank",
-                      out_.rows - out_.matched_rows, out_.rows));
+      out_.notes.push_back(fmt::format("{} of {} communication kernels have no counterpart on a loaded rank",
+                                       out_.rows - out_.matched_rows, out_.rows));
     }
     std::set<int32_t> missing;
-    for (const CollectiveGroup& group : out_.groups)
-      missing.insert(group.not_loaded.begin(), group.not_loaded.end());
+    for (const CollectiveGroup& group : out_.groups) missing.insert(group.not_loaded.begin(), group.not_loaded.end());
     if (!missing.empty()) {
       out_.notes.push_back(
           fmt::format("{} ranks of the groups seen here are not loaded (first: rank {}): the last "
                       "to arrive may be one of them",
                       missing.size(), *missing.begin()));
     }
-    if (!out_.one_clock)
-      out_.notes.push_back(
-          "the ranks' clocks differ; times are aligned on the ends of collectives");
+    if (!out_.one_clock) out_.notes.push_back("the ranks' clocks differ; times are aligned on the ends of collectives");
   }
 };
 
@@ -714,8 +671,7 @@ int64_t ElementBytes(std::string_view dtype) {
 
 std::optional<double> AlgorithmBandwidth(const Collective& c) {
   if (c.bytes == kUnknown || c.bytes <= 0 || c.min_duration <= 0) return std::nullopt;
-  return static_cast<double>(c.bytes) /
-         static_cast<double>(c.min_duration);  // bytes a nanosecond = GB/s
+  return static_cast<double>(c.bytes) / static_cast<double>(c.min_duration);  // bytes a nanosecond = GB/s
 }
 
 std::optional<double> BusBandwidth(const Collective& c, int64_t group_size) {

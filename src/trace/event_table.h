@@ -229,6 +229,7 @@ struct RankTrace {
   std::string nccl_version;
   bool record_shapes = false, with_stack = false, with_flops = false, profile_memory = false, with_modules = false;
   bool wall_clock = false;  // zero of the times is the Unix epoch
+  Nanos time_base = 0;      // what the file's own times count from (baseTimeNanoseconds); the times here have it added
   uint64_t file_bytes = 0, text_bytes = 0;  // as stored, and decompressed
 
   EventTable events;

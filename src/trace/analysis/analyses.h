@@ -29,6 +29,7 @@ extern const Analysis kCollectiveSkew;
 extern const Analysis kCollectives;
 extern const Analysis kStragglers;
 extern const Analysis kPotentialStragglers;
+extern const Analysis kCriticalPath;
 
 }  // namespace flopwatch::trace
 

@@ -31,6 +31,7 @@ std::span<const Analysis> Analyses() {
       kProfilerSteps,
       kFrequentPatterns,
       kCuptiCounters,
+      kCriticalPath,
   };
   return kAnalyses;
 }

@@ -149,6 +149,7 @@ void FinishKineto(std::optional<int64_t> base_time, const std::vector<KinetoBatc
   LinkForwardBackward(base, flows, &losses, trace);
   NameThreads(labels, trace);
   const EventTable& e = trace->events;
+  trace->time_base = base;
   trace->wall_clock = base != 0 || (e.size() > 0 && *std::min_element(e.ts.begin(), e.ts.end()) >= kFirstWallClock);
   for (size_t i = 0; i < losses.size(); ++i) {
     const KinetoLossText& text = kKinetoLossTexts[i];

@@ -1,0 +1,122 @@
+// Tables of the critical path.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+#include "absl/container/flat_hash_map.h"
+#include "trace/analysis/analyses.h"
+#include "trace/analysis/critical_path.h"
+#include "trace/analysis/tables.h"
+#include "trace/short_name.h"
+
+namespace flopwatch::trace {
+namespace {
+
+constexpr size_t kTopEvents = 30;
+
+StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
+  const RankView* view = nullptr;
+  for (const auto& candidate : input.ranks()) {
+    if (!input.options().rank || candidate->rank().rank == *input.options().rank) {
+      view = candidate.get();
+      break;
+    }
+  }
+  if (view == nullptr) {
+    return absl::NotFoundError(input.ranks().empty() ? std::string("not computable: no rank is loaded")
+                                                     : fmt::format("rank {} is not loaded", input.options().rank.value_or(0)));
+  }
+  FW_ASSIGN_OR_RETURN(const CriticalPath path, FindCriticalPath(*view));
+  struct Sums {
+    int64_t edges = 0;
+    Nanos time = 0;
+  };
+  std::map<PathBound, Sums> bounds;
+  std::map<PathEdge, Sums> types;
+  absl::flat_hash_map<NameId, Sums> by_name;
+  for (const PathStep& step : path.steps) {
+    for (Sums* sums : {&bounds[step.bound], &types[step.edge]}) {
+      ++sums->edges;
+      sums->time += step.duration;
+    }
+    // HTA adds the gap after a kernel to the kernel.
+    if (step.row == kNoRow || (!input.options().hta && step.edge != PathEdge::kOperator)) continue;
+    Sums& of_name = by_name[view->events().name[step.row]];
+    ++of_name.edges;
+    of_name.time += step.duration;
+  }
+  std::map<std::string, Sums> shortened;  // HTA adds up by the short name
+  for (const auto& [name, sums] : by_name) {
+    const std::string_view text = input.set().names.Text(name);
+    Sums& of = shortened[input.options().hta ? ShortName(text) : std::string(text)];
+    of.edges += sums.edges;
+    of.time += sums.time;
+  }
+  std::vector<std::pair<std::string, Sums>> events(shortened.begin(), shortened.end());
+  std::stable_sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.second.time > b.second.time; });
+
+  const auto share = [&](Nanos t) { return ShareCell(MicrosOf(t), MicrosOf(path.total)); };
+  Table summary;
+  summary.columns = {Plain("bound_by"), Plain("duration_us"), Share("share"), Count("edges")};
+  for (const auto& [bound, sums] : bounds) {
+    summary.rows.push_back({TextCell(PathBoundName(bound)), MicrosCell(sums.time), share(sums.time), sums.edges});
+  }
+  std::stable_sort(summary.rows.begin(), summary.rows.end(),
+                   [](const auto& a, const auto& b) { return std::get<double>(a[1]) > std::get<double>(b[1]); });
+  summary.notes.push_back(
+      fmt::format("window: rank {}, {}, {:.3f} ms; the path has {:.3f} ms of work, the rest of the window nobody worked on it",
+                  view->rank().rank,
+                  input.options().annotation.empty()
+                      ? std::string("the whole trace")
+                      : fmt::format("'{}', instance {}", input.options().annotation, input.options().instance),
+                  static_cast<double>(path.window.end - path.window.begin) / 1e6, static_cast<double>(path.total) / 1e6));
+  if (!path.sync_rows) {
+    summary.notes.push_back(
+        input.options().hta
+            ? std::string(
+                  "the trace has no rows of synchronisation (cuda_sync): HTA's path does not know what calls waited for")
+            : fmt::format("the trace has no rows of synchronisation (cuda_sync): {} waits were inferred from times",
+                          path.inferred));
+  }
+  if (path.dropped > 0)
+    summary.notes.push_back(
+        fmt::format("{} edges ran in a circle (times contradict each other) and were left out", path.dropped));
+
+  Table edges;
+  edges.columns = {Plain("edge_type"), Count("edges"), Plain("duration_us"), Share("share")};
+  for (const auto& [type, sums] : types) {
+    edges.rows.push_back({TextCell(PathEdgeName(type)), sums.edges, MicrosCell(sums.time), share(sums.time)});
+  }
+  Table top;
+  top.columns = {Plain("name"), Plain("duration_us"), Share("share"), Count("edges")};
+  for (size_t i = 0; i < std::min(events.size(), kTopEvents); ++i) {
+    const auto& [name, sums] = events[i];
+    top.rows.push_back({TextCell(name), MicrosCell(sums.time), share(sums.time), sums.edges});
+  }
+  top.notes.push_back(fmt::format("{} names in all; time on the path", events.size()));
+  Table graph;
+  graph.columns = {Plain("rank"),           Count("nodes"),          Count("edges"),
+                   Count("critical_nodes"), Count("critical_edges"), Plain("total_duration_us"),
+                   Plain("window_us"),      Plain("share_of_window")};
+  graph.rows.push_back({int64_t{view->rank().rank}, static_cast<int64_t>(path.nodes), static_cast<int64_t>(path.edges),
+                        path.steps.empty() ? int64_t{0} : static_cast<int64_t>(path.steps.size() + 1),
+                        static_cast<int64_t>(path.steps.size()), MicrosCell(path.total),
+                        MicrosCell(path.window.end - path.window.begin),
+                        ShareCell(MicrosOf(path.total), MicrosOf(path.window.end - path.window.begin))});
+  AnalysisTables out;
+  out.parts.push_back({"", std::move(summary)});
+  out.parts.push_back({"edge_types", std::move(edges)});
+  out.parts.push_back({"top_events", std::move(top)});
+  out.parts.push_back({"graph", std::move(graph)});
+  return out;
+}
+
+}  // namespace
+
+constinit const Analysis kCriticalPath = {
+    .name = "critical_path",
+    .title = "The chain of CPU and GPU work that decides how long a step takes",
+    .run = Run,
+};
+
+}  // namespace flopwatch::trace
