@@ -1,62 +1,17 @@
-// Single-rank analyses on traces small enough to work out by hand, in both modes. The real traces are in oracle_test.cc.
+// Time breakdowns on traces small enough to work out by hand, in both modes. The real traces are in oracle_test.cc.
 #include "trace/analysis/analysis.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "trace/analysis/hta.h"
-#include "trace/analysis/tables.h"
 #include "trace/builder.h"
+#include "trace/tables.h"
 
 namespace flopwatch::trace {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr Nanos kUs = 1000;
-
-StatusOr<AnalysisTables> RunNamed(const TraceSet& set, std::string_view name, AnalysisOptions options = {}) {
-  const AnalysisInput input(set, std::move(options));
-  const StatusOr<const Analysis*> analysis = FindAnalysis(name);
-  if (!analysis.ok()) return analysis.status();
-  return (*analysis)->run(input);
-}
-
-const Table& PartOf(const AnalysisTables& tables, std::string_view part) {
-  for (const AnalysisTables::Part& p : tables.parts) {
-    if (p.name == part) return p.table;
-  }
-  ADD_FAILURE() << "no part " << part;
-  return tables.parts.front().table;
-}
-
-// The cell of the first row whose columns `where` have the given values.
-using Where = std::vector<std::pair<std::string_view, Cell>>;
-Cell CellAt(const Table& table, std::string_view column, const Where& where = {}) {
-  const auto index = [&](std::string_view name) {
-    for (size_t i = 0; i < table.columns.size(); ++i) {
-      if (table.columns[i].name == name) return i;
-    }
-    ADD_FAILURE() << "no column " << name;
-    return size_t{0};
-  };
-  for (const std::vector<Cell>& row : table.rows) {
-    bool matches = true;
-    for (const auto& [name, value] : where) matches = matches && row[index(name)] == value;
-    if (matches) return row[index(column)];
-  }
-  ADD_FAILURE() << "no such row (" << column << ")";
-  return {};
-}
-double NumberAt(const Table& table, std::string_view column, const Where& where = {}) {
-  const Cell cell = CellAt(table, column, where);
-  if (const auto* number = std::get_if<double>(&cell)) return *number;
-  if (const auto* whole = std::get_if<int64_t>(&cell)) return static_cast<double>(*whole);
-  return kNaN;
-}
-Cell Text(std::string_view text) { return std::string(text); }
-
-AnalysisOptions Hta() { return {.hta = true}; }
 
 // Compute 0-10, an all-reduce 5-20 (5 hidden), a copy 18-25 (5 alone), nothing 25-30, compute 30-40.
 TraceSet Mixed() {

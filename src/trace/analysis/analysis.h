@@ -58,6 +58,7 @@ class RankView {
   const std::vector<KernelClass>& classes() const;    // one a row
   const std::vector<Row>& gpu_rows() const;           // GPU work by start time
   const std::vector<GpuStream>& gpu_streams() const;  // the same by device and stream
+  const std::vector<Row>& parents_first() const;      // all rows, each after EventTable::parent; a thread's in the order entered
   const IntervalSet& busy() const;                    // all GPU work
   const IntervalSet& busy(KernelClass c) const;       // of one class; kNone = the empty set
   const IntervalSet& exposed_communication() const;   // communication that no compute hides

@@ -75,7 +75,7 @@ std::vector<Line> LinesOf(const RankView& view) {
 StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
   Table table;
   table.columns = {Plain("rank"),      Plain("step"),         Plain("collective"), Plain("group"),
-                   Count("count"),     Plain("bytes"),        Plain("communication_us"), Plain("exposed_us"),
+                   Count("count"),     Column{"bytes", "", ColumnFormat::kBytes},        Plain("communication_us"), Plain("exposed_us"),
                    Share("exposed_share"), Share("exposed_share_of_step")};
   size_t left_out = 0;
   for (const auto& view : input.ranks()) {

@@ -7,7 +7,6 @@
 #include "trace/analysis/analyses.h"
 #include "trace/analysis/hta.h"
 #include "trace/analysis/tables.h"
-#include "trace/analysis/tree.h"
 
 namespace flopwatch::trace {
 namespace {
@@ -57,7 +56,7 @@ std::vector<Row> RootOfEveryRow(const RankView& view, const std::vector<Row>& or
 
 std::vector<Pattern> PatternsOf(const RankView& view) {
   const EventTable& e = view.events();
-  const std::vector<Row> order = ParentsFirst(e);
+  const std::vector<Row>& order = view.parents_first();
   const std::vector<Row> root = RootOfEveryRow(view, order);
   std::vector<bool> has_child(e.size(), false);
   if (view.options().hta) {  // it asks the leaves only; a row of no length where a call begins was before the call

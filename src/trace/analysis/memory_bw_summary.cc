@@ -15,15 +15,15 @@ struct Edge {
 };
 
 struct Copies {
-  int64_t count = 0, bytes = 0, with_bytes = 0, without_bandwidth = 0;
-  double micros = 0;
+  int64_t count = 0, with_bytes = 0, without_bandwidth = 0;
+  double bytes = 0, micros = 0;
   std::vector<Edge> edges;
 };
 
 // GB/s is 1e9 bytes a second, as Kineto's "memory bandwidth (GB/s)": bytes per nanosecond.
 double Bandwidth(const CopyDetail* copy, Nanos dur) {
   if (copy == nullptr) return kNaN;
-  if (copy->bytes != kUnknown && dur > 0) return static_cast<double>(copy->bytes) / static_cast<double>(dur);
+  if (copy->bytes >= 0 && dur > 0) return static_cast<double>(copy->bytes) / static_cast<double>(dur);
   return dur > 0 ? copy->bandwidth_gbps : kNaN;
 }
 
@@ -47,7 +47,7 @@ std::vector<Held> Curve(std::vector<Edge> edges) {
 
 StatusOr<AnalysisTables> Default(const AnalysisInput& input) {
   Table table;
-  table.columns = {Plain("rank"),      Plain("name"),     Count("copies"),   Plain("bytes"),    Plain("copy_us"),
+  table.columns = {Plain("rank"),      Plain("name"),     Count("copies"),   Column{"bytes", "", ColumnFormat::kBytes}, Plain("copy_us"),
                    Plain("busy_us"),   Plain("mean_gbps"), Plain("std_gbps"), Plain("min_gbps"), Plain("p50_gbps"),
                    Plain("p90_gbps"),  Plain("max_gbps"), Count("without_bandwidth")};
   for (const auto& view : input.ranks()) {
@@ -65,9 +65,9 @@ StatusOr<AnalysisTables> Default(const AnalysisInput& input) {
       ++copies.count;
       copies.micros += MicrosOf(e.dur[r]);
       const CopyDetail* detail = view->rank().CopyOf(r);
-      if (detail != nullptr && detail->bytes != kUnknown) {
+      if (detail != nullptr && detail->bytes >= 0) {
         ++copies.with_bytes;
-        copies.bytes += detail->bytes;
+        copies.bytes += static_cast<double>(detail->bytes);
       }
       const double gbps = Bandwidth(detail, e.dur[r]);
       if (!(gbps > 0)) {

@@ -35,7 +35,7 @@ std::vector<Delays> DelaysOf(const RankView& view) {
     if (known == 0) known = names.Text(e.name[r]).starts_with("aten::") ? 1 : 2;
     return known == 1;
   };
-  const std::vector<Row> above = NearestAbove(e, ParentsFirst(e), is_aten);
+  const std::vector<Row> above = NearestAbove(e, view.parents_first(), is_aten);
   std::vector<uint32_t> instance(e.size(), 0);  // 1 + index into firsts
   std::vector<std::pair<Row, First>> firsts;
   for (const Row r : view.gpu_rows()) {

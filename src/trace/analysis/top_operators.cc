@@ -1,10 +1,10 @@
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include <fmt/format.h>
 #include "trace/analysis/analyses.h"
 #include "trace/analysis/tables.h"
-#include "trace/analysis/tree.h"
 
 namespace flopwatch::trace {
 namespace {
@@ -18,66 +18,91 @@ struct Operator {
   double cpu_total = 0, cpu_self = 0, api = 0, gpu_total = 0, gpu_self = 0;
 };
 
-std::vector<Operator> OperatorsOf(const RankView& view) {
-  const EventTable& e = view.events();
-  const std::vector<Row> order = ParentsFirst(e);
-  const auto is_op = [&](Row r) { return e.category[r] == Category::kCpuOp; };
-  const std::vector<Row> above = NearestAbove(e, order, is_op);
+constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
-  // By row of the operator: time in the operators right below it, in API calls right below it, on the GPU.
-  std::vector<double> below(e.size(), 0), api(e.size(), 0), gpu(e.size(), 0);
-  std::vector<uint32_t> kernels(e.size(), 0);
-  for (Row r = 0; r < e.size(); ++r) {
-    if (IsGpuWork(e.category[r])) {
-      if (e.op[r] == kNoRow) continue;
-      gpu[e.op[r]] += MicrosOf(e.dur[r]);
-      ++kernels[e.op[r]];
-    } else if (above[r] != kNoRow && is_op(r)) {
-      below[above[r]] += MicrosOf(e.dur[r]);
-    } else if (above[r] != kNoRow && IsLaunchApi(e.category[r]) && !IsLaunchApi(e.category[e.parent[r]])) {
-      api[above[r]] += MicrosOf(e.dur[r]);
+// One call of an operator.
+struct Call {
+  Row row = kNoRow;
+  uint32_t above = kNone;  // the call it is in
+  uint32_t kernels = 0;
+  double below = 0, api = 0, gpu = 0, gpu_total = 0;  // µs: in the calls right below it, in API calls, on the GPU
+};
+
+// Parents before children; `call_of` gets for every row its own call or the one that it is in.
+std::vector<Call> CallsOf(const RankView& view, std::vector<uint32_t>* call_of) {
+  const EventTable& e = view.events();
+  std::vector<Call> calls;
+  calls.reserve(static_cast<size_t>(std::count(e.category.begin(), e.category.end(), Category::kCpuOp)));
+  call_of->assign(e.size(), kNone);
+  for (const Row r : view.parents_first()) {
+    const Row parent = e.parent[r];
+    const uint32_t above = parent == kNoRow ? kNone : (*call_of)[parent];
+    (*call_of)[r] = above;
+    if (e.category[r] == Category::kCpuOp) {
+      if (above != kNone) calls[above].below += MicrosOf(e.dur[r]);
+      (*call_of)[r] = static_cast<uint32_t>(calls.size());
+      calls.push_back({r, above});
+    } else if (above != kNone && IsLaunchApi(e.category[r]) && !IsLaunchApi(e.category[parent])) {
+      calls[above].api += MicrosOf(e.dur[r]);
     }
   }
-  std::vector<double> gpu_total = gpu;
-  for (size_t i = order.size(); i-- > 0;) {
-    const Row r = order[i];
-    if (is_op(r) && above[r] != kNoRow) gpu_total[above[r]] += gpu_total[r];
+  for (const Row r : view.gpu_rows()) {
+    if (e.op[r] == kNoRow || (*call_of)[e.op[r]] == kNone) continue;
+    Call& call = calls[(*call_of)[e.op[r]]];
+    call.gpu += MicrosOf(e.dur[r]);
+    ++call.kernels;
   }
+  for (size_t i = calls.size(); i-- > 0;) {
+    calls[i].gpu_total += calls[i].gpu;
+    if (calls[i].above != kNone) calls[calls[i].above].gpu_total += calls[i].gpu_total;
+  }
+  return calls;
+}
 
-  // Every thread's operators in the order entered, with those that are open, to see which names are open already.
-  std::vector<uint32_t> slot(view.set().names.size(), 0), open_of_name(view.set().names.size(), 0);
-  std::vector<std::vector<Row>> by_thread(view.rank().threads.size());
-  for (const Row r : order) {
-    if (is_op(r)) by_thread[e.thread[r]].push_back(r);
+std::vector<Operator> OperatorsOf(const RankView& view) {
+  const EventTable& e = view.events();
+  std::vector<uint32_t> call_of;
+  const std::vector<Call> calls = CallsOf(view, &call_of);
+
+  // The calls of each thread in the order entered, with those that are open, to see which names are open already.
+  std::vector<size_t> begin(view.rank().threads.size() + 1, 0);
+  for (const Call& call : calls) ++begin[e.thread[call.row] + 1];
+  for (size_t t = 1; t < begin.size(); ++t) begin[t] += begin[t - 1];
+  std::vector<uint32_t> order(calls.size());
+  {
+    std::vector<size_t> next(begin.begin(), begin.end() - 1);
+    for (uint32_t i = 0; i < calls.size(); ++i) order[next[e.thread[calls[i].row]]++] = i;
   }
+  std::vector<uint32_t> slot(view.set().names.size(), 0), open_of_name(view.set().names.size(), 0);
   std::vector<Operator> out;
-  std::vector<Row> open;
-  for (const std::vector<Row>& rows : by_thread) {
-    for (const Row r : rows) {
-      while (!open.empty() && open.back() != above[r]) {
-        --open_of_name[e.name[open.back()]];
-        open.pop_back();
-      }
-      const NameId name = e.name[r];
+  std::vector<uint32_t> open;
+  const auto close = [&] {
+    --open_of_name[e.name[calls[open.back()].row]];
+    open.pop_back();
+  };
+  for (size_t t = 0; t + 1 < begin.size(); ++t) {
+    for (size_t i = begin[t]; i < begin[t + 1]; ++i) {
+      const Call& call = calls[order[i]];
+      while (!open.empty() && open.back() != call.above) close();
+      const NameId name = e.name[call.row];
       if (slot[name] == 0) {
-        out.push_back({.name = name});
+        out.emplace_back().name = name;
         slot[name] = static_cast<uint32_t>(out.size());
       }
       Operator& op = out[slot[name] - 1];
       ++op.calls;
-      op.kernels += kernels[r];
-      op.cpu_self += MicrosOf(e.dur[r]) - below[r];
-      op.api += api[r];
-      op.gpu_self += gpu[r];
+      op.kernels += call.kernels;
+      op.cpu_self += MicrosOf(e.dur[call.row]) - call.below;
+      op.api += call.api;
+      op.gpu_self += call.gpu;
       if (open_of_name[name] == 0) {
-        op.cpu_total += MicrosOf(e.dur[r]);
-        op.gpu_total += gpu_total[r];
+        op.cpu_total += MicrosOf(e.dur[call.row]);
+        op.gpu_total += call.gpu_total;
       }
-      open.push_back(r);
+      open.push_back(order[i]);
       ++open_of_name[name];
     }
-    for (const Row r : open) --open_of_name[e.name[r]];
-    open.clear();
+    while (!open.empty()) close();
   }
   return out;
 }

@@ -7,14 +7,15 @@
 #include "absl/container/flat_hash_map.h"
 #include "trace/analysis/analysis.h"
 #include "trace/analysis/hta.h"
+#include "trace/analysis/tree.h"
 #include "trace/collectives.h"
 
 namespace flopwatch::trace {
 
 struct RankView::Lazy {
-  std::once_flag classes_once, gpu_once, streams_once, busy_once, exposed_once, hta_once;
+  std::once_flag classes_once, gpu_once, streams_once, parents_once, busy_once, exposed_once, hta_once;
   std::vector<KernelClass> classes;
-  std::vector<Row> gpu;
+  std::vector<Row> gpu, parents_first;
   std::vector<GpuStream> streams;
   Interval span;
   IntervalSet busy;
@@ -71,6 +72,11 @@ const std::vector<GpuStream>& RankView::gpu_streams() const {
     });
   });
   return lazy_->streams;
+}
+
+const std::vector<Row>& RankView::parents_first() const {
+  std::call_once(lazy_->parents_once, [&] { lazy_->parents_first = ParentsFirst(events()); });
+  return lazy_->parents_first;
 }
 
 const IntervalSet& RankView::busy() const {

@@ -1,0 +1,1 @@
+flopwatch_bench(bench_trace_analyses SOURCES trace_analyses.cc ROOMS base trace)
