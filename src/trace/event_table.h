@@ -28,6 +28,8 @@ inline constexpr int64_t kNoId = -1;  // correlation, external id, connection id
 inline constexpr int32_t kNoStep = -1;
 inline constexpr uint32_t kNoDetail = std::numeric_limits<uint32_t>::max();
 inline constexpr int64_t kUnknown = std::numeric_limits<int64_t>::min();  // a number the trace does not give
+// Rows lie within this of zero (142 years; importers drop others), so that the difference of any two times fits.
+inline constexpr Nanos kMaxTime = 4'500'000'000'000'000'000;
 
 // What kind of work a row is. Old and vendor names of categories map onto these (import/kineto_categories.cc); the name in the
 // file is kept in EventTable::file_category.

@@ -9,6 +9,7 @@ namespace flopwatch::trace {
 namespace {
 
 constexpr size_t kMostMetrics = 200;
+constexpr size_t kMostCells = 4'000'000;
 constexpr int kMostStack = 100;  // operators written of one stack
 
 struct Ranges {
@@ -49,6 +50,7 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
   const size_t fixed = table.columns.size();
   for (const NameId metric : metrics) table.columns.push_back(Plain(names.Text(metric)));
   std::string refused;
+  size_t left_out = 0;
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     const Ranges all = RangesOf(*view);
@@ -60,6 +62,10 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
     }
     std::vector<uint32_t> row_of(e.size(), 0);  // 1 + index into table.rows
     for (size_t i = 0; i < all.ranges.size(); ++i) {
+      if (table.rows.size() * table.columns.size() > kMostCells) {
+        left_out += all.ranges.size() - i;
+        break;
+      }
       const Row range = all.ranges[i];
       std::vector<Row> stack;  // innermost first
       for (Row r = e.parent[all.launches[i]]; r != kNoRow && stack.size() < kMostStack; r = e.parent[r]) {
@@ -87,6 +93,7 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
   }
   if (table.rows.empty()) return NotComputable(refused.empty() ? "no measured ranges" : refused);
   if (!refused.empty()) table.notes.push_back("left out: " + refused);
+  if (left_out > 0) table.notes.push_back(fmt::format("{} further ranges are left out", left_out));
   table.notes.push_back("counters of one kernel each, in the order of the launches, with the operators around the launch");
   AddNotes(input, "cupti_counters", &table);
   return OneTable(std::move(table));

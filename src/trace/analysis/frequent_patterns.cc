@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kMostPatterns = 100;
 constexpr size_t kMostKernels = 200;  // names written of one pattern
+constexpr size_t kMostText = 64 << 20;  // of all patterns
 
 struct Pattern {
   std::vector<NameId> names;  // the operator, then its kernels by start time
@@ -101,7 +102,7 @@ std::vector<Pattern> PatternsOf(const RankView& view) {
 std::string Join(const StringPool& names, const Pattern& pattern, std::string_view between, size_t most) {
   std::string out;
   for (size_t i = 0; i < pattern.names.size(); ++i) {
-    if (i > most) return out + fmt::format("{}({} more)", between, pattern.names.size() - i);
+    if (i > most || out.size() > kMostText) return out + fmt::format("{}({} more)", between, pattern.names.size() - i);
     if (i > 0) out += between;
     out += names.Text(pattern.names[i]);
   }
@@ -132,8 +133,15 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
   });
   if (hta) {
     table.columns = PlainColumns({"pattern", "count", "GPU kernel duration (us)", "CPU op duration (us)"});
+    size_t text = 0;
     for (const Pattern& p : patterns) {
-      table.rows.push_back({Join(names, p, "|", std::numeric_limits<size_t>::max()), p.count, p.gpu_us, p.cpu_us});
+      if (text > kMostText) {
+        table.notes.push_back(fmt::format("the first {} of {} sequences", table.rows.size(), patterns.size()));
+        break;
+      }
+      std::string joined = Join(names, p, "|", kMostText);
+      text += joined.size();
+      table.rows.push_back({std::move(joined), p.count, p.gpu_us, p.cpu_us});
     }
   } else {
     table.columns = {Plain("rank"), Plain("pattern"), Count("kernels"), Count("count"), Plain("gpu_us"), Plain("cpu_us")};

@@ -28,6 +28,10 @@ bool AnyGpuWork(const AnalysisInput& input) {
 }
 
 void AddNotes(const AnalysisInput& input, std::string_view definition, Table* table) {
+  if (table->rows.size() > kMaxTableRows) {
+    table->notes.push_back(fmt::format("the first {} of {} lines", kMaxTableRows, table->rows.size()));
+    table->rows.resize(kMaxTableRows);
+  }
   size_t steps = 0, complete = 0, rows = 0, used = 0, with_gpu = 0;
   for (const auto& view : input.ranks()) {
     steps += view->rank().steps.size();
@@ -43,7 +47,8 @@ void AddNotes(const AnalysisInput& input, std::string_view definition, Table* ta
   }
   if (input.options().hta) {
     table->notes.push_back(fmt::format(
-        "window: as HolisticTraceAnalysis 0.6 selects ({} of {} rows; with two or more steps the last one is dropped)", used, rows));
+        "window: as HolisticTraceAnalysis 0.6 selects ({} of {} rows; with two or more steps the last one is dropped)", used,
+        rows));
     table->notes.push_back("definition: docs/traces.md, analyses, column hta");
   } else {
     table->notes.push_back(steps == 0 ? std::string("window: the whole trace (it marks no steps)")

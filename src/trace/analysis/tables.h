@@ -29,7 +29,11 @@ inline constexpr std::string_view kNoGpuWork = "no rank of this trace has GPU wo
 // Whether any rank has GPU work: HTA's in its mode.
 bool AnyGpuWork(const AnalysisInput& input);
 
-// Appends the window, where the definition is written down, and how much of the trace the numbers stand on.
+// Rows that a table has at most: more comes only from a trace made to have it. What is beyond is left out, with a note.
+inline constexpr size_t kMaxTableRows = 100'000;
+
+// Appends the window, where the definition is written down, and how much of the trace the numbers stand on; cuts the table to
+// kMaxTableRows.
 void AddNotes(const AnalysisInput& input, std::string_view definition, Table* table);
 
 }  // namespace flopwatch::trace

@@ -40,7 +40,8 @@ void DropLostTimes(int64_t base, KinetoLossCounts* losses, RankTrace* trace) {
     Nanos end = 0;
     if (absolute && e.ts[row] == 0) {
       take_out(row, KinetoLoss::kZeroTime);
-    } else if (__builtin_add_overflow(e.ts[row], base, &e.ts[row]) || __builtin_add_overflow(e.ts[row], e.dur[row], &end)) {
+    } else if (__builtin_add_overflow(e.ts[row], base, &e.ts[row]) || __builtin_add_overflow(e.ts[row], e.dur[row], &end) ||
+               e.ts[row] < -kMaxTime || end > kMaxTime) {
       take_out(row, KinetoLoss::kTimeOutOfRange);
     }
   }

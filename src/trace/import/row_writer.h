@@ -27,7 +27,7 @@ class RowWriter {
     int64_t correlation = kNoId;
     uint32_t detail = kNoDetail;
   };
-  // kNoRow and a counted loss for a row whose times cannot be (they end before they begin, or lie outside three centuries).
+  // kNoRow and a counted loss for a row whose times cannot be (they end before they begin, or lie outside kMaxTime).
   Row Add(const NewRow& row) {
     if (row.begin < 0 || row.end < row.begin || row.end > kMaxTime) {
       out_->trace.AddLoss("bad_time", "rows that end before they begin or lie outside of any clock");
@@ -65,7 +65,6 @@ class RowWriter {
   RankTrace& trace() { return out_->trace; }
 
  private:
-  static constexpr Nanos kMaxTime = Nanos{9'000'000'000'000'000'000};
   ImportedRank* out_;
   absl::flat_hash_map<std::pair<int64_t, int64_t>, uint32_t> threads_;
 };
