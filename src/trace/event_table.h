@@ -202,7 +202,8 @@ struct ProcessGroup {
 };
 
 // A window of one training step (traces.md section 3: from the later of the previous step's end and the annotation's start
-// to the later of the annotation's end and the end of the last GPU work launched in it).
+// to the later of the annotation's end and the end of the last GPU work launched in it; the first one from when work launched before
+// it is done, as far as that ends before the first work of its own).
 struct Step {
   int64_t number = 0;  // N of ProfilerStep#N
   Row row = kNoRow;    // the annotation

@@ -184,11 +184,26 @@ void FindSteps(const StringPool& names, RankTrace* rank) {
     ++gpu_rows[step];
     gpu_end[step] = std::max(gpu_end[step], e.end(r));
   }
+  // Work that was launched before the first step and ends before the first work of that step belongs to no step: the first step
+  // begins when it is done, as a later one begins when the step before it is done.
+  Nanos first_work = std::numeric_limits<Nanos>::max(), before = std::numeric_limits<Nanos>::min();
+  if (gpu_rows[0] > 0) {
+    for (Row r = 0; r < e.size(); ++r) {
+      if (!IsGpuWork(e.category[r])) continue;
+      if (e.step[r] == 0) {
+        first_work = e.ts[r];
+        break;
+      }
+    }
+    for (Row r = 0; r < e.size() && e.ts[r] < first_work; ++r) {
+      if (IsGpuWork(e.category[r]) && e.step[r] == kNoStep && e.end(r) < first_work) before = std::max(before, e.end(r));
+    }
+  }
   const bool any_gpu = std::any_of(gpu_rows.begin(), gpu_rows.end(), [](int64_t n) { return n > 0; });
   for (size_t i = 0; i < rank->steps.size(); ++i) {
     Step& step = rank->steps[i];
     step.end = std::max(step.end, gpu_end[i]);
-    if (i > 0) step.begin = std::max(step.begin, rank->steps[i - 1].end);
+    step.begin = std::max(step.begin, i > 0 ? rank->steps[i - 1].end : before);
     step.end = std::max(step.end, step.begin);
     step.complete = !any_gpu || gpu_rows[i] > 0;
   }

@@ -31,6 +31,10 @@ extern const Analysis kStragglers;
 extern const Analysis kPotentialStragglers;
 extern const Analysis kCriticalPath;
 
+extern const Analysis kHotspots;
+extern const Analysis kStepRoles;
+extern const Analysis kTraceMetrics;
+
 }  // namespace flopwatch::trace
 
 #endif  // FLOPWATCH_TRACE_ANALYSIS_ANALYSES_H_

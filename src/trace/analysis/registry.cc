@@ -32,6 +32,9 @@ std::span<const Analysis> Analyses() {
       kFrequentPatterns,
       kCuptiCounters,
       kCriticalPath,
+      kHotspots,
+      kStepRoles,
+      kTraceMetrics,
   };
   return kAnalyses;
 }

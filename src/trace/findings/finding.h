@@ -30,7 +30,9 @@ struct Finding {
   std::string id;     // the rule's: "tiny-kernels"
   std::string title;  // one line: "Half of the kernels are shorter than the call that launches them"
   Severity severity = Severity::kInfo;
-  double gain = 0;  // share of step time (of the GPU span without steps) that could be recovered at most, 0..1
+  // Share of step time (of the trace without steps) that could be recovered at most, 0..1: an upper bound, never more than the
+  // time the pattern touches. NaN = not computable; gain_basis then says why.
+  double gain = 0;
   std::string gain_basis;  // how the gain was estimated, one sentence
   std::vector<int32_t> ranks;
   std::vector<Fact> evidence;
@@ -53,19 +55,25 @@ struct RuleResult {
   std::optional<std::string> not_checked;  // the data that is missing
 };
 
+class Measures;  // measures.h: what several rules need, computed once
+
 struct Rule {
   std::string_view id, title;
-  RuleResult (*check)(const AnalysisInput& input);
+  RuleResult (*check)(const Measures& measures);
+  // Where the rule's severity does not follow from the gain: what is worth knowing and costs no step time (kInfo), or a risk
+  // (kWarning).
+  std::optional<Severity> severity = std::nullopt;
 };
 std::span<const Rule> Rules();
 
 struct Findings {
-  std::vector<Finding> findings;  // by gain, largest first
+  std::vector<Finding> findings;  // by severity, then gain, largest first; equal ones in the order of Rules()
   std::vector<NotChecked> not_checked;
 };
+// Threads: options.threads at most, joined before it returns.
 Findings FindAll(const AnalysisInput& input);
 
-// Thresholds of traces.md 6.1: info below 10 %, warning from there, critical from 20 %.
+// Info below 10 % of step time, warning from there, critical from 20 %; NaN is info.
 Severity SeverityOf(double gain);
 
 }  // namespace flopwatch::trace

@@ -1,0 +1,139 @@
+// The raw measurements of a trace that most rules look at, one row a rank, over its whole GPU span: what the findings are made of,
+// to compare two traces by or to draw one's own conclusions.
+#include <algorithm>
+
+#include "trace/analysis/analyses.h"
+#include "trace/analysis/tables.h"
+#include "trace/call_kind.h"
+#include "trace/findings/evidence.h"
+
+namespace flopwatch::trace {
+namespace {
+
+constexpr Nanos kLongGap = 1'000'000;
+constexpr int64_t kSmallCopy = 4096;
+
+struct Weighted {
+  double sum = 0, weight = 0;
+  void Add(double value, Nanos time) {
+    if (std::isnan(value)) return;
+    sum += value * static_cast<double>(time);
+    weight += static_cast<double>(time);
+  }
+  Cell mean() const { return ShareCell(sum, weight); }
+};
+
+bool IsPageable(std::string_view name) { return HasAny(name, {"pageable"}); }
+bool IsToDevice(std::string_view name) { return HasAny(name, {"htod"}); }
+bool IsToHost(std::string_view name) { return HasAny(name, {"dtoh"}); }
+bool IsGloo(std::string_view name) { return name.starts_with("gloo:"); }
+
+std::vector<Cell> RowOf(const RankView& view) {
+  const EventTable& e = view.events();
+  const RankTrace& rank = view.rank();
+  const StringPool& names = view.set().names;
+  const Interval span = view.gpu_span();
+  const double length = static_cast<double>(span.end - span.begin);
+  const auto of_span = [&](Nanos t) { return ShareCell(static_cast<double>(t), length); };
+
+  std::vector<Nanos> durations;
+  Nanos compute = 0, low = 0, to_device = 0, to_host = 0;
+  int64_t under5 = 0, under10 = 0, shorter = 0, copies = 0, small = 0, pageable = 0;
+  Weighted blocks, occupancy;
+  bool any_blocks = false;
+  NameTest is_pageable(names, IsPageable), htod(names, IsToDevice), dtoh(names, IsToHost), gloo(names, IsGloo);
+  for (const Row r : view.gpu_rows()) {
+    if (e.category[r] == Category::kKernel) {
+      durations.push_back(e.dur[r]);
+      under5 += e.dur[r] < 5'000;
+      under10 += e.dur[r] < 10'000;
+      shorter += e.launch[r] != kNoRow && e.dur[r] < e.dur[e.launch[r]];
+      const KernelDetail* k = rank.KernelOf(r);
+      if (k == nullptr || view.classes()[r] != KernelClass::kCompute) continue;
+      blocks.Add(k->blocks_per_sm, e.dur[r]);
+      occupancy.Add(k->occupancy_pct / 100, e.dur[r]);
+      if (std::isnan(k->blocks_per_sm)) continue;
+      any_blocks = true;
+      compute += e.dur[r];
+      low += k->blocks_per_sm < 1 ? e.dur[r] : 0;
+    } else if (e.category[r] == Category::kGpuMemcpy) {
+      ++copies;
+      const CopyDetail* copy = rank.CopyOf(r);
+      small += copy != nullptr && copy->bytes != kUnknown && copy->bytes < kSmallCopy;
+      pageable += is_pageable(e.name[r]);
+      to_device += htod(e.name[r]) ? e.dur[r] : 0;
+      to_host += dtoh(e.name[r]) ? e.dur[r] : 0;
+    }
+  }
+  Nanos median = 0;
+  if (!durations.empty()) {
+    const auto middle = durations.begin() + static_cast<ptrdiff_t>(durations.size() / 2);
+    std::nth_element(durations.begin(), middle, durations.end());
+    median = *middle;  // the upper one of an even number
+  }
+
+  int64_t syncs = 0, allocations = 0, gloo_events = 0;
+  Nanos sync_time = 0, allocation_time = 0, step_time = 0;
+  std::vector<Interval> loading;
+  std::vector<uint8_t> kind(names.size(), 0), loads(names.size(), 0);
+  for (const Step& s : rank.steps) step_time += e.dur[s.row];
+  for (Row r = 0; r < e.size(); ++r) {
+    const Category c = e.category[r];
+    if (IsLaunchApi(c)) {
+      uint8_t& k = kind[e.name[r]];
+      if (k == 0) k = static_cast<uint8_t>(CallKindOf(names.Text(e.name[r]))) + 1;
+      const auto call = static_cast<CallKind>(k - 1);
+      if (call == CallKind::kSync || call == CallKind::kBlockingCopy) {
+        ++syncs;
+        sync_time += e.dur[r];
+      } else if (call == CallKind::kAllocate) {
+        ++allocations;
+        allocation_time += e.dur[r];
+      }
+    } else if (c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction) {
+      uint8_t& l = loads[e.name[r]];
+      if (l == 0) l = IsDataLoading(names.Text(e.name[r]), c) ? 2 : 1;
+      if (l == 2) loading.push_back({e.ts[r], e.end(r)});
+      gloo_events += gloo(e.name[r]);
+    }
+  }
+  const IntervalSet idle = length > 0 ? Subtract({span}, view.busy()) : IntervalSet{};
+  int64_t long_gaps = 0;
+  Nanos long_time = 0;
+  for (const Interval& i : idle) {
+    if (i.end - i.begin <= kLongGap) continue;
+    ++long_gaps;
+    long_time += i.end - i.begin;
+  }
+  const Nanos communication = Length(view.busy(KernelClass::kCommunication)), exposed = Length(view.exposed_communication());
+  const double kernels = static_cast<double>(durations.size());
+  return {RankCell(view), MicrosCell(span.end - span.begin), static_cast<int64_t>(rank.steps.size()), MicrosCell(step_time), static_cast<int64_t>(durations.size()),
+          of_span(Length(idle)), of_span(communication), of_span(exposed), ShareCell(static_cast<double>(communication - exposed), static_cast<double>(communication)),
+          ShareCell(static_cast<double>(under5), kernels), ShareCell(static_cast<double>(under10), kernels), ShareCell(static_cast<double>(shorter), kernels),
+          durations.empty() ? Cell{} : MicrosCell(median), blocks.mean(), occupancy.mean(),
+          any_blocks ? ShareCell(static_cast<double>(low), static_cast<double>(compute)) : Cell{}, copies, small, pageable, MicrosCell(to_device), MicrosCell(to_host),
+          syncs, MicrosCell(sync_time), allocations, MicrosCell(allocation_time), MicrosCell(Length(Merge(std::move(loading)))), gloo_events, long_gaps, of_span(long_time)};
+}
+
+StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
+  if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
+  Table table;
+  table.columns = {Plain("rank"), Plain("span_us"), Count("steps"), Plain("step_annotations_us"), Count("kernels"), Share("idle_share"), Share("communication_share"), Share("exposed_communication_share"),
+                   Share("communication_overlap_share"), Share("kernels_under_5us_share"), Share("kernels_under_10us_share"), Share("kernels_shorter_than_launch_share"),
+                   Plain("median_kernel_us"), Plain("mean_blocks_per_sm"), Share("mean_occupancy"), Share("low_parallelism_share"), Count("copies"), Count("copies_under_4k"),
+                   Count("pageable_copies"), Plain("copies_to_device_us"), Plain("copies_to_host_us"), Count("blocking_calls"), Plain("blocking_us"),
+                   Count("allocation_calls"), Plain("allocation_us"), Plain("data_loading_us"), Count("gloo_events"), Count("gaps_over_1ms"), Share("gaps_over_1ms_share")};
+  for (const auto& view : input.ranks()) table.rows.push_back(RowOf(*view));
+  AddNotes(input, "trace_metrics", &table);
+  return OneTable(std::move(table));
+}
+
+}  // namespace
+
+constinit const Analysis kTraceMetrics = {
+    .name = "trace_metrics",
+    .title = "The measurements that findings are made of, one row a rank",
+    .run = Run,
+};
+
+}  // namespace flopwatch::trace

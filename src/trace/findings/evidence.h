@@ -1,0 +1,93 @@
+// How rules put a finding together: facts with their text, top lists, the place to look, one finding out of many ranks'.
+#ifndef FLOPWATCH_TRACE_FINDINGS_EVIDENCE_H_
+#define FLOPWATCH_TRACE_FINDINGS_EVIDENCE_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "trace/findings/finding.h"
+#include "trace/findings/measures.h"
+
+namespace flopwatch::trace {
+
+std::string DurationText(Nanos t);        // "4.1 µs", "12.3 ms", "1.25 s"
+std::string PercentText(double share);    // "12.3 %"
+std::string BytesText(double bytes);      // "3.2 MiB"
+std::string NumberText(double n);         // "12", "3.4"
+
+// What one rule found in one rank.
+struct RankCheck {
+  std::optional<Finding> finding;
+  std::optional<std::string> not_checked;
+};
+RankCheck Nothing();
+RankCheck CannotCheck(std::string reason);
+
+// Runs `check` on every rank and makes one finding of what it found: evidence, place and gain of the rank with the largest gain
+// (a job waits for its slowest rank, so that is what the job can gain at most), the ranks concerned, their range of gains. Where
+// no rank has a finding and none could be checked, the first reason is the rule's.
+RuleResult EachRank(const Measures& measures, RankCheck (*check)(const RankMeasures&));
+
+// A finding about one rank, with its place not set yet.
+Finding FindingOf(const RankMeasures& m, std::string title);
+void AddCount(Finding* f, std::string name, double count, std::string text);
+void AddShare(Finding* f, std::string name, double share, std::string text);
+void AddTime(Finding* f, std::string name, Nanos time, std::string text);  // in µs; the name ends with _us
+void AddBytes(Finding* f, std::string name, double bytes, std::string text);
+void AddText(Finding* f, std::string name, std::string value, std::string text);
+// Where to look, with the step that holds its begin.
+void PointTo(Finding* f, const RankMeasures& m, Interval window);
+// At most `time` of the step time; never above the whole.
+void SetGain(Finding* f, const RankMeasures& m, Nanos time, std::string basis);
+
+// Counts and times by name; gives the largest.
+class TopNames {
+ public:
+  void Add(NameId name, Nanos time) {
+    Entry& e = entries_[name];
+    ++e.count;
+    e.time += time;
+    if (time > e.longest) e.longest = time;
+  }
+  struct Entry {
+    int64_t count = 0;
+    Nanos time = 0, longest = 0;
+  };
+  const absl::flat_hash_map<NameId, Entry>& entries() const { return entries_; }
+  // By time, then by name: "ampere_sgemm_128x64_nn (312 times, 4.1 ms)".
+  std::vector<std::string> Texts(const StringPool& names, size_t n = 3) const;
+  // The name with the largest count (time among equal ones); kNoName when empty.
+  NameId Most() const;
+
+ private:
+  absl::flat_hash_map<NameId, Entry> entries_;
+};
+
+// The longest of some intervals; {0, 0} of none.
+Interval Longest(const IntervalSet& set);
+
+// What of names decides once a name: a predicate with its answers kept by NameId.
+class NameTest {
+ public:
+  NameTest(const StringPool& names, bool (*test)(std::string_view)) : names_(names), test_(test), known_(names.size(), 0) {}
+  bool operator()(NameId id) {
+    uint8_t& k = known_[id];
+    if (k == 0) k = test_(names_.Text(id)) ? 2 : 1;
+    return k == 2;
+  }
+
+ private:
+  const StringPool& names_;
+  bool (*test_)(std::string_view);
+  std::vector<uint8_t> known_;
+};
+
+// Whether `text` has one of the parts in it, without regard to case.
+bool HasAny(std::string_view text, std::initializer_list<std::string_view> lower_case_parts);
+
+}  // namespace flopwatch::trace
+
+#endif  // FLOPWATCH_TRACE_FINDINGS_EVIDENCE_H_

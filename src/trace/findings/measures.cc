@@ -1,0 +1,255 @@
+#include "trace/findings/measures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "absl/container/flat_hash_map.h"
+#include "trace/analysis/sm_load.h"
+
+namespace flopwatch::trace {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+// A thread that launches less of the GPU's work than this is not one whose waiting starves the GPU.
+constexpr double kLaunchThreadShare = 0.05;
+
+// Joins intervals that come by rising begin.
+void Append(IntervalSet* set, Nanos begin, Nanos end) {
+  if (end <= begin) return;
+  if (!set->empty() && begin <= set->back().end) {
+    set->back().end = std::max(set->back().end, end);
+  } else {
+    set->push_back({begin, end});
+  }
+}
+
+}  // namespace
+
+RankMeasures::RankMeasures(const RankView& v) : view(v), rank(v.rank()), events(v.events()), names(v.set().names) {
+  call_kind_.assign(names.size(), 0);
+  for (Row r = 0; r < events.size(); ++r) {
+    if (!IsLaunchApi(events.category[r])) continue;
+    uint8_t& kind = call_kind_[events.name[r]];
+    if (kind == 0) kind = static_cast<uint8_t>(CallKindOf(Name(r))) + 1;
+  }
+  FindWindows();
+  MeasureGpu();
+  MeasureHost();
+  MeasureWaits();
+}
+
+CallKind RankMeasures::CallOf(Row r) const {
+  const uint8_t kind = IsLaunchApi(events.category[r]) ? call_kind_[events.name[r]] : 0;
+  return kind == 0 ? CallKind::kOther : static_cast<CallKind>(kind - 1);
+}
+
+bool RankMeasures::FromGraph(Row r) const {
+  const KernelDetail* k = rank.KernelOf(r);
+  if (k != nullptr && (k->graph_id > 0 || k->graph_node_id > 0)) return true;
+  return events.launch[r] != kNoRow && CallOf(events.launch[r]) == CallKind::kGraphLaunch;
+}
+
+const CollectiveDetail* RankMeasures::CollectiveOf(Row r) const {
+  if (const CollectiveDetail* own = rank.CollectiveOf(r); own != nullptr) return own;
+  // record_param_comms encloses nccl:*, c10d::* and the launch.
+  for (Row op = events.op[r]; op != kNoRow; op = events.parent[op]) {
+    if (const CollectiveDetail* c = rank.CollectiveOf(op); c != nullptr) return c;
+  }
+  return nullptr;
+}
+
+int64_t RankMeasures::Blocks(const KernelDetail& k) const {
+  const auto axis = [](int32_t n) { return static_cast<int64_t>(std::max(n, 0)); };
+  // A grid has at most 2^31 x 2^16 x 2^16 blocks.
+  return k.grid[0] <= 0 ? 0 : std::min<int64_t>(axis(k.grid[0]) * std::max<int64_t>(axis(k.grid[1]), 1), int64_t{1} << 40) * std::min<int64_t>(std::max<int64_t>(axis(k.grid[2]), 1), 65536);
+}
+
+double RankMeasures::BlocksPerSm(const KernelDetail& k) const {
+  if (!std::isnan(k.blocks_per_sm)) return k.blocks_per_sm;
+  if (const int64_t blocks = Blocks(k); blocks > 0 && sm_count > 0) return static_cast<double>(blocks) / sm_count;
+  return kNaN;
+}
+
+std::optional<int64_t> RankMeasures::StepAt(Nanos t) const {
+  const auto it = std::upper_bound(rank.steps.begin(), rank.steps.end(), t, [](Nanos at, const Step& s) { return at < s.begin; });
+  if (it == rank.steps.begin() || std::prev(it)->end <= t) return std::nullopt;
+  return std::prev(it)->number;
+}
+
+Row RankMeasures::FirstFrom(Nanos t) const {
+  return static_cast<Row>(std::lower_bound(events.ts.begin(), events.ts.end(), t) - events.ts.begin());
+}
+
+bool RankMeasures::IsStepAnnotation(Row r) const { return IsStepName(Name(r)); }
+
+Row RankMeasures::HostRowAt(Nanos t) const {
+  constexpr int kMaxRows = 20'000;  // a hostile file may hold one thread's row among millions of another's
+  Row r = FirstFrom(t + 1);
+  for (int i = 0; i < kMaxRows && r > 0; ++i) {
+    --r;
+    const Category c = events.category[r];
+    const bool host = IsLaunchApi(c) || c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction;
+    if (!host || !(launches[events.thread[r]] || !any_launches_)) continue;
+    Row at = r;
+    while (at != kNoRow && events.end(at) <= t) at = events.parent[at];
+    if (at != kNoRow && !IsStepAnnotation(at)) return at;
+  }
+  return kNoRow;
+}
+
+void RankMeasures::FindWindows() {
+  for (size_t i = 0; i < rank.steps.size(); ++i) {
+    if (rank.steps[i].complete) steps.push_back(static_cast<int32_t>(i));
+  }
+  if (steps.empty()) {
+    for (size_t i = 0; i < rank.steps.size(); ++i) steps.push_back(static_cast<int32_t>(i));
+  }
+  has_steps = !steps.empty();
+  const Interval span = view.gpu_span();
+  if (has_steps) {
+    std::vector<Interval> pieces;
+    for (const int32_t s : steps) pieces.push_back({rank.steps[static_cast<size_t>(s)].begin, rank.steps[static_cast<size_t>(s)].end});
+    windows = Merge(std::move(pieces));
+    step_count = static_cast<double>(steps.size());
+  } else {
+    windows = Merge({span.end > span.begin ? span : Interval{rank.begin, rank.end}});
+  }
+  step_time = Length(windows);
+  gpu_windows = span.end > span.begin ? Clip(windows, span.begin, span.end) : IntervalSet{};
+}
+
+void RankMeasures::MeasureGpu() {
+  Cursor in(windows);
+  std::vector<SmLoad> loads;
+  absl::flat_hash_map<int32_t, int64_t> devices;
+  for (const Row r : view.gpu_rows()) {
+    if (!in.Contains(events.ts[r])) continue;
+    gpu.push_back(r);
+    if (events.category[r] != Category::kKernel) continue;
+    ++kernels;
+    if (ClassOf(r) == KernelClass::kCompute) compute_sum += events.dur[r];
+    if (const KernelDetail* k = rank.KernelOf(r)) ++devices[k->device];
+  }
+  int64_t most = 0;
+  for (const auto& [id, count] : devices) {
+    if (count > most || (count == most && device != nullptr && id < device->id)) {
+      if (const Device* d = rank.DeviceOf(id)) {
+        device = d;
+        most = count;
+      }
+    }
+  }
+  if (device == nullptr && rank.devices.size() == 1) device = &rank.devices[0];
+  if (device != nullptr) {
+    if (auto found = hardware::Catalog::Builtin().Find(device->name); found.ok()) accelerator = *found;
+    sm_count = std::max(device->sm_count, 0);
+  }
+  if (sm_count == 0 && accelerator != nullptr) sm_count = accelerator->sm_count.value_or(0);
+
+  for (const Row r : gpu) {
+    const KernelDetail* k = rank.KernelOf(r);
+    if (k == nullptr) continue;
+    const double blocks = BlocksPerSm(*k);
+    if (!std::isnan(blocks)) loads.push_back({{events.ts[r], events.end(r)}, blocks});
+  }
+  sm_efficiency = loads.empty() || step_time == 0 ? kNaN : BusySmTime(loads, windows) / static_cast<double>(step_time);
+
+  idle = Subtract(gpu_windows, view.busy());
+  const Nanos in_gpu_windows = Length(gpu_windows);
+  idle_share = in_gpu_windows > 0 ? static_cast<double>(Length(idle)) / static_cast<double>(in_gpu_windows) : 0;
+  busy_time = Length(Intersect(windows, view.busy()));
+  compute_busy = Length(Intersect(windows, view.busy(KernelClass::kCompute)));
+  communication_busy = Length(Intersect(windows, view.busy(KernelClass::kCommunication)));
+  memory_busy = Length(Intersect(windows, view.busy(KernelClass::kMemory)));
+  exposed_communication = Length(Intersect(windows, view.exposed_communication()));
+
+  const std::vector<Row>& all = view.gpu_rows();
+  size_t next = 0;
+  for (const Interval& i : idle) {
+    while (next < all.size() && events.ts[all[next]] < i.end) ++next;
+    gaps.push_back({i, next < all.size() && events.ts[all[next]] == i.end ? all[next] : kNoRow});
+  }
+
+  // Per stream: the end of the last work, and the gap before the next (traces.md 2.6, with the running maximum of ends).
+  absl::flat_hash_map<int32_t, Nanos> last_end;
+  for (const Row r : gpu) {
+    auto [it, first] = last_end.try_emplace(events.stream[r], events.end(r));
+    if (first) continue;
+    if (events.ts[r] > it->second) {
+      const Nanos gap = events.ts[r] - it->second;
+      stream_gaps += gap;
+      if (events.launch[r] != kNoRow && events.ts[events.launch[r]] > it->second) host_wait += gap;
+    }
+    it->second = std::max(it->second, events.end(r));
+  }
+}
+
+void RankMeasures::MeasureHost() {
+  launches.assign(rank.threads.size(), false);
+  std::vector<int64_t> launched(rank.threads.size(), 0);
+  int64_t all = 0;
+  for (const Row r : gpu) {
+    if (events.launch[r] == kNoRow) continue;
+    ++launched[events.thread[events.launch[r]]];
+    ++all;
+  }
+  bool any = false;
+  for (size_t t = 0; t < launched.size(); ++t) {
+    launches[t] = launched[t] > 0 && static_cast<double>(launched[t]) >= kLaunchThreadShare * static_cast<double>(all);
+    any = any || launches[t];
+  }
+  std::vector<bool> waits = launches;  // threads whose data loading counts: those, and the one that runs the steps
+  for (const Step& s : rank.steps) waits[events.thread[s.row]] = true;
+  const bool any_wait = any || !rank.steps.empty();
+  any_launches_ = any;
+
+  std::vector<uint8_t> loading(names.size(), 0);  // by name: 1 = no, 2 = yes, 3 = a step's annotation
+  IntervalSet busy, blocked, load;
+  for (Row r = 0; r < events.size(); ++r) {
+    const Category c = events.category[r];
+    const bool block = c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction;
+    if (!block && !IsLaunchApi(c)) continue;
+    const uint32_t thread = events.thread[r];
+    if (block) {
+      uint8_t& known = loading[events.name[r]];
+      if (known == 0) known = IsStepName(Name(r)) ? 3 : IsDataLoading(Name(r), c) ? 2 : 1;
+      if (known == 3) continue;
+      if (known == 2 && (waits[thread] || !any_wait)) Append(&load, events.ts[r], events.end(r));
+    }
+    if (any && !launches[thread]) continue;
+    Append(&busy, events.ts[r], events.end(r));
+    if (!block) {
+      const CallKind kind = CallOf(r);
+      if (kind == CallKind::kSync || kind == CallKind::kBlockingCopy) Append(&blocked, events.ts[r], events.end(r));
+    }
+  }
+  loader = Intersect(load, windows);
+  loader_idle = Subtract(loader, view.busy());
+  host_busy = Subtract(Subtract(busy, blocked), load);
+  idle_rest = Subtract(idle, loader);
+  const Nanos in_gpu_windows = Length(gpu_windows);
+  idle_rest_share = in_gpu_windows > 0 ? static_cast<double>(Length(idle_rest)) / static_cast<double>(in_gpu_windows) : 0;
+}
+
+void RankMeasures::MeasureWaits() {
+  Cursor in(windows);
+  for (Row r = 0; r < events.size(); ++r) {
+    if (!IsLaunchApi(events.category[r]) || !in.Contains(events.ts[r])) continue;
+    const CallKind kind = CallOf(r);
+    if (kind == CallKind::kSync || kind == CallKind::kBlockingCopy) syncs.push_back(r);
+  }
+}
+
+Measures::Measures(const AnalysisInput& input) : input_(input), ranks_(input.ranks().size()) {
+  const size_t workers = std::min<size_t>(ranks_.size(), static_cast<size_t>(std::clamp(input.options().threads, 1, 64)));
+  const auto work = [&](size_t from) {
+    for (size_t i = from; i < ranks_.size(); i += workers) ranks_[i] = std::make_unique<RankMeasures>(*input.ranks()[i]);
+  };
+  std::vector<std::jthread> threads;
+  for (size_t t = 1; t < workers; ++t) threads.emplace_back(work, t);
+  if (workers > 0) work(0);
+}
+
+}  // namespace flopwatch::trace

@@ -1,0 +1,76 @@
+// gc-pause (traces.md 6.1): at least two idle gaps of more than 5 ms under Python's garbage collection, or in which the launching
+// threads have no event at all (collection, the global interpreter lock held by another thread, the process not scheduled).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "trace/findings/evidence.h"
+#include "trace/findings/rules/rules.h"
+
+namespace flopwatch::trace::rules {
+namespace {
+
+constexpr Nanos kPause = 5'000'000;
+constexpr size_t kRepeated = 2;
+constexpr double kSilent = 0.10;   // of the gap may lie under events
+constexpr double kFrame = 1.5;     // an event longer than this many gaps is a frame around everything and says nothing
+
+bool IsCollection(std::string_view name) {
+  const std::string lower = absl::AsciiStrToLower(std::string(name));
+  return lower.find("gc.collect") != std::string::npos || lower.find("gc collect") != std::string::npos || lower.find("gc_collect") != std::string::npos ||
+         lower.find("garbage") != std::string::npos || lower.find("python gc") != std::string::npos || lower.find(" gc: ") != std::string::npos;
+}
+
+RankCheck Check(const RankMeasures& m) {
+  const EventTable& e = m.events;
+  if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
+  if (std::none_of(m.launches.begin(), m.launches.end(), [](bool b) { return b; })) return CannotCheck("no launch calls linked to GPU work in the trace: the thread that should be busy is not known");
+  NameTest collection(m.names, IsCollection);
+  std::vector<Interval> pauses;
+  int64_t named = 0;
+  TopNames names;
+  for (const Interval& gap : m.idle) {
+    if (gap.end - gap.begin <= kPause || 2 * LengthWithin(m.loader, gap.begin, gap.end) > gap.end - gap.begin) continue;
+    const double length = static_cast<double>(gap.end - gap.begin);
+    std::vector<Interval> events, collecting;
+    const auto look = [&](Row r) {
+      const Category c = e.category[r];
+      const bool block = c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction;
+      if ((!block && !IsLaunchApi(c)) || !m.launches[e.thread[r]] || m.IsStepAnnotation(r)) return;
+      const Interval inside{std::max(gap.begin, e.ts[r]), std::min(gap.end, e.end(r))};
+      if (block && collection(e.name[r])) {
+        collecting.push_back(inside);
+        names.Add(e.name[r], inside.end - inside.begin);
+      }
+      if (static_cast<double>(e.dur[r]) <= kFrame * length) events.push_back(inside);
+    };
+    for (Row r = m.HostRowAt(gap.begin); r != kNoRow; r = e.parent[r]) look(r);
+    for (Row r = m.FirstFrom(gap.begin); r < e.size() && e.ts[r] < gap.end; ++r) look(r);
+    const bool collects = 2 * static_cast<double>(Length(Merge(std::move(collecting)))) > length;
+    if (!collects && static_cast<double>(Length(Merge(std::move(events)))) >= kSilent * length) continue;
+    named += collects;
+    pauses.push_back(gap);
+  }
+  if (pauses.size() < kRepeated) return Nothing();
+  const Nanos time = Length(pauses);
+  Finding f = FindingOf(m, fmt::format("{} pauses of more than 5 ms without a sign of the host", pauses.size()));
+  if (named > 0) f.title = fmt::format("{} pauses of more than 5 ms, {} of them in garbage collection", pauses.size(), named);
+  AddCount(&f, "pauses", static_cast<double>(pauses.size()), fmt::format("{} idle gaps of more than 5 ms", pauses.size()));
+  AddCount(&f, "pauses_in_garbage_collection", static_cast<double>(named), fmt::format("{} of them under garbage collection", named));
+  AddTime(&f, "pause_time_us", time, fmt::format("{} together", DurationText(time)));
+  f.top = names.Texts(m.names);
+  SetGain(&f, m, time, "these gaps, if nothing else filled them");
+  PointTo(&f, m, Longest(pauses));
+  f.advice = "Freeze long-lived objects (gc.freeze()) and collect at chosen moments (gc.disable(), gc.collect() every N steps, on all ranks at once); "
+             "look for other Python threads that hold the interpreter lock and for an overcommitted CPU.";
+  f.source = "Megatron-LM --manual-gc; traces.md 6.1";
+  if (named < static_cast<int64_t>(pauses.size())) f.uncertain.push_back("the trace does not say what the host did in these gaps; Python stacks (with_stack) or a CPU profile would");
+  return {.finding = std::move(f), .not_checked = std::nullopt};
+}
+
+}  // namespace
+
+RuleResult GcPause(const Measures& measures) { return EachRank(measures, Check); }
+
+}  // namespace flopwatch::trace::rules

@@ -1,0 +1,127 @@
+// io-at-step-end (traces.md 6.1; the fleet paper's file I/O at the end of iterations): in at least 60 % of steps the GPU is idle for
+// more than 5 % of the step in one gap that reaches into its last fifth, while the host saves, writes, logs or prints: the gap lies
+// by half under operators, annotations or Python frames with such a name, or by 80 % under one that launches nothing.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "trace/findings/evidence.h"
+#include "trace/findings/rules/rules.h"
+
+namespace flopwatch::trace::rules {
+namespace {
+
+constexpr double kTail = 0.2, kGapShare = 0.05, kStepsShare = 0.6, kNamedShare = 0.5, kSilentShare = 0.8;
+
+// Whole words of a name ("save_checkpoint", "torch/serialization.py(850): save"), so that "saved_tensors" and "logits" are none.
+bool IsOutput(std::string_view name) {
+  if (name.starts_with("aten::") && name != "aten::item") return false;  // aten::log is a logarithm
+  constexpr std::string_view kWords[] = {"save",  "write", "log",    "logs", "logger",  "logging",   "item",  "print",     "checkpoint", "checkpointing",
+                                         "dump",  "dumps", "flush",  "fsync", "tensorboard", "wandb", "mlflow", "summary", "pickle", "serialize", "serialization",
+                                         "upload", "store", "io"};
+  std::string word;
+  for (size_t i = 0; i <= name.size(); ++i) {
+    if (i < name.size() && absl::ascii_isalnum(static_cast<unsigned char>(name[i]))) {
+      word.push_back(absl::ascii_tolower(static_cast<unsigned char>(name[i])));
+      continue;
+    }
+    if (std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords)) return true;
+    word.clear();
+  }
+  return false;
+}
+
+struct Cover {
+  bool named = false, silent = false;
+  Row row = kNoRow;
+};
+
+// What the host did during a gap.
+Cover CoverOf(const RankMeasures& m, Interval gap, NameTest* output) {
+  const EventTable& e = m.events;
+  const auto inside = [&](Row r) { return std::max<Nanos>(0, std::min(gap.end, e.end(r)) - std::max(gap.begin, e.ts[r])); };
+  const double length = static_cast<double>(gap.end - gap.begin);
+  std::vector<Interval> named;
+  Cover cover;
+  Nanos longest = 0;
+  const auto look = [&](Row r) {
+    const Category c = e.category[r];
+    if (m.IsStepAnnotation(r) || (c != Category::kCpuOp && c != Category::kUserAnnotation && c != Category::kPythonFunction)) return;
+    if (!(*output)(e.name[r])) return;
+    named.push_back({std::max(gap.begin, e.ts[r]), std::min(gap.end, e.end(r))});
+    if (inside(r) > longest) {
+      longest = inside(r);
+      cover.row = r;
+    }
+  };
+  bool launches = false;
+  for (Row r = m.HostRowAt(gap.begin); r != kNoRow; r = e.parent[r]) look(r);
+  for (Row r = m.FirstFrom(gap.begin); r < e.size() && e.ts[r] < gap.end; ++r) {
+    look(r);
+    // A launch in the last tenth is the one that ends the gap.
+    if (IsLaunchApi(e.category[r]) && e.launch[r] != kNoRow && static_cast<double>(e.ts[r] - gap.begin) < 0.9 * length) launches = true;
+  }
+  cover.named = static_cast<double>(Length(Merge(std::move(named)))) >= kNamedShare * length;
+  if (cover.named || launches) return cover;
+  // Without a telling name: one block of the host that is no longer than about the gap itself (a frame around the whole step covers
+  // everything and says nothing).
+  for (Row r = m.HostRowAt(gap.begin + (gap.end - gap.begin) / 2); r != kNoRow; r = e.parent[r]) {
+    if (m.IsStepAnnotation(r) || static_cast<double>(e.dur[r]) > 1.5 * length) break;
+    if (IsLaunchApi(e.category[r])) continue;
+    if (static_cast<double>(inside(r)) >= kSilentShare * length) {
+      cover.silent = true;
+      cover.row = r;
+    }
+  }
+  return cover;
+}
+
+RankCheck Check(const RankMeasures& m) {
+  if (!m.has_steps) return CannotCheck("the trace has no steps (ProfilerStep annotations)");
+  if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
+  NameTest output(m.names, IsOutput);
+  const EventTable& e = m.events;
+  int64_t with = 0, named = 0;
+  Nanos lost = 0;
+  Interval worst;
+  TopNames names;
+  for (const int32_t s : m.steps) {
+    const Step& step = m.rank.steps[static_cast<size_t>(s)];
+    const double length = static_cast<double>(step.end - step.begin);
+    const Nanos tail = step.end - static_cast<Nanos>(kTail * length);
+    Interval gap;
+    for (const Interval& g : Subtract({{step.begin, step.end}}, Clip(m.view.busy(), step.begin, step.end))) {
+      if (g.end > tail && g.end - g.begin > gap.end - gap.begin) gap = g;
+    }
+    if (static_cast<double>(gap.end - gap.begin) <= kGapShare * length) continue;
+    if (2 * LengthWithin(m.loader, gap.begin, gap.end) > gap.end - gap.begin) continue;  // the next batch: data-starvation
+    const Cover cover = CoverOf(m, gap, &output);
+    if (!cover.named && !cover.silent) continue;
+    ++with;
+    named += cover.named;
+    lost += gap.end - gap.begin;
+    if (gap.end - gap.begin > worst.end - worst.begin) worst = gap;
+    if (cover.row != kNoRow) names.Add(e.name[cover.row], gap.end - gap.begin);
+  }
+  if (static_cast<double>(with) < kStepsShare * static_cast<double>(m.steps.size()) || with == 0) return Nothing();
+  Finding f = FindingOf(m, fmt::format("The GPU is idle at the end of {} of {} steps while the host writes or logs", with, m.steps.size()));
+  AddCount(&f, "steps", static_cast<double>(with), fmt::format("in {} of {} steps", with, m.steps.size()));
+  AddTime(&f, "mean_gap_us", lost / with, fmt::format("mean gap {}", DurationText(lost / with)));
+  AddTime(&f, "longest_gap_us", worst.end - worst.begin, fmt::format("longest gap {}", DurationText(worst.end - worst.begin)));
+  AddShare(&f, "gap_share", m.Share(lost), fmt::format("{} of step time", PercentText(m.Share(lost))));
+  f.top = names.Texts(m.names);
+  SetGain(&f, m, lost, "the idle gaps at the ends of these steps, all of them hidden if the output were asynchronous");
+  PointTo(&f, m, worst);
+  f.advice = "Log and checkpoint less often, from another thread or process (asynchronous checkpointing), and keep .item(), print and file "
+             "writes out of the step.";
+  f.source = "Facebook GPU fleet paper, case studies: expensive file I/O at the end of each iteration";
+  if (named < with) f.uncertain.push_back("the name of what the host does in the gap does not say that it is output; Python stacks would");
+  return {.finding = std::move(f), .not_checked = std::nullopt};
+}
+
+}  // namespace
+
+RuleResult IoAtStepEnd(const Measures& measures) { return EachRank(measures, Check); }
+
+}  // namespace flopwatch::trace::rules

@@ -1,0 +1,58 @@
+// single-stream (traces.md 6.1): all computing on one stream, copies of more than a tenth of the busy time on the same one, and less
+// than half of the SMs in use by estimate: nothing overlaps although there is room.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "trace/findings/evidence.h"
+#include "trace/findings/rules/rules.h"
+
+namespace flopwatch::trace::rules {
+namespace {
+
+constexpr double kCopyShare = 0.10, kSmEfficiency = 0.50;
+constexpr double kStreamShare = 0.01;  // of computing time: less is not a compute stream
+
+RankCheck Check(const RankMeasures& m) {
+  const EventTable& e = m.events;
+  absl::flat_hash_map<int32_t, Nanos> compute;
+  for (const Row r : m.gpu) {
+    if (m.ClassOf(r) == KernelClass::kCompute) compute[e.stream[r]] += e.dur[r];
+  }
+  int streams = 0;
+  int32_t stream = kNoStream;
+  for (const auto& [s, time] : compute) {
+    if (static_cast<double>(time) < kStreamShare * static_cast<double>(m.compute_sum)) continue;
+    ++streams;
+    stream = s;
+  }
+  if (streams == 0) return CannotCheck("no computing kernels in the trace");
+  if (streams > 1) return Nothing();
+  if (std::isnan(m.sm_efficiency)) return CannotCheck("no kernel of the trace has blocks per SM, or a grid and a device with a known number of SMs");
+  std::vector<Interval> copies;
+  TopNames names;
+  for (const Row r : m.gpu) {
+    if (e.category[r] != Category::kGpuMemcpy || e.stream[r] != stream) continue;
+    copies.push_back({e.ts[r], e.end(r)});
+    names.Add(e.name[r], e.dur[r]);
+  }
+  const IntervalSet copy_time = Intersect(Merge(std::move(copies)), m.windows);
+  const double share = m.busy_time > 0 ? static_cast<double>(Length(copy_time)) / static_cast<double>(m.busy_time) : 0;
+  if (share <= kCopyShare || m.sm_efficiency >= kSmEfficiency) return Nothing();
+  Finding f = FindingOf(m, fmt::format("Copies take {} of the GPU's busy time on the only compute stream", PercentText(share)));
+  AddCount(&f, "compute_streams", 1, fmt::format("all kernels run on stream {}", stream));
+  AddShare(&f, "copy_share_of_busy", share, fmt::format("copies on it take {} of busy time", PercentText(share)));
+  AddShare(&f, "sm_efficiency", m.sm_efficiency, fmt::format("estimated SM efficiency {}", PercentText(m.sm_efficiency)));
+  f.top = names.Texts(m.names);
+  SetGain(&f, m, Length(Subtract(copy_time, m.view.busy(KernelClass::kCompute))), "copy time that no kernel hides");
+  PointTo(&f, m, Longest(copy_time));
+  f.advice = "Prefetch on a stream of its own (non_blocking copies from pinned memory, DataLoader prefetch to the device) and wait with events.";
+  f.source = "Facebook GPU fleet paper, case studies: insufficient concurrency";
+  return {.finding = std::move(f), .not_checked = std::nullopt};
+}
+
+}  // namespace
+
+RuleResult SingleStream(const Measures& measures) { return EachRank(measures, Check); }
+
+}  // namespace flopwatch::trace::rules
