@@ -69,7 +69,7 @@ void Generate(const fs::path& path, uint64_t groups, int rank, int ranks) {
                                          "autograd::engine::evaluate_function: AddmmBackward0", "aten::native_layer_norm"};
   Writer writer(path);
   const auto time = [](uint64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); };
-  const uint64_t start = 4'203'669'603'752'847;
+  const uint64_t start = 203'669'603'752'847;
   const auto begin_of = [&](uint64_t i) { return start + i * 61'003 + Mix(i) % 5'000; };
   writer.text() += fmt::format(
       "{{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [\n    {{\n      \"id\": 0, \"name\": \"NVIDIA H100 80GB HBM3\", "
@@ -80,20 +80,20 @@ void Generate(const fs::path& path, uint64_t groups, int rank, int ranks) {
     const uint64_t t = begin_of(i), r = Mix(i * 3 + 1);
     std::string& out = writer.text();
     if (i % kGroupsAStep == 0) {
-      out += fmt::format("  {{\n    \"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"ProfilerStep#{}\", \"pid\": 3113936, \"tid\": 3113936,\n"
+      out += fmt::format("  {{\n    \"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"ProfilerStep#{}\", \"pid\": 3936, \"tid\": 3936,\n"
                          "    \"ts\": {}, \"dur\": {},\n    \"args\": {{\n      \"External id\": {},\"Record function id\": 0, \"Ev Idx\": {}\n    }}\n  }},\n",
                          i / kGroupsAStep + 5, time(t - 3000), time(kGroupsAStep * 61'003 - 5000), i * 10 + 9, i * 10);
     }
     for (uint64_t k = 0; k < 2; ++k) {
-      out += fmt::format("  {{\n    \"ph\": \"X\", \"cat\": \"python_function\", \"name\": \"torch/nn/modules/module.py({}): _call_impl\", \"pid\": 3113936, "
-                         "\"tid\": 3113936,\n    \"ts\": {}, \"dur\": {},\n    \"args\": {{\n      \"Python parent id\": {}, \"Python id\": {}, \"Ev Idx\": {}\n    }}\n  }},\n",
+      out += fmt::format("  {{\n    \"ph\": \"X\", \"cat\": \"python_function\", \"name\": \"torch/nn/modules/module.py({}): _call_impl\", \"pid\": 3936, "
+                         "\"tid\": 3936,\n    \"ts\": {}, \"dur\": {},\n    \"args\": {{\n      \"Python parent id\": {}, \"Python id\": {}, \"Ev Idx\": {}\n    }}\n  }},\n",
                          1500 + r % 700 + k, time(t - 2000 + k * 500), time(52'000 - k * 1'100), i * 2 + k, i * 2 + k + 1, i * 10 + k);
     }
     for (uint64_t k = 0; k < 3; ++k) {
-      out += fmt::format("  {{\n    \"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"{}\", \"pid\": 3113936, \"tid\": 3113936,\n"
+      out += fmt::format("  {{\n    \"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"{}\", \"pid\": 3936, \"tid\": 3936,\n"
                          "    \"ts\": {}, \"dur\": {},\n    \"args\": {{\n      \"External id\": {},\"Record function id\": 0",
                          kOps[(r >> 8 * k) % std::size(kOps)], time(t + k * 2'000), time(40'000 - k * 6'000), i * 10 + k + 1);
-      if (k == 2) {
+      if (k == 2 && i % 2 == 0) {
         const uint64_t m = 1u << (5 + (r >> 3) % 8), n = 64 * (1 + (r >> 9) % 64);
         out += fmt::format(", \"Sequence number\": {}, \"Fwd thread id\": 0, \"Input type\": [\"c10::BFloat16\", \"c10::BFloat16\", \"\"], "
                            "\"Input Strides\": [[{}, 1], [1, {}], []], \"Input Dims\": [[{}, {}], [{}, {}], []]", i, n, n, m, n, n, 4 * n);
@@ -111,9 +111,9 @@ void Generate(const fs::path& path, uint64_t groups, int rank, int ranks) {
     const uint64_t ts = std::max(launch + 6'000 + jitter, collective ? 0 : gpu_free + 500);
     if (!collective) gpu_free = ts + dur;
     std::string& out = writer.text();
-    out += fmt::format("  {{\n    \"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 3113936, \"tid\": 3113936,\n"
+    out += fmt::format("  {{\n    \"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 3936, \"tid\": 3936,\n"
                        "    \"ts\": {}, \"dur\": {},\n    \"args\": {{\n      \"External id\": {}, \"cbid\": 211, \"correlation\": {}\n    }}\n  }},\n"
-                       "  {{\n    \"ph\": \"s\", \"id\": {}, \"pid\": 3113936, \"tid\": 3113936, \"ts\": {},\n    \"cat\": \"ac2g\", \"name\": \"ac2g\"\n  }},\n",
+                       "  {{\n    \"ph\": \"s\", \"id\": {}, \"pid\": 3936, \"tid\": 3936, \"ts\": {},\n    \"cat\": \"ac2g\", \"name\": \"ac2g\"\n  }},\n",
                        time(launch), time(4'000 + r % 3'000), i * 10 + 3, i + 100, i + 100, time(launch));
     const int stream = collective ? 20 : 7;
     out += fmt::format("  {{\n    \"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"");

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 
 namespace flopwatch::trace {
 namespace {
@@ -149,6 +150,7 @@ void FindSteps(const StringPool& names, RankTrace* rank) {
   EventTable& e = rank->events;
   rank->steps.clear();
   e.step.assign(e.size(), kNoStep);
+  absl::flat_hash_set<int64_t> seen;
   for (Row r = 0; r < e.size(); ++r) {
     if (e.category[r] != Category::kUserAnnotation && e.category[r] != Category::kCpuOp) continue;
     const std::string_view text = names.Text(e.name[r]);
@@ -156,8 +158,7 @@ void FindSteps(const StringPool& names, RankTrace* rank) {
     Step step{.row = r, .begin = e.ts[r], .end = e.end(r)};
     const auto [stop, error] = std::from_chars(text.data() + kStepPrefix.size(), text.data() + text.size(), step.number);
     if (error != std::errc() || stop != text.data() + text.size()) continue;
-    const bool seen = std::any_of(rank->steps.begin(), rank->steps.end(), [&](const Step& s) { return s.number == step.number; });
-    if (!seen) rank->steps.push_back(step);
+    if (seen.insert(step.number).second) rank->steps.push_back(step);
   }
   if (rank->steps.empty()) return;
 

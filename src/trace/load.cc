@@ -266,7 +266,11 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
       const bool wanted = options.only_ranks.empty() || !rank.trace.rank_known ||
                           std::find(options.only_ranks.begin(), options.only_ranks.end(), rank.trace.rank) != options.only_ranks.end();
       if (!wanted) continue;
-      Remap(rank.names, &out.set.names, &rank.trace);
+      if (out.set.ranks.empty()) {
+        out.set.names = std::move(rank.names);  // the first rank's ids are the set's
+      } else {
+        Remap(rank.names, &out.set.names, &rank.trace);
+      }
       out.set.ranks.push_back(std::move(rank.trace));
     }
     of_input.clear();

@@ -112,11 +112,6 @@ ScanResult SkipNested(const char** at, const char* end) {
   return ScanResult::kCut;
 }
 
-const char* SkipBare(const char* p, const char* end) {
-  while (p < end && *p != ',' && *p != '}' && *p != ']' && *p != '"' && *p != '\n') ++p;
-  return p;
-}
-
 CleanText Unescape(std::string_view raw, std::string* out) {
   CleanText clean;
   out->clear();
@@ -196,6 +191,21 @@ std::string RepairJson(std::string_view text) {
 bool ParseThousandths(std::string_view text, int64_t* out) {
   const char* p = text.data();
   const char* const end = p + text.size();
+  // As Kineto writes them: "1419247333291.708", or whole microseconds.
+  if (text.size() <= 18) {
+    uint64_t value = 0;
+    while (p < end && IsDigit(*p)) value = value * 10 + static_cast<uint64_t>(*p++ - '0');
+    if (p == end && p != text.data() && text.size() <= 15) {
+      *out = static_cast<int64_t>(value * 1000);
+      return true;
+    }
+    if (end - p == 4 && *p == '.' && p != text.data() && IsDigit(p[1]) && IsDigit(p[2]) && IsDigit(p[3])) {
+      *out = static_cast<int64_t>(value * 1000 + static_cast<uint64_t>(p[1] - '0') * 100 + static_cast<uint64_t>(p[2] - '0') * 10 +
+                                  static_cast<uint64_t>(p[3] - '0'));
+      return true;
+    }
+    p = text.data();
+  }
   const bool negative = p < end && *p == '-';
   p += negative || (p < end && *p == '+');
   // mantissa x 10^exponent; digits that do not fit move the exponent, the first of them rounds.
@@ -240,6 +250,15 @@ bool ParseThousandths(std::string_view text, int64_t* out) {
 }
 
 bool ParseInteger(std::string_view text, int64_t* out) {
+  if (text.size() <= 18) {  // plain digits, as nearly always
+    uint64_t value = 0;
+    size_t i = 0;
+    while (i < text.size() && IsDigit(text[i])) value = value * 10 + static_cast<uint64_t>(text[i++] - '0');
+    if (i == text.size() && i > 0) {
+      *out = static_cast<int64_t>(value);
+      return true;
+    }
+  }
   const char* const end = text.data() + text.size();
   const auto whole = [&](const char* stop) {
     if (stop == end) return true;

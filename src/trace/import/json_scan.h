@@ -95,6 +95,30 @@ inline const char* FindStringEnd(const char* p, const char* end, uint32_t* flags
   return nullptr;
 }
 
+// The same for the name of a member: short, and what is unusual about it does not matter.
+inline const char* FindKeyEnd(const char* p, const char* end) {
+#if defined(__SSE2__)
+  const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\');
+  while (p < end) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const auto stops = static_cast<unsigned>(
+        _mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash))));
+    if (stops == 0) {
+      p += 16;
+      continue;
+    }
+    p += __builtin_ctz(stops);
+    if (p >= end) return nullptr;
+    if (*p == '"') return p;
+    p += 2;
+  }
+  return nullptr;
+#else
+  uint32_t flags = 0;
+  return FindStringEnd(p, end, &flags);
+#endif
+}
+
 enum class ScanResult : uint8_t {
   kOk,
   kBroken,  // not JSON here
@@ -107,7 +131,10 @@ enum class ScanResult : uint8_t {
 ScanResult SkipNested(const char** p, const char* end);
 
 // Moves `p` behind a number, constant or whatever else stands bare ("N/A", NaN) up to the next of , } ] " or a line break.
-const char* SkipBare(const char* p, const char* end);
+inline const char* SkipBare(const char* p, const char* end) {
+  while (p < end && *p != ',' && *p != '}' && *p != ']' && *p != '"' && *p != '\n') ++p;
+  return p;
+}
 
 // The text of a string as it lies between its quotes in the file: escapes undone, bytes that are no UTF-8 replaced by U+FFFD.
 struct CleanText {

@@ -13,28 +13,36 @@ const char* SpacesBefore(const char* p, const char* begin) {
   return p;
 }
 
+enum class Guess : uint8_t { kNo, kYes, kUnknown };  // kUnknown: what decides it lies behind the text
+
 // Whether `p` is where the events end: a bracket behind the last event, then the end of the file or a member of its header.
-bool IsArrayEnd(const char* p, const char* begin, const char* end) {
+Guess IsArrayEnd(const char* p, const char* begin, const char* end, bool last) {
   const char* const before = SpacesBefore(p, begin);
-  if (before == begin || (before[-1] != '}' && before[-1] != ',')) return false;
+  if (before == begin || (before[-1] != '}' && before[-1] != ',')) return Guess::kNo;
+  const Guess at_end = last ? Guess::kYes : Guess::kUnknown;
   const char* next = SkipSpaces(p + 1, end);
-  if (next == end) return true;
-  if (*next == '}') return SkipSpaces(next + 1, end) == end;
-  if (*next != ',') return false;
+  if (next == end) return at_end;
+  if (*next == '}') {
+    next = SkipSpaces(next + 1, end);
+    return next == end ? at_end : Guess::kNo;
+  }
+  if (*next != ',') return Guess::kNo;
   next = SkipSpaces(next + 1, end);
-  if (next == end || *next != '"') return false;
+  if (next == end) return last ? Guess::kNo : Guess::kUnknown;
+  if (*next != '"') return Guess::kNo;
   const std::string_view rest(next + 1, static_cast<size_t>(end - next - 1));
   for (const std::string_view key :
        {"traceName\"", "displayTimeUnit\"", "baseTimeNanoseconds\"", "deviceProperties\"", "distributedInfo\"", "schemaVersion\"",
         "INFO\"", "WARNING\"", "ERROR\"", "trace_id\"", "with_", "record_shapes\"", "profile_memory\"", "metadata\"", "cupti_version\""}) {
-    if (rest.starts_with(key)) return true;
+    if (rest.starts_with(key)) return Guess::kYes;
+    if (!last && key.starts_with(rest)) return Guess::kUnknown;
   }
-  return false;
+  return Guess::kNo;
 }
 
 // The next place at or behind `p` where, by the looks of it, an event starts or the events end: where reading goes on behind
-// an event that is no JSON.
-const char* NextEvent(const char* p, const char* end) {
+// an event that is no JSON. `end` where there is none, nullptr where more text has to tell.
+const char* NextEvent(const char* p, const char* end, bool last) {
   const char* const begin = p;
   for (; p < end; ++p) {
     if (*p == '{') {
@@ -43,12 +51,15 @@ const char* NextEvent(const char* p, const char* end) {
       const char* const brace = SpacesBefore(before - 1, begin);
       if (brace == begin || brace[-1] != '}') continue;
       const char* const next = SkipSpaces(p + 1, end);
-      if (next < end && *next == '"') return p;
-    } else if (*p == ']' && IsArrayEnd(p, begin, end)) {
-      return p;
+      if (next == end) return last ? end : nullptr;
+      if (*next == '"') return p;
+    } else if (*p == ']') {
+      const Guess guess = IsArrayEnd(p, begin, end, last);
+      if (guess == Guess::kYes) return p;
+      if (guess == Guess::kUnknown) return nullptr;
     }
   }
-  return end;
+  return last ? end : nullptr;
 }
 
 }  // namespace
@@ -95,7 +106,7 @@ ScanResult KinetoEventParser::ReadValue(const char** at, const char* end, Value*
 
 // A string whose end is not followed by , or } holds a quote that should have been escaped: its real end is the next quote of
 // the line that is.
-bool KinetoEventParser::ExtendString(const char** at, const char* end, Value* value) {
+ScanResult KinetoEventParser::ExtendString(const char** at, const char* end, Value* value) {
   const char* p = *at;
   const char* const stop = end - p > kMaxExtendedText ? p + kMaxExtendedText : end;
   for (; p < stop && *p != '\n'; ++p) {
@@ -107,15 +118,16 @@ bool KinetoEventParser::ExtendString(const char** at, const char* end, Value* va
     if (static_cast<unsigned char>(*p) >= 0x80) value->flags |= kHasNonAscii;
     if (*p != '"') continue;
     const char* const next = SkipSpaces(p + 1, end);
-    if (next < end && (*next == ',' || *next == '}')) {
-      if (NextEvent(value->begin, p) != p) return false;  // it never ended: this quote is another event's
+    if (next == end) return ScanResult::kCut;
+    if (*next == ',' || *next == '}') {
+      if (NextEvent(value->begin, p, true) != p) return ScanResult::kBroken;  // it never ended: this quote is another event's
       value->end = p;
       *at = p + 1;
       batch_->Count(KinetoLoss::kUnescapedQuote);
-      return true;
+      return ScanResult::kOk;
     }
   }
-  return false;
+  return p >= end ? ScanResult::kCut : ScanResult::kBroken;
 }
 
 // The members of the object that starts at `p`; on_member(key, value) each. An object as value of "args" is not read as a
@@ -133,9 +145,8 @@ ScanResult KinetoEventParser::ReadMembers(const char** at, const char* end, OnMe
       continue;
     }
     if (*p != '"') return ScanResult::kBroken;
-    uint32_t flags = 0;
     const char* const key_begin = ++p;
-    p = FindStringEnd(p, end, &flags);
+    p = FindKeyEnd(p, end);
     if (p == nullptr) return ScanResult::kCut;
     const std::string_view key(key_begin, static_cast<size_t>(p - key_begin));
     p = SkipSpaces(p + 1, end);
@@ -159,7 +170,7 @@ ScanResult KinetoEventParser::ReadMembers(const char** at, const char* end, OnMe
       if (*p == '"') {  // a comma is missing
         batch_->Count(KinetoLoss::kComma);
       } else {
-        if (!ExtendString(&p, end, &value)) return ScanResult::kBroken;
+        if (const ScanResult extended = ExtendString(&p, end, &value); extended != ScanResult::kOk) return extended;
         p = SkipSpaces(p, end);
       }
     }
@@ -227,22 +238,28 @@ const std::vector<KinetoEventParser::Member>& KinetoEventParser::AllArgs() {
 
 KinetoEventParser::Parsed KinetoEventParser::Parse(const char* p, const char* split, const char* end, bool last, KinetoBatch* batch) {
   batch_ = batch;
-  bool comma = true;  // whether one came since the last event
+  const char* const begin = p;
+  const char* behind = p;  // the last entry
   Parsed parsed{Stop::kCut, end};
+  // Of what lies before `p`, the last byte that is no space.
+  const auto before = [&] {
+    const char* const at = SpacesBefore(p, begin);
+    return at == begin ? ',' : at[-1];
+  };
   for (;;) {
     p = SkipSpaces(p, end);
     if (p == end) {
-      parsed = {p >= split ? Stop::kSplit : Stop::kCut, p};
+      // Commas are judged together with what follows them.
+      parsed = {Stop::kCut, last ? end : behind};
       break;
     }
     if (*p == ',') {
-      if (comma && batch->entries > 0) batch->Count(KinetoLoss::kComma);
-      comma = true;
+      if (SpacesBefore(p, begin) != begin && before() == ',') batch->Count(KinetoLoss::kComma);
       ++p;
       continue;
     }
     if (*p == ']') {
-      if (comma && batch->entries > 0) batch->Count(KinetoLoss::kComma);
+      if (SpacesBefore(p, begin) != begin && before() == ',') batch->Count(KinetoLoss::kComma);
       parsed = {Stop::kArrayEnd, p + 1};
       break;
     }
@@ -252,7 +269,7 @@ KinetoEventParser::Parsed KinetoEventParser::Parse(const char* p, const char* sp
     }
     const char* const start = p;
     ScanResult result = ScanResult::kBroken;
-    const KinetoLossCounts before = batch->losses;
+    const KinetoLossCounts counted = batch->losses;
     if (*p == '{') {
       result = ReadEvent(&p, end);
     } else {
@@ -262,25 +279,23 @@ KinetoEventParser::Parsed KinetoEventParser::Parse(const char* p, const char* sp
       seen_keys_ = 0;
     }
     if (result == ScanResult::kOk) {
-      if (!comma) batch->Count(KinetoLoss::kComma);
-      comma = false;
+      const char* const after = p;
+      p = start;
+      if (before() == '}') batch->Count(KinetoLoss::kComma);
+      p = behind = after;
       ++batch->entries;
       Store();
       continue;
     }
-    batch->losses = before;  // of an event that is not kept, or read again
-    if (result == ScanResult::kCut && !last) {
+    batch->losses = counted;  // of an event that is not kept, or read again
+    if (result != ScanResult::kCut || last) p = NextEvent(start + 1, end, last);
+    if (!last && (result == ScanResult::kCut || p == nullptr)) {
       parsed = {Stop::kCut, start};
       break;
     }
-    p = NextEvent(start + 1, end);
-    if (p == end) {
-      batch->Count(result == ScanResult::kCut ? KinetoLoss::kCutTail : KinetoLoss::kMalformedEvent);
-      parsed = {Stop::kCut, end};
-      break;
-    }
-    batch->Count(KinetoLoss::kMalformedEvent);
-    comma = true;
+    behind = p;
+    batch->Count(p == end && result == ScanResult::kCut ? KinetoLoss::kCutTail : KinetoLoss::kMalformedEvent);
+    if (p == end) break;
   }
   batch->first_name = given_names_;
   for (; given_names_ < names_.size(); ++given_names_) batch->names.push_back(names_.Text(given_names_));

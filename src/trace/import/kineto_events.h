@@ -62,7 +62,7 @@ class KinetoEventParser {
   enum class Stop : uint8_t {
     kSplit,     // `at` is where an event starts, at or behind `split`
     kArrayEnd,  // `at` is behind the bracket that closes the events
-    kCut,       // the event that starts at `at` is not over before `end`
+    kCut,       // the text from `at` on has to be read again together with what comes behind `end`
   };
   struct Parsed {
     Stop stop;
@@ -101,7 +101,7 @@ class KinetoEventParser {
   };
 
   ScanResult ReadValue(const char** p, const char* end, Value* value);
-  bool ExtendString(const char** p, const char* end, Value* value);
+  ScanResult ExtendString(const char** p, const char* end, Value* value);
   template <typename OnMember>
   ScanResult ReadMembers(const char** p, const char* end, OnMember on_member);
   ScanResult ReadEvent(const char** p, const char* end);

@@ -10,6 +10,7 @@ namespace flopwatch::trace {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr ptrdiff_t kMaxName = 256;  // of a member that reading goes on at
 constexpr std::string_view kEventsKey = "\"traceEvents\"";
 
 void Count(KinetoLossCounts* losses, KinetoLoss loss) { ++(*losses)[static_cast<size_t>(loss)]; }
@@ -27,7 +28,7 @@ const char* NextMember(const char* p, const char* end) {
     if (q >= end || *q != '"') continue;
     uint32_t flags = 0;
     q = FindStringEnd(q + 1, end, &flags);
-    if (q == nullptr || q - member > 256) continue;
+    if (q == nullptr || q - member > kMaxName) continue;
     q = SkipSpaces(q + 1, end);
     if (q < end && *q == ':') return member;
   }
@@ -150,7 +151,16 @@ void KinetoHeader::Member(std::string_view key, std::string_view value, bool is_
 }
 
 KinetoHeader::Read KinetoHeader::Parse(const char* p, const char* end, bool last, RankTrace* trace, KinetoLossCounts* losses) {
+  const auto search = [&](const char* from) -> const char* {  // nullptr: further on
+    const char* const member = NextMember(from, end);
+    lost_ = member == end;
+    return lost_ ? nullptr : member;
+  };
+  const auto search_on = [&](const char* from) -> Read {  // the name of a member may be cut
+    return last ? Read{Stop::kEnd, end} : Read{Stop::kMore, end - from > kMaxName * 2 ? end - kMaxName * 2 : from};
+  };
   if (!opened_) {
+    if (!last && end - p < 4) return {Stop::kMore, p};
     if (std::string_view(p, static_cast<size_t>(end - p)).starts_with(kByteOrderMark)) p += kByteOrderMark.size();
     p = SkipSpaces(p, end);
     if (p == end) return {last ? Stop::kNoTrace : Stop::kMore, p};
@@ -164,6 +174,11 @@ KinetoHeader::Read KinetoHeader::Parse(const char* p, const char* end, bool last
     ++p;
   }
   if (list_) return {Stop::kEnd, end};
+  if (lost_) {
+    const char* const member = search(p);
+    if (member == nullptr) return search_on(p);
+    p = member;
+  }
   for (;;) {
     p = SkipSpaces(p, end);
     while (p < end && *p == ',') p = SkipSpaces(p + 1, end);
@@ -217,8 +232,8 @@ KinetoHeader::Read KinetoHeader::Parse(const char* p, const char* end, bool last
     if (result == ScanResult::kCut && !last && end - start < static_cast<ptrdiff_t>(kMaxKinetoMember)) return {Stop::kMore, start};
     Count(losses, KinetoLoss::kMetadata);
     if (result == ScanResult::kCut && !last && ++long_members_ > kMaxKinetoLongMembers) return {Stop::kEnd, end};
-    p = NextMember(start + 1, end);
-    if (p == end) return {last ? Stop::kEnd : Stop::kMore, p};
+    p = search(start + 1);
+    if (p == nullptr) return search_on(start + 1);
   }
 }
 

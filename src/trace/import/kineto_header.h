@@ -42,6 +42,7 @@ class KinetoHeader {
   void Member(std::string_view key, std::string_view value, bool is_string, RankTrace* trace, KinetoLossCounts* losses);
 
   bool opened_ = false, list_ = false, events_seen_ = false;
+  bool lost_ = false;  // behind something that is no JSON, and no member found yet
   int long_members_ = 0;
   std::optional<int64_t> base_time_;
 };

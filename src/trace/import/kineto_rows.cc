@@ -110,7 +110,10 @@ const KinetoEventParser::CategoryEntry& KinetoEventParser::CategoryOf() {
     return kNone;
   }
   last_category_ = categories_.size();
-  return categories_.emplace_back(CategoryEntry{std::string(text), KinetoCategoryOf(text), Text(KeyValue(EventKey::kCat))});
+  const KinetoLossCounts counted = batch_->losses;  // every parser meets it once: not a property of the file
+  const NameId name = Text(KeyValue(EventKey::kCat));
+  batch_->losses = counted;
+  return categories_.emplace_back(CategoryEntry{std::string(text), KinetoCategoryOf(text), name});
 }
 
 uint32_t KinetoEventParser::ThreadOf() {
