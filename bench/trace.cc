@@ -62,7 +62,8 @@ class Writer {
   std::string text_;
 };
 
-// Nine events a group: two Python calls, three operators (one with shapes), a launch, its kernel, and the arrow between them.
+// Eleven events a group: two Python calls, three operators (some with shapes), a launch, its kernel and the arrow between them,
+// and a call that launches nothing with the loose end of an arrow.
 void Generate(const fs::path& path, uint64_t groups, int rank, int ranks) {
   constexpr uint64_t kGroupsAStep = 2000;
   static constexpr const char* kOps[] = {"aten::linear", "aten::addmm", "aten::mm", "aten::copy_", "aten::_to_copy", "aten::add_",
@@ -86,19 +87,19 @@ void Generate(const fs::path& path, uint64_t groups, int rank, int ranks) {
     }
     for (uint64_t k = 0; k < 2; ++k) {
       out += fmt::format("  {{\n    \"ph\": \"X\", \"cat\": \"python_function\", \"name\": \"torch/nn/modules/module.py({}): _call_impl\", \"pid\": 3936, "
-                         "\"tid\": 3936,\n    \"ts\": {}, \"dur\": {},\n    \"args\": {{\n      \"Python parent id\": {}, \"Python id\": {}, \"Ev Idx\": {}\n    }}\n  }},\n",
-                         1500 + r % 700 + k, time(t - 2000 + k * 500), time(52'000 - k * 1'100), i * 2 + k, i * 2 + k + 1, i * 10 + k);
+                         "\"tid\": 3936,\n    \"ts\": {}, \"dur\": {},\n    \"args\": {{\n      \"Python parent id\": {}, \"Python id\": {}\n    }}\n  }},\n",
+                         1500 + r % 700 + k, time(t - 2000 + k * 500), time(52'000 - k * 1'100), i * 2 + k, i * 2 + k + 1);
     }
     for (uint64_t k = 0; k < 3; ++k) {
       out += fmt::format("  {{\n    \"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"{}\", \"pid\": 3936, \"tid\": 3936,\n"
-                         "    \"ts\": {}, \"dur\": {},\n    \"args\": {{\n      \"External id\": {},\"Record function id\": 0",
+                         "    \"ts\": {}, \"dur\": {},\n    \"args\": {{\n      \"External id\": {}",
                          kOps[(r >> 8 * k) % std::size(kOps)], time(t + k * 2'000), time(40'000 - k * 6'000), i * 10 + k + 1);
-      if (k == 2 && i % 2 == 0) {
+      if (k == 2 && i % 4 == 0) {
         const uint64_t m = 1u << (5 + (r >> 3) % 8), n = 64 * (1 + (r >> 9) % 64);
         out += fmt::format(", \"Sequence number\": {}, \"Fwd thread id\": 0, \"Input type\": [\"c10::BFloat16\", \"c10::BFloat16\", \"\"], "
                            "\"Input Strides\": [[{}, 1], [1, {}], []], \"Input Dims\": [[{}, {}], [{}, {}], []]", i, n, n, m, n, n, 4 * n);
       }
-      out += fmt::format(", \"Ev Idx\": {}\n    }}\n  }},\n", i * 10 + k + 2);
+      out += "\n    }\n  },\n";
     }
   }
   // What the GPU does runs a little behind, in the order of the launches; every 200th is a collective on a stream of its own.
@@ -114,7 +115,12 @@ void Generate(const fs::path& path, uint64_t groups, int rank, int ranks) {
     out += fmt::format("  {{\n    \"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 3936, \"tid\": 3936,\n"
                        "    \"ts\": {}, \"dur\": {},\n    \"args\": {{\n      \"External id\": {}, \"cbid\": 211, \"correlation\": {}\n    }}\n  }},\n"
                        "  {{\n    \"ph\": \"s\", \"id\": {}, \"pid\": 3936, \"tid\": 3936, \"ts\": {},\n    \"cat\": \"ac2g\", \"name\": \"ac2g\"\n  }},\n",
-                       time(launch), time(4'000 + r % 3'000), i * 10 + 3, i + 100, i + 100, time(launch));
+                       time(launch), time(4'000 + r % 3'000), i * 10 + 3, 2 * i + 100, 2 * i + 100, time(launch));
+    // A call that launches nothing; the arrow to it goes nowhere.
+    out += fmt::format("  {{\n    \"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaStreamIsCapturing\", \"pid\": 3936, \"tid\": 3936,\n"
+                       "    \"ts\": {0}, \"dur\": 0.311,\n    \"args\": {{\n      \"External id\": {1}, \"cbid\": 317, \"correlation\": {2}\n    }}\n  }},\n"
+                       "  {{\n    \"ph\": \"f\", \"id\": {2}, \"pid\": 3936, \"tid\": 3936, \"ts\": {0},\n    \"cat\": \"ac2g\", \"name\": \"ac2g\", \"bp\": \"e\"\n  }},\n",
+                       time(launch - 1'000), i * 10 + 3, 2 * i + 101);
     const int stream = collective ? 20 : 7;
     out += fmt::format("  {{\n    \"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"");
     if (collective) {
@@ -128,7 +134,7 @@ void Generate(const fs::path& path, uint64_t groups, int rank, int ranks) {
                        "\"context\": 1,\n      \"stream\": {}, \"correlation\": {},\n      \"registers per thread\": {}, \"shared memory\": {},\n"
                        "      \"blocks per SM\": {:.6f},\n      \"warps per SM\": {:.6f},\n      \"grid\": [{}, 1, 1],\n      \"block\": [128, 1, 1],\n"
                        "      \"est. achieved occupancy %\": {}",
-                       stream, time(ts), time(dur), i * 10 + 3, stream, i + 100, 32 + r % 200, r % 2 * 229'376, static_cast<double>(r % 999) / 132,
+                       stream, time(ts), time(dur), i * 10 + 3, stream, 2 * i + 100, 32 + r % 200, r % 2 * 229'376, static_cast<double>(r % 999) / 132,
                        static_cast<double>(r % 999) / 33, r % 999 + 1, r % 99);
     if (collective) {
       out += fmt::format(",\n      \"Collective name\": \"allreduce\", \"In msg nelems\": {0}, \"Out msg nelems\": {0}, \"Group size\": {1}, \"dtype\": \"BFloat16\", "
@@ -136,7 +142,7 @@ void Generate(const fs::path& path, uint64_t groups, int rank, int ranks) {
                          "\"Process Group Ranks\": \"[0, 1, 2, 3, 4, 5, 6, 7]\", \"Seq\": {2}", 1 << 22, ranks, i / 200);
     }
     out += fmt::format("\n    }}\n  }},\n  {{\n    \"ph\": \"f\", \"id\": {}, \"pid\": 0, \"tid\": {}, \"ts\": {},\n    \"cat\": \"ac2g\", \"name\": \"ac2g\", \"bp\": \"e\"\n  }}{}\n",
-                       i + 100, stream, time(ts), i + 1 == groups ? "" : ",");
+                       2 * i + 100, stream, time(ts), i + 1 == groups ? "" : ",");
   }
   writer.text() += fmt::format("  ],\n  \"traceName\": \"{}\",\n  \"displayTimeUnit\": \"ms\",\n  \"baseTimeNanoseconds\": 1751410836000000000\n}}\n", path.filename().string());
 }
@@ -218,7 +224,7 @@ int Main(int argc, char** argv) {
     return (names.empty() && name != "large") || std::find(names.begin(), names.end(), "all") != names.end() ||
            std::find(names.begin(), names.end(), name) != names.end();
   };
-  constexpr uint64_t kGroups = 192'000;  // 1.73 M events
+  constexpr uint64_t kGroups = 157'200;  // 1.73 M events
   const fs::path one = folder / "one.json", large = folder / "large.json", gzip = folder / "one.json.gz";
   if (!fs::exists(one)) Generate(one, kGroups, 0, 8);
   if (wanted("large") && !fs::exists(large)) Generate(large, kGroups * 56 / 10, 0, 8);

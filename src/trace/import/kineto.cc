@@ -83,7 +83,7 @@ class Parsers {
         queue_.pop_front();
       }
       const KinetoBlock& block = *job->block;
-      job->parsed = parser.Parse(block.begin(), block.split_at(), block.end(), block.last, &job->batch);
+      job->parsed = parser.Parse(block.begin(), false, block.split_at(), block.end(), block.last, &job->batch);
       job->parser = index;
       {
         const std::lock_guard lock(mutex_);
@@ -159,7 +159,7 @@ class Importing {
     const KinetoBlock& block = *job->block;
     if (job->submitted) {
       parsers_.Wait(*job);
-      const bool right = in_events_ && pending_.empty() && skip_ == 0;
+      const bool right = in_events_ && pending_.empty() && skip_ == 0 && !need_comma_;
       if (right) {
         table_.Append(job->parser, job->batch);
       } else {
@@ -190,7 +190,7 @@ class Importing {
     if (in_events_) {
       const bool give_up = block.last || block.size >= kMaxKinetoEvent + options_.block_bytes;
       own_batch_.Clear();
-      const KinetoEventParser::Parsed parsed = parser_.Parse(p, block.split_at(), block.end(), give_up, &own_batch_);
+      const KinetoEventParser::Parsed parsed = parser_.Parse(p, std::exchange(need_comma_, false), block.split_at(), block.end(), give_up, &own_batch_);
       table_.Append(own_, own_batch_);
       return Continue(parsed, block);
     }
@@ -221,6 +221,7 @@ class Importing {
       return ReadText(parsed.at, block);
     }
     if (block.last) return absl::OkStatus();
+    need_comma_ = parsed.need_comma;
     if (parsed.at < block.split_at()) {  // the event there ends in the next block
       pending_.assign(parsed.at, block.split_at());
     } else {  // 0: right at the split, as nearly always
@@ -253,7 +254,7 @@ class Importing {
   KinetoTable table_;
   KinetoHeader header_;
   KinetoLossCounts header_losses_{};
-  bool in_events_ = false, closed_ = false;
+  bool in_events_ = false, closed_ = false, need_comma_ = false;
   uint64_t text_done_ = 0;
   // Where reading goes on in the next block: behind `skip_` bytes, or, with the text that was left over before it, at its
   // start. One of the two is empty.

@@ -236,35 +236,32 @@ const std::vector<KinetoEventParser::Member>& KinetoEventParser::AllArgs() {
   return all_members_;
 }
 
-KinetoEventParser::Parsed KinetoEventParser::Parse(const char* p, const char* split, const char* end, bool last, KinetoBatch* batch) {
+KinetoEventParser::Parsed KinetoEventParser::Parse(const char* p, bool need_comma, const char* split, const char* end, bool last,
+                                                   KinetoBatch* batch) {
   batch_ = batch;
-  const char* const begin = p;
-  const char* behind = p;  // the last entry
-  Parsed parsed{Stop::kCut, end};
-  // Of what lies before `p`, the last byte that is no space.
-  const auto before = [&] {
-    const char* const at = SpacesBefore(p, begin);
-    return at == begin ? ',' : at[-1];
-  };
+  enum { kFresh, kNeedComma, kHaveComma } comma = need_comma ? kNeedComma : kFresh;
+  const char* behind = p;  // the last entry, or its comma
+  Parsed parsed{Stop::kCut, end, false};
   for (;;) {
     p = SkipSpaces(p, end);
-    if (p == end) {
+    if (p == end || (p > split && *p != ',' && *p != ']')) {
       // Commas are judged together with what follows them.
-      parsed = {Stop::kCut, last ? end : behind};
+      parsed = {p == end ? Stop::kCut : Stop::kSplit, comma == kFresh ? p : behind, comma == kNeedComma};
       break;
     }
     if (*p == ',') {
-      if (SpacesBefore(p, begin) != begin && before() == ',') batch->Count(KinetoLoss::kComma);
-      ++p;
+      if (comma == kHaveComma) batch->Count(KinetoLoss::kComma);
+      comma = kHaveComma;
+      behind = p++;
       continue;
     }
     if (*p == ']') {
-      if (SpacesBefore(p, begin) != begin && before() == ',') batch->Count(KinetoLoss::kComma);
-      parsed = {Stop::kArrayEnd, p + 1};
+      if (comma == kHaveComma) batch->Count(KinetoLoss::kComma);
+      parsed = {Stop::kArrayEnd, p + 1, false};
       break;
     }
-    if (p >= split) {
-      parsed = {Stop::kSplit, p};
+    if (p == split) {
+      parsed = {Stop::kSplit, p, false};
       break;
     }
     const char* const start = p;
@@ -279,10 +276,9 @@ KinetoEventParser::Parsed KinetoEventParser::Parse(const char* p, const char* sp
       seen_keys_ = 0;
     }
     if (result == ScanResult::kOk) {
-      const char* const after = p;
-      p = start;
-      if (before() == '}') batch->Count(KinetoLoss::kComma);
-      p = behind = after;
+      if (comma == kNeedComma) batch->Count(KinetoLoss::kComma);
+      comma = kNeedComma;
+      behind = p;
       ++batch->entries;
       Store();
       continue;
@@ -290,12 +286,12 @@ KinetoEventParser::Parsed KinetoEventParser::Parse(const char* p, const char* sp
     batch->losses = counted;  // of an event that is not kept, or read again
     if (result != ScanResult::kCut || last) p = NextEvent(start + 1, end, last);
     if (!last && (result == ScanResult::kCut || p == nullptr)) {
-      parsed = {Stop::kCut, start};
+      parsed = {Stop::kCut, start, comma == kNeedComma};
       break;
     }
-    behind = p;
     batch->Count(p == end && result == ScanResult::kCut ? KinetoLoss::kCutTail : KinetoLoss::kMalformedEvent);
     if (p == end) break;
+    comma = kFresh;
   }
   batch->first_name = given_names_;
   for (; given_names_ < names_.size(); ++given_names_) batch->names.push_back(names_.Text(given_names_));

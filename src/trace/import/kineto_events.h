@@ -65,13 +65,14 @@ class KinetoEventParser {
     kCut,       // the text from `at` on has to be read again together with what comes behind `end`
   };
   struct Parsed {
-    Stop stop;
-    const char* at;
+    Stop stop = Stop::kCut;
+    const char* at = nullptr;
+    bool need_comma = false;  // `at` is right behind an entry
   };
-  // Reads events from `p`, where one starts (spaces and commas may come first), until one would start at or behind `split`.
+  // Reads events from `p`, where one starts (spaces and a comma may come first), until one would start at or behind `split`.
   // `end` is the end of the text, kJsonPadding readable bytes behind it; `last`: and of the file, so that a broken event is
   // given up instead of waited for.
-  Parsed Parse(const char* p, const char* split, const char* end, bool last, KinetoBatch* batch);
+  Parsed Parse(const char* p, bool need_comma, const char* split, const char* end, bool last, KinetoBatch* batch);
 
  private:
   struct Value {
