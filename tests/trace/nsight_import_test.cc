@@ -1,7 +1,11 @@
 // Expected counts: the captures' README and operator-mfu.md 4.1 (SQL over the databases), and the fixture's own arithmetic.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "data.h"
@@ -94,6 +98,107 @@ TEST(NsightImport, OneGpuWithItsName) {
   ASSERT_EQ(loaded->set.ranks[0].devices.size(), 1u);
   EXPECT_EQ(loaded->set.ranks[0].devices[0].name, "NVIDIA GeForce RTX 3080");
   EXPECT_EQ(loaded->set.ranks[0].devices[0].sm_count, 68);
+}
+
+// ---- databases written here: what an export may look like, and what an attacker may send
+
+class WrittenExport : public ::testing::Test {
+ protected:
+  void SetUp() override { path_ = (std::filesystem::temp_directory_path() / ("flopwatch_nsys_" + std::to_string(::getpid()) + ".sqlite")).string(); }
+  void TearDown() override { std::filesystem::remove(path_); }
+  void Write(const std::string& sql) {
+    std::filesystem::remove(path_);
+    sqlite3* db = nullptr;
+    ASSERT_EQ(sqlite3_open(path_.c_str(), &db), SQLITE_OK);
+    char* error = nullptr;
+    EXPECT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &error), SQLITE_OK) << error;
+    sqlite3_close(db);
+  }
+  static int Count(const TraceSet& set, Category category) {
+    int rows = 0;
+    for (const RankTrace& rank : set.ranks) rows += static_cast<int>(std::count(rank.events.category.begin(), rank.events.category.end(), category));
+    return rows;
+  }
+  std::string path_;
+};
+
+constexpr char kStrings[] = "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT); INSERT INTO StringIds VALUES (1, 'kernel_a');";
+
+// The fewest columns an old export could have; ids of processes above 32 bits, as under WSL and in virtual machines.
+TEST_F(WrittenExport, FewColumnsAndLargeIds) {
+  Write(std::string(kStrings) +
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, streamId INT, correlationId INT, globalPid INT, shortName INT);"
+        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100, 300, 0, 7, 5, 281477392629760, 1);"
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT, end INT, globalTid INT, correlationId INT);"
+        "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (10, 20, 281477392629904, 5);");
+  const auto loaded = Load({path_});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ASSERT_EQ(loaded->set.ranks.size(), 1u);
+  const RankTrace& rank = loaded->set.ranks[0];
+  ASSERT_EQ(rank.events.size(), 2u);
+  EXPECT_EQ(loaded->set.Name(rank, 1), "kernel_a");
+  EXPECT_EQ(rank.events.launch[1], 0u);
+  EXPECT_EQ(rank.threads[rank.events.thread[0]].pid, 144);  // (281477392629904 >> 24) & 0xFFFFFF
+}
+
+TEST_F(WrittenExport, OneProcessThatIsTwoRanksOfNccl) {
+  Write(std::string(kStrings) +
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, streamId INT, correlationId INT, globalPid INT, shortName INT);"
+        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100, 300, 0, 7, 5, 16777216, 1), (100, 500, 1, 7, 6, 16777216, 1);"
+        "CREATE TABLE NVTX_EVENTS (start INT, end INT, eventType INT, text TEXT, globalTid INT, domainId INT, jsonText TEXT);"
+        "INSERT INTO NVTX_EVENTS VALUES (0, NULL, 75, 'NCCL', 16777217, 1, NULL),"
+        "(1, 2, 59, 'ncclCommInitRank', 16777217, 1, '{\"Rank\": 4, \"No. of ranks\": 8, \"CUDA device\": 0}'),"
+        "(3, 4, 59, 'ncclCommInitRank', 16777217, 1, '{\"Rank\": 5, \"No. of ranks\": 8, \"CUDA device\": 1}');");
+  const auto loaded = Load({path_});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ASSERT_EQ(loaded->set.ranks.size(), 2u);
+  EXPECT_EQ(loaded->set.ranks[0].rank, 4);
+  EXPECT_EQ(loaded->set.ranks[1].rank, 5);
+  EXPECT_EQ(loaded->set.ranks[1].world_size, 8);
+  EXPECT_EQ(Count(loaded->set, Category::kKernel), 2);
+}
+
+// A view in a table's place would run the attacker's query; it is no table here.
+TEST_F(WrittenExport, ViewsAndVirtualTablesAreNotTouched) {
+  Write(std::string(kStrings) +
+        "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT n AS start, n AS end FROM t;"
+        "CREATE TABLE NVTX_EVENTS (start INT, end INT, eventType INT, text TEXT, globalTid INT, domainId INT);"
+        "INSERT INTO NVTX_EVENTS VALUES (1, 5, 59, 'forward', 16777217, 0);");
+  const auto loaded = Load({path_});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(Count(loaded->set, Category::kKernel), 0);
+  EXPECT_EQ(Count(loaded->set, Category::kUserAnnotation), 1);
+}
+
+TEST_F(WrittenExport, WrongTypesImpossibleTimesAndLongTexts) {
+  Write(std::string(kStrings) + "INSERT INTO StringIds VALUES (2, hex(zeroblob(200000)));" +
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, correlationId, globalPid, shortName);"
+        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ('100', 300.0, 0, 7, 5, 16777216, 2), ('soon', x'00', NULL, 'a', 1e300, 16777216, 1),"
+        "(500, 400, 0, 7, 6, 16777216, 1), (1, 9223372036854775807, 0, 7, 7, 16777216, 1), (-5, 3, 0, 7, 8, 16777216, 1);"
+        "CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INT); INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1760000000000000000);");
+  const auto loaded = Load({path_});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ASSERT_EQ(Count(loaded->set, Category::kKernel), 2);  // text and float times are whole numbers; -5 ns is just before the session
+  EXPECT_LE(loaded->set.Name(loaded->set.ranks[0], 1).size(), size_t{64} << 10);
+  int64_t lost = 0;
+  for (const Loss& loss : loaded->set.ranks[0].losses) lost += loss.repaired ? 0 : loss.count;
+  EXPECT_GE(lost, 3);
+}
+
+TEST_F(WrittenExport, DamagedFilesEndInErrorsOrCountedLosses) {
+  FLOPWATCH_REQUIRE_DATA("nsys/fixture/nsys_fixture.sqlite");
+  const std::string whole = testing_data::ReadFile(SharedData() / "nsys/fixture/nsys_fixture.sqlite");
+  const auto load = [&](const std::string& bytes) {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
+    return Load({path_});
+  };
+  EXPECT_FALSE(load("").ok());
+  for (size_t cut = 512; cut < whole.size(); cut += 2048) (void)load(whole.substr(0, cut));
+  for (size_t at = 16; at < whole.size(); at += 509) {
+    std::string bad = whole;
+    bad[at] = static_cast<char>(~bad[at]);
+    (void)load(bad);
+  }
 }
 
 }  // namespace

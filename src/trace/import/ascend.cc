@@ -154,7 +154,8 @@ class AscendDatabase {
     const NameId clock = w_.Name("AI Core Frequency [MHz]");
     Scan("AICORE_FREQ", {"deviceId", "timestampNs", "freq"}, [&](const auto& r) {
       const auto value = r.number(2);
-      if (value) trace_.counters.push_back({r.integer_or(1, 0), clock, static_cast<int32_t>(r.integer_or(0, 0)), *value});
+      const int64_t at = r.integer_or(1, -1);
+      if (value && at >= 0 && at <= kMaxTime) trace_.counters.push_back({at, clock, static_cast<int32_t>(r.integer_or(0, 0)), *value});
     });
     std::stable_sort(trace_.counters.begin(), trace_.counters.end(), [](const auto& a, const auto& b) { return a.ts < b.ts; });
     trace_.record_shapes = folder_.record_shapes;
@@ -238,6 +239,7 @@ class AscendDatabase {
            const auto index = static_cast<uint32_t>(trace_.collectives.size());
            trace_.collectives.push_back(detail);
            collective_of_op.try_emplace(r.integer_or(5, -1), index);
+           if (span.connection != kNoId) collective_of_connection_.try_emplace(span.connection, index);
            AddDeviceRow(Category::kGpuCollective, span, detail.collective, ops, index);
          });
     const auto add_task = [&](std::optional<int64_t> id, NameId name, NameId table, std::optional<uint32_t> collective) {
@@ -274,7 +276,11 @@ class AscendDatabase {
         trace_.copies.push_back({.device = task.device});
         AddDeviceRow(Category::kGpuMemcpy, task, task.type, table, static_cast<uint32_t>(trace_.copies.size() - 1));
       } else if (has("KERNEL") || has("AI_CORE") || has("AI_CPU") || has("AIV") || has("AIC")) {
-        AddDeviceRow(Category::kKernel, task, task.type, table, NewKernel(task));
+        const uint32_t detail = NewKernel(task);
+        // What was enqueued with a collective is part of it (the reductions of HCCL have no row of their own).
+        const auto collective = collective_of_connection_.find(task.connection);
+        if (task.connection != kNoId && collective != collective_of_connection_.end()) trace_.kernels[detail].collective = collective->second;
+        AddDeviceRow(Category::kKernel, task, task.type, table, detail);
       } else {
         AddDeviceRow(Category::kSync, task, task.type, table, kNoDetail);
       }
@@ -351,7 +357,7 @@ class AscendDatabase {
     const NameId table = w_.Name("MSTX_EVENTS"), flops_domain = w_.rank().names.Find("mfu_flops"), modules = w_.rank().names.Find("Module");
     Scan("MSTX_EVENTS", {"startNs", "endNs", "eventType", "message", "globalTid", "domainId"}, [&](const auto& r) {
       const auto begin = r.integer(0), end = r.integer(1);
-      if (!begin || !end || *end < *begin) return;
+      if (!begin || !end || *begin < 0 || *end < *begin || *end > kMaxTime) return;
       const int64_t type = r.integer_or(2, -1);
       const NameId message = String(r.integer(3)), domain = String(r.integer(5));
       const uint32_t thread = HostThread(r.integer(4));
@@ -420,6 +426,7 @@ class AscendDatabase {
   absl::flat_hash_map<int64_t, NameId> strings_;
   std::vector<Task> tasks_;
   absl::flat_hash_map<int64_t, uint32_t> task_of_;
+  absl::flat_hash_map<int64_t, uint32_t> collective_of_connection_;
   std::vector<std::pair<int64_t, Row>> work_, operators_;  // connection, row
 };
 

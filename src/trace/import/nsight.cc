@@ -369,7 +369,7 @@ class NsightExport {
       // "GPC Clock Frequency [MHz]" holds Hz: no clock in MHz is above 100,000.
       const double scaled = metric->second.clock && *value > 1e5 ? *value / 1e6 : *value;
       Nanos when = 0;
-      if (__builtin_add_overflow(*at, epoch_, &when)) return;
+      if (__builtin_add_overflow(*at, epoch_, &when) || when < 0 || when > kMaxTime) return;
       for (Process* const p : processes->second) {
         ++events_;
         p->imported.trace.counters.push_back({when, Name(p, metric->second.name), device, scaled});

@@ -17,6 +17,7 @@
 #define FLOPWATCH_TRACE_OPS_OPS_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -46,7 +47,7 @@ struct OpsOptions {
   bool same_thread = false;
 };
 
-inline constexpr size_t kMaxKernelRows = 5'000'000;
+inline constexpr size_t kMaxKernelRows = 2'000'000;
 
 // One row of OperatorMFU. Times as in EventTable::ts.
 struct KernelMfu {
@@ -98,7 +99,8 @@ struct OperatorMfu {
   std::optional<double> ofu;           // over the same intervals, pooled over calls
   int64_t ofu_samples = 0;             // fewer than kFewSamples: a rough figure
   std::optional<double> adjusted_ofu;  // OFU / (1 + tile_overhead) (OFU paper, equation 8)
-  bool impossible = false;             // mfu_low > 1: formula, peak or link is wrong
+  // mfu_low > 1: formula, peak or link is wrong. (Convolutions, which are counted as direct ones: > 4, what Winograd can save.)
+  bool impossible = false;
   std::string not_computable;          // why there is no MFU; "" where there is one
 };
 inline constexpr int64_t kFewSamples = 10;
@@ -139,6 +141,7 @@ struct OpsReport {
   std::vector<UncountedKernel> uncounted;  // by time, longest first
   std::vector<RankOps> ranks;
   std::vector<std::string> notes;  // what was missing, guessed or limited, in sentences
+  std::deque<std::string> texts;   // shapes without blanks, which the rows point into
   Nanos compute_ns = 0, counted_ns = 0;
   std::optional<double> coverage;
 };
