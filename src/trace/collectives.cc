@@ -3,34 +3,19 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <numeric>
 #include <set>
 #include <tuple>
 
 #include <fmt/format.h>
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "trace/collective_clocks.h"
 
 namespace flopwatch::trace {
 namespace {
 
-// The ends of grouped send/recv kernels that are one all-to-all agree like those of any collective;
-// those of a pipeline's point-to-point exchanges are apart by the time of a stage.
-constexpr Nanos kEndsAgree = 100'000;
 constexpr int kMaxOpDepth = 16;  // from a kernel's operator up to the record_param_comms that encloses it
 constexpr size_t kMaxGroupMembers = 1 << 20;
-
-// Letters and digits only, lower case: "_allgather_base" and "AllGather" both contain "allgather".
-std::string Plain(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c >= 'A' && c <= 'Z') {
-      out += static_cast<char>(c - 'A' + 'a');
-    } else if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
-      out += c;
-    }
-  }
-  return out;
-}
 
 // "[0, 1, 2]"; empty where the list is cut short ("...") or no list.
 std::vector<int32_t> ParseRanks(std::string_view text) {
@@ -77,7 +62,14 @@ const CollectiveDetail* DetailOf(const RankTrace& rank, Row r) {
 
 class Matcher {
  public:
-  explicit Matcher(const AnalysisInput& input) : input_(input), set_(input.set()) {}
+  explicit Matcher(const AnalysisInput& input) : input_(input), set_(input.set()) {
+    for (const RankTrace& rank : set_.ranks) {
+      loaded_.insert(rank.rank);
+      for (const ProcessGroup& group : rank.process_groups) {
+        if (!group.ranks.empty()) configured_.try_emplace(group.name, &group);
+      }
+    }
+  }
 
   Collectives Run() {
     out_.clocks.resize(set_.ranks.size());
@@ -86,8 +78,8 @@ class Matcher {
     AssignGroups();
     AssignPlaces();
     Match();
-    JudgePointToPoint();
-    AlignClocks();
+    JudgePointToPoint(paired_, &out_);
+    AlignClocks(&out_);
     Measure();
     return std::move(out_);
   }
@@ -97,10 +89,13 @@ class Matcher {
   const TraceSet& set_;
   Collectives out_;
   std::vector<Entry> entries_;
+  absl::flat_hash_set<int32_t> loaded_;
+  absl::flat_hash_map<std::string_view, const ProcessGroup*> configured_;  // by name; the header's list
   bool by_step_ = false;
   // Of the places without group metadata: whether counting by name gives equal counts where
   // counting by order does not.
   std::vector<bool> unnamed_;  // one a group
+  std::vector<bool> paired_;   // one a collective: a send with its recv
 
   // Steps tell where a rank is only if the ranks number them alike.
   void StepsInCommon() {
@@ -209,14 +204,9 @@ class Matcher {
     group.description = Text(d.group_description);
     group.ranks = ParseRanks(Text(d.group_ranks));
     group.size = d.group_size;
-    for (const RankTrace& rank : set_.ranks) {
-      if (!group.ranks.empty()) break;
-      for (const ProcessGroup& known : rank.process_groups) {
-        if (known.name != group.name || known.ranks.empty()) continue;
-        if (group.size != kUnknown && group.size != static_cast<int64_t>(known.ranks.size())) continue;
-        group.ranks = known.ranks;
-        break;
-      }
+    if (const auto known = configured_.find(group.name); group.ranks.empty() && known != configured_.end()) {
+      const std::vector<int32_t>& ranks = known->second->ranks;
+      if (group.size == kUnknown || group.size == static_cast<int64_t>(ranks.size())) group.ranks = ranks;
     }
     if (group.size == kUnknown && !group.ranks.empty()) group.size = static_cast<int64_t>(group.ranks.size());
     FindNotLoaded(&group);
@@ -225,7 +215,7 @@ class Matcher {
 
   void FindNotLoaded(CollectiveGroup* group) const {
     for (const int32_t member : group->ranks) {
-      if (set_.FindRank(member) == nullptr) group->not_loaded.push_back(member);
+      if (!loaded_.contains(member)) group->not_loaded.push_back(member);
     }
   }
 
@@ -234,12 +224,13 @@ class Matcher {
   // many, all communication of a rank in its order.
   void GroupByStream(const std::vector<size_t>& unnamed) {
     if (unnamed.empty()) return;
-    std::map<uint32_t, std::vector<int32_t>> by_use;  // rank -> streams by first use
+    std::map<uint32_t, std::map<int32_t, int32_t>> by_use;  // rank -> stream -> its place by first use
     std::map<uint32_t, std::map<int32_t, int64_t>> counts;
     for (const size_t i : unnamed) {
       const Entry& entry = entries_[i];
       const int32_t stream = set_.ranks[entry.rank].events.stream[entry.row];
-      if (counts[entry.rank][stream]++ == 0) by_use[entry.rank].push_back(stream);
+      if (counts[entry.rank][stream]++ == 0)
+        by_use[entry.rank].emplace(stream, static_cast<int32_t>(by_use[entry.rank].size()));
     }
     const bool same_streams =
         std::all_of(counts.begin(), counts.end(), [&](const auto& c) { return c.second == counts.begin()->second; });
@@ -252,8 +243,7 @@ class Matcher {
       Entry& entry = entries_[i];
       int32_t which = set_.ranks[entry.rank].events.stream[entry.row];
       if (!same_streams && as_many) {
-        const std::vector<int32_t>& streams = by_use[entry.rank];
-        which = static_cast<int32_t>(std::find(streams.begin(), streams.end(), which) - streams.begin());
+        which = by_use[entry.rank][which];
       } else if (!same_streams) {
         which = 0;
       }
@@ -288,8 +278,8 @@ class Matcher {
       if (entry.kind == CollectiveKind::kPointToPoint && d != nullptr && (d->source_rank >= 0 || d->destination_rank >= 0)) {
         // A send and its recv: from whom to whom. The numbers a process group gives point-to-point
         // calls count on each side alone, so order decides.
-        const std::string plain = Plain(Text(d->collective));
-        const bool sends = plain.find("send") != std::string::npos;
+        const std::string_view operation = Text(d->collective);
+        const bool sends = operation.find("send") != std::string_view::npos || operation.find("Send") != std::string_view::npos;
         const int32_t from = sends ? rank.rank : d->source_rank, to = sends ? d->destination_rank : rank.rank;
         const uint64_t pair = uint64_t{static_cast<uint32_t>(from)} << 32 | static_cast<uint32_t>(to);
         entry.place = step;
@@ -397,144 +387,12 @@ class Matcher {
     }
     out_.matched_rows += c.parts;
     out_.all.push_back(c);
+    paired_.push_back(head.detail != nullptr && (head.detail->source_rank >= 0 || head.detail->destination_rank >= 0));
   }
 
   static int64_t BytesOf(const CollectiveDetail* d) {
     if (d == nullptr) return kUnknown;
     return d->bytes;
-  }
-
-  // Grouped send/recv kernels that every loaded rank of the group enters, with ends that agree, are
-  // an all-to-all. Ends are compared after the clocks are aligned by them: if they are none,
-  // nothing aligns and they stay apart.
-  void JudgePointToPoint() {
-    std::vector<size_t> members(out_.groups.size(), 0);
-    for (const Collective& c : out_.all) members[c.group] = std::max<size_t>(members[c.group], c.parts);
-    std::vector<std::vector<uint32_t>> candidates(out_.groups.size());
-    for (uint32_t i = 0; i < out_.all.size(); ++i) {
-      const Collective& c = out_.all[i];
-      const bool open = c.kind == CollectiveKind::kPointToPoint || c.kind == CollectiveKind::kUnknown;
-      if (open && !c.names_differ && c.parts == members[c.group] && c.parts >= 2) candidates[c.group].push_back(i);
-    }
-    for (const std::vector<uint32_t>& of_group : candidates) {
-      if (of_group.size() < 2) continue;  // one pair of ends always agrees with itself
-      // Median offset of each rank by these operations alone.
-      absl::flat_hash_map<uint32_t, std::vector<Nanos>> against;  // rank -> own end - first part's end
-      for (const uint32_t i : of_group) {
-        const std::span<const CollectivePart> parts = out_.PartsOf(out_.all[i]);
-        for (const CollectivePart& part : parts) against[part.rank].push_back(part.end - parts.front().end);
-      }
-      absl::flat_hash_map<uint32_t, Nanos> offset;
-      for (auto& [rank, differences] : against) offset[rank] = Median(&differences);
-      size_t agree = 0;
-      for (const uint32_t i : of_group) {
-        Nanos first = std::numeric_limits<Nanos>::max(), last = std::numeric_limits<Nanos>::min();
-        for (const CollectivePart& part : out_.PartsOf(out_.all[i])) {
-          first = std::min(first, part.end - offset[part.rank]);
-          last = std::max(last, part.end - offset[part.rank]);
-        }
-        agree += last - first <= kEndsAgree;
-      }
-      if (agree * 10 < of_group.size() * 9) continue;
-      for (const uint32_t i : of_group) {
-        const Collective& c = out_.all[i];
-        // A send and its recv end together too, and the receiver waits by design.
-        const CollectiveDetail* d = DetailOf(set_.ranks[out_.parts[c.first_part].rank], out_.parts[c.first_part].row);
-        if (d != nullptr && (d->source_rank >= 0 || d->destination_rank >= 0)) continue;
-        out_.all[i].synchronising = true;
-      }
-    }
-  }
-
-  static Nanos Median(std::vector<Nanos>* values) {
-    if (values->empty()) return 0;
-    const auto middle = values->begin() + static_cast<ptrdiff_t>((values->size() - 1) / 2);
-    std::nth_element(values->begin(), middle, values->end());
-    return *middle;
-  }
-
-  // Ends agree: group by group, the ranks whose clock is known give the reference, the others their
-  // distance from it.
-  void AlignClocks() {
-    const size_t ranks = set_.ranks.size();
-    std::vector<std::vector<uint32_t>> of_group(out_.groups.size());
-    for (uint32_t i = 0; i < out_.all.size(); ++i) {
-      if (out_.all[i].synchronising) of_group[out_.all[i].group].push_back(i);
-    }
-    std::vector<std::vector<uint32_t>> groups_of(ranks);
-    for (uint32_t g = 0; g < of_group.size(); ++g) {
-      std::vector<bool> in(ranks, false);
-      for (const uint32_t i : of_group[g]) {
-        for (const CollectivePart& part : out_.PartsOf(out_.all[i])) {
-          if (!in[part.rank]) groups_of[part.rank].push_back(g);
-          in[part.rank] = true;
-        }
-      }
-    }
-    std::vector<bool> known(ranks, false), done(of_group.size(), false);
-    // The largest group first: its median is the best reference.
-    std::vector<uint32_t> order(of_group.size());
-    std::iota(order.begin(), order.end(), 0u);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](uint32_t a, uint32_t b) { return of_group[a].size() > of_group[b].size(); });
-    int component = 0;
-    for (const uint32_t seed : order) {
-      if (done[seed] || of_group[seed].empty()) continue;
-      std::vector<uint32_t> queue = {seed};
-      done[seed] = true;
-      for (size_t at = 0; at < queue.size(); ++at) {
-        for (const uint32_t rank : AlignGroup(of_group[queue[at]], component, &known)) {
-          for (const uint32_t g : groups_of[rank]) {
-            if (!done[g]) queue.push_back(g);
-            done[g] = true;
-          }
-        }
-      }
-      ++component;
-    }
-    for (uint32_t r = 0; r < ranks; ++r) {
-      if (!known[r]) out_.clocks[r].component = component++;
-      out_.one_clock &= std::abs(out_.clocks[r].measured) <= kClockNoise;
-    }
-    for (RankClock& clock : out_.clocks) clock.offset = out_.one_clock ? 0 : clock.measured;
-    for (CollectivePart& part : out_.parts) {
-      part.begin -= out_.clocks[part.rank].offset;
-      part.end -= out_.clocks[part.rank].offset;
-    }
-  }
-
-  // Gives the ranks of one group that have no clock yet theirs; returns the ranks that are new.
-  std::vector<uint32_t> AlignGroup(const std::vector<uint32_t>& collectives, int component, std::vector<bool>* known) {
-    absl::flat_hash_map<uint32_t, std::vector<Nanos>> against;
-    std::vector<Nanos> ends;
-    for (const uint32_t i : collectives) {
-      const std::span<const CollectivePart> parts = out_.PartsOf(out_.all[i]);
-      ends.clear();
-      for (const CollectivePart& part : parts) {
-        if ((*known)[part.rank]) ends.push_back(part.end - out_.clocks[part.rank].measured);
-      }
-      const bool first_group = ends.empty();
-      if (first_group) {
-        for (const CollectivePart& part : parts) ends.push_back(part.end);
-      }
-      const Nanos reference = Median(&ends);
-      for (const CollectivePart& part : parts) against[part.rank].push_back(part.end - reference);
-    }
-    std::vector<uint32_t> fresh;
-    for (auto& [rank, differences] : against) {
-      RankClock& clock = out_.clocks[rank];
-      if (!(*known)[rank]) {
-        clock.measured = Median(&differences);
-        clock.component = component;
-        fresh.push_back(rank);
-      }
-      clock.samples += static_cast<int64_t>(differences.size());
-      for (Nanos& d : differences) d = std::abs(d - clock.measured);
-      clock.spread = std::max(clock.spread, Median(&differences));
-    }
-    std::sort(fresh.begin(), fresh.end());
-    for (const uint32_t rank : fresh) (*known)[rank] = true;
-    return fresh;
   }
 
   void Measure() {
@@ -592,105 +450,6 @@ class Matcher {
 };
 
 }  // namespace
-
-std::string_view CollectiveKindName(CollectiveKind k) {
-  switch (k) {
-    case CollectiveKind::kAllReduce:
-      return "all_reduce";
-    case CollectiveKind::kReduceScatter:
-      return "reduce_scatter";
-    case CollectiveKind::kAllGather:
-      return "all_gather";
-    case CollectiveKind::kAllToAll:
-      return "all_to_all";
-    case CollectiveKind::kBarrier:
-      return "barrier";
-    case CollectiveKind::kBroadcast:
-      return "broadcast";
-    case CollectiveKind::kReduce:
-      return "reduce";
-    case CollectiveKind::kGather:
-      return "gather";
-    case CollectiveKind::kScatter:
-      return "scatter";
-    case CollectiveKind::kPointToPoint:
-      return "send_recv";
-    case CollectiveKind::kUnknown:
-      break;
-  }
-  return "unknown";
-}
-
-CollectiveKind CollectiveKindOf(std::string_view name) {
-  const std::string plain = Plain(name);
-  // In this order: "reducescatter" contains "reduce" and "scatter".
-  static constexpr std::pair<std::string_view, CollectiveKind> kMarks[] = {
-      {"allreduce", CollectiveKind::kAllReduce},
-      {"crossdevicereduce", CollectiveKind::kAllReduce},  // vLLM, SGLang
-      {"reducescatter", CollectiveKind::kReduceScatter},
-      {"allgather", CollectiveKind::kAllGather},
-      {"alltoall", CollectiveKind::kAllToAll},
-      {"barrier", CollectiveKind::kBarrier},
-      {"broadcast", CollectiveKind::kBroadcast},
-      {"sendrecv", CollectiveKind::kPointToPoint},
-      {"gather", CollectiveKind::kGather},
-      {"scatter", CollectiveKind::kScatter},
-      {"send", CollectiveKind::kPointToPoint},
-      {"recv", CollectiveKind::kPointToPoint},
-      {"receive", CollectiveKind::kPointToPoint},
-      {"reduce", CollectiveKind::kReduce},
-  };
-  for (const auto& [mark, kind] : kMarks) {
-    if (plain.find(mark) != std::string::npos) return kind;
-  }
-  return CollectiveKind::kUnknown;
-}
-
-int64_t ElementBytes(std::string_view dtype) {
-  std::string plain = Plain(dtype);
-  for (const std::string_view prefix : {"c10", "torch"}) {
-    if (plain.starts_with(prefix)) plain.erase(0, prefix.size());
-  }
-  // c10::toString (c10/core/ScalarType.h), numpy-like and HCCL names.
-  static constexpr std::pair<std::string_view, int64_t> kTypes[] = {
-      {"float", 4},          {"float32", 4},    {"fp32", 4},           {"double", 8},
-      {"float64", 8},        {"fp64", 8},       {"half", 2},           {"float16", 2},
-      {"fp16", 2},           {"bfloat16", 2},   {"bfp16", 2},          {"bf16", 2},
-      {"float8e4m3fn", 1},   {"float8e5m2", 1}, {"float8e4m3fnuz", 1}, {"float8e5m2fnuz", 1},
-      {"float8e8m0fnu", 1},  {"int", 4},        {"int32", 4},          {"uint32", 4},
-      {"long", 8},           {"int64", 8},      {"uint64", 8},         {"short", 2},
-      {"int16", 2},          {"uint16", 2},     {"char", 1},           {"int8", 1},
-      {"byte", 1},           {"uint8", 1},      {"bool", 1},           {"complexfloat", 8},
-      {"complexdouble", 16},
-  };
-  for (const auto& [name, bytes] : kTypes) {
-    if (plain == name) return bytes;
-  }
-  return 0;
-}
-
-std::optional<double> AlgorithmBandwidth(const Collective& c) {
-  if (c.bytes == kUnknown || c.bytes <= 0 || c.min_duration <= 0) return std::nullopt;
-  return static_cast<double>(c.bytes) / static_cast<double>(c.min_duration);  // bytes a nanosecond = GB/s
-}
-
-std::optional<double> BusBandwidth(const Collective& c, int64_t group_size) {
-  const std::optional<double> algorithm = AlgorithmBandwidth(c);
-  if (!algorithm || group_size < 2) return std::nullopt;
-  const double n = static_cast<double>(group_size);
-  switch (c.kind) {
-    case CollectiveKind::kAllReduce:
-      return *algorithm * 2 * (n - 1) / n;
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kAllGather:
-    case CollectiveKind::kAllToAll:
-    case CollectiveKind::kGather:
-    case CollectiveKind::kScatter:
-      return *algorithm * (n - 1) / n;
-    default:
-      return *algorithm;
-  }
-}
 
 Collectives MatchCollectives(const AnalysisInput& input) { return Matcher(input).Run(); }
 

@@ -4,16 +4,11 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include "absl/container/flat_hash_map.h"
+#include "trace/call_kind.h"
 
 namespace flopwatch::trace {
 namespace {
-
-bool IsDataLoading(std::string_view name) {
-  // PyTorch's own annotations: "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
-  // "enumerate(DataPipe)#...".
-  return name.starts_with("enumerate(DataLoader)") || name.starts_with("enumerate(DataPipe)") ||
-         (name.find("DataLoader") != std::string_view::npos && name.find("__next__") != std::string_view::npos);
-}
 
 // A set of intervals whose length in a window costs two binary searches.
 class Measured {
@@ -50,13 +45,13 @@ RankTime TimeOf(const AnalysisInput& input, uint32_t r, std::vector<Interval> wa
   taken = Union(taken, waiting);
   const IntervalSet communication = Subtract(view.busy(KernelClass::kCommunication), taken);
   taken = Union(taken, communication);
-  std::vector<char> loads(names.size(), -1);
+  std::vector<char> loads(2 * names.size(), -1);  // judged once a name, Python frames apart
   std::vector<Interval> loading;
   for (Row row = 0; row < e.size(); ++row) {
     const Category c = e.category[row];
     if (c != Category::kCpuOp && c != Category::kUserAnnotation && c != Category::kPythonFunction) continue;
-    char& known = loads[e.name[row]];
-    if (known < 0) known = IsDataLoading(names.Text(e.name[row])) ? 1 : 0;
+    char& known = loads[2 * e.name[row] + (c == Category::kPythonFunction ? 1 : 0)];
+    if (known < 0) known = IsDataLoading(names.Text(e.name[row]), c) ? 1 : 0;
     if (known == 1) loading.push_back({e.ts[row], e.end(row)});
   }
   return {Measured(compute), Measured(copies), Measured(waiting), Measured(communication),
@@ -141,17 +136,11 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input, const Coll
     time.push_back(TimeOf(input, r, std::move(waits[r])));
   }
 
-  // Ways begin where the rank left the group's previous collective; before the first one, where its
-  // step began.
-  struct Left {
-    Nanos at = 0;
-    bool known = false;
-  };
-  std::vector<std::vector<Left>> left(collectives.groups.size());
+  // Ways begin where the rank left the group's previous collective; before the first one, where its step began.
+  absl::flat_hash_map<uint64_t, Nanos> left;  // group and rank -> when, on the common clock
+  const auto of = [](const Collective& c, const CollectivePart& part) { return uint64_t{c.group} << 32 | part.rank; };
   std::vector<CollectivePart> by_arrival;
   for (const Collective& c : collectives.all) {
-    std::vector<Left>& of_group = left[c.group];
-    if (of_group.empty()) of_group.resize(n);
     const std::span<const CollectivePart> parts = collectives.PartsOf(c);
     if (c.synchronising) {
       ++verdict.collectives;
@@ -159,9 +148,10 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input, const Coll
         const Nanos offset = collectives.clocks[part.rank].offset;
         const RankTrace& rank = set.ranks[part.rank];
         const int32_t step = rank.events.step[part.row];
-        Nanos begin = of_group[part.rank].known ? of_group[part.rank].at + offset
-                      : step != kNoStep         ? rank.steps[static_cast<size_t>(step)].begin
-                                                : rank.begin;
+        const auto before = left.find(of(c, part));
+        const Nanos begin = before != left.end() ? before->second + offset
+                            : step != kNoStep    ? rank.steps[static_cast<size_t>(step)].begin
+                                                 : rank.begin;
         return Way{std::min(begin, part.begin + offset), part.begin + offset};
       };
       by_arrival.assign(parts.begin(), parts.end());
@@ -170,12 +160,12 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input, const Coll
       const CollectivePart& last = by_arrival.back();
       Nanos caused = 0;
       for (const CollectivePart& part : parts) {
-        RankLateness& of = verdict.ranks[part.rank];
-        ++of.collectives;
-        of.waited += part.wait;
-        of.communication += part.end - part.begin;
-        of.last += part.rank == c.last_rank;
-        of.first += part.rank == c.first_rank;
+        RankLateness& own = verdict.ranks[part.rank];
+        ++own.collectives;
+        own.waited += part.wait;
+        own.communication += part.end - part.begin;
+        own.last += part.rank == c.last_rank;
+        own.first += part.rank == c.first_rank;
         caused += part.wait;
       }
       RankLateness& late = verdict.ranks[c.last_rank];
@@ -200,7 +190,8 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input, const Coll
       }
     }
     for (const CollectivePart& part : parts) {
-      if (!of_group[part.rank].known || part.end > of_group[part.rank].at) of_group[part.rank] = {part.end, true};
+      Nanos& at = left.try_emplace(of(c, part), part.end).first->second;
+      at = std::max(at, part.end);
     }
   }
 
@@ -225,10 +216,10 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input, const Coll
   verdict.steps = step_count / static_cast<double>(n);
   verdict.step_time = step_count > 0 ? static_cast<Nanos>(step_sum / step_count) : 0;
   Nanos all_caused = 0;
-  for (RankLateness& of : verdict.ranks) {
-    all_caused += of.blamed();
-    of.share_of_step = window > 0 ? static_cast<double>(of.blamed()) / static_cast<double>(n - 1) / window
-                                  : std::numeric_limits<double>::quiet_NaN();
+  for (RankLateness& rank : verdict.ranks) {
+    all_caused += rank.blamed();
+    rank.share_of_step = window > 0 ? static_cast<double>(rank.blamed()) / static_cast<double>(n - 1) / window
+                                    : std::numeric_limits<double>::quiet_NaN();
   }
   std::stable_sort(verdict.ranks.begin(), verdict.ranks.end(),
                    [](const RankLateness& a, const RankLateness& b) { return a.blamed() > b.blamed(); });

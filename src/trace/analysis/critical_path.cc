@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 #include "absl/container/flat_hash_map.h"
 #include "trace/analysis/hta.h"
+#include "trace/analysis/path_graph.h"
 #include "trace/analysis/tables.h"
+#include "trace/call_kind.h"
 
 namespace flopwatch::trace {
 namespace {
@@ -28,14 +30,10 @@ constexpr std::string_view kHtaLaunches[] = {"cudaLaunchKernel",    "cudaLaunchK
                                              "hipMemcpyAsync",      "hipMemsetAsync",          "hipLaunchKernel",
                                              "hipMemcpyWithStream", "hipExtModuleLaunchKernel"};
 
-// Calls that may wait for the GPU, on any vendor's runtime.
+// Calls that may wait for the GPU: an asynchronous copy does where its host memory is not pinned.
 bool MayBlock(std::string_view name) {
-  return name.find("Synchronize") != std::string_view::npos || name.starts_with("cudaMemcpy") ||
-         name.starts_with("hipMemcpy") || name.starts_with("cuMemcpy");
-}
-
-bool IsDataLoading(std::string_view name) {
-  return name.starts_with("enumerate(DataLoader)") || name.starts_with("enumerate(DataPipe)");
+  const CallKind kind = CallKindOf(name);
+  return kind == CallKind::kSync || kind == CallKind::kBlockingCopy || kind == CallKind::kCopy;
 }
 
 // One bit a name, judged once.
@@ -55,7 +53,7 @@ std::vector<bool> NamesIn(const StringPool& names, const std::string_view (&list
   return out;
 }
 
-using Node = uint32_t;  // 2 * index of the row in rows_, + 1 for its end
+using Node = PathNode;  // 2 * index of the row in rows_, + 1 for its end
 
 class Graph {
  public:
@@ -76,7 +74,7 @@ class Graph {
     if (hta_) {
       QueueLengths();
       AddKernelsHta();
-      MergeEdges();
+      graph_.MergePairs();  // HTA's graph holds one edge a pair of nodes
     } else {
       AddKernels();
     }
@@ -99,11 +97,10 @@ class Graph {
   std::vector<Row> above_;       // of rows_: the row that encloses it on its (merged) thread
   std::vector<bool> waits_;      // of rows_: its own time is waiting
   std::vector<bool> lock_names_;
+  mutable std::vector<int8_t> loads_;  // of a name, Python frames apart: whether it loads data; judged once
 
-  // Edges, in the order they were added.
-  std::vector<Node> from_, to_;
-  std::vector<uint8_t> type_;
-  static constexpr uint8_t kZero = 0x80;
+  PathGraph graph_;
+  static constexpr uint8_t kZero = 0x80;  // in an edge's type: waiting, no time of its own
 
   absl::flat_hash_map<Row, Row> wait_for_;  // kernel -> the kernel of another stream it waited for
   std::vector<int32_t> queue_;              // hta: length of the stream's queue after a launch or a start; by row
@@ -125,14 +122,15 @@ class Graph {
   bool IsCpuNode(Row r) const { return e_.category[r] == Category::kCpuOp || IsLaunchApi(e_.category[r]); }
 
   void AddEdge(Node from, Node to, PathEdge type, bool zero = false) {
-    from_.push_back(from);
-    to_.push_back(to);
-    type_.push_back(static_cast<uint8_t>(static_cast<uint8_t>(type) | (zero ? kZero : 0)));
+    graph_.Add(from, to, static_cast<uint8_t>(static_cast<uint8_t>(type) | (zero ? kZero : 0)));
   }
   Nanos WeightOf(size_t edge) const {
-    const auto type = static_cast<PathEdge>(type_[edge] & ~kZero);
-    if (type == PathEdge::kDependency || type == PathEdge::kSync || (type_[edge] & kZero) != 0) return 0;
-    return TimeOf(to_[edge]) - TimeOf(from_[edge]);
+    const uint8_t type = graph_.type(edge);
+    if (type == static_cast<uint8_t>(PathEdge::kDependency) || type == static_cast<uint8_t>(PathEdge::kSync) ||
+        (type & kZero) != 0) {
+      return 0;
+    }
+    return TimeOf(graph_.to(edge)) - TimeOf(graph_.from(edge));
   }
 
   // All rows that HTA keeps, or all there are.
@@ -183,6 +181,9 @@ class Graph {
 
   void Select() {
     index_.assign(e_.size(), kNone);
+    loads_.assign(2 * names_.size(), -1);
+    rows_.reserve(e_.size());
+    stack_rows_.reserve(e_.size());
     ForRows([&](Row r) {
       const Category c = e_.category[r];
       out_.sync_rows |= c == Category::kSync;
@@ -221,27 +222,6 @@ class Graph {
       const std::vector<bool> blocking = NamesIn(names_, kHtaBlocking);
       for (size_t i = 0; i < rows_.size(); ++i) waits_[i] = blocking[e_.name[rows_[i]]];
     }
-  }
-
-  // HTA's graph holds one edge a pair of nodes: a later one replaces the earlier in its place. (Rare; the default needs no such
-  // care, as two edges of one pair do no harm.)
-  void MergeEdges() {
-    absl::flat_hash_map<uint64_t, uint32_t> seen;
-    seen.reserve(from_.size());
-    size_t kept = 0;
-    for (size_t i = 0; i < from_.size(); ++i) {
-      const auto [it, added] = seen.try_emplace(uint64_t{from_[i]} << 32 | to_[i], static_cast<uint32_t>(kept));
-      if (!added) {
-        type_[it->second] = type_[i];
-        continue;
-      }
-      from_[kept] = from_[i];
-      to_[kept] = to_[i];
-      type_[kept++] = type_[i];
-    }
-    from_.resize(kept);
-    to_.resize(kept);
-    type_.resize(kept);
   }
 
   // HTA: overlapping calls that need the lock of the CUDA runtime end in the order in which they got it.
@@ -310,24 +290,24 @@ class Graph {
     const std::vector<uint32_t> chain = MergedThreads();
     std::vector<std::vector<Row>> by_thread(rank_.threads.size());
     for (const Row r : stack_rows_) by_thread[chain[e_.thread[r]]].push_back(r);
+    graph_.Reserve(graph_.size() + 2 * rows_.size() + 3 * gpu_.size());
     for (std::vector<Row>& rows : by_thread) AddThread(&rows);
   }
 
   // Walks one thread's starts and ends in time. Whatever ends closes the innermost open row: rows that only overlap stay in
   // one chain.
   void AddThread(std::vector<Row>* rows) {
-    const auto outer_first = [&](Row a, Row b) {
-      const Nanos ta = Begin(a), tb = Begin(b);
-      if (ta != tb) return ta < tb;
-      const Nanos ea = End(a), eb = End(b);
-      return ea != eb ? ea > eb : a < b;
-    };
-    if (!std::is_sorted(rows->begin(), rows->end(), outer_first)) std::sort(rows->begin(), rows->end(), outer_first);
-    std::vector<Nanos> ends;
-    ends.reserve(rows->size());
-    for (const Row r : *rows) ends.push_back(End(r));
-    std::sort(ends.begin(), ends.end());
-
+    // Rows come by time; of those that begin together the longest is the outermost.
+    for (size_t i = 0; i < rows->size();) {
+      size_t j = i + 1;
+      while (j < rows->size() && Begin((*rows)[j]) == Begin((*rows)[i])) ++j;
+      if (j - i > 1) {
+        std::stable_sort(rows->begin() + static_cast<ptrdiff_t>(i), rows->begin() + static_cast<ptrdiff_t>(j),
+                         [&](Row a, Row b) { return End(a) > End(b); });
+      }
+      i = j;
+    }
+    std::priority_queue<Nanos, std::vector<Nanos>, std::greater<>> ends;  // of the open rows: as many as the stack is deep
     std::vector<Row> stack;
     Node last = kNone;
     int depth = 0;
@@ -350,10 +330,10 @@ class Graph {
       last = EndOf(r);
       --depth;
     };
-    size_t ended = 0;
     for (const Row r : *rows) {
-      for (; ended < ends.size() && ends[ended] <= Begin(r) && !stack.empty(); ++ended) leave();
+      for (; !ends.empty() && ends.top() <= Begin(r); ends.pop()) leave();
       enter(r);
+      ends.push(End(r));
     }
     while (!stack.empty()) leave();
   }
@@ -551,73 +531,20 @@ class Graph {
     }
   }
 
-  // Kahn's order, breadth first from the nodes that nothing points to in the order of their edges; of equally long ways into
-  // a node the edge that was added first wins (as networkx does, on which HTA builds).
   void LongestPath() {
-    const size_t nodes = 2 * rows_.size(), edges = from_.size();
-    out_.edges = edges;
-    std::vector<uint32_t> first_out(nodes + 1, 0), waiting(nodes, 0), out_edges(edges);
-    for (size_t i = 0; i < edges; ++i) {
-      ++first_out[from_[i] + 1];
-      ++waiting[to_[i]];
-    }
-    for (size_t n = 0; n < nodes; ++n) first_out[n + 1] += first_out[n];
-    {
-      std::vector<uint32_t> at(first_out.begin(), first_out.end() - 1);
-      for (size_t i = 0; i < edges; ++i) out_edges[at[from_[i]]++] = static_cast<uint32_t>(i);
-    }
-    std::vector<Nanos> length(nodes, -1);
-    std::vector<uint32_t> by(nodes, kNone);  // the edge of the longest way
-    std::vector<bool> queued(nodes, false);
-    std::vector<Node> order;
-    order.reserve(nodes);
-    const auto push = [&](Node n) {
-      queued[n] = true;
-      order.push_back(n);
-    };
-    for (size_t i = 0; i < edges; ++i) {
-      if (waiting[from_[i]] == 0 && !queued[from_[i]]) push(from_[i]);
-    }
-    size_t connected = 0;
-    {
-      std::vector<bool> seen(nodes, false);
-      for (size_t i = 0; i < edges; ++i) seen[from_[i]] = seen[to_[i]] = true;
-      connected = static_cast<size_t>(std::count(seen.begin(), seen.end(), true));
-      out_.nodes = connected;
-    }
-    Node best = kNone, stuck = 0;
-    for (size_t at = 0; at < connected; ++at) {
-      if (at == order.size()) {
-        // Only circles are left: times contradict each other. The earliest row's node goes on without what it still waits for.
-        while (queued[stuck] || waiting[stuck] == 0) ++stuck;
-        out_.dropped += waiting[stuck];
-        push(stuck);
-      }
-      const Node n = order[at];
-      if (length[n] < 0) length[n] = 0;
-      if (best == kNone || length[n] > length[best]) best = n;
-      for (uint32_t k = first_out[n]; k < first_out[n + 1]; ++k) {
-        const uint32_t edge = out_edges[k];
-        const Node to = to_[edge];
-        if (waiting[to] == 0) continue;  // part of a circle that was cut there
-        const Nanos way = length[n] + std::max<Nanos>(0, WeightOf(edge));
-        if (!queued[to] && (way > length[to] || (way == length[to] && edge < by[to]))) {
-          length[to] = way;
-          by[to] = edge;
-        }
-        if (--waiting[to] == 0 && !queued[to]) push(to);
-      }
-    }
-    if (best == kNone) return;
-    for (Node n = best; by[n] != kNone; n = from_[by[n]]) out_.steps.push_back(StepOf(by[n]));
-    std::reverse(out_.steps.begin(), out_.steps.end());
+    out_.edges = graph_.size();
+    const PathGraph::Way way = graph_.Longest(2 * rows_.size(), [&](size_t edge) { return WeightOf(edge); });
+    out_.nodes = way.nodes;
+    out_.dropped = way.dropped;
+    out_.steps.reserve(way.edges.size());
+    for (const uint32_t edge : way.edges) out_.steps.push_back(StepOf(edge));
     for (const PathStep& step : out_.steps) out_.total += step.duration;
   }
 
   PathStep StepOf(size_t edge) const {
-    const Node from = from_[edge], to = to_[edge];
+    const Node from = graph_.from(edge), to = graph_.to(edge);
     PathStep step{.from = rows_[from / 2], .to = rows_[to / 2], .from_start = (from & 1) == 0, .to_start = (to & 1) == 0};
-    step.edge = static_cast<PathEdge>(type_[edge] & ~kZero);
+    step.edge = static_cast<PathEdge>(graph_.type(edge) & ~kZero);
     step.duration = hta_ ? WeightOf(edge) : std::max<Nanos>(0, WeightOf(edge));
     switch (step.edge) {
       case PathEdge::kKernelKernelDelay:
@@ -654,51 +581,15 @@ class Graph {
         break;
     }
     for (int depth = 0; r != kNoRow && depth < kMaxDepth; r = e_.parent[r], ++depth) {
-      if (IsDataLoading(NameOf(r))) return PathBound::kDataLoading;
+      int8_t& known = loads_[2 * e_.name[r] + (e_.category[r] == Category::kPythonFunction ? 1 : 0)];
+      if (known < 0) known = IsDataLoading(NameOf(r), e_.category[r]) ? 1 : 0;
+      if (known == 1) return PathBound::kDataLoading;
     }
     return PathBound::kCpu;
   }
 };
 
 }  // namespace
-
-std::string_view PathEdgeName(PathEdge e) {
-  switch (e) {
-    case PathEdge::kOperator:
-      return "critical_path_operator";
-    case PathEdge::kDependency:
-      return "critical_path_dependency";
-    case PathEdge::kLaunchDelay:
-      return "critical_path_kernel_launch_delay";
-    case PathEdge::kKernelKernelDelay:
-      return "critical_path_kernel_kernel_delay";
-    case PathEdge::kSync:
-      return "critical_path_sync_dependency";
-  }
-  return "";
-}
-
-std::string_view PathBoundName(PathBound b) {
-  switch (b) {
-    case PathBound::kNone:
-      return "(dependency)";
-    case PathBound::kCpu:
-      return "cpu_bound";
-    case PathBound::kDataLoading:
-      return "data_loading";
-    case PathBound::kGpuCompute:
-      return "gpu_compute_bound";
-    case PathBound::kGpuMemory:
-      return "gpu_memory_bound";
-    case PathBound::kGpuCommunication:
-      return "gpu_communication_bound";
-    case PathBound::kKernelKernel:
-      return "gpu_kernel_kernel_overhead";
-    case PathBound::kLaunch:
-      return "gpu_kernel_launch_overhead";
-  }
-  return "";
-}
 
 StatusOr<CriticalPath> FindCriticalPath(const RankView& view) { return Graph(view).Run(); }
 

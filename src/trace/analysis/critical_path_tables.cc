@@ -113,6 +113,44 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
 
 }  // namespace
 
+std::string_view PathEdgeName(PathEdge e) {
+  switch (e) {
+    case PathEdge::kOperator:
+      return "critical_path_operator";
+    case PathEdge::kDependency:
+      return "critical_path_dependency";
+    case PathEdge::kLaunchDelay:
+      return "critical_path_kernel_launch_delay";
+    case PathEdge::kKernelKernelDelay:
+      return "critical_path_kernel_kernel_delay";
+    case PathEdge::kSync:
+      return "critical_path_sync_dependency";
+  }
+  return "";
+}
+
+std::string_view PathBoundName(PathBound b) {
+  switch (b) {
+    case PathBound::kNone:
+      return "(dependency)";
+    case PathBound::kCpu:
+      return "cpu_bound";
+    case PathBound::kDataLoading:
+      return "data_loading";
+    case PathBound::kGpuCompute:
+      return "gpu_compute_bound";
+    case PathBound::kGpuMemory:
+      return "gpu_memory_bound";
+    case PathBound::kGpuCommunication:
+      return "gpu_communication_bound";
+    case PathBound::kKernelKernel:
+      return "gpu_kernel_kernel_overhead";
+    case PathBound::kLaunch:
+      return "gpu_kernel_launch_overhead";
+  }
+  return "";
+}
+
 constinit const Analysis kCriticalPath = {
     .name = "critical_path",
     .title = "The chain of CPU and GPU work that decides how long a step takes",
