@@ -140,6 +140,32 @@ TEST(Annotations, OnBothSides) {
   EXPECT_DOUBLE_EQ(NumberAt(PartOf(*hta, ""), "stddev"), 0);
 }
 
+// layer 0-100 { attention 10-50 }: the kernel at 20 is attention's, those at 0 and 60 are the layer's, the one at 120 nobody's;
+// on another stream nothing is. The launches: two below "forward", one below "loss" in it.
+TEST(Annotations, GpuWorkBelongsToTheInnermost) {
+  TraceBuilder b;
+  b.Gpu(Category::kKernel, "k", 0, 5 * kUs, 1);
+  b.Gpu(Category::kGpuUserAnnotation, "layer", 0, 100 * kUs, kNoId);
+  b.Gpu(Category::kGpuUserAnnotation, "attention", 10 * kUs, 40 * kUs, kNoId);
+  b.Gpu(Category::kKernel, "k", 20 * kUs, 7 * kUs, 2);
+  b.Gpu(Category::kKernel, "k", 20 * kUs, 9 * kUs, 3, 8);
+  b.Gpu(Category::kKernel, "k", 60 * kUs, 11 * kUs);
+  b.Gpu(Category::kKernel, "k", 120 * kUs, 13 * kUs);
+  b.Cpu(Category::kUserAnnotation, "forward", 0, 50 * kUs);
+  b.Cpu(Category::kUserAnnotation, "loss", 30 * kUs, 10 * kUs);
+  for (const int64_t id : {1, 2, 3}) b.Cpu(Category::kRuntime, "cudaLaunchKernel", (10 * id + 5) * kUs, kUs, id);
+  const TraceSet set = std::move(b).Build();
+  const auto gpu = RunNamed(set, "gpu_user_annotation_breakdown");
+  ASSERT_TRUE(gpu.ok()) << gpu.status();
+  EXPECT_DOUBLE_EQ(NumberAt(PartOf(*gpu, ""), "gpu_work_us", {{"name", Text("layer")}}), 16);
+  EXPECT_DOUBLE_EQ(NumberAt(PartOf(*gpu, ""), "gpu_rows", {{"name", Text("layer")}}), 2);
+  EXPECT_DOUBLE_EQ(NumberAt(PartOf(*gpu, ""), "gpu_work_us", {{"name", Text("attention")}}), 7);
+  const auto cpu = RunNamed(set, "user_annotation_breakdown_cpu");
+  ASSERT_TRUE(cpu.ok());
+  EXPECT_DOUBLE_EQ(NumberAt(PartOf(*cpu, ""), "gpu_work_us", {{"name", Text("forward")}}), 12);
+  EXPECT_DOUBLE_EQ(NumberAt(PartOf(*cpu, ""), "gpu_work_us", {{"name", Text("loss")}}), 9);
+}
+
 // Two steps; the second has a tenth of the GPU work and was cut. HTA drops it without a word.
 TraceSet TwoSteps() {
   TraceBuilder b;
