@@ -86,7 +86,7 @@ void Generate(const fs::path& path, uint64_t groups, int rank, int ranks) {
                          i / kGroupsAStep + 5, time(t - 3000), time(kGroupsAStep * 61'003 - 5000), i * 10 + 9, i * 10);
     }
     for (uint64_t k = 0; k < 2; ++k) {
-      out += fmt::format("  {{\n    \"ph\": \"X\", \"cat\": \"python_function\", \"name\": \"torch/nn/modules/module.py({}): _call_impl\", \"pid\": 3936, "
+      out += fmt::format("  {{\n    \"ph\": \"X\", \"cat\": \"python_function\", \"name\": \"nn/modules/module.py({}): _call_impl\", \"pid\": 3936, "
                          "\"tid\": 3936,\n    \"ts\": {}, \"dur\": {},\n    \"args\": {{\n      \"Python parent id\": {}, \"Python id\": {}\n    }}\n  }},\n",
                          1500 + r % 700 + k, time(t - 2000 + k * 500), time(52'000 - k * 1'100), i * 2 + k, i * 2 + k + 1);
     }
@@ -126,14 +126,14 @@ void Generate(const fs::path& path, uint64_t groups, int rank, int ranks) {
     if (collective) {
       out += "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
     } else if (r % 3 == 0) {
-      out += fmt::format("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize{}x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas", 64 << r / 3 % 3);
+      out += fmt::format("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize{}x128x64_warpgroupsize1x1x1_cublas", 64 << r / 3 % 3);
     } else {
-      out += fmt::format("void at::native::vectorized_elementwise_kernel<{}, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul> >", 1 << r % 8);
+      out += fmt::format("void at::native::vectorized_elementwise_kernel<{}, at::native::CUDAFunctor_add<c10::BFloat16>>", 1 << r % 8);
     }
     out += fmt::format("\", \"pid\": 0, \"tid\": {},\n    \"ts\": {}, \"dur\": {},\n    \"args\": {{\n      \"External id\": {},\n      \"queued\": 0, \"device\": 0, "
-                       "\"context\": 1,\n      \"stream\": {}, \"correlation\": {},\n      \"registers per thread\": {}, \"shared memory\": {},\n"
-                       "      \"blocks per SM\": {:.6f},\n      \"warps per SM\": {:.6f},\n      \"grid\": [{}, 1, 1],\n      \"block\": [128, 1, 1],\n"
-                       "      \"est. achieved occupancy %\": {}",
+                       "\"context\": 1, \"stream\": {}, \"correlation\": {},\n      \"registers per thread\": {}, \"shared memory\": {}, "
+                       "\"blocks per SM\": {:.6f}, \"warps per SM\": {:.6f}, \"grid\": [{}, 1, 1], \"block\": [128, 1, 1], "
+                       "\"est. achieved occupancy %\": {}",
                        stream, time(ts), time(dur), i * 10 + 3, stream, 2 * i + 100, 32 + r % 200, r % 2 * 229'376, static_cast<double>(r % 999) / 132,
                        static_cast<double>(r % 999) / 33, r % 999 + 1, r % 99);
     if (collective) {

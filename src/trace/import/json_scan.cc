@@ -72,7 +72,7 @@ const char* AppendEscape(const char* p, const char* end, std::string* out) {
 
 }  // namespace
 
-ScanResult SkipNested(const char** at, const char* end) {
+ScanResult SkipNested(const char** at, const char* end, int max_depth) {
   const char* p = *at;
   int depth = 0;
   uint32_t flags = 0;
@@ -97,7 +97,7 @@ ScanResult SkipNested(const char** at, const char* end) {
         if (p == nullptr) return ScanResult::kCut;
         break;
       case '[': case '{':
-        if (++depth > kMaxValueDepth) return ScanResult::kDeep;
+        if (++depth > max_depth) return ScanResult::kDeep;
         break;
       case ']': case '}':
         if (--depth <= 0) {

@@ -20,8 +20,8 @@
 namespace flopwatch::trace {
 
 inline constexpr size_t kJsonPadding = 64;
-// Deeper values are refused: the deepest real ones (shapes of lists of tensors) have six levels.
-inline constexpr int kMaxValueDepth = 32;
+// Deeper values of an event are refused: the deepest real ones (shapes of lists of tensors) have six levels.
+inline constexpr int kMaxValueDepth = 16;
 
 // What is unusual about the bytes of a string.
 enum StringFlags : uint32_t {
@@ -123,12 +123,12 @@ enum class ScanResult : uint8_t {
   kOk,
   kBroken,  // not JSON here
   kCut,     // the text ends before the value does
-  kDeep,    // more than kMaxValueDepth levels
+  kDeep,    // more levels than allowed
 };
 
 // Moves `p` from the first byte of an array or object to behind its last. Brackets of either kind close each other: what is
 // skipped is not judged.
-ScanResult SkipNested(const char** p, const char* end);
+ScanResult SkipNested(const char** p, const char* end, int max_depth = kMaxValueDepth);
 
 // Moves `p` behind a number, constant or whatever else stands bare ("N/A", NaN) up to the next of , } ] " or a line break.
 inline const char* SkipBare(const char* p, const char* end) {

@@ -1,5 +1,6 @@
 #include "trace/import/kineto_header.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -10,6 +11,7 @@ namespace flopwatch::trace {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr int kMaxHeaderDepth = 32;
 constexpr ptrdiff_t kMaxName = 256;  // of a member that reading goes on at
 constexpr std::string_view kEventsKey = "\"traceEvents\"";
 
@@ -17,22 +19,23 @@ void Count(KinetoLossCounts* losses, KinetoLoss loss) { ++(*losses)[static_cast<
 
 bool IsSpace(char c) { return static_cast<unsigned char>(c) <= ' '; }
 
-// The next line that starts with a member ("key":), or the member that holds the events wherever it is.
+// The next line that starts with a member ("key":), or the member that holds the events wherever it is; `end` where there is
+// none. Looks at every byte once.
 const char* NextMember(const char* p, const char* end) {
-  const std::string_view rest(p, static_cast<size_t>(end - p));
-  const size_t events = rest.find(kEventsKey);
-  const char* const stop = events == std::string_view::npos ? end : p + events;
-  for (size_t at = rest.find('\n'); at < static_cast<size_t>(stop - p); at = rest.find('\n', at + 1)) {
-    const char* q = SkipSpaces(p + at, end);
-    const char* const member = q;
-    if (q >= end || *q != '"') continue;
-    uint32_t flags = 0;
-    q = FindStringEnd(q + 1, end, &flags);
+  while (p < end) {
+    const std::string_view rest(p, static_cast<size_t>(end - p));
+    const size_t line_end = std::min(rest.find('\n'), rest.size());
+    if (const size_t events = rest.substr(0, line_end).find(kEventsKey); events != std::string_view::npos) return p + events;
+    const char* const member = SkipSpaces(p + line_end, end);
+    if (member == end) return end;
+    p = member;
+    if (*p != '"') continue;
+    const char* q = FindKeyEnd(p + 1, end);
     if (q == nullptr || q - member > kMaxName) continue;
     q = SkipSpaces(q + 1, end);
     if (q < end && *q == ':') return member;
   }
-  return stop;
+  return end;
 }
 
 Json ParseMember(std::string_view value, KinetoLossCounts* losses) {
@@ -208,7 +211,7 @@ KinetoHeader::Read KinetoHeader::Parse(const char* p, const char* end, bool last
           result = value_end == nullptr ? ScanResult::kCut : ScanResult::kOk;
           if (value_end != nullptr) p = value_end + 1;
         } else if (*p == '{' || *p == '[') {
-          result = SkipNested(&p, end);
+          result = SkipNested(&p, end, kMaxHeaderDepth);
           value_end = p;
         } else {
           value_end = p = SkipBare(p, end);
