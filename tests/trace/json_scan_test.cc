@@ -169,7 +169,9 @@ TEST(JsonScan, EveryRealTraceReadsAsWithAnotherParser) {
       // microsecond, where rows also change places.
       EXPECT_LE(std::abs(std::get<7>(got[i]) - std::get<7>(want[i])), base != 0 ? 1 : 512);
       std::get<7>(got[i]) = std::get<7>(want[i]);
-      if (base != 0) EXPECT_LE(std::abs(std::get<8>(got[i]) - std::get<8>(want[i])), 1);
+      if (base != 0) {
+        EXPECT_LE(std::abs(std::get<8>(got[i]) - std::get<8>(want[i])), 1);
+      }
       if (fact["ts_types"]["float"].integer_or(0) > 0) std::get<8>(got[i]) = std::get<8>(want[i]);
       ASSERT_EQ(got[i], want[i]) << i;
     }

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "data.h"
+#include "trace/import/kineto_losses.h"
 #include "trace/load.h"
 
 namespace flopwatch::trace {
@@ -102,6 +103,14 @@ TEST(KinetoBroken, WhatIsNoTraceSaysSo) {
   EXPECT_THAT(std::string(empty.status().message()), ::testing::HasSubstr("it is empty"));
 }
 
+TEST(KinetoBroken, EveryLossIsDocumented) {
+  const std::string docs = testing_data::ReadFile(std::filesystem::path(FLOPWATCH_SOURCE_DIR) / "docs/traces.md");
+  for (const KinetoLossText& text : kKinetoLossTexts) {
+    const std::string line = "| `" + std::string(text.reason) + "` | " + std::string(text.explain) + " | " + (text.repaired ? "repaired" : "left out") + " |\n";
+    EXPECT_NE(docs.find(line), std::string::npos) << "docs/traces.md lacks: " << line;
+  }
+}
+
 // By hand: one row a line; `text` damaged in one place.
 struct Hand {
   const char* what;
@@ -138,6 +147,11 @@ TEST(KinetoBroken, ByHand) {
                                       R"(, {"ph": "X", "cat": "cpu_op", "name": "b", "ts": 9223372036854775, "dur": 604800000000})"), {"a"},
        {{"event_without_time", 1}, {"time_out_of_range", 1}}},
       {"a number with an exponent", trace(Event("a", 1, ", \"ts\": 1.5e3")), {"a"}, {}},
+      {"a header of open brackets", "{\"x\": [\n" + [] {
+         std::string lines;
+         for (int i = 0; i < 200; ++i) lines += "\"a\": {\"b\": [\n";
+         return lines;
+       }() + "\"traceEvents\": [" + a + "]}", {"a"}, {{"metadata_unreadable", 201}}},
       {"a header that is no JSON", "{\"x\": oops: 1,\n \"y\": {\"z: 1},\n \"traceEvents\": [" + a + "]}", {"a"}, {{"metadata_unreadable", 1}}},
       {"two lists of events", "{\"traceEvents\": [" + a + "], \"x\": 1, \"traceEvents\": [" + b + "]}", {"a", "b"}, {}},
       {"begin and end", trace(a + R"(, {"ph": "B", "name": "b", "ts": 2}, {"ph": "E", "ts": 3}, {"ph": "?", "ts": 3})"), {"a"},
