@@ -41,6 +41,7 @@ enum class Purpose : uint32_t {
   kXid,
   kMemory,
   kApplication,
+  kTrace,
 };
 
 // The finaliser of splitmix64: full avalanche, about a nanosecond.

@@ -21,9 +21,9 @@ CallKind CallKindOf(std::string_view name) {
   if (Has(name, "Memcpy")) return async ? CallKind::kCopy : CallKind::kBlockingCopy;
   if (async) return CallKind::kOther;  // cudaMallocAsync, cudaMemsetAsync
   for (const std::string_view prefix :
-       {"cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister", "cudaHostUnregister", "hipMalloc", "hipFree", "hipHostMalloc",
-        "hipHostFree", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemRelease",
-        "aclrtMalloc", "aclrtFree"}) {
+       {"cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister", "cudaHostUnregister", "hipMalloc", "hipFree",
+        "hipHostMalloc", "hipHostFree", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemCreate", "cuMemMap", "cuMemUnmap",
+        "cuMemRelease", "aclrtMalloc", "aclrtFree"}) {
     if (name.starts_with(prefix)) return CallKind::kAllocate;
   }
   return CallKind::kOther;
@@ -36,8 +36,9 @@ bool IsDataLoading(std::string_view name, Category category) {
   if (category == Category::kPythonFunction) return false;
   const std::string lower = absl::AsciiStrToLower(std::string(name));
   // What people call the block that gets the next batch; "batch-generator" is Megatron-LM's timer.
-  for (const std::string_view part : {"dataloader", "data_loader", "data loader", "data_loading", "data loading", "data_load", "load_data",
-                                      "load_batch", "next_batch", "get_batch", "fetch_batch", "fetch_data", "data_fetch", "batch-generator"}) {
+  for (const std::string_view part :
+       {"dataloader", "data_loader", "data loader", "data_loading", "data loading", "data_load", "load_data", "load_batch",
+        "next_batch", "get_batch", "fetch_batch", "fetch_data", "data_fetch", "batch-generator"}) {
     if (Has(lower, part)) return true;
   }
   return false;

@@ -1,4 +1,5 @@
-// What calls and blocks of the host do, by their names: shared by everything that asks what the host did while the GPU was idle.
+// What calls and blocks of the host do, by their names: shared by everything that asks what the host did while the GPU was
+// idle.
 #ifndef FLOPWATCH_TRACE_CALL_KIND_H_
 #define FLOPWATCH_TRACE_CALL_KIND_H_
 

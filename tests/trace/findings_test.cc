@@ -1,5 +1,5 @@
-// Findings against the public traces: what the reference (traces.md 6.2) expects of each, and the measurements against the figures of
-// an independent script (oracle/atc_metrics.json) and of the PyTorch TensorBoard plugin (oracle/tb_plugin.json).
+// Findings against the public traces: what the reference (traces.md 6.2) expects of each, and the measurements against the
+// figures of an independent script (oracle/atc_metrics.json) and of the PyTorch TensorBoard plugin (oracle/tb_plugin.json).
 #include "trace/findings/finding.h"
 
 #include <gmock/gmock.h>
@@ -88,26 +88,47 @@ void ExpectComplete(const Loaded& loaded, const Findings& findings) {
 
 struct Expected {
   std::string trace;
-  std::vector<std::string> found;      // traces.md 6.2
+  std::vector<std::string> found;  // traces.md 6.2
   std::vector<std::string> not_found;
-  bool healthy = false;                // nothing above info
+  bool healthy = false;  // nothing above info
 };
 
 TEST(Findings, PublicTracesGiveWhatTheReferenceExpects) {
   FLOPWATCH_REQUIRE_DATA("traces/resnet50_v100_workers0_2021.json.gz");
   const Expected kExpected[] = {
-      {"dlrm_v100_8ranks", {"straggler", "comm-dominated", "tiny-kernels", "low-parallelism", "pageable-copy", "data-starvation"}, {}, false},
+      {"dlrm_v100_8ranks",
+       {"straggler", "comm-dominated", "tiny-kernels", "low-parallelism", "pageable-copy", "data-starvation"},
+       {},
+       false},
       // Its idle time lies under the data loader: not the launches' fault.
-      {"resnet50_v100_workers0_2021.json.gz", {"data-starvation", "no-tensor-core"}, {"tiny-kernels", "cpu-bound", "sync-storm", "gc-pause", "io-at-step-end"}, false},
-      {"resnet50_v100_workers4_2021.json.gz", {"no-tensor-core", "tiny-kernels"}, {"data-starvation", "cpu-bound", "sync-storm", "io-at-step-end"}, false},
-      {"recsys_a100_rank3of8_2022.json.gz", {"comm-dominated", "pageable-copy"}, {"tiny-kernels", "poor-overlap", "cpu-bound", "data-starvation", "sync-storm"}, false},
-      {"recsys_v100_rank1of2_2022.json.gz", {"tiny-copies"}, {"comm-dominated", "poor-overlap", "cpu-bound", "tiny-kernels", "data-starvation", "sync-storm"}, false},
-      {"ddp_a100_rank0of2_2024.json.gz", {"cpu-bound"}, {"data-starvation", "comm-dominated", "gc-pause", "io-at-step-end", "tiny-kernels"}, false},
+      {"resnet50_v100_workers0_2021.json.gz",
+       {"data-starvation", "no-tensor-core"},
+       {"tiny-kernels", "cpu-bound", "sync-storm", "gc-pause", "io-at-step-end"},
+       false},
+      {"resnet50_v100_workers4_2021.json.gz",
+       {"no-tensor-core", "tiny-kernels"},
+       {"data-starvation", "cpu-bound", "sync-storm", "io-at-step-end"},
+       false},
+      {"recsys_a100_rank3of8_2022.json.gz",
+       {"comm-dominated", "pageable-copy"},
+       {"tiny-kernels", "poor-overlap", "cpu-bound", "data-starvation", "sync-storm"},
+       false},
+      {"recsys_v100_rank1of2_2022.json.gz",
+       {"tiny-copies"},
+       {"comm-dominated", "poor-overlap", "cpu-bound", "tiny-kernels", "data-starvation", "sync-storm"},
+       false},
+      {"ddp_a100_rank0of2_2024.json.gz",
+       {"cpu-bound"},
+       {"data-starvation", "comm-dominated", "gc-pause", "io-at-step-end", "tiny-kernels"},
+       false},
       // 22.6 % of its step is a synchronisation with a busy GPU.
       {"resnet_v100_ns_2024.json.gz", {"no-tensor-core"}, {"sync-storm", "cpu-bound", "tiny-kernels", "comm-dominated"}, false},
       {"timesformer_h100_infer_2025.json.gz", {}, {"sync-storm", "data-starvation", "no-tensor-core"}, true},
       {"qwen05b_h100_infer_2025.json.gz", {}, {"sync-storm", "no-tensor-core"}, true},
-      {"bertsmall_h100_infer_2025.json.gz", {"tiny-kernels", "low-parallelism", "cpu-bound"}, {"data-starvation", "sync-storm"}, false},
+      {"bertsmall_h100_infer_2025.json.gz",
+       {"tiny-kernels", "low-parallelism", "cpu-bound"},
+       {"data-starvation", "sync-storm"},
+       false},
       {"eager_b200_rank0of8_2026.json.gz", {"tiny-kernels", "cpu-bound"}, {"data-starvation", "comm-dominated"}, false},
   };
   for (const Expected& x : kExpected) {
@@ -175,7 +196,9 @@ AnalysisTables RunOn(const Loaded& loaded, std::string_view name) {
   return tables.ok() ? *std::move(tables) : AnalysisTables{};
 }
 
-StatusOr<Json> Oracle(const std::string& name) { return Json::Parse(testing_data::ReadFile(testing_data::SharedData() / "traces" / "oracle" / name)); }
+StatusOr<Json> Oracle(const std::string& name) {
+  return Json::Parse(testing_data::ReadFile(testing_data::SharedData() / "traces" / "oracle" / name));
+}
 
 TEST(TraceMetrics, AgreeWithTheIndependentScript) {
   FLOPWATCH_REQUIRE_DATA("traces/oracle/atc_metrics.json");
@@ -187,26 +210,45 @@ TEST(TraceMetrics, AgreeWithTheIndependentScript) {
   };
   constexpr double kOfSteps = 0;  // ours is a time; theirs 100 times its share of the steps' annotations
   const Field kFields[] = {
-      {"span_us", "span_us", 1}, {"kernels", "kernels", 1}, {"gpu_idle_pct", "idle_share", 100}, {"comm_busy_pct", "communication_share", 100},
-      {"exposed_comm_pct", "exposed_communication_share", 100}, {"overlap_pct_of_comm", "communication_overlap_share", 100},
-      {"kernels_under_5us_pct", "kernels_under_5us_share", 100}, {"kernels_under_10us_pct", "kernels_under_10us_share", 100},
-      {"kernels_shorter_than_launch_call_pct", "kernels_shorter_than_launch_share", 100}, {"median_kernel_us", "median_kernel_us", 1},
-      {"mean_blocks_per_SM_time_weighted", "mean_blocks_per_sm", 1}, {"mean_est_occupancy_time_weighted", "mean_occupancy", 100},
-      {"compute_time_pct_blocks_per_SM_lt1", "low_parallelism_share", 100}, {"memcpy_count", "copies", 1}, {"memcpy_small_4k", "copies_under_4k", 1},
-      {"memcpy_pageable", "pageable_copies", 1}, {"memcpy_HtoD_us", "copies_to_device_us", 1}, {"memcpy_DtoH_us", "copies_to_host_us", 1},
-      {"sync_calls", "blocking_calls", 1}, {"sync_time_pct_of_steps", "blocking_us", kOfSteps}, {"malloc_free_calls", "allocation_calls", 1},
-      {"malloc_free_us", "allocation_us", 1}, {"dataloader_pct_of_steps", "data_loading_us", kOfSteps}, {"gloo_events", "gloo_events", 1},
-      {"gaps_over_1ms", "gaps_over_1ms", 1}, {"time_in_gaps_over_1ms_pct", "gaps_over_1ms_share", 100},
+      {"span_us", "span_us", 1},
+      {"kernels", "kernels", 1},
+      {"gpu_idle_pct", "idle_share", 100},
+      {"comm_busy_pct", "communication_share", 100},
+      {"exposed_comm_pct", "exposed_communication_share", 100},
+      {"overlap_pct_of_comm", "communication_overlap_share", 100},
+      {"kernels_under_5us_pct", "kernels_under_5us_share", 100},
+      {"kernels_under_10us_pct", "kernels_under_10us_share", 100},
+      {"kernels_shorter_than_launch_call_pct", "kernels_shorter_than_launch_share", 100},
+      {"median_kernel_us", "median_kernel_us", 1},
+      {"mean_blocks_per_SM_time_weighted", "mean_blocks_per_sm", 1},
+      {"mean_est_occupancy_time_weighted", "mean_occupancy", 100},
+      {"compute_time_pct_blocks_per_SM_lt1", "low_parallelism_share", 100},
+      {"memcpy_count", "copies", 1},
+      {"memcpy_small_4k", "copies_under_4k", 1},
+      {"memcpy_pageable", "pageable_copies", 1},
+      {"memcpy_HtoD_us", "copies_to_device_us", 1},
+      {"memcpy_DtoH_us", "copies_to_host_us", 1},
+      {"sync_calls", "blocking_calls", 1},
+      {"sync_time_pct_of_steps", "blocking_us", kOfSteps},
+      {"malloc_free_calls", "allocation_calls", 1},
+      {"malloc_free_us", "allocation_us", 1},
+      {"dataloader_pct_of_steps", "data_loading_us", kOfSteps},
+      {"gloo_events", "gloo_events", 1},
+      {"gaps_over_1ms", "gaps_over_1ms", 1},
+      {"time_in_gaps_over_1ms_pct", "gaps_over_1ms_share", 100},
   };
   // Known differences (file, field): the reason.
   const std::map<std::pair<std::string, std::string>, std::string> kDifferent = {
-      {{"qwen05b_h100_infer_2025.json.gz", "sync_time_pct_of_steps"}, "the script's step time has the GPU's annotation of the step in it"},
+      {{"qwen05b_h100_infer_2025.json.gz", "sync_time_pct_of_steps"},
+       "the script's step time has the GPU's annotation of the step in it"},
       {{"recsys_a100_rank3of8_2022.json.gz", "dataloader_pct_of_steps"}, "'## load_batch ##' is data loading here"},
       {{"recsys_v100_rank1of2_2022.json.gz", "dataloader_pct_of_steps"}, "'## load_batch ##' is data loading here"},
-      {{"resnet50_v100_workers4_2021.json.gz", "time_in_gaps_over_1ms_pct"}, "a kernel of 0 µs cuts a gap in two for the script"},
+      {{"resnet50_v100_workers4_2021.json.gz", "time_in_gaps_over_1ms_pct"},
+       "a kernel of 0 µs cuts a gap in two for the script"},
       {{"edge/mi250_minitoy.json.gz", "sync_calls"}, "two hipMemcpyWithStream, which block the host, count here"},
       {{"edge/mi250_minitoy.json.gz", "sync_time_pct_of_steps"}, "as above"},
-      {{"eager_b200_rank0of8_2026.json.gz", "comm_busy_pct"}, "kernels of custom all-reduce are communication here; the script knows nccl"},
+      {{"eager_b200_rank0of8_2026.json.gz", "comm_busy_pct"},
+       "kernels of custom all-reduce are communication here; the script knows nccl"},
       {{"eager_b200_rank0of8_2026.json.gz", "exposed_comm_pct"}, "as above"},
       {{"eager_b200_rank0of8_2026.json.gz", "mean_blocks_per_SM_time_weighted"}, "as above: of computing kernels"},
       {{"eager_b200_rank0of8_2026.json.gz", "mean_est_occupancy_time_weighted"}, "as above"},
@@ -242,8 +284,11 @@ TEST(StepRoles, AgreeWithTheTensorBoardPlugin) {
   FLOPWATCH_REQUIRE_DATA("traces/oracle/tb_plugin.json");
   const auto oracle = Oracle("tb_plugin.json");
   ASSERT_TRUE(oracle.ok()) << oracle.status();
-  const std::pair<const char*, const char*> kRoles[] = {{"Kernel", "kernel_us"}, {"Memcpy", "memcpy_us"}, {"Memset", "memset_us"}, {"Communication", "communication_us"},
-                                                        {"Runtime", "runtime_us"}, {"DataLoader", "data_loader_us"}, {"CpuOp", "cpu_op_us"}, {"Other", "other_us"}, {"Total", "total_us"}};
+  const std::pair<const char*, const char*> kRoles[] = {{"Kernel", "kernel_us"},   {"Memcpy", "memcpy_us"},
+                                                        {"Memset", "memset_us"},   {"Communication", "communication_us"},
+                                                        {"Runtime", "runtime_us"}, {"DataLoader", "data_loader_us"},
+                                                        {"CpuOp", "cpu_op_us"},    {"Other", "other_us"},
+                                                        {"Total", "total_us"}};
   int compared = 0;
   for (const auto& [file, theirs] : oracle->object()) {
     SCOPED_TRACE(file);
@@ -260,7 +305,8 @@ TEST(StepRoles, AgreeWithTheTensorBoardPlugin) {
       for (const auto& [role, column] : kRoles) {
         ++compared;
         const double want = step[role].number_or(-1);
-        // Doubles of absolute microseconds with fractions are good to 0.25 µs an event there (some hundred events a role and step).
+        // Doubles of absolute microseconds with fractions are good to 0.25 µs an event there (some hundred events a role and
+        // step).
         const double tolerance = file == "resnet_v100_ns_2024.json.gz" ? 8 : 1;
         EXPECT_NEAR(*Number(ours.at(column)), want, std::max(tolerance, want * 1e-4)) << "step " << label << " " << role;
       }
@@ -271,11 +317,14 @@ TEST(StepRoles, AgreeWithTheTensorBoardPlugin) {
       const auto ours = RowOf(devices, i);
       const Json& gpu = theirs["gpu"][std::to_string(std::get<int64_t>(ours.at("device")))];
       // The plugin computes with times as doubles of microseconds; 0.01 %.
-      for (const auto& [key, column, factor] : {std::tuple{"gpu_utilization", "gpu_utilization", 1.0}, std::tuple{"est_sm_efficiency", "est_sm_efficiency", 1.0},
-                                               std::tuple{"est_achieved_occupancy_pct", "est_achieved_occupancy", 100.0}}) {
+      for (const auto& [key, column, factor] :
+           {std::tuple{"gpu_utilization", "gpu_utilization", 1.0}, std::tuple{"est_sm_efficiency", "est_sm_efficiency", 1.0},
+            std::tuple{"est_achieved_occupancy_pct", "est_achieved_occupancy", 100.0}}) {
         ASSERT_TRUE(gpu[key].number().has_value()) << key;
         ++compared;
-        EXPECT_NEAR(Number(ours.at(column)).value_or(-1) * factor, *gpu[key].number(), std::max(1e-6, *gpu[key].number() * 1e-4)) << key;
+        EXPECT_NEAR(Number(ours.at(column)).value_or(-1) * factor, *gpu[key].number(),
+                    std::max(1e-6, *gpu[key].number() * 1e-4))
+            << key;
       }
       // Its other ratio, of the kernels of eligible operators, rests on its operator tree and is not repeated here.
       ++compared;

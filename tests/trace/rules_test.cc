@@ -46,7 +46,8 @@ class Job {
   explicit Job(int32_t rank = 0) : b(rank) {}
 
   // A kernel with its operator and launch call; returns the kernel's row.
-  Row Launch(Nanos cpu, Nanos ts, Nanos dur, std::string_view kernel = "gemm", std::string_view op = "aten::mm", std::string_view call = "cudaLaunchKernel") {
+  Row Launch(Nanos cpu, Nanos ts, Nanos dur, std::string_view kernel = "gemm", std::string_view op = "aten::mm",
+             std::string_view call = "cudaLaunchKernel") {
     const int64_t id = ++next_;
     b.Cpu(Category::kCpuOp, op, cpu, 20 * kUs);
     b.Cpu(Category::kRuntime, call, cpu + 5 * kUs, 6 * kUs, id);
@@ -161,7 +162,8 @@ TEST(Rules, AWaitForABusyGpuIsNoSyncStorm) {
   Job busy;
   busy.Steps([&](int, Nanos begin) {
     busy.Busy(begin);
-    for (int i = 0; i < 20; ++i) busy.b.Cpu(Category::kRuntime, "cudaStreamSynchronize", begin + 2 * kMs + i * 300 * kUs, 100 * kUs);
+    for (int i = 0; i < 20; ++i)
+      busy.b.Cpu(Category::kRuntime, "cudaStreamSynchronize", begin + 2 * kMs + i * 300 * kUs, 100 * kUs);
   });
   EXPECT_EQ(Find(std::move(busy).Check(), "sync-storm"), nullptr);
   // The same calls, each after one kernel and before the next launch.
@@ -214,7 +216,8 @@ TEST(Rules, GlooValidationCountsTheWholeTrace) {
         if (!storm) continue;
         job.b.Cpu(Category::kUserAnnotation, "gloo:all_gather", t, 60 * kUs);
         for (int i = 0; i < 64; ++i, ++send) job.b.Cpu(Category::kUserAnnotation, "gloo:send", t + i * 500, 400, kNoId, 2);
-        for (int i = 0; i < 63 / 2 && receive < 7560; ++i, ++receive) job.b.Cpu(Category::kUserAnnotation, "gloo:recv", t + i * 900, 800, kNoId, 3);
+        for (int i = 0; i < 63 / 2 && receive < 7560; ++i, ++receive)
+          job.b.Cpu(Category::kUserAnnotation, "gloo:recv", t + i * 900, 800, kNoId, 3);
       }
       if (storm && s == Job::kSteps - 1) {
         for (; receive < 7560; ++receive) job.b.Cpu(Category::kUserAnnotation, "gloo:recv", begin + receive * 10, 8, kNoId, 3);
@@ -239,8 +242,10 @@ TEST(Rules, AllocationsOfTheFirstStepAreExpected) {
     Job job;
     job.Steps([&](int s, Nanos begin) {
       job.Busy(begin);
-      for (int i = 0; s >= first_step && i < 8; ++i) job.b.Cpu(Category::kRuntime, "cudaMalloc", begin + kMs + i * 100 * kUs, 50 * kUs);
-      for (int i = 0; s == 0 && i < 30; ++i) job.b.Cpu(Category::kRuntime, "cudaMalloc", begin + 4 * kMs + i * 100 * kUs, 50 * kUs);
+      for (int i = 0; s >= first_step && i < 8; ++i)
+        job.b.Cpu(Category::kRuntime, "cudaMalloc", begin + kMs + i * 100 * kUs, 50 * kUs);
+      for (int i = 0; s == 0 && i < 30; ++i)
+        job.b.Cpu(Category::kRuntime, "cudaMalloc", begin + 4 * kMs + i * 100 * kUs, 50 * kUs);
     });
     return std::move(job).Check();
   };

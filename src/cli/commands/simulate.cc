@@ -1,4 +1,4 @@
-// flopwatch simulate fleet: a fleet that is not there, for demonstrations, tests and load.
+// flopwatch simulate: fleets (here) and traces (simulate_trace.cc) that are not there, for demonstrations, tests and load.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/time.h"
 #include "cli/command.h"
+#include "cli/commands/simulate_trace.h"
 #include "simulate/backfill.h"
 #include "simulate/fleet.h"
 #include "simulate/serve.h"
@@ -178,7 +179,7 @@ Status RunFleet(Context& context, const Options& o) {
 }  // namespace
 
 CLI::App* AddSimulate(CLI::App& app, Run* run) {
-  CLI::App* simulate = app.add_subcommand("simulate", "Simulated GPU fleets with exact truth");
+  CLI::App* simulate = app.add_subcommand("simulate", "Simulated GPU fleets and traces with exact truth");
   simulate->require_subcommand(1);
   auto o = std::make_shared<Options>();
   CLI::App* fleet = simulate->add_subcommand(
@@ -242,7 +243,9 @@ CLI::App* AddSimulate(CLI::App& app, Run* run) {
       "truth.json\n"
       "  flopwatch simulate fleet --gpus 64 --hours 1 --step --listen 127.0.0.1:0 --port-file "
       "port");
-  *run = [o](Context& context) { return RunFleet(context, *o); };
+  auto run_trace = std::make_shared<Run>();
+  CLI::App* trace = AddSimulateTrace(*simulate, run_trace.get());
+  *run = [o, trace, run_trace](Context& context) { return trace->parsed() ? (*run_trace)(context) : RunFleet(context, *o); };
   return simulate;
 }
 

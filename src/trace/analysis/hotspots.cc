@@ -47,12 +47,15 @@ AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name, std::s
   for (size_t n = 1; n < begin.size(); ++n) begin[n] += begin[n - 1];
   std::vector<uint32_t> next(begin.begin(), begin.end() - 1), grouped(items.size());
   for (uint32_t i = 0; i < items.size(); ++i) grouped[next[items[i].name]++] = i;
-  const auto more = [&](NameId a, NameId b) { return total[a] != total[b] ? total[a] > total[b] : names.Text(a) < names.Text(b); };
+  const auto more = [&](NameId a, NameId b) {
+    return total[a] != total[b] ? total[a] > total[b] : names.Text(a) < names.Text(b);
+  };
   const size_t keep = std::min(kTop, order.size());
   std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(keep), order.end(), more);
 
   Table table;
-  table.columns = {Plain("name"), Count("count"), Plain("total_us"), Share("share"), Plain("mean_us"), Plain("p50_us"), Plain("p90_us"), Plain("p99_us"), Plain("max_us")};
+  table.columns = {Plain("name"),   Count("count"),  Plain("total_us"), Share("share"), Plain("mean_us"),
+                   Plain("p50_us"), Plain("p90_us"), Plain("p99_us"),   Plain("max_us")};
   if (!size_name.empty()) {
     for (const char* what : {"_p50", "_p90", "_max", "_total"}) table.columns.push_back(Plain(std::string(size_name) + what));
   }
@@ -63,8 +66,14 @@ AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name, std::s
     values.clear();
     for (uint32_t i = begin[n]; i < begin[n + 1]; ++i) values.push_back(MicrosOf(items[grouped[i]].dur));
     const auto count = static_cast<int64_t>(values.size());
-    std::vector<Cell> row = {TextCell(names.Text(n)), count, MicrosCell(total[n]), ShareCell(static_cast<double>(total[n]), static_cast<double>(all)),
-                             MicrosOf(total[n]) / static_cast<double>(count), Quantile(values, 0.5), Quantile(values, 0.9), Quantile(values, 0.99),
+    std::vector<Cell> row = {TextCell(names.Text(n)),
+                             count,
+                             MicrosCell(total[n]),
+                             ShareCell(static_cast<double>(total[n]), static_cast<double>(all)),
+                             MicrosOf(total[n]) / static_cast<double>(count),
+                             Quantile(values, 0.5),
+                             Quantile(values, 0.9),
+                             Quantile(values, 0.99),
                              *std::max_element(values.begin(), values.end())};
     if (!size_name.empty()) {
       values.clear();
@@ -80,7 +89,8 @@ AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name, std::s
     table.rows.push_back(std::move(row));
   }
   AddNotes(input, "hotspots", &table);
-  table.notes.push_back(absl::StrCat(keep, " of ", distinct, " names, the ones with the largest sum; shares are of the sum of all"));
+  table.notes.push_back(
+      absl::StrCat(keep, " of ", distinct, " names, the ones with the largest sum; shares are of the sum of all"));
   return {std::move(name), std::move(table)};
 }
 
@@ -107,16 +117,19 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
         double threads = -1;
         if (k != nullptr && k->grid[0] > 0) {
           threads = 1;
-          for (int axis = 0; axis < 3; ++axis) threads *= std::max(k->grid[axis], 1) * static_cast<double>(std::max(k->block[axis], 1));
+          for (int axis = 0; axis < 3; ++axis)
+            threads *= std::max(k->grid[axis], 1) * static_cast<double>(std::max(k->block[axis], 1));
         }
         kernels.push_back({e.name[r], e.dur[r], threads});
       } else if (c == Category::kGpuMemcpy || c == Category::kGpuMemset) {
         const CopyDetail* copy = view->rank().CopyOf(r);
-        copies.push_back({e.name[r], e.dur[r], copy == nullptr || copy->bytes == kUnknown ? -1 : static_cast<double>(copy->bytes)});
+        copies.push_back(
+            {e.name[r], e.dur[r], copy == nullptr || copy->bytes == kUnknown ? -1 : static_cast<double>(copy->bytes)});
       }
     }
   }
-  if (operators.empty() && calls.empty() && kernels.empty() && copies.empty()) return NotComputable("the trace has no operators, calls or GPU work");
+  if (operators.empty() && calls.empty() && kernels.empty() && copies.empty())
+    return NotComputable("the trace has no operators, calls or GPU work");
   AnalysisTables out;
   out.parts.push_back(PartOf(input, "operators", "", std::move(operators)));
   out.parts.push_back(PartOf(input, "calls", "", std::move(calls)));

@@ -1,5 +1,5 @@
-// The raw measurements of a trace that most rules look at, one row a rank, over its whole GPU span: what the findings are made of,
-// to compare two traces by or to draw one's own conclusions.
+// The raw measurements of a trace that most rules look at, one row a rank, over its whole GPU span: what the findings are made
+// of, to compare two traces by or to draw one's own conclusions.
 #include <algorithm>
 
 #include "trace/analysis/analyses.h"
@@ -107,22 +107,69 @@ std::vector<Cell> RowOf(const RankView& view) {
   }
   const Nanos communication = Length(view.busy(KernelClass::kCommunication)), exposed = Length(view.exposed_communication());
   const double kernels = static_cast<double>(durations.size());
-  return {RankCell(view), MicrosCell(span.end - span.begin), static_cast<int64_t>(rank.steps.size()), MicrosCell(step_time), static_cast<int64_t>(durations.size()),
-          of_span(Length(idle)), of_span(communication), of_span(exposed), ShareCell(static_cast<double>(communication - exposed), static_cast<double>(communication)),
-          ShareCell(static_cast<double>(under5), kernels), ShareCell(static_cast<double>(under10), kernels), ShareCell(static_cast<double>(shorter), kernels),
-          durations.empty() ? Cell{} : MicrosCell(median), blocks.mean(), occupancy.mean(),
-          any_blocks ? ShareCell(static_cast<double>(low), static_cast<double>(compute)) : Cell{}, copies, small, pageable, MicrosCell(to_device), MicrosCell(to_host),
-          syncs, MicrosCell(sync_time), allocations, MicrosCell(allocation_time), MicrosCell(Length(Merge(std::move(loading)))), gloo_events, long_gaps, of_span(long_time)};
+  return {RankCell(view),
+          MicrosCell(span.end - span.begin),
+          static_cast<int64_t>(rank.steps.size()),
+          MicrosCell(step_time),
+          static_cast<int64_t>(durations.size()),
+          of_span(Length(idle)),
+          of_span(communication),
+          of_span(exposed),
+          ShareCell(static_cast<double>(communication - exposed), static_cast<double>(communication)),
+          ShareCell(static_cast<double>(under5), kernels),
+          ShareCell(static_cast<double>(under10), kernels),
+          ShareCell(static_cast<double>(shorter), kernels),
+          durations.empty() ? Cell{} : MicrosCell(median),
+          blocks.mean(),
+          occupancy.mean(),
+          any_blocks ? ShareCell(static_cast<double>(low), static_cast<double>(compute)) : Cell{},
+          copies,
+          small,
+          pageable,
+          MicrosCell(to_device),
+          MicrosCell(to_host),
+          syncs,
+          MicrosCell(sync_time),
+          allocations,
+          MicrosCell(allocation_time),
+          MicrosCell(Length(Merge(std::move(loading)))),
+          gloo_events,
+          long_gaps,
+          of_span(long_time)};
 }
 
 StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
   Table table;
-  table.columns = {Plain("rank"), Plain("span_us"), Count("steps"), Plain("step_annotations_us"), Count("kernels"), Share("idle_share"), Share("communication_share"), Share("exposed_communication_share"),
-                   Share("communication_overlap_share"), Share("kernels_under_5us_share"), Share("kernels_under_10us_share"), Share("kernels_shorter_than_launch_share"),
-                   Plain("median_kernel_us"), Plain("mean_blocks_per_sm"), Share("mean_occupancy"), Share("low_parallelism_share"), Count("copies"), Count("copies_under_4k"),
-                   Count("pageable_copies"), Plain("copies_to_device_us"), Plain("copies_to_host_us"), Count("blocking_calls"), Plain("blocking_us"),
-                   Count("allocation_calls"), Plain("allocation_us"), Plain("data_loading_us"), Count("gloo_events"), Count("gaps_over_1ms"), Share("gaps_over_1ms_share")};
+  table.columns = {Plain("rank"),
+                   Plain("span_us"),
+                   Count("steps"),
+                   Plain("step_annotations_us"),
+                   Count("kernels"),
+                   Share("idle_share"),
+                   Share("communication_share"),
+                   Share("exposed_communication_share"),
+                   Share("communication_overlap_share"),
+                   Share("kernels_under_5us_share"),
+                   Share("kernels_under_10us_share"),
+                   Share("kernels_shorter_than_launch_share"),
+                   Plain("median_kernel_us"),
+                   Plain("mean_blocks_per_sm"),
+                   Share("mean_occupancy"),
+                   Share("low_parallelism_share"),
+                   Count("copies"),
+                   Count("copies_under_4k"),
+                   Count("pageable_copies"),
+                   Plain("copies_to_device_us"),
+                   Plain("copies_to_host_us"),
+                   Count("blocking_calls"),
+                   Plain("blocking_us"),
+                   Count("allocation_calls"),
+                   Plain("allocation_us"),
+                   Plain("data_loading_us"),
+                   Count("gloo_events"),
+                   Count("gaps_over_1ms"),
+                   Share("gaps_over_1ms_share")};
   for (const auto& view : input.ranks()) table.rows.push_back(RowOf(*view));
   AddNotes(input, "trace_metrics", &table);
   return OneTable(std::move(table));

@@ -38,7 +38,9 @@ std::string BytesText(double bytes) {
   return fmt::format("{:.3g} {}", bytes, kUnits[unit]);
 }
 
-std::string NumberText(double n) { return n == std::floor(n) && std::abs(n) < 1e15 ? fmt::format("{:.0f}", n) : fmt::format("{:.3g}", n); }
+std::string NumberText(double n) {
+  return n == std::floor(n) && std::abs(n) < 1e15 ? fmt::format("{:.0f}", n) : fmt::format("{:.3g}", n);
+}
 
 RankCheck Nothing() { return {}; }
 RankCheck CannotCheck(std::string reason) { return {.finding = std::nullopt, .not_checked = std::move(reason)}; }
@@ -126,8 +128,9 @@ std::vector<std::string> TopNames::Texts(const StringPool& names, size_t n) cons
   std::vector<std::string> out;
   for (size_t i = 0; i < keep; ++i) {
     const std::string_view name = names.Text(all[i].first);
-    out.push_back(fmt::format("{} ({} {}, {})", name.empty() ? "no operator" : Printable(name, kMaxNameBytes), all[i].second.count,
-                              all[i].second.count == 1 ? "time" : "times", DurationText(all[i].second.time)));
+    out.push_back(fmt::format("{} ({} {}, {})", name.empty() ? "no operator" : Printable(name, kMaxNameBytes),
+                              all[i].second.count, all[i].second.count == 1 ? "time" : "times",
+                              DurationText(all[i].second.time)));
   }
   return out;
 }

@@ -13,10 +13,10 @@
 
 namespace flopwatch::trace {
 
-std::string DurationText(Nanos t);        // "4.1 µs", "12.3 ms", "1.25 s"
-std::string PercentText(double share);    // "12.3 %"
-std::string BytesText(double bytes);      // "3.2 MiB"
-std::string NumberText(double n);         // "12", "3.4"
+std::string DurationText(Nanos t);      // "4.1 µs", "12.3 ms", "1.25 s"
+std::string PercentText(double share);  // "12.3 %"
+std::string BytesText(double bytes);    // "3.2 MiB"
+std::string NumberText(double n);       // "12", "3.4"
 
 // What one rule found in one rank.
 struct RankCheck {
@@ -27,8 +27,8 @@ RankCheck Nothing();
 RankCheck CannotCheck(std::string reason);
 
 // Runs `check` on every rank and makes one finding of what it found: evidence, place and gain of the rank with the largest gain
-// (a job waits for its slowest rank, so that is what the job can gain at most), the ranks concerned, their range of gains. Where
-// no rank has a finding and none could be checked, the first reason is the rule's.
+// (a job waits for its slowest rank, so that is what the job can gain at most), the ranks concerned, their range of gains.
+// Where no rank has a finding and none could be checked, the first reason is the rule's.
 RuleResult EachRank(const Measures& measures, RankCheck (*check)(const RankMeasures&));
 
 // A finding about one rank, with its place not set yet.

@@ -15,7 +15,8 @@ bool IsTensorCoreKernel(std::string_view name);
 bool IsFp32ProductKernel(std::string_view name);
 // A layout conversion or copy, elementwise, gather, index or transpose kernel: work limited by memory.
 bool IsDataMovingKernel(std::string_view name);
-// An operator that could use tensor cores (the plugin's list: linear layers, matrix products, convolutions and their backwards).
+// An operator that could use tensor cores (the plugin's list: linear layers, matrix products, convolutions and their
+// backwards).
 bool IsTensorCoreOperator(std::string_view name);
 
 }  // namespace flopwatch::trace

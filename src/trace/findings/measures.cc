@@ -54,7 +54,9 @@ bool RankMeasures::FromGraph(Row r) const {
 const CollectiveDetail* RankMeasures::CollectiveOf(Row r) const {
   if (const CollectiveDetail* own = rank.CollectiveOf(r); own != nullptr) return own;
   // record_param_comms encloses nccl:*, c10d::* and the launch.
-  for (Row op = events.op[r]; op != kNoRow; op = events.parent[op]) {
+  constexpr int kMaxParents = 64;
+  Row op = events.op[r];
+  for (int i = 0; i < kMaxParents && op != kNoRow; ++i, op = events.parent[op]) {
     if (const CollectiveDetail* c = rank.CollectiveOf(op); c != nullptr) return c;
   }
   return nullptr;
@@ -63,7 +65,9 @@ const CollectiveDetail* RankMeasures::CollectiveOf(Row r) const {
 int64_t RankMeasures::Blocks(const KernelDetail& k) const {
   const auto axis = [](int32_t n) { return static_cast<int64_t>(std::max(n, 0)); };
   // A grid has at most 2^31 x 2^16 x 2^16 blocks.
-  return k.grid[0] <= 0 ? 0 : std::min<int64_t>(axis(k.grid[0]) * std::max<int64_t>(axis(k.grid[1]), 1), int64_t{1} << 40) * std::min<int64_t>(std::max<int64_t>(axis(k.grid[2]), 1), 65536);
+  return k.grid[0] <= 0 ? 0
+                        : std::min<int64_t>(axis(k.grid[0]) * std::max<int64_t>(axis(k.grid[1]), 1), int64_t{1} << 40) *
+                              std::min<int64_t>(std::max<int64_t>(axis(k.grid[2]), 1), 65536);
 }
 
 double RankMeasures::BlocksPerSm(const KernelDetail& k) const {
@@ -73,7 +77,8 @@ double RankMeasures::BlocksPerSm(const KernelDetail& k) const {
 }
 
 std::optional<int64_t> RankMeasures::StepAt(Nanos t) const {
-  const auto it = std::upper_bound(rank.steps.begin(), rank.steps.end(), t, [](Nanos at, const Step& s) { return at < s.begin; });
+  const auto it =
+      std::upper_bound(rank.steps.begin(), rank.steps.end(), t, [](Nanos at, const Step& s) { return at < s.begin; });
   if (it == rank.steps.begin() || std::prev(it)->end <= t) return std::nullopt;
   return std::prev(it)->number;
 }
@@ -85,16 +90,14 @@ Row RankMeasures::FirstFrom(Nanos t) const {
 bool RankMeasures::IsStepAnnotation(Row r) const { return IsStepName(Name(r)); }
 
 Row RankMeasures::HostRowAt(Nanos t) const {
-  constexpr int kMaxRows = 20'000;  // a hostile file may hold one thread's row among millions of another's
-  Row r = FirstFrom(t + 1);
-  for (int i = 0; i < kMaxRows && r > 0; ++i) {
-    --r;
-    const Category c = events.category[r];
-    const bool host = IsLaunchApi(c) || c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction;
-    if (!host || !(launches[events.thread[r]] || !any_launches_)) continue;
-    Row at = r;
-    while (at != kNoRow && events.end(at) <= t) at = events.parent[at];
-    if (at != kNoRow && !IsStepAnnotation(at)) return at;
+  // Rows of other threads may lie between; each of them is looked at with its parents. Bounded: a hostile file nests and
+  // interleaves as it likes.
+  constexpr int kMaxRows = 64, kMaxParents = 512;
+  auto it = std::upper_bound(host_rows_.begin(), host_rows_.end(), t, [&](Nanos at, Row r) { return at < events.ts[r]; });
+  for (int i = 0; i < kMaxRows && it != host_rows_.begin(); ++i) {
+    Row at = *--it;
+    for (int up = 0; up < kMaxParents && at != kNoRow && events.end(at) <= t; ++up) at = events.parent[at];
+    if (at != kNoRow && events.end(at) > t && !IsStepAnnotation(at)) return at;
   }
   return kNoRow;
 }
@@ -110,7 +113,8 @@ void RankMeasures::FindWindows() {
   const Interval span = view.gpu_span();
   if (has_steps) {
     std::vector<Interval> pieces;
-    for (const int32_t s : steps) pieces.push_back({rank.steps[static_cast<size_t>(s)].begin, rank.steps[static_cast<size_t>(s)].end});
+    for (const int32_t s : steps)
+      pieces.push_back({rank.steps[static_cast<size_t>(s)].begin, rank.steps[static_cast<size_t>(s)].end});
     windows = Merge(std::move(pieces));
     step_count = static_cast<double>(steps.size());
   } else {
@@ -203,10 +207,9 @@ void RankMeasures::MeasureHost() {
   std::vector<bool> waits = launches;  // threads whose data loading counts: those, and the one that runs the steps
   for (const Step& s : rank.steps) waits[events.thread[s.row]] = true;
   const bool any_wait = any || !rank.steps.empty();
-  any_launches_ = any;
 
-  std::vector<uint8_t> loading(names.size(), 0);  // by name: 1 = no, 2 = yes, 3 = a step's annotation
-  IntervalSet busy, blocked, load;
+  std::vector<uint8_t> loading(names.size(), 0);  // by name: 1 = no, 2 = yes, 3 = a step's annotation, 4 = Gloo
+  IntervalSet busy, blocked, load, load_elsewhere;
   for (Row r = 0; r < events.size(); ++r) {
     const Category c = events.category[r];
     const bool block = c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction;
@@ -214,17 +217,23 @@ void RankMeasures::MeasureHost() {
     const uint32_t thread = events.thread[r];
     if (block) {
       uint8_t& known = loading[events.name[r]];
-      if (known == 0) known = IsStepName(Name(r)) ? 3 : IsDataLoading(Name(r), c) ? 2 : 1;
+      if (known == 0) {
+        known = IsStepName(Name(r)) ? 3 : Name(r).starts_with("gloo:") ? 4 : IsDataLoading(Name(r), c) ? 2 : 1;
+      }
       if (known == 3) continue;
-      if (known == 2 && (waits[thread] || !any_wait)) Append(&load, events.ts[r], events.end(r));
+      if (known == 4) Append(&blocked, events.ts[r], events.end(r));  // waits for other ranks
+      if (known == 2) Append(waits[thread] || !any_wait ? &load : &load_elsewhere, events.ts[r], events.end(r));
     }
     if (any && !launches[thread]) continue;
+    host_rows_.push_back(r);
     Append(&busy, events.ts[r], events.end(r));
     if (!block) {
       const CallKind kind = CallOf(r);
       if (kind == CallKind::kSync || kind == CallKind::kBlockingCopy) Append(&blocked, events.ts[r], events.end(r));
     }
   }
+  // A program that gets its batches on a thread that neither launches nor has the steps.
+  if (load.empty()) load = std::move(load_elsewhere);
   loader = Intersect(load, windows);
   loader_idle = Subtract(loader, view.busy());
   host_busy = Subtract(Subtract(busy, blocked), load);

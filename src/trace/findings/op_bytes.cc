@@ -1,16 +1,20 @@
 #include "trace/findings/op_bytes.h"
 
-#include <charconv>
 #include <cstdint>
+
+#include "trace/ops/op_inputs.h"
 
 namespace flopwatch::trace {
 
 int64_t TypeBytes(std::string_view type) {
   if (type == "float" || type == "int" || type == "unsigned int") return 4;
-  if (type == "c10::Half" || type == "c10::BFloat16" || type == "short" || type == "short int" || type == "unsigned short") return 2;
-  if (type == "double" || type == "long int" || type == "long" || type == "c10::complex<float>" || type == "unsigned long") return 8;
+  if (type == "c10::Half" || type == "c10::BFloat16" || type == "short" || type == "short int" || type == "unsigned short")
+    return 2;
+  if (type == "double" || type == "long int" || type == "long" || type == "c10::complex<float>" || type == "unsigned long")
+    return 8;
   if (type == "c10::complex<double>") return 16;
-  if (type == "bool" || type == "unsigned char" || type == "signed char" || type == "char" || type.starts_with("c10::Float8")) return 1;
+  if (type == "bool" || type == "unsigned char" || type == "signed char" || type == "char" || type.starts_with("c10::Float8"))
+    return 1;
   return 0;
 }
 
@@ -26,43 +30,22 @@ std::vector<std::string_view> InputTypes(std::string_view text) {
 }
 
 std::optional<std::vector<double>> InputBytes(std::string_view dims, std::string_view types) {
-  const std::vector<std::string_view> type = InputTypes(types);
-  std::vector<double> elements;  // of each input
-  int depth = 0;
-  double product = 1;
-  bool any = false;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const char c = dims[i];
-    if (c == '[') {
-      if (++depth == 2) elements.push_back(0);
-      if (depth > 3) return std::nullopt;
-      product = 1;
-      any = false;
-    } else if (c == ']') {
-      // A list of sizes ends; of a list of tensors each has one.
-      if (any && !elements.empty()) elements.back() += product;
-      any = false;
-      product = 1;
-      --depth;
-    } else if (c >= '0' && c <= '9') {
-      int64_t n = 0;
-      const auto [end, error] = std::from_chars(dims.data() + i, dims.data() + dims.size(), n);
-      if (error != std::errc()) return std::nullopt;
-      product *= static_cast<double>(n);
-      any = true;
-      i = static_cast<size_t>(end - dims.data()) - 1;
-    } else if (c == '-') {
-      return std::nullopt;
-    }
+  const StatusOr<OpInputs> inputs = ParseOpInputs(dims, types, {});
+  if (!inputs.ok()) return std::nullopt;
+  const auto product = [](const Shape& shape) {
+    double n = shape.empty() ? 0 : 1;
+    for (const int64_t size : shape) n *= static_cast<double>(size);
+    return n;
+  };
+  std::vector<double> bytes;
+  for (const OpArgument& argument : inputs->arguments) {
+    double elements = product(argument.shape);
+    for (const Shape& shape : argument.list) elements += product(shape);
+    const int64_t size = TypeBytes(argument.type);
+    if (elements > 0 && size == 0) return std::nullopt;
+    bytes.push_back(elements * static_cast<double>(size));
   }
-  if (depth != 0 || elements.size() != type.size()) return std::nullopt;
-  for (size_t i = 0; i < elements.size(); ++i) {
-    if (elements[i] == 0) continue;
-    const int64_t size = TypeBytes(type[i]);
-    if (size == 0) return std::nullopt;
-    elements[i] *= static_cast<double>(size);
-  }
-  return elements;
+  return bytes;
 }
 
 }  // namespace flopwatch::trace

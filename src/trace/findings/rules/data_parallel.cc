@@ -10,7 +10,8 @@ namespace {
 
 bool IsDataParallel(std::string_view name) {
   if (name.find("Distributed") != std::string_view::npos || name.find("distributed") != std::string_view::npos) return false;
-  return name.find("DataParallel.forward") != std::string_view::npos || name.find("nn.Module: DataParallel") != std::string_view::npos ||
+  return name.find("DataParallel.forward") != std::string_view::npos ||
+         name.find("nn.Module: DataParallel") != std::string_view::npos ||
          (name.find("data_parallel.py") != std::string_view::npos && name.find("forward") != std::string_view::npos);
 }
 
@@ -42,7 +43,8 @@ RankCheck Check(const RankMeasures& m) {
   const auto n = static_cast<Nanos>(devices.size());
   Finding f = FindingOf(m, fmt::format("DataParallel drives {} GPUs from one process", devices.size()));
   AddCount(&f, "devices", static_cast<double>(devices.size()), fmt::format("kernels on {} devices", devices.size()));
-  AddShare(&f, "mean_busy_share", m.Share(busy / n), fmt::format("each busy {} of step time on average", PercentText(m.Share(busy / n))));
+  AddShare(&f, "mean_busy_share", m.Share(busy / n),
+           fmt::format("each busy {} of step time on average", PercentText(m.Share(busy / n))));
   f.top = names.Texts(m.names);
   SetGain(&f, m, idle / n, "idle time of the devices, on average: what one process a GPU could fill at most");
   PointTo(&f, m, {e.ts[first], e.end(first)});

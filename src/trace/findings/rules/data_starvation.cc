@@ -1,6 +1,6 @@
-// data-starvation (traces.md 6.1, TensorBoard plugin's rule at 5 %): getting the next batch takes more than 5 % of step time, or the
-// longest idle gap lies by more than half under it in at least half of the steps, and that is at least 2 % of step time (a job whose
-// GPU is never idle has a longest gap too). What can be gained is only the loading during which the GPU was idle.
+// data-starvation (traces.md 6.1, TensorBoard plugin's rule at 5 %): getting the next batch takes more than 5 % of step time,
+// or the longest idle gap lies by more than half under it in at least half of the steps, and that is at least 2 % of step time
+// (a job whose GPU is never idle has a longest gap too). What can be gained is only the loading during which the GPU was idle.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,9 +21,11 @@ RankCheck Check(const RankMeasures& m) {
     const Step& step = m.rank.steps[static_cast<size_t>(s)];
     ++steps;
     const Interval longest = Longest(Subtract({{step.begin, step.end}}, Clip(m.view.busy(), step.begin, step.end)));
-    under += static_cast<double>(LengthWithin(m.loader, longest.begin, longest.end)) > kGapShare * static_cast<double>(longest.end - longest.begin);
+    under += static_cast<double>(LengthWithin(m.loader, longest.begin, longest.end)) >
+             kGapShare * static_cast<double>(longest.end - longest.begin);
   }
-  const bool gaps_say = steps > 0 && static_cast<double>(under) >= kStepsShare * static_cast<double>(steps) && m.Share(idle) >= kLeastIdle;
+  const bool gaps_say =
+      steps > 0 && static_cast<double>(under) >= kStepsShare * static_cast<double>(steps) && m.Share(idle) >= kLeastIdle;
   if (m.Share(load) <= kLoadShare && !gaps_say) return Nothing();
 
   const Interval worst = Longest(m.loader_idle.empty() ? m.loader : m.loader_idle);
@@ -41,10 +43,12 @@ RankCheck Check(const RankMeasures& m) {
   }
   Finding f = FindingOf(m, fmt::format("Data loading takes {} of step time; the GPU is idle in {}", PercentText(m.Share(load)),
                                        PercentText(m.Share(idle))));
-  AddShare(&f, "data_loading_share", m.Share(load), fmt::format("the data loader's next batch takes {} of step time", PercentText(m.Share(load))));
+  AddShare(&f, "data_loading_share", m.Share(load),
+           fmt::format("the data loader's next batch takes {} of step time", PercentText(m.Share(load))));
   AddTime(&f, "data_loading_per_step_us", static_cast<Nanos>(m.PerStep(static_cast<double>(load))),
           fmt::format("{} a step", DurationText(static_cast<Nanos>(m.PerStep(static_cast<double>(load))))));
-  AddShare(&f, "idle_under_loading_share", m.Share(idle), fmt::format("the GPU is idle under it for {} of step time", PercentText(m.Share(idle))));
+  AddShare(&f, "idle_under_loading_share", m.Share(idle),
+           fmt::format("the GPU is idle under it for {} of step time", PercentText(m.Share(idle))));
   if (steps > 0) {
     AddCount(&f, "steps_with_longest_gap_under_loading", static_cast<double>(under),
              fmt::format("in {} of {} steps the longest idle gap lies under data loading", under, steps));
@@ -52,8 +56,10 @@ RankCheck Check(const RankMeasures& m) {
   f.top = names.Texts(m.names);
   SetGain(&f, m, idle, "time in which the data loader ran and the GPU was idle: prefetching hides it at best");
   PointTo(&f, m, worst);
-  f.advice = "Raise the data loader's num_workers and prefetch_factor, keep workers alive (persistent_workers), pin memory, move decoding to "
-             "the GPU or beforehand, and check the storage.";
+  f.advice =
+      "Raise the data loader's num_workers and prefetch_factor, keep workers alive (persistent_workers), pin memory, move "
+      "decoding to "
+      "the GPU or beforehand, and check the storage.";
   f.source = "PyTorch TensorBoard plugin, data loader rule; Facebook GPU fleet paper, bottlenecks at the CPU";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }

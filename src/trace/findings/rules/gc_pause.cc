@@ -1,5 +1,6 @@
-// gc-pause (traces.md 6.1): at least two idle gaps of more than 5 ms under Python's garbage collection, or in which the launching
-// threads have no event at all (collection, the global interpreter lock held by another thread, the process not scheduled).
+// gc-pause (traces.md 6.1): at least two idle gaps of more than 5 ms under Python's garbage collection, or in which the
+// launching threads have no event at all (collection, the global interpreter lock held by another thread, the process not
+// scheduled).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,19 +14,31 @@ namespace {
 
 constexpr Nanos kPause = 5'000'000;
 constexpr size_t kRepeated = 2;
-constexpr double kSilent = 0.10;   // of the gap may lie under events
-constexpr double kFrame = 1.5;     // an event longer than this many gaps is a frame around everything and says nothing
+constexpr int kMaxParents = 256;  // of the row at a gap that are looked at
+constexpr double kSilent = 0.10;  // of the gap may lie under events
+constexpr double kFrame = 1.5;    // an event longer than this many gaps is a frame around everything and says nothing
 
+// "gc" as a word of its own, as in "gc.collect", "Python GC" or "<built-in function gc.collect>".
 bool IsCollection(std::string_view name) {
   const std::string lower = absl::AsciiStrToLower(std::string(name));
-  return lower.find("gc.collect") != std::string::npos || lower.find("gc collect") != std::string::npos || lower.find("gc_collect") != std::string::npos ||
-         lower.find("garbage") != std::string::npos || lower.find("python gc") != std::string::npos || lower.find(" gc: ") != std::string::npos;
+  if (lower.find("garbage") != std::string::npos) return true;
+  const auto word = [&](size_t at) {
+    const auto letter = [&](size_t i) {
+      return i < lower.size() && (absl::ascii_isalnum(static_cast<unsigned char>(lower[i])) || lower[i] == '_');
+    };
+    return !(at > 0 && letter(at - 1)) && !letter(at + 2);
+  };
+  for (size_t at = lower.find("gc"); at != std::string::npos; at = lower.find("gc", at + 1)) {
+    if (word(at)) return true;
+  }
+  return lower.find("gc_collect") != std::string::npos;
 }
 
 RankCheck Check(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
-  if (std::none_of(m.launches.begin(), m.launches.end(), [](bool b) { return b; })) return CannotCheck("no launch calls linked to GPU work in the trace: the thread that should be busy is not known");
+  if (std::none_of(m.launches.begin(), m.launches.end(), [](bool b) { return b; }))
+    return CannotCheck("no launch calls linked to GPU work in the trace: the thread that should be busy is not known");
   NameTest collection(m.names, IsCollection);
   std::vector<Interval> pauses;
   int64_t named = 0;
@@ -45,7 +58,8 @@ RankCheck Check(const RankMeasures& m) {
       }
       if (static_cast<double>(e.dur[r]) <= kFrame * length) events.push_back(inside);
     };
-    for (Row r = m.HostRowAt(gap.begin); r != kNoRow; r = e.parent[r]) look(r);
+    Row around = m.HostRowAt(gap.begin);
+    for (int i = 0; i < kMaxParents && around != kNoRow; ++i, around = e.parent[around]) look(around);
     for (Row r = m.FirstFrom(gap.begin); r < e.size() && e.ts[r] < gap.end; ++r) look(r);
     const bool collects = 2 * static_cast<double>(Length(Merge(std::move(collecting)))) > length;
     if (!collects && static_cast<double>(Length(Merge(std::move(events)))) >= kSilent * length) continue;
@@ -57,15 +71,20 @@ RankCheck Check(const RankMeasures& m) {
   Finding f = FindingOf(m, fmt::format("{} pauses of more than 5 ms without a sign of the host", pauses.size()));
   if (named > 0) f.title = fmt::format("{} pauses of more than 5 ms, {} of them in garbage collection", pauses.size(), named);
   AddCount(&f, "pauses", static_cast<double>(pauses.size()), fmt::format("{} idle gaps of more than 5 ms", pauses.size()));
-  AddCount(&f, "pauses_in_garbage_collection", static_cast<double>(named), fmt::format("{} of them under garbage collection", named));
+  AddCount(&f, "pauses_in_garbage_collection", static_cast<double>(named),
+           fmt::format("{} of them under garbage collection", named));
   AddTime(&f, "pause_time_us", time, fmt::format("{} together", DurationText(time)));
   f.top = names.Texts(m.names);
   SetGain(&f, m, time, "these gaps, if nothing else filled them");
   PointTo(&f, m, Longest(pauses));
-  f.advice = "Freeze long-lived objects (gc.freeze()) and collect at chosen moments (gc.disable(), gc.collect() every N steps, on all ranks at once); "
-             "look for other Python threads that hold the interpreter lock and for an overcommitted CPU.";
+  f.advice =
+      "Freeze long-lived objects (gc.freeze()) and collect at chosen moments (gc.disable(), gc.collect() every N steps, on all "
+      "ranks at once); "
+      "look for other Python threads that hold the interpreter lock and for an overcommitted CPU.";
   f.source = "Megatron-LM --manual-gc; traces.md 6.1";
-  if (named < static_cast<int64_t>(pauses.size())) f.uncertain.push_back("the trace does not say what the host did in these gaps; Python stacks (with_stack) or a CPU profile would");
+  if (named < static_cast<int64_t>(pauses.size()))
+    f.uncertain.push_back(
+        "the trace does not say what the host did in these gaps; Python stacks (with_stack) or a CPU profile would");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
 

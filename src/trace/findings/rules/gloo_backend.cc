@@ -1,5 +1,5 @@
-// gloo-backend (traces.md 6.1; TensorBoard plugin's rule on the backend): a job that works on a GPU has collectives over Gloo and none
-// of NCCL: gradients go through the CPU.
+// gloo-backend (traces.md 6.1; TensorBoard plugin's rule on the backend): a job that works on a GPU has collectives over Gloo
+// and none of NCCL: gradients go through the CPU.
 #include <fmt/format.h>
 
 #include "trace/findings/rules/gloo.h"
@@ -14,7 +14,8 @@ RankCheck Check(const RankMeasures& m) {
   if (use.all == 0 || use.nccl > 0 || m.rank.backend.find("nccl") != std::string::npos) return Nothing();
   Finding f = FindingOf(m, "");
   AddCount(&f, "gloo_events", static_cast<double>(use.all), fmt::format("{} events of Gloo, none of NCCL", use.all));
-  AddText(&f, "backend", m.rank.backend, fmt::format("backend of the trace: {}", m.rank.backend.empty() ? "not given" : m.rank.backend));
+  AddText(&f, "backend", m.rank.backend,
+          fmt::format("backend of the trace: {}", m.rank.backend.empty() ? "not given" : m.rank.backend));
   AddShare(&f, "gloo_share", use.share(), fmt::format("they fill {} of step time", PercentText(use.share())));
   f.top = use.names.Texts(m.names);
   const IntervalSet alone = Subtract(use.time, m.view.busy());

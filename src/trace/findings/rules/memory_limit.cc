@@ -1,5 +1,5 @@
-// memory-limit (traces.md 6.1, TensorBoard plugin's rule): the framework has more than 90 % of a device's memory allocated at its peak.
-// A risk, not a loss of time.
+// memory-limit (traces.md 6.1, TensorBoard plugin's rule): the framework has more than 90 % of a device's memory allocated at
+// its peak. A risk, not a loss of time.
 #include <fmt/format.h>
 
 #include "trace/findings/evidence.h"
@@ -35,16 +35,21 @@ RankCheck Check(const RankMeasures& m) {
   if (worst == nullptr) return CannotCheck("the trace does not say how much memory the device has");
   if (share <= kShare) return Nothing();
   Finding f = FindingOf(m, fmt::format("The framework's peak is {} of device memory", PercentText(share)));
-  AddShare(&f, "peak_share", share, fmt::format("peak {} of {}", BytesText(static_cast<double>(worst->total_allocated)), BytesText(static_cast<double>(size))));
+  AddShare(&f, "peak_share", share,
+           fmt::format("peak {} of {}", BytesText(static_cast<double>(worst->total_allocated)),
+                       BytesText(static_cast<double>(size))));
   AddBytes(&f, "peak_allocated_bytes", static_cast<double>(worst->total_allocated), fmt::format("on device {}", worst->device));
   if (worst->total_reserved != kUnknown) {
-    AddBytes(&f, "reserved_bytes", static_cast<double>(worst->total_reserved), fmt::format("reserved at that moment {}", BytesText(static_cast<double>(worst->total_reserved))));
+    AddBytes(&f, "reserved_bytes", static_cast<double>(worst->total_reserved),
+             fmt::format("reserved at that moment {}", BytesText(static_cast<double>(worst->total_reserved))));
   }
   if (const Row r = m.HostRowAt(worst->ts); r != kNoRow) f.top.push_back(std::string(m.Name(r)));
   f.gain = 0;
   f.gain_basis = "a risk of running out of memory, not a loss of time";
   PointTo(&f, m, {worst->ts, worst->ts + 1});
-  f.advice = "Leave room: activation checkpointing, a smaller micro-batch, sharded optimizer states, expandable segments against fragmentation.";
+  f.advice =
+      "Leave room: activation checkpointing, a smaller micro-batch, sharded optimizer states, expandable segments against "
+      "fragmentation.";
   f.source = "PyTorch TensorBoard plugin, memory rule";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }

@@ -1,5 +1,5 @@
-// no-tensor-core (traces.md 6.1, TensorBoard plugin's rule): on a device with tensor cores, matrix products and convolutions take more
-// than 20 % of computing time, their inputs are FP32, and less than 5 % of their time is in tensor-core kernels.
+// no-tensor-core (traces.md 6.1, TensorBoard plugin's rule): on a device with tensor cores, matrix products and convolutions
+// take more than 20 % of computing time, their inputs are FP32, and less than 5 % of their time is in tensor-core kernels.
 #include <fmt/format.h>
 
 #include "trace/findings/evidence.h"
@@ -12,7 +12,8 @@ namespace {
 
 constexpr double kEligibleShare = 0.20, kTensorShare = 0.05, kFp32Share = 0.5;
 constexpr int kFirstTensorCores = 7;  // compute capability of Volta
-// Dense tensor-core rate over FP32 rate, of NVIDIA's data sheets: V100 125/15.7 (FP16), A100 156/19.5 (TF32), H100 SXM 495/67 (TF32).
+// Dense tensor-core rate over FP32 rate, of NVIDIA's data sheets: V100 125/15.7 (FP16), A100 156/19.5 (TF32), H100 SXM 495/67
+// (TF32).
 constexpr double kSpeedUp = 8;
 constexpr int kMaxParents = 64;  // of a kernel's operator that are looked at
 
@@ -21,7 +22,8 @@ enum class Inputs : uint8_t { kNotRead, kUnknown, kFp32, kOther };
 Inputs InputsOf(std::string_view types) {
   bool fp32 = false;
   for (const std::string_view t : InputTypes(types)) {
-    if (t == "c10::Half" || t == "c10::BFloat16" || t.starts_with("c10::Float8") || t == "signed char" || t == "double") return Inputs::kOther;
+    if (t == "c10::Half" || t == "c10::BFloat16" || t.starts_with("c10::Float8") || t == "signed char" || t == "double")
+      return Inputs::kOther;
     fp32 = fp32 || t == "float";
   }
   return fp32 ? Inputs::kFp32 : Inputs::kUnknown;
@@ -36,7 +38,8 @@ RankCheck Check(const RankMeasures& m) {
     if (m.device != nullptr && m.device->compute_major >= 0) return Nothing();
     return CannotCheck("the compute capability of the device is not known");
   }
-  NameTest product(m.names, IsProductKernel), tensor(m.names, IsTensorCoreKernel), fp32_name(m.names, IsFp32ProductKernel), op_test(m.names, IsTensorCoreOperator);
+  NameTest product(m.names, IsProductKernel), tensor(m.names, IsTensorCoreKernel), fp32_name(m.names, IsFp32ProductKernel),
+      op_test(m.names, IsTensorCoreOperator);
   std::vector<Inputs> known(m.names.size(), Inputs::kNotRead);  // by the text of the types
   Nanos eligible = 0, with_tensor = 0, fp32 = 0;
   TopNames ops, kernels;
@@ -72,20 +75,27 @@ RankCheck Check(const RankMeasures& m) {
   if (eligible_share <= kEligibleShare || tensor_share >= kTensorShare) return Nothing();
   if (static_cast<double>(fp32) < kFp32Share * static_cast<double>(eligible)) {
     // Neither shapes nor names say FP32: products in other types have other reasons.
-    if (fp32 == 0) return CannotCheck("the types of the products' inputs are neither recorded (record_shapes) nor in the kernels' names");
+    if (fp32 == 0)
+      return CannotCheck("the types of the products' inputs are neither recorded (record_shapes) nor in the kernels' names");
     return Nothing();
   }
-  Finding f = FindingOf(m, fmt::format("{} of computing time is products and convolutions, {} of them in FP32 without tensor cores", PercentText(eligible_share),
-                                       PercentText(static_cast<double>(fp32) / static_cast<double>(eligible))));
-  AddShare(&f, "eligible_share", eligible_share, fmt::format("products and convolutions take {} of computing time", PercentText(eligible_share)));
+  Finding f = FindingOf(
+      m, fmt::format("{} of computing time is products and convolutions, {} of them in FP32 without tensor cores",
+                     PercentText(eligible_share), PercentText(static_cast<double>(fp32) / static_cast<double>(eligible))));
+  AddShare(&f, "eligible_share", eligible_share,
+           fmt::format("products and convolutions take {} of computing time", PercentText(eligible_share)));
   AddShare(&f, "tensor_core_share", tensor_share, fmt::format("{} of that in tensor-core kernels", PercentText(tensor_share)));
   AddTime(&f, "fp32_time_us", fp32, fmt::format("{} in FP32", DurationText(fp32)));
-  AddText(&f, "device", m.device != nullptr ? m.device->name : "", fmt::format("on {}", m.device != nullptr && !m.device->name.empty() ? m.device->name : "a device with tensor cores"));
+  AddText(&f, "device", m.device != nullptr ? m.device->name : "",
+          fmt::format("on {}", m.device != nullptr && !m.device->name.empty() ? m.device->name : "a device with tensor cores"));
   f.top = ops.Texts(m.names);
-  SetGain(&f, m, static_cast<Nanos>(static_cast<double>(fp32) * (1 - 1 / kSpeedUp)), "FP32 product time, if it ran at the tensor cores' rate, about eight times FP32's; memory limits it earlier");
+  SetGain(&f, m, static_cast<Nanos>(static_cast<double>(fp32) * (1 - 1 / kSpeedUp)),
+          "FP32 product time, if it ran at the tensor cores' rate, about eight times FP32's; memory limits it earlier");
   PointTo(&f, m, {e.ts[longest], e.end(longest)});
-  f.advice = "Use mixed precision (torch.autocast with bfloat16 or float16), or allow TF32 on Ampere and newer (torch.set_float32_matmul_precision(\"high\")); "
-             "keep dimensions multiples of 8.";
+  f.advice =
+      "Use mixed precision (torch.autocast with bfloat16 or float16), or allow TF32 on Ampere and newer "
+      "(torch.set_float32_matmul_precision(\"high\")); "
+      "keep dimensions multiples of 8.";
   f.source = "PyTorch TensorBoard plugin, tensor cores rule";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }

@@ -42,7 +42,8 @@ RankCheck Check(const RankMeasures& m) {
     if (longest == kNoRow || e.dur[r] > e.dur[longest]) longest = r;
   }
   if (copies == 0) return CannotCheck("no copies between host and device in the trace");
-  if (m.PerStep(static_cast<double>(bytes)) <= kBytesPerStep && m.PerStep(static_cast<double>(count)) <= kPerStep) return Nothing();
+  if (m.PerStep(static_cast<double>(bytes)) <= kBytesPerStep && m.PerStep(static_cast<double>(count)) <= kPerStep)
+    return Nothing();
 
   Finding f = FindingOf(m, fmt::format("{} pageable copies a step, {}", NumberText(m.PerStep(static_cast<double>(count))),
                                        BytesText(m.PerStep(static_cast<double>(bytes)))));

@@ -1,6 +1,6 @@
-// profiler-overhead (traces.md 6.1): the profiler's own events or Python frames (outside operators and calls) fill more than 20 % of
-// step time, or the first profiled step takes more than 1.3 times the later ones. Says how far to trust the trace; the job without
-// the profiler does not have this cost.
+// profiler-overhead (traces.md 6.1): the profiler's own events or Python frames (outside operators and calls) fill more than 20
+// % of step time, or the first profiled step takes more than 1.3 times the later ones. Says how far to trust the trace; the job
+// without the profiler does not have this cost.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,16 +57,22 @@ RankCheck Check(const RankMeasures& m) {
   }
   if (m.Share(own) <= kShare && m.Share(python_only) <= kShare && first <= kFirst) return Nothing();
   Finding f = FindingOf(m, "");
-  AddShare(&f, "overhead_share", m.Share(own), fmt::format("the profiler's own events fill {} of step time", PercentText(m.Share(own))));
-  AddShare(&f, "python_share", m.Share(python_only), fmt::format("Python frames outside operators fill {}", PercentText(m.Share(python_only))));
-  AddCount(&f, "python_frames_per_step", m.PerStep(static_cast<double>(frames)), fmt::format("{} Python frames recorded", frames));
-  if (first > 0) AddCount(&f, "first_step_ratio", first, fmt::format("the first profiled step takes {:.2f} times a later one", first));
+  AddShare(&f, "overhead_share", m.Share(own),
+           fmt::format("the profiler's own events fill {} of step time", PercentText(m.Share(own))));
+  AddShare(&f, "python_share", m.Share(python_only),
+           fmt::format("Python frames outside operators fill {}", PercentText(m.Share(python_only))));
+  AddCount(&f, "python_frames_per_step", m.PerStep(static_cast<double>(frames)),
+           fmt::format("{} Python frames recorded", frames));
+  if (first > 0)
+    AddCount(&f, "first_step_ratio", first, fmt::format("the first profiled step takes {:.2f} times a later one", first));
   f.top = names.Texts(m.names);
   f.gain = 0;
   f.gain_basis = "the job without the profiler does not pay this; idle time in the trace may be partly its doing";
   const Step* s = m.steps.empty() ? nullptr : &m.rank.steps[static_cast<size_t>(m.steps[0])];
   PointTo(&f, m, s == nullptr ? m.view.gpu_span() : Interval{s->begin, s->end});
-  f.advice = "Profile shorter windows with warm-up steps (schedule(wait, warmup, active)), without stacks and shapes unless they are needed.";
+  f.advice =
+      "Profile shorter windows with warm-up steps (schedule(wait, warmup, active)), without stacks and shapes unless they are "
+      "needed.";
   f.source = "Facebook GPU fleet paper, on demand tracing: warm-up and overhead";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }

@@ -1,5 +1,5 @@
-// single-stream (traces.md 6.1): all computing on one stream, copies of more than a tenth of the busy time on the same one, and less
-// than half of the SMs in use by estimate: nothing overlaps although there is room.
+// single-stream (traces.md 6.1): all computing on one stream, copies of more than a tenth of the busy time on the same one, and
+// less than half of the SMs in use by estimate: nothing overlaps although there is room.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -28,7 +28,8 @@ RankCheck Check(const RankMeasures& m) {
   }
   if (streams == 0) return CannotCheck("no computing kernels in the trace");
   if (streams > 1) return Nothing();
-  if (std::isnan(m.sm_efficiency)) return CannotCheck("no kernel of the trace has blocks per SM, or a grid and a device with a known number of SMs");
+  if (std::isnan(m.sm_efficiency))
+    return CannotCheck("no kernel of the trace has blocks per SM, or a grid and a device with a known number of SMs");
   std::vector<Interval> copies;
   TopNames names;
   for (const Row r : m.gpu) {
@@ -46,7 +47,9 @@ RankCheck Check(const RankMeasures& m) {
   f.top = names.Texts(m.names);
   SetGain(&f, m, Length(Subtract(copy_time, m.view.busy(KernelClass::kCompute))), "copy time that no kernel hides");
   PointTo(&f, m, Longest(copy_time));
-  f.advice = "Prefetch on a stream of its own (non_blocking copies from pinned memory, DataLoader prefetch to the device) and wait with events.";
+  f.advice =
+      "Prefetch on a stream of its own (non_blocking copies from pinned memory, DataLoader prefetch to the device) and wait "
+      "with events.";
   f.source = "Facebook GPU fleet paper, case studies: insufficient concurrency";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }

@@ -1,5 +1,6 @@
-// small-collectives (traces.md 6.1): messages below 1 MiB on average and more than 50 a step, or more than half of the time of more
-// than ten collectives a step is the cost of starting them, taken as the median time of those below 64 KiB, which move hardly any data.
+// small-collectives (traces.md 6.1): messages below 1 MiB on average and more than 50 a step, or more than half of the time of
+// more than ten collectives a step is the cost of starting them, taken as the median time of those below 64 KiB, which move
+// hardly any data.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,7 +48,8 @@ RankCheck Check(const RankMeasures& m) {
     std::nth_element(tiny.begin(), middle, tiny.end());
     start = *middle;
   }
-  const double start_share = time > 0 ? std::min(1.0, static_cast<double>(start) * static_cast<double>(count) / static_cast<double>(time)) : 0;
+  const double start_share =
+      time > 0 ? std::min(1.0, static_cast<double>(start) * static_cast<double>(count) / static_cast<double>(time)) : 0;
   const bool many = mean < kMeanBytes && per_step > kPerStep;
   if (!many && !(start_share > kStartShare && per_step > kStartPerStep && mean < kMeanBytes)) return Nothing();
   const IntervalSet exposed = Intersect(Intersect(Merge(std::move(touched)), m.view.exposed_communication()), m.windows);

@@ -1,5 +1,5 @@
-// step-variance (traces.md 6.1): step times vary by more than 15 % (coefficient of variation), or one step takes more than 1.5 times
-// the median. A slow first profiled step alone is the profiler's doing and is reported there.
+// step-variance (traces.md 6.1): step times vary by more than 15 % (coefficient of variation), or one step takes more than 1.5
+// times the median. A slow first profiled step alone is the profiler's doing and is reported there.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,8 @@ Parts PartsOf(const RankMeasures& m, const Step& s) {
 }
 
 RankCheck Check(const RankMeasures& m) {
-  if (m.steps.size() < kLeastSteps) return CannotCheck(fmt::format("{} complete steps in the trace; three are needed", m.steps.size()));
+  if (m.steps.size() < kLeastSteps)
+    return CannotCheck(fmt::format("{} complete steps in the trace; three are needed", m.steps.size()));
   std::vector<const Step*> by_time;
   for (const int32_t s : m.steps) by_time.push_back(&m.rank.steps[static_cast<size_t>(s)]);
   const auto length = [](const Step* s) { return s->end - s->begin; };
@@ -61,22 +62,30 @@ RankCheck Check(const RankMeasures& m) {
     above += std::max<Nanos>(0, length(s) - length(median));
   }
   const Parts slow = PartsOf(m, *worst), usual = PartsOf(m, *median);
-  std::vector<std::pair<Nanos, std::string_view>> grew = {{slow.compute - usual.compute, "computation"}, {slow.exposed - usual.exposed, "exposed communication"},
-                                                          {slow.memory - usual.memory, "copies"}, {slow.loading - usual.loading, "data loading"},
+  std::vector<std::pair<Nanos, std::string_view>> grew = {{slow.compute - usual.compute, "computation"},
+                                                          {slow.exposed - usual.exposed, "exposed communication"},
+                                                          {slow.memory - usual.memory, "copies"},
+                                                          {slow.loading - usual.loading, "data loading"},
                                                           {slow.other - usual.other, "other idle time"}};
   std::stable_sort(grew.begin(), grew.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  Finding f = FindingOf(m, fmt::format("Step times vary by {}; the slowest takes {:.2f} times the median", PercentText(variation), slowest));
-  AddShare(&f, "variation", variation, fmt::format("coefficient of variation {} over {} steps", PercentText(variation), by_time.size()));
+  Finding f = FindingOf(
+      m, fmt::format("Step times vary by {}; the slowest takes {:.2f} times the median", PercentText(variation), slowest));
+  AddShare(&f, "variation", variation,
+           fmt::format("coefficient of variation {} over {} steps", PercentText(variation), by_time.size()));
   AddTime(&f, "median_step_us", length(median), fmt::format("median step {}", DurationText(length(median))));
-  AddTime(&f, "slowest_step_us", length(worst), fmt::format("slowest step, {}: {}", worst->number, DurationText(length(worst))));
-  AddText(&f, "grew_most", std::string(grew[0].second), fmt::format("in it {} is longer by {} than in step {}", grew[0].second, DurationText(grew[0].first), median->number));
+  AddTime(&f, "slowest_step_us", length(worst),
+          fmt::format("slowest step, {}: {}", worst->number, DurationText(length(worst))));
+  AddText(&f, "grew_most", std::string(grew[0].second),
+          fmt::format("in it {} is longer by {} than in step {}", grew[0].second, DurationText(grew[0].first), median->number));
   for (const auto& [time, what] : grew) {
     if (time > 0 && f.top.size() < 3) f.top.push_back(fmt::format("{} (+{})", what, DurationText(time)));
   }
   SetGain(&f, m, above, "time by which steps exceed the median step");
   PointTo(&f, m, {worst->begin, worst->end});
   f.step = worst->number;
-  f.advice = "Look at the slow step for what the others do not have: evaluation, a checkpoint, garbage collection, a longer batch, a busy host.";
+  f.advice =
+      "Look at the slow step for what the others do not have: evaluation, a checkpoint, garbage collection, a longer batch, a "
+      "busy host.";
   f.source = "traces.md 6.1";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }

@@ -1,7 +1,7 @@
-// straggler (traces.md 6.1): with the clocks of the ranks aligned, one rank is the last to arrive in more than half of the collectives
-// (or causes more than half of all waiting) and makes the others wait for more than 5 % of the step (stragglers.h has the arithmetic);
-// or its computing takes more than 1.2 times the median rank's and lies more than three median deviations away. The cause is named only
-// where one explains at least 80 % of the lateness.
+// straggler (traces.md 6.1): with the clocks of the ranks aligned, one rank is the last to arrive in more than half of the
+// collectives (or causes more than half of all waiting) and makes the others wait for more than 5 % of the step (stragglers.h
+// has the arithmetic); or its computing takes more than 1.2 times the median rank's and lies more than three median deviations
+// away. The cause is named only where one explains at least 80 % of the lateness.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,14 +30,20 @@ Finding LateFinding(const Measures& measures, const Collectives& collectives, co
   const RankLateness& late = verdict.ranks[0];
   uint32_t index = 0;
   const RankMeasures& m = *Find(measures, late.rank, &index);
-  Finding f = FindingOf(m, fmt::format("Rank {} is the last to arrive in {} of {} collectives", late.rank, late.last, late.collectives));
-  AddCount(&f, "last_to_arrive", static_cast<double>(late.last), fmt::format("last in {} of {} collectives", late.last, late.collectives));
-  AddTime(&f, "caused_wait_us", late.blamed(), fmt::format("the others wait {} for it, all together", DurationText(late.blamed())));
-  AddTime(&f, "lateness_us", late.lateness, fmt::format("{} late against the middle rank, all together", DurationText(late.lateness)));
-  AddShare(&f, "share_of_step", late.share_of_step, fmt::format("each of the others waits {} of the step for it", PercentText(late.share_of_step)));
+  Finding f = FindingOf(
+      m, fmt::format("Rank {} is the last to arrive in {} of {} collectives", late.rank, late.last, late.collectives));
+  AddCount(&f, "last_to_arrive", static_cast<double>(late.last),
+           fmt::format("last in {} of {} collectives", late.last, late.collectives));
+  AddTime(&f, "caused_wait_us", late.blamed(),
+          fmt::format("the others wait {} for it, all together", DurationText(late.blamed())));
+  AddTime(&f, "lateness_us", late.lateness,
+          fmt::format("{} late against the middle rank, all together", DurationText(late.lateness)));
+  AddShare(&f, "share_of_step", late.share_of_step,
+           fmt::format("each of the others waits {} of the step for it", PercentText(late.share_of_step)));
   AddText(&f, "cause", verdict.cause.has_value() ? std::string(LatenessCauseName(*verdict.cause)) : "not one",
-          verdict.cause.has_value() ? fmt::format("{} explains {} of it", LatenessCauseName(*verdict.cause), PercentText(verdict.cause_share))
-                                    : fmt::format("no single cause explains 80 % of it (the largest {})", PercentText(verdict.cause_share)));
+          verdict.cause.has_value()
+              ? fmt::format("{} explains {} of it", LatenessCauseName(*verdict.cause), PercentText(verdict.cause_share))
+              : fmt::format("no single cause explains 80 % of it (the largest {})", PercentText(verdict.cause_share)));
   for (size_t i = 0; i < verdict.ranks.size() && i < 3; ++i) {
     const RankLateness& r = verdict.ranks[i];
     f.top.push_back(fmt::format("rank {} (last {} times, others wait {})", r.rank, r.last, DurationText(r.blamed())));
@@ -49,7 +55,8 @@ Finding LateFinding(const Measures& measures, const Collectives& collectives, co
   }
   f.gain = std::isnan(late.share_of_step) ? late.share_of_step : std::clamp(late.share_of_step, 0.0, std::min(open, 1.0));
   f.gain_basis = std::isnan(f.gain) ? "not computable: neither steps nor a GPU span to compare the waiting with"
-                                    : "mean wait a step that its lateness costs each of the other ranks, no more than the exposed communication and idle time of one of them";
+                                    : "mean wait a step that its lateness costs each of the other ranks, no more than the "
+                                      "exposed communication and idle time of one of them";
   const Collective* worst = nullptr;
   for (const Collective& c : collectives.all) {
     if (c.synchronising && c.last_rank == index && (worst == nullptr || c.start_skew() > worst->start_skew())) worst = &c;
@@ -57,10 +64,12 @@ Finding LateFinding(const Measures& measures, const Collectives& collectives, co
   if (worst != nullptr) {
     const Nanos offset = index < collectives.clocks.size() ? collectives.clocks[index].offset : 0;
     // The others may have arrived before this rank's own trace begins.
-    PointTo(&f, m, {std::max(worst->first_arrival + offset, m.rank.begin), std::max(worst->last_arrival + offset, m.rank.begin)});
+    PointTo(&f, m,
+            {std::max(worst->first_arrival + offset, m.rank.begin), std::max(worst->last_arrival + offset, m.rank.begin)});
   }
   f.uncertain.insert(f.uncertain.end(), verdict.notes.begin(), verdict.notes.end());
-  if (!verdict.cause.has_value()) f.uncertain.push_back("counters of that GPU (clock, temperature, power) and of its host for the same minutes");
+  if (!verdict.cause.has_value())
+    f.uncertain.push_back("counters of that GPU (clock, temperature, power) and of its host for the same minutes");
   return f;
 }
 
@@ -77,13 +86,18 @@ std::optional<Finding> SlowFinding(const Measures& measures) {
   for (const double c : compute) distance.push_back(std::abs(c - median));
   const double deviation = median_of(distance);
   const auto worst = static_cast<size_t>(std::max_element(compute.begin(), compute.end()) - compute.begin());
-  if (!(compute[worst] > kSlowCompute * median) || !(compute[worst] - median > kDeviations * deviation) || median <= 0) return std::nullopt;
+  if (!(compute[worst] > kSlowCompute * median) || !(compute[worst] - median > kDeviations * deviation) || median <= 0)
+    return std::nullopt;
   const RankMeasures& m = *measures.ranks()[worst];
-  Finding f = FindingOf(m, fmt::format("Rank {} computes {:.2f} times as long as the median rank", m.rank.rank, compute[worst] / median));
+  Finding f = FindingOf(
+      m, fmt::format("Rank {} computes {:.2f} times as long as the median rank", m.rank.rank, compute[worst] / median));
   const auto more = static_cast<Nanos>((compute[worst] - median) * m.step_count);
-  AddTime(&f, "compute_per_step_us", static_cast<Nanos>(compute[worst]), fmt::format("computing {} a step", DurationText(static_cast<Nanos>(compute[worst]))));
-  AddTime(&f, "median_compute_per_step_us", static_cast<Nanos>(median), fmt::format("median of the ranks {}", DurationText(static_cast<Nanos>(median))));
-  AddCount(&f, "deviations", deviation > 0 ? (compute[worst] - median) / deviation : 0, fmt::format("median deviation {}", DurationText(static_cast<Nanos>(deviation))));
+  AddTime(&f, "compute_per_step_us", static_cast<Nanos>(compute[worst]),
+          fmt::format("computing {} a step", DurationText(static_cast<Nanos>(compute[worst]))));
+  AddTime(&f, "median_compute_per_step_us", static_cast<Nanos>(median),
+          fmt::format("median of the ranks {}", DurationText(static_cast<Nanos>(median))));
+  AddCount(&f, "deviations", deviation > 0 ? (compute[worst] - median) / deviation : 0,
+           fmt::format("median deviation {}", DurationText(static_cast<Nanos>(deviation))));
   SetGain(&f, m, more, "computing time of this rank above the median's");
   TopNames names;
   for (const Row r : m.gpu) {
@@ -115,8 +129,10 @@ RuleResult Straggler(const Measures& measures) {
     if (!verdict.ok()) result.not_checked = std::string(verdict.status().message());
     return result;
   }
-  found->advice = "Compare this rank's GPU clock, temperature and ECC state, its host's load and its share of the data with the others'; if it is "
-                  "always this one, drain the node.";
+  found->advice =
+      "Compare this rank's GPU clock, temperature and ECC state, its host's load and its share of the data with the others'; "
+      "if it is "
+      "always this one, drain the node.";
   found->source = "traces.md 6.1; clock-free slow-rank arithmetic";
   result.findings.push_back(*std::move(found));
   return result;

@@ -1,5 +1,5 @@
-// tiny-copies (traces.md 6.1; the fleet paper saw 200 times on such an operator): at least 50 copies under 4 KiB a step from one
-// operator, or copy calls of less than 1 MiB that hold the host more than 5 % of the step while no kernel runs, or runs of
+// tiny-copies (traces.md 6.1; the fleet paper saw 200 times on such an operator): at least 50 copies under 4 KiB a step from
+// one operator, or copy calls of less than 1 MiB that hold the host more than 5 % of the step while no kernel runs, or runs of
 // eight and more such copies less than 50 µs apart that fill more than 5 % of the step.
 #include <fmt/format.h>
 
@@ -75,16 +75,19 @@ RankCheck Check(const RankMeasures& m) {
   touch = Intersect(touch, m.windows);
   const std::string op = most == kNoName ? "no operator" : std::string(m.names.Text(most));
   Finding f = FindingOf(m, fmt::format("{} copies under 4 KiB a step", NumberText(m.PerStep(static_cast<double>(small)))));
-  AddCount(&f, "small_copies_per_step", m.PerStep(static_cast<double>(small)),
-           fmt::format("{} of {} copies move less than 4 KiB, {} together", small, copies, BytesText(static_cast<double>(bytes))));
+  AddCount(
+      &f, "small_copies_per_step", m.PerStep(static_cast<double>(small)),
+      fmt::format("{} of {} copies move less than 4 KiB, {} together", small, copies, BytesText(static_cast<double>(bytes))));
   AddCount(&f, "small_copies_of_one_operator_per_step", m.PerStep(static_cast<double>(most_count)),
            fmt::format("{} a step from {}", NumberText(m.PerStep(static_cast<double>(most_count))), op));
-  AddShare(&f, "copy_call_share", m.Share(Length(call_time)),
-           fmt::format("copy calls hold the host {} of step time while no kernel runs", PercentText(m.Share(Length(call_time)))));
+  AddShare(
+      &f, "copy_call_share", m.Share(Length(call_time)),
+      fmt::format("copy calls hold the host {} of step time while no kernel runs", PercentText(m.Share(Length(call_time)))));
   AddCount(&f, "longest_run", static_cast<double>(longest_run),
            fmt::format("longest run of copies less than 50 µs apart: {}", longest_run));
   f.top = ops.Texts(m.names);
-  SetGain(&f, m, Length(touch), "time in small copies and their calls while no kernel runs, all of it saved by one batched copy");
+  SetGain(&f, m, Length(touch),
+          "time in small copies and their calls while no kernel runs, all of it saved by one batched copy");
   PointTo(&f, m, run_time.empty() ? Longest(touch) : Longest(run_time));
   f.advice = "Gather the pieces first and copy once, or let one kernel do the rearranging on the GPU.";
   f.source = "Facebook GPU fleet paper, case studies: too little work per memcopy";
