@@ -7,6 +7,8 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/asio/write.hpp>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include <fmt/format.h>
@@ -25,6 +27,7 @@ using asio::ip::tcp;
 
 constexpr int kMaxRedirects = 5;
 constexpr size_t kReadBytes = 64 << 10;
+constexpr size_t kFilePieceBytes = 1 << 20;
 constexpr uint64_t kMaxHeaderBytes = 64 << 10;
 constexpr int kMaxInterim = 8;  // "100 Continue" and the like before the answer
 
@@ -134,15 +137,34 @@ class Exchange {
       absl::StrAppend(&head, name, ": ", value, "\r\n");
     }
     if (!has_agent) absl::StrAppend(&head, "User-Agent: flopwatch/", FLOPWATCH_VERSION, "\r\n");
-    if (!options_.body.empty() || options_.method == "POST" || options_.method == "PUT") {
-      absl::StrAppend(&head, "Content-Length: ", options_.body.size(), "\r\n");
+    std::ifstream file;
+    uint64_t body_bytes = options_.body.size();
+    if (!options_.body_file.empty()) {
+      file.open(options_.body_file, std::ios::binary);
+      std::error_code ec;
+      body_bytes = std::filesystem::file_size(options_.body_file, ec);
+      if (!file || ec) return absl::NotFoundError(absl::StrCat("cannot read '", options_.body_file, "' to send it"));
+    }
+    if (body_bytes > 0 || options_.method == "POST" || options_.method == "PUT") {
+      absl::StrAppend(&head, "Content-Length: ", body_bytes, "\r\n");
     }
     head += "\r\n";
     const std::array<asio::const_buffer, 2> buffers = {asio::buffer(head), asio::buffer(options_.body)};
-    const ErrorCode ec = Await([&](auto done) {
-      if (tls_) return asio::async_write(*tls_, buffers, done);
-      return asio::async_write(socket_, buffers, done);
-    });
+    const auto send = [&](const auto& pieces) {
+      return Await([&](auto done) {
+        if (tls_) return asio::async_write(*tls_, pieces, done);
+        return asio::async_write(socket_, pieces, done);
+      });
+    };
+    ErrorCode ec = send(buffers);
+    std::string piece(kFilePieceBytes, '\0');
+    for (uint64_t left = options_.body_file.empty() ? 0 : body_bytes; left > 0 && !ec;) {
+      file.read(piece.data(), static_cast<std::streamsize>(std::min<uint64_t>(left, piece.size())));
+      const auto n = static_cast<size_t>(file.gcount());
+      if (n == 0) return absl::DataLossError(absl::StrCat("'", options_.body_file, "' became shorter while it was sent"));
+      ec = send(asio::buffer(piece.data(), n));
+      left -= n;
+    }
     // A server that refuses a large body answers and closes while we still send: its answer says why.
     if (ec && ec != asio::error::broken_pipe && ec != asio::error::connection_reset) return Failed(ec, "sending to");
     return absl::OkStatus();

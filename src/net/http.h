@@ -16,6 +16,15 @@
 
 namespace flopwatch::net {
 
+// Takes the body of one large request piece by piece, so that it is never in memory whole. Destroyed before the handler has seen the
+// request: the request did not arrive in full, or was refused.
+class UploadSink {
+ public:
+  virtual ~UploadSink() = default;
+  // On a worker thread, one call at a time, in order. An error refuses the request with it.
+  virtual Status Write(std::string_view bytes) = 0;
+};
+
 struct Request {
   std::string method;  // "GET"; a HEAD request reaches the handler as GET and is answered without its body
   std::string path;    // percent-decoded, without query: "/api/v1/jobs/42"
@@ -23,6 +32,7 @@ struct Request {
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string body;    // already decompressed (Content-Encoding gzip; snappy is left as it is), bounded by ServerOptions::max_body_bytes
   std::string remote;  // "10.0.0.7:51234"
+  std::shared_ptr<UploadSink> sink;  // has the body, as it was sent (a Content-Encoding is not undone); null: `body` has it
 
   // First value of a query parameter or header (name in lower case); nullopt when absent.
   std::optional<std::string_view> Query(std::string_view name) const;
@@ -84,12 +94,20 @@ struct ServerStats {
 // another site (Sec-Fetch-Site) are refused with 403: a loopback port is no protection from web pages.
 using Handler = std::function<Response(const Request&)>;
 using IsSlow = std::function<bool(const Request&)>;
+// Requests whose bodies go to a sink. Their size is the sink's business: max_body_bytes does not hold for them.
+struct Uploads {
+  // By the first line of the request; false = the body is kept in memory as always.
+  std::function<bool(std::string_view method, std::string_view target)> is_upload;
+  // When the whole header is there, on a server thread; must not block for long. `request` has everything but a body. An error refuses
+  // the request before any of its body is read.
+  std::function<StatusOr<std::shared_ptr<UploadSink>>(const Request& request)> open;
+};
 
 class HttpServer {
  public:
   // A port in use is AlreadyExists and names the process that has it where that can be seen.
   static StatusOr<std::unique_ptr<HttpServer>> Start(const ServerOptions& options, Handler handler,
-                                                     IsSlow is_slow = {});
+                                                     IsSlow is_slow = {}, Uploads uploads = {});
   // Stops accepting, lets requests in progress be answered for at most 5 s, closes connections, joins. A handler that
   // still runs is waited for.
   virtual ~HttpServer() = default;
@@ -106,6 +124,7 @@ class HttpServer {
 struct FetchOptions {
   std::string method = "GET";
   std::string body = {};
+  std::string body_file = {};  // instead of body: this file, sent in pieces
   std::vector<std::pair<std::string, std::string>> headers = {};
   Micros timeout = 30 * kMicrosPerSecond;  // of the whole call, redirects included
   uint64_t max_body_bytes = 256ull << 20;  // before and after decompression

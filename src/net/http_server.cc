@@ -36,6 +36,7 @@ constexpr size_t kScratchBytes = 64 << 10;
 constexpr size_t kMinGzipBytes = 1 << 10;      // below, the header of gzip eats the gain
 constexpr size_t kGoChunkBytes = 2 << 10;      // bufio size before Go's chunkWriter
 constexpr size_t kProgressBytes = 64 << 10;    // a reader must take this much per idle_timeout
+constexpr size_t kSinkBytes = 1 << 20;         // of an upload, gathered before it is written
 constexpr Micros kLinger = 2 * kMicrosPerSecond;
 constexpr size_t kMaxLingerBytes = 8 << 20;    // read and thrown away after a refusal, so that the answer is seen
 constexpr Micros kDrain = 5 * kMicrosPerSecond;
@@ -207,12 +208,13 @@ class WorkerPool {
 };
 
 struct Shared {
-  Shared(ServerOptions o, Handler h, IsSlow s)
-      : options(std::move(o)), handler(std::move(h)), is_slow(std::move(s)), pool(options.workers, options.max_queued) {}
+  Shared(ServerOptions o, Handler h, IsSlow s, Uploads u)
+      : options(std::move(o)), handler(std::move(h)), is_slow(std::move(s)), uploads(std::move(u)), pool(options.workers, options.max_queued) {}
 
   const ServerOptions options;
   const Handler handler;
   const IsSlow is_slow;
+  const Uploads uploads;
   std::atomic<uint64_t> requests{0}, refused_connections{0}, refused_requests{0}, timed_out{0};
   std::atomic<int> open{0};
   std::atomic<uint64_t> body_bytes{0};  // held by all connections
@@ -266,7 +268,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   enum class State { kRead, kHandle, kWrite, kLinger };
 
   void BeginRequest() {
-    parser_.emplace(shared_.options.max_header_bytes, shared_.options.max_body_bytes);
+    parser_.emplace(shared_.options.max_header_bytes, shared_.options.max_body_bytes, &shared_.uploads.is_upload);
+    sink_.reset();
     state_ = State::kRead;
     deadline_ = MonotonicNow() + shared_.options.idle_timeout;
   }
@@ -295,11 +298,87 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Parse(std::string_view data) {
     if (const ErrorCode ec = Feed(&*parser_, data, shared_.options.max_header_bytes, &rest_)) return RefuseUnparsed(ec);
     if (!HoldBody(parser_->body.size())) return Refuse(503, "too many large requests at once; try again in a moment");
+    if (parser_->upload && parser_->is_header_done()) {
+      if (sink_ == nullptr && !OpenSink()) return;
+      if (parser_->is_done() ? !parser_->body.empty() : parser_->body.size() >= kSinkBytes) return SinkBody();
+    }
     if (parser_->is_done()) return HandleRequest();
     if (parser_->is_header_done() && std::exchange(parser_->expects_continue, false)) {
       ErrorCode ignored;  // a client that does not get it sends the body anyway after a moment
       socket_.write_some(asio::buffer(std::string_view("HTTP/1.1 100 Continue\r\n\r\n")), ignored);
     }
+    WaitReadable();
+  }
+
+  // What of a request is known from its header; false when it is no request we take (and it has been refused).
+  bool ReadHead(Request* request) {
+    RequestParser& p = *parser_;
+    request->remote = Remote();
+    static constexpr std::string_view kMethods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+    if (std::find(std::begin(kMethods), std::end(kMethods), request->method) == std::end(kMethods)) {
+      RefuseKeepingConnection(405, fmt::format("method {} is not supported", Printable(request->method, 20)));
+      return false;
+    }
+    if (const auto site = request->Header("sec-fetch-site");
+        request->method != "GET" && site && *site != "same-origin" && *site != "none") {
+      RefuseKeepingConnection(403, "the request comes from a page of another web site");
+      return false;
+    }
+    if (p.target.size() > kMaxTargetBytes || !DecodeTarget(p.target, request)) {
+      RefuseKeepingConnection(400, "the request target is not a valid path (malformed percent escape?)");
+      return false;
+    }
+    return true;
+  }
+
+  // Asks who takes this body; false when nobody does, and the request has been refused. The rest of it is not read.
+  bool OpenSink() {
+    Request head;
+    head.method = parser_->method;
+    head.headers = parser_->fields;
+    keep_alive_ = false;  // of a refusal: a body that nobody takes would be read as the next request
+    refused_ = true;
+    if (!ReadHead(&head)) return false;
+    StatusOr<std::shared_ptr<UploadSink>> sink = shared_.uploads.open(head);
+    if (!sink.ok()) {
+      shared_.refused_requests.fetch_add(1, std::memory_order_relaxed);
+      Send(ErrorResponse(sink.status()));
+      return false;
+    }
+    refused_ = false;
+    sink_ = *std::move(sink);
+    return true;
+  }
+
+  // Hands what has arrived to the sink, on a worker: a disk may make it wait. Nothing is read meanwhile.
+  void SinkBody() {
+    state_ = State::kHandle;
+    deadline_ = 0;
+    const auto bytes = std::make_shared<std::string>(std::move(parser_->body));
+    parser_->body.clear();
+    // Moved on, so that the connection never ends on the worker's thread.
+    auto write = [self = shared_from_this(), bytes, sink = sink_]() mutable {
+      const Status status = sink->Write(*bytes);
+      sink.reset();
+      asio::io_context& io = self->loop_.io;
+      asio::post(io, [self = std::move(self), status] { self->OnSunk(status); });
+    };
+    // With no worker free the loop writes itself: a piece is small, and refusing half an upload helps nobody.
+    if (!shared_.pool.TrySubmit(write)) write();
+  }
+
+  void OnSunk(const Status& status) {
+    HoldBody(0);
+    if (!status.ok()) {
+      keep_alive_ = false;
+      refused_ = true;
+      shared_.refused_requests.fetch_add(1, std::memory_order_relaxed);
+      return Send(ErrorResponse(status));
+    }
+    if (parser_->is_done()) return HandleRequest();
+    if (loop_.stopping) return Close();
+    state_ = State::kRead;
+    deadline_ = MonotonicNow() + shared_.options.idle_timeout;  // for the next piece, not for the whole of a large file
     WaitReadable();
   }
 
@@ -349,21 +428,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     request->method = head_ ? "GET" : std::move(p.method);
     request->headers = std::move(p.fields);
     request->body = std::move(p.body);
-    request->remote = Remote();
-    static constexpr std::string_view kMethods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
-    if (std::find(std::begin(kMethods), std::end(kMethods), request->method) == std::end(kMethods)) {
-      return RefuseKeepingConnection(405, fmt::format("method {} is not supported", Printable(request->method, 20)));
-    }
-    if (const auto site = request->Header("sec-fetch-site");
-        request->method != "GET" && site && *site != "same-origin" && *site != "none") {
-      return RefuseKeepingConnection(403, "the request comes from a page of another web site");
-    }
-    if (p.target.size() > kMaxTargetBytes || !DecodeTarget(p.target, request.get())) {
-      return RefuseKeepingConnection(400, "the request target is not a valid path (malformed percent escape?)");
-    }
+    if (!ReadHead(request.get())) return;
+    request->sink = std::move(sink_);
     // snappy is part of the remote-write protocol and unpacked by who decodes that.
     if (const auto encoding = request->Header("content-encoding");
-        encoding && !EqualsIgnoreCase(*encoding, "identity") && !EqualsIgnoreCase(*encoding, "snappy")) {
+        request->sink == nullptr && encoding && !EqualsIgnoreCase(*encoding, "identity") && !EqualsIgnoreCase(*encoding, "snappy")) {
       if (!EqualsIgnoreCase(*encoding, "gzip") && !EqualsIgnoreCase(*encoding, "deflate")) {
         return RefuseKeepingConnection(415, fmt::format("Content-Encoding '{}' is not supported; use gzip or none",
                                                         Printable(*encoding, 40)));
@@ -559,6 +628,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Loop& loop_;
   tcp::socket socket_;
   std::optional<RequestParser> parser_;
+  std::shared_ptr<UploadSink> sink_;  // of this request, once its header is there
   std::string rest_;  // bytes received and not parsed: an unfinished header, or the next request
   Response response_;
   std::string head_out_, remote_, if_none_match_;
@@ -571,8 +641,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
 class ServerImpl final : public HttpServer {
  public:
-  ServerImpl(ServerOptions options, Handler handler, IsSlow is_slow)
-      : shared_(std::move(options), std::move(handler), std::move(is_slow)) {
+  ServerImpl(ServerOptions options, Handler handler, IsSlow is_slow, Uploads uploads)
+      : shared_(std::move(options), std::move(handler), std::move(is_slow), std::move(uploads)) {
     for (int i = 0; i < std::max(shared_.options.threads, 1); ++i) loops_.push_back(std::make_unique<Loop>());
     acceptor_.emplace(loops_[0]->io);
     accept_pause_.emplace(loops_[0]->io);
@@ -723,8 +793,9 @@ class ServerImpl final : public HttpServer {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const ServerOptions& options, Handler handler, IsSlow is_slow) {
-  auto server = std::make_unique<ServerImpl>(options, std::move(handler), std::move(is_slow));
+StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const ServerOptions& options, Handler handler, IsSlow is_slow,
+                                                        Uploads uploads) {
+  auto server = std::make_unique<ServerImpl>(options, std::move(handler), std::move(is_slow), std::move(uploads));
   FW_RETURN_IF_ERROR(server->Listen());
   server->Run();
   return server;

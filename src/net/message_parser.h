@@ -8,6 +8,7 @@
 #include <boost/beast/http/error.hpp>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,7 +55,9 @@ ErrorCode Feed(Parser* parser, std::string_view data, size_t max_rest, std::stri
 // One request into plain strings.
 class RequestParser final : public http::basic_parser<true> {
  public:
-  RequestParser(uint64_t max_header_bytes, uint64_t max_body_bytes) {
+  // `is_upload` (may be null): requests without a limit on their body, because it goes to a sink.
+  using IsUpload = std::function<bool(std::string_view method, std::string_view target)>;
+  RequestParser(uint64_t max_header_bytes, uint64_t max_body_bytes, const IsUpload* is_upload = nullptr) : is_upload_(is_upload) {
     header_limit(static_cast<uint32_t>(max_header_bytes));
     body_limit(max_body_bytes);
     eager(true);
@@ -63,6 +66,7 @@ class RequestParser final : public http::basic_parser<true> {
   Fields fields;
   int version = 11;  // 10 or 11
   bool expects_continue = false;
+  bool upload = false;
 
  private:
   using Text = boost::beast::string_view;
@@ -70,6 +74,9 @@ class RequestParser final : public http::basic_parser<true> {
     method = View(m);
     target = View(t);
     version = v;
+    upload = is_upload_ != nullptr && *is_upload_ && (*is_upload_)(method, target);
+    // Before the header ends: there the parser compares Content-Length with the limit.
+    if (upload) body_limit(boost::none);
   }
   void on_response_impl(int, Text, int, ErrorCode&) override {}
   void on_field_impl(http::field f, Text name, Text value, ErrorCode& ec) override {
@@ -93,6 +100,8 @@ class RequestParser final : public http::basic_parser<true> {
     return bytes.size();
   }
   void on_finish_impl(ErrorCode&) override {}
+
+  const IsUpload* is_upload_;
 };
 
 // Where the body of an answer gathers. In place: pieces that lie in one mutable buffer of the caller are moved together
