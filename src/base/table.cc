@@ -114,6 +114,20 @@ std::string HumanSeconds(double v) {
   return FormatDuration(static_cast<Micros>(std::llround(v / unit) * (unit * kMicrosPerSecond)));
 }
 
+// Three digits in the unit that fits: what a trace measures goes from nanoseconds to hours.
+std::string HumanMicros(double us) {
+  const auto in = [us](double scale, std::string_view unit) {
+    const double x = us / scale, a = std::abs(x);
+    return fmt::format("{:.{}f} {}", x, a >= 99.95 ? 0 : a >= 9.995 ? 1 : 2, unit);
+  };
+  const double a = std::abs(us);
+  if (a == 0) return "0 µs";
+  if (a < 0.9995) return fmt::format("{:.0f} ns", us * 1e3);
+  if (a < 999.5) return in(1, "µs");
+  if (a < 999.5e3) return in(1e3, "ms");
+  return a < 999.5e6 ? in(1e6, "s") : HumanSeconds(us / 1e6);
+}
+
 std::optional<double> Number(const Cell& cell) {
   if (const auto* i = std::get_if<int64_t>(&cell)) return static_cast<double>(*i);
   if (const auto* d = std::get_if<double>(&cell); d != nullptr && std::isfinite(*d)) return *d;
@@ -433,6 +447,18 @@ std::string CutToWidth(std::string_view text, int width) {
   return std::string(text);
 }
 
+void WriteCell(JsonWriter& json, const Cell& cell) {
+  std::visit(
+      [&](const auto& v) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::monostate>) {
+          json.Null();
+        } else {
+          json.Value(v);
+        }
+      },
+      cell);
+}
+
 std::string HumanCell(const Cell& cell, ColumnFormat format) {
   if (Absent(cell)) return "-";
   if (const auto* b = std::get_if<bool>(&cell)) return *b ? "yes" : "no";
@@ -456,6 +482,8 @@ std::string HumanCell(const Cell& cell, ColumnFormat format) {
       return Scaled(v, 1000, {"W", "kW", "MW"});
     case ColumnFormat::kBytes:
       return Scaled(v, 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
+    case ColumnFormat::kMicros:
+      return HumanMicros(v);
     case ColumnFormat::kCount:
       return Grouped(fmt::format("{:.0f}", v));
     case ColumnFormat::kPlain:

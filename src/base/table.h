@@ -24,6 +24,7 @@ enum class ColumnFormat : uint8_t {
   kBytes,
   kCount,
   kPercentBar,  // as kPercent, with a small bar beside it in a terminal
+  kMicros,      // microseconds, shown as 840 µs, 12.3 ms, 1.20 s
 };
 
 struct Column {
@@ -52,6 +53,10 @@ struct WriteOptions {
 // CSV/TSV (times as RFC 3339), human with unit in kTable, kMarkdown and kHtml (a whole document, the notes in it). A kTable wider than `width` first shortens its long text columns, then leaves
 // out columns from the right and says which; kWide and every machine format are never cut.
 std::string Render(const Table& table, const WriteOptions& options);
+
+class JsonWriter;
+// A cell as a JSON value: raw, absent as null.
+void WriteCell(JsonWriter& json, const Cell& cell);
 
 // One cell as a person reads it: "45.1 %", "1,204.5 GPU-h"; "-" for an absent one.
 std::string HumanCell(const Cell& cell, ColumnFormat format);
