@@ -218,7 +218,7 @@ struct Loss {
   std::string reason;   // stable id: "bad_utf8", "event_without_time", ...
   std::string explain;  // one sentence
   int64_t count = 0;
-  bool repaired = false;  // the event was kept after a repair
+  bool repaired = false;  // the event was kept: after a repair, or with a link missing
 };
 
 // One rank of one trace: everything one file (or folder) says.

@@ -142,8 +142,8 @@ void LinkLaunches(RankTrace* rank) {
     }
   }
   rank->AddLoss("gpu_work_without_launch",
-                "GPU work whose launch call is not in the trace: it has no launch delay and belongs to no step", without_call);
-  rank->AddLoss("gpu_work_without_operator", "GPU work that no operator of the trace launched", without_op);
+                "GPU work whose launch call is not in the trace: it has no launch delay and belongs to no step", without_call, true);
+  rank->AddLoss("gpu_work_without_operator", "GPU work that no operator of the trace launched", without_op, true);
 }
 
 void FindSteps(const StringPool& names, RankTrace* rank) {

@@ -1,0 +1,275 @@
+#include "trace/report/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "base/text.h"
+#include "trace/ops/ops.h"
+#include "trace/parallel.h"
+#include "trace/report/verdict.h"
+#include "trace/stragglers.h"
+
+namespace flopwatch::trace {
+namespace {
+
+constexpr size_t kUncountedLines = 8;
+
+std::string DeviceName(const RankTrace& rank) {
+  // The devices of the host are all listed; the one in use is the one that kernels name.
+  for (const KernelDetail& k : rank.kernels) {
+    if (const Device* d = rank.DeviceOf(k.device); d != nullptr) return d->name;
+    break;
+  }
+  return rank.devices.empty() ? "" : rank.devices.front().name;
+}
+
+ReportRank RankOf(const RankView& view, Nanos origin) {
+  const RankTrace& rank = view.rank();
+  ReportRank out;
+  out.rank = rank.rank;
+  out.rank_known = rank.rank_known;
+  out.path = rank.path;
+  out.format = rank.format;
+  out.backend = rank.backend;
+  out.device = DeviceName(rank);
+  out.events = static_cast<int64_t>(rank.events.size());
+  out.gpu_events = static_cast<int64_t>(view.gpu_rows().size());
+  out.kernels = std::count(rank.events.category.begin(), rank.events.category.end(), Category::kKernel);
+  out.file_bytes = rank.file_bytes;
+  out.text_bytes = rank.text_bytes;
+  out.steps = static_cast<int64_t>(rank.steps.size());
+  out.complete_steps = std::count_if(rank.steps.begin(), rank.steps.end(), [](const Step& s) { return s.complete; });
+  out.begin = rank.begin - origin;
+  out.end = rank.end - origin;
+  const Interval span = view.gpu_span();
+  if (span.end <= span.begin) return out;
+  out.time = SplitOf(view, span.begin, span.end);
+  out.gpu_begin = span.begin - origin;
+  out.timeline.resize(kTimelineCells);
+  const Nanos length = span.end - span.begin;
+  for (size_t i = 0; i < kTimelineCells; ++i) {
+    // 128 bits: a span of days times the number of cells is beyond 64.
+    const auto edge = [&](size_t k) { return span.begin + static_cast<Nanos>(static_cast<__int128>(length) * k / kTimelineCells); };
+    const TimeSplit cell = SplitOf(view, edge(i), edge(i + 1));
+    if (cell.window <= 0) continue;
+    const auto share = [&](Nanos part) { return static_cast<float>(static_cast<double>(part) / static_cast<double>(cell.window)); };
+    out.timeline[i] = {share(cell.compute), share(cell.exposed_communication), share(cell.exposed_memory)};
+  }
+  return out;
+}
+
+// Ranks that ran together lie over each other on one axis; files of different runs or clocks do not.
+bool Aligned(const std::vector<ReportRank>& ranks) {
+  Nanos last_begin = std::numeric_limits<Nanos>::min(), first_end = std::numeric_limits<Nanos>::max(), longest = 0;
+  size_t with_gpu = 0;
+  for (const ReportRank& r : ranks) {
+    if (!r.time) continue;
+    ++with_gpu;
+    last_begin = std::max(last_begin, r.gpu_begin);
+    first_end = std::min(first_end, r.gpu_begin + r.time->window);
+    longest = std::max(longest, r.time->window);
+  }
+  return with_gpu > 1 && first_end > last_begin && (first_end - last_begin) * 2 >= longest;
+}
+
+}  // namespace
+
+TimeSplit SplitOf(const RankView& view, Nanos begin, Nanos end) {
+  TimeSplit out;
+  if (end <= begin) return out;
+  out.window = end - begin;
+  out.compute = LengthWithin(view.busy(KernelClass::kCompute), begin, end);
+  out.exposed_communication = LengthWithin(view.exposed_communication(), begin, end);
+  out.communication = LengthWithin(view.busy(KernelClass::kCommunication), begin, end);
+  const Nanos busy = LengthWithin(view.busy(), begin, end);
+  // Compute and exposed communication do not overlap and are parts of busy: what is left of it is copies and sets alone.
+  out.exposed_memory = busy - out.compute - out.exposed_communication;
+  out.idle = out.window - busy;
+  return out;
+}
+
+TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFailure> failures, const ReportOptions& options) {
+  TraceReport out;
+  const TraceSet& set = input.set();
+  out.written = options.written;
+  out.origin = set.origin();
+  out.losses = LossesOf(set, failures);
+  out.ranks.resize(set.ranks.size());
+  std::vector<std::vector<ReportStep>> steps(set.ranks.size());
+  StatusOr<AnalysisTables> stragglers = absl::FailedPreconditionError("not computable: one rank alone has nobody to wait for");
+
+  std::vector<std::function<void()>> tasks;
+  tasks.push_back([&] { out.findings = FindAll(input); });
+  for (size_t i = 0; i < set.ranks.size(); ++i) {
+    tasks.push_back([&, i] {
+      const RankView& view = *input.ranks()[i];
+      out.ranks[i] = RankOf(view, out.origin);
+      for (const Step& s : set.ranks[i].steps) {
+        steps[i].push_back({set.ranks[i].rank, s.number, s.complete, s.begin - out.origin, SplitOf(view, s.begin, s.end)});
+      }
+    });
+  }
+  if (const auto analysis = FindAnalysis("stragglers"); analysis.ok() && set.ranks.size() > 1) {
+    tasks.push_back([&, run = (*analysis)->run] {
+      stragglers = run(input);
+      if (const auto verdict = FindStragglers(input, input.collectives()); verdict.ok()) {
+        if (verdict->straggler) out.straggler = verdict->ranks.front().rank;
+        out.straggler_sentence = verdict->sentence;
+      }
+    });
+  }
+  StatusOr<OpsReport> ops = absl::FailedPreconditionError("");
+  tasks.push_back([&] {
+    OpsOptions of;
+    of.kernel_rows = false;
+    of.catalog = options.catalog;
+    of.communication_names = input.options().communication_names;
+    if (options.peak_tflops) of.peak_tflops[""] = *options.peak_tflops;
+    ops = AnalyseOperators(set, of);
+  });
+  ForEachOnThreads(tasks.size(), input.options().threads, [&](size_t i) { tasks[i](); });
+
+  for (auto& of_rank : steps) {
+    for (ReportStep& s : of_rank) {
+      if (out.steps.size() < kMaxReportSteps) {
+        out.steps.push_back(s);
+      } else {
+        ++out.steps_left_out;
+      }
+    }
+  }
+  for (const RankTrace& rank : set.ranks) out.world_size = std::max(out.world_size, rank.world_size == kUnknown ? 0 : rank.world_size);
+  for (const ReportRank& r : out.ranks) {
+    if (!r.time) continue;
+    out.total.window += r.time->window;
+    out.total.compute += r.time->compute;
+    out.total.exposed_communication += r.time->exposed_communication;
+    out.total.exposed_memory += r.time->exposed_memory;
+    out.total.idle += r.time->idle;
+    out.total.communication += r.time->communication;
+  }
+  out.aligned = Aligned(out.ranks);
+  if (!stragglers.ok()) {
+    out.stragglers.missing = std::string(stragglers.status().message());
+  } else if (!stragglers->parts.empty()) {
+    out.stragglers.table = std::move(stragglers->parts.front().table);
+    // The verdict says it already.
+    std::erase(out.stragglers.table.notes, out.straggler_sentence);
+  }
+  if (!ops.ok()) {
+    out.operators.missing = std::string(ops.status().message());
+  } else {
+    out.operators.table = OperatorTable(*ops, static_cast<size_t>(options.operators));
+    out.uncounted.table = UncountedTable(*ops, kUncountedLines);
+    for (const std::string& note : ops->notes) out.operator_note += (out.operator_note.empty() ? "" : " ") + note;
+    for (const RankOps& rank : ops->ranks) {
+      for (ReportRank& r : out.ranks) {
+        if (r.rank != rank.rank) continue;
+        r.mfu_compute = rank.mfu_compute;
+        r.mfu_span = rank.mfu_span;
+        r.flops_coverage = rank.coverage;
+        r.ofu = rank.ofu;
+      }
+    }
+  }
+  out.verdict = VerdictOf(out);
+  return out;
+}
+
+std::string HumanNanos(Nanos n) { return HumanCell(static_cast<double>(n) / 1e3, ColumnFormat::kMicros); }
+
+std::string WhereOf(const Finding& f, Nanos origin) {
+  std::string out;
+  if (f.rank) out = fmt::format("rank {}", *f.rank);
+  if (f.step) out += fmt::format("{}step {}", out.empty() ? "" : ", ", *f.step);
+  if (f.window.end > f.window.begin) {
+    out += fmt::format("{}{} to {}", out.empty() ? "" : ", ", HumanNanos(f.window.begin - origin), HumanNanos(f.window.end - origin));
+  }
+  return out;
+}
+
+std::string Headline(const TraceReport& r) {
+  std::string gpu;
+  bool mixed = false;
+  for (const ReportRank& rank : r.ranks) {
+    if (rank.device.empty()) continue;
+    if (gpu.empty()) gpu = rank.device;
+    if (gpu != rank.device) mixed = true;
+  }
+  int64_t steps = 0, fewest = -1, events = 0;
+  for (const ReportRank& rank : r.ranks) {
+    steps = std::max(steps, rank.steps);
+    fewest = fewest < 0 ? rank.steps : std::min(fewest, rank.steps);
+    events += rank.events;
+  }
+  std::string out = fmt::format("{} {}", r.ranks.size(), r.ranks.size() == 1 ? "rank" : "ranks");
+  if (r.world_size > static_cast<int64_t>(r.ranks.size())) out += fmt::format(" of {}", r.world_size);
+  if (!gpu.empty()) out += fmt::format(" on {}{}", Printable(gpu, 60), mixed ? " and other GPUs" : "");
+  out += steps == 0 ? ", no marked steps" : fmt::format(", {} {}", steps, steps == 1 ? "step" : "steps");
+  if (steps > 0 && fewest != steps) out += " (fewer on some ranks)";
+  return out + fmt::format(", {} events", HumanCell(static_cast<int64_t>(events), ColumnFormat::kCount));
+}
+
+namespace {
+
+Cell ShareCell(const TimeSplit& t, Nanos part) {
+  const auto share = t.Share(part);
+  return share ? Cell(*share) : Cell{};
+}
+Cell Us(Nanos n) { return static_cast<double>(n) / 1e3; }
+
+}  // namespace
+
+Table RankTable(const TraceReport& r) {
+  Table t;
+  t.columns = {{"rank", "rank"},
+               {"span_us", "GPU span", ColumnFormat::kMicros},
+               {"compute_share", "compute", ColumnFormat::kPercentBar},
+               {"exposed_communication_share", "exposed comm.", ColumnFormat::kPercent},
+               {"exposed_memory_share", "exposed copies", ColumnFormat::kPercent},
+               {"idle_share", "idle", ColumnFormat::kPercent},
+               {"communication_share", "comm. in all", ColumnFormat::kPercent},
+               {"mfu", "MFU", ColumnFormat::kPercent},
+               {"flops_coverage", "counted", ColumnFormat::kPercent},
+               {"ofu", "OFU", ColumnFormat::kPercent},
+               {"gpu_events", "GPU events", ColumnFormat::kCount},
+               {"steps", "steps", ColumnFormat::kCount}};
+  for (const ReportRank& rank : r.ranks) {
+    std::vector<Cell> row{static_cast<int64_t>(rank.rank)};
+    if (rank.time) {
+      const TimeSplit& s = *rank.time;
+      row.insert(row.end(), {Us(s.window), ShareCell(s, s.compute), ShareCell(s, s.exposed_communication), ShareCell(s, s.exposed_memory),
+                             ShareCell(s, s.idle), ShareCell(s, s.communication)});
+    } else {
+      row.resize(7);
+    }
+    for (const std::optional<double>& v : {rank.mfu_span, rank.flops_coverage, rank.ofu}) row.push_back(v ? Cell(*v) : Cell{});
+    row.emplace_back(rank.gpu_events);
+    row.emplace_back(rank.steps);
+    t.rows.push_back(std::move(row));
+  }
+  return t;
+}
+
+Table StepTable(const TraceReport& r) {
+  Table t;
+  t.columns = {{"rank", "rank"},
+               {"step", "step"},
+               {"complete", "complete"},
+               {"duration_us", "duration", ColumnFormat::kMicros},
+               {"compute_share", "compute", ColumnFormat::kPercentBar},
+               {"exposed_communication_share", "exposed comm.", ColumnFormat::kPercent},
+               {"exposed_memory_share", "exposed copies", ColumnFormat::kPercent},
+               {"idle_share", "idle", ColumnFormat::kPercent}};
+  for (const ReportStep& s : r.steps) {
+    t.rows.push_back({static_cast<int64_t>(s.rank), s.number, s.complete, Us(s.time.window), ShareCell(s.time, s.time.compute),
+                      ShareCell(s.time, s.time.exposed_communication), ShareCell(s.time, s.time.exposed_memory), ShareCell(s.time, s.time.idle)});
+  }
+  if (r.steps_left_out > 0) t.notes.push_back(fmt::format("{} more steps are left out here", r.steps_left_out));
+  return t;
+}
+
+}  // namespace flopwatch::trace
