@@ -131,6 +131,13 @@ const std::vector<Api::Impl::Route>& Api::Impl::Table() {
       {"GET", "/api/v1/targets", &Impl::GetTargets, kStore},
       {"GET", "/api/v1/sql", &Impl::GetSql, kStore},
       {"POST", "/api/v1/sql", &Impl::PostSql, kStore},
+      {"POST", "/api/v1/traces", &Impl::PostTrace, kStore},
+      {"GET", "/api/v1/traces", &Impl::GetTraces, kStore},
+      {"GET", "/api/v1/traces/{id}/report", &Impl::GetTraceReport, kStore},  // before the one that takes the whole rest
+      {"GET", "/api/v1/traces/{id}/findings", &Impl::GetTraceFindings, kStore},
+      {"GET", "/api/v1/traces/{id}/analyses", &Impl::GetTraceAnalyses, kStore},
+      {"GET", "/api/v1/traces/{id}", &Impl::GetTrace, kStore},
+      {"DELETE", "/api/v1/traces/{id}", &Impl::DeleteTrace, kStore},
       {"POST", "/api/v1/push/{node}", &Impl::PostPush, kStore},
       {"POST", "/api/v1/write", &Impl::PostRemoteWrite, kStore},
       {"POST", "/v1/metrics", &Impl::PostOtlpMetrics, kStore},

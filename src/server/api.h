@@ -2,7 +2,7 @@
 // a command without a server calls the same router on a store opened read-only (then there is no live state).
 // Contract: docs/openapi.json, checked by a test.
 //
-// Read-only but for pushes of samples. Browsers: a request that changes something is refused when it comes from another
+// Read-only but for pushes of samples and uploads of traces. Browsers: a request that changes something is refused when it comes from another
 // origin; with loopback_only every request must name a loopback host, so that no web page can reach the API by DNS
 // rebinding. Threads: Handle() from any thread.
 #ifndef FLOPWATCH_SERVER_API_H_
@@ -25,6 +25,8 @@
 
 namespace flopwatch::server {
 
+class TraceLibrary;
+
 struct ApiParts {
   store::Store* store = nullptr;            // may be null only in tests
   Pipeline* pipeline = nullptr;             // null when offline
@@ -33,6 +35,7 @@ struct ApiParts {
   net::Scraper* scraper = nullptr;          // null when offline or push-only
   const hardware::Catalog* catalog = nullptr;
   std::function<Micros()> clock;            // empty: Now(), or the newest stored sample when offline
+  TraceLibrary* traces = nullptr;           // uploaded traces; null where there is no place for them
   std::string version;
   bool loopback_only = false;               // the server listens on loopback: refuse requests for any other host name
   // Embedded page: the file at a path, or nullopt. Empty = a plain page with links.
@@ -46,6 +49,8 @@ class Api {
   net::Response Handle(const net::Request& request);
   // Whether a request may take longer than a few milliseconds (goes to the worker pool).
   bool IsSlow(const net::Request& request) const;
+  // Bodies of uploaded traces go to disk as they arrive. Valid as long as this object.
+  net::Uploads Uploads();
   // Route templates, for the OpenAPI test: "GET /api/v1/jobs/{job}".
   static std::vector<std::string> Routes();
 

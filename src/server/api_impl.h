@@ -2,6 +2,7 @@
 #ifndef FLOPWATCH_SERVER_API_IMPL_H_
 #define FLOPWATCH_SERVER_API_IMPL_H_
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,17 @@ struct Api::Impl {
   Result PostMfu(const net::Request& request, std::string_view arg);
   Result PostRemoteWrite(const net::Request& request, std::string_view arg);
   Result PostOtlpMetrics(const net::Request& request, std::string_view arg);
+  // api_traces.cc
+  Result PostTrace(const net::Request& request, std::string_view arg);
+  Result GetTraces(const net::Request& request, std::string_view arg);
+  Result GetTrace(const net::Request& request, std::string_view id);
+  Result GetTraceReport(const net::Request& request, std::string_view id);
+  Result GetTraceFindings(const net::Request& request, std::string_view id);
+  Result GetTraceAnalyses(const net::Request& request, std::string_view id);
+  Result DeleteTrace(const net::Request& request, std::string_view id);
+  StatusOr<TraceLibrary*> Traces() const;
+  Result TraceAnswer(const Params& params, std::string_view id, const std::function<StatusOr<std::string>(TraceLibrary&)>& read);
+
   const ApplicationIntake& Applications() const;
   // Every claim of the job, with what was reported under it in the window.
   StatusOr<std::vector<ClaimUsage>> ApplicationOf(std::string_view job, store::Window window) const;

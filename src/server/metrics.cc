@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "server/application.h"
+#include "server/traces.h"
 
 namespace flopwatch::server {
 namespace {
@@ -30,7 +31,8 @@ enum Id {
   kSources, kFlushes, kFlushErrors, kFlushDuration, kLastFlush, kRollupDuration,
   kStoreBytes, kStoreFiles, kStoreRows, kStoreErrors, kStoreNewest, kRolledUp,
   kIndexSize, kIndexRefused,
-  kApplicationSamples, kApplicationRefused, kApplicationClaims, kApplicationPending, kMetricCount
+  kApplicationSamples, kApplicationRefused, kApplicationClaims, kApplicationPending,
+  kTraces, kTraceBytes, kTraceQueued, kTraceUploads, kTraceUploadBytes, kTraceRefused, kTraceAnalyses, kTraceAnalysisDuration, kMetricCount
 };
 
 constexpr std::array<MetricInfo, kMetricCount> kMetrics = {{
@@ -97,6 +99,15 @@ constexpr std::array<MetricInfo, kMetricCount> kMetrics = {{
     {"flopwatch_application_refused_total", "counter", "Samples of applications that were refused, by source and reason."},
     {"flopwatch_application_claims", "gauge", "Claims known: what the numbers of a job mean, each content once."},
     {"flopwatch_application_pending_samples", "gauge", "Samples of applications that wait to be stored."},
+    {"flopwatch_traces", "gauge", "Uploaded traces kept."},
+    {"flopwatch_trace_bytes", "gauge", "Bytes of the files of uploaded traces."},
+    {"flopwatch_traces_waiting", "gauge", "Uploaded traces that wait for their analysis, or are in it."},
+    {"flopwatch_trace_uploads_total", "counter", "Trace files taken."},
+    {"flopwatch_trace_upload_bytes_total", "counter", "Bytes of trace files taken."},
+    {"flopwatch_trace_refused_total", "counter",
+     "Uploads refused, by reason: too_large, no_space, too_many, not_a_trace, bad_request, read_only, broken; reasons without any are left out."},
+    {"flopwatch_trace_analyses_total", "counter", "Analyses of uploaded traces, by result: ok, failed."},
+    {"flopwatch_trace_analysis_duration_seconds", "gauge", "Duration of the last analysis of an uploaded trace."},
 }};
 
 // One label: name and value, escaped when written.
@@ -349,6 +360,22 @@ void ApplicationMetrics(Page& page, const ApplicationIntake::Stats& s) {
   page.One(kApplicationPending, static_cast<double>(s.pending));
 }
 
+void TraceMetrics(Page& page, const TraceLibraryStats& s) {
+  page.One(kTraces, static_cast<double>(s.traces));
+  page.One(kTraceBytes, static_cast<double>(s.bytes));
+  page.One(kTraceQueued, static_cast<double>(s.queued));
+  page.One(kTraceUploads, static_cast<double>(s.uploads));
+  page.One(kTraceUploadBytes, static_cast<double>(s.uploaded_bytes));
+  page.Begin(kTraceRefused);
+  for (size_t r = 0; r < kTraceRefusals; ++r) {
+    if (s.refused[r] > 0) page.Sample(static_cast<double>(s.refused[r]), {{"reason", TraceRefusalName(static_cast<TraceRefusal>(r))}});
+  }
+  page.Begin(kTraceAnalyses);
+  page.Sample(static_cast<double>(s.analyses - s.failed_analyses), {{"result", "ok"}});
+  page.Sample(static_cast<double>(s.failed_analyses), {{"result", "failed"}});
+  page.One(kTraceAnalysisDuration, s.last_analysis_s);
+}
+
 }  // namespace
 
 std::span<const MetricInfo> AllMetrics() { return kMetrics; }
@@ -375,6 +402,7 @@ void RenderServerMetrics(const ApiParts& parts, const Query& query, Micros start
   if (parts.store != nullptr) StoreMetrics(page, parts.store->stats());
   IndexMetrics(page, query.jobs().stats());
   if (parts.pipeline != nullptr) ApplicationMetrics(page, parts.pipeline->application().stats());
+  TraceMetrics(page, parts.traces != nullptr ? parts.traces->stats() : TraceLibraryStats());
 }
 
 }  // namespace flopwatch::server
