@@ -38,7 +38,8 @@ class Http final : public ApiClient {
   std::string url_;
 };
 
-// An error of the SQL engine has the query behind it, with a caret below: the first line says it, what follows is a hint.
+}  // namespace
+
 std::string OneLine(std::string_view text) {
   std::string out;
   for (std::string_view rest = text; !rest.empty();) {
@@ -50,8 +51,6 @@ std::string OneLine(std::string_view text) {
   }
   return out;
 }
-
-}  // namespace
 
 std::string ServerUrl(std::string_view server) {
   std::string url(server);

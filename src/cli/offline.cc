@@ -6,6 +6,7 @@
 #include "hardware/accelerator.h"
 #include "net/http.h"
 #include "server/api.h"
+#include "server/traces.h"
 #include "store/store.h"
 
 namespace flopwatch::cli {
@@ -22,6 +23,9 @@ class Offline final : public ApiClient {
     // Windows such as "the last hour" end at the newest sample: there is no now in a stored fleet that has any.
     parts.clock = [now = Now()] { return now; };
     parts.version = FLOPWATCH_VERSION;
+    // Lists what a server was given; a damaged folder of traces is no reason to refuse the fleet.
+    if (auto traces = server::TraceLibrary::Open({.directory = directory_ + "/traces", .read_only = true}); traces.ok()) traces_ = *std::move(traces);
+    parts.traces = traces_.get();
     api_ = std::make_unique<server::Api>(std::move(parts));
   }
 
@@ -59,6 +63,7 @@ class Offline final : public ApiClient {
   std::string directory_;
   const Micros opened_ = flopwatch::Now();
   std::optional<Micros> newest_;
+  std::unique_ptr<server::TraceLibrary> traces_;
   std::unique_ptr<server::Api> api_;  // last: it uses the others
 };
 

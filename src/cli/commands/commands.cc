@@ -10,6 +10,7 @@ const std::vector<CommandEntry>& Commands() {
       {"job", AddJob},
       {"divergence", AddDivergence},
       {"report", AddReport},
+      {"trace", AddTrace},
       {"gpus", AddGpus},
       {"targets", AddTargets},
       {"import", AddImport},

@@ -12,6 +12,7 @@ CLI::App* AddJobs(CLI::App& app, Run* run);
 CLI::App* AddJob(CLI::App& app, Run* run);
 CLI::App* AddDivergence(CLI::App& app, Run* run);
 CLI::App* AddReport(CLI::App& app, Run* run);
+CLI::App* AddTrace(CLI::App& app, Run* run);
 CLI::App* AddGpus(CLI::App& app, Run* run);
 CLI::App* AddTargets(CLI::App& app, Run* run);
 CLI::App* AddSql(CLI::App& app, Run* run);

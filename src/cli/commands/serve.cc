@@ -32,6 +32,7 @@
 #include "server/api.h"
 #include "server/discovery.h"
 #include "server/pipeline.h"
+#include "server/traces.h"
 #include "server/ui_assets.h"
 #include "store/store.h"
 
@@ -191,6 +192,22 @@ StatusOr<store::Options> StoreOptionsOf(Context& context) {
   return o;
 }
 
+// Null where the configuration wants none.
+StatusOr<std::unique_ptr<server::TraceLibrary>> OpenTraces(Context& context, const std::string& directory, const hardware::Catalog* catalog) {
+  server::TraceLibraryOptions o;
+  o.directory = directory + "/traces";
+  o.catalog = catalog;
+  FW_ASSIGN_OR_RETURN(const int64_t room, context.ConfigInteger("traces.max_mb"));
+  FW_ASSIGN_OR_RETURN(const int64_t upload, context.ConfigInteger("traces.max_upload_mb"));
+  FW_ASSIGN_OR_RETURN(const int64_t events, context.ConfigInteger("traces.max_events"));
+  FW_ASSIGN_OR_RETURN(o.retention, context.ConfigDuration("traces.retention"));
+  if (room == 0) return std::unique_ptr<server::TraceLibrary>();
+  o.max_bytes = static_cast<uint64_t>(room) << 20;
+  o.max_upload_bytes = static_cast<uint64_t>(upload) << 20;
+  o.max_events = static_cast<uint64_t>(events);
+  return server::TraceLibrary::Open(std::move(o));
+}
+
 StatusOr<net::ScraperOptions> ScraperOptionsOf(Context& context) {
   net::ScraperOptions o;
   FW_ASSIGN_OR_RETURN(o.interval, context.ConfigDuration("scrape.interval"));
@@ -319,6 +336,8 @@ Status RunServe(Context& context, const ServeOptions& o) {
   parts.pipeline = pipeline.get();
   parts.scraper = scraper.get();
   parts.catalog = &catalog;
+  FW_ASSIGN_OR_RETURN(const std::unique_ptr<server::TraceLibrary> traces, OpenTraces(context, store_options.directory, &catalog));
+  parts.traces = traces.get();
   parts.version = FLOPWATCH_VERSION;
   parts.loopback_only = listen.loopback();
   FW_ASSIGN_OR_RETURN(const bool page, context.ConfigBool("ui.enabled"));
@@ -331,7 +350,7 @@ Status RunServe(Context& context, const ServeOptions& o) {
   FW_ASSIGN_OR_RETURN(std::unique_ptr<net::HttpServer> server,
                       net::HttpServer::Start(
                           server_options, [&](const net::Request& r) { return api->Handle(r); },
-                          [&](const net::Request& r) { return api->IsSlow(r); }));
+                          [&](const net::Request& r) { return api->IsSlow(r); }, api->Uploads()));
   auto targets = std::make_unique<Targets>(std::move(discovery_options), scraper.get());
   FW_RETURN_IF_ERROR(Annotate(targets->Start(), "cannot use the targets"));
   if (!o.port_file.empty()) FW_RETURN_IF_ERROR(WriteFileAtomically(o.port_file, fmt::format("{}\n", server->port())));

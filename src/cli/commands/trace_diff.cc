@@ -1,0 +1,117 @@
+// flopwatch trace diff: what changed between two traces of one program.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands/trace.h"
+#include "cli/commands/trace_input.h"
+#include "cli/views/style.h"
+#include "trace/analysis/run.h"
+#include "trace/diff.h"
+
+namespace flopwatch::cli {
+namespace {
+
+struct TraceDiffOptions {
+  TraceInputOptions a, b;
+  trace::DiffOptions diff;
+  std::string compat, device = "all";
+  int threads = 0, top = 15;
+};
+
+void WriteSide(JsonWriter& json, std::string_view name, const std::string& path, const trace::DiffSide& side) {
+  json.Key(name).BeginObject().Field("path", path).Field("ranks", side.ranks).Field("steps", side.steps).Field("steps_marked", side.marked);
+  json.Field("step_us", side.step_us).EndObject();
+}
+
+void WriteParts(JsonWriter& json, const trace::AnalysisTables& tables) {
+  for (const trace::AnalysisTables::Part& part : tables.parts) {
+    json.Key(part.name.empty() ? "step" : part.name).BeginObject();
+    trace::WriteTableJson(json, part.table);
+    json.EndObject();
+  }
+}
+
+Status RunHta(Context& context, const TraceDiffOptions& o, const LoadedTrace& a, const LoadedTrace& b) {
+  static constexpr std::pair<std::string_view, trace::DiffDevice> kDevices[] = {
+      {"CPU", trace::DiffDevice::kCpu}, {"GPU", trace::DiffDevice::kGpu}, {"ALL", trace::DiffDevice::kAll}};
+  const bool json = context.format() == OutputFormat::kJson && !context.picks_columns();
+  std::string out;
+  JsonWriter writer(&out);
+  writer.BeginObject();
+  for (const auto& [name, device] : kDevices) {
+    const bool asked = (name == "CPU" && o.device == "cpu") || (name == "GPU" && o.device == "gpu") || (name == "ALL" && o.device == "all");
+    if (!json && !asked) continue;
+    FW_ASSIGN_OR_RETURN(const Table table, trace::HtaTraceDiff(a.set(), b.set(), o.diff, device));
+    if (!json) return context.Write(table);
+    writer.Key(name).BeginObject();
+    trace::WriteTableJson(writer, table);
+    writer.EndObject();
+  }
+  writer.EndObject();
+  context.Out(out + "\n");
+  return absl::OkStatus();
+}
+
+Status RunDiff(Context& context, TraceDiffOptions o) {
+  o.a.threads = o.b.threads = o.threads;
+  FW_ASSIGN_OR_RETURN(const auto a, LoadTrace(context, o.a));
+  FW_ASSIGN_OR_RETURN(const auto b, LoadTrace(context, o.b));
+  if (o.compat == "hta") return RunHta(context, o, *a, *b);
+  FW_ASSIGN_OR_RETURN(const trace::TraceDiff diff, trace::DiffTraces(a->set(), b->set(), o.diff));
+  if (context.format() == OutputFormat::kJson && !context.picks_columns()) {
+    std::string out;
+    JsonWriter json(&out);
+    json.BeginObject().Field("verdict", diff.sentence);
+    WriteSide(json, "a", o.a.paths.front(), diff.a);
+    WriteSide(json, "b", o.b.paths.front(), diff.b);
+    WriteParts(json, trace::DiffTables(diff));
+    json.Key("notes").BeginArray();
+    for (const std::string& note : diff.notes) json.Value(note);
+    json.EndArray();
+    trace::WriteLosses(json, a->losses);
+    json.EndObject();
+    context.Out(out + "\n");
+    return absl::OkStatus();
+  }
+  if (context.for_people()) context.Out(Wrap(diff.sentence, context.width() > 0 ? context.width() : 100, "", "") + "\n\n");
+  std::vector<std::pair<std::string, Table>> tables;
+  const bool document = context.for_people() || context.format() == OutputFormat::kMarkdown;
+  for (trace::AnalysisTables::Part& part : trace::DiffTables(diff, document ? static_cast<size_t>(o.top) : 0).parts) {
+    tables.emplace_back(part.name.empty() ? "step" : part.name, std::move(part.table));
+  }
+  FW_RETURN_IF_ERROR(WriteTables(context, tables));
+  for (const std::string& note : diff.notes) context.Say(note);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+CLI::App* AddTraceDiff(CLI::App& trace, Run* run) {
+  CLI::App* sub = trace.add_subcommand("diff", "What changed between two traces: the step and its parts, kernels, operators");
+  auto o = std::make_shared<TraceDiffOptions>();
+  sub->add_option("A", o->a.paths, "Before: a trace file or a folder of ranks")->required()->expected(1)->type_name("A");
+  sub->add_option("B", o->b.paths, "After")->required()->expected(1)->type_name("B");
+  sub->add_option("--rank-a", o->diff.rank_a, "This rank of A alone")->type_name("N")->check(CLI::NonNegativeNumber);
+  sub->add_option("--rank-b", o->diff.rank_b, "This rank of B alone")->type_name("N")->check(CLI::NonNegativeNumber);
+  sub->add_option("--step-a", o->diff.step_a, "This step of A alone (default: the mean of the complete ones)")->type_name("N");
+  sub->add_option("--step-b", o->diff.step_b, "This step of B alone")->type_name("N");
+  sub->add_flag("--short-names", o->diff.short_names, "Kernels of one template together");
+  sub->add_option("--communication", o->diff.communication_names, "Kernels with this text in their name communicate, beside those known; may be repeated")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+  sub->add_option("--top", o->top, "Lines of each list for people")->type_name("N")->check(CLI::Range(1, 100'000))->capture_default_str();
+  sub->add_option("--compat", o->compat, "hta: the table of HolisticTraceAnalysis, A being the control")->type_name("NAME")->check(CLI::IsMember({"hta", "none"}));
+  sub->add_option("--device", o->device, "With --compat hta: cpu, gpu or all (JSON has all three)")->type_name("WHAT")->check(CLI::IsMember({"cpu", "gpu", "all"}))->capture_default_str();
+  sub->add_option("--threads", o->threads, "Threads to use (default: one a core)")->type_name("N")->check(CLI::Range(1, 1024));
+  sub->footer(
+      "Examples:\n"
+      "  flopwatch trace diff before/ after/\n"
+      "  flopwatch trace diff workers0.json.gz workers4.json.gz --short-names\n"
+      "  flopwatch trace diff a.json b.json --compat hta -o json");
+  *run = [o](Context& context) { return RunDiff(context, *o); };
+  return sub;
+}
+
+}  // namespace flopwatch::cli

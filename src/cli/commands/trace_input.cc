@@ -1,0 +1,176 @@
+#include "cli/commands/trace_input.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "cli/context_impl.h"
+#include "cli/views/style.h"
+
+namespace flopwatch::cli {
+namespace {
+
+constexpr std::string_view kSubcommands[] = {"report", "info", "analyze", "findings", "ops",  "diff",
+                                             "stragglers", "sql", "cut", "merge", "upload", "list"};
+
+// One line on stderr, redrawn; only on a terminal. Called from any thread.
+class Progress {
+ public:
+  explicit Progress(Context& context) : context_(context), on_(context.impl()->streams.err_is_terminal && context.verbosity() >= 0) {}
+  ~Progress() {
+    if (shown_) context_.impl()->streams.err("\r\x1b[K");
+  }
+  void Show(const trace::LoadProgress& p) {
+    if (!on_) return;
+    const std::lock_guard lock(mutex_);
+    const double share = p.bytes > 0 ? static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes) : 0;
+    std::string text = fmt::format("\r\x1b[Kreading {:3.0f} %  {} of {}", share * 100, HumanCell(static_cast<double>(p.bytes_done), ColumnFormat::kBytes),
+                                   HumanCell(static_cast<double>(p.bytes), ColumnFormat::kBytes));
+    if (p.files > 1) text += fmt::format("  {} of {} files", p.files_done, p.files);
+    context_.impl()->streams.err(text);
+    shown_ = true;
+  }
+  bool on() const { return on_; }
+
+ private:
+  Context& context_;
+  const bool on_;
+  std::mutex mutex_;
+  bool shown_ = false;
+};
+
+// "trace repotr x.json": the first path is a mistyped subcommand.
+Status CheckPaths(const TraceInputOptions& options) {
+  std::error_code ec;
+  for (const std::string& path : options.paths) {
+    if (path.find_first_of("/.") != std::string::npos || std::filesystem::exists(path, ec)) continue;
+    const std::string_view near = Nearest(path, {std::begin(kSubcommands), std::end(kSubcommands)});
+    if (near.empty()) continue;
+    return absl::InvalidArgumentError(fmt::format("cannot understand the command line: flopwatch trace has no command \"{}\" and there is no such file; did you mean \"trace {}\"?",
+                                                  Printable(path, 60), near));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddTraceInput(CLI::App* app, TraceInputOptions* o, bool positional) {
+  if (positional) {
+    app->add_option("PATH", o->paths, "Trace file of PyTorch (Kineto JSON, also gzip) or Nsight Systems (sqlite), Ascend profile, or a folder of them")
+        ->required()
+        ->type_name("PATH");
+  }
+  app->add_option("--rank", o->ranks, "These ranks alone")->type_name("N,N")->delimiter(',')->allow_extra_args(false)->check(CLI::NonNegativeNumber);
+  app->add_option("--threads", o->threads, "Threads to use (default: one a core)")->type_name("N")->check(CLI::Range(1, 1024));
+}
+
+void AddTraceAnalysisOptions(CLI::App* app, TraceAnalysisOptions* o) {
+  app->add_option("--compat", o->compat, "hta: event selection, columns and kernel types of HolisticTraceAnalysis, to compare numbers")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"hta", "none"}));
+  app->add_option("--communication", o->communication, "Kernels with this text in their name communicate, beside those known; may be repeated")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+  app->add_option("--annotation", o->annotation, "critical_path: the annotation whose instance counts (default: the whole trace)")->type_name("NAME");
+  app->add_option("--instance", o->instance, "critical_path: which instance of it, from 0")->type_name("N")->check(CLI::NonNegativeNumber);
+  app->add_option("--operator", o->operator_name, "frequent_patterns: operators whose name contains this")->type_name("TEXT")->capture_default_str();
+  app->add_option("--min-pattern", o->min_pattern, "frequent_patterns: kernels in a sequence, at least")->type_name("N")->check(CLI::Range(1, 10'000))->capture_default_str();
+}
+
+trace::AnalysisOptions OptionsOf(const TraceInputOptions& input, const TraceAnalysisOptions& o) {
+  trace::AnalysisOptions out;
+  out.hta = o.compat == "hta";
+  out.threads = input.threads > 0 ? input.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  out.communication_names = o.communication;
+  out.annotation = o.annotation;
+  out.instance = o.instance;
+  out.operator_name = o.operator_name;
+  out.min_pattern = o.min_pattern;
+  if (input.ranks.size() == 1) out.rank = input.ranks.front();
+  return out;
+}
+
+StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(Context& context, const TraceInputOptions& options, bool say) {
+  if (options.paths.empty()) {
+    return absl::InvalidArgumentError("no trace is named: \"flopwatch trace\" needs a file or folder; \"flopwatch trace --help\" shows how");
+  }
+  FW_RETURN_IF_ERROR(CheckPaths(options));
+  trace::LoadOptions load;
+  load.threads = options.threads;
+  load.only_ranks = options.ranks;
+  auto out = std::make_unique<LoadedTrace>();
+  {
+    Progress progress(context);
+    if (progress.on()) load.progress = [&](const trace::LoadProgress& p) { progress.Show(p); };
+    auto loaded = trace::Load(options.paths, load);
+    if (!loaded.ok()) return loaded.status();
+    out->loaded = *std::move(loaded);
+  }
+  out->losses = trace::LossesOf(out->loaded.set, out->loaded.failures);
+  if (out->losses.partial()) context.SetExitCode(ExitCode::kPartial);
+  if (const std::string sentence = trace::LossSentence(out->losses); say && !sentence.empty()) {
+    context.Say(sentence + " \"flopwatch trace info\" has the list.");
+  }
+  return out;
+}
+
+Table ForPeople(Table table) {
+  for (Column& c : table.columns) {
+    if (c.format == ColumnFormat::kPlain && c.name.size() > 3 && c.name.ends_with("_us")) {
+      c.format = ColumnFormat::kMicros;
+      if (c.title.empty()) c.title = c.name.substr(0, c.name.size() - 3);
+    }
+    if (c.format == ColumnFormat::kPlain && c.name.ends_with("_share")) c.format = ColumnFormat::kPercent;
+    if (c.title.empty()) c.title = c.name;
+    if (c.format == ColumnFormat::kMicros && c.title.ends_with("_us")) c.title.resize(c.title.size() - 3);
+    std::replace(c.title.begin(), c.title.end(), '_', ' ');
+  }
+  return table;
+}
+
+Status WriteTables(Context& context, const std::vector<std::pair<std::string, Table>>& tables) {
+  const OutputFormat format = context.format();
+  if (format == OutputFormat::kHtml && tables.size() > 1) {
+    return absl::InvalidArgumentError("cannot write several tables as one HTML document: use \"flopwatch trace report -o html\", or name one analysis");
+  }
+  bool first = true;
+  for (const auto& [title, table] : tables) {
+    if (tables.size() > 1) {
+      std::string head = first ? "" : "\n";
+      if (format == OutputFormat::kMarkdown) {
+        head += fmt::format("## {}\n\n", title);
+      } else if (context.for_people()) {
+        ViewOptions view;
+        view.color = context.color();
+        head += Paint(view, Tone::kBold, title) + "\n";
+      } else if (format == OutputFormat::kCsv || format == OutputFormat::kTsv || format == OutputFormat::kYaml) {
+        head += fmt::format("# {}\n", title);
+      } else {
+        head.clear();
+      }
+      context.Out(head);
+    }
+    first = false;
+    const bool people = context.for_people() || format == OutputFormat::kMarkdown || format == OutputFormat::kHtml;
+    FW_RETURN_IF_ERROR(context.Write(people ? ForPeople(table) : table));
+  }
+  return absl::OkStatus();
+}
+
+Status WriteDocument(Context& context, const std::string& path, const std::string& text) {
+  if (path.empty()) {
+    context.Out(text);
+    return absl::OkStatus();
+  }
+  FW_RETURN_IF_ERROR(WriteFileAtomically(path, text));
+  context.Say(fmt::format("wrote {} ({} bytes)", path, text.size()));
+  return absl::OkStatus();
+}
+
+}  // namespace flopwatch::cli

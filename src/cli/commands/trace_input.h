@@ -1,0 +1,56 @@
+// What every trace command shares: paths and options in, a loaded TraceSet out, with progress on a terminal, and what reading lost
+// said once.
+#ifndef FLOPWATCH_CLI_COMMANDS_TRACE_INPUT_H_
+#define FLOPWATCH_CLI_COMMANDS_TRACE_INPUT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "trace/analysis/analysis.h"
+#include "trace/load.h"
+#include "trace/losses.h"
+
+namespace flopwatch::cli {
+
+struct TraceInputOptions {
+  std::vector<std::string> paths;
+  std::vector<int32_t> ranks;  // empty = all
+  int threads = 0;             // 0 = the machine's cores
+};
+// PATH… (not added where `positional` is false), --rank, --threads.
+void AddTraceInput(CLI::App* app, TraceInputOptions* options, bool positional = true);
+
+// Options of what is computed: --compat, --communication, --operator, --annotation, --instance.
+struct TraceAnalysisOptions {
+  std::string compat, annotation;
+  std::vector<std::string> communication;
+  std::string operator_name = "aten::linear";
+  int instance = 0;
+  int min_pattern = 3;
+};
+void AddTraceAnalysisOptions(CLI::App* app, TraceAnalysisOptions* options);
+trace::AnalysisOptions OptionsOf(const TraceInputOptions& input, const TraceAnalysisOptions& options);
+
+struct LoadedTrace {
+  trace::Loaded loaded;
+  trace::LossReport losses;
+  const trace::TraceSet& set() const { return loaded.set; }
+};
+// Reads all paths. What was lost is said on stderr, and makes the exit code kPartial when it is more than repairs.
+// `say` = false where the answer itself tells.
+StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(Context& context, const TraceInputOptions& options, bool say = true);
+
+// Columns whose names end in _us get their unit for people; the name without it is the title.
+Table ForPeople(Table table);
+// Tables one after the other, each under its title: a heading for people, a comment line in csv and tsv.
+Status WriteTables(Context& context, const std::vector<std::pair<std::string, Table>>& tables);
+// --write FILE or stdout.
+Status WriteDocument(Context& context, const std::string& path, const std::string& text);
+
+}  // namespace flopwatch::cli
+
+#endif  // FLOPWATCH_CLI_COMMANDS_TRACE_INPUT_H_

@@ -1,0 +1,98 @@
+// flopwatch trace sql: read-only SQL on the events of a trace.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "base/file.h"
+#include "cli/api_client.h"
+#include "cli/commands/trace.h"
+#include "cli/commands/trace_input.h"
+#include "cli/trace_tables.h"
+#include "store/memory_tables.h"
+
+namespace flopwatch::cli {
+namespace {
+
+constexpr uint64_t kMaxSqlBytes = 64 << 10;
+constexpr int kMinMemoryMb = 64;
+
+struct TraceSqlOptions {
+  TraceInputOptions input;
+  TraceAnalysisOptions analysis;
+  std::string query, file;
+  int max_rows = 1000, memory_mb = 1024;
+  std::string timeout = "60s";
+  bool schema = false;
+};
+
+// Several words that name no file: what is no SELECT the engine refuses with its reason.
+bool LooksLikeSql(const std::string& text) {
+  std::error_code ec;
+  return text.find_first_of(" \n\t") != std::string::npos && !std::filesystem::exists(text, ec);
+}
+
+Status RunSql(Context& context, TraceSqlOptions o) {
+  if (o.schema) return context.Write(TraceSchema());
+  std::string query = o.query;
+  if (!o.file.empty()) {
+    FW_ASSIGN_OR_RETURN(query, ReadFile(o.file, kMaxSqlBytes));
+  } else if (query.empty() && o.input.paths.size() > 1 && (LooksLikeSql(o.input.paths.back()) || o.input.paths.back() == "-")) {
+    query = o.input.paths.back();  // the last argument
+    o.input.paths.pop_back();
+    if (query == "-") {
+      FW_ASSIGN_OR_RETURN(query, ReadFile("-", kMaxSqlBytes));
+    }
+  }
+  if (query.empty()) {
+    return absl::InvalidArgumentError(
+        "trace sql: there is no query; write flopwatch trace sql FILE \"SELECT name, sum(dur_us) FROM kernels GROUP BY ALL\", or --schema for the tables");
+  }
+  FW_ASSIGN_OR_RETURN(const Micros timeout, ParseDuration(o.timeout));
+  FW_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(context, o.input));
+  const trace::AnalysisOptions options = OptionsOf(o.input, o.analysis);
+  const trace::AnalysisInput input(loaded->set(), options);
+  store::MemoryTables::Options engine;
+  engine.memory_limit_mb = static_cast<uint64_t>(std::max(o.memory_mb, kMinMemoryMb));
+  engine.threads = options.threads;
+  FW_ASSIGN_OR_RETURN(const auto tables, store::MemoryTables::Open(TraceTables(input), engine));
+  auto result = tables->Query(query, {.max_rows = static_cast<uint64_t>(o.max_rows), .timeout = timeout});
+  if (!result.ok()) {
+    const Status& s = result.status();
+    if (absl::IsDeadlineExceeded(s)) return absl::DeadlineExceededError(fmt::format("the query took longer than {}: filter or group more; or raise --timeout", o.timeout));
+    if (absl::IsResourceExhausted(s)) return absl::ResourceExhaustedError(fmt::format("the query needs more than {} MB of memory: filter or group more; or raise --memory-mb", o.memory_mb));
+    return Annotate(absl::Status(s.code(), OneLine(std::string(s.message()))), "cannot run the query");
+  }
+  if (result->truncated) {
+    context.SetExitCode(ExitCode::kPartial);
+    result->table.notes.push_back(fmt::format("the first {} rows; --max-rows gives more", o.max_rows));
+  }
+  return context.Write(result->table);
+}
+
+}  // namespace
+
+CLI::App* AddTraceSql(CLI::App& trace, Run* run) {
+  CLI::App* sub = trace.add_subcommand("sql", "Read-only SQL on a trace: events, kernels, ops, launches, collectives, steps, counters, findings");
+  auto o = std::make_shared<TraceSqlOptions>();
+  AddTraceInput(sub, &o->input);
+  sub->get_option("PATH")->required(false)->description("Trace files or folders, and last the query (- reads it from standard input)");
+  sub->add_option("--query", o->query, "The query, instead of the last argument")->type_name("SQL");
+  sub->add_option("--file", o->file, "Read the query from this file")->type_name("FILE");
+  sub->add_flag("--schema", o->schema, "The tables and columns there are, and nothing else");
+  sub->add_option("--max-rows", o->max_rows, "At most so many rows; a cut answer exits with 7")->type_name("N")->check(CLI::Range(1, 10'000'000))->capture_default_str();
+  sub->add_option("--timeout", o->timeout, "Longest time of the query")->type_name("DURATION")->capture_default_str();
+  sub->add_option("--memory-mb", o->memory_mb, "Memory of the query, beside the trace")->type_name("MB")->check(CLI::Range(kMinMemoryMb, 1 << 20))->capture_default_str();
+  sub->footer(
+      "Examples:\n"
+      "  flopwatch trace sql rank0.json.gz \"SELECT name, count(*) n, sum(dur_us) us FROM kernels GROUP BY name ORDER BY us DESC LIMIT 10\"\n"
+      "  flopwatch trace sql traces/ \"SELECT rank, step, sum(dur_us) FROM kernels WHERE class = 'COMMUNICATION' GROUP BY ALL ORDER BY ALL\"\n"
+      "  flopwatch trace sql rank0.json.gz \"SELECT o.name, o.input_dims, k.dur_us FROM kernels k JOIN ops o ON o.rank = k.rank AND o.row = k.op_row\" -o csv\n"
+      "  flopwatch trace sql --schema");
+  *run = [o](Context& context) { return RunSql(context, *o); };
+  return sub;
+}
+
+}  // namespace flopwatch::cli
