@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/context_impl.h"
 #include "cli/views/style.h"
+#include "trace/report/report.h"
 
 namespace flopwatch::cli {
 namespace {
@@ -120,20 +121,6 @@ StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(Context& context, const TraceIn
   return out;
 }
 
-Table ForPeople(Table table) {
-  for (Column& c : table.columns) {
-    if (c.format == ColumnFormat::kPlain && c.name.size() > 3 && c.name.ends_with("_us")) {
-      c.format = ColumnFormat::kMicros;
-      if (c.title.empty()) c.title = c.name.substr(0, c.name.size() - 3);
-    }
-    if (c.format == ColumnFormat::kPlain && c.name.ends_with("_share")) c.format = ColumnFormat::kPercent;
-    if (c.title.empty()) c.title = c.name;
-    if (c.format == ColumnFormat::kMicros && c.title.ends_with("_us")) c.title.resize(c.title.size() - 3);
-    std::replace(c.title.begin(), c.title.end(), '_', ' ');
-  }
-  return table;
-}
-
 Status WriteTables(Context& context, const std::vector<std::pair<std::string, Table>>& tables) {
   const OutputFormat format = context.format();
   if (format == OutputFormat::kHtml && tables.size() > 1) {
@@ -158,7 +145,7 @@ Status WriteTables(Context& context, const std::vector<std::pair<std::string, Ta
     }
     first = false;
     const bool people = context.for_people() || format == OutputFormat::kMarkdown || format == OutputFormat::kHtml;
-    FW_RETURN_IF_ERROR(context.Write(people ? ForPeople(table) : table));
+    FW_RETURN_IF_ERROR(context.Write(people ? trace::ForPeople(table) : table));
   }
   return absl::OkStatus();
 }

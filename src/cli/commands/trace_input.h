@@ -44,8 +44,6 @@ struct LoadedTrace {
 // `say` = false where the answer itself tells.
 StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(Context& context, const TraceInputOptions& options, bool say = true);
 
-// Columns whose names end in _us get their unit for people; the name without it is the title.
-Table ForPeople(Table table);
 // Tables one after the other, each under its title: a heading for people, a comment line in csv and tsv.
 Status WriteTables(Context& context, const std::vector<std::pair<std::string, Table>>& tables);
 // --write FILE or stdout.

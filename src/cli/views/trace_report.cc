@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_replace.h"
 #include "base/text.h"
-#include "cli/commands/trace_input.h"
 
 namespace flopwatch::cli {
 namespace {
@@ -118,7 +117,7 @@ std::string Steps(const TraceReport& r, const ViewOptions& v) {
 }
 
 std::string TableText(const Table& table, const ViewOptions& v) {
-  Table t = ForPeople(table);
+  Table t = trace::ForPeople(table);
   const size_t all = t.rows.size();
   if (all > kMaxTableLines) t.rows.resize(kMaxTableLines);
   if (v.ascii) {

@@ -17,6 +17,23 @@ namespace {
 
 constexpr size_t kUncountedLines = 8;
 
+// The columns of a wide table that a report has room for, in this order.
+Table Picked(const Table& table, std::initializer_list<std::string_view> names) {
+  Table out;
+  std::vector<size_t> from;
+  for (const std::string_view name : names) {
+    for (size_t c = 0; c < table.columns.size(); ++c) {
+      if (table.columns[c].name == name) from.push_back(c);
+    }
+  }
+  for (const size_t c : from) out.columns.push_back(table.columns[c]);
+  for (const auto& row : table.rows) {
+    auto& cells = out.rows.emplace_back();
+    for (const size_t c : from) cells.push_back(c < row.size() ? row[c] : Cell{});
+  }
+  return out;
+}
+
 std::string DeviceName(const RankTrace& rank) {
   // The devices of the host are all listed; the one in use is the one that kernels name.
   for (const KernelDetail& k : rank.kernels) {
@@ -162,8 +179,13 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
   if (!ops.ok()) {
     out.operators.missing = std::string(ops.status().message());
   } else {
-    out.operators.table = OperatorTable(*ops, static_cast<size_t>(options.operators));
-    out.uncounted.table = UncountedTable(*ops, kUncountedLines);
+    out.operators.table = Picked(OperatorTable(*ops, static_cast<size_t>(options.operators)),
+                                 {"op_name", "calls", "time_ns", "time_share", "op_mfu", "tflops", "peak_tflops", "ofu", "precision", "shapes", "convention", "main_kernel", "not_computable"});
+    if (ops->operators.size() > out.operators.table.rows.size()) {
+      out.operators.table.notes.push_back(fmt::format("{} of {} operators with FLOPs, by time; \"flopwatch trace ops\" has all", out.operators.table.rows.size(), ops->operators.size()));
+    }
+    out.uncounted.table = Picked(UncountedTable(*ops, kUncountedLines), {"kernel_name", "count", "time_ns", "time_share", "reason", "op_name"});
+    if (out.operators.table.rows.empty()) out.operators.missing = "not computable: no operator's FLOPs are known; record shapes (record_shapes=True), or see below what was not counted";
     for (const std::string& note : ops->notes) out.operator_note += (out.operator_note.empty() ? "" : " ") + note;
     for (const RankOps& rank : ops->ranks) {
       for (ReportRank& r : out.ranks) {
@@ -177,6 +199,33 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
   }
   out.verdict = VerdictOf(out);
   return out;
+}
+
+Table ForPeople(Table table) {
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    Column& c = table.columns[i];
+    if (c.name.ends_with("_ns") && (c.format == ColumnFormat::kPlain || c.format == ColumnFormat::kCount)) {
+      c.format = ColumnFormat::kMicros;
+      if (c.title.empty()) c.title = c.name.substr(0, c.name.size() - 3);
+      for (auto& row : table.rows) {
+        if (i >= row.size()) continue;
+        if (const auto* ns = std::get_if<int64_t>(&row[i])) {
+          row[i] = static_cast<double>(*ns) / 1e3;
+        } else if (const auto* d = std::get_if<double>(&row[i])) {
+          row[i] = *d / 1e3;
+        }
+      }
+    }
+    if (c.format == ColumnFormat::kPlain && c.name.size() > 3 && c.name.ends_with("_us")) {
+      c.format = ColumnFormat::kMicros;
+      if (c.title.empty()) c.title = c.name.substr(0, c.name.size() - 3);
+    }
+    if (c.format == ColumnFormat::kPlain && c.name.ends_with("_share")) c.format = ColumnFormat::kPercent;
+    if (c.title.empty()) c.title = c.name;
+    if (c.format == ColumnFormat::kMicros && c.title.ends_with("_us")) c.title.resize(c.title.size() - 3);
+    std::replace(c.title.begin(), c.title.end(), '_', ' ');
+  }
+  return table;
 }
 
 std::string HumanNanos(Nanos n) { return HumanCell(static_cast<double>(n) / 1e3, ColumnFormat::kMicros); }

@@ -112,6 +112,8 @@ std::string ReportMarkdown(const TraceReport& report);
 Table RankTable(const TraceReport& report);
 Table StepTable(const TraceReport& report);
 
+// Columns whose names end in _us or _ns get their unit for people (numbers of the latter become microseconds); the name without it is the title.
+Table ForPeople(Table table);
 // "12.3 ms", "840 µs", "1.20 s": three digits.
 std::string HumanNanos(Nanos n);
 // "resnet50 · 8 ranks of V100, 1 step"

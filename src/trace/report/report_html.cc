@@ -190,7 +190,7 @@ void Section(std::string* out, std::string_view title, const ReportTable& t) {
     *out += fmt::format("<p class=\"soft\">{}</p>\n", HtmlEscape(t.missing));
     return;
   }
-  *out += "<div class=\"wide\">" + HtmlTable(t.table) + "</div>\n";
+  *out += "<div class=\"wide\">" + HtmlTable(ForPeople(t.table)) + "</div>\n";
   for (const std::string& note : t.table.notes) *out += fmt::format("<p class=\"soft\">{}</p>\n", HtmlEscape(note));
 }
 

@@ -24,7 +24,7 @@ void Section(std::string* out, std::string_view title, const ReportTable& t) {
     *out += Literal(t.missing) + "\n";
     return;
   }
-  *out += TableOf(t.table);
+  *out += TableOf(ForPeople(t.table));
   for (const std::string& note : t.table.notes) *out += "\n" + Literal(note) + "\n";
 }
 
