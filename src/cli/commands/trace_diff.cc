@@ -14,7 +14,7 @@ namespace flopwatch::cli {
 namespace {
 
 struct TraceDiffOptions {
-  TraceInputOptions a, b;
+  std::string a, b;
   trace::DiffOptions diff;
   std::string compat, device = "all";
   int threads = 0, top = 15;
@@ -54,18 +54,17 @@ Status RunHta(Context& context, const TraceDiffOptions& o, const LoadedTrace& a,
   return absl::OkStatus();
 }
 
-Status RunDiff(Context& context, TraceDiffOptions o) {
-  o.a.threads = o.b.threads = o.threads;
-  FW_ASSIGN_OR_RETURN(const auto a, LoadTrace(context, o.a));
-  FW_ASSIGN_OR_RETURN(const auto b, LoadTrace(context, o.b));
+Status RunDiff(Context& context, const TraceDiffOptions& o) {
+  FW_ASSIGN_OR_RETURN(const auto a, LoadTrace(context, {.paths = {o.a}, .ranks = {}, .threads = o.threads}));
+  FW_ASSIGN_OR_RETURN(const auto b, LoadTrace(context, {.paths = {o.b}, .ranks = {}, .threads = o.threads}));
   if (o.compat == "hta") return RunHta(context, o, *a, *b);
   FW_ASSIGN_OR_RETURN(const trace::TraceDiff diff, trace::DiffTraces(a->set(), b->set(), o.diff));
   if (context.format() == OutputFormat::kJson && !context.picks_columns()) {
     std::string out;
     JsonWriter json(&out);
     json.BeginObject().Field("verdict", diff.sentence);
-    WriteSide(json, "a", o.a.paths.front(), diff.a);
-    WriteSide(json, "b", o.b.paths.front(), diff.b);
+    WriteSide(json, "a", o.a, diff.a);
+    WriteSide(json, "b", o.b, diff.b);
     WriteParts(json, trace::DiffTables(diff));
     json.Key("notes").BeginArray();
     for (const std::string& note : diff.notes) json.Value(note);
@@ -91,8 +90,8 @@ Status RunDiff(Context& context, TraceDiffOptions o) {
 CLI::App* AddTraceDiff(CLI::App& trace, Run* run) {
   CLI::App* sub = trace.add_subcommand("diff", "What changed between two traces: the step and its parts, kernels, operators");
   auto o = std::make_shared<TraceDiffOptions>();
-  sub->add_option("A", o->a.paths, "Before: a trace file or a folder of ranks")->required()->expected(1)->type_name("A");
-  sub->add_option("B", o->b.paths, "After")->required()->expected(1)->type_name("B");
+  sub->add_option("A", o->a, "Before: a trace file or a folder of ranks")->required()->type_name("A");
+  sub->add_option("B", o->b, "After")->required()->type_name("B");
   sub->add_option("--rank-a", o->diff.rank_a, "This rank of A alone")->type_name("N")->check(CLI::NonNegativeNumber);
   sub->add_option("--rank-b", o->diff.rank_b, "This rank of B alone")->type_name("N")->check(CLI::NonNegativeNumber);
   sub->add_option("--step-a", o->diff.step_a, "This step of A alone (default: the mean of the complete ones)")->type_name("N");
