@@ -73,7 +73,7 @@ std::string LossSentence(const LossReport& losses) {
   std::string reasons;
   for (const auto& [reason, entry] : by_reason) reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", entry.first, reason);
   if (losses.dropped > 0) out += fmt::format("{}{} things in the files were left out: {}.", out.empty() ? "" : " ", losses.dropped, reasons);
-  if (losses.repaired > 0) out += fmt::format("{}{} were kept after a repair or with a link missing.", out.empty() ? "" : " ", losses.repaired);
+  if (losses.repaired > 0) out += fmt::format("{}{} {} kept after a repair or with a link missing.", out.empty() ? "" : " ", losses.repaired, losses.repaired == 1 ? "was" : "were");
   return out;
 }
 

@@ -220,6 +220,10 @@ Table ForPeople(Table table) {
       c.format = ColumnFormat::kMicros;
       if (c.title.empty()) c.title = c.name.substr(0, c.name.size() - 3);
     }
+    if (c.format == ColumnFormat::kPlain && (c.name.starts_with("us_") || c.name.starts_with("total_us_"))) {  // us_a, us_b of a diff
+      c.format = ColumnFormat::kMicros;
+      if (c.title.empty()) c.title = (c.name[0] == 't' ? "total " : "time ") + c.name.substr(c.name.rfind('_') + 1);
+    }
     if (c.format == ColumnFormat::kPlain && c.name.ends_with("_share")) c.format = ColumnFormat::kPercent;
     if (c.title.empty()) c.title = c.name;
     if (c.format == ColumnFormat::kMicros && c.title.ends_with("_us")) c.title.resize(c.title.size() - 3);
