@@ -8,7 +8,10 @@
 namespace flopwatch::simulate {
 
 inline constexpr int64_t kUs = 1000, kMs = 1'000'000;
-inline constexpr int64_t kHidden = 4096, kTokens = 4096;
+// Two sequences of 1,024 tokens: with these the durations below stay under what an H100 can do (60 to 80 % of its BF16 peak).
+inline constexpr int64_t kHidden = 4096, kTokens = 2048;
+// An FP32 product without tensor cores takes this many times as long: 989 against 67 TFLOP/s.
+inline constexpr int64_t kFp32Slowdown = 14;
 inline constexpr int64_t kMemory = 85'028'765'696;  // of an H100 80GB, as the driver says
 
 inline constexpr TraceKernel kGemm = {"nvjet_tst_256x128_64x4_2x1_v_bz_coopA_NNT", 1024, 384, 168, 213'024, 18};

@@ -23,7 +23,7 @@ void TraceRank::PlantForward(int layer) {
     OpenOp("aten::copy_");
     Work(kCopyKernel, 1100 * kUs);
     CloseOp(
-        R"("Input Dims": [[4, 4096, 4096], [4, 4096, 4096], []], "Input type": ["c10::BFloat16", "c10::BFloat16", "Scalar"], "Input Strides": [[16777216, 4096, 1], [16777216, 1, 4096], []])");
+        R"("Input Dims": [[2, 1024, 4096], [2, 1024, 4096], []], "Input type": ["c10::BFloat16", "c10::BFloat16", "Scalar"], "Input Strides": [[4194304, 4096, 1], [4194304, 1, 4096], []])");
     CloseOp();
     CloseOp();
   }

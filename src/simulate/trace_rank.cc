@@ -173,7 +173,7 @@ void TraceRank::LoadBatch() {
     CopyWork("Memcpy HtoD (Pinned -> Device)", kTokens * 8 * 4, 6 * kUs, kCopies, false);
   }
   CloseOp(
-      R"("Input Dims": [[4, 4096], [4, 4096], []], "Input type": ["long int", "long int", "Scalar"], "Concrete Inputs": ["", "", "True"])");
+      R"("Input Dims": [[2, 1024], [2, 1024], []], "Input type": ["long int", "long int", "Scalar"], "Concrete Inputs": ["", "", "True"])");
   CloseOp();
   CloseOp();
 }
@@ -183,14 +183,19 @@ void TraceRank::Linear(std::string_view op, int rows, int in, int out, int64_t d
   const std::string_view type = fp32 ? "float" : "c10::BFloat16";
   if (!backward) OpenOp("aten::linear");
   OpenOp(op);
-  Work(fp32 ? kSgemm : kGemm, duration);
-  CloseOp(
-      out_ == nullptr
-          ? ""
-          : fmt::format(
-                FMT_STRING(
-                    R"("Input Dims": [[{}, {}], [{}, {}]], "Input type": ["{}", "{}"], "Input Strides": [[{}, 1], [1, {}]])"),
-                rows, in, in, out, type, type, in, in));
+  Work(fp32 ? kSgemm : kGemm, fp32 ? duration * kFp32Slowdown : duration);
+  if (out_ == nullptr) {
+    CloseOp();
+  } else if (backward) {  // aten::mm(a, b)
+    CloseOp(fmt::format(
+        FMT_STRING(R"("Input Dims": [[{}, {}], [{}, {}]], "Input type": ["{}", "{}"], "Input Strides": [[{}, 1], [1, {}]])"), rows,
+        in, in, out, type, type, in, in));
+  } else {  // aten::addmm(bias, a, b, beta, alpha)
+    CloseOp(fmt::format(
+        FMT_STRING(
+            R"("Input Dims": [[{}], [{}, {}], [{}, {}], [], []], "Input type": ["{}", "{}", "{}", "Scalar", "Scalar"], "Input Strides": [[1], [{}, 1], [1, {}], [], []])"),
+        out, rows, in, in, out, type, type, type, in, in));
+  }
   if (!backward) CloseOp();
 }
 
@@ -198,7 +203,7 @@ void TraceRank::Elementwise(std::string_view op, int64_t duration) {
   OpenOp(op);
   Work(op == "aten::native_layer_norm" || op == "aten::native_layer_norm_backward" ? kNorm : kElementwise, duration);
   CloseOp(
-      R"("Input Dims": [[4, 4096, 4096], [4, 4096, 4096]], "Input type": ["c10::BFloat16", "c10::BFloat16"], "Input Strides": [[16777216, 4096, 1], [16777216, 4096, 1]])");
+      R"("Input Dims": [[2, 1024, 4096], [2, 1024, 4096]], "Input type": ["c10::BFloat16", "c10::BFloat16"], "Input Strides": [[4194304, 4096, 1], [4194304, 4096, 1]])");
 }
 
 void TraceRank::LayerForward(int layer) {
@@ -209,11 +214,11 @@ void TraceRank::LayerForward(int layer) {
   const bool fp32 = plan_.Planted("no-tensor-core");  // flash attention has no FP32
   OpenOp("aten::scaled_dot_product_attention");
   OpenOp(fp32 ? "aten::bmm" : "aten::_flash_attention_forward");
-  Work(fp32 ? kSgemm : kAttention, 230 * kUs);
+  Work(fp32 ? kSgemm : kAttention, fp32 ? 230 * kUs * kFp32Slowdown : 230 * kUs);
   CloseOp(
       fp32
-          ? R"("Input Dims": [[128, 4096, 128], [128, 128, 4096]], "Input type": ["float", "float"])"
-          : R"("Input Dims": [[4, 4096, 32, 128], [4, 4096, 32, 128], [4, 4096, 32, 128]], "Input type": ["c10::BFloat16", "c10::BFloat16", "c10::BFloat16"])");
+          ? R"("Input Dims": [[64, 1024, 128], [64, 128, 1024]], "Input type": ["float", "float"])"
+          : R"("Input Dims": [[2, 1024, 32, 128], [2, 1024, 32, 128], [2, 1024, 32, 128]], "Input type": ["c10::BFloat16", "c10::BFloat16", "c10::BFloat16"])");
   CloseOp();
   Linear("aten::addmm", kTokens, kHidden, kHidden, 110 * kUs, false);
   Elementwise("aten::add", 50 * kUs);
@@ -250,7 +255,10 @@ void TraceRank::LayerBackward(int layer, std::vector<int64_t>* arrivals) {
   const bool fp32 = plan_.Planted("no-tensor-core");
   OpenOp(fp32 ? "aten::bmm" : "aten::_flash_attention_backward");
   Work(fp32 ? kSgemm : kAttentionBackward, 600 * kUs);
-  CloseOp(fp32 ? R"("Input Dims": [[128, 4096, 128], [128, 128, 4096]], "Input type": ["float", "float"])" : "");
+  CloseOp(
+      fp32
+          ? R"("Input Dims": [[64, 1024, 128], [64, 128, 1024]], "Input type": ["float", "float"])"
+          : R"("Input Dims": [[2, 1024, 32, 128], [2, 1024, 32, 128], [2, 1024, 32, 128], [2, 1024, 32, 128]], "Input type": ["c10::BFloat16", "c10::BFloat16", "c10::BFloat16", "c10::BFloat16"])");
   pair(kHidden, 3 * kHidden, 260 * kUs);
   Elementwise("aten::native_layer_norm_backward", 80 * kUs);
   Elementwise("aten::add_", 60 * kUs);

@@ -169,7 +169,7 @@ void DropOlderAscendProfiles(std::vector<RankTrace>* ranks) {
 }
 
 // Every rank a number of its own, by what the file says, then by its name, then by order.
-void NumberRanks(std::vector<RankTrace>* ranks) {
+void NumberRanks(bool by_name, std::vector<RankTrace>* ranks) {
   std::set<int32_t> taken;
   std::vector<RankTrace*> open;
   for (RankTrace& rank : *ranks) {
@@ -177,7 +177,7 @@ void NumberRanks(std::vector<RankTrace>* ranks) {
     open.push_back(&rank);
   }
   for (RankTrace*& rank : open) {
-    const std::optional<int32_t> named = RankOfName(rank->path);
+    const std::optional<int32_t> named = by_name ? RankOfName(rank->path) : std::nullopt;
     const bool twice = rank->rank_known;
     if (!named || !taken.insert(*named).second) continue;
     rank->AddLoss(twice ? "rank_given_twice" : "rank_not_given",
@@ -281,7 +281,7 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
     return absl::NotFoundError("none of the asked ranks is in these traces");
   }
   DropOlderAscendProfiles(&out.set.ranks);
-  NumberRanks(&out.set.ranks);
+  NumberRanks(options.rank_of_name, &out.set.ranks);
   return out;
 }
 

@@ -22,6 +22,7 @@ struct LoadOptions {
   ImportOptions import;
   int threads = 0;  // 0 = the machine's cores
   std::vector<int32_t> only_ranks;  // empty = all
+  bool rank_of_name = true;         // false: a file's name says nothing of its rank (HolisticTraceAnalysis then takes 0)
   std::function<void(const LoadProgress&)> progress;  // at most ten times a second, from any thread
 };
 

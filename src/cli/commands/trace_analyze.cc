@@ -29,7 +29,9 @@ Status RunAnalyze(Context& context, const AnalyzeOptions& o) {
   if (o.list) return context.Write(ListAnalyses());
   const trace::AnalysisOptions options = OptionsOf(o.input, o.analysis);
   FW_ASSIGN_OR_RETURN(const auto requests, trace::ParseAnalyses(o.names, options));
-  FW_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(context, o.input));
+  TraceInputOptions paths = o.input;
+  paths.rank_of_name = !options.hta;
+  FW_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(context, paths));
   const trace::AnalysisInput input(loaded->set(), options);
   const std::vector<trace::AnalysisAnswer> answers = trace::RunAnalyses(input, requests, options.threads);
   if (context.format() == OutputFormat::kJson && !context.picks_columns()) {

@@ -105,6 +105,7 @@ StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(Context& context, const TraceIn
   trace::LoadOptions load;
   load.threads = options.threads;
   load.only_ranks = options.ranks;
+  load.rank_of_name = options.rank_of_name;
   auto out = std::make_unique<LoadedTrace>();
   {
     Progress progress(context);

@@ -20,6 +20,7 @@ struct TraceInputOptions {
   std::vector<std::string> paths;
   std::vector<int32_t> ranks;  // empty = all
   int threads = 0;             // 0 = the machine's cores
+  bool rank_of_name = true;    // trace::LoadOptions::rank_of_name; false to compare with HTA
 };
 // PATH… (not added where `positional` is false), --rank, --threads.
 void AddTraceInput(CLI::App* app, TraceInputOptions* options, bool positional = true);
@@ -30,7 +31,7 @@ struct TraceAnalysisOptions {
   std::vector<std::string> communication;
   std::string operator_name = "aten::linear";
   int instance = 0;
-  int min_pattern = 3;
+  int min_pattern = trace::AnalysisOptions().min_pattern;
 };
 void AddTraceAnalysisOptions(CLI::App* app, TraceAnalysisOptions* options);
 trace::AnalysisOptions OptionsOf(const TraceInputOptions& input, const TraceAnalysisOptions& options);
