@@ -114,7 +114,7 @@ struct Analysis {
 };
 
 std::span<const Analysis> Analyses();
-// NotFound with the nearest name. A name may carry an argument after a colon ("frequent_patterns:aten::linear"), which the
+// InvalidArgument with the nearest name and all there are. A name may carry an argument after a colon ("frequent_patterns:aten::linear"), which the
 // caller puts into the options.
 StatusOr<const Analysis*> FindAnalysis(std::string_view name);
 

@@ -49,7 +49,7 @@ StatusOr<const Analysis*> FindAnalysis(std::string_view name) {
   std::string all;
   for (const std::string_view n : known) all += (all.empty() ? "" : ", ") + std::string(n);
   const std::string_view near = Nearest(base, known);
-  return absl::NotFoundError(absl::StrCat("no analysis is named '", std::string(name), "'",
+  return absl::InvalidArgumentError(absl::StrCat("no analysis is named '", std::string(name), "'",
                                           near.empty() ? std::string() : absl::StrCat("; did you mean '", std::string(near), "'?"),
                                           "; there are ", all));
 }
