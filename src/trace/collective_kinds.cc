@@ -1,6 +1,8 @@
 // What a collective is called and how many bytes it moves.
 #include "trace/collectives.h"
 
+#include <algorithm>
+
 namespace flopwatch::trace {
 namespace {
 
@@ -93,6 +95,13 @@ int64_t ElementBytes(std::string_view dtype) {
     if (plain == name) return bytes;
   }
   return 0;
+}
+
+int64_t MessageBytes(const StringPool& names, const CollectiveDetail& c) {
+  if (c.bytes != kUnknown) return c.bytes;
+  const int64_t size = ElementBytes(names.Text(c.dtype)), elements = std::max(c.in_elements, c.out_elements);
+  if (size == 0 || elements < 0 || elements > (int64_t{1} << 58)) return kUnknown;
+  return size * elements;
 }
 
 std::optional<double> AlgorithmBandwidth(const Collective& c) {

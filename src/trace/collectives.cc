@@ -417,9 +417,7 @@ class Matcher {
       if (c.bytes == kUnknown) {
         for (const CollectivePart& part : parts) {
           const CollectiveDetail* d = DetailOf(set_.ranks[part.rank], part.row);
-          if (d == nullptr) continue;
-          const int64_t elements = std::max(d->in_elements, d->out_elements), size = ElementBytes(Text(d->dtype));
-          if (elements > 0 && size > 0 && elements < (int64_t{1} << 50)) c.bytes = std::max(c.bytes, elements * size);
+          if (d != nullptr && MessageBytes(set_.names, *d) > 0) c.bytes = std::max(c.bytes, MessageBytes(set_.names, *d));
         }
       }
     }

@@ -124,6 +124,9 @@ std::optional<double> BusBandwidth(const Collective& c, int64_t group_size);
 // Bytes of one element of a type as a profiler writes it ("Float", "BFloat16", "c10::Half"); 0 =
 // not known.
 int64_t ElementBytes(std::string_view dtype);
+// Bytes of one rank's part, from its metadata: the larger of what goes in and what comes out; kUnknown where the trace does
+// not say.
+int64_t MessageBytes(const StringPool& names, const CollectiveDetail& c);
 
 }  // namespace flopwatch::trace
 

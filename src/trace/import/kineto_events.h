@@ -54,6 +54,17 @@ struct KinetoBatch {
   void Clear();  // keeps the memory
 };
 
+// A thread as a file names it: numbers where they are numbers, else text.
+struct ThreadKey {
+  int64_t pid, tid;
+  NameId pid_text, tid_text;
+  friend bool operator==(const ThreadKey&, const ThreadKey&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const ThreadKey& k) {
+    return H::combine(std::move(h), k.pid, k.tid, k.pid_text, k.tid_text);
+  }
+};
+
 // One thread. Its names and threads grow from batch to batch; texts given out in batches stay where they are.
 class KinetoEventParser {
  public:
@@ -85,15 +96,6 @@ class KinetoEventParser {
   struct Member {
     std::string_view key;
     Value value;
-  };
-  struct ThreadKey {
-    int64_t pid, tid;
-    NameId pid_text, tid_text;
-    friend bool operator==(const ThreadKey&, const ThreadKey&) = default;
-    template <typename H>
-    friend H AbslHashValue(H h, const ThreadKey& k) {
-      return H::combine(std::move(h), k.pid, k.tid, k.pid_text, k.tid_text);
-    }
   };
   struct CategoryEntry {
     std::string text;

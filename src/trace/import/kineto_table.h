@@ -42,15 +42,6 @@ class KinetoTable {
     std::vector<Name> names;  // by the parser's own id
     std::vector<ThreadOf> threads;
   };
-  struct ThreadKey {
-    int64_t pid, tid;
-    NameId pid_text, tid_text;
-    friend bool operator==(const ThreadKey&, const ThreadKey&) = default;
-    template <typename H>
-    friend H AbslHashValue(H h, const ThreadKey& k) {
-      return H::combine(std::move(h), k.pid, k.tid, k.pid_text, k.tid_text);
-    }
-  };
 
   void Learn(size_t parser, const KinetoBatch& batch);
   NameId NameOf(Parser* parser, NameId name);

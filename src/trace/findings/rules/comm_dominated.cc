@@ -1,7 +1,7 @@
 // comm-dominated (traces.md 6.1): communication that no computation hides takes more than 10 % of step time.
 #include <fmt/format.h>
 
-#include "trace/findings/collective_size.h"
+#include "trace/collectives.h"
 #include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 

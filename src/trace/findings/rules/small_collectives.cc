@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "trace/findings/collective_size.h"
+#include "trace/collectives.h"
 #include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
