@@ -120,7 +120,7 @@ TEST(AnalysesByName, ListsAndArgumentsAreRead) {
   EXPECT_EQ(ParseAnalyses("", {}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ParseAnalyses("temporal_breakdown:x", {}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ParseAnalyses("frequent_patterns:", {}).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(ParseAnalyses("none_such", {}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ParseAnalyses("none_such", {}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(AnalysesByName, JsonHasTheShapeOfTheOracle) {
