@@ -42,6 +42,13 @@ Status Replace(const std::string& made, const std::string& name) {
 // Names of analyses have letters, digits and underscores alone; an argument behind a colon is left out, there is one file for each.
 std::string FileOf(const std::string& folder, std::string_view key) { return fmt::format("{}/{}.json", folder, key.substr(0, key.find(':'))); }
 
+// The text with the names of the files alone.
+std::string WithoutFolder(const TraceWork& work, absl::string_view text) {
+  if (work.paths.empty()) return std::string(text);
+  const std::string folder = fs::path(work.paths.front()).parent_path().string() + "/";
+  return absl::StrReplaceAll(text, {{folder, ""}});
+}
+
 Status WriteAnalyses(const trace::TraceSet& set, const TraceWork& work, bool hta, const std::string& folder) {
   FW_RETURN_IF_ERROR(MakeFolder(folder));
   trace::AnalysisOptions options;
@@ -68,8 +75,7 @@ Status WriteTraceFailure(const TraceWork& work, const Status& why) {
   std::error_code ec;
   fs::remove_all(made, ec);
   FW_RETURN_IF_ERROR(MakeFolder(made));
-  const std::string folder = work.paths.empty() ? "" : fs::path(work.paths.front()).parent_path().string() + "/";
-  FW_RETURN_IF_ERROR(WriteFileAtomically(made + "/summary.json", Summary(work, {}, absl::StrReplaceAll(std::string(why.message()), {{folder, ""}}))));
+  FW_RETURN_IF_ERROR(WriteFileAtomically(made + "/summary.json", Summary(work, {}, WithoutFolder(work, why.message()))));
   return Replace(made, work.results);
 }
 
@@ -79,10 +85,15 @@ StatusOr<TraceSummary> AnalyseTrace(const TraceWork& work) {
   load.import.threads = work.threads;
   load.import.max_events = work.max_events;
   load.import.max_text_bytes = work.max_text_bytes;
-  const auto loaded = trace::Load(work.paths, load);
+  auto loaded = trace::Load(work.paths, load);
   if (!loaded.ok()) {
     FW_RETURN_IF_ERROR(WriteTraceFailure(work, loaded.status()));
     return loaded.status();
+  }
+  // Answers name the files that were sent, not where this server keeps them.
+  for (trace::RankTrace& rank : loaded->set.ranks) rank.path = WithoutFolder(work, rank.path);
+  for (trace::LoadFailure& failure : loaded->failures) {
+    failure = {WithoutFolder(work, failure.path), Status(failure.status.code(), WithoutFolder(work, failure.status.message()))};
   }
   const std::string made = work.results + ".new";
   std::error_code ec;

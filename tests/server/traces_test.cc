@@ -87,7 +87,11 @@ TEST_F(TraceLibraryTest, AnUploadIsAnalysedAndAnswered) {
   EXPECT_THAT(*library_->Answer(r->id, "report.html"), HasSubstr("<!doctype html>"));
   const auto one = boost::json::parse(*library_->Analyses(r->id, "temporal_breakdown", true));
   EXPECT_EQ(Number(one, "/analyses/temporal_breakdown/rows/0/1"), 20);  // idle_time(us)
-  EXPECT_EQ(library_->Analyses(r->id, "nothing", false).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(library_->Analyses(r->id, "nothing", false).status().code(), absl::StatusCode::kInvalidArgument);
+  // What is kept names the file that was sent, not where it lies here.
+  for (const char* kept : {"report.json", "report.html", "report.md", "info.json", "findings.json"}) {
+    EXPECT_THAT(*library_->Answer(r->id, kept), testing::Not(HasSubstr(folder_.string()))) << kept;
+  }
   EXPECT_EQ(library_->stats().analyses, 1u);
 }
 
@@ -221,7 +225,7 @@ TEST_F(TraceLibraryTest, TheApiUploadsListsAnswersAndDeletes) {
   EXPECT_THAT(html.content_type, HasSubstr("text/html"));
   EXPECT_TRUE(Json(fmt::format("/api/v1/traces/{}/findings", id)).as_object().contains("not_checked"));
   EXPECT_EQ(Number(Json(fmt::format("/api/v1/traces/{}/analyses?names=temporal_breakdown&compat=hta", id)), "/analyses/temporal_breakdown/rows/1/1"), 20);
-  Error(fmt::format("/api/v1/traces/{}/analyses?names=x", id), 404);
+  Error(fmt::format("/api/v1/traces/{}/analyses?names=x", id), 400);
   Error(fmt::format("/api/v1/traces/{}/report?format=pdf", id), 400);
   for (const char* none : {"/api/v1/traces/none", "/api/v1/traces/none/report", "/api/v1/traces/../../etc/report", "/api/v1/traces/%2e%2e/findings"}) Error(none, 404);
   EXPECT_EQ(Post("/api/v1/traces", "no").status, 400);
