@@ -171,7 +171,7 @@ TEST_F(TraceCommand, AnalyzePrintsColumnsAndRows) {
   EXPECT_EQ(all["analyses"].object().size(), trace::Analyses().size());
   EXPECT_GE(tables, 4u);
   const Outcome unknown = Run({"analyze", Path(), "--analysis", "temporal_brakdown"});
-  EXPECT_EQ(unknown.code, 5);
+  EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("temporal_breakdown"));
   const Outcome csv = Run({"analyze", Path(), "--analysis", "comm_comp_overlap", "-o", "csv"});
   EXPECT_EQ(csv.code, 0) << csv.err;
