@@ -49,7 +49,7 @@ const Importer* ImporterOf(const std::string& path, bool folder, std::string_vie
 
 std::string KnownFormats() {
   std::string out;
-  for (const Importer& importer : Importers()) out += (out.empty() ? "" : "; ") + std::string(importer.title);
+  for (const Importer& importer : Importers()) out += (out.empty() ? "" : ", ") + std::string(importer.title);
   return out;
 }
 
@@ -90,8 +90,9 @@ class Search {
     if (importer != nullptr) {
       inputs.push_back({path.string(), importer, static_cast<uint64_t>(fs::file_size(path, error))});
     } else if (named) {
-      Fail(path, absl::InvalidArgumentError(fmt::format("{} is no trace that flopwatch knows ({})", path.string(),
-                                                        prefix->empty() ? "it is empty" : "formats: " + KnownFormats())));
+      Fail(path, absl::InvalidArgumentError(
+                     fmt::format("{} is no trace that flopwatch knows: {}", path.string(),
+                                 prefix->empty() ? "it is empty" : "it begins like none of them; it reads " + KnownFormats())));
     }
   }
 
@@ -211,7 +212,7 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
   const std::vector<Input>& inputs = search.inputs;
   if (inputs.empty()) {
     if (!out.failures.empty()) return out.failures.front().status;
-    return absl::NotFoundError(fmt::format("no trace in {}; formats: {}", paths.empty() ? "no path" : paths.front(), KnownFormats()));
+    return absl::NotFoundError(fmt::format("no trace in {}; flopwatch reads {}", paths.empty() ? "no path" : paths.front(), KnownFormats()));
   }
 
   LoadProgress progress{.files = inputs.size()};
