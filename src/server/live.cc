@@ -294,6 +294,7 @@ struct LiveState::Impl {
     window->sums.Add(ts, delta, share);
   }
 
+  // What rows with this one's time, jobs and model add together.
   void AddToSums(const LiveRow& row, const Sums& delta) {
     const GpuNow& now = row.now;
     if (row.jobs.empty()) {
@@ -301,14 +302,35 @@ struct LiveState::Impl {
     } else {
       for (int32_t job : row.jobs) AddToJob(job, now.ts, delta, 1.0 / static_cast<double>(row.jobs.size()));
     }
-    {
-      FleetShard& shard = fleet[static_cast<uint32_t>(now.entity) % kShards];
-      std::lock_guard lock(shard.mutex);
-      auto& accumulator = shard.by_model[now.model];
-      if (accumulator == nullptr) accumulator = std::make_unique<Accumulator>();
-      accumulator->Add(now.ts, delta, 1);
-    }
-    history.With(now.entity, [&](GpuHistory& h) { h.Add(row, delta); });
+    FleetShard& shard = fleet[static_cast<uint32_t>(now.entity) % kShards];
+    std::lock_guard lock(shard.mutex);
+    auto& accumulator = shard.by_model[now.model];
+    if (accumulator == nullptr) accumulator = std::make_unique<Accumulator>();
+    accumulator->Add(now.ts, delta, 1);
+  }
+
+  void AddToHistory(const LiveRow& row, const Sums& delta) {
+    history.With(row.now.entity, [&](GpuHistory& h) { h.Add(row, delta); });
+  }
+
+  // Keeps the latest row of the entity, and counts who has it.
+  void NoteLatest(const LiveRow& row) {
+    const GpuNow& now = row.now;
+    bool first = false;
+    const int32_t old_set = gpus.With(now.entity, [&](GpuNow& known) {
+      first = known.ts == 0;
+      const int32_t set = known.job_set;
+      if (now.ts >= known.ts) known = now;
+      return set;
+    });
+    if (!now.instance) gpu_seen.With(now.entity, [&](Micros& seen) { seen = std::max(seen, now.ts); });
+    if ((!first && old_set == now.job_set) || (now.flags & telemetry::kMigParent) != 0) return;
+    const auto count = [&](absl::Span<const int32_t> jobs, int32_t by) {
+      if (jobs.empty()) CountGpu(0, by);
+      for (int32_t job : jobs) CountGpu(job, by);
+    };
+    if (!first) count(Members(old_set), -1);
+    count(row.jobs, 1);
   }
 
   struct Start {
@@ -327,35 +349,35 @@ struct LiveState::Impl {
 LiveState::LiveState() : impl_(std::make_unique<Impl>()) {}
 LiveState::~LiveState() = default;
 
-void LiveState::Update(const LiveRow& row) {
-  const GpuNow& now = row.now;
-  if (now.entity < 1 || now.entity >= kMaxEntities) return;
-  impl_->LearnSet(now.job_set, row.jobs);
-
-  impl_->AddToSums(row, Contribution(row));
-
-  bool first = false;
-  const int32_t old_set = impl_->gpus.With(now.entity, [&](GpuNow& known) {
-    first = known.ts == 0;
-    const int32_t set = known.job_set;
-    if (now.ts >= known.ts) known = now;
-    return set;
-  });
-  if (!now.instance) impl_->gpu_seen.With(now.entity, [&](Micros& seen) { seen = std::max(seen, now.ts); });
-  if ((first || old_set != now.job_set) && (now.flags & telemetry::kMigParent) == 0) {
-    const auto count = [&](absl::Span<const int32_t> jobs, int32_t by) {
-      if (jobs.empty()) impl_->CountGpu(0, by);
-      for (int32_t job : jobs) impl_->CountGpu(job, by);
-    };
-    if (!first) count(impl_->Members(old_set), -1);
-    count(row.jobs, 1);
+void LiveState::Update(absl::Span<const LiveRow> rows) {
+  const auto known = [](const LiveRow& row) { return row.now.entity >= 1 && row.now.entity < kMaxEntities; };
+  const auto together = [](const LiveRow& a, const LiveRow& b) {
+    return a.now.ts == b.now.ts && a.now.job_set == b.now.job_set && a.now.model == b.now.model && a.jobs == b.jobs;
+  };
+  Micros latest = 0, earliest = 0;
+  for (size_t begin = 0, end; begin < rows.size(); begin = end) {
+    const LiveRow& head = rows[begin];
+    end = begin + 1;
+    if (!known(head)) continue;
+    impl_->LearnSet(head.now.job_set, head.jobs);
+    Sums total = Contribution(head);
+    impl_->AddToHistory(head, total);
+    for (; end < rows.size() && known(rows[end]) && together(head, rows[end]); ++end) {
+      const Sums delta = Contribution(rows[end]);
+      impl_->AddToHistory(rows[end], delta);
+      for (int k = 0; k < kSumCount; ++k) total[k] += delta[k];
+    }
+    impl_->AddToSums(head, total);
+    for (const LiveRow& row : rows.subspan(begin, end - begin)) impl_->NoteLatest(row);
+    latest = std::max(latest, head.now.ts);
+    earliest = earliest == 0 ? head.now.ts : std::min(earliest, head.now.ts);
   }
-
+  if (earliest == 0) return;
   Micros newest = impl_->newest.load(std::memory_order_relaxed);
-  while (newest < now.ts && !impl_->newest.compare_exchange_weak(newest, now.ts)) {
+  while (newest < latest && !impl_->newest.compare_exchange_weak(newest, latest)) {
   }
   Micros oldest = impl_->oldest.load(std::memory_order_relaxed);
-  while ((oldest == 0 || now.ts < oldest) && !impl_->oldest.compare_exchange_weak(oldest, now.ts)) {
+  while ((oldest == 0 || earliest < oldest) && !impl_->oldest.compare_exchange_weak(oldest, earliest)) {
   }
 }
 
@@ -366,6 +388,7 @@ void LiveState::Revise(const LiveRow& before, const LiveRow& after) {
   const Sums old = Contribution(before);
   for (int k = 0; k < kSumCount; ++k) delta[k] -= old[k];
   impl_->AddToSums(after, delta);
+  impl_->AddToHistory(after, delta);
   impl_->gpus.With(now.entity, [&](GpuNow& known) {
     if (known.ts == now.ts) known = now;
   });

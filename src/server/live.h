@@ -51,7 +51,9 @@ class LiveState {
  public:
   LiveState();
   ~LiveState();
-  void Update(const LiveRow& row);
+  // Rows of one scrape, each of another entity. Those of one time, job set and model are added up before they go into the sums.
+  void Update(absl::Span<const LiveRow> rows);
+  void Update(const LiveRow& row) { Update(absl::MakeConstSpan(&row, 1)); }
   // Takes back a row that was given to Update() and puts another verdict on it in its place: same entity, time and jobs.
   void Revise(const LiveRow& before, const LiveRow& after);
 

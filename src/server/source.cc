@@ -547,6 +547,8 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
   TargetStats result;
   {
     Writer::Session session(&ctx_->writer, shard);
+    static thread_local std::vector<LiveRow> live;  // thousands of sources would each keep their own
+    live.clear();
     uint64_t late = 0, weightless = 0, frozen = 0;
     const Micros newest = ctx_->live.newest();
     for (const DecodedRow& row : scrape.rows) {
@@ -564,11 +566,12 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
       Stamp stamp;
       StampRow(slot, row, row_ts, ts, admission.previous, &stamp);
       AddOrHold(slot, stamp, row, &session);
-      ctx_->live.Update(stamp.live);
+      live.push_back(stamp.live);
       late += row_ts < newest - kLate;
       weightless += stamp.header.span_ms == 0;
       frozen += (stamp.header.flags & telemetry::kFrozen) != 0;
     }
+    ctx_->live.Update(live);
     SettleGone(ts, &session);
     for (const telemetry::NarrowSample& sample : scrape.narrow) IngestNarrow(sample, ts, &session);
     OfferApplication();

@@ -13,7 +13,7 @@
 // Threads. Reads from any thread. Append* and Put* from one thread at a time. RollUp, Seal and ApplyRetention from any thread,
 // beside everything else; among themselves they wait for one another. What they hold an append up for is short and does not
 // grow with what they work on: closing a segment, the commit that records sealed files, and about once an hour a rewrite of
-// the describing tables. A segment's checkpoint (64 MB of log) holds up appends to that segment, whoever runs it.
+// the describing tables. A segment's checkpoint (16 MB of log) holds up appends to that segment, whoever runs it.
 #ifndef FLOPWATCH_STORE_STORE_H_
 #define FLOPWATCH_STORE_STORE_H_
 
@@ -37,7 +37,11 @@
 
 namespace flopwatch::store {
 
-inline constexpr int kSchemaVersion = 4;
+inline constexpr int kSchemaVersion = 5;
+
+// Options::journal_age of a server: within it a fleet of 2,000 GPUs scraped every second fills a row group, and what a kill
+// leaves to be replayed stays a matter of seconds.
+inline constexpr Micros kServerJournalAge = 4 * kMicrosPerMinute;
 
 struct Options {
   std::string directory;

@@ -161,6 +161,45 @@ RC_GTEST_PROP(LiveTest, WindowsEqualPlainSums, ()) {
   }
 }
 
+// Rows that come together count as they would one after the other: whatever they share or do not share with their neighbours.
+RC_GTEST_PROP(LiveTest, RowsOfAScrapeCountAsRowsByThemselves, ()) {
+  static constexpr int32_t kJobs[] = {1, 2, 3};
+  LiveState together, apart;
+  for (int scrape = 0; scrape < 20; ++scrape) {
+    std::vector<LiveRow> rows;
+    const int n = *rc::gen::inRange(0, 9);
+    for (int k = 0; k < n; ++k) {
+      const int set = *rc::gen::inRange(0, 4);  // nobody's, of one job, of two
+      const auto jobs = set == 0 ? absl::Span<const int32_t>() : set < 3 ? absl::MakeConstSpan(kJobs + set, 1) : absl::MakeConstSpan(kJobs, 2);
+      LiveRow row = Row(1 + k, kMinute + (10 * scrape + *rc::gen::inRange(0, 2)) * kS, *rc::gen::inRange(0, 100) / 100.0, 10, jobs, set);
+      row.now.model = *rc::gen::inRange(1, 3);
+      if (*rc::gen::inRange(0, 5) == 0) row.now.flags |= telemetry::kMigParent;
+      if (*rc::gen::inRange(0, 9) == 0) row.now.entity = 0;  // none there is
+      rows.push_back(row);
+    }
+    together.Update(rows);
+    for (const LiveRow& row : rows) apart.Update(row);
+  }
+  const auto same = [](const store::UsageSums& a, const store::UsageSums& b) {
+    RC_ASSERT(a.ofu.samples == b.ofu.samples);
+    RC_ASSERT(a.gpus == b.gpus);
+    RC_ASSERT(std::abs(a.ofu.ofu_s - b.ofu.ofu_s) < 1e-9);
+    RC_ASSERT(std::abs(a.ofu.observed_s - b.ofu.observed_s) < 1e-9);
+    RC_ASSERT(std::abs(a.power_j - b.power_j) < 1e-6);
+  };
+  RC_ASSERT(together.newest() == apart.newest());
+  RC_ASSERT(together.oldest() == apart.oldest());
+  same(together.FleetSince(0), apart.FleetSince(0));
+  for (int32_t job = 0; job < 4; ++job) same(together.JobSince(job, 0), apart.JobSince(job, 0));
+  for (int32_t gpu = 1; gpu < 10; ++gpu) {
+    RC_ASSERT(together.Gpu(gpu).ts == apart.Gpu(gpu).ts);
+    RC_ASSERT(together.Gpu(gpu).job_set == apart.Gpu(gpu).job_set);
+    const auto a = together.GpuSince(gpu, together.Gpu(gpu).job_set, 0), b = apart.GpuSince(gpu, apart.Gpu(gpu).job_set, 0);
+    RC_ASSERT(a.has_value() == b.has_value());
+    if (a.has_value()) RC_ASSERT(std::abs(a->sums.ofu.ofu_s - b->sums.ofu.ofu_s) < 1e-6);
+  }
+}
+
 TEST(LiveTest, ReadersAndWritersTogether) {
   LiveState live;
   std::vector<std::jthread> writers;

@@ -194,7 +194,7 @@ TEST_F(OpenTest, ANewerSchemaIsRefused) {
   Edit(dir_.path() + "/meta.duckdb", {"INSERT INTO f.schema_version VALUES (7, now()::TIMESTAMP, '9.9')"});
   const absl::Status status = Fails();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(status.message().find("schema version 7, newer than the 4"), absl::string_view::npos) << status;
+  EXPECT_NE(status.message().find("schema version 7, newer than the 5"), absl::string_view::npos) << status;
   EXPECT_NE(status.message().find("upgrade flopwatch"), absl::string_view::npos);
 }
 
@@ -214,12 +214,12 @@ TEST_F(OpenTest, AVersionZeroDirectoryIsMigrated) {
   Edit(dir_.path() + "/hot/seg-20260102T05-0001.duckdb", {});
   // A reader cannot migrate, and says so.
   options_.read_only = true;
-  EXPECT_NE(Fails().message().find("older than 4"), absl::string_view::npos);
+  EXPECT_NE(Fails().message().find("older than 5"), absl::string_view::npos);
   options_.read_only = false;
   Open();
   AppendOne();
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
-  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "4");
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "5");
 }
 
 // Until version 3 a hot segment had rows a GPU and minute of its own; a row that must not count any more.
@@ -249,7 +249,7 @@ TEST_F(OpenTest, AVersionOneDirectoryIsMigrated) {
     EXPECT_NEAR((*usage)[0].sums.ofu.observed_s, 30, 1e-6);
     ASSERT_FW_OK(round < 2 ? store_->RollUp() : store_->Seal(kT0 + 2 * kMicrosPerHour));
   }
-  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "4");
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "5");
 }
 
 TEST_F(OpenTest, AVersionTwoDirectoryIsMigrated) {
@@ -272,7 +272,46 @@ TEST_F(OpenTest, AVersionTwoDirectoryIsMigrated) {
   ASSERT_FW_OK(store_->AppendApplication({&said, 1}, kT0));  // into the segment that was migrated
   EXPECT_EQ(Sql("SELECT job, loss FROM application_samples"), "7|2.5");
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
-  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "4");
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "5");
+}
+
+TEST_F(OpenTest, AVersionFourSegmentKeepsItsMicroseconds) {
+  const auto append = [&](Micros ts, int entity) {
+    BatchBuilder b(fields_);
+    b.Row(ts, entity, {{kTensorActive, 0.5}, {kSmClockMhz, 1830}}, 1);
+    ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + kSecond));
+  };
+  jobs::Changes changes;
+  changes.jobs = {{.id = 1, .key = "1", .name = "", .user = "", .workflow = "", .cluster = ""}};
+  changes.sets = {{1, {1}}};
+  ASSERT_FW_OK(store_->PutJobs(changes));
+  append(kT0 + kSecond, 1);
+  store_.reset();
+  // As version 4 wrote it: microseconds.
+  Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version >= 5"});
+  Edit(dir_.path() + "/hot/seg-20260102T05-0001.duckdb",
+       {"DELETE FROM f.schema_version WHERE version >= 5", "ALTER TABLE f.gpu_samples ALTER ts SET DATA TYPE TIMESTAMP",
+        "UPDATE f.gpu_samples SET ts = ts + INTERVAL 7 MICROSECOND"});
+  Open();
+  append(kT0 + 2 * kSecond + 345'678, 2);  // into the segment that was migrated: in whole milliseconds, as everything new
+  for (int round = 0; round < 3; ++round) {  // hot, rolled up, sealed
+    EXPECT_EQ(Sql("SELECT epoch_us(min(ts)) - epoch_us(TIMESTAMP '2026-01-02 05:00:01'), epoch_us(max(ts)) - "
+                  "epoch_us(TIMESTAMP '2026-01-02 05:00:02') FROM samples"),
+              "7|345000");
+    EXPECT_EQ(Sql("SELECT count(*) FROM samples WHERE ts > TIMESTAMP '2026-01-02 05:00:01' AND ts < TIMESTAMP '2026-01-02 05:00:02'"), "1");
+    EXPECT_EQ(Sql("SELECT DISTINCT typeof(ts) FROM samples"), "TIMESTAMP");
+    const auto usage = store_->UsageByJob({kT0, kT0 + kMicrosPerHour});
+    ASSERT_FW_OK(usage);
+    ASSERT_EQ(usage->size(), 1u);
+    EXPECT_EQ((*usage)[0].sums.gpus, 2);
+    EXPECT_EQ((*usage)[0].sums.first_ts, kT0 + kSecond + 7);
+    EXPECT_EQ((*usage)[0].sums.last_ts, kT0 + 2 * kSecond + 345'000);
+    EXPECT_EQ(store_->stats().oldest_ts, kT0 + kSecond + 7);
+    EXPECT_EQ(store_->stats().newest_ts, kT0 + 2 * kSecond + 345'000);
+    ASSERT_FW_OK(round == 0 ? store_->RollUp() : store_->Seal(kT0 + 2 * kMicrosPerHour));
+    if (round == 1) Open();
+  }
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "5");
 }
 
 TEST(MigrateTest, ListsThatDoNotEndAtTheSchemaVersionAreRefused) {

@@ -296,7 +296,7 @@ Status RunServe(Context& context, const ServeOptions& o) {
     SetLogLevel(level == "debug" ? LogLevel::kDebug : level == "info" ? LogLevel::kInfo : level == "warn" ? LogLevel::kWarn : LogLevel::kError);
   }
   FW_ASSIGN_OR_RETURN(store::Options store_options, StoreOptionsOf(context));
-  store_options.journal_age = kMicrosPerMinute;
+  store_options.journal_age = store::kServerJournalAge;
   FW_ASSIGN_OR_RETURN(const net::ScraperOptions scraper_options, ScraperOptionsOf(context));
   FW_ASSIGN_OR_RETURN(server::DiscoveryOptions discovery_options, DiscoveryOptionsOf(context));
   FW_ASSIGN_OR_RETURN(const std::string jobs_path, context.Config("jobs.static_file"));

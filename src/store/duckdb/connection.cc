@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -47,7 +48,12 @@ std::string QuoteName(std::string_view name) {
 std::string QuoteText(std::string_view text) {
   return Cat("'", Doubled(text, '\''), "'");
 }
-std::string TimeLiteral(Micros t) { return Cat("make_timestamp(", t, ")"); }
+std::string TimeLiteral(Micros t) {
+  // 1677 to 2262, what every type of time stamp holds.
+  constexpr Micros kFar = std::numeric_limits<int64_t>::max() / 1000;
+  if (t % kMicrosPerMilli != 0 || t < -kFar || t > kFar) return Cat("make_timestamp(", t, ")");
+  return Cat("epoch_ms(", t / kMicrosPerMilli, ")::TIMESTAMP_MS");
+}
 
 // --- Row ---
 
@@ -80,6 +86,8 @@ int64_t Row::Int64(size_t column) const {
     case DUCKDB_TYPE_TIMESTAMP:
     case DUCKDB_TYPE_TIMESTAMP_TZ:
       return Load<int64_t>(v.data, at_);
+    case DUCKDB_TYPE_TIMESTAMP_MS:
+      return Load<int64_t>(v.data, at_) * kMicrosPerMilli;
     case DUCKDB_TYPE_HUGEINT:
     case DUCKDB_TYPE_FLOAT:
     case DUCKDB_TYPE_DOUBLE:
@@ -243,13 +251,29 @@ Transaction::~Transaction() {
 
 Status Transaction::Commit() { return std::exchange(connection_, nullptr)->Execute("COMMIT"); }
 
-// --- Appender ---
+// --- ChunkColumns and Appender ---
+
+void ChunkColumns::Bind(duckdb_data_chunk chunk) {
+  for (size_t c = 0; c < columns_.size(); ++c) {
+    duckdb_vector vector = duckdb_data_chunk_get_vector(chunk, c);
+    columns_[c] = {vector, duckdb_vector_get_data(vector), nullptr};
+  }
+}
+
+void ChunkColumns::MakeValidity(size_t column) {
+  duckdb_vector_ensure_validity_writable(columns_[column].vector);
+  columns_[column].validity = duckdb_vector_get_validity(columns_[column].vector);
+}
+
+void ChunkColumns::SetText(size_t column, size_t row, std::string_view text) {
+  duckdb_vector_assign_string_element_len(columns_[column].vector, row, text.data(), text.size());
+}
 
 StatusOr<std::unique_ptr<Appender>> Appender::Create(Connection* connection, const std::string& catalog,
                                                      const std::string& table,
                                                      const std::vector<std::string>& columns) {
-  if (duckdb_vector_size() != kChunkRows) return absl::InternalError("the database library has another vector size");
-  auto appender = std::unique_ptr<Appender>(new Appender);
+  if (duckdb_vector_size() != kVectorRows) return absl::InternalError("the database library has another vector size");
+  auto appender = std::unique_ptr<Appender>(new Appender(columns.size()));
   appender->connection_ = connection;
   if (duckdb_appender_create_ext(connection->raw(), catalog.c_str(), "main", table.c_str(), &appender->appender_) !=
       DuckDBSuccess) {
@@ -261,12 +285,8 @@ StatusOr<std::unique_ptr<Appender>> Appender::Create(Connection* connection, con
   std::vector<duckdb_logical_type> types(columns.size());
   for (size_t c = 0; c < types.size(); ++c) types[c] = duckdb_appender_column_type(appender->appender_, c);
   appender->chunk_ = duckdb_create_data_chunk(types.data(), types.size());
-  appender->columns_.resize(columns.size());
-  for (size_t c = 0; c < types.size(); ++c) {
-    appender->columns_[c].is_double = duckdb_get_type_id(types[c]) == DUCKDB_TYPE_DOUBLE;
-    duckdb_destroy_logical_type(&types[c]);
-  }
-  appender->Rebind();
+  for (duckdb_logical_type& type : types) duckdb_destroy_logical_type(&type);
+  appender->Bind(appender->chunk_);
   return appender;
 }
 
@@ -275,28 +295,11 @@ Appender::~Appender() {
   if (appender_ != nullptr) duckdb_appender_destroy(&appender_);
 }
 
-void Appender::Rebind() {
-  for (size_t c = 0; c < columns_.size(); ++c) {
-    columns_[c].vector = duckdb_data_chunk_get_vector(chunk_, c);
-    columns_[c].data = duckdb_vector_get_data(columns_[c].vector);
-    columns_[c].validity = nullptr;
-  }
-}
-
-void Appender::MakeValidity(size_t column) {
-  duckdb_vector_ensure_validity_writable(columns_[column].vector);
-  columns_[column].validity = duckdb_vector_get_validity(columns_[column].vector);
-}
-
-void Appender::SetText(size_t column, size_t row, std::string_view text) {
-  duckdb_vector_assign_string_element_len(columns_[column].vector, row, text.data(), text.size());
-}
-
 Status Appender::Send(size_t rows) {
   duckdb_data_chunk_set_size(chunk_, rows);
   if (duckdb_append_data_chunk(appender_, chunk_) != DuckDBSuccess) return Error();
   duckdb_data_chunk_reset(chunk_);
-  Rebind();
+  Bind(chunk_);
   return absl::OkStatus();
 }
 

@@ -35,14 +35,15 @@ enum class Fault : uint8_t {
 // "seg.main.\"a b\"" quoting for identifiers, '' for text.
 std::string QuoteName(std::string_view name);
 std::string QuoteText(std::string_view text);
-// make_timestamp(t): folded to a constant by the planner, so it prunes.
+// Folded to a constant by the planner, so it prunes; in whole milliseconds where t is, so that it does so beside a column of
+// them too (compared with one of microseconds the constant is cast, the other way round the column would be).
 std::string TimeLiteral(Micros t);
 
 // One row of a result. Conversions widen: any numeric type reads as Int64 or Double.
 class Row {
  public:
   bool IsNull(size_t column) const;
-  int64_t Int64(size_t column) const;       // 0 where NULL; TIMESTAMP as microseconds, DATE as days
+  int64_t Int64(size_t column) const;       // 0 where NULL; TIMESTAMP and TIMESTAMP_MS as microseconds, DATE as days
   double Double(size_t column) const;       // 0 where NULL
   std::string_view Text(size_t column) const;  // VARCHAR only; valid until the next row
 
@@ -131,48 +132,55 @@ class Transaction {
   Connection* connection_;
 };
 
-// Fills a table by whole column vectors. Columns not named in Create() become NULL.
-class Appender {
- public:
-  static constexpr size_t kChunkRows = 2048;  // duckdb_vector_size() of every build; checked in Create
+inline constexpr size_t kVectorRows = 2048;  // duckdb_vector_size() of every build; checked in Appender::Create
 
+// The columns of a chunk of the engine, to be written: rows 0..kVectorRows-1.
+class ChunkColumns {
+ public:
+  explicit ChunkColumns(size_t columns) : columns_(columns) {}
+  void Bind(duckdb_data_chunk chunk);  // one with these columns; all valid
+
+  template <typename T>
+  T* Data(size_t column) {
+    return static_cast<T*>(columns_[column].data);
+  }
+  void SetText(size_t column, size_t row, std::string_view text);
+  void SetNull(size_t column, size_t row) {
+    if (columns_[column].validity == nullptr) MakeValidity(column);
+    columns_[column].validity[row >> 6] &= ~(uint64_t{1} << (row & 63));
+  }
+  size_t size() const { return columns_.size(); }
+
+ private:
+  struct Column {
+    duckdb_vector vector = nullptr;
+    void* data = nullptr;
+    uint64_t* validity = nullptr;  // null = no NULL in this chunk yet
+  };
+  void MakeValidity(size_t column);
+  std::vector<Column> columns_;
+};
+
+// Fills a table by whole column vectors. Columns not named in Create() become NULL. For few rows; insert.h is for many.
+class Appender : public ChunkColumns {
+ public:
   static StatusOr<std::unique_ptr<Appender>> Create(Connection* connection, const std::string& catalog,
                                                     const std::string& table, const std::vector<std::string>& columns);
   ~Appender();
   Appender(const Appender&) = delete;
   Appender& operator=(const Appender&) = delete;
 
-  // Column memory of the current chunk; write rows 0..kChunkRows-1, then Send(). SetNull and FillNull after a Send() start
-  // from "all valid" again.
-  template <typename T>
-  T* Data(size_t column) {
-    return static_cast<T*>(columns_[column].data);
-  }
-  bool TakesDoubles(size_t column) const { return columns_[column].is_double; }
-  void SetText(size_t column, size_t row, std::string_view text);
-  void SetNull(size_t column, size_t row) {
-    if (columns_[column].validity == nullptr) MakeValidity(column);
-    columns_[column].validity[row >> 6] &= ~(uint64_t{1} << (row & 63));
-  }
+  // Takes rows 0..rows-1 of the columns, which are all valid again afterwards.
   Status Send(size_t rows);
   Status Close();  // flushes into the transaction
 
  private:
-  Appender() = default;
-  struct Column {
-    duckdb_vector vector = nullptr;
-    void* data = nullptr;
-    uint64_t* validity = nullptr;  // null = no NULL in this chunk yet
-    bool is_double = false;
-  };
-  void MakeValidity(size_t column);
-  void Rebind();
+  explicit Appender(size_t columns) : ChunkColumns(columns) {}
   Status Error();
 
   Connection* connection_ = nullptr;
   duckdb_appender appender_ = nullptr;
   duckdb_data_chunk chunk_ = nullptr;
-  std::vector<Column> columns_;
 };
 
 }  // namespace flopwatch::store::duck

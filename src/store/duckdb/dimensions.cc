@@ -129,7 +129,7 @@ Status AppendLog(Connection* c, const LogSpec& spec, int64_t first_seq, size_t c
   FW_ASSIGN_OR_RETURN(std::unique_ptr<Appender> appender,
                       Appender::Create(c, "meta", std::string(spec.table), ColumnsOf(spec)));
   for (size_t done = 0; done < count;) {
-    const size_t n = std::min(count - done, Appender::kChunkRows);
+    const size_t n = std::min(count - done, kVectorRows);
     for (size_t r = 0; r < n; ++r) {
       appender->Data<int64_t>(0)[r] = first_seq + static_cast<int64_t>(done + r);
       fill(*appender, r, done + r);

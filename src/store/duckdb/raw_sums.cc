@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
-#include <random>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/container/flat_hash_map.h"
+#include "store/duckdb/handle.h"
 #include "telemetry/batch.h"
 
 namespace flopwatch::store::duck {
@@ -176,43 +174,6 @@ void AddRow(const RawColumns& in, size_t row, double span, bool power_only, RawS
   if ((flags & kStaleRepeat) != 0) sums[kRawStale] += span;
 }
 
-// --- sinks ---
-
-namespace {
-
-struct Sinks {
-  std::mutex mutex;
-  std::mt19937_64 random{std::random_device{}()};
-  absl::flat_hash_map<int64_t, RowSink*> by_id;
-};
-Sinks& AllSinks() {
-  static Sinks* const sinks = new Sinks;
-  return *sinks;
-}
-
-RowSink* FindSink(int64_t id) {
-  Sinks& all = AllSinks();
-  std::lock_guard lock(all.mutex);
-  const auto it = all.by_id.find(id);
-  return it == all.by_id.end() ? nullptr : it->second;
-}
-
-}  // namespace
-
-SinkHandle::SinkHandle(RowSink* sink) {
-  Sinks& all = AllSinks();
-  std::lock_guard lock(all.mutex);
-  do {
-    id_ = static_cast<int64_t>(all.random() >> 1);
-  } while (!all.by_id.emplace(id_, sink).second);
-}
-
-SinkHandle::~SinkHandle() {
-  Sinks& all = AllSinks();
-  std::lock_guard lock(all.mutex);
-  all.by_id.erase(id_);
-}
-
 // --- the functions ---
 
 namespace {
@@ -279,7 +240,7 @@ void SumsFinalize(duckdb_function_info, duckdb_aggregate_state* states, duckdb_v
 
 void RowsUpdate(duckdb_function_info info, duckdb_data_chunk chunk, duckdb_aggregate_state*) {
   if (duckdb_data_chunk_get_size(chunk) == 0) return;
-  RowSink* sink = FindSink(*Data<int64_t>(chunk, 0));
+  RowSink* sink = Handle<RowSink>::Find(*Data<int64_t>(chunk, 0));
   if (sink == nullptr) {
     duckdb_aggregate_function_set_error(info, "fw_rows: no such sink; it is for the store's own use");
     return;

@@ -21,6 +21,7 @@
 
 #include "base/time.h"
 #include "store/duckdb/connection.h"
+#include "store/duckdb/handle.h"
 
 namespace flopwatch::store::duck {
 
@@ -89,18 +90,8 @@ class RowSink {
   virtual ~RowSink() = default;
   virtual void Rows(const RawColumns& in, const int32_t* entity, const int32_t* model) = 0;
 };
-// Makes a sink known to fw_rows() under a number nobody can guess, until it is destroyed. Outlives the query.
-class SinkHandle {
- public:
-  explicit SinkHandle(RowSink* sink);
-  ~SinkHandle();
-  SinkHandle(const SinkHandle&) = delete;
-  SinkHandle& operator=(const SinkHandle&) = delete;
-  int64_t id() const { return id_; }
-
- private:
-  int64_t id_;
-};
+// What fw_rows() knows a sink by.
+using SinkHandle = Handle<RowSink>;
 
 // Columns both functions read, in their order, after their own arguments.
 inline constexpr std::string_view kRawArguments =

@@ -49,6 +49,7 @@ const std::vector<Migration>& MetaMigrations() {
       {2, "hot segments list the GPUs of each job; nothing changes here", {}},
       {3, "what applications claim of their jobs", {fmt::format("CREATE TABLE {{}}.application_claims(seq BIGINT, {})", kClaimColumns)}},
       {4, "hot segments have no gpu_minute; nothing changes here", {}},
+      {5, "times of samples in hot segments are whole milliseconds; nothing changes here", {}},
   };
   return kMigrations;
 }
@@ -72,6 +73,8 @@ const std::vector<Migration>& SegmentMigrations() {
       {4,
        "no gpu_minute: made of the raw rows, which are all here, when a question or the sealing wants it",
        {"DROP TABLE {}.gpu_minute", "DELETE FROM {}.progress WHERE tbl LIKE 'gpu_minute%'"}},
+      // An older flopwatch must not read them; tables that are there keep their microseconds until they are sealed.
+      {5, "times of samples are whole milliseconds in tables made from now on", {}},
   };
   return kMigrations;
 }

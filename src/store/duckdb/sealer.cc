@@ -163,7 +163,7 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment, c
     for (int k = 0; k < kEntityKinds; ++k) {
       const auto kind = static_cast<EntityKind>(k);
       if (kind == EntityKind::kGpuInstance) continue;
-      std::string source, doubles;
+      std::string source, replaced = "ts::TIMESTAMP AS ts";
       size_t columns = std::size(kFixedColumns);
       for (int member = k; member <= (kind == EntityKind::kGpu ? k + 1 : k); ++member) {
         if (state.samples[member].extent.rows == 0) continue;
@@ -172,15 +172,13 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment, c
         columns = std::max(columns, std::size(kFixedColumns) + state.samples[member].columns.size());
         for (const StoredField& field : state.samples[member].columns) {
           const std::string name = QuoteName(field.column);
-          if (field.whole && !Contains(doubles, name)) {
-            CatTo(&doubles, doubles.empty() ? "* REPLACE (" : ", ", name, "::DOUBLE AS ", name);
-          }
+          if (field.whole && !Contains(replaced, name)) CatTo(&replaced, ", ", name, "::DOUBLE AS ", name);
         }
       }
       if (source.empty()) continue;
       FW_RETURN_IF_ERROR(Run({.table = SealedTable(kind),
                               .source = source + ")",
-                              .select = doubles.empty() ? "*" : doubles + ")",
+                              .select = Cat("* REPLACE (", replaced, ")"),
                               .group = "",
                               .order = "entity, ts",
                               .key = "entity",

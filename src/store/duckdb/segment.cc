@@ -150,7 +150,7 @@ StatusOr<bool> Segment::EnsureColumns(Connection* c, EntityKind kind, const std:
   if (!table.exists) {
     std::string columns;
     for (size_t i = 0; i < std::size(kFixedColumns); ++i) {
-      CatTo(&columns, i == 0 ? "" : ", ", kFixedColumns[i], " ", kFixedTypes[i]);
+      CatTo(&columns, i == 0 ? "" : ", ", kFixedColumns[i], " ", i == 0 ? kHotTimeType : kFixedTypes[i]);
     }
     FW_RETURN_IF_ERROR(c->Execute(fmt::format("CREATE TABLE {}.{}({})", alias_, HotTable(kind), columns)));
     table.exists = changed = true;
@@ -192,14 +192,11 @@ Status Segment::Append(Connection* c, const StagedRows& rows, uint64_t generatio
   for (size_t t = 0; t < StagedRows::kTables; ++t) {
     const StagedTable& table = rows.tables[t];
     if (table.rows() == 0) continue;
-    std::vector<std::string> columns;
-    for (const StagedTable::Column& column : table.columns()) columns.push_back(column.name);
     const std::string_view name = t == StagedRows::kMetrics       ? "metrics"
                                   : t == StagedRows::kApplication ? kApplicationTable
                                                                   : HotTable(static_cast<EntityKind>(t));
-    FW_ASSIGN_OR_RETURN(std::unique_ptr<Appender> appender, Appender::Create(c, alias_, std::string(name), columns));
-    FW_RETURN_IF_ERROR(table.SendTo(appender.get()));
-    FW_RETURN_IF_ERROR(appender->Close());
+    const auto times = t < kEntityKinds ? StagedTable::Times::kMillis : StagedTable::Times::kMicros;
+    FW_RETURN_IF_ERROR(Insert(c, Cat(alias_, ".", name), table.Sorted(times).get()));
   }
   FW_RETURN_IF_ERROR(c->Execute(
       fmt::format("INSERT INTO {}.progress VALUES ({}, {})", alias_, QuoteText(kJournalProgress), generation)));

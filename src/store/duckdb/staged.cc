@@ -99,18 +99,8 @@ bool Take(std::string_view* in, T* value) {
   return true;
 }
 
-// Integers as their minimum and the differences from it, each in the same number of bytes.
-template <typename Narrow, typename T>
-void PutDifferences(std::string* out, const T* values, size_t n, T base) {
-  const size_t at = out->size();
-  out->resize(at + n * sizeof(Narrow));
-  char* to = out->data() + at;
-  for (size_t i = 0; i < n; ++i) {
-    const auto d = static_cast<Narrow>(static_cast<uint64_t>(values[i]) - static_cast<uint64_t>(base));
-    std::memcpy(to + i * sizeof d, &d, sizeof d);
-  }
-}
-
+// Integers as their minimum and the differences from it, each in as few whole bytes as the largest takes. Differences are
+// written eight bytes at a time, of which the next one overwrites what it need not keep.
 template <typename T>
 void PutIntegers(std::string* out, const T* values, size_t n) {
   T low = n == 0 ? 0 : values[0], high = low;
@@ -118,39 +108,33 @@ void PutIntegers(std::string* out, const T* values, size_t n) {
     low = std::min(low, values[i]);
     high = std::max(high, values[i]);
   }
-  const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  const int bits = std::bit_width(range);
-  const uint8_t width = bits == 0 ? 0 : bits <= 8 ? 1 : bits <= 16 ? 2 : bits <= 32 ? 4 : 8;
+  const auto base = static_cast<uint64_t>(low);
+  const auto width = static_cast<uint8_t>((std::bit_width(static_cast<uint64_t>(high) - base) + 7) / 8);
   Put(out, width);
   Put(out, static_cast<int64_t>(low));
-  if (width == 1) PutDifferences<uint8_t>(out, values, n, low);
-  if (width == 2) PutDifferences<uint16_t>(out, values, n, low);
-  if (width == 4) PutDifferences<uint32_t>(out, values, n, low);
-  if (width == 8) PutDifferences<uint64_t>(out, values, n, low);
-}
-
-template <typename Narrow, typename T>
-void TakeDifferences(std::string_view in, uint64_t base, std::vector<T>* values) {
-  for (size_t i = 0; i < values->size(); ++i) {
-    Narrow d;
-    std::memcpy(&d, in.data() + i * sizeof d, sizeof d);
-    (*values)[i] = static_cast<T>(base + d);
+  if (width == 0) return;
+  const size_t at = out->size();
+  out->resize(at + n * width + sizeof(uint64_t));
+  char* to = out->data() + at;
+  for (size_t i = 0; i < n; ++i, to += width) {
+    const uint64_t difference = static_cast<uint64_t>(values[i]) - base;
+    std::memcpy(to, &difference, sizeof difference);
   }
+  out->resize(at + n * width);
 }
 
 template <typename T>
 bool TakeIntegers(std::string_view* in, size_t n, std::vector<T>* values) {
   uint8_t width = 0;
   int64_t base = 0;
-  if (!Take(in, &width) || !Take(in, &base)) return false;
-  if (width != 0 && width != 1 && width != 2 && width != 4 && width != 8) return false;
-  if (in->size() / std::max<size_t>(width, 1) < n && width != 0) return false;
-  values->assign(n, static_cast<T>(base));
-  const auto b = static_cast<uint64_t>(base);
-  if (width == 1) TakeDifferences<uint8_t>(*in, b, values);
-  if (width == 2) TakeDifferences<uint16_t>(*in, b, values);
-  if (width == 4) TakeDifferences<uint32_t>(*in, b, values);
-  if (width == 8) TakeDifferences<uint64_t>(*in, b, values);
+  if (!Take(in, &width) || !Take(in, &base) || width > sizeof(uint64_t)) return false;
+  if (width != 0 && in->size() / width < n) return false;
+  values->resize(n);
+  for (size_t i = 0; i < n; ++i) {
+    uint64_t difference = 0;
+    std::memcpy(&difference, in->data() + i * width, width);
+    (*values)[i] = static_cast<T>(static_cast<uint64_t>(base) + difference);
+  }
   in->remove_prefix(n * width);
   return true;
 }
@@ -205,7 +189,7 @@ uint64_t StagedTable::Fill(const SampleBatch& batch, const std::vector<Source>& 
   Column mhz = MakeColumn(std::string(kFixedColumns[6]), StorageType::kInt32);
   for (size_t r = 0; r < rows_; ++r) {
     const RowHeader& h = batch.rows[r];
-    ts[r] = h.ts;
+    ts[r] = FloorTo(h.ts, kMicrosPerMilli);
     fixed[0][r] = h.entity;
     fixed[1][r] = h.job_set;
     fixed[2][r] = h.model;
@@ -392,34 +376,67 @@ size_t StagedTable::bytes() const {
 
 // --- into the engine ---
 
-Status StagedTable::SendTo(Appender* appender) const {
-  const auto& ts = std::get<std::vector<int64_t>>(columns_[0].values);
-  const auto& key = std::get<std::vector<int32_t>>(columns_[1].values);
-  std::vector<uint32_t> order(rows_);
-  std::iota(order.begin(), order.end(), 0u);
-  const auto before = [&](uint32_t a, uint32_t b) { return key[a] != key[b] ? key[a] < key[b] : ts[a] < ts[b]; };
-  if (!std::is_sorted(order.begin(), order.end(), before)) std::stable_sort(order.begin(), order.end(), before);
-  for (size_t done = 0; done < rows_; done += Appender::kChunkRows) {
-    const size_t n = std::min(rows_ - done, Appender::kChunkRows);
-    const uint32_t* rows = order.data() + done;
+namespace {
+
+class SortedRows : public RowSource {
+ public:
+  SortedRows(const std::vector<StagedTable::Column>& columns, size_t rows, StagedTable::Times times)
+      : columns_(columns), times_(times), order_(rows) {
+    const auto& ts = std::get<std::vector<int64_t>>(columns_[0].values);
+    const auto& key = std::get<std::vector<int32_t>>(columns_[1].values);
+    std::iota(order_.begin(), order_.end(), 0u);
+    const auto before = [&](uint32_t a, uint32_t b) { return key[a] != key[b] ? key[a] < key[b] : ts[a] < ts[b]; };
+    if (!std::is_sorted(order_.begin(), order_.end(), before)) std::stable_sort(order_.begin(), order_.end(), before);
+  }
+
+  std::vector<RowSource::Column> columns() const override {
+    std::vector<RowSource::Column> out;
+    for (const StagedTable::Column& c : columns_) {
+      const bool is_time = out.empty();
+      const duckdb_type type = is_time ? times_ == StagedTable::Times::kMillis ? DUCKDB_TYPE_TIMESTAMP_MS : DUCKDB_TYPE_TIMESTAMP
+                               : std::holds_alternative<std::vector<int32_t>>(c.values) ? DUCKDB_TYPE_INTEGER
+                               : std::holds_alternative<std::vector<int64_t>>(c.values) ? DUCKDB_TYPE_BIGINT
+                                                                                        : DUCKDB_TYPE_DOUBLE;
+      out.push_back({c.name, type});
+    }
+    return out;
+  }
+  size_t rows() const override { return order_.size(); }
+
+  size_t Next(ChunkColumns* chunk) override {
+    const size_t n = std::min(order_.size() - sent_, kVectorRows);
+    const uint32_t* const rows = order_.data() + sent_;
+    sent_ += n;
     for (size_t c = 0; c < columns_.size(); ++c) {
-      const auto send = [&]<typename To>(const auto& values, To*) {
-        To* out = appender->Data<To>(c);
-        for (size_t r = 0; r < n; ++r) out[r] = static_cast<To>(values[rows[r]]);
-      };
-      if (columns_[c].whole && appender->TakesDoubles(c)) {
-        send(std::get<std::vector<int64_t>>(columns_[c].values), static_cast<double*>(nullptr));
-      } else {
-        std::visit([&](const auto& values) { send(values, static_cast<std::remove_const_t<std::remove_pointer_t<decltype(values.data())>>*>(nullptr)); }, columns_[c].values);
-      }
+      std::visit(
+          [&]<typename T>(const std::vector<T>& values) {
+            T* const out = chunk->Data<T>(c);
+            for (size_t r = 0; r < n; ++r) out[r] = values[rows[r]];
+          },
+          columns_[c].values);
       if (columns_[c].absent.empty()) continue;
       for (size_t r = 0; r < n; ++r) {
-        if (IsAbsent(columns_[c], rows[r])) appender->SetNull(c, r);
+        if (IsAbsent(columns_[c], rows[r])) chunk->SetNull(c, r);
       }
     }
-    FW_RETURN_IF_ERROR(appender->Send(n));
+    if (times_ == StagedTable::Times::kMillis) {
+      auto* const ts = chunk->Data<int64_t>(0);
+      for (size_t r = 0; r < n; ++r) ts[r] = FloorTo(ts[r], kMicrosPerMilli) / kMicrosPerMilli;
+    }
+    return n;
   }
-  return absl::OkStatus();
+
+ private:
+  const std::vector<StagedTable::Column>& columns_;
+  const StagedTable::Times times_;
+  std::vector<uint32_t> order_;
+  size_t sent_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<RowSource> StagedTable::Sorted(Times times) const {
+  return std::make_unique<SortedRows>(columns_, rows_, times);
 }
 
 // --- into the journal ---

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -21,6 +22,7 @@
 #include "base/status.h"
 #include "store/duckdb/connection.h"
 #include "store/duckdb/dimensions.h"
+#include "store/duckdb/insert.h"
 #include "telemetry/application.h"
 #include "telemetry/batch.h"
 
@@ -28,10 +30,13 @@ namespace flopwatch::store::duck {
 
 using telemetry::kEntityKinds;
 
-// Columns every sample table has, before those of fields.
+// Columns every sample table has, before those of fields; with the types they have in views and sealed files. In a hot table
+// `ts` is a TIMESTAMP_MS: rows are taken at whole milliseconds, and beside microseconds it saves ten of 25 bits a row. (A table
+// that was made before schema version 5 has a TIMESTAMP, and goes on with it until it is sealed.)
 inline constexpr std::string_view kFixedColumns[] = {"ts", "entity", "job_set", "model", "span_ms", "flags", "tensor_mhz"};
 inline constexpr std::string_view kFixedTypes[] = {"TIMESTAMP", "INTEGER", "INTEGER", "INTEGER",
                                                    "INTEGER",   "INTEGER", "INTEGER"};
+inline constexpr std::string_view kHotTimeType = "TIMESTAMP_MS";
 
 // What a table holds.
 struct Extent {
@@ -63,7 +68,9 @@ class StagedTable {
     StoredField field;
   };
 
-  // Replaces the contents. Values a column cannot hold become NULL; returns how many.
+  enum class Times : uint8_t { kMillis, kMicros };  // what `ts` is sent as
+
+  // Replaces the contents, with times in whole milliseconds. Values a column cannot hold become NULL; returns how many.
   uint64_t Fill(const telemetry::SampleBatch& batch, const std::vector<Source>& sources);
   void Fill(absl::Span<const telemetry::MetricRow> rows);
   void Fill(absl::Span<const telemetry::ApplicationSample> samples);  // application.cc
@@ -80,12 +87,12 @@ class StagedTable {
   const std::vector<Column>& columns() const { return columns_; }  // the first is ts
   size_t bytes() const;                                            // of their values
 
-  // Writes every row into the appender, which has been made with the names of columns(), in this order: by the second
-  // column (entity, series or claim), then by time. Neighbouring rows then share job, model and much of their values, which costs
-  // less space, and slices of the fleet can be read without touching every block.
-  Status SendTo(Appender* appender) const;
+  // Every row in this order: by the second column (entity, series or claim), then by time. Neighbouring rows then share job,
+  // model and much of their values, which costs less space, and slices of the fleet can be read without touching every block.
+  // A view: the table outlives it and does not change meanwhile.
+  std::unique_ptr<RowSource> Sorted(Times times) const;
 
-  // One table as bytes: integers less their minimum in 0, 1, 2, 4 or 8 bytes; doubles that are whole numbers likewise.
+  // One table as bytes: integers less their minimum in 0 to 8 bytes; doubles that are whole numbers likewise.
   void EncodeTo(std::string* out) const;
   // Reads one table from the front of *in. DataLoss when it is not one; no allocation is larger than the input allows.
   static StatusOr<StagedTable> Decode(std::string_view* in);

@@ -14,6 +14,7 @@
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
 #include "store/duckdb/fault_point.h"
+#include "store/duckdb/insert.h"
 #include "store/duckdb/raw_sums.h"
 #include "store/duckdb/schema.h"
 #include "store/duckdb/usage.h"
@@ -122,6 +123,7 @@ StatusOr<std::unique_ptr<DuckDbStore>> DuckDbStore::Open(Options options) {
 Status DuckDbStore::SetUp(Connection* c) {
   const bool read_only = options_.read_only;
   FW_RETURN_IF_ERROR(RegisterRawSums(c));
+  FW_RETURN_IF_ERROR(RegisterInsert(c));
   FW_RETURN_IF_ERROR(AttachFile(c, "meta", meta_path_, read_only));
   FW_RETURN_IF_ERROR(Migrate(c, "meta", meta_path_, MetaMigrations(), read_only));
   FW_RETURN_IF_ERROR(Annotate(dimensions_.Open(c, !read_only), "reading " + meta_path_));
@@ -592,12 +594,19 @@ Status DuckDbStore::MergeRawDays(Connection* c, Micros now) {
 
 Status DuckDbStore::Seal(Micros now) {
   std::lock_guard maintaining(maintain_mutex_);
-  FW_RETURN_IF_ERROR(Settle());
+  const auto is_due = [&](Micros hour) { return hour + kMicrosPerHour + kSealGrace <= now; };
+  // Rows of an hour that is due go into its file first; others may wait (Options::journal_age).
+  Micros staged = 0;
+  {
+    std::lock_guard lock(state_mutex_);
+    staged = staged_last_arrival_;
+  }
+  if (staged != 0 && is_due(FloorTo(staged, kMicrosPerHour))) FW_RETURN_IF_ERROR(Settle());
   return Write("sealing", Engine::Use::kUpkeep, [&](Connection* c) -> Status {
     FW_RETURN_IF_ERROR(Reclaim(c));
     std::vector<std::shared_ptr<Segment>> due;
     for (const auto& segment : layout()->hot) {
-      if (segment->hour() + kMicrosPerHour + kSealGrace <= now) due.push_back(segment);
+      if (is_due(segment->hour())) due.push_back(segment);
     }
     for (const auto& segment : due) {
       FW_RETURN_IF_ERROR(SealSegment(c, segment));
