@@ -146,6 +146,10 @@ class JobIndex {
   // the board that was in it.
   void BindEntity(int32_t entity, const telemetry::EntityKey& key, const telemetry::EntityLabels& labels);
 
+  // Says that Observe() of this entity comes soon: what it compares is cold, and asked for now it comes while the caller does
+  // something else.
+  void Prefetch(int32_t entity) const;
+
   // The owners the labels of a sample at `ts` name (possibly none); the sample stands for (ts - span, ts].
   // Opens, extends and closes label intervals, and returns the job set to stamp on the row (from the
   // strongest source). span 0 = not known: the sample marks an instant, and is joined with its neighbours

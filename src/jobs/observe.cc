@@ -1,5 +1,6 @@
 // What the labels of samples say: label intervals open, grow and close.
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <utility>
 
@@ -206,6 +207,13 @@ void JobIndex::Impl::CloseSilent(Shard& shard, bool sweep, bool shutdown) {
     e.owners_valid = false;
     MarkDirty(shard, e);
   }
+}
+
+void JobIndex::Prefetch(int32_t entity) const {
+  Shard& shard = impl_->ShardOf(entity);
+  std::lock_guard lock(shard.mutex);
+  const auto* const e = reinterpret_cast<const char*>(Impl::Find(shard, entity));
+  for (size_t k = 0; e != nullptr && k < offsetof(EntityState, intervals); k += 64) __builtin_prefetch(e + k, /*rw=*/1);
 }
 
 int32_t JobIndex::Observe(int32_t entity, Micros ts, Micros span,

@@ -25,6 +25,15 @@ class ChunkedTable {
     return f(chunk->entries[id % kChunk]);
   }
 
+  // Asks for the memory of an entry that will be wanted soon, from `offset` within it on.
+  void Prefetch(int32_t id, size_t bytes, size_t offset = 0) const {
+    if (id < 0 || id >= kLimit) return;
+    const Chunk* chunk = chunks_[id / kChunk].load(std::memory_order_acquire);
+    if (chunk == nullptr) return;
+    const char* at = reinterpret_cast<const char*>(&chunk->entries[id % kChunk]) + offset;
+    for (size_t k = 0; k < bytes; k += 64) __builtin_prefetch(at + k, /*rw=*/1);
+  }
+
   // A copy; a default T where nothing was ever written.
   T At(int32_t id) const {
     if (id < 0 || id >= kLimit) return T{};

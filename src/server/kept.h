@@ -1,5 +1,5 @@
 // Snapshots that are costly to make and may be a little old. A thread makes them anew while somebody asks, so that no
-// request waits for one; each costs at most half a percent of a core.
+// request waits for one; each costs at most a fifth of a percent of a core.
 //
 // Readers share an immutable snapshot; it lives as long as one of them has it. Threads: Get() from any thread.
 #ifndef FLOPWATCH_SERVER_KEPT_H_
@@ -55,7 +55,7 @@ class Kept : public KeptBase {
  public:
   static constexpr Micros kShortestPeriod = kMicrosPerSecond;
   static constexpr Micros kUsable = 10 * kMicrosPerSecond;  // an older one is not answered with
-  static constexpr int64_t kShare = 200;
+  static constexpr int64_t kShare = 500;
 
   // `make` may run on any thread. `keep_for`: how long after the last question it is still kept, while `wanted` says so.
   Kept(std::function<std::shared_ptr<const T>()> make, Micros keep_for, std::function<bool()> wanted)

@@ -228,6 +228,10 @@ class GpuHistory {
     return out;
   }
 
+  // Where a row writes.
+  static constexpr size_t kHeadBytes = 32, kSlotBytes = kSumCount * sizeof(float);
+  static size_t OffsetOf(Micros ts) { return kHeadBytes + static_cast<size_t>(FloorTo(ts, kGpuSlot) / kGpuSlot % kSlots) * kSlotBytes; }
+
  private:
   static constexpr int64_t kSlots = kLongestWindow / kGpuSlot + 1;
   int32_t job_set_ = 0;
@@ -235,6 +239,7 @@ class GpuHistory {
   int64_t last_slot_ = 0;
   std::array<std::array<float, kSumCount>, kSlots> slots_{};
 };
+static_assert(sizeof(GpuHistory) >= GpuHistory::kHeadBytes + (kLongestWindow / kGpuSlot + 1) * GpuHistory::kSlotBytes);
 
 struct FleetShard {
   mutable std::mutex mutex;
@@ -379,6 +384,13 @@ void LiveState::Update(absl::Span<const LiveRow> rows) {
   Micros oldest = impl_->oldest.load(std::memory_order_relaxed);
   while ((oldest == 0 || earliest < oldest) && !impl_->oldest.compare_exchange_weak(oldest, earliest)) {
   }
+}
+
+void LiveState::Prefetch(int32_t entity, Micros ts) const {
+  if (ts <= 0) return;
+  impl_->gpus.Prefetch(entity, sizeof(GpuNow));
+  impl_->history.Prefetch(entity, GpuHistory::kHeadBytes);
+  impl_->history.Prefetch(entity, GpuHistory::kSlotBytes, GpuHistory::OffsetOf(ts));
 }
 
 void LiveState::Revise(const LiveRow& before, const LiveRow& after) {

@@ -54,6 +54,9 @@ class LiveState {
   // Rows of one scrape, each of another entity. Those of one time, job set and model are added up before they go into the sums.
   void Update(absl::Span<const LiveRow> rows);
   void Update(const LiveRow& row) { Update(absl::MakeConstSpan(&row, 1)); }
+  // Says that rows of this entity at about this time come soon: what they change is cold, and asked for now it comes while the
+  // caller does something else.
+  void Prefetch(int32_t entity, Micros ts) const;
   // Takes back a row that was given to Update() and puts another verdict on it in its place: same entity, time and jobs.
   void Revise(const LiveRow& before, const LiveRow& after);
 

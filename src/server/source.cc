@@ -528,7 +528,14 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
   // First pass: who is there, and which GPUs are split into instances.
   for (const DecodedRow& row : scrape.rows) {
     if (!time_ok(row)) continue;
-    if (!Resolve(row, time_of(row))) Refuse(IngestRefusal::kEntityLimit);
+    if (!Resolve(row, time_of(row))) {
+      Refuse(IngestRefusal::kEntityLimit);
+      continue;
+    }
+    // Other targets came by since: what the second pass changes is cold.
+    const int32_t entity = slots_[row.slot].entity.id;
+    ctx_->jobs.Prefetch(entity);
+    ctx_->live.Prefetch(entity, ts);
   }
   for (const DecodedRow& row : scrape.rows) {
     if (row.slot >= slots_.size()) continue;

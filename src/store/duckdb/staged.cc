@@ -31,8 +31,8 @@ using Column = StagedTable::Column;
 
 Column MakeColumn(std::string name, StorageType storage) {
   Column c{std::move(name), {}, {}};
-  if (storage == StorageType::kInt64) c.values.emplace<std::vector<int64_t>>();
-  if (storage == StorageType::kDouble) c.values.emplace<std::vector<double>>();
+  if (storage != StorageType::kInt32) c.values.emplace<std::vector<int64_t>>();
+  c.whole = storage == StorageType::kDouble;  // until a value says otherwise
   return c;
 }
 
@@ -49,38 +49,104 @@ void SetAbsent(Column* c, size_t begin, size_t end) {
   for (size_t row = begin; row < end; ++row) SetAbsent(c, row);
 }
 
-// Values of rows [begin, begin + n) of a batch into a column that has room for them.
-template <typename T>
-uint64_t Convert(const SampleBatch& batch, size_t begin, size_t n, const StagedTable::Source& source, Column* column) {
-  T* out = std::get<std::vector<T>>(column->values).data();
-  const size_t stride = static_cast<size_t>(batch.stride);
-  const double* values = batch.values.data() + source.id;
-  const double scale = source.field.stored_per_unit;
-  const size_t word = source.id >> 6;
-  const int bit = source.id & 63;
-  uint64_t unstorable = 0;
-  for (size_t row = begin; row < begin + n; ++row) {
-    const bool present = (batch.rows[row].present.words[word] >> bit) & 1;
-    double v = present ? values[row * stride] : 0;
-    bool valid = present;
-    if constexpr (std::is_same_v<T, double>) {
-      if (!std::isfinite(v)) valid = false;
-      out[row] = valid ? v : 0;
-    } else {
-      v = std::nearbyint(v * scale);
-      // The upper bound of int64 is not a double: the next one below is what fits.
-      constexpr double kMax = sizeof(T) == 4 ? 2147483647.0 : 9223372036854774784.0;
-      if (!(v >= -kMax && v <= kMax)) {
-        valid = false;
-        v = 0;
-      }
-      out[row] = static_cast<T>(v);
-    }
-    if (!valid) {
-      SetAbsent(column, row);
-      if (present) ++unstorable;
+// --- rows into columns ---
+
+// Counters of unknown type come as doubles and are nearly always whole numbers. Exactly the same number, or false.
+bool ToWhole(double v, int64_t* whole) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  if (!(v >= -kExact && v <= kExact)) return false;
+  *whole = static_cast<int64_t>(v);
+  return std::bit_cast<uint64_t>(static_cast<double>(*whole)) == std::bit_cast<uint64_t>(v);  // -0 is none
+}
+
+void MakeDouble(Column* c) {
+  if (!c->whole) return;
+  const std::vector<int64_t> values = std::move(std::get<std::vector<int64_t>>(c->values));
+  c->values.emplace<std::vector<double>>(values.begin(), values.end());
+  c->whole = false;
+}
+
+// As nearbyint(), which is a call where the build is for any x86-64.
+double Round(double v) {
+  constexpr double kShift = 0x1.8p52;  // a number so large has no fraction left
+  return std::abs(v) < 0x1p51 ? (v + kShift) - kShift : std::nearbyint(v);
+}
+
+// Rows of a batch, and the fields that all of them have: in nearly every block all that any of them has.
+struct Block {
+  const SampleBatch& batch;
+  size_t begin = 0, end = 0;
+  telemetry::FieldMask in_all;
+
+  Block(const SampleBatch& of, size_t first, size_t last) : batch(of), begin(first), end(last) {
+    in_all.words.fill(~uint64_t{0});
+    for (size_t row = begin; row < end; ++row) {
+      for (size_t w = 0; w < in_all.words.size(); ++w) in_all.words[w] &= batch.rows[row].present.words[w];
     }
   }
+
+  // take(row, value) of every value of a field, until it says no: false then. Rows without one are absent in the column.
+  template <typename Take>
+  bool ForEach(telemetry::FieldId field, Column* column, Take&& take) const {
+    const auto stride = static_cast<size_t>(batch.stride);
+    const double* value = batch.values.data() + begin * stride + field;
+    if (in_all.Test(field)) {
+      for (size_t row = begin; row < end; ++row, value += stride) {
+        if (!take(row, *value)) return false;
+      }
+      return true;
+    }
+    for (size_t row = begin; row < end; ++row, value += stride) {
+      if (!batch.rows[row].present.Test(field)) {
+        SetAbsent(column, row);
+      } else if (!take(row, *value)) {
+        return false;
+      }
+    }
+    return true;
+  }
+};
+
+// Values of a block into a column that has room for them, scaled and rounded. What does not fit is absent; returns how many.
+template <typename T>
+uint64_t Convert(const Block& block, const StagedTable::Source& source, Column* column) {
+  T* const out = std::get<std::vector<T>>(column->values).data();
+  const double scale = source.field.stored_per_unit;
+  // The upper bound of int64 is not a double: the next one below is what fits.
+  constexpr double kMax = sizeof(T) == 4 ? 2147483647.0 : 9223372036854774784.0;
+  uint64_t unstorable = 0;
+  block.ForEach(source.id, column, [&](size_t row, double value) {
+    const double v = Round(value * scale);
+    if (v >= -kMax && v <= kMax) [[likely]] {
+      out[row] = static_cast<T>(v);
+    } else {
+      SetAbsent(column, row);
+      ++unstorable;
+    }
+    return true;
+  });
+  return unstorable;
+}
+
+// The same of doubles: whole numbers as long as all of the column are.
+uint64_t ConvertDoubles(const Block& block, const StagedTable::Source& source, Column* column) {
+  if (column->whole) {
+    int64_t* const out = std::get<std::vector<int64_t>>(column->values).data();
+    if (block.ForEach(source.id, column, [&](size_t row, double v) { return ToWhole(v, &out[row]); })) return 0;
+    MakeDouble(column);  // and the block once more
+  }
+  double* const out = std::get<std::vector<double>>(column->values).data();
+  uint64_t unstorable = 0;
+  block.ForEach(source.id, column, [&](size_t row, double v) {
+    if (std::isfinite(v)) [[likely]] {
+      out[row] = v;
+    } else {
+      out[row] = 0;
+      SetAbsent(column, row);
+      ++unstorable;
+    }
+    return true;
+  });
   return unstorable;
 }
 
@@ -141,36 +207,6 @@ bool TakeIntegers(std::string_view* in, size_t n, std::vector<T>* values) {
 
 enum class Encoding : uint8_t { kInt32, kInt64, kDouble, kWholeDouble };
 
-// Counters of unknown type come as doubles and are nearly always whole numbers. Exactly the same numbers, or false.
-bool AllWhole(const std::vector<double>& values, std::vector<int64_t>* whole) {
-  constexpr double kExact = 9007199254740992.0;  // 2^53
-  whole->resize(values.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    const double v = values[i];
-    if (!(v >= -kExact && v <= kExact)) return false;
-    const auto w = static_cast<int64_t>(v);
-    if (static_cast<double>(w) != v || (v == 0 && std::signbit(v))) return false;
-    (*whole)[i] = w;
-  }
-  return true;
-}
-
-void MakeWhole(Column* c) {
-  const auto* doubles = std::get_if<std::vector<double>>(&c->values);
-  if (doubles == nullptr) return;
-  std::vector<int64_t> whole;
-  if (!AllWhole(*doubles, &whole)) return;
-  c->values = std::move(whole);
-  c->whole = true;
-}
-
-void MakeDouble(Column* c) {
-  if (!c->whole) return;
-  const std::vector<int64_t> values = std::move(std::get<std::vector<int64_t>>(c->values));
-  c->values.emplace<std::vector<double>>(values.begin(), values.end());
-  c->whole = false;
-}
-
 bool HoldsDoubles(const Column& c) { return c.whole || std::holds_alternative<std::vector<double>>(c.values); }
 
 Status Damaged() { return absl::DataLossError("a frame of the journal does not say what its checksum covers"); }
@@ -214,42 +250,46 @@ uint64_t StagedTable::Fill(const SampleBatch& batch, const std::vector<Source>& 
   }
   uint64_t unstorable = 0;
   for (size_t begin = 0; begin < rows_; begin += kBlockRows) {
-    const size_t n = std::min(rows_ - begin, kBlockRows);
+    const Block block(batch, begin, std::min(begin + kBlockRows, rows_));
     for (size_t s = 0; s < sources.size(); ++s) {
       Column* column = &columns_[std::size(kFixedColumns) + s];
       switch (sources[s].field.storage) {
         case StorageType::kInt32:
-          unstorable += Convert<int32_t>(batch, begin, n, sources[s], column);
+          unstorable += Convert<int32_t>(block, sources[s], column);
           break;
         case StorageType::kInt64:
-          unstorable += Convert<int64_t>(batch, begin, n, sources[s], column);
+          unstorable += Convert<int64_t>(block, sources[s], column);
           break;
         case StorageType::kDouble:
-          unstorable += Convert<double>(batch, begin, n, sources[s], column);
+          unstorable += ConvertDoubles(block, sources[s], column);
           break;
       }
     }
   }
-  for (Column& c : columns_) MakeWhole(&c);
   Measure();
   return unstorable;
 }
 
 void StagedTable::Fill(absl::Span<const telemetry::MetricRow> rows) {
   rows_ = rows.size();
-  std::vector<int64_t> ts(rows_);
+  std::vector<int64_t> ts(rows_), whole(rows_);
   std::vector<int32_t> series(rows_);
-  std::vector<double> value(rows_);
+  bool all_whole = true;
   for (size_t r = 0; r < rows_; ++r) {
     ts[r] = rows[r].ts;
     series[r] = rows[r].series;
-    value[r] = rows[r].value;
+    all_whole = all_whole && ToWhole(rows[r].value, &whole[r]);
   }
   columns_.clear();
   columns_.push_back({"ts", std::move(ts), {}});
   columns_.push_back({"series", std::move(series), {}});
-  columns_.push_back({"value", std::move(value), {}});
-  MakeWhole(&columns_.back());
+  if (all_whole) {
+    columns_.push_back({"value", std::move(whole), {}, true});
+  } else {
+    std::vector<double> value(rows_);
+    for (size_t r = 0; r < rows_; ++r) value[r] = rows[r].value;
+    columns_.push_back({"value", std::move(value), {}});
+  }
   Measure();
 }
 
