@@ -1,0 +1,33 @@
+// What the HTTP server reads out of a request's target and how an answer looks on the wire; no I/O. Internal to the server.
+#ifndef FLOPWATCH_NET_HTTP_ANSWER_H_
+#define FLOPWATCH_NET_HTTP_ANSWER_H_
+
+#include <string>
+#include <string_view>
+
+#include "net/http.h"
+
+namespace flopwatch::net {
+
+// Path and query of a request, decoded strictly; false on "%zz", a cut escape or a NUL.
+bool DecodeTarget(std::string_view target, Request* request);
+
+// A refusal by the server itself, in the shape of every other error.
+Response Refusal(int status, std::string_view message);
+
+// What a client said about the answers it takes.
+struct Accepted {
+  bool gzip = false;
+  std::string if_none_match;
+};
+// Makes an answer one that the client takes: what it has already is not sent again (304), the body packed or unpacked. Once.
+void Negotiate(const Accepted& accepted, Response* r);
+
+// "Name: value" and the end of the line; a value cannot start another header.
+void AppendHeader(std::string* out, std::string_view name, std::string_view value);
+// A body in chunks of the size in which Go's server, and with it most exporters, sends one.
+std::string GoChunks(std::string_view body);
+
+}  // namespace flopwatch::net
+
+#endif  // FLOPWATCH_NET_HTTP_ANSWER_H_

@@ -1,0 +1,365 @@
+#include "net/http_connection.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <ctime>
+#include <exception>
+#include <iterator>
+
+#include "base/log.h"
+#include "base/text.h"
+
+namespace flopwatch::net {
+namespace {
+
+constexpr size_t kProgressBytes = 64 << 10;  // a reader must take this much per idle_timeout
+constexpr size_t kSinkBytes = 1 << 20;       // of an upload, gathered before it is written
+constexpr Micros kLinger = 2 * kMicrosPerSecond;
+constexpr size_t kMaxLingerBytes = 8 << 20;  // read and thrown away after a refusal, so that the answer is seen
+constexpr size_t kMaxTargetBytes = 16 << 10;
+
+}  // namespace
+
+Response ServerState::Answer(const Request& request) const {
+  try {
+    return handler(request);
+  } catch (const std::exception& e) {
+    LogError("{} {}: the handler failed: {}", request.method, Printable(request.path), e.what());
+    return ErrorResponse(absl::InternalError("the request could not be answered; the server's log says why"));
+  }
+}
+
+ServerConnection::ServerConnection(ServerState* shared, ServerLoop* loop, tcp::socket socket)
+    : shared_(*shared), loop_(*loop), socket_(std::move(socket)) {
+  loop_.connections.insert(this);
+}
+
+ServerConnection::~ServerConnection() {
+  HoldBody(0);
+  loop_.connections.erase(this);
+  shared_.open.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void ServerConnection::Start() {
+  ErrorCode ec;
+  socket_.non_blocking(true, ec);
+  socket_.set_option(tcp::no_delay(true), ec);
+  BeginRequest();
+  WaitReadable();
+}
+
+void ServerConnection::CheckDeadline(Micros now) {
+  if (deadline_ == 0 || now < deadline_) return;
+  if (state_ != State::kLinger) shared_.timed_out.fetch_add(1, std::memory_order_relaxed);
+  Close();
+}
+
+void ServerConnection::Stop() {
+  keep_alive_ = false;
+  if (state_ == State::kRead) Close();
+}
+
+void ServerConnection::BeginRequest() {
+  parser_.emplace(shared_.options.max_header_bytes, shared_.options.max_body_bytes, &shared_.uploads.is_upload);
+  sink_.reset();
+  state_ = State::kRead;
+  deadline_ = MonotonicNow() + shared_.options.idle_timeout;
+}
+
+void ServerConnection::WaitReadable() {
+  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](ErrorCode ec) {
+    if (!ec) self->OnReadable();
+  });
+}
+
+void ServerConnection::OnReadable() {
+  ErrorCode ec;
+  const size_t n = socket_.read_some(asio::buffer(loop_.scratch), ec);
+  if (ec == asio::error::would_block || ec == asio::error::interrupted) return WaitReadable();
+  if (ec || n == 0) return Close();
+  if (state_ == State::kLinger) {
+    lingered_ += n;
+    if (lingered_ > kMaxLingerBytes) return Close();
+    return WaitReadable();
+  }
+  // The time for one whole request starts with its first byte and is not extended by dripping.
+  if (!parser_->got_some()) deadline_ = MonotonicNow() + shared_.options.idle_timeout;
+  Parse({loop_.scratch.data(), n});
+}
+
+void ServerConnection::Parse(std::string_view data) {
+  if (const ErrorCode ec = Feed(&*parser_, data, shared_.options.max_header_bytes, &rest_)) return RefuseUnparsed(ec);
+  if (!HoldBody(parser_->body.size())) return Refuse(503, "too many large requests at once; try again in a moment");
+  if (parser_->upload && parser_->is_header_done()) {
+    if (sink_ == nullptr && !OpenSink()) return;
+    if (parser_->is_done() ? !parser_->body.empty() : parser_->body.size() >= kSinkBytes) return SinkBody();
+  }
+  if (parser_->is_done()) return HandleRequest();
+  if (parser_->is_header_done() && std::exchange(parser_->expects_continue, false)) {
+    ErrorCode ignored;  // a client that does not get it sends the body anyway after a moment
+    socket_.write_some(asio::buffer(std::string_view("HTTP/1.1 100 Continue\r\n\r\n")), ignored);
+  }
+  WaitReadable();
+}
+
+bool ServerConnection::ReadHead(Request* request) {
+  RequestParser& p = *parser_;
+  request->remote = Remote();
+  static constexpr std::string_view kMethods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+  if (std::find(std::begin(kMethods), std::end(kMethods), request->method) == std::end(kMethods)) {
+    RefuseKeepingConnection(405, fmt::format("method {} is not supported", Printable(request->method, 20)));
+    return false;
+  }
+  if (const auto site = request->Header("sec-fetch-site");
+      request->method != "GET" && site && *site != "same-origin" && *site != "none") {
+    RefuseKeepingConnection(403, "the request comes from a page of another web site");
+    return false;
+  }
+  if (p.target.size() > kMaxTargetBytes || !DecodeTarget(p.target, request)) {
+    RefuseKeepingConnection(400, "the request target is not a valid path (malformed percent escape?)");
+    return false;
+  }
+  return true;
+}
+
+bool ServerConnection::OpenSink() {
+  Request head;
+  head.method = parser_->method;
+  head.headers = parser_->fields;
+  keep_alive_ = false;  // of a refusal: a body that nobody takes would be read as the next request
+  refused_ = true;
+  if (!ReadHead(&head)) return false;
+  StatusOr<std::shared_ptr<UploadSink>> sink = shared_.uploads.open(head);
+  if (!sink.ok()) {
+    shared_.refused_requests.fetch_add(1, std::memory_order_relaxed);
+    Send(ErrorResponse(sink.status()));
+    return false;
+  }
+  refused_ = false;
+  sink_ = *std::move(sink);
+  return true;
+}
+
+void ServerConnection::SinkBody() {
+  state_ = State::kHandle;
+  deadline_ = 0;
+  const auto bytes = std::make_shared<std::string>(std::move(parser_->body));
+  parser_->body.clear();
+  // Moved on, so that the connection never ends on the worker's thread.
+  auto write = [self = shared_from_this(), bytes, sink = sink_]() mutable {
+    const Status status = sink->Write(*bytes);
+    sink.reset();
+    asio::io_context& io = self->loop_.io;
+    asio::post(io, [self = std::move(self), status] { self->OnSunk(status); });
+  };
+  // With no worker free the loop writes itself: a piece is small, and refusing half an upload helps nobody.
+  if (!shared_.pool.TrySubmit(write)) write();
+}
+
+void ServerConnection::OnSunk(const Status& status) {
+  HoldBody(0);
+  if (!status.ok()) {
+    keep_alive_ = false;
+    refused_ = true;
+    shared_.refused_requests.fetch_add(1, std::memory_order_relaxed);
+    return Send(ErrorResponse(status));
+  }
+  if (parser_->is_done()) return HandleRequest();
+  if (loop_.stopping) return Close();
+  state_ = State::kRead;
+  deadline_ = MonotonicNow() + shared_.options.idle_timeout;  // for the next piece, not for the whole of a large file
+  WaitReadable();
+}
+
+bool ServerConnection::HoldBody(size_t bytes) {
+  const uint64_t before = shared_.body_bytes.fetch_add(bytes - held_body_, std::memory_order_relaxed);  // wraps: a sum
+  const uint64_t all = before + (bytes - held_body_);
+  const bool grew = bytes > held_body_;
+  held_body_ = bytes;
+  return !grew || all <= shared_.options.max_body_bytes_at_once;
+}
+
+void ServerConnection::RefuseUnparsed(ErrorCode ec) {
+  if (ec == http::error::body_limit) {
+    return Refuse(413, fmt::format("the body is larger than {} bytes; send less at once", shared_.options.max_body_bytes));
+  }
+  if (ec == http::error::header_limit) {
+    return Refuse(431, fmt::format("the header is larger than {} bytes", shared_.options.max_header_bytes));
+  }
+  Refuse(400, fmt::format("not a valid HTTP/1.1 request: {}", ec.message()));
+}
+
+void ServerConnection::Refuse(int status, std::string_view message) {
+  keep_alive_ = false;
+  refused_ = true;
+  RefuseKeepingConnection(status, message);
+}
+
+void ServerConnection::RefuseKeepingConnection(int status, std::string_view message) {
+  shared_.refused_requests.fetch_add(1, std::memory_order_relaxed);
+  Response r = Refusal(status, message);
+  if (status == 405) r.headers.emplace_back("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+  if (status == 503) r.headers.emplace_back("Retry-After", "1");
+  Send(std::move(r));
+}
+
+void ServerConnection::HandleRequest() {
+  RequestParser& p = *parser_;
+  state_ = State::kHandle;
+  deadline_ = 0;
+  keep_alive_ = p.keep_alive() && !loop_.stopping;
+  shared_.requests.fetch_add(1, std::memory_order_relaxed);
+
+  // Owned by a shared pointer: a std::function must be copyable, and a slow request moves into one.
+  const auto request = std::make_shared<Request>();
+  head_ = p.method == "HEAD";
+  request->method = head_ ? "GET" : std::move(p.method);
+  request->headers = std::move(p.fields);
+  request->body = std::move(p.body);
+  if (!ReadHead(request.get())) return;
+  request->sink = std::move(sink_);
+  // snappy is part of the remote-write protocol and unpacked by who decodes that.
+  if (const auto encoding = request->Header("content-encoding");
+      request->sink == nullptr && encoding && !EqualsIgnoreCase(*encoding, "identity") && !EqualsIgnoreCase(*encoding, "snappy")) {
+    if (!EqualsIgnoreCase(*encoding, "gzip") && !EqualsIgnoreCase(*encoding, "deflate")) {
+      return RefuseKeepingConnection(415, fmt::format("Content-Encoding '{}' is not supported; use gzip or none",
+                                                      Printable(*encoding, 40)));
+    }
+    StatusOr<std::string> plain = Gunzip(request->body, shared_.options.max_body_bytes);
+    if (!plain.ok()) {
+      return RefuseKeepingConnection(absl::IsResourceExhausted(plain.status()) ? 413 : 400,
+                                     std::string(plain.status().message()));
+    }
+    request->body = *std::move(plain);
+    if (!HoldBody(request->body.size())) {
+      return RefuseKeepingConnection(503, "too many large requests at once; try again in a moment");
+    }
+  }
+  const auto accept = request->Header("accept-encoding");
+  accepted_.gzip = accept && HasToken(*accept, "gzip");
+  accepted_.if_none_match = request->method == "GET" ? std::string(request->Header("if-none-match").value_or("")) : std::string();
+
+  if (!shared_.is_slow || !shared_.is_slow(*request)) return Send(shared_.Answer(*request));
+  const bool queued = shared_.pool.TrySubmit([self = shared_from_this(), request]() mutable {
+    // Shared for the same reason as the request; compressed here so that it costs no loop time.
+    const auto response = std::make_shared<Response>(self->shared_.Answer(*request));
+    Negotiate(self->accepted_, response.get());
+    // Moved, so that the connection never ends on this thread.
+    asio::io_context& io = self->loop_.io;
+    asio::post(io, [self = std::move(self), response] { self->Send(std::move(*response)); });
+  });
+  if (!queued) RefuseKeepingConnection(503, "too many slow requests at once; try again in a moment");
+}
+
+void ServerConnection::Send(Response response) {
+  if (!response.no_gzip) Negotiate(accepted_, &response);
+  response_ = std::move(response);
+  const bool bodiless = response_.status == 204 || response_.status == 304;
+  const bool chunked = response_.chunked && parser_->version == 11 && !bodiless;
+  head_out_.clear();
+  fmt::format_to(std::back_inserter(head_out_), "HTTP/1.1 {} {}\r\nServer: flopwatch\r\nDate: {}\r\n", response_.status,
+                 ReasonPhrase(response_.status), Date());
+  if (!bodiless) AppendHeader(&head_out_, "Content-Type", response_.content_type);
+  for (const auto& [name, value] : response_.headers) AppendHeader(&head_out_, name, value);
+  if (chunked) {
+    head_out_ += "Transfer-Encoding: chunked\r\n";
+    response_.body = GoChunks(response_.Body());
+    response_.static_body = {};
+    response_.shared_body.reset();
+  } else if (!bodiless) {
+    fmt::format_to(std::back_inserter(head_out_), "Content-Length: {}\r\n", response_.Body().size());
+  }
+  head_out_ += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
+  out_[0] = asio::const_buffer(head_out_.data(), head_out_.size());
+  const std::string_view body = head_ || bodiless ? std::string_view() : response_.Body();
+  out_[1] = asio::const_buffer(body.data(), body.size());
+  state_ = State::kWrite;
+  written_ = 0;
+  deadline_ = MonotonicNow() + shared_.options.idle_timeout;
+  Write();
+}
+
+void ServerConnection::Write() {
+  while (out_[0].size() + out_[1].size() > 0) {
+    ErrorCode ec;
+    const size_t n = socket_.write_some(out_, ec);
+    if (ec == asio::error::would_block) {
+      return socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](ErrorCode error) {
+        if (!error) self->Write();
+      });
+    }
+    if (ec == asio::error::interrupted) continue;
+    if (ec) return Close();
+    const size_t from_head = std::min(n, out_[0].size());
+    out_[0] += from_head;
+    out_[1] += n - from_head;
+    written_ += n;
+    if (written_ >= kProgressBytes) {
+      written_ = 0;
+      deadline_ = MonotonicNow() + shared_.options.idle_timeout;
+    }
+  }
+  OnWritten();
+}
+
+void ServerConnection::OnWritten() {
+  ReleaseAnswer();
+  if (!keep_alive_) return Linger();
+  BeginRequest();
+  if (rest_.empty()) return WaitReadable();
+  // The next request came with this one. By post, so that one busy client does not hold the loop.
+  asio::post(loop_.io, [self = shared_from_this()] {
+    if (self->socket_.is_open()) self->Parse({});
+  });
+}
+
+void ServerConnection::ReleaseAnswer() {
+  HoldBody(0);
+  Response().body.swap(response_.body);
+  response_ = Response();
+}
+
+void ServerConnection::Linger() {
+  ErrorCode ignored;
+  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  if (!refused_ || loop_.stopping) return Close();
+  state_ = State::kLinger;
+  deadline_ = MonotonicNow() + kLinger;
+  WaitReadable();
+}
+
+void ServerConnection::Close() {
+  ErrorCode ignored;
+  socket_.close(ignored);  // pending waits end with an error and let go of the connection
+  deadline_ = 0;
+}
+
+std::string ServerConnection::Remote() {
+  if (remote_.empty()) {
+    ErrorCode ec;
+    const tcp::endpoint peer = socket_.remote_endpoint(ec);
+    if (!ec) {
+      const std::string host = peer.address().to_string();
+      remote_ = peer.address().is_v6() ? fmt::format("[{}]:{}", host, peer.port()) : fmt::format("{}:{}", host, peer.port());
+    }
+  }
+  return remote_;
+}
+
+const std::string& ServerConnection::Date() {
+  const Micros second = Now() / kMicrosPerSecond;
+  if (second != loop_.date_second) {
+    const time_t t = second;
+    tm utc;
+    char text[64];
+    gmtime_r(&t, &utc);
+    loop_.date.assign(text, strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &utc));
+    loop_.date_second = second;
+  }
+  return loop_.date;
+}
+
+}  // namespace flopwatch::net
