@@ -150,10 +150,10 @@ void ServerConnection::SinkBody() {
   parser_->body.clear();
   // Moved on, so that the connection never ends on the worker's thread.
   auto write = [self = shared_from_this(), bytes, sink = sink_]() mutable {
-    const Status status = sink->Write(*bytes);
+    Status status = sink->Write(*bytes);
     sink.reset();
     asio::io_context& io = self->loop_.io;
-    asio::post(io, [self = std::move(self), status] { self->OnSunk(status); });
+    asio::post(io, [self = std::move(self), status = std::move(status)] { self->OnSunk(status); });
   };
   // With no worker free the loop writes itself: a piece is small, and refusing half an upload helps nobody.
   if (!shared_.pool.TrySubmit(write)) write();
