@@ -366,7 +366,8 @@ std::shared_ptr<const GpuColumns> Query::gpus() const { return IsLarge() ? kept_
 absl::flat_hash_map<int32_t, bool> Query::RunningJobs() const {
   absl::flat_hash_map<int32_t, bool> running;
   if (IsLarge()) {
-    for (const JobRow& row : kept_now_.Get()->rows) {
+    const std::shared_ptr<const JobList> list = kept_now_.Get();  // the next one may come meanwhile
+    for (const JobRow& row : list->rows) {
       if (row.running) running[row.id] = true;
     }
     return running;

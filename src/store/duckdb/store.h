@@ -100,6 +100,9 @@ class DuckDbStore : public Store {
   // Merges the log of a file into it when it is large.
   void Checkpoint(Connection* c, std::string_view alias, const std::string& path);
 
+  // What there is now. Held only while it is read: old segments and files go when no layout names them any more. A loop over a
+  // part of it takes a copy first (`for (const auto hot = layout()->hot; ...`): a temporary is gone in the loop's body, and
+  // another thread may publish the next layout.
   std::shared_ptr<const Layout> layout() const;
   // Changes what there is to read: views first, then the layout. Returns the new generation.
   StatusOr<uint64_t> Publish(Connection* c, const std::function<void(Layout*)>& change);

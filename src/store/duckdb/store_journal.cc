@@ -178,7 +178,7 @@ Status DuckDbStore::LoadJournal(uint64_t generation, uint64_t absorbed, StagedRo
 
 Status DuckDbStore::Replay(Connection* c) {
   uint64_t absorbed = 0;
-  for (const auto& segment : layout()->hot) {
+  for (const auto hot = layout()->hot; const auto& segment : hot) {
     FW_ASSIGN_OR_RETURN(const uint64_t g, segment->Absorbed(c));
     absorbed = std::max(absorbed, g);
   }

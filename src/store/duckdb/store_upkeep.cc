@@ -137,7 +137,7 @@ Status DuckDbStore::MergeRollupDays(Connection* c, Micros now) {
   for (int r = 0; r < kRollupCount; ++r) {
     const auto rollup = static_cast<Rollup>(r);
     std::map<Micros, SealedFiles> days;
-    for (const auto& f : layout()->files) {
+    for (const SealedFiles files = layout()->files; const auto& f : files) {
       if (f->table == SpecOf(rollup).table) days[FloorTo(f->min_ts, kMicrosPerDay)].push_back(f);
     }
     for (const auto& entry : days) {
@@ -154,7 +154,7 @@ Status DuckDbStore::MergeRollupDays(Connection* c, Micros now) {
 Status DuckDbStore::MergeRawDays(Connection* c, Micros now) {
   // Only what has not been merged before: a day's late rows are few, and its merged files large.
   std::map<std::pair<Micros, std::string>, SealedFiles> days;
-  for (const auto& f : layout()->files) {
+  for (const SealedFiles all = layout()->files; const auto& f : all) {
     const bool rollup = f->table.ends_with("_minute") || f->table.ends_with("_hour");
     if (!rollup && !f->merged) days[{FloorTo(f->min_ts, kMicrosPerDay), f->table}].push_back(f);
   }
@@ -197,7 +197,7 @@ Status DuckDbStore::Seal(Micros now) {
   return Write("sealing", Engine::Use::kUpkeep, [&](Connection* c) -> Status {
     FW_RETURN_IF_ERROR(Reclaim(c));
     std::vector<std::shared_ptr<Segment>> due;
-    for (const auto& segment : layout()->hot) {
+    for (const auto hot = layout()->hot; const auto& segment : hot) {
       if (is_due(segment->hour())) due.push_back(segment);
     }
     for (const auto& segment : due) {
@@ -214,7 +214,7 @@ Status DuckDbStore::ApplyRetention(Micros now) {
   std::lock_guard maintaining(maintain_mutex_);
   return Write("applying retention", Engine::Use::kUpkeep, [&](Connection* c) -> Status {
     SealedFiles expired;
-    for (const auto& f : layout()->files) {
+    for (const SealedFiles files = layout()->files; const auto& f : files) {
       Micros keep = options_.raw_retention;
       if (f->table == "gpu_minute" || f->table == "job_minute") keep = options_.minute_retention;
       if (f->table == "gpu_hour" || f->table == "job_hour" || f->table == "fleet_minute" || f->table == kApplicationTable) keep = options_.hour_retention;
