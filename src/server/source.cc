@@ -505,13 +505,15 @@ void Source::AddPart(const Slot& slot, const DecodedRow& row, Micros ts, Micros 
 
 TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
   std::lock_guard lock(mutex_);
+  // Whole milliseconds, as the store keeps them: what is live and what is stored then have the same times.
+  ts = FloorTo(ts, kMicrosPerMilli);
   ++scrape_;
   refused_now_ = {};
   const telemetry::DecodedScrape& scrape = decoder_.Decode(body);
   for (size_t k = 0; k < scrape.stats.refused.size(); ++k) refused_now_[k] = scrape.stats.refused[k];
 
   const Micros now = ctx_->clock();
-  const auto time_of = [&](const DecodedRow& row) { return row.timestamp.value_or(ts); };
+  const auto time_of = [&](const DecodedRow& row) { return FloorTo(row.timestamp.value_or(ts), kMicrosPerMilli); };
   const auto time_ok = [&](const DecodedRow& row) {
     if (!row.timestamp.has_value() || ctx_->options.backfill) return true;
     if (*row.timestamp > now + kFutureLimit) {

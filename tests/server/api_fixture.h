@@ -44,7 +44,7 @@ class ApiTest : public testing::Test {
   virtual store::Store* Store() { return &fake_; }
 
   void Scrape(int k) {
-    now_ = kStart + k * 10 * kSecond;
+    now_ = kStart + k * 10 * kSecond + fraction_;
     const double e = 1e9 + k * 1e6;
     Body one;
     one.Gpu(0, "GPU-A", kA100, R"(hpc_job="100",user="alice")").Tensor(0.6).Clock(1410).Power(300).Util(100).Energy(e);
@@ -107,6 +107,7 @@ class ApiTest : public testing::Test {
     return at.is_string() ? at.as_string().c_str() : boost::json::serialize(at);
   }
 
+  Micros fraction_ = 0;  // of a second, of every scrape
   FakeStore fake_;
   Micros now_ = kStart;
   std::unique_ptr<Pipeline> pipeline_;

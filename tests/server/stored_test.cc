@@ -88,6 +88,21 @@ TEST_F(StoredTest, MemoryAndRollupsAgree) {
   }
 }
 
+// The store keeps milliseconds. A fleet younger than the window is answered from memory only if nothing older is stored: a first
+// row that is a fraction of a millisecond later in memory would send every question to the store.
+class OddClockTest : public StoredTest {
+ protected:
+  OddClockTest() { fraction_ = 123'456; }
+};
+
+TEST_F(OddClockTest, AYoungFleetIsAnsweredFromMemory) {
+  EXPECT_EQ(duck_->stats().oldest_ts % kMicrosPerSecond, 123'000);
+  const auto fleet = Json("/api/v1/fleet?from=2026-09-21T14:00:00Z");
+  EXPECT_EQ(Text(fleet, "/window/source"), "live");
+  EXPECT_NEAR(Number(fleet, "/usage/observed_gpu_seconds"), 1800.0 * 4 + 1800.0 * 14 / 108, 0.5);
+  EXPECT_EQ(Text(Json("/api/v1/jobs?from=2026-09-21T14:00:00Z"), "/window/source"), "live");
+}
+
 TEST_F(StoredTest, OneJobAndOneGpu) {
   // [14:15, 14:44): 174 samples of ten seconds on each of two GPUs, OFU 0.6 and 0.2.
   const auto job = Json("/api/v1/jobs/100?from=2026-09-21T14:15:00Z&to=2026-09-21T14:44:00Z");
