@@ -1,6 +1,6 @@
 #include "net/http.h"
 
-#include "base/json_writer.h"
+#include "net/http_answer.h"
 
 namespace flopwatch::net {
 namespace {
@@ -51,15 +51,7 @@ std::optional<std::string_view> FetchResult::Header(std::string_view name) const
 
 Response ErrorResponse(const Status& status) {
   const CodeName code = NameOf(status.code());
-  Response r;
-  r.status = code.http;
-  JsonWriter json(&r.body);
-  json.BeginObject().Key("error").BeginObject();
-  json.Field("code", code.name);
-  json.Field("message", std::string_view(status.message().data(), status.message().size()));
-  json.EndObject().EndObject();
-  r.body += '\n';
-  return r;
+  return ErrorBody(code.http, code.name, std::string_view(status.message().data(), status.message().size()));
 }
 
 std::string_view ReasonPhrase(int status) {

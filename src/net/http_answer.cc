@@ -133,14 +133,16 @@ bool DecodeTarget(std::string_view target, Request* request) {
   return true;
 }
 
-Response Refusal(int status, std::string_view message) {
+Response ErrorBody(int status, std::string_view code, std::string_view message) {
   Response r;
   r.status = status;
   JsonWriter json(&r.body);
-  json.BeginObject().Key("error").BeginObject().Field("code", CodeOf(status)).Field("message", message).EndObject().EndObject();
+  json.BeginObject().Key("error").BeginObject().Field("code", code).Field("message", message).EndObject().EndObject();
   r.body += '\n';
   return r;
 }
+
+Response Refusal(int status, std::string_view message) { return ErrorBody(status, CodeOf(status), message); }
 
 void Negotiate(const Accepted& accepted, Response* r) {
   const std::string* etag = FindHeader(*r, "etag");

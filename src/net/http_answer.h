@@ -12,7 +12,9 @@ namespace flopwatch::net {
 // Path and query of a request, decoded strictly; false on "%zz", a cut escape or a NUL.
 bool DecodeTarget(std::string_view target, Request* request);
 
-// A refusal by the server itself, in the shape of every other error.
+// The body of every error: {"error":{"code":…,"message":…}}.
+Response ErrorBody(int status, std::string_view code, std::string_view message);
+// A refusal by the server itself.
 Response Refusal(int status, std::string_view message);
 
 // What a client said about the answers it takes.

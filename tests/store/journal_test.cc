@@ -349,6 +349,71 @@ RC_GTEST_PROP(StagedTest, BytesAndBack, ()) {
   ExpectSame(rows.tables[0], back->tables[0]);
 }
 
+// A column of doubles holds whole numbers until one is not: here that is found in the second block of rows, and what came
+// before it stays what it was.
+TEST(StagedTest, AColumnThatStopsBeingWholeKeepsItsValues) {
+  FieldRegistry fields;
+  ASSERT_TRUE(fields.AddDynamic("dcgm_fi_dev_some_counter").ok());
+  const auto field = static_cast<FieldId>(fields.size() - 1);
+  SampleBatch batch;
+  batch.stride = fields.size();
+  constexpr int kRows = 700, kFraction = 300, kNotANumber = 400;
+  const auto missing = [](int r) { return r == 5 || r == 310; };
+  const auto value = [](int r) { return r == kFraction ? 0.25 : r == kNotANumber ? std::nan("") : r * 3.0 - 100; };
+  for (int r = 0; r < kRows; ++r) {
+    RowHeader h;
+    h.ts = kT0 + r * kSecond + 999;  // microseconds that no hot table keeps
+    h.entity = 1;
+    if (!missing(r)) h.present.Set(field);
+    batch.rows.push_back(h);
+    batch.values.resize(batch.values.size() + static_cast<size_t>(batch.stride));
+    batch.values[static_cast<size_t>(r) * static_cast<size_t>(batch.stride) + field] = value(r);
+  }
+  const FieldSpec& spec = fields.spec(field);
+  StagedTable table;
+  EXPECT_EQ(table.Fill(batch, {{field, {spec.column, spec.storage, spec.stored_per_unit}}}), 1u) << "the NaN";
+  const StagedTable::Column& column = table.columns().back();
+  EXPECT_FALSE(column.whole);
+  const auto* values = std::get_if<std::vector<double>>(&column.values);
+  ASSERT_NE(values, nullptr);
+  for (int r = 0; r < kRows; ++r) {
+    const auto word = static_cast<size_t>(r) / 64;
+    const bool absent = word < column.absent.size() && ((column.absent[word] >> (r % 64)) & 1) != 0;
+    EXPECT_EQ(absent, missing(r) || r == kNotANumber) << r;
+    if (!absent) {
+      EXPECT_EQ((*values)[static_cast<size_t>(r)], value(r)) << r;
+    }
+  }
+  EXPECT_EQ(std::get<std::vector<int64_t>>(table.columns().front().values)[7], kT0 + 7 * kSecond);
+}
+
+// Differences of every width in bytes, up to the one that fills eight.
+TEST(StagedTest, IntegersOfEveryWidthComeBack) {
+  for (int width = 0; width <= 8; ++width) {
+    const uint64_t largest = width == 0 ? 0 : width == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * width)) - 1;
+    // An energy total is stored in integers; kEnergyJ's scale is taken out so that they are the ones below.
+    SampleBatch batch;
+    FieldRegistry fields;
+    batch.stride = fields.size();
+    const std::vector<int64_t> wanted = width < 7 ? std::vector<int64_t>{-3, -3 + static_cast<int64_t>(largest), -3 + static_cast<int64_t>(largest / 2)}
+                                                  : std::vector<int64_t>{-(int64_t{1} << (width == 7 ? 54 : 62)), int64_t{1} << (width == 7 ? 54 : 62), 0};
+    for (const int64_t v : wanted) {
+      RowHeader h;
+      h.ts = kT0;
+      h.entity = 1;
+      h.present.Set(kEnergyJ);
+      batch.rows.push_back(h);
+      batch.values.resize(batch.values.size() + static_cast<size_t>(batch.stride));
+      batch.values[batch.values.size() - static_cast<size_t>(batch.stride) + kEnergyJ] = static_cast<double>(v);
+    }
+    StagedRows rows;
+    EXPECT_EQ(rows.tables[0].Fill(batch, {{kEnergyJ, {"energy", telemetry::StorageType::kInt64, 1.0}}}), 0u);
+    const auto back = StagedRows::Decode(rows.Encode());
+    ASSERT_TRUE(back.ok()) << width;
+    EXPECT_EQ(std::get<std::vector<int64_t>>(back->tables[0].columns().back().values), wanted) << width;
+  }
+}
+
 RC_GTEST_PROP(StagedTest, DamagedBytesAreRefusedOrReadWithinBounds, ()) {
   FieldRegistry fields;
   RC_ASSERT(fields.AddDynamic("dcgm_fi_dev_some_counter").ok());

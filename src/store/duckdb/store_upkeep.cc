@@ -9,7 +9,8 @@
 
 #include "store/duckdb/application.h"
 #include "store/duckdb/fault_point.h"
-#include "store/duckdb/raw_sums.h"
+#include "store/duckdb/roller.h"
+#include "store/duckdb/sealer.h"
 #include "store/duckdb/store.h"
 
 namespace flopwatch::store::duck {
