@@ -3,6 +3,25 @@
 #include <algorithm>
 
 namespace flopwatch {
+namespace {
+
+char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+}  // namespace
+
+std::string LowerCase(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), Lower);
+  return out;
+}
+
+bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return Lower(x) == Lower(y); });
+}
+
+bool StartsWithIgnoringCase(std::string_view text, std::string_view prefix) {
+  return EqualsIgnoringCase(text.substr(0, prefix.size()), prefix);
+}
 
 std::string_view Nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
   if (word.size() > 64) return {};

@@ -15,6 +15,11 @@ std::string_view Nearest(std::string_view word, const std::vector<std::string_vi
 // Splits one CSV record (RFC 4180 quoting); a quote left open is reported by the caller through the return value.
 bool SplitCsv(std::string_view line, std::vector<std::string>* fields);
 
+// ASCII only: letters of other scripts stay as they are. `StartsWith`: whether `text` begins with `prefix`.
+std::string LowerCase(std::string_view text);
+bool EqualsIgnoringCase(std::string_view a, std::string_view b);
+bool StartsWithIgnoringCase(std::string_view text, std::string_view prefix);
+
 // Makes hostile text safe to print: control characters (escape sequences) become '?', long text is cut with "…".
 std::string Printable(std::string_view text, size_t max_bytes = 200);
 

@@ -27,12 +27,6 @@ constexpr std::array<PrecisionInfo, 7> kPrecisions = {{{Precision::kFp64, "fp64"
                                                        {Precision::kInt8, "int8"},
                                                        {Precision::kFp4, "fp4"}}};
 
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
 // What the row says about one precision: a rate to compute with, a published figure, or neither.
 struct Known {
   std::optional<double> per_sm_clk, published;
@@ -112,7 +106,7 @@ std::vector<std::string> NormalNames(const Accelerator& a) {
 }  // namespace
 
 StatusOr<Precision> ParsePrecision(std::string_view name) {
-  const std::string lower = Lower(name);
+  const std::string lower = LowerCase(name);
   for (const PrecisionInfo& p : kPrecisions) {
     if (p.name == lower) return p.precision;
   }
@@ -170,7 +164,7 @@ StatusOr<Peak> PeakOf(const Accelerator& a, Precision p) {
 }
 
 StatusOr<int> MigProfileSms(const Accelerator& a, std::string_view profile) {
-  const std::string wanted = Lower(profile);
+  const std::string wanted = LowerCase(profile);
   // "+me", "+me.all", "+gfx" and "-me" change the media and graphics engines of an instance, never
   // its SMs.
   const std::string_view base = std::string_view(wanted).substr(0, wanted.find_first_of("+-"));

@@ -16,8 +16,6 @@ using telemetry::OwnerLabels;
 constexpr std::array<std::string_view, 12> kPlaceholders = {
     "", "-", "--", "none", "null", "(null)", "nil", "<nil>", "<none>", "n/a", "0", "<no value>"};
 
-char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 // The label without spaces and quotes around it; "" when it stands for nothing.
 std::string_view Meaning(std::string_view label) {
   label = Trim(label);
@@ -26,9 +24,7 @@ std::string_view Meaning(std::string_view label) {
     label = Trim(label.substr(1, label.size() - 2));
   }
   for (const std::string_view p : kPlaceholders) {
-    if (std::equal(label.begin(), label.end(), p.begin(), p.end(),
-                   [](char a, char b) { return Lower(a) == b; }))
-      return {};
+    if (EqualsIgnoringCase(label, p)) return {};
   }
   return label;
 }

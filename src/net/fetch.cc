@@ -133,7 +133,7 @@ class Exchange {
       if ((name + value).find_first_of(std::string_view("\r\n\0", 3)) != std::string::npos) {
         return absl::InvalidArgumentError(absl::StrCat("request header '", Printable(name), "' contains a line break"));
       }
-      has_agent = has_agent || EqualsIgnoreCase(name, "user-agent");
+      has_agent = has_agent || EqualsIgnoringCase(name, "user-agent");
       absl::StrAppend(&head, name, ": ", value, "\r\n");
     }
     if (!has_agent) absl::StrAppend(&head, "User-Agent: flopwatch/", FLOPWATCH_VERSION, "\r\n");
@@ -250,7 +250,7 @@ StatusOr<FetchResult> Fetch(const std::string& url, const FetchOptions& options)
     }
     if (next.host != parsed.host || next.port != parsed.port) {
       std::erase_if(current.headers, [](const auto& h) {
-        return EqualsIgnoreCase(h.first, "authorization") || EqualsIgnoreCase(h.first, "cookie");
+        return EqualsIgnoringCase(h.first, "authorization") || EqualsIgnoringCase(h.first, "cookie");
       });
     }
     if (status == 303 || (status != 307 && status != 308 && current.method == "POST")) {

@@ -71,7 +71,7 @@ bool MatchesETag(std::string_view header, std::string_view etag) {
 bool Compressible(const Response& r) { return r.Body().size() >= kMinGzipBytes && IsCompressibleType(r.content_type); }
 const std::string* FindHeader(const Response& r, std::string_view name) {
   for (const auto& [key, value] : r.headers) {
-    if (EqualsIgnoreCase(key, name)) return &value;
+    if (EqualsIgnoringCase(key, name)) return &value;
   }
   return nullptr;
 }
@@ -94,11 +94,11 @@ void Recode(bool gzip_accepted, Response* r) {
       return;
     }
     SetBody(r, *std::move(plain));
-    std::erase_if(r->headers, [](const auto& h) { return EqualsIgnoreCase(h.first, "content-encoding"); });
+    std::erase_if(r->headers, [](const auto& h) { return EqualsIgnoringCase(h.first, "content-encoding"); });
   }
   // The same content in other bytes: such a tag may not be strong.
   for (auto& [name, value] : r->headers) {
-    if (EqualsIgnoreCase(name, "etag") && !value.starts_with("W/")) value.insert(0, "W/");
+    if (EqualsIgnoringCase(name, "etag") && !value.starts_with("W/")) value.insert(0, "W/");
   }
 }
 
@@ -106,7 +106,7 @@ void Recode(bool gzip_accepted, Response* r) {
 
 bool DecodeTarget(std::string_view target, Request* request) {
   for (const std::string_view scheme : {"http://", "https://"}) {  // absolute form, as sent to proxies
-    if (EqualsIgnoreCase(target.substr(0, scheme.size()), scheme)) {
+    if (EqualsIgnoringCase(target.substr(0, scheme.size()), scheme)) {
       const size_t path = target.find('/', scheme.size());
       target = path == std::string_view::npos ? "/" : target.substr(path);
     }
@@ -149,7 +149,7 @@ void Negotiate(const Accepted& accepted, Response* r) {
   const bool varies = r->status == 200 && !r->no_gzip && (FindHeader(*r, "content-encoding") != nullptr || Compressible(*r));
   if (r->status == 200 && etag != nullptr && MatchesETag(accepted.if_none_match, *etag)) {
     // What the answer would say about itself stays (RFC 9110, 15.4.5); of its body nothing is left to say.
-    std::erase_if(r->headers, [](const auto& h) { return EqualsIgnoreCase(h.first, "content-encoding"); });
+    std::erase_if(r->headers, [](const auto& h) { return EqualsIgnoringCase(h.first, "content-encoding"); });
     if (varies) r->headers.emplace_back("Vary", "Accept-Encoding");
     r->status = 304;
     SetBody(r, {});

@@ -223,8 +223,8 @@ void ServerConnection::HandleRequest() {
   request->sink = std::move(sink_);
   // snappy is part of the remote-write protocol and unpacked by who decodes that.
   if (const auto encoding = request->Header("content-encoding");
-      request->sink == nullptr && encoding && !EqualsIgnoreCase(*encoding, "identity") && !EqualsIgnoreCase(*encoding, "snappy")) {
-    if (!EqualsIgnoreCase(*encoding, "gzip") && !EqualsIgnoreCase(*encoding, "deflate")) {
+      request->sink == nullptr && encoding && !EqualsIgnoringCase(*encoding, "identity") && !EqualsIgnoringCase(*encoding, "snappy")) {
+    if (!EqualsIgnoringCase(*encoding, "gzip") && !EqualsIgnoringCase(*encoding, "deflate")) {
       return RefuseKeepingConnection(415, fmt::format("Content-Encoding '{}' is not supported; use gzip or none",
                                                       Printable(*encoding, 40)));
     }

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
+
 namespace flopwatch::net {
 
 namespace http = boost::beast::http;
@@ -22,8 +24,6 @@ using Fields = std::vector<std::pair<std::string, std::string>>;
 
 inline std::string_view View(boost::beast::string_view s) { return {s.data(), s.size()}; }
 
-std::string LowerCase(std::string_view s);
-bool EqualsIgnoreCase(std::string_view a, std::string_view b);
 // Whether a comma-separated header value names `token` ("gzip, br;q=0.5"); a weight of zero refuses it.
 bool HasToken(std::string_view list, std::string_view token);
 

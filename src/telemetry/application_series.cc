@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "base/text.h"
 #include "telemetry/labels.h"
 
 namespace flopwatch::telemetry {
@@ -12,10 +13,6 @@ constexpr std::string_view kTrainPrefixes[] = {"train_", "training_", "trainer_"
 constexpr std::string_view kJobLabels[] = {"flopwatch_job", "job_id", "hpc_job", "slurm_job_id", "slurm_jobid", "training_job",
                                            "slurm.job.id", "flopwatch.job"};
 constexpr size_t kMaxLabels = 64;
-
-bool StartsWithIgnoringCase(std::string_view text, std::string_view lead) {
-  return text.size() >= lead.size() && EqualsIgnoringCase(text.substr(0, lead.size()), lead);
-}
 
 }  // namespace
 

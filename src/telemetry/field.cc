@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/synchronization/mutex.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "telemetry/field_table.h"
 
@@ -48,16 +49,11 @@ void TableMust(bool ok, std::string_view name, std::string_view what) {
   std::abort();
 }
 
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  absl::AsciiStrToLower(&out);
-  return out;
-}
-
 Conversion MakeConversion(const FieldMatch& match, const FieldSpec& spec) {
   Conversion c;
   c.factor = match.factor;
   c.divisor = match.divisor;
+  c.as_is = c.factor == 1 && c.divisor == 1;
   c.max_valid = spec.max_valid > 0 ? spec.max_valid : std::numeric_limits<double>::infinity();
   c.field = match.id;
   c.rank = match.rank;
@@ -129,7 +125,7 @@ FieldRegistry::FieldRegistry() : impl_(std::make_unique<Impl>()) {
     match.rank = rank;
     match.mean = row.mean;
     match.percent_if_integer = row.percent_if_integer;
-    const std::string name = Lower(row.name);
+    const std::string name = LowerCase(row.name);
     impl_->AddSpelling(name, match);
     if (row.amd) impl_->AddSpelling("amd_" + name, match);
   }
@@ -154,7 +150,7 @@ StatusOr<FieldMatch> FieldRegistry::AddDynamic(std::string_view metric_name) {
         fmt::format("metric name of {} bytes cannot be a column: the limit is {}",
                     metric_name.size(), kMaxColumnName));
   }
-  const std::string name = Lower(metric_name);
+  const std::string name = LowerCase(metric_name);
   std::string column = name;
   for (char& c : column) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '_';

@@ -116,6 +116,7 @@ struct Conversion {
   FieldId field = 0;
   uint8_t rank = 0;
   uint8_t flags = 0;
+  bool as_is = false;  // factor and divisor are 1
 };
 
 class FieldRegistry {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "base/text.h"
 #include "fmt/format.h"
 
 namespace flopwatch::telemetry {
@@ -15,7 +16,6 @@ namespace {
 
 constexpr size_t kMaxIdentityBytes = 256;  // of one label value that is kept; longer ones are cut
 
-char Lower(char c) { return absl::ascii_tolower(static_cast<unsigned char>(c)); }
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
 // A look-up per byte: names are read again whenever groups come in another order.
@@ -159,7 +159,7 @@ const std::unordered_map<std::string_view, Label>& KnownLabels() {
 std::optional<Label> FindLabel(std::string_view name) {
   char lower[48];
   if (name.size() > sizeof(lower)) return std::nullopt;
-  for (size_t i = 0; i < name.size(); ++i) lower[i] = Lower(name[i]);
+  for (size_t i = 0; i < name.size(); ++i) lower[i] = absl::ascii_tolower(static_cast<unsigned char>(name[i]));
   const std::string_view key(lower, name.size());
   if (const auto it = KnownLabels().find(key); it != KnownLabels().end()) return it->second;
   // CSV fields of type "label" and dynamic resource allocation: DCGM_FI_PROCESS_NAME,
@@ -265,16 +265,7 @@ bool SplitOldMigUuid(std::string_view uuid, std::string* parent, int32_t* instan
   return true;
 }
 
-bool StartsWithIgnoringCase(std::string_view text, std::string_view prefix) {
-  return text.size() >= prefix.size() && EqualsIgnoringCase(text.substr(0, prefix.size()), prefix);
-}
-
 }  // namespace
-
-bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return Lower(x) == Lower(y); });
-}
 
 size_t MetricNameLength(std::string_view text) {
   size_t n = 0;

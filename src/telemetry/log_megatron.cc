@@ -12,6 +12,7 @@
 #include <cmath>
 #include <string>
 
+#include "base/text.h"
 #include "telemetry/log_decoder.h"
 
 namespace flopwatch::telemetry {
@@ -25,14 +26,8 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
-  return out;
-}
-
 bool IsNoNumber(std::string_view value) {
-  const std::string low = Lower(value.substr(0, 9));
+  const std::string low = LowerCase(value.substr(0, 9));
   return low.starts_with("nan") || low.starts_with("inf") || low.starts_with("-inf") || low.starts_with("-nan");
 }
 
@@ -78,7 +73,7 @@ class Megatron : public LogLines {
   void Field(std::string_view text, LogStep* step, const Refuse& refuse) {
     const size_t colon = text.rfind(": ");
     if (colon == std::string_view::npos) return;
-    const std::string key = Lower(Trim(text.substr(0, colon)));
+    const std::string key = LowerCase(Trim(text.substr(0, colon)));
     const std::string_view value = Trim(text.substr(colon + 2));
     static constexpr std::pair<std::string_view, ApplicationField> kFields[] = {
         {"elapsed time per iteration (s)", kStepTimeS},

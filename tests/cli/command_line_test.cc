@@ -1,10 +1,12 @@
 // Whole commands in-process against a server with canned answers: output modes, errors and their exit codes, colours.
 #include "command_line.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "cli/command.h"
 #include "fake_server.h"
@@ -162,6 +164,43 @@ TEST(Usage, MistypedWordsAreUnderstood) {
   EXPECT_THAT(err({"-o", "spreadsheet", "jobs"}), HasSubstr("choose from table"));
   EXPECT_THAT(err({"jobs", "--limit", "many"}), HasSubstr("--limit"));
   EXPECT_THAT(err({"jobs", "\x1b[2J"}), Not(HasSubstr("\x1b")));
+}
+
+// A wrong time is the user's to mend whether or not a server runs.
+TEST(Usage, TimesAreReadBeforeAnythingIsLookedFor) {
+  for (const char* command : {"jobs", "report"}) {
+    for (const char* end : {"--from", "--to"}) {
+      const Outcome o = RunCommand({command, end, "NONSENSE", "--data-dir", "/nonexistent"});
+      EXPECT_EQ(o.code, 2) << command;
+      EXPECT_THAT(o.err, AllOf(HasSubstr(end), HasSubstr("NONSENSE"), Not(HasSubstr("no fleet")))) << command;
+    }
+  }
+  EXPECT_EQ(RunCommand({"jobs", "--from", "now-2h", "--data-dir", "/nonexistent"}).code, 6);
+}
+
+TEST(Decode, AFileOfSomethingElseIsAnError) {
+  const auto decode = [](std::string_view body) {
+    const std::string path = testing::TempDir() + "/body.txt";
+    std::ofstream(path) << body;
+    return RunCommand({"decode", path});
+  };
+  const Outcome prose = decode("GPU fleets cost billions.\nNobody knows what they compute.\n");
+  EXPECT_EQ(prose.code, 1);
+  EXPECT_THAT(prose.err, HasSubstr("is it exporter output?"));
+  const std::string labels = "{gpu=\"0\",UUID=\"GPU-1\"} ";
+  EXPECT_EQ(decode("DCGM_FI_DEV_GPU_UTIL" + labels + "97\nnot a sample\n").code, 0);
+  // Lines that say "no value" are samples that an exporter has not got.
+  EXPECT_EQ(decode("DCGM_FI_DEV_GPU_UTIL" + labels + "9223372036854775794\n").code, 0);
+  EXPECT_EQ(decode("# HELP nothing yet\n").code, 0);
+}
+
+TEST(Decode, FilesDoNotShareReadings) {
+  std::vector<std::string> args = {"decode", "-o", "csv", "--columns", "uuid,gpu_util", "--no-header"};
+  for (const int util : {11, 22, 33}) {
+    args.push_back(fmt::format("{}/util-{}.prom", testing::TempDir(), util));
+    std::ofstream(args.back()) << fmt::format("DCGM_FI_DEV_GPU_UTIL{{gpu=\"0\",UUID=\"GPU-{0}\"}} {0}\n", util);
+  }
+  EXPECT_EQ(RunCommand(args).out, "GPU-11,0.11\nGPU-22,0.22\nGPU-33,0.33\n");
 }
 
 TEST(Usage, HelpTeaches) {

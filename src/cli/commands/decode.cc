@@ -307,6 +307,23 @@ Table NarrowTable(const std::vector<Decoded>& files) {
 
 // --- counts ---
 
+// A file of something else must not look like a quiet exporter. One that says "no value" on every
+// line is one: its lines can be read.
+Status CheckIsExposition(const std::vector<Decoded>& files) {
+  constexpr Refusal kUnreadable[] = {Refusal::kMalformedLine, Refusal::kMalformedValue,
+                                     Refusal::kTruncated, Refusal::kLineTooLong};
+  for (const Decoded& d : files) {
+    const auto& stats = d.scrape->stats;
+    uint64_t unreadable = 0;
+    for (const Refusal r : kUnreadable) unreadable += stats.refused[static_cast<size_t>(r)];
+    if (unreadable == 0 || unreadable < stats.samples + stats.narrow + stats.refused_total())
+      continue;
+    return absl::DataLossError(fmt::format(
+        "no line of {} is a sample ({} refused); is it exporter output?", d.file, unreadable));
+  }
+  return absl::OkStatus();
+}
+
 std::string StatsJson(const Totals& totals, size_t files) {
   std::string out;
   JsonWriter json(&out);
@@ -350,7 +367,7 @@ Status RunDecode(Context& context, const DecodeOptions& options) {
     context.SetExitCode(ExitCode::kPartial);
   if (options.stats) {
     context.Out(StatsJson(totals, files.size()));
-    return absl::OkStatus();
+    return CheckIsExposition(files);
   }
 
   const bool narrow = options.narrow || context.verbosity() > 0;
@@ -371,7 +388,7 @@ Status RunDecode(Context& context, const DecodeOptions& options) {
                             totals.samples, totals.rows, totals.narrow,
                             totals.narrow > 0 && !narrow ? " (--narrow shows them)" : ""));
   }
-  return absl::OkStatus();
+  return CheckIsExposition(files);
 }
 
 }  // namespace

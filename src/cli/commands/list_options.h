@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/time.h"
 #include "cli/commands/query_string.h"
 #include "cli/sort_spec.h"
 
@@ -18,9 +19,12 @@ struct WindowOptions {
 };
 
 inline void AddWindowOptions(CLI::App* sub, WindowOptions* o, std::string_view default_from) {
+  // Before a server or a store is looked for. The server reads the text again, with its own clock.
+  const CLI::Validator is_time([](const std::string& text) { return std::string(ParseTime(text, Now()).status().message()); }, "");
   sub->add_option("--from", o->from, "Start of the window: -1h, 2026-11-20, RFC 3339 (default " + std::string(default_from) + ")")
-      ->type_name("TIME");
-  sub->add_option("--to", o->to, "End of the window (default now)")->type_name("TIME");
+      ->type_name("TIME")
+      ->check(is_time);
+  sub->add_option("--to", o->to, "End of the window (default now)")->type_name("TIME")->check(is_time);
 }
 
 // A short name people type, and the field it stands for.

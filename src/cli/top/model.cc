@@ -7,17 +7,13 @@
 #include <cstdio>
 #include <set>
 
+#include "base/text.h"
+
 namespace flopwatch::cli {
 namespace {
 
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
 bool Has(const std::string& text, const std::string& lower_needle) {
-  return Lower(text).find(lower_needle) != std::string::npos;
+  return LowerCase(text).find(lower_needle) != std::string::npos;
 }
 
 // Absent values last in either direction.
@@ -151,7 +147,7 @@ bool Precedes(const SortKey& x, const SortKey& y, const TopUi& ui) {
 }  // namespace
 
 std::vector<const TopJob*> VisibleJobs(const TopData& data, const TopUi& ui) {
-  const std::string needle = Lower(ui.filter);
+  const std::string needle = LowerCase(ui.filter);
   std::vector<const TopJob*> out;
   for (const TopJob& j : data.jobs) {
     if (!needle.empty() && !Has(j.job, needle) && !Has(j.name, needle) && !Has(j.user, needle) && !Has(j.workflow, needle)) continue;
@@ -167,7 +163,7 @@ std::vector<const TopJob*> VisibleJobs(const TopData& data, const TopUi& ui) {
 }
 
 std::vector<const TopGpu*> VisibleGpus(const TopData& data, const TopUi& ui) {
-  const std::string needle = Lower(ui.filter);
+  const std::string needle = LowerCase(ui.filter);
   // A filter by user or workflow keeps the GPUs of the jobs it keeps.
   std::set<std::string_view> jobs;
   if (!needle.empty() && ui.level == Level::kFleet) {

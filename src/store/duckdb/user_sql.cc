@@ -48,14 +48,9 @@ std::string_view SkipBlank(std::string_view s) {
   }
 }
 
-bool EqualsIgnoreCase(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return absl::ascii_tolower(x) == absl::ascii_tolower(y); });
-}
-
 bool TakeWord(std::string_view* s, std::string_view word) {
   const std::string_view rest = SkipBlank(*s);
-  if (!EqualsIgnoreCase(rest.substr(0, word.size()), word)) return false;
+  if (!StartsWithIgnoringCase(rest, word)) return false;
   const std::string_view after = rest.substr(word.size());
   if (!after.empty() && (absl::ascii_isalnum(after[0]) || after[0] == '_')) return false;
   *s = after;
@@ -77,12 +72,6 @@ std::string_view WithoutExplain(std::string_view sql) {
     }
   }
   return s;
-}
-
-std::string Lower(std::string_view s) {
-  std::string lower(s);
-  for (char& ch : lower) ch = absl::ascii_tolower(ch);
-  return lower;
 }
 
 // All names in "function_name":"..." of a serialised tree, and of them those of table functions.
@@ -112,7 +101,7 @@ Status CheckFunctions(std::string_view json) {
     const size_t name = json.find(kName, at);
     of_tables.push_back(name);
     const std::string_view function = name == std::string_view::npos ? "?" : name_at(name);
-    if (std::find(std::begin(kTableFunctions), std::end(kTableFunctions), Lower(function)) ==
+    if (std::find(std::begin(kTableFunctions), std::end(kTableFunctions), LowerCase(function)) ==
         std::end(kTableFunctions)) {
       return absl::PermissionDeniedError(fmt::format(
           "table function {} is not available: queries may read the views and the files of the data directory "
@@ -121,7 +110,7 @@ Status CheckFunctions(std::string_view json) {
     }
   }
   for (size_t at = json.find(kName); at != std::string_view::npos; at = json.find(kName, at + 1)) {
-    const std::string function = Lower(name_at(at));
+    const std::string function = LowerCase(name_at(at));
     const bool as_table = std::find(of_tables.begin(), of_tables.end(), at) != of_tables.end();
     if (listed(kRefusedFunctions, function) || (!as_table && listed(kRefusedAsScalar, function))) {
       return absl::PermissionDeniedError(fmt::format("function {} is not available {}", function,

@@ -2,18 +2,10 @@
 
 #include <algorithm>
 
-#include "absl/strings/ascii.h"
+#include "base/text.h"
 #include "efficiency/ofu.h"
 
 namespace flopwatch::trace {
-namespace {
-
-// Names vary by chip and version: "Tensor Active [Throughput %]", "Tensor Active / FP16 Active"; "GPC Clock Frequency [MHz]".
-bool StartsWith(std::string_view name, std::string_view prefix) {
-  return absl::AsciiStrToLower(std::string(name.substr(0, prefix.size()))) == prefix;
-}
-
-}  // namespace
 
 TensorCounters TensorCounters::Of(const StringPool& names, const RankTrace& rank, int32_t device, std::optional<double> tensor_clock_mhz) {
   TensorCounters out;
@@ -40,8 +32,9 @@ TensorCounters TensorCounters::Of(const StringPool& names, const RankTrace& rank
     if (sample.device != device) continue;
     uint8_t& k = kind[sample.counter];
     if (k == 0) {
+      // Names vary by chip and version: "Tensor Active [Throughput %]", "Tensor Active / FP16 Active"; "GPC Clock Frequency [MHz]".
       const std::string_view name = names.Text(sample.counter);
-      k = StartsWith(name, "tensor active") ? 2 : StartsWith(name, "gpc clock") ? 3 : 1;
+      k = StartsWithIgnoringCase(name, "tensor active") ? 2 : StartsWithIgnoringCase(name, "gpc clock") ? 3 : 1;
       if (k == 2 && tensor_metric == kNoName) tensor_metric = sample.counter;
     }
     if (k == 1) continue;
