@@ -4,14 +4,16 @@
 CPU seconds (user + system, from /proc) of the engine's process alone per million samples it took in. Peers are Debian's
 prometheus and victoria-metrics (tools/peers), default settings except the scrape interval and retention.
 
-A CPU second of a virtual machine is no fixed amount of work: what runs on the other thread of the host's core takes up to
-two fifths of it, and no counter of the guest says so. So a loop that touches no memory is timed a few milliseconds at a time
-all along, on every core; "core speed" is its mean speed in the window as a share of the best it reached in this run.
+A CPU second of a virtual machine is no fixed amount of work: others on the same core may take up to half of it, and no counter
+of the guest says so. So a loop that hardly touches memory is timed a millisecond or two at a time all along, one core after
+the other; "core speed" is its mean speed in the window as a share of the best of this run. It tells a disturbed run from a
+quiet one; work that is bound by memory does not slow down in proportion.
 
   bench/compare.py --gpus 1000 --fields 100 --interval 1 --seconds 60
   bench/compare.py --gpus 10000 --fields 100 --interval 1 --seconds 300 --engines flopwatch    needs no peers
 """
 import argparse
+import itertools
 import json
 import os
 import re
@@ -90,7 +92,7 @@ class CoreSpeed(threading.Thread):
 
     def run(self):
         cores = sorted(os.sched_getaffinity(0))
-        for k in range(1 << 62):
+        for k in itertools.count():
             os.sched_setaffinity(0, {cores[k % len(cores)]})  # of this thread
             self.burst(20_000)  # out of the idle state, into the cache
             self.seen.append((time.time(), self.burst(60_000)))

@@ -106,7 +106,7 @@ void Recode(bool gzip_accepted, Response* r) {
 
 bool DecodeTarget(std::string_view target, Request* request) {
   for (const std::string_view scheme : {"http://", "https://"}) {  // absolute form, as sent to proxies
-    if (EqualsIgnoringCase(target.substr(0, scheme.size()), scheme)) {
+    if (StartsWithIgnoringCase(target, scheme)) {
       const size_t path = target.find('/', scheme.size());
       target = path == std::string_view::npos ? "/" : target.substr(path);
     }

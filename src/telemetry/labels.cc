@@ -159,7 +159,8 @@ const std::unordered_map<std::string_view, Label>& KnownLabels() {
 std::optional<Label> FindLabel(std::string_view name) {
   char lower[48];
   if (name.size() > sizeof(lower)) return std::nullopt;
-  for (size_t i = 0; i < name.size(); ++i) lower[i] = absl::ascii_tolower(static_cast<unsigned char>(name[i]));
+  for (size_t i = 0; i < name.size(); ++i)
+    lower[i] = absl::ascii_tolower(static_cast<unsigned char>(name[i]));
   const std::string_view key(lower, name.size());
   if (const auto it = KnownLabels().find(key); it != KnownLabels().end()) return it->second;
   // CSV fields of type "label" and dynamic resource allocation: DCGM_FI_PROCESS_NAME,

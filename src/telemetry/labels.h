@@ -15,7 +15,6 @@
 
 namespace flopwatch::telemetry {
 
-
 // Length of the metric name at the start of `text`; 0 = no name there.
 size_t MetricNameLength(std::string_view text);
 
