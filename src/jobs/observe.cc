@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/prefetch.h"
 #include "jobs/job_index_impl.h"
 
 namespace flopwatch::jobs {
@@ -212,8 +213,7 @@ void JobIndex::Impl::CloseSilent(Shard& shard, bool sweep, bool shutdown) {
 void JobIndex::Prefetch(int32_t entity) const {
   Shard& shard = impl_->ShardOf(entity);
   std::lock_guard lock(shard.mutex);
-  const auto* const e = reinterpret_cast<const char*>(Impl::Find(shard, entity));
-  for (size_t k = 0; e != nullptr && k < offsetof(EntityState, intervals); k += 64) __builtin_prefetch(e + k, /*rw=*/1);
+  PrefetchToWrite(Impl::Find(shard, entity), offsetof(EntityState, intervals));
 }
 
 int32_t JobIndex::Observe(int32_t entity, Micros ts, Micros span,

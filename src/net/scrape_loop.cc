@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/prefetch.h"
 #include "base/text.h"
 #include "net/gzip.h"
 #include "net/http.h"
@@ -151,6 +152,7 @@ void ScrapeLoop::Run(std::stop_token stop) {
   epoll_event events[kMaxEvents];
   while (!stop.stop_requested()) {
     const int n = epoll_wait(epoll_, events, kMaxEvents, WaitMillis());
+    for (int i = 0; i < n; ++i) Prefetch(events[i].data.u64);
     for (int i = 0; i < n; ++i) {
       if (events[i].data.u64 == kWakeEvent) {
         RunPosted();
@@ -162,7 +164,7 @@ void ScrapeLoop::Run(std::stop_token stop) {
     if (MonotonicNow() >= last_tick_ + tick_) OnTick();
     // A body of 200 KB comes in several pieces, and ticks send several requests: what arrives within the next moment is taken
     // in one go, which saves a tenth of a scrape's CPU in wake-ups.
-    if (n < kMaxEvents) std::this_thread::sleep_for(std::chrono::microseconds(std::min(kGather, tick_ / 5)));
+    if (n < kMaxEvents && in_flight_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(std::min(kGather, tick_ / 5)));
   }
 }
 
@@ -196,7 +198,6 @@ void ScrapeLoop::Erase(uint32_t index) {
   Target* const t = it->second.get();
   CloseConnection(t);
   if (t->flight) {
-    context_.in_flight.fetch_sub(1, std::memory_order_relaxed);
     ReturnFlight(std::move(t->flight));
   }
   targets_.erase(it);
@@ -206,6 +207,13 @@ void ScrapeLoop::Erase(uint32_t index) {
 ScrapeLoop::Target* ScrapeLoop::Find(uint32_t index) {
   const auto it = targets_.find(index);
   return it == targets_.end() ? nullptr : it->second.get();
+}
+
+// Of a target that an event, or a time, names: any number, also one that is no target's.
+ScrapeLoop::Target* ScrapeLoop::Prefetch(uint64_t event) {
+  Target* const t = Find(static_cast<uint32_t>(event));
+  if (t != nullptr) PrefetchToWrite(t, sizeof *t);
+  return t;
 }
 
 ScrapeLoop::Target* ScrapeLoop::FindAttempt(uint32_t index, uint64_t attempt) {
@@ -246,13 +254,15 @@ void ScrapeLoop::OnTick() {
     Fail(t, Failure::kTimeout, fmt::format("no answer within {} ({}{})", FormatDuration(context_.options.timeout), t->flight->waiting_for,
                                            t->flight->body.empty() ? "" : fmt::format(", {} bytes came", t->flight->body.size())));
   }
+  starting_.clear();
   while (!due_.empty() && due_.top().at <= now) {
     const Due d = due_.top();
     due_.pop();
-    const auto it = targets_.find(d.index);
+    if (Target* const t = Prefetch(d.index)) starting_.emplace_back(t, d.at);
+  }
+  for (const auto& [t, at] : starting_) {
     // Entries of targets that left, or whose index went to another, are recognised by their time.
-    if (it == targets_.end() || it->second->flight || it->second->due != d.at) continue;
-    Begin(it->second.get());
+    if (t->flight == nullptr && t->due == at) Begin(t);
   }
 }
 
@@ -266,7 +276,6 @@ void ScrapeLoop::Begin(Target* t) {
   f.started_wall = Now();
   f.parser.emplace(context_.options.max_header_bytes, context_.options.max_body_bytes, &f.body);
   deadlines_.push_back({f.started + context_.options.timeout, t->record->index, f.attempt});
-  context_.in_flight.fetch_add(1, std::memory_order_relaxed);
   f.reused = t->fd >= 0;
   if (f.reused) {
     SendRequest(t);
@@ -543,7 +552,6 @@ void ScrapeLoop::Fail(Target* t, Failure kind, std::string_view why) {
 // Plans the next attempt and gives back what this one held.
 void ScrapeLoop::End(Target* t, bool keep_connection) {
   if (!keep_connection) CloseConnection(t);
-  context_.in_flight.fetch_sub(1, std::memory_order_relaxed);
   ReturnFlight(std::move(t->flight));
 
   const Micros interval = context_.options.interval;
@@ -583,6 +591,8 @@ void ScrapeLoop::CloseConnection(Target* t) {
 }
 
 std::unique_ptr<ScrapeLoop::Flight> ScrapeLoop::TakeFlight() {
+  ++in_flight_;
+  context_.in_flight.fetch_add(1, std::memory_order_relaxed);
   if (free_flights_.empty()) return std::make_unique<Flight>();
   auto f = std::move(free_flights_.back());
   free_flights_.pop_back();
@@ -590,6 +600,8 @@ std::unique_ptr<ScrapeLoop::Flight> ScrapeLoop::TakeFlight() {
 }
 
 void ScrapeLoop::ReturnFlight(std::unique_ptr<Flight> f) {
+  --in_flight_;
+  context_.in_flight.fetch_sub(1, std::memory_order_relaxed);
   if (free_flights_.size() >= kMaxFreeFlights || f->body.capacity() > kMaxKeptCapacity) return;
   f->reused = false;
   f->interim = 0;

@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -105,6 +106,7 @@ class ScrapeLoop {
   void Insert(std::shared_ptr<TargetRecord> record);
   void Erase(uint32_t index);
   Target* Find(uint32_t index);
+  Target* Prefetch(uint64_t event);
   // The target while this attempt of it runs, else null.
   Target* FindAttempt(uint32_t index, uint64_t attempt);
   Micros NextTick(const Target& t, Micros after) const;
@@ -140,8 +142,10 @@ class ScrapeLoop {
   Micros last_tick_ = 0;
   absl::flat_hash_map<uint32_t, std::unique_ptr<Target>> targets_;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
+  std::vector<std::pair<Target*, Micros>> starting_;  // what fell due in this tick, and when
   std::deque<Deadline> deadlines_;
   uint64_t next_attempt_ = 1;
+  size_t in_flight_ = 0;  // attempts of this loop
   uint32_t next_connection_ = 1;
   uint64_t random_;
   std::vector<std::unique_ptr<Flight>> free_flights_;

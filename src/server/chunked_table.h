@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/prefetch.h"
+
 namespace flopwatch::server {
 
 template <typename T, int32_t kLimit>
@@ -30,8 +32,8 @@ class ChunkedTable {
     if (id < 0 || id >= kLimit) return;
     const Chunk* chunk = chunks_[id / kChunk].load(std::memory_order_acquire);
     if (chunk == nullptr) return;
-    const char* at = reinterpret_cast<const char*>(&chunk->entries[id % kChunk]) + offset;
-    for (size_t k = 0; k < bytes; k += 64) __builtin_prefetch(at + k, /*rw=*/1);
+    PrefetchToWrite(&chunk->mutex, sizeof chunk->mutex);
+    PrefetchToWrite(reinterpret_cast<const char*>(&chunk->entries[id % kChunk]) + offset, bytes);
   }
 
   // A copy; a default T where nothing was ever written.

@@ -71,6 +71,8 @@ class Claims {
 
   // A row of `claim` at `ts`. With its own timestamp, one that is not newer is stale; the scraper's clock may be set back.
   Verdict Admit(const Claim& claim, Micros ts, bool own_timestamp, const Timing& timing);
+  // Asks for the memory that Admit() will want.
+  void Prefetch(int32_t entity) const { owners_.Prefetch(entity, sizeof(Ownership)); }
   // Whether what this source says about the GPU (labels, model) is to be believed now.
   bool MayDescribe(const Claim& claim, Micros ts, const Timing& timing) const;
   // The node a GPU was known under when it was met; only the first call for an entity counts.

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "base/prefetch.h"
 #include "efficiency/ofu.h"
 #include "server/chunked_table.h"
 #include "server/registry.h"
@@ -137,13 +138,9 @@ class Ring {
     return out;
   }
   void Prefetch(int64_t base) const {
-    const auto touch = [&](int64_t slot) {
-      const char* at = reinterpret_cast<const char*>(&slots_[Index(slot)]);
-      for (size_t k = 0; k < sizeof(Sums); k += 64) __builtin_prefetch(at + k);
-    };
     if (last_ == kNever || last_ <= base) return;
-    touch(last_);
-    if (base >= first_) touch(std::max(base, last_ - N + 1));
+    PrefetchToRead(&At(last_), sizeof(Sums));
+    if (base >= first_) PrefetchToRead(&At(std::max(base, last_ - N + 1)), sizeof(Sums));
   }
 
  private:
@@ -472,7 +469,7 @@ std::vector<store::JobUsage> LiveState::JobsSince(Micros from) const {
     // Every job is a few cache lines somewhere: ask for them before they are needed.
     constexpr size_t kAhead = 8;
     for (size_t k = 0; k < windows.size() + kAhead; ++k) {
-      if (k + kAhead < windows.size()) __builtin_prefetch(windows[k + kAhead].second);
+      if (k + kAhead < windows.size()) PrefetchToRead(windows[k + kAhead].second, 1);
       if (k < windows.size()) windows[k].second->sums.Prefetch(start.at, start.fine);
       if (k < kAhead) continue;
       const auto& [job, w] = windows[k - kAhead];

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/hash/hash.h"
+#include "base/prefetch.h"
 #include <fmt/format.h>
 
 namespace flopwatch::server {
@@ -22,6 +23,7 @@ constexpr Micros kFutureLimit = kMicrosPerHour;
 constexpr Micros kLate = kMicrosPerMinute;
 // Rows held back for a verdict, of all sources; above it they are stored as suspected at once.
 constexpr size_t kMaxHeldBytes = 64 << 20;
+constexpr size_t kPrefetchedSlots = 16;  // as many GPUs as nodes have
 constexpr std::string_view kPushPrefix = "push:";
 constexpr size_t kOwn = static_cast<size_t>(telemetry::Refusal::kCount);
 
@@ -509,6 +511,7 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
   ts = FloorTo(ts, kMicrosPerMilli);
   ++scrape_;
   refused_now_ = {};
+  PrefetchToWrite(slots_.data(), std::min(slots_.size(), kPrefetchedSlots) * sizeof(Slot));
   const telemetry::DecodedScrape& scrape = decoder_.Decode(body);
   for (size_t k = 0; k < scrape.stats.refused.size(); ++k) refused_now_[k] = scrape.stats.refused[k];
 
@@ -536,6 +539,7 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
     }
     // Other targets came by since: what the second pass changes is cold.
     const int32_t entity = slots_[row.slot].entity.id;
+    ctx_->claims.Prefetch(entity);
     ctx_->jobs.Prefetch(entity);
     ctx_->live.Prefetch(entity, ts);
   }

@@ -37,7 +37,7 @@
 
 namespace flopwatch::store {
 
-inline constexpr int kSchemaVersion = 5;
+inline constexpr int kSchemaVersion = 6;
 
 // Options::journal_age of a server: within it a fleet of 2,000 GPUs scraped every second fills a row group, and what a kill
 // leaves to be replayed stays a matter of seconds.
@@ -54,6 +54,9 @@ struct Options {
   // Flushed rows no older than this may stay in the journal when RollUp is called; readers see them all the same. A server
   // of a few thousand GPUs gives the engine whole row groups that way instead of a commit with every roll-up.
   Micros journal_age = 0;
+  // A column of a hot file that must become wider is written anew where that is no more work than this; else the hour goes on in
+  // another file. The engine writes tens of millions a second and holds them all in memory: many columns may grow at once.
+  uint64_t max_rewritten_values = 4'000'000;
   uint64_t min_free_disk_bytes = 256ull << 20;  // below: appends are refused with a clear error before the disk is full
 };
 

@@ -1,8 +1,10 @@
 #include "telemetry/entity_table.h"
 
+#include <algorithm>
 #include <tuple>
 #include <utility>
 
+#include "base/prefetch.h"
 #include "telemetry/sequence_cache.h"
 
 namespace flopwatch::telemetry {
@@ -64,6 +66,17 @@ EntityTable::EntityTable(size_t max_entities, const std::string* default_node)
 void EntityTable::BeginScrape(int stride) {
   ++epoch_;
   stride_ = stride;
+  // What the last scrape wrote, this one writes.
+  constexpr size_t kAtMost = 16;
+  const size_t rows = std::min(row_slots_.size(), kAtMost);
+  const size_t cells = std::min(rows * static_cast<size_t>(stride), values_.size());
+  PrefetchToWrite(values_.data(), cells * sizeof(double));
+  PrefetchToWrite(present_.data(), rows * sizeof(FieldMask));
+  PrefetchToWrite(entities_.data(), std::min(entities_.size(), kAtMost) * sizeof(Entity));
+  PrefetchToWrite(hot_.data(), std::min(hot_.size(), kAtMost) * sizeof(HotSet));
+  for (size_t set = 0; set < std::min(sets_.size(), kAtMost); ++set) {
+    PrefetchToRead(sets_[set].get(), sizeof(LabelSet));
+  }
   seen_sets_.clear();
   row_slots_.clear();
   means_.clear();

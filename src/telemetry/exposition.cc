@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/prefetch.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "telemetry/entity_table.h"
@@ -230,8 +231,7 @@ void ExpositionDecoder::Impl::DecodeLines(const char* p, const char* limit) {
   while (p < limit) {
     // A body is read once, front to back. The hardware's own prefetch stops at page ends; asking
     // ahead doubles what one core reads.
-    for (size_t ahead = 0; ahead < kLineBytes; ahead += 64)
-      __builtin_prefetch(p + kPrefetchBytes + ahead);
+    PrefetchToRead(p + kPrefetchBytes, kLineBytes);
     if (*p == '#') {  // HELP and TYPE: a fifth of the lines of eight GPUs
       p = static_cast<const char*>(std::memchr(p, '\n', static_cast<size_t>(limit - p))) + 1;
       continue;

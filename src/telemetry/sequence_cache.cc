@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/prefetch.h"
+
 namespace flopwatch::telemetry {
 namespace {
 
-// Between two scrapes of a target thousands of others pass: its cache is cold, and groups in
-// another order touch it at random. Asking for all of it first turns a chain of misses into one
-// stream.
-void Prefetch(const void* data, size_t bytes) {
+// Groups in another order touch the cache at random.
+template <typename T>
+void Prefetch(const std::vector<T>& values) {
   constexpr size_t kAtMost = 64 << 10;
-  const char* p = static_cast<const char*>(data);
-  for (size_t at = 0; at < std::min(bytes, kAtMost); at += 64) __builtin_prefetch(p + at);
+  PrefetchToRead(values.data(), std::min(values.size() * sizeof(T), kAtMost));
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ void SequenceCache::NameTable::Reset(size_t groups) {
 }
 
 void SequenceCache::NameTable::Prefetch() const {
-  telemetry::Prefetch(entries_.data(), entries_.size() * sizeof(uint32_t));
+  telemetry::Prefetch(entries_);
 }
 
 uint32_t* SequenceCache::NameTable::Find(uint64_t name_hash, const std::vector<Group>& groups) {
@@ -41,10 +41,10 @@ SequenceCache::SequenceCache(size_t max_series, const std::vector<std::string_vi
 }
 
 void SequenceCache::BeginScrape() {
-  Prefetch(groups_.data(), groups_.size() * sizeof(Group));
-  Prefetch(series_.data(), series_.size() * sizeof(Series));
+  Prefetch(groups_);
+  Prefetch(series_);
   names_.Prefetch();
-  static thread_local std::vector<uint32_t> order;
+  static thread_local std::vector<Run> order;
   static thread_local std::vector<Learned> learned;
   order_ = &order;
   learned_ = &learned;
@@ -52,9 +52,23 @@ void SequenceCache::BeginScrape() {
   learned.clear();
   for (Group& g : groups_) g.cursor = g.begin;
   group_ = left_ = kNoGroup;
-  at_ = guard();
+  lines_ = 0;
+  at_ = run_begin_ = guard();
   end_ = at_ + 1;
   if (!groups_.empty()) Enter(0);
+}
+
+void SequenceCache::CloseRun() {
+  if (at_ == run_begin_) return;
+  order_->push_back({run_begin_, at_});
+  lines_ += at_ - run_begin_;
+  run_begin_ = at_;
+}
+
+void SequenceCache::MoveTo(uint32_t index) {
+  if (index == at_) return;  // the run goes on, as between groups that follow one another
+  CloseRun();
+  at_ = run_begin_ = index;
 }
 
 void SequenceCache::Enter(uint32_t group) {
@@ -62,7 +76,7 @@ void SequenceCache::Enter(uint32_t group) {
   Group& g = groups_[group];
   if (g.cursor == g.end)
     g.cursor = g.begin;  // read to its end before: lines that come again start over
-  at_ = g.cursor;
+  MoveTo(g.cursor);
   end_ = g.end;
   name_hash_ = g.name_hash;
 }
@@ -100,14 +114,14 @@ bool SequenceCache::ExpectPrefix(std::string_view prefix) {
   const uint32_t ahead = std::min(g.end, at_ + kSearchWindow);
   for (uint32_t i = at_; i < ahead; ++i) {
     if (is(i)) {
-      at_ = i;
+      MoveTo(i);
       return true;
     }
   }
   const uint32_t behind = at_ - std::min(at_ - g.begin, kSearchWindow);
   for (uint32_t i = behind; i < at_; ++i) {
     if (is(i)) {
-      at_ = i;
+      MoveTo(i);
       return true;
     }
   }
@@ -115,16 +129,21 @@ bool SequenceCache::ExpectPrefix(std::string_view prefix) {
 }
 
 void SequenceCache::Learn(const Series& series, std::string_view metric_name) {
-  if (order_->size() >= max_series_) return;
-  order_->push_back(kLearnedBit | static_cast<uint32_t>(learned_->size()));
+  CloseRun();
+  if (lines_ >= max_series_) return;
+  const auto index = static_cast<uint32_t>(learned_->size());
+  if (order_->empty() || !order_->back().learned) order_->push_back({index, index, true});
+  ++order_->back().end;
+  ++lines_;
   learned_->push_back({series, HashBytes(metric_name)});
 }
 
 void SequenceCache::EndScrape(absl::FunctionRef<bool(const Series&)> keep) {
   if (learned_->empty()) return;
+  CloseRun();
   std::vector<Group> groups;
   NameTable names;
-  names.Reset(std::min(order_->size(), groups_.size() + learned_->size()));
+  names.Reset(std::min(lines_, groups_.size() + learned_->size()));
   // First pass: the groups in the order in which they appeared, and their sizes. Second pass: the
   // series into them.
   struct Placed {
@@ -132,28 +151,10 @@ void SequenceCache::EndScrape(absl::FunctionRef<bool(const Series&)> keep) {
     uint32_t group;
   };
   std::vector<Placed> placed;
-  placed.reserve(order_->size());
+  placed.reserve(lines_);
   std::vector<bool> taken(series_.size(), false);
-  uint32_t old_group = 0;
-  for (const uint32_t entry : *order_) {
-    Series series;
-    uint64_t name_hash;
-    if (entry & kLearnedBit) {
-      const Learned& l = (*learned_)[entry & ~kLearnedBit];
-      series = l.series;
-      name_hash = l.name_hash;
-    } else {
-      if (taken[entry]) continue;  // the line came twice
-      taken[entry] = true;
-      series = series_[entry];
-      if (entry < groups_[old_group].begin || entry >= groups_[old_group].end) {
-        const auto after = std::upper_bound(groups_.begin(), groups_.end(), entry,
-                                            [](uint32_t i, const Group& g) { return i < g.begin; });
-        old_group = static_cast<uint32_t>(after - groups_.begin() - 1);
-      }
-      name_hash = groups_[old_group].name_hash;
-    }
-    if (!keep(series)) continue;
+  const auto place = [&](const Series& series, uint64_t name_hash) {
+    if (!keep(series)) return;
     uint32_t* group = names.Find(name_hash, groups);
     if (*group == kNoGroup) {
       *group = static_cast<uint32_t>(groups.size());
@@ -161,6 +162,24 @@ void SequenceCache::EndScrape(absl::FunctionRef<bool(const Series&)> keep) {
     }
     ++groups[*group].end;
     placed.push_back({series, *group});
+  };
+  uint32_t old_group = 0;
+  for (const Run& run : *order_) {
+    for (uint32_t i = run.begin; i < run.end; ++i) {
+      if (run.learned) {
+        place((*learned_)[i].series, (*learned_)[i].name_hash);
+        continue;
+      }
+      if (taken[i]) continue;  // the line came twice
+      taken[i] = true;
+      if (i < groups_[old_group].begin || i >= groups_[old_group].end) {
+        const auto after =
+            std::upper_bound(groups_.begin(), groups_.end(), i,
+                             [](uint32_t at, const Group& g) { return at < g.begin; });
+        old_group = static_cast<uint32_t>(after - groups_.begin() - 1);
+      }
+      place(series_[i], groups_[old_group].name_hash);
+    }
   }
   uint32_t begin = 0;
   for (uint32_t g = 0; g < groups.size(); ++g) {

@@ -74,7 +74,6 @@ class SequenceCache {
   }
   // The expected series was at the current line: on to the next one.
   void Advance() {
-    order_->push_back(at_);
     if (++at_ == end_) LeaveGroup();
   }
 
@@ -119,14 +118,20 @@ class SequenceCache {
   };
 
   static constexpr uint32_t kNoGroup = ~uint32_t{0};
-  static constexpr uint32_t kLearnedBit =
-      uint32_t{1} << 31;  // in order_: index into learned_ instead of series_
   // Series looked at on each side of the cursor before a line counts as new: bounds the cost of a
   // hostile order.
   static constexpr uint32_t kSearchWindow = 128;
 
+  // Series of the body one after the other: [begin, end) of series_, or of learned_.
+  struct Run {
+    uint32_t begin = 0, end = 0;
+    bool learned = false;
+  };
+
   void LeaveGroup();
   void Enter(uint32_t group);
+  void MoveTo(uint32_t index);
+  void CloseRun();
   uint32_t guard() const { return static_cast<uint32_t>(series_.size() - 1); }
 
   size_t max_series_;
@@ -135,13 +140,15 @@ class SequenceCache {
   NameTable names_;
   const std::vector<std::string_view>* texts_;
   uint32_t at_ = 0, end_ = 0;
+  uint32_t run_begin_ = 0;    // of the run that at_ ends
   uint64_t name_hash_ = 0;  // of the current group
   uint32_t group_ = kNoGroup;
   uint32_t left_ = kNoGroup;  // the group whose end led here
-  // What this scrape held, line by line. Shared by all decoders of a thread: only one of them
+  // What this scrape held, in its order. Shared by all decoders of a thread: only one of them
   // decodes at a time.
-  std::vector<uint32_t>* order_ = nullptr;
+  std::vector<Run>* order_ = nullptr;
   std::vector<Learned>* learned_ = nullptr;
+  size_t lines_ = 0;  // in the runs of order_
 };
 
 }  // namespace flopwatch::telemetry

@@ -68,9 +68,10 @@ inline const char* ParsePlainDecimal(const char* p, const char* limit, double* v
                                         1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19};
   constexpr ptrdiff_t kRoom =
       72;  // two runs of 24 digits, a point, and what ReadDigits looks at beyond them
-  char end_of_body[2 * kRoom] = {};
+  char end_of_body[2 * kRoom];
   const char* const given = p;
   if (limit - p < kRoom) [[unlikely]] {  // copied where it may be read beyond its end
+    std::memset(end_of_body, 0, sizeof end_of_body);
     std::memcpy(end_of_body, p, static_cast<size_t>(limit - p));
     p = end_of_body;
   }
@@ -88,7 +89,9 @@ inline const char* ParsePlainDecimal(const char* p, const char* limit, double* v
     if (*p != '\n') return nullptr;
   }
   if (digits == 0 || digits > 19 || mantissa > (uint64_t{1} << 53)) return nullptr;
-  *value = static_cast<double>(mantissa) / kPow10[fraction];
+  *value = static_cast<double>(mantissa);
+  // Most values have none, and a division takes as long as the rest of a line.
+  if (fraction > 0) *value /= kPow10[fraction];
   return given + (p - start);
 }
 

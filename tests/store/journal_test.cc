@@ -387,27 +387,77 @@ TEST(StagedTest, AColumnThatStopsBeingWholeKeepsItsValues) {
   EXPECT_EQ(std::get<std::vector<int64_t>>(table.columns().front().values)[7], kT0 + 7 * kSecond);
 }
 
+// Rows of one GPU and one field.
+SampleBatch BatchOf(const FieldRegistry& fields, FieldId field, const std::vector<double>& values) {
+  SampleBatch batch;
+  batch.stride = fields.size();
+  for (const double v : values) {
+    RowHeader h;
+    h.ts = kT0;
+    h.entity = 1;
+    h.present.Set(field);
+    batch.rows.push_back(h);
+    batch.values.resize(batch.values.size() + static_cast<size_t>(batch.stride));
+    batch.values[batch.values.size() - static_cast<size_t>(batch.stride) + field] = v;
+  }
+  return batch;
+}
+
+// A column of doubles holds whole numbers in the narrowest integers that take all of them, and the journal brings it back so.
+TEST(StagedTest, WholeNumbersAreHeldInTheNarrowestIntegers) {
+  using telemetry::StorageType;
+  FieldRegistry fields;
+  const auto field = fields.AddDynamic("dcgm_fi_dev_some_counter").value().id;
+  const auto staged = [&](const std::vector<double>& values) {
+    StagedRows rows;
+    EXPECT_EQ(rows.tables[0].Fill(BatchOf(fields, field, values), {{field, {"c", StorageType::kDouble, 1.0}}}), 0u);
+    return rows;
+  };
+  const auto values_of = [](const StagedTable& table) {
+    return std::visit([](const auto& v) { return std::vector<double>(v.begin(), v.end()); }, table.columns().back().values);
+  };
+  constexpr double k53 = 9007199254740992.0;
+  const std::pair<std::vector<double>, StorageType> cases[] = {
+      {{0, -999'999'999, 999'999'999}, StorageType::kInt32}, {{1, 1'000'000'000, 2}, StorageType::kInt64},
+      {{-1'000'000'000, 1}, StorageType::kInt64},            {{k53, -k53, 1}, StorageType::kInt64},
+      {{1, k53 + 2}, StorageType::kDouble},                  {{1, -0.0}, StorageType::kDouble},
+      {{2'000'000'000, 0.5}, StorageType::kDouble}};
+  for (const auto& [values, held_as] : cases) {
+    const StagedRows rows = staged(values);
+    EXPECT_EQ(rows.tables[0].columns().back().held_as(), held_as) << values[0];
+    EXPECT_EQ(values_of(rows.tables[0]), values);
+    const auto back = StagedRows::Decode(rows.Encode());
+    ASSERT_FW_OK(back);
+    EXPECT_EQ(back->tables[0].columns().back().held_as(), held_as) << values[0];
+    EXPECT_EQ(back->tables[0].columns().back().whole, held_as != StorageType::kDouble);
+    EXPECT_EQ(values_of(back->tables[0]), values);
+    // Beside rows of every other form, first and second.
+    for (const auto& [others, other_form] : cases) {
+      StagedRows both = staged(values);
+      ASSERT_FW_OK(both.Add(staged(others)));
+      EXPECT_EQ(both.tables[0].columns().back().held_as(), std::max(held_as, other_form));
+      std::vector<double> expected = values;
+      expected.insert(expected.end(), others.begin(), others.end());
+      EXPECT_EQ(values_of(both.tables[0]), expected);
+    }
+  }
+  // What no program of ours writes: a whole number too large for it. The differences of both values are at the end.
+  std::string bytes = staged({k53, -k53}).Encode();
+  ASSERT_EQ(static_cast<unsigned char>(bytes[bytes.size() - 8]), 0x40) << "7 bytes each: 2^54 and 0";
+  bytes[bytes.size() - 8] = 0x41;
+  EXPECT_FALSE(StagedRows::Decode(bytes).ok());
+}
+
 // Differences of every width in bytes, up to the one that fills eight.
 TEST(StagedTest, IntegersOfEveryWidthComeBack) {
   for (int width = 0; width <= 8; ++width) {
     const uint64_t largest = width == 0 ? 0 : width == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * width)) - 1;
     // An energy total is stored in integers; kEnergyJ's scale is taken out so that they are the ones below.
-    SampleBatch batch;
-    FieldRegistry fields;
-    batch.stride = fields.size();
+    const FieldRegistry fields;
     const std::vector<int64_t> wanted = width < 7 ? std::vector<int64_t>{-3, -3 + static_cast<int64_t>(largest), -3 + static_cast<int64_t>(largest / 2)}
                                                   : std::vector<int64_t>{-(int64_t{1} << (width == 7 ? 54 : 62)), int64_t{1} << (width == 7 ? 54 : 62), 0};
-    for (const int64_t v : wanted) {
-      RowHeader h;
-      h.ts = kT0;
-      h.entity = 1;
-      h.present.Set(kEnergyJ);
-      batch.rows.push_back(h);
-      batch.values.resize(batch.values.size() + static_cast<size_t>(batch.stride));
-      batch.values[batch.values.size() - static_cast<size_t>(batch.stride) + kEnergyJ] = static_cast<double>(v);
-    }
     StagedRows rows;
-    EXPECT_EQ(rows.tables[0].Fill(batch, {{kEnergyJ, {"energy", telemetry::StorageType::kInt64, 1.0}}}), 0u);
+    EXPECT_EQ(rows.tables[0].Fill(BatchOf(fields, kEnergyJ, {wanted.begin(), wanted.end()}), {{kEnergyJ, {"energy", telemetry::StorageType::kInt64, 1.0}}}), 0u);
     const auto back = StagedRows::Decode(rows.Encode());
     ASSERT_TRUE(back.ok()) << width;
     EXPECT_EQ(std::get<std::vector<int64_t>>(back->tables[0].columns().back().values), wanted) << width;

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "store/duckdb/attach.h"
 #include "store/duckdb/engine.h"
@@ -179,22 +180,37 @@ TEST_F(OpenTest, StrayFilesAreLeftAlone) {
 
 // --- versions ---
 
-// Runs SQL on a database file as another program would.
-void Edit(const std::string& path, const std::vector<std::string>& statements) {
+// Opens a database file, as catalog f, as another program would.
+void With(const std::string& path, const std::function<void(duck::Connection*)>& use) {
   duck::Engine engine({.directory = fs::path(path).parent_path().string(), .spill_directory = ""});
   ASSERT_FW_OK(engine.Restart([&](duck::Connection* c) { return duck::AttachFile(c, "f", path, false); }));
   auto lease = engine.Acquire(duck::Engine::Use::kWrite);
   ASSERT_FW_OK(lease);
-  for (const std::string& sql : statements) ASSERT_FW_OK((*lease)->Execute(sql));
+  use(lease->get());
+}
+void Edit(const std::string& path, const std::vector<std::string>& statements) {
+  With(path, [&](duck::Connection* c) {
+    for (const std::string& sql : statements) ASSERT_FW_OK(c->Execute(sql));
+  });
+}
+std::string TypeOf(const std::string& path, const std::string& column) {
+  std::string type;
+  With(path, [&](duck::Connection* c) {
+    auto found = c->Query("SELECT data_type FROM duckdb_columns() WHERE database_name = 'f' AND table_name = 'gpu_samples' "
+                          "AND column_name = '" + column + "'");
+    ASSERT_FW_OK(found);
+    found->ForEach([&](const duck::Row& row) { type = row.Text(0); });
+  });
+  return type;
 }
 
 TEST_F(OpenTest, ANewerSchemaIsRefused) {
   AppendOne();
   store_.reset();
-  Edit(dir_.path() + "/meta.duckdb", {"INSERT INTO f.schema_version VALUES (7, now()::TIMESTAMP, '9.9')"});
+  Edit(dir_.path() + "/meta.duckdb", {"INSERT INTO f.schema_version VALUES (99, now()::TIMESTAMP, '9.9')"});
   const absl::Status status = Fails();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(status.message().find("schema version 7, newer than the 5"), absl::string_view::npos) << status;
+  EXPECT_NE(status.message().find("schema version 99, newer than the " + std::to_string(kSchemaVersion)), absl::string_view::npos) << status;
   EXPECT_NE(status.message().find("upgrade flopwatch"), absl::string_view::npos);
 }
 
@@ -214,12 +230,12 @@ TEST_F(OpenTest, AVersionZeroDirectoryIsMigrated) {
   Edit(dir_.path() + "/hot/seg-20260102T05-0001.duckdb", {});
   // A reader cannot migrate, and says so.
   options_.read_only = true;
-  EXPECT_NE(Fails().message().find("older than 5"), absl::string_view::npos);
+  EXPECT_NE(Fails().message().find("older than " + std::to_string(kSchemaVersion)), absl::string_view::npos);
   options_.read_only = false;
   Open();
   AppendOne();
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
-  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "5");
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), std::to_string(kSchemaVersion));
 }
 
 // Until version 3 a hot segment had rows a GPU and minute of its own; a row that must not count any more.
@@ -249,7 +265,7 @@ TEST_F(OpenTest, AVersionOneDirectoryIsMigrated) {
     EXPECT_NEAR((*usage)[0].sums.ofu.observed_s, 30, 1e-6);
     ASSERT_FW_OK(round < 2 ? store_->RollUp() : store_->Seal(kT0 + 2 * kMicrosPerHour));
   }
-  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "5");
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), std::to_string(kSchemaVersion));
 }
 
 TEST_F(OpenTest, AVersionTwoDirectoryIsMigrated) {
@@ -272,7 +288,7 @@ TEST_F(OpenTest, AVersionTwoDirectoryIsMigrated) {
   ASSERT_FW_OK(store_->AppendApplication({&said, 1}, kT0));  // into the segment that was migrated
   EXPECT_EQ(Sql("SELECT job, loss FROM application_samples"), "7|2.5");
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
-  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "5");
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), std::to_string(kSchemaVersion));
 }
 
 TEST_F(OpenTest, AVersionFourSegmentKeepsItsMicroseconds) {
@@ -311,7 +327,89 @@ TEST_F(OpenTest, AVersionFourSegmentKeepsItsMicroseconds) {
     ASSERT_FW_OK(round == 0 ? store_->RollUp() : store_->Seal(kT0 + 2 * kMicrosPerHour));
     if (round == 1) Open();
   }
-  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), "5");
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), std::to_string(kSchemaVersion));
+}
+
+// A field of unknown type is held in the narrowest column that takes its values exactly, in a segment of today as in one that
+// version 5 began, and says the same whatever that is.
+TEST_F(OpenTest, ColumnsOfWholeNumbersGrowAndThoseOfVersionFiveGoOn) {
+  const std::string segment = dir_.path() + "/hot/seg-20260102T05-0001.duckdb";
+  const FieldId grown = fields_.AddDynamic("grown").value().id, other = fields_.AddDynamic("other").value().id;
+  std::string said;
+  Micros at = kT0;
+  const auto append = [&](double value, const char* written) {
+    at += kSecond;
+    BatchBuilder b(fields_);
+    b.Row(at, 1, {{grown, value}, {other, 7}});
+    ASSERT_FW_OK(store_->Append(b.batch(), fields_, at));
+    said += (said.empty() ? "" : " ") + std::string(written);
+    EXPECT_EQ(Sql("SELECT string_agg(grown::VARCHAR, ' ' ORDER BY ts), typeof(any_value(grown)), sum(other) FROM samples"),
+              said + "|DOUBLE|" + std::to_string(7 * (at - kT0) / kSecond));
+  };
+  const auto type = [&](const char* column) {
+    store_.reset();
+    std::string found = TypeOf(segment, column);
+    Open();
+    return found;
+  };
+  append(5, "5.0");
+  append(-999'999'999, "-999999999.0");
+  EXPECT_EQ(type("grown"), "DECIMAL(9,0)");
+  append(1'000'000'000, "1000000000.0");
+  EXPECT_EQ(type("grown"), "DECIMAL(18,0)");
+  append(-9007199254740992.0, "-9007199254740992.0");
+  EXPECT_EQ(type("grown"), "DECIMAL(18,0)");
+  append(3, "3.0");
+  // As version 5 wrote it.
+  store_.reset();
+  Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version >= 6"});
+  Edit(segment, {"DELETE FROM f.schema_version WHERE version >= 6", "ALTER TABLE f.gpu_samples ALTER grown SET DATA TYPE BIGINT",
+                 "ALTER TABLE f.gpu_samples ALTER other SET DATA TYPE BIGINT"});
+  Open();
+  append(2'000'000'000, "2000000000.0");
+  EXPECT_EQ(type("grown"), "BIGINT");
+  append(0.5, "0.5");
+  append(9007199254740994.0, "9007199254740994.0");
+  EXPECT_EQ(type("grown"), "DOUBLE");
+  EXPECT_EQ(type("other"), "BIGINT");
+  ASSERT_FW_OK(store_->Seal(kT0 + 2 * kMicrosPerHour));
+  EXPECT_EQ(Sql("SELECT string_agg(grown::VARCHAR, ' ' ORDER BY ts), typeof(any_value(other)), sum(other) FROM samples"), said + "|DOUBLE|56");
+}
+
+// Where many rows are there already, the hour goes on in another file; also after a restart, and sealed into the same answer.
+TEST_F(OpenTest, ColumnsThatGrowInALargeFileGoOnInAnother) {
+  options_.max_rewritten_values = 3;
+  Open();
+  const FieldId grown = fields_.AddDynamic("grown").value().id;
+  const auto append = [&](int at, double value) {
+    BatchBuilder b(fields_);
+    b.Row(kT0 + at * kSecond, 1, {{grown, value}});
+    ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + at * kSecond));
+  };
+  const std::string query = "SELECT string_agg(grown::VARCHAR, ' ' ORDER BY ts), typeof(any_value(grown)) FROM samples";
+  const std::string first = dir_.path() + "/hot/seg-20260102T05-0001.duckdb", second = dir_.path() + "/hot/seg-20260102T05-0002.duckdb";
+  for (int at : {1, 2, 3}) {
+    append(at, at);
+    EXPECT_EQ(Sql("SELECT count(*) FROM samples"), std::to_string(at));  // what is asked for goes into the file first
+  }
+  append(4, 4e9);  // three values to write anew
+  EXPECT_EQ(Sql(query), "1.0 2.0 3.0 4000000000.0|DOUBLE");
+  EXPECT_FALSE(fs::exists(second));
+  append(5, 0.5);  // four
+  EXPECT_EQ(Sql(query), "1.0 2.0 3.0 4000000000.0 0.5|DOUBLE");
+  EXPECT_TRUE(fs::exists(second));
+  append(6, 6);
+  store_.reset();
+  EXPECT_EQ(TypeOf(first, "grown"), "DECIMAL(18,0)");
+  EXPECT_EQ(TypeOf(second, "grown"), "DOUBLE");
+  Open();
+  append(7, 7);
+  EXPECT_EQ(Sql(query), "1.0 2.0 3.0 4000000000.0 0.5 6.0 7.0|DOUBLE");
+  EXPECT_FALSE(fs::exists(dir_.path() + "/hot/seg-20260102T05-0003.duckdb"));
+  ASSERT_FW_OK(store_->RollUp());
+  ASSERT_FW_OK(store_->Seal(kT0 + 2 * kMicrosPerHour));
+  EXPECT_FALSE(fs::exists(first) || fs::exists(second));
+  EXPECT_EQ(Sql(query), "1.0 2.0 3.0 4000000000.0 0.5 6.0 7.0|DOUBLE");
 }
 
 TEST(MigrateTest, ListsThatDoNotEndAtTheSchemaVersionAreRefused) {

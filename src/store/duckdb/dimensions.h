@@ -24,9 +24,11 @@ struct StoredField {
   std::string column;
   telemetry::StorageType storage = telemetry::StorageType::kDouble;
   double stored_per_unit = 1;
-  // In a segment, of a double: its column is BIGINT, because every value so far is a whole number, as those of most counters
-  // of unknown type are. The engine takes such a column in at a third of the cost. Sealed files and views have DOUBLE.
-  bool whole = false;
+  // In a segment, of a field stored as kDouble: its column is one of whole numbers of 32 or 64 bits (kWholeTypes), because every
+  // value so far is one, as those of most counters of unknown type are. The engine takes such columns in at a third of the cost
+  // and less. Sealed files and views have DOUBLE.
+  telemetry::StorageType held_as = telemetry::StorageType::kDouble;
+  bool whole() const { return held_as != telemetry::StorageType::kDouble; }
 };
 
 class DimensionTables {

@@ -29,7 +29,9 @@ void Bind(duckdb_bind_info info) {
   duckdb_destroy_value(&parameter);
   if (source == nullptr) return duckdb_bind_set_error(info, "fw_source: no such source; it is for the store's own use");
   for (const RowSource::Column& column : source->columns()) {
-    duckdb_logical_type type = duckdb_create_logical_type(column.type);
+    duckdb_logical_type type = column.type == DUCKDB_TYPE_DECIMAL
+                                   ? duckdb_create_decimal_type(static_cast<uint8_t>(column.digits), /*scale=*/0)
+                                   : duckdb_create_logical_type(column.type);
     duckdb_bind_add_result_column(info, std::string(column.name).c_str(), type);
     duckdb_destroy_logical_type(&type);
   }

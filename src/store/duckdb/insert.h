@@ -20,6 +20,7 @@ class RowSource {
   struct Column {
     std::string_view name;  // of the table's column; those not named become NULL
     duckdb_type type;       // of the values; converted to the column's where it has another
+    int digits = 0;         // of a decimal, which has no fraction
   };
   virtual ~RowSource() = default;
   virtual std::vector<Column> columns() const = 0;

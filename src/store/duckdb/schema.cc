@@ -50,6 +50,7 @@ const std::vector<Migration>& MetaMigrations() {
       {3, "what applications claim of their jobs", {fmt::format("CREATE TABLE {{}}.application_claims(seq BIGINT, {})", kClaimColumns)}},
       {4, "hot segments have no gpu_minute; nothing changes here", {}},
       {5, "times of samples in hot segments are whole milliseconds; nothing changes here", {}},
+      {6, "whole numbers of unknown type in hot segments are decimals; nothing changes here", {}},
   };
   return kMigrations;
 }
@@ -75,6 +76,8 @@ const std::vector<Migration>& SegmentMigrations() {
        {"DROP TABLE {}.gpu_minute", "DELETE FROM {}.progress WHERE tbl LIKE 'gpu_minute%'"}},
       // An older flopwatch must not read them; tables that are there keep their microseconds until they are sealed.
       {5, "times of samples are whole milliseconds in tables made from now on", {}},
+      // Likewise: columns that are there stay BIGINT.
+      {6, "whole numbers of unknown type are decimals in columns made from now on", {}},
   };
   return kMigrations;
 }

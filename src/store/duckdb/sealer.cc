@@ -172,7 +172,7 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment, c
         columns = std::max(columns, std::size(kFixedColumns) + state.samples[member].columns.size());
         for (const StoredField& field : state.samples[member].columns) {
           const std::string name = QuoteName(field.column);
-          if (field.whole && !Contains(replaced, name)) CatTo(&replaced, ", ", name, "::DOUBLE AS ", name);
+          if (field.whole() && !Contains(replaced, name)) CatTo(&replaced, ", ", name, "::DOUBLE AS ", name);
         }
       }
       if (source.empty()) continue;

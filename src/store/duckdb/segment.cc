@@ -26,6 +26,25 @@ constexpr std::string_view kJournalProgress = "journal";
 constexpr std::string_view kReserved[] = {"ts",     "entity", "job_set", "model",  "span_ms", "flags", "tensor_mhz", "gpu",
                                           "gpu_instance", "node", "job", "span_s", "ofu",     "day",   "hour",       "rowid"};
 
+// Null where there is none.
+template <typename Fields>
+auto* FindField(Fields& fields, std::string_view column) {
+  const auto it = std::find_if(fields.begin(), fields.end(), [&](const StoredField& f) { return f.column == column; });
+  return it == fields.end() ? nullptr : &*it;
+}
+
+std::string_view HotType(const StoredField& field) {
+  return field.whole() ? kWholeTypes[static_cast<size_t>(field.held_as)].sql : SqlType(field.storage);
+}
+
+// The inverse, for fields stored as doubles.
+StorageType HeldAs(std::string_view type) {
+  if (type == kWholeTypes[0].sql) return StorageType::kInt32;
+  // Up to schema version 5 they were integers of 64 bits.
+  if (type == kWholeTypes[1].sql || type == SqlType(StorageType::kInt64)) return StorageType::kInt64;
+  return StorageType::kDouble;
+}
+
 }  // namespace
 
 std::string_view HotTable(EntityKind kind) {
@@ -113,7 +132,7 @@ StatusOr<std::shared_ptr<Segment>> Segment::Open(Connection* c, const std::strin
       if (std::find(std::begin(kFixedColumns), std::end(kFixedColumns), column) != std::end(kFixedColumns)) continue;
       const auto found = fields->find(column);
       StoredField& field = state.samples[k].columns.emplace_back(found == fields->end() ? StoredField{column} : found->second);
-      field.whole = field.storage == StorageType::kDouble && row.Text(2) == SqlType(StorageType::kInt64);
+      if (field.storage == StorageType::kDouble) field.held_as = HeldAs(row.Text(2));
     }
   });
   const auto measure = [&](std::string_view table, Extent* extent) -> Status {
@@ -134,16 +153,22 @@ StatusOr<std::shared_ptr<Segment>> Segment::Open(Connection* c, const std::strin
   return segment;
 }
 
+uint64_t Segment::ValuesToRewrite(EntityKind kind, const std::vector<StoredField>& wanted) const {
+  const SegmentState::Table table = Describe().samples[static_cast<int>(kind)];
+  const auto grows = [&](const StoredField& field) {
+    const StoredField* const known = FindField(table.columns, field.column);
+    return known != nullptr && known->held_as < field.held_as;
+  };
+  return table.extent.rows * static_cast<uint64_t>(std::count_if(wanted.begin(), wanted.end(), grows));
+}
+
 StatusOr<bool> Segment::EnsureColumns(Connection* c, EntityKind kind, const std::vector<StoredField>& wanted) {
   const int k = static_cast<int>(kind);
   SegmentState::Table table = Describe().samples[k];
   bool changed = false;
-  const auto find = [&](const StoredField& field) {
-    return std::find_if(table.columns.begin(), table.columns.end(), [&](const StoredField& f) { return f.column == field.column; });
-  };
   const auto fits = [&](const StoredField& field) {
-    const auto it = find(field);
-    return it != table.columns.end() && (!it->whole || field.whole);
+    const StoredField* const known = FindField(table.columns, field.column);
+    return known != nullptr && known->held_as >= field.held_as;
   };
   if (table.exists && std::all_of(wanted.begin(), wanted.end(), fits)) return false;
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
@@ -157,16 +182,16 @@ StatusOr<bool> Segment::EnsureColumns(Connection* c, EntityKind kind, const std:
   }
   for (const StoredField& field : wanted) {
     if (fits(field)) continue;
-    const std::string_view type = SqlType(field.whole ? StorageType::kInt64 : field.storage);
-    const auto it = find(field);
-    // The first value that is not whole: the column is written anew, at most once in a segment.
-    const std::string_view how = it == table.columns.end() ? "ADD COLUMN {} {}" : "ALTER COLUMN {} SET DATA TYPE {}";
+    const std::string_view type = HotType(field);
+    StoredField* const known = FindField(table.columns, field.column);
+    // The first value that is not whole, or does not fit: the column is written anew, at most twice in a segment.
+    const std::string_view how = known == nullptr ? "ADD COLUMN {} {}" : "ALTER COLUMN {} SET DATA TYPE {}";
     FW_RETURN_IF_ERROR(c->Execute(Cat("ALTER TABLE ", alias_, ".", HotTable(kind), " ",
                                       fmt::format(fmt::runtime(how), QuoteName(field.column), type))));
-    if (it == table.columns.end()) {
+    if (known == nullptr) {
       table.columns.push_back(field);
     } else {
-      it->whole = false;
+      known->held_as = field.held_as;
     }
     changed = true;
   }

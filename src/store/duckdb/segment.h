@@ -59,8 +59,10 @@ class Segment {
   static bool ParseName(std::string_view name, Micros* hour, int* sequence);
   static std::string PathOf(const std::string& directory, std::string_view name);
 
-  // Makes the sample table of the kind and these columns exist, and take what is wanted: a column of whole numbers where
-  // others are wanted becomes one of doubles. Returns whether something was changed.
+  // Values that EnsureColumns() would write anew.
+  uint64_t ValuesToRewrite(telemetry::EntityKind kind, const std::vector<StoredField>& columns) const;
+  // Makes the sample table of the kind and these columns exist, and take what is wanted: a column of whole numbers
+  // becomes wider, or one of doubles, where that is wanted. Returns whether something was changed.
   StatusOr<bool> EnsureColumns(Connection* c, telemetry::EntityKind kind, const std::vector<StoredField>& columns);
 
   // One transaction: the rows, and that this generation of the journal is in (Absorbed). The tables and columns exist.

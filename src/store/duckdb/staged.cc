@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/prefetch.h"
 #include "store/duckdb/cat.h"
 #include "store/duckdb/rollup.h"
 
@@ -20,8 +21,9 @@ using telemetry::RowHeader;
 using telemetry::SampleBatch;
 using telemetry::StorageType;
 
-// Rows whose values are turned from rows into columns at a time: they stay in the second-level cache.
-constexpr size_t kBlockRows = 256;
+// Rows whose values are turned from rows into columns at a time. They come from memory row by row, as it likes to be read, and
+// are then walked column by column in the cache: half the time of walking them cold, with 16 as with 256 rows a fifth more.
+constexpr size_t kBlockRows = 64;
 
 // A damaged frame may claim anything; what it says is believed up to here.
 constexpr uint64_t kMaxRows = 1 << 24;
@@ -31,8 +33,8 @@ using Column = StagedTable::Column;
 
 Column MakeColumn(std::string name, StorageType storage) {
   Column c{std::move(name), {}, {}};
-  if (storage != StorageType::kInt32) c.values.emplace<std::vector<int64_t>>();
-  c.whole = storage == StorageType::kDouble;  // until a value says otherwise
+  if (storage == StorageType::kInt64) c.values.emplace<std::vector<int64_t>>();
+  c.whole = storage == StorageType::kDouble;  // and small, until a value says otherwise
   return c;
 }
 
@@ -51,19 +53,34 @@ void SetAbsent(Column* c, size_t begin, size_t end) {
 
 // --- rows into columns ---
 
+template <typename T>
+constexpr const WholeType& WholeTypeOf() {
+  return kWholeTypes[sizeof(T) == 4 ? 0 : 1];
+}
+
 // Counters of unknown type come as doubles and are nearly always whole numbers. Exactly the same number, or false.
-bool ToWhole(double v, int64_t* whole) {
-  constexpr double kExact = 9007199254740992.0;  // 2^53
-  if (!(v >= -kExact && v <= kExact)) return false;
-  *whole = static_cast<int64_t>(v);
+template <typename T>
+bool ToWhole(double v, T* whole) {
+  constexpr auto kLimit = static_cast<double>(WholeTypeOf<T>().limit);
+  if (!(v >= -kLimit && v <= kLimit)) return false;
+  *whole = static_cast<T>(v);
   return std::bit_cast<uint64_t>(static_cast<double>(*whole)) == std::bit_cast<uint64_t>(v);  // -0 is none
 }
 
-void MakeDouble(Column* c) {
-  if (!c->whole) return;
-  const std::vector<int64_t> values = std::move(std::get<std::vector<int64_t>>(c->values));
-  c->values.emplace<std::vector<double>>(values.begin(), values.end());
-  c->whole = false;
+// Makes the values of a column of doubles at least as wide.
+void Widen(Column* c, StorageType to) {
+  if (c->held_as() >= to) return;
+  const auto narrow = std::move(c->values);
+  std::visit(
+      [&](const auto& values) {
+        if (to == StorageType::kInt64) {
+          c->values.emplace<std::vector<int64_t>>(values.begin(), values.end());
+        } else {
+          c->values.emplace<std::vector<double>>(values.begin(), values.end());
+        }
+      },
+      narrow);
+  c->whole = to != StorageType::kDouble;
 }
 
 // As nearbyint(), which is a call where the build is for any x86-64.
@@ -81,6 +98,8 @@ struct Block {
   Block(const SampleBatch& of, size_t first, size_t last) : batch(of), begin(first), end(last) {
     in_all.words.fill(~uint64_t{0});
     for (size_t row = begin; row < end; ++row) {
+      const auto stride = static_cast<size_t>(batch.stride);
+      PrefetchToRead(batch.values.data() + row * stride, stride * sizeof(double));
       for (size_t w = 0; w < in_all.words.size(); ++w) in_all.words[w] &= batch.rows[row].present.words[w];
     }
   }
@@ -128,12 +147,23 @@ uint64_t Convert(const Block& block, const StagedTable::Source& source, Column* 
   return unstorable;
 }
 
-// The same of doubles: whole numbers as long as all of the column are.
+// False = not all of them are whole numbers that fit.
+template <typename T>
+bool ConvertWhole(const Block& block, const StagedTable::Source& source, Column* column) {
+  T* const out = std::get<std::vector<T>>(column->values).data();
+  return block.ForEach(source.id, column, [&](size_t row, double v) { return ToWhole(v, &out[row]); });
+}
+
+// The same of doubles: in the narrowest form that holds all of the column exactly. A block with a value that does not fit is
+// converted once more.
 uint64_t ConvertDoubles(const Block& block, const StagedTable::Source& source, Column* column) {
-  if (column->whole) {
-    int64_t* const out = std::get<std::vector<int64_t>>(column->values).data();
-    if (block.ForEach(source.id, column, [&](size_t row, double v) { return ToWhole(v, &out[row]); })) return 0;
-    MakeDouble(column);  // and the block once more
+  if (column->held_as() == StorageType::kInt32) {
+    if (ConvertWhole<int32_t>(block, source, column)) return 0;
+    Widen(column, StorageType::kInt64);
+  }
+  if (column->held_as() == StorageType::kInt64) {
+    if (ConvertWhole<int64_t>(block, source, column)) return 0;
+    Widen(column, StorageType::kDouble);
   }
   double* const out = std::get<std::vector<double>>(column->values).data();
   uint64_t unstorable = 0;
@@ -202,6 +232,23 @@ bool TakeIntegers(std::string_view* in, size_t n, std::vector<T>* values) {
     (*values)[i] = static_cast<T>(static_cast<uint64_t>(base) + difference);
   }
   in->remove_prefix(n * width);
+  return true;
+}
+
+// Whole numbers of a column of doubles, whatever their width was.
+bool TakeWhole(std::string_view* in, size_t n, Column* c) {
+  std::vector<int64_t> values;
+  if (!TakeIntegers(in, n, &values)) return false;
+  const auto all_within = [&](int64_t limit) {
+    return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v >= -limit && v <= limit; });
+  };
+  if (!all_within(WholeTypeOf<int64_t>().limit)) return false;
+  c->whole = true;
+  if (all_within(WholeTypeOf<int32_t>().limit)) {
+    c->values.emplace<std::vector<int32_t>>(values.begin(), values.end());
+  } else {
+    c->values = std::move(values);
+  }
   return true;
 }
 
@@ -320,7 +367,7 @@ Status StagedTable::Add(const StagedTable& other) {
     const Column& from = other.columns_[i];
     to[i] = i < columns_.size() && columns_[i].name == from.name ? &columns_[i] : Find(from.name);
     if (to[i] == nullptr || (HoldsDoubles(*to[i]) && HoldsDoubles(from))) continue;
-    if (to[i]->values.index() != from.values.index() || to[i]->whole != from.whole) {
+    if (to[i]->held_as() != from.held_as() || to[i]->whole != from.whole) {
       return absl::FailedPreconditionError(Cat("column ", from.name, " has two types"));
     }
   }
@@ -343,12 +390,12 @@ Status StagedTable::Add(const StagedTable& other) {
       const auto it = std::find_if(other.columns_.begin(), other.columns_.end(), [&](const Column& o) { return o.name == column.name; });
       if (it != other.columns_.end()) from = &*it;
     }
-    if (from != nullptr && !from->whole) MakeDouble(&column);
+    if (from != nullptr && HoldsDoubles(*from)) Widen(&column, from->held_as());
     std::visit(
         [&](auto& values) {
           if (from == nullptr) {
             values.resize(rows);
-          } else {  // of the same type, or whole numbers into doubles
+          } else {  // of the same type, or whole numbers into wider ones or doubles
             std::visit([&](const auto& more) { values.insert(values.end(), more.begin(), more.end()); }, from->values);
           }
         },
@@ -391,7 +438,7 @@ StagedTable StagedTable::TakeFrom(size_t row) {
 }
 
 void StagedTable::Clear() {
-  // Columns stay for their memory, unless there was nothing in them, and those that had fractions stay columns of doubles.
+  // Columns stay for their memory, unless there was nothing in them, and what has become wide or a double stays that.
   std::erase_if(columns_, [&](const Column& c) {
     size_t absent = 0;
     for (uint64_t word : c.absent) absent += static_cast<size_t>(std::popcount(word));
@@ -432,12 +479,15 @@ class SortedRows : public RowSource {
   std::vector<RowSource::Column> columns() const override {
     std::vector<RowSource::Column> out;
     for (const StagedTable::Column& c : columns_) {
-      const bool is_time = out.empty();
-      const duckdb_type type = is_time ? times_ == StagedTable::Times::kMillis ? DUCKDB_TYPE_TIMESTAMP_MS : DUCKDB_TYPE_TIMESTAMP
-                               : std::holds_alternative<std::vector<int32_t>>(c.values) ? DUCKDB_TYPE_INTEGER
-                               : std::holds_alternative<std::vector<int64_t>>(c.values) ? DUCKDB_TYPE_BIGINT
-                                                                                        : DUCKDB_TYPE_DOUBLE;
-      out.push_back({c.name, type});
+      constexpr duckdb_type kTypes[] = {DUCKDB_TYPE_INTEGER, DUCKDB_TYPE_BIGINT, DUCKDB_TYPE_DOUBLE};  // by StorageType
+      const auto held_as = static_cast<size_t>(c.held_as());
+      if (out.empty()) {
+        out.push_back({c.name, times_ == StagedTable::Times::kMillis ? DUCKDB_TYPE_TIMESTAMP_MS : DUCKDB_TYPE_TIMESTAMP});
+      } else if (c.whole) {
+        out.push_back({c.name, DUCKDB_TYPE_DECIMAL, kWholeTypes[held_as].digits});
+      } else {
+        out.push_back({c.name, kTypes[held_as]});
+      }
     }
     return out;
   }
@@ -490,7 +540,7 @@ void StagedTable::EncodeTo(std::string* out) const {
     Put(out, static_cast<uint32_t>(c.absent.size()));
     out->append(reinterpret_cast<const char*>(c.absent.data()), c.absent.size() * sizeof(uint64_t));
     if (const auto* v32 = std::get_if<std::vector<int32_t>>(&c.values)) {
-      Put(out, Encoding::kInt32);
+      Put(out, c.whole ? Encoding::kWholeDouble : Encoding::kInt32);
       PutIntegers(out, v32->data(), rows_);
     } else if (const auto* v64 = std::get_if<std::vector<int64_t>>(&c.values)) {
       Put(out, c.whole ? Encoding::kWholeDouble : Encoding::kInt64);
@@ -527,8 +577,7 @@ StatusOr<StagedTable> StagedTable::Decode(std::string_view* in) {
     } else if (encoding == Encoding::kInt64) {
       good = TakeIntegers(in, rows, &c.values.emplace<std::vector<int64_t>>());
     } else if (encoding == Encoding::kWholeDouble) {
-      good = TakeIntegers(in, rows, &c.values.emplace<std::vector<int64_t>>());
-      c.whole = true;
+      good = TakeWhole(in, rows, &c);
     } else if (encoding == Encoding::kDouble && in->size() / sizeof(double) >= rows) {
       auto& values = c.values.emplace<std::vector<double>>(rows);
       if (rows > 0) std::memcpy(values.data(), in->data(), rows * sizeof(double));

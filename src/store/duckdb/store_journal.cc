@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <system_error>
@@ -48,11 +49,23 @@ void DuckDbStore::StagedChanged() {
 }
 
 Status DuckDbStore::Absorb(Connection* c, const StagedRows& rows, uint64_t generation, Micros arrival) {
-  FW_ASSIGN_OR_RETURN(const std::shared_ptr<Segment> segment, SegmentFor(c, arrival));
+  FW_ASSIGN_OR_RETURN(std::shared_ptr<Segment> segment, SegmentFor(c, arrival));
+  std::array<std::vector<StoredField>, kEntityKinds> wanted;
+  uint64_t rewritten = 0;
+  for (int k = 0; k < kEntityKinds; ++k) {
+    if (rows.tables[k].rows() == 0) continue;
+    wanted[k] = FieldsOf(rows, k);
+    rewritten += segment->ValuesToRewrite(static_cast<EntityKind>(k), wanted[k]);
+  }
+  if (rewritten > options_.max_rewritten_values) {
+    LogInfo("{}: columns have outgrown their type; the hour goes on in another file", segment->path());
+    segment->Close();
+    FW_ASSIGN_OR_RETURN(segment, SegmentFor(c, arrival));
+  }
   bool changed = false;
   for (int k = 0; k < kEntityKinds; ++k) {
     if (rows.tables[k].rows() == 0) continue;
-    FW_ASSIGN_OR_RETURN(const bool added, segment->EnsureColumns(c, static_cast<EntityKind>(k), FieldsOf(rows, k)));
+    FW_ASSIGN_OR_RETURN(const bool added, segment->EnsureColumns(c, static_cast<EntityKind>(k), wanted[k]));
     changed |= added;
   }
   if (changed) FW_RETURN_IF_ERROR(Publish(c, [](Layout*) {}).status());
@@ -78,7 +91,7 @@ std::vector<StoredField> DuckDbStore::FieldsOf(const StagedRows& rows, int kind)
   }
   for (const StagedTable::Column& column : rows.tables[kind].columns()) {
     StoredField* field = add(column.name);
-    if (field != nullptr && field->storage == telemetry::StorageType::kDouble) field->whole = column.whole;
+    if (field != nullptr && field->storage == telemetry::StorageType::kDouble) field->held_as = column.held_as();
   }
   return found;
 }
