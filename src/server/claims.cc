@@ -36,13 +36,32 @@ uint64_t NodeHash(std::string_view node) {
 }
 
 bool Claims::Reports(const Ownership& o, Micros ts, const Timing& timing) {
-  const Micros interval = o.interval_ms > 0 ? o.interval_ms * kMicrosPerMilli : timing.nominal_interval;
+  // Two rows may come close together after a hold-up: nobody is silent for want of being faster than asked.
+  const Micros interval = std::max(o.interval_ms * kMicrosPerMilli, timing.nominal_interval);
   return o.last_ts != 0 && ts - o.last_ts <= interval * 5 / 2;
 }
 
 bool Claims::Stronger(const Claim& claim, const Ownership& than) {
   if (claim.evidence != than.evidence) return claim.evidence > than.evidence;
   return claim.node == than.home && than.node != than.home;
+}
+
+// Notes a row of `claim`, which holds the GPU from here on. Its interval is the gap to its own last row, also if another
+// source held the GPU in between. The gap to the row of another says nothing: after a short one, the new holder would seem
+// silent before its second row, and the loser would win every time.
+void Claims::Hold(Ownership* o, const Claim& claim, Micros ts, const Timing& timing) {
+  if (o->source != claim.source) {
+    std::swap(o->source, o->before);
+    std::swap(o->own_ts, o->before_ts);
+    if (o->source != claim.source) o->own_ts = 0;
+    o->source = claim.source;
+    o->interval_ms = 0;
+  }
+  const Micros gap = ts - o->own_ts;
+  if (o->own_ts != 0 && gap > 0 && gap <= timing.max_span) o->interval_ms = static_cast<int32_t>(gap / kMicrosPerMilli);
+  o->own_ts = ts;
+  o->node = claim.node;
+  o->evidence = claim.evidence;
 }
 
 Claims::Verdict Claims::Admit(const Claim& claim, Micros ts, bool own_timestamp, const Timing& timing) {
@@ -58,11 +77,9 @@ Claims::Verdict Claims::Admit(const Claim& claim, Micros ts, bool own_timestamp,
         verdict.outcome = odds;
         return verdict;
       }
-      o.source = claim.source;
-      o.node = claim.node;
-      o.evidence = claim.evidence;
       // That time is counted already.
       if (gap <= 0) {
+        Hold(&o, claim, ts, timing);
         verdict.outcome = odds;
         return verdict;
       }
@@ -72,16 +89,10 @@ Claims::Verdict Claims::Admit(const Claim& claim, Micros ts, bool own_timestamp,
         return verdict;
       }
     }
-    const bool continues = o.last_ts != 0 && gap > 0 && gap <= timing.max_span;
-    if (continues) {
-      verdict.previous = o.last_ts;
-      o.interval_ms = static_cast<int32_t>(gap / kMicrosPerMilli);
-    }
+    if (o.last_ts != 0 && gap > 0 && gap <= timing.max_span) verdict.previous = o.last_ts;
     if (!mine || o.uncontested_since == 0) o.uncontested_since = ts;
-    o.source = claim.source;
+    Hold(&o, claim, ts, timing);
     o.last_ts = ts;
-    o.node = claim.node;
-    o.evidence = claim.evidence;
     if (o.home == 0 || ts - o.uncontested_since > kSettled) o.home = claim.node;
     return verdict;
   });

@@ -91,11 +91,13 @@ class Claims {
  private:
   struct Ownership {
     uint32_t source = 0;
-    int32_t interval_ms = 0;  // the last gap between rows; 0 = not known
-    Micros last_ts = 0;
+    uint32_t before = 0;      // the source that held it before this one
+    int32_t interval_ms = 0;  // between the holder's own rows; 0 = not known
+    Evidence evidence = Evidence::kNone;
+    Micros last_ts = 0;                 // of the last row that counted, whose ever
+    Micros own_ts = 0, before_ts = 0;   // the last row of the holder, and of the one before, while they held it
     uint64_t node = 0, home = 0;
     Micros uncontested_since = 0;
-    Evidence evidence = Evidence::kNone;
   };
   struct Conflict {
     Outcome outcome = Outcome::kConflict;
@@ -105,6 +107,7 @@ class Claims {
   };
   static bool Reports(const Ownership& o, Micros ts, const Timing& timing);
   static bool Stronger(const Claim& claim, const Ownership& than);
+  static void Hold(Ownership* o, const Claim& claim, Micros ts, const Timing& timing);
 
   ChunkedTable<Ownership, kMaxEntities> owners_;
   mutable std::mutex mutex_;

@@ -22,6 +22,7 @@ class ConflictTest : public PipelineTest {
     for (size_t at; (at = text.find("node1")) != std::string::npos;) text.replace(at, 5, says);
     return Scrape(text, ts, "http://node2:9400/metrics", 1, address);
   }
+  int round_ = 0;
   TargetConflict OnlyConflict(std::string_view source) {
     const auto all = pipeline_->StatsOf(source).conflicts;
     EXPECT_EQ(all.size(), 1u) << source;
@@ -65,6 +66,43 @@ TEST_F(ConflictTest, OneThatNamesAnotherHostThanItsOwnLosesWhatItClaimedFirst) {
   now_ += 11 * kMicrosPerMinute;
   EXPECT_TRUE(pipeline_->StatsOf("http://node1:9400/metrics").conflicts.empty());
   EXPECT_EQ(pipeline_->stats().uuid_conflicts, 0u);
+}
+
+// The phases of two targets are a matter of chance: a tenth of a second apart, say, and that says nothing of their intervals.
+TEST_F(ConflictTest, TheStrongerClaimHoldsHoweverCloseItComesAfterTheOther) {
+  for (const Micros apart : {1 * kMicrosPerMilli, 100 * kMicrosPerMilli, 2 * kS, 9 * kS, 10 * kS - kMicrosPerMilli}) {
+    SCOPED_TRACE(FormatDuration(apart));
+    Restart({});
+    const Micros start = kMinute + 10 * kMicrosPerMinute * ++round_;
+    for (int k = 0; k <= 10; ++k) {
+      const TargetStats lies = Liar(start + k * 10 * kS);
+      if (k > 1) EXPECT_EQ(Count(lies.refused, "uuid_conflict"), 1u) << k;
+      if (k > 0) EXPECT_EQ(Honest(start + k * 10 * kS + apart).rows, 1u) << k;
+    }
+  }
+}
+
+// Pushes once a minute to a server whose scrapes come every ten seconds.
+TEST_F(ConflictTest, TheStrongerClaimHoldsAlsoWhereBothAreSlowerThanTheServersInterval) {
+  for (const Micros apart : {100 * kMicrosPerMilli, 20 * kS, 30 * kS, 59 * kS}) {
+    SCOPED_TRACE(FormatDuration(apart));
+    Restart({});
+    const Micros start = kMinute + 20 * kMicrosPerMinute * ++round_;
+    for (int k = 0; k <= 10; ++k) {
+      const TargetStats lies = Liar(start + k * kMicrosPerMinute);
+      // Nothing is known of the honest one's interval before its second row.
+      if (k > 2) EXPECT_EQ(Count(lies.refused, "uuid_conflict"), 1u) << k;
+      if (k > 0) EXPECT_EQ(Honest(start + k * kMicrosPerMinute + apart).rows, 1u) << k;
+    }
+  }
+}
+
+TEST_F(ConflictTest, OfEqualClaimsTheEarlierStaysAlsoWhenItWasHeldUp) {
+  const auto other = [&](Micros ts) { return Liar(ts, "10.0.0.2"); };
+  const auto first = [&](Micros ts) { return Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), ts, "http://10.0.0.1:9400/metrics", 0, "10.0.0.1"); };
+  for (const Micros at : {0 * kS, 10 * kS, 19 * kS + 900 * kMicrosPerMilli, 20 * kS}) EXPECT_EQ(first(kMinute + at).rows, 1u);
+  EXPECT_EQ(Count(other(kMinute + 25 * kS).refused, "uuid_conflict"), 1u);
+  EXPECT_EQ(first(kMinute + 30 * kS).rows, 1u);
 }
 
 TEST_F(ConflictTest, WhereAddressesSayNothingTheKnownNodeWins) {
