@@ -3,6 +3,7 @@
 #ifndef FLOPWATCH_NET_MESSAGE_PARSER_H_
 #define FLOPWATCH_NET_MESSAGE_PARSER_H_
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
@@ -104,22 +105,28 @@ class RequestParser final : public http::basic_parser<true> {
   const IsUpload* is_upload_;
 };
 
-// Where the body of an answer gathers. In place: pieces that lie in one mutable buffer of the caller are moved together
-// there (over the chunk headers between them, which are parsed by then), so that an answer that came in one read is never
-// copied to a second buffer. Otherwise, and for what Keep() saves before the buffer goes, in a string.
+// Where the body of an answer gathers. In place: pieces that lie in one mutable buffer of the caller are joined there (over the
+// chunk headers between them, which are parsed by then), so that an answer that came in one read is never copied to a second
+// buffer. Otherwise, and for what Keep() saves before the buffer goes, in a string.
+//
+// A body of lines is joined without moving all that follows a chunk header: the line that the header cuts in two is moved up
+// against its other half, and a comment of the header's length ("####\n") takes its old place.
 class BodySink {
  public:
   explicit BodySink(std::string* store) : store_(store) {}
   // Whether the next pieces come from a mutable buffer that stays until Keep() or the end.
   void set_in_place(bool in_place) { in_place_ = in_place; }
+  // The reader takes lines, and passes over those that begin with '#'. Undone by a header that says that the body is packed.
+  void set_lines(bool lines) { lines_ = lines; }
   void Append(std::string_view piece) {
+    bytes_ += piece.size();
     if (!in_place_ || !store_->empty()) {
       Keep();
       store_->append(piece);
     } else if (size_ == 0) {
       begin_ = const_cast<char*>(piece.data());  // the caller said that it is mutable
       size_ = piece.size();
-    } else {
+    } else if (!lines_ || !JoinLine(piece)) {
       std::memmove(begin_ + size_, piece.data(), piece.size());
       size_ += piece.size();
     }
@@ -128,13 +135,32 @@ class BodySink {
     store_->append(begin_, size_);
     size_ = 0;
   }
+  // The body; of lines perhaps with comments between them that nobody sent.
   std::string_view View() const { return size_ > 0 ? std::string_view(begin_, size_) : std::string_view(*store_); }
+  size_t bytes() const { return bytes_; }  // as sent
 
  private:
+  // False = no line begins near the end of what is there, or the hole has no room for a comment.
+  bool JoinLine(std::string_view piece) {
+    constexpr size_t kNear = 1024;
+    char* const end = begin_ + size_;
+    const auto hole = static_cast<size_t>(piece.data() - end);
+    const std::string_view near(end - std::min(size_, kNear), std::min(size_, kNear));
+    const size_t newline = near.rfind('\n');
+    if (newline == std::string_view::npos || hole < 2) return false;
+    const size_t half = near.size() - newline - 1;
+    char* const line = end - half;
+    std::memmove(line + hole, line, half);
+    std::memset(line, '#', hole - 1);
+    line[hole - 1] = '\n';
+    size_ += hole + piece.size();
+    return true;
+  }
+
   std::string* store_;
-  bool in_place_ = false;
+  bool in_place_ = false, lines_ = false;
   char* begin_ = nullptr;
-  size_t size_ = 0;
+  size_t size_ = 0, bytes_ = 0;
 };
 
 // One answer; all fields are kept.
@@ -156,7 +182,10 @@ class ResponseParser final : public http::basic_parser<false> {
   void on_field_impl(http::field, Text name, Text value, ErrorCode&) override {
     if (!is_header_done()) fields.emplace_back(LowerCase(View(name)), View(value));
   }
-  void on_header_impl(ErrorCode&) override {}
+  void on_header_impl(ErrorCode&) override {
+    const auto packed = [](const auto& field) { return field.first == "content-encoding" && !EqualsIgnoringCase(field.second, "identity"); };
+    if (std::any_of(fields.begin(), fields.end(), packed)) body.set_lines(false);
+  }
   void on_body_init_impl(const boost::optional<uint64_t>&, ErrorCode&) override {}
   size_t on_body_impl(Text bytes, ErrorCode&) override {
     body.Append(View(bytes));

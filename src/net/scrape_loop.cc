@@ -31,7 +31,7 @@ constexpr int kMaxInterim = 8;                // "100 Continue" and the like bef
 constexpr int kMaxReadsAtOnce = 16;           // of one target, before the others get their turn
 constexpr int kMaxEvents = 256;
 // How long the loop lets pieces of answers gather, at most.
-constexpr Micros kGather = 2'000;
+constexpr Micros kGather = 4'000;
 constexpr uint64_t kWakeEvent = UINT64_MAX;
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
@@ -95,7 +95,7 @@ struct ScrapeLoop::Target {
 ScrapeLoop::ScrapeLoop(int id, ScrapeContext* context)
     : id_(id),
       context_(*context),
-      tick_(std::clamp<Micros>(context->options.interval / 100, 1'000, 10'000)),
+      tick_(std::clamp<Micros>(context->options.interval / 50, 1'000, 20'000)),
       random_(static_cast<uint64_t>(id)),
       scratch_(kScratchBytes) {}
 
@@ -274,7 +274,7 @@ void ScrapeLoop::Begin(Target* t) {
   f.attempt = next_attempt_++;
   f.started = MonotonicNow();
   f.started_wall = Now();
-  f.parser.emplace(context_.options.max_header_bytes, context_.options.max_body_bytes, &f.body);
+  NewParser(&f);
   deadlines_.push_back({f.started + context_.options.timeout, t->record->index, f.attempt});
   f.reused = t->fd >= 0;
   if (f.reused) {
@@ -282,6 +282,11 @@ void ScrapeLoop::Begin(Target* t) {
   } else {
     Connect(t);
   }
+}
+
+void ScrapeLoop::NewParser(Flight* f) const {
+  f->parser.emplace(context_.options.max_header_bytes, context_.options.max_body_bytes, &f->body);
+  f->parser->body.set_lines(true);
 }
 
 void ScrapeLoop::Connect(Target* t) {
@@ -431,7 +436,7 @@ bool ScrapeLoop::OnBytes(Target* t, std::string_view bytes) {
       return true;
     }
     if (f.parser->status_code / 100 != 1 || ++f.interim > kMaxInterim) break;
-    f.parser.emplace(context_.options.max_header_bytes, context_.options.max_body_bytes, &f.body);
+    NewParser(&f);
     bytes = {};
   }
   OnAnswer(t);
@@ -495,7 +500,7 @@ void ScrapeLoop::OnAnswer(Target* t) {
     return Fail(t, Failure::kOther, "the answer is protobuf, although text was asked for");
   }
   const std::string encoding = LowerCase(header("content-encoding"));
-  if (encoding.empty() || encoding == "identity") return Succeed(t, p.body.View());
+  if (encoding.empty() || encoding == "identity") return Succeed(t, p.body.View(), p.body.bytes());
   if (encoding != "gzip" && encoding != "deflate") {
     return Fail(t, Failure::kOther, fmt::format("Content-Encoding '{}' was not asked for", Printable(encoding, 40)));
   }
@@ -503,21 +508,21 @@ void ScrapeLoop::OnAnswer(Target* t) {
   if (!unpacked.ok()) {
     return Fail(t, absl::IsResourceExhausted(unpacked) ? Failure::kOversized : Failure::kOther, std::string(unpacked.message()));
   }
-  Succeed(t, unpacked_);
+  Succeed(t, unpacked_, unpacked_.size());
   if (unpacked_.capacity() > kMaxKeptCapacity) std::string().swap(unpacked_);
 }
 
-void ScrapeLoop::Succeed(Target* t, std::string_view body) {
+void ScrapeLoop::Succeed(Target* t, std::string_view body, size_t bytes) {
   Flight& f = *t->flight;
   t->failures = 0;
   context_.scrapes.fetch_add(1, std::memory_order_relaxed);
-  context_.body_bytes.fetch_add(body.size(), std::memory_order_relaxed);
+  context_.body_bytes.fetch_add(bytes, std::memory_order_relaxed);
   const Micros took = MonotonicNow() - f.started;
   t->record->UpdateHealth([&](TargetHealth* h) {
     h->state = TargetState::kUp;
     h->last_scrape = h->last_success = f.started_wall;
     h->last_duration_ms = static_cast<double>(took) / kMicrosPerMilli;
-    h->last_bytes = body.size();
+    h->last_bytes = bytes;
     h->scrapes++;
     h->consecutive_failures = 0;
     h->last_error.clear();

@@ -112,6 +112,7 @@ class ScrapeLoop {
   Micros NextTick(const Target& t, Micros after) const;
 
   void Begin(Target* t);
+  void NewParser(Flight* f) const;
   void Connect(Target* t);
   void OnResolved(Target* t, const StatusOr<Addresses>& addresses);
   void TryAddress(Target* t);
@@ -125,7 +126,7 @@ class ScrapeLoop {
   bool OnBytes(Target* t, std::string_view bytes);
   void OnEnd(Target* t);
   void OnAnswer(Target* t);
-  void Succeed(Target* t, std::string_view body);
+  void Succeed(Target* t, std::string_view body, size_t bytes);  // as sent, or unpacked
   void Fail(Target* t, Failure kind, std::string_view why);
   void FailParse(Target* t, ErrorCode ec);
   void End(Target* t, bool keep_connection);

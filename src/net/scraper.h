@@ -62,7 +62,7 @@ struct ScrapeResult {
   uint32_t target = 0;  // index of the target, stable while it is listed; indexes of removed targets are used again
   int thread = 0;       // loop thread: lets the callback use per-thread state
   Micros started = 0;   // wall clock when the request was sent: the time of the samples
-  std::string_view body;
+  std::string_view body;  // its lines; between them perhaps comments ("####") where chunks of the answer met
   const ScrapeTarget* info = nullptr;  // URL and node; valid during the callback
 };
 

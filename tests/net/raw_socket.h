@@ -19,6 +19,17 @@
 
 namespace flopwatch::testing_net {
 
+// A body as it was sent: without the lines of '#' alone that the scraper leaves where chunks met.
+inline std::string AsSent(std::string_view body) {
+  std::string out;
+  while (!body.empty()) {
+    const std::string_view line = body.substr(0, body.find('\n') == std::string_view::npos ? body.size() : body.find('\n') + 1);
+    if (line.size() < 2 || line.back() != '\n' || line.find_first_not_of('#') != line.size() - 1) out += line;
+    body.remove_prefix(line.size());
+  }
+  return out;
+}
+
 class RawSocket {
  public:
   explicit RawSocket(int fd) : fd_(fd) {}

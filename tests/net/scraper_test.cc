@@ -25,6 +25,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing_net::RawServer;
+using testing_net::AsSent;
 using testing_net::RawSocket;
 
 constexpr char kBody[] = "DCGM_FI_DEV_SM_CLOCK{gpu=\"0\"} 1980\n";
@@ -212,7 +213,8 @@ TEST(Scraper, ReadsChunkedGzipAndBodiesThatEndWithTheConnection) {
   scraper->SetTargets(targets);
   for (const ScrapeTarget& t : targets) {
     c.WaitForBodies(t.url, 3);
-    EXPECT_EQ(c.Last(t.url), big) << t.url;
+    EXPECT_EQ(AsSent(c.Last(t.url)), big) << t.url;
+    EXPECT_EQ(HealthOf(*scraper, t.url).last_bytes, big.size()) << t.url;
   }
 }
 
