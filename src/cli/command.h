@@ -3,6 +3,7 @@
 #ifndef FLOPWATCH_CLI_COMMAND_H_
 #define FLOPWATCH_CLI_COMMAND_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,6 +19,8 @@ class App;
 }
 
 namespace flopwatch::cli {
+
+inline constexpr uint64_t kMaxSqlBytes = 64 << 10;  // of a query that is read from a file or from stdin
 
 // What every command shares: global options (-o, --server, --data-dir, --no-color, -q, -v, --config) and the streams.
 // One thread.

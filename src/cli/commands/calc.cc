@@ -13,7 +13,7 @@ namespace flopwatch::cli {
 namespace {
 
 // The order of --help, completion and docs/cli.md.
-constexpr Register kSubcommands[] = {
+constexpr Register kCalculations[] = {
     AddCalcPeak,
     AddCalcOfu,
     AddCalcMfu,
@@ -28,7 +28,7 @@ CLI::App* AddCalc(CLI::App& app, Run* run) {
       "calc", "Compute peaks, OFU, MFU and executed FLOPs from numbers, with nothing running");
   calc->require_subcommand(1);
   auto added = std::make_shared<std::vector<std::pair<CLI::App*, Run>>>();
-  for (const Register add : kSubcommands) {
+  for (const Register add : kCalculations) {
     Run of_one;
     CLI::App* sub = add(*calc, &of_one);
     added->emplace_back(sub, std::move(of_one));

@@ -27,7 +27,7 @@ using hardware::Accelerator;
 using hardware::Precision;
 
 constexpr uint64_t kMaxExpositionBytes = 256ull << 20;
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 struct OfuOptions {
   std::string file, gpu, precision;
@@ -38,7 +38,7 @@ struct OfuOptions {
 // What OFU is measured against: a device, a clock given by hand, or both (the clock given wins).
 struct Denominator {
   const Accelerator* device = nullptr;
-  double tensor_clock_max_mhz = kNan;
+  double tensor_clock_max_mhz = kUnknown;
   std::string source;
 };
 
@@ -209,7 +209,7 @@ struct EntityOfu {
   const telemetry::DecodedRow* row = nullptr;
   const Accelerator* device = nullptr;
   std::string model;
-  double tensor_active = kNan, sm_clock_mhz = kNan;
+  double tensor_active = kUnknown, sm_clock_mhz = kUnknown;
   std::optional<double> ofu;
   std::string reason;
   std::optional<int> sm_count;       // of the instance, or of the GPU
@@ -228,11 +228,11 @@ EntityOfu Evaluate(const telemetry::DecodedRow& row, const telemetry::DecodedRow
   e.model = row.labels->model;
   if (e.model.empty() && board != nullptr) e.model = board->labels->model;
   if (e.model.empty()) e.model = options.gpu;
-  e.tensor_active = ValueOr(&row, telemetry::kTensorActive, kNan);
+  e.tensor_active = ValueOr(&row, telemetry::kTensorActive, kUnknown);
   // The clock is one for the board; an exporter may repeat it on each instance or give it on the
   // GPU's line alone.
   e.sm_clock_mhz =
-      ValueOr(&row, telemetry::kSmClockMhz, ValueOr(board, telemetry::kSmClockMhz, kNan));
+      ValueOr(&row, telemetry::kSmClockMhz, ValueOr(board, telemetry::kSmClockMhz, kUnknown));
 
   if (e.model.empty()) {
     e.reason = "the exporter names no model: give --gpu NAME";
@@ -252,8 +252,8 @@ EntityOfu Evaluate(const telemetry::DecodedRow& row, const telemetry::DecodedRow
     }
   }
   const double clock_max = options.tensor_clock_max ? *options.tensor_clock_max
-                           : e.device != nullptr    ? e.device->tensor_clock_max_mhz.value_or(kNan)
-                                                    : kNan;
+                           : e.device != nullptr    ? e.device->tensor_clock_max_mhz.value_or(kUnknown)
+                                                    : kUnknown;
   if (e.device == nullptr && !options.tensor_clock_max) return e;
   const auto ofu = efficiency::OfuFromRatio(e.tensor_active, e.sm_clock_mhz, clock_max);
   if (ofu.ok()) {

@@ -12,7 +12,7 @@ namespace flopwatch::cli {
 namespace {
 
 // The order of --help, completion and docs/cli.md.
-constexpr Register kSubcommands[] = {
+constexpr Register kImports[] = {
     AddImportLog,
 };
 
@@ -22,7 +22,7 @@ CLI::App* AddImport(CLI::App& app, Run* run) {
   CLI::App* import = app.add_subcommand("import", "Take in what others recorded: training logs");
   import->require_subcommand(1);
   auto added = std::make_shared<std::vector<std::pair<CLI::App*, Run>>>();
-  for (const Register add : kSubcommands) {
+  for (const Register add : kImports) {
     Run of_one;
     CLI::App* sub = add(*import, &of_one);
     added->emplace_back(sub, std::move(of_one));

@@ -38,7 +38,7 @@ constexpr size_t kChunkBytes = 1 << 20;
 constexpr uint64_t kMaxPackedBytes = 1ull << 30;    // of a gzip file, which is unpacked in memory
 constexpr uint64_t kMaxUnpackedBytes = 4ull << 30;
 constexpr Micros kProbeTimeout = 500 * kMicrosPerMilli;
-constexpr Micros kProgressInterval = 500 * kMicrosPerMilli;
+constexpr Micros kImportProgressInterval = 500 * kMicrosPerMilli;
 
 struct LogImport {
   std::vector<std::string> files;
@@ -259,7 +259,7 @@ class Importer {
       }
     }
     const bool talks = context_.impl()->streams.err_is_terminal && context_.verbosity() >= 0;
-    if (talks && MonotonicNow() - shown_ > kProgressInterval) {
+    if (talks && MonotonicNow() - shown_ > kImportProgressInterval) {
       shown_ = MonotonicNow();
       const telemetry::LogStats& s = decoder->stats();
       context_.impl()->streams.err(fmt::format("\r\x1b[K{}: {} MiB, {} lines, {} samples", Printable(out->file, 60), s.bytes >> 20, s.lines, s.samples));

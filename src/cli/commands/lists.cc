@@ -15,8 +15,6 @@
 namespace flopwatch::cli {
 namespace {
 
-constexpr uint64_t kMaxSqlBytes = 64 << 10;
-
 struct GpusOptions {
   PageOptions page{.sort = "node", .limit = 200};
   std::string node, job, model;

@@ -26,7 +26,7 @@ namespace {
 using simulate::Fleet;
 using simulate::FleetOptions;
 
-constexpr std::string_view kDefaultListen = "127.0.0.1:9450";
+constexpr std::string_view kDefaultFleetListen = "127.0.0.1:9450";
 
 struct Options {
   int gpus = 256;
@@ -116,7 +116,7 @@ Status WriteStore(Context& context, const Fleet& fleet, const Options& o, Micros
 Status Serve(Context& context, const Fleet& fleet, const Options& o) {
   simulate::ServeOptions s;
   FW_RETURN_IF_ERROR(
-      SplitAddress(o.listen.empty() ? std::string(kDefaultListen) : o.listen, &s.address, &s.port));
+      SplitAddress(o.listen.empty() ? std::string(kDefaultFleetListen) : o.listen, &s.address, &s.port));
   s.threads = o.threads;
   if (o.step) {
     s.pace = simulate::Pace::kStep;
@@ -211,7 +211,7 @@ CLI::App* AddSimulate(CLI::App& app, Run* run) {
       ->type_name("SET");
   fleet->add_flag("--local-time", o->local_time,
                   "The last cluster keeps US Pacific time: its day, and timestamps without a zone");
-  fleet->add_option("--listen", o->listen, fmt::format("Serve here (default {})", kDefaultListen))
+  fleet->add_option("--listen", o->listen, fmt::format("Serve here (default {})", kDefaultFleetListen))
       ->type_name("HOST:PORT");
   fleet->add_option("--port-file", o->port_file, "Write the port that was taken")
       ->type_name("FILE");

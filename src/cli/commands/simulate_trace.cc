@@ -14,7 +14,7 @@
 namespace flopwatch::cli {
 namespace {
 
-struct Options {
+struct TraceOptions {
   std::string directory, truth_file;
   int ranks = 1, steps = 5;
   uint64_t seed = 1;
@@ -23,7 +23,7 @@ struct Options {
   std::vector<std::string> plant;
 };
 
-Status RunTrace(Context& context, const Options& o) {
+Status RunTrace(Context& context, const TraceOptions& o) {
   simulate::TraceJobOptions job;
   job.ranks = o.ranks;
   job.steps = o.steps;
@@ -48,7 +48,7 @@ Status RunTrace(Context& context, const Options& o) {
 }  // namespace
 
 CLI::App* AddSimulateTrace(CLI::App& simulate, Run* run) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<TraceOptions>();
   CLI::App* trace =
       simulate.add_subcommand("trace", "Write profiler traces (Kineto JSON) of a simulated training job, a file a rank");
   trace->add_option("--out", o->directory, "Directory for rank0.json, rank1.json, ...")->required()->type_name("DIR");

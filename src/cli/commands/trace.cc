@@ -12,7 +12,7 @@ namespace flopwatch::cli {
 namespace {
 
 // The order of --help, completion and docs/cli.md.
-constexpr Register kSubcommands[] = {
+constexpr Register kTraceCommands[] = {
     AddTraceReport,
     AddTraceInfo,
     AddTraceAnalyze,
@@ -34,7 +34,7 @@ CLI::App* AddTrace(CLI::App& app, Run* run) {
   Run report;
   AddReportOptions(trace, &report);
   auto added = std::make_shared<std::vector<std::pair<CLI::App*, Run>>>();
-  for (const Register add : kSubcommands) {
+  for (const Register add : kTraceCommands) {
     Run of_one;
     CLI::App* sub = add(*trace, &of_one);
     added->emplace_back(sub, std::move(of_one));

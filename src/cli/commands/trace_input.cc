@@ -17,7 +17,7 @@
 namespace flopwatch::cli {
 namespace {
 
-constexpr std::string_view kSubcommands[] = {"report", "info", "analyze", "findings", "ops",  "diff",
+constexpr std::string_view kTraceCommandNames[] = {"report", "info", "analyze", "findings", "ops",  "diff",
                                              "stragglers", "sql", "cut", "merge", "upload", "list"};
 
 // One line on stderr, redrawn; only on a terminal. Called from any thread.
@@ -51,7 +51,7 @@ Status CheckPaths(const TraceInputOptions& options) {
   std::error_code ec;
   for (const std::string& path : options.paths) {
     if (path.find_first_of("/.") != std::string::npos || std::filesystem::exists(path, ec)) continue;
-    const std::string_view near = Nearest(path, {std::begin(kSubcommands), std::end(kSubcommands)});
+    const std::string_view near = Nearest(path, {std::begin(kTraceCommandNames), std::end(kTraceCommandNames)});
     if (near.empty()) continue;
     return absl::InvalidArgumentError(fmt::format("cannot understand the command line: flopwatch trace has no command \"{}\" and there is no such file; did you mean \"trace {}\"?",
                                                   Printable(path, 60), near));

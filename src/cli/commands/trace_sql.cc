@@ -16,7 +16,6 @@
 namespace flopwatch::cli {
 namespace {
 
-constexpr uint64_t kMaxSqlBytes = 64 << 10;
 constexpr int kMinMemoryMb = 64;
 
 struct TraceSqlOptions {

@@ -6,7 +6,7 @@
 namespace flopwatch::models {
 namespace {
 
-StatusOr<Count> WithPairs(const Model& model, const Workload& workload, Pairs pairs,
+StatusOr<Count> CountMaxtext(const Model& model, const Workload& workload, Pairs pairs,
                           std::string_view who) {
   FW_RETURN_IF_ERROR(DecoderOnly(model, who));
   for (const Mixer mixer : {Mixer::kMamba1, Mixer::kMamba2, Mixer::kNone}) {
@@ -23,10 +23,10 @@ StatusOr<Count> WithPairs(const Model& model, const Workload& workload, Pairs pa
 }
 
 StatusOr<Count> MaxText(const Model& model, const Workload& workload) {
-  return WithPairs(model, workload, Pairs::kHalfWindowed, "maxtext");
+  return CountMaxtext(model, workload, Pairs::kHalfWindowed, "maxtext");
 }
 StatusOr<Count> MaxTextBefore1988(const Model& model, const Workload& workload) {
-  return WithPairs(model, workload, Pairs::kAll, "maxtext_before_1988");
+  return CountMaxtext(model, workload, Pairs::kAll, "maxtext_before_1988");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace flopwatch::models {
 namespace {
 
-StatusOr<Count> WithPairs(const Model& model, const Workload& workload, Pairs pairs,
+StatusOr<Count> CountTorchtitan(const Model& model, const Workload& workload, Pairs pairs,
                           std::string_view who) {
   FW_RETURN_IF_ERROR(DecoderOnly(model, who));
   Count count{.tokens = workload.tokens};
@@ -19,11 +19,11 @@ StatusOr<Count> WithPairs(const Model& model, const Workload& workload, Pairs pa
 }
 
 StatusOr<Count> Torchtitan(const Model& model, const Workload& workload) {
-  return WithPairs(model, workload, Pairs::kAll, "torchtitan");
+  return CountTorchtitan(model, workload, Pairs::kAll, "torchtitan");
 }
 
 StatusOr<Count> Torchtitan4300(const Model& model, const Workload& workload) {
-  return WithPairs(model, workload, Pairs::kAllWindowed, "torchtitan_4300");
+  return CountTorchtitan(model, workload, Pairs::kAllWindowed, "torchtitan_4300");
 }
 
 // The Transformers backend before #4300: every parameter of every expert and the input embedding,

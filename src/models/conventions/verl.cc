@@ -8,7 +8,7 @@
 namespace flopwatch::models {
 namespace {
 
-Status Applies(const Model& model, std::string_view who) {
+Status VerlApplies(const Model& model, std::string_view who) {
   FW_RETURN_IF_ERROR(OnlyAttention(model, who));
   for (const Layer& layer : model.layers) {
     if (layer.ffn.matrices != 3) return DoesNotApply(who, "verl's families all have a gated MLP");
@@ -26,7 +26,7 @@ void AddLinear(const Model& model, const Workload& workload, Count* count) {
 }
 
 StatusOr<Count> Verl(const Model& model, const Workload& workload) {
-  FW_RETURN_IF_ERROR(Applies(model, "verl"));
+  FW_RETURN_IF_ERROR(VerlApplies(model, "verl"));
   Count count{.tokens = workload.tokens};
   AddLinear(model, workload, &count);
   for (const Layer& layer : model.layers) {
@@ -39,7 +39,7 @@ StatusOr<Count> Verl(const Model& model, const Workload& workload) {
 }
 
 StatusOr<Count> VerlBefore4959(const Model& model, const Workload& workload) {
-  FW_RETURN_IF_ERROR(Applies(model, "verl_before_4959"));
+  FW_RETURN_IF_ERROR(VerlApplies(model, "verl_before_4959"));
   Count count{.tokens = workload.tokens};
   AddLinear(model, workload, &count);
   for (const Layer& layer : model.layers) {
