@@ -7,7 +7,8 @@ prometheus and victoria-metrics (tools/peers), default settings except the scrap
 A CPU second of a virtual machine is no fixed amount of work: others on the same core may take up to half of it, and no counter
 of the guest says so. So a loop that hardly touches memory is timed a millisecond or two at a time all along, one core after
 the other; "core speed" is its mean speed in the window as a share of the best of this run. It tells a disturbed run from a
-quiet one; work that is bound by memory does not slow down in proportion.
+quiet one; work that is bound by memory does not slow down in proportion. A run of several minutes sees fast and slow seconds:
+--by-speed adds what a sample cost in each kind (the samples come at one rate, so each window of two seconds has its share).
 
   bench/compare.py --gpus 1000 --fields 100 --interval 1 --seconds 60
   bench/compare.py --gpus 10000 --fields 100 --interval 1 --seconds 300 --engines flopwatch    needs no peers
@@ -108,7 +109,10 @@ def measure(process, samples, seconds, warm):
     """CPU-s per million samples over a window after warm-up; `samples` reads the engine's own counter."""
     time.sleep(warm)
     cpu0, n0, t0 = cpu_seconds(process.pid), samples(), time.time()
-    time.sleep(seconds)
+    marks = [(t0, cpu0)]
+    while (left := t0 + seconds - time.time()) > 0:
+        time.sleep(min(2, left))
+        marks.append((time.time(), cpu_seconds(process.pid)))
     cpu1, n1, t1 = cpu_seconds(process.pid), samples(), time.time()
     n = n1 - n0
     return {
@@ -116,7 +120,21 @@ def measure(process, samples, seconds, warm):
         "cpu_s_per_million": (cpu1 - cpu0) / (n / 1e6) if n else None,
         "rss_mib": rss_mib(process.pid),
         "window": (t0, t1),
+        "marks": marks,
     }
+
+
+def by_speed(result, speed):
+    """[(core speed from, to, seconds, CPU-s per million samples)], of the windows between marks."""
+    bins = {}
+    for (t0, cpu0), (t1, cpu1) in itertools.pairwise(result["marks"]):
+        share = speed.share(t0, t1)
+        if share is None:
+            continue
+        seconds, cpu = bins.get(int(share * 10), (0, 0))
+        bins[int(share * 10)] = (seconds + t1 - t0, cpu + cpu1 - cpu0)
+    rate = result["samples_per_s"] / 1e6
+    return [(k / 10, (k + 1) / 10, seconds, cpu / (seconds * rate)) for k, (seconds, cpu) in sorted(bins.items())]
 
 
 def main():
@@ -127,6 +145,7 @@ def main():
     p.add_argument("--seconds", type=int, default=60)
     p.add_argument("--warm", type=int, default=20)
     p.add_argument("--engines", default="flopwatch,victoria-metrics,prometheus")
+    p.add_argument("--by-speed", action="store_true", help="also flopwatch's cost by the speed of the core")
     p.add_argument("--flopwatch", default=os.path.join(TOP, "build/release/bin/flopwatch"))
     a = p.parse_args()
     peers = None
@@ -180,7 +199,7 @@ def main():
                     samples = lambda: metric_sum(get("http://127.0.0.1:18428/metrics"), "vm_rows_inserted_total")
             results[engine] = measure(process, samples, a.seconds, a.warm)
             stop(process)
-            print(engine, json.dumps(results[engine]), file=sys.stderr)
+            print(engine, json.dumps({k: v for k, v in results[engine].items() if k != "marks"}), file=sys.stderr)
         own = results.get("flopwatch", {}).get("cpu_s_per_million")
         print("| engine | samples/s | CPU-s per M samples | times flopwatch | RSS MiB | core speed |\n"
               "| --- | --- | --- | --- | --- | --- |")
@@ -189,6 +208,10 @@ def main():
             share = speed.share(*r["window"])
             print(f"| {engine} | {r['samples_per_s']:.0f} | {c:.3f} | {c / own:.1f} | {r['rss_mib']:.0f} | {share:.2f} |"
                   if c and own and share else f"| {engine} | no samples | | | | |")
+        if a.by_speed and own:
+            print("\n| core speed | seconds | CPU-s per M samples |\n| --- | --- | --- |")
+            for low, high, seconds, cost in by_speed(results["flopwatch"], speed):
+                print(f"| {low:.1f} to {high:.1f} | {seconds:.0f} | {cost:.3f} |")
     finally:
         if simulator is not None and simulator.poll() is None:
             stop(simulator)
