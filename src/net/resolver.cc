@@ -3,9 +3,11 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <cstring>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -65,21 +67,24 @@ struct Resolver::State {
   std::condition_variable work;
   std::condition_variable idle;
   bool stopping = false;
-  int calling = 0;  // threads that run callbacks now
+  int calling = 0;             // threads that run callbacks now
+  std::vector<bool> looking;   // by thread: within a lookup
   std::deque<std::string> queue;
   absl::flat_hash_map<std::string, Entry> cache;
 
-  void Run() {
+  void Run(size_t thread) {
     std::unique_lock lock(mutex);
     for (;;) {
       work.wait(lock, [&] { return stopping || !queue.empty(); });
       if (stopping) return;
       const std::string host = std::move(queue.front());
       queue.pop_front();
+      looking[thread] = true;
       lock.unlock();
       StatusOr<Addresses> answer = options.lookup(host);
       lock.lock();
-      if (stopping) return;
+      looking[thread] = false;
+      if (stopping) return idle.notify_all();
       Entry& entry = cache[host];
       // A name that worked keeps its last address when the name server fails: the node is most likely still there.
       if (answer.ok() || entry.expires == 0 || !entry.answer.ok()) entry.answer = answer;
@@ -98,7 +103,9 @@ struct Resolver::State {
 Resolver::Resolver(ResolverOptions options) : state_(std::make_shared<State>()) {
   state_->options = std::move(options);
   if (!state_->options.lookup) state_->options.lookup = GetAddrInfo;
-  for (int i = 0; i < state_->options.threads; ++i) std::thread([state = state_] { state->Run(); }).detach();
+  const auto threads = static_cast<size_t>(state_->options.threads);
+  state_->looking.resize(threads);
+  for (size_t i = 0; i < threads; ++i) threads_.emplace_back([state = state_, i] { state->Run(i); });
 }
 
 Resolver::~Resolver() {
@@ -107,6 +114,12 @@ Resolver::~Resolver() {
   for (auto& [host, entry] : state_->cache) entry.waiting.clear();
   state_->work.notify_all();
   state_->idle.wait(lock, [&] { return state_->calling == 0; });
+  const auto& looking = state_->looking;
+  state_->idle.wait_for(lock, std::chrono::microseconds(kPatience),
+                        [&] { return std::find(looking.begin(), looking.end(), true) == looking.end(); });
+  const std::vector<bool> hanging = looking;
+  lock.unlock();
+  for (size_t i = 0; i < threads_.size(); ++i) hanging[i] ? threads_[i].detach() : threads_[i].join();
 }
 
 void Resolver::Resolve(const std::string& host, Callback done) {

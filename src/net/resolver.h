@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/status.h"
@@ -31,7 +32,10 @@ class Resolver {
   using Callback = std::function<void(const StatusOr<Addresses>&)>;
 
   explicit Resolver(ResolverOptions options = {});
-  ~Resolver();  // waits for running callbacks, not for a lookup that hangs: its callbacks are dropped
+  // Waits for running callbacks and joins its threads, but not one whose lookup goes on for another kPatience: that one's
+  // callbacks are dropped, and it ends by itself.
+  ~Resolver();
+  static constexpr Micros kPatience = 200 * kMicrosPerMilli;
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
@@ -43,8 +47,9 @@ class Resolver {
 
  private:
   struct State;
-  // Shared with the lookup threads, which are detached: one may hang in getaddrinfo after the resolver is gone.
+  // Shared with the lookup threads: one may hang in getaddrinfo after the resolver is gone.
   std::shared_ptr<State> state_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace flopwatch::net
