@@ -6,8 +6,7 @@ set(FLOPWATCH_ROOM_ORDER base hardware efficiency models telemetry jobs store fl
 
 add_library(flopwatch_flags INTERFACE)
 target_include_directories(flopwatch_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
-target_compile_options(flopwatch_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -fno-omit-frame-pointer
-  $<$<CONFIG:Release>:-O2>)
+target_compile_options(flopwatch_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -fno-omit-frame-pointer)
 target_compile_definitions(flopwatch_flags INTERFACE FLOPWATCH_VERSION="${PROJECT_VERSION}")
 if(FLOPWATCH_SANITIZE)
   target_compile_options(flopwatch_flags INTERFACE -fsanitize=${FLOPWATCH_SANITIZE} -fno-sanitize-recover=undefined)
@@ -45,6 +44,24 @@ function(flopwatch_check_edges room deps)
   endforeach()
 endfunction()
 
+# flopwatch_together(TARGET BATCH files…): the sources of a folder are compiled BATCH at a time (CMake's unity build). Parsing the same
+# large headers anew, and compiling the same inline functions of libraries that are all headers, is most of a small file's time.
+# Names without linkage must therefore differ within a folder. FLOPWATCH_TOGETHER=OFF (the tidy preset) compiles each file alone,
+# which shows that each includes what it uses.
+function(flopwatch_together target batch)
+  if(NOT FLOPWATCH_TOGETHER)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  foreach(file ${ARGN})
+    get_filename_component(folder ${file} DIRECTORY)
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    math(EXPR at_${folder} "0${at_${folder}} + 1")
+    math(EXPR group "(${at_${folder}} - 1) / ${batch}")
+    set_source_files_properties(${file} PROPERTIES UNITY_GROUP "${folder}${group}")
+  endforeach()
+endfunction()
+
 # flopwatch_room(NAME SOURCES files… HOT files… ROOMS rooms… LIBS libraries… PRIVATE_LIBS libraries…)
 # HOT are sources on the path of every sample: -O3 there saves a few per cent of the server's CPU (bench/README.md); elsewhere
 # it only takes longer to compile.
@@ -53,6 +70,7 @@ function(flopwatch_room name)
   flopwatch_check_edges(${name} "${R_ROOMS}")
   add_library(flopwatch_${name} STATIC ${R_SOURCES} ${R_HOT})
   set_source_files_properties(${R_HOT} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+  flopwatch_together(flopwatch_${name} 16 ${R_SOURCES})
   target_link_libraries(flopwatch_${name} PUBLIC flopwatch_flags ${R_LIBS})
   target_link_libraries(flopwatch_${name} PRIVATE ${R_PRIVATE_LIBS})
   foreach(dep ${R_ROOMS})
@@ -63,21 +81,4 @@ function(flopwatch_room name)
   elseif(NOT name STREQUAL "base")  # spdlog, which base alone sees, brings definitions of its own
     flopwatch_precompile(flopwatch_${name} room)
   endif()
-endfunction()
-
-# flopwatch_together(NAME BATCH files…): compiles these sources of a room BATCH at a time, where many small files each bring the
-# same large headers: parsing those, and compiling the inline functions of a library that is all headers, is most of their time.
-# Names without linkage must then differ between them. FLOPWATCH_TOGETHER=OFF (the tidy preset) compiles each alone, which shows
-# that each includes what it uses.
-function(flopwatch_together name batch)
-  if(NOT FLOPWATCH_TOGETHER)
-    return()
-  endif()
-  set_target_properties(flopwatch_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  set(n 0)
-  foreach(file ${ARGN})
-    math(EXPR group "${n} / ${batch}")
-    set_source_files_properties(${file} PROPERTIES UNITY_GROUP ${group})
-    math(EXPR n "${n} + 1")
-  endforeach()
 endfunction()

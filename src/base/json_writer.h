@@ -45,6 +45,10 @@ class JsonWriter {
   JsonWriter& Field(std::string_view name, const T& v) {
     return Key(name).Value(v);
   }
+  // The same of a text that is null when empty: what is not known is never "".
+  JsonWriter& TextField(std::string_view name, std::string_view text) {
+    return text.empty() ? Key(name).Null() : Key(name).Value(text);
+  }
   // Already serialised JSON, copied as it is.
   JsonWriter& Raw(std::string_view json);
 

@@ -18,6 +18,9 @@ using absl::StatusOr;
 // NotFound("reading a.toml: x").
 Status Annotate(const Status& status, std::string_view context);
 
+// absl::string_view, which Status gives, is not std::string_view in Debian's build.
+inline std::string_view MessageOf(const Status& status) { return {status.message().data(), status.message().size()}; }
+
 // Process exit codes, shared by every command (documented in docs/cli.md).
 enum class ExitCode : int {
   kOk = 0,

@@ -19,6 +19,8 @@ inline constexpr Micros kMicrosPerMinute = 60 * kMicrosPerSecond;
 inline constexpr Micros kMicrosPerHour = 60 * kMicrosPerMinute;
 inline constexpr Micros kMicrosPerDay = 24 * kMicrosPerHour;
 
+inline double ToSeconds(Micros d) { return static_cast<double>(d) / kMicrosPerSecond; }
+
 // Wall clock, UTC.
 Micros Now();
 // Monotonic clock, for measuring; not comparable with Now().

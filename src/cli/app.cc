@@ -130,7 +130,7 @@ Status Explain(const CLI::App& root, const CLI::ParseError& error) {
 struct Program {
   CLI::App app{std::string(kAbout), "flopwatch"};
   GlobalOptions global;
-  std::vector<std::pair<CLI::App*, Run>> runs;
+  std::vector<std::pair<Args, Run>> runs;
 
   Program() {
     app.formatter(std::make_shared<HelpFormatter>());
@@ -141,7 +141,7 @@ struct Program {
     AddGlobalOptions(app, &global);
     for (const CommandEntry& entry : Commands()) {
       Run run;
-      CLI::App* sub = entry.add(app, &run);
+      const Args sub = entry.add(Args(&app), &run);
       runs.emplace_back(sub, std::move(run));
     }
     app.footer(std::string(kStart));  // last: subcommands would inherit it
@@ -218,8 +218,8 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   impl.color = out_color && !program.global.no_color;
   Context context(&impl);
   for (auto& [sub, run] : program.runs) {
-    if (!sub->parsed()) continue;
-    if (!run) return fail(absl::InternalError(fmt::format("the command {} does nothing", sub->get_name())));
+    if (!sub.parsed()) continue;
+    if (!run) return fail(absl::InternalError(fmt::format("the command {} does nothing", sub.app()->get_name())));
     if (program.global.verbose > 0) SetLogLevel(LogLevel::kDebug);
     const Status status = run(context);
     if (!status.ok()) return fail(status);

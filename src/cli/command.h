@@ -1,5 +1,4 @@
-// One file a command: it registers a subcommand with its options and its help, and a function to run. The library that
-// parses the command line (CLI11) is seen only through this header's CLI::App.
+// One file a command: it registers a subcommand with its options and its help (args.h), and a function to run.
 #ifndef FLOPWATCH_CLI_COMMAND_H_
 #define FLOPWATCH_CLI_COMMAND_H_
 
@@ -13,10 +12,7 @@
 #include "base/status.h"
 #include "base/table.h"
 #include "base/time.h"
-
-namespace CLI {
-class App;
-}
+#include "cli/args.h"
 
 namespace flopwatch::cli {
 
@@ -77,7 +73,7 @@ class Context {
 
 using Run = std::function<Status(Context&)>;
 // Adds the subcommand to `app` and returns what to run when it was chosen. `on_selected` wiring is main.cc's.
-using Register = CLI::App* (*)(CLI::App& app, Run* run);
+using Register = Args (*)(Args app, Run* run);
 
 struct CommandEntry {
   std::string_view name;

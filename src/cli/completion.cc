@@ -1,5 +1,7 @@
 // Completion scripts from the command table. Job ids and nodes are asked for live, quietly: a shell must not wait or be
 // shouted at because no server runs.
+#include "cli/completion.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -233,7 +235,8 @@ std::string Fish(const std::vector<Entry>& entries) {
 
 }  // namespace
 
-StatusOr<std::string> CompletionScript(const CLI::App& root, std::string_view shell) {
+StatusOr<std::string> CompletionScript(Args program, std::string_view shell) {
+  const CLI::App& root = *program.app();
   std::vector<Entry> entries;
   Collect(&root, "", &entries);
   if (shell == "bash") return Bash(entries);

@@ -1,9 +1,7 @@
-// The only file that sees toml++, compiled without exceptions of its own: a parse failure is a value.
-#define TOML_EXCEPTIONS 0
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include "base/text.h"
+#include "base/toml.h"
 #include "cli/config.h"
 
 namespace flopwatch::cli {

@@ -187,7 +187,7 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string /*name*/, 
 
 namespace {
 
-std::string Cell(std::string text) {
+std::string MarkdownCell(std::string text) {
   std::string out;
   for (const char c : text) {
     if (c == '|') out.push_back('\\');
@@ -199,11 +199,11 @@ std::string Cell(std::string text) {
 void AppendOptions(const CLI::App* app, bool global, std::string* out) {
   std::string rows;
   for (const CLI::Option* option : Options(app, true)) {
-    rows += fmt::format("| `{}` | {} |\n", PositionalName(option), Cell(Describe(option)));
+    rows += fmt::format("| `{}` | {} |\n", PositionalName(option), MarkdownCell(Describe(option)));
   }
   for (const CLI::Option* option : Options(app, false)) {
     if (IsGlobal(option) != global || (!global && option->check_lname("help"))) continue;
-    rows += fmt::format("| `{}` | {} |\n", Names(option), Cell(Describe(option)));
+    rows += fmt::format("| `{}` | {} |\n", Names(option), MarkdownCell(Describe(option)));
   }
   if (!rows.empty()) *out += "| option | meaning |\n| --- | --- |\n" + rows + "\n";
 }
@@ -226,7 +226,7 @@ std::string ReferenceOf(const CLI::App& root) {
   for (const CLI::Option* option : Options(&root, false)) {
     if (!IsGlobal(option)) continue;
     out += out.ends_with("options\n\n") ? "| option | meaning |\n| --- | --- |\n" : "";
-    out += fmt::format("| `{}` | {} |\n", Names(option), Cell(Describe(option)));
+    out += fmt::format("| `{}` | {} |\n", Names(option), MarkdownCell(Describe(option)));
   }
   out += "\n";
   for (const CLI::App* s : Subcommands(&root)) AppendCommand(s, &out);

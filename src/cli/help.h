@@ -1,4 +1,4 @@
-// How help looks, and the same facts as Markdown and as completion scripts: all from the one command table.
+// How help looks, and the same facts as Markdown: all from the one command table.
 #ifndef FLOPWATCH_CLI_HELP_H_
 #define FLOPWATCH_CLI_HELP_H_
 
@@ -23,8 +23,6 @@ class HelpFormatter final : public CLI::Formatter {
 std::string DisplayName(const CLI::Option* option);
 // All commands with their options as Markdown.
 std::string ReferenceOf(const CLI::App& root);
-// `shell` is bash, zsh or fish.
-StatusOr<std::string> CompletionScript(const CLI::App& root, std::string_view shell);
 
 }  // namespace flopwatch::cli
 

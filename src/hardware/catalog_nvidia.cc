@@ -58,7 +58,7 @@ using enum Confidence;
 
 // A device in four groups: identity; clocks and peaks; board; confidence.
 // clang-format off
-constexpr DeviceFacts kDevices[] = {
+constexpr DeviceFacts kNvidiaDevices[] = {
     {.model = "V100 SXM2", .names = "Tesla V100-SXM2-16GB|Tesla V100-SXM2-32GB", .arch = "Volta",
      .sm_count = 80, .tensor_clock_mhz = 1530, .sm_clock_mhz = 1530, .rates = kVolta, .peak = {.fp16 = 125},
      .tpa_ceiling = 1, .mem_gb = {16, 32}, .mem_bw_gbps = 900, .link_bw_gbps = 300, .tdp_w = 300,
@@ -358,6 +358,6 @@ constexpr DeviceFacts kDevices[] = {
 
 }  // namespace
 
-std::span<const DeviceFacts> NvidiaDevices() { return kDevices; }
+std::span<const DeviceFacts> NvidiaDevices() { return kNvidiaDevices; }
 
 }  // namespace flopwatch::hardware

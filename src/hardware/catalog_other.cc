@@ -17,7 +17,7 @@ using enum Confidence;
 
 // A device in four groups: identity; clocks and peaks; board; confidence.
 // clang-format off
-constexpr DeviceFacts kDevices[] = {
+constexpr DeviceFacts kOtherDevices[] = {
     {.vendor = "AMD", .model = "MI210", .names = "AMD Instinct MI210", .arch = "CDNA2",
      .sm_count = 104, .tensor_clock_mhz = 1700, .sm_clock_mhz = 1700, .rates = kCdna2,
      .peak = {.fp16 = 181, .int8 = 181, .fp64 = 45.3},
@@ -145,6 +145,6 @@ constexpr DeviceFacts kDevices[] = {
 
 }  // namespace
 
-std::span<const DeviceFacts> OtherDevices() { return kDevices; }
+std::span<const DeviceFacts> OtherDevices() { return kOtherDevices; }
 
 }  // namespace flopwatch::hardware

@@ -1,13 +1,11 @@
-// Site entries from TOML. The only file of this room that sees toml++, built without exceptions.
-#define TOML_EXCEPTIONS 0
-#define TOML_ENABLE_FORMATTERS 0
+// Site entries from TOML.
 #include <fmt/format.h>
 
-#include <toml++/toml.h>
 #include <algorithm>
 #include <utility>
 
 #include "base/text.h"
+#include "base/toml.h"
 #include "hardware/accelerator.h"
 
 namespace flopwatch::hardware {

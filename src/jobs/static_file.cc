@@ -11,7 +11,6 @@
 namespace flopwatch::jobs {
 namespace {
 
-std::string_view Message(const Status& status) { return {status.message().data(), status.message().size()}; }
 
 // The time a from/to field names.
 StatusOr<Micros> TimeField(std::string_view value, std::string_view field, Micros now) {
@@ -41,7 +40,7 @@ StatusOr<std::vector<StaticAssignment>> ParseCsv(std::string_view text, std::str
     if (columns.empty()) {
       for (const std::string& cell : cells) {
         const StatusOr<StaticField> field = StaticFieldNamed(Trim(cell));
-        if (!field.ok()) return fail(Message(field.status()));
+        if (!field.ok()) return fail(MessageOf(field.status()));
         if (std::find(columns.begin(), columns.end(), *field) != columns.end()) {
           return fail(fmt::format("column '{}' appears twice", Printable(cell)));
         }
@@ -68,10 +67,10 @@ StatusOr<std::vector<StaticAssignment>> ParseCsv(std::string_view text, std::str
     StaticAssignment a;
     for (size_t k = 0; k < cells.size(); ++k) {
       const Status status = SetStaticField(columns[k], Trim(cells[k]), now, &a);
-      if (!status.ok()) return fail(Message(status));
+      if (!status.ok()) return fail(MessageOf(status));
     }
     const Status status = CheckStaticAssignment(a);
-    if (!status.ok()) return fail(Message(status));
+    if (!status.ok()) return fail(MessageOf(status));
     out.push_back(std::move(a));
   }
   if (columns.empty()) {

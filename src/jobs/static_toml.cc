@@ -1,18 +1,15 @@
-// Static job assignments from TOML: [[assignment]] tables. The only file that sees toml++, which is told to
-// return its parse errors instead of throwing them.
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
+// Static job assignments from TOML: [[assignment]] tables.
 
 #include <sstream>
 
 #include "base/text.h"
+#include "base/toml.h"
 #include "fmt/format.h"
 #include "jobs/static_fields.h"
 
 namespace flopwatch::jobs {
 namespace {
 
-std::string_view Message(const Status& status) { return {status.message().data(), status.message().size()}; }
 
 // A value as the text the CSV reader would have got.
 StatusOr<std::string> TextOf(const toml::node& node) {
@@ -54,15 +51,15 @@ StatusOr<std::vector<StaticAssignment>> ParseStaticToml(std::string_view text, s
       StaticAssignment a;
       for (const auto& [name, value] : *element.as_table()) {
         const StatusOr<StaticField> field = StaticFieldNamed(name.str());
-        if (!field.ok()) return fail(name.source(), Message(field.status()));
+        if (!field.ok()) return fail(name.source(), MessageOf(field.status()));
         const StatusOr<std::string> text_of = TextOf(value);
         if (!text_of.ok())
-          return fail(value.source(), fmt::format("{}: {}", name.str(), Message(text_of.status())));
+          return fail(value.source(), fmt::format("{}: {}", name.str(), MessageOf(text_of.status())));
         const Status status = SetStaticField(*field, *text_of, now, &a);
-        if (!status.ok()) return fail(value.source(), Message(status));
+        if (!status.ok()) return fail(value.source(), MessageOf(status));
       }
       const Status status = CheckStaticAssignment(a);
-      if (!status.ok()) return fail(element.source(), Message(status));
+      if (!status.ok()) return fail(element.source(), MessageOf(status));
       out.push_back(std::move(a));
     }
   }

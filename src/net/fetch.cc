@@ -29,7 +29,6 @@ constexpr int kMaxRedirects = 5;
 constexpr size_t kReadBytes = 64 << 10;
 constexpr size_t kFilePieceBytes = 1 << 20;
 constexpr uint64_t kMaxHeaderBytes = 64 << 10;
-constexpr int kMaxInterim = 8;  // "100 Continue" and the like before the answer
 
 // Names are resolved on threads that outlive a call that gave up; one resolver serves all calls.
 Resolver& SharedResolver() {

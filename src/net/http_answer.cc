@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "base/json_writer.h"
@@ -13,7 +12,7 @@
 namespace flopwatch::net {
 namespace {
 
-constexpr size_t kMinGzipBytes = 1 << 10;       // below, the header of gzip eats the gain
+constexpr size_t kMinPackedBytes = 1 << 10;       // below, the header of gzip eats the gain
 constexpr size_t kGoChunkBytes = 2 << 10;       // bufio size before Go's chunkWriter
 constexpr size_t kMaxUnpackedBytes = 64 << 20;  // of an embedded file for a client that does not take gzip
 
@@ -68,7 +67,7 @@ bool MatchesETag(std::string_view header, std::string_view etag) {
   return false;
 }
 
-bool Compressible(const Response& r) { return r.Body().size() >= kMinGzipBytes && IsCompressibleType(r.content_type); }
+bool Compressible(const Response& r) { return r.Body().size() >= kMinPackedBytes && IsCompressibleType(r.content_type); }
 const std::string* FindHeader(const Response& r, std::string_view name) {
   for (const auto& [key, value] : r.headers) {
     if (EqualsIgnoringCase(key, name)) return &value;
@@ -171,7 +170,7 @@ std::string GoChunks(std::string_view body) {
   out.reserve(body.size() + (body.size() / kGoChunkBytes + 2) * 8);
   for (size_t at = 0; at < body.size(); at += kGoChunkBytes) {
     const std::string_view piece = body.substr(at, kGoChunkBytes);
-    fmt::format_to(std::back_inserter(out), "{:x}\r\n", piece.size());
+    out += fmt::format("{:x}\r\n", piece.size());
     out.append(piece).append("\r\n");
   }
   out += "0\r\n\r\n";

@@ -7,7 +7,6 @@
 #include <boost/asio/post.hpp>
 #include <ctime>
 #include <exception>
-#include <iterator>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -259,9 +258,8 @@ void ServerConnection::Send(Response response) {
   response_ = std::move(response);
   const bool bodiless = response_.status == 204 || response_.status == 304;
   const bool chunked = response_.chunked && parser_->version == 11 && !bodiless;
-  head_out_.clear();
-  fmt::format_to(std::back_inserter(head_out_), "HTTP/1.1 {} {}\r\nServer: flopwatch\r\nDate: {}\r\n", response_.status,
-                 ReasonPhrase(response_.status), Date());
+  head_out_ = fmt::format("HTTP/1.1 {} {}\r\nServer: flopwatch\r\nDate: {}\r\n", response_.status,
+                          ReasonPhrase(response_.status), Date());
   if (!bodiless) AppendHeader(&head_out_, "Content-Type", response_.content_type);
   for (const auto& [name, value] : response_.headers) AppendHeader(&head_out_, name, value);
   if (chunked) {
@@ -270,7 +268,7 @@ void ServerConnection::Send(Response response) {
     response_.static_body = {};
     response_.shared_body.reset();
   } else if (!bodiless) {
-    fmt::format_to(std::back_inserter(head_out_), "Content-Length: {}\r\n", response_.Body().size());
+    head_out_ += fmt::format("Content-Length: {}\r\n", response_.Body().size());
   }
   head_out_ += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
   out_[0] = asio::const_buffer(head_out_.data(), head_out_.size());

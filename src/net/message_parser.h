@@ -23,6 +23,8 @@ namespace http = boost::beast::http;
 using ErrorCode = boost::system::error_code;
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
+inline constexpr int kMaxInterim = 8;  // "100 Continue" and the like before an answer
+
 inline std::string_view View(boost::beast::string_view s) { return {s.data(), s.size()}; }
 
 // Whether a comma-separated header value names `token` ("gzip, br;q=0.5"); a weight of zero refuses it.

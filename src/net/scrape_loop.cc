@@ -27,7 +27,6 @@ constexpr size_t kScratchBytes = 512 << 10;  // an answer that fits is parsed wh
 constexpr size_t kMaxFreeFlights = 64;
 constexpr size_t kMaxKeptCapacity = 1 << 20;  // a larger body buffer is given back after use
 constexpr uint32_t kFailuresBeforeBackoff = 3;
-constexpr int kMaxInterim = 8;                // "100 Continue" and the like before the answer
 constexpr int kMaxReadsAtOnce = 16;           // of one target, before the others get their turn
 constexpr int kMaxEvents = 256;
 // How long the loop lets pieces of answers gather, at most.

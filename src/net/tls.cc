@@ -13,7 +13,7 @@
 namespace flopwatch::net {
 namespace {
 
-constexpr size_t kReadBytes = 16 << 10;  // one TLS record
+constexpr size_t kRecordBytes = 16 << 10;  // one TLS record
 
 std::string LastError() {
   char text[160] = "unknown error";
@@ -98,8 +98,8 @@ Status TlsClient::Advance(std::string* plain) {
   }
   for (;;) {
     const size_t at = plain->size();
-    plain->resize(at + kReadBytes);
-    const int n = SSL_read(ssl_, plain->data() + at, kReadBytes);
+    plain->resize(at + kRecordBytes);
+    const int n = SSL_read(ssl_, plain->data() + at, kRecordBytes);
     plain->resize(at + static_cast<size_t>(std::max(n, 0)));
     if (n > 0) continue;
     const int error = SSL_get_error(ssl_, n);

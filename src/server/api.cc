@@ -17,7 +17,7 @@ namespace {
 using net::Request;
 using net::Response;
 
-constexpr std::string_view kPlainPage = R"(<!doctype html>
+constexpr std::string_view kPlainAnswer = R"(<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>flopwatch</title></head>
 <body><h1>flopwatch</h1>
 <p>This server was built without its page. The same numbers:</p>
@@ -336,7 +336,7 @@ Api::Impl::Result Api::Impl::GetPage(const Request& request, std::string_view) {
   }
   Response r;
   r.content_type = "text/html; charset=utf-8";
-  r.static_body = kPlainPage;
+  r.static_body = kPlainAnswer;
   return r;
 }
 

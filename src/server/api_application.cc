@@ -19,11 +19,11 @@ using net::Response;
 
 constexpr int64_t kDefaultApplicationPoints = 300;
 constexpr uint64_t kMaxUnpackedBytes = 64ull << 20;
-constexpr size_t kMaxExamples = 8;
+constexpr size_t kMaxRefusedShown = 8;
 constexpr ptrdiff_t kMaxJobNames = 10'000;  // compared for "did you mean"
 
 // Host of "node1:9400", "http://node1:9400/metrics".
-std::string_view HostOf(std::string_view instance) {
+std::string_view HostOfInstance(std::string_view instance) {
   if (const size_t scheme = instance.find("://"); scheme != std::string_view::npos) instance.remove_prefix(scheme + 3);
   instance = instance.substr(0, instance.find('/'));
   if (instance.starts_with('[')) return instance.substr(1, instance.find(']') - 1);
@@ -41,7 +41,7 @@ std::pair<std::string, std::string_view> SourceOf(const telemetry::MetricSeries&
     if (instance.empty()) instance = series.Label(key);
   }
   std::string_view node = series.Label("host.name");
-  if (node.empty()) node = HostOf(instance);
+  if (node.empty()) node = HostOfInstance(instance);
   if (instance.size() > kMaxNodeName || HasControl(instance)) instance = node = {};
   if (node.size() > kMaxNodeName || HasControl(node)) node = {};
   return {fmt::format("push:{}{}", instance.empty() ? "unnamed" : instance, suffix), node};
@@ -160,7 +160,7 @@ Api::Impl::Result Api::Impl::PostMfu(const Request& request, std::string_view jo
     total.claim_completed |= one.claim_completed;
     for (size_t k = 0; k < kApplicationRefusals; ++k) total.refused[k] += one.refused[k];
     for (const std::string& e : one.examples) {
-      if (total.examples.size() < kMaxExamples) total.examples.push_back(e);
+      if (total.examples.size() < kMaxRefusedShown) total.examples.push_back(e);
     }
   }
   // One report that is wrong is an error; of many, those that are right count.

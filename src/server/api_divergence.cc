@@ -51,7 +51,7 @@ JobPair PairOf(const JobDivergence& d) {
   return {*d.diagnosis.mfu, *d.evidence.ofu.ofu, d.evidence.gpu_seconds, d.diagnosis.flagged()};
 }
 
-double SortKey(const JobDivergence& d, int sort) {
+double DivergenceSortKey(const JobDivergence& d, int sort) {
   const auto or_nan = [](const auto& v) { return v ? static_cast<double>(*v) : std::nan(""); };
   switch (sort) {
     case kSortRatio: return or_nan(d.diagnosis.ratio);
@@ -122,7 +122,7 @@ Api::Impl::Result Api::Impl::GetDivergence(const Request& request, std::string_v
     if (sort == kSortDivergence && a->diagnosis.flagged() != b->diagnosis.flagged()) {
       return ascending ? b->diagnosis.flagged() : a->diagnosis.flagged();
     }
-    const double x = SortKey(*a, sort), y = SortKey(*b, sort);
+    const double x = DivergenceSortKey(*a, sort), y = DivergenceSortKey(*b, sort);
     if (std::isnan(x) || std::isnan(y)) return !std::isnan(x) && std::isnan(y);
     return ascending ? x < y : y < x;
   });

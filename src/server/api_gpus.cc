@@ -17,7 +17,7 @@ using net::Request;
 using store::EntityRecord;
 
 constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
-constexpr size_t kMaxSuggestions = 100'000;
+constexpr size_t kMaxGpusCompared = 100'000;
 
 // In the order of GpuSort, then those that are sorted by text.
 const std::vector<std::string_view> kGpuSorts = {"seen",    "ofu",         "tensor_active", "sm_clock_mhz",
@@ -30,19 +30,14 @@ std::string_view StateOf(Micros age, Micros silent_after) {
   return age <= kMicrosPerHour ? "stale" : "silent";
 }
 
-void WriteTextOrNull(JsonWriter& json, std::string_view name, const std::string& text) {
-  json.Key(name);
-  text.empty() ? json.Null() : json.Value(text);
-}
-
 void WriteIdentity(JsonWriter& json, const EntityRecord& e) {
   json.Field("gpu", e.key.uuid);
   json.Key("gpu_instance");
   e.key.gpu_instance >= 0 ? json.Value(e.key.gpu_instance) : json.Null();
-  WriteTextOrNull(json, "node", e.labels.node);
+  json.TextField("node", e.labels.node);
   json.Key("index");
   e.labels.index >= 0 ? json.Value(e.labels.index) : json.Null();
-  WriteTextOrNull(json, "model", e.labels.model);
+  json.TextField("model", e.labels.model);
 }
 
 void WriteNow(JsonWriter& json, const GpuNow& g, Micros now, Micros silent_after) {
@@ -97,7 +92,7 @@ void WriteJobOf(JsonWriter& json, const Query& query, const GpuNow& g, Micros no
       keys += record->key;
     }
   }
-  WriteTextOrNull(json, "job", keys);
+  json.TextField("job", keys);
 }
 
 }  // namespace
@@ -214,7 +209,7 @@ Api::Impl::Result Api::Impl::GetGpu(const Request& request, std::string_view arg
   if (id == 0) {
     std::vector<std::string> all;
     query.registry().ForEachEntity([&](const EntityRecord& e) {
-      if (all.size() < kMaxSuggestions) all.push_back(e.key.uuid);
+      if (all.size() < kMaxGpusCompared) all.push_back(e.key.uuid);
     });
     const std::vector<std::string_view> views(all.begin(), all.end());
     const std::string_view near = Nearest(arg, views);
@@ -261,10 +256,10 @@ Api::Impl::Result Api::Impl::GetGpu(const Request& request, std::string_view arg
   JsonWriter json(&body);
   json.BeginObject().Key("gpu").BeginObject();
   WriteIdentity(json, e);
-  WriteTextOrNull(json, "device", e.labels.device);
-  WriteTextOrNull(json, "pci_bus_id", e.labels.pci_bus_id);
-  WriteTextOrNull(json, "driver", e.labels.driver);
-  WriteTextOrNull(json, "mig_profile", e.labels.mig_profile);
+  json.TextField("device", e.labels.device);
+  json.TextField("pci_bus_id", e.labels.pci_bus_id);
+  json.TextField("driver", e.labels.driver);
+  json.TextField("mig_profile", e.labels.mig_profile);
   json.Key("sm_count");
   e.sm_count > 0 ? json.Value(e.sm_count) : json.Null();
   const auto model = query.registry().model(e.model);
@@ -284,7 +279,7 @@ Api::Impl::Result Api::Impl::GetGpu(const Request& request, std::string_view arg
   json.Key("instances").BeginArray();
   for (size_t k = 1; k < members.size(); ++k) {
     json.BeginObject().Field("gpu_instance", members[k].key.gpu_instance);
-    WriteTextOrNull(json, "mig_profile", members[k].labels.mig_profile);
+    json.TextField("mig_profile", members[k].labels.mig_profile);
     json.Key("sm_count");
     members[k].sm_count > 0 ? json.Value(members[k].sm_count) : json.Null();
     json.EndObject();
@@ -301,7 +296,7 @@ Api::Impl::Result Api::Impl::GetGpu(const Request& request, std::string_view arg
       const auto record = query.jobs().job(i.job);
       if (!record.has_value()) continue;
       json.BeginObject().Field("job", record->key);
-      WriteTextOrNull(json, "user", record->user);
+      json.TextField("user", record->user);
       json.Key("gpu_instance");
       member.key.gpu_instance >= 0 ? json.Value(member.key.gpu_instance) : json.Null();
       json.Field("from", FormatTime(i.from));

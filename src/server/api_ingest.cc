@@ -20,7 +20,6 @@ using net::Response;
 constexpr int64_t kDefaultSqlRows = 1000;
 constexpr int64_t kMaxSqlRows = 100'000;
 constexpr size_t kMaxSqlBytes = 64 * 1024;
-constexpr std::string_view kPushPrefix = "push:";
 // Shards of pushes; scraper threads use the lower ones.
 constexpr int kFirstPushShard = kMaxShards / 2;
 const std::vector<std::string_view> kTargetStates = {"all", "pending", "up", "down", "back_off"};

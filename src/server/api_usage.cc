@@ -15,7 +15,7 @@ namespace {
 
 using net::Request;
 
-constexpr size_t kMaxSuggestions = 20'000;  // job keys compared for "did you mean"
+constexpr size_t kMaxJobsCompared = 20'000;  // job keys compared for "did you mean"
 constexpr double kLowCoverage = 0.9;
 
 std::vector<std::string_view> JobFlags(const JobRow& row) {
@@ -33,17 +33,12 @@ std::vector<std::string_view> JobFlags(const JobRow& row) {
   return flags;
 }
 
-void WriteTextOrNull(JsonWriter& json, std::string_view name, const std::string& text) {
-  json.Key(name);
-  text.empty() ? json.Null() : json.Value(text);
-}
-
 // The members of a job object, without the braces.
 void WriteJobFields(JsonWriter& json, const JobRow& row) {
   json.Field("job", row.record.key.empty() ? fmt::format("#{}", row.id) : row.record.key);
-  WriteTextOrNull(json, "name", row.record.name);
-  WriteTextOrNull(json, "user", row.record.user);
-  WriteTextOrNull(json, "workflow", row.record.workflow);
+  json.TextField("name", row.record.name);
+  json.TextField("user", row.record.user);
+  json.TextField("workflow", row.record.workflow);
   json.Field("running", row.running);
   json.Key("usage");
   WriteUsage(json, row.usage);
@@ -57,7 +52,7 @@ const std::vector<std::string_view> kJobSorts = {"gpu_seconds", "ofu",  "lost_gp
                                                  "gpu_util",    "gpus", "job",              "user"};
 
 // NaN = absent: last in either order.
-double SortKey(const JobRow& row, int sort) {
+double JobSortKey(const JobRow& row, int sort) {
   const store::UsageSums& s = row.usage.sums;
   const auto or_nan = [](std::optional<double> v) { return v.value_or(std::nan("")); };
   switch (sort) {
@@ -80,7 +75,7 @@ void SortJobs(std::vector<const JobRow*>& rows, size_t end, int sort, bool ascen
       if (x != y) return ascending ? x < y : y < x;
       return a->id < b->id;
     }
-    const double x = SortKey(*a, sort), y = SortKey(*b, sort);
+    const double x = JobSortKey(*a, sort), y = JobSortKey(*b, sort);
     if (std::isnan(x) != std::isnan(y)) return std::isnan(y);
     if (!std::isnan(x) && x != y) return ascending ? x < y : y < x;
     return a->id < b->id;
@@ -199,7 +194,7 @@ Api::Impl::Result Api::Impl::GetJobs(const Request& request, std::string_view) {
 
 Status Api::Impl::NoSuchJob(std::string_view key) const {
   std::vector<jobs::JobRecord> all = query.jobs().AllJobs();
-  if (all.size() > kMaxSuggestions) all.erase(all.begin(), all.end() - kMaxSuggestions);
+  if (all.size() > kMaxJobsCompared) all.erase(all.begin(), all.end() - kMaxJobsCompared);
   std::vector<std::string_view> keys;
   for (const jobs::JobRecord& j : all) keys.push_back(j.key);
   const std::string_view near = Nearest(key, keys);
@@ -277,10 +272,10 @@ Api::Impl::Result Api::Impl::GetJob(const Request& request, std::string_view arg
     json.Field("gpu", e.key.uuid);
     json.Key("gpu_instance");
     e.key.gpu_instance >= 0 ? json.Value(e.key.gpu_instance) : json.Null();
-    WriteTextOrNull(json, "node", e.labels.node);
+    json.TextField("node", e.labels.node);
     json.Key("index");
     e.labels.index >= 0 ? json.Value(e.labels.index) : json.Null();
-    WriteTextOrNull(json, "model", e.labels.model);
+    json.TextField("model", e.labels.model);
     json.Key("rank");
     const auto rank = rank_of.find(g.entity);
     rank != rank_of.end() ? json.Value(rank->second) : json.Null();

@@ -24,7 +24,6 @@ constexpr std::string_view kRefusalNames[] = {"invalid",          "unit_unclear"
 static_assert(std::size(kRefusalNames) == kApplicationRefusals);
 
 constexpr size_t kMaxExamples = 8;
-constexpr Micros kFutureLimit = kMicrosPerHour;
 constexpr int64_t kMaxStepsBetween = 100'000;
 constexpr size_t kRecentPerJob = 256;  // stored samples remembered to know repeats by
 constexpr uint64_t kMaxLookup = 4'000'000;  // stored samples compared with at once

@@ -51,6 +51,9 @@ struct ApplicationLimits {
 inline constexpr Micros kMaxSampleGap = 10 * kMicrosPerMinute;
 inline constexpr Micros kSpeakerSilence = 5 * kMicrosPerMinute;
 
+// Samples that say they are from later than this after the clock are refused.
+inline constexpr Micros kFutureLimit = kMicrosPerHour;
+
 enum class ApplicationRefusal : uint8_t {
   kInvalid,          // a number or text that cannot be
   kUnitUnclear,      // a bare MFU above kMaxBareRatio

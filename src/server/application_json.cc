@@ -188,11 +188,6 @@ class Reader {
   const Micros now_;
 };
 
-void WriteTextOrNull(JsonWriter& json, std::string_view key, std::string_view text) {
-  json.Key(key);
-  text.empty() ? json.Null() : json.Value(text);
-}
-
 void WriteTimeOrNull(JsonWriter& json, std::string_view key, Micros t) {
   json.Key(key);
   t == 0 ? json.Null() : json.Value(FormatTime(t));
@@ -202,10 +197,10 @@ void WriteTimeOrNull(JsonWriter& json, std::string_view key, Micros t) {
 void WriteValues(JsonWriter& json, const ClaimUsage& usage, const ReportedMfu& mfu) {
   const store::ApplicationSums& s = usage.sums;
   json.Field("mfu", mfu.value);
-  WriteTextOrNull(json, "mfu_source", mfu.source);
-  WriteTextOrNull(json, "mfu_reason", mfu.reason);
+  json.TextField("mfu_source", mfu.source);
+  json.TextField("mfu_reason", mfu.reason);
   json.Field("peak_tflops", mfu.peak_tflops);
-  WriteTextOrNull(json, "peak_source", mfu.peak_source);
+  json.TextField("peak_source", mfu.peak_source);
   json.Field("hfu", s.Mean(kHfu)).Field("tflops_per_gpu", s.Mean(kTflopsPerGpu)).Field("tokens_per_s", s.Mean(kTokensPerS));
   json.Field("step_time_s", s.Mean(kStepTimeS));
   json.Field("last_mfu", s.Last(kMfu)).Field("loss", s.Last(kLoss)).Field("grad_norm", s.Last(kGradNorm));
@@ -327,8 +322,8 @@ void WriteApplicationSummary(JsonWriter& json, const std::vector<ClaimUsage>& cl
   store::ApplicationSums all;
   for (const ClaimUsage& c : claims) all += c.sums;
   json.BeginObject();
-  WriteTextOrNull(json, "convention", main->claim.convention);
-  WriteTextOrNull(json, "precision", main->claim.precision);
+  json.TextField("convention", main->claim.convention);
+  json.TextField("precision", main->claim.precision);
   json.Field("source", ApplicationSourceName(main->claim.source));
   json.Field("claims", static_cast<int64_t>(std::count_if(claims.begin(), claims.end(), [](const auto& c) { return c.sums.samples > 0; })));
   WriteTimeOrNull(json, "training_from", all.first_ts);
@@ -341,15 +336,15 @@ void WriteClaim(JsonWriter& json, const ClaimUsage& usage, const hardware::Catal
   const ApplicationClaim& c = usage.claim;
   json.BeginObject();
   json.Field("claim", c.id).Field("source", ApplicationSourceName(c.source));
-  WriteTextOrNull(json, "convention", c.convention);
-  WriteTextOrNull(json, "formula_version", c.formula_version);
+  json.TextField("convention", c.convention);
+  json.TextField("formula_version", c.formula_version);
   json.Field("claimed_peak_tflops", c.peak_tflops);
-  WriteTextOrNull(json, "gpu", c.gpu);
-  WriteTextOrNull(json, "precision", c.precision);
+  json.TextField("gpu", c.gpu);
+  json.TextField("precision", c.precision);
   json.Field("gpus", c.gpus).Field("seq_len", c.seq_len).Field("global_batch", c.global_batch);
   json.Field("training_flops_per_token", c.training_flops_per_token);
-  WriteTextOrNull(json, "recompute", c.recompute);
-  WriteTextOrNull(json, "model_config", c.model_config);
+  json.TextField("recompute", c.recompute);
+  json.TextField("model_config", c.model_config);
   WriteTimeOrNull(json, "first_seen", c.first_seen);
   WriteValues(json, usage, MfuOf(c, usage.sums, catalog, gpu_seen));
   json.EndObject();

@@ -4,10 +4,7 @@
 #include <sys/stat.h>
 
 #include <boost/json.hpp>
-#define TOML_EXCEPTIONS 0
-#define TOML_ENABLE_FORMATTERS 0
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -21,6 +18,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/toml.h"
 #include "net/http.h"
 #include "server/sd_yaml.h"
 

@@ -10,11 +10,6 @@ using fleet::Cause;
 using fleet::Diagnosis;
 using fleet::Explanation;
 
-void TextOrNull(JsonWriter& json, std::string_view name, const std::string& text) {
-  json.Key(name);
-  text.empty() ? json.Null() : json.Value(text);
-}
-
 void Texts(JsonWriter& json, std::string_view name, const std::vector<std::string>& texts) {
   json.Key(name).BeginArray();
   for (const std::string& t : texts) json.Value(t);
@@ -28,7 +23,7 @@ void WriteWindowOf(JsonWriter& json, const JobDivergence& job) {
     return;
   }
   json.BeginObject().Field("from", FormatTime(job.window->from)).Field("to", FormatTime(job.window->to));
-  TextOrNull(json, "source", job.ofu_source);
+  json.TextField("source", job.ofu_source);
   json.EndObject();
 }
 
@@ -43,8 +38,8 @@ void WriteExplanation(JsonWriter& json, const Explanation& e, size_t rank) {
     json.Field("error", c.error).Field("from_model", c.from_model);
     json.Field("mfu_factor_low", c.mfu_factor.low).Field("mfu_factor_high", c.mfu_factor.high);
     json.Field("ofu_factor_low", c.ofu_factor.low).Field("ofu_factor_high", c.ofu_factor.high);
-    TextOrNull(json, "advice", c.advice);
-    TextOrNull(json, "source", c.source);
+    json.TextField("advice", c.advice);
+    json.TextField("source", c.source);
     json.EndObject();
   }
   json.EndArray().EndObject();
@@ -59,18 +54,18 @@ void WriteNumbers(JsonWriter& json, const JobDivergence& job) {
   json.Field("difference", d.difference).Field("ratio", d.ratio);
   json.Field("difference_expected", d.difference_expected).Field("ratio_expected", d.ratio_expected);
   json.Field("verdict", fleet::VerdictName(d.verdict)).Field("flagged", d.flagged());
-  TextOrNull(json, "reason", d.reason);
+  json.TextField("reason", d.reason);
   json.Field("headline", fleet::Describe(job.evidence, d).headline);
 }
 
 void WriteJob(JsonWriter& json, const JobDivergence& job) {
   const fleet::JobEvidence& e = job.evidence;
-  TextOrNull(json, "job", e.job);
-  TextOrNull(json, "user", e.user);
-  TextOrNull(json, "workflow", e.workflow);
+  json.TextField("job", e.job);
+  json.TextField("user", e.user);
+  json.TextField("workflow", e.workflow);
   json.Field("gpus", e.gpus).Field("gpu_seconds", e.gpu_seconds);
   Texts(json, "gpu_models", e.gpu_models);
-  TextOrNull(json, "convention", e.claim.convention);
+  json.TextField("convention", e.claim.convention);
 }
 
 }  // namespace
@@ -99,13 +94,13 @@ void WriteDivergence(JsonWriter& json, const JobDivergence& job) {
   WriteJob(json, job);
   WriteWindowOf(json, job);
   json.Key("claim").BeginObject();
-  TextOrNull(json, "convention", e.claim.convention);
-  TextOrNull(json, "version", e.claim.version);
+  json.TextField("convention", e.claim.convention);
+  json.TextField("version", e.claim.version);
   json.Field("peak_tflops", e.claim.peak_tflops);
-  TextOrNull(json, "precision", job.precision);
+  json.TextField("precision", job.precision);
   json.Field("recompute", fleet::RecomputeName(e.claim.recompute)).Field("seq_len", job.seq_len);
-  TextOrNull(json, "source", job.claim_source);
-  TextOrNull(json, "mfu_basis", job.mfu_basis);
+  json.TextField("source", job.claim_source);
+  json.TextField("mfu_basis", job.mfu_basis);
   json.Field("samples", job.samples).Field("other_claims", job.other_claims).EndObject();
   WriteNumbers(json, job);
   json.Field("coverage", e.ofu.coverage).Field("tensor_active", e.ofu.tensor_active);
@@ -115,8 +110,8 @@ void WriteDivergence(JsonWriter& json, const JobDivergence& job) {
     json.Key("ratio_low").Null().Key("ratio_high").Null();
   }
   json.Key("peak").BeginObject().Field("used_tflops", d.peak.used).Field("right_tflops", d.peak.right);
-  TextOrNull(json, "right_basis", d.peak.right_basis);
-  TextOrNull(json, "used_looks_like", d.peak.used_looks_like);
+  json.TextField("right_basis", d.peak.right_basis);
+  json.TextField("used_looks_like", d.peak.used_looks_like);
   json.EndObject();
   json.Key("expected").BeginObject();
   json.Field("ofu_per_mfu_low", d.expectation.ofu_per_mfu.low).Field("ofu_per_mfu_high", d.expectation.ofu_per_mfu.high);
@@ -135,7 +130,7 @@ void WriteDivergence(JsonWriter& json, const JobDivergence& job) {
   } else {
     json.Null();
   }
-  TextOrNull(json, "model_note", job.model_note);
+  json.TextField("model_note", job.model_note);
   const fleet::DivergenceWords words = fleet::Describe(e, d);
   Texts(json, "findings", words.findings);
   Texts(json, "actions", words.actions);

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <ctime>
 #include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "base/log.h"
@@ -120,7 +119,7 @@ class Page {
   // The samples of a metric follow its header at once, as the format asks.
   void Begin(Id id) {
     const MetricInfo& m = kMetrics[id];
-    fmt::format_to(std::back_inserter(out_), "# HELP {} {}\n# TYPE {} {}\n", m.name, m.help, m.name, m.type);
+    out_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", m.name, m.help, m.name, m.type);
     name_ = m.name;
   }
   void Sample(double value, std::initializer_list<Label> labels = {}) {
@@ -140,7 +139,7 @@ class Page {
     if (std::isnan(value)) {
       out_ += " NaN\n";
     } else {
-      fmt::format_to(std::back_inserter(out_), " {}\n", value);
+      out_ += fmt::format(" {}\n", value);
     }
   }
   void One(Id id, double value) {
@@ -168,8 +167,6 @@ class Page {
   std::string& out_;
   std::string_view name_;
 };
-
-double Seconds(Micros t) { return static_cast<double>(t) / kMicrosPerSecond; }
 
 double ResidentBytes() {
   std::ifstream statm("/proc/self/statm");
@@ -305,7 +302,7 @@ void Ingest(Page& page, const PipelineStats& s) {
   count(kFlushes, s.flushes);
   count(kFlushErrors, s.flush_errors);
   page.One(kFlushDuration, s.last_flush_ms / 1e3);
-  page.Maybe(kLastFlush, s.last_flush > 0 ? std::optional<double>(Seconds(s.last_flush)) : std::nullopt);
+  page.Maybe(kLastFlush, s.last_flush > 0 ? std::optional<double>(ToSeconds(s.last_flush)) : std::nullopt);
   page.One(kRollupDuration, s.last_rollup_ms / 1e3);
 }
 
@@ -319,8 +316,8 @@ void StoreMetrics(Page& page, const store::StoreStats& s) {
   page.Sample(static_cast<double>(s.sealed_files), {{"tier", "sealed"}});
   page.One(kStoreRows, static_cast<double>(s.rows_appended));
   page.One(kStoreErrors, static_cast<double>(s.append_errors));
-  page.Maybe(kStoreNewest, s.newest_ts > 0 ? std::optional<double>(Seconds(s.newest_ts)) : std::nullopt);
-  page.Maybe(kRolledUp, s.rolled_up_to_arrival > 0 ? std::optional<double>(Seconds(s.rolled_up_to_arrival)) : std::nullopt);
+  page.Maybe(kStoreNewest, s.newest_ts > 0 ? std::optional<double>(ToSeconds(s.newest_ts)) : std::nullopt);
+  page.Maybe(kRolledUp, s.rolled_up_to_arrival > 0 ? std::optional<double>(ToSeconds(s.rolled_up_to_arrival)) : std::nullopt);
 }
 
 void IndexMetrics(Page& page, const jobs::IndexStats& s) {
@@ -392,7 +389,7 @@ void RenderServerMetrics(const ApiParts& parts, const Query& query, Micros start
   Page page(out);
   page.Begin(kBuildInfo);
   page.Sample(1, {{"version", parts.version}});
-  page.One(kStartTime, Seconds(started));
+  page.One(kStartTime, ToSeconds(started));
   page.One(kResidentMemory, ResidentBytes());
   page.One(kCpuSeconds, CpuSeconds());
   if (per_gpu) PerGpu(page, query);

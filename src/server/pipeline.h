@@ -53,6 +53,7 @@
 namespace flopwatch::server {
 
 inline constexpr int kMaxShards = 64;
+inline constexpr std::string_view kPushPrefix = "push:";  // of the source of what is pushed, before the node's name
 
 struct PipelineOptions {
   Micros flush_interval = kMicrosPerSecond;

@@ -14,7 +14,6 @@ using store::UsagePoint;
 using store::Window;
 using telemetry::EntityKind;
 
-double Seconds(Micros d) { return static_cast<double>(d) / kMicrosPerSecond; }
 Micros CeilTo(Micros t, Micros step) { return FloorTo(t + step - 1, step); }
 
 // Calls f(from, to, jobs) for every stretch of one entity's intervals in which the same jobs hold it.
@@ -219,7 +218,7 @@ SecondsByJob Query::AllocatedSeconds(Window window) const {
     const double fraction = registry_->Fraction(entity);
     if (fraction >= 1) return;
     Sweep(intervals, window, [&](Micros from, Micros to, absl::Span<const int32_t> holders) {
-      for (const int32_t job : holders) out[job] -= (1 - fraction) * Seconds(to - from) / static_cast<double>(holders.size());
+      for (const int32_t job : holders) out[job] -= (1 - fraction) * ToSeconds(to - from) / static_cast<double>(holders.size());
     });
   });
   return out;
@@ -243,7 +242,7 @@ absl::flat_hash_map<int32_t, Holding> Query::Holdings(absl::Span<const store::Jo
         if (w == of.end()) continue;
         const Micros overlap = std::min(to, w->second.to) - std::max(from, w->second.from);
         if (overlap <= 0) continue;
-        out[job].gpu_seconds += fraction * Seconds(overlap) / static_cast<double>(holders.size());
+        out[job].gpu_seconds += fraction * ToSeconds(overlap) / static_cast<double>(holders.size());
         held.insert(job);
       }
     });
@@ -287,7 +286,7 @@ std::vector<double> Query::AllocatedSteps(int32_t job, Window window, Micros ste
       for (Micros at = from; at < to;) {
         const auto k = static_cast<size_t>((at - start) / step);
         const Micros end = std::min(to, start + static_cast<Micros>(k + 1) * step);
-        out[k] += share * Seconds(end - at);
+        out[k] += share * ToSeconds(end - at);
         at = end;
       }
     });

@@ -62,7 +62,7 @@ bool MergeLabels(EntityLabels& known, const EntityLabels& said) {
 }
 
 // The hash maps' own string_view, which is not std's where the library was built for C++14.
-absl::string_view View(std::string_view s) { return {s.data(), s.size()}; }
+absl::string_view AbslView(std::string_view s) { return {s.data(), s.size()}; }
 
 std::string SeriesKey(std::string_view target, std::string_view name, std::string_view labels) {
   return fmt::format("{}\n{}\n{}", target, name, labels);
@@ -104,7 +104,7 @@ Registry::Key Registry::KeyOf(const EntityKey& key) {
 
 int32_t Registry::ModelId(std::string_view name) {
   if (name.empty()) return 0;
-  const auto it = model_by_name_.find(View(name));
+  const auto it = model_by_name_.find(AbslView(name));
   if (it != model_by_name_.end()) return it->second;
   // Past the limit an exporter is inventing names: its GPUs stay "model unknown", everyone else is untouched.
   if (models_.size() >= kMaxModels) return 0;

@@ -19,12 +19,10 @@ using telemetry::EntityKind;
 using telemetry::FieldId;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr Micros kFutureLimit = kMicrosPerHour;
 constexpr Micros kLate = kMicrosPerMinute;
 // Rows held back for a verdict, of all sources; above it they are stored as suspected at once.
 constexpr size_t kMaxHeldBytes = 64 << 20;
 constexpr size_t kPrefetchedSlots = 16;  // as many GPUs as nodes have
-constexpr std::string_view kPushPrefix = "push:";
 constexpr size_t kOwn = static_cast<size_t>(telemetry::Refusal::kCount);
 
 double ValueOr(const DecodedRow& row, FieldId field, double absent) {

@@ -20,15 +20,6 @@ void TimeOrNull(JsonWriter& json, std::string_view name, Micros t) {
   }
 }
 
-void TextOrNull(JsonWriter& json, std::string_view name, std::string_view text) {
-  json.Key(name);
-  if (text.empty()) {
-    json.Null();
-  } else {
-    json.Value(text);
-  }
-}
-
 template <typename F>
 void Column(JsonWriter& json, std::string_view name, size_t n, F&& value) {
   json.Key(name).BeginArray();
@@ -77,14 +68,14 @@ void WriteUsage(JsonWriter& json, const Usage& usage) {
   const store::UsageSums& s = usage.sums;
   json.BeginObject();
   json.Field("ofu", usage.Ofu());
-  TextOrNull(json, "ofu_reason", OfuReason(s));
+  json.TextField("ofu_reason", OfuReason(s));
   json.Field("ofu_ci95", usage.ci95);
   json.Field("gpu_seconds", usage.expected_s);
   json.Field("observed_gpu_seconds", s.ofu.observed_s);
   json.Field("computable_gpu_seconds", s.ofu.computable_s);
   json.Field("lost_gpu_seconds", usage.LostGpuSeconds());
   json.Field("coverage", usage.CoverageRatio());
-  TextOrNull(json, "source", OfuSource(s));
+  json.TextField("source", OfuSource(s));
   json.Field("weight", "gpu_seconds");
   json.Field("tensor_active", MeanOf(s.tensor_s, s.tensor_span_s));
   json.Field("sm_clock_mhz", MeanOf(s.clock_mhz_s, s.clock_span_s));

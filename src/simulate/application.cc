@@ -323,16 +323,15 @@ void RenderApplications(const Fleet& fleet, const std::vector<Application>& appl
   }
   out->clear();
   if (lines.empty()) return;
-  auto to = std::back_inserter(*out);
   for (const Metric& metric : kMetrics) {
-    fmt::format_to(to, "# HELP flopwatch_app_{0} {1}\n# TYPE flopwatch_app_{0} gauge\n", metric.name, metric.help);
+    *out += fmt::format("# HELP flopwatch_app_{0} {1}\n# TYPE flopwatch_app_{0} gauge\n", metric.name, metric.help);
     for (const Line& line : lines)
       if (const auto& v = line.sample[metric.field])
-        fmt::format_to(to, "flopwatch_app_{}{} {}{}\n", metric.name, line.labels, *v, line.stamp);
+        *out += fmt::format("flopwatch_app_{}{} {}{}\n", metric.name, line.labels, *v, line.stamp);
   }
   *out += "# HELP flopwatch_app_step Steps done\n# TYPE flopwatch_app_step gauge\n";
   for (const Line& line : lines)
-    fmt::format_to(to, "flopwatch_app_step{} {}{}\n", line.labels, *line.sample.step, line.stamp);
+    *out += fmt::format("flopwatch_app_step{} {}{}\n", line.labels, *line.sample.step, line.stamp);
 }
 
 }  // namespace flopwatch::simulate

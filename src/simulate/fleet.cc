@@ -218,10 +218,10 @@ std::string Fleet::AssignmentsCsv() const {
     int64_t start = m.options.start / kMicrosPerSecond;
     out += m.Uuid(gpu, generation);
     if (const MigProfile* mig = m.activity->MigOf(p.lane))
-      fmt::format_to(std::back_inserter(out), "/{}", mig->instance);
-    fmt::format_to(std::back_inserter(out), ",{},", start + j.start);
-    if (j.end <= m.plan.horizon) fmt::format_to(std::back_inserter(out), "{}", start + j.end);
-    fmt::format_to(std::back_inserter(out), ",{},{},{},{},{}\n", m.JobKey(p.job), p.rank,
+      out += fmt::format("/{}", mig->instance);
+    out += fmt::format(",{},", start + j.start);
+    if (j.end <= m.plan.horizon) out += fmt::format("{}", start + j.end);
+    out += fmt::format(",{},{},{},{},{}\n", m.JobKey(p.job), p.rank,
                    m.demand->users()[w.user].name, w.name, m.JobName(p.job));
   });
   return out;

@@ -1,8 +1,15 @@
 #include "store/store.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace flopwatch::store {
+
+Status CheckWindow(Window w) {
+  if (w.from < w.to) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("the window is empty: from {} to {}", FormatTime(w.from), FormatTime(w.to)));
+}
 
 UsageSums& UsageSums::operator+=(const UsageSums& o) {
   ofu += o.ofu;

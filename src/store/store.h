@@ -98,6 +98,8 @@ struct Window {
   Micros from = 0;
   Micros to = 0;  // exclusive
 };
+// InvalidArgument, with its ends, for a window that is empty.
+Status CheckWindow(Window w);
 
 // Everything a view says about a set of GPU-time. Sums only; OFU already has each model's own tensor clock in it, applied
 // at read time from ModelRecord, so that a corrected peak corrects history. Absent inputs are not in the sums: each mean

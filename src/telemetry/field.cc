@@ -64,18 +64,18 @@ Conversion MakeConversion(const FieldMatch& match, const FieldSpec& spec) {
   return c;
 }
 
-// absl's own string hash does not take std::string_view where Abseil was built for C++14 (Debian
-// 12).
-struct NameHash {
-  using is_transparent = void;
-  size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
-};
-template <typename Value>
-using NameMap = absl::flat_hash_map<std::string, Value, NameHash, std::equal_to<>>;
-
 }  // namespace
 
 struct FieldRegistry::Impl {
+  // absl's own string hash does not take std::string_view where Abseil was built for C++14 (Debian
+  // 12).
+  struct NameHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
+  };
+  template <typename Value>
+  using NameMap = absl::flat_hash_map<std::string, Value, NameHash, std::equal_to<>>;
+
   // Written before size_ is raised or the name is published, never after: readers need no lock.
   std::array<FieldSpec, kMaxFields> specs;
   std::array<Conversion, kMaxSpellings> conversions;

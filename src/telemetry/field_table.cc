@@ -20,7 +20,7 @@ constexpr double kMaxMib = 1e8;        // 95 TiB
 constexpr double kMaxCelsius = 1'000;
 constexpr double kMaxBytesPerSecond = 1e15;
 constexpr double kMaxJoules = 9e12;  // 2^53 mJ
-constexpr double kMaxCount = 9.2e18;
+constexpr double kLargestCount = 9.2e18;
 
 constexpr CanonicalRow kRows[] = {
     {kTensorActive, "tensor_active", "1", kRatio, kInt32, 1e6, false, 1,
@@ -49,11 +49,11 @@ constexpr CanonicalRow kRows[] = {
      "tensor pipe, integer"},
     {kTensorDfmaActive, "tensor_dfma_active", "1", kRatio, kInt32, 1e6, false, 1,
      "tensor pipe, FP64"},
-    {kSmCyclesElapsed, "sm_cycles_elapsed", "cycles", kCounter, kInt64, 1, false, kMaxCount,
+    {kSmCyclesElapsed, "sm_cycles_elapsed", "cycles", kCounter, kInt64, 1, false, kLargestCount,
      "SM cycles elapsed, monotonic total (DCGM 4.6+)"},
-    {kSmCyclesActive, "sm_cycles_active", "cycles", kCounter, kInt64, 1, false, kMaxCount,
+    {kSmCyclesActive, "sm_cycles_active", "cycles", kCounter, kInt64, 1, false, kLargestCount,
      "SM cycles active, monotonic total (DCGM 4.6+)"},
-    {kMmaCyclesActive, "mma_cycles_active", "cycles", kCounter, kInt64, 1, false, kMaxCount,
+    {kMmaCyclesActive, "mma_cycles_active", "cycles", kCounter, kInt64, 1, false, kLargestCount,
      "matrix-pipe cycles active, monotonic total (DCGM 4.6+): OFU without clock sampling"},
     {kGpuUtil, "gpu_util", "1", kRatio, kInt32, 1e6, false, 1,
      "duty cycle: share of time any kernel ran; says nothing of how much of the chip; absent on "
@@ -86,13 +86,13 @@ constexpr CanonicalRow kRows[] = {
      "0x100 display"},
     {kXid, "xid", "code", kGauge, kInt32, 1, false, 1e6,
      "last XID error code, not a count; 0 = none"},
-    {kEccSbe, "ecc_sbe", "1", kCounter, kInt64, 1, true, kMaxCount,
+    {kEccSbe, "ecc_sbe", "1", kCounter, kInt64, 1, true, kLargestCount,
      "single-bit ECC errors since the driver was loaded"},
-    {kEccDbe, "ecc_dbe", "1", kCounter, kInt64, 1, true, kMaxCount,
+    {kEccDbe, "ecc_dbe", "1", kCounter, kInt64, 1, true, kLargestCount,
      "double-bit ECC errors since the driver was loaded"},
-    {kNvlinkErrors, "nvlink_errors", "1", kCounter, kInt64, 1, true, kMaxCount,
+    {kNvlinkErrors, "nvlink_errors", "1", kCounter, kInt64, 1, true, kLargestCount,
      "NVLink CRC errors, all links: the first sign of a bad link"},
-    {kPcieReplays, "pcie_replays", "1", kCounter, kInt64, 1, true, kMaxCount, "PCIe replays"},
+    {kPcieReplays, "pcie_replays", "1", kCounter, kInt64, 1, true, kLargestCount, "PCIe replays"},
     {kEncUtil, "enc_util", "1", kRatio, kInt32, 1e2, false, 1,
      "share of time the video encoder was active"},
     {kDecUtil, "dec_util", "1", kRatio, kInt32, 1e2, false, 1,

@@ -18,7 +18,7 @@ constexpr std::string_view kRefusalNames[] = {"no_time",       "repeated_step", 
 static_assert(std::size(kRefusalNames) == static_cast<size_t>(LogRefusal::kCount));
 constexpr std::string_view kFormatNames[] = {"auto", "megatron", "torchtitan", "jsonl"};
 
-constexpr size_t kMaxExamples = 8;
+constexpr size_t kMaxLogExamples = 8;
 constexpr size_t kTimeSearchBytes = 256;
 constexpr int64_t kMaxStepsBetween = 100'000;  // two logged steps further apart are two runs
 // Lines of several ranks for one step come within so long of one another.
@@ -211,7 +211,7 @@ LogDecoder::~LogDecoder() = default;
 
 void LogDecoder::Refuse(LogRefusal reason, std::string_view line) {
   ++stats_.refused[static_cast<size_t>(reason)];
-  if (stats_.examples.size() < kMaxExamples) stats_.examples.emplace_back(reason, Printable(line, 160));
+  if (stats_.examples.size() < kMaxLogExamples) stats_.examples.emplace_back(reason, Printable(line, 160));
 }
 
 void LogDecoder::Feed(std::string_view bytes) {

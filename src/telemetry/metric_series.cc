@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 
 #include "telemetry/labels.h"
 
@@ -66,7 +65,7 @@ void AppendSeries(const MetricSeries& series, std::string* out) {
 }
 
 void AppendPoint(const MetricPoint& point, std::string* out) {
-  fmt::format_to(std::back_inserter(*out), " {} {}\n", point.value, FloorTo(point.ts, kMicrosPerMilli) / kMicrosPerMilli);
+  *out += fmt::format(" {} {}\n", point.value, FloorTo(point.ts, kMicrosPerMilli) / kMicrosPerMilli);
 }
 
 }  // namespace flopwatch::telemetry

@@ -6,12 +6,12 @@
 #include <cmath>
 #include <deque>
 #include <optional>
-#include <protozero/pbf_reader.hpp>
 #include <protozero/pbf_writer.hpp>
 #include <vector>
 
 #include "base/json_read.h"
 #include "base/json_writer.h"
+#include "telemetry/protobuf.h"
 #include "telemetry/remote_write.h"
 
 namespace flopwatch::telemetry {
@@ -72,7 +72,6 @@ std::string NumberText(double v) { return fmt::format("{}", v); }
 // --- protobuf ---
 
 bool Is(const pbf_reader& r, protozero::pbf_tag_type tag, Wire type) { return r.tag_and_type() == protozero::tag_and_type(tag, type); }
-std::string_view Text(protozero::data_view v) { return {v.data(), v.size()}; }
 
 class Protobuf {
  public:
@@ -101,12 +100,12 @@ class Protobuf {
     std::string_view key, text;
     while (kv.next()) {
       if (Is(kv, 1, Wire::length_delimited)) {
-        key = Text(kv.get_view());
+        key = TextOf(kv.get_view());
       } else if (Is(kv, 2, Wire::length_delimited)) {
         pbf_reader any = kv.get_message();
         while (any.next()) {
           if (Is(any, 1, Wire::length_delimited)) {
-            text = Text(any.get_view());
+            text = TextOf(any.get_view());
           } else if (Is(any, 2, Wire::varint)) {
             text = any.get_bool() ? "true" : "false";
           } else if (Is(any, 3, Wire::varint)) {
@@ -127,7 +126,7 @@ class Protobuf {
   void Metric(protozero::data_view bytes, const Labels& resource) {
     std::string_view name;
     pbf_reader head(bytes);
-    while (head.next(1, Wire::length_delimited)) name = Text(head.get_view());
+    while (head.next(1, Wire::length_delimited)) name = TextOf(head.get_view());
     pbf_reader metric(bytes);
     while (metric.next()) {
       if (Is(metric, 5, Wire::length_delimited) || Is(metric, 7, Wire::length_delimited)) {

@@ -5,9 +5,10 @@
 
 #include <bit>
 #include <cmath>
-#include <protozero/pbf_reader.hpp>
 #include <string>
 #include <vector>
+
+#include "telemetry/protobuf.h"
 
 namespace flopwatch::telemetry {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 constexpr uint64_t kStaleNaN = 0x7ff0000000000002;  // Prometheus value.StaleNaN
 constexpr int64_t kMaxMillis = 7'258'118'400'000;   // 2200
 constexpr size_t kMaxSymbols = 1 << 20;
-
-std::string_view Text(protozero::data_view view) { return {view.data(), view.size()}; }
 
 class Decoder {
  public:
@@ -34,9 +33,9 @@ class Decoder {
           std::string_view name, value;
           while (label.next()) {
             if (label.tag_and_type() == protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited)) {
-              name = Text(label.get_view());
+              name = TextOf(label.get_view());
             } else if (label.tag_and_type() == protozero::tag_and_type(2, protozero::pbf_wire_type::length_delimited)) {
-              value = Text(label.get_view());
+              value = TextOf(label.get_view());
             } else {
               label.skip();
             }
@@ -54,7 +53,7 @@ class Decoder {
     std::vector<std::string_view> symbols;
     protozero::pbf_reader request(bytes.data(), bytes.size());
     while (request.next(4, protozero::pbf_wire_type::length_delimited)) {
-      symbols.push_back(Text(request.get_view()));
+      symbols.push_back(TextOf(request.get_view()));
       if (symbols.size() > kMaxSymbols) return absl::InvalidArgumentError(fmt::format("more than {} symbols", kMaxSymbols));
     }
     protozero::pbf_reader again(bytes.data(), bytes.size());

@@ -6,7 +6,7 @@ namespace flopwatch::trace {
 namespace {
 
 template <typename T>
-const T* DetailOf(const std::vector<T>& table, uint32_t index) {
+const T* DetailAt(const std::vector<T>& table, uint32_t index) {
   return index < table.size() ? &table[index] : nullptr;
 }
 
@@ -56,31 +56,31 @@ void RankTrace::AddLoss(std::string_view reason, std::string_view explain, int64
 }
 
 const KernelDetail* RankTrace::KernelOf(Row r) const {
-  return events.category[r] == Category::kKernel ? DetailOf(kernels, events.detail[r]) : nullptr;
+  return events.category[r] == Category::kKernel ? DetailAt(kernels, events.detail[r]) : nullptr;
 }
 
 const CopyDetail* RankTrace::CopyOf(Row r) const {
   const Category c = events.category[r];
-  return c == Category::kGpuMemcpy || c == Category::kGpuMemset ? DetailOf(copies, events.detail[r]) : nullptr;
+  return c == Category::kGpuMemcpy || c == Category::kGpuMemset ? DetailAt(copies, events.detail[r]) : nullptr;
 }
 
 const OpDetail* RankTrace::OpOf(Row r) const {
   const Category c = events.category[r];
-  return c == Category::kCpuOp || c == Category::kUserAnnotation ? DetailOf(ops, events.detail[r]) : nullptr;
+  return c == Category::kCpuOp || c == Category::kUserAnnotation ? DetailAt(ops, events.detail[r]) : nullptr;
 }
 
 const SyncDetail* RankTrace::SyncOf(Row r) const {
-  return events.category[r] == Category::kSync ? DetailOf(syncs, events.detail[r]) : nullptr;
+  return events.category[r] == Category::kSync ? DetailAt(syncs, events.detail[r]) : nullptr;
 }
 
 const PythonDetail* RankTrace::PythonOf(Row r) const {
-  return events.category[r] == Category::kPythonFunction ? DetailOf(python, events.detail[r]) : nullptr;
+  return events.category[r] == Category::kPythonFunction ? DetailAt(python, events.detail[r]) : nullptr;
 }
 
 const CollectiveDetail* RankTrace::CollectiveOf(Row r) const {
-  if (events.category[r] == Category::kGpuCollective) return DetailOf(collectives, events.detail[r]);
-  if (const KernelDetail* kernel = KernelOf(r)) return DetailOf(collectives, kernel->collective);
-  if (const OpDetail* op = OpOf(r)) return DetailOf(collectives, op->collective);
+  if (events.category[r] == Category::kGpuCollective) return DetailAt(collectives, events.detail[r]);
+  if (const KernelDetail* kernel = KernelOf(r)) return DetailAt(collectives, kernel->collective);
+  if (const OpDetail* op = OpOf(r)) return DetailAt(collectives, op->collective);
   return nullptr;
 }
 

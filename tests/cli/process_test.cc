@@ -38,7 +38,7 @@ bool Eventually(const std::function<bool()>& condition) {
 }
 
 // Runs a shell command; its standard output.
-std::string Shell(const std::string& command, int* status = nullptr) {
+std::string RunInShell(const std::string& command, int* status = nullptr) {
   FILE* pipe = popen(command.c_str(), "r");
   std::string out;
   char buffer[4096];
@@ -152,10 +152,10 @@ TEST(Pipes, AClosedReaderEndsTheWriterQuietly) {
   int status = 0;
   // The reader leaves before the first byte is written.
   const std::string out =
-      Shell("bash -c 'set -o pipefail; { sleep 0.2; " FLOPWATCH_BINARY " gpus --server " + server.url() + " -o json; } 2>&1 | true'", &status);
+      RunInShell("bash -c 'set -o pipefail; { sleep 0.2; " FLOPWATCH_BINARY " gpus --server " + server.url() + " -o json; } 2>&1 | true'", &status);
   EXPECT_EQ(out, "");
   EXPECT_EQ(status, 141);  // as a shell says for SIGPIPE
-  Shell(FLOPWATCH_BINARY " gpus --server " + server.url() + " -o json 2>/dev/null >/dev/full", &status);
+  RunInShell(FLOPWATCH_BINARY " gpus --server " + server.url() + " -o json 2>/dev/null >/dev/full", &status);
   EXPECT_EQ(status, 1);  // a full disk is not success
 }
 
@@ -164,7 +164,7 @@ class Tmux {
  public:
   explicit Tmux(const Folder& folder) : socket_(folder / "tmux") {}
   ~Tmux() { Run("kill-server"); }
-  std::string Run(const std::string& command) const { return Shell("tmux -f /dev/null -S " + socket_ + " " + command + " 2>&1"); }
+  std::string Run(const std::string& command) const { return RunInShell("tmux -f /dev/null -S " + socket_ + " " + command + " 2>&1"); }
   std::string Screen() const { return Run("capture-pane -p -t 0"); }
   bool Shows(const std::string& text) const {
     return Eventually([&] { return Screen().find(text) != std::string::npos; });
@@ -175,7 +175,7 @@ class Tmux {
 };
 
 TEST(Top, InATerminal) {
-  if (Shell("command -v tmux").empty()) GTEST_SKIP() << "tmux is not installed";
+  if (RunInShell("command -v tmux").empty()) GTEST_SKIP() << "tmux is not installed";
   FakeServer server;
   const Folder folder;
   const Tmux tmux(folder);
@@ -220,7 +220,7 @@ TEST(Top, InATerminal) {
 }
 
 TEST(Top, CtrlCIs130) {
-  if (Shell("command -v tmux").empty()) GTEST_SKIP() << "tmux is not installed";
+  if (RunInShell("command -v tmux").empty()) GTEST_SKIP() << "tmux is not installed";
   FakeServer server;
   const Folder folder;
   const Tmux tmux(folder);

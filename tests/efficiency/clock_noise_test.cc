@@ -10,7 +10,7 @@
 namespace flopwatch::efficiency {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoiseNan = std::numeric_limits<double>::quiet_NaN();
 constexpr int kTableIntervals[] = {5, 10, 20, 30};
 
 TEST(ClockNoise, HandCalculated) {
@@ -83,8 +83,8 @@ TEST(ClockNoise, SimulatedH100IsAsThePaperExpects) {
 TEST(ClockNoise, GapsDropTheirWindowsOnly) {
   const auto model = ClockModelFor(**hardware::Catalog::Builtin().Find("H100 SXM"));
   ClockSeries series = SimulateClock(*model, {}, 3000, 9);
-  for (size_t i = 100; i < 130; ++i) series.tensor_active[i] = kNan;
-  series.sm_clock_mhz[2000] = kNan;
+  for (size_t i = 100; i < 130; ++i) series.tensor_active[i] = kNoiseNan;
+  series.sm_clock_mhz[2000] = kNoiseNan;
   const int ten[] = {10};
   const auto noise = StudyClockNoise(series, 1830, ten);
   ASSERT_TRUE(noise.ok());
@@ -157,7 +157,7 @@ TEST(GridSeries, StepIsTheMedianDistanceAndTheSpanIsBounded) {
   EXPECT_EQ(ten->tensor_active.size(), 10u);
   EXPECT_FALSE(GridSeries({}).ok());
   EXPECT_FALSE(GridSeries({{5, 0.1, 1}, {5, 0.1, 1}}).ok());
-  EXPECT_FALSE(GridSeries({{0, 0.1, 1}, {kNan, 0.1, 1}}).ok());
+  EXPECT_FALSE(GridSeries({{0, 0.1, 1}, {kNoiseNan, 0.1, 1}}).ok());
   EXPECT_EQ(GridSeries({{0, 0.1, 1}, {1, 0.1, 1}, {2, 0.1, 1}, {1e9, 0.1, 1}}).status().code(),
             absl::StatusCode::kOutOfRange);
 }

@@ -12,7 +12,7 @@
 namespace flopwatch::efficiency {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
 // x[t] = phi x[t-1] + noise, stationary, variance 1. Its mean over n points has the variance (1 +
 // phi) / (1 - phi) / n for large n, which is that of n (1 - phi) / (1 + phi) independent points.
@@ -31,7 +31,7 @@ std::vector<double> Ar1(double phi, size_t n, uint64_t seed) {
 TEST(MeanInterval, TooShortIsNoInterval) {
   const std::vector<double> seven(7, 1.0);
   EXPECT_EQ(MeanInterval95(seven, {}), std::nullopt);
-  std::vector<double> gaps(100, kNan);
+  std::vector<double> gaps(100, kMissing);
   for (int i = 0; i < 7; ++i) gaps[static_cast<size_t>(i) * 3] = i;
   EXPECT_EQ(MeanInterval95(gaps, {}), std::nullopt);
   const std::vector<double> eight(8, 1.0), wrong(5, 1.0);
@@ -124,7 +124,7 @@ TEST(MeanInterval, GapsAreLeftOut) {
   size_t kept = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     if (i / 10 % 2 == 0) {
-      x[i] = kNan;
+      x[i] = kMissing;
     } else {
       sum += x[i];
       ++kept;
@@ -153,7 +153,7 @@ TEST(MeanInterval, WeightsAreGpuSeconds) {
   std::vector<double> zeros(series.size(), 1.0);
   zeros[17] = 0;
   auto gap = series;
-  gap[17] = kNan;
+  gap[17] = kMissing;
   EXPECT_DOUBLE_EQ(MeanInterval95(series, zeros)->half_width, MeanInterval95(gap, {})->half_width);
 }
 

@@ -18,7 +18,7 @@ using hardware::Catalog;
 using hardware::Precision;
 using ::testing::HasSubstr;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kMfuNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 TEST(EffectivePeak, IsTimeWeighted) {
@@ -91,7 +91,7 @@ TEST(Hfu, Recomputation) {
 }
 
 TEST(Mfu, MissingIsNeverZero) {
-  for (const double bad : {kNan, 0.0, -1.0, kInf}) {
+  for (const double bad : {kMfuNan, 0.0, -1.0, kInf}) {
     EXPECT_FALSE(AchievedFlops(bad, 1).ok());
     EXPECT_FALSE(AchievedFlops(1, bad).ok());
     EXPECT_FALSE(Mfu(bad, 1, 1).ok());
@@ -107,8 +107,8 @@ TEST(Mfu, MissingIsNeverZero) {
     EXPECT_FALSE(EffectivePeak(work).ok());
     EXPECT_FALSE(ComparePeaks(bad, 1, "a", "b").ok());
   }
-  EXPECT_EQ(Mfu(kNan, 1, 1).status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Mfu(1, 1, kNan).status().message(), HasSubstr("the peak is missing"));
+  EXPECT_EQ(Mfu(kMfuNan, 1, 1).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Mfu(1, 1, kMfuNan).status().message(), HasSubstr("the peak is missing"));
   EXPECT_FALSE(EffectivePeak({}).ok());
   EXPECT_FALSE(AchievedFlops(1e300, 1e300).ok());
   EXPECT_FALSE(Mfu(1e-300, 1e300, 1e300).ok());  // underflow is not an MFU of 0

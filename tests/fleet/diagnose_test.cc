@@ -18,7 +18,7 @@ using hardware::Precision;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-JobEvidence Job(double mfu, double ofu) {
+JobEvidence DiagnosedJob(double mfu, double ofu) {
   JobEvidence job;
   job.job = "j";
   job.claim.mfu = mfu;
@@ -45,7 +45,7 @@ std::string AllWords(const JobEvidence& job) {
 // --- the paper's three cases, from their numbers alone ---
 
 TEST(Diagnose, PaperLatentMoe) {
-  const Diagnosis d = Of(Job(0.5427, 0.2558));
+  const Diagnosis d = Of(DiagnosedJob(0.5427, 0.2558));
   EXPECT_EQ(d.verdict, Verdict::kAlarm);
   EXPECT_NEAR(*d.ratio, 2.1216, 0.0001);  // 112.16 % relative, flops.md 3.3
   EXPECT_NEAR(*d.difference, 0.2869, 1e-9);
@@ -55,14 +55,14 @@ TEST(Diagnose, PaperLatentMoe) {
   EXPECT_EQ(d.undecided, 0u);
   EXPECT_NEAR(*d.explanations[0].corrected_mfu, 0.1845, 1e-9);
   EXPECT_NEAR(*d.explanations[0].residual, 1.3864, 0.0001);  // 25.58 / 18.45
-  const std::string words = AllWords(Job(0.5427, 0.2558));
+  const std::string words = AllWords(DiagnosedJob(0.5427, 0.2558));
   EXPECT_THAT(words, HasSubstr("MFU is probably 2.94 times too high, by the ratio alone: latent MoE counted at full width"));
   EXPECT_THAT(words, HasSubstr("second finding: OFU / MFU of 1.39"));
   EXPECT_THAT(words, HasSubstr("a ratio that fits, not a diagnosis"));
 }
 
 TEST(Diagnose, PaperHybridCountedAsDense) {
-  const Diagnosis d = Of(Job(0.2451, 0.1556));
+  const Diagnosis d = Of(DiagnosedJob(0.2451, 0.1556));
   EXPECT_EQ(d.verdict, Verdict::kAlarm);
   EXPECT_NEAR(*d.ratio, 1.5752, 0.0001);  // 57.52 % relative
   EXPECT_THAT(First(d), ElementsAre("hybrid_as_dense"));
@@ -70,7 +70,7 @@ TEST(Diagnose, PaperHybridCountedAsDense) {
 }
 
 TEST(Diagnose, PaperRecompute) {
-  JobEvidence job = Job(0.26, 0.34);
+  JobEvidence job = DiagnosedJob(0.26, 0.34);
   job.gpu_models = {"GB200"};
   job.gpus = 256;
   const Diagnosis d = Of(job);
@@ -79,7 +79,7 @@ TEST(Diagnose, PaperRecompute) {
   EXPECT_EQ(d.explanations[0].corrected_mfu, 0.26);
   EXPECT_NEAR(*d.explanations[0].corrected_hfu, 0.34, 0.01);  // the paper corrects it to 33 %
   // Without a GPU named it is still the first.
-  EXPECT_THAT(First(Of(Job(0.26, 0.34))), ElementsAre("recompute_not_counted"));
+  EXPECT_THAT(First(Of(DiagnosedJob(0.26, 0.34))), ElementsAre("recompute_not_counted"));
   // Declared, it is what is expected.
   job.claim.recompute = Recompute::kFull;
   EXPECT_EQ(Of(job).verdict, Verdict::kAgrees);
@@ -91,15 +91,15 @@ TEST(Diagnose, PaperRecompute) {
 }
 
 TEST(Diagnose, PaperHybridCountedRightAgrees) {
-  EXPECT_EQ(Of(Job(0.178, 0.187)).verdict, Verdict::kAgrees);
-  EXPECT_EQ(Of(Job(0.180, 0.185)).verdict, Verdict::kAgrees);
+  EXPECT_EQ(Of(DiagnosedJob(0.178, 0.187)).verdict, Verdict::kAgrees);
+  EXPECT_EQ(Of(DiagnosedJob(0.180, 0.185)).verdict, Verdict::kAgrees);
 }
 
 // --- with the model's own FLOPs ---
 
 // A latent MoE whose counter takes the experts at full width: 2.94 on the whole model.
 JobEvidence LatentJob() {
-  JobEvidence job = Job(0.5427, 0.2558);
+  JobEvidence job = DiagnosedJob(0.5427, 0.2558);
   job.gpu_models = {"H100 SXM"};
   job.gpus = 288;
   job.claim.convention = "megatron";
@@ -134,7 +134,7 @@ TEST(Diagnose, ModelDecides) {
 }
 
 TEST(Diagnose, ConventionIsADifferenceInMeaning) {
-  JobEvidence job = Job(0.44, 0.42);
+  JobEvidence job = DiagnosedJob(0.44, 0.42);
   job.model = ModelFlops{.name = "m", .exact = 10, .attention_core = 1, .seq_len = 8192};
   job.model->others = {{.id = "palm", .title = "palm", .flops = 11.9}};
   const Diagnosis d = Of(job);  // r = 1.048, a healthy one 0.94
@@ -151,7 +151,7 @@ TEST(Diagnose, ConventionIsADifferenceInMeaning) {
 // --- peaks ---
 
 TEST(Diagnose, SparsePeakIsSeenAndCorrected) {
-  JobEvidence job = Job(0.20, 0.415);
+  JobEvidence job = DiagnosedJob(0.20, 0.415);
   job.gpu_models = {"NVIDIA H100 80GB HBM3"};
   job.claim.peak_tflops = 1979;
   job.claim.mix = {{Precision::kBf16, 1}};
@@ -164,13 +164,13 @@ TEST(Diagnose, SparsePeakIsSeenAndCorrected) {
 }
 
 TEST(Diagnose, HalfAndDoubleAreNotDecidedByTheRatio) {
-  const Diagnosis half = Of(Job(0.20, 0.41));
+  const Diagnosis half = Of(DiagnosedJob(0.20, 0.41));
   EXPECT_EQ(half.verdict, Verdict::kAlarm);
   EXPECT_GE(half.undecided, 2u);  // sparse peak, multiply-adds
-  EXPECT_THAT(AllWords(Job(0.20, 0.41)), HasSubstr("not decided"));
-  EXPECT_GE(Of(Job(0.60, 0.315)).undecided, 2u);  // FP8 against BF16, counted twice
+  EXPECT_THAT(AllWords(DiagnosedJob(0.20, 0.41)), HasSubstr("not decided"));
+  EXPECT_GE(Of(DiagnosedJob(0.60, 0.315)).undecided, 2u);  // FP8 against BF16, counted twice
   // The claim's peak is known to be right: what needs a wrong one is out.
-  JobEvidence job = Job(0.20, 0.41);
+  JobEvidence job = DiagnosedJob(0.20, 0.41);
   job.gpu_models = {"H100 SXM"};
   job.claim.peak_tflops = 989;
   job.claim.mix = {{Precision::kBf16, 1}};
@@ -179,7 +179,7 @@ TEST(Diagnose, HalfAndDoubleAreNotDecidedByTheRatio) {
 
 TEST(Diagnose, LoraNeedsToBePossible) {
   // LoRA counted as full training, 1.5 (Megatron-Bridge #2409), padding 4 %.
-  JobEvidence job = Job(0.45, 0.45 / 1.5 * 1.04);
+  JobEvidence job = DiagnosedJob(0.45, 0.45 / 1.5 * 1.04);
   job.claim.frozen_base = true;
   EXPECT_THAT(First(Of(job)), ElementsAre("frozen_as_full"));
   EXPECT_TRUE(Of(job).explanations[0].supported());
@@ -190,16 +190,16 @@ TEST(Diagnose, LoraNeedsToBePossible) {
 }
 
 TEST(Diagnose, DeclaredStagesAndSteps) {
-  JobEvidence stages = Job(0.90, 0.90 / 3 * 1.04);
+  JobEvidence stages = DiagnosedJob(0.90, 0.90 / 3 * 1.04);
   stages.claim.virtual_pipeline = 3;
   EXPECT_THAT(First(Of(stages)), ElementsAre("virtual_pipeline"));
-  JobEvidence steps = Job(0.05, 0.05 * 8 * 1.04);
+  JobEvidence steps = DiagnosedJob(0.05, 0.05 * 8 * 1.04);
   steps.claim.accumulation_steps = 8;
   EXPECT_THAT(First(Of(steps)), ElementsAre("accumulation_forgotten"));
 }
 
 TEST(Diagnose, GrowthWithUptimeIsSeen) {
-  JobEvidence job = Job(0.45, 0.35);
+  JobEvidence job = DiagnosedJob(0.45, 0.35);
   job.trend = RatioTrend{.early = 0.97, .late = 1.9, .early_uptime_s = 3600, .late_uptime_s = 36000};
   const Diagnosis d = Of(job);
   EXPECT_EQ(d.verdict, Verdict::kAlarm);
@@ -209,13 +209,13 @@ TEST(Diagnose, GrowthWithUptimeIsSeen) {
 }
 
 TEST(Diagnose, TensorPipesStandStill) {
-  JobEvidence job = Job(0.35, 0.001);
+  JobEvidence job = DiagnosedJob(0.35, 0.001);
   job.ofu.tensor_active = 0.0012;
   const Diagnosis d = Of(job);
   EXPECT_EQ(d.verdict, Verdict::kAlarm);
   ASSERT_FALSE(d.seen.empty());
   EXPECT_EQ(d.seen[0].id, "tensor_cores_bypassed");
-  JobEvidence zero = Job(0.35, 0);
+  JobEvidence zero = DiagnosedJob(0.35, 0);
   zero.ofu.tensor_active = 0;
   EXPECT_EQ(Of(zero).verdict, Verdict::kAlarm);
   EXPECT_EQ(Of(zero).ratio, std::nullopt);
@@ -225,34 +225,34 @@ TEST(Diagnose, TensorPipesStandStill) {
 
 TEST(Diagnose, Thresholds) {
   // 6 points apart after the expectation and within 1.25: differs. 11 points: alarm.
-  EXPECT_EQ(Of(Job(0.50, 0.465)).verdict, Verdict::kDiffers);
-  EXPECT_EQ(Of(Job(0.50, 0.40)).verdict, Verdict::kAlarm);
+  EXPECT_EQ(Of(DiagnosedJob(0.50, 0.465)).verdict, Verdict::kDiffers);
+  EXPECT_EQ(Of(DiagnosedJob(0.50, 0.40)).verdict, Verdict::kAlarm);
   // Small numbers: 2 points apart, but a ratio of 1.5.
-  EXPECT_EQ(Of(Job(0.06, 0.04)).verdict, Verdict::kAlarm);
+  EXPECT_EQ(Of(DiagnosedJob(0.06, 0.04)).verdict, Verdict::kAlarm);
   // ... unless the OFU is too uncertain to say so.
-  JobEvidence vague = Job(0.06, 0.045);
+  JobEvidence vague = DiagnosedJob(0.06, 0.045);
   vague.ofu.ci95 = 0.02;
   EXPECT_NE(Of(vague).verdict, Verdict::kAlarm);
 }
 
 // 0.1 % of OFU with a half-width of 0.22 points: any ratio fits, so none is named; the difference is an alarm all the same.
 TEST(Diagnose, NoCauseIsReadFromAnOfuNearZero) {
-  const JobEvidence job = Job(0.19, 0.001);
+  const JobEvidence job = DiagnosedJob(0.19, 0.001);
   const Diagnosis d = Of(job);
   EXPECT_EQ(d.verdict, Verdict::kAlarm);
   EXPECT_TRUE(d.vague);
   EXPECT_TRUE(d.explanations.empty());
   EXPECT_THAT(AllWords(job), HasSubstr("too uncertain"));
-  EXPECT_FALSE(Of(Job(0.19, 0.10)).vague);
+  EXPECT_FALSE(Of(DiagnosedJob(0.19, 0.10)).vague);
 }
 
 TEST(Diagnose, ImpossibleNumbersAreNamed) {
-  const Diagnosis mfu = Of(Job(1.08, 0.53));  // flops.md 6 #5: above 100 % for a window model
+  const Diagnosis mfu = Of(DiagnosedJob(1.08, 0.53));  // flops.md 6 #5: above 100 % for a window model
   EXPECT_EQ(mfu.verdict, Verdict::kImpossible);
   EXPECT_THAT(mfu.reason, HasSubstr("108.0 %"));
   EXPECT_TRUE(mfu.flagged());
-  EXPECT_EQ(Of(Job(0.98, 1.08)).verdict, Verdict::kImpossible);  // TPA 1 at 1980 MHz
-  EXPECT_EQ(Of(Job(0.98, 1.01)).verdict, Verdict::kAgrees);
+  EXPECT_EQ(Of(DiagnosedJob(0.98, 1.08)).verdict, Verdict::kImpossible);  // TPA 1 at 1980 MHz
+  EXPECT_EQ(Of(DiagnosedJob(0.98, 1.01)).verdict, Verdict::kAgrees);
 }
 
 TEST(Diagnose, WhatCannotBeSaid) {
@@ -261,30 +261,30 @@ TEST(Diagnose, WhatCannotBeSaid) {
     EXPECT_EQ(d.verdict, Verdict::kNotComputable);
     return d.reason;
   };
-  JobEvidence no_claim = Job(0.4, 0.4);
+  JobEvidence no_claim = DiagnosedJob(0.4, 0.4);
   no_claim.claim.mfu.reset();
   EXPECT_THAT(reason(no_claim), HasSubstr("no MFU"));
-  JobEvidence no_ofu = Job(0.4, 0.4);
+  JobEvidence no_ofu = DiagnosedJob(0.4, 0.4);
   no_ofu.ofu.ofu.reset();
   no_ofu.ofu.reason = "tensor_missing";
   EXPECT_THAT(reason(no_ofu), HasSubstr("tensor_missing"));
-  JobEvidence thin = Job(0.4, 0.4);
+  JobEvidence thin = DiagnosedJob(0.4, 0.4);
   thin.ofu.coverage = 0.3;
   EXPECT_THAT(reason(thin), HasSubstr("30 %"));
-  JobEvidence brief = Job(0.4, 0.4);
+  JobEvidence brief = DiagnosedJob(0.4, 0.4);
   brief.ofu.window_s = 60;
   EXPECT_THAT(reason(brief), HasSubstr("60 s"));
-  JobEvidence mixed = Job(0.4, 0.4);
+  JobEvidence mixed = DiagnosedJob(0.4, 0.4);
   mixed.gpu_models = {"H100 SXM", "A100 SXM 80GB"};
   EXPECT_THAT(reason(mixed), HasSubstr("peaks differ"));
-  EXPECT_THAT(reason(Job(0, 0.4)), HasSubstr("not above 0"));
-  EXPECT_THAT(reason(Job(-1, 0.4)), HasSubstr("not above 0"));
-  EXPECT_THAT(reason(Job(std::nan(""), 0.4)), HasSubstr("not above 0"));
-  EXPECT_THAT(reason(Job(0.4, std::nan(""))), HasSubstr("OFU"));
+  EXPECT_THAT(reason(DiagnosedJob(0, 0.4)), HasSubstr("not above 0"));
+  EXPECT_THAT(reason(DiagnosedJob(-1, 0.4)), HasSubstr("not above 0"));
+  EXPECT_THAT(reason(DiagnosedJob(std::nan(""), 0.4)), HasSubstr("not above 0"));
+  EXPECT_THAT(reason(DiagnosedJob(0.4, std::nan(""))), HasSubstr("OFU"));
 }
 
 TEST(Diagnose, SmallJobsMayScatterUnlessACauseIsSupported) {
-  JobEvidence job = Job(0.36, 0.238);  // Table III, 16 GPUs: 12.2 points
+  JobEvidence job = DiagnosedJob(0.36, 0.238);  // Table III, 16 GPUs: 12.2 points
   job.gpus = 16;
   EXPECT_EQ(Of(job).verdict, Verdict::kScatter);
   job.gpus = 1024;
@@ -296,7 +296,7 @@ TEST(Diagnose, SmallJobsMayScatterUnlessACauseIsSupported) {
   EXPECT_EQ(Of(job).verdict, Verdict::kAlarm);
   Thresholds strict;
   strict.allow_scatter = false;
-  JobEvidence plain = Job(0.36, 0.238);
+  JobEvidence plain = DiagnosedJob(0.36, 0.238);
   plain.gpus = 16;
   EXPECT_EQ(Diagnose(plain, Catalog::Builtin(), strict).verdict, Verdict::kAlarm);
 }
@@ -307,7 +307,7 @@ TEST(Diagnose, SmallJobsMayScatterUnlessACauseIsSupported) {
 TEST(Diagnose, RatioDoesNotDependOnTheStatedPeak) {
   rc::check([](uint16_t m, uint16_t o) {
     const double mfu = 0.01 + 0.8 * m / 65536.0, ofu = 0.01 + 0.8 * o / 65536.0;
-    JobEvidence job = Job(mfu, ofu);
+    JobEvidence job = DiagnosedJob(mfu, ofu);
     job.gpu_models = {"A100 SXM 80GB"};
     job.claim.mix = {{Precision::kBf16, 1}};
     job.claim.peak_tflops = 311.9;
@@ -324,7 +324,7 @@ TEST(Diagnose, RatioDoesNotDependOnTheStatedPeak) {
 // Whatever comes in: a verdict, finite numbers, an order.
 TEST(Diagnose, HoldsForAnyNumbers) {
   rc::check([](double mfu, double ofu, int64_t gpus, double peak, double ci) {
-    JobEvidence job = Job(mfu, ofu);
+    JobEvidence job = DiagnosedJob(mfu, ofu);
     job.gpus = gpus;
     job.claim.peak_tflops = peak;
     job.ofu.ci95 = ci;

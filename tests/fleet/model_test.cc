@@ -45,7 +45,7 @@ JobEvidence Job(double mfu, double ofu, std::string_view config, std::string con
   if (flops.ok()) job.model = *flops;
   return job;
 }
-std::vector<std::string> First(const JobEvidence& job) {
+std::vector<std::string> FirstOf(const JobEvidence& job) {
   const Diagnosis d = Diagnose(job, Catalog::Builtin());
   std::vector<std::string> out;
   if (d.explanations.empty() || !d.explanations[0].fits() || d.undecided > 1) return out;
@@ -56,7 +56,7 @@ std::vector<std::string> First(const JobEvidence& job) {
 TEST(ModelCases, LatentMoeAtFullWidth) {
   for (const char* convention : {"megatron", ""}) {
     const JobEvidence job = Job(0.5427, 0.2558, kLatent, convention);
-    EXPECT_THAT(First(job), ElementsAre("latent_moe_full_width", "recompute_not_counted")) << convention;
+    EXPECT_THAT(FirstOf(job), ElementsAre("latent_moe_full_width", "recompute_not_counted")) << convention;
     const Diagnosis d = Diagnose(job, Catalog::Builtin());
     EXPECT_TRUE(d.from_model);
     EXPECT_TRUE(d.explanations[0].supported());
@@ -66,7 +66,7 @@ TEST(ModelCases, LatentMoeAtFullWidth) {
 
 TEST(ModelCases, HybridAsDense) {
   const JobEvidence job = Job(0.2451, 0.1556, kHybrid, "megatron");
-  EXPECT_THAT(First(job), ElementsAre("hybrid_as_dense"));
+  EXPECT_THAT(FirstOf(job), ElementsAre("hybrid_as_dense"));
   // The same model counted right agrees, as the paper's later runs do.
   JobEvidence right = job;
   right.claim.convention = "exact_causal";

@@ -18,7 +18,7 @@ struct Row {
   int gpus, jobs;
   double mfu, mfu_sd, error, error_sd;
 };
-const std::vector<Row> kTable3 = {
+const std::vector<Row> kSetTable3 = {
     {8, 6, 28.7, 6.9, 7.5, 3.9},      {16, 48, 23.8, 3.3, 12.2, 2.0},  {64, 52, 23.6, 2.5, 2.2, 2.4},
     {128, 48, 24.3, 8.7, 4.5, 2.9},   {256, 76, 20.1, 12.6, 9.1, 4.9}, {288, 65, 40.1, 16.3, 18.0, 14.4},
     {512, 144, 23.9, 5.6, 3.6, 2.2},  {736, 11, 24.2, 0.4, 3.6, 0.1},  {768, 57, 16.9, 4.1, 1.2, 0.7},
@@ -27,7 +27,7 @@ const std::vector<Row> kTable3 = {
 
 std::vector<double> Column(double Row::*field) {
   std::vector<double> out;
-  for (const Row& r : kTable3) out.push_back(r.*field);
+  for (const Row& r : kSetTable3) out.push_back(r.*field);
   return out;
 }
 
@@ -36,7 +36,7 @@ TEST(Set, TheTableHereIsTheTableInTheData) {
   std::ifstream in(testing_data::SharedData() / "ofu_paper_table3.csv");
   std::string line;
   std::getline(in, line);
-  for (const Row& r : kTable3) {
+  for (const Row& r : kSetTable3) {
     ASSERT_TRUE(std::getline(in, line));
     Row read{};
     ASSERT_EQ(std::sscanf(line.c_str(), "%d,%d,%lf,%lf,%lf,%lf", &read.gpus, &read.jobs, &read.mfu,
@@ -66,7 +66,7 @@ TEST(Set, CorrelationsAsPythonComputesThem) {
   EXPECT_NEAR(*m.sd, 7.696477715862577, 1e-12);
   // Weighted by jobs: statistics.correlation of the 608 repeated values.
   std::vector<double> jobs;
-  for (const Row& r : kTable3) jobs.push_back(r.jobs);
+  for (const Row& r : kSetTable3) jobs.push_back(r.jobs);
   EXPECT_NEAR(*Pearson(mfu, error, jobs), 0.6350791206768229, 1e-12);
   EXPECT_NEAR(MeanAndSd(mfu, jobs).mean, 25.10986842105263, 1e-12);
 }
@@ -99,7 +99,7 @@ std::vector<double> Spread(int n, double mean, double sd) {
 // 23.3 and 4.8. Any jobs with the table's group means and sds must give these.
 TEST(Set, TableThreeAddsUpToItsTotals) {
   std::vector<JobPair> jobs;
-  for (const Row& r : kTable3) {
+  for (const Row& r : kSetTable3) {
     const auto mfu = Spread(r.jobs, r.mfu, r.mfu_sd), error = Spread(r.jobs, r.error, r.error_sd);
     for (int i = 0; i < r.jobs; ++i) {
       const auto k = static_cast<size_t>(i);

@@ -28,7 +28,7 @@ std::string Moe(const Model& model) {
 }
 
 // A config of `type` with the usual fields and `more`.
-std::string Config(std::string_view type, std::string_view more) {
+std::string ReadingConfig(std::string_view type, std::string_view more) {
   return fmt::format(
       R"({{"model_type":"{}","hidden_size":64,"num_hidden_layers":4,"num_attention_heads":4,"intermediate_size":128,
       "vocab_size":100{}{}}})",
@@ -37,51 +37,51 @@ std::string Config(std::string_view type, std::string_view more) {
 
 TEST(Reading, SlidingWindows) {
   // Qwen2 ships a window it does not use.
-  EXPECT_EQ(Windows(Read(Config("qwen2", R"("sliding_window":32,"use_sliding_window":false)"))),
+  EXPECT_EQ(Windows(Read(ReadingConfig("qwen2", R"("sliding_window":32,"use_sliding_window":false)"))),
             std::vector<int64_t>(4, 0));
-  EXPECT_EQ(Windows(Read(Config("qwen2", R"("sliding_window":32)"))), std::vector<int64_t>(4, 0));
+  EXPECT_EQ(Windows(Read(ReadingConfig("qwen2", R"("sliding_window":32)"))), std::vector<int64_t>(4, 0));
   EXPECT_EQ(
-      Windows(Read(Config(
+      Windows(Read(ReadingConfig(
           "qwen2", R"("sliding_window":32,"use_sliding_window":true,"max_window_layers":3)"))),
       (std::vector<int64_t>{0, 0, 0, 32}));
-  EXPECT_EQ(Windows(Read(Config("mistral", R"("sliding_window":32)"))),
+  EXPECT_EQ(Windows(Read(ReadingConfig("mistral", R"("sliding_window":32)"))),
             std::vector<int64_t>(4, 32));
-  EXPECT_EQ(Windows(Read(Config("mistral", R"("sliding_window":null)"))),
+  EXPECT_EQ(Windows(Read(ReadingConfig("mistral", R"("sliding_window":null)"))),
             std::vector<int64_t>(4, 0));
-  EXPECT_EQ(Windows(Read(Config("gemma2", R"("sliding_window":32)"))),
+  EXPECT_EQ(Windows(Read(ReadingConfig("gemma2", R"("sliding_window":32)"))),
             (std::vector<int64_t>{32, 0, 32, 0}));
   EXPECT_EQ(
-      Windows(Read(Config("gemma3_text", R"("sliding_window":32,"sliding_window_pattern":3)"))),
+      Windows(Read(ReadingConfig("gemma3_text", R"("sliding_window":32,"sliding_window_pattern":3)"))),
       (std::vector<int64_t>{32, 32, 0, 32}));
-  EXPECT_EQ(Windows(Read(Config("gpt_oss",
+  EXPECT_EQ(Windows(Read(ReadingConfig("gpt_oss",
                                 R"("num_local_experts":4,"num_experts_per_tok":2,"sliding_window":8,
       "layer_types":["full_attention","sliding_attention","sliding_attention","full_attention"])"))),
             (std::vector<int64_t>{0, 8, 8, 0}));
   EXPECT_THAT(
-      ReadError(Config("gpt_oss", R"("sliding_window":8,"layer_types":["full_attention"])")),
+      ReadError(ReadingConfig("gpt_oss", R"("sliding_window":8,"layer_types":["full_attention"])")),
       HasSubstr("layer_types: 1 entries for 4 layers"));
-  EXPECT_THAT(ReadError(Config("llama", R"("sliding_window":8,"layer_types":["a","a","a","a"])")),
+  EXPECT_THAT(ReadError(ReadingConfig("llama", R"("sliding_window":8,"layer_types":["a","a","a","a"])")),
               HasSubstr("layer_types: \"a\" is not known"));
 }
 
 TEST(Reading, WhichLayersAreExperts) {
   const std::string experts =
       R"("num_experts":8,"num_experts_per_tok":2,"moe_intermediate_size":32)";
-  EXPECT_EQ(Moe(Read(Config("qwen3_moe", experts))), "EEEE");
-  EXPECT_EQ(Moe(Read(Config("qwen3_moe", experts + R"(,"decoder_sparse_step":2)"))), "-E-E");
-  EXPECT_EQ(Moe(Read(Config("qwen3_moe", experts + R"(,"mlp_only_layers":[0,3])"))), "-EE-");
-  EXPECT_EQ(Moe(Read(Config("glm4_moe", experts + R"(,"first_k_dense_replace":1)"))), "-EEE");
-  EXPECT_EQ(Moe(Read(Config("llama", ""))), "----");
+  EXPECT_EQ(Moe(Read(ReadingConfig("qwen3_moe", experts))), "EEEE");
+  EXPECT_EQ(Moe(Read(ReadingConfig("qwen3_moe", experts + R"(,"decoder_sparse_step":2)"))), "-E-E");
+  EXPECT_EQ(Moe(Read(ReadingConfig("qwen3_moe", experts + R"(,"mlp_only_layers":[0,3])"))), "-EE-");
+  EXPECT_EQ(Moe(Read(ReadingConfig("glm4_moe", experts + R"(,"first_k_dense_replace":1)"))), "-EEE");
+  EXPECT_EQ(Moe(Read(ReadingConfig("llama", ""))), "----");
   const std::string mla =
       experts + R"(,"kv_lora_rank":16,"qk_nope_head_dim":8,"qk_rope_head_dim":4,"v_head_dim":8)";
-  EXPECT_EQ(Moe(Read(Config("deepseek_v3", mla + R"(,"moe_layer_freq":2)"))), "E-E-");
-  EXPECT_EQ(Moe(Read(Config("deepseek_v3", mla + R"(,"moe_layer_freq":[0,0,1,1])"))), "--EE");
-  EXPECT_THAT(ReadError(Config("deepseek_v3", mla + R"(,"moe_layer_freq":[0,1])")),
+  EXPECT_EQ(Moe(Read(ReadingConfig("deepseek_v3", mla + R"(,"moe_layer_freq":2)"))), "E-E-");
+  EXPECT_EQ(Moe(Read(ReadingConfig("deepseek_v3", mla + R"(,"moe_layer_freq":[0,0,1,1])"))), "--EE");
+  EXPECT_THAT(ReadError(ReadingConfig("deepseek_v3", mla + R"(,"moe_layer_freq":[0,1])")),
               HasSubstr("moe_layer_freq: 2 entries for 4 layers"));
-  EXPECT_THAT(ReadError(Config("qwen3_moe", R"("num_experts":8)")),
+  EXPECT_THAT(ReadError(ReadingConfig("qwen3_moe", R"("num_experts":8)")),
               HasSubstr("num_experts_per_tok: missing"));
   EXPECT_THAT(
-      ReadError(Config("qwen3_moe",
+      ReadError(ReadingConfig("qwen3_moe",
                        R"("num_experts":8,"num_experts_per_tok":9,"moe_intermediate_size":8)")),
       HasSubstr("num_experts_per_tok: 9 of 8"));
 }
@@ -89,7 +89,7 @@ TEST(Reading, WhichLayersAreExperts) {
 TEST(Reading, NestedTextConfigAndPythonConstants) {
   const Model model =
       Read(R"({"model_type":"gemma3","tie_word_embeddings":true,"text_config":)" +
-           Config("gemma3_text", R"("sliding_window":8)") +
+           ReadingConfig("gemma3_text", R"("sliding_window":8)") +
            R"(,"vision_config":{"hidden_size":1152},"limit":[0.0,Infinity],"x":NaN})");
   EXPECT_EQ(model.model_type, "gemma3_text");
   EXPECT_EQ(model.hidden, 64);
@@ -116,7 +116,7 @@ TEST(Reading, MptAttentionKinds) {
 }
 
 TEST(Reading, TyingIsOftenSaidOutside) {
-  const std::string text = Config("qwen2", "");
+  const std::string text = ReadingConfig("qwen2", "");
   EXPECT_FALSE(Read(R"({"model_type":"vl","text_config":)" + text + "}").tied);
   EXPECT_TRUE(
       Read(R"({"model_type":"vl","tie_word_embeddings":true,"text_config":)" + text + "}").tied);
@@ -144,11 +144,11 @@ TEST(Reading, LlamaFourChunksAndGlobalLayers) {
 }
 
 TEST(Reading, UnknownIsRefusedNotDense) {
-  EXPECT_THAT(ReadError(Config("lama", "")),
+  EXPECT_THAT(ReadError(ReadingConfig("lama", "")),
               AllOf(HasSubstr("model_type: \"lama\""), HasSubstr("did you mean llama?")));
-  EXPECT_THAT(ReadError(Config("quantum_transformer", "")), HasSubstr("nothing is assumed"));
+  EXPECT_THAT(ReadError(ReadingConfig("quantum_transformer", "")), HasSubstr("nothing is assumed"));
   EXPECT_THAT(ReadError(R"({"hidden_size":64})"), HasSubstr("model_type: missing"));
-  EXPECT_THAT(ReadError(Config("llama", R"("block_configs":[{"a":1}])")),
+  EXPECT_THAT(ReadError(ReadingConfig("llama", R"("block_configs":[{"a":1}])")),
               HasSubstr("block_configs"));
 }
 
@@ -165,9 +165,9 @@ TEST(Reading, ErrorsNameTheField) {
   EXPECT_THAT(ReadError(R"({"model_type":"llama","hidden_size":[64]})"),
               HasSubstr("hidden_size: a list"));
   EXPECT_THAT(ReadError(R"({"model_type":5})"), HasSubstr("model_type: 5 is not text"));
-  EXPECT_THAT(ReadError(Config("llama", R"("num_key_value_heads":3)")),
+  EXPECT_THAT(ReadError(ReadingConfig("llama", R"("num_key_value_heads":3)")),
               HasSubstr("num_key_value_heads: 3 does not divide"));
-  EXPECT_THAT(ReadError(Config("llama", R"("tie_word_embeddings":"yes")")),
+  EXPECT_THAT(ReadError(ReadingConfig("llama", R"("tie_word_embeddings":"yes")")),
               HasSubstr("tie_word_embeddings"));
   EXPECT_THAT(
       ReadError(

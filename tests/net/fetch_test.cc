@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 using testing_net::RawServer;
 using testing_net::RawSocket;
 
-std::string Local(uint16_t port, const std::string& path = "/") {
+std::string LocalUrl(uint16_t port, const std::string& path = "/") {
   return "http://127.0.0.1:" + std::to_string(port) + path;
 }
 
@@ -31,7 +31,7 @@ TEST(Fetch, ReadsLengthChunksAndUntilTheEnd) {
         std::string("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
                     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")}) {
     RawServer server(Always(answer));
-    const auto r = Fetch(Local(server.port()));
+    const auto r = Fetch(LocalUrl(server.port()));
     ASSERT_TRUE(r.ok()) << r.status() << "\n" << answer;
     EXPECT_EQ(r->status, 200);
     EXPECT_EQ(r->body, "hello");
@@ -47,8 +47,8 @@ TEST(Fetch, FollowsRedirectsButNotForEver) {
     ++hits;
     s.Send("HTTP/1.1 301 Moved\r\nLocation: /loop\r\nContent-Length: 0\r\n\r\n");
   });
-  EXPECT_EQ(Fetch(Local(server.port(), "/a"))->body, "ok");
-  const auto loop = Fetch(Local(server.port(), "/loop"));
+  EXPECT_EQ(Fetch(LocalUrl(server.port(), "/a"))->body, "ok");
+  const auto loop = Fetch(LocalUrl(server.port(), "/loop"));
   EXPECT_EQ(loop.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(loop.status().message()), HasSubstr("more than 5 redirects"));
   EXPECT_EQ(hits, 6);
@@ -60,7 +60,7 @@ TEST(Fetch, SaysWhatWentWrong) {
     RawServer gone([](RawSocket&) {});
     closed_port = gone.port();
   }
-  const auto refused = Fetch(Local(closed_port));
+  const auto refused = Fetch(LocalUrl(closed_port));
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("nothing is listening on 127.0.0.1:"));
 
@@ -71,14 +71,14 @@ TEST(Fetch, SaysWhatWentWrong) {
   EXPECT_THAT(std::string(Fetch("http://name.invalid/").status().message()), HasSubstr("cannot resolve 'name.invalid'"));
 
   RawServer garbage(Always("SSH-2.0-OpenSSH_9.2\r\n\r\n"));
-  EXPECT_EQ(Fetch(Local(garbage.port())).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(Fetch(LocalUrl(garbage.port())).status().code(), absl::StatusCode::kDataLoss);
   RawServer cut(Always("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"));
-  EXPECT_THAT(std::string(Fetch(Local(cut.port())).status().message()), HasSubstr("closed the connection before"));
+  EXPECT_THAT(std::string(Fetch(LocalUrl(cut.port())).status().message()), HasSubstr("closed the connection before"));
   RawServer silent([](RawSocket& s) { s.ReadAll(); });
-  const auto late = Fetch(Local(silent.port()), {.timeout = 50'000});
+  const auto late = Fetch(LocalUrl(silent.port()), {.timeout = 50'000});
   EXPECT_EQ(late.status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(late.status().message()), HasSubstr("no answer within 50ms"));
-  EXPECT_EQ(Fetch(Local(silent.port()), {.headers = {{"A", "b\r\nC: d"}}}).status().code(),
+  EXPECT_EQ(Fetch(LocalUrl(silent.port()), {.headers = {{"A", "b\r\nC: d"}}}).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 
@@ -92,7 +92,7 @@ TEST(Fetch, BoundsTheAnswer) {
   });
   RawServer bomb(Always("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + Gzip(std::string(10 << 20, 'x'), 6)));
   for (const RawServer* s : {&announced, &endless, &bomb}) {
-    EXPECT_EQ(Fetch(Local(s->port()), {.max_body_bytes = 1 << 20}).status().code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(Fetch(LocalUrl(s->port()), {.max_body_bytes = 1 << 20}).status().code(), absl::StatusCode::kResourceExhausted);
   }
 }
 

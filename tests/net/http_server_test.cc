@@ -29,7 +29,7 @@ std::unique_ptr<HttpServer> Serve(Handler handler, ServerOptions options = {}, I
   return server.ok() ? *std::move(server) : nullptr;
 }
 
-std::string Url(const HttpServer& server, const std::string& path) {
+std::string UrlOf(const HttpServer& server, const std::string& path) {
   return "http://127.0.0.1:" + std::to_string(server.port()) + path;
 }
 
@@ -49,7 +49,7 @@ std::string Exchange(const HttpServer& server, const std::string& bytes) {
 
 TEST(HttpServer, AnswersAndDecodesTheTarget) {
   const auto server = Serve(Echo);
-  const auto r = Fetch(Url(*server, "/api/v1/jobs/a%20b?from=now-1h&q=x%2By+z&flag"));
+  const auto r = Fetch(UrlOf(*server, "/api/v1/jobs/a%20b?from=now-1h&q=x%2By+z&flag"));
   ASSERT_TRUE(r.ok()) << r.status();
   EXPECT_EQ(r->status, 200);
   EXPECT_EQ(r->body, "GET /api/v1/jobs/a b|from=now-1h|q=x+y z|flag=|body=");
@@ -60,14 +60,14 @@ TEST(HttpServer, AnswersAndDecodesTheTarget) {
 
 TEST(HttpServer, KeepsPlusInThePath) {
   const auto server = Serve(Echo);
-  EXPECT_EQ(Fetch(Url(*server, "/a+b"))->body, "GET /a+b|body=");
+  EXPECT_EQ(Fetch(UrlOf(*server, "/a+b"))->body, "GET /a+b|body=");
 }
 
 TEST(HttpServer, ReadsBodiesPlainChunkedAndGzip) {
   const auto server = Serve(Echo);
-  EXPECT_EQ(Fetch(Url(*server, "/p"), {.method = "POST", .body = "hello"})->body, "POST /p|body=hello");
+  EXPECT_EQ(Fetch(UrlOf(*server, "/p"), {.method = "POST", .body = "hello"})->body, "POST /p|body=hello");
   FetchOptions zipped{.method = "POST", .body = Gzip("hello gzip"), .headers = {{"Content-Encoding", "gzip"}}};
-  EXPECT_EQ(Fetch(Url(*server, "/p"), zipped)->body, "POST /p|body=hello gzip");
+  EXPECT_EQ(Fetch(UrlOf(*server, "/p"), zipped)->body, "POST /p|body=hello gzip");
   EXPECT_THAT(Exchange(*server,
                        "POST /p HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
                        "3\r\nabc\r\n2;ext=1\r\nde\r\n0\r\nTrailer: x\r\n\r\n"),
@@ -134,7 +134,7 @@ TEST_P(Refusals, AreAnsweredAndTheServerGoesOn) {
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 " + std::to_string(GetParam().status) + " ")) << answer;
   EXPECT_THAT(answer, HasSubstr("{\"error\":{\"code\":\""));
   EXPECT_EQ(server->stats().refused_requests, 1u);
-  EXPECT_EQ(Fetch(Url(*server, "/after"))->status, 200);
+  EXPECT_EQ(Fetch(UrlOf(*server, "/after"))->status, 200);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -170,7 +170,7 @@ TEST(HttpServer, RefusesAGzipBomb) {
   const auto server = Serve(Echo, options);
   FetchOptions bomb{.method = "POST", .body = Gzip(std::string(20 << 20, 'x'), 6), .headers = {{"Content-Encoding", "gzip"}}};
   ASSERT_LT(bomb.body.size(), 1u << 20);
-  EXPECT_EQ(Fetch(Url(*server, "/p"), bomb)->status, 413);
+  EXPECT_EQ(Fetch(UrlOf(*server, "/p"), bomb)->status, 413);
 }
 
 TEST(HttpServer, BoundsTheBodiesOfAllRequestsTogether) {
@@ -193,13 +193,13 @@ TEST(HttpServer, BoundsTheBodiesOfAllRequestsTogether) {
   // And the room is given back.
   EXPECT_THAT(Exchange(*server, head + std::string(80'000, 'c')), StartsWith("HTTP/1.1 200 "));
   FetchOptions zipped{.method = "POST", .body = Gzip(std::string(150'000, 'z')), .headers = {{"Content-Encoding", "gzip"}}};
-  EXPECT_EQ(Fetch(Url(*server, "/p"), zipped)->status, 503);
+  EXPECT_EQ(Fetch(UrlOf(*server, "/p"), zipped)->status, 503);
 }
 
 TEST(HttpServer, RefusesWhatAForeignWebPageSends) {
   const auto server = Serve(Echo);
   const auto status = [&](const std::string& method, const std::string& site) {
-    return Fetch(Url(*server, "/api/v1/push/x"), {.method = method, .headers = {{"Sec-Fetch-Site", site}}})->status;
+    return Fetch(UrlOf(*server, "/api/v1/push/x"), {.method = method, .headers = {{"Sec-Fetch-Site", site}}})->status;
   };
   EXPECT_EQ(status("POST", "cross-site"), 403);
   EXPECT_EQ(status("POST", "same-site"), 403);
@@ -218,7 +218,7 @@ TEST(HttpServer, CompressesLargeTextForThoseWhoAccept) {
     return out;
   });
   const auto encoding = [&](const std::string& path) {
-    const auto r = Fetch(Url(*server, path));
+    const auto r = Fetch(UrlOf(*server, path));
     EXPECT_EQ(r->body.size(), path == "/small" ? 1u : 5000u);
     return r->Header("content-encoding").has_value();
   };
@@ -298,8 +298,8 @@ TEST(HttpServer, SendsSharedAndStaticBodies) {
     if (r.path == "/shared") out.shared_body = shared;
     return out;
   });
-  EXPECT_EQ(Fetch(Url(*server, "/static"))->body, kStatic);
-  EXPECT_EQ(Fetch(Url(*server, "/shared"))->body, *shared);
+  EXPECT_EQ(Fetch(UrlOf(*server, "/static"))->body, kStatic);
+  EXPECT_EQ(Fetch(UrlOf(*server, "/shared"))->body, *shared);
 }
 
 TEST(HttpServer, SendsChunksAsGoDoes) {
@@ -314,7 +314,7 @@ TEST(HttpServer, SendsChunksAsGoDoes) {
   EXPECT_THAT(raw, Not(HasSubstr("Content-Length")));
   EXPECT_THAT(raw, HasSubstr("\r\n\r\n800\r\nccc"));
   EXPECT_THAT(raw, HasSubstr("\r\n388\r\nccc"));  // 5000 = 2 * 2048 + 904
-  EXPECT_EQ(Fetch(Url(*server, "/"))->body, std::string(5000, 'c'));
+  EXPECT_EQ(Fetch(UrlOf(*server, "/"))->body, std::string(5000, 'c'));
   // A 1.0 client knows no chunks.
   EXPECT_THAT(Exchange(*server, "GET / HTTP/1.0\r\n\r\n"), HasSubstr("Content-Length: 5000"));
 }
@@ -330,7 +330,7 @@ TEST(HttpServer, HeadersOfAHandlerCannotSplitTheAnswer) {
 
 TEST(HttpServer, AThrowingHandlerIsA500) {
   const auto server = Serve([](const Request&) -> Response { throw std::runtime_error("boom"); });
-  const auto r = Fetch(Url(*server, "/"));
+  const auto r = Fetch(UrlOf(*server, "/"));
   EXPECT_EQ(r->status, 500);
   EXPECT_THAT(r->body, Not(HasSubstr("boom")));
 }
@@ -354,7 +354,7 @@ TEST(HttpServer, SlowRequestsDoNotHoldFastOnesAndTheQueueIsBounded) {
   std::vector<std::jthread> clients;
   std::atomic<int> ok{0};
   const auto slow = [&] {
-    if (Fetch(Url(*server, "/slow"))->status == 200) ++ok;
+    if (Fetch(UrlOf(*server, "/slow"))->status == 200) ++ok;
   };
   clients.emplace_back(slow);
   running.wait(0);            // the worker is busy
@@ -364,7 +364,7 @@ TEST(HttpServer, SlowRequestsDoNotHoldFastOnesAndTheQueueIsBounded) {
   RawSocket a = RawSocket::Connect(server->port()), b = RawSocket::Connect(server->port());
   a.Send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
   b.Send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
-  EXPECT_EQ(Fetch(Url(*server, "/fast"))->body, "/fast");
+  EXPECT_EQ(Fetch(UrlOf(*server, "/fast"))->body, "/fast");
   // All three are at the server when it has counted them: one queued, two refused.
   while (server->stats().refused_requests < 2) std::this_thread::yield();
   release.count_down();

@@ -104,12 +104,12 @@ class TlsServer {
   std::optional<RawServer> server_;
 };
 
-std::string Answer(const std::string& body) {
+std::string TlsAnswer(const std::string& body) {
   return "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
 TEST(FetchTls, VerifiesTheHost) {
-  const TlsServer server("IP:127.0.0.1,DNS:localhost", Answer("secret metrics"));
+  const TlsServer server("IP:127.0.0.1,DNS:localhost", TlsAnswer("secret metrics"));
   FetchOptions trusting;
   trusting.ca_file = server.pem();
   for (const char* host : {"127.0.0.1", "localhost"}) {
@@ -121,7 +121,7 @@ TEST(FetchTls, VerifiesTheHost) {
   EXPECT_EQ(untrusted.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(untrusted.status().message()), HasSubstr("is not trusted: self-signed certificate"));
 
-  const TlsServer other("DNS:other.example", Answer("x"));
+  const TlsServer other("DNS:other.example", TlsAnswer("x"));
   trusting.ca_file = other.pem();
   EXPECT_THAT(std::string(Fetch(other.Url(), trusting).status().message()), HasSubstr("is not trusted: IP address mismatch"));
   EXPECT_THAT(std::string(Fetch(other.Url("localhost"), trusting).status().message()), HasSubstr("is not trusted: hostname mismatch"));
@@ -153,7 +153,7 @@ std::unique_ptr<Scraper> Scrape(const std::string& ca_file, const std::string& u
 TEST(ScraperTls, KeepsOneConnection) {
   std::string body;
   for (int i = 0; body.size() < 300'000; ++i) body += "DCGM_FI_DEV_SM_CLOCK{gpu=\"" + std::to_string(i) + "\"} 1980\n";
-  const TlsServer server("IP:127.0.0.1", Answer(body));
+  const TlsServer server("IP:127.0.0.1", TlsAnswer(body));
   Seen seen;
   const auto scraper = Scrape(server.pem(), server.Url(), &seen);
   while (seen.bodies < 5) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -171,8 +171,8 @@ std::string FirstError(const Scraper& scraper) {
 }
 
 TEST(ScraperTls, RefusesWhomItCannotVerify) {
-  const TlsServer server("IP:127.0.0.1", Answer("x"));
-  const TlsServer other("DNS:other.example", Answer("x"));
+  const TlsServer server("IP:127.0.0.1", TlsAnswer("x"));
+  const TlsServer other("DNS:other.example", TlsAnswer("x"));
   Seen seen;
   EXPECT_THAT(FirstError(*Scrape("", server.Url(), &seen)), HasSubstr("is not trusted: self-signed certificate"));
   EXPECT_THAT(FirstError(*Scrape(other.pem(), other.Url(), &seen)), HasSubstr("is not trusted: IP address mismatch"));

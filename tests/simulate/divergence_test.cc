@@ -32,7 +32,7 @@ namespace {
 using telemetry::ApplicationField;
 
 // So that there are the paper's nine jobs of 5,888 GPUs.
-constexpr int kGpus = 25'600, kDays = 21;
+constexpr int kDivergenceGpus = 25'600, kDays = 21;
 
 uint64_t Seeds() {
   const char* text = std::getenv("FLOPWATCH_TEST_SEEDS");
@@ -142,7 +142,7 @@ struct Score {
 class DivergenceOfAFleet : public ::testing::TestWithParam<uint64_t> {};
 
 TEST_P(DivergenceOfAFleet, AllMiscountsAreFoundAndFewOthersFlagged) {
-  const auto f = Make(Preset::kLlm, kGpus, kDays * 24, Faults::kAll, GetParam());
+  const auto f = Make(Preset::kLlm, kDivergenceGpus, kDays * 24, Faults::kAll, GetParam());
   const bool verbose = std::getenv("FLOPWATCH_TEST_VERBOSE") != nullptr;
   std::map<int, std::vector<Judged>> by_size[2];  // right, wrong
   Score whole, without_models;

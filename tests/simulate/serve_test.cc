@@ -37,7 +37,7 @@ Served Start(FleetOptions o, Pace pace, double speed = 1) {
   return s;
 }
 
-FleetOptions Small() {
+FleetOptions SmallServed() {
   FleetOptions o;
   o.gpus = 24;
   o.duration = 10 * kMicrosPerMinute;
@@ -46,7 +46,7 @@ FleetOptions Small() {
 }
 
 TEST(Serve, StepGivesEveryTickOnceAndThenGone) {
-  Served s = Start(Small(), Pace::kStep);
+  Served s = Start(SmallServed(), Pace::kStep);
   for (int h = 0; h < s.fleet->hosts(); ++h) {
     const std::string path = "/node/" + s.fleet->HostName(h) + "/metrics";
     for (int64_t k = 0; k < s.fleet->Ticks(h); ++k) {
@@ -64,7 +64,7 @@ TEST(Serve, StepGivesEveryTickOnceAndThenGone) {
 }
 
 TEST(Serve, StepPassesOverTicksWithoutAnswer) {
-  FleetOptions o = Small();
+  FleetOptions o = SmallServed();
   o.gpus = 64;
   o.duration = 4 * kMicrosPerHour;
   o.faults = Faults::kTelemetry;
@@ -85,7 +85,7 @@ TEST(Serve, StepPassesOverTicksWithoutAnswer) {
 }
 
 TEST(Serve, RealTimeGivesTheLastTickWithoutTimestamps) {
-  FleetOptions o = Small();
+  FleetOptions o = SmallServed();
   o.duration = kMicrosPerHour;
   o.start = FloorTo(Now(), kMicrosPerSecond) - 5 * kMicrosPerMinute;
   o.gpus = 400;
@@ -105,7 +105,7 @@ TEST(Serve, RealTimeGivesTheLastTickWithoutTimestamps) {
 }
 
 TEST(Serve, AcceleratedTimeEndsWith410) {
-  FleetOptions o = Small();
+  FleetOptions o = SmallServed();
   Served s = Start(o, Pace::kAccelerated, 1e9);  // over at once
   EXPECT_EQ(s.Get("/node/" + s.fleet->HostName(0) + "/metrics").status, 410);
   EXPECT_FALSE(FleetServer::Start(s.fleet.get(), {.pace = Pace::kAccelerated, .speed = 0}).ok());
@@ -113,7 +113,7 @@ TEST(Serve, AcceleratedTimeEndsWith410) {
 
 // One target for all applications, as a gateway they push to would be.
 TEST(Serve, ApplicationsAreATargetOfTheirOwn) {
-  FleetOptions o = Small();
+  FleetOptions o = SmallServed();
   o.preset = Preset::kLlm;
   o.gpus = 512;
   o.duration = 6 * kMicrosPerHour;
@@ -129,7 +129,7 @@ TEST(Serve, ApplicationsAreATargetOfTheirOwn) {
 }
 
 TEST(Serve, ListsTargetsJobsAndTruth) {
-  Served s = Start(Small(), Pace::kStep);
+  Served s = Start(SmallServed(), Pace::kStep);
   boost::json::value targets = boost::json::parse(s.Get("/targets").body);
   ASSERT_EQ(targets.as_array().size(), static_cast<size_t>(s.fleet->hosts()));
   const auto& first = targets.as_array()[0];

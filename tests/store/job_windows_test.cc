@@ -10,7 +10,7 @@ namespace {
 
 using namespace telemetry;  // NOLINT: field names
 
-constexpr Micros kMinute = kMicrosPerMinute, kHour = kMicrosPerHour;
+constexpr Micros kWindowMinute = kMicrosPerMinute, kWindowHour = kMicrosPerHour;
 
 class JobWindowsTest : public StoreTest {
  protected:
@@ -35,11 +35,11 @@ class JobWindowsTest : public StoreTest {
       for (int i = 0; i < 120; ++i) {
         for (int entity : {1, 2, 3}) {
           // 7 s into each half minute: a row belongs to one minute, its span of 5 s too.
-          b.Row(kT0 + hour * kHour + i * 30 * kSecond + 7 * kSecond, entity,
+          b.Row(kT0 + hour * kWindowHour + i * 30 * kSecond + 7 * kSecond, entity,
                 {{kTensorActive, 0.001 * static_cast<double>(random() % 900)}, {kSmClockMhz, 1830}}, entity, 1, 5'000);
         }
       }
-      ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kHour));
+      ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kWindowHour));
     }
   }
   static UsageSums Of(const StatusOr<std::vector<JobUsage>>& usage, int32_t job) {
@@ -54,8 +54,8 @@ class JobWindowsTest : public StoreTest {
     for (int trial = 0; trial < 20; ++trial) {
       std::vector<JobWindow> aligned, ragged;
       for (int32_t job : {1, 2}) {
-        const Micros from = kT0 + static_cast<Micros>(random() % 150) * kMinute;
-        const Micros to = from + static_cast<Micros>(1 + random() % 90) * kMinute;
+        const Micros from = kT0 + static_cast<Micros>(random() % 150) * kWindowMinute;
+        const Micros to = from + static_cast<Micros>(1 + random() % 90) * kWindowMinute;
         aligned.push_back({job, {from, to}});
         ragged.push_back({job, {from - 20 * kSecond, to + 39 * kSecond}});  // no further whole minute
       }
@@ -83,18 +83,18 @@ TEST_F(JobWindowsTest, AreWhatOneWindowQueriesSay) {
   Compare();
   ASSERT_FW_OK(store_->RollUp());
   Compare();
-  ASSERT_FW_OK(store_->Seal(kT0 + 2 * kHour + 10 * kMinute));  // two hours sealed, two hot
+  ASSERT_FW_OK(store_->Seal(kT0 + 2 * kWindowHour + 10 * kWindowMinute));  // two hours sealed, two hot
   Compare();
 }
 
 TEST_F(JobWindowsTest, NothingIsNothing) {
   EXPECT_TRUE(store_->UsageByJobWindows({}, false)->empty());
   EXPECT_TRUE(store_->UsageByJobWindows({}, true)->empty());
-  const std::vector<JobWindow> unknown = {{99, {kT0, kT0 + kHour}}}, brief = {{1, {kT0 + 1, kT0 + kSecond}}};
+  const std::vector<JobWindow> unknown = {{99, {kT0, kT0 + kWindowHour}}}, brief = {{1, {kT0 + 1, kT0 + kSecond}}};
   EXPECT_TRUE(store_->UsageByJobWindows(unknown, false)->empty());
   EXPECT_TRUE(store_->UsageByJobWindows(unknown, true)->empty());
   EXPECT_TRUE(store_->UsageByJobWindows(brief, false)->empty());  // no whole minute
-  const std::vector<JobWindow> backwards = {{1, {kT0 + kHour, kT0}}};
+  const std::vector<JobWindow> backwards = {{1, {kT0 + kWindowHour, kT0}}};
   EXPECT_FALSE(store_->UsageByJobWindows(backwards, false).ok());
   EXPECT_FALSE(store_->UsageByJobWindows(backwards, true).ok());
 }

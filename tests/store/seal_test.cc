@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace telemetry;  // NOLINT: field names
 
-constexpr Micros kHour = kMicrosPerHour;
+constexpr Micros kSealedHour = kMicrosPerHour;
 constexpr int kHours = 8;  // enough unmerged files for a merge
 
 // The point that fails, and how often it is passed first.
@@ -44,13 +44,13 @@ class SealTest : public StoreTest {
     for (int hour = 0; hour < hours; ++hour) {
       BatchBuilder b(fields_);
       for (int entity = 1; entity <= 3; ++entity) {
-        b.Row(kT0 + hour * kHour + entity * kSecond, entity,
+        b.Row(kT0 + hour * kSealedHour + entity * kSecond, entity,
               {{kTensorActive, 0.5}, {kSmClockMhz, 1830}, {kPowerW, entity * 100.0}});
       }
-      ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kHour));
-      ASSERT_FW_OK(store_->AppendMetrics({{{kT0 + hour * kHour, 1, double(hour)}}}, kT0 + hour * kHour));
+      ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kSealedHour));
+      ASSERT_FW_OK(store_->AppendMetrics({{{kT0 + hour * kSealedHour, 1, double(hour)}}}, kT0 + hour * kSealedHour));
     }
-    if (sealed > 0) ASSERT_FW_OK(store_->Seal(kT0 + sealed * kHour + 2 * kMicrosPerMinute));
+    if (sealed > 0) ASSERT_FW_OK(store_->Seal(kT0 + sealed * kSealedHour + 2 * kMicrosPerMinute));
   }
   // The same whatever happened to files in between.
   void Check() {
@@ -59,7 +59,7 @@ class SealTest : public StoreTest {
               std::to_string(rows) + "|" + std::to_string(600 * hours_) + "|" + std::to_string(rows));
     EXPECT_EQ(Sql("SELECT count(*), max(value) FROM metrics"),
               std::to_string(hours_) + "|" + std::to_string(hours_ - 1));
-    const Window all = {kT0, kT0 + hours_ * kHour};
+    const Window all = {kT0, kT0 + hours_ * kSealedHour};
     const auto jobs = store_->UsageByJob(all);
     ASSERT_FW_OK(jobs);
     ASSERT_EQ(jobs->size(), 1u);
@@ -70,7 +70,7 @@ class SealTest : public StoreTest {
     ASSERT_EQ(gpus->size(), 3u);
     for (const GpuUsage& g : *gpus) EXPECT_NEAR(g.sums.ofu.observed_s, 10 * hours_, 1e-6);
     UsageSums fleet;
-    const auto points = store_->FleetSeries(all, kHour);
+    const auto points = store_->FleetSeries(all, kSealedHour);
     ASSERT_FW_OK(points);
     for (const UsagePoint& p : *points) fleet += p.sums;
     EXPECT_NEAR(fleet.ofu.observed_s, 10 * rows, 1e-6);
@@ -90,7 +90,7 @@ class SealTest : public StoreTest {
     EXPECT_EQ(have, want);
     EXPECT_EQ(Sql("SELECT (SELECT count(*) FROM meta.trash), (SELECT count(*) FROM meta.sealed_segments)"), "0|0");
   }
-  static constexpr Micros kLater = kT0 + 30 * kHour;  // every hour is over, and the day
+  static constexpr Micros kLater = kT0 + 30 * kSealedHour;  // every hour is over, and the day
   int hours_ = 0;
 };
 
@@ -180,7 +180,7 @@ TEST_F(SealTest, WhatIsBeingReadStaysUntilItHasBeenRead) {
       ++reads;
       if (!result.ok()) wrong = std::string(result.status().message());
       if (result.ok() && std::get<int64_t>(result->table.rows[0][0]) != 3 * kHours) wrong = "another count";
-      const auto gpus = store_->UsageByGpu({kT0, kT0 + hours_ * kHour});
+      const auto gpus = store_->UsageByGpu({kT0, kT0 + hours_ * kSealedHour});
       if (!gpus.ok() || gpus->size() != 3) wrong = "usage: " + std::string(gpus.status().message());
     }
   });
@@ -200,7 +200,7 @@ TEST_F(SealTest, RetentionDropsTiersByAge) {
   ASSERT_FW_OK(store_->Seal(kLater));
   const std::string tables = "SELECT string_agg(DISTINCT \"table\", ' ' ORDER BY \"table\") FROM sealed_files";
   EXPECT_EQ(Sql(tables), "fleet_minute gpu_hour gpu_minute job_hour job_minute metrics samples");
-  const Window all = {kT0, kT0 + hours_ * kHour};
+  const Window all = {kT0, kT0 + hours_ * kSealedHour};
   ASSERT_FW_OK(store_->ApplyRetention(kT0 + 16 * kMicrosPerDay));
   EXPECT_EQ(Sql(tables), "fleet_minute gpu_hour gpu_minute job_hour job_minute");
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "0");
@@ -210,7 +210,7 @@ TEST_F(SealTest, RetentionDropsTiersByAge) {
   const auto gpus = store_->UsageByGpu(all);
   ASSERT_FW_OK(gpus);
   EXPECT_EQ(gpus->size(), 3u);
-  EXPECT_EQ(store_->FleetSeries(all, kHour).value().size(), 3u);
+  EXPECT_EQ(store_->FleetSeries(all, kSealedHour).value().size(), 3u);
   ASSERT_FW_OK(store_->ApplyRetention(kT0 + 731 * kMicrosPerDay));
   EXPECT_EQ(Sql("SELECT count(*) FROM sealed_files"), "0");
   CheckTidy();
@@ -226,7 +226,7 @@ TEST_F(SealTest, LateArrivalsOfASealedHourGetTheirOwnSegment) {
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "10");
   ASSERT_FW_OK(store_->Seal(kLater));
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "10");
-  EXPECT_NEAR(store_->UsageByGpu({kT0, kT0 + kHour}).value()[0].sums.ofu.observed_s, 20, 1e-6);
+  EXPECT_NEAR(store_->UsageByGpu({kT0, kT0 + kSealedHour}).value()[0].sums.ofu.observed_s, 20, 1e-6);
 }
 
 TEST_F(SealTest, LargeHoursBecomeSeveralFilesByGpu) {
@@ -238,14 +238,14 @@ TEST_F(SealTest, LargeHoursBecomeSeveralFilesByGpu) {
   EXPECT_EQ(Sql("SELECT count(*), sum(rows)::BIGINT FROM sealed_files WHERE \"table\" = 'gpu_hour'"), "3|9")
       << "nine files of one GPU and hour, merged into three of one GPU";
   EXPECT_EQ(Sql("SELECT count(*) FROM sealed_files WHERE \"table\" = 'samples'"), "9");
-  const auto one = store_->GpuSeries(2, {kT0, kT0 + hours_ * kHour}, kHour);
+  const auto one = store_->GpuSeries(2, {kT0, kT0 + hours_ * kSealedHour}, kSealedHour);
   ASSERT_FW_OK(one);
   EXPECT_EQ(one->size(), 3u);
 }
 
 TEST_F(SealTest, AMissingSealedFileIsNamedAndTheRestStillAnswers) {
   Fill();
-  ASSERT_FW_OK(store_->Seal(kT0 + 2 * kHour + 2 * kMicrosPerMinute));
+  ASSERT_FW_OK(store_->Seal(kT0 + 2 * kSealedHour + 2 * kMicrosPerMinute));
   const std::string path = Sql("SELECT path FROM sealed_files WHERE \"table\" = 'samples' ORDER BY min_ts LIMIT 1");
   store_.reset();
   fs::remove(dir_.path() + "/" + path);
@@ -263,7 +263,7 @@ TEST_F(SealTest, ADamagedSealedFileIsNamed) {
   const auto result = store_->UserSql("SELECT sum(power_w) FROM samples", {});
   ASSERT_FALSE(result.ok());
   EXPECT_NE(result.status().message().find(path), absl::string_view::npos) << result.status();
-  EXPECT_EQ(store_->UsageByGpu({kT0, kT0 + hours_ * kHour}).value().size(), 3u) << "others still answer";
+  EXPECT_EQ(store_->UsageByGpu({kT0, kT0 + hours_ * kSealedHour}).value().size(), 3u) << "others still answer";
 }
 
 TEST_F(SealTest, RawHoursAreMergedIntoDays) {
@@ -274,11 +274,11 @@ TEST_F(SealTest, RawHoursAreMergedIntoDays) {
     BatchBuilder b(fields_);
     for (int i = 0; i < kPerHour; ++i) {
       for (int entity = 1; entity <= kGpus; ++entity) {
-        b.Row(kT0 + hour * kHour + i * 4 * kSecond, entity, {{kTensorActive, 0.5}, {kSmClockMhz, 1830}, {kPowerW, 1.0 * entity}});
+        b.Row(kT0 + hour * kSealedHour + i * 4 * kSecond, entity, {{kTensorActive, 0.5}, {kSmClockMhz, 1830}, {kPowerW, 1.0 * entity}});
       }
     }
-    ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kHour));
-    ASSERT_FW_OK(store_->Seal(kT0 + (hour + 1) * kHour + 2 * kMicrosPerMinute));
+    ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kSealedHour));
+    ASSERT_FW_OK(store_->Seal(kT0 + (hour + 1) * kSealedHour + 2 * kMicrosPerMinute));
   }
   const std::string files = "SELECT count(*) FILTER (path LIKE '%hour=%'), sum(rows)::BIGINT FROM sealed_files WHERE \"table\" = 'samples'";
   const auto check = [&](int rows) {
@@ -289,7 +289,7 @@ TEST_F(SealTest, RawHoursAreMergedIntoDays) {
     EXPECT_EQ(Sql("SELECT day::VARCHAR, hour, count(*) FROM samples WHERE hour = 7 AND day = '2026-01-02' GROUP BY ALL"),
               "2026-01-02|7|" + std::to_string(kPerHour * kGpus));
     EXPECT_EQ(Sql("SELECT count(*) FROM samples WHERE entity = 3 AND power_w = 3"), std::to_string(kHours * kPerHour));
-    const auto exact = store_->UsageByJobExact({kT0, kT0 + kHours * kHour});
+    const auto exact = store_->UsageByJobExact({kT0, kT0 + kHours * kSealedHour});
     ASSERT_FW_OK(exact);
     ASSERT_EQ(exact->size(), 1u);
     EXPECT_EQ((*exact)[0].sums.gpus, kGpus);
@@ -319,7 +319,7 @@ TEST_F(SealTest, RawHoursAreMergedIntoDays) {
   BatchBuilder late(fields_);
   late.Row(kT0 + kSecond, 3, {{kTensorActive, 0.5}});
   ASSERT_FW_OK(store_->Append(late.batch(), fields_, kLater));
-  ASSERT_FW_OK(store_->Seal(kLater + 2 * kHour));
+  ASSERT_FW_OK(store_->Seal(kLater + 2 * kSealedHour));
   EXPECT_EQ(Sql(files), "1|" + std::to_string(rows + 1));
   check(rows + 1);
   Open();

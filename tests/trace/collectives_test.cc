@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr std::string_view kAllReduce = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
-constexpr Nanos kUs = 1000;
+constexpr Nanos kCollectiveUs = 1000;
 
 // A collective with the metadata of 2024 and later.
 void AddCollective(TraceBuilder& b, std::string_view name, std::string_view group, std::string_view ranks, int64_t sequence,
@@ -48,7 +48,7 @@ void AddStep(TraceBuilder& b, int64_t number, Nanos ts, Nanos dur) {
 
 // Four ranks, five all-reduces, 1 ms apart; rank 2 arrives 300 µs after the others, with a compute
 // kernel that long. `clock`: added to every time of a rank.
-TraceSet Job(const std::map<int32_t, Nanos>& clock = {}, bool metadata = true, std::string_view kernel = kAllReduce,
+TraceSet CollectiveJob(const std::map<int32_t, Nanos>& clock = {}, bool metadata = true, std::string_view kernel = kAllReduce,
              const std::set<int32_t>& without = {}) {
   JobBuilder job;
   for (int32_t rank = 0; rank < 4; ++rank) {
@@ -56,16 +56,16 @@ TraceSet Job(const std::map<int32_t, Nanos>& clock = {}, bool metadata = true, s
     job.Rank(rank, [&](TraceBuilder& b) {
       const auto it = clock.find(rank);
       const Nanos t0 = 1'000'000 + (it == clock.end() ? 0 : it->second);
-      AddStep(b, 3, t0, 6000 * kUs);
+      AddStep(b, 3, t0, 6000 * kCollectiveUs);
       for (int i = 0; i < 5; ++i) {
-        const Nanos begin = t0 + i * 1000 * kUs;
-        const Nanos compute = rank == 2 ? 600 * kUs : 300 * kUs;
+        const Nanos begin = t0 + i * 1000 * kCollectiveUs;
+        const Nanos compute = rank == 2 ? 600 * kCollectiveUs : 300 * kCollectiveUs;
         b.Gpu(Category::kKernel, "gemm", begin, compute);
         // All leave 700 µs after the slowest could start; ends differ by a microsecond a rank.
         if (metadata) {
-          AddCollective(b, "allreduce", "0", "[0, 1, 2, 3]", i + 7, begin + compute, begin + 700 * kUs + rank * kUs);
+          AddCollective(b, "allreduce", "0", "[0, 1, 2, 3]", i + 7, begin + compute, begin + 700 * kCollectiveUs + rank * kCollectiveUs);
         } else {
-          b.Gpu(Category::kKernel, kernel, begin + compute, 700 * kUs + rank * kUs - compute, kNoId, 20);
+          b.Gpu(Category::kKernel, kernel, begin + compute, 700 * kCollectiveUs + rank * kCollectiveUs - compute, kNoId, 20);
         }
       }
     });
@@ -90,7 +90,7 @@ TEST(Collectives, KindsOfNames) {
 }
 
 TEST(Collectives, WaitIsChargedToTheLastToArrive) {
-  const TraceSet set = Job();
+  const TraceSet set = CollectiveJob();
   const AnalysisInput input(set, {});
   const Collectives& all = input.collectives();
   ASSERT_EQ(all.all.size(), 5u);
@@ -104,9 +104,9 @@ TEST(Collectives, WaitIsChargedToTheLastToArrive) {
   EXPECT_TRUE(c.synchronising);
   EXPECT_EQ(set.ranks[c.last_rank].rank, 2);
   EXPECT_EQ(set.ranks[c.first_rank].rank, 0);
-  EXPECT_EQ(c.start_skew(), 300 * kUs);
-  EXPECT_EQ(c.end_skew(), 3 * kUs);
-  EXPECT_EQ(c.min_duration, 102 * kUs);
+  EXPECT_EQ(c.start_skew(), 300 * kCollectiveUs);
+  EXPECT_EQ(c.end_skew(), 3 * kCollectiveUs);
+  EXPECT_EQ(c.min_duration, 102 * kCollectiveUs);
   EXPECT_EQ(c.bytes, 4096);
   // 4096 bytes in 102 µs; four ranks: twice three quarters of it on the bus.
   EXPECT_THAT(*AlgorithmBandwidth(c), DoubleNear(4096 / 102e-6 / 1e9, 1e-12));
@@ -118,10 +118,10 @@ TEST(Collectives, WaitIsChargedToTheLastToArrive) {
   EXPECT_EQ(worst.rank, 2);
   EXPECT_EQ(worst.last, 5);
   EXPECT_EQ(worst.late, 5);
-  EXPECT_EQ(worst.caused, 5 * 3 * 300 * kUs);
+  EXPECT_EQ(worst.caused, 5 * 3 * 300 * kCollectiveUs);
   EXPECT_EQ(worst.waited, 0);
   EXPECT_EQ(worst.excused, 0);
-  EXPECT_EQ(worst.lateness, 5 * 300 * kUs);
+  EXPECT_EQ(worst.lateness, 5 * 300 * kCollectiveUs);
   EXPECT_TRUE(verdict->straggler);
   ASSERT_TRUE(verdict->cause.has_value());
   EXPECT_EQ(*verdict->cause, LatenessCause::kCompute);
@@ -131,7 +131,7 @@ TEST(Collectives, WaitIsChargedToTheLastToArrive) {
 }
 
 TEST(Collectives, ClocksMillisecondsApartGiveTheSameWaits) {
-  const TraceSet set = Job({{0, 5'000'000}, {1, -3'000'000}, {3, 40'000'000}});
+  const TraceSet set = CollectiveJob({{0, 5'000'000}, {1, -3'000'000}, {3, 40'000'000}});
   const AnalysisInput input(set, {});
   const Collectives& all = input.collectives();
   ASSERT_EQ(all.all.size(), 5u);
@@ -150,7 +150,7 @@ TEST(Collectives, ClocksMillisecondsApartGiveTheSameWaits) {
 }
 
 TEST(Collectives, WithoutMetadataByOrderOnTheStreamWithNewNcclNames) {
-  const TraceSet set = Job({}, false);
+  const TraceSet set = CollectiveJob({}, false);
   const AnalysisInput input(set, {});
   EXPECT_EQ(input.collectives().all.size(), 5u);
   EXPECT_THAT(input.collectives().matched_by, HasSubstr("order"));
@@ -161,7 +161,7 @@ TEST(Collectives, WithoutMetadataByOrderOnTheStreamWithNewNcclNames) {
 }
 
 TEST(Collectives, GroupedSendRecvThatEndsTogetherIsAnAllToAll) {
-  const TraceSet set = Job({}, false, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*, unsigned long, ncclWork*)");
+  const TraceSet set = CollectiveJob({}, false, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*, unsigned long, ncclWork*)");
   const AnalysisInput input(set, {});
   ASSERT_EQ(input.collectives().all.size(), 5u);
   EXPECT_TRUE(input.collectives().all[0].synchronising);
@@ -173,8 +173,8 @@ TEST(Collectives, PipelineSendRecvBlamesNobody) {
     job.Rank(rank, [&](TraceBuilder& b) {
       Nanos at = 1'000'000;
       for (int i = 0; i < 6; ++i) {
-        at += (200 + 37 * ((i * 7 + rank * 3) % 5)) * 10 * kUs;  // stages of different length
-        b.Gpu(Category::kKernel, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", at, 20 * kUs, kNoId, 20);
+        at += (200 + 37 * ((i * 7 + rank * 3) % 5)) * 10 * kCollectiveUs;  // stages of different length
+        b.Gpu(Category::kKernel, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", at, 20 * kCollectiveUs, kNoId, 20);
       }
     });
   }
@@ -199,7 +199,7 @@ TEST(Collectives, BroadcastMakesNobodyLate) {
 }
 
 TEST(Collectives, MissingRanksAreCountedAndNamed) {
-  const TraceSet set = Job({}, true, kAllReduce, {2});
+  const TraceSet set = CollectiveJob({}, true, kAllReduce, {2});
   const AnalysisInput input(set, {});
   const Collectives& all = input.collectives();
   ASSERT_EQ(all.all.size(), 5u);
@@ -214,7 +214,7 @@ TEST(Collectives, MissingRanksAreCountedAndNamed) {
 }
 
 TEST(Collectives, OneRankIsNotComputable) {
-  const TraceSet set = Job({}, true, kAllReduce, {1, 2, 3});
+  const TraceSet set = CollectiveJob({}, true, kAllReduce, {1, 2, 3});
   const AnalysisInput input(set, {});
   EXPECT_TRUE(input.collectives().all.empty());
   for (const std::string_view name : {"collective_skew", "collectives", "stragglers", "potential_stragglers"}) {
@@ -273,12 +273,12 @@ TEST(Collectives, LatenessFromWaitingInAnInnerGroupIsExcused) {
     job.Rank(rank, [&](TraceBuilder& b) {
       AddStep(b, 1, 1'000'000, 20'000'000);
       for (int i = 0; i < 6; ++i) {
-        const Nanos t = 2'000'000 + i * 2'000 * kUs;
-        const Nanos compute = rank == 0 ? 500 * kUs : 100 * kUs;
-        const Nanos inner_end = t + (rank < 2 ? 510 : 110) * kUs;
+        const Nanos t = 2'000'000 + i * 2'000 * kCollectiveUs;
+        const Nanos compute = rank == 0 ? 500 * kCollectiveUs : 100 * kCollectiveUs;
+        const Nanos inner_end = t + (rank < 2 ? 510 : 110) * kCollectiveUs;
         b.Gpu(Category::kKernel, "gemm", t, compute);
         AddCollective(b, "allreduce", rank < 2 ? "tp0" : "tp1", rank < 2 ? "[0, 1]" : "[2, 3]", i + 1, t + compute, inner_end);
-        AddCollective(b, "allreduce", "dp", "[0, 1, 2, 3]", i + 1, inner_end + (rank == 1 ? 3 : 1) * kUs, t + 600 * kUs);
+        AddCollective(b, "allreduce", "dp", "[0, 1, 2, 3]", i + 1, inner_end + (rank == 1 ? 3 : 1) * kCollectiveUs, t + 600 * kCollectiveUs);
       }
     });
   }
@@ -291,8 +291,8 @@ TEST(Collectives, LatenessFromWaitingInAnInnerGroupIsExcused) {
   const auto of = [&](int32_t rank) {
     return *std::find_if(verdict->ranks.begin(), verdict->ranks.end(), [&](const RankLateness& r) { return r.rank == rank; });
   };
-  EXPECT_EQ(of(0).caused, 6 * 400 * kUs);  // the inner group's wait
-  EXPECT_GT(of(1).caused, 6 * 2 * 350 * kUs);
+  EXPECT_EQ(of(0).caused, 6 * 400 * kCollectiveUs);  // the inner group's wait
+  EXPECT_GT(of(1).caused, 6 * 2 * 350 * kCollectiveUs);
   EXPECT_GT(static_cast<double>(of(1).excused), 0.95 * static_cast<double>(of(1).caused));
 }
 
@@ -303,14 +303,14 @@ TEST(Collectives, DataLoadingAndCpuAreTold) {
       job.Rank(rank, [&](TraceBuilder& b) {
         AddStep(b, 1, 1'000'000, 10'000'000);
         for (int i = 0; i < 4; ++i) {
-          const Nanos t = 1'000'000 + i * 2'000 * kUs;
-          const Nanos idle = rank == 1 ? 900 * kUs : 0;
+          const Nanos t = 1'000'000 + i * 2'000 * kCollectiveUs;
+          const Nanos idle = rank == 1 ? 900 * kCollectiveUs : 0;
           if (rank == 1) {
             b.Cpu(loading ? Category::kUserAnnotation : Category::kCpuOp,
                   loading ? "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__" : "aten::item", t, idle);
           }
-          b.Gpu(Category::kKernel, "gemm", t + idle, 200 * kUs);
-          AddCollective(b, "allreduce", "0", "[0, 1, 2]", i + 1, t + idle + 200 * kUs, t + 1'500 * kUs);
+          b.Gpu(Category::kKernel, "gemm", t + idle, 200 * kCollectiveUs);
+          AddCollective(b, "allreduce", "0", "[0, 1, 2]", i + 1, t + idle + 200 * kCollectiveUs, t + 1'500 * kCollectiveUs);
         }
       });
     }
@@ -326,7 +326,7 @@ TEST(Collectives, DataLoadingAndCpuAreTold) {
 
 // The parts of a lateness add up to it.
 TEST(Collectives, CausesAddUp) {
-  const TraceSet set = Job();
+  const TraceSet set = CollectiveJob();
   const AnalysisInput input(set, {});
   const StatusOr<StragglerVerdict> verdict = FindStragglers(input, input.collectives());
   ASSERT_TRUE(verdict.ok());
@@ -343,7 +343,7 @@ Json ReadJson(const std::filesystem::path& path) {
   return json.ok() ? *std::move(json) : Json();
 }
 
-double Number(const Cell& cell) {
+double CollectiveNumber(const Cell& cell) {
   if (const int64_t* i = std::get_if<int64_t>(&cell)) return static_cast<double>(*i);
   if (const double* d = std::get_if<double>(&cell)) return *d;
   return std::nan("");
@@ -379,7 +379,7 @@ TEST(CollectivesOracle, DlrmSkewAndWaitsExactly) {
   for (size_t i = 0; i < expected.size(); ++i) {
     for (const std::string_view column :
          {"i", "start_skew_us", "end_skew_us", "last_arriver", "first_arriver", "min_dur_us", "max_dur_us"}) {
-      EXPECT_EQ(Number(At(table, i, column)), expected[i][column].number_or(-1)) << "collective " << i << " " << column;
+      EXPECT_EQ(CollectiveNumber(At(table, i, column)), expected[i][column].number_or(-1)) << "collective " << i << " " << column;
     }
     EXPECT_TRUE(std::get<bool>(At(table, i, "synchronising")));
   }
@@ -389,11 +389,11 @@ TEST(CollectivesOracle, DlrmSkewAndWaitsExactly) {
   ASSERT_EQ(per_rank.rows.size(), 8u);
   for (size_t r = 0; r < 8; ++r) {
     const std::string key = std::to_string(r);
-    EXPECT_EQ(Number(At(per_rank, r, "rank")), static_cast<double>(r));
-    EXPECT_EQ(Number(At(per_rank, r, "wait_us")), truth["wait_us_per_rank"][key].number_or(-1)) << "rank " << r;
-    EXPECT_EQ(Number(At(per_rank, r, "last_arrivals")), truth["last_arrivals"][key].number_or(-1)) << "rank " << r;
-    EXPECT_EQ(Number(At(per_rank, r, "first_arrivals")), truth["first_arrivals"][key].number_or(-1)) << "rank " << r;
-    EXPECT_EQ(Number(At(per_rank, r, "total_collective_us")), truth["total_collective_us_per_rank"][key].number_or(-1))
+    EXPECT_EQ(CollectiveNumber(At(per_rank, r, "rank")), static_cast<double>(r));
+    EXPECT_EQ(CollectiveNumber(At(per_rank, r, "wait_us")), truth["wait_us_per_rank"][key].number_or(-1)) << "rank " << r;
+    EXPECT_EQ(CollectiveNumber(At(per_rank, r, "last_arrivals")), truth["last_arrivals"][key].number_or(-1)) << "rank " << r;
+    EXPECT_EQ(CollectiveNumber(At(per_rank, r, "first_arrivals")), truth["first_arrivals"][key].number_or(-1)) << "rank " << r;
+    EXPECT_EQ(CollectiveNumber(At(per_rank, r, "total_collective_us")), truth["total_collective_us_per_rank"][key].number_or(-1))
         << "rank " << r;
   }
   const StatusOr<StragglerVerdict> verdict = FindStragglers(input, input.collectives());
@@ -419,7 +419,7 @@ TEST(CollectivesOracle, HtaNamesTheSameCandidates) {
   const StatusOr<AnalysisTables> found = RunNamed(input, "potential_stragglers");
   ASSERT_TRUE(found.ok()) << found.status();
   std::vector<double> ranks, expected;
-  for (const auto& row : found->parts[0].table.rows) ranks.push_back(Number(row[0]));
+  for (const auto& row : found->parts[0].table.rows) ranks.push_back(CollectiveNumber(row[0]));
   for (const auto& rank : truth["results"]["potential_stragglers"].array()) expected.push_back(rank.number_or(-1));
   EXPECT_EQ(ranks, expected);
 }

@@ -133,7 +133,7 @@ TEST(DefaultMode, SoundOnEveryRealTrace) {
 
 // Random traces against the same times as bits, one a nanosecond.
 constexpr size_t kWorld = 256;
-using Bits = std::bitset<kWorld>;
+using BitsOf = std::bitset<kWorld>;
 
 struct RandomRow {
   Nanos start = 0, dur = 0, call = 0;
@@ -150,7 +150,7 @@ RC_GTEST_PROP(DefaultMode, BreakdownsAgreeWithBits, ()) {
       }));
   RC_PRE(!rows.empty());
   TraceBuilder b;
-  Bits of[3], all;
+  BitsOf of[3], all;
   Nanos first = rows[0].start, last = 0;
   int64_t id = 1;
   for (const RandomRow& row : rows) {
@@ -163,7 +163,7 @@ RC_GTEST_PROP(DefaultMode, BreakdownsAgreeWithBits, ()) {
   }
   all = of[0] | of[1] | of[2];
   const TraceSet set = std::move(b).Build();
-  const auto us = [](const Bits& bits) { return static_cast<double>(bits.count()) / 1000; };
+  const auto us = [](const BitsOf& bits) { return static_cast<double>(bits.count()) / 1000; };
   const auto near = [](double a, double b) { return std::abs(a - b) < 1e-9; };
   const auto time = RunNamed(set, "temporal_breakdown");
   RC_ASSERT(time.ok());
@@ -175,7 +175,7 @@ RC_GTEST_PROP(DefaultMode, BreakdownsAgreeWithBits, ()) {
   RC_ASSERT(near(NumberAt(t, "memory_us"), us(of[2] & ~of[0] & ~of[1])));
   const auto kinds = RunNamed(set, "gpu_kernel_breakdown");
   for (unsigned subset = 1; subset < 8; ++subset) {
-    Bits exactly = all;
+    BitsOf exactly = all;
     std::string name;
     for (unsigned k = 0; k < 3; ++k) {
       exactly &= (subset >> k & 1u) != 0 ? of[k] : ~of[k];

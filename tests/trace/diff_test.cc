@@ -15,24 +15,24 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr Nanos kUs = 1000;
+constexpr Nanos kDiffUs = 1000;
 
 // `steps` steps of 1 ms each: a data loader that takes `loading`, then an operator of 100 µs that launches a gemm of `gemm`.
 TraceSet Traced(int steps, Nanos loading, Nanos gemm, bool fused) {
   TraceBuilder b;
   int64_t correlation = 1;
   for (int i = 0; i < steps; ++i) {
-    const Nanos t = i * 1000 * kUs;
-    b.Cpu(Category::kUserAnnotation, "ProfilerStep#" + std::to_string(i + 5), t, 400 * kUs + loading);
+    const Nanos t = i * 1000 * kDiffUs;
+    b.Cpu(Category::kUserAnnotation, "ProfilerStep#" + std::to_string(i + 5), t, 400 * kDiffUs + loading);
     b.Cpu(Category::kUserAnnotation, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", t, loading);
     const Nanos op = t + loading;
-    b.Cpu(Category::kCpuOp, "aten::linear", op, 100 * kUs);
-    b.Cpu(Category::kCpuOp, "aten::addmm", op + 10 * kUs, 60 * kUs);
-    b.Cpu(Category::kRuntime, "cudaLaunchKernel", op + 20 * kUs, 5 * kUs, correlation);
-    b.Gpu(Category::kKernel, "gemm", op + 30 * kUs, gemm, correlation++);
+    b.Cpu(Category::kCpuOp, "aten::linear", op, 100 * kDiffUs);
+    b.Cpu(Category::kCpuOp, "aten::addmm", op + 10 * kDiffUs, 60 * kDiffUs);
+    b.Cpu(Category::kRuntime, "cudaLaunchKernel", op + 20 * kDiffUs, 5 * kDiffUs, correlation);
+    b.Gpu(Category::kKernel, "gemm", op + 30 * kDiffUs, gemm, correlation++);
     if (!fused) {
-      b.Cpu(Category::kRuntime, "cudaLaunchKernel", op + 26 * kUs, 5 * kUs, correlation);
-      b.Gpu(Category::kKernel, "relu", op + 30 * kUs + gemm, 20 * kUs, correlation++);
+      b.Cpu(Category::kRuntime, "cudaLaunchKernel", op + 26 * kDiffUs, 5 * kDiffUs, correlation);
+      b.Gpu(Category::kKernel, "relu", op + 30 * kDiffUs + gemm, 20 * kDiffUs, correlation++);
     }
   }
   return std::move(b).Build();
@@ -48,7 +48,7 @@ const DiffLine& LineOf(const std::vector<DiffLine>& lines, std::string_view name
 }
 
 TEST(TraceDiff, PartsAddUpAndTheCauseIsNamed) {
-  const TraceSet a = Traced(4, 300 * kUs, 200 * kUs, false), b = Traced(2, 0, 200 * kUs, false);
+  const TraceSet a = Traced(4, 300 * kDiffUs, 200 * kDiffUs, false), b = Traced(2, 0, 200 * kDiffUs, false);
   const StatusOr<TraceDiff> diff = DiffTraces(a, b, {});
   ASSERT_TRUE(diff.ok()) << diff.status();
   EXPECT_EQ(diff->a.steps, 4);
@@ -71,7 +71,7 @@ TEST(TraceDiff, PartsAddUpAndTheCauseIsNamed) {
 }
 
 TEST(TraceDiff, AKernelThatWentAwayAndOneThatGrew) {
-  const StatusOr<TraceDiff> diff = DiffTraces(Traced(3, 0, 200 * kUs, false), Traced(3, 0, 210 * kUs, true), {});
+  const StatusOr<TraceDiff> diff = DiffTraces(Traced(3, 0, 200 * kDiffUs, false), Traced(3, 0, 210 * kDiffUs, true), {});
   ASSERT_TRUE(diff.ok());
   EXPECT_EQ(LineOf(diff->kernels, "relu").change, DiffChange::kRemoved);
   EXPECT_EQ(LineOf(diff->kernels, "gemm").change, DiffChange::kSame);
@@ -85,7 +85,7 @@ TEST(TraceDiff, AKernelThatWentAwayAndOneThatGrew) {
 }
 
 TEST(TraceDiff, SaysWhatIsMissing) {
-  const TraceSet a = Traced(2, 0, 100 * kUs, false);
+  const TraceSet a = Traced(2, 0, 100 * kDiffUs, false);
   DiffOptions options;
   options.rank_b = 7;
   EXPECT_THAT(DiffTraces(a, a, options).status().message(), HasSubstr("rank 7 is not in the second trace; it has 0"));
@@ -100,7 +100,7 @@ TEST(TraceDiff, SaysWhatIsMissing) {
               HasSubstr("marks no steps"));
 }
 
-double Number(const Cell& cell) {
+double DiffNumber(const Cell& cell) {
   if (const int64_t* i = std::get_if<int64_t>(&cell)) return static_cast<double>(*i);
   if (const double* d = std::get_if<double>(&cell)) return *d;
   return std::nan("");
@@ -119,7 +119,7 @@ void Compare(const TraceSet& a, const TraceSet& b, const DiffOptions& options, c
       const Json::Array& row = expected["rows"].array()[r].array();
       const std::vector<Cell>& ours = table->rows[r];
       EXPECT_EQ(std::get<std::string>(ours[0]), row[0].text());
-      for (size_t c = 1; c < 7; ++c) EXPECT_EQ(Number(ours[c]), row[c].number_or(-1)) << row[0].text() << " column " << c;
+      for (size_t c = 1; c < 7; ++c) EXPECT_EQ(DiffNumber(ours[c]), row[c].number_or(-1)) << row[0].text() << " column " << c;
       EXPECT_EQ(std::get<std::string>(ours[7]), row[7].text());
     }
   }

@@ -24,7 +24,7 @@ struct Written {
   ChromeExport stats;
 };
 
-Written Write(const TraceSet& set, const ChromeExportOptions& options) {
+Written WriteExport(const TraceSet& set, const ChromeExportOptions& options) {
   Written out;
   const StatusOr<ChromeExport> stats = WriteChromeTrace(set, options, [&](std::string_view piece) {
     out.text += piece;
@@ -46,7 +46,7 @@ StatusOr<Loaded> Reload(const std::string& text) {
 }
 
 // Everything that a row says, as text, in the order of the table.
-std::vector<std::string> Rows(const TraceSet& set, const RankTrace& rank, int32_t step) {
+std::vector<std::string> ExportedRows(const TraceSet& set, const RankTrace& rank, int32_t step) {
   const EventTable& e = rank.events;
   std::vector<std::string> out;
   const auto name = [&](NameId id) { return std::string(set.names.Text(id)); };
@@ -104,7 +104,7 @@ TEST(ExportChrome, HostileNamesAndNanosecondsComeBack) {
   const TraceSet set = std::move(b).Build();
   ChromeExportOptions options;
   options.step = 7;
-  const Written written = Write(set, options);
+  const Written written = WriteExport(set, options);
   EXPECT_EQ(written.stats.rows, 4);
   EXPECT_EQ(written.stats.arrows, 1);
   const StatusOr<Json> json = Json::Parse(written.text);
@@ -158,7 +158,7 @@ TEST(ExportChrome, MergedRanksHaveProcessesOfTheirOwnAndOneClock) {
   const AnalysisInput input(set, {});
   ChromeExportOptions options;
   options.clocks = &input.collectives();
-  const Written written = Write(set, options);
+  const Written written = WriteExport(set, options);
   EXPECT_EQ(written.stats.ranks.size(), 3u);
   EXPECT_EQ(written.stats.rows, 30);
   const StatusOr<Json> json = Json::Parse(written.text);
@@ -201,7 +201,7 @@ TEST(ExportChrome, TheCriticalPathIsMarked) {
   ASSERT_TRUE(path.ok());
   ChromeExportOptions options;
   options.overlays.push_back({0, &*path});
-  const Written written = Write(set, options);
+  const Written written = WriteExport(set, options);
   const StatusOr<Json> json = Json::Parse(written.text);
   ASSERT_TRUE(json.ok()) << json.status();
   std::set<std::string> critical;
@@ -224,14 +224,14 @@ TEST_P(RoundTrip, OneStepOfARealTraceReadsBackTheSame) {
   const RankTrace& rank = loaded->set.ranks[0];
   ChromeExportOptions options;
   if (number >= 0) options.step = number;
-  const Written written = Write(loaded->set, options);
+  const Written written = WriteExport(loaded->set, options);
   const StatusOr<Loaded> back = Reload(written.text);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->set.ranks[0].rank, rank.rank);
   EXPECT_EQ(back->set.ranks[0].world_size, rank.world_size);
   EXPECT_EQ(back->set.ranks[0].devices.size(), rank.devices.size());
-  const std::vector<std::string> before = Rows(loaded->set, rank, number >= 0 ? StepIndex(rank, number) : kNoStep);
-  const std::vector<std::string> after = Rows(back->set, back->set.ranks[0], number >= 0 ? 0 : kNoStep);
+  const std::vector<std::string> before = ExportedRows(loaded->set, rank, number >= 0 ? StepIndex(rank, number) : kNoStep);
+  const std::vector<std::string> after = ExportedRows(back->set, back->set.ranks[0], number >= 0 ? 0 : kNoStep);
   ASSERT_GT(before.size(), 10u);
   ASSERT_EQ(after.size(), before.size());
   size_t shown = 0;
@@ -271,7 +271,7 @@ TEST(ExportChromeReal, EightRanksMergedIntoOneFile) {
   const AnalysisInput input(loaded->set, {});
   ChromeExportOptions options;
   options.clocks = &input.collectives();
-  const Written written = Write(loaded->set, options);
+  const Written written = WriteExport(loaded->set, options);
   size_t rows = 0;
   for (const RankTrace& rank : loaded->set.ranks) rows += rank.events.size();
   EXPECT_EQ(static_cast<size_t>(written.stats.rows), rows);

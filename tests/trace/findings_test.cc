@@ -196,13 +196,13 @@ AnalysisTables RunOn(const Loaded& loaded, std::string_view name) {
   return tables.ok() ? *std::move(tables) : AnalysisTables{};
 }
 
-StatusOr<Json> Oracle(const std::string& name) {
+StatusOr<Json> FindingsOracle(const std::string& name) {
   return Json::Parse(testing_data::ReadFile(testing_data::SharedData() / "traces" / "oracle" / name));
 }
 
 TEST(TraceMetrics, AgreeWithTheIndependentScript) {
   FLOPWATCH_REQUIRE_DATA("traces/oracle/atc_metrics.json");
-  const auto oracle = Oracle("atc_metrics.json");
+  const auto oracle = FindingsOracle("atc_metrics.json");
   ASSERT_TRUE(oracle.ok()) << oracle.status();
   struct Field {
     const char *theirs, *ours;
@@ -282,7 +282,7 @@ TEST(TraceMetrics, AgreeWithTheIndependentScript) {
 
 TEST(StepRoles, AgreeWithTheTensorBoardPlugin) {
   FLOPWATCH_REQUIRE_DATA("traces/oracle/tb_plugin.json");
-  const auto oracle = Oracle("tb_plugin.json");
+  const auto oracle = FindingsOracle("tb_plugin.json");
   ASSERT_TRUE(oracle.ok()) << oracle.status();
   const std::pair<const char*, const char*> kRoles[] = {{"Kernel", "kernel_us"},   {"Memcpy", "memcpy_us"},
                                                         {"Memset", "memset_us"},   {"Communication", "communication_us"},

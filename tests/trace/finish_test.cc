@@ -8,7 +8,7 @@
 namespace flopwatch::trace {
 namespace {
 
-Row RowOf(const TraceSet& set, std::string_view name) {
+Row FinishedRowOf(const TraceSet& set, std::string_view name) {
   for (Row r = 0; r < set.ranks[0].events.size(); ++r) {
     if (set.Name(set.ranks[0], r) == name) return r;
   }
@@ -24,14 +24,14 @@ TEST(Finish, LinksOperatorLaunchAndKernel) {
   b.Cpu(Category::kCpuOp, "aten::after", 180, 20);
   const TraceSet set = std::move(b).Build();
   const EventTable& e = set.ranks[0].events;
-  const Row gemm = RowOf(set, "gemm"), launch = RowOf(set, "cudaLaunchKernel"), addmm = RowOf(set, "aten::addmm");
+  const Row gemm = FinishedRowOf(set, "gemm"), launch = FinishedRowOf(set, "cudaLaunchKernel"), addmm = FinishedRowOf(set, "aten::addmm");
   EXPECT_EQ(e.launch[gemm], launch);
   EXPECT_EQ(e.launch[launch], gemm);
   EXPECT_EQ(e.op[gemm], addmm);
   EXPECT_EQ(e.op[launch], addmm);
   EXPECT_EQ(e.parent[launch], addmm);
-  EXPECT_EQ(e.parent[addmm], RowOf(set, "aten::linear"));
-  EXPECT_EQ(e.parent[RowOf(set, "aten::after")], kNoRow);  // it begins where the other ends
+  EXPECT_EQ(e.parent[addmm], FinishedRowOf(set, "aten::linear"));
+  EXPECT_EQ(e.parent[FinishedRowOf(set, "aten::after")], kNoRow);  // it begins where the other ends
 }
 
 TEST(Finish, RowsThatOnlyOverlapAreNotInsideEachOther) {
@@ -42,9 +42,9 @@ TEST(Finish, RowsThatOnlyOverlapAreNotInsideEachOther) {
   b.Cpu(Category::kCpuOp, "in b", 110, 10);
   const TraceSet set = std::move(b).Build();
   const EventTable& e = set.ranks[0].events;
-  EXPECT_EQ(e.parent[RowOf(set, "b")], kNoRow);
-  EXPECT_EQ(e.parent[RowOf(set, "in both")], RowOf(set, "b"));
-  EXPECT_EQ(e.parent[RowOf(set, "in b")], RowOf(set, "b"));
+  EXPECT_EQ(e.parent[FinishedRowOf(set, "b")], kNoRow);
+  EXPECT_EQ(e.parent[FinishedRowOf(set, "in both")], FinishedRowOf(set, "b"));
+  EXPECT_EQ(e.parent[FinishedRowOf(set, "in b")], FinishedRowOf(set, "b"));
 }
 
 TEST(Finish, StepsEndWithTheirLastKernelAndTheTailMayBeCut) {

@@ -27,10 +27,10 @@ struct Damage {
 
 // Everything of a row that a damage elsewhere must leave alone. Times since the first row: the epoch stands behind the events
 // and is cut off with them.
-using RowKey = std::tuple<Nanos, Nanos, int, std::string, int64_t, int64_t, int32_t>;
+using BrokenRowKey = std::tuple<Nanos, Nanos, int, std::string, int64_t, int64_t, int32_t>;
 
-std::vector<RowKey> RowsOf(const TraceSet& set) {
-  std::vector<RowKey> rows;
+std::vector<BrokenRowKey> RowsOf(const TraceSet& set) {
+  std::vector<BrokenRowKey> rows;
   const RankTrace& rank = set.ranks[0];
   const EventTable& e = rank.events;
   for (Row r = 0; r < e.size(); ++r) {
@@ -53,7 +53,7 @@ TEST(KinetoBroken, EveryFileIsReadOrRefusedAsExpected) {
   FLOPWATCH_REQUIRE_DATA("traces/broken");
   const StatusOr<Loaded> intact = Load({(SharedData() / "traces/bertsmall_h100_infer_2025.json.gz").string()});
   ASSERT_TRUE(intact.ok()) << intact.status();
-  const std::vector<RowKey> want = RowsOf(intact->set);
+  const std::vector<BrokenRowKey> want = RowsOf(intact->set);
   ASSERT_EQ(want.size(), 2059u);
   ASSERT_TRUE(LossesOf(intact->set.ranks[0]).empty());
 
@@ -83,10 +83,10 @@ TEST(KinetoBroken, EveryFileIsReadOrRefusedAsExpected) {
     SCOPED_TRACE(damage.file);
     const StatusOr<Loaded> loaded = Load({(SharedData() / "traces/broken" / (std::string(damage.file) + ".json.gz")).string()});
     ASSERT_TRUE(loaded.ok()) << loaded.status();
-    const std::vector<RowKey> got = RowsOf(loaded->set);
+    const std::vector<BrokenRowKey> got = RowsOf(loaded->set);
     EXPECT_EQ(static_cast<int>(got.size()), damage.rows);
     EXPECT_EQ(LossesOf(loaded->set.ranks[0]), damage.losses);
-    std::vector<RowKey> missing;
+    std::vector<BrokenRowKey> missing;
     std::set_difference(want.begin(), want.end(), got.begin(), got.end(), std::back_inserter(missing));
     EXPECT_EQ(static_cast<int>(missing.size()), damage.unlike);
     EXPECT_EQ(loaded->set.ranks[0].devices.size(), damage.file == std::string_view("gzip_cut") || damage.file == std::string_view("json_cut_mid_event") ? 0u : 1u);
@@ -185,7 +185,7 @@ TEST(KinetoBroken, BlocksAndThreadsChangeNothing) {
                            "broken/gzip_cut.json.gz", "ddp_a100_rank0of2_2024.json.gz", "cupti_ranges_a100_2023.json.gz",
                            "resnet50_v100_workers0_2021.json.gz"}) {
     SCOPED_TRACE(file);
-    std::vector<RowKey> rows[3];
+    std::vector<BrokenRowKey> rows[3];
     std::map<std::string, int64_t> losses[3];
     size_t tables[3][8];
     const size_t blocks[] = {64 << 20, 3000, 100'000};

@@ -25,7 +25,7 @@ const Finding* Find(const Findings& f, std::string_view id) {
   return it == f.findings.end() ? nullptr : &*it;
 }
 
-const Fact* Get(const Finding& f, std::string_view name) {
+const Fact* GetOfRule(const Finding& f, std::string_view name) {
   const auto it = std::find_if(f.evidence.begin(), f.evidence.end(), [&](const Fact& x) { return x.name == name; });
   return it == f.evidence.end() ? nullptr : &*it;
 }
@@ -228,9 +228,9 @@ TEST(Rules, GlooValidationCountsTheWholeTrace) {
   const Findings found = make(true);
   const Finding* f = Find(found, "gloo-validation");
   ASSERT_NE(f, nullptr);
-  EXPECT_EQ(Get(*f, "gloo_send")->value, Cell(int64_t{15360}));
-  EXPECT_EQ(Get(*f, "gloo_recv")->value, Cell(int64_t{7560}));
-  EXPECT_EQ(Get(*f, "gloo_all_gather")->value, Cell(int64_t{240}));
+  EXPECT_EQ(GetOfRule(*f, "gloo_send")->value, Cell(int64_t{15360}));
+  EXPECT_EQ(GetOfRule(*f, "gloo_recv")->value, Cell(int64_t{7560}));
+  EXPECT_EQ(GetOfRule(*f, "gloo_all_gather")->value, Cell(int64_t{240}));
   EXPECT_THAT(f->title + f->advice, HasSubstr("TORCH_DISTRIBUTED_DEBUG"));
   EXPECT_THAT(f->title, HasSubstr("DETAIL"));
   EXPECT_EQ(Find(found, "gloo-backend"), nullptr);
@@ -252,7 +252,7 @@ TEST(Rules, AllocationsOfTheFirstStepAreExpected) {
   EXPECT_EQ(Find(make(100), "alloc-storm"), nullptr);
   const Findings found = make(1);
   ASSERT_NE(Find(found, "alloc-storm"), nullptr);
-  EXPECT_EQ(Get(*Find(found, "alloc-storm"), "allocation_calls_per_step")->value, Cell(int64_t{8}));
+  EXPECT_EQ(GetOfRule(*Find(found, "alloc-storm"), "allocation_calls_per_step")->value, Cell(int64_t{8}));
 }
 
 TEST(Rules, WithoutGpuWorkNothingIsClaimed) {

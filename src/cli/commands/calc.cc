@@ -2,7 +2,6 @@
 // a subcommand.
 #include "cli/commands/calc.h"
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -23,19 +22,19 @@ constexpr Register kCalculations[] = {
 
 }  // namespace
 
-CLI::App* AddCalc(CLI::App& app, Run* run) {
-  CLI::App* calc = app.add_subcommand(
+Args AddCalc(Args app, Run* run) {
+  Args calc = app.Command(
       "calc", "Compute peaks, OFU, MFU and executed FLOPs from numbers, with nothing running");
-  calc->require_subcommand(1);
-  auto added = std::make_shared<std::vector<std::pair<CLI::App*, Run>>>();
+  calc.NeedsCommand();
+  auto added = std::make_shared<std::vector<std::pair<Args, Run>>>();
   for (const Register add : kCalculations) {
     Run of_one;
-    CLI::App* sub = add(*calc, &of_one);
+    Args sub = add(calc, &of_one);
     added->emplace_back(sub, std::move(of_one));
   }
   *run = [added](Context& context) -> Status {
     for (const auto& [sub, of_one] : *added) {
-      if (sub->parsed()) return of_one(context);
+      if (sub.parsed()) return of_one(context);
     }
     return absl::InvalidArgumentError("calc: name a subcommand");
   };

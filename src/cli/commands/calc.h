@@ -11,14 +11,15 @@
 
 #include "base/table.h"
 #include "cli/command.h"
+#include "cli/views/usage.h"
 
 namespace flopwatch::cli {
 
-CLI::App* AddCalcPeak(CLI::App& calc, Run* run);
-CLI::App* AddCalcOfu(CLI::App& calc, Run* run);
-CLI::App* AddCalcMfu(CLI::App& calc, Run* run);
-CLI::App* AddCalcGemm(CLI::App& calc, Run* run);
-CLI::App* AddCalcKernel(CLI::App& calc, Run* run);
+Args AddCalcPeak(Args calc, Run* run);
+Args AddCalcOfu(Args calc, Run* run);
+Args AddCalcMfu(Args calc, Run* run);
+Args AddCalcGemm(Args calc, Run* run);
+Args AddCalcKernel(Args calc, Run* run);
 
 template <typename T>
 Cell CellOf(const std::optional<T>& v) {
@@ -33,9 +34,6 @@ Cell CellOf(const std::optional<T>& v) {
 }
 // Products are shown to 0.1 GFLOP/s: more digits than the factors have are noise.
 inline double RoundedTflops(double tflops) { return std::round(tflops * 1e4) / 1e4; }
-inline Cell TextCell(std::string_view text) {
-  return text.empty() ? Cell(std::monostate{}) : Cell(std::string(text));
-}
 
 }  // namespace flopwatch::cli
 

@@ -2,7 +2,6 @@
 // overhead changes around the shape.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <memory>
 #include <optional>
@@ -206,38 +205,38 @@ Status RunGemm(Context& context, const GemmOptions& o) {
 
 }  // namespace
 
-CLI::App* AddCalcGemm(CLI::App& calc, Run* run) {
+Args AddCalcGemm(Args calc, Run* run) {
   auto o = std::make_shared<GemmOptions>();
-  CLI::App* sub = calc.add_subcommand("gemm",
+  Args sub = calc.Command("gemm",
                                       "FLOPs a tiled matrix product executes, its overhead and "
                                       "waves, and what sizes would waste less");
-  sub->add_option("M", o->m, "Rows of the output (tokens), as PyTorch has them")->required();
-  sub->add_option("N", o->n, "Columns of the output (features)")->required();
-  sub->add_option("K", o->k, "Length of the products summed up")->required();
-  sub->add_option("--kernel", o->kernel,
+  sub.Option("M", o->m, "Rows of the output (tokens), as PyTorch has them").Required();
+  sub.Option("N", o->n, "Columns of the output (features)").Required();
+  sub.Option("K", o->k, "Length of the products summed up").Required();
+  sub.Option("--kernel", o->kernel,
                   "Kernel whose name shows the tile, as a profiler prints it")
-      ->type_name("NAME");
-  sub->add_option("--tile", o->tile,
+      .Type("NAME");
+  sub.Option("--tile", o->tile,
                   "Tile of a CTA along M, N and K as given, instead of a kernel's: 256x128x64")
-      ->type_name("MxNxK");
-  sub->add_option("--cluster", o->cluster,
+      .Type("MxNxK");
+  sub.Option("--cluster", o->cluster,
                   "Cluster in tiles, in the tile's axes (default 1x1, or the kernel's)")
-      ->type_name("AxB");
-  sub->add_option("--split-k", o->split_k, "CTAs that share one K (default 1)")->type_name("N");
-  sub->add_option("--batch", o->batch, "Products in one launch (default 1)")->type_name("B");
-  sub->add_option("--gpu", o->gpu, "Accelerator: waves over its SMs and the least time at its peak")
-      ->type_name("NAME");
-  sub->add_option("--precision", o->precision,
+      .Type("AxB");
+  sub.Option("--split-k", o->split_k, "CTAs that share one K (default 1)").Type("N");
+  sub.Option("--batch", o->batch, "Products in one launch (default 1)").Type("B");
+  sub.Option("--gpu", o->gpu, "Accelerator: waves over its SMs and the least time at its peak")
+      .Type("NAME");
+  sub.Option("--precision", o->precision,
                   "fp64, tf32, fp16, bf16, fp8, int8, fp4 (default: the kernel's)")
-      ->type_name("P");
-  sub->add_option("--order", o->order,
+      .Type("P");
+  sub.Option("--order", o->order,
                   "torch: M rows, N columns; blas: column-major m, n of cuBLAS")
-      ->type_name("ORDER")
-      ->capture_default_str();
-  sub->add_option("--ofu", o->ofu,
+      .Type("ORDER")
+      .ShowDefault();
+  sub.Option("--ofu", o->ofu,
                   "OFU measured over this product alone: also what it is without padding")
-      ->type_name("X");
-  sub->footer(
+      .Type("X");
+  sub.Footer(
       "Examples:\n"
       "  flopwatch calc gemm 4100 4100 4100 --kernel nvjet_sm90_hsh_256x160_64x4_2x1 --gpu \"H100 "
       "SXM\"\n"

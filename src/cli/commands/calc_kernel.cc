@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -138,14 +137,14 @@ Status RunKernel(Context& context, const std::vector<std::string>& given) {
 
 }  // namespace
 
-CLI::App* AddCalcKernel(CLI::App& calc, Run* run) {
+Args AddCalcKernel(Args calc, Run* run) {
   auto names = std::make_shared<std::vector<std::string>>();
-  CLI::App* sub = calc.add_subcommand(
+  Args sub = calc.Command(
       "kernel",
       "What kernel names say: family, types, tile, cluster, split-K, tensor cores or not");
-  sub->add_option("NAME", *names,
+  sub.Option("NAME", *names,
                   "Kernel names as a profiler prints them; none, or -, reads lines");
-  sub->footer(
+  sub.Footer(
       "Examples:\n"
       "  flopwatch calc kernel nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT\n"
       "  flopwatch calc kernel -o json 'void "

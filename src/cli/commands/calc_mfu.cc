@@ -2,7 +2,6 @@
 // throughput is.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -319,65 +318,65 @@ Status RunMfu(Context& context, const MfuOptions& o) {
 
 }  // namespace
 
-CLI::App* AddCalcMfu(CLI::App& calc, Run* run) {
+Args AddCalcMfu(Args calc, Run* run) {
   auto o = std::make_shared<MfuOptions>();
-  CLI::App* app = calc.add_subcommand(
+  Args app = calc.Command(
       "mfu", "FLOPs a token of a model under a convention, and the MFU a throughput is");
-  app->add_option(
+  app.Option(
       "CONFIG", o->config,
       "config.json (or its folder), or a file with Megatron-LM arguments; - reads standard input");
-  app->add_option("--seq-len", o->seq_len,
+  app.Option("--seq-len", o->seq_len,
                   "Tokens of a sequence (default: what the configuration fixes, if it does)")
-      ->type_name("N");
-  app->add_option("--seq-lens", o->seq_lens, "Real lengths of packed sequences instead")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("N,N");
-  app->add_option("--packed-sum", o->packed_sum,
+      .Type("N");
+  app.Option("--seq-lens", o->seq_lens, "Real lengths of packed sequences instead")
+      .Delimiter(',')
+      .OneWord()
+      .Type("N,N");
+  app.Option("--packed-sum", o->packed_sum,
                   "Sum of the lengths of packed sequences instead, with --packed-sum-sq")
-      ->type_name("S");
-  app->add_option("--packed-sum-sq", o->packed_sum_sq, "Sum of their squared lengths")
-      ->type_name("S2");
-  app->add_option("--convention", o->conventions,
+      .Type("S");
+  app.Option("--packed-sum-sq", o->packed_sum_sq, "Sum of their squared lengths")
+      .Type("S2");
+  app.Option("--convention", o->conventions,
                   "How to count: a name of --list-conventions, several, or all (default: exact)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("NAME");
-  app->add_option(
+      .Delimiter(',')
+      .OneWord()
+      .Type("NAME");
+  app.Option(
          "--mtp", o->mtp,
          "Multi-token-prediction modules to count in exact, maxtext and torch_flop_counter")
-      ->type_name("N");
-  app->add_option("--tokens-per-sec", o->tokens_per_s,
+      .Type("N");
+  app.Option("--tokens-per-sec", o->tokens_per_s,
                   "Tokens a second of the whole job: also MFU and HFU")
-      ->type_name("R");
-  app->add_option("--gpus", o->gpus, "GPUs of the job")->type_name("G");
-  app->add_option("--gpu", o->gpu, "Accelerator whose dense peak counts")->type_name("NAME");
-  app->add_option("--precision", o->precision, "Precision of the matmuls (default: bf16)")
-      ->type_name("P");
-  app->add_option("--mix", o->mix, "Shares of FLOPs by precision instead: their effective peak")
-      ->type_name("P=X,P=Y");
-  app->add_option("--peak", o->peak, "Peak of one GPU in TFLOP/s instead")->type_name("TFLOPS");
-  app->add_option("--recompute", o->recompute,
+      .Type("R");
+  app.Option("--gpus", o->gpus, "GPUs of the job").Type("G");
+  app.Option("--gpu", o->gpu, "Accelerator whose dense peak counts").Type("NAME");
+  app.Option("--precision", o->precision, "Precision of the matmuls (default: bf16)")
+      .Type("P");
+  app.Option("--mix", o->mix, "Shares of FLOPs by precision instead: their effective peak")
+      .Type("P=X,P=Y");
+  app.Option("--peak", o->peak, "Peak of one GPU in TFLOP/s instead").Type("TFLOPS");
+  app.Option("--recompute", o->recompute,
                   "none, selective (attention core), layers, full: what HFU adds")
-      ->type_name("WHAT");
-  app->add_option("--lora", o->lora, "LoRA of this rank: everything else is frozen")
-      ->type_name("RANK");
-  app->add_option("--lora-targets", o->lora_targets, "all (attention and dense MLPs) or attention")
-      ->type_name("WHAT");
-  app->add_option("--frozen", o->frozen, "Frozen weights: attention, mlp, experts, mixer, head")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("PART");
-  app->add_option("--frozen-layers", o->frozen_layers, "Frozen first layers: forward only")
-      ->type_name("N");
-  app->add_flag("--terms", o->terms, "One row a term, in every format");
-  app->add_flag("--layers", o->layers, "The layers as they were read, and nothing else");
-  app->add_flag("--miscounts", o->miscounts,
+      .Type("WHAT");
+  app.Option("--lora", o->lora, "LoRA of this rank: everything else is frozen")
+      .Type("RANK");
+  app.Option("--lora-targets", o->lora_targets, "all (attention and dense MLPs) or attention")
+      .Type("WHAT");
+  app.Option("--frozen", o->frozen, "Frozen weights: attention, mlp, experts, mixer, head")
+      .Delimiter(',')
+      .OneWord()
+      .Type("PART");
+  app.Option("--frozen-layers", o->frozen_layers, "Frozen first layers: forward only")
+      .Type("N");
+  app.Flag("--terms", o->terms, "One row a term, in every format");
+  app.Flag("--layers", o->layers, "The layers as they were read, and nothing else");
+  app.Flag("--miscounts", o->miscounts,
                 "What published mistakes would make of this model, and nothing else");
-  app->add_flag("--list-conventions", o->list_conventions,
+  app.Flag("--list-conventions", o->list_conventions,
                 "The conventions, what each leaves out, and its source");
-  app->add_flag("--list-models", o->list_models, "The model types that are read");
-  app->footer(
+  app.Flag("--list-models", o->list_models, "The model types that are read");
+  app.Footer(
       "Examples:\n"
       "  flopwatch calc mfu config.json --seq-len 4096\n"
       "  flopwatch calc mfu config.json --seq-len 8192 --convention all\n"

@@ -1,7 +1,6 @@
 // flopwatch calc ofu: OFU of one sample, of cycle totals, or of every GPU of one scrape.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -399,42 +398,42 @@ Status RunOfu(Context& context, const OfuOptions& options) {
 
 }  // namespace
 
-CLI::App* AddCalcOfu(CLI::App& calc, Run* run) {
+Args AddCalcOfu(Args calc, Run* run) {
   auto ofu = std::make_shared<OfuOptions>();
-  CLI::App* ofu_app = calc.add_subcommand(
+  Args ofu_app = calc.Command(
       "ofu", "Overall FLOP Utilisation of one sample, of cycle totals, or of a scrape");
-  ofu_app->add_option("FILE", ofu->file, "Exporter text, one scrape; - reads standard input");
+  ofu_app.Option("FILE", ofu->file, "Exporter text, one scrape; - reads standard input");
   ofu_app
-      ->add_option("--gpu", ofu->gpu,
+      .Option("--gpu", ofu->gpu,
                    "Accelerator; with FILE only where the exporter names no model")
-      ->type_name("NAME");
-  ofu_app->add_option("--tensor-active", ofu->tensor_active, "Tensor-pipe activity, 0..1")
-      ->type_name("X");
-  ofu_app->add_option("--sm-clock", ofu->sm_clock, "SM clock")->type_name("MHZ");
+      .Type("NAME");
+  ofu_app.Option("--tensor-active", ofu->tensor_active, "Tensor-pipe activity, 0..1")
+      .Type("X");
+  ofu_app.Option("--sm-clock", ofu->sm_clock, "SM clock").Type("MHZ");
   ofu_app
-      ->add_option("--tensor-clock-max", ofu->tensor_clock_max,
+      .Option("--tensor-clock-max", ofu->tensor_clock_max,
                    "Maximum tensor clock, instead of the table's")
-      ->type_name("MHZ");
+      .Type("MHZ");
   ofu_app
-      ->add_option("--precision", ofu->precision,
+      .Option("--precision", ofu->precision,
                    "Also TFLOP/s, if all tensor work had this precision")
-      ->type_name("P");
-  ofu_app->add_option("--mma-cycles", ofu->mma_cycles, "Two readings of the MMA-active cycle total")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("A,B");
+      .Type("P");
+  ofu_app.Option("--mma-cycles", ofu->mma_cycles, "Two readings of the MMA-active cycle total")
+      .Delimiter(',')
+      .OneWord()
+      .Type("A,B");
   ofu_app
-      ->add_option("--elapsed-cycles", ofu->elapsed_cycles,
+      .Option("--elapsed-cycles", ofu->elapsed_cycles,
                    "The same readings of elapsed SM cycles: calibrates --scale")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("A,B");
-  ofu_app->add_option("--seconds", ofu->seconds, "Time between the two readings")->type_name("S");
+      .Delimiter(',')
+      .OneWord()
+      .Type("A,B");
+  ofu_app.Option("--seconds", ofu->seconds, "Time between the two readings").Type("S");
   ofu_app
-      ->add_option("--scale", ofu->scale,
+      .Option("--scale", ofu->scale,
                    "Counter cycles per SM cycle: 1 (averaged) or the SM count (summed)")
-      ->type_name("K");
-  ofu_app->footer(
+      .Type("K");
+  ofu_app.Footer(
       "Examples:\n"
       "  flopwatch calc ofu --tensor-active 0.7 --sm-clock 1400 --gpu \"H100 SXM\" --precision "
       "bf16\n"

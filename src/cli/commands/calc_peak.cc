@@ -1,7 +1,6 @@
 // flopwatch calc peak: the dense tensor peak of an accelerator, with its source.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -77,20 +76,20 @@ Status RunPeak(Context& context, const PeakOptions& options) {
 
 }  // namespace
 
-CLI::App* AddCalcPeak(CLI::App& calc, Run* run) {
+Args AddCalcPeak(Args calc, Run* run) {
   auto peak = std::make_shared<PeakOptions>();
-  CLI::App* peak_app = calc.add_subcommand(
+  Args peak_app = calc.Command(
       "peak", "Dense tensor peak of an accelerator, with its source and confidence");
   peak_app
-      ->add_option("--gpu", peak->gpus,
+      .Option("--gpu", peak->gpus,
                    "Model or reported name, whole: \"H100 SXM\", \"NVIDIA H100 80GB HBM3\"")
-      ->type_name("NAME");
+      .Type("NAME");
   peak_app
-      ->add_option("--precision", peak->precisions,
+      .Option("--precision", peak->precisions,
                    "fp64, tf32, fp16, bf16, fp8, int8, fp4 (default: all that are known)")
-      ->type_name("P");
-  peak_app->add_flag("--all", peak->all, "Every known accelerator");
-  peak_app->footer(
+      .Type("P");
+  peak_app.Flag("--all", peak->all, "Every known accelerator");
+  peak_app.Footer(
       "Examples:\n"
       "  flopwatch calc peak --gpu \"H100 SXM\" --precision bf16\n"
       "  flopwatch calc peak --all --precision fp16 -o json");

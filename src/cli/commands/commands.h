@@ -6,25 +6,25 @@
 
 namespace flopwatch::cli {
 
-CLI::App* AddServe(CLI::App& app, Run* run);
-CLI::App* AddTop(CLI::App& app, Run* run);
-CLI::App* AddJobs(CLI::App& app, Run* run);
-CLI::App* AddJob(CLI::App& app, Run* run);
-CLI::App* AddDivergence(CLI::App& app, Run* run);
-CLI::App* AddReport(CLI::App& app, Run* run);
-CLI::App* AddTrace(CLI::App& app, Run* run);
-CLI::App* AddGpus(CLI::App& app, Run* run);
-CLI::App* AddTargets(CLI::App& app, Run* run);
-CLI::App* AddSql(CLI::App& app, Run* run);
-CLI::App* AddImport(CLI::App& app, Run* run);
-CLI::App* AddCalc(CLI::App& app, Run* run);
-CLI::App* AddStudy(CLI::App& app, Run* run);
-CLI::App* AddDecode(CLI::App& app, Run* run);
-CLI::App* AddSimulate(CLI::App& app, Run* run);
-CLI::App* AddConfig(CLI::App& app, Run* run);
-CLI::App* AddDoctor(CLI::App& app, Run* run);
-CLI::App* AddCompletion(CLI::App& app, Run* run);
-CLI::App* AddVersion(CLI::App& app, Run* run);
+Args AddServe(Args app, Run* run);
+Args AddTop(Args app, Run* run);
+Args AddJobs(Args app, Run* run);
+Args AddJob(Args app, Run* run);
+Args AddDivergence(Args app, Run* run);
+Args AddReport(Args app, Run* run);
+Args AddTrace(Args app, Run* run);
+Args AddGpus(Args app, Run* run);
+Args AddTargets(Args app, Run* run);
+Args AddSql(Args app, Run* run);
+Args AddImport(Args app, Run* run);
+Args AddCalc(Args app, Run* run);
+Args AddStudy(Args app, Run* run);
+Args AddDecode(Args app, Run* run);
+Args AddSimulate(Args app, Run* run);
+Args AddConfig(Args app, Run* run);
+Args AddDoctor(Args app, Run* run);
+Args AddCompletion(Args app, Run* run);
+Args AddVersion(Args app, Run* run);
 
 }  // namespace flopwatch::cli
 

@@ -1,7 +1,6 @@
 // flopwatch config: what is configured, and by whom.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
@@ -47,26 +46,26 @@ Status RunPath(Context& context) {
 
 }  // namespace
 
-CLI::App* AddConfig(CLI::App& app, Run* run) {
-  CLI::App* config = app.add_subcommand("config", "Configuration in force, and where each value comes from");
-  config->require_subcommand(1);
+Args AddConfig(Args app, Run* run) {
+  Args config = app.Command("config", "Configuration in force, and where each value comes from");
+  config.NeedsCommand();
   auto key = std::make_shared<std::string>();
-  CLI::App* show = config->add_subcommand("show", "Every key with its value and its origin: flag, environment, file or default");
-  show->add_option("key", *key, "One key alone")->type_name("KEY");
-  show->footer(
+  Args show = config.Command("show", "Every key with its value and its origin: flag, environment, file or default");
+  show.Option("key", *key, "One key alone").Type("KEY");
+  show.Footer(
       "Examples:\n"
       "  flopwatch config show\n"
       "  flopwatch config show server.listen -o json\n"
       "  FLOPWATCH_SCRAPE_INTERVAL=30s flopwatch config show");
-  CLI::App* path = config->add_subcommand("path", "The configuration file in use, or where one is looked for");
-  path->footer(
+  Args path = config.Command("path", "The configuration file in use, or where one is looked for");
+  path.Footer(
       "Examples:\n"
       "  flopwatch config path");
-  config->footer(
+  config.Footer(
       "Examples:\n"
       "  flopwatch config show\n"
       "  flopwatch config path");
-  *run = [show, key](Context& context) { return show->parsed() ? RunShow(context, *key) : RunPath(context); };
+  *run = [show, key](Context& context) { return show.parsed() ? RunShow(context, *key) : RunPath(context); };
   return config;
 }
 

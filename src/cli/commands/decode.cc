@@ -2,7 +2,6 @@
 // The same decoder as the server's, so what this prints is what a scrape of the file would store.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -393,22 +392,22 @@ Status RunDecode(Context& context, const DecodeOptions& options) {
 
 }  // namespace
 
-CLI::App* AddDecode(CLI::App& app, Run* run) {
-  CLI::App* sub = app.add_subcommand(
+Args AddDecode(Args app, Run* run) {
+  Args sub = app.Command(
       "decode", "Canonical samples in a file of exporter output, and what is wrong with the rest");
   auto options = std::make_shared<DecodeOptions>();
-  sub->add_option("files", options->files, "Exposition text, also gzip; - is standard input")
-      ->required()
-      ->type_name("FILE");
-  sub->add_option("--node", options->node, "Node name where the labels say none")
-      ->type_name("NAME");
-  sub->add_flag(
+  sub.Option("files", options->files, "Exposition text, also gzip; - is standard input")
+      .Required()
+      .Type("FILE");
+  sub.Option("--node", options->node, "Node name where the labels say none")
+      .Type("NAME");
+  sub.Flag(
       "--narrow", options->narrow,
       "Also the series that are no GPU fields (-v too; in csv and tsv instead of the samples)");
-  sub->add_flag("--stats", options->stats, "Only the counts, as JSON");
-  sub->add_flag("--fail-on-refused", options->fail_on_refused,
+  sub.Flag("--stats", options->stats, "Only the counts, as JSON");
+  sub.Flag("--fail-on-refused", options->fail_on_refused,
                 "Exit with 7 when a line was refused");
-  sub->footer(
+  sub.Footer(
       "Refused lines are counted by reason on stderr; docs/fields.md says what each reason means.\n"
       "Examples:\n"
       "  curl -s http://gpu-node-1:9400/metrics | flopwatch decode -\n"

@@ -1,7 +1,6 @@
 // flopwatch divergence: MFU as jobs claim it against OFU as the hardware shows it: of a set of jobs, of one job, or of two numbers.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
 #include <memory>
@@ -178,7 +177,7 @@ StatusOr<std::string> MemberText(const std::string& body, std::string_view name)
   return body.substr(at + key.size(), body.size() - at - key.size() - 1);  // it is the last member
 }
 
-Status RunJob(Context& context, const DivergenceOptions& o) {
+Status RunDivergenceOfJob(Context& context, const DivergenceOptions& o) {
   QueryString query("/api/v1/jobs/" + net::PercentEncode(o.job) + "/divergence");
   query.Add("from", o.window.from).Add("to", o.window.to);
   query.Add("exact", o.exact ? "true" : "").Add("strict", o.strict ? "true" : "");
@@ -228,40 +227,40 @@ Status RunSet(Context& context, const DivergenceOptions& o) {
 
 }  // namespace
 
-CLI::App* AddDivergence(CLI::App& app, Run* run) {
-  CLI::App* sub = app.add_subcommand("divergence", "Where claimed MFU and measured OFU disagree, why, and what the MFU should be");
+Args AddDivergence(Args app, Run* run) {
+  Args sub = app.Command("divergence", "Where claimed MFU and measured OFU disagree, why, and what the MFU should be");
   auto o = std::make_shared<DivergenceOptions>();
   AddWindowOptions(sub, &o->window, "-7d");
-  auto* job = sub->add_option("--job", o->job, "One job on a card, over all the time it reported in unless --from or --to say otherwise")->type_name("ID");
-  sub->add_option("--group-by", o->group_by, "A table by gpus (as Table III of the OFU paper), gpu_model, convention, user, workflow or verdict")
-      ->check(CLI::IsMember({"none", "gpus", "gpu_model", "convention", "user", "workflow", "verdict"}))
-      ->type_name("WHAT")
-      ->excludes(job);
-  sub->add_flag("--flagged", o->flagged, "Jobs with an alarm alone")->excludes(job);
+  const Arg job = sub.Option("--job", o->job, "One job on a card, over all the time it reported in unless --from or --to say otherwise").Type("ID");
+  sub.Option("--group-by", o->group_by, "A table by gpus (as Table III of the OFU paper), gpu_model, convention, user, workflow or verdict")
+      .OneOf({"none", "gpus", "gpu_model", "convention", "user", "workflow", "verdict"})
+      .Type("WHAT")
+      .Excludes(job);
+  sub.Flag("--flagged", o->flagged, "Jobs with an alarm alone").Excludes(job);
   AddPageOptions(sub, &o->page, "jobs", "divergence, ratio, mfu, ofu, gpus, gpu_seconds or job; largest first, :asc turns it round");
-  sub->add_flag("--exact", o->exact, "OFU from raw samples, cut at the ends of each job's window; reads raw samples");
-  sub->add_flag("--strict", o->strict, "Alarm on the thresholds alone, also for small jobs");
-  sub->add_option("--mfu", o->mfu, "Judge numbers by hand: the claimed MFU, per cent (54.27) or a ratio (0.5427)")->type_name("MFU");
-  sub->add_option("--ofu", o->ofu, "... and the OFU of the same time")->type_name("OFU");
-  sub->add_option("--ofu-ci", o->ofu_ci, "95 % half-width of the OFU in points (default 0.22)")
-      ->type_name("POINTS")->check(CLI::Range(0.0, 100.0));
-  sub->add_option("--config", o->config, "The model's config.json or Megatron arguments: its own FLOPs decide")->type_name("FILE");
-  sub->add_option("--seq-len", o->seq_len, "Tokens of a sequence, with --config")->type_name("N")->check(CLI::Range(int64_t{1}, int64_t{1} << 32));
-  sub->add_option("--convention", o->convention, "How the claim counts FLOPs: megatron, torchtitan, palm, ...")->type_name("NAME");
-  sub->add_option("--gpu", o->gpu, "GPU model")->type_name("NAME");
-  sub->add_option("--gpus", o->gpus, "GPUs of the job")->type_name("N")->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
-  sub->add_option("--peak", o->peak, "The peak the claim was divided by, TFLOP/s of one GPU")->type_name("TFLOPS")->check(CLI::Range(1e-3, 1e7));
-  auto* precision = sub->add_option("--precision", o->precision, "Precision it ran in: bf16, fp8, ...")->type_name("NAME");
-  sub->add_option("--mix", o->mix, "Shares of the FLOPs by precision: bf16=0.3,fp8=0.7")->type_name("MIX")->excludes(precision);
-  sub->add_option("--recompute", o->recompute, "Activation recompute: full, selective, none, unknown")->type_name("MODE");
-  sub->add_option("--frozen", o->frozen, "LoRA or other frozen weights: yes, no")->type_name("YES|NO");
-  sub->add_option("--packed", o->packed, "Sequences packed into one: yes, no")->type_name("YES|NO");
-  sub->add_option("--virtual-pipeline", o->virtual_pipeline, "Virtual pipeline stages of a rank")->type_name("N")->check(CLI::Range(1, 1024));
-  sub->add_option("--accumulation", o->accumulation, "Gradient accumulation steps")->type_name("N")->check(CLI::Range(1, 1 << 20));
-  sub->add_option("--tile-overhead", o->tile_overhead, "Executed over useful GEMM FLOPs minus 1, per cent (calc gemm)")
-      ->type_name("PERCENT")->check(CLI::Range(0.0, 10'000.0));
-  sub->add_option("--tensor-active", o->tensor_active, "Mean tensor activity, per cent")->type_name("PERCENT")->check(CLI::Range(0.0, 100.0));
-  sub->footer(
+  sub.Flag("--exact", o->exact, "OFU from raw samples, cut at the ends of each job's window; reads raw samples");
+  sub.Flag("--strict", o->strict, "Alarm on the thresholds alone, also for small jobs");
+  sub.Option("--mfu", o->mfu, "Judge numbers by hand: the claimed MFU, per cent (54.27) or a ratio (0.5427)").Type("MFU");
+  sub.Option("--ofu", o->ofu, "... and the OFU of the same time").Type("OFU");
+  sub.Option("--ofu-ci", o->ofu_ci, "95 % half-width of the OFU in points (default 0.22)")
+      .Type("POINTS").RangeOf(0.0, 100.0);
+  sub.Option("--config", o->config, "The model's config.json or Megatron arguments: its own FLOPs decide").Type("FILE");
+  sub.Option("--seq-len", o->seq_len, "Tokens of a sequence, with --config").Type("N").Range(int64_t{1}, int64_t{1} << 32);
+  sub.Option("--convention", o->convention, "How the claim counts FLOPs: megatron, torchtitan, palm, ...").Type("NAME");
+  sub.Option("--gpu", o->gpu, "GPU model").Type("NAME");
+  sub.Option("--gpus", o->gpus, "GPUs of the job").Type("N").Range(int64_t{1}, int64_t{1} << 24);
+  sub.Option("--peak", o->peak, "The peak the claim was divided by, TFLOP/s of one GPU").Type("TFLOPS").RangeOf(1e-3, 1e7);
+  const Arg precision = sub.Option("--precision", o->precision, "Precision it ran in: bf16, fp8, ...").Type("NAME");
+  sub.Option("--mix", o->mix, "Shares of the FLOPs by precision: bf16=0.3,fp8=0.7").Type("MIX").Excludes(precision);
+  sub.Option("--recompute", o->recompute, "Activation recompute: full, selective, none, unknown").Type("MODE");
+  sub.Option("--frozen", o->frozen, "LoRA or other frozen weights: yes, no").Type("YES|NO");
+  sub.Option("--packed", o->packed, "Sequences packed into one: yes, no").Type("YES|NO");
+  sub.Option("--virtual-pipeline", o->virtual_pipeline, "Virtual pipeline stages of a rank").Type("N").Range(1, 1024);
+  sub.Option("--accumulation", o->accumulation, "Gradient accumulation steps").Type("N").Range(1, 1 << 20);
+  sub.Option("--tile-overhead", o->tile_overhead, "Executed over useful GEMM FLOPs minus 1, per cent (calc gemm)")
+      .Type("PERCENT").RangeOf(0.0, 10'000.0);
+  sub.Option("--tensor-active", o->tensor_active, "Mean tensor activity, per cent").Type("PERCENT").RangeOf(0.0, 100.0);
+  sub.Footer(
       "Examples:\n"
       "  flopwatch divergence                           the last week: correlation, errors, flagged jobs first\n"
       "  flopwatch divergence --from -14d --group-by gpus\n"
@@ -279,7 +278,7 @@ CLI::App* AddDivergence(CLI::App& app, Run* run) {
       }
       return RunByHand(context, *o);
     }
-    return o->job.empty() ? RunSet(context, *o) : RunJob(context, *o);
+    return o->job.empty() ? RunSet(context, *o) : RunDivergenceOfJob(context, *o);
   };
   return sub;
 }

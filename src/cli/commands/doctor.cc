@@ -4,7 +4,6 @@
 #include <sys/timex.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -298,9 +297,9 @@ Status RunDoctor(Context& context) {
 
 }  // namespace
 
-CLI::App* AddDoctor(CLI::App& app, Run* run) {
-  CLI::App* sub = app.add_subcommand("doctor", "Whether this machine, the configuration and the server are fit");
-  sub->footer(
+Args AddDoctor(Args app, Run* run) {
+  Args sub = app.Command("doctor", "Whether this machine, the configuration and the server are fit");
+  sub.Footer(
       "Examples:\n"
       "  flopwatch doctor\n"
       "  flopwatch doctor --server head:9530 -q || echo unhealthy     exits with 3 when a check fails\n"

@@ -6,7 +6,7 @@
 
 namespace flopwatch::cli {
 
-CLI::App* AddImportLog(CLI::App& import, Run* run);
+Args AddImportLog(Args import, Run* run);
 
 }  // namespace flopwatch::cli
 

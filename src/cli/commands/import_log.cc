@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -418,35 +417,35 @@ Status RunImportLog(Context& context, const LogImport& o) {
 
 }  // namespace
 
-CLI::App* AddImportLog(CLI::App& app, Run* run) {
-  CLI::App* sub = app.add_subcommand("log", "What a training job reported in its log: MFU, throughput, loss");
+Args AddImportLog(Args app, Run* run) {
+  Args sub = app.Command("log", "What a training job reported in its log: MFU, throughput, loss");
   auto o = std::make_shared<LogImport>();
-  sub->add_option("files", o->files, "Log of Megatron-LM or torchtitan, or JSON lines; also gzip; - is standard input")->required()->type_name("FILE");
-  sub->add_option("--job", o->job, "Whose it is: job id, or namespace/pod")->required()->type_name("ID");
-  sub->add_option("--format", o->format, "auto, megatron, torchtitan, jsonl")->type_name("NAME")->capture_default_str();
-  sub->add_option("--gpus", o->gpus, "GPUs of the job, where the log does not say")->type_name("N")->check(CLI::Range(int64_t{1}, int64_t{100'000'000}));
-  sub->add_option("--gpu", o->claim.gpu, "Their model, for the peak: \"H100 SXM\", B200")->type_name("NAME");
-  sub->add_option("--precision", o->claim.precision, "Of the matrix products, for the peak: bf16, fp8")->type_name("NAME");
-  sub->add_option("--peak-tflops", o->peak, "What its MFU was divided by, a GPU")->type_name("TFLOPS")->check(CLI::PositiveNumber);
-  sub->add_option("--convention", o->claim.convention, "By which FLOPs were counted; default: the framework's")->type_name("NAME");
-  sub->add_option("--formula-version", o->claim.formula_version, "Release or commit of the counter")->type_name("TEXT");
-  sub->add_option("--flops-per-token", o->flops_per_token, "Training FLOPs a token it counted")->type_name("N")->check(CLI::PositiveNumber);
-  sub->add_option("--model", o->model, "Configuration of the model: config.json, or Megatron-LM arguments")->type_name("CONFIG");
-  sub->add_option("--seq-len", o->seq_len, "Tokens of a sequence")->type_name("N")->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  sub->add_option("--global-batch", o->global_batch, "Sequences of a step")->type_name("N")->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  sub->add_option("--recompute", o->claim.recompute, "none, selective or full")->type_name("KIND")->check(CLI::IsMember({"none", "selective", "full"}));
-  sub->add_option("--mfu-unit", o->mfu_unit, "Of an mfu in JSON lines: name (as its name says), ratio, percent")
-      ->type_name("UNIT")
-      ->check(CLI::IsMember({"name", "ratio", "percent"}))
-      ->capture_default_str();
-  sub->add_option("--timezone", o->timezone, "Of times without a zone: UTC (default), +02:00")->type_name("OFFSET");
-  sub->add_option("--start", o->start, "When the first step began, for logs without times")->type_name("TIME");
-  sub->add_option("--log-interval", o->log_interval, "Steps the first line stands for")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}))
-      ->capture_default_str();
-  sub->add_flag("--dry-run", o->dry_run, "Read and count, store nothing");
-  sub->footer(
+  sub.Option("files", o->files, "Log of Megatron-LM or torchtitan, or JSON lines; also gzip; - is standard input").Required().Type("FILE");
+  sub.Option("--job", o->job, "Whose it is: job id, or namespace/pod").Required().Type("ID");
+  sub.Option("--format", o->format, "auto, megatron, torchtitan, jsonl").Type("NAME").ShowDefault();
+  sub.Option("--gpus", o->gpus, "GPUs of the job, where the log does not say").Type("N").Range(int64_t{1}, int64_t{100'000'000});
+  sub.Option("--gpu", o->claim.gpu, "Their model, for the peak: \"H100 SXM\", B200").Type("NAME");
+  sub.Option("--precision", o->claim.precision, "Of the matrix products, for the peak: bf16, fp8").Type("NAME");
+  sub.Option("--peak-tflops", o->peak, "What its MFU was divided by, a GPU").Type("TFLOPS").Positive();
+  sub.Option("--convention", o->claim.convention, "By which FLOPs were counted; default: the framework's").Type("NAME");
+  sub.Option("--formula-version", o->claim.formula_version, "Release or commit of the counter").Type("TEXT");
+  sub.Option("--flops-per-token", o->flops_per_token, "Training FLOPs a token it counted").Type("N").Positive();
+  sub.Option("--model", o->model, "Configuration of the model: config.json, or Megatron-LM arguments").Type("CONFIG");
+  sub.Option("--seq-len", o->seq_len, "Tokens of a sequence").Type("N").Range(int64_t{1}, int64_t{1} << 40);
+  sub.Option("--global-batch", o->global_batch, "Sequences of a step").Type("N").Range(int64_t{1}, int64_t{1} << 40);
+  sub.Option("--recompute", o->claim.recompute, "none, selective or full").Type("KIND").OneOf({"none", "selective", "full"});
+  sub.Option("--mfu-unit", o->mfu_unit, "Of an mfu in JSON lines: name (as its name says), ratio, percent")
+      .Type("UNIT")
+      .OneOf({"name", "ratio", "percent"})
+      .ShowDefault();
+  sub.Option("--timezone", o->timezone, "Of times without a zone: UTC (default), +02:00").Type("OFFSET");
+  sub.Option("--start", o->start, "When the first step began, for logs without times").Type("TIME");
+  sub.Option("--log-interval", o->log_interval, "Steps the first line stands for")
+      .Type("N")
+      .Range(int64_t{1}, int64_t{1'000'000})
+      .ShowDefault();
+  sub.Flag("--dry-run", o->dry_run, "Read and count, store nothing");
+  sub.Footer(
       "A sample that is stored already (same job, time and step) is a duplicate: a log may be imported again when it has grown.\n"
       "Into the server where one runs, else into the store directory.\n"
       "Examples:\n"

@@ -1,7 +1,6 @@
 // flopwatch jobs: the jobs of a window, ranked; flopwatch job ID: one of them on a card.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
@@ -81,18 +80,18 @@ Status RunJob(Context& context, const JobOptions& o) {
 
 }  // namespace
 
-CLI::App* AddJobs(CLI::App& app, Run* run) {
-  CLI::App* sub = app.add_subcommand("jobs", "Jobs of a window, ranked by GPU-hours, OFU or hours lost");
+Args AddJobs(Args app, Run* run) {
+  Args sub = app.Command("jobs", "Jobs of a window, ranked by GPU-hours, OFU or hours lost");
   auto o = std::make_shared<JobsOptions>();
   AddWindowOptions(sub, &o->window, "-1h");
-  sub->add_option("--user", o->user, "Jobs of this user alone")->type_name("NAME");
-  sub->add_option("--workflow", o->workflow, "Jobs of this workflow alone")->type_name("NAME");
-  sub->add_option("--search", o->search, "Jobs with this text in id, name, user or workflow")->type_name("TEXT");
-  sub->add_flag("--running", o->running, "Jobs that run now alone");
+  sub.Option("--user", o->user, "Jobs of this user alone").Type("NAME");
+  sub.Option("--workflow", o->workflow, "Jobs of this workflow alone").Type("NAME");
+  sub.Option("--search", o->search, "Jobs with this text in id, name, user or workflow").Type("TEXT");
+  sub.Flag("--running", o->running, "Jobs that run now alone");
   AddPageOptions(sub, &o->page, "jobs",
                  "gpu_seconds, ofu, lost (hours), coverage, duty, power, gpus, job or user; largest first, :asc turns it round");
-  sub->add_flag("--exact", o->exact, "Join every sample with the interval table, for jobs named late; reads raw samples");
-  sub->footer(
+  sub.Flag("--exact", o->exact, "Join every sample with the interval table, for jobs named late; reads raw samples");
+  sub.Footer(
       "Examples:\n"
       "  flopwatch jobs --sort lost                     who loses most, in the last hour\n"
       "  flopwatch jobs --sort ofu:asc --running        the worst of those that run\n"
@@ -102,18 +101,18 @@ CLI::App* AddJobs(CLI::App& app, Run* run) {
   return sub;
 }
 
-CLI::App* AddJob(CLI::App& app, Run* run) {
-  CLI::App* sub = app.add_subcommand("job", "One job on a card: OFU, where its GPU-hours went, its GPUs, what to do");
+Args AddJob(Args app, Run* run) {
+  Args sub = app.Command("job", "One job on a card: OFU, where its GPU-hours went, its GPUs, what to do");
   auto o = std::make_shared<JobOptions>();
-  sub->add_option("job", o->job, "Job id, or namespace/pod")->required()->type_name("ID");
+  sub.Option("job", o->job, "Job id, or namespace/pod").Required().Type("ID");
   AddWindowOptions(sub, &o->window, "-1h");
-  sub->add_option("--step", o->step, "Step of the series: 1m, 10m, 1h")->type_name("DURATION");
-  sub->add_option("--gpus", o->gpus, "Lines of single GPUs on the card, lowest OFU first; 0 = all")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  sub->add_flag("--exact", o->exact, "Join every sample with the interval table; reads raw samples");
-  sub->footer(
+  sub.Option("--step", o->step, "Step of the series: 1m, 10m, 1h").Type("DURATION");
+  sub.Option("--gpus", o->gpus, "Lines of single GPUs on the card, lowest OFU first; 0 = all")
+      .Type("N")
+      .NotNegative()
+      .ShowDefault();
+  sub.Flag("--exact", o->exact, "Join every sample with the interval table; reads raw samples");
+  sub.Footer(
       "Examples:\n"
       "  flopwatch job 2115078\n"
       "  flopwatch job team-a/train-0 --from -1d\n"

@@ -2,7 +2,6 @@
 #ifndef FLOPWATCH_CLI_COMMANDS_LIST_OPTIONS_H_
 #define FLOPWATCH_CLI_COMMANDS_LIST_OPTIONS_H_
 
-#include <CLI/CLI.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,13 +17,13 @@ struct WindowOptions {
   std::string from, to;
 };
 
-inline void AddWindowOptions(CLI::App* sub, WindowOptions* o, std::string_view default_from) {
+inline void AddWindowOptions(Args sub, WindowOptions* o, std::string_view default_from) {
   // Before a server or a store is looked for. The server reads the text again, with its own clock.
-  const CLI::Validator is_time([](const std::string& text) { return std::string(ParseTime(text, Now()).status().message()); }, "");
-  sub->add_option("--from", o->from, "Start of the window: -1h, 2026-11-20, RFC 3339 (default " + std::string(default_from) + ")")
-      ->type_name("TIME")
-      ->check(is_time);
-  sub->add_option("--to", o->to, "End of the window (default now)")->type_name("TIME")->check(is_time);
+  const auto is_time = [](const std::string& text) { return std::string(ParseTime(text, Now()).status().message()); };
+  sub.Option("--from", o->from, "Start of the window: -1h, 2026-11-20, RFC 3339 (default " + std::string(default_from) + ")")
+      .Type("TIME")
+      .Check(is_time);
+  sub.Option("--to", o->to, "End of the window (default now)").Type("TIME").Check(is_time);
 }
 
 // A short name people type, and the field it stands for.
@@ -46,13 +45,13 @@ struct PageOptions {
 };
 
 // `what`: "jobs"; the values in *o are the defaults.
-inline void AddPageOptions(CLI::App* sub, PageOptions* o, std::string_view what, const std::string& fields) {
-  sub->add_option("--sort", o->sort, fields)->type_name("FIELD")->capture_default_str();
-  sub->add_option("--limit", o->limit, "At most so many " + std::string(what))
-      ->type_name("N")
-      ->check(CLI::Range(1, 10'000))
-      ->capture_default_str();
-  sub->add_option("--offset", o->offset, "Leave out the first so many")->type_name("N")->check(CLI::NonNegativeNumber);
+inline void AddPageOptions(Args sub, PageOptions* o, std::string_view what, const std::string& fields) {
+  sub.Option("--sort", o->sort, fields).Type("FIELD").ShowDefault();
+  sub.Option("--limit", o->limit, "At most so many " + std::string(what))
+      .Type("N")
+      .Range(1, 10'000)
+      .ShowDefault();
+  sub.Option("--offset", o->offset, "Leave out the first so many").Type("N").NotNegative();
 }
 
 }  // namespace flopwatch::cli

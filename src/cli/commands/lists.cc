@@ -1,7 +1,6 @@
 // flopwatch gpus, targets and sql: one question to the API, one table.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
@@ -80,15 +79,15 @@ Status RunSql(Context& context, const SqlOptions& o) {
 
 }  // namespace
 
-CLI::App* AddGpus(CLI::App& app, Run* run) {
-  CLI::App* sub = app.add_subcommand("gpus", "What every GPU does now");
+Args AddGpus(Args app, Run* run) {
+  Args sub = app.Command("gpus", "What every GPU does now");
   auto o = std::make_shared<GpusOptions>();
-  sub->add_option("--node", o->node, "GPUs of this node alone")->type_name("NAME");
-  sub->add_option("--job", o->job, "GPUs of this job alone")->type_name("ID");
-  sub->add_option("--model", o->model, "GPUs of this model alone, as reported")->type_name("NAME");
+  sub.Option("--node", o->node, "GPUs of this node alone").Type("NAME");
+  sub.Option("--job", o->job, "GPUs of this job alone").Type("ID");
+  sub.Option("--model", o->model, "GPUs of this model alone, as reported").Type("NAME");
   AddPageOptions(sub, &o->page, "GPUs",
                  "node, gpu, ofu, tensor, duty, power, memory, temperature or age; :asc and :desc turn it round");
-  sub->footer(
+  sub.Footer(
       "Examples:\n"
       "  flopwatch gpus --node n042\n"
       "  flopwatch gpus --job 2115078 --sort ofu:asc    the slowest GPUs of a job\n"
@@ -97,17 +96,17 @@ CLI::App* AddGpus(CLI::App& app, Run* run) {
   return sub;
 }
 
-CLI::App* AddTargets(CLI::App& app, Run* run) {
-  CLI::App* sub = app.add_subcommand("targets", "Exporters that are scraped, trouble first, and what was refused of them");
+Args AddTargets(Args app, Run* run) {
+  Args sub = app.Command("targets", "Exporters that are scraped, trouble first, and what was refused of them");
   auto o = std::make_shared<TargetsOptions>();
-  sub->add_option("--state", o->state, "Targets in this state alone")
-      ->check(CLI::IsMember({"pending", "up", "down", "back_off"}))
-      ->type_name("STATE");
-  sub->add_option("--search", o->search, "Targets with this text in URL or node")->type_name("TEXT");
-  sub->add_option("--limit", o->limit, "At most so many targets")->type_name("N")->check(CLI::Range(1, 10'000))->capture_default_str();
-  sub->add_option("--offset", o->offset, "Leave out the first so many")->type_name("N")->check(CLI::NonNegativeNumber);
-  sub->add_flag("--fail", o->fail, "Exit with 3 unless every target is up");
-  sub->footer(
+  sub.Option("--state", o->state, "Targets in this state alone")
+      .OneOf({"pending", "up", "down", "back_off"})
+      .Type("STATE");
+  sub.Option("--search", o->search, "Targets with this text in URL or node").Type("TEXT");
+  sub.Option("--limit", o->limit, "At most so many targets").Type("N").Range(1, 10'000).ShowDefault();
+  sub.Option("--offset", o->offset, "Leave out the first so many").Type("N").NotNegative();
+  sub.Flag("--fail", o->fail, "Exit with 3 unless every target is up");
+  sub.Footer(
       "Examples:\n"
       "  flopwatch targets\n"
       "  flopwatch targets --state down -o wide\n"
@@ -116,16 +115,16 @@ CLI::App* AddTargets(CLI::App& app, Run* run) {
   return sub;
 }
 
-CLI::App* AddSql(CLI::App& app, Run* run) {
-  CLI::App* sub = app.add_subcommand("sql", "Read-only SQL on samples, rollups, jobs and GPUs");
+Args AddSql(Args app, Run* run) {
+  Args sub = app.Command("sql", "Read-only SQL on samples, rollups, jobs and GPUs");
   auto o = std::make_shared<SqlOptions>();
-  sub->add_option("query", o->query, "The query; - reads it from standard input")->type_name("QUERY");
-  sub->add_option("--file", o->file, "Read the query from this file")->type_name("FILE");
-  sub->add_option("--max-rows", o->max_rows, "At most so many rows; a cut answer exits with 7")
-      ->type_name("N")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str();
-  sub->footer(
+  sub.Option("query", o->query, "The query; - reads it from standard input").Type("QUERY");
+  sub.Option("--file", o->file, "Read the query from this file").Type("FILE");
+  sub.Option("--max-rows", o->max_rows, "At most so many rows; a cut answer exits with 7")
+      .Type("N")
+      .Range(1, 100'000)
+      .ShowDefault();
+  sub.Footer(
       "Examples:\n"
       "  flopwatch sql \"SHOW TABLES\"\n"
       "  flopwatch sql \"DESCRIBE samples\"\n"

@@ -1,7 +1,6 @@
 // flopwatch report: the fleet over a window as one document.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
@@ -98,17 +97,17 @@ Status RunReport(Context& context, const ReportOptions& o) {
 
 }  // namespace
 
-CLI::App* AddReport(CLI::App& app, Run* run) {
-  CLI::App* sub = app.add_subcommand("report", "The fleet over a window as a document: terminal, Markdown, HTML or JSON");
+Args AddReport(Args app, Run* run) {
+  Args sub = app.Command("report", "The fleet over a window as a document: terminal, Markdown, HTML or JSON");
   auto o = std::make_shared<ReportOptions>();
   AddWindowOptions(sub, &o->window, "-1d");
-  sub->add_option("--step", o->step, "Step of the trend: 10m, 1h, 1d")->type_name("DURATION");
-  sub->add_option("--format", o->format, "text, md, html or json; -o does the same")
-      ->check(CLI::IsMember({"text", "md", "html", "json"}))
-      ->type_name("FORMAT");
-  sub->add_option("--write", o->output, "Write to this file; its ending (.html, .md, .json) chooses the format")->type_name("FILE");
-  sub->add_option("--top", o->top, "Lines of each ranking")->type_name("N")->check(CLI::Range(1, 1000))->capture_default_str();
-  sub->footer(
+  sub.Option("--step", o->step, "Step of the trend: 10m, 1h, 1d").Type("DURATION");
+  sub.Option("--format", o->format, "text, md, html or json; -o does the same")
+      .OneOf({"text", "md", "html", "json"})
+      .Type("FORMAT");
+  sub.Option("--write", o->output, "Write to this file; its ending (.html, .md, .json) chooses the format").Type("FILE");
+  sub.Option("--top", o->top, "Lines of each ranking").Type("N").Range(1, 1000).ShowDefault();
+  sub.Footer(
       "Examples:\n"
       "  flopwatch report                               the last day, in this terminal\n"
       "  flopwatch report --from -7d --write week.html  one file to send; nothing is loaded from elsewhere\n"

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <csignal>
@@ -392,24 +391,24 @@ Status RunServe(Context& context, const ServeOptions& o) {
 
 }  // namespace
 
-CLI::App* AddServe(CLI::App& app, Run* run) {
-  CLI::App* sub = app.add_subcommand("serve", "Collect from exporters and answer: API, page, /metrics");
+Args AddServe(Args app, Run* run) {
+  Args sub = app.Command("serve", "Collect from exporters and answer: API, page, /metrics");
   auto o = std::make_shared<ServeOptions>();
-  const auto list = [](CLI::Option* option) { return option->allow_extra_args(false); };
-  list(sub->add_option("--target", o->targets, "Exporter: HOST, HOST:PORT or URL; gpu[001-128] stands for 128 hosts; may be repeated")->type_name("TARGET"));
-  list(sub->add_option("--scrape", o->scrape, "The same, or a file of targets")->type_name("TARGET|FILE"));
-  sub->add_option("--targets-file", o->targets_file, "TOML file with targets = [...]; read again when it changes")->type_name("FILE");
-  list(sub->add_option("--file-sd", o->file_sd, "Prometheus file_sd file or pattern; may be repeated")->type_name("PATTERN"));
-  list(sub->add_option("--http-sd", o->http_sd, "Prometheus http_sd URL; may be repeated")->type_name("URL"));
-  sub->add_option("--interval", o->interval, "Time between two scrapes of a target (default 10s)")->type_name("DURATION");
-  sub->add_option("--timeout", o->timeout, "Time one scrape may take (default 8s, at most the interval)")->type_name("DURATION");
-  sub->add_option("--threads", o->threads, "Threads that scrape (default 1: enough for 10,000 targets)")->type_name("N");
-  sub->add_option("--jobs-file", o->jobs_file, "CSV or TOML: which job owned which GPU when; stronger than labels")->type_name("FILE");
-  sub->add_option("--listen", o->listen, "Address of the server (default 127.0.0.1:9530; port 0 takes any free one)")->type_name("HOST:PORT");
-  sub->add_flag("--allow-remote", o->allow_remote, "Listen on an address that other machines reach, without authentication");
-  sub->add_flag("--no-page", o->no_page, "API and /metrics without the page");
-  sub->add_option("--port-file", o->port_file, "Write the port that was taken")->type_name("FILE");
-  sub->footer(
+  const auto list = [](Arg option) { return option.OneWord(); };
+  list(sub.Option("--target", o->targets, "Exporter: HOST, HOST:PORT or URL; gpu[001-128] stands for 128 hosts; may be repeated").Type("TARGET"));
+  list(sub.Option("--scrape", o->scrape, "The same, or a file of targets").Type("TARGET|FILE"));
+  sub.Option("--targets-file", o->targets_file, "TOML file with targets = [...]; read again when it changes").Type("FILE");
+  list(sub.Option("--file-sd", o->file_sd, "Prometheus file_sd file or pattern; may be repeated").Type("PATTERN"));
+  list(sub.Option("--http-sd", o->http_sd, "Prometheus http_sd URL; may be repeated").Type("URL"));
+  sub.Option("--interval", o->interval, "Time between two scrapes of a target (default 10s)").Type("DURATION");
+  sub.Option("--timeout", o->timeout, "Time one scrape may take (default 8s, at most the interval)").Type("DURATION");
+  sub.Option("--threads", o->threads, "Threads that scrape (default 1: enough for 10,000 targets)").Type("N");
+  sub.Option("--jobs-file", o->jobs_file, "CSV or TOML: which job owned which GPU when; stronger than labels").Type("FILE");
+  sub.Option("--listen", o->listen, "Address of the server (default 127.0.0.1:9530; port 0 takes any free one)").Type("HOST:PORT");
+  sub.Flag("--allow-remote", o->allow_remote, "Listen on an address that other machines reach, without authentication");
+  sub.Flag("--no-page", o->no_page, "API and /metrics without the page");
+  sub.Option("--port-file", o->port_file, "Write the port that was taken").Type("FILE");
+  sub.Footer(
       "Examples:\n"
       "  flopwatch serve                                what runs on this machine\n"
       "  flopwatch serve --target 'gpu[001-128]:9400'\n"

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -178,65 +177,65 @@ Status RunFleet(Context& context, const Options& o) {
 
 }  // namespace
 
-CLI::App* AddSimulate(CLI::App& app, Run* run) {
-  CLI::App* simulate = app.add_subcommand("simulate", "Simulated GPU fleets and traces with exact truth");
-  simulate->require_subcommand(1);
+Args AddSimulate(Args app, Run* run) {
+  Args simulate = app.Command("simulate", "Simulated GPU fleets and traces with exact truth");
+  simulate.NeedsCommand();
   auto o = std::make_shared<Options>();
-  CLI::App* fleet = simulate->add_subcommand(
+  Args fleet = simulate.Command(
       "fleet", "Serve the exporters of a simulated fleet, or write its history into a store");
-  fleet->add_option("--gpus", o->gpus, "GPUs")->capture_default_str()->type_name("N");
-  fleet->add_option("--preset", o->preset, "research, llm, serving or seren")
-      ->capture_default_str()
-      ->type_name("NAME");
-  fleet->add_option("--seed", o->seed, "The same seed gives the same fleet")
-      ->capture_default_str()
-      ->type_name("S");
-  fleet->add_option("--hours", o->hours, "Length of the simulated time")
-      ->capture_default_str()
-      ->type_name("H");
+  fleet.Option("--gpus", o->gpus, "GPUs").ShowDefault().Type("N");
+  fleet.Option("--preset", o->preset, "research, llm, serving or seren")
+      .ShowDefault()
+      .Type("NAME");
+  fleet.Option("--seed", o->seed, "The same seed gives the same fleet")
+      .ShowDefault()
+      .Type("S");
+  fleet.Option("--hours", o->hours, "Length of the simulated time")
+      .ShowDefault()
+      .Type("H");
   fleet
-      ->add_option("--start", o->start,
+      .Option("--start", o->start,
                    "Its begin (default: so that it fits now; fixed with --step, --accelerate)")
-      ->type_name("TIME");
-  fleet->add_option("--interval", o->interval, "Collect interval of the exporters")
-      ->capture_default_str()
-      ->type_name("DURATION");
-  fleet->add_option("--fields", o->fields, "Fields a GPU: 20 or 100")
-      ->capture_default_str()
-      ->type_name("20|100");
+      .Type("TIME");
+  fleet.Option("--interval", o->interval, "Collect interval of the exporters")
+      .ShowDefault()
+      .Type("DURATION");
+  fleet.Option("--fields", o->fields, "Fields a GPU: 20 or 100")
+      .ShowDefault()
+      .Type("20|100");
   fleet
-      ->add_option("--faults", o->faults,
+      .Option("--faults", o->faults,
                    "none, telemetry (lost, blank, late samples), all (and hosts, GPUs, jobs fail)")
-      ->capture_default_str()
-      ->type_name("SET");
-  fleet->add_flag("--local-time", o->local_time,
+      .ShowDefault()
+      .Type("SET");
+  fleet.Flag("--local-time", o->local_time,
                   "The last cluster keeps US Pacific time: its day, and timestamps without a zone");
-  fleet->add_option("--listen", o->listen, fmt::format("Serve here (default {})", kDefaultFleetListen))
-      ->type_name("HOST:PORT");
-  fleet->add_option("--port-file", o->port_file, "Write the port that was taken")
-      ->type_name("FILE");
-  fleet->add_option("--threads", o->threads, "Server threads")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 64))
-      ->type_name("N");
+  fleet.Option("--listen", o->listen, fmt::format("Serve here (default {})", kDefaultFleetListen))
+      .Type("HOST:PORT");
+  fleet.Option("--port-file", o->port_file, "Write the port that was taken")
+      .Type("FILE");
+  fleet.Option("--threads", o->threads, "Server threads")
+      .ShowDefault()
+      .Range(1, 64)
+      .Type("N");
   fleet
-      ->add_option("--accelerate", o->accelerate,
+      .Option("--accelerate", o->accelerate,
                    "Simulated seconds a second; timestamps in the text")
-      ->check(CLI::PositiveNumber)
-      ->type_name("X");
-  fleet->add_flag("--step", o->step,
+      .Positive()
+      .Type("X");
+  fleet.Flag("--step", o->step,
                   "Each GET gives the host's next sample, whatever the time; 410 after the last");
-  fleet->add_option("--into", o->into, "Write the history into this data directory")
-      ->type_name("DIR");
+  fleet.Option("--into", o->into, "Write the history into this data directory")
+      .Type("DIR");
   fleet
-      ->add_option("--until", o->until,
+      .Option("--until", o->until,
                    "Files and --into end here, before the end of the simulated time")
-      ->type_name("TIME");
-  fleet->add_option("--truth", o->truth_file, "Write what really happened (JSON, integers)")
-      ->type_name("FILE");
-  fleet->add_option("--jobs-file", o->jobs_file, "Write who owned which GPU when (CSV for serve)")
-      ->type_name("FILE");
-  fleet->footer(
+      .Type("TIME");
+  fleet.Option("--truth", o->truth_file, "Write what really happened (JSON, integers)")
+      .Type("FILE");
+  fleet.Option("--jobs-file", o->jobs_file, "Write who owned which GPU when (CSV for serve)")
+      .Type("FILE");
+  fleet.Footer(
       "Examples:\n"
       "  flopwatch simulate fleet --gpus 1000 --listen 127.0.0.1:9450\n"
       "  flopwatch simulate fleet --gpus 512 --preset research --hours 24 --into DIR --truth "
@@ -244,8 +243,8 @@ CLI::App* AddSimulate(CLI::App& app, Run* run) {
       "  flopwatch simulate fleet --gpus 64 --hours 1 --step --listen 127.0.0.1:0 --port-file "
       "port");
   auto run_trace = std::make_shared<Run>();
-  CLI::App* trace = AddSimulateTrace(*simulate, run_trace.get());
-  *run = [o, trace, run_trace](Context& context) { return trace->parsed() ? (*run_trace)(context) : RunFleet(context, *o); };
+  Args trace = AddSimulateTrace(simulate, run_trace.get());
+  *run = [o, trace, run_trace](Context& context) { return trace.parsed() ? (*run_trace)(context) : RunFleet(context, *o); };
   return simulate;
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,23 +46,23 @@ Status RunTrace(Context& context, const TraceOptions& o) {
 
 }  // namespace
 
-CLI::App* AddSimulateTrace(CLI::App& simulate, Run* run) {
+Args AddSimulateTrace(Args simulate, Run* run) {
   auto o = std::make_shared<TraceOptions>();
-  CLI::App* trace =
-      simulate.add_subcommand("trace", "Write profiler traces (Kineto JSON) of a simulated training job, a file a rank");
-  trace->add_option("--out", o->directory, "Directory for rank0.json, rank1.json, ...")->required()->type_name("DIR");
-  trace->add_option("--ranks", o->ranks, "Ranks of the job")->capture_default_str()->type_name("N");
-  trace->add_option("--steps", o->steps, "Profiled steps")->capture_default_str()->type_name("K");
-  trace->add_option("--seed", o->seed, "The same seed gives the same files")->capture_default_str()->type_name("S");
-  trace->add_option("--events-per-step", o->events_per_step, "Events of a rank in a step, about")
-      ->capture_default_str()
-      ->type_name("M");
-  trace->add_flag("--gzip", o->gzip, "Write rank0.json.gz, ...");
-  trace->add_option("--plant", o->plant, "Ways of wasting a GPU to plant: ids of findings")
-      ->delimiter(',')
-      ->type_name("PATTERN,...");
-  trace->add_option("--truth", o->truth_file, "Write what really happened (JSON, nanoseconds)")->type_name("FILE");
-  trace->footer(
+  Args trace =
+      simulate.Command("trace", "Write profiler traces (Kineto JSON) of a simulated training job, a file a rank");
+  trace.Option("--out", o->directory, "Directory for rank0.json, rank1.json, ...").Required().Type("DIR");
+  trace.Option("--ranks", o->ranks, "Ranks of the job").ShowDefault().Type("N");
+  trace.Option("--steps", o->steps, "Profiled steps").ShowDefault().Type("K");
+  trace.Option("--seed", o->seed, "The same seed gives the same files").ShowDefault().Type("S");
+  trace.Option("--events-per-step", o->events_per_step, "Events of a rank in a step, about")
+      .ShowDefault()
+      .Type("M");
+  trace.Flag("--gzip", o->gzip, "Write rank0.json.gz, ...");
+  trace.Option("--plant", o->plant, "Ways of wasting a GPU to plant: ids of findings")
+      .Delimiter(',')
+      .Type("PATTERN,...");
+  trace.Option("--truth", o->truth_file, "Write what really happened (JSON, nanoseconds)").Type("FILE");
+  trace.Footer(
       "Examples:\n"
       "  flopwatch simulate trace --out traces --ranks 8 --steps 5 --plant straggler --truth truth.json\n"
       "  flopwatch simulate trace --out large --steps 100 --events-per-step 17000");

@@ -9,7 +9,7 @@
 namespace flopwatch::cli {
 
 // Adds it; `run` does what its options say.
-CLI::App* AddSimulateTrace(CLI::App& simulate, Run* run);
+Args AddSimulateTrace(Args simulate, Run* run);
 
 }  // namespace flopwatch::cli
 

@@ -2,7 +2,6 @@
 // a CSV file.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <boost/json.hpp>
 #include <cmath>
 #include <limits>
@@ -325,44 +324,44 @@ Status RunClockNoise(Context& context, const StudyOptions& options) {
 
 }  // namespace
 
-CLI::App* AddStudy(CLI::App& app, Run* run) {
-  CLI::App* study = app.add_subcommand("study", "Measure what a figure is worth");
-  study->require_subcommand(1);
+Args AddStudy(Args app, Run* run) {
+  Args study = app.Command("study", "Measure what a figure is worth");
+  study.NeedsCommand();
   auto options = std::make_shared<StudyOptions>();
-  CLI::App* noise = study->add_subcommand(
+  Args noise = study.Command(
       "clock-noise", "What sampling the SM clock every 5 to 30 s costs in OFU");
-  noise->add_flag("--simulate", options->simulate, "A simulated GPU under sustained GEMM load");
+  noise.Flag("--simulate", options->simulate, "A simulated GPU under sustained GEMM load");
   noise
-      ->add_option("--gpu", options->gpu,
+      .Option("--gpu", options->gpu,
                    "Stored GPU: its UUID; with --simulate or --file: an accelerator")
-      ->type_name("NAME");
+      .Type("NAME");
   AddWindowOptions(noise, &options->window, "-1h");
   noise
-      ->add_option("--file", options->file,
+      .Option("--file", options->file,
                    "CSV with tensor_active, sm_clock_mhz and, unless 1 s apart, ts")
-      ->type_name("CSV");
+      .Type("CSV");
   noise
-      ->add_option("--tensor-clock-max", options->tensor_clock_max,
+      .Option("--tensor-clock-max", options->tensor_clock_max,
                    "Maximum tensor clock, instead of the table's")
-      ->type_name("MHZ");
-  noise->add_option("--seed", options->seed, "Seed of the simulation")
-      ->capture_default_str()
-      ->type_name("N");
-  noise->add_option("--seconds", options->seconds, "Length of the simulation")
-      ->capture_default_str()
-      ->type_name("S");
-  CLI::Option* intervals =
-      noise->add_option("--intervals", options->intervals, "Collection intervals in seconds")
-          ->delimiter(',')
-          ->allow_extra_args(false)
-          ->capture_default_str()
-          ->type_name("S,...");
-  noise->footer(
+      .Type("MHZ");
+  noise.Option("--seed", options->seed, "Seed of the simulation")
+      .ShowDefault()
+      .Type("N");
+  noise.Option("--seconds", options->seconds, "Length of the simulation")
+      .ShowDefault()
+      .Type("S");
+  Arg intervals =
+      noise.Option("--intervals", options->intervals, "Collection intervals in seconds")
+          .Delimiter(',')
+          .OneWord()
+          .ShowDefault()
+          .Type("S,...");
+  noise.Footer(
       "Examples:\n"
       "  flopwatch study clock-noise --simulate --gpu \"H100 SXM\"\n"
       "  flopwatch study clock-noise --gpu GPU-34319582-d595-d1c7-d1d2-179bcfa61660 --from -50m");
   *run = [options, intervals](Context& context) {
-    options->intervals_given = intervals->count() > 0;
+    options->intervals_given = intervals.count() > 0;
     return RunClockNoise(context, *options);
   };
   return study;

@@ -6,7 +6,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
@@ -332,17 +331,17 @@ Status RunTop(Context& context, const TopOptions& o) {
 
 }  // namespace
 
-CLI::App* AddTop(CLI::App& app, Run* run) {
-  CLI::App* sub = app.add_subcommand("top", "The whole fleet, live, in this terminal");
+Args AddTop(Args app, Run* run) {
+  Args sub = app.Command("top", "The whole fleet, live, in this terminal");
   auto o = std::make_shared<TopOptions>();
-  sub->add_flag("--once", o->once, "One frame with every job, then exit; for a pipe or a cron mail");
-  sub->add_option("--interval", o->interval, "Time between refreshes, 1s to 5m")->type_name("DURATION")->capture_default_str();
-  sub->add_option("--sort", o->sort, "Order of the jobs: lost, ofu, gpus, duty, power, user or job")->type_name("NAME")->capture_default_str();
-  sub->add_option("--filter", o->filter, "Jobs and GPUs with this text in job, user, workflow or node")->type_name("TEXT");
-  sub->add_option("--node", o->node, "GPUs of this node alone")->type_name("NAME");
-  sub->add_flag("--light", o->light, "Colours for a light background (where COLORFGBG does not tell)");
-  sub->add_flag("--no-mouse", o->no_mouse, "Leave the mouse to the terminal");
-  sub->footer(
+  sub.Flag("--once", o->once, "One frame with every job, then exit; for a pipe or a cron mail");
+  sub.Option("--interval", o->interval, "Time between refreshes, 1s to 5m").Type("DURATION").ShowDefault();
+  sub.Option("--sort", o->sort, "Order of the jobs: lost, ofu, gpus, duty, power, user or job").Type("NAME").ShowDefault();
+  sub.Option("--filter", o->filter, "Jobs and GPUs with this text in job, user, workflow or node").Type("TEXT");
+  sub.Option("--node", o->node, "GPUs of this node alone").Type("NAME");
+  sub.Flag("--light", o->light, "Colours for a light background (where COLORFGBG does not tell)");
+  sub.Flag("--no-mouse", o->no_mouse, "Leave the mouse to the terminal");
+  sub.Footer(
       "Examples:\n"
       "  flopwatch top\n"
       "  flopwatch top --filter alice --sort ofu\n"

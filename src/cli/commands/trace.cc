@@ -1,7 +1,6 @@
 // flopwatch trace [SUBCOMMAND] PATH…: what profiler traces say. One file a subcommand.
 #include "cli/commands/trace.h"
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -29,17 +28,17 @@ constexpr Register kTraceCommands[] = {
 
 }  // namespace
 
-CLI::App* AddTrace(CLI::App& app, Run* run) {
-  CLI::App* trace = app.add_subcommand("trace", "What profiler traces of one or many ranks say: where time went, who is waited for, what to do");
+Args AddTrace(Args app, Run* run) {
+  Args trace = app.Command("trace", "What profiler traces of one or many ranks say: where time went, who is waited for, what to do");
   Run report;
   AddReportOptions(trace, &report);
-  auto added = std::make_shared<std::vector<std::pair<CLI::App*, Run>>>();
+  auto added = std::make_shared<std::vector<std::pair<Args, Run>>>();
   for (const Register add : kTraceCommands) {
     Run of_one;
-    CLI::App* sub = add(*trace, &of_one);
+    Args sub = add(trace, &of_one);
     added->emplace_back(sub, std::move(of_one));
   }
-  trace->footer(
+  trace.Footer(
       "Examples:\n"
       "  flopwatch trace traces/                        all ranks in a folder: verdict, findings, stragglers\n"
       "  flopwatch trace rank0.json.gz --write report.html\n"
@@ -47,7 +46,7 @@ CLI::App* AddTrace(CLI::App& app, Run* run) {
       "  flopwatch trace analyze rank0.json --analysis temporal_breakdown,idle_time_breakdown");
   *run = [added, report](Context& context) -> Status {
     for (const auto& [sub, of_one] : *added) {
-      if (sub->parsed()) return of_one(context);
+      if (sub.parsed()) return of_one(context);
     }
     return report(context);
   };

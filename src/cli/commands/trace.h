@@ -6,21 +6,21 @@
 
 namespace flopwatch::cli {
 
-CLI::App* AddTraceReport(CLI::App& trace, Run* run);
-CLI::App* AddTraceInfo(CLI::App& trace, Run* run);
-CLI::App* AddTraceAnalyze(CLI::App& trace, Run* run);
-CLI::App* AddTraceFindings(CLI::App& trace, Run* run);
-CLI::App* AddTraceOps(CLI::App& trace, Run* run);
-CLI::App* AddTraceDiff(CLI::App& trace, Run* run);
-CLI::App* AddTraceStragglers(CLI::App& trace, Run* run);
-CLI::App* AddTraceSql(CLI::App& trace, Run* run);
-CLI::App* AddTraceCut(CLI::App& trace, Run* run);
-CLI::App* AddTraceMerge(CLI::App& trace, Run* run);
-CLI::App* AddTraceUpload(CLI::App& trace, Run* run);
-CLI::App* AddTraceList(CLI::App& trace, Run* run);
+Args AddTraceReport(Args trace, Run* run);
+Args AddTraceInfo(Args trace, Run* run);
+Args AddTraceAnalyze(Args trace, Run* run);
+Args AddTraceFindings(Args trace, Run* run);
+Args AddTraceOps(Args trace, Run* run);
+Args AddTraceDiff(Args trace, Run* run);
+Args AddTraceStragglers(Args trace, Run* run);
+Args AddTraceSql(Args trace, Run* run);
+Args AddTraceCut(Args trace, Run* run);
+Args AddTraceMerge(Args trace, Run* run);
+Args AddTraceUpload(Args trace, Run* run);
+Args AddTraceList(Args trace, Run* run);
 
 // What `flopwatch trace PATH…` without a subcommand does: the options and the run of `report`, on the group itself.
-void AddReportOptions(CLI::App* app, Run* run);
+void AddReportOptions(Args app, Run* run);
 
 }  // namespace flopwatch::cli
 

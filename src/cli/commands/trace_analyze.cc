@@ -1,7 +1,6 @@
 // flopwatch trace analyze: the tables of single analyses.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands/trace.h"
@@ -55,15 +54,15 @@ Status RunAnalyze(Context& context, const AnalyzeOptions& o) {
 
 }  // namespace
 
-CLI::App* AddTraceAnalyze(CLI::App& trace, Run* run) {
-  CLI::App* sub = trace.add_subcommand("analyze", "Tables of single analyses: breakdowns, overlap, idle, queues, launches, critical path and more");
+Args AddTraceAnalyze(Args trace, Run* run) {
+  Args sub = trace.Command("analyze", "Tables of single analyses: breakdowns, overlap, idle, queues, launches, critical path and more");
   auto o = std::make_shared<AnalyzeOptions>();
   AddTraceInput(sub, &o->input);
-  sub->get_option("PATH")->required(false);  // --list needs none
-  sub->add_option("--analysis", o->names, "Analyses, separated by commas, or all")->type_name("NAME,NAME")->capture_default_str();
+  sub.Find("PATH").Required(false);  // --list needs none
+  sub.Option("--analysis", o->names, "Analyses, separated by commas, or all").Type("NAME,NAME").ShowDefault();
   AddTraceAnalysisOptions(sub, &o->analysis);
-  sub->add_flag("--list", o->list, "The analyses there are, and nothing else");
-  sub->footer(
+  sub.Flag("--list", o->list, "The analyses there are, and nothing else");
+  sub.Footer(
       "Examples:\n"
       "  flopwatch trace analyze traces/ --analysis temporal_breakdown,comm_comp_overlap\n"
       "  flopwatch trace analyze rank0.json.gz --analysis all -o json > analyses.json\n"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <memory>
@@ -105,22 +104,22 @@ Status RunCut(Context& context, const CutOptions& o) {
   return absl::OkStatus();
 }
 
-void AddCommon(CLI::App* sub, const std::shared_ptr<CutOptions>& o) {
-  sub->add_option("-O,--out", o->out, "File to write; - is standard output")->required()->type_name("FILE");
-  sub->add_flag("--no-align", o->no_align, "Keep the clocks of several ranks as recorded, instead of aligning them on collectives");
-  sub->add_flag("--no-arrows", o->no_arrows, "Leave out the arrows from launches to GPU work");
+void AddCommon(Args sub, const std::shared_ptr<CutOptions>& o) {
+  sub.Option("-O,--out", o->out, "File to write; - is standard output").Required().Type("FILE");
+  sub.Flag("--no-align", o->no_align, "Keep the clocks of several ranks as recorded, instead of aligning them on collectives");
+  sub.Flag("--no-arrows", o->no_arrows, "Leave out the arrows from launches to GPU work");
 }
 
 }  // namespace
 
-CLI::App* AddTraceCut(CLI::App& trace, Run* run) {
-  CLI::App* sub = trace.add_subcommand("cut", "One step of a trace as Chrome JSON, small enough for Perfetto");
+Args AddTraceCut(Args trace, Run* run) {
+  Args sub = trace.Command("cut", "One step of a trace as Chrome JSON, small enough for Perfetto");
   auto o = std::make_shared<CutOptions>();
   AddTraceInput(sub, &o->input);
-  sub->add_option("--step", o->step, "The step: N of ProfilerStep#N (default: everything)")->type_name("N");
+  sub.Option("--step", o->step, "The step: N of ProfilerStep#N (default: everything)").Type("N");
   AddCommon(sub, o);
-  sub->add_flag("--critical-path", o->critical_path, "Mark the critical path of the first rank");
-  sub->footer(
+  sub.Flag("--critical-path", o->critical_path, "Mark the critical path of the first rank");
+  sub.Footer(
       "Examples:\n"
       "  flopwatch trace cut rank0.json.gz --step 12 -O step12.json\n"
       "  flopwatch trace cut traces/ --step 12 --rank 0,7 -O step12.json\n"
@@ -129,12 +128,12 @@ CLI::App* AddTraceCut(CLI::App& trace, Run* run) {
   return sub;
 }
 
-CLI::App* AddTraceMerge(CLI::App& trace, Run* run) {
-  CLI::App* sub = trace.add_subcommand("merge", "Many ranks in one Chrome JSON file, on one clock");
+Args AddTraceMerge(Args trace, Run* run) {
+  Args sub = trace.Command("merge", "Many ranks in one Chrome JSON file, on one clock");
   auto o = std::make_shared<CutOptions>();
   AddTraceInput(sub, &o->input);
   AddCommon(sub, o);
-  sub->footer(
+  sub.Footer(
       "Examples:\n"
       "  flopwatch trace merge traces/ -O all.json\n"
       "  flopwatch trace merge rank0.json.gz rank7.json.gz -O two.json");

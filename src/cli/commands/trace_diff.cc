@@ -1,7 +1,6 @@
 // flopwatch trace diff: what changed between two traces of one program.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands/trace.h"
@@ -87,24 +86,24 @@ Status RunDiff(Context& context, const TraceDiffOptions& o) {
 
 }  // namespace
 
-CLI::App* AddTraceDiff(CLI::App& trace, Run* run) {
-  CLI::App* sub = trace.add_subcommand("diff", "What changed between two traces: the step and its parts, kernels, operators");
+Args AddTraceDiff(Args trace, Run* run) {
+  Args sub = trace.Command("diff", "What changed between two traces: the step and its parts, kernels, operators");
   auto o = std::make_shared<TraceDiffOptions>();
-  sub->add_option("A", o->a, "Before: a trace file or a folder of ranks")->required()->type_name("A");
-  sub->add_option("B", o->b, "After")->required()->type_name("B");
-  sub->add_option("--rank-a", o->diff.rank_a, "This rank of A alone")->type_name("N")->check(CLI::NonNegativeNumber);
-  sub->add_option("--rank-b", o->diff.rank_b, "This rank of B alone")->type_name("N")->check(CLI::NonNegativeNumber);
-  sub->add_option("--step-a", o->diff.step_a, "This step of A alone (default: the mean of the complete ones)")->type_name("N");
-  sub->add_option("--step-b", o->diff.step_b, "This step of B alone")->type_name("N");
-  sub->add_flag("--short-names", o->diff.short_names, "Kernels of one template together");
-  sub->add_option("--communication", o->diff.communication_names, "Kernels with this text in their name communicate, beside those known; may be repeated")
-      ->type_name("TEXT")
-      ->allow_extra_args(false);
-  sub->add_option("--top", o->top, "Lines of each list for people")->type_name("N")->check(CLI::Range(1, 100'000))->capture_default_str();
-  sub->add_option("--compat", o->compat, "hta: the table of HolisticTraceAnalysis, A being the control")->type_name("NAME")->check(CLI::IsMember({"hta", "none"}));
-  sub->add_option("--device", o->device, "With --compat hta: cpu, gpu or all (JSON has all three)")->type_name("WHAT")->check(CLI::IsMember({"cpu", "gpu", "all"}))->capture_default_str();
-  sub->add_option("--threads", o->threads, "Threads to use (default: one a core)")->type_name("N")->check(CLI::Range(1, 1024));
-  sub->footer(
+  sub.Option("A", o->a, "Before: a trace file or a folder of ranks").Required().Type("A");
+  sub.Option("B", o->b, "After").Required().Type("B");
+  sub.Option("--rank-a", o->diff.rank_a, "This rank of A alone").Type("N").NotNegative();
+  sub.Option("--rank-b", o->diff.rank_b, "This rank of B alone").Type("N").NotNegative();
+  sub.Option("--step-a", o->diff.step_a, "This step of A alone (default: the mean of the complete ones)").Type("N");
+  sub.Option("--step-b", o->diff.step_b, "This step of B alone").Type("N");
+  sub.Flag("--short-names", o->diff.short_names, "Kernels of one template together");
+  sub.Option("--communication", o->diff.communication_names, "Kernels with this text in their name communicate, beside those known; may be repeated")
+      .Type("TEXT")
+      .OneWord();
+  sub.Option("--top", o->top, "Lines of each list for people").Type("N").Range(1, 100'000).ShowDefault();
+  sub.Option("--compat", o->compat, "hta: the table of HolisticTraceAnalysis, A being the control").Type("NAME").OneOf({"hta", "none"});
+  sub.Option("--device", o->device, "With --compat hta: cpu, gpu or all (JSON has all three)").Type("WHAT").OneOf({"cpu", "gpu", "all"}).ShowDefault();
+  sub.Option("--threads", o->threads, "Threads to use (default: one a core)").Type("N").Range(1, 1024);
+  sub.Footer(
       "Examples:\n"
       "  flopwatch trace diff before/ after/\n"
       "  flopwatch trace diff workers0.json.gz workers4.json.gz --short-names\n"

@@ -1,7 +1,6 @@
 // flopwatch trace findings: ways of wasting the GPU that the rules saw, with evidence and advice.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands/trace.h"
@@ -75,17 +74,17 @@ Status RunFindings(Context& context, const FindingsOptions& o) {
 
 }  // namespace
 
-CLI::App* AddTraceFindings(CLI::App& trace, Run* run) {
-  CLI::App* sub = trace.add_subcommand("findings", "What wastes the GPU in a trace, by expected gain, with evidence and advice");
+Args AddTraceFindings(Args trace, Run* run) {
+  Args sub = trace.Command("findings", "What wastes the GPU in a trace, by expected gain, with evidence and advice");
   auto o = std::make_shared<FindingsOptions>();
   AddTraceInput(sub, &o->input);
-  sub->get_option("PATH")->required(false);  // --list needs none
+  sub.Find("PATH").Required(false);  // --list needs none
   AddTraceAnalysisOptions(sub, &o->analysis);
-  sub->add_option("--fail-on", o->fail_on, "Exit with 3 when a finding is this severe or worse: warning or critical")
-      ->type_name("SEVERITY")
-      ->check(CLI::IsMember({"warning", "critical"}));
-  sub->add_flag("--list", o->list, "The rules there are, and nothing else");
-  sub->footer(
+  sub.Option("--fail-on", o->fail_on, "Exit with 3 when a finding is this severe or worse: warning or critical")
+      .Type("SEVERITY")
+      .OneOf({"warning", "critical"});
+  sub.Flag("--list", o->list, "The rules there are, and nothing else");
+  sub.Footer(
       "Examples:\n"
       "  flopwatch trace findings traces/\n"
       "  flopwatch trace findings rank0.json.gz -o json | jq '.findings[0]'\n"

@@ -1,5 +1,4 @@
 // flopwatch trace info: what is in a trace.
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands/trace.h"
@@ -26,11 +25,11 @@ Status RunInfo(Context& context, const TraceInputOptions& o) {
 
 }  // namespace
 
-CLI::App* AddTraceInfo(CLI::App& trace, Run* run) {
-  CLI::App* sub = trace.add_subcommand("info", "What is in a trace: ranks, steps, devices, events by category, what was left out");
+Args AddTraceInfo(Args trace, Run* run) {
+  Args sub = trace.Command("info", "What is in a trace: ranks, steps, devices, events by category, what was left out");
   auto o = std::make_shared<TraceInputOptions>();
   AddTraceInput(sub, o.get());
-  sub->footer(
+  sub.Footer(
       "Examples:\n"
       "  flopwatch trace info rank0.json.gz\n"
       "  flopwatch trace info traces/ -o json | jq .losses");

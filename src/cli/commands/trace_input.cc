@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <mutex>
@@ -61,27 +60,27 @@ Status CheckPaths(const TraceInputOptions& options) {
 
 }  // namespace
 
-void AddTraceInput(CLI::App* app, TraceInputOptions* o, bool positional) {
+void AddTraceInput(Args app, TraceInputOptions* o, bool positional) {
   if (positional) {
-    app->add_option("PATH", o->paths, "Trace file of PyTorch (Kineto JSON, also gzip) or Nsight Systems (sqlite), Ascend profile, or a folder of them")
-        ->required()
-        ->type_name("PATH");
+    app.Option("PATH", o->paths, "Trace file of PyTorch (Kineto JSON, also gzip) or Nsight Systems (sqlite), Ascend profile, or a folder of them")
+        .Required()
+        .Type("PATH");
   }
-  app->add_option("--rank", o->ranks, "These ranks alone")->type_name("N,N")->delimiter(',')->allow_extra_args(false)->check(CLI::NonNegativeNumber);
-  app->add_option("--threads", o->threads, "Threads to use (default: one a core)")->type_name("N")->check(CLI::Range(1, 1024));
+  app.Option("--rank", o->ranks, "These ranks alone").Type("N,N").Delimiter(',').OneWord().NotNegative();
+  app.Option("--threads", o->threads, "Threads to use (default: one a core)").Type("N").Range(1, 1024);
 }
 
-void AddTraceAnalysisOptions(CLI::App* app, TraceAnalysisOptions* o) {
-  app->add_option("--compat", o->compat, "hta: event selection, columns and kernel types of HolisticTraceAnalysis, to compare numbers")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"hta", "none"}));
-  app->add_option("--communication", o->communication, "Kernels with this text in their name communicate, beside those known; may be repeated")
-      ->type_name("TEXT")
-      ->allow_extra_args(false);
-  app->add_option("--annotation", o->annotation, "critical_path: the annotation whose instance counts (default: the whole trace)")->type_name("NAME");
-  app->add_option("--instance", o->instance, "critical_path: which instance of it, from 0")->type_name("N")->check(CLI::NonNegativeNumber);
-  app->add_option("--operator", o->operator_name, "frequent_patterns: operators whose name contains this")->type_name("TEXT")->capture_default_str();
-  app->add_option("--min-pattern", o->min_pattern, "frequent_patterns: kernels in a sequence, at least")->type_name("N")->check(CLI::Range(1, 10'000))->capture_default_str();
+void AddTraceAnalysisOptions(Args app, TraceAnalysisOptions* o) {
+  app.Option("--compat", o->compat, "hta: event selection, columns and kernel types of HolisticTraceAnalysis, to compare numbers")
+      .Type("NAME")
+      .OneOf({"hta", "none"});
+  app.Option("--communication", o->communication, "Kernels with this text in their name communicate, beside those known; may be repeated")
+      .Type("TEXT")
+      .OneWord();
+  app.Option("--annotation", o->annotation, "critical_path: the annotation whose instance counts (default: the whole trace)").Type("NAME");
+  app.Option("--instance", o->instance, "critical_path: which instance of it, from 0").Type("N").NotNegative();
+  app.Option("--operator", o->operator_name, "frequent_patterns: operators whose name contains this").Type("TEXT").ShowDefault();
+  app.Option("--min-pattern", o->min_pattern, "frequent_patterns: kernels in a sequence, at least").Type("N").Range(1, 10'000).ShowDefault();
 }
 
 trace::AnalysisOptions OptionsOf(const TraceInputOptions& input, const TraceAnalysisOptions& o) {

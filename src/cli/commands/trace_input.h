@@ -23,7 +23,7 @@ struct TraceInputOptions {
   bool rank_of_name = true;    // trace::LoadOptions::rank_of_name; false to compare with HTA
 };
 // PATH… (not added where `positional` is false), --rank, --threads.
-void AddTraceInput(CLI::App* app, TraceInputOptions* options, bool positional = true);
+void AddTraceInput(Args app, TraceInputOptions* options, bool positional = true);
 
 // Options of what is computed: --compat, --communication, --operator, --annotation, --instance.
 struct TraceAnalysisOptions {
@@ -33,7 +33,7 @@ struct TraceAnalysisOptions {
   int instance = 0;
   int min_pattern = trace::AnalysisOptions().min_pattern;
 };
-void AddTraceAnalysisOptions(CLI::App* app, TraceAnalysisOptions* options);
+void AddTraceAnalysisOptions(Args app, TraceAnalysisOptions* options);
 trace::AnalysisOptions OptionsOf(const TraceInputOptions& input, const TraceAnalysisOptions& options);
 
 struct LoadedTrace {

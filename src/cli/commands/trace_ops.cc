@@ -1,7 +1,6 @@
 // flopwatch trace ops: operators and modules by time, FLOPs and MFU, and the files that msprof-analyze's users know.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <memory>
 
@@ -107,27 +106,27 @@ Status RunOps(Context& context, const TraceOpsOptions& o) {
 
 }  // namespace
 
-CLI::App* AddTraceOps(CLI::App& trace, Run* run) {
-  CLI::App* sub = trace.add_subcommand("ops", "Operators and modules: time, FLOPs, MFU, what could not be counted; exports");
+Args AddTraceOps(Args trace, Run* run) {
+  Args sub = trace.Command("ops", "Operators and modules: time, FLOPs, MFU, what could not be counted; exports");
   auto o = std::make_shared<TraceOpsOptions>();
   AddTraceInput(sub, &o->input);
-  sub->add_option("--gpu", o->gpu, "Accelerator whose peak counts, where the trace does not say or says it wrongly")->type_name("NAME");
-  sub->add_option("--peak-tflops", o->peaks, "Peak of one GPU instead of the table's: for every precision, or by precision")
-      ->type_name("TFLOPS|P=TFLOPS")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  sub->add_option("--tensor-clock", o->clock, "Clock in OFU's denominator, instead of the table's")->type_name("MHZ")->check(CLI::Range(1.0, 1e5));
-  sub->add_option("--level", o->level, "Table to write: operator, kernel, module, uncounted, coverage")
-      ->type_name("LEVEL")
-      ->check(CLI::IsMember({"operator", "kernel", "module", "uncounted", "coverage"}))
-      ->capture_default_str();
-  sub->add_option("--export", o->format, "Write OperatorMFU and ModuleMFU as msprof-analyze does: db, xlsx or csv")->type_name("FORMAT")->check(CLI::IsMember({"db", "xlsx", "csv"}));
-  sub->add_option("--out", o->out, "Folder for --export (default .)")->type_name("DIR");
-  sub->add_option("--communication", o->communication, "Kernels with this text in their name communicate, beside those known; may be repeated")
-      ->type_name("TEXT")
-      ->allow_extra_args(false);
-  sub->add_flag("--same-thread", o->same_thread, "Recorded FLOPs ranges match operators of their own thread alone");
-  sub->footer(
+  sub.Option("--gpu", o->gpu, "Accelerator whose peak counts, where the trace does not say or says it wrongly").Type("NAME");
+  sub.Option("--peak-tflops", o->peaks, "Peak of one GPU instead of the table's: for every precision, or by precision")
+      .Type("TFLOPS|P=TFLOPS")
+      .Delimiter(',')
+      .OneWord();
+  sub.Option("--tensor-clock", o->clock, "Clock in OFU's denominator, instead of the table's").Type("MHZ").RangeOf(1.0, 1e5);
+  sub.Option("--level", o->level, "Table to write: operator, kernel, module, uncounted, coverage")
+      .Type("LEVEL")
+      .OneOf({"operator", "kernel", "module", "uncounted", "coverage"})
+      .ShowDefault();
+  sub.Option("--export", o->format, "Write OperatorMFU and ModuleMFU as msprof-analyze does: db, xlsx or csv").Type("FORMAT").OneOf({"db", "xlsx", "csv"});
+  sub.Option("--out", o->out, "Folder for --export (default .)").Type("DIR");
+  sub.Option("--communication", o->communication, "Kernels with this text in their name communicate, beside those known; may be repeated")
+      .Type("TEXT")
+      .OneWord();
+  sub.Flag("--same-thread", o->same_thread, "Recorded FLOPs ranges match operators of their own thread alone");
+  sub.Footer(
       "Examples:\n"
       "  flopwatch trace ops rank0.json.gz\n"
       "  flopwatch trace ops report.sqlite --peak-tflops bf16=989.4 -o csv > operators.csv\n"

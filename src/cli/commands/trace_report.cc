@@ -1,5 +1,4 @@
 // flopwatch trace report, and flopwatch trace PATH…: the verdict on a trace as one document.
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands/site_catalog.h"
@@ -37,7 +36,7 @@ StatusOr<std::string> FormatOf(Context& context, const std::string& output) {
   return "text";
 }
 
-Status RunReport(Context& context, const TraceReportOptions& o) {
+Status RunTraceReport(Context& context, const TraceReportOptions& o) {
   FW_ASSIGN_OR_RETURN(const std::string format, FormatOf(context, o.output));
   FW_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(context, o.input, /*say=*/false));
   const trace::AnalysisInput input(loaded->set(), OptionsOf(o.input, o.analysis));
@@ -65,23 +64,23 @@ Status RunReport(Context& context, const TraceReportOptions& o) {
 
 }  // namespace
 
-void AddReportOptions(CLI::App* app, Run* run) {
+void AddReportOptions(Args app, Run* run) {
   auto o = std::make_shared<TraceReportOptions>();
   AddTraceInput(app, &o->input);
-  app->get_option("PATH")->required(false);  // LoadTrace() says what is missing, also where a subcommand has the paths
-  app->add_option("--write", o->output, "Write to this file; its ending (.html, .md, .json) chooses the format")->type_name("FILE");
-  app->add_option("--top", o->report.operators, "Lines of the table of operators (default 15)")->type_name("N")->check(CLI::Range(1, 1000));
-  app->add_option("--peak-tflops", o->report.peak_tflops, "Peak of one GPU for the operators' MFU, where the table of GPUs is not to decide")
-      ->type_name("TFLOPS")
-      ->check(CLI::Range(1e-3, 1e7));
+  app.Find("PATH").Required(false);  // LoadTrace() says what is missing, also where a subcommand has the paths
+  app.Option("--write", o->output, "Write to this file; its ending (.html, .md, .json) chooses the format").Type("FILE");
+  app.Option("--top", o->report.operators, "Lines of the table of operators (default 15)").Type("N").Range(1, 1000);
+  app.Option("--peak-tflops", o->report.peak_tflops, "Peak of one GPU for the operators' MFU, where the table of GPUs is not to decide")
+      .Type("TFLOPS")
+      .RangeOf(1e-3, 1e7);
   AddTraceAnalysisOptions(app, &o->analysis);
-  *run = [o](Context& context) { return RunReport(context, *o); };
+  *run = [o](Context& context) { return RunTraceReport(context, *o); };
 }
 
-CLI::App* AddTraceReport(CLI::App& trace, Run* run) {
-  CLI::App* sub = trace.add_subcommand("report", "The verdict on a trace: where time went, findings, stragglers, operators; as text, Markdown, HTML or JSON");
+Args AddTraceReport(Args trace, Run* run) {
+  Args sub = trace.Command("report", "The verdict on a trace: where time went, findings, stragglers, operators; as text, Markdown, HTML or JSON");
   AddReportOptions(sub, run);
-  sub->footer(
+  sub.Footer(
       "Examples:\n"
       "  flopwatch trace report traces/                 all ranks in a folder\n"
       "  flopwatch trace report rank0.json.gz --write report.html   one file to send; nothing is loaded from elsewhere\n"

@@ -1,7 +1,6 @@
 // flopwatch trace sql: read-only SQL on the events of a trace.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -33,7 +32,7 @@ bool LooksLikeSql(const std::string& text) {
   return text.find_first_of(" \n\t") != std::string::npos && !std::filesystem::exists(text, ec);
 }
 
-Status RunSql(Context& context, TraceSqlOptions o) {
+Status RunTraceSql(Context& context, TraceSqlOptions o) {
   if (o.schema) return context.Write(TraceSchema());
   std::string query = o.query;
   if (!o.file.empty()) {
@@ -73,24 +72,24 @@ Status RunSql(Context& context, TraceSqlOptions o) {
 
 }  // namespace
 
-CLI::App* AddTraceSql(CLI::App& trace, Run* run) {
-  CLI::App* sub = trace.add_subcommand("sql", "Read-only SQL on a trace: events, kernels, ops, launches, collectives, steps, counters, findings");
+Args AddTraceSql(Args trace, Run* run) {
+  Args sub = trace.Command("sql", "Read-only SQL on a trace: events, kernels, ops, launches, collectives, steps, counters, findings");
   auto o = std::make_shared<TraceSqlOptions>();
   AddTraceInput(sub, &o->input);
-  sub->get_option("PATH")->required(false)->description("Trace files or folders, and last the query (- reads it from standard input)");
-  sub->add_option("--query", o->query, "The query, instead of the last argument")->type_name("SQL");
-  sub->add_option("--file", o->file, "Read the query from this file")->type_name("FILE");
-  sub->add_flag("--schema", o->schema, "The tables and columns there are, and nothing else");
-  sub->add_option("--max-rows", o->max_rows, "At most so many rows; a cut answer exits with 7")->type_name("N")->check(CLI::Range(1, 10'000'000))->capture_default_str();
-  sub->add_option("--timeout", o->timeout, "Longest time of the query")->type_name("DURATION")->capture_default_str();
-  sub->add_option("--memory-mb", o->memory_mb, "Memory of the query, beside the trace")->type_name("MB")->check(CLI::Range(kMinMemoryMb, 1 << 20))->capture_default_str();
-  sub->footer(
+  sub.Find("PATH").Required(false).Describe("Trace files or folders, and last the query (- reads it from standard input)");
+  sub.Option("--query", o->query, "The query, instead of the last argument").Type("SQL");
+  sub.Option("--file", o->file, "Read the query from this file").Type("FILE");
+  sub.Flag("--schema", o->schema, "The tables and columns there are, and nothing else");
+  sub.Option("--max-rows", o->max_rows, "At most so many rows; a cut answer exits with 7").Type("N").Range(1, 10'000'000).ShowDefault();
+  sub.Option("--timeout", o->timeout, "Longest time of the query").Type("DURATION").ShowDefault();
+  sub.Option("--memory-mb", o->memory_mb, "Memory of the query, beside the trace").Type("MB").Range(kMinMemoryMb, 1 << 20).ShowDefault();
+  sub.Footer(
       "Examples:\n"
       "  flopwatch trace sql rank0.json.gz \"SELECT name, count(*) n, sum(dur_us) us FROM kernels GROUP BY name ORDER BY us DESC LIMIT 10\"\n"
       "  flopwatch trace sql traces/ \"SELECT rank, step, sum(dur_us) FROM kernels WHERE class = 'COMMUNICATION' GROUP BY ALL ORDER BY ALL\"\n"
       "  flopwatch trace sql rank0.json.gz \"SELECT o.name, o.input_dims, k.dur_us FROM kernels k JOIN ops o ON o.rank = k.rank AND o.row = k.op_row\" -o csv\n"
       "  flopwatch trace sql --schema");
-  *run = [o](Context& context) { return RunSql(context, *o); };
+  *run = [o](Context& context) { return RunTraceSql(context, *o); };
   return sub;
 }
 

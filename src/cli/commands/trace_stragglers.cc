@@ -1,7 +1,6 @@
 // flopwatch trace stragglers: who is waited for, what that costs and why.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands/trace.h"
@@ -58,12 +57,12 @@ Status RunStragglers(Context& context, const StragglersOptions& o) {
 
 }  // namespace
 
-CLI::App* AddTraceStragglers(CLI::App& trace, Run* run) {
-  CLI::App* sub = trace.add_subcommand("stragglers", "Which rank the others wait for, what that costs and why");
+Args AddTraceStragglers(Args trace, Run* run) {
+  Args sub = trace.Command("stragglers", "Which rank the others wait for, what that costs and why");
   auto o = std::make_shared<StragglersOptions>();
   AddTraceInput(sub, &o->input);
   AddTraceAnalysisOptions(sub, &o->analysis);
-  sub->footer(
+  sub.Footer(
       "Examples:\n"
       "  flopwatch trace stragglers traces/\n"
       "  flopwatch trace stragglers traces/ -o json | jq .straggler");

@@ -1,7 +1,6 @@
 // flopwatch trace upload and trace list: traces on a server, for those who have no files at hand and for the page.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -122,14 +121,14 @@ Status RunList(Context& context, const ListOptions& o) {
 
 }  // namespace
 
-CLI::App* AddTraceUpload(CLI::App& trace, Run* run) {
-  CLI::App* sub = trace.add_subcommand("upload", "Give trace files to a server, which analyses and keeps them");
+Args AddTraceUpload(Args trace, Run* run) {
+  Args sub = trace.Command("upload", "Give trace files to a server, which analyses and keeps them");
   auto o = std::make_shared<UploadOptions>();
-  sub->add_option("PATH", o->input.paths, "Trace files of one job, one a rank, or a folder of them")->required()->type_name("PATH");
-  sub->add_option("--name", o->name, "Name of the trace (default: of the first file)")->type_name("NAME");
-  sub->add_option("--job", o->job, "Job it belongs to")->type_name("ID");
-  sub->add_flag("--wait", o->wait, "Wait until it is analysed");
-  sub->footer(
+  sub.Option("PATH", o->input.paths, "Trace files of one job, one a rank, or a folder of them").Required().Type("PATH");
+  sub.Option("--name", o->name, "Name of the trace (default: of the first file)").Type("NAME");
+  sub.Option("--job", o->job, "Job it belongs to").Type("ID");
+  sub.Flag("--wait", o->wait, "Wait until it is analysed");
+  sub.Footer(
       "Examples:\n"
       "  flopwatch trace upload rank0.json.gz --job 2115078\n"
       "  flopwatch trace upload traces/ --name nightly --wait --server head:9530");
@@ -137,12 +136,12 @@ CLI::App* AddTraceUpload(CLI::App& trace, Run* run) {
   return sub;
 }
 
-CLI::App* AddTraceList(CLI::App& trace, Run* run) {
-  CLI::App* sub = trace.add_subcommand("list", "Traces that were uploaded to the server");
+Args AddTraceList(Args trace, Run* run) {
+  Args sub = trace.Command("list", "Traces that were uploaded to the server");
   auto o = std::make_shared<ListOptions>();
-  sub->add_option("--job", o->job, "Traces of this job alone")->type_name("ID");
-  sub->add_option("--limit", o->limit, "At most so many")->type_name("N")->check(CLI::Range(1, 10'000))->capture_default_str();
-  sub->footer(
+  sub.Option("--job", o->job, "Traces of this job alone").Type("ID");
+  sub.Option("--limit", o->limit, "At most so many").Type("N").Range(1, 10'000).ShowDefault();
+  sub.Footer(
       "Examples:\n"
       "  flopwatch trace list\n"
       "  flopwatch trace list --job 2115078 -o json");

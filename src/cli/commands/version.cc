@@ -1,14 +1,13 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 
 #include "cli/commands/commands.h"
 
 namespace flopwatch::cli {
 
-CLI::App* AddVersion(CLI::App& app, Run* run) {
-  CLI::App* sub = app.add_subcommand("version", "Version and build of this program");
-  sub->footer(
+Args AddVersion(Args app, Run* run) {
+  Args sub = app.Command("version", "Version and build of this program");
+  sub.Footer(
       "Examples:\n"
       "  flopwatch version\n"
       "  flopwatch version -o json");

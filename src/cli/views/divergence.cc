@@ -13,11 +13,8 @@ namespace {
 
 using enum ColumnFormat;
 
-constexpr int kLabel = 24;
+constexpr int kDivergenceLabel = 24;
 
-Cell Number(const Json& v) { return v.number() ? Cell(*v.number()) : Cell(); }
-Cell Integer(const Json& v) { return v.integer() ? Cell(*v.integer()) : Cell(); }
-Cell Text(const Json& v) { return v.text().empty() ? Cell() : Cell(v.text()); }
 
 std::string Ratio(const Json& v) { return v.number() ? fmt::format("{:.2f}", *v.number()) : "-"; }
 std::string RatioRange(const Json& low, const Json& high) {
@@ -30,7 +27,7 @@ std::string Points(const Json& v) { return v.number() ? fmt::format("{:+.1f} poi
 // Names come from outside: an escape sequence in one must not reach a terminal.
 std::string Safe(const Json& v) { return Printable(v.text(), 2000); }
 
-Tone ToneOf(const std::string& verdict) {
+Tone ToneOfVerdict(const std::string& verdict) {
   if (verdict == "agrees") return Tone::kGood;
   if (verdict == "alarm" || verdict == "impossible") return Tone::kBad;
   if (verdict == "differs") return Tone::kLost;
@@ -64,8 +61,8 @@ class Card {
 
  private:
   void Line(std::string_view label, const std::string& value, const std::string& remark = "") {
-    out_ += "  " + PadRight(label, kLabel) + PadRight(value, 18);
-    if (!remark.empty()) out_ += "  " + Paint(v_, Tone::kDim, CutToWidth(remark, std::max(20, v_.width - kLabel - 24)));
+    out_ += "  " + PadRight(label, kDivergenceLabel) + PadRight(value, 18);
+    if (!remark.empty()) out_ += "  " + Paint(v_, Tone::kDim, CutToWidth(remark, std::max(20, v_.width - kDivergenceLabel - 24)));
     out_ += "\n";
   }
   void Title(std::string_view text) { out_ += "\n" + Paint(v_, Tone::kBold, text) + "\n"; }
@@ -73,7 +70,7 @@ class Card {
   void Header() {
     const std::string job = Safe(d_["job"]), verdict = Safe(d_["verdict"]);
     out_ += Paint(v_, Tone::kBold, job.empty() ? "MFU against OFU" : "Job " + job + ": MFU against OFU");
-    out_ += "  " + Paint(v_, ToneOf(verdict), VerdictWord(verdict)) + "\n";
+    out_ += "  " + Paint(v_, ToneOfVerdict(verdict), VerdictWord(verdict)) + "\n";
     out_ += Wrap(Safe(d_["headline"]), v_.width, "  ", "  ");
     std::string where;
     const auto add = [&](const std::string& s) { where += (where.empty() ? "" : " · ") + s; };
@@ -187,9 +184,9 @@ Table ExplanationsTable(const Json& d) {
       add(&standing, p["standing"].text(), " + ");
       add(&source, p["source"].text(), "; ");
     }
-    t.rows.push_back({Integer(e["rank"]), Text(e["title"]), e["fits"].boolean(), rounded(e["ratio_low"]), rounded(e["ratio_high"]),
-                      standing.empty() ? Cell() : Cell(standing), Number(e["corrected_mfu"]), Number(e["corrected_hfu"]),
-                      rounded(e["residual"]), ids.empty() ? Cell() : Cell(ids), rounded(e["misfit"]), rounded(e["log_distance"]), Integer(e["cost"]),
+    t.rows.push_back({IntegerCell(e["rank"]), TextCell(e["title"]), e["fits"].boolean(), rounded(e["ratio_low"]), rounded(e["ratio_high"]),
+                      standing.empty() ? Cell() : Cell(standing), NumberCell(e["corrected_mfu"]), NumberCell(e["corrected_hfu"]),
+                      rounded(e["residual"]), ids.empty() ? Cell() : Cell(ids), rounded(e["misfit"]), rounded(e["log_distance"]), IntegerCell(e["cost"]),
                       source.empty() ? Cell() : Cell(source)});
   }
   if (t.rows.empty()) t.notes.push_back(d["headline"].text());
@@ -218,8 +215,8 @@ Table DivergenceStatisticsTable(const Json& answer) {
   for (const auto& [member, title] : {std::pair("all", "all"), std::pair("without_flagged", "without flagged")}) {
     for (const auto& [weight, name] : {std::pair("by_jobs", "jobs"), std::pair("by_gpu_seconds", "GPU-seconds")}) {
       const Json& s = answer[member][weight];
-      t.rows.push_back({std::string(title), std::string(name), Integer(s["jobs"]), Number(s["mfu"]["mean"]), Number(s["ofu"]["mean"]),
-                        Number(s["mae"]), Number(s["within_10_points"]), Number(s["over_20_points"]), rounded(s["pearson"]["r"]),
+      t.rows.push_back({std::string(title), std::string(name), IntegerCell(s["jobs"]), NumberCell(s["mfu"]["mean"]), NumberCell(s["ofu"]["mean"]),
+                        NumberCell(s["mae"]), NumberCell(s["within_10_points"]), NumberCell(s["over_20_points"]), rounded(s["pearson"]["r"]),
                         rounded(s["pearson"]["low"]), rounded(s["pearson"]["high"]), rounded(s["spearman"])});
     }
   }
@@ -234,8 +231,8 @@ Table DivergenceGroupsTable(const Json& answer) {
                {"abs_error_mean", "|error|", kPercent}, {"abs_error_sd", "sd", kPercent}, {"gpu_seconds", "GPU time", kGpuHours}};
   for (const Json& g : answer["groups"].array()) {
     const Json& s = g["by_jobs"];
-    t.rows.push_back({Text(g["group"]), Integer(s["jobs"]), Integer(g["flagged"]), Number(s["mfu"]["mean"]), Number(s["mfu"]["sd"]),
-                      Number(s["ofu"]["mean"]), Number(s["abs_error"]["mean"]), Number(s["abs_error"]["sd"]), Number(s["gpu_seconds"])});
+    t.rows.push_back({TextCell(g["group"]), IntegerCell(s["jobs"]), IntegerCell(g["flagged"]), NumberCell(s["mfu"]["mean"]), NumberCell(s["mfu"]["sd"]),
+                      NumberCell(s["ofu"]["mean"]), NumberCell(s["abs_error"]["mean"]), NumberCell(s["abs_error"]["sd"]), NumberCell(s["gpu_seconds"])});
   }
   return t;
 }
@@ -251,11 +248,11 @@ Table DivergenceJobsTable(const Json& answer) {
   const auto rounded = [](const Json& x) { return x.number() ? Cell(std::round(*x.number() * 1e4) / 1e4) : Cell(); };
   for (const Json& j : answer["jobs"].array()) {
     const std::string causes = JoinTexts(j["causes"], "+");
-    t.rows.push_back({Text(j["job"]), Text(j["verdict"]), Integer(j["gpus"]), Number(j["mfu"]), Number(j["ofu"]), rounded(j["ratio"]),
-                      Number(j["difference_expected"]), Text(j["headline"]), Text(j["user"]), Text(j["workflow"]),
-                      Number(j["mfu_claimed"]), Number(j["ofu_ci95"]), Number(j["difference"]), rounded(j["ratio_expected"]),
-                      j["flagged"].boolean(), causes.empty() ? Cell() : Cell(causes), Number(j["corrected_mfu"]),
-                      Text(j["convention"]), Number(j["gpu_seconds"]), Text(j["reason"])});
+    t.rows.push_back({TextCell(j["job"]), TextCell(j["verdict"]), IntegerCell(j["gpus"]), NumberCell(j["mfu"]), NumberCell(j["ofu"]), rounded(j["ratio"]),
+                      NumberCell(j["difference_expected"]), TextCell(j["headline"]), TextCell(j["user"]), TextCell(j["workflow"]),
+                      NumberCell(j["mfu_claimed"]), NumberCell(j["ofu_ci95"]), NumberCell(j["difference"]), rounded(j["ratio_expected"]),
+                      j["flagged"].boolean(), causes.empty() ? Cell() : Cell(causes), NumberCell(j["corrected_mfu"]),
+                      TextCell(j["convention"]), NumberCell(j["gpu_seconds"]), TextCell(j["reason"])});
   }
   const int64_t total = answer["total"].integer_or(0);
   if (static_cast<int64_t>(t.rows.size()) < total) {

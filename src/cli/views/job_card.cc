@@ -12,7 +12,7 @@
 namespace flopwatch::cli {
 namespace {
 
-constexpr int kLabel = 16;
+constexpr int kCardLabel = 16;
 constexpr int kValue = 17;
 
 std::string Dash(std::string text) { return text.empty() ? "-" : text; }
@@ -49,8 +49,8 @@ std::string BarLine(const ViewOptions& v, std::string_view label, const std::str
                     Tone tone, std::string_view remark) {
   // The remark gets its own column where there is room, and goes without where not.
   const int remark_width = v.width >= 100 ? 34 : 0;
-  const int bar = std::clamp(v.width - 2 - kLabel - kValue - (remark_width > 0 ? remark_width + 2 : 0), 10, 60);
-  std::string out = "  " + PadRight(label, kLabel) + PadRight(value, kValue) + Bar(v, ratio, bar, tone);
+  const int bar = std::clamp(v.width - 2 - kCardLabel - kValue - (remark_width > 0 ? remark_width + 2 : 0), 10, 60);
+  std::string out = "  " + PadRight(label, kCardLabel) + PadRight(value, kValue) + Bar(v, ratio, bar, tone);
   if (remark_width > 0 && !remark.empty()) out += "  " + Paint(v, Tone::kDim, remark);
   return out + "\n";
 }
@@ -79,7 +79,7 @@ std::string Application(const Json& job, const Json& answer, const ViewOptions& 
   if (const auto loss = said["loss"].number()) add(fmt::format("loss {:.4g}", *loss));
   if (const auto step = said["last_step"].integer()) add(fmt::format("step {}", *step));
   if (said["claims"].integer_or(0) > 1) add(fmt::format("{} claims, the main one is shown", said["claims"].integer_or(0)));
-  if (!more.empty()) out += Wrap(more, v.width, "  " + PadRight("reported", kLabel), "  " + PadRight("", kLabel));
+  if (!more.empty()) out += Wrap(more, v.width, "  " + PadRight("reported", kCardLabel), "  " + PadRight("", kCardLabel));
   return out;
 }
 
@@ -99,7 +99,7 @@ std::string Bars(const Json& job, const Json& answer, const ViewOptions& v) {
   out += BarLine(v, "duty cycle", Percent(u.gpu_util), u.gpu_util, Tone::kDim, "of time in any kernel");
   out += BarLine(v, "coverage", Percent(u.coverage), u.coverage, Tone::kDim, "of GPU-hours with a known OFU");
   if (u.power_w) {
-    out += "  " + PadRight("power", kLabel) + fmt::format("{} a GPU", Watts(u.power_w));
+    out += "  " + PadRight("power", kCardLabel) + fmt::format("{} a GPU", Watts(u.power_w));
     if (u.energy_j) out += fmt::format(", {} in all", Energy(u.energy_j));
     out += "\n";
   }
@@ -109,9 +109,9 @@ std::string Bars(const Json& job, const Json& answer, const ViewOptions& v) {
     if (p) low = std::min(low, *p), high = std::max(high, *p);
   }
   if (high >= 0 && series.ofu.size() > 2) {
-    const int trend_width = std::clamp(v.width - 2 - kLabel - kValue, 10, 60);
+    const int trend_width = std::clamp(v.width - 2 - kCardLabel - kValue, 10, 60);
     const std::string range = fmt::format("{:.0f} to {:.0f} %", low * 100, high * 100);
-    out += "  " + PadRight("OFU over time", kLabel) + PadRight(range, kValue) +
+    out += "  " + PadRight("OFU over time", kCardLabel) + PadRight(range, kValue) +
            Paint(v, Tone::kUseful, Sparkline(v, Stretch(series.ofu, trend_width), trend_width)) + "\n";
   }
   return out;

@@ -11,10 +11,6 @@ namespace {
 
 using enum ColumnFormat;
 
-Cell Number(const std::optional<double>& v) { return v ? Cell(*v) : Cell(); }
-Cell Integer(const Json& v) { return v.integer() ? Cell(*v.integer()) : Cell(); }
-Cell Text(const Json& v) { return v.text().empty() ? Cell() : Cell(v.text()); }
-Cell Text(const std::string& v) { return v.empty() ? Cell() : Cell(v); }
 
 std::string RefusedText(const Json& refused) {
   std::string out;
@@ -86,11 +82,11 @@ Table JobsTable(const Json& answer) {
                {"ofu_reason", "why no ofu"}};
   for (const Json& job : answer["jobs"].array()) {
     const UsageView u = UsageView::From(job["usage"]);
-    t.rows.push_back({Text(job["job"]), Text(job["user"]), std::string(job["running"].boolean() ? "running" : "ended"), u.gpus,
-                      u.gpu_seconds, Number(u.ofu), u.computable_s > 0 ? Cell(u.lost_s) : Cell(), Number(u.gpu_util),
-                      Number(u.coverage), Text(JobNote(u)), Text(job["name"]), Text(job["workflow"]),
-                      Number(u.tensor_active), Number(u.sm_clock_mhz), Number(u.power_w), Number(u.ci95),
-                      Text(JoinTexts(job["flags"], ",")), Text(u.reason)});
+    t.rows.push_back({TextCell(job["job"]), TextCell(job["user"]), std::string(job["running"].boolean() ? "running" : "ended"), u.gpus,
+                      u.gpu_seconds, NumberCell(u.ofu), u.computable_s > 0 ? Cell(u.lost_s) : Cell(), NumberCell(u.gpu_util),
+                      NumberCell(u.coverage), TextCell(JobNote(u)), TextCell(job["name"]), TextCell(job["workflow"]),
+                      NumberCell(u.tensor_active), NumberCell(u.sm_clock_mhz), NumberCell(u.power_w), NumberCell(u.ci95),
+                      TextCell(JoinTexts(job["flags"], ",")), TextCell(u.reason)});
   }
   const int64_t total = answer["total"].integer_or(static_cast<int64_t>(t.rows.size()));
   t.notes.push_back(fmt::format("{} of {} jobs, {}; OFU weighted by GPU-seconds; lost = GPU-hours of peak arithmetic not done",
@@ -117,11 +113,11 @@ Table GpusTable(const Json& answer) {
                {"gpu", "uuid"},
                {"gpu_instance", "instance"}};
   for (const Json& g : answer["gpus"].array()) {
-    t.rows.push_back({Text(g["node"]), Integer(g["index"]), Text(g["job"]), Text(g["state"]), Number(g["ofu"].number()),
-                      Number(g["tensor_active"].number()), Number(g["sm_clock_mhz"].number()), Number(g["gpu_util"].number()),
-                      Number(g["power_w"].number()), Number(g["gpu_temp_c"].number()), Number(g["fb_used_mib"].number()),
-                      Number(g["age_s"].number()), Text(JoinTexts(g["flags"], ",")), Text(g["model"]), Text(g["gpu"]),
-                      Integer(g["gpu_instance"])});
+    t.rows.push_back({TextCell(g["node"]), IntegerCell(g["index"]), TextCell(g["job"]), TextCell(g["state"]), NumberCell(g["ofu"].number()),
+                      NumberCell(g["tensor_active"].number()), NumberCell(g["sm_clock_mhz"].number()), NumberCell(g["gpu_util"].number()),
+                      NumberCell(g["power_w"].number()), NumberCell(g["gpu_temp_c"].number()), NumberCell(g["fb_used_mib"].number()),
+                      NumberCell(g["age_s"].number()), TextCell(JoinTexts(g["flags"], ",")), TextCell(g["model"]), TextCell(g["gpu"]),
+                      IntegerCell(g["gpu_instance"])});
   }
   t.notes.push_back(fmt::format("{} of {} GPUs, each as its last sample says; OFU = tensor activity × SM clock ÷ maximum tensor clock",
                                 t.rows.size(), answer["total"].integer_or(static_cast<int64_t>(t.rows.size()))));
@@ -146,9 +142,9 @@ Table JobGpusTable(const Json& answer) {
                {"ofu_reason", "why no ofu"}};
   for (const Json& g : answer["gpus"].array()) {
     const UsageView u = UsageView::From(g["usage"]);
-    t.rows.push_back({Text(g["node"]), Integer(g["index"]), Integer(g["rank"]), Number(u.ofu), Number(u.tensor_active),
-                      Number(u.sm_clock_mhz), Number(u.gpu_util), Number(u.power_w), Number(u.coverage), u.gpu_seconds,
-                      Text(g["gpu"]), Integer(g["gpu_instance"]), Text(g["model"]), Text(u.reason)});
+    t.rows.push_back({TextCell(g["node"]), IntegerCell(g["index"]), IntegerCell(g["rank"]), NumberCell(u.ofu), NumberCell(u.tensor_active),
+                      NumberCell(u.sm_clock_mhz), NumberCell(u.gpu_util), NumberCell(u.power_w), NumberCell(u.coverage), u.gpu_seconds,
+                      TextCell(g["gpu"]), IntegerCell(g["gpu_instance"]), TextCell(g["model"]), TextCell(u.reason)});
   }
   return t;
 }
@@ -177,12 +173,12 @@ Table TargetsTable(const Json& answer) {
                {"last_failure", "last failure"}};
   for (const Json& g : answer["targets"].array()) {
     const auto ms = g["last_duration_ms"].number();
-    t.rows.push_back({Text(g["url"]), Text(g["state"]), Number(g["age_s"].number()), Integer(g["failures"]), Sum(g["refused"]),
-                      Text(g["error"]), Text(g["node"]), Integer(g["entities"]), Integer(g["samples"]),
+    t.rows.push_back({TextCell(g["url"]), TextCell(g["state"]), NumberCell(g["age_s"].number()), IntegerCell(g["failures"]), Sum(g["refused"]),
+                      TextCell(g["error"]), TextCell(g["node"]), IntegerCell(g["entities"]), IntegerCell(g["samples"]),
                       ms ? Cell(static_cast<double>(static_cast<int64_t>(*ms * 10 + 0.5)) / 10) : Cell(),
-                      Number(g["last_bytes"].number()), Integer(g["scrapes"]), Integer(g["timeouts"]),
-                      Integer(g["oversized"]), Text(g["last_scrape"]), Text(g["last_success"]), Text(RefusedText(g["refused"])), Integer(g["frozen_gpus"]),
-                      g["conflicts"].is_array() ? Cell(static_cast<int64_t>(g["conflicts"].array().size())) : Cell(), Text(g["last_failure"])});
+                      NumberCell(g["last_bytes"].number()), IntegerCell(g["scrapes"]), IntegerCell(g["timeouts"]),
+                      IntegerCell(g["oversized"]), TextCell(g["last_scrape"]), TextCell(g["last_success"]), TextCell(RefusedText(g["refused"])), IntegerCell(g["frozen_gpus"]),
+                      g["conflicts"].is_array() ? Cell(static_cast<int64_t>(g["conflicts"].array().size())) : Cell(), TextCell(g["last_failure"])});
   }
   const int64_t total = answer["total"].integer_or(static_cast<int64_t>(t.rows.size()));
   t.notes.push_back(fmt::format("{} targets, {} up", total, answer["up"].integer_or(0)));

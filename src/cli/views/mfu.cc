@@ -7,6 +7,7 @@
 
 #include "base/json_writer.h"
 #include "base/text.h"
+#include "cli/views/usage.h"
 
 namespace flopwatch::cli {
 namespace {
@@ -59,7 +60,7 @@ std::string ClassText(const Model& model) {
   return "";
 }
 
-std::string Heading(const MfuAnswer& a, const ViewOptions& v) {
+std::string MfuHeading(const MfuAnswer& a, const ViewOptions& v) {
   const Model& m = a.model;
   std::string out = Paint(v, Tone::kBold, Printable(m.name, 80)) + "\n";
   std::string what = fmt::format("{} · {} · {} layers", m.model_type, ClassText(m),
@@ -138,7 +139,6 @@ std::string FfnText(const Layer& l) {
   return out;
 }
 
-Cell Number(const std::optional<double>& v) { return v ? Cell(*v) : Cell(); }
 
 }  // namespace
 
@@ -167,7 +167,7 @@ StatusOr<MfuRow> MfuRowOf(const models::Convention& convention, const models::Co
 
 std::string MfuText(const MfuAnswer& a, const ViewOptions& v) {
   const MfuRow& row = a.rows.front();
-  std::string out = Heading(a, v);
+  std::string out = MfuHeading(a, v);
   out +=
       Labelled(v, "convention", fmt::format("{}: {}", row.convention->id, row.convention->title));
   size_t name = 5;
@@ -219,7 +219,7 @@ std::string MfuText(const MfuAnswer& a, const ViewOptions& v) {
 }
 
 std::string MfuComparison(const MfuAnswer& a, const ViewOptions& v) {
-  std::string out = Heading(a, v) + "\n";
+  std::string out = MfuHeading(a, v) + "\n";
   size_t longest = 10;
   for (const MfuRow& row : a.rows) longest = std::max(longest, row.convention->id.size());
   const int name = static_cast<int>(longest) + 2, number = 20;
@@ -325,8 +325,8 @@ Table MfuTable(const MfuAnswer& a) {
   for (const MfuRow& row : a.rows) {
     table.rows.push_back(
         {a.model.name, std::string(row.convention->id), a.seq_len ? Cell(*a.seq_len) : Cell(),
-         row.forward, row.training, Number(row.ratio_to_exact), Number(row.mfu), Number(row.hfu),
-         Number(row.tflops_per_gpu), Number(a.peak_tflops),
+         row.forward, row.training, NumberCell(row.ratio_to_exact), NumberCell(row.mfu), NumberCell(row.hfu),
+         NumberCell(row.tflops_per_gpu), NumberCell(a.peak_tflops),
          row.band ? Cell(std::string(efficiency::BandLevelName(row.band->level))) : Cell(),
          a.params.active, a.params.total, a.params.matmul_active, row.hardware, a.model.model_type,
          std::string(row.convention->source), std::string(row.convention->leaves_out)});

@@ -46,7 +46,7 @@ std::string Line(int indent, std::string_view text, int width, std::string_view 
   return out;
 }
 
-Tone ToneOf(Severity s) { return s == Severity::kCritical ? Tone::kBad : s == Severity::kWarning ? Tone::kLost : Tone::kDim; }
+Tone ToneOfSeverity(Severity s) { return s == Severity::kCritical ? Tone::kBad : s == Severity::kWarning ? Tone::kLost : Tone::kDim; }
 
 std::string SplitLine(const ViewOptions& v, std::string_view label, int label_width, const TimeSplit& t) {
   const auto percent = [&](Nanos part) { return fmt::format("{:>8}", Percent(t.Share(part))); };
@@ -172,7 +172,7 @@ std::string FindingsText(const trace::Findings& findings, Nanos origin, const Vi
   std::string out;
   int number = 0;
   for (const Finding& f : findings.findings) {
-    const std::string tag = fmt::format("{} {}", Paint(v, ToneOf(f.severity), trace::SeverityName(f.severity)),
+    const std::string tag = fmt::format("{} {}", Paint(v, ToneOfSeverity(f.severity), trace::SeverityName(f.severity)),
                                         f.gain > 0 ? fmt::format("up to {}", Percent(f.gain)) : std::string("no gain claimed"));
     if (number++ > 0) out += "\n";
     out += fmt::format("{:>2}. {}  {}\n", number, Paint(v, Tone::kBold, Printable(f.title)), tag);

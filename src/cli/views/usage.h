@@ -4,13 +4,22 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/json_read.h"
+#include "base/table.h"
 
 
 namespace flopwatch::cli {
+
+// Cells of a table; empty where the answer has nothing.
+inline Cell NumberCell(const std::optional<double>& v) { return v ? Cell(*v) : Cell(); }
+inline Cell NumberCell(const Json& v) { return NumberCell(v.number()); }
+inline Cell IntegerCell(const Json& v) { return v.integer() ? Cell(*v.integer()) : Cell(); }
+inline Cell TextCell(std::string_view text) { return text.empty() ? Cell() : Cell(std::string(text)); }
+inline Cell TextCell(const Json& v) { return TextCell(v.text()); }
 
 struct UsageView {
   std::optional<double> ofu, ci95, coverage, tensor_active, sm_clock_mhz, sm_active, gpu_util, power_w, energy_j;

@@ -19,17 +19,17 @@ int32_t ArchOf(std::string_view prefix) {
   return prefix == "ampere_" ? 80 : 90;
 }
 
-struct Word {
+struct CublasWord {
   NumberType accumulate = NumberType::kUnknown;
   bool tensor = false;
   std::string_view shape;
 };
 
 // "s16816gemm", "h884gemm", "sgemm", "gcgemm", "igemm".
-std::optional<Word> ReadWord(std::string_view token) {
+std::optional<CublasWord> ReadWord(std::string_view token) {
   if (!token.ends_with("gemm")) return std::nullopt;
   token.remove_suffix(4);
-  Word out;
+  CublasWord out;
   TakePrefix(&token, "g");  // Gauss's trick for complex products
   if (token.empty()) return std::nullopt;
   switch (token.front()) {
@@ -77,7 +77,7 @@ bool ReadCublas(const NameParts& name, KernelInfo* info) {
     before = type;
     token = tokens.Next();
   }
-  const std::optional<Word> word = tokens.touches_cut() ? std::nullopt : ReadWord(token);
+  const std::optional<CublasWord> word = tokens.touches_cut() ? std::nullopt : ReadWord(token);
   if (!word) return false;  // volta_scudnn and others: not a GEMM of cuBLAS
   info->family = Family::kCublas;
   info->operation = Operation::kGemm;

@@ -84,7 +84,7 @@ void SetMath(bool simt, const Instruction& mma, NumberType operand, KernelInfo* 
   info->b = info->a;
 }
 
-bool ReadProcedural(std::string_view text, bool cut, KernelInfo* info) {
+bool ReadProcedural2(std::string_view text, bool cut, KernelInfo* info) {
   if (!TakePrefix(&text, "cutlass_")) return false;
   info->family = Family::kCutlass2;
   info->confidence = NameConfidence::kLow;
@@ -214,7 +214,7 @@ void ReadInstantiation(std::string_view text, KernelInfo* info) {
 }  // namespace
 
 bool ReadCutlass2(const NameParts& name, KernelInfo* info) {
-  if (ReadProcedural(name.function, name.cut, info)) return true;
+  if (ReadProcedural2(name.function, name.cut, info)) return true;
   const bool kernel = name.function == "Kernel" || name.function == "Kernel2";
   if (!kernel || !Contains(name.scope, "cutlass")) return false;
   std::string_view inner = name.arguments;
@@ -227,7 +227,7 @@ bool ReadCutlass2(const NameParts& name, KernelInfo* info) {
       std::string_view word = inner.substr(digits);
       const bool cut = static_cast<size_t>(*length) > word.size();
       word = word.substr(0, static_cast<size_t>(*length));
-      if (ReadProcedural(word, cut, info)) {
+      if (ReadProcedural2(word, cut, info)) {
         info->cut |= cut;
         return true;
       }
@@ -236,7 +236,7 @@ bool ReadCutlass2(const NameParts& name, KernelInfo* info) {
     return true;
   }
   const size_t end = inner.find_first_of("<>(,");
-  if (ReadProcedural(inner.substr(0, end), name.cut && end == std::string_view::npos, info))
+  if (ReadProcedural2(inner.substr(0, end), name.cut && end == std::string_view::npos, info))
     return true;
   ReadInstantiation(inner, info);
   return true;

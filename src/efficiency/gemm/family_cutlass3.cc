@@ -10,7 +10,7 @@
 namespace flopwatch::efficiency::gemm {
 namespace {
 
-bool ReadProcedural(std::string_view text, bool cut, KernelInfo* info) {
+bool ReadProcedural3(std::string_view text, bool cut, KernelInfo* info) {
   if (!TakePrefix(&text, "cutlass3x_")) return false;
   info->family = Family::kCutlass3;
   info->confidence = NameConfidence::kLow;
@@ -143,7 +143,7 @@ void ReadCollective(std::string_view text, KernelInfo* info) {
 }  // namespace
 
 bool ReadCutlass3(const NameParts& name, KernelInfo* info) {
-  if (ReadProcedural(name.function, name.cut, info)) return true;
+  if (ReadProcedural3(name.function, name.cut, info)) return true;
   if (name.function != "device_kernel" || !Contains(name.scope, "cutlass")) return false;
   info->family = Family::kCutlass3;
   info->confidence = NameConfidence::kLow;

@@ -43,6 +43,8 @@ struct Cause {
   bool from_model = false;  // the factor was computed from this job's model, not taken from a case
 };
 
+inline bool IsRecompute(const Cause& c) { return c.ofu_factor.high > 1; }
+
 // All that can be the cause for this job. Deterministic order.
 std::vector<Cause> CausesFor(const JobEvidence& job, const PeakReview& peak);
 

@@ -9,11 +9,10 @@
 #include <tuple>
 
 #include "efficiency/ofu.h"
+#include "fleet/divergence/causes.h"
 
 namespace flopwatch::fleet {
 namespace {
-
-bool IsRecompute(const Cause& c) { return c.ofu_factor.high > 1; }
 
 struct Observed {
   double mfu = 0, ofu = 0, ratio = 0;  // as claimed

@@ -31,7 +31,7 @@ ExpectedFactor Attention(const JobEvidence& job) {
           fmt::format("fused attention backward, core {:.1f} % of the FLOPs", a * 100)};
 }
 
-ExpectedFactor Recomputed(const JobEvidence& job, bool assumed) {
+ExpectedFactor OfuRecomputed(const JobEvidence& job, bool assumed) {
   if (assumed) return {"recompute", kFullRecompute, "full recompute, assumed"};
   switch (job.claim.recompute) {
     case Recompute::kFull: return {"recompute", kFullRecompute, "full recompute, declared"};
@@ -62,7 +62,7 @@ ExpectedFactor Counted(const JobEvidence& job) {
 
 Expectation Expect(const JobEvidence& job, bool full_recompute_assumed) {
   Expectation out;
-  out.factors = {Padding(job), Attention(job), Recomputed(job, full_recompute_assumed), Counted(job)};
+  out.factors = {Padding(job), Attention(job), OfuRecomputed(job, full_recompute_assumed), Counted(job)};
   for (const ExpectedFactor& f : out.factors) out.ofu_per_mfu = out.ofu_per_mfu * f.factor;
   return out;
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fleet/divergence/causes.h"
+
 namespace flopwatch::fleet {
 namespace {
 
@@ -15,8 +17,6 @@ std::string Times(double factor) {
   return factor >= 1 ? fmt::format("{:.3g} times too high", factor)
                      : fmt::format("{:.3g} times too low", 1 / factor);
 }
-
-bool IsRecompute(const Cause& c) { return c.ofu_factor.high > 1; }
 
 // The mistakes alone, without what is only a difference in meaning.
 double ErrorFactor(const Explanation& e) {

@@ -59,11 +59,6 @@ ApplicationSums ReadSums(const Row& row, size_t at) {
   return sums;
 }
 
-Status CheckWindow(Window w) {
-  if (w.from < w.to) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("the window is empty: from {} to {}", FormatTime(w.from), FormatTime(w.to)));
-}
-
 template <typename T>
 void SetOptional(Appender& a, size_t column, size_t r, const std::optional<T>& v) {
   a.Data<T>(column)[r] = v.value_or(T{});

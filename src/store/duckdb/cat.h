@@ -4,16 +4,24 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace flopwatch::store::duck {
 
+template <typename Part>
+void CatOne(std::string* out, const Part& part) {
+  if constexpr (std::is_convertible_v<const Part&, std::string_view>) {
+    out->append(std::string_view(part));
+  } else {
+    *out += fmt::format("{}", part);  // not format_to, which compiles all of the library's formatting anew
+  }
+}
 template <typename... Parts>
 void CatTo(std::string* out, const Parts&... parts) {
-  (fmt::format_to(std::back_inserter(*out), "{}", parts), ...);
+  (CatOne(out, parts), ...);
 }
 template <typename... Parts>
 std::string Cat(const Parts&... parts) {

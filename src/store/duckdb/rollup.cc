@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "store/duckdb/cat.h"
@@ -83,7 +82,7 @@ std::string HotSums(std::string_view segment, telemetry::EntityKind kind, bool a
     for (const Term& t : TermsOf(s, k)) {
       if (t.divisor == 0) continue;
       CatTo(&sums, std::exchange(plus, " + "), "u.", kRawNames[t.raw]);
-      if (t.divisor != 1) fmt::format_to(std::back_inserter(sums), " / {:.17g}", t.divisor);
+      if (t.divisor != 1) sums += fmt::format(" / {:.17g}", t.divisor);
     }
     CatTo(&sums, " AS ", kSumNames[s].gpu, ", ");
   }

@@ -30,12 +30,6 @@ std::string Between(Micros from, Micros to) {
   return fmt::format("ts >= {} AND ts < {}", TimeLiteral(from), TimeLiteral(to));
 }
 
-Status CheckWindow(Window w) {
-  if (w.from < w.to) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("the window is empty: from {} to {}", FormatTime(w.from), FormatTime(w.to)));
-}
-
 template <typename T>
 std::vector<T> Flatten(std::map<int32_t, UsageSums>* by_id) {
   std::vector<T> out;

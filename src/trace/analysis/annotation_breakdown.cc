@@ -40,7 +40,7 @@ std::vector<Row> AnnotationOfWork(const RankView& view, Category category) {
   return out;
 }
 
-StatusOr<AnalysisTables> Default(const AnalysisInput& input, Category category, std::string_view name) {
+StatusOr<AnalysisTables> DefaultAnnotationBreakdown(const AnalysisInput& input, Category category, std::string_view name) {
   Table table;
   table.columns = {Plain("rank"),   Plain("name"),   Count("count"),  Plain("sum_us"),   Plain("mean_us"),
                    Plain("std_us"), Plain("min_us"), Plain("max_us"), Count("gpu_rows"), Plain("gpu_work_us")};
@@ -75,7 +75,7 @@ StatusOr<AnalysisTables> Default(const AnalysisInput& input, Category category, 
   return OneTable(std::move(table));
 }
 
-StatusOr<AnalysisTables> Hta(const AnalysisInput& input, std::string_view file_category) {
+StatusOr<AnalysisTables> HtaAnnotationBreakdown(const AnalysisInput& input, std::string_view file_category) {
   Table table;
   table.columns = PlainColumns({"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"});
   for (const auto& view : input.ranks()) {
@@ -98,12 +98,12 @@ StatusOr<AnalysisTables> Hta(const AnalysisInput& input, std::string_view file_c
 }
 
 StatusOr<AnalysisTables> Gpu(const AnalysisInput& input) {
-  return input.options().hta ? Hta(input, "gpu_user_annotation")
-                             : Default(input, Category::kGpuUserAnnotation, "gpu_user_annotation_breakdown");
+  return input.options().hta ? HtaAnnotationBreakdown(input, "gpu_user_annotation")
+                             : DefaultAnnotationBreakdown(input, Category::kGpuUserAnnotation, "gpu_user_annotation_breakdown");
 }
 StatusOr<AnalysisTables> Cpu(const AnalysisInput& input) {
-  return input.options().hta ? Hta(input, "user_annotation")
-                             : Default(input, Category::kUserAnnotation, "user_annotation_breakdown_cpu");
+  return input.options().hta ? HtaAnnotationBreakdown(input, "user_annotation")
+                             : DefaultAnnotationBreakdown(input, Category::kUserAnnotation, "user_annotation_breakdown_cpu");
 }
 
 }  // namespace

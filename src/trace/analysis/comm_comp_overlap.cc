@@ -6,7 +6,7 @@ namespace flopwatch::trace {
 namespace {
 
 // traces.md 2.5: the part of communication time during which compute runs too; nothing without communication.
-StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
+StatusOr<AnalysisTables> RunCommCompOverlap(const AnalysisInput& input) {
   Table table;
   const bool hta = input.options().hta;
   if (hta) {
@@ -41,7 +41,7 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
 constinit const Analysis kCommCompOverlap = {
     .name = "comm_comp_overlap",
     .title = "How much of the communication compute hides",
-    .run = Run,
+    .run = RunCommCompOverlap,
 };
 
 }  // namespace flopwatch::trace

@@ -17,7 +17,7 @@ namespace {
 // A longer gap between two kernels of a stream has a cause that the graph does not know (HTA 0.6, traces.md 2.10).
 constexpr Nanos kLongestKernelGap = 1'500'000;
 constexpr int kMaxDepth = 64;  // parents looked at for a data loader
-constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+constexpr uint32_t kNoNode = std::numeric_limits<uint32_t>::max();
 
 // Whose time HTA takes for waiting (its BLOCKING_SYNC_CALLS), and which calls hold the lock of the CUDA runtime in its model.
 constexpr std::string_view kHtaBlocking[] = {
@@ -25,7 +25,7 @@ constexpr std::string_view kHtaBlocking[] = {
     "cudaMemcpyAsync"};
 constexpr std::string_view kHtaLock[] = {"cudaHostAlloc", "cudaLaunchKernel", "cudaMemcpyAsync"};
 // Launches that HTA counts in queues (traces.md 2.7).
-constexpr std::string_view kHtaLaunches[] = {"cudaLaunchKernel",    "cudaLaunchKernelExC",     "cuLaunchKernel",
+constexpr std::string_view kPathLaunches[] = {"cudaLaunchKernel",    "cudaLaunchKernelExC",     "cuLaunchKernel",
                                              "cuLaunchKernelEx",    "cudaMemcpyAsync",         "cudaMemsetAsync",
                                              "hipMemcpyAsync",      "hipMemsetAsync",          "hipLaunchKernel",
                                              "hipMemcpyWithStream", "hipExtModuleLaunchKernel"};
@@ -90,7 +90,7 @@ class Graph {
   const bool hta_;
   CriticalPath out_;
 
-  std::vector<uint32_t> index_;  // row -> index in rows_, kNone
+  std::vector<uint32_t> index_;  // row -> index in rows_, kNoNode
   std::vector<Row> rows_;        // with nodes
   std::vector<Row> stack_rows_;  // CPU rows of the window, with and without nodes
   std::vector<Row> gpu_;         // GPU work of the window (hta: what its kernel loop walks)
@@ -115,7 +115,7 @@ class Graph {
   double HtaTs(Row r) const { return Micros(e_.ts[r] - rank_.time_base); }
   static double Micros(Nanos t) { return static_cast<double>(static_cast<long double>(t) / 1000); }
   Nanos TimeOf(Node n) const { return n & 1 ? End(rows_[n / 2]) : Begin(rows_[n / 2]); }
-  bool HasNode(Row r) const { return index_[r] != kNone; }
+  bool HasNode(Row r) const { return index_[r] != kNoNode; }
   Node StartOf(Row r) const { return 2 * index_[r]; }
   Node EndOf(Row r) const { return 2 * index_[r] + 1; }
   std::string_view NameOf(Row r) const { return names_.Text(e_.name[r]); }
@@ -180,7 +180,7 @@ class Graph {
   bool Inside(Row r) const { return Begin(r) >= out_.window.begin && Begin(r) <= out_.window.end; }
 
   void Select() {
-    index_.assign(e_.size(), kNone);
+    index_.assign(e_.size(), kNoNode);
     loads_.assign(2 * names_.size(), -1);
     rows_.reserve(e_.size());
     stack_rows_.reserve(e_.size());
@@ -238,7 +238,7 @@ class Graph {
       return ta != tb ? ta < tb : a < b;
     });
     std::vector<Node> open;
-    Node last = kNone;
+    Node last = kNoNode;
     for (const Node node : nodes) {
       if ((node & 1) == 0) {
         open.push_back(node);
@@ -309,14 +309,14 @@ class Graph {
     }
     std::priority_queue<Nanos, std::vector<Nanos>, std::greater<>> ends;  // of the open rows: as many as the stack is deep
     std::vector<Row> stack;
-    Node last = kNone;
+    Node last = kNoNode;
     int depth = 0;
     const auto enter = [&](Row r) {
       const Row above = stack.empty() ? kNoRow : stack.back();
       stack.push_back(r);
       if (!HasNode(r)) return;
       above_[index_[r]] = above;
-      if (last != kNone && !ShareLock(last, StartOf(r))) {
+      if (last != kNoNode && !ShareLock(last, StartOf(r))) {
         AddEdge(last, StartOf(r), depth == 0 ? PathEdge::kDependency : PathEdge::kOperator);
       }
       last = StartOf(r);
@@ -326,7 +326,7 @@ class Graph {
       const Row r = stack.back();
       stack.pop_back();
       if (!HasNode(r)) return;
-      if (last != kNone && !ShareLock(last, EndOf(r))) AddEdge(last, EndOf(r), PathEdge::kOperator, waits_[index_[r]]);
+      if (last != kNoNode && !ShareLock(last, EndOf(r))) AddEdge(last, EndOf(r), PathEdge::kOperator, waits_[index_[r]]);
       last = EndOf(r);
       --depth;
     };
@@ -383,7 +383,7 @@ class Graph {
     const NameId record_name = names_.Find("cudaEventRecord");
     absl::flat_hash_map<int32_t, std::vector<Row>> launches;                        // stream -> calls by time
     absl::flat_hash_map<std::pair<int32_t, uint32_t>, std::vector<Row>> by_thread;  // stream, thread -> calls by time
-    const std::vector<bool> counted = NamesIn(names_, kHtaLaunches);
+    const std::vector<bool> counted = NamesIn(names_, kPathLaunches);
     absl::flat_hash_map<int64_t, Row> records;  // correlation -> cudaEventRecord
     ForRows([&](Row r) {
       if (!IsLaunchApi(e_.category[r])) return;
@@ -466,7 +466,7 @@ class Graph {
 
   void QueueLengths() {
     queue_.assign(e_.size(), std::numeric_limits<int32_t>::min());
-    const std::vector<bool> counted = NamesIn(names_, kHtaLaunches);
+    const std::vector<bool> counted = NamesIn(names_, kPathLaunches);
     struct Change {
       Nanos ts;
       bool start;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kTopEvents = 30;
 
-StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
+StatusOr<AnalysisTables> RunCriticalPathTables(const AnalysisInput& input) {
   const RankView* view = nullptr;
   for (const auto& candidate : input.ranks()) {
     if (!input.options().rank || candidate->rank().rank == *input.options().rank) {
@@ -154,7 +154,7 @@ std::string_view PathBoundName(PathBound b) {
 constinit const Analysis kCriticalPath = {
     .name = "critical_path",
     .title = "The chain of CPU and GPU work that decides how long a step takes",
-    .run = Run,
+    .run = RunCriticalPathTables,
 };
 
 }  // namespace flopwatch::trace

@@ -31,7 +31,7 @@ struct Launches {
   }
 };
 
-StatusOr<AnalysisTables> Default(const AnalysisInput& input) {
+StatusOr<AnalysisTables> DefaultCudaKernelLaunchStats(const AnalysisInput& input) {
   Table table;
   table.columns = {Plain("rank"),
                    Count("launches"),
@@ -93,7 +93,7 @@ StatusOr<AnalysisTables> Default(const AnalysisInput& input) {
   return OneTable(std::move(table));
 }
 
-StatusOr<AnalysisTables> Hta(const AnalysisInput& input) {
+StatusOr<AnalysisTables> HtaCudaKernelLaunchStats(const AnalysisInput& input) {
   Table table;
   table.columns = PlainColumns({"rank", "n", "cpu_duration_sum", "gpu_duration_sum", "launch_delay_sum", "launch_delay.count",
                                 "launch_delay.mean", "launch_delay.std", "launch_delay.min", "launch_delay.50%",
@@ -123,14 +123,14 @@ StatusOr<AnalysisTables> Hta(const AnalysisInput& input) {
   return OneTable(std::move(table));
 }
 
-StatusOr<AnalysisTables> Run(const AnalysisInput& input) { return input.options().hta ? Hta(input) : Default(input); }
+StatusOr<AnalysisTables> RunCudaKernelLaunchStats(const AnalysisInput& input) { return input.options().hta ? HtaCudaKernelLaunchStats(input) : DefaultCudaKernelLaunchStats(input); }
 
 }  // namespace
 
 constinit const Analysis kCudaKernelLaunchStats = {
     .name = "cuda_kernel_launch_stats",
     .title = "Launch calls: their own time, the delay until the work starts, kernels shorter than their call",
-    .run = Run,
+    .run = RunCudaKernelLaunchStats,
 };
 
 }  // namespace flopwatch::trace

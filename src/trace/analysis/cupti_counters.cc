@@ -30,7 +30,7 @@ Ranges RangesOf(const RankView& view) {
   return out;
 }
 
-StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
+StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
   const StringPool& names = input.set().names;
   // One column a metric, over all ranks, in the order of first use.
   std::vector<NameId> metrics;
@@ -104,7 +104,7 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
 constinit const Analysis kCuptiCounters = {
     .name = "cupti_counters",
     .title = "Hardware counters of single kernels, with the operator that launched them",
-    .run = Run,
+    .run = RunCuptiCounters,
 };
 
 }  // namespace flopwatch::trace

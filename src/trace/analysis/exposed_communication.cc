@@ -72,7 +72,7 @@ std::vector<Line> LinesOf(const RankView& view) {
   return out;
 }
 
-StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
+StatusOr<AnalysisTables> RunExposedCommunication(const AnalysisInput& input) {
   Table table;
   table.columns = {Plain("rank"),      Plain("step"),         Plain("collective"), Plain("group"),
                    Count("count"),     Column{"bytes", "", ColumnFormat::kBytes},        Plain("communication_us"), Plain("exposed_us"),
@@ -114,7 +114,7 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
 constinit const Analysis kExposedCommunication = {
     .name = "exposed_communication",
     .title = "Communication that no compute hides, by step and collective",
-    .run = Run,
+    .run = RunExposedCommunication,
 };
 
 }  // namespace flopwatch::trace

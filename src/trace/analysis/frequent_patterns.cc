@@ -109,7 +109,7 @@ std::string Join(const StringPool& names, const Pattern& pattern, std::string_vi
   return out;
 }
 
-StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
+StatusOr<AnalysisTables> RunFrequentPatterns(const AnalysisInput& input) {
   const bool hta = input.options().hta;
   const RankView* view = nullptr;
   for (const auto& v : input.ranks()) {
@@ -165,7 +165,7 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
 constinit const Analysis kFrequentPatterns = {
     .name = "frequent_patterns",
     .title = "Sequences of kernels that an operator launches again and again",
-    .run = Run,
+    .run = RunFrequentPatterns,
 };
 
 }  // namespace flopwatch::trace

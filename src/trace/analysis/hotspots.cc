@@ -94,7 +94,7 @@ AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name, std::s
   return {std::move(name), std::move(table)};
 }
 
-StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
+StatusOr<AnalysisTables> RunHotspots(const AnalysisInput& input) {
   std::vector<Item> operators, calls, kernels, copies;
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
@@ -143,7 +143,7 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
 constinit const Analysis kHotspots = {
     .name = "hotspots",
     .title = "Operators (own time), calls, kernels and copies: how often, how long, how large",
-    .run = Run,
+    .run = RunHotspots,
 };
 
 }  // namespace flopwatch::trace

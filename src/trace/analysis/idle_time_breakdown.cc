@@ -113,7 +113,7 @@ void AddHta(const RankView& view, Parts* out) {
   }
 }
 
-StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
+StatusOr<AnalysisTables> RunIdleTimeBreakdown(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
   Parts parts;
   if (input.options().hta) {
@@ -145,7 +145,7 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
 constinit const Analysis kIdleTimeBreakdown = {
     .name = "idle_time_breakdown",
     .title = "Why streams were idle: waiting for the host, for the GPU itself, or for others",
-    .run = Run,
+    .run = RunIdleTimeBreakdown,
 };
 
 }  // namespace flopwatch::trace

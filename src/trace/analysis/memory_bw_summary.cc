@@ -45,7 +45,7 @@ std::vector<Held> Curve(std::vector<Edge> edges) {
   return out;
 }
 
-StatusOr<AnalysisTables> Default(const AnalysisInput& input) {
+StatusOr<AnalysisTables> DefaultMemoryBwSummary(const AnalysisInput& input) {
   Table table;
   table.columns = {Plain("rank"),      Plain("name"),     Count("copies"),   Column{"bytes", "", ColumnFormat::kBytes}, Plain("copy_us"),
                    Plain("busy_us"),   Plain("mean_gbps"), Plain("std_gbps"), Plain("min_gbps"), Plain("p50_gbps"),
@@ -101,7 +101,7 @@ std::string HtaCopyName(std::string_view name) {
 
 // The running sum at its change points, those above zero, however long they last. Of equal times starts come before
 // ends (HTA sorts them with a sort that promises no order).
-StatusOr<AnalysisTables> Hta(const AnalysisInput& input) {
+StatusOr<AnalysisTables> HtaMemoryBwSummary(const AnalysisInput& input) {
   Table table;
   table.columns =
       PlainColumns({"rank", "name", "memory_bw_gbps.count", "memory_bw_gbps.mean", "memory_bw_gbps.std", "memory_bw_gbps.min",
@@ -143,14 +143,14 @@ StatusOr<AnalysisTables> Hta(const AnalysisInput& input) {
   return OneTable(std::move(table));
 }
 
-StatusOr<AnalysisTables> Run(const AnalysisInput& input) { return input.options().hta ? Hta(input) : Default(input); }
+StatusOr<AnalysisTables> RunMemoryBwSummary(const AnalysisInput& input) { return input.options().hta ? HtaMemoryBwSummary(input) : DefaultMemoryBwSummary(input); }
 
 }  // namespace
 
 constinit const Analysis kMemoryBwSummary = {
     .name = "memory_bw_summary",
     .title = "Bandwidth of copies and fills",
-    .run = Run,
+    .run = RunMemoryBwSummary,
 };
 
 }  // namespace flopwatch::trace

@@ -9,7 +9,7 @@
 namespace flopwatch::trace {
 namespace {
 
-constexpr size_t kMostOperators = 100;  // lines a rank
+constexpr size_t kMostDelayed = 100;  // lines a rank
 
 // What one operator instance launched first.
 struct First {
@@ -67,7 +67,7 @@ std::vector<Delays> DelaysOf(const RankView& view) {
   return out;
 }
 
-StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
+StatusOr<AnalysisTables> RunOpLaunchDelay(const AnalysisInput& input) {
   Table table;
   table.columns = {Plain("rank"),
                    Plain("operator"),
@@ -79,7 +79,7 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
                    Plain("launch_to_start_max_us")};
   for (const auto& view : input.ranks()) {
     std::vector<Delays> all = DelaysOf(*view);
-    const size_t shown = std::min(all.size(), kMostOperators);
+    const size_t shown = std::min(all.size(), kMostDelayed);
     std::partial_sort(all.begin(), all.begin() + static_cast<ptrdiff_t>(shown), all.end(), [](const Delays& a, const Delays& b) {
       return a.to_launch.sum() != b.to_launch.sum() ? a.to_launch.sum() > b.to_launch.sum() : a.name < b.name;
     });
@@ -105,7 +105,7 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
 constinit const Analysis kOpLaunchDelay = {
     .name = "op_launch_delay",
     .title = "From an operator's start to its launch, and from the launch to the GPU",
-    .run = Run,
+    .run = RunOpLaunchDelay,
 };
 
 }  // namespace flopwatch::trace

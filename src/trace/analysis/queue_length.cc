@@ -112,7 +112,7 @@ StatusOr<AnalysisTables> DefaultBlocked(const AnalysisInput& input) {
 }
 
 // HTA: +1 at a launch call of these names, -1 where its GPU rows start.
-constexpr std::string_view kHtaLaunches[] = {
+constexpr std::string_view kQueueLaunches[] = {
     "cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel",  "cuLaunchKernelEx", "cudaMemcpyAsync",     "cudaMemsetAsync",
     "hipMemcpyAsync",   "hipMemsetAsync",      "hipLaunchKernel", "hipExtModuleLaunchKernel", "hipMemcpyWithStream"};
 
@@ -125,7 +125,7 @@ struct Change {
 std::map<int32_t, std::vector<Change>> HtaSeries(const RankView& view) {
   const EventTable& e = view.events();
   std::vector<NameId> launches;
-  for (const std::string_view name : kHtaLaunches) {
+  for (const std::string_view name : kQueueLaunches) {
     if (const NameId id = view.set().names.Find(name); id != kNoName) launches.push_back(id);
   }
   std::map<int32_t, std::vector<Change>> out;
@@ -189,7 +189,7 @@ StatusOr<AnalysisTables> HtaBlocked(const AnalysisInput& input) {
   return OneTable(std::move(table));
 }
 
-StatusOr<AnalysisTables> Summarise(const AnalysisInput& input) {
+StatusOr<AnalysisTables> SummariseQueue(const AnalysisInput& input) {
   return input.options().hta ? HtaSummary(input) : DefaultSummary(input);
 }
 StatusOr<AnalysisTables> Blocked(const AnalysisInput& input) {
@@ -201,7 +201,7 @@ StatusOr<AnalysisTables> Blocked(const AnalysisInput& input) {
 constinit const Analysis kQueueLengthSummary = {
     .name = "queue_length_summary",
     .title = "How many launched commands waited on each stream",
-    .run = Summarise,
+    .run = SummariseQueue,
 };
 
 constinit const Analysis kBlockedOnFullQueue = {

@@ -40,7 +40,7 @@ void WriteByRank(JsonWriter& json, const Table& table) {
   }
 }
 
-std::string NotComputable(const Status& status) {
+std::string WhyNotComputable(const Status& status) {
   std::string message(status.message());
   return message.starts_with("not computable") ? message : "not computable: " + message;
 }
@@ -120,7 +120,7 @@ void WriteTableJson(JsonWriter& json, const Table& table) {
 void WriteAnalysisJson(JsonWriter& json, std::string_view key, const StatusOr<AnalysisTables>& tables) {
   json.BeginObject();
   if (!tables.ok()) {
-    json.Field("error", NotComputable(tables.status()));
+    json.Field("error", WhyNotComputable(tables.status()));
   } else if (!tables->parts.empty()) {
     WriteTableJson(json, tables->parts.front().table);
     for (const AnalysisTables::Part& part : tables->parts) {

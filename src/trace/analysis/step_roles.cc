@@ -196,7 +196,7 @@ void AddRank(const RankView& view, Figures* out) {
   }
 }
 
-StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
+StatusOr<AnalysisTables> RunStepRoles(const AnalysisInput& input) {
   Figures figures;
   figures.steps.columns = {Plain("rank"), Plain("step")};
   for (const char* role : kRoles) figures.steps.columns.push_back(Plain(role));
@@ -224,7 +224,7 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
 constinit const Analysis kStepRoles = {
     .name = "step_roles",
     .title = "Step time by role and device figures, as the PyTorch TensorBoard plugin counts them",
-    .run = Run,
+    .run = RunStepRoles,
 };
 
 }  // namespace flopwatch::trace

@@ -55,7 +55,7 @@ StatusOr<AnalysisTables> Steps(const AnalysisInput& input) {
 }
 
 // The same shares as temporal_breakdown, of each step's window.
-StatusOr<AnalysisTables> Summarise(const AnalysisInput& input) {
+StatusOr<AnalysisTables> SummariseSteps(const AnalysisInput& input) {
   if (!AnySteps(input)) return NotComputable(kNoSteps);
   Table table;
   table.columns = {Plain("rank"),    Plain("step"),       Plain("complete"),
@@ -105,7 +105,7 @@ constinit const Analysis kProfilerSteps = {
 constinit const Analysis kStepSummary = {
     .name = "step_summary",
     .title = "Where the GPU's time went, step by step",
-    .run = Summarise,
+    .run = SummariseSteps,
 };
 
 }  // namespace flopwatch::trace

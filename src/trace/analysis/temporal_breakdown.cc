@@ -8,7 +8,7 @@ namespace {
 // traces.md 2.3: span from the first start to the last end; idle is what nothing covers; the rest of the span is shared out
 // in this order, so that the four parts add up to it: compute, communication that no compute hides, copies and fills that
 // neither hides.
-StatusOr<AnalysisTables> Default(const AnalysisInput& input) {
+StatusOr<AnalysisTables> DefaultTemporalBreakdown(const AnalysisInput& input) {
   Table table;
   table.columns = {Plain("rank"),
                    Plain("span_us"),
@@ -45,7 +45,7 @@ StatusOr<AnalysisTables> Default(const AnalysisInput& input) {
 }
 
 // non_compute = communication and copies that compute does not hide; OTHER kernels count in it too.
-StatusOr<AnalysisTables> Hta(const AnalysisInput& input) {
+StatusOr<AnalysisTables> HtaTemporalBreakdown(const AnalysisInput& input) {
   Table table;
   table.columns = PlainColumns({"rank", "idle_time(us)", "compute_time(us)", "non_compute_time(us)", "kernel_time(us)",
                                 "idle_time_pctg", "compute_time_pctg", "non_compute_time_pctg"});
@@ -68,9 +68,9 @@ StatusOr<AnalysisTables> Hta(const AnalysisInput& input) {
   return OneTable(std::move(table));
 }
 
-StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
+StatusOr<AnalysisTables> RunTemporalBreakdown(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
-  return input.options().hta ? Hta(input) : Default(input);
+  return input.options().hta ? HtaTemporalBreakdown(input) : DefaultTemporalBreakdown(input);
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
 constinit const Analysis kTemporalBreakdown = {
     .name = "temporal_breakdown",
     .title = "Where the GPU's time went: idle, compute, exposed communication, copies",
-    .run = Run,
+    .run = RunTemporalBreakdown,
 };
 
 }  // namespace flopwatch::trace

@@ -18,12 +18,12 @@ struct Operator {
   double cpu_total = 0, cpu_self = 0, api = 0, gpu_total = 0, gpu_self = 0;
 };
 
-constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+constexpr uint32_t kNoCall = std::numeric_limits<uint32_t>::max();
 
 // One call of an operator.
 struct Call {
   Row row = kNoRow;
-  uint32_t above = kNone;  // the call it is in
+  uint32_t above = kNoCall;  // the call it is in
   uint32_t kernels = 0;
   double below = 0, api = 0, gpu = 0, gpu_total = 0;  // µs: in the calls right below it, in API calls, on the GPU
 };
@@ -33,28 +33,28 @@ std::vector<Call> CallsOf(const RankView& view, std::vector<uint32_t>* call_of) 
   const EventTable& e = view.events();
   std::vector<Call> calls;
   calls.reserve(static_cast<size_t>(std::count(e.category.begin(), e.category.end(), Category::kCpuOp)));
-  call_of->assign(e.size(), kNone);
+  call_of->assign(e.size(), kNoCall);
   for (const Row r : view.parents_first()) {
     const Row parent = e.parent[r];
-    const uint32_t above = parent == kNoRow ? kNone : (*call_of)[parent];
+    const uint32_t above = parent == kNoRow ? kNoCall : (*call_of)[parent];
     (*call_of)[r] = above;
     if (e.category[r] == Category::kCpuOp) {
-      if (above != kNone) calls[above].below += MicrosOf(e.dur[r]);
+      if (above != kNoCall) calls[above].below += MicrosOf(e.dur[r]);
       (*call_of)[r] = static_cast<uint32_t>(calls.size());
       calls.push_back({r, above});
-    } else if (above != kNone && IsLaunchApi(e.category[r]) && !IsLaunchApi(e.category[parent])) {
+    } else if (above != kNoCall && IsLaunchApi(e.category[r]) && !IsLaunchApi(e.category[parent])) {
       calls[above].api += MicrosOf(e.dur[r]);
     }
   }
   for (const Row r : view.gpu_rows()) {
-    if (e.op[r] == kNoRow || (*call_of)[e.op[r]] == kNone) continue;
+    if (e.op[r] == kNoRow || (*call_of)[e.op[r]] == kNoCall) continue;
     Call& call = calls[(*call_of)[e.op[r]]];
     call.gpu += MicrosOf(e.dur[r]);
     ++call.kernels;
   }
   for (size_t i = calls.size(); i-- > 0;) {
     calls[i].gpu_total += calls[i].gpu;
-    if (calls[i].above != kNone) calls[calls[i].above].gpu_total += calls[i].gpu_total;
+    if (calls[i].above != kNoCall) calls[calls[i].above].gpu_total += calls[i].gpu_total;
   }
   return calls;
 }
@@ -107,7 +107,7 @@ std::vector<Operator> OperatorsOf(const RankView& view) {
   return out;
 }
 
-StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
+StatusOr<AnalysisTables> RunTopOperators(const AnalysisInput& input) {
   Table table;
   table.columns = {Plain("rank"),        Plain("operator"),    Count("calls"),       Plain("cpu_total_us"), Plain("cpu_self_us"),
                    Plain("cuda_api_us"), Plain("gpu_total_us"), Plain("gpu_self_us"), Count("kernels"),      Share("gpu_self_share")};
@@ -144,7 +144,7 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
 constinit const Analysis kTopOperators = {
     .name = "top_operators",
     .title = "Operators by their GPU and CPU time",
-    .run = Run,
+    .run = RunTopOperators,
 };
 
 }  // namespace flopwatch::trace

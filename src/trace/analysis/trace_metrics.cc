@@ -138,7 +138,7 @@ std::vector<Cell> RowOf(const RankView& view) {
           of_span(long_time)};
 }
 
-StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
+StatusOr<AnalysisTables> RunTraceMetrics(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
   Table table;
   table.columns = {Plain("rank"),
@@ -180,7 +180,7 @@ StatusOr<AnalysisTables> Run(const AnalysisInput& input) {
 constinit const Analysis kTraceMetrics = {
     .name = "trace_metrics",
     .title = "The measurements that findings are made of, one row a rank",
-    .run = Run,
+    .run = RunTraceMetrics,
 };
 
 }  // namespace flopwatch::trace

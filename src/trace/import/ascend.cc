@@ -430,12 +430,12 @@ class AscendDatabase {
   std::vector<std::pair<int64_t, Row>> work_, operators_;  // connection, row
 };
 
-bool Accepts(const std::string& path, bool is_folder, std::string_view prefix) {
+bool AcceptsAscend(const std::string& path, bool is_folder, std::string_view prefix) {
   if (is_folder) return IsAscendFolder(path);
   return prefix.starts_with(kSqliteMagic) && RankOfAscendDatabase(fs::path(path).filename().string()).has_value();
 }
 
-StatusOr<std::vector<ImportedRank>> Import(const ImportInput& input, const ImportOptions& options) {
+StatusOr<std::vector<ImportedRank>> ImportAscend(const ImportInput& input, const ImportOptions& options) {
   StatusOr<AscendRank> folder = ReadAscendFolder(input.path);
   if (!folder.ok()) return folder.status();
   StatusOr<std::unique_ptr<SqliteReader>> db = SqliteReader::Open(folder->database);
@@ -448,6 +448,6 @@ StatusOr<std::vector<ImportedRank>> Import(const ImportInput& input, const Impor
 
 }  // namespace
 
-constinit const Importer kAscendImporter = {"ascend", "Ascend PyTorch profiler folder (*_ascend_pt) or its database", Accepts, Import};
+constinit const Importer kAscendImporter = {"ascend", "Ascend PyTorch profiler folder (*_ascend_pt) or its database", AcceptsAscend, ImportAscend};
 
 }  // namespace flopwatch::trace

@@ -31,6 +31,9 @@ enum StringFlags : uint32_t {
   kHasNonAscii = 4,  // needs a check of its UTF-8
 };
 
+// Raw control characters between tokens count as spaces.
+inline bool IsSpace(char c) { return static_cast<unsigned char>(c) <= ' '; }
+
 // The first byte at or after `p` that is no space; `end` at the latest. Raw control characters between tokens count as spaces.
 inline const char* SkipSpaces(const char* p, const char* end) {
   if (static_cast<unsigned char>(*p) > ' ') return p;

@@ -27,7 +27,7 @@ namespace {
 
 constexpr int kMaxParsers = 64;
 
-bool Accepts(const std::string&, bool is_folder, std::string_view prefix) {
+bool AcceptsKineto(const std::string&, bool is_folder, std::string_view prefix) {
   if (is_folder) return false;
   if (prefix.starts_with("\xef\xbb\xbf")) prefix.remove_prefix(3);
   const size_t first = prefix.find_first_not_of(" \t\r\n");
@@ -262,7 +262,7 @@ class Importing {
   std::string pending_;
 };
 
-StatusOr<std::vector<ImportedRank>> Import(const ImportInput& input, const ImportOptions& options) {
+StatusOr<std::vector<ImportedRank>> ImportKineto(const ImportInput& input, const ImportOptions& options) {
   FW_ASSIGN_OR_RETURN(std::unique_ptr<ByteReader> reader, ByteReader::Open(input.path));
   std::vector<ImportedRank> ranks(1);
   Importing importing(std::move(reader), options, &ranks[0]);
@@ -272,6 +272,6 @@ StatusOr<std::vector<ImportedRank>> Import(const ImportInput& input, const Impor
 
 }  // namespace
 
-constinit const Importer kKinetoImporter = {"kineto", "PyTorch Kineto / Chrome trace JSON, plain or gzip", Accepts, Import};
+constinit const Importer kKinetoImporter = {"kineto", "PyTorch Kineto / Chrome trace JSON, plain or gzip", AcceptsKineto, ImportKineto};
 
 }  // namespace flopwatch::trace

@@ -9,7 +9,6 @@
 namespace flopwatch::trace {
 namespace {
 
-bool IsSpace(char c) { return static_cast<unsigned char>(c) <= ' '; }
 
 // The last place where an event seems to start behind another: the brace of `}, {"`. 0 where there is none. A guess: it may
 // lie inside a text or between two objects of an event's args; whoever reads the blocks checks it.

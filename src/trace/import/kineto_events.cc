@@ -1,12 +1,13 @@
 #include "trace/import/kineto_events.h"
 
+#include "trace/import/json_scan.h"
+
 namespace flopwatch::trace {
 namespace {
 
 // How far a quote that should have been escaped is looked for.
 constexpr ptrdiff_t kMaxExtendedText = 64 << 10;
 
-bool IsSpace(char c) { return static_cast<unsigned char>(c) <= ' '; }
 
 const char* SpacesBefore(const char* p, const char* begin) {
   while (p > begin && IsSpace(p[-1])) --p;

@@ -17,7 +17,6 @@ constexpr std::string_view kEventsKey = "\"traceEvents\"";
 
 void Count(KinetoLossCounts* losses, KinetoLoss loss) { ++(*losses)[static_cast<size_t>(loss)]; }
 
-bool IsSpace(char c) { return static_cast<unsigned char>(c) <= ' '; }
 
 // The next line that starts with a member ("key":), or the member that holds the events wherever it is; `end` where there is
 // none. Looks at every byte once.

@@ -480,7 +480,7 @@ class NsightExport {
   int64_t last_pid_ = -1;
 };
 
-bool Accepts(const std::string& path, bool is_folder, std::string_view prefix) {
+bool AcceptsNsight(const std::string& path, bool is_folder, std::string_view prefix) {
   if (is_folder || !prefix.starts_with(kSqliteMagic)) return false;
   const StatusOr<std::unique_ptr<SqliteReader>> db = SqliteReader::Open(path);
   // A database that cannot be opened is claimed by its usual name, so that the reader learns what is wrong with it.
@@ -488,7 +488,7 @@ bool Accepts(const std::string& path, bool is_folder, std::string_view prefix) {
   return (*db)->has_table("StringIds") || (*db)->has_table(kNvtx);
 }
 
-StatusOr<std::vector<ImportedRank>> Import(const ImportInput& input, const ImportOptions& options) {
+StatusOr<std::vector<ImportedRank>> ImportNsight(const ImportInput& input, const ImportOptions& options) {
   StatusOr<std::unique_ptr<SqliteReader>> db = SqliteReader::Open(input.path);
   if (!db.ok()) return db.status();
   return NsightExport(input.path, options, db->get()).Read();
@@ -496,6 +496,6 @@ StatusOr<std::vector<ImportedRank>> Import(const ImportInput& input, const Impor
 
 }  // namespace
 
-constinit const Importer kNsightImporter = {"nsight", "Nsight Systems export (nsys export --type sqlite)", Accepts, Import};
+constinit const Importer kNsightImporter = {"nsight", "Nsight Systems export (nsys export --type sqlite)", AcceptsNsight, ImportNsight};
 
 }  // namespace flopwatch::trace

@@ -9,8 +9,7 @@
 namespace flopwatch::trace {
 namespace {
 
-constexpr std::string_view kNoSizes = "sizes were not recorded";
-constexpr std::string_view kMismatch = "the recorded sizes do not fit an attention";
+constexpr std::string_view kNoAttention = "the recorded sizes do not fit an attention";
 
 enum class Layout : uint8_t { kHeadsFirst, kTokensFirst };  // [B, H, S, D], [B, S, H, D]
 enum class Align : uint8_t { kFirstKey, kLastKey };
@@ -52,16 +51,16 @@ std::optional<int64_t> Bound(const OpInputs& in, int argument) {
 
 bool IsNamedBoolean(const OpInputs& in, size_t argument) { return in.text(argument) == "True" || in.text(argument) == "False"; }
 
-StatusOr<FlopsCount> Count(const OpInputs& in, const Variant& v) {
+StatusOr<FlopsCount> CountAttention(const OpInputs& in, const Variant& v) {
   const Shape *q = in.tensor(v.q), *k = in.tensor(v.q + 1), *value = in.tensor(v.q + 2);
-  if (q == nullptr || k == nullptr || value == nullptr) return NotCounted(kNoSizes);
+  if (q == nullptr || k == nullptr || value == nullptr) return NotCounted(kSizesNotRecorded);
   if (v.packed_q >= 0) {
     if (const Shape* lengths = in.tensor(static_cast<size_t>(v.packed_q)); lengths != nullptr && (*lengths)[0] != 2) {
       return NotCounted("packed sequences: their lengths are values, which a trace does not hold");
     }
   }
   const auto heads = HeadsOf(*q, *k, *value, v.layout);
-  if (!heads) return NotCounted(kMismatch);
+  if (!heads) return NotCounted(kNoAttention);
   std::optional<bool> causal;
   Align align = v.align;
   if (v.custom_mask >= 0) {  // 0 none, 1 from the first key, 2 up to the last
@@ -84,54 +83,54 @@ StatusOr<FlopsCount> Count(const OpInputs& in, const Variant& v) {
 
 constexpr Layout kBhsd = Layout::kHeadsFirst, kBshd = Layout::kTokensFirst;
 
-StatusOr<FlopsCount> Sdpa(const OpInputs& in, const OpInputs*) { return Count(in, {.causal = 5, .mask = 3}); }
-StatusOr<FlopsCount> SdpaFlash(const OpInputs& in, const OpInputs*) { return Count(in, {.causal = 4}); }
+StatusOr<FlopsCount> Sdpa(const OpInputs& in, const OpInputs*) { return CountAttention(in, {.causal = 5, .mask = 3}); }
+StatusOr<FlopsCount> SdpaFlash(const OpInputs& in, const OpInputs*) { return CountAttention(in, {.causal = 4}); }
 StatusOr<FlopsCount> SdpaFlashBackward(const OpInputs& in, const OpInputs*) {
-  return Count(in, {.q = 1, .causal = 11, .packed_q = 6, .backward = true});
+  return CountAttention(in, {.q = 1, .causal = 11, .packed_q = 6, .backward = true});
 }
-StatusOr<FlopsCount> SdpaEfficient(const OpInputs& in, const OpInputs*) { return Count(in, {.causal = 6, .mask = 3}); }
+StatusOr<FlopsCount> SdpaEfficient(const OpInputs& in, const OpInputs*) { return CountAttention(in, {.causal = 6, .mask = 3}); }
 StatusOr<FlopsCount> SdpaEfficientBackward(const OpInputs& in, const OpInputs*) {
-  return Count(in, {.q = 1, .causal = 11, .mask = 4, .backward = true});
+  return CountAttention(in, {.q = 1, .causal = 11, .mask = 4, .backward = true});
 }
 // PyTorch 2.5 put a mask before the flags.
 StatusOr<FlopsCount> SdpaCudnn(const OpInputs& in, const OpInputs*) {
-  return IsNamedBoolean(in, 6) ? Count(in, {.causal = 6, .mask = 3}) : Count(in, {.causal = in.text(3).empty() ? 6 : 4});
+  return IsNamedBoolean(in, 6) ? CountAttention(in, {.causal = 6, .mask = 3}) : CountAttention(in, {.causal = in.text(3).empty() ? 6 : 4});
 }
 StatusOr<FlopsCount> SdpaCudnnBackward(const OpInputs& in, const OpInputs*) {
   const bool old = !IsNamedBoolean(in, 14) && IsNamedBoolean(in, 9);
-  return Count(in, {.q = 1, .causal = old ? 9 : 14, .mask = old ? -1 : 8, .packed_q = old ? -1 : 9, .backward = true});
+  return CountAttention(in, {.q = 1, .causal = old ? 9 : 14, .mask = old ? -1 : 8, .packed_q = old ? -1 : 9, .backward = true});
 }
-StatusOr<FlopsCount> SdpaOverrideable(const OpInputs& in, const OpInputs*) { return Count(in, {.causal = 5, .mask = 3}); }
+StatusOr<FlopsCount> SdpaOverrideable(const OpInputs& in, const OpInputs*) { return CountAttention(in, {.causal = 5, .mask = 3}); }
 StatusOr<FlopsCount> SdpaOverrideableBackward(const OpInputs& in, const OpInputs*) {
-  return Count(in, {.q = 1, .causal = 13, .mask = 4, .packed_q = 8, .backward = true});
+  return CountAttention(in, {.q = 1, .causal = 13, .mask = 4, .packed_q = 8, .backward = true});
 }
 StatusOr<FlopsCount> Flash(const OpInputs& in, const OpInputs*) {
-  return Count(in, {.layout = kBshd, .align = Align::kLastKey, .causal = 8, .window_left = 11, .window_right = 12, .packed_q = 3});
+  return CountAttention(in, {.layout = kBshd, .align = Align::kLastKey, .causal = 8, .window_left = 11, .window_right = 12, .packed_q = 3});
 }
 StatusOr<FlopsCount> FlashBackward(const OpInputs& in, const OpInputs*) {
-  return Count(in, {.q = 1, .layout = kBshd, .align = Align::kLastKey, .causal = 11, .window_left = 15, .window_right = 16, .packed_q = 6, .backward = true});
+  return CountAttention(in, {.q = 1, .layout = kBshd, .align = Align::kLastKey, .causal = 11, .window_left = 15, .window_right = 16, .packed_q = 6, .backward = true});
 }
 StatusOr<FlopsCount> Efficient(const OpInputs& in, const OpInputs*) {
-  return Count(in, {.layout = kBshd, .mask = 3, .packed_q = 4, .custom_mask = 9});
+  return CountAttention(in, {.layout = kBshd, .mask = 3, .packed_q = 4, .custom_mask = 9});
 }
 StatusOr<FlopsCount> EfficientBackward(const OpInputs& in, const OpInputs*) {
-  return Count(in, {.q = 1, .layout = kBshd, .mask = 4, .packed_q = 6, .custom_mask = 14, .backward = true});
+  return CountAttention(in, {.q = 1, .layout = kBshd, .mask = 4, .packed_q = 6, .custom_mask = 14, .backward = true});
 }
 // The package flash_attn.
 StatusOr<FlopsCount> FlashAttn(const OpInputs& in, const OpInputs*) {
-  return Count(in, {.layout = kBshd, .align = Align::kLastKey, .causal = 5, .window_left = 6, .window_right = 7});
+  return CountAttention(in, {.layout = kBshd, .align = Align::kLastKey, .causal = 5, .window_left = 6, .window_right = 7});
 }
 StatusOr<FlopsCount> FlashAttnBackward(const OpInputs& in, const OpInputs*) {
-  return Count(in, {.q = 1, .layout = kBshd, .align = Align::kLastKey, .causal = 11, .window_left = 12, .window_right = 13, .backward = true});
+  return CountAttention(in, {.q = 1, .layout = kBshd, .align = Align::kLastKey, .causal = 11, .window_left = 12, .window_right = 13, .backward = true});
 }
 StatusOr<FlopsCount> FlashAttnPacked(const OpInputs& in, const OpInputs*) {
-  return Count(in, {.layout = kBshd, .align = Align::kLastKey, .causal = 9, .window_left = 10, .window_right = 11, .packed_q = 3});
+  return CountAttention(in, {.layout = kBshd, .align = Align::kLastKey, .causal = 9, .window_left = 10, .window_right = 11, .packed_q = 3});
 }
 StatusOr<FlopsCount> FlashAttnPackedBackward(const OpInputs& in, const OpInputs*) {
-  return Count(in, {.q = 1, .layout = kBshd, .align = Align::kLastKey, .causal = 15, .window_left = 16, .window_right = 17, .packed_q = 9, .backward = true});
+  return CountAttention(in, {.q = 1, .layout = kBshd, .align = Align::kLastKey, .causal = 15, .window_left = 16, .window_right = 17, .packed_q = 9, .backward = true});
 }
 
-constexpr FlopsRule kRules[] = {
+constexpr FlopsRule kAttentionRules[] = {
     {"aten::scaled_dot_product_attention", "sdpa", Sdpa},
     {"aten::_scaled_dot_product_flash_attention", "sdpa", SdpaFlash},
     {"aten::_scaled_dot_product_flash_attention_backward", "sdpa_backward", SdpaFlashBackward},
@@ -153,6 +152,6 @@ constexpr FlopsRule kRules[] = {
 
 }  // namespace
 
-std::span<const FlopsRule> AttentionRules() { return kRules; }
+std::span<const FlopsRule> AttentionRules() { return kAttentionRules; }
 
 }  // namespace flopwatch::trace

@@ -9,8 +9,7 @@
 namespace flopwatch::trace {
 namespace {
 
-constexpr std::string_view kNoSizes = "sizes were not recorded";
-constexpr std::string_view kMismatch = "the recorded sizes do not fit a convolution";
+constexpr std::string_view kNoConvolution = "the recorded sizes do not fit a convolution";
 
 // Where a variant keeps its arguments.
 struct Arguments {
@@ -31,7 +30,7 @@ std::optional<Spatial> SpatialOf(const Shape& shape, const Shape& weight) {
 }
 
 // 2 * B * prod(spatial) * prod(weight).
-std::optional<int64_t> Count(const Spatial& s, const Shape& weight) {
+std::optional<int64_t> CountConv(const Spatial& s, const Shape& weight) {
   const auto spatial = ProductOf(s.sizes), taps = ProductOf(weight);
   return spatial && taps ? ProductOf({2, s.batch, *spatial, *taps}) : std::nullopt;
 }
@@ -44,13 +43,13 @@ std::optional<int64_t> Axis(const std::optional<Shape>& list, size_t axis, size_
 
 StatusOr<FlopsCount> Forward(const OpInputs& in, const Arguments& at) {
   const Shape *x = in.tensor(0), *w = in.tensor(1);
-  if (x == nullptr || w == nullptr) return NotCounted(kNoSizes);
+  if (x == nullptr || w == nullptr) return NotCounted(kSizesNotRecorded);
   const std::optional<Spatial> input = SpatialOf(*x, *w);
-  if (!input) return NotCounted(kMismatch);
+  if (!input) return NotCounted(kNoConvolution);
   std::optional<bool> transposed = false;
   if (at.transposed >= 0) transposed = in.boolean(static_cast<size_t>(at.transposed));
   if (transposed.value_or(false)) {
-    const auto flops = Count(*input, *w);
+    const auto flops = CountConv(*input, *w);
     return RangeCount(flops, flops, "", 0, 1);
   }
   Shape output;
@@ -62,17 +61,17 @@ StatusOr<FlopsCount> Forward(const OpInputs& in, const Arguments& at) {
                d = Axis(dilation, axis, input->sizes.size());
     const bool same = padding_text == "same", valid = padding_text == "valid";
     if (!transposed || !s || !d || (!p && !same && !valid)) return NotCounted("stride, padding and dilation were not recorded");
-    if (*s < 1 || *d < 1 || *s > kMaxSize || *d > kMaxSize || (p && (*p < 0 || *p > kMaxSize))) return NotCounted(kMismatch);
+    if (*s < 1 || *d < 1 || *s > kMaxSize || *d > kMaxSize || (p && (*p < 0 || *p > kMaxSize))) return NotCounted(kNoConvolution);
     const int64_t kernel = (*w)[axis + 2], size = input->sizes[axis];
     if (same) {
       output.push_back(size);
       continue;
     }
     const __int128 reach = static_cast<__int128>(size) + 2 * static_cast<__int128>(p.value_or(0)) - static_cast<__int128>(*d) * (kernel - 1) - 1;
-    if (reach < 0) return NotCounted(kMismatch);
+    if (reach < 0) return NotCounted(kNoConvolution);
     output.push_back(static_cast<int64_t>(reach / *s) + 1);
   }
-  const auto flops = Count({input->batch, output}, *w);
+  const auto flops = CountConv({input->batch, output}, *w);
   return RangeCount(flops, flops, "", 0, 1);
 }
 
@@ -84,7 +83,7 @@ struct ForwardRange {
 std::optional<ForwardRange> ForwardOf(const Shape& grad_output, const Shape& input, const Shape& weight, std::optional<bool> transposed) {
   const std::optional<Spatial> out = SpatialOf(grad_output, weight), in = SpatialOf(input, weight);
   if (!out || !in) return std::nullopt;
-  const auto plain = Count(*out, weight), turned = Count(*in, weight);
+  const auto plain = CountConv(*out, weight), turned = CountConv(*in, weight);
   if (transposed) return *transposed ? ForwardRange{turned, turned} : ForwardRange{plain, plain};
   // The channels tell where they differ.
   const auto channels = [&](const Shape& shape) { return shape[shape.size() == weight.size() ? 1 : 0]; };
@@ -96,9 +95,9 @@ std::optional<ForwardRange> ForwardOf(const Shape& grad_output, const Shape& inp
 
 StatusOr<FlopsCount> Backward(const OpInputs& in, size_t grad_output, size_t input, size_t weight, int transposed, int mask) {
   const Shape *g = in.tensor(grad_output), *x = in.tensor(input), *w = in.tensor(weight);
-  if (g == nullptr || x == nullptr || w == nullptr) return NotCounted(kNoSizes);
+  if (g == nullptr || x == nullptr || w == nullptr) return NotCounted(kSizesNotRecorded);
   const auto forward = ForwardOf(*g, *x, *w, transposed < 0 ? std::optional(false) : in.boolean(static_cast<size_t>(transposed)));
-  if (!forward || !forward->low || !forward->high) return NotCounted(kMismatch);
+  if (!forward || !forward->low || !forward->high) return NotCounted(kNoConvolution);
   const auto wanted = in.booleans(static_cast<size_t>(mask));
   int64_t least = 1, most = 2;
   std::string_view convention = "which gradients were asked for was not recorded: one or both";
@@ -118,10 +117,10 @@ StatusOr<FlopsCount> Conv(const OpInputs& in, const OpInputs*) {
 
 StatusOr<FlopsCount> Transposed(const OpInputs& in, const OpInputs*) {
   const Shape *x = in.tensor(0), *w = in.tensor(1);
-  if (x == nullptr || w == nullptr) return NotCounted(kNoSizes);
+  if (x == nullptr || w == nullptr) return NotCounted(kSizesNotRecorded);
   const auto input = SpatialOf(*x, *w);
-  if (!input) return NotCounted(kMismatch);
-  const auto flops = Count(*input, *w);
+  if (!input) return NotCounted(kNoConvolution);
+  const auto flops = CountConv(*input, *w);
   return RangeCount(flops, flops, "", 0, 1);
 }
 
@@ -133,10 +132,10 @@ StatusOr<FlopsCount> CudnnBackward(const OpInputs& in, const OpInputs*) { return
 // cudnn_convolution_backward_input(self_size, grad_output, weight, ...): the sizes of the gradient and the weight settle it.
 StatusOr<FlopsCount> BackwardInput(const OpInputs& in, const OpInputs*) {
   const Shape *g = in.tensor(1), *w = in.tensor(2);
-  if (g == nullptr || w == nullptr) return NotCounted(kNoSizes);
+  if (g == nullptr || w == nullptr) return NotCounted(kSizesNotRecorded);
   const auto out = SpatialOf(*g, *w);
-  if (!out) return NotCounted(kMismatch);
-  const auto flops = Count(*out, *w);
+  if (!out) return NotCounted(kNoConvolution);
+  const auto flops = CountConv(*out, *w);
   return RangeCount(flops, flops, "", 1, 2);
 }
 
@@ -147,12 +146,12 @@ StatusOr<FlopsCount> BackwardWeight(const OpInputs& in, const OpInputs* parent) 
   const Shape* const w = parent == nullptr ? nullptr : parent->tensor(2);
   if (g == nullptr || w == nullptr) return NotCounted("the size of the weight was not recorded");
   const auto out = SpatialOf(*g, *w);
-  if (!out) return NotCounted(kMismatch);
-  const auto flops = Count(*out, *w);
+  if (!out) return NotCounted(kNoConvolution);
+  const auto flops = CountConv(*out, *w);
   return RangeCount(flops, flops, "", 1, 2);
 }
 
-constexpr FlopsRule kRules[] = {
+constexpr FlopsRule kConvRules[] = {
     {"aten::conv1d", "conv", Conv<3, 4, 5>},
     {"aten::conv2d", "conv", Conv<3, 4, 5>},
     {"aten::conv3d", "conv", Conv<3, 4, 5>},
@@ -180,6 +179,6 @@ constexpr FlopsRule kRules[] = {
 
 }  // namespace
 
-std::span<const FlopsRule> ConvolutionRules() { return kRules; }
+std::span<const FlopsRule> ConvolutionRules() { return kConvRules; }
 
 }  // namespace flopwatch::trace

@@ -5,7 +5,6 @@
 namespace flopwatch::trace {
 namespace {
 
-constexpr std::string_view kUpperBound = "all rows: an upper bound where groups are padded";
 
 StatusOr<FlopsCount> GroupedMm(const OpInputs& in, const OpInputs*) {
   const Shape *a = in.tensor(0), *b = in.tensor(1);
@@ -26,7 +25,7 @@ StatusOr<FlopsCount> GroupedMm(const OpInputs& in, const OpInputs*) {
   return RangeCount(flops, flops, kUpperBound, 0, 1);
 }
 
-constexpr FlopsRule kRules[] = {
+constexpr FlopsRule kGroupedRules[] = {
     {"aten::_grouped_mm", "grouped_mm", GroupedMm},
     {"aten::_scaled_grouped_mm", "grouped_mm", GroupedMm},
     {"aten::_scaled_grouped_mm_v2", "grouped_mm", GroupedMm},
@@ -34,6 +33,6 @@ constexpr FlopsRule kRules[] = {
 
 }  // namespace
 
-std::span<const FlopsRule> GroupedRules() { return kRules; }
+std::span<const FlopsRule> GroupedRules() { return kGroupedRules; }
 
 }  // namespace flopwatch::trace

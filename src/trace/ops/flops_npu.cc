@@ -5,17 +5,15 @@
 namespace flopwatch::trace {
 namespace {
 
-constexpr std::string_view kNoSizes = "sizes were not recorded, or the list of them was cut";
-constexpr std::string_view kMismatch = "the recorded sizes do not fit this operator";
-constexpr std::string_view kUpperBound = "all rows: an upper bound where groups are padded";
+constexpr std::string_view kNotThisOperator = "the recorded sizes do not fit this operator";
 
 // x[..., K] by w[K, N]: quantised product with activation (only the product counts).
 StatusOr<FlopsCount> RowsByMatrix(const OpInputs& in, const OpInputs*) {
   const Shape *x = in.tensor(0), *w = in.tensor(1, 2);
   if (x == nullptr || w == nullptr) return NotCounted(kNoSizes);
-  if (x->back() != (*w)[0]) return NotCounted(kMismatch);
+  if (x->back() != (*w)[0]) return NotCounted(kNotThisOperator);
   const auto rows = ProductOf(std::span(*x).first(x->size() - 1));
-  if (!rows) return NotCounted(kMismatch);
+  if (!rows) return NotCounted(kNotThisOperator);
   return GemmCount(1, *rows, x->back(), (*w)[1], 0, 1);
 }
 
@@ -25,7 +23,7 @@ StatusOr<FlopsCount> AllGatherMm(const OpInputs& in, const OpInputs*) {
   const auto world = in.integer(3);
   if (a == nullptr || b == nullptr) return NotCounted(kNoSizes);
   if (!world || *world < 1) return NotCounted("the number of ranks was not recorded");
-  if ((*a)[1] != (*b)[0] || *world > 1 << 24) return NotCounted(kMismatch);
+  if ((*a)[1] != (*b)[0] || *world > 1 << 24) return NotCounted(kNotThisOperator);
   return GemmCount(1, *world * (*a)[0], (*a)[1], (*b)[1], 0, 1);
 }
 
@@ -46,7 +44,7 @@ StatusOr<FlopsCount> TransposedBmm(const OpInputs& in, const OpInputs*) {
   };
   const auto x = permuted(*a, 4), y = permuted(*b, 5);
   if (!x || !y) return NotCounted("the permutations were not recorded");
-  if ((*x)[0] != (*y)[0] || (*x)[2] != (*y)[1]) return NotCounted(kMismatch);
+  if ((*x)[0] != (*y)[0] || (*x)[2] != (*y)[1]) return NotCounted(kNotThisOperator);
   return GemmCount((*x)[0], (*x)[1], (*x)[2], (*y)[2], 0, 1);
 }
 
@@ -62,10 +60,10 @@ StatusOr<FlopsCount> GroupedMatmul(const OpInputs& in, const OpInputs*) {
   int64_t sum = 0;
   if (x.size() == w.size()) {
     for (size_t i = 0; i < x.size(); ++i) {
-      if (x[i].size() < 2 || w[i].size() < 2 || x[i].back() != w[i][w[i].size() - 2]) return NotCounted(kMismatch);
+      if (x[i].size() < 2 || w[i].size() < 2 || x[i].back() != w[i][w[i].size() - 2]) return NotCounted(kNotThisOperator);
       const auto rows = ProductOf(std::span(x[i]).first(x[i].size() - 1));
       const auto flops = rows ? ProductOf({2, *rows, x[i].back(), w[i].back()}) : std::nullopt;
-      if (!flops || __builtin_add_overflow(sum, *flops, &sum)) return NotCounted(kMismatch);
+      if (!flops || __builtin_add_overflow(sum, *flops, &sum)) return NotCounted(kNotThisOperator);
     }
     // A weight [E, K, N] takes the rows of all its groups.
     return RangeCount(sum, sum, w[0].size() == 3 ? kUpperBound : std::string_view(), 0, 1);
@@ -83,7 +81,7 @@ StatusOr<FlopsCount> SwigluGrouped(const OpInputs& in, const OpInputs*) {
   const Shape *x = in.tensor(0, 2), *w = in.tensor(1);
   if (w == nullptr && in.arguments.size() > 1 && in.arguments[1].list.size() == 1) w = &in.arguments[1].list[0];
   if (x == nullptr || w == nullptr) return NotCounted(kNoSizes);
-  if (w->size() != 3 || (*w)[1] != (*x)[1]) return NotCounted(kMismatch);
+  if (w->size() != 3 || (*w)[1] != (*x)[1]) return NotCounted(kNotThisOperator);
   const auto flops = ProductOf({2, (*x)[0], (*x)[1], (*w)[2]});
   return RangeCount(flops, flops, kUpperBound, 0, 1);
 }
@@ -111,13 +109,13 @@ StatusOr<FlopsCount> FusionAttention(const OpInputs& in, const OpInputs*) {
     batch = (*q)[b], n = *heads, tokens = (*q)[token], keys = (*k)[token], dim_q = (*q)[2] / *heads;
     // Keys and values may have fewer heads; all heads of the key are as wide as the query's.
     const int64_t key_heads = dim_q > 0 ? (*k)[2] / dim_q : 0;
-    if (key_heads < 1 || (*k)[2] % dim_q != 0 || (*v)[2] % key_heads != 0) return NotCounted(kMismatch);
+    if (key_heads < 1 || (*k)[2] % dim_q != 0 || (*v)[2] % key_heads != 0) return NotCounted(kNotThisOperator);
     dim_v = (*v)[2] / key_heads;
   } else {
-    return NotCounted(kMismatch);
+    return NotCounted(kNotThisOperator);
   }
   const auto pairs = ScorePairs(tokens, keys, 0, std::nullopt, std::nullopt), causal = ScorePairs(tokens, keys, 0, std::nullopt, 0);
-  if (!pairs || !causal) return NotCounted(kMismatch);
+  if (!pairs || !causal) return NotCounted(kNotThisOperator);
   return RangeCount(ProductOf({2, batch, n, *causal, dim_q + dim_v}), ProductOf({2, batch, n, *pairs, dim_q + dim_v}),
                     "the sparse mode was not recorded: half to full", 0, 1);
 }
@@ -132,7 +130,7 @@ StatusOr<FlopsCount> BlockSparse(const OpInputs&, const OpInputs*) {
   return NotCounted("which blocks are computed is a value, which a trace does not hold");
 }
 
-constexpr FlopsRule kRules[] = {
+constexpr FlopsRule kNpuRules[] = {
     {"npu::npu_quant_matmul_gelu", "npu_quant_matmul_gelu", RowsByMatrix},
     {"npu::npu_all_gather_base_mm", "npu_all_gather_base_mm", AllGatherMm},
     {"npu::npu_transpose_batchmatmul", "npu_transpose_batchmatmul", TransposedBmm},
@@ -147,6 +145,6 @@ constexpr FlopsRule kRules[] = {
 
 }  // namespace
 
-std::span<const FlopsRule> NpuRules() { return kRules; }
+std::span<const FlopsRule> NpuRules() { return kNpuRules; }
 
 }  // namespace flopwatch::trace

@@ -39,6 +39,11 @@ std::span<const FlopsRule* const> AllFlopsRules();
 
 // Internal to the families.
 Status NotCounted(std::string_view why);
+// Why an operator was not counted, or what its count leaves open, where several formulas say it.
+inline constexpr std::string_view kSizesNotRecorded = "sizes were not recorded";
+inline constexpr std::string_view kNoSizes = "sizes were not recorded, or the list of them was cut";
+inline constexpr std::string_view kUpperBound = "all rows: an upper bound where groups are padded";
+
 // Product of sizes; nullopt beyond 2^62, where no count is trusted.
 std::optional<int64_t> ProductOf(std::initializer_list<int64_t> sizes);
 std::optional<int64_t> ProductOf(std::span<const int64_t> sizes);

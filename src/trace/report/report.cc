@@ -272,7 +272,7 @@ Cell ShareCell(const TimeSplit& t, Nanos part) {
   const auto share = t.Share(part);
   return share ? Cell(*share) : Cell{};
 }
-Cell Us(Nanos n) { return static_cast<double>(n) / 1e3; }
+Cell UsCell(Nanos n) { return static_cast<double>(n) / 1e3; }
 
 }  // namespace
 
@@ -294,7 +294,7 @@ Table RankTable(const TraceReport& r) {
     std::vector<Cell> row{static_cast<int64_t>(rank.rank)};
     if (rank.time) {
       const TimeSplit& s = *rank.time;
-      row.insert(row.end(), {Us(s.window), ShareCell(s, s.compute), ShareCell(s, s.exposed_communication), ShareCell(s, s.exposed_memory),
+      row.insert(row.end(), {UsCell(s.window), ShareCell(s, s.compute), ShareCell(s, s.exposed_communication), ShareCell(s, s.exposed_memory),
                              ShareCell(s, s.idle), ShareCell(s, s.communication)});
     } else {
       row.resize(7);
@@ -318,7 +318,7 @@ Table StepTable(const TraceReport& r) {
                {"exposed_memory_share", "exposed copies", ColumnFormat::kPercent},
                {"idle_share", "idle", ColumnFormat::kPercent}};
   for (const ReportStep& s : r.steps) {
-    t.rows.push_back({static_cast<int64_t>(s.rank), s.number, s.complete, Us(s.time.window), ShareCell(s.time, s.time.compute),
+    t.rows.push_back({static_cast<int64_t>(s.rank), s.number, s.complete, UsCell(s.time.window), ShareCell(s.time, s.time.compute),
                       ShareCell(s.time, s.time.exposed_communication), ShareCell(s.time, s.time.exposed_memory), ShareCell(s.time, s.time.idle)});
   }
   if (r.steps_left_out > 0) t.notes.push_back(fmt::format("{} more steps are left out here", r.steps_left_out));

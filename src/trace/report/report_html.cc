@@ -183,7 +183,7 @@ std::string Card(const Finding& f, Nanos origin) {
   return out + "</div>\n";
 }
 
-void Section(std::string* out, std::string_view title, const ReportTable& t) {
+void HtmlSection(std::string* out, std::string_view title, const ReportTable& t) {
   if (t.missing.empty() && t.table.rows.empty()) return;
   *out += fmt::format("<h2>{}</h2>\n", title);
   if (!t.missing.empty()) {
@@ -217,10 +217,10 @@ std::string ReportHtml(const TraceReport& r) {
     for (const NotChecked& n : r.findings.not_checked) out += fmt::format("<li><code>{}</code>: {}</li>", HtmlEscape(n.id), HtmlEscape(n.reason));
     out += "</ul></details>\n";
   }
-  if (r.ranks.size() > 1) Section(&out, "Stragglers", r.stragglers);
-  Section(&out, "Operators", r.operators);
+  if (r.ranks.size() > 1) HtmlSection(&out, "Stragglers", r.stragglers);
+  HtmlSection(&out, "Operators", r.operators);
   if (!r.operator_note.empty()) out += fmt::format("<p class=\"soft\">{}</p>\n", HtmlEscape(r.operator_note));
-  Section(&out, "Not counted", r.uncounted);
+  HtmlSection(&out, "Not counted", r.uncounted);
   if (const Table losses = LossTable(r.losses); !losses.rows.empty()) out += "<h2>Left out or repaired</h2>\n<div class=\"wide\">" + HtmlTable(losses) + "</div>\n";
   out += "<p class=\"soft\">Times are of GPU work (kernels, copies, sets) in nanoseconds, each moment given to the first of compute, exposed communication, "
          "exposed copies and idle that was true. Gains are upper bounds and do not add up.</p>\n";

@@ -17,7 +17,7 @@ std::string Literal(std::string_view text) {
 
 std::string TableOf(const Table& t) { return Render(t, {.format = OutputFormat::kMarkdown}); }
 
-void Section(std::string* out, std::string_view title, const ReportTable& t) {
+void MarkdownSection(std::string* out, std::string_view title, const ReportTable& t) {
   if (t.missing.empty() && t.table.rows.empty()) return;
   *out += fmt::format("\n## {}\n\n", title);
   if (!t.missing.empty()) {
@@ -49,10 +49,10 @@ std::string ReportMarkdown(const TraceReport& r) {
     out += "\nNot checked, for want of data:\n\n";
     for (const NotChecked& n : r.findings.not_checked) out += fmt::format("- `{}`: {}\n", n.id, Literal(n.reason));
   }
-  if (r.ranks.size() > 1) Section(&out, "Stragglers", r.stragglers);
-  Section(&out, "Operators", r.operators);
+  if (r.ranks.size() > 1) MarkdownSection(&out, "Stragglers", r.stragglers);
+  MarkdownSection(&out, "Operators", r.operators);
   if (!r.operator_note.empty()) out += "\n" + Literal(r.operator_note) + "\n";
-  Section(&out, "Not counted", r.uncounted);
+  MarkdownSection(&out, "Not counted", r.uncounted);
   if (const Table losses = LossTable(r.losses); !losses.rows.empty()) out += "\n## Left out or repaired\n\n" + TableOf(losses);
   return out;
 }

@@ -12,9 +12,9 @@ namespace flopwatch::trace::rules {
 namespace {
 
 constexpr int64_t kCalls = 5;
-constexpr double kTimeShare = 0.01, kStepsShare = 0.5;
+constexpr double kAllocTimeShare = 0.01, kAllocStepsShare = 0.5;
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckAllocStorm(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (!m.has_steps)
     return CannotCheck("the trace has no steps: first iterations, which must allocate, cannot be told from steady ones");
@@ -47,10 +47,10 @@ RankCheck Check(const RankMeasures& m) {
     const auto s = static_cast<size_t>(m.steps[i]);
     const Nanos length = m.rank.steps[s].end - m.rank.steps[s].begin;
     steady_time += length;
-    stormy += per_step[s].calls > kCalls || static_cast<double>(per_step[s].time) > kTimeShare * static_cast<double>(length);
+    stormy += per_step[s].calls > kCalls || static_cast<double>(per_step[s].time) > kAllocTimeShare * static_cast<double>(length);
   }
   const auto counted = static_cast<double>(m.steps.size() - from);
-  if (calls == 0 || static_cast<double>(stormy) < kStepsShare * counted) return Nothing();
+  if (calls == 0 || static_cast<double>(stormy) < kAllocStepsShare * counted) return Nothing();
   const Nanos time = Length(Merge(std::move(touched)));
   Finding f = FindingOf(
       m, fmt::format("{} allocations from the driver a steady step", NumberText(static_cast<double>(calls) / counted)));
@@ -74,6 +74,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult AllocStorm(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult AllocStorm(const Measures& measures) { return EachRank(measures, CheckAllocStorm); }
 
 }  // namespace flopwatch::trace::rules

@@ -13,7 +13,7 @@ constexpr Nanos kLong = 100'000;
 constexpr int64_t kThreads = 128;
 constexpr double kUnusedShare = 0.05;
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckCoarseGrain(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.sm_count == 0)
     return CannotCheck(
@@ -59,6 +59,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult CoarseGrain(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult CoarseGrain(const Measures& measures) { return EachRank(measures, CheckCoarseGrain); }
 
 }  // namespace flopwatch::trace::rules

@@ -8,12 +8,12 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kShare = 0.10;
+constexpr double kCommShare = 0.10;
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckCommDominated(const RankMeasures& m) {
   if (m.communication_busy == 0) return CannotCheck("no communication kernels in the trace");
   const double share = m.Share(m.exposed_communication);
-  if (share <= kShare) return Nothing();
+  if (share <= kCommShare) return Nothing();
   const EventTable& e = m.events;
   TopNames names;
   int64_t count = 0, sized = 0, bytes = 0;
@@ -67,6 +67,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult CommDominated(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult CommDominated(const Measures& measures) { return EachRank(measures, CheckCommDominated); }
 
 }  // namespace flopwatch::trace::rules

@@ -11,10 +11,10 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kIdleShare = 0.30, kHostWaitShare = 0.50, kBusyShare = 0.80;
+constexpr double kCpuBoundIdleShare = 0.30, kHostWaitShare = 0.50, kBusyShare = 0.80;
 constexpr size_t kLookedAt = 200;  // longest gaps whose covering operator is named
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckCpuBound(const RankMeasures& m) {
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
   if (std::none_of(m.launches.begin(), m.launches.end(), [](bool b) { return b; })) {
     return CannotCheck("no launch calls linked to GPU work in the trace");
@@ -23,7 +23,7 @@ RankCheck Check(const RankMeasures& m) {
   const IntervalSet covered = Intersect(m.idle_rest, m.host_busy);
   const Nanos rest = Length(m.idle_rest);
   const double busy = rest > 0 ? static_cast<double>(Length(covered)) / static_cast<double>(rest) : 0;
-  if (m.idle_rest_share <= kIdleShare || host_wait <= kHostWaitShare || busy <= kBusyShare) return Nothing();
+  if (m.idle_rest_share <= kCpuBoundIdleShare || host_wait <= kHostWaitShare || busy <= kBusyShare) return Nothing();
 
   std::vector<Interval> gaps(m.idle_rest.begin(), m.idle_rest.end());
   const size_t keep = std::min(gaps.size(), kLookedAt);
@@ -59,6 +59,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult CpuBound(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult CpuBound(const Measures& measures) { return EachRank(measures, CheckCpuBound); }
 
 }  // namespace flopwatch::trace::rules

@@ -15,7 +15,7 @@ bool IsDataParallel(std::string_view name) {
          (name.find("data_parallel.py") != std::string_view::npos && name.find("forward") != std::string_view::npos);
 }
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckDataParallel(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
   NameTest parallel(m.names, IsDataParallel);
@@ -55,6 +55,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult DataParallel(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult DataParallel(const Measures& measures) { return EachRank(measures, CheckDataParallel); }
 
 }  // namespace flopwatch::trace::rules

@@ -11,9 +11,9 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kLoadShare = 0.05, kGapShare = 0.5, kStepsShare = 0.5, kLeastIdle = 0.02;
+constexpr double kLoadShare = 0.05, kStarvedGapShare = 0.5, kStarvedStepsShare = 0.5, kLeastIdle = 0.02;
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckDataStarvation(const RankMeasures& m) {
   if (m.loader.empty()) return CannotCheck("no operator, annotation or Python frame of a data loader in the trace");
   const Nanos load = Length(m.loader), idle = Length(m.loader_idle);
   int64_t under = 0, steps = 0;
@@ -22,10 +22,10 @@ RankCheck Check(const RankMeasures& m) {
     ++steps;
     const Interval longest = Longest(Subtract({{step.begin, step.end}}, Clip(m.view.busy(), step.begin, step.end)));
     under += static_cast<double>(LengthWithin(m.loader, longest.begin, longest.end)) >
-             kGapShare * static_cast<double>(longest.end - longest.begin);
+             kStarvedGapShare * static_cast<double>(longest.end - longest.begin);
   }
   const bool gaps_say =
-      steps > 0 && static_cast<double>(under) >= kStepsShare * static_cast<double>(steps) && m.Share(idle) >= kLeastIdle;
+      steps > 0 && static_cast<double>(under) >= kStarvedStepsShare * static_cast<double>(steps) && m.Share(idle) >= kLeastIdle;
   if (m.Share(load) <= kLoadShare && !gaps_say) return Nothing();
 
   const Interval worst = Longest(m.loader_idle.empty() ? m.loader : m.loader_idle);
@@ -66,6 +66,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult DataStarvation(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult DataStarvation(const Measures& measures) { return EachRank(measures, CheckDataStarvation); }
 
 }  // namespace flopwatch::trace::rules

@@ -14,7 +14,7 @@ namespace {
 
 constexpr Nanos kPause = 5'000'000;
 constexpr size_t kRepeated = 2;
-constexpr int kMaxParents = 256;  // of the row at a gap that are looked at
+constexpr int kMaxParentsAtPause = 256;  // of the row at a gap that are looked at
 constexpr double kSilent = 0.10;  // of the gap may lie under events
 constexpr double kFrame = 1.5;    // an event longer than this many gaps is a frame around everything and says nothing
 
@@ -34,7 +34,7 @@ bool IsCollection(std::string_view name) {
   return lower.find("gc_collect") != std::string::npos;
 }
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckGcPause(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
   if (std::none_of(m.launches.begin(), m.launches.end(), [](bool b) { return b; }))
@@ -59,7 +59,7 @@ RankCheck Check(const RankMeasures& m) {
       if (static_cast<double>(e.dur[r]) <= kFrame * length) events.push_back(inside);
     };
     Row around = m.HostRowAt(gap.begin);
-    for (int i = 0; i < kMaxParents && around != kNoRow; ++i, around = e.parent[around]) look(around);
+    for (int i = 0; i < kMaxParentsAtPause && around != kNoRow; ++i, around = e.parent[around]) look(around);
     for (Row r = m.FirstFrom(gap.begin); r < e.size() && e.ts[r] < gap.end; ++r) look(r);
     const bool collects = 2 * static_cast<double>(Length(Merge(std::move(collecting)))) > length;
     if (!collects && static_cast<double>(Length(Merge(std::move(events)))) >= kSilent * length) continue;
@@ -90,6 +90,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult GcPause(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult GcPause(const Measures& measures) { return EachRank(measures, CheckGcPause); }
 
 }  // namespace flopwatch::trace::rules

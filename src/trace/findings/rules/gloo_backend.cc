@@ -8,7 +8,7 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckGlooBackend(const RankMeasures& m) {
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
   GlooUse use = GlooOf(m);
   if (use.all == 0 || use.nccl > 0 || m.rank.backend.find("nccl") != std::string::npos) return Nothing();
@@ -29,6 +29,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult GlooBackend(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult GlooBackend(const Measures& measures) { return EachRank(measures, CheckGlooBackend); }
 
 }  // namespace flopwatch::trace::rules

@@ -11,7 +11,7 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kShare = 0.05;
+constexpr double kValidationShare = 0.05;
 constexpr int64_t kMany = 100;
 
 }  // namespace
@@ -28,7 +28,7 @@ RuleResult GlooValidation(const Measures& measures) {
     GlooUse use = GlooOf(*m);
     const bool nccl = use.nccl > 0 || m->rank.backend.find("nccl") != std::string::npos;
     const bool each = use.all_gather >= use.nccl || use.send >= use.nccl || use.receive >= use.nccl;
-    if (!nccl || use.all_gather + use.send + use.receive == 0 || !each || (use.share() <= kShare && use.all < kMany)) continue;
+    if (!nccl || use.all_gather + use.send + use.receive == 0 || !each || (use.share() <= kValidationShare && use.all < kMany)) continue;
     ranks.push_back(m->rank.rank);
     total.send += use.send;
     total.receive += use.receive;

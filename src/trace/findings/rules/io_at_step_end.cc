@@ -13,8 +13,8 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kTail = 0.2, kGapShare = 0.05, kStepsShare = 0.6, kNamedShare = 0.5, kSilentShare = 0.8;
-constexpr int kMaxParents = 256;  // of the row at a gap that are looked at
+constexpr double kTail = 0.2, kIoGapShare = 0.05, kIoStepsShare = 0.6, kNamedShare = 0.5, kSilentShare = 0.8;
+constexpr int kMaxParentsAtStepEnd = 256;  // of the row at a gap that are looked at
 
 // Whole words of a name ("save_checkpoint", "torch/serialization.py(850): save"), so that "saved_tensors" and "logits" are
 // none.
@@ -62,7 +62,7 @@ Cover CoverOf(const RankMeasures& m, Interval gap, NameTest* output) {
   };
   bool launches = false;
   Row around = m.HostRowAt(gap.begin);
-  for (int i = 0; i < kMaxParents && around != kNoRow; ++i, around = e.parent[around]) look(around);
+  for (int i = 0; i < kMaxParentsAtStepEnd && around != kNoRow; ++i, around = e.parent[around]) look(around);
   for (Row r = m.FirstFrom(gap.begin); r < e.size() && e.ts[r] < gap.end; ++r) {
     look(r);
     // A launch in the last tenth is the one that ends the gap.
@@ -74,7 +74,7 @@ Cover CoverOf(const RankMeasures& m, Interval gap, NameTest* output) {
   // Without a telling name: one block of the host that is no longer than about the gap itself (a frame around the whole step
   // covers everything and says nothing).
   Row r = m.HostRowAt(gap.begin + (gap.end - gap.begin) / 2);
-  for (int i = 0; i < kMaxParents && r != kNoRow; ++i, r = e.parent[r]) {
+  for (int i = 0; i < kMaxParentsAtStepEnd && r != kNoRow; ++i, r = e.parent[r]) {
     if (m.IsStepAnnotation(r) || static_cast<double>(e.dur[r]) > 1.5 * length) break;
     if (IsLaunchApi(e.category[r])) continue;
     if (static_cast<double>(inside(r)) >= kSilentShare * length) {
@@ -85,7 +85,7 @@ Cover CoverOf(const RankMeasures& m, Interval gap, NameTest* output) {
   return cover;
 }
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckIoAtStepEnd(const RankMeasures& m) {
   if (!m.has_steps) return CannotCheck("the trace has no steps (ProfilerStep annotations)");
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
   NameTest output(m.names, IsOutput);
@@ -102,7 +102,7 @@ RankCheck Check(const RankMeasures& m) {
     for (const Interval& g : Subtract({{step.begin, step.end}}, Clip(m.view.busy(), step.begin, step.end))) {
       if (g.end > tail && g.end - g.begin > gap.end - gap.begin) gap = g;
     }
-    if (static_cast<double>(gap.end - gap.begin) <= kGapShare * length) continue;
+    if (static_cast<double>(gap.end - gap.begin) <= kIoGapShare * length) continue;
     if (2 * LengthWithin(m.loader, gap.begin, gap.end) > gap.end - gap.begin) continue;  // the next batch: data-starvation
     const Cover cover = CoverOf(m, gap, &output);
     if (!cover.named && !cover.silent) continue;
@@ -112,7 +112,7 @@ RankCheck Check(const RankMeasures& m) {
     if (gap.end - gap.begin > worst.end - worst.begin) worst = gap;
     if (cover.row != kNoRow) names.Add(e.name[cover.row], gap.end - gap.begin);
   }
-  if (static_cast<double>(with) < kStepsShare * static_cast<double>(m.steps.size()) || with == 0) return Nothing();
+  if (static_cast<double>(with) < kIoStepsShare * static_cast<double>(m.steps.size()) || with == 0) return Nothing();
   Finding f = FindingOf(
       m, fmt::format("The GPU is idle at the end of {} of {} steps while the host writes or logs", with, m.steps.size()));
   AddCount(&f, "steps", static_cast<double>(with), fmt::format("in {} of {} steps", with, m.steps.size()));
@@ -134,6 +134,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult IoAtStepEnd(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult IoAtStepEnd(const Measures& measures) { return EachRank(measures, CheckIoAtStepEnd); }
 
 }  // namespace flopwatch::trace::rules

@@ -12,11 +12,11 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kOccupancyPct = 15, kShare = 0.10;
+constexpr double kOccupancyPct = 15, kLowOccupancyShare = 0.10;
 // What an occupancy is compared with for the gain: latency is usually hidden from about half of the warps on.
 constexpr double kEnoughPct = 50;
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckLowOccupancy(const RankMeasures& m) {
   const EventTable& e = m.events;
   NameTest product(m.names, IsProductKernel);
   struct Sum {
@@ -52,7 +52,7 @@ RankCheck Check(const RankMeasures& m) {
         (e.dur[sum.longest] == e.dur[longest] && sum.longest < longest))
       longest = sum.longest;
   }
-  if (static_cast<double>(time) <= kShare * static_cast<double>(m.compute_sum) || time == 0) return Nothing();
+  if (static_cast<double>(time) <= kLowOccupancyShare * static_cast<double>(m.compute_sum) || time == 0) return Nothing();
   const double mean = weighted / static_cast<double>(time),
                share = static_cast<double>(time) / static_cast<double>(m.compute_sum);
   const KernelDetail* k = m.rank.KernelOf(longest);
@@ -87,6 +87,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult LowOccupancy(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult LowOccupancy(const Measures& measures) { return EachRank(measures, CheckLowOccupancy); }
 
 }  // namespace flopwatch::trace::rules

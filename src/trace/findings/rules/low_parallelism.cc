@@ -10,9 +10,9 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kShare = 0.25;
+constexpr double kLowParallelismShare = 0.25;
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckLowParallelism(const RankMeasures& m) {
   const EventTable& e = m.events;
   Nanos low = 0, known = 0;
   double unused = 0;
@@ -33,7 +33,7 @@ RankCheck Check(const RankMeasures& m) {
   if (known == 0)
     return CannotCheck("no kernel of the trace has blocks per SM, or a grid and a device with a known number of SMs");
   const double share = static_cast<double>(low) / static_cast<double>(m.compute_sum);
-  if (share <= kShare) return Nothing();
+  if (share <= kLowParallelismShare) return Nothing();
   Finding f = FindingOf(m, fmt::format("{} of computing time is in kernels with fewer blocks than SMs", PercentText(share)));
   AddShare(&f, "low_parallelism_share", share,
            fmt::format("{} of {} computing time", PercentText(share), DurationText(m.compute_sum)));
@@ -58,6 +58,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult LowParallelism(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult LowParallelism(const Measures& measures) { return EachRank(measures, CheckLowParallelism); }
 
 }  // namespace flopwatch::trace::rules

@@ -17,9 +17,9 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kMovingShare = 0.40, kBandwidthShare = 0.30, kCopyShare = 0.10;
+constexpr double kMovingShare = 0.40, kBandwidthShare = 0.30, kAccessCopyShare = 0.10;
 constexpr double kSizedShare = 0.5;  // of the kernels' time must have sizes for a bandwidth to speak for them
-constexpr int kMaxParents = 16;
+constexpr int kMaxParentsOfAccess = 16;
 
 bool IsLayoutOperator(std::string_view n) {
   return n == "aten::contiguous" || n == "aten::clone" || n == "aten::reshape" || n == "aten::_reshape_copy" ||
@@ -78,7 +78,7 @@ class Sizes {
   absl::flat_hash_map<NameId, bool> same_;
 };
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckMemoryAccess(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.compute_sum == 0) return CannotCheck("no computing kernels in the trace");
   NameTest moving(m.names, IsDataMovingKernel), streaming(m.names, IsStreaming), layout_kernel(m.names, IsLayoutKernel),
@@ -110,7 +110,7 @@ RankCheck Check(const RankMeasures& m) {
         (kernel ? moving(e.name[r]) : HasAny(m.Name(r), {"dtod", "device -> device"}))) {
       copies_layout = sizes.SameType(op);
       Row at = op;
-      for (int i = 0; i < kMaxParents && copies_layout && at != kNoRow; ++i, at = e.parent[at])
+      for (int i = 0; i < kMaxParentsOfAccess && copies_layout && at != kNoRow; ++i, at = e.parent[at])
         copies_layout = !conversion(e.name[at]);
     }
     if (copies_layout) {
@@ -121,7 +121,7 @@ RankCheck Check(const RankMeasures& m) {
   }
   const double compute = static_cast<double>(m.compute_sum);
   const double moving_share = static_cast<double>(moved_time) / compute, copy_share = static_cast<double>(copy_time) / compute;
-  const bool many_copies = copy_share > kCopyShare;
+  const bool many_copies = copy_share > kAccessCopyShare;
   std::string reason;
   double achieved = 0, of_peak = 0;
   if (moving_share > kMovingShare) {
@@ -174,6 +174,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult MemoryAccess(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult MemoryAccess(const Measures& measures) { return EachRank(measures, CheckMemoryAccess); }
 
 }  // namespace flopwatch::trace::rules

@@ -8,10 +8,10 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kShare = 0.90;
+constexpr double kMemoryLimitShare = 0.90;
 constexpr int32_t kCuda = 1, kHip = 20;  // c10::DeviceType
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckMemoryLimit(const RankMeasures& m) {
   absl::flat_hash_map<int32_t, const MemoryEvent*> peaks;
   for (const MemoryEvent& e : m.rank.memory) {
     if ((e.device_type != kCuda && e.device_type != kHip) || e.total_allocated == kUnknown) continue;
@@ -33,7 +33,7 @@ RankCheck Check(const RankMeasures& m) {
     }
   }
   if (worst == nullptr) return CannotCheck("the trace does not say how much memory the device has");
-  if (share <= kShare) return Nothing();
+  if (share <= kMemoryLimitShare) return Nothing();
   Finding f = FindingOf(m, fmt::format("The framework's peak is {} of device memory", PercentText(share)));
   AddShare(&f, "peak_share", share,
            fmt::format("peak {} of {}", BytesText(static_cast<double>(worst->total_allocated)),
@@ -56,6 +56,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult MemoryLimit(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult MemoryLimit(const Measures& measures) { return EachRank(measures, CheckMemoryLimit); }
 
 }  // namespace flopwatch::trace::rules

@@ -15,7 +15,7 @@ constexpr int kFirstTensorCores = 7;  // compute capability of Volta
 // Dense tensor-core rate over FP32 rate, of NVIDIA's data sheets: V100 125/15.7 (FP16), A100 156/19.5 (TF32), H100 SXM 495/67
 // (TF32).
 constexpr double kSpeedUp = 8;
-constexpr int kMaxParents = 64;  // of a kernel's operator that are looked at
+constexpr int kMaxParentsOfKernel = 64;  // of a kernel's operator that are looked at
 
 enum class Inputs : uint8_t { kNotRead, kUnknown, kFp32, kOther };
 
@@ -29,7 +29,7 @@ Inputs InputsOf(std::string_view types) {
   return fp32 ? Inputs::kFp32 : Inputs::kUnknown;
 }
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckNoTensorCore(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.compute_sum == 0) return CannotCheck("no computing kernels in the trace");
   const bool has_tensor_cores = (m.device != nullptr && m.device->compute_major >= kFirstTensorCores) ||
@@ -47,7 +47,7 @@ RankCheck Check(const RankMeasures& m) {
   for (const Row r : m.gpu) {
     if (m.ClassOf(r) != KernelClass::kCompute) continue;
     Row op = e.op[r];
-    for (int i = 0; i < kMaxParents && op != kNoRow && !op_test(e.name[op]); ++i) op = e.parent[op];
+    for (int i = 0; i < kMaxParentsOfKernel && op != kNoRow && !op_test(e.name[op]); ++i) op = e.parent[op];
     if (op != kNoRow && !op_test(e.name[op])) op = kNoRow;
     if (op == kNoRow && !product(e.name[r])) continue;
     eligible += e.dur[r];
@@ -102,6 +102,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult NoTensorCore(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult NoTensorCore(const Measures& measures) { return EachRank(measures, CheckNoTensorCore); }
 
 }  // namespace flopwatch::trace::rules

@@ -10,12 +10,12 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kBytesPerStep = 1 << 20, kPerStep = 5;
+constexpr double kBytesPerStep = 1 << 20, kPageablePerStep = 5;
 
 bool IsHostCopy(std::string_view name) { return HasAny(name, {"htod", "dtoh", "hosttodevice", "devicetohost"}); }
 bool IsPageable(std::string_view name) { return HasAny(name, {"pageable"}); }
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckPageableCopy(const RankMeasures& m) {
   const EventTable& e = m.events;
   NameTest host(m.names, IsHostCopy), pageable(m.names, IsPageable);
   int64_t copies = 0, count = 0, bytes = 0, pinned_bytes = 0;
@@ -42,7 +42,7 @@ RankCheck Check(const RankMeasures& m) {
     if (longest == kNoRow || e.dur[r] > e.dur[longest]) longest = r;
   }
   if (copies == 0) return CannotCheck("no copies between host and device in the trace");
-  if (m.PerStep(static_cast<double>(bytes)) <= kBytesPerStep && m.PerStep(static_cast<double>(count)) <= kPerStep)
+  if (m.PerStep(static_cast<double>(bytes)) <= kBytesPerStep && m.PerStep(static_cast<double>(count)) <= kPageablePerStep)
     return Nothing();
 
   Finding f = FindingOf(m, fmt::format("{} pageable copies a step, {}", NumberText(m.PerStep(static_cast<double>(count))),
@@ -71,6 +71,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult PageableCopy(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult PageableCopy(const Measures& measures) { return EachRank(measures, CheckPageableCopy); }
 
 }  // namespace flopwatch::trace::rules

@@ -8,13 +8,13 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kShare = 0.10, kOverlap = 0.30;
+constexpr double kPoorOverlapShare = 0.10, kOverlap = 0.30;
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckPoorOverlap(const RankMeasures& m) {
   if (m.communication_busy == 0) return CannotCheck("no communication kernels in the trace");
   const Nanos hidden = m.communication_busy - m.exposed_communication;
   const double overlap = static_cast<double>(hidden) / static_cast<double>(m.communication_busy);
-  if (m.Share(m.communication_busy) <= kShare || overlap >= kOverlap) return Nothing();
+  if (m.Share(m.communication_busy) <= kPoorOverlapShare || overlap >= kOverlap) return Nothing();
   const EventTable& e = m.events;
   const IntervalSet exposed = Intersect(m.view.exposed_communication(), m.windows);
   TopNames names;
@@ -41,6 +41,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult PoorOverlap(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult PoorOverlap(const Measures& measures) { return EachRank(measures, CheckPoorOverlap); }
 
 }  // namespace flopwatch::trace::rules

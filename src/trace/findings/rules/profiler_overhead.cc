@@ -11,9 +11,9 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kShare = 0.20, kFirst = 1.3;
+constexpr double kProfilerShare = 0.20, kFirst = 1.3;
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckProfilerOverhead(const RankMeasures& m) {
   const EventTable& e = m.events;
   std::vector<Interval> overhead;
   IntervalSet python, work;  // of the launching threads; rows come by time, so both grow at their end
@@ -55,7 +55,7 @@ RankCheck Check(const RankMeasures& m) {
     const Nanos median = later[later.size() / 2];
     if (median > 0) first = static_cast<double>(s.end - s.begin) / static_cast<double>(median);
   }
-  if (m.Share(own) <= kShare && m.Share(python_only) <= kShare && first <= kFirst) return Nothing();
+  if (m.Share(own) <= kProfilerShare && m.Share(python_only) <= kProfilerShare && first <= kFirst) return Nothing();
   Finding f = FindingOf(m, "");
   AddShare(&f, "overhead_share", m.Share(own),
            fmt::format("the profiler's own events fill {} of step time", PercentText(m.Share(own))));
@@ -79,6 +79,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult ProfilerOverhead(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult ProfilerOverhead(const Measures& measures) { return EachRank(measures, CheckProfilerOverhead); }
 
 }  // namespace flopwatch::trace::rules

@@ -9,9 +9,9 @@ namespace flopwatch::trace::rules {
 namespace {
 
 constexpr int64_t kFull = 1000;
-constexpr double kShare = 0.05;
+constexpr double kQueueFullShare = 0.05;
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckQueueFull(const RankMeasures& m) {
   const EventTable& e = m.events;
   const Interval span = m.view.gpu_span();
   struct Queue {
@@ -49,7 +49,7 @@ RankCheck Check(const RankMeasures& m) {
       stream = s;
     }
   }
-  if (worst == nullptr || static_cast<double>(most) <= kShare * static_cast<double>(span.end - span.begin)) return Nothing();
+  if (worst == nullptr || static_cast<double>(most) <= kQueueFullShare * static_cast<double>(span.end - span.begin)) return Nothing();
   const double share = static_cast<double>(most) / static_cast<double>(span.end - span.begin);
   Finding f =
       FindingOf(m, fmt::format("Stream {} has 1,000 launches and more queued for {} of the time", stream, PercentText(share)));
@@ -65,6 +65,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult QueueFull(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult QueueFull(const Measures& measures) { return EachRank(measures, CheckQueueFull); }
 
 }  // namespace flopwatch::trace::rules

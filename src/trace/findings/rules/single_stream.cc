@@ -10,10 +10,10 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kCopyShare = 0.10, kSmEfficiency = 0.50;
+constexpr double kStreamCopyShare = 0.10, kSmEfficiency = 0.50;
 constexpr double kStreamShare = 0.01;  // of computing time: less is not a compute stream
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckSingleStream(const RankMeasures& m) {
   const EventTable& e = m.events;
   absl::flat_hash_map<int32_t, Nanos> compute;
   for (const Row r : m.gpu) {
@@ -39,7 +39,7 @@ RankCheck Check(const RankMeasures& m) {
   }
   const IntervalSet copy_time = Intersect(Merge(std::move(copies)), m.windows);
   const double share = m.busy_time > 0 ? static_cast<double>(Length(copy_time)) / static_cast<double>(m.busy_time) : 0;
-  if (share <= kCopyShare || m.sm_efficiency >= kSmEfficiency) return Nothing();
+  if (share <= kStreamCopyShare || m.sm_efficiency >= kSmEfficiency) return Nothing();
   Finding f = FindingOf(m, fmt::format("Copies take {} of the GPU's busy time on the only compute stream", PercentText(share)));
   AddCount(&f, "compute_streams", 1, fmt::format("all kernels run on stream {}", stream));
   AddShare(&f, "copy_share_of_busy", share, fmt::format("copies on it take {} of busy time", PercentText(share)));
@@ -56,6 +56,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult SingleStream(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult SingleStream(const Measures& measures) { return EachRank(measures, CheckSingleStream); }
 
 }  // namespace flopwatch::trace::rules

@@ -12,10 +12,10 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kMeanBytes = 1 << 20, kPerStep = 50, kStartShare = 0.5, kStartPerStep = 10;
+constexpr double kMeanBytes = 1 << 20, kSmallPerStep = 50, kStartShare = 0.5, kStartPerStep = 10;
 constexpr int64_t kTiny = 64 << 10;
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckSmallCollectives(const RankMeasures& m) {
   const EventTable& e = m.events;
   int64_t count = 0;
   double bytes = 0;
@@ -50,7 +50,7 @@ RankCheck Check(const RankMeasures& m) {
   }
   const double start_share =
       time > 0 ? std::min(1.0, static_cast<double>(start) * static_cast<double>(count) / static_cast<double>(time)) : 0;
-  const bool many = mean < kMeanBytes && per_step > kPerStep;
+  const bool many = mean < kMeanBytes && per_step > kSmallPerStep;
   if (!many && !(start_share > kStartShare && per_step > kStartPerStep && mean < kMeanBytes)) return Nothing();
   const IntervalSet exposed = Intersect(Intersect(Merge(std::move(touched)), m.view.exposed_communication()), m.windows);
   Finding f = FindingOf(m, fmt::format("{} collectives a step with {} on average", NumberText(per_step), BytesText(mean)));
@@ -70,6 +70,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult SmallCollectives(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult SmallCollectives(const Measures& measures) { return EachRank(measures, CheckSmallCollectives); }
 
 }  // namespace flopwatch::trace::rules

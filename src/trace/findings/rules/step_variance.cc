@@ -29,7 +29,7 @@ Parts PartsOf(const RankMeasures& m, const Step& s) {
   return p;
 }
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckStepVariance(const RankMeasures& m) {
   if (m.steps.size() < kLeastSteps)
     return CannotCheck(fmt::format("{} complete steps in the trace; three are needed", m.steps.size()));
   std::vector<const Step*> by_time;
@@ -92,6 +92,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult StepVariance(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult StepVariance(const Measures& measures) { return EachRank(measures, CheckStepVariance); }
 
 }  // namespace flopwatch::trace::rules

@@ -11,11 +11,11 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kPerStep = 10, kTimeShare = 0.10, kIdleShare = 0.05;
+constexpr double kSyncsPerStep = 10, kSyncTimeShare = 0.10, kSyncIdleShare = 0.05;
 // What a single wait a step is followed by (a checkpoint, the next batch) is not its doing.
 constexpr double kLeastPerStep = 3;
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckSyncStorm(const RankMeasures& m) {
   const EventTable& e = m.events;
   const bool any_call = std::any_of(e.category.begin(), e.category.end(), IsLaunchApi);
   if (!any_call) return CannotCheck("no runtime calls in the trace");
@@ -40,9 +40,9 @@ RankCheck Check(const RankMeasures& m) {
   const Nanos wait = Length(Intersect(Merge(std::move(waits)), m.windows));
   const IntervalSet after = Subtract(Merge(std::move(idle)), m.loader);
   const double idle_share = m.Share(Length(after));
-  const bool many = m.PerStep(static_cast<double>(drained)) > kPerStep;
+  const bool many = m.PerStep(static_cast<double>(drained)) > kSyncsPerStep;
   const bool few = m.PerStep(static_cast<double>(drained)) < kLeastPerStep;
-  if (!many && (few || m.Share(wait) <= kTimeShare || idle_share < kIdleShare)) return Nothing();
+  if (!many && (few || m.Share(wait) <= kSyncTimeShare || idle_share < kSyncIdleShare)) return Nothing();
   Finding f = FindingOf(m, fmt::format("{} blocking calls a step leave the GPU without work",
                                        NumberText(m.PerStep(static_cast<double>(drained)))));
   AddCount(&f, "draining_syncs_per_step", m.PerStep(static_cast<double>(drained)),
@@ -64,6 +64,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult SyncStorm(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult SyncStorm(const Measures& measures) { return EachRank(measures, CheckSyncStorm); }
 
 }  // namespace flopwatch::trace::rules

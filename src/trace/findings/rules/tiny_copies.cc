@@ -12,11 +12,11 @@ namespace flopwatch::trace::rules {
 namespace {
 
 constexpr int64_t kSmall = 4096, kLarge = 1 << 20;
-constexpr double kPerStep = 50, kTimeShare = 0.05;
+constexpr double kTinyPerStep = 50, kTinyCopyTimeShare = 0.05;
 constexpr Nanos kRunGap = 50'000;
 constexpr int64_t kRun = 8;
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckTinyCopies(const RankMeasures& m) {
   const EventTable& e = m.events;
   TopNames ops;
   std::vector<Interval> calls, touched, runs;
@@ -68,8 +68,8 @@ RankCheck Check(const RankMeasures& m) {
   const IntervalSet kernels = Union(m.view.busy(KernelClass::kCompute), m.view.busy(KernelClass::kCommunication));
   const IntervalSet call_time = Intersect(Subtract(Merge(std::move(calls)), kernels), m.windows);
   const IntervalSet run_time = Intersect(Subtract(Merge(std::move(runs)), kernels), m.windows);
-  const bool many = m.PerStep(static_cast<double>(most_count)) >= kPerStep;
-  if (!many && m.Share(Length(call_time)) <= kTimeShare && m.Share(Length(run_time)) <= kTimeShare) return Nothing();
+  const bool many = m.PerStep(static_cast<double>(most_count)) >= kTinyPerStep;
+  if (!many && m.Share(Length(call_time)) <= kTinyCopyTimeShare && m.Share(Length(run_time)) <= kTinyCopyTimeShare) return Nothing();
 
   IntervalSet touch = Subtract(Union(Union(Merge(std::move(touched)), call_time), run_time), kernels);
   touch = Intersect(touch, m.windows);
@@ -96,6 +96,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult TinyCopies(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult TinyCopies(const Measures& measures) { return EachRank(measures, CheckTinyCopies); }
 
 }  // namespace flopwatch::trace::rules

@@ -11,10 +11,10 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kIdleShare = 0.20, kShorterShare = 0.50;
+constexpr double kTinyKernelIdleShare = 0.20, kShorterShare = 0.50;
 constexpr Nanos kMedian = 10'000;
 
-RankCheck Check(const RankMeasures& m) {
+RankCheck CheckTinyKernels(const RankMeasures& m) {
   const EventTable& e = m.events;
   std::vector<Nanos> durations;
   Nanos kernel_time = 0, launch_time = 0;
@@ -36,7 +36,7 @@ RankCheck Check(const RankMeasures& m) {
   const auto middle = durations.begin() + static_cast<ptrdiff_t>(durations.size() / 2);
   std::nth_element(durations.begin(), middle, durations.end());
   const double shorter_share = launched > 0 ? static_cast<double>(shorter) / static_cast<double>(launched) : 0;
-  if (m.idle_rest_share <= kIdleShare || (shorter_share <= kShorterShare && *middle >= kMedian)) return Nothing();
+  if (m.idle_rest_share <= kTinyKernelIdleShare || (shorter_share <= kShorterShare && *middle >= kMedian)) return Nothing();
 
   Nanos recoverable = 0;
   Interval worst;
@@ -73,6 +73,6 @@ RankCheck Check(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult TinyKernels(const Measures& measures) { return EachRank(measures, Check); }
+RuleResult TinyKernels(const Measures& measures) { return EachRank(measures, CheckTinyKernels); }
 
 }  // namespace flopwatch::trace::rules
