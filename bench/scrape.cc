@@ -2,6 +2,8 @@
 // end of the answer and copies nothing. The server is another process and does the same work for both.
 //
 //   bench_scrape [--targets 2000] [--rate 1250] [--seconds 8] [--rounds 3] [--body 42000|206000]
+//   bench_scrape --port PORT --paths FILE --rate 1438    the floor alone, on another server's chunked answers, until it is
+//                                                        killed; prints how many came (compare.py's engine "receive")
 //
 // Bodies: 42 KB and 206 KB (dcgm-exporter on 8 GPUs with its default and with its full field list), with Content-Length
 // and in the 2 KiB chunks that Go sends. Rounds alternate, the least CPU of each is shown: other work on the machine only
@@ -21,6 +23,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -40,6 +43,8 @@ struct Options {
   int seconds = 8;
   int rounds = 3;
   int body = 0;  // only this size; 0 = both
+  int port = 0;  // of the server to receive from; 0 = an own one
+  std::string paths;  // file with a path a line, one for each connection
 };
 
 std::string Body(size_t bytes) {
@@ -134,20 +139,39 @@ double CpuMicros() {
          static_cast<double>(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-// The floor: one thread, level-triggered epoll, a shared read buffer, nothing parsed but the end of the answer.
-double RawEpoll(const Options& o, uint16_t port, size_t answer_bytes) {
-  struct Client {
-    int fd;
-    size_t got;
-  };
+// One connection of the floor.
+struct Client {
+  int fd = -1;
+  size_t got = 0;
+  char tail[5] = {};  // the last bytes that came
+  std::string request;
+
+  // Whether the answer that `bytes` belongs to ends with them; `size` = its length, 0 = ends with the last chunk.
+  bool Take(const char* bytes, size_t n, size_t size) {
+    got += n;
+    if (size > 0) return got == size;
+    const size_t fresh = std::min(n, sizeof tail);
+    std::memmove(tail, tail + fresh, sizeof tail - fresh);
+    std::memcpy(tail + sizeof tail - fresh, bytes + n - fresh, fresh);
+    return std::memcmp(tail, "0\r\n\r\n", sizeof tail) == 0;
+  }
+};
+
+// The floor: one thread, level-triggered epoll, a shared read buffer, nothing parsed but the end of the answer. One connection a
+// path. seconds = 0: until it is killed, with the count of answers printed ten times a second.
+double RawEpoll(uint16_t port, const std::vector<std::string>& paths, double rate, int seconds, size_t answer_bytes) {
   const int ep = epoll_create1(0);
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(port);
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::vector<Client> clients(static_cast<size_t>(o.targets));
+  std::vector<Client> clients(paths.size());
   for (size_t i = 0; i < clients.size(); ++i) {
-    clients[i] = {socket(AF_INET, SOCK_STREAM, 0), 0};
+    clients[i].fd = socket(AF_INET, SOCK_STREAM, 0);
+    clients[i].request = fmt::format(
+        "GET {} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: floor\r\nAccept: text/plain;version=0.0.4;q=1,*/*;q=0.1\r\n"
+        "X-Prometheus-Scrape-Timeout-Seconds: 8\r\n\r\n",
+        paths[i]);
     if (connect(clients[i].fd, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0) Die("connect");
     const int one = 1;
     setsockopt(clients[i].fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -166,12 +190,10 @@ double RawEpoll(const Options& o, uint16_t port, size_t answer_bytes) {
   e.data.u64 = UINT64_MAX;
   epoll_ctl(ep, EPOLL_CTL_ADD, timer, &e);
 
-  const std::string request =
-      "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: floor\r\nAccept: text/plain;version=0.0.4;q=1,*/*;q=0.1\r\n"
-      "X-Prometheus-Scrape-Timeout-Seconds: 8\r\n\r\n";
   std::vector<char> buffer(256 << 10);
   std::vector<epoll_event> events(256);
   size_t next = 0, done = 0, measured_from = 0;
+  uint64_t ticked = 0;
   double credit = 0, cpu = 0;
   Micros stop = 0;
   while (stop == 0 || flopwatch::MonotonicNow() < stop) {
@@ -180,24 +202,27 @@ double RawEpoll(const Options& o, uint16_t port, size_t answer_bytes) {
       if (events[i].data.u64 == UINT64_MAX) {
         uint64_t ticks = 0;
         if (read(timer, &ticks, sizeof ticks) != sizeof ticks) continue;
-        for (credit += static_cast<double>(ticks) * o.rate / 100; credit >= 1; credit -= 1) {
+        for (credit += static_cast<double>(ticks) * rate / 100; credit >= 1; credit -= 1) {
           Client& c = clients[next++ % clients.size()];
-          if (send(c.fd, request.data(), request.size(), MSG_NOSIGNAL) < 0) Die("send");
+          c.got = 0;
+          if (send(c.fd, c.request.data(), c.request.size(), MSG_NOSIGNAL) < 0) Die("send");
+        }
+        if (seconds == 0 && (ticked += ticks) >= 10) {
+          ticked = 0;
+          fmt::print("{}\n", done);
+          fflush(stdout);
         }
         continue;
       }
       Client& c = clients[events[i].data.u64];
       const ssize_t got = recv(c.fd, buffer.data(), buffer.size(), 0);
       if (got <= 0) Die("recv");
-      c.got += static_cast<size_t>(got);
-      if (c.got == answer_bytes) {
-        c.got = 0;
-        ++done;
-        if (stop == 0 && done >= clients.size()) {  // warm: every connection was used once
-          measured_from = done;
-          cpu = CpuMicros();
-          stop = flopwatch::MonotonicNow() + o.seconds * flopwatch::kMicrosPerSecond;
-        }
+      if (!c.Take(buffer.data(), static_cast<size_t>(got), answer_bytes)) continue;
+      ++done;
+      if (seconds > 0 && stop == 0 && done >= clients.size()) {  // warm: every connection was used once
+        measured_from = done;
+        cpu = CpuMicros();
+        stop = flopwatch::MonotonicNow() + seconds * flopwatch::kMicrosPerSecond;
       }
     }
   }
@@ -244,11 +269,16 @@ int main(int argc, char** argv) {
   Options o;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
+    if (flag == "--paths") {
+      o.paths = argv[i + 1];
+      continue;
+    }
     int* const value = flag == "--targets"   ? &o.targets
                        : flag == "--rate"    ? &o.rate
                        : flag == "--seconds" ? &o.seconds
                        : flag == "--rounds"  ? &o.rounds
                        : flag == "--body"    ? &o.body
+                       : flag == "--port"    ? &o.port
                                              : nullptr;
     if (value == nullptr) {
       fmt::print(stderr, "unknown flag {}\n", flag);
@@ -262,6 +292,13 @@ int main(int argc, char** argv) {
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);
 
+  if (o.port != 0) {
+    std::vector<std::string> paths;
+    std::ifstream file(o.paths);
+    for (std::string line; std::getline(file, line);) paths.push_back(line);
+    if (paths.empty()) Die("--paths");
+    RawEpoll(static_cast<uint16_t>(o.port), paths, o.rate, 0, 0);
+  }
   fmt::print("{} targets, {} scrapes/s, least of {} rounds of {} s; us of CPU a scrape\n", o.targets, o.rate, o.rounds, o.seconds);
   fmt::print("{:>8} {:>8} {:>10} {:>10} {:>7} {:>28}\n", "body", "framing", "raw epoll", "flopwatch", "ratio", "12,500 targets/10 s, % core");
   for (const size_t bytes : {42'000u, 206'000u}) {
@@ -279,8 +316,9 @@ int main(int argc, char** argv) {
       if (server == 0) ServeForEver(listener, answer);
       close(listener);
       double raw = 1e9, ours = 1e9;
+      const std::vector<std::string> same(static_cast<size_t>(o.targets), "/metrics");
       for (int round = 0; round < o.rounds; ++round) {
-        raw = std::min(raw, RawEpoll(o, ntohs(at.sin_port), answer.size()));
+        raw = std::min(raw, RawEpoll(ntohs(at.sin_port), same, o.rate, o.seconds, answer.size()));
         ours = std::min(ours, Flopwatch(o, ntohs(at.sin_port), bytes));
       }
       fmt::print("{:>8} {:>8} {:>10.1f} {:>10.1f} {:>7.2f} {:>28.1f}\n", bytes, chunked ? "chunked" : "length", raw, ours, ours / raw,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/time.h"
+#include "cli/args.h"
 #include "cli/commands/query_string.h"
 #include "cli/sort_spec.h"
 
