@@ -6,8 +6,10 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
+#include <set>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "hardware/catalog.h"
@@ -240,12 +242,16 @@ StatusOr<const Accelerator*> Catalog::Find(std::string_view reported_name) const
   const std::string shown = Printable(reported_name, 80);
   if (name.empty()) return absl::NotFoundError("no accelerator name given");
 
-  // A family name ("H100") is refused, but its members are worth naming.
+  // Some words of a name ("H100", "A100 40GB") are refused, but the devices that have them are worth naming.
+  using Words = std::set<absl::string_view>;
+  const Words words = absl::StrSplit(name, ' ');
   std::string members;
   for (const Accelerator& a : entries_) {
     const auto names = NormalNames(a);
-    if (std::any_of(names.begin(), names.end(),
-                    [&](const std::string& n) { return n.starts_with(name + " "); })) {
+    if (std::any_of(names.begin(), names.end(), [&](const std::string& n) {
+          const Words all = absl::StrSplit(n, ' ');
+          return std::includes(all.begin(), all.end(), words.begin(), words.end());
+        })) {
       members += (members.empty() ? "" : ", ") + a.model;
     }
   }

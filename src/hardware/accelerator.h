@@ -75,8 +75,8 @@ StatusOr<int> MigProfileSms(const Accelerator& a, std::string_view profile);
 
 // Lookup by whole name after normalising (vendor prefix, case, dashes and blanks): every name a
 // driver reports and every model name of the table. "B300" never matches "GB300". NotFound names
-// the string and the nearest known name, or, for the name of a family ("H100"), its members; there
-// is no default.
+// the string and the nearest known name, or, for some words of a name ("H100", "A100 40GB"), the
+// devices that have them; there is no default.
 class Catalog {
  public:
   static const Catalog& Builtin();

@@ -10,27 +10,13 @@
 #include "base/text.h"
 #include "server/api_impl.h"
 #include "server/metrics.h"
+#include "server/plain_page.h"
 
 namespace flopwatch::server {
 namespace {
 
 using net::Request;
 using net::Response;
-
-constexpr std::string_view kPlainAnswer = R"(<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>flopwatch</title></head>
-<body><h1>flopwatch</h1>
-<p>This server was built without its page. The same numbers:</p>
-<ul>
-<li><a href="/api/v1/status">/api/v1/status</a></li>
-<li><a href="/api/v1/fleet">/api/v1/fleet</a></li>
-<li><a href="/api/v1/jobs">/api/v1/jobs</a></li>
-<li><a href="/api/v1/gpus">/api/v1/gpus</a></li>
-<li><a href="/api/v1/targets">/api/v1/targets</a></li>
-<li><a href="/metrics">/metrics</a></li>
-<li><a href="/openapi.json">/openapi.json</a></li>
-</ul></body></html>
-)";
 
 // "host:port", "[::1]:port" or "host" -> host, lower case.
 std::string HostOf(std::string_view authority) {
@@ -336,7 +322,7 @@ Api::Impl::Result Api::Impl::GetPage(const Request& request, std::string_view) {
   }
   Response r;
   r.content_type = "text/html; charset=utf-8";
-  r.static_body = kPlainAnswer;
+  r.static_body = kPlainPage;
   return r;
 }
 

@@ -29,8 +29,6 @@ constexpr double kMaxUnixSeconds =
 // line that is too long can pass that way.
 constexpr size_t kPlainNumberRoom = 32;
 
-bool IsBlank(char c) { return c == ' ' || c == '\t'; }
-
 // OpenMetrics writes seconds, the older text format milliseconds. 1e11 is the year 5138 in seconds
 // and 1973 in milliseconds: nothing is ambiguous.
 bool ParseTimestamp(std::string_view token, Micros* out) {

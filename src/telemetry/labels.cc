@@ -16,8 +16,6 @@ namespace {
 
 constexpr size_t kMaxIdentityBytes = 256;  // of one label value that is kept; longer ones are cut
 
-bool IsBlank(char c) { return c == ' ' || c == '\t'; }
-
 // A look-up per byte: names are read again whenever groups come in another order.
 constexpr std::array<bool, 256> kNameChars = [] {
   std::array<bool, 256> table{};

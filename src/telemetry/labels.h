@@ -15,6 +15,9 @@
 
 namespace flopwatch::telemetry {
 
+// Between the parts of a line.
+inline bool IsBlank(char c) { return c == ' ' || c == '\t'; }
+
 // Length of the metric name at the start of `text`; 0 = no name there.
 size_t MetricNameLength(std::string_view text);
 

@@ -22,6 +22,13 @@ TEST(JsonWriter, NotComputableIsNullNotANumber) {
   EXPECT_EQ(out, "[null,null]");
 }
 
+TEST(JsonWriter, ATextThatIsNotKnownIsNullNotEmpty) {
+  std::string out;
+  JsonWriter w(&out);
+  w.BeginObject().TextField("known", "x").TextField("unknown", "").EndObject();
+  EXPECT_EQ(out, R"({"known":"x","unknown":null})");
+}
+
 TEST(JsonWriter, InvalidUtf8IsReplaced) {
   std::string out;
   AppendJsonString(&out, "a\xff\xc3(\xe2\x82\xac\xed\xa0\x80");

@@ -23,7 +23,6 @@ struct Weighted {
   Cell mean() const { return ShareCell(sum, weight); }
 };
 
-bool IsPageable(std::string_view name) { return HasAny(name, {"pageable"}); }
 bool IsToDevice(std::string_view name) { return HasAny(name, {"htod"}); }
 bool IsToHost(std::string_view name) { return HasAny(name, {"dtoh"}); }
 bool IsGloo(std::string_view name) { return name.starts_with("gloo:"); }

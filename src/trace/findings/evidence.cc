@@ -160,4 +160,6 @@ bool HasAny(std::string_view text, std::initializer_list<std::string_view> parts
   return std::any_of(parts.begin(), parts.end(), [&](std::string_view p) { return lower.find(p) != std::string::npos; });
 }
 
+bool IsPageable(std::string_view name) { return HasAny(name, {"pageable"}); }
+
 }  // namespace flopwatch::trace

@@ -87,6 +87,8 @@ class NameTest {
 
 // Whether `text` has one of the parts in it, without regard to case.
 bool HasAny(std::string_view text, std::initializer_list<std::string_view> lower_case_parts);
+// A copy whose host side is pageable, as CUPTI names it ("Memcpy HtoD (Pageable -> Device)").
+bool IsPageable(std::string_view name);
 
 }  // namespace flopwatch::trace
 

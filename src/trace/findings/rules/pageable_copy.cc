@@ -13,7 +13,6 @@ namespace {
 constexpr double kBytesPerStep = 1 << 20, kPageablePerStep = 5;
 
 bool IsHostCopy(std::string_view name) { return HasAny(name, {"htod", "dtoh", "hosttodevice", "devicetohost"}); }
-bool IsPageable(std::string_view name) { return HasAny(name, {"pageable"}); }
 
 RankCheck CheckPageableCopy(const RankMeasures& m) {
   const EventTable& e = m.events;
