@@ -1,5 +1,6 @@
 // Snapshots that are costly to make and may be a little old. A thread makes them anew while somebody asks, so that no
-// request waits for one; each costs at most a fifth of a percent of a core.
+// request waits for one; each costs at most a fifth of a percent of a core. They are made the more seldom the longer nobody
+// asked: what an answer is made of is as old as half the time since the question before, but at most eight seconds.
 //
 // Readers share an immutable snapshot; it lives as long as one of them has it. Threads: Get() from any thread.
 #ifndef FLOPWATCH_SERVER_KEPT_H_
@@ -26,6 +27,10 @@ class KeptBase {
  protected:
   friend class Keeper;
   virtual void RefreshIfDue(Micros now) = 0;
+
+  // A snapshot that is made of others asks for them too. That is nobody's question: it does not keep them, or all would be
+  // made anew as long as one of them is.
+  static inline thread_local bool on_keeper_ = false;
 };
 
 // The thread that refreshes. Declared after the values it keeps, so that it stops first.
@@ -38,6 +43,7 @@ class Keeper {
 
  private:
   void Run(std::stop_token stop) {
+    KeptBase::on_keeper_ = true;
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, stop, std::chrono::microseconds(kLook), [&] { return stop.stop_requested(); })) {
       for (KeptBase* value : values_) value->RefreshIfDue(MonotonicNow());
@@ -55,6 +61,8 @@ class Kept : public KeptBase {
  public:
   static constexpr Micros kShortestPeriod = kMicrosPerSecond;
   static constexpr Micros kUsable = 10 * kMicrosPerSecond;  // an older one is not answered with
+  static constexpr Micros kLongestSpacing = 8 * kMicrosPerSecond;
+  static_assert(kLongestSpacing + 2 * Keeper::kLook < kUsable);
   static constexpr int64_t kShare = 500;
 
   // `make` may run on any thread. `keep_for`: how long after the last question it is still kept, while `wanted` says so.
@@ -66,11 +74,14 @@ class Kept : public KeptBase {
     const Micros now = MonotonicNow();
     {
       std::lock_guard lock(mutex_);
-      asked_ = now;
-      if (value_ != nullptr && now - made_ <= std::max(kUsable, 3 * period_)) return value_;
+      if (!on_keeper_) asked_ = now;
+      if (value_ != nullptr && now - made_ <= (on_keeper_ ? period_ : std::max(kUsable, 3 * period_))) return value_;
     }
     return Make();
   }
+
+  // How old one gets before the next is made, `since_asked` after the last question; `period` is what its cost allows.
+  static Micros Spacing(Micros period, Micros since_asked) { return std::max(period, std::min(since_asked / 2, kLongestSpacing)); }
 
   // Whether Get() has one at hand.
   bool Has() {
@@ -83,7 +94,7 @@ class Kept : public KeptBase {
     {
       std::lock_guard lock(mutex_);
       const bool asked = asked_ != 0 && now - asked_ <= keep_for_;
-      if (!asked || now - made_ < period_) return;
+      if (!asked || now - made_ < Spacing(period_, now - asked_)) return;
     }
     if (wanted_()) Make();
   }

@@ -55,6 +55,26 @@ TEST(Kept, IsLeftAloneWhereNobodyAskedOrWantsIt) {
   EXPECT_EQ(unwanted.made, 1);  // when it was asked for
 }
 
+TEST(Kept, IsMadeTheMoreSeldomTheLongerNobodyAsked) {
+  constexpr Micros kSecond = kMicrosPerSecond;
+  EXPECT_EQ(Kept<int>::Spacing(kSecond, 0), kSecond);
+  EXPECT_EQ(Kept<int>::Spacing(kSecond, 2 * kSecond), kSecond);
+  EXPECT_EQ(Kept<int>::Spacing(kSecond, 6 * kSecond), 3 * kSecond);
+  EXPECT_EQ(Kept<int>::Spacing(kSecond, 60 * kSecond), 8 * kSecond);
+  EXPECT_EQ(Kept<int>::Spacing(20 * kSecond, 60 * kSecond), 20 * kSecond);  // one that takes 40 ms
+}
+
+TEST(Kept, OneThatIsMadeOfAnotherIsMadeOfAFreshOne) {
+  Counting parts, wholes;
+  Kept<int> part(parts.Make(), kMicrosPerMinute, parts.Wanted());
+  Kept<int> whole([&] { return std::make_shared<const int>(*part.Get() + 1000 * ++wholes.made); }, kMicrosPerMinute, wholes.Wanted());
+  EXPECT_EQ(*whole.Get(), 1001);
+  Keeper keeper({&whole});  // nobody keeps the part: it would be good for a question, ten seconds long
+  WaitUntil([&] { return *whole.Get() > 2000; });
+  const int seen = *whole.Get();
+  EXPECT_EQ(seen % 1000, seen / 1000);
+}
+
 TEST(Kept, ManyWhoAskAtOnceMakeItOnce) {
   Counting c;
   Kept<int> value([&] {
