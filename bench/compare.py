@@ -154,6 +154,10 @@ def main():
     peers = None
     if not set(a.engines.split(",")) <= {"flopwatch", "receive"}:
         peers = subprocess.run([os.path.join(TOP, "tools/peers")], check=True, capture_output=True, text=True).stdout.strip()
+    receiver = os.path.join(TOP, "build/bench/bin/bench_scrape")
+    for program, preset in ((a.flopwatch, "release"), (receiver, "bench")):
+        if not os.path.exists(program) and (program == a.flopwatch or "receive" in a.engines.split(",")):
+            sys.exit(f"{program} is not there: cmake --preset {preset} && cmake --build --preset {preset}")
     speed = CoreSpeed()
     speed.start()
     work = tempfile.mkdtemp(prefix="flopwatch-compare-")
@@ -182,7 +186,7 @@ def main():
                 listed = os.path.join(work, "paths")
                 with open(listed, "w") as f:
                     f.write("".join(path + "\n" for path in paths))
-                process = start([os.path.join(TOP, "build/bench/bin/bench_scrape"), "--port", str(port), "--paths", listed,
+                process = start([receiver, "--port", str(port), "--paths", listed,
                                  "--rate", str(round(len(paths) / a.interval))], log)
                 per_answer = a.gpus * a.fields / len(paths)
                 samples = lambda: int(open(log).read().split("\n")[-2]) * per_answer
