@@ -1,6 +1,7 @@
 // Snapshots that are costly to make and may be a little old. A thread makes them anew while somebody asks, so that no
 // request waits for one; each costs at most a fifth of a percent of a core. They are made the more seldom the longer nobody
-// asked: what an answer is made of is as old as half the time since the question before, but at most eight seconds.
+// asked: what an answer is made of is at most half as old as the question before, and not over eight seconds, unless its cost
+// allows it only more seldom.
 //
 // Readers share an immutable snapshot; it lives as long as one of them has it. Threads: Get() from any thread.
 #ifndef FLOPWATCH_SERVER_KEPT_H_
