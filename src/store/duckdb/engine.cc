@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 #include "store/duckdb/cat.h"
+#include "store/duckdb/engine_memory.h"
 
 namespace flopwatch::store::duck {
 
@@ -108,6 +109,7 @@ Status Engine::Restart(const std::function<Status(Connection*)>& set_up) {
   old.reset();
   Status status;
   std::unique_ptr<Connection> connection;
+  KeepEngineMemory();
   StatusOr<std::unique_ptr<Database>> fresh = Database::OpenInMemory();
   if (!fresh.ok()) {
     status = fresh.status();
