@@ -2,15 +2,16 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/uio.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <new>
 
 #include "absl/strings/numbers.h"
 #include "base/file.h"
@@ -19,7 +20,8 @@
 namespace flopwatch::store::duck {
 namespace {
 
-constexpr uint32_t kMagic = 0x314a5746;  // "FWJ1"
+constexpr uint32_t kMagic = 0x324a5746;      // "FWJ2"
+constexpr uint32_t kMagicOfOne = 0x314a5746;  // "FWJ1", of schema version 6 and before: the next frame follows without a gap
 constexpr uint32_t kFlush = 0, kCarried = 1;
 constexpr std::string_view kPrefix = "journal-", kSuffix = ".log";
 // Far above what a journal grows to (store.h): a file beyond it is not one of ours.
@@ -33,6 +35,10 @@ struct Header {
   int64_t arrival = 0;
 };
 static_assert(sizeof(Header) == 32);
+
+// What a disk writes without the page cache: every one there is takes blocks of this size, from memory and to places that begin one.
+constexpr size_t kBlock = 4096;
+size_t Padded(size_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 
 uint64_t Checksum(int64_t arrival, std::string_view payload) {
   return XXH3_64bits_withSeed(payload.data(), payload.size(), static_cast<uint64_t>(arrival));
@@ -68,7 +74,10 @@ StatusOr<std::unique_ptr<Journal>> Journal::Create(const std::string& directory,
   auto journal = std::unique_ptr<Journal>(new Journal);
   journal->path_ = JournalPath(directory, generation);
   journal->generation_ = generation;
-  journal->fd_ = ::open(journal->path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  constexpr int kHow = O_WRONLY | O_CREAT | O_CLOEXEC;
+  journal->fd_ = ::open(journal->path_.c_str(), kHow | O_EXCL | O_DIRECT, 0644);
+  // A file system that knows no O_DIRECT may have made the file before it said so.
+  if (journal->fd_ < 0 && errno == EINVAL) journal->fd_ = ::open(journal->path_.c_str(), kHow | O_TRUNC, 0644);
   if (journal->fd_ < 0) return Failed("creating", journal->path_, errno);
   FW_RETURN_IF_ERROR(SyncPath(directory + "/hot"));
   return journal;
@@ -78,45 +87,51 @@ Journal::~Journal() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-Status Journal::Append(Micros arrival, std::string_view payload) { return Write(arrival, payload, kFlush); }
+Status Journal::Append(Micros arrival, std::string_view payload) { return Write(arrival, {}, payload, kFlush); }
 
 Status Journal::AppendCarried(Micros arrival, std::string_view payload, uint64_t from) {
-  std::string text(reinterpret_cast<const char*>(&from), sizeof from);
-  text.append(payload);
-  return Write(arrival, text, kCarried);
+  return Write(arrival, {reinterpret_cast<const char*>(&from), sizeof from}, payload, kCarried);
 }
 
-Status Journal::Write(Micros arrival, std::string_view payload, uint32_t kind) {
-  if (fd_ < 0) return absl::InternalError(path_ + " cannot be written since an earlier error");
+std::string_view Journal::Frame(Micros arrival, std::string_view first, std::string_view rest, uint32_t kind) {
   Header header;
   header.kind = kind;
-  header.length = payload.size();
-  header.checksum = Checksum(arrival, payload);
+  header.length = first.size() + rest.size();
   header.arrival = arrival;
-  iovec parts[] = {{&header, sizeof header}, {const_cast<char*>(payload.data()), payload.size()}};
-  iovec* at = parts;
-  int left = 2;
+  const size_t size = Padded(sizeof header + header.length);
+  if (size > capacity_) {
+    capacity_ = Padded(size + size / 4);  // flushes are of about the same size
+    buffer_.reset(static_cast<char*>(std::aligned_alloc(kBlock, capacity_)));
+    if (buffer_ == nullptr) throw std::bad_alloc();
+  }
+  char* const payload = buffer_.get() + sizeof header;
+  std::copy(first.begin(), first.end(), payload);
+  std::copy(rest.begin(), rest.end(), payload + first.size());
+  std::memset(payload + header.length, 0, size - sizeof header - header.length);
+  header.checksum = Checksum(arrival, {payload, header.length});
+  std::memcpy(buffer_.get(), &header, sizeof header);
+  return {buffer_.get(), size};
+}
+
+Status Journal::Write(Micros arrival, std::string_view first, std::string_view rest, uint32_t kind) {
+  if (fd_ < 0) return absl::InternalError(path_ + " cannot be written since an earlier error");
+  const std::string_view frame = Frame(arrival, first, rest, kind);
   int error = 0;
-  while (left > 0 && error == 0) {
-    const ssize_t n = ::writev(fd_, at, left);
-    if (n < 0) {
-      if (errno != EINTR) error = errno;
+  for (std::string_view left = frame; !left.empty() && error == 0;) {
+    const ssize_t n = ::write(fd_, left.data(), left.size());
+    if (n >= 0) {
+      left.remove_prefix(static_cast<size_t>(n));
+      // What is left after half a write need not begin where the disk wants it.
+      if (!left.empty()) UseCache();
+    } else if (errno == EINVAL && UseCache()) {  // this disk wants larger blocks
       continue;
-    }
-    size_t written = static_cast<size_t>(n);
-    while (left > 0 && written >= at->iov_len) {
-      written -= at->iov_len;
-      ++at;
-      --left;
-    }
-    if (left > 0) {
-      at->iov_base = static_cast<char*>(at->iov_base) + written;
-      at->iov_len -= written;
+    } else if (errno != EINTR) {
+      error = errno;
     }
   }
   if (error == 0 && ::fdatasync(fd_) != 0) error = errno;
   if (error == 0) {
-    bytes_ += sizeof header + payload.size();
+    bytes_ += frame.size();
     return absl::OkStatus();
   }
   // Half a frame must not stand before the next one. After a failed fsync the pages may be gone whatever is done: stop.
@@ -128,6 +143,11 @@ Status Journal::Write(Micros arrival, std::string_view payload, uint32_t kind) {
   return Failed("writing", path_, error);
 }
 
+bool Journal::UseCache() {
+  const int flags = ::fcntl(fd_, F_GETFL);
+  return flags >= 0 && (flags & O_DIRECT) != 0 && ::fcntl(fd_, F_SETFL, flags & ~O_DIRECT) == 0;
+}
+
 StatusOr<uint64_t> ReadJournal(const std::string& path,
                                absl::FunctionRef<Status(Micros arrival, std::string_view payload, uint64_t from)> frame) {
   FW_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxFileBytes));
@@ -135,7 +155,7 @@ StatusOr<uint64_t> ReadJournal(const std::string& path,
   while (rest.size() >= sizeof(Header)) {
     Header header;
     std::memcpy(&header, rest.data(), sizeof header);
-    if (header.magic != kMagic || header.kind > kCarried || header.length > rest.size() - sizeof header) break;
+    if ((header.magic != kMagic && header.magic != kMagicOfOne) || header.kind > kCarried || header.length > rest.size() - sizeof header) break;
     std::string_view payload = rest.substr(sizeof header, header.length);
     if (Checksum(header.arrival, payload) != header.checksum) break;
     uint64_t from = 0;
@@ -145,7 +165,8 @@ StatusOr<uint64_t> ReadJournal(const std::string& path,
       payload.remove_prefix(sizeof from);
     }
     FW_RETURN_IF_ERROR(frame(header.arrival, payload, from));
-    rest.remove_prefix(sizeof header + header.length);
+    const size_t size = sizeof header + header.length;
+    rest.remove_prefix(header.magic == kMagic ? std::min(Padded(size), rest.size()) : size);
   }
   return rest.size();
 }

@@ -2,8 +2,11 @@
 // segment has taken its rows in (one transaction that also records the generation), the file goes and the next begins.
 //
 // A frame: 4 bytes magic, 4 bytes kind, 8 bytes length, 8 bytes XXH3 of what follows, 8 bytes arrival in microseconds, then
-// StagedRows::Encode(). All little-endian, like everything flopwatch runs on. A frame is acknowledged after its fsync; one
-// that is not whole was not, and ends the file.
+// StagedRows::Encode(), then zeros up to the next 4096 bytes. All little-endian, like everything flopwatch runs on. A frame is
+// acknowledged after its fsync; one that is not whole was not, and ends the file.
+//
+// Frames go to the disk past the page cache, where the file system can: nobody reads them back but after a kill, and each page of
+// the cache that they pass through has to be found, cleared of others and given back.
 //
 // Kinds: 0, rows of a flush. 1, rows carried over: what a segment left of an earlier journal because it takes whole row groups
 // only. They are in that journal too, so they count only when a segment has that one; 8 bytes, its generation, come first.
@@ -14,6 +17,7 @@
 #define FLOPWATCH_STORE_DUCKDB_JOURNAL_H_
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,7 +48,16 @@ class Journal {
 
  private:
   Journal() = default;
-  Status Write(Micros arrival, std::string_view payload, uint32_t kind);
+  // The payload is `first` and then `rest`.
+  Status Write(Micros arrival, std::string_view first, std::string_view rest, uint32_t kind);
+  std::string_view Frame(Micros arrival, std::string_view first, std::string_view rest, uint32_t kind);  // in buffer_
+  bool UseCache();  // from now on; false = it does already
+
+  struct Free {
+    void operator()(char* p) const { std::free(p); }
+  };
+  std::unique_ptr<char, Free> buffer_;  // aligned as the disk wants it
+  size_t capacity_ = 0;
   std::string path_;
   uint64_t generation_ = 0;
   uint64_t bytes_ = 0;
