@@ -44,7 +44,7 @@ struct Settings {
   int flush_rows = 10'000;
   int mean_job_gpus = 64;
   uint64_t seed = 1;
-  int memory_mb = 768;
+  int memory_mb = static_cast<int>(store::kDefaultMemoryMb);
   int threads = 2;
   int roll_up_s = 60;
   std::string directory;

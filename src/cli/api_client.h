@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "base/time.h"
+#include "store/store.h"
 
 namespace flopwatch::cli {
 
@@ -36,7 +37,7 @@ std::unique_ptr<ApiClient> HttpClient(std::string url);
 
 struct OfflineOptions {
   std::string directory;
-  uint64_t memory_limit_mb = 768;
+  uint64_t memory_limit_mb = store::kDefaultMemoryMb;
   int threads = 2;
   std::string config_toml;  // for [[accelerator]] overrides; "" = none
 };

@@ -7,9 +7,12 @@
 #include <charconv>
 
 #include "base/text.h"
+#include "store/store.h"
 
 namespace flopwatch::cli {
 namespace {
+
+static_assert(store::kDefaultMemoryMb == 512, "the text below says so");
 
 std::string Upper(std::string_view text) {
   std::string out(text);
@@ -138,7 +141,7 @@ const std::vector<ConfigKey>& ConfigKeys() {
                "(~/.local/share/flopwatch)."},
       {.name = "store.memory_limit_mb",
        .type = T::kInteger,
-       .fallback = "768",
+       .fallback = "512",
        .help = "Memory the embedded database may use, in MiB.",
        .min = 512,
        .max = 1 << 20},

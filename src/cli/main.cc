@@ -1,11 +1,14 @@
 #include <csignal>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/app.h"
+#include "cli/large_pages.h"
 #include "cli/terminal.h"
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "serve") flopwatch::cli::RestartOnLargePages(argv);
   // A closed pipe is seen by the write that fails, in a socket as on stdout; SIGINT keeps its default (130 in a shell)
   // except where a command has something to finish.
   std::signal(SIGPIPE, SIG_IGN);

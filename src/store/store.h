@@ -37,7 +37,11 @@
 
 namespace flopwatch::store {
 
-inline constexpr int kSchemaVersion = 6;
+inline constexpr int kSchemaVersion = 7;
+
+// What the engine may take. It takes all of it within minutes, because it keeps the blocks that it has read and written until there is
+// no room for others: with what a server knows of 100,000 GPUs that stays below 1.5 GiB.
+inline constexpr uint64_t kDefaultMemoryMb = 512;
 
 // Options::journal_age of a server: within it a fleet of 2,000 GPUs scraped every second fills a row group, and what a kill
 // leaves to be replayed stays a matter of seconds.
@@ -46,7 +50,7 @@ inline constexpr Micros kServerJournalAge = 4 * kMicrosPerMinute;
 struct Options {
   std::string directory;
   bool read_only = false;
-  uint64_t memory_limit_mb = 768;  // of the engine; never under 512 (reference/storage.md, hazards)
+  uint64_t memory_limit_mb = kDefaultMemoryMb;  // of the engine; never under 512 (reference/storage.md, hazards)
   int threads = 2;
   Micros raw_retention = 15 * kMicrosPerDay;
   Micros minute_retention = 90 * kMicrosPerDay;

@@ -10,10 +10,15 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "cli/golden.h"
 #include "command_line.h"
@@ -81,6 +86,8 @@ class Process {
     if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0);
   }
   void Signal(int signal) const { kill(pid_, signal); }
+  // As the program was started with it (of GLIBC_TUNABLES, libc may have put an end to each entry).
+  std::string Environment() const { return ReadText(fmt::format("/proc/{}/environ", pid_)); }
   int Wait() {
     int status = 0;
     waitpid(std::exchange(pid_, -1), &status, 0);
@@ -134,6 +141,30 @@ TEST(Serve, StartsTakesSamplesStopsCleanlyAndLeavesAReadableStore) {
   ASSERT_EQ(offline.out.substr(0, 3), "77\t") << offline.out << offline.err;
   EXPECT_NEAR(std::stod(offline.out.substr(3)), 0.5, 1e-12);
   EXPECT_THAT(offline.err, HasSubstr("no server: reading the store in " + (folder / "data")));
+}
+
+// Of the server's own doing where the kernel leaves it to programs, and whoever started it has not chosen.
+TEST(Serve, AsksForLargePages) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the allocator is the sanitizer's";
+#endif
+  if (ReadText("/sys/kernel/mm/transparent_hugepage/enabled").find("[madvise]") == std::string::npos) {
+    GTEST_SKIP() << "this kernel gives large pages to all or to nobody";
+  }
+  const char* const before = std::getenv("GLIBC_TUNABLES");
+  const std::string kept = before == nullptr ? "" : before;
+  for (const auto& [given, expected] : {std::pair{"glibc.malloc.check=0", "glibc.malloc.hugetlb=1"},
+                                        std::pair{"glibc.malloc.hugetlb=0", "glibc.malloc.hugetlb=0"}}) {
+    setenv("GLIBC_TUNABLES", given, 1);
+    const Folder folder;
+    Process serve({"serve", "--listen", "127.0.0.1:0", "--port-file", folder / "port", "--data-dir", folder / "data"}, folder / "log");
+    EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(folder / "port"); })) << ReadText(folder / "log");
+    EXPECT_THAT(serve.Environment(), HasSubstr(std::string("GLIBC_TUNABLES=") + given));
+    EXPECT_THAT(serve.Environment(), HasSubstr(expected));
+    serve.Signal(SIGTERM);
+    EXPECT_EQ(serve.Wait(), 0);
+  }
+  before == nullptr ? unsetenv("GLIBC_TUNABLES") : setenv("GLIBC_TUNABLES", kept.c_str(), 1);
 }
 
 TEST(Serve, WithoutTargetsSaysWhatToDo) {

@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -25,6 +26,14 @@ std::string ReadAll(const std::string& path) {
 }
 void WriteAll(const std::string& path, std::string_view text) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+}
+
+constexpr size_t kHeaderBytes = 32, kBlockBytes = 4096;
+// Of the frame that begins here (journal.h).
+size_t PayloadOf(std::string_view frame) {
+  uint64_t length = 0;
+  std::memcpy(&length, frame.substr(8).data(), sizeof length);
+  return length;
 }
 
 class JournalTest : public StoreTest {
@@ -145,7 +154,7 @@ TEST_F(JournalTest, HalfAFrameWasNotAcknowledged) {
   const std::string bytes = ReadAll(path);
   ASSERT_FW_OK(store_->RollUp());
   options_.directory = copy;
-  const std::string two = bytes + bytes.substr(0, bytes.size() / 4);
+  const std::string two = bytes + bytes.substr(0, kHeaderBytes + PayloadOf(bytes) / 2);
   WriteAll(path, two);
   Open();
   EXPECT_EQ(Batches(), "6|2");
@@ -154,13 +163,48 @@ TEST_F(JournalTest, HalfAFrameWasNotAcknowledged) {
   fs::remove_all(copy);
   options_.directory = CopyOfDirectory();
   std::string damaged = bytes;
-  damaged[damaged.size() - 5] ^= 0x10;
+  damaged[bytes.size() / 2 + kHeaderBytes + PayloadOf(bytes) / 2] ^= 0x10;
   for (const uint64_t g : duck::FindJournals(copy)) fs::remove(duck::JournalPath(copy, g));
   fs::remove_all(copy + "/hot");
   fs::create_directory(copy + "/hot");
   WriteAll(path, damaged);
   Open();
   EXPECT_EQ(Batches(), "3|1");
+}
+
+TEST_F(JournalTest, FramesFillBlocks) {
+  ASSERT_FW_OK(Append(1));
+  ASSERT_FW_OK(Append(2, 500));
+  const std::string copy = CopyOfDirectory();
+  const std::string path = duck::JournalPath(copy, Journals().at(0));
+  std::string bytes = ReadAll(path);
+  EXPECT_EQ(bytes.size() % kBlockBytes, 0u);
+  EXPECT_EQ(store_->stats().hot_bytes % kBlockBytes, 0u);
+  const size_t second = kBlockBytes, end = second + kHeaderBytes + PayloadOf(bytes.substr(second));
+  ASSERT_GT(end, 2 * kBlockBytes);
+  EXPECT_EQ(bytes.find_first_not_of('\0', end), std::string::npos);
+  // What fills the last block need not have come to the disk.
+  bytes.resize(end);
+  WriteAll(path, bytes);
+  options_.directory = copy;
+  Open();
+  EXPECT_EQ(Batches(), "503|2");
+}
+
+TEST_F(JournalTest, FramesOfEarlierVersionsFollowOneAnother) {
+  for (int i = 1; i <= 3; ++i) ASSERT_FW_OK(Append(i));
+  const std::string copy = CopyOfDirectory();
+  const std::string path = duck::JournalPath(copy, Journals().at(0));
+  const std::string bytes = ReadAll(path);
+  ASSERT_EQ(bytes.size(), 3 * kBlockBytes);
+  std::string old;
+  for (size_t at = 0; at < bytes.size(); at += kBlockBytes) {
+    old += "FWJ1" + bytes.substr(at + 4, kHeaderBytes - 4 + PayloadOf(bytes.substr(at)));
+  }
+  WriteAll(path, old);
+  options_.directory = copy;
+  Open();
+  EXPECT_EQ(Batches(), "9|3");
 }
 
 TEST_F(JournalTest, AnotherHourOfArrivalIsAnotherSegment) {

@@ -260,7 +260,7 @@ Status RunDoctor(Context& context) {
   const auto directory = context.Config("store.directory");
   if (directory.ok()) {
     checks.push_back(CheckDirectory(*directory));
-    checks.push_back(CheckMemory(context.ConfigInteger("store.memory_limit_mb").value_or(768)));
+    checks.push_back(CheckMemory(context.ConfigInteger("store.memory_limit_mb").value_or(store::kDefaultMemoryMb)));
   }
   checks.push_back(CheckEngine());
   checks.push_back(CheckFiles());

@@ -27,7 +27,7 @@ namespace flopwatch::store::duck {
 struct EngineOptions {
   std::string directory;  // absolute; nothing outside it can be read or written through SQL
   std::string spill_directory;  // "" = a query that does not fit in memory fails
-  uint64_t memory_limit_mb = 768;
+  uint64_t memory_limit_mb = 0;  // at least kMinMemoryMb is taken
   int threads = 2;
 };
 

@@ -12,7 +12,7 @@
 namespace flopwatch::store::duck {
 namespace {
 
-constexpr ssize_t kKeepMillis = 60'000;
+constexpr ssize_t kKeepMillis = 600'000;
 constexpr size_t kAnySize = 63;  // log2 of how many times as large a free piece may be as what is cut off it
 
 using MallCtl = int (*)(const char* name, void* old_value, size_t* old_size, void* new_value, size_t new_size);

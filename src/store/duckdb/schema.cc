@@ -51,6 +51,8 @@ const std::vector<Migration>& MetaMigrations() {
       {4, "hot segments have no gpu_minute; nothing changes here", {}},
       {5, "times of samples in hot segments are whole milliseconds; nothing changes here", {}},
       {6, "whole numbers of unknown type in hot segments are decimals; nothing changes here", {}},
+      // An older flopwatch would take the second frame for the end of the journal.
+      {7, "frames of the journal fill blocks; nothing changes here", {}},
   };
   return kMigrations;
 }
@@ -78,6 +80,7 @@ const std::vector<Migration>& SegmentMigrations() {
       {5, "times of samples are whole milliseconds in tables made from now on", {}},
       // Likewise: columns that are there stay BIGINT.
       {6, "whole numbers of unknown type are decimals in columns made from now on", {}},
+      {7, "frames of the journal fill blocks; nothing changes here", {}},
   };
   return kMigrations;
 }
