@@ -174,7 +174,7 @@ TEST_F(JournalTest, HalfAFrameWasNotAcknowledged) {
 
 TEST_F(JournalTest, FramesFillBlocks) {
   ASSERT_FW_OK(Append(1));
-  ASSERT_FW_OK(Append(2, 500));
+  ASSERT_FW_OK(Append(2, 3000));
   const std::string copy = CopyOfDirectory();
   const std::string path = duck::JournalPath(copy, Journals().at(0));
   std::string bytes = ReadAll(path);
@@ -188,7 +188,7 @@ TEST_F(JournalTest, FramesFillBlocks) {
   WriteAll(path, bytes);
   options_.directory = copy;
   Open();
-  EXPECT_EQ(Batches(), "503|2");
+  EXPECT_EQ(Batches(), "3003|2");
 }
 
 TEST_F(JournalTest, FramesOfEarlierVersionsFollowOneAnother) {

@@ -8,7 +8,7 @@ namespace flopwatch::store::duck {
 // to the kernel after a second, and if it did not, would not be found again: freed neighbours grow together, and a piece 64 times
 // as large as what is asked for is left alone. So every row group was made in fresh pages, which the kernel has to clear (on a
 // virtual machine it also has to ask for them): a thirtieth of what the whole server costs. Now free memory stays for ten minutes and
-// pieces of any size are used. It stays within what one batch of row groups took at most.
+// pieces of any size are used. That is no more than a batch of row groups, or a large question before, took.
 //
 // Does nothing where the library has another allocator. Once for the process, any thread, before the engine is under load.
 void KeepEngineMemory();
