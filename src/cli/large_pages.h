@@ -9,7 +9,7 @@ namespace flopwatch::cli {
 // only from GLIBC_TUNABLES when a program starts: so this sets it and starts the program once more, as the same process.
 //
 // Returns, having done nothing, where that is done already or somebody chose (glibc.malloc.hugetlb is in the variable), where the
-// kernel gives large pages to all or to nobody, with another libc and under sanitizers. First thing in main().
+// kernel gives large pages to all or to nobody, for a program with rights of its own, with another libc and under sanitizers. First thing in main().
 void RestartOnLargePages(char** argv);
 
 }  // namespace flopwatch::cli
