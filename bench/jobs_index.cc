@@ -1,5 +1,5 @@
-// The job index at fleet size: 100k GPUs with two weeks of history (four jobs a day on each), 12,500 jobs of
-// eight GPUs now.
+// The job index at fleet size: 100k GPUs with two weeks of history (four jobs a day on each),
+// 12,500 jobs of eight GPUs now.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -79,7 +79,8 @@ BENCHMARK(GpuSeconds)
 void IntervalsOfOneJob(benchmark::State& state) {
   Fleet& f = TheFleet();
   const int32_t job = f.index.FindJob(f.owners[800].hpc_job)->id;
-  for (auto _ : state) benchmark::DoNotOptimize(f.index.Intervals(f.now - kMicrosPerHour, f.now, job));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(f.index.Intervals(f.now - kMicrosPerHour, f.now, job));
 }
 BENCHMARK(IntervalsOfOneJob)->Unit(benchmark::kMillisecond);
 

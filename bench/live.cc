@@ -1,9 +1,11 @@
 // The server's own share of ingest and of live answers.
 //
-//   ingest  bodies of 100 fields x 8 GPUs -> decode, job stamp, flags, live state, batch: CPU-seconds per million samples.
-//           The store accepts and forgets, so that its cost is not in the figure (bench_store has that). Beside it, in the same run,
-//           the decoder alone: what is left is the pipeline's.
-//   live    100,000 GPUs, 2,000 jobs, all sending every ten seconds at the pace of the clock, while one thread asks: latency of snapshots and
+//   ingest  bodies of 100 fields x 8 GPUs -> decode, job stamp, flags, live state, batch:
+//   CPU-seconds per million samples.
+//           The store accepts and forgets, so that its cost is not in the figure (bench_store has
+//           that). Beside it, in the same run, the decoder alone: what is left is the pipeline's.
+//   live    100,000 GPUs, 2,000 jobs, all sending every ten seconds at the pace of the clock, while
+//   one thread asks: latency of snapshots and
 //           of whole API answers, and memory.
 //
 //   bin/bench_live [ingest|live] [seconds]
@@ -36,9 +38,15 @@ class Sink : public store::Store {
     rows += b.size();
     return absl::OkStatus();
   }
-  Status AppendMetrics(absl::Span<const telemetry::MetricRow>, Micros) override { return absl::OkStatus(); }
-  Status AppendApplication(absl::Span<const telemetry::ApplicationSample>, Micros) override { return absl::OkStatus(); }
-  Status PutClaims(absl::Span<const telemetry::ApplicationClaim>) override { return absl::OkStatus(); }
+  Status AppendMetrics(absl::Span<const telemetry::MetricRow>, Micros) override {
+    return absl::OkStatus();
+  }
+  Status AppendApplication(absl::Span<const telemetry::ApplicationSample>, Micros) override {
+    return absl::OkStatus();
+  }
+  Status PutClaims(absl::Span<const telemetry::ApplicationClaim>) override {
+    return absl::OkStatus();
+  }
   Status PutEntities(absl::Span<const store::EntityRecord>) override { return absl::OkStatus(); }
   Status PutModels(absl::Span<const store::ModelRecord>) override { return absl::OkStatus(); }
   Status PutSeries(absl::Span<const store::SeriesRecord>) override { return absl::OkStatus(); }
@@ -47,27 +55,53 @@ class Sink : public store::Store {
   Status Seal(Micros) override { return absl::OkStatus(); }
   Status ApplyRetention(Micros) override { return absl::OkStatus(); }
   StatusOr<store::Dimensions> LoadDimensions() const override { return store::Dimensions{}; }
-  StatusOr<std::vector<store::JobUsage>> UsageByJob(store::Window) const override { return std::vector<store::JobUsage>{}; }
-  StatusOr<std::vector<store::GpuUsage>> UsageByGpu(store::Window, int32_t) const override { return std::vector<store::GpuUsage>{}; }
-  StatusOr<std::vector<store::UsagePoint>> FleetSeries(store::Window, Micros) const override { return std::vector<store::UsagePoint>{}; }
-  StatusOr<std::vector<store::ModelPoint>> FleetByModel(store::Window, Micros) const override { return std::vector<store::ModelPoint>{}; }
-  StatusOr<std::vector<store::UsagePoint>> JobSeries(int32_t, store::Window, Micros) const override { return std::vector<store::UsagePoint>{}; }
-  StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window, Micros) const override { return std::vector<store::UsagePoint>{}; }
-  StatusOr<std::vector<store::JobUsage>> UsageByJobExact(store::Window) const override { return std::vector<store::JobUsage>{}; }
-  StatusOr<std::vector<store::JobUsage>> UsageByJobWindows(absl::Span<const store::JobWindow>, bool) const override {
+  StatusOr<std::vector<store::JobUsage>> UsageByJob(store::Window) const override {
     return std::vector<store::JobUsage>{};
   }
-  StatusOr<std::vector<telemetry::ApplicationClaim>> Claims() const override { return std::vector<telemetry::ApplicationClaim>{}; }
-  StatusOr<std::vector<store::ApplicationUsage>> ApplicationByClaim(store::Window, absl::Span<const int32_t>) const override {
+  StatusOr<std::vector<store::GpuUsage>> UsageByGpu(store::Window, int32_t) const override {
+    return std::vector<store::GpuUsage>{};
+  }
+  StatusOr<std::vector<store::UsagePoint>> FleetSeries(store::Window, Micros) const override {
+    return std::vector<store::UsagePoint>{};
+  }
+  StatusOr<std::vector<store::ModelPoint>> FleetByModel(store::Window, Micros) const override {
+    return std::vector<store::ModelPoint>{};
+  }
+  StatusOr<std::vector<store::UsagePoint>> JobSeries(int32_t, store::Window,
+                                                     Micros) const override {
+    return std::vector<store::UsagePoint>{};
+  }
+  StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window,
+                                                     Micros) const override {
+    return std::vector<store::UsagePoint>{};
+  }
+  StatusOr<std::vector<store::JobUsage>> UsageByJobExact(store::Window) const override {
+    return std::vector<store::JobUsage>{};
+  }
+  StatusOr<std::vector<store::JobUsage>> UsageByJobWindows(absl::Span<const store::JobWindow>,
+                                                           bool) const override {
+    return std::vector<store::JobUsage>{};
+  }
+  StatusOr<std::vector<telemetry::ApplicationClaim>> Claims() const override {
+    return std::vector<telemetry::ApplicationClaim>{};
+  }
+  StatusOr<std::vector<store::ApplicationUsage>> ApplicationByClaim(
+      store::Window, absl::Span<const int32_t>) const override {
     return std::vector<store::ApplicationUsage>{};
   }
-  StatusOr<std::vector<store::ApplicationPoint>> ApplicationSeries(store::Window, absl::Span<const int32_t>, Micros) const override {
+  StatusOr<std::vector<store::ApplicationPoint>> ApplicationSeries(store::Window,
+                                                                   absl::Span<const int32_t>,
+                                                                   Micros) const override {
     return std::vector<store::ApplicationPoint>{};
   }
-  StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(store::Window, absl::Span<const int32_t>, uint64_t) const override {
+  StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(store::Window,
+                                                                         absl::Span<const int32_t>,
+                                                                         uint64_t) const override {
     return std::vector<telemetry::ApplicationSample>{};
   }
-  StatusOr<store::QueryResult> UserSql(std::string_view, store::QueryLimits) const override { return store::QueryResult{}; }
+  StatusOr<store::QueryResult> UserSql(std::string_view, store::QueryLimits) const override {
+    return store::QueryResult{};
+  }
   store::StoreStats stats() const override { return {}; }
   std::atomic<uint64_t> rows{0};
 };
@@ -94,22 +128,27 @@ std::vector<std::string> FieldNames(int fields) {
     if (field == telemetry::kSmCyclesElapsed || field == telemetry::kMmaCyclesActive) continue;
     names.push_back(registry.SpellingsOf(field)[0].name);
   }
-  for (int k = 0; static_cast<int>(names.size()) < fields; ++k) names.push_back(fmt::format("DCGM_FI_DEV_EXTRA_{:03}", k));
+  for (int k = 0; static_cast<int>(names.size()) < fields; ++k)
+    names.push_back(fmt::format("DCGM_FI_DEV_EXTRA_{:03}", k));
   return names;
 }
 
 // One body of a host; group by group as dcgm-exporter writes them.
-std::string HostBody(int host, int gpus, const std::vector<std::string>& names, int jobs, uint64_t seed) {
+std::string HostBody(int host, int gpus, const std::vector<std::string>& names, int jobs,
+                     uint64_t seed) {
   std::mt19937_64 rng(seed * 1'000'003 + static_cast<uint64_t>(host));
   std::string out;
   for (const std::string& name : names) {
-    fmt::format_to(std::back_inserter(out), "# HELP {0} a field of the fleet\n# TYPE {0} gauge\n", name);
+    fmt::format_to(std::back_inserter(out), "# HELP {0} a field of the fleet\n# TYPE {0} gauge\n",
+                   name);
     for (int g = 0; g < gpus; ++g) {
       // Within every field's bounds: ratios and percentages alike stay below 1.
-      fmt::format_to(std::back_inserter(out),
-                     "{}{{gpu=\"{}\",UUID=\"GPU-{:08x}-0000-0000-0000-{:012x}\",pci_bus_id=\"00000000:{:02X}:00.0\",device=\"nvidia{}\","
-                     "modelName=\"NVIDIA H100 80GB HBM3\",Hostname=\"node-{:05}\",hpc_job=\"{}\"}} 0.{:06}\n",
-                     name, g, host, g, 16 + g, g, host, host % jobs, rng() % 1'000'000);
+      fmt::format_to(
+          std::back_inserter(out),
+          "{}{{gpu=\"{}\",UUID=\"GPU-{:08x}-0000-0000-0000-{:012x}\",pci_bus_id=\"00000000:{:02X}:"
+          "00.0\",device=\"nvidia{}\","
+          "modelName=\"NVIDIA H100 80GB HBM3\",Hostname=\"node-{:05}\",hpc_job=\"{}\"}} 0.{:06}\n",
+          name, g, host, g, 16 + g, g, host, host % jobs, rng() % 1'000'000);
     }
   }
   return out;
@@ -124,7 +163,8 @@ void Ingest(double seconds) {
   const auto names = FieldNames(kFields);
   std::vector<std::string> bodies[2];
   for (int set = 0; set < 2; ++set) {
-    for (int h = 0; h < kHosts; ++h) bodies[set].push_back(HostBody(h, kGpus, names, 50, static_cast<uint64_t>(set)));
+    for (int h = 0; h < kHosts; ++h)
+      bodies[set].push_back(HostBody(h, kGpus, names, 50, static_cast<uint64_t>(set)));
   }
   const double per_round = static_cast<double>(kHosts) * kGpus * kFields / 1e6;
 
@@ -132,7 +172,8 @@ void Ingest(double seconds) {
   auto pipeline = MakePipeline(&sink);
   Micros ts = Now();
   std::vector<std::string> sources;
-  for (int h = 0; h < kHosts; ++h) sources.push_back(fmt::format("http://node-{:05}:9400/metrics", h));
+  for (int h = 0; h < kHosts; ++h)
+    sources.push_back(fmt::format("http://node-{:05}:9400/metrics", h));
   const auto round = [&](int k) {
     ts += 10 * kMicrosPerSecond;
     for (int h = 0; h < kHosts; ++h) pipeline->Ingest(sources[h], "n", bodies[k % 2][h], ts, 0);
@@ -146,7 +187,8 @@ void Ingest(double seconds) {
 
   telemetry::FieldRegistry registry;
   std::vector<std::unique_ptr<telemetry::ExpositionDecoder>> decoders;
-  for (int h = 0; h < kHosts; ++h) decoders.push_back(std::make_unique<telemetry::ExpositionDecoder>(&registry, "n"));
+  for (int h = 0; h < kHosts; ++h)
+    decoders.push_back(std::make_unique<telemetry::ExpositionDecoder>(&registry, "n"));
   for (int k = 0; k < 2; ++k) {
     for (int h = 0; h < kHosts; ++h) decoders[h]->Decode(bodies[k][h]);
   }
@@ -157,13 +199,16 @@ void Ingest(double seconds) {
   }
   const double decode = (CpuSeconds(CLOCK_PROCESS_CPUTIME_ID) - start) / (decoded * per_round);
   const server::PipelineStats stats = pipeline->stats();
-  fmt::print("ingest, {} hosts x {} GPUs x {} fields, CPU-s per million samples\n", kHosts, kGpus, kFields);
+  fmt::print("ingest, {} hosts x {} GPUs x {} fields, CPU-s per million samples\n", kHosts, kGpus,
+             kFields);
   fmt::print("  decode alone                               {:.4f}\n", decode);
   fmt::print("  decode + stamp + live + batch + hand-over  {:.4f}\n", whole);
-  fmt::print("  rows {} samples {} refused {} dropped {}\n", stats.rows, stats.samples, stats.refused.size(), stats.dropped_rows);
+  fmt::print("  rows {} samples {} refused {} dropped {}\n", stats.rows, stats.samples,
+             stats.refused.size(), stats.dropped_rows);
 }
 
-// Wall time, and the CPU time of the asking thread: on a busy machine only the second says what an answer costs.
+// Wall time, and the CPU time of the asking thread: on a busy machine only the second says what an
+// answer costs.
 struct Latencies {
   std::vector<double> wall, cpu;
   template <typename F>
@@ -178,8 +223,8 @@ struct Latencies {
     return v[std::min(v.size() - 1, static_cast<size_t>(p * static_cast<double>(v.size())))];
   }
   void Print(std::string_view what) {
-    fmt::print("  {:34} n {:4}  wall ms p50 {:7.3f} p99 {:7.3f}  cpu ms p50 {:7.3f} p99 {:7.3f}\n", what, wall.size(), At(wall, 0.5),
-               At(wall, 0.99), At(cpu, 0.5), At(cpu, 0.99));
+    fmt::print("  {:34} n {:4}  wall ms p50 {:7.3f} p99 {:7.3f}  cpu ms p50 {:7.3f} p99 {:7.3f}\n",
+               what, wall.size(), At(wall, 0.5), At(wall, 0.99), At(cpu, 0.5), At(cpu, 0.99));
   }
 };
 
@@ -189,16 +234,19 @@ void Live(double seconds) {
   Sink sink;
   auto pipeline = MakePipeline(&sink);
   std::vector<std::string> sources;
-  for (int h = 0; h < kHosts; ++h) sources.push_back(fmt::format("http://node-{:05}:9400/metrics", h));
+  for (int h = 0; h < kHosts; ++h)
+    sources.push_back(fmt::format("http://node-{:05}:9400/metrics", h));
   // An hour of history first, from few distinct bodies: every tenth minute of it.
   const double before = ResidentMiB();
   Micros ts = Now() - kMicrosPerHour;
   for (int k = 0; k <= 6; ++k) {
-    for (int h = 0; h < kHosts; ++h) pipeline->Ingest(sources[h], "n", HostBody(h, kGpus, names, kJobs, 1 + k % 2), ts, 0);
+    for (int h = 0; h < kHosts; ++h)
+      pipeline->Ingest(sources[h], "n", HostBody(h, kGpus, names, kJobs, 1 + k % 2), ts, 0);
     ts += 10 * kMicrosPerMinute;
   }
-  fmt::print("live, {} GPUs x {} fields, {} jobs; memory of decoders, index, live state: {:.0f} MiB\n", kHosts * kGpus, kFields,
-             kJobs, ResidentMiB() - before);
+  fmt::print(
+      "live, {} GPUs x {} fields, {} jobs; memory of decoders, index, live state: {:.0f} MiB\n",
+      kHosts * kGpus, kFields, kJobs, ResidentMiB() - before);
 
   std::vector<std::string> ring;  // bodies of the hosts about to be scraped
   std::atomic<bool> stop{false};
@@ -208,8 +256,10 @@ void Live(double seconds) {
     for (int64_t k = 0; !stop; ++k) {
       const int h = static_cast<int>(k % kHosts);
       // 12,500 scrapes in ten seconds: one every 800 us.
-      while (!stop && MonotonicNow() - begin < k * 800) std::this_thread::sleep_for(std::chrono::microseconds(300));
-      pipeline->Ingest(sources[h], "n", HostBody(h, kGpus, names, kJobs, static_cast<uint64_t>(k)), Now(), 0);
+      while (!stop && MonotonicNow() - begin < k * 800)
+        std::this_thread::sleep_for(std::chrono::microseconds(300));
+      pipeline->Ingest(sources[h], "n", HostBody(h, kGpus, names, kJobs, static_cast<uint64_t>(k)),
+                       Now(), 0);
       ++scrapes;
     }
   });
@@ -224,7 +274,8 @@ void Live(double seconds) {
     net::Request r;
     r.method = "GET";
     r.path = std::move(path);
-    if (!query.empty()) r.query.emplace_back(query.substr(0, query.find('=')), query.substr(query.find('=') + 1));
+    if (!query.empty())
+      r.query.emplace_back(query.substr(0, query.find('=')), query.substr(query.find('=') + 1));
     const net::Response response = api.Handle(r);
     if (response.status != 200) fmt::print("{}: {}\n", r.path, response.body);
   };

@@ -1,13 +1,16 @@
-// CPU time of one scrape on the client side: flopwatch's scraper beside the floor, a raw epoll client that looks for the
-// end of the answer and copies nothing. The server is another process and does the same work for both.
+// CPU time of one scrape on the client side: flopwatch's scraper beside the floor, a raw epoll
+// client that looks for the end of the answer and copies nothing. The server is another process and
+// does the same work for both.
 //
 //   bench_scrape [--targets 2000] [--rate 1250] [--seconds 8] [--rounds 3] [--body 42000|206000]
-//   bench_scrape --port PORT --paths FILE --rate 1438    the floor alone, on another server's chunked answers, until it is
-//                                                        killed; prints how many came (compare.py's engine "receive")
+//   bench_scrape --port PORT --paths FILE --rate 1438    the floor alone, on another server's
+//   chunked answers, until it is
+//                                                        killed; prints how many came (compare.py's
+//                                                        engine "receive")
 //
-// Bodies: 42 KB and 206 KB (dcgm-exporter on 8 GPUs with its default and with its full field list), with Content-Length
-// and in the 2 KiB chunks that Go sends. Rounds alternate, the least CPU of each is shown: other work on the machine only
-// ever adds.
+// Bodies: 42 KB and 206 KB (dcgm-exporter on 8 GPUs with its default and with its full field list),
+// with Content-Length and in the 2 KiB chunks that Go sends. Rounds alternate, the least CPU of
+// each is shown: other work on the machine only ever adds.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -42,8 +45,8 @@ struct Options {
   int rate = 1250;  // scrapes a second: 12,500 targets every 10 s
   int seconds = 8;
   int rounds = 3;
-  int body = 0;  // only this size; 0 = both
-  int port = 0;  // of the server to receive from; 0 = an own one
+  int body = 0;       // only this size; 0 = both
+  int port = 0;       // of the server to receive from; 0 = an own one
   std::string paths;  // file with a path a line, one for each connection
 };
 
@@ -51,8 +54,10 @@ std::string Body(size_t bytes) {
   std::string s;
   for (uint64_t i = 0; s.size() < bytes; ++i) {
     s += fmt::format(
-        "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{{gpu=\"{}\",UUID=\"GPU-6f1bcb3e-ed63-4af9-a1d2-{:012x}\",device=\"nvidia{}\","
-        "modelName=\"NVIDIA H100 80GB HBM3\",Hostname=\"gpu-node-0042\",hpc_job=\"184467\"}} 0.{:06}\n",
+        "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{{gpu=\"{}\",UUID=\"GPU-6f1bcb3e-ed63-4af9-a1d2-{:012x}\","
+        "device=\"nvidia{}\","
+        "modelName=\"NVIDIA H100 80GB HBM3\",Hostname=\"gpu-node-0042\",hpc_job=\"184467\"}} "
+        "0.{:06}\n",
         i % 8, i * 7919, i % 8, i * 104729 % 1000000);
   }
   s.resize(bytes);
@@ -61,7 +66,9 @@ std::string Body(size_t bytes) {
 }
 
 std::string Answer(const std::string& body, bool chunked) {
-  std::string s = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nDate: Sat, 21 Nov 2026 03:42:26 GMT\r\n";
+  std::string s =
+      "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nDate: Sat, 21 Nov 2026 "
+      "03:42:26 GMT\r\n";
   if (!chunked) return s + fmt::format("Content-Length: {}\r\n\r\n", body.size()) + body;
   s += "Transfer-Encoding: chunked\r\n\r\n";
   for (size_t at = 0; at < body.size(); at += 2048) {
@@ -146,7 +153,8 @@ struct Client {
   char tail[5] = {};  // the last bytes that came
   std::string request;
 
-  // Whether the answer that `bytes` belongs to ends with them; `size` = its length, 0 = ends with the last chunk.
+  // Whether the answer that `bytes` belongs to ends with them; `size` = its length, 0 = ends with
+  // the last chunk.
   bool Take(const char* bytes, size_t n, size_t size) {
     got += n;
     if (size > 0) return got == size;
@@ -157,9 +165,11 @@ struct Client {
   }
 };
 
-// The floor: one thread, level-triggered epoll, a shared read buffer, nothing parsed but the end of the answer. One connection a
-// path. seconds = 0: until it is killed, with the count of answers printed ten times a second.
-double RawEpoll(uint16_t port, const std::vector<std::string>& paths, double rate, int seconds, size_t answer_bytes) {
+// The floor: one thread, level-triggered epoll, a shared read buffer, nothing parsed but the end of
+// the answer. One connection a path. seconds = 0: until it is killed, with the count of answers
+// printed ten times a second.
+double RawEpoll(uint16_t port, const std::vector<std::string>& paths, double rate, int seconds,
+                size_t answer_bytes) {
   const int ep = epoll_create1(0);
   sockaddr_in to{};
   to.sin_family = AF_INET;
@@ -169,7 +179,8 @@ double RawEpoll(uint16_t port, const std::vector<std::string>& paths, double rat
   for (size_t i = 0; i < clients.size(); ++i) {
     clients[i].fd = socket(AF_INET, SOCK_STREAM, 0);
     clients[i].request = fmt::format(
-        "GET {} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: floor\r\nAccept: text/plain;version=0.0.4;q=1,*/*;q=0.1\r\n"
+        "GET {} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: floor\r\nAccept: "
+        "text/plain;version=0.0.4;q=1,*/*;q=0.1\r\n"
         "X-Prometheus-Scrape-Timeout-Seconds: 8\r\n\r\n",
         paths[i]);
     if (connect(clients[i].fd, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0) Die("connect");
@@ -219,7 +230,8 @@ double RawEpoll(uint16_t port, const std::vector<std::string>& paths, double rat
       if (got <= 0) Die("recv");
       if (!c.Take(buffer.data(), static_cast<size_t>(got), answer_bytes)) continue;
       ++done;
-      if (seconds > 0 && stop == 0 && done >= clients.size()) {  // warm: every connection was used once
+      if (seconds > 0 && stop == 0 &&
+          done >= clients.size()) {  // warm: every connection was used once
         measured_from = done;
         cpu = CpuMicros();
         stop = flopwatch::MonotonicNow() + seconds * flopwatch::kMicrosPerSecond;
@@ -238,7 +250,11 @@ double Flopwatch(const Options& o, uint16_t port, size_t body_bytes) {
   options.interval = flopwatch::kMicrosPerSecond * o.targets / o.rate;
   uint64_t wrong = 0;
   auto scraper = flopwatch::net::Scraper::Start(
-      options, [&](const flopwatch::net::ScrapeResult& r) { wrong += r.body.size() < body_bytes || r.body.back() != '\n'; }, nullptr);
+      options,
+      [&](const flopwatch::net::ScrapeResult& r) {
+        wrong += r.body.size() < body_bytes || r.body.back() != '\n';
+      },
+      nullptr);
   if (!scraper.ok()) {
     fmt::print(stderr, "{}\n", std::string(scraper.status().message()));
     exit(1);
@@ -256,9 +272,11 @@ double Flopwatch(const Options& o, uint16_t port, size_t body_bytes) {
   std::this_thread::sleep_for(std::chrono::seconds(o.seconds));
   cpu = CpuMicros() - cpu;
   const auto stats = (*scraper)->stats();
-  wrong += stats.body_bytes + body_bytes < stats.scrapes * body_bytes;  // one may be counted at this moment
+  wrong += stats.body_bytes + body_bytes <
+           stats.scrapes * body_bytes;  // one may be counted at this moment
   if (wrong != 0 || stats.failures != 0 || stats.skipped != 0) {
-    fmt::print(stderr, "invalid run: {} wrong bodies, {} failures, {} skipped\n", wrong, stats.failures, stats.skipped);
+    fmt::print(stderr, "invalid run: {} wrong bodies, {} failures, {} skipped\n", wrong,
+               stats.failures, stats.skipped);
   }
   return cpu / static_cast<double>(stats.scrapes - from);
 }
@@ -299,8 +317,10 @@ int main(int argc, char** argv) {
     if (paths.empty()) Die("--paths");
     RawEpoll(static_cast<uint16_t>(o.port), paths, o.rate, 0, 0);
   }
-  fmt::print("{} targets, {} scrapes/s, least of {} rounds of {} s; us of CPU a scrape\n", o.targets, o.rate, o.rounds, o.seconds);
-  fmt::print("{:>8} {:>8} {:>10} {:>10} {:>7} {:>28}\n", "body", "framing", "raw epoll", "flopwatch", "ratio", "12,500 targets/10 s, % core");
+  fmt::print("{} targets, {} scrapes/s, least of {} rounds of {} s; us of CPU a scrape\n",
+             o.targets, o.rate, o.rounds, o.seconds);
+  fmt::print("{:>8} {:>8} {:>10} {:>10} {:>7} {:>28}\n", "body", "framing", "raw epoll",
+             "flopwatch", "ratio", "12,500 targets/10 s, % core");
   for (const size_t bytes : {42'000u, 206'000u}) {
     if (o.body != 0 && static_cast<size_t>(o.body) != bytes) continue;
     for (const bool chunked : {false, true}) {
@@ -309,7 +329,9 @@ int main(int argc, char** argv) {
       sockaddr_in at{};
       at.sin_family = AF_INET;
       at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-      if (bind(listener, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0 || listen(listener, 4096) != 0) Die("listen");
+      if (bind(listener, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0 ||
+          listen(listener, 4096) != 0)
+        Die("listen");
       socklen_t size = sizeof at;
       getsockname(listener, reinterpret_cast<sockaddr*>(&at), &size);
       const pid_t server = fork();
@@ -321,8 +343,8 @@ int main(int argc, char** argv) {
         raw = std::min(raw, RawEpoll(ntohs(at.sin_port), same, o.rate, o.seconds, answer.size()));
         ours = std::min(ours, Flopwatch(o, ntohs(at.sin_port), bytes));
       }
-      fmt::print("{:>8} {:>8} {:>10.1f} {:>10.1f} {:>7.2f} {:>28.1f}\n", bytes, chunked ? "chunked" : "length", raw, ours, ours / raw,
-                 ours * 1250 / 1e6 * 100);
+      fmt::print("{:>8} {:>8} {:>10.1f} {:>10.1f} {:>7.2f} {:>28.1f}\n", bytes,
+                 chunked ? "chunked" : "length", raw, ours, ours / raw, ours * 1250 / 1e6 * 100);
       fflush(stdout);
       kill(server, SIGKILL);
       waitpid(server, nullptr, 0);

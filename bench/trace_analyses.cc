@@ -1,6 +1,8 @@
-// All analyses of loaded traces: CPU time of each, alone and in order (what several share counts for the first that asks), and
-// the wall time of all of them together on two threads. Load beside it in the same run.
-//   build with -DFLOPWATCH_BENCH=ON, then: bin/bench_trace_analyses [--hta] PATH...   (bench_trace writes a file of 376 MB)
+// All analyses of loaded traces: CPU time of each, alone and in order (what several share counts
+// for the first that asks), and the wall time of all of them together on two threads. Load beside
+// it in the same run.
+//   build with -DFLOPWATCH_BENCH=ON, then: bin/bench_trace_analyses [--hta] PATH...   (bench_trace
+//   writes a file of 376 MB)
 #include <sys/resource.h>
 
 #include <chrono>
@@ -15,7 +17,9 @@
 namespace flopwatch::trace {
 namespace {
 
-double Seconds(const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6; }
+double Seconds(const timeval& t) {
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+}
 
 struct Clock {
   std::chrono::steady_clock::time_point wall = std::chrono::steady_clock::now();
@@ -29,8 +33,9 @@ struct Clock {
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - wall;
     rusage u;
     getrusage(RUSAGE_SELF, &u);
-    std::printf("%-34.*s %8.1f ms CPU %8.1f ms wall %7ld MiB peak  %.*s\n", static_cast<int>(what.size()), what.data(),
-                (Cpu() - cpu) * 1e3, took.count() * 1e3, u.ru_maxrss / 1024, static_cast<int>(note.size()), note.data());
+    std::printf("%-34.*s %8.1f ms CPU %8.1f ms wall %7ld MiB peak  %.*s\n",
+                static_cast<int>(what.size()), what.data(), (Cpu() - cpu) * 1e3, took.count() * 1e3,
+                u.ru_maxrss / 1024, static_cast<int>(note.size()), note.data());
   }
 };
 
@@ -61,7 +66,8 @@ int Main(int argc, char** argv) {
     for (const Analysis* analysis : all) {
       const Clock one;
       const StatusOr<AnalysisTables> result = analysis->run(input);
-      one.Print(analysis->name, result.ok() ? std::string() : std::string(result.status().message()));
+      one.Print(analysis->name,
+                result.ok() ? std::string() : std::string(result.status().message()));
     }
     total.Print("all, one after the other");
   }

@@ -1,5 +1,5 @@
-// The peer of bench/trace.cc, in a file of its own because its instruction set is chosen when it is compiled: without the flags
-// of trace.cmake it would run on its scalar fallback.
+// The peer of bench/trace.cc, in a file of its own because its instruction set is chosen when it is
+// compiled: without the flags of trace.cmake it would run on its scalar fallback.
 #include <simdjson.h>
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace flopwatch {
 
-// The floor of traces.md 2.13: whole file in memory, six members of every event, nothing kept but sums.
+// The floor of traces.md 2.13: whole file in memory, six members of every event, nothing kept but
+// sums.
 uint64_t SimdjsonPass(const std::string& path) {
   simdjson::padded_string text;
   if (simdjson::padded_string::load(path).get(text) != simdjson::SUCCESS) std::abort();
@@ -29,7 +30,8 @@ uint64_t SimdjsonPass(const std::string& path) {
       } else if (key == "args") {
         for (simdjson::ondemand::field arg : field.value().get_object()) {
           const std::string_view name = arg.unescaped_key();
-          if (name == "correlation" || name == "stream") hash += static_cast<uint64_t>(int64_t(arg.value().get_int64()));
+          if (name == "correlation" || name == "stream")
+            hash += static_cast<uint64_t>(int64_t(arg.value().get_int64()));
         }
       }
     }

@@ -1,4 +1,5 @@
-// Where tests find the real data (../shared/data, overridden by FLOPWATCH_DATA), and how they skip without it.
+// Where tests find the real data (../shared/data, overridden by FLOPWATCH_DATA), and how they skip
+// without it.
 #ifndef FLOPWATCH_TESTS_DATA_H_
 #define FLOPWATCH_TESTS_DATA_H_
 
@@ -22,9 +23,10 @@ inline std::string ReadFile(const std::filesystem::path& path) {
 
 }  // namespace flopwatch::testing_data
 
-#define FLOPWATCH_REQUIRE_DATA(relative)                                                        \
-  if (!std::filesystem::exists(flopwatch::testing_data::SharedData() / (relative)))             \
-  GTEST_SKIP() << "real data not present: " << (flopwatch::testing_data::SharedData() / (relative)) \
+#define FLOPWATCH_REQUIRE_DATA(relative)                                            \
+  if (!std::filesystem::exists(flopwatch::testing_data::SharedData() / (relative))) \
+  GTEST_SKIP() << "real data not present: "                                         \
+               << (flopwatch::testing_data::SharedData() / (relative))              \
                << " (set FLOPWATCH_DATA to where it is)"
 
 #endif  // FLOPWATCH_TESTS_DATA_H_

@@ -62,7 +62,8 @@ StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
     if (n < 0) status = FromErrno("reading", path, errno);
     if (n <= 0) break;
     if (text.size() > max_bytes) {
-      status = absl::OutOfRangeError(fmt::format("{} is larger than {} bytes, the limit for this kind of file", path, max_bytes));
+      status = absl::OutOfRangeError(fmt::format(
+          "{} is larger than {} bytes, the limit for this kind of file", path, max_bytes));
       break;
     }
   }
@@ -78,7 +79,8 @@ Status WriteFileAtomically(const std::string& path, std::string_view text) {
   Status status = WriteAll(fd, text, temporary);
   if (status.ok() && ::fsync(fd) != 0) status = FromErrno("fsync of", temporary, errno);
   ::close(fd);
-  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) status = FromErrno("renaming to", path, errno);
+  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0)
+    status = FromErrno("renaming to", path, errno);
   if (!status.ok()) ::unlink(temporary.c_str());
   return status;
 }
@@ -94,7 +96,8 @@ StatusOr<FileLock> FileLock::Acquire(const std::string& path, Mode mode) {
     ::close(fd);
     if (error != EWOULDBLOCK) return FromErrno("locking", path, error);
     return absl::FailedPreconditionError(
-        fmt::format("{} is held by another process{}", path, n > 0 ? fmt::format(" (pid {})", std::atoi(holder)) : ""));
+        fmt::format("{} is held by another process{}", path,
+                    n > 0 ? fmt::format(" (pid {})", std::atoi(holder)) : ""));
   }
   if (mode == Mode::kExclusive) {
     const std::string pid = fmt::format("{}\n", ::getpid());
@@ -116,7 +119,8 @@ FileLock::~FileLock() {
 
 StatusOr<uint64_t> FreeDiskBytes(const std::string& path) {
   struct statvfs info = {};
-  if (::statvfs(path.c_str(), &info) != 0) return FromErrno("asking the free space of", path, errno);
+  if (::statvfs(path.c_str(), &info) != 0)
+    return FromErrno("asking the free space of", path, errno);
   return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
 }
 

@@ -10,14 +10,16 @@
 
 namespace flopwatch {
 
-// Reads a whole file; a larger one than `max_bytes` is an OutOfRange error. "-" reads standard input.
+// Reads a whole file; a larger one than `max_bytes` is an OutOfRange error. "-" reads standard
+// input.
 StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes);
 
-// Writes beside the target, fsyncs, renames over it: a reader sees the old text or the new, never half.
+// Writes beside the target, fsyncs, renames over it: a reader sees the old text or the new, never
+// half.
 Status WriteFileAtomically(const std::string& path, std::string_view text);
 
-// Takes the exclusive (or shared) advisory lock on `path` (created if missing) for the life of the object. Fails at once
-// when another process holds it; the message names that process.
+// Takes the exclusive (or shared) advisory lock on `path` (created if missing) for the life of the
+// object. Fails at once when another process holds it; the message names that process.
 class FileLock {
  public:
   enum class Mode { kShared, kExclusive };

@@ -11,7 +11,8 @@ namespace flopwatch {
 
 // Text between tags or in a quoted attribute; control bytes become blanks.
 std::string HtmlEscape(std::string_view text);
-// A table as a person reads it: units, right-aligned numbers, bars beside kPercentBar cells. Its notes are not in it.
+// A table as a person reads it: units, right-aligned numbers, bars beside kPercentBar cells. Its
+// notes are not in it.
 std::string HtmlTable(const Table& table);
 // A whole document around `body`, which is HTML.
 std::string HtmlPage(std::string_view title, std::string_view body);

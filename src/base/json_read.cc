@@ -21,7 +21,8 @@ Json Convert(const boost::json::value& v) {
       out.value_ = v.get_int64();
       break;
     case boost::json::kind::uint64:
-      out.value_ = static_cast<double>(v.get_uint64());  // larger than int64: only a double holds it
+      out.value_ =
+          static_cast<double>(v.get_uint64());  // larger than int64: only a double holds it
       break;
     case boost::json::kind::double_:
       out.value_ = v.get_double();
@@ -39,7 +40,8 @@ Json Convert(const boost::json::value& v) {
     case boost::json::kind::object: {
       Json::Object object;
       object.reserve(v.get_object().size());
-      for (const auto& e : v.get_object()) object.emplace_back(std::string(e.key()), Convert(e.value()));
+      for (const auto& e : v.get_object())
+        object.emplace_back(std::string(e.key()), Convert(e.value()));
       out.value_ = std::move(object);
       break;
     }
@@ -83,7 +85,8 @@ std::string PositionOf(std::string_view text, size_t offset) {
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
   const size_t line = 1 + static_cast<size_t>(std::count(before.begin(), before.end(), '\n'));
   const size_t start = before.rfind('\n');
-  return fmt::format("line {}, column {}", line, before.size() - (start == std::string_view::npos ? 0 : start + 1) + 1);
+  return fmt::format("line {}, column {}", line,
+                     before.size() - (start == std::string_view::npos ? 0 : start + 1) + 1);
 }
 
 }  // namespace
@@ -97,8 +100,8 @@ Json& Json::operator=(Json&&) noexcept = default;
 
 StatusOr<Json> Json::Parse(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes) {
-    return absl::OutOfRangeError(fmt::format("cannot read {} of {} bytes: the limit is {}", limits.what, text.size(),
-                                             limits.max_bytes));
+    return absl::OutOfRangeError(fmt::format("cannot read {} of {} bytes: the limit is {}",
+                                             limits.what, text.size(), limits.max_bytes));
   }
   std::string rewritten;
   if (limits.python_constants) {
@@ -117,9 +120,10 @@ StatusOr<Json> Json::Parse(std::string_view text, const JsonLimits& limits) {
   if (error) {
     return absl::DataLossError(
         error == boost::json::error::too_deep
-            ? fmt::format("cannot read {} as JSON: nested deeper than {} levels at {}", limits.what, limits.max_depth,
-                          PositionOf(text, read))
-            : fmt::format("cannot read {} as JSON: {} at {}", limits.what, error.message(), PositionOf(text, read)));
+            ? fmt::format("cannot read {} as JSON: nested deeper than {} levels at {}", limits.what,
+                          limits.max_depth, PositionOf(text, read))
+            : fmt::format("cannot read {} as JSON: {} at {}", limits.what, error.message(),
+                          PositionOf(text, read)));
   }
   return Convert(parser.release());
 }

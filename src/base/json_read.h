@@ -1,6 +1,7 @@
-// JSON from the API or from a file as a read-only tree that forgives: a missing member, or one of another kind, reads as
-// absent, because a view must show what there is. A reader that must not forgive asks is_null() / the variant first
-// (models/fields.h does). Size and depth are bounded before a tree is built; the parsing library stays in json_read.cc.
+// JSON from the API or from a file as a read-only tree that forgives: a missing member, or one of
+// another kind, reads as absent, because a view must show what there is. A reader that must not
+// forgive asks is_null() / the variant first (models/fields.h does). Size and depth are bounded
+// before a tree is built; the parsing library stays in json_read.cc.
 #ifndef FLOPWATCH_BASE_JSON_READ_H_
 #define FLOPWATCH_BASE_JSON_READ_H_
 
@@ -23,7 +24,8 @@ struct JsonLimits {
   size_t max_bytes = kMaxJsonBytes;
   int max_depth = kMaxJsonDepth;
   std::string_view what = "the answer";  // named in errors: "cannot read the answer as JSON: ..."
-  // Python writes Infinity, -Infinity and NaN, which JSON does not have; with this they read as null (absent).
+  // Python writes Infinity, -Infinity and NaN, which JSON does not have; with this they read as
+  // null (absent).
   bool python_constants = false;
 };
 
@@ -32,7 +34,8 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<std::pair<std::string, Json>>;  // in document order
 
-  // Out of line: inline ones would ask for Object's members while pair<string, Json> is still being made.
+  // Out of line: inline ones would ask for Object's members while pair<string, Json> is still being
+  // made.
   Json();
   ~Json();
   Json(const Json&);
@@ -40,8 +43,8 @@ class Json {
   Json& operator=(const Json&);
   Json& operator=(Json&&) noexcept;
 
-  // DataLoss for text that is no JSON (with line and column) or nested too deep, OutOfRange for too much of it.
-  // Of two members of one name the last counts, as in every JSON reader of the field.
+  // DataLoss for text that is no JSON (with line and column) or nested too deep, OutOfRange for too
+  // much of it. Of two members of one name the last counts, as in every JSON reader of the field.
   static StatusOr<Json> Parse(std::string_view text, const JsonLimits& limits = {});
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }

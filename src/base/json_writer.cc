@@ -37,12 +37,23 @@ void AppendJsonString(std::string* out, std::string_view text) {
     }
     if (c < 0x20 || c == '"' || c == '\\') {
       switch (c) {
-        case '"': *out += "\\\""; break;
-        case '\\': *out += "\\\\"; break;
-        case '\n': *out += "\\n"; break;
-        case '\r': *out += "\\r"; break;
-        case '\t': *out += "\\t"; break;
-        default: *out += fmt::format("\\u{:04x}", c);
+        case '"':
+          *out += "\\\"";
+          break;
+        case '\\':
+          *out += "\\\\";
+          break;
+        case '\n':
+          *out += "\\n";
+          break;
+        case '\r':
+          *out += "\\r";
+          break;
+        case '\t':
+          *out += "\\t";
+          break;
+        default:
+          *out += fmt::format("\\u{:04x}", c);
       }
       ++i;
       continue;

@@ -1,5 +1,6 @@
-// Appends JSON to a string, fast enough for live endpoints (no tree is built). NaN and infinity become null, because a
-// number that cannot be computed must not look like one. The caller keeps the nesting right; debug builds assert it.
+// Appends JSON to a string, fast enough for live endpoints (no tree is built). NaN and infinity
+// become null, because a number that cannot be computed must not look like one. The caller keeps
+// the nesting right; debug builds assert it.
 #ifndef FLOPWATCH_BASE_JSON_WRITER_H_
 #define FLOPWATCH_BASE_JSON_WRITER_H_
 
@@ -62,7 +63,8 @@ class JsonWriter {
   bool need_comma_ = false;
 };
 
-// A JSON string literal with its quotes; invalid UTF-8 bytes become U+FFFD so that the output is always valid JSON.
+// A JSON string literal with its quotes; invalid UTF-8 bytes become U+FFFD so that the output is
+// always valid JSON.
 void AppendJsonString(std::string* out, std::string_view text);
 
 // Length of the valid UTF-8 sequence at text[at], 0 where there is none.

@@ -1,4 +1,5 @@
-// Logging to stderr: level, time, message. stdout is for data alone. The logging library stays in log.cc.
+// Logging to stderr: level, time, message. stdout is for data alone. The logging library stays in
+// log.cc.
 #ifndef FLOPWATCH_BASE_LOG_H_
 #define FLOPWATCH_BASE_LOG_H_
 

@@ -1,5 +1,6 @@
-// Asking for memory ahead of its use. State of a target, a GPU or a job is cold when its turn comes again: thousands of others
-// were there meanwhile. Asked for all at once, the misses overlap; met one by one, each is waited for.
+// Asking for memory ahead of its use. State of a target, a GPU or a job is cold when its turn comes
+// again: thousands of others were there meanwhile. Asked for all at once, the misses overlap; met
+// one by one, each is waited for.
 #ifndef FLOPWATCH_BASE_PREFETCH_H_
 #define FLOPWATCH_BASE_PREFETCH_H_
 

@@ -1,12 +1,13 @@
-// Who should run first when there are more busy threads than cores: a hint for the calling thread and threads it starts
-// later. A kernel that does not take it changes nothing.
+// Who should run first when there are more busy threads than cores: a hint for the calling thread
+// and threads it starts later. A kernel that does not take it changes nothing.
 #ifndef FLOPWATCH_BASE_SCHEDULING_H_
 #define FLOPWATCH_BASE_SCHEDULING_H_
 
 namespace flopwatch {
 
-// For threads that answer somebody who waits: little work at a time, but soon. Asks for a short time slice, which Linux
-// 6.12 and newer honour by letting the thread run before others with longer ones. Takes no privilege and no larger share.
+// For threads that answer somebody who waits: little work at a time, but soon. Asks for a short
+// time slice, which Linux 6.12 and newer honour by letting the thread run before others with longer
+// ones. Takes no privilege and no larger share.
 void PreferLatency();
 
 }  // namespace flopwatch

@@ -4,7 +4,8 @@ namespace flopwatch {
 
 Status Annotate(const Status& status, std::string_view context) {
   if (status.ok()) return status;
-  return Status(status.code(), absl::StrCat(absl::string_view(context.data(), context.size()), ": ", status.message()));
+  return Status(status.code(), absl::StrCat(absl::string_view(context.data(), context.size()), ": ",
+                                            status.message()));
 }
 
 ExitCode ExitCodeFor(const Status& status) {

@@ -1,5 +1,5 @@
-// Expected failures as values: absl::Status / StatusOr with a message of the form "what failed: why; what to try".
-// No exception leaves the file that wraps a throwing library.
+// Expected failures as values: absl::Status / StatusOr with a message of the form "what failed:
+// why; what to try". No exception leaves the file that wraps a throwing library.
 #ifndef FLOPWATCH_BASE_STATUS_H_
 #define FLOPWATCH_BASE_STATUS_H_
 
@@ -14,12 +14,14 @@ namespace flopwatch {
 using absl::Status;
 using absl::StatusOr;
 
-// Adds context in front of the message and keeps the code: Annotate(NotFound("x"), "reading a.toml") ->
-// NotFound("reading a.toml: x").
+// Adds context in front of the message and keeps the code: Annotate(NotFound("x"), "reading
+// a.toml") -> NotFound("reading a.toml: x").
 Status Annotate(const Status& status, std::string_view context);
 
 // absl::string_view, which Status gives, is not std::string_view in Debian's build.
-inline std::string_view MessageOf(const Status& status) { return {status.message().data(), status.message().size()}; }
+inline std::string_view MessageOf(const Status& status) {
+  return {status.message().data(), status.message().size()};
+}
 
 // Process exit codes, shared by every command (documented in docs/cli.md).
 enum class ExitCode : int {
@@ -41,12 +43,13 @@ ExitCode ExitCodeFor(const Status& status);
 #define FW_CONCAT_INNER(a, b) a##b
 #define FW_CONCAT(a, b) FW_CONCAT_INNER(a, b)
 
-#define FW_RETURN_IF_ERROR(expr)                    \
-  do {                                              \
+#define FW_RETURN_IF_ERROR(expr)                                              \
+  do {                                                                        \
     if (::absl::Status fw_status = (expr); !fw_status.ok()) return fw_status; \
   } while (false)
 
-#define FW_ASSIGN_OR_RETURN(lhs, expr) FW_ASSIGN_OR_RETURN_IMPL(FW_CONCAT(fw_or_, __LINE__), lhs, expr)
+#define FW_ASSIGN_OR_RETURN(lhs, expr) \
+  FW_ASSIGN_OR_RETURN_IMPL(FW_CONCAT(fw_or_, __LINE__), lhs, expr)
 #define FW_ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr) \
   auto tmp = (expr);                             \
   if (!tmp.ok()) return tmp.status();            \

@@ -13,12 +13,13 @@
 namespace flopwatch {
 namespace {
 
-constexpr int kGap = 2;            // blanks between columns
-// Before text is cut below these widths, whole columns are left out: a table of stumps tells nothing. The first column says
-// what a row is about.
+constexpr int kGap = 2;  // blanks between columns
+// Before text is cut below these widths, whole columns are left out: a table of stumps tells
+// nothing. The first column says what a row is about.
 constexpr int kMinTextColumn = 14;
 constexpr int kMinFirstColumn = 20;
-constexpr int kMinWidthForBars = 100;  // narrower terminals have the numbers alone, and more columns
+constexpr int kMinWidthForBars =
+    100;                            // narrower terminals have the numbers alone, and more columns
 constexpr int kMaxTextColumn = 60;  // of a table on a terminal; -o wide shows all
 constexpr int kBarColumns = 8;
 
@@ -51,12 +52,13 @@ char32_t NextChar(std::string_view s, size_t* i) {
 
 int CharWidth(char32_t c) {
   if (c == 0 || c == 0x200B || c == 0x200D) return 0;
-  if ((c >= 0x0300 && c <= 0x036F) || (c >= 0x1AB0 && c <= 0x1AFF) || (c >= 0x20D0 && c <= 0x20FF) ||
-      (c >= 0xFE00 && c <= 0xFE0F)) {
+  if ((c >= 0x0300 && c <= 0x036F) || (c >= 0x1AB0 && c <= 0x1AFF) ||
+      (c >= 0x20D0 && c <= 0x20FF) || (c >= 0xFE00 && c <= 0xFE0F)) {
     return 0;
   }
-  const bool wide = (c >= 0x1100 && c <= 0x115F) || (c >= 0x2E80 && c <= 0xA4CF) || (c >= 0xAC00 && c <= 0xD7A3) ||
-                    (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFE30 && c <= 0xFE6F) || (c >= 0xFF00 && c <= 0xFF60) ||
+  const bool wide = (c >= 0x1100 && c <= 0x115F) || (c >= 0x2E80 && c <= 0xA4CF) ||
+                    (c >= 0xAC00 && c <= 0xD7A3) || (c >= 0xF900 && c <= 0xFAFF) ||
+                    (c >= 0xFE30 && c <= 0xFE6F) || (c >= 0xFF00 && c <= 0xFF60) ||
                     (c >= 0xFFE0 && c <= 0xFFE6) || (c >= 0x1F300 && c <= 0x1F64F) ||
                     (c >= 0x1F900 && c <= 0x1F9FF) || (c >= 0x20000 && c <= 0x3FFFD);
   return wide ? 2 : 1;
@@ -93,7 +95,8 @@ std::string Grouped(std::string digits) {
 // With a unit that keeps the number under `base` and three significant digits.
 std::string Scaled(double v, double base, std::initializer_list<std::string_view> units) {
   const std::string_view* unit = units.begin();
-  // 999.6 would print as "1000": step over to the next unit at the rounding point, not at the base itself.
+  // 999.6 would print as "1000": step over to the next unit at the rounding point, not at the base
+  // itself.
   while (std::abs(v) >= base - 0.5 && unit + 1 != units.end()) {
     v /= base;
     ++unit;
@@ -103,7 +106,8 @@ std::string Scaled(double v, double base, std::initializer_list<std::string_view
   return fmt::format("{:.{}f} {}", v, first || a >= 99.95 ? 0 : (a >= 9.995 ? 1 : 2), *unit);
 }
 
-// The two leading units, because nobody reads the seconds of a day: "3h12m", "2d4h", "45s", "250ms".
+// The two leading units, because nobody reads the seconds of a day: "3h12m", "2d4h", "45s",
+// "250ms".
 std::string HumanSeconds(double v) {
   const double a = std::abs(v);
   double unit = 1;
@@ -147,7 +151,8 @@ bool IsNumber(const Cell& cell) {
 // The value of a cell for CSV and TSV: raw, "" when absent.
 std::string RawCell(const Cell& cell, ColumnFormat format) {
   if (Absent(cell)) return "";
-  if (format == ColumnFormat::kTime && IsNumber(cell)) return FormatTime(static_cast<Micros>(*Number(cell)));
+  if (format == ColumnFormat::kTime && IsNumber(cell))
+    return FormatTime(static_cast<Micros>(*Number(cell)));
   struct Visitor {
     std::string operator()(std::monostate) const { return ""; }
     std::string operator()(bool b) const { return b ? "true" : "false"; }
@@ -198,11 +203,12 @@ std::string RenderJson(const Table& table) {
 // Values as in JSON, which YAML reads; names plain where YAML cannot take them for something else.
 std::string RenderYaml(const Table& table) {
   const auto plain = [](std::string_view name) {
-    static constexpr std::string_view kReserved[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"};
+    static constexpr std::string_view kReserved[] = {"null", "true", "false", "yes", "no",
+                                                     "on",   "off",  "y",     "n"};
     const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
-    return !name.empty() && letter(name[0]) &&
-           std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); }) &&
-           std::find(std::begin(kReserved), std::end(kReserved), name) == std::end(kReserved);
+    return !name.empty() && letter(name[0]) && std::all_of(name.begin(), name.end(), [&](char c) {
+      return letter(c) || (c >= '0' && c <= '9');
+    }) && std::find(std::begin(kReserved), std::end(kReserved), name) == std::end(kReserved);
   };
   if (table.rows.empty()) return "[]\n";
   std::string out;
@@ -226,7 +232,8 @@ std::string RenderYaml(const Table& table) {
 
 std::string RenderHtml(const Table& table) {
   std::string body = HtmlTable(table);
-  for (const std::string& note : table.notes) body += fmt::format("<p class=\"soft\">{}</p>\n", HtmlEscape(note));
+  for (const std::string& note : table.notes)
+    body += fmt::format("<p class=\"soft\">{}</p>\n", HtmlEscape(note));
   return HtmlPage("flopwatch", body);
 }
 
@@ -285,7 +292,8 @@ std::vector<bool> NumericColumns(const Table& table) {
       all = all && IsNumber(row[c]);
     }
     const ColumnFormat f = table.columns[c].format;
-    numeric[c] = any ? all && f != ColumnFormat::kTime : f != ColumnFormat::kPlain && f != ColumnFormat::kTime;
+    numeric[c] = any ? all && f != ColumnFormat::kTime
+                     : f != ColumnFormat::kPlain && f != ColumnFormat::kTime;
   }
   return numeric;
 }
@@ -309,7 +317,8 @@ std::string RenderMarkdown(const Table& table) {
   for (const auto& row : table.rows) {
     out += "|";
     for (size_t c = 0; c < table.columns.size(); ++c) {
-      out += fmt::format(" {} |", c < row.size() ? field(HumanCell(row[c], table.columns[c].format)) : "-");
+      out += fmt::format(" {} |",
+                         c < row.size() ? field(HumanCell(row[c], table.columns[c].format)) : "-");
     }
     out += "\n";
   }
@@ -336,13 +345,14 @@ struct Layout {
   size_t shown = 0;         // columns kept, from the left
 };
 
-Layout LayOut(const Table& table, const std::vector<std::vector<std::string>>& texts, const std::vector<bool>& numeric,
-              const WriteOptions& options) {
+Layout LayOut(const Table& table, const std::vector<std::vector<std::string>>& texts,
+              const std::vector<bool>& numeric, const WriteOptions& options) {
   const size_t n = table.columns.size();
   Layout layout{std::vector<int>(n, 0), n};
   for (size_t c = 0; c < n; ++c) {
     if (options.header) layout.widths[c] = DisplayWidth(Title(table.columns[c]));
-    for (const auto& row : texts) layout.widths[c] = std::max(layout.widths[c], DisplayWidth(row[c]));
+    for (const auto& row : texts)
+      layout.widths[c] = std::max(layout.widths[c], DisplayWidth(row[c]));
   }
   if (options.format == OutputFormat::kWide || options.width <= 0) return layout;
   const auto floor_of = [&](size_t c) {
@@ -351,11 +361,13 @@ Layout LayOut(const Table& table, const std::vector<std::vector<std::string>>& t
     return std::min(layout.widths[c], std::max(c == 0 ? kMinFirstColumn : kMinTextColumn, title));
   };
   for (size_t c = 0; c < n; ++c) {
-    if (!numeric[c]) layout.widths[c] = std::min(layout.widths[c], std::max(kMaxTextColumn, floor_of(c)));
+    if (!numeric[c])
+      layout.widths[c] = std::min(layout.widths[c], std::max(kMaxTextColumn, floor_of(c)));
   }
   const auto total = [&](bool floors) {
     int sum = -kGap;
-    for (size_t c = 0; c < layout.shown; ++c) sum += kGap + (floors ? floor_of(c) : layout.widths[c]);
+    for (size_t c = 0; c < layout.shown; ++c)
+      sum += kGap + (floors ? floor_of(c) : layout.widths[c]);
     return sum;
   };
   while (layout.shown > 1 && total(true) > options.width) --layout.shown;
@@ -363,7 +375,9 @@ Layout LayOut(const Table& table, const std::vector<std::vector<std::string>>& t
     // The widest text column gives way first.
     size_t widest = n;
     for (size_t c = 0; c < layout.shown; ++c) {
-      if (layout.widths[c] > floor_of(c) && (widest == n || layout.widths[c] > layout.widths[widest])) widest = c;
+      if (layout.widths[c] > floor_of(c) &&
+          (widest == n || layout.widths[c] > layout.widths[widest]))
+        widest = c;
     }
     if (widest == n) break;
     --layout.widths[widest];
@@ -373,7 +387,8 @@ Layout LayOut(const Table& table, const std::vector<std::vector<std::string>>& t
 
 std::string RenderText(const Table& table, const WriteOptions& options) {
   const std::vector<bool> numeric = NumericColumns(table);
-  const bool bars = options.format == OutputFormat::kWide || options.width <= 0 || options.width >= kMinWidthForBars;
+  const bool bars = options.format == OutputFormat::kWide || options.width <= 0 ||
+                    options.width >= kMinWidthForBars;
   std::vector<std::vector<std::string>> texts;
   texts.reserve(table.rows.size());
   for (const auto& row : table.rows) {
@@ -405,7 +420,8 @@ std::string RenderText(const Table& table, const WriteOptions& options) {
     out.push_back('\n');
   };
   if (options.header) {
-    for (size_t c = 0; c < layout.shown; ++c) append(c, Upper(Clean(Title(table.columns[c]))), numeric[c], kBold);
+    for (size_t c = 0; c < layout.shown; ++c)
+      append(c, Upper(Clean(Title(table.columns[c]))), numeric[c], kBold);
     end_line();
   }
   for (size_t r = 0; r < texts.size(); ++r) {
@@ -421,7 +437,8 @@ std::string RenderText(const Table& table, const WriteOptions& options) {
       left_out += (left_out.empty() ? "" : ", ") + table.columns[c].name;
     }
     const std::string line = CutToWidth(
-        fmt::format("… {} more with -o wide: {}", table.columns.size() - layout.shown, left_out), options.width);
+        fmt::format("… {} more with -o wide: {}", table.columns.size() - layout.shown, left_out),
+        options.width);
     out += options.color ? fmt::format("{}{}{}\n", kDim, line, kReset) : line + "\n";
   }
   return out;
@@ -468,7 +485,8 @@ std::string HumanCell(const Cell& cell, ColumnFormat format) {
     case ColumnFormat::kPercent:
     case ColumnFormat::kPercentBar:
       // 0.04 % must not read as 0.0 %.
-      return std::abs(v) > 0 && std::abs(v) < 0.0005 ? (v > 0 ? "<0.1 %" : ">-0.1 %") : fmt::format("{:.1f} %", v * 100);
+      return std::abs(v) > 0 && std::abs(v) < 0.0005 ? (v > 0 ? "<0.1 %" : ">-0.1 %")
+                                                     : fmt::format("{:.1f} %", v * 100);
     case ColumnFormat::kSeconds:
       return HumanSeconds(v);
     case ColumnFormat::kTime:
@@ -490,7 +508,8 @@ std::string HumanCell(const Cell& cell, ColumnFormat format) {
       break;
   }
   // Ten digits: all a measurement has, without the binary dust of 0.1 + 0.2.
-  return std::holds_alternative<double>(cell) ? fmt::format("{:.10g}", v) : RawCell(cell, ColumnFormat::kPlain);
+  return std::holds_alternative<double>(cell) ? fmt::format("{:.10g}", v)
+                                              : RawCell(cell, ColumnFormat::kPlain);
 }
 
 std::string Render(const Table& table, const WriteOptions& options) {

@@ -1,5 +1,5 @@
-// A small result table: what a query, a study or a command gives back before it is written as a terminal table, JSON,
-// CSV or Markdown. Not for bulk samples.
+// A small result table: what a query, a study or a command gives back before it is written as a
+// terminal table, JSON, CSV or Markdown. Not for bulk samples.
 #ifndef FLOPWATCH_BASE_TABLE_H_
 #define FLOPWATCH_BASE_TABLE_H_
 
@@ -36,11 +36,22 @@ struct Column {
 struct Table {
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> rows;
-  // One line a person should know (window, weight, source, coverage); goes to stderr or a caption, never into the data.
+  // One line a person should know (window, weight, source, coverage); goes to stderr or a caption,
+  // never into the data.
   std::vector<std::string> notes;
 };
 
-enum class OutputFormat : uint8_t { kTable, kWide, kJson, kJsonl, kCsv, kTsv, kMarkdown, kHtml, kYaml };
+enum class OutputFormat : uint8_t {
+  kTable,
+  kWide,
+  kJson,
+  kJsonl,
+  kCsv,
+  kTsv,
+  kMarkdown,
+  kHtml,
+  kYaml
+};
 
 struct WriteOptions {
   OutputFormat format = OutputFormat::kTable;
@@ -49,9 +60,11 @@ struct WriteOptions {
   int width = 0;  // terminal columns; 0 = no truncation
 };
 
-// kJson is an array of objects, kJsonl one object a line, kYaml a sequence of mappings; numbers raw and SI there and in
-// CSV/TSV (times as RFC 3339), human with unit in kTable, kMarkdown and kHtml (a whole document, the notes in it). A kTable wider than `width` first shortens its long text columns, then leaves
-// out columns from the right and says which; kWide and every machine format are never cut.
+// kJson is an array of objects, kJsonl one object a line, kYaml a sequence of mappings; numbers raw
+// and SI there and in CSV/TSV (times as RFC 3339), human with unit in kTable, kMarkdown and kHtml
+// (a whole document, the notes in it). A kTable wider than `width` first shortens its long text
+// columns, then leaves out columns from the right and says which; kWide and every machine format
+// are never cut.
 std::string Render(const Table& table, const WriteOptions& options);
 
 class JsonWriter;
@@ -61,7 +74,8 @@ void WriteCell(JsonWriter& json, const Cell& cell);
 // One cell as a person reads it: "45.1 %", "1,204.5 GPU-h"; "-" for an absent one.
 std::string HumanCell(const Cell& cell, ColumnFormat format);
 
-// Terminal columns `text` takes: UTF-8 aware, wide East Asian characters count two, combining marks none.
+// Terminal columns `text` takes: UTF-8 aware, wide East Asian characters count two, combining marks
+// none.
 int DisplayWidth(std::string_view text);
 // `text` cut to at most `width` columns, the last of them "…" where something was cut.
 std::string CutToWidth(std::string_view text, int width);

@@ -24,10 +24,10 @@ using std::chrono::year_month_day;
 absl::string_view Absl(std::string_view s) { return {s.data(), s.size()}; }
 
 Status BadTime(std::string_view text) {
-  return absl::InvalidArgumentError(
-      fmt::format("cannot read \"{}\" as a time; use RFC 3339 (2026-11-21T03:42:26Z), a date, Unix seconds, "
-                  "or a time before now such as -2h",
-                  text));
+  return absl::InvalidArgumentError(fmt::format(
+      "cannot read \"{}\" as a time; use RFC 3339 (2026-11-21T03:42:26Z), a date, Unix seconds, "
+      "or a time before now such as -2h",
+      text));
 }
 
 // Reads exactly `digits` digits at `pos`; false when they are not there.
@@ -65,9 +65,9 @@ std::string FormatTime(Micros t) {
   const Micros days = FloorTo(t, kMicrosPerDay) / kMicrosPerDay;
   const Micros rest = t - days * kMicrosPerDay;
   const year_month_day ymd{sys_days{std::chrono::days{days}}};
-  std::string out = fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", int(ymd.year()), unsigned(ymd.month()),
-                                unsigned(ymd.day()), rest / kMicrosPerHour, rest / kMicrosPerMinute % 60,
-                                rest / kMicrosPerSecond % 60);
+  std::string out = fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", int(ymd.year()),
+                                unsigned(ymd.month()), unsigned(ymd.day()), rest / kMicrosPerHour,
+                                rest / kMicrosPerMinute % 60, rest / kMicrosPerSecond % 60);
   const Micros frac = rest % kMicrosPerSecond;
   if (frac % 1000 != 0) {
     out += fmt::format(".{:06}", frac);
@@ -85,7 +85,8 @@ std::string FormatDuration(Micros d) {
     uint64_t size;
     const char* name;
   };
-  static constexpr Unit kUnits[] = {{kMicrosPerDay, "d"}, {kMicrosPerHour, "h"}, {kMicrosPerMinute, "m"}};
+  static constexpr Unit kUnits[] = {
+      {kMicrosPerDay, "d"}, {kMicrosPerHour, "h"}, {kMicrosPerMinute, "m"}};
   for (const Unit& u : kUnits) {
     if (rest >= u.size) {
       out += fmt::format("{}{}", rest / u.size, u.name);
@@ -102,7 +103,8 @@ StatusOr<Micros> ParseDuration(std::string_view text) {
   const std::string_view whole = text;
   const auto bad = [&](const char* why) {
     return absl::InvalidArgumentError(
-        fmt::format("cannot read \"{}\" as a duration: {}; use for example 10s, 15m, 1h30m or 14d", whole, why));
+        fmt::format("cannot read \"{}\" as a duration: {}; use for example 10s, 15m, 1h30m or 14d",
+                    whole, why));
   };
   if (text.empty()) return bad("it is empty");
   double total = 0;
@@ -110,7 +112,8 @@ StatusOr<Micros> ParseDuration(std::string_view text) {
     double number = 0;
     const auto [end, ec] =
         std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
-    if (ec != std::errc() || number < 0 || std::signbit(number)) return bad("a non-negative number is expected");
+    if (ec != std::errc() || number < 0 || std::signbit(number))
+      return bad("a non-negative number is expected");
     text.remove_prefix(end - text.data());
     size_t n = 0;
     while (n < text.size() && absl::ascii_isalpha(text[n])) ++n;
@@ -143,12 +146,13 @@ StatusOr<Micros> ParseTime(std::string_view text, Micros now) {
   if (!text.empty() && (text.size() < 8 || text.find('-') == std::string_view::npos)) {
     double seconds = 0;
     const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-    if (ec != std::errc() || end != text.data() + text.size() || !(std::fabs(seconds) < 9.0e12)) return BadTime(whole);
+    if (ec != std::errc() || end != text.data() + text.size() || !(std::fabs(seconds) < 9.0e12))
+      return BadTime(whole);
     return static_cast<Micros>(std::llround(seconds * 1e6));
   }
   int y, mo, d, h = 0, mi = 0, s = 0;
-  if (!Digits(text, 0, 4, &y) || !Digits(text, 5, 2, &mo) || !Digits(text, 8, 2, &d) || text[4] != '-' ||
-      text[7] != '-') {
+  if (!Digits(text, 0, 4, &y) || !Digits(text, 5, 2, &mo) || !Digits(text, 8, 2, &d) ||
+      text[4] != '-' || text[7] != '-') {
     return BadTime(whole);
   }
   const year_month_day ymd{year{y}, month{unsigned(mo)}, day{unsigned(d)}};
@@ -158,7 +162,8 @@ StatusOr<Micros> ParseTime(std::string_view text, Micros now) {
   if (text.empty()) return t;
   if (text[0] != 'T' && text[0] != 't' && text[0] != ' ') return BadTime(whole);
   text.remove_prefix(1);
-  if (!Digits(text, 0, 2, &h) || text.size() < 5 || text[2] != ':' || !Digits(text, 3, 2, &mi)) return BadTime(whole);
+  if (!Digits(text, 0, 2, &h) || text.size() < 5 || text[2] != ':' || !Digits(text, 3, 2, &mi))
+    return BadTime(whole);
   text.remove_prefix(5);
   if (!text.empty() && text[0] == ':') {
     if (!Digits(text, 1, 2, &s)) return BadTime(whole);
@@ -184,8 +189,8 @@ StatusOr<Micros> ParseTime(std::string_view text, Micros now) {
   }
   if (text.empty() || text == "Z" || text == "z") return t;
   int oh, om;
-  if ((text[0] != '+' && text[0] != '-') || text.size() != 6 || text[3] != ':' || !Digits(text, 1, 2, &oh) ||
-      !Digits(text, 4, 2, &om)) {
+  if ((text[0] != '+' && text[0] != '-') || text.size() != 6 || text[3] != ':' ||
+      !Digits(text, 1, 2, &oh) || !Digits(text, 4, 2, &om)) {
     return BadTime(whole);
   }
   const Micros offset = oh * kMicrosPerHour + om * kMicrosPerMinute;

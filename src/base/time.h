@@ -1,5 +1,5 @@
-// Time as the product stores it: int64 microseconds since the Unix epoch, UTC. Durations are int64 microseconds too.
-// Nothing here reads a clock except Now(); pure rooms take times as arguments.
+// Time as the product stores it: int64 microseconds since the Unix epoch, UTC. Durations are int64
+// microseconds too. Nothing here reads a clock except Now(); pure rooms take times as arguments.
 #ifndef FLOPWATCH_BASE_TIME_H_
 #define FLOPWATCH_BASE_TIME_H_
 
@@ -31,11 +31,12 @@ std::string FormatTime(Micros t);
 // "90d", "15m", "1h30m", "2.5s", "250ms".
 std::string FormatDuration(Micros d);
 
-// "10s", "250ms", "1h30m", "14d", "2y" (365 d); a bare number is refused because its unit is unknown.
+// "10s", "250ms", "1h30m", "14d", "2y" (365 d); a bare number is refused because its unit is
+// unknown.
 StatusOr<Micros> ParseDuration(std::string_view text);
 
-// RFC 3339 with Z or offset, "YYYY-MM-DD", "YYYY-MM-DD HH:MM[:SS]" (read as UTC), "now", "now-2h", "-2h", or Unix seconds
-// with optional fraction.
+// RFC 3339 with Z or offset, "YYYY-MM-DD", "YYYY-MM-DD HH:MM[:SS]" (read as UTC), "now", "now-2h",
+// "-2h", or Unix seconds with optional fraction.
 StatusOr<Micros> ParseTime(std::string_view text, Micros now);
 
 // Rounds down to a multiple of `step`, also for times before 1970.

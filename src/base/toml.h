@@ -1,5 +1,5 @@
-// toml++, set up once for every reader of TOML: a parse error is a value and not an exception, and the library's code, which is all
-// headers, is compiled in toml.cc alone.
+// toml++, set up once for every reader of TOML: a parse error is a value and not an exception, and
+// the library's code, which is all headers, is compiled in toml.cc alone.
 #ifndef FLOPWATCH_BASE_TOML_H_
 #define FLOPWATCH_BASE_TOML_H_
 

@@ -13,7 +13,8 @@ class Http final : public ApiClient {
  public:
   explicit Http(std::string url) : url_(std::move(url)) {}
 
-  StatusOr<std::string> Request(const std::string& path_and_query, const std::string& body) override {
+  StatusOr<std::string> Request(const std::string& path_and_query,
+                                const std::string& body) override {
     net::FetchOptions options;
     if (!body.empty()) {
       options.method = "POST";
@@ -23,9 +24,10 @@ class Http final : public ApiClient {
     StatusOr<net::FetchResult> result = net::Fetch(url_ + path_and_query, options);
     if (!result.ok()) {
       // Whatever the network said, for the caller the server is out of reach.
-      return absl::UnavailableError(fmt::format(
-          "cannot ask the flopwatch server at {}: {}; start one there with \"flopwatch serve\", or name another with --server",
-          url_, Printable(std::string(result.status().message()))));
+      return absl::UnavailableError(
+          fmt::format("cannot ask the flopwatch server at {}: {}; start one there with \"flopwatch "
+                      "serve\", or name another with --server",
+                      url_, Printable(std::string(result.status().message()))));
     }
     if (result->status / 100 != 2) return FromHttp(result->status, result->body, url_);
     return std::move(result->body);
@@ -46,7 +48,9 @@ std::string OneLine(std::string_view text) {
     const size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (line.empty() || line.starts_with("LINE ") || line.find_first_not_of(" ^") == std::string_view::npos) continue;
+    if (line.empty() || line.starts_with("LINE ") ||
+        line.find_first_not_of(" ^") == std::string_view::npos)
+      continue;
     out += (out.empty() ? "" : "; ") + std::string(line);
   }
   return out;
@@ -76,12 +80,15 @@ bool ServerAnswers(const std::string& url, Micros timeout) {
   return status.ok() && !(*status)["version"].text().empty();
 }
 
-std::unique_ptr<ApiClient> HttpClient(std::string url) { return std::make_unique<Http>(std::move(url)); }
+std::unique_ptr<ApiClient> HttpClient(std::string url) {
+  return std::make_unique<Http>(std::move(url));
+}
 
 Status FromHttp(int http_status, std::string_view body, std::string_view what) {
   std::string message = fmt::format("{} answered HTTP {}", what, http_status);
   if (const auto json = Json::Parse(body); json.ok()) {
-    if (const std::string said = (*json)["error"]["message"].text(); !said.empty()) message = Printable(OneLine(said), 2000);
+    if (const std::string said = (*json)["error"]["message"].text(); !said.empty())
+      message = Printable(OneLine(said), 2000);
   }
   switch (http_status) {
     case 400:

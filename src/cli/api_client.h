@@ -1,5 +1,5 @@
-// Where a reading command gets its JSON: a running server over HTTP, or the same router on a store directory opened
-// read-only in this process.
+// Where a reading command gets its JSON: a running server over HTTP, or the same router on a store
+// directory opened read-only in this process.
 #ifndef FLOPWATCH_CLI_API_CLIENT_H_
 #define FLOPWATCH_CLI_API_CLIENT_H_
 
@@ -19,10 +19,13 @@ class ApiClient {
  public:
   virtual ~ApiClient() = default;
   // `body` empty: GET, else POST of JSON. The path starts with "/api/".
-  virtual StatusOr<std::string> Request(const std::string& path_and_query, const std::string& body) = 0;
+  virtual StatusOr<std::string> Request(const std::string& path_and_query,
+                                        const std::string& body) = 0;
   virtual std::string Source() const = 0;  // "http://127.0.0.1:9530", "the store in DIR"
   virtual Micros Now() const = 0;
-  virtual std::optional<Micros> newest() const { return std::nullopt; }  // GPU sample of an offline store
+  virtual std::optional<Micros> newest() const {
+    return std::nullopt;
+  }  // GPU sample of an offline store
   virtual bool offline() const = 0;
 };
 
@@ -46,7 +49,8 @@ StatusOr<std::unique_ptr<ApiClient>> OfflineClient(const OfflineOptions& options
 // An HTTP status with an API error body as a Status whose code gives the right exit code.
 Status FromHttp(int http_status, std::string_view body, std::string_view what);
 
-// An error of the SQL engine has the query behind it, with a caret below: the first line says it, what follows is a hint.
+// An error of the SQL engine has the query behind it, with a caret below: the first line says it,
+// what follows is a hint.
 std::string OneLine(std::string_view text);
 
 }  // namespace flopwatch::cli

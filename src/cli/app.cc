@@ -17,10 +17,12 @@ namespace flopwatch::cli {
 namespace {
 
 constexpr std::string_view kAbout =
-    "flopwatch tells how much of a GPU fleet's arithmetic is used (Overall FLOP Utilisation), which jobs waste it, and why.";
+    "flopwatch tells how much of a GPU fleet's arithmetic is used (Overall FLOP Utilisation), "
+    "which jobs waste it, and why.";
 constexpr std::string_view kStart =
     "Start here:\n"
-    "  flopwatch serve                   collect from the exporters on this machine, answer on 127.0.0.1:9530\n"
+    "  flopwatch serve                   collect from the exporters on this machine, answer on "
+    "127.0.0.1:9530\n"
     "  flopwatch serve --target n1:9400 --target n2:9400\n"
     "  flopwatch top                     the fleet, live, in this terminal\n"
     "  flopwatch jobs --sort lost        the jobs that waste most\n"
@@ -34,18 +36,22 @@ std::string CheckFormat(const std::string& value) {
     names.push_back(name);
   }
   const std::string_view nearest = Nearest(value, names);
-  return fmt::format("there is no format \"{}\"; {}", Printable(value, 40),
-                     nearest.empty() ? "choose from " + OutputFormatNames(", ")
-                                     : fmt::format("did you mean {}? All: {}", nearest, OutputFormatNames(", ")));
+  return fmt::format(
+      "there is no format \"{}\"; {}", Printable(value, 40),
+      nearest.empty() ? "choose from " + OutputFormatNames(", ")
+                      : fmt::format("did you mean {}? All: {}", nearest, OutputFormatNames(", ")));
 }
 
 void AddGlobalOptions(CLI::App& app, GlobalOptions* g) {
   const std::string group = "Global options";
-  app.add_option("-o,--output", g->format, fmt::format("Format of the data: {}; table on a terminal, tsv in a pipe", OutputFormatNames(", ")))
+  app.add_option("-o,--output", g->format,
+                 fmt::format("Format of the data: {}; table on a terminal, tsv in a pipe",
+                             OutputFormatNames(", ")))
       ->check(CLI::Validator(CheckFormat, ""))
       ->type_name("FORMAT")
       ->group(group);
-  app.add_option("--json", g->json, "JSON with these fields alone; without a value lists the fields")
+  app.add_option("--json", g->json,
+                 "JSON with these fields alone; without a value lists the fields")
       ->type_name("FIELDS")
       ->expected(0, 1)
       ->group(group);
@@ -54,18 +60,27 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions* g) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->group(group);
-  app.add_option("--sort", g->sort, "Column to sort by: numbers largest first, text from A; NAME:asc or NAME:desc decides")
+  app.add_option(
+         "--sort", g->sort,
+         "Column to sort by: numbers largest first, text from A; NAME:asc or NAME:desc decides")
       ->type_name("NAME")
       ->group(group);
   app.add_option("--limit", g->limit, "At most so many rows")->type_name("N")->group(group);
   app.add_flag("--no-header", g->no_header, "Leave out the line of column names")->group(group);
-  app.add_option("--server", g->server, "Server to ask (environment: FLOPWATCH_SERVER)")->type_name("URL")->group(group);
-  app.add_option("--data-dir", g->data_dir, "Data directory to serve from, or to read without a server")
+  app.add_option("--server", g->server, "Server to ask (environment: FLOPWATCH_SERVER)")
+      ->type_name("URL")
+      ->group(group);
+  app.add_option("--data-dir", g->data_dir,
+                 "Data directory to serve from, or to read without a server")
       ->type_name("DIR")
       ->group(group);
-  app.add_option("--config", g->config_file, "Configuration file (environment: FLOPWATCH_CONFIG)")->type_name("FILE")->group(group);
+  app.add_option("--config", g->config_file, "Configuration file (environment: FLOPWATCH_CONFIG)")
+      ->type_name("FILE")
+      ->group(group);
   app.add_flag("--no-color", g->no_color, "No colour (also: NO_COLOR=1)")->group(group);
-  app.add_flag("--ascii", g->ascii, "Plain ASCII in what people read, for terminals and fonts without block characters")->group(group);
+  app.add_flag("--ascii", g->ascii,
+               "Plain ASCII in what people read, for terminals and fonts without block characters")
+      ->group(group);
   app.add_flag("-q,--quiet", g->quiet, "Data alone, no talk on stderr")->group(group);
   app.add_flag("-v,--verbose", g->verbose, "More talk on stderr")->group(group);
 }
@@ -85,7 +100,8 @@ void CollectNames(const CLI::App& app, std::vector<std::string>* options) {
 
 std::string PathOf(const CLI::App* app) {
   std::string out = app->get_name();
-  for (const CLI::App* up = app->get_parent(); up != nullptr; up = up->get_parent()) out = up->get_name() + " " + out;
+  for (const CLI::App* up = app->get_parent(); up != nullptr; up = up->get_parent())
+    out = up->get_name() + " " + out;
   return out;
 }
 
@@ -101,30 +117,37 @@ Status Explain(const CLI::App& root, const CLI::ParseError& error) {
       for (const CLI::App* up = at; up != nullptr; up = up->get_parent()) CollectNames(*up, &names);
       const std::string option = word.substr(0, word.find('='));
       const std::string_view nearest = Nearest(option, {names.begin(), names.end()});
-      return absl::InvalidArgumentError(fmt::format("cannot understand the command line: {} has no option {}; {}", PathOf(at),
-                                                    Printable(option, 80),
-                                                    nearest.empty() ? help : fmt::format("did you mean {}?", nearest)));
+      return absl::InvalidArgumentError(
+          fmt::format("cannot understand the command line: {} has no option {}; {}", PathOf(at),
+                      Printable(option, 80),
+                      nearest.empty() ? help : fmt::format("did you mean {}?", nearest)));
     }
-    const auto subcommands = at->get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); });
+    const auto subcommands =
+        at->get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); });
     if (!subcommands.empty()) {
       std::vector<std::string> names;
       for (const CLI::App* s : subcommands) names.push_back(s->get_name());
       const std::string_view nearest = Nearest(word, {names.begin(), names.end()});
       return absl::InvalidArgumentError(
-          fmt::format("cannot understand the command line: {} has no command \"{}\"; {}", PathOf(at), Printable(word, 80),
-                      nearest.empty() ? fmt::format("\"{} --help\" lists them", PathOf(at)) : fmt::format("did you mean \"{}\"?", nearest)));
+          fmt::format("cannot understand the command line: {} has no command \"{}\"; {}",
+                      PathOf(at), Printable(word, 80),
+                      nearest.empty() ? fmt::format("\"{} --help\" lists them", PathOf(at))
+                                      : fmt::format("did you mean \"{}\"?", nearest)));
     }
-    return absl::InvalidArgumentError(fmt::format("cannot understand the command line: {} takes no argument \"{}\"; {}", PathOf(at),
-                                                  Printable(word, 80), help));
+    return absl::InvalidArgumentError(
+        fmt::format("cannot understand the command line: {} takes no argument \"{}\"; {}",
+                    PathOf(at), Printable(word, 80), help));
   }
   for (const CLI::Option* option : at->get_options()) {
     if (!option->get_required() || option->count() > 0) continue;
     return absl::InvalidArgumentError(
-        fmt::format("cannot understand the command line: {} needs {}; {}", PathOf(at), DisplayName(option), help));
+        fmt::format("cannot understand the command line: {} needs {}; {}", PathOf(at),
+                    DisplayName(option), help));
   }
   std::string why = error.what();
   while (!why.empty() && (why.back() == '\n' || why.back() == '.')) why.pop_back();
-  return absl::InvalidArgumentError(fmt::format("cannot understand the command line: {}; {}", why, help));
+  return absl::InvalidArgumentError(
+      fmt::format("cannot understand the command line: {}; {}", why, help));
 }
 
 struct Program {
@@ -172,7 +195,9 @@ std::string FormatError(const Status& status, bool color) {
     what.resize(at);
   }
   // "use one of …" is what to do, wherever it stands.
-  if (next.empty() && (why.starts_with("use ") || why.starts_with("give ") || why.starts_with("choose "))) std::swap(why, next);
+  if (next.empty() &&
+      (why.starts_with("use ") || why.starts_with("give ") || why.starts_with("choose ")))
+    std::swap(why, next);
   const auto style = [color](const char* code, std::string_view text) {
     return color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
   };
@@ -207,8 +232,8 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
     return fail(absl::InternalError(fmt::format("cannot read the command line: {}", error.what())));
   }
   program.global.json_given = app.get_option("--json")->count() > 0;
-  // One value, split here: with a delimiter CLI11 counts its parts against expected(0, 1). An option given without its
-  // optional value leaves one empty string behind.
+  // One value, split here: with a delimiter CLI11 counts its parts against expected(0, 1). An
+  // option given without its optional value leaves one empty string behind.
   const std::string json_fields = absl::StrJoin(program.global.json, ",");
   program.global.json = absl::StrSplit(json_fields, ',', absl::SkipEmpty());
 
@@ -219,7 +244,9 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   Context context(&impl);
   for (auto& [sub, run] : program.runs) {
     if (!sub.parsed()) continue;
-    if (!run) return fail(absl::InternalError(fmt::format("the command {} does nothing", sub.app()->get_name())));
+    if (!run)
+      return fail(
+          absl::InternalError(fmt::format("the command {} does nothing", sub.app()->get_name())));
     if (program.global.verbose > 0) SetLogLevel(LogLevel::kDebug);
     const Status status = run(context);
     if (!status.ok()) return fail(status);
@@ -235,16 +262,21 @@ std::string CommandReference() {
 }
 
 std::string ConfigReference() {
-  std::string out = "| key | type | default | environment | meaning |\n| --- | --- | --- | --- | --- |\n";
+  std::string out =
+      "| key | type | default | environment | meaning |\n| --- | --- | --- | --- | --- |\n";
   for (const ConfigKey& key : ConfigKeys()) {
     std::string type(ConfigTypeName(key.type));
     if (key.type == ConfigType::kInteger) type += fmt::format(" {} to {}", key.min, key.max);
     if (key.type == ConfigType::kChoice) {
       type = "one of";
-      for (const char c : key.choices) type += c == '|' ? std::string(",") : (type.back() == ',' || type == "one of") ? fmt::format(" {}", c) : std::string(1, c);
+      for (const char c : key.choices)
+        type += c == '|'                                   ? std::string(",")
+                : (type.back() == ',' || type == "one of") ? fmt::format(" {}", c)
+                                                           : std::string(1, c);
     }
     out += fmt::format("| `{}` | {} | {} | `{}` | {} |\n", key.name, type,
-                       key.fallback.empty() ? "" : fmt::format("`{}`", key.fallback), EnvironmentName(key), key.help);
+                       key.fallback.empty() ? "" : fmt::format("`{}`", key.fallback),
+                       EnvironmentName(key), key.help);
   }
   return out;
 }

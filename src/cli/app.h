@@ -1,5 +1,5 @@
-// The program: command line in, exit code out. Everything it touches outside (streams, environment, terminal) is in
-// Streams, so that tests run whole commands in-process.
+// The program: command line in, exit code out. Everything it touches outside (streams, environment,
+// terminal) is in Streams, so that tests run whole commands in-process.
 #ifndef FLOPWATCH_CLI_APP_H_
 #define FLOPWATCH_CLI_APP_H_
 
@@ -27,11 +27,12 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
 // "what: why; next" as three short lines for a person.
 std::string FormatError(const Status& status, bool color);
 
-// Colour rules: NO_COLOR, TERM=dumb and CLICOLOR=0 forbid it, CLICOLOR_FORCE wants it even in a pipe, else a terminal has it.
+// Colour rules: NO_COLOR, TERM=dumb and CLICOLOR=0 forbid it, CLICOLOR_FORCE wants it even in a
+// pipe, else a terminal has it.
 bool WantColor(const GetEnv& getenv, bool is_terminal);
 
-// Markdown of all commands and options (docs/cli.md holds it between markers), and of all configuration keys
-// (docs/config.md): tests compare, so that documents cannot fall behind.
+// Markdown of all commands and options (docs/cli.md holds it between markers), and of all
+// configuration keys (docs/config.md): tests compare, so that documents cannot fall behind.
 std::string CommandReference();
 std::string ConfigReference();
 

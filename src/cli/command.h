@@ -1,4 +1,5 @@
-// One file a command: it registers a subcommand with its options and its help (args.h), and a function to run.
+// One file a command: it registers a subcommand with its options and its help (args.h), and a
+// function to run.
 #ifndef FLOPWATCH_CLI_COMMAND_H_
 #define FLOPWATCH_CLI_COMMAND_H_
 
@@ -16,42 +17,47 @@
 
 namespace flopwatch::cli {
 
-inline constexpr uint64_t kMaxSqlBytes = 64 << 10;  // of a query that is read from a file or from stdin
+inline constexpr uint64_t kMaxSqlBytes =
+    64 << 10;  // of a query that is read from a file or from stdin
 
-// What every command shares: global options (-o, --server, --data-dir, --no-color, -q, -v, --config) and the streams.
-// One thread.
+// What every command shares: global options (-o, --server, --data-dir, --no-color, -q, -v,
+// --config) and the streams. One thread.
 class Context {
  public:
-  // Writes a table to stdout in the chosen format (-o, output_formats.h; table on a terminal, tsv in a pipe)
-  // and its notes to stderr. --json, --columns, --sort and --limit are applied here; an unknown column is a usage error
-  // that lists the known ones.
+  // Writes a table to stdout in the chosen format (-o, output_formats.h; table on a terminal, tsv
+  // in a pipe) and its notes to stderr. --json, --columns, --sort and --limit are applied here; an
+  // unknown column is a usage error that lists the known ones.
   Status Write(const Table& table);
   // Raw data to stdout / talk to stderr (silent with -q).
   void Out(std::string_view text);
   void Say(std::string_view text);
-  bool color() const;        // stdout is a terminal and NO_COLOR, TERM=dumb, CLICOLOR=0 do not forbid it
+  bool color() const;  // stdout is a terminal and NO_COLOR, TERM=dumb, CLICOLOR=0 do not forbid it
   bool is_terminal() const;  // stdout
-  bool ascii() const;        // --ascii: what people read has no block characters; Out() sees to the rest
-  int width() const;         // terminal columns, 0 in a pipe
+  bool ascii() const;  // --ascii: what people read has no block characters; Out() sees to the rest
+  int width() const;   // terminal columns, 0 in a pipe
   OutputFormat format() const;
   bool format_given() const;  // -o or --json was set
-  bool picks_columns() const;  // --json FIELDS, --columns, --sort or --limit was set: write a plain table
+  bool picks_columns()
+      const;  // --json FIELDS, --columns, --sort or --limit was set: write a plain table
   // What views for people are asked for: the format is a table (by choice or on a terminal).
   bool for_people() const;
   int verbosity() const;  // -1 with -q, 0, 1 with -v, ...
 
-  // GET on the API: of the server named by --server / FLOPWATCH_SERVER / config, else of one on the default port, else the
-  // same router on the store directory. Body is JSON; errors carry the exit code's meaning.
+  // GET on the API: of the server named by --server / FLOPWATCH_SERVER / config, else of one on the
+  // default port, else the same router on the store directory. Body is JSON; errors carry the exit
+  // code's meaning.
   StatusOr<std::string> ApiGet(const std::string& path_and_query);
   // POST of a JSON body, to the same place.
   StatusOr<std::string> ApiPost(const std::string& path_and_query, const std::string& json);
-  // Where the answers came from: "http://127.0.0.1:9530" or "the store in DIR"; "" before the first ApiGet.
+  // Where the answers came from: "http://127.0.0.1:9530" or "the store in DIR"; "" before the first
+  // ApiGet.
   std::string ApiSource() const;
   // The clock of that place: Now() of a server, the newest sample of a store directory.
   Micros ApiNow() const;
 
-  // Resolved configuration value ("server.listen", "store.directory", ...): flag > environment > file > default. A list is
-  // given with one element a line. "config.file" is the file in use, "" when there is none.
+  // Resolved configuration value ("server.listen", "store.directory", ...): flag > environment >
+  // file > default. A list is given with one element a line. "config.file" is the file in use, ""
+  // when there is none.
   StatusOr<std::string> Config(std::string_view key);
   StatusOr<std::vector<std::string>> ConfigList(std::string_view key);
   StatusOr<Micros> ConfigDuration(std::string_view key);
@@ -60,7 +66,8 @@ class Context {
   // A command's own flag sets a key; call before the first Config().
   void SetFlag(std::string_view key, std::vector<std::string> values, std::string_view flag);
 
-  // The command worked and found something: exit with this code although the status is OK (kUnhealthy, kPartial).
+  // The command worked and found something: exit with this code although the status is OK
+  // (kUnhealthy, kPartial).
   void SetExitCode(ExitCode code);
 
   struct Impl;
@@ -72,14 +79,16 @@ class Context {
 };
 
 using Run = std::function<Status(Context&)>;
-// Adds the subcommand to `app` and returns what to run when it was chosen. `on_selected` wiring is main.cc's.
+// Adds the subcommand to `app` and returns what to run when it was chosen. `on_selected` wiring is
+// main.cc's.
 using Register = Args (*)(Args app, Run* run);
 
 struct CommandEntry {
   std::string_view name;
   Register add;
 };
-// The command table: the order of --help, completion and docs/cli.md come from it (a test compares them).
+// The command table: the order of --help, completion and docs/cli.md come from it (a test compares
+// them).
 const std::vector<CommandEntry>& Commands();
 
 }  // namespace flopwatch::cli

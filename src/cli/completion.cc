@@ -1,5 +1,5 @@
-// Completion scripts from the command table. Job ids and nodes are asked for live, quietly: a shell must not wait or be
-// shouted at because no server runs.
+// Completion scripts from the command table. Job ids and nodes are asked for live, quietly: a shell
+// must not wait or be shouted at because no server runs.
 #include "cli/completion.h"
 
 #include <fmt/format.h>
@@ -29,7 +29,8 @@ void Collect(const CLI::App* app, const std::string& path, std::vector<Entry>* o
   Entry entry;
   entry.path = path;
   entry.about = app->get_description();
-  for (const CLI::App* s : app->get_subcommands([](const CLI::App* x) { return !x->get_group().empty(); })) {
+  for (const CLI::App* s :
+       app->get_subcommands([](const CLI::App* x) { return !x->get_group().empty(); })) {
     entry.subcommands.push_back(s->get_name());
     entry.words.push_back(s->get_name());
   }
@@ -38,11 +39,13 @@ void Collect(const CLI::App* app, const std::string& path, std::vector<Entry>* o
     for (const std::string& name : option->get_lnames()) {
       entry.words.push_back("--" + name);
       const std::vector<std::string> letters = option->get_snames();
-      entry.options.push_back({"--" + name, letters.empty() ? "" : letters[0], option->get_description()});
+      entry.options.push_back(
+          {"--" + name, letters.empty() ? "" : letters[0], option->get_description()});
     }
   }
   out->push_back(entry);
-  for (const CLI::App* s : app->get_subcommands([](const CLI::App* x) { return !x->get_group().empty(); })) {
+  for (const CLI::App* s :
+       app->get_subcommands([](const CLI::App* x) { return !x->get_group().empty(); })) {
     Collect(s, path.empty() ? s->get_name() : path + " " + s->get_name(), out);
   }
 }
@@ -53,8 +56,10 @@ std::string Join(const std::vector<std::string>& words) {
   return out;
 }
 
-constexpr std::string_view kJobs = "flopwatch jobs -q --from -1d --limit 200 -o tsv --columns job --no-header 2>/dev/null";
-constexpr std::string_view kNodes = "flopwatch gpus -q --limit 10000 -o tsv --columns node --no-header 2>/dev/null | sort -u";
+constexpr std::string_view kJobs =
+    "flopwatch jobs -q --from -1d --limit 200 -o tsv --columns job --no-header 2>/dev/null";
+constexpr std::string_view kNodes =
+    "flopwatch gpus -q --limit 10000 -o tsv --columns node --no-header 2>/dev/null | sort -u";
 
 // What the value of an option is, beyond free text.
 enum class Takes : uint8_t { kText, kFormat, kNode, kJob, kFile, kFolder };
@@ -62,22 +67,27 @@ struct TakingOption {
   std::string_view name;
   Takes takes;
 };
-constexpr TakingOption kTaking[] = {{"--output", Takes::kFormat},     {"--node", Takes::kNode},      {"--job", Takes::kJob},
-                                    {"--config", Takes::kFile},       {"--file", Takes::kFile},      {"--targets-file", Takes::kFile},
-                                    {"--jobs-file", Takes::kFile},    {"--write", Takes::kFile},     {"--truth", Takes::kFile},
-                                    {"--file-sd", Takes::kFile},      {"--port-file", Takes::kFile}, {"--data-dir", Takes::kFolder},
-                                    {"--into", Takes::kFolder}};
+constexpr TakingOption kTaking[] = {
+    {"--output", Takes::kFormat},  {"--node", Takes::kNode},      {"--job", Takes::kJob},
+    {"--config", Takes::kFile},    {"--file", Takes::kFile},      {"--targets-file", Takes::kFile},
+    {"--jobs-file", Takes::kFile}, {"--write", Takes::kFile},     {"--truth", Takes::kFile},
+    {"--file-sd", Takes::kFile},   {"--port-file", Takes::kFile}, {"--data-dir", Takes::kFolder},
+    {"--into", Takes::kFolder}};
 
-// Both shells walk the words before the cursor to the deepest command they name ($at: $path is the PATH of zsh), then look at
-// the word before it. `complete(takes)` is the shell's way to offer values.
+// Both shells walk the words before the cursor to the deepest command they name ($at: $path is the
+// PATH of zsh), then look at the word before it. `complete(takes)` is the shell's way to offer
+// values.
 template <typename Complete>
-std::string WalkWords(const std::vector<Entry>& entries, std::string_view words, std::string_view previous, Complete&& complete) {
-  std::string out = fmt::format("  for word in {}; do\n    case \"${{at:+$at }}$word\" in\n", words);
+std::string WalkWords(const std::vector<Entry>& entries, std::string_view words,
+                      std::string_view previous, Complete&& complete) {
+  std::string out =
+      fmt::format("  for word in {}; do\n    case \"${{at:+$at }}$word\" in\n", words);
   for (const Entry& e : entries) {
     if (!e.path.empty()) out += fmt::format("      \"{0}\") at=\"{0}\" ;;\n", e.path);
   }
   out += fmt::format("    esac\n  done\n  case \"{}\" in\n", previous);
-  for (const Takes takes : {Takes::kFormat, Takes::kNode, Takes::kJob, Takes::kFile, Takes::kFolder}) {
+  for (const Takes takes :
+       {Takes::kFormat, Takes::kNode, Takes::kJob, Takes::kFile, Takes::kFolder}) {
     std::string names = takes == Takes::kFormat ? "-o" : "";
     for (const TakingOption& o : kTaking) {
       if (o.takes == takes) names += (names.empty() ? "" : "|") + std::string(o.name);
@@ -94,15 +104,22 @@ std::string Bash(const std::vector<Entry>& entries) {
       "  local cur prev at=\"\" word words=\"\"\n"
       "  cur=\"${COMP_WORDS[COMP_CWORD]}\"\n"
       "  prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n";
-  out += WalkWords(entries, "\"${COMP_WORDS[@]:1:COMP_CWORD-1}\"", "$prev", [](Takes takes) -> std::string {
-    switch (takes) {
-      case Takes::kFormat: return fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$cur\"))", OutputFormatNames(" "));
-      case Takes::kNode: return fmt::format("COMPREPLY=($(compgen -W \"$({})\" -- \"$cur\"))", kNodes);
-      case Takes::kJob: return fmt::format("COMPREPLY=($(compgen -W \"$({})\" -- \"$cur\"))", kJobs);
-      case Takes::kFolder: return "COMPREPLY=($(compgen -d -- \"$cur\"))";
-      default: return "COMPREPLY=($(compgen -f -- \"$cur\"))";
-    }
-  });
+  out += WalkWords(
+      entries, "\"${COMP_WORDS[@]:1:COMP_CWORD-1}\"", "$prev", [](Takes takes) -> std::string {
+        switch (takes) {
+          case Takes::kFormat:
+            return fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$cur\"))",
+                               OutputFormatNames(" "));
+          case Takes::kNode:
+            return fmt::format("COMPREPLY=($(compgen -W \"$({})\" -- \"$cur\"))", kNodes);
+          case Takes::kJob:
+            return fmt::format("COMPREPLY=($(compgen -W \"$({})\" -- \"$cur\"))", kJobs);
+          case Takes::kFolder:
+            return "COMPREPLY=($(compgen -d -- \"$cur\"))";
+          default:
+            return "COMPREPLY=($(compgen -f -- \"$cur\"))";
+        }
+      });
   out += "  case \"$at\" in\n";
   const std::string global = Join(entries[0].words);
   std::vector<std::string> global_options;
@@ -111,7 +128,9 @@ std::string Bash(const std::vector<Entry>& entries) {
     if (e.path.empty()) {
       out += fmt::format("    \"\") words=\"{}\" ;;\n", global);
     } else if (e.path == "job") {
-      out += fmt::format("    \"job\") if [[ \"$cur\" == -* ]]; then words=\"{}\"; else words=\"$({})\"; fi ;;\n", Join(e.words), kJobs);
+      out += fmt::format(
+          "    \"job\") if [[ \"$cur\" == -* ]]; then words=\"{}\"; else words=\"$({})\"; fi ;;\n",
+          Join(e.words), kJobs);
     } else if (e.path == "completion") {
       out += fmt::format("    \"completion\") words=\"bash zsh fish {}\" ;;\n", Join(e.words));
     } else {
@@ -121,7 +140,8 @@ std::string Bash(const std::vector<Entry>& entries) {
   out += fmt::format(
       "  esac\n"
       "  [[ -n \"$at\" && \"$cur\" == -* ]] && words=\"$words {}\"\n"
-      "  if [[ \"$at\" == decode && \"$cur\" != -* ]]; then COMPREPLY=($(compgen -f -- \"$cur\")); return; fi\n"
+      "  if [[ \"$at\" == decode && \"$cur\" != -* ]]; then COMPREPLY=($(compgen -f -- \"$cur\")); "
+      "return; fi\n"
       "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
       "}}\n"
       "complete -F _flopwatch flopwatch\n",
@@ -151,27 +171,36 @@ std::string Zsh(const std::vector<Entry>& entries) {
       "_flopwatch() {\n"
       "  local at=\"\" word\n"
       "  local -a entries\n";
-  out += WalkWords(entries, "${words[2,CURRENT-1]}", "${words[CURRENT-1]}", [](Takes takes) -> std::string {
-    switch (takes) {
-      case Takes::kFormat: return "compadd " + OutputFormatNames(" ");
-      case Takes::kNode: return fmt::format("compadd ${{(f)\"$({})\"}}", kNodes);
-      case Takes::kJob: return fmt::format("compadd ${{(f)\"$({})\"}}", kJobs);
-      case Takes::kFolder: return "_files -/";
-      default: return "_files";
-    }
-  });
+  out += WalkWords(entries, "${words[2,CURRENT-1]}", "${words[CURRENT-1]}",
+                   [](Takes takes) -> std::string {
+                     switch (takes) {
+                       case Takes::kFormat:
+                         return "compadd " + OutputFormatNames(" ");
+                       case Takes::kNode:
+                         return fmt::format("compadd ${{(f)\"$({})\"}}", kNodes);
+                       case Takes::kJob:
+                         return fmt::format("compadd ${{(f)\"$({})\"}}", kJobs);
+                       case Takes::kFolder:
+                         return "_files -/";
+                       default:
+                         return "_files";
+                     }
+                   });
   out += "  case \"$at\" in\n";
   for (const Entry& e : entries) {
     out += fmt::format("    \"{}\")\n      entries=(\n", e.path);
     for (const std::string& s : e.subcommands) {
       const std::string sub = e.path.empty() ? s : e.path + " " + s;
       for (const Entry& other : entries) {
-        if (other.path == sub) out += fmt::format("        '{}:{}'\n", s, Quoted(other.about, true));
+        if (other.path == sub)
+          out += fmt::format("        '{}:{}'\n", s, Quoted(other.about, true));
       }
     }
-    for (const Entry::Option& o : e.options) out += fmt::format("        '{}:{}'\n", o.name, Quoted(o.about, true));
+    for (const Entry::Option& o : e.options)
+      out += fmt::format("        '{}:{}'\n", o.name, Quoted(o.about, true));
     out += "      )\n";
-    if (e.path == "job") out += fmt::format("      [[ $PREFIX == -* ]] || compadd ${{(f)\"$({})\"}}\n", kJobs);
+    if (e.path == "job")
+      out += fmt::format("      [[ $PREFIX == -* ]] || compadd ${{(f)\"$({})\"}}\n", kJobs);
     if (e.path == "completion") out += "      compadd bash zsh fish\n";
     if (e.path == "decode") out += "      _files\n";
     out += "      ;;\n";
@@ -207,27 +236,44 @@ std::string Fish(const std::vector<Entry>& entries) {
       const std::string sub = e.path.empty() ? s : e.path + " " + s;
       for (const Entry& other : entries) {
         if (other.path == sub) {
-          out += fmt::format("complete -c flopwatch -n '{}' -a '{}' -d '{}'\n", condition, s, Quoted(other.about, false));
+          out += fmt::format("complete -c flopwatch -n '{}' -a '{}' -d '{}'\n", condition, s,
+                             Quoted(other.about, false));
         }
       }
     }
     for (const auto& [name, letter, about] : e.options) {
       const std::string scope = e.path.empty() ? "" : fmt::format(" -n '{}'", condition);
       std::string values;
-      const auto taking = std::find_if(std::begin(kTaking), std::end(kTaking), [&name = name](const TakingOption& o) { return o.name == name; });
+      const auto taking =
+          std::find_if(std::begin(kTaking), std::end(kTaking),
+                       [&name = name](const TakingOption& o) { return o.name == name; });
       switch (taking == std::end(kTaking) ? Takes::kText : taking->takes) {
-        case Takes::kFormat: values = fmt::format(" -x -a '{}'", OutputFormatNames(" ")); break;
-        case Takes::kNode: values = fmt::format(" -x -a '({})'", kNodes); break;
-        case Takes::kJob: values = fmt::format(" -x -a '({})'", kJobs); break;
-        case Takes::kFile: values = " -r -F"; break;
-        case Takes::kFolder: values = " -x -a '(__fish_complete_directories)'"; break;
-        case Takes::kText: break;
+        case Takes::kFormat:
+          values = fmt::format(" -x -a '{}'", OutputFormatNames(" "));
+          break;
+        case Takes::kNode:
+          values = fmt::format(" -x -a '({})'", kNodes);
+          break;
+        case Takes::kJob:
+          values = fmt::format(" -x -a '({})'", kJobs);
+          break;
+        case Takes::kFile:
+          values = " -r -F";
+          break;
+        case Takes::kFolder:
+          values = " -x -a '(__fish_complete_directories)'";
+          break;
+        case Takes::kText:
+          break;
       }
-      out += fmt::format("complete -c flopwatch{}{} -l {}{} -d '{}'\n", scope, letter.empty() ? "" : " -s " + letter, name.substr(2), values,
+      out += fmt::format("complete -c flopwatch{}{} -l {}{} -d '{}'\n", scope,
+                         letter.empty() ? "" : " -s " + letter, name.substr(2), values,
                          Quoted(about, false));
     }
-    if (e.path == "job") out += fmt::format("complete -c flopwatch -n '{}' -a '({})'\n", condition, kJobs);
-    if (e.path == "completion") out += fmt::format("complete -c flopwatch -n '{}' -a 'bash zsh fish'\n", condition);
+    if (e.path == "job")
+      out += fmt::format("complete -c flopwatch -n '{}' -a '({})'\n", condition, kJobs);
+    if (e.path == "completion")
+      out += fmt::format("complete -c flopwatch -n '{}' -a 'bash zsh fish'\n", condition);
     if (e.path == "decode") out += fmt::format("complete -c flopwatch -n '{}' -F\n", condition);
   }
   return out;
@@ -242,7 +288,8 @@ StatusOr<std::string> CompletionScript(Args program, std::string_view shell) {
   if (shell == "bash") return Bash(entries);
   if (shell == "zsh") return Zsh(entries);
   if (shell == "fish") return Fish(entries);
-  return absl::InvalidArgumentError(fmt::format("there is no completion for {}: known are bash, zsh and fish", shell));
+  return absl::InvalidArgumentError(
+      fmt::format("there is no completion for {}: known are bash, zsh and fish", shell));
 }
 
 }  // namespace flopwatch::cli

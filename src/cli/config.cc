@@ -40,7 +40,8 @@ StatusOr<int64_t> Integer(std::string_view text) {
   int64_t v = 0;
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), v);
   if (ec != std::errc() || end != text.data() + text.size()) {
-    return absl::InvalidArgumentError(fmt::format("\"{}\" is not a whole number", Printable(text, 80)));
+    return absl::InvalidArgumentError(
+        fmt::format("\"{}\" is not a whole number", Printable(text, 80)));
   }
   return v;
 }
@@ -56,7 +57,8 @@ std::string Suggestion(std::string_view name) {
   std::vector<std::string_view> names;
   for (const ConfigKey& key : ConfigKeys()) names.push_back(key.name);
   const std::string_view nearest = Nearest(name, names);
-  return nearest.empty() ? "\"flopwatch config show\" lists all keys" : fmt::format("did you mean \"{}\"?", nearest);
+  return nearest.empty() ? "\"flopwatch config show\" lists all keys"
+                         : fmt::format("did you mean \"{}\"?", nearest);
 }
 
 Status CheckValue(const ConfigKey& key, const ConfigValue& value) {
@@ -65,25 +67,32 @@ Status CheckValue(const ConfigKey& key, const ConfigValue& value) {
         fmt::format("cannot use {} ({}): {}; {}", key.name, value.origin, why, next));
   };
   if (key.type == ConfigType::kList) return absl::OkStatus();
-  if (value.items.size() != 1) return bad("one value is expected, not a list", "write it without brackets");
+  if (value.items.size() != 1)
+    return bad("one value is expected, not a list", "write it without brackets");
   const std::string& text = value.items[0];
   switch (key.type) {
     case ConfigType::kInteger: {
       const auto v = Integer(text);
-      if (!v.ok()) return bad(std::string(v.status().message()), fmt::format("give {} to {}", key.min, key.max));
+      if (!v.ok())
+        return bad(std::string(v.status().message()),
+                   fmt::format("give {} to {}", key.min, key.max));
       if (*v < key.min || *v > key.max) {
-        return bad(fmt::format("{} is out of range", *v), fmt::format("give {} to {}", key.min, key.max));
+        return bad(fmt::format("{} is out of range", *v),
+                   fmt::format("give {} to {}", key.min, key.max));
       }
       return absl::OkStatus();
     }
     case ConfigType::kBool:
       if (text != "true" && text != "false") {
-        return bad(fmt::format("\"{}\" is neither true nor false", Printable(text, 80)), "write true or false");
+        return bad(fmt::format("\"{}\" is neither true nor false", Printable(text, 80)),
+                   "write true or false");
       }
       return absl::OkStatus();
     case ConfigType::kDuration: {
       const auto d = ParseDuration(text);
-      if (!d.ok()) return bad(fmt::format("\"{}\" is not a duration", Printable(text, 80)), "write for example 10s or 15d");
+      if (!d.ok())
+        return bad(fmt::format("\"{}\" is not a duration", Printable(text, 80)),
+                   "write for example 10s or 15d");
       if (*d <= 0) return bad("it must be longer than nothing", "write for example 10s or 15d");
       return absl::OkStatus();
     }
@@ -105,12 +114,18 @@ Status CheckValue(const ConfigKey& key, const ConfigValue& value) {
 
 std::string_view ConfigTypeName(ConfigType type) {
   switch (type) {
-    case ConfigType::kString: return "string";
-    case ConfigType::kInteger: return "integer";
-    case ConfigType::kBool: return "boolean";
-    case ConfigType::kDuration: return "duration";
-    case ConfigType::kList: return "list";
-    case ConfigType::kChoice: return "choice";
+    case ConfigType::kString:
+      return "string";
+    case ConfigType::kInteger:
+      return "integer";
+    case ConfigType::kBool:
+      return "boolean";
+    case ConfigType::kDuration:
+      return "duration";
+    case ConfigType::kList:
+      return "list";
+    case ConfigType::kChoice:
+      return "choice";
   }
   return "";
 }
@@ -121,13 +136,15 @@ const std::vector<ConfigKey>& ConfigKeys() {
       {.name = "client.server",
        .type = T::kString,
        .fallback = "",
-       .help = "Server the reading commands ask, e.g. http://head:9530. Empty: the one on server.listen if something "
+       .help = "Server the reading commands ask, e.g. http://head:9530. Empty: the one on "
+               "server.listen if something "
                "answers there, else the store directory.",
        .environment = "FLOPWATCH_SERVER"},
       {.name = "server.listen",
        .type = T::kString,
        .fallback = kDefaultListen,
-       .help = "Address and port of the HTTP server. Anything but loopback needs serve --allow-remote."},
+       .help = "Address and port of the HTTP server. Anything but loopback needs serve "
+               "--allow-remote."},
       {.name = "server.threads",
        .type = T::kInteger,
        .fallback = "1",
@@ -151,7 +168,10 @@ const std::vector<ConfigKey>& ConfigKeys() {
        .help = "Threads of the embedded database.",
        .min = 1,
        .max = 256},
-      {.name = "store.raw_retention", .type = T::kDuration, .fallback = "15d", .help = "How long every sample is kept."},
+      {.name = "store.raw_retention",
+       .type = T::kDuration,
+       .fallback = "15d",
+       .help = "How long every sample is kept."},
       {.name = "store.minute_retention",
        .type = T::kDuration,
        .fallback = "90d",
@@ -160,7 +180,10 @@ const std::vector<ConfigKey>& ConfigKeys() {
        .type = T::kDuration,
        .fallback = "2y",
        .help = "How long one-hour rollups of GPUs are kept."},
-      {.name = "scrape.interval", .type = T::kDuration, .fallback = "10s", .help = "Time between two scrapes of a target."},
+      {.name = "scrape.interval",
+       .type = T::kDuration,
+       .fallback = "10s",
+       .help = "Time between two scrapes of a target."},
       {.name = "scrape.timeout",
        .type = T::kDuration,
        .fallback = "8s",
@@ -168,11 +191,13 @@ const std::vector<ConfigKey>& ConfigKeys() {
       {.name = "scrape.targets",
        .type = T::kList,
        .fallback = "",
-       .help = "Exporters: HOST, HOST:PORT (9400 and /metrics where not said) or URL; gpu[001-128] stands for 128 hosts."},
+       .help = "Exporters: HOST, HOST:PORT (9400 and /metrics where not said) or URL; gpu[001-128] "
+               "stands for 128 hosts."},
       {.name = "scrape.targets_file",
        .type = T::kString,
        .fallback = "",
-       .help = "TOML file with targets = [...] and [[group]] tables; the configuration file itself may be named. Read again "
+       .help = "TOML file with targets = [...] and [[group]] tables; the configuration file itself "
+               "may be named. Read again "
                "when it changes."},
       {.name = "scrape.file_sd",
        .type = T::kList,
@@ -188,11 +213,17 @@ const std::vector<ConfigKey>& ConfigKeys() {
        .help = "Largest scrape accepted, in bytes after decompression.",
        .min = 1024,
        .max = int64_t{1} << 32},
-      {.name = "scrape.threads", .type = T::kInteger, .fallback = "1", .help = "Threads that scrape.", .min = 1, .max = 64},
+      {.name = "scrape.threads",
+       .type = T::kInteger,
+       .fallback = "1",
+       .help = "Threads that scrape.",
+       .min = 1,
+       .max = 64},
       {.name = "jobs.static_file",
        .type = T::kString,
        .fallback = "",
-       .help = "CSV or TOML file that says which job owned which GPU when; stronger than labels. Read again when it "
+       .help = "CSV or TOML file that says which job owned which GPU when; stronger than labels. "
+               "Read again when it "
                "changes."},
       {.name = "traces.max_mb",
        .type = T::kInteger,
@@ -209,11 +240,18 @@ const std::vector<ConfigKey>& ConfigKeys() {
       {.name = "traces.max_events",
        .type = T::kInteger,
        .fallback = "8000000",
-       .help = "Events of one uploaded file that are read, because the analysis shares the server's memory (about 200 bytes an event).",
+       .help = "Events of one uploaded file that are read, because the analysis shares the "
+               "server's memory (about 200 bytes an event).",
        .min = 1000,
        .max = 200'000'000},
-      {.name = "traces.retention", .type = T::kDuration, .fallback = "30d", .help = "How long uploaded traces are kept."},
-      {.name = "ui.enabled", .type = T::kBool, .fallback = "true", .help = "Serve the web page at /."},
+      {.name = "traces.retention",
+       .type = T::kDuration,
+       .fallback = "30d",
+       .help = "How long uploaded traces are kept."},
+      {.name = "ui.enabled",
+       .type = T::kBool,
+       .fallback = "true",
+       .help = "Serve the web page at /."},
       {.name = "log.level",
        .type = T::kChoice,
        .fallback = "info",
@@ -236,8 +274,9 @@ std::string ConfigValue::Text() const {
   return out;
 }
 
-StatusOr<ResolvedConfig> ResolvedConfig::Resolve(const std::vector<ConfigFlag>& flags, const GetEnv& getenv,
-                                                 std::string_view file_text, const std::string& file_name) {
+StatusOr<ResolvedConfig> ResolvedConfig::Resolve(const std::vector<ConfigFlag>& flags,
+                                                 const GetEnv& getenv, std::string_view file_text,
+                                                 const std::string& file_name) {
   ResolvedConfig config;
   config.file_name_ = file_name;
   for (const ConfigKey& key : ConfigKeys()) {
@@ -249,17 +288,20 @@ StatusOr<ResolvedConfig> ResolvedConfig::Resolve(const std::vector<ConfigFlag>& 
     directory.items = {DefaultDataDirectory(getenv, geteuid() == 0)};
   }
   if (!file_name.empty()) {
-    FW_ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, ParseConfigFile(file_text, file_name));
+    FW_ASSIGN_OR_RETURN(const std::vector<FileEntry> entries,
+                        ParseConfigFile(file_text, file_name));
     for (const FileEntry& entry : entries) {
       const std::string origin = fmt::format("{}:{}", file_name, entry.line);
       const ConfigKey* key = FindKey(entry.key);
       if (key == nullptr) {
-        return absl::InvalidArgumentError(fmt::format("cannot use the configuration file: {}: there is no key \"{}\"; {}",
-                                                      origin, Printable(entry.key, 80), Suggestion(entry.key)));
+        return absl::InvalidArgumentError(
+            fmt::format("cannot use the configuration file: {}: there is no key \"{}\"; {}", origin,
+                        Printable(entry.key, 80), Suggestion(entry.key)));
       }
       if (entry.is_list && key->type != ConfigType::kList) {
-        return absl::InvalidArgumentError(
-            fmt::format("cannot use {} ({}): one value is expected, not a list; write it without brackets", key->name, origin));
+        return absl::InvalidArgumentError(fmt::format(
+            "cannot use {} ({}): one value is expected, not a list; write it without brackets",
+            key->name, origin));
       }
       config.values_[entry.key] = {entry.items, origin};
     }
@@ -268,11 +310,13 @@ StatusOr<ResolvedConfig> ResolvedConfig::Resolve(const std::vector<ConfigFlag>& 
     const std::string name = EnvironmentName(key);
     if (const std::optional<std::string> text = getenv(name); text.has_value() && !text->empty()) {
       config.values_[std::string(key.name)] = {
-          key.type == ConfigType::kList ? Split(*text, ',') : std::vector<std::string>{*text}, "environment " + name};
+          key.type == ConfigType::kList ? Split(*text, ',') : std::vector<std::string>{*text},
+          "environment " + name};
     }
   }
   for (const ConfigFlag& flag : flags) {
-    if (FindKey(flag.key) == nullptr) return absl::InternalError("a flag sets the unknown key " + flag.key);
+    if (FindKey(flag.key) == nullptr)
+      return absl::InternalError("a flag sets the unknown key " + flag.key);
     config.values_[flag.key] = {flag.values, "flag " + flag.flag};
   }
   for (const ConfigKey& key : ConfigKeys()) {
@@ -285,22 +329,25 @@ StatusOr<ResolvedConfig> ResolvedConfig::Resolve(const std::vector<ConfigFlag>& 
 StatusOr<const ConfigValue*> ResolvedConfig::Find(std::string_view key) const {
   const auto it = values_.find(key);
   if (it == values_.end()) {
-    return absl::NotFoundError(fmt::format("there is no configuration key \"{}\"; {}", Printable(key, 80), Suggestion(key)));
+    return absl::NotFoundError(fmt::format("there is no configuration key \"{}\"; {}",
+                                           Printable(key, 80), Suggestion(key)));
   }
   return &it->second;
 }
 
 std::vector<std::string> ResolvedConfig::UnknownVariables(const std::vector<std::string>& names) {
   // Not configuration keys, but read elsewhere: by --config, by ./run and by the tests.
-  static constexpr std::string_view kOthers[] = {"FLOPWATCH_CONFIG", "FLOPWATCH_DATA", "FLOPWATCH_UPDATE_GOLDEN",
-                                                 "FLOPWATCH_DEMO_GPUS"};
+  static constexpr std::string_view kOthers[] = {"FLOPWATCH_CONFIG", "FLOPWATCH_DATA",
+                                                 "FLOPWATCH_UPDATE_GOLDEN", "FLOPWATCH_DEMO_GPUS"};
   std::vector<std::string> known;
   for (const ConfigKey& key : ConfigKeys()) known.push_back(EnvironmentName(key));
   known.insert(known.end(), std::begin(kOthers), std::end(kOthers));
   const std::vector<std::string_view> views(known.begin(), known.end());
   std::vector<std::string> out;
   for (const std::string& name : names) {
-    if (!name.starts_with("FLOPWATCH_") || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (!name.starts_with("FLOPWATCH_") ||
+        std::find(known.begin(), known.end(), name) != known.end())
+      continue;
     const std::string_view nearest = Nearest(name, views);
     out.push_back(fmt::format("{} in the environment names no key{}", Printable(name, 80),
                               nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest)));
@@ -333,7 +380,8 @@ std::string FindConfigFile(std::string_view given, const GetEnv& getenv) {
 std::string DefaultDataDirectory(const GetEnv& getenv, bool root) {
   if (root) return "/var/lib/flopwatch";
   if (const auto xdg = getenv("XDG_DATA_HOME"); xdg && !xdg->empty()) return *xdg + "/flopwatch";
-  if (const auto home = getenv("HOME"); home && !home->empty()) return *home + "/.local/share/flopwatch";
+  if (const auto home = getenv("HOME"); home && !home->empty())
+    return *home + "/.local/share/flopwatch";
   return "./flopwatch-data";
 }
 

@@ -1,5 +1,5 @@
-// Configuration: command-line flag > FLOPWATCH_* environment > TOML file > default, resolved once, each value with its
-// origin. The keys are one table; docs/config.md is compared with it by a test.
+// Configuration: command-line flag > FLOPWATCH_* environment > TOML file > default, resolved once,
+// each value with its origin. The keys are one table; docs/config.md is compared with it by a test.
 #ifndef FLOPWATCH_CLI_CONFIG_H_
 #define FLOPWATCH_CLI_CONFIG_H_
 
@@ -27,8 +27,8 @@ struct ConfigKey {
   ConfigType type = ConfigType::kString;
   std::string_view fallback;  // as written in a file; lists are empty by default
   std::string_view help;
-  int64_t min = 0, max = 0;          // kInteger
-  std::string_view choices = {};     // kChoice: "debug|info|warn|error"
+  int64_t min = 0, max = 0;           // kInteger
+  std::string_view choices = {};      // kChoice: "debug|info|warn|error"
   std::string_view environment = {};  // only where it is not FLOPWATCH_ + NAME with '_' for '.'
 };
 const std::vector<ConfigKey>& ConfigKeys();
@@ -36,7 +36,8 @@ std::string EnvironmentName(const ConfigKey& key);
 
 struct ConfigValue {
   std::vector<std::string> items;  // exactly one unless the key is a list
-  std::string origin;              // "flag --listen", "environment FLOPWATCH_…", "/etc/flopwatch/config.toml:3", "default"
+  std::string origin;              // "flag --listen", "environment FLOPWATCH_…",
+                                   // "/etc/flopwatch/config.toml:3", "default"
   std::string Text() const;        // items, one a line
 };
 
@@ -55,18 +56,22 @@ struct FileEntry {
   bool is_list = false;
   int line = 0;
 };
-// Reads TOML; [[accelerator]] tables belong to hardware/ and are passed over. Errors name line and column.
+// Reads TOML; [[accelerator]] tables belong to hardware/ and are passed over. Errors name line and
+// column.
 StatusOr<std::vector<FileEntry>> ParseConfigFile(std::string_view text, std::string_view file_name);
 
 class ResolvedConfig {
  public:
   // `file_name` "" = no file. Every value is checked against its type, whoever gave it.
-  static StatusOr<ResolvedConfig> Resolve(const std::vector<ConfigFlag>& flags, const GetEnv& getenv,
-                                          std::string_view file_text, const std::string& file_name);
+  static StatusOr<ResolvedConfig> Resolve(const std::vector<ConfigFlag>& flags,
+                                          const GetEnv& getenv, std::string_view file_text,
+                                          const std::string& file_name);
 
-  StatusOr<const ConfigValue*> Find(std::string_view key) const;  // unknown key: error with a suggestion
+  StatusOr<const ConfigValue*> Find(
+      std::string_view key) const;  // unknown key: error with a suggestion
   const std::string& file_name() const { return file_name_; }
-  // FLOPWATCH_* variables that name no key, with the nearest one that does: most likely typing errors.
+  // FLOPWATCH_* variables that name no key, with the nearest one that does: most likely typing
+  // errors.
   static std::vector<std::string> UnknownVariables(const std::vector<std::string>& names);
 
  private:
@@ -74,8 +79,8 @@ class ResolvedConfig {
   std::string file_name_;
 };
 
-// The configuration file to read: `given` (--config or FLOPWATCH_CONFIG) or the first that exists of
-// $XDG_CONFIG_HOME/flopwatch/config.toml and /etc/flopwatch/config.toml; "" when there is none.
+// The configuration file to read: `given` (--config or FLOPWATCH_CONFIG) or the first that exists
+// of $XDG_CONFIG_HOME/flopwatch/config.toml and /etc/flopwatch/config.toml; "" when there is none.
 std::string FindConfigFile(std::string_view given, const GetEnv& getenv);
 std::vector<std::string> ConfigFileCandidates(const GetEnv& getenv);
 // $XDG_DATA_HOME/flopwatch, ~/.local/share/flopwatch, for root /var/lib/flopwatch.

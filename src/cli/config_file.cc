@@ -7,12 +7,15 @@
 namespace flopwatch::cli {
 namespace {
 
-Status Refuse(std::string_view file, const toml::node& node, std::string_view key, std::string_view why) {
-  return absl::InvalidArgumentError(fmt::format("cannot use the configuration file: {}:{}: {}: {}; docs/config.md lists the keys",
-                                                file, node.source().begin.line, Printable(key, 80), why));
+Status Refuse(std::string_view file, const toml::node& node, std::string_view key,
+              std::string_view why) {
+  return absl::InvalidArgumentError(
+      fmt::format("cannot use the configuration file: {}:{}: {}: {}; docs/config.md lists the keys",
+                  file, node.source().begin.line, Printable(key, 80), why));
 }
 
-// The text of a scalar as the key table understands it; nullopt for dates, floats and tables, which no key takes.
+// The text of a scalar as the key table understands it; nullopt for dates, floats and tables, which
+// no key takes.
 std::optional<std::string> Scalar(const toml::node& node) {
   if (const auto* s = node.as_string()) return s->get();
   if (const auto* i = node.as_integer()) return fmt::format("{}", i->get());
@@ -22,13 +25,14 @@ std::optional<std::string> Scalar(const toml::node& node) {
 
 }  // namespace
 
-StatusOr<std::vector<FileEntry>> ParseConfigFile(std::string_view text, std::string_view file_name) {
+StatusOr<std::vector<FileEntry>> ParseConfigFile(std::string_view text,
+                                                 std::string_view file_name) {
   const toml::parse_result parsed = toml::parse(text, file_name);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
-    return absl::InvalidArgumentError(fmt::format("cannot use the configuration file: {}:{}:{}: {}; it must be TOML", file_name,
-                                                  error.source().begin.line, error.source().begin.column,
-                                                  Printable(error.description())));
+    return absl::InvalidArgumentError(fmt::format(
+        "cannot use the configuration file: {}:{}:{}: {}; it must be TOML", file_name,
+        error.source().begin.line, error.source().begin.column, Printable(error.description())));
   }
   std::vector<FileEntry> out;
   for (const auto& [section, node] : parsed.table()) {
@@ -54,7 +58,8 @@ StatusOr<std::vector<FileEntry>> ParseConfigFile(std::string_view text, std::str
       } else if (const auto item = Scalar(value)) {
         entry.items = {*item};
       } else {
-        return Refuse(file_name, value, entry.key, "a string, whole number, boolean or list is expected");
+        return Refuse(file_name, value, entry.key,
+                      "a string, whole number, boolean or list is expected");
       }
       out.push_back(std::move(entry));
     }

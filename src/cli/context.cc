@@ -40,7 +40,8 @@ StatusOr<size_t> ColumnIndex(const Table& table, std::string_view name, std::str
   const std::string_view nearest = Nearest(name, names);
   return absl::InvalidArgumentError(
       fmt::format("cannot use {}: there is no column \"{}\"; {}", option, Printable(name, 80),
-                  nearest.empty() ? "choose from " + list : fmt::format("did you mean \"{}\"? All: {}", nearest, list)));
+                  nearest.empty() ? "choose from " + list
+                                  : fmt::format("did you mean \"{}\"? All: {}", nearest, list)));
 }
 
 }  // namespace
@@ -50,20 +51,25 @@ StatusOr<Table> Arrange(const Table& table, const GlobalOptions& options) {
   if (!options.sort.empty()) {
     const SortSpec spec = SortSpec::Parse(options.sort);
     FW_ASSIGN_OR_RETURN(const size_t c, ColumnIndex(table, spec.name, "--sort"));
-    const auto is_text = [c](const std::vector<Cell>& row) { return c < row.size() && std::holds_alternative<std::string>(row[c]); };
+    const auto is_text = [c](const std::vector<Cell>& row) {
+      return c < row.size() && std::holds_alternative<std::string>(row[c]);
+    };
     const bool text = std::any_of(out.rows.begin(), out.rows.end(), is_text);
-    // The largest number first, text from A to Z, unless said otherwise; absent values last either way.
+    // The largest number first, text from A to Z, unless said otherwise; absent values last either
+    // way.
     const bool down = spec.descending.value_or(!text);
-    std::stable_sort(out.rows.begin(), out.rows.end(), [&](const std::vector<Cell>& a, const std::vector<Cell>& b) {
-      const Cell x = c < a.size() ? a[c] : Cell{}, y = c < b.size() ? b[c] : Cell{};
-      if (IsAbsent(x) || IsAbsent(y)) return !IsAbsent(x) && IsAbsent(y);
-      const auto *s = std::get_if<std::string>(&x), *t = std::get_if<std::string>(&y);
-      if (s != nullptr || t != nullptr) {
-        if (s == nullptr || t == nullptr) return s == nullptr;  // numbers before text
-        return down ? *t < *s : *s < *t;
-      }
-      return down ? NumberOf(y) < NumberOf(x) : NumberOf(x) < NumberOf(y);
-    });
+    std::stable_sort(
+        out.rows.begin(), out.rows.end(),
+        [&](const std::vector<Cell>& a, const std::vector<Cell>& b) {
+          const Cell x = c < a.size() ? a[c] : Cell{}, y = c < b.size() ? b[c] : Cell{};
+          if (IsAbsent(x) || IsAbsent(y)) return !IsAbsent(x) && IsAbsent(y);
+          const auto *s = std::get_if<std::string>(&x), *t = std::get_if<std::string>(&y);
+          if (s != nullptr || t != nullptr) {
+            if (s == nullptr || t == nullptr) return s == nullptr;  // numbers before text
+            return down ? *t < *s : *s < *t;
+          }
+          return down ? NumberOf(y) < NumberOf(x) : NumberOf(x) < NumberOf(y);
+        });
   }
   if (options.limit > 0 && out.rows.size() > options.limit) {
     out.notes.push_back(fmt::format("{} of {} rows (--limit)", options.limit, out.rows.size()));
@@ -73,7 +79,8 @@ StatusOr<Table> Arrange(const Table& table, const GlobalOptions& options) {
   if (!picked.empty()) {
     std::vector<size_t> order;
     for (const std::string& name : picked) {
-      FW_ASSIGN_OR_RETURN(const size_t c, ColumnIndex(table, name, options.json.empty() ? "--columns" : "--json"));
+      FW_ASSIGN_OR_RETURN(const size_t c,
+                          ColumnIndex(table, name, options.json.empty() ? "--columns" : "--json"));
       order.push_back(c);
     }
     std::vector<Column> columns;
@@ -106,7 +113,8 @@ Status Context::Write(const Table& table) {
     }
   }
   Out(Render(arranged, options));
-  for (const std::string& note : arranged.notes) Say(is_terminal() ? Wrap(note, width(), "", "") : note);
+  for (const std::string& note : arranged.notes)
+    Say(is_terminal() ? Wrap(note, width(), "", "") : note);
   return absl::OkStatus();
 }
 
@@ -148,7 +156,9 @@ bool Context::picks_columns() const {
   return g.json_given || !g.columns.empty() || !g.sort.empty() || g.limit > 0;
 }
 
-bool Context::format_given() const { return !impl_->global.format.empty() || impl_->global.json_given; }
+bool Context::format_given() const {
+  return !impl_->global.format.empty() || impl_->global.json_given;
+}
 
 bool Context::for_people() const {
   return format() == OutputFormat::kTable || format() == OutputFormat::kWide;
@@ -158,7 +168,8 @@ int Context::verbosity() const { return impl_->global.quiet ? -1 : impl_->global
 
 void Context::SetExitCode(ExitCode code) { impl_->exit_code = code; }
 
-void Context::SetFlag(std::string_view key, std::vector<std::string> values, std::string_view flag) {
+void Context::SetFlag(std::string_view key, std::vector<std::string> values,
+                      std::string_view flag) {
   impl_->flags.push_back({std::string(key), std::move(values), std::string(flag)});
   impl_->config.reset();
 }
@@ -190,7 +201,8 @@ StatusOr<ApiClient*> Context::Impl::Api() {
     api = HttpClient(ServerUrl(server));
     return api.get();
   }
-  // A data directory named by hand is asked itself; without one a server on the usual address goes first.
+  // A data directory named by hand is asked itself; without one a server on the usual address goes
+  // first.
   if (global.data_dir.empty()) {
     const std::string local = ServerUrl(ClientAddress(value("server.listen")));
     if (ServerAnswers(local, kProbeTimeout)) {
@@ -210,7 +222,8 @@ StatusOr<ApiClient*> Context::Impl::Api() {
   api = *std::move(offline);
   if (!global.quiet) {
     streams.err(fmt::format("no server: reading {}, {}\n", api->Source(),
-                            api->newest() ? "data up to " + FormatTime(*api->newest()) : std::string("without a GPU sample")));
+                            api->newest() ? "data up to " + FormatTime(*api->newest())
+                                          : std::string("without a GPU sample")));
   }
   return api.get();
 }

@@ -15,7 +15,8 @@ constexpr int kNameColumn = 26;
 
 std::string Path(const CLI::App* app) {
   std::string out = app->get_name();
-  for (const CLI::App* up = app->get_parent(); up != nullptr; up = up->get_parent()) out = up->get_name() + " " + out;
+  for (const CLI::App* up = app->get_parent(); up != nullptr; up = up->get_parent())
+    out = up->get_name() + " " + out;
   return out;
 }
 
@@ -26,7 +27,8 @@ std::vector<const CLI::App*> Subcommands(const CLI::App* app) {
 std::vector<const CLI::Option*> Options(const CLI::App* app, bool positional) {
   std::vector<const CLI::Option*> out;
   for (const CLI::Option* option : app->get_options()) {
-    if (option->get_positional() == positional && !option->get_group().empty()) out.push_back(option);
+    if (option->get_positional() == positional && !option->get_group().empty())
+      out.push_back(option);
   }
   return out;
 }
@@ -50,7 +52,8 @@ std::string Names(const CLI::Option* option) {
 
 std::string Describe(const CLI::Option* option) {
   std::string out = option->get_description();
-  if (!option->get_default_str().empty()) out += fmt::format(" (default {})", option->get_default_str());
+  if (!option->get_default_str().empty())
+    out += fmt::format(" (default {})", option->get_default_str());
   return out;
 }
 
@@ -130,7 +133,8 @@ std::string DisplayName(const CLI::Option* option) {
   return option->get_positional() ? PositionalName(option) : Names(option);
 }
 
-std::string HelpFormatter::make_help(const CLI::App* app, std::string /*name*/, CLI::AppFormatMode /*mode*/) const {
+std::string HelpFormatter::make_help(const CLI::App* app, std::string /*name*/,
+                                     CLI::AppFormatMode /*mode*/) const {
   const auto heading = [&](std::string_view text) {
     return color_ ? fmt::format("\x1b[1m{}\x1b[0m\n", text) : fmt::format("{}\n", text);
   };
@@ -146,7 +150,8 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string /*name*/, 
   }
   if (const auto positionals = Options(app, true); !positionals.empty()) {
     out += "\n" + heading("Arguments");
-    for (const CLI::Option* option : positionals) out += Wrapped(PositionalName(option), Describe(option));
+    for (const CLI::Option* option : positionals)
+      out += Wrapped(PositionalName(option), Describe(option));
   }
   std::vector<const CLI::Option*> own, global;
   for (const CLI::Option* option : Options(app, false)) {
@@ -173,7 +178,8 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string /*name*/, 
   if (!footer.empty()) out += "\n";
   for (const std::string& line : Lines(footer)) {
     // An unindented line that ends with a colon is a heading: "Examples:".
-    out += line.ends_with(':') && line[0] != ' ' ? heading(line.substr(0, line.size() - 1)) : line + "\n";
+    out += line.ends_with(':') && line[0] != ' ' ? heading(line.substr(0, line.size() - 1))
+                                                 : line + "\n";
   }
   if (app->get_parent() != nullptr) {
     out += "\nOutput, server and other global options: \"flopwatch --help\".\n";

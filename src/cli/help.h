@@ -13,7 +13,8 @@ namespace flopwatch::cli {
 class HelpFormatter final : public CLI::Formatter {
  public:
   void set_color(bool color) { color_ = color; }
-  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override;
 
  private:
   bool color_ = false;

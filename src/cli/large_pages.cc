@@ -11,7 +11,8 @@ namespace flopwatch::cli {
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 void RestartOnLargePages(char** argv) {
-  // libc takes the variable away from a program with rights of its own (setuid, capabilities): it would start for ever.
+  // libc takes the variable away from a program with rights of its own (setuid, capabilities): it
+  // would start for ever.
   if (getauxval(AT_SECURE) != 0) return;
   constexpr const char* kVariable = "GLIBC_TUNABLES";
   constexpr const char* kTunable = "glibc.malloc.hugetlb";

@@ -9,8 +9,8 @@
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "serve") flopwatch::cli::RestartOnLargePages(argv);
-  // A closed pipe is seen by the write that fails, in a socket as on stdout; SIGINT keeps its default (130 in a shell)
-  // except where a command has something to finish.
+  // A closed pipe is seen by the write that fails, in a socket as on stdout; SIGINT keeps its
+  // default (130 in a shell) except where a command has something to finish.
   std::signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> args(argv + 1, argv + argc);
   return flopwatch::cli::RunCommandLine(args, flopwatch::cli::RealStreams());

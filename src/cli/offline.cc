@@ -20,16 +20,21 @@ class Offline final : public ApiClient {
     server::ApiParts parts;
     parts.store = store_.get();
     parts.catalog = &catalog_;
-    // Windows such as "the last hour" end at the newest sample: there is no now in a stored fleet that has any.
+    // Windows such as "the last hour" end at the newest sample: there is no now in a stored fleet
+    // that has any.
     parts.clock = [now = Now()] { return now; };
     parts.version = FLOPWATCH_VERSION;
     // Lists what a server was given; a damaged folder of traces is no reason to refuse the fleet.
-    if (auto traces = server::TraceLibrary::Open({.directory = directory_ + "/traces", .read_only = true}); traces.ok()) traces_ = *std::move(traces);
+    if (auto traces =
+            server::TraceLibrary::Open({.directory = directory_ + "/traces", .read_only = true});
+        traces.ok())
+      traces_ = *std::move(traces);
     parts.traces = traces_.get();
     api_ = std::make_unique<server::Api>(std::move(parts));
   }
 
-  StatusOr<std::string> Request(const std::string& path_and_query, const std::string& body) override {
+  StatusOr<std::string> Request(const std::string& path_and_query,
+                                const std::string& body) override {
     net::Request request;
     request.method = body.empty() ? "GET" : "POST";
     const size_t question = path_and_query.find('?');
@@ -41,8 +46,9 @@ class Offline final : public ApiClient {
         const std::string_view pair = rest.substr(0, end);
         rest.remove_prefix(std::min(end + 1, rest.size()));
         const size_t equals = std::min(pair.find('='), pair.size());
-        request.query.emplace_back(net::PercentDecode(pair.substr(0, equals)),
-                                   net::PercentDecode(pair.substr(std::min(equals + 1, pair.size()))));
+        request.query.emplace_back(
+            net::PercentDecode(pair.substr(0, equals)),
+            net::PercentDecode(pair.substr(std::min(equals + 1, pair.size()))));
       }
     }
     request.headers = {{"host", "localhost"}, {"content-type", "application/json"}};
@@ -50,7 +56,8 @@ class Offline final : public ApiClient {
     request.remote = "in-process";
     net::Response response = api_->Handle(request);
     if (response.status / 100 != 2) return FromHttp(response.status, response.body, Source());
-    return response.static_body.empty() ? std::move(response.body) : std::string(response.static_body);
+    return response.static_body.empty() ? std::move(response.body)
+                                        : std::string(response.static_body);
   }
   std::string Source() const override { return "the store in " + directory_; }
   Micros Now() const override { return newest_.value_or(opened_); }
@@ -71,10 +78,11 @@ class Offline final : public ApiClient {
 
 StatusOr<std::unique_ptr<ApiClient>> OfflineClient(const OfflineOptions& options) {
   if (access(options.directory.c_str(), F_OK) != 0) {
-    return absl::UnavailableError(fmt::format(
-        "there is no fleet to read: no server answers and the data directory {} does not exist; start one with \"flopwatch "
-        "serve\", name a server with --server, or a data directory with --data-dir",
-        options.directory));
+    return absl::UnavailableError(
+        fmt::format("there is no fleet to read: no server answers and the data directory {} does "
+                    "not exist; start one with \"flopwatch "
+                    "serve\", name a server with --server, or a data directory with --data-dir",
+                    options.directory));
   }
   store::Options store_options;
   store_options.directory = options.directory;
@@ -87,7 +95,8 @@ StatusOr<std::unique_ptr<ApiClient>> OfflineClient(const OfflineOptions& options
   }
   auto store = store::OpenDuckDbStore(store_options);
   if (!store.ok()) {
-    return absl::UnavailableError(fmt::format("cannot read the fleet: no server answers, and {}", std::string(store.status().message())));
+    return absl::UnavailableError(fmt::format("cannot read the fleet: no server answers, and {}",
+                                              std::string(store.status().message())));
   }
   return std::make_unique<Offline>(*std::move(store), std::move(catalog), options.directory);
 }

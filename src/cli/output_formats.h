@@ -17,7 +17,8 @@ inline constexpr std::pair<std::string_view, OutputFormat> kOutputFormats[] = {
 
 inline std::string OutputFormatNames(std::string_view separator) {
   std::string out;
-  for (const auto& [name, format] : kOutputFormats) out += (out.empty() ? "" : std::string(separator)) + std::string(name);
+  for (const auto& [name, format] : kOutputFormats)
+    out += (out.empty() ? "" : std::string(separator)) + std::string(name);
   return out;
 }
 

@@ -32,7 +32,8 @@ void WriteFd(int fd, std::string_view text) {
       if (fd == STDERR_FILENO) return;  // nobody listens to the talk
       // A full disk behind "> file" must not look like success.
       if (errno != EPIPE) {
-        const std::string why = std::string("error: cannot write the output\n  why:  ") + std::strerror(errno) + "\n";
+        const std::string why =
+            std::string("error: cannot write the output\n  why:  ") + std::strerror(errno) + "\n";
         WriteFd(STDERR_FILENO, why);
       }
       _exit(errno == EPIPE ? 141 : 1);

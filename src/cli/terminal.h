@@ -9,7 +9,8 @@
 namespace flopwatch::cli {
 
 Streams RealStreams();
-// Writes all of it; a reader that went away (EPIPE) ends the process quietly, as tools in a pipe do.
+// Writes all of it; a reader that went away (EPIPE) ends the process quietly, as tools in a pipe
+// do.
 void WriteFd(int fd, std::string_view text);
 
 }  // namespace flopwatch::cli

@@ -16,7 +16,8 @@ using hardware::Precision;
 // Not computable, with the name of what is missing or cannot be.
 Status Check(double value, std::string_view name) {
   if (std::isnan(value))
-    return absl::FailedPreconditionError(fmt::format("not computable: {} is missing (not a number)", name));
+    return absl::FailedPreconditionError(
+        fmt::format("not computable: {} is missing (not a number)", name));
   if (!std::isfinite(value) || value <= 0) {
     return absl::OutOfRangeError(
         fmt::format("not computable: {} is {}, which is not a positive number", name, value));

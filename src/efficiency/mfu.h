@@ -86,7 +86,7 @@ StatusOr<PeakMismatch> ComparePeaks(double reported_peak, double right_peak,
 std::string PrecisionCaveat(const hardware::Accelerator& device, hardware::Precision work,
                             hardware::Precision measured_against);
 
-// ---------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Whether an MFU is plausible, by class of model (flops.md 5.2: one set of limits does not fit
 // all).
 

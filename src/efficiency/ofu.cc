@@ -138,12 +138,14 @@ CounterState DeadCounterDetector::Update(const CounterReading& now) {
              (now.power_w && now.power_limit_w &&
               *now.power_w <= kDeadCounterPowerShare * *now.power_limit_w) ||
              (now.other_pipes && *now.other_pipes >= kOtherPipesBusy)) {
-    // 0 is what a counter should say where the GPU does nothing, nothing heavy, or other arithmetic.
+    // 0 is what a counter should say where the GPU does nothing, nothing heavy, or other
+    // arithmetic.
     suspect_ = false;
   } else if (now.tensor_active && now.gpu_util && now.power_w && now.power_limit_w) {
     suspect_ = true;
     // Saturates, so that years of a dead counter keep their resolution.
-    suspicious_s_ = static_cast<float>(std::min(suspicious_s_ + now.span_s, 2 * kDeadCounterSeconds));
+    suspicious_s_ =
+        static_cast<float>(std::min(suspicious_s_ + now.span_s, 2 * kDeadCounterSeconds));
   }
   if (!suspect_) {
     suspicious_s_ = 0;

@@ -242,7 +242,8 @@ StatusOr<const Accelerator*> Catalog::Find(std::string_view reported_name) const
   const std::string shown = Printable(reported_name, 80);
   if (name.empty()) return absl::NotFoundError("no accelerator name given");
 
-  // Some words of a name ("H100", "A100 40GB") are refused, but the devices that have them are worth naming.
+  // Some words of a name ("H100", "A100 40GB") are refused, but the devices that have them are
+  // worth naming.
   using Words = std::set<absl::string_view>;
   const Words words = absl::StrSplit(name, ' ');
   std::string members;

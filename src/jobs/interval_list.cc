@@ -3,8 +3,9 @@
 namespace flopwatch::jobs {
 
 size_t IntervalList::Insert(const Interval& interval) {
-  const auto at = std::upper_bound(intervals_.begin(), intervals_.end(), interval,
-                                   [](const Interval& a, const Interval& b) { return a.from < b.from; });
+  const auto at =
+      std::upper_bound(intervals_.begin(), intervals_.end(), interval,
+                       [](const Interval& a, const Interval& b) { return a.from < b.from; });
   const auto index = static_cast<size_t>(at - intervals_.begin());
   intervals_.insert(at, interval);
   // max_to of the new element is unset: make FixFrom() see a change here, whatever the value was.
@@ -40,7 +41,8 @@ void IntervalList::Touching(Micros from, Micros to, const StaticTimes& times,
   out->clear();
   const auto past = std::lower_bound(intervals_.begin(), intervals_.end(), to,
                                      [](const Interval& i, Micros t) { return i.from < t; });
-  for (size_t k = static_cast<size_t>(past - intervals_.begin()); k-- > 0 && intervals_[k].max_to > from;) {
+  for (size_t k = static_cast<size_t>(past - intervals_.begin());
+       k-- > 0 && intervals_[k].max_to > from;) {
     const Interval& i = intervals_[k];
     const RunTime run = Effective(i, times);
     if (run.to > from && run.from < to && run.to > run.from) out->push_back(&i);
@@ -48,7 +50,8 @@ void IntervalList::Touching(Micros from, Micros to, const StaticTimes& times,
   std::reverse(out->begin(), out->end());
 }
 
-void StrongestOwners(absl::Span<const Interval* const> active, std::vector<const Interval*>* owners) {
+void StrongestOwners(absl::Span<const Interval* const> active,
+                     std::vector<const Interval*>* owners) {
   owners->clear();
   Source strongest = Source::kLabels;
   for (const Interval* i : active) strongest = std::max(strongest, i->source);

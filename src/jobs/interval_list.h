@@ -1,5 +1,5 @@
-// The intervals of one entity, sorted by start, and the sweep over them that says who owned it when. No
-// locks, no ids made here, no clock: JobIndex wraps it.
+// The intervals of one entity, sorted by start, and the sweep over them that says who owned it
+// when. No locks, no ids made here, no clock: JobIndex wraps it.
 #ifndef FLOPWATCH_JOBS_INTERVAL_LIST_H_
 #define FLOPWATCH_JOBS_INTERVAL_LIST_H_
 
@@ -27,15 +27,16 @@ struct Interval {
   bool persisted = false;  // the store has (or was given) some state of it
 };
 
-// When the static file says a job ran: from its first assignment's start to its last one's end. Outside of it labels naming
-// the job do not count: stale after it (a crashed epilog), and before it a sample's span only reaches back too far.
+// When the static file says a job ran: from its first assignment's start to its last one's end.
+// Outside of it labels naming the job do not count: stale after it (a crashed epilog), and before
+// it a sample's span only reaches back too far.
 struct RunTime {
   Micros from = 0, to = 0;
 };
 using StaticTimes = absl::flat_hash_map<int32_t, RunTime>;
 
-// Time during which the owners of an entity do not change: distinct jobs, all of the strongest source, each
-// with an equal share. `owners` is valid during the callback only.
+// Time during which the owners of an entity do not change: distinct jobs, all of the strongest
+// source, each with an equal share. `owners` is valid during the callback only.
 struct Stretch {
   Micros from = 0, to = 0;
   absl::Span<const Interval* const> owners;
@@ -66,16 +67,18 @@ class IntervalList {
   // Call after intervals were removed from mutable_all().
   void RebuildEnds();
 
-  // Adds (from, to) to the label intervals of `job`: those within `gap` of it become one, which keeps the
-  // smallest start and the id of the earliest. Returns its place; those that went into it are appended to
-  // `merged`. `new_id` is called when no interval is near and may return 0 to refuse (then kNoInterval is
-  // returned).
+  // Adds (from, to) to the label intervals of `job`: those within `gap` of it become one, which
+  // keeps the smallest start and the id of the earliest. Returns its place; those that went into it
+  // are appended to `merged`. `new_id` is called when no interval is near and may return 0 to
+  // refuse (then kNoInterval is returned).
   template <typename NewId>
-  size_t Cover(int32_t job, Micros from, Micros to, Micros gap, std::vector<Interval>* merged, NewId new_id);
+  size_t Cover(int32_t job, Micros from, Micros to, Micros gap, std::vector<Interval>* merged,
+               NewId new_id);
 
-  // Intervals with from < `to` and to > `from`, earliest start first. Of a label interval only what lies within its job's
-  // entry in `times` counts.
-  void Touching(Micros from, Micros to, const StaticTimes& times, std::vector<const Interval*>* out) const;
+  // Intervals with from < `to` and to > `from`, earliest start first. Of a label interval only what
+  // lies within its job's entry in `times` counts.
+  void Touching(Micros from, Micros to, const StaticTimes& times,
+                std::vector<const Interval*>* out) const;
 
   // Calls f(Stretch) for every stretch of [from, to) that has an owner, in order of time.
   template <typename F>
@@ -87,7 +90,8 @@ class IntervalList {
 
 inline constexpr size_t kNoInterval = static_cast<size_t>(-1);
 
-// An interval as it counts: labels say nothing beyond what the static file knows of their job. Empty where to <= from.
+// An interval as it counts: labels say nothing beyond what the static file knows of their job.
+// Empty where to <= from.
 inline RunTime Effective(const Interval& i, const StaticTimes& times) {
   if (i.source != Source::kLabels || times.empty()) return {i.from, i.to};
   const auto it = times.find(i.job);
@@ -95,22 +99,24 @@ inline RunTime Effective(const Interval& i, const StaticTimes& times) {
   return {std::max(i.from, it->second.from), std::min(i.to, it->second.to)};
 }
 
-// Reduces `active` to the owners of that time: the strongest source only, each job once. Where a job appears
-// twice (two ranks sharing a GPU) the interval with the lower id speaks for it.
-void StrongestOwners(absl::Span<const Interval* const> active, std::vector<const Interval*>* owners);
+// Reduces `active` to the owners of that time: the strongest source only, each job once. Where a
+// job appears twice (two ranks sharing a GPU) the interval with the lower id speaks for it.
+void StrongestOwners(absl::Span<const Interval* const> active,
+                     std::vector<const Interval*>* owners);
 
 template <typename NewId>
-size_t IntervalList::Cover(int32_t job, Micros from, Micros to, Micros gap, std::vector<Interval>* merged,
-                           NewId new_id) {
-  // Everything of this job that starts before to + gap and ends after from - gap. Backwards, until no earlier
-  // interval reaches the range.
+size_t IntervalList::Cover(int32_t job, Micros from, Micros to, Micros gap,
+                           std::vector<Interval>* merged, NewId new_id) {
+  // Everything of this job that starts before to + gap and ends after from - gap. Backwards, until
+  // no earlier interval reaches the range.
   size_t first = kNoInterval;
   auto past = std::upper_bound(intervals_.begin(), intervals_.end(), to + gap,
                                [](Micros t, const Interval& i) { return t < i.from; });
   for (size_t k = static_cast<size_t>(past - intervals_.begin());
        k-- > 0 && intervals_[k].max_to >= from - gap;) {
     Interval& candidate = intervals_[k];
-    if (candidate.job != job || candidate.source != Source::kLabels || candidate.to < from - gap) continue;
+    if (candidate.job != job || candidate.source != Source::kLabels || candidate.to < from - gap)
+      continue;
     if (first != kNoInterval) {  // a later one, already found, joins this earlier one
       const Interval later = intervals_[first];
       candidate.to = std::max(candidate.to, later.to);
@@ -149,7 +155,8 @@ size_t IntervalList::Cover(int32_t job, Micros from, Micros to, Micros gap, std:
 }
 
 template <typename F>
-void IntervalList::Sweep(Micros from, Micros to, const StaticTimes& times, SweepScratch* s, F&& f) const {
+void IntervalList::Sweep(Micros from, Micros to, const StaticTimes& times, SweepScratch* s,
+                         F&& f) const {
   Touching(from, to, times, &s->touching);
   if (s->touching.empty()) return;
   if (s->touching.size() == 1) {

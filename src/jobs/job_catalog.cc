@@ -12,7 +12,8 @@ namespace {
 
 using telemetry::OwnerLabels;
 
-// What exporters, prolog scripts and relabelling rules write where there is no job. 0 is no Slurm job id.
+// What exporters, prolog scripts and relabelling rules write where there is no job. 0 is no Slurm
+// job id.
 constexpr std::array<std::string_view, 12> kPlaceholders = {
     "", "-", "--", "none", "null", "(null)", "nil", "<nil>", "<none>", "n/a", "0", "<no value>"};
 
@@ -51,7 +52,8 @@ void JobCatalog::Load(absl::Span<const JobRecord> jobs, absl::Span<const JobSetR
     by_key_[record.key] = record.id;
   }
   for (const JobSetRecord& set : sets) {
-    if (set.id <= 0 || static_cast<size_t>(set.id) > 2 * limits_.max_jobs || set.jobs.empty()) continue;
+    if (set.id <= 0 || static_cast<size_t>(set.id) > 2 * limits_.max_jobs || set.jobs.empty())
+      continue;
     const auto at = static_cast<size_t>(set.id);
     if (at >= sets_.size()) sets_.resize(at + 1);
     sets_[at] = set.jobs;
@@ -271,7 +273,8 @@ void JobCatalog::TakeChanges(Changes* changes) {
     job.dirty = false;
     changes->jobs.push_back(job.record);
   }
-  for (const int32_t id : dirty_sets_) changes->sets.push_back({id, sets_[static_cast<size_t>(id)]});
+  for (const int32_t id : dirty_sets_)
+    changes->sets.push_back({id, sets_[static_cast<size_t>(id)]});
   dirty_jobs_.clear();
   dirty_sets_.clear();
 }

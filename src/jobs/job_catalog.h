@@ -1,5 +1,5 @@
-// The jobs and job sets that are known, by id and by key. One mutex, held for lookups only; JobIndex takes it
-// inside an entity shard's lock, never the other way round.
+// The jobs and job sets that are known, by id and by key. One mutex, held for lookups only;
+// JobIndex takes it inside an entity shard's lock, never the other way round.
 #ifndef FLOPWATCH_JOBS_JOB_CATALOG_H_
 #define FLOPWATCH_JOBS_JOB_CATALOG_H_
 
@@ -26,8 +26,9 @@ class JobCatalog {
 
   void Load(absl::Span<const JobRecord> jobs, absl::Span<const JobSetRecord> sets);
 
-  // Distinct jobs the labels name, ascending, made where new. Each new one takes one from `*budget`; false
-  // when a job was refused for want of budget or room: ask again with the next sample.
+  // Distinct jobs the labels name, ascending, made where new. Each new one takes one from
+  // `*budget`; false when a job was refused for want of budget or room: ask again with the next
+  // sample.
   bool JobsOf(absl::Span<const telemetry::OwnerLabels* const> owners, int* budget,
               std::vector<int32_t>* jobs);
   // 0 when the job table is full or the key too long.
@@ -40,10 +41,11 @@ class JobCatalog {
   // They have none any more. Pairs of job and entity, sorted.
   void ForgetEntities(absl::Span<const std::pair<int32_t, int32_t>> gone);
   std::vector<int32_t> EntitiesOf(int32_t job) const;
-  size_t EntityCount(int32_t job) const;  // at least as many as EntitiesOf() gives, at most about twice
+  size_t EntityCount(
+      int32_t job) const;  // at least as many as EntitiesOf() gives, at most about twice
 
-  // When the static file says jobs ran. Readers keep the table they got while SetStaticTimes() puts another in
-  // place, hence shared ownership.
+  // When the static file says jobs ran. Readers keep the table they got while SetStaticTimes() puts
+  // another in place, hence shared ownership.
   std::pair<std::shared_ptr<const StaticTimes>, uint32_t> static_times() const;
   uint32_t static_generation() const { return generation_.load(std::memory_order_acquire); }
   void SetStaticTimes(StaticTimes times);
@@ -57,10 +59,10 @@ class JobCatalog {
 
  private:
   struct Job {
-    JobRecord record;  // id 0 = no such job
+    JobRecord record;               // id 0 = no such job
     std::vector<int32_t> entities;  // some twice: a job may come and go
     size_t tidy_at = 32;            // size at which they are made distinct
-    int32_t single_set = 0;  // the set of this job alone; 0 = not made yet
+    int32_t single_set = 0;         // the set of this job alone; 0 = not made yet
     bool dirty = false;
   };
   Job* FindOrMake(std::string_view key, int* budget);

@@ -63,9 +63,13 @@ void JobIndex::Load(absl::Span<const JobRecord> jobs, absl::Span<const IntervalR
 }
 
 std::optional<JobRecord> JobIndex::job(int32_t id) const { return impl_->catalog.job(id); }
-std::optional<JobRecord> JobIndex::FindJob(std::string_view key) const { return impl_->catalog.Find(key); }
+std::optional<JobRecord> JobIndex::FindJob(std::string_view key) const {
+  return impl_->catalog.Find(key);
+}
 std::vector<JobRecord> JobIndex::AllJobs() const { return impl_->catalog.All(); }
-std::vector<int32_t> JobIndex::SetMembers(int32_t set) const { return impl_->catalog.SetMembers(set); }
+std::vector<int32_t> JobIndex::SetMembers(int32_t set) const {
+  return impl_->catalog.SetMembers(set);
+}
 
 size_t JobIndex::GpusEver(int32_t job) const { return impl_->catalog.EntityCount(job); }
 
@@ -95,7 +99,8 @@ Changes JobIndex::TakeChanges(bool shutdown) {
       }
     }
     shard.dirty.clear();
-    changes.intervals.insert(changes.intervals.end(), shard.withdrawn.begin(), shard.withdrawn.end());
+    changes.intervals.insert(changes.intervals.end(), shard.withdrawn.begin(),
+                             shard.withdrawn.end());
     shard.withdrawn.clear();
   }
   // After the intervals: every job they name is in the catalogue by now.
@@ -125,11 +130,15 @@ void JobIndex::DropBefore(Micros horizon) {
       if (list.capacity() > 4 * list.size()) list.shrink_to_fit();
       e.intervals.RebuildEnds();
       const auto stays = [&](const auto& pair) {
-        return std::any_of(list.begin(), list.end(), [&](const Interval& i) { return i.job == pair.first; });
+        return std::any_of(list.begin(), list.end(),
+                           [&](const Interval& i) { return i.job == pair.first; });
       };
-      left.erase(std::remove_if(left.begin() + static_cast<std::ptrdiff_t>(first), left.end(), stays), left.end());
+      left.erase(
+          std::remove_if(left.begin() + static_cast<std::ptrdiff_t>(first), left.end(), stays),
+          left.end());
     }
-    // Under the shard's lock: an interval that begins meanwhile notes its entity again only after this.
+    // Under the shard's lock: an interval that begins meanwhile notes its entity again only after
+    // this.
     std::sort(left.begin(), left.end());
     impl_->catalog.ForgetEntities(left);
   }

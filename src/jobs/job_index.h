@@ -1,21 +1,23 @@
-// Who owned which GPU when. Intervals (entity, from, to) -> job are the truth for GPU-seconds; the job a
-// stored row carries is a cache of them, stamped at ingest.
+// Who owned which GPU when. Intervals (entity, from, to) -> job are the truth for GPU-seconds; the
+// job a stored row carries is a cache of them, stamped at ingest.
 //
-// Shared GPUs: while k jobs hold one GPU, each is charged 1/k of its GPU-seconds and of its OFU sums, so that
-// the sum over jobs is the GPU's own time, once. A "job set" is that group of jobs with equal shares; set 0
-// is "nobody".
+// Shared GPUs: while k jobs hold one GPU, each is charged 1/k of its GPU-seconds and of its OFU
+// sums, so that the sum over jobs is the GPU's own time, once. A "job set" is that group of jobs
+// with equal shares; set 0 is "nobody".
 //
 // Sources, strongest first: a static file (TOML or CSV), then labels on the samples (hpc_job;
-// pod/namespace/container). Where a stronger source covers an entity at a time, weaker ones are ignored for
-// it; labels naming a job the static file knows count only within the time that file gives it (a stale job-map
-// file is ignored).
+// pod/namespace/container). Where a stronger source covers an entity at a time, weaker ones are
+// ignored for it; labels naming a job the static file knows count only within the time that file
+// gives it (a stale job-map file is ignored).
 //
-// Label intervals: a sample at ts stands for (ts - span, ts]. An interval is the union of the samples that
-// showed the job, with gaps of at most kMaxGap closed; it ends at the last such sample. The result does not
-// depend on the order in which samples arrive. Rules and their reasons: docs/jobs.md.
+// Label intervals: a sample at ts stands for (ts - span, ts]. An interval is the union of the
+// samples that showed the job, with gaps of at most kMaxGap closed; it ends at the last such
+// sample. The result does not depend on the order in which samples arrive. Rules and their reasons:
+// docs/jobs.md.
 //
-// Threads: all methods may be called from any thread. Entities are spread over shards with a mutex each;
-// Observe with nothing new takes one uncontended lock, compares the labels and allocates nothing.
+// Threads: all methods may be called from any thread. Entities are spread over shards with a mutex
+// each; Observe with nothing new takes one uncontended lock, compares the labels and allocates
+// nothing.
 #ifndef FLOPWATCH_JOBS_JOB_INDEX_H_
 #define FLOPWATCH_JOBS_JOB_INDEX_H_
 
@@ -36,9 +38,10 @@ namespace flopwatch::jobs {
 
 inline constexpr Micros kOpenEnd = std::numeric_limits<Micros>::max();
 
-// A job that reappears on a GPU after at most so long never left it: two missed scrapes at 60 s, an exporter
-// or server restart, pod labels missing at random (dcgm-exporter #342, #411). Slurm holds a requeued job for
-// two minutes before it may start under its old id, so a longer tolerance would join two runs.
+// A job that reappears on a GPU after at most so long never left it: two missed scrapes at 60 s, an
+// exporter or server restart, pod labels missing at random (dcgm-exporter #342, #411). Slurm holds
+// a requeued job for two minutes before it may start under its old id, so a longer tolerance would
+// join two runs.
 inline constexpr Micros kMaxGap = 150 * kMicrosPerSecond;
 
 // Named limits; a hit is counted in Stats and the label is then as if it were absent.
@@ -48,8 +51,8 @@ struct Limits {
   size_t max_static_lines = 10'000'000;
   size_t max_key_bytes = 512;  // of a job id, pod, namespace, user
   size_t max_owners = 64;      // jobs on one GPU at one time
-  // New jobs that labels of one entity may create: so many at once, and one more for every four observations.
-  // Keeps one broken exporter from filling the job table.
+  // New jobs that labels of one entity may create: so many at once, and one more for every four
+  // observations. Keeps one broken exporter from filling the job table.
   int new_jobs_per_entity = 64;
 };
 
@@ -88,14 +91,15 @@ struct Changes {
   bool empty() const { return jobs.empty() && intervals.empty() && sets.empty(); }
 };
 
-// GPU-seconds of a job in [from, to): exact from intervals, shared time divided. Open static intervals end at
-// `to`, label intervals at the last sample that showed the job.
+// GPU-seconds of a job in [from, to): exact from intervals, shared time divided. Open static
+// intervals end at `to`, label intervals at the last sample that showed the job.
 struct GpuSeconds {
   int32_t job = 0;
   double gpu_seconds = 0;
 };
 
-// A line of a static file, not yet bound to an entity id. `gpu` is a UUID, "UUID/INSTANCE" or "NODE:INDEX".
+// A line of a static file, not yet bound to an entity id. `gpu` is a UUID, "UUID/INSTANCE" or
+// "NODE:INDEX".
 struct StaticAssignment {
   std::string gpu;
   std::string job, name, user, workflow;
@@ -103,15 +107,16 @@ struct StaticAssignment {
   Micros from = 0;
   Micros to = kOpenEnd;
 };
-// CSV with header gpu,from,to,job[,rank,user,workflow,name], or TOML (file_name ends in .toml) [[assignment]]
-// with the same keys. `to` absent or empty = still running. Times as ParseTime reads them, relative ones from
-// `now`. Errors name file, line and field. Limit: Limits::max_static_lines.
-StatusOr<std::vector<StaticAssignment>> ParseStaticFile(std::string_view text, std::string_view file_name,
-                                                        Micros now);
+// CSV with header gpu,from,to,job[,rank,user,workflow,name], or TOML (file_name ends in .toml)
+// [[assignment]] with the same keys. `to` absent or empty = still running. Times as ParseTime reads
+// them, relative ones from `now`. Errors name file, line and field. Limit:
+// Limits::max_static_lines.
+StatusOr<std::vector<StaticAssignment>> ParseStaticFile(std::string_view text,
+                                                        std::string_view file_name, Micros now);
 
-// The job key an exporter's labels name, or "" when they name none: hpc_job, else namespace/pod (a container
-// or namespace alone owns nothing). Placeholders exporters write for "no job" are no job: "", quotes only, -,
-// none, null, N/A, 0, ...
+// The job key an exporter's labels name, or "" when they name none: hpc_job, else namespace/pod (a
+// container or namespace alone owns nothing). Placeholders exporters write for "no job" are no job:
+// "", quotes only, -, none, null, N/A, 0, ...
 std::string JobKey(const telemetry::OwnerLabels& owner);
 
 // Counters for /metrics and status.
@@ -119,9 +124,9 @@ struct IndexStats {
   size_t jobs = 0, sets = 0, intervals = 0;
   size_t job_gpus = 0;  // entries of the lists that say which GPUs a job's intervals are on
   size_t static_assignments = 0, static_waiting = 0;  // waiting = their GPU has not been seen
-  uint64_t refused_labels = 0;                        // label too long, or too many owners on one GPU
-  uint64_t refused_jobs = 0;                          // max_jobs or new_jobs_per_entity
-  uint64_t refused_intervals = 0;                     // max_intervals
+  uint64_t refused_labels = 0;     // label too long, or too many owners on one GPU
+  uint64_t refused_jobs = 0;       // max_jobs or new_jobs_per_entity
+  uint64_t refused_intervals = 0;  // max_intervals
 };
 
 class JobIndex {
@@ -131,34 +136,36 @@ class JobIndex {
   explicit JobIndex(const Limits& limits, Micros (*monotonic)() = MonotonicNow);
   ~JobIndex();
 
-  // Restores what the store knew at start; call before anything else. `seen_until` is the newest sample in
-  // the store (StoreStats::newest_ts): after a crash an interval stored as open was last seen then. 0 = not
-  // known; such an interval then ends at the newest time the records themselves name.
+  // Restores what the store knew at start; call before anything else. `seen_until` is the newest
+  // sample in the store (StoreStats::newest_ts): after a crash an interval stored as open was last
+  // seen then. 0 = not known; such an interval then ends at the newest time the records themselves
+  // name.
   void Load(absl::Span<const JobRecord> jobs, absl::Span<const IntervalRecord> intervals,
             absl::Span<const JobSetRecord> sets, Micros seen_until = 0);
 
-  // Replaces all assignments of the static source: one that is no longer listed is retracted for every GPU
-  // known by BindEntity. Those whose GPU is not known yet wait until BindEntity names it. Without a call,
-  // static intervals from Load stay as they are.
+  // Replaces all assignments of the static source: one that is no longer listed is retracted for
+  // every GPU known by BindEntity. Those whose GPU is not known yet wait until BindEntity names it.
+  // Without a call, static intervals from Load stay as they are.
   void SetStatic(std::vector<StaticAssignment> assignments);
-  // Tells the index a GPU it may have waiting assignments for. Call for every known entity after Load, for a
-  // new one, and when its node or index changes: a slot ("NODE:INDEX") then passes on, its past stays with
-  // the board that was in it.
-  void BindEntity(int32_t entity, const telemetry::EntityKey& key, const telemetry::EntityLabels& labels);
+  // Tells the index a GPU it may have waiting assignments for. Call for every known entity after
+  // Load, for a new one, and when its node or index changes: a slot ("NODE:INDEX") then passes on,
+  // its past stays with the board that was in it.
+  void BindEntity(int32_t entity, const telemetry::EntityKey& key,
+                  const telemetry::EntityLabels& labels);
 
-  // Says that Observe() of this entity comes soon: what it compares is cold, and asked for now it comes while the caller does
-  // something else.
+  // Says that Observe() of this entity comes soon: what it compares is cold, and asked for now it
+  // comes while the caller does something else.
   void Prefetch(int32_t entity) const;
 
-  // The owners the labels of a sample at `ts` name (possibly none); the sample stands for (ts - span, ts].
-  // Opens, extends and closes label intervals, and returns the job set to stamp on the row (from the
-  // strongest source). span 0 = not known: the sample marks an instant, and is joined with its neighbours
-  // within kMaxGap.
+  // The owners the labels of a sample at `ts` name (possibly none); the sample stands for (ts -
+  // span, ts]. Opens, extends and closes label intervals, and returns the job set to stamp on the
+  // row (from the strongest source). span 0 = not known: the sample marks an instant, and is joined
+  // with its neighbours within kMaxGap.
   int32_t Observe(int32_t entity, Micros ts, Micros span,
                   absl::Span<const telemetry::OwnerLabels* const> owners);
 
-  // The job set that owned `entity` just before `ts` (from < ts <= to), as a sample at `ts` needs it, from
-  // intervals.
+  // The job set that owned `entity` just before `ts` (from < ts <= to), as a sample at `ts` needs
+  // it, from intervals.
   int32_t Lookup(int32_t entity, Micros ts) const;
 
   std::optional<JobRecord> job(int32_t id) const;
@@ -166,25 +173,27 @@ class JobIndex {
   std::vector<JobRecord> AllJobs() const;
   // Members of a set; empty for 0.
   std::vector<int32_t> SetMembers(int32_t set) const;
-  // Who owned what in [from, to), of one job or of all (job = 0), by the strongest source: parts of intervals
-  // that a stronger source overrides are left out, so one interval may give several records with its id. Ends
-  // are not clipped to the window. Sorted by entity, then time.
+  // Who owned what in [from, to), of one job or of all (job = 0), by the strongest source: parts of
+  // intervals that a stronger source overrides are left out, so one interval may give several
+  // records with its id. Ends are not clipped to the window. Sorted by entity, then time.
   std::vector<IntervalRecord> Intervals(Micros from, Micros to, int32_t job = 0) const;
   // The same for one entity, all jobs, by time.
   std::vector<IntervalRecord> EntityIntervals(int32_t entity, Micros from, Micros to) const;
-  // On how many entities the job had an interval that is still remembered: what Intervals() of it would look at.
+  // On how many entities the job had an interval that is still remembered: what Intervals() of it
+  // would look at.
   size_t GpusEver(int32_t job) const;
   // Sorted by job. The sum over jobs is the time in which GPUs had any owner.
   std::vector<GpuSeconds> GpuSecondsByJob(Micros from, Micros to) const;
 
-  // Changes since the last call. Keep them until the store has them: they are not given twice. A label
-  // interval that is still being seen is written as open (to = kOpenEnd) once and again when it ends; an
-  // interval that was withdrawn or merged into another is written as empty (to = from). With `shutdown`, open
-  // label intervals are written with the end they have now, so that a clean restart continues exactly.
+  // Changes since the last call. Keep them until the store has them: they are not given twice. A
+  // label interval that is still being seen is written as open (to = kOpenEnd) once and again when
+  // it ends; an interval that was withdrawn or merged into another is written as empty (to = from).
+  // With `shutdown`, open label intervals are written with the end they have now, so that a clean
+  // restart continues exactly.
   Changes TakeChanges(bool shutdown = false);
 
-  // Forgets intervals that ended before `horizon` (retention) and where to look for them; who the jobs were stays, because
-  // stored rows name them. The store drops its own copies itself.
+  // Forgets intervals that ended before `horizon` (retention) and where to look for them; who the
+  // jobs were stays, because stored rows name them. The store drops its own copies itself.
   void DropBefore(Micros horizon);
 
   IndexStats stats() const;

@@ -1,5 +1,6 @@
-// Inside of JobIndex: the state of each entity and the parts that work on it, spread over files by purpose: job_index.cc
-// (load, changes, retention), observe.cc (labels), static_owners.cc (the static file), owned.cc (answers).
+// Inside of JobIndex: the state of each entity and the parts that work on it, spread over files by
+// purpose: job_index.cc (load, changes, retention), observe.cc (labels), static_owners.cc (the
+// static file), owned.cc (answers).
 #ifndef FLOPWATCH_JOBS_JOB_INDEX_IMPL_H_
 #define FLOPWATCH_JOBS_JOB_INDEX_IMPL_H_
 
@@ -25,8 +26,8 @@ inline constexpr int32_t kMaxEntityId = 16'000'000;
 // Times a sample may have; arithmetic with gaps and spans cannot overflow inside.
 inline constexpr Micros kMaxTime = std::numeric_limits<Micros>::max() / 4;
 inline constexpr Micros kMaxSpan = kMicrosPerDay;
-// TakeChanges() looks for entities that fell silent once per kSweepInterval; after kSilentSweeps of them
-// without an Observe() the open intervals are written as ended.
+// TakeChanges() looks for entities that fell silent once per kSweepInterval; after kSilentSweeps of
+// them without an Observe() the open intervals are written as ended.
 inline constexpr Micros kSweepInterval = kMicrosPerMinute;
 inline constexpr int kSilentSweeps = 4;
 inline constexpr int kObservationsPerNewJob = 4;
@@ -39,8 +40,8 @@ struct EntityState {
   Micros tail_to = 0;      // open label intervals reach to here; written into them by Materialise()
   Micros tail_from = 0;    // and all of them cover the time since this
   Micros valid_until = 0;  // until then the stamped set stays the same if the labels do
-  // While owners_valid and the generation hold: from here to tail_to the owners are the stamped set and
-  // nobody else, so that a live window needs no look at the intervals. kOpenEnd = not so.
+  // While owners_valid and the generation hold: from here to tail_to the owners are the stamped set
+  // and nobody else, so that a live window needs no look at the intervals. kOpenEnd = not so.
   Micros steady_from = kOpenEnd;
   int32_t stamped_set = 0;
   uint32_t generation = 0;  // of Catalog::static_times() when valid_until was worked out
@@ -57,8 +58,8 @@ struct EntityState {
 
 struct Shard {
   std::mutex mutex;
-  std::vector<EntityState> entities;      // entity id / kShards
-  std::vector<size_t> dirty;              // places in `entities` with intervals the store does not have
+  std::vector<EntityState> entities;  // entity id / kShards
+  std::vector<size_t> dirty;          // places in `entities` with intervals the store does not have
   std::vector<IntervalRecord> withdrawn;  // persisted intervals that are no more
   SweepScratch scratch;
 };
@@ -95,9 +96,9 @@ struct JobIndex::Impl {
 
   // Static source. Lock order: static_mutex, shard, catalog.
   std::mutex static_mutex;
-  bool static_loaded = false;  // SetStatic() was called
+  bool static_loaded = false;    // SetStatic() was called
   bool has_assignments = false;  // it gave any
-  Micros loaded_until = 0;     // newest time Load() was told of
+  Micros loaded_until = 0;       // newest time Load() was told of
   absl::flat_hash_map<std::string, GpuName> names;
   absl::flat_hash_map<int32_t, std::vector<std::string>> entity_names;
 
@@ -116,7 +117,9 @@ struct JobIndex::Impl {
 
   EntityState* FindOrMake(Shard& shard, int32_t entity) const;
 
-  static int32_t EntityId(size_t shard, size_t at) { return static_cast<int32_t>(at * kShards + shard); }
+  static int32_t EntityId(size_t shard, size_t at) {
+    return static_cast<int32_t>(at * kShards + shard);
+  }
 
   // 0 = refused.
   int64_t NewIntervalId(int32_t job, int32_t entity);
@@ -130,8 +133,8 @@ struct JobIndex::Impl {
   // Writes the lazily kept end of the open label intervals into them.
   static void Materialise(EntityState& e);
 
-  // Ends the open label intervals of jobs that are not in `still_shown` (ascending) and those that ended
-  // before `reach`.
+  // Ends the open label intervals of jobs that are not in `still_shown` (ascending) and those that
+  // ended before `reach`.
   static void CloseOpen(EntityState& e, absl::Span<const int32_t> still_shown, Micros reach);
 
   // Adds what a sample shows to the label intervals.
@@ -140,17 +143,20 @@ struct JobIndex::Impl {
 
   void Withdraw(Shard& shard, int32_t entity, const Interval& gone);
 
-  // Who the static file says owns the entity just before ts; empty = it does not say. Also the next time this
-  // changes.
-  static void StaticOwners(const EntityState& e, Micros ts, std::vector<int32_t>* jobs, Micros* until);
+  // Who the static file says owns the entity just before ts; empty = it does not say. Also the next
+  // time this changes.
+  static void StaticOwners(const EntityState& e, Micros ts, std::vector<int32_t>* jobs,
+                           Micros* until);
 
   // Who to stamp on a sample at ts whose labels name `label_jobs`, and until when that stays so.
-  static std::vector<int32_t> Resolve(const EntityState& e, Micros ts, absl::Span<const int32_t> label_jobs,
+  static std::vector<int32_t> Resolve(const EntityState& e, Micros ts,
+                                      absl::Span<const int32_t> label_jobs,
                                       const StaticTimes& times, Micros* until);
 
-  // EntityState::steady_from after a newest sample whose labels name exactly the owners: when the last other
-  // interval ended, and all of the jobs ran.
-  static Micros SteadyFrom(const EntityState& e, absl::Span<const int32_t> jobs, const StaticTimes& times);
+  // EntityState::steady_from after a newest sample whose labels name exactly the owners: when the
+  // last other interval ended, and all of the jobs ran.
+  static Micros SteadyFrom(const EntityState& e, absl::Span<const int32_t> jobs,
+                           const StaticTimes& times);
 
   int32_t ObserveSlow(Shard& shard, int32_t entity, EntityState& e, Micros ts, Micros span,
                       absl::Span<const telemetry::OwnerLabels* const> owners);
@@ -161,9 +167,10 @@ struct JobIndex::Impl {
   // Ends the open intervals of entities that fell silent (of all at shutdown).
   static void CloseSilent(Shard& shard, bool sweep, bool shutdown);
 
-  // Appends what `job` (0 = any) owned of one entity in [from, to), as JobIndex::Intervals() says it.
-  static void AppendOwned(Shard& shard, int32_t entity, EntityState& e, Micros from, Micros to, int32_t job,
-                          const StaticTimes& times, std::vector<IntervalRecord>* out);
+  // Appends what `job` (0 = any) owned of one entity in [from, to), as JobIndex::Intervals() says
+  // it.
+  static void AppendOwned(Shard& shard, int32_t entity, EntityState& e, Micros from, Micros to,
+                          int32_t job, const StaticTimes& times, std::vector<IntervalRecord>* out);
 
   // The last time an entity is known to have been in its slot.
   Micros LastKnown(int32_t entity);

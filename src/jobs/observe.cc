@@ -59,28 +59,30 @@ void JobIndex::Impl::Materialise(EntityState& e) {
   }
 }
 
-void JobIndex::Impl::CloseOpen(EntityState& e, absl::Span<const int32_t> still_shown, Micros reach) {
+void JobIndex::Impl::CloseOpen(EntityState& e, absl::Span<const int32_t> still_shown,
+                               Micros reach) {
   int left = e.open;
   auto& list = e.intervals.mutable_all();
   for (size_t k = list.size(); k-- > 0 && left > 0;) {
     Interval& i = list[k];
     if (!i.open) continue;
     --left;
-    if (i.to >= reach && std::binary_search(still_shown.begin(), still_shown.end(), i.job)) continue;
+    if (i.to >= reach && std::binary_search(still_shown.begin(), still_shown.end(), i.job))
+      continue;
     i.open = false;
     i.dirty = true;
     --e.open;
   }
 }
 
-void JobIndex::Impl::Record(Shard& shard, int32_t entity, EntityState& e, Micros from, Micros ts, bool newest,
-                            absl::Span<const int32_t> jobs) {
+void JobIndex::Impl::Record(Shard& shard, int32_t entity, EntityState& e, Micros from, Micros ts,
+                            bool newest, absl::Span<const int32_t> jobs) {
   Materialise(e);
   if (newest) CloseOpen(e, jobs, from - kMaxGap);
   std::vector<Interval> merged;
   for (const int32_t job : jobs) {
-    const size_t at =
-        e.intervals.Cover(job, from, ts, kMaxGap, &merged, [&] { return NewIntervalId(job, entity); });
+    const size_t at = e.intervals.Cover(job, from, ts, kMaxGap, &merged,
+                                        [&] { return NewIntervalId(job, entity); });
     if (at == kNoInterval) continue;
     Interval& i = e.intervals.mutable_all()[at];
     if (newest && !i.open) {
@@ -111,7 +113,8 @@ void JobIndex::Impl::Withdraw(Shard& shard, int32_t entity, const Interval& gone
                              .source = gone.source});
 }
 
-void JobIndex::Impl::StaticOwners(const EntityState& e, Micros ts, std::vector<int32_t>* jobs, Micros* until) {
+void JobIndex::Impl::StaticOwners(const EntityState& e, Micros ts, std::vector<int32_t>* jobs,
+                                  Micros* until) {
   jobs->clear();
   *until = kOpenEnd;
   for (const Interval& i : e.intervals.all()) {
@@ -127,7 +130,8 @@ void JobIndex::Impl::StaticOwners(const EntityState& e, Micros ts, std::vector<i
   jobs->erase(std::unique(jobs->begin(), jobs->end()), jobs->end());
 }
 
-std::vector<int32_t> JobIndex::Impl::Resolve(const EntityState& e, Micros ts, absl::Span<const int32_t> label_jobs,
+std::vector<int32_t> JobIndex::Impl::Resolve(const EntityState& e, Micros ts,
+                                             absl::Span<const int32_t> label_jobs,
                                              const StaticTimes& times, Micros* until) {
   std::vector<int32_t> jobs;
   StaticOwners(e, ts, &jobs, until);
@@ -146,7 +150,8 @@ std::vector<int32_t> JobIndex::Impl::Resolve(const EntityState& e, Micros ts, ab
   return jobs;
 }
 
-Micros JobIndex::Impl::SteadyFrom(const EntityState& e, absl::Span<const int32_t> jobs, const StaticTimes& times) {
+Micros JobIndex::Impl::SteadyFrom(const EntityState& e, absl::Span<const int32_t> jobs,
+                                  const StaticTimes& times) {
   Micros from = e.tail_from;
   for (const int32_t job : jobs) {
     if (const auto it = times.find(job); it != times.end()) from = std::max(from, it->second.from);
@@ -157,8 +162,8 @@ Micros JobIndex::Impl::SteadyFrom(const EntityState& e, absl::Span<const int32_t
   return from;
 }
 
-int32_t JobIndex::Impl::ObserveSlow(Shard& shard, int32_t entity, EntityState& e, Micros ts, Micros span,
-                                    absl::Span<const OwnerLabels* const> owners) {
+int32_t JobIndex::Impl::ObserveSlow(Shard& shard, int32_t entity, EntityState& e, Micros ts,
+                                    Micros span, absl::Span<const OwnerLabels* const> owners) {
   if (owners.size() > limits.max_owners) {
     refused_labels.fetch_add(owners.size() - limits.max_owners, std::memory_order_relaxed);
     owners = owners.subspan(0, limits.max_owners);
@@ -230,8 +235,9 @@ int32_t JobIndex::Observe(int32_t entity, Micros ts, Micros span,
     if (e->new_jobs_left < impl_->limits.new_jobs_per_entity) ++e->new_jobs_left;
   }
   // Nothing new: the same labels, later, without a gap, and no change of the static source due.
-  if (e->owners_valid && ts > e->last_ts && ts - span - e->last_ts <= kMaxGap && ts - span >= e->tail_from &&
-      ts <= e->valid_until && e->generation == impl_->catalog.static_generation() && Same(e->owners, owners)) {
+  if (e->owners_valid && ts > e->last_ts && ts - span - e->last_ts <= kMaxGap &&
+      ts - span >= e->tail_from && ts <= e->valid_until &&
+      e->generation == impl_->catalog.static_generation() && Same(e->owners, owners)) {
     e->last_ts = ts;
     e->tail_to = ts;
     return e->stamped_set;

@@ -7,8 +7,9 @@
 
 namespace flopwatch::jobs {
 
-void JobIndex::Impl::AppendOwned(Shard& shard, int32_t entity, EntityState& e, Micros from, Micros to, int32_t job,
-                                 const StaticTimes& times, std::vector<IntervalRecord>* out) {
+void JobIndex::Impl::AppendOwned(Shard& shard, int32_t entity, EntityState& e, Micros from,
+                                 Micros to, int32_t job, const StaticTimes& times,
+                                 std::vector<IntervalRecord>* out) {
   if (e.intervals.empty()) return;
   Materialise(e);
   const size_t first = out->size();
@@ -68,7 +69,8 @@ std::vector<IntervalRecord> JobIndex::Intervals(Micros from, Micros to, int32_t 
       Shard& shard = impl_->shards[s];
       std::lock_guard lock(shard.mutex);
       for (size_t at = 0; at < shard.entities.size(); ++at) {
-        Impl::AppendOwned(shard, Impl::EntityId(s, at), shard.entities[at], from, to, job, *times, &out);
+        Impl::AppendOwned(shard, Impl::EntityId(s, at), shard.entities[at], from, to, job, *times,
+                          &out);
       }
     }
   }
@@ -78,7 +80,8 @@ std::vector<IntervalRecord> JobIndex::Intervals(Micros from, Micros to, int32_t 
   return out;
 }
 
-std::vector<IntervalRecord> JobIndex::EntityIntervals(int32_t entity, Micros from, Micros to) const {
+std::vector<IntervalRecord> JobIndex::EntityIntervals(int32_t entity, Micros from,
+                                                      Micros to) const {
   const auto times = impl_->catalog.static_times().first;
   std::vector<IntervalRecord> out;
   if (entity <= 0) return out;
@@ -92,7 +95,8 @@ std::vector<IntervalRecord> JobIndex::EntityIntervals(int32_t entity, Micros fro
 
 std::vector<GpuSeconds> JobIndex::GpuSecondsByJob(Micros from, Micros to) const {
   const auto [times, generation] = impl_->catalog.static_times();
-  // Time a job had to itself is summed in whole microseconds, so that no rounding grows with the fleet.
+  // Time a job had to itself is summed in whole microseconds, so that no rounding grows with the
+  // fleet.
   struct Sum {
     int64_t alone_us = 0;
     double shared_us = 0;
@@ -136,7 +140,8 @@ std::vector<GpuSeconds> JobIndex::GpuSecondsByJob(Micros from, Micros to) const 
   for (const auto& [job, sum] : sums) {
     out.push_back({job, (static_cast<double>(sum.alone_us) + sum.shared_us) / kMicrosPerSecond});
   }
-  std::sort(out.begin(), out.end(), [](const GpuSeconds& a, const GpuSeconds& b) { return a.job < b.job; });
+  std::sort(out.begin(), out.end(),
+            [](const GpuSeconds& a, const GpuSeconds& b) { return a.job < b.job; });
   return out;
 }
 

@@ -11,8 +11,8 @@
 namespace flopwatch::jobs {
 
 enum class StaticField : uint8_t { kGpu, kFrom, kTo, kJob, kRank, kUser, kWorkflow, kName };
-inline constexpr std::array<std::string_view, 8> kStaticFieldNames = {"gpu",  "from", "to",       "job",
-                                                                      "rank", "user", "workflow", "name"};
+inline constexpr std::array<std::string_view, 8> kStaticFieldNames = {
+    "gpu", "from", "to", "job", "rank", "user", "workflow", "name"};
 
 // Without blanks at both ends.
 std::string_view Trim(std::string_view text);
@@ -21,12 +21,13 @@ std::string_view StaticFieldName(StaticField field);
 // The error lists the known names.
 StatusOr<StaticField> StaticFieldNamed(std::string_view name);
 // Reads one value from its text; errors begin with the field's name.
-Status SetStaticField(StaticField field, std::string_view value, Micros now, StaticAssignment* assignment);
+Status SetStaticField(StaticField field, std::string_view value, Micros now,
+                      StaticAssignment* assignment);
 // Whether all that is needed is there and the end is after the start.
 Status CheckStaticAssignment(const StaticAssignment& assignment);
 
-StatusOr<std::vector<StaticAssignment>> ParseStaticToml(std::string_view text, std::string_view file_name,
-                                                        Micros now);
+StatusOr<std::vector<StaticAssignment>> ParseStaticToml(std::string_view text,
+                                                        std::string_view file_name, Micros now);
 
 }  // namespace flopwatch::jobs
 

@@ -11,7 +11,6 @@
 namespace flopwatch::jobs {
 namespace {
 
-
 // The time a from/to field names.
 StatusOr<Micros> TimeField(std::string_view value, std::string_view field, Micros now) {
   StatusOr<Micros> t = ParseTime(value, now);
@@ -46,12 +45,14 @@ StatusOr<std::vector<StaticAssignment>> ParseCsv(std::string_view text, std::str
         }
         columns.push_back(*field);
       }
-      for (const StaticField required : {StaticField::kGpu, StaticField::kFrom, StaticField::kJob}) {
+      for (const StaticField required :
+           {StaticField::kGpu, StaticField::kFrom, StaticField::kJob}) {
         if (std::find(columns.begin(), columns.end(), required) == columns.end()) {
-          return fail(fmt::format(
-              "the header has no column '{}'; it must name gpu, from and job, and may name to, rank, "
-              "user, workflow, name",
-              StaticFieldName(required)));
+          return fail(
+              fmt::format("the header has no column '{}'; it must name gpu, from and job, and may "
+                          "name to, rank, "
+                          "user, workflow, name",
+                          StaticFieldName(required)));
         }
       }
       continue;
@@ -61,8 +62,8 @@ StatusOr<std::vector<StaticAssignment>> ParseCsv(std::string_view text, std::str
     }
     if (out.size() >= limits.max_static_lines) {
       return absl::ResourceExhaustedError(
-          fmt::format("{}:{}: more than {} assignments; give only the time that is needed", file_name,
-                      line_number, limits.max_static_lines));
+          fmt::format("{}:{}: more than {} assignments; give only the time that is needed",
+                      file_name, line_number, limits.max_static_lines));
     }
     StaticAssignment a;
     for (size_t k = 0; k < cells.size(); ++k) {
@@ -85,20 +86,24 @@ StatusOr<std::vector<StaticAssignment>> ParseCsv(std::string_view text, std::str
 std::string_view Trim(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n\v\f";
   const size_t first = text.find_first_not_of(kBlanks);
-  return first == std::string_view::npos ? std::string_view()
-                                         : text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+  return first == std::string_view::npos
+             ? std::string_view()
+             : text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-std::string_view StaticFieldName(StaticField field) { return kStaticFieldNames[static_cast<size_t>(field)]; }
+std::string_view StaticFieldName(StaticField field) {
+  return kStaticFieldNames[static_cast<size_t>(field)];
+}
 
 StatusOr<StaticField> StaticFieldNamed(std::string_view name) {
   for (size_t k = 0; k < kStaticFieldNames.size(); ++k) {
     if (kStaticFieldNames[k] == name) return static_cast<StaticField>(k);
   }
   const std::string_view near = Nearest(name, {kStaticFieldNames.begin(), kStaticFieldNames.end()});
-  return absl::InvalidArgumentError(fmt::format(
-      "unknown field '{}'{}; known are {}", Printable(name),
-      near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), fmt::join(kStaticFieldNames, ", ")));
+  return absl::InvalidArgumentError(
+      fmt::format("unknown field '{}'{}; known are {}", Printable(name),
+                  near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near),
+                  fmt::join(kStaticFieldNames, ", ")));
 }
 
 Status SetStaticField(StaticField field, std::string_view value, Micros now, StaticAssignment* a) {
@@ -106,7 +111,8 @@ Status SetStaticField(StaticField field, std::string_view value, Micros now, Sta
   switch (field) {
     case StaticField::kFrom:
     case StaticField::kTo: {
-      if (value.empty()) {  // an absent end is "still running"; CheckStaticAssignment refuses an absent start
+      if (value.empty()) {  // an absent end is "still running"; CheckStaticAssignment refuses an
+                            // absent start
         return absl::OkStatus();
       }
       FW_ASSIGN_OR_RETURN(const Micros t, TimeField(value, name, now));
@@ -127,8 +133,8 @@ Status SetStaticField(StaticField field, std::string_view value, Micros now, Sta
       break;
   }
   if (value.size() > Limits{}.max_key_bytes) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: {} bytes; at most {} are read", name, value.size(), Limits{}.max_key_bytes));
+    return absl::InvalidArgumentError(fmt::format("{}: {} bytes; at most {} are read", name,
+                                                  value.size(), Limits{}.max_key_bytes));
   }
   std::string& text = field == StaticField::kGpu        ? a->gpu
                       : field == StaticField::kJob      ? a->job
@@ -145,7 +151,8 @@ Status CheckStaticAssignment(const StaticAssignment& a) {
   if (a.job.empty())
     return absl::InvalidArgumentError("job: empty; leave the line out where no job owns the GPU");
   if (a.from <= 0)
-    return absl::InvalidArgumentError("from: empty or before 1970; give the time the job got this GPU");
+    return absl::InvalidArgumentError(
+        "from: empty or before 1970; give the time the job got this GPU");
   if (a.to <= a.from) {
     return absl::InvalidArgumentError(
         fmt::format("to: {} is not after from ({})", FormatTime(a.to), FormatTime(a.from)));
@@ -153,11 +160,12 @@ Status CheckStaticAssignment(const StaticAssignment& a) {
   return absl::OkStatus();
 }
 
-StatusOr<std::vector<StaticAssignment>> ParseStaticFile(std::string_view text, std::string_view file_name,
-                                                        Micros now) {
+StatusOr<std::vector<StaticAssignment>> ParseStaticFile(std::string_view text,
+                                                        std::string_view file_name, Micros now) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  return file_name.ends_with(".toml") || file_name.ends_with(".TOML") ? ParseStaticToml(text, file_name, now)
-                                                                      : ParseCsv(text, file_name, now);
+  return file_name.ends_with(".toml") || file_name.ends_with(".TOML")
+             ? ParseStaticToml(text, file_name, now)
+             : ParseCsv(text, file_name, now);
 }
 
 }  // namespace flopwatch::jobs

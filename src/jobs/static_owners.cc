@@ -121,7 +121,8 @@ void JobIndex::BindEntity(int32_t entity, const EntityKey& key, const EntityLabe
   std::vector<int32_t> changed;
   for (std::string& name : names) {
     std::vector<Tenancy>& tenants = impl_->names[name].tenants;
-    if (!tenants.empty() && (tenants.back().entity == entity || tenants.size() >= kMaxTenants)) continue;
+    if (!tenants.empty() && (tenants.back().entity == entity || tenants.size() >= kMaxTenants))
+      continue;
     Tenancy tenancy{entity};
     if (!tenants.empty()) {
       tenancy.since = std::max(tenants.back().since, impl_->LastKnown(tenants.back().entity));

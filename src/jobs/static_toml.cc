@@ -10,7 +10,6 @@
 namespace flopwatch::jobs {
 namespace {
 
-
 // A value as the text the CSV reader would have got.
 StatusOr<std::string> TextOf(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
@@ -29,8 +28,8 @@ StatusOr<std::string> TextOf(const toml::node& node) {
 
 }  // namespace
 
-StatusOr<std::vector<StaticAssignment>> ParseStaticToml(std::string_view text, std::string_view file_name,
-                                                        Micros now) {
+StatusOr<std::vector<StaticAssignment>> ParseStaticToml(std::string_view text,
+                                                        std::string_view file_name, Micros now) {
   const auto fail = [&](const toml::source_region& where, std::string_view why) {
     return absl::InvalidArgumentError(fmt::format("{}:{}: {}", file_name, where.begin.line, why));
   };
@@ -39,14 +38,15 @@ StatusOr<std::vector<StaticAssignment>> ParseStaticToml(std::string_view text, s
   std::vector<StaticAssignment> out;
   for (const auto& [key, node] : parsed.table()) {
     if (key.str() != "assignment" || !node.is_array_of_tables()) {
-      return fail(node.source(), fmt::format("'{}' is not known here; expected [[assignment]] tables",
-                                             Printable(key.str())));
+      return fail(node.source(),
+                  fmt::format("'{}' is not known here; expected [[assignment]] tables",
+                              Printable(key.str())));
     }
     for (const toml::node& element : *node.as_array()) {
       if (out.size() >= Limits{}.max_static_lines) {
         return absl::ResourceExhaustedError(
-            fmt::format("{}: more than {} assignments; give only the time that is needed", file_name,
-                        Limits{}.max_static_lines));
+            fmt::format("{}: more than {} assignments; give only the time that is needed",
+                        file_name, Limits{}.max_static_lines));
       }
       StaticAssignment a;
       for (const auto& [name, value] : *element.as_table()) {
@@ -54,7 +54,8 @@ StatusOr<std::vector<StaticAssignment>> ParseStaticToml(std::string_view text, s
         if (!field.ok()) return fail(name.source(), MessageOf(field.status()));
         const StatusOr<std::string> text_of = TextOf(value);
         if (!text_of.ok())
-          return fail(value.source(), fmt::format("{}: {}", name.str(), MessageOf(text_of.status())));
+          return fail(value.source(),
+                      fmt::format("{}: {}", name.str(), MessageOf(text_of.status())));
         const Status status = SetStaticField(*field, *text_of, now, &a);
         if (!status.ok()) return fail(value.source(), MessageOf(status));
       }

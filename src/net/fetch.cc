@@ -1,4 +1,5 @@
-// The blocking client: asynchronous operations on a loop of its own, each run until it ends or the deadline passes.
+// The blocking client: asynchronous operations on a loop of its own, each run until it ends or the
+// deadline passes.
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
@@ -59,7 +60,8 @@ class Exchange {
       result = ec;
     });
     io_.restart();
-    io_.run_until(std::chrono::steady_clock::now() + std::chrono::microseconds(deadline_ - MonotonicNow()));
+    io_.run_until(std::chrono::steady_clock::now() +
+                  std::chrono::microseconds(deadline_ - MonotonicNow()));
     if (result) return *result;
     ErrorCode ignored;
     socket_.close(ignored);
@@ -70,25 +72,30 @@ class Exchange {
 
   Status Failed(ErrorCode ec, const std::string& doing) const {
     if (ec == asio::error::timed_out) {
-      return absl::DeadlineExceededError(
-          absl::StrCat(doing, " ", url_.HostPort(), ": no answer within ", FormatDuration(options_.timeout)));
+      return absl::DeadlineExceededError(absl::StrCat(
+          doing, " ", url_.HostPort(), ": no answer within ", FormatDuration(options_.timeout)));
     }
     if (ec == asio::error::connection_refused) {
-      return absl::UnavailableError(absl::StrCat("nothing is listening on ", url_.HostPort(), "; is it running there?"));
+      return absl::UnavailableError(
+          absl::StrCat("nothing is listening on ", url_.HostPort(), "; is it running there?"));
     }
-    if (ec == asio::error::eof || ec == asio::error::connection_reset || ec == asio::ssl::error::stream_truncated) {
-      return absl::UnavailableError(absl::StrCat(url_.HostPort(), " closed the connection before the whole answer came"));
+    if (ec == asio::error::eof || ec == asio::error::connection_reset ||
+        ec == asio::ssl::error::stream_truncated) {
+      return absl::UnavailableError(
+          absl::StrCat(url_.HostPort(), " closed the connection before the whole answer came"));
     }
     return absl::UnavailableError(absl::StrCat(doing, " ", url_.HostPort(), ": ", ec.message()));
   }
 
   Status Connect() {
-    FW_ASSIGN_OR_RETURN(const Addresses addresses, SharedResolver().ResolveUntil(url_.host, deadline_));
+    FW_ASSIGN_OR_RETURN(const Addresses addresses,
+                        SharedResolver().ResolveUntil(url_.host, deadline_));
     ErrorCode ec = asio::error::host_not_found;
     for (const auto& address : addresses) {
       ErrorCode ignored;
       socket_.close(ignored);
-      ec = Await([&](auto done) { socket_.async_connect(tcp::endpoint(address, url_.port), done); });
+      ec =
+          Await([&](auto done) { socket_.async_connect(tcp::endpoint(address, url_.port), done); });
       if (!ec || ec == asio::error::timed_out) break;
     }
     if (ec) return Failed(ec, "connecting to");
@@ -103,7 +110,8 @@ class Exchange {
     if (options_.ca_file.empty()) {
       tls_context_->set_default_verify_paths(ec);
     } else if (tls_context_->load_verify_file(options_.ca_file, ec); ec) {
-      return absl::InvalidArgumentError(absl::StrCat("reading certificates from '", options_.ca_file, "': ", ec.message()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("reading certificates from '", options_.ca_file, "': ", ec.message()));
     }
     tls_context_->set_verify_mode(asio::ssl::verify_peer, ec);
     tls_.emplace(socket_, *tls_context_);
@@ -117,20 +125,24 @@ class Exchange {
       X509_VERIFY_PARAM_set1_ip_asc(param, url_.host.c_str());
     }
     ec = Await([&](auto done) { tls_->async_handshake(asio::ssl::stream_base::client, done); });
-    if (const long verdict = SSL_get_verify_result(tls_->native_handle()); ec && verdict != X509_V_OK) {
-      return absl::UnavailableError(absl::StrCat("the certificate of ", url_.HostPort(), " is not trusted: ",
-                                                 X509_verify_cert_error_string(verdict)));
+    if (const long verdict = SSL_get_verify_result(tls_->native_handle());
+        ec && verdict != X509_V_OK) {
+      return absl::UnavailableError(
+          absl::StrCat("the certificate of ", url_.HostPort(),
+                       " is not trusted: ", X509_verify_cert_error_string(verdict)));
     }
     return ec ? Failed(ec, "TLS handshake with") : absl::OkStatus();
   }
 
   Status Send() {
-    std::string head = absl::StrCat(options_.method, " ", url_.target, " HTTP/1.1\r\nHost: ", url_.authority,
-                                    "\r\nConnection: close\r\nAccept-Encoding: gzip\r\n");
+    std::string head =
+        absl::StrCat(options_.method, " ", url_.target, " HTTP/1.1\r\nHost: ", url_.authority,
+                     "\r\nConnection: close\r\nAccept-Encoding: gzip\r\n");
     bool has_agent = false;
     for (const auto& [name, value] : options_.headers) {
       if ((name + value).find_first_of(std::string_view("\r\n\0", 3)) != std::string::npos) {
-        return absl::InvalidArgumentError(absl::StrCat("request header '", Printable(name), "' contains a line break"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("request header '", Printable(name), "' contains a line break"));
       }
       has_agent = has_agent || EqualsIgnoringCase(name, "user-agent");
       absl::StrAppend(&head, name, ": ", value, "\r\n");
@@ -142,13 +154,16 @@ class Exchange {
       file.open(options_.body_file, std::ios::binary);
       std::error_code ec;
       body_bytes = std::filesystem::file_size(options_.body_file, ec);
-      if (!file || ec) return absl::NotFoundError(absl::StrCat("cannot read '", options_.body_file, "' to send it"));
+      if (!file || ec)
+        return absl::NotFoundError(
+            absl::StrCat("cannot read '", options_.body_file, "' to send it"));
     }
     if (body_bytes > 0 || options_.method == "POST" || options_.method == "PUT") {
       absl::StrAppend(&head, "Content-Length: ", body_bytes, "\r\n");
     }
     head += "\r\n";
-    const std::array<asio::const_buffer, 2> buffers = {asio::buffer(head), asio::buffer(options_.body)};
+    const std::array<asio::const_buffer, 2> buffers = {asio::buffer(head),
+                                                       asio::buffer(options_.body)};
     const auto send = [&](const auto& pieces) {
       return Await([&](auto done) {
         if (tls_) return asio::async_write(*tls_, pieces, done);
@@ -160,12 +175,16 @@ class Exchange {
     for (uint64_t left = options_.body_file.empty() ? 0 : body_bytes; left > 0 && !ec;) {
       file.read(piece.data(), static_cast<std::streamsize>(std::min<uint64_t>(left, piece.size())));
       const auto n = static_cast<size_t>(file.gcount());
-      if (n == 0) return absl::DataLossError(absl::StrCat("'", options_.body_file, "' became shorter while it was sent"));
+      if (n == 0)
+        return absl::DataLossError(
+            absl::StrCat("'", options_.body_file, "' became shorter while it was sent"));
       ec = send(asio::buffer(piece.data(), n));
       left -= n;
     }
-    // A server that refuses a large body answers and closes while we still send: its answer says why.
-    if (ec && ec != asio::error::broken_pipe && ec != asio::error::connection_reset) return Failed(ec, "sending to");
+    // A server that refuses a large body answers and closes while we still send: its answer says
+    // why.
+    if (ec && ec != asio::error::broken_pipe && ec != asio::error::connection_reset)
+      return Failed(ec, "sending to");
     return absl::OkStatus();
   }
 
@@ -183,10 +202,12 @@ class Exchange {
         if (parser->is_done()) break;
         if (ended) return Failed(asio::error::eof, "reading from");
         size_t n = 0;
-        ErrorCode ec = Await([&](auto done) {
-          if (tls_) return tls_->async_read_some(asio::buffer(buffer), done);
-          return socket_.async_read_some(asio::buffer(buffer), done);
-        }, &n);
+        ErrorCode ec = Await(
+            [&](auto done) {
+              if (tls_) return tls_->async_read_some(asio::buffer(buffer), done);
+              return socket_.async_read_some(asio::buffer(buffer), done);
+            },
+            &n);
         if (ec == asio::error::eof) {
           ended = true;
           if (!parser->got_some()) return Failed(ec, "reading from");
@@ -212,10 +233,12 @@ class Exchange {
 
   Status NotHttp(ErrorCode ec) const {
     if (ec == http::error::body_limit) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("the answer of ", url_.HostPort(), " is larger than ", options_.max_body_bytes, " bytes"));
+      return absl::ResourceExhaustedError(absl::StrCat("the answer of ", url_.HostPort(),
+                                                       " is larger than ", options_.max_body_bytes,
+                                                       " bytes"));
     }
-    return absl::DataLossError(absl::StrCat(url_.HostPort(), " does not answer in HTTP/1.1: ", ec.message()));
+    return absl::DataLossError(
+        absl::StrCat(url_.HostPort(), " does not answer in HTTP/1.1: ", ec.message()));
   }
 
   const Url& url_;
@@ -240,16 +263,19 @@ StatusOr<FetchResult> Fetch(const std::string& url, const FetchOptions& options)
     if (!result.ok()) return Annotate(result.status(), what);
     const int status = result->status;
     const auto location = result->Header("location");
-    const bool redirect = status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+    const bool redirect =
+        status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
     if (!redirect || !location) return result;
     FW_ASSIGN_OR_RETURN(at, ResolveReference(at, *location));
     FW_ASSIGN_OR_RETURN(const Url next, ParseUrl(at));
     if (parsed.tls && !next.tls) {
-      return absl::UnavailableError(absl::StrCat(what, ": redirects from https to ", Printable(at), ", which is not followed"));
+      return absl::UnavailableError(absl::StrCat(what, ": redirects from https to ", Printable(at),
+                                                 ", which is not followed"));
     }
     if (next.host != parsed.host || next.port != parsed.port) {
       std::erase_if(current.headers, [](const auto& h) {
-        return EqualsIgnoringCase(h.first, "authorization") || EqualsIgnoringCase(h.first, "cookie");
+        return EqualsIgnoringCase(h.first, "authorization") ||
+               EqualsIgnoringCase(h.first, "cookie");
       });
     }
     if (status == 303 || (status != 307 && status != 308 && current.method == "POST")) {
@@ -257,7 +283,8 @@ StatusOr<FetchResult> Fetch(const std::string& url, const FetchOptions& options)
       current.body.clear();
     }
   }
-  return absl::UnavailableError(absl::StrCat("GET ", Printable(url), ": more than ", kMaxRedirects, " redirects"));
+  return absl::UnavailableError(
+      absl::StrCat("GET ", Printable(url), ": more than ", kMaxRedirects, " redirects"));
 }
 
 }  // namespace flopwatch::net

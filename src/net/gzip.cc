@@ -1,4 +1,5 @@
-// libdeflate: whole buffers at once, two to three times faster than zlib and with the output bound in the caller's hand.
+// libdeflate: whole buffers at once, two to three times faster than zlib and with the output bound
+// in the caller's hand.
 #include "net/gzip.h"
 
 #include <libdeflate.h>
@@ -21,7 +22,8 @@ struct FreeDecompressor {
 
 // One per thread: allocating one costs more than a small message.
 libdeflate_decompressor* Decompressor() {
-  thread_local const std::unique_ptr<libdeflate_decompressor, FreeDecompressor> d(libdeflate_alloc_decompressor());
+  thread_local const std::unique_ptr<libdeflate_decompressor, FreeDecompressor> d(
+      libdeflate_alloc_decompressor());
   return d.get();
 }
 
@@ -40,25 +42,29 @@ Status GunzipInto(std::string_view data, uint64_t max_bytes, std::string* out_pt
   std::string& out = *out_ptr;
   const bool gzip = data.size() >= 2 && data[0] == '\x1f' && data[1] == '\x8b';
   size_t written = 0;
-  // The claim of a bomb may be anything: start within 64 times the input and double up to the bound.
+  // The claim of a bomb may be anything: start within 64 times the input and double up to the
+  // bound.
   const uint64_t guess = std::max<uint64_t>(gzip ? ClaimedSize(data) : 4 * data.size(), 256);
   out.resize(std::min<uint64_t>({guess, 64 * data.size() + 256, max_bytes}));
   while (!data.empty()) {
     size_t used = 0, made = 0;
     const auto decompress = gzip ? libdeflate_gzip_decompress_ex : libdeflate_zlib_decompress_ex;
-    switch (decompress(Decompressor(), data.data(), data.size(), out.data() + written, out.size() - written, &used,
-                       &made)) {
+    switch (decompress(Decompressor(), data.data(), data.size(), out.data() + written,
+                       out.size() - written, &used, &made)) {
       case LIBDEFLATE_SUCCESS:
         data.remove_prefix(used);
         written += made;
-        // What follows a zlib stream, or a gzip member without another's magic, is not ours (padding).
-        if (!gzip || data.size() < kMinGzipBytes || data[0] != '\x1f' || data[1] != '\x8b') data = {};
+        // What follows a zlib stream, or a gzip member without another's magic, is not ours
+        // (padding).
+        if (!gzip || data.size() < kMinGzipBytes || data[0] != '\x1f' || data[1] != '\x8b')
+          data = {};
         break;
       case LIBDEFLATE_INSUFFICIENT_SPACE:
       case LIBDEFLATE_SHORT_OUTPUT:
         if (out.size() >= max_bytes) {
           return absl::ResourceExhaustedError(
-              absl::StrCat("decompressing: more than ", max_bytes, " bytes come out; raise the body limit if that is right"));
+              absl::StrCat("decompressing: more than ", max_bytes,
+                           " bytes come out; raise the body limit if that is right"));
         }
         out.resize(std::min<uint64_t>(2 * out.size() + 256, max_bytes));
         break;
@@ -87,7 +93,8 @@ std::string Gzip(std::string_view data, int level) {
     held.level = level;
   }
   std::string out(libdeflate_gzip_compress_bound(held.compressor.get(), data.size()), '\0');
-  out.resize(libdeflate_gzip_compress(held.compressor.get(), data.data(), data.size(), out.data(), out.size()));
+  out.resize(libdeflate_gzip_compress(held.compressor.get(), data.data(), data.size(), out.data(),
+                                      out.size()));
   return out;
 }
 

@@ -16,8 +16,9 @@
 
 namespace flopwatch::net {
 
-// Takes the body of one large request piece by piece, so that it is never in memory whole. Destroyed before the handler has seen the
-// request: the request did not arrive in full, or was refused.
+// Takes the body of one large request piece by piece, so that it is never in memory whole.
+// Destroyed before the handler has seen the request: the request did not arrive in full, or was
+// refused.
 class UploadSink {
  public:
   virtual ~UploadSink() = default;
@@ -26,13 +27,16 @@ class UploadSink {
 };
 
 struct Request {
-  std::string method;  // "GET"; a HEAD request reaches the handler as GET and is answered without its body
-  std::string path;    // percent-decoded, without query: "/api/v1/jobs/42"
+  std::string
+      method;  // "GET"; a HEAD request reaches the handler as GET and is answered without its body
+  std::string path;  // percent-decoded, without query: "/api/v1/jobs/42"
   std::vector<std::pair<std::string, std::string>> query;    // percent-decoded, in order
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
-  std::string body;    // already decompressed (Content-Encoding gzip; snappy is left as it is), bounded by ServerOptions::max_body_bytes
+  std::string body;    // already decompressed (Content-Encoding gzip; snappy is left as it is),
+                       // bounded by ServerOptions::max_body_bytes
   std::string remote;  // "10.0.0.7:51234"
-  std::shared_ptr<UploadSink> sink;  // has the body, as it was sent (a Content-Encoding is not undone); null: `body` has it
+  std::shared_ptr<UploadSink>
+      sink;  // has the body, as it was sent (a Content-Encoding is not undone); null: `body` has it
 
   // First value of a query parameter or header (name in lower case); nullopt when absent.
   std::optional<std::string_view> Query(std::string_view name) const;
@@ -46,14 +50,17 @@ struct Response {
   std::string body;
   // Instead of body: bytes that outlive the server (embedded files), sent without a copy.
   std::string_view static_body;
-  // Instead of body: one buffer that many answers share (the simulator serves thousands from a few).
+  // Instead of body: one buffer that many answers share (the simulator serves thousands from a
+  // few).
   std::shared_ptr<const std::string> shared_body;
   // Transfer-Encoding: chunked in the 2 KiB pieces of Go's net/http, as dcgm-exporter answers.
   bool chunked = false;
   bool no_gzip = false;
 
   std::string_view Body() const {
-    return shared_body ? std::string_view(*shared_body) : !static_body.empty() ? static_body : std::string_view(body);
+    return shared_body            ? std::string_view(*shared_body)
+           : !static_body.empty() ? static_body
+                                  : std::string_view(body);
   }
 };
 
@@ -64,16 +71,20 @@ Response ErrorResponse(const Status& status);
 std::string_view ReasonPhrase(int status);
 
 struct ServerOptions {
-  std::string address = "127.0.0.1";  // loopback by default; also "::1", "0.0.0.0", "::", "localhost"
-  uint16_t port = 0;                  // 0 = any free one
+  std::string address =
+      "127.0.0.1";    // loopback by default; also "::1", "0.0.0.0", "::", "localhost"
+  uint16_t port = 0;  // 0 = any free one
   int threads = 1;
-  uint64_t max_body_bytes = 64ull << 20;    // of a request, before and after decompression
+  uint64_t max_body_bytes = 64ull << 20;  // of a request, before and after decompression
   uint64_t max_header_bytes = 32ull << 10;
-  uint64_t max_body_bytes_at_once = 1ull << 30;  // of all requests being read or answered; above it 503
+  uint64_t max_body_bytes_at_once = 1ull
+                                    << 30;  // of all requests being read or answered; above it 503
   int max_connections = 4096;
-  // Longest wait for the next request, for one whole request to arrive, and for a reader to take 64 KiB of an answer.
+  // Longest wait for the next request, for one whole request to arrive, and for a reader to take 64
+  // KiB of an answer.
   Micros idle_timeout = 60 * kMicrosPerSecond;
-  // Requests that `is_slow` names run here; when the queue is full the answer is 503 with Retry-After.
+  // Requests that `is_slow` names run here; when the queue is full the answer is 503 with
+  // Retry-After.
   int workers = 2;
   int max_queued = 64;
 };
@@ -83,23 +94,27 @@ struct ServerStats {
   uint64_t requests = 0;
   uint64_t connections = 0;          // open now
   uint64_t refused_connections = 0;  // above max_connections
-  uint64_t refused_requests = 0;     // malformed, too large, from another web site, or too much at once
+  uint64_t refused_requests =
+      0;  // malformed, too large, from another web site, or too much at once
   uint64_t timed_out_connections = 0;
 };
 
-// `handler` runs on a server thread and must not block for long; `is_slow` decides (by path) which requests go to a
-// bounded worker pool instead. Gzip is applied to large text answers when the client accepts it. A handler that throws
-// is answered with 500 and logged. An answer with an ETag that the request's If-None-Match names becomes 304; one that is stored
-// packed (Content-Encoding) is unpacked for clients that do not take gzip. Requests that would change something (not GET) and that a browser sends for a page of
-// another site (Sec-Fetch-Site) are refused with 403: a loopback port is no protection from web pages.
+// `handler` runs on a server thread and must not block for long; `is_slow` decides (by path) which
+// requests go to a bounded worker pool instead. Gzip is applied to large text answers when the
+// client accepts it. A handler that throws is answered with 500 and logged. An answer with an ETag
+// that the request's If-None-Match names becomes 304; one that is stored packed (Content-Encoding)
+// is unpacked for clients that do not take gzip. Requests that would change something (not GET) and
+// that a browser sends for a page of another site (Sec-Fetch-Site) are refused with 403: a loopback
+// port is no protection from web pages.
 using Handler = std::function<Response(const Request&)>;
 using IsSlow = std::function<bool(const Request&)>;
-// Requests whose bodies go to a sink. Their size is the sink's business: max_body_bytes does not hold for them.
+// Requests whose bodies go to a sink. Their size is the sink's business: max_body_bytes does not
+// hold for them.
 struct Uploads {
   // By the first line of the request; false = the body is kept in memory as always.
   std::function<bool(std::string_view method, std::string_view target)> is_upload;
-  // When the whole header is there, on a server thread; must not block for long. `request` has everything but a body. An error refuses
-  // the request before any of its body is read.
+  // When the whole header is there, on a server thread; must not block for long. `request` has
+  // everything but a body. An error refuses the request before any of its body is read.
   std::function<StatusOr<std::shared_ptr<UploadSink>>(const Request& request)> open;
 };
 
@@ -108,8 +123,8 @@ class HttpServer {
   // A port in use is AlreadyExists and names the process that has it where that can be seen.
   static StatusOr<std::unique_ptr<HttpServer>> Start(const ServerOptions& options, Handler handler,
                                                      IsSlow is_slow = {}, Uploads uploads = {});
-  // Stops accepting, lets requests in progress be answered for at most 5 s, closes connections, joins. A handler that
-  // still runs is waited for.
+  // Stops accepting, lets requests in progress be answered for at most 5 s, closes connections,
+  // joins. A handler that still runs is waited for.
   virtual ~HttpServer() = default;
   virtual uint16_t port() const = 0;
   virtual ServerStats stats() const = 0;
@@ -117,10 +132,11 @@ class HttpServer {
   uint64_t refused_connections() const { return stats().refused_connections; }
 };
 
-// Blocking client for commands and discovery: http, and https with the host verified against the system's roots.
-// Follows up to 5 redirects (never from https to http). An answer of any HTTP status is a result, not an error.
-// Errors: Unavailable (cannot resolve, "nothing is listening on …", TLS), DeadlineExceeded, ResourceExhausted (too large),
-// InvalidArgument (URL), DataLoss (not an HTTP answer).
+// Blocking client for commands and discovery: http, and https with the host verified against the
+// system's roots. Follows up to 5 redirects (never from https to http). An answer of any HTTP
+// status is a result, not an error. Errors: Unavailable (cannot resolve, "nothing is listening on
+// …", TLS), DeadlineExceeded, ResourceExhausted (too large), InvalidArgument (URL), DataLoss (not
+// an HTTP answer).
 struct FetchOptions {
   std::string method = "GET";
   std::string body = {};
@@ -138,8 +154,8 @@ struct FetchResult {
 };
 StatusOr<FetchResult> Fetch(const std::string& url, const FetchOptions& options = {});
 
-// gzip (also several members) or zlib data, with an output bound that guards against bombs: ResourceExhausted above it,
-// DataLoss when damaged or cut.
+// gzip (also several members) or zlib data, with an output bound that guards against bombs:
+// ResourceExhausted above it, DataLoss when damaged or cut.
 StatusOr<std::string> Gunzip(std::string_view data, uint64_t max_bytes);
 std::string Gzip(std::string_view data, int level = 1);
 

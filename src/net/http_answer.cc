@@ -12,14 +12,18 @@
 namespace flopwatch::net {
 namespace {
 
-constexpr size_t kMinPackedBytes = 1 << 10;       // below, the header of gzip eats the gain
-constexpr size_t kGoChunkBytes = 2 << 10;       // bufio size before Go's chunkWriter
-constexpr size_t kMaxUnpackedBytes = 64 << 20;  // of an embedded file for a client that does not take gzip
+constexpr size_t kMinPackedBytes = 1 << 10;  // below, the header of gzip eats the gain
+constexpr size_t kGoChunkBytes = 2 << 10;    // bufio size before Go's chunkWriter
+constexpr size_t kMaxUnpackedBytes =
+    64 << 20;  // of an embedded file for a client that does not take gzip
 
 bool DecodeComponent(std::string_view text, bool plus_is_space, std::string* out) {
-  const auto hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); };
+  const auto hex = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+  };
   for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && !(i + 2 < text.size() && hex(text[i + 1]) && hex(text[i + 2]))) return false;
+    if (text[i] == '%' && !(i + 2 < text.size() && hex(text[i + 1]) && hex(text[i + 2])))
+      return false;
   }
   if (plus_is_space || text.find('+') == std::string_view::npos) {
     *out = PercentDecode(text);
@@ -40,17 +44,25 @@ bool IsCompressibleType(std::string_view type) {
 
 std::string_view CodeOf(int status) {
   switch (status) {
-    case 403: return "permission_denied";
-    case 405: return "method_not_allowed";
-    case 413: return "too_large";
-    case 415: return "unsupported_encoding";
-    case 431: return "header_too_large";
-    case 503: return "unavailable";
-    default: return "invalid_argument";
+    case 403:
+      return "permission_denied";
+    case 405:
+      return "method_not_allowed";
+    case 413:
+      return "too_large";
+    case 415:
+      return "unsupported_encoding";
+    case 431:
+      return "header_too_large";
+    case 503:
+      return "unavailable";
+    default:
+      return "invalid_argument";
   }
 }
 
-// Whether an If-None-Match header names this tag. Compared weakly, as RFC 9110 (13.1.2) asks: "W/" does not matter.
+// Whether an If-None-Match header names this tag. Compared weakly, as RFC 9110 (13.1.2) asks: "W/"
+// does not matter.
 bool MatchesETag(std::string_view header, std::string_view etag) {
   if (etag.starts_with("W/")) etag.remove_prefix(2);
   while (!header.empty()) {
@@ -67,7 +79,9 @@ bool MatchesETag(std::string_view header, std::string_view etag) {
   return false;
 }
 
-bool Compressible(const Response& r) { return r.Body().size() >= kMinPackedBytes && IsCompressibleType(r.content_type); }
+bool Compressible(const Response& r) {
+  return r.Body().size() >= kMinPackedBytes && IsCompressibleType(r.content_type);
+}
 const std::string* FindHeader(const Response& r, std::string_view name) {
   for (const auto& [key, value] : r.headers) {
     if (EqualsIgnoringCase(key, name)) return &value;
@@ -93,7 +107,8 @@ void Recode(bool gzip_accepted, Response* r) {
       return;
     }
     SetBody(r, *std::move(plain));
-    std::erase_if(r->headers, [](const auto& h) { return EqualsIgnoringCase(h.first, "content-encoding"); });
+    std::erase_if(r->headers,
+                  [](const auto& h) { return EqualsIgnoringCase(h.first, "content-encoding"); });
   }
   // The same content in other bytes: such a tag may not be strong.
   for (auto& [name, value] : r->headers) {
@@ -104,7 +119,8 @@ void Recode(bool gzip_accepted, Response* r) {
 }  // namespace
 
 bool DecodeTarget(std::string_view target, Request* request) {
-  for (const std::string_view scheme : {"http://", "https://"}) {  // absolute form, as sent to proxies
+  for (const std::string_view scheme :
+       {"http://", "https://"}) {  // absolute form, as sent to proxies
     if (StartsWithIgnoringCase(target, scheme)) {
       const size_t path = target.find('/', scheme.size());
       target = path == std::string_view::npos ? "/" : target.substr(path);
@@ -136,19 +152,30 @@ Response ErrorBody(int status, std::string_view code, std::string_view message) 
   Response r;
   r.status = status;
   JsonWriter json(&r.body);
-  json.BeginObject().Key("error").BeginObject().Field("code", code).Field("message", message).EndObject().EndObject();
+  json.BeginObject()
+      .Key("error")
+      .BeginObject()
+      .Field("code", code)
+      .Field("message", message)
+      .EndObject()
+      .EndObject();
   r.body += '\n';
   return r;
 }
 
-Response Refusal(int status, std::string_view message) { return ErrorBody(status, CodeOf(status), message); }
+Response Refusal(int status, std::string_view message) {
+  return ErrorBody(status, CodeOf(status), message);
+}
 
 void Negotiate(const Accepted& accepted, Response* r) {
   const std::string* etag = FindHeader(*r, "etag");
-  const bool varies = r->status == 200 && !r->no_gzip && (FindHeader(*r, "content-encoding") != nullptr || Compressible(*r));
+  const bool varies = r->status == 200 && !r->no_gzip &&
+                      (FindHeader(*r, "content-encoding") != nullptr || Compressible(*r));
   if (r->status == 200 && etag != nullptr && MatchesETag(accepted.if_none_match, *etag)) {
-    // What the answer would say about itself stays (RFC 9110, 15.4.5); of its body nothing is left to say.
-    std::erase_if(r->headers, [](const auto& h) { return EqualsIgnoringCase(h.first, "content-encoding"); });
+    // What the answer would say about itself stays (RFC 9110, 15.4.5); of its body nothing is left
+    // to say.
+    std::erase_if(r->headers,
+                  [](const auto& h) { return EqualsIgnoringCase(h.first, "content-encoding"); });
     if (varies) r->headers.emplace_back("Vary", "Accept-Encoding");
     r->status = 304;
     SetBody(r, {});

@@ -1,4 +1,5 @@
-// What the HTTP server reads out of a request's target and how an answer looks on the wire; no I/O. Internal to the server.
+// What the HTTP server reads out of a request's target and how an answer looks on the wire; no I/O.
+// Internal to the server.
 #ifndef FLOPWATCH_NET_HTTP_ANSWER_H_
 #define FLOPWATCH_NET_HTTP_ANSWER_H_
 
@@ -22,7 +23,8 @@ struct Accepted {
   bool gzip = false;
   std::string if_none_match;
 };
-// Makes an answer one that the client takes: what it has already is not sent again (304), the body packed or unpacked. Once.
+// Makes an answer one that the client takes: what it has already is not sent again (304), the body
+// packed or unpacked. Once.
 void Negotiate(const Accepted& accepted, Response* r);
 
 // "Name: value" and the end of the line; a value cannot start another header.

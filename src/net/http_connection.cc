@@ -17,7 +17,8 @@ namespace {
 constexpr size_t kProgressBytes = 64 << 10;  // a reader must take this much per idle_timeout
 constexpr size_t kSinkBytes = 1 << 20;       // of an upload, gathered before it is written
 constexpr Micros kLinger = 2 * kMicrosPerSecond;
-constexpr size_t kMaxLingerBytes = 8 << 20;  // read and thrown away after a refusal, so that the answer is seen
+constexpr size_t kMaxLingerBytes =
+    8 << 20;  // read and thrown away after a refusal, so that the answer is seen
 constexpr size_t kMaxTargetBytes = 16 << 10;
 
 }  // namespace
@@ -27,7 +28,8 @@ Response ServerState::Answer(const Request& request) const {
     return handler(request);
   } catch (const std::exception& e) {
     LogError("{} {}: the handler failed: {}", request.method, Printable(request.path), e.what());
-    return ErrorResponse(absl::InternalError("the request could not be answered; the server's log says why"));
+    return ErrorResponse(
+        absl::InternalError("the request could not be answered; the server's log says why"));
   }
 }
 
@@ -62,7 +64,8 @@ void ServerConnection::Stop() {
 }
 
 void ServerConnection::BeginRequest() {
-  parser_.emplace(shared_.options.max_header_bytes, shared_.options.max_body_bytes, &shared_.uploads.is_upload);
+  parser_.emplace(shared_.options.max_header_bytes, shared_.options.max_body_bytes,
+                  &shared_.uploads.is_upload);
   sink_.reset();
   state_ = State::kRead;
   deadline_ = MonotonicNow() + shared_.options.idle_timeout;
@@ -90,11 +93,14 @@ void ServerConnection::OnReadable() {
 }
 
 void ServerConnection::Parse(std::string_view data) {
-  if (const ErrorCode ec = Feed(&*parser_, data, shared_.options.max_header_bytes, &rest_)) return RefuseUnparsed(ec);
-  if (!HoldBody(parser_->body.size())) return Refuse(503, "too many large requests at once; try again in a moment");
+  if (const ErrorCode ec = Feed(&*parser_, data, shared_.options.max_header_bytes, &rest_))
+    return RefuseUnparsed(ec);
+  if (!HoldBody(parser_->body.size()))
+    return Refuse(503, "too many large requests at once; try again in a moment");
   if (parser_->upload && parser_->is_header_done()) {
     if (sink_ == nullptr && !OpenSink()) return;
-    if (parser_->is_done() ? !parser_->body.empty() : parser_->body.size() >= kSinkBytes) return SinkBody();
+    if (parser_->is_done() ? !parser_->body.empty() : parser_->body.size() >= kSinkBytes)
+      return SinkBody();
   }
   if (parser_->is_done()) return HandleRequest();
   if (parser_->is_header_done() && std::exchange(parser_->expects_continue, false)) {
@@ -107,9 +113,11 @@ void ServerConnection::Parse(std::string_view data) {
 bool ServerConnection::ReadHead(Request* request) {
   RequestParser& p = *parser_;
   request->remote = Remote();
-  static constexpr std::string_view kMethods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+  static constexpr std::string_view kMethods[] = {"GET",   "POST",   "PUT",
+                                                  "PATCH", "DELETE", "OPTIONS"};
   if (std::find(std::begin(kMethods), std::end(kMethods), request->method) == std::end(kMethods)) {
-    RefuseKeepingConnection(405, fmt::format("method {} is not supported", Printable(request->method, 20)));
+    RefuseKeepingConnection(
+        405, fmt::format("method {} is not supported", Printable(request->method, 20)));
     return false;
   }
   if (const auto site = request->Header("sec-fetch-site");
@@ -118,7 +126,8 @@ bool ServerConnection::ReadHead(Request* request) {
     return false;
   }
   if (p.target.size() > kMaxTargetBytes || !DecodeTarget(p.target, request)) {
-    RefuseKeepingConnection(400, "the request target is not a valid path (malformed percent escape?)");
+    RefuseKeepingConnection(400,
+                            "the request target is not a valid path (malformed percent escape?)");
     return false;
   }
   return true;
@@ -154,7 +163,8 @@ void ServerConnection::SinkBody() {
     asio::io_context& io = self->loop_.io;
     asio::post(io, [self = std::move(self), status = std::move(status)] { self->OnSunk(status); });
   };
-  // With no worker free the loop writes itself: a piece is small, and refusing half an upload helps nobody.
+  // With no worker free the loop writes itself: a piece is small, and refusing half an upload helps
+  // nobody.
   if (!shared_.pool.TrySubmit(write)) write();
 }
 
@@ -169,12 +179,15 @@ void ServerConnection::OnSunk(const Status& status) {
   if (parser_->is_done()) return HandleRequest();
   if (loop_.stopping) return Close();
   state_ = State::kRead;
-  deadline_ = MonotonicNow() + shared_.options.idle_timeout;  // for the next piece, not for the whole of a large file
+  deadline_ =
+      MonotonicNow() +
+      shared_.options.idle_timeout;  // for the next piece, not for the whole of a large file
   WaitReadable();
 }
 
 bool ServerConnection::HoldBody(size_t bytes) {
-  const uint64_t before = shared_.body_bytes.fetch_add(bytes - held_body_, std::memory_order_relaxed);  // wraps: a sum
+  const uint64_t before =
+      shared_.body_bytes.fetch_add(bytes - held_body_, std::memory_order_relaxed);  // wraps: a sum
   const uint64_t all = before + (bytes - held_body_);
   const bool grew = bytes > held_body_;
   held_body_ = bytes;
@@ -183,10 +196,12 @@ bool ServerConnection::HoldBody(size_t bytes) {
 
 void ServerConnection::RefuseUnparsed(ErrorCode ec) {
   if (ec == http::error::body_limit) {
-    return Refuse(413, fmt::format("the body is larger than {} bytes; send less at once", shared_.options.max_body_bytes));
+    return Refuse(413, fmt::format("the body is larger than {} bytes; send less at once",
+                                   shared_.options.max_body_bytes));
   }
   if (ec == http::error::header_limit) {
-    return Refuse(431, fmt::format("the header is larger than {} bytes", shared_.options.max_header_bytes));
+    return Refuse(
+        431, fmt::format("the header is larger than {} bytes", shared_.options.max_header_bytes));
   }
   Refuse(400, fmt::format("not a valid HTTP/1.1 request: {}", ec.message()));
 }
@@ -200,7 +215,8 @@ void ServerConnection::Refuse(int status, std::string_view message) {
 void ServerConnection::RefuseKeepingConnection(int status, std::string_view message) {
   shared_.refused_requests.fetch_add(1, std::memory_order_relaxed);
   Response r = Refusal(status, message);
-  if (status == 405) r.headers.emplace_back("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+  if (status == 405)
+    r.headers.emplace_back("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
   if (status == 503) r.headers.emplace_back("Retry-After", "1");
   Send(std::move(r));
 }
@@ -222,10 +238,12 @@ void ServerConnection::HandleRequest() {
   request->sink = std::move(sink_);
   // snappy is part of the remote-write protocol and unpacked by who decodes that.
   if (const auto encoding = request->Header("content-encoding");
-      request->sink == nullptr && encoding && !EqualsIgnoringCase(*encoding, "identity") && !EqualsIgnoringCase(*encoding, "snappy")) {
+      request->sink == nullptr && encoding && !EqualsIgnoringCase(*encoding, "identity") &&
+      !EqualsIgnoringCase(*encoding, "snappy")) {
     if (!EqualsIgnoringCase(*encoding, "gzip") && !EqualsIgnoringCase(*encoding, "deflate")) {
-      return RefuseKeepingConnection(415, fmt::format("Content-Encoding '{}' is not supported; use gzip or none",
-                                                      Printable(*encoding, 40)));
+      return RefuseKeepingConnection(
+          415, fmt::format("Content-Encoding '{}' is not supported; use gzip or none",
+                           Printable(*encoding, 40)));
     }
     StatusOr<std::string> plain = Gunzip(request->body, shared_.options.max_body_bytes);
     if (!plain.ok()) {
@@ -239,7 +257,9 @@ void ServerConnection::HandleRequest() {
   }
   const auto accept = request->Header("accept-encoding");
   accepted_.gzip = accept && HasToken(*accept, "gzip");
-  accepted_.if_none_match = request->method == "GET" ? std::string(request->Header("if-none-match").value_or("")) : std::string();
+  accepted_.if_none_match = request->method == "GET"
+                                ? std::string(request->Header("if-none-match").value_or(""))
+                                : std::string();
 
   if (!shared_.is_slow || !shared_.is_slow(*request)) return Send(shared_.Answer(*request));
   const bool queued = shared_.pool.TrySubmit([self = shared_from_this(), request]() mutable {
@@ -250,7 +270,8 @@ void ServerConnection::HandleRequest() {
     asio::io_context& io = self->loop_.io;
     asio::post(io, [self = std::move(self), response] { self->Send(std::move(*response)); });
   });
-  if (!queued) RefuseKeepingConnection(503, "too many slow requests at once; try again in a moment");
+  if (!queued)
+    RefuseKeepingConnection(503, "too many slow requests at once; try again in a moment");
 }
 
 void ServerConnection::Send(Response response) {
@@ -285,9 +306,10 @@ void ServerConnection::Write() {
     ErrorCode ec;
     const size_t n = socket_.write_some(out_, ec);
     if (ec == asio::error::would_block) {
-      return socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](ErrorCode error) {
-        if (!error) self->Write();
-      });
+      return socket_.async_wait(tcp::socket::wait_write,
+                                [self = shared_from_this()](ErrorCode error) {
+                                  if (!error) self->Write();
+                                });
     }
     if (ec == asio::error::interrupted) continue;
     if (ec) return Close();
@@ -341,7 +363,8 @@ std::string ServerConnection::Remote() {
     const tcp::endpoint peer = socket_.remote_endpoint(ec);
     if (!ec) {
       const std::string host = peer.address().to_string();
-      remote_ = peer.address().is_v6() ? fmt::format("[{}]:{}", host, peer.port()) : fmt::format("{}:{}", host, peer.port());
+      remote_ = peer.address().is_v6() ? fmt::format("[{}]:{}", host, peer.port())
+                                       : fmt::format("{}:{}", host, peer.port());
     }
   }
   return remote_;

@@ -1,8 +1,8 @@
 // One connection of the HTTP server, and what connections share. Internal to the server.
 //
-// A connection that waits for its next request holds a socket and a few hundred bytes, no buffer: it waits for "readable" and
-// reads into its loop's scratch memory. All of a connection's state is touched by its loop alone; slow requests run on a worker
-// and come back by post.
+// A connection that waits for its next request holds a socket and a few hundred bytes, no buffer:
+// it waits for "readable" and reads into its loop's scratch memory. All of a connection's state is
+// touched by its loop alone; slow requests run on a worker and come back by post.
 #ifndef FLOPWATCH_NET_HTTP_CONNECTION_H_
 #define FLOPWATCH_NET_HTTP_CONNECTION_H_
 
@@ -37,7 +37,8 @@ inline constexpr size_t kScratchBytes = 64 << 10;
 
 // One event loop and what its connections share.
 struct ServerLoop {
-  std::unordered_set<class ServerConnection*> connections;  // before `io`, whose end lets go of the last connections
+  std::unordered_set<class ServerConnection*>
+      connections;  // before `io`, whose end lets go of the last connections
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
   asio::steady_timer sweep{io};
@@ -51,7 +52,11 @@ struct ServerLoop {
 // What all connections share.
 struct ServerState {
   ServerState(ServerOptions o, Handler h, IsSlow s, Uploads u)
-      : options(std::move(o)), handler(std::move(h)), is_slow(std::move(s)), uploads(std::move(u)), pool(options.workers, options.max_queued) {}
+      : options(std::move(o)),
+        handler(std::move(h)),
+        is_slow(std::move(s)),
+        uploads(std::move(u)),
+        pool(options.workers, options.max_queued) {}
 
   const ServerOptions options;
   const Handler handler;
@@ -65,7 +70,8 @@ struct ServerState {
   Response Answer(const Request& request) const;
 };
 
-// Shared ownership: the pending socket operation or the worker task keeps it alive, whichever it is in.
+// Shared ownership: the pending socket operation or the worker task keeps it alive, whichever it is
+// in.
 class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
  public:
   ServerConnection(ServerState* shared, ServerLoop* loop, tcp::socket socket);
@@ -86,13 +92,16 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void OnReadable();
   void Parse(std::string_view data);
 
-  // What of a request is known from its header; false when it is no request we take (and it has been refused).
+  // What of a request is known from its header; false when it is no request we take (and it has
+  // been refused).
   bool ReadHead(Request* request);
 
-  // Asks who takes this body; false when nobody does, and the request has been refused. The rest of it is not read.
+  // Asks who takes this body; false when nobody does, and the request has been refused. The rest of
+  // it is not read.
   bool OpenSink();
 
-  // Hands what has arrived to the sink, on a worker: a disk may make it wait. Nothing is read meanwhile.
+  // Hands what has arrived to the sink, on a worker: a disk may make it wait. Nothing is read
+  // meanwhile.
   void SinkBody();
   void OnSunk(const Status& status);
 
@@ -108,7 +117,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void Write();
   void OnWritten();
 
-  // Assigning an empty string would keep the memory of the body for as long as the connection idles.
+  // Assigning an empty string would keep the memory of the body for as long as the connection
+  // idles.
   void ReleaseAnswer();
 
   // Closing with unread bytes would reset the connection and may take the answer with it.

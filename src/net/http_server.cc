@@ -28,7 +28,8 @@ class ServerImpl final : public HttpServer {
  public:
   ServerImpl(ServerOptions options, Handler handler, IsSlow is_slow, Uploads uploads)
       : shared_(std::move(options), std::move(handler), std::move(is_slow), std::move(uploads)) {
-    for (int i = 0; i < std::max(shared_.options.threads, 1); ++i) loops_.push_back(std::make_unique<ServerLoop>());
+    for (int i = 0; i < std::max(shared_.options.threads, 1); ++i)
+      loops_.push_back(std::make_unique<ServerLoop>());
     acceptor_.emplace(loops_[0]->io);
     accept_pause_.emplace(loops_[0]->io);
   }
@@ -36,28 +37,31 @@ class ServerImpl final : public HttpServer {
   Status Listen() {
     const ServerOptions& o = shared_.options;
     std::string host = o.address == "localhost" ? "127.0.0.1" : o.address;
-    if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+    if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+      host = host.substr(1, host.size() - 2);
     ErrorCode ec;
     const auto address = asio::ip::make_address(host, ec);
     if (ec) {
-      return absl::InvalidArgumentError(fmt::format(
-          "listen address '{}' is not an IP address; use 127.0.0.1, 0.0.0.0, ::1 or ::", Printable(o.address)));
+      return absl::InvalidArgumentError(
+          fmt::format("listen address '{}' is not an IP address; use 127.0.0.1, 0.0.0.0, ::1 or ::",
+                      Printable(o.address)));
     }
     const tcp::endpoint endpoint(address, o.port);
     const auto failed = [&](std::string_view what) -> Status {
       const std::string where = fmt::format("listening on {}:{}: ", o.address, o.port);
       if (ec == asio::error::address_in_use) {
         const std::string owner = PortOwner(o.port);
-        return absl::AlreadyExistsError(
-            fmt::format("{}the port is in use{}{}; stop that, or choose another port (0 = any free one)", where,
-                        owner.empty() ? "" : " by ", owner));
+        return absl::AlreadyExistsError(fmt::format(
+            "{}the port is in use{}{}; stop that, or choose another port (0 = any free one)", where,
+            owner.empty() ? "" : " by ", owner));
       }
       if (ec == asio::error::access_denied) {
         return absl::PermissionDeniedError(
             absl::StrCat(where, "not permitted; ports below 1024 need root, choose a higher one"));
       }
       if (ec == boost::system::errc::address_not_available) {
-        return absl::InvalidArgumentError(absl::StrCat(where, "this machine has no such address; see `ip address`"));
+        return absl::InvalidArgumentError(
+            absl::StrCat(where, "this machine has no such address; see `ip address`"));
       }
       return absl::UnavailableError(fmt::format("{}{}: {}", where, what, ec.message()));
     };
@@ -87,7 +91,8 @@ class ServerImpl final : public HttpServer {
       asio::post(loops_[i]->io, [this, i] {
         if (i == 0) CloseAcceptor();
         loops_[i]->stopping = true;
-        const std::vector<ServerConnection*> now(loops_[i]->connections.begin(), loops_[i]->connections.end());
+        const std::vector<ServerConnection*> now(loops_[i]->connections.begin(),
+                                                 loops_[i]->connections.end());
         for (ServerConnection* c : now) c->Stop();
       });
     }
@@ -125,7 +130,8 @@ class ServerImpl final : public HttpServer {
     ServerLoop* loop = loops_[next_loop_++ % loops_.size()].get();
     acceptor_->async_accept(loop->io, [this, loop](ErrorCode ec, tcp::socket socket) {
       if (!acceptor_->is_open()) return;
-      if (ec == boost::system::errc::too_many_files_open || ec == boost::system::errc::too_many_files_open_in_system) {
+      if (ec == boost::system::errc::too_many_files_open ||
+          ec == boost::system::errc::too_many_files_open_in_system) {
         // No descriptor is free: waiting connections stay in the kernel's queue until one is.
         shared_.refused_connections.fetch_add(1, std::memory_order_relaxed);
         accept_pause_->expires_after(std::chrono::milliseconds(100));
@@ -143,9 +149,10 @@ class ServerImpl final : public HttpServer {
       shared_.refused_connections.fetch_add(1, std::memory_order_relaxed);
       ErrorCode ignored;
       socket.non_blocking(true, ignored);
-      socket.write_some(asio::buffer(std::string_view("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
-                                                      "Content-Length: 0\r\nConnection: close\r\n\r\n")),
-                        ignored);
+      socket.write_some(
+          asio::buffer(std::string_view("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
+                                        "Content-Length: 0\r\nConnection: close\r\n\r\n")),
+          ignored);
       return;
     }
     shared_.open.fetch_add(1, std::memory_order_relaxed);
@@ -158,7 +165,8 @@ class ServerImpl final : public HttpServer {
   }
 
   void Sweep(ServerLoop* loop) {
-    const Micros period = std::clamp<Micros>(shared_.options.idle_timeout / 4, 10'000, kMicrosPerSecond);
+    const Micros period =
+        std::clamp<Micros>(shared_.options.idle_timeout / 4, 10'000, kMicrosPerSecond);
     loop->sweep.expires_after(std::chrono::microseconds(period));
     loop->sweep.async_wait([this, loop](ErrorCode ec) {
       if (ec) return;
@@ -178,9 +186,11 @@ class ServerImpl final : public HttpServer {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const ServerOptions& options, Handler handler, IsSlow is_slow,
+StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const ServerOptions& options,
+                                                        Handler handler, IsSlow is_slow,
                                                         Uploads uploads) {
-  auto server = std::make_unique<ServerImpl>(options, std::move(handler), std::move(is_slow), std::move(uploads));
+  auto server = std::make_unique<ServerImpl>(options, std::move(handler), std::move(is_slow),
+                                             std::move(uploads));
   FW_RETURN_IF_ERROR(server->Listen());
   server->Run();
   return server;

@@ -5,7 +5,6 @@
 namespace flopwatch::net {
 namespace {
 
-
 std::string_view Strip(std::string_view s) {
   while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
   while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);

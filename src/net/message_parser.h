@@ -1,5 +1,5 @@
-// Beast's incremental HTTP/1.1 parser, set up so that bytes go where we want them: no field containers, and bytes that do
-// not form a whole header yet stay in the caller's small buffer.
+// Beast's incremental HTTP/1.1 parser, set up so that bytes go where we want them: no field
+// containers, and bytes that do not form a whole header yet stay in the caller's small buffer.
 #ifndef FLOPWATCH_NET_MESSAGE_PARSER_H_
 #define FLOPWATCH_NET_MESSAGE_PARSER_H_
 
@@ -27,11 +27,13 @@ inline constexpr int kMaxInterim = 8;  // "100 Continue" and the like before an 
 
 inline std::string_view View(boost::beast::string_view s) { return {s.data(), s.size()}; }
 
-// Whether a comma-separated header value names `token` ("gzip, br;q=0.5"); a weight of zero refuses it.
+// Whether a comma-separated header value names `token` ("gzip, br;q=0.5"); a weight of zero refuses
+// it.
 bool HasToken(std::string_view list, std::string_view token);
 
-// Feeds `data` to the parser. Bytes not consumed (an unfinished header line, or the next message) are left in `*rest`,
-// which is bounded by `max_rest`: an endless chunk extension or trailer is an error, like an endless header.
+// Feeds `data` to the parser. Bytes not consumed (an unfinished header line, or the next message)
+// are left in `*rest`, which is bounded by `max_rest`: an endless chunk extension or trailer is an
+// error, like an endless header.
 template <typename Parser>
 ErrorCode Feed(Parser* parser, std::string_view data, size_t max_rest, std::string* rest) {
   ErrorCode ec;
@@ -60,7 +62,9 @@ class RequestParser final : public http::basic_parser<true> {
  public:
   // `is_upload` (may be null): requests without a limit on their body, because it goes to a sink.
   using IsUpload = std::function<bool(std::string_view method, std::string_view target)>;
-  RequestParser(uint64_t max_header_bytes, uint64_t max_body_bytes, const IsUpload* is_upload = nullptr) : is_upload_(is_upload) {
+  RequestParser(uint64_t max_header_bytes, uint64_t max_body_bytes,
+                const IsUpload* is_upload = nullptr)
+      : is_upload_(is_upload) {
     header_limit(static_cast<uint32_t>(max_header_bytes));
     body_limit(max_body_bytes);
     eager(true);
@@ -88,7 +92,8 @@ class RequestParser final : public http::basic_parser<true> {
     if (f == http::field::transfer_encoding && !boost::beast::iequals(value, "chunked")) {
       ec = http::error::bad_transfer_encoding;
     }
-    if (f == http::field::expect && boost::beast::iequals(value, "100-continue")) expects_continue = true;
+    if (f == http::field::expect && boost::beast::iequals(value, "100-continue"))
+      expects_continue = true;
     fields.emplace_back(LowerCase(View(name)), View(value));
   }
   void on_header_impl(ErrorCode&) override {}
@@ -107,18 +112,21 @@ class RequestParser final : public http::basic_parser<true> {
   const IsUpload* is_upload_;
 };
 
-// Where the body of an answer gathers. In place: pieces that lie in one mutable buffer of the caller are joined there (over the
-// chunk headers between them, which are parsed by then), so that an answer that came in one read is never copied to a second
-// buffer. Otherwise, and for what Keep() saves before the buffer goes, in a string.
+// Where the body of an answer gathers. In place: pieces that lie in one mutable buffer of the
+// caller are joined there (over the chunk headers between them, which are parsed by then), so that
+// an answer that came in one read is never copied to a second buffer. Otherwise, and for what
+// Keep() saves before the buffer goes, in a string.
 //
-// A body of lines is joined without moving all that follows a chunk header: the line that the header cuts in two is moved up
-// against its other half, and a comment of the header's length ("####\n") takes its old place.
+// A body of lines is joined without moving all that follows a chunk header: the line that the
+// header cuts in two is moved up against its other half, and a comment of the header's length
+// ("####\n") takes its old place.
 class BodySink {
  public:
   explicit BodySink(std::string* store) : store_(store) {}
   // Whether the next pieces come from a mutable buffer that stays until Keep() or the end.
   void set_in_place(bool in_place) { in_place_ = in_place; }
-  // The reader takes lines, and passes over those that begin with '#'. Undone by a header that says that the body is packed.
+  // The reader takes lines, and passes over those that begin with '#'. Undone by a header that says
+  // that the body is packed.
   void set_lines(bool lines) { lines_ = lines; }
   void Append(std::string_view piece) {
     bytes_ += piece.size();
@@ -138,7 +146,9 @@ class BodySink {
     size_ = 0;
   }
   // The body; of lines perhaps with comments between them that nobody sent.
-  std::string_view View() const { return size_ > 0 ? std::string_view(begin_, size_) : std::string_view(*store_); }
+  std::string_view View() const {
+    return size_ > 0 ? std::string_view(begin_, size_) : std::string_view(*store_);
+  }
   size_t bytes() const { return bytes_; }  // as sent
 
  private:
@@ -148,7 +158,8 @@ class BodySink {
     char* const end = begin_ + size_;
     const auto hole = static_cast<size_t>(piece.data() - end);
     const size_t near = std::min(size_, kNear);
-    // glibc's, many bytes at a time: a line is 250 of them, and there is a piece for every eight lines.
+    // glibc's, many bytes at a time: a line is 250 of them, and there is a piece for every eight
+    // lines.
     const void* const newline = memrchr(end - near, '\n', near);
     if (newline == nullptr || hole < 2) return false;
     char* const line = const_cast<char*>(static_cast<const char*>(newline)) + 1;
@@ -169,7 +180,8 @@ class BodySink {
 // One answer; all fields are kept.
 class ResponseParser final : public http::basic_parser<false> {
  public:
-  ResponseParser(uint64_t max_header_bytes, uint64_t max_body_bytes, std::string* body) : body(body) {
+  ResponseParser(uint64_t max_header_bytes, uint64_t max_body_bytes, std::string* body)
+      : body(body) {
     header_limit(static_cast<uint32_t>(max_header_bytes));
     body_limit(max_body_bytes);
     eager(true);
@@ -186,7 +198,9 @@ class ResponseParser final : public http::basic_parser<false> {
     if (!is_header_done()) fields.emplace_back(LowerCase(View(name)), View(value));
   }
   void on_header_impl(ErrorCode&) override {
-    const auto packed = [](const auto& field) { return field.first == "content-encoding" && !EqualsIgnoringCase(field.second, "identity"); };
+    const auto packed = [](const auto& field) {
+      return field.first == "content-encoding" && !EqualsIgnoringCase(field.second, "identity");
+    };
     if (std::any_of(fields.begin(), fields.end(), packed)) body.set_lines(false);
   }
   void on_body_init_impl(const boost::optional<uint64_t>&, ErrorCode&) override {}

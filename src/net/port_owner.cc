@@ -22,9 +22,12 @@ std::string ListenerLink(uint16_t port) {
     while (std::getline(in, line)) {
       unsigned local_port = 0, state = 0;
       unsigned long long inode = 0;
-      // "  0: 0100007F:2382 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000  0 123456 …"
-      if (std::sscanf(line.c_str(), " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %*d %*d %llu",
-                      &local_port, &state, &inode) == 3 &&
+      // "  0: 0100007F:2382 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000  0 123456
+      // …"
+      if (std::sscanf(
+              line.c_str(),
+              " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %*d %*d %llu",
+              &local_port, &state, &inode) == 3 &&
           local_port == port && state == kListen) {
         return fmt::format("socket:[{}]", inode);
       }
@@ -40,11 +43,13 @@ std::string PortOwner(uint16_t port) {
   const std::string link = ListenerLink(port);
   if (link.empty()) return "";
   std::error_code ec;
-  for (const auto& process : fs::directory_iterator("/proc", fs::directory_options::skip_permission_denied, ec)) {
+  for (const auto& process :
+       fs::directory_iterator("/proc", fs::directory_options::skip_permission_denied, ec)) {
     const std::string pid = process.path().filename().string();
     if (!std::all_of(pid.begin(), pid.end(), [](char c) { return c >= '0' && c <= '9'; })) continue;
     std::error_code fd_ec;
-    fs::directory_iterator fds(process.path() / "fd", fs::directory_options::skip_permission_denied, fd_ec);
+    fs::directory_iterator fds(process.path() / "fd", fs::directory_options::skip_permission_denied,
+                               fd_ec);
     for (; !fd_ec && fds != fs::directory_iterator(); fds.increment(fd_ec)) {
       std::error_code link_ec;
       if (fs::read_symlink(fds->path(), link_ec).string() != link) continue;

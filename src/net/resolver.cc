@@ -26,19 +26,23 @@ StatusOr<Addresses> GetAddrInfo(const std::string& host) {
   hints.ai_flags = AI_ADDRCONFIG;
   addrinfo* list = nullptr;
   const int rc = getaddrinfo(host.c_str(), nullptr, &hints, &list);
-  // RFC 6761, 6.3: this name is the loopback address also where no hosts file says so (minimal containers).
+  // RFC 6761, 6.3: this name is the loopback address also where no hosts file says so (minimal
+  // containers).
   if (rc != 0 && absl::EqualsIgnoreCase(host, "localhost")) {
-    return Addresses({boost::asio::ip::address_v4::loopback(), boost::asio::ip::address_v6::loopback()});
+    return Addresses(
+        {boost::asio::ip::address_v4::loopback(), boost::asio::ip::address_v6::loopback()});
   }
   if (rc != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot resolve '", Printable(host), "': ", gai_strerror(rc), "; check the name and the name server"));
+    return absl::UnavailableError(absl::StrCat("cannot resolve '", Printable(host),
+                                               "': ", gai_strerror(rc),
+                                               "; check the name and the name server"));
   }
   Addresses out;
   for (const addrinfo* a = list; a != nullptr; a = a->ai_next) {
     if (a->ai_family == AF_INET) {
       boost::asio::ip::address_v4::bytes_type bytes;
-      std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in*>(a->ai_addr)->sin_addr, bytes.size());
+      std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in*>(a->ai_addr)->sin_addr,
+                  bytes.size());
       out.push_back(boost::asio::ip::address_v4(bytes));
     } else if (a->ai_family == AF_INET6) {
       const auto* in6 = reinterpret_cast<const sockaddr_in6*>(a->ai_addr);
@@ -48,7 +52,9 @@ StatusOr<Addresses> GetAddrInfo(const std::string& host) {
     }
   }
   freeaddrinfo(list);
-  if (out.empty()) return absl::UnavailableError(absl::StrCat("'", Printable(host), "' has no IPv4 or IPv6 address"));
+  if (out.empty())
+    return absl::UnavailableError(
+        absl::StrCat("'", Printable(host), "' has no IPv4 or IPv6 address"));
   return out;
 }
 
@@ -57,8 +63,8 @@ StatusOr<Addresses> GetAddrInfo(const std::string& host) {
 struct Resolver::State {
   struct Entry {
     StatusOr<Addresses> answer = absl::UnknownError("");
-    Micros expires = 0;   // 0 = never answered
-    bool asked = false;   // queued or being looked up
+    Micros expires = 0;  // 0 = never answered
+    bool asked = false;  // queued or being looked up
     std::vector<Callback> waiting;
   };
 
@@ -67,8 +73,8 @@ struct Resolver::State {
   std::condition_variable work;
   std::condition_variable idle;
   bool stopping = false;
-  int calling = 0;             // threads that run callbacks now
-  std::vector<bool> looking;   // by thread: within a lookup
+  int calling = 0;            // threads that run callbacks now
+  std::vector<bool> looking;  // by thread: within a lookup
   std::deque<std::string> queue;
   absl::flat_hash_map<std::string, Entry> cache;
 
@@ -86,7 +92,8 @@ struct Resolver::State {
       looking[thread] = false;
       if (stopping) return idle.notify_all();
       Entry& entry = cache[host];
-      // A name that worked keeps its last address when the name server fails: the node is most likely still there.
+      // A name that worked keeps its last address when the name server fails: the node is most
+      // likely still there.
       if (answer.ok() || entry.expires == 0 || !entry.answer.ok()) entry.answer = answer;
       entry.expires = MonotonicNow() + (answer.ok() ? options.ttl : options.failure_ttl);
       entry.asked = false;
@@ -105,7 +112,8 @@ Resolver::Resolver(ResolverOptions options) : state_(std::make_shared<State>()) 
   if (!state_->options.lookup) state_->options.lookup = GetAddrInfo;
   const auto threads = static_cast<size_t>(state_->options.threads);
   state_->looking.resize(threads);
-  for (size_t i = 0; i < threads; ++i) threads_.emplace_back([state = state_, i] { state->Run(i); });
+  for (size_t i = 0; i < threads; ++i)
+    threads_.emplace_back([state = state_, i] { state->Run(i); });
 }
 
 Resolver::~Resolver() {
@@ -115,16 +123,19 @@ Resolver::~Resolver() {
   state_->work.notify_all();
   state_->idle.wait(lock, [&] { return state_->calling == 0; });
   const auto& looking = state_->looking;
-  state_->idle.wait_for(lock, std::chrono::microseconds(kPatience),
-                        [&] { return std::find(looking.begin(), looking.end(), true) == looking.end(); });
+  state_->idle.wait_for(lock, std::chrono::microseconds(kPatience), [&] {
+    return std::find(looking.begin(), looking.end(), true) == looking.end();
+  });
   const std::vector<bool> hanging = looking;
   lock.unlock();
-  for (size_t i = 0; i < threads_.size(); ++i) hanging[i] ? threads_[i].detach() : threads_[i].join();
+  for (size_t i = 0; i < threads_.size(); ++i)
+    hanging[i] ? threads_[i].detach() : threads_[i].join();
 }
 
 void Resolver::Resolve(const std::string& host, Callback done) {
   boost::system::error_code ec;
-  if (const auto address = boost::asio::ip::make_address(host, ec); !ec) return done(Addresses{address});
+  if (const auto address = boost::asio::ip::make_address(host, ec); !ec)
+    return done(Addresses{address});
   std::unique_lock lock(state_->mutex);
   if (state_->cache.size() > state_->options.max_cached) {
     absl::erase_if(state_->cache, [](const auto& item) { return !item.second.asked; });
@@ -163,8 +174,9 @@ StatusOr<Addresses> Resolver::ResolveUntil(const std::string& host, Micros deadl
     wait->ready.notify_one();
   });
   std::unique_lock lock(wait->mutex);
-  const bool answered = wait->ready.wait_for(lock, std::chrono::microseconds(deadline - MonotonicNow()),
-                                             [&] { return wait->answer.has_value(); });
+  const bool answered =
+      wait->ready.wait_for(lock, std::chrono::microseconds(deadline - MonotonicNow()),
+                           [&] { return wait->answer.has_value(); });
   if (!answered) {
     return absl::DeadlineExceededError(
         absl::StrCat("resolving '", Printable(host), "': no answer from the name server in time"));

@@ -1,5 +1,6 @@
-// Host names to addresses, off the event loops: getaddrinfo blocks for seconds when a name server is gone, so a few
-// threads of its own ask it, and answers (also failures) are cached. Numeric hosts are answered at once.
+// Host names to addresses, off the event loops: getaddrinfo blocks for seconds when a name server
+// is gone, so a few threads of its own ask it, and answers (also failures) are cached. Numeric
+// hosts are answered at once.
 #ifndef FLOPWATCH_NET_RESOLVER_H_
 #define FLOPWATCH_NET_RESOLVER_H_
 
@@ -19,9 +20,9 @@ using Addresses = std::vector<boost::asio::ip::address>;
 
 struct ResolverOptions {
   int threads = 4;
-  size_t max_queued = 65'536;                      // names waiting for an answer
-  size_t max_cached = 65'536;                      // the cache is emptied when it grows above this
-  Micros ttl = 60 * kMicrosPerSecond;              // getaddrinfo tells no TTL
+  size_t max_queued = 65'536;          // names waiting for an answer
+  size_t max_cached = 65'536;          // the cache is emptied when it grows above this
+  Micros ttl = 60 * kMicrosPerSecond;  // getaddrinfo tells no TTL
   Micros failure_ttl = 5 * kMicrosPerSecond;
   // For tests; empty = getaddrinfo.
   std::function<StatusOr<Addresses>(const std::string& host)> lookup;
@@ -32,15 +33,15 @@ class Resolver {
   using Callback = std::function<void(const StatusOr<Addresses>&)>;
 
   explicit Resolver(ResolverOptions options = {});
-  // Waits for running callbacks and joins its threads, but not one whose lookup goes on for another kPatience: that one's
-  // callbacks are dropped, and it ends by itself.
+  // Waits for running callbacks and joins its threads, but not one whose lookup goes on for another
+  // kPatience: that one's callbacks are dropped, and it ends by itself.
   ~Resolver();
   static constexpr Micros kPatience = 200 * kMicrosPerMilli;
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  // Calls `done` once: in this call for numeric hosts and fresh cache entries, else later on a resolver thread. A stale
-  // answer is handed out at once while it is refreshed behind.
+  // Calls `done` once: in this call for numeric hosts and fresh cache entries, else later on a
+  // resolver thread. A stale answer is handed out at once while it is refreshed behind.
   void Resolve(const std::string& host, Callback done);
   // The same, waiting at most until `deadline` (MonotonicNow()).
   StatusOr<Addresses> ResolveUntil(const std::string& host, Micros deadline);

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "base/prefetch.h"
@@ -27,7 +27,7 @@ constexpr size_t kScratchBytes = 512 << 10;  // an answer that fits is parsed wh
 constexpr size_t kMaxFreeFlights = 64;
 constexpr size_t kMaxKeptCapacity = 1 << 20;  // a larger body buffer is given back after use
 constexpr uint32_t kFailuresBeforeBackoff = 3;
-constexpr int kMaxReadsAtOnce = 16;           // of one target, before the others get their turn
+constexpr int kMaxReadsAtOnce = 16;  // of one target, before the others get their turn
 constexpr int kMaxEvents = 256;
 // How long the loop lets pieces of answers gather, at most.
 constexpr Micros kGather = 4'000;
@@ -87,8 +87,9 @@ struct ScrapeLoop::Target {
   std::unique_ptr<TlsClient> tls;
   std::unique_ptr<Flight> flight;  // null while waiting
   Micros phase = 0, due = 0;
-  size_t address_hint = 0;  // the address to try first: the one after the last that did not answer in time
-  uint32_t failures = 0;    // in a row
+  size_t address_hint =
+      0;  // the address to try first: the one after the last that did not answer in time
+  uint32_t failures = 0;  // in a row
 };
 
 ScrapeLoop::ScrapeLoop(int id, ScrapeContext* context)
@@ -158,12 +159,14 @@ void ScrapeLoop::Run(std::stop_token stop) {
         continue;
       }
       Target* const t = Find(static_cast<uint32_t>(events[i].data.u64));
-      if (t != nullptr && t->fd >= 0 && t->connection == events[i].data.u64 >> 32) OnEvent(t, events[i].events);
+      if (t != nullptr && t->fd >= 0 && t->connection == events[i].data.u64 >> 32)
+        OnEvent(t, events[i].events);
     }
     if (MonotonicNow() >= last_tick_ + tick_) OnTick();
-    // A body of 200 KB comes in several pieces, and ticks send several requests: what arrives within the next moment is taken
-    // in one go, which saves a tenth of a scrape's CPU in wake-ups.
-    if (n < kMaxEvents && in_flight_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(std::min(kGather, tick_ / 5)));
+    // A body of 200 KB comes in several pieces, and ticks send several requests: what arrives
+    // within the next moment is taken in one go, which saves a tenth of a scrape's CPU in wake-ups.
+    if (n < kMaxEvents && in_flight_ > 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(std::min(kGather, tick_ / 5)));
   }
 }
 
@@ -185,7 +188,8 @@ void ScrapeLoop::Insert(std::shared_ptr<TargetRecord> record) {
         t.record->url->target, t.record->url->authority, FLOPWATCH_VERSION,
         static_cast<double>(context_.options.timeout) / kMicrosPerSecond);
   }
-  t.phase = static_cast<Micros>((t.record->hash >> 16) % static_cast<uint64_t>(context_.options.interval));
+  t.phase = static_cast<Micros>((t.record->hash >> 16) %
+                                static_cast<uint64_t>(context_.options.interval));
   t.due = NextTick(t, MonotonicNow());
   due_.push({t.due, t.record->index});
   targets_[t.record->index] = std::move(target);
@@ -228,14 +232,16 @@ Micros ScrapeLoop::NextTick(const Target& t, Micros after) const {
   return FloorTo(after - t.phase, interval) + t.phase + interval;
 }
 
-// Until the next thing to do, but not before the tick is over: what falls due within a tick starts together.
+// Until the next thing to do, but not before the tick is over: what falls due within a tick starts
+// together.
 int ScrapeLoop::WaitMillis() const {
   Micros next = INT64_MAX;
   if (!due_.empty()) next = due_.top().at;
   if (!deadlines_.empty()) next = std::min(next, deadlines_.front().at);
   if (next == INT64_MAX) return -1;
   const Micros wait = std::max(next, last_tick_ + tick_) - MonotonicNow();
-  return static_cast<int>(std::clamp<Micros>((wait + kMicrosPerMilli - 1) / kMicrosPerMilli, 0, 60'000));
+  return static_cast<int>(
+      std::clamp<Micros>((wait + kMicrosPerMilli - 1) / kMicrosPerMilli, 0, 60'000));
 }
 
 void ScrapeLoop::OnTick() {
@@ -250,8 +256,12 @@ void ScrapeLoop::OnTick() {
     if (t->fd >= 0 && !t->connecting) OnReadable(t);
     if (FindAttempt(d.index, d.attempt) == nullptr) continue;
     if (t->flight->addresses.size() > 1) t->address_hint = t->flight->address + 1;
-    Fail(t, Failure::kTimeout, fmt::format("no answer within {} ({}{})", FormatDuration(context_.options.timeout), t->flight->waiting_for,
-                                           t->flight->body.empty() ? "" : fmt::format(", {} bytes came", t->flight->body.size())));
+    Fail(
+        t, Failure::kTimeout,
+        fmt::format(
+            "no answer within {} ({}{})", FormatDuration(context_.options.timeout),
+            t->flight->waiting_for,
+            t->flight->body.empty() ? "" : fmt::format(", {} bytes came", t->flight->body.size())));
   }
   starting_.clear();
   while (!due_.empty() && due_.top().at <= now) {
@@ -295,18 +305,21 @@ void ScrapeLoop::Connect(Target* t) {
   t->flight->waiting_for = "resolving the name";
   const uint32_t index = t->record->index;
   const uint64_t attempt = t->flight->attempt;
-  context_.resolver->Resolve(t->record->url->host, [this, index, attempt](const StatusOr<Addresses>& addresses) {
-    // Possibly on a thread of the resolver.
-    Post([this, index, attempt, addresses] {
-      if (Target* const target = FindAttempt(index, attempt)) OnResolved(target, addresses);
-    });
-  });
+  context_.resolver->Resolve(t->record->url->host,
+                             [this, index, attempt](const StatusOr<Addresses>& addresses) {
+                               // Possibly on a thread of the resolver.
+                               Post([this, index, attempt, addresses] {
+                                 if (Target* const target = FindAttempt(index, attempt))
+                                   OnResolved(target, addresses);
+                               });
+                             });
 }
 
 void ScrapeLoop::OnResolved(Target* t, const StatusOr<Addresses>& addresses) {
   if (!addresses.ok()) return Fail(t, Failure::kOther, std::string(addresses.status().message()));
   t->flight->addresses = *addresses;
-  std::rotate(t->flight->addresses.begin(), t->flight->addresses.begin() + t->address_hint % addresses->size(),
+  std::rotate(t->flight->addresses.begin(),
+              t->flight->addresses.begin() + t->address_hint % addresses->size(),
               t->flight->addresses.end());
   t->address_hint %= addresses->size();
   TryAddress(t);
@@ -318,8 +331,9 @@ void ScrapeLoop::TryAddress(Target* t) {
   t->fd = socket(endpoint.data()->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (t->fd < 0) {
     return Fail(t, Failure::kOther,
-                errno == EMFILE || errno == ENFILE ? "no file descriptor is free; raise the limit of open files (ulimit -n)"
-                                                   : ErrorText(errno));
+                errno == EMFILE || errno == ENFILE
+                    ? "no file descriptor is free; raise the limit of open files (ulimit -n)"
+                    : ErrorText(errno));
   }
   context_.open.fetch_add(1, std::memory_order_relaxed);
   context_.connects.fetch_add(1, std::memory_order_relaxed);
@@ -338,7 +352,8 @@ void ScrapeLoop::OnConnectEnd(Target* t, int error) {
   t->connecting = false;
   if (error == 0) {
     Watch(t, EPOLLIN);
-    if (t->record->url->tls) t->tls = std::make_unique<TlsClient>(*context_.tls, t->record->url->host);
+    if (t->record->url->tls)
+      t->tls = std::make_unique<TlsClient>(*context_.tls, t->record->url->host);
     return SendRequest(t);
   }
   CloseConnection(t);
@@ -380,7 +395,8 @@ bool ScrapeLoop::Flush(Target* t) {
 }
 
 void ScrapeLoop::OnEvent(Target* t, uint32_t events) {
-  // Between scrapes nothing is to be read but the end of the connection (or what must not be taken for the next answer).
+  // Between scrapes nothing is to be read but the end of the connection (or what must not be taken
+  // for the next answer).
   if (!t->flight) return CloseConnection(t);
   if (t->connecting) {
     int error = 0;
@@ -425,7 +441,8 @@ bool ScrapeLoop::OnBytes(Target* t, std::string_view bytes) {
   Flight& f = *t->flight;
   for (;;) {
     f.waiting_for = "reading the answer";
-    f.parser->body.set_in_place(f.rest.empty());  // else the bytes are joined with the rest, in a string that shrinks
+    f.parser->body.set_in_place(
+        f.rest.empty());  // else the bytes are joined with the rest, in a string that shrinks
     if (const ErrorCode ec = Feed(&*f.parser, bytes, context_.options.max_header_bytes, &f.rest)) {
       FailParse(t, ec);
       return false;
@@ -458,19 +475,24 @@ void ScrapeLoop::OnEnd(Target* t) {
   ErrorCode ec;
   f.parser->put_eof(ec);
   if (ec || !f.parser->is_done()) {
-    return Fail(t, Failure::kOther, fmt::format("the target closed the connection within the answer, after {} bytes of the body",
-                                                f.body.size()));
+    return Fail(
+        t, Failure::kOther,
+        fmt::format(
+            "the target closed the connection within the answer, after {} bytes of the body",
+            f.body.size()));
   }
   OnAnswer(t);
 }
 
 void ScrapeLoop::FailParse(Target* t, ErrorCode ec) {
   if (ec == http::error::body_limit) {
-    return Fail(t, Failure::kOversized, fmt::format("the answer is larger than {} bytes", context_.options.max_body_bytes));
+    return Fail(t, Failure::kOversized,
+                fmt::format("the answer is larger than {} bytes", context_.options.max_body_bytes));
   }
   if (ec == http::error::header_limit) {
-    return Fail(t, Failure::kOversized, fmt::format("the header of the answer is larger than {} bytes",
-                                                    context_.options.max_header_bytes));
+    return Fail(t, Failure::kOversized,
+                fmt::format("the header of the answer is larger than {} bytes",
+                            context_.options.max_header_bytes));
   }
   Fail(t, Failure::kOther, fmt::format("the answer is not valid HTTP/1.1: {}", ec.message()));
 }
@@ -485,27 +507,32 @@ void ScrapeLoop::OnAnswer(Target* t) {
   };
   const int status = p.status_code;
   if (status / 100 == 3) {
-    return Fail(t, Failure::kOther, fmt::format("the target redirects ({}) to '{}'; list that address instead", status,
-                                                Printable(header("location"))));
+    return Fail(t, Failure::kOther,
+                fmt::format("the target redirects ({}) to '{}'; list that address instead", status,
+                            Printable(header("location"))));
   }
   if (status != 200) {
-    return Fail(t, Failure::kOther, fmt::format("HTTP status {} {}{}", status, ReasonPhrase(status),
-                                                status == 404 ? "; is the path right?" : ""));
+    return Fail(t, Failure::kOther,
+                fmt::format("HTTP status {} {}{}", status, ReasonPhrase(status),
+                            status == 404 ? "; is the path right?" : ""));
   }
   const std::string_view type = header("content-type");
   if (const std::string kind = LowerCase(type.substr(0, type.find(';'))); kind == "text/html") {
-    return Fail(t, Failure::kOther, "the answer is a web page (text/html), not metrics; is the path right?");
+    return Fail(t, Failure::kOther,
+                "the answer is a web page (text/html), not metrics; is the path right?");
   } else if (kind == "application/vnd.google.protobuf") {
     return Fail(t, Failure::kOther, "the answer is protobuf, although text was asked for");
   }
   const std::string encoding = LowerCase(header("content-encoding"));
   if (encoding.empty() || encoding == "identity") return Succeed(t, p.body.View(), p.body.bytes());
   if (encoding != "gzip" && encoding != "deflate") {
-    return Fail(t, Failure::kOther, fmt::format("Content-Encoding '{}' was not asked for", Printable(encoding, 40)));
+    return Fail(t, Failure::kOther,
+                fmt::format("Content-Encoding '{}' was not asked for", Printable(encoding, 40)));
   }
   const Status unpacked = GunzipInto(p.body.View(), context_.options.max_body_bytes, &unpacked_);
   if (!unpacked.ok()) {
-    return Fail(t, absl::IsResourceExhausted(unpacked) ? Failure::kOversized : Failure::kOther, std::string(unpacked.message()));
+    return Fail(t, absl::IsResourceExhausted(unpacked) ? Failure::kOversized : Failure::kOther,
+                std::string(unpacked.message()));
   }
   Succeed(t, unpacked_, unpacked_.size());
   if (unpacked_.capacity() > kMaxKeptCapacity) std::string().swap(unpacked_);
@@ -527,7 +554,11 @@ void ScrapeLoop::Succeed(Target* t, std::string_view body, size_t bytes) {
     h->last_error.clear();
   });
   const std::shared_ptr<const ScrapeTarget> info = t->record->info();
-  context_.on_body({.target = t->record->index, .thread = id_, .started = f.started_wall, .body = body, .info = info.get()});
+  context_.on_body({.target = t->record->index,
+                    .thread = id_,
+                    .started = f.started_wall,
+                    .body = body,
+                    .info = info.get()});
   const bool room = context_.open.load(std::memory_order_relaxed) <= context_.connection_limit;
   End(t, room && f.parser->keep_alive() && !f.parser->need_eof() && f.rest.empty());
 }
@@ -563,7 +594,8 @@ void ScrapeLoop::End(Target* t, bool keep_connection) {
   if (t->failures >= kFailuresBeforeBackoff) {
     const uint32_t doublings = std::min(t->failures - kFailuresBeforeBackoff + 1, 20u);
     delay = std::min(interval << doublings, context_.options.max_backoff);
-    delay = delay * 3 / 4 + static_cast<Micros>(SplitMix(&random_) % static_cast<uint64_t>(delay / 2 + 1));
+    delay = delay * 3 / 4 +
+            static_cast<Micros>(SplitMix(&random_) % static_cast<uint64_t>(delay / 2 + 1));
     delay = std::max<Micros>(delay - interval, 0);  // the next tick is one interval away as it is
   }
   const Micros next = NextTick(*t, MonotonicNow() + delay);

@@ -1,11 +1,14 @@
-// One thread of the scraper: an epoll loop that owns a share of the targets, their connections and their schedule.
+// One thread of the scraper: an epoll loop that owns a share of the targets, their connections and
+// their schedule.
 //
-// epoll itself and not Asio, because a kept connection stays registered for reading here, while Asio's async_wait rearms
-// it for every scrape: 10 us of 32 at 1,250 scrapes a second (bench/scrape.cc). The parser is Beast's.
+// epoll itself and not Asio, because a kept connection stays registered for reading here, while
+// Asio's async_wait rearms it for every scrape: 10 us of 32 at 1,250 scrapes a second
+// (bench/scrape.cc). The parser is Beast's.
 //
-// Memory: a target that waits holds a socket and its request text. Parser, body and read buffers belong to the loop and
-// are lent to the targets in flight. Time: at most a wake-up per tick for what is due; due targets lie in a heap,
-// deadlines (the same timeout for all) in a queue that is sorted by itself.
+// Memory: a target that waits holds a socket and its request text. Parser, body and read buffers
+// belong to the loop and are lent to the targets in flight. Time: at most a wake-up per tick for
+// what is due; due targets lie in a heap, deadlines (the same timeout for all) in a queue that is
+// sorted by itself.
 #ifndef FLOPWATCH_NET_SCRAPE_LOOP_H_
 #define FLOPWATCH_NET_SCRAPE_LOOP_H_
 
@@ -38,11 +41,14 @@ namespace flopwatch::net {
 class TargetRecord {
  public:
   TargetRecord(uint32_t index, ScrapeTarget info, StatusOr<Url> url, uint64_t hash)
-      : index(index), hash(hash), url(std::move(url)), info_(std::make_shared<const ScrapeTarget>(std::move(info))) {}
+      : index(index),
+        hash(hash),
+        url(std::move(url)),
+        info_(std::make_shared<const ScrapeTarget>(std::move(info))) {}
 
   const uint32_t index;
-  const uint64_t hash;        // of the URL: thread and phase
-  const StatusOr<Url> url;    // an error makes every attempt fail with it
+  const uint64_t hash;      // of the URL: thread and phase
+  const StatusOr<Url> url;  // an error makes every attempt fail with it
 
   // Shared: discovery replaces node and labels while a scrape uses the old ones.
   std::shared_ptr<const ScrapeTarget> info() const;
@@ -68,7 +74,8 @@ struct ScrapeContext {
   uint64_t connection_limit = 0;
   std::unique_ptr<TlsClientContext> tls;
   std::unique_ptr<Resolver> resolver;
-  std::atomic<uint64_t> scrapes{0}, failures{0}, skipped{0}, body_bytes{0}, connects{0}, open{0}, in_flight{0};
+  std::atomic<uint64_t> scrapes{0}, failures{0}, skipped{0}, body_bytes{0}, connects{0}, open{0},
+      in_flight{0};
 };
 
 class ScrapeLoop {
@@ -120,7 +127,8 @@ class ScrapeLoop {
   void SendRequest(Target* t);
   void OnEvent(Target* t, uint32_t events);
   void OnReadable(Target* t);
-  // These are false when the connection is no longer in use (the attempt ended, or began anew on another).
+  // These are false when the connection is no longer in use (the attempt ended, or began anew on
+  // another).
   bool Flush(Target* t);
   bool OnCipherText(Target* t, std::string_view bytes);
   bool OnBytes(Target* t, std::string_view bytes);
@@ -154,8 +162,9 @@ class ScrapeLoop {
   std::string unpacked_, plain_;  // of the answer being handed over; TLS records being read
 
   std::mutex posted_mutex_;
-  std::vector<std::function<void()>> posted_;  // from other threads, for this one; bounded by the callers' lists
-  std::jthread thread_;                        // last: stops before what it uses goes
+  std::vector<std::function<void()>>
+      posted_;           // from other threads, for this one; bounded by the callers' lists
+  std::jthread thread_;  // last: stops before what it uses goes
 };
 
 }  // namespace flopwatch::net

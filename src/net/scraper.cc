@@ -14,7 +14,8 @@ namespace {
 // Descriptors that the rest of the process needs: the store's files, the server's clients.
 constexpr uint64_t kReservedDescriptors = 512;
 
-// Stable over restarts, so that a target keeps its phase: FNV-1a, then mixed because its high bits are weak.
+// Stable over restarts, so that a target keeps its phase: FNV-1a, then mixed because its high bits
+// are weak.
 uint64_t HashUrl(std::string_view url) {
   uint64_t h = 0xcbf29ce484222325;
   for (const unsigned char c : url) h = (h ^ c) * 0x100000001b3;
@@ -39,10 +40,11 @@ class ScraperImpl final : public Scraper {
  public:
   Status Init(const ScraperOptions& options, OnBody on_body, OnRemoved on_removed) {
     if (options.interval < 10 * kMicrosPerMilli || options.interval > kMicrosPerDay) {
-      return absl::InvalidArgumentError(
-          fmt::format("scrape interval {} is not between 10ms and 1d", FormatDuration(options.interval)));
+      return absl::InvalidArgumentError(fmt::format("scrape interval {} is not between 10ms and 1d",
+                                                    FormatDuration(options.interval)));
     }
-    if (options.timeout <= 0) return absl::InvalidArgumentError("the scrape timeout must be above zero");
+    if (options.timeout <= 0)
+      return absl::InvalidArgumentError("the scrape timeout must be above zero");
     context_.options = options;
     context_.options.threads = std::clamp(options.threads, 1, 64);
     context_.on_body = std::move(on_body);
@@ -50,14 +52,18 @@ class ScraperImpl final : public Scraper {
       if (on_removed) on_removed(index, thread);
       Release(index);
     };
-    // Without a file of its own the context waits for the first https target: reading the system's roots takes a while.
+    // Without a file of its own the context waits for the first https target: reading the system's
+    // roots takes a while.
     if (!options.ca_file.empty()) {
       FW_ASSIGN_OR_RETURN(context_.tls, TlsClientContext::Create(options.ca_file));
     }
     context_.resolver = std::make_unique<Resolver>();
     open_files_ = RaiseOpenFiles();
-    context_.connection_limit = open_files_ > 2 * kReservedDescriptors ? open_files_ - kReservedDescriptors : open_files_ / 2;
-    for (int i = 0; i < context_.options.threads; ++i) loops_.push_back(std::make_unique<ScrapeLoop>(i, &context_));
+    context_.connection_limit = open_files_ > 2 * kReservedDescriptors
+                                    ? open_files_ - kReservedDescriptors
+                                    : open_files_ / 2;
+    for (int i = 0; i < context_.options.threads; ++i)
+      loops_.push_back(std::make_unique<ScrapeLoop>(i, &context_));
     for (auto& loop : loops_) FW_RETURN_IF_ERROR(loop->Start());
     return absl::OkStatus();
   }
@@ -74,13 +80,15 @@ class ScraperImpl final : public Scraper {
     for (ScrapeTarget& target : targets) {
       StatusOr<Url> url = ParseUrl(target.url);
       // The same place written in two ways is one target.
-      const std::string key =
-          url.ok() ? absl::StrCat(url->tls ? "https://" : "http://", LowerCase(url->HostPort()), url->target) : target.url;
+      const std::string key = url.ok() ? absl::StrCat(url->tls ? "https://" : "http://",
+                                                      LowerCase(url->HostPort()), url->target)
+                                       : target.url;
       if (by_key.contains(key)) continue;
       if (url.ok() && url->tls && !context_.tls) {
         auto tls = TlsClientContext::Create("");
         if (tls.ok()) {
-          context_.tls = *std::move(tls);  // loops see it: they learn of the target later, by a post
+          context_.tls =
+              *std::move(tls);  // loops see it: they learn of the target later, by a post
         } else {
           url = tls.status();
         }
@@ -91,7 +99,8 @@ class ScraperImpl final : public Scraper {
         record = known->second;
         record->SetInfo(std::move(target));
       } else {
-        record = std::make_shared<TargetRecord>(TakeIndex(), std::move(target), std::move(url), HashUrl(key));
+        record = std::make_shared<TargetRecord>(TakeIndex(), std::move(target), std::move(url),
+                                                HashUrl(key));
         by_index_[record->index] = record;
         LoopOf(*record).Add(record);
       }
@@ -105,9 +114,11 @@ class ScraperImpl final : public Scraper {
     list_ = std::move(list);
     if (list_.size() > context_.connection_limit) {
       LogWarn(
-          "{} targets, but only {} files may be open: connections above {} are opened anew for each scrape, which costs more; "
+          "{} targets, but only {} files may be open: connections above {} are opened anew for "
+          "each scrape, which costs more; "
           "raise the limit (ulimit -n, LimitNOFILE=) to {} or more",
-          list_.size(), open_files_, context_.connection_limit, list_.size() + 2 * kReservedDescriptors);
+          list_.size(), open_files_, context_.connection_limit,
+          list_.size() + 2 * kReservedDescriptors);
     }
   }
 
@@ -168,7 +179,8 @@ class ScraperImpl final : public Scraper {
   // Shared with the loops: a record is read by Health() while its loop removes the target.
   std::vector<std::shared_ptr<TargetRecord>> list_;
   absl::flat_hash_map<std::string, std::shared_ptr<TargetRecord>> by_key_;
-  absl::flat_hash_map<uint32_t, std::shared_ptr<TargetRecord>> by_index_;  // also those being removed
+  absl::flat_hash_map<uint32_t, std::shared_ptr<TargetRecord>>
+      by_index_;  // also those being removed
   std::set<uint32_t> free_;
   uint32_t next_index_ = 0;
   std::vector<std::unique_ptr<ScrapeLoop>> loops_;  // last: stops before what it uses goes
@@ -178,15 +190,20 @@ class ScraperImpl final : public Scraper {
 
 std::string_view TargetStateName(TargetState s) {
   switch (s) {
-    case TargetState::kPending: return "pending";
-    case TargetState::kUp: return "up";
-    case TargetState::kDown: return "down";
-    case TargetState::kBackOff: return "back_off";
+    case TargetState::kPending:
+      return "pending";
+    case TargetState::kUp:
+      return "up";
+    case TargetState::kDown:
+      return "down";
+    case TargetState::kBackOff:
+      return "back_off";
   }
   return "";
 }
 
-StatusOr<std::unique_ptr<Scraper>> Scraper::Start(const ScraperOptions& options, OnBody on_body, OnRemoved on_removed) {
+StatusOr<std::unique_ptr<Scraper>> Scraper::Start(const ScraperOptions& options, OnBody on_body,
+                                                  OnRemoved on_removed) {
   auto scraper = std::make_unique<ScraperImpl>();
   FW_RETURN_IF_ERROR(scraper->Init(options, std::move(on_body), std::move(on_removed)));
   return scraper;

@@ -17,21 +17,24 @@ constexpr size_t kRecordBytes = 16 << 10;  // one TLS record
 
 std::string LastError() {
   char text[160] = "unknown error";
-  if (const unsigned long code = ERR_get_error(); code != 0) ERR_error_string_n(code, text, sizeof text);
+  if (const unsigned long code = ERR_get_error(); code != 0)
+    ERR_error_string_n(code, text, sizeof text);
   ERR_clear_error();
   return text;
 }
 
 bool IsAddress(const std::string& host) {
   unsigned char bytes[sizeof(in6_addr)];
-  return inet_pton(AF_INET, host.c_str(), bytes) == 1 || inet_pton(AF_INET6, host.c_str(), bytes) == 1;
+  return inet_pton(AF_INET, host.c_str(), bytes) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), bytes) == 1;
 }
 
 }  // namespace
 
 StatusOr<std::unique_ptr<TlsClientContext>> TlsClientContext::Create(const std::string& ca_file) {
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
-  if (context == nullptr) return absl::InternalError(absl::StrCat("creating a TLS context: ", LastError()));
+  if (context == nullptr)
+    return absl::InternalError(absl::StrCat("creating a TLS context: ", LastError()));
   auto owned = std::unique_ptr<TlsClientContext>(new TlsClientContext(context));
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
@@ -40,8 +43,8 @@ StatusOr<std::unique_ptr<TlsClientContext>> TlsClientContext::Create(const std::
   if (ca_file.empty()) {
     SSL_CTX_set_default_verify_paths(context);
   } else if (SSL_CTX_load_verify_locations(context, ca_file.c_str(), nullptr) != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("reading certificates from '", ca_file, "': ", LastError(), "; expected a PEM file"));
+    return absl::InvalidArgumentError(absl::StrCat("reading certificates from '", ca_file,
+                                                   "': ", LastError(), "; expected a PEM file"));
   }
   ERR_clear_error();
   return owned;
@@ -49,7 +52,8 @@ StatusOr<std::unique_ptr<TlsClientContext>> TlsClientContext::Create(const std::
 
 TlsClientContext::~TlsClientContext() { SSL_CTX_free(context_); }
 
-TlsClient::TlsClient(const TlsClientContext& context, const std::string& host) : ssl_(SSL_new(context.get())), host_(host) {
+TlsClient::TlsClient(const TlsClientContext& context, const std::string& host)
+    : ssl_(SSL_new(context.get())), host_(host) {
   SSL_set_bio(ssl_, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
   if (IsAddress(host)) {
     X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_), host.c_str());
@@ -86,11 +90,12 @@ Status TlsClient::Advance(std::string* plain) {
       const long verdict = SSL_get_verify_result(ssl_);
       const std::string why = LastError();
       if (verdict != X509_V_OK) {
-        return absl::UnavailableError(absl::StrCat("the certificate of ", Printable(host_), " is not trusted: ",
-                                                   X509_verify_cert_error_string(verdict),
-                                                   "; name its authority with a CA file"));
+        return absl::UnavailableError(absl::StrCat(
+            "the certificate of ", Printable(host_), " is not trusted: ",
+            X509_verify_cert_error_string(verdict), "; name its authority with a CA file"));
       }
-      return absl::UnavailableError(absl::StrCat("TLS handshake with ", Printable(host_), " failed: ", why));
+      return absl::UnavailableError(
+          absl::StrCat("TLS handshake with ", Printable(host_), " failed: ", why));
     }
     ready_ = true;
     if (!pending_.empty()) SSL_write(ssl_, pending_.data(), static_cast<int>(pending_.size()));
@@ -104,8 +109,10 @@ Status TlsClient::Advance(std::string* plain) {
     if (n > 0) continue;
     const int error = SSL_get_error(ssl_, n);
     if (error == SSL_ERROR_ZERO_RETURN) closed_ = true;
-    if (closed_ || error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return absl::OkStatus();
-    return absl::UnavailableError(absl::StrCat("TLS with ", Printable(host_), " failed: ", LastError()));
+    if (closed_ || error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)
+      return absl::OkStatus();
+    return absl::UnavailableError(
+        absl::StrCat("TLS with ", Printable(host_), " failed: ", LastError()));
   }
 }
 

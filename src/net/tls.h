@@ -1,5 +1,5 @@
-// TLS for clients whose bytes move elsewhere: OpenSSL between memory buffers. Host names (or addresses) are always
-// verified against the certificate.
+// TLS for clients whose bytes move elsewhere: OpenSSL between memory buffers. Host names (or
+// addresses) are always verified against the certificate.
 #ifndef FLOPWATCH_NET_TLS_H_
 #define FLOPWATCH_NET_TLS_H_
 

@@ -12,12 +12,14 @@ namespace flopwatch::net {
 namespace urls = boost::urls;
 
 std::string Url::HostPort() const {
-  return absl::StrCat(host.find(':') == std::string::npos ? host : absl::StrCat("[", host, "]"), ":", port);
+  return absl::StrCat(host.find(':') == std::string::npos ? host : absl::StrCat("[", host, "]"),
+                      ":", port);
 }
 
 StatusOr<Url> ParseUrl(std::string_view text) {
   const auto bad = [&](std::string_view why) {
-    return absl::InvalidArgumentError(fmt::format("URL '{}': {}; expected http://host:port/path", Printable(text), why));
+    return absl::InvalidArgumentError(
+        fmt::format("URL '{}': {}; expected http://host:port/path", Printable(text), why));
   };
   const auto parsed = urls::parse_uri(urls::string_view(text.data(), text.size()));
   if (!parsed) return bad("cannot be parsed");
@@ -28,12 +30,16 @@ StatusOr<Url> ParseUrl(std::string_view text) {
   } else if (u.scheme_id() != urls::scheme::http) {
     return bad("the scheme is neither http nor https");
   }
-  if (u.has_userinfo()) return bad("user names and passwords in URLs are refused (they end up in logs)");
-  url.host = u.host_type() == urls::host_type::ipv6 ? std::string(u.encoded_host_address()) : u.host_address();
-  if (url.host.empty() || url.host.size() > 253 || url.host.find('\0') != std::string::npos) return bad("no valid host");
+  if (u.has_userinfo())
+    return bad("user names and passwords in URLs are refused (they end up in logs)");
+  url.host = u.host_type() == urls::host_type::ipv6 ? std::string(u.encoded_host_address())
+                                                    : u.host_address();
+  if (url.host.empty() || url.host.size() > 253 || url.host.find('\0') != std::string::npos)
+    return bad("no valid host");
   url.port = url.tls ? 443 : 80;
   uint32_t port = url.port;
-  if (u.has_port() && !u.port().empty() && !absl::SimpleAtoi(std::string(u.port()), &port)) port = 0;
+  if (u.has_port() && !u.port().empty() && !absl::SimpleAtoi(std::string(u.port()), &port))
+    port = 0;
   url.port = static_cast<uint16_t>(port);
   if (port == 0 || port > 65535) return bad("the port is not 1 to 65535");
   url.authority = std::string(u.encoded_host());
@@ -49,7 +55,8 @@ StatusOr<std::string> ResolveReference(std::string_view base, std::string_view r
   const auto r = urls::parse_uri_reference(urls::string_view(reference.data(), reference.size()));
   urls::url out;
   if (!b || !r || !urls::resolve(*b, *r, out)) {
-    return absl::DataLossError(absl::StrCat("the redirect to '", Printable(reference), "' is not a URL"));
+    return absl::DataLossError(
+        absl::StrCat("the redirect to '", Printable(reference), "' is not a URL"));
   }
   out.remove_fragment();
   return std::string(out.buffer().data(), out.buffer().size());

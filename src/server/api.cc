@@ -20,14 +20,16 @@ using net::Response;
 
 // "host:port", "[::1]:port" or "host" -> host, lower case.
 std::string HostOf(std::string_view authority) {
-  if (authority.starts_with('[')) return absl::AsciiStrToLower(std::string(authority.substr(0, authority.find(']') + 1)));
+  if (authority.starts_with('['))
+    return absl::AsciiStrToLower(std::string(authority.substr(0, authority.find(']') + 1)));
   return absl::AsciiStrToLower(std::string(authority.substr(0, authority.find(':'))));
 }
 
 bool IsLoopbackName(std::string_view host) {
   if (host == "localhost" || host == "[::1]" || host.ends_with(".localhost")) return true;
   // 127.0.0.0/8 in dotted form only: a name such as 127.evil.example must not pass.
-  return host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos;
+  return host.starts_with("127.") &&
+         host.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
 }  // namespace
@@ -62,13 +64,20 @@ void WriteCounts(JsonWriter& json, std::string_view name, const Counts& counts) 
 
 std::vector<std::string_view> FlagNames(uint32_t flags) {
   static constexpr std::pair<uint32_t, std::string_view> kNames[] = {
-      {telemetry::kTensorMissing, "tensor_missing"}, {telemetry::kClockMissing, "clock_missing"},
-      {telemetry::kModelUnknown, "model_unknown"},   {telemetry::kDeadCounter, "dead_counter"},
-      {telemetry::kOutOfRange, "out_of_range"},      {telemetry::kSpanUnknown, "span_unknown"},
-      {telemetry::kStaleRepeat, "stale_repeat"},     {telemetry::kHalfRateBoard, "half_rate_board"},
-      {telemetry::kCyclePath, "cycle_path"},         {telemetry::kCounterReset, "counter_reset"},
-      {telemetry::kBackfilled, "backfilled"},        {telemetry::kMigParent, "mig_parent"},
-      {telemetry::kSuspectCounter, "suspect_counter"}, {telemetry::kFrozen, "frozen"},
+      {telemetry::kTensorMissing, "tensor_missing"},
+      {telemetry::kClockMissing, "clock_missing"},
+      {telemetry::kModelUnknown, "model_unknown"},
+      {telemetry::kDeadCounter, "dead_counter"},
+      {telemetry::kOutOfRange, "out_of_range"},
+      {telemetry::kSpanUnknown, "span_unknown"},
+      {telemetry::kStaleRepeat, "stale_repeat"},
+      {telemetry::kHalfRateBoard, "half_rate_board"},
+      {telemetry::kCyclePath, "cycle_path"},
+      {telemetry::kCounterReset, "counter_reset"},
+      {telemetry::kBackfilled, "backfilled"},
+      {telemetry::kMigParent, "mig_parent"},
+      {telemetry::kSuspectCounter, "suspect_counter"},
+      {telemetry::kFrozen, "frozen"},
   };
   std::vector<std::string_view> out;
   for (const auto& [bit, name] : kNames) {
@@ -80,7 +89,8 @@ std::vector<std::string_view> FlagNames(uint32_t flags) {
 Api::Impl::Impl(ApiParts p)
     : parts([&] {
         if (!p.clock) {
-          // Offline the newest sample is "now": a store copied from elsewhere answers about its own last hour.
+          // Offline the newest sample is "now": a store copied from elsewhere answers about its own
+          // last hour.
           store::Store* store = p.pipeline == nullptr ? p.store : nullptr;
           p.clock = [store] {
             const Micros newest = store == nullptr ? 0 : store->stats().newest_ts;
@@ -91,10 +101,13 @@ Api::Impl::Impl(ApiParts p)
       }()),
       query(parts),
       started(Now()),
-      fleet_metrics([this] { return std::make_shared<const std::string>(RenderFleetMetrics(parts, query)); }, kMetricsKept, [this] { return query.IsLarge(); }),
+      fleet_metrics(
+          [this] { return std::make_shared<const std::string>(RenderFleetMetrics(parts, query)); },
+          kMetricsKept, [this] { return query.IsLarge(); }),
       keeper({&fleet_metrics}) {
   if (parts.pipeline != nullptr) {
-    joiner = std::make_unique<ScrapeJoiner>(parts.pipeline, ScrapeJoiner::Options{.settle = parts.join_settle});
+    joiner = std::make_unique<ScrapeJoiner>(parts.pipeline,
+                                            ScrapeJoiner::Options{.settle = parts.join_settle});
   } else {
     own_application = std::make_unique<ApplicationIntake>(nullptr);
     own_application->Load(query.claims());
@@ -108,7 +121,8 @@ const std::vector<Api::Impl::Route>& Api::Impl::Table() {
       {"GET", "/api/v1/fleet", &Impl::GetFleet, kMemoryUnlessWindow},
       {"GET", "/api/v1/jobs", &Impl::GetJobs, kMemoryUnlessWindow},
       {"GET", "/api/v1/divergence", &Impl::GetDivergence, kStore},
-      {"GET", "/api/v1/jobs/{job}/divergence", &Impl::GetJobDivergence, kStore},  // before the one that takes the whole rest
+      {"GET", "/api/v1/jobs/{job}/divergence", &Impl::GetJobDivergence,
+       kStore},  // before the one that takes the whole rest
       {"GET", "/api/v1/jobs/{job}/application", &Impl::GetApplication, kStore},
       {"POST", "/api/v1/jobs/{job}/mfu", &Impl::PostMfu, kStore},
       {"GET", "/api/v1/jobs/{job}", &Impl::GetJob, kMemoryIfLiveJob},
@@ -119,7 +133,8 @@ const std::vector<Api::Impl::Route>& Api::Impl::Table() {
       {"POST", "/api/v1/sql", &Impl::PostSql, kStore},
       {"POST", "/api/v1/traces", &Impl::PostTrace, kStore},
       {"GET", "/api/v1/traces", &Impl::GetTraces, kStore},
-      {"GET", "/api/v1/traces/{id}/report", &Impl::GetTraceReport, kStore},  // before the one that takes the whole rest
+      {"GET", "/api/v1/traces/{id}/report", &Impl::GetTraceReport,
+       kStore},  // before the one that takes the whole rest
       {"GET", "/api/v1/traces/{id}/findings", &Impl::GetTraceFindings, kStore},
       {"GET", "/api/v1/traces/{id}/analyses", &Impl::GetTraceAnalyses, kStore},
       {"GET", "/api/v1/traces/{id}", &Impl::GetTrace, kStore},
@@ -136,8 +151,8 @@ const std::vector<Api::Impl::Route>& Api::Impl::Table() {
   return routes;
 }
 
-const Api::Impl::Route* Api::Impl::Find(std::string_view method, std::string_view path, std::string_view* arg,
-                                        bool* other_method) const {
+const Api::Impl::Route* Api::Impl::Find(std::string_view method, std::string_view path,
+                                        std::string_view* arg, bool* other_method) const {
   *other_method = false;
   for (const Route& route : Table()) {
     const size_t brace = route.pattern.find('{');
@@ -145,10 +160,13 @@ const Api::Impl::Route* Api::Impl::Find(std::string_view method, std::string_vie
       if (path != route.pattern) continue;
       *arg = {};
     } else {
-      // The argument takes the rest of the path: job keys ("namespace/pod") and stand-in UUIDs contain slashes.
+      // The argument takes the rest of the path: job keys ("namespace/pod") and stand-in UUIDs
+      // contain slashes.
       const std::string_view prefix = route.pattern.substr(0, brace);
       const std::string_view suffix = route.pattern.substr(route.pattern.find('}') + 1);
-      if (path.size() <= prefix.size() + suffix.size() || !path.starts_with(prefix) || !path.ends_with(suffix)) continue;
+      if (path.size() <= prefix.size() + suffix.size() || !path.starts_with(prefix) ||
+          !path.ends_with(suffix))
+        continue;
       *arg = path.substr(brace, path.size() - brace - suffix.size());
     }
     if (route.method == method) return &route;
@@ -159,15 +177,17 @@ const Api::Impl::Route* Api::Impl::Find(std::string_view method, std::string_vie
 
 Status Api::Impl::NoSuchRoute(const Request& request, bool other_method) const {
   if (other_method) {
-    return absl::UnimplementedError(fmt::format("{} {}: this path does not take that method; see /openapi.json",
-                                                Printable(request.method, 16), Printable(request.path, 100)));
+    return absl::UnimplementedError(
+        fmt::format("{} {}: this path does not take that method; see /openapi.json",
+                    Printable(request.method, 16), Printable(request.path, 100)));
   }
   std::vector<std::string_view> paths;
-  for (const Route& route : Table()) paths.push_back(route.pattern.substr(0, route.pattern.find('{')));
+  for (const Route& route : Table())
+    paths.push_back(route.pattern.substr(0, route.pattern.find('{')));
   const std::string_view near = Nearest(request.path, paths);
-  return absl::NotFoundError(fmt::format(
-      "no such path: {}; {}", Printable(request.path, 100),
-      near.empty() ? std::string("/openapi.json lists them all") : fmt::format("did you mean {}?", near)));
+  return absl::NotFoundError(fmt::format("no such path: {}; {}", Printable(request.path, 100),
+                                         near.empty() ? std::string("/openapi.json lists them all")
+                                                      : fmt::format("did you mean {}?", near)));
 }
 
 // What a browser says about where a request comes from. Programs send no Origin and any Host.
@@ -175,7 +195,8 @@ Status Api::Impl::CheckOrigin(const Request& request) const {
   const auto host = request.Header("host");
   if (parts.loopback_only && host.has_value() && !IsLoopbackName(HostOf(*host))) {
     return absl::PermissionDeniedError(
-        fmt::format("host '{}' is not this machine: the server listens on loopback only; use http://127.0.0.1, or start "
+        fmt::format("host '{}' is not this machine: the server listens on loopback only; use "
+                    "http://127.0.0.1, or start "
                     "it with an outside address",
                     Printable(*host, 100)));
   }
@@ -187,10 +208,12 @@ Status Api::Impl::CheckOrigin(const Request& request) const {
   if (origin.has_value()) {
     const size_t scheme = origin->find("://");
     other_origin = scheme == std::string_view::npos || !host.has_value() ||
-                   absl::AsciiStrToLower(std::string(origin->substr(scheme + 3))) != absl::AsciiStrToLower(std::string(*host));
+                   absl::AsciiStrToLower(std::string(origin->substr(scheme + 3))) !=
+                       absl::AsciiStrToLower(std::string(*host));
   }
   if (cross_site || other_origin) {
-    return absl::PermissionDeniedError("a page of another site may not send this: cross-origin POST is refused");
+    return absl::PermissionDeniedError(
+        "a page of another site may not send this: cross-origin POST is refused");
   }
   return absl::OkStatus();
 }
@@ -211,7 +234,8 @@ Response Api::Impl::Handle(const Request& request) {
   }
   if (arg.size() > kMaxPathArgument) {
     return net::ErrorResponse(absl::InvalidArgumentError(
-        fmt::format("{}: the last part of the path is longer than {} bytes", route->pattern, kMaxPathArgument)));
+        fmt::format("{}: the last part of the path is longer than {} bytes", route->pattern,
+                    kMaxPathArgument)));
   }
   auto response = (this->*route->handler)(request, arg);
   return response.ok() ? *std::move(response) : net::ErrorResponse(response.status());
@@ -225,7 +249,8 @@ Api::Impl::Result Api::Impl::GetStatus(const Request& request, std::string_view)
   const Micros now = parts.clock();
   json.BeginObject();
   json.Field("version", parts.version).Field("started", FormatTime(started));
-  json.Field("uptime_s", static_cast<double>(Now() - started) / kMicrosPerSecond).Field("now", FormatTime(now));
+  json.Field("uptime_s", static_cast<double>(Now() - started) / kMicrosPerSecond)
+      .Field("now", FormatTime(now));
   json.Field("mode", parts.pipeline != nullptr ? "live" : "offline");
   json.Field("gpus", query.deployed()->Gpus(now));
   json.Key("gpus_reporting");
@@ -257,7 +282,9 @@ Api::Impl::Result Api::Impl::GetStatus(const Request& request, std::string_view)
   if (parts.store != nullptr) {
     const store::StoreStats s = parts.store->stats();
     json.BeginObject();
-    json.Field("hot_bytes", s.hot_bytes).Field("sealed_bytes", s.sealed_bytes).Field("meta_bytes", s.meta_bytes);
+    json.Field("hot_bytes", s.hot_bytes)
+        .Field("sealed_bytes", s.sealed_bytes)
+        .Field("meta_bytes", s.meta_bytes);
     json.Field("hot_segments", s.hot_segments).Field("sealed_files", s.sealed_files);
     json.Field("rows_appended", s.rows_appended).Field("samples_appended", s.samples_appended);
     WriteTime(json, "oldest", s.oldest_ts);
@@ -294,7 +321,8 @@ Api::Impl::Result Api::Impl::GetReady(const Request&, std::string_view) {
   if (!query.ready().ok()) reasons.emplace_back(query.ready().message());
   if (parts.pipeline != nullptr) {
     const PipelineStats s = parts.pipeline->stats();
-    if (!s.last_store_error.empty()) reasons.push_back(fmt::format("store: {}", s.last_store_error));
+    if (!s.last_store_error.empty())
+      reasons.push_back(fmt::format("store: {}", s.last_store_error));
     if (s.queued_rows > parts.pipeline->options().max_queued_rows / 2 ||
         s.queued_bytes > parts.pipeline->options().max_queued_bytes / 2) {
       reasons.push_back(fmt::format("queue: {} rows wait to be stored", s.queued_rows));
@@ -337,12 +365,13 @@ bool Api::IsSlow(const Request& request) const {
   const Impl::Route* route = impl_->Find(request.method, request.path, &arg, &other_method);
   if (route == nullptr) return false;
   switch (route->cost) {
-    case Impl::Route::Cost::kMemory: return impl_->parts.pipeline == nullptr;
+    case Impl::Route::Cost::kMemory:
+      return impl_->parts.pipeline == nullptr;
     case Impl::Route::Cost::kMemoryUnlessText: {
       // Names of a whole fleet are compared only when asked for.
       const auto sort = request.Query("sort").value_or("");
-      return impl_->parts.pipeline == nullptr || sort == "node" || sort == "gpu" || request.Query("node").has_value() ||
-             request.Query("model").has_value();
+      return impl_->parts.pipeline == nullptr || sort == "node" || sort == "gpu" ||
+             request.Query("node").has_value() || request.Query("model").has_value();
     }
     case Impl::Route::Cost::kMemoryUnlessWindow:
     case Impl::Route::Cost::kMemoryIfLiveJob: {
@@ -354,23 +383,28 @@ bool Api::IsSlow(const Request& request) const {
       const View view = impl_->query.Resolve({now - kDefaultWindow, now}, /*allow_live=*/true);
       if (view.source != UsageSource::kLive) return true;
       if (route->cost == Impl::Route::Cost::kMemoryUnlessWindow) return false;
-      if (!impl_->Applications().ClaimsOf(arg).empty()) return true;  // its samples are in the store
+      if (!impl_->Applications().ClaimsOf(arg).empty())
+        return true;  // its samples are in the store
       const auto job = impl_->query.jobs().FindJob(arg);
       return !job.has_value() || impl_->query.jobs().GpusEver(job->id) > kMaxInlineJobGpus ||
              !impl_->query.LiveJobGpus(job->id, view).has_value();
     }
     case Impl::Route::Cost::kMemoryIfKept:
       // Packing a page of hundreds of kilobytes takes longer than making it.
-      return request.Query("gpus").has_value() || request.Header("accept-encoding").value_or("").find("gzip") != std::string_view::npos ||
+      return request.Query("gpus").has_value() ||
+             request.Header("accept-encoding").value_or("").find("gzip") !=
+                 std::string_view::npos ||
              !impl_->fleet_metrics.Has();
-    case Impl::Route::Cost::kStore: return true;
+    case Impl::Route::Cost::kStore:
+      return true;
   }
   return true;
 }
 
 std::vector<std::string> Api::Routes() {
   std::vector<std::string> out;
-  for (const Impl::Route& route : Impl::Table()) out.push_back(fmt::format("{} {}", route.method, route.pattern));
+  for (const Impl::Route& route : Impl::Table())
+    out.push_back(fmt::format("{} {}", route.method, route.pattern));
   return out;
 }
 

@@ -1,10 +1,11 @@
-// The JSON API: every question the page, the terminal and scripts ask, answered by one router. A running server mounts it;
-// a command without a server calls the same router on a store opened read-only (then there is no live state).
-// Contract: docs/openapi.json, checked by a test.
+// The JSON API: every question the page, the terminal and scripts ask, answered by one router. A
+// running server mounts it; a command without a server calls the same router on a store opened
+// read-only (then there is no live state). Contract: docs/openapi.json, checked by a test.
 //
-// Read-only but for pushes of samples and uploads of traces. Browsers: a request that changes something is refused when it comes from another
-// origin; with loopback_only every request must name a loopback host, so that no web page can reach the API by DNS
-// rebinding. Threads: Handle() from any thread.
+// Read-only but for pushes of samples and uploads of traces. Browsers: a request that changes
+// something is refused when it comes from another origin; with loopback_only every request must
+// name a loopback host, so that no web page can reach the API by DNS rebinding. Threads: Handle()
+// from any thread.
 #ifndef FLOPWATCH_SERVER_API_H_
 #define FLOPWATCH_SERVER_API_H_
 
@@ -28,16 +29,18 @@ namespace flopwatch::server {
 class TraceLibrary;
 
 struct ApiParts {
-  store::Store* store = nullptr;            // may be null only in tests
-  Pipeline* pipeline = nullptr;             // null when offline
-  // How long points of remote write and OTLP wait for the rest of their scrape; 0 = not at all (tests).
+  store::Store* store = nullptr;  // may be null only in tests
+  Pipeline* pipeline = nullptr;   // null when offline
+  // How long points of remote write and OTLP wait for the rest of their scrape; 0 = not at all
+  // (tests).
   Micros join_settle = ScrapeJoiner::Options().settle;
-  net::Scraper* scraper = nullptr;          // null when offline or push-only
+  net::Scraper* scraper = nullptr;  // null when offline or push-only
   const hardware::Catalog* catalog = nullptr;
-  std::function<Micros()> clock;            // empty: Now(), or the newest stored sample when offline
-  TraceLibrary* traces = nullptr;           // uploaded traces; null where there is no place for them
+  std::function<Micros()> clock;   // empty: Now(), or the newest stored sample when offline
+  TraceLibrary* traces = nullptr;  // uploaded traces; null where there is no place for them
   std::string version;
-  bool loopback_only = false;               // the server listens on loopback: refuse requests for any other host name
+  bool loopback_only =
+      false;  // the server listens on loopback: refuse requests for any other host name
   // Embedded page: the file at a path, or nullopt. Empty = a plain page with links.
   std::function<std::optional<net::Response>(std::string_view path)> ui;
 };

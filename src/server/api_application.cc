@@ -1,4 +1,5 @@
-// What applications report: reports in (POST .../mfu), metrics in (remote write, OTLP), answers out.
+// What applications report: reports in (POST .../mfu), metrics in (remote write, OTLP), answers
+// out.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +25,8 @@ constexpr ptrdiff_t kMaxJobNames = 10'000;  // compared for "did you mean"
 
 // Host of "node1:9400", "http://node1:9400/metrics".
 std::string_view HostOfInstance(std::string_view instance) {
-  if (const size_t scheme = instance.find("://"); scheme != std::string_view::npos) instance.remove_prefix(scheme + 3);
+  if (const size_t scheme = instance.find("://"); scheme != std::string_view::npos)
+    instance.remove_prefix(scheme + 3);
   instance = instance.substr(0, instance.find('/'));
   if (instance.starts_with('[')) return instance.substr(1, instance.find(']') - 1);
   return instance.substr(0, instance.find(':'));
@@ -35,9 +37,11 @@ bool HasControl(std::string_view text) {
 }
 
 // Who sent a series, for the pipeline: one source an exporter, as if it had been scraped.
-std::pair<std::string, std::string_view> SourceOf(const telemetry::MetricSeries& series, std::string_view suffix) {
+std::pair<std::string, std::string_view> SourceOf(const telemetry::MetricSeries& series,
+                                                  std::string_view suffix) {
   std::string_view instance;
-  for (std::string_view key : {"instance", "service.instance.id", "host.name", "Hostname", "hostname"}) {
+  for (std::string_view key :
+       {"instance", "service.instance.id", "host.name", "Hostname", "hostname"}) {
     if (instance.empty()) instance = series.Label(key);
   }
   std::string_view node = series.Label("host.name");
@@ -58,7 +62,8 @@ const ApplicationIntake& Api::Impl::Applications() const {
   return parts.pipeline != nullptr ? parts.pipeline->application() : *own_application;
 }
 
-StatusOr<std::vector<ClaimUsage>> Api::Impl::ApplicationOf(std::string_view job, store::Window window) const {
+StatusOr<std::vector<ClaimUsage>> Api::Impl::ApplicationOf(std::string_view job,
+                                                           store::Window window) const {
   std::vector<ClaimUsage> out;
   std::vector<int32_t> ids;
   for (telemetry::ApplicationClaim& claim : Applications().ClaimsOf(job)) {
@@ -79,7 +84,8 @@ std::string Api::Impl::ModelOfJob(std::string_view job) const {
   const auto record = query.jobs().FindJob(job);
   if (!record.has_value()) return {};
   absl::flat_hash_set<int32_t> models;
-  for (const jobs::IntervalRecord& i : query.jobs().Intervals(0, parts.clock() + kMicrosPerMinute, record->id)) {
+  for (const jobs::IntervalRecord& i :
+       query.jobs().Intervals(0, parts.clock() + kMicrosPerMinute, record->id)) {
     const auto entity = query.registry().entity(i.entity);
     if (entity.has_value()) models.insert(entity->model);
     if (models.size() > 1) return {};
@@ -92,21 +98,25 @@ std::string Api::Impl::ModelOfJob(std::string_view job) const {
 Api::Impl::Result Api::Impl::GetApplication(const Request& request, std::string_view job) {
   // A job may be called ".../application" itself.
   const std::string whole = fmt::format("{}/application", job);
-  if (Applications().ClaimsOf(job).empty() && query.jobs().FindJob(whole).has_value()) return GetJob(request, whole);
+  if (Applications().ClaimsOf(job).empty() && query.jobs().FindJob(whole).has_value())
+    return GetJob(request, whole);
   FW_ASSIGN_OR_RETURN(const Params params, Params::Parse(request, {"from", "to", "points"}));
   FW_RETURN_IF_ERROR(query.ready());
-  FW_ASSIGN_OR_RETURN(const int64_t points, params.Int("points", kDefaultApplicationPoints, 1, kMaxPoints));
+  FW_ASSIGN_OR_RETURN(const int64_t points,
+                      params.Int("points", kDefaultApplicationPoints, 1, kMaxPoints));
   const std::string gpu_seen = ModelOfJob(job);
   FW_ASSIGN_OR_RETURN(store::Window window, params.WindowOrAll(parts.clock()));
   const bool bounded = params.Has("from") || params.Has("to");
   FW_ASSIGN_OR_RETURN(const std::vector<ClaimUsage> claims, ApplicationOf(job, window));
   if (claims.empty() && !query.jobs().FindJob(job).has_value()) {
     const std::vector<std::string> known = Applications().Jobs();
-    std::vector<std::string_view> keys(known.begin(), known.begin() + std::min<ptrdiff_t>(kMaxJobNames, std::ssize(known)));
+    std::vector<std::string_view> keys(
+        known.begin(), known.begin() + std::min<ptrdiff_t>(kMaxJobNames, std::ssize(known)));
     const std::string_view near = Nearest(job, keys);
-    return absl::NotFoundError(fmt::format("no job '{}'{}", Printable(job, 100),
-                                           near.empty() ? std::string(" and nothing was reported under that name")
-                                                        : fmt::format("; did you mean '{}'?", near)));
+    return absl::NotFoundError(
+        fmt::format("no job '{}'{}", Printable(job, 100),
+                    near.empty() ? std::string(" and nothing was reported under that name")
+                                 : fmt::format("; did you mean '{}'?", near)));
   }
   store::ApplicationSums all;
   std::vector<int32_t> ids;
@@ -115,7 +125,9 @@ Api::Impl::Result Api::Impl::GetApplication(const Request& request, std::string_
     ids.push_back(c.claim.id);
   }
   if (!bounded && all.samples > 0) window = {all.first_ts, all.last_ts + 1};
-  const Micros step = std::max<Micros>(FloorTo((window.to - window.from) / points, kMicrosPerSecond) + kMicrosPerSecond, kMicrosPerSecond);
+  const Micros step = std::max<Micros>(
+      FloorTo((window.to - window.from) / points, kMicrosPerSecond) + kMicrosPerSecond,
+      kMicrosPerSecond);
   std::vector<store::ApplicationPoint> series;
   if (all.samples > 0) {
     FW_ASSIGN_OR_RETURN(series, parts.store->ApplicationSeries(window, ids, step));
@@ -125,7 +137,10 @@ Api::Impl::Result Api::Impl::GetApplication(const Request& request, std::string_
   json.BeginObject().Field("job", job);
   json.Key("window");
   if (bounded || all.samples > 0) {
-    json.BeginObject().Field("from", FormatTime(window.from)).Field("to", FormatTime(window.to)).EndObject();
+    json.BeginObject()
+        .Field("from", FormatTime(window.from))
+        .Field("to", FormatTime(window.to))
+        .EndObject();
   } else {
     json.Null();
   }
@@ -150,11 +165,14 @@ Api::Impl::Result Api::Impl::GetApplication(const Request& request, std::string_
 
 Api::Impl::Result Api::Impl::PostMfu(const Request& request, std::string_view job) {
   FW_RETURN_IF_ERROR(Params::Parse(request, {}).status());
-  if (parts.pipeline == nullptr) return absl::UnavailableError("reports: no server takes them here; start flopwatch serve");
-  FW_ASSIGN_OR_RETURN(const std::vector<ApplicationReport> reports, ParseReports(request.body, job, parts.clock()));
+  if (parts.pipeline == nullptr)
+    return absl::UnavailableError("reports: no server takes them here; start flopwatch serve");
+  FW_ASSIGN_OR_RETURN(const std::vector<ApplicationReport> reports,
+                      ParseReports(request.body, job, parts.clock()));
   ApplicationOutcome total;
   for (const ApplicationReport& report : reports) {
-    FW_ASSIGN_OR_RETURN(const ApplicationOutcome one, parts.pipeline->application().Add(report.claim, report.samples));
+    FW_ASSIGN_OR_RETURN(const ApplicationOutcome one,
+                        parts.pipeline->application().Add(report.claim, report.samples));
     total.accepted += one.accepted;
     total.duplicates += one.duplicates;
     total.claim_completed |= one.claim_completed;
@@ -164,7 +182,9 @@ Api::Impl::Result Api::Impl::PostMfu(const Request& request, std::string_view jo
     }
   }
   // One report that is wrong is an error; of many, those that are right count.
-  if (total.accepted + total.duplicates == 0 && total.refused[static_cast<size_t>(ApplicationRefusal::kInvalid)] == 1 && !total.examples.empty()) {
+  if (total.accepted + total.duplicates == 0 &&
+      total.refused[static_cast<size_t>(ApplicationRefusal::kInvalid)] == 1 &&
+      !total.examples.empty()) {
     return absl::InvalidArgumentError(fmt::format("report: {}", total.examples.front()));
   }
   std::string body;
@@ -175,15 +195,19 @@ Api::Impl::Result Api::Impl::PostMfu(const Request& request, std::string_view jo
 
 Api::Impl::Result Api::Impl::PostRemoteWrite(const Request& request, std::string_view) {
   FW_RETURN_IF_ERROR(Params::Parse(request, {}).status());
-  if (joiner == nullptr) return absl::UnavailableError("remote write: no server takes samples here; start flopwatch serve");
+  if (joiner == nullptr)
+    return absl::UnavailableError(
+        "remote write: no server takes samples here; start flopwatch serve");
   const std::string_view type = request.Header("content-type").value_or("application/x-protobuf");
-  if (MediaType(request) != "application/x-protobuf" && request.Header("content-type").has_value()) {
-    Response r = net::ErrorResponse(absl::InvalidArgumentError(
-        fmt::format("remote write: Content-Type '{}' is not application/x-protobuf", Printable(type, 80))));
+  if (MediaType(request) != "application/x-protobuf" &&
+      request.Header("content-type").has_value()) {
+    Response r = net::ErrorResponse(absl::InvalidArgumentError(fmt::format(
+        "remote write: Content-Type '{}' is not application/x-protobuf", Printable(type, 80))));
     r.status = 415;
     return r;
   }
-  const bool version_2 = type.find("proto=io.prometheus.write.v2.Request") != std::string_view::npos;
+  const bool version_2 =
+      type.find("proto=io.prometheus.write.v2.Request") != std::string_view::npos;
   ScrapeJoiner::Batch batch;
   telemetry::RemoteWriteStats stats;
   FW_RETURN_IF_ERROR(telemetry::DecodeRemoteWrite(
@@ -216,23 +240,35 @@ Api::Impl::Result Api::Impl::PostOtlpMetrics(const Request& request, std::string
     return r;
   };
   if (!json && MediaType(request) != "application/x-protobuf") {
-    return answer(415, telemetry::OtlpError(absl::InvalidArgumentError(fmt::format("metrics: Content-Type '{}' is neither application/x-protobuf nor application/json",
-                                                                                 Printable(MediaType(request), 60))), json));
+    return answer(
+        415,
+        telemetry::OtlpError(
+            absl::InvalidArgumentError(fmt::format(
+                "metrics: Content-Type '{}' is neither application/x-protobuf nor application/json",
+                Printable(MediaType(request), 60))),
+            json));
   }
-  if (joiner == nullptr) return answer(503, telemetry::OtlpError(absl::UnavailableError("metrics: no server takes samples here"), json));
+  if (joiner == nullptr)
+    return answer(503, telemetry::OtlpError(
+                           absl::UnavailableError("metrics: no server takes samples here"), json));
   ScrapeJoiner::Batch batch;
   telemetry::OtlpStats stats;
   const auto give = [&](const telemetry::MetricSeries& series) {
     const auto [source, node] = SourceOf(series, kOtlpSuffix);
     batch.Add(source, node, series);
   };
-  const Status status = json ? telemetry::DecodeOtlpMetricsJson(request.body, give, &stats) : telemetry::DecodeOtlpMetrics(request.body, give, &stats);
+  const Status status = json ? telemetry::DecodeOtlpMetricsJson(request.body, give, &stats)
+                             : telemetry::DecodeOtlpMetrics(request.body, give, &stats);
   if (!status.ok()) return answer(400, telemetry::OtlpError(status, json));
   joiner->Add(std::move(batch));
   std::string why;
   const std::pair<std::string_view, uint64_t> reasons[] = {
-      {"delta sums", stats.delta},         {"histograms and summaries", stats.histograms}, {"values that are not finite", stats.not_finite},
-      {"points without a time", stats.no_time}, {"too many attributes", stats.too_many_labels},  {"metrics without a name", stats.unnamed}};
+      {"delta sums", stats.delta},
+      {"histograms and summaries", stats.histograms},
+      {"values that are not finite", stats.not_finite},
+      {"points without a time", stats.no_time},
+      {"too many attributes", stats.too_many_labels},
+      {"metrics without a name", stats.unnamed}};
   for (const auto& [what, n] : reasons) {
     if (n > 0) why += fmt::format("{}{} {}", why.empty() ? "not taken: " : ", ", n, what);
   }

@@ -16,30 +16,49 @@ using fleet::JobPair;
 using net::Request;
 
 enum GroupBy { kNoGroups, kByGpus, kByGpuModel, kByConvention, kByUser, kByWorkflow, kByVerdict };
-const std::vector<std::string_view> kGroupings = {"none", "gpus", "gpu_model", "convention", "user", "workflow", "verdict"};
+const std::vector<std::string_view> kGroupings = {"none", "gpus",     "gpu_model", "convention",
+                                                  "user", "workflow", "verdict"};
 
-enum DivergenceSort { kSortDivergence, kSortRatio, kSortMfu, kSortOfu, kSortGpus, kSortGpuSeconds, kSortJobKey };
-const std::vector<std::string_view> kSorts = {"divergence", "ratio", "mfu", "ofu", "gpus", "gpu_seconds", "job"};
+enum DivergenceSort {
+  kSortDivergence,
+  kSortRatio,
+  kSortMfu,
+  kSortOfu,
+  kSortGpus,
+  kSortGpuSeconds,
+  kSortJobKey
+};
+const std::vector<std::string_view> kSorts = {"divergence", "ratio",       "mfu", "ofu",
+                                              "gpus",       "gpu_seconds", "job"};
 
 constexpr std::string_view kNotKnown = "(not known)";
 
 std::string GroupOf(const JobDivergence& d, int by) {
-  const auto or_unknown = [](const std::string& s) { return s.empty() ? std::string(kNotKnown) : s; };
+  const auto or_unknown = [](const std::string& s) {
+    return s.empty() ? std::string(kNotKnown) : s;
+  };
   const fleet::JobEvidence& e = d.evidence;
   switch (by) {
-    case kByGpus: return e.gpus ? std::to_string(*e.gpus) : std::string(kNotKnown);
-    case kByGpuModel: return e.gpu_models.empty() ? std::string(kNotKnown) : e.gpu_models[0];
-    case kByConvention: return or_unknown(e.claim.convention);
-    case kByUser: return or_unknown(e.user);
-    case kByWorkflow: return or_unknown(e.workflow);
-    default: return std::string(fleet::VerdictName(d.diagnosis.verdict));
+    case kByGpus:
+      return e.gpus ? std::to_string(*e.gpus) : std::string(kNotKnown);
+    case kByGpuModel:
+      return e.gpu_models.empty() ? std::string(kNotKnown) : e.gpu_models[0];
+    case kByConvention:
+      return or_unknown(e.claim.convention);
+    case kByUser:
+      return or_unknown(e.user);
+    case kByWorkflow:
+      return or_unknown(e.workflow);
+    default:
+      return std::string(fleet::VerdictName(d.diagnosis.verdict));
   }
 }
 
 // Numbers by size, text by alphabet, what is not known last.
 bool GroupBefore(const std::string& a, const std::string& b) {
   const auto rank = [](const std::string& s) {
-    const bool number = !s.empty() && std::all_of(s.begin(), s.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const bool number =
+        !s.empty() && std::all_of(s.begin(), s.end(), [](char c) { return c >= '0' && c <= '9'; });
     return std::tuple(s == kNotKnown, !number, number ? s.size() : 0, s);
   };
   return rank(a) < rank(b);
@@ -54,11 +73,16 @@ JobPair PairOf(const JobDivergence& d) {
 double DivergenceSortKey(const JobDivergence& d, int sort) {
   const auto or_nan = [](const auto& v) { return v ? static_cast<double>(*v) : std::nan(""); };
   switch (sort) {
-    case kSortRatio: return or_nan(d.diagnosis.ratio);
-    case kSortMfu: return or_nan(d.diagnosis.mfu);
-    case kSortOfu: return or_nan(d.evidence.ofu.ofu);
-    case kSortGpus: return or_nan(d.evidence.gpus);
-    case kSortGpuSeconds: return d.evidence.gpu_seconds;
+    case kSortRatio:
+      return or_nan(d.diagnosis.ratio);
+    case kSortMfu:
+      return or_nan(d.diagnosis.mfu);
+    case kSortOfu:
+      return or_nan(d.evidence.ofu.ofu);
+    case kSortGpus:
+      return or_nan(d.evidence.gpus);
+    case kSortGpuSeconds:
+      return d.evidence.gpu_seconds;
     default: {
       // By how far it is from what a healthy job shows.
       const auto& r = d.diagnosis.ratio_expected;
@@ -71,7 +95,8 @@ void WriteBoth(JsonWriter& json, const std::vector<JobPair>& pairs, bool without
   json.BeginObject().Key("by_jobs");
   WriteSetStatistics(json, fleet::StatisticsOf(pairs, fleet::Weighting::kJobs, without_flagged));
   json.Key("by_gpu_seconds");
-  WriteSetStatistics(json, fleet::StatisticsOf(pairs, fleet::Weighting::kGpuSeconds, without_flagged));
+  WriteSetStatistics(json,
+                     fleet::StatisticsOf(pairs, fleet::Weighting::kGpuSeconds, without_flagged));
   json.EndObject();
 }
 
@@ -85,24 +110,32 @@ StatusOr<DivergenceQuestion> QuestionOf(const Params& params, StatusOr<store::Wi
 }
 
 void WriteAsked(JsonWriter& json, const DivergenceQuestion& q) {
-  json.Key("window").BeginObject().Field("from", FormatTime(q.window.from)).Field("to", FormatTime(q.window.to)).EndObject();
+  json.Key("window")
+      .BeginObject()
+      .Field("from", FormatTime(q.window.from))
+      .Field("to", FormatTime(q.window.to))
+      .EndObject();
 }
 
 }  // namespace
 
 Api::Impl::Result Api::Impl::GetDivergence(const Request& request, std::string_view) {
-  FW_ASSIGN_OR_RETURN(const Params params, Params::Parse(request, {"from", "to", "group_by", "flagged", "sort", "order", "limit",
-                                                                   "offset", "exact", "strict"}));
+  FW_ASSIGN_OR_RETURN(const Params params,
+                      Params::Parse(request, {"from", "to", "group_by", "flagged", "sort", "order",
+                                              "limit", "offset", "exact", "strict"}));
   FW_RETURN_IF_ERROR(query.ready());
-  FW_ASSIGN_OR_RETURN(const DivergenceQuestion question, QuestionOf(params, params.Window(parts.clock())));
+  FW_ASSIGN_OR_RETURN(const DivergenceQuestion question,
+                      QuestionOf(params, params.Window(parts.clock())));
   FW_ASSIGN_OR_RETURN(const int group_by, params.OneOf("group_by", kGroupings));
   FW_ASSIGN_OR_RETURN(const int sort, params.OneOf("sort", kSorts));
   const bool text = sort == kSortJobKey;
-  FW_ASSIGN_OR_RETURN(const int order, params.OneOf("order", {text ? "asc" : "desc", text ? "desc" : "asc"}));
+  FW_ASSIGN_OR_RETURN(const int order,
+                      params.OneOf("order", {text ? "asc" : "desc", text ? "desc" : "asc"}));
   FW_ASSIGN_OR_RETURN(const bool flagged_only, params.Bool("flagged", false));
   FW_ASSIGN_OR_RETURN(const int64_t limit, params.Int("limit", kDefaultPage, 1, kMaxPage));
   FW_ASSIGN_OR_RETURN(const int64_t offset, params.Int("offset", 0, 0, INT32_MAX));
-  FW_ASSIGN_OR_RETURN(const std::vector<JobDivergence> all, GatherDivergence(parts, query, question));
+  FW_ASSIGN_OR_RETURN(const std::vector<JobDivergence> all,
+                      GatherDivergence(parts, query, question));
 
   std::vector<JobPair> pairs;
   std::map<std::string, std::vector<JobPair>, decltype(&GroupBefore)> groups(&GroupBefore);
@@ -118,7 +151,8 @@ Api::Impl::Result Api::Impl::GetDivergence(const Request& request, std::string_v
   }
   const bool ascending = text == (order == 0);
   std::stable_sort(rows.begin(), rows.end(), [&](const JobDivergence* a, const JobDivergence* b) {
-    if (text) return ascending ? a->evidence.job < b->evidence.job : b->evidence.job < a->evidence.job;
+    if (text)
+      return ascending ? a->evidence.job < b->evidence.job : b->evidence.job < a->evidence.job;
     if (sort == kSortDivergence && a->diagnosis.flagged() != b->diagnosis.flagged()) {
       return ascending ? b->diagnosis.flagged() : a->diagnosis.flagged();
     }
@@ -144,7 +178,8 @@ Api::Impl::Result Api::Impl::GetDivergence(const Request& request, std::string_v
   json.Field("group_by", kGroupings[static_cast<size_t>(group_by)]).Key("groups").BeginArray();
   for (const auto& [name, members] : groups) {
     json.BeginObject().Field("group", name);
-    json.Field("flagged", std::count_if(members.begin(), members.end(), [](const JobPair& p) { return p.flagged; }));
+    json.Field("flagged", std::count_if(members.begin(), members.end(),
+                                        [](const JobPair& p) { return p.flagged; }));
     json.Key("by_jobs");
     WriteSetStatistics(json, fleet::StatisticsOf(members, fleet::Weighting::kJobs));
     json.EndObject();
@@ -156,15 +191,19 @@ Api::Impl::Result Api::Impl::GetDivergence(const Request& request, std::string_v
 }
 
 Api::Impl::Result Api::Impl::GetJobDivergence(const Request& request, std::string_view arg) {
-  FW_ASSIGN_OR_RETURN(const Params params, Params::Parse(request, {"from", "to", "exact", "strict"}));
+  FW_ASSIGN_OR_RETURN(const Params params,
+                      Params::Parse(request, {"from", "to", "exact", "strict"}));
   FW_RETURN_IF_ERROR(query.ready());
-  FW_ASSIGN_OR_RETURN(DivergenceQuestion question, QuestionOf(params, params.WindowOrAll(parts.clock())));
+  FW_ASSIGN_OR_RETURN(DivergenceQuestion question,
+                      QuestionOf(params, params.WindowOrAll(parts.clock())));
   question.job = std::string(arg);
-  FW_ASSIGN_OR_RETURN(const std::vector<JobDivergence> found, GatherDivergence(parts, query, question));
+  FW_ASSIGN_OR_RETURN(const std::vector<JobDivergence> found,
+                      GatherDivergence(parts, query, question));
   // Applications may speak of a job that no telemetry names; what neither knows does not exist.
   if (found[0].samples == 0 && !query.jobs().FindJob(arg).has_value()) return NoSuchJob(arg);
   // Without a window the answer is about the time the application reported in.
-  if (!params.Has("from") && !params.Has("to")) question.window = found[0].window.value_or(question.window);
+  if (!params.Has("from") && !params.Has("to"))
+    question.window = found[0].window.value_or(question.window);
   std::string body;
   JsonWriter json(&body);
   json.BeginObject();

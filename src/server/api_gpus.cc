@@ -20,9 +20,9 @@ constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kMaxGpusCompared = 100'000;
 
 // In the order of GpuSort, then those that are sorted by text.
-const std::vector<std::string_view> kGpuSorts = {"seen",    "ofu",         "tensor_active", "sm_clock_mhz",
-                                                 "gpu_util", "power_w",    "fb_used_mib",   "gpu_temp_c",
-                                                 "age_s",   "node",        "gpu"};
+const std::vector<std::string_view> kGpuSorts = {
+    "seen",        "ofu",        "tensor_active", "sm_clock_mhz", "gpu_util", "power_w",
+    "fb_used_mib", "gpu_temp_c", "age_s",         "node",         "gpu"};
 constexpr int kByNode = static_cast<int>(GpuSort::kCount), kByGpu = kByNode + 1;
 
 std::string_view StateOf(Micros age, Micros silent_after) {
@@ -45,7 +45,9 @@ void WriteNow(JsonWriter& json, const GpuNow& g, Micros now, Micros silent_after
   json.Field("state", g.ts == 0 ? std::string_view("silent") : StateOf(age, silent_after));
   json.Key("age_s");
   g.ts == 0 ? json.Null() : json.Value(static_cast<double>(age) / kMicrosPerSecond);
-  json.Field("ofu", g.ofu).Field("tensor_active", g.tensor_active).Field("sm_clock_mhz", g.sm_clock_mhz);
+  json.Field("ofu", g.ofu)
+      .Field("tensor_active", g.tensor_active)
+      .Field("sm_clock_mhz", g.sm_clock_mhz);
   json.Field("sm_active", g.sm_active).Field("gpu_util", g.gpu_util).Field("power_w", g.power_w);
   json.Field("fb_used_mib", g.fb_used_mib).Field("gpu_temp_c", g.gpu_temp_c);
   json.Key("flags").BeginArray();
@@ -84,7 +86,8 @@ std::vector<GpuNow> FromRollups(const std::vector<store::GpuUsage>& usages) {
 
 // Keys of the jobs a GPU has now; null, one key, or several joined by commas where they share it.
 void WriteJobOf(JsonWriter& json, const Query& query, const GpuNow& g, Micros now) {
-  const int32_t set = g.job_set != 0 ? g.job_set : query.jobs().Lookup(g.entity, std::min(now, g.ts));
+  const int32_t set =
+      g.job_set != 0 ? g.job_set : query.jobs().Lookup(g.entity, std::min(now, g.ts));
   std::string keys;
   for (const int32_t job : query.jobs().SetMembers(set)) {
     if (const auto record = query.jobs().job(job)) {
@@ -98,12 +101,13 @@ void WriteJobOf(JsonWriter& json, const Query& query, const GpuNow& g, Micros no
 }  // namespace
 
 Api::Impl::Result Api::Impl::GetGpus(const Request& request, std::string_view) {
-  FW_ASSIGN_OR_RETURN(const Params params,
-                      Params::Parse(request, {"node", "job", "model", "sort", "order", "limit", "offset"}));
+  FW_ASSIGN_OR_RETURN(const Params params, Params::Parse(request, {"node", "job", "model", "sort",
+                                                                   "order", "limit", "offset"}));
   FW_RETURN_IF_ERROR(query.ready());
   FW_ASSIGN_OR_RETURN(const int sort, params.OneOf("sort", kGpuSorts));
   const bool numeric = sort != static_cast<int>(GpuSort::kSeen) && sort < kByNode;
-  FW_ASSIGN_OR_RETURN(const int order, params.OneOf("order", {numeric ? "desc" : "asc", numeric ? "asc" : "desc"}));
+  FW_ASSIGN_OR_RETURN(const int order,
+                      params.OneOf("order", {numeric ? "desc" : "asc", numeric ? "asc" : "desc"}));
   FW_ASSIGN_OR_RETURN(const int64_t limit, params.Int("limit", kDefaultPage, 1, kMaxPage));
   FW_ASSIGN_OR_RETURN(const int64_t offset, params.Int("offset", 0, 0, INT32_MAX));
   const Micros now = parts.clock();
@@ -111,7 +115,8 @@ Api::Impl::Result Api::Impl::GetGpus(const Request& request, std::string_view) {
   int32_t job = 0;
   if (const auto key = params.Text("job")) {
     const auto record = query.jobs().FindJob(*key);
-    if (!record.has_value()) return absl::NotFoundError(fmt::format("parameter 'job': no job '{}'", Printable(*key, 100)));
+    if (!record.has_value())
+      return absl::NotFoundError(fmt::format("parameter 'job': no job '{}'", Printable(*key, 100)));
     job = record->id;
   }
   const auto node = params.Text("node"), model = params.Text("model");
@@ -119,7 +124,8 @@ Api::Impl::Result Api::Impl::GetGpus(const Request& request, std::string_view) {
   std::vector<int32_t> wanted;  // in order of id
   if (filtered) {
     query.registry().ForEachEntity([&](const EntityRecord& e) {
-      if ((!node.has_value() || e.labels.node == *node) && (!model.has_value() || e.labels.model == *model)) {
+      if ((!node.has_value() || e.labels.node == *node) &&
+          (!model.has_value() || e.labels.model == *model)) {
         wanted.push_back(e.id);
       }
     });
@@ -127,7 +133,8 @@ Api::Impl::Result Api::Impl::GetGpus(const Request& request, std::string_view) {
   absl::flat_hash_map<int32_t, std::pair<std::string, int32_t>> names;
   if (sort == kByNode || sort == kByGpu) {
     query.registry().ForEachEntity([&](const EntityRecord& e) {
-      names[e.id] = sort == kByNode ? std::pair(e.labels.node, e.labels.index) : std::pair(e.key.uuid, e.key.gpu_instance);
+      names[e.id] = sort == kByNode ? std::pair(e.labels.node, e.labels.index)
+                                    : std::pair(e.key.uuid, e.key.gpu_instance);
     });
   }
 
@@ -139,7 +146,8 @@ Api::Impl::Result Api::Impl::GetGpus(const Request& request, std::string_view) {
   std::vector<Candidate> gpus;
   const GpuSort by = numeric ? static_cast<GpuSort>(sort) : GpuSort::kSeen;
   const auto consider = [&](int32_t entity, double key) {
-    if (!filtered || std::binary_search(wanted.begin(), wanted.end(), entity)) gpus.push_back({key, entity});
+    if (!filtered || std::binary_search(wanted.begin(), wanted.end(), entity))
+      gpus.push_back({key, entity});
   };
   absl::flat_hash_map<int32_t, GpuNow> offline;
   if (query.live() != nullptr) {
@@ -160,7 +168,8 @@ Api::Impl::Result Api::Impl::GetGpus(const Request& request, std::string_view) {
     }
   } else if (parts.store != nullptr) {
     const View view = query.Resolve({now - kMicrosPerHour, now}, /*allow_live=*/false);
-    FW_ASSIGN_OR_RETURN(const std::vector<store::GpuUsage> usages, parts.store->UsageByGpu(view.window, job));
+    FW_ASSIGN_OR_RETURN(const std::vector<store::GpuUsage> usages,
+                        parts.store->UsageByGpu(view.window, job));
     for (const GpuNow& g : FromRollups(usages)) {
       offline[g.entity] = g;
       consider(g.entity, SortKey(g, by));
@@ -173,12 +182,14 @@ Api::Impl::Result Api::Impl::GetGpus(const Request& request, std::string_view) {
                     [&](const Candidate& a, const Candidate& b) {
                       if (!names.empty()) {
                         const auto &x = names[a.entity], &y = names[b.entity];
-                        if (x.first != y.first) return ascending ? x.first < y.first : y.first < x.first;
+                        if (x.first != y.first)
+                          return ascending ? x.first < y.first : y.first < x.first;
                         if (x.second != y.second) return x.second < y.second;
                         return a.entity < b.entity;
                       }
                       if (std::isnan(a.key) != std::isnan(b.key)) return std::isnan(b.key);
-                      if (!std::isnan(a.key) && a.key != b.key) return ascending ? a.key < b.key : b.key < a.key;
+                      if (!std::isnan(a.key) && a.key != b.key)
+                        return ascending ? a.key < b.key : b.key < a.key;
                       return a.entity < b.entity;
                     });
 
@@ -186,7 +197,8 @@ Api::Impl::Result Api::Impl::GetGpus(const Request& request, std::string_view) {
   JsonWriter json(&body);
   json.BeginObject().Field("total", gpus.size()).Key("gpus").BeginArray();
   for (size_t k = first; k < last; ++k) {
-    GpuNow g = query.live() != nullptr ? query.live()->Gpu(gpus[k].entity) : offline[gpus[k].entity];
+    GpuNow g =
+        query.live() != nullptr ? query.live()->Gpu(gpus[k].entity) : offline[gpus[k].entity];
     g.entity = gpus[k].entity;
     json.BeginObject();
     WriteIdentity(json, query.registry().entity(g.entity).value_or(EntityRecord{}));
@@ -199,9 +211,11 @@ Api::Impl::Result Api::Impl::GetGpus(const Request& request, std::string_view) {
 }
 
 Api::Impl::Result Api::Impl::GetGpu(const Request& request, std::string_view arg) {
-  FW_ASSIGN_OR_RETURN(const Params params, Params::Parse(request, {"from", "to", "step", "gpu_instance"}));
+  FW_ASSIGN_OR_RETURN(const Params params,
+                      Params::Parse(request, {"from", "to", "step", "gpu_instance"}));
   FW_RETURN_IF_ERROR(query.ready());
-  if (parts.store == nullptr) return absl::UnavailableError("no store: the history of a GPU is not kept");
+  if (parts.store == nullptr)
+    return absl::UnavailableError("no store: the history of a GPU is not kept");
   const Micros now = parts.clock();
   FW_ASSIGN_OR_RETURN(const store::Window asked, params.Window(now));
   FW_ASSIGN_OR_RETURN(const int64_t instance, params.Int("gpu_instance", -1, 0, 1 << 20));
@@ -213,16 +227,18 @@ Api::Impl::Result Api::Impl::GetGpu(const Request& request, std::string_view arg
     });
     const std::vector<std::string_view> views(all.begin(), all.end());
     const std::string_view near = Nearest(arg, views);
-    return absl::NotFoundError(fmt::format(
-        "no GPU '{}'{}; {}", Printable(arg, 100), instance >= 0 ? fmt::format(" with instance {}", instance) : "",
-        near.empty() ? std::string("/api/v1/gpus lists them") : fmt::format("did you mean '{}'?", near)));
+    return absl::NotFoundError(
+        fmt::format("no GPU '{}'{}; {}", Printable(arg, 100),
+                    instance >= 0 ? fmt::format(" with instance {}", instance) : "",
+                    near.empty() ? std::string("/api/v1/gpus lists them")
+                                 : fmt::format("did you mean '{}'?", near)));
   }
   const EntityRecord e = query.registry().entity(id).value_or(EntityRecord{});
   const View view = query.Resolve(asked, /*allow_live=*/false);
   FW_ASSIGN_OR_RETURN(const Micros step, params.Step(view.window));
 
-  // A GPU that is split is the sum of its instances, each by its share, and of its own board values; in a step without
-  // instances it is itself.
+  // A GPU that is split is the sum of its instances, each by its share, and of its own board
+  // values; in a step without instances it is itself.
   std::vector<EntityRecord> members = {e};
   query.registry().ForEachEntity([&](const EntityRecord& other) {
     if (other.parent == id) members.push_back(other);
@@ -230,16 +246,20 @@ Api::Impl::Result Api::Impl::GetGpu(const Request& request, std::string_view arg
   std::vector<store::UsagePoint> points;
   absl::flat_hash_set<Micros> split;  // steps with instances
   for (size_t k = 1; k < members.size(); ++k) {
-    FW_ASSIGN_OR_RETURN(std::vector<store::UsagePoint> own, parts.store->GpuSeries(members[k].id, view.window, step));
+    FW_ASSIGN_OR_RETURN(std::vector<store::UsagePoint> own,
+                        parts.store->GpuSeries(members[k].id, view.window, step));
     for (store::UsagePoint& p : own) {
       split.insert(p.ts);
       points.push_back({p.ts, Scaled(p.sums, query.registry().Fraction(members[k].id))});
     }
   }
-  FW_ASSIGN_OR_RETURN(const std::vector<store::UsagePoint> own, parts.store->GpuSeries(id, view.window, step));
-  for (const store::UsagePoint& p : own) points.push_back({p.ts, split.contains(p.ts) ? BoardOnly(p.sums) : p.sums});
+  FW_ASSIGN_OR_RETURN(const std::vector<store::UsagePoint> own,
+                      parts.store->GpuSeries(id, view.window, step));
+  for (const store::UsagePoint& p : own)
+    points.push_back({p.ts, split.contains(p.ts) ? BoardOnly(p.sums) : p.sums});
   const Micros from = std::max(view.window.from, e.first_seen);
-  std::vector<double> expected(static_cast<size_t>((view.window.to - FloorTo(view.window.from, step) + step - 1) / step), 0);
+  std::vector<double> expected(
+      static_cast<size_t>((view.window.to - FloorTo(view.window.from, step) + step - 1) / step), 0);
   for (size_t k = 0; k < expected.size(); ++k) {
     const Micros begin = FloorTo(view.window.from, step) + static_cast<Micros>(k) * step;
     const Micros there = std::min(begin + step, view.window.to) - std::max(begin, from);
@@ -263,12 +283,13 @@ Api::Impl::Result Api::Impl::GetGpu(const Request& request, std::string_view arg
   json.Key("sm_count");
   e.sm_count > 0 ? json.Value(e.sm_count) : json.Null();
   const auto model = query.registry().model(e.model);
-  json.Field("tensor_clock_max_mhz", model.has_value() ? model->tensor_clock_max_mhz : std::nullopt);
+  json.Field("tensor_clock_max_mhz",
+             model.has_value() ? model->tensor_clock_max_mhz : std::nullopt);
   WriteTime(json, "first_seen", e.first_seen);
   GpuNow latest;
   latest.entity = id;
-  latest.ofu = latest.tensor_active = latest.sm_clock_mhz = latest.sm_active = latest.gpu_util = latest.power_w =
-      latest.fb_used_mib = latest.gpu_temp_c = kAbsent;
+  latest.ofu = latest.tensor_active = latest.sm_clock_mhz = latest.sm_active = latest.gpu_util =
+      latest.power_w = latest.fb_used_mib = latest.gpu_temp_c = kAbsent;
   if (query.live() != nullptr && query.live()->Gpu(id).ts != 0) {
     latest = query.live()->Gpu(id);
   } else {
@@ -292,7 +313,8 @@ Api::Impl::Result Api::Impl::GetGpu(const Request& request, std::string_view arg
   WriteSeries(json, series);
   json.Key("jobs").BeginArray();
   for (const EntityRecord& member : members) {
-    for (const jobs::IntervalRecord& i : query.jobs().EntityIntervals(member.id, view.window.from, view.window.to)) {
+    for (const jobs::IntervalRecord& i :
+         query.jobs().EntityIntervals(member.id, view.window.from, view.window.to)) {
       const auto record = query.jobs().job(i.job);
       if (!record.has_value()) continue;
       json.BeginObject().Field("job", record->key);

@@ -23,7 +23,8 @@ inline constexpr Micros kMetricsKept = 2 * kMicrosPerMinute;  // after the last 
 inline constexpr int64_t kDefaultPage = 50;
 inline constexpr int64_t kMaxPage = 100'000;
 inline constexpr int64_t kMaxTargets = 1'000'000;  // one page: there are never more
-inline constexpr size_t kMaxInlineJobGpus = 256;   // of a job that is answered on the event loop: about a millisecond
+inline constexpr size_t kMaxInlineJobGpus =
+    256;  // of a job that is answered on the event loop: about a millisecond
 inline constexpr size_t kMaxPathArgument = 512;
 inline constexpr size_t kMaxNodeName = 255;
 
@@ -35,13 +36,22 @@ struct Api::Impl {
   using Handler = Result (Impl::*)(const net::Request& request, std::string_view arg);
   struct Route {
     std::string_view method;
-    std::string_view pattern;  // literal, or with one {name}, which takes the rest of the path but for what follows it
+    std::string_view pattern;  // literal, or with one {name}, which takes the rest of the path but
+                               // for what follows it
     Handler handler;
     // Whether it may read the store; by request, because a view of now needs only memory.
-    enum class Cost { kMemory, kMemoryUnlessText, kMemoryUnlessWindow, kMemoryIfLiveJob, kMemoryIfKept, kStore } cost;
+    enum class Cost {
+      kMemory,
+      kMemoryUnlessText,
+      kMemoryUnlessWindow,
+      kMemoryIfLiveJob,
+      kMemoryIfKept,
+      kStore
+    } cost;
   };
   static const std::vector<Route>& Table();
-  const Route* Find(std::string_view method, std::string_view path, std::string_view* arg, bool* other_method) const;
+  const Route* Find(std::string_view method, std::string_view path, std::string_view* arg,
+                    bool* other_method) const;
 
   net::Response Handle(const net::Request& request);
   Status CheckOrigin(const net::Request& request) const;
@@ -84,7 +94,8 @@ struct Api::Impl {
   Result GetTraceAnalyses(const net::Request& request, std::string_view id);
   Result DeleteTrace(const net::Request& request, std::string_view id);
   StatusOr<TraceLibrary*> Traces() const;
-  Result TraceAnswer(const Params& params, std::string_view id, const std::function<StatusOr<std::string>(TraceLibrary&)>& read);
+  Result TraceAnswer(const Params& params, std::string_view id,
+                     const std::function<StatusOr<std::string>(TraceLibrary&)>& read);
 
   const ApplicationIntake& Applications() const;
   // Every claim of the job, with what was reported under it in the window.

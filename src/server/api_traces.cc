@@ -1,4 +1,5 @@
-// Uploaded traces: POST, list, one, report, findings, analyses, DELETE. Everything heavy was done by TraceLibrary's thread; a handler reads a file.
+// Uploaded traces: POST, list, one, report, findings, analyses, DELETE. Everything heavy was done
+// by TraceLibrary's thread; a handler reads a file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +27,9 @@ void WriteRecord(JsonWriter& json, const TraceRecord& r) {
   text("name", r.name);
   text("job", r.job);
   WriteTime(json, "created", r.created);
-  json.Field("bytes", r.bytes).Field("files", r.files.size()).Field("state", TraceStateName(r.state));
+  json.Field("bytes", r.bytes)
+      .Field("files", r.files.size())
+      .Field("state", TraceStateName(r.state));
   text("error", r.error);
   text("headline", r.headline);
   text("verdict", r.verdict);
@@ -46,7 +49,8 @@ Response RecordResponse(const TraceRecord& r, int status) {
 
 // What stands in the URL of an upload.
 StatusOr<TraceLibrary::UploadRequest> UploadRequestOf(const Request& request) {
-  FW_ASSIGN_OR_RETURN(const Params params, Params::Parse(request, {"name", "job", "rank", "trace"}));
+  FW_ASSIGN_OR_RETURN(const Params params,
+                      Params::Parse(request, {"name", "job", "rank", "trace"}));
   TraceLibrary::UploadRequest out;
   out.name = params.Text("name").value_or("");
   out.job = params.Text("job").value_or("");
@@ -56,7 +60,8 @@ StatusOr<TraceLibrary::UploadRequest> UploadRequestOf(const Request& request) {
   }
   if (const auto length = request.Header("content-length")) {
     uint64_t bytes = 0;
-    const auto [end, error] = std::from_chars(length->data(), length->data() + length->size(), bytes);
+    const auto [end, error] =
+        std::from_chars(length->data(), length->data() + length->size(), bytes);
     if (error == std::errc() && end == length->data() + length->size()) out.bytes = bytes;
   }
   return out;
@@ -65,7 +70,8 @@ StatusOr<TraceLibrary::UploadRequest> UploadRequestOf(const Request& request) {
 }  // namespace
 
 StatusOr<TraceLibrary*> Api::Impl::Traces() const {
-  if (parts.traces == nullptr) return absl::UnavailableError("this server keeps no traces: it has no data directory for them");
+  if (parts.traces == nullptr)
+    return absl::UnavailableError("this server keeps no traces: it has no data directory for them");
   return parts.traces;
 }
 
@@ -74,7 +80,8 @@ net::Uploads Api::Uploads() {
   out.is_upload = [](std::string_view method, std::string_view target) {
     return method == "POST" && target.substr(0, target.find('?')) == kPath;
   };
-  out.open = [impl = impl_.get()](const Request& request) -> StatusOr<std::shared_ptr<net::UploadSink>> {
+  out.open =
+      [impl = impl_.get()](const Request& request) -> StatusOr<std::shared_ptr<net::UploadSink>> {
     FW_RETURN_IF_ERROR(impl->CheckOrigin(request));
     FW_ASSIGN_OR_RETURN(const TraceLibrary::UploadRequest upload, UploadRequestOf(request));
     FW_ASSIGN_OR_RETURN(TraceLibrary * traces, impl->Traces());
@@ -105,11 +112,13 @@ Api::Impl::Result Api::Impl::GetTraces(const Request& request, std::string_view)
   FW_ASSIGN_OR_RETURN(const int64_t limit, params.Int("limit", kDefaultPage, 1, kMaxPage));
   FW_ASSIGN_OR_RETURN(const int64_t offset, params.Int("offset", 0, 0, int64_t{1} << 40));
   std::vector<TraceRecord> all = traces->List();
-  if (const auto job = params.Text("job")) std::erase_if(all, [&](const TraceRecord& r) { return r.job != *job; });
+  if (const auto job = params.Text("job"))
+    std::erase_if(all, [&](const TraceRecord& r) { return r.job != *job; });
   std::string body;
   JsonWriter json(&body);
   json.BeginObject().Field("total", all.size()).Key("traces").BeginArray();
-  for (size_t i = static_cast<size_t>(offset); i < all.size() && i < static_cast<size_t>(offset + limit); ++i) {
+  for (size_t i = static_cast<size_t>(offset);
+       i < all.size() && i < static_cast<size_t>(offset + limit); ++i) {
     json.BeginObject();
     WriteRecord(json, all[i]);
     json.EndObject();
@@ -127,7 +136,8 @@ Api::Impl::Result Api::Impl::GetTrace(const Request& request, std::string_view i
   json.BeginObject();
   WriteRecord(json, record);
   json.Key("info");
-  if (const auto info = traces->Answer(id, "info.json"); record.state == TraceState::kReady && info.ok()) {
+  if (const auto info = traces->Answer(id, "info.json");
+      record.state == TraceState::kReady && info.ok()) {
     json.Raw(std::string_view(*info).substr(0, info->find_last_not_of('\n') + 1));
   } else {
     json.Null();
@@ -136,8 +146,11 @@ Api::Impl::Result Api::Impl::GetTrace(const Request& request, std::string_view i
   return JsonResponse(std::move(body));
 }
 
-// The answer once the trace is ready; its state with 202 while it is not, and 422 where it never will be.
-Api::Impl::Result Api::Impl::TraceAnswer(const Params& params, std::string_view id, const std::function<StatusOr<std::string>(TraceLibrary&)>& read) {
+// The answer once the trace is ready; its state with 202 while it is not, and 422 where it never
+// will be.
+Api::Impl::Result Api::Impl::TraceAnswer(
+    const Params& params, std::string_view id,
+    const std::function<StatusOr<std::string>(TraceLibrary&)>& read) {
   FW_ASSIGN_OR_RETURN(TraceLibrary * traces, Traces());
   FW_ASSIGN_OR_RETURN(const int64_t wait, params.Int("wait", kDefaultWaitS, 0, kMaxWaitS));
   FW_ASSIGN_OR_RETURN(const TraceRecord record, traces->WaitFor(id, wait * kMicrosPerSecond));
@@ -159,8 +172,11 @@ Api::Impl::Result Api::Impl::GetTraceReport(const Request& request, std::string_
   FW_ASSIGN_OR_RETURN(const Params params, Params::Parse(request, {"format", "wait"}));
   FW_ASSIGN_OR_RETURN(const int format, params.OneOf("format", {"json", "html", "md"}));
   static constexpr std::string_view kFiles[] = {"report.json", "report.html", "report.md"};
-  static constexpr std::string_view kTypes[] = {"application/json", "text/html; charset=utf-8", "text/markdown; charset=utf-8"};
-  FW_ASSIGN_OR_RETURN(Response r, TraceAnswer(params, id, [&](TraceLibrary& t) { return t.Answer(id, kFiles[format]); }));
+  static constexpr std::string_view kTypes[] = {"application/json", "text/html; charset=utf-8",
+                                                "text/markdown; charset=utf-8"};
+  FW_ASSIGN_OR_RETURN(Response r, TraceAnswer(params, id, [&](TraceLibrary& t) {
+                        return t.Answer(id, kFiles[format]);
+                      }));
   if (r.status == 200) r.content_type = kTypes[format];
   return r;
 }
@@ -173,7 +189,9 @@ Api::Impl::Result Api::Impl::GetTraceFindings(const Request& request, std::strin
 Api::Impl::Result Api::Impl::GetTraceAnalyses(const Request& request, std::string_view id) {
   FW_ASSIGN_OR_RETURN(const Params params, Params::Parse(request, {"names", "compat", "wait"}));
   FW_ASSIGN_OR_RETURN(const int compat, params.OneOf("compat", {"none", "hta"}));
-  return TraceAnswer(params, id, [&](TraceLibrary& t) { return t.Analyses(id, params.Text("names").value_or("all"), compat == 1); });
+  return TraceAnswer(params, id, [&](TraceLibrary& t) {
+    return t.Analyses(id, params.Text("names").value_or("all"), compat == 1);
+  });
 }
 
 Api::Impl::Result Api::Impl::DeleteTrace(const Request& request, std::string_view id) {

@@ -28,7 +28,8 @@ std::vector<std::string_view> JobFlags(const JobRow& row) {
   if (s.model_unknown_s > 0) flags.push_back("model_unknown");
   if (s.stale_s > 0) flags.push_back("stale_repeat");
   if (s.frozen_s > 0) flags.push_back("frozen");
-  if (const auto c = row.usage.CoverageRatio(); c.has_value() && *c < kLowCoverage) flags.push_back("low_coverage");
+  if (const auto c = row.usage.CoverageRatio(); c.has_value() && *c < kLowCoverage)
+    flags.push_back("low_coverage");
   if (row.exact) flags.push_back("exact");
   return flags;
 }
@@ -47,22 +48,40 @@ void WriteJobFields(JsonWriter& json, const JobRow& row) {
   json.EndArray();
 }
 
-enum JobSort { kByGpuSeconds, kByOfu, kByLost, kByCoverage, kByPower, kByUtil, kByGpus, kByJob, kByUser };
-const std::vector<std::string_view> kJobSorts = {"gpu_seconds", "ofu",  "lost_gpu_seconds", "coverage", "power_w",
-                                                 "gpu_util",    "gpus", "job",              "user"};
+enum JobSort {
+  kByGpuSeconds,
+  kByOfu,
+  kByLost,
+  kByCoverage,
+  kByPower,
+  kByUtil,
+  kByGpus,
+  kByJob,
+  kByUser
+};
+const std::vector<std::string_view> kJobSorts = {"gpu_seconds", "ofu",     "lost_gpu_seconds",
+                                                 "coverage",    "power_w", "gpu_util",
+                                                 "gpus",        "job",     "user"};
 
 // NaN = absent: last in either order.
 double JobSortKey(const JobRow& row, int sort) {
   const store::UsageSums& s = row.usage.sums;
   const auto or_nan = [](std::optional<double> v) { return v.value_or(std::nan("")); };
   switch (sort) {
-    case kByOfu: return or_nan(row.usage.Ofu());
-    case kByLost: return row.usage.LostGpuSeconds();
-    case kByCoverage: return or_nan(row.usage.CoverageRatio());
-    case kByPower: return or_nan(MeanOf(s.power_j, s.power_span_s));
-    case kByUtil: return or_nan(MeanOf(s.gpu_util_s, s.gpu_util_span_s));
-    case kByGpus: return s.gpus;
-    default: return row.usage.expected_s;
+    case kByOfu:
+      return or_nan(row.usage.Ofu());
+    case kByLost:
+      return row.usage.LostGpuSeconds();
+    case kByCoverage:
+      return or_nan(row.usage.CoverageRatio());
+    case kByPower:
+      return or_nan(MeanOf(s.power_j, s.power_span_s));
+    case kByUtil:
+      return or_nan(MeanOf(s.gpu_util_s, s.gpu_util_span_s));
+    case kByGpus:
+      return s.gpus;
+    default:
+      return row.usage.expected_s;
   }
 }
 
@@ -80,7 +99,8 @@ void SortJobs(std::vector<const JobRow*>& rows, size_t end, int sort, bool ascen
     if (!std::isnan(x) && x != y) return ascending ? x < y : y < x;
     return a->id < b->id;
   };
-  std::partial_sort(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(end), rows.end(), before);
+  std::partial_sort(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(end), rows.end(),
+                    before);
 }
 
 }  // namespace
@@ -114,7 +134,8 @@ Api::Impl::Result Api::Impl::GetFleet(const Request& request, std::string_view) 
     json.BeginObject();
     json.Key("model");
     model.name.empty() ? json.Null() : json.Value(model.name);
-    json.Field("gpus", of_model.sums.gpus).Field("tensor_clock_max_mhz", model.tensor_clock_max_mhz);
+    json.Field("gpus", of_model.sums.gpus)
+        .Field("tensor_clock_max_mhz", model.tensor_clock_max_mhz);
     json.Key("usage");
     WriteUsage(json, of_model);
     json.EndObject();
@@ -130,13 +151,14 @@ Api::Impl::Result Api::Impl::GetFleet(const Request& request, std::string_view) 
 
 Api::Impl::Result Api::Impl::GetJobs(const Request& request, std::string_view) {
   FW_ASSIGN_OR_RETURN(const Params params,
-                      Params::Parse(request, {"from", "to", "sort", "order", "limit", "offset", "user", "workflow", "q",
-                                              "running", "exact", "ci"}));
+                      Params::Parse(request, {"from", "to", "sort", "order", "limit", "offset",
+                                              "user", "workflow", "q", "running", "exact", "ci"}));
   FW_RETURN_IF_ERROR(query.ready());
   FW_ASSIGN_OR_RETURN(const store::Window asked, params.Window(parts.clock()));
   FW_ASSIGN_OR_RETURN(const int sort, params.OneOf("sort", kJobSorts));
   const bool text_sort = sort == kByJob || sort == kByUser;
-  FW_ASSIGN_OR_RETURN(const int order, params.OneOf("order", {text_sort ? "asc" : "desc", text_sort ? "desc" : "asc"}));
+  FW_ASSIGN_OR_RETURN(const int order, params.OneOf("order", {text_sort ? "asc" : "desc",
+                                                              text_sort ? "desc" : "asc"}));
   FW_ASSIGN_OR_RETURN(const int64_t limit, params.Int("limit", kDefaultPage, 1, kMaxPage));
   FW_ASSIGN_OR_RETURN(const int64_t offset, params.Int("offset", 0, 0, INT32_MAX));
   FW_ASSIGN_OR_RETURN(const bool exact, params.Bool("exact", false));
@@ -147,7 +169,8 @@ Api::Impl::Result Api::Impl::GetJobs(const Request& request, std::string_view) {
   FW_ASSIGN_OR_RETURN(std::shared_ptr<const JobList> list, query.Jobs(view, exact));
 
   const auto user = params.Text("user"), workflow = params.Text("workflow"), q = params.Text("q");
-  if (!list->described && (user.has_value() || workflow.has_value() || q.has_value() || text_sort)) {
+  if (!list->described &&
+      (user.has_value() || workflow.has_value() || q.has_value() || text_sort)) {
     auto described = std::make_shared<JobList>(*list);
     query.Describe(absl::MakeSpan(described->rows));
     list = std::move(described);
@@ -158,8 +181,11 @@ Api::Impl::Result Api::Impl::GetJobs(const Request& request, std::string_view) {
     if (workflow.has_value() && row.record.workflow != *workflow) return false;
     if (running && !row.running) return false;
     if (needle.empty()) return true;
-    const auto has = [&](const std::string& text) { return absl::StrContains(absl::AsciiStrToLower(text), needle); };
-    return has(row.record.key) || has(row.record.name) || has(row.record.user) || has(row.record.workflow);
+    const auto has = [&](const std::string& text) {
+      return absl::StrContains(absl::AsciiStrToLower(text), needle);
+    };
+    return has(row.record.key) || has(row.record.name) || has(row.record.user) ||
+           has(row.record.workflow);
   };
   std::vector<const JobRow*> rows;
   rows.reserve(list->rows.size());
@@ -198,9 +224,10 @@ Status Api::Impl::NoSuchJob(std::string_view key) const {
   std::vector<std::string_view> keys;
   for (const jobs::JobRecord& j : all) keys.push_back(j.key);
   const std::string_view near = Nearest(key, keys);
-  return absl::NotFoundError(fmt::format(
-      "no job '{}'; {}", Printable(key, 100),
-      near.empty() ? std::string("/api/v1/jobs lists those of a window") : fmt::format("did you mean '{}'?", near)));
+  return absl::NotFoundError(fmt::format("no job '{}'; {}", Printable(key, 100),
+                                         near.empty()
+                                             ? std::string("/api/v1/jobs lists those of a window")
+                                             : fmt::format("did you mean '{}'?", near)));
 }
 
 Api::Impl::Result Api::Impl::GetJob(const Request& request, std::string_view arg) {
@@ -210,8 +237,10 @@ Api::Impl::Result Api::Impl::GetJob(const Request& request, std::string_view arg
   FW_ASSIGN_OR_RETURN(const bool exact, params.Bool("exact", false));
   const auto record = query.jobs().FindJob(arg);
   if (!record.has_value() && !Applications().ClaimsOf(arg).empty()) {
-    return absl::NotFoundError(fmt::format("job '{0}' was never seen on a GPU; what it reports itself is at /api/v1/jobs/{0}/application",
-                                           Printable(arg, 100)));
+    return absl::NotFoundError(
+        fmt::format("job '{0}' was never seen on a GPU; what it reports itself is at "
+                    "/api/v1/jobs/{0}/application",
+                    Printable(arg, 100)));
   }
   if (!record.has_value()) return NoSuchJob(arg);
   View view = query.Resolve(asked, /*allow_live=*/!exact);
@@ -219,7 +248,8 @@ Api::Impl::Result Api::Impl::GetJob(const Request& request, std::string_view arg
   FW_ASSIGN_OR_RETURN(const Micros step, params.Step(view.window));
   FW_ASSIGN_OR_RETURN(JobRow row, query.Job(view, *record, exact));
   FW_ASSIGN_OR_RETURN(const Series series, query.JobSeries(record->id, view, step));
-  // Its GPUs from memory where that has all of them, else from the store: in whole slots, or whole minutes.
+  // Its GPUs from memory where that has all of them, else from the store: in whole slots, or whole
+  // minutes.
   store::Window gpu_window = query.Resolve(asked, /*allow_live=*/false).window;
   std::vector<store::GpuUsage> gpus;
   if (auto live = query.LiveJobGpus(record->id, view); live.has_value()) {
@@ -234,7 +264,8 @@ Api::Impl::Result Api::Impl::GetJob(const Request& request, std::string_view arg
   Micros first = 0, last = 0;
   absl::flat_hash_map<int32_t, int32_t> rank_of;
   absl::flat_hash_map<int32_t, double> allocated;
-  for (const jobs::IntervalRecord& i : query.jobs().Intervals(0, parts.clock() + kMicrosPerMinute, record->id)) {
+  for (const jobs::IntervalRecord& i :
+       query.jobs().Intervals(0, parts.clock() + kMicrosPerMinute, record->id)) {
     first = first == 0 ? i.from : std::min(first, i.from);
     last = std::max(last, i.to);
     if (i.rank >= 0) rank_of[i.entity] = i.rank;
@@ -252,9 +283,11 @@ Api::Impl::Result Api::Impl::GetJob(const Request& request, std::string_view arg
   WriteTime(json, "ended", row.running || last == jobs::kOpenEnd ? 0 : last);
   json.EndObject();
   // What it says itself, over the same time.
-  FW_ASSIGN_OR_RETURN(const std::vector<ClaimUsage> claims, ApplicationOf(record->key, view.window));
+  FW_ASSIGN_OR_RETURN(const std::vector<ClaimUsage> claims,
+                      ApplicationOf(record->key, view.window));
   json.Key("application");
-  WriteApplicationSummary(json, claims, parts.catalog, claims.empty() ? std::string() : ModelOfJob(record->key));
+  WriteApplicationSummary(json, claims, parts.catalog,
+                          claims.empty() ? std::string() : ModelOfJob(record->key));
   json.Key("application_reason");
   if (MainClaim(claims) != nullptr) {
     json.Null();
@@ -264,7 +297,9 @@ Api::Impl::Result Api::Impl::GetJob(const Request& request, std::string_view arg
   json.Key("series");
   WriteSeries(json, series);
   json.Key("gpus_window").BeginObject();
-  json.Field("from", FormatTime(gpu_window.from)).Field("to", FormatTime(gpu_window.to)).EndObject();
+  json.Field("from", FormatTime(gpu_window.from))
+      .Field("to", FormatTime(gpu_window.to))
+      .EndObject();
   json.Key("gpus").BeginArray();
   for (const store::GpuUsage& g : gpus) {
     const store::EntityRecord e = query.registry().entity(g.entity).value_or(store::EntityRecord{});

@@ -19,42 +19,47 @@ using telemetry::ApplicationField;
 using telemetry::ApplicationSample;
 using telemetry::ApplicationSource;
 
-constexpr std::string_view kRefusalNames[] = {"invalid",          "unit_unclear", "no_job",    "no_gpu_count", "too_old",    "future_timestamp",
-                                              "other_rank", "job_limit",    "claim_limit", "queue_full", "store_error"};
+constexpr std::string_view kRefusalNames[] = {
+    "invalid",    "unit_unclear", "no_job",      "no_gpu_count", "too_old",    "future_timestamp",
+    "other_rank", "job_limit",    "claim_limit", "queue_full",   "store_error"};
 static_assert(std::size(kRefusalNames) == kApplicationRefusals);
 
 constexpr size_t kMaxExamples = 8;
 constexpr int64_t kMaxStepsBetween = 100'000;
-constexpr size_t kRecentPerJob = 256;  // stored samples remembered to know repeats by
+constexpr size_t kRecentPerJob = 256;       // stored samples remembered to know repeats by
 constexpr uint64_t kMaxLookup = 4'000'000;  // stored samples compared with at once
 constexpr Micros kFlushInterval = kMicrosPerSecond;
 constexpr size_t kMaxVoices = 200'000;
-constexpr store::Window kAllTime = {946'684'800 * kMicrosPerSecond, 7'258'118'400 * kMicrosPerSecond};
+constexpr store::Window kAllTime = {946'684'800 * kMicrosPerSecond,
+                                    7'258'118'400 * kMicrosPerSecond};
 
 using Key = std::pair<Micros, int64_t>;
 Key KeyOf(const ApplicationSample& s) { return {s.ts, s.step.value_or(-1)}; }
 
 size_t BytesOf(const ApplicationClaim& c) {
-  return c.job.size() + c.convention.size() + c.formula_version.size() + c.gpu.size() + c.precision.size() + c.recompute.size() +
-         c.model_config.size() + sizeof c;
+  return c.job.size() + c.convention.size() + c.formula_version.size() + c.gpu.size() +
+         c.precision.size() + c.recompute.size() + c.model_config.size() + sizeof c;
 }
 
 // Whether `more` says everything `stored` says, and contradicts nothing.
 bool Completes(const ApplicationClaim& stored, const ApplicationClaim& more) {
   if (stored.job != more.job) return false;
-  for (auto text : {&ApplicationClaim::convention, &ApplicationClaim::formula_version, &ApplicationClaim::gpu,
-                    &ApplicationClaim::precision, &ApplicationClaim::recompute, &ApplicationClaim::model_config}) {
+  for (auto text : {&ApplicationClaim::convention, &ApplicationClaim::formula_version,
+                    &ApplicationClaim::gpu, &ApplicationClaim::precision,
+                    &ApplicationClaim::recompute, &ApplicationClaim::model_config}) {
     if (!(stored.*text).empty() && stored.*text != more.*text) return false;
   }
   const auto agrees = [](const auto& a, const auto& b) { return !a.has_value() || a == b; };
-  return agrees(stored.peak_tflops, more.peak_tflops) && agrees(stored.gpus, more.gpus) && agrees(stored.seq_len, more.seq_len) &&
-         agrees(stored.global_batch, more.global_batch) && agrees(stored.training_flops_per_token, more.training_flops_per_token);
+  return agrees(stored.peak_tflops, more.peak_tflops) && agrees(stored.gpus, more.gpus) &&
+         agrees(stored.seq_len, more.seq_len) && agrees(stored.global_batch, more.global_batch) &&
+         agrees(stored.training_flops_per_token, more.training_flops_per_token);
 }
 
 }  // namespace
 
 std::string_view ApplicationRefusalName(ApplicationRefusal reason) {
-  return reason < ApplicationRefusal::kCount ? kRefusalNames[static_cast<size_t>(reason)] : "unknown";
+  return reason < ApplicationRefusal::kCount ? kRefusalNames[static_cast<size_t>(reason)]
+                                             : "unknown";
 }
 
 void ApplicationOutcome::Refuse(ApplicationRefusal reason, std::string_view what, uint64_t n) {
@@ -64,7 +69,8 @@ void ApplicationOutcome::Refuse(ApplicationRefusal reason, std::string_view what
   }
 }
 
-ApplicationIntake::ApplicationIntake(store::Store* store, std::function<Micros()> clock, ApplicationLimits limits)
+ApplicationIntake::ApplicationIntake(store::Store* store, std::function<Micros()> clock,
+                                     ApplicationLimits limits)
     : store_(store), clock_(clock ? std::move(clock) : Now), limits_(limits) {}
 
 ApplicationIntake::~ApplicationIntake() {
@@ -72,7 +78,8 @@ ApplicationIntake::~ApplicationIntake() {
     thread_.request_stop();
     thread_.join();
   }
-  if (const Status s = Flush(); !s.ok()) LogError("stopping with reports of applications not stored: {}", std::string(s.message()));
+  if (const Status s = Flush(); !s.ok())
+    LogError("stopping with reports of applications not stored: {}", std::string(s.message()));
 }
 
 void ApplicationIntake::Load(std::vector<ApplicationClaim> claims) {
@@ -100,7 +107,8 @@ void ApplicationIntake::Run(std::stop_token stop) {
       wake_.wait_for(lock, stop, std::chrono::microseconds(kFlushInterval), [] { return false; });
       if (waiting_ == 0) continue;
     }
-    if (const Status s = Flush(); !s.ok()) LogWarn("storing what applications report: {}", std::string(s.message()));
+    if (const Status s = Flush(); !s.ok())
+      LogWarn("storing what applications report: {}", std::string(s.message()));
   }
 }
 
@@ -110,7 +118,9 @@ std::vector<int32_t> ApplicationIntake::IdsOf(const Job& job) const {
   return ids;
 }
 
-StatusOr<ApplicationIntake::Job*> ApplicationIntake::JobOf(const std::string& key, ApplicationOutcome* outcome, uint64_t samples) {
+StatusOr<ApplicationIntake::Job*> ApplicationIntake::JobOf(const std::string& key,
+                                                           ApplicationOutcome* outcome,
+                                                           uint64_t samples) {
   if (const auto it = jobs_.find(key); it != jobs_.end()) return &it->second;
   if (jobs_.size() >= limits_.jobs) {
     outcome->Refuse(ApplicationRefusal::kJobLimit, fmt::format("job {}", key), samples);
@@ -129,9 +139,11 @@ Status ApplicationIntake::Recall(Job* job) {
     return absl::OkStatus();
   }
   FW_ASSIGN_OR_RETURN(const auto usage, store_->ApplicationByClaim(kAllTime, IdsOf(*job)));
-  for (const store::ApplicationUsage& u : usage) job->last_ts = std::max(job->last_ts, u.sums.last_ts);
+  for (const store::ApplicationUsage& u : usage)
+    job->last_ts = std::max(job->last_ts, u.sums.last_ts);
   if (job->last_ts != 0) {
-    FW_ASSIGN_OR_RETURN(const auto last, store_->ApplicationSamples({job->last_ts, job->last_ts + 1}, IdsOf(*job), 64));
+    FW_ASSIGN_OR_RETURN(const auto last, store_->ApplicationSamples(
+                                             {job->last_ts, job->last_ts + 1}, IdsOf(*job), 64));
     for (const ApplicationSample& s : last) job->last_step = s.step;
   }
   job->known = true;
@@ -143,8 +155,9 @@ void ApplicationIntake::SetSpan(Job* job, ApplicationSample* sample) const {
     const std::optional<double> step_time = (*sample)[ApplicationField::kStepTimeS];
     const Micros since = job->last_ts == 0 ? 0 : sample->ts - job->last_ts;
     Micros span = 0;
-    if (step_time.has_value() && sample->step.has_value() && job->last_step.has_value() && *sample->step > *job->last_step &&
-        *sample->step - *job->last_step <= kMaxStepsBetween && since > 0 && since <= kMaxSampleGap) {
+    if (step_time.has_value() && sample->step.has_value() && job->last_step.has_value() &&
+        *sample->step > *job->last_step && *sample->step - *job->last_step <= kMaxStepsBetween &&
+        since > 0 && since <= kMaxSampleGap) {
       const double s = *step_time * static_cast<double>(*sample->step - *job->last_step);
       span = s > 86'400 ? 0 : static_cast<Micros>(s * kMicrosPerSecond);
     } else if (since > 0 && since <= kMaxSampleGap) {
@@ -152,7 +165,8 @@ void ApplicationIntake::SetSpan(Job* job, ApplicationSample* sample) const {
     } else if (step_time.has_value() && *step_time <= 86'400) {
       span = static_cast<Micros>(*step_time * kMicrosPerSecond);
     }
-    if (span <= telemetry::kMaxApplicationSpan) sample->span_ms = static_cast<int32_t>(span / kMicrosPerMilli);
+    if (span <= telemetry::kMaxApplicationSpan)
+      sample->span_ms = static_cast<int32_t>(span / kMicrosPerMilli);
   }
   if (sample->ts >= job->last_ts) {
     job->last_ts = sample->ts;
@@ -160,12 +174,15 @@ void ApplicationIntake::SetSpan(Job* job, ApplicationSample* sample) const {
   }
 }
 
-StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& given, absl::Span<const ApplicationSample> samples) {
-  if (store_ == nullptr) return absl::UnavailableError("there is no store to keep what applications report");
+StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& given,
+                                                    absl::Span<const ApplicationSample> samples) {
+  if (store_ == nullptr)
+    return absl::UnavailableError("there is no store to keep what applications report");
   FW_RETURN_IF_ERROR(telemetry::CheckClaim(given));
   if (samples.size() > limits_.samples_per_call) {
     return absl::InvalidArgumentError(
-        fmt::format("{} samples at once; at most {} are taken: send them in parts", samples.size(), limits_.samples_per_call));
+        fmt::format("{} samples at once; at most {} are taken: send them in parts", samples.size(),
+                    limits_.samples_per_call));
   }
   ApplicationOutcome outcome;
   const Micros now = clock_();
@@ -174,9 +191,11 @@ StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& give
   Micros first = std::numeric_limits<Micros>::max(), last = 0;
   for (const ApplicationSample& s : samples) {
     if (const Status status = telemetry::CheckSample(s); !status.ok()) {
-      outcome.Refuse(ApplicationRefusal::kInvalid, std::string_view(status.message().data(), status.message().size()));
+      outcome.Refuse(ApplicationRefusal::kInvalid,
+                     std::string_view(status.message().data(), status.message().size()));
     } else if (kept > 0 && s.ts < now - kept) {
-      outcome.Refuse(ApplicationRefusal::kTooOld, fmt::format("{}: kept for {}", FormatTime(s.ts), FormatDuration(kept)));
+      outcome.Refuse(ApplicationRefusal::kTooOld,
+                     fmt::format("{}: kept for {}", FormatTime(s.ts), FormatDuration(kept)));
     } else if (s.ts > now + kFutureLimit) {
       outcome.Refuse(ApplicationRefusal::kFutureTimestamp, FormatTime(s.ts));
     } else {
@@ -208,17 +227,21 @@ StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& give
   // What is stored already.
   absl::flat_hash_set<Key> seen;
   absl::flat_hash_set<int32_t> claims_of_duplicates;
-  // Exporters repeat the same report at every scrape. Those of this process are known without a question to the store, which
-  // would make it take its journal in each time.
+  // Exporters repeat the same report at every scrape. Those of this process are known without a
+  // question to the store, which would make it take its journal in each time.
   for (const ApplicationSample& s : good) {
     const auto it = job->recent.find(KeyOf(s));
     if (it == job->recent.end()) continue;
     seen.insert(it->first);
     claims_of_duplicates.insert(it->second);
   }
-  const bool all_recent = std::all_of(good.begin(), good.end(), [&](const ApplicationSample& s) { return s.ts > job->last_ts || seen.contains(KeyOf(s)); });
+  const bool all_recent = std::all_of(good.begin(), good.end(), [&](const ApplicationSample& s) {
+    return s.ts > job->last_ts || seen.contains(KeyOf(s));
+  });
   if (!job->claims.empty() && first <= job->last_ts && !all_recent) {
-    FW_ASSIGN_OR_RETURN(const auto stored, store_->ApplicationSamples({first, std::min(last, job->last_ts) + 1}, IdsOf(*job), kMaxLookup));
+    FW_ASSIGN_OR_RETURN(const auto stored,
+                        store_->ApplicationSamples({first, std::min(last, job->last_ts) + 1},
+                                                   IdsOf(*job), kMaxLookup));
     absl::flat_hash_map<Key, int32_t> by_key;
     for (const ApplicationSample& s : stored) by_key.emplace(KeyOf(s), s.claim);
     for (const ApplicationSample& s : good) {
@@ -245,7 +268,8 @@ StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& give
   if (known == by_content_.end()) {
     std::optional<size_t> completes;
     for (size_t k : job->claims) {
-      if (claims_of_duplicates.contains(claims_[k].id) && Completes(claims_[k], claim)) completes = k;
+      if (claims_of_duplicates.contains(claims_[k].id) && Completes(claims_[k], claim))
+        completes = k;
     }
     if (completes.has_value()) {
       ApplicationClaim more = claim;
@@ -260,8 +284,11 @@ StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& give
       known = by_content_.emplace(more.Content(), *completes).first;
       outcome.claim_completed = true;
     } else if (!fresh.empty()) {
-      if (job->claims.size() >= limits_.claims_per_job || claims_.size() >= limits_.claims || claim_bytes_ > limits_.claim_bytes) {
-        outcome.Refuse(ApplicationRefusal::kClaimLimit, fmt::format("job {} has {} claims", given.job, job->claims.size()), fresh.size());
+      if (job->claims.size() >= limits_.claims_per_job || claims_.size() >= limits_.claims ||
+          claim_bytes_ > limits_.claim_bytes) {
+        outcome.Refuse(ApplicationRefusal::kClaimLimit,
+                       fmt::format("job {} has {} claims", given.job, job->claims.size()),
+                       fresh.size());
         count(outcome);
         return outcome;
       }
@@ -277,7 +304,8 @@ StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& give
     }
   }
   if (!fresh.empty()) {
-    std::stable_sort(fresh.begin(), fresh.end(), [](const auto& a, const auto& b) { return a.ts < b.ts; });
+    std::stable_sort(fresh.begin(), fresh.end(),
+                     [](const auto& a, const auto& b) { return a.ts < b.ts; });
     const auto last_ts = job->last_ts;
     const auto last_step = job->last_step;
     for (ApplicationSample& s : fresh) {
@@ -304,7 +332,8 @@ void ApplicationIntake::Refuse(ApplicationSource source, ApplicationRefusal reas
   ++counters_[static_cast<size_t>(source)].refused[static_cast<size_t>(reason)];
 }
 
-void ApplicationIntake::Offer(const telemetry::ApplicationSeries& who, ApplicationSource source, const ApplicationSample& sample) {
+void ApplicationIntake::Offer(const telemetry::ApplicationSeries& who, ApplicationSource source,
+                              const ApplicationSample& sample) {
   if (store_ == nullptr) return;
   const Micros now = MonotonicNow();
   std::unique_lock lock(queue_mutex_);
@@ -352,7 +381,8 @@ Status ApplicationIntake::Flush() {
       const auto outcome = Add(pending.claim, part);
       if (outcome.ok()) continue;
       std::lock_guard lock(counters_mutex_);
-      counters_[static_cast<size_t>(pending.claim.source)].refused[static_cast<size_t>(ApplicationRefusal::kStoreError)] += part.size();
+      counters_[static_cast<size_t>(pending.claim.source)]
+          .refused[static_cast<size_t>(ApplicationRefusal::kStoreError)] += part.size();
       if (first.ok()) first = outcome.status();
     }
   }

@@ -1,18 +1,22 @@
-// Application MFU on its way in: claims get their ids, samples are checked, told apart from what is stored already, and stored.
+// Application MFU on its way in: claims get their ids, samples are checked, told apart from what is
+// stored already, and stored.
 //
-// The same sample twice. A sample is identified by its job, time and step. What the store has already is not stored again and
-// counted as a duplicate: a log may be imported again, also when it has grown. Where the second report of a sample comes with a
-// claim that says more than the stored one and contradicts nothing, the stored claim is completed by it.
+// The same sample twice. A sample is identified by its job, time and step. What the store has
+// already is not stored again and counted as a duplicate: a log may be imported again, also when it
+// has grown. Where the second report of a sample comes with a claim that says more than the stored
+// one and contradicts nothing, the stored claim is completed by it.
 //
-// Span. A sample that says what it stands for keeps that. Else: the steps since the job's previous sample times its step time;
-// without a step time, or without a previous step, the time since the previous sample if that is at most kMaxSampleGap; else 0.
+// Span. A sample that says what it stands for keeps that. Else: the steps since the job's previous
+// sample times its step time; without a step time, or without a previous step, the time since the
+// previous sample if that is at most kMaxSampleGap; else 0.
 //
-// Ranks. Of several ranks or pods that report for one job by metrics, one is listened to: the lowest rank, then the first name,
-// until it has been silent for kSpeakerSilence. The others are refused (other_rank).
+// Ranks. Of several ranks or pods that report for one job by metrics, one is listened to: the
+// lowest rank, then the first name, until it has been silent for kSpeakerSilence. The others are
+// refused (other_rank).
 //
-// Limits are below; each hit has a counted reason. Durability: what Add() acknowledged is on disk. What came by Offer() (metrics)
-// is stored within about a second; a process that is killed loses that second.
-// Threads: all methods from any thread; Add() waits for the disk.
+// Limits are below; each hit has a counted reason. Durability: what Add() acknowledged is on disk.
+// What came by Offer() (metrics) is stored within about a second; a process that is killed loses
+// that second. Threads: all methods from any thread; Add() waits for the disk.
 #ifndef FLOPWATCH_SERVER_APPLICATION_H_
 #define FLOPWATCH_SERVER_APPLICATION_H_
 
@@ -46,7 +50,7 @@ struct ApplicationLimits {
   size_t claims = 400'000;         // of all jobs
   size_t claim_bytes = 256 << 20;  // of their texts
   size_t samples_per_call = 100'000;
-  size_t pending = 100'000;        // samples that wait to be stored
+  size_t pending = 100'000;  // samples that wait to be stored
 };
 inline constexpr Micros kMaxSampleGap = 10 * kMicrosPerMinute;
 inline constexpr Micros kSpeakerSilence = 5 * kMicrosPerMinute;
@@ -82,16 +86,20 @@ struct ApplicationOutcome {
 class ApplicationIntake {
  public:
   // `store` null: everything is refused as Unavailable. `clock` empty: Now().
-  explicit ApplicationIntake(store::Store* store, std::function<Micros()> clock = {}, ApplicationLimits limits = {});
+  explicit ApplicationIntake(store::Store* store, std::function<Micros()> clock = {},
+                             ApplicationLimits limits = {});
   ~ApplicationIntake();  // stores what waits
   void Load(std::vector<telemetry::ApplicationClaim> claims);
   void Start();  // the thread that stores what Offer() brought
 
-  // Samples of one claim (its id is not looked at, the samples' claim neither). Returns when they are on disk. Errors: the claim
-  // is refused as a whole (InvalidArgument naming the field), too many samples, or the store's; then nothing was stored.
-  StatusOr<ApplicationOutcome> Add(const telemetry::ApplicationClaim& claim, absl::Span<const telemetry::ApplicationSample> samples);
+  // Samples of one claim (its id is not looked at, the samples' claim neither). Returns when they
+  // are on disk. Errors: the claim is refused as a whole (InvalidArgument naming the field), too
+  // many samples, or the store's; then nothing was stored.
+  StatusOr<ApplicationOutcome> Add(const telemetry::ApplicationClaim& claim,
+                                   absl::Span<const telemetry::ApplicationSample> samples);
   // One sample of a metric source.
-  void Offer(const telemetry::ApplicationSeries& who, telemetry::ApplicationSource source, const telemetry::ApplicationSample& sample);
+  void Offer(const telemetry::ApplicationSeries& who, telemetry::ApplicationSource source,
+             const telemetry::ApplicationSample& sample);
   void Refuse(telemetry::ApplicationSource source, ApplicationRefusal reason);
   Status Flush();  // of what was offered
 
@@ -115,7 +123,8 @@ class ApplicationIntake {
     bool known = false;
     Micros last_ts = 0;
     std::optional<int64_t> last_step;
-    // Time and step of some stored samples, with their claim: what exporters repeat is known without asking the store.
+    // Time and step of some stored samples, with their claim: what exporters repeat is known
+    // without asking the store.
     absl::flat_hash_map<std::pair<Micros, int64_t>, int32_t> recent;
   };
   StatusOr<Job*> JobOf(const std::string& key, ApplicationOutcome* outcome, uint64_t samples);

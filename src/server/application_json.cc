@@ -18,9 +18,12 @@ using telemetry::ApplicationSample;
 using telemetry::kApplicationFields;
 using enum telemetry::ApplicationField;
 
-constexpr std::string_view kSampleKeys[] = {"ts", "step", "span_s", "mfu_percent", "hfu_percent", "tokens_per_s_per_gpu"};
-constexpr std::string_view kClaimKeys[] = {"source",       "convention",  "formula_version", "gpu",     "precision",    "recompute",
-                                           "model_config", "peak_tflops", "gpus",            "seq_len", "global_batch", "training_flops_per_token"};
+constexpr std::string_view kSampleKeys[] = {"ts",          "step",        "span_s",
+                                            "mfu_percent", "hfu_percent", "tokens_per_s_per_gpu"};
+constexpr std::string_view kClaimKeys[] = {
+    "source",    "convention", "formula_version", "gpu",
+    "precision", "recompute",  "model_config",    "peak_tflops",
+    "gpus",      "seq_len",    "global_batch",    "training_flops_per_token"};
 
 void WriteJson(JsonWriter& out, const Json& in) {
   struct Visitor {
@@ -51,8 +54,8 @@ class Reader {
  public:
   Reader(std::string_view job, Micros now) : job_(job), now_(now) {}
 
-  Status Object(const Json& object, const ApplicationClaim& base, bool with_sample, std::string where,
-                std::vector<ApplicationReport>* out) {
+  Status Object(const Json& object, const ApplicationClaim& base, bool with_sample,
+                std::string where, std::vector<ApplicationReport>* out) {
     ApplicationClaim claim = base;
     ApplicationSample sample;
     sample.ts = now_;
@@ -71,18 +74,24 @@ class Reader {
         continue;
       }
       const std::optional<double> number = value.number();
-      const bool known = key == "step" || key == "span_s" || key == "mfu_percent" || key == "hfu_percent" || key == "tokens_per_s_per_gpu" ||
+      const bool known = key == "step" || key == "span_s" || key == "mfu_percent" ||
+                         key == "hfu_percent" || key == "tokens_per_s_per_gpu" ||
                          telemetry::FindApplicationField(key).has_value();
       if (!known) return Unknown(key, at);
-      if (!number.has_value()) return absl::InvalidArgumentError(fmt::format("{}: is not a number", at));
+      if (!number.has_value())
+        return absl::InvalidArgumentError(fmt::format("{}: is not a number", at));
       if (key == "step") {
         const auto whole = value.integer();
-        if (!whole.has_value() || *whole < 0) return absl::InvalidArgumentError(fmt::format("{}: is not a whole number of 0 or more", at));
+        if (!whole.has_value() || *whole < 0)
+          return absl::InvalidArgumentError(
+              fmt::format("{}: is not a whole number of 0 or more", at));
         sample.step = *whole;
       } else if (key == "span_s") {
-        if (!(*number >= 0 && *number <= static_cast<double>(telemetry::kMaxApplicationSpan) / kMicrosPerSecond)) {
-          return absl::InvalidArgumentError(fmt::format("{}: {} is not between 0 and {} s", at, *number,
-                                                        telemetry::kMaxApplicationSpan / kMicrosPerSecond));
+        if (!(*number >= 0 &&
+              *number <= static_cast<double>(telemetry::kMaxApplicationSpan) / kMicrosPerSecond)) {
+          return absl::InvalidArgumentError(
+              fmt::format("{}: {} is not between 0 and {} s", at, *number,
+                          telemetry::kMaxApplicationSpan / kMicrosPerSecond));
         }
         sample.span_ms = static_cast<int32_t>(std::lround(*number * 1e3));
       } else if (key == "mfu_percent") {
@@ -97,14 +106,16 @@ class Reader {
     }
     if (per_gpu.has_value()) {
       if (!claim.gpus.has_value()) {
-        return absl::InvalidArgumentError(fmt::format("{}tokens_per_s_per_gpu: needs \"gpus\", how many the job has", where));
+        return absl::InvalidArgumentError(
+            fmt::format("{}tokens_per_s_per_gpu: needs \"gpus\", how many the job has", where));
       }
       sample[kTokensPerS] = *per_gpu * static_cast<double>(*claim.gpus);
     }
     const Status claimed = telemetry::CheckClaim(claim);
     if (!claimed.ok()) return Annotate(claimed, where.empty() ? "report" : where);
     if (with_sample) {
-      if (out->empty() || out->back().claim.Content() != claim.Content()) out->push_back({claim, {}});
+      if (out->empty() || out->back().claim.Content() != claim.Content())
+        out->push_back({claim, {}});
       out->back().samples.push_back(sample);
       return absl::OkStatus();
     }
@@ -118,20 +129,26 @@ class Reader {
   }
 
  private:
-  static bool IsClaimKey(std::string_view key) { return std::find(std::begin(kClaimKeys), std::end(kClaimKeys), key) != std::end(kClaimKeys); }
+  static bool IsClaimKey(std::string_view key) {
+    return std::find(std::begin(kClaimKeys), std::end(kClaimKeys), key) != std::end(kClaimKeys);
+  }
 
   static Status Unknown(std::string_view key, std::string_view at) {
     std::vector<std::string_view> known(std::begin(kSampleKeys), std::end(kSampleKeys));
     known.insert(known.end(), std::begin(kClaimKeys), std::end(kClaimKeys));
-    for (size_t f = 0; f < kApplicationFields; ++f) known.push_back(telemetry::SpecOf(static_cast<ApplicationField>(f)).column);
+    for (size_t f = 0; f < kApplicationFields; ++f)
+      known.push_back(telemetry::SpecOf(static_cast<ApplicationField>(f)).column);
     const std::string_view near = Nearest(key, known);
     return absl::InvalidArgumentError(fmt::format("{}: is not known; {}", Printable(at, 80),
-                                                  near.empty() ? std::string("/openapi.json lists what is") : fmt::format("did you mean '{}'?", near)));
+                                                  near.empty()
+                                                      ? std::string("/openapi.json lists what is")
+                                                      : fmt::format("did you mean '{}'?", near)));
   }
 
   Status SetTime(const Json& value, std::string_view at, Micros* ts) const {
     if (const auto n = value.number()) {
-      if (!(*n > 9e8 && *n < 1e10)) return absl::InvalidArgumentError(fmt::format("{}: {} are no Unix seconds", at, *n));
+      if (!(*n > 9e8 && *n < 1e10))
+        return absl::InvalidArgumentError(fmt::format("{}: {} are no Unix seconds", at, *n));
       *ts = static_cast<Micros>(std::llround(*n * 1e6));
       return absl::OkStatus();
     }
@@ -141,13 +158,18 @@ class Reader {
     return absl::OkStatus();
   }
 
-  static Status SetClaim(std::string_view key, const Json& value, std::string_view at, ApplicationClaim* claim) {
-    const std::pair<std::string_view, std::string*> texts[] = {{"convention", &claim->convention},   {"formula_version", &claim->formula_version},
-                                                               {"gpu", &claim->gpu},                 {"precision", &claim->precision},
-                                                               {"recompute", &claim->recompute}};
+  static Status SetClaim(std::string_view key, const Json& value, std::string_view at,
+                         ApplicationClaim* claim) {
+    const std::pair<std::string_view, std::string*> texts[] = {
+        {"convention", &claim->convention},
+        {"formula_version", &claim->formula_version},
+        {"gpu", &claim->gpu},
+        {"precision", &claim->precision},
+        {"recompute", &claim->recompute}};
     for (const auto& [name, to] : texts) {
       if (name != key) continue;
-      if (!std::holds_alternative<std::string>(value.value_)) return absl::InvalidArgumentError(fmt::format("{}: is no text", at));
+      if (!std::holds_alternative<std::string>(value.value_))
+        return absl::InvalidArgumentError(fmt::format("{}: is no text", at));
       *to = value.text();
       return absl::OkStatus();
     }
@@ -165,21 +187,27 @@ class Reader {
     }
     if (key == "source") {
       const auto source = telemetry::ParseApplicationSource(value.text());
-      if (!source.has_value()) return absl::InvalidArgumentError(fmt::format("{}: '{}' is no source", at, Printable(value.text(), 40)));
+      if (!source.has_value())
+        return absl::InvalidArgumentError(
+            fmt::format("{}: '{}' is no source", at, Printable(value.text(), 40)));
       claim->source = *source;
       return absl::OkStatus();
     }
     const std::pair<std::string_view, std::optional<int64_t>*> counts[] = {
-        {"gpus", &claim->gpus}, {"seq_len", &claim->seq_len}, {"global_batch", &claim->global_batch}};
+        {"gpus", &claim->gpus},
+        {"seq_len", &claim->seq_len},
+        {"global_batch", &claim->global_batch}};
     for (const auto& [name, to] : counts) {
       if (name != key) continue;
       const auto whole = value.integer();
-      if (!whole.has_value()) return absl::InvalidArgumentError(fmt::format("{}: is no whole number", at));
+      if (!whole.has_value())
+        return absl::InvalidArgumentError(fmt::format("{}: is no whole number", at));
       *to = *whole;
       return absl::OkStatus();
     }
     const auto number = value.number();
-    if (!number.has_value()) return absl::InvalidArgumentError(fmt::format("{}: is not a number", at));
+    if (!number.has_value())
+      return absl::InvalidArgumentError(fmt::format("{}: is not a number", at));
     (key == "peak_tflops" ? claim->peak_tflops : claim->training_flops_per_token) = *number;
     return absl::OkStatus();
   }
@@ -201,9 +229,13 @@ void WriteValues(JsonWriter& json, const ClaimUsage& usage, const ReportedMfu& m
   json.TextField("mfu_reason", mfu.reason);
   json.Field("peak_tflops", mfu.peak_tflops);
   json.TextField("peak_source", mfu.peak_source);
-  json.Field("hfu", s.Mean(kHfu)).Field("tflops_per_gpu", s.Mean(kTflopsPerGpu)).Field("tokens_per_s", s.Mean(kTokensPerS));
+  json.Field("hfu", s.Mean(kHfu))
+      .Field("tflops_per_gpu", s.Mean(kTflopsPerGpu))
+      .Field("tokens_per_s", s.Mean(kTokensPerS));
   json.Field("step_time_s", s.Mean(kStepTimeS));
-  json.Field("last_mfu", s.Last(kMfu)).Field("loss", s.Last(kLoss)).Field("grad_norm", s.Last(kGradNorm));
+  json.Field("last_mfu", s.Last(kMfu))
+      .Field("loss", s.Last(kLoss))
+      .Field("grad_norm", s.Last(kGradNorm));
   json.Field("learning_rate", s.Last(kLearningRate)).Field("tokens", s.Last(kTokens));
   json.Field("samples", s.samples).Field("covered_s", s.span_s);
   WriteTimeOrNull(json, "first", s.samples == 0 ? 0 : s.first_ts);
@@ -213,8 +245,10 @@ void WriteValues(JsonWriter& json, const ClaimUsage& usage, const ReportedMfu& m
 
 }  // namespace
 
-StatusOr<std::vector<ApplicationReport>> ParseReports(std::string_view body, std::string_view job, Micros now) {
-  const auto json = Json::Parse(body, {.max_bytes = kMaxReportBytes, .max_depth = 24, .what = "the body"});
+StatusOr<std::vector<ApplicationReport>> ParseReports(std::string_view body, std::string_view job,
+                                                      Micros now) {
+  const auto json =
+      Json::Parse(body, {.max_bytes = kMaxReportBytes, .max_depth = 24, .what = "the body"});
   if (!json.ok()) return absl::InvalidArgumentError(std::string(json.status().message()));
   std::vector<ApplicationReport> out;
   ApplicationClaim base;
@@ -230,7 +264,8 @@ StatusOr<std::vector<ApplicationReport>> ParseReports(std::string_view body, std
     }
   } else if (json->is_object()) {
     const bool many = !(*json)["samples"].is_null();
-    if (many && !(*json)["samples"].is_array()) return absl::InvalidArgumentError("samples: is no list");
+    if (many && !(*json)["samples"].is_array())
+      return absl::InvalidArgumentError("samples: is no list");
     FW_RETURN_IF_ERROR(reader.Object(*json, base, !many, "", &out));
   } else {
     return absl::InvalidArgumentError("the body is neither an object nor a list of objects");
@@ -240,10 +275,13 @@ StatusOr<std::vector<ApplicationReport>> ParseReports(std::string_view body, std
 
 void WriteOutcome(JsonWriter& json, const ApplicationOutcome& outcome) {
   json.BeginObject();
-  json.Field("accepted", outcome.accepted).Field("duplicates", outcome.duplicates).Field("claim_completed", outcome.claim_completed);
+  json.Field("accepted", outcome.accepted)
+      .Field("duplicates", outcome.duplicates)
+      .Field("claim_completed", outcome.claim_completed);
   json.Key("refused").BeginObject();
   for (size_t k = 0; k < kApplicationRefusals; ++k) {
-    if (outcome.refused[k] > 0) json.Field(ApplicationRefusalName(static_cast<ApplicationRefusal>(k)), outcome.refused[k]);
+    if (outcome.refused[k] > 0)
+      json.Field(ApplicationRefusalName(static_cast<ApplicationRefusal>(k)), outcome.refused[k]);
   }
   json.EndObject();
   json.Key("examples").BeginArray();
@@ -251,8 +289,8 @@ void WriteOutcome(JsonWriter& json, const ApplicationOutcome& outcome) {
   json.EndArray().EndObject();
 }
 
-ReportedMfu MfuOf(const ApplicationClaim& claim, const store::ApplicationSums& sums, const hardware::Catalog* catalog,
-                  std::string_view gpu_seen) {
+ReportedMfu MfuOf(const ApplicationClaim& claim, const store::ApplicationSums& sums,
+                  const hardware::Catalog* catalog, std::string_view gpu_seen) {
   ReportedMfu mfu;
   std::string no_peak;
   if (claim.peak_tflops.has_value()) {
@@ -271,7 +309,8 @@ ReportedMfu MfuOf(const ApplicationClaim& claim, const store::ApplicationSums& s
       no_peak = "gpu_not_in_hardware_table";
     } else {
       const auto device = catalog->Find(gpu);
-      const auto peak = device.ok() ? hardware::PeakOf(**device, *precision) : StatusOr<hardware::Peak>(device.status());
+      const auto peak = device.ok() ? hardware::PeakOf(**device, *precision)
+                                    : StatusOr<hardware::Peak>(device.status());
       if (peak.ok()) {
         mfu.peak_tflops = peak->tflops;
         mfu.peak_source = "hardware_table";
@@ -312,8 +351,8 @@ const ClaimUsage* MainClaim(const std::vector<ClaimUsage>& claims) {
   return best;
 }
 
-void WriteApplicationSummary(JsonWriter& json, const std::vector<ClaimUsage>& claims, const hardware::Catalog* catalog,
-                             std::string_view gpu_seen) {
+void WriteApplicationSummary(JsonWriter& json, const std::vector<ClaimUsage>& claims,
+                             const hardware::Catalog* catalog, std::string_view gpu_seen) {
   const ClaimUsage* main = MainClaim(claims);
   if (main == nullptr) {
     json.Null();
@@ -325,14 +364,17 @@ void WriteApplicationSummary(JsonWriter& json, const std::vector<ClaimUsage>& cl
   json.TextField("convention", main->claim.convention);
   json.TextField("precision", main->claim.precision);
   json.Field("source", ApplicationSourceName(main->claim.source));
-  json.Field("claims", static_cast<int64_t>(std::count_if(claims.begin(), claims.end(), [](const auto& c) { return c.sums.samples > 0; })));
+  json.Field("claims",
+             static_cast<int64_t>(std::count_if(claims.begin(), claims.end(),
+                                                [](const auto& c) { return c.sums.samples > 0; })));
   WriteTimeOrNull(json, "training_from", all.first_ts);
   WriteTimeOrNull(json, "training_to", all.last_ts);
   WriteValues(json, *main, MfuOf(main->claim, main->sums, catalog, gpu_seen));
   json.EndObject();
 }
 
-void WriteClaim(JsonWriter& json, const ClaimUsage& usage, const hardware::Catalog* catalog, std::string_view gpu_seen) {
+void WriteClaim(JsonWriter& json, const ClaimUsage& usage, const hardware::Catalog* catalog,
+                std::string_view gpu_seen) {
   const ApplicationClaim& c = usage.claim;
   json.BeginObject();
   json.Field("claim", c.id).Field("source", ApplicationSourceName(c.source));
@@ -350,8 +392,9 @@ void WriteClaim(JsonWriter& json, const ClaimUsage& usage, const hardware::Catal
   json.EndObject();
 }
 
-void WriteApplicationSeries(JsonWriter& json, const std::vector<ClaimUsage>& claims, const std::vector<store::ApplicationPoint>& points,
-                            Micros step, const hardware::Catalog* catalog, std::string_view gpu_seen) {
+void WriteApplicationSeries(JsonWriter& json, const std::vector<ClaimUsage>& claims,
+                            const std::vector<store::ApplicationPoint>& points, Micros step,
+                            const hardware::Catalog* catalog, std::string_view gpu_seen) {
   struct Row {
     store::ApplicationSums sums;
     double mfu_s = 0, mfu_span_s = 0;
@@ -360,7 +403,8 @@ void WriteApplicationSeries(JsonWriter& json, const std::vector<ClaimUsage>& cla
   for (const store::ApplicationPoint& p : points) {
     Row& row = rows[p.ts];
     row.sums += p.sums;
-    const auto claim = std::find_if(claims.begin(), claims.end(), [&](const auto& c) { return c.claim.id == p.claim; });
+    const auto claim = std::find_if(claims.begin(), claims.end(),
+                                    [&](const auto& c) { return c.claim.id == p.claim; });
     if (claim == claims.end()) continue;
     const ReportedMfu mfu = MfuOf(claim->claim, p.sums, catalog, gpu_seen);
     if (!mfu.value.has_value()) continue;
@@ -381,7 +425,9 @@ void WriteApplicationSeries(JsonWriter& json, const std::vector<ClaimUsage>& cla
   json.BeginObject();
   json.Field("step_s", static_cast<double>(step) / kMicrosPerSecond);
   column("ts", [](Micros ts, const Row&) { return static_cast<double>(ts) / kMicrosPerSecond; });
-  column("mfu", [](Micros, const Row& r) { return r.mfu_span_s > 0 ? std::optional<double>(r.mfu_s / r.mfu_span_s) : std::nullopt; });
+  column("mfu", [](Micros, const Row& r) {
+    return r.mfu_span_s > 0 ? std::optional<double>(r.mfu_s / r.mfu_span_s) : std::nullopt;
+  });
   column("hfu", [](Micros, const Row& r) { return r.sums.Mean(kHfu); });
   column("tflops_per_gpu", [](Micros, const Row& r) { return r.sums.Mean(kTflopsPerGpu); });
   column("tokens_per_s", [](Micros, const Row& r) { return r.sums.Mean(kTokensPerS); });

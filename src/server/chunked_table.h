@@ -1,5 +1,5 @@
-// A table indexed by small ids that grows in chunks and never moves: entries of one chunk share a mutex, so threads that
-// work on different targets rarely meet.
+// A table indexed by small ids that grows in chunks and never moves: entries of one chunk share a
+// mutex, so threads that work on different targets rarely meet.
 #ifndef FLOPWATCH_SERVER_CHUNKED_TABLE_H_
 #define FLOPWATCH_SERVER_CHUNKED_TABLE_H_
 
@@ -45,7 +45,8 @@ class ChunkedTable {
     return chunk->entries[id % kChunk];
   }
 
-  // f(const T&) under the entry's lock; a default result where nothing was ever written. Not a copy: entries may be large.
+  // f(const T&) under the entry's lock; a default result where nothing was ever written. Not a
+  // copy: entries may be large.
   template <typename F>
   auto Read(int32_t id, F&& f) const -> decltype(f(std::declval<const T&>())) {
     if (id < 0 || id >= kLimit) return {};

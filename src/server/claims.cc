@@ -13,12 +13,15 @@ namespace flopwatch::server {
 namespace {
 
 // "GPU001.cluster.local" and "gpu001" are one node.
-std::string ShortName(std::string_view node) { return absl::AsciiStrToLower(std::string(node.substr(0, node.find('.')))); }
+std::string ShortName(std::string_view node) {
+  return absl::AsciiStrToLower(std::string(node.substr(0, node.find('.'))));
+}
 
 bool SaysNothing(std::string_view address) {
   // IPv6, IPv4, and what every host calls itself.
   return address.empty() || address.find(':') != std::string_view::npos ||
-         address.find_first_not_of("0123456789.") == std::string_view::npos || ShortName(address) == "localhost";
+         address.find_first_not_of("0123456789.") == std::string_view::npos ||
+         ShortName(address) == "localhost";
 }
 
 }  // namespace
@@ -36,7 +39,8 @@ uint64_t NodeHash(std::string_view node) {
 }
 
 bool Claims::Reports(const Ownership& o, Micros ts, const Timing& timing) {
-  // Two rows may come close together after a hold-up: nobody is silent for want of being faster than asked.
+  // Two rows may come close together after a hold-up: nobody is silent for want of being faster
+  // than asked.
   const Micros interval = std::max(o.interval_ms * kMicrosPerMilli, timing.nominal_interval);
   return o.last_ts != 0 && ts - o.last_ts <= interval * 5 / 2;
 }
@@ -46,9 +50,10 @@ bool Claims::Stronger(const Claim& claim, const Ownership& than) {
   return claim.node == than.home && than.node != than.home;
 }
 
-// Notes a row of `claim`, which holds the GPU from here on. Its interval is the gap to its own last row, also if another
-// source held the GPU in between. The gap to the row of another says nothing: after a short one, the new holder would seem
-// silent before its second row, and the loser would win every time.
+// Notes a row of `claim`, which holds the GPU from here on. Its interval is the gap to its own last
+// row, also if another source held the GPU in between. The gap to the row of another says nothing:
+// after a short one, the new holder would seem silent before its second row, and the loser would
+// win every time.
 void Claims::Hold(Ownership* o, const Claim& claim, Micros ts, const Timing& timing) {
   if (o->source != claim.source) {
     std::swap(o->source, o->before);
@@ -58,13 +63,15 @@ void Claims::Hold(Ownership* o, const Claim& claim, Micros ts, const Timing& tim
     o->interval_ms = 0;
   }
   const Micros gap = ts - o->own_ts;
-  if (o->own_ts != 0 && gap > 0 && gap <= timing.max_span) o->interval_ms = static_cast<int32_t>(gap / kMicrosPerMilli);
+  if (o->own_ts != 0 && gap > 0 && gap <= timing.max_span)
+    o->interval_ms = static_cast<int32_t>(gap / kMicrosPerMilli);
   o->own_ts = ts;
   o->node = claim.node;
   o->evidence = claim.evidence;
 }
 
-Claims::Verdict Claims::Admit(const Claim& claim, Micros ts, bool own_timestamp, const Timing& timing) {
+Claims::Verdict Claims::Admit(const Claim& claim, Micros ts, bool own_timestamp,
+                              const Timing& timing) {
   return owners_.With(claim.entity, [&](Ownership& o) -> Verdict {
     const Micros gap = ts - o.last_ts;
     const bool mine = o.source == claim.source;
@@ -117,7 +124,9 @@ void Claims::Know(uint32_t source, std::string name) {
 void Claims::Forget(uint32_t source) {
   std::lock_guard lock(mutex_);
   names_.erase(source);
-  absl::erase_if(conflicts_, [&](const auto& c) { return c.first.second == source || c.second.holder == source; });
+  absl::erase_if(conflicts_, [&](const auto& c) {
+    return c.first.second == source || c.second.holder == source;
+  });
 }
 
 void Claims::Note(const Claim& refused, uint32_t holder, Outcome outcome, Micros now) {
@@ -137,7 +146,8 @@ void Claims::Note(const Claim& refused, uint32_t holder, Outcome outcome, Micros
   ++it->second.refused;
 }
 
-std::vector<TargetConflict> Claims::Of(uint32_t source, const Registry& registry, Micros now) const {
+std::vector<TargetConflict> Claims::Of(uint32_t source, const Registry& registry,
+                                       Micros now) const {
   std::vector<std::pair<int32_t, TargetConflict>> found;
   {
     std::lock_guard lock(mutex_);
@@ -145,12 +155,14 @@ std::vector<TargetConflict> Claims::Of(uint32_t source, const Registry& registry
       const bool holds = c.holder == source;
       if ((!holds && key.second != source) || c.last < now - kRemembered) continue;
       const auto other = names_.find(holds ? key.second : c.holder);
-      found.emplace_back(key.first, TargetConflict{.other = other == names_.end() ? std::string() : other->second,
-                                                   .kind = c.outcome == Outcome::kDuplicate ? "duplicate_exporter" : "uuid_conflict",
-                                                   .holds = holds,
-                                                   .since = c.since,
-                                                   .last = c.last,
-                                                   .refused = c.refused});
+      found.emplace_back(
+          key.first, TargetConflict{.other = other == names_.end() ? std::string() : other->second,
+                                    .kind = c.outcome == Outcome::kDuplicate ? "duplicate_exporter"
+                                                                             : "uuid_conflict",
+                                    .holds = holds,
+                                    .since = c.since,
+                                    .last = c.last,
+                                    .refused = c.refused});
     }
   }
   std::vector<TargetConflict> out;
@@ -173,7 +185,8 @@ std::vector<std::pair<std::string, uint64_t>> Claims::BySource(Micros now) const
   for (const auto& [key, c] : conflicts_) {
     if (c.last < now - kRemembered) continue;
     for (const uint32_t source : {key.second, c.holder}) {
-      if (const auto it = names_.find(source); it != names_.end()) gpus[it->second].insert(key.first);
+      if (const auto it = names_.find(source); it != names_.end())
+        gpus[it->second].insert(key.first);
     }
   }
   std::vector<std::pair<std::string, uint64_t>> out;

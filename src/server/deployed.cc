@@ -39,7 +39,8 @@ void Deployed::Times::Finish() {
 }
 
 __int128 Deployed::Times::After(store::Window w) const {
-  const auto begin = static_cast<size_t>(std::upper_bound(at.begin(), at.end(), w.from) - at.begin());
+  const auto begin =
+      static_cast<size_t>(std::upper_bound(at.begin(), at.end(), w.from) - at.begin());
   const auto end = static_cast<size_t>(std::lower_bound(at.begin(), at.end(), w.to) - at.begin());
   const __int128 whole = static_cast<__int128>(begin) * (w.to - w.from);
   if (end <= begin) return whole;
@@ -49,13 +50,16 @@ __int128 Deployed::Times::After(store::Window w) const {
 double Deployed::Seconds(store::Window window, int32_t model) const {
   const auto it = by_model_.find(model);
   if (it == by_model_.end() || window.to <= window.from) return 0;
-  return static_cast<double>(it->second.starts.After(window) - it->second.ends.After(window)) / kMicrosPerSecond;
+  return static_cast<double>(it->second.starts.After(window) - it->second.ends.After(window)) /
+         kMicrosPerSecond;
 }
 
 int64_t Deployed::Gpus(Micros at, int32_t model) const {
   const auto it = by_model_.find(model);
   if (it == by_model_.end()) return 0;
-  const auto before = [&](const Times& t) { return std::lower_bound(t.at.begin(), t.at.end(), at) - t.at.begin(); };
+  const auto before = [&](const Times& t) {
+    return std::lower_bound(t.at.begin(), t.at.end(), at) - t.at.begin();
+  };
   return before(it->second.starts) - before(it->second.ends);
 }
 

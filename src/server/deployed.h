@@ -1,6 +1,6 @@
-// How many GPU-seconds of hardware there were in a window: every GPU from when it was first seen, until a day after it fell
-// silent. Built once from the registry and the live state, then any window is two binary searches, whatever the fleet's
-// size. Immutable.
+// How many GPU-seconds of hardware there were in a window: every GPU from when it was first seen,
+// until a day after it fell silent. Built once from the registry and the live state, then any
+// window is two binary searches, whatever the fleet's size. Immutable.
 #ifndef FLOPWATCH_SERVER_DEPLOYED_H_
 #define FLOPWATCH_SERVER_DEPLOYED_H_
 
@@ -19,14 +19,15 @@ inline constexpr Micros kGoneAfter = kMicrosPerDay;
 
 class Deployed {
  public:
-  // `live` may be null (offline: every GPU ever seen is there). A GPU the live state has not seen at all counts until
-  // `live_since` + kGoneAfter.
+  // `live` may be null (offline: every GPU ever seen is there). A GPU the live state has not seen
+  // at all counts until `live_since` + kGoneAfter.
   Deployed(const Registry& registry, const LiveState* live, Micros live_since);
 
   // Of GPUs of one model, or of all (-1).
   double Seconds(store::Window window, int32_t model = -1) const;
   int64_t Gpus(Micros at, int32_t model = -1) const;
-  // Seconds of each step from window.from rounded down to a step; the first and the last only as far as the window goes.
+  // Seconds of each step from window.from rounded down to a step; the first and the last only as
+  // far as the window goes.
   std::vector<double> Steps(store::Window window, Micros step) const;
 
  private:

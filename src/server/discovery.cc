@@ -3,8 +3,8 @@
 #include <glob.h>
 #include <sys/stat.h>
 
-#include <boost/json.hpp>
 #include <fmt/format.h>
+#include <boost/json.hpp>
 
 #include <algorithm>
 #include <condition_variable>
@@ -39,14 +39,17 @@ constexpr uint64_t kMaxProbeBytes = 16ull << 20;
 
 std::string WithoutPort(std::string_view host_port) {
   const size_t colon = host_port.rfind(':');
-  const bool bare_ipv6 = host_port.find(':') != colon && host_port.find(']') == std::string_view::npos;
+  const bool bare_ipv6 =
+      host_port.find(':') != colon && host_port.find(']') == std::string_view::npos;
   std::string host(bare_ipv6 ? host_port : host_port.substr(0, colon));
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
   return host;
 }
 
 // `default_port` 0 = the scheme's.
-StatusOr<ScrapeTarget> MakeTarget(std::string_view address, const Labels& labels, uint16_t default_port) {
+StatusOr<ScrapeTarget> MakeTarget(std::string_view address, const Labels& labels,
+                                  uint16_t default_port) {
   const auto label = [&](std::string_view name) -> std::string {
     for (const auto& [key, value] : labels) {
       if (key == name) return value;
@@ -56,7 +59,8 @@ StatusOr<ScrapeTarget> MakeTarget(std::string_view address, const Labels& labels
   address = Strip(address);
   if (address.empty() || address.size() > kMaxHostBytes ||
       address.find_first_of(std::string_view(" \t\r\n\"'<>\0", 9)) != std::string_view::npos) {
-    return absl::InvalidArgumentError(fmt::format("'{}' is not an address; expected host:port or a URL", Printable(address)));
+    return absl::InvalidArgumentError(
+        fmt::format("'{}' is not an address; expected host:port or a URL", Printable(address)));
   }
   ScrapeTarget target;
   std::string scheme = label("__scheme__"), path = label("__metrics_path__");
@@ -76,17 +80,23 @@ StatusOr<ScrapeTarget> MakeTarget(std::string_view address, const Labels& labels
   for (const auto& [key, value] : labels) {
     constexpr std::string_view kParam = "__param_";
     if (!key.starts_with(kParam) || key.size() == kParam.size()) continue;
-    query += fmt::format("{}{}={}", query.empty() && path.find('?') == std::string::npos ? "?" : "&",
-                         net::PercentEncode(key.substr(kParam.size())), net::PercentEncode(value));
+    query +=
+        fmt::format("{}{}={}", query.empty() && path.find('?') == std::string::npos ? "?" : "&",
+                    net::PercentEncode(key.substr(kParam.size())), net::PercentEncode(value));
   }
-  const bool has_port = address.find(':', address.find(']') == std::string_view::npos ? 0 : address.find(']')) != std::string_view::npos;
+  const bool has_port =
+      address.find(':', address.find(']') == std::string_view::npos ? 0 : address.find(']')) !=
+      std::string_view::npos;
   std::string authority(address);
-  if (!has_port && default_port != 0 && separator == std::string_view::npos) authority += fmt::format(":{}", default_port);
+  if (!has_port && default_port != 0 && separator == std::string_view::npos)
+    authority += fmt::format(":{}", default_port);
   target.url = fmt::format("{}://{}{}{}", scheme, authority, path, query);
   if (scheme != "http" && scheme != "https") {
-    return absl::InvalidArgumentError(fmt::format("'{}': the scheme is neither http nor https", Printable(target.url)));
+    return absl::InvalidArgumentError(
+        fmt::format("'{}': the scheme is neither http nor https", Printable(target.url)));
   }
-  for (const std::string_view name : {"node", "nodename", "node_name", "hostname", "Hostname", "host"}) {
+  for (const std::string_view name :
+       {"node", "nodename", "node_name", "hostname", "Hostname", "host"}) {
     if (target.node.empty()) target.node = label(name);
   }
   if (target.node.empty()) target.node = WithoutPort(label("instance"));
@@ -96,7 +106,8 @@ StatusOr<ScrapeTarget> MakeTarget(std::string_view address, const Labels& labels
   return target;
 }
 
-StatusOr<std::vector<ScrapeTarget>> MakeTargets(const std::vector<Group>& groups, size_t max_targets) {
+StatusOr<std::vector<ScrapeTarget>> MakeTargets(const std::vector<Group>& groups,
+                                                size_t max_targets) {
   std::vector<ScrapeTarget> out;
   for (const Group& group : groups) {
     for (const std::string& address : group.targets) {
@@ -110,18 +121,21 @@ StatusOr<std::vector<ScrapeTarget>> MakeTargets(const std::vector<Group>& groups
   return out;
 }
 
-// "gpu[1-3,7]-[a]" -> only brackets with digits, commas and hyphens are ranges; "[::1]" is an address.
+// "gpu[1-3,7]-[a]" -> only brackets with digits, commas and hyphens are ranges; "[::1]" is an
+// address.
 StatusOr<std::vector<std::string>> ExpandRanges(std::string_view text, size_t max_targets) {
   size_t open = text.find('[');
   while (open != std::string_view::npos) {
     const size_t close = text.find(']', open);
-    if (close == std::string_view::npos) return absl::InvalidArgumentError(fmt::format("'{}': '[' without ']'", Printable(text)));
+    if (close == std::string_view::npos)
+      return absl::InvalidArgumentError(fmt::format("'{}': '[' without ']'", Printable(text)));
     const std::string_view inside = text.substr(open + 1, close - open - 1);
     if (inside.empty() || inside.find_first_not_of("0123456789,-") != std::string_view::npos) {
       open = text.find('[', close);
       continue;
     }
-    FW_ASSIGN_OR_RETURN(const std::vector<std::string> tails, ExpandRanges(text.substr(close + 1), max_targets));
+    FW_ASSIGN_OR_RETURN(const std::vector<std::string> tails,
+                        ExpandRanges(text.substr(close + 1), max_targets));
     std::vector<std::string> out;
     std::string_view rest = inside;
     while (!rest.empty()) {
@@ -129,18 +143,22 @@ StatusOr<std::vector<std::string>> ExpandRanges(std::string_view text, size_t ma
       rest.remove_prefix(std::min(item.size() + 1, rest.size()));
       const size_t hyphen = item.find('-');
       const std::string first(item.substr(0, hyphen));
-      const std::string last = hyphen == std::string_view::npos ? first : std::string(item.substr(hyphen + 1));
+      const std::string last =
+          hyphen == std::string_view::npos ? first : std::string(item.substr(hyphen + 1));
       const auto number = [](const std::string& s) {
-        const bool digits = !s.empty() && s.size() <= 9 && s.find_first_not_of("0123456789") == std::string::npos;
+        const bool digits =
+            !s.empty() && s.size() <= 9 && s.find_first_not_of("0123456789") == std::string::npos;
         return digits ? std::stol(s) : -1;
       };
       if (number(first) < 0 || number(last) < number(first)) {
-        return absl::InvalidArgumentError(fmt::format("'{}': '{}' is not a range like 001-128", Printable(text), Printable(item)));
+        return absl::InvalidArgumentError(fmt::format("'{}': '{}' is not a range like 001-128",
+                                                      Printable(text), Printable(item)));
       }
       for (long n = number(first); n <= number(last); ++n) {
         for (const std::string& tail : tails) {
           if (out.size() >= max_targets) {
-            return absl::ResourceExhaustedError(fmt::format("'{}' stands for more than {} targets", Printable(text), max_targets));
+            return absl::ResourceExhaustedError(
+                fmt::format("'{}' stands for more than {} targets", Printable(text), max_targets));
           }
           out.push_back(fmt::format("{}{:0{}}{}", text.substr(0, open), n, first.size(), tail));
         }
@@ -156,20 +174,26 @@ StatusOr<std::vector<std::string>> ExpandRanges(std::string_view text, size_t ma
 StatusOr<std::vector<std::string>> TomlStrings(const toml::node& node, std::string_view what) {
   const toml::array* const list = node.as_array();
   std::vector<std::string> out;
-  if (list == nullptr) return absl::InvalidArgumentError(fmt::format("line {}: {} must be a list of strings", node.source().begin.line, what));
+  if (list == nullptr)
+    return absl::InvalidArgumentError(
+        fmt::format("line {}: {} must be a list of strings", node.source().begin.line, what));
   for (const toml::node& item : *list) {
     const auto text = item.value<std::string>();
-    if (!text) return absl::InvalidArgumentError(fmt::format("line {}: {} must hold strings", item.source().begin.line, what));
+    if (!text)
+      return absl::InvalidArgumentError(
+          fmt::format("line {}: {} must hold strings", item.source().begin.line, what));
     out.push_back(*text);
   }
   return out;
 }
 
-Status AppendStatic(const std::vector<std::string>& texts, const Labels& labels, size_t max_targets, std::vector<ScrapeTarget>* out) {
+Status AppendStatic(const std::vector<std::string>& texts, const Labels& labels, size_t max_targets,
+                    std::vector<ScrapeTarget>* out) {
   for (const std::string& text : texts) {
     FW_ASSIGN_OR_RETURN(const std::vector<std::string> hosts, ExpandRanges(text, max_targets));
     for (const std::string& host : hosts) {
-      if (out->size() >= max_targets) return absl::ResourceExhaustedError(fmt::format("more than {} targets", max_targets));
+      if (out->size() >= max_targets)
+        return absl::ResourceExhaustedError(fmt::format("more than {} targets", max_targets));
       FW_ASSIGN_OR_RETURN(ScrapeTarget target, MakeTarget(host, labels, kExporterPort));
       out->push_back(std::move(target));
     }
@@ -177,7 +201,8 @@ Status AppendStatic(const std::vector<std::string>& texts, const Labels& labels,
   return absl::OkStatus();
 }
 
-Status AppendTomlGroup(const toml::table& group, size_t max_targets, std::vector<ScrapeTarget>* out) {
+Status AppendTomlGroup(const toml::table& group, size_t max_targets,
+                       std::vector<ScrapeTarget>* out) {
   Labels labels;
   std::vector<std::string> targets;
   for (const auto& [key, node] : group) {
@@ -187,18 +212,22 @@ Status AppendTomlGroup(const toml::table& group, size_t max_targets, std::vector
       FW_ASSIGN_OR_RETURN(targets, TomlStrings(node, "targets"));
     } else if (name == "scheme" || name == "path") {
       const auto text = node.value<std::string>();
-      if (!text) return absl::InvalidArgumentError(fmt::format("line {}: {} must be a string", line, name));
+      if (!text)
+        return absl::InvalidArgumentError(fmt::format("line {}: {} must be a string", line, name));
       labels.emplace_back(name == "scheme" ? "__scheme__" : "__metrics_path__", *text);
     } else if (name == "labels" && node.is_table()) {
       for (const auto& [label, value] : *node.as_table()) {
         const auto text = value.value<std::string>();
-        if (!text) return absl::InvalidArgumentError(fmt::format("line {}: label {} must be a string", line, std::string(label.str())));
+        if (!text)
+          return absl::InvalidArgumentError(
+              fmt::format("line {}: label {} must be a string", line, std::string(label.str())));
         labels.emplace_back(std::string(label.str()), *text);
       }
     } else {
       const std::string_view near = Nearest(name, {"targets", "scheme", "path", "labels"});
-      return absl::InvalidArgumentError(fmt::format("line {}: unknown key '{}' in [[group]]{}", line, Printable(name),
-                                                    near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+      return absl::InvalidArgumentError(
+          fmt::format("line {}: unknown key '{}' in [[group]]{}", line, Printable(name),
+                      near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
     }
   }
   return AppendStatic(targets, labels, max_targets, out);
@@ -225,7 +254,8 @@ std::vector<std::string> Matches(const std::string& pattern) {
   if (!IsPattern(pattern)) return {pattern};
   glob_t found{};
   std::vector<std::string> out;
-  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) out.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    out.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   globfree(&found);
   return out;
 }
@@ -241,15 +271,17 @@ struct Source {
   SourceKind kind;
   std::string place;
   DiscoveryHealth health;
-  std::vector<ScrapeTarget> targets;   // static and http_sd
+  std::vector<ScrapeTarget> targets;  // static and http_sd
   std::map<std::string, File> files;  // by path
-  Micros next = 0;                     // monotonic
+  Micros next = 0;                    // monotonic
 };
 
 class DiscoveryImpl final : public Discovery {
  public:
-  DiscoveryImpl(DiscoveryOptions options, OnTargets on_targets) : options_(std::move(options)), on_targets_(std::move(on_targets)) {
-    const auto add = [this](SourceKind kind, std::string_view name, const std::vector<std::string>& places) {
+  DiscoveryImpl(DiscoveryOptions options, OnTargets on_targets)
+      : options_(std::move(options)), on_targets_(std::move(on_targets)) {
+    const auto add = [this](SourceKind kind, std::string_view name,
+                            const std::vector<std::string>& places) {
       for (const std::string& place : places) {
         Source& s = sources_.emplace_back();
         s.kind = kind;
@@ -269,7 +301,8 @@ class DiscoveryImpl final : public Discovery {
   Status Init() {
     for (Source& s : sources_) {
       if (s.kind != SourceKind::kStatic) continue;
-      FW_RETURN_IF_ERROR(AppendStatic(options_.static_targets, {}, options_.max_targets, &s.targets));
+      FW_RETURN_IF_ERROR(
+          AppendStatic(options_.static_targets, {}, options_.max_targets, &s.targets));
       s.health.targets = s.targets.size();
       s.health.last_refresh = Now();
     }
@@ -308,7 +341,9 @@ class DiscoveryImpl final : public Discovery {
         }
       }
       std::unique_lock lock(mutex);
-      wake.wait_for(lock, stop, std::chrono::microseconds(std::max<Micros>(next - MonotonicNow(), 10'000)), [] { return false; });
+      wake.wait_for(lock, stop,
+                    std::chrono::microseconds(std::max<Micros>(next - MonotonicNow(), 10'000)),
+                    [] { return false; });
     }
   }
 
@@ -321,7 +356,8 @@ class DiscoveryImpl final : public Discovery {
       if (!wanted(s) || (!all && now < s.next)) continue;
       if (s.kind == SourceKind::kTargetFile || s.kind == SourceKind::kFileSd) LookAtFiles(&s, all);
       if (s.kind == SourceKind::kHttpSd) LookAtHttp(&s);
-      s.next = MonotonicNow() + (s.kind == SourceKind::kHttpSd ? options_.http_refresh : options_.file_poll);
+      s.next = MonotonicNow() +
+               (s.kind == SourceKind::kHttpSd ? options_.http_refresh : options_.file_poll);
     }
     Publish();
   }
@@ -342,7 +378,8 @@ class DiscoveryImpl final : public Discovery {
     size_t count = 0;
     for (const std::string& path : Matches(s->place)) {
       Source::File file;
-      if (const auto known = s->files.find(path); known != s->files.end()) file = std::move(known->second);
+      if (const auto known = s->files.find(path); known != s->files.end())
+        file = std::move(known->second);
       const FileStamp stamp = StampOf(path);
       if (all || stamp != file.stamp || stamp.size < 0) {
         auto targets = ReadTargets(*s, path);
@@ -372,14 +409,17 @@ class DiscoveryImpl final : public Discovery {
     net::FetchOptions fetch;
     fetch.timeout = options_.http_timeout;
     fetch.max_body_bytes = options_.max_bytes;
-    fetch.headers = {{"Accept", "application/json"},
-                     {"X-Prometheus-Refresh-Interval-Seconds", fmt::format("{:g}", static_cast<double>(options_.http_refresh) / kMicrosPerSecond)}};
+    fetch.headers = {
+        {"Accept", "application/json"},
+        {"X-Prometheus-Refresh-Interval-Seconds",
+         fmt::format("{:g}", static_cast<double>(options_.http_refresh) / kMicrosPerSecond)}};
     const auto answer = net::Fetch(s->place, fetch);
     StatusOr<std::vector<ScrapeTarget>> targets = absl::UnknownError("");
     if (!answer.ok()) {
       targets = answer.status();
     } else if (answer->status != 200) {
-      targets = absl::UnavailableError(fmt::format("HTTP status {} {}", answer->status, net::ReasonPhrase(answer->status)));
+      targets = absl::UnavailableError(
+          fmt::format("HTTP status {} {}", answer->status, net::ReasonPhrase(answer->status)));
     } else {
       targets = ParseSdJson(answer->body, options_.max_targets);
     }
@@ -397,7 +437,9 @@ class DiscoveryImpl final : public Discovery {
     ++s->health.failures;
     if (!started_ && s->kind == SourceKind::kTargetFile) return;  // stops the start, which says so
     LogWarn("{}: {}; {}", s->health.source, why,
-            s->health.targets > 0 ? fmt::format("its last good list of {} targets is kept", s->health.targets) : "it gives no targets");
+            s->health.targets > 0
+                ? fmt::format("its last good list of {} targets is kept", s->health.targets)
+                : "it gives no targets");
   }
 
   void Publish() {
@@ -421,7 +463,8 @@ class DiscoveryImpl final : public Discovery {
     const auto same = [](const ScrapeTarget& a, const ScrapeTarget& b) {
       return a.url == b.url && a.node == b.node && a.labels == b.labels;
     };
-    if (published_ && std::equal(merged.begin(), merged.end(), last_.begin(), last_.end(), same)) return;
+    if (published_ && std::equal(merged.begin(), merged.end(), last_.begin(), last_.end(), same))
+      return;
     published_ = true;
     last_ = merged;
     on_targets_(std::move(merged));
@@ -447,7 +490,8 @@ StatusOr<std::vector<ScrapeTarget>> ParseSdJson(std::string_view text, size_t ma
   const json::value root = json::parse({text.data(), text.size()}, ec, {}, parse);
   if (ec) return absl::InvalidArgumentError(fmt::format("not valid JSON: {}", ec.message()));
   const json::array* const list = root.if_array();
-  if (list == nullptr) return absl::InvalidArgumentError("expected a JSON list of {\"targets\":[…],\"labels\":{…}}");
+  if (list == nullptr)
+    return absl::InvalidArgumentError("expected a JSON list of {\"targets\":[…],\"labels\":{…}}");
   std::vector<Group> groups;
   for (const json::value& item : *list) {
     const auto bad = [&](std::string_view why) {
@@ -471,7 +515,8 @@ StatusOr<std::vector<ScrapeTarget>> ParseSdJson(std::string_view text, size_t ma
         if (labels->size() > kMaxLabels) return bad(fmt::format("more than {} labels", kMaxLabels));
         for (const auto& [name, v] : *labels) {
           if (!v.is_string()) return bad("a label value is not a string");
-          group.labels.emplace_back(std::string(name), std::string(v.get_string().data(), v.get_string().size()));
+          group.labels.emplace_back(std::string(name),
+                                    std::string(v.get_string().data(), v.get_string().size()));
         }
       } else {
         return bad(fmt::format("unknown key \"{}\"", Printable(std::string(key))));
@@ -485,7 +530,8 @@ StatusOr<std::vector<ScrapeTarget>> ParseSdJson(std::string_view text, size_t ma
 StatusOr<std::vector<ScrapeTarget>> ParseSdYaml(std::string_view text, size_t max_targets) {
   FW_ASSIGN_OR_RETURN(const std::vector<Group> groups, SdYaml(text).Parse());
   for (const Group& group : groups) {
-    if (group.labels.size() > kMaxLabels) return absl::InvalidArgumentError(fmt::format("more than {} labels", kMaxLabels));
+    if (group.labels.size() > kMaxLabels)
+      return absl::InvalidArgumentError(fmt::format("more than {} labels", kMaxLabels));
   }
   return MakeTargets(groups, max_targets);
 }
@@ -493,27 +539,32 @@ StatusOr<std::vector<ScrapeTarget>> ParseSdYaml(std::string_view text, size_t ma
 StatusOr<std::vector<ScrapeTarget>> ParseTargetsToml(std::string_view text, size_t max_targets) {
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed) {
-    return absl::InvalidArgumentError(fmt::format("line {}: {}", parsed.error().source().begin.line, std::string(parsed.error().description())));
+    return absl::InvalidArgumentError(fmt::format("line {}: {}", parsed.error().source().begin.line,
+                                                  std::string(parsed.error().description())));
   }
   const toml::table& root = parsed.table();
   std::vector<ScrapeTarget> out;
   const toml::table* const scrape = root["scrape"].as_table();
-  for (const toml::node* const list : {root.get("targets"), scrape == nullptr ? nullptr : scrape->get("targets")}) {
+  for (const toml::node* const list :
+       {root.get("targets"), scrape == nullptr ? nullptr : scrape->get("targets")}) {
     if (list == nullptr) continue;
     FW_ASSIGN_OR_RETURN(const std::vector<std::string> texts, TomlStrings(*list, "targets"));
     FW_RETURN_IF_ERROR(AppendStatic(texts, {}, max_targets, &out));
   }
   if (const toml::node* const groups = root.get("group")) {
     if (!groups->is_array_of_tables()) {
-      return absl::InvalidArgumentError(fmt::format("line {}: write groups as [[group]]", groups->source().begin.line));
+      return absl::InvalidArgumentError(
+          fmt::format("line {}: write groups as [[group]]", groups->source().begin.line));
     }
-    for (const toml::node& group : *groups->as_array()) FW_RETURN_IF_ERROR(AppendTomlGroup(*group.as_table(), max_targets, &out));
+    for (const toml::node& group : *groups->as_array())
+      FW_RETURN_IF_ERROR(AppendTomlGroup(*group.as_table(), max_targets, &out));
   }
   if (scrape == nullptr) {  // the configuration file has keys of its own; a target file only these
     for (const auto& [key, node] : root) {
       if (key.str() == "targets" || key.str() == "group") continue;
-      return absl::InvalidArgumentError(fmt::format("line {}: unknown key '{}'; expected targets = [\"host:9400\"] or [[group]]",
-                                                    node.source().begin.line, Printable(std::string(key.str()))));
+      return absl::InvalidArgumentError(
+          fmt::format("line {}: unknown key '{}'; expected targets = [\"host:9400\"] or [[group]]",
+                      node.source().begin.line, Printable(std::string(key.str()))));
     }
   }
   return out;
@@ -525,7 +576,8 @@ StatusOr<std::vector<ScrapeTarget>> ParseStaticTarget(std::string_view text, siz
   return out;
 }
 
-StatusOr<std::unique_ptr<Discovery>> Discovery::Start(DiscoveryOptions options, OnTargets on_targets) {
+StatusOr<std::unique_ptr<Discovery>> Discovery::Start(DiscoveryOptions options,
+                                                      OnTargets on_targets) {
   auto discovery = std::make_unique<DiscoveryImpl>(std::move(options), std::move(on_targets));
   FW_RETURN_IF_ERROR(discovery->Init());
   return discovery;
@@ -554,7 +606,8 @@ std::vector<LocalExporter> FindLocalExporters(const ProbeOptions& options) {
         const auto answer = net::Fetch(url, fetch);
         if (!answer.ok() || answer->status != 200) return;
         for (const auto& [mark, kind] : kMarks) {
-          if (answer->body.starts_with(mark) || answer->body.find(fmt::format("\n{}", mark)) != std::string::npos) {
+          if (answer->body.starts_with(mark) ||
+              answer->body.find(fmt::format("\n{}", mark)) != std::string::npos) {
             found[i] = {url, std::string(kind)};
             return;
           }

@@ -26,10 +26,12 @@ struct Said {
   int64_t others = 0;
 };
 
-// Seconds behind a number an MFU can be made of, then samples: which of a job's claims stands for it.
+// Seconds behind a number an MFU can be made of, then samples: which of a job's claims stands for
+// it.
 std::pair<double, int64_t> WeightOf(const ApplicationSums& sums) {
   std::pair<double, int64_t> out{0, 0};
-  for (const ApplicationField f : {ApplicationField::kMfu, ApplicationField::kTflopsPerGpu, ApplicationField::kTokensPerS}) {
+  for (const ApplicationField f :
+       {ApplicationField::kMfu, ApplicationField::kTflopsPerGpu, ApplicationField::kTokensPerS}) {
     out = std::max(out, std::pair(sums[f].span_s, sums[f].count));
   }
   return out;
@@ -41,8 +43,9 @@ std::optional<double> ValueOf(const ApplicationSums& sums, ApplicationField f) {
   return sums.Last(f);
 }
 
-// The MFU the application reports, or what its throughput comes to: TFLOP/s a GPU, or tokens/s times FLOPs a token, over the
-// peak it names. Without a peak it is measured against the right one, and then nothing can be wrong with it.
+// The MFU the application reports, or what its throughput comes to: TFLOP/s a GPU, or tokens/s
+// times FLOPs a token, over the peak it names. Without a peak it is measured against the right one,
+// and then nothing can be wrong with it.
 void SetMfu(const Said& said, const hardware::Catalog& catalog, JobDivergence* out) {
   fleet::MfuClaim& claim = out->evidence.claim;
   if (const auto mfu = ValueOf(said.sums, ApplicationField::kMfu)) {
@@ -64,7 +67,8 @@ void SetMfu(const Said& said, const hardware::Catalog& catalog, JobDivergence* o
   if (!peak) {
     if (const auto review = fleet::ReviewPeak(out->evidence, catalog); review.ok()) {
       peak = review->right;
-      if (!peak && review->gpu != nullptr && claim.mix.empty()) peak = fleet::TrainingPeak(*review->gpu);
+      if (!peak && review->gpu != nullptr && claim.mix.empty())
+        peak = fleet::TrainingPeak(*review->gpu);
     }
     claim.peak_tflops = peak;
   }
@@ -84,7 +88,8 @@ fleet::MfuClaim ClaimOf(const ApplicationClaim& claim) {
   } else if (const auto one = hardware::ParsePrecision(claim.precision); one.ok()) {
     out.mix = {{*one, 1}};
   }
-  if (const auto recompute = fleet::ParseRecompute(claim.recompute); recompute.ok()) out.recompute = *recompute;
+  if (const auto recompute = fleet::ParseRecompute(claim.recompute); recompute.ok())
+    out.recompute = *recompute;
   return out;
 }
 
@@ -92,12 +97,15 @@ fleet::MfuClaim ClaimOf(const ApplicationClaim& claim) {
 class ModelCache {
  public:
   // nullopt where there is none; *note says why one that is there could not be used.
-  std::optional<fleet::ModelFlops> Of(const ApplicationClaim& claim, int64_t seq_len, std::string* note) {
+  std::optional<fleet::ModelFlops> Of(const ApplicationClaim& claim, int64_t seq_len,
+                                      std::string* note) {
     if (claim.model_config.empty()) return std::nullopt;
-    auto [it, fresh] = known_.try_emplace(std::tuple(claim.model_config, seq_len, claim.convention));
+    auto [it, fresh] =
+        known_.try_emplace(std::tuple(claim.model_config, seq_len, claim.convention));
     if (fresh) {
       const auto model = models::ReadModel(claim.model_config, "model");
-      it->second = model.ok() ? fleet::FlopsOf(*model, seq_len, claim.convention) : StatusOr<fleet::ModelFlops>(model.status());
+      it->second = model.ok() ? fleet::FlopsOf(*model, seq_len, claim.convention)
+                              : StatusOr<fleet::ModelFlops>(model.status());
     }
     if (it->second.ok()) return *it->second;
     *note = std::string(it->second.status().message());
@@ -109,8 +117,8 @@ class ModelCache {
 };
 
 // Ratio of the first and of the last third of the window, for one job.
-std::optional<fleet::RatioTrend> TrendOf(const store::Store& store, const Said& said, int32_t job, const store::Window& window,
-                                         Micros started) {
+std::optional<fleet::RatioTrend> TrendOf(const store::Store& store, const Said& said, int32_t job,
+                                         const store::Window& window, Micros started) {
   const Micros third = (window.to - window.from) / 3;
   if (third < 10 * kMicrosPerMinute || started <= 0) return std::nullopt;
   const auto ratio = [&](store::Window w) -> std::optional<double> {
@@ -123,10 +131,13 @@ std::optional<fleet::RatioTrend> TrendOf(const store::Store& store, const Said& 
     const auto ofu = (*seen)[0].sums.ofu.Ofu();
     return mfu && ofu && *ofu > 0 ? std::optional(*mfu / *ofu) : std::nullopt;
   };
-  const auto early = ratio({window.from, window.from + third}), late = ratio({window.to - third, window.to});
+  const auto early = ratio({window.from, window.from + third}),
+             late = ratio({window.to - third, window.to});
   if (!early || !late) return std::nullopt;
   const auto uptime = [&](Micros t) { return static_cast<double>(t - started) / kMicrosPerSecond; };
-  return fleet::RatioTrend{.early = *early, .late = *late, .early_uptime_s = uptime(window.from + third / 2),
+  return fleet::RatioTrend{.early = *early,
+                           .late = *late,
+                           .early_uptime_s = uptime(window.from + third / 2),
                            .late_uptime_s = uptime(window.to - third / 2)};
 }
 
@@ -134,8 +145,10 @@ std::optional<fleet::RatioTrend> TrendOf(const store::Store& store, const Said& 
 
 StatusOr<std::vector<JobDivergence>> GatherDivergence(const ApiParts& parts, const Query& query,
                                                       const DivergenceQuestion& question) {
-  if (parts.store == nullptr) return absl::UnavailableError("divergence: there is no store to read");
-  const hardware::Catalog& catalog = parts.catalog == nullptr ? hardware::Catalog::Builtin() : *parts.catalog;
+  if (parts.store == nullptr)
+    return absl::UnavailableError("divergence: there is no store to read");
+  const hardware::Catalog& catalog =
+      parts.catalog == nullptr ? hardware::Catalog::Builtin() : *parts.catalog;
   FW_ASSIGN_OR_RETURN(const std::vector<ApplicationClaim> claims, parts.store->Claims());
   absl::flat_hash_map<int32_t, const ApplicationClaim*> by_id;
   std::vector<int32_t> asked;
@@ -169,18 +182,22 @@ StatusOr<std::vector<JobDivergence>> GatherDivergence(const ApiParts& parts, con
   std::vector<Found> found;
   std::vector<store::JobWindow> windows;
   for (auto& [key, s] : said) {
-    Found& f = found.emplace_back(Found{.key = key, .said = std::move(s), .record = query.jobs().FindJob(key), .window = {}});
+    Found& f = found.emplace_back(
+        Found{.key = key, .said = std::move(s), .record = query.jobs().FindJob(key), .window = {}});
     if (f.said.claim == nullptr) continue;
-    f.window = {std::max(f.said.sums.first_ts, question.window.from), std::min(f.said.sums.last_ts, question.window.to)};
+    f.window = {std::max(f.said.sums.first_ts, question.window.from),
+                std::min(f.said.sums.last_ts, question.window.to)};
     if (f.record && f.window.from < f.window.to) windows.push_back({f.record->id, f.window});
   }
   const bool one = question.job.has_value();
-  const bool exact = question.exact ||
-                     (one && !query.IsLarge() && !windows.empty() && windows[0].window.to - windows[0].window.from <= kExactWindow);
+  const bool exact =
+      question.exact || (one && !query.IsLarge() && !windows.empty() &&
+                         windows[0].window.to - windows[0].window.from <= kExactWindow);
   absl::flat_hash_map<int32_t, store::UsageSums> seen;
   bool raw = exact;
   if (!windows.empty()) {
-    FW_ASSIGN_OR_RETURN(std::vector<store::JobUsage> usage, parts.store->UsageByJobWindows(windows, exact));
+    FW_ASSIGN_OR_RETURN(std::vector<store::JobUsage> usage,
+                        parts.store->UsageByJobWindows(windows, exact));
     if (exact && !question.exact && usage.empty()) {  // raw rows are gone
       raw = false;
       FW_ASSIGN_OR_RETURN(usage, parts.store->UsageByJobWindows(windows, false));
@@ -218,7 +235,8 @@ StatusOr<std::vector<JobDivergence>> GatherDivergence(const ApiParts& parts, con
     d.other_claims = f.said.others;
     e.ofu.window_s = static_cast<double>(f.window.to - f.window.from) / kMicrosPerSecond;
     if (!f.record) {
-      e.ofu.reason = "no GPU is known to have worked for this job: its id is not among those of the telemetry";
+      e.ofu.reason =
+          "no GPU is known to have worked for this job: its id is not among those of the telemetry";
     } else {
       const store::UsageSums sums = seen[f.record->id];
       const auto held = holdings.find(f.record->id);
@@ -234,14 +252,17 @@ StatusOr<std::vector<JobDivergence>> GatherDivergence(const ApiParts& parts, con
       e.ofu.tensor_active = MeanOf(sums.tensor_s, sums.tensor_span_s);
       d.ofu_source = raw ? "raw" : "rollup";
       if (one) {
-        View view{.window = {FloorTo(f.window.from, kMicrosPerMinute), f.window.to}, .source = UsageSource::kRollup};
+        View view{.window = {FloorTo(f.window.from, kMicrosPerMinute), f.window.to},
+                  .source = UsageSource::kRollup};
         const auto series = query.JobSeries(f.record->id, view, kMicrosPerMinute);
         if (series.ok()) e.ofu.ci95 = HalfWidth95(*series);
-        if (held != holdings.end()) e.trend = TrendOf(*parts.store, f.said, f.record->id, f.window, held->second.started);
+        if (held != holdings.end())
+          e.trend = TrendOf(*parts.store, f.said, f.record->id, f.window, held->second.started);
       }
     }
     SetMfu(f.said, catalog, &d);
-    // Packed sequences: their mean length by squares would be exact; the claim's length is what its formula used.
+    // Packed sequences: their mean length by squares would be exact; the claim's length is what its
+    // formula used.
     e.model = models.Of(claim, claim.seq_len.value_or(0), &d.model_note);
     d.diagnosis = fleet::Diagnose(e, catalog, question.thresholds);
   }

@@ -1,9 +1,12 @@
-// MFU against OFU from the store: what a job's application reported, and what its GPUs did in exactly that time.
+// MFU against OFU from the store: what a job's application reported, and what its GPUs did in
+// exactly that time.
 //
-// A job's training window goes from the beginning of what its first application sample in the asked time stands for to its last
-// one. The OFU is that of the same window: of one job from raw rows cut at its ends where that is cheap (kExactWindow), else from
-// whole minutes inside it; of many jobs from minutes in one question, unless exact is asked for. Several claims of one job (a
-// restart with another configuration, two sources) are not mixed: the one with the most time behind it stands for the job.
+// A job's training window goes from the beginning of what its first application sample in the asked
+// time stands for to its last one. The OFU is that of the same window: of one job from raw rows cut
+// at its ends where that is cheap (kExactWindow), else from whole minutes inside it; of many jobs
+// from minutes in one question, unless exact is asked for. Several claims of one job (a restart
+// with another configuration, two sources) are not mixed: the one with the most time behind it
+// stands for the job.
 #ifndef FLOPWATCH_SERVER_DIVERGENCE_H_
 #define FLOPWATCH_SERVER_DIVERGENCE_H_
 
@@ -24,7 +27,8 @@ struct DivergenceQuestion {
   fleet::Thresholds thresholds;
 };
 
-// In the order of the jobs' keys. Of one job exactly one, also where nothing was reported: its diagnosis says so.
+// In the order of the jobs' keys. Of one job exactly one, also where nothing was reported: its
+// diagnosis says so.
 StatusOr<std::vector<JobDivergence>> GatherDivergence(const ApiParts& parts, const Query& query,
                                                       const DivergenceQuestion& question);
 

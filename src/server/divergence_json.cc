@@ -22,19 +22,29 @@ void WriteWindowOf(JsonWriter& json, const JobDivergence& job) {
     json.Null();
     return;
   }
-  json.BeginObject().Field("from", FormatTime(job.window->from)).Field("to", FormatTime(job.window->to));
+  json.BeginObject()
+      .Field("from", FormatTime(job.window->from))
+      .Field("to", FormatTime(job.window->to));
   json.TextField("source", job.ofu_source);
   json.EndObject();
 }
 
 void WriteExplanation(JsonWriter& json, const Explanation& e, size_t rank) {
   json.BeginObject().Field("rank", rank + 1).Field("title", fleet::TitleOf(e));
-  json.Field("fits", e.fits()).Field("misfit", e.misfit).Field("ratio_low", e.ratio.low).Field("ratio_high", e.ratio.high);
+  json.Field("fits", e.fits())
+      .Field("misfit", e.misfit)
+      .Field("ratio_low", e.ratio.low)
+      .Field("ratio_high", e.ratio.high);
   json.Field("log_distance", e.distance).Field("cost", e.cost);
-  json.Field("corrected_mfu", e.corrected_mfu).Field("corrected_hfu", e.corrected_hfu).Field("residual", e.residual);
+  json.Field("corrected_mfu", e.corrected_mfu)
+      .Field("corrected_hfu", e.corrected_hfu)
+      .Field("residual", e.residual);
   json.Key("parts").BeginArray();
   for (const Cause& c : e.causes) {
-    json.BeginObject().Field("id", c.id).Field("title", c.title).Field("standing", fleet::StandingName(c.standing));
+    json.BeginObject()
+        .Field("id", c.id)
+        .Field("title", c.title)
+        .Field("standing", fleet::StandingName(c.standing));
     json.Field("error", c.error).Field("from_model", c.from_model);
     json.Field("mfu_factor_low", c.mfu_factor.low).Field("mfu_factor_high", c.mfu_factor.high);
     json.Field("ofu_factor_low", c.ofu_factor.low).Field("ofu_factor_high", c.ofu_factor.high);
@@ -52,7 +62,8 @@ void WriteNumbers(JsonWriter& json, const JobDivergence& job) {
   json.Field("mfu_claimed", claim.mfu).Field("mfu", d.mfu);
   json.Field("ofu", job.evidence.ofu.ofu).Field("ofu_ci95", job.evidence.ofu.ci95);
   json.Field("difference", d.difference).Field("ratio", d.ratio);
-  json.Field("difference_expected", d.difference_expected).Field("ratio_expected", d.ratio_expected);
+  json.Field("difference_expected", d.difference_expected)
+      .Field("ratio_expected", d.ratio_expected);
   json.Field("verdict", fleet::VerdictName(d.verdict)).Field("flagged", d.flagged());
   json.TextField("reason", d.reason);
   json.Field("headline", fleet::Describe(job.evidence, d).headline);
@@ -76,14 +87,16 @@ void WriteDivergenceRow(JsonWriter& json, const JobDivergence& job) {
   WriteJob(json, job);
   WriteWindowOf(json, job);
   WriteNumbers(json, job);
-  const Explanation* best = d.explanations.empty() || !d.explanations[0].near() ? nullptr : &d.explanations[0];
+  const Explanation* best =
+      d.explanations.empty() || !d.explanations[0].near() ? nullptr : &d.explanations[0];
   json.Field("undecided", d.undecided);
   json.Key("causes").BeginArray();
   if (best != nullptr) {
     for (const Cause& c : best->causes) json.Value(c.id);
   }
   json.EndArray();
-  json.Field("corrected_mfu", best == nullptr || d.undecided > 1 ? std::nullopt : best->corrected_mfu);
+  json.Field("corrected_mfu",
+             best == nullptr || d.undecided > 1 ? std::nullopt : best->corrected_mfu);
   json.EndObject();
 }
 
@@ -109,15 +122,22 @@ void WriteDivergence(JsonWriter& json, const JobDivergence& job) {
   } else {
     json.Key("ratio_low").Null().Key("ratio_high").Null();
   }
-  json.Key("peak").BeginObject().Field("used_tflops", d.peak.used).Field("right_tflops", d.peak.right);
+  json.Key("peak")
+      .BeginObject()
+      .Field("used_tflops", d.peak.used)
+      .Field("right_tflops", d.peak.right);
   json.TextField("right_basis", d.peak.right_basis);
   json.TextField("used_looks_like", d.peak.used_looks_like);
   json.EndObject();
   json.Key("expected").BeginObject();
-  json.Field("ofu_per_mfu_low", d.expectation.ofu_per_mfu.low).Field("ofu_per_mfu_high", d.expectation.ofu_per_mfu.high);
+  json.Field("ofu_per_mfu_low", d.expectation.ofu_per_mfu.low)
+      .Field("ofu_per_mfu_high", d.expectation.ofu_per_mfu.high);
   json.Key("factors").BeginArray();
   for (const fleet::ExpectedFactor& f : d.expectation.factors) {
-    json.BeginObject().Field("name", f.name).Field("low", f.factor.low).Field("high", f.factor.high);
+    json.BeginObject()
+        .Field("name", f.name)
+        .Field("low", f.factor.low)
+        .Field("high", f.factor.high);
     json.Field("basis", f.basis).EndObject();
   }
   json.EndArray().EndObject();
@@ -125,8 +145,11 @@ void WriteDivergence(JsonWriter& json, const JobDivergence& job) {
   json.Key("model");
   if (e.model) {
     json.BeginObject().Field("name", e.model->name).Field("seq_len", e.model->seq_len);
-    json.Field("training_flops_per_token", e.model->exact).Field("counted_flops_per_token", e.model->counted);
-    json.Field("attention_share", e.model->exact > 0 ? e.model->attention_core / e.model->exact : 0.0).EndObject();
+    json.Field("training_flops_per_token", e.model->exact)
+        .Field("counted_flops_per_token", e.model->counted);
+    json.Field("attention_share",
+               e.model->exact > 0 ? e.model->attention_core / e.model->exact : 0.0)
+        .EndObject();
   } else {
     json.Null();
   }
@@ -149,7 +172,10 @@ void WriteSetStatistics(JsonWriter& json, const fleet::SetStatistics& s) {
       json.Null();
     }
   };
-  json.BeginObject().Field("jobs", s.jobs).Field("gpu_seconds", s.gpu_seconds).Field("effective_jobs", s.effective_jobs);
+  json.BeginObject()
+      .Field("jobs", s.jobs)
+      .Field("gpu_seconds", s.gpu_seconds)
+      .Field("effective_jobs", s.effective_jobs);
   mean_sd("mfu", s.mfu);
   mean_sd("ofu", s.ofu);
   mean_sd("abs_error", s.abs_error);
@@ -157,7 +183,11 @@ void WriteSetStatistics(JsonWriter& json, const fleet::SetStatistics& s) {
   json.Field("within_10_points", s.within_10).Field("over_20_points", s.over_20);
   json.Key("pearson");
   if (s.pearson) {
-    json.BeginObject().Field("r", s.pearson->r).Field("low", s.pearson->low).Field("high", s.pearson->high).EndObject();
+    json.BeginObject()
+        .Field("r", s.pearson->r)
+        .Field("low", s.pearson->low)
+        .Field("high", s.pearson->high)
+        .EndObject();
   } else {
     json.Null();
   }

@@ -1,4 +1,5 @@
-// The divergence objects of the API; `flopwatch divergence` with numbers given by hand writes the same.
+// The divergence objects of the API; `flopwatch divergence` with numbers given by hand writes the
+// same.
 #ifndef FLOPWATCH_SERVER_DIVERGENCE_JSON_H_
 #define FLOPWATCH_SERVER_DIVERGENCE_JSON_H_
 
@@ -19,7 +20,8 @@ struct JobDivergence {
   fleet::JobEvidence evidence;
   fleet::Diagnosis diagnosis;
   std::optional<store::Window> window;  // of both MFU and OFU
-  // "raw": rows cut at the window's ends. "rollup": whole minutes inside the window. "" = given by hand.
+  // "raw": rows cut at the window's ends. "rollup": whole minutes inside the window. "" = given by
+  // hand.
   std::string ofu_source;
   std::string claim_source;  // "megatron", "api", ...; "" = given by hand
   std::string mfu_basis;     // "mfu", "tflops_per_gpu", "tokens_per_s"

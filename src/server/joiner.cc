@@ -13,7 +13,8 @@ constexpr size_t kMaxSources = 65'536;
 
 }  // namespace
 
-ScrapeJoiner::ScrapeJoiner(Pipeline* pipeline, Options options) : pipeline_(pipeline), options_(options) {
+ScrapeJoiner::ScrapeJoiner(Pipeline* pipeline, Options options)
+    : pipeline_(pipeline), options_(options) {
   thread_ = std::jthread([this](std::stop_token stop) { Run(stop); });
 }
 
@@ -23,7 +24,8 @@ ScrapeJoiner::~ScrapeJoiner() {
   Flush();
 }
 
-void ScrapeJoiner::Batch::Add(std::string_view source, std::string_view node, const telemetry::MetricSeries& series) {
+void ScrapeJoiner::Batch::Add(std::string_view source, std::string_view node,
+                              const telemetry::MetricSeries& series) {
   series_.clear();
   telemetry::AppendSeries(series, &series_);
   std::string key(source);
@@ -58,7 +60,8 @@ void ScrapeJoiner::Add(Batch batch) {
   // Not more than fits: the sender waits meanwhile.
   if (waiting > options_.max_bytes || options_.settle <= 0) {
     std::lock_guard ingesting(ingest_mutex_);
-    Ingest(Take(options_.settle <= 0 ? std::numeric_limits<Micros>::max() : 0, options_.max_bytes / 2));
+    Ingest(Take(options_.settle <= 0 ? std::numeric_limits<Micros>::max() : 0,
+                options_.max_bytes / 2));
   }
 }
 
@@ -93,7 +96,10 @@ void ScrapeJoiner::Run(std::stop_token stop) {
   while (!stop.stop_requested()) {
     {
       std::unique_lock lock(mutex_);
-      wake_.wait_for(lock, stop, std::chrono::microseconds(std::min(kTick, std::max<Micros>(options_.settle, 10'000))), [] { return false; });
+      wake_.wait_for(
+          lock, stop,
+          std::chrono::microseconds(std::min(kTick, std::max<Micros>(options_.settle, 10'000))),
+          [] { return false; });
     }
     if (stop.stop_requested()) return;
     std::lock_guard ingesting(ingest_mutex_);

@@ -1,13 +1,14 @@
 // Points of remote write and OTLP, put back together into the scrapes they came from.
 //
-// A Prometheus that writes to us cuts one scrape of one exporter over several requests (its shards take series by hash). A GPU's
-// tensor activity and clock of one moment must be in one row, so points wait here, by source and time, until nothing has come for
-// that time for Options::settle; then they go through the pipeline as one body of text with timestamps. What decides about
-// names, units, identities and jobs is therefore the same code as for scrapes.
+// A Prometheus that writes to us cuts one scrape of one exporter over several requests (its shards
+// take series by hash). A GPU's tensor activity and clock of one moment must be in one row, so
+// points wait here, by source and time, until nothing has come for that time for Options::settle;
+// then they go through the pipeline as one body of text with timestamps. What decides about names,
+// units, identities and jobs is therefore the same code as for scrapes.
 //
-// The request is answered when its points are in memory: a process that is killed loses what waits (Options::settle, and the
-// flush after it). When more waits than max_bytes, the oldest is handed on before it has settled.
-// Threads: Add() and Flush() from any.
+// The request is answered when its points are in memory: a process that is killed loses what waits
+// (Options::settle, and the flush after it). When more waits than max_bytes, the oldest is handed
+// on before it has settled. Threads: Add() and Flush() from any.
 #ifndef FLOPWATCH_SERVER_JOINER_H_
 #define FLOPWATCH_SERVER_JOINER_H_
 

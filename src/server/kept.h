@@ -1,9 +1,11 @@
-// Snapshots that are costly to make and may be a little old. A thread makes them anew while somebody asks, so that no
-// request waits for one; each costs at most a fifth of a percent of a core. They are made the more seldom the longer nobody
-// asked: what an answer is made of is at most half as old as the question before, and not over eight seconds, unless its cost
-// allows it only more seldom.
+// Snapshots that are costly to make and may be a little old. A thread makes them anew while
+// somebody asks, so that no request waits for one; each costs at most a fifth of a percent of a
+// core. They are made the more seldom the longer nobody asked: what an answer is made of is at most
+// half as old as the question before, and not over eight seconds, unless its cost allows it only
+// more seldom.
 //
-// Readers share an immutable snapshot; it lives as long as one of them has it. Threads: Get() from any thread.
+// Readers share an immutable snapshot; it lives as long as one of them has it. Threads: Get() from
+// any thread.
 #ifndef FLOPWATCH_SERVER_KEPT_H_
 #define FLOPWATCH_SERVER_KEPT_H_
 
@@ -29,8 +31,8 @@ class KeptBase {
   friend class Keeper;
   virtual void RefreshIfDue(Micros now) = 0;
 
-  // A snapshot that is made of others asks for them too. That is nobody's question: it does not keep them, or all would be
-  // made anew as long as one of them is.
+  // A snapshot that is made of others asks for them too. That is nobody's question: it does not
+  // keep them, or all would be made anew as long as one of them is.
   static inline thread_local bool on_keeper_ = false;
 };
 
@@ -46,7 +48,8 @@ class Keeper {
   void Run(std::stop_token stop) {
     KeptBase::on_keeper_ = true;
     std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, stop, std::chrono::microseconds(kLook), [&] { return stop.stop_requested(); })) {
+    while (!wake_.wait_for(lock, stop, std::chrono::microseconds(kLook),
+                           [&] { return stop.stop_requested(); })) {
       for (KeptBase* value : values_) value->RefreshIfDue(MonotonicNow());
     }
   }
@@ -66,8 +69,10 @@ class Kept : public KeptBase {
   static_assert(kLongestSpacing + 2 * Keeper::kLook < kUsable);
   static constexpr int64_t kShare = 500;
 
-  // `make` may run on any thread. `keep_for`: how long after the last question it is still kept, while `wanted` says so.
-  Kept(std::function<std::shared_ptr<const T>()> make, Micros keep_for, std::function<bool()> wanted)
+  // `make` may run on any thread. `keep_for`: how long after the last question it is still kept,
+  // while `wanted` says so.
+  Kept(std::function<std::shared_ptr<const T>()> make, Micros keep_for,
+       std::function<bool()> wanted)
       : make_(std::move(make)), keep_for_(keep_for), wanted_(std::move(wanted)) {}
 
   // Made at once where there is none yet, or only one that is too old.
@@ -76,13 +81,18 @@ class Kept : public KeptBase {
     {
       std::lock_guard lock(mutex_);
       if (!on_keeper_) asked_ = now;
-      if (value_ != nullptr && now - made_ <= (on_keeper_ ? period_ : std::max(kUsable, 3 * period_))) return value_;
+      if (value_ != nullptr &&
+          now - made_ <= (on_keeper_ ? period_ : std::max(kUsable, 3 * period_)))
+        return value_;
     }
     return Make();
   }
 
-  // How old one gets before the next is made, `since_asked` after the last question; `period` is what its cost allows.
-  static Micros Spacing(Micros period, Micros since_asked) { return std::max(period, std::min(since_asked / 2, kLongestSpacing)); }
+  // How old one gets before the next is made, `since_asked` after the last question; `period` is
+  // what its cost allows.
+  static Micros Spacing(Micros period, Micros since_asked) {
+    return std::max(period, std::min(since_asked / 2, kLongestSpacing));
+  }
 
   // Whether Get() has one at hand.
   bool Has() {

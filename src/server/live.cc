@@ -23,12 +23,32 @@ constexpr Micros kFineSlot = 10 * kMicrosPerSecond;
 constexpr Micros kCoarseSlot = kMicrosPerMinute;
 constexpr int kShards = 16;
 
-// The sums of one slot as plain doubles: totals since start, so that a window is end minus start. A double holds a year of
-// 100k GPU-seconds a second to better than a millisecond.
+// The sums of one slot as plain doubles: totals since start, so that a window is end minus start. A
+// double holds a year of 100k GPU-seconds a second to better than a millisecond.
 enum Sum {
-  kOfuS, kComputableS, kObservedS, kSamples, kTensorS, kTensorSpan, kClockS, kClockSpan, kSmActiveS, kSmActiveSpan,
-  kUtilS, kUtilSpan, kPowerJ, kPowerSpan, kTensorMissingS, kClockMissingS, kModelUnknownS, kDeadS, kOutOfRangeS, kStaleS,
-  kCycleS, kFrozenS, kSumCount
+  kOfuS,
+  kComputableS,
+  kObservedS,
+  kSamples,
+  kTensorS,
+  kTensorSpan,
+  kClockS,
+  kClockSpan,
+  kSmActiveS,
+  kSmActiveSpan,
+  kUtilS,
+  kUtilSpan,
+  kPowerJ,
+  kPowerSpan,
+  kTensorMissingS,
+  kClockMissingS,
+  kModelUnknownS,
+  kDeadS,
+  kOutOfRangeS,
+  kStaleS,
+  kCycleS,
+  kFrozenS,
+  kSumCount
 };
 using Sums = std::array<double, kSumCount>;
 
@@ -69,14 +89,16 @@ Sums Contribution(const LiveRow& row) {
     s[sum] = value * seconds;
     s[span] = seconds;
   };
-  // Power is a board value: on the GPU's own row, whether or not its instances are counted instead of it.
+  // Power is a board value: on the GPU's own row, whether or not its instances are counted instead
+  // of it.
   mean(kPowerJ, kPowerSpan, now.power_w, row.span_s);
   if ((now.flags & telemetry::kMigParent) != 0) return s;
   const double w = row.span_s * row.fraction;
   s[kSamples] = 1;
   s[kObservedS] = w;
   s[kFrozenS] = row.frozen_s * row.fraction;
-  constexpr uint32_t kTensorWrong = telemetry::kTensorMissing | telemetry::kDeadCounter | telemetry::kOutOfRange;
+  constexpr uint32_t kTensorWrong =
+      telemetry::kTensorMissing | telemetry::kDeadCounter | telemetry::kOutOfRange;
   if ((now.flags & kTensorWrong) == 0) mean(kTensorS, kTensorSpan, now.tensor_active, w);
   mean(kClockS, kClockSpan, now.sm_clock_mhz, w);
   mean(kSmActiveS, kSmActiveSpan, now.sm_active, w);
@@ -117,7 +139,8 @@ class Ring {
       for (int64_t s = from; s <= slot; ++s) slots_[Index(s)] = total;
       last_ = slot;
     }
-    // A late row changes every total from its slot on; one older than the ring falls into the oldest slot.
+    // A late row changes every total from its slot on; one older than the ring falls into the
+    // oldest slot.
     for (int64_t s = std::max(slot, last_ - N + 1); s <= last_; ++s) {
       Sums& total = slots_[Index(s)];
       for (int i = 0; i < kSumCount; ++i) total[i] += share * delta[i];
@@ -163,8 +186,8 @@ class Accumulator {
   // Sums from `start` (a slot boundary of the tier) on.
   UsageSums Since(Micros start, bool fine) const {
     constexpr int64_t kEnd = INT64_MAX;
-    UsageSums u =
-        ToUsage(fine ? fine_.Difference(start / kFineSlot - 1, kEnd) : coarse_.Difference(start / kCoarseSlot - 1, kEnd));
+    UsageSums u = ToUsage(fine ? fine_.Difference(start / kFineSlot - 1, kEnd)
+                               : coarse_.Difference(start / kCoarseSlot - 1, kEnd));
     if (u.ofu.samples > 0) {
       u.first_ts = std::max(first_, start);
       u.last_ts = last_;
@@ -183,12 +206,13 @@ class Accumulator {
 
  private:
   Micros first_ = 0, last_ = 0;
-  Ring<kFineWindow / kFineSlot + 6, kFineSlot> fine_;  // six slots deeper than the window: room for late rows
+  Ring<kFineWindow / kFineSlot + 6, kFineSlot>
+      fine_;  // six slots deeper than the window: room for late rows
   Ring<kLongestWindow / kCoarseSlot + 3, kCoarseSlot> coarse_;
 };
 
-// One GPU by slots of kGpuSlot, while it keeps its job set. Single precision: there are a hundred thousand of them, and
-// a slot holds five minutes.
+// One GPU by slots of kGpuSlot, while it keeps its job set. Single precision: there are a hundred
+// thousand of them, and a slot holds five minutes.
 class GpuHistory {
  public:
   void Add(const LiveRow& row, const Sums& delta) {
@@ -201,7 +225,8 @@ class GpuHistory {
       last_slot_ = ts / kGpuSlot;
     }
     const int64_t slot = ts / kGpuSlot;
-    for (int64_t s = std::max(last_slot_ + 1, slot - kSlots + 1); s <= slot; ++s) slots_[s % kSlots] = {};
+    for (int64_t s = std::max(last_slot_ + 1, slot - kSlots + 1); s <= slot; ++s)
+      slots_[s % kSlots] = {};
     last_slot_ = std::max(last_slot_, slot);
     if (slot <= last_slot_ - kSlots) return;  // older than what is kept
     last_ = std::max(last_, ts);
@@ -215,7 +240,9 @@ class GpuHistory {
   std::optional<LiveState::GpuWindow> Since(int32_t job_set, Micros from) const {
     if (since_ == 0 || job_set != job_set_) return std::nullopt;
     LiveState::GpuWindow out{.since = since_, .sums = {}};
-    for (int64_t s = std::max(FloorTo(from + kGpuSlot - 1, kGpuSlot) / kGpuSlot, last_slot_ - kSlots + 1); s <= last_slot_; ++s) {
+    for (int64_t s =
+             std::max(FloorTo(from + kGpuSlot - 1, kGpuSlot) / kGpuSlot, last_slot_ - kSlots + 1);
+         s <= last_slot_; ++s) {
       out.sums += ToUsage(slots_[s % kSlots]);
     }
     if (out.sums.ofu.samples > 0) {
@@ -227,7 +254,9 @@ class GpuHistory {
 
   // Where a row writes.
   static constexpr size_t kHeadBytes = 32, kSlotBytes = kSumCount * sizeof(float);
-  static size_t OffsetOf(Micros ts) { return kHeadBytes + static_cast<size_t>(FloorTo(ts, kGpuSlot) / kGpuSlot % kSlots) * kSlotBytes; }
+  static size_t OffsetOf(Micros ts) {
+    return kHeadBytes + static_cast<size_t>(FloorTo(ts, kGpuSlot) / kGpuSlot % kSlots) * kSlotBytes;
+  }
 
  private:
   static constexpr int64_t kSlots = kLongestWindow / kGpuSlot + 1;
@@ -236,7 +265,8 @@ class GpuHistory {
   int64_t last_slot_ = 0;
   std::array<std::array<float, kSumCount>, kSlots> slots_{};
 };
-static_assert(sizeof(GpuHistory) >= GpuHistory::kHeadBytes + (kLongestWindow / kGpuSlot + 1) * GpuHistory::kSlotBytes);
+static_assert(sizeof(GpuHistory) >=
+              GpuHistory::kHeadBytes + (kLongestWindow / kGpuSlot + 1) * GpuHistory::kSlotBytes);
 
 struct FleetShard {
   mutable std::mutex mutex;
@@ -257,7 +287,8 @@ struct JobShard {
 struct LiveState::Impl {
   ChunkedTable<GpuNow, kMaxEntities> gpus;
   ChunkedTable<GpuHistory, kMaxEntities> history;
-  ChunkedTable<Micros, kMaxEntities> gpu_seen;  // time of the latest row of whole GPUs alone: counted often
+  ChunkedTable<Micros, kMaxEntities>
+      gpu_seen;  // time of the latest row of whole GPUs alone: counted often
   std::array<FleetShard, kShards> fleet;
   std::array<JobShard, kShards> jobs;
   mutable std::shared_mutex sets_mutex;
@@ -302,7 +333,8 @@ struct LiveState::Impl {
     if (row.jobs.empty()) {
       AddToJob(0, now.ts, delta, 1);
     } else {
-      for (int32_t job : row.jobs) AddToJob(job, now.ts, delta, 1.0 / static_cast<double>(row.jobs.size()));
+      for (int32_t job : row.jobs)
+        AddToJob(job, now.ts, delta, 1.0 / static_cast<double>(row.jobs.size()));
     }
     FleetShard& shard = fleet[static_cast<uint32_t>(now.entity) % kShards];
     std::lock_guard lock(shard.mutex);
@@ -325,7 +357,8 @@ struct LiveState::Impl {
       if (now.ts >= known.ts) known = now;
       return set;
     });
-    if (!now.instance) gpu_seen.With(now.entity, [&](Micros& seen) { seen = std::max(seen, now.ts); });
+    if (!now.instance)
+      gpu_seen.With(now.entity, [&](Micros& seen) { seen = std::max(seen, now.ts); });
     if ((!first && old_set == now.job_set) || (now.flags & telemetry::kMigParent) != 0) return;
     const auto count = [&](absl::Span<const int32_t> jobs, int32_t by) {
       if (jobs.empty()) CountGpu(0, by);
@@ -352,9 +385,12 @@ LiveState::LiveState() : impl_(std::make_unique<Impl>()) {}
 LiveState::~LiveState() = default;
 
 void LiveState::Update(absl::Span<const LiveRow> rows) {
-  const auto known = [](const LiveRow& row) { return row.now.entity >= 1 && row.now.entity < kMaxEntities; };
+  const auto known = [](const LiveRow& row) {
+    return row.now.entity >= 1 && row.now.entity < kMaxEntities;
+  };
   const auto together = [](const LiveRow& a, const LiveRow& b) {
-    return a.now.ts == b.now.ts && a.now.job_set == b.now.job_set && a.now.model == b.now.model && a.jobs == b.jobs;
+    return a.now.ts == b.now.ts && a.now.job_set == b.now.job_set && a.now.model == b.now.model &&
+           a.jobs == b.jobs;
   };
   Micros latest = 0, earliest = 0;
   for (size_t begin = 0, end; begin < rows.size(); begin = end) {
@@ -379,7 +415,8 @@ void LiveState::Update(absl::Span<const LiveRow> rows) {
   while (newest < latest && !impl_->newest.compare_exchange_weak(newest, latest)) {
   }
   Micros oldest = impl_->oldest.load(std::memory_order_relaxed);
-  while ((oldest == 0 || earliest < oldest) && !impl_->oldest.compare_exchange_weak(oldest, earliest)) {
+  while ((oldest == 0 || earliest < oldest) &&
+         !impl_->oldest.compare_exchange_weak(oldest, earliest)) {
   }
 }
 
@@ -425,7 +462,8 @@ std::vector<GpuNow> LiveState::Gpus(int32_t job) const {
 
 GpuNow LiveState::Gpu(int32_t entity) const { return impl_->gpus.At(entity); }
 
-std::optional<LiveState::GpuWindow> LiveState::GpuSince(int32_t entity, int32_t job_set, Micros from) const {
+std::optional<LiveState::GpuWindow> LiveState::GpuSince(int32_t entity, int32_t job_set,
+                                                        Micros from) const {
   return impl_->history.Read(entity, [&](const GpuHistory& h) { return h.Since(job_set, from); });
 }
 
@@ -529,7 +567,8 @@ void LiveState::Expire() {
   const Micros limit = impl_->newest - kLongestWindow - kCoarseSlot;
   for (JobShard& shard : impl_->jobs) {
     std::lock_guard lock(shard.mutex);
-    absl::erase_if(shard.jobs, [&](const auto& entry) { return entry.second->sums.last() < limit; });
+    absl::erase_if(shard.jobs,
+                   [&](const auto& entry) { return entry.second->sums.last() < limit; });
   }
 }
 

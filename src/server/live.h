@@ -1,11 +1,13 @@
-// Live accumulators: what is true now, in memory, updated per row and read by the API and /metrics in microseconds.
-// Per GPU the latest sample; per job, per model and for the fleet running totals, from which any window is a difference.
+// Live accumulators: what is true now, in memory, updated per row and read by the API and /metrics
+// in microseconds. Per GPU the latest sample; per job, per model and for the fleet running totals,
+// from which any window is a difference.
 //
-// A window begins at a slot and reaches to the newest row: slots of ten seconds within kFineWindow of the newest row, of a
-// minute within kLongestWindow. A row belongs to the slot its time is in, as in the store's rollups. A window costs one
-// subtraction per job, whatever its length. Rows may come late by as much as the tier is deep.
-// Threads: Update from ingest threads, snapshots from any; sharded locks, none held longer than one shard's copy.
-// Memory: 1.4 KB a GPU, about 17 KB a job that ran within the last hour.
+// A window begins at a slot and reaches to the newest row: slots of ten seconds within kFineWindow
+// of the newest row, of a minute within kLongestWindow. A row belongs to the slot its time is in,
+// as in the store's rollups. A window costs one subtraction per job, whatever its length. Rows may
+// come late by as much as the tier is deep. Threads: Update from ingest threads, snapshots from
+// any; sharded locks, none held longer than one shard's copy. Memory: 1.4 KB a GPU, about 17 KB a
+// job that ran within the last hour.
 #ifndef FLOPWATCH_SERVER_LIVE_H_
 #define FLOPWATCH_SERVER_LIVE_H_
 
@@ -51,13 +53,15 @@ class LiveState {
  public:
   LiveState();
   ~LiveState();
-  // Rows of one scrape, each of another entity. Those of one time, job set and model are added up before they go into the sums.
+  // Rows of one scrape, each of another entity. Those of one time, job set and model are added up
+  // before they go into the sums.
   void Update(absl::Span<const LiveRow> rows);
   void Update(const LiveRow& row) { Update(absl::MakeConstSpan(&row, 1)); }
-  // Says that rows of this entity at about this time come soon: what they change is cold, and asked for now it comes while the
-  // caller does something else.
+  // Says that rows of this entity at about this time come soon: what they change is cold, and asked
+  // for now it comes while the caller does something else.
   void Prefetch(int32_t entity, Micros ts) const;
-  // Takes back a row that was given to Update() and puts another verdict on it in its place: same entity, time and jobs.
+  // Takes back a row that was given to Update() and puts another verdict on it in its place: same
+  // entity, time and jobs.
   void Revise(const LiveRow& before, const LiveRow& after);
 
   // Latest row of each entity; of one job or of all (0).
@@ -66,8 +70,9 @@ class LiveState {
   void ForEachGpu(int32_t job, absl::FunctionRef<void(const GpuNow&)> visit) const;
   // Latest row of one entity; ts = 0 when it was never seen.
   GpuNow Gpu(int32_t entity) const;
-  // Sums of one GPU or instance, in its own seconds, from the first kGpuSlot that begins at or after `from` on (Align):
-  // of the time since it got the job set it has now, which `since` gives. Empty where it has another.
+  // Sums of one GPU or instance, in its own seconds, from the first kGpuSlot that begins at or
+  // after `from` on (Align): of the time since it got the job set it has now, which `since` gives.
+  // Empty where it has another.
   struct GpuWindow {
     Micros since = 0;
     store::UsageSums sums;

@@ -1,4 +1,5 @@
-// /metrics: own health and the derived series, in Prometheus exposition text. docs/metrics.md lists them; a test compares.
+// /metrics: own health and the derived series, in Prometheus exposition text. docs/metrics.md lists
+// them; a test compares.
 #ifndef FLOPWATCH_SERVER_METRICS_H_
 #define FLOPWATCH_SERVER_METRICS_H_
 
@@ -20,7 +21,8 @@ std::span<const MetricInfo> AllMetrics();
 std::string RenderFleetMetrics(const ApiParts& parts, const Query& query);
 // Adds the server's own: always as they are now, because rates are taken from them. `per_gpu` adds
 // flopwatch_gpu_ofu_ratio, a series a GPU.
-void RenderServerMetrics(const ApiParts& parts, const Query& query, Micros started, bool per_gpu, std::string* out);
+void RenderServerMetrics(const ApiParts& parts, const Query& query, Micros started, bool per_gpu,
+                         std::string* out);
 
 }  // namespace flopwatch::server
 

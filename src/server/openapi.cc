@@ -19,7 +19,8 @@ extern "C" const char flopwatch_openapi_end[];
 namespace flopwatch::server {
 
 std::string_view OpenApiDocument() {
-  return {flopwatch_openapi_begin, static_cast<size_t>(flopwatch_openapi_end - flopwatch_openapi_begin)};
+  return {flopwatch_openapi_begin,
+          static_cast<size_t>(flopwatch_openapi_end - flopwatch_openapi_begin)};
 }
 
 }  // namespace flopwatch::server

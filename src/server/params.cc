@@ -12,7 +12,8 @@ namespace flopwatch::server {
 namespace {
 
 Status Bad(std::string_view name, std::string_view value, std::string_view rule) {
-  return absl::InvalidArgumentError(fmt::format("parameter '{}' is '{}': {}", name, Printable(value, 60), rule));
+  return absl::InvalidArgumentError(
+      fmt::format("parameter '{}' is '{}': {}", name, Printable(value, 60), rule));
 }
 
 std::optional<int64_t> ParseInt(std::string_view text) {
@@ -30,9 +31,9 @@ StatusOr<Params> Params::Parse(const net::Request& request, std::vector<std::str
     const std::string_view near = Nearest(name, known);
     const std::string hint = near.empty() ? fmt::format("known are: {}", fmt::join(known, ", "))
                                           : fmt::format("did you mean '{}'?", near);
-    return absl::InvalidArgumentError(
-        fmt::format("parameter '{}' is not known to {}: {}", Printable(name, 60), Printable(request.path, 80),
-                    known.empty() ? "it takes none" : hint));
+    return absl::InvalidArgumentError(fmt::format("parameter '{}' is not known to {}: {}",
+                                                  Printable(name, 60), Printable(request.path, 80),
+                                                  known.empty() ? "it takes none" : hint));
   }
   return Params(request);
 }
@@ -42,7 +43,8 @@ std::optional<std::string_view> Params::Text(std::string_view name) const {
   return value.has_value() && !value->empty() ? value : std::nullopt;
 }
 
-StatusOr<int64_t> Params::Int(std::string_view name, int64_t fallback, int64_t min, int64_t max) const {
+StatusOr<int64_t> Params::Int(std::string_view name, int64_t fallback, int64_t min,
+                              int64_t max) const {
   const auto text = Text(name);
   if (!text.has_value()) return fallback;
   const auto value = ParseInt(*text);
@@ -60,11 +62,13 @@ StatusOr<bool> Params::Bool(std::string_view name, bool fallback) const {
   return Bad(name, *text, "use true or false");
 }
 
-StatusOr<int> Params::OneOf(std::string_view name, const std::vector<std::string_view>& values) const {
+StatusOr<int> Params::OneOf(std::string_view name,
+                            const std::vector<std::string_view>& values) const {
   const auto text = Text(name);
   if (!text.has_value()) return 0;
   const auto it = std::find(values.begin(), values.end(), *text);
-  if (it == values.end()) return Bad(name, *text, fmt::format("use one of {}", fmt::join(values, ", ")));
+  if (it == values.end())
+    return Bad(name, *text, fmt::format("use one of {}", fmt::join(values, ", ")));
   return static_cast<int>(it - values.begin());
 }
 
@@ -88,13 +92,14 @@ StatusOr<store::Window> Params::Window(Micros now) const {
   w.from = w.to - kDefaultWindow;
   FW_RETURN_IF_ERROR(time("from", &w.from));
   if (w.from >= w.to) {
-    return absl::InvalidArgumentError(fmt::format("parameters 'from' and 'to': from ({}) is not before to ({})",
-                                                  FormatTime(w.from), FormatTime(w.to)));
+    return absl::InvalidArgumentError(
+        fmt::format("parameters 'from' and 'to': from ({}) is not before to ({})",
+                    FormatTime(w.from), FormatTime(w.to)));
   }
   if (w.to - w.from > kMaxWindow) {
     return absl::InvalidArgumentError(
-        fmt::format("parameters 'from' and 'to': a window of {} is longer than {}", FormatDuration(w.to - w.from),
-                    FormatDuration(kMaxWindow)));
+        fmt::format("parameters 'from' and 'to': a window of {} is longer than {}",
+                    FormatDuration(w.to - w.from), FormatDuration(kMaxWindow)));
   }
   return w;
 }
@@ -110,7 +115,8 @@ StatusOr<Micros> Params::Step(store::Window window) const {
     return 30 * kMicrosPerDay;
   }
   Micros step = 0;
-  if (const auto seconds = ParseInt(*text); seconds.has_value() && *seconds < kMaxWindow / kMicrosPerSecond) {
+  if (const auto seconds = ParseInt(*text);
+      seconds.has_value() && *seconds < kMaxWindow / kMicrosPerSecond) {
     step = *seconds * kMicrosPerSecond;
   } else {
     const auto parsed = ParseDuration(*text);
@@ -121,7 +127,9 @@ StatusOr<Micros> Params::Step(store::Window window) const {
     return Bad("step", *text, "whole minutes, at least one: rollups are kept per minute");
   }
   if (length / step > kMaxPoints) {
-    return Bad("step", *text, fmt::format("gives more than {} points in this window; use a longer step", kMaxPoints));
+    return Bad(
+        "step", *text,
+        fmt::format("gives more than {} points in this window; use a longer step", kMaxPoints));
   }
   return step;
 }

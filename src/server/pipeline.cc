@@ -19,7 +19,8 @@ constexpr Micros kSourceIdle = kMicrosPerHour;  // a source silent for so long m
 
 class PipelineImpl : public Pipeline {
  public:
-  PipelineImpl(const PipelineOptions& options, const hardware::Catalog* catalog, store::Store* store)
+  PipelineImpl(const PipelineOptions& options, const hardware::Catalog* catalog,
+               store::Store* store)
       : options_(Adjusted(options)),
         registry_(catalog),
         writer_(options_, store, &registry_, &jobs_, &fields_),
@@ -40,7 +41,8 @@ class PipelineImpl : public Pipeline {
     registry_.Load(dimensions);
     application_.Load(dimensions.claims);
     jobs_.Load(dimensions.jobs, dimensions.intervals, dimensions.sets, store.stats().newest_ts);
-    for (const store::EntityRecord& e : dimensions.entities) jobs_.BindEntity(e.id, e.key, e.labels);
+    for (const store::EntityRecord& e : dimensions.entities)
+      jobs_.BindEntity(e.id, e.key, e.labels);
     return absl::OkStatus();
   }
 
@@ -56,13 +58,14 @@ class PipelineImpl : public Pipeline {
     writer_.Start();
   }
 
-  TargetStats Ingest(std::string_view source, std::string_view node, std::string_view body, Micros ts,
-                     int shard) override {
+  TargetStats Ingest(std::string_view source, std::string_view node, std::string_view body,
+                     Micros ts, int shard) override {
     const std::shared_ptr<Source> found = FindOrMake(source, node);
     if (found == nullptr) {
       ++totals_.refused[static_cast<size_t>(IngestRefusal::kSourceLimit)];
       TargetStats refused;
-      refused.refused.emplace_back(RefusalName(static_cast<size_t>(IngestRefusal::kSourceLimit)), 1);
+      refused.refused.emplace_back(RefusalName(static_cast<size_t>(IngestRefusal::kSourceLimit)),
+                                   1);
       return refused;
     }
     return found->Ingest(body, ts, std::clamp(shard, 0, kMaxShards - 1));
@@ -112,8 +115,10 @@ class PipelineImpl : public Pipeline {
     {
       std::lock_guard lock(rate_mutex_);
       if (rate_.size() >= 2) {
-        const double seconds = static_cast<double>(rate_.back().first - rate_.front().first) / kMicrosPerSecond;
-        s.samples_per_s = static_cast<double>(rate_.back().second - rate_.front().second) / std::max(seconds, 1e-3);
+        const double seconds =
+            static_cast<double>(rate_.back().first - rate_.front().first) / kMicrosPerSecond;
+        s.samples_per_s = static_cast<double>(rate_.back().second - rate_.front().second) /
+                          std::max(seconds, 1e-3);
       }
     }
     writer_.FillStats(&s);
@@ -144,7 +149,8 @@ class PipelineImpl : public Pipeline {
     std::vector<SourceInfo> out;
     out.reserve(all.size());
     for (const auto& source : all) out.push_back(source->info());
-    std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.source < b.source; });
+    std::sort(out.begin(), out.end(),
+              [](const auto& a, const auto& b) { return a.source < b.source; });
     return out;
   }
 
@@ -171,7 +177,8 @@ class PipelineImpl : public Pipeline {
       absl::erase_if(sources_, [&](const auto& s) { return s.second->last_ingest() < limit; });
       if (sources_.size() >= options_.max_sources) return nullptr;
     }
-    auto source = std::make_shared<Source>(&context_, ++last_source_, std::string(name), std::string(node));
+    auto source =
+        std::make_shared<Source>(&context_, ++last_source_, std::string(name), std::string(node));
     sources_.emplace(std::string(name), source);
     return source;
   }
@@ -187,14 +194,17 @@ class PipelineImpl : public Pipeline {
     const Micros now = MonotonicNow();
     {
       std::lock_guard lock(rate_mutex_);
-      if (rate_.empty() || now - rate_.back().first >= kMicrosPerSecond / 2) rate_.emplace_back(now, totals_.samples.load());
+      if (rate_.empty() || now - rate_.back().first >= kMicrosPerSecond / 2)
+        rate_.emplace_back(now, totals_.samples.load());
       while (rate_.size() > 2 && rate_[1].first <= now - kRateWindow) rate_.pop_front();
     }
     if (now - last_expiry_ >= kMicrosPerMinute) {
       last_expiry_ = now;
       live_.Expire();
-      // Not in back-fill, where adding rows may wait for this very thread; its sources do not fall silent.
-      if (totals_.held_rows.load() > 0 && !options_.backfill) SettleSources(context_.clock() - options_.max_span);
+      // Not in back-fill, where adding rows may wait for this very thread; its sources do not fall
+      // silent.
+      if (totals_.held_rows.load() > 0 && !options_.backfill)
+        SettleSources(context_.clock() - options_.max_span);
     }
   }
 
@@ -220,11 +230,13 @@ class PipelineImpl : public Pipeline {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Pipeline>> Pipeline::Start(const PipelineOptions& options, const hardware::Catalog* catalog,
+StatusOr<std::unique_ptr<Pipeline>> Pipeline::Start(const PipelineOptions& options,
+                                                    const hardware::Catalog* catalog,
                                                     store::Store* store) {
   auto pipeline = std::make_unique<PipelineImpl>(options, catalog, store);
   if (store != nullptr) {
-    FW_RETURN_IF_ERROR(Annotate(pipeline->Restore(*store), "restoring GPUs and jobs from the store"));
+    FW_RETURN_IF_ERROR(
+        Annotate(pipeline->Restore(*store), "restoring GPUs and jobs from the store"));
   }
   pipeline->Start();
   return std::unique_ptr<Pipeline>(std::move(pipeline));

@@ -16,12 +16,14 @@ using telemetry::EntityKind;
 
 Micros CeilTo(Micros t, Micros step) { return FloorTo(t + step - 1, step); }
 
-// Calls f(from, to, jobs) for every stretch of one entity's intervals in which the same jobs hold it.
+// Calls f(from, to, jobs) for every stretch of one entity's intervals in which the same jobs hold
+// it.
 template <typename F>
 void Sweep(absl::Span<const jobs::IntervalRecord> intervals, Window window, F&& f) {
   if (intervals.size() == 1) {
     const int32_t job = intervals[0].job;
-    const Micros from = std::max(window.from, intervals[0].from), to = std::min(window.to, intervals[0].to);
+    const Micros from = std::max(window.from, intervals[0].from),
+                 to = std::min(window.to, intervals[0].to);
     if (from < to) f(from, to, absl::MakeConstSpan(&job, 1));
     return;
   }
@@ -50,13 +52,15 @@ std::shared_ptr<const GpuColumns> ColumnsOf(const LiveState& live, const Registr
   const auto add = [&](const GpuNow& g) {
     columns->entity.push_back(g.entity);
     columns->job_set.push_back(g.job_set);
-    for (size_t k = 0; k < columns->keys.size(); ++k) columns->keys[k].push_back(SortKey(g, static_cast<GpuSort>(k)));
+    for (size_t k = 0; k < columns->keys.size(); ++k)
+      columns->keys[k].push_back(SortKey(g, static_cast<GpuSort>(k)));
   };
   live.ForEachGpu(0, [&](const GpuNow& g) {
     seen.insert(g.entity);
     add(g);
   });
-  // Known from before the last start and silent since: missing from the list they would be forgotten.
+  // Known from before the last start and silent since: missing from the list they would be
+  // forgotten.
   registry.ForEachEntity([&](const store::EntityRecord& e) {
     if (seen.contains(e.id)) return;
     GpuNow silent;
@@ -81,26 +85,36 @@ void ByEntity(const std::vector<jobs::IntervalRecord>& intervals, F&& f) {
 
 double SortKey(const GpuNow& g, GpuSort sort) {
   switch (sort) {
-    case GpuSort::kOfu: return g.ofu;
-    case GpuSort::kTensor: return g.tensor_active;
-    case GpuSort::kClock: return g.sm_clock_mhz;
-    case GpuSort::kUtil: return g.gpu_util;
-    case GpuSort::kPower: return g.power_w;
-    case GpuSort::kMemory: return g.fb_used_mib;
-    case GpuSort::kTemperature: return g.gpu_temp_c;
-    case GpuSort::kAge: return -static_cast<double>(g.ts);
+    case GpuSort::kOfu:
+      return g.ofu;
+    case GpuSort::kTensor:
+      return g.tensor_active;
+    case GpuSort::kClock:
+      return g.sm_clock_mhz;
+    case GpuSort::kUtil:
+      return g.gpu_util;
+    case GpuSort::kPower:
+      return g.power_w;
+    case GpuSort::kMemory:
+      return g.fb_used_mib;
+    case GpuSort::kTemperature:
+      return g.gpu_temp_c;
+    case GpuSort::kAge:
+      return -static_cast<double>(g.ts);
     case GpuSort::kSeen:
-    case GpuSort::kCount: break;
+    case GpuSort::kCount:
+      break;
   }
   return g.entity;
 }
 
 store::UsageSums Scaled(store::UsageSums s, double f) {
   if (f == 1) return s;
-  for (double* sum : {&s.ofu.ofu_s, &s.ofu.computable_s, &s.ofu.observed_s, &s.tensor_s, &s.tensor_span_s, &s.clock_mhz_s,
-                      &s.clock_span_s, &s.sm_active_s, &s.sm_active_span_s, &s.gpu_util_s, &s.gpu_util_span_s,
-                      &s.tensor_missing_s, &s.clock_missing_s, &s.model_unknown_s, &s.dead_counter_s, &s.out_of_range_s,
-                      &s.stale_s, &s.cycle_path_s, &s.frozen_s}) {
+  for (double* sum :
+       {&s.ofu.ofu_s, &s.ofu.computable_s, &s.ofu.observed_s, &s.tensor_s, &s.tensor_span_s,
+        &s.clock_mhz_s, &s.clock_span_s, &s.sm_active_s, &s.sm_active_span_s, &s.gpu_util_s,
+        &s.gpu_util_span_s, &s.tensor_missing_s, &s.clock_missing_s, &s.model_unknown_s,
+        &s.dead_counter_s, &s.out_of_range_s, &s.stale_s, &s.cycle_path_s, &s.frozen_s}) {
     *sum *= f;
   }
   return s;
@@ -115,9 +129,12 @@ store::UsageSums BoardOnly(const store::UsageSums& s) {
 
 std::string_view UsageSourceName(UsageSource s) {
   switch (s) {
-    case UsageSource::kLive: return "live";
-    case UsageSource::kRollup: return "rollup";
-    case UsageSource::kRaw: return "raw";
+    case UsageSource::kLive:
+      return "live";
+    case UsageSource::kRollup:
+      return "rollup";
+    case UsageSource::kRaw:
+      return "raw";
   }
   return "rollup";
 }
@@ -125,11 +142,15 @@ std::string_view UsageSourceName(UsageSource s) {
 Query::Query(const ApiParts& parts)
     : parts_(parts),
       started_(parts.clock()),
-      kept_deployed_([this] { return std::make_shared<const Deployed>(*registry_, live(), started_); }, kListsKept,
-                     [this] { return IsLarge(); }),
-      kept_hour_([this] { return LiveJobsOf(kDefaultWindow); }, kListsKept, [this] { return IsLarge(); }),
-      kept_now_([this] { return LiveJobsOf(kNowWindow); }, kListsKept, [this] { return IsLarge(); }),
-      kept_gpus_([this] { return ColumnsOf(*live(), *registry_); }, kGpusKept, [this] { return IsLarge(); }) {
+      kept_deployed_(
+          [this] { return std::make_shared<const Deployed>(*registry_, live(), started_); },
+          kListsKept, [this] { return IsLarge(); }),
+      kept_hour_([this] { return LiveJobsOf(kDefaultWindow); }, kListsKept,
+                 [this] { return IsLarge(); }),
+      kept_now_([this] { return LiveJobsOf(kNowWindow); }, kListsKept,
+                [this] { return IsLarge(); }),
+      kept_gpus_([this] { return ColumnsOf(*live(), *registry_); }, kGpusKept,
+                 [this] { return IsLarge(); }) {
   if (parts_.pipeline != nullptr) {
     registry_ = &parts_.pipeline->registry();
     jobs_ = &parts_.pipeline->jobs();
@@ -151,7 +172,8 @@ Query::Query(const ApiParts& parts)
   }
   own_claims_ = dimensions->claims;
   own_registry_->Load(*dimensions);
-  own_jobs_->Load(dimensions->jobs, dimensions->intervals, dimensions->sets, parts_.store->stats().newest_ts);
+  own_jobs_->Load(dimensions->jobs, dimensions->intervals, dimensions->sets,
+                  parts_.store->stats().newest_ts);
 }
 
 Micros Query::silent_after() const {
@@ -201,7 +223,8 @@ std::shared_ptr<const Deployed> Query::deployed() const {
   const Micros monotonic = MonotonicNow();
   const uint64_t version = registry_->version();
   std::lock_guard lock(deployed_mutex_);
-  if (deployed_ == nullptr || version != deployed_version_ || monotonic - deployed_at_ > kDeployedFresh) {
+  if (deployed_ == nullptr || version != deployed_version_ ||
+      monotonic - deployed_at_ > kDeployedFresh) {
     deployed_ = std::make_shared<const Deployed>(*registry_, live(), started_);
     deployed_version_ = version;
     deployed_at_ = monotonic;
@@ -211,20 +234,25 @@ std::shared_ptr<const Deployed> Query::deployed() const {
 
 SecondsByJob Query::AllocatedSeconds(Window window) const {
   SecondsByJob out;
-  for (const jobs::GpuSeconds& g : jobs_->GpuSecondsByJob(window.from, window.to)) out[g.job] = g.gpu_seconds;
+  for (const jobs::GpuSeconds& g : jobs_->GpuSecondsByJob(window.from, window.to))
+    out[g.job] = g.gpu_seconds;
   if (!registry_->has_instances()) return out;
   // The index counts an instance as a whole GPU; take off what it is not.
-  ByEntity(jobs_->Intervals(window.from, window.to), [&](int32_t entity, absl::Span<const jobs::IntervalRecord> intervals) {
-    const double fraction = registry_->Fraction(entity);
-    if (fraction >= 1) return;
-    Sweep(intervals, window, [&](Micros from, Micros to, absl::Span<const int32_t> holders) {
-      for (const int32_t job : holders) out[job] -= (1 - fraction) * ToSeconds(to - from) / static_cast<double>(holders.size());
-    });
-  });
+  ByEntity(
+      jobs_->Intervals(window.from, window.to),
+      [&](int32_t entity, absl::Span<const jobs::IntervalRecord> intervals) {
+        const double fraction = registry_->Fraction(entity);
+        if (fraction >= 1) return;
+        Sweep(intervals, window, [&](Micros from, Micros to, absl::Span<const int32_t> holders) {
+          for (const int32_t job : holders)
+            out[job] -= (1 - fraction) * ToSeconds(to - from) / static_cast<double>(holders.size());
+        });
+      });
   return out;
 }
 
-absl::flat_hash_map<int32_t, Holding> Query::Holdings(absl::Span<const store::JobWindow> windows) const {
+absl::flat_hash_map<int32_t, Holding> Query::Holdings(
+    absl::Span<const store::JobWindow> windows) const {
   absl::flat_hash_map<int32_t, Holding> out;
   if (windows.empty()) return out;
   absl::flat_hash_map<int32_t, Window> of;
@@ -250,7 +278,8 @@ absl::flat_hash_map<int32_t, Holding> Query::Holdings(absl::Span<const store::Jo
       Holding& h = out[job];
       ++h.gpus;
       const std::string model = registry_->entity(entity).value_or(EntityRecord{}).labels.model;
-      if (!model.empty() && std::find(h.models.begin(), h.models.end(), model) == h.models.end()) h.models.push_back(model);
+      if (!model.empty() && std::find(h.models.begin(), h.models.end(), model) == h.models.end())
+        h.models.push_back(model);
     }
     for (const jobs::IntervalRecord& i : intervals) {
       if (!held.contains(i.job)) continue;
@@ -262,7 +291,8 @@ absl::flat_hash_map<int32_t, Holding> Query::Holdings(absl::Span<const store::Jo
     // Its own GPUs, with whoever was on them too.
     int32_t last = -1;
     for (const jobs::IntervalRecord& i : jobs_->Intervals(all.from, all.to, windows[0].job)) {
-      if (std::exchange(last, i.entity) != i.entity) add(i.entity, jobs_->EntityIntervals(i.entity, all.from, all.to));
+      if (std::exchange(last, i.entity) != i.entity)
+        add(i.entity, jobs_->EntityIntervals(i.entity, all.from, all.to));
     }
   } else {
     ByEntity(jobs_->Intervals(all.from, all.to), add);
@@ -278,7 +308,8 @@ std::vector<double> Query::AllocatedSteps(int32_t job, Window window, Micros ste
   std::vector<jobs::IntervalRecord> own = jobs_->Intervals(window.from, window.to, job);
   ByEntity(own, [&](int32_t entity, absl::Span<const jobs::IntervalRecord>) {
     // All jobs of its GPUs: where another one was there too, the time is divided.
-    const std::vector<jobs::IntervalRecord> intervals = jobs_->EntityIntervals(entity, window.from, window.to);
+    const std::vector<jobs::IntervalRecord> intervals =
+        jobs_->EntityIntervals(entity, window.from, window.to);
     const double fraction = registry_->Fraction(entity);
     Sweep(intervals, window, [&](Micros from, Micros to, absl::Span<const int32_t> holders) {
       if (std::find(holders.begin(), holders.end(), job) == holders.end()) return;
@@ -309,7 +340,8 @@ Fleet::Models Query::ModelUsage(const View& view) const {
   return Describe(by_model, view);
 }
 
-Fleet::Models Query::Describe(const absl::flat_hash_map<int32_t, store::UsageSums>& by_model, const View& view) const {
+Fleet::Models Query::Describe(const absl::flat_hash_map<int32_t, store::UsageSums>& by_model,
+                              const View& view) const {
   Fleet::Models out;
   for (const auto& [model, sums] : by_model) {
     store::ModelRecord record = registry_->model(model).value_or(store::ModelRecord{});
@@ -321,7 +353,8 @@ Fleet::Models Query::Describe(const absl::flat_hash_map<int32_t, store::UsageSum
     out.emplace_back(std::move(record), std::move(usage));
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
-    return std::pair(-a.second.expected_s, a.first.id) < std::pair(-b.second.expected_s, b.first.id);
+    return std::pair(-a.second.expected_s, a.first.id) <
+           std::pair(-b.second.expected_s, b.first.id);
   });
   return out;
 }
@@ -334,7 +367,8 @@ StatusOr<Fleet> Query::FleetOver(const View& view, Micros step) const {
     fleet.models = ModelUsage(view);
     points = live()->FleetMinutes(view.window.from);
   } else {
-    FW_ASSIGN_OR_RETURN(const std::vector<store::ModelPoint> by_step, parts_.store->FleetByModel(view.window, step));
+    FW_ASSIGN_OR_RETURN(const std::vector<store::ModelPoint> by_step,
+                        parts_.store->FleetByModel(view.window, step));
     absl::flat_hash_map<int32_t, store::UsageSums> by_model;
     for (const store::ModelPoint& p : by_step) {
       if (points.empty() || points.back().ts != p.ts) points.push_back({p.ts, {}});
@@ -343,7 +377,8 @@ StatusOr<Fleet> Query::FleetOver(const View& view, Micros step) const {
       fleet.usage.sums += p.sums;
     }
     fleet.usage.expected_s = deployed()->Seconds(view.window);
-    if (fleet.usage.sums.gpus == 0) fleet.usage.sums.gpus = static_cast<int32_t>(deployed()->Gpus(view.window.to));
+    if (fleet.usage.sums.gpus == 0)
+      fleet.usage.sums.gpus = static_cast<int32_t>(deployed()->Gpus(view.window.to));
     fleet.models = Describe(by_model, view);
   }
   fleet.series = MakeSeries(view.window, step, points, deployed()->Steps(view.window, step));
@@ -360,7 +395,9 @@ StatusOr<Series> Query::JobSeries(int32_t job, const View& view, Micros step) co
   return MakeSeries(view.window, step, points, AllocatedSteps(job, view.window, step));
 }
 
-std::shared_ptr<const GpuColumns> Query::gpus() const { return IsLarge() ? kept_gpus_.Get() : ColumnsOf(*live(), *registry_); }
+std::shared_ptr<const GpuColumns> Query::gpus() const {
+  return IsLarge() ? kept_gpus_.Get() : ColumnsOf(*live(), *registry_);
+}
 
 absl::flat_hash_map<int32_t, bool> Query::RunningJobs() const {
   absl::flat_hash_map<int32_t, bool> running;
@@ -379,14 +416,16 @@ absl::flat_hash_map<int32_t, bool> Query::RunningJobs() const {
     return running;
   }
   const Micros now = this->now();
-  for (const jobs::IntervalRecord& i : jobs_->Intervals(now - silent_after(), now + 1)) running[i.job] = true;
+  for (const jobs::IntervalRecord& i : jobs_->Intervals(now - silent_after(), now + 1))
+    running[i.job] = true;
   return running;
 }
 
 size_t Query::RunningJobCount() const {
   if (!IsLarge()) return RunningJobs().size();
   const auto list = kept_now_.Get();
-  return static_cast<size_t>(std::count_if(list->rows.begin(), list->rows.end(), [](const JobRow& r) { return r.running; }));
+  return static_cast<size_t>(std::count_if(list->rows.begin(), list->rows.end(),
+                                           [](const JobRow& r) { return r.running; }));
 }
 
 JobRow Query::RowOf(const store::JobUsage& usage, const SecondsByJob& expected) const {
@@ -399,7 +438,8 @@ JobRow Query::RowOf(const store::JobUsage& usage, const SecondsByJob& expected) 
 }
 
 // Jobs that held GPUs no sample speaks for.
-void Query::AddUnsampled(const SecondsByJob& expected, const absl::flat_hash_map<int32_t, bool>& running, JobList* list) const {
+void Query::AddUnsampled(const SecondsByJob& expected,
+                         const absl::flat_hash_map<int32_t, bool>& running, JobList* list) const {
   absl::flat_hash_set<int32_t> sampled;
   for (const JobRow& row : list->rows) sampled.insert(row.id);
   for (const auto& [job, seconds] : expected) {
@@ -438,8 +478,12 @@ StatusOr<std::shared_ptr<const JobList>> Query::Jobs(const View& view, bool exac
   std::shared_ptr<const JobList> found;
   if (view.source == UsageSource::kLive && !exact) {
     const Micros length = view.window.to - view.window.from;
-    const auto near = [&](Micros window) { return IsLarge() && length <= window && length > window - 2 * kMicrosPerMinute; };
-    found = near(kDefaultWindow) ? kept_hour_.Get() : near(kNowWindow) ? kept_now_.Get() : LiveJobs(view);
+    const auto near = [&](Micros window) {
+      return IsLarge() && length <= window && length > window - 2 * kMicrosPerMinute;
+    };
+    found = near(kDefaultWindow) ? kept_hour_.Get()
+            : near(kNowWindow)   ? kept_now_.Get()
+                                 : LiveJobs(view);
   } else {
     auto list = std::make_shared<JobList>();
     list->view = view;
@@ -461,23 +505,27 @@ StatusOr<std::shared_ptr<const JobList>> Query::Jobs(const View& view, bool exac
     found = std::move(list);
   }
 
-  // A static file may have named a job after its samples were stamped: then the stamps miss it and only a join with the
-  // intervals finds them.
+  // A static file may have named a job after its samples were stamped: then the stamps miss it and
+  // only a join with the intervals finds them.
   const auto is_late = [&](const JobRow& r) {
     if (r.usage.sums.ofu.observed_s >= 0.5 * r.usage.expected_s) return false;
     const auto record = jobs_->job(r.id);
     return record.has_value() && record->source == jobs::Source::kStaticFile;
   };
-  const bool late = !exact && view.window.to - view.window.from <= kExactWindow && parts_.store != nullptr &&
+  const bool late = !exact && view.window.to - view.window.from <= kExactWindow &&
+                    parts_.store != nullptr &&
                     std::any_of(found->rows.begin(), found->rows.end(), is_late);
   if (!late) return found;
-  FW_ASSIGN_OR_RETURN(const std::vector<store::JobUsage> joined, parts_.store->UsageByJobExact(view.window));
+  FW_ASSIGN_OR_RETURN(const std::vector<store::JobUsage> joined,
+                      parts_.store->UsageByJobExact(view.window));
   absl::flat_hash_map<int32_t, const store::UsageSums*> exact_of;
   for (const store::JobUsage& u : joined) exact_of[u.job] = &u.sums;
   auto list = std::make_shared<JobList>(*found);
   for (JobRow& row : list->rows) {
     const auto it = exact_of.find(row.id);
-    if (it == exact_of.end() || it->second->ofu.observed_s <= row.usage.sums.ofu.observed_s || !is_late(row)) continue;
+    if (it == exact_of.end() || it->second->ofu.observed_s <= row.usage.sums.ofu.observed_s ||
+        !is_late(row))
+      continue;
     row.usage.sums = *it->second;
     row.exact = true;
   }
@@ -513,16 +561,19 @@ std::optional<JobGpus> Query::LiveJobGpus(int32_t job, const View& view) const {
   if (out.window.to - out.window.from < 2 * kGpuSlot) return std::nullopt;
   absl::flat_hash_map<int32_t, double> shares;  // of a set; 0 = the job is not in it
   for (const jobs::IntervalRecord& i : jobs_->Intervals(out.window.from, out.window.to, job)) {
-    if (!out.gpus.empty() && out.gpus.back().entity == i.entity) continue;  // the first says from when it must be known
+    if (!out.gpus.empty() && out.gpus.back().entity == i.entity)
+      continue;  // the first says from when it must be known
     const int32_t set = live()->Gpu(i.entity).job_set;
     const auto [share, fresh] = shares.try_emplace(set, 0);
     if (fresh) {
       const std::vector<int32_t> members = jobs_->SetMembers(set);
-      if (std::find(members.begin(), members.end(), job) != members.end()) share->second = 1.0 / static_cast<double>(members.size());
+      if (std::find(members.begin(), members.end(), job) != members.end())
+        share->second = 1.0 / static_cast<double>(members.size());
     }
     if (share->second == 0) return std::nullopt;
     auto known = live()->GpuSince(i.entity, set, out.window.from);
-    if (!known.has_value() || known->since > std::max(i.from, out.window.from) + kMicrosPerSecond) return std::nullopt;
+    if (!known.has_value() || known->since > std::max(i.from, out.window.from) + kMicrosPerSecond)
+      return std::nullopt;
     store::UsageSums sums = Scaled(known->sums, share->second);
     sums.power_j *= share->second;
     sums.power_span_s *= share->second;

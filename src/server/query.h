@@ -1,10 +1,11 @@
-// What a view needs to know, from wherever it is: live memory for windows that end now, rollups for the past, raw rows where
-// a job's metadata came late. Adds what sums alone do not say: expected GPU-seconds, names, which jobs run now.
+// What a view needs to know, from wherever it is: live memory for windows that end now, rollups for
+// the past, raw rows where a job's metadata came late. Adds what sums alone do not say: expected
+// GPU-seconds, names, which jobs run now.
 //
-// Expected GPU-seconds. Of a job: its intervals, shared time divided, an instance's time times its share of the GPU. Of the
-// fleet: deployed.h. In a fleet of more than kInlineEntities, jobs and deployed time of a live window are up to a few seconds
-// old: snapshots (kept.h) made beside the requests, so that none waits for a walk over the fleet.
-// Threads: all methods from any thread.
+// Expected GPU-seconds. Of a job: its intervals, shared time divided, an instance's time times its
+// share of the GPU. Of the fleet: deployed.h. In a fleet of more than kInlineEntities, jobs and
+// deployed time of a live window are up to a few seconds old: snapshots (kept.h) made beside the
+// requests, so that none waits for a walk over the fleet. Threads: all methods from any thread.
 #ifndef FLOPWATCH_SERVER_QUERY_H_
 #define FLOPWATCH_SERVER_QUERY_H_
 
@@ -29,7 +30,8 @@ namespace flopwatch::server {
 
 inline constexpr Micros kNowWindow = kFineWindow;
 inline constexpr size_t kInlineEntities = 10'000;
-inline constexpr Micros kExactWindow = 6 * kMicrosPerHour;  // longest raw scan that is done without being asked for
+inline constexpr Micros kExactWindow =
+    6 * kMicrosPerHour;  // longest raw scan that is done without being asked for
 
 enum class UsageSource : uint8_t { kLive, kRollup, kRaw };
 std::string_view UsageSourceName(UsageSource s);
@@ -49,8 +51,8 @@ using SecondsByJob = absl::flat_hash_map<int32_t, double>;
 
 // What a job held over a time.
 struct Holding {
-  double gpu_seconds = 0;           // allocated: shared time divided, an instance by its share of the GPU
-  int64_t gpus = 0;                 // distinct GPUs and instances
+  double gpu_seconds = 0;  // allocated: shared time divided, an instance by its share of the GPU
+  int64_t gpus = 0;        // distinct GPUs and instances
   std::vector<std::string> models;  // of them, as reported, each once, in the order of the alphabet
   Micros started = 0;               // first time it held any of them, also before the window
 };
@@ -71,7 +73,18 @@ struct JobList {
 };
 
 // What GPUs are sorted by. NaN = absent: last in either order.
-enum class GpuSort : uint8_t { kSeen, kOfu, kTensor, kClock, kUtil, kPower, kMemory, kTemperature, kAge, kCount };
+enum class GpuSort : uint8_t {
+  kSeen,
+  kOfu,
+  kTensor,
+  kClock,
+  kUtil,
+  kPower,
+  kMemory,
+  kTemperature,
+  kAge,
+  kCount
+};
 double SortKey(const GpuNow& gpu, GpuSort sort);
 
 // The latest row of every GPU by column: what a page of a large fleet's GPUs is chosen from.
@@ -86,12 +99,13 @@ struct JobGpus {
   std::vector<store::GpuUsage> gpus;
 };
 
-// How long after the last question snapshots are still kept; the next one waits for a new one to be made (tens of
-// milliseconds in the largest fleets).
+// How long after the last question snapshots are still kept; the next one waits for a new one to be
+// made (tens of milliseconds in the largest fleets).
 inline constexpr Micros kListsKept = 5 * kMicrosPerMinute, kGpusKept = kMicrosPerMinute;
 
 struct Fleet {
-  using Models = std::vector<std::pair<store::ModelRecord, Usage>>;  // most expected GPU-seconds first
+  using Models =
+      std::vector<std::pair<store::ModelRecord, Usage>>;  // most expected GPU-seconds first
   Usage usage;
   Series series;
   Models models;
@@ -103,10 +117,14 @@ class Query {
 
   // False where the store (offline) could not be read; the error says why.
   Status ready() const { return ready_; }
-  const std::vector<telemetry::ApplicationClaim>& claims() const { return own_claims_; }  // offline; a pipeline has its own
+  const std::vector<telemetry::ApplicationClaim>& claims() const {
+    return own_claims_;
+  }  // offline; a pipeline has its own
   const Registry& registry() const { return *registry_; }
   const jobs::JobIndex& jobs() const { return *jobs_; }
-  LiveState* live() const { return parts_.pipeline == nullptr ? nullptr : &parts_.pipeline->live(); }
+  LiveState* live() const {
+    return parts_.pipeline == nullptr ? nullptr : &parts_.pipeline->live();
+  }
   Micros now() const { return parts_.clock(); }
   // Whether views of now are snapshots.
   bool IsLarge() const { return live() != nullptr && registry_->entity_count() > kInlineEntities; }
@@ -123,12 +141,14 @@ class Query {
   // Of a live view.
   Usage FleetUsage(const View& view) const;
   Fleet::Models ModelUsage(const View& view) const;
-  // The list's own view may be a little older than the one asked for. Shared: many requests read one list.
+  // The list's own view may be a little older than the one asked for. Shared: many requests read
+  // one list.
   StatusOr<std::shared_ptr<const JobList>> Jobs(const View& view, bool exact) const;
   void Describe(absl::Span<JobRow> rows) const;
   StatusOr<JobRow> Job(const View& view, const jobs::JobRecord& record, bool exact) const;
   StatusOr<Series> JobSeries(int32_t job, const View& view, Micros step) const;
-  // nullopt where memory does not have all of it: the window is stored or short, or the job left a GPU within it.
+  // nullopt where memory does not have all of it: the window is stored or short, or the job left a
+  // GPU within it.
   std::optional<JobGpus> LiveJobGpus(int32_t job, const View& view) const;
   std::shared_ptr<const GpuColumns> gpus() const;  // live only
   // Ids of jobs with a row in the last max_span.
@@ -145,13 +165,15 @@ class Query {
   std::shared_ptr<const JobList> LiveJobs(const View& view) const;
   std::shared_ptr<const JobList> LiveJobsOf(Micros window) const;
   JobRow RowOf(const store::JobUsage& usage, const SecondsByJob& expected) const;
-  void AddUnsampled(const SecondsByJob& expected, const absl::flat_hash_map<int32_t, bool>& running, JobList* list) const;
-  Fleet::Models Describe(const absl::flat_hash_map<int32_t, store::UsageSums>& by_model, const View& view) const;
+  void AddUnsampled(const SecondsByJob& expected, const absl::flat_hash_map<int32_t, bool>& running,
+                    JobList* list) const;
+  Fleet::Models Describe(const absl::flat_hash_map<int32_t, store::UsageSums>& by_model,
+                         const View& view) const;
 
   const ApiParts parts_;
   Status ready_;
-  std::unique_ptr<Registry> own_registry_;      // offline
-  std::unique_ptr<jobs::JobIndex> own_jobs_;    // offline
+  std::unique_ptr<Registry> own_registry_;    // offline
+  std::unique_ptr<jobs::JobIndex> own_jobs_;  // offline
   std::vector<telemetry::ApplicationClaim> own_claims_;
   const Registry* registry_ = nullptr;
   const jobs::JobIndex* jobs_ = nullptr;
@@ -159,7 +181,8 @@ class Query {
 
   static constexpr Micros kDeployedFresh = kMicrosPerMinute;
   mutable std::mutex deployed_mutex_;
-  mutable std::shared_ptr<const Deployed> deployed_;  // shared with the requests that still read an older one
+  mutable std::shared_ptr<const Deployed>
+      deployed_;  // shared with the requests that still read an older one
   mutable uint64_t deployed_version_ = 0;
   mutable Micros deployed_at_ = 0;  // monotonic
   // Of a large fleet.

@@ -19,7 +19,8 @@ using telemetry::EntityKey;
 using telemetry::EntityKind;
 using telemetry::EntityLabels;
 
-// What the hardware table says about a reported name; everything stays unknown where it says nothing.
+// What the hardware table says about a reported name; everything stays unknown where it says
+// nothing.
 ModelRecord LookUp(const hardware::Catalog& catalog, int32_t id, std::string_view name) {
   ModelRecord record;
   record.id = id;
@@ -36,11 +37,12 @@ ModelRecord LookUp(const hardware::Catalog& catalog, int32_t id, std::string_vie
 }
 
 bool SameFacts(const ModelRecord& a, const ModelRecord& b) {
-  return a.tensor_clock_max_mhz == b.tensor_clock_max_mhz && a.sm_count == b.sm_count && a.tdp_w == b.tdp_w &&
-         a.half_rate == b.half_rate;
+  return a.tensor_clock_max_mhz == b.tensor_clock_max_mhz && a.sm_count == b.sm_count &&
+         a.tdp_w == b.tdp_w && a.half_rate == b.half_rate;
 }
 
-// A label that is not said any more does not wipe what is known: exporters leave labels out on some lines.
+// A label that is not said any more does not wipe what is known: exporters leave labels out on some
+// lines.
 bool Merge(std::string& known, const std::string& said) {
   if (said.empty() || said == known) return false;
   known = said;
@@ -106,7 +108,8 @@ int32_t Registry::ModelId(std::string_view name) {
   if (name.empty()) return 0;
   const auto it = model_by_name_.find(AbslView(name));
   if (it != model_by_name_.end()) return it->second;
-  // Past the limit an exporter is inventing names: its GPUs stay "model unknown", everyone else is untouched.
+  // Past the limit an exporter is inventing names: its GPUs stay "model unknown", everyone else is
+  // untouched.
   if (models_.size() >= kMaxModels) return 0;
   const auto id = static_cast<int32_t>(models_.size()) + 1;
   models_.push_back(LookUp(*catalog_, id, name));
@@ -132,12 +135,13 @@ int32_t Registry::InstanceSms(int32_t model, std::string_view profile) const {
   return hardware::MigProfileSms(**accelerator, profile).value_or(0);
 }
 
-// As the store's dim.weights: by SMs; where these are not known by compute slices of the profile ("2g.10gb" is 2 of 7);
-// else one of seven.
+// As the store's dim.weights: by SMs; where these are not known by compute slices of the profile
+// ("2g.10gb" is 2 of 7); else one of seven.
 double Registry::FractionOf(const EntityRecord& e) const {
   if (e.key.kind != EntityKind::kGpuInstance) return 1;
   const int32_t gpu_sms = DeviceOf(e.model).sm_count;
-  if (gpu_sms > 0 && e.sm_count > 0) return std::min(1.0, static_cast<double>(e.sm_count) / gpu_sms);
+  if (gpu_sms > 0 && e.sm_count > 0)
+    return std::min(1.0, static_cast<double>(e.sm_count) / gpu_sms);
   int slices = 1;
   const std::string& profile = e.labels.mig_profile;
   const char* end = profile.data() + profile.size();
@@ -156,7 +160,8 @@ void Registry::CountNode(const std::string& node, int by) {
   if ((it->second += by) <= 0) gpus_of_node_.erase(it);
 }
 
-StatusOr<EntityRecord*> Registry::Upsert(const EntityKey& key, const EntityLabels& labels, int32_t parent, Micros ts) {
+StatusOr<EntityRecord*> Registry::Upsert(const EntityKey& key, const EntityLabels& labels,
+                                         int32_t parent, Micros ts) {
   Key lookup = KeyOf(key);
   const auto it = entity_by_key_.find(lookup);
   EntityRecord* e = nullptr;
@@ -171,10 +176,11 @@ StatusOr<EntityRecord*> Registry::Upsert(const EntityKey& key, const EntityLabel
     }
   } else {
     if (entities_.size() >= kMaxEntities) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("GPU ", Printable(key.uuid, 80), ": ", kMaxEntities, " GPUs are known already"));
+      return absl::ResourceExhaustedError(absl::StrCat("GPU ", Printable(key.uuid, 80), ": ",
+                                                       kMaxEntities, " GPUs are known already"));
     }
-    entities_.push_back({.id = static_cast<int32_t>(entities_.size()) + 1, .key = key, .labels = labels});
+    entities_.push_back(
+        {.id = static_cast<int32_t>(entities_.size()) + 1, .key = key, .labels = labels});
     e = &entities_.back();
     e->first_seen = ts;
     entity_by_key_.emplace(std::move(lookup), e->id);
@@ -183,8 +189,9 @@ StatusOr<EntityRecord*> Registry::Upsert(const EntityKey& key, const EntityLabel
     changed = true;
   }
   const int32_t model = ModelId(e->labels.model);
-  const int32_t sms = e->key.kind == EntityKind::kGpuInstance ? InstanceSms(model, e->labels.mig_profile)
-                                                              : DeviceOf(model).sm_count;
+  const int32_t sms = e->key.kind == EntityKind::kGpuInstance
+                          ? InstanceSms(model, e->labels.mig_profile)
+                          : DeviceOf(model).sm_count;
   changed |= e->model != model || e->sm_count != sms || e->parent != parent || ts < e->first_seen;
   e->model = model;
   e->sm_count = sms;
@@ -194,7 +201,8 @@ StatusOr<EntityRecord*> Registry::Upsert(const EntityKey& key, const EntityLabel
   return e;
 }
 
-StatusOr<ResolvedEntity> Registry::Resolve(const EntityKey& key, const EntityLabels& labels, Micros ts) {
+StatusOr<ResolvedEntity> Registry::Resolve(const EntityKey& key, const EntityLabels& labels,
+                                           Micros ts) {
   std::unique_lock lock(mutex_);
   int32_t parent = 0;
   if (key.kind == EntityKind::kGpuInstance) {
@@ -208,17 +216,21 @@ StatusOr<ResolvedEntity> Registry::Resolve(const EntityKey& key, const EntityLab
       .id = e->id, .parent = parent, .device = DeviceOf(e->model), .fraction = FractionOf(*e)};
 }
 
-StatusOr<int32_t> Registry::Series(std::string_view target, std::string_view name, std::string_view labels) {
+StatusOr<int32_t> Registry::Series(std::string_view target, std::string_view name,
+                                   std::string_view labels) {
   std::unique_lock lock(mutex_);
   const auto [it, inserted] = series_by_key_.try_emplace(SeriesKey(target, name, labels), 0);
   if (!inserted) return it->second;
   if (last_series_ >= kMaxSeries) {
     series_by_key_.erase(it);
-    return absl::ResourceExhaustedError(absl::StrCat("narrow series: ", kMaxSeries, " are known already"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("narrow series: ", kMaxSeries, " are known already"));
   }
   it->second = ++last_series_;
-  new_series_.push_back(
-      {.id = it->second, .target = std::string(target), .name = std::string(name), .labels = std::string(labels)});
+  new_series_.push_back({.id = it->second,
+                         .target = std::string(target),
+                         .name = std::string(name),
+                         .labels = std::string(labels)});
   return it->second;
 }
 
@@ -241,20 +253,24 @@ Registry::Changes Registry::TakeChanges() {
 
 std::optional<EntityRecord> Registry::entity(int32_t id) const {
   std::shared_lock lock(mutex_);
-  if (id < 1 || id > static_cast<int32_t>(entities_.size()) || entities_[id - 1].id == 0) return std::nullopt;
+  if (id < 1 || id > static_cast<int32_t>(entities_.size()) || entities_[id - 1].id == 0)
+    return std::nullopt;
   return entities_[id - 1];
 }
 
 std::optional<ModelRecord> Registry::model(int32_t id) const {
   std::shared_lock lock(mutex_);
-  if (id < 1 || id > static_cast<int32_t>(models_.size()) || models_[id - 1].id == 0) return std::nullopt;
+  if (id < 1 || id > static_cast<int32_t>(models_.size()) || models_[id - 1].id == 0)
+    return std::nullopt;
   return models_[id - 1];
 }
 
 int32_t Registry::FindEntity(std::string_view uuid, int32_t instance) const {
   std::shared_lock lock(mutex_);
-  const auto it = entity_by_key_.find(
-      KeyOf({.kind = instance < 0 ? EntityKind::kGpu : EntityKind::kGpuInstance, .uuid = std::string(uuid), .gpu_instance = instance}));
+  const auto it =
+      entity_by_key_.find(KeyOf({.kind = instance < 0 ? EntityKind::kGpu : EntityKind::kGpuInstance,
+                                 .uuid = std::string(uuid),
+                                 .gpu_instance = instance}));
   return it == entity_by_key_.end() ? 0 : it->second;
 }
 
@@ -263,7 +279,8 @@ std::optional<ResolvedEntity> Registry::Known(const EntityKey& key) const {
   const auto it = entity_by_key_.find(KeyOf(key));
   if (it == entity_by_key_.end()) return std::nullopt;
   const EntityRecord& e = entities_[it->second - 1];
-  return ResolvedEntity{.id = e.id, .parent = e.parent, .device = DeviceOf(e.model), .fraction = FractionOf(e)};
+  return ResolvedEntity{
+      .id = e.id, .parent = e.parent, .device = DeviceOf(e.model), .fraction = FractionOf(e)};
 }
 
 double Registry::Fraction(int32_t entity) const {

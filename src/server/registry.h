@@ -1,8 +1,10 @@
-// Small integer ids for what rows refer to: entities (GPUs and MIG instances), models and narrow series. Restored from the
-// store at start; anything new or changed is queued for the writer, which stores it before the rows that use it.
+// Small integer ids for what rows refer to: entities (GPUs and MIG instances), models and narrow
+// series. Restored from the store at start; anything new or changed is queued for the writer, which
+// stores it before the rows that use it.
 //
-// Threads: every method from any thread. Resolve() and Series() are called when an identity changes, never per sample.
-// Limits: kMaxEntities, kMaxModels, kMaxSeries; past them Resolve()/Series() refuse and the caller counts it.
+// Threads: every method from any thread. Resolve() and Series() are called when an identity
+// changes, never per sample. Limits: kMaxEntities, kMaxModels, kMaxSeries; past them
+// Resolve()/Series() refuse and the caller counts it.
 #ifndef FLOPWATCH_SERVER_REGISTRY_H_
 #define FLOPWATCH_SERVER_REGISTRY_H_
 
@@ -39,7 +41,7 @@ struct Device {
 
 struct ResolvedEntity {
   int32_t id = 0;
-  int32_t parent = 0;   // GPU of a MIG instance
+  int32_t parent = 0;  // GPU of a MIG instance
   Device device;
   double fraction = 1;  // instance SMs / GPU SMs; 1 for a GPU
 };
@@ -51,8 +53,10 @@ class Registry {
   // Restores ids. Models are looked up again: a corrected hardware table corrects stored history.
   void Load(const store::Dimensions& dimensions);
 
-  // The entity with this key, made if new, its labels brought up to date. An instance brings its GPU with it.
-  StatusOr<ResolvedEntity> Resolve(const telemetry::EntityKey& key, const telemetry::EntityLabels& labels, Micros ts);
+  // The entity with this key, made if new, its labels brought up to date. An instance brings its
+  // GPU with it.
+  StatusOr<ResolvedEntity> Resolve(const telemetry::EntityKey& key,
+                                   const telemetry::EntityLabels& labels, Micros ts);
   StatusOr<int32_t> Series(std::string_view target, std::string_view name, std::string_view labels);
 
   struct Changes {
@@ -70,7 +74,8 @@ class Registry {
   std::optional<ResolvedEntity> Known(const telemetry::EntityKey& key) const;
   // Share of its GPU an entity is (ResolvedEntity::fraction).
   double Fraction(int32_t entity) const;
-  // GPUs and instances, not parts of nodes. In id order, under the read lock: the callback must be quick and must not call back.
+  // GPUs and instances, not parts of nodes. In id order, under the read lock: the callback must be
+  // quick and must not call back.
   void ForEachEntity(absl::FunctionRef<void(const store::EntityRecord&)> visit) const;
   std::vector<store::EntityRecord> Entities() const;
   std::vector<store::ModelRecord> Models() const;
@@ -95,8 +100,9 @@ class Registry {
   Device DeviceOf(int32_t model) const;
   double FractionOf(const store::EntityRecord& e) const;
   int32_t InstanceSms(int32_t model, std::string_view profile) const;
-  StatusOr<store::EntityRecord*> Upsert(const telemetry::EntityKey& key, const telemetry::EntityLabels& labels,
-                                        int32_t parent, Micros ts);
+  StatusOr<store::EntityRecord*> Upsert(const telemetry::EntityKey& key,
+                                        const telemetry::EntityLabels& labels, int32_t parent,
+                                        Micros ts);
   void MarkDirty(store::EntityRecord& e);
   void CountNode(const std::string& node, int by);
 

@@ -1,6 +1,6 @@
-// The YAML in which people write Prometheus file_sd files: a list of mappings with block or flow lists and mappings of plain
-// or quoted scalars. Everything else in YAML (anchors, tags, block scalars, flow over several lines) is refused by line, so
-// that nothing is misread.
+// The YAML in which people write Prometheus file_sd files: a list of mappings with block or flow
+// lists and mappings of plain or quoted scalars. Everything else in YAML (anchors, tags, block
+// scalars, flow over several lines) is refused by line, so that nothing is misread.
 #ifndef FLOPWATCH_SERVER_SD_YAML_H_
 #define FLOPWATCH_SERVER_SD_YAML_H_
 
@@ -24,7 +24,8 @@ struct SdGroup {
 
 inline std::string_view Strip(std::string_view s) {
   while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
-  while (!s.empty() && (s.back() == ' ' || s.back() == '\t' || s.back() == '\r')) s.remove_suffix(1);
+  while (!s.empty() && (s.back() == ' ' || s.back() == '\t' || s.back() == '\r'))
+    s.remove_suffix(1);
   return s;
 }
 
@@ -50,16 +51,21 @@ class SdYaml {
   enum class Section { kNone, kTargets, kLabels };
 
   Status Bad(std::string_view why) const {
-    return absl::InvalidArgumentError(fmt::format("line {}: {} (only the simple form of file_sd is read; JSON always works)", line_, why));
+    return absl::InvalidArgumentError(fmt::format(
+        "line {}: {} (only the simple form of file_sd is read; JSON always works)", line_, why));
   }
 
   static std::string_view WithoutComment(std::string_view line) {
     char quote = 0;
     for (size_t i = 0; i < line.size(); ++i) {
       if (quote != 0) {
-        if (line[i] == '\\' && quote == '"') ++i;
-        else if (line[i] == quote) quote = 0;
-      } else if ((line[i] == '"' || line[i] == '\'') && (i == 0 || std::string_view(" [{,:-").find(line[i - 1]) != std::string_view::npos)) {
+        if (line[i] == '\\' && quote == '"')
+          ++i;
+        else if (line[i] == quote)
+          quote = 0;
+      } else if ((line[i] == '"' || line[i] == '\'') &&
+                 (i == 0 ||
+                  std::string_view(" [{,:-").find(line[i - 1]) != std::string_view::npos)) {
         quote = line[i];
       } else if (line[i] == '#' && (i == 0 || line[i - 1] == ' ' || line[i - 1] == '\t')) {
         return line.substr(0, i);
@@ -83,7 +89,8 @@ class SdYaml {
       group_indent_ = item.empty() ? 0 : indent + (text.size() - item.size());
       return item.empty() ? absl::OkStatus() : Key(group_indent_, item);
     }
-    if (section_ == Section::kTargets && indent >= key_indent_ && text.front() == '[') return Flow(text, '[', ']');
+    if (section_ == Section::kTargets && indent >= key_indent_ && text.front() == '[')
+      return Flow(text, '[', ']');
     if (text == "[]" && groups_.empty()) return absl::OkStatus();
     if (groups_.empty()) return Bad("expected a list of {targets, labels}");
     return Key(indent, text);
@@ -98,7 +105,8 @@ class SdYaml {
       return absl::OkStatus();
     }
     if (group_indent_ == 0) group_indent_ = indent;
-    if (indent != group_indent_) return Bad("the indentation fits neither the group nor its labels");
+    if (indent != group_indent_)
+      return Bad("the indentation fits neither the group nor its labels");
     key_indent_ = indent;
     if (key == "targets") {
       section_ = Section::kTargets;
@@ -113,13 +121,16 @@ class SdYaml {
 
   // [a, "b"] or {k: v, "l": 'w'} on one line.
   Status Flow(std::string_view text, char open, char close) {
-    if (text.size() < 2 || text.front() != open || text.back() != close) return Bad(fmt::format("expected {}…{} on one line", open, close));
+    if (text.size() < 2 || text.front() != open || text.back() != close)
+      return Bad(fmt::format("expected {}…{} on one line", open, close));
     text = Strip(text.substr(1, text.size() - 2));
     while (!text.empty()) {
       size_t end = 0;
       for (char quote = 0; end < text.size() && (quote != 0 || text[end] != ','); ++end) {
-        if (quote == 0 && (text[end] == '"' || text[end] == '\'')) quote = text[end];
-        else if (text[end] == quote) quote = 0;
+        if (quote == 0 && (text[end] == '"' || text[end] == '\''))
+          quote = text[end];
+        else if (text[end] == quote)
+          quote = 0;
       }
       const std::string_view item = Strip(text.substr(0, end));
       text = Strip(text.substr(std::min(end + 1, text.size())));
@@ -143,9 +154,11 @@ class SdYaml {
       const size_t end = text.find(text[0], 1);
       if (end != std::string_view::npos) colon = text.find(':', end);
     } else {
-      colon = text.ends_with(':') && text.find(": ") == std::string_view::npos ? text.size() - 1 : text.find(": ");
+      colon = text.ends_with(':') && text.find(": ") == std::string_view::npos ? text.size() - 1
+                                                                               : text.find(": ");
     }
-    if (colon == std::string_view::npos) return Bad(fmt::format("'{}' has no 'key: value'", Printable(text)));
+    if (colon == std::string_view::npos)
+      return Bad(fmt::format("'{}' has no 'key: value'", Printable(text)));
     *rest = Strip(text.substr(colon + 1));
     return Scalar(Strip(text.substr(0, colon)));
   }
@@ -159,16 +172,19 @@ class SdYaml {
         if (text[i] == quote && quote == '\'' && i + 1 < text.size() && text[i + 1] == '\'') {
           ++i;
         } else if (text[i] == '\\' && quote == '"') {
-          if (++i >= text.size() || (text[i] != '"' && text[i] != '\\')) return Bad("only \\\" and \\\\ are understood as escapes");
+          if (++i >= text.size() || (text[i] != '"' && text[i] != '\\'))
+            return Bad("only \\\" and \\\\ are understood as escapes");
         } else if (text[i] == quote) {
-          return i + 1 == text.size() ? StatusOr<std::string>(out) : Bad("text follows a quoted value");
+          return i + 1 == text.size() ? StatusOr<std::string>(out)
+                                      : Bad("text follows a quoted value");
         }
         out += text[i];
       }
       return Bad("a quote is left open");
     }
-    if (std::string_view("&*!|>%@`{}[],").find(quote) != std::string_view::npos || text.starts_with("- ") ||
-        text.find(": ") != std::string_view::npos || text.ends_with(':')) {
+    if (std::string_view("&*!|>%@`{}[],").find(quote) != std::string_view::npos ||
+        text.starts_with("- ") || text.find(": ") != std::string_view::npos ||
+        text.ends_with(':')) {
       return Bad(fmt::format("'{}' is not a plain value", Printable(text)));
     }
     return std::string(text);

@@ -6,9 +6,9 @@
 #include <limits>
 #include <utility>
 
+#include <fmt/format.h>
 #include "absl/hash/hash.h"
 #include "base/prefetch.h"
-#include <fmt/format.h>
 
 namespace flopwatch::server {
 namespace {
@@ -51,13 +51,20 @@ int32_t SpanMs(Micros from, Micros to) {
 std::string_view RefusalName(size_t reason) {
   if (reason < kOwn) return telemetry::ReasonName(static_cast<telemetry::Refusal>(reason));
   switch (static_cast<IngestRefusal>(reason)) {
-    case IngestRefusal::kDuplicateExporter: return "duplicate_exporter";
-    case IngestRefusal::kUuidConflict: return "uuid_conflict";
-    case IngestRefusal::kStaleTimestamp: return "stale_timestamp";
-    case IngestRefusal::kFutureTimestamp: return "future_timestamp";
-    case IngestRefusal::kEntityLimit: return "entity_limit";
-    case IngestRefusal::kSourceLimit: return "source_limit";
-    case IngestRefusal::kCount: break;
+    case IngestRefusal::kDuplicateExporter:
+      return "duplicate_exporter";
+    case IngestRefusal::kUuidConflict:
+      return "uuid_conflict";
+    case IngestRefusal::kStaleTimestamp:
+      return "stale_timestamp";
+    case IngestRefusal::kFutureTimestamp:
+      return "future_timestamp";
+    case IngestRefusal::kEntityLimit:
+      return "entity_limit";
+    case IngestRefusal::kSourceLimit:
+      return "source_limit";
+    case IngestRefusal::kCount:
+      break;
   }
   return "unknown";
 }
@@ -76,9 +83,10 @@ Source::Source(IngestContext* context, uint32_t id, std::string name, std::strin
       name_(std::move(name)),
       node_(std::move(node)),
       pushed_(name_.starts_with(kPushPrefix)),
-      application_source_(name_.ends_with(kRemoteWriteSuffix) ? telemetry::ApplicationSource::kRemoteWrite
-                          : name_.ends_with(kOtlpSuffix)      ? telemetry::ApplicationSource::kOtlp
-                                                              : telemetry::ApplicationSource::kPrometheus),
+      application_source_(
+          name_.ends_with(kRemoteWriteSuffix) ? telemetry::ApplicationSource::kRemoteWrite
+          : name_.ends_with(kOtlpSuffix)      ? telemetry::ApplicationSource::kOtlp
+                                              : telemetry::ApplicationSource::kPrometheus),
       decoder_(&context->fields, node_, context->options.limits) {
   ctx_->claims.Know(id_, name_);
 }
@@ -88,7 +96,9 @@ Source::~Source() {
   ctx_->claims.Forget(id_);
 }
 
-void Source::Refuse(IngestRefusal reason, uint64_t n) { refused_now_[static_cast<size_t>(reason)] += n; }
+void Source::Refuse(IngestRefusal reason, uint64_t n) {
+  refused_now_[static_cast<size_t>(reason)] += n;
+}
 
 // Brings the slot of a row up to date; false when the entity is refused.
 bool Source::Resolve(const DecodedRow& row, Micros ts) {
@@ -99,11 +109,14 @@ bool Source::Resolve(const DecodedRow& row, Micros ts) {
     const Evidence evidence = EvidenceOf(row.labels->node, node_, pushed_);
     std::optional<ResolvedEntity> entity = ctx_->registry.Known(*row.key);
     if (entity.has_value()) {
-      if (const auto known = ctx_->registry.entity(entity->id)) ctx_->claims.SetHome(entity->id, NodeHash(known->labels.node));
+      if (const auto known = ctx_->registry.entity(entity->id))
+        ctx_->claims.SetHome(entity->id, NodeHash(known->labels.node));
     }
-    // What the weaker of two claims says about a GPU is not taken over; it is asked again with every scrape.
+    // What the weaker of two claims says about a GPU is not taken over; it is asked again with
+    // every scrape.
     const bool believed =
-        !entity.has_value() || ctx_->claims.MayDescribe(ClaimOf(entity->id, node_hash, evidence), ts, timing());
+        !entity.has_value() ||
+        ctx_->claims.MayDescribe(ClaimOf(entity->id, node_hash, evidence), ts, timing());
     if (believed) {
       const auto described = ctx_->registry.Resolve(*row.key, *row.labels, ts);
       if (!described.ok()) return false;
@@ -128,7 +141,8 @@ bool Source::Resolve(const DecodedRow& row, Micros ts) {
       slot.parent_slot = parent == slot_of_entity_.end() ? -1 : parent->second;
     }
   } else if (slot.entity.parent != 0 && slot.parent_slot < 0) {
-    if (const auto parent = slot_of_entity_.find(slot.entity.parent); parent != slot_of_entity_.end()) {
+    if (const auto parent = slot_of_entity_.find(slot.entity.parent);
+        parent != slot_of_entity_.end()) {
       slot.parent_slot = parent->second;
     }
   }
@@ -157,15 +171,19 @@ Claims::Verdict Source::Admit(const Slot& slot, Micros ts, bool own_timestamp) {
   return verdict;
 }
 
-// Whether the exporter had nothing new. The elapsed-cycle total and the energy of a powered GPU always move, so where there
-// is one it decides (energy together with tensor activity, as its resolution may be coarse); without them a busy GPU whose
-// every reading is the same to the last digit has not been read again. Of a MIG instance, energy and clock are its board's.
+// Whether the exporter had nothing new. The elapsed-cycle total and the energy of a powered GPU
+// always move, so where there is one it decides (energy together with tensor activity, as its
+// resolution may be coarse); without them a busy GPU whose every reading is the same to the last
+// digit has not been read again. Of a MIG instance, energy and clock are its board's.
 bool Source::IsRepeat(Slot& slot, const DecodedRow& row, const DecodedRow& board) {
-  const std::array<double, 8> now = {
-      ValueOr(row, CanonicalField::kTensorActive, -1), ValueOr(board, CanonicalField::kEnergyJ, -1),
-      ValueOr(board, CanonicalField::kSmClockMhz, -1),   ValueOr(row, CanonicalField::kSmActive, -1),
-      ValueOr(board, CanonicalField::kPowerW, -1),       ValueOr(row, CanonicalField::kGpuUtil, -1),
-      ValueOr(row, CanonicalField::kMmaCyclesActive, -1), ValueOr(row, CanonicalField::kSmCyclesElapsed, -1)};
+  const std::array<double, 8> now = {ValueOr(row, CanonicalField::kTensorActive, -1),
+                                     ValueOr(board, CanonicalField::kEnergyJ, -1),
+                                     ValueOr(board, CanonicalField::kSmClockMhz, -1),
+                                     ValueOr(row, CanonicalField::kSmActive, -1),
+                                     ValueOr(board, CanonicalField::kPowerW, -1),
+                                     ValueOr(row, CanonicalField::kGpuUtil, -1),
+                                     ValueOr(row, CanonicalField::kMmaCyclesActive, -1),
+                                     ValueOr(row, CanonicalField::kSmCyclesElapsed, -1)};
   const std::array<double, 8> last = std::exchange(slot.last, now);
   if (slot.fresh_ts == 0) return false;
   if (now[7] > 0) return now[7] == last[7];
@@ -173,10 +191,10 @@ bool Source::IsRepeat(Slot& slot, const DecodedRow& row, const DecodedRow& board
   return now[0] > 0 && now == last;
 }
 
-// OFU from cycle totals. A repeat keeps the last rate and carries no weight; the row that moves the totals stands for the
-// whole time since they last moved, if that is a credible span.
-void Source::StampCycles(Slot& slot, const DecodedRow& row, double clock_mhz, Micros ts, bool repeat, Stamp* stamp,
-                         Micros* previous) {
+// OFU from cycle totals. A repeat keeps the last rate and carries no weight; the row that moves the
+// totals stands for the whole time since they last moved, if that is a credible span.
+void Source::StampCycles(Slot& slot, const DecodedRow& row, double clock_mhz, Micros ts,
+                         bool repeat, Stamp* stamp, Micros* previous) {
   if (!row.present.Test(CanonicalField::kMmaCyclesActive)) {
     slot.cycles.reset();
     return;
@@ -195,7 +213,8 @@ void Source::StampCycles(Slot& slot, const DecodedRow& row, double clock_mhz, Mi
   const bool was_calibrated = slot.cycle_scale != 0;
   if (!was_calibrated && !repeat && !std::isnan(clock_mhz) && slot.entity.device.sm_count > 0) {
     slot.cycle_scale =
-        efficiency::CalibrateCycleScale(*slot.cycles, now, clock_mhz, slot.entity.device.sm_count).value_or(0);
+        efficiency::CalibrateCycleScale(*slot.cycles, now, clock_mhz, slot.entity.device.sm_count)
+            .value_or(0);
   }
   if (slot.cycle_scale == 0) {
     if (!repeat) {
@@ -215,8 +234,8 @@ void Source::StampCycles(Slot& slot, const DecodedRow& row, double clock_mhz, Mi
     slot.tensor_mhz = static_cast<float>(rate.tensor_mhz);
     stamp->header.flags |= telemetry::kCyclePath;
     stamp->header.tensor_mhz = slot.tensor_mhz;
-    // Not across a gap the ratio path would not bridge either: jobs may have changed in it. Before the calibration, repeats
-    // still had weight of their own.
+    // Not across a gap the ratio path would not bridge either: jobs may have changed in it. Before
+    // the calibration, repeats still had weight of their own.
     if (was_calibrated && ts - slot.cycles_ts <= ctx_->options.max_span) *previous = slot.cycles_ts;
   } else if (rate.outcome == efficiency::CycleOutcome::kReset) {
     stamp->header.flags |= telemetry::kCounterReset;
@@ -225,16 +244,19 @@ void Source::StampCycles(Slot& slot, const DecodedRow& row, double clock_mhz, Mi
   slot.cycles_ts = ts;
 }
 
-void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous, Stamp* stamp) {
+void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrape_ts,
+                      Micros previous, Stamp* stamp) {
   telemetry::RowHeader& h = stamp->header;
   const Device& device = slot.entity.device;
   const bool instance = slot.kind == EntityKind::kGpuInstance;
   const bool mig_gpu = !instance && slot.instances_scrape == scrape_;
   const double tensor = ValueOr(row, CanonicalField::kTensorActive, kNaN);
-  const Slot* board = instance && slot.parent_slot >= 0 && slots_[slot.parent_slot].scrape == scrape_
-                          ? &slots_[slot.parent_slot]
-                          : nullptr;
-  const double clock_mhz = ValueOr(row, CanonicalField::kSmClockMhz, kNaN);  // the decoder gives instances the board's
+  const Slot* board =
+      instance && slot.parent_slot >= 0 && slots_[slot.parent_slot].scrape == scrape_
+          ? &slots_[slot.parent_slot]
+          : nullptr;
+  const double clock_mhz =
+      ValueOr(row, CanonicalField::kSmClockMhz, kNaN);  // the decoder gives instances the board's
 
   h.ts = ts;
   h.entity = slot.entity.id;
@@ -247,7 +269,8 @@ void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrap
   // Who counts: the instances, unless only the GPU itself has tensor activity.
   bool weightless = false;
   if (mig_gpu) {
-    if (slot.tensor_instances_scrape == scrape_ || std::isnan(tensor)) h.flags |= telemetry::kMigParent;
+    if (slot.tensor_instances_scrape == scrape_ || std::isnan(tensor))
+      h.flags |= telemetry::kMigParent;
   } else if (board != nullptr && board->tensor_instances_scrape != scrape_) {
     weightless = board->row->present.Test(CanonicalField::kTensorActive);
   }
@@ -258,7 +281,8 @@ void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrap
   const bool cycles = (h.flags & telemetry::kCyclePath) != 0;
   if (!repeat) slot.fresh_ts = ts;
   if (repeat) h.flags |= telemetry::kStaleRepeat;
-  const bool frozen = repeat && elapsed > 0 && ts - slot.fresh_ts > ctx_->options.max_span;  // and not a gap
+  const bool frozen =
+      repeat && elapsed > 0 && ts - slot.fresh_ts > ctx_->options.max_span;  // and not a gap
 
   h.span_ms = previous != 0 && !frozen && !weightless ? SpanMs(previous, ts) : 0;
   if (frozen) {
@@ -275,7 +299,8 @@ void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrap
     if (std::isnan(tensor)) h.flags |= telemetry::kTensorMissing;
     if (std::isnan(clock_mhz)) h.flags |= telemetry::kClockMissing;
     if (!std::isnan(tensor) && !std::isnan(clock_mhz) && device.tensor_clock_max_mhz > 0) {
-      const auto computed = efficiency::OfuFromRatio(tensor, clock_mhz, device.tensor_clock_max_mhz);
+      const auto computed =
+          efficiency::OfuFromRatio(tensor, clock_mhz, device.tensor_clock_max_mhz);
       if (computed.ok()) {
         ofu = *computed;
       } else {
@@ -286,12 +311,15 @@ void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrap
   if (ofu > efficiency::kOfuMaxCredible) h.flags |= telemetry::kOutOfRange;
 
   const double span_s = h.span_ms / 1e3;
-  std::optional<double> activity = std::isnan(tensor) ? std::nullopt : std::optional<double>(tensor);
-  if (cycles) activity = h.tensor_mhz > 0 ? 1.0 : 0.0;  // the detector asks only whether it is exactly zero
+  std::optional<double> activity =
+      std::isnan(tensor) ? std::nullopt : std::optional<double>(tensor);
+  if (cycles)
+    activity = h.tensor_mhz > 0 ? 1.0 : 0.0;  // the detector asks only whether it is exactly zero
   std::optional<double> limit = ValueIn(row, CanonicalField::kPowerLimitW);
   if (!limit.has_value() && device.tdp_w > 0) limit = device.tdp_w;
   std::optional<double> other_pipes;
-  for (const FieldId pipe : {CanonicalField::kFp64Active, CanonicalField::kFp32Active, CanonicalField::kFp16Active}) {
+  for (const FieldId pipe :
+       {CanonicalField::kFp64Active, CanonicalField::kFp32Active, CanonicalField::kFp16Active}) {
     if (const auto share = ValueIn(row, pipe)) other_pipes = other_pipes.value_or(0) + *share;
   }
   stamp->counter = slot.dead.Update({.span_s = span_s,
@@ -305,11 +333,13 @@ void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrap
 
   if ((h.flags & telemetry::kMigParent) != 0) {
     // Its instances have their own reasons.
-    h.flags &= ~static_cast<uint32_t>(telemetry::kTensorMissing | telemetry::kClockMissing | telemetry::kModelUnknown |
-                                      telemetry::kDeadCounter | telemetry::kSuspectCounter | telemetry::kOutOfRange);
+    h.flags &= ~static_cast<uint32_t>(telemetry::kTensorMissing | telemetry::kClockMissing |
+                                      telemetry::kModelUnknown | telemetry::kDeadCounter |
+                                      telemetry::kSuspectCounter | telemetry::kOutOfRange);
     stamp->counter = efficiency::CounterState::kAlive;
   } else {
-    const int32_t set = ctx_->jobs.Observe(slot.entity.id, ts, static_cast<Micros>(h.span_ms) * kMicrosPerMilli, row.owners);
+    const int32_t set = ctx_->jobs.Observe(
+        slot.entity.id, ts, static_cast<Micros>(h.span_ms) * kMicrosPerMilli, row.owners);
     if (set != slot.job_set) {
       slot.job_set = set;
       slot.jobs = ctx_->jobs.SetMembers(set);
@@ -319,13 +349,15 @@ void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrap
 
   const bool shows_ofu = (h.flags & telemetry::kNotComputable & ~telemetry::kSpanUnknown) == 0 &&
                          (h.flags & telemetry::kMigParent) == 0;
-  const double util = ValueOr(row, CanonicalField::kGpuUtil, ValueOr(row, CanonicalField::kGrActive, kNaN));
+  const double util =
+      ValueOr(row, CanonicalField::kGpuUtil, ValueOr(row, CanonicalField::kGrActive, kNaN));
   stamp->live = LiveRow{
       .now = {.entity = h.entity,
               .job_set = h.job_set,
               .model = h.model,
               .flags = h.flags,
-              .ts = std::min(ts, scrape_ts),  // an exporter's clock that is ahead moves no window but its own
+              .ts = std::min(
+                  ts, scrape_ts),  // an exporter's clock that is ahead moves no window but its own
               .instance = instance,
               .ofu = shows_ofu ? ofu : kNaN,
               .tensor_active = tensor,
@@ -338,15 +370,18 @@ void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrap
       .span_s = span_s,
       .fraction = slot.entity.fraction,
       .frozen_s = frozen ? static_cast<double>(elapsed) / kMicrosPerSecond : 0,
-      .jobs = (h.flags & telemetry::kMigParent) == 0 ? absl::MakeConstSpan(slot.jobs) : absl::Span<const int32_t>()};
+      .jobs = (h.flags & telemetry::kMigParent) == 0 ? absl::MakeConstSpan(slot.jobs)
+                                                     : absl::Span<const int32_t>()};
 }
 
 // To the store now, or when it is known whether the zeros before it are true (docs/ofu.md).
-void Source::AddOrHold(Slot& slot, const Stamp& stamp, const DecodedRow& row, Writer::Session* session) {
+void Source::AddOrHold(Slot& slot, const Stamp& stamp, const DecodedRow& row,
+                       Writer::Session* session) {
   const int fields = std::max(FieldsIn(row.present), 1);
   using efficiency::CounterState;
   if (stamp.counter == CounterState::kSuspect) {
-    if (ctx_->totals.held_bytes.load(std::memory_order_relaxed) < kMaxHeldBytes) return Hold(slot, stamp, row, fields);
+    if (ctx_->totals.held_bytes.load(std::memory_order_relaxed) < kMaxHeldBytes)
+      return Hold(slot, stamp, row, fields);
   }
   if (!slot.held.empty()) {
     --holding_;
@@ -362,7 +397,8 @@ void Source::AddOrHold(Slot& slot, const Stamp& stamp, const DecodedRow& row, Wr
 
 void Source::Hold(Slot& slot, const Stamp& stamp, const DecodedRow& row, int fields) {
   if (slot.held.empty()) ++holding_;
-  slot.held.push_back({slot.kind, stamp.header, std::vector<double>(row.values, row.values + fields), stamp.live});
+  slot.held.push_back(
+      {slot.kind, stamp.header, std::vector<double>(row.values, row.values + fields), stamp.live});
   slot.held.back().live.jobs = {};  // a view of what may change meanwhile
   ctx_->totals.held_rows += 1;
   ctx_->totals.held_bytes += sizeof(Held) + static_cast<size_t>(fields) * sizeof(double);
@@ -381,7 +417,8 @@ void Source::ReleaseHeld(std::vector<Held>* held, Release as, Writer::Session* s
       h.live.jobs = jobs;
       LiveRow after = h.live;
       after.now.flags = h.header.flags;
-      const bool computable = (h.header.flags & telemetry::kNotComputable & ~static_cast<uint32_t>(telemetry::kSpanUnknown)) == 0;
+      const bool computable = (h.header.flags & telemetry::kNotComputable &
+                               ~static_cast<uint32_t>(telemetry::kSpanUnknown)) == 0;
       after.now.ofu = computable ? 0 : kNaN;
       ctx_->live.Revise(h.live, after);
     }
@@ -392,12 +429,15 @@ void Source::ReleaseHeld(std::vector<Held>* held, Release as, Writer::Session* s
   held->shrink_to_fit();
 }
 
-// GPUs that were not in this scrape nor in those of the last max_span: nothing will decide about them.
+// GPUs that were not in this scrape nor in those of the last max_span: nothing will decide about
+// them.
 void Source::SettleGone(Micros ts, Writer::Session* session) {
   if (!orphans_.empty()) ReleaseHeld(&orphans_, Release::kUndecided, session);
   if (holding_ == 0) return;
   for (Slot& slot : slots_) {
-    if (slot.held.empty() || slot.scrape == scrape_ || ts - slot.held.back().header.ts <= ctx_->options.max_span) continue;
+    if (slot.held.empty() || slot.scrape == scrape_ ||
+        ts - slot.held.back().header.ts <= ctx_->options.max_span)
+      continue;
     --holding_;
     ReleaseHeld(&slot.held, Release::kUndecided, session);
   }
@@ -428,7 +468,8 @@ int32_t Source::NewSeries(const telemetry::NarrowSample& sample) {
       ctx_->application.Refuse(application_source_, ApplicationRefusal::kInvalid);
       break;
     case telemetry::SeriesMeaning::kApplication: {
-      const std::string group = fmt::format("{}\n{}\n{}", who.claim.Content(), who.rank, who.speaker);
+      const std::string group =
+          fmt::format("{}\n{}\n{}", who.claim.Content(), who.rank, who.speaker);
       const auto [it, added] = group_of_.emplace(group, application_groups_.size());
       if (added) application_groups_.push_back(who);
       application_.push_back({who.key, who.is_step, it->second});
@@ -441,14 +482,16 @@ int32_t Source::NewSeries(const telemetry::NarrowSample& sample) {
 void Source::IngestApplication(int32_t series, const telemetry::NarrowSample& sample, Micros ts) {
   const ApplicationMember& member = application_[static_cast<size_t>(-series) - 1];
   const telemetry::ApplicationClaim& claim = application_groups_[member.group].claim;
-  telemetry::ApplicationSample& said = application_now_[{member.group, sample.timestamp.value_or(ts)}];
+  telemetry::ApplicationSample& said =
+      application_now_[{member.group, sample.timestamp.value_or(ts)}];
   if (member.is_step) {
     if (sample.value >= 0 && sample.value <= static_cast<double>(telemetry::kMaxApplicationStep)) {
       said.step = static_cast<int64_t>(sample.value);
     }
     return;
   }
-  std::optional<double> value = telemetry::InUnit(member.key, sample.value, telemetry::RatioUnit::kByName);
+  std::optional<double> value =
+      telemetry::InUnit(member.key, sample.value, telemetry::RatioUnit::kByName);
   if (!value.has_value()) {
     ctx_->application.Refuse(application_source_, ApplicationRefusal::kUnitUnclear);
     return;
@@ -472,12 +515,14 @@ void Source::OfferApplication() {
   application_now_.clear();
 }
 
-void Source::IngestNarrow(const telemetry::NarrowSample& sample, Micros ts, Writer::Session* session) {
+void Source::IngestNarrow(const telemetry::NarrowSample& sample, Micros ts,
+                          Writer::Session* session) {
   const uint64_t hash = absl::HashOf(absl::string_view(sample.name.data(), sample.name.size()),
                                      absl::string_view(sample.labels.data(), sample.labels.size()));
   auto it = series_.find(hash);
   if (it == series_.end()) {
-    // Series a target ever had, not only those of this scrape: changing label values must not grow the table for ever.
+    // Series a target ever had, not only those of this scrape: changing label values must not grow
+    // the table for ever.
     if (series_.size() >= ctx_->options.limits.max_narrow_series) {
       ++refused_now_[static_cast<size_t>(telemetry::Refusal::kNarrowLimit)];
       return;
@@ -489,11 +534,13 @@ void Source::IngestNarrow(const telemetry::NarrowSample& sample, Micros ts, Writ
     ++refused_now_[static_cast<size_t>(telemetry::Refusal::kNarrowLimit)];
     return;
   }
-  session->AddMetric({.ts = sample.timestamp.value_or(ts), .series = it->second, .value = sample.value});
+  session->AddMetric(
+      {.ts = sample.timestamp.value_or(ts), .series = it->second, .value = sample.value});
 }
 
 // A link, a switch or a processor: its values and the time they stand for.
-void Source::AddPart(const Slot& slot, const DecodedRow& row, Micros ts, Micros previous, Writer::Session* session) {
+void Source::AddPart(const Slot& slot, const DecodedRow& row, Micros ts, Micros previous,
+                     Writer::Session* session) {
   telemetry::RowHeader header;
   header.ts = ts;
   header.entity = slot.entity.id;
@@ -505,16 +552,20 @@ void Source::AddPart(const Slot& slot, const DecodedRow& row, Micros ts, Micros 
 
 TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
   std::lock_guard lock(mutex_);
-  // Whole milliseconds, as the store keeps them: what is live and what is stored then have the same times.
+  // Whole milliseconds, as the store keeps them: what is live and what is stored then have the same
+  // times.
   ts = FloorTo(ts, kMicrosPerMilli);
   ++scrape_;
   refused_now_ = {};
   PrefetchToWrite(slots_.data(), std::min(slots_.size(), kPrefetchedSlots) * sizeof(Slot));
   const telemetry::DecodedScrape& scrape = decoder_.Decode(body);
-  for (size_t k = 0; k < scrape.stats.refused.size(); ++k) refused_now_[k] = scrape.stats.refused[k];
+  for (size_t k = 0; k < scrape.stats.refused.size(); ++k)
+    refused_now_[k] = scrape.stats.refused[k];
 
   const Micros now = ctx_->clock();
-  const auto time_of = [&](const DecodedRow& row) { return FloorTo(row.timestamp.value_or(ts), kMicrosPerMilli); };
+  const auto time_of = [&](const DecodedRow& row) {
+    return FloorTo(row.timestamp.value_or(ts), kMicrosPerMilli);
+  };
   const auto time_ok = [&](const DecodedRow& row) {
     if (!row.timestamp.has_value() || ctx_->options.backfill) return true;
     if (*row.timestamp > now + kFutureLimit) {
@@ -558,7 +609,8 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
   TargetStats result;
   {
     Writer::Session session(&ctx_->writer, shard);
-    static thread_local std::vector<LiveRow> live;  // thousands of sources would each keep their own
+    static thread_local std::vector<LiveRow>
+        live;  // thousands of sources would each keep their own
     live.clear();
     uint64_t late = 0, weightless = 0, frozen = 0;
     const Micros newest = ctx_->live.newest();

@@ -1,5 +1,6 @@
-// One exporter as the pipeline knows it: its decoder, what each of its GPUs last said, and its counters. Turns the rows of
-// a scrape into stamped rows: entity id, span, flags, job set, cycle rate (pipeline.h states the rules).
+// One exporter as the pipeline knows it: its decoder, what each of its GPUs last said, and its
+// counters. Turns the rows of a scrape into stamped rows: entity id, span, flags, job set, cycle
+// rate (pipeline.h states the rules).
 //
 // Threads: one mutex; uncontended, because a target is scraped by one thread at a time.
 #ifndef FLOPWATCH_SERVER_SOURCE_H_
@@ -46,7 +47,8 @@ using RefusalCounts = std::array<uint64_t, kRefusalCount>;
 Counts NonZero(const RefusalCounts& counts);
 
 struct Totals {
-  std::atomic<uint64_t> scrapes{0}, rows{0}, samples{0}, narrow{0}, late_rows{0}, zero_weight_rows{0}, frozen_rows{0};
+  std::atomic<uint64_t> scrapes{0}, rows{0}, samples{0}, narrow{0}, late_rows{0},
+      zero_weight_rows{0}, frozen_rows{0};
   std::atomic<uint64_t> held_rows{0}, held_bytes{0};  // now
   std::array<std::atomic<uint64_t>, kRefusalCount> refused{};
 };
@@ -71,8 +73,8 @@ class Source {
   ~Source();
 
   TargetStats Ingest(std::string_view body, Micros ts, int shard);
-  // Hands over rows that wait for the verdict on a counter, as suspected: no sample will decide it any more. Of a source
-  // that was fed since `silent_since`, only if `silent_since` is 0.
+  // Hands over rows that wait for the verdict on a counter, as suspected: no sample will decide it
+  // any more. Of a source that was fed since `silent_since`, only if `silent_since` is 0.
   void Settle(Micros silent_since);
   SourceInfo info() const;
   uint32_t id() const { return id_; }
@@ -93,7 +95,7 @@ class Source {
     telemetry::EntityKind kind = telemetry::EntityKind::kGpu;
     ResolvedEntity entity;
     // This scrape.
-    uint64_t scrape = 0;               // number of the scrape the row pointer belongs to
+    uint64_t scrape = 0;  // number of the scrape the row pointer belongs to
     const telemetry::DecodedRow* row = nullptr;
     uint64_t instances_scrape = 0;         // scrape in which instances of this GPU were listed,
     uint64_t tensor_instances_scrape = 0;  // and with tensor activity
@@ -128,11 +130,14 @@ class Source {
   }
   Claims::Verdict Admit(const Slot& slot, Micros ts, bool own_timestamp);
   bool IsRepeat(Slot& slot, const telemetry::DecodedRow& row, const telemetry::DecodedRow& board);
-  void StampCycles(Slot& slot, const telemetry::DecodedRow& row, double clock_mhz, Micros ts, bool repeat, Stamp* stamp,
-                   Micros* previous);
-  void AddPart(const Slot& slot, const telemetry::DecodedRow& row, Micros ts, Micros previous, Writer::Session* session);
-  void StampRow(Slot& slot, const telemetry::DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous, Stamp* stamp);
-  void AddOrHold(Slot& slot, const Stamp& stamp, const telemetry::DecodedRow& row, Writer::Session* session);
+  void StampCycles(Slot& slot, const telemetry::DecodedRow& row, double clock_mhz, Micros ts,
+                   bool repeat, Stamp* stamp, Micros* previous);
+  void AddPart(const Slot& slot, const telemetry::DecodedRow& row, Micros ts, Micros previous,
+               Writer::Session* session);
+  void StampRow(Slot& slot, const telemetry::DecodedRow& row, Micros ts, Micros scrape_ts,
+                Micros previous, Stamp* stamp);
+  void AddOrHold(Slot& slot, const Stamp& stamp, const telemetry::DecodedRow& row,
+                 Writer::Session* session);
   void Hold(Slot& slot, const Stamp& stamp, const telemetry::DecodedRow& row, int fields);
   enum class Release : uint8_t { kTrueZeros, kDead, kUndecided };
   void ReleaseHeld(std::vector<Held>* held, Release as, Writer::Session* session);
@@ -165,9 +170,11 @@ class Source {
     size_t group = 0;  // index in application_groups_
   };
   std::vector<ApplicationMember> application_;
-  std::vector<telemetry::ApplicationSeries> application_groups_;  // by what they claim and who says it
+  std::vector<telemetry::ApplicationSeries>
+      application_groups_;  // by what they claim and who says it
   absl::flat_hash_map<std::string, size_t> group_of_;
-  std::map<std::pair<size_t, Micros>, telemetry::ApplicationSample> application_now_;  // of this scrape
+  std::map<std::pair<size_t, Micros>, telemetry::ApplicationSample>
+      application_now_;  // of this scrape
   uint64_t scrape_ = 0;
   RefusalCounts refused_{}, refused_now_{};
   TargetStats stats_;  // without refused

@@ -22,12 +22,19 @@ namespace fs = std::filesystem;
 Status MakeFolder(const std::string& path) {
   std::error_code ec;
   fs::create_directories(path, ec);
-  return ec ? absl::UnavailableError(fmt::format("cannot make {}: {}", path, ec.message())) : absl::OkStatus();
+  return ec ? absl::UnavailableError(fmt::format("cannot make {}: {}", path, ec.message()))
+            : absl::OkStatus();
 }
 
 std::string Summary(const TraceWork& work, const TraceSummary& summary, const std::string& error) {
   std::string out;
-  JsonWriter(&out).BeginObject().Field("files", work.paths.size()).Field("headline", summary.headline).Field("verdict", summary.verdict).Field("error", error).EndObject();
+  JsonWriter(&out)
+      .BeginObject()
+      .Field("files", work.paths.size())
+      .Field("headline", summary.headline)
+      .Field("verdict", summary.verdict)
+      .Field("error", error)
+      .EndObject();
   return out;
 }
 
@@ -36,11 +43,15 @@ Status Replace(const std::string& made, const std::string& name) {
   std::error_code ec;
   fs::remove_all(name, ec);
   fs::rename(made, name, ec);
-  return ec ? absl::UnavailableError(fmt::format("cannot rename {}: {}", made, ec.message())) : absl::OkStatus();
+  return ec ? absl::UnavailableError(fmt::format("cannot rename {}: {}", made, ec.message()))
+            : absl::OkStatus();
 }
 
-// Names of analyses have letters, digits and underscores alone; an argument behind a colon is left out, there is one file for each.
-std::string FileOf(const std::string& folder, std::string_view key) { return fmt::format("{}/{}.json", folder, key.substr(0, key.find(':'))); }
+// Names of analyses have letters, digits and underscores alone; an argument behind a colon is left
+// out, there is one file for each.
+std::string FileOf(const std::string& folder, std::string_view key) {
+  return fmt::format("{}/{}.json", folder, key.substr(0, key.find(':')));
+}
 
 // The text with the names of the files alone.
 std::string WithoutFolder(const TraceWork& work, absl::string_view text) {
@@ -49,7 +60,8 @@ std::string WithoutFolder(const TraceWork& work, absl::string_view text) {
   return absl::StrReplaceAll(text, {{folder, ""}});
 }
 
-Status WriteAnalyses(const trace::TraceSet& set, const TraceWork& work, bool hta, const std::string& folder) {
+Status WriteAnalyses(const trace::TraceSet& set, const TraceWork& work, bool hta,
+                     const std::string& folder) {
   FW_RETURN_IF_ERROR(MakeFolder(folder));
   trace::AnalysisOptions options;
   options.hta = hta;
@@ -62,7 +74,9 @@ Status WriteAnalyses(const trace::TraceSet& set, const TraceWork& work, bool hta
     json.BeginObject().Key(a.key);
     trace::WriteAnalysisJson(json, a.key, a.tables);
     json.EndObject();
-    if (text.size() > kMaxTraceAnswerBytes) return absl::ResourceExhaustedError(fmt::format("the table of {} has {} bytes: too many to keep", a.key, text.size()));
+    if (text.size() > kMaxTraceAnswerBytes)
+      return absl::ResourceExhaustedError(
+          fmt::format("the table of {} has {} bytes: too many to keep", a.key, text.size()));
     FW_RETURN_IF_ERROR(WriteFileAtomically(FileOf(folder, a.key), text));
   }
   return absl::OkStatus();
@@ -75,7 +89,8 @@ Status WriteTraceFailure(const TraceWork& work, const Status& why) {
   std::error_code ec;
   fs::remove_all(made, ec);
   FW_RETURN_IF_ERROR(MakeFolder(made));
-  FW_RETURN_IF_ERROR(WriteFileAtomically(made + "/summary.json", Summary(work, {}, WithoutFolder(work, why.message()))));
+  FW_RETURN_IF_ERROR(WriteFileAtomically(made + "/summary.json",
+                                         Summary(work, {}, WithoutFolder(work, why.message()))));
   return Replace(made, work.results);
 }
 
@@ -93,13 +108,16 @@ StatusOr<TraceSummary> AnalyseTrace(const TraceWork& work) {
   // Answers name the files that were sent, not where this server keeps them.
   for (trace::RankTrace& rank : loaded->set.ranks) rank.path = WithoutFolder(work, rank.path);
   for (trace::LoadFailure& failure : loaded->failures) {
-    failure = {WithoutFolder(work, failure.path), Status(failure.status.code(), WithoutFolder(work, failure.status.message()))};
+    failure = {WithoutFolder(work, failure.path),
+               Status(failure.status.code(), WithoutFolder(work, failure.status.message()))};
   }
   const std::string made = work.results + ".new";
   std::error_code ec;
   fs::remove_all(made, ec);
   FW_RETURN_IF_ERROR(MakeFolder(made));
-  const auto write = [&](std::string_view name, const std::string& text) { return WriteFileAtomically(fmt::format("{}/{}", made, name), text); };
+  const auto write = [&](std::string_view name, const std::string& text) {
+    return WriteFileAtomically(fmt::format("{}/{}", made, name), text);
+  };
   const trace::LossReport losses = trace::LossesOf(loaded->set, loaded->failures);
   FW_RETURN_IF_ERROR(write("info.json", trace::InfoJson(loaded->set, losses)));
   TraceSummary summary;
@@ -110,7 +128,8 @@ StatusOr<TraceSummary> AnalyseTrace(const TraceWork& work) {
     trace::ReportOptions report_options;
     report_options.written = work.written;
     report_options.catalog = work.catalog;
-    const trace::TraceReport report = trace::MakeTraceReport(input, loaded->failures, report_options);
+    const trace::TraceReport report =
+        trace::MakeTraceReport(input, loaded->failures, report_options);
     FW_RETURN_IF_ERROR(write("report.json", trace::ReportJson(report)));
     FW_RETURN_IF_ERROR(write("report.html", trace::ReportHtml(report)));
     FW_RETURN_IF_ERROR(write("report.md", trace::ReportMarkdown(report)));
@@ -122,7 +141,8 @@ StatusOr<TraceSummary> AnalyseTrace(const TraceWork& work) {
     json.EndObject();
     FW_RETURN_IF_ERROR(write("findings.json", findings));
     summary.headline = trace::Headline(report);
-    for (const std::string& s : report.verdict) summary.verdict += (summary.verdict.empty() ? "" : " ") + s;
+    for (const std::string& s : report.verdict)
+      summary.verdict += (summary.verdict.empty() ? "" : " ") + s;
   }
   FW_RETURN_IF_ERROR(WriteAnalyses(loaded->set, work, false, made + "/analyses"));
   FW_RETURN_IF_ERROR(WriteAnalyses(loaded->set, work, true, made + "/analyses-hta"));
@@ -131,7 +151,8 @@ StatusOr<TraceSummary> AnalyseTrace(const TraceWork& work) {
   return summary;
 }
 
-StatusOr<std::string> CollectAnalyses(const std::string& results, std::string_view names, bool hta) {
+StatusOr<std::string> CollectAnalyses(const std::string& results, std::string_view names,
+                                      bool hta) {
   trace::AnalysisOptions options;
   options.hta = hta;
   FW_ASSIGN_OR_RETURN(const auto requests, trace::ParseAnalyses(names, options));
@@ -139,16 +160,28 @@ StatusOr<std::string> CollectAnalyses(const std::string& results, std::string_vi
   bool first = true;
   for (const trace::AnalysisRequest& r : requests) {
     if (!r.argument.empty() && r.argument != options.operator_name) {
-      return absl::InvalidArgumentError(fmt::format("{}: uploaded traces are analysed once, with the operator {}; run \"flopwatch trace analyze\" on the file for another", r.key, options.operator_name));
+      return absl::InvalidArgumentError(
+          fmt::format("{}: uploaded traces are analysed once, with the operator {}; run "
+                      "\"flopwatch trace analyze\" on the file for another",
+                      r.key, options.operator_name));
     }
-    auto read = ReadFile(FileOf(results + (hta ? "/analyses-hta" : "/analyses"), r.key), kMaxTraceAnswerBytes);
+    auto read = ReadFile(FileOf(results + (hta ? "/analyses-hta" : "/analyses"), r.key),
+                         kMaxTraceAnswerBytes);
     std::string text;
     if (read.ok() && read->size() >= 2) {
       text = *std::move(read);
     } else {
-      JsonWriter(&text).BeginObject().Key(r.key).BeginObject().Field("error", "not computable: an earlier version analysed this trace; upload it again").EndObject().EndObject();
+      JsonWriter(&text)
+          .BeginObject()
+          .Key(r.key)
+          .BeginObject()
+          .Field("error", "not computable: an earlier version analysed this trace; upload it again")
+          .EndObject()
+          .EndObject();
     }
-    if (out.size() + text.size() > kMaxTraceAnswerBytes) return absl::ResourceExhaustedError("all analyses together are too much for one answer: name fewer");
+    if (out.size() + text.size() > kMaxTraceAnswerBytes)
+      return absl::ResourceExhaustedError(
+          "all analyses together are too much for one answer: name fewer");
     // Each file is an object of one member.
     out += (first ? "" : ",") + text.substr(1, text.size() - 2);
     first = false;

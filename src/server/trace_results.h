@@ -26,8 +26,9 @@ struct TraceSummary {
   std::string headline, verdict;
 };
 
-// Reads the files, runs everything, writes report.{json,html,md}, findings.json, info.json, analyses/ and analyses-hta/ (one file an analysis)
-// and summary.json beside the final folder, then renames. A trace that cannot be read leaves a summary with the error.
+// Reads the files, runs everything, writes report.{json,html,md}, findings.json, info.json,
+// analyses/ and analyses-hta/ (one file an analysis) and summary.json beside the final folder, then
+// renames. A trace that cannot be read leaves a summary with the error.
 StatusOr<TraceSummary> AnalyseTrace(const TraceWork& work);
 // A summary that says why there is nothing else.
 Status WriteTraceFailure(const TraceWork& work, const Status& why);

@@ -37,19 +37,22 @@ bool IsId(std::string_view id) {
   });
 }
 
-// A file name made of what was given: no path, nothing hidden, nothing that a shell or a terminal reads.
+// A file name made of what was given: no path, nothing hidden, nothing that a shell or a terminal
+// reads.
 std::string SafeName(std::string_view name, std::optional<int64_t> rank, size_t index) {
   const size_t slash = name.find_last_of("/\\");
   if (slash != std::string_view::npos) name.remove_prefix(slash + 1);
   std::string kept;
   for (const char c : name.substr(0, 120)) {
-    const bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    const bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '.' || c == '_' || c == '-';
     kept += fine ? c : '_';
   }
   while (kept.starts_with('.')) kept.erase(0, 1);
   if (kept.empty()) kept = "trace";
   // Where the file does not say its rank the reader takes it from the name.
-  return rank ? fmt::format("{:04}-rank{}-{}", index, *rank, kept) : fmt::format("{:04}-{}", index, kept);
+  return rank ? fmt::format("{:04}-rank{}-{}", index, *rank, kept)
+              : fmt::format("{:04}-{}", index, kept);
 }
 
 bool LooksLikeTrace(std::string_view bytes) {
@@ -69,14 +72,18 @@ std::string_view TraceStateName(TraceState s) {
 }
 
 std::string_view TraceRefusalName(TraceRefusal r) {
-  static constexpr std::string_view kNames[] = {"too_large", "no_space", "too_many", "not_a_trace", "bad_request", "read_only", "broken"};
+  static constexpr std::string_view kNames[] = {
+      "too_large", "no_space", "too_many", "not_a_trace", "bad_request", "read_only", "broken"};
   return kNames[static_cast<size_t>(r)];
 }
 
 StatusOr<std::string> TraceText(std::string_view text, std::string_view what) {
-  const bool printable = std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+  const bool printable = std::none_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+  });
   if (text.size() > kMaxTraceText || !printable) {
-    return absl::InvalidArgumentError(fmt::format("parameter '{}' is longer than {} bytes or has control characters", what, kMaxTraceText));
+    return absl::InvalidArgumentError(fmt::format(
+        "parameter '{}' is longer than {} bytes or has control characters", what, kMaxTraceText));
   }
   return std::string(text);
 }
@@ -86,7 +93,8 @@ StatusOr<std::unique_ptr<TraceLibrary>> TraceLibrary::Open(TraceLibraryOptions o
   FW_RETURN_IF_ERROR(out->Scan());
   if (!out->options_.read_only) {
     out->Expire();
-    out->thread_ = std::jthread([library = out.get()](const std::stop_token& stop) { library->Run(stop); });
+    out->thread_ =
+        std::jthread([library = out.get()](const std::stop_token& stop) { library->Run(stop); });
   }
   return out;
 }
@@ -98,7 +106,9 @@ TraceLibrary::~TraceLibrary() {
   thread_.join();
 }
 
-std::string TraceLibrary::Folder(std::string_view id) const { return fmt::format("{}/{}", options_.directory, id); }
+std::string TraceLibrary::Folder(std::string_view id) const {
+  return fmt::format("{}/{}", options_.directory, id);
+}
 
 Status TraceLibrary::Scan() {
   std::error_code ec;
@@ -106,7 +116,9 @@ Status TraceLibrary::Scan() {
   if (!options_.read_only) {
     fs::remove_all(options_.directory + "/tmp", ec);
     fs::create_directories(options_.directory + "/tmp", ec);
-    if (ec) return absl::UnavailableError(fmt::format("cannot make {}/tmp for uploaded traces: {}", options_.directory, ec.message()));
+    if (ec)
+      return absl::UnavailableError(fmt::format("cannot make {}/tmp for uploaded traces: {}",
+                                                options_.directory, ec.message()));
   }
   for (fs::directory_iterator it(options_.directory, ec), end; !ec && it != end; it.increment(ec)) {
     const std::string id = it->path().filename().string();
@@ -130,8 +142,10 @@ Status TraceLibrary::Scan() {
       r.files.push_back(f.text());
       r.bytes += bytes;
     }
-    if (const auto summary = ReadFile(Folder(id) + "/results/summary.json", kMaxMetaBytes); summary.ok()) {
-      if (const auto json = Json::Parse(*summary); json.ok() && (*json)["files"].integer_or(-1) == static_cast<int64_t>(r.files.size())) {
+    if (const auto summary = ReadFile(Folder(id) + "/results/summary.json", kMaxMetaBytes);
+        summary.ok()) {
+      if (const auto json = Json::Parse(*summary);
+          json.ok() && (*json)["files"].integer_or(-1) == static_cast<int64_t>(r.files.size())) {
         r.error = (*json)["error"].text();
         r.headline = (*json)["headline"].text();
         r.verdict = (*json)["verdict"].text();
@@ -148,7 +162,12 @@ Status TraceLibrary::Scan() {
 Status TraceLibrary::WriteMeta(const TraceRecord& r) const {
   std::string text;
   JsonWriter json(&text);
-  json.BeginObject().Field("name", r.name).Field("job", r.job).Field("created", r.created).Key("files").BeginArray();
+  json.BeginObject()
+      .Field("name", r.name)
+      .Field("job", r.job)
+      .Field("created", r.created)
+      .Key("files")
+      .BeginArray();
   for (const std::string& f : r.files) json.Value(f);
   json.EndArray().EndObject();
   return WriteFileAtomically(Folder(r.id) + "/meta.json", text);
@@ -159,15 +178,21 @@ Status TraceLibrary::Refuse(TraceRefusal reason, Status status) {
   return status;
 }
 
-// Under the lock. What is in use stays; so one large upload may have to wait for an analysis to end.
+// Under the lock. What is in use stays; so one large upload may have to wait for an analysis to
+// end.
 Status TraceLibrary::MakeRoom(uint64_t bytes) {
   while (stats_.bytes + reserved_ + bytes > options_.max_bytes) {
     const TraceRecord* oldest = nullptr;
     for (const auto& [id, r] : traces_) {
-      if (id != analysing_ && r.state != TraceState::kQueued && (oldest == nullptr || r.created < oldest->created)) oldest = &r;
+      if (id != analysing_ && r.state != TraceState::kQueued &&
+          (oldest == nullptr || r.created < oldest->created))
+        oldest = &r;
     }
     if (oldest == nullptr) {
-      return absl::ResourceExhaustedError(fmt::format("there is no room for this trace: all of them together may take {} bytes (traces.max_mb), and nothing older can go", options_.max_bytes));
+      return absl::ResourceExhaustedError(
+          fmt::format("there is no room for this trace: all of them together may take {} bytes "
+                      "(traces.max_mb), and nothing older can go",
+                      options_.max_bytes));
     }
     LogInfo("traces: {} goes, to make room", oldest->id);
     FW_RETURN_IF_ERROR(Drop(std::string(oldest->id)));
@@ -204,33 +229,59 @@ void TraceLibrary::Expire() {
 
 StatusOr<std::shared_ptr<TraceLibrary::Upload>> TraceLibrary::Begin(const UploadRequest& request) {
   const std::lock_guard lock(mutex_);
-  if (options_.read_only) return Refuse(TraceRefusal::kReadOnly, absl::PermissionDeniedError("traces are taken by a running server alone: start one with \"flopwatch serve\""));
+  if (options_.read_only)
+    return Refuse(
+        TraceRefusal::kReadOnly,
+        absl::PermissionDeniedError(
+            "traces are taken by a running server alone: start one with \"flopwatch serve\""));
   if (request.bytes.value_or(0) > options_.max_upload_bytes) {
-    return Refuse(TraceRefusal::kTooLarge, absl::ResourceExhaustedError(fmt::format("the trace has {} bytes: the limit is {} (traces.max_upload_mb); record fewer steps, or send it gzip packed",
-                                                                                    *request.bytes, options_.max_upload_bytes)));
+    return Refuse(TraceRefusal::kTooLarge,
+                  absl::ResourceExhaustedError(
+                      fmt::format("the trace has {} bytes: the limit is {} (traces.max_upload_mb); "
+                                  "record fewer steps, or send it gzip packed",
+                                  *request.bytes, options_.max_upload_bytes)));
   }
   const auto name = TraceText(request.name, "name"), job = TraceText(request.job, "job");
-  if (!name.ok() || !job.ok()) return Refuse(TraceRefusal::kBadRequest, name.ok() ? job.status() : name.status());
+  if (!name.ok() || !job.ok())
+    return Refuse(TraceRefusal::kBadRequest, name.ok() ? job.status() : name.status());
   size_t index = 0;
   if (!request.trace.empty()) {
     const auto it = traces_.find(request.trace);
-    if (it == traces_.end()) return Refuse(TraceRefusal::kBadRequest, absl::NotFoundError(fmt::format("there is no trace {} to add to; GET /api/v1/traces lists them", Printable(request.trace, 80))));
+    if (it == traces_.end())
+      return Refuse(TraceRefusal::kBadRequest,
+                    absl::NotFoundError(
+                        fmt::format("there is no trace {} to add to; GET /api/v1/traces lists them",
+                                    Printable(request.trace, 80))));
     index = it->second.files.size();
-    if (index >= kMaxTraceUploadFiles) return Refuse(TraceRefusal::kTooMany, absl::ResourceExhaustedError(fmt::format("trace {} has {} files already, the limit", it->first, index)));
+    if (index >= kMaxTraceUploadFiles)
+      return Refuse(TraceRefusal::kTooMany,
+                    absl::ResourceExhaustedError(
+                        fmt::format("trace {} has {} files already, the limit", it->first, index)));
   } else if (traces_.size() >= kMaxTraces) {
-    return Refuse(TraceRefusal::kTooMany, absl::ResourceExhaustedError(fmt::format("there are {} traces, the limit; delete some", traces_.size())));
+    return Refuse(TraceRefusal::kTooMany,
+                  absl::ResourceExhaustedError(
+                      fmt::format("there are {} traces, the limit; delete some", traces_.size())));
   }
-  if (uploading_ >= kMaxUploadsAtOnce) return Refuse(TraceRefusal::kTooMany, absl::UnavailableError(fmt::format("{} uploads run already; try again in a moment", uploading_)));
+  if (uploading_ >= kMaxUploadsAtOnce)
+    return Refuse(TraceRefusal::kTooMany,
+                  absl::UnavailableError(
+                      fmt::format("{} uploads run already; try again in a moment", uploading_)));
   // A length that is not known is reserved as it arrives.
   const uint64_t expected = request.bytes.value_or(0);
   if (const Status s = MakeRoom(expected); !s.ok()) return Refuse(TraceRefusal::kNoSpace, s);
-  if (const auto free = FreeDiskBytes(options_.directory); free.ok() && *free < expected + options_.min_free_disk_bytes) {
-    return Refuse(TraceRefusal::kNoSpace, absl::ResourceExhaustedError(fmt::format("the disk of {} has {} bytes left, too few for this trace", options_.directory, *free)));
+  if (const auto free = FreeDiskBytes(options_.directory);
+      free.ok() && *free < expected + options_.min_free_disk_bytes) {
+    return Refuse(TraceRefusal::kNoSpace,
+                  absl::ResourceExhaustedError(
+                      fmt::format("the disk of {} has {} bytes left, too few for this trace",
+                                  options_.directory, *free)));
   }
   auto upload = std::make_shared<Upload>();
   upload->path_ = fmt::format("{}/tmp/{}-{}", options_.directory, ::getpid(), ++serial_);
   upload->fd_ = ::open(upload->path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (upload->fd_ < 0) return Refuse(TraceRefusal::kNoSpace, absl::UnavailableError(fmt::format("cannot store the upload: {}", Errno(errno))));
+  if (upload->fd_ < 0)
+    return Refuse(TraceRefusal::kNoSpace,
+                  absl::UnavailableError(fmt::format("cannot store the upload: {}", Errno(errno))));
   upload->library_ = this;
   upload->trace = request.trace;
   upload->name = *name;
@@ -257,12 +308,18 @@ Status TraceLibrary::Upload::Write(std::string_view bytes) {
     begun_ = true;
     if (!LooksLikeTrace(bytes)) {
       const std::lock_guard lock(l.mutex_);
-      return l.Refuse(TraceRefusal::kNotATrace, absl::InvalidArgumentError("this is no trace: it begins neither as JSON, nor as gzip, nor as an SQLite export; send the file as it is as the body"));
+      return l.Refuse(TraceRefusal::kNotATrace,
+                      absl::InvalidArgumentError(
+                          "this is no trace: it begins neither as JSON, nor as gzip, nor as an "
+                          "SQLite export; send the file as it is as the body"));
     }
   }
   if (bytes_ + bytes.size() > l.options_.max_upload_bytes) {
     const std::lock_guard lock(l.mutex_);
-    return l.Refuse(TraceRefusal::kTooLarge, absl::ResourceExhaustedError(fmt::format("the trace is larger than {} bytes, the limit (traces.max_upload_mb)", l.options_.max_upload_bytes)));
+    return l.Refuse(TraceRefusal::kTooLarge,
+                    absl::ResourceExhaustedError(fmt::format(
+                        "the trace is larger than {} bytes, the limit (traces.max_upload_mb)",
+                        l.options_.max_upload_bytes)));
   }
   if (bytes_ + bytes.size() > expected_) {
     const std::lock_guard lock(l.mutex_);
@@ -277,7 +334,8 @@ Status TraceLibrary::Upload::Write(std::string_view bytes) {
     if (n <= 0) {
       const int error = errno;
       const std::lock_guard lock(l.mutex_);
-      return l.Refuse(TraceRefusal::kNoSpace, absl::ResourceExhaustedError(fmt::format("cannot store the upload: {}", Errno(error))));
+      return l.Refuse(TraceRefusal::kNoSpace, absl::ResourceExhaustedError(fmt::format(
+                                                  "cannot store the upload: {}", Errno(error))));
     }
     left.remove_prefix(static_cast<size_t>(n));
   }
@@ -288,21 +346,30 @@ Status TraceLibrary::Upload::Write(std::string_view bytes) {
 StatusOr<TraceRecord> TraceLibrary::Finish(Upload* u) {
   if (u->bytes_ == 0) {
     const std::lock_guard lock(mutex_);
-    return Refuse(TraceRefusal::kNotATrace, absl::InvalidArgumentError("the body is empty: send the trace file as the body (curl --data-binary @trace.json.gz)"));
+    return Refuse(TraceRefusal::kNotATrace,
+                  absl::InvalidArgumentError("the body is empty: send the trace file as the body "
+                                             "(curl --data-binary @trace.json.gz)"));
   }
-  if (::fsync(u->fd_) != 0) return absl::ResourceExhaustedError(fmt::format("cannot store the upload: {}", Errno(errno)));
+  if (::fsync(u->fd_) != 0)
+    return absl::ResourceExhaustedError(fmt::format("cannot store the upload: {}", Errno(errno)));
   const std::lock_guard lock(mutex_);
   TraceRecord r;
   if (u->trace.empty()) {
-    // The time for people who list a directory, random digits so that two servers never make the same.
+    // The time for people who list a directory, random digits so that two servers never make the
+    // same.
     const std::string time = FormatTime(Clock());
-    r.id = fmt::format("{}{}{}-{}{}{}-{:08x}", time.substr(0, 4), time.substr(5, 2), time.substr(8, 2), time.substr(11, 2), time.substr(14, 2), time.substr(17, 2), std::random_device{}());
+    r.id = fmt::format("{}{}{}-{}{}{}-{:08x}", time.substr(0, 4), time.substr(5, 2),
+                       time.substr(8, 2), time.substr(11, 2), time.substr(14, 2),
+                       time.substr(17, 2), std::random_device{}());
     r.created = Clock();
     r.name = u->name;
     r.job = u->job;
   } else {
     const auto it = traces_.find(u->trace);
-    if (it == traces_.end()) return Refuse(TraceRefusal::kBroken, absl::NotFoundError(fmt::format("trace {} was deleted while its file arrived", u->trace)));
+    if (it == traces_.end())
+      return Refuse(TraceRefusal::kBroken,
+                    absl::NotFoundError(
+                        fmt::format("trace {} was deleted while its file arrived", u->trace)));
     r = it->second;
     if (r.job.empty()) r.job = u->job;
     // Another upload may have taken the number.
@@ -311,7 +378,9 @@ StatusOr<TraceRecord> TraceLibrary::Finish(Upload* u) {
   std::error_code ec;
   fs::create_directories(Folder(r.id) + "/files", ec);
   if (!ec) fs::rename(u->path_, Folder(r.id) + "/files/" + u->file, ec);
-  if (ec) return Refuse(TraceRefusal::kNoSpace, absl::UnavailableError(fmt::format("cannot store the upload: {}", ec.message())));
+  if (ec)
+    return Refuse(TraceRefusal::kNoSpace,
+                  absl::UnavailableError(fmt::format("cannot store the upload: {}", ec.message())));
   r.files.push_back(u->file);
   r.bytes += u->bytes_;
   r.state = TraceState::kQueued;
@@ -334,22 +403,32 @@ std::vector<TraceRecord> TraceLibrary::List() const {
   std::vector<TraceRecord> out;
   const std::lock_guard lock(mutex_);
   for (const auto& [id, r] : traces_) out.push_back(r);
-  std::stable_sort(out.begin(), out.end(), [](const TraceRecord& a, const TraceRecord& b) { return a.created > b.created; });
+  std::stable_sort(out.begin(), out.end(), [](const TraceRecord& a, const TraceRecord& b) {
+    return a.created > b.created;
+  });
   return out;
 }
 
 StatusOr<TraceRecord> TraceLibrary::Find(std::string_view id) const {
   const std::lock_guard lock(mutex_);
   const auto it = traces_.find(id);
-  if (it == traces_.end()) return absl::NotFoundError(fmt::format("there is no trace {}; GET /api/v1/traces lists them", Printable(id, 80)));
+  if (it == traces_.end())
+    return absl::NotFoundError(
+        fmt::format("there is no trace {}; GET /api/v1/traces lists them", Printable(id, 80)));
   return it->second;
 }
 
 Status TraceLibrary::Delete(std::string_view id) {
   const std::lock_guard lock(mutex_);
-  if (options_.read_only) return Refuse(TraceRefusal::kReadOnly, absl::PermissionDeniedError("traces are deleted by a running server alone"));
-  if (!traces_.contains(id)) return absl::NotFoundError(fmt::format("there is no trace {}; GET /api/v1/traces lists them", Printable(id, 80)));
-  if (id == analysing_) return absl::UnavailableError(fmt::format("trace {} is being analysed; try again in a moment", id));
+  if (options_.read_only)
+    return Refuse(TraceRefusal::kReadOnly,
+                  absl::PermissionDeniedError("traces are deleted by a running server alone"));
+  if (!traces_.contains(id))
+    return absl::NotFoundError(
+        fmt::format("there is no trace {}; GET /api/v1/traces lists them", Printable(id, 80)));
+  if (id == analysing_)
+    return absl::UnavailableError(
+        fmt::format("trace {} is being analysed; try again in a moment", id));
   return Drop(std::string(id));
 }
 
@@ -357,12 +436,15 @@ StatusOr<TraceRecord> TraceLibrary::WaitFor(std::string_view id, Micros timeout)
   std::unique_lock lock(mutex_);
   const auto now = [&]() -> StatusOr<TraceRecord> {
     const auto it = traces_.find(id);
-    if (it == traces_.end()) return absl::NotFoundError(fmt::format("there is no trace {}; GET /api/v1/traces lists them", Printable(id, 80)));
+    if (it == traces_.end())
+      return absl::NotFoundError(
+          fmt::format("there is no trace {}; GET /api/v1/traces lists them", Printable(id, 80)));
     return it->second;
   };
   const auto done = [&] {
     const auto it = traces_.find(id);
-    return it == traces_.end() || it->second.state == TraceState::kReady || it->second.state == TraceState::kFailed;
+    return it == traces_.end() || it->second.state == TraceState::kReady ||
+           it->second.state == TraceState::kFailed;
   };
   if (done() || waiting_ || timeout <= 0 || options_.read_only) return now();
   waiting_ = true;
@@ -376,7 +458,8 @@ StatusOr<std::string> TraceLibrary::Answer(std::string_view id, std::string_view
   return ReadFile(fmt::format("{}/results/{}", Folder(id), file), kMaxTraceAnswerBytes);
 }
 
-StatusOr<std::string> TraceLibrary::Analyses(std::string_view id, std::string_view names, bool hta) const {
+StatusOr<std::string> TraceLibrary::Analyses(std::string_view id, std::string_view names,
+                                             bool hta) const {
   FW_RETURN_IF_ERROR(Find(id).status());
   return CollectAnalyses(Folder(id) + "/results", names, hta);
 }
@@ -432,12 +515,20 @@ void TraceLibrary::Analyse(const std::string& id) {
   try {
     summary = AnalyseTrace(work);
   } catch (const std::exception& e) {
-    // Out of memory is the one thing that is expected here: the limits are set by experience, not by proof.
-    summary = absl::ResourceExhaustedError(fmt::format("the analysis needs more than this server has ({}): record fewer steps, or run \"flopwatch trace report\" on a larger machine", e.what()));
-    if (const Status s = WriteTraceFailure(work, summary.status()); !s.ok()) LogWarn("traces: {}", std::string(s.message()));
+    // Out of memory is the one thing that is expected here: the limits are set by experience, not
+    // by proof.
+    summary = absl::ResourceExhaustedError(
+        fmt::format("the analysis needs more than this server has ({}): record fewer steps, or run "
+                    "\"flopwatch trace report\" on a larger machine",
+                    e.what()));
+    if (const Status s = WriteTraceFailure(work, summary.status()); !s.ok())
+      LogWarn("traces: {}", std::string(s.message()));
   }
   // Who asks knows the file by its name, and has no business with our folders.
-  if (!summary.ok()) summary = absl::Status(summary.status().code(), absl::StrReplaceAll(std::string(summary.status().message()), {{Folder(id) + "/files/", ""}}));
+  if (!summary.ok())
+    summary = absl::Status(summary.status().code(),
+                           absl::StrReplaceAll(std::string(summary.status().message()),
+                                               {{Folder(id) + "/files/", ""}}));
   const double seconds = static_cast<double>(MonotonicNow() - start) / kMicrosPerSecond;
   if (!summary.ok()) LogWarn("trace {}: {}", id, std::string(summary.status().message()));
   const std::lock_guard lock(mutex_);
@@ -446,7 +537,8 @@ void TraceLibrary::Analyse(const std::string& id) {
   stats_.last_analysis_s = seconds;
   if (!summary.ok()) ++stats_.failed_analyses;
   // A file that came meanwhile has queued it again.
-  if (const auto it = traces_.find(id); it != traces_.end() && it->second.files.size() == r.files.size()) {
+  if (const auto it = traces_.find(id);
+      it != traces_.end() && it->second.files.size() == r.files.size()) {
     it->second.state = summary.ok() ? TraceState::kReady : TraceState::kFailed;
     it->second.error = summary.ok() ? "" : std::string(summary.status().message());
     if (summary.ok()) {

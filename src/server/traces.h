@@ -1,13 +1,15 @@
-// Uploaded traces: files on disk, what is known of each, and their analysis, one at a time, on a thread of its own beside everything else.
+// Uploaded traces: files on disk, what is known of each, and their analysis, one at a time, on a
+// thread of its own beside everything else.
 //
 // Layout under `directory`, one folder a trace:
 //   ID/meta.json           what was said at the upload
 //   ID/files/*             the files as they came
-//   ID/results/*           answers, written once the analysis has ended: made beside and renamed, so a reader sees all or none
-//   tmp/                   uploads that have not ended; emptied at the start
+//   ID/results/*           answers, written once the analysis has ended: made beside and renamed,
+//   so a reader sees all or none tmp/                   uploads that have not ended; emptied at the
+//   start
 //
-// Bounded: bytes of one upload, of all traces together (the oldest go first), age, uploads at once, events of one analysis. What is refused is
-// counted under a stable name. Threads: any.
+// Bounded: bytes of one upload, of all traces together (the oldest go first), age, uploads at once,
+// events of one analysis. What is refused is counted under a stable name. Threads: any.
 #ifndef FLOPWATCH_SERVER_TRACES_H_
 #define FLOPWATCH_SERVER_TRACES_H_
 
@@ -34,11 +36,13 @@ namespace flopwatch::server {
 
 struct TraceLibraryOptions {
   std::string directory;
-  bool read_only = false;  // of a store without its server: lists and answers, takes and deletes nothing
+  bool read_only =
+      false;  // of a store without its server: lists and answers, takes and deletes nothing
   uint64_t max_bytes = uint64_t{20} << 30;
   uint64_t max_upload_bytes = uint64_t{2} << 30;
   Micros retention = 30 * kMicrosPerDay;
-  // Of one analysis, because it shares this process with the ingest: about 200 bytes of memory an event.
+  // Of one analysis, because it shares this process with the ingest: about 200 bytes of memory an
+  // event.
   uint64_t max_events = 8'000'000;
   uint64_t max_text_bytes = uint64_t{16} << 30;
   int threads = 1;
@@ -61,16 +65,25 @@ struct TraceRecord {
   uint64_t bytes = 0;
   std::vector<std::string> files;
   TraceState state = TraceState::kQueued;
-  std::string error;      // of kFailed
+  std::string error;              // of kFailed
   std::string headline, verdict;  // of kReady: the first words of the report
 };
 
-enum class TraceRefusal : uint8_t { kTooLarge, kNoSpace, kTooMany, kNotATrace, kBadRequest, kReadOnly, kBroken };
+enum class TraceRefusal : uint8_t {
+  kTooLarge,
+  kNoSpace,
+  kTooMany,
+  kNotATrace,
+  kBadRequest,
+  kReadOnly,
+  kBroken
+};
 inline constexpr size_t kTraceRefusals = 7;
 std::string_view TraceRefusalName(TraceRefusal r);  // "too_large", ...
 
 struct TraceLibraryStats {
-  uint64_t traces = 0, bytes = 0, queued = 0, uploads = 0, uploaded_bytes = 0, analyses = 0, failed_analyses = 0, deleted = 0;
+  uint64_t traces = 0, bytes = 0, queued = 0, uploads = 0, uploaded_bytes = 0, analyses = 0,
+           failed_analyses = 0, deleted = 0;
   double last_analysis_s = 0;
   std::array<uint64_t, kTraceRefusals> refused{};
 };
@@ -101,7 +114,8 @@ class TraceLibrary {
     std::optional<int64_t> rank = {};
     std::optional<uint64_t> bytes = {};  // Content-Length
   };
-  // ResourceExhausted (too large, no space), Unavailable (too many at once), NotFound (no such trace), PermissionDenied (read-only).
+  // ResourceExhausted (too large, no space), Unavailable (too many at once), NotFound (no such
+  // trace), PermissionDenied (read-only).
   StatusOr<std::shared_ptr<Upload>> Begin(const UploadRequest& request);
   // Files it and queues the analysis.
   StatusOr<TraceRecord> Finish(Upload* upload);
@@ -109,8 +123,8 @@ class TraceLibrary {
   std::vector<TraceRecord> List() const;  // newest first
   StatusOr<TraceRecord> Find(std::string_view id) const;
   Status Delete(std::string_view id);
-  // Waits until the trace is ready or has failed. Only one caller at a time waits, others see the state as it is at once, so that waiting
-  // never takes all workers.
+  // Waits until the trace is ready or has failed. Only one caller at a time waits, others see the
+  // state as it is at once, so that waiting never takes all workers.
   StatusOr<TraceRecord> WaitFor(std::string_view id, Micros timeout);
   // A stored answer: "report.json", "report.html", "report.md", "findings.json", "info.json".
   StatusOr<std::string> Answer(std::string_view id, std::string_view file) const;

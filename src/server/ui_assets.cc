@@ -6,7 +6,8 @@
 #include "fmt/format.h"
 #include "server/plain_page.h"
 
-#ifdef FLOPWATCH_UI_HEADER  // set by cmake/web.cmake; defines FLOPWATCH_UI_FILES when there is a page
+#ifdef FLOPWATCH_UI_HEADER  // set by cmake/web.cmake; defines FLOPWATCH_UI_FILES when there is a
+                            // page
 #include FLOPWATCH_UI_HEADER
 #endif
 
@@ -26,20 +27,22 @@ struct UiFile {
 #include FLOPWATCH_UI_FILES  // kUiFiles, written by web/build.mjs
 #else
 const UiFile kUiFiles[] = {
-    {"/index.html", "text/html; charset=utf-8", "plain", reinterpret_cast<const unsigned char*>(kPlainPage.data()),
-     kPlainPage.size(), false},
+    {"/index.html", "text/html; charset=utf-8", "plain",
+     reinterpret_cast<const unsigned char*>(kPlainPage.data()), kPlainPage.size(), false},
 };
 #endif
 
-// Nothing from elsewhere, nothing inline, no frames: a stored name that reaches the page as markup cannot run.
+// Nothing from elsewhere, nothing inline, no frames: a stored name that reaches the page as markup
+// cannot run.
 constexpr std::string_view kContentSecurityPolicy =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "
+    "'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'";
 
 // Paths the page itself resolves.
 bool IsPageRoute(std::string_view path) {
-  return path == "/" || path == "/index.html" || path == "/jobs" || path == "/targets" || path.starts_with("/jobs/") ||
-         path.starts_with("/gpus/");
+  return path == "/" || path == "/index.html" || path == "/jobs" || path == "/targets" ||
+         path.starts_with("/jobs/") || path.starts_with("/gpus/");
 }
 
 net::Response Answer(const UiFile& file) {

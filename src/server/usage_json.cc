@@ -33,7 +33,9 @@ std::optional<double> MeanOf(double sum, double seconds) {
   return seconds > 0 ? std::optional<double>(sum / seconds) : std::nullopt;
 }
 
-std::optional<double> Usage::CoverageRatio() const { return efficiency::Coverage(sums.ofu, expected_s); }
+std::optional<double> Usage::CoverageRatio() const {
+  return efficiency::Coverage(sums.ofu, expected_s);
+}
 
 std::string_view OfuReason(const store::UsageSums& s) {
   if (s.ofu.Ofu().has_value()) return "";
@@ -44,8 +46,10 @@ std::string_view OfuReason(const store::UsageSums& s) {
   };
   const Cause causes[] = {
       {s.model_unknown_s, "the GPU model is not in the hardware table"},
-      {s.tensor_missing_s, "tensor activity is missing: the exporter does not list DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"},
-      {s.clock_missing_s, "the SM clock is missing: the exporter does not list DCGM_FI_DEV_SM_CLOCK"},
+      {s.tensor_missing_s,
+       "tensor activity is missing: the exporter does not list DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"},
+      {s.clock_missing_s,
+       "the SM clock is missing: the exporter does not list DCGM_FI_DEV_SM_CLOCK"},
       {s.dead_counter_s, "the tensor counter is dead, or suspected to be: 0 on a busy GPU"},
       {s.out_of_range_s, "values are out of range: OFU above 1.02"},
   };
@@ -54,7 +58,8 @@ std::string_view OfuReason(const store::UsageSums& s) {
     if (c.seconds > worst->seconds) worst = &c;
   }
   if (worst->seconds > 0) return worst->text;
-  if (s.frozen_s > 0) return "the exporter is frozen: it answers, but its values have stopped changing";
+  if (s.frozen_s > 0)
+    return "the exporter is frozen: it answers, but its values have stopped changing";
   return "no sample here says how long it stands for: first samples, or a frozen exporter";
 }
 
@@ -103,7 +108,8 @@ Series MakeSeries(store::Window window, Micros step, const std::vector<store::Us
   Series series;
   series.from = FloorTo(window.from, step);
   series.step = step;
-  const auto n = static_cast<size_t>(std::max<Micros>(1, (window.to - series.from + step - 1) / step));
+  const auto n =
+      static_cast<size_t>(std::max<Micros>(1, (window.to - series.from + step - 1) / step));
   series.points.resize(n);
   for (const store::UsagePoint& p : points) {
     const Micros at = (FloorTo(p.ts, step) - series.from) / step;
@@ -119,13 +125,19 @@ void WriteSeries(JsonWriter& json, const Series& series) {
   const auto& p = series.points;
   json.BeginObject();
   json.Field("step_s", series.step / kMicrosPerSecond);
-  Column(json, "ts", n, [&](size_t k) { return (series.from + static_cast<Micros>(k) * series.step) / kMicrosPerSecond; });
+  Column(json, "ts", n, [&](size_t k) {
+    return (series.from + static_cast<Micros>(k) * series.step) / kMicrosPerSecond;
+  });
   Column(json, "ofu", n, [&](size_t k) { return p[k].ofu.Ofu(); });
-  Column(json, "coverage", n, [&](size_t k) { return efficiency::Coverage(p[k].ofu, series.expected_s[k]); });
+  Column(json, "coverage", n,
+         [&](size_t k) { return efficiency::Coverage(p[k].ofu, series.expected_s[k]); });
   Column(json, "gpu_seconds", n, [&](size_t k) { return series.expected_s[k]; });
-  Column(json, "tensor_active", n, [&](size_t k) { return MeanOf(p[k].tensor_s, p[k].tensor_span_s); });
-  Column(json, "sm_clock_mhz", n, [&](size_t k) { return MeanOf(p[k].clock_mhz_s, p[k].clock_span_s); });
-  Column(json, "gpu_util", n, [&](size_t k) { return MeanOf(p[k].gpu_util_s, p[k].gpu_util_span_s); });
+  Column(json, "tensor_active", n,
+         [&](size_t k) { return MeanOf(p[k].tensor_s, p[k].tensor_span_s); });
+  Column(json, "sm_clock_mhz", n,
+         [&](size_t k) { return MeanOf(p[k].clock_mhz_s, p[k].clock_span_s); });
+  Column(json, "gpu_util", n,
+         [&](size_t k) { return MeanOf(p[k].gpu_util_s, p[k].gpu_util_span_s); });
   Column(json, "power_w", n, [&](size_t k) { return MeanOf(p[k].power_j, p[k].power_span_s); });
   json.EndObject();
 }
@@ -144,14 +156,18 @@ std::optional<double> HalfWidth95(const Series& series) {
 
 std::vector<NotComputable> Losses(const Usage& usage) {
   const store::UsageSums& s = usage.sums;
-  std::vector<NotComputable> all = {{"model_unknown", s.model_unknown_s},   {"tensor_missing", s.tensor_missing_s},
-                                    {"clock_missing", s.clock_missing_s},   {"dead_counter", s.dead_counter_s},
-                                    {"out_of_range", s.out_of_range_s},
-                                    {"frozen", s.frozen_s},
-                                    {"no_samples", usage.expected_s - s.ofu.observed_s - s.frozen_s}};
+  std::vector<NotComputable> all = {
+      {"model_unknown", s.model_unknown_s},
+      {"tensor_missing", s.tensor_missing_s},
+      {"clock_missing", s.clock_missing_s},
+      {"dead_counter", s.dead_counter_s},
+      {"out_of_range", s.out_of_range_s},
+      {"frozen", s.frozen_s},
+      {"no_samples", usage.expected_s - s.ofu.observed_s - s.frozen_s}};
   // Less than a second of a window is rounding of its edges.
   std::erase_if(all, [](const NotComputable& n) { return n.gpu_seconds < 1; });
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.gpu_seconds > b.gpu_seconds; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.gpu_seconds > b.gpu_seconds; });
   return all;
 }
 

@@ -14,8 +14,8 @@ namespace flopwatch::server {
 
 struct Usage {
   store::UsageSums sums;
-  double expected_s = 0;          // GPU-seconds deployed or allocated; 0 = none
-  std::optional<double> ci95;     // half-width of OFU
+  double expected_s = 0;       // GPU-seconds deployed or allocated; 0 = none
+  std::optional<double> ci95;  // half-width of OFU
   std::optional<double> Ofu() const { return sums.ofu.Ofu(); }
   std::optional<double> CoverageRatio() const;
   // GPU-seconds the tensor pipe could have used and did not, of those that could be computed.
@@ -30,7 +30,8 @@ std::optional<double> MeanOf(double sum, double seconds);
 
 void WriteUsage(JsonWriter& json, const Usage& usage);
 
-// A whole grid of steps: points[k] covers [from + k step, from + (k + 1) step), expected_s[k] its GPU-seconds.
+// A whole grid of steps: points[k] covers [from + k step, from + (k + 1) step), expected_s[k] its
+// GPU-seconds.
 struct Series {
   Micros from = 0, step = 0;
   std::vector<store::UsageSums> points;
@@ -42,7 +43,8 @@ void WriteSeries(JsonWriter& json, const Series& series);
 // 95 % half-width of the series' mean OFU; nullopt where the series is too short for one.
 std::optional<double> HalfWidth95(const Series& series);
 
-// Reasons and GPU-seconds of what has no OFU, largest first; the last part is time without any sample.
+// Reasons and GPU-seconds of what has no OFU, largest first; the last part is time without any
+// sample.
 struct NotComputable {
   std::string_view reason;
   double gpu_seconds = 0;

@@ -33,7 +33,8 @@ double MsSince(Micros start) { return static_cast<double>(MonotonicNow() - start
 
 size_t Writer::Batch::bytes() const {
   size_t total = metrics.size() * sizeof(MetricRow);
-  for (const SampleBatch& b : samples) total += b.rows.size() * sizeof(RowHeader) + b.values.size() * sizeof(double);
+  for (const SampleBatch& b : samples)
+    total += b.rows.size() * sizeof(RowHeader) + b.values.size() * sizeof(double);
   return total;
 }
 
@@ -56,8 +57,8 @@ void Writer::Batch::Clear() {
   metrics.clear();
 }
 
-Writer::Writer(const PipelineOptions& options, store::Store* store, Registry* registry, jobs::JobIndex* jobs,
-               telemetry::FieldRegistry* fields)
+Writer::Writer(const PipelineOptions& options, store::Store* store, Registry* registry,
+               jobs::JobIndex* jobs, telemetry::FieldRegistry* fields)
     : options_(options),
       store_(store),
       registry_(registry),
@@ -88,7 +89,8 @@ Writer::~Writer() {
     if (status.ok() && options_.maintenance) status = store_->RollUp();
     if (status.ok()) return;
   }
-  LogError("stopping with {} rows not stored: {}", queued_rows_.load(), std::string(status.message()));
+  LogError("stopping with {} rows not stored: {}", queued_rows_.load(),
+           std::string(status.message()));
 }
 
 // --- adding rows ---
@@ -100,7 +102,8 @@ Writer::Session::Session(Writer* writer, int shard)
   bytes_before_ = open.bytes();
 }
 
-void Writer::Session::Add(EntityKind kind, const RowHeader& header, const double* values, int count) {
+void Writer::Session::Add(EntityKind kind, const RowHeader& header, const double* values,
+                          int count) {
   if (writer_->store_ == nullptr) return;
   Batch* open = &writer_->shards_[shard_].open;
   if (count > open->stride) {
@@ -200,7 +203,8 @@ bool Writer::NextBatch(Batch* out) {
   *out = std::move(queue_.front());
   queue_.pop_front();
   while (!queue_.empty() && queue_.front().stride == out->stride &&
-         out->rows() + queue_.front().rows() <= kBatchRows && out->bytes() + queue_.front().bytes() <= kBatchBytes) {
+         out->rows() + queue_.front().rows() <= kBatchRows &&
+         out->bytes() + queue_.front().bytes() <= kBatchBytes) {
     Batch& next = queue_.front();
     for (size_t k = 0; k < out->samples.size(); ++k) {
       SampleBatch& to = out->samples[k];
@@ -259,14 +263,16 @@ Status Writer::WriteBatch(Batch* batch) {
   for (SampleBatch& b : batch->samples) {
     if (b.rows.empty()) continue;
     const Status status = store_->Append(b, *fields_, arrival);
-    if (!settle(status, b.rows.size(), b.rows.size() * sizeof(RowHeader) + b.values.size() * sizeof(double))) {
+    if (!settle(status, b.rows.size(),
+                b.rows.size() * sizeof(RowHeader) + b.values.size() * sizeof(double))) {
       return status;
     }
     b.Clear();
   }
   if (!batch->metrics.empty()) {
     const Status status = store_->AppendMetrics(batch->metrics, arrival);
-    if (!settle(status, batch->metrics.size(), batch->metrics.size() * sizeof(MetricRow))) return status;
+    if (!settle(status, batch->metrics.size(), batch->metrics.size() * sizeof(MetricRow)))
+      return status;
     batch->metrics.clear();
   }
   return absl::OkStatus();
@@ -316,7 +322,8 @@ void Writer::Upkeep(std::stop_token stop) {
     {
       std::unique_lock lock(state_mutex_);
       const Micros wait = std::min(next_rollup_, next_maintenance_) - MonotonicNow();
-      upkeep_wake_.wait_for(lock, stop, std::chrono::microseconds(std::max<Micros>(wait, 0)), [] { return false; });
+      upkeep_wake_.wait_for(lock, stop, std::chrono::microseconds(std::max<Micros>(wait, 0)),
+                            [] { return false; });
     }
     if (!stop.stop_requested()) Maintain();
   }
@@ -327,8 +334,9 @@ void Writer::Run(std::stop_token stop) {
     uint64_t wanted = 0;
     {
       std::unique_lock lock(state_mutex_);
-      wake_.wait_for(lock, stop, std::chrono::microseconds(options_.flush_interval),
-                     [&] { return flush_wanted_ != flush_done_ || (options_.backfill && Overfull()); });
+      wake_.wait_for(lock, stop, std::chrono::microseconds(options_.flush_interval), [&] {
+        return flush_wanted_ != flush_done_ || (options_.backfill && Overfull());
+      });
       wanted = flush_wanted_;
     }
     if (stop.stop_requested()) break;

@@ -1,9 +1,11 @@
-// Rows on their way to the store: one open batch per shard, a bounded queue of full ones, the thread that writes them, and
-// one for the store's upkeep (rolling up, sealing, retention), which may take minutes and holds up no flush.
+// Rows on their way to the store: one open batch per shard, a bounded queue of full ones, the
+// thread that writes them, and one for the store's upkeep (rolling up, sealing, retention), which
+// may take minutes and holds up no flush.
 //
-// Order of writing: a batch is taken first, then everything new about entities, models, series and jobs, so that what a row
-// refers to is always stored before the row. Failures are retried with back-off from kFirstBackoff to kMaxBackoff; rows
-// keep arriving meanwhile, up to the bounds, then the oldest batch not yet begun is dropped and counted.
+// Order of writing: a batch is taken first, then everything new about entities, models, series and
+// jobs, so that what a row refers to is always stored before the row. Failures are retried with
+// back-off from kFirstBackoff to kMaxBackoff; rows keep arriving meanwhile, up to the bounds, then
+// the oldest batch not yet begun is dropped and counted.
 #ifndef FLOPWATCH_SERVER_WRITER_H_
 #define FLOPWATCH_SERVER_WRITER_H_
 
@@ -35,11 +37,12 @@ class Writer {
   static constexpr Micros kMaxBackoff = 30 * kMicrosPerSecond;
 
   // `store` null: rows are discarded at once (live only).
-  Writer(const PipelineOptions& options, store::Store* store, Registry* registry, jobs::JobIndex* jobs,
-         telemetry::FieldRegistry* fields);
+  Writer(const PipelineOptions& options, store::Store* store, Registry* registry,
+         jobs::JobIndex* jobs, telemetry::FieldRegistry* fields);
   ~Writer();  // writes what is queued, closes open intervals
 
-  // One scrape's access to its shard's open batch. Holds the shard's lock; the destructor accounts for what was added.
+  // One scrape's access to its shard's open batch. Holds the shard's lock; the destructor accounts
+  // for what was added.
   class Session {
    public:
     Session(Writer* writer, int shard);
@@ -47,7 +50,8 @@ class Writer {
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
     // `values[0..count)` by FieldId, valid where header.present says so.
-    void Add(telemetry::EntityKind kind, const telemetry::RowHeader& header, const double* values, int count);
+    void Add(telemetry::EntityKind kind, const telemetry::RowHeader& header, const double* values,
+             int count);
     void AddMetric(const telemetry::MetricRow& row);
 
    private:
@@ -80,9 +84,9 @@ class Writer {
   };
 
   void Run(std::stop_token stop);
-  void Collect();                    // open batches -> queue
-  void Enqueue(Batch* open);         // caller holds the shard
-  void DropOldest(Batch* own);       // caller holds the shard of `own`
+  void Collect();               // open batches -> queue
+  void Enqueue(Batch* open);    // caller holds the shard
+  void DropOldest(Batch* own);  // caller holds the shard of `own`
   Batch TakeSpare();
   void GiveSpare(Batch batch);
   bool Overfull() const;

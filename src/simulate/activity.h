@@ -176,7 +176,7 @@ class Activity {
   std::vector<int32_t> host_of_gpu_;
   std::vector<GpuTraits> traits_;
   std::vector<int32_t> fb_used_mib_;  // by job, per GPU
-  std::vector<Reported> reported_;  // by job
+  std::vector<Reported> reported_;    // by job
   std::vector<TruthEvent> events_;
 };
 

@@ -13,8 +13,9 @@
 namespace flopwatch::simulate {
 
 inline constexpr int kThrottlePercent = 70;
-// Of the tensor work of the same throughput, once a workflow with 52 % of its FLOPs in FP8 goes to BF16: FP8 runs at
-// twice the rate, so the effective peak of the mix is 1 / (.48 + .52 / 2) times that of BF16 (ofu-paper equation 12).
+// Of the tensor work of the same throughput, once a workflow with 52 % of its FLOPs in FP8 goes to
+// BF16: FP8 runs at twice the rate, so the effective peak of the mix is 1 / (.48 + .52 / 2) times
+// that of BF16 (ofu-paper equation 12).
 inline constexpr double kPrecisionChange = 1.35;
 inline constexpr int32_t kRankSpread =
     7200;  // seconds that ranks of an independent job are apart at most

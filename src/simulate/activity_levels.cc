@@ -16,9 +16,9 @@
 namespace flopwatch::simulate {
 namespace {
 
-// A sample whose window (Seren's samples are 15 s apart) sees both sides of an edge between idle and
-// busy shows any share of the level. The measured distribution has such samples in it, so phases get
-// what is left of it without them, see WithoutPartial.
+// A sample whose window (Seren's samples are 15 s apart) sees both sides of an edge between idle
+// and busy shows any share of the level. The measured distribution has such samples in it, so
+// phases get what is left of it without them, see WithoutPartial.
 constexpr double kSampleWindow = 15;
 constexpr double kRunSpread =
     .02;  // ranks by which runs and phases of a workflow differ, either way
@@ -272,9 +272,8 @@ void ActivityBuilder::AssignLevels() {
     const Program& program = a_.programs_[info.program];
     auto [tlo, thi] = tensor_rank[r.job];
     const double given = claims[r.job].ofu;
-    double nominal = given > 0
-                         ? given
-                         : Interpolate(curves.tensor_active, tensor_ranks->At((tlo + thi) / 2));
+    double nominal =
+        given > 0 ? given : Interpolate(curves.tensor_active, tensor_ranks->At((tlo + thi) / 2));
     const double changed = dealt ? 1 : info.tensor_factor;  // dealt levels have the change in them
     double clock = JobClockMhz(model, nominal * changed);
     for (int32_t i = 0; i < program.phases; ++i) {
@@ -327,7 +326,8 @@ std::vector<ActivityBuilder::Claim> ActivityBuilder::Claims(const std::vector<Ra
     Claim& claim = claims[r.job];
     // Spread evenly over the workflows of a class, users who submit most first (Roberts' R2
     // sequence): a few of them make up most of a class.
-    const uint64_t h = Key(seed_, Purpose::kLevel, workflow.size_class, (1 << 20) + workflow.cluster);
+    const uint64_t h =
+        Key(seed_, Purpose::kLevel, workflow.size_class, (1 << 20) + workflow.cluster);
     const auto spread = [&](uint64_t start, double step) {
       const double x = Unit(start) + (2 * workflow.user + workflow.variant) * step;
       return x - std::floor(x);
@@ -348,7 +348,8 @@ std::vector<ActivityBuilder::Claim> ActivityBuilder::Claims(const std::vector<Ra
       claim.inflation = size.miscounted_factor;
       claim.ofu = claim.mfu / claim.inflation;
     } else if (Unit(Mix(h + 17 + 2 * workflow.user + workflow.variant)) < size.recompute_share) {
-      // The whole forward runs twice, and no MFU counts that (flops.md 6.2): 1.27 to 1.33, with padding.
+      // The whole forward runs twice, and no MFU counts that (flops.md 6.2): 1.27 to 1.33, with
+      // padding.
       claim.full_recompute = true;
       claim.mfu = std::min(claim.mfu, kHighestMfu / 1.4);
       claim.ofu = claim.mfu * 1.3 * 1.04 * (1 + .02 * Normal(Key(seed_, Purpose::kJob, r.job, 12)));
@@ -375,8 +376,8 @@ void ActivityBuilder::ReportMfu(const std::vector<Claim>& claims) {
     if (claim.inflation > 1)
       a_.events_.push_back({TruthKind::kInflatedMfu, jobs_[j].from, jobs_[j].to,
                             static_cast<int32_t>(j), job.workflow, -1, -1, claim.inflation});
-    // A slower program reports less. One that went from mixed precision to BF16 does the same work as before, divided by
-    // a lower peak.
+    // A slower program reports less. One that went from mixed precision to BF16 does the same work
+    // as before, divided by a lower peak.
     Reported& out = a_.reported_[j];
     out.mfu = static_cast<float>(std::min(.95, claim.mfu * jobs_[j].tensor_factor));
     out.per_ofu = static_cast<float>(claim.mfu / claim.ofu);

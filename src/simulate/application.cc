@@ -18,7 +18,7 @@ namespace {
 using telemetry::ApplicationField;
 using telemetry::ApplicationSample;
 
-constexpr double kLogSeconds = 60;  // about one sample in that time
+constexpr double kLogSeconds = 60;   // about one sample in that time
 constexpr double kHeartbeat = 1800;  // in a pause a report of no progress comes that often
 // Of FLOPs. Its effective peak is kPrecisionChange times that of BF16 (activity_builder.h).
 constexpr std::string_view kMix = "bf16=0.48,fp8=0.52";
@@ -33,12 +33,14 @@ std::vector<Piece> PiecesOf(const Fleet::Model& m, const Stint& stint, int32_t t
   std::vector<Piece> out;
   const auto phases = m.activity->PhasesOf(stint);
   const int32_t length = m.activity->ProgramLength(stint);
-  int64_t base = static_cast<int64_t>(stint.from) - stint.offset;  // when this round of the program began
+  int64_t base =
+      static_cast<int64_t>(stint.from) - stint.offset;  // when this round of the program began
   while (base + length <= stint.from) base += length;
   for (; base < to && length > 0; base += length) {
     for (size_t i = 0; i < phases.size(); ++i) {
       const int64_t end = base + (i + 1 < phases.size() ? phases[i + 1].start : length);
-      const double from = static_cast<double>(std::max<int64_t>(base + phases[i].start, stint.from));
+      const double from =
+          static_cast<double>(std::max<int64_t>(base + phases[i].start, stint.from));
       const double until = static_cast<double>(std::min<int64_t>(end, to));
       if (from >= until) continue;
       const double hz = phases[i].kind == PhaseKind::kBusy
@@ -72,13 +74,14 @@ double PeakTflops(const hardware::Accelerator& gpu, bool mixed) {
   return peak.ok() ? peak->tflops : 0;
 }
 
-// How a training run's loss falls: a power of the tokens seen, to what is left (the shape of scaling laws; the numbers are
-// invented).
+// How a training run's loss falls: a power of the tokens seen, to what is left (the shape of
+// scaling laws; the numbers are invented).
 double LossAt(double tokens) { return 1.75 + 8.5 * std::pow(1 + tokens / 2e8, -.28); }
 
 class Walk {
  public:
-  Walk(const Fleet::Model& m, const Application& a, const Stint& stint) : m_(m), a_(a), pieces_(PiecesOf(m, stint, a.to)) {
+  Walk(const Fleet::Model& m, const Application& a, const Stint& stint)
+      : m_(m), a_(a), pieces_(PiecesOf(m, stint, a.to)) {
     while (at_ < pieces_.size() && !(pieces_[at_].hz > 0)) ++at_;
     now_ = begun_ = last_ = at_ < pieces_.size() ? pieces_[at_].from : 0;
     step_ = a.first_step;
@@ -114,29 +117,35 @@ class Walk {
  private:
   void Write(ApplicationSample* out) {
     const telemetry::ApplicationClaim& c = a_.claim;
-    const uint64_t h = Key(m_.options.seed, Purpose::kApplication, a_.job, static_cast<uint64_t>(step_));
+    const uint64_t h =
+        Key(m_.options.seed, Purpose::kApplication, a_.job, static_cast<uint64_t>(step_));
     Draws draws(h);
     // A step's end is known to a fifth of a per cent of the interval: the loop's own clock.
     const double interval = now_ - begun_;
     const double end = now_ - .002 * interval * draws.Unit();
     // Whole milliseconds of absolute time, so that spans touch each other.
-    const int64_t span = std::max<int64_t>(1, std::llround(end * 1000) - std::llround(last_ * 1000));
+    const int64_t span =
+        std::max<int64_t>(1, std::llround(end * 1000) - std::llround(last_ * 1000));
     *out = {};
     out->ts = m_.options.start + std::llround(end * 1000) * kMicrosPerMilli;
-    out->span_ms = span * kMicrosPerMilli > telemetry::kMaxApplicationSpan ? 0 : static_cast<int32_t>(span);
+    out->span_ms =
+        span * kMicrosPerMilli > telemetry::kMaxApplicationSpan ? 0 : static_cast<int32_t>(span);
     out->step = step_;
     const double tokens = static_cast<double>(*c.global_batch * *c.seq_len);
-    const double rate = static_cast<double>(a_.log_every) * tokens / (static_cast<double>(span) / 1000);
+    const double rate =
+        static_cast<double>(a_.log_every) * tokens / (static_cast<double>(span) / 1000);
     const double flops = rate * *c.training_flops_per_token / static_cast<double>(*c.gpus) / 1e12;
     (*out)[ApplicationField::kTokensPerS] = rate;
     (*out)[ApplicationField::kTflopsPerGpu] = flops;
     (*out)[ApplicationField::kMfu] = flops / *c.peak_tflops;
-    (*out)[ApplicationField::kStepTimeS] = static_cast<double>(span) / 1000 / static_cast<double>(a_.log_every);
+    (*out)[ApplicationField::kStepTimeS] =
+        static_cast<double>(span) / 1000 / static_cast<double>(a_.log_every);
     const double seen = tokens * static_cast<double>(step_);
     (*out)[ApplicationField::kTokens] = seen;
     (*out)[ApplicationField::kLoss] = LossAt(seen) * (1 + .006 * draws.Normal());
     (*out)[ApplicationField::kGradNorm] =
-        (.25 + 2.5 * std::pow(1 + static_cast<double>(step_) / 50, -.5)) * std::exp(.12 * draws.Normal());
+        (.25 + 2.5 * std::pow(1 + static_cast<double>(step_) / 50, -.5)) *
+        std::exp(.12 * draws.Normal());
     last_ = end;
     begun_ = now_;
   }
@@ -193,10 +202,12 @@ std::vector<Application> Applications(const Fleet& fleet) {
       a.miscount = size.miscount;
       a.inflation = said.inflation;
       a.model = &CountedWrong(size.miscount);
-      // The paper's latent mixture recomputes its activations, which is what its corrected MFU leaves open (flops.md 3.4).
+      // The paper's latent mixture recomputes its activations, which is what its corrected MFU
+      // leaves open (flops.md 3.4).
       a.full_recompute = size.miscount == Miscount::kLatentMoe;
     } else {
-      const double usual = said.full_recompute ? 1 / kTilePadding : 1 / (1 - std::clamp(size.overstated, -.9, .9));
+      const double usual =
+          said.full_recompute ? 1 / kTilePadding : 1 / (1 - std::clamp(size.overstated, -.9, .9));
       a.model = &CountedRight(Mix(h), job.gpus, usual, said.full_recompute ? 12 : 3);
     }
     telemetry::ApplicationClaim& c = a.claim;
@@ -219,10 +230,13 @@ std::vector<Application> Applications(const Fleet& fleet) {
     c.seq_len = a.model->seq_len;
     c.training_flops_per_token = a.model->counted;
 
-    // Steps of 2 to 16 s at the MFU the job has while it steps; a batch is a whole number of sequences.
+    // Steps of 2 to 16 s at the MFU the job has while it steps; a batch is a whole number of
+    // sequences.
     const double wanted = 2 * std::pow(8, Unit(Mix(h + 3)));
-    const double rate = said.mfu * *c.peak_tflops * 1e12 * static_cast<double>(*c.gpus) / a.model->counted;
-    c.global_batch = std::max<int64_t>(1, std::llround(rate * wanted / static_cast<double>(*c.seq_len)));
+    const double rate =
+        said.mfu * *c.peak_tflops * 1e12 * static_cast<double>(*c.gpus) / a.model->counted;
+    c.global_batch =
+        std::max<int64_t>(1, std::llround(rate * wanted / static_cast<double>(*c.seq_len)));
     const double step_flops = static_cast<double>(*c.global_batch * *c.seq_len) * a.model->counted;
     // MFU = k OFU and OFU = cycles / (tensor clock x time) give the cycles of a step.
     a.step_cycles = step_flops * gpu.tensor_max_mhz * 1e6 /
@@ -231,7 +245,8 @@ std::vector<Application> Applications(const Fleet& fleet) {
     a.log_every = 1;
     for (const int64_t n : {2, 5, 10, 20, 50})
       if (static_cast<double>(n) * step_s <= 1.2 * kLogSeconds) a.log_every = n;
-    if (job.start < 0) a.first_step = static_cast<int64_t>(-.9 * job.start / step_s) / a.log_every * a.log_every;
+    if (job.start < 0)
+      a.first_step = static_cast<int64_t>(-.9 * job.start / step_s) / a.log_every * a.log_every;
     out.push_back(std::move(a));
   }
   return out;
@@ -254,7 +269,8 @@ void EachSample(const Fleet& fleet, const Application& a, F&& use) {
 
 }  // namespace
 
-std::vector<ApplicationSample> SamplesOf(const Fleet& fleet, const Application& a, Micros from, Micros to) {
+std::vector<ApplicationSample> SamplesOf(const Fleet& fleet, const Application& a, Micros from,
+                                         Micros to) {
   std::vector<ApplicationSample> out;
   EachSample(fleet, a, [&](const ApplicationSample& s) {
     if (s.ts > to) return false;
@@ -264,9 +280,11 @@ std::vector<ApplicationSample> SamplesOf(const Fleet& fleet, const Application& 
   return out;
 }
 
-std::optional<ApplicationSample> LastSampleOf(const Fleet& fleet, const Application& a, Micros now) {
+std::optional<ApplicationSample> LastSampleOf(const Fleet& fleet, const Application& a,
+                                              Micros now) {
   const Micros start = fleet.options().start;
-  if (now < start + a.from * kMicrosPerSecond || now > start + a.to * kMicrosPerSecond) return std::nullopt;
+  if (now < start + a.from * kMicrosPerSecond || now > start + a.to * kMicrosPerSecond)
+    return std::nullopt;
   std::optional<ApplicationSample> out;
   EachSample(fleet, a, [&](const ApplicationSample& s) {
     if (s.ts > now) return false;
@@ -289,13 +307,15 @@ std::string Escaped(std::string_view text) {
 
 }  // namespace
 
-void RenderApplications(const Fleet& fleet, const std::vector<Application>& applications, Micros now, std::string* out) {
+void RenderApplications(const Fleet& fleet, const std::vector<Application>& applications,
+                        Micros now, std::string* out) {
   struct Metric {
     std::string_view name, help;
     ApplicationField field;
   };
   static constexpr std::array<Metric, 7> kMetrics = {{
-      {"mfu", "Model FLOPs utilisation, by the convention of the label, 0 to 1", ApplicationField::kMfu},
+      {"mfu", "Model FLOPs utilisation, by the convention of the label, 0 to 1",
+       ApplicationField::kMfu},
       {"tokens_per_s", "Tokens a second of the whole job", ApplicationField::kTokensPerS},
       {"tflops_per_gpu", "Model TFLOP/s of one GPU", ApplicationField::kTflopsPerGpu},
       {"step_time_s", "Mean time of a step", ApplicationField::kStepTimeS},
@@ -315,16 +335,19 @@ void RenderApplications(const Fleet& fleet, const std::vector<Application>& appl
     Line& line = lines.emplace_back();
     line.sample = *sample;
     line.labels = fmt::format(
-        "{{job_id=\"{}\",rank=\"0\",convention=\"{}\",formula_version=\"{}\",gpu_model=\"{}\",precision=\"{}\",recompute=\"{}\","
-        "peak_tflops=\"{}\",gpus=\"{}\",seq_len=\"{}\",global_batch=\"{}\",training_flops_per_token=\"{}\",model_config=\"{}\"}}",
-        c.job, c.convention, c.formula_version, c.gpu, c.precision, c.recompute, *c.peak_tflops, *c.gpus, *c.seq_len,
-        *c.global_batch, *c.training_flops_per_token, Escaped(c.model_config));
+        "{{job_id=\"{}\",rank=\"0\",convention=\"{}\",formula_version=\"{}\",gpu_model=\"{}\","
+        "precision=\"{}\",recompute=\"{}\","
+        "peak_tflops=\"{}\",gpus=\"{}\",seq_len=\"{}\",global_batch=\"{}\",training_flops_per_"
+        "token=\"{}\",model_config=\"{}\"}}",
+        c.job, c.convention, c.formula_version, c.gpu, c.precision, c.recompute, *c.peak_tflops,
+        *c.gpus, *c.seq_len, *c.global_batch, *c.training_flops_per_token, Escaped(c.model_config));
     line.stamp = fmt::format(" {}", sample->ts / kMicrosPerMilli);
   }
   out->clear();
   if (lines.empty()) return;
   for (const Metric& metric : kMetrics) {
-    *out += fmt::format("# HELP flopwatch_app_{0} {1}\n# TYPE flopwatch_app_{0} gauge\n", metric.name, metric.help);
+    *out += fmt::format("# HELP flopwatch_app_{0} {1}\n# TYPE flopwatch_app_{0} gauge\n",
+                        metric.name, metric.help);
     for (const Line& line : lines)
       if (const auto& v = line.sample[metric.field])
         *out += fmt::format("flopwatch_app_{}{} {}{}\n", metric.name, line.labels, *v, line.stamp);

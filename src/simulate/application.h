@@ -1,8 +1,10 @@
-// The applications of a simulated fleet: what each training job that reports says of itself, and when.
+// The applications of a simulated fleet: what each training job that reports says of itself, and
+// when.
 //
-// Claims and samples are consistent: MFU x peak x GPUs = tokens/s x FLOPs a token as the application counts them. A sample stands
-// for the time since the one before it, as a training loop's clock has it, so a pause for a checkpoint lowers it, and in a long one
-// come reports of no progress; over any part of a job its MFU is the OFU times the job's own ratio. docs/simulate.md.
+// Claims and samples are consistent: MFU x peak x GPUs = tokens/s x FLOPs a token as the
+// application counts them. A sample stands for the time since the one before it, as a training
+// loop's clock has it, so a pause for a checkpoint lowers it, and in a long one come reports of no
+// progress; over any part of a job its MFU is the OFU times the job's own ratio. docs/simulate.md.
 #ifndef FLOPWATCH_SIMULATE_APPLICATION_H_
 #define FLOPWATCH_SIMULATE_APPLICATION_H_
 
@@ -20,13 +22,13 @@
 namespace flopwatch::simulate {
 
 struct Application {
-  int32_t job = 0;  // of the plan
-  int32_t lane = 0;  // of its first GPU
+  int32_t job = 0;                    // of the plan
+  int32_t lane = 0;                   // of its first GPU
   telemetry::ApplicationClaim claim;  // id not given
   const Counted* model = nullptr;
   Miscount miscount = Miscount::kNone;
-  double inflation = 1;   // reported / counted right, at the OFU there is
-  double per_ofu = 1;     // MFU / OFU
+  double inflation = 1;         // reported / counted right, at the OFU there is
+  double per_ofu = 1;           // MFU / OFU
   bool full_recompute = false;  // whether or not the claim says so
   int32_t from = 0, to = 0;     // of the job within the window, seconds
   int64_t log_every = 1;        // steps a sample
@@ -34,16 +36,23 @@ struct Application {
   int64_t first_step = 0;       // done before the window began
 };
 
-// Of every job that reports, by job. Deterministic; a longer fleet has the same ones with the same claims.
+// Of every job that reports, by job. Deterministic; a longer fleet has the same ones with the same
+// claims.
 std::vector<Application> Applications(const Fleet& fleet);
 // The samples with `from` < ts <= `to`, in order.
-std::vector<telemetry::ApplicationSample> SamplesOf(const Fleet& fleet, const Application& application, Micros from, Micros to);
+std::vector<telemetry::ApplicationSample> SamplesOf(const Fleet& fleet,
+                                                    const Application& application, Micros from,
+                                                    Micros to);
 // The newest sample at or before `now`; none before the first and after the job.
-std::optional<telemetry::ApplicationSample> LastSampleOf(const Fleet& fleet, const Application& application, Micros now);
+std::optional<telemetry::ApplicationSample> LastSampleOf(const Fleet& fleet,
+                                                         const Application& application,
+                                                         Micros now);
 
-// The newest sample of every job that is running, as metrics (docs/application.md). Replaces *out. With the time of each sample
-// in milliseconds: a scrape more often than a job reports must not make two reports of one.
-void RenderApplications(const Fleet& fleet, const std::vector<Application>& applications, Micros now, std::string* out);
+// The newest sample of every job that is running, as metrics (docs/application.md). Replaces *out.
+// With the time of each sample in milliseconds: a scrape more often than a job reports must not
+// make two reports of one.
+void RenderApplications(const Fleet& fleet, const std::vector<Application>& applications,
+                        Micros now, std::string* out);
 
 }  // namespace flopwatch::simulate
 

@@ -1,5 +1,5 @@
-// What simulated applications train and how they count its FLOPs. The models are the simulator's own: sizes between those of
-// published families, so that no configuration is anybody's.
+// What simulated applications train and how they count its FLOPs. The models are the simulator's
+// own: sizes between those of published families, so that no configuration is anybody's.
 #ifndef FLOPWATCH_SIMULATE_APPLICATION_MODEL_H_
 #define FLOPWATCH_SIMULATE_APPLICATION_MODEL_H_
 
@@ -17,23 +17,25 @@ struct Counted {
   std::string_view config;  // as config.json
   int64_t seq_len = 0;
   std::string_view convention{}, version{};  // of models/; the version where one is meant
-  double counted = 0;  // training FLOPs a token as the application counts them
-  double exact = 0;    // as they are
+  double counted = 0;    // training FLOPs a token as the application counts them
+  double exact = 0;      // as they are
   double attention = 0;  // of these, scores and values
-  // MFU over OFU when nothing is wrong: what is counted over what the tensor cores execute without recomputation
-  // (reference/flops.md 6.2).
+  // MFU over OFU when nothing is wrong: what is counted over what the tensor cores execute without
+  // recomputation (reference/flops.md 6.2).
   double healthy_ratio = 1;
 };
 
 // Padding of GEMM tiles, the middle of 2 to 5 % (reference/flops.md 6.1).
 inline constexpr double kTilePadding = 1.035;
 
-// Of a job of so many GPUs whose application counts right by some convention: out of `draws` that `key` gives, the one whose
-// healthy ratio is nearest to `ratio`. An application whose MFU lies above its OFU mostly counts attention in full.
+// Of a job of so many GPUs whose application counts right by some convention: out of `draws` that
+// `key` gives, the one whose healthy ratio is nearest to `ratio`. An application whose MFU lies
+// above its OFU mostly counts attention in full.
 const Counted& CountedRight(uint64_t key, int gpus, double ratio, int draws = 3);
 // With one of the errors; kNone is not one.
 const Counted& CountedWrong(Miscount miscount);
-// "latent_moe_full_width", "hybrid_as_dense", as the candidates of models/miscounts.h are called; "" = none.
+// "latent_moe_full_width", "hybrid_as_dense", as the candidates of models/miscounts.h are called;
+// "" = none.
 std::string_view MiscountName(Miscount miscount);
 
 }  // namespace flopwatch::simulate

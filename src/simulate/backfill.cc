@@ -19,8 +19,10 @@ namespace {
 constexpr Micros kPiece = 5 * kMicrosPerMinute;
 constexpr size_t kReportsAtOnce = 50'000;
 
-// What the applications said until `end`. Claims that are stored already (from an earlier part of the history) keep their ids.
-Status WriteApplications(const Fleet& fleet, Micros end, store::Store* store, BackfillResult* result) {
+// What the applications said until `end`. Claims that are stored already (from an earlier part of
+// the history) keep their ids.
+Status WriteApplications(const Fleet& fleet, Micros end, store::Store* store,
+                         BackfillResult* result) {
   FW_ASSIGN_OR_RETURN(const store::Dimensions stored, store->LoadDimensions());
   std::map<std::string, int32_t> ids;
   int32_t last = 0;
@@ -119,7 +121,8 @@ StatusOr<BackfillResult> WriteHistory(const Fleet& fleet, const BackfillOptions&
   pipeline->Settle();
   FW_RETURN_IF_ERROR(pipeline->Flush());
   pipeline.reset();
-  BackfillResult result{.scrapes = scrapes, .samples = samples, .rows = rows, .bytes = bytes, .refused = refused};
+  BackfillResult result{
+      .scrapes = scrapes, .samples = samples, .rows = rows, .bytes = bytes, .refused = refused};
   FW_RETURN_IF_ERROR(WriteApplications(fleet, end, store.get(), &result));
   store.reset();
   return result;

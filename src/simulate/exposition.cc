@@ -177,15 +177,15 @@ void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Va
 namespace {
 
 // What is the instance's own; all else is the board's and the same on every line of a GPU.
-constexpr Value kOwnOfInstance[] = {
-    kFbFree,      kFbUsed,         kFbTotal, kFbReserved, kFbUsedPpm, kGrPpm,   kSmPpm,   kTensorPpm,
-    kDramPpm,     kOccupancyPpm,   kFp64Ppm, kFp32Ppm,    kFp16Ppm,   kHmmaPpm, kIntPpm,  kUtilPct,
-    kMemCopyPct};
+constexpr Value kOwnOfInstance[] = {kFbFree,  kFbUsed,    kFbTotal,   kFbReserved, kFbUsedPpm,
+                                    kGrPpm,   kSmPpm,     kTensorPpm, kDramPpm,    kOccupancyPpm,
+                                    kFp64Ppm, kFp32Ppm,   kFp16Ppm,   kHmmaPpm,    kIntPpm,
+                                    kUtilPct, kMemCopyPct};
 
 // The instances of a partitioned GPU, first to last, and behind them the GPU itself: one board with
-// one clock, the fastest that any instance asks for; power and energy by share of the SMs. Ratios of
-// the GPU are means over the SMs that some instance covers, as the A100 sample has it (its one busy
-// instance shows .9304, the GPU .9293).
+// one clock, the fastest that any instance asks for; power and energy by share of the SMs. Ratios
+// of the GPU are means over the SMs that some instance covers, as the A100 sample has it (its one
+// busy instance shows .9304, the GPU .9293).
 void ReadPartitioned(const Fleet::Model& m, const Plan::MigGpu& mig, int32_t t, int32_t window,
                      std::vector<Values>* out) {
   const Activity& activity = *m.activity;
@@ -238,8 +238,8 @@ bool Has(LineKind kind, const FieldDef& f) {
     case LineKind::kInstance:
       return f.scope != Scope::kWholeGpu;
     case LineKind::kPartitioned:  // no duty cycles in MIG mode; cycle totals are not modelled there
-      return !f.name.ends_with("_UTIL") && f.value != kCyclesElapsed &&
-             f.value != kCyclesActive && f.value != kMmaCycles;
+      return !f.name.ends_with("_UTIL") && f.value != kCyclesElapsed && f.value != kCyclesActive &&
+             f.value != kMmaCycles;
     case LineKind::kInstanceProfile:
       return f.scope != Scope::kWholeGpu &&
              (f.name.starts_with("DCGM_FI_PROF_") || f.value == kXid);

@@ -196,7 +196,8 @@ std::vector<jobs::StaticAssignment> Fleet::Assignments() const {
   AssignmentWriter{m}.Each([&](const Placement& p, const Job& j, int32_t gpu, int generation) {
     jobs::StaticAssignment a;
     a.gpu = m.Uuid(gpu, generation);
-    if (const MigProfile* mig = m.activity->MigOf(p.lane)) a.gpu += fmt::format("/{}", mig->instance);
+    if (const MigProfile* mig = m.activity->MigOf(p.lane))
+      a.gpu += fmt::format("/{}", mig->instance);
     a.job = m.JobKey(p.job);
     a.name = m.JobName(p.job);
     const Workflow& w = m.demand->workflows()[j.workflow];
@@ -217,12 +218,11 @@ std::string Fleet::AssignmentsCsv() const {
     const Workflow& w = m.demand->workflows()[j.workflow];
     int64_t start = m.options.start / kMicrosPerSecond;
     out += m.Uuid(gpu, generation);
-    if (const MigProfile* mig = m.activity->MigOf(p.lane))
-      out += fmt::format("/{}", mig->instance);
+    if (const MigProfile* mig = m.activity->MigOf(p.lane)) out += fmt::format("/{}", mig->instance);
     out += fmt::format(",{},", start + j.start);
     if (j.end <= m.plan.horizon) out += fmt::format("{}", start + j.end);
-    out += fmt::format(",{},{},{},{},{}\n", m.JobKey(p.job), p.rank,
-                   m.demand->users()[w.user].name, w.name, m.JobName(p.job));
+    out += fmt::format(",{},{},{},{},{}\n", m.JobKey(p.job), p.rank, m.demand->users()[w.user].name,
+                       w.name, m.JobName(p.job));
   });
   return out;
 }

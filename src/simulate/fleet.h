@@ -29,8 +29,8 @@ struct FleetOptions {
   Micros interval = 10 * kMicrosPerSecond;  // the exporters' collect interval; at least 10 ms
   int fields = 20;  // 20: dcgm-exporter's default set and SM activity; 100: nearly all
   Faults faults = Faults::kAll;
-  // The last cluster lives in US Pacific time (local_time.h): its users' day, and the timestamps its
-  // exporters write themselves, without a zone.
+  // The last cluster lives in US Pacific time (local_time.h): its users' day, and the timestamps
+  // its exporters write themselves, without a zone.
   bool local_time = false;
 };
 inline constexpr int kMaxGpus = 1'000'000;

@@ -15,7 +15,7 @@ int LocalOffsetSeconds(Micros utc) {
     return absl::CivilSecond(first + 7 * (sunday - 1)) + 2 * 3600 - old_offset;
   };
   return second >= changes(3, 2, kStandard) && second < changes(11, 1, kSummer) ? kSummer
-                                                                                 : kStandard;
+                                                                                : kStandard;
 }
 
 }  // namespace flopwatch::simulate

@@ -18,10 +18,10 @@ constexpr MigProfile kA100Mixed[] = {{"3g.40gb", 42, 40192, 1},
                                      {"1g.10gb", 14, 9728, 14}};
 constexpr MigProfile kA100Thirds[] = {
     {"2g.20gb", 28, 19968, 3}, {"2g.20gb", 28, 19968, 5}, {"2g.20gb", 28, 19968, 6}};
-constexpr MigProfile kA100Sevenths[] = {
-    {"1g.10gb", 14, 9728, 7},  {"1g.10gb", 14, 9728, 8},  {"1g.10gb", 14, 9728, 9},
-    {"1g.10gb", 14, 9728, 10}, {"1g.10gb", 14, 9728, 11}, {"1g.10gb", 14, 9728, 12},
-    {"1g.10gb", 14, 9728, 13}};
+constexpr MigProfile kA100Sevenths[] = {{"1g.10gb", 14, 9728, 7},  {"1g.10gb", 14, 9728, 8},
+                                        {"1g.10gb", 14, 9728, 9},  {"1g.10gb", 14, 9728, 10},
+                                        {"1g.10gb", 14, 9728, 11}, {"1g.10gb", 14, 9728, 12},
+                                        {"1g.10gb", 14, 9728, 13}};
 constexpr MigLayout kA100Layouts[] = {kA100Mixed, kA100Thirds, kA100Sevenths};
 
 // Clocks under load: H100 1201-1558 MHz, mean 1352 (ofu-paper IV-C); A100 training job 1328-1386,
@@ -107,12 +107,12 @@ struct PaperRow {
   int gpus, jobs;
   double mean, sd, error, error_sd;
 };
-constexpr PaperRow kPaper[] = {{8, 6, 28.7, 6.9, 7.5, 3.9},       {16, 48, 23.8, 3.3, 12.2, 2.0},
-                               {64, 52, 23.6, 2.5, 2.2, 2.4},     {128, 48, 24.3, 8.7, 4.5, 2.9},
-                               {256, 76, 20.1, 12.6, 9.1, 4.9},   {288, 65, 40.1, 16.3, 18.0, 14.4},
-                               {512, 144, 23.9, 5.6, 3.6, 2.2},   {736, 11, 24.2, .4, 3.6, .1},
-                               {768, 57, 16.9, 4.1, 1.2, .7},     {1024, 49, 35.0, 9.1, 4.1, .7},
-                               {1536, 10, 12.4, 2.3, .3, .2},     {2944, 33, 24.0, 3.7, 2.6, .3},
+constexpr PaperRow kPaper[] = {{8, 6, 28.7, 6.9, 7.5, 3.9},     {16, 48, 23.8, 3.3, 12.2, 2.0},
+                               {64, 52, 23.6, 2.5, 2.2, 2.4},   {128, 48, 24.3, 8.7, 4.5, 2.9},
+                               {256, 76, 20.1, 12.6, 9.1, 4.9}, {288, 65, 40.1, 16.3, 18.0, 14.4},
+                               {512, 144, 23.9, 5.6, 3.6, 2.2}, {736, 11, 24.2, .4, 3.6, .1},
+                               {768, 57, 16.9, 4.1, 1.2, .7},   {1024, 49, 35.0, 9.1, 4.1, .7},
+                               {1536, 10, 12.4, 2.3, .3, .2},   {2944, 33, 24.0, 3.7, 2.6, .3},
                                {5888, 9, 13.6, .1, 1.5, .2}};
 
 SizeClass Sized(std::vector<int> gpus, double share, double campaign, DurationCurve duration) {
@@ -187,12 +187,12 @@ std::vector<SizeClass> LlmSizes(int largest) {
     c.mfu_mean = row.mean / 100;
     c.mfu_sd = row.sd / 100;
     c.overstated = row.error / row.mean;
-    c.overstated_cv =
-        std::sqrt(std::max(0.0, std::pow(row.error_sd / row.error, 2) - std::pow(row.sd / row.mean, 2)));
-    // 82 jobs have a wrong FLOPs formula. The mean and sd of the 288-GPU row (40.1 and 16.3 %, error
-    // 18.0 and 14.4) are those of two groups: 39 mixture-of-experts jobs that report 54.27 for 25.58,
-    // and 26 that report about 21 with a small error. The other 43 are hybrid models among the jobs
-    // of 256 GPUs: 24.51 for 15.56.
+    c.overstated_cv = std::sqrt(
+        std::max(0.0, std::pow(row.error_sd / row.error, 2) - std::pow(row.sd / row.mean, 2)));
+    // 82 jobs have a wrong FLOPs formula. The mean and sd of the 288-GPU row (40.1 and 16.3 %,
+    // error 18.0 and 14.4) are those of two groups: 39 mixture-of-experts jobs that report 54.27
+    // for 25.58, and 26 that report about 21 with a small error. The other 43 are hybrid models
+    // among the jobs of 256 GPUs: 24.51 for 15.56.
     if (row.gpus == 288) {
       c.miscounted_share = 39.0 / 65;
       c.miscounted_mean = .5427;

@@ -50,7 +50,7 @@ struct GpuModel {
   int mem_clock_mhz;
   int fb_total_mib;
   int idle_w, tdp_w;
-  bool fp8;  // has FP8 tensor cores
+  bool fp8;                        // has FP8 tensor cores
   std::span<const MigLayout> mig;  // ways a GPU of this model is partitioned; none = never
 };
 inline constexpr int kClockStepMhz = 15;
@@ -63,7 +63,7 @@ struct ClusterSpec {
   const GpuModel* model;
   Scheduler scheduler;
   int gpus_per_host;
-  double share;  // of the fleet's GPUs
+  double share;             // of the fleet's GPUs
   bool local_time = false;  // its users' day and its exporters' own timestamps are not in UTC
 };
 

@@ -44,10 +44,10 @@ struct Host {
   int32_t first_gpu = 0;
   int16_t gpus = 0;
   int16_t cluster = 0;
-  int32_t rack = 0;     // within the cluster
-  int32_t number = 0;   // within the cluster
+  int32_t rack = 0;      // within the cluster
+  int32_t number = 0;    // within the cluster
   int16_t mig_gpus = 0;  // the first so many GPUs are partitioned
-  bool shared = false;  // the last GPU takes two jobs at once
+  bool shared = false;   // the last GPU takes two jobs at once
 };
 
 enum class HostCondition : uint8_t {

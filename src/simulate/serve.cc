@@ -37,7 +37,10 @@ net::Response Text(int status, std::string body,
 class FleetServerImpl final : public FleetServer {
  public:
   FleetServerImpl(const Fleet* fleet, const ServeOptions& options)
-      : fleet_(*fleet), options_(options), next_(fleet->hosts()), applications_(Applications(*fleet)) {
+      : fleet_(*fleet),
+        options_(options),
+        next_(fleet->hosts()),
+        applications_(Applications(*fleet)) {
     started_ = MonotonicNow();
   }
 
@@ -113,11 +116,13 @@ class FleetServerImpl final : public FleetServer {
     return Text(503, "this exporter does not answer at the moment\n");
   }
 
-  // Applications push to a gateway; what it shows is the newest of each that is running. One target whatever jobs come and go.
+  // Applications push to a gateway; what it shows is the newest of each that is running. One target
+  // whatever jobs come and go.
   bool ShowsApplications() const { return options_.pace != Pace::kStep && !applications_.empty(); }
   net::Response ApplicationsText() {
     if (!ShowsApplications())
-      return net::ErrorResponse(absl::NotFoundError("no application reports here: preset llm has those that do, and --step has none"));
+      return net::ErrorResponse(absl::NotFoundError(
+          "no application reports here: preset llm has those that do, and --step has none"));
     const Micros now = SimulatedNow(), end = fleet_.options().start + fleet_.options().duration;
     if (now >= end + fleet_.options().interval) return Text(410, "the simulated time is over\n");
     net::Response out;

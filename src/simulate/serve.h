@@ -1,7 +1,8 @@
 // The fleet's exporters on one port, as HTTP.
 //
 //   /node/NAME/metrics   exposition text of that host, chunked like Go's server
-//   /applications/metrics   what the training jobs that are running say of themselves, as a gateway between them would have
+//   /applications/metrics   what the training jobs that are running say of themselves, as a gateway
+//   between them would have
 //                        it; not with Pace::kStep
 //   /targets             Prometheus http_sd JSON; /targets.txt one URL a line
 //   /jobs.csv            who owned which GPU when (the static file of jobs/)

@@ -30,27 +30,35 @@ std::string Header(const TracePlan& plan, int rank) {
   std::string out = "{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [";
   for (int device = 0; device < 8; ++device) {
     out += fmt::format(
-        "{}\n    {{\n      \"id\": {}, \"name\": \"NVIDIA H100 80GB HBM3\", \"totalGlobalMem\": 85028765696,\n      "
+        "{}\n    {{\n      \"id\": {}, \"name\": \"NVIDIA H100 80GB HBM3\", \"totalGlobalMem\": "
+        "85028765696,\n      "
         "\"computeMajor\": 9, \"computeMinor\": 0,\n"
-        "      \"maxThreadsPerBlock\": 1024, \"maxThreadsPerMultiprocessor\": 2048,\n      \"regsPerBlock\": 65536, "
+        "      \"maxThreadsPerBlock\": 1024, \"maxThreadsPerMultiprocessor\": 2048,\n      "
+        "\"regsPerBlock\": 65536, "
         "\"warpSize\": 32,\n"
         "      \"sharedMemPerBlock\": 49152, \"numSms\": 132\n    }}",
         device == 0 ? "" : ",", device);
   }
-  out += "\n  ],\n  \"cupti_version\": 24, \"cuda_runtime_version\": 12040, \"cuda_driver_version\": 12040,\n";
+  out +=
+      "\n  ],\n  \"cupti_version\": 24, \"cuda_runtime_version\": 12040, \"cuda_driver_version\": "
+      "12040,\n";
   if (plan.options.ranks > 1 || plan.distributed || plan.Planted("gloo-backend")) {
     const char* backend = plan.Planted("gloo-backend") ? "gloo" : "nccl";
     const int size = std::max(plan.options.ranks, 2);
     out += fmt::format(
-        "  \"distributedInfo\": {{\"backend\": \"{}\", \"rank\": {}, \"world_size\": {}, \"pg_count\": 1, \"pg_config\": "
+        "  \"distributedInfo\": {{\"backend\": \"{}\", \"rank\": {}, \"world_size\": {}, "
+        "\"pg_count\": 1, \"pg_config\": "
         "[{{\"pg_name\": \"0\", "
-        "\"pg_desc\": \"default_pg\", \"backend_config\": \"cuda:{}\", \"pg_size\": {}}}], \"nccl_version\": \"2.21.5\"}},\n",
+        "\"pg_desc\": \"default_pg\", \"backend_config\": \"cuda:{}\", \"pg_size\": {}}}], "
+        "\"nccl_version\": \"2.21.5\"}},\n",
         backend, rank, size, backend, size);
   } else {
-    out += fmt::format("  \"distributedInfo\": {{\"backend\": \"\", \"rank\": {}, \"world_size\": 1}},\n", rank);
+    out += fmt::format(
+        "  \"distributedInfo\": {{\"backend\": \"\", \"rank\": {}, \"world_size\": 1}},\n", rank);
   }
   out += fmt::format(
-      "  \"record_shapes\": 1, \"profile_memory\": 1,\n  \"displayTimeUnit\": \"ms\",\n  \"baseTimeNanoseconds\": {},\n  "
+      "  \"record_shapes\": 1, \"profile_memory\": 1,\n  \"displayTimeUnit\": \"ms\",\n  "
+      "\"baseTimeNanoseconds\": {},\n  "
       "\"traceEvents\": [",
       kBase);
   return out;
@@ -68,7 +76,8 @@ class Output {
       out->plain_ = std::fopen(path.c_str(), "wb");
     }
     if (out->gzip_ == nullptr && out->plain_ == nullptr)
-      return absl::PermissionDeniedError(fmt::format("cannot write {}: check the directory and its rights", path));
+      return absl::PermissionDeniedError(
+          fmt::format("cannot write {}: check the directory and its rights", path));
     return out;
   }
   Output() = default;
@@ -78,9 +87,12 @@ class Output {
 
   Status Write(std::string_view text) {
     const bool ok = gzip_ != nullptr
-                        ? gzwrite(gzip_, text.data(), static_cast<unsigned>(text.size())) == static_cast<int>(text.size())
+                        ? gzwrite(gzip_, text.data(), static_cast<unsigned>(text.size())) ==
+                              static_cast<int>(text.size())
                         : std::fwrite(text.data(), 1, text.size(), plain_) == text.size();
-    return ok ? absl::OkStatus() : absl::ResourceExhaustedError(fmt::format("writing {} failed: is the disk full?", path_));
+    return ok ? absl::OkStatus()
+              : absl::ResourceExhaustedError(
+                    fmt::format("writing {} failed: is the disk full?", path_));
   }
   Status Close() {
     bool ok = true;
@@ -88,7 +100,9 @@ class Output {
     if (plain_ != nullptr) ok = std::fclose(plain_) == 0;
     gzip_ = nullptr;
     plain_ = nullptr;
-    return ok ? absl::OkStatus() : absl::ResourceExhaustedError(fmt::format("closing {} failed: is the disk full?", path_));
+    return ok ? absl::OkStatus()
+              : absl::ResourceExhaustedError(
+                    fmt::format("closing {} failed: is the disk full?", path_));
   }
 
  private:
@@ -103,24 +117,30 @@ std::span<const std::string_view> TracePatterns() { return kPatterns; }
 
 StatusOr<TraceJob> TraceJob::Create(const TraceJobOptions& o) {
   if (o.ranks < 1 || o.ranks > kMaxTraceRanks)
-    return absl::InvalidArgumentError(fmt::format("ranks: {}; give 1 to {}", o.ranks, kMaxTraceRanks));
-  if (o.steps < 1 || o.steps > kMaxTraceSteps)
-    return absl::InvalidArgumentError(fmt::format("steps: {}; give 1 to {}", o.steps, kMaxTraceSteps));
-  if (o.events_per_step < kMinTraceEvents || o.events_per_step > kMaxTraceEvents) {
     return absl::InvalidArgumentError(
-        fmt::format("events per step: {}; give {} to {}", o.events_per_step, kMinTraceEvents, kMaxTraceEvents));
+        fmt::format("ranks: {}; give 1 to {}", o.ranks, kMaxTraceRanks));
+  if (o.steps < 1 || o.steps > kMaxTraceSteps)
+    return absl::InvalidArgumentError(
+        fmt::format("steps: {}; give 1 to {}", o.steps, kMaxTraceSteps));
+  if (o.events_per_step < kMinTraceEvents || o.events_per_step > kMaxTraceEvents) {
+    return absl::InvalidArgumentError(fmt::format(
+        "events per step: {}; give {} to {}", o.events_per_step, kMinTraceEvents, kMaxTraceEvents));
   }
   for (const std::string& p : o.plant) {
     if (std::find(std::begin(kPatterns), std::end(kPatterns), p) == std::end(kPatterns)) {
-      return absl::InvalidArgumentError(fmt::format("no pattern is named '{}'; there are {}", p, fmt::join(kPatterns, ", ")));
+      return absl::InvalidArgumentError(
+          fmt::format("no pattern is named '{}'; there are {}", p, fmt::join(kPatterns, ", ")));
     }
   }
-  if (o.plant.contains("straggler") && o.ranks < 2) return absl::InvalidArgumentError("a straggler needs two ranks or more");
+  if (o.plant.contains("straggler") && o.ranks < 2)
+    return absl::InvalidArgumentError("a straggler needs two ranks or more");
   if (o.plant.contains("straggler") && o.plant.contains("gloo-backend"))
-    return absl::InvalidArgumentError("a straggler is seen in NCCL's collectives; gloo-backend has none");
+    return absl::InvalidArgumentError(
+        "a straggler is seen in NCCL's collectives; gloo-backend has none");
   TraceJob job(o);
   if (o.plant.contains("straggler"))
-    job.straggler_ = static_cast<int>(Below(Key(o.seed, Purpose::kTrace, ~uint64_t{0}), static_cast<uint32_t>(o.ranks)));
+    job.straggler_ = static_cast<int>(
+        Below(Key(o.seed, Purpose::kTrace, ~uint64_t{0}), static_cast<uint32_t>(o.ranks)));
   job.SimulateCollectives();
   return job;
 }
@@ -156,12 +176,15 @@ void TraceJob::SimulateCollectives() {
       for (size_t r = 0; r < ranks.size(); ++r)
         free[r] = end + TraceRank::EndJitter(options_.seed, static_cast<int>(r), step, i);
     }
-    for (size_t r = 0; r < ranks.size(); ++r) ranks[r]->EndStep(step, arrivals[r], std::span(ends_).subspan(first));
+    for (size_t r = 0; r < ranks.size(); ++r)
+      ranks[r]->EndStep(step, arrivals[r], std::span(ends_).subspan(first));
   }
 }
 
-Status TraceJob::Write(int rank, const std::function<Status(std::string_view)>& write, TraceRankTruth* truth) const {
-  if (rank < 0 || rank >= options_.ranks) return absl::InvalidArgumentError(fmt::format("rank {} of {}", rank, options_.ranks));
+Status TraceJob::Write(int rank, const std::function<Status(std::string_view)>& write,
+                       TraceRankTruth* truth) const {
+  if (rank < 0 || rank >= options_.ranks)
+    return absl::InvalidArgumentError(fmt::format("rank {} of {}", rank, options_.ranks));
   const TracePlan plan(options_);
   TraceRankTruth own;
   TraceEmitter out(kBase, write);
@@ -174,14 +197,15 @@ Status TraceJob::Write(int rank, const std::function<Status(std::string_view)>& 
   out.Metadata("thread_name", pid, pid + 1, fmt::format("thread {} (pt_autograd_0)", pid + 1));
   out.Metadata("process_name", device, 0, "python");
   out.Metadata("process_labels", device, 0, fmt::format("GPU {}", device));
-  for (const int stream : {7, 9, 20}) out.Metadata("thread_name", device, stream, fmt::format("stream {}", stream));
+  for (const int stream : {7, 9, 20})
+    out.Metadata("thread_name", device, stream, fmt::format("stream {}", stream));
   TraceRank timeline(plan, rank, rank == straggler_, &out, &own);
   std::vector<int64_t> arrivals;
   for (int step = 0; step < options_.steps && out.status().ok(); ++step) {
     arrivals.clear();
     timeline.BeginStep(step, &arrivals);
-    const std::span<const int64_t> ends =
-        std::span(ends_).subspan(static_cast<size_t>(step) * collectives_per_step_, collectives_per_step_);
+    const std::span<const int64_t> ends = std::span(ends_).subspan(
+        static_cast<size_t>(step) * collectives_per_step_, collectives_per_step_);
     timeline.EndStep(step, arrivals, ends);
   }
   timeline.Finish();
@@ -223,7 +247,8 @@ std::string TraceTruthJson(const TraceJobTruth& truth) {
         .Field("blocking_calls", r.blocking_calls)
         .Field("late_collectives", r.late_collectives);
     w.Key("steps").BeginArray();
-    for (const auto& [begin, end] : r.step_annotations) w.BeginArray().Value(begin).Value(end).EndArray();
+    for (const auto& [begin, end] : r.step_annotations)
+      w.BeginArray().Value(begin).Value(end).EndArray();
     w.EndArray().EndObject();
   }
   w.EndArray().EndObject();
@@ -231,19 +256,25 @@ std::string TraceTruthJson(const TraceJobTruth& truth) {
   return out;
 }
 
-std::string TraceFileName(int rank, bool gzip) { return fmt::format("rank{}.json{}", rank, gzip ? ".gz" : ""); }
+std::string TraceFileName(int rank, bool gzip) {
+  return fmt::format("rank{}.json{}", rank, gzip ? ".gz" : "");
+}
 
-StatusOr<TraceJobTruth> WriteTraceFiles(const TraceJob& job, const std::string& directory, bool gzip,
-                                        const std::function<void(int)>& progress) {
+StatusOr<TraceJobTruth> WriteTraceFiles(const TraceJob& job, const std::string& directory,
+                                        bool gzip, const std::function<void(int)>& progress) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error) return absl::PermissionDeniedError(fmt::format("cannot make {}: {}", directory, error.message()));
+  if (error)
+    return absl::PermissionDeniedError(
+        fmt::format("cannot make {}: {}", directory, error.message()));
   TraceJobTruth truth;
   truth.planted.assign(job.options().plant.begin(), job.options().plant.end());
   truth.straggler = job.straggler();
   for (int rank = 0; rank < job.options().ranks; ++rank) {
-    FW_ASSIGN_OR_RETURN(std::unique_ptr<Output> out,
-                        Output::Open((std::filesystem::path(directory) / TraceFileName(rank, gzip)).string(), gzip));
+    FW_ASSIGN_OR_RETURN(
+        std::unique_ptr<Output> out,
+        Output::Open((std::filesystem::path(directory) / TraceFileName(rank, gzip)).string(),
+                     gzip));
     TraceRankTruth own;
     FW_RETURN_IF_ERROR(job.Write(
         rank, [&](std::string_view text) { return out->Write(text); }, &own));

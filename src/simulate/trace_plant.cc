@@ -22,8 +22,9 @@ void TraceRank::PlantForward(int layer) {
     OpenOp("aten::clone");
     OpenOp("aten::copy_");
     Work(kCopyKernel, 1100 * kUs);
-    CloseOp(
-        R"("Input Dims": [[2, 1024, 4096], [2, 1024, 4096], []], "Input type": ["c10::BFloat16", "c10::BFloat16", "Scalar"], "Input Strides": [[4194304, 4096, 1], [4194304, 1, 4096], []])");
+    CloseOp(R"("Input Dims": [[2, 1024, 4096], [2, 1024, 4096], []], "Input type": )"
+            R"(["c10::BFloat16", "c10::BFloat16", "Scalar"], "Input Strides": [[4194304, 4096, )"
+            R"(1], [4194304, 1, 4096], []])");
     CloseOp();
     CloseOp();
   }
@@ -57,7 +58,8 @@ void TraceRank::PlantStepStart(int step) {
     cpu_ += 9 * kMs;  // and no event says why
   }
   if (plan_.Planted("alloc-storm")) {
-    for (int i = 0; i < 12; ++i) CallRow(i % 2 == 0 ? "cudaMalloc" : "cudaFree", Jitter(150 * kUs), 20);
+    for (int i = 0; i < 12; ++i)
+      CallRow(i % 2 == 0 ? "cudaMalloc" : "cudaFree", Jitter(150 * kUs), 20);
   }
   scale_ = plan_.Planted("step-variance") && step == plan_.options.steps / 2 ? 2.2 : 1;
 }

@@ -1,4 +1,5 @@
-// One rank of a simulated training job in time: its threads, its streams, and what the profiler would have written of them.
+// One rank of a simulated training job in time: its threads, its streams, and what the profiler
+// would have written of them.
 #ifndef FLOPWATCH_SIMULATE_TRACE_RANK_H_
 #define FLOPWATCH_SIMULATE_TRACE_RANK_H_
 
@@ -27,10 +28,12 @@ struct TracePlan {
   int per_layer = 1;            // collectives of a layer
   int64_t collective_time = 0;  // moving the data of one
   int64_t collective_elements = 0;
-  int late_from = 0;          // collectives with this number and above start after the backward pass
-  double kernel_scale = 1;    // of every kernel's duration
+  int late_from = 0;        // collectives with this number and above start after the backward pass
+  double kernel_scale = 1;  // of every kernel's duration
   int64_t step_gpu_time = 0;  // of a healthy step, about: what planted times are shares of
-  size_t collectives() const { return distributed ? static_cast<size_t>(layers) * static_cast<size_t>(per_layer) : 0; }
+  size_t collectives() const {
+    return distributed ? static_cast<size_t>(layers) * static_cast<size_t>(per_layer) : 0;
+  }
 };
 
 class TraceRank {
@@ -38,7 +41,8 @@ class TraceRank {
   // Without `out` nothing is written and no truth is kept, only times are computed.
   TraceRank(const TracePlan& plan, int rank, bool slow, TraceEmitter* out, TraceRankTruth* truth);
 
-  // The step up to the backward pass's end. arrivals: when this rank could start each collective, the comm stream apart.
+  // The step up to the backward pass's end. arrivals: when this rank could start each collective,
+  // the comm stream apart.
   void BeginStep(int step, std::vector<int64_t>* arrivals);
   // The collectives with their ends on all ranks, then the optimizer and what ends the step.
   void EndStep(int step, std::span<const int64_t> arrivals, std::span<const int64_t> ends);
@@ -48,7 +52,9 @@ class TraceRank {
   // A rank's own delay of a collective's end, a few hundred nanoseconds: kernels poll.
   static int64_t EndJitter(uint64_t seed, int rank, int step, size_t collective) {
     return static_cast<int64_t>(
-        Below(Key(seed, Purpose::kTrace, static_cast<uint64_t>(rank) << 32 | static_cast<uint64_t>(step), collective), 1500));
+        Below(Key(seed, Purpose::kTrace,
+                  static_cast<uint64_t>(rank) << 32 | static_cast<uint64_t>(step), collective),
+              1500));
   }
 
  private:
@@ -88,8 +94,10 @@ class TraceRank {
   Draws draws_;
   int64_t pid_, tid_, cpu_ = 0, step_begin_ = 0;
   double scale_ = 1;  // of this step's kernels
-  int64_t correlation_ = 0, external_id_ = 0, sequence_ = 0, allocated_ = 0, address_ = 0x7f0000000000;
-  int64_t not_before_ = 0;  // kernels of the compute stream start then at the earliest (a wait of the stream for an event)
+  int64_t correlation_ = 0, external_id_ = 0, sequence_ = 0, allocated_ = 0,
+          address_ = 0x7f0000000000;
+  int64_t not_before_ = 0;  // kernels of the compute stream start then at the earliest (a wait of
+                            // the stream for an event)
   int kernel_device_ = 0;
   bool graph_ = false;  // kernels belong to the graph that is launched
   struct Open {

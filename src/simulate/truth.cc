@@ -402,15 +402,22 @@ std::string TruthJson(const Truth& t) {
     Write(w, j.work, true);
     if (j.reported_mfu > 0) w.Field("reported_mfu", j.reported_mfu);
     if (!j.app_model.empty()) {
-      w.Key("application").BeginObject().Field("model", j.app_model).Field("convention", j.convention);
+      w.Key("application")
+          .BeginObject()
+          .Field("model", j.app_model)
+          .Field("convention", j.convention);
       w.Field("inflated", !j.miscount.empty());
       w.Key("cause");
       if (j.miscount.empty())
         w.Null();
       else
         w.Value(j.miscount);
-      w.Field("inflation", j.inflation).Field("full_recompute", j.full_recompute).Field("gpus", j.app_gpus);
-      w.Field("counted_flops_per_token", j.counted_flops).Field("exact_flops_per_token", j.exact_flops).EndObject();
+      w.Field("inflation", j.inflation)
+          .Field("full_recompute", j.full_recompute)
+          .Field("gpus", j.app_gpus);
+      w.Field("counted_flops_per_token", j.counted_flops)
+          .Field("exact_flops_per_token", j.exact_flops)
+          .EndObject();
     }
     w.EndObject();
   }

@@ -58,11 +58,11 @@ struct JobTruth {
   double reported_mfu = 0;  // what the application would claim; 0 = nothing
   // How it comes to that; with reported_mfu alone.
   std::string app_model, convention;
-  std::string miscount;          // the error in its FLOPs, as the detector calls the cause; "" = none
-  double inflation = 1;          // by it: reported MFU over a right one's beside this OFU
-  bool full_recompute = false;   // whether or not the application says so
+  std::string miscount;  // the error in its FLOPs, as the detector calls the cause; "" = none
+  double inflation = 1;  // by it: reported MFU over a right one's beside this OFU
+  bool full_recompute = false;                // whether or not the application says so
   double counted_flops = 0, exact_flops = 0;  // training FLOPs a token, as claimed and as they are
-  int32_t app_gpus = 0;          // that it works on: fewer than gpus where some are never used
+  int32_t app_gpus = 0;  // that it works on: fewer than gpus where some are never used
 };
 
 // A user or workflow: sums over its jobs on whole GPUs. Clocks differ between models, so its OFU is

@@ -1,6 +1,7 @@
-// SQL over tables that stay in the caller's memory: the engine asks for the columns a query needs, a few thousand rows at a time,
-// so nothing is copied or loaded before. For traces; the data directory is no part of it. The same guards as for queries on the
-// store (duckdb/user_sql.h): one SELECT, no files, no extensions, bounded rows, time and memory.
+// SQL over tables that stay in the caller's memory: the engine asks for the columns a query needs,
+// a few thousand rows at a time, so nothing is copied or loaded before. For traces; the data
+// directory is no part of it. The same guards as for queries on the store (duckdb/user_sql.h): one
+// SELECT, no files, no extensions, bounded rows, time and memory.
 #ifndef FLOPWATCH_STORE_MEMORY_TABLES_H_
 #define FLOPWATCH_STORE_MEMORY_TABLES_H_
 
@@ -44,8 +45,10 @@ struct MemoryColumn {
 struct MemoryTable {
   std::string name, help;
   std::vector<MemoryColumn> columns;
-  std::function<uint64_t()> rows;  // asked when a query names the table, before any fill; may be costly the first time
-  // Rows [first, first + count) of one column. Called from one thread at a time a scan; several scans of a query may run beside each other.
+  std::function<uint64_t()>
+      rows;  // asked when a query names the table, before any fill; may be costly the first time
+  // Rows [first, first + count) of one column. Called from one thread at a time a scan; several
+  // scans of a query may run beside each other.
   std::function<void(size_t column, uint64_t first, size_t count, ColumnBlock* out)> fill;
 };
 
@@ -56,7 +59,8 @@ class MemoryTables {
     int threads = 2;
   };
   // The tables outlive the object.
-  static StatusOr<std::unique_ptr<MemoryTables>> Open(std::vector<MemoryTable> tables, const Options& options);
+  static StatusOr<std::unique_ptr<MemoryTables>> Open(std::vector<MemoryTable> tables,
+                                                      const Options& options);
   virtual ~MemoryTables() = default;
   virtual StatusOr<QueryResult> Query(std::string_view sql, const QueryLimits& limits) = 0;
 };

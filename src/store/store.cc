@@ -8,7 +8,8 @@ namespace flopwatch::store {
 
 Status CheckWindow(Window w) {
   if (w.from < w.to) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("the window is empty: from {} to {}", FormatTime(w.from), FormatTime(w.to)));
+  return absl::InvalidArgumentError(
+      fmt::format("the window is empty: from {} to {}", FormatTime(w.from), FormatTime(w.to)));
 }
 
 UsageSums& UsageSums::operator+=(const UsageSums& o) {
@@ -71,7 +72,8 @@ ApplicationSums& ApplicationSums::operator+=(const ApplicationSums& o) {
   last_ts = samples == 0 ? o.last_ts : std::max(last_ts, o.last_ts);
   samples += o.samples;
   span_s += o.span_s;
-  if (o.first_step.has_value()) first_step = std::min(first_step.value_or(*o.first_step), *o.first_step);
+  if (o.first_step.has_value())
+    first_step = std::min(first_step.value_or(*o.first_step), *o.first_step);
   if (o.last_step.has_value()) last_step = std::max(last_step.value_or(*o.last_step), *o.last_step);
   for (size_t f = 0; f < fields.size(); ++f) {
     Field& to = fields[f];

@@ -1,19 +1,22 @@
-// The Store: where samples, rollups and the tables that describe them live. One implementation today, duckdb/ (embedded).
+// The Store: where samples, rollups and the tables that describe them live. One implementation
+// today, duckdb/ (embedded).
 //
 // Layout of a data directory (docs/store.md):
 //   LOCK                    one writer process at a time
-//   meta.duckdb             schema version, entities, models, jobs, intervals, segments, and the rollups of open days
-//   hot/journal-*.log       flushes not yet in a segment
-//   hot/seg-*.duckdb        rows as they arrive; one file spans one hour of arrival; appended only, no index, no key
+//   meta.duckdb             schema version, entities, models, jobs, intervals, segments, and the
+//   rollups of open days hot/journal-*.log       flushes not yet in a segment hot/seg-*.duckdb rows
+//   as they arrive; one file spans one hour of arrival; appended only, no index, no key
 //   sealed/samples/day=…/hour=…/*.parquet      GPU-sorted, zstd
 //   sealed/gpu_minute/day=… job_minute/… gpu_hour/… fleet_minute/…
 //
-// Durability: Append() returns after the rows are on disk (fsync). Rollups are derived from the hot rows in arrival order,
-// in one transaction with their watermark, so they are exact after any crash and late rows simply add a partial sum.
-// Threads. Reads from any thread. Append* and Put* from one thread at a time. RollUp, Seal and ApplyRetention from any thread,
-// beside everything else; among themselves they wait for one another. What they hold an append up for is short and does not
-// grow with what they work on: closing a segment, the commit that records sealed files, and about once an hour a rewrite of
-// the describing tables. A segment's checkpoint (16 MB of log) holds up appends to that segment, whoever runs it.
+// Durability: Append() returns after the rows are on disk (fsync). Rollups are derived from the hot
+// rows in arrival order, in one transaction with their watermark, so they are exact after any crash
+// and late rows simply add a partial sum. Threads. Reads from any thread. Append* and Put* from one
+// thread at a time. RollUp, Seal and ApplyRetention from any thread, beside everything else; among
+// themselves they wait for one another. What they hold an append up for is short and does not grow
+// with what they work on: closing a segment, the commit that records sealed files, and about once
+// an hour a rewrite of the describing tables. A segment's checkpoint (16 MB of log) holds up
+// appends to that segment, whoever runs it.
 #ifndef FLOPWATCH_STORE_STORE_H_
 #define FLOPWATCH_STORE_STORE_H_
 
@@ -39,29 +42,34 @@ namespace flopwatch::store {
 
 inline constexpr int kSchemaVersion = 7;
 
-// What the engine may take. It takes all of it within minutes, because it keeps the blocks that it has read and written until there is
-// no room for others: with what a server knows of 100,000 GPUs that stays below 1.5 GiB.
+// What the engine may take. It takes all of it within minutes, because it keeps the blocks that it
+// has read and written until there is no room for others: with what a server knows of 100,000 GPUs
+// that stays below 1.5 GiB.
 inline constexpr uint64_t kDefaultMemoryMb = 512;
 
-// Options::journal_age of a server: within it a fleet of 2,000 GPUs scraped every second fills a row group, and what a kill
-// leaves to be replayed stays a matter of seconds.
+// Options::journal_age of a server: within it a fleet of 2,000 GPUs scraped every second fills a
+// row group, and what a kill leaves to be replayed stays a matter of seconds.
 inline constexpr Micros kServerJournalAge = 4 * kMicrosPerMinute;
 
 struct Options {
   std::string directory;
   bool read_only = false;
-  uint64_t memory_limit_mb = kDefaultMemoryMb;  // of the engine; never under 512 (reference/storage.md, hazards)
+  uint64_t memory_limit_mb =
+      kDefaultMemoryMb;  // of the engine; never under 512 (reference/storage.md, hazards)
   int threads = 2;
   Micros raw_retention = 15 * kMicrosPerDay;
   Micros minute_retention = 90 * kMicrosPerDay;
   Micros hour_retention = 730 * kMicrosPerDay;
-  // Flushed rows no older than this may stay in the journal when RollUp is called; readers see them all the same. A server
-  // of a few thousand GPUs gives the engine whole row groups that way instead of a commit with every roll-up.
+  // Flushed rows no older than this may stay in the journal when RollUp is called; readers see them
+  // all the same. A server of a few thousand GPUs gives the engine whole row groups that way
+  // instead of a commit with every roll-up.
   Micros journal_age = 0;
-  // A column of a hot file that must become wider is written anew where that is no more work than this; else the hour goes on in
-  // another file. The engine writes tens of millions a second and holds them all in memory: many columns may grow at once.
+  // A column of a hot file that must become wider is written anew where that is no more work than
+  // this; else the hour goes on in another file. The engine writes tens of millions a second and
+  // holds them all in memory: many columns may grow at once.
   uint64_t max_rewritten_values = 4'000'000;
-  uint64_t min_free_disk_bytes = 256ull << 20;  // below: appends are refused with a clear error before the disk is full
+  uint64_t min_free_disk_bytes =
+      256ull << 20;  // below: appends are refused with a clear error before the disk is full
 };
 
 struct EntityRecord {
@@ -76,8 +84,9 @@ struct EntityRecord {
 
 struct ModelRecord {
   int32_t id = 0;
-  std::string name;                    // as reported
-  std::optional<double> tensor_clock_max_mhz;  // nullopt = not in the hardware table: OFU not computable
+  std::string name;  // as reported
+  std::optional<double>
+      tensor_clock_max_mhz;  // nullopt = not in the hardware table: OFU not computable
   int32_t sm_count = 0;
   double tdp_w = 0;
   bool half_rate = false;
@@ -105,21 +114,22 @@ struct Window {
 // InvalidArgument, with its ends, for a window that is empty.
 Status CheckWindow(Window w);
 
-// Everything a view says about a set of GPU-time. Sums only; OFU already has each model's own tensor clock in it, applied
-// at read time from ModelRecord, so that a corrected peak corrects history. Absent inputs are not in the sums: each mean
-// has its own seconds.
+// Everything a view says about a set of GPU-time. Sums only; OFU already has each model's own
+// tensor clock in it, applied at read time from ModelRecord, so that a corrected peak corrects
+// history. Absent inputs are not in the sums: each mean has its own seconds.
 struct UsageSums {
   efficiency::OfuSums ofu;
-  double tensor_s = 0, tensor_span_s = 0;    // tensor activity x s
+  double tensor_s = 0, tensor_span_s = 0;  // tensor activity x s
   double clock_mhz_s = 0, clock_span_s = 0;
   double sm_active_s = 0, sm_active_span_s = 0;
   double gpu_util_s = 0, gpu_util_span_s = 0;  // the duty cycle (GPU_UTIL, else GR_ACTIVE)
   double power_j = 0, power_span_s = 0;        // integral of power
   // Seconds lost to each reason (bit position of SampleFlag).
-  double tensor_missing_s = 0, clock_missing_s = 0, model_unknown_s = 0, dead_counter_s = 0, out_of_range_s = 0;
+  double tensor_missing_s = 0, clock_missing_s = 0, model_unknown_s = 0, dead_counter_s = 0,
+         out_of_range_s = 0;
   double stale_s = 0, cycle_path_s = 0;
-  // Time in which the exporter answered with readings that did not change (telemetry::kFrozen); not in observed_s. Known
-  // to live windows only: rollups keep what was observed.
+  // Time in which the exporter answered with readings that did not change (telemetry::kFrozen); not
+  // in observed_s. Known to live windows only: rollups keep what was observed.
   double frozen_s = 0;
   int32_t gpus = 0;
   Micros first_ts = 0, last_ts = 0;
@@ -130,7 +140,8 @@ struct JobUsage {
   int32_t job = 0;  // 0 = GPU time no job owned
   UsageSums sums;
 };
-// A job over a time of its own: a training window, from the first to the last report of its application.
+// A job over a time of its own: a training window, from the first to the last report of its
+// application.
 struct JobWindow {
   int32_t job = 0;
   Window window;
@@ -150,8 +161,9 @@ struct ModelPoint {
   UsageSums sums;
 };
 
-// What applications said over some time, as sums: parts of a window, and claims where that makes sense, add up. A mean is
-// weighted by the time each sample stands for; samples whose time is not known count, and weigh nothing.
+// What applications said over some time, as sums: parts of a window, and claims where that makes
+// sense, add up. A mean is weighted by the time each sample stands for; samples whose time is not
+// known count, and weigh nothing.
 struct ApplicationSums {
   struct Field {
     int64_t count = 0;      // samples that have it
@@ -163,10 +175,13 @@ struct ApplicationSums {
   int64_t samples = 0;
   double span_s = 0;
   std::array<Field, telemetry::kApplicationFields> fields;
-  Micros first_ts = 0, last_ts = 0;  // begin of what the first stands for, and end of the last; 0 = no sample
+  Micros first_ts = 0,
+         last_ts = 0;  // begin of what the first stands for, and end of the last; 0 = no sample
   std::optional<int64_t> first_step, last_step;  // lowest and highest
 
-  const Field& operator[](telemetry::ApplicationField f) const { return fields[static_cast<size_t>(f)]; }
+  const Field& operator[](telemetry::ApplicationField f) const {
+    return fields[static_cast<size_t>(f)];
+  }
   // Nothing where no sample with a weight has it.
   std::optional<double> Mean(telemetry::ApplicationField f) const;
   std::optional<double> Last(telemetry::ApplicationField f) const;
@@ -179,7 +194,7 @@ struct ApplicationUsage {
   ApplicationSums sums;
 };
 struct ApplicationPoint {
-  Micros ts = 0;      // start of the step
+  Micros ts = 0;  // start of the step
   int32_t claim = 0;
   ApplicationSums sums;
 };
@@ -213,11 +228,13 @@ class Store {
   virtual ~Store() = default;
 
   // --- writing (one thread at a time) ---
-  virtual Status Append(const telemetry::SampleBatch& batch, const telemetry::FieldRegistry& fields, Micros arrival) = 0;
+  virtual Status Append(const telemetry::SampleBatch& batch, const telemetry::FieldRegistry& fields,
+                        Micros arrival) = 0;
   virtual Status AppendMetrics(absl::Span<const telemetry::MetricRow> rows, Micros arrival) = 0;
-  // What applications report; the claims that samples name were put before. Durable as Append(). These two from any thread,
-  // also beside the thread that appends rows.
-  virtual Status AppendApplication(absl::Span<const telemetry::ApplicationSample> samples, Micros arrival) = 0;
+  // What applications report; the claims that samples name were put before. Durable as Append().
+  // These two from any thread, also beside the thread that appends rows.
+  virtual Status AppendApplication(absl::Span<const telemetry::ApplicationSample> samples,
+                                   Micros arrival) = 0;
   virtual Status PutClaims(absl::Span<const telemetry::ApplicationClaim> records) = 0;
   virtual Status PutEntities(absl::Span<const EntityRecord> records) = 0;
   virtual Status PutModels(absl::Span<const ModelRecord> records) = 0;
@@ -225,46 +242,55 @@ class Store {
   virtual Status PutJobs(const jobs::Changes& changes) = 0;
 
   // --- upkeep (any thread) ---
-  // Rolls up every row that arrived since the last call; seals hours that closed before `now` and merges closed days, some of
-  // the work a call; applies retention. An error changes nothing: the next call tries again.
+  // Rolls up every row that arrived since the last call; seals hours that closed before `now` and
+  // merges closed days, some of the work a call; applies retention. An error changes nothing: the
+  // next call tries again.
   virtual Status RollUp() = 0;
   virtual Status Seal(Micros now) = 0;
   virtual Status ApplyRetention(Micros now) = 0;
 
   // --- reading (any thread) ---
   virtual StatusOr<Dimensions> LoadDimensions() const = 0;
-  // From job-minute rollups (whole minutes of [from, to), widened to minutes); shared GPUs already divided by share.
+  // From job-minute rollups (whole minutes of [from, to), widened to minutes); shared GPUs already
+  // divided by share.
   virtual StatusOr<std::vector<JobUsage>> UsageByJob(Window w) const = 0;
   virtual StatusOr<std::vector<GpuUsage>> UsageByGpu(Window w, int32_t job = 0) const = 0;
   virtual StatusOr<std::vector<UsagePoint>> FleetSeries(Window w, Micros step) const = 0;
-  // FleetSeries() divided by GPU model (MIG instances by their share of the GPU): over the models of a step it adds up to it.
-  // As cheap, over any window.
+  // FleetSeries() divided by GPU model (MIG instances by their share of the GPU): over the models
+  // of a step it adds up to it. As cheap, over any window.
   virtual StatusOr<std::vector<ModelPoint>> FleetByModel(Window w, Micros step) const = 0;
   virtual StatusOr<std::vector<UsagePoint>> JobSeries(int32_t job, Window w, Micros step) const = 0;
-  virtual StatusOr<std::vector<UsagePoint>> GpuSeries(int32_t entity, Window w, Micros step) const = 0;
-  // The same as UsageByJob but joining raw rows with the interval table instead of trusting the stamped job: for jobs whose
-  // metadata came late. Costs a raw scan.
+  virtual StatusOr<std::vector<UsagePoint>> GpuSeries(int32_t entity, Window w,
+                                                      Micros step) const = 0;
+  // The same as UsageByJob but joining raw rows with the interval table instead of trusting the
+  // stamped job: for jobs whose metadata came late. Costs a raw scan.
   virtual StatusOr<std::vector<JobUsage>> UsageByJobExact(Window w) const = 0;
-  // Each job over its own window, one question for all of them; a job is named once. From job rollups, whole minutes that lie
-  // inside the window: at most a minute is left out at either end. `exact`: raw rows joined with the interval table and cut at
-  // the window's ends; one raw scan over all windows. Jobs without a row are left out.
-  virtual StatusOr<std::vector<JobUsage>> UsageByJobWindows(absl::Span<const JobWindow> windows, bool exact) const = 0;
+  // Each job over its own window, one question for all of them; a job is named once. From job
+  // rollups, whole minutes that lie inside the window: at most a minute is left out at either end.
+  // `exact`: raw rows joined with the interval table and cut at the window's ends; one raw scan
+  // over all windows. Jobs without a row are left out.
+  virtual StatusOr<std::vector<JobUsage>> UsageByJobWindows(absl::Span<const JobWindow> windows,
+                                                            bool exact) const = 0;
   // Every claim that is stored, sorted by id.
   virtual StatusOr<std::vector<telemetry::ApplicationClaim>> Claims() const = 0;
-  // What applications reported with from <= ts < to: of these claims, or of all when there is none. Sorted by claim, and then
-  // by time. Claims without a sample in the window are left out. `step` in whole milliseconds.
-  virtual StatusOr<std::vector<ApplicationUsage>> ApplicationByClaim(Window w, absl::Span<const int32_t> claims) const = 0;
-  virtual StatusOr<std::vector<ApplicationPoint>> ApplicationSeries(Window w, absl::Span<const int32_t> claims,
-                                                                    Micros step) const = 0;
+  // What applications reported with from <= ts < to: of these claims, or of all when there is none.
+  // Sorted by claim, and then by time. Claims without a sample in the window are left out. `step`
+  // in whole milliseconds.
+  virtual StatusOr<std::vector<ApplicationUsage>> ApplicationByClaim(
+      Window w, absl::Span<const int32_t> claims) const = 0;
+  virtual StatusOr<std::vector<ApplicationPoint>> ApplicationSeries(
+      Window w, absl::Span<const int32_t> claims, Micros step) const = 0;
   // The samples themselves, oldest first; at most `limit` of them.
-  virtual StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(Window w, absl::Span<const int32_t> claims,
-                                                                                 uint64_t limit) const = 0;
-  // Read-only SQL of a user: SELECT/EXPLAIN/DESCRIBE only, no files outside the data directory, bounded rows and time.
+  virtual StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(
+      Window w, absl::Span<const int32_t> claims, uint64_t limit) const = 0;
+  // Read-only SQL of a user: SELECT/EXPLAIN/DESCRIBE only, no files outside the data directory,
+  // bounded rows and time.
   virtual StatusOr<QueryResult> UserSql(std::string_view sql, QueryLimits limits) const = 0;
   virtual StoreStats stats() const = 0;
 };
 
-// Opens or creates. Errors: another process holds the directory; newer schema; disk full; damaged file (named).
+// Opens or creates. Errors: another process holds the directory; newer schema; disk full; damaged
+// file (named).
 StatusOr<std::unique_ptr<Store>> OpenDuckDbStore(const Options& options);
 
 }  // namespace flopwatch::store

@@ -9,24 +9,27 @@
 namespace flopwatch::telemetry {
 namespace {
 
-constexpr std::string_view kSourceNames[kApplicationSources] = {"unknown", "megatron",   "torchtitan",   "jsonl",
-                                                                "api",     "prometheus", "remote_write", "otlp"};
+constexpr std::string_view kSourceNames[kApplicationSources] = {
+    "unknown", "megatron", "torchtitan", "jsonl", "api", "prometheus", "remote_write", "otlp"};
 
 constexpr double kHuge = 1e300;
 constexpr Micros kEarliest = 946'684'800 * kMicrosPerSecond;  // 2000-01-01
 constexpr Micros kLatest = 7'258'118'400 * kMicrosPerSecond;  // 2200-01-01
-constexpr double kMaxTflops = 1e7;                            // per GPU: a thousand times what exists
+constexpr double kMaxTflops = 1e7;  // per GPU: a thousand times what exists
 constexpr int64_t kMaxGpus = 100'000'000;
 constexpr int64_t kMaxCount = int64_t{1} << 40;
 
-// A miscounted MFU may be several times the truth and is worth seeing; a per cent taken for a ratio is not. 10 is beyond
-// every miscount known (reference/flops.md 6: 5.13 at most, of an MFU that was below 1) and below a per cent of a working job.
+// A miscounted MFU may be several times the truth and is worth seeing; a per cent taken for a ratio
+// is not. 10 is beyond every miscount known (reference/flops.md 6: 5.13 at most, of an MFU that was
+// below 1) and below a per cent of a working job.
 constexpr double kMaxRatio = 10;
 
 constexpr ApplicationFieldSpec kFields[kApplicationFields] = {
     {"mfu", "1", 0, kMaxRatio, "model FLOPs utilisation the application reports"},
-    {"hfu", "1", 0, kMaxRatio, "hardware FLOPs utilisation the application reports: recomputation included"},
-    {"tflops_per_gpu", "TFLOP/s", 0, kMaxTflops, "model TFLOP/s of one GPU, under the claim's convention"},
+    {"hfu", "1", 0, kMaxRatio,
+     "hardware FLOPs utilisation the application reports: recomputation included"},
+    {"tflops_per_gpu", "TFLOP/s", 0, kMaxTflops,
+     "model TFLOP/s of one GPU, under the claim's convention"},
     {"tokens_per_s", "1/s", 0, 1e15, "tokens a second of the whole job"},
     {"step_time_s", "s", 0, 1e7, "duration of a step"},
     {"loss", "1", -kHuge, kHuge, "training loss"},
@@ -38,7 +41,8 @@ constexpr ApplicationFieldSpec kFields[kApplicationFields] = {
 };
 
 bool HasControl(std::string_view text) {
-  return std::any_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  return std::any_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
 Status Bad(std::string_view field, std::string_view why) {
@@ -46,7 +50,8 @@ Status Bad(std::string_view field, std::string_view why) {
 }
 
 Status CheckText(std::string_view field, const std::string& text, size_t max) {
-  if (text.size() > max) return Bad(field, fmt::format("{} bytes, at most {} are taken", text.size(), max));
+  if (text.size() > max)
+    return Bad(field, fmt::format("{} bytes, at most {} are taken", text.size(), max));
   if (HasControl(text)) return Bad(field, "has control characters");
   return absl::OkStatus();
 }
@@ -78,9 +83,13 @@ std::optional<ApplicationSource> ParseApplicationSource(std::string_view name) {
 std::string ApplicationClaim::Content() const {
   std::string out;
   const auto text = [&](std::string_view t) { out += fmt::format("{}:{}", t.size(), t); };
-  const auto number = [&](const auto& v) { out += v.has_value() ? fmt::format("={}", *v) : std::string("-"); };
+  const auto number = [&](const auto& v) {
+    out += v.has_value() ? fmt::format("={}", *v) : std::string("-");
+  };
   out += fmt::format("{}", static_cast<int>(source));
-  for (const std::string* t : {&job, &convention, &formula_version, &gpu, &precision, &recompute, &model_config}) text(*t);
+  for (const std::string* t :
+       {&job, &convention, &formula_version, &gpu, &precision, &recompute, &model_config})
+    text(*t);
   number(peak_tflops);
   number(gpus);
   number(seq_len);
@@ -89,7 +98,9 @@ std::string ApplicationClaim::Content() const {
   return out;
 }
 
-const ApplicationFieldSpec& SpecOf(ApplicationField field) { return kFields[static_cast<size_t>(field)]; }
+const ApplicationFieldSpec& SpecOf(ApplicationField field) {
+  return kFields[static_cast<size_t>(field)];
+}
 
 std::optional<ApplicationField> FindApplicationField(std::string_view column) {
   for (size_t f = 0; f < kApplicationFields; ++f) {
@@ -111,7 +122,8 @@ Status CheckClaim(const ApplicationClaim& claim) {
   FW_RETURN_IF_ERROR(CheckText("precision", claim.precision, kMaxClaimTextBytes));
   FW_RETURN_IF_ERROR(CheckText("recompute", claim.recompute, kMaxClaimTextBytes));
   if (claim.model_config.size() > kMaxModelConfigBytes) {
-    return Bad("model_config", fmt::format("{} bytes, at most {} are taken", claim.model_config.size(), kMaxModelConfigBytes));
+    return Bad("model_config", fmt::format("{} bytes, at most {} are taken",
+                                           claim.model_config.size(), kMaxModelConfigBytes));
   }
   FW_RETURN_IF_ERROR(CheckPositive("peak_tflops", claim.peak_tflops, kMaxTflops));
   FW_RETURN_IF_ERROR(CheckCount("gpus", claim.gpus, kMaxGpus));
@@ -121,9 +133,11 @@ Status CheckClaim(const ApplicationClaim& claim) {
 }
 
 Status CheckSample(const ApplicationSample& sample) {
-  if (sample.ts < kEarliest || sample.ts > kLatest) return Bad("ts", "is not a time between 2000 and 2200");
+  if (sample.ts < kEarliest || sample.ts > kLatest)
+    return Bad("ts", "is not a time between 2000 and 2200");
   if (sample.span_ms < 0 || sample.span_ms > kMaxApplicationSpan / kMicrosPerMilli) {
-    return Bad("span_ms", fmt::format("{} is not between 0 and {}", sample.span_ms, kMaxApplicationSpan / kMicrosPerMilli));
+    return Bad("span_ms", fmt::format("{} is not between 0 and {}", sample.span_ms,
+                                      kMaxApplicationSpan / kMicrosPerMilli));
   }
   if (sample.step.has_value() && (*sample.step < 0 || *sample.step > kMaxApplicationStep)) {
     return Bad("step", fmt::format("{} is not between 0 and 2^53", *sample.step));
@@ -134,7 +148,8 @@ Status CheckSample(const ApplicationSample& sample) {
     const double v = *sample.values[f];
     if (!std::isfinite(v)) return Bad(kFields[f].column, "is not a finite number");
     if (v < kFields[f].min || v > kFields[f].max) {
-      return Bad(kFields[f].column, fmt::format("{} is not between {} and {}", v, kFields[f].min, kFields[f].max));
+      return Bad(kFields[f].column,
+                 fmt::format("{} is not between {} and {}", v, kFields[f].min, kFields[f].max));
     }
   }
   return absl::OkStatus();

@@ -1,9 +1,11 @@
-// What a training job says about itself: MFU, throughput, loss. A sample is one log line (or point) of it; a claim is what its
-// numbers MEAN. Two MFUs are comparable only where their claims agree on convention, formula version, peak, precision and the
-// model counted (reference/flops.md 0.1, 1.4): a sample without its claim is not a number one can use.
+// What a training job says about itself: MFU, throughput, loss. A sample is one log line (or point)
+// of it; a claim is what its numbers MEAN. Two MFUs are comparable only where their claims agree on
+// convention, formula version, peak, precision and the model counted (reference/flops.md 0.1, 1.4):
+// a sample without its claim is not a number one can use.
 //
-// Everything here is the application's word. Nothing of it is measured or corrected by flopwatch; what a claim does not say is
-// unknown and stays unknown (empty text, no value), it is never filled in from a default.
+// Everything here is the application's word. Nothing of it is measured or corrected by flopwatch;
+// what a claim does not say is unknown and stays unknown (empty text, no value), it is never filled
+// in from a default.
 #ifndef FLOPWATCH_TELEMETRY_APPLICATION_H_
 #define FLOPWATCH_TELEMETRY_APPLICATION_H_
 
@@ -34,33 +36,37 @@ inline constexpr int kApplicationSources = 8;
 std::string_view ApplicationSourceName(ApplicationSource source);  // "megatron", "torchtitan", ...
 std::optional<ApplicationSource> ParseApplicationSource(std::string_view name);
 
-// Bounds of a claim's texts, in bytes. What is longer is refused, never cut: a cut convention is another convention.
+// Bounds of a claim's texts, in bytes. What is longer is refused, never cut: a cut convention is
+// another convention.
 inline constexpr size_t kMaxJobKeyBytes = 512;  // as jobs::Limits::max_key_bytes
 inline constexpr size_t kMaxClaimTextBytes = 128;
 inline constexpr size_t kMaxModelConfigBytes = 64 * 1024;
 
 struct ApplicationClaim {
-  int32_t id = 0;           // store-wide; 0 = not given yet. Not part of the content
-  Micros first_seen = 0;    // when this content was first reported. Not part of the content
-  std::string job;          // the job's key (jobs::JobRecord::key), never empty; it need not be known from telemetry
+  int32_t id = 0;         // store-wide; 0 = not given yet. Not part of the content
+  Micros first_seen = 0;  // when this content was first reported. Not part of the content
+  std::string job;  // the job's key (jobs::JobRecord::key), never empty; it need not be known from
+                    // telemetry
   ApplicationSource source = ApplicationSource::kUnknown;
-  std::string convention;       // by which FLOPs were counted: "megatron", "torchtitan", ...; "" = not said
-  std::string formula_version;  // commit or release of the counter; "" = not said
-  std::string gpu;              // model as the application names it; "" = not said
-  std::string precision;        // "bf16", "fp8", ...; "" = not said
-  std::string recompute;        // "none", "selective", "full"; "" = not said
-  std::string model_config;     // JSON text of the model's configuration; "" = not said
+  std::string
+      convention;  // by which FLOPs were counted: "megatron", "torchtitan", ...; "" = not said
+  std::string formula_version;        // commit or release of the counter; "" = not said
+  std::string gpu;                    // model as the application names it; "" = not said
+  std::string precision;              // "bf16", "fp8", ...; "" = not said
+  std::string recompute;              // "none", "selective", "full"; "" = not said
+  std::string model_config;           // JSON text of the model's configuration; "" = not said
   std::optional<double> peak_tflops;  // per GPU: what the MFU was divided by
   std::optional<int64_t> gpus;
-  std::optional<int64_t> seq_len;       // tokens of one sequence, padding included
-  std::optional<int64_t> global_batch;  // sequences of one step over all GPUs
+  std::optional<int64_t> seq_len;                  // tokens of one sequence, padding included
+  std::optional<int64_t> global_batch;             // sequences of one step over all GPUs
   std::optional<double> training_flops_per_token;  // model FLOPs, forward and backward
 
   // Equal text for equal content, different for different content.
   std::string Content() const;
 };
 
-// The numbers of a sample. Their order is stored nowhere (columns go by name) and new ones may be added.
+// The numbers of a sample. Their order is stored nowhere (columns go by name) and new ones may be
+// added.
 enum class ApplicationField : uint8_t {
   kMfu,           // ratio; may exceed 1 where the application miscounts
   kHfu,           // ratio
@@ -70,16 +76,16 @@ enum class ApplicationField : uint8_t {
   kLoss,
   kGradNorm,
   kLearningRate,
-  kTokens,     // consumed since the start of training, all GPUs
-  kSeqSum,     // packed sequences: sum of lengths of a step ...
-  kSeqSquares, // ... and of their squares (reference/flops.md 1.2: c = sum s^2 / (2 sum s))
+  kTokens,      // consumed since the start of training, all GPUs
+  kSeqSum,      // packed sequences: sum of lengths of a step ...
+  kSeqSquares,  // ... and of their squares (reference/flops.md 1.2: c = sum s^2 / (2 sum s))
 };
 inline constexpr size_t kApplicationFields = 11;
 
 struct ApplicationFieldSpec {
   std::string_view column;  // in the store and in JSON: "mfu", "tokens_per_s"
   std::string_view unit;
-  double min, max;          // what is outside is refused
+  double min, max;  // what is outside is refused
   std::string_view help;
 };
 const ApplicationFieldSpec& SpecOf(ApplicationField field);
@@ -94,7 +100,9 @@ struct ApplicationSample {
   std::array<std::optional<double>, kApplicationFields> values;
 
   std::optional<double>& operator[](ApplicationField f) { return values[static_cast<size_t>(f)]; }
-  const std::optional<double>& operator[](ApplicationField f) const { return values[static_cast<size_t>(f)]; }
+  const std::optional<double>& operator[](ApplicationField f) const {
+    return values[static_cast<size_t>(f)];
+  }
   bool empty() const;  // no value at all
   bool operator==(const ApplicationSample&) const = default;
 };
@@ -103,10 +111,11 @@ struct ApplicationSample {
 inline constexpr Micros kMaxApplicationSpan = 6 * kMicrosPerHour;
 inline constexpr int64_t kMaxApplicationStep = int64_t{1} << 53;
 
-// InvalidArgument naming the field: texts too long or with control characters, counts below 1, a peak that is no peak,
-// a number that is not finite.
+// InvalidArgument naming the field: texts too long or with control characters, counts below 1, a
+// peak that is no peak, a number that is not finite.
 Status CheckClaim(const ApplicationClaim& claim);
-// InvalidArgument naming the field: NaN, infinite, negative or absurd; no value at all; a time before 2000 or after 2200.
+// InvalidArgument naming the field: NaN, infinite, negative or absurd; no value at all; a time
+// before 2000 or after 2200.
 Status CheckSample(const ApplicationSample& sample);
 
 }  // namespace flopwatch::telemetry

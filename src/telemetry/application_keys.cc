@@ -15,9 +15,11 @@ struct Entry {
   ApplicationKey key;
 };
 
-// Sources: torchtitan components/metrics.py ("throughput(tps)" is of one device, "mfu(%)"), Megatron-LM training_log to wandb
-// ("throughput" is TFLOP/s a GPU, "iteration-time" s), llm-foundry's speed monitor ("throughput/..."), HF Trainer's log history,
-// NeMo ("train_step_timing in s"), Lightning's throughput monitor ("device/mfu"), verl ("perf/mfu/actor").
+// Sources: torchtitan components/metrics.py ("throughput(tps)" is of one device, "mfu(%)"),
+// Megatron-LM training_log to wandb
+// ("throughput" is TFLOP/s a GPU, "iteration-time" s), llm-foundry's speed monitor
+// ("throughput/..."), HF Trainer's log history, NeMo ("train_step_timing in s"), Lightning's
+// throughput monitor ("device/mfu"), verl ("perf/mfu/actor").
 constexpr Entry kEntries[] = {
     {"mfu", {kMfu, 1, false, false}},
     {"model_flops_utilization", {kMfu, 1, false, false}},
@@ -96,7 +98,8 @@ constexpr Entry kEntries[] = {
     {"seq_len_squared_sum", {kSeqSquares}},
 };
 
-constexpr std::string_view kLeading[] = {"flopwatch_app_", "training_", "train_", "trainer_", "perf_"};
+constexpr std::string_view kLeading[] = {"flopwatch_app_", "training_", "train_", "trainer_",
+                                         "perf_"};
 
 std::optional<ApplicationKey> Exact(std::string_view normal) {
   for (const Entry& e : kEntries) {
@@ -105,7 +108,19 @@ std::optional<ApplicationKey> Exact(std::string_view normal) {
   return std::nullopt;
 }
 
-enum class ClaimField { kConvention, kFormulaVersion, kGpu, kPrecision, kRecompute, kModelConfig, kPeak, kGpus, kSeqLen, kBatch, kFlops };
+enum class ClaimField {
+  kConvention,
+  kFormulaVersion,
+  kGpu,
+  kPrecision,
+  kRecompute,
+  kModelConfig,
+  kPeak,
+  kGpus,
+  kSeqLen,
+  kBatch,
+  kFlops
+};
 constexpr std::pair<std::string_view, ClaimField> kClaimKeys[] = {
     {"convention", ClaimField::kConvention},
     {"mfu_convention", ClaimField::kConvention},
@@ -131,7 +146,8 @@ constexpr std::pair<std::string_view, ClaimField> kClaimKeys[] = {
 
 void SetCount(std::string_view value, std::optional<int64_t>* out) {
   const ParsedValue v = ParseValue(value);
-  if (v.kind == ValueKind::kNumber && v.value >= 1 && v.value < 1e15 && v.value == std::floor(v.value)) {
+  if (v.kind == ValueKind::kNumber && v.value >= 1 && v.value < 1e15 &&
+      v.value == std::floor(v.value)) {
     *out = static_cast<int64_t>(v.value);
   }
 }
@@ -176,8 +192,8 @@ std::optional<ApplicationKey> FindApplicationKey(std::string_view name) {
       if (auto key = Exact(rest.substr(lead.size()))) return key;
     }
   }
-  // "lm loss" of Megatron's wandb writer has no slash; "train/loss", "loss_metrics/global_avg_loss" do. Losses and norms of other
-  // phases are not those of training.
+  // "lm loss" of Megatron's wandb writer has no slash; "train/loss", "loss_metrics/global_avg_loss"
+  // do. Losses and norms of other phases are not those of training.
   const size_t slash = rest.rfind('/');
   if (slash == std::string_view::npos) return std::nullopt;
   for (std::string_view other : {"eval", "val", "valid", "validation", "test"}) {
@@ -201,17 +217,39 @@ bool SetClaimField(std::string_view normal_name, std::string_view value, Applica
   for (const auto& [name, field] : kClaimKeys) {
     if (name != normal_name) continue;
     switch (field) {
-      case ClaimField::kConvention: claim->convention = value; break;
-      case ClaimField::kFormulaVersion: claim->formula_version = value; break;
-      case ClaimField::kGpu: claim->gpu = value; break;
-      case ClaimField::kPrecision: claim->precision = value; break;
-      case ClaimField::kRecompute: claim->recompute = value; break;
-      case ClaimField::kModelConfig: claim->model_config = value; break;
-      case ClaimField::kPeak: SetNumber(value, &claim->peak_tflops); break;
-      case ClaimField::kFlops: SetNumber(value, &claim->training_flops_per_token); break;
-      case ClaimField::kGpus: SetCount(value, &claim->gpus); break;
-      case ClaimField::kSeqLen: SetCount(value, &claim->seq_len); break;
-      case ClaimField::kBatch: SetCount(value, &claim->global_batch); break;
+      case ClaimField::kConvention:
+        claim->convention = value;
+        break;
+      case ClaimField::kFormulaVersion:
+        claim->formula_version = value;
+        break;
+      case ClaimField::kGpu:
+        claim->gpu = value;
+        break;
+      case ClaimField::kPrecision:
+        claim->precision = value;
+        break;
+      case ClaimField::kRecompute:
+        claim->recompute = value;
+        break;
+      case ClaimField::kModelConfig:
+        claim->model_config = value;
+        break;
+      case ClaimField::kPeak:
+        SetNumber(value, &claim->peak_tflops);
+        break;
+      case ClaimField::kFlops:
+        SetNumber(value, &claim->training_flops_per_token);
+        break;
+      case ClaimField::kGpus:
+        SetCount(value, &claim->gpus);
+        break;
+      case ClaimField::kSeqLen:
+        SetCount(value, &claim->seq_len);
+        break;
+      case ClaimField::kBatch:
+        SetCount(value, &claim->global_batch);
+        break;
     }
     return true;
   }

@@ -1,6 +1,7 @@
-// Names under which training code reports its numbers, and what they mean: one table for JSON lines, metrics and OTLP. A unit is
-// taken from the name where the name has it ("mfu(%)", "iteration_time_ms"), never guessed from the value; docs/application.md
-// lists every name (a test compares the two).
+// Names under which training code reports its numbers, and what they mean: one table for JSON
+// lines, metrics and OTLP. A unit is taken from the name where the name has it ("mfu(%)",
+// "iteration_time_ms"), never guessed from the value; docs/application.md lists every name (a test
+// compares the two).
 #ifndef FLOPWATCH_TELEMETRY_APPLICATION_KEYS_H_
 #define FLOPWATCH_TELEMETRY_APPLICATION_KEYS_H_
 
@@ -18,24 +19,27 @@ enum class RatioUnit : uint8_t { kByName, kRatio, kPercent };
 
 struct ApplicationKey {
   ApplicationField field = ApplicationField::kMfu;
-  double factor = 1;      // value in the field's unit = reported x factor
-  bool per_gpu = false;   // tokens a second of one GPU: to be multiplied by the GPUs of the job
+  double factor = 1;        // value in the field's unit = reported x factor
+  bool per_gpu = false;     // tokens a second of one GPU: to be multiplied by the GPUs of the job
   bool unit_stated = true;  // false: a bare "mfu", see ReadRatio()
 };
 
-// "Train/MFU (%)" -> "train/mfu_percent": lower case, one underscore for whatever is no letter, digit or slash.
+// "Train/MFU (%)" -> "train/mfu_percent": lower case, one underscore for whatever is no letter,
+// digit or slash.
 std::string NormalKey(std::string_view name);
 
-// By the whole normal name, else by what follows its last slash or its leading "train", "perf", ... . Nothing for a name that
-// is not one of the table's.
+// By the whole normal name, else by what follows its last slash or its leading "train", "perf", ...
+// . Nothing for a name that is not one of the table's.
 std::optional<ApplicationKey> FindApplicationKey(std::string_view name);
 
-// The value in the field's unit. Nothing where it cannot be told: a bare "mfu" above kMaxBareRatio under RatioUnit::kByName.
+// The value in the field's unit. Nothing where it cannot be told: a bare "mfu" above kMaxBareRatio
+// under RatioUnit::kByName.
 inline constexpr double kMaxBareRatio = 2;
 std::optional<double> InUnit(const ApplicationKey& key, double value, RatioUnit unit);
 
-// A field of a claim by name ("convention", "peak_tflops", "world_size", "seq_length", ...); false when it is none. Values that
-// cannot be (a count that is no whole number) leave it as it is and return true.
+// A field of a claim by name ("convention", "peak_tflops", "world_size", "seq_length", ...); false
+// when it is none. Values that cannot be (a count that is no whole number) leave it as it is and
+// return true.
 bool SetClaimField(std::string_view normal_name, std::string_view value, ApplicationClaim* claim);
 
 // For the documentation and its test: normal name, column.

@@ -9,9 +9,11 @@ namespace flopwatch::telemetry {
 namespace {
 
 constexpr std::string_view kOwnPrefix = "flopwatch_app_";
-constexpr std::string_view kTrainPrefixes[] = {"train_", "training_", "trainer_", "train.", "training.", "trainer."};
-constexpr std::string_view kJobLabels[] = {"flopwatch_job", "job_id", "hpc_job", "slurm_job_id", "slurm_jobid", "training_job",
-                                           "slurm.job.id", "flopwatch.job"};
+constexpr std::string_view kTrainPrefixes[] = {"train_", "training_", "trainer_",
+                                               "train.", "training.", "trainer."};
+constexpr std::string_view kJobLabels[] = {"flopwatch_job", "job_id",       "hpc_job",
+                                           "slurm_job_id",  "slurm_jobid",  "training_job",
+                                           "slurm.job.id",  "flopwatch.job"};
 constexpr size_t kMaxLabels = 64;
 
 }  // namespace
@@ -19,13 +21,16 @@ constexpr size_t kMaxLabels = 64;
 bool MayBeApplicationName(std::string_view name) {
   if (StartsWithIgnoringCase(name, kOwnPrefix)) return true;
   for (std::string_view lead : kTrainPrefixes) {
-    if (StartsWithIgnoringCase(name, lead)) return FindApplicationKey(name.substr(lead.size())).has_value();
+    if (StartsWithIgnoringCase(name, lead))
+      return FindApplicationKey(name.substr(lead.size())).has_value();
   }
   const auto key = name.size() <= 64 ? FindApplicationKey(name) : std::nullopt;
-  return key.has_value() && (key->field == ApplicationField::kMfu || key->field == ApplicationField::kHfu);
+  return key.has_value() &&
+         (key->field == ApplicationField::kMfu || key->field == ApplicationField::kHfu);
 }
 
-SeriesMeaning ReadApplicationSeries(std::string_view name, std::string_view labels, bool job_label_counts, ApplicationSeries* out) {
+SeriesMeaning ReadApplicationSeries(std::string_view name, std::string_view labels,
+                                    bool job_label_counts, ApplicationSeries* out) {
   if (!MayBeApplicationName(name)) return SeriesMeaning::kOther;
   const bool own = StartsWithIgnoringCase(name, kOwnPrefix);
   *out = {};
@@ -47,7 +52,8 @@ SeriesMeaning ReadApplicationSeries(std::string_view name, std::string_view labe
   } else {
     return SeriesMeaning::kOther;
   }
-  // "tflops" of a metric called train_tflops is of one GPU only where it says so; flopwatch's own names are defined.
+  // "tflops" of a metric called train_tflops is of one GPU only where it says so; flopwatch's own
+  // names are defined.
   SeriesText series;
   std::string line = "x{";
   line.append(labels).append("} 0");
@@ -64,9 +70,12 @@ SeriesMeaning ReadApplicationSeries(std::string_view name, std::string_view labe
   }
   if (job.empty()) {
     const std::pair<std::string_view, std::string_view> kPods[] = {
-        {"exported_namespace", "exported_pod"}, {"namespace", "pod"}, {"k8s.namespace.name", "k8s.pod.name"}};
+        {"exported_namespace", "exported_pod"},
+        {"namespace", "pod"},
+        {"k8s.namespace.name", "k8s.pod.name"}};
     for (const auto& [ns, pod] : kPods) {
-      if (job.empty() && !label(ns).empty() && !label(pod).empty()) job = std::string(label(ns)) + "/" + std::string(label(pod));
+      if (job.empty() && !label(ns).empty() && !label(pod).empty())
+        job = std::string(label(ns)) + "/" + std::string(label(pod));
     }
   }
   if (job.empty() && own && job_label_counts) job = label("job");
@@ -82,7 +91,8 @@ SeriesMeaning ReadApplicationSeries(std::string_view name, std::string_view labe
     }
     SetClaimField(normal, value, &out->claim);
   }
-  for (std::string_view who : {"instance", "pod", "hostname", "host.name", "service.instance.id", "node"}) {
+  for (std::string_view who :
+       {"instance", "pod", "hostname", "host.name", "service.instance.id", "node"}) {
     const std::string_view value = label(who);
     if (!value.empty()) out->speaker.append(value).append(" ");
   }

@@ -128,7 +128,8 @@ struct ExpositionDecoder::Impl {
   void AcceptSpecial(const Series& series, const Conversion& c, uint32_t row, const char* line,
                      double value, const Micros* timestamp);
   void AcceptNarrow(const Series& series, const char* line, double value, const Micros* timestamp);
-  NarrowSample* AddNarrow(const Series& series, const char* line, double value, const Micros* timestamp);
+  NarrowSample* AddNarrow(const Series& series, const char* line, double value,
+                          const Micros* timestamp);
   void Refuse(Refusal reason, const char* line);
 
   FieldRegistry* registry_;
@@ -144,7 +145,7 @@ struct ExpositionDecoder::Impl {
   std::vector<DecodedRow> rows_;
   std::vector<NarrowSample> narrow_;
   std::deque<std::string> names_;  // of this scrape's narrow samples whose names stood in quotes
-  SeriesText* text_ = nullptr;  // the line in hand, taken apart
+  SeriesText* text_ = nullptr;     // the line in hand, taken apart
 };
 
 void ExpositionDecoder::Impl::Refuse(Refusal reason, const char* line) {

@@ -209,7 +209,9 @@ std::optional<Label> FindLabelIn(Dialect dialect, std::string_view name) {
 
 // Of a GPU's series these say that it is only a part of the GPU's reading.
 constexpr Label kSplitting[] = {kNvLink, kNvSwitch, kCpuNumber, kCpuCore, kDiscriminator};
-bool SplitsEntities(Label label) { return std::find(std::begin(kSplitting), std::end(kSplitting), label) != std::end(kSplitting); }
+bool SplitsEntities(Label label) {
+  return std::find(std::begin(kSplitting), std::end(kSplitting), label) != std::end(kSplitting);
+}
 
 RawLabels Sort(const SeriesText& series, Dialect dialect) {
   RawLabels raw;
@@ -278,7 +280,9 @@ namespace {
 // Whether the text is well-formed UTF-8 (Unicode, table 3-7).
 bool IsUtf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
-    const auto byte = [&](size_t k) { return static_cast<unsigned char>(k < text.size() ? text[k] : 0); };
+    const auto byte = [&](size_t k) {
+      return static_cast<unsigned char>(k < text.size() ? text[k] : 0);
+    };
     const unsigned char c = byte(i);
     size_t more = 0;
     unsigned char low = 0x80, high = 0xbf;  // of the second byte
@@ -309,7 +313,8 @@ bool IsUtf8(std::string_view text) {
 // Reads the labels between braces; *at is after the opening one and left on the closing one.
 class LabelReader {
  public:
-  LabelReader(std::string_view line, size_t max_labels, SeriesText* out) : line_(line), max_labels_(max_labels), out_(*out) {}
+  LabelReader(std::string_view line, size_t max_labels, SeriesText* out)
+      : line_(line), max_labels_(max_labels), out_(*out) {}
 
   SeriesError Read(size_t* at) {
     const size_t open = *at;
@@ -320,7 +325,8 @@ class LabelReader {
       const size_t start = *at;
       std::string_view label;
       const bool quoted = line_[*at] == '"';
-      if (!(quoted ? QuotedName(at, &label) : PlainName(at, &label))) return SeriesError::kMalformed;
+      if (!(quoted ? QuotedName(at, &label) : PlainName(at, &label)))
+        return SeriesError::kMalformed;
       *at = SkipBlanks(line_, *at);
       if (*at >= line_.size()) return SeriesError::kMalformed;
       if (quoted && line_[*at] != '=') {
@@ -343,8 +349,8 @@ class LabelReader {
  private:
   bool PlainName(size_t* at, std::string_view* name) const {
     const size_t start = *at;
-    while (*at < line_.size() && !IsBlank(line_[*at]) && line_[*at] != '=' && line_[*at] != '"' && line_[*at] != ',' &&
-           line_[*at] != '{' && line_[*at] != '}') {
+    while (*at < line_.size() && !IsBlank(line_[*at]) && line_[*at] != '=' && line_[*at] != '"' &&
+           line_[*at] != ',' && line_[*at] != '{' && line_[*at] != '}') {
       ++*at;
     }
     *name = line_.substr(start, *at - start);
@@ -397,8 +403,9 @@ class LabelReader {
     if (name_from_ == SkipBlanks(line_, open)) {
       out_.label_text = line_.substr(after, close - after);
     } else {
-      out_.label_text = out_.unescaped.emplace_back(std::string(line_.substr(open, name_from_ - open)) +
-                                                    std::string(line_.substr(after, close - after)));
+      out_.label_text =
+          out_.unescaped.emplace_back(std::string(line_.substr(open, name_from_ - open)) +
+                                      std::string(line_.substr(after, close - after)));
     }
   }
 
@@ -422,7 +429,9 @@ SeriesError ParseSeries(std::string_view line, size_t max_labels, SeriesText* ou
   at = SkipBlanks(line, name_end);
   if (at < line.size() && line[at] == '{') {
     ++at;
-    if (const SeriesError error = LabelReader(line, max_labels, out).Read(&at); error != SeriesError::kNone) return error;
+    if (const SeriesError error = LabelReader(line, max_labels, out).Read(&at);
+        error != SeriesError::kNone)
+      return error;
     ++at;
   } else if (at == name_end) {
     return SeriesError::kMalformed;  // neither labels nor a blank: "name" alone, or a foreign
@@ -491,8 +500,8 @@ bool IdentifyOtherwise(const RawLabels& raw, std::optional<int32_t> instance, La
   return true;
 }
 
-// dcgm-exporter's lines about a part of the node have no GPU: {nvswitch="0"}, {nvlink="3",nvswitch="nvswitch0"},
-// {cpu="0"}, {cpucore="12",cpu="0"}, each with Hostname.
+// dcgm-exporter's lines about a part of the node have no GPU: {nvswitch="0"},
+// {nvlink="3",nvswitch="nvswitch0"}, {cpu="0"}, {cpucore="12",cpu="0"}, each with Hostname.
 bool IdentifyPart(const RawLabels& raw, LabelFacts* facts) {
   std::string_view of_switch = raw[kNvSwitch];
   if (StartsWithIgnoringCase(of_switch, "nvswitch")) of_switch.remove_prefix(8);
@@ -509,8 +518,15 @@ bool IdentifyPart(const RawLabels& raw, LabelFacts* facts) {
     name += fmt::format("cpu{}", of_cpu);
     if (core) name += fmt::format("/core{}", raw[kCpuCore]);
   }
-  facts->key = {link ? EntityKind::kLink : has_switch ? EntityKind::kSwitch : EntityKind::kCpu, std::move(name), -1};
-  facts->labels.index = ParseSmallInt(link ? raw[kNvLink] : core ? raw[kCpuCore] : has_switch ? of_switch : of_cpu).value_or(-1);
+  facts->key = {link         ? EntityKind::kLink
+                : has_switch ? EntityKind::kSwitch
+                             : EntityKind::kCpu,
+                std::move(name), -1};
+  facts->labels.index = ParseSmallInt(link         ? raw[kNvLink]
+                                      : core       ? raw[kCpuCore]
+                                      : has_switch ? of_switch
+                                                   : of_cpu)
+                            .value_or(-1);
   facts->entity = LabelFacts::Entity::kPart;
   return true;
 }
@@ -521,7 +537,8 @@ LabelFacts ReadLabels(const SeriesText& series, Dialect dialect, const std::stri
   const RawLabels raw = Sort(series, dialect);
   LabelFacts facts;
   facts.unknown_labels = raw.unknown;
-  facts.discriminated = std::any_of(std::begin(kSplitting), std::end(kSplitting), [&](Label l) { return raw.present[l]; });
+  facts.discriminated = std::any_of(std::begin(kSplitting), std::end(kSplitting),
+                                    [&](Label l) { return raw.present[l]; });
   facts.error_code = raw.present[kErrorCode];
   facts.clock_type = raw[kClockType];
   constexpr std::string_view kClockPrefix = "GPU_CLOCK_TYPE_";

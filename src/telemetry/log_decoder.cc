@@ -13,8 +13,9 @@ namespace {
 
 using enum ApplicationField;
 
-constexpr std::string_view kRefusalNames[] = {"no_time",       "repeated_step", "line_too_long", "truncated", "not_finite",
-                                              "out_of_bounds", "unit_unclear",  "no_gpu_count",  "malformed", "no_values"};
+constexpr std::string_view kRefusalNames[] = {
+    "no_time",       "repeated_step", "line_too_long", "truncated", "not_finite",
+    "out_of_bounds", "unit_unclear",  "no_gpu_count",  "malformed", "no_values"};
 static_assert(std::size(kRefusalNames) == static_cast<size_t>(LogRefusal::kCount));
 constexpr std::string_view kFormatNames[] = {"auto", "megatron", "torchtitan", "jsonl"};
 
@@ -68,10 +69,12 @@ std::optional<std::pair<Micros, bool>> TimeAt(std::string_view text, size_t at) 
   if (At(text, p + 2) != ':' || At(text, p + 5) != ':') return std::nullopt;
   const int minute = Digits(text, p + 3, 2), second = Digits(text, p + 6, 2);
   p += 8;
-  if (month < 1 || month > 12 || day < 1 || day > 31 || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60) {
+  if (month < 1 || month > 12 || day < 1 || day > 31 || hour < 0 || hour > 23 || minute < 0 ||
+      minute > 59 || second < 0 || second > 60) {
     return std::nullopt;
   }
-  Micros t = (((DaysOf(year, month, day) * 24 + hour) * 60 + minute) * 60 + second) * kMicrosPerSecond;
+  Micros t =
+      (((DaysOf(year, month, day) * 24 + hour) * 60 + minute) * 60 + second) * kMicrosPerSecond;
   if ((At(text, p) == '.' || At(text, p) == ',') && IsDigit(At(text, p + 1))) {
     Micros unit = kMicrosPerSecond / 10;
     for (++p; IsDigit(At(text, p)); ++p, unit /= 10) t += unit * (text[p] - '0');
@@ -95,15 +98,18 @@ std::string_view LogRefusalName(LogRefusal reason) {
   return reason < LogRefusal::kCount ? kRefusalNames[static_cast<size_t>(reason)] : "unknown";
 }
 
-std::string_view LogFormatName(LogFormat format) { return kFormatNames[static_cast<size_t>(format)]; }
+std::string_view LogFormatName(LogFormat format) {
+  return kFormatNames[static_cast<size_t>(format)];
+}
 
 StatusOr<LogFormat> ParseLogFormat(std::string_view name) {
   for (size_t k = 0; k < std::size(kFormatNames); ++k) {
     if (kFormatNames[k] == name) return static_cast<LogFormat>(k);
   }
   const std::string_view near = Nearest(name, {kFormatNames, std::end(kFormatNames)});
-  return absl::InvalidArgumentError(fmt::format("no log format '{}'; known are auto, megatron, torchtitan, jsonl{}", Printable(name, 40),
-                                                near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+  return absl::InvalidArgumentError(fmt::format(
+      "no log format '{}'; known are auto, megatron, torchtitan, jsonl{}", Printable(name, 40),
+      near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
 }
 
 std::optional<double> LeadingNumber(std::string_view text, size_t* end) {
@@ -117,9 +123,13 @@ std::optional<double> LeadingNumber(std::string_view text, size_t* end) {
   }
   for (; p < text.size() && plain.size() < 64; ++p) {
     const char c = text[p];
-    const bool comma = c == ',' && IsDigit(At(text, p + 1)) && IsDigit(At(text, p + 2)) && IsDigit(At(text, p + 3)) && !IsDigit(At(text, p + 4));
+    const bool comma = c == ',' && IsDigit(At(text, p + 1)) && IsDigit(At(text, p + 2)) &&
+                       IsDigit(At(text, p + 3)) && !IsDigit(At(text, p + 4));
     if (comma) continue;
-    const bool exponent = (c == 'e' || c == 'E') && (IsDigit(At(text, p + 1)) || ((At(text, p + 1) == '-' || At(text, p + 1) == '+') && IsDigit(At(text, p + 2))));
+    const bool exponent =
+        (c == 'e' || c == 'E') &&
+        (IsDigit(At(text, p + 1)) ||
+         ((At(text, p + 1) == '-' || At(text, p + 1) == '+') && IsDigit(At(text, p + 2))));
     if (exponent) {
       plain += 'e';
       if (text[p + 1] == '-' || text[p + 1] == '+') {
@@ -179,7 +189,8 @@ std::optional<int> TakeRankPrefix(std::string_view* line) {
     if (!text.starts_with(open)) continue;
     const std::string_view rest = text.substr(open.size());
     int rank = 0;
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + std::min<size_t>(rest.size(), 7), rank);
+    const auto [end, error] =
+        std::from_chars(rest.data(), rest.data() + std::min<size_t>(rest.size(), 7), rank);
     if (error != std::errc() || end == rest.data() || rank < 0) continue;
     const std::string_view after = rest.substr(static_cast<size_t>(end - rest.data()));
     if (open.empty()) {
@@ -198,7 +209,8 @@ std::optional<int> TakeRankPrefix(std::string_view* line) {
 
 LogDecoder::LogDecoder(LogOptions options) : options_(std::move(options)) {
   const auto add = [&](LogFormat format, std::unique_ptr<LogLines> lines) {
-    if (options_.format == LogFormat::kAuto || options_.format == format) formats_.emplace_back(format, std::move(lines));
+    if (options_.format == LogFormat::kAuto || options_.format == format)
+      formats_.emplace_back(format, std::move(lines));
   };
   add(LogFormat::kMegatron, MegatronLines());
   add(LogFormat::kTorchtitan, TorchtitanLines());
@@ -211,7 +223,8 @@ LogDecoder::~LogDecoder() = default;
 
 void LogDecoder::Refuse(LogRefusal reason, std::string_view line) {
   ++stats_.refused[static_cast<size_t>(reason)];
-  if (stats_.examples.size() < kMaxLogExamples) stats_.examples.emplace_back(reason, Printable(line, 160));
+  if (stats_.examples.size() < kMaxLogExamples)
+    stats_.examples.emplace_back(reason, Printable(line, 160));
 }
 
 void LogDecoder::Feed(std::string_view bytes) {
@@ -222,7 +235,8 @@ void LogDecoder::Feed(std::string_view bytes) {
     const std::string_view part = bytes.substr(0, end);
     if (!skipping_) {
       if (pending_.size() + part.size() > kMaxLogLineBytes) {
-        Refuse(LogRefusal::kLineTooLong, pending_.empty() ? part.substr(0, 200) : std::string_view(pending_).substr(0, 200));
+        Refuse(LogRefusal::kLineTooLong,
+               pending_.empty() ? part.substr(0, 200) : std::string_view(pending_).substr(0, 200));
         pending_.clear();
         skipping_ = true;
       } else if (end == std::string_view::npos || !pending_.empty()) {
@@ -240,7 +254,8 @@ void LogDecoder::Feed(std::string_view bytes) {
 void LogDecoder::Finish() {
   if (!pending_.empty() && !skipping_) {
     // Numbers at its end may have lost digits.
-    const bool whole = pending_.ends_with("|") || pending_.ends_with("| ") || pending_.ends_with("}") || pending_.ends_with("%");
+    const bool whole = pending_.ends_with("|") || pending_.ends_with("| ") ||
+                       pending_.ends_with("}") || pending_.ends_with("%");
     if (whole) {
       Line(pending_);
     } else {
@@ -262,16 +277,22 @@ ApplicationClaim LogDecoder::Claim() const {
   const ApplicationClaim& known = options_.claim;
   c.id = 0;
   c.job = known.job;
-  c.source = known.source != ApplicationSource::kUnknown ? known.source : formats_.front().second->source();
-  for (auto text : {&ApplicationClaim::convention, &ApplicationClaim::formula_version, &ApplicationClaim::gpu,
-                    &ApplicationClaim::precision, &ApplicationClaim::recompute, &ApplicationClaim::model_config}) {
+  c.source = known.source != ApplicationSource::kUnknown ? known.source
+                                                         : formats_.front().second->source();
+  for (auto text : {&ApplicationClaim::convention, &ApplicationClaim::formula_version,
+                    &ApplicationClaim::gpu, &ApplicationClaim::precision,
+                    &ApplicationClaim::recompute, &ApplicationClaim::model_config}) {
     if (!(known.*text).empty()) c.*text = known.*text;
-    if ((c.*text).size() > (text == &ApplicationClaim::model_config ? kMaxModelConfigBytes : kMaxClaimTextBytes)) (c.*text).clear();
+    if ((c.*text).size() >
+        (text == &ApplicationClaim::model_config ? kMaxModelConfigBytes : kMaxClaimTextBytes))
+      (c.*text).clear();
   }
   if (c.convention.empty()) c.convention = formats_.front().second->convention();
   if (known.peak_tflops.has_value()) c.peak_tflops = known.peak_tflops;
-  if (known.training_flops_per_token.has_value()) c.training_flops_per_token = known.training_flops_per_token;
-  for (auto count : {&ApplicationClaim::gpus, &ApplicationClaim::seq_len, &ApplicationClaim::global_batch}) {
+  if (known.training_flops_per_token.has_value())
+    c.training_flops_per_token = known.training_flops_per_token;
+  for (auto count :
+       {&ApplicationClaim::gpus, &ApplicationClaim::seq_len, &ApplicationClaim::global_batch}) {
     if ((known.*count).has_value()) c.*count = known.*count;
   }
   return c;
@@ -281,7 +302,9 @@ void LogDecoder::Line(std::string_view raw) {
   ++stats_.lines;
   std::string plain;
   std::string_view line = raw;
-  const bool clean = std::none_of(raw.begin(), raw.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  const bool clean = std::none_of(raw.begin(), raw.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
   if (!clean) {
     StripAnsi(raw, &plain);
     line = plain;
@@ -291,7 +314,9 @@ void LogDecoder::Line(std::string_view raw) {
   for (size_t k = 0; k < formats_.size(); ++k) {
     LogStep step;
     std::vector<std::pair<LogRefusal, std::string>> complaints;
-    const auto refuse = [&](LogRefusal reason, std::string_view what) { complaints.emplace_back(reason, what); };
+    const auto refuse = [&](LogRefusal reason, std::string_view what) {
+      complaints.emplace_back(reason, what);
+    };
     const LogLines::Found found = formats_[k].second->Line(line, &step, &facts_, refuse);
     // Until it is known which format this is, one that does not fit has nothing to complain about.
     if (found == LogLines::Found::kStep || formats_.size() == 1) {
@@ -312,12 +337,15 @@ void LogDecoder::Line(std::string_view raw) {
   if (time.has_value()) line_time_ = time;
 }
 
-void LogDecoder::Step(LogStep in, std::optional<int> rank, std::optional<std::pair<Micros, bool>> own_time) {
+void LogDecoder::Step(LogStep in, std::optional<int> rank,
+                      std::optional<std::pair<Micros, bool>> own_time) {
   ++stats_.step_lines;
   const ApplicationClaim claim = Claim();
   ApplicationSample sample;
   sample.step = in.step;
-  const auto describe = [&] { return in.step.has_value() ? fmt::format("step {}", *in.step) : std::string("a step"); };
+  const auto describe = [&] {
+    return in.step.has_value() ? fmt::format("step {}", *in.step) : std::string("a step");
+  };
   if (sample.step.has_value() && (*sample.step < 0 || *sample.step > kMaxApplicationStep)) {
     Refuse(LogRefusal::kOutOfBounds, describe());
     return;
@@ -334,12 +362,15 @@ void LogDecoder::Step(LogStep in, std::optional<int> rank, std::optional<std::pa
     }
   }
   std::optional<double> per_sequence = in.tokens_per_sequence;
-  if (!per_sequence.has_value() && claim.seq_len.has_value()) per_sequence = static_cast<double>(*claim.seq_len);
+  if (!per_sequence.has_value() && claim.seq_len.has_value())
+    per_sequence = static_cast<double>(*claim.seq_len);
   const std::optional<double> step_time = sample[kStepTimeS];
-  if (!tokens_per_s.has_value() && in.sequences.has_value() && per_sequence.has_value() && step_time.has_value() && *step_time > 0) {
+  if (!tokens_per_s.has_value() && in.sequences.has_value() && per_sequence.has_value() &&
+      step_time.has_value() && *step_time > 0) {
     tokens_per_s = *in.sequences * *per_sequence / *step_time;
   }
-  if (!sample[kTokens].has_value() && in.consumed_sequences.has_value() && per_sequence.has_value()) {
+  if (!sample[kTokens].has_value() && in.consumed_sequences.has_value() &&
+      per_sequence.has_value()) {
     sample[kTokens] = *in.consumed_sequences * *per_sequence;
   }
   for (size_t f = 0; f < kApplicationFields; ++f) {
@@ -357,7 +388,8 @@ void LogDecoder::Step(LogStep in, std::optional<int> rank, std::optional<std::pa
 
   // How many steps, and when.
   int64_t steps = 1;
-  const bool advanced = sample.step.has_value() && last_step_.has_value() && *sample.step > *last_step_;
+  const bool advanced =
+      sample.step.has_value() && last_step_.has_value() && *sample.step > *last_step_;
   if (advanced) {
     const int64_t between = *sample.step - *last_step_;
     steps = between <= kMaxStepsBetween ? between : 1;
@@ -399,11 +431,14 @@ void LogDecoder::Step(LogStep in, std::optional<int> rank, std::optional<std::pa
   }
 
   // The same step once.
-  const bool repeats = sample.step.has_value() && last_step_.has_value() && *sample.step <= *last_step_;
+  const bool repeats =
+      sample.step.has_value() && last_step_.has_value() && *sample.step <= *last_step_;
   if (repeats) {
     const Micros since = last_ts_.has_value() ? *ts - *last_ts_ : 0;
-    const bool other_rank = rank.has_value() && last_rank_.has_value() && *rank != *last_rank_ && since < kMicrosPerMinute;
-    // Nothing restarts within two seconds; where times are made from steps they say nothing about that.
+    const bool other_rank = rank.has_value() && last_rank_.has_value() && *rank != *last_rank_ &&
+                            since < kMicrosPerMinute;
+    // Nothing restarts within two seconds; where times are made from steps they say nothing about
+    // that.
     const bool same_moment = guessed ? *sample.step == *last_step_ : since < kSameMoment;
     if (other_rank || same_moment) {
       Refuse(LogRefusal::kRepeatedStep, describe());
@@ -433,7 +468,8 @@ void LogDecoder::Step(LogStep in, std::optional<int> rank, std::optional<std::pa
   ++stats_.samples;
   stats_.zoneless_times += zoneless;
   const std::string content = claim.Content();
-  if (batches_.empty() || batch_content_ != content || batches_.back().samples.size() >= kMaxBatchSamples) {
+  if (batches_.empty() || batch_content_ != content ||
+      batches_.back().samples.size() >= kMaxBatchSamples) {
     batches_.push_back({claim, {}});
     batch_content_ = content;
   }

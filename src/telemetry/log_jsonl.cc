@@ -1,6 +1,7 @@
-// One JSON object a line: wandb's history export, HF Trainer's log history, metrics files of training loops of any kind. Names
-// are those of application_keys.h; objects within are read as "outer/inner", one level deep. Times are Unix seconds (also in
-// milli-, micro- or nanoseconds, told by their size, which no two of them share before the year 5000) or RFC 3339.
+// One JSON object a line: wandb's history export, HF Trainer's log history, metrics files of
+// training loops of any kind. Names are those of application_keys.h; objects within are read as
+// "outer/inner", one level deep. Times are Unix seconds (also in milli-, micro- or nanoseconds,
+// told by their size, which no two of them share before the year 5000) or RFC 3339.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -13,8 +14,10 @@
 namespace flopwatch::telemetry {
 namespace {
 
-constexpr std::string_view kTimeKeys[] = {"ts", "timestamp", "time", "created_at", "datetime", "wall_time"};
-constexpr std::string_view kStepKeys[] = {"step", "global_step", "iteration", "iter", "trainer/global_step"};
+constexpr std::string_view kTimeKeys[] = {"ts",         "timestamp", "time",
+                                          "created_at", "datetime",  "wall_time"};
+constexpr std::string_view kStepKeys[] = {"step", "global_step", "iteration", "iter",
+                                          "trainer/global_step"};
 
 bool IsOneOf(std::string_view name, std::span<const std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -37,10 +40,14 @@ class JsonLog : public LogLines {
   std::string_view convention() const override { return ""; }
   ApplicationSource source() const override { return ApplicationSource::kJsonLines; }
 
-  Found Line(std::string_view line, LogStep* step, ApplicationClaim* facts, const Refuse& refuse) override {
+  Found Line(std::string_view line, LogStep* step, ApplicationClaim* facts,
+             const Refuse& refuse) override {
     const size_t begin = line.find_first_not_of(' ');
     if (begin == std::string_view::npos || line[begin] != '{') return Found::kNothing;
-    const auto json = Json::Parse(line, {.max_bytes = kMaxLogLineBytes, .max_depth = 8, .what = "a line", .python_constants = true});
+    const auto json = Json::Parse(line, {.max_bytes = kMaxLogLineBytes,
+                                         .max_depth = 8,
+                                         .what = "a line",
+                                         .python_constants = true});
     if (!json.ok() || !json->is_object()) {
       refuse(LogRefusal::kMalformed, line);
       return Found::kNothing;
@@ -48,7 +55,8 @@ class JsonLog : public LogLines {
     bool any = false;
     for (const auto& [name, value] : json->object()) {
       if (value.is_object()) {
-        for (const auto& [inner, v] : value.object()) any |= Member(name + "/" + inner, v, step, facts, refuse);
+        for (const auto& [inner, v] : value.object())
+          any |= Member(name + "/" + inner, v, step, facts, refuse);
       } else {
         any |= Member(name, value, step, facts, refuse);
       }
@@ -57,7 +65,8 @@ class JsonLog : public LogLines {
   }
 
  private:
-  bool Member(std::string_view name, const Json& value, LogStep* step, ApplicationClaim* facts, const Refuse& refuse) const {
+  bool Member(std::string_view name, const Json& value, LogStep* step, ApplicationClaim* facts,
+              const Refuse& refuse) const {
     const std::string normal = NormalKey(name);
     if (IsOneOf(normal, kTimeKeys)) {
       if (const auto n = value.number()) {
@@ -68,7 +77,8 @@ class JsonLog : public LogLines {
       return false;  // one without a zone is found as the line's own time
     }
     if (IsOneOf(normal, kStepKeys)) {
-      if (const auto n = value.number(); n.has_value() && *n >= 0 && *n <= 9e15 && *n == std::floor(*n)) {
+      if (const auto n = value.number();
+          n.has_value() && *n >= 0 && *n <= 9e15 && *n == std::floor(*n)) {
         step->step = static_cast<int64_t>(*n);
       }
       return false;

@@ -1,11 +1,12 @@
 // torchtitan (components/metrics.py, MetricsProcessor.log):
 //
-//  [rank0]:[titan] 2026-01-11 20:13:44,754 - root - INFO - step:  1  loss: 12.2521  grad_norm:  0.6113  memory: 43.52GiB(31.13%)
-//  tps: 6,922  tflops: 13.35  mfu: 1.35%
+//  [rank0]:[titan] 2026-01-11 20:13:44,754 - root - INFO - step:  1  loss: 12.2521  grad_norm:
+//  0.6113  memory: 43.52GiB(31.13%) tps: 6,922  tflops: 13.35  mfu: 1.35%
 //
-// (one line, coloured on a terminal). Before 2025 "wps" stands for "tps", and tflops and grad_norm are missing. tps is of one
-// device (tokens / time / non-data-parallel size), mfu per cent of the peak that the line "Peak FLOPS used for computing MFU"
-// names. Lines at the start give the rest of the claim. Also its offspring that print "step=1 global_avg_loss=... mfu(%)=1.33".
+// (one line, coloured on a terminal). Before 2025 "wps" stands for "tps", and tflops and grad_norm
+// are missing. tps is of one device (tokens / time / non-data-parallel size), mfu per cent of the
+// peak that the line "Peak FLOPS used for computing MFU" names. Lines at the start give the rest of
+// the claim. Also its offspring that print "step=1 global_avg_loss=... mfu(%)=1.33".
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -30,7 +31,8 @@ class Torchtitan : public LogLines {
   std::string_view convention() const override { return "torchtitan"; }
   ApplicationSource source() const override { return ApplicationSource::kTorchtitan; }
 
-  Found Line(std::string_view line, LogStep* step, ApplicationClaim* facts, const Refuse& refuse) override {
+  Found Line(std::string_view line, LogStep* step, ApplicationClaim* facts,
+             const Refuse& refuse) override {
     const size_t colon = line.find("step:"), equals = line.find("step=");
     if (colon != std::string_view::npos && line.find("loss:", colon) != std::string_view::npos) {
       return Pairs(line.substr(colon), ':', step, refuse);
@@ -49,8 +51,9 @@ class Torchtitan : public LogLines {
       const size_t at = text.find(sign);
       if (at == std::string_view::npos) break;
       const size_t begin = text.find_last_of(" \t", at == 0 ? 0 : at - 1);
-      const std::string_view name = text.substr(begin == std::string_view::npos || begin > at ? 0 : begin + 1,
-                                                at - (begin == std::string_view::npos || begin > at ? 0 : begin + 1));
+      const std::string_view name =
+          text.substr(begin == std::string_view::npos || begin > at ? 0 : begin + 1,
+                      at - (begin == std::string_view::npos || begin > at ? 0 : begin + 1));
       const std::string_view value = text.substr(at + 1);
       size_t end = 0;
       const std::optional<double> n = LeadingNumber(value, &end);
@@ -59,23 +62,28 @@ class Torchtitan : public LogLines {
         step->step = static_cast<int64_t>(*n);
         first = false;
       } else if (n.has_value()) {
-        Set(name, *n, value.substr(std::min(end, value.size())).starts_with("%"), sign, step, refuse);
+        Set(name, *n, value.substr(std::min(end, value.size())).starts_with("%"), sign, step,
+            refuse);
       } else {
         const size_t word = value.find_first_not_of(' ');
-        const std::string_view rest = word == std::string_view::npos ? std::string_view() : value.substr(word);
-        if (rest.starts_with("nan") || rest.starts_with("inf") || rest.starts_with("-inf")) refuse(LogRefusal::kNotFinite, name);
+        const std::string_view rest =
+            word == std::string_view::npos ? std::string_view() : value.substr(word);
+        if (rest.starts_with("nan") || rest.starts_with("inf") || rest.starts_with("-inf"))
+          refuse(LogRefusal::kNotFinite, name);
       }
       text = value.substr(n.has_value() ? std::min(end, value.size()) : 0);
     }
     return first ? Found::kNothing : Found::kStep;
   }
 
-  static void Set(std::string_view name, double n, bool percent, char sign, LogStep* step, const Refuse& refuse) {
+  static void Set(std::string_view name, double n, bool percent, char sign, LogStep* step,
+                  const Refuse& refuse) {
     if (name == "tps" || name == "wps") {
       step->tokens_per_s_per_gpu = n;
       return;
     }
-    if (sign == ':' && (name == "mfu" || name == "hfu")) {  // always per cent here, and with its sign
+    if (sign == ':' &&
+        (name == "mfu" || name == "hfu")) {  // always per cent here, and with its sign
       if (percent) {
         (*step)[name == "mfu" ? kMfu : kHfu] = n / 100;
       } else {
@@ -85,7 +93,8 @@ class Torchtitan : public LogLines {
     }
     const std::optional<ApplicationKey> key = FindApplicationKey(name);
     if (!key.has_value()) return;
-    const std::optional<double> v = InUnit(*key, n, percent ? RatioUnit::kPercent : RatioUnit::kByName);
+    const std::optional<double> v =
+        InUnit(*key, n, percent ? RatioUnit::kPercent : RatioUnit::kByName);
     if (!v.has_value()) {
       refuse(LogRefusal::kUnitUnclear, name);
     } else if (key->per_gpu) {
@@ -98,24 +107,31 @@ class Torchtitan : public LogLines {
   static Found Fact(std::string_view line, ApplicationClaim* facts) {
     const auto count = [](std::optional<std::string_view> text, std::optional<int64_t>* to) {
       const auto n = text.has_value() ? LeadingNumber(*text) : std::nullopt;
-      if (n.has_value() && *n >= 1 && *n < 1e15 && *n == std::floor(*n)) *to = static_cast<int64_t>(*n);
+      if (n.has_value() && *n >= 1 && *n < 1e15 && *n == std::floor(*n))
+        *to = static_cast<int64_t>(*n);
     };
     if (const auto peak = After(line, "Peak FLOPS used for computing MFU: ")) {
-      if (const auto n = LeadingNumber(*peak); n.has_value() && *n > 0) facts->peak_tflops = *n / 1e12;
+      if (const auto n = LeadingNumber(*peak); n.has_value() && *n > 0)
+        facts->peak_tflops = *n / 1e12;
       return Found::kFact;
     }
-    if (const auto capacity = After(line, " capacity: ")) {  // "CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB memory"
+    if (const auto capacity = After(
+            line, " capacity: ")) {  // "CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB memory"
       const size_t end = capacity->find(" with ");
       if (end == std::string_view::npos || end > kMaxClaimTextBytes) return Found::kNothing;
       facts->gpu = capacity->substr(0, end);
       return Found::kFact;
     }
-    if (const auto mesh = After(line, "device mesh with parallelism: ")) {  // pp=1, dp_replicate=1, dp_shard=8, cp=1, tp=1, ep=1
+    if (const auto mesh =
+            After(line, "device mesh with parallelism: ")) {  // pp=1, dp_replicate=1, dp_shard=8,
+                                                              // cp=1, tp=1, ep=1
       double gpus = 1;
       for (std::string_view axis : {"pp=", "dp_replicate=", "dp_shard=", "cp=", "tp="}) {
         const auto n = [&]() -> std::optional<double> {
-          for (size_t at = mesh->find(axis); at != std::string_view::npos; at = mesh->find(axis, at + 1)) {
-            if (at == 0 || (*mesh)[at - 1] == ' ') return LeadingNumber(mesh->substr(at + axis.size()));  // not the "tp=" of "etp="
+          for (size_t at = mesh->find(axis); at != std::string_view::npos;
+               at = mesh->find(axis, at + 1)) {
+            if (at == 0 || (*mesh)[at - 1] == ' ')
+              return LeadingNumber(mesh->substr(at + axis.size()));  // not the "tp=" of "etp="
           }
           return std::nullopt;
         }();
@@ -147,12 +163,14 @@ class Torchtitan : public LogLines {
       return Found::kFact;
     }
     if (line.find(" activation checkpointing to the model") != std::string_view::npos) {
-      const bool full = line.find("full") != std::string_view::npos || line.find("FullAC") != std::string_view::npos;
+      const bool full = line.find("full") != std::string_view::npos ||
+                        line.find("FullAC") != std::string_view::npos;
       const bool selective = line.find("elective") != std::string_view::npos;
       if (full != selective) facts->recompute = full ? "full" : "selective";
       return Found::kFact;
     }
-    if (line.find("Float8") != std::string_view::npos && line.find("active") != std::string_view::npos) {
+    if (line.find("Float8") != std::string_view::npos &&
+        line.find("active") != std::string_view::npos) {
       facts->precision = "fp8";
       return Found::kFact;
     }

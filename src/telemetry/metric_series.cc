@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-
 #include "telemetry/labels.h"
 
 namespace flopwatch::telemetry {
@@ -25,7 +24,8 @@ void AppendQuoted(std::string_view text, std::string* out) {
 bool IsPlainLabel(std::string_view name) {
   if (name.empty() || (name[0] >= '0' && name[0] <= '9')) return false;
   for (const char c : name) {
-    const bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    const bool word =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     if (!word) return false;
   }
   return true;
@@ -65,7 +65,8 @@ void AppendSeries(const MetricSeries& series, std::string* out) {
 }
 
 void AppendPoint(const MetricPoint& point, std::string* out) {
-  *out += fmt::format(" {} {}\n", point.value, FloorTo(point.ts, kMicrosPerMilli) / kMicrosPerMilli);
+  *out +=
+      fmt::format(" {} {}\n", point.value, FloorTo(point.ts, kMicrosPerMilli) / kMicrosPerMilli);
 }
 
 }  // namespace flopwatch::telemetry

@@ -35,7 +35,8 @@ struct Point {
 
 class Collector {
  public:
-  Collector(absl::FunctionRef<void(const MetricSeries&)> give, OtlpStats* stats) : give_(give), stats_(*stats) {}
+  Collector(absl::FunctionRef<void(const MetricSeries&)> give, OtlpStats* stats)
+      : give_(give), stats_(*stats) {}
 
   void Give(std::string_view name, const Point& point, const Labels& resource) {
     if (name.empty()) {
@@ -71,7 +72,9 @@ std::string NumberText(double v) { return fmt::format("{}", v); }
 
 // --- protobuf ---
 
-bool Is(const pbf_reader& r, protozero::pbf_tag_type tag, Wire type) { return r.tag_and_type() == protozero::tag_and_type(tag, type); }
+bool Is(const pbf_reader& r, protozero::pbf_tag_type tag, Wire type) {
+  return r.tag_and_type() == protozero::tag_and_type(tag, type);
+}
 
 class Protobuf {
  public:
@@ -146,7 +149,8 @@ class Protobuf {
             Number(p, name, resource);
           }
         }
-      } else if (Is(metric, 9, Wire::length_delimited) || Is(metric, 10, Wire::length_delimited) || Is(metric, 11, Wire::length_delimited)) {
+      } else if (Is(metric, 9, Wire::length_delimited) || Is(metric, 10, Wire::length_delimited) ||
+                 Is(metric, 11, Wire::length_delimited)) {
         pbf_reader other = metric.get_message();
         while (other.next(1, Wire::length_delimited)) {
           other.skip();
@@ -206,7 +210,8 @@ class JsonForm {
     const std::string text = v.text();
     double d = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), d);
-    if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    if (text.empty() || error != std::errc() || end != text.data() + text.size())
+      return std::nullopt;
     return d;
   }
   static uint64_t Nanos(const Json& v) {
@@ -223,10 +228,13 @@ class JsonForm {
       const Json& value = kv["value"];
       std::string text = value["stringValue"].text();
       if (text.empty() && !value["intValue"].is_null()) {
-        text = value["intValue"].text().empty() ? std::to_string(value["intValue"].integer_or(0)) : value["intValue"].text();
+        text = value["intValue"].text().empty() ? std::to_string(value["intValue"].integer_or(0))
+                                                : value["intValue"].text();
       }
-      if (text.empty() && value["doubleValue"].number().has_value()) text = NumberText(*value["doubleValue"].number());
-      if (text.empty() && !value["boolValue"].is_null()) text = value["boolValue"].boolean() ? "true" : "false";
+      if (text.empty() && value["doubleValue"].number().has_value())
+        text = NumberText(*value["doubleValue"].number());
+      if (text.empty() && !value["boolValue"].is_null())
+        text = value["boolValue"].boolean() ? "true" : "false";
       const std::string key = kv["key"].text();
       if (key.empty() || text.empty()) continue;
       const std::string_view k = owned_.emplace_back(key), t = owned_.emplace_back(std::move(text));
@@ -240,7 +248,8 @@ class JsonForm {
     for (std::string_view kind : {"gauge", "sum"}) {
       const Json& data = metric[kind];
       const std::string temporality = data["aggregationTemporality"].text();
-      const bool delta = data["aggregationTemporality"].integer_or(0) == kDelta || temporality == "AGGREGATION_TEMPORALITY_DELTA";
+      const bool delta = data["aggregationTemporality"].integer_or(0) == kDelta ||
+                         temporality == "AGGREGATION_TEMPORALITY_DELTA";
       for (const Json& p : data["dataPoints"].array()) {
         if (kind == "sum" && delta) {
           ++to_.stats().delta;
@@ -266,19 +275,26 @@ class JsonForm {
 
 }  // namespace
 
-Status DecodeOtlpMetrics(std::string_view body, absl::FunctionRef<void(const MetricSeries&)> series, OtlpStats* stats) {
+Status DecodeOtlpMetrics(std::string_view body, absl::FunctionRef<void(const MetricSeries&)> series,
+                         OtlpStats* stats) {
   try {
     Collector collector(series, stats);
     Protobuf(&collector).Request(pbf_reader(body.data(), body.size()));
     return absl::OkStatus();
   } catch (const protozero::exception& e) {
-    return absl::InvalidArgumentError(fmt::format("metrics: the body is no ExportMetricsServiceRequest: {}", e.what()));
+    return absl::InvalidArgumentError(
+        fmt::format("metrics: the body is no ExportMetricsServiceRequest: {}", e.what()));
   }
 }
 
-Status DecodeOtlpMetricsJson(std::string_view body, absl::FunctionRef<void(const MetricSeries&)> series, OtlpStats* stats) {
-  const auto json = Json::Parse(body, {.max_bytes = 64u << 20, .max_depth = 24, .what = "the body"});
-  if (!json.ok()) return absl::InvalidArgumentError(fmt::format("metrics: {}", std::string(json.status().message())));
+Status DecodeOtlpMetricsJson(std::string_view body,
+                             absl::FunctionRef<void(const MetricSeries&)> series,
+                             OtlpStats* stats) {
+  const auto json =
+      Json::Parse(body, {.max_bytes = 64u << 20, .max_depth = 24, .what = "the body"});
+  if (!json.ok())
+    return absl::InvalidArgumentError(
+        fmt::format("metrics: {}", std::string(json.status().message())));
   if (!json->is_object()) return absl::InvalidArgumentError("metrics: the body is no JSON object");
   Collector collector(series, stats);
   JsonForm(&collector).Request(*json);
@@ -292,7 +308,9 @@ std::string OtlpMetricsResponse(uint64_t rejected, std::string_view message, boo
     writer.BeginObject();
     if (rejected > 0) {
       writer.Key("partialSuccess").BeginObject();
-      writer.Field("rejectedDataPoints", std::to_string(rejected)).Field("errorMessage", message).EndObject();
+      writer.Field("rejectedDataPoints", std::to_string(rejected))
+          .Field("errorMessage", message)
+          .EndObject();
     }
     writer.EndObject();
     return out;
@@ -311,7 +329,11 @@ std::string OtlpError(const Status& status, bool json) {
   std::string out;
   const std::string message(status.message());
   if (json) {
-    JsonWriter(&out).BeginObject().Field("code", static_cast<int>(status.code())).Field("message", message).EndObject();
+    JsonWriter(&out)
+        .BeginObject()
+        .Field("code", static_cast<int>(status.code()))
+        .Field("message", message)
+        .EndObject();
     return out;
   }
   protozero::pbf_writer writer(out);

@@ -19,7 +19,8 @@ constexpr size_t kMaxSymbols = 1 << 20;
 
 class Decoder {
  public:
-  Decoder(absl::FunctionRef<void(const MetricSeries&)> give, RemoteWriteStats* stats) : give_(give), stats_(*stats) {}
+  Decoder(absl::FunctionRef<void(const MetricSeries&)> give, RemoteWriteStats* stats)
+      : give_(give), stats_(*stats) {}
 
   void Request1(protozero::pbf_reader request) {
     while (request.next(1, protozero::pbf_wire_type::length_delimited)) {
@@ -28,13 +29,16 @@ class Decoder {
       series_.points.clear();
       series_.name = {};
       while (series.next()) {
-        if (series.tag_and_type() == protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited)) {
+        if (series.tag_and_type() ==
+            protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited)) {
           protozero::pbf_reader label = series.get_message();
           std::string_view name, value;
           while (label.next()) {
-            if (label.tag_and_type() == protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited)) {
+            if (label.tag_and_type() ==
+                protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited)) {
               name = TextOf(label.get_view());
-            } else if (label.tag_and_type() == protozero::tag_and_type(2, protozero::pbf_wire_type::length_delimited)) {
+            } else if (label.tag_and_type() ==
+                       protozero::tag_and_type(2, protozero::pbf_wire_type::length_delimited)) {
               value = TextOf(label.get_view());
             } else {
               label.skip();
@@ -54,7 +58,8 @@ class Decoder {
     protozero::pbf_reader request(bytes.data(), bytes.size());
     while (request.next(4, protozero::pbf_wire_type::length_delimited)) {
       symbols.push_back(TextOf(request.get_view()));
-      if (symbols.size() > kMaxSymbols) return absl::InvalidArgumentError(fmt::format("more than {} symbols", kMaxSymbols));
+      if (symbols.size() > kMaxSymbols)
+        return absl::InvalidArgumentError(fmt::format("more than {} symbols", kMaxSymbols));
     }
     protozero::pbf_reader again(bytes.data(), bytes.size());
     while (again.next(5, protozero::pbf_wire_type::length_delimited)) {
@@ -63,15 +68,18 @@ class Decoder {
       series_.points.clear();
       series_.name = {};
       while (series.next()) {
-        if (series.tag_and_type() == protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited)) {
+        if (series.tag_and_type() ==
+            protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited)) {
           const auto refs = series.get_packed_uint32();
           auto it = refs.begin();
           while (it != refs.end()) {
             const uint32_t name = *it++;
-            if (it == refs.end()) return absl::InvalidArgumentError("a series has a label name without a value");
+            if (it == refs.end())
+              return absl::InvalidArgumentError("a series has a label name without a value");
             const uint32_t value = *it++;
             if (name >= symbols.size() || value >= symbols.size()) {
-              return absl::InvalidArgumentError(fmt::format("symbol {} of {}", std::max(name, value), symbols.size()));
+              return absl::InvalidArgumentError(
+                  fmt::format("symbol {} of {}", std::max(name, value), symbols.size()));
             }
             Label(symbols[name], symbols[value]);
           }
@@ -86,8 +94,8 @@ class Decoder {
 
  private:
   // Samples, histograms and exemplars of a series, whose numbers differ between the versions.
-  bool Common(protozero::pbf_reader& series, protozero::pbf_tag_type sample_tag, protozero::pbf_tag_type histogram_tag,
-              protozero::pbf_tag_type exemplar_tag) {
+  bool Common(protozero::pbf_reader& series, protozero::pbf_tag_type sample_tag,
+              protozero::pbf_tag_type histogram_tag, protozero::pbf_tag_type exemplar_tag) {
     if (series.wire_type() != protozero::pbf_wire_type::length_delimited) return false;
     if (series.tag() == histogram_tag || series.tag() == exemplar_tag) {
       ++(series.tag() == histogram_tag ? stats_.histograms : stats_.exemplars);
@@ -100,7 +108,8 @@ class Decoder {
     while (sample.next()) {
       if (sample.tag_and_type() == protozero::tag_and_type(1, protozero::pbf_wire_type::fixed64)) {
         value = sample.get_double();
-      } else if (sample.tag_and_type() == protozero::tag_and_type(2, protozero::pbf_wire_type::varint)) {
+      } else if (sample.tag_and_type() ==
+                 protozero::tag_and_type(2, protozero::pbf_wire_type::varint)) {
         millis = sample.get_int64();
       } else {
         sample.skip();
@@ -145,17 +154,21 @@ class Decoder {
 
 }  // namespace
 
-Status DecodeRemoteWrite(std::string_view body, bool version_2, uint64_t max_bytes, absl::FunctionRef<void(const MetricSeries&)> series,
+Status DecodeRemoteWrite(std::string_view body, bool version_2, uint64_t max_bytes,
+                         absl::FunctionRef<void(const MetricSeries&)> series,
                          RemoteWriteStats* stats) {
   size_t size = 0;
   if (!snappy::GetUncompressedLength(body.data(), body.size(), &size)) {
     return absl::InvalidArgumentError("remote write: the body is not a snappy block");
   }
   if (size > max_bytes) {
-    return absl::ResourceExhaustedError(fmt::format("remote write: {} bytes would come out, at most {} are taken: send smaller batches", size, max_bytes));
+    return absl::ResourceExhaustedError(fmt::format(
+        "remote write: {} bytes would come out, at most {} are taken: send smaller batches", size,
+        max_bytes));
   }
   // A copy of 64 bytes takes at least two: more cannot come out of so little.
-  if (size / 64 > body.size()) return absl::InvalidArgumentError("remote write: the snappy data is damaged or cut short");
+  if (size / 64 > body.size())
+    return absl::InvalidArgumentError("remote write: the snappy data is damaged or cut short");
   std::string plain(size, '\0');
   if (!snappy::RawUncompress(body.data(), body.size(), plain.data())) {
     return absl::InvalidArgumentError("remote write: the snappy data is damaged or cut short");
@@ -166,8 +179,9 @@ Status DecodeRemoteWrite(std::string_view body, bool version_2, uint64_t max_byt
     decoder.Request1(protozero::pbf_reader(plain.data(), plain.size()));
     return absl::OkStatus();
   } catch (const protozero::exception& e) {
-    return absl::InvalidArgumentError(fmt::format("remote write: the body is no {}: {}",
-                                                  version_2 ? "io.prometheus.write.v2.Request" : "prometheus.WriteRequest", e.what()));
+    return absl::InvalidArgumentError(fmt::format(
+        "remote write: the body is no {}: {}",
+        version_2 ? "io.prometheus.write.v2.Request" : "prometheus.WriteRequest", e.what()));
   }
 }
 

@@ -1,7 +1,8 @@
-// Prometheus remote write, 1.0 (prometheus.WriteRequest) and 2.0 (io.prometheus.write.v2.Request): a snappy block of protobuf.
-// Values are taken from floats; native histograms, exemplars and metadata are counted and left out, staleness markers too.
-// Everything is hostile: the unpacked size is bounded before anything is unpacked, and so are labels and symbols.
-// Source of the numbers: prometheus/prompb/remote.proto, types.proto; prompb/io/prometheus/write/v2/types.proto.
+// Prometheus remote write, 1.0 (prometheus.WriteRequest) and 2.0 (io.prometheus.write.v2.Request):
+// a snappy block of protobuf. Values are taken from floats; native histograms, exemplars and
+// metadata are counted and left out, staleness markers too. Everything is hostile: the unpacked
+// size is bounded before anything is unpacked, and so are labels and symbols. Source of the
+// numbers: prometheus/prompb/remote.proto, types.proto; prompb/io/prometheus/write/v2/types.proto.
 #ifndef FLOPWATCH_TELEMETRY_REMOTE_WRITE_H_
 #define FLOPWATCH_TELEMETRY_REMOTE_WRITE_H_
 
@@ -24,9 +25,11 @@ struct RemoteWriteStats {
 
 inline constexpr size_t kMaxWireLabels = 128;
 
-// Calls `series` for each series with at least one usable sample. InvalidArgument: not snappy, not protobuf, a reference to a symbol
-// that is not there; ResourceExhausted: more than `max_bytes` come out. What was given before an error stands.
-Status DecodeRemoteWrite(std::string_view body, bool version_2, uint64_t max_bytes, absl::FunctionRef<void(const MetricSeries&)> series,
+// Calls `series` for each series with at least one usable sample. InvalidArgument: not snappy, not
+// protobuf, a reference to a symbol that is not there; ResourceExhausted: more than `max_bytes`
+// come out. What was given before an error stands.
+Status DecodeRemoteWrite(std::string_view body, bool version_2, uint64_t max_bytes,
+                         absl::FunctionRef<void(const MetricSeries&)> series,
                          RemoteWriteStats* stats);
 
 }  // namespace flopwatch::telemetry

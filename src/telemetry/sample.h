@@ -15,8 +15,8 @@ namespace flopwatch::telemetry {
 
 enum class EntityKind : uint8_t { kGpu = 0, kGpuInstance = 1, kLink = 2, kSwitch = 3, kCpu = 4 };
 inline constexpr int kEntityKinds = 5;
-// The others are parts of a node: an NVLink of a switch, an NVSwitch, a processor or one of its cores. They have values but
-// no tensor pipe: no OFU, no job, and they are no GPUs anywhere.
+// The others are parts of a node: an NVLink of a switch, an NVSwitch, a processor or one of its
+// cores. They have values but no tensor pipe: no OFU, no job, and they are no GPUs anywhere.
 inline bool IsGpu(EntityKind kind) { return kind <= EntityKind::kGpuInstance; }
 
 // Identity: (UUID, GPU-instance id). Host label and gpu index are attributes, never keys
@@ -71,7 +71,7 @@ enum SampleFlag : uint32_t {
   kDeadCounter = 1u << 3,  // tensor 0 for minutes at GPU_UTIL > 90 and high power (counters.md 1.6)
   kOutOfRange = 1u << 4,   // OFU above 1.02
   kSpanUnknown = 1u << 5,  // first sample, or a gap: how long it stands for is not known
-  kStaleRepeat = 1u << 8,    // same values as last time: the exporter had nothing new
+  kStaleRepeat = 1u << 8,  // same values as last time: the exporter had nothing new
   kHalfRateBoard = 1u << 9,  // the counter tops out at 0.5 with FP32 accumulate
   kCyclePath = 1u << 10,     // OFU from cycle totals, not from the ratio
   kCounterReset = 1u << 11,  // a cycle total went back: reboot or reset
@@ -79,7 +79,8 @@ enum SampleFlag : uint32_t {
   kMigParent = 1u << 13,  // a GPU row whose MIG instances are counted instead of it
   // With kDeadCounter: it is suspected and was never decided (docs/ofu.md).
   kSuspectCounter = 1u << 14,
-  // Nothing has changed for longer than a gap may be: the exporter answers with old readings. No weight.
+  // Nothing has changed for longer than a gap may be: the exporter answers with old readings. No
+  // weight.
   kFrozen = 1u << 15,
   kNotComputable = kTensorMissing | kClockMissing | kModelUnknown | kDeadCounter | kOutOfRange |
                    kSpanUnknown | kFrozen,

@@ -24,9 +24,7 @@ void SequenceCache::NameTable::Reset(size_t groups) {
   entries_.shrink_to_fit();
 }
 
-void SequenceCache::NameTable::Prefetch() const {
-  telemetry::Prefetch(entries_);
-}
+void SequenceCache::NameTable::Prefetch() const { telemetry::Prefetch(entries_); }
 
 uint32_t* SequenceCache::NameTable::Find(uint64_t name_hash, const std::vector<Group>& groups) {
   const size_t mask = entries_.size() - 1;

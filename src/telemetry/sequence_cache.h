@@ -140,7 +140,7 @@ class SequenceCache {
   NameTable names_;
   const std::vector<std::string_view>* texts_;
   uint32_t at_ = 0, end_ = 0;
-  uint32_t run_begin_ = 0;    // of the run that at_ ends
+  uint32_t run_begin_ = 0;  // of the run that at_ ends
   uint64_t name_hash_ = 0;  // of the current group
   uint32_t group_ = kNoGroup;
   uint32_t left_ = kNoGroup;  // the group whose end led here

@@ -1,5 +1,5 @@
-// What calls and blocks of the host do, by their names: shared by everything that asks what the host did while the GPU was
-// idle.
+// What calls and blocks of the host do, by their names: shared by everything that asks what the
+// host did while the GPU was idle.
 #ifndef FLOPWATCH_TRACE_CALL_KIND_H_
 #define FLOPWATCH_TRACE_CALL_KIND_H_
 
@@ -22,8 +22,8 @@ enum class CallKind : uint8_t {
 };
 CallKind CallKindOf(std::string_view name);
 
-// Whether a CPU row of this name waits for or makes the next batch: PyTorch's data loader and data pipes, and names people
-// give such annotations.
+// Whether a CPU row of this name waits for or makes the next batch: PyTorch's data loader and data
+// pipes, and names people give such annotations.
 bool IsDataLoading(std::string_view name, Category category);
 
 // "ProfilerStep#N".

@@ -9,10 +9,11 @@
 namespace flopwatch::trace {
 namespace {
 
-// The ends of grouped send/recv kernels that are one all-to-all agree like those of any collective; those of a pipeline's
-// point-to-point exchanges are apart by the time of a stage.
+// The ends of grouped send/recv kernels that are one all-to-all agree like those of any collective;
+// those of a pipeline's point-to-point exchanges are apart by the time of a stage.
 constexpr Nanos kEndsAgree = 100'000;
-// Rounds over a group in which ranks whose clock became known help others: more only if few ranks take part in each.
+// Rounds over a group in which ranks whose clock became known help others: more only if few ranks
+// take part in each.
 constexpr int kMaxRounds = 4;
 
 // The lower one of an even number.
@@ -23,10 +24,10 @@ Nanos Median(std::vector<Nanos>* values) {
   return *middle;
 }
 
-// Gives the ranks of one group that have no clock yet theirs; returns the ranks that are new. Without any known rank the one
-// that takes part most often is where the component's clock stands.
-std::vector<uint32_t> AlignGroup(const std::vector<uint32_t>& collectives, int component, std::vector<bool>* known,
-                                 Collectives* all) {
+// Gives the ranks of one group that have no clock yet theirs; returns the ranks that are new.
+// Without any known rank the one that takes part most often is where the component's clock stands.
+std::vector<uint32_t> AlignGroup(const std::vector<uint32_t>& collectives, int component,
+                                 std::vector<bool>* known, Collectives* all) {
   std::vector<uint32_t> fresh;
   absl::flat_hash_map<uint32_t, size_t> takes_part;
   bool any_known = false;
@@ -85,19 +86,23 @@ std::vector<uint32_t> AlignGroup(const std::vector<uint32_t>& collectives, int c
 
 void JudgePointToPoint(const std::vector<bool>& paired, Collectives* all) {
   std::vector<size_t> members(all->groups.size(), 0);
-  for (const Collective& c : all->all) members[c.group] = std::max<size_t>(members[c.group], c.parts);
+  for (const Collective& c : all->all)
+    members[c.group] = std::max<size_t>(members[c.group], c.parts);
   std::vector<std::vector<uint32_t>> candidates(all->groups.size());
   for (uint32_t i = 0; i < all->all.size(); ++i) {
     const Collective& c = all->all[i];
     const bool open = c.kind == CollectiveKind::kPointToPoint || c.kind == CollectiveKind::kUnknown;
-    if (open && !paired[i] && !c.names_differ && c.parts == members[c.group]) candidates[c.group].push_back(i);
+    if (open && !paired[i] && !c.names_differ && c.parts == members[c.group])
+      candidates[c.group].push_back(i);
   }
   for (const std::vector<uint32_t>& of_group : candidates) {
-    if (of_group.size() < 2) continue;                          // one set of ends always agrees with itself
-    absl::flat_hash_map<uint32_t, std::vector<Nanos>> against;  // rank -> own end - first part's end
+    if (of_group.size() < 2) continue;  // one set of ends always agrees with itself
+    absl::flat_hash_map<uint32_t, std::vector<Nanos>>
+        against;  // rank -> own end - first part's end
     for (const uint32_t i : of_group) {
       const std::span<const CollectivePart> parts = all->PartsOf(all->all[i]);
-      for (const CollectivePart& part : parts) against[part.rank].push_back(part.end - parts.front().end);
+      for (const CollectivePart& part : parts)
+        against[part.rank].push_back(part.end - parts.front().end);
     }
     absl::flat_hash_map<uint32_t, Nanos> offset;
     for (auto& [rank, differences] : against) offset[rank] = Median(&differences);
@@ -130,11 +135,13 @@ void AlignClocks(Collectives* all) {
       }
     }
   }
-  // From the group with most collectives outwards: the ranks whose clock is known give the reference to the next group.
+  // From the group with most collectives outwards: the ranks whose clock is known give the
+  // reference to the next group.
   std::vector<bool> known(ranks, false), done(of_group.size(), false);
   std::vector<uint32_t> order(of_group.size());
   std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return of_group[a].size() > of_group[b].size(); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return of_group[a].size() > of_group[b].size(); });
   int component = 0;
   for (const uint32_t seed : order) {
     if (done[seed] || of_group[seed].empty()) continue;

@@ -99,14 +99,16 @@ int64_t ElementBytes(std::string_view dtype) {
 
 int64_t MessageBytes(const StringPool& names, const CollectiveDetail& c) {
   if (c.bytes != kUnknown) return c.bytes;
-  const int64_t size = ElementBytes(names.Text(c.dtype)), elements = std::max(c.in_elements, c.out_elements);
+  const int64_t size = ElementBytes(names.Text(c.dtype)),
+                elements = std::max(c.in_elements, c.out_elements);
   if (size == 0 || elements < 0 || elements > (int64_t{1} << 58)) return kUnknown;
   return size * elements;
 }
 
 std::optional<double> AlgorithmBandwidth(const Collective& c) {
   if (c.bytes == kUnknown || c.bytes <= 0 || c.min_duration <= 0) return std::nullopt;
-  return static_cast<double>(c.bytes) / static_cast<double>(c.min_duration);  // bytes a nanosecond = GB/s
+  return static_cast<double>(c.bytes) /
+         static_cast<double>(c.min_duration);  // bytes a nanosecond = GB/s
 }
 
 std::optional<double> BusBandwidth(const Collective& c, int64_t group_size) {

@@ -14,7 +14,8 @@
 namespace flopwatch::trace {
 namespace {
 
-constexpr int kMaxOpDepth = 16;  // from a kernel's operator up to the record_param_comms that encloses it
+constexpr int kMaxOpDepth =
+    16;  // from a kernel's operator up to the record_param_comms that encloses it
 constexpr size_t kMaxGroupMembers = 1 << 20;
 
 // "[0, 1, 2]"; empty where the list is cut short ("...") or no list.
@@ -41,7 +42,8 @@ std::vector<int32_t> ParseRanks(std::string_view text) {
 struct Entry {
   uint32_t group = 0;
   int64_t place = 0;  // sequence number, or step
-  uint32_t sub = 0;   // what orders are counted within: the name, the pair of a send and its recv, or 0
+  uint32_t sub =
+      0;  // what orders are counted within: the name, the pair of a send and its recv, or 0
   uint32_t occurrence = 0;
   uint32_t rank = 0;
   Row row = kNoRow;
@@ -90,7 +92,8 @@ class Matcher {
   Collectives out_;
   std::vector<Entry> entries_;
   absl::flat_hash_set<int32_t> loaded_;
-  absl::flat_hash_map<std::string_view, const ProcessGroup*> configured_;  // by name; the header's list
+  absl::flat_hash_map<std::string_view, const ProcessGroup*>
+      configured_;  // by name; the header's list
   bool by_step_ = false;
   // Of the places without group metadata: whether counting by name gives equal counts where
   // counting by order does not.
@@ -104,7 +107,8 @@ class Matcher {
       if (rank.steps.empty()) return;
       for (const Step& step : rank.steps) ++seen[step.number];
     }
-    by_step_ = std::any_of(seen.begin(), seen.end(), [&](const auto& s) { return s.second == set_.ranks.size(); });
+    by_step_ = std::any_of(seen.begin(), seen.end(),
+                           [&](const auto& s) { return s.second == set_.ranks.size(); });
   }
 
   int64_t StepOf(const RankTrace& rank, Row r) const {
@@ -113,8 +117,8 @@ class Matcher {
     // Launched between steps, or by a call that is not in the trace: after the last step that had
     // begun.
     const Nanos at = e.launch[r] == kNoRow ? e.ts[r] : e.ts[e.launch[r]];
-    const auto next =
-        std::upper_bound(rank.steps.begin(), rank.steps.end(), at, [](Nanos t, const Step& s) { return t < s.begin; });
+    const auto next = std::upper_bound(rank.steps.begin(), rank.steps.end(), at,
+                                       [](Nanos t, const Step& s) { return t < s.begin; });
     return next == rank.steps.begin() ? rank.steps.front().number - 1 : (next - 1)->number;
   }
 
@@ -135,8 +139,9 @@ class Matcher {
       bool whole = false;  // Ascend: the span of the whole collective, not its tasks
       for (const Category c : e.category) whole |= c == Category::kGpuCollective;
       for (Row r = 0; r < e.size(); ++r) {
-        const bool device_side = whole ? e.category[r] == Category::kGpuCollective
-                                       : e.category[r] == Category::kKernel && classes[r] == KernelClass::kCommunication;
+        const bool device_side =
+            whole ? e.category[r] == Category::kGpuCollective
+                  : e.category[r] == Category::kKernel && classes[r] == KernelClass::kCommunication;
         if (!device_side) continue;
         Entry entry{.rank = i, .row = r, .detail = DetailOf(rank, r)};
         if (entry.detail != nullptr) entry.kind = kind_of(entry.detail->collective);
@@ -154,7 +159,8 @@ class Matcher {
   void AssignGroups() {
     using Key = std::pair<std::string_view, std::string_view>;  // members as written, name
     std::map<Key, std::set<uint32_t>> ranks_of;
-    std::map<std::string_view, std::pair<size_t, std::set<uint32_t>>> of_members;  // most ranks of one name; all its ranks
+    std::map<std::string_view, std::pair<size_t, std::set<uint32_t>>>
+        of_members;  // most ranks of one name; all its ranks
     // Text ids first: one look-up a distinct pair, not a row.
     absl::flat_hash_map<uint64_t, std::set<uint32_t>> seen;
     for (const Entry& entry : entries_) {
@@ -204,11 +210,14 @@ class Matcher {
     group.description = Text(d.group_description);
     group.ranks = ParseRanks(Text(d.group_ranks));
     group.size = d.group_size;
-    if (const auto known = configured_.find(group.name); group.ranks.empty() && known != configured_.end()) {
+    if (const auto known = configured_.find(group.name);
+        group.ranks.empty() && known != configured_.end()) {
       const std::vector<int32_t>& ranks = known->second->ranks;
-      if (group.size == kUnknown || group.size == static_cast<int64_t>(ranks.size())) group.ranks = ranks;
+      if (group.size == kUnknown || group.size == static_cast<int64_t>(ranks.size()))
+        group.ranks = ranks;
     }
-    if (group.size == kUnknown && !group.ranks.empty()) group.size = static_cast<int64_t>(group.ranks.size());
+    if (group.size == kUnknown && !group.ranks.empty())
+      group.size = static_cast<int64_t>(group.ranks.size());
     FindNotLoaded(&group);
     return group;
   }
@@ -224,7 +233,8 @@ class Matcher {
   // many, all communication of a rank in its order.
   void GroupByStream(const std::vector<size_t>& unnamed) {
     if (unnamed.empty()) return;
-    std::map<uint32_t, std::map<int32_t, int32_t>> by_use;  // rank -> stream -> its place by first use
+    std::map<uint32_t, std::map<int32_t, int32_t>>
+        by_use;  // rank -> stream -> its place by first use
     std::map<uint32_t, std::map<int32_t, int64_t>> counts;
     for (const size_t i : unnamed) {
       const Entry& entry = entries_[i];
@@ -232,10 +242,12 @@ class Matcher {
       if (counts[entry.rank][stream]++ == 0)
         by_use[entry.rank].emplace(stream, static_cast<int32_t>(by_use[entry.rank].size()));
     }
-    const bool same_streams =
-        std::all_of(counts.begin(), counts.end(), [&](const auto& c) { return c.second == counts.begin()->second; });
-    const bool as_many = std::all_of(by_use.begin(), by_use.end(),
-                                     [&](const auto& u) { return u.second.size() == by_use.begin()->second.size(); });
+    const bool same_streams = std::all_of(counts.begin(), counts.end(), [&](const auto& c) {
+      return c.second == counts.begin()->second;
+    });
+    const bool as_many = std::all_of(by_use.begin(), by_use.end(), [&](const auto& u) {
+      return u.second.size() == by_use.begin()->second.size();
+    });
     std::map<int32_t, uint32_t> groups;
     int64_t world = kUnknown;
     for (const RankTrace& rank : set_.ranks) world = std::max(world, rank.world_size);
@@ -266,7 +278,8 @@ class Matcher {
     std::vector<bool> has_sequence(out_.groups.size(), true);
     for (const Entry& entry : entries_) {
       if (entry.kind == CollectiveKind::kPointToPoint) continue;
-      if (entry.detail == nullptr || entry.detail->sequence == kUnknown) has_sequence[entry.group] = false;
+      if (entry.detail == nullptr || entry.detail->sequence == kUnknown)
+        has_sequence[entry.group] = false;
     }
     absl::flat_hash_map<uint64_t, uint32_t> pairs;
     int64_t by_sequence = 0, by_name = 0, by_order = 0;
@@ -275,15 +288,20 @@ class Matcher {
       const RankTrace& rank = set_.ranks[entry.rank];
       const CollectiveDetail* d = entry.detail;
       const int64_t step = by_step_ ? StepOf(rank, entry.row) : 0;
-      if (entry.kind == CollectiveKind::kPointToPoint && d != nullptr && (d->source_rank >= 0 || d->destination_rank >= 0)) {
+      if (entry.kind == CollectiveKind::kPointToPoint && d != nullptr &&
+          (d->source_rank >= 0 || d->destination_rank >= 0)) {
         // A send and its recv: from whom to whom. The numbers a process group gives point-to-point
         // calls count on each side alone, so order decides.
         const std::string_view operation = Text(d->collective);
-        const bool sends = operation.find("send") != std::string_view::npos || operation.find("Send") != std::string_view::npos;
-        const int32_t from = sends ? rank.rank : d->source_rank, to = sends ? d->destination_rank : rank.rank;
-        const uint64_t pair = uint64_t{static_cast<uint32_t>(from)} << 32 | static_cast<uint32_t>(to);
+        const bool sends = operation.find("send") != std::string_view::npos ||
+                           operation.find("Send") != std::string_view::npos;
+        const int32_t from = sends ? rank.rank : d->source_rank,
+                      to = sends ? d->destination_rank : rank.rank;
+        const uint64_t pair =
+            uint64_t{static_cast<uint32_t>(from)} << 32 | static_cast<uint32_t>(to);
         entry.place = step;
-        entry.sub = 0x80000000u | pairs.try_emplace(pair, static_cast<uint32_t>(pairs.size())).first->second;
+        entry.sub = 0x80000000u |
+                    pairs.try_emplace(pair, static_cast<uint32_t>(pairs.size())).first->second;
         ++by_name;
       } else if (has_sequence[entry.group] && d != nullptr && d->sequence != kUnknown) {
         entry.place = d->sequence;
@@ -292,19 +310,24 @@ class Matcher {
       } else {
         entry.place = step;
         const bool names = !unnamed_[entry.group] || count_names[entry.group];
-        entry.sub = !names ? 0 : d != nullptr && d->collective != kNoName ? d->collective : rank.events.name[entry.row];
+        entry.sub = !names                                     ? 0
+                    : d != nullptr && d->collective != kNoName ? d->collective
+                                                               : rank.events.name[entry.row];
         ++(names ? by_name : by_order);
       }
     }
     const auto add = [&](int64_t count, std::string_view how) {
-      if (count > 0) out_.matched_by += fmt::format("{}{}", out_.matched_by.empty() ? "" : "; ", how);
+      if (count > 0)
+        out_.matched_by += fmt::format("{}{}", out_.matched_by.empty() ? "" : "; ", how);
     };
     add(by_sequence, "process group and sequence number");
-    add(by_name, by_step_ ? "process group, name and order within the step" : "process group, name and order");
+    add(by_name, by_step_ ? "process group, name and order within the step"
+                          : "process group, name and order");
     add(by_order, by_step_ ? "order on the stream within the step" : "order on the stream");
 
     const auto in_rank = [](const Entry& a, const Entry& b) {
-      return std::tie(a.group, a.place, a.sub, a.rank, a.row) < std::tie(b.group, b.place, b.sub, b.rank, b.row);
+      return std::tie(a.group, a.place, a.sub, a.rank, a.row) <
+             std::tie(b.group, b.place, b.sub, b.rank, b.row);
     };
     std::sort(entries_.begin(), entries_.end(), in_rank);
     for (size_t i = 1; i < entries_.size(); ++i) {
@@ -314,7 +337,8 @@ class Matcher {
                         std::tie(entry.group, entry.place, entry.sub, entry.rank);
       entry.occurrence = same ? before.occurrence + 1 : 0;
     }
-    std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.key() < b.key(); });
+    std::stable_sort(entries_.begin(), entries_.end(),
+                     [](const Entry& a, const Entry& b) { return a.key() < b.key(); });
   }
 
   // Groups known by their stream alone whose ranks have the same operations in different orders:
@@ -360,19 +384,24 @@ class Matcher {
                  .kind = head.kind,
                  .first_part = static_cast<uint32_t>(out_.parts.size()),
                  .parts = static_cast<uint32_t>(entries.size())};
-    c.name =
-        head.detail != nullptr && head.detail->collective != kNoName ? head.detail->collective : rank.events.name[head.row];
+    c.name = head.detail != nullptr && head.detail->collective != kNoName
+                 ? head.detail->collective
+                 : rank.events.name[head.row];
     if (head.detail != nullptr) c.sequence = head.detail->sequence;
     const int32_t step = rank.events.step[head.row];
     if (step != kNoStep) c.step = rank.steps[static_cast<size_t>(step)].number;
     for (const Entry& entry : entries) {
       const EventTable& e = set_.ranks[entry.rank].events;
-      out_.parts.push_back({.rank = entry.rank, .row = entry.row, .begin = e.ts[entry.row], .end = e.end(entry.row)});
+      out_.parts.push_back({.rank = entry.rank,
+                            .row = entry.row,
+                            .begin = e.ts[entry.row],
+                            .end = e.end(entry.row)});
       c.names_differ |= entry.kind != c.kind;
       c.bytes = std::max(c.bytes, BytesOf(entry.detail));
     }
     const CollectiveGroup& group = out_.groups[c.group];
-    const int64_t expected = c.kind == CollectiveKind::kPointToPoint && head.sub >= 0x80000000u ? 2 : group.size;
+    const int64_t expected =
+        c.kind == CollectiveKind::kPointToPoint && head.sub >= 0x80000000u ? 2 : group.size;
     c.ranks_missing = expected == kUnknown ? kUnknown : std::max<int64_t>(0, expected - c.parts);
     switch (c.kind) {
       case CollectiveKind::kAllReduce:
@@ -387,7 +416,8 @@ class Matcher {
     }
     out_.matched_rows += c.parts;
     out_.all.push_back(c);
-    paired_.push_back(head.detail != nullptr && (head.detail->source_rank >= 0 || head.detail->destination_rank >= 0));
+    paired_.push_back(head.detail != nullptr &&
+                      (head.detail->source_rank >= 0 || head.detail->destination_rank >= 0));
   }
 
   static int64_t BytesOf(const CollectiveDetail* d) {
@@ -413,17 +443,21 @@ class Matcher {
         c.max_duration = std::max(c.max_duration, part.end - part.begin);
       }
       // Nobody waits longer than its own kernel runs, whatever the clocks say.
-      for (CollectivePart& part : parts) part.wait = std::min(c.last_arrival - part.begin, part.end - part.begin);
+      for (CollectivePart& part : parts)
+        part.wait = std::min(c.last_arrival - part.begin, part.end - part.begin);
       if (c.bytes == kUnknown) {
         for (const CollectivePart& part : parts) {
           const CollectiveDetail* d = DetailOf(set_.ranks[part.rank], part.row);
-          if (d != nullptr && MessageBytes(set_.names, *d) > 0) c.bytes = std::max(c.bytes, MessageBytes(set_.names, *d));
+          if (d != nullptr && MessageBytes(set_.names, *d) > 0)
+            c.bytes = std::max(c.bytes, MessageBytes(set_.names, *d));
         }
       }
     }
-    std::stable_sort(out_.all.begin(), out_.all.end(),
-                     [](const Collective& a, const Collective& b) { return a.first_arrival < b.first_arrival; });
-    const int64_t differ = std::count_if(out_.all.begin(), out_.all.end(), [](const Collective& c) { return c.names_differ; });
+    std::stable_sort(
+        out_.all.begin(), out_.all.end(),
+        [](const Collective& a, const Collective& b) { return a.first_arrival < b.first_arrival; });
+    const int64_t differ = std::count_if(out_.all.begin(), out_.all.end(),
+                                         [](const Collective& c) { return c.names_differ; });
     if (differ > 0) {
       out_.notes.push_back(
           fmt::format("{} of {} collectives have different operations on different ranks: they are "
@@ -432,18 +466,22 @@ class Matcher {
                       differ, out_.all.size()));
     }
     if (out_.matched_rows < out_.rows && set_.ranks.size() > 1) {
-      out_.notes.push_back(fmt::format("{} of {} communication kernels have no counterpart on a loaded rank",
-                                       out_.rows - out_.matched_rows, out_.rows));
+      out_.notes.push_back(
+          fmt::format("{} of {} communication kernels have no counterpart on a loaded rank",
+                      out_.rows - out_.matched_rows, out_.rows));
     }
     std::set<int32_t> missing;
-    for (const CollectiveGroup& group : out_.groups) missing.insert(group.not_loaded.begin(), group.not_loaded.end());
+    for (const CollectiveGroup& group : out_.groups)
+      missing.insert(group.not_loaded.begin(), group.not_loaded.end());
     if (!missing.empty()) {
       out_.notes.push_back(
           fmt::format("{} ranks of the groups seen here are not loaded (first: rank {}): the last "
                       "to arrive may be one of them",
                       missing.size(), *missing.begin()));
     }
-    if (!out_.one_clock) out_.notes.push_back("the ranks' clocks differ; times are aligned on the ends of collectives");
+    if (!out_.one_clock)
+      out_.notes.push_back(
+          "the ranks' clocks differ; times are aligned on the ends of collectives");
   }
 };
 

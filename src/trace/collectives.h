@@ -43,10 +43,12 @@ CollectiveKind CollectiveKindOf(std::string_view name);
 
 struct CollectiveGroup {
   std::string name,
-      description;             // of the process group; a group without metadata is named after its stream
-  std::vector<int32_t> ranks;  // its members; empty = the trace does not say (or cuts the list short)
+      description;  // of the process group; a group without metadata is named after its stream
+  std::vector<int32_t>
+      ranks;  // its members; empty = the trace does not say (or cuts the list short)
   int64_t size = kUnknown;
-  std::vector<int32_t> not_loaded;  // members whose trace is not in the set, where the members are known
+  std::vector<int32_t>
+      not_loaded;  // members whose trace is not in the set, where the members are known
 };
 
 // One rank in one collective. Times are on the common clock: the rank's own minus its
@@ -65,7 +67,8 @@ struct Collective {
   int64_t step = kUnknown;      // N of ProfilerStep#N it was launched in
   int64_t sequence = kUnknown;  // "Seq" of the process group
   uint32_t first_part = 0, parts = 0;
-  int64_t ranks_missing = 0;  // parts that a trace of the set, or a trace that is not loaded, would have had; kUnknown
+  int64_t ranks_missing =
+      0;  // parts that a trace of the set, or a trace that is not loaded, would have had; kUnknown
   // Whether all ranks leave together, so that lateness and blame make sense: not for rooted and
   // point-to-point operations, except grouped send/recv kernels that all ranks of the group enter
   // and whose ends do agree (an all-to-all).
@@ -73,7 +76,8 @@ struct Collective {
   bool names_differ = false;  // the ranks ran different operations at this place: matched by order,
                               // not to be trusted
   // Of the parts, on the common clock.
-  Nanos first_arrival = 0, last_arrival = 0, first_end = 0, last_end = 0, min_duration = 0, max_duration = 0;
+  Nanos first_arrival = 0, last_arrival = 0, first_end = 0, last_end = 0, min_duration = 0,
+        max_duration = 0;
   uint32_t first_rank = 0,
            last_rank = 0;    // indices into TraceSet::ranks; the lowest rank of equal ones
   int64_t bytes = kUnknown;  // the S of nccl-tests' PERFORMANCE.md: the larger of what a rank puts
@@ -101,11 +105,13 @@ struct Collectives {
   bool one_clock = true;
   int64_t rows = 0;          // communication rows of all ranks
   int64_t matched_rows = 0;  // that are in a collective with two parts or more
-  std::string matched_by;    // "group and sequence", "group, name and order", "order on the stream",
-                             // ... for people
+  std::string matched_by;  // "group and sequence", "group, name and order", "order on the stream",
+                           // ... for people
   std::vector<std::string> notes;
 
-  std::span<const CollectivePart> PartsOf(const Collective& c) const { return {parts.data() + c.first_part, c.parts}; }
+  std::span<const CollectivePart> PartsOf(const Collective& c) const {
+    return {parts.data() + c.first_part, c.parts};
+  }
 };
 
 // Ends of one collective on one clock differ by 1-7 µs in the 8-rank DLRM traces (traces.md section
@@ -124,8 +130,8 @@ std::optional<double> BusBandwidth(const Collective& c, int64_t group_size);
 // Bytes of one element of a type as a profiler writes it ("Float", "BFloat16", "c10::Half"); 0 =
 // not known.
 int64_t ElementBytes(std::string_view dtype);
-// Bytes of one rank's part, from its metadata: the larger of what goes in and what comes out; kUnknown where the trace does
-// not say.
+// Bytes of one rank's part, from its metadata: the larger of what goes in and what comes out;
+// kUnknown where the trace does not say.
 int64_t MessageBytes(const StringPool& names, const CollectiveDetail& c);
 
 }  // namespace flopwatch::trace

@@ -14,20 +14,34 @@ const T* DetailAt(const std::vector<T>& table, uint32_t index) {
 
 std::string_view CategoryName(Category c) {
   switch (c) {
-    case Category::kCpuOp: return "cpu_op";
-    case Category::kUserAnnotation: return "user_annotation";
-    case Category::kPythonFunction: return "python_function";
-    case Category::kRuntime: return "cuda_runtime";
-    case Category::kDriver: return "cuda_driver";
-    case Category::kKernel: return "kernel";
-    case Category::kGpuMemcpy: return "gpu_memcpy";
-    case Category::kGpuMemset: return "gpu_memset";
-    case Category::kGpuUserAnnotation: return "gpu_user_annotation";
-    case Category::kSync: return "cuda_sync";
-    case Category::kOverhead: return "overhead";
-    case Category::kProfilerRange: return "cuda_profiler_range";
-    case Category::kGpuCollective: return "gpu_collective";
-    case Category::kOther: return "other";
+    case Category::kCpuOp:
+      return "cpu_op";
+    case Category::kUserAnnotation:
+      return "user_annotation";
+    case Category::kPythonFunction:
+      return "python_function";
+    case Category::kRuntime:
+      return "cuda_runtime";
+    case Category::kDriver:
+      return "cuda_driver";
+    case Category::kKernel:
+      return "kernel";
+    case Category::kGpuMemcpy:
+      return "gpu_memcpy";
+    case Category::kGpuMemset:
+      return "gpu_memset";
+    case Category::kGpuUserAnnotation:
+      return "gpu_user_annotation";
+    case Category::kSync:
+      return "cuda_sync";
+    case Category::kOverhead:
+      return "overhead";
+    case Category::kProfilerRange:
+      return "cuda_profiler_range";
+    case Category::kGpuCollective:
+      return "gpu_collective";
+    case Category::kOther:
+      return "other";
   }
   return "other";
 }
@@ -45,9 +59,11 @@ void EventTable::Reserve(size_t rows) {
   file_category.reserve(rows);
 }
 
-void RankTrace::AddLoss(std::string_view reason, std::string_view explain, int64_t count, bool repaired) {
+void RankTrace::AddLoss(std::string_view reason, std::string_view explain, int64_t count,
+                        bool repaired) {
   if (count == 0) return;
-  const auto it = std::find_if(losses.begin(), losses.end(), [&](const Loss& l) { return l.reason == reason; });
+  const auto it =
+      std::find_if(losses.begin(), losses.end(), [&](const Loss& l) { return l.reason == reason; });
   if (it != losses.end()) {
     it->count += count;
   } else {
@@ -61,12 +77,14 @@ const KernelDetail* RankTrace::KernelOf(Row r) const {
 
 const CopyDetail* RankTrace::CopyOf(Row r) const {
   const Category c = events.category[r];
-  return c == Category::kGpuMemcpy || c == Category::kGpuMemset ? DetailAt(copies, events.detail[r]) : nullptr;
+  return c == Category::kGpuMemcpy || c == Category::kGpuMemset ? DetailAt(copies, events.detail[r])
+                                                                : nullptr;
 }
 
 const OpDetail* RankTrace::OpOf(Row r) const {
   const Category c = events.category[r];
-  return c == Category::kCpuOp || c == Category::kUserAnnotation ? DetailAt(ops, events.detail[r]) : nullptr;
+  return c == Category::kCpuOp || c == Category::kUserAnnotation ? DetailAt(ops, events.detail[r])
+                                                                 : nullptr;
 }
 
 const SyncDetail* RankTrace::SyncOf(Row r) const {
@@ -74,23 +92,27 @@ const SyncDetail* RankTrace::SyncOf(Row r) const {
 }
 
 const PythonDetail* RankTrace::PythonOf(Row r) const {
-  return events.category[r] == Category::kPythonFunction ? DetailAt(python, events.detail[r]) : nullptr;
+  return events.category[r] == Category::kPythonFunction ? DetailAt(python, events.detail[r])
+                                                         : nullptr;
 }
 
 const CollectiveDetail* RankTrace::CollectiveOf(Row r) const {
-  if (events.category[r] == Category::kGpuCollective) return DetailAt(collectives, events.detail[r]);
+  if (events.category[r] == Category::kGpuCollective)
+    return DetailAt(collectives, events.detail[r]);
   if (const KernelDetail* kernel = KernelOf(r)) return DetailAt(collectives, kernel->collective);
   if (const OpDetail* op = OpOf(r)) return DetailAt(collectives, op->collective);
   return nullptr;
 }
 
 const Device* RankTrace::DeviceOf(int32_t id) const {
-  const auto it = std::find_if(devices.begin(), devices.end(), [&](const Device& d) { return d.id == id; });
+  const auto it =
+      std::find_if(devices.begin(), devices.end(), [&](const Device& d) { return d.id == id; });
   return it == devices.end() ? nullptr : &*it;
 }
 
 const RankTrace* TraceSet::FindRank(int32_t rank) const {
-  const auto it = std::find_if(ranks.begin(), ranks.end(), [&](const RankTrace& r) { return r.rank == rank; });
+  const auto it =
+      std::find_if(ranks.begin(), ranks.end(), [&](const RankTrace& r) { return r.rank == rank; });
   return it == ranks.end() ? nullptr : &*it;
 }
 

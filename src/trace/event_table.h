@@ -1,13 +1,14 @@
-// What a trace is once it is read, whatever tool wrote it: one columnar table of the events of one rank, small tables of
-// details beside it, and the links between rows. Importers (import/) fill it, Finish() (finish.h) sorts and links it,
-// everything else reads it.
+// What a trace is once it is read, whatever tool wrote it: one columnar table of the events of one
+// rank, small tables of details beside it, and the links between rows. Importers (import/) fill it,
+// Finish() (finish.h) sorts and links it, everything else reads it.
 //
-// Times are int64 nanoseconds, read as decimals and never through a double: a Kineto time of 4.4e12 µs with three digits is
-// exact. Zero = the Unix epoch where the trace knows its wall clock, else the start of the capture; ranks may have different
-// clocks (collectives.h aligns them).
+// Times are int64 nanoseconds, read as decimals and never through a double: a Kineto time of 4.4e12
+// µs with three digits is exact. Zero = the Unix epoch where the trace knows its wall clock, else
+// the start of the capture; ranks may have different clocks (collectives.h aligns them).
 //
-// Columns are parallel vectors (structure of arrays). 61 bytes an event; 1.7 M events are 105 MB. Rows are sorted by start
-// time, equal times in the order of the file, after Finish(). A missing value is the constant below, never a zero.
+// Columns are parallel vectors (structure of arrays). 61 bytes an event; 1.7 M events are 105 MB.
+// Rows are sorted by start time, equal times in the order of the file, after Finish(). A missing
+// value is the constant below, never a zero.
 #ifndef FLOPWATCH_TRACE_EVENT_TABLE_H_
 #define FLOPWATCH_TRACE_EVENT_TABLE_H_
 
@@ -27,15 +28,18 @@ inline constexpr int32_t kNoStream = -1;
 inline constexpr int64_t kNoId = -1;  // correlation, external id, connection id
 inline constexpr int32_t kNoStep = -1;
 inline constexpr uint32_t kNoDetail = std::numeric_limits<uint32_t>::max();
-inline constexpr int64_t kUnknown = std::numeric_limits<int64_t>::min();  // a number the trace does not give
-// Rows lie within this of zero (142 years; importers drop others), so that the difference of any two times fits.
+inline constexpr int64_t kUnknown =
+    std::numeric_limits<int64_t>::min();  // a number the trace does not give
+// Rows lie within this of zero (142 years; importers drop others), so that the difference of any
+// two times fits.
 inline constexpr Nanos kMaxTime = 4'500'000'000'000'000'000;
 
-// What kind of work a row is. Old and vendor names of categories map onto these (import/kineto_categories.cc); the name in the
-// file is kept in EventTable::file_category.
+// What kind of work a row is. Old and vendor names of categories map onto these
+// (import/kineto_categories.cc); the name in the file is kept in EventTable::file_category.
 enum class Category : uint8_t {
-  kCpuOp,              // framework operator: aten::*, autograd nodes, record_param_comms; Ascend PYTORCH_API; NVTX op ranges
-  kUserAnnotation,     // record_function, ProfilerStep#N, NVTX ranges of the user, MSTX ranges
+  kCpuOp,  // framework operator: aten::*, autograd nodes, record_param_comms; Ascend PYTORCH_API;
+           // NVTX op ranges
+  kUserAnnotation,  // record_function, ProfilerStep#N, NVTX ranges of the user, MSTX ranges
   kPythonFunction,
   kRuntime,            // cuda*/hip* API calls; Ascend CANN API
   kDriver,             // cu* API calls
@@ -43,14 +47,17 @@ enum class Category : uint8_t {
   kGpuMemcpy,          // GPU work
   kGpuMemset,          // GPU work
   kGpuUserAnnotation,  // GPU-side span of an annotation; no work of its own
-  kSync,               // cuda_sync rows: Stream Sync, Event Sync, Context Sync, Stream Wait Event; no work
-  kOverhead,           // of the profiler itself
-  kProfilerRange,      // CUPTI counters of one kernel launch
-  kGpuCollective,      // device-side span of a whole collective (Ascend COMMUNICATION_OP); its tasks are kernels of their own
+  kSync,      // cuda_sync rows: Stream Sync, Event Sync, Context Sync, Stream Wait Event; no work
+  kOverhead,  // of the profiler itself
+  kProfilerRange,  // CUPTI counters of one kernel launch
+  kGpuCollective,  // device-side span of a whole collective (Ascend COMMUNICATION_OP); its tasks
+                   // are kernels of their own
   kOther,
 };
 std::string_view CategoryName(Category c);  // "cpu_op", "kernel", ... as Kineto writes them today
-inline bool IsGpuWork(Category c) { return c == Category::kKernel || c == Category::kGpuMemcpy || c == Category::kGpuMemset; }
+inline bool IsGpuWork(Category c) {
+  return c == Category::kKernel || c == Category::kGpuMemcpy || c == Category::kGpuMemset;
+}
 inline bool IsLaunchApi(Category c) { return c == Category::kRuntime || c == Category::kDriver; }
 
 struct EventTable {
@@ -58,18 +65,20 @@ struct EventTable {
   std::vector<Nanos> ts, dur;
   std::vector<Category> category;
   std::vector<NameId> name;
-  std::vector<uint32_t> thread;       // index into RankTrace::threads
-  std::vector<int32_t> stream;        // args.stream whatever the category says; kNoStream = not given
-  std::vector<int64_t> correlation;   // launch call <-> GPU work, within one process; kNoId = not given
+  std::vector<uint32_t> thread;  // index into RankTrace::threads
+  std::vector<int32_t> stream;   // args.stream whatever the category says; kNoStream = not given
+  std::vector<int64_t>
+      correlation;  // launch call <-> GPU work, within one process; kNoId = not given
   std::vector<int64_t> external_id;   // GPU work and launch calls -> operator; kNoId = not given
   std::vector<uint32_t> detail;       // index into the detail table of the row's kind; kNoDetail
   std::vector<NameId> file_category;  // the category as the file names it
 
   // Made by Finish().
-  std::vector<int32_t> step;  // index into RankTrace::steps: by start time for CPU rows, by launch for GPU rows; kNoStep
-  std::vector<Row> launch;    // GPU work -> its launch call; launch call -> its first GPU row; kNoRow
-  std::vector<Row> op;        // GPU work and launch calls -> innermost operator that launched it; kNoRow
-  std::vector<Row> parent;    // CPU rows: innermost row of the same thread that encloses it; kNoRow
+  std::vector<int32_t> step;  // index into RankTrace::steps: by start time for CPU rows, by launch
+                              // for GPU rows; kNoStep
+  std::vector<Row> launch;  // GPU work -> its launch call; launch call -> its first GPU row; kNoRow
+  std::vector<Row> op;  // GPU work and launch calls -> innermost operator that launched it; kNoRow
+  std::vector<Row> parent;  // CPU rows: innermost row of the same thread that encloses it; kNoRow
 
   size_t size() const { return ts.size(); }
   Nanos end(Row r) const { return ts[r] + dur[r]; }
@@ -85,12 +94,16 @@ struct KernelDetail {
   int64_t shared_memory_bytes = kUnknown;
   double blocks_per_sm = std::numeric_limits<double>::quiet_NaN();
   double warps_per_sm = std::numeric_limits<double>::quiet_NaN();
-  double occupancy_pct = std::numeric_limits<double>::quiet_NaN();  // "est. achieved occupancy %": estimated from the launch
+  double occupancy_pct = std::numeric_limits<double>::quiet_NaN();  // "est. achieved occupancy %":
+                                                                    // estimated from the launch
   int64_t graph_id = kUnknown, graph_node_id = kUnknown;
-  uint32_t collective = kNoDetail;  // index into collectives, where the kernel itself carries them (NCCL)
-  // Ascend: shapes and types stand on the kernel ("32,9216;4096,9216", "FLOAT16;FLOAT16"); "N/A" = not collected.
+  uint32_t collective =
+      kNoDetail;  // index into collectives, where the kernel itself carries them (NCCL)
+  // Ascend: shapes and types stand on the kernel ("32,9216;4096,9216", "FLOAT16;FLOAT16"); "N/A" =
+  // not collected.
   NameId input_shapes = kNoName, input_types = kNoName, output_shapes = kNoName;
-  NameId short_name = kNoName;  // the function's name without types, where the trace gives it beside the full one (Nsight)
+  NameId short_name = kNoName;  // the function's name without types, where the trace gives it
+                                // beside the full one (Nsight)
 };
 
 // kGpuMemcpy, kGpuMemset.
@@ -100,10 +113,11 @@ struct CopyDetail {
   double bandwidth_gbps = std::numeric_limits<double>::quiet_NaN();  // as the trace says, GB/s
 };
 
-// kCpuOp. The lists are kept as the text of the file ("[[32, 9216], [4096, 9216]]"): the operator formulas read them once a
-// distinct text (ops/). kNoName = not recorded.
+// kCpuOp. The lists are kept as the text of the file ("[[32, 9216], [4096, 9216]]"): the operator
+// formulas read them once a distinct text (ops/). kNoName = not recorded.
 struct OpDetail {
-  NameId input_dims = kNoName, input_types = kNoName, input_strides = kNoName, concrete_inputs = kNoName;
+  NameId input_dims = kNoName, input_types = kNoName, input_strides = kNoName,
+         concrete_inputs = kNoName;
   NameId call_stack = kNoName, module_hierarchy = kNoName;
   int64_t sequence_number = kUnknown;  // links forward and backward
   int64_t forward_thread = kUnknown;   // != 0: a backward op
@@ -159,12 +173,14 @@ struct MemoryEvent {
   int64_t total_allocated = kUnknown, total_reserved = kUnknown;
 };
 
-// Which operator launched which GPU work, where the trace says so by ids of its own and work may have several (Ascend).
+// Which operator launched which GPU work, where the trace says so by ids of its own and work may
+// have several (Ascend).
 struct OpLink {
   Row op = kNoRow, work = kNoRow;
 };
 
-// FLOPs that the framework itself wrote down for what a thread did in a window (torch_npu's MSTX domain `mfu_flops`).
+// FLOPs that the framework itself wrote down for what a thread did in a window (torch_npu's MSTX
+// domain `mfu_flops`).
 struct FlopsRecord {
   Nanos begin = 0, end = 0;
   uint32_t thread = 0;
@@ -180,7 +196,8 @@ struct ModuleRange {
 };
 
 struct Thread {
-  // Chrome's pid and tid. Rows of the GPU have the device as pid and the stream as tid. A pid that is text has pid = kUnknown.
+  // Chrome's pid and tid. Rows of the GPU have the device as pid and the stream as tid. A pid that
+  // is text has pid = kUnknown.
   int64_t pid = kUnknown, tid = kUnknown;
   NameId pid_text = kNoName, tid_text = kNoName;
   NameId process_name = kNoName, process_label = kNoName, name = kNoName;
@@ -191,7 +208,8 @@ struct Device {
   std::string name;  // as the driver says: the hardware room's lookup takes it; "" = not given
   int32_t sm_count = -1, compute_major = -1, compute_minor = -1;
   int64_t memory_bytes = kUnknown;
-  // FP16, FLOP/s, where the trace itself carries it (Ascend: AI cores x clock x 8192, operator-mfu.md 1.2).
+  // FP16, FLOP/s, where the trace itself carries it (Ascend: AI cores x clock x 8192,
+  // operator-mfu.md 1.2).
   double tensor_peak_flops = std::numeric_limits<double>::quiet_NaN();
 };
 
@@ -201,15 +219,16 @@ struct ProcessGroup {
   std::vector<int32_t> ranks;
 };
 
-// A window of one training step (traces.md section 3: from the later of the previous step's end and the annotation's start
-// to the later of the annotation's end and the end of the last GPU work launched in it; the first one from when work launched before
-// it is done, as far as that ends before the first work of its own).
+// A window of one training step (traces.md section 3: from the later of the previous step's end and
+// the annotation's start to the later of the annotation's end and the end of the last GPU work
+// launched in it; the first one from when work launched before it is done, as far as that ends
+// before the first work of its own).
 struct Step {
   int64_t number = 0;  // N of ProfilerStep#N
   Row row = kNoRow;    // the annotation
   Nanos begin = 0, end = 0;
-  // Whether the whole step is in the trace: false for a last step that was cut (no GPU work although others have it, or less
-  // than 80 % of the previous step's GPU events).
+  // Whether the whole step is in the trace: false for a last step that was cut (no GPU work
+  // although others have it, or less than 80 % of the previous step's GPU events).
   bool complete = true;
 };
 
@@ -230,9 +249,11 @@ struct RankTrace {
   std::string backend;      // of torch.distributed: "nccl", "gloo"; "" = not given
   int64_t world_size = kUnknown;
   std::string nccl_version;
-  bool record_shapes = false, with_stack = false, with_flops = false, profile_memory = false, with_modules = false;
+  bool record_shapes = false, with_stack = false, with_flops = false, profile_memory = false,
+       with_modules = false;
   bool wall_clock = false;  // zero of the times is the Unix epoch
-  Nanos time_base = 0;      // what the file's own times count from (baseTimeNanoseconds); the times here have it added
+  Nanos time_base = 0;      // what the file's own times count from (baseTimeNanoseconds); the times
+                            // here have it added
   uint64_t file_bytes = 0, text_bytes = 0;  // as stored, and decompressed
 
   EventTable events;
@@ -248,18 +269,21 @@ struct RankTrace {
   std::vector<Thread> threads;
   std::vector<Device> devices;
   std::vector<ProcessGroup> process_groups;
-  std::vector<std::pair<Row, Row>> forward_backward;  // from "fwdbwd" flows: forward op, backward op
-  std::vector<OpLink> op_links;             // Finish() sorts them by the operator's row, then the work's
-  std::vector<FlopsRecord> flops_records;   // by begin
-  std::vector<ModuleRange> module_ranges;   // by begin, longest first
-  std::vector<std::pair<std::string, std::string>> metadata;  // other top-level scalars of the file, bounded
+  std::vector<std::pair<Row, Row>>
+      forward_backward;          // from "fwdbwd" flows: forward op, backward op
+  std::vector<OpLink> op_links;  // Finish() sorts them by the operator's row, then the work's
+  std::vector<FlopsRecord> flops_records;  // by begin
+  std::vector<ModuleRange> module_ranges;  // by begin, longest first
+  std::vector<std::pair<std::string, std::string>>
+      metadata;  // other top-level scalars of the file, bounded
   std::vector<Loss> losses;
 
   // Made by Finish().
   std::vector<Step> steps;
   Nanos begin = 0, end = 0;  // of all rows
 
-  void AddLoss(std::string_view reason, std::string_view explain, int64_t count = 1, bool repaired = false);
+  void AddLoss(std::string_view reason, std::string_view explain, int64_t count = 1,
+               bool repaired = false);
   // nullptr where the row has none.
   const KernelDetail* KernelOf(Row r) const;
   const CopyDetail* CopyOf(Row r) const;
@@ -270,12 +294,15 @@ struct RankTrace {
   const Device* DeviceOf(int32_t id) const;
 };
 
-// All ranks of one job, ordered by rank, with one pool of names. Read-only after Load(): any thread.
+// All ranks of one job, ordered by rank, with one pool of names. Read-only after Load(): any
+// thread.
 struct TraceSet {
   StringPool names;
   std::vector<RankTrace> ranks;
 
-  std::string_view Name(const RankTrace& rank, Row r) const { return names.Text(rank.events.name[r]); }
+  std::string_view Name(const RankTrace& rank, Row r) const {
+    return names.Text(rank.events.name[r]);
+  }
   const RankTrace* FindRank(int32_t rank) const;
   // The earliest row of any rank: what tables show times relative to.
   Nanos origin() const;

@@ -18,7 +18,8 @@ constexpr Nanos kSecond = 1'000'000'000;
 constexpr int64_t kProcessesARank = 100;
 
 bool OnDevice(Category c) {
-  return IsGpuWork(c) || c == Category::kSync || c == Category::kGpuUserAnnotation || c == Category::kGpuCollective;
+  return IsGpuWork(c) || c == Category::kSync || c == Category::kGpuUserAnnotation ||
+         c == Category::kGpuCollective;
 }
 
 class Writer {
@@ -33,8 +34,10 @@ class Writer {
     for (const uint32_t r : ranks_) {
       const RankTrace& rank = set_.ranks[r];
       const int32_t step = StepIndex(rank);
-      first = std::min(first,
-                       (step == kNoStep ? rank.begin : rank.events.ts[rank.steps[static_cast<size_t>(step)].row]) - Offset(r));
+      first = std::min(
+          first, (step == kNoStep ? rank.begin
+                                  : rank.events.ts[rank.steps[static_cast<size_t>(step)].row]) -
+                     Offset(r));
       any_wall_clock_ |= rank.wall_clock;
     }
     // A whole second, as Kineto has it: the times of old traces stay whole microseconds.
@@ -69,7 +72,9 @@ class Writer {
   bool merged() const { return ranks_.size() > 1; }
   std::string_view Text(NameId id) const { return set_.names.Text(id); }
   Nanos Offset(uint32_t r) const {
-    return options_.clocks != nullptr && r < options_.clocks->clocks.size() ? options_.clocks->clocks[r].offset : 0;
+    return options_.clocks != nullptr && r < options_.clocks->clocks.size()
+               ? options_.clocks->clocks[r].offset
+               : 0;
   }
 
   int32_t StepIndex(const RankTrace& rank) const {
@@ -84,8 +89,9 @@ class Writer {
     std::string without;
     for (uint32_t i = 0; i < set_.ranks.size(); ++i) {
       const RankTrace& rank = set_.ranks[i];
-      const bool asked =
-          options_.ranks.empty() || std::find(options_.ranks.begin(), options_.ranks.end(), rank.rank) != options_.ranks.end();
+      const bool asked = options_.ranks.empty() ||
+                         std::find(options_.ranks.begin(), options_.ranks.end(), rank.rank) !=
+                             options_.ranks.end();
       if (!asked) continue;
       if (options_.step && StepIndex(rank) == kNoStep) {
         without += fmt::format("{}{}", without.empty() ? "" : ", ", rank.rank);
@@ -97,18 +103,23 @@ class Writer {
     if (ranks_.empty()) {
       return without.empty() ? absl::NotFoundError("none of the asked ranks is in these traces")
                              : absl::NotFoundError(
-                                   fmt::format("no rank asked for has a step ProfilerStep#{}: {}", *options_.step, StepsOf()));
+                                   fmt::format("no rank asked for has a step ProfilerStep#{}: {}",
+                                               *options_.step, StepsOf()));
     }
-    if (!without.empty()) out_.notes.push_back(fmt::format("without step {}: rank {}", *options_.step, without));
+    if (!without.empty())
+      out_.notes.push_back(fmt::format("without step {}: rank {}", *options_.step, without));
     for (const int32_t rank : options_.ranks) {
-      if (set_.FindRank(rank) == nullptr) out_.notes.push_back(fmt::format("rank {} is not loaded", rank));
+      if (set_.FindRank(rank) == nullptr)
+        out_.notes.push_back(fmt::format("rank {} is not loaded", rank));
     }
     if (options_.clocks != nullptr && merged()) {
       std::map<int, int> components;
       for (const uint32_t r : ranks_) ++components[options_.clocks->clocks[r].component];
       if (components.size() > 1) {
-        out_.notes.push_back(fmt::format(
-            "the clocks of {} groups of ranks are linked by no collective: their times do not compare", components.size()));
+        out_.notes.push_back(
+            fmt::format("the clocks of {} groups of ranks are linked by no collective: their times "
+                        "do not compare",
+                        components.size()));
       }
     }
     return absl::OkStatus();
@@ -117,7 +128,8 @@ class Writer {
   std::string StepsOf() const {
     for (const RankTrace& rank : set_.ranks) {
       if (rank.steps.empty()) continue;
-      return fmt::format("rank {} has steps {} to {}", rank.rank, rank.steps.front().number, rank.steps.back().number);
+      return fmt::format("rank {} has steps {} to {}", rank.rank, rank.steps.front().number,
+                         rank.steps.back().number);
     }
     return "the traces mark no steps";
   }
@@ -158,7 +170,8 @@ class Writer {
     buffer_ += "],\n\"distributedInfo\":";
     Members info(&buffer_);
     if (!first.backend.empty()) info.Text("backend", first.backend);
-    if (!merged() && first.rank_known) info.Raw("rank", fmt::format(" {}", first.rank));  // HTA looks for `"rank": `
+    if (!merged() && first.rank_known)
+      info.Raw("rank", fmt::format(" {}", first.rank));  // HTA looks for `"rank": `
     info.Known("world_size", first.world_size);
     if (!first.nccl_version.empty()) info.Text("nccl_version", first.nccl_version);
     if (!merged() && !first.process_groups.empty()) ProcessGroups(first, &info);
@@ -168,7 +181,8 @@ class Writer {
     own.Text("clocks", options_.clocks == nullptr ? "as recorded"
                        : options_.clocks->one_clock
                            ? "as recorded: the ends of collectives agree as on one clock"
-                           : "aligned on the ends of collectives: offset_ns was subtracted from the times of each rank");
+                           : "aligned on the ends of collectives: offset_ns was subtracted from "
+                             "the times of each rank");
     if (options_.step) own.Integer("step", *options_.step);
     own.Key("ranks");
     buffer_ += '[';
@@ -203,7 +217,8 @@ class Writer {
       m.Text("backend_config", group.backend);
       m.Known("pg_size", group.size);
       std::string ranks;
-      for (const int32_t member : group.ranks) ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", member);
+      for (const int32_t member : group.ranks)
+        ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", member);
       m.Raw("ranks", fmt::format("[{}]", ranks));
       m.Close();
     }
@@ -239,7 +254,8 @@ class Writer {
     }
   }
 
-  // In a merged file the processes of a rank are counted from rank * kProcessesARank, in the order of their own numbers.
+  // In a merged file the processes of a rank are counted from rank * kProcessesARank, in the order
+  // of their own numbers.
   void NumberProcesses(const RankTrace& rank, int64_t first, int64_t width) {
     std::map<std::pair<int64_t, std::string_view>, int64_t> order;
     for (const Thread& t : rank.threads) order.try_emplace({t.pid, Text(t.pid_text)}, 0);
@@ -249,7 +265,8 @@ class Writer {
     for (const Thread& t : rank.threads) {
       const bool numeric = merged() || t.pid != kUnknown || t.pid_text == kNoName;
       const int64_t own = t.pid == kUnknown ? 0 : t.pid;
-      processes_.push_back({merged() ? order[{t.pid, Text(t.pid_text)}] : own, numeric, Text(t.pid_text)});
+      processes_.push_back(
+          {merged() ? order[{t.pid, Text(t.pid_text)}] : own, numeric, Text(t.pid_text)});
     }
   }
 
@@ -258,10 +275,12 @@ class Writer {
     const EventTable& e = rank.events;
     const Nanos shift = Offset(index) + base_;
     const int32_t step = StepIndex(rank);
-    const Interval window =
-        step == kNoStep ? Interval{}
-                        : Interval{rank.steps[static_cast<size_t>(step)].begin, rank.steps[static_cast<size_t>(step)].end};
-    const auto in_window = [&](Nanos t) { return step == kNoStep || (t >= window.begin && t < window.end); };
+    const Interval window = step == kNoStep ? Interval{}
+                                            : Interval{rank.steps[static_cast<size_t>(step)].begin,
+                                                       rank.steps[static_cast<size_t>(step)].end};
+    const auto in_window = [&](Nanos t) {
+      return step == kNoStep || (t >= window.begin && t < window.end);
+    };
     const auto wanted = [&](Row r) {
       if (step == kNoStep || e.step[r] == step) return true;
       return e.step[r] == kNoStep && OnDevice(e.category[r]) && in_window(e.ts[r]);
@@ -306,26 +325,32 @@ class Writer {
       Args(rank, r, critical.contains(r), metrics);
       m.Close();
       ++out_.rows;
-      if (options_.arrows && IsGpuWork(e.category[r]) && e.launch[r] != kNoRow && wanted(e.launch[r])) {
+      if (options_.arrows && IsGpuWork(e.category[r]) && e.launch[r] != kNoRow &&
+          wanted(e.launch[r])) {
         Arrow(rank, "ac2g", "ac2g", e.launch[r], e.ts[e.launch[r]] - shift, r, e.ts[r] - shift);
       }
       FW_RETURN_IF_ERROR(Flush(false));
     }
     if (options_.arrows) {
       for (const auto& [forward, backward] : rank.forward_backward) {
-        if (forward >= e.size() || backward >= e.size() || !wanted(forward) || !wanted(backward)) continue;
-        Arrow(rank, "fwdbwd", "fwdbwd", forward, e.ts[forward] - shift, backward, e.ts[backward] - shift);
+        if (forward >= e.size() || backward >= e.size() || !wanted(forward) || !wanted(backward))
+          continue;
+        Arrow(rank, "fwdbwd", "fwdbwd", forward, e.ts[forward] - shift, backward,
+              e.ts[backward] - shift);
         FW_RETURN_IF_ERROR(Flush(false));
       }
     }
     if (path != nullptr) {
       for (const PathStep& s : path->steps) {
-        if (s.from == s.to || s.edge == PathEdge::kOperator || s.edge == PathEdge::kKernelKernelDelay || !wanted(s.from) ||
-            !wanted(s.to))
+        if (s.from == s.to || s.edge == PathEdge::kOperator ||
+            s.edge == PathEdge::kKernelKernelDelay || !wanted(s.from) || !wanted(s.to))
           continue;
         // Inside the slice: an arrow belongs to what runs at its time.
-        const auto at = [&](Row r, bool start) { return (start ? e.ts[r] : std::max(e.ts[r], e.end(r) - 1)) - shift; };
-        Arrow(rank, PathEdgeName(s.edge), "critical_path", s.from, at(s.from, s.from_start), s.to, at(s.to, s.to_start));
+        const auto at = [&](Row r, bool start) {
+          return (start ? e.ts[r] : std::max(e.ts[r], e.end(r) - 1)) - shift;
+        };
+        Arrow(rank, PathEdgeName(s.edge), "critical_path", s.from, at(s.from, s.from_start), s.to,
+              at(s.to, s.to_start));
         FW_RETURN_IF_ERROR(Flush(false));
       }
     }
@@ -333,20 +358,24 @@ class Writer {
   }
 
   std::string_view CategoryText(const RankTrace& rank, Row r) const {
-    if (rank.format == "kineto" && rank.events.file_category[r] != kNoName) return Text(rank.events.file_category[r]);
+    if (rank.format == "kineto" && rank.events.file_category[r] != kNoName)
+      return Text(rank.events.file_category[r]);
     const Category c = rank.events.category[r];
     return c == Category::kGpuCollective ? "collective_comm" : CategoryName(c);
   }
 
-  void NameThreads(const RankTrace& rank, const std::vector<bool>& used, const std::vector<bool>& device) {
+  void NameThreads(const RankTrace& rank, const std::vector<bool>& used,
+                   const std::vector<bool>& device) {
     std::vector<uint32_t> order;
     for (uint32_t t = 0; t < rank.threads.size(); ++t) {
       if (used[t]) order.push_back(t);
     }
     std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-      return std::pair(processes_[a].pid, rank.threads[a].tid) < std::pair(processes_[b].pid, rank.threads[b].tid);
+      return std::pair(processes_[a].pid, rank.threads[a].tid) <
+             std::pair(processes_[b].pid, rank.threads[b].tid);
     });
-    const auto meta = [&](uint32_t thread, std::string_view name, std::string_view key, const auto& value) {
+    const auto meta = [&](uint32_t thread, std::string_view name, std::string_view key,
+                          const auto& value) {
       Members m = Event();
       m.Text("ph", "M");
       m.Text("name", name);
@@ -364,28 +393,31 @@ class Writer {
     for (size_t i = 0; i < order.size(); ++i) {
       const uint32_t t = order[i];
       const Thread& thread = rank.threads[t];
-      const bool new_process =
-          i == 0 || processes_[order[i - 1]].pid != processes_[t].pid || processes_[order[i - 1]].text != processes_[t].text;
+      const bool new_process = i == 0 || processes_[order[i - 1]].pid != processes_[t].pid ||
+                               processes_[order[i - 1]].text != processes_[t].text;
       if (new_process) {
         std::string name(Text(thread.process_name));
         const std::string_view label = Text(thread.process_label);
         if (name.empty() && thread.pid_text != kNoName) name = Text(thread.pid_text);
         if (merged()) {
-          const std::string own = thread.pid == kUnknown ? std::string() : fmt::format(" (pid {})", thread.pid);
+          const std::string own =
+              thread.pid == kUnknown ? std::string() : fmt::format(" (pid {})", thread.pid);
           name = fmt::format("rank {}: {}", rank.rank,
-                             device[t] ? fmt::format("GPU {}", thread.pid) : (name.empty() ? "process" : name) + own);
+                             device[t] ? fmt::format("GPU {}", thread.pid)
+                                       : (name.empty() ? "process" : name) + own);
         }
         if (!name.empty()) meta(t, "process_name", "name", name);
         if (!label.empty()) meta(t, "process_labels", "labels", label);
-        meta(t, "process_sort_index", "sort_index", int64_t{merged() ? rank.rank : 0} * 2 + (device[t] ? 1 : 0));
+        meta(t, "process_sort_index", "sort_index",
+             int64_t{merged() ? rank.rank : 0} * 2 + (device[t] ? 1 : 0));
       }
       if (thread.name != kNoName) meta(t, "thread_name", "name", Text(thread.name));
       if (thread.tid != kUnknown) meta(t, "thread_sort_index", "sort_index", thread.tid);
     }
   }
 
-  void Arrow(const RankTrace& rank, std::string_view category, std::string_view name, Row from, Nanos from_ts, Row to,
-             Nanos to_ts) {
+  void Arrow(const RankTrace& rank, std::string_view category, std::string_view name, Row from,
+             Nanos from_ts, Row to, Nanos to_ts) {
     for (const bool start : {true, false}) {
       Members m = Event();
       m.Text("ph", start ? "s" : "f");
@@ -433,8 +465,10 @@ class Writer {
       m.Known("shared memory", k->shared_memory_bytes);
       m.Real("blocks per SM", k->blocks_per_sm);
       m.Real("warps per SM", k->warps_per_sm);
-      if (k->grid[0] != 0) m.Raw("grid", fmt::format("[{},{},{}]", k->grid[0], k->grid[1], k->grid[2]));
-      if (k->block[0] != 0) m.Raw("block", fmt::format("[{},{},{}]", k->block[0], k->block[1], k->block[2]));
+      if (k->grid[0] != 0)
+        m.Raw("grid", fmt::format("[{},{},{}]", k->grid[0], k->grid[1], k->grid[2]));
+      if (k->block[0] != 0)
+        m.Raw("block", fmt::format("[{},{},{}]", k->block[0], k->block[1], k->block[2]));
       m.Real("est. achieved occupancy %", k->occupancy_pct);
       m.Known("graph id", k->graph_id);
       m.Known("graph node id", k->graph_node_id);
@@ -492,7 +526,8 @@ class Writer {
     m.Close();
   }
 
-  // Counter tracks and the allocator's events. They name no process of their own: the first of the rank has them.
+  // Counter tracks and the allocator's events. They name no process of their own: the first of the
+  // rank has them.
   template <typename InWindow>
   Status Samples(const RankTrace& rank, Nanos shift, const InWindow& in_window) {
     if (rank.threads.empty()) return absl::OkStatus();
@@ -500,7 +535,8 @@ class Writer {
       if (!in_window(c.ts) || !std::isfinite(c.value)) continue;
       Members m = Event();
       m.Text("ph", "C");
-      m.Text("name", c.device >= 0 ? fmt::format("{} (GPU {})", Text(c.counter), c.device) : std::string(Text(c.counter)));
+      m.Text("name", c.device >= 0 ? fmt::format("{} (GPU {})", Text(c.counter), c.device)
+                                   : std::string(Text(c.counter)));
       Place(&m, rank, 0);
       m.Time("ts", c.ts - shift);
       Members args(m.Key("args"));
@@ -535,7 +571,8 @@ class Writer {
 
 }  // namespace
 
-StatusOr<ChromeExport> WriteChromeTrace(const TraceSet& set, const ChromeExportOptions& options, const ChromeSink& sink) {
+StatusOr<ChromeExport> WriteChromeTrace(const TraceSet& set, const ChromeExportOptions& options,
+                                        const ChromeSink& sink) {
   return Writer(set, options, sink).Run();
 }
 

@@ -39,14 +39,18 @@ std::string TitleOf(const std::string& column) {
 
 // By name: the reference sets widths by position, one off.
 double WidthOf(std::string_view column) {
-  if (column == "parent_module" || column == "module" || column == "op_name" || column == "kernel_name") return 40;
+  if (column == "parent_module" || column == "module" || column == "op_name" ||
+      column == "kernel_name")
+    return 40;
   if (column == "kernel_list" || column == "input_shapes" || column == "output_shapes") return 50;
   if (column == "kernel_start(ns)" || column == "kernel_end(ns)") return 22;
   return column == "rank_id" || column == "op_count" || column == "mfu" ? 10 : 18;
 }
 
 // Nanoseconds since 1970 do not fit a spreadsheet's numbers.
-bool IsMoment(std::string_view column) { return column == "kernel_start(ns)" || column == "kernel_end(ns)"; }
+bool IsMoment(std::string_view column) {
+  return column == "kernel_start(ns)" || column == "kernel_end(ns)";
+}
 
 std::string CutText(const std::string& text) {
   if (text.size() <= kMaxCellText) return text;
@@ -57,7 +61,11 @@ std::string CutText(const std::string& text) {
 
 class Sheet {
  public:
-  Sheet(lxw_workbook* book, const Table& table) : table_(table), sheet_(workbook_add_worksheet(book, "Sheet1")), body_(workbook_add_format(book)), header_(workbook_add_format(book)) {
+  Sheet(lxw_workbook* book, const Table& table)
+      : table_(table),
+        sheet_(workbook_add_worksheet(book, "Sheet1")),
+        body_(workbook_add_format(book)),
+        header_(workbook_add_format(book)) {
     for (lxw_format* format : {body_, header_}) {
       format_set_font_name(format, "Times New Roman");
       format_set_border(format, LXW_BORDER_THIN);
@@ -76,7 +84,8 @@ class Sheet {
     }
     lxw_error error = LXW_NO_ERROR;
     for (size_t r = 0; r < table_.rows.size() && error == LXW_NO_ERROR; ++r) {
-      for (size_t c = 0; c < table_.columns.size() && error == LXW_NO_ERROR; ++c) error = WriteCell(r, c);
+      for (size_t c = 0; c < table_.columns.size() && error == LXW_NO_ERROR; ++c)
+        error = WriteCell(r, c);
     }
     if (kind == SheetKind::kModules && error == LXW_NO_ERROR) {
       MergeRuns("parent_module");
@@ -91,10 +100,13 @@ class Sheet {
     const auto column = static_cast<lxw_col_t>(c);
     const Cell& cell = table_.rows[r][c];
     if (const auto* integer = std::get_if<int64_t>(&cell)) {
-      if (IsMoment(table_.columns[c].name)) return worksheet_write_string(sheet_, row, column, fmt::format("{}", *integer).c_str(), body_);
+      if (IsMoment(table_.columns[c].name))
+        return worksheet_write_string(sheet_, row, column, fmt::format("{}", *integer).c_str(),
+                                      body_);
       return worksheet_write_number(sheet_, row, column, static_cast<double>(*integer), body_);
     }
-    if (const auto* number = std::get_if<double>(&cell)) return worksheet_write_number(sheet_, row, column, *number, body_);
+    if (const auto* number = std::get_if<double>(&cell))
+      return worksheet_write_number(sheet_, row, column, *number, body_);
     if (const auto* text = std::get_if<std::string>(&cell); text != nullptr && !text->empty()) {
       return worksheet_write_string(sheet_, row, column, CutText(*text).c_str(), body_);
     }
@@ -102,7 +114,8 @@ class Sheet {
   }
 
   void MergeRuns(std::string_view name) {
-    const auto it = std::find_if(table_.columns.begin(), table_.columns.end(), [&](const Column& c) { return c.name == name; });
+    const auto it = std::find_if(table_.columns.begin(), table_.columns.end(),
+                                 [&](const Column& c) { return c.name == name; });
     if (it == table_.columns.end()) return;
     const auto c = static_cast<size_t>(it - table_.columns.begin());
     for (size_t begin = 0; begin < table_.rows.size();) {
@@ -111,7 +124,8 @@ class Sheet {
       const auto* text = std::get_if<std::string>(&table_.rows[begin][c]);
       if (end - begin > 1 && text != nullptr) {
         const auto column = static_cast<lxw_col_t>(c);
-        worksheet_merge_range(sheet_, static_cast<lxw_row_t>(begin + 1), column, static_cast<lxw_row_t>(end), column, CutText(*text).c_str(), body_);
+        worksheet_merge_range(sheet_, static_cast<lxw_row_t>(begin + 1), column,
+                              static_cast<lxw_row_t>(end), column, CutText(*text).c_str(), body_);
       }
       begin = end;
     }
@@ -126,16 +140,20 @@ class Sheet {
 
 Status WriteSheet(const std::string& path, const Table& table, SheetKind kind) {
   if (table.rows.size() > kMaxSheetRows) {
-    return absl::InvalidArgumentError(fmt::format("{} rows for {}: a sheet holds {}; export as db or csv, or fewer ranks", table.rows.size(), path,
-                                                  kMaxSheetRows));
+    return absl::InvalidArgumentError(
+        fmt::format("{} rows for {}: a sheet holds {}; export as db or csv, or fewer ranks",
+                    table.rows.size(), path, kMaxSheetRows));
   }
   lxw_workbook* const book = workbook_new(path.c_str());
-  if (book == nullptr) return absl::ResourceExhaustedError(fmt::format("no memory for the spreadsheet {}", path));
+  if (book == nullptr)
+    return absl::ResourceExhaustedError(fmt::format("no memory for the spreadsheet {}", path));
   const lxw_error written = Sheet(book, table).Write(kind);
   const lxw_error closed = workbook_close(book);  // frees the book, whatever comes
   const lxw_error error = written != LXW_NO_ERROR ? written : closed;
   if (error == LXW_NO_ERROR) return absl::OkStatus();
-  return absl::UnavailableError(fmt::format("cannot write {}: {}; check that the folder is writable and the disk has room", path, lxw_strerror(error)));
+  return absl::UnavailableError(
+      fmt::format("cannot write {}: {}; check that the folder is writable and the disk has room",
+                  path, lxw_strerror(error)));
 }
 
 }  // namespace flopwatch::trace

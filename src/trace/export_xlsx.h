@@ -1,5 +1,6 @@
-// A table as one spreadsheet in the style of msprof-analyze: Times New Roman, thin borders, a bold header on #AFEEEE; in the
-// sheet of modules equal neighbours under Parent Module and Module are merged. The only place that sees libxlsxwriter.
+// A table as one spreadsheet in the style of msprof-analyze: Times New Roman, thin borders, a bold
+// header on #AFEEEE; in the sheet of modules equal neighbours under Parent Module and Module are
+// merged. The only place that sees libxlsxwriter.
 #ifndef FLOPWATCH_TRACE_EXPORT_XLSX_H_
 #define FLOPWATCH_TRACE_EXPORT_XLSX_H_
 

@@ -11,7 +11,8 @@ namespace flopwatch::trace {
 namespace {
 
 constexpr std::string_view kStepPrefix = "ProfilerStep#";
-// A step with fewer GPU events than this share of the step before it was cut (the rule of the PyTorch TensorBoard plugin).
+// A step with fewer GPU events than this share of the step before it was cut (the rule of the
+// PyTorch TensorBoard plugin).
 constexpr double kCompleteShare = 0.8;
 
 template <typename T>
@@ -26,7 +27,8 @@ void SortRows(RankTrace* rank) {
   if (std::is_sorted(e.ts.begin(), e.ts.end())) return;
   std::vector<Row> order(e.size());
   std::iota(order.begin(), order.end(), Row{0});
-  // Kineto writes long sorted runs; a stable sort merges them and keeps the order of the file among equal times.
+  // Kineto writes long sorted runs; a stable sort merges them and keeps the order of the file among
+  // equal times.
   std::stable_sort(order.begin(), order.end(), [&](Row a, Row b) { return e.ts[a] < e.ts[b]; });
   Reorder(order, &e.ts);
   Reorder(order, &e.dur);
@@ -38,7 +40,8 @@ void SortRows(RankTrace* rank) {
   Reorder(order, &e.external_id);
   Reorder(order, &e.detail);
   Reorder(order, &e.file_category);
-  if (rank->forward_backward.empty() && rank->range_metrics.empty() && rank->op_links.empty()) return;
+  if (rank->forward_backward.empty() && rank->range_metrics.empty() && rank->op_links.empty())
+    return;
   std::vector<Row> moved(order.size());
   for (size_t i = 0; i < order.size(); ++i) moved[order[i]] = static_cast<Row>(i);
   for (auto& [forward, backward] : rank->forward_backward) {
@@ -50,7 +53,8 @@ void SortRows(RankTrace* rank) {
 }
 
 bool Nests(Category c) {
-  return c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction || IsLaunchApi(c);
+  return c == Category::kCpuOp || c == Category::kUserAnnotation ||
+         c == Category::kPythonFunction || IsLaunchApi(c);
 }
 
 void FindParents(RankTrace* rank) {
@@ -67,15 +71,17 @@ void FindParents(RankTrace* rank) {
       size_t j = i + 1;
       while (j < rows.size() && e.ts[rows[j]] == e.ts[rows[i]]) ++j;
       if (j - i > 1) {
-        std::stable_sort(rows.begin() + static_cast<ptrdiff_t>(i), rows.begin() + static_cast<ptrdiff_t>(j),
+        std::stable_sort(rows.begin() + static_cast<ptrdiff_t>(i),
+                         rows.begin() + static_cast<ptrdiff_t>(j),
                          [&](Row a, Row b) { return e.dur[a] > e.dur[b]; });
       }
       i = j;
     }
     open.clear();
     for (const Row r : rows) {
-      // What ends before r does, or before it starts, encloses neither r nor any row that comes after r: of two rows that
-      // overlap, the later is the innermost of what lies in both. So the open rows are always nested.
+      // What ends before r does, or before it starts, encloses neither r nor any row that comes
+      // after r: of two rows that overlap, the later is the innermost of what lies in both. So the
+      // open rows are always nested.
       while (!open.empty() && (e.end(open.back()) < e.end(r) ||
                                (e.end(open.back()) <= e.ts[r] && e.ts[open.back()] < e.ts[r]))) {
         open.pop_back();
@@ -93,7 +99,8 @@ void LinkLaunches(RankTrace* rank) {
   absl::flat_hash_map<int64_t, Row> calls;     // correlation -> launch call
   absl::flat_hash_map<int64_t, Row> op_of_id;  // external id -> operator
   for (Row r = 0; r < e.size(); ++r) {
-    if (IsLaunchApi(e.category[r]) && e.correlation[r] != kNoId) calls.try_emplace(e.correlation[r], r);
+    if (IsLaunchApi(e.category[r]) && e.correlation[r] != kNoId)
+      calls.try_emplace(e.correlation[r], r);
   }
   const auto innermost_op = [&](Row r) {
     while (r != kNoRow && e.category[r] != Category::kCpuOp) r = e.parent[r];
@@ -107,14 +114,15 @@ void LinkLaunches(RankTrace* rank) {
     if (op_of_id.empty()) {
       op_of_id.try_emplace(kNoId, kNoRow);
       for (Row r = 0; r < e.size(); ++r) {
-        if (e.category[r] == Category::kCpuOp && e.external_id[r] != kNoId) op_of_id[e.external_id[r]] = r;
+        if (e.category[r] == Category::kCpuOp && e.external_id[r] != kNoId)
+          op_of_id[e.external_id[r]] = r;
       }
     }
     const auto it = op_of_id.find(id);
     return it == op_of_id.end() ? kNoRow : it->second;
   };
-  // Links that the trace gives itself go before what lies around the launch call. Sorted by operator, the last of a row is
-  // its innermost operator.
+  // Links that the trace gives itself go before what lies around the launch call. Sorted by
+  // operator, the last of a row is its innermost operator.
   std::sort(rank->op_links.begin(), rank->op_links.end(), [](const OpLink& a, const OpLink& b) {
     return a.op != b.op ? a.op < b.op : a.work < b.work;
   });
@@ -122,7 +130,8 @@ void LinkLaunches(RankTrace* rank) {
   int64_t without_call = 0, without_op = 0, work = 0;
   for (Row r = 0; r < e.size(); ++r) {
     const bool gpu_work = IsGpuWork(e.category[r]);
-    if (!gpu_work && e.category[r] != Category::kSync && e.category[r] != Category::kGpuCollective) continue;
+    if (!gpu_work && e.category[r] != Category::kSync && e.category[r] != Category::kGpuCollective)
+      continue;
     const auto call = e.correlation[r] == kNoId ? calls.end() : calls.find(e.correlation[r]);
     if (call != calls.end()) {
       e.launch[r] = call->second;
@@ -131,7 +140,8 @@ void LinkLaunches(RankTrace* rank) {
       if (first == kNoRow || (gpu_work && !IsGpuWork(e.category[first]))) first = r;
       if (e.op[r] == kNoRow) {
         e.op[r] = e.op[call->second];
-        if (e.op[r] == kNoRow) e.op[r] = e.op[call->second] = by_external_id(e.external_id[call->second]);
+        if (e.op[r] == kNoRow)
+          e.op[r] = e.op[call->second] = by_external_id(e.external_id[call->second]);
       }
     }
     if (e.op[r] == kNoRow) e.op[r] = by_external_id(e.external_id[r]);
@@ -142,8 +152,11 @@ void LinkLaunches(RankTrace* rank) {
     }
   }
   rank->AddLoss("gpu_work_without_launch",
-                "GPU work whose launch call is not in the trace: it has no launch delay and belongs to no step", without_call, true);
-  rank->AddLoss("gpu_work_without_operator", "GPU work that no operator of the trace launched", without_op, true);
+                "GPU work whose launch call is not in the trace: it has no launch delay and "
+                "belongs to no step",
+                without_call, true);
+  rank->AddLoss("gpu_work_without_operator", "GPU work that no operator of the trace launched",
+                without_op, true);
 }
 
 void FindSteps(const StringPool& names, RankTrace* rank) {
@@ -156,7 +169,8 @@ void FindSteps(const StringPool& names, RankTrace* rank) {
     const std::string_view text = names.Text(e.name[r]);
     if (!text.starts_with(kStepPrefix)) continue;
     Step step{.row = r, .begin = e.ts[r], .end = e.end(r)};
-    const auto [stop, error] = std::from_chars(text.data() + kStepPrefix.size(), text.data() + text.size(), step.number);
+    const auto [stop, error] =
+        std::from_chars(text.data() + kStepPrefix.size(), text.data() + text.size(), step.number);
     if (error != std::errc() || stop != text.data() + text.size()) continue;
     if (seen.insert(step.number).second) rank->steps.push_back(step);
   }
@@ -166,14 +180,16 @@ void FindSteps(const StringPool& names, RankTrace* rank) {
   std::vector<int64_t> gpu_rows(rank->steps.size(), 0);
   std::vector<Nanos> gpu_end(rank->steps.size(), std::numeric_limits<Nanos>::min());
   const auto step_at = [&](Nanos t) {
-    auto it = std::upper_bound(rank->steps.begin(), rank->steps.end(), t, [](Nanos at, const Step& s) { return at < s.begin; });
+    auto it = std::upper_bound(rank->steps.begin(), rank->steps.end(), t,
+                               [](Nanos at, const Step& s) { return at < s.begin; });
     if (it == rank->steps.begin()) return kNoStep;
     --it;
     return t < it->end ? static_cast<int32_t>(it - rank->steps.begin()) : kNoStep;
   };
   for (Row r = 0; r < e.size(); ++r) {
     const Category c = e.category[r];
-    if (!IsGpuWork(c) && c != Category::kSync && c != Category::kGpuUserAnnotation && c != Category::kGpuCollective) {
+    if (!IsGpuWork(c) && c != Category::kSync && c != Category::kGpuUserAnnotation &&
+        c != Category::kGpuCollective) {
       e.step[r] = step_at(e.ts[r]);
     }
   }
@@ -185,8 +201,9 @@ void FindSteps(const StringPool& names, RankTrace* rank) {
     ++gpu_rows[step];
     gpu_end[step] = std::max(gpu_end[step], e.end(r));
   }
-  // Work that was launched before the first step and ends before the first work of that step belongs to no step: the first step
-  // begins when it is done, as a later one begins when the step before it is done.
+  // Work that was launched before the first step and ends before the first work of that step
+  // belongs to no step: the first step begins when it is done, as a later one begins when the step
+  // before it is done.
   Nanos first_work = std::numeric_limits<Nanos>::max(), before = std::numeric_limits<Nanos>::min();
   if (gpu_rows[0] > 0) {
     for (Row r = 0; r < e.size(); ++r) {
@@ -197,10 +214,12 @@ void FindSteps(const StringPool& names, RankTrace* rank) {
       }
     }
     for (Row r = 0; r < e.size() && e.ts[r] < first_work; ++r) {
-      if (IsGpuWork(e.category[r]) && e.step[r] == kNoStep && e.end(r) < first_work) before = std::max(before, e.end(r));
+      if (IsGpuWork(e.category[r]) && e.step[r] == kNoStep && e.end(r) < first_work)
+        before = std::max(before, e.end(r));
     }
   }
-  const bool any_gpu = std::any_of(gpu_rows.begin(), gpu_rows.end(), [](int64_t n) { return n > 0; });
+  const bool any_gpu =
+      std::any_of(gpu_rows.begin(), gpu_rows.end(), [](int64_t n) { return n > 0; });
   for (size_t i = 0; i < rank->steps.size(); ++i) {
     Step& step = rank->steps[i];
     step.end = std::max(step.end, gpu_end[i]);
@@ -210,7 +229,9 @@ void FindSteps(const StringPool& names, RankTrace* rank) {
   }
   // Only the tail can have been cut by the end of the profile.
   for (size_t i = rank->steps.size(); any_gpu && i-- > 1;) {
-    if (gpu_rows[i] > 0 && static_cast<double>(gpu_rows[i]) >= kCompleteShare * static_cast<double>(gpu_rows[i - 1])) break;
+    if (gpu_rows[i] > 0 &&
+        static_cast<double>(gpu_rows[i]) >= kCompleteShare * static_cast<double>(gpu_rows[i - 1]))
+      break;
     rank->steps[i].complete = false;
   }
 }

@@ -82,10 +82,12 @@ Table InfoRanks(const TraceSet& set) {
     for (const Category c : r.events.category) gpu += IsGpuWork(c) ? 1 : 0;
     for (const Step& s : r.steps) complete += s.complete ? 1 : 0;
     for (const Loss& l : r.losses) (l.repaired ? repaired : dropped) += l.count;
-    t.rows.push_back({int64_t{r.rank}, r.format, static_cast<int64_t>(r.events.size()), gpu, static_cast<double>(r.end - r.begin) / 1e3,
-                      static_cast<int64_t>(r.steps.size()), complete, TextCell(Devices(r)), NumberCell(r.world_size), TextCell(r.backend),
-                      TextCell(Recorded(r)), dropped, repaired, static_cast<int64_t>(r.file_bytes), static_cast<int64_t>(r.text_bytes),
-                      TextCell(r.nccl_version), r.rank_known, r.path});
+    t.rows.push_back(
+        {int64_t{r.rank}, r.format, static_cast<int64_t>(r.events.size()), gpu,
+         static_cast<double>(r.end - r.begin) / 1e3, static_cast<int64_t>(r.steps.size()), complete,
+         TextCell(Devices(r)), NumberCell(r.world_size), TextCell(r.backend), TextCell(Recorded(r)),
+         dropped, repaired, static_cast<int64_t>(r.file_bytes), static_cast<int64_t>(r.text_bytes),
+         TextCell(r.nccl_version), r.rank_known, r.path});
   }
   return t;
 }
@@ -100,18 +102,26 @@ Table InfoCategories(const TraceSet& set) {
     }
   }
   Table t;
-  t.columns = {{"category", "category"}, {"events", "events", ColumnFormat::kCount}, {"sum_us", "summed time", ColumnFormat::kMicros}};
+  t.columns = {{"category", "category"},
+               {"events", "events", ColumnFormat::kCount},
+               {"sum_us", "summed time", ColumnFormat::kMicros}};
   for (size_t c = 0; c < kCategories; ++c) {
-    if (sums[c].events > 0) t.rows.push_back({std::string(CategoryName(static_cast<Category>(c))), sums[c].events, sums[c].us});
+    if (sums[c].events > 0)
+      t.rows.push_back(
+          {std::string(CategoryName(static_cast<Category>(c))), sums[c].events, sums[c].us});
   }
   return t;
 }
 
 Table InfoGroups(const TraceSet& set) {
   Table t;
-  t.columns = {{"group", "group"}, {"description", "description"}, {"backend", "backend"}, {"size", "size", ColumnFormat::kCount}};
+  t.columns = {{"group", "group"},
+               {"description", "description"},
+               {"backend", "backend"},
+               {"size", "size", ColumnFormat::kCount}};
   for (const RankTrace& r : set.ranks) {
-    for (const ProcessGroup& g : r.process_groups) t.rows.push_back({g.name, TextCell(g.description), TextCell(g.backend), NumberCell(g.size)});
+    for (const ProcessGroup& g : r.process_groups)
+      t.rows.push_back({g.name, TextCell(g.description), TextCell(g.backend), NumberCell(g.size)});
     if (!t.rows.empty()) break;
   }
   return t;

@@ -16,7 +16,8 @@ void Append(IntervalSet* out, Interval piece) {
 
 // The first piece that ends after `t`.
 IntervalSet::const_iterator EndingAfter(const IntervalSet& set, Nanos t) {
-  return std::upper_bound(set.begin(), set.end(), t, [](Nanos at, const Interval& i) { return at < i.end; });
+  return std::upper_bound(set.begin(), set.end(), t,
+                          [](Nanos at, const Interval& i) { return at < i.end; });
 }
 
 }  // namespace

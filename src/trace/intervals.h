@@ -1,5 +1,5 @@
-// Sets of half-open time intervals [begin, end) in nanoseconds: the arithmetic under every "how long was X busy" answer.
-// Pure; any thread.
+// Sets of half-open time intervals [begin, end) in nanoseconds: the arithmetic under every "how
+// long was X busy" answer. Pure; any thread.
 #ifndef FLOPWATCH_TRACE_INTERVALS_H_
 #define FLOPWATCH_TRACE_INTERVALS_H_
 
@@ -16,7 +16,8 @@ struct Interval {
   friend bool operator==(const Interval&, const Interval&) = default;
 };
 
-// Sorted by begin, disjoint, none touching the next, none empty: what Merge() gives and the other functions take.
+// Sorted by begin, disjoint, none touching the next, none empty: what Merge() gives and the other
+// functions take.
 using IntervalSet = std::vector<Interval>;
 
 // Any intervals, in any order; touching ones join, empty and inverted ones vanish.
@@ -26,7 +27,8 @@ IntervalSet Union(const IntervalSet& a, const IntervalSet& b);
 IntervalSet Intersect(const IntervalSet& a, const IntervalSet& b);
 // Of `a` what `b` does not cover.
 IntervalSet Subtract(const IntervalSet& a, const IntervalSet& b);
-// Length of the part of `set` inside [begin, end). Log in the size of the set plus the pieces inside.
+// Length of the part of `set` inside [begin, end). Log in the size of the set plus the pieces
+// inside.
 Nanos LengthWithin(const IntervalSet& set, Nanos begin, Nanos end);
 // The part of `set` inside [begin, end).
 IntervalSet Clip(const IntervalSet& set, Nanos begin, Nanos end);

@@ -1,5 +1,6 @@
-// One JSON object written member by member into a text, for files of millions of small objects: no tree, no temporary. Names
-// of members are the caller's and need no escaping. Internal to this room.
+// One JSON object written member by member into a text, for files of millions of small objects: no
+// tree, no temporary. Names of members are the caller's and need no escaping. Internal to this
+// room.
 #ifndef FLOPWATCH_TRACE_JSON_MEMBERS_H_
 #define FLOPWATCH_TRACE_JSON_MEMBERS_H_
 
@@ -46,10 +47,12 @@ class Members {
   void Time(std::string_view key, Nanos t) {
     Key(key);
     if (t < 0) *out_ += '-';
-    const uint64_t positive = t < 0 ? uint64_t{0} - static_cast<uint64_t>(t) : static_cast<uint64_t>(t);
+    const uint64_t positive =
+        t < 0 ? uint64_t{0} - static_cast<uint64_t>(t) : static_cast<uint64_t>(t);
     Append(positive / 1000);
     if (const uint64_t rest = positive % 1000; rest != 0) {
-      const char digits[] = {'.', static_cast<char>('0' + rest / 100), static_cast<char>('0' + rest / 10 % 10),
+      const char digits[] = {'.', static_cast<char>('0' + rest / 100),
+                             static_cast<char>('0' + rest / 10 % 10),
                              static_cast<char>('0' + rest % 10)};
       out_->append(digits, sizeof(digits));
     }

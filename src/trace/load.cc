@@ -34,7 +34,8 @@ struct Input {
 
 bool LooksLikeTrace(const fs::path& file) {
   const std::string name = absl::AsciiStrToLower(file.filename().string());
-  for (const std::string_view end : {".json", ".json.gz", ".sqlite", ".db", ".trace", ".trace.gz"}) {
+  for (const std::string_view end :
+       {".json", ".json.gz", ".sqlite", ".db", ".trace", ".trace.gz"}) {
     if (name.ends_with(end)) return true;
   }
   return false;
@@ -49,7 +50,8 @@ const Importer* ImporterOf(const std::string& path, bool folder, std::string_vie
 
 std::string KnownFormats() {
   std::string out;
-  for (const Importer& importer : Importers()) out += (out.empty() ? "" : ", ") + std::string(importer.title);
+  for (const Importer& importer : Importers())
+    out += (out.empty() ? "" : ", ") + std::string(importer.title);
   return out;
 }
 
@@ -62,7 +64,8 @@ class Search {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (error || !fs::exists(status)) {
-      if (named) Fail(path, absl::NotFoundError(fmt::format("no such file or folder: {}", path.string())));
+      if (named)
+        Fail(path, absl::NotFoundError(fmt::format("no such file or folder: {}", path.string())));
       return;
     }
     if (fs::is_directory(status)) {
@@ -88,28 +91,34 @@ class Search {
     }
     const Importer* importer = ImporterOf(path.string(), false, *prefix);
     if (importer != nullptr) {
-      inputs.push_back({path.string(), importer, static_cast<uint64_t>(fs::file_size(path, error))});
+      inputs.push_back(
+          {path.string(), importer, static_cast<uint64_t>(fs::file_size(path, error))});
     } else if (named) {
-      Fail(path, absl::InvalidArgumentError(
-                     fmt::format("{} is no trace that flopwatch knows: {}", path.string(),
-                                 prefix->empty() ? "it is empty" : "it begins like none of them; it reads " + KnownFormats())));
+      Fail(path, absl::InvalidArgumentError(fmt::format(
+                     "{} is no trace that flopwatch knows: {}", path.string(),
+                     prefix->empty() ? "it is empty"
+                                     : "it begins like none of them; it reads " + KnownFormats())));
     }
   }
 
   std::vector<Input> inputs;
 
  private:
-  void Fail(const fs::path& path, Status status) { out_->failures.push_back({path.string(), std::move(status)}); }
+  void Fail(const fs::path& path, Status status) {
+    out_->failures.push_back({path.string(), std::move(status)});
+  }
   Loaded* out_;
 };
 
-// "rank3", "rank_3", "rank-3" in the file's name, else the last number of it; nothing without digits.
+// "rank3", "rank_3", "rank-3" in the file's name, else the last number of it; nothing without
+// digits.
 std::optional<int32_t> RankOfName(const std::string& path) {
   const std::string name = absl::AsciiStrToLower(fs::path(path).filename().string());
   const auto number_at = [&](size_t at) -> std::optional<int32_t> {
     int64_t value = 0;
     size_t digits = 0;
-    while (at + digits < name.size() && absl::ascii_isdigit(static_cast<unsigned char>(name[at + digits])) && digits < 7) {
+    while (at + digits < name.size() &&
+           absl::ascii_isdigit(static_cast<unsigned char>(name[at + digits])) && digits < 7) {
       value = value * 10 + (name[at + digits++] - '0');
     }
     if (digits == 0 || digits >= 7) return std::nullopt;  // a time stamp is no rank
@@ -117,7 +126,8 @@ std::optional<int32_t> RankOfName(const std::string& path) {
   };
   if (const size_t at = name.find("rank"); at != std::string::npos) {
     size_t digits = at + 4;
-    if (digits < name.size() && (name[digits] == '_' || name[digits] == '-' || name[digits] == '.')) ++digits;
+    if (digits < name.size() && (name[digits] == '_' || name[digits] == '-' || name[digits] == '.'))
+      ++digits;
     if (const auto rank = number_at(digits)) return rank;
   }
   return std::nullopt;
@@ -133,19 +143,24 @@ void Remap(const StringPool& from, StringPool* to, RankTrace* rank) {
   const auto all = [&](auto&... name) { ((name = id[name]), ...); };
   column(rank->events.name);
   column(rank->events.file_category);
-  for (KernelDetail& k : rank->kernels) all(k.input_shapes, k.input_types, k.output_shapes, k.short_name);
+  for (KernelDetail& k : rank->kernels)
+    all(k.input_shapes, k.input_types, k.output_shapes, k.short_name);
   for (OpDetail& o : rank->ops) {
-    all(o.input_dims, o.input_types, o.input_strides, o.concrete_inputs, o.call_stack, o.module_hierarchy);
+    all(o.input_dims, o.input_types, o.input_strides, o.concrete_inputs, o.call_stack,
+        o.module_hierarchy);
   }
-  for (CollectiveDetail& c : rank->collectives) all(c.collective, c.dtype, c.group_name, c.group_description, c.group_ranks);
+  for (CollectiveDetail& c : rank->collectives)
+    all(c.collective, c.dtype, c.group_name, c.group_description, c.group_ranks);
   for (RangeMetric& m : rank->range_metrics) all(m.metric);
   for (FlopsRecord& f : rank->flops_records) all(f.op);
   for (ModuleRange& m : rank->module_ranges) all(m.name);
   for (CounterSample& c : rank->counters) all(c.counter);
-  for (Thread& t : rank->threads) all(t.pid_text, t.tid_text, t.process_name, t.process_label, t.name);
+  for (Thread& t : rank->threads)
+    all(t.pid_text, t.tid_text, t.process_name, t.process_label, t.name);
 }
 
-// Of several Ascend profiles of one rank the latest counts, by the time stamp in the folder's name (operator-mfu.md 1.1).
+// Of several Ascend profiles of one rank the latest counts, by the time stamp in the folder's name
+// (operator-mfu.md 1.1).
 void DropOlderAscendProfiles(std::vector<RankTrace>* ranks) {
   std::map<int32_t, std::pair<std::string, size_t>> latest;  // rank -> time, index
   std::vector<bool> older(ranks->size(), false);
@@ -200,7 +215,8 @@ void NumberRanks(bool by_name, std::vector<RankTrace>* ranks) {
     rank->rank = next;
     rank->rank_known = false;
   }
-  std::sort(ranks->begin(), ranks->end(), [](const RankTrace& a, const RankTrace& b) { return a.rank < b.rank; });
+  std::sort(ranks->begin(), ranks->end(),
+            [](const RankTrace& a, const RankTrace& b) { return a.rank < b.rank; });
 }
 
 }  // namespace
@@ -212,7 +228,9 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
   const std::vector<Input>& inputs = search.inputs;
   if (inputs.empty()) {
     if (!out.failures.empty()) return out.failures.front().status;
-    return absl::NotFoundError(fmt::format("no trace in {}; flopwatch reads {}", paths.empty() ? "no path" : paths.front(), KnownFormats()));
+    return absl::NotFoundError(fmt::format("no trace in {}; flopwatch reads {}",
+                                           paths.empty() ? "no path" : paths.front(),
+                                           KnownFormats()));
   }
 
   LoadProgress progress{.files = inputs.size()};
@@ -232,7 +250,9 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
     options.progress(progress);
   };
 
-  const int cores = options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int cores = options.threads > 0
+                        ? options.threads
+                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int workers = std::min(cores, static_cast<int>(inputs.size()));
   std::vector<std::vector<ImportedRank>> imported(inputs.size());
   std::atomic<size_t> next{0};
@@ -241,7 +261,8 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
       ImportOptions import = options.import;
       import.threads = std::max(1, cores / workers);
       import.progress = [&, i](uint64_t done, uint64_t) { tell(i, done, false); };
-      StatusOr<std::vector<ImportedRank>> ranks = inputs[i].importer->import({inputs[i].path}, import);
+      StatusOr<std::vector<ImportedRank>> ranks =
+          inputs[i].importer->import({inputs[i].path}, import);
       if (ranks.ok()) {
         for (ImportedRank& rank : *ranks) {
           rank.trace.path = rank.trace.path.empty() ? inputs[i].path : rank.trace.path;
@@ -265,7 +286,8 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
   for (std::vector<ImportedRank>& of_input : imported) {
     for (ImportedRank& rank : of_input) {
       const bool wanted = options.only_ranks.empty() || !rank.trace.rank_known ||
-                          std::find(options.only_ranks.begin(), options.only_ranks.end(), rank.trace.rank) != options.only_ranks.end();
+                          std::find(options.only_ranks.begin(), options.only_ranks.end(),
+                                    rank.trace.rank) != options.only_ranks.end();
       if (!wanted) continue;
       if (out.set.ranks.empty()) {
         out.set.names = std::move(rank.names);  // the first rank's ids are the set's
@@ -276,7 +298,8 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
     }
     of_input.clear();
   }
-  std::sort(out.failures.begin(), out.failures.end(), [](const LoadFailure& a, const LoadFailure& b) { return a.path < b.path; });
+  std::sort(out.failures.begin(), out.failures.end(),
+            [](const LoadFailure& a, const LoadFailure& b) { return a.path < b.path; });
   if (out.set.ranks.empty()) {
     if (!out.failures.empty()) return out.failures.front().status;
     return absl::NotFoundError("none of the asked ranks is in these traces");

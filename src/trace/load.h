@@ -20,9 +20,10 @@ struct LoadProgress {
 
 struct LoadOptions {
   ImportOptions import;
-  int threads = 0;  // 0 = the machine's cores
+  int threads = 0;                  // 0 = the machine's cores
   std::vector<int32_t> only_ranks;  // empty = all
-  bool rank_of_name = true;         // false: a file's name says nothing of its rank (HolisticTraceAnalysis then takes 0)
+  bool rank_of_name =
+      true;  // false: a file's name says nothing of its rank (HolisticTraceAnalysis then takes 0)
   std::function<void(const LoadProgress&)> progress;  // at most ten times a second, from any thread
 };
 
@@ -37,10 +38,11 @@ struct Loaded {
   std::vector<LoadFailure> failures;
 };
 
-// Files, or folders searched for traces (*.json, *.json.gz, *.pt.trace.json(.gz), *.sqlite, Ascend *_ascend_pt folders; at most
-// kMaxTraceFiles, sorted by name). Ranks load in parallel. The rank is the one the file names; where files do not say, or two
-// say the same, the number in the file name ("rank3", "rank_3", "-3.json") or the order decides, and a loss says so. NotFound
-// where nothing is there, InvalidArgument where nothing could be read (with the first reason).
+// Files, or folders searched for traces (*.json, *.json.gz, *.pt.trace.json(.gz), *.sqlite, Ascend
+// *_ascend_pt folders; at most kMaxTraceFiles, sorted by name). Ranks load in parallel. The rank is
+// the one the file names; where files do not say, or two say the same, the number in the file name
+// ("rank3", "rank_3", "-3.json") or the order decides, and a loss says so. NotFound where nothing
+// is there, InvalidArgument where nothing could be read (with the first reason).
 StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& options = {});
 
 inline constexpr size_t kMaxTraceFiles = 20'000;

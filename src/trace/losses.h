@@ -1,4 +1,5 @@
-// What was left out or repaired while reading, added up over files: no answer about a trace goes without it.
+// What was left out or repaired while reading, added up over files: no answer about a trace goes
+// without it.
 #ifndef FLOPWATCH_TRACE_LOSSES_H_
 #define FLOPWATCH_TRACE_LOSSES_H_
 
@@ -31,7 +32,8 @@ struct LossReport {
 
 LossReport LossesOf(const TraceSet& set, std::span<const LoadFailure> failures);
 
-// Key "losses": {"dropped", "repaired", "by_reason": {reason: count}, "details": [...], "failed_files": [...]}.
+// Key "losses": {"dropped", "repaired", "by_reason": {reason: count}, "details": [...],
+// "failed_files": [...]}.
 void WriteLosses(JsonWriter& json, const LossReport& losses);
 // One row a reason, over ranks; one a file that gave nothing.
 Table LossTable(const LossReport& losses);

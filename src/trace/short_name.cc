@@ -3,7 +3,8 @@
 namespace flopwatch::trace {
 
 std::string ShortName(std::string_view name) {
-  // What has no brackets is no signature: "autograd::engine::evaluate_function: MulBackward0" keeps its words.
+  // What has no brackets is no signature: "autograd::engine::evaluate_function: MulBackward0" keeps
+  // its words.
   if (name.find_first_of("<>()") == std::string_view::npos) return std::string(name);
   std::string out;
   out.reserve(name.size());

@@ -32,32 +32,43 @@ void Bind(sqlite3_stmt* statement, int at, const Cell& cell) {
 
 }  // namespace
 
-Status WriteSqliteTable(const std::string& path, std::string_view name, const Table& table, std::span<const std::string_view> types) {
+Status WriteSqliteTable(const std::string& path, std::string_view name, const Table& table,
+                        std::span<const std::string_view> types) {
   Connection db;
   const auto failed = [&](std::string_view doing) {
-    return absl::UnavailableError(fmt::format("cannot {} table {} of {}: {}; check that the folder is writable, that the disk has room and that "
-                                              "no other program holds the file", doing, name, path,
-                                              db.handle == nullptr ? "out of memory" : sqlite3_errmsg(db.handle)));
+    return absl::UnavailableError(fmt::format(
+        "cannot {} table {} of {}: {}; check that the folder is writable, that the disk has room "
+        "and that "
+        "no other program holds the file",
+        doing, name, path, db.handle == nullptr ? "out of memory" : sqlite3_errmsg(db.handle)));
   };
-  if (sqlite3_open_v2(path.c_str(), &db.handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr) != SQLITE_OK) return failed("open");
+  if (sqlite3_open_v2(path.c_str(), &db.handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                      nullptr) != SQLITE_OK)
+    return failed("open");
   sqlite3_busy_timeout(db.handle, 2000);
-  std::string create = fmt::format("CREATE TABLE \"{}\" (", name), insert = fmt::format("INSERT INTO \"{}\" VALUES (", name);
+  std::string create = fmt::format("CREATE TABLE \"{}\" (", name),
+              insert = fmt::format("INSERT INTO \"{}\" VALUES (", name);
   for (size_t i = 0; i < table.columns.size(); ++i) {
     create += fmt::format("{}\"{}\" {}", i == 0 ? "" : ", ", table.columns[i].name, types[i]);
     insert += i == 0 ? "?" : ",?";
   }
-  const std::string begin = fmt::format("BEGIN IMMEDIATE; DROP TABLE IF EXISTS \"{}\"; {});", name, create);
-  if (sqlite3_exec(db.handle, begin.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) return failed("replace");
+  const std::string begin =
+      fmt::format("BEGIN IMMEDIATE; DROP TABLE IF EXISTS \"{}\"; {});", name, create);
+  if (sqlite3_exec(db.handle, begin.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK)
+    return failed("replace");
   {
     Statement row;
-    if (sqlite3_prepare_v2(db.handle, (insert + ")").c_str(), -1, &row.handle, nullptr) != SQLITE_OK) return failed("fill");
+    if (sqlite3_prepare_v2(db.handle, (insert + ")").c_str(), -1, &row.handle, nullptr) !=
+        SQLITE_OK)
+      return failed("fill");
     for (const std::vector<Cell>& cells : table.rows) {
       for (size_t i = 0; i < cells.size(); ++i) Bind(row.handle, static_cast<int>(i) + 1, cells[i]);
       if (sqlite3_step(row.handle) != SQLITE_DONE) return failed("fill");  // closing rolls back
       sqlite3_reset(row.handle);
     }
   }
-  if (sqlite3_exec(db.handle, "COMMIT", nullptr, nullptr, nullptr) != SQLITE_OK) return failed("commit");
+  if (sqlite3_exec(db.handle, "COMMIT", nullptr, nullptr, nullptr) != SQLITE_OK)
+    return failed("commit");
   return absl::OkStatus();
 }
 

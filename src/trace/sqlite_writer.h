@@ -1,4 +1,5 @@
-// A table into an SQLite file: made when absent, replaced when there, other tables of the file left alone.
+// A table into an SQLite file: made when absent, replaced when there, other tables of the file left
+// alone.
 #ifndef FLOPWATCH_TRACE_SQLITE_WRITER_H_
 #define FLOPWATCH_TRACE_SQLITE_WRITER_H_
 
@@ -11,9 +12,10 @@
 
 namespace flopwatch::trace {
 
-// `types` is the declared SQL type of each column ("INTEGER", "REAL", "TEXT"). All or nothing: an error leaves the file's
-// tables as they were.
-Status WriteSqliteTable(const std::string& path, std::string_view name, const Table& table, std::span<const std::string_view> types);
+// `types` is the declared SQL type of each column ("INTEGER", "REAL", "TEXT"). All or nothing: an
+// error leaves the file's tables as they were.
+Status WriteSqliteTable(const std::string& path, std::string_view name, const Table& table,
+                        std::span<const std::string_view> types);
 
 }  // namespace flopwatch::trace
 

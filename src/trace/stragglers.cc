@@ -14,14 +14,18 @@ namespace {
 class Measured {
  public:
   explicit Measured(IntervalSet set = {}) : set_(std::move(set)), before_(set_.size() + 1, 0) {
-    for (size_t i = 0; i < set_.size(); ++i) before_[i + 1] = before_[i] + (set_[i].end - set_[i].begin);
+    for (size_t i = 0; i < set_.size(); ++i)
+      before_[i + 1] = before_[i] + (set_[i].end - set_[i].begin);
   }
-  Nanos Within(Nanos begin, Nanos end) const { return end <= begin ? 0 : Until(end) - Until(begin); }
+  Nanos Within(Nanos begin, Nanos end) const {
+    return end <= begin ? 0 : Until(end) - Until(begin);
+  }
   const IntervalSet& set() const { return set_; }
 
  private:
   Nanos Until(Nanos t) const {
-    const auto next = std::upper_bound(set_.begin(), set_.end(), t, [](Nanos at, const Interval& i) { return at < i.end; });
+    const auto next = std::upper_bound(set_.begin(), set_.end(), t,
+                                       [](Nanos at, const Interval& i) { return at < i.end; });
     const size_t i = static_cast<size_t>(next - set_.begin());
     return before_[i] + (next != set_.end() && t > next->begin ? t - next->begin : 0);
   }
@@ -49,7 +53,8 @@ RankTime TimeOf(const AnalysisInput& input, uint32_t r, std::vector<Interval> wa
   std::vector<Interval> loading;
   for (Row row = 0; row < e.size(); ++row) {
     const Category c = e.category[row];
-    if (c != Category::kCpuOp && c != Category::kUserAnnotation && c != Category::kPythonFunction) continue;
+    if (c != Category::kCpuOp && c != Category::kUserAnnotation && c != Category::kPythonFunction)
+      continue;
     char& known = loads[2 * e.name[row] + (c == Category::kPythonFunction ? 1 : 0)];
     if (known < 0) known = IsDataLoading(names.Text(e.name[row]), c) ? 1 : 0;
     if (known == 1) loading.push_back({e.ts[row], e.end(row)});
@@ -102,19 +107,22 @@ std::string_view LatenessCauseName(LatenessCause c) {
   return "";
 }
 
-StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input, const Collectives& collectives) {
+StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input,
+                                          const Collectives& collectives) {
   const TraceSet& set = input.set();
   if (set.ranks.size() < 2) {
-    return absl::FailedPreconditionError("not computable: stragglers need the traces of two ranks or more of one job");
+    return absl::FailedPreconditionError(
+        "not computable: stragglers need the traces of two ranks or more of one job");
   }
   std::vector<uint32_t> used;
   for (uint32_t i = 0; i < collectives.all.size(); ++i) {
     if (collectives.all[i].synchronising) used.push_back(i);
   }
   if (used.empty()) {
-    return absl::FailedPreconditionError(collectives.rows == 0 ? "not computable: no rank has a communication kernel"
-                                                               : "not computable: no collective in which all ranks must meet "
-                                                                 "(all-reduce, all-gather, ...) was found on two ranks");
+    return absl::FailedPreconditionError(
+        collectives.rows == 0 ? "not computable: no rank has a communication kernel"
+                              : "not computable: no collective in which all ranks must meet "
+                                "(all-reduce, all-gather, ...) was found on two ranks");
   }
 
   const size_t n = set.ranks.size();
@@ -136,9 +144,12 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input, const Coll
     time.push_back(TimeOf(input, r, std::move(waits[r])));
   }
 
-  // Ways begin where the rank left the group's previous collective; before the first one, where its step began.
+  // Ways begin where the rank left the group's previous collective; before the first one, where its
+  // step began.
   absl::flat_hash_map<uint64_t, Nanos> left;  // group and rank -> when, on the common clock
-  const auto of = [](const Collective& c, const CollectivePart& part) { return uint64_t{c.group} << 32 | part.rank; };
+  const auto of = [](const Collective& c, const CollectivePart& part) {
+    return uint64_t{c.group} << 32 | part.rank;
+  };
   std::vector<CollectivePart> by_arrival;
   for (const Collective& c : collectives.all) {
     const std::span<const CollectivePart> parts = collectives.PartsOf(c);
@@ -155,8 +166,9 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input, const Coll
         return Way{std::min(begin, part.begin + offset), part.begin + offset};
       };
       by_arrival.assign(parts.begin(), parts.end());
-      std::stable_sort(by_arrival.begin(), by_arrival.end(),
-                       [](const CollectivePart& a, const CollectivePart& b) { return a.begin < b.begin; });
+      std::stable_sort(
+          by_arrival.begin(), by_arrival.end(),
+          [](const CollectivePart& a, const CollectivePart& b) { return a.begin < b.begin; });
       const CollectivePart& last = by_arrival.back();
       Nanos caused = 0;
       for (const CollectivePart& part : parts) {
@@ -177,16 +189,19 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input, const Coll
       const Nanos lateness = last.begin - middle.begin;
       if (lateness > 0) {
         const Way own = way_of(last), other = way_of(middle);
-        const auto own_split = Split(time[last.rank], own), other_split = Split(time[middle.rank], other);
-        for (size_t i = 0; i < kLatenessCauses; ++i) late.causes[i] += own_split[i] - other_split[i];
-        const Nanos began_later =
-            (own.begin - collectives.clocks[last.rank].offset) - (other.begin - collectives.clocks[middle.rank].offset);
+        const auto own_split = Split(time[last.rank], own),
+                   other_split = Split(time[middle.rank], other);
+        for (size_t i = 0; i < kLatenessCauses; ++i)
+          late.causes[i] += own_split[i] - other_split[i];
+        const Nanos began_later = (own.begin - collectives.clocks[last.rank].offset) -
+                                  (other.begin - collectives.clocks[middle.rank].offset);
         late.causes[static_cast<size_t>(LatenessCause::kBefore)] += began_later;
         late.lateness += lateness;
         const size_t wait = static_cast<size_t>(LatenessCause::kEarlierWait);
         const Nanos cascade = std::clamp<Nanos>(own_split[wait] - other_split[wait], 0, lateness);
         late.excused +=
-            static_cast<Nanos>(static_cast<double>(caused) * (static_cast<double>(cascade) / static_cast<double>(lateness)));
+            static_cast<Nanos>(static_cast<double>(caused) *
+                               (static_cast<double>(cascade) / static_cast<double>(lateness)));
       }
     }
     for (const CollectivePart& part : parts) {
@@ -218,11 +233,13 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input, const Coll
   Nanos all_caused = 0;
   for (RankLateness& rank : verdict.ranks) {
     all_caused += rank.blamed();
-    rank.share_of_step = window > 0 ? static_cast<double>(rank.blamed()) / static_cast<double>(n - 1) / window
-                                    : std::numeric_limits<double>::quiet_NaN();
+    rank.share_of_step =
+        window > 0 ? static_cast<double>(rank.blamed()) / static_cast<double>(n - 1) / window
+                   : std::numeric_limits<double>::quiet_NaN();
   }
-  std::stable_sort(verdict.ranks.begin(), verdict.ranks.end(),
-                   [](const RankLateness& a, const RankLateness& b) { return a.blamed() > b.blamed(); });
+  std::stable_sort(
+      verdict.ranks.begin(), verdict.ranks.end(),
+      [](const RankLateness& a, const RankLateness& b) { return a.blamed() > b.blamed(); });
 
   const RankLateness& worst = verdict.ranks.front();
   const bool often = worst.last * 2 > worst.collectives;
@@ -233,25 +250,30 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input, const Coll
     if (worst.causes[i] > worst.causes[largest]) largest = i;
   }
   if (worst.lateness > 0) {
-    verdict.cause_share = std::max(0.0, static_cast<double>(worst.causes[largest]) / static_cast<double>(worst.lateness));
+    verdict.cause_share = std::max(
+        0.0, static_cast<double>(worst.causes[largest]) / static_cast<double>(worst.lateness));
     const auto cause = static_cast<LatenessCause>(largest);
-    if (verdict.cause_share >= kCauseShare && cause != LatenessCause::kBefore) verdict.cause = cause;
+    if (verdict.cause_share >= kCauseShare && cause != LatenessCause::kBefore)
+      verdict.cause = cause;
   }
   const double caused_ms = static_cast<double>(worst.blamed()) / 1e6;
   if (!verdict.straggler) {
-    verdict.sentence = fmt::format("no straggler: rank {} causes most wait ({:.3f} ms over all ranks, {:.1f} % of the step)",
-                                   worst.rank, caused_ms, worst.share_of_step * 100);
+    verdict.sentence = fmt::format(
+        "no straggler: rank {} causes most wait ({:.3f} ms over all ranks, {:.1f} % of the step)",
+        worst.rank, caused_ms, worst.share_of_step * 100);
   } else {
     verdict.sentence = fmt::format(
         "rank {} is the straggler: last in {} of {} collectives, {:.3f} ms of wait for the others, "
         "{:.1f} % of the step; ",
         worst.rank, worst.last, worst.collectives, caused_ms, worst.share_of_step * 100);
     if (verdict.cause) {
-      verdict.sentence += fmt::format("{} explains {:.0f} % of its lateness", LatenessCauseName(*verdict.cause),
-                                      std::min(1.0, verdict.cause_share) * 100);
+      verdict.sentence +=
+          fmt::format("{} explains {:.0f} % of its lateness", LatenessCauseName(*verdict.cause),
+                      std::min(1.0, verdict.cause_share) * 100);
     } else {
       verdict.sentence += fmt::format("no single cause (largest: {}, {:.0f} %)",
-                                      LatenessCauseName(static_cast<LatenessCause>(largest)), verdict.cause_share * 100);
+                                      LatenessCauseName(static_cast<LatenessCause>(largest)),
+                                      verdict.cause_share * 100);
     }
   }
   return verdict;

@@ -39,14 +39,15 @@ struct RankLateness {
   int32_t rank = 0;             // its number
   int64_t collectives = 0;      // synchronising ones it took part in
   int64_t last = 0, first = 0;  // how often it arrived last, first
-  int64_t late = 0;             // how often last by more than kClockNoise after the next to last, with what it
-                                // causes counted
-  Nanos waited = 0;             // for others
-  Nanos caused = 0;             // waits of all others in the collectives where it was last
-  Nanos excused = 0;            // of `caused`: because it had itself waited in another group just before
-  Nanos communication = 0;      // length of its synchronising collectives, waiting included
-  Nanos lateness = 0;           // sum over its last arrivals, against the middle rank
-  std::array<Nanos, kLatenessCauses> causes = {};  // the parts of `lateness`; may be negative (it was faster there)
+  int64_t late = 0;  // how often last by more than kClockNoise after the next to last, with what it
+                     // causes counted
+  Nanos waited = 0;  // for others
+  Nanos caused = 0;  // waits of all others in the collectives where it was last
+  Nanos excused = 0;  // of `caused`: because it had itself waited in another group just before
+  Nanos communication = 0;  // length of its synchronising collectives, waiting included
+  Nanos lateness = 0;       // sum over its last arrivals, against the middle rank
+  std::array<Nanos, kLatenessCauses> causes =
+      {};  // the parts of `lateness`; may be negative (it was faster there)
   // Mean wait a step that its unexcused lateness costs each of the others, as a share of the step:
   // what the job would gain if it were on time. NaN where there is no step and no GPU span to
   // compare with.
@@ -69,11 +70,13 @@ struct StragglerVerdict {
 };
 
 inline constexpr double kStragglerShare = 0.05;  // traces.md section 6.1
-inline constexpr double kCauseShare = 0.8;       // traceml names a cause only above this (traces.md section 2.11)
+inline constexpr double kCauseShare =
+    0.8;  // traceml names a cause only above this (traces.md section 2.11)
 
 // FailedPrecondition("not computable: ...") with fewer than two ranks or without a synchronising
 // collective.
-StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input, const Collectives& collectives);
+StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input,
+                                          const Collectives& collectives);
 
 }  // namespace flopwatch::trace
 

@@ -1,4 +1,5 @@
-// Names once: an event table holds 32-bit ids, the pool the text. Equal ids mean equal text within one pool.
+// Names once: an event table holds 32-bit ids, the pool the text. Equal ids mean equal text within
+// one pool.
 #ifndef FLOPWATCH_TRACE_STRING_POOL_H_
 #define FLOPWATCH_TRACE_STRING_POOL_H_
 
@@ -14,8 +15,8 @@ namespace flopwatch::trace {
 using NameId = uint32_t;
 inline constexpr NameId kNoName = 0;  // the empty text, in every pool
 
-// Intern() from one thread at a time; Text() and Find() from any while nobody interns. Texts stay where they are: a
-// string_view lives as long as the pool, also when the pool is moved.
+// Intern() from one thread at a time; Text() and Find() from any while nobody interns. Texts stay
+// where they are: a string_view lives as long as the pool, also when the pool is moved.
 class StringPool {
  public:
   StringPool();

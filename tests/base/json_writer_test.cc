@@ -10,7 +10,15 @@ namespace {
 TEST(JsonWriter, NestsAndEscapes) {
   std::string out;
   JsonWriter w(&out);
-  w.BeginObject().Field("a", 1).Field("b", 0.5).Field("c", "x\"\n\x01").Key("d").BeginArray().Value(true).Null().EndArray();
+  w.BeginObject()
+      .Field("a", 1)
+      .Field("b", 0.5)
+      .Field("c", "x\"\n\x01")
+      .Key("d")
+      .BeginArray()
+      .Value(true)
+      .Null()
+      .EndArray();
   w.Key("e").BeginObject().EndObject().EndObject();
   EXPECT_EQ(out, R"({"a":1,"b":0.5,"c":"x\"\n\u0001","d":[true,null],"e":{}})");
 }
@@ -18,7 +26,10 @@ TEST(JsonWriter, NestsAndEscapes) {
 TEST(JsonWriter, NotComputableIsNullNotANumber) {
   std::string out;
   JsonWriter w(&out);
-  w.BeginArray().Value(std::numeric_limits<double>::quiet_NaN()).Value(std::optional<double>()).EndArray();
+  w.BeginArray()
+      .Value(std::numeric_limits<double>::quiet_NaN())
+      .Value(std::optional<double>())
+      .EndArray();
   EXPECT_EQ(out, "[null,null]");
 }
 

@@ -22,7 +22,8 @@ TEST(Table, HumanCellGivesTheUnitAPersonReads) {
   EXPECT_EQ(HumanCell(0.451, ColumnFormat::kPercent), "45.1 %");
   EXPECT_EQ(HumanCell(0.0, ColumnFormat::kPercent), "0.0 %");
   EXPECT_EQ(HumanCell(0.0001, ColumnFormat::kPercent), "<0.1 %");
-  EXPECT_EQ(HumanCell(int64_t{4336200}, ColumnFormat::kGpuHours), "1,204.5 GPU-h");  // 4336200 / 3600
+  EXPECT_EQ(HumanCell(int64_t{4336200}, ColumnFormat::kGpuHours),
+            "1,204.5 GPU-h");  // 4336200 / 3600
   EXPECT_EQ(HumanCell(36.0, ColumnFormat::kGpuHours), "<0.1 GPU-h");
   EXPECT_EQ(HumanCell(11520.0, ColumnFormat::kSeconds), "3h12m");
   EXPECT_EQ(HumanCell(187200.0, ColumnFormat::kSeconds), "2d4h");
@@ -52,9 +53,12 @@ TEST(Table, YamlIsASequenceOfMappingsWithRawValues) {
   t.rows[0].emplace_back(int64_t{3});
   t.rows[1][0] = std::string("a: \"b\"\n- c");
   EXPECT_EQ(Render(t, {OutputFormat::kYaml}),
-            "- job: \"2115078\"\n  ofu: 0.451\n  gpu_seconds: 4336200\n  started: \"2023-11-14T22:13:20Z\"\n  \"count(*)\": 3\n"
-            "- job: \"a: \\\"b\\\"\\n- c\"\n  ofu: null\n  gpu_seconds: 0\n  started: null\n  \"count(*)\": null\n");
-  EXPECT_EQ(Render({{{"on", ""}}, {{true}}, {}}, {OutputFormat::kYaml}), "- \"on\": true\n");  // YAML 1.1 reads on as a boolean
+            "- job: \"2115078\"\n  ofu: 0.451\n  gpu_seconds: 4336200\n  started: "
+            "\"2023-11-14T22:13:20Z\"\n  \"count(*)\": 3\n"
+            "- job: \"a: \\\"b\\\"\\n- c\"\n  ofu: null\n  gpu_seconds: 0\n  started: null\n  "
+            "\"count(*)\": null\n");
+  EXPECT_EQ(Render({{{"on", ""}}, {{true}}, {}}, {OutputFormat::kYaml}),
+            "- \"on\": true\n");  // YAML 1.1 reads on as a boolean
   EXPECT_EQ(Render({{{"a", ""}}, {}, {}}, {OutputFormat::kYaml}), "[]\n");
 }
 
@@ -79,7 +83,8 @@ TEST(Table, TerminalTableAlignsNumbersRight) {
 }
 
 TEST(Table, NarrowTerminalCutsTextFirstThenLeavesOutColumnsAndSaysSo) {
-  // 12 + 2 + 6 + 2 + 13 + 2 + 20 = 57 columns in full; the last text column gives way to no less than 14.
+  // 12 + 2 + 6 + 2 + 13 + 2 + 20 = 57 columns in full; the last text column gives way to no less
+  // than 14.
   EXPECT_EQ(Render(Sample(), {OutputFormat::kTable, false, true, 53}),
             "JOB              OFU      GPU-HOURS  STARTED\n"
             "2115078       45.1 %  1,204.5 GPU-h  2023-11-14T22:1…\n"
@@ -89,12 +94,14 @@ TEST(Table, NarrowTerminalCutsTextFirstThenLeavesOutColumnsAndSaysSo) {
             "2115078       45.1 %  1,204.5 GPU-h\n"
             "team-a/pod|x       -      0.0 GPU-h\n"
             "… 1 more with -o wide: started\n");
-  EXPECT_EQ(Render(Sample(), {OutputFormat::kWide, false, true, 20}), Render(Sample(), {OutputFormat::kTable}));
+  EXPECT_EQ(Render(Sample(), {OutputFormat::kWide, false, true, 20}),
+            Render(Sample(), {OutputFormat::kTable}));
 }
 
 TEST(Table, MachineFormatsAreRawAndUncut) {
   EXPECT_EQ(Render(Sample(), {OutputFormat::kJsonl, false, true, 10}),
-            "{\"job\":\"2115078\",\"ofu\":0.451,\"gpu_seconds\":4336200,\"started\":\"2023-11-14T22:13:20Z\"}\n"
+            "{\"job\":\"2115078\",\"ofu\":0.451,\"gpu_seconds\":4336200,\"started\":\"2023-11-"
+            "14T22:13:20Z\"}\n"
             "{\"job\":\"team-a/pod|x\",\"ofu\":null,\"gpu_seconds\":0,\"started\":null}\n");
   EXPECT_EQ(Render(Sample(), {OutputFormat::kTsv, false, false, 10}),
             "2115078\t0.451\t4336200\t2023-11-14T22:13:20Z\n"
@@ -116,7 +123,8 @@ TEST(Table, HostileTextReachesTheTerminalWithoutEscapes) {
 }
 
 TEST(Table, BarsScaleWithTheRatio) {
-  Table t{{{"ofu", "OFU", ColumnFormat::kPercentBar}}, {{1.0}, {0.5}, {0.0}, {std::monostate{}}}, {}};
+  Table t{
+      {{"ofu", "OFU", ColumnFormat::kPercentBar}}, {{1.0}, {0.5}, {0.0}, {std::monostate{}}}, {}};
   EXPECT_EQ(Render(t, {OutputFormat::kTable}),
             "             OFU\n"
             "100.0 % ████████\n"

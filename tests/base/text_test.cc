@@ -21,7 +21,8 @@ TEST(Text, SplitsCsvWithQuotes) {
 TEST(Text, CaseIsThatOfAsciiAlone) {
   EXPECT_EQ(LowerCase("DCGM_FI [Ä]"), "dcgm_fi [Ä]");  // the bytes of other letters are not touched
   EXPECT_TRUE(EqualsIgnoringCase("Content-Type", "content-tYPE"));
-  EXPECT_FALSE(EqualsIgnoringCase("@", "`"));  // differ by the bit that tells cases apart, and are no letters
+  EXPECT_FALSE(EqualsIgnoringCase(
+      "@", "`"));  // differ by the bit that tells cases apart, and are no letters
   EXPECT_FALSE(EqualsIgnoringCase("gzip", "gzi"));
   EXPECT_TRUE(StartsWithIgnoringCase("TRAIN_mfu", "train_"));
   EXPECT_FALSE(StartsWithIgnoringCase("train", "train_"));

@@ -26,7 +26,8 @@ TEST(Time, ReadsEverySpelling) {
     ASSERT_TRUE(got.ok()) << text << ": " << got.status();
     EXPECT_EQ(*got, want) << text;
   }
-  for (const char* bad : {"", "yesterday", "2026-13-01", "2026-02-30", "2026-11-21T", "2026-11-21T03", "-2", "2026-11-21T03:42:26+2"}) {
+  for (const char* bad : {"", "yesterday", "2026-13-01", "2026-02-30", "2026-11-21T",
+                          "2026-11-21T03", "-2", "2026-11-21T03:42:26+2"}) {
     EXPECT_FALSE(ParseTime(bad, now).ok()) << bad;
   }
 }
@@ -43,7 +44,8 @@ TEST(Time, Durations) {
   EXPECT_EQ(*ParseDuration("1h30m"), 90 * kMicrosPerMinute);
   EXPECT_EQ(*ParseDuration("250ms"), 250'000);
   EXPECT_EQ(*ParseDuration("2y"), 730 * kMicrosPerDay);
-  for (const char* bad : {"", "10", "h", "-1h", "1x", "1e300d"}) EXPECT_FALSE(ParseDuration(bad).ok()) << bad;
+  for (const char* bad : {"", "10", "h", "-1h", "1x", "1e300d"})
+    EXPECT_FALSE(ParseDuration(bad).ok()) << bad;
 }
 
 TEST(Time, FloorsBeforeTheEpochToo) {

@@ -30,7 +30,8 @@ class CalcMfu : public ::testing::Test {
     // 32 tokens, exactly.
     Write("small.json",
           R"({"model_type":"llama","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,
-        "num_key_value_heads":2,"intermediate_size":128,"vocab_size":100,"tie_word_embeddings":false})");
+        "num_key_value_heads":2,"intermediate_size":128,"vocab_size":100,
+        "tie_word_embeddings":false})");
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
   std::string Write(const std::string& name, const std::string& text) {

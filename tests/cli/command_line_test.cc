@@ -1,4 +1,5 @@
-// Whole commands in-process against a server with canned answers: output modes, errors and their exit codes, colours.
+// Whole commands in-process against a server with canned answers: output modes, errors and their
+// exit codes, colours.
 #include "command_line.h"
 
 #include <fmt/format.h>
@@ -36,7 +37,8 @@ TEST_F(CommandLine, PipeGetsTsvTerminalGetsATable) {
   EXPECT_EQ(pipe.code, 0);
   EXPECT_THAT(pipe.out, StartsWith("job\tuser\tstate\tgpus\tgpu_seconds\tofu\t"));
   EXPECT_THAT(pipe.out, HasSubstr("\n2115078\talice\trunning\t64\t230400\t0.42\t"));
-  EXPECT_THAT(pipe.out, HasSubstr("research/notebook-7f9c4d-very-long-name-of-a-pod-0"));  // never cut
+  EXPECT_THAT(pipe.out,
+              HasSubstr("research/notebook-7f9c4d-very-long-name-of-a-pod-0"));  // never cut
   EXPECT_THAT(pipe.err, HasSubstr("5 of 7 jobs"));
   const Outcome terminal = Run({"jobs", "--no-color"}, {.terminal = true});
   EXPECT_THAT(terminal.out, StartsWith("JOB "));
@@ -45,12 +47,16 @@ TEST_F(CommandLine, PipeGetsTsvTerminalGetsATable) {
 
 TEST_F(CommandLine, OutputModesAndPicks) {
   EXPECT_EQ(Run({"jobs", "-q", "--columns", "job,gpus", "--no-header", "--limit", "5"}).out,
-            "2115078\t64\n2115090\t8\n2115101\t4\nresearch/notebook-7f9c4d-very-long-name-of-a-pod-0\t2\n2114000\t16\n");
-  EXPECT_EQ(Run({"jobs", "-o", "jsonl", "--columns", "job,ofu"}).out.substr(0, 30), "{\"job\":\"2115078\",\"ofu\":0.42}\n{");
-  EXPECT_THAT(Run({"jobs", "--json", "job,ofu"}).out, StartsWith("[\n  {\"job\":\"2115078\",\"ofu\":0.42},\n"));
+            "2115078\t64\n2115090\t8\n2115101\t4\nresearch/"
+            "notebook-7f9c4d-very-long-name-of-a-pod-0\t2\n2114000\t16\n");
+  EXPECT_EQ(Run({"jobs", "-o", "jsonl", "--columns", "job,ofu"}).out.substr(0, 30),
+            "{\"job\":\"2115078\",\"ofu\":0.42}\n{");
+  EXPECT_THAT(Run({"jobs", "--json", "job,ofu"}).out,
+              StartsWith("[\n  {\"job\":\"2115078\",\"ofu\":0.42},\n"));
   EXPECT_THAT(Run({"jobs", "-o", "csv"}).out, StartsWith("job,user,state,"));
   EXPECT_THAT(Run({"jobs", "-o", "md"}).out, StartsWith("| job | user |"));
-  EXPECT_THAT(Run({"-o", "json", "jobs"}).out, StartsWith("[\n  {\"job\":"));  // before the command, too
+  EXPECT_THAT(Run({"-o", "json", "jobs"}).out,
+              StartsWith("[\n  {\"job\":"));  // before the command, too
   EXPECT_EQ(Run({"jobs", "-q"}).err, "");
 }
 
@@ -62,7 +68,8 @@ TEST_F(CommandLine, JsonWithoutFieldsListsThem) {
 
 TEST_F(CommandLine, GlobalSortIsForTablesWithoutTheirOwn) {
   const Outcome o = Run({"sql", "SELECT 1", "--sort", "node", "--columns", "node", "-q"});
-  EXPECT_EQ(o.out, "node\nnode ?b\nnode-a\n");  // the tab of the hostile name is a blank, its escape a '?'
+  EXPECT_EQ(o.out,
+            "node\nnode ?b\nnode-a\n");  // the tab of the hostile name is a blank, its escape a '?'
   EXPECT_EQ(o.code, static_cast<int>(ExitCode::kPartial));  // the answer was cut off
   const Outcome bad = Run({"sql", "SELECT 1", "--sort", "nodes"});
   EXPECT_EQ(bad.code, 2);
@@ -70,13 +77,16 @@ TEST_F(CommandLine, GlobalSortIsForTablesWithoutTheirOwn) {
 }
 
 TEST_F(CommandLine, OptionsBecomeQuestions) {
-  Run({"jobs", "--sort", "lost:asc", "--user", "a b", "--from", "-7d", "--running", "--limit", "3"});
+  Run({"jobs", "--sort", "lost:asc", "--user", "a b", "--from", "-7d", "--running", "--limit",
+       "3"});
   EXPECT_THAT(server_.TakeRequests(),
-              Contains("GET /api/v1/jobs?from=-7d&user=a b&sort=lost_gpu_seconds&order=asc&limit=3&running=true"));
+              Contains("GET /api/v1/jobs?from=-7d&user=a "
+                       "b&sort=lost_gpu_seconds&order=asc&limit=3&running=true"));
   Run({"gpus", "--node", "n1", "--sort", "power"});
   EXPECT_THAT(server_.TakeRequests(), Contains("GET /api/v1/gpus?node=n1&sort=power_w&limit=200"));
   Run({"sql", "SELECT \"x\"", "--max-rows", "5"});
-  EXPECT_THAT(server_.TakeRequests(), Contains("POST /api/v1/sql {\"query\":\"SELECT \\\"x\\\"\",\"limit\":5}"));
+  EXPECT_THAT(server_.TakeRequests(),
+              Contains("POST /api/v1/sql {\"query\":\"SELECT \\\"x\\\"\",\"limit\":5}"));
   Run({"job", "a/b c"});
   EXPECT_THAT(server_.TakeRequests(), Contains("GET /api/v1/jobs/a/b c"));
 }
@@ -86,7 +96,12 @@ TEST_F(CommandLine, TheReportAsksAboutOneWindow) {
   EXPECT_EQ(o.code, 0) << o.err;
   const auto requests = server_.TakeRequests();
   EXPECT_THAT(requests, Contains("GET /api/v1/fleet?from=-1h"));
-  EXPECT_THAT(requests, Contains("GET /api/v1/jobs?from=2026-11-21T02:00:00Z&to=2026-11-21T03:00:00Z&sort=lost_gpu_seconds&limit=10"));
+  EXPECT_THAT(
+      requests,
+      Contains(
+          "GET "
+          "/api/v1/"
+          "jobs?from=2026-11-21T02:00:00Z&to=2026-11-21T03:00:00Z&sort=lost_gpu_seconds&limit=10"));
   EXPECT_TRUE(Json::Parse(o.out).ok());
   EXPECT_EQ(Run({"report", "-o", "csv"}).code, 2);
 }
@@ -107,7 +122,8 @@ TEST_F(CommandLine, TopOnceAndCards) {
   EXPECT_THAT(top.out, Not(HasSubstr("\x1b")));
   const Outcome job = Run({"job", "2115078", "-o", "table"});
   EXPECT_THAT(job.out, HasSubstr("Where the GPU-hours went"));
-  EXPECT_THAT(Run({"job", "2115078"}).out, StartsWith("node\tindex\trank\tofu\t"));  // in a pipe: a row a GPU
+  EXPECT_THAT(Run({"job", "2115078"}).out,
+              StartsWith("node\tindex\trank\tofu\t"));  // in a pipe: a row a GPU
   EXPECT_EQ(Run({"top", "--sort", "weight"}).code, 2);
   EXPECT_EQ(Run({"top", "--interval", "1h"}).code, 2);
 }
@@ -116,7 +132,8 @@ TEST_F(CommandLine, HttpStatusesBecomeExitCodes) {
   EXPECT_EQ(Run({"job", "x"}).code, 5);
   EXPECT_THAT(Run({"job", "x"}).err, HasSubstr("\"flopwatch jobs\" lists"));
   const auto code = [&](int status) {
-    server_.Set("/api/v1/jobs", status, R"({"error":{"code":"c","message":"what failed: the reason; the advice"}})");
+    server_.Set("/api/v1/jobs", status,
+                R"({"error":{"code":"c","message":"what failed: the reason; the advice"}})");
     return Run({"jobs"}).code;
   };
   EXPECT_EQ(code(400), 2);
@@ -160,7 +177,9 @@ TEST(Usage, MistypedWordsAreUnderstood) {
   EXPECT_THAT(err({"config"}), HasSubstr("\"flopwatch config --help\" shows how"));
   EXPECT_THAT(err({"job"}), HasSubstr("flopwatch job needs ID"));
   EXPECT_THAT(err({"jobs", "extra"}), HasSubstr("takes no argument \"extra\""));
-  EXPECT_THAT(err({"-o", "jsn", "jobs"}), HasSubstr("did you mean json? All: table, wide, json, jsonl, csv, tsv, md, html, yaml"));
+  EXPECT_THAT(
+      err({"-o", "jsn", "jobs"}),
+      HasSubstr("did you mean json? All: table, wide, json, jsonl, csv, tsv, md, html, yaml"));
   EXPECT_THAT(err({"-o", "spreadsheet", "jobs"}), HasSubstr("choose from table"));
   EXPECT_THAT(err({"jobs", "--limit", "many"}), HasSubstr("--limit"));
   EXPECT_THAT(err({"jobs", "\x1b[2J"}), Not(HasSubstr("\x1b")));
@@ -172,7 +191,8 @@ TEST(Usage, TimesAreReadBeforeAnythingIsLookedFor) {
     for (const char* end : {"--from", "--to"}) {
       const Outcome o = RunCommand({command, end, "NONSENSE", "--data-dir", "/nonexistent"});
       EXPECT_EQ(o.code, 2) << command;
-      EXPECT_THAT(o.err, AllOf(HasSubstr(end), HasSubstr("NONSENSE"), Not(HasSubstr("no fleet")))) << command;
+      EXPECT_THAT(o.err, AllOf(HasSubstr(end), HasSubstr("NONSENSE"), Not(HasSubstr("no fleet"))))
+          << command;
     }
   }
   EXPECT_EQ(RunCommand({"jobs", "--from", "now-2h", "--data-dir", "/nonexistent"}).code, 6);
@@ -195,10 +215,12 @@ TEST(Decode, AFileOfSomethingElseIsAnError) {
 }
 
 TEST(Decode, FilesDoNotShareReadings) {
-  std::vector<std::string> args = {"decode", "-o", "csv", "--columns", "uuid,gpu_util", "--no-header"};
+  std::vector<std::string> args = {"decode",        "-o",         "csv", "--columns",
+                                   "uuid,gpu_util", "--no-header"};
   for (const int util : {11, 22, 33}) {
     args.push_back(fmt::format("{}/util-{}.prom", testing::TempDir(), util));
-    std::ofstream(args.back()) << fmt::format("DCGM_FI_DEV_GPU_UTIL{{gpu=\"0\",UUID=\"GPU-{0}\"}} {0}\n", util);
+    std::ofstream(args.back()) << fmt::format(
+        "DCGM_FI_DEV_GPU_UTIL{{gpu=\"0\",UUID=\"GPU-{0}\"}} {0}\n", util);
   }
   EXPECT_EQ(RunCommand(args).out, "GPU-11,0.11\nGPU-22,0.22\nGPU-33,0.33\n");
 }
@@ -213,7 +235,9 @@ TEST(Usage, HelpTeaches) {
     EXPECT_EQ(help.code, 0);
     EXPECT_EQ(help.err, "");
     EXPECT_THAT(help.out, HasSubstr("\nUsage\n  flopwatch " + std::string(c.name))) << c.name;
-    EXPECT_THAT(help.out, AllOf(HasSubstr("\nExamples\n  "), HasSubstr("  flopwatch " + std::string(c.name)))) << c.name << " teaches no example";
+    EXPECT_THAT(help.out,
+                AllOf(HasSubstr("\nExamples\n  "), HasSubstr("  flopwatch " + std::string(c.name))))
+        << c.name << " teaches no example";
   }
   EXPECT_THAT(RunCommand({"--version"}).out, StartsWith("flopwatch "));
 }
@@ -230,10 +254,12 @@ TEST(Usage, ServeRefusesTheWorldWithoutAWord) {
 TEST(Colour, FollowsTheRules) {
   using Map = std::map<std::string, std::string>;
   const auto want = [](const Map& env, bool terminal) {
-    return WantColor([&](std::string_view n) -> std::optional<std::string> {
-      const auto it = env.find(std::string(n));
-      return it != env.end() ? std::optional<std::string>(it->second) : std::nullopt;
-    }, terminal);
+    return WantColor(
+        [&](std::string_view n) -> std::optional<std::string> {
+          const auto it = env.find(std::string(n));
+          return it != env.end() ? std::optional<std::string>(it->second) : std::nullopt;
+        },
+        terminal);
   };
   EXPECT_TRUE(want({}, true));
   EXPECT_FALSE(want({}, false));
@@ -250,24 +276,31 @@ TEST(Errors, AreThreeShortLines) {
   EXPECT_EQ(FormatError(absl::InternalError("opening a.toml: line 3: bad; fix it"), false),
             "error: opening a.toml\n  why:  line 3: bad\n  next: fix it\n");
   EXPECT_EQ(FormatError(absl::InternalError("it failed"), false), "error: it failed\n");
-  EXPECT_EQ(FormatError(absl::InternalError("http://x:1 is not there; try y"), false), "error: http://x:1 is not there\n  next: try y\n");
+  EXPECT_EQ(FormatError(absl::InternalError("http://x:1 is not there; try y"), false),
+            "error: http://x:1 is not there\n  next: try y\n");
 }
 
 TEST(ConfigCommand, ShowsValuesWithTheirOrigin) {
-  const Outcome o = RunCommand({"config", "show", "scrape.interval", "-o", "jsonl", "--columns", "key,value,origin"},
-                               {.environment = {{"FLOPWATCH_SCRAPE_INTERVAL", "25s"}}});
-  EXPECT_EQ(o.out, "{\"key\":\"scrape.interval\",\"value\":\"25s\",\"origin\":\"environment FLOPWATCH_SCRAPE_INTERVAL\"}\n");
-  const Outcome flag = RunCommand({"config", "show", "store.directory", "--data-dir", "/d", "-o", "csv", "--columns", "value,origin", "--no-header"});
+  const Outcome o = RunCommand(
+      {"config", "show", "scrape.interval", "-o", "jsonl", "--columns", "key,value,origin"},
+      {.environment = {{"FLOPWATCH_SCRAPE_INTERVAL", "25s"}}});
+  EXPECT_EQ(o.out,
+            "{\"key\":\"scrape.interval\",\"value\":\"25s\",\"origin\":\"environment "
+            "FLOPWATCH_SCRAPE_INTERVAL\"}\n");
+  const Outcome flag = RunCommand({"config", "show", "store.directory", "--data-dir", "/d", "-o",
+                                   "csv", "--columns", "value,origin", "--no-header"});
   EXPECT_EQ(flag.out, "/d,flag --data-dir\n");
   EXPECT_EQ(RunCommand({"config", "show", "no.key"}).code, 5);
   EXPECT_EQ(RunCommand({"config", "show", "--config", "/nonexistent.toml"}).code, 5);
 }
 
 TEST(Doctor, FailsWithThreeWhenTheNamedServerIsGone) {
-  const Outcome o = RunCommand({"doctor", "--server", "127.0.0.1:1", "-o", "jsonl", "--data-dir", testing::TempDir()});
+  const Outcome o = RunCommand(
+      {"doctor", "--server", "127.0.0.1:1", "-o", "jsonl", "--data-dir", testing::TempDir()});
   EXPECT_EQ(o.code, static_cast<int>(ExitCode::kUnhealthy));
   EXPECT_THAT(o.out, HasSubstr("{\"check\":\"server\",\"verdict\":\"fail\""));
-  EXPECT_THAT(o.out, HasSubstr("{\"check\":\"database engine\",\"verdict\":\"ok\",\"detail\":\"DuckDB v"));
+  EXPECT_THAT(o.out,
+              HasSubstr("{\"check\":\"database engine\",\"verdict\":\"ok\",\"detail\":\"DuckDB v"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Documents, help and completion say the same as the command table and the table of configuration keys.
+// Documents, help and completion say the same as the command table and the table of configuration
+// keys.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +19,8 @@ using ::testing::HasSubstr;
 
 // The generated part lies between two markers; FLOPWATCH_UPDATE_GOLDEN=1 writes it.
 void ExpectDocumented(const std::string& file, const std::string& reference) {
-  static constexpr std::string_view kBegin = "<!-- reference: begin -->\n", kEnd = "<!-- reference: end -->";
+  static constexpr std::string_view kBegin = "<!-- reference: begin -->\n",
+                                    kEnd = "<!-- reference: end -->";
   const auto path = SourcePath(file);
   std::string text = ReadText(path);
   const size_t begin = text.find(kBegin), end = text.find(kEnd);
@@ -34,12 +36,18 @@ void ExpectDocumented(const std::string& file, const std::string& reference) {
       << file << " is behind the program; FLOPWATCH_UPDATE_GOLDEN=1 writes the reference anew";
 }
 
-TEST(Documents, CliReferenceIsTheCommandTable) { ExpectDocumented("docs/cli.md", CommandReference()); }
-TEST(Documents, ConfigReferenceIsTheKeyTable) { ExpectDocumented("docs/config.md", ConfigReference()); }
+TEST(Documents, CliReferenceIsTheCommandTable) {
+  ExpectDocumented("docs/cli.md", CommandReference());
+}
+TEST(Documents, ConfigReferenceIsTheKeyTable) {
+  ExpectDocumented("docs/config.md", ConfigReference());
+}
 
 TEST(Documents, ExitCodesAreThoseOfTheHeader) {
   const std::string text = ReadText(SourcePath("docs/cli.md"));
-  for (const char* row : {"| 0 |", "| 1 |", "| 2 |", "| 3 |", "| 4 |", "| 5 |", "| 6 |", "| 7 |", "| 130 |"}) EXPECT_THAT(text, HasSubstr(row));
+  for (const char* row :
+       {"| 0 |", "| 1 |", "| 2 |", "| 3 |", "| 4 |", "| 5 |", "| 6 |", "| 7 |", "| 130 |"})
+    EXPECT_THAT(text, HasSubstr(row));
 }
 
 std::string Shell(const std::string& command) {
@@ -56,7 +64,8 @@ TEST(Completion, EveryCommandAndOptionIsInEveryScript) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const Outcome o = RunCommand({"completion", shell});
     ASSERT_EQ(o.code, 0) << o.err;
-    for (const CommandEntry& c : Commands()) EXPECT_THAT(o.out, HasSubstr(std::string(c.name))) << shell;
+    for (const CommandEntry& c : Commands())
+      EXPECT_THAT(o.out, HasSubstr(std::string(c.name))) << shell;
     // Long options of the reference: "`--name" or ", --name".
     for (size_t at = 0; (at = reference.find("--", at)) != std::string::npos;) {
       const size_t end = reference.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", at);
@@ -77,8 +86,8 @@ TEST(Completion, BashCompletes) {
   const auto path = std::filesystem::path(testing::TempDir()) / "flopwatch_completion.bash";
   std::ofstream(path) << RunCommand({"completion", "bash"}).out;
   const auto complete = [&](const std::string& words, int at) {
-    return Shell("bash -c 'source " + path.string() + " && COMP_WORDS=(" + words + ") COMP_CWORD=" + std::to_string(at) +
-                 " && _flopwatch && echo ${COMPREPLY[@]}'");
+    return Shell("bash -c 'source " + path.string() + " && COMP_WORDS=(" + words +
+                 ") COMP_CWORD=" + std::to_string(at) + " && _flopwatch && echo ${COMPREPLY[@]}'");
   };
   EXPECT_EQ(complete("flopwatch ser", 1), "serve\n");
   EXPECT_EQ(complete("flopwatch config sh", 2), "show\n");

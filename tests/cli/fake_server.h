@@ -16,10 +16,14 @@ namespace flopwatch::cli {
 class FakeServer {
  public:
   FakeServer() {
-    answers_ = {{"/api/v1/status", {200, CannedText("status.json")}},   {"/api/v1/fleet", {200, CannedText("fleet.json")}},
-                {"/api/v1/jobs", {200, CannedText("jobs.json")}},       {"/api/v1/jobs/2115078", {200, CannedText("job.json")}},
-                {"/api/v1/gpus", {200, CannedText("gpus.json")}},       {"/api/v1/gpus/GPU-node-a-0", {200, CannedText("gpu.json")}},
-                {"/api/v1/targets", {200, CannedText("targets.json")}}, {"/api/v1/divergence", {200, CannedText("divergence_set.json")}},
+    answers_ = {{"/api/v1/status", {200, CannedText("status.json")}},
+                {"/api/v1/fleet", {200, CannedText("fleet.json")}},
+                {"/api/v1/jobs", {200, CannedText("jobs.json")}},
+                {"/api/v1/jobs/2115078", {200, CannedText("job.json")}},
+                {"/api/v1/gpus", {200, CannedText("gpus.json")}},
+                {"/api/v1/gpus/GPU-node-a-0", {200, CannedText("gpu.json")}},
+                {"/api/v1/targets", {200, CannedText("targets.json")}},
+                {"/api/v1/divergence", {200, CannedText("divergence_set.json")}},
                 {"/api/v1/sql", {200, CannedText("sql.json")}}};
     auto server = net::HttpServer::Start({}, [this](const net::Request& r) { return Answer(r); });
     EXPECT_TRUE(server.ok()) << server.status();
@@ -30,7 +34,8 @@ class FakeServer {
     const std::lock_guard lock(mutex_);
     answers_[path] = {status, std::move(body)};
   }
-  // "GET /api/v1/jobs?limit=50", in the order asked; the query decoded. Taken: the list starts anew.
+  // "GET /api/v1/jobs?limit=50", in the order asked; the query decoded. Taken: the list starts
+  // anew.
   std::vector<std::string> TakeRequests() {
     const std::lock_guard lock(mutex_);
     return std::exchange(requests_, {});
@@ -48,7 +53,9 @@ class FakeServer {
     if (!r.body.empty()) line += " " + r.body;
     requests_.push_back(line);
     const auto it = answers_.find(r.path);
-    if (it == answers_.end()) return net::ErrorResponse(absl::NotFoundError("no job 'x'; /api/v1/jobs lists those of a window"));
+    if (it == answers_.end())
+      return net::ErrorResponse(
+          absl::NotFoundError("no job 'x'; /api/v1/jobs lists those of a window"));
     net::Response response;
     response.status = it->second.first;
     response.body = it->second.second;

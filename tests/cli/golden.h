@@ -1,5 +1,6 @@
-// Golden text: an input in tests/golden/cli, the view, the expected text beside it. FLOPWATCH_UPDATE_GOLDEN=1 writes the
-// text instead of comparing; the diff is then reviewed like code.
+// Golden text: an input in tests/golden/cli, the view, the expected text beside it.
+// FLOPWATCH_UPDATE_GOLDEN=1 writes the text instead of comparing; the diff is then reviewed like
+// code.
 #ifndef FLOPWATCH_TESTS_CLI_GOLDEN_H_
 #define FLOPWATCH_TESTS_CLI_GOLDEN_H_
 
@@ -30,7 +31,9 @@ inline bool UpdateGolden() {
   return update != nullptr && std::string(update) == "1";
 }
 
-inline std::string CannedText(const std::string& name) { return ReadText(SourcePath("tests/golden/cli/" + name)); }
+inline std::string CannedText(const std::string& name) {
+  return ReadText(SourcePath("tests/golden/cli/" + name));
+}
 
 inline Json Canned(const std::string& name) {
   auto json = Json::Parse(CannedText(name));
@@ -44,8 +47,10 @@ inline void ExpectGolden(const std::string& name, const std::string& actual) {
     std::ofstream(path, std::ios::binary) << actual;
     return;
   }
-  ASSERT_TRUE(std::filesystem::exists(path)) << path << " is missing: FLOPWATCH_UPDATE_GOLDEN=1 writes it";
-  EXPECT_EQ(actual, ReadText(path)) << "differs from " << path << "; if that is meant, FLOPWATCH_UPDATE_GOLDEN=1 writes it";
+  ASSERT_TRUE(std::filesystem::exists(path))
+      << path << " is missing: FLOPWATCH_UPDATE_GOLDEN=1 writes it";
+  EXPECT_EQ(actual, ReadText(path))
+      << "differs from " << path << "; if that is meant, FLOPWATCH_UPDATE_GOLDEN=1 writes it";
 }
 
 }  // namespace flopwatch::cli

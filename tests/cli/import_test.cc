@@ -1,5 +1,6 @@
-// flopwatch import log: into a store directory, again, with options, and what is wrong with a file. The real program's parts all
-// the way: what was imported is read back through `sql` and the API of the stored fleet.
+// flopwatch import log: into a store directory, again, with options, and what is wrong with a file.
+// The real program's parts all the way: what was imported is read back through `sql` and the API of
+// the stored fleet.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +23,8 @@ using ::testing::Not;
 class ImportTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (std::filesystem::path(testing::TempDir()) / "flopwatch-import-XXXXXX").string();
+    std::string name =
+        (std::filesystem::path(testing::TempDir()) / "flopwatch-import-XXXXXX").string();
     folder_ = mkdtemp(name.data());
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -37,7 +39,8 @@ class ImportTest : public ::testing::Test {
     return RunCommand(args);
   }
   std::string Sql(const std::string& sql) {
-    const Outcome o = RunCommand({"sql", sql, "-o", "csv", "--no-header", "--data-dir", folder_ + "/data", "-q"});
+    const Outcome o =
+        RunCommand({"sql", sql, "-o", "csv", "--no-header", "--data-dir", folder_ + "/data", "-q"});
     EXPECT_EQ(o.code, 0) << o.err;
     return o.out;
   }
@@ -53,9 +56,12 @@ class ImportTest : public ::testing::Test {
     for (int i = 1; i <= steps; ++i) {
       std::string time = FormatTime(start + i * 5 * kMicrosPerSecond);
       time = time.substr(0, 10) + " " + time.substr(11, 8);
-      out += fmt::format("{} iteration {:8}/ 500 | consumed samples: {} | elapsed time per iteration (ms): 5000.0 | throughput per GPU (TFLOP/s/GPU): "
-                         "400.0 | learning rate: 1.0E-04 | global batch size: 1024 | lm loss: {}.5E+00 | grad norm: 0.5 |\n",
-                         times ? fmt::format(" [{}]", time) : "", i, i * 1024, 10 - i % 10);
+      out += fmt::format(
+          "{} iteration {:8}/ 500 | consumed samples: {} | elapsed time per iteration (ms): 5000.0 "
+          "| throughput per GPU (TFLOP/s/GPU): "
+          "400.0 | learning rate: 1.0E-04 | global batch size: 1024 | lm loss: {}.5E+00 | grad "
+          "norm: 0.5 |\n",
+          times ? fmt::format(" [{}]", time) : "", i, i * 1024, 10 - i % 10);
     }
     return out;
   }
@@ -72,10 +78,14 @@ TEST_F(ImportTest, OnceAndAgainWhenItHasGrown) {
   EXPECT_EQ(table->array()[0]["format"].text(), "megatron");
   EXPECT_EQ(table->array()[0]["gpus"].integer(), 64);
   EXPECT_THAT(o.err, HasSubstr("were read as UTC"));
-  EXPECT_EQ(Sql("SELECT count(*), min(step), max(step), sum(span_s) FROM application_samples WHERE job = '7'"), "10,1,10,50\n");
-  EXPECT_EQ(Sql("SELECT convention, precision, gpus, seq_len FROM application_claims"), "megatron,bf16,64,4096\n");
+  EXPECT_EQ(Sql("SELECT count(*), min(step), max(step), sum(span_s) FROM application_samples WHERE "
+                "job = '7'"),
+            "10,1,10,50\n");
+  EXPECT_EQ(Sql("SELECT convention, precision, gpus, seq_len FROM application_claims"),
+            "megatron,bf16,64,4096\n");
   // No GPU was ever seen here: the job is known by what it reports.
-  o = RunCommand({"job", "7", "--data-dir", folder_ + "/data", "-o", "csv", "--columns", "samples,convention", "--no-header", "-q"});
+  o = RunCommand({"job", "7", "--data-dir", folder_ + "/data", "-o", "csv", "--columns",
+                  "samples,convention", "--no-header", "-q"});
   EXPECT_EQ(o.out, "10,megatron\n") << o.err;
   Write("train.log", Megatron(12));
   o = Import({file, "--job", "7", "-o", "json", "--gpu", "H100 SXM"});
@@ -87,8 +97,10 @@ TEST_F(ImportTest, OnceAndAgainWhenItHasGrown) {
 }
 
 TEST_F(ImportTest, GzipAndSeveralFiles) {
-  const std::string plain = Write("a.log", Megatron(3)), packed = Write("b.log.gz", net::Gzip(Megatron(5)));
-  const Outcome o = Import({plain, packed, "--job", "ml/train-0", "--timezone", "UTC", "--columns", "samples,stored,duplicates", "--no-header", "-o", "csv"});
+  const std::string plain = Write("a.log", Megatron(3)),
+                    packed = Write("b.log.gz", net::Gzip(Megatron(5)));
+  const Outcome o = Import({plain, packed, "--job", "ml/train-0", "--timezone", "UTC", "--columns",
+                            "samples,stored,duplicates", "--no-header", "-o", "csv"});
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_EQ(o.out, "3,3,0\n5,2,3\n");
   EXPECT_THAT(o.err, Not(HasSubstr("read as UTC")));
@@ -119,14 +131,18 @@ TEST_F(ImportTest, WhatIsWrongIsSaidInOneLineAndNothingIsStored) {
 }
 
 TEST_F(ImportTest, ADryRunStoresNothing) {
-  const Outcome o = Import({Write("train.log", Megatron(3)), "--job", "7", "--dry-run", "-o", "csv", "--columns", "samples,stored", "--no-header"});
+  const Outcome o = Import({Write("train.log", Megatron(3)), "--job", "7", "--dry-run", "-o", "csv",
+                            "--columns", "samples,stored", "--no-header"});
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_EQ(o.out, "3,0\n");
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/data"));
 }
 
 TEST_F(ImportTest, LogsOlderThanIsKeptAreRefusedAndSaySo) {
-  const Outcome o = Import({Write("old.log", "[2015-01-02 03:04:05] iteration 1/ 5 | elapsed time per iteration (ms): 1000.0 | lm loss: 2.0E+00 |\n"), "--job", "7"});
+  const Outcome o = Import({Write("old.log",
+                                  "[2015-01-02 03:04:05] iteration 1/ 5 | elapsed time per "
+                                  "iteration (ms): 1000.0 | lm loss: 2.0E+00 |\n"),
+                            "--job", "7"});
   EXPECT_EQ(o.code, 2);
   EXPECT_THAT(o.err, HasSubstr("too_old"));
 }

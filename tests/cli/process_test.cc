@@ -1,4 +1,5 @@
-// The program as a process: serve from start to clean stop, pipes that close, and top in a real terminal (tmux).
+// The program as a process: serve from start to clean stop, pipes that close, and top in a real
+// terminal (tmux).
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -56,7 +57,8 @@ std::string RunInShell(const std::string& command, int* status = nullptr) {
 class Folder {
  public:
   Folder() {
-    std::string name = (std::filesystem::path(testing::TempDir()) / "flopwatch-cli-XXXXXX").string();
+    std::string name =
+        (std::filesystem::path(testing::TempDir()) / "flopwatch-cli-XXXXXX").string();
     path_ = mkdtemp(name.data());
   }
   ~Folder() { std::filesystem::remove_all(path_); }
@@ -98,11 +100,14 @@ class Process {
   pid_t pid_ = -1;
 };
 
-// An exporter's text: GPU 0 of node n1, H100, tensor activity 0.5 at 1830 MHz, so that OFU is 0.5 (eq. 1).
+// An exporter's text: GPU 0 of node n1, H100, tensor activity 0.5 at 1830 MHz, so that OFU is 0.5
+// (eq. 1).
 std::string Exposition() {
-  const std::string labels = "{gpu=\"0\",UUID=\"GPU-1\",Hostname=\"n1\",modelName=\"NVIDIA H100 80GB HBM3\",hpc_job=\"77\"} ";
-  return "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" + labels + "0.5\nDCGM_FI_DEV_SM_CLOCK" + labels + "1830\nDCGM_FI_DEV_GPU_UTIL" + labels +
-         "99\nDCGM_FI_DEV_POWER_USAGE" + labels + "600\n";
+  const std::string labels =
+      "{gpu=\"0\",UUID=\"GPU-1\",Hostname=\"n1\",modelName=\"NVIDIA H100 80GB "
+      "HBM3\",hpc_job=\"77\"} ";
+  return "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" + labels + "0.5\nDCGM_FI_DEV_SM_CLOCK" + labels +
+         "1830\nDCGM_FI_DEV_GPU_UTIL" + labels + "99\nDCGM_FI_DEV_POWER_USAGE" + labels + "600\n";
 }
 
 TEST(Serve, StartsTakesSamplesStopsCleanlyAndLeavesAReadableStore) {
@@ -114,21 +119,27 @@ TEST(Serve, StartsTakesSamplesStopsCleanlyAndLeavesAReadableStore) {
     return r;
   });
   ASSERT_TRUE(exporter.ok()) << exporter.status();
-  Process serve({"serve", "--listen", "127.0.0.1:0", "--port-file", folder / "port", "--data-dir", folder / "data", "--interval", "200ms",
-                 "--target", "http://127.0.0.1:" + std::to_string((*exporter)->port()) + "/metrics"},
+  Process serve({"serve", "--listen", "127.0.0.1:0", "--port-file", folder / "port", "--data-dir",
+                 folder / "data", "--interval", "200ms", "--target",
+                 "http://127.0.0.1:" + std::to_string((*exporter)->port()) + "/metrics"},
                 folder / "log");
-  ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(folder / "port") && std::filesystem::file_size(folder / "port") > 1; }))
-      << ReadText(folder / "log");
+  ASSERT_TRUE(Eventually([&] {
+    return std::filesystem::exists(folder / "port") &&
+           std::filesystem::file_size(folder / "port") > 1;
+  })) << ReadText(folder / "log");
   std::string port = ReadText(folder / "port");
   port.pop_back();
   const std::string server = "127.0.0.1:" + port;
   std::string seen;
   EXPECT_TRUE(Eventually([&] {
-    seen = RunCommand({"jobs", "--server", server, "-q", "--no-header", "--columns", "job,ofu"}).out;
+    seen =
+        RunCommand({"jobs", "--server", server, "-q", "--no-header", "--columns", "job,ofu"}).out;
     return seen.starts_with("77\t") && std::abs(std::atof(seen.c_str() + 3) - 0.5) < 1e-12;
-  })) << seen << ReadText(folder / "log");
+  })) << seen
+      << ReadText(folder / "log");
   // A second writer is told who has the directory.
-  const Outcome second = RunCommand({"serve", "--listen", "127.0.0.1:0", "--data-dir", folder / "data"});
+  const Outcome second =
+      RunCommand({"serve", "--listen", "127.0.0.1:0", "--data-dir", folder / "data"});
   EXPECT_NE(second.code, 0);
   EXPECT_THAT(second.err, HasSubstr(folder / "data"));
   EXPECT_EQ(RunCommand({"doctor", "--server", server, "--data-dir", folder / "data"}).code, 0);
@@ -136,29 +147,37 @@ TEST(Serve, StartsTakesSamplesStopsCleanlyAndLeavesAReadableStore) {
   serve.Signal(SIGTERM);
   EXPECT_EQ(serve.Wait(), 0);
   EXPECT_THAT(ReadText(folder / "log"), HasSubstr("stopped; every sample received is stored."));
-  const Outcome offline = RunCommand({"jobs", "--data-dir", folder / "data", "--no-header", "--columns", "job,ofu"});
-  // The store sums products in whatever order its threads finish: equal to rounding, not to the last bit.
+  const Outcome offline =
+      RunCommand({"jobs", "--data-dir", folder / "data", "--no-header", "--columns", "job,ofu"});
+  // The store sums products in whatever order its threads finish: equal to rounding, not to the
+  // last bit.
   ASSERT_EQ(offline.out.substr(0, 3), "77\t") << offline.out << offline.err;
   EXPECT_NEAR(std::stod(offline.out.substr(3)), 0.5, 1e-12);
   EXPECT_THAT(offline.err, HasSubstr("no server: reading the store in " + (folder / "data")));
 }
 
-// Of the server's own doing where the kernel leaves it to programs, and whoever started it has not chosen.
+// Of the server's own doing where the kernel leaves it to programs, and whoever started it has not
+// chosen.
 TEST(Serve, AsksForLargePages) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the allocator is the sanitizer's";
 #endif
-  if (ReadText("/sys/kernel/mm/transparent_hugepage/enabled").find("[madvise]") == std::string::npos) {
+  if (ReadText("/sys/kernel/mm/transparent_hugepage/enabled").find("[madvise]") ==
+      std::string::npos) {
     GTEST_SKIP() << "this kernel gives large pages to all or to nobody";
   }
   const char* const before = std::getenv("GLIBC_TUNABLES");
   const std::string kept = before == nullptr ? "" : before;
-  for (const auto& [given, expected] : {std::pair{"glibc.malloc.check=0", "glibc.malloc.hugetlb=1"},
-                                        std::pair{"glibc.malloc.hugetlb=0", "glibc.malloc.hugetlb=0"}}) {
+  for (const auto& [given, expected] :
+       {std::pair{"glibc.malloc.check=0", "glibc.malloc.hugetlb=1"},
+        std::pair{"glibc.malloc.hugetlb=0", "glibc.malloc.hugetlb=0"}}) {
     setenv("GLIBC_TUNABLES", given, 1);
     const Folder folder;
-    Process serve({"serve", "--listen", "127.0.0.1:0", "--port-file", folder / "port", "--data-dir", folder / "data"}, folder / "log");
-    EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(folder / "port"); })) << ReadText(folder / "log");
+    Process serve({"serve", "--listen", "127.0.0.1:0", "--port-file", folder / "port", "--data-dir",
+                   folder / "data"},
+                  folder / "log");
+    EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(folder / "port"); }))
+        << ReadText(folder / "log");
     EXPECT_THAT(serve.Environment(), HasSubstr(std::string("GLIBC_TUNABLES=") + given));
     EXPECT_THAT(serve.Environment(), HasSubstr(expected));
     serve.Signal(SIGTERM);
@@ -169,11 +188,16 @@ TEST(Serve, AsksForLargePages) {
 
 TEST(Serve, WithoutTargetsSaysWhatToDo) {
   const Folder folder;
-  Process serve({"serve", "--listen", "127.0.0.1:0", "--port-file", folder / "port", "--data-dir", folder / "data"}, folder / "log");
+  Process serve({"serve", "--listen", "127.0.0.1:0", "--port-file", folder / "port", "--data-dir",
+                 folder / "data"},
+                folder / "log");
   ASSERT_TRUE(Eventually([&] {
-    return std::filesystem::exists(folder / "log") && ReadText(folder / "log").find("  look ") != std::string::npos;
+    return std::filesystem::exists(folder / "log") &&
+           ReadText(folder / "log").find("  look ") != std::string::npos;
   }));
-  EXPECT_THAT(ReadText(folder / "log"), testing::AnyOf(HasSubstr("scraping  nothing: no targets are configured"), HasSubstr("found on this machine")));
+  EXPECT_THAT(ReadText(folder / "log"),
+              testing::AnyOf(HasSubstr("scraping  nothing: no targets are configured"),
+                             HasSubstr("found on this machine")));
   serve.Signal(SIGINT);
   EXPECT_EQ(serve.Wait(), 0);
 }
@@ -183,10 +207,13 @@ TEST(Pipes, AClosedReaderEndsTheWriterQuietly) {
   int status = 0;
   // The reader leaves before the first byte is written.
   const std::string out =
-      RunInShell("bash -c 'set -o pipefail; { sleep 0.2; " FLOPWATCH_BINARY " gpus --server " + server.url() + " -o json; } 2>&1 | true'", &status);
+      RunInShell("bash -c 'set -o pipefail; { sleep 0.2; " FLOPWATCH_BINARY " gpus --server " +
+                     server.url() + " -o json; } 2>&1 | true'",
+                 &status);
   EXPECT_EQ(out, "");
   EXPECT_EQ(status, 141);  // as a shell says for SIGPIPE
-  RunInShell(FLOPWATCH_BINARY " gpus --server " + server.url() + " -o json 2>/dev/null >/dev/full", &status);
+  RunInShell(FLOPWATCH_BINARY " gpus --server " + server.url() + " -o json 2>/dev/null >/dev/full",
+             &status);
   EXPECT_EQ(status, 1);  // a full disk is not success
 }
 
@@ -195,7 +222,9 @@ class Tmux {
  public:
   explicit Tmux(const Folder& folder) : socket_(folder / "tmux") {}
   ~Tmux() { Run("kill-server"); }
-  std::string Run(const std::string& command) const { return RunInShell("tmux -f /dev/null -S " + socket_ + " " + command + " 2>&1"); }
+  std::string Run(const std::string& command) const {
+    return RunInShell("tmux -f /dev/null -S " + socket_ + " " + command + " 2>&1");
+  }
   std::string Screen() const { return Run("capture-pane -p -t 0"); }
   bool Shows(const std::string& text) const {
     return Eventually([&] { return Screen().find(text) != std::string::npos; });
@@ -210,8 +239,12 @@ TEST(Top, InATerminal) {
   FakeServer server;
   const Folder folder;
   const Tmux tmux(folder);
-  const std::string command = std::string("LC_ALL=C.UTF-8 " FLOPWATCH_BINARY " top --interval 60s --server ") + server.url();
-  const std::string started = tmux.Run("-u new-session -d -x 110 -y 32 \"cd " + (folder / "") + "; echo before; " + command + "; echo code=\\$?; exec sleep 600\"");
+  const std::string command =
+      std::string("LC_ALL=C.UTF-8 " FLOPWATCH_BINARY " top --interval 60s --server ") +
+      server.url();
+  const std::string started =
+      tmux.Run("-u new-session -d -x 110 -y 32 \"cd " + (folder / "") + "; echo before; " +
+               command + "; echo code=\\$?; exec sleep 600\"");
   if (!started.empty()) GTEST_SKIP() << "tmux does not start here: " << started;
   ASSERT_TRUE(tmux.Shows("19 of 21 GPUs reporting")) << tmux.Screen();
   EXPECT_THAT(tmux.Screen(), HasSubstr("2115078"));
@@ -232,7 +265,9 @@ TEST(Top, InATerminal) {
   // A click on the title of a column, as a terminal reports it; tmux passes keys on as they are.
   const std::string list = tmux.Screen();
   int title_row = 1;
-  for (size_t at = 0; at < list.size() && list.find("GPUs     OFU", at) == list.find("GPUs     OFU"); at = list.find('\n', at) + 1) {
+  for (size_t at = 0;
+       at < list.size() && list.find("GPUs     OFU", at) == list.find("GPUs     OFU");
+       at = list.find('\n', at) + 1) {
     if (list.substr(at, list.find('\n', at) - at).find("GPUs     OFU") != std::string::npos) break;
     ++title_row;
   }
@@ -255,8 +290,9 @@ TEST(Top, CtrlCIs130) {
   FakeServer server;
   const Folder folder;
   const Tmux tmux(folder);
-  const std::string started = tmux.Run("-u new-session -d -x 90 -y 25 \"LC_ALL=C.UTF-8 " FLOPWATCH_BINARY " top --server " + server.url() +
-                                       "; echo code=\\$?; exec sleep 600\"");
+  const std::string started =
+      tmux.Run("-u new-session -d -x 90 -y 25 \"LC_ALL=C.UTF-8 " FLOPWATCH_BINARY " top --server " +
+               server.url() + "; echo code=\\$?; exec sleep 600\"");
   if (!started.empty()) GTEST_SKIP() << "tmux does not start here: " << started;
   ASSERT_TRUE(tmux.Shows("GPUs reporting")) << tmux.Screen();
   tmux.Run("send-keys -t 0 C-c");

@@ -1,4 +1,5 @@
-// `flopwatch top`: frames as text, keys as state, and escape codes that really turn one frame into the next.
+// `flopwatch top`: frames as text, keys as state, and escape codes that really turn one frame into
+// the next.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -127,7 +128,8 @@ TEST(Top, KeysMoveOpenAndGoBack) {
   EXPECT_EQ(ui.selected, 4);  // five jobs
   HandleKey("home", data, &ui);
   HandleKey("j", data, &ui);
-  // By lost GPUs: 2115078 loses 64 x 0.58 = 37.1, then 2114000 16 x 0.69 = 11.0, then 2115090 8 x 0.92 = 7.4.
+  // By lost GPUs: 2115078 loses 64 x 0.58 = 37.1, then 2114000 16 x 0.69 = 11.0, then 2115090 8 x
+  // 0.92 = 7.4.
   EXPECT_EQ(HandleKey("enter", data, &ui), TopAction::kRefresh);
   EXPECT_EQ(ui.level, Level::kJob);
   EXPECT_EQ(ui.job, "2114000");
@@ -141,7 +143,8 @@ TEST(Top, KeysMoveOpenAndGoBack) {
 TEST(Top, FilterSortMetricPauseInterval) {
   const TopData data = Fleet();
   TopUi ui;
-  for (const char* key : {"/", "b", "o", "q", "backspace", "b", "enter"}) HandleKey(key, data, &ui);  // "q" types here
+  for (const char* key : {"/", "b", "o", "q", "backspace", "b", "enter"})
+    HandleKey(key, data, &ui);  // "q" types here
   EXPECT_EQ(ui.filter, "bob");
   ASSERT_EQ(VisibleJobs(data, ui).size(), 1u);
   EXPECT_EQ(VisibleJobs(data, ui)[0]->job, "2115090");
@@ -150,7 +153,7 @@ TEST(Top, FilterSortMetricPauseInterval) {
   HandleKey("o", data, &ui);
   HandleKey("o", data, &ui);
   EXPECT_EQ(ui.sort, JobSort::kOfu);
-  EXPECT_EQ(VisibleJobs(data, ui)[0]->job, "2115101");  // OFU 0: the worst first
+  EXPECT_EQ(VisibleJobs(data, ui)[0]->job, "2115101");                // OFU 0: the worst first
   EXPECT_FALSE(VisibleJobs(data, ui).back()->usage.ofu.has_value());  // unknown last
   HandleKey("m", data, &ui);
   EXPECT_EQ(ui.metric, Metric::kTensor);
@@ -181,14 +184,16 @@ TEST(Top, TreeUnfoldsUsersJobsAndGpus) {
     lost += row.lost_gpus;
   }
   for (const TopJob& j : data.jobs) {
-    if (j.usage.ofu) useful += *j.usage.ofu * j.usage.computable_s, computable += j.usage.computable_s;
+    if (j.usage.ofu)
+      useful += *j.usage.ofu * j.usage.computable_s, computable += j.usage.computable_s;
   }
   EXPECT_EQ(gpus, rows[0].gpus);
   EXPECT_EQ(jobs, 5);
   EXPECT_NEAR(lost, rows[0].lost_gpus, 1e-9);
   ASSERT_TRUE(rows[0].ofu.has_value());
   EXPECT_NEAR(*rows[0].ofu, useful / computable, 1e-12);
-  // The user of the job that loses most comes first; Enter unfolds it, then its job, then opens a GPU.
+  // The user of the job that loses most comes first; Enter unfolds it, then its job, then opens a
+  // GPU.
   EXPECT_EQ(rows[1].name, "alice");
   HandleKey("j", data, &ui);
   HandleKey("enter", data, &ui);
@@ -232,9 +237,11 @@ TEST(Top, MouseSelectsOpensAndSorts) {
   TopUi ui;
   TopHits hits;
   DrawTop(data, ui, 110, 32, &hits);
-  const auto row = std::find_if(hits.begin(), hits.end(), [](const TopHit& h) { return h.row == 2; });
+  const auto row =
+      std::find_if(hits.begin(), hits.end(), [](const TopHit& h) { return h.row == 2; });
   ASSERT_NE(row, hits.end());
-  std::string pending = "\x1b[<0;5;" + std::to_string(row->y + 1) + "M\x1b[<0;5;" + std::to_string(row->y + 1) + "m";
+  std::string pending =
+      "\x1b[<0;5;" + std::to_string(row->y + 1) + "M\x1b[<0;5;" + std::to_string(row->y + 1) + "m";
   const std::vector<std::string> click = DecodeKeys(&pending, false);
   ASSERT_EQ(click.size(), 2u);
   EXPECT_EQ(HandleMouse(click[0], hits, data, &ui), TopAction::kRedraw);
@@ -244,9 +251,11 @@ TEST(Top, MouseSelectsOpensAndSorts) {
   EXPECT_EQ(ui.selected, 4);  // three rows down, and the last one is 4
   HandleMouse("mouse:64:3:3:M", hits, data, &ui);
   EXPECT_EQ(ui.selected, 1);
-  const auto title = std::find_if(hits.begin(), hits.end(), [](const TopHit& h) { return h.sort == JobSort::kOfu; });
+  const auto title = std::find_if(hits.begin(), hits.end(),
+                                  [](const TopHit& h) { return h.sort == JobSort::kOfu; });
   ASSERT_NE(title, hits.end());
-  const std::string on_title = "mouse:0:" + std::to_string(title->from) + ":" + std::to_string(title->y) + ":M";
+  const std::string on_title =
+      "mouse:0:" + std::to_string(title->from) + ":" + std::to_string(title->y) + ":M";
   HandleMouse(on_title, hits, data, &ui);
   EXPECT_EQ(ui.sort, JobSort::kOfu);
   EXPECT_FALSE(ui.reverse);
@@ -272,7 +281,8 @@ TEST(Top, LightBackgroundHasColoursOfItsOwn) {
 
 TEST(Top, KeysOutOfBytes) {
   std::string pending = "j\x1b[A\x1b[6~\r\x7f\x03";
-  EXPECT_THAT(DecodeKeys(&pending, false), ElementsAre("j", "up", "pagedown", "enter", "backspace", "ctrl-c"));
+  EXPECT_THAT(DecodeKeys(&pending, false),
+              ElementsAre("j", "up", "pagedown", "enter", "backspace", "ctrl-c"));
   pending = "\x1b";
   EXPECT_TRUE(DecodeKeys(&pending, false).empty());  // may be the begin of a sequence
   EXPECT_THAT(DecodeKeys(&pending, true), ElementsAre("esc"));
@@ -294,8 +304,10 @@ TEST(Top, AnyBytesAndKeysLeaveASoundState) {
     TopHits hits;
     DrawTop(data, ui, 90, 30, &hits);
     for (const std::string& key : DecodeKeys(&pending, true)) {
-      if (key.starts_with("mouse:")) HandleMouse(key, hits, data, &ui);
-      else HandleKey(key, data, &ui);
+      if (key.starts_with("mouse:"))
+        HandleMouse(key, hits, data, &ui);
+      else
+        HandleKey(key, data, &ui);
     }
     RC_ASSERT(pending.empty());
     RC_ASSERT(ui.interval_s >= 1 && ui.interval_s <= 300);
@@ -306,7 +318,9 @@ TEST(Top, AnyBytesAndKeysLeaveASoundState) {
 // A terminal that knows what Screen::Diff says: cursor addresses, erase, characters.
 class Terminal {
  public:
-  Terminal(int width, int height) : cells_(static_cast<size_t>(height), std::vector<std::string>(static_cast<size_t>(width), " ")) {}
+  Terminal(int width, int height)
+      : cells_(static_cast<size_t>(height),
+               std::vector<std::string>(static_cast<size_t>(width), " ")) {}
   void Apply(const std::string& codes) {
     for (size_t i = 0; i < codes.size();) {
       if (codes[i] == '\x1b') {
@@ -323,7 +337,8 @@ class Terminal {
       while (i + n < codes.size() && (static_cast<unsigned char>(codes[i + n]) & 0xC0) == 0x80) ++n;
       const std::string glyph = codes.substr(i, n);
       cells_.at(static_cast<size_t>(y_)).at(static_cast<size_t>(x_)) = glyph;
-      if (DisplayWidth(glyph) == 2) cells_[static_cast<size_t>(y_)].at(static_cast<size_t>(x_) + 1) = "";
+      if (DisplayWidth(glyph) == 2)
+        cells_[static_cast<size_t>(y_)].at(static_cast<size_t>(x_) + 1) = "";
       x_ += DisplayWidth(glyph);
       i += n;
     }

@@ -1,4 +1,5 @@
-// flopwatch trace: whole commands on small traces that this file writes, with expected numbers worked out by hand beside them.
+// flopwatch trace: whole commands on small traces that this file writes, with expected numbers
+// worked out by hand beside them.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,41 +27,65 @@ using ::testing::Not;
 // GPU span 10..175 = 165: compute 60, exposed communication 40, exposed copies 10, idle 55.
 std::string RankJson(int rank, double shift) {
   std::string events;
-  const auto event = [&](std::string_view cat, std::string_view name, double ts, double dur, int pid, int tid, std::string_view args) {
-    events += fmt::format("{}{{\"ph\":\"X\",\"cat\":\"{}\",\"name\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f},\"args\":{{{}}}}}", events.empty() ? "" : ",\n", cat, name,
-                          pid, tid, ts + shift, dur, args);
+  const auto event = [&](std::string_view cat, std::string_view name, double ts, double dur,
+                         int pid, int tid, std::string_view args) {
+    events += fmt::format(
+        "{}{{\"ph\":\"X\",\"cat\":\"{}\",\"name\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},"
+        "\"dur\":{:.3f},\"args\":{{{}}}}}",
+        events.empty() ? "" : ",\n", cat, name, pid, tid, ts + shift, dur, args);
   };
   for (int step = 1; step <= 2; ++step) {
     const double t = (step - 1) * 100;
-    event("user_annotation", fmt::format("ProfilerStep#{}", step), t, 100, 100, 100, "\"External id\":1");
-    for (const auto& [k, name, ts, dur] : {std::tuple(1, "sgemm", 10.0, 30.0), std::tuple(2, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 30.0, 30.0)}) {
+    event("user_annotation", fmt::format("ProfilerStep#{}", step), t, 100, 100, 100,
+          "\"External id\":1");
+    for (const auto& [k, name, ts, dur] :
+         {std::tuple(1, "sgemm", 10.0, 30.0),
+          std::tuple(2, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+                     30.0, 30.0)}) {
       const int id = step * 10 + k;
-      event("cpu_op", k == 1 ? "aten::mm" : "record_param_comms", t + k, 3, 100, 100, fmt::format("\"External id\":{}", id));
-      event("cuda_runtime", "cudaLaunchKernel", t + k + 0.5, 1, 100, 100, fmt::format("\"correlation\":{},\"External id\":{}", id, id));
-      event("kernel", name, t + ts, dur, 0, k == 1 ? 7 : 20, fmt::format("\"device\":0,\"stream\":{},\"correlation\":{},\"External id\":{},\"grid\":[128,1,1],\"block\":[256,1,1]", k == 1 ? 7 : 20, id, id));
+      event("cpu_op", k == 1 ? "aten::mm" : "record_param_comms", t + k, 3, 100, 100,
+            fmt::format("\"External id\":{}", id));
+      event("cuda_runtime", "cudaLaunchKernel", t + k + 0.5, 1, 100, 100,
+            fmt::format("\"correlation\":{},\"External id\":{}", id, id));
+      event("kernel", name, t + ts, dur, 0, k == 1 ? 7 : 20,
+            fmt::format("\"device\":0,\"stream\":{},\"correlation\":{},\"External "
+                        "id\":{},\"grid\":[128,1,1],\"block\":[256,1,1]",
+                        k == 1 ? 7 : 20, id, id));
     }
     const int id = step * 10 + 3;
-    event("cuda_runtime", "cudaMemcpyAsync", t + 5, 1, 100, 100, fmt::format("\"correlation\":{}", id));
-    event("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", t + 70, 5, 0, 7, fmt::format("\"device\":0,\"stream\":7,\"correlation\":{},\"bytes\":1048576,\"memory bandwidth (GB/s)\":209.7", id));
+    event("cuda_runtime", "cudaMemcpyAsync", t + 5, 1, 100, 100,
+          fmt::format("\"correlation\":{}", id));
+    event("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", t + 70, 5, 0, 7,
+          fmt::format("\"device\":0,\"stream\":7,\"correlation\":{},\"bytes\":1048576,\"memory "
+                      "bandwidth (GB/s)\":209.7",
+                      id));
   }
   return fmt::format(
-      "{{\"schemaVersion\":1,\"deviceProperties\":[{{\"id\":0,\"name\":\"NVIDIA H100 80GB HBM3\",\"numSms\":132,\"computeMajor\":9,\"computeMinor\":0}}],"
-      "\"distributedInfo\":{{\"backend\":\"nccl\",\"rank\": {},\"world_size\": 2}},\n\"traceEvents\":[\n{}\n]}}\n",
+      "{{\"schemaVersion\":1,\"deviceProperties\":[{{\"id\":0,\"name\":\"NVIDIA H100 80GB "
+      "HBM3\",\"numSms\":132,\"computeMajor\":9,\"computeMinor\":0}}],"
+      "\"distributedInfo\":{{\"backend\":\"nccl\",\"rank\": {},\"world_size\": "
+      "2}},\n\"traceEvents\":[\n{}\n]}}\n",
       rank, events);
 }
 
 class TraceCommand : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) / fmt::format("flopwatch_trace_{}_{}", ::getpid(), testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              fmt::format("flopwatch_trace_{}_{}", ::getpid(),
+                          testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
     Write("rank0.json", RankJson(0, 1000));
     Write("rank1.json", RankJson(1, 1000));
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
-  void Write(const std::string& name, const std::string& text) { std::ofstream(folder_ / name, std::ios::binary) << text; }
-  std::string Path(const std::string& name = "") const { return name.empty() ? folder_.string() : (folder_ / name).string(); }
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+  }
+  std::string Path(const std::string& name = "") const {
+    return name.empty() ? folder_.string() : (folder_ / name).string();
+  }
   Outcome Run(std::vector<std::string> args, const Surroundings& around = {}) const {
     args.insert(args.begin(), "trace");
     return RunCommand(args, around);
@@ -105,7 +130,8 @@ TEST_F(TraceCommand, TheReportSplitsTimeWithoutRest) {
 }
 
 TEST_F(TraceCommand, APathAloneIsTheReport) {
-  const Outcome alone = Run({Path(), "-o", "table"}), named = Run({"report", Path(), "-o", "table"});
+  const Outcome alone = Run({Path(), "-o", "table"}),
+                named = Run({"report", Path(), "-o", "table"});
   EXPECT_EQ(alone.code, 0) << alone.err;
   EXPECT_EQ(alone.out, named.out);
   EXPECT_THAT(alone.out, HasSubstr("Where the time went"));
@@ -122,7 +148,8 @@ TEST_F(TraceCommand, HtmlIsOneDocumentThatLoadsNothing) {
   EXPECT_EQ(o.code, 0) << o.err;
   const std::string html = ReadText(Path("report.html"));
   EXPECT_THAT(html, testing::StartsWith("<!doctype html>"));
-  for (const char* loads : {"<script", " src=", "href=", "@import", "http:", "https:"}) EXPECT_THAT(html, Not(HasSubstr(loads))) << loads;
+  for (const char* loads : {"<script", " src=", "href=", "@import", "http:", "https:"})
+    EXPECT_THAT(html, Not(HasSubstr(loads))) << loads;
   EXPECT_THAT(html, HasSubstr("<svg"));
   EXPECT_THAT(html, HasSubstr("rank 1"));
   const Outcome md = Run({Path(), "-o", "md"});
@@ -132,7 +159,8 @@ TEST_F(TraceCommand, HtmlIsOneDocumentThatLoadsNothing) {
 
 TEST_F(TraceCommand, NamesOfAHostileTraceStayText) {
   std::string text = RankJson(0, 0);
-  for (size_t at; (at = text.find("sgemm")) != std::string::npos;) text.replace(at, 5, "<img onerror=x>|\\u001b[31m");
+  for (size_t at; (at = text.find("sgemm")) != std::string::npos;)
+    text.replace(at, 5, "<img onerror=x>|\\u001b[31m");
   Write("evil.json", text);
   for (const char* format : {"html", "md", "table"}) {
     const Outcome o = Run({Path("evil.json"), "-o", format});
@@ -148,7 +176,9 @@ TEST_F(TraceCommand, NamesOfAHostileTraceStayText) {
 }
 
 TEST_F(TraceCommand, AnalyzePrintsColumnsAndRows) {
-  const Json r = RunJson({"analyze", Path(), "--analysis", "temporal_breakdown,gpu_kernel_breakdown,comm_comp_overlap", "--compat", "hta"});
+  const Json r =
+      RunJson({"analyze", Path(), "--analysis",
+               "temporal_breakdown,gpu_kernel_breakdown,comm_comp_overlap", "--compat", "hta"});
   const Json& t = r["analyses"]["temporal_breakdown"];
   ASSERT_EQ(t["rows"].array().size(), 2u);
   EXPECT_EQ(t["columns"].array()[1].text(), "idle_time(us)");
@@ -195,29 +225,40 @@ TEST_F(TraceCommand, FindingsHaveTheirShape) {
 }
 
 TEST_F(TraceCommand, SqlReadsTheEventTables) {
-  const Json kernels = RunJson({"sql", Path(), "SELECT rank, name, count(*) AS n, sum(dur_us) AS us FROM kernels WHERE class = 'COMPUTATION' GROUP BY ALL ORDER BY rank"});
+  const Json kernels = RunJson({"sql", Path(),
+                                "SELECT rank, name, count(*) AS n, sum(dur_us) AS us FROM kernels "
+                                "WHERE class = 'COMPUTATION' GROUP BY ALL ORDER BY rank"});
   ASSERT_EQ(kernels.array().size(), 2u);
   EXPECT_EQ(kernels.array()[1]["rank"].integer_or(-1), 1);
   EXPECT_EQ(kernels.array()[1]["n"].integer_or(-1), 2);
   EXPECT_EQ(kernels.array()[1]["us"].number_or(-1), 60);
   // Joins by rank and row; the copy has no operator.
-  const Json joined = RunJson({"sql", Path("rank0.json"), "SELECT o.name AS op, sum(k.dur_us) AS us FROM kernels k JOIN ops o ON o.rank = k.rank AND o.row = k.op_row GROUP BY ALL ORDER BY op"});
+  const Json joined = RunJson({"sql", Path("rank0.json"),
+                               "SELECT o.name AS op, sum(k.dur_us) AS us FROM kernels k JOIN ops o "
+                               "ON o.rank = k.rank AND o.row = k.op_row GROUP BY ALL ORDER BY op"});
   ASSERT_EQ(joined.array().size(), 2u);
   EXPECT_EQ(joined.array()[0]["op"].text(), "aten::mm");
   EXPECT_EQ(joined.array()[0]["us"].number_or(-1), 60);
-  const Json steps = RunJson({"sql", Path("rank0.json"), "SELECT step, dur_us, complete FROM steps ORDER BY step"});
+  const Json steps = RunJson(
+      {"sql", Path("rank0.json"), "SELECT step, dur_us, complete FROM steps ORDER BY step"});
   ASSERT_EQ(steps.array().size(), 2u);
   EXPECT_EQ(steps.array()[0]["dur_us"].number_or(-1), 100);
-  const Json counts = RunJson({"sql", Path("rank0.json"), "SELECT (SELECT count(*) FROM events) e, (SELECT count(*) FROM launches) l, (SELECT sum(bytes) FROM copies) b"});
+  const Json counts = RunJson({"sql", Path("rank0.json"),
+                               "SELECT (SELECT count(*) FROM events) e, (SELECT count(*) FROM "
+                               "launches) l, (SELECT sum(bytes) FROM copies) b"});
   EXPECT_EQ(counts.array()[0]["e"].integer_or(-1), 18);
   EXPECT_EQ(counts.array()[0]["l"].integer_or(-1), 6);
   EXPECT_EQ(counts.array()[0]["b"].integer_or(-1), 2097152);
-  EXPECT_EQ(RunJson({"sql", Path(), "SELECT row FROM events", "--max-rows", "3"}, 7).array().size(), 3u);
+  EXPECT_EQ(RunJson({"sql", Path(), "SELECT row FROM events", "--max-rows", "3"}, 7).array().size(),
+            3u);
 }
 
 TEST_F(TraceCommand, SqlOnlyReads) {
-  for (const char* query : {"CREATE TABLE x (a INT)", "COPY (SELECT 1) TO '/tmp/flopwatch_never.csv'", "DROP VIEW events", "SELECT * FROM read_csv('/etc/passwd')", "SELECT * FROM '/etc/passwd'",
-                            "SELECT 1; SELECT 2", "INSERT INTO events SELECT * FROM events", "SET memory_limit = '9GB'", "ATTACH '/tmp/x.db' AS x"}) {
+  for (const char* query :
+       {"CREATE TABLE x (a INT)", "COPY (SELECT 1) TO '/tmp/flopwatch_never.csv'",
+        "DROP VIEW events", "SELECT * FROM read_csv('/etc/passwd')", "SELECT * FROM '/etc/passwd'",
+        "SELECT 1; SELECT 2", "INSERT INTO events SELECT * FROM events", "SET memory_limit = '9GB'",
+        "ATTACH '/tmp/x.db' AS x"}) {
     const Outcome o = Run({"sql", Path("rank0.json"), query});
     EXPECT_NE(o.code, 0) << query;
     EXPECT_EQ(o.out, "") << query;
@@ -229,7 +270,9 @@ TEST_F(TraceCommand, SqlOnlyReads) {
   EXPECT_EQ(none.code, 2);
   const Outcome schema = Run({"sql", "--schema", "-o", "csv"});
   EXPECT_EQ(schema.code, 0);
-  for (const char* table : {"events,", "kernels,", "ops,", "launches,", "steps,", "collectives,", "counters,", "findings,"}) EXPECT_THAT(schema.out, HasSubstr(std::string("\n") + table));
+  for (const char* table : {"events,", "kernels,", "ops,", "launches,", "steps,", "collectives,",
+                            "counters,", "findings,"})
+    EXPECT_THAT(schema.out, HasSubstr(std::string("\n") + table));
 }
 
 TEST_F(TraceCommand, LossesAreSaidAndMakeTheAnswerAPart) {
@@ -255,7 +298,8 @@ TEST_F(TraceCommand, ACutStepReadsBackAndMergedRanksStayApart) {
   const Json steps = RunJson({"sql", Path("step2.json"), "SELECT step, dur_us FROM steps"});
   ASSERT_EQ(steps.array().size(), 1u);
   EXPECT_EQ(steps.array()[0]["step"].integer_or(-1), 2);
-  const Json kernels = RunJson({"sql", Path("step2.json"), "SELECT count(*) n, sum(dur_us) us FROM kernels"});
+  const Json kernels =
+      RunJson({"sql", Path("step2.json"), "SELECT count(*) n, sum(dur_us) us FROM kernels"});
   EXPECT_EQ(kernels.array()[0]["n"].integer_or(-1), 2);
   EXPECT_EQ(kernels.array()[0]["us"].number_or(-1), 60);
   const Outcome merged = Run({"merge", Path(), "-O", Path("all.json")});
@@ -267,7 +311,8 @@ TEST_F(TraceCommand, ACutStepReadsBackAndMergedRanksStayApart) {
 }
 
 TEST_F(TraceCommand, DiffNamesWhatChanged) {
-  // The second run computes 10 µs longer in each step, and its NCCL starts as before: 20 more hidden, 10 less exposed.
+  // The second run computes 10 µs longer in each step, and its NCCL starts as before: 20 more
+  // hidden, 10 less exposed.
   std::string slower = RankJson(0, 0);
   for (size_t at = 0; (at = slower.find("\"sgemm\"", at)) != std::string::npos; ++at) {
     const size_t dur = slower.find("\"dur\":30.000", at);
@@ -288,7 +333,8 @@ TEST_F(TraceCommand, DiffNamesWhatChanged) {
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("sgemm"));
   const Json hta = RunJson({"diff", Path("rank0.json"), Path("slower"), "--compat", "hta"});
-  for (const char* device : {"CPU", "GPU", "ALL"}) EXPECT_TRUE(hta[device]["columns"].is_array()) << device;
+  for (const char* device : {"CPU", "GPU", "ALL"})
+    EXPECT_TRUE(hta[device]["columns"].is_array()) << device;
 }
 
 TEST_F(TraceCommand, ErrorsSuggest) {
@@ -301,7 +347,8 @@ TEST_F(TraceCommand, ErrorsSuggest) {
   const Outcome one = Run({"stragglers", Path("rank0.json")});
   EXPECT_NE(one.code, 0);
   EXPECT_THAT(one.err, HasSubstr("not computable"));
-  for (const char* sub : {"report", "info", "analyze", "findings", "ops", "diff", "stragglers", "sql", "cut", "merge", "upload", "list"}) {
+  for (const char* sub : {"report", "info", "analyze", "findings", "ops", "diff", "stragglers",
+                          "sql", "cut", "merge", "upload", "list"}) {
     const Outcome help = Run({sub, "--help"});
     EXPECT_EQ(help.code, 0);
     EXPECT_THAT(help.out, HasSubstr("Examples")) << sub;
@@ -326,12 +373,18 @@ trace::TraceReport SmallReport() {
     k.device = "NVIDIA H100 80GB HBM3";
     k.events = 1000;
     k.steps = k.complete_steps = 2;
-    k.time = trace::TimeSplit{1'000'000, 600'000, 250'000 - 100'000 * rank, 50'000, 100'000 + 100'000 * rank, 300'000};
+    k.time = trace::TimeSplit{
+        1'000'000, 600'000, 250'000 - 100'000 * rank, 50'000, 100'000 + 100'000 * rank, 300'000};
     r.ranks.push_back(k);
-    for (int step = 7; step < 9; ++step) r.steps.push_back({rank, step, step == 7, 0, trace::TimeSplit{500'000, 300'000, 100'000, 25'000, 75'000, 150'000}});
+    for (int step = 7; step < 9; ++step)
+      r.steps.push_back({rank, step, step == 7, 0,
+                         trace::TimeSplit{500'000, 300'000, 100'000, 25'000, 75'000, 150'000}});
   }
   r.total = trace::TimeSplit{2'000'000, 1'200'000, 400'000, 100'000, 300'000, 600'000};
-  r.verdict = {"Of 2.00 ms of GPU time on 2 ranks, 60.0 % was compute, 20.0 % communication that no compute hid.", "Rank 1 is the straggler."};
+  r.verdict = {
+      "Of 2.00 ms of GPU time on 2 ranks, 60.0 % was compute, 20.0 % communication that no compute "
+      "hid.",
+      "Rank 1 is the straggler."};
   trace::Finding f;
   f.id = "comm-dominated";
   f.title = "A fifth of the step is communication that nothing hides";
@@ -339,7 +392,8 @@ trace::TraceReport SmallReport() {
   f.gain = 0.2;
   f.gain_basis = "exposed communication over the step";
   f.ranks = {0, 1};
-  f.evidence = {{"exposed_us", 400.0, ColumnFormat::kPlain, "exposed communication 400 µs of 2.00 ms"}};
+  f.evidence = {
+      {"exposed_us", 400.0, ColumnFormat::kPlain, "exposed communication 400 µs of 2.00 ms"}};
   f.top = {"ncclDevKernel_AllReduce_Sum_f32_RING_LL"};
   f.rank = 0;
   f.step = 7;
@@ -366,7 +420,8 @@ TEST(TraceView, BarsFillTheirWidthAndKeepTheirOrder) {
   EXPECT_EQ(SplitBar({100, 50, 25, 15, 10, 0}, 20, view), "##########=====+++..");
   EXPECT_EQ(SplitBar({100, 0, 0, 0, 100, 0}, 4, view), "....");
   EXPECT_EQ(SplitBar({}, 4, view), "    ");
-  for (int width = 0; width < 50; ++width) EXPECT_EQ(SplitBar({7, 1, 2, 3, 1, 0}, width, view).size(), static_cast<size_t>(width));
+  for (int width = 0; width < 50; ++width)
+    EXPECT_EQ(SplitBar({7, 1, 2, 3, 1, 0}, width, view).size(), static_cast<size_t>(width));
 }
 
 // --- real traces ---
@@ -374,7 +429,8 @@ TEST(TraceView, BarsFillTheirWidthAndKeepTheirOrder) {
 TEST(TraceReal, EveryKeyOfTheOracleIsAnswered) {
   FLOPWATCH_REQUIRE_DATA("traces/oracle");
   const auto data = testing_data::SharedData() / "traces";
-  const Outcome o = RunCommand({"trace", "analyze", (data / "dlrm_v100_8ranks").string(), "--analysis", "all", "--compat", "hta", "-o", "json"});
+  const Outcome o = RunCommand({"trace", "analyze", (data / "dlrm_v100_8ranks").string(),
+                                "--analysis", "all", "--compat", "hta", "-o", "json"});
   ASSERT_TRUE(o.code == 0 || o.code == 7) << o.err;
   const auto answer = Json::Parse(o.out);
   const auto oracle = Json::Parse(ReadText(data / "oracle" / "dlrm_v100_8ranks.hta.json"));
@@ -383,7 +439,8 @@ TEST(TraceReal, EveryKeyOfTheOracleIsAnswered) {
     const Json& got = (*answer)["analyses"][name];
     EXPECT_TRUE(got.is_object()) << name;
     if (!got["error"].is_null()) {
-      EXPECT_TRUE(expected.is_null() || expected["rows"].array().empty()) << name << ": " << got["error"].text();
+      EXPECT_TRUE(expected.is_null() || expected["rows"].array().empty())
+          << name << ": " << got["error"].text();
     }
     if (expected["columns"].is_array() && got["error"].is_null()) {
       std::vector<std::string> want, have;

@@ -1,4 +1,5 @@
-// The views on canned answers of the API, at two widths, as golden text; and their arithmetic against sums done by hand.
+// The views on canned answers of the API, at two widths, as golden text; and their arithmetic
+// against sums done by hand.
 #include "cli/views/lists.h"
 
 #include <gmock/gmock.h>
@@ -45,11 +46,15 @@ TEST(Lists, HostileNamesNeverReachTheTerminalRaw) {
   EXPECT_THAT(At(JobsTable(Canned("jobs.json")), 0), Not(HasSubstr("\x1b")));
   EXPECT_THAT(At(JobsTable(Canned("jobs.json")), 0, OutputFormat::kTsv), Not(HasSubstr("\x1b")));
   EXPECT_THAT(At(SqlTable(Canned("sql.json")), 0), Not(HasSubstr("\x1b")));
-  EXPECT_THAT(ReportHtml(MakeReport(Canned("fleet.json"), Canned("jobs.json"), {}, Canned("targets.json"), 10)), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(ReportHtml(MakeReport(Canned("fleet.json"), Canned("jobs.json"), {},
+                                    Canned("targets.json"), 10)),
+              Not(HasSubstr("\x1b")));
 }
 
 TEST(Lists, AnAnswerOfAnotherShapeShowsNothingRatherThanFails) {
-  for (const char* text : {"{}", "[]", "null", "{\"jobs\":3}", "{\"jobs\":[null,{\"usage\":[]}],\"gpus\":[{}],\"targets\":[7],\"rows\":[[]]}"}) {
+  for (const char* text :
+       {"{}", "[]", "null", "{\"jobs\":3}",
+        "{\"jobs\":[null,{\"usage\":[]}],\"gpus\":[{}],\"targets\":[7],\"rows\":[[]]}"}) {
     const auto json = Json::Parse(text);
     ASSERT_TRUE(json.ok()) << text;
     JobsTable(*json);
@@ -86,13 +91,17 @@ std::vector<std::string> Findings(const Json& answer) {
 }
 
 TEST(JobAdvice, NamesTheIdleGpuTheSlowOneAndTheStandstill) {
-  // job.json: gpu 2 of node-b has duty 0 for its hour (1.0 GPU-h); gpu 3 of node-b has OFU 12 % where the median is 40 %;
-  // OFU is 0 from 02:00 to 02:10 (10 minutes x 8 GPUs = 80 GPU-minutes = 1.3 GPU-h); OFU 0.315 / tensor 0.38 = 83 %.
-  EXPECT_THAT(Findings(Canned("job.json")),
-              testing::UnorderedElementsAre("1 of 8 GPUs did nothing in this window (1.0 GPU-h): node-b gpu 2.",
-                                            "1 of 8 GPUs is far below the median OFU of 40.0 %: node-b gpu 3 (12.0 %).",
-                                            "From 2026-11-21 02:00 to 02:10 UTC the job did next to nothing (10m, 1.3 GPU-h).",
-                                            "While the tensor cores work the SM clock is 83 % of their maximum (1617 MHz on average)."));
+  // job.json: gpu 2 of node-b has duty 0 for its hour (1.0 GPU-h); gpu 3 of node-b has OFU 12 %
+  // where the median is 40 %; OFU is 0 from 02:00 to 02:10 (10 minutes x 8 GPUs = 80 GPU-minutes
+  // = 1.3 GPU-h); OFU 0.315 / tensor 0.38 = 83 %.
+  EXPECT_THAT(
+      Findings(Canned("job.json")),
+      testing::UnorderedElementsAre(
+          "1 of 8 GPUs did nothing in this window (1.0 GPU-h): node-b gpu 2.",
+          "1 of 8 GPUs is far below the median OFU of 40.0 %: node-b gpu 3 (12.0 %).",
+          "From 2026-11-21 02:00 to 02:10 UTC the job did next to nothing (10m, 1.3 GPU-h).",
+          "While the tensor cores work the SM clock is 83 % of their maximum (1617 MHz on "
+          "average)."));
 }
 
 Json WithUsage(const std::string& usage) {
@@ -102,29 +111,47 @@ Json WithUsage(const std::string& usage) {
 }
 
 TEST(JobAdvice, DutyCycleThatMisleads) {
-  const Json busy = WithUsage(R"({"ofu":0.08,"gpu_util":1.0,"gpu_seconds":3600,"observed_gpu_seconds":3600,"computable_gpu_seconds":3600,"coverage":1})");
-  EXPECT_THAT(Findings(busy), testing::ElementsAre("The duty cycle is 100 % but OFU only 8.0 %: the GPUs look busy and do little arithmetic."));
-  const Json waiting = WithUsage(R"({"ofu":0.2,"gpu_util":0.4,"gpu_seconds":3600,"observed_gpu_seconds":3600,"computable_gpu_seconds":3600,"coverage":1})");
-  EXPECT_THAT(Findings(waiting), testing::ElementsAre("The GPUs run no kernel 60 % of the time (duty cycle 40 %)."));
-  const Json fine = WithUsage(R"({"ofu":0.45,"gpu_util":0.98,"tensor_active":0.5,"gpu_seconds":3600,"observed_gpu_seconds":3600,"computable_gpu_seconds":3600,"coverage":1})");
+  const Json busy =
+      WithUsage(R"({"ofu":0.08,"gpu_util":1.0,"gpu_seconds":3600,"observed_gpu_seconds":3600,)"
+                R"("computable_gpu_seconds":3600,"coverage":1})");
+  EXPECT_THAT(Findings(busy), testing::ElementsAre("The duty cycle is 100 % but OFU only 8.0 %: "
+                                                   "the GPUs look busy and do little arithmetic."));
+  const Json waiting =
+      WithUsage(R"({"ofu":0.2,"gpu_util":0.4,"gpu_seconds":3600,"observed_gpu_seconds":3600,)"
+                R"("computable_gpu_seconds":3600,"coverage":1})");
+  EXPECT_THAT(Findings(waiting),
+              testing::ElementsAre("The GPUs run no kernel 60 % of the time (duty cycle 40 %)."));
+  const Json fine =
+      WithUsage(R"({"ofu":0.45,"gpu_util":0.98,"tensor_active":0.5,"gpu_seconds":3600,)"
+                R"("observed_gpu_seconds":3600,"computable_gpu_seconds":3600,"coverage":1})");
   EXPECT_THAT(Findings(fine), testing::IsEmpty());
 }
 
 TEST(JobAdvice, ClockCoverageAndCounters) {
-  // OFU 0.35 with tensor activity 0.5: the clock stood at 70 % of its maximum while tensor cores worked.
-  const Json slow = WithUsage(R"({"ofu":0.35,"gpu_util":0.98,"tensor_active":0.5,"sm_clock_mhz":1281,"gpu_seconds":3600,"observed_gpu_seconds":3600,"computable_gpu_seconds":3600,"coverage":1})");
-  EXPECT_THAT(Findings(slow), testing::ElementsAre("While the tensor cores work the SM clock is 70 % of their maximum (1281 MHz on average)."));
-  // 7200 GPU-seconds allocated, 3600 observed, of which 1800 had a dead counter: 0.5 GPU-h, half of what was observed.
-  const Json dead = WithUsage(R"({"ofu":0.3,"gpu_util":0.98,"gpu_seconds":7200,"observed_gpu_seconds":3600,"computable_gpu_seconds":1800,"coverage":0.25,"lost_s":{"dead_counter":1800}})");
-  EXPECT_THAT(Findings(dead), testing::ElementsAre("OFU is not computable for 0.5 GPU-h (50 %): dead tensor counter.",
-                                                   "1.0 GPU-h (50 %) were not observed at all."));
+  // OFU 0.35 with tensor activity 0.5: the clock stood at 70 % of its maximum while tensor cores
+  // worked.
+  const Json slow =
+      WithUsage(R"({"ofu":0.35,"gpu_util":0.98,"tensor_active":0.5,"sm_clock_mhz":1281,)"
+                R"("gpu_seconds":3600,"observed_gpu_seconds":3600,"computable_gpu_seconds":3600,)"
+                R"("coverage":1})");
+  EXPECT_THAT(Findings(slow), testing::ElementsAre("While the tensor cores work the SM clock is 70 "
+                                                   "% of their maximum (1281 MHz on average)."));
+  // 7200 GPU-seconds allocated, 3600 observed, of which 1800 had a dead counter: 0.5 GPU-h, half of
+  // what was observed.
+  const Json dead =
+      WithUsage(R"({"ofu":0.3,"gpu_util":0.98,"gpu_seconds":7200,"observed_gpu_seconds":3600,)"
+                R"("computable_gpu_seconds":1800,"coverage":0.25,"lost_s":{"dead_counter":1800}})");
+  EXPECT_THAT(
+      Findings(dead),
+      testing::ElementsAre("OFU is not computable for 0.5 GPU-h (50 %): dead tensor counter.",
+                           "1.0 GPU-h (50 %) were not observed at all."));
 }
 
 Report CannedReport() {
   UserSums users;
   users.Add(Canned("jobs.json"));
-  Report report = MakeReport(Canned("fleet.json"), Canned("jobs.json"), users, Canned("targets.json"), 10,
-                             Canned("divergence_set.json"));
+  Report report = MakeReport(Canned("fleet.json"), Canned("jobs.json"), users,
+                             Canned("targets.json"), 10, Canned("divergence_set.json"));
   report.source = "http://127.0.0.1:9530";
   report.written = "2026-11-21T03:00:10Z";
   return report;
@@ -149,12 +176,15 @@ TEST(Report, OfAnEmptyFleetSaysWhy) {
 }
 
 TEST(Report, UsersAreWeightedByGpuSecondsNotByJobs) {
-  // 100 GPU-h at 50 % and 300 GPU-h at 10 %: (50 + 30) / 400 = 20 %, not the 30 % of a mean over jobs. A third job without a
-  // known OFU adds its hours and nothing else.
+  // 100 GPU-h at 50 % and 300 GPU-h at 10 %: (50 + 30) / 400 = 20 %, not the 30 % of a mean over
+  // jobs. A third job without a known OFU adds its hours and nothing else.
   const auto jobs = Json::Parse(R"({"jobs":[
-    {"job":"1","user":"alice","usage":{"ofu":0.5,"gpu_seconds":360000,"computable_gpu_seconds":360000}},
-    {"job":"2","user":"alice","usage":{"ofu":0.1,"gpu_seconds":1080000,"computable_gpu_seconds":1080000}},
-    {"job":"3","user":"alice","usage":{"ofu":null,"gpu_seconds":36000,"computable_gpu_seconds":0}}]})");
+    {"job":"1","user":"alice","usage":{"ofu":0.5,"gpu_seconds":360000,
+    "computable_gpu_seconds":360000}},
+    {"job":"2","user":"alice","usage":{"ofu":0.1,"gpu_seconds":1080000,
+    "computable_gpu_seconds":1080000}},
+    {"job":"3","user":"alice","usage":{"ofu":null,"gpu_seconds":36000,
+    "computable_gpu_seconds":0}}]})");
   ASSERT_TRUE(jobs.ok());
   UserSums sums;
   sums.Add(*jobs);

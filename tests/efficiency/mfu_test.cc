@@ -1,4 +1,5 @@
-// Expected values: the OFU paper (eq. 12, V-C), published tables read in place, and arithmetic in comments.
+// Expected values: the OFU paper (eq. 12, V-C), published tables read in place, and arithmetic in
+// comments.
 #include "efficiency/mfu.h"
 
 #include <gmock/gmock.h>
@@ -48,8 +49,9 @@ TEST(EffectivePeak, OfADeviceAndAMix) {
 }
 
 TEST(Mix, RefusesWhatIsNotAMix) {
-  for (const char* bad : {"", "bf16", "bf16=", "bf16=x", "bf16=0.5", "bf16=0.5,fp8=0.6", "bf16=0.5,bf16=0.5", "bf16=-1,fp8=2",
-                          "bf16=nan,fp8=1", "bf16=inf", "fp7=1", "bf16=0.5,,fp8=0.5", "bf16=1e308,fp8=1e308", "bf16=0,fp8=1"}) {
+  for (const char* bad : {"", "bf16", "bf16=", "bf16=x", "bf16=0.5", "bf16=0.5,fp8=0.6",
+                          "bf16=0.5,bf16=0.5", "bf16=-1,fp8=2", "bf16=nan,fp8=1", "bf16=inf",
+                          "fp7=1", "bf16=0.5,,fp8=0.5", "bf16=1e308,fp8=1e308", "bf16=0,fp8=1"}) {
     EXPECT_EQ(ParsePrecisionMix(bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
   }
   const auto pct = ParsePrecisionMix("bf16=30, fp8=70");
@@ -117,9 +119,11 @@ TEST(Mfu, MissingIsNeverZero) {
 TEST(Peaks, ASmallPeakOverstates) {
   const auto h100 = Catalog::Builtin().Find("NVIDIA H100 80GB HBM3");
   ASSERT_TRUE(h100.ok());
-  EXPECT_THAT(PrecisionCaveat(**h100, Precision::kFp8, Precision::kBf16),
-              HasSubstr("fp8 work measured against the bf16 peak of H100 SXM overstates MFU 2 times"));
-  EXPECT_THAT(PrecisionCaveat(**h100, Precision::kBf16, Precision::kFp8), HasSubstr("understates MFU 2 times"));
+  EXPECT_THAT(
+      PrecisionCaveat(**h100, Precision::kFp8, Precision::kBf16),
+      HasSubstr("fp8 work measured against the bf16 peak of H100 SXM overstates MFU 2 times"));
+  EXPECT_THAT(PrecisionCaveat(**h100, Precision::kBf16, Precision::kFp8),
+              HasSubstr("understates MFU 2 times"));
   EXPECT_EQ(PrecisionCaveat(**h100, Precision::kBf16, Precision::kFp16), "");
   // flops.md 5.4, item 2: a PCIe card against 989 shows 1.31x too little.
   const auto pcie = ComparePeaks(989, 756, "the peak of H100 SXM", "H100 PCIe");
@@ -143,8 +147,10 @@ TEST(Bands, ByClassOfModel) {
   EXPECT_EQ(JudgeMfu(0.18, ModelClass::kMoeFine)->level, BandLevel::kUsual);
   EXPECT_EQ(JudgeMfu(0.5427, ModelClass::kMoeFine)->level, BandLevel::kSuspect);
   EXPECT_EQ(JudgeMfu(0.493, ModelClass::kMoe)->level, BandLevel::kTuned);
-  EXPECT_THAT(JudgeMfu(0.42, ModelClass::kDense)->text, HasSubstr("well tuned for a dense model (40 to 55 %)"));
-  for (const ModelClass c : {ModelClass::kDense, ModelClass::kMoe, ModelClass::kMoeFine, ModelClass::kHybrid}) {
+  EXPECT_THAT(JudgeMfu(0.42, ModelClass::kDense)->text,
+              HasSubstr("well tuned for a dense model (40 to 55 %)"));
+  for (const ModelClass c :
+       {ModelClass::kDense, ModelClass::kMoe, ModelClass::kMoeFine, ModelClass::kHybrid}) {
     EXPECT_EQ(BandOf(c).model_class, c);
     EXPECT_FALSE(BandOf(c).source.empty());
     EXPECT_EQ(*ParseModelClass(ModelClassName(c)), c);
@@ -153,10 +159,12 @@ TEST(Bands, ByClassOfModel) {
 }
 
 // mfu = (6N + 12 L d S) x tokens/s / peak; hfu = 4/3 mfu with checkpointing (README-flops.md), for
-// all 216 rows within their printed rounding: two decimals of per cent, tokens/s cut to a whole number.
+// all 216 rows within their printed rounding: two decimals of per cent, tokens/s cut to a whole
+// number.
 TEST(Mfu, LlmFoundryTable) {
   FLOPWATCH_REQUIRE_DATA("llmfoundry_mfu_table.csv");
-  std::istringstream in(testing_data::ReadFile(testing_data::SharedData() / "llmfoundry_mfu_table.csv"));
+  std::istringstream in(
+      testing_data::ReadFile(testing_data::SharedData() / "llmfoundry_mfu_table.csv"));
   std::string line;
   std::getline(in, line);
   int rows = 0;

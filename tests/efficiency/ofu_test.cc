@@ -273,7 +273,7 @@ TEST(DeadCounter, AZeroThatMayBeTrueIsNotSuspect) {
     EXPECT_EQ(idle.Update(Reading(30, 0, 0.90, 600)), kAlive);  // not above 90 %
     EXPECT_EQ(cool.Update(Reading(30, 0, 1, 420)),
               kAlive);  // a hang spins at low power; 420 is exactly 60 %
-    EXPECT_EQ(unknown.Update(Reading(30, 0, 1, {})), kAlive);    // power not known: no verdict
+    EXPECT_EQ(unknown.Update(Reading(30, 0, 1, {})), kAlive);       // power not known: no verdict
     EXPECT_EQ(other.Update(Reading(30, 0, 1, 600, 0.45)), kAlive);  // FP32 work explains the load
   }
 }

@@ -32,7 +32,8 @@ std::vector<std::string> Ids(const Explanation& e) {
   return out;
 }
 std::vector<std::string> First(const Diagnosis& d) {
-  return d.explanations.empty() || !d.explanations[0].near() ? std::vector<std::string>{} : Ids(d.explanations[0]);
+  return d.explanations.empty() || !d.explanations[0].near() ? std::vector<std::string>{}
+                                                             : Ids(d.explanations[0]);
 }
 std::string AllWords(const JobEvidence& job) {
   const DivergenceWords w = Describe(job, Of(job));
@@ -56,7 +57,8 @@ TEST(Diagnose, PaperLatentMoe) {
   EXPECT_NEAR(*d.explanations[0].corrected_mfu, 0.1845, 1e-9);
   EXPECT_NEAR(*d.explanations[0].residual, 1.3864, 0.0001);  // 25.58 / 18.45
   const std::string words = AllWords(DiagnosedJob(0.5427, 0.2558));
-  EXPECT_THAT(words, HasSubstr("MFU is probably 2.94 times too high, by the ratio alone: latent MoE counted at full width"));
+  EXPECT_THAT(words, HasSubstr("MFU is probably 2.94 times too high, by the ratio alone: latent "
+                               "MoE counted at full width"));
   EXPECT_THAT(words, HasSubstr("second finding: OFU / MFU of 1.39"));
   EXPECT_THAT(words, HasSubstr("a ratio that fits, not a diagnosis"));
 }
@@ -105,10 +107,16 @@ JobEvidence LatentJob() {
   job.claim.convention = "megatron";
   job.claim.peak_tflops = 989;
   job.claim.mix = {{Precision::kBf16, 1}};
-  job.model = ModelFlops{.name = "latent", .exact = 10e9, .attention_core = 0.8e9, .seq_len = 4096, .counted = 10e9};
+  job.model = ModelFlops{
+      .name = "latent", .exact = 10e9, .attention_core = 0.8e9, .seq_len = 4096, .counted = 10e9};
   job.model->others = {
-      {.id = "latent_full_width", .title = "latent MoE at full width", .flops = 29.4e9, .error = true,
-       .fits_claim = true, .source = "Megatron-LM #2296, #2977", .advice = "update Megatron-LM"},
+      {.id = "latent_full_width",
+       .title = "latent MoE at full width",
+       .flops = 29.4e9,
+       .error = true,
+       .fits_claim = true,
+       .source = "Megatron-LM #2296, #2977",
+       .advice = "update Megatron-LM"},
       {.id = "all_experts", .title = "all experts counted", .flops = 60e9, .error = true},
       {.id = "palm", .title = "palm", .flops = 11e9}};
   return job;
@@ -200,7 +208,8 @@ TEST(Diagnose, DeclaredStagesAndSteps) {
 
 TEST(Diagnose, GrowthWithUptimeIsSeen) {
   JobEvidence job = DiagnosedJob(0.45, 0.35);
-  job.trend = RatioTrend{.early = 0.97, .late = 1.9, .early_uptime_s = 3600, .late_uptime_s = 36000};
+  job.trend =
+      RatioTrend{.early = 0.97, .late = 1.9, .early_uptime_s = 3600, .late_uptime_s = 36000};
   const Diagnosis d = Of(job);
   EXPECT_EQ(d.verdict, Verdict::kAlarm);
   ASSERT_EQ(d.seen.size(), 1u);
@@ -235,7 +244,8 @@ TEST(Diagnose, Thresholds) {
   EXPECT_NE(Of(vague).verdict, Verdict::kAlarm);
 }
 
-// 0.1 % of OFU with a half-width of 0.22 points: any ratio fits, so none is named; the difference is an alarm all the same.
+// 0.1 % of OFU with a half-width of 0.22 points: any ratio fits, so none is named; the difference
+// is an alarm all the same.
 TEST(Diagnose, NoCauseIsReadFromAnOfuNearZero) {
   const JobEvidence job = DiagnosedJob(0.19, 0.001);
   const Diagnosis d = Of(job);
@@ -247,7 +257,8 @@ TEST(Diagnose, NoCauseIsReadFromAnOfuNearZero) {
 }
 
 TEST(Diagnose, ImpossibleNumbersAreNamed) {
-  const Diagnosis mfu = Of(DiagnosedJob(1.08, 0.53));  // flops.md 6 #5: above 100 % for a window model
+  const Diagnosis mfu =
+      Of(DiagnosedJob(1.08, 0.53));  // flops.md 6 #5: above 100 % for a window model
   EXPECT_EQ(mfu.verdict, Verdict::kImpossible);
   EXPECT_THAT(mfu.reason, HasSubstr("108.0 %"));
   EXPECT_TRUE(mfu.flagged());

@@ -29,12 +29,16 @@ TEST(Expectation, DeclaredRecompute) {
   EXPECT_NEAR(r.low, 0.728, 0.001);   // 3/4, less 3 % of attention
 }
 
-// flops.md 6.2: Llama-3.1-8B at 32K under a full-attention convention, about 1/1.36 before the other
-// factors. Its core is 32 layers x 4 x 4096 x 16384.5 keys of forward, x 3 = 25.77e9 of 70.80e9.
+// flops.md 6.2: Llama-3.1-8B at 32K under a full-attention convention, about 1/1.36 before the
+// other factors. Its core is 32 layers x 4 x 4096 x 16384.5 keys of forward, x 3 = 25.77e9
+// of 70.80e9.
 TEST(Expectation, FullAttentionConvention) {
   JobEvidence job;
   job.claim.convention = "palm";
-  job.model = ModelFlops{.name = "llama-3.1-8b", .exact = 100, .attention_core = 36.4, .seq_len = 32768,
+  job.model = ModelFlops{.name = "llama-3.1-8b",
+                         .exact = 100,
+                         .attention_core = 36.4,
+                         .seq_len = 32768,
                          .counted = 136.4};
   job.tile_overhead = 0;
   const Expectation e = Expect(job);

@@ -1,5 +1,6 @@
-// Statistics over jobs. Expected values: python 3.11's statistics module on the columns of the paper's
-// Table III, and the figures of reference/flops.md 3.3, which were computed from that table elsewhere.
+// Statistics over jobs. Expected values: python 3.11's statistics module on the columns of the
+// paper's Table III, and the figures of reference/flops.md 3.3, which were computed from that table
+// elsewhere.
 #include "fleet/divergence/set.h"
 
 #include <gtest/gtest.h>
@@ -19,10 +20,12 @@ struct Row {
   double mfu, mfu_sd, error, error_sd;
 };
 const std::vector<Row> kSetTable3 = {
-    {8, 6, 28.7, 6.9, 7.5, 3.9},      {16, 48, 23.8, 3.3, 12.2, 2.0},  {64, 52, 23.6, 2.5, 2.2, 2.4},
-    {128, 48, 24.3, 8.7, 4.5, 2.9},   {256, 76, 20.1, 12.6, 9.1, 4.9}, {288, 65, 40.1, 16.3, 18.0, 14.4},
-    {512, 144, 23.9, 5.6, 3.6, 2.2},  {736, 11, 24.2, 0.4, 3.6, 0.1},  {768, 57, 16.9, 4.1, 1.2, 0.7},
-    {1024, 49, 35.0, 9.1, 4.1, 0.7},  {1536, 10, 12.4, 2.3, 0.3, 0.2}, {2944, 33, 24.0, 3.7, 2.6, 0.3},
+    {8, 6, 28.7, 6.9, 7.5, 3.9},     {16, 48, 23.8, 3.3, 12.2, 2.0},
+    {64, 52, 23.6, 2.5, 2.2, 2.4},   {128, 48, 24.3, 8.7, 4.5, 2.9},
+    {256, 76, 20.1, 12.6, 9.1, 4.9}, {288, 65, 40.1, 16.3, 18.0, 14.4},
+    {512, 144, 23.9, 5.6, 3.6, 2.2}, {736, 11, 24.2, 0.4, 3.6, 0.1},
+    {768, 57, 16.9, 4.1, 1.2, 0.7},  {1024, 49, 35.0, 9.1, 4.1, 0.7},
+    {1536, 10, 12.4, 2.3, 0.3, 0.2}, {2944, 33, 24.0, 3.7, 2.6, 0.3},
     {5888, 9, 13.6, 0.1, 1.5, 0.2}};
 
 std::vector<double> Column(double Row::*field) {
@@ -40,7 +43,8 @@ TEST(Set, TheTableHereIsTheTableInTheData) {
     ASSERT_TRUE(std::getline(in, line));
     Row read{};
     ASSERT_EQ(std::sscanf(line.c_str(), "%d,%d,%lf,%lf,%lf,%lf", &read.gpus, &read.jobs, &read.mfu,
-                          &read.mfu_sd, &read.error, &read.error_sd), 6);
+                          &read.mfu_sd, &read.error, &read.error_sd),
+              6);
     EXPECT_EQ(std::tie(read.gpus, read.jobs, read.mfu, read.mfu_sd, read.error, read.error_sd),
               std::tie(r.gpus, r.jobs, r.mfu, r.mfu_sd, r.error, r.error_sd));
   }
@@ -103,8 +107,10 @@ TEST(Set, TableThreeAddsUpToItsTotals) {
     const auto mfu = Spread(r.jobs, r.mfu, r.mfu_sd), error = Spread(r.jobs, r.error, r.error_sd);
     for (int i = 0; i < r.jobs; ++i) {
       const auto k = static_cast<size_t>(i);
-      jobs.push_back({.mfu = mfu[k] / 100, .ofu = (mfu[k] - error[k]) / 100,
-                      .gpu_seconds = 3600.0 * r.gpus, .flagged = r.gpus == 288});
+      jobs.push_back({.mfu = mfu[k] / 100,
+                      .ofu = (mfu[k] - error[k]) / 100,
+                      .gpu_seconds = 3600.0 * r.gpus,
+                      .flagged = r.gpus == 288});
     }
   }
   // |e| of a group with a large sd reaches below zero and folds over; MFU does not.
@@ -124,8 +130,10 @@ TEST(Set, TableThreeAddsUpToItsTotals) {
 
 TEST(Set, SharesAndErrorsByHand) {
   // |e| of 0, 10, 10.1, 20, 21 points; weights 1, 1, 1, 1, 6.
-  const std::vector<JobPair> jobs = {{0.30, 0.30, 10, false}, {0.40, 0.30, 10, false},
-                                     {0.30, 0.401, 10, false}, {0.50, 0.30, 10, false},
+  const std::vector<JobPair> jobs = {{0.30, 0.30, 10, false},
+                                     {0.40, 0.30, 10, false},
+                                     {0.30, 0.401, 10, false},
+                                     {0.50, 0.30, 10, false},
                                      {0.51, 0.30, 60, true}};
   const SetStatistics by_job = StatisticsOf(jobs, Weighting::kJobs);
   EXPECT_DOUBLE_EQ(*by_job.within_10, 2.0 / 5);

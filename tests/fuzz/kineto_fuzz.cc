@@ -1,5 +1,6 @@
-// The input is a Kineto file. No crash; every index of the table leads somewhere; and reading it in blocks, on threads or in one
-// piece gives the same rows and losses. The first byte picks blocks and threads.
+// The input is a Kineto file. No crash; every index of the table leads somewhere; and reading it in
+// blocks, on threads or in one piece gives the same rows and losses. The first byte picks blocks
+// and threads.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -35,8 +36,9 @@ void CheckRank(const ImportedRank& rank) {
   const RankTrace& t = rank.trace;
   const EventTable& e = t.events;
   const size_t rows = e.size();
-  Require(e.dur.size() == rows && e.category.size() == rows && e.name.size() == rows && e.thread.size() == rows &&
-              e.stream.size() == rows && e.correlation.size() == rows && e.external_id.size() == rows && e.detail.size() == rows &&
+  Require(e.dur.size() == rows && e.category.size() == rows && e.name.size() == rows &&
+              e.thread.size() == rows && e.stream.size() == rows && e.correlation.size() == rows &&
+              e.external_id.size() == rows && e.detail.size() == rows &&
               e.file_category.size() == rows,
           "columns of one length");
   const auto name = [&](NameId id) { Require(id < rank.names.size(), "a name"); };
@@ -48,31 +50,48 @@ void CheckRank(const ImportedRank& rank) {
     name(e.file_category[r]);
     if (e.detail[r] == kNoDetail) continue;
     switch (e.category[r]) {
-      case Category::kKernel: Require(t.KernelOf(r) != nullptr, "a kernel's detail"); break;
+      case Category::kKernel:
+        Require(t.KernelOf(r) != nullptr, "a kernel's detail");
+        break;
       case Category::kGpuMemcpy:
-      case Category::kGpuMemset: Require(t.CopyOf(r) != nullptr, "a copy's detail"); break;
+      case Category::kGpuMemset:
+        Require(t.CopyOf(r) != nullptr, "a copy's detail");
+        break;
       case Category::kCpuOp:
-      case Category::kUserAnnotation: Require(t.OpOf(r) != nullptr, "an operator's detail"); break;
-      case Category::kSync: Require(t.SyncOf(r) != nullptr, "a sync's detail"); break;
-      case Category::kPythonFunction: Require(t.PythonOf(r) != nullptr, "a Python call's detail"); break;
-      case Category::kGpuCollective: Require(t.CollectiveOf(r) != nullptr, "a collective's detail"); break;
-      default: Require(false, "a detail of a row that has none");
+      case Category::kUserAnnotation:
+        Require(t.OpOf(r) != nullptr, "an operator's detail");
+        break;
+      case Category::kSync:
+        Require(t.SyncOf(r) != nullptr, "a sync's detail");
+        break;
+      case Category::kPythonFunction:
+        Require(t.PythonOf(r) != nullptr, "a Python call's detail");
+        break;
+      case Category::kGpuCollective:
+        Require(t.CollectiveOf(r) != nullptr, "a collective's detail");
+        break;
+      default:
+        Require(false, "a detail of a row that has none");
     }
   }
-  for (const KernelDetail& k : t.kernels) Require(k.collective == kNoDetail || k.collective < t.collectives.size(), "a collective");
+  for (const KernelDetail& k : t.kernels)
+    Require(k.collective == kNoDetail || k.collective < t.collectives.size(), "a collective");
   for (const OpDetail& o : t.ops) {
     Require(o.collective == kNoDetail || o.collective < t.collectives.size(), "a collective");
-    for (const NameId id : {o.input_dims, o.input_types, o.input_strides, o.concrete_inputs, o.call_stack, o.module_hierarchy}) name(id);
+    for (const NameId id : {o.input_dims, o.input_types, o.input_strides, o.concrete_inputs,
+                            o.call_stack, o.module_hierarchy})
+      name(id);
   }
   for (const RangeMetric& m : t.range_metrics) Require(m.row < rows, "a metric's row");
-  for (const auto& [forward, backward] : t.forward_backward) Require(forward < rows && backward < rows, "an arrow's rows");
+  for (const auto& [forward, backward] : t.forward_backward)
+    Require(forward < rows && backward < rows, "an arrow's rows");
   for (const CounterSample& c : t.counters) name(c.counter);
 }
 
 bool Same(const ImportedRank& a, const ImportedRank& b) {
   const EventTable &x = a.trace.events, &y = b.trace.events;
-  if (x.ts != y.ts || x.dur != y.dur || x.category != y.category || x.stream != y.stream || x.correlation != y.correlation ||
-      x.external_id != y.external_id || x.detail != y.detail) {
+  if (x.ts != y.ts || x.dur != y.dur || x.category != y.category || x.stream != y.stream ||
+      x.correlation != y.correlation || x.external_id != y.external_id || x.detail != y.detail) {
     return false;
   }
   for (Row r = 0; r < x.size(); ++r) {
@@ -88,8 +107,10 @@ bool Same(const ImportedRank& a, const ImportedRank& b) {
     return false;
   }
   return a.trace.memory.size() == b.trace.memory.size() &&
-         a.trace.counters.size() == b.trace.counters.size() && a.trace.range_metrics.size() == b.trace.range_metrics.size() &&
-         a.trace.threads.size() == b.trace.threads.size() && a.trace.rank == b.trace.rank && a.trace.devices.size() == b.trace.devices.size();
+         a.trace.counters.size() == b.trace.counters.size() &&
+         a.trace.range_metrics.size() == b.trace.range_metrics.size() &&
+         a.trace.threads.size() == b.trace.threads.size() && a.trace.rank == b.trace.rank &&
+         a.trace.devices.size() == b.trace.devices.size();
 }
 
 }  // namespace

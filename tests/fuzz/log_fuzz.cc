@@ -1,5 +1,5 @@
-// The input is a log. No crash; what comes out can be stored (CheckSample, CheckClaim); and cutting the input into pieces changes
-// nothing. The first byte picks format and piece.
+// The input is a log. No crash; what comes out can be stored (CheckSample, CheckClaim); and cutting
+// the input into pieces changes nothing. The first byte picks format and piece.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

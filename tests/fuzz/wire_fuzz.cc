@@ -1,5 +1,6 @@
-// Remote write and OTLP. The first byte picks the decoder: 0 the body as it is (snappy and all), 1 and 2 what a snappy block of
-// version 1 or 2 holds, 3 OTLP, 4 its JSON form. No crash, values are finite, and what a series is written as is one line.
+// Remote write and OTLP. The first byte picks the decoder: 0 the body as it is (snappy and all), 1
+// and 2 what a snappy block of version 1 or 2 holds, 3 OTLP, 4 its JSON form. No crash, values are
+// finite, and what a series is written as is one line.
 #include <snappy.h>
 
 #include <algorithm>
@@ -24,7 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (s.name.empty() || s.labels.size() > kMaxWireLabels) std::abort();
     std::string line;
     AppendSeries(s, &line);
-    if (std::any_of(line.begin(), line.end(), [](unsigned char c) { return c < 0x20; })) std::abort();
+    if (std::any_of(line.begin(), line.end(), [](unsigned char c) { return c < 0x20; }))
+      std::abort();
     for (const MetricPoint& p : s.points) {
       if (!std::isfinite(p.value) || p.ts <= 0) std::abort();
     }

@@ -53,9 +53,10 @@ inline std::map<std::string, double> GpuSecondsOf(const JobIndex& index, double 
 inline std::vector<std::string> Lines(const JobIndex& index, double from = 0, double to = 1e6) {
   std::vector<std::string> out;
   for (const IntervalRecord& r : index.Intervals(At(from), At(to))) {
-    std::string line = std::to_string(r.entity) + " " + index.job(r.job)->key + " " +
-                       std::to_string((r.from - kEpoch) / kMicrosPerSecond) + "-" +
-                       (r.to == kOpenEnd ? "…" : std::to_string((r.to - kEpoch) / kMicrosPerSecond));
+    std::string line =
+        std::to_string(r.entity) + " " + index.job(r.job)->key + " " +
+        std::to_string((r.from - kEpoch) / kMicrosPerSecond) + "-" +
+        (r.to == kOpenEnd ? "…" : std::to_string((r.to - kEpoch) / kMicrosPerSecond));
     if (r.rank >= 0) line += " rank " + std::to_string(r.rank);
     out.push_back(line);
   }
@@ -63,8 +64,8 @@ inline std::vector<std::string> Lines(const JobIndex& index, double from = 0, do
 }
 
 inline telemetry::EntityKey Gpu(std::string uuid, int32_t instance = -1) {
-  return {instance < 0 ? telemetry::EntityKind::kGpu : telemetry::EntityKind::kGpuInstance, std::move(uuid),
-          instance};
+  return {instance < 0 ? telemetry::EntityKind::kGpu : telemetry::EntityKind::kGpuInstance,
+          std::move(uuid), instance};
 }
 inline telemetry::EntityLabels Slot(std::string node, int32_t index) {
   telemetry::EntityLabels labels;
@@ -72,7 +73,8 @@ inline telemetry::EntityLabels Slot(std::string node, int32_t index) {
   labels.index = index;
   return labels;
 }
-inline StaticAssignment Assign(std::string gpu, std::string job, double from, double to, int32_t rank = -1) {
+inline StaticAssignment Assign(std::string gpu, std::string job, double from, double to,
+                               int32_t rank = -1) {
   StaticAssignment a;
   a.gpu = std::move(gpu);
   a.job = std::move(job);

@@ -28,8 +28,8 @@ TEST(JobKey, NamespaceOrContainerAloneIsNoJob) {
 }
 
 TEST(JobKey, PlaceholdersAreNoJob) {
-  for (const char* text : {"", "\"\"", "''", " ", "-", "none", "None", "NONE", "null", "(null)", "<nil>",
-                           "<none>", "N/A", "0", " \"-\" ", "\"\"\"\""}) {
+  for (const char* text : {"", "\"\"", "''", " ", "-", "none", "None", "NONE", "null", "(null)",
+                           "<nil>", "<none>", "N/A", "0", " \"-\" ", "\"\"\"\""}) {
     EXPECT_EQ(JobKey(Slurm(text)), "") << '"' << text << '"';
     EXPECT_EQ(JobKey(Pod("ns", text)), "") << '"' << text << '"';
   }

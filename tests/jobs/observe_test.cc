@@ -51,15 +51,16 @@ TEST(Observe, SameSetForSameJobs) {
   EXPECT_THAT(index.SetMembers(12345), IsEmpty());
 }
 
-// Two lines in the mapping file: every series of the GPU appears twice, its time counts once (fleet-data.md
-// 4, trap 10).
+// Two lines in the mapping file: every series of the GPU appears twice, its time counts once
+// (fleet-data.md 4, trap 10).
 TEST(Observe, SharedGpuIsDividedEqually) {
   JobIndex index;
   Show(index, 1, 60, 60, {Slurm("A")});
   Show(index, 1, 120, 60, {Slurm("A"), Slurm("B")});
   Show(index, 1, 180, 60, {Slurm("A"), Slurm("B"), Slurm("C")});
   Show(index, 1, 240, 60, {Slurm("B")});
-  // A: 60 + 60/2 + 60/3 = 110; B: 60/2 + 60/3 + 60 = 110; C: 60/3 = 20; together the 240 s the GPU ran.
+  // A: 60 + 60/2 + 60/3 = 110; B: 60/2 + 60/3 + 60 = 110; C: 60/3 = 20; together the 240 s the GPU
+  // ran.
   EXPECT_THAT(GpuSecondsOf(index, 0, 1000),
               UnorderedElementsAre(Pair("A", 110), Pair("B", 110), Pair("C", 20)));
   EXPECT_THAT(Lines(index), ElementsAre("1 A 0-180", "1 B 60-240", "1 C 120-180"));
@@ -82,7 +83,8 @@ TEST(Observe, LateSampleJoinsTwoRuns) {
   Show(index, 1, 10, 10, {Slurm("7")});
   Show(index, 1, 310, 10, {Slurm("7")});
   EXPECT_THAT(Lines(index), ElementsAre("1 7 0-10", "1 7 300-310"));
-  const int32_t late = Show(index, 1, 155, 10, {Slurm("7")});  // 10..145 and 155..300: both within 150 s
+  const int32_t late =
+      Show(index, 1, 155, 10, {Slurm("7")});  // 10..145 and 155..300: both within 150 s
   EXPECT_THAT(KeysOf(index, late), ElementsAre("7"));
   EXPECT_THAT(Lines(index), ElementsAre("1 7 0-310"));
   Show(index, 1, 320, 10, {Slurm("7")});  // and it still grows
@@ -133,7 +135,7 @@ TEST(Observe, NonsenseTimesAndEntitiesAreIgnored) {
   EXPECT_EQ(index.Observe(1, 0, Sec(10), owners), 0);
   EXPECT_EQ(index.Observe(1, -kMax, Sec(10), owners), 0);
   EXPECT_NE(index.Observe(1, At(10), -kMax, owners), 0);  // a negative span is an unknown one
-  EXPECT_NE(index.Observe(1, At(20), kMax, owners), 0);   // and no sample stands for more than a day
+  EXPECT_NE(index.Observe(1, At(20), kMax, owners), 0);  // and no sample stands for more than a day
   EXPECT_THAT(index.GpuSecondsByJob(0, kOpenEnd),
               ElementsAre(::testing::Field(&GpuSeconds::gpu_seconds, 86'400)));
 }
@@ -192,15 +194,18 @@ TEST(Observe, DropBeforeForgets) {
   EXPECT_TRUE(index.FindJob("1").has_value());  // stored rows still name it
 }
 
-// Sixteen GPUs take sixty-four jobs in turn, an interval each time. What ended an hour ago is dropped every ten minutes.
+// Sixteen GPUs take sixty-four jobs in turn, an interval each time. What ended an hour ago is
+// dropped every ten minutes.
 TEST(Observe, DropBeforeBoundsMemory) {
   JobIndex index;
   const auto run = [&](int from_minute, int to_minute) {
     for (int m = from_minute; m < to_minute; ++m) {
       for (int gpu = 1; gpu <= 16; ++gpu) {
-        // One minute of a job, then four of nobody: longer than kMaxGap, so the next time is another interval.
+        // One minute of a job, then four of nobody: longer than kMaxGap, so the next time is
+        // another interval.
         const std::vector<telemetry::OwnerLabels> owners =
-            m % 5 == 0 ? std::vector{Slurm(std::to_string(100 + (m / 5 * 7 + gpu) % 64))} : std::vector<telemetry::OwnerLabels>{};
+            m % 5 == 0 ? std::vector{Slurm(std::to_string(100 + (m / 5 * 7 + gpu) % 64))}
+                       : std::vector<telemetry::OwnerLabels>{};
         Show(index, gpu, m * 60, 60, owners);
       }
       if (m % 10 == 0) {
@@ -220,7 +225,8 @@ TEST(Observe, DropBeforeBoundsMemory) {
   EXPECT_LE(before.intervals, 16u * 15);
   EXPECT_EQ(after.intervals, before.intervals);
   EXPECT_LE(after.job_gpus, after.intervals);
-  // 6,912 more intervals came and went; the allocator's own count says that they are gone (some slack for lists that grew).
+  // 6,912 more intervals came and went; the allocator's own count says that they are gone (some
+  // slack for lists that grew).
   EXPECT_LE(heap(), heap_before + 32 * 1024);
 }
 

@@ -142,7 +142,8 @@ TEST(Load, HostileRecordsAreHarmless) {
       {.id = 2, .entity = 5, .job = 3, .from = At(10), .to = At(0)},
       {.id = 3, .entity = 5, .job = 3, .from = At(0), .to = At(10)},
   };
-  const JobSetRecord sets[] = {{.id = -1, .jobs = {3}}, {.id = 4, .jobs = {}}, {.id = 5, .jobs = {3}}};
+  const JobSetRecord sets[] = {
+      {.id = -1, .jobs = {3}}, {.id = 4, .jobs = {}}, {.id = 5, .jobs = {3}}};
   index.Load(jobs, intervals, sets);
   EXPECT_THAT(Lines(index), ElementsAre("5 c 0-10"));
   EXPECT_EQ(index.Lookup(5, At(5)), 5);

@@ -1,5 +1,5 @@
-// Properties over random histories, judged by a model that counts seconds on a grid instead of sweeping
-// intervals.
+// Properties over random histories, judged by a model that counts seconds on a grid instead of
+// sweeping intervals.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -56,7 +56,8 @@ std::vector<Fixed> Fixeds() {
     f.entity = *rc::gen::inRange(1, kEntities + 1);
     f.job = *rc::gen::elementOf(kKeys);
     f.from = *rc::gen::inRange(0, kHorizon - 1);
-    f.to = *rc::gen::weightedOneOf<int>({{3, rc::gen::inRange(f.from + 1, kHorizon)}, {1, rc::gen::just(kStillRunning)}});
+    f.to = *rc::gen::weightedOneOf<int>(
+        {{3, rc::gen::inRange(f.from + 1, kHorizon)}, {1, rc::gen::just(kStillRunning)}});
     out.push_back(f);
   }
   return out;
@@ -96,7 +97,8 @@ Grid Model(const std::vector<Sample>& samples, const std::vector<Fixed>& fixeds)
   for (int32_t entity = 1; entity <= kEntities; ++entity) {
     for (size_t t = 0; t < labels[entity].size(); ++t) {
       for (const auto& [job, run] : runs) {
-        if (static_cast<int>(t) < run.first || static_cast<int>(t) >= run.second) labels[entity][t].erase(job);
+        if (static_cast<int>(t) < run.first || static_cast<int>(t) >= run.second)
+          labels[entity][t].erase(job);
       }
       if (!fixed[entity][t].empty()) labels[entity][t] = fixed[entity][t];
     }
@@ -117,7 +119,8 @@ void Bind(JobIndex& index, const std::vector<Fixed>& fixeds) {
     index.BindEntity(entity, Gpu("G" + std::to_string(entity)), {});
   std::vector<StaticAssignment> all;
   for (const Fixed& f : fixeds) {
-    all.push_back(Assign("G" + std::to_string(f.entity), f.job, f.from, f.to == kStillRunning ? -1 : f.to));
+    all.push_back(
+        Assign("G" + std::to_string(f.entity), f.job, f.from, f.to == kStillRunning ? -1 : f.to));
   }
   index.SetStatic(all);
 }
@@ -127,7 +130,8 @@ void CheckAgainst(const JobIndex& index, const Grid& grid, int from, int to) {
   double owned = 0;
   for (const auto& entity : grid) {
     for (int t = from; t < to && t < static_cast<int>(entity.size()); ++t) {
-      for (const std::string& job : entity[t]) expected[job] += 1.0 / static_cast<double>(entity[t].size());
+      for (const std::string& job : entity[t])
+        expected[job] += 1.0 / static_cast<double>(entity[t].size());
       owned += entity[t].empty() ? 0 : 1;
     }
   }
@@ -163,7 +167,8 @@ RC_GTEST_PROP(JobIndexProperty, GpuSecondsAreTheGridsCount, ()) {
   const int middle = *rc::gen::inRange(from, to + 1);
   auto left = GpuSecondsOf(index, from, middle);
   for (const auto& [job, s] : GpuSecondsOf(index, middle, to)) left[job] += s;
-  for (const auto& [job, s] : GpuSecondsOf(index, from, to)) RC_ASSERT(std::abs(left[job] - s) < 1e-6);
+  for (const auto& [job, s] : GpuSecondsOf(index, from, to))
+    RC_ASSERT(std::abs(left[job] - s) < 1e-6);
 }
 
 // Windows near the newest sample, asked while samples come in: what the live pages do.

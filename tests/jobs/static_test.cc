@@ -13,7 +13,8 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-StatusOr<std::vector<StaticAssignment>> Parse(std::string_view text, std::string_view name = "jobs.csv") {
+StatusOr<std::vector<StaticAssignment>> Parse(std::string_view text,
+                                              std::string_view name = "jobs.csv") {
   return ParseStaticFile(text, name, At(7200));
 }
 std::string ErrorOf(std::string_view text, std::string_view name = "jobs.csv") {
@@ -78,16 +79,20 @@ TEST(StaticFile, ErrorsNameLineAndField) {
               HasSubstr("jobs.csv:2: 4 fields where the header has 5"));
   EXPECT_THAT(ErrorOf(header + "G,yesterday,,7,\n"), HasSubstr("jobs.csv:2: from: "));
   EXPECT_THAT(ErrorOf(header + "G,,,7,\n"), HasSubstr("from: empty"));
-  EXPECT_THAT(ErrorOf(header + "\n# x\nG,2026-11-02,2026-11-01,7,\n"), HasSubstr("jobs.csv:4: to: "));
+  EXPECT_THAT(ErrorOf(header + "\n# x\nG,2026-11-02,2026-11-01,7,\n"),
+              HasSubstr("jobs.csv:4: to: "));
   EXPECT_THAT(ErrorOf(header + "G,2026-11-01,,,\n"), HasSubstr("job: empty"));
   EXPECT_THAT(ErrorOf(header + ",2026-11-01,,7,\n"), HasSubstr("gpu: empty"));
   EXPECT_THAT(ErrorOf(header + "G,2026-11-01,,7,first\n"), HasSubstr("rank: 'first'"));
   EXPECT_THAT(ErrorOf(header + "\"G,2026-11-01,,7,\n"), HasSubstr("quote is not closed"));
-  EXPECT_THAT(ErrorOf(header + std::string(600, 'g') + ",2026-11-01,,7,\n"), HasSubstr("gpu: 600 bytes"));
-  EXPECT_THAT(ErrorOf("[[assignment]]\ngpu = 'a'\njob = 1\nfrom = 2026-11-01\nuser = []\n", "j.toml"),
-              HasSubstr("j.toml:5: user: must be"));
+  EXPECT_THAT(ErrorOf(header + std::string(600, 'g') + ",2026-11-01,,7,\n"),
+              HasSubstr("gpu: 600 bytes"));
+  EXPECT_THAT(
+      ErrorOf("[[assignment]]\ngpu = 'a'\njob = 1\nfrom = 2026-11-01\nuser = []\n", "j.toml"),
+      HasSubstr("j.toml:5: user: must be"));
   EXPECT_THAT(ErrorOf("[[assignment]]\ngpu = 'a\n", "j.toml"), HasSubstr("j.toml:2: "));
-  EXPECT_THAT(ErrorOf("[[assignments]]\ngpu = 'a'\n", "j.toml"), HasSubstr("'assignments' is not known"));
+  EXPECT_THAT(ErrorOf("[[assignments]]\ngpu = 'a'\n", "j.toml"),
+              HasSubstr("'assignments' is not known"));
 }
 
 TEST(Static, WaitsUntilTheGpuIsKnown) {
@@ -116,10 +121,12 @@ TEST(Static, CoversLabelsWhereItSpeaks) {
     EXPECT_EQ(index.Lookup(1, At(t)), set) << t;
   }
   EXPECT_THAT(Lines(index), ElementsAre("1 label 0-100", "1 static 100-200", "1 label 200-300"));
-  EXPECT_THAT(GpuSecondsOf(index, 0, 1000), UnorderedElementsAre(Pair("label", 200), Pair("static", 100)));
+  EXPECT_THAT(GpuSecondsOf(index, 0, 1000),
+              UnorderedElementsAre(Pair("label", 200), Pair("static", 100)));
 }
 
-// A crashed epilog leaves the job's id in the mapping file (fleet-data.md 4): the scheduler's end wins.
+// A crashed epilog leaves the job's id in the mapping file (fleet-data.md 4): the scheduler's end
+// wins.
 TEST(Static, StaleLabelOfAnEndedJobIsIgnored) {
   JobIndex index;
   index.BindEntity(1, Gpu("GPU-1"), {});
@@ -134,7 +141,8 @@ TEST(Static, StaleLabelOfAnEndedJobIsIgnored) {
               UnorderedElementsAre(Pair("7", 105 + 5 + 2.5), Pair("8", 5 + 2.5)));
 }
 
-// A sample just after the start stands for time before it: the static start wins, so GPU-seconds are exact.
+// A sample just after the start stands for time before it: the static start wins, so GPU-seconds
+// are exact.
 TEST(Static, LabelsDoNotReachBackBeforeTheStart) {
   JobIndex index;
   index.BindEntity(1, Gpu("GPU-1"), {});
@@ -222,8 +230,8 @@ TEST(Static, SlotChangesHands) {
 TEST(Static, SameJobTwiceOnAGpuIsOneOwner) {
   JobIndex index;
   index.BindEntity(1, Gpu("GPU-1"), {});
-  index.SetStatic(
-      {Assign("GPU-1", "7", 0, 100, 0), Assign("GPU-1", "7", 0, 100, 1), Assign("GPU-1", "8", 0, 100)});
+  index.SetStatic({Assign("GPU-1", "7", 0, 100, 0), Assign("GPU-1", "7", 0, 100, 1),
+                   Assign("GPU-1", "8", 0, 100)});
   EXPECT_THAT(GpuSecondsOf(index, 0, 100), UnorderedElementsAre(Pair("7", 50), Pair("8", 50)));
 }
 

@@ -20,7 +20,8 @@ TEST(Threads, AllMethodsTogether) {
           for (int g = 1; g <= kGpus; ++g) {
             const int32_t entity = w * kGpus + g;
             if (step == 1)
-              index.BindEntity(entity, Gpu("G" + std::to_string(entity)), Slot("n" + std::to_string(w), g));
+              index.BindEntity(entity, Gpu("G" + std::to_string(entity)),
+                               Slot("n" + std::to_string(w), g));
             Show(index, entity, 10 * step, 10, {Slurm("j" + std::to_string(step / 50))});
           }
         }
@@ -47,7 +48,8 @@ TEST(Threads, AllMethodsTogether) {
   }
   double total = 0;
   for (const auto& [job, seconds] : GpuSecondsOf(index, 0, 10 * kSteps)) total += seconds;
-  EXPECT_NEAR(total, 10.0 * kSteps * kThreads * kGpus, 1e-3);  // G1 and n1:2 are owned all the time too
+  EXPECT_NEAR(total, 10.0 * kSteps * kThreads * kGpus,
+              1e-3);  // G1 and n1:2 are owned all the time too
 }
 
 }  // namespace

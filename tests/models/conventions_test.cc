@@ -61,8 +61,10 @@ TEST(Conventions, SmallDenseModelByHand) {
 TEST(Conventions, WindowsAndExpertsByHand) {
   const Model model = Read(
       R"({"model_type":"gpt_oss","hidden_size":16,"num_hidden_layers":2,"num_attention_heads":2,
-      "num_key_value_heads":1,"head_dim":8,"intermediate_size":32,"num_local_experts":4,"num_experts_per_tok":2,"vocab_size":10,
-      "attention_bias":true,"sliding_window":8,"layer_types":["sliding_attention","full_attention"]})");
+      "num_key_value_heads":1,"head_dim":8,"intermediate_size":32,"num_local_experts":4,
+      "num_experts_per_tok":2,"vocab_size":10,
+      "attention_bias":true,"sliding_window":8,"layer_types":["sliding_attention",
+      "full_attention"]})");
   // Layer: Q 256, K+V 256, O 256, router 64, experts 2 (of 4) * 3*16*32 = 3072. Head 160.
   const int64_t layer = 256 + 256 + 256 + 64 + 3072, head = 160;
   EXPECT_EQ(CountParameters(model)->matmul_active, 2 * layer + head);
@@ -92,8 +94,9 @@ TEST(Conventions, EncodersByHand) {
       "intermediate_size":16,"vocab_size":50})");
   // Layer: 4*64 + 2*128 = 512 weights, core 4*S*D; transform 64, head 400. S = 4.
   EXPECT_EQ(PerToken("exact_full", bert, 4), 3 * (2 * (2 * 512 + 4 * 4 * 8) + 2 * 64 + 2 * 400));
-  const Model t5 = Read(
-      R"({"model_type":"t5","d_model":8,"num_layers":2,"num_heads":2,"d_kv":4,"d_ff":16,"vocab_size":50})");
+  const Model t5 =
+      Read(R"({"model_type":"t5","d_model":8,"num_layers":2,"num_heads":2,"d_kv":4,"d_ff":16,)"
+           R"("vocab_size":50})");
   // Encoder layer 512 and core 4*S*D; decoder layer 512 + 256 for cross-attention, cores (S+1)/2
   // and S keys.
   EXPECT_EQ(PerToken("exact_encdec_sum_of_enc_and_dec_token", t5, 4),
@@ -184,7 +187,8 @@ TEST(Training, RecomputationIsHfuOnly) {
 std::string Config(int64_t layers, int64_t heads, int64_t head_dim, int64_t width, int64_t vocab,
                    int64_t window) {
   return fmt::format(
-      R"({{"model_type":"mistral","hidden_size":{},"num_hidden_layers":{},"num_attention_heads":{},"head_dim":{},
+      R"({{"model_type":"mistral","hidden_size":{},"num_hidden_layers":{},
+      "num_attention_heads":{},"head_dim":{},
       "intermediate_size":{},"vocab_size":{},"sliding_window":{}}})",
       8 * heads, layers, heads, head_dim, width, vocab,
       window == 0 ? "null" : fmt::format("{}", window));

@@ -57,9 +57,12 @@ TEST(Miscounts, SizesOfThePublishedThreads) {
 // between that and the bound D/l = 4 that only the routed experts have.
 TEST(Miscounts, LatentMoeOfThePaper) {
   Model model = Read(
-      R"({"model_type":"deepseek_v2","hidden_size":2048,"num_hidden_layers":27,"first_k_dense_replace":1,
-      "intermediate_size":10944,"kv_lora_rank":512,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,
-      "num_attention_heads":16,"n_routed_experts":256,"num_experts_per_tok":24,"moe_intermediate_size":1408,"n_shared_experts":2,
+      R"({"model_type":"deepseek_v2","hidden_size":2048,"num_hidden_layers":27,
+      "first_k_dense_replace":1,
+      "intermediate_size":10944,"kv_lora_rank":512,"qk_nope_head_dim":128,
+      "qk_rope_head_dim":64,"v_head_dim":128,
+      "num_attention_heads":16,"n_routed_experts":256,"num_experts_per_tok":24,
+      "moe_intermediate_size":1408,"n_shared_experts":2,
       "moe_latent_size":512,"vocab_size":102400})");
   EXPECT_NEAR(static_cast<double>(CountParameters(model)->total), 16e9, 1e9);
   const double ratio = Ratio("latent_moe_full_width", model, 4096);
@@ -69,9 +72,12 @@ TEST(Miscounts, LatentMoeOfThePaper) {
 
 TEST(Miscounts, HybridErrors) {
   const Model model = Read(
-      R"({"model_type":"nemotron_h","hidden_size":4096,"hybrid_override_pattern":"M-M*ME","vocab_size":131072,
-      "num_attention_heads":32,"num_key_value_heads":8,"head_dim":128,"intermediate_size":16384,"ssm_state_size":128,"n_groups":8,
-      "mamba_num_heads":128,"mamba_head_dim":64,"n_routed_experts":64,"num_experts_per_tok":4,"moe_intermediate_size":1024})");
+      R"({"model_type":"nemotron_h","hidden_size":4096,"hybrid_override_pattern":"M-M*ME",
+      "vocab_size":131072,
+      "num_attention_heads":32,"num_key_value_heads":8,"head_dim":128,
+      "intermediate_size":16384,"ssm_state_size":128,"n_groups":8,
+      "mamba_num_heads":128,"mamba_head_dim":64,"n_routed_experts":64,"num_experts_per_tok":4,
+      "moe_intermediate_size":1024})");
   // Six layers of attention (8 D^2 + 4 D G dh = 10.. ) and an MLP cost more than three of Mamba,
   // one of each of the others.
   EXPECT_GT(Ratio("hybrid_as_dense", model, 4096), 1.5);

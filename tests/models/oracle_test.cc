@@ -60,11 +60,15 @@ TEST(Oracle, LatentHybridOfPublishedSize) {
   std::string pattern;
   for (int i = 0; i < 40; ++i) pattern += i % 5 == 4 ? "ME*" : "ME";
   const Model model = Read(R"({"model_type":"nemotron_h","hidden_size":4096,"vocab_size":131072,
-      "num_attention_heads":32,"num_key_value_heads":2,"head_dim":128,"ssm_state_size":128,"n_groups":8,
-      "mamba_num_heads":128,"mamba_head_dim":64,"conv_kernel":4,"chunk_size":128,"mlp_hidden_act":"relu2",
-      "n_routed_experts":512,"num_experts_per_tok":22,"moe_intermediate_size":2688,"moe_latent_size":1024,
+      "num_attention_heads":32,"num_key_value_heads":2,"head_dim":128,"ssm_state_size":128,
+      "n_groups":8,
+      "mamba_num_heads":128,"mamba_head_dim":64,"conv_kernel":4,"chunk_size":128,
+      "mlp_hidden_act":"relu2",
+      "n_routed_experts":512,"num_experts_per_tok":22,"moe_intermediate_size":2688,
+      "moe_latent_size":1024,
       "moe_shared_expert_intermediate_size":5376,"n_shared_experts":1,"num_nextn_predict_layers":1,
-      "mtp_hybrid_override_pattern":"*E","hybrid_override_pattern":")" + pattern + R"("})");
+      "mtp_hybrid_override_pattern":"*E","hybrid_override_pattern":")" +
+                           pattern + R"("})");
   EXPECT_NEAR(static_cast<double>(CountParameters(model)->total), 120.67e9, 0.005e9);
   EXPECT_NEAR(static_cast<double>(CountParameters(model)->active), 12.7e9, 0.1e9);
   EXPECT_EQ(model.mtp_layers.size(), 2u);

@@ -30,16 +30,19 @@ std::string Moe(const Model& model) {
 // A config of `type` with the usual fields and `more`.
 std::string ReadingConfig(std::string_view type, std::string_view more) {
   return fmt::format(
-      R"({{"model_type":"{}","hidden_size":64,"num_hidden_layers":4,"num_attention_heads":4,"intermediate_size":128,
+      R"({{"model_type":"{}","hidden_size":64,"num_hidden_layers":4,"num_attention_heads":4,
+      "intermediate_size":128,
       "vocab_size":100{}{}}})",
       type, more.empty() ? "" : ",", more);
 }
 
 TEST(Reading, SlidingWindows) {
   // Qwen2 ships a window it does not use.
-  EXPECT_EQ(Windows(Read(ReadingConfig("qwen2", R"("sliding_window":32,"use_sliding_window":false)"))),
+  EXPECT_EQ(
+      Windows(Read(ReadingConfig("qwen2", R"("sliding_window":32,"use_sliding_window":false)"))),
+      std::vector<int64_t>(4, 0));
+  EXPECT_EQ(Windows(Read(ReadingConfig("qwen2", R"("sliding_window":32)"))),
             std::vector<int64_t>(4, 0));
-  EXPECT_EQ(Windows(Read(ReadingConfig("qwen2", R"("sliding_window":32)"))), std::vector<int64_t>(4, 0));
   EXPECT_EQ(
       Windows(Read(ReadingConfig(
           "qwen2", R"("sliding_window":32,"use_sliding_window":true,"max_window_layers":3)"))),
@@ -50,18 +53,21 @@ TEST(Reading, SlidingWindows) {
             std::vector<int64_t>(4, 0));
   EXPECT_EQ(Windows(Read(ReadingConfig("gemma2", R"("sliding_window":32)"))),
             (std::vector<int64_t>{32, 0, 32, 0}));
-  EXPECT_EQ(
-      Windows(Read(ReadingConfig("gemma3_text", R"("sliding_window":32,"sliding_window_pattern":3)"))),
-      (std::vector<int64_t>{32, 32, 0, 32}));
-  EXPECT_EQ(Windows(Read(ReadingConfig("gpt_oss",
-                                R"("num_local_experts":4,"num_experts_per_tok":2,"sliding_window":8,
-      "layer_types":["full_attention","sliding_attention","sliding_attention","full_attention"])"))),
+  EXPECT_EQ(Windows(Read(
+                ReadingConfig("gemma3_text", R"("sliding_window":32,"sliding_window_pattern":3)"))),
+            (std::vector<int64_t>{32, 32, 0, 32}));
+  EXPECT_EQ(Windows(Read(
+                ReadingConfig("gpt_oss",
+                              R"("num_local_experts":4,"num_experts_per_tok":2,"sliding_window":8,
+      "layer_types":["full_attention","sliding_attention","sliding_attention",
+      "full_attention"])"))),
             (std::vector<int64_t>{0, 8, 8, 0}));
   EXPECT_THAT(
       ReadError(ReadingConfig("gpt_oss", R"("sliding_window":8,"layer_types":["full_attention"])")),
       HasSubstr("layer_types: 1 entries for 4 layers"));
-  EXPECT_THAT(ReadError(ReadingConfig("llama", R"("sliding_window":8,"layer_types":["a","a","a","a"])")),
-              HasSubstr("layer_types: \"a\" is not known"));
+  EXPECT_THAT(
+      ReadError(ReadingConfig("llama", R"("sliding_window":8,"layer_types":["a","a","a","a"])")),
+      HasSubstr("layer_types: \"a\" is not known"));
 }
 
 TEST(Reading, WhichLayersAreExperts) {
@@ -70,19 +76,21 @@ TEST(Reading, WhichLayersAreExperts) {
   EXPECT_EQ(Moe(Read(ReadingConfig("qwen3_moe", experts))), "EEEE");
   EXPECT_EQ(Moe(Read(ReadingConfig("qwen3_moe", experts + R"(,"decoder_sparse_step":2)"))), "-E-E");
   EXPECT_EQ(Moe(Read(ReadingConfig("qwen3_moe", experts + R"(,"mlp_only_layers":[0,3])"))), "-EE-");
-  EXPECT_EQ(Moe(Read(ReadingConfig("glm4_moe", experts + R"(,"first_k_dense_replace":1)"))), "-EEE");
+  EXPECT_EQ(Moe(Read(ReadingConfig("glm4_moe", experts + R"(,"first_k_dense_replace":1)"))),
+            "-EEE");
   EXPECT_EQ(Moe(Read(ReadingConfig("llama", ""))), "----");
   const std::string mla =
       experts + R"(,"kv_lora_rank":16,"qk_nope_head_dim":8,"qk_rope_head_dim":4,"v_head_dim":8)";
   EXPECT_EQ(Moe(Read(ReadingConfig("deepseek_v3", mla + R"(,"moe_layer_freq":2)"))), "E-E-");
-  EXPECT_EQ(Moe(Read(ReadingConfig("deepseek_v3", mla + R"(,"moe_layer_freq":[0,0,1,1])"))), "--EE");
+  EXPECT_EQ(Moe(Read(ReadingConfig("deepseek_v3", mla + R"(,"moe_layer_freq":[0,0,1,1])"))),
+            "--EE");
   EXPECT_THAT(ReadError(ReadingConfig("deepseek_v3", mla + R"(,"moe_layer_freq":[0,1])")),
               HasSubstr("moe_layer_freq: 2 entries for 4 layers"));
   EXPECT_THAT(ReadError(ReadingConfig("qwen3_moe", R"("num_experts":8)")),
               HasSubstr("num_experts_per_tok: missing"));
   EXPECT_THAT(
-      ReadError(ReadingConfig("qwen3_moe",
-                       R"("num_experts":8,"num_experts_per_tok":9,"moe_intermediate_size":8)")),
+      ReadError(ReadingConfig(
+          "qwen3_moe", R"("num_experts":8,"num_experts_per_tok":9,"moe_intermediate_size":8)")),
       HasSubstr("num_experts_per_tok: 9 of 8"));
 }
 
@@ -128,7 +136,8 @@ TEST(Reading, TyingIsOftenSaidOutside) {
 TEST(Reading, LlamaFourChunksAndGlobalLayers) {
   const Model model = Read(
       R"({"model_type":"llama4_text","hidden_size":64,"num_hidden_layers":4,"num_attention_heads":4,
-      "intermediate_size":32,"intermediate_size_mlp":64,"vocab_size":100,"attention_chunk_size":16,"num_local_experts":4,
+      "intermediate_size":32,"intermediate_size_mlp":64,"vocab_size":100,
+      "attention_chunk_size":16,"num_local_experts":4,
       "num_experts_per_tok":1,"interleave_moe_layer_step":2})");
   EXPECT_EQ(model.layers[0].attention.chunk, 16);
   EXPECT_EQ(model.layers[3].attention.chunk, 0);
@@ -169,16 +178,16 @@ TEST(Reading, ErrorsNameTheField) {
               HasSubstr("num_key_value_heads: 3 does not divide"));
   EXPECT_THAT(ReadError(ReadingConfig("llama", R"("tie_word_embeddings":"yes")")),
               HasSubstr("tie_word_embeddings"));
-  EXPECT_THAT(
-      ReadError(
-          R"({"model_type":"llama","hidden_size":65,"num_hidden_layers":1,"num_attention_heads":4,"vocab_size":9,
+  EXPECT_THAT(ReadError(
+                  R"({"model_type":"llama","hidden_size":65,"num_hidden_layers":1,
+          "num_attention_heads":4,"vocab_size":9,
       "intermediate_size":8})"),
-      HasSubstr("head_dim: missing"));
-  EXPECT_THAT(
-      ReadError(
-          R"({"model_type":"nemotron_h","hidden_size":64,"vocab_size":9,"ssm_state_size":8,"mamba_num_heads":2,
+              HasSubstr("head_dim: missing"));
+  EXPECT_THAT(ReadError(
+                  R"({"model_type":"nemotron_h","hidden_size":64,"vocab_size":9,"ssm_state_size":8,
+          "mamba_num_heads":2,
       "mamba_head_dim":8,"hybrid_override_pattern":"MX"})"),
-      HasSubstr("the letter 'X'"));
+              HasSubstr("the letter 'X'"));
   EXPECT_THAT(ReadError(std::string(10 << 20, '[')), HasSubstr("nested deeper than 16 levels"));
   EXPECT_THAT(ReadError(std::string(kMaxConfigBytes + 1, ' ')), HasSubstr("too many"));
   EXPECT_THAT(ReadError("{\"model_type\":\"llama\",\n"), HasSubstr("at line 2"));
@@ -189,7 +198,8 @@ TEST(Reading, ErrorsNameTheField) {
 TEST(Reading, AbsurdSizesAreRefusedNotWrapped) {
   const Model model =
       Read(fmt::format(R"({{"model_type":"qwen3_moe","hidden_size":{0},"num_hidden_layers":{1},
-      "num_attention_heads":{2},"head_dim":{2},"moe_intermediate_size":{0},"vocab_size":{3},"num_experts":{2},
+      "num_attention_heads":{2},"head_dim":{2},"moe_intermediate_size":{0},"vocab_size":{3},
+      "num_experts":{2},
       "num_experts_per_tok":{2}}})",
                        kMaxWidth, kMaxLayers, kMaxCount, kMaxVocab));
   EXPECT_EQ(CountParameters(model).status().code(), absl::StatusCode::kOutOfRange);

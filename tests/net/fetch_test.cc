@@ -26,7 +26,8 @@ std::function<void(RawSocket&)> Always(std::string answer) {
 TEST(Fetch, ReadsLengthChunksAndUntilTheEnd) {
   for (const std::string& answer :
        {std::string("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"),
-        std::string("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"),
+        std::string("HTTP/1.1 200 OK\r\nTransfer-Encoding: "
+                    "chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"),
         std::string("HTTP/1.0 200 OK\r\n\r\nhello"),
         std::string("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
                     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")}) {
@@ -42,8 +43,10 @@ TEST(Fetch, FollowsRedirectsButNotForEver) {
   int hits = 0;
   RawServer server([&](RawSocket& s) {
     const std::string request = s.ReadHeader();
-    if (request.starts_with("GET /a ")) return (void)s.Send("HTTP/1.1 302 Found\r\nLocation: b?x=1\r\nContent-Length: 0\r\n\r\n");
-    if (request.starts_with("GET /b?x=1 ")) return (void)s.Send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    if (request.starts_with("GET /a "))
+      return (void)s.Send("HTTP/1.1 302 Found\r\nLocation: b?x=1\r\nContent-Length: 0\r\n\r\n");
+    if (request.starts_with("GET /b?x=1 "))
+      return (void)s.Send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     ++hits;
     s.Send("HTTP/1.1 301 Moved\r\nLocation: /loop\r\nContent-Length: 0\r\n\r\n");
   });
@@ -62,18 +65,21 @@ TEST(Fetch, SaysWhatWentWrong) {
   }
   const auto refused = Fetch(LocalUrl(closed_port));
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("nothing is listening on 127.0.0.1:"));
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("nothing is listening on 127.0.0.1:"));
 
-  for (const char* url : {"", "nonsense", "ftp://host/", "http://", "http://user:secret@host/", "http://host:99999/",
-                          "http://host:0/", "http://a b/", "http:///path"}) {
+  for (const char* url : {"", "nonsense", "ftp://host/", "http://", "http://user:secret@host/",
+                          "http://host:99999/", "http://host:0/", "http://a b/", "http:///path"}) {
     EXPECT_EQ(Fetch(url).status().code(), absl::StatusCode::kInvalidArgument) << url;
   }
-  EXPECT_THAT(std::string(Fetch("http://name.invalid/").status().message()), HasSubstr("cannot resolve 'name.invalid'"));
+  EXPECT_THAT(std::string(Fetch("http://name.invalid/").status().message()),
+              HasSubstr("cannot resolve 'name.invalid'"));
 
   RawServer garbage(Always("SSH-2.0-OpenSSH_9.2\r\n\r\n"));
   EXPECT_EQ(Fetch(LocalUrl(garbage.port())).status().code(), absl::StatusCode::kDataLoss);
   RawServer cut(Always("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"));
-  EXPECT_THAT(std::string(Fetch(LocalUrl(cut.port())).status().message()), HasSubstr("closed the connection before"));
+  EXPECT_THAT(std::string(Fetch(LocalUrl(cut.port())).status().message()),
+              HasSubstr("closed the connection before"));
   RawServer silent([](RawSocket& s) { s.ReadAll(); });
   const auto late = Fetch(LocalUrl(silent.port()), {.timeout = 50'000});
   EXPECT_EQ(late.status().code(), absl::StatusCode::kDeadlineExceeded);
@@ -90,9 +96,11 @@ TEST(Fetch, BoundsTheAnswer) {
     while (s.Send(std::string(65536, 'x'))) {
     }
   });
-  RawServer bomb(Always("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + Gzip(std::string(10 << 20, 'x'), 6)));
+  RawServer bomb(Always("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" +
+                        Gzip(std::string(10 << 20, 'x'), 6)));
   for (const RawServer* s : {&announced, &endless, &bomb}) {
-    EXPECT_EQ(Fetch(LocalUrl(s->port()), {.max_body_bytes = 1 << 20}).status().code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(Fetch(LocalUrl(s->port()), {.max_body_bytes = 1 << 20}).status().code(),
+              absl::StatusCode::kResourceExhausted);
   }
 }
 

@@ -23,7 +23,8 @@ Response Text(std::string body) {
   return r;
 }
 
-std::unique_ptr<HttpServer> Serve(Handler handler, ServerOptions options = {}, IsSlow is_slow = {}) {
+std::unique_ptr<HttpServer> Serve(Handler handler, ServerOptions options = {},
+                                  IsSlow is_slow = {}) {
   auto server = HttpServer::Start(options, std::move(handler), std::move(is_slow));
   EXPECT_TRUE(server.ok()) << server.status();
   return server.ok() ? *std::move(server) : nullptr;
@@ -65,13 +66,17 @@ TEST(HttpServer, KeepsPlusInThePath) {
 
 TEST(HttpServer, ReadsBodiesPlainChunkedAndGzip) {
   const auto server = Serve(Echo);
-  EXPECT_EQ(Fetch(UrlOf(*server, "/p"), {.method = "POST", .body = "hello"})->body, "POST /p|body=hello");
-  FetchOptions zipped{.method = "POST", .body = Gzip("hello gzip"), .headers = {{"Content-Encoding", "gzip"}}};
+  EXPECT_EQ(Fetch(UrlOf(*server, "/p"), {.method = "POST", .body = "hello"})->body,
+            "POST /p|body=hello");
+  FetchOptions zipped{
+      .method = "POST", .body = Gzip("hello gzip"), .headers = {{"Content-Encoding", "gzip"}}};
   EXPECT_EQ(Fetch(UrlOf(*server, "/p"), zipped)->body, "POST /p|body=hello gzip");
-  EXPECT_THAT(Exchange(*server,
-                       "POST /p HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
-                       "3\r\nabc\r\n2;ext=1\r\nde\r\n0\r\nTrailer: x\r\n\r\n"),
-              HasSubstr("POST /p|body=abcde"));
+  EXPECT_THAT(
+      Exchange(
+          *server,
+          "POST /p HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+          "3\r\nabc\r\n2;ext=1\r\nde\r\n0\r\nTrailer: x\r\n\r\n"),
+      HasSubstr("POST /p|body=abcde"));
 }
 
 TEST(HttpServer, AnswersPipelinedRequestsInOrder) {
@@ -91,7 +96,8 @@ TEST(HttpServer, AnswersPipelinedRequestsInOrder) {
 TEST(HttpServer, ParsesARequestThatComesByteByByte) {
   const auto server = Serve(Echo);
   RawSocket s = RawSocket::Connect(server->port());
-  for (const char c : std::string("POST /slow?a=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nConnection: close\r\n\r\nxyz")) {
+  for (const char c : std::string("POST /slow?a=1 HTTP/1.1\r\nHost: x\r\nContent-Length: "
+                                  "3\r\nConnection: close\r\n\r\nxyz")) {
     ASSERT_TRUE(s.Send({&c, 1}));
   }
   EXPECT_THAT(s.ReadAll(), HasSubstr("POST /slow|a=1|body=xyz"));
@@ -99,7 +105,8 @@ TEST(HttpServer, ParsesARequestThatComesByteByByte) {
 
 TEST(HttpServer, HeadHasTheHeaderOnly) {
   const auto server = Serve(Echo);
-  const std::string answer = Exchange(*server, "HEAD /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  const std::string answer =
+      Exchange(*server, "HEAD /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(answer, HasSubstr("Content-Length: 12\r\n"));  // "GET /x|body="
   EXPECT_THAT(answer, ::testing::EndsWith("\r\n\r\n"));
 }
@@ -112,7 +119,9 @@ TEST(HttpServer, Http10ClosesUnlessAskedTo) {
 TEST(HttpServer, SendsContinueBeforeTheBody) {
   const auto server = Serve(Echo);
   RawSocket s = RawSocket::Connect(server->port());
-  ASSERT_TRUE(s.Send("POST /c HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\nConnection: close\r\n\r\n"));
+  ASSERT_TRUE(
+      s.Send("POST /c HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: "
+             "2\r\nConnection: close\r\n\r\n"));
   EXPECT_THAT(s.ReadHeader(), StartsWith("HTTP/1.1 100 Continue\r\n"));
   ASSERT_TRUE(s.Send("ok"));
   EXPECT_THAT(s.ReadAll(), HasSubstr("POST /c|body=ok"));
@@ -141,34 +150,53 @@ INSTANTIATE_TEST_SUITE_P(
     All, Refusals,
     ::testing::Values(
         Bad{"NotHttp", "hello there\r\n\r\n", 400},
-        Bad{"TlsHello", std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 ClientHello\r\n\r\n", 27), 400},
+        Bad{"TlsHello",
+            std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 ClientHello\r\n\r\n", 27),
+            400},
         Bad{"BadEscape", "GET /a%zz HTTP/1.1\r\nConnection: close\r\n\r\n", 400},
         Bad{"CutEscape", "GET /a%4 HTTP/1.1\r\nConnection: close\r\n\r\n", 400},
         Bad{"NulInPath", "GET /a%00b HTTP/1.1\r\nConnection: close\r\n\r\n", 400},
         Bad{"NoSlash", "GET foo HTTP/1.1\r\nConnection: close\r\n\r\n", 400},
         Bad{"Method", "BREW /pot HTTP/1.1\r\nConnection: close\r\n\r\n", 405},
         Bad{"Connect", "CONNECT host:1 HTTP/1.1\r\nConnection: close\r\n\r\n", 405},
-        Bad{"BodyTooLong", "POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\n" + std::string(1001, 'x'), 413},
+        Bad{"BodyTooLong",
+            "POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\n" + std::string(1001, 'x'), 413},
         Bad{"HugeLength", "POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\nabc", 413},
-        Bad{"LengthOverflow", "POST / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n", 400},
-        Bad{"ChunksTooLong", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" + std::string(1001, 'x'), 413},
+        Bad{"LengthOverflow", "POST / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+            400},
+        Bad{"ChunksTooLong",
+            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" + std::string(1001, 'x'),
+            413},
         Bad{"BadChunk", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 400},
         Bad{"EndlessChunkExtension",
-            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;" + std::string(5000, 'e'), 431},
+            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;" + std::string(5000, 'e'),
+            431},
         Bad{"LongHeader", "GET / HTTP/1.1\r\nA: " + std::string(5000, 'a') + "\r\n\r\n", 431},
         Bad{"LongTarget", "GET /" + std::string(5000, 'a') + " HTTP/1.1\r\n\r\n", 431},
-        Bad{"BothLengths", "POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-        Bad{"TwoLengths", "POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", 400},
-        Bad{"OddTransferEncoding", "POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400},
-        Bad{"Brotli", "POST / HTTP/1.1\r\nContent-Encoding: br\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx", 415},
-        Bad{"NotGzip", "POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx", 400}),
+        Bad{"BothLengths",
+            "POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            400},
+        Bad{"TwoLengths", "POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+            400},
+        Bad{"OddTransferEncoding",
+            "POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400},
+        Bad{"Brotli",
+            "POST / HTTP/1.1\r\nContent-Encoding: br\r\nContent-Length: 1\r\nConnection: "
+            "close\r\n\r\nx",
+            415},
+        Bad{"NotGzip",
+            "POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\nConnection: "
+            "close\r\n\r\nx",
+            400}),
     [](const auto& info) { return info.param.name; });
 
 TEST(HttpServer, RefusesAGzipBomb) {
   ServerOptions options;
   options.max_body_bytes = 1 << 20;
   const auto server = Serve(Echo, options);
-  FetchOptions bomb{.method = "POST", .body = Gzip(std::string(20 << 20, 'x'), 6), .headers = {{"Content-Encoding", "gzip"}}};
+  FetchOptions bomb{.method = "POST",
+                    .body = Gzip(std::string(20 << 20, 'x'), 6),
+                    .headers = {{"Content-Encoding", "gzip"}}};
   ASSERT_LT(bomb.body.size(), 1u << 20);
   EXPECT_EQ(Fetch(UrlOf(*server, "/p"), bomb)->status, 413);
 }
@@ -177,10 +205,12 @@ TEST(HttpServer, BoundsTheBodiesOfAllRequestsTogether) {
   ServerOptions options;
   options.max_body_bytes_at_once = 100'000;
   const auto server = Serve(Echo, options);
-  const std::string head = "POST /p HTTP/1.1\r\nHost: x\r\nContent-Length: 80000\r\nConnection: close\r\n\r\n";
+  const std::string head =
+      "POST /p HTTP/1.1\r\nHost: x\r\nContent-Length: 80000\r\nConnection: close\r\n\r\n";
   RawSocket first = RawSocket::Connect(server->port());
   ASSERT_TRUE(first.Send(head + std::string(79'999, 'a')));  // one byte is missing: it stays held
-  // Others get room only when the sum allows it: the second is refused as soon as the server has the first's bytes.
+  // Others get room only when the sum allows it: the second is refused as soon as the server has
+  // the first's bytes.
   for (;;) {
     RawSocket second = RawSocket::Connect(server->port());
     second.Send(head + std::string(80'000, 'b'));
@@ -192,21 +222,26 @@ TEST(HttpServer, BoundsTheBodiesOfAllRequestsTogether) {
   EXPECT_THAT(first.ReadAll(), StartsWith("HTTP/1.1 200 "));
   // And the room is given back.
   EXPECT_THAT(Exchange(*server, head + std::string(80'000, 'c')), StartsWith("HTTP/1.1 200 "));
-  FetchOptions zipped{.method = "POST", .body = Gzip(std::string(150'000, 'z')), .headers = {{"Content-Encoding", "gzip"}}};
+  FetchOptions zipped{.method = "POST",
+                      .body = Gzip(std::string(150'000, 'z')),
+                      .headers = {{"Content-Encoding", "gzip"}}};
   EXPECT_EQ(Fetch(UrlOf(*server, "/p"), zipped)->status, 503);
 }
 
 TEST(HttpServer, RefusesWhatAForeignWebPageSends) {
   const auto server = Serve(Echo);
   const auto status = [&](const std::string& method, const std::string& site) {
-    return Fetch(UrlOf(*server, "/api/v1/push/x"), {.method = method, .headers = {{"Sec-Fetch-Site", site}}})->status;
+    return Fetch(UrlOf(*server, "/api/v1/push/x"),
+                 {.method = method, .headers = {{"Sec-Fetch-Site", site}}})
+        ->status;
   };
   EXPECT_EQ(status("POST", "cross-site"), 403);
   EXPECT_EQ(status("POST", "same-site"), 403);
   EXPECT_EQ(status("DELETE", "cross-site"), 403);
   EXPECT_EQ(status("POST", "same-origin"), 200);
   EXPECT_EQ(status("POST", "none"), 200);
-  EXPECT_EQ(status("GET", "cross-site"), 200);  // a link; the browser keeps the answer from the page
+  EXPECT_EQ(status("GET", "cross-site"),
+            200);  // a link; the browser keeps the answer from the page
 }
 
 TEST(HttpServer, CompressesLargeTextForThoseWhoAccept) {
@@ -226,14 +261,17 @@ TEST(HttpServer, CompressesLargeTextForThoseWhoAccept) {
   EXPECT_FALSE(encoding("/small"));
   EXPECT_FALSE(encoding("/image"));
   EXPECT_FALSE(encoding("/no"));
-  EXPECT_THAT(Exchange(*server, "GET /big HTTP/1.1\r\nAccept-Encoding: gzip;q=0, br\r\nConnection: close\r\n\r\n"),
-              HasSubstr("Content-Length: 5000\r\n"));
+  EXPECT_THAT(
+      Exchange(*server,
+               "GET /big HTTP/1.1\r\nAccept-Encoding: gzip;q=0, br\r\nConnection: close\r\n\r\n"),
+      HasSubstr("Content-Length: 5000\r\n"));
 }
 
 std::string StatusLine(const std::string& answer) { return answer.substr(0, answer.find('\r')); }
 std::string BodyOf(const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); }
 
-// RFC 9110, 13.1.2 and 15.4.5: a tag the client has already is answered with 304, the headers it would have had and no body.
+// RFC 9110, 13.1.2 and 15.4.5: a tag the client has already is answered with 304, the headers it
+// would have had and no body.
 TEST(HttpServer, WhatTheClientHasIsNotSentAgain) {
   const auto server = Serve([](const Request& r) {
     Response out = Text("hello");
@@ -242,8 +280,10 @@ TEST(HttpServer, WhatTheClientHasIsNotSentAgain) {
     if (r.path == "/error") out.status = 500;
     return out;
   });
-  const auto ask = [&](const std::string& path, const std::string& tags, const std::string& method = "GET") {
-    return Exchange(*server, method + " " + path + " HTTP/1.1\r\nIf-None-Match: " + tags + "\r\nConnection: close\r\n\r\n");
+  const auto ask = [&](const std::string& path, const std::string& tags,
+                       const std::string& method = "GET") {
+    return Exchange(*server, method + " " + path + " HTTP/1.1\r\nIf-None-Match: " + tags +
+                                 "\r\nConnection: close\r\n\r\n");
   };
   for (const char* tags : {"\"v1\"", "W/\"v1\"", "\"v0\", \"v1\"", "\"v,0\" , W/\"v1\"", "*"}) {
     const std::string answer = ask("/", tags);
@@ -262,8 +302,8 @@ TEST(HttpServer, WhatTheClientHasIsNotSentAgain) {
   EXPECT_EQ(StatusLine(ask("/", "\"v1\"", "POST")), "HTTP/1.1 200 OK");
 }
 
-// A file that is stored packed goes packed to those who take it and unpacked to the rest; the tag is not strong for bytes
-// that were made on the way.
+// A file that is stored packed goes packed to those who take it and unpacked to the rest; the tag
+// is not strong for bytes that were made on the way.
 TEST(HttpServer, UnpacksForClientsThatDoNotTakeGzip) {
   const std::string text(5000, 'a');
   const std::string packed = Gzip(text);
@@ -278,13 +318,15 @@ TEST(HttpServer, UnpacksForClientsThatDoNotTakeGzip) {
   EXPECT_THAT(plain, Not(HasSubstr("Content-Encoding")));
   EXPECT_THAT(plain, HasSubstr("ETag: W/\"v1\"\r\n"));
   EXPECT_THAT(plain, HasSubstr("Vary: Accept-Encoding\r\n"));
-  const std::string zipped = Exchange(*server, "GET / HTTP/1.1\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n");
+  const std::string zipped =
+      Exchange(*server, "GET / HTTP/1.1\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n");
   EXPECT_EQ(BodyOf(zipped), packed);
   EXPECT_THAT(zipped, HasSubstr("Content-Encoding: gzip\r\n"));
   EXPECT_THAT(zipped, HasSubstr("ETag: \"v1\"\r\n"));
   EXPECT_THAT(zipped, HasSubstr("Vary: Accept-Encoding\r\n"));
-  const std::string again =
-      Exchange(*server, "GET / HTTP/1.1\r\nAccept-Encoding: gzip\r\nIf-None-Match: W/\"v1\"\r\nConnection: close\r\n\r\n");
+  const std::string again = Exchange(*server,
+                                     "GET / HTTP/1.1\r\nAccept-Encoding: gzip\r\nIf-None-Match: "
+                                     "W/\"v1\"\r\nConnection: close\r\n\r\n");
   EXPECT_EQ(StatusLine(again), "HTTP/1.1 304 Not Modified");
 }
 
@@ -325,7 +367,8 @@ TEST(HttpServer, HeadersOfAHandlerCannotSplitTheAnswer) {
     r.headers.emplace_back("X-Name", "a\r\nSet-Cookie: b");
     return r;
   });
-  EXPECT_THAT(Exchange(*server, "GET / HTTP/1.1\r\nConnection: close\r\n\r\n"), HasSubstr("X-Name: a  Set-Cookie: b\r\n"));
+  EXPECT_THAT(Exchange(*server, "GET / HTTP/1.1\r\nConnection: close\r\n\r\n"),
+              HasSubstr("X-Name: a  Set-Cookie: b\r\n"));
 }
 
 TEST(HttpServer, AThrowingHandlerIsA500) {
@@ -357,10 +400,11 @@ TEST(HttpServer, SlowRequestsDoNotHoldFastOnesAndTheQueueIsBounded) {
     if (Fetch(UrlOf(*server, "/slow"))->status == 200) ++ok;
   };
   clients.emplace_back(slow);
-  running.wait(0);            // the worker is busy
+  running.wait(0);             // the worker is busy
   clients.emplace_back(slow);  // and this one waits in the queue, once it got there
   int refused = 0;
-  // Each attempt either takes the one place in the queue or is refused; the second of two must be refused.
+  // Each attempt either takes the one place in the queue or is refused; the second of two must be
+  // refused.
   RawSocket a = RawSocket::Connect(server->port()), b = RawSocket::Connect(server->port());
   a.Send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
   b.Send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -432,7 +476,8 @@ TEST(HttpServer, ListensOnIpv6AndRefusesNonsense) {
   options.address = "::1";
   const auto v6 = HttpServer::Start(options, Echo);
   if (v6.ok()) {  // a container may have no IPv6
-    EXPECT_EQ(Fetch("http://[::1]:" + std::to_string((*v6)->port()) + "/six")->body, "GET /six|body=");
+    EXPECT_EQ(Fetch("http://[::1]:" + std::to_string((*v6)->port()) + "/six")->body,
+              "GET /six|body=");
   }
   options.address = "not an address";
   EXPECT_EQ(HttpServer::Start(options, Echo).status().code(), absl::StatusCode::kInvalidArgument);
@@ -475,7 +520,10 @@ TEST(HttpServer, ManyThreadsManyConnections) {
           const std::string path = "/" + std::to_string(t) + "/" + std::to_string(i);
           s.Send("GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n");
           const std::string want = "GET " + path + "|body=";
-          if (s.ReadUntil([&](const std::string& got) { return got.ends_with(want); }).ends_with(want)) ++good;
+          if (s.ReadUntil([&](const std::string& got) {
+                 return got.ends_with(want);
+               }).ends_with(want))
+            ++good;
         }
       });
     }

@@ -41,7 +41,8 @@ std::string ZlibDeflate(const std::string& data, int window_bits) {
 std::string Metrics(size_t lines) {
   std::string s;
   for (size_t i = 0; i < lines; ++i) {
-    s += "DCGM_FI_DEV_SM_CLOCK{gpu=\"" + std::to_string(i % 8) + "\",UUID=\"GPU-" + std::to_string(i * 7919) + "\"} 1980\n";
+    s += "DCGM_FI_DEV_SM_CLOCK{gpu=\"" + std::to_string(i % 8) + "\",UUID=\"GPU-" +
+         std::to_string(i * 7919) + "\"} 1980\n";
   }
   return s;
 }
@@ -81,7 +82,8 @@ TEST(Gunzip, StopsABomb) {
 
 TEST(Gunzip, RefusesDamage) {
   const std::string good = ZlibDeflate(Metrics(50), 31);
-  EXPECT_EQ(Gunzip(good.substr(0, good.size() / 2), 1 << 20).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(Gunzip(good.substr(0, good.size() / 2), 1 << 20).status().code(),
+            absl::StatusCode::kDataLoss);
   EXPECT_EQ(Gunzip("plain text, not gzip", 1 << 20).status().code(), absl::StatusCode::kDataLoss);
   std::string flipped = good;
   flipped[flipped.size() - 6] ^= 1;  // the checksum
@@ -101,9 +103,12 @@ TEST(Percent, DecodesAndEncodes) {
 }
 
 TEST(ErrorResponse, CarriesCodeAndMessage) {
-  const Response r = ErrorResponse(absl::NotFoundError("job \"7\": not seen; look at /api/v1/jobs"));
+  const Response r =
+      ErrorResponse(absl::NotFoundError("job \"7\": not seen; look at /api/v1/jobs"));
   EXPECT_EQ(r.status, 404);
-  EXPECT_EQ(r.body, "{\"error\":{\"code\":\"not_found\",\"message\":\"job \\\"7\\\": not seen; look at /api/v1/jobs\"}}\n");
+  EXPECT_EQ(r.body,
+            "{\"error\":{\"code\":\"not_found\",\"message\":\"job \\\"7\\\": not seen; look at "
+            "/api/v1/jobs\"}}\n");
   EXPECT_EQ(ErrorResponse(absl::InvalidArgumentError("")).status, 400);
   EXPECT_EQ(ErrorResponse(absl::UnavailableError("")).status, 503);
   EXPECT_EQ(ErrorResponse(absl::InternalError("")).status, 500);

@@ -23,8 +23,10 @@ namespace flopwatch::testing_net {
 inline std::string AsSent(std::string_view body) {
   std::string out;
   while (!body.empty()) {
-    const std::string_view line = body.substr(0, body.find('\n') == std::string_view::npos ? body.size() : body.find('\n') + 1);
-    if (line.size() < 2 || line.back() != '\n' || line.find_first_not_of('#') != line.size() - 1) out += line;
+    const std::string_view line = body.substr(
+        0, body.find('\n') == std::string_view::npos ? body.size() : body.find('\n') + 1);
+    if (line.size() < 2 || line.back() != '\n' || line.find_first_not_of('#') != line.size() - 1)
+      out += line;
     body.remove_prefix(line.size());
   }
   return out;
@@ -62,7 +64,8 @@ class RawSocket {
   }
 
   // Reads until `enough` says so, the peer closes, or nothing comes for `timeout_ms`.
-  std::string ReadUntil(const std::function<bool(const std::string&)>& enough, int timeout_ms = 10'000) {
+  std::string ReadUntil(const std::function<bool(const std::string&)>& enough,
+                        int timeout_ms = 10'000) {
     std::string out;
     char buffer[65536];
     while (!enough(out)) {

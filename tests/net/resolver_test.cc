@@ -71,7 +71,8 @@ TEST(Resolver, HandsOutAStaleAnswerWhileItAsksAgain) {
 }
 
 TEST(Resolver, OneHangingNameHoldsNobodyAndEndsNobody) {
-  const auto release = std::make_shared<std::latch>(1);  // outlives the resolver: its thread may still wait there
+  const auto release =
+      std::make_shared<std::latch>(1);  // outlives the resolver: its thread may still wait there
   {
     ResolverOptions o;
     o.threads = 2;
@@ -80,7 +81,8 @@ TEST(Resolver, OneHangingNameHoldsNobodyAndEndsNobody) {
       return Addresses{kAddress};
     };
     Resolver r(o);
-    EXPECT_EQ(r.ResolveUntil("hangs", MonotonicNow() + 20'000).status().code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_EQ(r.ResolveUntil("hangs", MonotonicNow() + 20'000).status().code(),
+              absl::StatusCode::kDeadlineExceeded);
     EXPECT_TRUE(r.ResolveUntil("node", Soon()).ok());
     r.Resolve("hangs", [](const StatusOr<Addresses>&) { FAIL() << "called after the end"; });
   }
@@ -133,7 +135,8 @@ TEST(Url, TakesApart) {
 }
 
 TEST(Url, RefusesHeaderInjection) {
-  for (const char* text : {"http://a/\r\nX: y", "http://a b/", "http://a%0d%0ab/", "http://a/\x01", "http://a:70000/", "http://u@a/"}) {
+  for (const char* text : {"http://a/\r\nX: y", "http://a b/", "http://a%0d%0ab/", "http://a/\x01",
+                           "http://a:70000/", "http://u@a/"}) {
     const auto u = ParseUrl(text);
     // An encoded line break may stay encoded in the path, never raw in what is sent.
     if (u.ok()) {

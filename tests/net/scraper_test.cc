@@ -24,8 +24,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing_net::RawServer;
 using testing_net::AsSent;
+using testing_net::RawServer;
 using testing_net::RawSocket;
 
 constexpr char kBody[] = "DCGM_FI_DEV_SM_CLOCK{gpu=\"0\"} 1980\n";
@@ -35,8 +35,8 @@ std::string Local(uint16_t port, const std::string& path = "/metrics") {
 }
 
 std::string Answer(const std::string& body, const std::string& headers = "") {
-  return "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n" + headers + "Content-Length: " + std::to_string(body.size()) +
-         "\r\n\r\n" + body;
+  return "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n" + headers +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
 // Collects what a scraper hands over; waits are bounded by the test's own time limit only.
@@ -112,8 +112,8 @@ TargetHealth HealthOf(const Scraper& scraper, const std::string& url) {
   return {};
 }
 
-// The scraper's thread may be held up for longer than a timeout: by a busy machine, or by what takes the bodies. An answer
-// that lies ready by then has come in time.
+// The scraper's thread may be held up for longer than a timeout: by a busy machine, or by what
+// takes the bodies. An answer that lies ready by then has come in time.
 TEST(Scraper, AnAnswerThatLiesReadyIsNotATimeout) {
   std::latch asked(1), may_answer(1), answered(1);
   std::atomic<bool> first_ask = true, first_answer = true, held = false;
@@ -139,7 +139,8 @@ TEST(Scraper, AnAnswerThatLiesReadyIsNotATimeout) {
         if (r.info->url == Local(early.port()) && !held.exchange(true)) {
           may_answer.count_down();
           answered.wait();
-          std::this_thread::sleep_for(std::chrono::microseconds(options.timeout + 100 * kMicrosPerMilli));
+          std::this_thread::sleep_for(
+              std::chrono::microseconds(options.timeout + 100 * kMicrosPerMilli));
         }
         collect(r);
       },
@@ -179,7 +180,8 @@ TEST(Scraper, ScrapesOverOneKeptConnection) {
   EXPECT_EQ(c.Last(url), kBody);
   EXPECT_EQ(c.Node(url), "127.0.0.1");
   EXPECT_EQ(scraper->stats().connects, 1u);
-  const TargetHealth h = WaitForHealth(*scraper, url, [](const TargetHealth& t) { return t.scrapes >= 5; });
+  const TargetHealth h =
+      WaitForHealth(*scraper, url, [](const TargetHealth& t) { return t.scrapes >= 5; });
   EXPECT_EQ(h.state, TargetState::kUp);
   EXPECT_EQ(h.failures, 0u);
   EXPECT_EQ(h.last_bytes, sizeof(kBody) - 1);
@@ -190,7 +192,8 @@ TEST(Scraper, ScrapesOverOneKeptConnection) {
 TEST(Scraper, ReadsChunkedGzipAndBodiesThatEndWithTheConnection) {
   const std::string big = [] {
     std::string s;
-    for (int i = 0; i < 5000; ++i) s += "DCGM_FI_DEV_POWER_USAGE{gpu=\"" + std::to_string(i) + "\"} 412.5\n";
+    for (int i = 0; i < 5000; ++i)
+      s += "DCGM_FI_DEV_POWER_USAGE{gpu=\"" + std::to_string(i) + "\"} 412.5\n";
     return s;
   }();
   const auto server = HttpServer::Start({}, [&](const Request& r) {
@@ -208,7 +211,8 @@ TEST(Scraper, ReadsChunkedGzipAndBodiesThatEndWithTheConnection) {
   Collector c;
   const auto scraper = StartScraper(Fast(), &c);
   std::vector<ScrapeTarget> targets;
-  for (const char* path : {"/chunked", "/both", "/plain", "/gzip"}) targets.push_back({Local((*server)->port(), path), "", {}});
+  for (const char* path : {"/chunked", "/both", "/plain", "/gzip"})
+    targets.push_back({Local((*server)->port(), path), "", {}});
   targets.push_back({Local(until_end.port()), "", {}});
   scraper->SetTargets(targets);
   for (const ScrapeTarget& t : targets) {
@@ -260,7 +264,8 @@ std::function<void(RawSocket&)> Once(std::string bytes) {
 
 const std::vector<Hostile>& Hostiles() {
   static const std::vector<Hostile> hostiles = {
-      {"Silent", [](RawSocket& s) { s.ReadAll(60'000); }, "no answer within 200ms (waiting for the answer)", true},
+      {"Silent", [](RawSocket& s) { s.ReadAll(60'000); },
+       "no answer within 200ms (waiting for the answer)", true},
       {"Drips",
        [](RawSocket& s) {
          s.ReadHeader();
@@ -271,39 +276,59 @@ const std::vector<Hostile>& Hostiles() {
          }
        },
        "no answer within 200ms (reading the answer", true},
-      {"EndlessHeader", Endless("HTTP/1.1 200 OK\r\n", "X-A: " + std::string(500, 'a') + "\r\n"), "header of the answer is larger", false,
-       true},
-      {"EndlessHeaderLine", Endless("HTTP/1.1 200 OK\r\nX: ", std::string(5000, 'a')), "header of the answer is larger", false, true},
-      {"EndlessBody", Endless("HTTP/1.1 200 OK\r\n\r\n", std::string(65536, 'b')), "larger than 1000000 bytes", false, true},
-      {"EndlessChunks", Endless("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "400\r\n" + std::string(1024, 'c') + "\r\n"),
+      {"EndlessHeader", Endless("HTTP/1.1 200 OK\r\n", "X-A: " + std::string(500, 'a') + "\r\n"),
+       "header of the answer is larger", false, true},
+      {"EndlessHeaderLine", Endless("HTTP/1.1 200 OK\r\nX: ", std::string(5000, 'a')),
+       "header of the answer is larger", false, true},
+      {"EndlessBody", Endless("HTTP/1.1 200 OK\r\n\r\n", std::string(65536, 'b')),
        "larger than 1000000 bytes", false, true},
-      {"EndlessChunkExtension", Endless("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", std::string(4096, 'e')),
+      {"EndlessChunks",
+       Endless("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+               "400\r\n" + std::string(1024, 'c') + "\r\n"),
+       "larger than 1000000 bytes", false, true},
+      {"EndlessChunkExtension",
+       Endless("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", std::string(4096, 'e')),
        "header of the answer is larger", false, true},
       {"EndlessInterim", Endless("", "HTTP/1.1 100 Continue\r\n\r\n"), "HTTP status 100"},
-      {"HugeLength", Once("HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n"), "larger than 1000000 bytes", false, true},
-      {"GzipBomb", Once(Answer(Gzip(std::string(20 << 20, 'z'), 9), "Content-Encoding: gzip\r\n")), "more than 1000000 bytes come out",
-       false, true},
+      {"HugeLength", Once("HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n"),
+       "larger than 1000000 bytes", false, true},
+      {"GzipBomb", Once(Answer(Gzip(std::string(20 << 20, 'z'), 9), "Content-Encoding: gzip\r\n")),
+       "more than 1000000 bytes come out", false, true},
       {"NotReallyGzip", Once(Answer("plain", "Content-Encoding: gzip\r\n")), "damaged"},
-      {"OddEncoding", Once(Answer("plain", "Content-Encoding: br\r\n")), "Content-Encoding 'br' was not asked for"},
-      {"WrongChunkSize", Once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcdefgh\r\n0\r\n\r\n"), "not valid HTTP"},
-      {"ChunkSizeOverflow", Once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\nabc"), "not valid HTTP"},
-      {"ClosesMidway", Once("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"), "within the answer, after 4 bytes"},
+      {"OddEncoding", Once(Answer("plain", "Content-Encoding: br\r\n")),
+       "Content-Encoding 'br' was not asked for"},
+      {"WrongChunkSize",
+       Once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcdefgh\r\n0\r\n\r\n"),
+       "not valid HTTP"},
+      {"ChunkSizeOverflow",
+       Once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\nabc"),
+       "not valid HTTP"},
+      {"ClosesMidway", Once("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"),
+       "within the answer, after 4 bytes"},
       {"ClosesInHeader", Once("HTTP/1.1 200 OK\r\nContent-Le"), "within the answer, after 0 bytes"},
       {"ClosesAtOnce", [](RawSocket&) {}, "closed the connection without an answer"},
       {"Garbage", Once("\x01\x02\xff\xfe not http at all\r\n\r\n"), "not valid HTTP"},
       {"Ssh", Once("SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"), "not valid HTTP"},
-      {"TwoLengths", Once("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"), "not valid HTTP"},
-      {"NotFound", Once("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), "HTTP status 404 Not Found; is the path right?"},
+      {"TwoLengths", Once("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"),
+       "not valid HTTP"},
+      {"NotFound", Once("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"),
+       "HTTP status 404 Not Found; is the path right?"},
       {"ServerError", Once("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n"), "HTTP status 500"},
-      {"Redirects", Once("HTTP/1.1 302 Found\r\nLocation: http://other/\x1b[31m\r\nContent-Length: 0\r\n\r\n"), ""},
-      {"WebPage", Once("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: 6\r\n\r\n<html>"), "web page"},
+      {"Redirects",
+       Once("HTTP/1.1 302 Found\r\nLocation: http://other/\x1b[31m\r\nContent-Length: 0\r\n\r\n"),
+       ""},
+      {"WebPage",
+       Once("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: "
+            "6\r\n\r\n<html>"),
+       "web page"},
   };
   return hostiles;
 }
 
 class HostileTarget : public ::testing::TestWithParam<size_t> {};
 
-// Each hostile target fails for its own reason, and a good one beside it is scraped as if it were alone.
+// Each hostile target fails for its own reason, and a good one beside it is scraped as if it were
+// alone.
 TEST_P(HostileTarget, HarmsOnlyItself) {
   const Hostile& hostile = Hostiles()[GetParam()];
   RawServer bad(hostile.serve);
@@ -320,7 +345,8 @@ TEST_P(HostileTarget, HarmsOnlyItself) {
   const auto scraper = StartScraper(o, &c);
   const std::string good_url = Local((*good)->port()), bad_url = Local(bad.port());
   scraper->SetTargets({{good_url, "", {}}, {bad_url, "", {}}});
-  const TargetHealth h = WaitForHealth(*scraper, bad_url, [](const TargetHealth& t) { return t.failures >= 2; });
+  const TargetHealth h =
+      WaitForHealth(*scraper, bad_url, [](const TargetHealth& t) { return t.failures >= 2; });
   EXPECT_EQ(h.failures, h.scrapes);
   EXPECT_EQ(h.last_success, 0);
   EXPECT_THAT(h.last_error, HasSubstr(hostile.error));
@@ -344,7 +370,8 @@ TEST(Scraper, TakesALongLineAndManyChunks) {
     for (;;) {
       if (s.ReadHeader().empty()) return;
       std::string out = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-      for (size_t at = 0; at < line.size(); at += 4096) out += "1000\r\n" + line.substr(at, 4096) + "\r\n";
+      for (size_t at = 0; at < line.size(); at += 4096)
+        out += "1000\r\n" + line.substr(at, 4096) + "\r\n";
       if (!s.Send(out + "0\r\n\r\n")) return;
     }
   });
@@ -359,19 +386,23 @@ TEST(Scraper, TakesALongLineAndManyChunks) {
 
 TEST(Scraper, SaysThatNothingListensAndBacksOff) {
   uint16_t port = 0;
-  { port = RawServer([](RawSocket&) {}).port(); }
+  {
+    port = RawServer([](RawSocket&) {}).port();
+  }
   Collector c;
   ScraperOptions o = Fast();
   o.max_backoff = 80 * kMicrosPerMilli;
   const auto scraper = StartScraper(o, &c);
   const std::string url = Local(port);
   scraper->SetTargets({{url, "", {}}});
-  const TargetHealth h = WaitForHealth(*scraper, url, [](const TargetHealth& t) { return t.failures >= 8; });
+  const TargetHealth h =
+      WaitForHealth(*scraper, url, [](const TargetHealth& t) { return t.failures >= 8; });
   EXPECT_EQ(h.state, TargetState::kBackOff);
   EXPECT_EQ(h.consecutive_failures, h.failures);
   EXPECT_EQ(h.last_error, "nothing is listening on 127.0.0.1:" + std::to_string(port));
-  // Intervals of 10 ms: failures 3 to 8 wait 20, 40, 80, 80, 80 ms, a quarter more or less. The 2nd tick after the 3rd
-  // failure is the first attempted: at least one tick is skipped there, two at the next, and five at each after that.
+  // Intervals of 10 ms: failures 3 to 8 wait 20, 40, 80, 80, 80 ms, a quarter more or less. The 2nd
+  // tick after the 3rd failure is the first attempted: at least one tick is skipped there, two at
+  // the next, and five at each after that.
   EXPECT_GE(h.skipped, 1u + 2u + 3 * 5u);
   EXPECT_EQ(scraper->stats().failures, h.failures);
 }
@@ -389,9 +420,11 @@ TEST(Scraper, RecoversAfterFailures) {
   const auto scraper = StartScraper(Fast(), &c);
   const std::string url = Local((*server)->port());
   scraper->SetTargets({{url, "", {}}});
-  WaitForHealth(*scraper, url, [](const TargetHealth& t) { return t.state == TargetState::kBackOff; });
+  WaitForHealth(*scraper, url,
+                [](const TargetHealth& t) { return t.state == TargetState::kBackOff; });
   healthy = true;
-  const TargetHealth h = WaitForHealth(*scraper, url, [](const TargetHealth& t) { return t.state == TargetState::kUp; });
+  const TargetHealth h = WaitForHealth(
+      *scraper, url, [](const TargetHealth& t) { return t.state == TargetState::kUp; });
   EXPECT_EQ(h.consecutive_failures, 0u);
   EXPECT_EQ(h.last_error, "");
   EXPECT_GE(h.failures, 3u);
@@ -416,7 +449,8 @@ TEST(Scraper, AnAttemptLongerThanTheIntervalSkipsTicksAndNeverOverlaps) {
   const auto scraper = StartScraper(Fast(), &c);
   const std::string url = Local((*server)->port());
   scraper->SetTargets({{url, "", {}}});
-  const TargetHealth h = WaitForHealth(*scraper, url, [](const TargetHealth& t) { return t.scrapes >= 4; });
+  const TargetHealth h =
+      WaitForHealth(*scraper, url, [](const TargetHealth& t) { return t.scrapes >= 4; });
   EXPECT_EQ(most.load(), 1);
   EXPECT_EQ(h.failures, 0u) << h.last_error;
   EXPECT_GE(h.skipped, 3 * h.scrapes - 3);  // 35 ms cover three further ticks of 10 ms
@@ -465,15 +499,18 @@ TEST(Scraper, ReplacesTheListInFlight) {
   EXPECT_EQ(scraper->stats().in_flight, 0u);
   scraper->SetTargets({{url("/d"), "", {}}});
   c.WaitForBodies(url("/d"), 1);
-  // Indexes of removed targets are used again (index 2 is free as soon as its OnRemoved has returned; the others were).
+  // Indexes of removed targets are used again (index 2 is free as soon as its OnRemoved has
+  // returned; the others were).
   EXPECT_LE(scraper->stats().targets, 1u);
-  EXPECT_TRUE(scraper->Target(0).url == url("/d") || scraper->Target(1).url == url("/d") || scraper->Target(2).url == url("/d"));
+  EXPECT_TRUE(scraper->Target(0).url == url("/d") || scraper->Target(1).url == url("/d") ||
+              scraper->Target(2).url == url("/d"));
 }
 
 TEST(Scraper, TheSamePlaceWrittenTwiceIsOneTarget) {
   Collector c;
   const auto scraper = StartScraper(Fast(), &c);
-  scraper->SetTargets({{"http://127.0.0.1:80/metrics", "", {}}, {"HTTP://127.0.0.1/metrics", "", {}}});
+  scraper->SetTargets(
+      {{"http://127.0.0.1:80/metrics", "", {}}, {"HTTP://127.0.0.1/metrics", "", {}}});
   EXPECT_EQ(scraper->Health().size(), 1u);
 }
 
@@ -482,7 +519,8 @@ TEST(Scraper, ReportsBadUrlsAndUnknownNamesAsTheirOwnFailure) {
   const auto scraper = StartScraper(Fast(), &c);
   scraper->SetTargets({{"gpu-node:9400", "", {}}, {"http://no-such-host.invalid/metrics", "", {}}});
   const auto failed = [](const TargetHealth& t) { return t.failures >= 1; };
-  EXPECT_THAT(WaitForHealth(*scraper, "gpu-node:9400", failed).last_error, HasSubstr("expected http://host:port/path"));
+  EXPECT_THAT(WaitForHealth(*scraper, "gpu-node:9400", failed).last_error,
+              HasSubstr("expected http://host:port/path"));
   EXPECT_THAT(WaitForHealth(*scraper, "http://no-such-host.invalid/metrics", failed).last_error,
               HasSubstr("cannot resolve 'no-such-host.invalid'"));
 }
@@ -505,13 +543,18 @@ TEST(Scraper, SpreadsTargetsOverTheInterval) {
       },
       nullptr);
   std::vector<ScrapeTarget> targets;
-  for (int i = 0; i < 400; ++i) targets.push_back({Local((*server)->port(), "/node/n" + std::to_string(i) + "/metrics"), "", {}});
+  for (int i = 0; i < 400; ++i)
+    targets.push_back(
+        {Local((*server)->port(), "/node/n" + std::to_string(i) + "/metrics"), "", {}});
   (*scraper)->SetTargets(targets);
-  while ((*scraper)->stats().scrapes < 400) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while ((*scraper)->stats().scrapes < 400)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   const std::lock_guard lock(mutex);
-  // By phase within the interval: each tenth of it gets about 40 of the 400 (binomial, sigma 6: 15 is beyond 4 sigma).
+  // By phase within the interval: each tenth of it gets about 40 of the 400 (binomial, sigma 6: 15
+  // is beyond 4 sigma).
   std::map<Micros, int> per_tenth;
-  for (size_t i = 0; i < 400 && i < starts.size(); ++i) per_tenth[(starts[i] % kMicrosPerSecond) / 100'000]++;
+  for (size_t i = 0; i < 400 && i < starts.size(); ++i)
+    per_tenth[(starts[i] % kMicrosPerSecond) / 100'000]++;
   EXPECT_EQ(per_tenth.size(), 10u);
   for (const auto& [tenth, n] : per_tenth) EXPECT_GE(n, 15) << tenth;
 }
@@ -558,16 +601,19 @@ void ScrapeWithFewFiles() {
 // In a process of its own: a hard limit cannot be raised again.
 TEST(ScraperDeathTest, ScrapesMoreTargetsThanFilesMayBeOpen) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(ScrapeWithFewFiles(), ::testing::ExitedWithCode(0), "200 targets, but only 180 files may be open");
+  EXPECT_EXIT(ScrapeWithFewFiles(), ::testing::ExitedWithCode(0),
+              "200 targets, but only 180 files may be open");
 }
 
 TEST(Scraper, RefusesNonsenseOptions) {
   ScraperOptions o;
   o.interval = 0;
-  EXPECT_EQ(Scraper::Start(o, nullptr, nullptr).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Scraper::Start(o, nullptr, nullptr).status().code(),
+            absl::StatusCode::kInvalidArgument);
   o = {};
   o.ca_file = "/nonexistent/ca.pem";
-  EXPECT_EQ(Scraper::Start(o, nullptr, nullptr).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Scraper::Start(o, nullptr, nullptr).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(Scraper, StopsWithManyAttemptsInFlight) {
@@ -575,7 +621,8 @@ TEST(Scraper, StopsWithManyAttemptsInFlight) {
   Collector c;
   auto scraper = StartScraper(Fast(), &c);
   std::vector<ScrapeTarget> targets;
-  for (int i = 0; i < 200; ++i) targets.push_back({Local(silent.port(), "/" + std::to_string(i)), "", {}});
+  for (int i = 0; i < 200; ++i)
+    targets.push_back({Local(silent.port(), "/" + std::to_string(i)), "", {}});
   scraper->SetTargets(targets);
   while (scraper->stats().in_flight < 50) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   scraper->SetTargets({});

@@ -1,4 +1,5 @@
-// https for both clients, against a server made of OpenSSL's blocking calls with certificates made here.
+// https for both clients, against a server made of OpenSSL's blocking calls with certificates made
+// here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
@@ -39,12 +40,14 @@ Certificate MakeCertificate(const char* names) {
   X509_gmtime_adj(X509_getm_notAfter(c.x509), 3600);
   X509_set_pubkey(c.x509, c.key);
   X509_NAME* const name = X509_get_subject_name(c.x509);
-  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("flopwatch test"), -1, -1, 0);
+  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
+                             reinterpret_cast<const unsigned char*>("flopwatch test"), -1, -1, 0);
   X509_set_issuer_name(c.x509, name);
   X509V3_CTX context;
   X509V3_set_ctx_nodb(&context);
   X509V3_set_ctx(&context, c.x509, c.x509, nullptr, nullptr, 0);
-  for (const auto& [nid, value] : {std::pair{NID_subject_alt_name, names}, std::pair{NID_basic_constraints, "critical,CA:TRUE"}}) {
+  for (const auto& [nid, value] : {std::pair{NID_subject_alt_name, names},
+                                   std::pair{NID_basic_constraints, "critical,CA:TRUE"}}) {
     X509_EXTENSION* const extension = X509V3_EXT_conf_nid(nullptr, &context, nid, value);
     X509_add_ext(c.x509, extension, -1);
     X509_EXTENSION_free(extension);
@@ -56,12 +59,15 @@ Certificate MakeCertificate(const char* names) {
 class TlsServer {
  public:
   TlsServer(const char* names, std::string answer)
-      : certificate_(MakeCertificate(names)), context_(SSL_CTX_new(TLS_server_method())), answer_(std::move(answer)) {
+      : certificate_(MakeCertificate(names)),
+        context_(SSL_CTX_new(TLS_server_method())),
+        answer_(std::move(answer)) {
     signal(SIGPIPE, SIG_IGN);  // SSL_write to a client that hung up
     SSL_CTX_use_certificate(context_, certificate_.x509);
     SSL_CTX_use_PrivateKey(context_, certificate_.key);
     pem_ = std::filesystem::path(::testing::TempDir()) /
-           ("flopwatch-ca-" + std::to_string(getpid()) + "-" + std::to_string(reinterpret_cast<uintptr_t>(this)) + ".pem");
+           ("flopwatch-ca-" + std::to_string(getpid()) + "-" +
+            std::to_string(reinterpret_cast<uintptr_t>(this)) + ".pem");
     FILE* const f = fopen(pem_.c_str(), "w");
     PEM_write_X509(f, certificate_.x509);
     fclose(f);
@@ -74,7 +80,9 @@ class TlsServer {
     EVP_PKEY_free(certificate_.key);
     std::filesystem::remove(pem_);
   }
-  std::string Url(const std::string& host = "127.0.0.1") const { return "https://" + host + ":" + std::to_string(server_->port()) + "/metrics"; }
+  std::string Url(const std::string& host = "127.0.0.1") const {
+    return "https://" + host + ":" + std::to_string(server_->port()) + "/metrics";
+  }
   std::string pem() const { return pem_; }
   int handshakes() const { return handshakes_; }
 
@@ -105,7 +113,8 @@ class TlsServer {
 };
 
 std::string TlsAnswer(const std::string& body) {
-  return "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  return "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: " +
+         std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
 TEST(FetchTls, VerifiesTheHost) {
@@ -119,12 +128,15 @@ TEST(FetchTls, VerifiesTheHost) {
   }
   const auto untrusted = Fetch(server.Url());
   EXPECT_EQ(untrusted.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(untrusted.status().message()), HasSubstr("is not trusted: self-signed certificate"));
+  EXPECT_THAT(std::string(untrusted.status().message()),
+              HasSubstr("is not trusted: self-signed certificate"));
 
   const TlsServer other("DNS:other.example", TlsAnswer("x"));
   trusting.ca_file = other.pem();
-  EXPECT_THAT(std::string(Fetch(other.Url(), trusting).status().message()), HasSubstr("is not trusted: IP address mismatch"));
-  EXPECT_THAT(std::string(Fetch(other.Url("localhost"), trusting).status().message()), HasSubstr("is not trusted: hostname mismatch"));
+  EXPECT_THAT(std::string(Fetch(other.Url(), trusting).status().message()),
+              HasSubstr("is not trusted: IP address mismatch"));
+  EXPECT_THAT(std::string(Fetch(other.Url("localhost"), trusting).status().message()),
+              HasSubstr("is not trusted: hostname mismatch"));
   trusting.ca_file = "/nonexistent.pem";
   EXPECT_EQ(Fetch(other.Url(), trusting).status().code(), absl::StatusCode::kInvalidArgument);
 }
@@ -152,7 +164,8 @@ std::unique_ptr<Scraper> Scrape(const std::string& ca_file, const std::string& u
 
 TEST(ScraperTls, KeepsOneConnection) {
   std::string body;
-  for (int i = 0; body.size() < 300'000; ++i) body += "DCGM_FI_DEV_SM_CLOCK{gpu=\"" + std::to_string(i) + "\"} 1980\n";
+  for (int i = 0; body.size() < 300'000; ++i)
+    body += "DCGM_FI_DEV_SM_CLOCK{gpu=\"" + std::to_string(i) + "\"} 1980\n";
   const TlsServer server("IP:127.0.0.1", TlsAnswer(body));
   Seen seen;
   const auto scraper = Scrape(server.pem(), server.Url(), &seen);
@@ -174,8 +187,10 @@ TEST(ScraperTls, RefusesWhomItCannotVerify) {
   const TlsServer server("IP:127.0.0.1", TlsAnswer("x"));
   const TlsServer other("DNS:other.example", TlsAnswer("x"));
   Seen seen;
-  EXPECT_THAT(FirstError(*Scrape("", server.Url(), &seen)), HasSubstr("is not trusted: self-signed certificate"));
-  EXPECT_THAT(FirstError(*Scrape(other.pem(), other.Url(), &seen)), HasSubstr("is not trusted: IP address mismatch"));
+  EXPECT_THAT(FirstError(*Scrape("", server.Url(), &seen)),
+              HasSubstr("is not trusted: self-signed certificate"));
+  EXPECT_THAT(FirstError(*Scrape(other.pem(), other.Url(), &seen)),
+              HasSubstr("is not trusted: IP address mismatch"));
   EXPECT_EQ(seen.bodies, 0);
 }
 
@@ -185,8 +200,9 @@ TEST(ScraperTls, APlainServerIsToldFromATlsOne) {
     s.Send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
   });
   Seen seen;
-  EXPECT_THAT(FirstError(*Scrape("", "https://127.0.0.1:" + std::to_string(plain.port()) + "/", &seen)),
-              HasSubstr("TLS handshake with 127.0.0.1 failed"));
+  EXPECT_THAT(
+      FirstError(*Scrape("", "https://127.0.0.1:" + std::to_string(plain.port()) + "/", &seen)),
+      HasSubstr("TLS handshake with 127.0.0.1 failed"));
 }
 
 }  // namespace

@@ -41,7 +41,9 @@ class UploadTest : public testing::Test {
  protected:
   void Start(ServerOptions options = {}) {
     Uploads uploads;
-    uploads.is_upload = [](std::string_view method, std::string_view target) { return method == "POST" && target.starts_with("/up"); };
+    uploads.is_upload = [](std::string_view method, std::string_view target) {
+      return method == "POST" && target.starts_with("/up");
+    };
     uploads.open = [this](const Request& r) -> StatusOr<std::shared_ptr<UploadSink>> {
       ++opened_;
       if (r.Query("refuse")) return absl::PermissionDeniedError("not you");
@@ -51,14 +53,16 @@ class UploadTest : public testing::Test {
         options,
         [](const Request& r) {
           Response out;
-          out.body = std::string(r.sink != nullptr ? "sunk" : "kept") + " " + std::to_string(r.body.size());
+          out.body = std::string(r.sink != nullptr ? "sunk" : "kept") + " " +
+                     std::to_string(r.body.size());
           return out;
         },
         [](const Request&) { return true; }, std::move(uploads));
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
-  FetchResult Post(const std::string& path, std::string body, std::vector<std::pair<std::string, std::string>> headers = {}) {
+  FetchResult Post(const std::string& path, std::string body,
+                   std::vector<std::pair<std::string, std::string>> headers = {}) {
     FetchOptions o;
     o.method = "POST";
     o.body = std::move(body);
@@ -69,7 +73,8 @@ class UploadTest : public testing::Test {
   }
   // What the server holds ends a moment after the answer.
   void ExpectNoSinks() {
-    for (int i = 0; i < 2000 && sunk_.alive > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; i < 2000 && sunk_.alive > 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_EQ(sunk_.alive, 0);
   }
 
@@ -137,8 +142,10 @@ TEST_F(UploadTest, AClientThatGoesLeavesNothing) {
   Start();
   {
     RawSocket s = RawSocket::Connect(server_->port());
-    ASSERT_TRUE(s.Send("POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: 5000000\r\n\r\n" + Pattern(2'000'000)));
-    for (int i = 0; i < 2000 && sunk_.alive == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_TRUE(s.Send("POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: 5000000\r\n\r\n" +
+                       Pattern(2'000'000)));
+    for (int i = 0; i < 2000 && sunk_.alive == 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   ExpectNoSinks();
 }
@@ -146,9 +153,11 @@ TEST_F(UploadTest, AClientThatGoesLeavesNothing) {
 TEST_F(UploadTest, ChunkedAndEmptyBodiesAndTheNextRequest) {
   Start();
   RawSocket s = RawSocket::Connect(server_->port());
-  ASSERT_TRUE(s.Send("POST /up HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
-                     "POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
-                     "POST /other HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi"));
+  ASSERT_TRUE(s.Send(
+      "POST /up HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+      "POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+      "POST /other HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi"));
   const std::string all = s.ReadAll();
   EXPECT_EQ(sunk_.bytes, "abcde");
   EXPECT_THAT(all, HasSubstr("kept 2"));

@@ -7,7 +7,8 @@
 namespace flopwatch::server {
 namespace {
 
-// In the last five minutes (thirty slots of ten seconds): job 100 has two A100 at OFU 0.6 and 0.2, half the time each -> 0.4.
+// In the last five minutes (thirty slots of ten seconds): job 100 has two A100 at OFU 0.6 and 0.2,
+// half the time each -> 0.4.
 TEST_F(ApiTest, JobsAreRankedByGpuSecondsFromMemory) {
   const auto v = Json("/api/v1/jobs?from=now-5m");
   EXPECT_EQ(Text(v, "/window/source"), "live");
@@ -70,8 +71,10 @@ TEST_F(ApiTest, TheDefaultWindowIsTheLastHourWithItsSeriesFromMemory) {
   EXPECT_EQ(Text(v, "/window/source"), "live");
   EXPECT_EQ(Number(v, "/series/step_s"), 60);
   const auto& ts = v.at_pointer("/series/ts").as_array();
-  for (const char* column : {"ofu", "coverage", "gpu_seconds", "tensor_active", "sm_clock_mhz", "gpu_util", "power_w"}) {
-    EXPECT_EQ(v.at_pointer(std::string("/series/") + column).as_array().size(), ts.size()) << column;
+  for (const char* column :
+       {"ofu", "coverage", "gpu_seconds", "tensor_active", "sm_clock_mhz", "gpu_util", "power_w"}) {
+    EXPECT_EQ(v.at_pointer(std::string("/series/") + column).as_array().size(), ts.size())
+        << column;
   }
   // 13:45 to 14:44, of which the first half hour is before the first sample: absent, not zero.
   EXPECT_EQ(ts.size(), 60u);
@@ -137,17 +140,24 @@ TEST_F(ApiTest, OneGpuHasItsIdentityAndItsJobs) {
 }
 
 TEST_F(ApiTest, ErrorsNameTheParameterAndSuggest) {
-  EXPECT_EQ(Error("/api/v1/jobs?form=now-1h", 400), "parameter 'form' is not known to /api/v1/jobs: did you mean 'from'?");
-  EXPECT_EQ(Error("/api/v1/jobs?limit=0", 400), "parameter 'limit' is '0': a whole number from 1 to 100000");
-  EXPECT_EQ(Error("/api/v1/jobs?limit=ten", 400), "parameter 'limit' is 'ten': a whole number from 1 to 100000");
+  EXPECT_EQ(Error("/api/v1/jobs?form=now-1h", 400),
+            "parameter 'form' is not known to /api/v1/jobs: did you mean 'from'?");
+  EXPECT_EQ(Error("/api/v1/jobs?limit=0", 400),
+            "parameter 'limit' is '0': a whole number from 1 to 100000");
+  EXPECT_EQ(Error("/api/v1/jobs?limit=ten", 400),
+            "parameter 'limit' is 'ten': a whole number from 1 to 100000");
   EXPECT_EQ(Error("/api/v1/jobs?order=up", 400), "parameter 'order' is 'up': use one of desc, asc");
-  EXPECT_EQ(Error("/api/v1/jobs?exact=maybe", 400), "parameter 'exact' is 'maybe': use true or false");
+  EXPECT_EQ(Error("/api/v1/jobs?exact=maybe", 400),
+            "parameter 'exact' is 'maybe': use true or false");
   EXPECT_EQ(Error("/api/v1/fleet?step=90s", 400),
             "parameter 'step' is '90s': whole minutes, at least one: rollups are kept per minute");
   EXPECT_EQ(Error("/api/v1/fleet?from=now&to=now-1h", 400),
-            "parameters 'from' and 'to': from (2026-09-21T14:44:05Z) is not before to (2026-09-21T13:44:05Z)");
-  EXPECT_NE(Error("/api/v1/fleet?from=yesterday", 400).find("parameter 'from' is 'yesterday'"), std::string::npos);
-  EXPECT_NE(Error("/api/v1/fleet?from=now-700d&step=1m", 400).find("use a longer step"), std::string::npos);
+            "parameters 'from' and 'to': from (2026-09-21T14:44:05Z) is not before to "
+            "(2026-09-21T13:44:05Z)");
+  EXPECT_NE(Error("/api/v1/fleet?from=yesterday", 400).find("parameter 'from' is 'yesterday'"),
+            std::string::npos);
+  EXPECT_NE(Error("/api/v1/fleet?from=now-700d&step=1m", 400).find("use a longer step"),
+            std::string::npos);
   EXPECT_EQ(Error("/api/v1/jobs/10", 404), "no job '10'; did you mean '100'?");
   EXPECT_EQ(Error("/api/v1/gpus/GPU-Z", 404).substr(0, 13), "no GPU 'GPU-Z");
   EXPECT_EQ(Error("/api/v1/job", 404), "no such path: /api/v1/job; did you mean /api/v1/jobs?");
@@ -175,11 +185,13 @@ TEST_F(ApiTest, PagesOfOtherSitesCanChangeNothing) {
   parts.loopback_only = true;
   MakeApi(std::move(parts));
   net::Request get = MakeRequest("GET", "/api/v1/status");
-  for (const char* host : {"127.0.0.1:9530", "localhost:9530", "[::1]:9530", "127.0.0.2", "LOCALHOST"}) {
+  for (const char* host :
+       {"127.0.0.1:9530", "localhost:9530", "[::1]:9530", "127.0.0.2", "LOCALHOST"}) {
     get.headers = {{"host", host}};
     EXPECT_EQ(api_->Handle(get).status, 200) << host;
   }
-  for (const char* host : {"evil.example:9530", "127.0.0.1.evil.example", "127.evil.example", "10.0.0.7:9530", "[::2]"}) {
+  for (const char* host : {"evil.example:9530", "127.0.0.1.evil.example", "127.evil.example",
+                           "10.0.0.7:9530", "[::2]"}) {
     get.headers = {{"host", host}};
     EXPECT_EQ(api_->Handle(get).status, 403) << host;
   }
@@ -187,7 +199,9 @@ TEST_F(ApiTest, PagesOfOtherSitesCanChangeNothing) {
 
 TEST_F(ApiTest, PushedTextIsIngestedAndItsNodeIsATarget) {
   net::Request push = MakeRequest("POST", "/api/v1/push/node9");
-  push.body = "DCGM_FI_DEV_SM_CLOCK{gpu=\"0\",UUID=\"GPU-X\"} 1410\nDCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-X\"} 4294967295\n";
+  push.body =
+      "DCGM_FI_DEV_SM_CLOCK{gpu=\"0\",UUID=\"GPU-X\"} "
+      "1410\nDCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-X\"} 4294967295\n";
   const net::Response r = api_->Handle(push);
   EXPECT_EQ(r.status, 200);
   const auto v = boost::json::parse(r.body);
@@ -206,7 +220,13 @@ TEST_F(ApiTest, PushedTextIsIngestedAndItsNodeIsATarget) {
 
 TEST_F(ApiTest, LateStaticJobsAreFoundByJoiningWithTheIntervals) {
   // A file names job 77 on GPU-E for the whole time, after the samples were stamped with nobody.
-  pipeline_->jobs().SetStatic({{.gpu = "GPU-E", .job = "77", .name = "", .user = "carol", .workflow = "", .from = kStart, .to = now_}});
+  pipeline_->jobs().SetStatic({{.gpu = "GPU-E",
+                                .job = "77",
+                                .name = "",
+                                .user = "carol",
+                                .workflow = "",
+                                .from = kStart,
+                                .to = now_}});
   const int32_t id = pipeline_->jobs().FindJob("77")->id;
   store::JobUsage exact{.job = id, .sums = {}};
   exact.sums.ofu.observed_s = 1790;
@@ -217,7 +237,8 @@ TEST_F(ApiTest, LateStaticJobsAreFoundByJoiningWithTheIntervals) {
   EXPECT_EQ(fake_.exact_scans, 1);
   EXPECT_EQ(Number(v, "/job/usage/observed_gpu_seconds"), 1790);
   EXPECT_EQ(Text(v, "/job/usage/ofu_reason"), "the GPU model is not in the hardware table");
-  EXPECT_EQ(boost::json::serialize(v.at_pointer("/job/flags")), R"(["model_unknown","low_coverage","exact"])");
+  EXPECT_EQ(boost::json::serialize(v.at_pointer("/job/flags")),
+            R"(["model_unknown","low_coverage","exact"])");
   // Asked for, everything comes from the join.
   EXPECT_EQ(Text(Json("/api/v1/jobs?exact=1"), "/window/source"), "raw");
 }
@@ -234,8 +255,8 @@ TEST_F(ApiTest, SqlIsPassedOnWithItsLimits) {
     return api_->Handle(r);
   };
   EXPECT_EQ(post(R"({"query":"SELECT 2","limit":5})").status, 200);
-  for (const char* bad : {"", "{", "[]", R"({"query":1})", R"({"query":"x","limit":0})", R"({"query":"x","limit":1e9})",
-                          R"({"query":"x","limits":1})"}) {
+  for (const char* bad : {"", "{", "[]", R"({"query":1})", R"({"query":"x","limit":0})",
+                          R"({"query":"x","limit":1e9})", R"({"query":"x","limits":1})"}) {
     EXPECT_EQ(post(bad).status, 400) << bad;
   }
   EXPECT_EQ(post(R"({"query":")" + std::string(70'000, 'x') + "\"}").status, 400);
@@ -315,7 +336,8 @@ TEST_F(ApiTest, WhatReadsTheStoreIsSlow) {
   EXPECT_FALSE(api_->IsSlow(MakeRequest("GET", "/nothing")));
 }
 
-// The GPUs of a running job come from memory: its numbers are those of the fixture's comment, whatever a store would say.
+// The GPUs of a running job come from memory: its numbers are those of the fixture's comment,
+// whatever a store would say.
 TEST_F(ApiTest, AJobsGpusComeFromMemory) {
   const auto job = Json("/api/v1/jobs/100");
   ASSERT_EQ(job.at("gpus").as_array().size(), 2u);
@@ -324,7 +346,8 @@ TEST_F(ApiTest, AJobsGpusComeFromMemory) {
   EXPECT_NEAR(Number(job, "/gpus/0/usage/computable_gpu_seconds"), 1800, 1e-2);
   EXPECT_NEAR(Number(job, "/gpus/0/usage/coverage"), 1, 1e-3);
   EXPECT_NEAR(Number(job, "/gpus/1/usage/ofu"), 0.2, 1e-6);
-  EXPECT_EQ(Text(job, "/gpus_window/from"), "2026-09-21T13:45:00Z");  // a whole slot of five minutes
+  EXPECT_EQ(Text(job, "/gpus_window/from"),
+            "2026-09-21T13:45:00Z");  // a whole slot of five minutes
   EXPECT_EQ(Text(job, "/gpus_window/to"), "2026-09-21T14:44:05Z");
   // A shared GPU is divided; an instance is itself, in its own seconds.
   const auto shared = Json("/api/v1/jobs/300");
@@ -341,10 +364,16 @@ TEST_F(ApiTest, AJobsGpusComeFromMemory) {
 TEST_F(ApiTest, AJobThatLeftAGpuIsAnsweredFromTheStore) {
   EXPECT_FALSE(api_->IsSlow(MakeRequest("GET", "/api/v1/jobs/100")));
   EXPECT_TRUE(api_->IsSlow(MakeRequest("GET", "/api/v1/jobs/100?from=now-2h")));
-  EXPECT_TRUE(api_->IsSlow(MakeRequest("GET", "/api/v1/jobs/999")));  // the name nearest to it is looked for
+  EXPECT_TRUE(api_->IsSlow(
+      MakeRequest("GET", "/api/v1/jobs/999")));  // the name nearest to it is looked for
   Body one;
   now_ = kStart + kScrapes * 10 * kSecond;
-  one.Gpu(0, "GPU-A", kA100, R"(hpc_job="101")").Tensor(0.6).Clock(1410).Power(300).Util(100).Energy(3e9);
+  one.Gpu(0, "GPU-A", kA100, R"(hpc_job="101")")
+      .Tensor(0.6)
+      .Clock(1410)
+      .Power(300)
+      .Util(100)
+      .Energy(3e9);
   pipeline_->Ingest("http://node1:9400/metrics", "node1", one, now_, 0);
   EXPECT_TRUE(api_->IsSlow(MakeRequest("GET", "/api/v1/jobs/100")));
 }

@@ -1,4 +1,5 @@
-// What applications report: by POST, by metrics scraped and pushed, by remote write and OTLP; told apart, counted, answered.
+// What applications report: by POST, by metrics scraped and pushed, by remote write and OTLP; told
+// apart, counted, answered.
 #include "server/application.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +29,8 @@ ApplicationClaim ClaimOf(std::string job) {
   return c;
 }
 
-ApplicationSample SampleAt(Micros ts, std::optional<int64_t> step = std::nullopt, double mfu = 0.4) {
+ApplicationSample SampleAt(Micros ts, std::optional<int64_t> step = std::nullopt,
+                           double mfu = 0.4) {
   ApplicationSample s;
   s.ts = ts;
   s.step = step;
@@ -38,27 +40,33 @@ ApplicationSample SampleAt(Micros ts, std::optional<int64_t> step = std::nullopt
 
 class IntakeTest : public testing::Test {
  protected:
-  ApplicationOutcome Add(const ApplicationClaim& claim, const std::vector<ApplicationSample>& samples) {
+  ApplicationOutcome Add(const ApplicationClaim& claim,
+                         const std::vector<ApplicationSample>& samples) {
     const auto outcome = intake_->Add(claim, samples);
     EXPECT_TRUE(outcome.ok()) << outcome.status();
     return outcome.ok() ? *outcome : ApplicationOutcome{};
   }
   uint64_t Refused(ApplicationSource source, ApplicationRefusal reason) {
-    return intake_->stats().by_source[static_cast<size_t>(source)].refused[static_cast<size_t>(reason)];
+    return intake_->stats()
+        .by_source[static_cast<size_t>(source)]
+        .refused[static_cast<size_t>(reason)];
   }
   void Restart(ApplicationLimits limits = {}) {
-    intake_ = std::make_unique<ApplicationIntake>(&store_, [this] { return now_; }, limits);
+    intake_ = std::make_unique<ApplicationIntake>(
+        &store_, [this] { return now_; }, limits);
     intake_->Load(store_.LoadDimensions()->claims);
   }
 
   Micros now_ = kStart;
   FakeStore store_;
-  std::unique_ptr<ApplicationIntake> intake_ = std::make_unique<ApplicationIntake>(&store_, [this] { return now_; });
+  std::unique_ptr<ApplicationIntake> intake_ =
+      std::make_unique<ApplicationIntake>(&store_, [this] { return now_; });
 };
 
 TEST_F(IntakeTest, TheSameSampleOnceAlsoAfterARestart) {
   std::vector<ApplicationSample> log;
-  for (int i = 1; i <= 5; ++i) log.push_back(SampleAt(kStart - kMicrosPerHour + i * 10 * kSecond, i));
+  for (int i = 1; i <= 5; ++i)
+    log.push_back(SampleAt(kStart - kMicrosPerHour + i * 10 * kSecond, i));
   EXPECT_EQ(Add(ClaimOf("7"), log).accepted, 5u);
   EXPECT_EQ(Add(ClaimOf("7"), log).duplicates, 5u);
   log.push_back(SampleAt(kStart - kMicrosPerHour + 60 * kSecond, 6));  // the log has grown
@@ -75,7 +83,8 @@ TEST_F(IntakeTest, TheSameSampleOnceAlsoAfterARestart) {
 }
 
 TEST_F(IntakeTest, TwiceInOneCallIsOnce) {
-  const ApplicationOutcome outcome = Add(ClaimOf("7"), {SampleAt(kStart, 1), SampleAt(kStart, 1), SampleAt(kStart, 2)});
+  const ApplicationOutcome outcome =
+      Add(ClaimOf("7"), {SampleAt(kStart, 1), SampleAt(kStart, 1), SampleAt(kStart, 2)});
   EXPECT_EQ(outcome.accepted, 2u);
   EXPECT_EQ(outcome.duplicates, 1u);
 }
@@ -116,7 +125,8 @@ TEST_F(IntakeTest, SpansFollowFromStepsOrFromTheSampleBefore) {
   timed[ApplicationField::kStepTimeS] = 4.5;
   ApplicationSample own = SampleAt(kStart + 110 * kSecond, 21);
   own.span_ms = 3000;
-  Add(ClaimOf("7"), {SampleAt(kStart, 1), SampleAt(kStart + 50 * kSecond, 10), timed, own, SampleAt(kStart + kMicrosPerHour, 22)});
+  Add(ClaimOf("7"), {SampleAt(kStart, 1), SampleAt(kStart + 50 * kSecond, 10), timed, own,
+                     SampleAt(kStart + kMicrosPerHour, 22)});
   ASSERT_EQ(store_.said.size(), 5u);
   EXPECT_EQ(store_.said[0].span_ms, 0) << "the first";
   EXPECT_EQ(store_.said[1].span_ms, 50'000) << "since the one before";
@@ -129,7 +139,8 @@ TEST_F(IntakeTest, RefusalsHaveReasons) {
   store_.store_stats.application_kept = 10 * kMicrosPerDay;
   ApplicationSample wild = SampleAt(kStart, 1, 38.2);
   const ApplicationOutcome outcome =
-      Add(ClaimOf("7"), {wild, SampleAt(kStart - 11 * kMicrosPerDay, 2), SampleAt(kStart + 2 * kMicrosPerHour, 3), SampleAt(kStart, 4)});
+      Add(ClaimOf("7"), {wild, SampleAt(kStart - 11 * kMicrosPerDay, 2),
+                         SampleAt(kStart + 2 * kMicrosPerHour, 3), SampleAt(kStart, 4)});
   EXPECT_EQ(outcome.accepted, 1u);
   EXPECT_EQ(outcome.refused[static_cast<size_t>(ApplicationRefusal::kInvalid)], 1u);
   EXPECT_EQ(outcome.refused[static_cast<size_t>(ApplicationRefusal::kTooOld)], 1u);
@@ -189,7 +200,8 @@ class ApplicationApiTest : public ApiTest {
     parts.join_settle = settle;
     MakeApi(std::move(parts));
   }
-  net::Response Post(std::string_view path, std::string body, std::string_view type = "application/json") {
+  net::Response Post(std::string_view path, std::string body,
+                     std::string_view type = "application/json") {
     net::Request r = MakeRequest("POST", path);
     r.headers = {{"content-type", std::string(type)}};
     r.body = std::move(body);
@@ -204,17 +216,24 @@ class ApplicationApiTest : public ApiTest {
 };
 
 TEST_F(ApplicationApiTest, AReportComesBackInTheAnswers) {
-  const auto outcome = PostJson("/api/v1/jobs/100/mfu", fmt::format(
-      R"({{"convention":"megatron","formula_version":"a4008d0f","precision":"bf16","gpus":2,"recompute":"none","model_config":{{"hidden_size":4096}},
-          "samples":[{{"ts":"{}","step":10,"tflops_per_gpu":100,"loss":2.5,"span_s":60}},{{"ts":"{}","step":20,"tflops_per_gpu":130,"loss":2.25,"span_s":30,"tokens_per_s_per_gpu":500}}]}})",
-      Ago(120), Ago(60)));
+  const auto outcome =
+      PostJson("/api/v1/jobs/100/mfu",
+               fmt::format(
+                   R"({{"convention":"megatron","formula_version":"a4008d0f","precision":"bf16",
+          "gpus":2,"recompute":"none","model_config":{{"hidden_size":4096}},
+          "samples":[{{"ts":"{}","step":10,"tflops_per_gpu":100,"loss":2.5,"span_s":60}},
+          {{"ts":"{}","step":20,"tflops_per_gpu":130,"loss":2.25,"span_s":30,
+          "tokens_per_s_per_gpu":500}}]}})",
+                   Ago(120), Ago(60)));
   EXPECT_EQ(Number(outcome, "/accepted"), 2);
   const auto answer = Json("/api/v1/jobs/100/application");
   EXPECT_EQ(Text(answer, "/reason"), "null");
   EXPECT_EQ(Text(answer, "/application/convention"), "megatron");
   EXPECT_EQ(Text(answer, "/application/mfu_source"), "throughput");
-  EXPECT_EQ(Text(answer, "/application/peak_source"), "hardware_table") << "no peak was claimed; telemetry saw A100s";
-  // An A100's BF16 peak: 108 SMs x 2048 FLOPs x 1.41 GHz = 311.9 TFLOP/s (flops.md 3.2); mean of 100 and 130 by 60 and 30 s.
+  EXPECT_EQ(Text(answer, "/application/peak_source"), "hardware_table")
+      << "no peak was claimed; telemetry saw A100s";
+  // An A100's BF16 peak: 108 SMs x 2048 FLOPs x 1.41 GHz = 311.9 TFLOP/s (flops.md 3.2); mean of
+  // 100 and 130 by 60 and 30 s.
   EXPECT_NEAR(Number(answer, "/application/peak_tflops"), 311.9, 0.05);
   EXPECT_NEAR(Number(answer, "/application/mfu"), 110 / 311.87, 1e-4);
   EXPECT_EQ(Number(answer, "/application/loss"), 2.25);
@@ -224,14 +243,17 @@ TEST_F(ApplicationApiTest, AReportComesBackInTheAnswers) {
   EXPECT_EQ(Text(answer, "/claims/0/model_config"), R"({"hidden_size":4096})");
   EXPECT_EQ(Text(answer, "/claims/0/formula_version"), "a4008d0f");
   EXPECT_EQ(answer.at_pointer("/series/ts").as_array().size(), 2u);
-  EXPECT_EQ(Text(Json("/api/v1/jobs/100/application?from=now-45s"), "/reason"), "nothing_in_window");
+  EXPECT_EQ(Text(Json("/api/v1/jobs/100/application?from=now-45s"), "/reason"),
+            "nothing_in_window");
   // Beside the OFU, over the same window.
   const auto job = Json("/api/v1/jobs/100?from=now-10m");
   EXPECT_EQ(Text(job, "/application_reason"), "null");
   EXPECT_NEAR(Number(job, "/application/mfu"), 110 / 311.87, 1e-4);
   EXPECT_EQ(Text(Json("/api/v1/jobs/200?from=now-10m"), "/application"), "null");
   EXPECT_EQ(Text(Json("/api/v1/jobs/200?from=now-10m"), "/application_reason"), "nothing_reported");
-  EXPECT_THAT(std::string(Get("/metrics").Body()), HasSubstr("flopwatch_application_samples_total{source=\"api\",result=\"accepted\"} 2\n"));
+  EXPECT_THAT(
+      std::string(Get("/metrics").Body()),
+      HasSubstr("flopwatch_application_samples_total{source=\"api\",result=\"accepted\"} 2\n"));
 }
 
 TEST_F(ApplicationApiTest, WhatIsNotKnownIsNotMadeUp) {
@@ -245,7 +267,8 @@ TEST_F(ApplicationApiTest, WhatIsNotKnownIsNotMadeUp) {
   EXPECT_EQ(Text(answer, "/application/mfu"), "null");
   EXPECT_EQ(Text(answer, "/application/mfu_reason"), "span_unknown");
   EXPECT_EQ(Number(answer, "/application/last_mfu"), 0.41);
-  EXPECT_EQ(Text(answer, "/application/peak_tflops"), "null") << "an MFU's peak is its maker's secret unless he says it";
+  EXPECT_EQ(Text(answer, "/application/peak_tflops"), "null")
+      << "an MFU's peak is its maker's secret unless he says it";
 }
 
 TEST_F(ApplicationApiTest, AJobThatNoGpuKnows) {
@@ -271,7 +294,8 @@ TEST_F(ApplicationApiTest, WrongReportsNameTheField) {
   EXPECT_THAT(error(R"({"mfu":0.4,"ts":5})"), HasSubstr("Unix seconds"));
   EXPECT_THAT(error(R"({"tokens_per_s_per_gpu":5})"), HasSubstr("gpus"));
   EXPECT_THAT(error(R"({"samples":[{"mfu":0.4,"span_s":-1}]})"), HasSubstr("samples[0].span_s"));
-  EXPECT_THAT(error(R"({"convention":")" + std::string(1000, 'x') + R"(","mfu":0.4})"), HasSubstr("convention"));
+  EXPECT_THAT(error(R"({"convention":")" + std::string(1000, 'x') + R"(","mfu":0.4})"),
+              HasSubstr("convention"));
   EXPECT_THAT(error(std::string(200'000, '[')), HasSubstr("JSON"));
   EXPECT_THAT(error("{}"), HasSubstr("no value"));
   EXPECT_TRUE(fake_.said.empty());
@@ -279,10 +303,15 @@ TEST_F(ApplicationApiTest, WrongReportsNameTheField) {
 
 TEST_F(ApplicationApiTest, ScrapedMetrics) {
   now_ = kStart + 2 * kMicrosPerHour;
-  const std::string labels = R"({job="100",rank="0",convention="torchtitan",world_size="16",gpu_model="NVIDIA H100 80GB HBM3"})";
+  const std::string labels =
+      R"({job="100",rank="0",convention="torchtitan",world_size="16",gpu_model="NVIDIA H100 )"
+      R"(80GB HBM3"})";
   for (int k = 0; k < 3; ++k) {
-    const std::string body = fmt::format("flopwatch_app_mfu{0} 0.4{1}\nflopwatch_app_loss{0} 2.5\nflopwatch_app_tgs{0} 100\nflopwatch_app_step{0} {2}\n"
-                                         "flopwatch_app_mfu{{convention=\"x\"}} 0.4\nnode_load1 3\n", labels, k, 10 + k);
+    const std::string body = fmt::format(
+        "flopwatch_app_mfu{0} 0.4{1}\nflopwatch_app_loss{0} 2.5\nflopwatch_app_tgs{0} "
+        "100\nflopwatch_app_step{0} {2}\n"
+        "flopwatch_app_mfu{{convention=\"x\"}} 0.4\nnode_load1 3\n",
+        labels, k, 10 + k);
     pipeline_->Ingest("http://train:8000/metrics", "train", body, now_ + k * 15 * kSecond, 0);
   }
   ASSERT_TRUE(pipeline_->application().Flush().ok());
@@ -298,22 +327,35 @@ TEST_F(ApplicationApiTest, ScrapedMetrics) {
   EXPECT_EQ(claim.convention, "torchtitan");
   EXPECT_EQ(claim.gpus, 16);
   EXPECT_EQ(claim.source, ApplicationSource::kPrometheus);
-  const auto stats = pipeline_->application().stats().by_source[static_cast<size_t>(ApplicationSource::kPrometheus)];
+  const auto stats = pipeline_->application()
+                         .stats()
+                         .by_source[static_cast<size_t>(ApplicationSource::kPrometheus)];
   EXPECT_EQ(stats.refused[static_cast<size_t>(ApplicationRefusal::kNoJob)], 1u);
   ASSERT_TRUE(pipeline_->Flush().ok());
-  EXPECT_EQ(fake_.metrics.size(), 6u) << "node_load1, and the MFU of nobody: kept as any other metric";
+  EXPECT_EQ(fake_.metrics.size(), 6u)
+      << "node_load1, and the MFU of nobody: kept as any other metric";
 }
 
 TEST_F(ApplicationApiTest, RemoteWrite) {
   using telemetry::Message;
   const int64_t ms = now_ / 1000 - 60'000;
   const auto gpu = [&](std::string name, double value) {
-    return telemetry::SeriesV1({{"__name__", std::move(name)}, {"Hostname", "w1"}, {"UUID", "GPU-W"}, {"gpu", "0"}, {"modelName", "NVIDIA A100-SXM4-80GB"},
-                                {"instance", "w1:9400"}, {"job", "dcgm"}, {"hpc_job", "900"}},
+    return telemetry::SeriesV1({{"__name__", std::move(name)},
+                                {"Hostname", "w1"},
+                                {"UUID", "GPU-W"},
+                                {"gpu", "0"},
+                                {"modelName", "NVIDIA A100-SXM4-80GB"},
+                                {"instance", "w1:9400"},
+                                {"job", "dcgm"},
+                                {"hpc_job", "900"}},
                                {{ms, value}, {ms + 10'000, value}});
   };
   const auto said = [&](std::string name, double value) {
-    return telemetry::SeriesV1({{"__name__", std::move(name)}, {"instance", "w1:8000"}, {"job", "train"}, {"job_id", "900"}}, {{ms, value}});
+    return telemetry::SeriesV1({{"__name__", std::move(name)},
+                                {"instance", "w1:8000"},
+                                {"job", "train"},
+                                {"job_id", "900"}},
+                               {{ms, value}});
   };
   const auto post = [&](const Message& m, std::string_view type = "application/x-protobuf") {
     std::string packed;
@@ -322,8 +364,19 @@ TEST_F(ApplicationApiTest, RemoteWrite) {
   };
   // One scrape in two requests, as a Prometheus with two shards sends it.
   MakeApiThatWaits(kMicrosPerHour);
-  EXPECT_EQ(post(Message().Inner(1, gpu("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 0.5)).Inner(1, said("flopwatch_app_mfu", 0.4))).status, 204);
-  EXPECT_EQ(post(Message().Inner(1, gpu("DCGM_FI_DEV_SM_CLOCK", 1410)).Inner(1, said("train_loss", 2.5)).Inner(1, telemetry::SeriesV1({{"__name__", "node_load1"}, {"instance", "w1:9100"}}, {{ms, 3}}))).status, 204);
+  EXPECT_EQ(post(Message()
+                     .Inner(1, gpu("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 0.5))
+                     .Inner(1, said("flopwatch_app_mfu", 0.4)))
+                .status,
+            204);
+  EXPECT_EQ(
+      post(Message()
+               .Inner(1, gpu("DCGM_FI_DEV_SM_CLOCK", 1410))
+               .Inner(1, said("train_loss", 2.5))
+               .Inner(1, telemetry::SeriesV1({{"__name__", "node_load1"}, {"instance", "w1:9100"}},
+                                             {{ms, 3}})))
+          .status,
+      204);
   api_.reset();  // hands on what waits
   ASSERT_TRUE(pipeline_->Flush().ok());
   MakeApiThatWaits(0);
@@ -331,7 +384,8 @@ TEST_F(ApplicationApiTest, RemoteWrite) {
   for (const StoredRow& row : fake_.rows) {
     if (row.header.ts < ms * 1000) continue;
     ++rows;
-    EXPECT_TRUE(row.has(telemetry::kTensorActive) && row.has(telemetry::kSmClockMhz)) << "in one row, whichever request brought them";
+    EXPECT_TRUE(row.has(telemetry::kTensorActive) && row.has(telemetry::kSmClockMhz))
+        << "in one row, whichever request brought them";
   }
   EXPECT_EQ(rows, 2);
   EXPECT_TRUE(pipeline_->jobs().FindJob("900").has_value());
@@ -339,23 +393,29 @@ TEST_F(ApplicationApiTest, RemoteWrite) {
   EXPECT_EQ(fake_.said[0].ts, ms * 1000);
   EXPECT_EQ(fake_.said[0][ApplicationField::kMfu], 0.4);
   EXPECT_EQ(fake_.said[0][ApplicationField::kLoss], 2.5);
-  EXPECT_EQ(fake_.claims.at(fake_.said[0].claim).job, "900") << "not \"train\", which is Prometheus' word";
+  EXPECT_EQ(fake_.claims.at(fake_.said[0].claim).job, "900")
+      << "not \"train\", which is Prometheus' word";
   EXPECT_EQ(fake_.claims.at(fake_.said[0].claim).source, ApplicationSource::kRemoteWrite);
   EXPECT_EQ(fake_.metrics.size(), 1u);
   // Version 2, and what is refused.
   Message v2;
   for (const char* s : {"", "__name__", "node_load1", "instance", "w1:9100"}) v2.Bytes(4, s);
-  v2.Inner(5, Message().Inner(1, Message().Varint(1).Varint(2).Varint(3).Varint(4)).Inner(2, Message().Double(1, 1).Number(2, static_cast<uint64_t>(ms + 20'000))));
+  v2.Inner(5, Message()
+                  .Inner(1, Message().Varint(1).Varint(2).Varint(3).Varint(4))
+                  .Inner(2, Message().Double(1, 1).Number(2, static_cast<uint64_t>(ms + 20'000))));
   const net::Response r = post(v2, "application/x-protobuf;proto=io.prometheus.write.v2.Request");
   EXPECT_EQ(r.status, 204);
-  EXPECT_THAT(r.headers, ::testing::Contains(std::pair<std::string, std::string>("X-Prometheus-Remote-Write-Samples-Written", "1")));
+  EXPECT_THAT(r.headers, ::testing::Contains(std::pair<std::string, std::string>(
+                             "X-Prometheus-Remote-Write-Samples-Written", "1")));
   EXPECT_EQ(Post("/api/v1/write", "no snappy", "application/x-protobuf").status, 400);
   EXPECT_EQ(Post("/api/v1/write", "{}", "application/json").status, 415);
 }
 
 TEST_F(ApplicationApiTest, OpenTelemetryMetrics) {
   const uint64_t nanos = static_cast<uint64_t>(now_ - kMicrosPerMinute) * 1000;
-  const auto request = telemetry::OtlpGauge("training.mfu", {{"rank", "0"}}, nanos, 0.37, {{"k8s.namespace.name", "ml"}, {"k8s.pod.name", "train-0"}, {"host.name", "n7"}});
+  const auto request = telemetry::OtlpGauge(
+      "training.mfu", {{"rank", "0"}}, nanos, 0.37,
+      {{"k8s.namespace.name", "ml"}, {"k8s.pod.name", "train-0"}, {"host.name", "n7"}});
   EXPECT_EQ(Post("/v1/metrics", request.bytes, "application/x-protobuf").status, 200);
   ASSERT_TRUE(pipeline_->Flush().ok());
   ASSERT_EQ(fake_.said.size(), 1u);
@@ -363,7 +423,9 @@ TEST_F(ApplicationApiTest, OpenTelemetryMetrics) {
   EXPECT_EQ(fake_.claims.at(fake_.said[0].claim).job, "ml/train-0");
   EXPECT_EQ(fake_.claims.at(fake_.said[0].claim).source, ApplicationSource::kOtlp);
   // JSON; points that are not taken are named in a partial success.
-  const net::Response partial = Post("/v1/metrics", R"({"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"h","histogram":{"dataPoints":[{}]}}]}]}]})");
+  const net::Response partial =
+      Post("/v1/metrics", R"({"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"h",)"
+                          R"("histogram":{"dataPoints":[{}]}}]}]}]})");
   EXPECT_EQ(partial.status, 200);
   EXPECT_THAT(std::string(partial.Body()), HasSubstr(R"("rejectedDataPoints":"1")"));
   EXPECT_EQ(Post("/v1/metrics", "[", "application/json").status, 400);

@@ -14,7 +14,8 @@ namespace {
 class ConflictTest : public PipelineTest {
  protected:
   TargetStats Honest(Micros ts) {
-    return Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), ts, "http://node1:9400/metrics", 0, "node1");
+    return Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), ts, "http://node1:9400/metrics",
+                  0, "node1");
   }
   TargetStats Liar(Micros ts, std::string_view address = "node2", std::string_view says = "node9") {
     std::string text(std::string_view(Body().Gpu(0, "GPU-1").Tensor(0.9).Clock(1410)));
@@ -52,7 +53,8 @@ TEST_F(ConflictTest, OneThatNamesAnotherHostThanItsOwnLosesWhatItClaimedFirst) {
   EXPECT_EQ(span, 65'000);
   EXPECT_EQ(pipeline_->registry().entity(1)->labels.node, "node1");
   // Both show it, each with its side of it.
-  const TargetConflict of_liar = OnlyConflict("http://node2:9400/metrics"), of_honest = OnlyConflict("http://node1:9400/metrics");
+  const TargetConflict of_liar = OnlyConflict("http://node2:9400/metrics"),
+                       of_honest = OnlyConflict("http://node1:9400/metrics");
   EXPECT_EQ(of_liar.kind, "uuid_conflict");
   EXPECT_EQ(of_liar.gpu, "GPU-1");
   EXPECT_EQ(of_liar.other, "http://node1:9400/metrics");
@@ -68,9 +70,11 @@ TEST_F(ConflictTest, OneThatNamesAnotherHostThanItsOwnLosesWhatItClaimedFirst) {
   EXPECT_EQ(pipeline_->stats().uuid_conflicts, 0u);
 }
 
-// The phases of two targets are a matter of chance: a tenth of a second apart, say, and that says nothing of their intervals.
+// The phases of two targets are a matter of chance: a tenth of a second apart, say, and that says
+// nothing of their intervals.
 TEST_F(ConflictTest, TheStrongerClaimHoldsHoweverCloseItComesAfterTheOther) {
-  for (const Micros apart : {1 * kMicrosPerMilli, 100 * kMicrosPerMilli, 2 * kS, 9 * kS, 10 * kS - kMicrosPerMilli}) {
+  for (const Micros apart :
+       {1 * kMicrosPerMilli, 100 * kMicrosPerMilli, 2 * kS, 9 * kS, 10 * kS - kMicrosPerMilli}) {
     SCOPED_TRACE(FormatDuration(apart));
     Restart({});
     const Micros start = kMinute + 10 * kMicrosPerMinute * ++round_;
@@ -99,15 +103,22 @@ TEST_F(ConflictTest, TheStrongerClaimHoldsAlsoWhereBothAreSlowerThanTheServersIn
 
 TEST_F(ConflictTest, OfEqualClaimsTheEarlierStaysAlsoWhenItWasHeldUp) {
   const auto other = [&](Micros ts) { return Liar(ts, "10.0.0.2"); };
-  const auto first = [&](Micros ts) { return Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), ts, "http://10.0.0.1:9400/metrics", 0, "10.0.0.1"); };
-  for (const Micros at : {0 * kS, 10 * kS, 19 * kS + 900 * kMicrosPerMilli, 20 * kS}) EXPECT_EQ(first(kMinute + at).rows, 1u);
+  const auto first = [&](Micros ts) {
+    return Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), ts,
+                  "http://10.0.0.1:9400/metrics", 0, "10.0.0.1");
+  };
+  for (const Micros at : {0 * kS, 10 * kS, 19 * kS + 900 * kMicrosPerMilli, 20 * kS})
+    EXPECT_EQ(first(kMinute + at).rows, 1u);
   EXPECT_EQ(Count(other(kMinute + 25 * kS).refused, "uuid_conflict"), 1u);
   EXPECT_EQ(first(kMinute + 30 * kS).rows, 1u);
 }
 
 TEST_F(ConflictTest, WhereAddressesSayNothingTheKnownNodeWins) {
   // Addresses are numbers. GPU-1 is known on node1 from before a restart.
-  const auto honest = [&](Micros ts) { return Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), ts, "http://10.0.0.1:9400/metrics", 0, "10.0.0.1"); };
+  const auto honest = [&](Micros ts) {
+    return Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), ts,
+                  "http://10.0.0.1:9400/metrics", 0, "10.0.0.1");
+  };
   honest(kMinute);
   ASSERT_TRUE(pipeline_->Flush().ok());
   Restart({});
@@ -119,13 +130,17 @@ TEST_F(ConflictTest, WhereAddressesSayNothingTheKnownNodeWins) {
 
 TEST_F(ConflictTest, OfEqualClaimsTheEarlierStaysAndBothShow) {
   const auto other = [&](Micros ts) { return Liar(ts, "10.0.0.2"); };
-  const auto first = [&](Micros ts) { return Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), ts, "http://10.0.0.1:9400/metrics", 0, "10.0.0.1"); };
+  const auto first = [&](Micros ts) {
+    return Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), ts,
+                  "http://10.0.0.1:9400/metrics", 0, "10.0.0.1");
+  };
   for (int k = 0; k < 5; ++k) {
     EXPECT_EQ(first(kMinute + k * 10 * kS).rows, 1u);
     EXPECT_EQ(Count(other(kMinute + (k * 10 + 5) * kS).refused, "uuid_conflict"), 1u);
   }
   EXPECT_TRUE(OnlyConflict("http://10.0.0.1:9400/metrics").holds);
-  EXPECT_EQ(pipeline_->registry().entity(1)->labels.node, "node1");  // the refused one changed nothing
+  EXPECT_EQ(pipeline_->registry().entity(1)->labels.node,
+            "node1");  // the refused one changed nothing
 }
 
 TEST_F(ConflictTest, ABoardThatWasMovedIsTakenOver) {

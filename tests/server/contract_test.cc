@@ -1,5 +1,5 @@
-// The published lists and the program: docs/openapi.json against the routes and real answers, docs/metrics.md against
-// /metrics.
+// The published lists and the program: docs/openapi.json against the routes and real answers,
+// docs/metrics.md against /metrics.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,12 +48,16 @@ TEST_F(ContractTest, RoutesAndDocumentAreTheSame) {
 TEST_F(ContractTest, QueryParametersAndDocumentAreTheSame) {
   for (const auto& [path, methods] : document_.at("paths").as_object()) {
     const auto* get = methods.as_object().if_contains("get");
-    const std::string concrete = std::regex_replace(std::string(path), std::regex(R"(\{\w+\})"), "100");
-    if (get == nullptr || concrete == "/" || concrete == "/openapi.json" || concrete == "/healthz" || concrete == "/readyz") continue;
+    const std::string concrete =
+        std::regex_replace(std::string(path), std::regex(R"(\{\w+\})"), "100");
+    if (get == nullptr || concrete == "/" || concrete == "/openapi.json" ||
+        concrete == "/healthz" || concrete == "/readyz")
+      continue;
     std::set<std::string> documented;
     if (const auto* parameters = get->as_object().if_contains("parameters")) {
       for (const auto& p : parameters->as_array()) {
-        if (p.at("in").as_string() == "query") documented.insert(std::string(p.at("name").as_string()));
+        if (p.at("in").as_string() == "query")
+          documented.insert(std::string(p.at("name").as_string()));
       }
     }
     // An unknown parameter is answered with the list of known ones.
@@ -61,7 +65,8 @@ TEST_F(ContractTest, QueryParametersAndDocumentAreTheSame) {
     std::set<std::string> known;
     if (const size_t at = error.find("known are: "); at != std::string::npos) {
       std::string list = error.substr(at + 11);
-      for (size_t comma; !list.empty(); list = comma == std::string::npos ? "" : list.substr(comma + 2)) {
+      for (size_t comma; !list.empty();
+           list = comma == std::string::npos ? "" : list.substr(comma + 2)) {
         comma = list.find(", ");
         known.insert(list.substr(0, comma));
       }
@@ -79,7 +84,9 @@ TEST_F(ContractTest, EnumsOfParametersAreAccepted) {
       const auto* values = p.at("schema").as_object().if_contains("enum");
       if (values == nullptr) continue;
       for (const auto& v : values->as_array()) {
-        const std::string url = fmt::format("{}?{}={}", std::string(path), std::string(p.at("name").as_string()), std::string(v.as_string()));
+        const std::string url =
+            fmt::format("{}?{}={}", std::string(path), std::string(p.at("name").as_string()),
+                        std::string(v.as_string()));
         EXPECT_EQ(Get(url).status, 200) << url;
       }
     }
@@ -88,7 +95,8 @@ TEST_F(ContractTest, EnumsOfParametersAreAccepted) {
 
 TEST_F(ContractTest, RealAnswersFitTheirSchemas) {
   const SchemaCheck check(document_);
-  const auto fits = [&](std::string_view method, std::string_view url, std::string_view path, int status, std::string_view body = "") {
+  const auto fits = [&](std::string_view method, std::string_view url, std::string_view path,
+                        int status, std::string_view body = "") {
     net::Request request = MakeRequest(method, url);
     request.body = body;
     const net::Response r = api_->Handle(request);
@@ -96,8 +104,16 @@ TEST_F(ContractTest, RealAnswersFitTheirSchemas) {
     std::string lower(method);
     std::transform(lower.begin(), lower.end(), lower.begin(), ::tolower);
     const auto& operation = document_.at("paths").at(std::string(path)).at(lower).as_object();
-    const auto& schema = operation.at("responses").at(std::to_string(status)).at("content").at("application/json").at("schema");
-    EXPECT_EQ(check.Check(boost::json::parse(boost::json::string_view(r.Body().data(), r.Body().size())), schema), "") << url;
+    const auto& schema = operation.at("responses")
+                             .at(std::to_string(status))
+                             .at("content")
+                             .at("application/json")
+                             .at("schema");
+    EXPECT_EQ(
+        check.Check(boost::json::parse(boost::json::string_view(r.Body().data(), r.Body().size())),
+                    schema),
+        "")
+        << url;
   };
   fits("GET", "/api/v1/status", "/api/v1/status", 200);
   fits("GET", "/api/v1/fleet", "/api/v1/fleet", 200);
@@ -106,11 +122,14 @@ TEST_F(ContractTest, RealAnswersFitTheirSchemas) {
   fits("GET", "/api/v1/jobs", "/api/v1/jobs", 200);
   fits("GET", "/api/v1/jobs?from=now-3d&ci=1", "/api/v1/jobs", 200);
   fits("GET", "/api/v1/jobs?limit=x", "/api/v1/jobs", 400);
-  for (const char* job : {"100", "200", "ml/train-0"}) fits("GET", fmt::format("/api/v1/jobs/{}", job), "/api/v1/jobs/{job}", 200);
+  for (const char* job : {"100", "200", "ml/train-0"})
+    fits("GET", fmt::format("/api/v1/jobs/{}", job), "/api/v1/jobs/{job}", 200);
   fits("GET", "/api/v1/jobs/999", "/api/v1/jobs/{job}", 404);
-  // What applications say: one that agrees, one that does not, one with a model, one that nothing is known of.
+  // What applications say: one that agrees, one that does not, one with a model, one that nothing
+  // is known of.
   int32_t id = 0;
-  for (const auto& [job, mfu] : {std::pair("100", 0.385), std::pair("200", 0.6), std::pair("ml/train-0", 0.85), std::pair("ghost", 0.4)}) {
+  for (const auto& [job, mfu] : {std::pair("100", 0.385), std::pair("200", 0.6),
+                                 std::pair("ml/train-0", 0.85), std::pair("ghost", 0.4)}) {
     telemetry::ApplicationClaim claim;
     claim.id = ++id;
     claim.job = job;
@@ -119,7 +138,8 @@ TEST_F(ContractTest, RealAnswersFitTheirSchemas) {
     claim.peak_tflops = 624;
     if (id == 2) {
       claim.seq_len = 4096;
-      claim.model_config = R"({"model_type":"llama","hidden_size":64,"intermediate_size":128,"num_hidden_layers":2,
+      claim.model_config =
+          R"({"model_type":"llama","hidden_size":64,"intermediate_size":128,"num_hidden_layers":2,
         "num_attention_heads":4,"num_key_value_heads":4,"vocab_size":100})";
     }
     fake_.claims[id] = claim;
@@ -141,7 +161,8 @@ TEST_F(ContractTest, RealAnswersFitTheirSchemas) {
   fits("GET", "/api/v1/divergence?group_by=gpus&flagged=1&strict=1", "/api/v1/divergence", 200);
   fits("GET", "/api/v1/divergence?group_by=nothing", "/api/v1/divergence", 400);
   for (const char* job : {"100", "200", "300", "ml/train-0", "ghost"}) {
-    fits("GET", fmt::format("/api/v1/jobs/{}/divergence", job), "/api/v1/jobs/{job}/divergence", 200);
+    fits("GET", fmt::format("/api/v1/jobs/{}/divergence", job), "/api/v1/jobs/{job}/divergence",
+         200);
   }
   fits("GET", "/api/v1/jobs/999/divergence", "/api/v1/jobs/{job}/divergence", 404);
   fits("GET", "/api/v1/gpus", "/api/v1/gpus", 200);
@@ -149,10 +170,13 @@ TEST_F(ContractTest, RealAnswersFitTheirSchemas) {
     fits("GET", fmt::format("/api/v1/gpus/{}", gpu), "/api/v1/gpus/{uuid}", 200);
   }
   fits("GET", "/api/v1/gpus/none", "/api/v1/gpus/{uuid}", 404);
-  fits("POST", "/api/v1/push/node9", "/api/v1/push/{node}", 200, "DCGM_FI_DEV_SM_CLOCK{UUID=\"GPU-X\"} NaN\n");
-  fits("GET", "/api/v1/jobs/100/application", "/api/v1/jobs/{job}/application", 200);  // nothing yet
+  fits("POST", "/api/v1/push/node9", "/api/v1/push/{node}", 200,
+       "DCGM_FI_DEV_SM_CLOCK{UUID=\"GPU-X\"} NaN\n");
+  fits("GET", "/api/v1/jobs/100/application", "/api/v1/jobs/{job}/application",
+       200);  // nothing yet
   fits("POST", "/api/v1/jobs/100/mfu", "/api/v1/jobs/{job}/mfu", 200,
-       R"({"mfu":0.4,"hfu_percent":45,"tflops_per_gpu":120,"loss":2.5,"step":7,"span_s":10,"precision":"bf16","gpus":2,"model_config":{"a":1}})");
+       R"({"mfu":0.4,"hfu_percent":45,"tflops_per_gpu":120,"loss":2.5,"step":7,"span_s":10,)"
+       R"("precision":"bf16","gpus":2,"model_config":{"a":1}})");
   fits("POST", "/api/v1/jobs/100/mfu", "/api/v1/jobs/{job}/mfu", 400, R"({"mfu":"x"})");
   fits("GET", "/api/v1/jobs/100/application", "/api/v1/jobs/{job}/application", 200);
   fits("GET", "/api/v1/jobs/nobody/application", "/api/v1/jobs/{job}/application", 404);
@@ -200,14 +224,17 @@ TEST_F(ContractTest, MetricsPageHoldsEveryMetricOnceWithItsHeader) {
     return at == std::string::npos ? -1.0 : std::stod(page.substr(at + 1 + series.size()));
   };
   EXPECT_NEAR(value("flopwatch_job_ofu_ratio{job=\"100\",user=\"alice\"}"), 0.4, 1e-9);
-  EXPECT_NEAR(value("flopwatch_gpu_ofu_ratio{gpu=\"GPU-A\",gpu_instance=\"\",node=\"node1\",model=\"NVIDIA A100-SXM4-40GB\"}"), 0.6, 1e-9);
+  EXPECT_NEAR(value("flopwatch_gpu_ofu_ratio{gpu=\"GPU-A\",gpu_instance=\"\",node=\"node1\",model="
+                    "\"NVIDIA A100-SXM4-40GB\"}"),
+              0.6, 1e-9);
   EXPECT_EQ(value("flopwatch_fleet_gpus{state=\"deployed\"}"), 5);
   EXPECT_EQ(value("flopwatch_fleet_gpus{state=\"reporting\"}"), 5);
   EXPECT_EQ(value("flopwatch_jobs_running"), 4);
 }
 
 TEST_F(ContractTest, PromtoolFindsNothingWrong) {
-  if (std::system("command -v promtool >/dev/null 2>&1") != 0) GTEST_SKIP() << "promtool is not installed (Debian: prometheus)";
+  if (std::system("command -v promtool >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "promtool is not installed (Debian: prometheus)";
   const auto path = std::filesystem::path(testing::TempDir()) / "flopwatch_metrics.txt";
   // Labels that need escaping are on the page too.
   net::Request push = MakeRequest("POST", "/api/v1/push/q\"\\z");

@@ -35,31 +35,40 @@ std::string ErrorOf(const StatusOr<std::vector<net::ScrapeTarget>>& targets) {
 
 TEST(StaticTarget, FillsInWhatIsMissing) {
   EXPECT_THAT(Urls(ParseStaticTarget("gpu-7")), ElementsAre("http://gpu-7:9400/metrics"));
-  EXPECT_THAT(Urls(ParseStaticTarget("10.0.0.7:9835")), ElementsAre("http://10.0.0.7:9835/metrics"));
-  EXPECT_THAT(Urls(ParseStaticTarget("gpu-7:9400/node/a/metrics")), ElementsAre("http://gpu-7:9400/node/a/metrics"));
+  EXPECT_THAT(Urls(ParseStaticTarget("10.0.0.7:9835")),
+              ElementsAre("http://10.0.0.7:9835/metrics"));
+  EXPECT_THAT(Urls(ParseStaticTarget("gpu-7:9400/node/a/metrics")),
+              ElementsAre("http://gpu-7:9400/node/a/metrics"));
   EXPECT_THAT(Urls(ParseStaticTarget("https://gpu-7/x?a=b")), ElementsAre("https://gpu-7/x?a=b"));
-  EXPECT_THAT(Urls(ParseStaticTarget("http://gpu-7:9400")), ElementsAre("http://gpu-7:9400/metrics"));
+  EXPECT_THAT(Urls(ParseStaticTarget("http://gpu-7:9400")),
+              ElementsAre("http://gpu-7:9400/metrics"));
   EXPECT_THAT(Urls(ParseStaticTarget("[::1]:9400")), ElementsAre("http://[::1]:9400/metrics"));
   EXPECT_THAT(Urls(ParseStaticTarget("[fd00::7]")), ElementsAre("http://[fd00::7]:9400/metrics"));
 }
 
 TEST(StaticTarget, ExpandsHostRanges) {
   EXPECT_THAT(Urls(ParseStaticTarget("gpu[08-11]:9400")),
-              ElementsAre("http://gpu08:9400/metrics", "http://gpu09:9400/metrics", "http://gpu10:9400/metrics", "http://gpu11:9400/metrics"));
-  EXPECT_THAT(Urls(ParseStaticTarget("r[1-2]n[1,3]")), ElementsAre("http://r1n1:9400/metrics", "http://r1n3:9400/metrics",
-                                                                  "http://r2n1:9400/metrics", "http://r2n3:9400/metrics"));
+              ElementsAre("http://gpu08:9400/metrics", "http://gpu09:9400/metrics",
+                          "http://gpu10:9400/metrics", "http://gpu11:9400/metrics"));
+  EXPECT_THAT(Urls(ParseStaticTarget("r[1-2]n[1,3]")),
+              ElementsAre("http://r1n1:9400/metrics", "http://r1n3:9400/metrics",
+                          "http://r2n1:9400/metrics", "http://r2n3:9400/metrics"));
   EXPECT_THAT(ErrorOf(ParseStaticTarget("n[5-3]")), HasSubstr("'5-3' is not a range"));
   EXPECT_THAT(ErrorOf(ParseStaticTarget("n[1-")), HasSubstr("'[' without ']'"));
   EXPECT_THAT(ErrorOf(ParseStaticTarget("n[1-999999999]")), HasSubstr("more than 100000 targets"));
-  EXPECT_THAT(ErrorOf(ParseStaticTarget("n[1-1000]x[1-1000]")), HasSubstr("more than 100000 targets"));
+  EXPECT_THAT(ErrorOf(ParseStaticTarget("n[1-1000]x[1-1000]")),
+              HasSubstr("more than 100000 targets"));
 }
 
 TEST(StaticTarget, RefusesWhatIsNoAddress) {
-  for (const char* text : {"", " ", "a b", "ftp://host/", "host\n", "<script>"}) EXPECT_NE(ErrorOf(ParseStaticTarget(text)), "OK") << text;
+  for (const char* text : {"", " ", "a b", "ftp://host/", "host\n", "<script>"})
+    EXPECT_NE(ErrorOf(ParseStaticTarget(text)), "OK") << text;
 }
 
-// ---- Prometheus' own examples: https://prometheus.io/docs/prometheus/latest/configuration/configuration/#file_sd_config
-// and https://prometheus.io/docs/guides/file-sd/ , https://prometheus.io/docs/prometheus/latest/http_sd/
+// ---- Prometheus' own examples:
+// https://prometheus.io/docs/prometheus/latest/configuration/configuration/#file_sd_config and
+// https://prometheus.io/docs/guides/file-sd/ ,
+// https://prometheus.io/docs/prometheus/latest/http_sd/
 
 TEST(SdJson, ReadsPrometheusExamples) {
   const auto guide = ParseSdJson(R"([
@@ -97,11 +106,14 @@ TEST(SdJson, ReadsPrometheusExamples) {
   EXPECT_EQ(http->size(), 6u);
   EXPECT_THAT((*http)[5].labels, IsEmpty());  // __meta_ labels do not outlive discovery
   EXPECT_THAT(Urls(ParseSdJson("[]")), IsEmpty());
-  EXPECT_THAT(Urls(ParseSdJson(R"([{"targets":["h"]}])")), ElementsAre("http://h/metrics"));  // the scheme's port, as Prometheus
+  EXPECT_THAT(Urls(ParseSdJson(R"([{"targets":["h"]}])")),
+              ElementsAre("http://h/metrics"));  // the scheme's port, as Prometheus
 }
 
 TEST(SdJson, LabelsShapeTheUrlAndNameTheNode) {
-  const auto t = ParseSdJson(R"([{"targets":["10.1.2.3:9400"],"labels":{"__scheme__":"https","__metrics_path__":"/gpu/metrics",
+  const auto t = ParseSdJson(
+      R"([{"targets":["10.1.2.3:9400"],"labels":{"__scheme__":"https",
+      "__metrics_path__":"/gpu/metrics",
       "__param_collect[]":"profiling all","node":"gpu-0042","rack":"r7"}},
       {"targets":["10.1.2.4:9400"],"labels":{"instance":"gpu-0043:9400"}},
       {"targets":["10.1.2.5:9400"],"labels":{"instance":"[fd00::5]:9400"}},
@@ -119,11 +131,14 @@ TEST(SdJson, NamesWhatIsWrong) {
   EXPECT_THAT(ErrorOf(ParseSdJson("{")), HasSubstr("not valid JSON"));
   EXPECT_THAT(ErrorOf(ParseSdJson("")), HasSubstr("not valid JSON"));
   EXPECT_THAT(ErrorOf(ParseSdJson("{}")), HasSubstr("expected a JSON list"));
-  EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"targets":["a:1"]},{"targets":"b:1"}])")), HasSubstr("element 1: \"targets\" is not a list"));
+  EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"targets":["a:1"]},{"targets":"b:1"}])")),
+              HasSubstr("element 1: \"targets\" is not a list"));
   EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"targets":[1]}])")), HasSubstr("not a string"));
-  EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"targets":["a:1"],"labels":{"x":1}}])")), HasSubstr("label value is not a string"));
+  EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"targets":["a:1"],"labels":{"x":1}}])")),
+              HasSubstr("label value is not a string"));
   EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"target":["a:1"]}])")), HasSubstr("unknown key \"target\""));
-  EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"targets":["a:1","b:1"]}])", 1)), HasSubstr("more than 1 targets"));
+  EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"targets":["a:1","b:1"]}])", 1)),
+              HasSubstr("more than 1 targets"));
   EXPECT_NE(ErrorOf(ParseSdJson(std::string(100'000, '['))), "OK");
 }
 
@@ -146,8 +161,9 @@ TEST(SdYaml, BlockAndFlow) {
     - "[fd00::9]:9400"
 )");
   ASSERT_TRUE(t.ok()) << t.status();
-  EXPECT_THAT(Urls(*t), ElementsAre("http://gpu-01:9400/gpu", "http://gpu-02:9400/gpu", "http://gpu-03:9400/metrics",
-                                    "http://gpu-04:9400/metrics", "http://[fd00::9]:9400/metrics"));
+  EXPECT_THAT(Urls(*t), ElementsAre("http://gpu-01:9400/gpu", "http://gpu-02:9400/gpu",
+                                    "http://gpu-03:9400/metrics", "http://gpu-04:9400/metrics",
+                                    "http://[fd00::9]:9400/metrics"));
   EXPECT_THAT((*t)[0].labels, ElementsAre(Pair("job", "dcgm"), Pair("rack", "r#7")));
   EXPECT_THAT((*t)[2].labels, ElementsAre(Pair("job", "it's"), Pair("node", "gpu three")));
   EXPECT_EQ((*t)[2].node, "gpu three");
@@ -157,7 +173,8 @@ TEST(SdYaml, BlockAndFlow) {
   EXPECT_THAT(Urls(ParseSdYaml("- targets:\n    ['a:1', 'b:2']\n  labels:\n    x: y\n")),
               ElementsAre("http://a:1/metrics", "http://b:2/metrics"));
   // Indented and with Windows line ends.
-  EXPECT_THAT(Urls(ParseSdYaml("  - targets:\r\n      - a:1\r\n    labels:\r\n      x: y\r\n")), ElementsAre("http://a:1/metrics"));
+  EXPECT_THAT(Urls(ParseSdYaml("  - targets:\r\n      - a:1\r\n    labels:\r\n      x: y\r\n")),
+              ElementsAre("http://a:1/metrics"));
 }
 
 TEST(SdYaml, RefusesTheRestByLine) {
@@ -168,7 +185,8 @@ TEST(SdYaml, RefusesTheRestByLine) {
   EXPECT_THAT(ErrorOf(ParseSdYaml("- target:\n  - host:1\n")), HasSubstr("unknown key 'target'"));
   EXPECT_THAT(ErrorOf(ParseSdYaml("- targets: ['a:1'\n")), HasSubstr("on one line"));
   EXPECT_THAT(ErrorOf(ParseSdYaml("- targets: ['a:1]\n")), HasSubstr("left open"));
-  EXPECT_THAT(ErrorOf(ParseSdYaml("- targets:\n  - a:1\n  labels:\n    x:\n      y: z\n")), HasSubstr("line 4:"));
+  EXPECT_THAT(ErrorOf(ParseSdYaml("- targets:\n  - a:1\n  labels:\n    x:\n      y: z\n")),
+              HasSubstr("line 4:"));
 }
 
 TEST(TargetsToml, ReadsListsAndGroups) {
@@ -181,19 +199,23 @@ path = "/m"
 labels = { rack = "7", node = "amd-1" }
 )");
   ASSERT_TRUE(t.ok()) << t.status();
-  EXPECT_THAT(Urls(*t), ElementsAre("http://gpu01:9400/metrics", "http://gpu02:9400/metrics", "http://10.0.0.7:9400/metrics",
-                                    "https://mi300-1:5000/m"));
+  EXPECT_THAT(Urls(*t), ElementsAre("http://gpu01:9400/metrics", "http://gpu02:9400/metrics",
+                                    "http://10.0.0.7:9400/metrics", "https://mi300-1:5000/m"));
   EXPECT_EQ((*t)[3].node, "amd-1");
-  EXPECT_THAT(Urls(ParseTargetsToml("[scrape]\ntargets = [\"a\"]\ninterval = \"10s\"\n[store]\ndir = \"x\"\n")),
+  EXPECT_THAT(Urls(ParseTargetsToml(
+                  "[scrape]\ntargets = [\"a\"]\ninterval = \"10s\"\n[store]\ndir = \"x\"\n")),
               ElementsAre("http://a:9400/metrics"));
 }
 
 TEST(TargetsToml, NamesWhatIsWrong) {
   EXPECT_THAT(ErrorOf(ParseTargetsToml("targets = [\n\"a\"")), HasSubstr("line 2:"));
-  EXPECT_THAT(ErrorOf(ParseTargetsToml("target = [\"a\"]\n")), HasSubstr("line 1: unknown key 'target'"));
-  EXPECT_THAT(ErrorOf(ParseTargetsToml("targets = \"a\"\n")), HasSubstr("must be a list of strings"));
+  EXPECT_THAT(ErrorOf(ParseTargetsToml("target = [\"a\"]\n")),
+              HasSubstr("line 1: unknown key 'target'"));
+  EXPECT_THAT(ErrorOf(ParseTargetsToml("targets = \"a\"\n")),
+              HasSubstr("must be a list of strings"));
   EXPECT_THAT(ErrorOf(ParseTargetsToml("targets = [1]\n")), HasSubstr("must hold strings"));
-  EXPECT_THAT(ErrorOf(ParseTargetsToml("[[group]]\ntargest = [\"a\"]\n")), HasSubstr("did you mean 'targets'?"));
+  EXPECT_THAT(ErrorOf(ParseTargetsToml("[[group]]\ntargest = [\"a\"]\n")),
+              HasSubstr("did you mean 'targets'?"));
   EXPECT_THAT(ErrorOf(ParseTargetsToml("[group]\ntargets = [\"a\"]\n")), HasSubstr("[[group]]"));
 }
 
@@ -202,8 +224,9 @@ TEST(TargetsToml, NamesWhatIsWrong) {
 class DiscoveryTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    dir_ = std::filesystem::path(::testing::TempDir()) / ("discovery-" + std::to_string(getpid()) + "-" +
-                                                          ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    dir_ = std::filesystem::path(::testing::TempDir()) /
+           ("discovery-" + std::to_string(getpid()) + "-" +
+            ::testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(dir_);
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }
@@ -259,8 +282,9 @@ TEST_F(DiscoveryTest, MergesSourcesWithoutDuplicates) {
   o.file_sd = {dir_ / "*.json", dir_ / "*.yml"};
   const auto d = Discovery::Start(o, OnTargets());
   ASSERT_TRUE(d.ok()) << d.status();
-  EXPECT_THAT(Got(), ElementsAre("http://a:9400/metrics", "http://b:9400/metrics", "http://c:9400/metrics", "http://d:9400/metrics",
-                                 "http://e:9400/metrics"));
+  EXPECT_THAT(Got(),
+              ElementsAre("http://a:9400/metrics", "http://b:9400/metrics", "http://c:9400/metrics",
+                          "http://d:9400/metrics", "http://e:9400/metrics"));
   const auto health = (*d)->Health();
   ASSERT_EQ(health.size(), 4u);
   EXPECT_EQ(health[0].source, "static");
@@ -363,9 +387,11 @@ TEST_F(DiscoveryTest, ErrorsTheUserCanCorrectStopTheStart) {
   EXPECT_EQ(Discovery::Start(o, OnTargets()).status().code(), absl::StatusCode::kInvalidArgument);
   o.static_targets.clear();
   o.target_files = {dir_ / "missing.toml"};
-  EXPECT_THAT(std::string(Discovery::Start(o, OnTargets()).status().message()), HasSubstr("missing.toml"));
+  EXPECT_THAT(std::string(Discovery::Start(o, OnTargets()).status().message()),
+              HasSubstr("missing.toml"));
   o.target_files = {Write("bad.toml", "targets = 7\n")};
-  EXPECT_THAT(std::string(Discovery::Start(o, OnTargets()).status().message()), HasSubstr("bad.toml: line 1:"));
+  EXPECT_THAT(std::string(Discovery::Start(o, OnTargets()).status().message()),
+              HasSubstr("bad.toml: line 1:"));
 }
 
 // ---- local exporters
@@ -380,8 +406,10 @@ TEST(FindLocalExporters, RecognisesGpuMetricsOnly) {
       return out;
     });
   };
-  const auto dcgm = serve("# HELP DCGM_FI_DEV_SM_CLOCK SM clock frequency (in MHz).\n# TYPE DCGM_FI_DEV_SM_CLOCK gauge\n"
-                          "DCGM_FI_DEV_SM_CLOCK{gpu=\"0\"} 1980\n");
+  const auto dcgm = serve(
+      "# HELP DCGM_FI_DEV_SM_CLOCK SM clock frequency (in MHz).\n# TYPE DCGM_FI_DEV_SM_CLOCK "
+      "gauge\n"
+      "DCGM_FI_DEV_SM_CLOCK{gpu=\"0\"} 1980\n");
   const auto smi = serve("nvidia_smi_clocks_current_sm_clock_hz{uuid=\"x\"} 1.98e9\n");
   const auto amd = serve("gpu_gfx_activity{gpu_id=\"0\"} 97\n");
   const auto node = serve("node_cpu_seconds_total{cpu=\"0\"} 1\n# about DCGM_FI_ fields\n");
@@ -390,7 +418,8 @@ TEST(FindLocalExporters, RecognisesGpuMetricsOnly) {
   { closed = serve("")->port(); }
   ProbeOptions o;
   o.ports = {dcgm->port(), smi->port(), amd->port(), node->port(), broken->port(), closed};
-  o.timeout = kMicrosPerMinute;  // a loaded machine answers late; who is found must not depend on it
+  o.timeout =
+      kMicrosPerMinute;  // a loaded machine answers late; who is found must not depend on it
   const auto found = FindLocalExporters(o);
   ASSERT_EQ(found.size(), 3u);
   EXPECT_EQ(found[0].url, "http://127.0.0.1:" + std::to_string(dcgm->port()) + "/metrics");

@@ -1,5 +1,5 @@
-// MFU against OFU through a real store: a fleet whose OFU is known by construction (api_fixture.h), and applications that
-// claim something about it.
+// MFU against OFU through a real store: a fleet whose OFU is known by construction (api_fixture.h),
+// and applications that claim something about it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -19,8 +19,10 @@ using ::testing::HasSubstr;
 class DivergenceApiTest : public ApiTest {
  protected:
   void SetUp() override {
-    directory_ = std::filesystem::path(testing::TempDir()) /
-                 fmt::format("flopwatch_{}_{}", testing::UnitTest::GetInstance()->current_test_info()->name(), getpid());
+    directory_ =
+        std::filesystem::path(testing::TempDir()) /
+        fmt::format("flopwatch_{}_{}",
+                    testing::UnitTest::GetInstance()->current_test_info()->name(), getpid());
     std::filesystem::remove_all(directory_);
     auto opened = store::OpenDuckDbStore({.directory = directory_.string()});
     ASSERT_TRUE(opened.ok()) << opened.status();
@@ -38,7 +40,8 @@ class DivergenceApiTest : public ApiTest {
   store::Store* Store() override { return duck_.get(); }
 
   // Samples of a minute each, from minute `first` of the fleet to minute `last`.
-  void Say(ApplicationClaim claim, ApplicationField field, double value, int first = 4, int last = 26) {
+  void Say(ApplicationClaim claim, ApplicationField field, double value, int first = 4,
+           int last = 26) {
     claim.id = ++claims_;
     claim.first_seen = kStart;
     ASSERT_TRUE(duck_->PutClaims(absl::MakeConstSpan(&claim, 1)).ok());
@@ -61,7 +64,8 @@ class DivergenceApiTest : public ApiTest {
     return c;
   }
   boost::json::value Of(std::string_view job, std::string_view more = "") {
-    return Json(fmt::format("/api/v1/jobs/{}/divergence?from={}{}", job, kWindow, more)).at("divergence");
+    return Json(fmt::format("/api/v1/jobs/{}/divergence?from={}{}", job, kWindow, more))
+        .at("divergence");
   }
 
   static constexpr std::string_view kWindow = "2026-09-21T14:00:00Z";
@@ -70,7 +74,8 @@ class DivergenceApiTest : public ApiTest {
   int claims_ = 0;
 };
 
-// GPU-A and GPU-B run at OFU 0.6 and 0.2: the job's is 0.4, and 0.385 claimed is what padding leaves of it.
+// GPU-A and GPU-B run at OFU 0.6 and 0.2: the job's is 0.4, and 0.385 claimed is what padding
+// leaves of it.
 TEST_F(DivergenceApiTest, JobThatAgrees) {
   Say(Claim("100"), ApplicationField::kMfu, 0.385);
   const auto d = Of("100");
@@ -136,8 +141,10 @@ TEST_F(DivergenceApiTest, ModelOfTheClaimDecides) {
   ApplicationClaim c = Claim("100");
   c.convention = "palm";
   c.seq_len = 32768;
-  c.model_config = R"({"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,
-    "num_attention_heads":32,"num_key_value_heads":8,"vocab_size":128256,"tie_word_embeddings":false})";
+  c.model_config =
+      R"({"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,
+    "num_attention_heads":32,"num_key_value_heads":8,"vocab_size":128256,
+    "tie_word_embeddings":false})";
   // flops.md 6.2: full attention counted at 32K; a healthy claim is some 1.3 times the OFU.
   Say(c, ApplicationField::kMfu, 0.52);
   EXPECT_EQ(Text(Of("100"), "/verdict"), "agrees");
@@ -200,8 +207,14 @@ TEST_F(DivergenceApiTest, SetOfJobs) {
   EXPECT_EQ(Text(set, "/jobs/0/job"), "200");
   EXPECT_EQ(Text(set, "/jobs/0/window/source"), "rollup");
   EXPECT_NEAR(Number(set, "/jobs/0/ofu"), 0.25, 1e-6);
-  EXPECT_EQ(Json(fmt::format("/api/v1/divergence?from={}&flagged=1", kWindow)).at("jobs").as_array().size(), 1u);
-  EXPECT_EQ(Text(Json(fmt::format("/api/v1/divergence?from={}&sort=job&limit=1&offset=1", kWindow)), "/jobs/0/job"), "200");
+  EXPECT_EQ(Json(fmt::format("/api/v1/divergence?from={}&flagged=1", kWindow))
+                .at("jobs")
+                .as_array()
+                .size(),
+            1u);
+  EXPECT_EQ(Text(Json(fmt::format("/api/v1/divergence?from={}&sort=job&limit=1&offset=1", kWindow)),
+                 "/jobs/0/job"),
+            "200");
   // Raw rows give the same.
   const auto exact = Json(fmt::format("/api/v1/divergence?from={}&exact=1", kWindow));
   EXPECT_EQ(Text(exact, "/jobs/0/window/source"), "raw");

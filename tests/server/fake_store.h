@@ -24,7 +24,8 @@ struct StoredRow {
 
 class FakeStore : public store::Store {
  public:
-  Status Append(const telemetry::SampleBatch& batch, const telemetry::FieldRegistry&, Micros arrival) override {
+  Status Append(const telemetry::SampleBatch& batch, const telemetry::FieldRegistry&,
+                Micros arrival) override {
     std::lock_guard lock(mutex);
     if (Fails()) return failure;
     for (size_t r = 0; r < batch.size(); ++r) {
@@ -96,15 +97,25 @@ class FakeStore : public store::Store {
     return d;
   }
   StatusOr<std::vector<store::JobUsage>> UsageByJob(store::Window) const override { return by_job; }
-  StatusOr<std::vector<store::GpuUsage>> UsageByGpu(store::Window, int32_t) const override { return by_gpu; }
-  StatusOr<std::vector<store::UsagePoint>> FleetSeries(store::Window, Micros) const override { return points; }
+  StatusOr<std::vector<store::GpuUsage>> UsageByGpu(store::Window, int32_t) const override {
+    return by_gpu;
+  }
+  StatusOr<std::vector<store::UsagePoint>> FleetSeries(store::Window, Micros) const override {
+    return points;
+  }
   StatusOr<std::vector<store::ModelPoint>> FleetByModel(store::Window, Micros) const override {
     std::vector<store::ModelPoint> all = model_points;
     for (const store::UsagePoint& p : points) all.push_back({p.ts, 0, p.sums});
     return all;
   }
-  StatusOr<std::vector<store::UsagePoint>> JobSeries(int32_t, store::Window, Micros) const override { return points; }
-  StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window, Micros) const override { return points; }
+  StatusOr<std::vector<store::UsagePoint>> JobSeries(int32_t, store::Window,
+                                                     Micros) const override {
+    return points;
+  }
+  StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window,
+                                                     Micros) const override {
+    return points;
+  }
   StatusOr<std::vector<store::JobUsage>> UsageByJobExact(store::Window) const override {
     ++exact_scans;
     return by_job_exact;
@@ -115,15 +126,19 @@ class FakeStore : public store::Store {
     return out;
   }
   // The same sums whatever the windows: of the jobs that are asked for.
-  StatusOr<std::vector<store::JobUsage>> UsageByJobWindows(absl::Span<const store::JobWindow> windows, bool exact) const override {
+  StatusOr<std::vector<store::JobUsage>> UsageByJobWindows(
+      absl::Span<const store::JobWindow> windows, bool exact) const override {
     exact_scans += exact ? 1 : 0;
     std::vector<store::JobUsage> out;
     for (const store::JobUsage& u : exact ? by_job_exact : by_job) {
-      if (std::any_of(windows.begin(), windows.end(), [&](const auto& w) { return w.job == u.job; })) out.push_back(u);
+      if (std::any_of(windows.begin(), windows.end(),
+                      [&](const auto& w) { return w.job == u.job; }))
+        out.push_back(u);
     }
     return out;
   }
-  Status AppendApplication(absl::Span<const telemetry::ApplicationSample> samples, Micros) override {
+  Status AppendApplication(absl::Span<const telemetry::ApplicationSample> samples,
+                           Micros) override {
     std::lock_guard lock(mutex);
     if (Fails()) return failure;
     for (const auto& s : samples) unknown_references += !claims.contains(s.claim);
@@ -136,15 +151,16 @@ class FakeStore : public store::Store {
     for (const auto& c : records) claims[c.id] = c;
     return absl::OkStatus();
   }
-  StatusOr<std::vector<store::ApplicationUsage>> ApplicationByClaim(store::Window w,
-                                                                    absl::Span<const int32_t> of) const override {
+  StatusOr<std::vector<store::ApplicationUsage>> ApplicationByClaim(
+      store::Window w, absl::Span<const int32_t> of) const override {
     std::map<int32_t, store::ApplicationSums> sums;
     for (const auto& s : Said(w, of)) sums[s.claim].Add(s);
     std::vector<store::ApplicationUsage> out;
     for (const auto& [claim, sum] : sums) out.push_back({claim, sum});
     return out;
   }
-  StatusOr<std::vector<store::ApplicationPoint>> ApplicationSeries(store::Window w, absl::Span<const int32_t> of,
+  StatusOr<std::vector<store::ApplicationPoint>> ApplicationSeries(store::Window w,
+                                                                   absl::Span<const int32_t> of,
                                                                    Micros step) const override {
     std::map<std::pair<int32_t, Micros>, store::ApplicationSums> sums;
     for (const auto& s : Said(w, of)) sums[{s.claim, FloorTo(s.ts, step)}].Add(s);
@@ -152,18 +168,21 @@ class FakeStore : public store::Store {
     for (const auto& [key, sum] : sums) out.push_back({key.second, key.first, sum});
     return out;
   }
-  StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(store::Window w, absl::Span<const int32_t> of,
-                                                                         uint64_t limit) const override {
+  StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(
+      store::Window w, absl::Span<const int32_t> of, uint64_t limit) const override {
     std::vector<telemetry::ApplicationSample> out = Said(w, of);
-    std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.ts < b.ts; });
+    std::stable_sort(out.begin(), out.end(),
+                     [](const auto& a, const auto& b) { return a.ts < b.ts; });
     if (out.size() > limit) out.resize(limit);
     return out;
   }
-  std::vector<telemetry::ApplicationSample> Said(store::Window w, absl::Span<const int32_t> of) const {
+  std::vector<telemetry::ApplicationSample> Said(store::Window w,
+                                                 absl::Span<const int32_t> of) const {
     std::lock_guard lock(mutex);
     std::vector<telemetry::ApplicationSample> out;
     for (const auto& s : said) {
-      if (s.ts >= w.from && s.ts < w.to && (of.empty() || std::find(of.begin(), of.end(), s.claim) != of.end())) {
+      if (s.ts >= w.from && s.ts < w.to &&
+          (of.empty() || std::find(of.begin(), of.end(), s.claim) != of.end())) {
         out.push_back(s);
       }
     }
@@ -179,7 +198,8 @@ class FakeStore : public store::Store {
   }
   store::StoreStats stats() const override { return store_stats; }
 
-  // Call number `fail_at` fails with `failure`; so do the next `fail_next` calls, -1 = until it is set to 0.
+  // Call number `fail_at` fails with `failure`; so do the next `fail_next` calls, -1 = until it is
+  // set to 0.
   bool Fails() {
     if (calls++ == fail_at) return true;
     if (fail_next == 0) return false;

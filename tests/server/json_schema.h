@@ -1,5 +1,5 @@
-// Checks a JSON value against the part of JSON Schema that docs/openapi.json uses; anything else in a schema is an error, so
-// that a keyword nobody checks cannot slip in.
+// Checks a JSON value against the part of JSON Schema that docs/openapi.json uses; anything else in
+// a schema is an error, so that a keyword nobody checks cannot slip in.
 #ifndef FLOPWATCH_TESTS_SERVER_JSON_SCHEMA_H_
 #define FLOPWATCH_TESTS_SERVER_JSON_SCHEMA_H_
 
@@ -13,7 +13,8 @@ class SchemaCheck {
   explicit SchemaCheck(const boost::json::value& document) : document_(document) {}
 
   // "" when it fits, else the path and what is wrong.
-  std::string Check(const boost::json::value& value, const boost::json::value& schema, const std::string& at = "$") const;
+  std::string Check(const boost::json::value& value, const boost::json::value& schema,
+                    const std::string& at = "$") const;
 
  private:
   const boost::json::value& document_;

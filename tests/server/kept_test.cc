@@ -45,7 +45,8 @@ TEST(Kept, IsMadeAnewWithoutAQuestionWaiting) {
 TEST(Kept, IsLeftAloneWhereNobodyAskedOrWantsIt) {
   Counting asked, unasked, unwanted;
   unwanted.wanted = false;
-  Kept<int> a(asked.Make(), kMicrosPerMinute, asked.Wanted()), b(unasked.Make(), kMicrosPerMinute, unasked.Wanted()),
+  Kept<int> a(asked.Make(), kMicrosPerMinute, asked.Wanted()),
+      b(unasked.Make(), kMicrosPerMinute, unasked.Wanted()),
       c(unwanted.Make(), kMicrosPerMinute, unwanted.Wanted());
   a.Get();
   c.Get();
@@ -67,9 +68,11 @@ TEST(Kept, IsMadeTheMoreSeldomTheLongerNobodyAsked) {
 TEST(Kept, OneThatIsMadeOfAnotherIsMadeOfAFreshOne) {
   Counting parts, wholes;
   Kept<int> part(parts.Make(), kMicrosPerMinute, parts.Wanted());
-  Kept<int> whole([&] { return std::make_shared<const int>(*part.Get() + 1000 * ++wholes.made); }, kMicrosPerMinute, wholes.Wanted());
+  Kept<int> whole([&] { return std::make_shared<const int>(*part.Get() + 1000 * ++wholes.made); },
+                  kMicrosPerMinute, wholes.Wanted());
   EXPECT_EQ(*whole.Get(), 1001);
-  Keeper keeper({&whole});  // nobody keeps the part: it would be good for a question, ten seconds long
+  Keeper keeper(
+      {&whole});  // nobody keeps the part: it would be good for a question, ten seconds long
   WaitUntil([&] { return *whole.Get() > 2000; });
   const int seen = *whole.Get();
   EXPECT_EQ(seen % 1000, seen / 1000);
@@ -77,10 +80,12 @@ TEST(Kept, OneThatIsMadeOfAnotherIsMadeOfAFreshOne) {
 
 TEST(Kept, ManyWhoAskAtOnceMakeItOnce) {
   Counting c;
-  Kept<int> value([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    return std::make_shared<const int>(++c.made);
-  }, kMicrosPerMinute, c.Wanted());
+  Kept<int> value(
+      [&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        return std::make_shared<const int>(++c.made);
+      },
+      kMicrosPerMinute, c.Wanted());
   std::vector<std::jthread> threads;
   for (int k = 0; k < 8; ++k) threads.emplace_back([&] { EXPECT_EQ(*value.Get(), 1); });
   threads.clear();

@@ -14,7 +14,8 @@ constexpr Micros kS = kMicrosPerSecond;
 constexpr Micros kMinute = 1'790'000'040 * kS;
 constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
-LiveRow Row(int32_t entity, Micros ts, double ofu, double span_s, absl::Span<const int32_t> jobs = {}, int32_t set = 0) {
+LiveRow Row(int32_t entity, Micros ts, double ofu, double span_s,
+            absl::Span<const int32_t> jobs = {}, int32_t set = 0) {
   LiveRow row;
   row.now = {.entity = entity,
              .job_set = set,
@@ -50,15 +51,18 @@ TEST(LiveTest, EmptyStateSaysNothing) {
 TEST(LiveTest, AWindowHoldsItsSlotsAndNothingElse) {
   LiveState live;
   // One row every ten seconds for two hours, OFU 0.1 in the first, 0.3 in the second.
-  for (int k = 1; k <= 720; ++k) live.Update(Row(1, kMinute + k * 10 * kS, k <= 360 ? 0.1 : 0.3, 10));
-  // The newest row is at 120:00. From 115:00.000001 on there are thirty slots of ten seconds: rows at 115:10 to 120:00.
+  for (int k = 1; k <= 720; ++k)
+    live.Update(Row(1, kMinute + k * 10 * kS, k <= 360 ? 0.1 : 0.3, 10));
+  // The newest row is at 120:00. From 115:00.000001 on there are thirty slots of ten seconds: rows
+  // at 115:10 to 120:00.
   const Micros from = kMinute + 115 * kMicrosPerMinute + 1;
   EXPECT_EQ(live.Align(from), kMinute + 115 * kMicrosPerMinute + 10 * kS);
   EXPECT_DOUBLE_EQ(live.FleetSince(from).ofu.computable_s, 300);
   EXPECT_NEAR(*live.FleetSince(from).ofu.Ofu(), 0.3, 1e-12);
   EXPECT_EQ(live.FleetSince(from).first_ts, kMinute + 115 * kMicrosPerMinute + 10 * kS);
   EXPECT_EQ(live.FleetSince(from).last_ts, kMinute + 120 * kMicrosPerMinute);
-  // Further back it is minutes: rows at 61:00 to 120:00, 355 of them. And an hour is as far as it reaches.
+  // Further back it is minutes: rows at 61:00 to 120:00, 355 of them. And an hour is as far as it
+  // reaches.
   EXPECT_EQ(live.Align(kMinute + 60 * kMicrosPerMinute + 1), kMinute + 61 * kMicrosPerMinute);
   EXPECT_EQ(live.Align(0), kMinute + 61 * kMicrosPerMinute);
   const auto hour = live.FleetSince(kMinute);
@@ -116,7 +120,8 @@ TEST(LiveTest, ReportingCountsGpusNotInstancesAndForgetsSilentOnes) {
   EXPECT_EQ(live.GpusReporting(0), 2);
 }
 
-// Every window equals the plain sum of the rows in it, whatever their order, up to the depth of the ring.
+// Every window equals the plain sum of the rows in it, whatever their order, up to the depth of the
+// ring.
 RC_GTEST_PROP(LiveTest, WindowsEqualPlainSums, ()) {
   struct R {
     Micros ts;
@@ -132,7 +137,8 @@ RC_GTEST_PROP(LiveTest, WindowsEqualPlainSums, ()) {
   for (int k = 0; k < n; ++k) {
     ts += *rc::gen::inRange<int64_t>(0, 30) * kS;
     const Micros late = *rc::gen::inRange<int64_t>(0, 50) * kS;  // within the six slots of grace
-    rows.push_back({std::max(kMinute, ts - late), *rc::gen::inRange(0, 100) / 100.0, *rc::gen::inRange(1, 50), *rc::gen::inRange(1, 5)});
+    rows.push_back({std::max(kMinute, ts - late), *rc::gen::inRange(0, 100) / 100.0,
+                    *rc::gen::inRange(1, 50), *rc::gen::inRange(1, 5)});
     newest = std::max(newest, rows.back().ts);
     const int32_t job[] = {rows.back().job};
     live.Update(Row(rows.back().entity, rows.back().ts, rows.back().ofu, 10, job, rows.back().job));
@@ -161,7 +167,8 @@ RC_GTEST_PROP(LiveTest, WindowsEqualPlainSums, ()) {
   }
 }
 
-// Rows that come together count as they would one after the other: whatever they share or do not share with their neighbours.
+// Rows that come together count as they would one after the other: whatever they share or do not
+// share with their neighbours.
 RC_GTEST_PROP(LiveTest, RowsOfAScrapeCountAsRowsByThemselves, ()) {
   static constexpr int32_t kJobs[] = {1, 2, 3};
   LiveState together, apart;
@@ -170,8 +177,11 @@ RC_GTEST_PROP(LiveTest, RowsOfAScrapeCountAsRowsByThemselves, ()) {
     const int n = *rc::gen::inRange(0, 9);
     for (int k = 0; k < n; ++k) {
       const int set = *rc::gen::inRange(0, 4);  // nobody's, of one job, of two
-      const auto jobs = set == 0 ? absl::Span<const int32_t>() : set < 3 ? absl::MakeConstSpan(kJobs + set, 1) : absl::MakeConstSpan(kJobs, 2);
-      LiveRow row = Row(1 + k, kMinute + (10 * scrape + *rc::gen::inRange(0, 2)) * kS, *rc::gen::inRange(0, 100) / 100.0, 10, jobs, set);
+      const auto jobs = set == 0  ? absl::Span<const int32_t>()
+                        : set < 3 ? absl::MakeConstSpan(kJobs + set, 1)
+                                  : absl::MakeConstSpan(kJobs, 2);
+      LiveRow row = Row(1 + k, kMinute + (10 * scrape + *rc::gen::inRange(0, 2)) * kS,
+                        *rc::gen::inRange(0, 100) / 100.0, 10, jobs, set);
       row.now.model = *rc::gen::inRange(1, 3);
       if (*rc::gen::inRange(0, 5) == 0) row.now.flags |= telemetry::kMigParent;
       if (*rc::gen::inRange(0, 9) == 0) row.now.entity = 0;  // none there is
@@ -194,7 +204,8 @@ RC_GTEST_PROP(LiveTest, RowsOfAScrapeCountAsRowsByThemselves, ()) {
   for (int32_t gpu = 1; gpu < 10; ++gpu) {
     RC_ASSERT(together.Gpu(gpu).ts == apart.Gpu(gpu).ts);
     RC_ASSERT(together.Gpu(gpu).job_set == apart.Gpu(gpu).job_set);
-    const auto a = together.GpuSince(gpu, together.Gpu(gpu).job_set, 0), b = apart.GpuSince(gpu, apart.Gpu(gpu).job_set, 0);
+    const auto a = together.GpuSince(gpu, together.Gpu(gpu).job_set, 0),
+               b = apart.GpuSince(gpu, apart.Gpu(gpu).job_set, 0);
     RC_ASSERT(a.has_value() == b.has_value());
     if (a.has_value()) RC_ASSERT(std::abs(a->sums.ofu.ofu_s - b->sums.ofu.ofu_s) < 1e-6);
   }
@@ -228,7 +239,8 @@ TEST(LiveTest, AGpuByItselfWhileItKeepsItsJobs) {
   LiveState live;
   const int32_t job[] = {7};
   // kMinute is 14:14:00. Ten seconds a row, OFU 0.1 until 14:30:00, 0.3 after it until 14:44:00.
-  for (int k = 0; k <= 180; ++k) live.Update(Row(1, kMinute + k * 10 * kS, k <= 96 ? 0.1 : 0.3, k == 0 ? 0 : 10, job, 3));
+  for (int k = 0; k <= 180; ++k)
+    live.Update(Row(1, kMinute + k * 10 * kS, k <= 96 ? 0.1 : 0.3, k == 0 ? 0 : 10, job, 3));
   const auto all = live.GpuSince(1, 3, 0);
   ASSERT_TRUE(all.has_value());
   EXPECT_EQ(all->since, kMinute);

@@ -29,8 +29,8 @@ class PipelineTest : public testing::Test {
     ASSERT_TRUE(started.ok()) << started.status();
     pipeline_ = *std::move(started);
   }
-  TargetStats Scrape(std::string_view body, Micros ts, std::string_view source = "http://a/metrics", int shard = 0,
-                     std::string_view node = "node1") {
+  TargetStats Scrape(std::string_view body, Micros ts, std::string_view source = "http://a/metrics",
+                     int shard = 0, std::string_view node = "node1") {
     now_ = ts;
     return pipeline_->Ingest(source, node, body, ts, shard);
   }

@@ -1,4 +1,5 @@
-// The same fleet through a real store: what memory says and what the store says agree, online, offline and after a restart.
+// The same fleet through a real store: what memory says and what the store says agree, online,
+// offline and after a restart.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,8 +13,10 @@ namespace {
 class StoredTest : public ApiTest {
  protected:
   void SetUp() override {
-    directory_ = std::filesystem::path(testing::TempDir()) /
-                 fmt::format("flopwatch_{}_{}", testing::UnitTest::GetInstance()->current_test_info()->name(), getpid());
+    directory_ =
+        std::filesystem::path(testing::TempDir()) /
+        fmt::format("flopwatch_{}_{}",
+                    testing::UnitTest::GetInstance()->current_test_info()->name(), getpid());
     std::filesystem::remove_all(directory_);
     Open(false);
     ApiTest::SetUp();
@@ -26,24 +29,31 @@ class StoredTest : public ApiTest {
   }
   void Open(bool read_only) {
     duck_.reset();
-    auto opened = store::OpenDuckDbStore({.directory = directory_.string(), .read_only = read_only});
+    auto opened =
+        store::OpenDuckDbStore({.directory = directory_.string(), .read_only = read_only});
     ASSERT_TRUE(opened.ok()) << opened.status();
     duck_ = *std::move(opened);
   }
   store::Store* Store() override { return duck_.get(); }
 
-  // Compares every number of two usage objects, but for what the window's edge or the source explains.
-  static void ExpectSameUsage(const boost::json::value& a, const boost::json::value& b, const std::string& what) {
-    for (const char* key : {"ofu", "observed_gpu_seconds", "computable_gpu_seconds", "tensor_active", "sm_clock_mhz",
-                            "gpu_util", "power_w", "energy_j", "samples", "stale_s"}) {
+  // Compares every number of two usage objects, but for what the window's edge or the source
+  // explains.
+  static void ExpectSameUsage(const boost::json::value& a, const boost::json::value& b,
+                              const std::string& what) {
+    for (const char* key :
+         {"ofu", "observed_gpu_seconds", "computable_gpu_seconds", "tensor_active", "sm_clock_mhz",
+          "gpu_util", "power_w", "energy_j", "samples", "stale_s"}) {
       const auto &x = a.at(key), &y = b.at(key);
       ASSERT_EQ(x.is_null(), y.is_null()) << what << " " << key;
       if (x.is_null()) continue;
       // Rollups keep milliseconds and millijoules.
-      EXPECT_NEAR(x.to_number<double>(), y.to_number<double>(), 1e-6 * (1 + std::abs(x.to_number<double>()))) << what << " " << key;
+      EXPECT_NEAR(x.to_number<double>(), y.to_number<double>(),
+                  1e-6 * (1 + std::abs(x.to_number<double>())))
+          << what << " " << key;
     }
     for (const auto& [reason, seconds] : a.at("lost_s").as_object()) {
-      EXPECT_NEAR(seconds.to_number<double>(), b.at("lost_s").at(reason).to_number<double>(), 1e-3) << what << " " << std::string(reason);
+      EXPECT_NEAR(seconds.to_number<double>(), b.at("lost_s").at(reason).to_number<double>(), 1e-3)
+          << what << " " << std::string(reason);
     }
   }
 
@@ -61,19 +71,24 @@ TEST_F(StoredTest, MemoryAndRollupsAgree) {
   ASSERT_EQ(Text(stored, "/window/source"), "rollup");
   ExpectSameUsage(live.at("usage"), stored.at("usage"), "fleet");
   for (size_t k = 0; k < 2; ++k) {
-    EXPECT_EQ(live.at("models").as_array()[k].at("model"), stored.at("models").as_array()[k].at("model"));
-    ExpectSameUsage(live.at("models").as_array()[k].at("usage"), stored.at("models").as_array()[k].at("usage"), "model");
+    EXPECT_EQ(live.at("models").as_array()[k].at("model"),
+              stored.at("models").as_array()[k].at("model"));
+    ExpectSameUsage(live.at("models").as_array()[k].at("usage"),
+                    stored.at("models").as_array()[k].at("usage"), "model");
   }
   const auto& x = live.at_pointer("/series/ofu").as_array();
   const auto& y = stored.at_pointer("/series/ofu").as_array();
   ASSERT_EQ(x.size(), y.size());
-  for (size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(x[k].to_number<double>(), y[k].to_number<double>(), 1e-6) << k;
+  for (size_t k = 0; k < x.size(); ++k)
+    EXPECT_NEAR(x[k].to_number<double>(), y[k].to_number<double>(), 1e-6) << k;
 
   now_ -= kMicrosPerMinute;
   const auto live_jobs = Json("/api/v1/jobs?sort=job&from=2026-09-21T14:20:00Z");
   now_ += kMicrosPerMinute;
-  const auto stored_jobs = Json("/api/v1/jobs?sort=job&from=2026-09-21T14:20:00Z&to=2026-09-21T14:44:05Z");
-  const auto exact_jobs = Json("/api/v1/jobs?sort=job&exact=1&from=2026-09-21T14:20:00Z&to=2026-09-21T14:44:05Z");
+  const auto stored_jobs =
+      Json("/api/v1/jobs?sort=job&from=2026-09-21T14:20:00Z&to=2026-09-21T14:44:05Z");
+  const auto exact_jobs =
+      Json("/api/v1/jobs?sort=job&exact=1&from=2026-09-21T14:20:00Z&to=2026-09-21T14:44:05Z");
   ASSERT_EQ(Number(live_jobs, "/total"), 4);
   ASSERT_EQ(Number(stored_jobs, "/total"), 4);
   ASSERT_EQ(Number(exact_jobs, "/total"), 4);
@@ -88,8 +103,9 @@ TEST_F(StoredTest, MemoryAndRollupsAgree) {
   }
 }
 
-// The store keeps milliseconds. A fleet younger than the window is answered from memory only if nothing older is stored: a first
-// row that is a fraction of a millisecond later in memory would send every question to the store.
+// The store keeps milliseconds. A fleet younger than the window is answered from memory only if
+// nothing older is stored: a first row that is a fraction of a millisecond later in memory would
+// send every question to the store.
 class OddClockTest : public StoredTest {
  protected:
   OddClockTest() { fraction_ = 123'456; }
@@ -124,13 +140,15 @@ TEST_F(StoredTest, OneJobAndOneGpu) {
   EXPECT_NEAR(Number(gpu, "/usage/power_w"), 250, 1e-6);
   EXPECT_EQ(Text(gpu, "/jobs/0/job"), "ml/train-0");
   // The instance by itself: all of its own seconds.
-  const auto instance = Json("/api/v1/gpus/GPU-D?gpu_instance=7&from=2026-09-21T14:15:00Z&to=2026-09-21T14:44:00Z");
+  const auto instance =
+      Json("/api/v1/gpus/GPU-D?gpu_instance=7&from=2026-09-21T14:15:00Z&to=2026-09-21T14:44:00Z");
   EXPECT_NEAR(Number(instance, "/usage/ofu"), 0.9, 1e-6);
   EXPECT_EQ(Number(instance, "/usage/coverage"), 1);
 }
 
 TEST_F(StoredTest, OfflineSaysTheSameAsTheServer) {
-  const std::string jobs_url = "/api/v1/jobs?sort=job&from=2026-09-21T14:15:00Z&to=2026-09-21T14:43:00Z";
+  const std::string jobs_url =
+      "/api/v1/jobs?sort=job&from=2026-09-21T14:15:00Z&to=2026-09-21T14:43:00Z";
   const auto online = Json(jobs_url);
   api_.reset();
   pipeline_.reset();
@@ -196,12 +214,15 @@ TEST_F(StoredTest, AfterARestartTheWindowThatNeedsHistoryReadsTheStore) {
 TEST_F(StoredTest, PartsOfANodeHaveTablesOfTheirOwnAndAreNoGpus) {
   const double gpus = Number(Json("/api/v1/gpus"), "/total");
   for (int k = 1; k <= 3; ++k) {
-    pipeline_->Ingest("http://node1:9400/metrics", "node1",
-                      fmt::format("DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT{{nvswitch=\"0\",Hostname=\"node1\"}} {}\n"
-                                  "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX{{nvlink=\"3\",nvswitch=\"nvswitch0\",Hostname=\"node1\"}} {}\n"
-                                  "DCGM_FI_DEV_CPU_UTIL_TOTAL{{cpu=\"1\",Hostname=\"node1\"}} 0.{}\n",
-                                  40 + k, 1000 * k, k),
-                      now_ + k * 10 * kSecond, 0);
+    pipeline_->Ingest(
+        "http://node1:9400/metrics", "node1",
+        fmt::format(
+            "DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT{{nvswitch=\"0\",Hostname=\"node1\"}} {}\n"
+            "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX{{nvlink=\"3\",nvswitch=\"nvswitch0\",Hostname="
+            "\"node1\"}} {}\n"
+            "DCGM_FI_DEV_CPU_UTIL_TOTAL{{cpu=\"1\",Hostname=\"node1\"}} 0.{}\n",
+            40 + k, 1000 * k, k),
+        now_ + k * 10 * kSecond, 0);
   }
   now_ += 40 * kSecond;
   ASSERT_TRUE(pipeline_->Flush().ok());
@@ -213,12 +234,19 @@ TEST_F(StoredTest, PartsOfANodeHaveTablesOfTheirOwnAndAreNoGpus) {
     for (const auto& row : r->table.rows) out += std::get<std::string>(row[0]) + ";";
     return out;
   };
-  EXPECT_EQ(sql("SELECT concat_ws(' ', name, node, span_s, dcgm_fi_dev_nvswitch_temperature_current) FROM switch_samples ORDER BY ts"),
-            "node1/nvswitch0 node1 0.0 41.0;node1/nvswitch0 node1 10.0 42.0;node1/nvswitch0 node1 10.0 43.0;");
-  EXPECT_EQ(sql("SELECT concat_ws(' ', name, max(dcgm_fi_dev_nvswitch_link_throughput_tx)) FROM link_samples GROUP BY name"),
+  EXPECT_EQ(sql("SELECT concat_ws(' ', name, node, span_s, "
+                "dcgm_fi_dev_nvswitch_temperature_current) FROM switch_samples ORDER BY ts"),
+            "node1/nvswitch0 node1 0.0 41.0;node1/nvswitch0 node1 10.0 42.0;node1/nvswitch0 node1 "
+            "10.0 43.0;");
+  EXPECT_EQ(sql("SELECT concat_ws(' ', name, max(dcgm_fi_dev_nvswitch_link_throughput_tx)) FROM "
+                "link_samples GROUP BY name"),
             "node1/nvswitch0/nvlink3 3000.0;");
-  EXPECT_EQ(sql("SELECT concat_ws(' ', name, round(avg(dcgm_fi_dev_cpu_util_total), 6)) FROM cpu_samples GROUP BY name"), "node1/cpu1 0.2;");
-  EXPECT_EQ(sql("SELECT count(*)::VARCHAR FROM samples WHERE gpu LIKE '%nvswitch%' OR gpu LIKE '%cpu%'"), "0;");
+  EXPECT_EQ(sql("SELECT concat_ws(' ', name, round(avg(dcgm_fi_dev_cpu_util_total), 6)) FROM "
+                "cpu_samples GROUP BY name"),
+            "node1/cpu1 0.2;");
+  EXPECT_EQ(
+      sql("SELECT count(*)::VARCHAR FROM samples WHERE gpu LIKE '%nvswitch%' OR gpu LIKE '%cpu%'"),
+      "0;");
   EXPECT_EQ(sql("SELECT count(*)::VARCHAR FROM gpus WHERE gpu LIKE '%/%'"), "0;");
   EXPECT_EQ(Number(Json("/api/v1/gpus"), "/total"), gpus);
   // Sealed like the others, and known again after a restart.
@@ -230,8 +258,14 @@ TEST_F(StoredTest, PartsOfANodeHaveTablesOfTheirOwnAndAreNoGpus) {
 TEST_F(StoredTest, LateMetadataIsJoinedForReal) {
   ASSERT_TRUE(pipeline_->Flush().ok());
   // A static file now says that GPU-A was job 78's from 14:20 to 14:30, not 100's.
-  pipeline_->jobs().SetStatic({{.gpu = "GPU-A", .job = "78", .name = "", .user = "carol", .workflow = "", .rank = 0,
-                                .from = kStart + 6 * kMicrosPerMinute, .to = kStart + 16 * kMicrosPerMinute}});
+  pipeline_->jobs().SetStatic({{.gpu = "GPU-A",
+                                .job = "78",
+                                .name = "",
+                                .user = "carol",
+                                .workflow = "",
+                                .rank = 0,
+                                .from = kStart + 6 * kMicrosPerMinute,
+                                .to = kStart + 16 * kMicrosPerMinute}});
   ASSERT_TRUE(pipeline_->Flush().ok());
   now_ += kMicrosPerMinute;
   const auto v = Json("/api/v1/jobs/78?from=2026-09-21T14:20:00Z&to=2026-09-21T14:30:00Z");

@@ -18,18 +18,23 @@ using ::testing::HasSubstr;
 
 // Kernels 0..60 and 80..100 µs of a rank: 20 of 100 µs idle.
 std::string SmallTrace(int rank) {
-  return fmt::format(R"({{"schemaVersion":1,"distributedInfo":{{"rank": {},"world_size": 2}},"traceEvents":[
-{{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":0,"dur":60,"args":{{"device":0,"stream":7,"correlation":1}}}},
-{{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":80,"dur":20,"args":{{"device":0,"stream":7,"correlation":2}}}}
+  return fmt::format(
+      R"({{"schemaVersion":1,"distributedInfo":{{"rank": {},"world_size": 2}},"traceEvents":[
+{{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":0,"dur":60,"args":{{"device":0,
+"stream":7,"correlation":1}}}},
+{{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":80,"dur":20,"args":{{"device":0,
+"stream":7,"correlation":2}}}}
 ]}})",
-                     rank);
+      rank);
 }
 
 class TraceLibraryTest : public ApiTest {
  protected:
   void SetUp() override {
     ApiTest::SetUp();
-    folder_ = fs::path(testing::TempDir()) / fmt::format("flopwatch_traces_{}_{}", ::getpid(), testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ = fs::path(testing::TempDir()) /
+              fmt::format("flopwatch_traces_{}_{}", ::getpid(),
+                          testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
     options_.directory = folder_.string();
     options_.clock = [this] { return clock_.load(); };
@@ -66,7 +71,9 @@ class TraceLibraryTest : public ApiTest {
     request.body = std::move(body);
     return api_->Handle(request);
   }
-  uint64_t Refused(TraceRefusal r) const { return library_->stats().refused[static_cast<size_t>(r)]; }
+  uint64_t Refused(TraceRefusal r) const {
+    return library_->stats().refused[static_cast<size_t>(r)];
+  }
 
   fs::path folder_;
   TraceLibraryOptions options_;
@@ -87,9 +94,11 @@ TEST_F(TraceLibraryTest, AnUploadIsAnalysedAndAnswered) {
   EXPECT_THAT(*library_->Answer(r->id, "report.html"), HasSubstr("<!doctype html>"));
   const auto one = boost::json::parse(*library_->Analyses(r->id, "temporal_breakdown", true));
   EXPECT_EQ(Number(one, "/analyses/temporal_breakdown/rows/0/1"), 20);  // idle_time(us)
-  EXPECT_EQ(library_->Analyses(r->id, "nothing", false).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(library_->Analyses(r->id, "nothing", false).status().code(),
+            absl::StatusCode::kInvalidArgument);
   // What is kept names the file that was sent, not where it lies here.
-  for (const char* kept : {"report.json", "report.html", "report.md", "info.json", "findings.json"}) {
+  for (const char* kept :
+       {"report.json", "report.html", "report.md", "info.json", "findings.json"}) {
     EXPECT_THAT(*library_->Answer(r->id, kept), testing::Not(HasSubstr(folder_.string()))) << kept;
   }
   EXPECT_EQ(library_->stats().analyses, 1u);
@@ -116,7 +125,8 @@ TEST_F(TraceLibraryTest, ARestartKeepsAnswersAndEndsWhatWasQueued) {
   const fs::path other = folder_ / "20260101-000000-00000000";
   fs::create_directories(other / "files");
   std::ofstream(other / "files" / "0000-y.json") << SmallTrace(3);
-  std::ofstream(other / "meta.json") << fmt::format(R"({{"name":"y","job":"","created":{},"files":["0000-y.json"]}})", kStart);
+  std::ofstream(other / "meta.json")
+      << fmt::format(R"({{"name":"y","job":"","created":{},"files":["0000-y.json"]}})", kStart);
   fs::create_directories(folder_ / "tmp");
   std::ofstream(folder_ / "tmp" / "left") << "half";
   fs::create_directories(folder_ / "20260101-000000-00000001");  // never acknowledged
@@ -142,11 +152,14 @@ TEST_F(TraceLibraryTest, HostileUploadsAreRefusedWithAReason) {
   options_.max_upload_bytes = 10'000;
   options_.max_bytes = 25'000;
   Open();
-  EXPECT_EQ(library_->Begin({.bytes = 10'001}).status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(Put("[" + std::string(20'000, ' ')).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(library_->Begin({.bytes = 10'001}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Put("[" + std::string(20'000, ' ')).status().code(),
+            absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(Put("#!/bin/sh").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Put("").status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(library_->Begin({.name = std::string(300, 'x')}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(library_->Begin({.name = std::string(300, 'x')}).status().code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(library_->Begin({.job = "a\nb"}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Refused(TraceRefusal::kTooLarge), 2u);
   EXPECT_EQ(Refused(TraceRefusal::kNotATrace), 2u);
@@ -223,11 +236,17 @@ TEST_F(TraceLibraryTest, TheApiUploadsListsAnswersAndDeletes) {
   const net::Response html = Get(fmt::format("/api/v1/traces/{}/report?format=html", id));
   EXPECT_EQ(html.status, 200);
   EXPECT_THAT(html.content_type, HasSubstr("text/html"));
-  EXPECT_TRUE(Json(fmt::format("/api/v1/traces/{}/findings", id)).as_object().contains("not_checked"));
-  EXPECT_EQ(Number(Json(fmt::format("/api/v1/traces/{}/analyses?names=temporal_breakdown&compat=hta", id)), "/analyses/temporal_breakdown/rows/1/1"), 20);
+  EXPECT_TRUE(
+      Json(fmt::format("/api/v1/traces/{}/findings", id)).as_object().contains("not_checked"));
+  EXPECT_EQ(Number(Json(fmt::format(
+                       "/api/v1/traces/{}/analyses?names=temporal_breakdown&compat=hta", id)),
+                   "/analyses/temporal_breakdown/rows/1/1"),
+            20);
   Error(fmt::format("/api/v1/traces/{}/analyses?names=x", id), 400);
   Error(fmt::format("/api/v1/traces/{}/report?format=pdf", id), 400);
-  for (const char* none : {"/api/v1/traces/none", "/api/v1/traces/none/report", "/api/v1/traces/../../etc/report", "/api/v1/traces/%2e%2e/findings"}) Error(none, 404);
+  for (const char* none : {"/api/v1/traces/none", "/api/v1/traces/none/report",
+                           "/api/v1/traces/../../etc/report", "/api/v1/traces/%2e%2e/findings"})
+    Error(none, 404);
   EXPECT_EQ(Post("/api/v1/traces", "no").status, 400);
   EXPECT_EQ(Post("/api/v1/traces?rank=-1", SmallTrace(0)).status, 400);
   EXPECT_EQ(api_->Handle(MakeRequest("DELETE", "/api/v1/traces/" + id)).status, 204);
@@ -247,32 +266,38 @@ TEST_F(TraceLibraryTest, AnswersFitTheContract) {
   Open();
   const auto document = boost::json::parse(std::string(OpenApiDocument()));
   const SchemaCheck check(document);
-  const auto fits = [&](std::string_view method, const std::string& url, std::string_view path, int status, std::string body = "") {
+  const auto fits = [&](std::string_view method, const std::string& url, std::string_view path,
+                        int status, std::string body = "") {
     net::Request request = MakeRequest(method, url);
     request.body = std::move(body);
     const net::Response r = api_->Handle(request);
     EXPECT_EQ(r.status, status) << url << " " << r.Body();
     std::string lower(method == "GET" ? "get" : "post");
     const auto& responses = document.at("paths").at(std::string(path)).at(lower).at("responses");
-    const auto& schema = responses.at(std::to_string(status)).at("content").at("application/json").at("schema");
+    const auto& schema =
+        responses.at(std::to_string(status)).at("content").at("application/json").at("schema");
     const auto answer = boost::json::parse(std::string(r.Body()));
     EXPECT_EQ(check.Check(answer, schema), "") << url;
     return answer;
   };
-  const std::string id = Text(fits("POST", "/api/v1/traces?name=a", "/api/v1/traces", 201, SmallTrace(0)), "/id");
+  const std::string id =
+      Text(fits("POST", "/api/v1/traces?name=a", "/api/v1/traces", 201, SmallTrace(0)), "/id");
   fits("POST", "/api/v1/traces?trace=" + id, "/api/v1/traces", 201, SmallTrace(1));
   Ready(id);
   fits("GET", "/api/v1/traces", "/api/v1/traces", 200);
   fits("GET", "/api/v1/traces/" + id, "/api/v1/traces/{id}", 200);
   fits("GET", "/api/v1/traces/none", "/api/v1/traces/{id}", 404);
-  for (const char* what : {"report", "findings", "analyses"}) fits("GET", fmt::format("/api/v1/traces/{}/{}", id, what), fmt::format("/api/v1/traces/{{id}}/{}", what), 200);
+  for (const char* what : {"report", "findings", "analyses"})
+    fits("GET", fmt::format("/api/v1/traces/{}/{}", id, what),
+         fmt::format("/api/v1/traces/{{id}}/{}", what), 200);
 }
 
 TEST_F(TraceLibraryTest, AnUploadThroughARealServerGoesToDisk) {
   options_.max_upload_bytes = 200 << 20;
   Open();
-  auto server = net::HttpServer::Start({.max_body_bytes = 1 << 20}, [&](const net::Request& r) { return api_->Handle(r); },
-                                       [&](const net::Request& r) { return api_->IsSlow(r); }, api_->Uploads());
+  auto server = net::HttpServer::Start(
+      {.max_body_bytes = 1 << 20}, [&](const net::Request& r) { return api_->Handle(r); },
+      [&](const net::Request& r) { return api_->IsSlow(r); }, api_->Uploads());
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string url = fmt::format("http://127.0.0.1:{}/api/v1/traces", (*server)->port());
   // Larger than any body the server keeps in memory: blanks between the events.
@@ -290,7 +315,8 @@ TEST_F(TraceLibraryTest, AnUploadThroughARealServerGoesToDisk) {
   post.body = std::string(100, 'x');
   EXPECT_EQ(net::Fetch(url, post)->status, 400);
   // The connection lets go of the refused upload a moment after its answer.
-  for (int i = 0; i < 5000 && !fs::is_empty(folder_ / "tmp"); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int i = 0; i < 5000 && !fs::is_empty(folder_ / "tmp"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
 }
 

@@ -20,7 +20,8 @@ TEST_F(WriterTest, WhatARowRefersToIsStoredFirst) {
     for (int node = 0; node < 5; ++node) {
       Body b;
       for (int g = 0; g < 8; ++g) {
-        b.Gpu(g, fmt::format("GPU-{}-{}", node, g), node % 2 == 0 ? kA100 : kH100, fmt::format(R"(hpc_job="{}")", node + round))
+        b.Gpu(g, fmt::format("GPU-{}-{}", node, g), node % 2 == 0 ? kA100 : kH100,
+              fmt::format(R"(hpc_job="{}")", node + round))
             .Tensor(0.5)
             .Clock(1400 + round);
       }
@@ -40,7 +41,8 @@ TEST_F(WriterTest, IdsSurviveARestart) {
   const int32_t id = pipeline_->registry().FindEntity("GPU-1");
   Restart({});
   EXPECT_EQ(pipeline_->registry().FindEntity("GPU-1"), id);
-  Scrape(Body().Gpu(0, "GPU-0", kA100, R"(hpc_job="8")").Tensor(0.5).Clock(1400), kMinute + 10 * kS);
+  Scrape(Body().Gpu(0, "GPU-0", kA100, R"(hpc_job="8")").Tensor(0.5).Clock(1400),
+         kMinute + 10 * kS);
   EXPECT_NE(pipeline_->registry().FindEntity("GPU-0"), id);
   ASSERT_TRUE(pipeline_->Flush().ok());
   EXPECT_EQ(store_.unknown_references, 0);
@@ -131,8 +133,10 @@ TEST_F(WriterTest, UpkeepHoldsUpNoFlush) {
   // It is in the middle of a roll-up that does not end; rows are stored all the same.
   for (int k = 0; k < 3; ++k) {
     const uint64_t before = pipeline_->stats().flushes;
-    pipeline_->Ingest("http://a/metrics", "node1", Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1000 + k), kMinute + k * 10 * kS, 0);
-    while (pipeline_->stats().flushes < before + 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    pipeline_->Ingest("http://a/metrics", "node1",
+                      Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1000 + k), kMinute + k * 10 * kS, 0);
+    while (pipeline_->stats().flushes < before + 2)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     std::lock_guard lock(store_.mutex);
     EXPECT_EQ(store_.rows.size(), static_cast<size_t>(k + 1));
   }
@@ -147,7 +151,8 @@ TEST_F(WriterTest, BackfillWaitsInsteadOfDropping) {
   options.max_queued_rows = 10;
   options.backfill = true;
   pipeline_ = *Pipeline::Start(options, &hardware::Catalog::Builtin(), &store_);
-  for (int k = 0; k < 200; ++k) Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1000 + k), kMinute + k * 10 * kS);
+  for (int k = 0; k < 200; ++k)
+    Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1000 + k), kMinute + k * 10 * kS);
   EXPECT_EQ(Rows("GPU-1").size(), 200u);
   EXPECT_EQ(pipeline_->stats().dropped_rows, 0u);
   EXPECT_TRUE(store_.rows[7].header.flags & telemetry::kBackfilled);
@@ -166,7 +171,8 @@ TEST_F(WriterTest, ABatchTheStoreRefusesIsDroppedNotRetriedForEver) {
 
 TEST_F(WriterTest, NewColumnsInTheMiddleOfABatchStartAnother) {
   Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute);
-  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410).Line("DCGM_FI_DEV_FAN_SPEED", 42), kMinute + 10 * kS);
+  Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410).Line("DCGM_FI_DEV_FAN_SPEED", 42),
+         kMinute + 10 * kS);
   Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1411), kMinute + 20 * kS);
   const auto rows = Rows("GPU-1");
   ASSERT_EQ(rows.size(), 3u);
@@ -184,8 +190,11 @@ TEST_F(WriterTest, NarrowSeriesOfATargetAreCapped) {
   Restart(options);
   uint64_t refused = 0;
   for (int k = 0; k < 8; ++k) {  // two new label values a scrape, for ever
-    refused += Count(Scrape(Body().Raw(fmt::format("steps{{id=\"{}\"}} 1\nsteps{{id=\"{}\"}} 1\n", 2 * k, 2 * k + 1)),
-                            kMinute + k * 10 * kS).refused, "narrow_limit");
+    refused += Count(Scrape(Body().Raw(fmt::format("steps{{id=\"{}\"}} 1\nsteps{{id=\"{}\"}} 1\n",
+                                                   2 * k, 2 * k + 1)),
+                            kMinute + k * 10 * kS)
+                         .refused,
+                     "narrow_limit");
   }
   ASSERT_TRUE(pipeline_->Flush().ok());
   EXPECT_EQ(store_.series.size(), 10u);
@@ -197,12 +206,16 @@ TEST_F(WriterTest, SourcesAreBounded) {
   options.max_sources = 3;
   Restart(options);
   for (int k = 0; k < 5; ++k) {
-    const auto stats = Scrape(Body().Gpu(0, fmt::format("GPU-{}", k)).Tensor(0.5).Clock(1410), kMinute, fmt::format("push:{}", k));
+    const auto stats = Scrape(Body().Gpu(0, fmt::format("GPU-{}", k)).Tensor(0.5).Clock(1410),
+                              kMinute, fmt::format("push:{}", k));
     EXPECT_EQ(Count(stats.refused, "source_limit"), k < 3 ? 0u : 1u);
   }
   // After an hour of silence they make room.
   Scrape(Body().Gpu(0, "GPU-0").Tensor(0.5).Clock(1410), kMinute + 2 * kMicrosPerHour, "push:0");
-  EXPECT_EQ(Scrape(Body().Gpu(0, "GPU-9").Tensor(0.5).Clock(1410), kMinute + 2 * kMicrosPerHour, "push:9").rows, 1u);
+  EXPECT_EQ(
+      Scrape(Body().Gpu(0, "GPU-9").Tensor(0.5).Clock(1410), kMinute + 2 * kMicrosPerHour, "push:9")
+          .rows,
+      1u);
 }
 
 TEST_F(WriterTest, ThreadsMeetOnlyInTheStore) {
@@ -217,7 +230,9 @@ TEST_F(WriterTest, ThreadsMeetOnlyInTheStore) {
       for (int k = 0; k < kRounds; ++k) {
         Body b;
         for (int g = 0; g < kGpus; ++g) {
-          b.Gpu(g, fmt::format("GPU-{}-{}", t, g), kA100, fmt::format(R"(hpc_job="{}")", k / 20)).Tensor(0.5).Clock(1400 + k);
+          b.Gpu(g, fmt::format("GPU-{}-{}", t, g), kA100, fmt::format(R"(hpc_job="{}")", k / 20))
+              .Tensor(0.5)
+              .Clock(1400 + k);
         }
         b.Raw(fmt::format("steps{{thread=\"{}\"}} {}\n", t, k));
         pipeline_->Ingest(fmt::format("http://{}/", t), "n", b, kMinute + k * 10 * kS, t);
@@ -240,14 +255,16 @@ TEST_F(WriterTest, ThreadsMeetOnlyInTheStore) {
   EXPECT_EQ(pipeline_->stats().queued_rows, 0u);
   EXPECT_EQ(pipeline_->stats().queued_bytes, 0u);
   // Each GPU: 59 spans of ten seconds.
-  EXPECT_DOUBLE_EQ(pipeline_->live().FleetSince(kMinute).ofu.computable_s, kThreads * kGpus * 590.0);
+  EXPECT_DOUBLE_EQ(pipeline_->live().FleetSince(kMinute).ofu.computable_s,
+                   kThreads * kGpus * 590.0);
 }
 
 TEST_F(WriterTest, RowsAfterForgetContinue) {
   Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute);
   pipeline_->Forget("http://a/metrics");
   EXPECT_EQ(pipeline_->stats().sources, 0u);
-  // The same target listed again is a new source: it waits for 2.5 intervals like any other, then takes over.
+  // The same target listed again is a new source: it waits for 2.5 intervals like any other, then
+  // takes over.
   EXPECT_EQ(Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute + 10 * kS).rows, 0u);
   EXPECT_EQ(Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute + 30 * kS).rows, 1u);
 }

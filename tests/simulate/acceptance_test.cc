@@ -80,8 +80,7 @@ TEST_P(Acceptance, SerenHasTheMeasuredDistributions) {
   for (int32_t lane = 0; lane < m.plan.gpus; ++lane) {
     const double start = draws.Unit();
     for (int i = 0; i < kPerGpu; ++i) {
-      const int32_t t =
-          15 + static_cast<int32_t>((i + start) / kPerGpu * (m.plan.horizon - 15));
+      const int32_t t = 15 + static_cast<int32_t>((i + start) / kPerGpu * (m.plan.horizon - 15));
       if (!answers(m.activity->HostOf(lane), t)) continue;
       ReadLane(m, lane, t, 15, &v);
       util.push_back(static_cast<float>(v[kUtilPct]));
@@ -275,7 +274,7 @@ TEST_P(Acceptance, LlmFleetIsAsEfficientAsReported) {
 // share of the paper's 608.
 TEST_P(Acceptance, ReportedMfuAgreesWithOfuAsWellAsInThePaper) {
   constexpr std::pair<int, double> kPaperJobs[] = {
-      {8, 6},    {16, 48},  {64, 52},  {128, 48},  {256, 76},  {288, 65}, {512, 144},
+      {8, 6},    {16, 48},  {64, 52},   {128, 48},  {256, 76},  {288, 65}, {512, 144},
       {736, 11}, {768, 57}, {1024, 49}, {1536, 10}, {2944, 33}, {5888, 9}};
   auto f = Week(Preset::kLlm, GetParam(), Faults::kNone);
   const Fleet::Model& m = f->model();
@@ -307,8 +306,7 @@ TEST_P(Acceptance, ReportedMfuAgreesWithOfuAsWellAsInThePaper) {
   double n = 0, mx = 0, my = 0, error = 0, far = 0;
   auto each = [&](auto&& use) {
     for (const auto& [gpus, jobs] : kPaperJobs)
-      for (const Pair& p : by_size[gpus])
-        use(p, jobs / static_cast<double>(by_size[gpus].size()));
+      for (const Pair& p : by_size[gpus]) use(p, jobs / static_cast<double>(by_size[gpus].size()));
   };
   each([&](const Pair& p, double w) {
     n += w, mx += w * p.mfu, my += w * p.ofu, error += w * std::abs(p.mfu - p.ofu);

@@ -1,4 +1,5 @@
-// What simulated applications say of themselves: consistent with each other, with the counters and with the truth.
+// What simulated applications say of themselves: consistent with each other, with the counters and
+// with the truth.
 #include "simulate/application.h"
 
 #include <gtest/gtest.h>
@@ -21,13 +22,17 @@ namespace {
 using telemetry::ApplicationField;
 
 // Seconds of the fleet's window.
-double At(const Fleet& f, Micros ts) { return static_cast<double>(ts - f.options().start) / kMicrosPerSecond; }
+double At(const Fleet& f, Micros ts) {
+  return static_cast<double>(ts - f.options().start) / kMicrosPerSecond;
+}
 
-// Written down in the simulator by hand from two configurations; here against the readers and candidates of models/, and as
-// numbers: `flopwatch calc mfu --miscounts` says 83324928000 and 87641456640, that is 2.95 and 1.63 times too many.
+// Written down in the simulator by hand from two configurations; here against the readers and
+// candidates of models/, and as numbers: `flopwatch calc mfu --miscounts` says 83324928000 and
+// 87641456640, that is 2.95 and 1.63 times too many.
 TEST(ApplicationModel, WrongCountsAreThoseOfTheKnownErrors) {
-  for (const auto& [miscount, flops, ratio] : {std::tuple(Miscount::kLatentMoe, 83324928000.0, 2.946),
-                                               std::tuple(Miscount::kHybrid, 87641456640.0, 1.626)}) {
+  for (const auto& [miscount, flops, ratio] :
+       {std::tuple(Miscount::kLatentMoe, 83324928000.0, 2.946),
+        std::tuple(Miscount::kHybrid, 87641456640.0, 1.626)}) {
     const Counted& c = CountedWrong(miscount);
     EXPECT_EQ(c.counted, flops);
     EXPECT_NEAR(c.counted / c.exact, ratio, .001);
@@ -35,13 +40,16 @@ TEST(ApplicationModel, WrongCountsAreThoseOfTheKnownErrors) {
     ASSERT_TRUE(model.ok()) << model.status();
     const auto candidates = models::Candidates(*model, models::Workload::Sequence(c.seq_len));
     ASSERT_TRUE(candidates.ok()) << candidates.status();
-    const auto it = std::find_if(candidates->begin(), candidates->end(),
-                                 [&](const models::Candidate& k) { return k.id == MiscountName(miscount); });
+    const auto it =
+        std::find_if(candidates->begin(), candidates->end(),
+                     [&](const models::Candidate& k) { return k.id == MiscountName(miscount); });
     ASSERT_NE(it, candidates->end());
     EXPECT_EQ(static_cast<double>(it->training_flops_per_token), flops);
   }
-  // Reported over OFU as in the paper (V-C), with the usual padding and, of the mixture, full recomputation of 1.3.
-  const Counted &latent = CountedWrong(Miscount::kLatentMoe), &hybrid = CountedWrong(Miscount::kHybrid);
+  // Reported over OFU as in the paper (V-C), with the usual padding and, of the mixture, full
+  // recomputation of 1.3.
+  const Counted &latent = CountedWrong(Miscount::kLatentMoe),
+                &hybrid = CountedWrong(Miscount::kHybrid);
   EXPECT_NEAR(latent.healthy_ratio / 1.3, 54.27 / 25.58, .02 * 54.27 / 25.58);
   EXPECT_NEAR(hybrid.healthy_ratio, 24.51 / 15.56, .02 * 24.51 / 15.56);
 }
@@ -88,7 +96,8 @@ TEST_F(ApplicationsOf, SamplesAgreeWithTheirClaimAndWithEachOther) {
       EXPECT_GT(At(F(), s.ts), a.from);
       EXPECT_LE(At(F(), s.ts), a.to + .001);
       if (before != 0 && s.span_ms > 0) {
-        EXPECT_EQ(s.ts - s.span_ms * kMicrosPerMilli, before) << c.job;  // no time twice, none left out
+        EXPECT_EQ(s.ts - s.span_ms * kMicrosPerMilli, before)
+            << c.job;  // no time twice, none left out
       }
       before = s.ts;
       if (*s[ApplicationField::kMfu] == 0) {  // a report within a pause
@@ -99,13 +108,15 @@ TEST_F(ApplicationsOf, SamplesAgreeWithTheirClaimAndWithEachOther) {
       EXPECT_EQ(*s.step, step + a.log_every);
       step = *s.step;
       // MFU x peak x GPUs = tokens/s x FLOPs a token.
-      const double left = *s[ApplicationField::kMfu] * *c.peak_tflops * 1e12 * static_cast<double>(*c.gpus);
+      const double left =
+          *s[ApplicationField::kMfu] * *c.peak_tflops * 1e12 * static_cast<double>(*c.gpus);
       const double right = *s[ApplicationField::kTokensPerS] * *c.training_flops_per_token;
       EXPECT_NEAR(left / right, 1, 1e-9);
       // Tokens a step = batch x length, and steps of the step time fill the span.
       EXPECT_NEAR(*s[ApplicationField::kTokensPerS] * *s[ApplicationField::kStepTimeS],
                   static_cast<double>(*c.global_batch * *c.seq_len), 1e-3);
-      EXPECT_EQ(*s[ApplicationField::kTokens], static_cast<double>(step * *c.global_batch * *c.seq_len));
+      EXPECT_EQ(*s[ApplicationField::kTokens],
+                static_cast<double>(step * *c.global_batch * *c.seq_len));
       EXPECT_GT(*s[ApplicationField::kMfu], 0);
       EXPECT_LT(*s[ApplicationField::kMfu], 1);
     }
@@ -131,7 +142,8 @@ TEST_F(ApplicationsOf, MfuFollowsTheCounters) {
     if (m.plan.jobs[a.job].kind == JobKind::kIndependent) continue;
     const auto samples = SamplesOf(F(), a, 0, F().options().start + F().options().duration);
     if (samples.size() < 40) continue;
-    for (const auto& [first, last] : {std::pair<size_t, size_t>(0, samples.size() - 1), {10, samples.size() / 2}}) {
+    for (const auto& [first, last] :
+         {std::pair<size_t, size_t>(0, samples.size() - 1), {10, samples.size() / 2}}) {
       double mfu = 0, span = 0;
       for (size_t i = first; i <= last; ++i) {
         const double w = samples[i].span_ms / 1000.0;
@@ -139,10 +151,12 @@ TEST_F(ApplicationsOf, MfuFollowsTheCounters) {
         span += w;
       }
       const double from = At(F(), samples[first].ts) - samples[first].span_ms / 1000.0;
-      const auto t0 = static_cast<int32_t>(std::llround(from)), t1 = static_cast<int32_t>(std::llround(At(F(), samples[last].ts)));
+      const auto t0 = static_cast<int32_t>(std::llround(from)),
+                 t1 = static_cast<int32_t>(std::llround(At(F(), samples[last].ts)));
       const Totals did = m.activity->At(a.lane, t1) - m.activity->At(a.lane, t0);
-      const double ofu = static_cast<double>(did.tensor_cycles) / (static_cast<double>(t1 - t0) * 1e6 *
-                                                                   m.activity->ModelOf(a.lane).tensor_max_mhz);
+      const double ofu =
+          static_cast<double>(did.tensor_cycles) /
+          (static_cast<double>(t1 - t0) * 1e6 * m.activity->ModelOf(a.lane).tensor_max_mhz);
       // Ends are cut to seconds, and counters run up to a quarter second ahead.
       EXPECT_NEAR(mfu / span / (a.per_ofu * ofu), 1, .002 + 2.5 / (t1 - t0)) << a.claim.job;
       ++compared;
@@ -162,7 +176,8 @@ TEST_F(ApplicationsOf, ALongerFleetHasTheSamePast) {
     const auto it = later.find(a.claim.job);
     ASSERT_NE(it, later.end()) << a.claim.job;
     EXPECT_EQ(a.claim.Content(), it->second->claim.Content());
-    EXPECT_EQ(SamplesOf(F(), a, 0, until), SamplesOf(*longer, *it->second, 0, until)) << a.claim.job;
+    EXPECT_EQ(SamplesOf(F(), a, 0, until), SamplesOf(*longer, *it->second, 0, until))
+        << a.claim.job;
     ++compared;
   }
   EXPECT_GT(compared, 20);
@@ -196,7 +211,8 @@ TEST_F(ApplicationsOf, MetricsShowTheNewestSampleOfEveryRunningJob) {
   for (const Application& a : all) running += LastSampleOf(F(), a, now).has_value();
   EXPECT_GT(running, 5u);
   size_t lines = 0;
-  for (size_t at = 0; (at = text.find("\nflopwatch_app_mfu{", at)) != std::string::npos; ++at) ++lines;
+  for (size_t at = 0; (at = text.find("\nflopwatch_app_mfu{", at)) != std::string::npos; ++at)
+    ++lines;
   EXPECT_EQ(lines, running);
   EXPECT_NE(text.find("model_config=\"{\\\"model_type\\\":"), std::string::npos);
   RenderApplications(F(), all, F().options().start, &text);

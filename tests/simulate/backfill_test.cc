@@ -93,7 +93,8 @@ TEST_F(Backfill, WritesEveryTickAndTheStoreAgreesWithTheTruth) {
   EXPECT_GT(compared, 10);
 }
 
-// Jobs on MIG instances, from exporters that list instances alone and from those that list the GPU too.
+// Jobs on MIG instances, from exporters that list instances alone and from those that list the GPU
+// too.
 TEST_F(Backfill, JobsOnInstancesAgreeWithTheTruthHoweverTheyAreListed) {
   FleetOptions o;
   o.preset = Preset::kResearch;
@@ -137,7 +138,8 @@ TEST_F(Backfill, JobsOnInstancesAgreeWithTheTruthHoweverTheyAreListed) {
     const double ofu =
         static_cast<double>(j.work.tensor_cycles) / static_cast<double>(j.work.peak_cycles);
     // As above; bursts of minutes make every edge a sample of 60 s.
-    const double bound = 2 * 60 / seconds * std::max(ofu, .2) + 4 * .1 * ofu / std::sqrt(seconds / 60) + 2e-3;
+    const double bound =
+        2 * 60 / seconds * std::max(ofu, .2) + 4 * .1 * ofu / std::sqrt(seconds / 60) + 2e-3;
     ASSERT_TRUE(u.sums.ofu.Ofu().has_value()) << j.key;
     EXPECT_NEAR(*u.sums.ofu.Ofu(), ofu, bound) << j.key << (listed[j.key] ? ", GPU listed" : "");
     ++compared[listed[j.key]];

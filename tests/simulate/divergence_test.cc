@@ -1,5 +1,6 @@
-// The divergence detector on simulated fleets whose truth is known (issue 3; reference/fleet-data.md 5.3): every application
-// with a wrong FLOPs formula is found, for the right reason, and at most 2 % of the others are flagged.
+// The divergence detector on simulated fleets whose truth is known (issue 3;
+// reference/fleet-data.md 5.3): every application with a wrong FLOPs formula is found, for the
+// right reason, and at most 2 % of the others are flagged.
 //
 // FLOPWATCH_TEST_SEEDS=N: that many seeds instead of three.
 #include <fmt/format.h>
@@ -40,8 +41,9 @@ uint64_t Seeds() {
   return n > 0 ? static_cast<uint64_t>(n) : 3;
 }
 
-// As the store's way builds it (server/divergence.cc), from the fleet's own integrals: 10,000 GPUs over days are too much
-// telemetry for a test. The OFU has the sampling error of 30 s scrapes (ofu-paper table I: .25 points of 55 in 50 minutes, of one GPU).
+// As the store's way builds it (server/divergence.cc), from the fleet's own integrals: 10,000 GPUs
+// over days are too much telemetry for a test. The OFU has the sampling error of 30 s scrapes
+// (ofu-paper table I: .25 points of 55 in 50 minutes, of one GPU).
 std::optional<fleet::JobEvidence> EvidenceOf(const Fleet& f, const Application& a) {
   const Fleet::Model& m = f.model();
   const auto samples = SamplesOf(f, a, 0, f.options().start + f.options().duration);
@@ -51,8 +53,11 @@ std::optional<fleet::JobEvidence> EvidenceOf(const Fleet& f, const Application& 
     mfu += s.span_ms / 1000.0 * *s[ApplicationField::kMfu];
     span += s.span_ms / 1000.0;
   }
-  const auto second = [&](Micros t) { return static_cast<int32_t>((t - f.options().start) / kMicrosPerSecond); };
-  const int32_t from = second(samples.front().ts - samples.front().span_ms * kMicrosPerMilli), to = second(samples.back().ts);
+  const auto second = [&](Micros t) {
+    return static_cast<int32_t>((t - f.options().start) / kMicrosPerSecond);
+  };
+  const int32_t from = second(samples.front().ts - samples.front().span_ms * kMicrosPerMilli),
+                to = second(samples.back().ts);
   if (to <= from || span <= 0) return std::nullopt;
   fleet::JobEvidence e;
   const Job& job = m.plan.jobs[a.job];
@@ -72,9 +77,12 @@ std::optional<fleet::JobEvidence> EvidenceOf(const Fleet& f, const Application& 
   e.claim.recompute = *fleet::ParseRecompute(c.recompute);
   // All ranks of a synchronous job do the same work a second.
   const Totals did = m.activity->At(a.lane, to) - m.activity->At(a.lane, from);
-  const double all = static_cast<double>(to - from) * 1e6 * m.activity->ModelOf(a.lane).tensor_max_mhz;
-  const double ofu = static_cast<double>(did.tensor_cycles) / all * static_cast<double>(*c.gpus) / job.gpus;
-  const double se = .0025 / .55 / 1.96 * std::sqrt(3000.0 / (to - from)) / std::sqrt(static_cast<double>(job.gpus));
+  const double all =
+      static_cast<double>(to - from) * 1e6 * m.activity->ModelOf(a.lane).tensor_max_mhz;
+  const double ofu =
+      static_cast<double>(did.tensor_cycles) / all * static_cast<double>(*c.gpus) / job.gpus;
+  const double se = .0025 / .55 / 1.96 * std::sqrt(3000.0 / (to - from)) /
+                    std::sqrt(static_cast<double>(job.gpus));
   e.ofu.ofu = ofu * (1 + se * Normal(Key(f.options().seed, Purpose::kTelemetryTick, a.job, 77)));
   e.ofu.coverage = .99;
   e.ofu.window_s = to - from;
@@ -87,7 +95,8 @@ std::optional<fleet::JobEvidence> EvidenceOf(const Fleet& f, const Application& 
   return e;
 }
 
-// The right cause is in the first explanation, or in one of those that the detector says it cannot tell from it.
+// The right cause is in the first explanation, or in one of those that the detector says it cannot
+// tell from it.
 bool Names(const fleet::Diagnosis& d, std::string_view cause, bool first_only) {
   const size_t among = first_only ? 1 : std::max<size_t>(1, d.undecided);
   for (size_t i = 0; i < std::min(among, d.explanations.size()); ++i)
@@ -96,12 +105,15 @@ bool Names(const fleet::Diagnosis& d, std::string_view cause, bool first_only) {
   return false;
 }
 
-// Jobs by size of the OFU paper's table III, and those of them with a wrong formula (fleet-data.md 5.3; V-C of the paper).
+// Jobs by size of the OFU paper's table III, and those of them with a wrong formula
+// (fleet-data.md 5.3; V-C of the paper).
 struct PaperRow {
   int gpus, jobs, miscounted;
 };
-constexpr PaperRow kPaper[] = {{8, 6, 0},    {16, 48, 0},  {64, 52, 0},    {128, 48, 0}, {256, 76, 43}, {288, 65, 39}, {512, 144, 0},
-                               {736, 11, 0}, {768, 57, 0}, {1024, 49, 0}, {1536, 10, 0}, {2944, 33, 0}, {5888, 9, 0}};
+constexpr PaperRow kPaper[] = {{8, 6, 0},     {16, 48, 0},   {64, 52, 0},   {128, 48, 0},
+                               {256, 76, 43}, {288, 65, 39}, {512, 144, 0}, {736, 11, 0},
+                               {768, 57, 0},  {1024, 49, 0}, {1536, 10, 0}, {2944, 33, 0},
+                               {5888, 9, 0}};
 
 struct Judged {
   std::string told;  // what and why, for a person
@@ -116,17 +128,23 @@ struct Score {
   void Add(const Judged& j) {
     pairs.push_back(j.pair);
     if (j.miscounted)
-      ++inflated, hardly += j.hardly && !j.flagged, found += j.flagged, first += j.first, among += j.among;
+      ++inflated, hardly += j.hardly && !j.flagged, found += j.flagged, first += j.first,
+          among += j.among;
     else
       ++others, flagged += j.flagged;
   }
-  fleet::SetStatistics Statistics(bool clean) const { return fleet::StatisticsOf(pairs, fleet::Weighting::kJobs, clean); }
+  fleet::SetStatistics Statistics(bool clean) const {
+    return fleet::StatisticsOf(pairs, fleet::Weighting::kJobs, clean);
+  }
   void Print(const char* what, uint64_t seed) const {
     const fleet::SetStatistics all = Statistics(false), clean = Statistics(true);
-    printf("seed %d, %s: %d inflated, %d found, %d with the cause first, %d with it first or undecided; %d others, %d flagged "
-           "(%.2f %%); r %.2f, without flagged %.2f; MAE %.1f, %.1f points\n",
-           static_cast<int>(seed), what, inflated, found, first, among, others, flagged, 100.0 * flagged / others,
-           all.pearson->r, clean.pearson->r, 100 * *all.mae, 100 * *clean.mae);
+    printf(
+        "seed %d, %s: %d inflated, %d found, %d with the cause first, %d with it first or "
+        "undecided; %d others, %d flagged "
+        "(%.2f %%); r %.2f, without flagged %.2f; MAE %.1f, %.1f points\n",
+        static_cast<int>(seed), what, inflated, found, first, among, others, flagged,
+        100.0 * flagged / others, all.pearson->r, clean.pearson->r, 100 * *all.mae,
+        100 * *clean.mae);
   }
   // All found, at most 2 % false alarms.
   void Check(const char* what, uint64_t seed) const {
@@ -161,10 +179,11 @@ TEST_P(DivergenceOfAFleet, AllMiscountsAreFoundAndFewOthersFlagged) {
     j.first = Names(d, MiscountName(a.miscount), true);
     j.among = Names(d, MiscountName(a.miscount), false);
     j.pair = {*d.mfu, *e->ofu.ofu, e->gpu_seconds, d.flagged()};
-    j.told = fmt::format("{} {} GPUs {} s {} {} recompute '{}' {}{} MFU {:.3f} OFU {:.3f} r' {:.2f} {}:", e->job, j.gpus,
-                         *e->ofu.window_s, a.model->name, a.claim.convention, a.claim.recompute, a.claim.precision,
-                         *a.claim.gpus < j.gpus ? " idle GPUs" : "", *d.mfu, *e->ofu.ofu, d.ratio_expected.value_or(0),
-                         fleet::VerdictName(d.verdict));
+    j.told = fmt::format(
+        "{} {} GPUs {} s {} {} recompute '{}' {}{} MFU {:.3f} OFU {:.3f} r' {:.2f} {}:", e->job,
+        j.gpus, *e->ofu.window_s, a.model->name, a.claim.convention, a.claim.recompute,
+        a.claim.precision, *a.claim.gpus < j.gpus ? " idle GPUs" : "", *d.mfu, *e->ofu.ofu,
+        d.ratio_expected.value_or(0), fleet::VerdictName(d.verdict));
     if (!d.explanations.empty())
       for (const fleet::Cause& c : d.explanations[0].causes) j.told += " " + c.id;
     // A job that hardly computes, for minutes, is within its own error bars.
@@ -200,14 +219,16 @@ TEST_P(DivergenceOfAFleet, AllMiscountsAreFoundAndFewOthersFlagged) {
       const auto& jobs = by_size[wrong ? 1 : 0][row.gpus];
       EXPECT_GE(jobs.size(), wanted) << row.gpus << " GPUs" << (wrong ? ", miscounted" : "");
       // Evenly out of all: jobs beside each other are runs of one workflow.
-      for (size_t i = 0; i < std::min(wanted, jobs.size()); ++i) paper.Add(jobs[wanted < jobs.size() ? i * jobs.size() / wanted : i]);
+      for (size_t i = 0; i < std::min(wanted, jobs.size()); ++i)
+        paper.Add(jobs[wanted < jobs.size() ? i * jobs.size() / wanted : i]);
     }
   }
   paper.Check("table III", GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, DivergenceOfAFleet, ::testing::Range<uint64_t>(1, Seeds() + 1));
 
-// The same through the product: scrapes and reports into a store, and the question a user asks of it.
+// The same through the product: scrapes and reports into a store, and the question a user asks of
+// it.
 TEST(DivergenceOfAStore, FindsTheMiscountsOfAFleetInItsHistory) {
   FleetOptions o = Options(Preset::kLlm, 800, 12, Faults::kTelemetry, 4);
   o.interval = 120 * kMicrosPerSecond;
@@ -248,16 +269,21 @@ TEST(DivergenceOfAStore, FindsTheMiscountsOfAFleetInItsHistory) {
       if (a.miscount != Miscount::kNone) {
         ++inflated;
         found += d.flagged();
-        EXPECT_TRUE(d.flagged() && Names(d, MiscountName(a.miscount), false)) << j.evidence.job << " " << a.model->name;
-        // The ratio is the one that was simulated; the counters' clock is a sample, the loop's is not.
-        EXPECT_NEAR(*d.ratio / a.per_ofu, 1, .05) << j.evidence.job << " over " << *j.evidence.ofu.window_s << " s";
+        EXPECT_TRUE(d.flagged() && Names(d, MiscountName(a.miscount), false))
+            << j.evidence.job << " " << a.model->name;
+        // The ratio is the one that was simulated; the counters' clock is a sample, the loop's is
+        // not.
+        EXPECT_NEAR(*d.ratio / a.per_ofu, 1, .05)
+            << j.evidence.job << " over " << *j.evidence.ofu.window_s << " s";
       } else {
         ++others;
         flagged += d.flagged();
       }
     }
-    printf("800 GPUs, 12 h in a store: %d inflated, %d found; %d others, %d flagged; %d not computable\n", inflated, found,
-           others, flagged, unknown);
+    printf(
+        "800 GPUs, 12 h in a store: %d inflated, %d found; %d others, %d flagged; %d not "
+        "computable\n",
+        inflated, found, others, flagged, unknown);
     EXPECT_GE(inflated, 3);
     EXPECT_EQ(found, inflated);
     EXPECT_GT(others, 20);

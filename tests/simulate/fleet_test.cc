@@ -191,8 +191,7 @@ TEST_P(Decoding, WithoutFaultsNothingIsRefused) {
         } else if (row.labels->index < host.mig_gpus) {
           // The board; its ratios only where the exporter lists the GPU beside its instances.
           ++partitioned;
-          EXPECT_EQ(row.present.Test(telemetry::kTensorActive),
-                    f->model().ListsPartitionedGpus(h));
+          EXPECT_EQ(row.present.Test(telemetry::kTensorActive), f->model().ListsPartitionedGpus(h));
           EXPECT_TRUE(row.present.Test(telemetry::kSmClockMhz));
           EXPECT_FALSE(row.present.Test(telemetry::kGpuUtil));
         } else if (row.present.Test(telemetry::kTensorActive)) {
@@ -355,7 +354,8 @@ TEST(Mig, ExportersListPartitionedGpusAsRealOnesDo) {
           }
           return out;
         };
-        const auto clock = values("DCGM_FI_DEV_SM_CLOCK"), power = values("DCGM_FI_DEV_POWER_USAGE"),
+        const auto clock = values("DCGM_FI_DEV_SM_CLOCK"),
+                   power = values("DCGM_FI_DEV_POWER_USAGE"),
                    energy = values("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"),
                    tensor = values("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE");
         ASSERT_EQ(tensor.size(), mig.layout.size() + (lists ? 1 : 0));
@@ -380,12 +380,11 @@ TEST(Mig, ExportersListPartitionedGpusAsRealOnesDo) {
 
 // Philly's machine list has the hour from 1 to 2 o'clock of 2017-11-05 twice (fleet-data.md 3).
 TEST(LocalTime, OffsetsAreThoseOfUsPacific) {
-  auto offset = [](std::string_view utc) {
-    return LocalOffsetSeconds(*ParseTime(utc, 0)) / 3600;
-  };
+  auto offset = [](std::string_view utc) { return LocalOffsetSeconds(*ParseTime(utc, 0)) / 3600; };
   EXPECT_EQ(offset("2017-11-05T08:59:59Z"), -7);
   EXPECT_EQ(offset("2017-11-05T09:00:00Z"), -8);
-  // Published by the US Naval Observatory: 8 March and 1 November 2026; 14 March and 7 November 2027.
+  // Published by the US Naval Observatory: 8 March and 1 November 2026; 14 March and 7 November
+  // 2027.
   EXPECT_EQ(offset("2026-03-08T09:59:59Z"), -8);
   EXPECT_EQ(offset("2026-03-08T10:00:00Z"), -7);
   EXPECT_EQ(offset("2026-11-01T08:59:59Z"), -7);

@@ -1,5 +1,6 @@
-// Traces of the simulated training job, read by the trace engine: what is planted is found, on the right rank, and the same job
-// without it is not accused of it; times agree with the simulation's own account to the nanosecond.
+// Traces of the simulated training job, read by the trace engine: what is planted is found, on the
+// right rank, and the same job without it is not accused of it; times agree with the simulation's
+// own account to the nanosecond.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +55,9 @@ std::set<std::string> Ids(const Findings& f, Severity at_least = Severity::kInfo
   return out;
 }
 
-bool IsControl(std::string_view pattern) { return pattern == "graphs" || pattern == "hidden-communication"; }
+bool IsControl(std::string_view pattern) {
+  return pattern == "graphs" || pattern == "hidden-communication";
+}
 
 class Planted : public ::testing::TestWithParam<std::string> {};
 
@@ -91,7 +94,8 @@ TEST(TraceJobs, AHealthyJobHasNothingAboveInfo) {
   for (const int ranks : {1, 2, 8}) {
     for (const uint64_t seed : {1, 2, 3}) {
       const Job job = Make({.ranks = ranks, .seed = seed});
-      EXPECT_THAT(Ids(job.findings, Severity::kWarning), IsEmpty()) << ranks << " ranks, seed " << seed;
+      EXPECT_THAT(Ids(job.findings, Severity::kWarning), IsEmpty())
+          << ranks << " ranks, seed " << seed;
     }
   }
 }
@@ -117,7 +121,8 @@ TEST(TraceJobs, TheTraceSaysWhatTheSimulationDid) {
       const trace::RankView& view = *input.ranks()[i];
       EXPECT_EQ(rank.rank, truth.rank);
       EXPECT_TRUE(rank.losses.empty() ||
-                  std::all_of(rank.losses.begin(), rank.losses.end(), [](const trace::Loss& l) { return l.count == 0; }));
+                  std::all_of(rank.losses.begin(), rank.losses.end(),
+                              [](const trace::Loss& l) { return l.count == 0; }));
       EXPECT_EQ(static_cast<int64_t>(rank.events.size()), truth.events);
       EXPECT_EQ(view.gpu_span().begin, truth.first_gpu);
       EXPECT_EQ(view.gpu_span().end, truth.last_gpu);
@@ -126,7 +131,8 @@ TEST(TraceJobs, TheTraceSaysWhatTheSimulationDid) {
       EXPECT_EQ(Length(view.busy(trace::KernelClass::kCommunication)), truth.communication);
       EXPECT_EQ(Length(view.exposed_communication()), truth.exposed_communication);
       ASSERT_EQ(rank.steps.size(), 4u);
-      for (size_t s = 0; s < 4; ++s) EXPECT_EQ(rank.events.ts[rank.steps[s].row], truth.step_annotations[s].first);
+      for (size_t s = 0; s < 4; ++s)
+        EXPECT_EQ(rank.events.ts[rank.steps[s].row], truth.step_annotations[s].first);
     }
   }
 }
@@ -155,20 +161,24 @@ TEST(TraceJobs, SameSeedSameFileAndManyEvents) {
     ASSERT_TRUE(job->Write(
                        0, [](std::string_view) { return absl::OkStatus(); }, &truth)
                     .ok());
-    EXPECT_NEAR(static_cast<double>(truth.events) / 2, static_cast<double>(events), 0.1 * static_cast<double>(events));
+    EXPECT_NEAR(static_cast<double>(truth.events) / 2, static_cast<double>(events),
+                0.1 * static_cast<double>(events));
   }
 }
 
 TEST(TraceJobs, WhatCannotBeIsRefused) {
   EXPECT_EQ(TraceJob::Create({.ranks = 0}).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(TraceJob::Create({.plant = {"slowness"}}).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(TraceJob::Create({.plant = {"straggler"}}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(TraceJob::Create({.plant = {"slowness"}}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(TraceJob::Create({.plant = {"straggler"}}).status().code(),
+            absl::StatusCode::kInvalidArgument);
   const StatusOr<TraceJob> job = TraceJob::Create({});
   ASSERT_TRUE(job.ok());
-  EXPECT_EQ(job->Write(
-                   0, [](std::string_view) { return absl::ResourceExhaustedError("full"); }, nullptr)
-                .code(),
-            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(
+      job->Write(
+             0, [](std::string_view) { return absl::ResourceExhaustedError("full"); }, nullptr)
+          .code(),
+      absl::StatusCode::kResourceExhausted);
 }
 
 }  // namespace

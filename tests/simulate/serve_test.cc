@@ -121,7 +121,8 @@ TEST(Serve, ApplicationsAreATargetOfTheirOwn) {
   Served s = Start(o, Pace::kRealTime);
   const boost::json::value targets = boost::json::parse(s.Get("/targets").body);
   ASSERT_EQ(targets.as_array().size(), static_cast<size_t>(s.fleet->hosts()) + 1);
-  EXPECT_EQ(targets.as_array().back().at("labels").at("__metrics_path__").as_string(), "/applications/metrics");
+  EXPECT_EQ(targets.as_array().back().at("labels").at("__metrics_path__").as_string(),
+            "/applications/metrics");
   EXPECT_NE(s.Get("/targets.txt").body.find(s.url + "/applications/metrics\n"), std::string::npos);
   const auto answer = s.Get("/applications/metrics");
   EXPECT_EQ(answer.status, 200);

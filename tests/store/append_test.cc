@@ -1,4 +1,5 @@
-// Rows in, rows out: every storage type, what is absent, new fields, other metrics, after reopening and after sealing.
+// Rows in, rows out: every storage type, what is absent, new fields, other metrics, after reopening
+// and after sealing.
 #include <cmath>
 #include <limits>
 
@@ -16,7 +17,8 @@ TEST_F(AppendTest, RoundTripOfEveryStorageType) {
   ASSERT_FW_OK(store_->PutModels({H100()}));
   ASSERT_FW_OK(store_->PutEntities({Gpu(7, "GPU-a")}));
   BatchBuilder b(fields_);
-  // Int32 scaled by a million, Int32 by one and by a thousand, Int64 by a thousand, Int64 by one beyond 2^53 / 2, DOUBLE.
+  // Int32 scaled by a million, Int32 by one and by a thousand, Int64 by a thousand, Int64 by one
+  // beyond 2^53 / 2, DOUBLE.
   b.Row(kT0, 7,
         {{kTensorActive, 0.800712},
          {kSmClockMhz, 1980},
@@ -26,10 +28,12 @@ TEST_F(AppendTest, RoundTripOfEveryStorageType) {
          {fan, -1.5e-300}});
   ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0));
   const std::string query =
-      "SELECT gpu, gpu_instance, model, node, span_s, tensor_active, sm_clock_mhz, power_w, energy_j, mma_cycles_active, "
+      "SELECT gpu, gpu_instance, model, node, span_s, tensor_active, sm_clock_mhz, power_w, "
+      "energy_j, mma_cycles_active, "
       "dcgm_fi_dev_fan_speed FROM samples";
   const std::string expected =
-      "GPU-a|NULL|NVIDIA H100 80GB HBM3|node0|10|0.800712|1980|699.123|123456789.9|4503599627370497|-1.5e-300";
+      "GPU-a|NULL|NVIDIA H100 80GB "
+      "HBM3|node0|10|0.800712|1980|699.123|123456789.9|4503599627370497|-1.5e-300";
   EXPECT_EQ(Sql(query), expected);
   Open();
   EXPECT_EQ(Sql(query), expected) << "after reopening";
@@ -39,17 +43,23 @@ TEST_F(AppendTest, RoundTripOfEveryStorageType) {
   EXPECT_EQ(Sql("SELECT ts, day, hour FROM samples"), "2026-01-02T05:00:00Z|2026-01-02|5");
 }
 
-// A field of unknown type is kept as integers while every value is one. What it says must not depend on that: not when the
-// first fraction comes, nor after reopening, in the next hour's segment, sealed, or merged from both kinds of segments.
+// A field of unknown type is kept as integers while every value is one. What it says must not
+// depend on that: not when the first fraction comes, nor after reopening, in the next hour's
+// segment, sealed, or merged from both kinds of segments.
 TEST_F(AppendTest, WholeNumbersThatGetFractionsLater) {
   const FieldId fan = fields_.AddDynamic("DCGM_FI_DEV_FAN_SPEED").value().id;
   const FieldId big = fields_.AddDynamic("big").value().id;
   const auto append = [&](Micros ts, double value) {
     BatchBuilder b(fields_);
-    b.Row(ts, 1, {{kTensorActive, 0.5}, {fan, value}, {big, 9007199254740994.0 * value}});  // beyond 2^53: never an integer column
+    b.Row(ts, 1,
+          {{kTensorActive, 0.5},
+           {fan, value},
+           {big, 9007199254740994.0 * value}});  // beyond 2^53: never an integer column
     ASSERT_FW_OK(store_->Append(b.batch(), fields_, ts));
   };
-  const std::string query = "SELECT string_agg(\"DCGM_FI_DEV_FAN_SPEED\"::VARCHAR, ' ' ORDER BY ts), typeof(any_value(\"DCGM_FI_DEV_FAN_SPEED\")) FROM samples";
+  const std::string query =
+      "SELECT string_agg(\"DCGM_FI_DEV_FAN_SPEED\"::VARCHAR, ' ' ORDER BY ts), "
+      "typeof(any_value(\"DCGM_FI_DEV_FAN_SPEED\")) FROM samples";
   append(kT0, 30);
   append(kT0 + kSecond, -0.0);  // has no integer
   EXPECT_EQ(Sql(query), "30.0 -0.0|DOUBLE");
@@ -76,7 +86,8 @@ TEST_F(AppendTest, AbsentStaysNull) {
   b.Row(kT0, 1, {{kTensorActive, 0.0}});
   b.Row(kT0 + 1, 1, {{kSmClockMhz, 0}});
   ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0));
-  const std::string query = "SELECT tensor_active, sm_clock_mhz, power_w, ofu, xid FROM samples ORDER BY ts";
+  const std::string query =
+      "SELECT tensor_active, sm_clock_mhz, power_w, ofu, xid FROM samples ORDER BY ts";
   EXPECT_EQ(Sql(query), "0|NULL|NULL|NULL|NULL;NULL|0|NULL|NULL|NULL");
   ASSERT_FW_OK(store_->Seal(kT0 + 2 * kMicrosPerHour));
   EXPECT_EQ(Sql(query), "0|NULL|NULL|NULL|NULL;NULL|0|NULL|NULL|NULL");
@@ -85,7 +96,11 @@ TEST_F(AppendTest, AbsentStaysNull) {
 TEST_F(AppendTest, ValuesAColumnCannotHoldAreAbsentAndCounted) {
   const FieldId odd = fields_.AddDynamic("odd_metric").value().id;
   BatchBuilder b(fields_);
-  b.Row(kT0, 1, {{kPowerW, 1e9}, {kEnergyJ, 1e300}, {odd, std::numeric_limits<double>::infinity()}, {kSmClockMhz, 5}});
+  b.Row(kT0, 1,
+        {{kPowerW, 1e9},
+         {kEnergyJ, 1e300},
+         {odd, std::numeric_limits<double>::infinity()},
+         {kSmClockMhz, 5}});
   b.Row(kT0, 2, {{kPowerW, std::nan("")}, {odd, std::nan("")}, {kSmClockMhz, 6}});
   ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0));
   EXPECT_EQ(Sql("SELECT power_w, energy_j, odd_metric, sm_clock_mhz FROM samples ORDER BY entity"),
@@ -98,13 +113,15 @@ TEST_F(AppendTest, FieldsMayComeLaterAndMayBeNamedLikeFixedColumns) {
   BatchBuilder b(fields_);
   b.Row(kT0, 1, {{kSmClockMhz, 100}});
   ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0));
-  // "gpu" is a column of the view, "flags" one of the table; a quote must not break out of the statement.
+  // "gpu" is a column of the view, "flags" one of the table; a quote must not break out of the
+  // statement.
   const FieldId flags = fields_.AddDynamic("flags").value().id;
   const FieldId gpu = fields_.AddDynamic("GPU").value().id;
   BatchBuilder c(fields_);
   c.Row(kT0 + kSecond, 1, {{kSmClockMhz, 101}, {flags, 3}, {gpu, 4}});
   ASSERT_FW_OK(store_->Append(c.batch(), fields_, kT0 + kSecond));
-  const std::string query = "SELECT sm_clock_mhz, metric_flags, metric_gpu, flags FROM samples ORDER BY ts";
+  const std::string query =
+      "SELECT sm_clock_mhz, metric_flags, metric_gpu, flags FROM samples ORDER BY ts";
   EXPECT_EQ(Sql(query), "100|NULL|NULL|0;101|3|4|0");
   Open();
   EXPECT_EQ(Sql(query), "100|NULL|NULL|0;101|3|4|0");
@@ -135,7 +152,8 @@ TEST_F(AppendTest, MoreRowsThanAChunkInAnyOrder) {
     b.Row(kT0 + i, entity, values);
   }
   ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0));
-  EXPECT_EQ(Sql("SELECT count(*), count(DISTINCT entity), count(sm_clock_mhz), sum(sm_clock_mhz)::BIGINT, "
+  EXPECT_EQ(Sql("SELECT count(*), count(DISTINCT entity), count(sm_clock_mhz), "
+                "sum(sm_clock_mhz)::BIGINT, "
                 "count(*) FILTER (WHERE abs(tensor_active - entity / 10000) > 1e-9) FROM samples"),
             // sum of 1..5000 less the multiples of three: 12502500 - 3 * (1666 * 1667 / 2)
             "5000|5000|3334|8336667|0");
@@ -166,8 +184,9 @@ TEST_F(AppendTest, InvalidBatchesAreRefusedAsInvalid) {
 
 TEST_F(AppendTest, EmptyStoreAnswers) {
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "0");
-  for (const char* view : {"metrics", "jobs", "job_intervals", "gpus", "gpu_minutes", "gpu_hours", "job_minutes", "job_hours",
-                           "fleet_minutes", "models", "fields", "sealed_files", "link_samples"}) {
+  for (const char* view :
+       {"metrics", "jobs", "job_intervals", "gpus", "gpu_minutes", "gpu_hours", "job_minutes",
+        "job_hours", "fleet_minutes", "models", "fields", "sealed_files", "link_samples"}) {
     EXPECT_EQ(Sql(std::string("SELECT count(*) FROM ") + view), "0") << view;
   }
   EXPECT_TRUE(store_->UsageByJob({kT0, kT0 + kMicrosPerHour}).value().empty());

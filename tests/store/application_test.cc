@@ -73,7 +73,8 @@ TEST_F(ApplicationTest, AClaimComesBackAsItWasPut) {
     }
     Open();
   }
-  EXPECT_EQ(Sql("SELECT job, source, convention, peak_tflops, gpus, recompute FROM application_claims ORDER BY job"),
+  EXPECT_EQ(Sql("SELECT job, source, convention, peak_tflops, gpus, recompute FROM "
+                "application_claims ORDER BY job"),
             "7|megatron|megatron|989.4|64|selective;8|unknown|NULL|NULL|NULL|NULL");
 }
 
@@ -123,7 +124,8 @@ TEST_F(ApplicationTest, WeightsAreTheTimesSamplesStandFor) {
   EXPECT_EQ(sums.Mean(ApplicationField::kTokensPerS), 1e6);
   EXPECT_EQ(sums.Mean(ApplicationField::kHfu), std::nullopt);
   EXPECT_EQ(sums.Last(ApplicationField::kHfu), std::nullopt);
-  EXPECT_EQ(Of(1, {kT0, kT0 + 15 * kSecond}).Mean(ApplicationField::kMfu), std::nullopt) << "no weight, no mean";
+  EXPECT_EQ(Of(1, {kT0, kT0 + 15 * kSecond}).Mean(ApplicationField::kMfu), std::nullopt)
+      << "no weight, no mean";
   EXPECT_EQ(Sql("SELECT step, span_s, mfu, loss FROM application_samples ORDER BY ts"),
             "100|NULL|0.9|NULL;101|10|0.3|2.5;NULL|30|0.5|NULL");
 }
@@ -147,13 +149,16 @@ TEST_F(ApplicationTest, WhatCannotBeIsRefusedByName) {
   EXPECT_NE(std::string(store_->PutClaims({&c, 1}).message()).find("job"), std::string::npos);
   c = Claim(1, "7");
   c.peak_tflops = -1;
-  EXPECT_NE(std::string(store_->PutClaims({&c, 1}).message()).find("peak_tflops"), std::string::npos);
+  EXPECT_NE(std::string(store_->PutClaims({&c, 1}).message()).find("peak_tflops"),
+            std::string::npos);
   c = Claim(1, "7");
   c.convention = std::string(1000, 'x');
-  EXPECT_NE(std::string(store_->PutClaims({&c, 1}).message()).find("convention"), std::string::npos);
+  EXPECT_NE(std::string(store_->PutClaims({&c, 1}).message()).find("convention"),
+            std::string::npos);
 }
 
-// The engine's sums against those added one by one, in every state rows can be in; and the samples as they were given.
+// The engine's sums against those added one by one, in every state rows can be in; and the samples
+// as they were given.
 TEST_F(ApplicationTest, AnswersAreTheSameInEveryTier) {
   std::mt19937_64 random(20260102);
   const auto uniform = [&] { return std::uniform_real_distribution<double>(0, 1)(random); };
@@ -172,8 +177,9 @@ TEST_F(ApplicationTest, AnswersAreTheSameInEveryTier) {
     all.push_back(s);
   }
   for (size_t at = 0; at < all.size(); at += 500) {
-    Append({all.begin() + static_cast<ptrdiff_t>(at), all.begin() + static_cast<ptrdiff_t>(at + 500)},
-           kT0 + static_cast<Micros>(at / 500) * kMicrosPerHour);
+    Append(
+        {all.begin() + static_cast<ptrdiff_t>(at), all.begin() + static_cast<ptrdiff_t>(at + 500)},
+        kT0 + static_cast<Micros>(at / 500) * kMicrosPerHour);
   }
   const Window w = {kT0 + kMicrosPerHour, kT0 + 2 * kMicrosPerDay};
   ApplicationSums want[4];
@@ -183,8 +189,11 @@ TEST_F(ApplicationTest, AnswersAreTheSameInEveryTier) {
     want[s.claim].Add(s);
     inside.push_back(s);
   }
-  std::stable_sort(inside.begin(), inside.end(), [](const auto& a, const auto& b) { return std::tie(a.ts, a.claim) < std::tie(b.ts, b.claim); });
-  const auto same = [&](const ApplicationSums& got, const ApplicationSums& expected, const std::string& where) {
+  std::stable_sort(inside.begin(), inside.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.ts, a.claim) < std::tie(b.ts, b.claim);
+  });
+  const auto same = [&](const ApplicationSums& got, const ApplicationSums& expected,
+                        const std::string& where) {
     EXPECT_EQ(got.samples, expected.samples) << where;
     EXPECT_NEAR(got.span_s, expected.span_s, 1e-6) << where;
     EXPECT_EQ(got.first_ts, expected.first_ts) << where;
@@ -199,7 +208,8 @@ TEST_F(ApplicationTest, AnswersAreTheSameInEveryTier) {
       EXPECT_EQ(got.fields[f].last_ts, expected.fields[f].last_ts) << where;
     }
   };
-  const std::string stages[] = {"staged", "rolled up", "opened again", "sealed", "merged", "opened after merging"};
+  const std::string stages[] = {"staged", "rolled up", "opened again",
+                                "sealed", "merged",    "opened after merging"};
   for (const std::string& stage : stages) {
     if (stage == "rolled up") ASSERT_FW_OK(store_->RollUp());
     if (stage.starts_with("opened")) Open();
@@ -244,7 +254,8 @@ TEST_F(ApplicationTest, KeptAsLongAsTheJobHoursItIsComparedWith) {
   Put({Claim(1, "7")});
   Append({Said(1, kT0, 0.3)});
   ASSERT_FW_OK(store_->Seal(kT0 + 2 * kMicrosPerHour));
-  ASSERT_FW_OK(store_->ApplyRetention(kT0 + 100 * kMicrosPerDay));  // rows and minutes of GPUs are gone by then
+  ASSERT_FW_OK(store_->ApplyRetention(
+      kT0 + 100 * kMicrosPerDay));  // rows and minutes of GPUs are gone by then
   EXPECT_EQ(Of(1).samples, 1);
   ASSERT_FW_OK(store_->ApplyRetention(kT0 + 731 * kMicrosPerDay));
   EXPECT_EQ(Of(1).samples, 0);
@@ -255,7 +266,9 @@ TEST_F(ApplicationTest, AReaderSeesWhatAKilledWriterLeft) {
   Append({Said(1, kT0, 0.3)});
   // The journal as a kill would leave it: copied while the writer is still there.
   TempDir copy;
-  std::filesystem::copy(dir_.path(), copy.path(), std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy(
+      dir_.path(), copy.path(),
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
   Options options = OptionsFor(copy.path());
   options.read_only = true;
   const auto reader = OpenDuckDbStore(options);

@@ -1,5 +1,5 @@
-// kill -9, fifty times, in the middle of appending, rolling up and sealing: nothing that was acknowledged is lost, every
-// start opens, and the rollups equal the rows.
+// kill -9, fifty times, in the middle of appending, rolling up and sealing: nothing that was
+// acknowledged is lost, every start opens, and the rollups equal the rows.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,8 +18,8 @@ using namespace telemetry;  // NOLINT: field names
 constexpr int kCycles = 50;
 constexpr int kRows = 40;  // of a batch
 
-// Appends numbered batches for ever and reports each number once it is acknowledged. The number of a batch is in
-// fb_used_mib; its rows have times and values that follow from it.
+// Appends numbered batches for ever and reports each number once it is acknowledged. The number of
+// a batch is in fb_used_mib; its rows have times and values that follow from it.
 [[noreturn]] void Child(const Options& options, int report) {
   auto store = OpenDuckDbStore(options);
   if (!store.ok()) {
@@ -27,7 +27,8 @@ constexpr int kRows = 40;  // of a batch
     ::_exit(3);
   }
   const FieldRegistry fields;
-  const auto last = (*store)->UserSql("SELECT coalesce(max(fb_used_mib), 0)::BIGINT FROM samples", {});
+  const auto last =
+      (*store)->UserSql("SELECT coalesce(max(fb_used_mib), 0)::BIGINT FROM samples", {});
   if (!last.ok()) ::_exit(4);
   int64_t number = std::get<int64_t>(last->table.rows[0][0]);
   const ModelRecord model = H100();
@@ -41,16 +42,21 @@ constexpr int kRows = 40;  // of a batch
     BatchBuilder b(fields);
     for (int r = 0; r < kRows; ++r) {
       b.Row(kT0 + number * kSecond + r, r + 1,
-            {{kFbUsedMib, double(number)}, {kTensorActive, (number % 1000) / 1000.0}, {kSmClockMhz, 1830}}, 0, 1, 1000);
+            {{kFbUsedMib, double(number)},
+             {kTensorActive, (number % 1000) / 1000.0},
+             {kSmClockMhz, 1830}},
+            0, 1, 1000);
     }
-    // Two hours of arrival pass in 7200 batches; here an hour passes every 200, so that sealing is hit too.
+    // Two hours of arrival pass in 7200 batches; here an hour passes every 200, so that sealing is
+    // hit too.
     const Micros arrival = kT0 + number * 18 * kSecond;
     ApplicationSample said;  // what a job says goes the same way
     said.ts = kT0 + number * kSecond;
     said.claim = 1;
     said.step = number;
     said[ApplicationField::kMfu] = 0.25;
-    const bool ok = (*store)->AppendApplication({&said, 1}, arrival).ok() && (*store)->Append(b.batch(), fields, arrival).ok();
+    const bool ok = (*store)->AppendApplication({&said, 1}, arrival).ok() &&
+                    (*store)->Append(b.batch(), fields, arrival).ok();
     if (!ok || ::write(report, &number, sizeof number) != sizeof number) ::_exit(6);
     if (number % 7 == 0 && !(*store)->RollUp().ok()) ::_exit(7);
     if (number % 25 == 0 && !(*store)->Seal(arrival).ok()) ::_exit(8);
@@ -73,9 +79,12 @@ TEST(CrashTest, KilledFiftyTimes) {
     ::close(pipe_ends[1]);
     // Killed a random moment after its first acknowledged batch.
     int64_t number = 0;
-    const auto read_one = [&] { return ::read(pipe_ends[0], &number, sizeof number) == sizeof number; };
+    const auto read_one = [&] {
+      return ::read(pipe_ends[0], &number, sizeof number) == sizeof number;
+    };
     ASSERT_TRUE(read_one()) << "cycle " << cycle << ": the store did not open or append";
-    ASSERT_GT(number, acknowledged) << "cycle " << cycle << ": an acknowledged batch was not there after the restart";
+    ASSERT_GT(number, acknowledged)
+        << "cycle " << cycle << ": an acknowledged batch was not there after the restart";
     acknowledged = number;
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 60'000));
     ASSERT_EQ(::kill(child, SIGKILL), 0);
@@ -83,7 +92,8 @@ TEST(CrashTest, KilledFiftyTimes) {
     ::close(pipe_ends[0]);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "cycle " << cycle << ": the child ended by itself with " << WEXITSTATUS(status);
+    ASSERT_TRUE(WIFSIGNALED(status))
+        << "cycle " << cycle << ": the child ended by itself with " << WEXITSTATUS(status);
   }
 
   auto opened = OpenDuckDbStore(options);
@@ -94,18 +104,23 @@ TEST(CrashTest, KilledFiftyTimes) {
     EXPECT_TRUE(result.ok()) << result.status();
     return result.ok() ? std::get<int64_t>(result->table.rows[0][0]) : -1;
   };
-  // Every acknowledged batch is whole and there once; of each cycle's last, unacknowledged one all rows or none.
-  EXPECT_EQ(number_of("SELECT count(*) FROM (SELECT fb_used_mib FROM samples WHERE fb_used_mib <= " +
-                      std::to_string(acknowledged) + " GROUP BY 1 HAVING count(*) = " + std::to_string(kRows) + ")"),
-            acknowledged);
+  // Every acknowledged batch is whole and there once; of each cycle's last, unacknowledged one all
+  // rows or none.
+  EXPECT_EQ(
+      number_of("SELECT count(*) FROM (SELECT fb_used_mib FROM samples WHERE fb_used_mib <= " +
+                std::to_string(acknowledged) +
+                " GROUP BY 1 HAVING count(*) = " + std::to_string(kRows) + ")"),
+      acknowledged);
   const int64_t stored = number_of("SELECT coalesce(max(fb_used_mib), 0)::BIGINT FROM samples");
   EXPECT_EQ(number_of("SELECT count(*) FROM samples"), stored * kRows);
   EXPECT_LE(stored, acknowledged + 1);
-  // The sample of a batch is appended before it: every one acknowledged is there; a step is there twice only where the kill came
-  // between the two, and the next start took the number again.
-  EXPECT_EQ(number_of("SELECT count(DISTINCT step) FROM application_samples WHERE job = '42' AND step <= " +
-                      std::to_string(acknowledged)),
-            acknowledged);
+  // The sample of a batch is appended before it: every one acknowledged is there; a step is there
+  // twice only where the kill came between the two, and the next start took the number again.
+  EXPECT_EQ(
+      number_of(
+          "SELECT count(DISTINCT step) FROM application_samples WHERE job = '42' AND step <= " +
+          std::to_string(acknowledged)),
+      acknowledged);
   EXPECT_LE(number_of("SELECT count(*) FROM application_samples"), stored + kCycles + 1);
 
   // sum over batches of (n mod 1000) / 1000, each kRows seconds.

@@ -1,5 +1,6 @@
-// A full disk: clear errors, nothing acknowledged lost, and everything works again once there is room. Files are kept from
-// growing by RLIMIT_FSIZE (any machine) and by a small file system (where one may be mounted).
+// A full disk: clear errors, nothing acknowledged lost, and everything works again once there is
+// room. Files are kept from growing by RLIMIT_FSIZE (any machine) and by a small file system (where
+// one may be mounted).
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -58,7 +59,10 @@ class DiskTest : public StoreTest {
     BatchBuilder b(fields_);
     for (int r = 0; r < rows; ++r) {
       const double noise = ((number * 1000 + r) * 2654435761u % 1000003) / 1e6;
-      b.Row(kT0 + number * kSecond, r + 1, {{kFbUsedMib, double(number)}, {kTensorActive, noise < 1 ? noise : 0}, {kSmClockMhz, 1500}});
+      b.Row(kT0 + number * kSecond, r + 1,
+            {{kFbUsedMib, double(number)},
+             {kTensorActive, noise < 1 ? noise : 0},
+             {kSmClockMhz, 1500}});
     }
     return store_->Append(b.batch(), fields_, kT0 + number * kSecond);
   }
@@ -125,11 +129,13 @@ TEST_F(DiskTest, LogThatCannotGrow) {
 }
 
 TEST_F(DiskTest, CheckpointThatCannotBeWritten) {
-  // DuckDB 1.4.4 shuts itself after a failed checkpoint; one inside a commit would leave an empty table in its place.
+  // DuckDB 1.4.4 shuts itself after a failed checkpoint; one inside a commit would leave an empty
+  // table in its place.
   duck::wanted_wal_bytes = 200'000;
   int acknowledged = 0;
   for (; acknowledged < 4; ++acknowledged) ASSERT_FW_OK(Append(acknowledged));
-  const std::string path = Sql("SELECT path FROM duckdb_databases() WHERE database_name LIKE 'seg%'");
+  const std::string path =
+      Sql("SELECT path FROM duckdb_databases() WHERE database_name LIKE 'seg%'");
   {
     // The log has room, the file has none.
     const FileLimit limit(std::filesystem::file_size(path) + 100'000);

@@ -1,4 +1,5 @@
-// What the store's tests share: a directory that goes away, batches written as short lists, and sums computed by hand.
+// What the store's tests share: a directory that goes away, batches written as short lists, and
+// sums computed by hand.
 #ifndef FLOPWATCH_TESTS_STORE_FIXTURE_H_
 #define FLOPWATCH_TESTS_STORE_FIXTURE_H_
 
@@ -18,15 +19,15 @@
 
 namespace flopwatch::store::testing {
 
-#define ASSERT_FW_OK(expr)                                   \
-  do {                                                       \
+#define ASSERT_FW_OK(expr)                                                 \
+  do {                                                                     \
     const absl::Status fw_s = ::flopwatch::store::testing::StatusOf(expr); \
-    ASSERT_TRUE(fw_s.ok()) << fw_s;                          \
+    ASSERT_TRUE(fw_s.ok()) << fw_s;                                        \
   } while (false)
-#define EXPECT_FW_OK(expr)                                   \
-  do {                                                       \
+#define EXPECT_FW_OK(expr)                                                 \
+  do {                                                                     \
     const absl::Status fw_s = ::flopwatch::store::testing::StatusOf(expr); \
-    EXPECT_TRUE(fw_s.ok()) << fw_s;                          \
+    EXPECT_TRUE(fw_s.ok()) << fw_s;                                        \
   } while (false)
 
 inline absl::Status StatusOf(const absl::Status& s) { return s; }
@@ -38,7 +39,8 @@ absl::Status StatusOf(const absl::StatusOr<T>& s) {
 class TempDir {
  public:
   TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "flopwatch-store-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "flopwatch-store-XXXXXX").string();
     path_ = ::mkdtemp(pattern.data());
   }
   ~TempDir() {
@@ -69,8 +71,9 @@ class BatchBuilder {
     batch_.kind = kind;
     batch_.stride = fields.size();
   }
-  telemetry::RowHeader& Row(Micros ts, int32_t entity, const std::vector<Value>& values, int32_t job_set = 0,
-                            int32_t model = 1, int32_t span_ms = 10'000, uint32_t flags = 0) {
+  telemetry::RowHeader& Row(Micros ts, int32_t entity, const std::vector<Value>& values,
+                            int32_t job_set = 0, int32_t model = 1, int32_t span_ms = 10'000,
+                            uint32_t flags = 0) {
     telemetry::RowHeader& h = batch_.rows.emplace_back();
     h.ts = ts;
     h.entity = entity;

@@ -1,5 +1,5 @@
-// Each job over a window of its own must be what the one-window queries say about that window: the same rows, asked
-// for one job at a time.
+// Each job over a window of its own must be what the one-window queries say about that window: the
+// same rows, asked for one job at a time.
 #include <map>
 #include <random>
 
@@ -14,14 +14,20 @@ constexpr Micros kWindowMinute = kMicrosPerMinute, kWindowHour = kMicrosPerHour;
 
 class JobWindowsTest : public StoreTest {
  protected:
-  // Four hours of three GPUs: job 1 alone, job 2 alone, both on the third. One row each 30 s with an OFU of its own.
+  // Four hours of three GPUs: job 1 alone, job 2 alone, both on the third. One row each 30 s with
+  // an OFU of its own.
   void SetUp() override {
     StoreTest::SetUp();
     ASSERT_FW_OK(store_->PutModels({H100()}));
     ASSERT_FW_OK(store_->PutEntities({Gpu(1, "GPU-a"), Gpu(2, "GPU-b"), Gpu(3, "GPU-c")}));
     jobs::Changes changes;
     for (int32_t job : {1, 2}) {
-      changes.jobs.push_back({.id = job, .key = "job" + std::to_string(job), .name = "", .user = "", .workflow = "", .cluster = ""});
+      changes.jobs.push_back({.id = job,
+                              .key = "job" + std::to_string(job),
+                              .name = "",
+                              .user = "",
+                              .workflow = "",
+                              .cluster = ""});
     }
     changes.sets = {{1, {1}}, {2, {2}}, {3, {1, 2}}};
     changes.intervals = {{.id = 1, .entity = 1, .job = 1, .from = kT0},
@@ -36,7 +42,8 @@ class JobWindowsTest : public StoreTest {
         for (int entity : {1, 2, 3}) {
           // 7 s into each half minute: a row belongs to one minute, its span of 5 s too.
           b.Row(kT0 + hour * kWindowHour + i * 30 * kSecond + 7 * kSecond, entity,
-                {{kTensorActive, 0.001 * static_cast<double>(random() % 900)}, {kSmClockMhz, 1830}}, entity, 1, 5'000);
+                {{kTensorActive, 0.001 * static_cast<double>(random() % 900)}, {kSmClockMhz, 1830}},
+                entity, 1, 5'000);
         }
       }
       ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kWindowHour));
@@ -57,9 +64,11 @@ class JobWindowsTest : public StoreTest {
         const Micros from = kT0 + static_cast<Micros>(random() % 150) * kWindowMinute;
         const Micros to = from + static_cast<Micros>(1 + random() % 90) * kWindowMinute;
         aligned.push_back({job, {from, to}});
-        ragged.push_back({job, {from - 20 * kSecond, to + 39 * kSecond}});  // no further whole minute
+        ragged.push_back(
+            {job, {from - 20 * kSecond, to + 39 * kSecond}});  // no further whole minute
       }
-      const auto minutes = store_->UsageByJobWindows(aligned, false), more = store_->UsageByJobWindows(ragged, false);
+      const auto minutes = store_->UsageByJobWindows(aligned, false),
+                 more = store_->UsageByJobWindows(ragged, false);
       const auto raw = store_->UsageByJobWindows(ragged, true);
       for (const JobWindow& w : aligned) {
         const UsageSums want = Of(store_->UsageByJob(w.window), w.job);
@@ -83,14 +92,16 @@ TEST_F(JobWindowsTest, AreWhatOneWindowQueriesSay) {
   Compare();
   ASSERT_FW_OK(store_->RollUp());
   Compare();
-  ASSERT_FW_OK(store_->Seal(kT0 + 2 * kWindowHour + 10 * kWindowMinute));  // two hours sealed, two hot
+  ASSERT_FW_OK(
+      store_->Seal(kT0 + 2 * kWindowHour + 10 * kWindowMinute));  // two hours sealed, two hot
   Compare();
 }
 
 TEST_F(JobWindowsTest, NothingIsNothing) {
   EXPECT_TRUE(store_->UsageByJobWindows({}, false)->empty());
   EXPECT_TRUE(store_->UsageByJobWindows({}, true)->empty());
-  const std::vector<JobWindow> unknown = {{99, {kT0, kT0 + kWindowHour}}}, brief = {{1, {kT0 + 1, kT0 + kSecond}}};
+  const std::vector<JobWindow> unknown = {{99, {kT0, kT0 + kWindowHour}}},
+                               brief = {{1, {kT0 + 1, kT0 + kSecond}}};
   EXPECT_TRUE(store_->UsageByJobWindows(unknown, false)->empty());
   EXPECT_TRUE(store_->UsageByJobWindows(unknown, true)->empty());
   EXPECT_TRUE(store_->UsageByJobWindows(brief, false)->empty());  // no whole minute

@@ -42,7 +42,8 @@ class JournalTest : public StoreTest {
   Status Append(int number, int rows = 3) {
     BatchBuilder b(fields_);
     for (int r = 0; r < rows; ++r) {
-      b.Row(kT0 + number * kSecond, r + 1, {{kFbUsedMib, double(number)}, {kTensorActive, 0.25}, {kSmClockMhz, 1500}});
+      b.Row(kT0 + number * kSecond, r + 1,
+            {{kFbUsedMib, double(number)}, {kTensorActive, 0.25}, {kSmClockMhz, 1500}});
     }
     return store_->Append(b.batch(), fields_, kT0 + number * kSecond);
   }
@@ -221,13 +222,14 @@ TEST_F(JournalTest, AFieldThatComesLaterIsNullBefore) {
   b.Row(kT0 + 2 * kSecond, 1, {{kPowerW, 350.5}});
   ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + 2 * kSecond));
   ASSERT_FW_OK(Append(3, 1));
-  EXPECT_EQ(Sql("SELECT tensor_active, power_w FROM samples ORDER BY ts"), "0.25|NULL;NULL|350.5;0.25|NULL");
+  EXPECT_EQ(Sql("SELECT tensor_active, power_w FROM samples ORDER BY ts"),
+            "0.25|NULL;NULL|350.5;0.25|NULL");
 }
 
 // --- whole row groups ---
 
-// Flushes of 100,000 rows; the sixth finds five waiting: four row groups of 122,880 go into the segment, 8,480 rows go on to the
-// next journal.
+// Flushes of 100,000 rows; the sixth finds five waiting: four row groups of 122,880 go into the
+// segment, 8,480 rows go on to the next journal.
 class RowGroupTest : public JournalTest {
  protected:
   static constexpr int kRows = 100'000;
@@ -235,10 +237,14 @@ class RowGroupTest : public JournalTest {
   void FlushSix() {
     for (int i = 1; i <= 6; ++i) ASSERT_FW_OK(Flush(i));
   }
-  void ExpectFlushes(int n) { EXPECT_EQ(Batches(), std::to_string(n * kRows) + "|" + std::to_string(n)); }
+  void ExpectFlushes(int n) {
+    EXPECT_EQ(Batches(), std::to_string(n * kRows) + "|" + std::to_string(n));
+  }
   void ExpectEachOnce(int n) {
     ExpectFlushes(n);
-    EXPECT_EQ(Sql("SELECT count(*) FROM (SELECT entity, ts FROM samples GROUP BY ALL HAVING count(*) <> 1)"), "0");
+    EXPECT_EQ(Sql("SELECT count(*) FROM (SELECT entity, ts FROM samples GROUP BY ALL HAVING "
+                  "count(*) <> 1)"),
+              "0");
   }
 };
 
@@ -297,7 +303,9 @@ TEST_F(RowGroupTest, ErrorsBeforeAndAfterTheCommit) {
   for (const char* point : {"append:sent", "absorb:committed"}) {
     static std::string_view failing;
     failing = point;
-    duck::fault_hook = [](std::string_view at) { return at == failing ? absl::InternalError("injected") : absl::OkStatus(); };
+    duck::fault_hook = [](std::string_view at) {
+      return at == failing ? absl::InternalError("injected") : absl::OkStatus();
+    };
     EXPECT_FALSE(Flush(6).ok()) << point;
     duck::fault_hook = nullptr;
   }
@@ -325,7 +333,8 @@ TEST_F(RowGroupTest, SealedSegmentsNoLongerSayWhatIsIn) {
   store_.reset();
   // As if the rows had been carried over from a journal whose segment was sealed before theirs.
   const std::string path = dir_.path() + "/hot";
-  for (const auto& entry : fs::directory_iterator(path)) EXPECT_FALSE(entry.path().string().ends_with(".log"));
+  for (const auto& entry : fs::directory_iterator(path))
+    EXPECT_FALSE(entry.path().string().ends_with(".log"));
   WriteAll(duck::JournalPath(dir_.path(), 9), journal);
   Open();
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), std::to_string(6 * kRows + 8'480 + kRows));
@@ -340,7 +349,8 @@ SampleBatch RandomBatch(const FieldRegistry& fields) {
   SampleBatch batch;
   batch.stride = fields.size();
   const int rows = *rc::gen::inRange(1, 200);
-  const std::vector<FieldId> used = {kTensorActive, kEnergyJ, kPowerW, static_cast<FieldId>(fields.size() - 1)};
+  const std::vector<FieldId> used = {kTensorActive, kEnergyJ, kPowerW,
+                                     static_cast<FieldId>(fields.size() - 1)};
   for (int r = 0; r < rows; ++r) {
     RowHeader h;
     h.ts = kT0 + *rc::gen::inRange<int64_t>(0, 5'000'000'000);
@@ -351,9 +361,10 @@ SampleBatch RandomBatch(const FieldRegistry& fields) {
     for (FieldId f : used) {
       if (!*rc::gen::arbitrary<bool>()) continue;
       h.present.Set(f);
-      values[f] = *rc::gen::oneOf(rc::gen::map(rc::gen::inRange(0, 1000), [](int v) { return v / 8.0; }),
-                                  rc::gen::map(rc::gen::arbitrary<int32_t>(), [](int32_t v) { return v * 1.0; }),
-                                  rc::gen::element(0.0, -0.0, 1e18, std::nan(""), 1e300));
+      values[f] = *rc::gen::oneOf(
+          rc::gen::map(rc::gen::inRange(0, 1000), [](int v) { return v / 8.0; }),
+          rc::gen::map(rc::gen::arbitrary<int32_t>(), [](int32_t v) { return v * 1.0; }),
+          rc::gen::element(0.0, -0.0, 1e18, std::nan(""), 1e300));
     }
     batch.rows.push_back(h);
     batch.values.insert(batch.values.end(), values.begin(), values.end());
@@ -363,7 +374,8 @@ SampleBatch RandomBatch(const FieldRegistry& fields) {
 
 StagedRows FilledWith(const SampleBatch& batch, const FieldRegistry& fields) {
   std::vector<StagedTable::Source> sources;
-  for (FieldId f : {FieldId{kTensorActive}, FieldId{kEnergyJ}, FieldId{kPowerW}, static_cast<FieldId>(fields.size() - 1)}) {
+  for (FieldId f : {FieldId{kTensorActive}, FieldId{kEnergyJ}, FieldId{kPowerW},
+                    static_cast<FieldId>(fields.size() - 1)}) {
     const FieldSpec& spec = fields.spec(f);
     sources.push_back({f, {spec.column, spec.storage, spec.stored_per_unit}});
   }
@@ -393,8 +405,8 @@ RC_GTEST_PROP(StagedTest, BytesAndBack, ()) {
   ExpectSame(rows.tables[0], back->tables[0]);
 }
 
-// A column of doubles holds whole numbers until one is not: here that is found in the second block of rows, and what came
-// before it stays what it was.
+// A column of doubles holds whole numbers until one is not: here that is found in the second block
+// of rows, and what came before it stays what it was.
 TEST(StagedTest, AColumnThatStopsBeingWholeKeepsItsValues) {
   FieldRegistry fields;
   ASSERT_TRUE(fields.AddDynamic("dcgm_fi_dev_some_counter").ok());
@@ -403,7 +415,9 @@ TEST(StagedTest, AColumnThatStopsBeingWholeKeepsItsValues) {
   batch.stride = fields.size();
   constexpr int kRows = 700, kFraction = 300, kNotANumber = 400;
   const auto missing = [](int r) { return r == 5 || r == 310; };
-  const auto value = [](int r) { return r == kFraction ? 0.25 : r == kNotANumber ? std::nan("") : r * 3.0 - 100; };
+  const auto value = [](int r) {
+    return r == kFraction ? 0.25 : r == kNotANumber ? std::nan("") : r * 3.0 - 100;
+  };
   for (int r = 0; r < kRows; ++r) {
     RowHeader h;
     h.ts = kT0 + r * kSecond + 999;  // microseconds that no hot table keeps
@@ -415,7 +429,8 @@ TEST(StagedTest, AColumnThatStopsBeingWholeKeepsItsValues) {
   }
   const FieldSpec& spec = fields.spec(field);
   StagedTable table;
-  EXPECT_EQ(table.Fill(batch, {{field, {spec.column, spec.storage, spec.stored_per_unit}}}), 1u) << "the NaN";
+  EXPECT_EQ(table.Fill(batch, {{field, {spec.column, spec.storage, spec.stored_per_unit}}}), 1u)
+      << "the NaN";
   const StagedTable::Column& column = table.columns().back();
   EXPECT_FALSE(column.whole);
   const auto* values = std::get_if<std::vector<double>>(&column.values);
@@ -447,24 +462,31 @@ SampleBatch BatchOf(const FieldRegistry& fields, FieldId field, const std::vecto
   return batch;
 }
 
-// A column of doubles holds whole numbers in the narrowest integers that take all of them, and the journal brings it back so.
+// A column of doubles holds whole numbers in the narrowest integers that take all of them, and the
+// journal brings it back so.
 TEST(StagedTest, WholeNumbersAreHeldInTheNarrowestIntegers) {
   using telemetry::StorageType;
   FieldRegistry fields;
   const auto field = fields.AddDynamic("dcgm_fi_dev_some_counter").value().id;
   const auto staged = [&](const std::vector<double>& values) {
     StagedRows rows;
-    EXPECT_EQ(rows.tables[0].Fill(BatchOf(fields, field, values), {{field, {"c", StorageType::kDouble, 1.0}}}), 0u);
+    EXPECT_EQ(rows.tables[0].Fill(BatchOf(fields, field, values),
+                                  {{field, {"c", StorageType::kDouble, 1.0}}}),
+              0u);
     return rows;
   };
   const auto values_of = [](const StagedTable& table) {
-    return std::visit([](const auto& v) { return std::vector<double>(v.begin(), v.end()); }, table.columns().back().values);
+    return std::visit([](const auto& v) { return std::vector<double>(v.begin(), v.end()); },
+                      table.columns().back().values);
   };
   constexpr double k53 = 9007199254740992.0;
   const std::pair<std::vector<double>, StorageType> cases[] = {
-      {{0, -999'999'999, 999'999'999}, StorageType::kInt32}, {{1, 1'000'000'000, 2}, StorageType::kInt64},
-      {{-1'000'000'000, 1}, StorageType::kInt64},            {{k53, -k53, 1}, StorageType::kInt64},
-      {{1, k53 + 2}, StorageType::kDouble},                  {{1, -0.0}, StorageType::kDouble},
+      {{0, -999'999'999, 999'999'999}, StorageType::kInt32},
+      {{1, 1'000'000'000, 2}, StorageType::kInt64},
+      {{-1'000'000'000, 1}, StorageType::kInt64},
+      {{k53, -k53, 1}, StorageType::kInt64},
+      {{1, k53 + 2}, StorageType::kDouble},
+      {{1, -0.0}, StorageType::kDouble},
       {{2'000'000'000, 0.5}, StorageType::kDouble}};
   for (const auto& [values, held_as] : cases) {
     const StagedRows rows = staged(values);
@@ -485,9 +507,11 @@ TEST(StagedTest, WholeNumbersAreHeldInTheNarrowestIntegers) {
       EXPECT_EQ(values_of(both.tables[0]), expected);
     }
   }
-  // What no program of ours writes: a whole number too large for it. The differences of both values are at the end.
+  // What no program of ours writes: a whole number too large for it. The differences of both values
+  // are at the end.
   std::string bytes = staged({k53, -k53}).Encode();
-  ASSERT_EQ(static_cast<unsigned char>(bytes[bytes.size() - 8]), 0x40) << "7 bytes each: 2^54 and 0";
+  ASSERT_EQ(static_cast<unsigned char>(bytes[bytes.size() - 8]), 0x40)
+      << "7 bytes each: 2^54 and 0";
   bytes[bytes.size() - 8] = 0x41;
   EXPECT_FALSE(StagedRows::Decode(bytes).ok());
 }
@@ -495,16 +519,25 @@ TEST(StagedTest, WholeNumbersAreHeldInTheNarrowestIntegers) {
 // Differences of every width in bytes, up to the one that fills eight.
 TEST(StagedTest, IntegersOfEveryWidthComeBack) {
   for (int width = 0; width <= 8; ++width) {
-    const uint64_t largest = width == 0 ? 0 : width == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * width)) - 1;
-    // An energy total is stored in integers; kEnergyJ's scale is taken out so that they are the ones below.
+    const uint64_t largest = width == 0   ? 0
+                             : width == 8 ? ~uint64_t{0}
+                                          : (uint64_t{1} << (8 * width)) - 1;
+    // An energy total is stored in integers; kEnergyJ's scale is taken out so that they are the
+    // ones below.
     const FieldRegistry fields;
-    const std::vector<int64_t> wanted = width < 7 ? std::vector<int64_t>{-3, -3 + static_cast<int64_t>(largest), -3 + static_cast<int64_t>(largest / 2)}
-                                                  : std::vector<int64_t>{-(int64_t{1} << (width == 7 ? 54 : 62)), int64_t{1} << (width == 7 ? 54 : 62), 0};
+    const std::vector<int64_t> wanted =
+        width < 7 ? std::vector<int64_t>{-3, -3 + static_cast<int64_t>(largest),
+                                         -3 + static_cast<int64_t>(largest / 2)}
+                  : std::vector<int64_t>{-(int64_t{1} << (width == 7 ? 54 : 62)),
+                                         int64_t{1} << (width == 7 ? 54 : 62), 0};
     StagedRows rows;
-    EXPECT_EQ(rows.tables[0].Fill(BatchOf(fields, kEnergyJ, {wanted.begin(), wanted.end()}), {{kEnergyJ, {"energy", telemetry::StorageType::kInt64, 1.0}}}), 0u);
+    EXPECT_EQ(rows.tables[0].Fill(BatchOf(fields, kEnergyJ, {wanted.begin(), wanted.end()}),
+                                  {{kEnergyJ, {"energy", telemetry::StorageType::kInt64, 1.0}}}),
+              0u);
     const auto back = StagedRows::Decode(rows.Encode());
     ASSERT_TRUE(back.ok()) << width;
-    EXPECT_EQ(std::get<std::vector<int64_t>>(back->tables[0].columns().back().values), wanted) << width;
+    EXPECT_EQ(std::get<std::vector<int64_t>>(back->tables[0].columns().back().values), wanted)
+        << width;
   }
 }
 
@@ -513,7 +546,8 @@ RC_GTEST_PROP(StagedTest, DamagedBytesAreRefusedOrReadWithinBounds, ()) {
   RC_ASSERT(fields.AddDynamic("dcgm_fi_dev_some_counter").ok());
   std::string bytes = FilledWith(RandomBatch(fields), fields).Encode();
   const int changes = *rc::gen::inRange(1, 20);
-  for (int i = 0; i < changes; ++i) bytes[*rc::gen::inRange<size_t>(0, bytes.size())] = *rc::gen::arbitrary<char>();
+  for (int i = 0; i < changes; ++i)
+    bytes[*rc::gen::inRange<size_t>(0, bytes.size())] = *rc::gen::arbitrary<char>();
   bytes.resize(*rc::gen::inRange<size_t>(0, bytes.size() + 1));
   const auto back = StagedRows::Decode(bytes);  // sanitizers judge
   if (back.ok()) RC_ASSERT(back->rows() <= (1u << 24) * StagedRows::kTables);

@@ -1,4 +1,5 @@
-// Opening: locks, read-only, damaged and foreign files, versions, and the describing tables after a restart.
+// Opening: locks, read-only, damaged and foreign files, versions, and the describing tables after a
+// restart.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,7 +38,9 @@ TEST_F(OpenTest, SecondWriterIsToldWhoHoldsTheDirectory) {
   const auto second = OpenDuckDbStore(options_);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(second.status().message().find("pid " + std::to_string(::getpid())), absl::string_view::npos) << second.status();
+  EXPECT_NE(second.status().message().find("pid " + std::to_string(::getpid())),
+            absl::string_view::npos)
+      << second.status();
   EXPECT_NE(second.status().message().find(dir_.path()), absl::string_view::npos);
 }
 
@@ -57,10 +60,12 @@ TEST_F(OpenTest, ReadersSeeHotRowsInTheLogAndWriteNothing) {
   AppendOne(kT0 + kMicrosPerHour);
   ASSERT_FW_OK(store_->Seal(kT0 + kMicrosPerHour + 2 * kMicrosPerMinute));
   store_.reset();
-  EXPECT_GT(fs::file_size(dir_.path() + "/hot/seg-20260102T06-0001.duckdb.wal"), 0u) << "the row is in the log";
+  EXPECT_GT(fs::file_size(dir_.path() + "/hot/seg-20260102T06-0001.duckdb.wal"), 0u)
+      << "the row is in the log";
   const auto before = [&] {
     std::map<std::string, fs::file_time_type> times;
-    for (const auto& e : fs::recursive_directory_iterator(dir_.path())) times[e.path().string()] = e.last_write_time();
+    for (const auto& e : fs::recursive_directory_iterator(dir_.path()))
+      times[e.path().string()] = e.last_write_time();
     return times;
   };
   const auto files = before();
@@ -79,14 +84,15 @@ TEST_F(OpenTest, ReadersSeeHotRowsInTheLogAndWriteNothing) {
   EXPECT_EQ(before(), files);
 }
 
-// One transaction of more rows than the engine's own row groups have, and fewer than ours: a reader that replays the log must not
-// want to write.
+// One transaction of more rows than the engine's own row groups have, and fewer than ours: a reader
+// that replays the log must not want to write.
 TEST_F(OpenTest, ReadersSeeALargeTransactionInTheLog) {
   ASSERT_FW_OK(store_->PutModels({H100()}));
   BatchBuilder b(fields_);
   constexpr int kRows = 150'000;
   for (int i = 0; i < kRows; ++i) {
-    b.Row(kT0 + i * kMicrosPerMilli, 1 + i % 1000, {{telemetry::kTensorActive, 0.5}, {telemetry::kSmClockMhz, 1830}});
+    b.Row(kT0 + i * kMicrosPerMilli, 1 + i % 1000,
+          {{telemetry::kTensorActive, 0.5}, {telemetry::kSmClockMhz, 1830}});
   }
   ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0));
   ASSERT_FW_OK(store_->RollUp());
@@ -129,7 +135,8 @@ TEST_F(OpenTest, ReadingWhereNothingIsSaysWhatToDo) {
 
 TEST_F(OpenTest, PathsThatFileListsWouldReadAsPatternsAreRefused) {
   store_.reset();
-  EXPECT_EQ(OpenDuckDbStore(OptionsFor(dir_.path() + "/a[1]")).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(OpenDuckDbStore(OptionsFor(dir_.path() + "/a[1]")).status().code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(OpenDuckDbStore(OptionsFor("")).status().code(), absl::StatusCode::kInvalidArgument);
   options_ = OptionsFor(dir_.path() + "/it's here");
   Open();
@@ -145,7 +152,9 @@ TEST_F(OpenTest, DamagedFilesAreNamed) {
     const std::string path = dir_.path() + file, saved = path + ".saved";
     fs::copy_file(path, saved);
     // Headers overwritten; then a file of another kind.
-    for (const char* junk : {"junk", "a longer text that is no database at all, and longer still, to fill a header or so"}) {
+    for (const char* junk :
+         {"junk",
+          "a longer text that is no database at all, and longer still, to fill a header or so"}) {
       {
         std::fstream f(path, std::ios::in | std::ios::out | std::ios::binary);
         f.seekp(0);
@@ -167,7 +176,8 @@ TEST_F(OpenTest, StrayFilesAreLeftAlone) {
   AppendOne();
   ASSERT_FW_OK(store_->Seal(kT0 + kMicrosPerDay));
   store_.reset();
-  for (const char* path : {"/hot/notes.txt", "/hot/seg-x.duckdb", "/sealed/samples/day=2026-01-02/mine.parquet"}) {
+  for (const char* path :
+       {"/hot/notes.txt", "/hot/seg-x.duckdb", "/sealed/samples/day=2026-01-02/mine.parquet"}) {
     std::ofstream(dir_.path() + path) << "mine";
   }
   std::ofstream(dir_.path() + "/sealed/tmp/left-over.parquet") << "half";
@@ -183,7 +193,8 @@ TEST_F(OpenTest, StrayFilesAreLeftAlone) {
 // Opens a database file, as catalog f, as another program would.
 void With(const std::string& path, const std::function<void(duck::Connection*)>& use) {
   duck::Engine engine({.directory = fs::path(path).parent_path().string(), .spill_directory = ""});
-  ASSERT_FW_OK(engine.Restart([&](duck::Connection* c) { return duck::AttachFile(c, "f", path, false); }));
+  ASSERT_FW_OK(
+      engine.Restart([&](duck::Connection* c) { return duck::AttachFile(c, "f", path, false); }));
   auto lease = engine.Acquire(duck::Engine::Use::kWrite);
   ASSERT_FW_OK(lease);
   use(lease->get());
@@ -196,8 +207,11 @@ void Edit(const std::string& path, const std::vector<std::string>& statements) {
 std::string TypeOf(const std::string& path, const std::string& column) {
   std::string type;
   With(path, [&](duck::Connection* c) {
-    auto found = c->Query("SELECT data_type FROM duckdb_columns() WHERE database_name = 'f' AND table_name = 'gpu_samples' "
-                          "AND column_name = '" + column + "'");
+    auto found = c->Query(
+        "SELECT data_type FROM duckdb_columns() WHERE database_name = 'f' AND table_name = "
+        "'gpu_samples' "
+        "AND column_name = '" +
+        column + "'");
     ASSERT_FW_OK(found);
     found->ForEach([&](const duck::Row& row) { type = row.Text(0); });
   });
@@ -207,10 +221,14 @@ std::string TypeOf(const std::string& path, const std::string& column) {
 TEST_F(OpenTest, ANewerSchemaIsRefused) {
   AppendOne();
   store_.reset();
-  Edit(dir_.path() + "/meta.duckdb", {"INSERT INTO f.schema_version VALUES (99, now()::TIMESTAMP, '9.9')"});
+  Edit(dir_.path() + "/meta.duckdb",
+       {"INSERT INTO f.schema_version VALUES (99, now()::TIMESTAMP, '9.9')"});
   const absl::Status status = Fails();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(status.message().find("schema version 99, newer than the " + std::to_string(kSchemaVersion)), absl::string_view::npos) << status;
+  EXPECT_NE(
+      status.message().find("schema version 99, newer than the " + std::to_string(kSchemaVersion)),
+      absl::string_view::npos)
+      << status;
   EXPECT_NE(status.message().find("upgrade flopwatch"), absl::string_view::npos);
 }
 
@@ -222,7 +240,8 @@ TEST_F(OpenTest, AForeignDatabaseIsRefused) {
 }
 
 TEST_F(OpenTest, AVersionZeroDirectoryIsMigrated) {
-  // What a crash between creating the files and making their tables leaves: databases without tables.
+  // What a crash between creating the files and making their tables leaves: databases without
+  // tables.
   store_.reset();
   fs::remove_all(dir_.path());
   fs::create_directories(dir_.path() + "/hot");
@@ -230,7 +249,8 @@ TEST_F(OpenTest, AVersionZeroDirectoryIsMigrated) {
   Edit(dir_.path() + "/hot/seg-20260102T05-0001.duckdb", {});
   // A reader cannot migrate, and says so.
   options_.read_only = true;
-  EXPECT_NE(Fails().message().find("older than " + std::to_string(kSchemaVersion)), absl::string_view::npos);
+  EXPECT_NE(Fails().message().find("older than " + std::to_string(kSchemaVersion)),
+            absl::string_view::npos);
   options_.read_only = false;
   Open();
   AppendOne();
@@ -238,8 +258,10 @@ TEST_F(OpenTest, AVersionZeroDirectoryIsMigrated) {
   EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), std::to_string(kSchemaVersion));
 }
 
-// Until version 3 a hot segment had rows a GPU and minute of its own; a row that must not count any more.
-constexpr char kOldGpuMinute[] = "CREATE TABLE f.gpu_minute AS SELECT TIMESTAMP '2026-01-02 05:00:00' AS ts, 1 AS entity";
+// Until version 3 a hot segment had rows a GPU and minute of its own; a row that must not count any
+// more.
+constexpr char kOldGpuMinute[] =
+    "CREATE TABLE f.gpu_minute AS SELECT TIMESTAMP '2026-01-02 05:00:00' AS ts, 1 AS entity";
 
 TEST_F(OpenTest, AVersionOneDirectoryIsMigrated) {
   jobs::Changes changes;
@@ -247,14 +269,17 @@ TEST_F(OpenTest, AVersionOneDirectoryIsMigrated) {
   changes.sets = {{1, {1}}};
   ASSERT_FW_OK(store_->PutJobs(changes));
   BatchBuilder b(fields_);
-  for (int entity : {1, 2, 3}) b.Row(kT0 + kSecond, entity, {{kTensorActive, 0.5}, {kSmClockMhz, 1830}}, 1);
+  for (int entity : {1, 2, 3})
+    b.Row(kT0 + kSecond, entity, {{kTensorActive, 0.5}, {kSmClockMhz, 1830}}, 1);
   ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0));
   ASSERT_FW_OK(store_->RollUp());
   store_.reset();
   // As version 1 wrote it: it had no list of GPUs, and counted them from gpu_minute.
-  Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version >= 2", "DROP TABLE f.application_claims"});
+  Edit(dir_.path() + "/meta.duckdb",
+       {"DELETE FROM f.schema_version WHERE version >= 2", "DROP TABLE f.application_claims"});
   Edit(dir_.path() + "/hot/seg-20260102T05-0001.duckdb",
-       {"DELETE FROM f.schema_version WHERE version >= 2", "DROP TABLE f.application_samples", "DROP TABLE f.present", kOldGpuMinute, "DELETE FROM f.progress WHERE tbl LIKE 'present%'"});
+       {"DELETE FROM f.schema_version WHERE version >= 2", "DROP TABLE f.application_samples",
+        "DROP TABLE f.present", kOldGpuMinute, "DELETE FROM f.progress WHERE tbl LIKE 'present%'"});
   const Window hour = {kT0, kT0 + kMicrosPerHour};
   for (int round = 0; round < 4; ++round) {
     if (round != 1) Open();  // before and after rolling up, and sealed
@@ -273,9 +298,11 @@ TEST_F(OpenTest, AVersionTwoDirectoryIsMigrated) {
   ASSERT_FW_OK(store_->RollUp());
   store_.reset();
   // As version 2 wrote it: it knew nothing of applications.
-  Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version >= 3", "DROP TABLE f.application_claims"});
+  Edit(dir_.path() + "/meta.duckdb",
+       {"DELETE FROM f.schema_version WHERE version >= 3", "DROP TABLE f.application_claims"});
   Edit(dir_.path() + "/hot/seg-20260102T05-0001.duckdb",
-       {"DELETE FROM f.schema_version WHERE version >= 3", "DROP TABLE f.application_samples", kOldGpuMinute});
+       {"DELETE FROM f.schema_version WHERE version >= 3", "DROP TABLE f.application_samples",
+        kOldGpuMinute});
   Open();
   telemetry::ApplicationClaim claim;
   claim.id = 1;
@@ -306,15 +333,20 @@ TEST_F(OpenTest, AVersionFourSegmentKeepsItsMicroseconds) {
   // As version 4 wrote it: microseconds.
   Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version >= 5"});
   Edit(dir_.path() + "/hot/seg-20260102T05-0001.duckdb",
-       {"DELETE FROM f.schema_version WHERE version >= 5", "ALTER TABLE f.gpu_samples ALTER ts SET DATA TYPE TIMESTAMP",
+       {"DELETE FROM f.schema_version WHERE version >= 5",
+        "ALTER TABLE f.gpu_samples ALTER ts SET DATA TYPE TIMESTAMP",
         "UPDATE f.gpu_samples SET ts = ts + INTERVAL 7 MICROSECOND"});
   Open();
-  append(kT0 + 2 * kSecond + 345'678, 2);  // into the segment that was migrated: in whole milliseconds, as everything new
+  append(kT0 + 2 * kSecond + 345'678,
+         2);  // into the segment that was migrated: in whole milliseconds, as everything new
   for (int round = 0; round < 3; ++round) {  // hot, rolled up, sealed
-    EXPECT_EQ(Sql("SELECT epoch_us(min(ts)) - epoch_us(TIMESTAMP '2026-01-02 05:00:01'), epoch_us(max(ts)) - "
+    EXPECT_EQ(Sql("SELECT epoch_us(min(ts)) - epoch_us(TIMESTAMP '2026-01-02 05:00:01'), "
+                  "epoch_us(max(ts)) - "
                   "epoch_us(TIMESTAMP '2026-01-02 05:00:02') FROM samples"),
               "7|345000");
-    EXPECT_EQ(Sql("SELECT count(*) FROM samples WHERE ts > TIMESTAMP '2026-01-02 05:00:01' AND ts < TIMESTAMP '2026-01-02 05:00:02'"), "1");
+    EXPECT_EQ(Sql("SELECT count(*) FROM samples WHERE ts > TIMESTAMP '2026-01-02 05:00:01' AND ts "
+                  "< TIMESTAMP '2026-01-02 05:00:02'"),
+              "1");
     EXPECT_EQ(Sql("SELECT DISTINCT typeof(ts) FROM samples"), "TIMESTAMP");
     const auto usage = store_->UsageByJob({kT0, kT0 + kMicrosPerHour});
     ASSERT_FW_OK(usage);
@@ -330,11 +362,12 @@ TEST_F(OpenTest, AVersionFourSegmentKeepsItsMicroseconds) {
   EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), std::to_string(kSchemaVersion));
 }
 
-// A field of unknown type is held in the narrowest column that takes its values exactly, in a segment of today as in one that
-// version 5 began, and says the same whatever that is.
+// A field of unknown type is held in the narrowest column that takes its values exactly, in a
+// segment of today as in one that version 5 began, and says the same whatever that is.
 TEST_F(OpenTest, ColumnsOfWholeNumbersGrowAndThoseOfVersionFiveGoOn) {
   const std::string segment = dir_.path() + "/hot/seg-20260102T05-0001.duckdb";
-  const FieldId grown = fields_.AddDynamic("grown").value().id, other = fields_.AddDynamic("other").value().id;
+  const FieldId grown = fields_.AddDynamic("grown").value().id,
+                other = fields_.AddDynamic("other").value().id;
   std::string said;
   Micros at = kT0;
   const auto append = [&](double value, const char* written) {
@@ -343,7 +376,8 @@ TEST_F(OpenTest, ColumnsOfWholeNumbersGrowAndThoseOfVersionFiveGoOn) {
     b.Row(at, 1, {{grown, value}, {other, 7}});
     ASSERT_FW_OK(store_->Append(b.batch(), fields_, at));
     said += (said.empty() ? "" : " ") + std::string(written);
-    EXPECT_EQ(Sql("SELECT string_agg(grown::VARCHAR, ' ' ORDER BY ts), typeof(any_value(grown)), sum(other) FROM samples"),
+    EXPECT_EQ(Sql("SELECT string_agg(grown::VARCHAR, ' ' ORDER BY ts), typeof(any_value(grown)), "
+                  "sum(other) FROM samples"),
               said + "|DOUBLE|" + std::to_string(7 * (at - kT0) / kSecond));
   };
   const auto type = [&](const char* column) {
@@ -363,7 +397,8 @@ TEST_F(OpenTest, ColumnsOfWholeNumbersGrowAndThoseOfVersionFiveGoOn) {
   // As version 5 wrote it.
   store_.reset();
   Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version >= 6"});
-  Edit(segment, {"DELETE FROM f.schema_version WHERE version >= 6", "ALTER TABLE f.gpu_samples ALTER grown SET DATA TYPE BIGINT",
+  Edit(segment, {"DELETE FROM f.schema_version WHERE version >= 6",
+                 "ALTER TABLE f.gpu_samples ALTER grown SET DATA TYPE BIGINT",
                  "ALTER TABLE f.gpu_samples ALTER other SET DATA TYPE BIGINT"});
   Open();
   append(2'000'000'000, "2000000000.0");
@@ -373,10 +408,13 @@ TEST_F(OpenTest, ColumnsOfWholeNumbersGrowAndThoseOfVersionFiveGoOn) {
   EXPECT_EQ(type("grown"), "DOUBLE");
   EXPECT_EQ(type("other"), "BIGINT");
   ASSERT_FW_OK(store_->Seal(kT0 + 2 * kMicrosPerHour));
-  EXPECT_EQ(Sql("SELECT string_agg(grown::VARCHAR, ' ' ORDER BY ts), typeof(any_value(other)), sum(other) FROM samples"), said + "|DOUBLE|56");
+  EXPECT_EQ(Sql("SELECT string_agg(grown::VARCHAR, ' ' ORDER BY ts), typeof(any_value(other)), "
+                "sum(other) FROM samples"),
+            said + "|DOUBLE|56");
 }
 
-// Where many rows are there already, the hour goes on in another file; also after a restart, and sealed into the same answer.
+// Where many rows are there already, the hour goes on in another file; also after a restart, and
+// sealed into the same answer.
 TEST_F(OpenTest, ColumnsThatGrowInALargeFileGoOnInAnother) {
   options_.max_rewritten_values = 3;
   Open();
@@ -386,11 +424,14 @@ TEST_F(OpenTest, ColumnsThatGrowInALargeFileGoOnInAnother) {
     b.Row(kT0 + at * kSecond, 1, {{grown, value}});
     ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + at * kSecond));
   };
-  const std::string query = "SELECT string_agg(grown::VARCHAR, ' ' ORDER BY ts), typeof(any_value(grown)) FROM samples";
-  const std::string first = dir_.path() + "/hot/seg-20260102T05-0001.duckdb", second = dir_.path() + "/hot/seg-20260102T05-0002.duckdb";
+  const std::string query =
+      "SELECT string_agg(grown::VARCHAR, ' ' ORDER BY ts), typeof(any_value(grown)) FROM samples";
+  const std::string first = dir_.path() + "/hot/seg-20260102T05-0001.duckdb",
+                    second = dir_.path() + "/hot/seg-20260102T05-0002.duckdb";
   for (int at : {1, 2, 3}) {
     append(at, at);
-    EXPECT_EQ(Sql("SELECT count(*) FROM samples"), std::to_string(at));  // what is asked for goes into the file first
+    EXPECT_EQ(Sql("SELECT count(*) FROM samples"),
+              std::to_string(at));  // what is asked for goes into the file first
   }
   append(4, 4e9);  // three values to write anew
   EXPECT_EQ(Sql(query), "1.0 2.0 3.0 4000000000.0|DOUBLE");
@@ -415,9 +456,11 @@ TEST_F(OpenTest, ColumnsThatGrowInALargeFileGoOnInAnother) {
 TEST(MigrateTest, ListsThatDoNotEndAtTheSchemaVersionAreRefused) {
   ASSERT_FW_OK(duck::CheckMigrations(duck::MetaMigrations(), kSchemaVersion));
   ASSERT_FW_OK(duck::CheckMigrations(duck::SegmentMigrations(), kSchemaVersion));
-  const std::vector<duck::Migration> two = {{1, "first", {}}, {2, "second", {}}}, gap = {{1, "first", {}}, {3, "third", {}}};
+  const std::vector<duck::Migration> two = {{1, "first", {}}, {2, "second", {}}},
+                                     gap = {{1, "first", {}}, {3, "third", {}}};
   ASSERT_FW_OK(duck::CheckMigrations(two, 2));
-  EXPECT_NE(duck::CheckMigrations(two, 3).message().find("kSchemaVersion is 3"), absl::string_view::npos);
+  EXPECT_NE(duck::CheckMigrations(two, 3).message().find("kSchemaVersion is 3"),
+            absl::string_view::npos);
   EXPECT_FALSE(duck::CheckMigrations(two, 1).ok());
   EXPECT_FALSE(duck::CheckMigrations(gap, 3).ok());
   EXPECT_FALSE(duck::CheckMigrations({}, 1).ok());
@@ -427,14 +470,17 @@ TEST(MigrateTest, StepsRunInOrderOnceAndWholly) {
   TempDir dir;
   const std::string path = dir.path() + "/x.duckdb";
   using duck::Migration;
-  const std::vector<Migration> one = {{1, "first", {"CREATE TABLE {}.t(i INTEGER)", "INSERT INTO {}.t VALUES (1)"}}};
+  const std::vector<Migration> one = {
+      {1, "first", {"CREATE TABLE {}.t(i INTEGER)", "INSERT INTO {}.t VALUES (1)"}}};
   std::vector<Migration> three = one;
-  three.push_back({2, "second", {"ALTER TABLE {}.t ADD COLUMN j INTEGER", "UPDATE {}.t SET j = i * 10"}});
+  three.push_back(
+      {2, "second", {"ALTER TABLE {}.t ADD COLUMN j INTEGER", "UPDATE {}.t SET j = i * 10"}});
   three.push_back({3, "third", {"UPDATE {}.t SET j = j + 1"}});
   std::vector<Migration> broken = three;
   broken.push_back({4, "fourth", {"UPDATE {}.t SET j = 0", "this is no SQL"}});
   duck::Engine engine({.directory = dir.path(), .spill_directory = ""});
-  ASSERT_FW_OK(engine.Restart([&](duck::Connection* c) { return duck::AttachFile(c, "x", path, false); }));
+  ASSERT_FW_OK(
+      engine.Restart([&](duck::Connection* c) { return duck::AttachFile(c, "x", path, false); }));
   auto lease = engine.Acquire(duck::Engine::Use::kWrite);
   ASSERT_FW_OK(lease);
   duck::Connection* c = lease->get();
@@ -476,11 +522,22 @@ TEST_F(OpenTest, DescribingTablesSurviveAndTheLatestRecordCounts) {
   ASSERT_FW_OK(store_->PutEntities({a, b}));
   ASSERT_FW_OK(store_->PutSeries({{1, "t", "n", "l=\"v\""}}));
   jobs::Changes changes;
-  changes.jobs = {{.id = 1, .key = "123", .name = "train", .user = "ann", .workflow = "w", .cluster = "c"},
-                  {.id = 2, .key = "ns/pod", .name = "", .user = "", .workflow = "", .cluster = "",
-                   .source = jobs::Source::kStaticFile}};
+  changes.jobs = {
+      {.id = 1, .key = "123", .name = "train", .user = "ann", .workflow = "w", .cluster = "c"},
+      {.id = 2,
+       .key = "ns/pod",
+       .name = "",
+       .user = "",
+       .workflow = "",
+       .cluster = "",
+       .source = jobs::Source::kStaticFile}};
   changes.intervals = {{.id = 10, .entity = 1, .job = 1, .rank = 3, .from = kT0},
-                       {.id = 11, .entity = 1, .job = 2, .from = kT0 + 1, .to = kT0 + 2, .source = jobs::Source::kStaticFile}};
+                       {.id = 11,
+                        .entity = 1,
+                        .job = 2,
+                        .from = kT0 + 1,
+                        .to = kT0 + 2,
+                        .source = jobs::Source::kStaticFile}};
   changes.sets = {{1, {1}}, {2, {1, 2}}};
   ASSERT_FW_OK(store_->PutJobs(changes));
   // Later records with the same ids.
@@ -522,7 +579,8 @@ TEST_F(OpenTest, DescribingTablesSurviveAndTheLatestRecordCounts) {
   }
   EXPECT_EQ(Sql("SELECT gpu, gpu_instance, node, gpu_index, parent FROM gpus ORDER BY entity"),
             "GPU-a|NULL|moved|1|NULL;MIG-of-a|7|node0|2|GPU-a");
-  EXPECT_EQ(Sql("SELECT job, user, source FROM jobs ORDER BY job"), "123|bob|labels;ns/pod||static");
+  EXPECT_EQ(Sql("SELECT job, user, source FROM jobs ORDER BY job"),
+            "123|bob|labels;ns/pod||static");
   EXPECT_EQ(Sql("SELECT job, gpu, rank, ended - started FROM job_intervals ORDER BY job"),
             "123|GPU-a|3|00:00:00.000005;ns/pod|GPU-a|NULL|00:00:00.000001");
 }
@@ -530,7 +588,8 @@ TEST_F(OpenTest, DescribingTablesSurviveAndTheLatestRecordCounts) {
 TEST_F(OpenTest, OverwrittenRecordsAreCompactedAtOpen) {
   for (int i = 0; i < 50; ++i) {
     std::vector<EntityRecord> records;
-    for (int id = 1; id <= 200; ++id) records.push_back(Gpu(id, "GPU-" + std::to_string(id) + "-" + std::to_string(i)));
+    for (int id = 1; id <= 200; ++id)
+      records.push_back(Gpu(id, "GPU-" + std::to_string(id) + "-" + std::to_string(i)));
     ASSERT_FW_OK(store_->PutEntities(records));
   }
   EXPECT_EQ(Sql("SELECT count(*) FROM meta.entities"), "10000");
@@ -544,9 +603,10 @@ TEST_F(OpenTest, OverwrittenRecordsAreCompactedAtOpen) {
 
 TEST_F(OpenTest, OldIntervalsAreForgotten) {
   jobs::Changes changes;
-  changes.intervals = {{.id = 1, .entity = 1, .job = 1, .from = kT0, .to = kT0 + kSecond},
-                       {.id = 2, .entity = 1, .job = 1, .from = kT0},
-                       {.id = 3, .entity = 1, .job = 1, .from = kT0, .to = kT0 + 80 * kMicrosPerDay}};
+  changes.intervals = {
+      {.id = 1, .entity = 1, .job = 1, .from = kT0, .to = kT0 + kSecond},
+      {.id = 2, .entity = 1, .job = 1, .from = kT0},
+      {.id = 3, .entity = 1, .job = 1, .from = kT0, .to = kT0 + 80 * kMicrosPerDay}};
   ASSERT_FW_OK(store_->PutJobs(changes));
   ASSERT_FW_OK(store_->ApplyRetention(kT0 + 100 * kMicrosPerDay));
   const auto left = store_->LoadDimensions().value().intervals;

@@ -1,5 +1,6 @@
-// What rollups hold and what the usage queries answer, against sums computed by hand, before and after rolling up,
-// reopening, sealing and merging days: the answer may never depend on when upkeep ran.
+// What rollups hold and what the usage queries answer, against sums computed by hand, before and
+// after rolling up, reopening, sealing and merging days: the answer may never depend on when upkeep
+// ran.
 #include <rapidcheck.h>
 
 #include <cmath>
@@ -50,7 +51,11 @@ class RollupTest : public StoreTest {
     jobs::Changes changes;
     for (const auto& set : sets) {
       for (int32_t job : set.jobs) {
-        changes.jobs.push_back({.id = job, .key = "job" + std::to_string(job), .name = "", .user = "ann", .workflow = "",
+        changes.jobs.push_back({.id = job,
+                                .key = "job" + std::to_string(job),
+                                .name = "",
+                                .user = "ann",
+                                .workflow = "",
                                 .cluster = ""});
       }
     }
@@ -87,10 +92,13 @@ TEST_F(RollupTest, SumsOfOneGpuByHand) {
   PutJobs({{9, {5}}});
   BatchBuilder b(fields_);
   // Two samples of 10 s and one of 30 s; the third without clock, duty cycle from GR_ACTIVE.
-  b.Row(kT0 + 10 * kSecond, 1, {{kTensorActive, 0.4}, {kSmClockMhz, 1830}, {kGpuUtil, 1.0}, {kPowerW, 500}}, 9);
-  b.Row(kT0 + 20 * kSecond, 1, {{kTensorActive, 0.8}, {kSmClockMhz, 1465}, {kGpuUtil, 0.5}, {kPowerW, 700}}, 9, 1, 10'000,
+  b.Row(kT0 + 10 * kSecond, 1,
+        {{kTensorActive, 0.4}, {kSmClockMhz, 1830}, {kGpuUtil, 1.0}, {kPowerW, 500}}, 9);
+  b.Row(kT0 + 20 * kSecond, 1,
+        {{kTensorActive, 0.8}, {kSmClockMhz, 1465}, {kGpuUtil, 0.5}, {kPowerW, 700}}, 9, 1, 10'000,
         kStaleRepeat);
-  b.Row(kT0 + 50 * kSecond, 1, {{kTensorActive, 0.2}, {kGrActive, 0.25}, {kSmActive, 0.9}}, 9, 1, 30'000, kClockMissing);
+  b.Row(kT0 + 50 * kSecond, 1, {{kTensorActive, 0.2}, {kGrActive, 0.25}, {kSmActive, 0.9}}, 9, 1,
+        30'000, kClockMissing);
   ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0));
   const auto check = [&] {
     for (const UsageSums& s : {Job(5), Gpu(1), Fleet(), Gpu(1, 5)}) {
@@ -128,15 +136,15 @@ TEST_F(RollupTest, EverySecondWithoutOfuHasOneReason) {
     std::vector<Value> values;
     int32_t model;
   } rows[] = {
-      {0, {{kTensorActive, 0.5}, {kSmClockMhz, 1830}}, 1},                                 // computable: 1 s
-      {kTensorMissing | kClockMissing | kModelUnknown, {}, 2},                             // tensor: 2 s
-      {kClockMissing, {{kTensorActive, 0.5}}, 1},                                          // clock: 4 s
-      {kModelUnknown, {{kTensorActive, 0.5}, {kSmClockMhz, 1830}}, 2},                     // model: 8 s
-      {kDeadCounter, {{kTensorActive, 0.0}, {kSmClockMhz, 1830}}, 1},                      // dead: 16 s
-      {kOutOfRange, {{kTensorActive, 1.0}, {kSmClockMhz, 1980}}, 1},                       // out of range: 32 s
-      {0, {{kSmClockMhz, 1830}}, 1},                                                       // not flagged, yet no tensor: 64 s
-      {0, {{kTensorActive, 0.5}}, 1},                                                      // not flagged, yet no clock: 128 s
-      {kSpanUnknown, {{kTensorActive, 0.9}, {kSmClockMhz, 1830}}, 1},                      // no time: 0 s
+      {0, {{kTensorActive, 0.5}, {kSmClockMhz, 1830}}, 1},              // computable: 1 s
+      {kTensorMissing | kClockMissing | kModelUnknown, {}, 2},          // tensor: 2 s
+      {kClockMissing, {{kTensorActive, 0.5}}, 1},                       // clock: 4 s
+      {kModelUnknown, {{kTensorActive, 0.5}, {kSmClockMhz, 1830}}, 2},  // model: 8 s
+      {kDeadCounter, {{kTensorActive, 0.0}, {kSmClockMhz, 1830}}, 1},   // dead: 16 s
+      {kOutOfRange, {{kTensorActive, 1.0}, {kSmClockMhz, 1980}}, 1},    // out of range: 32 s
+      {0, {{kSmClockMhz, 1830}}, 1},   // not flagged, yet no tensor: 64 s
+      {0, {{kTensorActive, 0.5}}, 1},  // not flagged, yet no clock: 128 s
+      {kSpanUnknown, {{kTensorActive, 0.9}, {kSmClockMhz, 1830}}, 1},  // no time: 0 s
   };
   BatchBuilder b(fields_);
   int seconds = 1;
@@ -158,7 +166,8 @@ TEST_F(RollupTest, EverySecondWithoutOfuHasOneReason) {
       EXPECT_NEAR(s.model_unknown_s, 8, 1e-9);
       EXPECT_NEAR(s.dead_counter_s, 16, 1e-9);
       EXPECT_NEAR(s.out_of_range_s, 32, 1e-9);
-      // A dead counter's zero and an impossible value are no tensor activity: 0.5 over 1, 4, 8 and 128 s.
+      // A dead counter's zero and an impossible value are no tensor activity: 0.5 over 1, 4, 8 and
+      // 128 s.
       EXPECT_NEAR(s.tensor_span_s, 1 + 4 + 8 + 128, 1e-9);
       EXPECT_NEAR(s.tensor_s, 70.5, 1e-9);
     }
@@ -178,7 +187,8 @@ TEST_F(RollupTest, EverySecondWithoutOfuHasOneReason) {
 
 TEST_F(RollupTest, CyclePathCountsItsOwnRate) {
   BatchBuilder b(fields_);
-  b.Row(kT0, 1, {{kTensorActive, 0.1}, {kSmClockMhz, 1000}}, 0, 1, 10'000, kCyclePath).tensor_mhz = 915.25f;
+  b.Row(kT0, 1, {{kTensorActive, 0.1}, {kSmClockMhz, 1000}}, 0, 1, 10'000, kCyclePath).tensor_mhz =
+      915.25f;
   b.Row(kT0 + kSecond, 1, {}, 0, 1, 10'000, kCyclePath).tensor_mhz = 457.625f;
   ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0));
   InEveryState([&] {
@@ -214,26 +224,29 @@ TEST_F(RollupTest, SharedGpusAreCountedOnce) {
     EXPECT_EQ(series[0].ts, kT0);
     EXPECT_NEAR(series[0].sums.ofu.observed_s, 15, 1e-9);
   });
-  EXPECT_EQ(Sql("SELECT job, gpu_seconds, ofu FROM job_minutes ORDER BY job NULLS FIRST, gpu_seconds"),
-            "NULL|10|0.5;job1|5|0.5;job1|10|0.5;job2|5|0.5;job2|10|0.5");
+  EXPECT_EQ(
+      Sql("SELECT job, gpu_seconds, ofu FROM job_minutes ORDER BY job NULLS FIRST, gpu_seconds"),
+      "NULL|10|0.5;job1|5|0.5;job1|10|0.5;job2|5|0.5;job2|10|0.5");
   EXPECT_EQ(Sql("SELECT job FROM samples ORDER BY entity"), "job1;job2;job1,job2;NULL");
 }
 
 TEST_F(RollupTest, MigInstancesCountByTheirShareOfTheGpu) {
   EntityRecord gpu = testing::Gpu(1, "GPU-a");
   gpu.sm_count = 98;
-  EntityRecord one = testing::Gpu(2, "GPU-a"), two = testing::Gpu(3, "GPU-a"), bare = testing::Gpu(4, "GPU-a");
+  EntityRecord one = testing::Gpu(2, "GPU-a"), two = testing::Gpu(3, "GPU-a"),
+               bare = testing::Gpu(4, "GPU-a");
   for (EntityRecord* e : {&one, &two, &bare}) {
     e->key.kind = EntityKind::kGpuInstance;
     e->key.gpu_instance = e->id;
     e->parent = 1;
   }
-  one.sm_count = 14;               // 1/7 by SMs
+  one.sm_count = 14;                   // 1/7 by SMs
   two.labels.mig_profile = "3g.20gb";  // 3/7 by profile
   ASSERT_FW_OK(store_->PutEntities({gpu, one, two, bare}));
   PutJobs({{1, {1}}});
   BatchBuilder g(fields_);
-  g.Row(kT0 + 10 * kSecond, 1, {{kTensorActive, 0.9}, {kSmClockMhz, 1830}, {kPowerW, 300}}, 0, 1, 10'000, kMigParent);
+  g.Row(kT0 + 10 * kSecond, 1, {{kTensorActive, 0.9}, {kSmClockMhz, 1830}, {kPowerW, 300}}, 0, 1,
+        10'000, kMigParent);
   ASSERT_FW_OK(store_->Append(g.batch(), fields_, kT0));
   BatchBuilder b(fields_, EntityKind::kGpuInstance);
   const std::vector<Value> busy = {{kTensorActive, 0.7}, {kSmClockMhz, 1830}};
@@ -267,7 +280,8 @@ TEST_F(RollupTest, SeriesHaveOnePointAStepAndMergeTiers) {
     ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kHour));
   }
   ASSERT_FW_OK(store_->Seal(kT0 + 2 * kHour + 10 * kMinute));  // the first two hours
-  EXPECT_EQ(store_->stats().hot_segments, 1u) << "the rows of the last hour need not leave the journal for that";
+  EXPECT_EQ(store_->stats().hot_segments, 1u)
+      << "the rows of the last hour need not leave the journal for that";
   const Window all = {kT0, kT0 + 4 * kHour};
   const auto by_hour = store_->FleetSeries(all, kHour).value();
   EXPECT_EQ(store_->stats().hot_segments, 2u);
@@ -276,7 +290,8 @@ TEST_F(RollupTest, SeriesHaveOnePointAStepAndMergeTiers) {
     EXPECT_EQ(by_hour[h].ts, kT0 + h * kHour);
     EXPECT_NEAR(*by_hour[h].sums.ofu.Ofu(), 0.1 * (h + 1), 1e-6);
   }
-  for (const auto& points : {store_->GpuSeries(1, all, kHour).value(), store_->JobSeries(0, all, kHour).value()}) {
+  for (const auto& points :
+       {store_->GpuSeries(1, all, kHour).value(), store_->JobSeries(0, all, kHour).value()}) {
     ASSERT_EQ(points.size(), 4u);
     for (int h = 0; h < 4; ++h) EXPECT_NEAR(*points[h].sums.ofu.Ofu(), 0.1 * (h + 1), 1e-4);
   }
@@ -294,7 +309,8 @@ TEST_F(RollupTest, ExactUsageFollowsIntervalsNotStamps) {
   ASSERT_FW_OK(store_->PutEntities({testing::Gpu(1, "GPU-a"), testing::Gpu(2, "GPU-b")}));
   PutJobs({{1, {1}}, {2, {2}}});
   jobs::Changes changes;
-  // GPU 1: job 1 until 25 s, then job 2; jobs 1 and 2 share it from 40 s to 60 s. GPU 2: job 2 from 30 s, end not known.
+  // GPU 1: job 1 until 25 s, then job 2; jobs 1 and 2 share it from 40 s to 60 s. GPU 2: job 2 from
+  // 30 s, end not known.
   changes.intervals = {
       {.id = 1, .entity = 1, .job = 1, .from = kT0, .to = jobs::kOpenEnd},  // replaced below
       {.id = 2, .entity = 1, .job = 2, .from = kT0 + 25 * kSecond, .to = kT0 + 60 * kSecond},
@@ -332,15 +348,16 @@ TEST_F(RollupTest, ExactUsageFollowsIntervalsNotStamps) {
   });
 }
 
-// Hundreds of rows with every input, so that whole runs of them are added up at once, with others of every kind in between.
-// Expected: the definition of each sum, row by row.
+// Hundreds of rows with every input, so that whole runs of them are added up at once, with others
+// of every kind in between. Expected: the definition of each sum, row by row.
 TEST_F(RollupTest, PlainRowsAndOthersAddUp) {
   ModelRecord slow = H100(2);
   slow.tensor_clock_max_mhz = 1500;
   ASSERT_FW_OK(store_->PutModels({slow}));
   PutJobs({{1, {1}}, {2, {2}}, {3, {1, 2}}});
   struct Want {
-    double samples = 0, observed = 0, computable = 0, ofu = 0, tensor = 0, power = 0, power_s = 0, util = 0, stale = 0, missing = 0;
+    double samples = 0, observed = 0, computable = 0, ofu = 0, tensor = 0, power = 0, power_s = 0,
+           util = 0, stale = 0, missing = 0;
   };
   std::map<int, Want> jobs, models;
   jobs::Changes changes;
@@ -352,12 +369,13 @@ TEST_F(RollupTest, PlainRowsAndOthersAddUp) {
     const std::vector<int> members = set == 3 ? std::vector<int>{1, 2} : std::vector<int>{set};
     for (int job : members) {
       gpus[job].insert(entity);
-      changes.intervals.push_back({.id = entity * 10 + job, .entity = entity, .job = job, .from = kT0 - kHour});
+      changes.intervals.push_back(
+          {.id = entity * 10 + job, .entity = entity, .job = job, .from = kT0 - kHour});
     }
     for (int i = 1; i <= 50; ++i) {
       const int model = 1 + entity % 2, span = 9'990 + static_cast<int>(random() % 20);
-      const double tensor = (random() % 1'000'000) / 1e6, clock = 1200 + random() % 800, power = (random() % 700'000) / 1e3,
-                   util = (random() % 101) / 100.0;
+      const double tensor = (random() % 1'000'000) / 1e6, clock = 1200 + random() % 800,
+                   power = (random() % 700'000) / 1e3, util = (random() % 101) / 100.0;
       uint32_t flags = 0;
       bool has_tensor = true, has_power = true;
       if (random() % 50 == 0) flags |= kStaleRepeat;
@@ -367,7 +385,8 @@ TEST_F(RollupTest, PlainRowsAndOthersAddUp) {
         has_tensor = false;
         flags |= kTensorMissing;
       }
-      std::vector<Value> values = {{kSmClockMhz, clock}, {kSmActive, 0.5}, {kGpuUtil, util}, {kGrActive, 0.9}};
+      std::vector<Value> values = {
+          {kSmClockMhz, clock}, {kSmActive, 0.5}, {kGpuUtil, util}, {kGrActive, 0.9}};
       if (has_tensor) values.push_back({kTensorActive, tensor});
       if (has_power) values.push_back({kPowerW, power});
       b.Row(kT0 + i * 20 * kSecond, entity, values, set, model, span, flags);
@@ -429,24 +448,30 @@ TEST_F(RollupTest, PlainRowsAndOthersAddUp) {
 }
 
 TEST_F(RollupTest, DaysAreMergedAndAnswersStay) {
-  // Ten hours of one day, each its own segment; a late row of the first day comes in the tenth hour.
+  // Ten hours of one day, each its own segment; a late row of the first day comes in the tenth
+  // hour.
   for (int hour = 0; hour < 10; ++hour) {
     BatchBuilder b(fields_);
     for (int entity = 1; entity <= 3; ++entity) {
-      b.Row(kT0 + hour * kHour + 30 * kSecond, entity, {{kTensorActive, 0.25}, {kSmClockMhz, 1830}, {kPowerW, 100}});
+      b.Row(kT0 + hour * kHour + 30 * kSecond, entity,
+            {{kTensorActive, 0.25}, {kSmClockMhz, 1830}, {kPowerW, 100}});
     }
     if (hour == 9) b.Row(kT0 + 90 * kSecond, 1, {{kTensorActive, 0.25}, {kSmClockMhz, 1830}});
     ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kHour));
     if (hour == 9) {  // nine hours from files, the tenth from its raw rows
       EXPECT_EQ(Sql("SELECT count(*), sum(gpu_seconds) FROM gpu_minutes"), "31|310");
-      EXPECT_EQ(Sql("SELECT sum(gpu_seconds) FROM gpu_hours WHERE ts = TIMESTAMP '2026-01-02 14:00:00' AND entity = 2"), "10");
+      EXPECT_EQ(Sql("SELECT sum(gpu_seconds) FROM gpu_hours WHERE ts = TIMESTAMP '2026-01-02 "
+                    "14:00:00' AND entity = 2"),
+                "10");
     }
     ASSERT_FW_OK(store_->Seal(kT0 + hour * kHour + kHour + 2 * kMinute));
   }
   const Window day = {kT0, kT0 + 10 * kHour};
-  const std::string files = "SELECT \"table\", count(*), sum(rows)::BIGINT FROM sealed_files GROUP BY ALL ORDER BY 1";
+  const std::string files =
+      "SELECT \"table\", count(*), sum(rows)::BIGINT FROM sealed_files GROUP BY ALL ORDER BY 1";
   EXPECT_EQ(Sql(files),
-            "fleet_minute|10|11;gpu_hour|10|31;gpu_minute|10|31;job_hour|10|11;job_minute|10|11;samples|11|31");
+            "fleet_minute|10|11;gpu_hour|10|31;gpu_minute|10|31;job_hour|10|11;job_minute|10|11;"
+            "samples|11|31");
   const auto check = [&] {
     EXPECT_NEAR(Fleet(day).ofu.observed_s, 310, 1e-9);
     EXPECT_NEAR(Job(0, day).ofu.observed_s, 310, 1e-9);
@@ -457,7 +482,9 @@ TEST_F(RollupTest, DaysAreMergedAndAnswersStay) {
   };
   check();
   ASSERT_FW_OK(store_->Seal(kT0 + 30 * kHour));
-  EXPECT_EQ(Sql(files), "fleet_minute|1|11;gpu_hour|1|30;gpu_minute|1|31;job_hour|1|10;job_minute|1|11;samples|1|31");
+  EXPECT_EQ(
+      Sql(files),
+      "fleet_minute|1|11;gpu_hour|1|30;gpu_minute|1|31;job_hour|1|10;job_minute|1|11;samples|1|31");
   check();
   Open();
   check();
@@ -466,124 +493,138 @@ TEST_F(RollupTest, DaysAreMergedAndAnswersStay) {
 
 // --- properties ---
 
-// Rows at random, cut into batches at random, some late, with upkeep at random moments: the sums are those of all rows.
+// Rows at random, cut into batches at random, some late, with upkeep at random moments: the sums
+// are those of all rows.
 TEST(RollupProperty, AnySplitAndOrderEqualsTheWhole) {
-  ::setenv("RC_PARAMS", "max_success=12", /*overwrite=*/0);  // each case writes and seals files: a good second
-  const bool holds = rc::check("any split of rows into batches, arrivals and upkeep gives the same sums", [] {
-    const FieldRegistry fields;
-    struct RowSpec {
-      int entity, minute, second, span, tensor, clock, set, arrival_hour;
-      bool has_tensor, has_clock, dead;
-    };
-    const auto seed = *rc::gen::arbitrary<uint32_t>();
-    const int rows = *rc::gen::inRange(1, 120);
-    std::mt19937 random(seed);
-    const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
-    std::vector<RowSpec> specs(rows);
-    for (RowSpec& r : specs) {
-      r = {1 + pick(4), pick(90),   pick(60), 1 + pick(60), pick(1'000'001), 200 + pick(1800),
-           pick(4),     pick(3), pick(8) != 0, pick(8) != 0, pick(10) == 0};
-    }
-    std::sort(specs.begin(), specs.end(), [](const auto& a, const auto& b) { return a.arrival_hour < b.arrival_hour; });
+  ::setenv("RC_PARAMS", "max_success=12",
+           /*overwrite=*/0);  // each case writes and seals files: a good second
+  const bool holds =
+      rc::check("any split of rows into batches, arrivals and upkeep gives the same sums", [] {
+        const FieldRegistry fields;
+        struct RowSpec {
+          int entity, minute, second, span, tensor, clock, set, arrival_hour;
+          bool has_tensor, has_clock, dead;
+        };
+        const auto seed = *rc::gen::arbitrary<uint32_t>();
+        const int rows = *rc::gen::inRange(1, 120);
+        std::mt19937 random(seed);
+        const auto pick = [&](int n) {
+          return static_cast<int>(random() % static_cast<uint32_t>(n));
+        };
+        std::vector<RowSpec> specs(rows);
+        for (RowSpec& r : specs) {
+          r = {1 + pick(4), pick(90), pick(60),     1 + pick(60), pick(1'000'001), 200 + pick(1800),
+               pick(4),     pick(3),  pick(8) != 0, pick(8) != 0, pick(10) == 0};
+        }
+        std::sort(specs.begin(), specs.end(),
+                  [](const auto& a, const auto& b) { return a.arrival_hour < b.arrival_hour; });
 
-    TempDir dir;
-    auto store = OpenDuckDbStore(OptionsFor(dir.path())).value();
-    RC_ASSERT(store->PutModels({H100()}).ok());
-    jobs::Changes changes;
-    for (int j : {1, 2}) changes.jobs.push_back({.id = j, .key = std::to_string(j), .name = "", .user = "", .workflow = "", .cluster = ""});
-    changes.sets = {{1, {1}}, {2, {2}}, {3, {1, 2}}};
-    RC_ASSERT(store->PutJobs(changes).ok());
+        TempDir dir;
+        auto store = OpenDuckDbStore(OptionsFor(dir.path())).value();
+        RC_ASSERT(store->PutModels({H100()}).ok());
+        jobs::Changes changes;
+        for (int j : {1, 2})
+          changes.jobs.push_back({.id = j,
+                                  .key = std::to_string(j),
+                                  .name = "",
+                                  .user = "",
+                                  .workflow = "",
+                                  .cluster = ""});
+        changes.sets = {{1, {1}}, {2, {2}}, {3, {1, 2}}};
+        RC_ASSERT(store->PutJobs(changes).ok());
 
-    std::map<int, UsageSums> jobs, gpus;
-    UsageSums fleet;
-    BatchBuilder b(fields);
-    int hour = 0;
-    const auto flush = [&] {
-      RC_ASSERT(store->Append(b.batch(), fields, kT0 + hour * kHour + pick(59) * kMinute).ok());
-      b.batch().Clear();
-    };
-    for (const RowSpec& r : specs) {
-      if (r.arrival_hour != hour) {
+        std::map<int, UsageSums> jobs, gpus;
+        UsageSums fleet;
+        BatchBuilder b(fields);
+        int hour = 0;
+        const auto flush = [&] {
+          RC_ASSERT(store->Append(b.batch(), fields, kT0 + hour * kHour + pick(59) * kMinute).ok());
+          b.batch().Clear();
+        };
+        for (const RowSpec& r : specs) {
+          if (r.arrival_hour != hour) {
+            flush();
+            hour = r.arrival_hour;
+          }
+          std::vector<Value> values;
+          if (r.has_tensor) values.push_back({kTensorActive, r.tensor / 1e6});
+          if (r.has_clock) values.push_back({kSmClockMhz, double(r.clock)});
+          uint32_t flags = 0;
+          if (!r.has_tensor) flags |= kTensorMissing;
+          if (!r.has_clock) flags |= kClockMissing;
+          if (r.dead) flags |= kDeadCounter;
+          b.Row(kT0 + r.minute * kMinute + r.second * kSecond, r.entity, values, r.set, 1,
+                r.span * 1000, flags);
+          if (pick(5) == 0) flush();
+          if (pick(15) == 0) RC_ASSERT(store->RollUp().ok());
+          if (pick(30) == 0) {
+            flush();
+            RC_ASSERT(store->Seal(kT0 + hour * kHour + kHour).ok());
+          }
+          if (pick(60) == 0) {
+            flush();
+            store.reset();
+            store = OpenDuckDbStore(OptionsFor(dir.path())).value();
+          }
+          // By hand.
+          UsageSums s;
+          s.ofu.observed_s = r.span;
+          if (r.has_tensor && r.has_clock && !r.dead) {
+            s.ofu.computable_s = r.span;
+            s.ofu.ofu_s = r.tensor / 1e6 * r.clock * r.span / 1830;
+          } else if (!r.has_tensor) {
+            s.tensor_missing_s = r.span;
+          } else if (!r.has_clock) {
+            s.clock_missing_s = r.span;
+          } else {
+            s.dead_counter_s = r.span;
+          }
+          const auto share = [](const UsageSums& from, double part, UsageSums* to) {
+            to->ofu.observed_s += part * from.ofu.observed_s;
+            to->ofu.computable_s += part * from.ofu.computable_s;
+            to->ofu.ofu_s += part * from.ofu.ofu_s;
+            to->tensor_missing_s += part * from.tensor_missing_s;
+            to->clock_missing_s += part * from.clock_missing_s;
+            to->dead_counter_s += part * from.dead_counter_s;
+          };
+          share(s, 1, &fleet);
+          share(s, 1, &gpus[r.entity]);
+          if (r.set == 3) {
+            share(s, 0.5, &jobs[1]);
+            share(s, 0.5, &jobs[2]);
+          } else {
+            share(s, 1, &jobs[r.set]);
+          }
+        }
         flush();
-        hour = r.arrival_hour;
-      }
-      std::vector<Value> values;
-      if (r.has_tensor) values.push_back({kTensorActive, r.tensor / 1e6});
-      if (r.has_clock) values.push_back({kSmClockMhz, double(r.clock)});
-      uint32_t flags = 0;
-      if (!r.has_tensor) flags |= kTensorMissing;
-      if (!r.has_clock) flags |= kClockMissing;
-      if (r.dead) flags |= kDeadCounter;
-      b.Row(kT0 + r.minute * kMinute + r.second * kSecond, r.entity, values, r.set, 1, r.span * 1000, flags);
-      if (pick(5) == 0) flush();
-      if (pick(15) == 0) RC_ASSERT(store->RollUp().ok());
-      if (pick(30) == 0) {
-        flush();
-        RC_ASSERT(store->Seal(kT0 + hour * kHour + kHour).ok());
-      }
-      if (pick(60) == 0) {
-        flush();
-        store.reset();
-        store = OpenDuckDbStore(OptionsFor(dir.path())).value();
-      }
-      // By hand.
-      UsageSums s;
-      s.ofu.observed_s = r.span;
-      if (r.has_tensor && r.has_clock && !r.dead) {
-        s.ofu.computable_s = r.span;
-        s.ofu.ofu_s = r.tensor / 1e6 * r.clock * r.span / 1830;
-      } else if (!r.has_tensor) {
-        s.tensor_missing_s = r.span;
-      } else if (!r.has_clock) {
-        s.clock_missing_s = r.span;
-      } else {
-        s.dead_counter_s = r.span;
-      }
-      const auto share = [](const UsageSums& from, double part, UsageSums* to) {
-        to->ofu.observed_s += part * from.ofu.observed_s;
-        to->ofu.computable_s += part * from.ofu.computable_s;
-        to->ofu.ofu_s += part * from.ofu.ofu_s;
-        to->tensor_missing_s += part * from.tensor_missing_s;
-        to->clock_missing_s += part * from.clock_missing_s;
-        to->dead_counter_s += part * from.dead_counter_s;
-      };
-      share(s, 1, &fleet);
-      share(s, 1, &gpus[r.entity]);
-      if (r.set == 3) {
-        share(s, 0.5, &jobs[1]);
-        share(s, 0.5, &jobs[2]);
-      } else {
-        share(s, 1, &jobs[r.set]);
-      }
-    }
-    flush();
 
-    const Window all = {kT0, kT0 + 2 * kHour};
-    // GPU rollups are rounded to 1 MHz s a partial sum, job and fleet ones to a thousandth of that.
-    const auto same = [&](const UsageSums& got, const UsageSums& want, double tolerance) {
-      RC_ASSERT(std::abs(got.ofu.observed_s - want.ofu.observed_s) < 1e-6);
-      RC_ASSERT(std::abs(got.ofu.computable_s - want.ofu.computable_s) < 1e-6);
-      RC_ASSERT(std::abs(got.ofu.ofu_s - want.ofu.ofu_s) < tolerance);
-      RC_ASSERT(std::abs(got.tensor_missing_s - want.tensor_missing_s) < 1e-6);
-      RC_ASSERT(std::abs(got.clock_missing_s - want.clock_missing_s) < 1e-6);
-      RC_ASSERT(std::abs(got.dead_counter_s - want.dead_counter_s) < 1e-6);
-    };
-    for (int round = 0; round < 2; ++round) {
-      const auto by_job = store->UsageByJob(all).value();
-      RC_ASSERT(by_job.size() == jobs.size());
-      for (const JobUsage& u : by_job) same(u.sums, jobs[u.job], 1e-4);
-      const auto by_gpu = store->UsageByGpu(all).value();
-      RC_ASSERT(by_gpu.size() == gpus.size());
-      for (const GpuUsage& u : by_gpu) same(u.sums, gpus[u.entity], rows / 1830.0);
-      UsageSums points;
-      const auto series = store->FleetSeries(all, 10 * kMinute);
-      RC_ASSERT(series.ok());
-      for (const UsagePoint& p : *series) points += p.sums;
-      same(points, fleet, 1e-4);
-      RC_ASSERT(store->Seal(kT0 + 10 * kHour).ok());  // and once more from sealed files alone
-      RC_ASSERT(store->stats().hot_segments == 0);
-    }
-  });
+        const Window all = {kT0, kT0 + 2 * kHour};
+        // GPU rollups are rounded to 1 MHz s a partial sum, job and fleet ones to a thousandth of
+        // that.
+        const auto same = [&](const UsageSums& got, const UsageSums& want, double tolerance) {
+          RC_ASSERT(std::abs(got.ofu.observed_s - want.ofu.observed_s) < 1e-6);
+          RC_ASSERT(std::abs(got.ofu.computable_s - want.ofu.computable_s) < 1e-6);
+          RC_ASSERT(std::abs(got.ofu.ofu_s - want.ofu.ofu_s) < tolerance);
+          RC_ASSERT(std::abs(got.tensor_missing_s - want.tensor_missing_s) < 1e-6);
+          RC_ASSERT(std::abs(got.clock_missing_s - want.clock_missing_s) < 1e-6);
+          RC_ASSERT(std::abs(got.dead_counter_s - want.dead_counter_s) < 1e-6);
+        };
+        for (int round = 0; round < 2; ++round) {
+          const auto by_job = store->UsageByJob(all).value();
+          RC_ASSERT(by_job.size() == jobs.size());
+          for (const JobUsage& u : by_job) same(u.sums, jobs[u.job], 1e-4);
+          const auto by_gpu = store->UsageByGpu(all).value();
+          RC_ASSERT(by_gpu.size() == gpus.size());
+          for (const GpuUsage& u : by_gpu) same(u.sums, gpus[u.entity], rows / 1830.0);
+          UsageSums points;
+          const auto series = store->FleetSeries(all, 10 * kMinute);
+          RC_ASSERT(series.ok());
+          for (const UsagePoint& p : *series) points += p.sums;
+          same(points, fleet, 1e-4);
+          RC_ASSERT(store->Seal(kT0 + 10 * kHour).ok());  // and once more from sealed files alone
+          RC_ASSERT(store->stats().hot_segments == 0);
+        }
+      });
   EXPECT_TRUE(holds);
 }
 

@@ -37,7 +37,8 @@ class SealTest : public StoreTest {
  protected:
   void TearDown() override { duck::fault_hook = nullptr; }
 
-  // Hours of one day with three GPUs and a metric, the rows of each in their own segment; the first are sealed.
+  // Hours of one day with three GPUs and a metric, the rows of each in their own segment; the first
+  // are sealed.
   void Fill(int hours = 3, int sealed = 1) {
     hours_ = hours;
     ASSERT_FW_OK(store_->PutModels({H100()}));
@@ -48,15 +49,17 @@ class SealTest : public StoreTest {
               {{kTensorActive, 0.5}, {kSmClockMhz, 1830}, {kPowerW, entity * 100.0}});
       }
       ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kSealedHour));
-      ASSERT_FW_OK(store_->AppendMetrics({{{kT0 + hour * kSealedHour, 1, double(hour)}}}, kT0 + hour * kSealedHour));
+      ASSERT_FW_OK(store_->AppendMetrics({{{kT0 + hour * kSealedHour, 1, double(hour)}}},
+                                         kT0 + hour * kSealedHour));
     }
     if (sealed > 0) ASSERT_FW_OK(store_->Seal(kT0 + sealed * kSealedHour + 2 * kMicrosPerMinute));
   }
   // The same whatever happened to files in between.
   void Check() {
     const int rows = 3 * hours_;
-    EXPECT_EQ(Sql("SELECT count(*), sum(power_w), count(DISTINCT (ts, gpu, entity)) FROM samples"),
-              std::to_string(rows) + "|" + std::to_string(600 * hours_) + "|" + std::to_string(rows));
+    EXPECT_EQ(
+        Sql("SELECT count(*), sum(power_w), count(DISTINCT (ts, gpu, entity)) FROM samples"),
+        std::to_string(rows) + "|" + std::to_string(600 * hours_) + "|" + std::to_string(rows));
     EXPECT_EQ(Sql("SELECT count(*), max(value) FROM metrics"),
               std::to_string(hours_) + "|" + std::to_string(hours_ - 1));
     const Window all = {kT0, kT0 + hours_ * kSealedHour};
@@ -88,7 +91,9 @@ class SealTest : public StoreTest {
     std::sort(want.begin(), want.end());
     std::sort(have.begin(), have.end());
     EXPECT_EQ(have, want);
-    EXPECT_EQ(Sql("SELECT (SELECT count(*) FROM meta.trash), (SELECT count(*) FROM meta.sealed_segments)"), "0|0");
+    EXPECT_EQ(Sql("SELECT (SELECT count(*) FROM meta.trash), (SELECT count(*) FROM "
+                  "meta.sealed_segments)"),
+              "0|0");
   }
   static constexpr Micros kLater = kT0 + 30 * kSealedHour;  // every hour is over, and the day
   int hours_ = 0;
@@ -96,11 +101,13 @@ class SealTest : public StoreTest {
 
 class SealDeathTest : public SealTest {
  protected:
-  // A child dies in Seal() at each point; what it leaves is then opened, read, and sealed to the end.
+  // A child dies in Seal() at each point; what it leaves is then opened, read, and sealed to the
+  // end.
   void DieAt(const std::vector<std::pair<const char*, int>>& points) {
     store_.reset();
     TempDir original;
-    fs::copy(dir_.path(), original.path(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+    fs::copy(dir_.path(), original.path(),
+             fs::copy_options::recursive | fs::copy_options::overwrite_existing);
     for (const auto& [point, passes] : points) {
       SCOPED_TRACE(std::string(point) + " after " + std::to_string(passes));
       fs::remove_all(dir_.path());
@@ -117,7 +124,8 @@ class SealDeathTest : public SealTest {
       }
       int status = 0;
       ASSERT_EQ(::waitpid(child, &status, 0), child);
-      ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 9) << "the point was not reached: " << status;
+      ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 9)
+          << "the point was not reached: " << status;
       Open();
       Check();
       ASSERT_FW_OK(store_->Seal(kLater));
@@ -145,13 +153,18 @@ TEST_F(SealDeathTest, WhileSealing) {
 
 TEST_F(SealDeathTest, WhileMergingDays) {
   Fill(kHours, kHours);
-  DieAt({{"seal:copied", 1}, {"replace:recorded", 0}, {"install:renamed", 0}, {"delete:unlinked", 0}, {"delete:unlinked", 5}});
+  DieAt({{"seal:copied", 1},
+         {"replace:recorded", 0},
+         {"install:renamed", 0},
+         {"delete:unlinked", 0},
+         {"delete:unlinked", 5}});
 }
 
 TEST_F(SealTest, AnErrorAtAnyStepIsReportedAndTheNextCallFinishes) {
   Fill(kHours, 2);
-  const char* points[] = {"rollup:inserted", "seal:copied",    "seal:written",     "seal:recorded",  "install:renamed",
-                          "seal:installed",  "delete:segment", "replace:recorded", "delete:unlinked"};
+  const char* points[] = {"rollup:inserted", "seal:copied",      "seal:written",
+                          "seal:recorded",   "install:renamed",  "seal:installed",
+                          "delete:segment",  "replace:recorded", "delete:unlinked"};
   duck::fault_hook = Refuse;
   for (const char* point : points) {
     SCOPED_TRACE(point);
@@ -170,7 +183,8 @@ TEST_F(SealTest, AnErrorAtAnyStepIsReportedAndTheNextCallFinishes) {
 
 TEST_F(SealTest, WhatIsBeingReadStaysUntilItHasBeenRead) {
   Fill(kHours);
-  // A reader in another thread, all the time, while hours are sealed and merged: never an error, never another count.
+  // A reader in another thread, all the time, while hours are sealed and merged: never an error,
+  // never another count.
   std::atomic<bool> stop{false};
   std::atomic<int> reads{0};
   std::string wrong;
@@ -179,7 +193,8 @@ TEST_F(SealTest, WhatIsBeingReadStaysUntilItHasBeenRead) {
       const auto result = store_->UserSql("SELECT count(*), sum(power_w) FROM samples", {});
       ++reads;
       if (!result.ok()) wrong = std::string(result.status().message());
-      if (result.ok() && std::get<int64_t>(result->table.rows[0][0]) != 3 * kHours) wrong = "another count";
+      if (result.ok() && std::get<int64_t>(result->table.rows[0][0]) != 3 * kHours)
+        wrong = "another count";
       const auto gpus = store_->UsageByGpu({kT0, kT0 + hours_ * kSealedHour});
       if (!gpus.ok() || gpus->size() != 3) wrong = "usage: " + std::string(gpus.status().message());
     }
@@ -198,7 +213,8 @@ TEST_F(SealTest, WhatIsBeingReadStaysUntilItHasBeenRead) {
 TEST_F(SealTest, RetentionDropsTiersByAge) {
   Fill();
   ASSERT_FW_OK(store_->Seal(kLater));
-  const std::string tables = "SELECT string_agg(DISTINCT \"table\", ' ' ORDER BY \"table\") FROM sealed_files";
+  const std::string tables =
+      "SELECT string_agg(DISTINCT \"table\", ' ' ORDER BY \"table\") FROM sealed_files";
   EXPECT_EQ(Sql(tables), "fleet_minute gpu_hour gpu_minute job_hour job_minute metrics samples");
   const Window all = {kT0, kT0 + hours_ * kSealedHour};
   ASSERT_FW_OK(store_->ApplyRetention(kT0 + 16 * kMicrosPerDay));
@@ -226,16 +242,20 @@ TEST_F(SealTest, LateArrivalsOfASealedHourGetTheirOwnSegment) {
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "10");
   ASSERT_FW_OK(store_->Seal(kLater));
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "10");
-  EXPECT_NEAR(store_->UsageByGpu({kT0, kT0 + kSealedHour}).value()[0].sums.ofu.observed_s, 20, 1e-6);
+  EXPECT_NEAR(store_->UsageByGpu({kT0, kT0 + kSealedHour}).value()[0].sums.ofu.observed_s, 20,
+              1e-6);
 }
 
 TEST_F(SealTest, LargeHoursBecomeSeveralFilesByGpu) {
-  options_.memory_limit_mb = 0;  // the engine keeps its minimum; files get one value each, so one GPU each
+  options_.memory_limit_mb =
+      0;  // the engine keeps its minimum; files get one value each, so one GPU each
   Open();
   Fill();
   ASSERT_FW_OK(store_->Seal(kLater));
   Check();
-  EXPECT_EQ(Sql("SELECT count(*), sum(rows)::BIGINT FROM sealed_files WHERE \"table\" = 'gpu_hour'"), "3|9")
+  EXPECT_EQ(
+      Sql("SELECT count(*), sum(rows)::BIGINT FROM sealed_files WHERE \"table\" = 'gpu_hour'"),
+      "3|9")
       << "nine files of one GPU and hour, merged into three of one GPU";
   EXPECT_EQ(Sql("SELECT count(*) FROM sealed_files WHERE \"table\" = 'samples'"), "9");
   const auto one = store_->GpuSeries(2, {kT0, kT0 + hours_ * kSealedHour}, kSealedHour);
@@ -246,7 +266,8 @@ TEST_F(SealTest, LargeHoursBecomeSeveralFilesByGpu) {
 TEST_F(SealTest, AMissingSealedFileIsNamedAndTheRestStillAnswers) {
   Fill();
   ASSERT_FW_OK(store_->Seal(kT0 + 2 * kSealedHour + 2 * kMicrosPerMinute));
-  const std::string path = Sql("SELECT path FROM sealed_files WHERE \"table\" = 'samples' ORDER BY min_ts LIMIT 1");
+  const std::string path =
+      Sql("SELECT path FROM sealed_files WHERE \"table\" = 'samples' ORDER BY min_ts LIMIT 1");
   store_.reset();
   fs::remove(dir_.path() + "/" + path);
   ::testing::internal::CaptureStderr();
@@ -258,12 +279,14 @@ TEST_F(SealTest, AMissingSealedFileIsNamedAndTheRestStillAnswers) {
 TEST_F(SealTest, ADamagedSealedFileIsNamed) {
   Fill();
   ASSERT_FW_OK(store_->Seal(kLater));
-  const std::string path = Sql("SELECT path FROM sealed_files WHERE \"table\" = 'samples' ORDER BY min_ts LIMIT 1");
+  const std::string path =
+      Sql("SELECT path FROM sealed_files WHERE \"table\" = 'samples' ORDER BY min_ts LIMIT 1");
   fs::resize_file(dir_.path() + "/" + path, 100);
   const auto result = store_->UserSql("SELECT sum(power_w) FROM samples", {});
   ASSERT_FALSE(result.ok());
   EXPECT_NE(result.status().message().find(path), absl::string_view::npos) << result.status();
-  EXPECT_EQ(store_->UsageByGpu({kT0, kT0 + hours_ * kSealedHour}).value().size(), 3u) << "others still answer";
+  EXPECT_EQ(store_->UsageByGpu({kT0, kT0 + hours_ * kSealedHour}).value().size(), 3u)
+      << "others still answer";
 }
 
 TEST_F(SealTest, RawHoursAreMergedIntoDays) {
@@ -274,21 +297,28 @@ TEST_F(SealTest, RawHoursAreMergedIntoDays) {
     BatchBuilder b(fields_);
     for (int i = 0; i < kPerHour; ++i) {
       for (int entity = 1; entity <= kGpus; ++entity) {
-        b.Row(kT0 + hour * kSealedHour + i * 4 * kSecond, entity, {{kTensorActive, 0.5}, {kSmClockMhz, 1830}, {kPowerW, 1.0 * entity}});
+        b.Row(kT0 + hour * kSealedHour + i * 4 * kSecond, entity,
+              {{kTensorActive, 0.5}, {kSmClockMhz, 1830}, {kPowerW, 1.0 * entity}});
       }
     }
     ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kSealedHour));
     ASSERT_FW_OK(store_->Seal(kT0 + (hour + 1) * kSealedHour + 2 * kMicrosPerMinute));
   }
-  const std::string files = "SELECT count(*) FILTER (path LIKE '%hour=%'), sum(rows)::BIGINT FROM sealed_files WHERE \"table\" = 'samples'";
+  const std::string files =
+      "SELECT count(*) FILTER (path LIKE '%hour=%'), sum(rows)::BIGINT FROM sealed_files WHERE "
+      "\"table\" = 'samples'";
   const auto check = [&](int rows) {
-    EXPECT_EQ(Sql("SELECT count(*), count(DISTINCT (ts, entity)), sum(power_w)::BIGINT FROM samples WHERE power_w IS NOT NULL"),
-              std::to_string(kHours * kPerHour * kGpus) + "|" + std::to_string(kHours * kPerHour * kGpus) + "|" +
+    EXPECT_EQ(Sql("SELECT count(*), count(DISTINCT (ts, entity)), sum(power_w)::BIGINT FROM "
+                  "samples WHERE power_w IS NOT NULL"),
+              std::to_string(kHours * kPerHour * kGpus) + "|" +
+                  std::to_string(kHours * kPerHour * kGpus) + "|" +
                   std::to_string(kHours * kPerHour * 36));  // 1 + 2 + ... + 8
     EXPECT_EQ(Sql("SELECT count(*) FROM samples"), std::to_string(rows));
-    EXPECT_EQ(Sql("SELECT day::VARCHAR, hour, count(*) FROM samples WHERE hour = 7 AND day = '2026-01-02' GROUP BY ALL"),
+    EXPECT_EQ(Sql("SELECT day::VARCHAR, hour, count(*) FROM samples WHERE hour = 7 AND day = "
+                  "'2026-01-02' GROUP BY ALL"),
               "2026-01-02|7|" + std::to_string(kPerHour * kGpus));
-    EXPECT_EQ(Sql("SELECT count(*) FROM samples WHERE entity = 3 AND power_w = 3"), std::to_string(kHours * kPerHour));
+    EXPECT_EQ(Sql("SELECT count(*) FROM samples WHERE entity = 3 AND power_w = 3"),
+              std::to_string(kHours * kPerHour));
     const auto exact = store_->UsageByJobExact({kT0, kT0 + kHours * kSealedHour});
     ASSERT_FW_OK(exact);
     ASSERT_EQ(exact->size(), 1u);
@@ -303,19 +333,23 @@ TEST_F(SealTest, RawHoursAreMergedIntoDays) {
   CheckTidy();
   check(rows);
   // Each file by itself is sorted by GPU, then time, and holds GPUs no other file has.
-  const auto paths = store_->UserSql("SELECT path FROM sealed_files WHERE \"table\" = 'samples'", {});
+  const auto paths =
+      store_->UserSql("SELECT path FROM sealed_files WHERE \"table\" = 'samples'", {});
   ASSERT_FW_OK(paths);
   EXPECT_GT(paths->table.rows.size(), 1u);
   int gpus = 0;
   for (const auto& row : paths->table.rows) {
-    const std::string scan = "read_parquet('" + options_.directory + "/" + std::get<std::string>(row[0]) + "', file_row_number = true)";
-    EXPECT_EQ(Sql("SELECT count(*) FROM (SELECT (entity, ts) < lag((entity, ts)) OVER (ORDER BY file_row_number) AS back FROM " +
+    const std::string scan = "read_parquet('" + options_.directory + "/" +
+                             std::get<std::string>(row[0]) + "', file_row_number = true)";
+    EXPECT_EQ(Sql("SELECT count(*) FROM (SELECT (entity, ts) < lag((entity, ts)) OVER (ORDER BY "
+                  "file_row_number) AS back FROM " +
                   scan + ") WHERE back"),
               "0");
     gpus += std::stoi(Sql("SELECT count(DISTINCT entity) FROM " + scan));
   }
   EXPECT_EQ(gpus, kGpus);
-  // A late row gives the merged day another file, which stays as it is: the day is not written again for it.
+  // A late row gives the merged day another file, which stays as it is: the day is not written
+  // again for it.
   BatchBuilder late(fields_);
   late.Row(kT0 + kSecond, 3, {{kTensorActive, 0.5}});
   ASSERT_FW_OK(store_->Append(late.batch(), fields_, kLater));

@@ -1,5 +1,6 @@
-// Appends, upkeep and readers at once, as a server does it: nobody waits for another for ever, no answer is half of one, and
-// in the end everything is there. Run it with the thread sanitizer (preset tsan) too.
+// Appends, upkeep and readers at once, as a server does it: nobody waits for another for ever, no
+// answer is half of one, and in the end everything is there. Run it with the thread sanitizer
+// (preset tsan) too.
 #include <atomic>
 #include <thread>
 
@@ -30,15 +31,25 @@ TEST(ThreadsTest, AppendsUpkeepAndReadersAtOnce) {
       // A job now and then, so that describing tables change beside everything else.
       if (n % 10 == 0) {
         jobs::Changes changes;
-        changes.jobs = {{.id = n / 10 + 1, .key = std::to_string(n), .name = "", .user = "u", .workflow = "", .cluster = ""}};
+        changes.jobs = {{.id = n / 10 + 1,
+                         .key = std::to_string(n),
+                         .name = "",
+                         .user = "u",
+                         .workflow = "",
+                         .cluster = ""}};
         changes.sets = {{n / 10 + 1, {n / 10 + 1}}};
         EXPECT_FW_OK(store.PutJobs(changes));
         EXPECT_FW_OK(store.PutEntities({Gpu(n + 1, "GPU-" + std::to_string(n))}));
       }
       BatchBuilder b(fields);
       for (int g = 1; g <= kGpus; ++g) {
-        b.Row(at + g, g, {{kTensorActive, 0.5}, {kSmClockMhz, 1830}, {kPowerW, 100}, {kSmActive, 0.5}, {kGpuUtil, 1}}, n / 10 + 1, 1,
-              1000);
+        b.Row(at + g, g,
+              {{kTensorActive, 0.5},
+               {kSmClockMhz, 1830},
+               {kPowerW, 100},
+               {kSmActive, 0.5},
+               {kGpuUtil, 1}},
+              n / 10 + 1, 1, 1000);
       }
       EXPECT_FW_OK(store.Append(b.batch(), fields, at));
       EXPECT_FW_OK(store.AppendMetrics({{{at, 1, 1.0}}}, at));
@@ -101,7 +112,9 @@ TEST(ThreadsTest, AppendsUpkeepAndReadersAtOnce) {
     for (const GpuUsage& u : by_gpu_now) gpus += u.sums.ofu.observed_s;
     EXPECT_NEAR(rows, kBatches * kGpus, 1e-6);
     EXPECT_NEAR(gpus, kBatches * kGpus, 1e-6);
-    EXPECT_EQ(std::get<int64_t>(store.UserSql("SELECT count(*) FROM metrics", {})->table.rows[0][0]), kBatches);
+    EXPECT_EQ(
+        std::get<int64_t>(store.UserSql("SELECT count(*) FROM metrics", {})->table.rows[0][0]),
+        kBatches);
     ASSERT_FW_OK(store.Seal(kT0 + 3 * kMicrosPerDay));
   }
 }

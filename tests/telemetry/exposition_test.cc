@@ -272,9 +272,12 @@ TEST_F(ExpositionTest, OpenMetrics) {
 
 TEST_F(ExpositionTest, SpellingsOfLabels) {
   const Plain p = Decode(
-      R"(DCGM_FI_DEV_SM_CLOCK{gpu="3",uuid="A",pci_bus_id="00000000:5D:00.0",device="nvidia3",modelname="NVIDIA H200",gpu_i_id="2",gpu_i_profile="3g.71gb",hostname="n1",dcgm_fi_driver_version="550.1"} 1980)"
+      R"(DCGM_FI_DEV_SM_CLOCK{gpu="3",uuid="A",pci_bus_id="00000000:5D:00.0",device="nvidia3",)"
+      R"(modelname="NVIDIA H200",gpu_i_id="2",gpu_i_profile="3g.71gb",hostname="n1",)"
+      R"(dcgm_fi_driver_version="550.1"} 1980)"
       "\n"
-      R"(DCGM_FI_DEV_SM_CLOCK{gpu="4",gpu_uuid="B",device="nvidia4",model_name="NVIDIA H100 80GB HBM3",Hostname="n2",DCGM_FI_SYSTEM_DRIVER_VERSION="595.2"} 1755)"
+      R"(DCGM_FI_DEV_SM_CLOCK{gpu="4",gpu_uuid="B",device="nvidia4",model_name="NVIDIA H100 )"
+      R"(80GB HBM3",Hostname="n2",DCGM_FI_SYSTEM_DRIVER_VERSION="595.2"} 1755)"
       "\n");
   const EntityLabels& a = p.rows.at("A/2").labels;
   EXPECT_EQ(a.node, "n1");
@@ -304,17 +307,16 @@ TEST_F(ExpositionTest, Owners) {
   // Scraped without honor_labels, the exporter's own pod stands in `pod` and the owner in
   // exported_pod.
   EXPECT_THAT(
-      owners(
-          R"(,pod="dcgm-exporter-x",namespace="gpu-operator",container="e",exported_pod="p",exported_namespace="n",exported_container="c")"),
+      owners(R"(,pod="dcgm-exporter-x",namespace="gpu-operator",container="e",exported_pod="p",)"
+             R"(exported_namespace="n",exported_container="c")"),
       ElementsAre(Pod("n", "p", "c")));
   EXPECT_THAT(
-      owners(
-          R"(,pod="other",namespace="mon",container="e",exported_pod="",exported_namespace="",exported_container="")"),
+      owners(R"(,pod="other",namespace="mon",container="e",exported_pod="",exported_namespace="",)"
+             R"(exported_container="")"),
       IsEmpty());
-  EXPECT_THAT(
-      owners(
-          R"(,pod="nvidia-dcgm-exporter-7x2f9",namespace="gpu-operator",container="nvidia-dcgm-exporter")"),
-      IsEmpty());
+  EXPECT_THAT(owners(R"(,pod="nvidia-dcgm-exporter-7x2f9",namespace="gpu-operator",)"
+                     R"(container="nvidia-dcgm-exporter")"),
+              IsEmpty());
 }
 
 TEST_F(ExpositionTest, TwoJobsOnOneGpuAreOneRowWithTwoOwners) {
@@ -390,7 +392,12 @@ TEST_F(ExpositionTest, AmdExporter) {
   // A line of a real MI300X (card_model is a board number, card_series the name people know), and
   // the clocks of its dies.
   const std::string labels =
-      R"(card_model="102-G30211-0C",card_series="AMD Instinct MI300X OAM",card_vendor="AMD",cluster_name="",container="",driver_version="6.12.12",gpu_compute_partition_type="spx",gpu_id="2",gpu_memory_partition_type="nps1",gpu_partition_id="0",gpu_uuid="ccff74a1-0000-1000-80e0-c6d49f5b0d86",hostname="tw038",namespace="",pod="",serial_number="692409005408",vbios_version="022.040.003.043.000001")";
+      R"(card_model="102-G30211-0C",card_series="AMD Instinct MI300X OAM",card_vendor="AMD",)"
+      R"(cluster_name="",container="",driver_version="6.12.12",)"
+      R"(gpu_compute_partition_type="spx",gpu_id="2",gpu_memory_partition_type="nps1",)"
+      R"(gpu_partition_id="0",gpu_uuid="ccff74a1-0000-1000-80e0-c6d49f5b0d86",)"
+      R"(hostname="tw038",namespace="",pod="",serial_number="692409005408",)"
+      R"(vbios_version="022.040.003.043.000001")";
   std::string body = "gpu_gfx_activity{" + labels + "} 40\n" + "gpu_package_power{" + labels +
                      "} 748\n" + "gpu_power_usage{" + labels + "} 747\n" +
                      "gpu_prof_tensor_active_percent{" + labels + "} 31.25\n";
@@ -516,25 +523,32 @@ TEST_F(ExpositionTest, SeriesOfLinksWindowsAndErrorsDoNotOverwriteTheGpu) {
   EXPECT_THAT(p.refused, IsEmpty());
 }
 
-// The four forms that dcgm-exporter's templates have for what is not a GPU. A link names its switch "nvswitch0", the switch
-// itself "0".
+// The four forms that dcgm-exporter's templates have for what is not a GPU. A link names its switch
+// "nvswitch0", the switch itself "0".
 TEST_F(ExpositionTest, PartsOfANodeAreEntitiesOfTheirOwn) {
   const Plain p = Decode(
       "DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT{nvswitch=\"0\",Hostname=\"h\"} 41\n"
-      "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX{nvlink=\"3\",nvswitch=\"nvswitch0\",Hostname=\"h\"} 1000\n"
-      "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX{nvlink=\"4\",nvswitch=\"nvswitch0\",Hostname=\"h\"} 2000\n"
+      "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX{nvlink=\"3\",nvswitch=\"nvswitch0\",Hostname=\"h\"} "
+      "1000\n"
+      "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX{nvlink=\"4\",nvswitch=\"nvswitch0\",Hostname=\"h\"} "
+      "2000\n"
       "DCGM_FI_DEV_CPU_UTIL_TOTAL{cpu=\"1\",Hostname=\"h\"} 0.25\n"
       "DCGM_FI_DEV_CPU_UTIL_TOTAL{cpucore=\"12\",cpu=\"1\",Hostname=\"h\"} 0.5\n"
-      // Without the whole of a name nobody can tell them apart; other exporters' labels mean other things.
+      // Without the whole of a name nobody can tell them apart; other exporters' labels mean other
+      // things.
       "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX{nvlink=\"3\",Hostname=\"h\"} 9\n"
       "DCGM_FI_DEV_CPU_UTIL_TOTAL{cpucore=\"12\",Hostname=\"h\"} 0.5\n"
       "node_cpu_frequency_hertz{cpu=\"1\"} 3e9\n");
   ASSERT_EQ(p.rows.size(), 5u);
-  EXPECT_THAT(p.rows.at("h/nvswitch0").values, ElementsAre(Pair("dcgm_fi_dev_nvswitch_temperature_current", 41)));
-  EXPECT_THAT(p.rows.at("h/nvswitch0/nvlink3").values, ElementsAre(Pair("dcgm_fi_dev_nvswitch_link_throughput_tx", 1000)));
-  EXPECT_THAT(p.rows.at("h/nvswitch0/nvlink4").values, ElementsAre(Pair("dcgm_fi_dev_nvswitch_link_throughput_tx", 2000)));
+  EXPECT_THAT(p.rows.at("h/nvswitch0").values,
+              ElementsAre(Pair("dcgm_fi_dev_nvswitch_temperature_current", 41)));
+  EXPECT_THAT(p.rows.at("h/nvswitch0/nvlink3").values,
+              ElementsAre(Pair("dcgm_fi_dev_nvswitch_link_throughput_tx", 1000)));
+  EXPECT_THAT(p.rows.at("h/nvswitch0/nvlink4").values,
+              ElementsAre(Pair("dcgm_fi_dev_nvswitch_link_throughput_tx", 2000)));
   EXPECT_THAT(p.rows.at("h/cpu1").values, ElementsAre(Pair("dcgm_fi_dev_cpu_util_total", 0.25)));
-  EXPECT_THAT(p.rows.at("h/cpu1/core12").values, ElementsAre(Pair("dcgm_fi_dev_cpu_util_total", 0.5)));
+  EXPECT_THAT(p.rows.at("h/cpu1/core12").values,
+              ElementsAre(Pair("dcgm_fi_dev_cpu_util_total", 0.5)));
   EXPECT_THAT(p.narrow, SizeIs(3));
   EXPECT_THAT(p.refused, IsEmpty());
 }
@@ -572,15 +586,15 @@ TEST_F(ExpositionTest, NamesInQuotes) {
       "plain{\"label.name\"=\"v\"} 6\n"
       "{\"trailing\",} 7\n");
   EXPECT_THAT(p.refused, IsEmpty());
-  EXPECT_THAT(
-      p.narrow,
-      ElementsAre(PlainNarrow{"my.noncompliant.metric", "\"label.name\"=\"value\"", 1, std::nullopt},
-                  PlainNarrow{"größe", "a = \"x\" ", 2.5, 1790000040000000},
-                  PlainNarrow{"bare", "", 3, std::nullopt},
-                  PlainNarrow{"http.status", "q=\"0.9\",a=\"b\"", 4, std::nullopt},
-                  PlainNarrow{"with \"quotes\" and \\", "a=\"b\"", 5, std::nullopt},
-                  PlainNarrow{"plain", "\"label.name\"=\"v\"", 6, std::nullopt},
-                  PlainNarrow{"trailing", "", 7, std::nullopt}));
+  EXPECT_THAT(p.narrow,
+              ElementsAre(PlainNarrow{"my.noncompliant.metric", "\"label.name\"=\"value\"", 1,
+                                      std::nullopt},
+                          PlainNarrow{"größe", "a = \"x\" ", 2.5, 1790000040000000},
+                          PlainNarrow{"bare", "", 3, std::nullopt},
+                          PlainNarrow{"http.status", "q=\"0.9\",a=\"b\"", 4, std::nullopt},
+                          PlainNarrow{"with \"quotes\" and \\", "a=\"b\"", 5, std::nullopt},
+                          PlainNarrow{"plain", "\"label.name\"=\"v\"", 6, std::nullopt},
+                          PlainNarrow{"trailing", "", 7, std::nullopt}));
 }
 
 // A plain name in quotes is the same metric: its values go where they always went.
@@ -590,15 +604,17 @@ TEST_F(ExpositionTest, AKnownMetricInQuotesIsThatMetric) {
       "DCGM_FI_DEV_GPU_TEMP{UUID=\"U\",gpu=\"0\"} 40\n"
       "{UUID=\"U\",gpu=\"0\",\"DCGM_FI_DEV_POWER_USAGE\"} 300\n");
   EXPECT_THAT(p.rows.at("U").values,
-              UnorderedElementsAre(Pair("sm_clock_mhz", 1410), Pair("gpu_temp_c", 40), Pair("power_w", 300)));
+              UnorderedElementsAre(Pair("sm_clock_mhz", 1410), Pair("gpu_temp_c", 40),
+                                   Pair("power_w", 300)));
   EXPECT_THAT(p.narrow, IsEmpty());
   EXPECT_THAT(p.refused, IsEmpty());
 }
 
 TEST_F(ExpositionTest, MalformedNamesInQuotes) {
-  for (const char* line : {"{} 1", "{\"\"} 1", "{\"a\",\"b\"} 1", "a{\"b\"} 1", "{\"a} 1", "{\"a\" x=\"1\"} 1",
-                           "{\"a\"=} 1", "{\"a\",x} 1", "{\"\xff\"} 1", "{\"\xc0\xaf\"} 1", "{\"\xed\xa0\x80\"} 1",
-                           "{a=\"b\"} 1", "{\"a\"}", "{\"a\\\"} 1"}) {
+  for (const char* line :
+       {"{} 1", "{\"\"} 1", "{\"a\",\"b\"} 1", "a{\"b\"} 1", "{\"a} 1", "{\"a\" x=\"1\"} 1",
+        "{\"a\"=} 1", "{\"a\",x} 1", "{\"\xff\"} 1", "{\"\xc0\xaf\"} 1", "{\"\xed\xa0\x80\"} 1",
+        "{a=\"b\"} 1", "{\"a\"}", "{\"a\\\"} 1"}) {
     const Plain p = Decode(std::string(line) + "\n");
     EXPECT_THAT(p.narrow, IsEmpty()) << line;
     EXPECT_THAT(p.refused, ElementsAre(Pair("malformed_line", 1))) << line;

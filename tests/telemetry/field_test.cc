@@ -89,7 +89,8 @@ TEST(FieldRegistry, CanonicalFieldsAreSound) {
       EXPECT_EQ(spec.max_valid, 1) << spec.column;
       EXPECT_EQ(spec.unit, "1") << spec.column;
       // NVML gives these three in whole per cent, under every name.
-      const bool per_cent = spec.column == "mem_copy_util" || spec.column == "enc_util" || spec.column == "dec_util";
+      const bool per_cent =
+          spec.column == "mem_copy_util" || spec.column == "enc_util" || spec.column == "dec_util";
       EXPECT_EQ(spec.stored_per_unit, per_cent ? 1e2 : 1e6)
           << spec.column << ": exporters print ratios with six decimals";
     }

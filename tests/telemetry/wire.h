@@ -1,5 +1,6 @@
-// A protobuf encoder of the tests' own, so that the decoders are not judged by the library they use: varints, fixed64 and
-// length-delimited fields as developers.google.com/protocol-buffers/docs/encoding describes them.
+// A protobuf encoder of the tests' own, so that the decoders are not judged by the library they
+// use: varints, fixed64 and length-delimited fields as
+// developers.google.com/protocol-buffers/docs/encoding describes them.
 #ifndef FLOPWATCH_TESTS_TELEMETRY_WIRE_H_
 #define FLOPWATCH_TESTS_TELEMETRY_WIRE_H_
 
@@ -20,7 +21,9 @@ struct Message {
     bytes += static_cast<char>(v);
     return *this;
   }
-  Message& Number(int field, uint64_t v) { return Varint(static_cast<uint64_t>(field) << 3).Varint(v); }
+  Message& Number(int field, uint64_t v) {
+    return Varint(static_cast<uint64_t>(field) << 3).Varint(v);
+  }
   Message& Fixed(int field, uint64_t v) {
     Varint(static_cast<uint64_t>(field) << 3 | 1);
     for (int i = 0; i < 8; ++i) bytes += static_cast<char>(v >> (8 * i));
@@ -41,8 +44,10 @@ using PointList = std::vector<std::pair<int64_t, double>>;  // milliseconds, val
 // One series of a prometheus.WriteRequest (field 1 of it).
 inline Message SeriesV1(const LabelList& labels, const PointList& points) {
   Message series;
-  for (const auto& [name, value] : labels) series.Inner(1, Message().Bytes(1, name).Bytes(2, value));
-  for (const auto& [millis, value] : points) series.Inner(2, Message().Double(1, value).Number(2, static_cast<uint64_t>(millis)));
+  for (const auto& [name, value] : labels)
+    series.Inner(1, Message().Bytes(1, name).Bytes(2, value));
+  for (const auto& [millis, value] : points)
+    series.Inner(2, Message().Double(1, value).Number(2, static_cast<uint64_t>(millis)));
   return series;
 }
 
@@ -52,7 +57,8 @@ inline Message Attribute(std::string_view key, std::string_view text) {
 }
 
 // A gauge of one point in a request of its own (protobuf form).
-inline Message OtlpGauge(std::string_view name, const LabelList& attributes, uint64_t nanos, double value, const LabelList& resource = {}) {
+inline Message OtlpGauge(std::string_view name, const LabelList& attributes, uint64_t nanos,
+                         double value, const LabelList& resource = {}) {
   Message point;
   for (const auto& [k, v] : attributes) point.Inner(7, Attribute(k, v));
   point.Fixed(3, nanos).Double(4, value);

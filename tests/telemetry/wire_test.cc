@@ -43,21 +43,25 @@ struct Got {
 };
 Got Remote(std::string_view body, bool v2 = false, uint64_t max = 1 << 20) {
   Got got;
-  got.status = DecodeRemoteWrite(body, v2, max, [&](const MetricSeries& s) { got.text += TextOf(s); }, &got.stats);
+  got.status = DecodeRemoteWrite(
+      body, v2, max, [&](const MetricSeries& s) { got.text += TextOf(s); }, &got.stats);
   return got;
 }
 
 TEST(RemoteWriteTest, VersionOne) {
   const double stale = std::bit_cast<double>(uint64_t{0x7ff0000000000002});
   Message request;
-  request.Inner(1, SeriesV1({{"__name__", "up"}, {"instance", "n1:9400"}, {"empty", ""}}, {{1000, 1}, {2000, 0.25}, {3000, stale}}));
+  request.Inner(1, SeriesV1({{"__name__", "up"}, {"instance", "n1:9400"}, {"empty", ""}},
+                            {{1000, 1}, {2000, 0.25}, {3000, stale}}));
   request.Inner(1, SeriesV1({{"__name__", "a.b"}, {"x y", "q\"\\\n"}}, {{1000, -1.5}}));
   request.Inner(1, SeriesV1({{"instance", "nameless"}}, {{1000, 1}}));
   request.Inner(1, SeriesV1({{"__name__", "bad"}}, {{1000, std::nan("")}, {-5, 1}}));
   request.Inner(3, Message().Bytes(2, "metadata"));
   const Got got = Remote(Snappy(request.bytes));
   ASSERT_TRUE(got.status.ok()) << got.status;
-  EXPECT_EQ(got.text, "up{instance=\"n1:9400\"} 1 1000\nup{instance=\"n1:9400\"} 0.25 2000\n{\"a.b\",\"x y\"=\"q\\\"\\\\\\n\"} -1.5 1000\n");
+  EXPECT_EQ(got.text,
+            "up{instance=\"n1:9400\"} 1 1000\nup{instance=\"n1:9400\"} 0.25 2000\n{\"a.b\",\"x "
+            "y\"=\"q\\\"\\\\\\n\"} -1.5 1000\n");
   EXPECT_EQ(got.stats.series, 4u);
   EXPECT_EQ(got.stats.samples, 3u);
   EXPECT_EQ(got.stats.stale_markers, 1u);
@@ -72,7 +76,9 @@ TEST(RemoteWriteTest, VersionTwo) {
   Message refs;
   refs.Varint(1).Varint(2).Varint(3).Varint(4);
   Message series;
-  series.Inner(1, refs).Inner(2, Message().Double(1, 2.5).Number(2, 5000)).Inner(3, Message().Number(1, 1));
+  series.Inner(1, refs)
+      .Inner(2, Message().Double(1, 2.5).Number(2, 5000))
+      .Inner(3, Message().Number(1, 1));
   request.Inner(5, series);
   const Got got = Remote(Snappy(request.bytes), true);
   ASSERT_TRUE(got.status.ok()) << got.status;
@@ -91,11 +97,15 @@ TEST(RemoteWriteTest, VersionTwo) {
 TEST(RemoteWriteTest, HostileBodies) {
   EXPECT_EQ(Remote("").status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Remote("\xff\xff\xff\xff\xff\xff").status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Remote(Snappy("no protobuf at all, \xff\xff\xff")).status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Remote(Snappy("no protobuf at all, \xff\xff\xff")).status.code(),
+            absl::StatusCode::kInvalidArgument);
   // A length of 4 GiB and nothing behind it; and one that really unpacks to more than is taken.
   EXPECT_FALSE(Remote(std::string("\xff\xff\xff\xff\x0f") + "x").status.ok());
-  EXPECT_EQ(Remote(Snappy(std::string(2 << 20, 'a'))).status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(Remote(std::string("\x80\x80\x10") + "xx").status.code(), absl::StatusCode::kInvalidArgument) << "too small for what it claims";
+  EXPECT_EQ(Remote(Snappy(std::string(2 << 20, 'a'))).status.code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Remote(std::string("\x80\x80\x10") + "xx").status.code(),
+            absl::StatusCode::kInvalidArgument)
+      << "too small for what it claims";
   LabelList many = {{"__name__", "x"}};
   for (int i = 0; i < 200; ++i) many.emplace_back("l" + std::to_string(i), "v");
   const Got got = Remote(Snappy(Message().Inner(1, SeriesV1(many, {{1000, 1}})).bytes));
@@ -104,9 +114,14 @@ TEST(RemoteWriteTest, HostileBodies) {
 }
 
 TEST(OtlpTest, GaugesAndCumulativeSums) {
-  Message request = OtlpGauge("train.mfu", {{"rank", "0"}}, 1'500'000'000'000'000'000, 0.41, {{"host.name", "n1"}, {"rank", "9"}});
+  Message request = OtlpGauge("train.mfu", {{"rank", "0"}}, 1'500'000'000'000'000'000, 0.41,
+                              {{"host.name", "n1"}, {"rank", "9"}});
   Message sum;  // cumulative, whole number
-  sum.Inner(1, Message().Fixed(3, 1'500'000'000'000'000'000).Fixed(6, static_cast<uint64_t>(int64_t{-3}))).Number(2, 2).Number(3, 1);
+  sum.Inner(
+         1,
+         Message().Fixed(3, 1'500'000'000'000'000'000).Fixed(6, static_cast<uint64_t>(int64_t{-3})))
+      .Number(2, 2)
+      .Number(3, 1);
   Message delta;
   delta.Inner(1, Message().Fixed(3, 1'500'000'000'000'000'000).Double(4, 1)).Number(2, 1);
   Message histogram;
@@ -114,14 +129,20 @@ TEST(OtlpTest, GaugesAndCumulativeSums) {
   Message none;  // no recorded value
   none.Inner(1, Message().Fixed(3, 1'500'000'000'000'000'000).Number(8, 1));
   Message scope;
-  scope.Inner(2, Message().Bytes(1, "tokens").Inner(7, sum)).Inner(2, Message().Bytes(1, "d").Inner(7, delta));
-  scope.Inner(2, Message().Bytes(1, "h").Inner(9, histogram)).Inner(2, Message().Bytes(1, "n").Inner(5, none));
+  scope.Inner(2, Message().Bytes(1, "tokens").Inner(7, sum))
+      .Inner(2, Message().Bytes(1, "d").Inner(7, delta));
+  scope.Inner(2, Message().Bytes(1, "h").Inner(9, histogram))
+      .Inner(2, Message().Bytes(1, "n").Inner(5, none));
   scope.Inner(2, Message().Bytes(1, "t").Inner(5, Message().Inner(1, Message().Double(4, 1))));
   request.Inner(1, Message().Inner(2, scope));
   std::string text;
   OtlpStats stats;
-  ASSERT_TRUE(DecodeOtlpMetrics(request.bytes, [&](const MetricSeries& s) { text += TextOf(s); }, &stats).ok());
-  EXPECT_EQ(text, "{\"train.mfu\",rank=\"0\",\"host.name\"=\"n1\"} 0.41 1500000000000\ntokens -3 1500000000000\n");
+  ASSERT_TRUE(DecodeOtlpMetrics(
+                  request.bytes, [&](const MetricSeries& s) { text += TextOf(s); }, &stats)
+                  .ok());
+  EXPECT_EQ(text,
+            "{\"train.mfu\",rank=\"0\",\"host.name\"=\"n1\"} 0.41 1500000000000\ntokens -3 "
+            "1500000000000\n");
   EXPECT_EQ(stats.points, 2u);
   EXPECT_EQ(stats.delta, 1u);
   EXPECT_EQ(stats.histograms, 2u);
@@ -131,32 +152,53 @@ TEST(OtlpTest, GaugesAndCumulativeSums) {
 }
 
 TEST(OtlpTest, TheJsonFormSaysTheSame) {
-  const std::string body = R"({"resourceMetrics":[{"resource":{"attributes":[{"key":"host.name","value":{"stringValue":"n1"}},{"key":"rank","value":{"intValue":"9"}}]},
-    "scopeMetrics":[{"metrics":[{"name":"train.mfu","gauge":{"dataPoints":[{"attributes":[{"key":"rank","value":{"intValue":"0"}}],"timeUnixNano":"1500000000000000000","asDouble":0.41}]}},
-    {"name":"tokens","sum":{"aggregationTemporality":2,"dataPoints":[{"timeUnixNano":"1500000000000000000","asInt":"-3"}]}},
-    {"name":"d","sum":{"aggregationTemporality":"AGGREGATION_TEMPORALITY_DELTA","dataPoints":[{"timeUnixNano":"1","asInt":"1"}]}},
+  const std::string body =
+      R"({"resourceMetrics":[{"resource":{"attributes":[{"key":"host.name",
+      "value":{"stringValue":"n1"}},{"key":"rank","value":{"intValue":"9"}}]},
+    "scopeMetrics":[{"metrics":[{"name":"train.mfu",
+    "gauge":{"dataPoints":[{"attributes":[{"key":"rank","value":{"intValue":"0"}}],
+    "timeUnixNano":"1500000000000000000","asDouble":0.41}]}},
+    {"name":"tokens","sum":{"aggregationTemporality":2,
+    "dataPoints":[{"timeUnixNano":"1500000000000000000","asInt":"-3"}]}},
+    {"name":"d","sum":{"aggregationTemporality":"AGGREGATION_TEMPORALITY_DELTA",
+    "dataPoints":[{"timeUnixNano":"1","asInt":"1"}]}},
     {"name":"h","histogram":{"dataPoints":[{},{}]}}]}]}]})";
   std::string text;
   OtlpStats stats;
-  ASSERT_TRUE(DecodeOtlpMetricsJson(body, [&](const MetricSeries& s) { text += TextOf(s); }, &stats).ok());
-  EXPECT_EQ(text, "{\"train.mfu\",rank=\"0\",\"host.name\"=\"n1\"} 0.41 1500000000000\ntokens{\"host.name\"=\"n1\",rank=\"9\"} -3 1500000000000\n");
+  ASSERT_TRUE(DecodeOtlpMetricsJson(
+                  body, [&](const MetricSeries& s) { text += TextOf(s); }, &stats)
+                  .ok());
+  EXPECT_EQ(text,
+            "{\"train.mfu\",rank=\"0\",\"host.name\"=\"n1\"} 0.41 "
+            "1500000000000\ntokens{\"host.name\"=\"n1\",rank=\"9\"} -3 1500000000000\n");
   EXPECT_EQ(stats.rejected(), 3u);
-  EXPECT_FALSE(DecodeOtlpMetricsJson("[1", [](const MetricSeries&) {}, &stats).ok());
-  EXPECT_FALSE(DecodeOtlpMetricsJson("7", [](const MetricSeries&) {}, &stats).ok());
-  EXPECT_FALSE(DecodeOtlpMetricsJson(std::string(100'000, '['), [](const MetricSeries&) {}, &stats).ok());
-  EXPECT_FALSE(DecodeOtlpMetrics("\x0a\xff", [](const MetricSeries&) {}, &stats).ok());
+  EXPECT_FALSE(DecodeOtlpMetricsJson(
+                   "[1", [](const MetricSeries&) {}, &stats)
+                   .ok());
+  EXPECT_FALSE(DecodeOtlpMetricsJson(
+                   "7", [](const MetricSeries&) {}, &stats)
+                   .ok());
+  EXPECT_FALSE(DecodeOtlpMetricsJson(
+                   std::string(100'000, '['), [](const MetricSeries&) {}, &stats)
+                   .ok());
+  EXPECT_FALSE(DecodeOtlpMetrics(
+                   "\x0a\xff", [](const MetricSeries&) {}, &stats)
+                   .ok());
 }
 
 TEST(OtlpTest, Responses) {
   EXPECT_EQ(OtlpMetricsResponse(0, "", false), "");
   EXPECT_EQ(OtlpMetricsResponse(0, "", true), "{}");
-  EXPECT_EQ(OtlpMetricsResponse(3, "why", false), Message().Inner(1, Message().Number(1, 3).Bytes(2, "why")).bytes);
-  EXPECT_EQ(OtlpMetricsResponse(3, "why", true), R"({"partialSuccess":{"rejectedDataPoints":"3","errorMessage":"why"}})");
+  EXPECT_EQ(OtlpMetricsResponse(3, "why", false),
+            Message().Inner(1, Message().Number(1, 3).Bytes(2, "why")).bytes);
+  EXPECT_EQ(OtlpMetricsResponse(3, "why", true),
+            R"({"partialSuccess":{"rejectedDataPoints":"3","errorMessage":"why"}})");
 }
 
 // Whatever labels a series has, what it is written as reads back as them.
 TEST(MetricSeriesTest, TextReadsBack) {
-  rc::check([](const std::vector<uint8_t>& name_bytes, const std::map<std::vector<uint8_t>, std::vector<uint8_t>>& label_bytes) {
+  rc::check([](const std::vector<uint8_t>& name_bytes,
+               const std::map<std::vector<uint8_t>, std::vector<uint8_t>>& label_bytes) {
     const auto printable = [](const std::vector<uint8_t>& bytes) {
       std::string text = "x";
       for (const uint8_t b : bytes) text += static_cast<char>(0x20 + b % 95);
@@ -184,7 +226,12 @@ TEST(MetricSeriesTest, TextReadsBack) {
 TEST(MetricSeriesTest, AGpuMetricIsOneWhateverBroughtIt) {
   MetricSeries series;
   series.name = "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE";
-  series.labels = {{"gpu", "0"}, {"UUID", "GPU-1"}, {"Hostname", "n1"}, {"modelName", "NVIDIA H100 80GB HBM3"}, {"instance", "n1:9400"}, {"job", "dcgm"}};
+  series.labels = {{"gpu", "0"},
+                   {"UUID", "GPU-1"},
+                   {"Hostname", "n1"},
+                   {"modelName", "NVIDIA H100 80GB HBM3"},
+                   {"instance", "n1:9400"},
+                   {"job", "dcgm"}};
   series.points = {{1'735'787'045'000'000, 0.5}};
   FieldRegistry registry;
   ExpositionDecoder decoder(&registry, "n1");
@@ -198,19 +245,26 @@ TEST(MetricSeriesTest, AGpuMetricIsOneWhateverBroughtIt) {
 
 TEST(ApplicationSeriesTest, NamesAndJobs) {
   ApplicationSeries s;
-  const auto read = [&](std::string_view name, std::string_view labels, bool direct = true) { return ReadApplicationSeries(name, labels, direct, &s); };
-  ASSERT_EQ(read("flopwatch_app_mfu", R"(job="7",convention="megatron",peak_tflops="989.4",rank="3",instance="n1")"), SeriesMeaning::kApplication);
+  const auto read = [&](std::string_view name, std::string_view labels, bool direct = true) {
+    return ReadApplicationSeries(name, labels, direct, &s);
+  };
+  ASSERT_EQ(read("flopwatch_app_mfu",
+                 R"(job="7",convention="megatron",peak_tflops="989.4",rank="3",instance="n1")"),
+            SeriesMeaning::kApplication);
   EXPECT_EQ(s.claim.job, "7");
   EXPECT_EQ(s.claim.convention, "megatron");
   EXPECT_EQ(s.claim.peak_tflops, 989.4);
   EXPECT_EQ(s.rank, 3);
-  EXPECT_EQ(read("flopwatch_app_mfu", R"(job="scrape-config")", false), SeriesMeaning::kNoJob) << "Prometheus' own label";
-  EXPECT_EQ(read("flopwatch_app_mfu", R"(job="scrape-config",job_id="7")", false), SeriesMeaning::kApplication);
+  EXPECT_EQ(read("flopwatch_app_mfu", R"(job="scrape-config")", false), SeriesMeaning::kNoJob)
+      << "Prometheus' own label";
+  EXPECT_EQ(read("flopwatch_app_mfu", R"(job="scrape-config",job_id="7")", false),
+            SeriesMeaning::kApplication);
   EXPECT_EQ(s.claim.job, "7");
   EXPECT_EQ(read("train_loss", R"(namespace="ml",pod="train-0")"), SeriesMeaning::kApplication);
   EXPECT_EQ(s.claim.job, "ml/train-0");
   EXPECT_EQ(s.key.field, ApplicationField::kLoss);
-  EXPECT_EQ(read("training.mfu", R"("k8s.namespace.name"="ml","k8s.pod.name"="train-0")"), SeriesMeaning::kApplication);
+  EXPECT_EQ(read("training.mfu", R"("k8s.namespace.name"="ml","k8s.pod.name"="train-0")"),
+            SeriesMeaning::kApplication);
   EXPECT_EQ(read("flopwatch_app_step", R"(job_id="7")"), SeriesMeaning::kApplication);
   EXPECT_TRUE(s.is_step);
   EXPECT_EQ(read("mfu_percent", R"(job_id="7")"), SeriesMeaning::kApplication);
@@ -219,7 +273,8 @@ TEST(ApplicationSeriesTest, NamesAndJobs) {
   EXPECT_EQ(read("loss", R"(job_id="7")"), SeriesMeaning::kOther) << "anybody's";
   EXPECT_EQ(read("train_loss", ""), SeriesMeaning::kOther);
   EXPECT_EQ(read("node_load1", R"(job_id="7")"), SeriesMeaning::kOther);
-  EXPECT_EQ(read("flopwatch_app_mfu", "job_id=\"" + std::string(600, 'x') + "\""), SeriesMeaning::kBadClaim);
+  EXPECT_EQ(read("flopwatch_app_mfu", "job_id=\"" + std::string(600, 'x') + "\""),
+            SeriesMeaning::kBadClaim);
 }
 
 }  // namespace

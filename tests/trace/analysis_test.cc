@@ -1,4 +1,5 @@
-// Time breakdowns on traces small enough to work out by hand, in both modes. The real traces are in oracle_test.cc.
+// Time breakdowns on traces small enough to work out by hand, in both modes. The real traces are in
+// oracle_test.cc.
 #include "trace/analysis/analysis.h"
 
 #include <gmock/gmock.h>
@@ -13,11 +14,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Compute 0-10, an all-reduce 5-20 (5 hidden), a copy 18-25 (5 alone), nothing 25-30, compute 30-40.
+// Compute 0-10, an all-reduce 5-20 (5 hidden), a copy 18-25 (5 alone), nothing 25-30, compute
+// 30-40.
 TraceSet Mixed() {
   TraceBuilder b;
   b.Gpu(Category::kKernel, "gemm", 0, 10 * kUs, 1);
-  b.Gpu(Category::kKernel, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 5 * kUs, 15 * kUs, 2, 20);
+  b.Gpu(Category::kKernel,
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 5 * kUs,
+        15 * kUs, 2, 20);
   b.Gpu(Category::kGpuMemcpy, "Memcpy HtoD (Pinned -> Device)", 18 * kUs, 7 * kUs, 3, 8);
   b.Gpu(Category::kKernel, "relu", 30 * kUs, 10 * kUs, 4);
   return std::move(b).Build();
@@ -80,7 +84,9 @@ TEST(CommCompOverlap, CountsWhatComputeHides) {
 // HTA takes DeepEP's kernels for compute (traces.md 2.12 item 4) and finds no communication at all.
 TEST(CommCompOverlap, DeepEpIsCommunication) {
   TraceBuilder b;
-  b.Gpu(Category::kKernel, "void deep_ep::internode_ll::dispatch<false, 3, 7168>(void*, float*, int*)", 0, 10 * kUs, 1);
+  b.Gpu(Category::kKernel,
+        "void deep_ep::internode_ll::dispatch<false, 3, 7168>(void*, float*, int*)", 0, 10 * kUs,
+        1);
   b.Gpu(Category::kKernel, "gemm", 8 * kUs, 10 * kUs, 2, 9);
   const TraceSet set = std::move(b).Build();
   const auto right = RunNamed(set, "comm_comp_overlap");
@@ -97,7 +103,9 @@ TEST(KernelBreakdown, TypesThatRunTogether) {
   const auto tables = RunNamed(set, "gpu_kernel_breakdown");
   ASSERT_TRUE(tables.ok());
   const Table& t = PartOf(*tables, "kernel_type");
-  const auto sum = [&](std::string_view type) { return NumberAt(t, "sum_us", {{"kernel_type", Text(type)}}); };
+  const auto sum = [&](std::string_view type) {
+    return NumberAt(t, "sum_us", {{"kernel_type", Text(type)}});
+  };
   EXPECT_DOUBLE_EQ(sum("COMPUTATION"), 15);
   EXPECT_DOUBLE_EQ(sum("COMPUTATION overlapping COMMUNICATION"), 5);
   EXPECT_DOUBLE_EQ(sum("COMMUNICATION"), 8);
@@ -106,7 +114,8 @@ TEST(KernelBreakdown, TypesThatRunTogether) {
   EXPECT_EQ(t.rows.size(), 5u);
 }
 
-// Names beyond the tenth become one line; its statistics are over kernels, HTA's over sums by name (traces.md 2.12 item 6).
+// Names beyond the tenth become one line; its statistics are over kernels, HTA's over sums by name
+// (traces.md 2.12 item 6).
 TEST(KernelBreakdown, OthersDescribeKernels) {
   TraceBuilder b;
   Nanos at = 0;
@@ -155,7 +164,8 @@ TEST(HtaRows, TheLastStepIsDropped) {
 }
 
 TEST(Analyses, AWrongNameGetsTheNearest) {
-  EXPECT_THAT(std::string(FindAnalysis("temporal_brekdown").status().message()), HasSubstr("did you mean 'temporal_breakdown'"));
+  EXPECT_THAT(std::string(FindAnalysis("temporal_brekdown").status().message()),
+              HasSubstr("did you mean 'temporal_breakdown'"));
   ASSERT_TRUE(FindAnalysis("gpu_kernel_breakdown:argument").ok());
 }
 
@@ -168,17 +178,20 @@ TEST(Analyses, RunTogetherInTheOrderAsked) {
   ASSERT_EQ(runs.size(), all.size());
   for (size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(runs[i].analysis, all[i]);
-    EXPECT_TRUE(runs[i].result.ok() || runs[i].result.status().code() == absl::StatusCode::kFailedPrecondition)
+    EXPECT_TRUE(runs[i].result.ok() ||
+                runs[i].result.status().code() == absl::StatusCode::kFailedPrecondition)
         << all[i]->name << ": " << runs[i].result.status();
   }
 }
 
-// Linear interpolation between order statistics: R's quantile type 7, checked there: quantile(c(1,2,3,10), c(.25,.5,.75,.9)).
+// Linear interpolation between order statistics: R's quantile type 7, checked there:
+// quantile(c(1,2,3,10), c(.25,.5,.75,.9)).
 TEST(Statistics, PercentilesInterpolate) {
   const double quantiles[] = {0.25, 0.5, 0.75, 0.9};
   const Summary s = Describe({10, 1, 3, 2}, quantiles);
-  EXPECT_THAT(s.percentiles, ::testing::ElementsAre(::testing::DoubleEq(1.75), ::testing::DoubleEq(2.5), ::testing::DoubleEq(4.75),
-                                                    ::testing::DoubleEq(7.9)));
+  EXPECT_THAT(s.percentiles,
+              ::testing::ElementsAre(::testing::DoubleEq(1.75), ::testing::DoubleEq(2.5),
+                                     ::testing::DoubleEq(4.75), ::testing::DoubleEq(7.9)));
   EXPECT_DOUBLE_EQ(s.mean, 4);
   EXPECT_DOUBLE_EQ(s.std, std::sqrt(50.0 / 3));
   EXPECT_TRUE(std::isnan(Describe({}, quantiles).percentiles[0]));

@@ -1,4 +1,5 @@
-// Expected counts: SQL over the databases themselves (the sqlite3 program), and the captures' README.
+// Expected counts: SQL over the databases themselves (the sqlite3 program), and the captures'
+// README.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +38,8 @@ TEST(AscendImport, RealDatabaseOfTwoRanks) {
   EXPECT_EQ(rank.format, "ascend");
   EXPECT_TRUE(rank.record_shapes);
   std::map<std::string, int> rows;
-  for (Row r = 0; r < rank.events.size(); ++r) ++rows[std::string(loaded->set.names.Text(rank.events.file_category[r]))];
+  for (Row r = 0; r < rank.events.size(); ++r)
+    ++rows[std::string(loaded->set.names.Text(rank.events.file_category[r]))];
   EXPECT_EQ(rows["COMPUTE_TASK_INFO"], 187);
   EXPECT_EQ(rows["COMMUNICATION_OP"], 4);
   EXPECT_EQ(rows["PYTORCH_API"], 2460);
@@ -58,7 +60,8 @@ TEST(AscendImport, RealDatabaseOfTwoRanks) {
 
 TEST(AscendImport, SizesFiledUnderTypesAreFound) {
   FLOPWATCH_REQUIRE_DATA("ascend/real_alexnet_level1");
-  const auto loaded = Load({(SharedData() / "ascend/real_alexnet_level1/rank0_ascend_pt").string()});
+  const auto loaded =
+      Load({(SharedData() / "ascend/real_alexnet_level1/rank0_ascend_pt").string()});
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   const RankTrace& rank = loaded->set.ranks[0];
   std::vector<std::string> addmm;
@@ -66,9 +69,11 @@ TEST(AscendImport, SizesFiledUnderTypesAreFound) {
     const OpDetail* op = rank.OpOf(r);
     if (op == nullptr || loaded->set.Name(rank, r) != "aten::addmm") continue;
     addmm.emplace_back(loaded->set.names.Text(op->input_dims));
-    EXPECT_EQ(loaded->set.names.Text(op->input_types), R"(["float","float","float","Scalar","Scalar"])");
+    EXPECT_EQ(loaded->set.names.Text(op->input_types),
+              R"(["float","float","float","Scalar","Scalar"])");
   }
-  EXPECT_THAT(addmm, ::testing::ElementsAre("[[4096],[32,9216],[9216,4096],[],[]]", "[[4096],[32,4096],[4096,4096],[],[]]",
+  EXPECT_THAT(addmm, ::testing::ElementsAre("[[4096],[32,9216],[9216,4096],[],[]]",
+                                            "[[4096],[32,4096],[4096,4096],[],[]]",
                                             "[[1000],[32,4096],[4096,1000],[],[]]"));
 }
 
@@ -80,7 +85,7 @@ TEST(AscendImport, ChipFlopsRecordsAndModules) {
   const RankTrace& rank = loaded->set.ranks[0];
   ASSERT_FALSE(rank.devices.empty());
   EXPECT_DOUBLE_EQ(rank.devices[0].tensor_peak_flops, 327.68e12);  // 25 cores x 1600 MHz x 8192
-  EXPECT_EQ(rank.module_ranges.size(), 9u);                        // Net, 2 x (Block, Linear, Attention), 2 Head
+  EXPECT_EQ(rank.module_ranges.size(), 9u);  // Net, 2 x (Block, Linear, Attention), 2 Head
   // Six messages are unusable and one range is empty; one range is of another domain.
   EXPECT_EQ(rank.flops_records.size(), 13u);
   EXPECT_TRUE(loaded->set.ranks[2].flops_records.empty());
@@ -88,10 +93,13 @@ TEST(AscendImport, ChipFlopsRecordsAndModules) {
 
 TEST(AscendImport, OfTwoProfilesOfOneRankTheLaterCounts) {
   FLOPWATCH_REQUIRE_DATA("ascend/fixture/nested_ranges");
-  const fs::path root = fs::temp_directory_path() / ("flopwatch_ascend_" + std::to_string(::getpid()));
+  const fs::path root =
+      fs::temp_directory_path() / ("flopwatch_ascend_" + std::to_string(::getpid()));
   fs::remove_all(root);
-  const fs::path from = SharedData() / "ascend/fixture/nested_ranges/fixturehost_4242_20251009080000000_ascend_pt";
-  for (const char* name : {"host_1_20251009080000001_ascend_pt", "host_9_20251009080000000_ascend_pt"}) {
+  const fs::path from =
+      SharedData() / "ascend/fixture/nested_ranges/fixturehost_4242_20251009080000000_ascend_pt";
+  for (const char* name :
+       {"host_1_20251009080000001_ascend_pt", "host_9_20251009080000000_ascend_pt"}) {
     fs::create_directories(root);
     fs::copy(from, root / name, fs::copy_options::recursive);
   }
@@ -104,12 +112,17 @@ TEST(AscendImport, OfTwoProfilesOfOneRankTheLaterCounts) {
 
 TEST(AscendImport, DamagedDatabasesEndInErrorsOrCountedLosses) {
   FLOPWATCH_REQUIRE_DATA("ascend/fixture/main");
-  const fs::path root = fs::temp_directory_path() / ("flopwatch_ascend_bad_" + std::to_string(::getpid()));
+  const fs::path root =
+      fs::temp_directory_path() / ("flopwatch_ascend_bad_" + std::to_string(::getpid()));
   fs::create_directories(root / "ASCEND_PROFILER_OUTPUT");
-  const std::string whole = testing_data::ReadFile(
-      SharedData() / "ascend/fixture/main/fixturehost_4242_20251009080000000_ascend_pt/ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler_0.db");
+  const std::string whole =
+      testing_data::ReadFile(SharedData() /
+                             "ascend/fixture/main/fixturehost_4242_20251009080000000_ascend_pt/"
+                             "ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler_0.db");
   const auto load = [&](const std::string& bytes) {
-    std::ofstream(root / "ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler_0.db", std::ios::binary | std::ios::trunc) << bytes;
+    std::ofstream(root / "ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler_0.db",
+                  std::ios::binary | std::ios::trunc)
+        << bytes;
     return Load({root.string()});
   };
   EXPECT_FALSE(load("").ok());

@@ -1,4 +1,5 @@
-// Traces written by hand in a test: rows are added in any order, Finish() links them as after an import.
+// Traces written by hand in a test: rows are added in any order, Finish() links them as after an
+// import.
 #ifndef FLOPWATCH_TESTS_TRACE_BUILDER_H_
 #define FLOPWATCH_TESTS_TRACE_BUILDER_H_
 
@@ -18,11 +19,13 @@ class TraceBuilder {
   }
 
   // A CPU row; times in nanoseconds.
-  Row Cpu(Category category, std::string_view name, Nanos ts, Nanos dur, int64_t correlation = kNoId, int64_t tid = 1) {
+  Row Cpu(Category category, std::string_view name, Nanos ts, Nanos dur,
+          int64_t correlation = kNoId, int64_t tid = 1) {
     return Add(category, name, ts, dur, ThreadOf(1000, tid), kNoStream, correlation);
   }
   // GPU work (or a sync row) on a stream.
-  Row Gpu(Category category, std::string_view name, Nanos ts, Nanos dur, int64_t correlation = kNoId, int32_t stream = 7) {
+  Row Gpu(Category category, std::string_view name, Nanos ts, Nanos dur,
+          int64_t correlation = kNoId, int32_t stream = 7) {
     return Add(category, name, ts, dur, ThreadOf(0, stream), stream, correlation);
   }
   RankTrace& rank() { return rank_; }
@@ -51,7 +54,8 @@ class TraceBuilder {
     rank_.threads.push_back({.pid = pid, .tid = tid});
     return static_cast<uint32_t>(rank_.threads.size() - 1);
   }
-  Row Add(Category category, std::string_view name, Nanos ts, Nanos dur, uint32_t thread, int32_t stream, int64_t correlation) {
+  Row Add(Category category, std::string_view name, Nanos ts, Nanos dur, uint32_t thread,
+          int32_t stream, int64_t correlation) {
     EventTable& e = rank_.events;
     e.ts.push_back(ts);
     e.dur.push_back(dur);

@@ -20,13 +20,17 @@ using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr std::string_view kAllReduce = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+constexpr std::string_view kAllReduce =
+    "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
 constexpr Nanos kCollectiveUs = 1000;
 
 // A collective with the metadata of 2024 and later.
-void AddCollective(TraceBuilder& b, std::string_view name, std::string_view group, std::string_view ranks, int64_t sequence,
-                   Nanos ts, Nanos end, int64_t elements = 1024, int32_t stream = 20) {
-  const std::string kernel = name == "allreduce" ? std::string(kAllReduce) : std::string("ncclDevKernel_") + std::string(name);
+void AddCollective(TraceBuilder& b, std::string_view name, std::string_view group,
+                   std::string_view ranks, int64_t sequence, Nanos ts, Nanos end,
+                   int64_t elements = 1024, int32_t stream = 20) {
+  const std::string kernel = name == "allreduce"
+                                 ? std::string(kAllReduce)
+                                 : std::string("ncclDevKernel_") + std::string(name);
   const Row row = b.Gpu(Category::kKernel, kernel, ts, end - ts, kNoId, stream);
   b.rank().collectives.push_back({});
   CollectiveDetail& c = b.rank().collectives.back();
@@ -48,8 +52,9 @@ void AddStep(TraceBuilder& b, int64_t number, Nanos ts, Nanos dur) {
 
 // Four ranks, five all-reduces, 1 ms apart; rank 2 arrives 300 µs after the others, with a compute
 // kernel that long. `clock`: added to every time of a rank.
-TraceSet CollectiveJob(const std::map<int32_t, Nanos>& clock = {}, bool metadata = true, std::string_view kernel = kAllReduce,
-             const std::set<int32_t>& without = {}) {
+TraceSet CollectiveJob(const std::map<int32_t, Nanos>& clock = {}, bool metadata = true,
+                       std::string_view kernel = kAllReduce,
+                       const std::set<int32_t>& without = {}) {
   JobBuilder job;
   for (int32_t rank = 0; rank < 4; ++rank) {
     if (without.contains(rank)) continue;
@@ -63,9 +68,11 @@ TraceSet CollectiveJob(const std::map<int32_t, Nanos>& clock = {}, bool metadata
         b.Gpu(Category::kKernel, "gemm", begin, compute);
         // All leave 700 µs after the slowest could start; ends differ by a microsecond a rank.
         if (metadata) {
-          AddCollective(b, "allreduce", "0", "[0, 1, 2, 3]", i + 7, begin + compute, begin + 700 * kCollectiveUs + rank * kCollectiveUs);
+          AddCollective(b, "allreduce", "0", "[0, 1, 2, 3]", i + 7, begin + compute,
+                        begin + 700 * kCollectiveUs + rank * kCollectiveUs);
         } else {
-          b.Gpu(Category::kKernel, kernel, begin + compute, 700 * kCollectiveUs + rank * kCollectiveUs - compute, kNoId, 20);
+          b.Gpu(Category::kKernel, kernel, begin + compute,
+                700 * kCollectiveUs + rank * kCollectiveUs - compute, kNoId, 20);
         }
       }
     });
@@ -75,16 +82,20 @@ TraceSet CollectiveJob(const std::map<int32_t, Nanos>& clock = {}, bool metadata
 
 TEST(Collectives, KindsOfNames) {
   EXPECT_EQ(CollectiveKindOf("_allgather_base"), CollectiveKind::kAllGather);
-  EXPECT_EQ(CollectiveKindOf("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"),
+  EXPECT_EQ(CollectiveKindOf(
+                "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"),
             CollectiveKind::kReduceScatter);
-  EXPECT_EQ(CollectiveKindOf("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)"),
+  EXPECT_EQ(CollectiveKindOf(
+                "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)"),
             CollectiveKind::kAllReduce);
   EXPECT_EQ(CollectiveKindOf("hcom_allReduce__123_0_1"), CollectiveKind::kAllReduce);
   EXPECT_EQ(CollectiveKindOf("all_to_allv"), CollectiveKind::kAllToAll);
-  EXPECT_EQ(CollectiveKindOf("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t"), CollectiveKind::kPointToPoint);
+  EXPECT_EQ(CollectiveKindOf("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t"),
+            CollectiveKind::kPointToPoint);
   EXPECT_EQ(CollectiveKindOf("ncclDevKernel_Broadcast_RING_LL"), CollectiveKind::kBroadcast);
   EXPECT_EQ(CollectiveKindOf("ncclDevKernel_Reduce_Sum_f32_RING_LL"), CollectiveKind::kReduce);
-  EXPECT_EQ(CollectiveKindOf("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 4>"), CollectiveKind::kAllReduce);
+  EXPECT_EQ(CollectiveKindOf("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 4>"),
+            CollectiveKind::kAllReduce);
   EXPECT_EQ(CollectiveKindOf("recv"), CollectiveKind::kPointToPoint);
   EXPECT_EQ(CollectiveKindOf("gemm"), CollectiveKind::kUnknown);
 }
@@ -161,7 +172,9 @@ TEST(Collectives, WithoutMetadataByOrderOnTheStreamWithNewNcclNames) {
 }
 
 TEST(Collectives, GroupedSendRecvThatEndsTogetherIsAnAllToAll) {
-  const TraceSet set = CollectiveJob({}, false, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*, unsigned long, ncclWork*)");
+  const TraceSet set = CollectiveJob(
+      {}, false,
+      "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*, unsigned long, ncclWork*)");
   const AnalysisInput input(set, {});
   ASSERT_EQ(input.collectives().all.size(), 5u);
   EXPECT_TRUE(input.collectives().all[0].synchronising);
@@ -173,8 +186,10 @@ TEST(Collectives, PipelineSendRecvBlamesNobody) {
     job.Rank(rank, [&](TraceBuilder& b) {
       Nanos at = 1'000'000;
       for (int i = 0; i < 6; ++i) {
-        at += (200 + 37 * ((i * 7 + rank * 3) % 5)) * 10 * kCollectiveUs;  // stages of different length
-        b.Gpu(Category::kKernel, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", at, 20 * kCollectiveUs, kNoId, 20);
+        at += (200 + 37 * ((i * 7 + rank * 3) % 5)) * 10 *
+              kCollectiveUs;  // stages of different length
+        b.Gpu(Category::kKernel, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", at,
+              20 * kCollectiveUs, kNoId, 20);
       }
     });
   }
@@ -189,8 +204,9 @@ TEST(Collectives, PipelineSendRecvBlamesNobody) {
 TEST(Collectives, BroadcastMakesNobodyLate) {
   JobBuilder job;
   for (int32_t rank = 0; rank < 2; ++rank) {
-    job.Rank(rank,
-             [&](TraceBuilder& b) { AddCollective(b, "broadcast", "0", "[0, 1]", 1, 1'000'000, 1'500'000 + rank * 400'000); });
+    job.Rank(rank, [&](TraceBuilder& b) {
+      AddCollective(b, "broadcast", "0", "[0, 1]", 1, 1'000'000, 1'500'000 + rank * 400'000);
+    });
   }
   const TraceSet set = std::move(job).Build();
   const AnalysisInput input(set, {});
@@ -217,7 +233,8 @@ TEST(Collectives, OneRankIsNotComputable) {
   const TraceSet set = CollectiveJob({}, true, kAllReduce, {1, 2, 3});
   const AnalysisInput input(set, {});
   EXPECT_TRUE(input.collectives().all.empty());
-  for (const std::string_view name : {"collective_skew", "collectives", "stragglers", "potential_stragglers"}) {
+  for (const std::string_view name :
+       {"collective_skew", "collectives", "stragglers", "potential_stragglers"}) {
     const StatusOr<const Analysis*> analysis = FindAnalysis(name);
     ASSERT_TRUE(analysis.ok());
     EXPECT_THAT((*analysis)->run(input).status().message(), HasSubstr("not computable: ")) << name;
@@ -229,7 +246,8 @@ TEST(Collectives, DifferentOperationsAtOnePlaceBlameNobody) {
   for (int32_t rank = 0; rank < 2; ++rank) {
     job.Rank(rank, [&](TraceBuilder& b) {
       AddCollective(b, "allreduce", "0", "[0, 1]", 1, 1'000'000, 1'100'000);
-      AddCollective(b, rank == 0 ? "allreduce" : "_allgather_base", "0", "[0, 1]", 2, 2'000'000 + rank * 500'000, 2'600'000);
+      AddCollective(b, rank == 0 ? "allreduce" : "_allgather_base", "0", "[0, 1]", 2,
+                    2'000'000 + rank * 500'000, 2'600'000);
     });
   }
   const TraceSet set = std::move(job).Build();
@@ -251,7 +269,8 @@ TEST(Collectives, WithoutSequenceStepsKeepPlacesTogether) {
         const Nanos t0 = step * 1'000'000;
         AddStep(b, step, t0, 1'000'000);
         b.Cpu(Category::kRuntime, "cudaLaunchKernel", t0 + 10, 5, step);
-        AddCollective(b, "allreduce", "0", "[0, 1]", kUnknown, t0 + 100'000 + rank * 50'000, t0 + 300'000);
+        AddCollective(b, "allreduce", "0", "[0, 1]", kUnknown, t0 + 100'000 + rank * 50'000,
+                      t0 + 300'000);
         b.rank().events.correlation.back() = step;
       }
     });
@@ -277,8 +296,10 @@ TEST(Collectives, LatenessFromWaitingInAnInnerGroupIsExcused) {
         const Nanos compute = rank == 0 ? 500 * kCollectiveUs : 100 * kCollectiveUs;
         const Nanos inner_end = t + (rank < 2 ? 510 : 110) * kCollectiveUs;
         b.Gpu(Category::kKernel, "gemm", t, compute);
-        AddCollective(b, "allreduce", rank < 2 ? "tp0" : "tp1", rank < 2 ? "[0, 1]" : "[2, 3]", i + 1, t + compute, inner_end);
-        AddCollective(b, "allreduce", "dp", "[0, 1, 2, 3]", i + 1, inner_end + (rank == 1 ? 3 : 1) * kCollectiveUs, t + 600 * kCollectiveUs);
+        AddCollective(b, "allreduce", rank < 2 ? "tp0" : "tp1", rank < 2 ? "[0, 1]" : "[2, 3]",
+                      i + 1, t + compute, inner_end);
+        AddCollective(b, "allreduce", "dp", "[0, 1, 2, 3]", i + 1,
+                      inner_end + (rank == 1 ? 3 : 1) * kCollectiveUs, t + 600 * kCollectiveUs);
       }
     });
   }
@@ -289,7 +310,8 @@ TEST(Collectives, LatenessFromWaitingInAnInnerGroupIsExcused) {
   ASSERT_TRUE(verdict.ok());
   EXPECT_EQ(verdict->ranks.front().rank, 0);
   const auto of = [&](int32_t rank) {
-    return *std::find_if(verdict->ranks.begin(), verdict->ranks.end(), [&](const RankLateness& r) { return r.rank == rank; });
+    return *std::find_if(verdict->ranks.begin(), verdict->ranks.end(),
+                         [&](const RankLateness& r) { return r.rank == rank; });
   };
   EXPECT_EQ(of(0).caused, 6 * 400 * kCollectiveUs);  // the inner group's wait
   EXPECT_GT(of(1).caused, 6 * 2 * 350 * kCollectiveUs);
@@ -307,10 +329,13 @@ TEST(Collectives, DataLoadingAndCpuAreTold) {
           const Nanos idle = rank == 1 ? 900 * kCollectiveUs : 0;
           if (rank == 1) {
             b.Cpu(loading ? Category::kUserAnnotation : Category::kCpuOp,
-                  loading ? "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__" : "aten::item", t, idle);
+                  loading ? "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+                          : "aten::item",
+                  t, idle);
           }
           b.Gpu(Category::kKernel, "gemm", t + idle, 200 * kCollectiveUs);
-          AddCollective(b, "allreduce", "0", "[0, 1, 2]", i + 1, t + idle + 200 * kCollectiveUs, t + 1'500 * kCollectiveUs);
+          AddCollective(b, "allreduce", "0", "[0, 1, 2]", i + 1, t + idle + 200 * kCollectiveUs,
+                        t + 1'500 * kCollectiveUs);
         }
       });
     }
@@ -367,9 +392,11 @@ StatusOr<AnalysisTables> RunNamed(const AnalysisInput& input, std::string_view n
 
 TEST(CollectivesOracle, DlrmSkewAndWaitsExactly) {
   FLOPWATCH_REQUIRE_DATA("traces/dlrm_v100_8ranks");
-  const StatusOr<Loaded> loaded = Load({(testing_data::SharedData() / "traces/dlrm_v100_8ranks").string()});
+  const StatusOr<Loaded> loaded =
+      Load({(testing_data::SharedData() / "traces/dlrm_v100_8ranks").string()});
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  const Json truth = ReadJson(testing_data::SharedData() / "traces/oracle/dlrm_v100_8ranks.collective_skew.json");
+  const Json truth =
+      ReadJson(testing_data::SharedData() / "traces/oracle/dlrm_v100_8ranks.collective_skew.json");
   const AnalysisInput input(loaded->set, {});
   const StatusOr<AnalysisTables> skew = RunNamed(input, "collective_skew");
   ASSERT_TRUE(skew.ok()) << skew.status();
@@ -377,9 +404,10 @@ TEST(CollectivesOracle, DlrmSkewAndWaitsExactly) {
   const Json::Array& expected = truth["collectives"].array();
   ASSERT_EQ(table.rows.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
-    for (const std::string_view column :
-         {"i", "start_skew_us", "end_skew_us", "last_arriver", "first_arriver", "min_dur_us", "max_dur_us"}) {
-      EXPECT_EQ(CollectiveNumber(At(table, i, column)), expected[i][column].number_or(-1)) << "collective " << i << " " << column;
+    for (const std::string_view column : {"i", "start_skew_us", "end_skew_us", "last_arriver",
+                                          "first_arriver", "min_dur_us", "max_dur_us"}) {
+      EXPECT_EQ(CollectiveNumber(At(table, i, column)), expected[i][column].number_or(-1))
+          << "collective " << i << " " << column;
     }
     EXPECT_TRUE(std::get<bool>(At(table, i, "synchronising")));
   }
@@ -390,10 +418,17 @@ TEST(CollectivesOracle, DlrmSkewAndWaitsExactly) {
   for (size_t r = 0; r < 8; ++r) {
     const std::string key = std::to_string(r);
     EXPECT_EQ(CollectiveNumber(At(per_rank, r, "rank")), static_cast<double>(r));
-    EXPECT_EQ(CollectiveNumber(At(per_rank, r, "wait_us")), truth["wait_us_per_rank"][key].number_or(-1)) << "rank " << r;
-    EXPECT_EQ(CollectiveNumber(At(per_rank, r, "last_arrivals")), truth["last_arrivals"][key].number_or(-1)) << "rank " << r;
-    EXPECT_EQ(CollectiveNumber(At(per_rank, r, "first_arrivals")), truth["first_arrivals"][key].number_or(-1)) << "rank " << r;
-    EXPECT_EQ(CollectiveNumber(At(per_rank, r, "total_collective_us")), truth["total_collective_us_per_rank"][key].number_or(-1))
+    EXPECT_EQ(CollectiveNumber(At(per_rank, r, "wait_us")),
+              truth["wait_us_per_rank"][key].number_or(-1))
+        << "rank " << r;
+    EXPECT_EQ(CollectiveNumber(At(per_rank, r, "last_arrivals")),
+              truth["last_arrivals"][key].number_or(-1))
+        << "rank " << r;
+    EXPECT_EQ(CollectiveNumber(At(per_rank, r, "first_arrivals")),
+              truth["first_arrivals"][key].number_or(-1))
+        << "rank " << r;
+    EXPECT_EQ(CollectiveNumber(At(per_rank, r, "total_collective_us")),
+              truth["total_collective_us_per_rank"][key].number_or(-1))
         << "rank " << r;
   }
   const StatusOr<StragglerVerdict> verdict = FindStragglers(input, input.collectives());
@@ -410,9 +445,11 @@ TEST(CollectivesOracle, DlrmSkewAndWaitsExactly) {
 
 TEST(CollectivesOracle, HtaNamesTheSameCandidates) {
   FLOPWATCH_REQUIRE_DATA("traces/dlrm_v100_8ranks");
-  const StatusOr<Loaded> loaded = Load({(testing_data::SharedData() / "traces/dlrm_v100_8ranks").string()});
+  const StatusOr<Loaded> loaded =
+      Load({(testing_data::SharedData() / "traces/dlrm_v100_8ranks").string()});
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  const Json truth = ReadJson(testing_data::SharedData() / "traces/oracle/dlrm_v100_8ranks.hta.json");
+  const Json truth =
+      ReadJson(testing_data::SharedData() / "traces/oracle/dlrm_v100_8ranks.hta.json");
   AnalysisOptions options;
   options.hta = true;
   const AnalysisInput input(loaded->set, options);
@@ -420,14 +457,16 @@ TEST(CollectivesOracle, HtaNamesTheSameCandidates) {
   ASSERT_TRUE(found.ok()) << found.status();
   std::vector<double> ranks, expected;
   for (const auto& row : found->parts[0].table.rows) ranks.push_back(CollectiveNumber(row[0]));
-  for (const auto& rank : truth["results"]["potential_stragglers"].array()) expected.push_back(rank.number_or(-1));
+  for (const auto& rank : truth["results"]["potential_stragglers"].array())
+    expected.push_back(rank.number_or(-1));
   EXPECT_EQ(ranks, expected);
 }
 
 // The clocks of real ranks shifted by milliseconds: the same waits within the noise of ends.
 TEST(CollectivesOracle, DlrmWithShiftedClocks) {
   FLOPWATCH_REQUIRE_DATA("traces/dlrm_v100_8ranks");
-  StatusOr<Loaded> loaded = Load({(testing_data::SharedData() / "traces/dlrm_v100_8ranks").string()});
+  StatusOr<Loaded> loaded =
+      Load({(testing_data::SharedData() / "traces/dlrm_v100_8ranks").string()});
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   for (RankTrace& rank : loaded->set.ranks) {
     const Nanos shift = (rank.rank % 3 - 1) * 7'000'000;

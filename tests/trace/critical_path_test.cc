@@ -19,7 +19,8 @@ using ::testing::HasSubstr;
 
 std::map<std::string, Nanos> Bounds(const CriticalPath& path) {
   std::map<std::string, Nanos> out;
-  for (const PathStep& step : path.steps) out[std::string(PathBoundName(step.bound))] += step.duration;
+  for (const PathStep& step : path.steps)
+    out[std::string(PathBoundName(step.bound))] += step.duration;
   return out;
 }
 
@@ -29,10 +30,12 @@ StatusOr<CriticalPath> PathOf(const TraceSet& set, AnalysisOptions options = {})
 }
 
 TEST(ShortName, AsHtaShortens) {
-  EXPECT_EQ(ShortName("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<int>, "
-                      "at::detail::Array<char*, 3> >(int, "
-                      "at::native::CUDAFunctor_add<int>, at::detail::Array<char*, 3>)"),
-            "at::native::vectorized_elementwise_kernel");
+  EXPECT_EQ(
+      ShortName(
+          "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<int>, "
+          "at::detail::Array<char*, 3> >(int, "
+          "at::native::CUDAFunctor_add<int>, at::detail::Array<char*, 3>)"),
+      "at::native::vectorized_elementwise_kernel");
   EXPECT_EQ(ShortName("Memset (Device)"), "Memset (Device)");
   EXPECT_EQ(ShortName("Memcpy HtoD (Pageable -> Device)"), "Memcpy HtoD (Pageable -> Device)");
   EXPECT_EQ(ShortName("auto f(int)->long"), "flong");
@@ -51,10 +54,12 @@ TEST(CriticalPath, OneOperatorAndTheKernelItWaitsFor) {
   b.Gpu(Category::kKernel, "gemm", 30, 50, 1);
   const StatusOr<CriticalPath> path = PathOf(std::move(b).Build());
   ASSERT_TRUE(path.ok()) << path.status();
-  // op 0-10, launch 10 to the kernel's start 30, kernel 50, then from the end of the call at 90 to the end of the op at 100.
-  EXPECT_EQ(Bounds(*path),
-            (std::map<std::string, Nanos>{
-                {"(dependency)", 0}, {"cpu_bound", 20}, {"gpu_compute_bound", 50}, {"gpu_kernel_launch_overhead", 20}}));
+  // op 0-10, launch 10 to the kernel's start 30, kernel 50, then from the end of the call at 90 to
+  // the end of the op at 100.
+  EXPECT_EQ(Bounds(*path), (std::map<std::string, Nanos>{{"(dependency)", 0},
+                                                         {"cpu_bound", 20},
+                                                         {"gpu_compute_bound", 50},
+                                                         {"gpu_kernel_launch_overhead", 20}}));
   EXPECT_EQ(path->total, 90);
   EXPECT_EQ(path->nodes, 8u);
   EXPECT_EQ(path->inferred, 1);
@@ -146,18 +151,22 @@ TEST(CriticalPath, SeveralInstancesAndNone) {
   options.annotation = "no such thing";
   EXPECT_THAT(PathOf(set, options).status().message(), HasSubstr("no such thing"));
   TraceBuilder empty;
-  EXPECT_EQ(PathOf(std::move(empty).Build()).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(PathOf(std::move(empty).Build()).status().code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
-// Rows that overlap without nesting, on threads that wait for each other: whatever the times say, it ends.
+// Rows that overlap without nesting, on threads that wait for each other: whatever the times say,
+// it ends.
 TEST(CriticalPath, ContradictingTimesEnd) {
   for (const bool hta : {false, true}) {
     TraceBuilder b;
     for (int i = 0; i < 200; ++i) {
       const Nanos ts = (i * 7919) % 1000;
       b.Cpu(Category::kCpuOp, "op", ts * 1000, (i * 104729) % 500'000, kNoId, i % 3);
-      b.Cpu(Category::kRuntime, i % 2 == 0 ? "cudaLaunchKernel" : "cudaStreamSynchronize", ts * 1000, 50'000 + i, i + 1, i % 3);
-      b.Gpu(Category::kKernel, "k", ((i * 31) % 900) * 1000, 20'000, i + 1, i % 4);  // some before their launch
+      b.Cpu(Category::kRuntime, i % 2 == 0 ? "cudaLaunchKernel" : "cudaStreamSynchronize",
+            ts * 1000, 50'000 + i, i + 1, i % 3);
+      b.Gpu(Category::kKernel, "k", ((i * 31) % 900) * 1000, 20'000, i + 1,
+            i % 4);  // some before their launch
     }
     AnalysisOptions options;
     options.hta = hta;
@@ -171,16 +180,19 @@ TEST(CriticalPath, ContradictingTimesEnd) {
   }
 }
 
-// HTA's queue lengths come from an unstable sort: where a launch and a kernel's start fall into one microsecond, its order is
-// that of the day, and with it whether a kernel has one edge (launch delay) or two. With starts first there would be 22, 5, 2
-// fewer edges than HTA has; with launches first, as here, these more. No path depends on it.
-const std::map<std::string, double> kUnstableEdges = {
-    {"recsys_a100_rank3of8_2022.json.gz", 15}, {"ddp_a100_rank0of2_2024.json.gz", 2}, {"dlrm_v100_8ranks/rank0.json.gz", 1}};
+// HTA's queue lengths come from an unstable sort: where a launch and a kernel's start fall into one
+// microsecond, its order is that of the day, and with it whether a kernel has one edge (launch
+// delay) or two. With starts first there would be 22, 5, 2 fewer edges than HTA has; with launches
+// first, as here, these more. No path depends on it.
+const std::map<std::string, double> kUnstableEdges = {{"recsys_a100_rank3of8_2022.json.gz", 15},
+                                                      {"ddp_a100_rank0of2_2024.json.gz", 2},
+                                                      {"dlrm_v100_8ranks/rank0.json.gz", 1}};
 
 TEST(CriticalPathOracle, TotalsSharesAndCounts) {
   FLOPWATCH_REQUIRE_DATA("traces/oracle/critical_path.hta.json");
   const std::filesystem::path data = testing_data::SharedData() / "traces";
-  const StatusOr<Json> truth = Json::Parse(testing_data::ReadFile(data / "oracle/critical_path.hta.json"));
+  const StatusOr<Json> truth =
+      Json::Parse(testing_data::ReadFile(data / "oracle/critical_path.hta.json"));
   ASSERT_TRUE(truth.ok()) << truth.status();
   int compared = 0;
   for (const Json& expected : truth->array()) {
@@ -194,7 +206,8 @@ TEST(CriticalPathOracle, TotalsSharesAndCounts) {
     options.instance = static_cast<int>(expected["instance_id"].integer_or(0));
     const StatusOr<CriticalPath> path = PathOf(loaded->set, options);
     ASSERT_TRUE(path.ok()) << path.status();
-    if (!expected["success"].boolean()) {  // HTA does not know the category names of 2021 and stops; here it has a path
+    if (!expected["success"].boolean()) {  // HTA does not know the category names of 2021 and
+                                           // stops; here it has a path
       EXPECT_THAT(expected["error"].text(), HasSubstr("Could not find runtime index"));
       EXPECT_FALSE(path->steps.empty());
       continue;
@@ -211,7 +224,8 @@ TEST(CriticalPathOracle, TotalsSharesAndCounts) {
     for (const PathStep& step : path->steps) {
       types[std::string(PathEdgeName(step.edge))] += step.duration;
       ++counts[std::string(PathEdgeName(step.edge))];
-      if (step.row != kNoRow) events[ShortName(loaded->set.Name(loaded->set.ranks[0], step.row))] += step.duration;
+      if (step.row != kNoRow)
+        events[ShortName(loaded->set.Name(loaded->set.ranks[0], step.row))] += step.duration;
     }
     for (const auto& [bound, us] : expected["duration_us_by_bound"].object()) {
       EXPECT_EQ(static_cast<double>(bounds[bound]) / 1e3, us.number_or(-1)) << bound;
@@ -224,7 +238,8 @@ TEST(CriticalPathOracle, TotalsSharesAndCounts) {
     for (const auto& [type, n] : expected["edges_by_type"].object())
       EXPECT_EQ(static_cast<double>(counts[type]), n.number_or(-1)) << type;
     for (const Json& event : expected["top_events"].array()) {
-      EXPECT_EQ(static_cast<double>(events[event.array()[0].text()]) / 1e3, event.array()[1].number_or(-1))
+      EXPECT_EQ(static_cast<double>(events[event.array()[0].text()]) / 1e3,
+                event.array()[1].number_or(-1))
           << event.array()[0].text();
     }
     ++compared;

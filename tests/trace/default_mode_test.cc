@@ -1,5 +1,5 @@
-// The default mode on real traces: the shares that a script of its own found by category (atc_metrics.json), and what must hold
-// of any trace whatever its source.
+// The default mode on real traces: the shares that a script of its own found by category
+// (atc_metrics.json), and what must hold of any trace whatever its source.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -23,7 +23,8 @@ using testing_data::SharedData;
 
 TEST(DefaultMode, SharesByCategoryAsAnIndependentScriptHasThem) {
   FLOPWATCH_REQUIRE_DATA("traces/oracle/atc_metrics.json");
-  const StatusOr<Json> oracle = Json::Parse(ReadFile(SharedData() / "traces/oracle/atc_metrics.json"), {.python_constants = true});
+  const StatusOr<Json> oracle = Json::Parse(
+      ReadFile(SharedData() / "traces/oracle/atc_metrics.json"), {.python_constants = true});
   ASSERT_TRUE(oracle.ok());
   int files = 0, values = 0;
   for (const auto& [path, want] : oracle->object()) {
@@ -38,11 +39,13 @@ TEST(DefaultMode, SharesByCategoryAsAnIndependentScriptHasThem) {
     const auto near = [&](double got, const char* key) {
       if (want[key].is_null()) return;
       ++values;
-      EXPECT_NEAR(got, want[key].number_or(kNaN), std::max(0.01, 100.0 / span)) << key;  // 0.01 of a per cent, or 1 µs
+      EXPECT_NEAR(got, want[key].number_or(kNaN), std::max(0.01, 100.0 / span))
+          << key;  // 0.01 of a per cent, or 1 µs
     };
     EXPECT_NEAR(span, want["span_us"].number_or(kNaN), std::max(1.0, 1e-4 * span));
     near(100 * NumberAt(t, "idle_share"), "gpu_idle_pct");
-    // The script knows NCCL's names only; this trace also has PyTorch's multimem_all_reduce_kernel, 2,119.548 us of it, alone.
+    // The script knows NCCL's names only; this trace also has PyTorch's multimem_all_reduce_kernel,
+    // 2,119.548 us of it, alone.
     const double more = path == "eager_b200_rank0of8_2026.json.gz" ? 2119.548 : 0;
     near(100 * (NumberAt(t, "communication_us") - more) / span, "comm_busy_pct");
     near(100 * (NumberAt(t, "exposed_communication_us") - more) / span, "exposed_comm_pct");
@@ -73,7 +76,8 @@ void ExpectSound(const TraceSet& set) {
     for (const AnalysisRun& run : RunAnalyses(input, all)) {
       SCOPED_TRACE(run.analysis->name);
       if (!run.result.ok()) {
-        EXPECT_EQ(run.result.status().code(), absl::StatusCode::kFailedPrecondition) << run.result.status();
+        EXPECT_EQ(run.result.status().code(), absl::StatusCode::kFailedPrecondition)
+            << run.result.status();
         continue;
       }
       size_t notes = 0;
@@ -99,15 +103,19 @@ void ExpectSound(const TraceSet& set) {
   if (!time.ok()) return;
   const Table& t = PartOf(*time, "");
   const double span = SumOf(t, "span_us"), allowed = 1e-6 * (1 + span);
-  EXPECT_NEAR(SumOf(t, "idle_us") + SumOf(t, "compute_us") + SumOf(t, "exposed_communication_us") + SumOf(t, "memory_us"), span, allowed);
+  EXPECT_NEAR(SumOf(t, "idle_us") + SumOf(t, "compute_us") + SumOf(t, "exposed_communication_us") +
+                  SumOf(t, "memory_us"),
+              span, allowed);
   const auto kinds = RunNamed(set, "gpu_kernel_breakdown");
   ASSERT_TRUE(kinds.ok());
   EXPECT_NEAR(SumOf(PartOf(*kinds, "kernel_type"), "sum_us"), span - SumOf(t, "idle_us"), allowed);
   const auto all = RunNamed(set, "gpu_kernel_breakdown_all");
-  EXPECT_NEAR(SumOf(PartOf(*kinds, "kernels"), "sum_us"), SumOf(PartOf(*all, "kernels"), "sum_us"), allowed);
+  EXPECT_NEAR(SumOf(PartOf(*kinds, "kernels"), "sum_us"), SumOf(PartOf(*all, "kernels"), "sum_us"),
+              allowed);
   EXPECT_EQ(SumOf(PartOf(*kinds, "kernels"), "count"), SumOf(PartOf(*all, "kernels"), "count"));
   if (const auto exposed = RunNamed(set, "exposed_communication"); exposed.ok()) {
-    EXPECT_NEAR(SumOf(PartOf(*exposed, ""), "exposed_us"), SumOf(t, "exposed_communication_us"), allowed);
+    EXPECT_NEAR(SumOf(PartOf(*exposed, ""), "exposed_us"), SumOf(t, "exposed_communication_us"),
+                allowed);
   }
 }
 
@@ -116,10 +124,13 @@ TEST(DefaultMode, SoundOnEveryRealTrace) {
   int files = 0;
   for (const char* folder : {"traces", "nsys", "ascend"}) {
     if (!fs::exists(SharedData() / folder)) continue;
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(SharedData() / folder)) {
+    for (const fs::directory_entry& entry :
+         fs::recursive_directory_iterator(SharedData() / folder)) {
       const std::string path = entry.path().string();
       if (!entry.is_regular_file() || path.find("/oracle/") != std::string::npos) continue;
-      if (!path.ends_with(".json.gz") && !path.ends_with(".json") && !path.ends_with(".sqlite") && !path.ends_with(".db")) continue;
+      if (!path.ends_with(".json.gz") && !path.ends_with(".json") && !path.ends_with(".sqlite") &&
+          !path.ends_with(".db"))
+        continue;
       const StatusOr<Loaded> loaded = Load({path});
       if (!loaded.ok() || loaded->set.ranks.empty()) continue;
       SCOPED_TRACE(path);
@@ -141,13 +152,14 @@ struct RandomRow {
 };
 
 RC_GTEST_PROP(DefaultMode, BreakdownsAgreeWithBits, ()) {
-  const auto rows = *rc::gen::container<std::vector<RandomRow>>(rc::gen::map(
-      rc::gen::tuple(rc::gen::inRange<Nanos>(0, 200), rc::gen::inRange<Nanos>(0, 50), rc::gen::inRange<Nanos>(0, 60), rc::gen::inRange(0, 3),
-                     rc::gen::inRange(0, 2)),
-      [](const std::tuple<Nanos, Nanos, Nanos, int, int>& t) {
-        const auto& [start, dur, before, kind, stream] = t;
-        return RandomRow{start, dur, std::max<Nanos>(0, start - before), kind, stream};
-      }));
+  const auto rows = *rc::gen::container<std::vector<RandomRow>>(
+      rc::gen::map(rc::gen::tuple(rc::gen::inRange<Nanos>(0, 200), rc::gen::inRange<Nanos>(0, 50),
+                                  rc::gen::inRange<Nanos>(0, 60), rc::gen::inRange(0, 3),
+                                  rc::gen::inRange(0, 2)),
+                   [](const std::tuple<Nanos, Nanos, Nanos, int, int>& t) {
+                     const auto& [start, dur, before, kind, stream] = t;
+                     return RandomRow{start, dur, std::max<Nanos>(0, start - before), kind, stream};
+                   }));
   RC_PRE(!rows.empty());
   TraceBuilder b;
   BitsOf of[3], all;
@@ -156,8 +168,10 @@ RC_GTEST_PROP(DefaultMode, BreakdownsAgreeWithBits, ()) {
   for (const RandomRow& row : rows) {
     static constexpr std::string_view kNames[] = {"gemm", "ncclDevKernel_AllReduce", "Memcpy HtoD"};
     b.Cpu(Category::kRuntime, "cudaLaunchKernel", row.call, 1, id);
-    b.Gpu(row.kind == 2 ? Category::kGpuMemcpy : Category::kKernel, kNames[row.kind], row.start, row.dur, id++, row.stream);
-    for (Nanos t = row.start; t < row.start + row.dur; ++t) of[row.kind].set(static_cast<size_t>(t));
+    b.Gpu(row.kind == 2 ? Category::kGpuMemcpy : Category::kKernel, kNames[row.kind], row.start,
+          row.dur, id++, row.stream);
+    for (Nanos t = row.start; t < row.start + row.dur; ++t)
+      of[row.kind].set(static_cast<size_t>(t));
     first = std::min(first, row.start);
     last = std::max(last, row.start + row.dur);
   }
@@ -180,7 +194,8 @@ RC_GTEST_PROP(DefaultMode, BreakdownsAgreeWithBits, ()) {
     for (unsigned k = 0; k < 3; ++k) {
       exactly &= (subset >> k & 1u) != 0 ? of[k] : ~of[k];
       static constexpr std::string_view kKinds[] = {"COMPUTATION", "COMMUNICATION", "MEMORY"};
-      if ((subset >> k & 1u) != 0) name += (name.empty() ? "" : " overlapping ") + std::string(kKinds[k]);
+      if ((subset >> k & 1u) != 0)
+        name += (name.empty() ? "" : " overlapping ") + std::string(kKinds[k]);
     }
     double got = 0;
     for (const auto& row : PartOf(*kinds, "kernel_type").rows) {
@@ -188,7 +203,8 @@ RC_GTEST_PROP(DefaultMode, BreakdownsAgreeWithBits, ()) {
     }
     RC_ASSERT(near(got, us(exactly)));
   }
-  // Queues: at every moment the commands issued and not started, averaged over the window of each stream.
+  // Queues: at every moment the commands issued and not started, averaged over the window of each
+  // stream.
   const auto queues = RunNamed(set, "queue_length_summary");
   for (int stream = 0; stream < 2; ++stream) {
     Nanos from = kWorld, to = 0;
@@ -200,13 +216,16 @@ RC_GTEST_PROP(DefaultMode, BreakdownsAgreeWithBits, ()) {
     if (to <= from) continue;
     double sum = 0, most = 0;
     for (Nanos at = from; at < to; ++at) {
-      const auto length = static_cast<double>(
-          std::count_if(rows.begin(), rows.end(), [&](const RandomRow& r) { return r.stream == stream && r.call <= at && at < r.start; }));
+      const auto length =
+          static_cast<double>(std::count_if(rows.begin(), rows.end(), [&](const RandomRow& r) {
+            return r.stream == stream && r.call <= at && at < r.start;
+          }));
       sum += length;
       most = std::max(most, length);
     }
     const Where where = {{"stream", int64_t{stream}}};
-    RC_ASSERT(std::abs(NumberAt(PartOf(*queues, ""), "mean", where) - sum / static_cast<double>(to - from)) < 1e-9);
+    RC_ASSERT(std::abs(NumberAt(PartOf(*queues, ""), "mean", where) -
+                       sum / static_cast<double>(to - from)) < 1e-9);
     RC_ASSERT(NumberAt(PartOf(*queues, ""), "max", where) == most);
   }
 }

@@ -37,8 +37,8 @@ Written WriteExport(const TraceSet& set, const ChromeExportOptions& options) {
 }
 
 StatusOr<Loaded> Reload(const std::string& text) {
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("flopwatch_export_" + std::to_string(::getpid()) + ".json");
+  const std::filesystem::path path = std::filesystem::temp_directory_path() /
+                                     ("flopwatch_export_" + std::to_string(::getpid()) + ".json");
   std::ofstream(path, std::ios::binary) << text;
   StatusOr<Loaded> loaded = Load({path.string()});
   std::filesystem::remove(path);
@@ -54,30 +54,35 @@ std::vector<std::string> ExportedRows(const TraceSet& set, const RankTrace& rank
     if (step != kNoStep && e.step[r] != step) continue;
     const Thread& t = rank.threads[e.thread[r]];
     std::string line = std::to_string(e.ts[r]) + " " + std::to_string(e.dur[r]) + " " +
-                       std::string(CategoryName(e.category[r])) + " " + name(e.name[r]) + " " + name(e.file_category[r]) + " " +
-                       std::to_string(t.pid) + "/" + std::to_string(t.tid) + " " + name(t.pid_text) + " " +
-                       name(t.process_name) + " " + name(t.name) + " " + std::to_string(e.stream[r]) + " " +
+                       std::string(CategoryName(e.category[r])) + " " + name(e.name[r]) + " " +
+                       name(e.file_category[r]) + " " + std::to_string(t.pid) + "/" +
+                       std::to_string(t.tid) + " " + name(t.pid_text) + " " + name(t.process_name) +
+                       " " + name(t.name) + " " + std::to_string(e.stream[r]) + " " +
                        std::to_string(e.correlation[r]) + " " + std::to_string(e.external_id[r]);
     if (const KernelDetail* k = rank.KernelOf(r)) {
       line += " grid " + std::to_string(k->grid[0]) + "," + std::to_string(k->grid[2]) + " block " +
-              std::to_string(k->block[0]) + " regs " + std::to_string(k->registers_per_thread) + " shared " +
-              std::to_string(k->shared_memory_bytes) + " bps " + std::to_string(k->blocks_per_sm) + " occ " +
-              std::to_string(k->occupancy_pct) + " dev " + std::to_string(k->device) + " ctx " + std::to_string(k->context);
+              std::to_string(k->block[0]) + " regs " + std::to_string(k->registers_per_thread) +
+              " shared " + std::to_string(k->shared_memory_bytes) + " bps " +
+              std::to_string(k->blocks_per_sm) + " occ " + std::to_string(k->occupancy_pct) +
+              " dev " + std::to_string(k->device) + " ctx " + std::to_string(k->context);
     }
     if (const CopyDetail* c = rank.CopyOf(r))
       line += " bytes " + std::to_string(c->bytes) + " bw " + std::to_string(c->bandwidth_gbps);
     if (const OpDetail* o = rank.OpOf(r)) {
-      line += " dims " + name(o->input_dims) + " types " + name(o->input_types) + " concrete " + name(o->concrete_inputs) +
-              " stack " + name(o->call_stack) + " seq " + std::to_string(o->sequence_number) + " fwd " +
-              std::to_string(o->forward_thread);
+      line += " dims " + name(o->input_dims) + " types " + name(o->input_types) + " concrete " +
+              name(o->concrete_inputs) + " stack " + name(o->call_stack) + " seq " +
+              std::to_string(o->sequence_number) + " fwd " + std::to_string(o->forward_thread);
     }
     if (const CollectiveDetail* c = rank.CollectiveOf(r)) {
-      line += " coll " + name(c->collective) + " " + name(c->group_ranks) + " " + name(c->group_name) + " " +
-              std::to_string(c->in_elements) + " " + std::to_string(c->sequence);
+      line += " coll " + name(c->collective) + " " + name(c->group_ranks) + " " +
+              name(c->group_name) + " " + std::to_string(c->in_elements) + " " +
+              std::to_string(c->sequence);
     }
-    if (const PythonDetail* p = rank.PythonOf(r)) line += " py " + std::to_string(p->id) + " " + std::to_string(p->parent_id);
+    if (const PythonDetail* p = rank.PythonOf(r))
+      line += " py " + std::to_string(p->id) + " " + std::to_string(p->parent_id);
     if (const SyncDetail* s = rank.SyncOf(r))
-      line += " sync " + std::to_string(s->wait_on_stream) + " " + std::to_string(s->wait_on_event_record_correlation);
+      line += " sync " + std::to_string(s->wait_on_stream) + " " +
+              std::to_string(s->wait_on_event_record_correlation);
     out.push_back(std::move(line));
   }
   std::sort(out.begin(), out.end());
@@ -95,7 +100,8 @@ TEST(ExportChrome, HostileNamesAndNanosecondsComeBack) {
   TraceBuilder b;
   const Nanos t0 = 1'712'195'495'502'094'512;
   b.Cpu(Category::kUserAnnotation, "ProfilerStep#7", t0, 5'000'001);
-  b.Cpu(Category::kCpuOp, "quote \" backslash \\ line\nfeed \x01 umlaut \xC3\xA4 broken \xFF", t0 + 17, 999);
+  b.Cpu(Category::kCpuOp, "quote \" backslash \\ line\nfeed \x01 umlaut \xC3\xA4 broken \xFF",
+        t0 + 17, 999);
   b.Cpu(Category::kRuntime, "cudaLaunchKernel", t0 + 20, 3, 42);
   b.Gpu(Category::kKernel, "k<\"x\">", t0 + 1001, 1, 42);
   b.Cpu(Category::kCpuOp, "after", t0 + 9'000'000, 10);
@@ -113,12 +119,14 @@ TEST(ExportChrome, HostileNamesAndNanosecondsComeBack) {
   const StatusOr<Loaded> back = Reload(written.text);
   ASSERT_TRUE(back.ok()) << back.status();
   const RankTrace& rank = back->set.ranks[0];
-  EXPECT_TRUE(rank.losses.empty() || rank.losses[0].reason.find("gpu_work") == 0) << rank.losses[0].reason;
+  EXPECT_TRUE(rank.losses.empty() || rank.losses[0].reason.find("gpu_work") == 0)
+      << rank.losses[0].reason;
   ASSERT_EQ(rank.events.size(), 4u);
   EXPECT_EQ(rank.events.ts[0], t0);
   EXPECT_EQ(rank.events.ts[3], t0 + 1001);
   EXPECT_EQ(rank.events.dur[0], 5'000'001);
-  EXPECT_EQ(back->set.Name(rank, 1), "quote \" backslash \\ line\nfeed \x01 umlaut \xC3\xA4 broken \xEF\xBF\xBD");
+  EXPECT_EQ(back->set.Name(rank, 1),
+            "quote \" backslash \\ line\nfeed \x01 umlaut \xC3\xA4 broken \xEF\xBF\xBD");
   EXPECT_EQ(rank.events.launch[3], 2u);
   ASSERT_EQ(rank.steps.size(), 1u);
 }
@@ -127,16 +135,20 @@ TEST(ExportChrome, ErrorsOfTheSinkAndWhatIsNotThere) {
   TraceBuilder b;
   b.Cpu(Category::kUserAnnotation, "ProfilerStep#7", 0, 10);
   const TraceSet set = std::move(b).Build();
-  const StatusOr<ChromeExport> refused =
-      WriteChromeTrace(set, {}, [](std::string_view) { return absl::ResourceExhaustedError("disk full"); });
+  const StatusOr<ChromeExport> refused = WriteChromeTrace(
+      set, {}, [](std::string_view) { return absl::ResourceExhaustedError("disk full"); });
   EXPECT_THAT(refused.status().message(), HasSubstr("disk full"));
   ChromeExportOptions options;
   options.step = 8;
-  EXPECT_THAT(WriteChromeTrace(set, options, [](std::string_view) { return absl::OkStatus(); }).status().message(),
+  EXPECT_THAT(WriteChromeTrace(set, options, [](std::string_view) { return absl::OkStatus(); })
+                  .status()
+                  .message(),
               HasSubstr("ProfilerStep#8: rank 0 has steps 7 to 7"));
   options = {};
   options.ranks = {5};
-  EXPECT_EQ(WriteChromeTrace(set, options, [](std::string_view) { return absl::OkStatus(); }).status().code(),
+  EXPECT_EQ(WriteChromeTrace(set, options, [](std::string_view) { return absl::OkStatus(); })
+                .status()
+                .code(),
             absl::StatusCode::kNotFound);
 }
 
@@ -149,8 +161,8 @@ TEST(ExportChrome, MergedRanksHaveProcessesOfTheirOwnAndOneClock) {
       for (int i = 0; i < 5; ++i) {
         const Nanos end = 100 * kMs + i * kMs;
         b.Cpu(Category::kRuntime, "cudaLaunchKernel", clock + end - 500'000, 10'000, i + 1);
-        b.Gpu(Category::kKernel, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", clock + end - 100'000 - rank * 50'000,
-              100'000 + rank * 50'000, i + 1, 20);
+        b.Gpu(Category::kKernel, "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+              clock + end - 100'000 - rank * 50'000, 100'000 + rank * 50'000, i + 1, 20);
       }
     });
   }
@@ -171,7 +183,8 @@ TEST(ExportChrome, MergedRanksHaveProcessesOfTheirOwnAndOneClock) {
   std::vector<double> ends;
   bool events_begun = false;
   for (const Json& event : (*json)["traceEvents"].array()) {
-    if (event["name"].text() == "process_name") names[*event["pid"].integer()].insert(event["args"]["name"].text());
+    if (event["name"].text() == "process_name")
+      names[*event["pid"].integer()].insert(event["args"]["name"].text());
     if (event["ph"].text() == "X") events_begun = true;
     if (event["ph"].text() == "X" && event["cat"].text() == "kernel")
       ends.push_back(*event["ts"].number() + *event["dur"].number());
@@ -210,7 +223,8 @@ TEST(ExportChrome, TheCriticalPathIsMarked) {
     if (event["args"]["critical"].integer() == 1) critical.insert(event["name"].text());
     arrows += event["name"].text() == "critical_path" && event["ph"].text() == "s";
   }
-  EXPECT_THAT(critical, testing::UnorderedElementsAre("aten::mm", "cudaLaunchKernel", "gemm", "cudaDeviceSynchronize"));
+  EXPECT_THAT(critical, testing::UnorderedElementsAre("aten::mm", "cudaLaunchKernel", "gemm",
+                                                      "cudaDeviceSynchronize"));
   EXPECT_EQ(arrows, 2);  // launch to kernel, kernel to the call that waited
 }
 
@@ -230,8 +244,10 @@ TEST_P(RoundTrip, OneStepOfARealTraceReadsBackTheSame) {
   EXPECT_EQ(back->set.ranks[0].rank, rank.rank);
   EXPECT_EQ(back->set.ranks[0].world_size, rank.world_size);
   EXPECT_EQ(back->set.ranks[0].devices.size(), rank.devices.size());
-  const std::vector<std::string> before = ExportedRows(loaded->set, rank, number >= 0 ? StepIndex(rank, number) : kNoStep);
-  const std::vector<std::string> after = ExportedRows(back->set, back->set.ranks[0], number >= 0 ? 0 : kNoStep);
+  const std::vector<std::string> before =
+      ExportedRows(loaded->set, rank, number >= 0 ? StepIndex(rank, number) : kNoStep);
+  const std::vector<std::string> after =
+      ExportedRows(back->set, back->set.ranks[0], number >= 0 ? 0 : kNoStep);
   ASSERT_GT(before.size(), 10u);
   ASSERT_EQ(after.size(), before.size());
   size_t shown = 0;
@@ -251,22 +267,25 @@ TEST_P(RoundTrip, OneStepOfARealTraceReadsBackTheSame) {
     }
     return n;
   };
-  EXPECT_EQ(linked(back->set.ranks[0], kNoStep), linked(rank, number >= 0 ? StepIndex(rank, number) : kNoStep));
+  EXPECT_EQ(linked(back->set.ranks[0], kNoStep),
+            linked(rank, number >= 0 ? StepIndex(rank, number) : kNoStep));
 }
 
-INSTANTIATE_TEST_SUITE_P(RealTraces, RoundTrip,
-                         ::testing::Values(std::pair{std::string("dlrm_v100_8ranks/rank3.json.gz"), int64_t{10}},
-                                           std::pair{std::string("resnet_v100_ns_2024.json.gz"), int64_t{103}},
-                                           std::pair{std::string("resnet_v100_ns_2024.json.gz"), int64_t{-1}},
-                                           std::pair{std::string("resnet50_v100_workers0_2021.json.gz"), int64_t{7}},
-                                           std::pair{std::string("ddp_a100_rank0of2_2024.json.gz"), int64_t{5}},
-                                           std::pair{std::string("critical_path/event_sync.json.gz"), int64_t{-1}},
-                                           std::pair{std::string("eager_b200_rank0of8_2026.json.gz"), int64_t{-1}},
-                                           std::pair{std::string("bertsmall_h100_infer_2025.json.gz"), int64_t{-1}}));
+INSTANTIATE_TEST_SUITE_P(
+    RealTraces, RoundTrip,
+    ::testing::Values(std::pair{std::string("dlrm_v100_8ranks/rank3.json.gz"), int64_t{10}},
+                      std::pair{std::string("resnet_v100_ns_2024.json.gz"), int64_t{103}},
+                      std::pair{std::string("resnet_v100_ns_2024.json.gz"), int64_t{-1}},
+                      std::pair{std::string("resnet50_v100_workers0_2021.json.gz"), int64_t{7}},
+                      std::pair{std::string("ddp_a100_rank0of2_2024.json.gz"), int64_t{5}},
+                      std::pair{std::string("critical_path/event_sync.json.gz"), int64_t{-1}},
+                      std::pair{std::string("eager_b200_rank0of8_2026.json.gz"), int64_t{-1}},
+                      std::pair{std::string("bertsmall_h100_infer_2025.json.gz"), int64_t{-1}}));
 
 TEST(ExportChromeReal, EightRanksMergedIntoOneFile) {
   FLOPWATCH_REQUIRE_DATA("traces/dlrm_v100_8ranks");
-  const StatusOr<Loaded> loaded = Load({(testing_data::SharedData() / "traces/dlrm_v100_8ranks").string()});
+  const StatusOr<Loaded> loaded =
+      Load({(testing_data::SharedData() / "traces/dlrm_v100_8ranks").string()});
   ASSERT_TRUE(loaded.ok());
   const AnalysisInput input(loaded->set, {});
   ChromeExportOptions options;
@@ -286,7 +305,8 @@ TEST(ExportChromeReal, EightRanksMergedIntoOneFile) {
   }
   EXPECT_EQ(events, rows);
   EXPECT_GE(names.size(), 16u);
-  if (const char* out = std::getenv("FLOPWATCH_SHOW")) std::ofstream(out, std::ios::binary) << written.text;
+  if (const char* out = std::getenv("FLOPWATCH_SHOW"))
+    std::ofstream(out, std::ios::binary) << written.text;
 }
 
 }  // namespace

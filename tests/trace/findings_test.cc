@@ -1,5 +1,6 @@
-// Findings against the public traces: what the reference (traces.md 6.2) expects of each, and the measurements against the
-// figures of an independent script (oracle/atc_metrics.json) and of the PyTorch TensorBoard plugin (oracle/tb_plugin.json).
+// Findings against the public traces: what the reference (traces.md 6.2) expects of each, and the
+// measurements against the figures of an independent script (oracle/atc_metrics.json) and of the
+// PyTorch TensorBoard plugin (oracle/tb_plugin.json).
 #include "trace/findings/finding.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +20,9 @@ namespace {
 using ::testing::Contains;
 using ::testing::Not;
 
-std::string TracePath(const std::string& name) { return (testing_data::SharedData() / "traces" / name).string(); }
+std::string TracePath(const std::string& name) {
+  return (testing_data::SharedData() / "traces" / name).string();
+}
 
 Loaded LoadTrace(const std::string& name) {
   StatusOr<Loaded> loaded = Load({TracePath(name)});
@@ -97,7 +100,8 @@ TEST(Findings, PublicTracesGiveWhatTheReferenceExpects) {
   FLOPWATCH_REQUIRE_DATA("traces/resnet50_v100_workers0_2021.json.gz");
   const Expected kExpected[] = {
       {"dlrm_v100_8ranks",
-       {"straggler", "comm-dominated", "tiny-kernels", "low-parallelism", "pageable-copy", "data-starvation"},
+       {"straggler", "comm-dominated", "tiny-kernels", "low-parallelism", "pageable-copy",
+        "data-starvation"},
        {},
        false},
       // Its idle time lies under the data loader: not the launches' fault.
@@ -115,21 +119,31 @@ TEST(Findings, PublicTracesGiveWhatTheReferenceExpects) {
        false},
       {"recsys_v100_rank1of2_2022.json.gz",
        {"tiny-copies"},
-       {"comm-dominated", "poor-overlap", "cpu-bound", "tiny-kernels", "data-starvation", "sync-storm"},
+       {"comm-dominated", "poor-overlap", "cpu-bound", "tiny-kernels", "data-starvation",
+        "sync-storm"},
        false},
       {"ddp_a100_rank0of2_2024.json.gz",
        {"cpu-bound"},
        {"data-starvation", "comm-dominated", "gc-pause", "io-at-step-end", "tiny-kernels"},
        false},
       // 22.6 % of its step is a synchronisation with a busy GPU.
-      {"resnet_v100_ns_2024.json.gz", {"no-tensor-core"}, {"sync-storm", "cpu-bound", "tiny-kernels", "comm-dominated"}, false},
-      {"timesformer_h100_infer_2025.json.gz", {}, {"sync-storm", "data-starvation", "no-tensor-core"}, true},
+      {"resnet_v100_ns_2024.json.gz",
+       {"no-tensor-core"},
+       {"sync-storm", "cpu-bound", "tiny-kernels", "comm-dominated"},
+       false},
+      {"timesformer_h100_infer_2025.json.gz",
+       {},
+       {"sync-storm", "data-starvation", "no-tensor-core"},
+       true},
       {"qwen05b_h100_infer_2025.json.gz", {}, {"sync-storm", "no-tensor-core"}, true},
       {"bertsmall_h100_infer_2025.json.gz",
        {"tiny-kernels", "low-parallelism", "cpu-bound"},
        {"data-starvation", "sync-storm"},
        false},
-      {"eager_b200_rank0of8_2026.json.gz", {"tiny-kernels", "cpu-bound"}, {"data-starvation", "comm-dominated"}, false},
+      {"eager_b200_rank0of8_2026.json.gz",
+       {"tiny-kernels", "cpu-bound"},
+       {"data-starvation", "comm-dominated"},
+       false},
   };
   for (const Expected& x : kExpected) {
     SCOPED_TRACE(x.trace);
@@ -167,7 +181,8 @@ TEST(Findings, AreOrderedByGain) {
   const Findings findings = FindingsOf(LoadTrace("dlrm_v100_8ranks"));
   for (size_t i = 1; i < findings.findings.size(); ++i) {
     const Finding &a = findings.findings[i - 1], &b = findings.findings[i];
-    EXPECT_TRUE(a.severity > b.severity || (a.severity == b.severity && a.gain >= b.gain)) << a.id << " before " << b.id;
+    EXPECT_TRUE(a.severity > b.severity || (a.severity == b.severity && a.gain >= b.gain))
+        << a.id << " before " << b.id;
   }
 }
 
@@ -197,7 +212,8 @@ AnalysisTables RunOn(const Loaded& loaded, std::string_view name) {
 }
 
 StatusOr<Json> FindingsOracle(const std::string& name) {
-  return Json::Parse(testing_data::ReadFile(testing_data::SharedData() / "traces" / "oracle" / name));
+  return Json::Parse(
+      testing_data::ReadFile(testing_data::SharedData() / "traces" / "oracle" / name));
 }
 
 TEST(TraceMetrics, AgreeWithTheIndependentScript) {
@@ -208,7 +224,8 @@ TEST(TraceMetrics, AgreeWithTheIndependentScript) {
     const char *theirs, *ours;
     double factor;
   };
-  constexpr double kOfSteps = 0;  // ours is a time; theirs 100 times its share of the steps' annotations
+  constexpr double kOfSteps =
+      0;  // ours is a time; theirs 100 times its share of the steps' annotations
   const Field kFields[] = {
       {"span_us", "span_us", 1},
       {"kernels", "kernels", 1},
@@ -241,20 +258,25 @@ TEST(TraceMetrics, AgreeWithTheIndependentScript) {
   const std::map<std::pair<std::string, std::string>, std::string> kDifferent = {
       {{"qwen05b_h100_infer_2025.json.gz", "sync_time_pct_of_steps"},
        "the script's step time has the GPU's annotation of the step in it"},
-      {{"recsys_a100_rank3of8_2022.json.gz", "dataloader_pct_of_steps"}, "'## load_batch ##' is data loading here"},
-      {{"recsys_v100_rank1of2_2022.json.gz", "dataloader_pct_of_steps"}, "'## load_batch ##' is data loading here"},
+      {{"recsys_a100_rank3of8_2022.json.gz", "dataloader_pct_of_steps"},
+       "'## load_batch ##' is data loading here"},
+      {{"recsys_v100_rank1of2_2022.json.gz", "dataloader_pct_of_steps"},
+       "'## load_batch ##' is data loading here"},
       {{"resnet50_v100_workers4_2021.json.gz", "time_in_gaps_over_1ms_pct"},
        "a kernel of 0 µs cuts a gap in two for the script"},
-      {{"edge/mi250_minitoy.json.gz", "sync_calls"}, "two hipMemcpyWithStream, which block the host, count here"},
+      {{"edge/mi250_minitoy.json.gz", "sync_calls"},
+       "two hipMemcpyWithStream, which block the host, count here"},
       {{"edge/mi250_minitoy.json.gz", "sync_time_pct_of_steps"}, "as above"},
       {{"eager_b200_rank0of8_2026.json.gz", "comm_busy_pct"},
        "kernels of custom all-reduce are communication here; the script knows nccl"},
       {{"eager_b200_rank0of8_2026.json.gz", "exposed_comm_pct"}, "as above"},
-      {{"eager_b200_rank0of8_2026.json.gz", "mean_blocks_per_SM_time_weighted"}, "as above: of computing kernels"},
+      {{"eager_b200_rank0of8_2026.json.gz", "mean_blocks_per_SM_time_weighted"},
+       "as above: of computing kernels"},
       {{"eager_b200_rank0of8_2026.json.gz", "mean_est_occupancy_time_weighted"}, "as above"},
       {{"eager_b200_rank0of8_2026.json.gz", "compute_time_pct_blocks_per_SM_lt1"}, "as above"},
   };
-  // Where times are absolute and have fractions, the script's doubles of microseconds since 1970 are good to 0.25 µs an event.
+  // Where times are absolute and have fractions, the script's doubles of microseconds since 1970
+  // are good to 0.25 µs an event.
   const std::set<std::string> kCoarse = {"resnet_v100_ns_2024.json.gz"};
   int compared = 0;
   for (const auto& [file, theirs] : oracle->object()) {
@@ -265,16 +287,21 @@ TEST(TraceMetrics, AgreeWithTheIndependentScript) {
     const auto ours = RowOf(tables.parts[0].table, 0);
     for (const Field& field : kFields) {
       if (kDifferent.contains({file, field.theirs})) continue;
-      const std::optional<double> want = theirs[field.theirs].number(), got = Number(ours.at(field.ours));
+      const std::optional<double> want = theirs[field.theirs].number(),
+                                  got = Number(ours.at(field.ours));
       ++compared;
       // Absent here where the script writes 0 for a share of no steps.
       if (!got.has_value() && want.value_or(0) == 0) continue;
       ASSERT_TRUE(got.has_value()) << field.theirs;
       if (!want.has_value()) continue;
       const double steps = Number(ours.at("step_annotations_us")).value_or(0);
-      if (field.factor == kOfSteps && steps == 0) continue;  // theirs is then a share of the whole trace
-      const double value = field.factor == kOfSteps ? (steps > 0 ? 100 * *got / steps : 0) : *got * field.factor;
-      EXPECT_NEAR(value, *want, std::max(kCoarse.contains(file) ? 5e-3 : 1e-3, std::abs(*want) * 1e-4)) << field.theirs;
+      if (field.factor == kOfSteps && steps == 0)
+        continue;  // theirs is then a share of the whole trace
+      const double value =
+          field.factor == kOfSteps ? (steps > 0 ? 100 * *got / steps : 0) : *got * field.factor;
+      EXPECT_NEAR(value, *want,
+                  std::max(kCoarse.contains(file) ? 5e-3 : 1e-3, std::abs(*want) * 1e-4))
+          << field.theirs;
     }
   }
   EXPECT_GE(compared, 500);
@@ -284,11 +311,12 @@ TEST(StepRoles, AgreeWithTheTensorBoardPlugin) {
   FLOPWATCH_REQUIRE_DATA("traces/oracle/tb_plugin.json");
   const auto oracle = FindingsOracle("tb_plugin.json");
   ASSERT_TRUE(oracle.ok()) << oracle.status();
-  const std::pair<const char*, const char*> kRoles[] = {{"Kernel", "kernel_us"},   {"Memcpy", "memcpy_us"},
-                                                        {"Memset", "memset_us"},   {"Communication", "communication_us"},
-                                                        {"Runtime", "runtime_us"}, {"DataLoader", "data_loader_us"},
-                                                        {"CpuOp", "cpu_op_us"},    {"Other", "other_us"},
-                                                        {"Total", "total_us"}};
+  const std::pair<const char*, const char*> kRoles[] = {
+      {"Kernel", "kernel_us"},   {"Memcpy", "memcpy_us"},
+      {"Memset", "memset_us"},   {"Communication", "communication_us"},
+      {"Runtime", "runtime_us"}, {"DataLoader", "data_loader_us"},
+      {"CpuOp", "cpu_op_us"},    {"Other", "other_us"},
+      {"Total", "total_us"}};
   int compared = 0;
   for (const auto& [file, theirs] : oracle->object()) {
     SCOPED_TRACE(file);
@@ -305,10 +333,11 @@ TEST(StepRoles, AgreeWithTheTensorBoardPlugin) {
       for (const auto& [role, column] : kRoles) {
         ++compared;
         const double want = step[role].number_or(-1);
-        // Doubles of absolute microseconds with fractions are good to 0.25 µs an event there (some hundred events a role and
-        // step).
+        // Doubles of absolute microseconds with fractions are good to 0.25 µs an event there (some
+        // hundred events a role and step).
         const double tolerance = file == "resnet_v100_ns_2024.json.gz" ? 8 : 1;
-        EXPECT_NEAR(*Number(ours.at(column)), want, std::max(tolerance, want * 1e-4)) << "step " << label << " " << role;
+        EXPECT_NEAR(*Number(ours.at(column)), want, std::max(tolerance, want * 1e-4))
+            << "step " << label << " " << role;
       }
     }
     const Table& devices = tables.parts[1].table;
@@ -318,7 +347,8 @@ TEST(StepRoles, AgreeWithTheTensorBoardPlugin) {
       const Json& gpu = theirs["gpu"][std::to_string(std::get<int64_t>(ours.at("device")))];
       // The plugin computes with times as doubles of microseconds; 0.01 %.
       for (const auto& [key, column, factor] :
-           {std::tuple{"gpu_utilization", "gpu_utilization", 1.0}, std::tuple{"est_sm_efficiency", "est_sm_efficiency", 1.0},
+           {std::tuple{"gpu_utilization", "gpu_utilization", 1.0},
+            std::tuple{"est_sm_efficiency", "est_sm_efficiency", 1.0},
             std::tuple{"est_achieved_occupancy_pct", "est_achieved_occupancy", 100.0}}) {
         ASSERT_TRUE(gpu[key].number().has_value()) << key;
         ++compared;
@@ -326,16 +356,19 @@ TEST(StepRoles, AgreeWithTheTensorBoardPlugin) {
                     std::max(1e-6, *gpu[key].number() * 1e-4))
             << key;
       }
-      // Its other ratio, of the kernels of eligible operators, rests on its operator tree and is not repeated here.
+      // Its other ratio, of the kernels of eligible operators, rests on its operator tree and is
+      // not repeated here.
       ++compared;
-      EXPECT_NEAR(Number(ours.at("plugin_tensor_core_ratio")).value_or(-1), theirs["tc_used_ratio"].number_or(-1), 1e-4);
+      EXPECT_NEAR(Number(ours.at("plugin_tensor_core_ratio")).value_or(-1),
+                  theirs["tc_used_ratio"].number_or(-1), 1e-4);
       // Of its rules those this table can fire.
       std::set<std::string> want;
       for (const Json& rule : theirs["rules_fired"].array()) {
         if (rule.text() != "tensor_core_unused") want.insert(rule.text());
       }
       std::string expected;
-      for (const char* rule : {"dataloader_over_5pct", "communication_over_10pct", "gpu_util_under_50pct"}) {
+      for (const char* rule :
+           {"dataloader_over_5pct", "communication_over_10pct", "gpu_util_under_50pct"}) {
         if (want.erase(rule) > 0) expected += (expected.empty() ? "" : ", ") + std::string(rule);
       }
       EXPECT_EQ(std::get<std::string>(ours.at("rules_fired")), expected);

@@ -24,7 +24,8 @@ TEST(Finish, LinksOperatorLaunchAndKernel) {
   b.Cpu(Category::kCpuOp, "aten::after", 180, 20);
   const TraceSet set = std::move(b).Build();
   const EventTable& e = set.ranks[0].events;
-  const Row gemm = FinishedRowOf(set, "gemm"), launch = FinishedRowOf(set, "cudaLaunchKernel"), addmm = FinishedRowOf(set, "aten::addmm");
+  const Row gemm = FinishedRowOf(set, "gemm"), launch = FinishedRowOf(set, "cudaLaunchKernel"),
+            addmm = FinishedRowOf(set, "aten::addmm");
   EXPECT_EQ(e.launch[gemm], launch);
   EXPECT_EQ(e.launch[launch], gemm);
   EXPECT_EQ(e.op[gemm], addmm);

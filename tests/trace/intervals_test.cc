@@ -12,7 +12,8 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(Intervals, MergeJoinsWhatTouches) {
-  EXPECT_THAT(Merge({{5, 7}, {0, 2}, {2, 3}, {6, 9}, {20, 20}, {30, 29}}), ElementsAre(Interval{0, 3}, Interval{5, 9}));
+  EXPECT_THAT(Merge({{5, 7}, {0, 2}, {2, 3}, {6, 9}, {20, 20}, {30, 29}}),
+              ElementsAre(Interval{0, 3}, Interval{5, 9}));
 }
 
 // Outside judge: the same sets as bits, one a nanosecond.
@@ -27,10 +28,11 @@ Bits BitsOf(const std::vector<Interval>& pieces) {
 }
 
 std::vector<Interval> Pieces() {
-  return *rc::gen::container<std::vector<Interval>>(rc::gen::map(
-      rc::gen::pair(rc::gen::inRange<Nanos>(0, 64), rc::gen::inRange<Nanos>(0, 20)), [](const std::pair<Nanos, Nanos>& p) {
-        return Interval{p.first, std::min<Nanos>(p.first + p.second, 64)};
-      }));
+  return *rc::gen::container<std::vector<Interval>>(
+      rc::gen::map(rc::gen::pair(rc::gen::inRange<Nanos>(0, 64), rc::gen::inRange<Nanos>(0, 20)),
+                   [](const std::pair<Nanos, Nanos>& p) {
+                     return Interval{p.first, std::min<Nanos>(p.first + p.second, 64)};
+                   }));
 }
 
 void ExpectCanonical(const IntervalSet& set) {
@@ -43,7 +45,8 @@ void ExpectCanonical(const IntervalSet& set) {
 RC_GTEST_PROP(Intervals, AgreeWithBits, ()) {
   const std::vector<Interval> raw_a = Pieces(), raw_b = Pieces();
   const IntervalSet a = Merge(raw_a), b = Merge(raw_b);
-  for (const IntervalSet& set : {a, b, Union(a, b), Intersect(a, b), Subtract(a, b)}) ExpectCanonical(set);
+  for (const IntervalSet& set : {a, b, Union(a, b), Intersect(a, b), Subtract(a, b)})
+    ExpectCanonical(set);
   RC_ASSERT(BitsOf(a) == BitsOf(raw_a));
   RC_ASSERT(BitsOf(Union(a, b)) == (BitsOf(a) | BitsOf(b)));
   RC_ASSERT(BitsOf(Intersect(a, b)) == (BitsOf(a) & BitsOf(b)));

@@ -1,5 +1,5 @@
-// The scanner's pieces by hand, and the whole importer beside a parser of other people's making (Boost.JSON, base/json_read) on
-// every real trace.
+// The scanner's pieces by hand, and the whole importer beside a parser of other people's making
+// (Boost.JSON, base/json_read) on every real trace.
 #include "trace/import/json_scan.h"
 
 #include <gmock/gmock.h>
@@ -47,7 +47,9 @@ TEST(JsonScan, TimesAreDecimalsNotDoubles) {
   EXPECT_EQ(Thousandths("1e-300"), 0);
   EXPECT_EQ(Thousandths("000000000000000000000000012"), 12000);
   EXPECT_EQ(Thousandths("9223372036854775.807"), std::numeric_limits<int64_t>::max());
-  for (const char* text : {"", ".", "-", "e3", "1e", "1e400", "9223372036854775.808", "18446744073709551616", "NaN", "Infinity", "1.2.3", "12 ", "0x10", "1e99999999999"}) {
+  for (const char* text :
+       {"", ".", "-", "e3", "1e", "1e400", "9223372036854775.808", "18446744073709551616", "NaN",
+        "Infinity", "1.2.3", "12 ", "0x10", "1e99999999999"}) {
     EXPECT_EQ(Thousandths(text), std::nullopt) << text;
   }
 }
@@ -58,7 +60,8 @@ TEST(JsonScan, IntegersKeepTheirBits) {
   EXPECT_EQ(Whole("-9223372036854775808"), std::numeric_limits<int64_t>::min());
   EXPECT_EQ(Whole("3.0"), 3);
   EXPECT_EQ(Whole("1e6"), 1'000'000);
-  for (const char* text : {"", "-", "18446744073709551616", "0x0", "true", "1e30", "7 8", "nan"}) EXPECT_EQ(Whole(text), std::nullopt) << text;
+  for (const char* text : {"", "-", "18446744073709551616", "0x0", "true", "1e30", "7 8", "nan"})
+    EXPECT_EQ(Whole(text), std::nullopt) << text;
 }
 
 TEST(JsonScan, TextsAreCleaned) {
@@ -67,10 +70,12 @@ TEST(JsonScan, TextsAreCleaned) {
     const CleanText what = Unescape(raw, &out);
     return std::tuple(out, what.bad_escape, what.bad_utf8);
   };
-  EXPECT_EQ(clean(R"(a\"b\\\/\n\u00e9\ud83d\ude00)"), std::tuple("a\"b\\/\n\xc3\xa9\xf0\x9f\x98\x80", false, false));
+  EXPECT_EQ(clean(R"(a\"b\\\/\n\u00e9\ud83d\ude00)"),
+            std::tuple("a\"b\\/\n\xc3\xa9\xf0\x9f\x98\x80", false, false));
   EXPECT_EQ(clean(R"(C:\x\user\)"), std::tuple("C:\\x\\user\\", true, false));
   EXPECT_EQ(clean(R"(\ud83d!)"), std::tuple("\xef\xbf\xbd!", false, false));
-  EXPECT_EQ(clean("\xff\xc3\x28\xe2\x82\xac"), std::tuple("\xef\xbf\xbd\xef\xbf\xbd(\xe2\x82\xac", false, true));
+  EXPECT_EQ(clean("\xff\xc3\x28\xe2\x82\xac"),
+            std::tuple("\xef\xbf\xbd\xef\xbf\xbd(\xe2\x82\xac", false, true));
 }
 
 TEST(JsonScan, RepairGivesJson) {
@@ -111,11 +116,13 @@ TEST(JsonScan, EndsOfStringsAndLists) {
 }
 
 // Name, category, correlation, external id, stream, of a kernel, of an operator; start, duration.
-using RowKey = std::tuple<std::string, std::string, int64_t, int64_t, int32_t, int32_t, int64_t, Nanos, Nanos>;
+using RowKey =
+    std::tuple<std::string, std::string, int64_t, int64_t, int32_t, int32_t, int64_t, Nanos, Nanos>;
 
 TEST(JsonScan, EveryRealTraceReadsAsWithAnotherParser) {
   FLOPWATCH_REQUIRE_DATA("traces/oracle/format_facts.json");
-  const StatusOr<Json> facts = Json::Parse(testing_data::ReadFile(SharedData() / "traces/oracle/format_facts.json"));
+  const StatusOr<Json> facts =
+      Json::Parse(testing_data::ReadFile(SharedData() / "traces/oracle/format_facts.json"));
   ASSERT_TRUE(facts.ok()) << facts.status();
   for (const auto& [file, fact] : facts->object()) {
     SCOPED_TRACE(file);
@@ -130,9 +137,15 @@ TEST(JsonScan, EveryRealTraceReadsAsWithAnotherParser) {
       const EventTable& e = rank.events;
       const KernelDetail* kernel = rank.KernelOf(r);
       const OpDetail* op = rank.OpOf(r);
-      got.emplace_back(set.Name(rank, r), set.names.Text(e.file_category[r]), e.correlation[r], e.external_id[r], e.stream[r],
-                       kernel == nullptr ? 0 : kernel->grid[0] * 7 + kernel->block[0] * 3 + kernel->registers_per_thread,
-                       op == nullptr ? 0 : op->sequence_number == kUnknown ? -1 : op->sequence_number, e.ts[r], e.dur[r]);
+      got.emplace_back(set.Name(rank, r), set.names.Text(e.file_category[r]), e.correlation[r],
+                       e.external_id[r], e.stream[r],
+                       kernel == nullptr ? 0
+                                         : kernel->grid[0] * 7 + kernel->block[0] * 3 +
+                                               kernel->registers_per_thread,
+                       op == nullptr                     ? 0
+                       : op->sequence_number == kUnknown ? -1
+                                                         : op->sequence_number,
+                       e.ts[r], e.dur[r]);
     }
     const StatusOr<std::string> text = ReadPrefix(path, 20 << 20);
     ASSERT_TRUE(text.ok());
@@ -149,24 +162,32 @@ TEST(JsonScan, EveryRealTraceReadsAsWithAnotherParser) {
       const std::string cat = event["cat"].text();
       int64_t external = args["External id"].integer_or(args["external id"].integer_or(kNoId));
       if (external == 0) external = kNoId;
-      const bool kernel = cat == "kernel" || cat == "Kernel", op = cat == "cpu_op" || cat == "Operator" || cat == "user_annotation";
+      const bool kernel = cat == "kernel" || cat == "Kernel",
+                 op = cat == "cpu_op" || cat == "Operator" || cat == "user_annotation";
       bool any_op = false;
-      for (const char* key : {"Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Call stack", "Module Hierarchy", "Sequence number",
-                              "Fwd thread id", "Collective name", "Process Group Name"}) {
-        any_op = any_op || std::any_of(args.object().begin(), args.object().end(), [&](const auto& member) { return member.first == key; });
+      for (const char* key : {"Input Dims", "Input type", "Input Strides", "Concrete Inputs",
+                              "Call stack", "Module Hierarchy", "Sequence number", "Fwd thread id",
+                              "Collective name", "Process Group Name"}) {
+        any_op = any_op || std::any_of(args.object().begin(), args.object().end(),
+                                       [&](const auto& member) { return member.first == key; });
       }
-      const auto first = [&](const char* key) { return args[key].array().empty() ? 0 : args[key].array()[0].integer_or(0); };
+      const auto first = [&](const char* key) {
+        return args[key].array().empty() ? 0 : args[key].array()[0].integer_or(0);
+      };
       want.emplace_back(event["name"].text(), cat, args["correlation"].integer_or(kNoId), external,
                         static_cast<int32_t>(args["stream"].integer_or(kNoStream)),
-                        kernel ? static_cast<int32_t>(first("grid") * 7 + first("block") * 3 + args["registers per thread"].integer_or(-1)) : 0,
-                        op && any_op ? args["Sequence number"].integer_or(-1) : 0, base + nanos(event["ts"]), nanos(event["dur"]));
+                        kernel ? static_cast<int32_t>(first("grid") * 7 + first("block") * 3 +
+                                                      args["registers per thread"].integer_or(-1))
+                               : 0,
+                        op && any_op ? args["Sequence number"].integer_or(-1) : 0,
+                        base + nanos(event["ts"]), nanos(event["dur"]));
     }
     std::sort(got.begin(), got.end());
     std::sort(want.begin(), want.end());
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < got.size(); ++i) {
-      // The other parser's times are doubles: of 4e12 µs a nanosecond off, of 1.7e15 (resnet_v100_ns) a quarter of a
-      // microsecond, where rows also change places.
+      // The other parser's times are doubles: of 4e12 µs a nanosecond off, of 1.7e15
+      // (resnet_v100_ns) a quarter of a microsecond, where rows also change places.
       EXPECT_LE(std::abs(std::get<7>(got[i]) - std::get<7>(want[i])), base != 0 ? 1 : 512);
       std::get<7>(got[i]) = std::get<7>(want[i]);
       if (base != 0) {

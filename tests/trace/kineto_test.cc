@@ -1,5 +1,5 @@
-// The Kineto importer against the counts of the oracle (data/traces/oracle/format_facts.json, made by a plain script) and
-// against hand-written events.
+// The Kineto importer against the counts of the oracle (data/traces/oracle/format_facts.json, made
+// by a plain script) and against hand-written events.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,10 +37,13 @@ int64_t LossOf(const RankTrace& rank, std::string_view reason) {
 
 TEST(Kineto, EveryRealTraceHasTheOraclesCounts) {
   FLOPWATCH_REQUIRE_DATA("traces/oracle/format_facts.json");
-  const StatusOr<Json> facts = Json::Parse(ReadFile(SharedData() / "traces/oracle/format_facts.json"));
+  const StatusOr<Json> facts =
+      Json::Parse(ReadFile(SharedData() / "traces/oracle/format_facts.json"));
   ASSERT_TRUE(facts.ok()) << facts.status();
   // Not rows: arrows, instants, labels, the profiler's own spans, and events without a category.
-  const std::set<std::string> no_rows = {"ac2g", "async", "async_gpu", "async_cpu_to_gpu", "fwdbwd", "cpu_instant_event", "M", "None", "Trace"};
+  const std::set<std::string> no_rows = {
+      "ac2g", "async", "async_gpu", "async_cpu_to_gpu", "fwdbwd", "cpu_instant_event",
+      "M",    "None",  "Trace"};
   int files = 0;
   for (const auto& [file, fact] : facts->object()) {
     SCOPED_TRACE(file);
@@ -82,8 +85,10 @@ TEST(Kineto, EveryRealTraceHasTheOraclesCounts) {
       EXPECT_EQ(rank.devices[0].name, device[0].text());
       EXPECT_EQ(rank.devices[0].sm_count, device[2].integer_or(0));
     }
-    // The oracle's span has the profiler's own span in it, where there is one, and is a double of microseconds.
-    const double span_us = fact["span_us"].number_or(-1), ours_us = static_cast<double>(rank.end - rank.begin) / 1e3;
+    // The oracle's span has the profiler's own span in it, where there is one, and is a double of
+    // microseconds.
+    const double span_us = fact["span_us"].number_or(-1),
+                 ours_us = static_cast<double>(rank.end - rank.begin) / 1e3;
     if (fact["cats"]["Trace"].is_null()) {
       EXPECT_NEAR(ours_us, span_us, 0.01) << "span";
     } else {
@@ -111,23 +116,35 @@ TEST(Kineto, EightRanksLoadAtOnce) {
 }
 
 TEST(Kineto, TimesAreExactAndDetailsAreKept) {
-  const TraceSet set = LoadText(R"json({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3",
+  const TraceSet set = LoadText(
+      R"json({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3",
       "totalGlobalMem": 85045149696, "computeMajor": 9, "computeMinor": 0, "numSms": 132}],
-    "distributedInfo": {"backend": "nccl", "rank":3, "world_size": 4, "pg_config": [{"pg_name": "0", "pg_desc": "default_pg",
-      "backend_config": "cuda:nccl", "pg_size": 4, "ranks": [0, 1, 2, 3]}], "nccl_version": "2.27.5"},
+    "distributedInfo": {"backend": "nccl", "rank":3, "world_size": 4,
+    "pg_config": [{"pg_name": "0", "pg_desc": "default_pg",
+      "backend_config": "cuda:nccl", "pg_size": 4, "ranks": [0, 1, 2, 3]}],
+      "nccl_version": "2.27.5"},
     "record_shapes": 1, "traceEvents": [
-    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 10, "tid": 11, "ts": 4419247333291.708, "dur": 22.51,
-      "args": {"External id": 5, "Input Dims": [[32, 9216], [4096, 9216]], "Input type": ["float", "float"], "Sequence number": 7}},
-    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 10, "tid": 11, "ts": 4419247333295.001, "dur": 4,
+    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 10, "tid": 11,
+    "ts": 4419247333291.708, "dur": 22.51,
+      "args": {"External id": 5, "Input Dims": [[32, 9216], [4096, 9216]],
+      "Input type": ["float", "float"], "Sequence number": 7}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 10, "tid": 11,
+    "ts": 4419247333295.001, "dur": 4,
       "args": {"External id": 5, "correlation": 9007199254740993}},
-    {"ph": "X", "cat": "kernel", "name": "gemm \"x\"", "pid": 0, "tid": 7, "ts": "4419247333300.5", "dur": "10.0004",
-      "args": {"External id": 5, "device": 0, "context": 1, "stream": 7, "correlation": "9007199254740993",
-        "registers per thread": 168, "shared memory": 229376, "blocks per SM": 0.969697, "warps per SM": 3.878788,
-        "grid": [128, 1, 1], "block": [128, 2, 1], "est. achieved occupancy %": 6, "graph node id": 12}},
+    {"ph": "X", "cat": "kernel", "name": "gemm \"x\"", "pid": 0, "tid": 7,
+    "ts": "4419247333300.5", "dur": "10.0004",
+      "args": {"External id": 5, "device": 0, "context": 1, "stream": 7,
+      "correlation": "9007199254740993",
+        "registers per thread": 168, "shared memory": 229376, "blocks per SM": 0.969697,
+        "warps per SM": 3.878788,
+        "grid": [128, 1, 1], "block": [128, 2, 1], "est. achieved occupancy %": 6,
+        "graph node id": 12}},
     {"ph": "M", "name": "thread_name", "pid": 0, "tid": 7, "ts": 0, "args": {"name": "stream 7 "}},
     {"ph": "M", "name": "process_labels", "pid": 0, "tid": 0, "ts": 0, "args": {"labels": "GPU 0"}},
-    {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 10, "tid": 11, "ts": 4419247333292.000,
-      "args": {"Total Reserved": 2097152, "Total Allocated": 512, "Bytes": -512, "Addr": 140250, "Device Id": 0, "Device Type": 1, "Ev Idx": 1}}
+    {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 10,
+    "tid": 11, "ts": 4419247333292.000,
+      "args": {"Total Reserved": 2097152, "Total Allocated": 512, "Bytes": -512,
+      "Addr": 140250, "Device Id": 0, "Device Type": 1, "Ev Idx": 1}}
     ], "baseTimeNanoseconds": 1751410836000000000, "traceName": "x.json"})json");
   ASSERT_EQ(set.ranks.size(), 1u);
   const RankTrace& rank = set.ranks[0];
@@ -179,14 +196,19 @@ TEST(Kineto, TimesAreExactAndDetailsAreKept) {
 TEST(Kineto, ListRootCountersAndForwardBackward) {
   const TraceSet set = LoadText(R"json([
     {"ph": "X", "cat": "Operator", "name": "aten::linear", "pid": 1, "tid": 1, "ts": 10, "dur": 20},
-    {"ph": "X", "cat": "Operator", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10, "dur": 10, "args": {"Sequence number": 1}},
-    {"ph": "X", "cat": "Operator", "name": "MmBackward", "pid": 1, "tid": 2, "ts": 50, "dur": 5, "args": {"Sequence number": 1, "Fwd thread id": 1}},
+    {"ph": "X", "cat": "Operator", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10,
+    "dur": 10, "args": {"Sequence number": 1}},
+    {"ph": "X", "cat": "Operator", "name": "MmBackward", "pid": 1, "tid": 2, "ts": 50,
+    "dur": 5, "args": {"Sequence number": 1, "Fwd thread id": 1}},
     {"ph": "s", "id": 3, "pid": 1, "tid": 1, "ts": 10, "cat": "fwdbwd", "name": "fwdbwd"},
-    {"ph": "f", "id": 3, "pid": 1, "tid": 2, "ts": 50, "cat": "fwdbwd", "name": "fwdbwd", "bp": "e"},
-    {"ph": "f", "id": 4, "pid": 1, "tid": 2, "ts": 51, "cat": "fwdbwd", "name": "fwdbwd", "bp": "e"},
+    {"ph": "f", "id": 3, "pid": 1, "tid": 2, "ts": 50, "cat": "fwdbwd", "name": "fwdbwd",
+    "bp": "e"},
+    {"ph": "f", "id": 4, "pid": 1, "tid": 2, "ts": 51, "cat": "fwdbwd", "name": "fwdbwd",
+    "bp": "e"},
     {"ph": "C", "name": "GPU 0 Utilization", "pid": 0, "ts": 20, "args": {"GPU Utilization": 0.5}},
     {"ph": "C", "name": "GPU 0 Utilization", "pid": 0, "ts": 15, "args": {"GPU Utilization": 1}},
-    {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Traces", "tid": "PyTorch Profiler", "ts": 0, "dur": 100}
+    {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Traces",
+    "tid": "PyTorch Profiler", "ts": 0, "dur": 100}
   ])json");
   ASSERT_EQ(set.ranks.size(), 1u);
   const RankTrace& rank = set.ranks[0];

@@ -14,7 +14,8 @@ struct Launcher {
   TraceBuilder b;
   int64_t next = 1;
   // A launch call and its kernel, times in µs.
-  void Kernel(Nanos call, Nanos call_dur, Nanos start, Nanos dur, int32_t stream = 7, std::string_view api = "cudaLaunchKernel") {
+  void Kernel(Nanos call, Nanos call_dur, Nanos start, Nanos dur, int32_t stream = 7,
+              std::string_view api = "cudaLaunchKernel") {
     b.Cpu(Category::kRuntime, api, call * kUs, call_dur * kUs, next);
     b.Gpu(Category::kKernel, "k", start * kUs, dur * kUs, next++, stream);
   }
@@ -31,16 +32,20 @@ TEST(IdleTime, WhyAStreamWaited) {
   const auto tables = RunNamed(set, "idle_time_breakdown");
   ASSERT_TRUE(tables.ok()) << tables.status();
   const Table& t = PartOf(*tables, "by_category");
-  const auto idle = [&](std::string_view kind) { return NumberAt(t, "idle_us", {{"idle_category", Text(kind)}}); };
+  const auto idle = [&](std::string_view kind) {
+    return NumberAt(t, "idle_us", {{"idle_category", Text(kind)}});
+  };
   EXPECT_DOUBLE_EQ(idle("kernel_wait"), 5);
   EXPECT_DOUBLE_EQ(idle("host_wait"), 25);
   EXPECT_DOUBLE_EQ(idle("other"), 100);
   EXPECT_DOUBLE_EQ(idle("launch_unknown"), 20);
-  EXPECT_DOUBLE_EQ(NumberAt(PartOf(*tables, "interval_stats"), "count", {{"idle_category", Text("other")}}), 1);
+  EXPECT_DOUBLE_EQ(
+      NumberAt(PartOf(*tables, "interval_stats"), "count", {{"idle_category", Text("other")}}), 1);
 }
 
-// A long kernel covers what starts after a short one that ran beside it on the same stream (graphs do this): HTA looks at the
-// previous row only and finds idle time there; and gaps below zero where rows overlap.
+// A long kernel covers what starts after a short one that ran beside it on the same stream (graphs
+// do this): HTA looks at the previous row only and finds idle time there; and gaps below zero where
+// rows overlap.
 TEST(IdleTime, AGapReachesBackToTheEndOfEverythingBefore) {
   Launcher l;
   l.Kernel(0, 1, 10, 100);
@@ -137,9 +142,10 @@ TEST(QueueLength, TimeOfAFullQueueOnEveryStream) {
 
 TEST(LaunchStats, DelaysAndShortKernels) {
   Launcher l;
-  l.Kernel(0, 10, 12, 4);                                // delay 2, shorter than its call
-  l.Kernel(100, 60, 130, 100);                           // starts while the call runs; a slow call
-  l.Kernel(300, 10, 510, 50, 7, "cuLaunchKernel");       // delay 200: slow; HTA does not count driver calls
+  l.Kernel(0, 10, 12, 4);       // delay 2, shorter than its call
+  l.Kernel(100, 60, 130, 100);  // starts while the call runs; a slow call
+  l.Kernel(300, 10, 510, 50, 7,
+           "cuLaunchKernel");  // delay 200: slow; HTA does not count driver calls
   l.Kernel(600, 10, 620, 5, 7, "hipLaunchKernel");
   l.b.Gpu(Category::kKernel, "no call", 700 * kUs, kUs);
   const TraceSet set = std::move(l.b).Build();
@@ -189,7 +195,8 @@ TEST(MemoryBandwidth, IsWeightedByTimeAndAddsUpWhatRunsTogether) {
   const auto hta = RunNamed(set, "memory_bw_summary", Hta());
   ASSERT_TRUE(hta.ok());
   // Change points above zero: 2, 6, 4.
-  EXPECT_DOUBLE_EQ(NumberAt(PartOf(*hta, ""), "memory_bw_gbps.count", {{"name", Text("Memcpy DtoD")}}), 3);
+  EXPECT_DOUBLE_EQ(
+      NumberAt(PartOf(*hta, ""), "memory_bw_gbps.count", {{"name", Text("Memcpy DtoD")}}), 3);
   EXPECT_DOUBLE_EQ(NumberAt(PartOf(*hta, ""), "memory_bw_gbps.mean"), 4);
 }
 

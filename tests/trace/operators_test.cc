@@ -1,4 +1,5 @@
-// Operators, patterns, annotations, steps, counters and exposed communication on traces small enough to work out by hand.
+// Operators, patterns, annotations, steps, counters and exposed communication on traces small
+// enough to work out by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,8 +11,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// aten::linear 0-100 { aten::t 5-15, aten::addmm 20-90 { launch 30-40, launch 50-55 } }, its kernels 100-110 and 120-150; then
-// aten::linear 200-300 with one kernel of its own.
+// aten::linear 0-100 { aten::t 5-15, aten::addmm 20-90 { launch 30-40, launch 50-55 } }, its
+// kernels 100-110 and 120-150; then aten::linear 200-300 with one kernel of its own.
 TraceSet Linear() {
   TraceBuilder b;
   b.Cpu(Category::kCpuOp, "aten::linear", 0, 100 * kUs);
@@ -32,7 +33,9 @@ TEST(TopOperators, SelfAndTotal) {
   const auto tables = RunNamed(set, "top_operators");
   ASSERT_TRUE(tables.ok()) << tables.status();
   const Table& t = PartOf(*tables, "");
-  const auto at = [&](std::string_view op, std::string_view column) { return NumberAt(t, column, {{"operator", Text(op)}}); };
+  const auto at = [&](std::string_view op, std::string_view column) {
+    return NumberAt(t, column, {{"operator", Text(op)}});
+  };
   EXPECT_DOUBLE_EQ(at("aten::linear", "calls"), 2);
   EXPECT_DOUBLE_EQ(at("aten::linear", "cpu_total_us"), 200);
   EXPECT_DOUBLE_EQ(at("aten::linear", "cpu_self_us"), 120);
@@ -96,7 +99,8 @@ TEST(FrequentPatterns, KernelsBelowTheOperator) {
   EXPECT_DOUBLE_EQ(NumberAt(t, "cpu_us"), 100);
   AnalysisOptions options;
   options.operator_name = "aten::conv";
-  EXPECT_THAT(std::string(RunNamed(set, "frequent_patterns", options).status().message()), HasSubstr("aten::conv"));
+  EXPECT_THAT(std::string(RunNamed(set, "frequent_patterns", options).status().message()),
+              HasSubstr("aten::conv"));
 }
 
 // An operator that lies deeper elsewhere is one too; HTA looks at the least depth only.
@@ -134,14 +138,16 @@ TEST(Annotations, OnBothSides) {
   const auto gpu = RunNamed(set, "gpu_user_annotation_breakdown");
   ASSERT_TRUE(gpu.ok());
   EXPECT_DOUBLE_EQ(NumberAt(PartOf(*gpu, ""), "sum_us"), 100);
-  EXPECT_EQ(CellAt(PartOf(*gpu, ""), "std_us"), Cell{});  // one value has no deviation; HTA writes 0
+  EXPECT_EQ(CellAt(PartOf(*gpu, ""), "std_us"),
+            Cell{});  // one value has no deviation; HTA writes 0
   const auto hta = RunNamed(set, "gpu_user_annotation_breakdown", Hta());
   ASSERT_TRUE(hta.ok());
   EXPECT_DOUBLE_EQ(NumberAt(PartOf(*hta, ""), "stddev"), 0);
 }
 
-// layer 0-100 { attention 10-50 }: the kernel at 20 is attention's, those at 0 and 60 are the layer's, the one at 120 nobody's;
-// on another stream nothing is. The launches: two below "forward", one below "loss" in it.
+// layer 0-100 { attention 10-50 }: the kernel at 20 is attention's, those at 0 and 60 are the
+// layer's, the one at 120 nobody's; on another stream nothing is. The launches: two below
+// "forward", one below "loss" in it.
 TEST(Annotations, GpuWorkBelongsToTheInnermost) {
   TraceBuilder b;
   b.Gpu(Category::kKernel, "k", 0, 5 * kUs, 1);
@@ -153,7 +159,8 @@ TEST(Annotations, GpuWorkBelongsToTheInnermost) {
   b.Gpu(Category::kKernel, "k", 120 * kUs, 13 * kUs);
   b.Cpu(Category::kUserAnnotation, "forward", 0, 50 * kUs);
   b.Cpu(Category::kUserAnnotation, "loss", 30 * kUs, 10 * kUs);
-  for (const int64_t id : {1, 2, 3}) b.Cpu(Category::kRuntime, "cudaLaunchKernel", (10 * id + 5) * kUs, kUs, id);
+  for (const int64_t id : {1, 2, 3})
+    b.Cpu(Category::kRuntime, "cudaLaunchKernel", (10 * id + 5) * kUs, kUs, id);
   const TraceSet set = std::move(b).Build();
   const auto gpu = RunNamed(set, "gpu_user_annotation_breakdown");
   ASSERT_TRUE(gpu.ok()) << gpu.status();
@@ -175,7 +182,8 @@ TraceSet TwoSteps() {
     b.Cpu(Category::kUserAnnotation, "ProfilerStep#" + std::to_string(5 + step), at, 900 * kUs);
     for (int i = 0; i < (step == 0 ? 10 : 1); ++i) {
       b.Cpu(Category::kRuntime, "cudaLaunchKernel", at + i * kUs, 0, id);
-      b.Gpu(Category::kKernel, i == 0 ? "ncclDevKernel_AllReduce_Sum_f32_RING_LL" : "k", at + (100 + 50 * i) * kUs, 40 * kUs, id++);
+      b.Gpu(Category::kKernel, i == 0 ? "ncclDevKernel_AllReduce_Sum_f32_RING_LL" : "k",
+            at + (100 + 50 * i) * kUs, 40 * kUs, id++);
     }
   }
   return std::move(b).Build();
@@ -201,21 +209,29 @@ TEST(Steps, AllAreShownWithWhetherTheyAreComplete) {
   EXPECT_EQ(PartOf(*hta, "").rows, (std::vector<std::vector<Cell>>{{int64_t{5}}}));
 }
 
-// Two collectives at once, 0-30 and 20-50, compute 10-25: exposed 0-10 and 25-30 of the first, 30-50 of the second.
+// Two collectives at once, 0-30 and 20-50, compute 10-25: exposed 0-10 and 25-30 of the first,
+// 30-50 of the second.
 TEST(ExposedCommunication, LinesAddUpToTheRank) {
   TraceBuilder b;
-  b.Gpu(Category::kKernel, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 0, 30 * kUs, kNoId, 20);
-  b.Gpu(Category::kKernel, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 20 * kUs, 30 * kUs, kNoId, 21);
+  b.Gpu(Category::kKernel,
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 0, 30 * kUs,
+        kNoId, 20);
+  b.Gpu(Category::kKernel, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 20 * kUs,
+        30 * kUs, kNoId, 21);
   b.rank().events.detail.back() = 0;
   b.rank().kernels.push_back({.collective = 0});
-  b.rank().collectives.push_back({.collective = b.names().Intern("all_to_allv"), .dtype = b.names().Intern("Float"),
-                                  .group_description = b.names().Intern("tp"), .in_elements = 1000, .out_elements = 10});
+  b.rank().collectives.push_back({.collective = b.names().Intern("all_to_allv"),
+                                  .dtype = b.names().Intern("Float"),
+                                  .group_description = b.names().Intern("tp"),
+                                  .in_elements = 1000,
+                                  .out_elements = 10});
   b.Gpu(Category::kKernel, "gemm", 10 * kUs, 15 * kUs);
   const TraceSet set = std::move(b).Build();
   const auto tables = RunNamed(set, "exposed_communication");
   ASSERT_TRUE(tables.ok()) << tables.status();
   const Table& t = PartOf(*tables, "");
-  const Where reduce = {{"collective", Text("ncclDevKernel_AllReduce_Sum_f32_RING_LL")}}, exchange = {{"collective", Text("all_to_allv")}};
+  const Where reduce = {{"collective", Text("ncclDevKernel_AllReduce_Sum_f32_RING_LL")}},
+              exchange = {{"collective", Text("all_to_allv")}};
   EXPECT_DOUBLE_EQ(NumberAt(t, "exposed_us", reduce), 15);
   EXPECT_EQ(CellAt(t, "bytes", reduce), Cell{});
   EXPECT_DOUBLE_EQ(NumberAt(t, "exposed_us", exchange), 20);
@@ -229,9 +245,11 @@ TraceSet Measured(int launches) {
   TraceBuilder b;
   b.Cpu(Category::kCpuOp, "aten::linear", 0, 50 * kUs);
   b.Cpu(Category::kCpuOp, "aten::addmm", kUs, 40 * kUs);
-  for (int i = 0; i < launches; ++i) b.Cpu(Category::kRuntime, "cudaLaunchKernel", (5 + 5 * i) * kUs, kUs);
+  for (int i = 0; i < launches; ++i)
+    b.Cpu(Category::kRuntime, "cudaLaunchKernel", (5 + 5 * i) * kUs, kUs);
   b.Cpu(Category::kProfilerRange, "gemm", 20 * kUs, 10 * kUs, kNoId, 9);
-  b.rank().range_metrics.push_back({static_cast<Row>(b.rank().events.size() - 1), b.names().Intern("smsp__inst.sum"), 42});
+  b.rank().range_metrics.push_back(
+      {static_cast<Row>(b.rank().events.size() - 1), b.names().Intern("smsp__inst.sum"), 42});
   return std::move(b).Build();
 }
 
@@ -248,7 +266,8 @@ TEST(CuptiCounters, RangesWithTheirOperators) {
 
 TEST(CuptiCounters, OtherCountsAreRefused) {
   const TraceSet set = Measured(2);
-  EXPECT_THAT(std::string(RunNamed(set, "cupti_counters").status().message()), HasSubstr("1 measured ranges and 2 kernel launches"));
+  EXPECT_THAT(std::string(RunNamed(set, "cupti_counters").status().message()),
+              HasSubstr("1 measured ranges and 2 kernel launches"));
 }
 
 }  // namespace

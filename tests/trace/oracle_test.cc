@@ -1,6 +1,7 @@
-// Every number of HTA's outputs on the real traces (../shared/data/traces/oracle) against the `hta` mode, and an independent
-// script's shares by category (atc_metrics.json) against the default mode. What cannot agree stands in Defects(), by name, with
-// the reason; an entry that is no longer needed fails.
+// Every number of HTA's outputs on the real traces (../shared/data/traces/oracle) against the `hta`
+// mode, and an independent script's shares by category (atc_metrics.json) against the default mode.
+// What cannot agree stands in Defects(), by name, with the reason; an entry that is no longer
+// needed fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,37 +27,51 @@ constexpr std::string_view kNoRound = ".noround";
 
 // One line of one oracle table that HTA has wrong, the columns in which it shows, and why.
 struct Defect {
-  std::string_view file, analysis;  // the oracle's name without .hta.json; its key, with the part after a slash
-  std::string row;                  // rank, stream, name and so on, with a space before each
+  std::string_view file,
+      analysis;     // the oracle's name without .hta.json; its key, with the part after a slash
+  std::string row;  // rank, stream, name and so on, with a space before each
   std::vector<std::string_view> columns;
   std::string_view reason;
 };
 
 constexpr std::string_view kRowZero =
-    "GPU rows whose launch call is not in the trace get the start of the file's first event as their launch time (link 0 = none "
+    "GPU rows whose launch call is not in the trace get the start of the file's first event as "
+    "their launch time (link 0 = none "
     "is read as row 0) and count as host_wait where they start after it";
-constexpr std::string_view kFirstRow = "the launch of the file's first event is not counted: its link is row 0, read as none";
-constexpr std::string_view kUnsignedStream = "Context Sync rows carry stream 4294967295, an unsigned -1, and count as GPU work";
-constexpr std::string_view kDoubles = "doubles of 1.7e15 us resolve 0.25 us only: a launch and an end that are nearer swap";
+constexpr std::string_view kFirstRow =
+    "the launch of the file's first event is not counted: its link is row 0, read as none";
+constexpr std::string_view kUnsignedStream =
+    "Context Sync rows carry stream 4294967295, an unsigned -1, and count as GPU work";
+constexpr std::string_view kDoubles =
+    "doubles of 1.7e15 us resolve 0.25 us only: a launch and an end that are nearer swap";
 constexpr std::string_view kTies =
-    "launches and starts of one microsecond: the sort promises no order among them, so the running sum depends on where they lie "
+    "launches and starts of one microsecond: the sort promises no order among them, so the running "
+    "sum depends on where they lie "
     "in the file; HTA's value lies between those of the two orders";
 constexpr std::string_view kTiesAndRests =
-    "ends and starts of one microsecond in no defined order, and rests of rounding errors (1.4e-17 GB/s) counted as bandwidths";
-constexpr std::string_view kNoTime = "a line of no time at all, from equal times in a sort that promises no order";
+    "ends and starts of one microsecond in no defined order, and rests of rounding errors (1.4e-17 "
+    "GB/s) counted as bandwidths";
+constexpr std::string_view kNoTime =
+    "a line of no time at all, from equal times in a sort that promises no order";
 
 const std::vector<Defect>& Defects() {
   static const auto* const kDefects = [] {
     auto* out = new std::vector<Defect>;
-    const auto add = [&](std::string_view file, std::string_view analysis, std::string row, std::vector<std::string_view> columns,
-                         std::string_view reason) { out->push_back({file, analysis, std::move(row), std::move(columns), reason}); };
-    const std::vector<std::string_view> stats = {"count", "mean", "std", "min", "25%", "50%", "75%"};
+    const auto add = [&](std::string_view file, std::string_view analysis, std::string row,
+                         std::vector<std::string_view> columns, std::string_view reason) {
+      out->push_back({file, analysis, std::move(row), std::move(columns), reason});
+    };
+    const std::vector<std::string_view> stats = {"count", "mean", "std", "min",
+                                                 "25%",   "50%",  "75%"};
     for (const std::string_view file : {"critical_path_alexnet", "critical_path_simple_add"}) {
       add(file, "gpu_events_kept", " 0", {"rows"}, kUnsignedStream);
-      add(file, "temporal_breakdown", " 0", {"idle_time(us)", "non_compute_time(us)", "kernel_time(us)"}, kUnsignedStream);
+      add(file, "temporal_breakdown", " 0",
+          {"idle_time(us)", "non_compute_time(us)", "kernel_time(us)"}, kUnsignedStream);
     }
-    for (const auto& [file, row] : {std::pair<std::string_view, std::string>{"dlrm_v100_rank1", " 1 7"}, {"dlrm_v100_rank3", " 3 7"},
-                                    {"qwen05b_h100_infer_2025.noround", " 0 7"}}) {
+    for (const auto& [file, row] :
+         {std::pair<std::string_view, std::string>{"dlrm_v100_rank1", " 1 7"},
+          {"dlrm_v100_rank3", " 3 7"},
+          {"qwen05b_h100_infer_2025.noround", " 0 7"}}) {
       for (const std::string_view also : {file, std::string_view("dlrm_v100_8ranks")}) {
         if (also != file && !file.starts_with("dlrm")) continue;
         add(also, "idle_time_breakdown/by_category", row + " host_wait", {"idle_time"}, kRowZero);
@@ -65,35 +80,52 @@ const std::vector<Defect>& Defects() {
         add(also, "idle_time_breakdown/interval_stats", " kernel_wait" + row, {"count"}, kRowZero);
       }
     }
-    for (const auto& [rank, row] : {std::pair<std::string_view, std::string>{"dlrm_v100_rank0", " 0 7"}, {"dlrm_v100_rank1", " 1 7"},
-                                    {"dlrm_v100_rank2", " 2 7"}, {"dlrm_v100_rank3", " 3 7"}, {"dlrm_v100_rank4", " 4 7"},
-                                    {"dlrm_v100_rank5", " 5 7"}, {"dlrm_v100_rank6", " 6 7"}, {"dlrm_v100_rank7", " 7 7"}}) {
+    for (const auto& [rank, row] :
+         {std::pair<std::string_view, std::string>{"dlrm_v100_rank0", " 0 7"},
+          {"dlrm_v100_rank1", " 1 7"},
+          {"dlrm_v100_rank2", " 2 7"},
+          {"dlrm_v100_rank3", " 3 7"},
+          {"dlrm_v100_rank4", " 4 7"},
+          {"dlrm_v100_rank5", " 5 7"},
+          {"dlrm_v100_rank6", " 6 7"},
+          {"dlrm_v100_rank7", " 7 7"}}) {
       for (const std::string_view file : {rank, std::string_view("dlrm_v100_8ranks")}) {
         add(file, "queue_length_summary", row, {"queue_length.mean", "queue_length.std"}, kTies);
       }
     }
     add("recsys_a100_rank3of8_2022", "queue_length_summary", " 3 7", {"queue_length.mean"}, kTies);
-    add("recsys_a100_rank3of8_2022", "queue_length_summary", " 3 20", {"queue_length.mean", "queue_length.std"}, kTies);
-    add("critical_path_simple_add", "queue_length_summary", " 0 7", {"queue_length.mean", "queue_length.std"}, kTies);
-    add("edge_old_runtime_kernel_rank1", "queue_length_summary", " 0 7", {"queue_length.count", "queue_length.std"}, kFirstRow);
+    add("recsys_a100_rank3of8_2022", "queue_length_summary", " 3 20",
+        {"queue_length.mean", "queue_length.std"}, kTies);
+    add("critical_path_simple_add", "queue_length_summary", " 0 7",
+        {"queue_length.mean", "queue_length.std"}, kTies);
+    add("edge_old_runtime_kernel_rank1", "queue_length_summary", " 0 7",
+        {"queue_length.count", "queue_length.std"}, kFirstRow);
     add("recsys_v100_rank1of2_2022", "memory_bw_summary", " 1 Memcpy DtoD",
         {"memory_bw_gbps.count", "memory_bw_gbps.mean", "memory_bw_gbps.std", "memory_bw_gbps.50%",
          "memory_bw_gbps.75%", "memory_bw_gbps.max"},
         kTiesAndRests);
-    for (const std::string_view analysis : {"gpu_kernel_breakdown/kernel_type", "gpu_kernel_breakdown_all/kernel_type"}) {
-      add("resnet50_v100_workers0_2021", analysis, " COMPUTATION overlapping MEMORY", {"sum"}, kNoTime);
+    for (const std::string_view analysis :
+         {"gpu_kernel_breakdown/kernel_type", "gpu_kernel_breakdown_all/kernel_type"}) {
+      add("resnet50_v100_workers0_2021", analysis, " COMPUTATION overlapping MEMORY", {"sum"},
+          kNoTime);
     }
-    add("resnet_v100_ns_2024.noround", "idle_time_breakdown/by_category", " 0 7 host_wait", {"idle_time"}, kDoubles);
-    add("resnet_v100_ns_2024.noround", "idle_time_breakdown/by_category", " 0 7 kernel_wait", {"idle_time"}, kDoubles);
-    add("resnet_v100_ns_2024.noround", "idle_time_breakdown/interval_stats", " host_wait 0 7", {"count", "mean", "std"}, kDoubles);
-    add("resnet_v100_ns_2024.noround", "idle_time_breakdown/interval_stats", " kernel_wait 0 7", {"count"}, kDoubles);
+    add("resnet_v100_ns_2024.noround", "idle_time_breakdown/by_category", " 0 7 host_wait",
+        {"idle_time"}, kDoubles);
+    add("resnet_v100_ns_2024.noround", "idle_time_breakdown/by_category", " 0 7 kernel_wait",
+        {"idle_time"}, kDoubles);
+    add("resnet_v100_ns_2024.noround", "idle_time_breakdown/interval_stats", " host_wait 0 7",
+        {"count", "mean", "std"}, kDoubles);
+    add("resnet_v100_ns_2024.noround", "idle_time_breakdown/interval_stats", " kernel_wait 0 7",
+        {"count"}, kDoubles);
     return out;
   }();
   return *kDefects;
 }
 
-// HTA finds a file's rank only where a space follows the colon ("rank": 3), and calls it 0 otherwise.
-constexpr std::string_view kRankNotFound[] = {"edge_gloo_cpu_rank34of300", "edge_old_runtime_kernel_rank1"};
+// HTA finds a file's rank only where a space follows the colon ("rank": 3), and calls it 0
+// otherwise.
+constexpr std::string_view kRankNotFound[] = {"edge_gloo_cpu_rank34of300",
+                                              "edge_old_runtime_kernel_rank1"};
 
 fs::path Oracle() { return SharedData() / "traces" / "oracle"; }
 
@@ -102,8 +134,10 @@ fs::path TraceOf(std::string name) {
   if (name.ends_with(kNoRound)) name.resize(name.size() - kNoRound.size());
   const fs::path traces = SharedData() / "traces";
   if (name == "dlrm_v100_8ranks") return traces / name;
-  for (const auto& [prefix, folder] : {std::pair<std::string_view, std::string_view>{"critical_path_", "critical_path"},
-                                       {"edge_", "edge"}, {"dlrm_v100_rank", "dlrm_v100_8ranks"}}) {
+  for (const auto& [prefix, folder] :
+       {std::pair<std::string_view, std::string_view>{"critical_path_", "critical_path"},
+        {"edge_", "edge"},
+        {"dlrm_v100_rank", "dlrm_v100_8ranks"}}) {
     if (!name.starts_with(prefix)) continue;
     const size_t cut = prefix.ends_with("rank") ? prefix.size() - 4 : prefix.size();
     return traces / folder / (name.substr(cut) + ".json.gz");
@@ -126,18 +160,20 @@ std::vector<std::string> OracleNames() {
   return out;
 }
 
-// 1 µs or 0.01 % (README of the data); what HTA rounds may differ by one in its last digit; counts are exact.
+// 1 µs or 0.01 % (README of the data); what HTA rounds may differ by one in its last digit; counts
+// are exact.
 double Allowed(std::string_view analysis, std::string_view column, double expected) {
   const double relative = 1e-4 * std::abs(expected);
   if (column.ends_with("_pctg")) return 0.01 + 1e-9;
   if (column == "percentage") return 0.1 + 1e-9;
   if (column == "idle_time_ratio") return 0.01 + 1e-9;
-  if (column.starts_with("queue_length.") || column.starts_with("memory_bw_gbps.")) return column.ends_with(".count") ? 0 : relative + 1e-9;
+  if (column.starts_with("queue_length.") || column.starts_with("memory_bw_gbps."))
+    return column.ends_with(".count") ? 0 : relative + 1e-9;
   for (const std::string_view exact : {"count", "n", "rank", "stream", "step"}) {
     if (column == exact) return 0;
   }
-  if (column == "launch_delay.count" || column.starts_with("short_") || column.starts_with("runtime_outliers") ||
-      column.starts_with("launch_delay_outliers")) {
+  if (column == "launch_delay.count" || column.starts_with("short_") ||
+      column.starts_with("runtime_outliers") || column.starts_with("launch_delay_outliers")) {
     return 0;
   }
   return std::max(1.0, relative);
@@ -200,7 +236,8 @@ Lines FromTable(const Table& table) {
 }
 
 bool IsKey(std::string_view column) {
-  for (const std::string_view key : {"rank", "stream", "name", "kernel_type", "idle_category", "pattern"}) {
+  for (const std::string_view key :
+       {"rank", "stream", "name", "kernel_type", "idle_category", "pattern"}) {
     if (column == key) return true;
   }
   return false;
@@ -222,7 +259,8 @@ class Comparison {
       ++compared_;
       return;
     }
-    if (expected.columns.front() == "index") {  // pandas' row numbers, left by the script that joined the ranks
+    if (expected.columns.front() ==
+        "index") {  // pandas' row numbers, left by the script that joined the ranks
       expected.columns.erase(expected.columns.begin());
       for (std::vector<Cell>& row : expected.rows) row.erase(row.begin());
     }
@@ -235,7 +273,8 @@ class Comparison {
       });
     }
     if (actual.rows.size() != expected.rows.size()) {
-      Differs(analysis, "rows", absl::StrCat(expected.rows.size(), " rows"), absl::StrCat(actual.rows.size(), " rows"), "");
+      Differs(analysis, "rows", absl::StrCat(expected.rows.size(), " rows"),
+              absl::StrCat(actual.rows.size(), " rows"), "");
       return;
     }
     const std::vector<size_t> left = Sorted(expected), right = Sorted(actual);
@@ -247,13 +286,14 @@ class Comparison {
       }
       for (size_t c = 0; c < expected.columns.size(); ++c) {
         ++compared_;
-        if (!Agree(analysis, expected.columns[c], want[c], got[c])) Differs(analysis, expected.columns[c], Show(want[c]), Show(got[c]), key);
+        if (!Agree(analysis, expected.columns[c], want[c], got[c]))
+          Differs(analysis, expected.columns[c], Show(want[c]), Show(got[c]), key);
       }
     }
   }
 
-  void Differs(const std::string& analysis, const std::string& column, const std::string& want, const std::string& got,
-               const std::string& key) {
+  void Differs(const std::string& analysis, const std::string& column, const std::string& want,
+               const std::string& got, const std::string& key) {
     for (size_t i = 0; i < Defects().size(); ++i) {
       const Defect& d = Defects()[i];
       if (d.file != file_ || d.analysis != analysis || d.row != key) continue;
@@ -262,7 +302,8 @@ class Comparison {
       ++excepted_;
       return;
     }
-    ADD_FAILURE() << file_ << " " << analysis << " " << column << key << ": HTA has " << want << ", we have " << got;
+    ADD_FAILURE() << file_ << " " << analysis << " " << column << key << ": HTA has " << want
+                  << ", we have " << got;
   }
 
   void Count(int64_t n) { compared_ += n; }
@@ -284,10 +325,12 @@ class Comparison {
     }
     std::vector<size_t> order(keys.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return keys[a] < keys[b]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return keys[a] < keys[b]; });
     return order;
   }
-  static bool Agree(const std::string& analysis, const std::string& column, const Cell& want, const Cell& got) {
+  static bool Agree(const std::string& analysis, const std::string& column, const Cell& want,
+                    const Cell& got) {
     const auto *a = std::get_if<double>(&want), *b = std::get_if<double>(&got);
     if (a == nullptr || b == nullptr) return want == got;
     return std::abs(*a - *b) <= Allowed(analysis, column, *a);
@@ -298,9 +341,11 @@ class Comparison {
   std::set<std::pair<size_t, std::string>> used_;
 };
 
-void CompareOne(const std::string& file, const std::string& key, const Json& want, const TraceSet& set, Comparison* comparison) {
+void CompareOne(const std::string& file, const std::string& key, const Json& want,
+                const TraceSet& set, Comparison* comparison) {
   AnalysisOptions options{.hta = true};
-  if (const size_t colon = key.find(':'); colon != std::string::npos) options.operator_name = key.substr(colon + 1);
+  if (const size_t colon = key.find(':'); colon != std::string::npos)
+    options.operator_name = key.substr(colon + 1);
   const StatusOr<const Analysis*> analysis = FindAnalysis(key);
   ASSERT_TRUE(analysis.ok()) << file << ": " << analysis.status();
   const AnalysisInput input(set, options);
@@ -348,14 +393,16 @@ void CompareOne(const std::string& file, const std::string& key, const Json& wan
 }
 
 // How many rows HTA kept, which of them on the GPU, and the steps they are of.
-void CompareSelection(const std::string& file, const Json& oracle, const TraceSet& set, Comparison* comparison) {
+void CompareSelection(const std::string& file, const Json& oracle, const TraceSet& set,
+                      Comparison* comparison) {
   for (const RankTrace& rank : set.ranks) {
     const HtaRows rows = SelectHtaRows(set, rank);
     const std::string number = std::to_string(rank.rank);
     const auto check = [&](const char* key, size_t got) {
       comparison->Count(1);
       const double want = oracle[key][number].number_or(-1);
-      if (want != static_cast<double>(got)) comparison->Differs(key, "rows", absl::StrCat(want), absl::StrCat(got), " " + number);
+      if (want != static_cast<double>(got))
+        comparison->Differs(key, "rows", absl::StrCat(want), absl::StrCat(got), " " + number);
     };
     check("events_kept", rows.rows.size());
     check("gpu_events_kept", rows.gpu.size());
@@ -369,17 +416,19 @@ TEST(HtaOracle, EveryNumberOfEveryFile) {
   EXPECT_GE(names.size(), 30u);
   int files = 0, rounded = 0;
   for (const std::string& name : names) {
-    // HTA's default rounds fractional times to µs, which makes durations negative (traces.md 2.12 item 1): the run without
-    // that is the one to compare with.
+    // HTA's default rounds fractional times to µs, which makes durations negative (traces.md 2.12
+    // item 1): the run without that is the one to compare with.
     if (std::find(names.begin(), names.end(), name + std::string(kNoRound)) != names.end()) {
       ++rounded;
       continue;
     }
-    const StatusOr<Json> oracle = Json::Parse(ReadFile(Oracle() / (name + std::string(kSuffix))), {.python_constants = true});
+    const StatusOr<Json> oracle =
+        Json::Parse(ReadFile(Oracle() / (name + std::string(kSuffix))), {.python_constants = true});
     ASSERT_TRUE(oracle.ok()) << name << ": " << oracle.status();
     StatusOr<Loaded> loaded = Load({TraceOf(name).string()});
     ASSERT_TRUE(loaded.ok()) << name << ": " << loaded.status();
-    if (std::find(std::begin(kRankNotFound), std::end(kRankNotFound), name) != std::end(kRankNotFound)) {
+    if (std::find(std::begin(kRankNotFound), std::end(kRankNotFound), name) !=
+        std::end(kRankNotFound)) {
       ASSERT_EQ(loaded->set.ranks.size(), 1u);
       EXPECT_NE(loaded->set.ranks[0].rank, 0) << name;
       loaded->set.ranks[0].rank = 0;
@@ -387,16 +436,19 @@ TEST(HtaOracle, EveryNumberOfEveryFile) {
     comparison.SetFile(name);
     ++files;
     CompareSelection(name, *oracle, loaded->set, &comparison);
-    for (const auto& [key, want] : (*oracle)["results"].object()) CompareOne(name, key, want, loaded->set, &comparison);
+    for (const auto& [key, want] : (*oracle)["results"].object())
+      CompareOne(name, key, want, loaded->set, &comparison);
   }
   for (size_t i = 0; i < Defects().size(); ++i) {
     for (const std::string_view column : Defects()[i].columns) {
       EXPECT_TRUE(comparison.used().contains({i, std::string(column)}))
-          << "no longer needed: " << Defects()[i].file << " " << Defects()[i].analysis << Defects()[i].row << " " << column;
+          << "no longer needed: " << Defects()[i].file << " " << Defects()[i].analysis
+          << Defects()[i].row << " " << column;
     }
   }
-  std::cout << files << " files (" << rounded << " rounded ones left to their un-rounded twin), " << comparison.compared()
-            << " values compared, " << comparison.excepted() << " excepted by name\n";
+  std::cout << files << " files (" << rounded << " rounded ones left to their un-rounded twin), "
+            << comparison.compared() << " values compared, " << comparison.excepted()
+            << " excepted by name\n";
 }
 
 }  // namespace

@@ -18,7 +18,9 @@ using ::testing::HasSubstr;
 TEST(Report, PartsOfRandomTracesAddUpToTheWhole) {
   for (uint32_t seed = 1; seed <= 60; ++seed) {
     std::mt19937 random(seed);
-    const auto number = [&](int n) { return static_cast<Nanos>(random() % static_cast<uint32_t>(n)); };
+    const auto number = [&](int n) {
+      return static_cast<Nanos>(random() % static_cast<uint32_t>(n));
+    };
     TraceBuilder b;
     // By brute force beside it: what runs at each nanosecond.
     constexpr int kSpan = 600;
@@ -30,7 +32,8 @@ TEST(Report, PartsOfRandomTracesAddUpToTheWhole) {
       if (kind == 2) {
         b.Gpu(Category::kGpuMemcpy, "Memcpy DtoD", ts, dur, kNoId, 9);
       } else {
-        b.Gpu(Category::kKernel, kind == 0 ? "gemm" : "ncclDevKernel_AllReduce", ts, dur, kNoId, kind == 0 ? 7 : 20);
+        b.Gpu(Category::kKernel, kind == 0 ? "gemm" : "ncclDevKernel_AllReduce", ts, dur, kNoId,
+              kind == 0 ? 7 : 20);
       }
       for (Nanos t = ts; t < ts + dur; ++t) runs[static_cast<size_t>(t)] |= 1 << kind;
       first = std::min(first, ts);
@@ -45,7 +48,10 @@ TEST(Report, PartsOfRandomTracesAddUpToTheWhole) {
       expected.window = end - begin;
       for (Nanos t = begin; t < end; ++t) {
         const int at = runs[static_cast<size_t>(t)];
-        ++((at & 1) ? expected.compute : (at & 2) ? expected.exposed_communication : (at & 4) ? expected.exposed_memory : expected.idle);
+        ++((at & 1)   ? expected.compute
+           : (at & 2) ? expected.exposed_communication
+           : (at & 4) ? expected.exposed_memory
+                      : expected.idle);
         if (at & 2) ++expected.communication;
       }
       ASSERT_EQ(s.compute, expected.compute) << "seed " << seed;
@@ -61,7 +67,9 @@ TEST(Report, PartsOfRandomTracesAddUpToTheWhole) {
     // The cells of the picture are the same time.
     double cells = 0;
     for (const auto& cell : r.ranks[0].timeline) cells += cell[0];
-    EXPECT_NEAR(cells / kTimelineCells, static_cast<double>(r.ranks[0].time->compute) / static_cast<double>(last - first), 0.01);
+    EXPECT_NEAR(cells / kTimelineCells,
+                static_cast<double>(r.ranks[0].time->compute) / static_cast<double>(last - first),
+                0.01);
   }
 }
 
@@ -112,14 +120,19 @@ TEST(AnalysesByName, ListsAndArgumentsAreRead) {
   hta.hta = true;
   const auto named = ParseAnalyses("all", hta);
   ASSERT_TRUE(named.ok());
-  EXPECT_TRUE(std::any_of(named->begin(), named->end(), [](const AnalysisRequest& r) { return r.key == "frequent_patterns:aten::linear"; }));
-  const auto two = ParseAnalyses(" temporal_breakdown, frequent_patterns:aten::mm ,temporal_breakdown", {});
+  EXPECT_TRUE(std::any_of(named->begin(), named->end(), [](const AnalysisRequest& r) {
+    return r.key == "frequent_patterns:aten::linear";
+  }));
+  const auto two =
+      ParseAnalyses(" temporal_breakdown, frequent_patterns:aten::mm ,temporal_breakdown", {});
   ASSERT_TRUE(two.ok());
   ASSERT_EQ(two->size(), 2u);
   EXPECT_EQ((*two)[1].argument, "aten::mm");
   EXPECT_EQ(ParseAnalyses("", {}).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(ParseAnalyses("temporal_breakdown:x", {}).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(ParseAnalyses("frequent_patterns:", {}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ParseAnalyses("temporal_breakdown:x", {}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ParseAnalyses("frequent_patterns:", {}).status().code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ParseAnalyses("none_such", {}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
@@ -131,11 +144,15 @@ TEST(AnalysesByName, JsonHasTheShapeOfTheOracle) {
   b.columns = {{"name", ""}};
   b.rows = {{std::string("q\"")}};
   tables.parts = {{"first", a}, {"second", b}};
-  const std::vector<AnalysisAnswer> answers = {{"two", "", tables}, {"none", "", absl::FailedPreconditionError("not computable: no steps")}};
-  EXPECT_EQ(AnalysesJson(answers),
-            R"({"analyses":{"two":{"columns":["rank","x"],"rows":[[0,1.5],[1,null]],"first":{"columns":["rank","x"],"rows":[[0,1.5],[1,null]]},)"
-            R"("second":{"columns":["name"],"rows":[["q\""]]}},"none":{"error":"not computable: no steps"}}})"
-            "\n");
+  const std::vector<AnalysisAnswer> answers = {
+      {"two", "", tables}, {"none", "", absl::FailedPreconditionError("not computable: no steps")}};
+  EXPECT_EQ(
+      AnalysesJson(answers),
+      R"({"analyses":{"two":{"columns":["rank","x"],"rows":[[0,1.5],[1,null]],)"
+      R"("first":{"columns":["rank","x"],"rows":[[0,1.5],[1,null]]},)"
+      R"("second":{"columns":["name"],"rows":[["q\""]]}},"none":{"error":"not computable: no )"
+      R"(steps"}}})"
+      "\n");
 }
 
 }  // namespace

@@ -21,12 +21,14 @@ using ::testing::HasSubstr;
 constexpr Nanos kUs = 1000, kMs = 1'000'000;
 
 const Finding* Find(const Findings& f, std::string_view id) {
-  const auto it = std::find_if(f.findings.begin(), f.findings.end(), [&](const Finding& x) { return x.id == id; });
+  const auto it = std::find_if(f.findings.begin(), f.findings.end(),
+                               [&](const Finding& x) { return x.id == id; });
   return it == f.findings.end() ? nullptr : &*it;
 }
 
 const Fact* GetOfRule(const Finding& f, std::string_view name) {
-  const auto it = std::find_if(f.evidence.begin(), f.evidence.end(), [&](const Fact& x) { return x.name == name; });
+  const auto it = std::find_if(f.evidence.begin(), f.evidence.end(),
+                               [&](const Fact& x) { return x.name == name; });
   return it == f.evidence.end() ? nullptr : &*it;
 }
 
@@ -37,7 +39,8 @@ std::string ReasonOf(const Findings& f, std::string_view id) {
   return "";
 }
 
-// Four steps of 10 ms: 40 kernels of 240 µs, launched well ahead, one after another: a GPU that is nearly always busy.
+// Four steps of 10 ms: 40 kernels of 240 µs, launched well ahead, one after another: a GPU that is
+// nearly always busy.
 class Job {
  public:
   static constexpr int kSteps = 4, kKernels = 40;
@@ -46,8 +49,8 @@ class Job {
   explicit Job(int32_t rank = 0) : b(rank) {}
 
   // A kernel with its operator and launch call; returns the kernel's row.
-  Row Launch(Nanos cpu, Nanos ts, Nanos dur, std::string_view kernel = "gemm", std::string_view op = "aten::mm",
-             std::string_view call = "cudaLaunchKernel") {
+  Row Launch(Nanos cpu, Nanos ts, Nanos dur, std::string_view kernel = "gemm",
+             std::string_view op = "aten::mm", std::string_view call = "cudaLaunchKernel") {
     const int64_t id = ++next_;
     b.Cpu(Category::kCpuOp, op, cpu, 20 * kUs);
     b.Cpu(Category::kRuntime, call, cpu + 5 * kUs, 6 * kUs, id);
@@ -64,7 +67,8 @@ class Job {
   void Busy(Nanos begin, Nanos from = 0, Nanos to = kStep) {
     Nanos cpu = begin + 10 * kUs;
     for (Nanos t = begin + from; t + kKernel <= begin + to; t += kKernel + 5 * kUs) {
-      Launch(std::min(cpu, t - 30 * kUs > begin ? t - 30 * kUs : begin + 1), std::max(t, begin + 30 * kUs), kKernel);
+      Launch(std::min(cpu, t - 30 * kUs > begin ? t - 30 * kUs : begin + 1),
+             std::max(t, begin + 30 * kUs), kKernel);
       cpu += 30 * kUs;
     }
   }
@@ -105,23 +109,30 @@ TEST(Rules, CallsAndBlocksByName) {
   EXPECT_EQ(CallKindOf("cudaMalloc"), CallKind::kAllocate);
   EXPECT_EQ(CallKindOf("cudaMallocAsync"), CallKind::kOther);  // ordered by the stream: cheap
   EXPECT_EQ(CallKindOf("cudaHostAlloc"), CallKind::kAllocate);
-  EXPECT_TRUE(IsDataLoading("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", Category::kUserAnnotation));
-  EXPECT_TRUE(IsDataLoading("torch/utils/data/dataloader.py(630): __next__", Category::kPythonFunction));
+  EXPECT_TRUE(IsDataLoading("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
+                            Category::kUserAnnotation));
+  EXPECT_TRUE(
+      IsDataLoading("torch/utils/data/dataloader.py(630): __next__", Category::kPythonFunction));
   EXPECT_FALSE(IsDataLoading("DistributedDataParallel.forward", Category::kUserAnnotation));
   EXPECT_FALSE(IsDataLoading("train.py(10): get_batch", Category::kPythonFunction));
 }
 
 TEST(Rules, BytesOfInputs) {
-  EXPECT_THAT(*InputBytes("[[32, 10], [10], []]", R"(["float", "c10::Half", "Scalar"])"), ElementsAre(1280, 20, 0));
-  EXPECT_THAT(*InputBytes("[[[2, 3], [4]], [5]]", R"(["float", "double"])"), ElementsAre(40, 40));  // a list of tensors
+  EXPECT_THAT(*InputBytes("[[32, 10], [10], []]", R"(["float", "c10::Half", "Scalar"])"),
+              ElementsAre(1280, 20, 0));
+  EXPECT_THAT(*InputBytes("[[[2, 3], [4]], [5]]", R"(["float", "double"])"),
+              ElementsAre(40, 40));  // a list of tensors
   EXPECT_FALSE(InputBytes("[[32], [32]]", R"(["float"])").has_value());
   EXPECT_FALSE(InputBytes("[[32]", R"(["float"])").has_value());
   EXPECT_FALSE(InputBytes("[[32]]", R"(["c10::Quaternion"])").has_value());
 }
 
 TEST(Rules, SmTimeAddsWhatRunsTogetherUpToAll) {
-  // Half the SMs for 10, then two halves together for 10, then three quarters twice (cut at all) for 10.
-  EXPECT_DOUBLE_EQ(BusySmTime({{{0, 20}, 0.5}, {{10, 20}, 0.5}, {{20, 30}, 0.75}, {{20, 30}, 0.75}}, {{0, 30}}), 5 + 10 + 10);
+  // Half the SMs for 10, then two halves together for 10, then three quarters twice (cut at all)
+  // for 10.
+  EXPECT_DOUBLE_EQ(
+      BusySmTime({{{0, 20}, 0.5}, {{10, 20}, 0.5}, {{20, 30}, 0.75}, {{20, 30}, 0.75}}, {{0, 30}}),
+      5 + 10 + 10);
   EXPECT_DOUBLE_EQ(BusySmTime({{{0, 20}, 4.0}}, {{5, 10}, {15, 40}}), 10);
 }
 
@@ -130,7 +141,8 @@ TEST(Rules, ProductKernelsByName) {
   EXPECT_FALSE(IsTensorCoreKernel("volta_sgemm_128x64_nn"));
   EXPECT_TRUE(IsTensorCoreKernel("ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"));
   EXPECT_TRUE(IsTensorCoreKernel("nvjet_tst_128x256_64x4_2x1_v_bz_coopA_NNT"));
-  EXPECT_TRUE(IsDataMovingKernel("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"));
+  EXPECT_TRUE(IsDataMovingKernel(
+      "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"));
   EXPECT_FALSE(IsDataMovingKernel("ampere_sgemm_128x64_tn"));
 }
 
@@ -139,7 +151,8 @@ TEST(Rules, TinyKernelsCountNoGraphs) {
     Job job;
     job.Steps([&](int, Nanos begin) {
       for (Nanos t = 50 * kUs; t < 9900 * kUs; t += 20 * kUs) {
-        const Row r = job.Launch(begin + t - 15 * kUs, begin + t, 3 * kUs, "elementwise", "aten::add", call);
+        const Row r =
+            job.Launch(begin + t - 15 * kUs, begin + t, 3 * kUs, "elementwise", "aten::add", call);
         if (!graph) continue;
         job.b.rank().kernels.push_back({.graph_id = 5, .graph_node_id = 7});
         job.b.rank().events.detail[r] = static_cast<uint32_t>(job.b.rank().kernels.size() - 1);
@@ -163,7 +176,8 @@ TEST(Rules, AWaitForABusyGpuIsNoSyncStorm) {
   busy.Steps([&](int, Nanos begin) {
     busy.Busy(begin);
     for (int i = 0; i < 20; ++i)
-      busy.b.Cpu(Category::kRuntime, "cudaStreamSynchronize", begin + 2 * kMs + i * 300 * kUs, 100 * kUs);
+      busy.b.Cpu(Category::kRuntime, "cudaStreamSynchronize", begin + 2 * kMs + i * 300 * kUs,
+                 100 * kUs);
   });
   EXPECT_EQ(Find(std::move(busy).Check(), "sync-storm"), nullptr);
   // The same calls, each after one kernel and before the next launch.
@@ -178,7 +192,8 @@ TEST(Rules, AWaitForABusyGpuIsNoSyncStorm) {
   const Findings found = std::move(dry).Check();
   const Finding* f = Find(found, "sync-storm");
   ASSERT_NE(f, nullptr);
-  // A step is idle for 180 µs after 19 of its calls, and for 580 µs to the next step's first kernel.
+  // A step is idle for 180 µs after 19 of its calls, and for 580 µs to the next step's first
+  // kernel.
   EXPECT_NEAR(f->gain, (4 * 19 * 180 + 3 * 580) / 40'000.0, 1e-9);
 }
 
@@ -203,7 +218,8 @@ TEST(Rules, DataStarvationNeedsALoader) {
 }
 
 TEST(Rules, GlooValidationCountsTheWholeTrace) {
-  // The storm of the OFU paper VI-A: 15,360 send, 7,560 recv, 240 all_gather beside 240 collectives of NCCL.
+  // The storm of the OFU paper VI-A: 15,360 send, 7,560 recv, 240 all_gather beside 240 collectives
+  // of NCCL.
   const auto make = [](bool storm) {
     Job job;
     job.b.rank().backend = "nccl";
@@ -212,15 +228,18 @@ TEST(Rules, GlooValidationCountsTheWholeTrace) {
       job.Busy(begin, 6 * kMs);
       for (int c = 0; c < 60; ++c) {
         const Nanos t = begin + c * 100 * kUs;
-        job.Launch(t + 70 * kUs, t + 90 * kUs, 8 * kUs, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "c10d::allreduce_");
+        job.Launch(t + 70 * kUs, t + 90 * kUs, 8 * kUs, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
+                   "c10d::allreduce_");
         if (!storm) continue;
         job.b.Cpu(Category::kUserAnnotation, "gloo:all_gather", t, 60 * kUs);
-        for (int i = 0; i < 64; ++i, ++send) job.b.Cpu(Category::kUserAnnotation, "gloo:send", t + i * 500, 400, kNoId, 2);
+        for (int i = 0; i < 64; ++i, ++send)
+          job.b.Cpu(Category::kUserAnnotation, "gloo:send", t + i * 500, 400, kNoId, 2);
         for (int i = 0; i < 63 / 2 && receive < 7560; ++i, ++receive)
           job.b.Cpu(Category::kUserAnnotation, "gloo:recv", t + i * 900, 800, kNoId, 3);
       }
       if (storm && s == Job::kSteps - 1) {
-        for (; receive < 7560; ++receive) job.b.Cpu(Category::kUserAnnotation, "gloo:recv", begin + receive * 10, 8, kNoId, 3);
+        for (; receive < 7560; ++receive)
+          job.b.Cpu(Category::kUserAnnotation, "gloo:recv", begin + receive * 10, 8, kNoId, 3);
       }
     });
     return std::move(job).Check();
@@ -252,7 +271,8 @@ TEST(Rules, AllocationsOfTheFirstStepAreExpected) {
   EXPECT_EQ(Find(make(100), "alloc-storm"), nullptr);
   const Findings found = make(1);
   ASSERT_NE(Find(found, "alloc-storm"), nullptr);
-  EXPECT_EQ(GetOfRule(*Find(found, "alloc-storm"), "allocation_calls_per_step")->value, Cell(int64_t{8}));
+  EXPECT_EQ(GetOfRule(*Find(found, "alloc-storm"), "allocation_calls_per_step")->value,
+            Cell(int64_t{8}));
 }
 
 TEST(Rules, WithoutGpuWorkNothingIsClaimed) {

@@ -16,7 +16,8 @@ namespace flopwatch::trace {
 
 constexpr Nanos kUs = 1000;
 
-inline StatusOr<AnalysisTables> RunNamed(const TraceSet& set, std::string_view name, AnalysisOptions options = {}) {
+inline StatusOr<AnalysisTables> RunNamed(const TraceSet& set, std::string_view name,
+                                         AnalysisOptions options = {}) {
   const AnalysisInput input(set, std::move(options));
   const StatusOr<const Analysis*> analysis = FindAnalysis(name);
   if (!analysis.ok()) return analysis.status();

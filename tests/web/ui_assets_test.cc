@@ -28,7 +28,8 @@ TEST(ServeUi, PageRoutesGiveTheEntryPage) {
   EXPECT_EQ(root->status, 200);
   EXPECT_THAT(root->content_type, HasSubstr("text/html"));
   EXPECT_THAT(std::string(root->static_body), HasSubstr("flopwatch"));
-  for (const char* path : {"/index.html", "/jobs", "/jobs/2115078", "/jobs/ns/pod-0", "/gpus/GPU-1", "/targets"}) {
+  for (const char* path :
+       {"/index.html", "/jobs", "/jobs/2115078", "/jobs/ns/pod-0", "/gpus/GPU-1", "/targets"}) {
     const std::optional<net::Response> page = ServeUi(path);
     ASSERT_TRUE(page.has_value()) << path;
     EXPECT_EQ(page->static_body, root->static_body) << path;
@@ -36,8 +37,9 @@ TEST(ServeUi, PageRoutesGiveTheEntryPage) {
 }
 
 TEST(ServeUi, NothingElse) {
-  for (const char* path : {"/api/v1/jobs", "/metrics", "/healthz", "/assets/", "/assets/nothing.js", "/../etc/passwd",
-                           "/assets/../index.html", "", "/jobsx", "/favicon.ico"}) {
+  for (const char* path :
+       {"/api/v1/jobs", "/metrics", "/healthz", "/assets/", "/assets/nothing.js", "/../etc/passwd",
+        "/assets/../index.html", "", "/jobsx", "/favicon.ico"}) {
     EXPECT_FALSE(ServeUi(path).has_value()) << path;
   }
 }
@@ -78,7 +80,8 @@ TEST(ServeUi, AssetsThatThePageNamesAreThereCompressedAndImmutable) {
     EXPECT_FALSE(text->empty());
     total += file->static_body.size();
   }
-  if (assets == 0) GTEST_SKIP() << "this build has the plain page (no Node.js, or FLOPWATCH_UI=OFF)";
+  if (assets == 0)
+    GTEST_SKIP() << "this build has the plain page (no Node.js, or FLOPWATCH_UI=OFF)";
   EXPECT_EQ(assets, 3);  // script, style, icon
   EXPECT_LT(total, 60u * 1024);
 }

@@ -13,11 +13,7 @@ namespace {
 
 // The order of --help, completion and docs/cli.md.
 constexpr Register kCalculations[] = {
-    AddCalcPeak,
-    AddCalcOfu,
-    AddCalcMfu,
-    AddCalcGemm,
-    AddCalcKernel,
+    AddCalcPeak, AddCalcOfu, AddCalcMfu, AddCalcGemm, AddCalcKernel,
 };
 
 }  // namespace

@@ -142,8 +142,7 @@ Args AddCalcKernel(Args calc, Run* run) {
   Args sub = calc.Command(
       "kernel",
       "What kernel names say: family, types, tile, cluster, split-K, tensor cores or not");
-  sub.Option("NAME", *names,
-                  "Kernel names as a profiler prints them; none, or -, reads lines");
+  sub.Option("NAME", *names, "Kernel names as a profiler prints them; none, or -, reads lines");
   sub.Footer(
       "Examples:\n"
       "  flopwatch calc kernel nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT\n"

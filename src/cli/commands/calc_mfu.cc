@@ -35,7 +35,8 @@ struct MfuOptions {
   std::string lora_targets = "all";
   std::vector<std::string> frozen;
   int64_t frozen_layers = 0;
-  bool terms = false, layers = false, miscounts = false, list_models = false, list_conventions = false;
+  bool terms = false, layers = false, miscounts = false, list_models = false,
+       list_conventions = false;
 };
 
 // "configs/llama-3.1-8b.json" -> "llama-3.1-8b"; a folder's config.json is called by the folder.
@@ -326,55 +327,50 @@ Args AddCalcMfu(Args calc, Run* run) {
       "CONFIG", o->config,
       "config.json (or its folder), or a file with Megatron-LM arguments; - reads standard input");
   app.Option("--seq-len", o->seq_len,
-                  "Tokens of a sequence (default: what the configuration fixes, if it does)")
+             "Tokens of a sequence (default: what the configuration fixes, if it does)")
       .Type("N");
   app.Option("--seq-lens", o->seq_lens, "Real lengths of packed sequences instead")
       .Delimiter(',')
       .OneWord()
       .Type("N,N");
   app.Option("--packed-sum", o->packed_sum,
-                  "Sum of the lengths of packed sequences instead, with --packed-sum-sq")
+             "Sum of the lengths of packed sequences instead, with --packed-sum-sq")
       .Type("S");
-  app.Option("--packed-sum-sq", o->packed_sum_sq, "Sum of their squared lengths")
-      .Type("S2");
+  app.Option("--packed-sum-sq", o->packed_sum_sq, "Sum of their squared lengths").Type("S2");
   app.Option("--convention", o->conventions,
-                  "How to count: a name of --list-conventions, several, or all (default: exact)")
+             "How to count: a name of --list-conventions, several, or all (default: exact)")
       .Delimiter(',')
       .OneWord()
       .Type("NAME");
-  app.Option(
-         "--mtp", o->mtp,
-         "Multi-token-prediction modules to count in exact, maxtext and torch_flop_counter")
+  app.Option("--mtp", o->mtp,
+             "Multi-token-prediction modules to count in exact, maxtext and torch_flop_counter")
       .Type("N");
   app.Option("--tokens-per-sec", o->tokens_per_s,
-                  "Tokens a second of the whole job: also MFU and HFU")
+             "Tokens a second of the whole job: also MFU and HFU")
       .Type("R");
   app.Option("--gpus", o->gpus, "GPUs of the job").Type("G");
   app.Option("--gpu", o->gpu, "Accelerator whose dense peak counts").Type("NAME");
-  app.Option("--precision", o->precision, "Precision of the matmuls (default: bf16)")
-      .Type("P");
+  app.Option("--precision", o->precision, "Precision of the matmuls (default: bf16)").Type("P");
   app.Option("--mix", o->mix, "Shares of FLOPs by precision instead: their effective peak")
       .Type("P=X,P=Y");
   app.Option("--peak", o->peak, "Peak of one GPU in TFLOP/s instead").Type("TFLOPS");
   app.Option("--recompute", o->recompute,
-                  "none, selective (attention core), layers, full: what HFU adds")
+             "none, selective (attention core), layers, full: what HFU adds")
       .Type("WHAT");
-  app.Option("--lora", o->lora, "LoRA of this rank: everything else is frozen")
-      .Type("RANK");
+  app.Option("--lora", o->lora, "LoRA of this rank: everything else is frozen").Type("RANK");
   app.Option("--lora-targets", o->lora_targets, "all (attention and dense MLPs) or attention")
       .Type("WHAT");
   app.Option("--frozen", o->frozen, "Frozen weights: attention, mlp, experts, mixer, head")
       .Delimiter(',')
       .OneWord()
       .Type("PART");
-  app.Option("--frozen-layers", o->frozen_layers, "Frozen first layers: forward only")
-      .Type("N");
+  app.Option("--frozen-layers", o->frozen_layers, "Frozen first layers: forward only").Type("N");
   app.Flag("--terms", o->terms, "One row a term, in every format");
   app.Flag("--layers", o->layers, "The layers as they were read, and nothing else");
   app.Flag("--miscounts", o->miscounts,
-                "What published mistakes would make of this model, and nothing else");
+           "What published mistakes would make of this model, and nothing else");
   app.Flag("--list-conventions", o->list_conventions,
-                "The conventions, what each leaves out, and its source");
+           "The conventions, what each leaves out, and its source");
   app.Flag("--list-models", o->list_models, "The model types that are read");
   app.Footer(
       "Examples:\n"

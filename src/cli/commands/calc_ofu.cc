@@ -251,8 +251,8 @@ EntityOfu Evaluate(const telemetry::DecodedRow& row, const telemetry::DecodedRow
     }
   }
   const double clock_max = options.tensor_clock_max ? *options.tensor_clock_max
-                           : e.device != nullptr    ? e.device->tensor_clock_max_mhz.value_or(kUnknown)
-                                                    : kUnknown;
+                           : e.device != nullptr ? e.device->tensor_clock_max_mhz.value_or(kUnknown)
+                                                 : kUnknown;
   if (e.device == nullptr && !options.tensor_clock_max) return e;
   const auto ofu = efficiency::OfuFromRatio(e.tensor_active, e.sm_clock_mhz, clock_max);
   if (ofu.ok()) {
@@ -403,20 +403,16 @@ Args AddCalcOfu(Args calc, Run* run) {
   Args ofu_app = calc.Command(
       "ofu", "Overall FLOP Utilisation of one sample, of cycle totals, or of a scrape");
   ofu_app.Option("FILE", ofu->file, "Exporter text, one scrape; - reads standard input");
-  ofu_app
-      .Option("--gpu", ofu->gpu,
-                   "Accelerator; with FILE only where the exporter names no model")
+  ofu_app.Option("--gpu", ofu->gpu, "Accelerator; with FILE only where the exporter names no model")
       .Type("NAME");
-  ofu_app.Option("--tensor-active", ofu->tensor_active, "Tensor-pipe activity, 0..1")
-      .Type("X");
+  ofu_app.Option("--tensor-active", ofu->tensor_active, "Tensor-pipe activity, 0..1").Type("X");
   ofu_app.Option("--sm-clock", ofu->sm_clock, "SM clock").Type("MHZ");
   ofu_app
       .Option("--tensor-clock-max", ofu->tensor_clock_max,
-                   "Maximum tensor clock, instead of the table's")
+              "Maximum tensor clock, instead of the table's")
       .Type("MHZ");
   ofu_app
-      .Option("--precision", ofu->precision,
-                   "Also TFLOP/s, if all tensor work had this precision")
+      .Option("--precision", ofu->precision, "Also TFLOP/s, if all tensor work had this precision")
       .Type("P");
   ofu_app.Option("--mma-cycles", ofu->mma_cycles, "Two readings of the MMA-active cycle total")
       .Delimiter(',')
@@ -424,14 +420,14 @@ Args AddCalcOfu(Args calc, Run* run) {
       .Type("A,B");
   ofu_app
       .Option("--elapsed-cycles", ofu->elapsed_cycles,
-                   "The same readings of elapsed SM cycles: calibrates --scale")
+              "The same readings of elapsed SM cycles: calibrates --scale")
       .Delimiter(',')
       .OneWord()
       .Type("A,B");
   ofu_app.Option("--seconds", ofu->seconds, "Time between the two readings").Type("S");
   ofu_app
       .Option("--scale", ofu->scale,
-                   "Counter cycles per SM cycle: 1 (averaged) or the SM count (summed)")
+              "Counter cycles per SM cycle: 1 (averaged) or the SM count (summed)")
       .Type("K");
   ofu_app.Footer(
       "Examples:\n"

@@ -15,20 +15,24 @@ namespace {
 Status RunShow(Context& context, const std::string& only) {
   FW_ASSIGN_OR_RETURN(const ResolvedConfig* config, context.impl()->Resolved());
   Table table;
-  table.columns = {{"key", ""}, {"value", ""}, {"origin", "from"}, {"environment", ""}, {"help", "meaning"}};
+  table.columns = {
+      {"key", ""}, {"value", ""}, {"origin", "from"}, {"environment", ""}, {"help", "meaning"}};
   if (!only.empty()) FW_RETURN_IF_ERROR(config->Find(only).status());
   for (const ConfigKey& key : ConfigKeys()) {
     if (!only.empty() && key.name != only) continue;
     FW_ASSIGN_OR_RETURN(const ConfigValue* value, config->Find(key.name));
     std::string text;
     for (const std::string& item : value->items) text += (text.empty() ? "" : ", ") + item;
-    table.rows.push_back({std::string(key.name), text.empty() ? Cell() : Cell(text), value->origin, EnvironmentName(key),
-                          std::string(key.help)});
+    table.rows.push_back({std::string(key.name), text.empty() ? Cell() : Cell(text), value->origin,
+                          EnvironmentName(key), std::string(key.help)});
   }
   if (only.empty()) {
-    table.notes.push_back(config->file_name().empty() ? "no configuration file; \"flopwatch config path\" tells where one is looked for"
-                                                      : "configuration file: " + config->file_name());
-    for (std::string& note : ResolvedConfig::UnknownVariables(EnvironmentNames())) table.notes.push_back(std::move(note));
+    table.notes.push_back(
+        config->file_name().empty()
+            ? "no configuration file; \"flopwatch config path\" tells where one is looked for"
+            : "configuration file: " + config->file_name());
+    for (std::string& note : ResolvedConfig::UnknownVariables(EnvironmentNames()))
+      table.notes.push_back(std::move(note));
   }
   return context.Write(table);
 }
@@ -40,7 +44,8 @@ Status RunPath(Context& context) {
     return absl::OkStatus();
   }
   context.Say("No configuration file. The first of these that exists is read:");
-  for (const std::string& path : ConfigFileCandidates(context.impl()->streams.getenv)) context.Out(path + "\n");
+  for (const std::string& path : ConfigFileCandidates(context.impl()->streams.getenv))
+    context.Out(path + "\n");
   return absl::OkStatus();
 }
 
@@ -50,7 +55,8 @@ Args AddConfig(Args app, Run* run) {
   Args config = app.Command("config", "Configuration in force, and where each value comes from");
   config.NeedsCommand();
   auto key = std::make_shared<std::string>();
-  Args show = config.Command("show", "Every key with its value and its origin: flag, environment, file or default");
+  Args show = config.Command(
+      "show", "Every key with its value and its origin: flag, environment, file or default");
   show.Option("key", *key, "One key alone").Type("KEY");
   show.Footer(
       "Examples:\n"
@@ -65,7 +71,9 @@ Args AddConfig(Args app, Run* run) {
       "Examples:\n"
       "  flopwatch config show\n"
       "  flopwatch config path");
-  *run = [show, key](Context& context) { return show.parsed() ? RunShow(context, *key) : RunPath(context); };
+  *run = [show, key](Context& context) {
+    return show.parsed() ? RunShow(context, *key) : RunPath(context);
+  };
   return config;
 }
 

@@ -399,14 +399,12 @@ Args AddDecode(Args app, Run* run) {
   sub.Option("files", options->files, "Exposition text, also gzip; - is standard input")
       .Required()
       .Type("FILE");
-  sub.Option("--node", options->node, "Node name where the labels say none")
-      .Type("NAME");
+  sub.Option("--node", options->node, "Node name where the labels say none").Type("NAME");
   sub.Flag(
       "--narrow", options->narrow,
       "Also the series that are no GPU fields (-v too; in csv and tsv instead of the samples)");
   sub.Flag("--stats", options->stats, "Only the counts, as JSON");
-  sub.Flag("--fail-on-refused", options->fail_on_refused,
-                "Exit with 7 when a line was refused");
+  sub.Flag("--fail-on-refused", options->fail_on_refused, "Exit with 7 when a line was refused");
   sub.Footer(
       "Refused lines are counted by reason on stderr; docs/fields.md says what each reason means.\n"
       "Examples:\n"

@@ -1,4 +1,5 @@
-// flopwatch divergence: MFU as jobs claim it against OFU as the hardware shows it: of a set of jobs, of one job, or of two numbers.
+// flopwatch divergence: MFU as jobs claim it against OFU as the hardware shows it: of a set of
+// jobs, of one job, or of two numbers.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -37,9 +38,10 @@ struct DivergenceOptions {
   std::optional<int> virtual_pipeline, accumulation;
 
   bool by_hand() const {
-    return !mfu.empty() || !ofu.empty() || !config.empty() || !convention.empty() || !gpu.empty() || !precision.empty() ||
-           !mix.empty() || !recompute.empty() || !frozen.empty() || !packed.empty() || ofu_ci || tile_overhead || peak ||
-           tensor_active || seq_len || gpus || virtual_pipeline || accumulation;
+    return !mfu.empty() || !ofu.empty() || !config.empty() || !convention.empty() || !gpu.empty() ||
+           !precision.empty() || !mix.empty() || !recompute.empty() || !frozen.empty() ||
+           !packed.empty() || ofu_ci || tile_overhead || peak || tensor_active || seq_len || gpus ||
+           virtual_pipeline || accumulation;
   }
 };
 
@@ -55,10 +57,13 @@ StatusOr<Given> ReadShare(std::string_view text, std::string_view option) {
     digits.remove_suffix(1);
     out.percent = true;
   }
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out.value);
-  if (error != std::errc() || end != digits.data() + digits.size() || !std::isfinite(out.value) || out.value < 0 || out.value > 1e6) {
-    return absl::InvalidArgumentError(
-        fmt::format("cannot read {} '{}': it is no utilisation; write 54.27 or 54.27%, or 0.5427 for both", option, Printable(text, 40)));
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), out.value);
+  if (error != std::errc() || end != digits.data() + digits.size() || !std::isfinite(out.value) ||
+      out.value < 0 || out.value > 1e6) {
+    return absl::InvalidArgumentError(fmt::format(
+        "cannot read {} '{}': it is no utilisation; write 54.27 or 54.27%, or 0.5427 for both",
+        option, Printable(text, 40)));
   }
   return out;
 }
@@ -67,7 +72,8 @@ StatusOr<Given> ReadShare(std::string_view text, std::string_view option) {
 Status ReadBoth(Context& context, const DivergenceOptions& o, fleet::JobEvidence* job) {
   if (o.mfu.empty() || o.ofu.empty()) {
     return absl::InvalidArgumentError(
-        "cannot judge numbers by hand: --mfu and --ofu belong together; give both, or neither to ask the fleet");
+        "cannot judge numbers by hand: --mfu and --ofu belong together; give both, or neither to "
+        "ask the fleet");
   }
   FW_ASSIGN_OR_RETURN(const Given mfu, ReadShare(o.mfu, "--mfu"));
   FW_ASSIGN_OR_RETURN(const Given ofu, ReadShare(o.ofu, "--ofu"));
@@ -76,8 +82,9 @@ Status ReadBoth(Context& context, const DivergenceOptions& o, fleet::JobEvidence
   job->claim.mfu = mfu.value / unit;
   job->ofu.ofu = ofu.value / unit;
   if (ratios) {
-    context.Say(fmt::format("both are read as ratios: {} % and {} %; write 0.8% for less than one per cent", mfu.value * 100,
-                            ofu.value * 100));
+    context.Say(
+        fmt::format("both are read as ratios: {} % and {} %; write 0.8% for less than one per cent",
+                    mfu.value * 100, ofu.value * 100));
   }
   return absl::OkStatus();
 }
@@ -86,7 +93,8 @@ StatusOr<std::optional<bool>> ReadYesNo(const std::string& text, std::string_vie
   if (text.empty()) return std::nullopt;
   if (text == "yes" || text == "true" || text == "1") return true;
   if (text == "no" || text == "false" || text == "0") return false;
-  return absl::InvalidArgumentError(fmt::format("cannot read {} '{}': it is yes or no", option, Printable(text, 40)));
+  return absl::InvalidArgumentError(
+      fmt::format("cannot read {} '{}': it is yes or no", option, Printable(text, 40)));
 }
 
 StatusOr<server::JobDivergence> Calculate(Context& context, const DivergenceOptions& o) {
@@ -114,9 +122,11 @@ StatusOr<server::JobDivergence> Calculate(Context& context, const DivergenceOpti
   job.claim.accumulation_steps = o.accumulation;
   job.claim.convention = o.convention;
   if (!o.convention.empty()) FW_RETURN_IF_ERROR(models::FindConvention(o.convention).status());
-  for (const auto& [value, option] : {std::pair(o.ofu_ci, "--ofu-ci"), std::pair(o.tile_overhead, "--tile-overhead"),
-                                      std::pair(o.peak, "--peak"), std::pair(o.tensor_active, "--tensor-active")}) {
-    if (value && !std::isfinite(*value)) return absl::InvalidArgumentError(fmt::format("cannot read {}: it is not a number", option));
+  for (const auto& [value, option] :
+       {std::pair(o.ofu_ci, "--ofu-ci"), std::pair(o.tile_overhead, "--tile-overhead"),
+        std::pair(o.peak, "--peak"), std::pair(o.tensor_active, "--tensor-active")}) {
+    if (value && !std::isfinite(*value))
+      return absl::InvalidArgumentError(fmt::format("cannot read {}: it is not a number", option));
   }
   if (o.ofu_ci) job.ofu.ci95 = *o.ofu_ci / 100;
   if (o.tile_overhead) job.tile_overhead = *o.tile_overhead / 100;
@@ -127,12 +137,16 @@ StatusOr<server::JobDivergence> Calculate(Context& context, const DivergenceOpti
     FW_ASSIGN_OR_RETURN(const models::Model model, models::ReadModel(text, o.config));
     const auto flops = fleet::FlopsOf(model, o.seq_len.value_or(0), o.convention);
     if (absl::IsFailedPrecondition(flops.status()) && !o.seq_len && model.natural_length == 0) {
-      return absl::InvalidArgumentError("cannot count the FLOPs of --config: they depend on the sequence length; give --seq-len");
+      return absl::InvalidArgumentError(
+          "cannot count the FLOPs of --config: they depend on the sequence length; give --seq-len");
     }
     if (!flops.ok()) return Annotate(flops.status(), o.config);
     job.model = *flops;
     if (!o.convention.empty() && !job.model->counted) {
-      return absl::InvalidArgumentError(fmt::format("cannot count {} by {}: the convention does not apply to this model; \"flopwatch calc mfu\" lists those that do", o.config, o.convention));
+      return absl::InvalidArgumentError(
+          fmt::format("cannot count {} by {}: the convention does not apply to this model; "
+                      "\"flopwatch calc mfu\" lists those that do",
+                      o.config, o.convention));
     }
   } else if (o.seq_len) {
     context.Say("--seq-len has no effect without --config");
@@ -173,7 +187,8 @@ Status RunByHand(Context& context, const DivergenceOptions& o) {
 StatusOr<std::string> MemberText(const std::string& body, std::string_view name) {
   const std::string key = fmt::format("\"{}\":", name);
   const size_t at = body.find(key);
-  if (at == std::string::npos || body.back() != '}') return absl::DataLossError("the answer has no divergence");
+  if (at == std::string::npos || body.back() != '}')
+    return absl::DataLossError("the answer has no divergence");
   return body.substr(at + key.size(), body.size() - at - key.size() - 1);  // it is the last member
 }
 
@@ -183,7 +198,8 @@ Status RunDivergenceOfJob(Context& context, const DivergenceOptions& o) {
   query.Add("exact", o.exact ? "true" : "").Add("strict", o.strict ? "true" : "");
   auto body = context.ApiGet(query.text());
   if (absl::IsNotFound(body.status())) {
-    return absl::NotFoundError(absl::StrReplaceAll(body.status().message(), {{"/api/v1/jobs lists", "\"flopwatch jobs\" lists"}}));
+    return absl::NotFoundError(absl::StrReplaceAll(
+        body.status().message(), {{"/api/v1/jobs lists", "\"flopwatch jobs\" lists"}}));
   }
   FW_RETURN_IF_ERROR(body.status());
   FW_ASSIGN_OR_RETURN(const std::string text, MemberText(*body, "divergence"));
@@ -192,8 +208,12 @@ Status RunDivergenceOfJob(Context& context, const DivergenceOptions& o) {
 
 Status RunSet(Context& context, const DivergenceOptions& o) {
   QueryString query("/api/v1/divergence");
-  query.Add("from", o.window.from.empty() ? "now-7d" : o.window.from).Add("to", o.window.to).Add("group_by", o.group_by);
-  query.Add("flagged", o.flagged ? "true" : "").Add("exact", o.exact ? "true" : "").Add("strict", o.strict ? "true" : "");
+  query.Add("from", o.window.from.empty() ? "now-7d" : o.window.from)
+      .Add("to", o.window.to)
+      .Add("group_by", o.group_by);
+  query.Add("flagged", o.flagged ? "true" : "")
+      .Add("exact", o.exact ? "true" : "")
+      .Add("strict", o.strict ? "true" : "");
   o.page.AddTo(&query, {});
   FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(query.text()));
   FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(body));
@@ -211,8 +231,10 @@ Status RunSet(Context& context, const DivergenceOptions& o) {
   view.width = context.width() > 0 ? context.width() : 100;
   context.Out(DivergenceSummary(answer, view));
   if (answer["jobs_with_claim"].integer_or(0) == 0) {
-    context.Say("No job reported an MFU in this window. \"flopwatch import log FILE --job ID\" reads training logs; "
-                "\"flopwatch divergence --mfu M --ofu O\" judges two numbers.");
+    context.Say(
+        "No job reported an MFU in this window. \"flopwatch import log FILE --job ID\" reads "
+        "training logs; "
+        "\"flopwatch divergence --mfu M --ofu O\" judges two numbers.");
     return absl::OkStatus();
   }
   context.Out("\n");
@@ -228,52 +250,89 @@ Status RunSet(Context& context, const DivergenceOptions& o) {
 }  // namespace
 
 Args AddDivergence(Args app, Run* run) {
-  Args sub = app.Command("divergence", "Where claimed MFU and measured OFU disagree, why, and what the MFU should be");
+  Args sub = app.Command(
+      "divergence", "Where claimed MFU and measured OFU disagree, why, and what the MFU should be");
   auto o = std::make_shared<DivergenceOptions>();
   AddWindowOptions(sub, &o->window, "-7d");
-  const Arg job = sub.Option("--job", o->job, "One job on a card, over all the time it reported in unless --from or --to say otherwise").Type("ID");
-  sub.Option("--group-by", o->group_by, "A table by gpus (as Table III of the OFU paper), gpu_model, convention, user, workflow or verdict")
+  const Arg job = sub.Option("--job", o->job,
+                             "One job on a card, over all the time it reported in unless --from or "
+                             "--to say otherwise")
+                      .Type("ID");
+  sub.Option("--group-by", o->group_by,
+             "A table by gpus (as Table III of the OFU paper), gpu_model, convention, user, "
+             "workflow or verdict")
       .OneOf({"none", "gpus", "gpu_model", "convention", "user", "workflow", "verdict"})
       .Type("WHAT")
       .Excludes(job);
   sub.Flag("--flagged", o->flagged, "Jobs with an alarm alone").Excludes(job);
-  AddPageOptions(sub, &o->page, "jobs", "divergence, ratio, mfu, ofu, gpus, gpu_seconds or job; largest first, :asc turns it round");
-  sub.Flag("--exact", o->exact, "OFU from raw samples, cut at the ends of each job's window; reads raw samples");
+  AddPageOptions(
+      sub, &o->page, "jobs",
+      "divergence, ratio, mfu, ofu, gpus, gpu_seconds or job; largest first, :asc turns it round");
+  sub.Flag("--exact", o->exact,
+           "OFU from raw samples, cut at the ends of each job's window; reads raw samples");
   sub.Flag("--strict", o->strict, "Alarm on the thresholds alone, also for small jobs");
-  sub.Option("--mfu", o->mfu, "Judge numbers by hand: the claimed MFU, per cent (54.27) or a ratio (0.5427)").Type("MFU");
+  sub.Option("--mfu", o->mfu,
+             "Judge numbers by hand: the claimed MFU, per cent (54.27) or a ratio (0.5427)")
+      .Type("MFU");
   sub.Option("--ofu", o->ofu, "... and the OFU of the same time").Type("OFU");
   sub.Option("--ofu-ci", o->ofu_ci, "95 % half-width of the OFU in points (default 0.22)")
-      .Type("POINTS").RangeOf(0.0, 100.0);
-  sub.Option("--config", o->config, "The model's config.json or Megatron arguments: its own FLOPs decide").Type("FILE");
-  sub.Option("--seq-len", o->seq_len, "Tokens of a sequence, with --config").Type("N").Range(int64_t{1}, int64_t{1} << 32);
-  sub.Option("--convention", o->convention, "How the claim counts FLOPs: megatron, torchtitan, palm, ...").Type("NAME");
+      .Type("POINTS")
+      .RangeOf(0.0, 100.0);
+  sub.Option("--config", o->config,
+             "The model's config.json or Megatron arguments: its own FLOPs decide")
+      .Type("FILE");
+  sub.Option("--seq-len", o->seq_len, "Tokens of a sequence, with --config")
+      .Type("N")
+      .Range(int64_t{1}, int64_t{1} << 32);
+  sub.Option("--convention", o->convention,
+             "How the claim counts FLOPs: megatron, torchtitan, palm, ...")
+      .Type("NAME");
   sub.Option("--gpu", o->gpu, "GPU model").Type("NAME");
   sub.Option("--gpus", o->gpus, "GPUs of the job").Type("N").Range(int64_t{1}, int64_t{1} << 24);
-  sub.Option("--peak", o->peak, "The peak the claim was divided by, TFLOP/s of one GPU").Type("TFLOPS").RangeOf(1e-3, 1e7);
-  const Arg precision = sub.Option("--precision", o->precision, "Precision it ran in: bf16, fp8, ...").Type("NAME");
-  sub.Option("--mix", o->mix, "Shares of the FLOPs by precision: bf16=0.3,fp8=0.7").Type("MIX").Excludes(precision);
-  sub.Option("--recompute", o->recompute, "Activation recompute: full, selective, none, unknown").Type("MODE");
+  sub.Option("--peak", o->peak, "The peak the claim was divided by, TFLOP/s of one GPU")
+      .Type("TFLOPS")
+      .RangeOf(1e-3, 1e7);
+  const Arg precision =
+      sub.Option("--precision", o->precision, "Precision it ran in: bf16, fp8, ...").Type("NAME");
+  sub.Option("--mix", o->mix, "Shares of the FLOPs by precision: bf16=0.3,fp8=0.7")
+      .Type("MIX")
+      .Excludes(precision);
+  sub.Option("--recompute", o->recompute, "Activation recompute: full, selective, none, unknown")
+      .Type("MODE");
   sub.Option("--frozen", o->frozen, "LoRA or other frozen weights: yes, no").Type("YES|NO");
   sub.Option("--packed", o->packed, "Sequences packed into one: yes, no").Type("YES|NO");
-  sub.Option("--virtual-pipeline", o->virtual_pipeline, "Virtual pipeline stages of a rank").Type("N").Range(1, 1024);
-  sub.Option("--accumulation", o->accumulation, "Gradient accumulation steps").Type("N").Range(1, 1 << 20);
-  sub.Option("--tile-overhead", o->tile_overhead, "Executed over useful GEMM FLOPs minus 1, per cent (calc gemm)")
-      .Type("PERCENT").RangeOf(0.0, 10'000.0);
-  sub.Option("--tensor-active", o->tensor_active, "Mean tensor activity, per cent").Type("PERCENT").RangeOf(0.0, 100.0);
+  sub.Option("--virtual-pipeline", o->virtual_pipeline, "Virtual pipeline stages of a rank")
+      .Type("N")
+      .Range(1, 1024);
+  sub.Option("--accumulation", o->accumulation, "Gradient accumulation steps")
+      .Type("N")
+      .Range(1, 1 << 20);
+  sub.Option("--tile-overhead", o->tile_overhead,
+             "Executed over useful GEMM FLOPs minus 1, per cent (calc gemm)")
+      .Type("PERCENT")
+      .RangeOf(0.0, 10'000.0);
+  sub.Option("--tensor-active", o->tensor_active, "Mean tensor activity, per cent")
+      .Type("PERCENT")
+      .RangeOf(0.0, 100.0);
   sub.Footer(
       "Examples:\n"
-      "  flopwatch divergence                           the last week: correlation, errors, flagged jobs first\n"
+      "  flopwatch divergence                           the last week: correlation, errors, "
+      "flagged jobs first\n"
       "  flopwatch divergence --from -14d --group-by gpus\n"
-      "  flopwatch divergence --job 2115078             one job: ratio, expectation, ranked causes, corrected MFU\n"
+      "  flopwatch divergence --job 2115078             one job: ratio, expectation, ranked "
+      "causes, corrected MFU\n"
       "  flopwatch divergence --flagged -o csv > flagged.csv\n"
       "  flopwatch divergence --mfu 54.27 --ofu 25.58   two numbers from a paper or a log\n"
       "  flopwatch divergence --mfu 26 --ofu 34 --gpu GB200 --recompute full\n"
-      "  flopwatch divergence --mfu 44 --ofu 31 --config config.json --seq-len 32768 --convention palm --gpu \"H100 SXM\"");
+      "  flopwatch divergence --mfu 44 --ofu 31 --config config.json --seq-len 32768 --convention "
+      "palm --gpu \"H100 SXM\"");
   *run = [o](Context& context) -> Status {
     if (o->by_hand()) {
-      if (!o->job.empty() || !o->window.from.empty() || !o->window.to.empty() || !o->group_by.empty() || o->flagged || o->exact) {
+      if (!o->job.empty() || !o->window.from.empty() || !o->window.to.empty() ||
+          !o->group_by.empty() || o->flagged || o->exact) {
         return absl::InvalidArgumentError(
-            "cannot ask two things at once: numbers by hand (--mfu, --ofu and what is known of the run) and questions to the fleet "
+            "cannot ask two things at once: numbers by hand (--mfu, --ofu and what is known of the "
+            "run) and questions to the fleet "
             "(--job, --from, --group-by) do not go together; leave one of them out");
       }
       return RunByHand(context, *o);

@@ -1,4 +1,5 @@
-// flopwatch doctor: whether this machine, this configuration and the server are fit, one line a check, each with advice.
+// flopwatch doctor: whether this machine, this configuration and the server are fit, one line a
+// check, each with advice.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/timex.h>
@@ -26,11 +27,13 @@
 namespace flopwatch::cli {
 namespace {
 
-constexpr uint64_t kComfortableDisk = 20ull << 30;  // 100k GPUs x 20 fields at 10 s write about 36 GB a day (2.1 B a sample)
+constexpr uint64_t kComfortableDisk =
+    20ull << 30;  // 100k GPUs x 20 fields at 10 s write about 36 GB a day (2.1 B a sample)
 constexpr uint64_t kLeastDisk = 512ull << 20;
-constexpr uint64_t kComfortableFiles = 16'384;      // one connection a target, and the store's own
-constexpr double kClockTolerance = 2;               // seconds between us and the server
-constexpr Micros kOldestBelievable = 1'704'067'200 * kMicrosPerSecond;  // 2024-01-01: no build of ours is older
+constexpr uint64_t kComfortableFiles = 16'384;  // one connection a target, and the store's own
+constexpr double kClockTolerance = 2;           // seconds between us and the server
+constexpr Micros kOldestBelievable =
+    1'704'067'200 * kMicrosPerSecond;  // 2024-01-01: no build of ours is older
 
 enum class Verdict { kOk, kWarn, kFail };
 
@@ -40,7 +43,9 @@ struct Check {
   std::string detail = {}, advice = {};
 };
 
-std::string_view Word(Verdict v) { return v == Verdict::kOk ? "ok" : v == Verdict::kWarn ? "warn" : "fail"; }
+std::string_view Word(Verdict v) {
+  return v == Verdict::kOk ? "ok" : v == Verdict::kWarn ? "warn" : "fail";
+}
 
 std::string Bytes(uint64_t n) { return HumanCell(static_cast<double>(n), ColumnFormat::kBytes); }
 
@@ -84,21 +89,26 @@ Check CheckDirectory(const std::string& directory) {
     return c;
   }
   const auto free = FreeDiskBytes(at.string());
-  c.detail = fmt::format("{}{}, {} free", directory, exists ? "" : " (serve will create it)", free.ok() ? Bytes(*free) : "unknown");
+  c.detail = fmt::format("{}{}, {} free", directory, exists ? "" : " (serve will create it)",
+                         free.ok() ? Bytes(*free) : "unknown");
   if (free.ok() && *free < kLeastDisk) {
     c.verdict = Verdict::kFail;
     c.advice = "free some space: below 256 MiB the store refuses to write";
   } else if (free.ok() && *free < kComfortableDisk) {
     c.verdict = Verdict::kWarn;
-    c.advice = "1,000 GPUs with 20 fields at 10 s write about 0.4 GB a day; shorten store.raw_retention or give it more room";
+    c.advice =
+        "1,000 GPUs with 20 fields at 10 s write about 0.4 GB a day; shorten store.raw_retention "
+        "or give it more room";
   }
   return c;
 }
 
-// Opens a store in a scratch directory and asks the engine: proves that the library is there, loads and can write.
+// Opens a store in a scratch directory and asks the engine: proves that the library is there, loads
+// and can write.
 Check CheckEngine() {
   Check c{.name = "database engine"};
-  std::string scratch = (std::filesystem::temp_directory_path() / "flopwatch-doctor-XXXXXX").string();
+  std::string scratch =
+      (std::filesystem::temp_directory_path() / "flopwatch-doctor-XXXXXX").string();
   if (mkdtemp(scratch.data()) == nullptr) {
     c.verdict = Verdict::kWarn;
     c.detail = "no scratch directory could be made, so it was not tried";
@@ -113,8 +123,10 @@ Check CheckEngine() {
     if (!store.ok()) {
       c.verdict = Verdict::kFail;
       c.detail = std::string(store.status().message());
-    } else if (const auto version = (*store)->UserSql("SELECT version() AS v", {}); version.ok() && !version->table.rows.empty()) {
-      c.detail = "DuckDB " + HumanCell(version->table.rows[0][0], ColumnFormat::kPlain) + ", opens and writes";
+    } else if (const auto version = (*store)->UserSql("SELECT version() AS v", {});
+               version.ok() && !version->table.rows.empty()) {
+      c.detail = "DuckDB " + HumanCell(version->table.rows[0][0], ColumnFormat::kPlain) +
+                 ", opens and writes";
     } else {
       c.detail = "opens and writes";
     }
@@ -128,12 +140,16 @@ Check CheckFiles() {
   Check c{.name = "open files"};
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  const auto show = [](rlim_t n) { return n == RLIM_INFINITY ? std::string("unlimited") : Count(static_cast<double>(n)); };
+  const auto show = [](rlim_t n) {
+    return n == RLIM_INFINITY ? std::string("unlimited") : Count(static_cast<double>(n));
+  };
   c.detail = fmt::format("{} now, {} at most", show(limit.rlim_cur), show(limit.rlim_max));
   if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max < kComfortableFiles) {
     c.verdict = Verdict::kWarn;
-    c.advice = fmt::format("serve keeps one connection a target: for more than {} targets raise the hard limit (ulimit -Hn, LimitNOFILE=)",
-                           Count(static_cast<double>(limit.rlim_max) - 256));
+    c.advice = fmt::format(
+        "serve keeps one connection a target: for more than {} targets raise the hard limit "
+        "(ulimit -Hn, LimitNOFILE=)",
+        Count(static_cast<double>(limit.rlim_max) - 256));
   }
   return c;
 }
@@ -155,10 +171,14 @@ Check CheckMemory(int64_t limit_mb) {
   }
   bool of_group = false;
   if (const auto text = ReadFile("/sys/fs/cgroup/memory.max", 64); text.ok()) {
-    if (const auto bytes = NumberAfter(*text, ""); bytes && *bytes < available) available = *bytes, of_group = true;
+    if (const auto bytes = NumberAfter(*text, ""); bytes && *bytes < available)
+      available = *bytes, of_group = true;
   }
   const uint64_t wanted = (static_cast<uint64_t>(limit_mb) + 512) << 20;
-  c.detail = available == UINT64_MAX ? "not known" : fmt::format("{} {}; serve wants up to {}", Bytes(available), of_group ? "allowed" : "available", Bytes(wanted));
+  c.detail = available == UINT64_MAX
+                 ? "not known"
+                 : fmt::format("{} {}; serve wants up to {}", Bytes(available),
+                               of_group ? "allowed" : "available", Bytes(wanted));
   if (available != UINT64_MAX && available < wanted) {
     c.verdict = Verdict::kWarn;
     c.advice = "lower store.memory_limit_mb (at least 512), or give the machine more";
@@ -178,7 +198,8 @@ Check CheckClock() {
   } else if (state == TIME_ERROR || (t.status & STA_UNSYNC) != 0) {
     c.verdict = Verdict::kWarn;
     c.detail += ", not synchronised";
-    c.advice = "run an NTP service (chrony, systemd-timesyncd): jobs are joined with samples by time";
+    c.advice =
+        "run an NTP service (chrony, systemd-timesyncd): jobs are joined with samples by time";
   } else {
     c.detail += ", synchronised";
   }
@@ -195,7 +216,8 @@ void CheckServer(Context& context, std::vector<Check>* out) {
   if (!ServerAnswers(url, 3 * kMicrosPerSecond)) {
     c.verdict = remote ? Verdict::kFail : Verdict::kWarn;
     c.detail = url + " does not answer";
-    c.advice = remote ? "check the name and port, and that \"flopwatch serve\" runs there" : "start it with \"flopwatch serve\"";
+    c.advice = remote ? "check the name and port, and that \"flopwatch serve\" runs there"
+                      : "start it with \"flopwatch serve\"";
     out->push_back(c);
     return;
   }
@@ -206,20 +228,25 @@ void CheckServer(Context& context, std::vector<Check>* out) {
     return json.ok() ? *std::move(json) : Json();
   };
   const Json status = get("/api/v1/status");
-  c.detail = fmt::format("{} is flopwatch {}, up {}, {} GPUs", url, Printable(status["version"].text(), 40),
+  c.detail = fmt::format("{} is flopwatch {}, up {}, {} GPUs", url,
+                         Printable(status["version"].text(), 40),
                          Ago(status["uptime_s"].number_or(0)), Count(status["gpus"].number_or(0)));
   out->push_back(c);
 
   if (const auto theirs = TimeOf(status["now"].text())) {
     const double apart = static_cast<double>(std::llabs(Now() - *theirs)) / kMicrosPerSecond;
     if (apart > kClockTolerance) {
-      out->push_back({"server's clock", Verdict::kWarn, fmt::format("{:.1f} s away from this machine's", apart), "synchronise both with NTP"});
+      out->push_back({"server's clock", Verdict::kWarn,
+                      fmt::format("{:.1f} s away from this machine's", apart),
+                      "synchronise both with NTP"});
     }
   }
   Check ingest{.name = "ingest"};
   const Json& i = status["ingest"];
   const Json& s = status["store"];
-  ingest.detail = fmt::format("{} samples/s, {} rows queued", Count(i["samples_per_s"].number_or(0)), Count(i["queued_rows"].number_or(0)));
+  ingest.detail =
+      fmt::format("{} samples/s, {} rows queued", Count(i["samples_per_s"].number_or(0)),
+                  Count(i["queued_rows"].number_or(0)));
   if (const std::string error = s["last_error"].text(); !error.empty()) {
     ingest.verdict = Verdict::kFail;
     ingest.detail = "the store fails: " + Printable(error, 200);
@@ -227,7 +254,8 @@ void CheckServer(Context& context, std::vector<Check>* out) {
   } else if (i["dropped_rows"].number_or(0) > 0) {
     ingest.verdict = Verdict::kWarn;
     ingest.detail += fmt::format(", {} rows dropped", Count(i["dropped_rows"].number_or(0)));
-    ingest.advice = "the store was slower than the exporters: a faster disk, or a longer scrape.interval";
+    ingest.advice =
+        "the store was slower than the exporters: a faster disk, or a longer scrape.interval";
   }
   out->push_back(ingest);
 
@@ -236,11 +264,14 @@ void CheckServer(Context& context, std::vector<Check>* out) {
   Check t{.name = "targets", .detail = fmt::format("{} of {} up", up, total)};
   if (total == 0) {
     t.verdict = Verdict::kWarn;
-    t.advice = "nothing is scraped: name exporters with serve --target, --targets-file, --file-sd or --http-sd";
+    t.advice =
+        "nothing is scraped: name exporters with serve --target, --targets-file, --file-sd or "
+        "--http-sd";
   } else if (up < total) {
     t.verdict = up == 0 ? Verdict::kFail : Verdict::kWarn;
     const Json& first = targets["targets"].array()[0];
-    t.detail += fmt::format("; {}: {}", Printable(first["url"].text(), 120), Printable(first["error"].text(), 120));
+    t.detail += fmt::format("; {}: {}", Printable(first["url"].text(), 120),
+                            Printable(first["error"].text(), 120));
     t.advice = "\"flopwatch targets --state down\" lists them";
   }
   out->push_back(t);
@@ -249,7 +280,8 @@ void CheckServer(Context& context, std::vector<Check>* out) {
 Check CheckExporters() {
   Check c{.name = "local exporters"};
   const auto found = server::FindLocalExporters();
-  for (const server::LocalExporter& e : found) c.detail += fmt::format("{}{} at {}", c.detail.empty() ? "" : ", ", e.kind, e.url);
+  for (const server::LocalExporter& e : found)
+    c.detail += fmt::format("{}{} at {}", c.detail.empty() ? "" : ", ", e.kind, e.url);
   if (found.empty()) c.detail = "none on the usual ports (fine unless this machine has GPUs)";
   return c;
 }
@@ -260,7 +292,8 @@ Status RunDoctor(Context& context) {
   const auto directory = context.Config("store.directory");
   if (directory.ok()) {
     checks.push_back(CheckDirectory(*directory));
-    checks.push_back(CheckMemory(context.ConfigInteger("store.memory_limit_mb").value_or(store::kDefaultMemoryMb)));
+    checks.push_back(CheckMemory(
+        context.ConfigInteger("store.memory_limit_mb").value_or(store::kDefaultMemoryMb)));
   }
   checks.push_back(CheckEngine());
   checks.push_back(CheckFiles());
@@ -278,7 +311,8 @@ Status RunDoctor(Context& context) {
     Table table;
     table.columns = {{"check", ""}, {"verdict", ""}, {"detail", ""}, {"advice", ""}};
     for (const Check& c : checks) {
-      table.rows.push_back({c.name, std::string(Word(c.verdict)), c.detail, c.advice.empty() ? Cell() : Cell(c.advice)});
+      table.rows.push_back({c.name, std::string(Word(c.verdict)), c.detail,
+                            c.advice.empty() ? Cell() : Cell(c.advice)});
     }
     return context.Write(table);
   }
@@ -286,23 +320,30 @@ Status RunDoctor(Context& context) {
   v.color = context.color();
   v.width = context.width() > 0 ? context.width() : 100;
   for (const Check& c : checks) {
-    const Tone tone = c.verdict == Verdict::kOk ? Tone::kGood : c.verdict == Verdict::kWarn ? Tone::kLost : Tone::kBad;
+    const Tone tone = c.verdict == Verdict::kOk     ? Tone::kGood
+                      : c.verdict == Verdict::kWarn ? Tone::kLost
+                                                    : Tone::kBad;
     const std::string indent(24, ' ');
-    context.Out(Paint(v, tone, PadRight(Word(c.verdict), 6)) + Wrap(c.detail, v.width - 6, PadRight(c.name, 18), indent));
+    context.Out(Paint(v, tone, PadRight(Word(c.verdict), 6)) +
+                Wrap(c.detail, v.width - 6, PadRight(c.name, 18), indent));
     if (!c.advice.empty()) context.Out(Wrap(c.advice, v.width, indent, indent));
   }
-  context.Out(failed == 0 && warned == 0 ? "\nAll is well.\n" : fmt::format("\n{} failed, {} to look at.\n", failed, warned));
+  context.Out(failed == 0 && warned == 0
+                  ? "\nAll is well.\n"
+                  : fmt::format("\n{} failed, {} to look at.\n", failed, warned));
   return absl::OkStatus();
 }
 
 }  // namespace
 
 Args AddDoctor(Args app, Run* run) {
-  Args sub = app.Command("doctor", "Whether this machine, the configuration and the server are fit");
+  Args sub =
+      app.Command("doctor", "Whether this machine, the configuration and the server are fit");
   sub.Footer(
       "Examples:\n"
       "  flopwatch doctor\n"
-      "  flopwatch doctor --server head:9530 -q || echo unhealthy     exits with 3 when a check fails\n"
+      "  flopwatch doctor --server head:9530 -q || echo unhealthy     exits with 3 when a check "
+      "fails\n"
       "  flopwatch doctor -o json");
   *run = RunDoctor;
   return sub;

@@ -1,4 +1,5 @@
-// What the subcommands of `flopwatch import` share. One file a subcommand (import_NAME.cc), one row of the table in import.cc.
+// What the subcommands of `flopwatch import` share. One file a subcommand (import_NAME.cc), one row
+// of the table in import.cc.
 #ifndef FLOPWATCH_CLI_COMMANDS_IMPORT_H_
 #define FLOPWATCH_CLI_COMMANDS_IMPORT_H_
 

@@ -1,4 +1,5 @@
-// flopwatch import log FILE... --job ID: training logs into the running server, or into the store directory where none runs.
+// flopwatch import log FILE... --job ID: training logs into the running server, or into the store
+// directory where none runs.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -34,7 +35,7 @@ using telemetry::LogDecoder;
 using telemetry::LogRefusal;
 
 constexpr size_t kChunkBytes = 1 << 20;
-constexpr uint64_t kMaxPackedBytes = 1ull << 30;    // of a gzip file, which is unpacked in memory
+constexpr uint64_t kMaxPackedBytes = 1ull << 30;  // of a gzip file, which is unpacked in memory
 constexpr uint64_t kMaxUnpackedBytes = 4ull << 30;
 constexpr Micros kProbeTimeout = 500 * kMicrosPerMilli;
 constexpr Micros kImportProgressInterval = 500 * kMicrosPerMilli;
@@ -56,7 +57,8 @@ StatusOr<Micros> ParseZone(const std::string& text) {
     return 946'684'800 * kMicrosPerSecond - t->first;
   }
   return absl::InvalidArgumentError(
-      fmt::format("--timezone: '{}' is no offset; give UTC, +02:00 or -0530 (names of places change with the season and are not taken)",
+      fmt::format("--timezone: '{}' is no offset; give UTC, +02:00 or -0530 (names of places "
+                  "change with the season and are not taken)",
                   Printable(text, 40)));
 }
 
@@ -107,14 +109,19 @@ class Remote final : public Sink {
       json.EndObject();
     }
     json.EndArray().EndObject();
-    FW_ASSIGN_OR_RETURN(const std::string answer, api_->Request(fmt::format("/api/v1/jobs/{}/mfu", net::PercentEncode(c.job)), body));
+    FW_ASSIGN_OR_RETURN(
+        const std::string answer,
+        api_->Request(fmt::format("/api/v1/jobs/{}/mfu", net::PercentEncode(c.job)), body));
     FW_ASSIGN_OR_RETURN(const Json read, Json::Parse(answer));
     server::ApplicationOutcome outcome;
     outcome.accepted = static_cast<uint64_t>(read["accepted"].integer_or(0));
     outcome.duplicates = static_cast<uint64_t>(read["duplicates"].integer_or(0));
     outcome.claim_completed = read["claim_completed"].boolean();
     for (size_t k = 0; k < server::kApplicationRefusals; ++k) {
-      outcome.refused[k] = static_cast<uint64_t>(read["refused"][server::ApplicationRefusalName(static_cast<server::ApplicationRefusal>(k))].integer_or(0));
+      outcome.refused[k] = static_cast<uint64_t>(
+          read["refused"]
+              [server::ApplicationRefusalName(static_cast<server::ApplicationRefusal>(k))]
+                  .integer_or(0));
     }
     for (const Json& e : read["examples"].array()) outcome.examples.push_back(e.text());
     return outcome;
@@ -140,7 +147,9 @@ class Directory final : public Sink {
     out->intake_->Load(dimensions.claims);
     return std::unique_ptr<Sink>(std::move(out));
   }
-  StatusOr<server::ApplicationOutcome> Add(const LogBatch& batch) override { return intake_->Add(batch.claim, batch.samples); }
+  StatusOr<server::ApplicationOutcome> Add(const LogBatch& batch) override {
+    return intake_->Add(batch.claim, batch.samples);
+  }
   std::string name() const override { return "the store in " + directory_; }
 
  private:
@@ -151,12 +160,14 @@ class Directory final : public Sink {
 
 class Nowhere final : public Sink {
  public:
-  StatusOr<server::ApplicationOutcome> Add(const LogBatch&) override { return server::ApplicationOutcome{}; }
+  StatusOr<server::ApplicationOutcome> Add(const LogBatch&) override {
+    return server::ApplicationOutcome{};
+  }
   std::string name() const override { return "nowhere (--dry-run)"; }
 };
 
-// As for reading commands: a server that is named, else the directory that is named, else a server on the usual address, else the
-// directory of the configuration.
+// As for reading commands: a server that is named, else the directory that is named, else a server
+// on the usual address, else the directory of the configuration.
 StatusOr<std::unique_ptr<Sink>> OpenSink(Context& context, bool dry_run) {
   if (dry_run) return std::unique_ptr<Sink>(std::make_unique<Nowhere>());
   FW_ASSIGN_OR_RETURN(const std::string server, context.Config("client.server"));
@@ -164,7 +175,8 @@ StatusOr<std::unique_ptr<Sink>> OpenSink(Context& context, bool dry_run) {
   if (context.impl()->global.data_dir.empty()) {
     FW_ASSIGN_OR_RETURN(const std::string listen, context.Config("server.listen"));
     const std::string local = ServerUrl(ClientAddress(listen));
-    if (ServerAnswers(local, kProbeTimeout)) return std::unique_ptr<Sink>(std::make_unique<Remote>(local));
+    if (ServerAnswers(local, kProbeTimeout))
+      return std::unique_ptr<Sink>(std::make_unique<Remote>(local));
   }
   return Directory::Open(context);
 }
@@ -186,7 +198,8 @@ Status CannotRead(const std::string& file, int error) {
 
 class Importer {
  public:
-  Importer(Context& context, const telemetry::LogOptions& options, Sink* sink) : context_(context), options_(options), sink_(sink) {}
+  Importer(Context& context, const telemetry::LogOptions& options, Sink* sink)
+      : context_(context), options_(options), sink_(sink) {}
 
   StatusOr<Imported> Import(const std::string& file) {
     Imported out;
@@ -221,8 +234,9 @@ class Importer {
       if (gzip) {
         packed += bytes;
         if (packed.size() > kMaxPackedBytes) {
-          return absl::InvalidArgumentError(fmt::format("{}: more than {} MiB packed; unpack it (zcat {} | flopwatch import log -)", out->file,
-                                                        kMaxPackedBytes >> 20, out->file));
+          return absl::InvalidArgumentError(fmt::format(
+              "{}: more than {} MiB packed; unpack it (zcat {} | flopwatch import log -)",
+              out->file, kMaxPackedBytes >> 20, out->file));
         }
         continue;
       }
@@ -231,7 +245,9 @@ class Importer {
     }
     if (!gzip) return absl::OkStatus();
     const auto text = net::Gunzip(packed, kMaxUnpackedBytes);
-    if (!text.ok()) return Annotate(absl::InvalidArgumentError(text.status().message()), "cannot decompress " + out->file);
+    if (!text.ok())
+      return Annotate(absl::InvalidArgumentError(text.status().message()),
+                      "cannot decompress " + out->file);
     for (size_t at = 0; at < text->size(); at += kChunkBytes) {
       decoder->Feed(std::string_view(*text).substr(at, kChunkBytes));
       FW_RETURN_IF_ERROR(Store(decoder, out));
@@ -246,7 +262,8 @@ class Importer {
       out->outcome.duplicates += one.duplicates;
       out->outcome.claim_completed |= one.claim_completed;
       for (size_t k = 0; k < one.refused.size(); ++k) out->outcome.refused[k] += one.refused[k];
-      out->outcome.examples.insert(out->outcome.examples.end(), one.examples.begin(), one.examples.end());
+      out->outcome.examples.insert(out->outcome.examples.end(), one.examples.begin(),
+                                   one.examples.end());
       if (out->claims == 0 || out->claim.Content() != batch.claim.Content()) ++out->claims;
       out->claim = batch.claim;
       for (const telemetry::ApplicationSample& s : batch.samples) {
@@ -261,7 +278,9 @@ class Importer {
     if (talks && MonotonicNow() - shown_ > kImportProgressInterval) {
       shown_ = MonotonicNow();
       const telemetry::LogStats& s = decoder->stats();
-      context_.impl()->streams.err(fmt::format("\r\x1b[K{}: {} MiB, {} lines, {} samples", Printable(out->file, 60), s.bytes >> 20, s.lines, s.samples));
+      context_.impl()->streams.err(fmt::format("\r\x1b[K{}: {} MiB, {} lines, {} samples",
+                                               Printable(out->file, 60), s.bytes >> 20, s.lines,
+                                               s.samples));
     }
     return absl::OkStatus();
   }
@@ -291,7 +310,8 @@ StatusOr<telemetry::LogOptions> OptionsOf(Context& context, const LogImport& o) 
   if (!o.claim.gpu.empty()) {
     FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
     if (const auto device = catalog.Find(o.claim.gpu); !device.ok()) {
-      return absl::InvalidArgumentError(fmt::format("--gpu: {}", std::string(device.status().message())));
+      return absl::InvalidArgumentError(
+          fmt::format("--gpu: {}", std::string(device.status().message())));
     }
   }
   if (!o.start.empty()) {
@@ -303,7 +323,8 @@ StatusOr<telemetry::LogOptions> OptionsOf(Context& context, const LogImport& o) 
   if (o.mfu_unit == "percent") options.ratio_unit = telemetry::RatioUnit::kPercent;
   if (o.mfu_unit == "ratio") options.ratio_unit = telemetry::RatioUnit::kRatio;
   if (!o.model.empty()) {
-    FW_ASSIGN_OR_RETURN(options.claim.model_config, ReadFile(o.model, telemetry::kMaxModelConfigBytes));
+    FW_ASSIGN_OR_RETURN(options.claim.model_config,
+                        ReadFile(o.model, telemetry::kMaxModelConfigBytes));
   }
   FW_RETURN_IF_ERROR(telemetry::CheckClaim(options.claim));
   return options;
@@ -315,16 +336,22 @@ Status NothingTaken(const Imported& i, const LogImport& o) {
   if (s.samples > 0) return absl::OkStatus();
   const auto refused = [&](LogRefusal r) { return s.refused[static_cast<size_t>(r)]; };
   if (refused(LogRefusal::kNoTime) > 0) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: its {} step lines have no time; say when the first step began with --start TIME (later ones follow from their durations)", i.file,
-        refused(LogRefusal::kNoTime)));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: its {} step lines have no time; say when the first step began with "
+                    "--start TIME (later ones follow from their durations)",
+                    i.file, refused(LogRefusal::kNoTime)));
   }
   if (s.step_lines == 0) {
-    return absl::InvalidArgumentError(fmt::format("{}: no step line of {} in {} lines; known formats are megatron, torchtitan and jsonl (docs/application.md)",
-                                                  i.file, o.format == "auto" ? "a known format" : "the format " + o.format, s.lines));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: no step line of {} in {} lines; known formats are megatron, torchtitan and jsonl "
+        "(docs/application.md)",
+        i.file, o.format == "auto" ? "a known format" : "the format " + o.format, s.lines));
   }
-  return absl::InvalidArgumentError(fmt::format("{}: none of its {} step lines could be used{}", i.file, s.step_lines,
-                                                s.examples.empty() ? "" : fmt::format(": {}: {}", LogRefusalName(s.examples[0].first), s.examples[0].second)));
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: none of its {} step lines could be used{}", i.file, s.step_lines,
+      s.examples.empty()
+          ? ""
+          : fmt::format(": {}: {}", LogRefusalName(s.examples[0].first), s.examples[0].second)));
 }
 
 uint64_t RefusedOf(const Imported& i) {
@@ -357,7 +384,10 @@ Status RunImportLog(Context& context, const LogImport& o) {
                    {"gpus", "GPUS"},
                    {"lines", "LINES", ColumnFormat::kCount}};
   Table refusals;
-  refusals.columns = {{"file", "FILE"}, {"reason", "REFUSED"}, {"count", "TIMES", ColumnFormat::kCount}, {"example", "FOR EXAMPLE"}};
+  refusals.columns = {{"file", "FILE"},
+                      {"reason", "REFUSED"},
+                      {"count", "TIMES", ColumnFormat::kCount},
+                      {"example", "FOR EXAMPLE"}};
   Status failed;
   uint64_t zoneless = 0, by_steps = 0, by_other_lines = 0, used = 0;
   bool completed = false;
@@ -365,31 +395,42 @@ Status RunImportLog(Context& context, const LogImport& o) {
     Importer importer(context, options, sink.get());
     FW_ASSIGN_OR_RETURN(const Imported i, importer.Import(file));
     const telemetry::LogStats& s = i.stats;
-    const auto optional = [](const std::optional<int64_t>& v) { return v.has_value() ? Cell(*v) : Cell(std::monostate{}); };
-    const auto text = [](const std::string& v) { return v.empty() ? Cell(std::monostate{}) : Cell(v); };
+    const auto optional = [](const std::optional<int64_t>& v) {
+      return v.has_value() ? Cell(*v) : Cell(std::monostate{});
+    };
+    const auto text = [](const std::string& v) {
+      return v.empty() ? Cell(std::monostate{}) : Cell(v);
+    };
     uint64_t refused = RefusedOf(i);
     for (const uint64_t n : s.refused) refused += n;
-    table.rows.push_back({i.file, std::string(LogFormatName(s.format)), static_cast<int64_t>(s.samples), static_cast<int64_t>(i.outcome.accepted),
+    table.rows.push_back({i.file, std::string(LogFormatName(s.format)),
+                          static_cast<int64_t>(s.samples), static_cast<int64_t>(i.outcome.accepted),
                           static_cast<int64_t>(i.outcome.duplicates), static_cast<int64_t>(refused),
-                          i.first == 0 ? Cell(std::monostate{}) : Cell(FormatTime(i.first)), i.last == 0 ? Cell(std::monostate{}) : Cell(FormatTime(i.last)),
-                          optional(i.first_step), optional(i.last_step), text(i.claim.convention), optional(i.claim.gpus),
-                          static_cast<int64_t>(s.lines)});
+                          i.first == 0 ? Cell(std::monostate{}) : Cell(FormatTime(i.first)),
+                          i.last == 0 ? Cell(std::monostate{}) : Cell(FormatTime(i.last)),
+                          optional(i.first_step), optional(i.last_step), text(i.claim.convention),
+                          optional(i.claim.gpus), static_cast<int64_t>(s.lines)});
     for (size_t r = 0; r < s.refused.size(); ++r) {
       if (s.refused[r] == 0) continue;
       std::string example;
       for (const auto& [reason, what] : s.examples) {
         if (static_cast<size_t>(reason) == r && example.empty()) example = what;
       }
-      refusals.rows.push_back({i.file, std::string(LogRefusalName(static_cast<LogRefusal>(r))), static_cast<int64_t>(s.refused[r]), CutToWidth(example, 80)});
+      refusals.rows.push_back({i.file, std::string(LogRefusalName(static_cast<LogRefusal>(r))),
+                               static_cast<int64_t>(s.refused[r]), CutToWidth(example, 80)});
     }
     for (size_t r = 0; r < i.outcome.refused.size(); ++r) {
       if (i.outcome.refused[r] == 0) continue;
-      const std::string_view name = ApplicationRefusalName(static_cast<server::ApplicationRefusal>(r));
+      const std::string_view name =
+          ApplicationRefusalName(static_cast<server::ApplicationRefusal>(r));
       std::string example;
       for (const std::string& e : i.outcome.examples) {
-        if (e.starts_with(name) && example.empty()) example = e.substr(std::min(e.size(), name.size() + 2));
+        if (e.starts_with(name) && example.empty())
+          example = e.substr(std::min(e.size(), name.size() + 2));
       }
-      refusals.rows.push_back({i.file, std::string(name), static_cast<int64_t>(i.outcome.refused[r]), CutToWidth(example, 80)});
+      refusals.rows.push_back({i.file, std::string(name),
+                               static_cast<int64_t>(i.outcome.refused[r]),
+                               CutToWidth(example, 80)});
     }
     zoneless += s.zoneless_times;
     by_steps += s.times_by_steps;
@@ -397,19 +438,28 @@ Status RunImportLog(Context& context, const LogImport& o) {
     completed |= i.outcome.claim_completed;
     used += i.outcome.accepted + i.outcome.duplicates + (o.dry_run ? s.samples : 0);
     if (const Status nothing = NothingTaken(i, o); !nothing.ok() && failed.ok()) failed = nothing;
-    if (failed.ok() && !o.dry_run && s.samples > 0 && i.outcome.accepted + i.outcome.duplicates == 0) {
-      failed = absl::InvalidArgumentError(fmt::format("{}: none of its {} samples was stored{}", i.file, s.samples,
-                                                      i.outcome.examples.empty() ? "" : ": " + i.outcome.examples.front()));
+    if (failed.ok() && !o.dry_run && s.samples > 0 &&
+        i.outcome.accepted + i.outcome.duplicates == 0) {
+      failed = absl::InvalidArgumentError(
+          fmt::format("{}: none of its {} samples was stored{}", i.file, s.samples,
+                      i.outcome.examples.empty() ? "" : ": " + i.outcome.examples.front()));
     }
   }
   if (used > 0) FW_RETURN_IF_ERROR(context.Write(table));
   if (!refusals.rows.empty()) context.Say(Render(refusals, {}));
   if (zoneless > 0 && o.timezone.empty()) {
-    context.Say(fmt::format("{} times in the log have no zone and were read as UTC; if they are not, import with --timezone", zoneless));
+    context.Say(
+        fmt::format("{} times in the log have no zone and were read as UTC; if they are not, "
+                    "import with --timezone",
+                    zoneless));
   }
-  if (by_other_lines > 0) context.Say(fmt::format("{} steps have no time of their own and took that of the line before", by_other_lines));
+  if (by_other_lines > 0)
+    context.Say(fmt::format("{} steps have no time of their own and took that of the line before",
+                            by_other_lines));
   if (by_steps > 0) {
-    context.Say(fmt::format("{} times follow from the durations of the steps; pauses between steps are not in them", by_steps));
+    context.Say(fmt::format(
+        "{} times follow from the durations of the steps; pauses between steps are not in them",
+        by_steps));
   }
   if (completed) context.Say("what the stored samples mean was completed by what this import says");
   return failed;
@@ -420,25 +470,48 @@ Status RunImportLog(Context& context, const LogImport& o) {
 Args AddImportLog(Args app, Run* run) {
   Args sub = app.Command("log", "What a training job reported in its log: MFU, throughput, loss");
   auto o = std::make_shared<LogImport>();
-  sub.Option("files", o->files, "Log of Megatron-LM or torchtitan, or JSON lines; also gzip; - is standard input").Required().Type("FILE");
+  sub.Option("files", o->files,
+             "Log of Megatron-LM or torchtitan, or JSON lines; also gzip; - is standard input")
+      .Required()
+      .Type("FILE");
   sub.Option("--job", o->job, "Whose it is: job id, or namespace/pod").Required().Type("ID");
   sub.Option("--format", o->format, "auto, megatron, torchtitan, jsonl").Type("NAME").ShowDefault();
-  sub.Option("--gpus", o->gpus, "GPUs of the job, where the log does not say").Type("N").Range(int64_t{1}, int64_t{100'000'000});
+  sub.Option("--gpus", o->gpus, "GPUs of the job, where the log does not say")
+      .Type("N")
+      .Range(int64_t{1}, int64_t{100'000'000});
   sub.Option("--gpu", o->claim.gpu, "Their model, for the peak: \"H100 SXM\", B200").Type("NAME");
-  sub.Option("--precision", o->claim.precision, "Of the matrix products, for the peak: bf16, fp8").Type("NAME");
-  sub.Option("--peak-tflops", o->peak, "What its MFU was divided by, a GPU").Type("TFLOPS").Positive();
-  sub.Option("--convention", o->claim.convention, "By which FLOPs were counted; default: the framework's").Type("NAME");
-  sub.Option("--formula-version", o->claim.formula_version, "Release or commit of the counter").Type("TEXT");
-  sub.Option("--flops-per-token", o->flops_per_token, "Training FLOPs a token it counted").Type("N").Positive();
-  sub.Option("--model", o->model, "Configuration of the model: config.json, or Megatron-LM arguments").Type("CONFIG");
-  sub.Option("--seq-len", o->seq_len, "Tokens of a sequence").Type("N").Range(int64_t{1}, int64_t{1} << 40);
-  sub.Option("--global-batch", o->global_batch, "Sequences of a step").Type("N").Range(int64_t{1}, int64_t{1} << 40);
-  sub.Option("--recompute", o->claim.recompute, "none, selective or full").Type("KIND").OneOf({"none", "selective", "full"});
-  sub.Option("--mfu-unit", o->mfu_unit, "Of an mfu in JSON lines: name (as its name says), ratio, percent")
+  sub.Option("--precision", o->claim.precision, "Of the matrix products, for the peak: bf16, fp8")
+      .Type("NAME");
+  sub.Option("--peak-tflops", o->peak, "What its MFU was divided by, a GPU")
+      .Type("TFLOPS")
+      .Positive();
+  sub.Option("--convention", o->claim.convention,
+             "By which FLOPs were counted; default: the framework's")
+      .Type("NAME");
+  sub.Option("--formula-version", o->claim.formula_version, "Release or commit of the counter")
+      .Type("TEXT");
+  sub.Option("--flops-per-token", o->flops_per_token, "Training FLOPs a token it counted")
+      .Type("N")
+      .Positive();
+  sub.Option("--model", o->model,
+             "Configuration of the model: config.json, or Megatron-LM arguments")
+      .Type("CONFIG");
+  sub.Option("--seq-len", o->seq_len, "Tokens of a sequence")
+      .Type("N")
+      .Range(int64_t{1}, int64_t{1} << 40);
+  sub.Option("--global-batch", o->global_batch, "Sequences of a step")
+      .Type("N")
+      .Range(int64_t{1}, int64_t{1} << 40);
+  sub.Option("--recompute", o->claim.recompute, "none, selective or full")
+      .Type("KIND")
+      .OneOf({"none", "selective", "full"});
+  sub.Option("--mfu-unit", o->mfu_unit,
+             "Of an mfu in JSON lines: name (as its name says), ratio, percent")
       .Type("UNIT")
       .OneOf({"name", "ratio", "percent"})
       .ShowDefault();
-  sub.Option("--timezone", o->timezone, "Of times without a zone: UTC (default), +02:00").Type("OFFSET");
+  sub.Option("--timezone", o->timezone, "Of times without a zone: UTC (default), +02:00")
+      .Type("OFFSET");
   sub.Option("--start", o->start, "When the first step began, for logs without times").Type("TIME");
   sub.Option("--log-interval", o->log_interval, "Steps the first line stands for")
       .Type("N")
@@ -446,12 +519,15 @@ Args AddImportLog(Args app, Run* run) {
       .ShowDefault();
   sub.Flag("--dry-run", o->dry_run, "Read and count, store nothing");
   sub.Footer(
-      "A sample that is stored already (same job, time and step) is a duplicate: a log may be imported again when it has grown.\n"
+      "A sample that is stored already (same job, time and step) is a duplicate: a log may be "
+      "imported again when it has grown.\n"
       "Into the server where one runs, else into the store directory.\n"
       "Examples:\n"
       "  flopwatch import log train.log --job 2115078\n"
-      "  flopwatch import log slurm-2115078.out.gz --job 2115078 --gpu \"H100 SXM\" --precision bf16\n"
-      "  flopwatch import log old.log --job 7 --start \"2026-06-01 08:00\" --log-interval 10 --gpus 64\n"
+      "  flopwatch import log slurm-2115078.out.gz --job 2115078 --gpu \"H100 SXM\" --precision "
+      "bf16\n"
+      "  flopwatch import log old.log --job 7 --start \"2026-06-01 08:00\" --log-interval 10 "
+      "--gpus 64\n"
       "  kubectl logs train-0 --timestamps | flopwatch import log - --job team-a/train-0\n"
       "  flopwatch import log metrics.jsonl --job 7 --mfu-unit percent --dry-run -o json");
   *run = [o](Context& context) { return RunImportLog(context, *o); };

@@ -22,12 +22,18 @@ struct JobsOptions {
   bool running = false, exact = false;
 };
 
-constexpr ShortName kShortNames[] = {
-    {"lost", "lost_gpu_seconds"}, {"time", "gpu_seconds"}, {"duty", "gpu_util"}, {"power", "power_w"}};
+constexpr ShortName kShortNames[] = {{"lost", "lost_gpu_seconds"},
+                                     {"time", "gpu_seconds"},
+                                     {"duty", "gpu_util"},
+                                     {"power", "power_w"}};
 
 Status RunJobs(Context& context, const JobsOptions& o) {
   QueryString query("/api/v1/jobs");
-  query.Add("from", o.window.from).Add("to", o.window.to).Add("user", o.user).Add("workflow", o.workflow).Add("q", o.search);
+  query.Add("from", o.window.from)
+      .Add("to", o.window.to)
+      .Add("user", o.user)
+      .Add("workflow", o.workflow)
+      .Add("q", o.search);
   o.page.AddTo(&query, kShortNames);
   query.Add("running", o.running ? "true" : "").Add("exact", o.exact ? "true" : "");
   FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(query.text()));
@@ -35,7 +41,9 @@ Status RunJobs(Context& context, const JobsOptions& o) {
   Table table = JobsTable(answer);
   if (table.rows.empty() && context.for_people()) {
     context.Say(table.notes.empty() ? "no jobs" : table.notes[0]);
-    context.Say("No job used a GPU in this window. Jobs come from hpc_job or pod labels on the metrics, or from jobs.static_file.");
+    context.Say(
+        "No job used a GPU in this window. Jobs come from hpc_job or pod labels on the metrics, or "
+        "from jobs.static_file.");
     return absl::OkStatus();
   }
   return context.Write(table);
@@ -50,19 +58,28 @@ struct JobOptions {
 
 Status RunJob(Context& context, const JobOptions& o) {
   QueryString query("/api/v1/jobs/" + net::PercentEncode(o.job));
-  query.Add("from", o.window.from).Add("to", o.window.to).Add("step", o.step).Add("exact", o.exact ? "true" : "");
+  query.Add("from", o.window.from)
+      .Add("to", o.window.to)
+      .Add("step", o.step)
+      .Add("exact", o.exact ? "true" : "");
   auto body = context.ApiGet(query.text());
-  if (absl::IsNotFound(body.status()) && absl::StrContains(body.status().message(), "/application")) {
+  if (absl::IsNotFound(body.status()) &&
+      absl::StrContains(body.status().message(), "/application")) {
     // Nothing but what it reports is known of it.
-    FW_ASSIGN_OR_RETURN(const std::string said, context.ApiGet("/api/v1/jobs/" + net::PercentEncode(o.job) + "/application"));
+    FW_ASSIGN_OR_RETURN(
+        const std::string said,
+        context.ApiGet("/api/v1/jobs/" + net::PercentEncode(o.job) + "/application"));
     FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(said));
     if (!context.for_people()) return context.Write(ApplicationTable(answer));
-    context.Out(ApplicationCard(answer, {.width = context.width() > 0 ? context.width() : 100, .color = context.color(), .ascii = context.ascii()}));
+    context.Out(ApplicationCard(answer, {.width = context.width() > 0 ? context.width() : 100,
+                                         .color = context.color(),
+                                         .ascii = context.ascii()}));
     return absl::OkStatus();
   }
   if (absl::IsNotFound(body.status())) {
     // The API points to its own paths; here the command is at hand.
-    return absl::NotFoundError(absl::StrReplaceAll(body.status().message(), {{"/api/v1/jobs lists", "\"flopwatch jobs\" lists"}}));
+    return absl::NotFoundError(absl::StrReplaceAll(
+        body.status().message(), {{"/api/v1/jobs lists", "\"flopwatch jobs\" lists"}}));
   }
   FW_RETURN_IF_ERROR(body.status());
   FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(*body));
@@ -86,11 +103,14 @@ Args AddJobs(Args app, Run* run) {
   AddWindowOptions(sub, &o->window, "-1h");
   sub.Option("--user", o->user, "Jobs of this user alone").Type("NAME");
   sub.Option("--workflow", o->workflow, "Jobs of this workflow alone").Type("NAME");
-  sub.Option("--search", o->search, "Jobs with this text in id, name, user or workflow").Type("TEXT");
+  sub.Option("--search", o->search, "Jobs with this text in id, name, user or workflow")
+      .Type("TEXT");
   sub.Flag("--running", o->running, "Jobs that run now alone");
   AddPageOptions(sub, &o->page, "jobs",
-                 "gpu_seconds, ofu, lost (hours), coverage, duty, power, gpus, job or user; largest first, :asc turns it round");
-  sub.Flag("--exact", o->exact, "Join every sample with the interval table, for jobs named late; reads raw samples");
+                 "gpu_seconds, ofu, lost (hours), coverage, duty, power, gpus, job or user; "
+                 "largest first, :asc turns it round");
+  sub.Flag("--exact", o->exact,
+           "Join every sample with the interval table, for jobs named late; reads raw samples");
   sub.Footer(
       "Examples:\n"
       "  flopwatch jobs --sort lost                     who loses most, in the last hour\n"
@@ -102,7 +122,8 @@ Args AddJobs(Args app, Run* run) {
 }
 
 Args AddJob(Args app, Run* run) {
-  Args sub = app.Command("job", "One job on a card: OFU, where its GPU-hours went, its GPUs, what to do");
+  Args sub =
+      app.Command("job", "One job on a card: OFU, where its GPU-hours went, its GPUs, what to do");
   auto o = std::make_shared<JobOptions>();
   sub.Option("job", o->job, "Job id, or namespace/pod").Required().Type("ID");
   AddWindowOptions(sub, &o->window, "-1h");

@@ -1,4 +1,5 @@
-// Options that several commands share: the window in time, and the order and page of a list the server sorts.
+// Options that several commands share: the window in time, and the order and page of a list the
+// server sorts.
 #ifndef FLOPWATCH_CLI_COMMANDS_LIST_OPTIONS_H_
 #define FLOPWATCH_CLI_COMMANDS_LIST_OPTIONS_H_
 
@@ -20,8 +21,12 @@ struct WindowOptions {
 
 inline void AddWindowOptions(Args sub, WindowOptions* o, std::string_view default_from) {
   // Before a server or a store is looked for. The server reads the text again, with its own clock.
-  const auto is_time = [](const std::string& text) { return std::string(ParseTime(text, Now()).status().message()); };
-  sub.Option("--from", o->from, "Start of the window: -1h, 2026-11-20, RFC 3339 (default " + std::string(default_from) + ")")
+  const auto is_time = [](const std::string& text) {
+    return std::string(ParseTime(text, Now()).status().message());
+  };
+  sub.Option("--from", o->from,
+             "Start of the window: -1h, 2026-11-20, RFC 3339 (default " +
+                 std::string(default_from) + ")")
       .Type("TIME")
       .Check(is_time);
   sub.Option("--to", o->to, "End of the window (default now)").Type("TIME").Check(is_time);
@@ -40,13 +45,18 @@ struct PageOptions {
     for (const auto& [name, stands_for] : short_names) {
       if (field == name) field = stands_for;
     }
-    query->Add("sort", field).Add("order", !spec.descending ? "" : *spec.descending ? "desc" : "asc");
-    query->Add("limit", std::to_string(limit)).Add("offset", offset > 0 ? std::to_string(offset) : "");
+    query->Add("sort", field)
+        .Add("order", !spec.descending   ? ""
+                      : *spec.descending ? "desc"
+                                         : "asc");
+    query->Add("limit", std::to_string(limit))
+        .Add("offset", offset > 0 ? std::to_string(offset) : "");
   }
 };
 
 // `what`: "jobs"; the values in *o are the defaults.
-inline void AddPageOptions(Args sub, PageOptions* o, std::string_view what, const std::string& fields) {
+inline void AddPageOptions(Args sub, PageOptions* o, std::string_view what,
+                           const std::string& fields) {
   sub.Option("--sort", o->sort, fields).Type("FIELD").ShowDefault();
   sub.Option("--limit", o->limit, "At most so many " + std::string(what))
       .Type("N")

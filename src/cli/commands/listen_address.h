@@ -23,15 +23,18 @@ struct ListenAddress {
   static StatusOr<ListenAddress> Parse(std::string_view text) {
     const size_t colon = text.rfind(':');
     const auto bad = [&](std::string_view why) {
-      return absl::InvalidArgumentError(
-          fmt::format("cannot listen on \"{}\": {}; write an address and a port, such as 127.0.0.1:9530", Printable(text, 80), why));
+      return absl::InvalidArgumentError(fmt::format(
+          "cannot listen on \"{}\": {}; write an address and a port, such as 127.0.0.1:9530",
+          Printable(text, 80), why));
     };
     if (colon == std::string_view::npos) return bad("there is no port");
     ListenAddress out;
     std::string_view host = text.substr(0, colon);
     const std::string_view port = text.substr(colon + 1);
     if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-    out.host = host.empty() || host == "*" ? "0.0.0.0" : host == "localhost" ? "127.0.0.1" : std::string(host);
+    out.host = host.empty() || host == "*" ? "0.0.0.0"
+               : host == "localhost"       ? "127.0.0.1"
+                                           : std::string(host);
     unsigned number = 0;
     const auto [end, ec] = std::from_chars(port.data(), port.data() + port.size(), number);
     if (port.empty() || ec != std::errc() || end != port.data() + port.size() || number > 65535) {
@@ -40,7 +43,8 @@ struct ListenAddress {
     out.port = static_cast<uint16_t>(number);
     in6_addr six;
     in_addr four;
-    if (inet_pton(AF_INET, out.host.c_str(), &four) != 1 && inet_pton(AF_INET6, out.host.c_str(), &six) != 1) {
+    if (inet_pton(AF_INET, out.host.c_str(), &four) != 1 &&
+        inet_pton(AF_INET6, out.host.c_str(), &six) != 1) {
       return bad("the host is not an IP address of this machine");
     }
     return out;

@@ -19,8 +19,9 @@ struct GpusOptions {
   std::string node, job, model;
 };
 
-constexpr ShortName kGpuShortNames[] = {{"tensor", "tensor_active"}, {"duty", "gpu_util"},          {"power", "power_w"},
-                                        {"memory", "fb_used_mib"},   {"temperature", "gpu_temp_c"}, {"age", "age_s"}};
+constexpr ShortName kGpuShortNames[] = {{"tensor", "tensor_active"},   {"duty", "gpu_util"},
+                                        {"power", "power_w"},          {"memory", "fb_used_mib"},
+                                        {"temperature", "gpu_temp_c"}, {"age", "age_s"}};
 
 Status RunGpus(Context& context, const GpusOptions& o) {
   QueryString query("/api/v1/gpus");
@@ -29,8 +30,9 @@ Status RunGpus(Context& context, const GpusOptions& o) {
   FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(query.text()));
   FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(body));
   if (answer["total"].integer_or(0) == 0 && context.for_people()) {
-    context.Say(o.node.empty() && o.job.empty() && o.model.empty() ? "No GPU has reported yet. \"flopwatch targets\" shows what the exporters say."
-                                                                   : "No GPU matches. \"flopwatch gpus\" lists all.");
+    context.Say(o.node.empty() && o.job.empty() && o.model.empty()
+                    ? "No GPU has reported yet. \"flopwatch targets\" shows what the exporters say."
+                    : "No GPU matches. \"flopwatch gpus\" lists all.");
     return absl::OkStatus();
   }
   return context.Write(GpusTable(answer));
@@ -45,12 +47,15 @@ struct TargetsOptions {
 Status RunTargets(Context& context, const TargetsOptions& o) {
   QueryString query("/api/v1/targets");
   query.Add("state", o.state).Add("q", o.search);
-  query.Add("limit", std::to_string(o.limit)).Add("offset", o.offset > 0 ? std::to_string(o.offset) : "");
+  query.Add("limit", std::to_string(o.limit))
+      .Add("offset", o.offset > 0 ? std::to_string(o.offset) : "");
   FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(query.text()));
   FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(body));
-  if (o.fail && answer["up"].integer_or(0) < answer["total"].integer_or(0)) context.SetExitCode(ExitCode::kUnhealthy);
+  if (o.fail && answer["up"].integer_or(0) < answer["total"].integer_or(0))
+    context.SetExitCode(ExitCode::kUnhealthy);
   if (answer["total"].integer_or(0) == 0 && context.for_people()) {
-    context.Say("No targets. \"flopwatch serve --target HOST:9400\" scrapes one; a stored fleet has none.");
+    context.Say(
+        "No targets. \"flopwatch serve --target HOST:9400\" scrapes one; a stored fleet has none.");
     return absl::OkStatus();
   }
   return context.Write(TargetsTable(answer));
@@ -67,7 +72,9 @@ Status RunSql(Context& context, const SqlOptions& o) {
     FW_ASSIGN_OR_RETURN(query, ReadFile(o.file.empty() ? "-" : o.file, kMaxSqlBytes));
   }
   if (query.empty()) {
-    return absl::InvalidArgumentError("sql: there is no query; write flopwatch sql \"SELECT …\", or \"SHOW TABLES\" for what there is");
+    return absl::InvalidArgumentError(
+        "sql: there is no query; write flopwatch sql \"SELECT …\", or \"SHOW TABLES\" for what "
+        "there is");
   }
   std::string body;
   JsonWriter(&body).BeginObject().Field("query", query).Field("limit", o.max_rows).EndObject();
@@ -86,7 +93,8 @@ Args AddGpus(Args app, Run* run) {
   sub.Option("--job", o->job, "GPUs of this job alone").Type("ID");
   sub.Option("--model", o->model, "GPUs of this model alone, as reported").Type("NAME");
   AddPageOptions(sub, &o->page, "GPUs",
-                 "node, gpu, ofu, tensor, duty, power, memory, temperature or age; :asc and :desc turn it round");
+                 "node, gpu, ofu, tensor, duty, power, memory, temperature or age; :asc and :desc "
+                 "turn it round");
   sub.Footer(
       "Examples:\n"
       "  flopwatch gpus --node n042\n"
@@ -97,13 +105,17 @@ Args AddGpus(Args app, Run* run) {
 }
 
 Args AddTargets(Args app, Run* run) {
-  Args sub = app.Command("targets", "Exporters that are scraped, trouble first, and what was refused of them");
+  Args sub = app.Command("targets",
+                         "Exporters that are scraped, trouble first, and what was refused of them");
   auto o = std::make_shared<TargetsOptions>();
   sub.Option("--state", o->state, "Targets in this state alone")
       .OneOf({"pending", "up", "down", "back_off"})
       .Type("STATE");
   sub.Option("--search", o->search, "Targets with this text in URL or node").Type("TEXT");
-  sub.Option("--limit", o->limit, "At most so many targets").Type("N").Range(1, 10'000).ShowDefault();
+  sub.Option("--limit", o->limit, "At most so many targets")
+      .Type("N")
+      .Range(1, 10'000)
+      .ShowDefault();
   sub.Option("--offset", o->offset, "Leave out the first so many").Type("N").NotNegative();
   sub.Flag("--fail", o->fail, "Exit with 3 unless every target is up");
   sub.Footer(

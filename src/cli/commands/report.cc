@@ -14,8 +14,8 @@
 namespace flopwatch::cli {
 namespace {
 
-constexpr int kJobsPage = 10'000;       // the server's largest page
-constexpr int64_t kMaxJobs = 100'000;   // read for the sums by user; beyond, the report says so
+constexpr int kJobsPage = 10'000;      // the server's largest page
+constexpr int64_t kMaxJobs = 100'000;  // read for the sums by user; beyond, the report says so
 
 struct ReportOptions {
   WindowOptions window{.from = "-1d", .to = ""};
@@ -27,24 +27,39 @@ Status RunReport(Context& context, const ReportOptions& o) {
   std::string format = o.format;
   if (format.empty() && context.format_given()) {
     switch (context.format()) {
-      case OutputFormat::kJson: format = "json"; break;
-      case OutputFormat::kMarkdown: format = "md"; break;
-      case OutputFormat::kHtml: format = "html"; break;
+      case OutputFormat::kJson:
+        format = "json";
+        break;
+      case OutputFormat::kMarkdown:
+        format = "md";
+        break;
+      case OutputFormat::kHtml:
+        format = "html";
+        break;
       case OutputFormat::kTable:
-      case OutputFormat::kWide: format = "text"; break;
+      case OutputFormat::kWide:
+        format = "text";
+        break;
       default:
         return absl::InvalidArgumentError(
-            "report: it is a document, not a table; choose -o table, md, html or json, or take the rows from \"flopwatch jobs\"");
+            "report: it is a document, not a table; choose -o table, md, html or json, or take the "
+            "rows from \"flopwatch jobs\"");
     }
   }
-  if (format.empty()) format = o.output.ends_with(".html") ? "html" : o.output.ends_with(".md") ? "md" : o.output.ends_with(".json") ? "json" : "text";
+  if (format.empty())
+    format = o.output.ends_with(".html")   ? "html"
+             : o.output.ends_with(".md")   ? "md"
+             : o.output.ends_with(".json") ? "json"
+                                           : "text";
 
   const auto get = [&](const QueryString& query) -> StatusOr<Json> {
     FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(query.text()));
     return Json::Parse(body);
   };
-  FW_ASSIGN_OR_RETURN(const Json fleet,
-                      get(QueryString("/api/v1/fleet").Add("from", o.window.from).Add("to", o.window.to).Add("step", o.step)));
+  FW_ASSIGN_OR_RETURN(const Json fleet, get(QueryString("/api/v1/fleet")
+                                                .Add("from", o.window.from)
+                                                .Add("to", o.window.to)
+                                                .Add("step", o.step)));
   // The other questions are about the very window the first answer covers, not about another "now".
   const std::string from = fleet["window"]["from"].text(), to = fleet["window"]["to"].text();
   FW_ASSIGN_OR_RETURN(const Json worst, get(QueryString("/api/v1/jobs")
@@ -53,7 +68,8 @@ Status RunReport(Context& context, const ReportOptions& o) {
                                                 .Add("sort", "lost_gpu_seconds")
                                                 .Add("limit", std::to_string(o.top))));
   UserSums users;
-  for (int64_t offset = 0; offset < std::min<int64_t>(kMaxJobs, worst["total"].integer_or(0)); offset += kJobsPage) {
+  for (int64_t offset = 0; offset < std::min<int64_t>(kMaxJobs, worst["total"].integer_or(0));
+       offset += kJobsPage) {
     FW_ASSIGN_OR_RETURN(const Json page, get(QueryString("/api/v1/jobs")
                                                  .Add("from", from)
                                                  .Add("to", to)
@@ -62,14 +78,18 @@ Status RunReport(Context& context, const ReportOptions& o) {
     if (page["jobs"].array().empty()) break;
     users.Add(page);
   }
-  FW_ASSIGN_OR_RETURN(const Json targets, get(QueryString("/api/v1/targets").Add("limit", std::to_string(o.top))));
+  FW_ASSIGN_OR_RETURN(const Json targets,
+                      get(QueryString("/api/v1/targets").Add("limit", std::to_string(o.top))));
 
   // A server of an earlier version has no such answer; the report is then as it was.
-  StatusOr<Json> divergence =
-      get(QueryString("/api/v1/divergence").Add("from", from).Add("to", to).Add("limit", std::to_string(o.top)));
+  StatusOr<Json> divergence = get(QueryString("/api/v1/divergence")
+                                      .Add("from", from)
+                                      .Add("to", to)
+                                      .Add("limit", std::to_string(o.top)));
   if (!divergence.ok() && !absl::IsNotFound(divergence.status())) return divergence.status();
 
-  Report report = MakeReport(fleet, worst, users, targets, static_cast<size_t>(o.top), divergence.ok() ? *divergence : Json());
+  Report report = MakeReport(fleet, worst, users, targets, static_cast<size_t>(o.top),
+                             divergence.ok() ? *divergence : Json());
   report.source = context.ApiSource();
   report.written = FormatTime(FloorTo(Now(), kMicrosPerSecond));
   std::string text;
@@ -98,19 +118,23 @@ Status RunReport(Context& context, const ReportOptions& o) {
 }  // namespace
 
 Args AddReport(Args app, Run* run) {
-  Args sub = app.Command("report", "The fleet over a window as a document: terminal, Markdown, HTML or JSON");
+  Args sub = app.Command("report",
+                         "The fleet over a window as a document: terminal, Markdown, HTML or JSON");
   auto o = std::make_shared<ReportOptions>();
   AddWindowOptions(sub, &o->window, "-1d");
   sub.Option("--step", o->step, "Step of the trend: 10m, 1h, 1d").Type("DURATION");
   sub.Option("--format", o->format, "text, md, html or json; -o does the same")
       .OneOf({"text", "md", "html", "json"})
       .Type("FORMAT");
-  sub.Option("--write", o->output, "Write to this file; its ending (.html, .md, .json) chooses the format").Type("FILE");
+  sub.Option("--write", o->output,
+             "Write to this file; its ending (.html, .md, .json) chooses the format")
+      .Type("FILE");
   sub.Option("--top", o->top, "Lines of each ranking").Type("N").Range(1, 1000).ShowDefault();
   sub.Footer(
       "Examples:\n"
       "  flopwatch report                               the last day, in this terminal\n"
-      "  flopwatch report --from -7d --write week.html  one file to send; nothing is loaded from elsewhere\n"
+      "  flopwatch report --from -7d --write week.html  one file to send; nothing is loaded from "
+      "elsewhere\n"
       "  flopwatch report --from 2026-11-01 --to 2026-12-01 -o md > november.md\n"
       "  flopwatch report -o json | jq .usage.ofu");
   *run = [o](Context& context) { return RunReport(context, *o); };

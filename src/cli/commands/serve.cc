@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <csignal>
 #include <chrono>
+#include <csignal>
 #include <memory>
 #include <string>
 #include <thread>
@@ -41,8 +41,10 @@ namespace {
 constexpr uint64_t kMaxJobsFileBytes = 2ull << 30;
 constexpr Micros kJobsFilePoll = 5 * kMicrosPerSecond;
 constexpr Micros kProgressInterval = 10 * kMicrosPerSecond;
-constexpr Micros kFirstListWait = 3 * kMicrosPerSecond;  // for discovery's first answer, so that the banner can tell it
-constexpr Micros kProbeInterval = 30 * kMicrosPerSecond;  // for a local exporter, while there is nothing to scrape
+constexpr Micros kFirstListWait =
+    3 * kMicrosPerSecond;  // for discovery's first answer, so that the banner can tell it
+constexpr Micros kProbeInterval =
+    30 * kMicrosPerSecond;  // for a local exporter, while there is nothing to scrape
 
 struct ServeOptions {
   std::string listen, targets_file, jobs_file, interval, timeout, port_file;
@@ -77,7 +79,8 @@ void SetFlags(Context& context, const ServeOptions& o) {
   if (!o.http_sd.empty()) context.SetFlag("scrape.http_sd", o.http_sd, "--http-sd");
 }
 
-// Reads the static jobs file again whenever it changed; a broken one leaves the last good assignments in force.
+// Reads the static jobs file again whenever it changed; a broken one leaves the last good
+// assignments in force.
 class JobsFile {
  public:
   JobsFile(std::string path, jobs::JobIndex* index) : path_(std::move(path)), index_(index) {}
@@ -86,7 +89,8 @@ class JobsFile {
     if (path_.empty()) return absl::OkStatus();
     stamp_ = Stamp();
     FW_ASSIGN_OR_RETURN(const std::string text, ReadFile(path_, kMaxJobsFileBytes));
-    FW_ASSIGN_OR_RETURN(std::vector<jobs::StaticAssignment> assignments, jobs::ParseStaticFile(text, path_, Now()));
+    FW_ASSIGN_OR_RETURN(std::vector<jobs::StaticAssignment> assignments,
+                        jobs::ParseStaticFile(text, path_, Now()));
     count_ = assignments.size();
     index_->SetStatic(std::move(assignments));
     return absl::OkStatus();
@@ -99,7 +103,8 @@ class JobsFile {
     if (const Status s = Load(); s.ok()) {
       LogInfo("read {} again: {} assignments", path_, count_);
     } else {
-      LogWarn("the jobs file cannot be used, the last good one stays in force: {}", std::string(s.message()));
+      LogWarn("the jobs file cannot be used, the last good one stays in force: {}",
+              std::string(s.message()));
     }
   }
   size_t count() const { return count_; }
@@ -117,14 +122,16 @@ class JobsFile {
   size_t count_ = 0;
 };
 
-// The targets named by configuration, or, where none are, whatever exporter answers on this machine.
+// The targets named by configuration, or, where none are, whatever exporter answers on this
+// machine.
 class Targets {
  public:
-  Targets(server::DiscoveryOptions options, net::Scraper* scraper) : options_(std::move(options)), scraper_(scraper) {}
+  Targets(server::DiscoveryOptions options, net::Scraper* scraper)
+      : options_(std::move(options)), scraper_(scraper) {}
 
   bool configured() const {
-    return !options_.static_targets.empty() || !options_.target_files.empty() || !options_.file_sd.empty() ||
-           !options_.http_sd.empty();
+    return !options_.static_targets.empty() || !options_.target_files.empty() ||
+           !options_.file_sd.empty() || !options_.http_sd.empty();
   }
   Status Start() {
     if (!configured()) {
@@ -137,15 +144,19 @@ class Targets {
     const Micros begun = MonotonicNow();
     const auto waiting = [this] {
       const auto health = Health();
-      return std::any_of(health.begin(), health.end(), [](const server::DiscoveryHealth& h) { return h.last_refresh == 0 && h.error.empty(); });
+      return std::any_of(health.begin(), health.end(), [](const server::DiscoveryHealth& h) {
+        return h.last_refresh == 0 && h.error.empty();
+      });
     };
-    while (waiting() && MonotonicNow() - begun < kFirstListWait) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    while (waiting() && MonotonicNow() - begun < kFirstListWait)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   // While there is nothing to scrape, an exporter may still come up.
   void Tick() {
     if (discovery_ != nullptr || MonotonicNow() - probed_ < kProbeInterval) return;
     Probe();
-    for (const server::LocalExporter& e : found_) LogInfo("found {} on this machine: {}", e.kind, e.url);
+    for (const server::LocalExporter& e : found_)
+      LogInfo("found {} on this machine: {}", e.kind, e.url);
   }
   void Refresh() {
     if (discovery_ != nullptr) discovery_->Refresh();
@@ -162,12 +173,15 @@ class Targets {
     if (found_.empty()) return;
     server::DiscoveryOptions local;
     for (const server::LocalExporter& e : found_) local.static_targets.push_back(e.url);
-    if (const Status s = Run(std::move(local)); !s.ok()) LogWarn("cannot scrape the local exporter: {}", std::string(s.message()));
+    if (const Status s = Run(std::move(local)); !s.ok())
+      LogWarn("cannot scrape the local exporter: {}", std::string(s.message()));
   }
   Status Run(server::DiscoveryOptions options) {
-    FW_ASSIGN_OR_RETURN(discovery_, server::Discovery::Start(std::move(options), [this](std::vector<net::ScrapeTarget> targets) {
-      scraper_->SetTargets(std::move(targets));
-    }));
+    FW_ASSIGN_OR_RETURN(discovery_,
+                        server::Discovery::Start(std::move(options),
+                                                 [this](std::vector<net::ScrapeTarget> targets) {
+                                                   scraper_->SetTargets(std::move(targets));
+                                                 }));
     return absl::OkStatus();
   }
 
@@ -192,7 +206,9 @@ StatusOr<store::Options> StoreOptionsOf(Context& context) {
 }
 
 // Null where the configuration wants none.
-StatusOr<std::unique_ptr<server::TraceLibrary>> OpenTraces(Context& context, const std::string& directory, const hardware::Catalog* catalog) {
+StatusOr<std::unique_ptr<server::TraceLibrary>> OpenTraces(Context& context,
+                                                           const std::string& directory,
+                                                           const hardware::Catalog* catalog) {
   server::TraceLibraryOptions o;
   o.directory = directory + "/traces";
   o.catalog = catalog;
@@ -230,19 +246,27 @@ StatusOr<server::DiscoveryOptions> DiscoveryOptionsOf(Context& context) {
   return o;
 }
 
-std::string Plural(size_t n, std::string_view what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
+std::string Plural(size_t n, std::string_view what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
 
-void Banner(Context& context, const ListenAddress& listen, uint16_t port, const store::Options& store, const store::StoreStats& stats,
-            const net::ScraperOptions& scraper, const Targets& targets, const JobsFile& jobs_file, const std::string& jobs_path) {
+void Banner(Context& context, const ListenAddress& listen, uint16_t port,
+            const store::Options& store, const store::StoreStats& stats,
+            const net::ScraperOptions& scraper, const Targets& targets, const JobsFile& jobs_file,
+            const std::string& jobs_path) {
   const bool remote = !listen.loopback();
   const std::string url = fmt::format("http://{}:{}", listen.ForUrl(), port);
   context.Say(fmt::format("flopwatch {}", FLOPWATCH_VERSION));
-  context.Say(fmt::format("  address   {}{}", url, remote ? "  (reachable from other machines, without authentication)" : ""));
+  context.Say(
+      fmt::format("  address   {}{}", url,
+                  remote ? "  (reachable from other machines, without authentication)" : ""));
   std::string data = store.directory;
   if (stats.newest_ts > 0) {
-    data += fmt::format("  ({}, samples from {} to {} UTC)",
-                        HumanCell(static_cast<double>(stats.hot_bytes + stats.sealed_bytes + stats.meta_bytes), ColumnFormat::kBytes),
-                        Minute(stats.oldest_ts), Minute(stats.newest_ts));
+    data += fmt::format(
+        "  ({}, samples from {} to {} UTC)",
+        HumanCell(static_cast<double>(stats.hot_bytes + stats.sealed_bytes + stats.meta_bytes),
+                  ColumnFormat::kBytes),
+        Minute(stats.oldest_ts), Minute(stats.newest_ts));
   } else {
     data += "  (new)";
   }
@@ -251,8 +275,8 @@ void Banner(Context& context, const ListenAddress& listen, uint16_t port, const 
   if (targets.configured()) {
     std::string first = "  scraping  ";
     for (const server::DiscoveryHealth& h : targets.Health()) {
-      context.Say(fmt::format("{}{} from {}{}{}", first, Plural(h.targets, "target"), h.source, every,
-                              h.error.empty() ? "" : "  (" + h.error + ")"));
+      context.Say(fmt::format("{}{} from {}{}{}", first, Plural(h.targets, "target"), h.source,
+                              every, h.error.empty() ? "" : "  (" + h.error + ")"));
       first = "            ";
     }
   } else if (!targets.found().empty()) {
@@ -260,22 +284,34 @@ void Banner(Context& context, const ListenAddress& listen, uint16_t port, const 
       context.Say(fmt::format("  scraping  {} found on this machine: {}{}", e.kind, e.url, every));
     }
   } else {
-    context.Say("  scraping  nothing: no targets are configured and no exporter answers on this machine (looking again every 30s).");
-    context.Say("            Name some with --target HOST:9400, --targets-file FILE, --file-sd or --http-sd, or push samples:");
-    context.Say(fmt::format("            curl --data-binary @metrics.txt {}/api/v1/push/NODE", url));
+    context.Say(
+        "  scraping  nothing: no targets are configured and no exporter answers on this machine "
+        "(looking again every 30s).");
+    context.Say(
+        "            Name some with --target HOST:9400, --targets-file FILE, --file-sd or "
+        "--http-sd, or push samples:");
+    context.Say(
+        fmt::format("            curl --data-binary @metrics.txt {}/api/v1/push/NODE", url));
   }
-  if (!jobs_path.empty()) context.Say(fmt::format("  jobs      {} from {}", Plural(jobs_file.count(), "assignment"), jobs_path));
+  if (!jobs_path.empty())
+    context.Say(
+        fmt::format("  jobs      {} from {}", Plural(jobs_file.count(), "assignment"), jobs_path));
   context.Say(fmt::format("  look      flopwatch top{}", port == 9530 ? "" : " --server " + url));
 }
 
-std::string ProgressLine(const server::Pipeline& pipeline, const net::Scraper& scraper, const server::LiveState& live) {
+std::string ProgressLine(const server::Pipeline& pipeline, const net::Scraper& scraper,
+                         const server::LiveState& live) {
   const server::PipelineStats p = pipeline.stats();
   const std::vector<net::TargetHealth> health = scraper.Health();
-  const auto up = std::count_if(health.begin(), health.end(), [](const net::TargetHealth& h) { return h.state == net::TargetState::kUp; });
+  const auto up = std::count_if(health.begin(), health.end(), [](const net::TargetHealth& h) {
+    return h.state == net::TargetState::kUp;
+  });
   const store::UsageSums fleet = live.Fleet(5 * kMicrosPerMinute);
-  std::string out = fmt::format("{} UTC  {} of {} targets up  {} GPUs  {} samples/s  OFU {}", FormatTime(Now()).substr(11, 8), up, health.size(),
-                                Count(fleet.gpus), Count(p.samples_per_s), Percent(fleet.ofu.Ofu()));
-  if (p.dropped_rows > 0) out += fmt::format("  {} rows dropped", Count(static_cast<double>(p.dropped_rows)));
+  std::string out = fmt::format(
+      "{} UTC  {} of {} targets up  {} GPUs  {} samples/s  OFU {}", FormatTime(Now()).substr(11, 8),
+      up, health.size(), Count(fleet.gpus), Count(p.samples_per_s), Percent(fleet.ofu.Ofu()));
+  if (p.dropped_rows > 0)
+    out += fmt::format("  {} rows dropped", Count(static_cast<double>(p.dropped_rows)));
   if (!p.last_store_error.empty()) out += "  store: " + Printable(p.last_store_error, 100);
   return out;
 }
@@ -285,14 +321,19 @@ Status RunServe(Context& context, const ServeOptions& o) {
   FW_ASSIGN_OR_RETURN(const std::string listen_text, context.Config("server.listen"));
   FW_ASSIGN_OR_RETURN(const ListenAddress listen, ListenAddress::Parse(listen_text));
   if (!listen.loopback() && !o.allow_remote) {
-    return absl::PermissionDeniedError(fmt::format(
-        "serve will not listen on {}: other machines could reach it, and it has no authentication yet, so that anyone could read "
-        "every job and push samples; listen on {}, put a proxy that asks who is there in front of it, or say --allow-remote",
-        listen_text, kDefaultListen));
+    return absl::PermissionDeniedError(
+        fmt::format("serve will not listen on {}: other machines could reach it, and it has no "
+                    "authentication yet, so that anyone could read "
+                    "every job and push samples; listen on {}, put a proxy that asks who is there "
+                    "in front of it, or say --allow-remote",
+                    listen_text, kDefaultListen));
   }
   FW_ASSIGN_OR_RETURN(const std::string level, context.Config("log.level"));
   if (context.verbosity() <= 0) {
-    SetLogLevel(level == "debug" ? LogLevel::kDebug : level == "info" ? LogLevel::kInfo : level == "warn" ? LogLevel::kWarn : LogLevel::kError);
+    SetLogLevel(level == "debug"  ? LogLevel::kDebug
+                : level == "info" ? LogLevel::kInfo
+                : level == "warn" ? LogLevel::kWarn
+                                  : LogLevel::kError);
   }
   FW_ASSIGN_OR_RETURN(store::Options store_options, StoreOptionsOf(context));
   store_options.journal_age = store::kServerJournalAge;
@@ -312,9 +353,10 @@ Status RunServe(Context& context, const ServeOptions& o) {
     ~Unblock() { pthread_sigmask(SIG_SETMASK, &mask, nullptr); }
   } const unblock{before};
 
-  // Built in the order they need each other; torn down in the opposite one: no request, no new target, no scrape, then the
-  // last rows are flushed, then the store closes.
-  FW_ASSIGN_OR_RETURN(const std::unique_ptr<store::Store> store, store::OpenDuckDbStore(store_options));
+  // Built in the order they need each other; torn down in the opposite one: no request, no new
+  // target, no scrape, then the last rows are flushed, then the store closes.
+  FW_ASSIGN_OR_RETURN(const std::unique_ptr<store::Store> store,
+                      store::OpenDuckDbStore(store_options));
   server::PipelineOptions pipeline_options;
   pipeline_options.nominal_interval = scraper_options.interval;
   pipeline_options.max_age = store_options.raw_retention;
@@ -323,19 +365,24 @@ Status RunServe(Context& context, const ServeOptions& o) {
   JobsFile jobs_file(jobs_path, &pipeline->jobs());
   FW_RETURN_IF_ERROR(Annotate(jobs_file.Load(), "cannot use the jobs file"));
   net::Scraper* scraper_of_callback = nullptr;  // set before the first target is
-  FW_ASSIGN_OR_RETURN(
-      std::unique_ptr<net::Scraper> scraper,
-      net::Scraper::Start(
-          scraper_options,
-          [&](const net::ScrapeResult& r) { pipeline->Ingest(r.info->url, r.info->node, r.body, r.started, r.thread); },
-          [&](uint32_t target, int) { pipeline->Forget(scraper_of_callback->Target(target).url); }));
+  FW_ASSIGN_OR_RETURN(std::unique_ptr<net::Scraper> scraper,
+                      net::Scraper::Start(
+                          scraper_options,
+                          [&](const net::ScrapeResult& r) {
+                            pipeline->Ingest(r.info->url, r.info->node, r.body, r.started,
+                                             r.thread);
+                          },
+                          [&](uint32_t target, int) {
+                            pipeline->Forget(scraper_of_callback->Target(target).url);
+                          }));
   scraper_of_callback = scraper.get();
   server::ApiParts parts;
   parts.store = store.get();
   parts.pipeline = pipeline.get();
   parts.scraper = scraper.get();
   parts.catalog = &catalog;
-  FW_ASSIGN_OR_RETURN(const std::unique_ptr<server::TraceLibrary> traces, OpenTraces(context, store_options.directory, &catalog));
+  FW_ASSIGN_OR_RETURN(const std::unique_ptr<server::TraceLibrary> traces,
+                      OpenTraces(context, store_options.directory, &catalog));
   parts.traces = traces.get();
   parts.version = FLOPWATCH_VERSION;
   parts.loopback_only = listen.loopback();
@@ -352,9 +399,11 @@ Status RunServe(Context& context, const ServeOptions& o) {
                           [&](const net::Request& r) { return api->IsSlow(r); }, api->Uploads()));
   auto targets = std::make_unique<Targets>(std::move(discovery_options), scraper.get());
   FW_RETURN_IF_ERROR(Annotate(targets->Start(), "cannot use the targets"));
-  if (!o.port_file.empty()) FW_RETURN_IF_ERROR(WriteFileAtomically(o.port_file, fmt::format("{}\n", server->port())));
+  if (!o.port_file.empty())
+    FW_RETURN_IF_ERROR(WriteFileAtomically(o.port_file, fmt::format("{}\n", server->port())));
   targets->WaitForFirstLists();
-  Banner(context, listen, server->port(), store_options, store->stats(), scraper_options, *targets, jobs_file, jobs_path);
+  Banner(context, listen, server->port(), store_options, store->stats(), scraper_options, *targets,
+         jobs_file, jobs_path);
 
   const bool progress = context.impl()->streams.err_is_terminal && context.verbosity() >= 0;
   Micros shown = MonotonicNow();
@@ -395,26 +444,43 @@ Args AddServe(Args app, Run* run) {
   Args sub = app.Command("serve", "Collect from exporters and answer: API, page, /metrics");
   auto o = std::make_shared<ServeOptions>();
   const auto list = [](Arg option) { return option.OneWord(); };
-  list(sub.Option("--target", o->targets, "Exporter: HOST, HOST:PORT or URL; gpu[001-128] stands for 128 hosts; may be repeated").Type("TARGET"));
+  list(
+      sub.Option(
+             "--target", o->targets,
+             "Exporter: HOST, HOST:PORT or URL; gpu[001-128] stands for 128 hosts; may be repeated")
+          .Type("TARGET"));
   list(sub.Option("--scrape", o->scrape, "The same, or a file of targets").Type("TARGET|FILE"));
-  sub.Option("--targets-file", o->targets_file, "TOML file with targets = [...]; read again when it changes").Type("FILE");
-  list(sub.Option("--file-sd", o->file_sd, "Prometheus file_sd file or pattern; may be repeated").Type("PATTERN"));
+  sub.Option("--targets-file", o->targets_file,
+             "TOML file with targets = [...]; read again when it changes")
+      .Type("FILE");
+  list(sub.Option("--file-sd", o->file_sd, "Prometheus file_sd file or pattern; may be repeated")
+           .Type("PATTERN"));
   list(sub.Option("--http-sd", o->http_sd, "Prometheus http_sd URL; may be repeated").Type("URL"));
-  sub.Option("--interval", o->interval, "Time between two scrapes of a target (default 10s)").Type("DURATION");
-  sub.Option("--timeout", o->timeout, "Time one scrape may take (default 8s, at most the interval)").Type("DURATION");
-  sub.Option("--threads", o->threads, "Threads that scrape (default 1: enough for 10,000 targets)").Type("N");
-  sub.Option("--jobs-file", o->jobs_file, "CSV or TOML: which job owned which GPU when; stronger than labels").Type("FILE");
-  sub.Option("--listen", o->listen, "Address of the server (default 127.0.0.1:9530; port 0 takes any free one)").Type("HOST:PORT");
-  sub.Flag("--allow-remote", o->allow_remote, "Listen on an address that other machines reach, without authentication");
+  sub.Option("--interval", o->interval, "Time between two scrapes of a target (default 10s)")
+      .Type("DURATION");
+  sub.Option("--timeout", o->timeout, "Time one scrape may take (default 8s, at most the interval)")
+      .Type("DURATION");
+  sub.Option("--threads", o->threads, "Threads that scrape (default 1: enough for 10,000 targets)")
+      .Type("N");
+  sub.Option("--jobs-file", o->jobs_file,
+             "CSV or TOML: which job owned which GPU when; stronger than labels")
+      .Type("FILE");
+  sub.Option("--listen", o->listen,
+             "Address of the server (default 127.0.0.1:9530; port 0 takes any free one)")
+      .Type("HOST:PORT");
+  sub.Flag("--allow-remote", o->allow_remote,
+           "Listen on an address that other machines reach, without authentication");
   sub.Flag("--no-page", o->no_page, "API and /metrics without the page");
   sub.Option("--port-file", o->port_file, "Write the port that was taken").Type("FILE");
   sub.Footer(
       "Examples:\n"
       "  flopwatch serve                                what runs on this machine\n"
       "  flopwatch serve --target 'gpu[001-128]:9400'\n"
-      "  flopwatch serve --targets-file fleet.toml --jobs-file jobs.csv --data-dir /data/flopwatch\n"
+      "  flopwatch serve --targets-file fleet.toml --jobs-file jobs.csv --data-dir "
+      "/data/flopwatch\n"
       "  flopwatch serve --http-sd http://discovery.example/gpu-exporters --interval 30s\n"
-      "Signals: TERM or INT stores what is queued and stops; HUP reads the lists of targets and jobs again.");
+      "Signals: TERM or INT stores what is queued and stops; HUP reads the lists of targets and "
+      "jobs again.");
   *run = [o](Context& context) { return RunServe(context, *o); };
   return sub;
 }

@@ -1,4 +1,5 @@
-// flopwatch simulate: fleets (here) and traces (simulate_trace.cc) that are not there, for demonstrations, tests and load.
+// flopwatch simulate: fleets (here) and traces (simulate_trace.cc) that are not there, for
+// demonstrations, tests and load.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -104,8 +105,9 @@ Status WriteStore(Context& context, const Fleet& fleet, const Options& o, Micros
   if (!result.ok())
     return Annotate(result.status(), fmt::format("writing history into {}", o.into));
   context.Say(
-      fmt::format("{}: {} to {}, {} scrapes, {} rows, {:.1f} M samples, {} reports of {} applications in {:.1f} s{}", o.into,
-                  FormatTime(start), FormatTime(end), result->scrapes, result->rows,
+      fmt::format("{}: {} to {}, {} scrapes, {} rows, {:.1f} M samples, {} reports of {} "
+                  "applications in {:.1f} s{}",
+                  o.into, FormatTime(start), FormatTime(end), result->scrapes, result->rows,
                   static_cast<double>(result->samples) / 1e6, result->reports, result->applications,
                   static_cast<double>(MonotonicNow() - begun) / kMicrosPerSecond,
                   result->refused > 0 ? fmt::format(", {} values refused", result->refused) : ""));
@@ -114,8 +116,8 @@ Status WriteStore(Context& context, const Fleet& fleet, const Options& o, Micros
 
 Status Serve(Context& context, const Fleet& fleet, const Options& o) {
   simulate::ServeOptions s;
-  FW_RETURN_IF_ERROR(
-      SplitAddress(o.listen.empty() ? std::string(kDefaultFleetListen) : o.listen, &s.address, &s.port));
+  FW_RETURN_IF_ERROR(SplitAddress(o.listen.empty() ? std::string(kDefaultFleetListen) : o.listen,
+                                  &s.address, &s.port));
   s.threads = o.threads;
   if (o.step) {
     s.pace = simulate::Pace::kStep;
@@ -184,52 +186,37 @@ Args AddSimulate(Args app, Run* run) {
   Args fleet = simulate.Command(
       "fleet", "Serve the exporters of a simulated fleet, or write its history into a store");
   fleet.Option("--gpus", o->gpus, "GPUs").ShowDefault().Type("N");
-  fleet.Option("--preset", o->preset, "research, llm, serving or seren")
-      .ShowDefault()
-      .Type("NAME");
-  fleet.Option("--seed", o->seed, "The same seed gives the same fleet")
-      .ShowDefault()
-      .Type("S");
-  fleet.Option("--hours", o->hours, "Length of the simulated time")
-      .ShowDefault()
-      .Type("H");
+  fleet.Option("--preset", o->preset, "research, llm, serving or seren").ShowDefault().Type("NAME");
+  fleet.Option("--seed", o->seed, "The same seed gives the same fleet").ShowDefault().Type("S");
+  fleet.Option("--hours", o->hours, "Length of the simulated time").ShowDefault().Type("H");
   fleet
       .Option("--start", o->start,
-                   "Its begin (default: so that it fits now; fixed with --step, --accelerate)")
+              "Its begin (default: so that it fits now; fixed with --step, --accelerate)")
       .Type("TIME");
   fleet.Option("--interval", o->interval, "Collect interval of the exporters")
       .ShowDefault()
       .Type("DURATION");
-  fleet.Option("--fields", o->fields, "Fields a GPU: 20 or 100")
-      .ShowDefault()
-      .Type("20|100");
+  fleet.Option("--fields", o->fields, "Fields a GPU: 20 or 100").ShowDefault().Type("20|100");
   fleet
       .Option("--faults", o->faults,
-                   "none, telemetry (lost, blank, late samples), all (and hosts, GPUs, jobs fail)")
+              "none, telemetry (lost, blank, late samples), all (and hosts, GPUs, jobs fail)")
       .ShowDefault()
       .Type("SET");
   fleet.Flag("--local-time", o->local_time,
-                  "The last cluster keeps US Pacific time: its day, and timestamps without a zone");
+             "The last cluster keeps US Pacific time: its day, and timestamps without a zone");
   fleet.Option("--listen", o->listen, fmt::format("Serve here (default {})", kDefaultFleetListen))
       .Type("HOST:PORT");
-  fleet.Option("--port-file", o->port_file, "Write the port that was taken")
-      .Type("FILE");
-  fleet.Option("--threads", o->threads, "Server threads")
-      .ShowDefault()
-      .Range(1, 64)
-      .Type("N");
-  fleet
-      .Option("--accelerate", o->accelerate,
-                   "Simulated seconds a second; timestamps in the text")
+  fleet.Option("--port-file", o->port_file, "Write the port that was taken").Type("FILE");
+  fleet.Option("--threads", o->threads, "Server threads").ShowDefault().Range(1, 64).Type("N");
+  fleet.Option("--accelerate", o->accelerate, "Simulated seconds a second; timestamps in the text")
       .Positive()
       .Type("X");
   fleet.Flag("--step", o->step,
-                  "Each GET gives the host's next sample, whatever the time; 410 after the last");
-  fleet.Option("--into", o->into, "Write the history into this data directory")
-      .Type("DIR");
+             "Each GET gives the host's next sample, whatever the time; 410 after the last");
+  fleet.Option("--into", o->into, "Write the history into this data directory").Type("DIR");
   fleet
       .Option("--until", o->until,
-                   "Files and --into end here, before the end of the simulated time")
+              "Files and --into end here, before the end of the simulated time")
       .Type("TIME");
   fleet.Option("--truth", o->truth_file, "Write what really happened (JSON, integers)")
       .Type("FILE");
@@ -244,7 +231,9 @@ Args AddSimulate(Args app, Run* run) {
       "port");
   auto run_trace = std::make_shared<Run>();
   Args trace = AddSimulateTrace(simulate, run_trace.get());
-  *run = [o, trace, run_trace](Context& context) { return trace.parsed() ? (*run_trace)(context) : RunFleet(context, *o); };
+  *run = [o, trace, run_trace](Context& context) {
+    return trace.parsed() ? (*run_trace)(context) : RunFleet(context, *o);
+  };
   return simulate;
 }
 

@@ -36,11 +36,13 @@ Status RunTrace(Context& context, const TraceOptions& o) {
   });
   if (terminal) fmt::print(stderr, "\r\033[K");
   if (!truth.ok()) return truth.status();
-  if (!o.truth_file.empty()) FW_RETURN_IF_ERROR(WriteFileAtomically(o.truth_file, simulate::TraceTruthJson(*truth)));
+  if (!o.truth_file.empty())
+    FW_RETURN_IF_ERROR(WriteFileAtomically(o.truth_file, simulate::TraceTruthJson(*truth)));
   int64_t events = 0;
   for (const simulate::TraceRankTruth& r : truth->ranks) events += r.events;
-  context.Say(fmt::format("{}: {} ranks, {} steps, {} events{}", o.directory, o.ranks, o.steps, events,
-                          o.plant.empty() ? "" : fmt::format("; planted: {}", fmt::join(job.plant, ", "))));
+  context.Say(
+      fmt::format("{}: {} ranks, {} steps, {} events{}", o.directory, o.ranks, o.steps, events,
+                  o.plant.empty() ? "" : fmt::format("; planted: {}", fmt::join(job.plant, ", "))));
   return absl::OkStatus();
 }
 
@@ -48,9 +50,11 @@ Status RunTrace(Context& context, const TraceOptions& o) {
 
 Args AddSimulateTrace(Args simulate, Run* run) {
   auto o = std::make_shared<TraceOptions>();
-  Args trace =
-      simulate.Command("trace", "Write profiler traces (Kineto JSON) of a simulated training job, a file a rank");
-  trace.Option("--out", o->directory, "Directory for rank0.json, rank1.json, ...").Required().Type("DIR");
+  Args trace = simulate.Command(
+      "trace", "Write profiler traces (Kineto JSON) of a simulated training job, a file a rank");
+  trace.Option("--out", o->directory, "Directory for rank0.json, rank1.json, ...")
+      .Required()
+      .Type("DIR");
   trace.Option("--ranks", o->ranks, "Ranks of the job").ShowDefault().Type("N");
   trace.Option("--steps", o->steps, "Profiled steps").ShowDefault().Type("K");
   trace.Option("--seed", o->seed, "The same seed gives the same files").ShowDefault().Type("S");
@@ -61,10 +65,12 @@ Args AddSimulateTrace(Args simulate, Run* run) {
   trace.Option("--plant", o->plant, "Ways of wasting a GPU to plant: ids of findings")
       .Delimiter(',')
       .Type("PATTERN,...");
-  trace.Option("--truth", o->truth_file, "Write what really happened (JSON, nanoseconds)").Type("FILE");
+  trace.Option("--truth", o->truth_file, "Write what really happened (JSON, nanoseconds)")
+      .Type("FILE");
   trace.Footer(
       "Examples:\n"
-      "  flopwatch simulate trace --out traces --ranks 8 --steps 5 --plant straggler --truth truth.json\n"
+      "  flopwatch simulate trace --out traces --ranks 8 --steps 5 --plant straggler --truth "
+      "truth.json\n"
       "  flopwatch simulate trace --out large --steps 100 --events-per-step 17000");
   *run = [o](Context& context) { return RunTrace(context, *o); };
   return trace;

@@ -1,4 +1,5 @@
-// flopwatch top: the fleet in a terminal, refreshed. Read-only by nature: it sends nothing to any process.
+// flopwatch top: the fleet in a terminal, refreshed. Read-only by nature: it sends nothing to any
+// process.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -98,7 +99,10 @@ class Trends {
 class Fetcher {
  public:
   Fetcher(Context& context, std::string node, TopUi ui, int wake_fd)
-      : context_(context), node_(std::move(node)), ui_(std::move(ui)), wake_fd_(wake_fd),
+      : context_(context),
+        node_(std::move(node)),
+        ui_(std::move(ui)),
+        wake_fd_(wake_fd),
         thread_([this](const std::stop_token& stop) { Loop(stop); }) {}
   ~Fetcher() {
     thread_.request_stop();
@@ -205,7 +209,8 @@ class RawTerminal {
 
 std::pair<int, int> TerminalSize() {
   winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) return {size.ws_col, size.ws_row};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0)
+    return {size.ws_col, size.ws_row};
   return {80, 24};
 }
 
@@ -213,7 +218,8 @@ ColorDepth DepthOf(Context& context) {
   if (!context.color()) return ColorDepth::kNone;
   const GetEnv& getenv = context.impl()->streams.getenv;
   const std::string term = getenv("TERM").value_or("");
-  return term.find("256") != std::string::npos || getenv("COLORTERM").has_value() ? ColorDepth::k256 : ColorDepth::k16;
+  return term.find("256") != std::string::npos || getenv("COLORTERM").has_value() ? ColorDepth::k256
+                                                                                  : ColorDepth::k16;
 }
 
 // The frame as text into a new file of the working directory; what to say about it.
@@ -233,11 +239,13 @@ bool IsLight(Context& context) {
 
 Status RunInteractive(Context& context, const TopOptions& o, TopUi ui) {
   int pipe_fds[2];
-  if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) != 0) return absl::InternalError("top: cannot make a pipe");
+  if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) != 0)
+    return absl::InternalError("top: cannot make a pipe");
   g_signal_pipe = pipe_fds[1];
   for (const int signal : {SIGWINCH, SIGTERM, SIGHUP, SIGINT}) std::signal(signal, OnSignal);
 
-  // Opened before the screen is taken over: an error, or what is read, belongs on the ordinary screen.
+  // Opened before the screen is taken over: an error, or what is read, belongs on the ordinary
+  // screen.
   FW_RETURN_IF_ERROR(context.impl()->Api().status());
   const ColorDepth depth = DepthOf(context);
   bool interrupted = false;
@@ -282,11 +290,13 @@ Status RunInteractive(Context& context, const TopOptions& o, TopUi ui) {
       }
       for (const std::string& key : DecodeKeys(&pending, /*flush=*/n == 0)) {
         const int interval = ui.interval_s;
-        const TopAction action = key.starts_with("mouse:") ? HandleMouse(key, hits, data, &ui) : HandleKey(key, data, &ui);
+        const TopAction action = key.starts_with("mouse:") ? HandleMouse(key, hits, data, &ui)
+                                                           : HandleKey(key, data, &ui);
         if (action == TopAction::kSave) ui.message = SaveScreen(shown);
         if (action == TopAction::kQuit) quit = true;
         if (action == TopAction::kInterrupt) quit = interrupted = true;
-        if (action == TopAction::kRefresh || interval != ui.interval_s || key == "p") fetcher.Update(ui, action == TopAction::kRefresh);
+        if (action == TopAction::kRefresh || interval != ui.interval_s || key == "p")
+          fetcher.Update(ui, action == TopAction::kRefresh);
       }
     }
   }
@@ -315,10 +325,13 @@ Status RunTop(Context& context, const TopOptions& o) {
     known += (known.empty() ? "" : ", ") + std::string(name);
     if (name == o.sort) ui.sort = static_cast<JobSort>(i), found = true;
   }
-  if (!found) return absl::InvalidArgumentError(fmt::format("top: there is no sort \"{}\"; choose from {}", Printable(o.sort, 40), known));
+  if (!found)
+    return absl::InvalidArgumentError(
+        fmt::format("top: there is no sort \"{}\"; choose from {}", Printable(o.sort, 40), known));
 
   if (o.once || !context.is_terminal() || isatty(STDIN_FILENO) == 0) {
-    if (!o.once && !context.is_terminal()) context.Say("not a terminal: one frame (as with --once)");
+    if (!o.once && !context.is_terminal())
+      context.Say("not a terminal: one frame (as with --once)");
     FW_ASSIGN_OR_RETURN(const TopAnswers answers, Ask(context, ui, o.node));
     const TopData data = MakeTopData(answers);
     ui.selected = -1;
@@ -335,9 +348,14 @@ Args AddTop(Args app, Run* run) {
   Args sub = app.Command("top", "The whole fleet, live, in this terminal");
   auto o = std::make_shared<TopOptions>();
   sub.Flag("--once", o->once, "One frame with every job, then exit; for a pipe or a cron mail");
-  sub.Option("--interval", o->interval, "Time between refreshes, 1s to 5m").Type("DURATION").ShowDefault();
-  sub.Option("--sort", o->sort, "Order of the jobs: lost, ofu, gpus, duty, power, user or job").Type("NAME").ShowDefault();
-  sub.Option("--filter", o->filter, "Jobs and GPUs with this text in job, user, workflow or node").Type("TEXT");
+  sub.Option("--interval", o->interval, "Time between refreshes, 1s to 5m")
+      .Type("DURATION")
+      .ShowDefault();
+  sub.Option("--sort", o->sort, "Order of the jobs: lost, ofu, gpus, duty, power, user or job")
+      .Type("NAME")
+      .ShowDefault();
+  sub.Option("--filter", o->filter, "Jobs and GPUs with this text in job, user, workflow or node")
+      .Type("TEXT");
   sub.Option("--node", o->node, "GPUs of this node alone").Type("NAME");
   sub.Flag("--light", o->light, "Colours for a light background (where COLORFGBG does not tell)");
   sub.Flag("--no-mouse", o->no_mouse, "Leave the mouse to the terminal");
@@ -347,7 +365,8 @@ Args AddTop(Args app, Run* run) {
       "  flopwatch top --filter alice --sort ofu\n"
       "  flopwatch top --once > fleet.txt\n"
       "  flopwatch top --data-dir /backup/flopwatch     a stored fleet, no server\n"
-      "Keys: j k move, Enter opens a job and then a GPU, Esc goes back, t shows the tree, h all keys.");
+      "Keys: j k move, Enter opens a job and then a GPU, Esc goes back, t shows the tree, h all "
+      "keys.");
   *run = [o](Context& context) { return RunTop(context, *o); };
   return sub;
 }

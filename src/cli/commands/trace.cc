@@ -12,24 +12,17 @@ namespace {
 
 // The order of --help, completion and docs/cli.md.
 constexpr Register kTraceCommands[] = {
-    AddTraceReport,
-    AddTraceInfo,
-    AddTraceAnalyze,
-    AddTraceFindings,
-    AddTraceOps,
-    AddTraceDiff,
-    AddTraceStragglers,
-    AddTraceSql,
-    AddTraceCut,
-    AddTraceMerge,
-    AddTraceUpload,
-    AddTraceList,
+    AddTraceReport, AddTraceInfo,  AddTraceAnalyze,    AddTraceFindings,
+    AddTraceOps,    AddTraceDiff,  AddTraceStragglers, AddTraceSql,
+    AddTraceCut,    AddTraceMerge, AddTraceUpload,     AddTraceList,
 };
 
 }  // namespace
 
 Args AddTrace(Args app, Run* run) {
-  Args trace = app.Command("trace", "What profiler traces of one or many ranks say: where time went, who is waited for, what to do");
+  Args trace = app.Command("trace",
+                           "What profiler traces of one or many ranks say: where time went, who is "
+                           "waited for, what to do");
   Run report;
   AddReportOptions(trace, &report);
   auto added = std::make_shared<std::vector<std::pair<Args, Run>>>();
@@ -40,7 +33,8 @@ Args AddTrace(Args app, Run* run) {
   }
   trace.Footer(
       "Examples:\n"
-      "  flopwatch trace traces/                        all ranks in a folder: verdict, findings, stragglers\n"
+      "  flopwatch trace traces/                        all ranks in a folder: verdict, findings, "
+      "stragglers\n"
       "  flopwatch trace rank0.json.gz --write report.html\n"
       "  flopwatch trace findings traces/ -o json\n"
       "  flopwatch trace analyze rank0.json --analysis temporal_breakdown,idle_time_breakdown");

@@ -1,4 +1,5 @@
-// The subcommands of `flopwatch trace`: one file each; trace.cc registers them in the order of --help.
+// The subcommands of `flopwatch trace`: one file each; trace.cc registers them in the order of
+// --help.
 #ifndef FLOPWATCH_CLI_COMMANDS_TRACE_H_
 #define FLOPWATCH_CLI_COMMANDS_TRACE_H_
 
@@ -19,7 +20,8 @@ Args AddTraceMerge(Args trace, Run* run);
 Args AddTraceUpload(Args trace, Run* run);
 Args AddTraceList(Args trace, Run* run);
 
-// What `flopwatch trace PATH…` without a subcommand does: the options and the run of `report`, on the group itself.
+// What `flopwatch trace PATH…` without a subcommand does: the options and the run of `report`, on
+// the group itself.
 void AddReportOptions(Args app, Run* run);
 
 }  // namespace flopwatch::cli

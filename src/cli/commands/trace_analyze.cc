@@ -20,7 +20,8 @@ struct AnalyzeOptions {
 Table ListAnalyses() {
   Table t;
   t.columns = {{"name", "name"}, {"many_ranks", "many ranks"}, {"title", "what it says"}};
-  for (const trace::Analysis& a : trace::Analyses()) t.rows.push_back({std::string(a.name), a.many_ranks, std::string(a.title)});
+  for (const trace::Analysis& a : trace::Analyses())
+    t.rows.push_back({std::string(a.name), a.many_ranks, std::string(a.title)});
   return t;
 }
 
@@ -32,7 +33,8 @@ Status RunAnalyze(Context& context, const AnalyzeOptions& o) {
   paths.rank_of_name = !options.hta;
   FW_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(context, paths));
   const trace::AnalysisInput input(loaded->set(), options);
-  const std::vector<trace::AnalysisAnswer> answers = trace::RunAnalyses(input, requests, options.threads);
+  const std::vector<trace::AnalysisAnswer> answers =
+      trace::RunAnalyses(input, requests, options.threads);
   if (context.format() == OutputFormat::kJson && !context.picks_columns()) {
     context.Out(trace::AnalysesJson(answers));
     return absl::OkStatus();
@@ -46,7 +48,8 @@ Status RunAnalyze(Context& context, const AnalyzeOptions& o) {
       continue;
     }
     for (const trace::AnalysisTables::Part& part : a.tables->parts) {
-      tables.emplace_back(part.name.empty() ? a.key : fmt::format("{} {}", a.key, part.name), part.table);
+      tables.emplace_back(part.name.empty() ? a.key : fmt::format("{} {}", a.key, part.name),
+                          part.table);
     }
   }
   return WriteTables(context, tables);
@@ -55,18 +58,23 @@ Status RunAnalyze(Context& context, const AnalyzeOptions& o) {
 }  // namespace
 
 Args AddTraceAnalyze(Args trace, Run* run) {
-  Args sub = trace.Command("analyze", "Tables of single analyses: breakdowns, overlap, idle, queues, launches, critical path and more");
+  Args sub = trace.Command("analyze",
+                           "Tables of single analyses: breakdowns, overlap, idle, queues, "
+                           "launches, critical path and more");
   auto o = std::make_shared<AnalyzeOptions>();
   AddTraceInput(sub, &o->input);
   sub.Find("PATH").Required(false);  // --list needs none
-  sub.Option("--analysis", o->names, "Analyses, separated by commas, or all").Type("NAME,NAME").ShowDefault();
+  sub.Option("--analysis", o->names, "Analyses, separated by commas, or all")
+      .Type("NAME,NAME")
+      .ShowDefault();
   AddTraceAnalysisOptions(sub, &o->analysis);
   sub.Flag("--list", o->list, "The analyses there are, and nothing else");
   sub.Footer(
       "Examples:\n"
       "  flopwatch trace analyze traces/ --analysis temporal_breakdown,comm_comp_overlap\n"
       "  flopwatch trace analyze rank0.json.gz --analysis all -o json > analyses.json\n"
-      "  flopwatch trace analyze rank0.json.gz --analysis gpu_kernel_breakdown --compat hta -o json\n"
+      "  flopwatch trace analyze rank0.json.gz --analysis gpu_kernel_breakdown --compat hta -o "
+      "json\n"
       "  flopwatch trace analyze rank0.json.gz --analysis frequent_patterns:aten::linear\n"
       "  flopwatch trace analyze --list");
   *run = [o](Context& context) { return RunAnalyze(context, *o); };

@@ -1,4 +1,5 @@
-// flopwatch trace cut and trace merge: Chrome JSON for Perfetto, one step of a long trace or many ranks in one file.
+// flopwatch trace cut and trace merge: Chrome JSON for Perfetto, one step of a long trace or many
+// ranks in one file.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -65,7 +66,8 @@ class PieceWriter {
  private:
   PieceWriter(Context& context, std::string path) : context_(context), path_(std::move(path)) {}
   Status Failed(std::string_view what) const {
-    return absl::UnavailableError(fmt::format("cannot {} {}: {}", what, path_, std::generic_category().message(errno)));
+    return absl::UnavailableError(
+        fmt::format("cannot {} {}: {}", what, path_, std::generic_category().message(errno)));
   }
 
   Context& context_;
@@ -75,7 +77,9 @@ class PieceWriter {
 };
 
 Status RunCut(Context& context, const CutOptions& o) {
-  if (o.out == "-" && context.is_terminal()) return absl::InvalidArgumentError("will not write a trace to the terminal: give -O FILE, or send it to a pipe");
+  if (o.out == "-" && context.is_terminal())
+    return absl::InvalidArgumentError(
+        "will not write a trace to the terminal: give -O FILE, or send it to a pipe");
   FW_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(context, o.input));
   trace::AnalysisOptions analysis = OptionsOf(o.input, {});
   const trace::AnalysisInput input(loaded->set(), analysis);
@@ -94,19 +98,25 @@ Status RunCut(Context& context, const CutOptions& o) {
     options.overlays.push_back({view.rank().rank, &path});
   }
   FW_ASSIGN_OR_RETURN(const auto file, PieceWriter::Open(context, o.out));
-  FW_ASSIGN_OR_RETURN(const trace::ChromeExport written, trace::WriteChromeTrace(loaded->set(), options, [&](std::string_view text) { return file->Write(text); }));
+  FW_ASSIGN_OR_RETURN(const trace::ChromeExport written,
+                      trace::WriteChromeTrace(loaded->set(), options, [&](std::string_view text) {
+                        return file->Write(text);
+                      }));
   FW_RETURN_IF_ERROR(file->Close());
   for (const std::string& note : written.notes) context.Say(note);
   if (o.out != "-") {
-    context.Say(fmt::format("wrote {} ({}, {} rows of {} {}); open it at ui.perfetto.dev or chrome://tracing", o.out, HumanCell(static_cast<double>(written.bytes), ColumnFormat::kBytes),
-                            written.rows, written.ranks.size(), written.ranks.size() == 1 ? "rank" : "ranks"));
+    context.Say(fmt::format(
+        "wrote {} ({}, {} rows of {} {}); open it at ui.perfetto.dev or chrome://tracing", o.out,
+        HumanCell(static_cast<double>(written.bytes), ColumnFormat::kBytes), written.rows,
+        written.ranks.size(), written.ranks.size() == 1 ? "rank" : "ranks"));
   }
   return absl::OkStatus();
 }
 
 void AddCommon(Args sub, const std::shared_ptr<CutOptions>& o) {
   sub.Option("-O,--out", o->out, "File to write; - is standard output").Required().Type("FILE");
-  sub.Flag("--no-align", o->no_align, "Keep the clocks of several ranks as recorded, instead of aligning them on collectives");
+  sub.Flag("--no-align", o->no_align,
+           "Keep the clocks of several ranks as recorded, instead of aligning them on collectives");
   sub.Flag("--no-arrows", o->no_arrows, "Leave out the arrows from launches to GPU work");
 }
 

@@ -19,8 +19,14 @@ struct TraceDiffOptions {
   int threads = 0, top = 15;
 };
 
-void WriteSide(JsonWriter& json, std::string_view name, const std::string& path, const trace::DiffSide& side) {
-  json.Key(name).BeginObject().Field("path", path).Field("ranks", side.ranks).Field("steps", side.steps).Field("steps_marked", side.marked);
+void WriteSide(JsonWriter& json, std::string_view name, const std::string& path,
+               const trace::DiffSide& side) {
+  json.Key(name)
+      .BeginObject()
+      .Field("path", path)
+      .Field("ranks", side.ranks)
+      .Field("steps", side.steps)
+      .Field("steps_marked", side.marked);
   json.Field("step_us", side.step_us).EndObject();
 }
 
@@ -32,15 +38,19 @@ void WriteParts(JsonWriter& json, const trace::AnalysisTables& tables) {
   }
 }
 
-Status RunHta(Context& context, const TraceDiffOptions& o, const LoadedTrace& a, const LoadedTrace& b) {
+Status RunHta(Context& context, const TraceDiffOptions& o, const LoadedTrace& a,
+              const LoadedTrace& b) {
   static constexpr std::pair<std::string_view, trace::DiffDevice> kDevices[] = {
-      {"CPU", trace::DiffDevice::kCpu}, {"GPU", trace::DiffDevice::kGpu}, {"ALL", trace::DiffDevice::kAll}};
+      {"CPU", trace::DiffDevice::kCpu},
+      {"GPU", trace::DiffDevice::kGpu},
+      {"ALL", trace::DiffDevice::kAll}};
   const bool json = context.format() == OutputFormat::kJson && !context.picks_columns();
   std::string out;
   JsonWriter writer(&out);
   writer.BeginObject();
   for (const auto& [name, device] : kDevices) {
-    const bool asked = (name == "CPU" && o.device == "cpu") || (name == "GPU" && o.device == "gpu") || (name == "ALL" && o.device == "all");
+    const bool asked = (name == "CPU" && o.device == "cpu") ||
+                       (name == "GPU" && o.device == "gpu") || (name == "ALL" && o.device == "all");
     if (!json && !asked) continue;
     FW_ASSIGN_OR_RETURN(const Table table, trace::HtaTraceDiff(a.set(), b.set(), o.diff, device));
     if (!json) return context.Write(table);
@@ -54,8 +64,10 @@ Status RunHta(Context& context, const TraceDiffOptions& o, const LoadedTrace& a,
 }
 
 Status RunDiff(Context& context, const TraceDiffOptions& o) {
-  FW_ASSIGN_OR_RETURN(const auto a, LoadTrace(context, {.paths = {o.a}, .ranks = {}, .threads = o.threads}));
-  FW_ASSIGN_OR_RETURN(const auto b, LoadTrace(context, {.paths = {o.b}, .ranks = {}, .threads = o.threads}));
+  FW_ASSIGN_OR_RETURN(const auto a,
+                      LoadTrace(context, {.paths = {o.a}, .ranks = {}, .threads = o.threads}));
+  FW_ASSIGN_OR_RETURN(const auto b,
+                      LoadTrace(context, {.paths = {o.b}, .ranks = {}, .threads = o.threads}));
   if (o.compat == "hta") return RunHta(context, o, *a, *b);
   FW_ASSIGN_OR_RETURN(const trace::TraceDiff diff, trace::DiffTraces(a->set(), b->set(), o.diff));
   if (context.format() == OutputFormat::kJson && !context.picks_columns()) {
@@ -73,10 +85,12 @@ Status RunDiff(Context& context, const TraceDiffOptions& o) {
     context.Out(out + "\n");
     return absl::OkStatus();
   }
-  if (context.for_people()) context.Out(Wrap(diff.sentence, context.width() > 0 ? context.width() : 100, "", "") + "\n\n");
+  if (context.for_people())
+    context.Out(Wrap(diff.sentence, context.width() > 0 ? context.width() : 100, "", "") + "\n\n");
   std::vector<std::pair<std::string, Table>> tables;
   const bool document = context.for_people() || context.format() == OutputFormat::kMarkdown;
-  for (trace::AnalysisTables::Part& part : trace::DiffTables(diff, document ? static_cast<size_t>(o.top) : 0).parts) {
+  for (trace::AnalysisTables::Part& part :
+       trace::DiffTables(diff, document ? static_cast<size_t>(o.top) : 0).parts) {
     tables.emplace_back(part.name.empty() ? "step" : part.name, std::move(part.table));
   }
   FW_RETURN_IF_ERROR(WriteTables(context, tables));
@@ -87,22 +101,37 @@ Status RunDiff(Context& context, const TraceDiffOptions& o) {
 }  // namespace
 
 Args AddTraceDiff(Args trace, Run* run) {
-  Args sub = trace.Command("diff", "What changed between two traces: the step and its parts, kernels, operators");
+  Args sub = trace.Command(
+      "diff", "What changed between two traces: the step and its parts, kernels, operators");
   auto o = std::make_shared<TraceDiffOptions>();
   sub.Option("A", o->a, "Before: a trace file or a folder of ranks").Required().Type("A");
   sub.Option("B", o->b, "After").Required().Type("B");
   sub.Option("--rank-a", o->diff.rank_a, "This rank of A alone").Type("N").NotNegative();
   sub.Option("--rank-b", o->diff.rank_b, "This rank of B alone").Type("N").NotNegative();
-  sub.Option("--step-a", o->diff.step_a, "This step of A alone (default: the mean of the complete ones)").Type("N");
+  sub.Option("--step-a", o->diff.step_a,
+             "This step of A alone (default: the mean of the complete ones)")
+      .Type("N");
   sub.Option("--step-b", o->diff.step_b, "This step of B alone").Type("N");
   sub.Flag("--short-names", o->diff.short_names, "Kernels of one template together");
-  sub.Option("--communication", o->diff.communication_names, "Kernels with this text in their name communicate, beside those known; may be repeated")
+  sub.Option(
+         "--communication", o->diff.communication_names,
+         "Kernels with this text in their name communicate, beside those known; may be repeated")
       .Type("TEXT")
       .OneWord();
-  sub.Option("--top", o->top, "Lines of each list for people").Type("N").Range(1, 100'000).ShowDefault();
-  sub.Option("--compat", o->compat, "hta: the table of HolisticTraceAnalysis, A being the control").Type("NAME").OneOf({"hta", "none"});
-  sub.Option("--device", o->device, "With --compat hta: cpu, gpu or all (JSON has all three)").Type("WHAT").OneOf({"cpu", "gpu", "all"}).ShowDefault();
-  sub.Option("--threads", o->threads, "Threads to use (default: one a core)").Type("N").Range(1, 1024);
+  sub.Option("--top", o->top, "Lines of each list for people")
+      .Type("N")
+      .Range(1, 100'000)
+      .ShowDefault();
+  sub.Option("--compat", o->compat, "hta: the table of HolisticTraceAnalysis, A being the control")
+      .Type("NAME")
+      .OneOf({"hta", "none"});
+  sub.Option("--device", o->device, "With --compat hta: cpu, gpu or all (JSON has all three)")
+      .Type("WHAT")
+      .OneOf({"cpu", "gpu", "all"})
+      .ShowDefault();
+  sub.Option("--threads", o->threads, "Threads to use (default: one a core)")
+      .Type("N")
+      .Range(1, 1024);
   sub.Footer(
       "Examples:\n"
       "  flopwatch trace diff before/ after/\n"

@@ -22,22 +22,33 @@ struct FindingsOptions {
 Table ListRules() {
   Table t;
   t.columns = {{"id", "id"}, {"title", "what it looks for"}};
-  for (const trace::Rule& r : trace::Rules()) t.rows.push_back({std::string(r.id), std::string(r.title)});
+  for (const trace::Rule& r : trace::Rules())
+    t.rows.push_back({std::string(r.id), std::string(r.title)});
   return t;
 }
 
 Table FindingsTable(const trace::Findings& findings, trace::Nanos origin) {
   Table t;
-  t.columns = {{"id", "id"}, {"severity", "severity"}, {"gain_share", "gain, up to", ColumnFormat::kPercent}, {"ranks", "ranks"},
-               {"title", "finding"}, {"where", "where"}, {"evidence", "evidence"}, {"top", "most concerned"}, {"advice", "advice"}};
+  t.columns = {{"id", "id"},
+               {"severity", "severity"},
+               {"gain_share", "gain, up to", ColumnFormat::kPercent},
+               {"ranks", "ranks"},
+               {"title", "finding"},
+               {"where", "where"},
+               {"evidence", "evidence"},
+               {"top", "most concerned"},
+               {"advice", "advice"}};
   for (const trace::Finding& f : findings.findings) {
     std::string ranks, evidence, top;
     for (const int32_t r : f.ranks) ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", r);
-    for (const trace::Fact& fact : f.evidence) evidence += fmt::format("{}{}", evidence.empty() ? "" : "; ", fact.text);
+    for (const trace::Fact& fact : f.evidence)
+      evidence += fmt::format("{}{}", evidence.empty() ? "" : "; ", fact.text);
     for (const std::string& name : f.top) top += fmt::format("{}{}", top.empty() ? "" : "; ", name);
-    t.rows.push_back({f.id, std::string(trace::SeverityName(f.severity)), f.gain, ranks, f.title, trace::WhereOf(f, origin), evidence, top, f.advice});
+    t.rows.push_back({f.id, std::string(trace::SeverityName(f.severity)), f.gain, ranks, f.title,
+                      trace::WhereOf(f, origin), evidence, top, f.advice});
   }
-  for (const trace::NotChecked& n : findings.not_checked) t.notes.push_back(fmt::format("not checked: {}: {}", n.id, n.reason));
+  for (const trace::NotChecked& n : findings.not_checked)
+    t.notes.push_back(fmt::format("not checked: {}: {}", n.id, n.reason));
   return t;
 }
 
@@ -47,7 +58,8 @@ Status RunFindings(Context& context, const FindingsOptions& o) {
   const trace::AnalysisInput input(loaded->set(), OptionsOf(o.input, o.analysis));
   const trace::Findings findings = trace::FindAll(input);
   const trace::Nanos origin = loaded->set().origin();
-  const trace::Severity bar = o.fail_on == "critical" ? trace::Severity::kCritical : trace::Severity::kWarning;
+  const trace::Severity bar =
+      o.fail_on == "critical" ? trace::Severity::kCritical : trace::Severity::kWarning;
   for (const trace::Finding& f : findings.findings) {
     if (!o.fail_on.empty() && f.severity >= bar) context.SetExitCode(ExitCode::kUnhealthy);
   }
@@ -75,12 +87,14 @@ Status RunFindings(Context& context, const FindingsOptions& o) {
 }  // namespace
 
 Args AddTraceFindings(Args trace, Run* run) {
-  Args sub = trace.Command("findings", "What wastes the GPU in a trace, by expected gain, with evidence and advice");
+  Args sub = trace.Command(
+      "findings", "What wastes the GPU in a trace, by expected gain, with evidence and advice");
   auto o = std::make_shared<FindingsOptions>();
   AddTraceInput(sub, &o->input);
   sub.Find("PATH").Required(false);  // --list needs none
   AddTraceAnalysisOptions(sub, &o->analysis);
-  sub.Option("--fail-on", o->fail_on, "Exit with 3 when a finding is this severe or worse: warning or critical")
+  sub.Option("--fail-on", o->fail_on,
+             "Exit with 3 when a finding is this severe or worse: warning or critical")
       .Type("SEVERITY")
       .OneOf({"warning", "critical"});
   sub.Flag("--list", o->list, "The rules there are, and nothing else");
@@ -88,7 +102,8 @@ Args AddTraceFindings(Args trace, Run* run) {
       "Examples:\n"
       "  flopwatch trace findings traces/\n"
       "  flopwatch trace findings rank0.json.gz -o json | jq '.findings[0]'\n"
-      "  flopwatch trace findings rank0.json.gz --fail-on critical -q >/dev/null   in CI: exits with 3\n"
+      "  flopwatch trace findings rank0.json.gz --fail-on critical -q >/dev/null   in CI: exits "
+      "with 3\n"
       "  flopwatch trace findings --list");
   *run = [o](Context& context) { return RunFindings(context, *o); };
   return sub;

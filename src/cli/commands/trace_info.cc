@@ -17,8 +17,10 @@ Status RunInfo(Context& context, const TraceInputOptions& o) {
   std::vector<std::pair<std::string, Table>> tables = {{"ranks", trace::InfoRanks(loaded->set())}};
   if (context.for_people() || context.format() == OutputFormat::kMarkdown) {
     tables.emplace_back("events by category", trace::InfoCategories(loaded->set()));
-    if (Table groups = trace::InfoGroups(loaded->set()); !groups.rows.empty()) tables.emplace_back("process groups", std::move(groups));
-    if (Table losses = trace::LossTable(loaded->losses); !losses.rows.empty()) tables.emplace_back("left out or repaired", std::move(losses));
+    if (Table groups = trace::InfoGroups(loaded->set()); !groups.rows.empty())
+      tables.emplace_back("process groups", std::move(groups));
+    if (Table losses = trace::LossTable(loaded->losses); !losses.rows.empty())
+      tables.emplace_back("left out or repaired", std::move(losses));
   }
   return WriteTables(context, tables);
 }
@@ -26,7 +28,8 @@ Status RunInfo(Context& context, const TraceInputOptions& o) {
 }  // namespace
 
 Args AddTraceInfo(Args trace, Run* run) {
-  Args sub = trace.Command("info", "What is in a trace: ranks, steps, devices, events by category, what was left out");
+  Args sub = trace.Command(
+      "info", "What is in a trace: ranks, steps, devices, events by category, what was left out");
   auto o = std::make_shared<TraceInputOptions>();
   AddTraceInput(sub, o.get());
   sub.Footer(

@@ -16,22 +16,28 @@
 namespace flopwatch::cli {
 namespace {
 
-constexpr std::string_view kTraceCommandNames[] = {"report", "info", "analyze", "findings", "ops",  "diff",
-                                             "stragglers", "sql", "cut", "merge", "upload", "list"};
+constexpr std::string_view kTraceCommandNames[] = {"report", "info",  "analyze",    "findings",
+                                                   "ops",    "diff",  "stragglers", "sql",
+                                                   "cut",    "merge", "upload",     "list"};
 
 // One line on stderr, redrawn; only on a terminal. Called from any thread.
 class Progress {
  public:
-  explicit Progress(Context& context) : context_(context), on_(context.impl()->streams.err_is_terminal && context.verbosity() >= 0) {}
+  explicit Progress(Context& context)
+      : context_(context),
+        on_(context.impl()->streams.err_is_terminal && context.verbosity() >= 0) {}
   ~Progress() {
     if (shown_) context_.impl()->streams.err("\r\x1b[K");
   }
   void Show(const trace::LoadProgress& p) {
     if (!on_) return;
     const std::lock_guard lock(mutex_);
-    const double share = p.bytes > 0 ? static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes) : 0;
-    std::string text = fmt::format("\r\x1b[Kreading {:3.0f} %  {} of {}", share * 100, HumanCell(static_cast<double>(p.bytes_done), ColumnFormat::kBytes),
-                                   HumanCell(static_cast<double>(p.bytes), ColumnFormat::kBytes));
+    const double share =
+        p.bytes > 0 ? static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes) : 0;
+    std::string text =
+        fmt::format("\r\x1b[Kreading {:3.0f} %  {} of {}", share * 100,
+                    HumanCell(static_cast<double>(p.bytes_done), ColumnFormat::kBytes),
+                    HumanCell(static_cast<double>(p.bytes), ColumnFormat::kBytes));
     if (p.files > 1) text += fmt::format("  {} of {} files", p.files_done, p.files);
     context_.impl()->streams.err(text);
     shown_ = true;
@@ -49,11 +55,15 @@ class Progress {
 Status CheckPaths(const TraceInputOptions& options) {
   std::error_code ec;
   for (const std::string& path : options.paths) {
-    if (path.find_first_of("/.") != std::string::npos || std::filesystem::exists(path, ec)) continue;
-    const std::string_view near = Nearest(path, {std::begin(kTraceCommandNames), std::end(kTraceCommandNames)});
+    if (path.find_first_of("/.") != std::string::npos || std::filesystem::exists(path, ec))
+      continue;
+    const std::string_view near =
+        Nearest(path, {std::begin(kTraceCommandNames), std::end(kTraceCommandNames)});
     if (near.empty()) continue;
-    return absl::InvalidArgumentError(fmt::format("cannot understand the command line: flopwatch trace has no command \"{}\" and there is no such file; did you mean \"trace {}\"?",
-                                                  Printable(path, 60), near));
+    return absl::InvalidArgumentError(
+        fmt::format("cannot understand the command line: flopwatch trace has no command \"{}\" and "
+                    "there is no such file; did you mean \"trace {}\"?",
+                    Printable(path, 60), near));
   }
   return absl::OkStatus();
 }
@@ -62,31 +72,55 @@ Status CheckPaths(const TraceInputOptions& options) {
 
 void AddTraceInput(Args app, TraceInputOptions* o, bool positional) {
   if (positional) {
-    app.Option("PATH", o->paths, "Trace file of PyTorch (Kineto JSON, also gzip) or Nsight Systems (sqlite), Ascend profile, or a folder of them")
+    app.Option("PATH", o->paths,
+               "Trace file of PyTorch (Kineto JSON, also gzip) or Nsight Systems (sqlite), Ascend "
+               "profile, or a folder of them")
         .Required()
         .Type("PATH");
   }
-  app.Option("--rank", o->ranks, "These ranks alone").Type("N,N").Delimiter(',').OneWord().NotNegative();
-  app.Option("--threads", o->threads, "Threads to use (default: one a core)").Type("N").Range(1, 1024);
+  app.Option("--rank", o->ranks, "These ranks alone")
+      .Type("N,N")
+      .Delimiter(',')
+      .OneWord()
+      .NotNegative();
+  app.Option("--threads", o->threads, "Threads to use (default: one a core)")
+      .Type("N")
+      .Range(1, 1024);
 }
 
 void AddTraceAnalysisOptions(Args app, TraceAnalysisOptions* o) {
-  app.Option("--compat", o->compat, "hta: event selection, columns and kernel types of HolisticTraceAnalysis, to compare numbers")
+  app.Option("--compat", o->compat,
+             "hta: event selection, columns and kernel types of HolisticTraceAnalysis, to compare "
+             "numbers")
       .Type("NAME")
       .OneOf({"hta", "none"});
-  app.Option("--communication", o->communication, "Kernels with this text in their name communicate, beside those known; may be repeated")
+  app.Option(
+         "--communication", o->communication,
+         "Kernels with this text in their name communicate, beside those known; may be repeated")
       .Type("TEXT")
       .OneWord();
-  app.Option("--annotation", o->annotation, "critical_path: the annotation whose instance counts (default: the whole trace)").Type("NAME");
-  app.Option("--instance", o->instance, "critical_path: which instance of it, from 0").Type("N").NotNegative();
-  app.Option("--operator", o->operator_name, "frequent_patterns: operators whose name contains this").Type("TEXT").ShowDefault();
-  app.Option("--min-pattern", o->min_pattern, "frequent_patterns: kernels in a sequence, at least").Type("N").Range(1, 10'000).ShowDefault();
+  app.Option("--annotation", o->annotation,
+             "critical_path: the annotation whose instance counts (default: the whole trace)")
+      .Type("NAME");
+  app.Option("--instance", o->instance, "critical_path: which instance of it, from 0")
+      .Type("N")
+      .NotNegative();
+  app.Option("--operator", o->operator_name,
+             "frequent_patterns: operators whose name contains this")
+      .Type("TEXT")
+      .ShowDefault();
+  app.Option("--min-pattern", o->min_pattern, "frequent_patterns: kernels in a sequence, at least")
+      .Type("N")
+      .Range(1, 10'000)
+      .ShowDefault();
 }
 
 trace::AnalysisOptions OptionsOf(const TraceInputOptions& input, const TraceAnalysisOptions& o) {
   trace::AnalysisOptions out;
   out.hta = o.compat == "hta";
-  out.threads = input.threads > 0 ? input.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  out.threads = input.threads > 0
+                    ? input.threads
+                    : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   out.communication_names = o.communication;
   out.annotation = o.annotation;
   out.instance = o.instance;
@@ -96,9 +130,12 @@ trace::AnalysisOptions OptionsOf(const TraceInputOptions& input, const TraceAnal
   return out;
 }
 
-StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(Context& context, const TraceInputOptions& options, bool say) {
+StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(Context& context, const TraceInputOptions& options,
+                                                 bool say) {
   if (options.paths.empty()) {
-    return absl::InvalidArgumentError("no trace is named: \"flopwatch trace\" needs a file or folder; \"flopwatch trace --help\" shows how");
+    return absl::InvalidArgumentError(
+        "no trace is named: \"flopwatch trace\" needs a file or folder; \"flopwatch trace --help\" "
+        "shows how");
   }
   FW_RETURN_IF_ERROR(CheckPaths(options));
   trace::LoadOptions load;
@@ -124,7 +161,9 @@ StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(Context& context, const TraceIn
 Status WriteTables(Context& context, const std::vector<std::pair<std::string, Table>>& tables) {
   const OutputFormat format = context.format();
   if (format == OutputFormat::kHtml && tables.size() > 1) {
-    return absl::InvalidArgumentError("cannot write several tables as one HTML document: use \"flopwatch trace report -o html\", or name one analysis");
+    return absl::InvalidArgumentError(
+        "cannot write several tables as one HTML document: use \"flopwatch trace report -o html\", "
+        "or name one analysis");
   }
   bool first = true;
   for (const auto& [title, table] : tables) {
@@ -136,7 +175,8 @@ Status WriteTables(Context& context, const std::vector<std::pair<std::string, Ta
         ViewOptions view;
         view.color = context.color();
         head += Paint(view, Tone::kBold, title) + "\n";
-      } else if (format == OutputFormat::kCsv || format == OutputFormat::kTsv || format == OutputFormat::kYaml) {
+      } else if (format == OutputFormat::kCsv || format == OutputFormat::kTsv ||
+                 format == OutputFormat::kYaml) {
         head += fmt::format("# {}\n", title);
       } else {
         head.clear();
@@ -144,7 +184,8 @@ Status WriteTables(Context& context, const std::vector<std::pair<std::string, Ta
       context.Out(head);
     }
     first = false;
-    const bool people = context.for_people() || format == OutputFormat::kMarkdown || format == OutputFormat::kHtml;
+    const bool people =
+        context.for_people() || format == OutputFormat::kMarkdown || format == OutputFormat::kHtml;
     FW_RETURN_IF_ERROR(context.Write(people ? trace::ForPeople(table) : table));
   }
   return absl::OkStatus();

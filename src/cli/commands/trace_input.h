@@ -1,5 +1,5 @@
-// What every trace command shares: paths and options in, a loaded TraceSet out, with progress on a terminal, and what reading lost
-// said once.
+// What every trace command shares: paths and options in, a loaded TraceSet out, with progress on a
+// terminal, and what reading lost said once.
 #ifndef FLOPWATCH_CLI_COMMANDS_TRACE_INPUT_H_
 #define FLOPWATCH_CLI_COMMANDS_TRACE_INPUT_H_
 
@@ -34,18 +34,21 @@ struct TraceAnalysisOptions {
   int min_pattern = trace::AnalysisOptions().min_pattern;
 };
 void AddTraceAnalysisOptions(Args app, TraceAnalysisOptions* options);
-trace::AnalysisOptions OptionsOf(const TraceInputOptions& input, const TraceAnalysisOptions& options);
+trace::AnalysisOptions OptionsOf(const TraceInputOptions& input,
+                                 const TraceAnalysisOptions& options);
 
 struct LoadedTrace {
   trace::Loaded loaded;
   trace::LossReport losses;
   const trace::TraceSet& set() const { return loaded.set; }
 };
-// Reads all paths. What was lost is said on stderr, and makes the exit code kPartial when it is more than repairs.
-// `say` = false where the answer itself tells.
-StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(Context& context, const TraceInputOptions& options, bool say = true);
+// Reads all paths. What was lost is said on stderr, and makes the exit code kPartial when it is
+// more than repairs. `say` = false where the answer itself tells.
+StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(Context& context, const TraceInputOptions& options,
+                                                 bool say = true);
 
-// Tables one after the other, each under its title: a heading for people, a comment line in csv and tsv.
+// Tables one after the other, each under its title: a heading for people, a comment line in csv and
+// tsv.
 Status WriteTables(Context& context, const std::vector<std::pair<std::string, Table>>& tables);
 // --write FILE or stdout.
 Status WriteDocument(Context& context, const std::string& path, const std::string& text);

@@ -1,4 +1,5 @@
-// flopwatch trace ops: operators and modules by time, FLOPs and MFU, and the files that msprof-analyze's users know.
+// flopwatch trace ops: operators and modules by time, FLOPs and MFU, and the files that
+// msprof-analyze's users know.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -32,8 +33,12 @@ StatusOr<std::map<std::string, double>> ReadPeaks(const std::vector<std::string>
     const std::string number = equals == std::string::npos ? text : text.substr(equals + 1);
     double value = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (error != std::errc() || end != number.data() + number.size() || !(value > 0) || value > 1e7) {
-      return absl::InvalidArgumentError(fmt::format("cannot read --peak-tflops '{}': it is no peak; write 989.4 for every precision, or bf16=989.4,fp8=1979", Printable(text, 40)));
+    if (error != std::errc() || end != number.data() + number.size() || !(value > 0) ||
+        value > 1e7) {
+      return absl::InvalidArgumentError(
+          fmt::format("cannot read --peak-tflops '{}': it is no peak; write 989.4 for every "
+                      "precision, or bf16=989.4,fp8=1979",
+                      Printable(text, 40)));
     }
     out[name] = value;
   }
@@ -52,10 +57,15 @@ Status RunOps(Context& context, const TraceOpsOptions& o) {
   const bool json = context.format() == OutputFormat::kJson && !context.picks_columns();
   options.kernel_rows = json || !o.format.empty() || o.level == "kernel";
   FW_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(context, o.input));
-  FW_ASSIGN_OR_RETURN(const trace::OpsReport report, trace::AnalyseOperators(loaded->set(), options));
+  FW_ASSIGN_OR_RETURN(const trace::OpsReport report,
+                      trace::AnalyseOperators(loaded->set(), options));
   if (!o.format.empty()) {
-    FW_ASSIGN_OR_RETURN(const std::vector<std::string> written, trace::ExportOperators(report, o.format, o.out));
-    if (written.empty()) context.Say("no kernel has FLOPs: nothing was written; \"flopwatch trace ops\" without --export says why");
+    FW_ASSIGN_OR_RETURN(const std::vector<std::string> written,
+                        trace::ExportOperators(report, o.format, o.out));
+    if (written.empty())
+      context.Say(
+          "no kernel has FLOPs: nothing was written; \"flopwatch trace ops\" without --export says "
+          "why");
     for (const std::string& path : written) context.Say("wrote " + path);
     return absl::OkStatus();
   }
@@ -81,7 +91,8 @@ Status RunOps(Context& context, const TraceOpsOptions& o) {
     context.Out(out + "\n");
     return absl::OkStatus();
   }
-  const bool document = (context.for_people() || context.format() == OutputFormat::kMarkdown) && !context.picks_columns();
+  const bool document = (context.for_people() || context.format() == OutputFormat::kMarkdown) &&
+                        !context.picks_columns();
   std::vector<std::pair<std::string, Table>> tables;
   if (o.level == "kernel") {
     tables.emplace_back("kernels", trace::KernelMfuTable(report));
@@ -95,7 +106,8 @@ Status RunOps(Context& context, const TraceOpsOptions& o) {
     constexpr size_t kRows = 30;
     tables.emplace_back("operators by time", trace::OperatorTable(report, document ? kRows : 0));
     if (document) {
-      if (!report.uncounted.empty()) tables.emplace_back("not counted", trace::UncountedTable(report, 10));
+      if (!report.uncounted.empty())
+        tables.emplace_back("not counted", trace::UncountedTable(report, 10));
       tables.emplace_back("coverage", trace::CoverageTable(report));
     }
   }
@@ -107,25 +119,37 @@ Status RunOps(Context& context, const TraceOpsOptions& o) {
 }  // namespace
 
 Args AddTraceOps(Args trace, Run* run) {
-  Args sub = trace.Command("ops", "Operators and modules: time, FLOPs, MFU, what could not be counted; exports");
+  Args sub = trace.Command(
+      "ops", "Operators and modules: time, FLOPs, MFU, what could not be counted; exports");
   auto o = std::make_shared<TraceOpsOptions>();
   AddTraceInput(sub, &o->input);
-  sub.Option("--gpu", o->gpu, "Accelerator whose peak counts, where the trace does not say or says it wrongly").Type("NAME");
-  sub.Option("--peak-tflops", o->peaks, "Peak of one GPU instead of the table's: for every precision, or by precision")
+  sub.Option("--gpu", o->gpu,
+             "Accelerator whose peak counts, where the trace does not say or says it wrongly")
+      .Type("NAME");
+  sub.Option("--peak-tflops", o->peaks,
+             "Peak of one GPU instead of the table's: for every precision, or by precision")
       .Type("TFLOPS|P=TFLOPS")
       .Delimiter(',')
       .OneWord();
-  sub.Option("--tensor-clock", o->clock, "Clock in OFU's denominator, instead of the table's").Type("MHZ").RangeOf(1.0, 1e5);
+  sub.Option("--tensor-clock", o->clock, "Clock in OFU's denominator, instead of the table's")
+      .Type("MHZ")
+      .RangeOf(1.0, 1e5);
   sub.Option("--level", o->level, "Table to write: operator, kernel, module, uncounted, coverage")
       .Type("LEVEL")
       .OneOf({"operator", "kernel", "module", "uncounted", "coverage"})
       .ShowDefault();
-  sub.Option("--export", o->format, "Write OperatorMFU and ModuleMFU as msprof-analyze does: db, xlsx or csv").Type("FORMAT").OneOf({"db", "xlsx", "csv"});
+  sub.Option("--export", o->format,
+             "Write OperatorMFU and ModuleMFU as msprof-analyze does: db, xlsx or csv")
+      .Type("FORMAT")
+      .OneOf({"db", "xlsx", "csv"});
   sub.Option("--out", o->out, "Folder for --export (default .)").Type("DIR");
-  sub.Option("--communication", o->communication, "Kernels with this text in their name communicate, beside those known; may be repeated")
+  sub.Option(
+         "--communication", o->communication,
+         "Kernels with this text in their name communicate, beside those known; may be repeated")
       .Type("TEXT")
       .OneWord();
-  sub.Flag("--same-thread", o->same_thread, "Recorded FLOPs ranges match operators of their own thread alone");
+  sub.Flag("--same-thread", o->same_thread,
+           "Recorded FLOPs ranges match operators of their own thread alone");
   sub.Footer(
       "Examples:\n"
       "  flopwatch trace ops rank0.json.gz\n"

@@ -20,14 +20,19 @@ struct TraceReportOptions {
 StatusOr<std::string> FormatOf(Context& context, const std::string& output) {
   if (context.format_given()) {
     switch (context.format()) {
-      case OutputFormat::kJson: return "json";
-      case OutputFormat::kMarkdown: return "md";
-      case OutputFormat::kHtml: return "html";
+      case OutputFormat::kJson:
+        return "json";
+      case OutputFormat::kMarkdown:
+        return "md";
+      case OutputFormat::kHtml:
+        return "html";
       case OutputFormat::kTable:
-      case OutputFormat::kWide: return "text";
+      case OutputFormat::kWide:
+        return "text";
       default:
         return absl::InvalidArgumentError(
-            "trace report: it is a document, not a table; choose -o table, md, html or json, or take rows from \"flopwatch trace analyze\"");
+            "trace report: it is a document, not a table; choose -o table, md, html or json, or "
+            "take rows from \"flopwatch trace analyze\"");
     }
   }
   if (output.ends_with(".html") || output.ends_with(".htm")) return "html";
@@ -67,10 +72,16 @@ Status RunTraceReport(Context& context, const TraceReportOptions& o) {
 void AddReportOptions(Args app, Run* run) {
   auto o = std::make_shared<TraceReportOptions>();
   AddTraceInput(app, &o->input);
-  app.Find("PATH").Required(false);  // LoadTrace() says what is missing, also where a subcommand has the paths
-  app.Option("--write", o->output, "Write to this file; its ending (.html, .md, .json) chooses the format").Type("FILE");
-  app.Option("--top", o->report.operators, "Lines of the table of operators (default 15)").Type("N").Range(1, 1000);
-  app.Option("--peak-tflops", o->report.peak_tflops, "Peak of one GPU for the operators' MFU, where the table of GPUs is not to decide")
+  app.Find("PATH").Required(
+      false);  // LoadTrace() says what is missing, also where a subcommand has the paths
+  app.Option("--write", o->output,
+             "Write to this file; its ending (.html, .md, .json) chooses the format")
+      .Type("FILE");
+  app.Option("--top", o->report.operators, "Lines of the table of operators (default 15)")
+      .Type("N")
+      .Range(1, 1000);
+  app.Option("--peak-tflops", o->report.peak_tflops,
+             "Peak of one GPU for the operators' MFU, where the table of GPUs is not to decide")
       .Type("TFLOPS")
       .RangeOf(1e-3, 1e7);
   AddTraceAnalysisOptions(app, &o->analysis);
@@ -78,12 +89,15 @@ void AddReportOptions(Args app, Run* run) {
 }
 
 Args AddTraceReport(Args trace, Run* run) {
-  Args sub = trace.Command("report", "The verdict on a trace: where time went, findings, stragglers, operators; as text, Markdown, HTML or JSON");
+  Args sub = trace.Command("report",
+                           "The verdict on a trace: where time went, findings, stragglers, "
+                           "operators; as text, Markdown, HTML or JSON");
   AddReportOptions(sub, run);
   sub.Footer(
       "Examples:\n"
       "  flopwatch trace report traces/                 all ranks in a folder\n"
-      "  flopwatch trace report rank0.json.gz --write report.html   one file to send; nothing is loaded from elsewhere\n"
+      "  flopwatch trace report rank0.json.gz --write report.html   one file to send; nothing is "
+      "loaded from elsewhere\n"
       "  flopwatch trace report rank0.json.gz -o json | jq .verdict");
   return sub;
 }

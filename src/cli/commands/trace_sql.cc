@@ -37,7 +37,8 @@ Status RunTraceSql(Context& context, TraceSqlOptions o) {
   std::string query = o.query;
   if (!o.file.empty()) {
     FW_ASSIGN_OR_RETURN(query, ReadFile(o.file, kMaxSqlBytes));
-  } else if (query.empty() && o.input.paths.size() > 1 && (LooksLikeSql(o.input.paths.back()) || o.input.paths.back() == "-")) {
+  } else if (query.empty() && o.input.paths.size() > 1 &&
+             (LooksLikeSql(o.input.paths.back()) || o.input.paths.back() == "-")) {
     query = o.input.paths.back();  // the last argument
     o.input.paths.pop_back();
     if (query == "-") {
@@ -46,7 +47,8 @@ Status RunTraceSql(Context& context, TraceSqlOptions o) {
   }
   if (query.empty()) {
     return absl::InvalidArgumentError(
-        "trace sql: there is no query; write flopwatch trace sql FILE \"SELECT name, sum(dur_us) FROM kernels GROUP BY ALL\", or --schema for the tables");
+        "trace sql: there is no query; write flopwatch trace sql FILE \"SELECT name, sum(dur_us) "
+        "FROM kernels GROUP BY ALL\", or --schema for the tables");
   }
   FW_ASSIGN_OR_RETURN(const Micros timeout, ParseDuration(o.timeout));
   FW_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(context, o.input));
@@ -56,16 +58,24 @@ Status RunTraceSql(Context& context, TraceSqlOptions o) {
   engine.memory_limit_mb = static_cast<uint64_t>(std::max(o.memory_mb, kMinMemoryMb));
   engine.threads = options.threads;
   FW_ASSIGN_OR_RETURN(const auto tables, store::MemoryTables::Open(TraceTables(input), engine));
-  auto result = tables->Query(query, {.max_rows = static_cast<uint64_t>(o.max_rows), .timeout = timeout});
+  auto result =
+      tables->Query(query, {.max_rows = static_cast<uint64_t>(o.max_rows), .timeout = timeout});
   if (!result.ok()) {
     const Status& s = result.status();
-    if (absl::IsDeadlineExceeded(s)) return absl::DeadlineExceededError(fmt::format("the query took longer than {}: filter or group more; or raise --timeout", o.timeout));
-    if (absl::IsResourceExhausted(s)) return absl::ResourceExhaustedError(fmt::format("the query needs more than {} MB of memory: filter or group more; or raise --memory-mb", o.memory_mb));
-    return Annotate(absl::Status(s.code(), OneLine(std::string(s.message()))), "cannot run the query");
+    if (absl::IsDeadlineExceeded(s))
+      return absl::DeadlineExceededError(fmt::format(
+          "the query took longer than {}: filter or group more; or raise --timeout", o.timeout));
+    if (absl::IsResourceExhausted(s))
+      return absl::ResourceExhaustedError(fmt::format(
+          "the query needs more than {} MB of memory: filter or group more; or raise --memory-mb",
+          o.memory_mb));
+    return Annotate(absl::Status(s.code(), OneLine(std::string(s.message()))),
+                    "cannot run the query");
   }
   if (result->truncated) {
     context.SetExitCode(ExitCode::kPartial);
-    result->table.notes.push_back(fmt::format("the first {} rows; --max-rows gives more", o.max_rows));
+    result->table.notes.push_back(
+        fmt::format("the first {} rows; --max-rows gives more", o.max_rows));
   }
   return context.Write(result->table);
 }
@@ -73,21 +83,33 @@ Status RunTraceSql(Context& context, TraceSqlOptions o) {
 }  // namespace
 
 Args AddTraceSql(Args trace, Run* run) {
-  Args sub = trace.Command("sql", "Read-only SQL on a trace: events, kernels, ops, launches, collectives, steps, counters, findings");
+  Args sub = trace.Command("sql",
+                           "Read-only SQL on a trace: events, kernels, ops, launches, collectives, "
+                           "steps, counters, findings");
   auto o = std::make_shared<TraceSqlOptions>();
   AddTraceInput(sub, &o->input);
-  sub.Find("PATH").Required(false).Describe("Trace files or folders, and last the query (- reads it from standard input)");
+  sub.Find("PATH").Required(false).Describe(
+      "Trace files or folders, and last the query (- reads it from standard input)");
   sub.Option("--query", o->query, "The query, instead of the last argument").Type("SQL");
   sub.Option("--file", o->file, "Read the query from this file").Type("FILE");
   sub.Flag("--schema", o->schema, "The tables and columns there are, and nothing else");
-  sub.Option("--max-rows", o->max_rows, "At most so many rows; a cut answer exits with 7").Type("N").Range(1, 10'000'000).ShowDefault();
+  sub.Option("--max-rows", o->max_rows, "At most so many rows; a cut answer exits with 7")
+      .Type("N")
+      .Range(1, 10'000'000)
+      .ShowDefault();
   sub.Option("--timeout", o->timeout, "Longest time of the query").Type("DURATION").ShowDefault();
-  sub.Option("--memory-mb", o->memory_mb, "Memory of the query, beside the trace").Type("MB").Range(kMinMemoryMb, 1 << 20).ShowDefault();
+  sub.Option("--memory-mb", o->memory_mb, "Memory of the query, beside the trace")
+      .Type("MB")
+      .Range(kMinMemoryMb, 1 << 20)
+      .ShowDefault();
   sub.Footer(
       "Examples:\n"
-      "  flopwatch trace sql rank0.json.gz \"SELECT name, count(*) n, sum(dur_us) us FROM kernels GROUP BY name ORDER BY us DESC LIMIT 10\"\n"
-      "  flopwatch trace sql traces/ \"SELECT rank, step, sum(dur_us) FROM kernels WHERE class = 'COMMUNICATION' GROUP BY ALL ORDER BY ALL\"\n"
-      "  flopwatch trace sql rank0.json.gz \"SELECT o.name, o.input_dims, k.dur_us FROM kernels k JOIN ops o ON o.rank = k.rank AND o.row = k.op_row\" -o csv\n"
+      "  flopwatch trace sql rank0.json.gz \"SELECT name, count(*) n, sum(dur_us) us FROM kernels "
+      "GROUP BY name ORDER BY us DESC LIMIT 10\"\n"
+      "  flopwatch trace sql traces/ \"SELECT rank, step, sum(dur_us) FROM kernels WHERE class = "
+      "'COMMUNICATION' GROUP BY ALL ORDER BY ALL\"\n"
+      "  flopwatch trace sql rank0.json.gz \"SELECT o.name, o.input_dims, k.dur_us FROM kernels k "
+      "JOIN ops o ON o.rank = k.rank AND o.row = k.op_row\" -o csv\n"
       "  flopwatch trace sql --schema");
   *run = [o](Context& context) { return RunTraceSql(context, *o); };
   return sub;

@@ -22,20 +22,27 @@ Status RunStragglers(Context& context, const StragglersOptions& o) {
   const trace::AnalysisOptions options = OptionsOf(o.input, o.analysis);
   const trace::AnalysisInput input(loaded->set(), options);
   if (loaded->set().ranks.size() < 2) {
-    return absl::FailedPreconditionError("not computable: one rank alone waits for nobody we can see; give the files of two ranks or more, or their folder");
+    return absl::FailedPreconditionError(
+        "not computable: one rank alone waits for nobody we can see; give the files of two ranks "
+        "or more, or their folder");
   }
-  FW_ASSIGN_OR_RETURN(const trace::StragglerVerdict verdict, trace::FindStragglers(input, input.collectives()));
+  FW_ASSIGN_OR_RETURN(const trace::StragglerVerdict verdict,
+                      trace::FindStragglers(input, input.collectives()));
   const bool json = context.format() == OutputFormat::kJson && !context.picks_columns();
   const bool all = json || context.for_people() || context.format() == OutputFormat::kMarkdown;
-  FW_ASSIGN_OR_RETURN(const auto requests, trace::ParseAnalyses(all ? "stragglers,collectives,collective_skew" : "stragglers", options));
-  const std::vector<trace::AnalysisAnswer> answers = trace::RunAnalyses(input, requests, options.threads);
+  FW_ASSIGN_OR_RETURN(
+      const auto requests,
+      trace::ParseAnalyses(all ? "stragglers,collectives,collective_skew" : "stragglers", options));
+  const std::vector<trace::AnalysisAnswer> answers =
+      trace::RunAnalyses(input, requests, options.threads);
   if (json) {
     std::string out;
     JsonWriter writer(&out);
     writer.BeginObject().Field("verdict", verdict.sentence).Key("straggler");
     verdict.straggler ? writer.Value(verdict.ranks.front().rank) : writer.Null();
     writer.Key("cause");
-    verdict.straggler && verdict.cause ? writer.Value(trace::LatenessCauseName(*verdict.cause)) : writer.Null();
+    verdict.straggler&& verdict.cause ? writer.Value(trace::LatenessCauseName(*verdict.cause))
+                                      : writer.Null();
     for (const trace::AnalysisAnswer& a : answers) {
       writer.Key(a.key);
       trace::WriteAnalysisJson(writer, a.key, a.tables);
@@ -45,13 +52,18 @@ Status RunStragglers(Context& context, const StragglersOptions& o) {
     context.Out(out + "\n");
     return absl::OkStatus();
   }
-  if (context.for_people()) context.Out(Wrap(verdict.sentence, context.width() > 0 ? context.width() : 100, "", "") + "\n\n");
+  if (context.for_people())
+    context.Out(Wrap(verdict.sentence, context.width() > 0 ? context.width() : 100, "", "") +
+                "\n\n");
   std::vector<std::pair<std::string, Table>> tables;
   for (const trace::AnalysisAnswer& a : answers) {
     if (!a.tables.ok()) return Annotate(a.tables.status(), a.key);
-    for (const trace::AnalysisTables::Part& part : a.tables->parts) tables.emplace_back(part.name.empty() ? a.title : fmt::format("{}: {}", a.title, part.name), part.table);
+    for (const trace::AnalysisTables::Part& part : a.tables->parts)
+      tables.emplace_back(part.name.empty() ? a.title : fmt::format("{}: {}", a.title, part.name),
+                          part.table);
   }
-  if (!tables.empty() && !tables[0].second.notes.empty() && context.for_people()) tables[0].second.notes.erase(tables[0].second.notes.begin());  // the verdict, said above
+  if (!tables.empty() && !tables[0].second.notes.empty() && context.for_people())
+    tables[0].second.notes.erase(tables[0].second.notes.begin());  // the verdict, said above
   return WriteTables(context, tables);
 }
 

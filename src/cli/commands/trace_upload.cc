@@ -1,4 +1,5 @@
-// flopwatch trace upload and trace list: traces on a server, for those who have no files at hand and for the page.
+// flopwatch trace upload and trace list: traces on a server, for those who have no files at hand
+// and for the page.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,11 +36,16 @@ StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>& paths
       std::vector<std::string> inside;
       for (fs::directory_iterator it(path, ec), end; !ec && it != end; it.increment(ec)) {
         const std::string name = it->path().filename().string();
-        const bool trace = name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".sqlite");
+        const bool trace =
+            name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".sqlite");
         if (it->is_regular_file(ec) && trace) inside.push_back(it->path().string());
       }
       std::sort(inside.begin(), inside.end());
-      if (inside.empty()) return absl::NotFoundError(fmt::format("cannot upload {}: there is no *.json, *.json.gz or *.sqlite file in it; name the files", path));
+      if (inside.empty())
+        return absl::NotFoundError(
+            fmt::format("cannot upload {}: there is no *.json, *.json.gz or *.sqlite file in it; "
+                        "name the files",
+                        path));
       out.insert(out.end(), inside.begin(), inside.end());
     } else if (fs::is_regular_file(path, ec)) {
       out.push_back(path);
@@ -52,12 +58,24 @@ StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>& paths
 
 Table RecordsTable(const std::vector<Json>& records) {
   Table t;
-  t.columns = {{"id", "id"},       {"state", "state"},     {"created", "uploaded"}, {"name", "name"},         {"job", "job"},
-               {"files", "files"}, {"bytes", "size", ColumnFormat::kBytes}, {"headline", "what"}, {"error", "error"}, {"verdict", "verdict"}};
+  t.columns = {{"id", "id"},
+               {"state", "state"},
+               {"created", "uploaded"},
+               {"name", "name"},
+               {"job", "job"},
+               {"files", "files"},
+               {"bytes", "size", ColumnFormat::kBytes},
+               {"headline", "what"},
+               {"error", "error"},
+               {"verdict", "verdict"}};
   const auto text = [](const Json& j) -> Cell { return j.is_null() ? Cell{} : Cell(j.text()); };
-  const auto number = [](const Json& j) -> Cell { return j.integer() ? Cell(*j.integer()) : Cell{}; };
+  const auto number = [](const Json& j) -> Cell {
+    return j.integer() ? Cell(*j.integer()) : Cell{};
+  };
   for (const Json& r : records) {
-    t.rows.push_back({text(r["id"]), text(r["state"]), text(r["created"]), text(r["name"]), text(r["job"]), number(r["files"]), number(r["bytes"]), text(r["headline"]), text(r["error"]), text(r["verdict"])});
+    t.rows.push_back({text(r["id"]), text(r["state"]), text(r["created"]), text(r["name"]),
+                      text(r["job"]), number(r["files"]), number(r["bytes"]), text(r["headline"]),
+                      text(r["error"]), text(r["verdict"])});
   }
   return t;
 }
@@ -66,13 +84,17 @@ Status RunUpload(Context& context, const UploadOptions& o) {
   FW_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(o.input.paths));
   FW_ASSIGN_OR_RETURN(ApiClient * client, context.impl()->Api());
   if (client->offline()) {
-    return absl::UnavailableError("cannot upload: no server answers; start one with \"flopwatch serve\", name one with --server, or run \"flopwatch trace report\" on the files themselves");
+    return absl::UnavailableError(
+        "cannot upload: no server answers; start one with \"flopwatch serve\", name one with "
+        "--server, or run \"flopwatch trace report\" on the files themselves");
   }
   std::string id;
   Json record;
   for (size_t i = 0; i < files.size(); ++i) {
     QueryString query("/api/v1/traces");
-    query.Add("name", i == 0 && !o.name.empty() ? o.name : fs::path(files[i]).filename().string()).Add("job", o.job).Add("trace", id);
+    query.Add("name", i == 0 && !o.name.empty() ? o.name : fs::path(files[i]).filename().string())
+        .Add("job", o.job)
+        .Add("trace", id);
     net::FetchOptions fetch;
     fetch.method = "POST";
     fetch.body_file = files[i];
@@ -80,12 +102,18 @@ Status RunUpload(Context& context, const UploadOptions& o) {
     fetch.headers = {{"content-type", "application/octet-stream"}};
     const auto result = net::Fetch(client->Source() + query.text(), fetch);
     if (!result.ok()) {
-      return absl::UnavailableError(fmt::format("cannot upload {} to {}: {}", files[i], client->Source(), std::string(result.status().message())));
+      return absl::UnavailableError(fmt::format("cannot upload {} to {}: {}", files[i],
+                                                client->Source(),
+                                                std::string(result.status().message())));
     }
-    if (result->status / 100 != 2) return Annotate(FromHttp(result->status, result->body, client->Source()), fmt::format("cannot upload {}", files[i]));
+    if (result->status / 100 != 2)
+      return Annotate(FromHttp(result->status, result->body, client->Source()),
+                      fmt::format("cannot upload {}", files[i]));
     FW_ASSIGN_OR_RETURN(record, Json::Parse(result->body));
     id = record["id"].text();
-    if (id.empty()) return absl::DataLossError(fmt::format("{} answered an upload without an id: is it a flopwatch server?", client->Source()));
+    if (id.empty())
+      return absl::DataLossError(fmt::format(
+          "{} answered an upload without an id: is it a flopwatch server?", client->Source()));
     context.Say(fmt::format("{} of {}: {}", i + 1, files.size(), files[i]));
   }
   if (o.wait) {
@@ -98,7 +126,8 @@ Status RunUpload(Context& context, const UploadOptions& o) {
     }
     if (record["state"].text() == "failed") context.SetExitCode(ExitCode::kError);
   }
-  context.Say(fmt::format("the report: {}/api/v1/traces/{}/report?format=html", client->Source(), id));
+  context.Say(
+      fmt::format("the report: {}/api/v1/traces/{}/report?format=html", client->Source(), id));
   return context.Write(RecordsTable({record}));
 }
 
@@ -114,7 +143,8 @@ Status RunList(Context& context, const ListOptions& o) {
   FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(body));
   Table t = RecordsTable(answer["traces"].array());
   const auto total = static_cast<size_t>(answer["total"].integer_or(0));
-  if (total > t.rows.size()) t.notes.push_back(fmt::format("{} of {} traces; --limit gives more", t.rows.size(), total));
+  if (total > t.rows.size())
+    t.notes.push_back(fmt::format("{} of {} traces; --limit gives more", t.rows.size(), total));
   if (total == 0) t.notes.push_back("no trace was uploaded yet: \"flopwatch trace upload PATH…\"");
   return context.Write(t);
 }
@@ -124,7 +154,9 @@ Status RunList(Context& context, const ListOptions& o) {
 Args AddTraceUpload(Args trace, Run* run) {
   Args sub = trace.Command("upload", "Give trace files to a server, which analyses and keeps them");
   auto o = std::make_shared<UploadOptions>();
-  sub.Option("PATH", o->input.paths, "Trace files of one job, one a rank, or a folder of them").Required().Type("PATH");
+  sub.Option("PATH", o->input.paths, "Trace files of one job, one a rank, or a folder of them")
+      .Required()
+      .Type("PATH");
   sub.Option("--name", o->name, "Name of the trace (default: of the first file)").Type("NAME");
   sub.Option("--job", o->job, "Job it belongs to").Type("ID");
   sub.Flag("--wait", o->wait, "Wait until it is analysed");

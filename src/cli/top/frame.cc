@@ -11,7 +11,8 @@
 namespace flopwatch::cli {
 namespace {
 
-// From dark to bright, told apart in grey and by colour-blind eyes (after viridis). Height of the glyph says the same.
+// From dark to bright, told apart in grey and by colour-blind eyes (after viridis). Height of the
+// glyph says the same.
 struct Palette {
   std::array<int16_t, 8> scale;
   int16_t useful, lost, bad, soft, track, chosen;
@@ -39,15 +40,20 @@ struct Frame {
 // Where a metric stands between nothing and full.
 double Scaled(double value, Metric metric, double top_power) {
   switch (metric) {
-    case Metric::kPower: return top_power > 0 ? value / top_power : 0;
-    case Metric::kTemperature: return (value - 20) / 70;  // 20 to 90 °C
-    default: return value;
+    case Metric::kPower:
+      return top_power > 0 ? value / top_power : 0;
+    case Metric::kTemperature:
+      return (value - 20) / 70;  // 20 to 90 °C
+    default:
+      return value;
   }
 }
 
-// The scale of OFU ends at 60 %: few jobs pass it, and below it every step shows (an 8-level scale to 100 % would paint a
-// whole fleet in three shades).
-double TopOf(Metric metric) { return metric == Metric::kOfu || metric == Metric::kTensor ? 0.6 : 1.0; }
+// The scale of OFU ends at 60 %: few jobs pass it, and below it every step shows (an 8-level scale
+// to 100 % would paint a whole fleet in three shades).
+double TopOf(Metric metric) {
+  return metric == Metric::kOfu || metric == Metric::kTensor ? 0.6 : 1.0;
+}
 
 struct Glyph {
   std::string text;
@@ -57,7 +63,8 @@ struct Glyph {
 Glyph LevelGlyph(const TopUi& ui, std::optional<double> ratio) {
   if (!ratio) return {ui.ascii ? "?" : "·", {.foreground = Colors(ui).soft}};
   const int level = std::clamp(static_cast<int>(*ratio / TopOf(ui.metric) * 8), 0, 7);
-  return {ui.ascii ? std::string(1, kAsciiLevels[level]) : std::string(kLevels[level]), {.foreground = Colors(ui).scale[static_cast<size_t>(level)]}};
+  return {ui.ascii ? std::string(1, kAsciiLevels[level]) : std::string(kLevels[level]),
+          {.foreground = Colors(ui).scale[static_cast<size_t>(level)]}};
 }
 
 int PutBar(const Frame& f, int x, int y, std::optional<double> ratio, int width, int16_t color) {
@@ -87,19 +94,24 @@ std::string Clock(const std::string& rfc3339) {
 void DrawHeader(const Frame& f) {
   const TopData& d = f.data;
   f.screen.FillRow(0, kHeader);
-  std::string right = d.offline ? "stored, up to " + (d.now.size() >= 16 ? d.now.substr(0, 10) + " " + d.now.substr(11, 5) : d.now)
-                                : Clock(d.now);
+  std::string right =
+      d.offline ? "stored, up to " +
+                      (d.now.size() >= 16 ? d.now.substr(0, 10) + " " + d.now.substr(11, 5) : d.now)
+                : Clock(d.now);
   if (f.ui.paused) right = "paused  " + right;
   right += " ";
   const int right_at = f.width() - DisplayWidth(right);
   // Trouble first: what does not fit is left out whole.
   std::vector<std::string> parts;
   if (d.gpus_reporting) {
-    parts.push_back(fmt::format("{} of {} GPUs reporting", Count(static_cast<double>(*d.gpus_reporting)), Count(static_cast<double>(d.gpus_deployed))));
+    parts.push_back(fmt::format("{} of {} GPUs reporting",
+                                Count(static_cast<double>(*d.gpus_reporting)),
+                                Count(static_cast<double>(d.gpus_deployed))));
   } else {
     parts.push_back(fmt::format("{} GPUs", Count(static_cast<double>(d.gpus_deployed))));
   }
-  if (d.targets_up < d.targets) parts.push_back(fmt::format("{} of {} targets not up", d.targets - d.targets_up, d.targets));
+  if (d.targets_up < d.targets)
+    parts.push_back(fmt::format("{} of {} targets not up", d.targets - d.targets_up, d.targets));
   parts.push_back(fmt::format("{} jobs", Count(static_cast<double>(d.jobs_running))));
   parts.push_back(fmt::format("{} nodes", Count(static_cast<double>(d.nodes))));
   std::string left = " flopwatch ";
@@ -112,21 +124,25 @@ void DrawHeader(const Frame& f) {
 }
 
 // The fleet's (or job's) figures: two lines.
-int DrawFigures(const Frame& f, int y, const UsageView& u, const SeriesView& series, std::string_view label) {
+int DrawFigures(const Frame& f, int y, const UsageView& u, const SeriesView& series,
+                std::string_view label) {
   const int bar = std::clamp(f.width() - 64, 10, 40);
   int x = f.screen.Put(1, y, fmt::format("{} ", label), kBold);
-  x = f.screen.Put(x, y, fmt::format("{} ", Percent(u.ofu)), {.foreground = f.colors().useful, .bold = true});
+  x = f.screen.Put(x, y, fmt::format("{} ", Percent(u.ofu)),
+                   {.foreground = f.colors().useful, .bold = true});
   x = PutBar(f, x, y, u.ofu, bar, f.colors().useful);
   const int room = f.width() - x - 3;
   if (room >= 8 && series.ofu.size() > 2) {
-    f.screen.Put(x + 2, y, Spark(f.ui, series.ofu, std::min(room, 60)), {.foreground = f.colors().useful});
+    f.screen.Put(x + 2, y, Spark(f.ui, series.ofu, std::min(room, 60)),
+                 {.foreground = f.colors().useful});
   }
   if (!u.ofu && !u.reason.empty()) f.screen.Put(x + 2, y, u.reason, f.dim());
   std::string line = fmt::format("tensor {}", Percent(u.tensor_active));
   if (u.sm_clock_mhz) line += fmt::format("   clock {:.0f} MHz", *u.sm_clock_mhz);
   line += fmt::format("   duty {}   coverage {}", Percent(u.gpu_util), Percent(u.coverage));
   if (u.power_w) line += fmt::format("   {} a GPU", Watts(u.power_w));
-  if (f.data.samples_per_s && f.ui.level == Level::kFleet) line += fmt::format("   {} samples/s", Count(*f.data.samples_per_s));
+  if (f.data.samples_per_s && f.ui.level == Level::kFleet)
+    line += fmt::format("   {} samples/s", Count(*f.data.samples_per_s));
   f.screen.Put(1, y + 1, line, f.dim(), f.width() - 2);
   return y + 2;
 }
@@ -175,7 +191,8 @@ GridLayout LayOutGrid(const std::vector<GridNode>& nodes, int width, int max_row
   return l;
 }
 
-std::optional<double> MeanRatio(const std::vector<const TopGpu*>& gpus, size_t from, size_t to, Metric metric, double top_power) {
+std::optional<double> MeanRatio(const std::vector<const TopGpu*>& gpus, size_t from, size_t to,
+                                Metric metric, double top_power) {
   double sum = 0;
   int n = 0;
   for (size_t i = from; i < std::min(to, gpus.size()); ++i) {
@@ -206,11 +223,16 @@ int DrawGrid(const Frame& f, int y, int max_rows) {
     x = f.screen.Put(x, y, g.text, g.paint);
   }
   x = f.screen.Put(x, y, high, f.dim());
-  x = f.screen.Put(x, y, f.ui.ascii ? "  ? not known  x silent" : "  · not known  × silent", f.dim(), f.width() - x);
-  if (l.gpus_per_cell > 1) f.screen.Put(x, y, fmt::format("  one cell = {} GPUs", l.gpus_per_cell), f.dim(), f.width() - x);
+  x = f.screen.Put(x, y, f.ui.ascii ? "  ? not known  x silent" : "  · not known  × silent",
+                   f.dim(), f.width() - x);
+  if (l.gpus_per_cell > 1)
+    f.screen.Put(x, y, fmt::format("  one cell = {} GPUs", l.gpus_per_cell), f.dim(),
+                 f.width() - x);
   ++y;
   if (nodes.empty()) {
-    f.screen.Put(1, y, f.ui.filter.empty() ? "no GPU has reported yet" : "no GPU matches the filter", f.dim());
+    f.screen.Put(1, y,
+                 f.ui.filter.empty() ? "no GPU has reported yet" : "no GPU matches the filter",
+                 f.dim());
     return y + 2;
   }
   size_t n = 0;
@@ -225,10 +247,12 @@ int DrawGrid(const Frame& f, int y, int max_rows) {
       for (size_t i = 0; i < members.size(); i += static_cast<size_t>(l.gpus_per_cell)) {
         const size_t end = i + static_cast<size_t>(l.gpus_per_cell);
         Glyph g = LevelGlyph(f.ui, MeanRatio(members, i, end, f.ui.metric, top_power));
-        if (members[i]->state != "reporting" && !members[i]->state.empty()) g = {f.ui.ascii ? "x" : "×", {.foreground = f.colors().bad}};
+        if (members[i]->state != "reporting" && !members[i]->state.empty())
+          g = {f.ui.ascii ? "x" : "×", {.foreground = f.colors().bad}};
         x = f.screen.Put(x, y, g.text, g.paint);
       }
-      x += l.node_width + 1 - static_cast<int>((members.size() + l.gpus_per_cell - 1) / l.gpus_per_cell);
+      x += l.node_width + 1 -
+           static_cast<int>((members.size() + l.gpus_per_cell - 1) / l.gpus_per_cell);
     }
   }
   const auto shown = static_cast<int64_t>(n);
@@ -236,8 +260,12 @@ int DrawGrid(const Frame& f, int y, int max_rows) {
   const int64_t unread = f.data.gpus_total - static_cast<int64_t>(f.data.gpus.size());
   if (left_out > 0 || unread > 0) {
     std::string more;
-    if (left_out > 0) more = fmt::format("{} more nodes do not fit; / filters", Count(static_cast<double>(left_out)));
-    if (unread > 0) more += fmt::format("{}{} more GPUs were not asked for", more.empty() ? "" : "; ", Count(static_cast<double>(unread)));
+    if (left_out > 0)
+      more =
+          fmt::format("{} more nodes do not fit; / filters", Count(static_cast<double>(left_out)));
+    if (unread > 0)
+      more += fmt::format("{}{} more GPUs were not asked for", more.empty() ? "" : "; ",
+                          Count(static_cast<double>(unread)));
     f.screen.Put(1, y++, more, f.dim());
   }
   return y + 1;
@@ -258,12 +286,15 @@ struct ListColumn {
 };
 
 // First row shown so that the selected one is in view.
-int FirstRow(int selected, int rows, int room) { return std::clamp(selected - room / 2, 0, std::max(0, rows - room)); }
+int FirstRow(int selected, int rows, int room) {
+  return std::clamp(selected - room / 2, 0, std::max(0, rows - room));
+}
 
 // Writes the cells of one row, left to right.
 class RowWriter {
  public:
-  RowWriter(const Frame& f, int y, const std::vector<ListColumn>& columns, Paintwork text) : f_(f), y_(y), columns_(columns), text_(text) {}
+  RowWriter(const Frame& f, int y, const std::vector<ListColumn>& columns, Paintwork text)
+      : f_(f), y_(y), columns_(columns), text_(text) {}
   void Cell(std::string_view value) { Cell(value, text_); }
   void Cell(std::string_view value, int16_t color) {
     Paintwork p = text_;
@@ -291,14 +322,17 @@ class RowWriter {
   int x_ = 1;
 };
 
-// The titles, then as many rows as fit around the selected one; `draw(i, writer)` fills row i. Returns the row after them.
+// The titles, then as many rows as fit around the selected one; `draw(i, writer)` fills row i.
+// Returns the row after them.
 template <typename Draw>
-int DrawList(const Frame& f, int y, int end, const std::vector<ListColumn>& columns, int rows, Draw&& draw) {
+int DrawList(const Frame& f, int y, int end, const std::vector<ListColumn>& columns, int rows,
+             Draw&& draw) {
   int x = 1;
   for (const ListColumn& c : columns) {
     const bool sorts = f.ui.level == Level::kFleet && c.sort != JobSort::kCount;
-    f.screen.Put(x, y, c.right ? PadLeft(c.title, c.width) : PadRight(c.title, c.width),
-                 {.foreground = f.colors().soft, .bold = true, .underline = sorts && c.sort == f.ui.sort});
+    f.screen.Put(
+        x, y, c.right ? PadLeft(c.title, c.width) : PadRight(c.title, c.width),
+        {.foreground = f.colors().soft, .bold = true, .underline = sorts && c.sort == f.ui.sort});
     if (f.hits != nullptr && sorts) f.hits->push_back({y, x, x + c.width, std::nullopt, c.sort});
     x += c.width + 1;
   }
@@ -307,7 +341,8 @@ int DrawList(const Frame& f, int y, int end, const std::vector<ListColumn>& colu
   const int first = FirstRow(f.ui.selected, rows, room);
   for (int i = first; i < std::min(rows, first + room); ++i, ++y) {
     const bool chosen = i == f.ui.selected;
-    const Paintwork text{.background = chosen ? f.colors().chosen : static_cast<int16_t>(-1), .bold = chosen};
+    const Paintwork text{.background = chosen ? f.colors().chosen : static_cast<int16_t>(-1),
+                         .bold = chosen};
     if (chosen) {
       f.screen.FillRow(y, text);
       f.screen.Put(0, y, f.ui.ascii ? ">" : "▸", text);
@@ -324,36 +359,50 @@ int DrawJobs(const Frame& f, int y, int end) {
   const auto jobs = VisibleJobs(f.data, f.ui);
   const auto tree = f.ui.tree ? TreeRows(f.data, f.ui) : std::vector<TreeRow>();
   const int rows = static_cast<int>(f.ui.tree ? tree.size() : jobs.size());
-  std::string title = fmt::format("{} by {}{}", f.ui.tree ? "Users, jobs, GPUs" : "Jobs", JobSortName(f.ui.sort), f.ui.reverse ? ", reversed" : "");
+  std::string title = fmt::format("{} by {}{}", f.ui.tree ? "Users, jobs, GPUs" : "Jobs",
+                                  JobSortName(f.ui.sort), f.ui.reverse ? ", reversed" : "");
   int x = f.screen.Put(1, y, title, kBold);
   std::string remark = "  " + Count(static_cast<double>(jobs.size()));
-  if (f.data.jobs_total > std::ssize(jobs)) remark += " of " + Count(static_cast<double>(f.data.jobs_total));
+  if (f.data.jobs_total > std::ssize(jobs))
+    remark += " of " + Count(static_cast<double>(f.data.jobs_total));
   remark += f.data.offline ? " in the last hour" : " running, means of the last 5 min";
   if (!f.ui.filter.empty()) remark += fmt::format(", filter \"{}\"", f.ui.filter);
   f.screen.Put(x, y++, remark, f.dim());
   if (jobs.empty()) {
     ++y;
-    f.screen.Put(1, y, f.ui.filter.empty() ? "no job is running; jobs come from hpc_job or pod labels, or from jobs.static_file" : "no job matches the filter",
-                 f.dim());
+    f.screen.Put(
+        1, y,
+        f.ui.filter.empty()
+            ? "no job is running; jobs come from hpc_job or pod labels, or from jobs.static_file"
+            : "no job matches the filter",
+        f.dim());
     return y + 1;
   }
 
   const bool wide = f.width() >= 110;
-  const bool trends = wide && !f.ui.tree && std::any_of(jobs.begin(), jobs.end(), [](const TopJob* j) { return j->trend.size() > 1; });
+  const bool trends =
+      wide && !f.ui.tree &&
+      std::any_of(jobs.begin(), jobs.end(), [](const TopJob* j) { return j->trend.size() > 1; });
   const int bar = f.width() >= 70 ? 12 : 0;
   // One blank at the left edge, one after each column.
   const int user = f.ui.tree ? 0 : 10, note = wide ? 22 : 0;
-  const int fixed = 1 + user + 6 + 8 + (bar > 0 ? bar + 1 : 0) + 7 + 7 + 8 + (trends ? 9 : 0) + note;
+  const int fixed =
+      1 + user + 6 + 8 + (bar > 0 ? bar + 1 : 0) + 7 + 7 + 8 + (trends ? 9 : 0) + note;
   const int name = std::clamp(f.width() - fixed - 1, 8, f.ui.tree ? 44 : 34);
-  std::vector<ListColumn> columns = {{f.ui.tree ? "fleet / user / job / GPU" : "job", name, false, JobSort::kJob}};
+  std::vector<ListColumn> columns = {
+      {f.ui.tree ? "fleet / user / job / GPU" : "job", name, false, JobSort::kJob}};
   if (user > 0) columns.push_back({"user", user - 1, false, JobSort::kUser});
-  columns.insert(columns.end(), {{"GPUs", 5, true, JobSort::kGpus}, {"OFU", 7, true, JobSort::kOfu}});
+  columns.insert(columns.end(),
+                 {{"GPUs", 5, true, JobSort::kGpus}, {"OFU", 7, true, JobSort::kOfu}});
   if (bar > 0) columns.push_back({"", bar, false});
-  columns.insert(columns.end(), {{"lost", 6, true, JobSort::kLost}, {"duty", 6, true, JobSort::kDuty}, {"power", 7, true, JobSort::kPower}});
+  columns.insert(columns.end(), {{"lost", 6, true, JobSort::kLost},
+                                 {"duty", 6, true, JobSort::kDuty},
+                                 {"power", 7, true, JobSort::kPower}});
   if (trends) columns.push_back({"trend", 8, false});
   if (wide) columns.push_back({"note", std::max(0, f.width() - name - (fixed - note) - 1), false});
 
-  const auto measures = [&](RowWriter& row, int64_t gpus, std::optional<double> ofu, double lost, std::optional<double> duty, std::optional<double> power) {
+  const auto measures = [&](RowWriter& row, int64_t gpus, std::optional<double> ofu, double lost,
+                            std::optional<double> duty, std::optional<double> power) {
     row.Cell(Count(static_cast<double>(gpus)));
     row.Cell(Percent(ofu), ofu ? f.colors().useful : f.colors().soft);
     if (bar > 0) row.Bar(ofu);
@@ -364,13 +413,16 @@ int DrawJobs(const Frame& f, int y, int end) {
   return DrawList(f, y, end, columns, rows, [&](int i, RowWriter& row) {
     if (f.ui.tree) {
       const TreeRow& t = tree[static_cast<size_t>(i)];
-      const std::string_view sign = !t.has_parts ? " " : f.ui.ascii ? (t.open ? "-" : "+") : (t.open ? "▾" : "▸");
+      const std::string_view sign = !t.has_parts ? " "
+                                    : f.ui.ascii ? (t.open ? "-" : "+")
+                                                 : (t.open ? "▾" : "▸");
       row.Cell(fmt::format("{:{}}{} {}", "", 2 * t.depth, sign, t.name));
       measures(row, t.gpus, t.ofu, t.lost_gpus, t.duty, t.power_w);
       if (!wide) return;
-      row.Cell(t.gpu != nullptr ? (t.gpu->state == "reporting" ? t.gpu->flags : t.gpu->state)
+      row.Cell(t.gpu != nullptr   ? (t.gpu->state == "reporting" ? t.gpu->flags : t.gpu->state)
                : t.job != nullptr ? JobNote(t.job->usage)
-                                  : fmt::format("{} {}", Count(static_cast<double>(t.jobs)), t.jobs == 1 ? "job" : "jobs"),
+                                  : fmt::format("{} {}", Count(static_cast<double>(t.jobs)),
+                                                t.jobs == 1 ? "job" : "jobs"),
                f.colors().soft);
       return;
     }
@@ -379,7 +431,8 @@ int DrawJobs(const Frame& f, int y, int end) {
     row.Cell(j.user.empty() ? "-" : j.user);
     measures(row, j.usage.gpus, j.usage.ofu, j.lost_gpus, j.usage.gpu_util, j.usage.power_w);
     if (trends) {
-      const std::vector<std::optional<double>> trend(j.trend.end() - std::min<std::ptrdiff_t>(8, std::ssize(j.trend)), j.trend.end());
+      const std::vector<std::optional<double>> trend(
+          j.trend.end() - std::min<std::ptrdiff_t>(8, std::ssize(j.trend)), j.trend.end());
       row.Cell(j.trend.size() > 1 ? Spark(f.ui, trend, 8) : "", f.colors().useful);
     }
     if (wide) row.Cell(JobNote(j.usage), f.colors().soft);
@@ -389,18 +442,30 @@ int DrawJobs(const Frame& f, int y, int end) {
 int DrawGpuList(const Frame& f, int y, int end) {
   const auto gpus = VisibleGpus(f.data, f.ui);
   const int rows = static_cast<int>(gpus.size());
-  int x = f.screen.Put(1, y, fmt::format("GPUs, {} {} first", f.ui.reverse ? "highest" : "lowest", MetricName(f.ui.metric)), kBold);
+  int x = f.screen.Put(1, y,
+                       fmt::format("GPUs, {} {} first", f.ui.reverse ? "highest" : "lowest",
+                                   MetricName(f.ui.metric)),
+                       kBold);
   std::string remark = fmt::format("  {} GPUs", rows);
   if (!f.ui.filter.empty()) remark += fmt::format(", filter \"{}\"", f.ui.filter);
   f.screen.Put(x, y++, remark, f.dim());
   const int node_width = std::clamp(f.width() - 62, 10, 30);
-  const std::vector<ListColumn> columns = {{"node", node_width, false}, {"gpu", 5, true}, {"OFU", 7, true}, {"", 12, false},
-                                           {"tensor", 7, true},         {"MHz", 5, true}, {"duty", 6, true}, {"power", 7, true},
-                                           {"temp", 6, true},           {"note", std::max(0, f.width() - node_width - 66), false}};
+  const std::vector<ListColumn> columns = {
+      {"node", node_width, false},
+      {"gpu", 5, true},
+      {"OFU", 7, true},
+      {"", 12, false},
+      {"tensor", 7, true},
+      {"MHz", 5, true},
+      {"duty", 6, true},
+      {"power", 7, true},
+      {"temp", 6, true},
+      {"note", std::max(0, f.width() - node_width - 66), false}};
   return DrawList(f, y, end, columns, rows, [&](int i, RowWriter& row) {
     const TopGpu& g = *gpus[static_cast<size_t>(i)];
     row.Cell(g.node);
-    row.Cell((g.index ? fmt::format("{}", *g.index) : "-") + (g.instance ? fmt::format("/{}", *g.instance) : ""));
+    row.Cell((g.index ? fmt::format("{}", *g.index) : "-") +
+             (g.instance ? fmt::format("/{}", *g.instance) : ""));
     row.Cell(Percent(g.ofu));
     row.Bar(g.ofu);
     row.Cell(Percent(g.tensor));
@@ -419,12 +484,15 @@ void DrawGpu(const Frame& f, int y, int end) {
   }
   f.screen.Put(1, y, f.ui.gpu, kBold);
   if (gpu != nullptr) {
-    f.screen.Put(1, y + 1,
-                 fmt::format("{} · {} gpu {} · job {} · {}", gpu->model, gpu->node, gpu->index.value_or(-1), gpu->job.empty() ? "-" : gpu->job, gpu->state),
-                 f.dim());
+    f.screen.Put(
+        1, y + 1,
+        fmt::format("{} · {} gpu {} · job {} · {}", gpu->model, gpu->node, gpu->index.value_or(-1),
+                    gpu->job.empty() ? "-" : gpu->job, gpu->state),
+        f.dim());
   }
   y += 3;
-  const auto line = [&](std::string_view label, const std::string& value, std::optional<double> ratio, bool bar) {
+  const auto line = [&](std::string_view label, const std::string& value,
+                        std::optional<double> ratio, bool bar) {
     if (y >= end) return;
     f.screen.Put(1, y, label);
     f.screen.Put(18, y, PadLeft(value, 10));
@@ -434,18 +502,24 @@ void DrawGpu(const Frame& f, int y, int end) {
   if (gpu != nullptr) {
     line("OFU", Percent(gpu->ofu), gpu->ofu, true);
     line("tensor active", Percent(gpu->tensor), gpu->tensor, true);
-    line("SM clock", gpu->clock_mhz ? fmt::format("{:.0f} MHz", *gpu->clock_mhz) : "-", std::nullopt, false);
+    line("SM clock", gpu->clock_mhz ? fmt::format("{:.0f} MHz", *gpu->clock_mhz) : "-",
+         std::nullopt, false);
     line("duty cycle", Percent(gpu->duty), gpu->duty, true);
     line("power", Watts(gpu->power_w), std::nullopt, false);
-    line("temperature", gpu->temperature_c ? fmt::format("{:.0f} °C", *gpu->temperature_c) : "-", std::nullopt, false);
-    line("memory used", gpu->memory_mib ? HumanCell(*gpu->memory_mib * 1048576, ColumnFormat::kBytes) : "-", std::nullopt, false);
+    line("temperature", gpu->temperature_c ? fmt::format("{:.0f} °C", *gpu->temperature_c) : "-",
+         std::nullopt, false);
+    line("memory used",
+         gpu->memory_mib ? HumanCell(*gpu->memory_mib * 1048576, ColumnFormat::kBytes) : "-",
+         std::nullopt, false);
     if (!gpu->flags.empty()) line("notes", gpu->flags, std::nullopt, false);
   }
   ++y;
-  const auto series = [&](std::string_view label, const std::vector<std::optional<double>>& values) {
+  const auto series = [&](std::string_view label,
+                          const std::vector<std::optional<double>>& values) {
     if (y >= end || values.size() < 2) return;
     f.screen.Put(1, y, label);
-    f.screen.Put(18, y++, Spark(f.ui, values, std::clamp(f.width() - 20, 8, 120)), {.foreground = f.colors().useful});
+    f.screen.Put(18, y++, Spark(f.ui, values, std::clamp(f.width() - 20, 8, 120)),
+                 {.foreground = f.colors().useful});
   };
   if (f.data.detail_id == f.ui.gpu) {
     series("OFU, last hour", f.data.detail_series.ofu);
@@ -460,17 +534,23 @@ void DrawHelp(const Frame& f) {
   static constexpr std::string_view kLines[] = {
       "  j k  arrows      move                      Enter   open job, then GPU",
       "  Esc  Backspace   back, clear filter        /       filter by job, user, workflow, node",
-      "  t                tree: fleet > user > job > GPU; Enter and arrows unfold and fold, Space does either",
-      "  o                sort: o then l lost, o OFU, g GPUs, d duty, p power, u user, j job, r reverse",
+      "  t                tree: fleet > user > job > GPU; Enter and arrows unfold and fold, Space "
+      "does either",
+      "  o                sort: o then l lost, o OFU, g GPUs, d duty, p power, u user, j job, r "
+      "reverse",
       "  m                next metric of the grid   p       pause",
       "  + -              slower, faster            r       refresh now",
       "  s                save the screen as text   q       quit",
-      "  mouse            wheel moves, a click selects, a second one opens, a click on a title sorts",
+      "  mouse            wheel moves, a click selects, a second one opens, a click on a title "
+      "sorts",
       "                   (hold Shift to mark text, or start with --no-mouse)",
       "",
-      "  OFU = tensor activity × SM clock ÷ maximum tensor clock: the share of the matrix arithmetic the",
-      "  hardware could do that was done. lost = how many GPUs' worth of it was not. duty = time in any kernel.",
-      "  Sums weigh each GPU by its seconds; coverage = the share of those seconds an OFU is known for.",
+      "  OFU = tensor activity × SM clock ÷ maximum tensor clock: the share of the matrix "
+      "arithmetic the",
+      "  hardware could do that was done. lost = how many GPUs' worth of it was not. duty = time "
+      "in any kernel.",
+      "  Sums weigh each GPU by its seconds; coverage = the share of those seconds an OFU is known "
+      "for.",
       "  A dot is a value that is not known; it is never drawn as 0.",
   };
   int y = 2;
@@ -502,11 +582,16 @@ void DrawDetailLine(const Frame& f, int y) {
 void DrawFooter(const Frame& f) {
   const int y = f.height() - 1;
   if (f.ui.typing_filter) {
-    f.screen.Put(1, y, "filter: " + f.ui.filter + (f.ui.ascii ? "_" : "▏") + "   Enter keeps it, Esc clears it", kBold);
+    f.screen.Put(
+        1, y,
+        "filter: " + f.ui.filter + (f.ui.ascii ? "_" : "▏") + "   Enter keeps it, Esc clears it",
+        kBold);
     return;
   }
   if (f.ui.choosing_sort) {
-    f.screen.Put(1, y, "sort by:  l lost   o OFU   g GPUs   d duty   p power   u user   j job   r reverse", kBold);
+    f.screen.Put(
+        1, y, "sort by:  l lost   o OFU   g GPUs   d duty   p power   u user   j job   r reverse",
+        kBold);
     return;
   }
   if (!f.ui.message.empty()) {
@@ -520,7 +605,8 @@ void DrawFooter(const Frame& f) {
   std::vector<std::string> keys = {"h help", "q quit"};
   if (f.ui.level != Level::kFleet) keys.emplace_back("Esc back");
   if (f.ui.level != Level::kGpu) {
-    keys.insert(keys.end(), {"Enter open", "/ filter", f.ui.level == Level::kFleet ? "o sort" : "o turn", "m metric"});
+    keys.insert(keys.end(), {"Enter open", "/ filter",
+                             f.ui.level == Level::kFleet ? "o sort" : "o turn", "m metric"});
   }
   if (f.ui.level == Level::kFleet) keys.emplace_back(f.ui.tree ? "t list" : "t tree");
   keys.emplace_back("p pause");
@@ -550,9 +636,11 @@ void Draw(const TopData& data, const TopUi& ui, Screen& screen, TopHits* hits) {
   const int last = screen.height() - 1;  // the footer's row
   switch (ui.level) {
     case Level::kFleet: {
-      y = DrawFigures(f, y, data.fleet, data.series, data.offline ? "OFU, last hour" : "OFU, last 5 min");
+      y = DrawFigures(f, y, data.fleet, data.series,
+                      data.offline ? "OFU, last hour" : "OFU, last 5 min");
       if (tall) ++y;
-      // The grid takes at most half of what is there; the list of jobs needs five rows to be of use.
+      // The grid takes at most half of what is there; the list of jobs needs five rows to be of
+      // use.
       const int grid = std::min((last - y) / 2, last - y - 8);
       if (tall && grid >= 3) y = DrawGrid(f, y, grid - 1);
       const int end = tall ? last - 2 : last;
@@ -561,7 +649,8 @@ void Draw(const TopData& data, const TopUi& ui, Screen& screen, TopHits* hits) {
       break;
     }
     case Level::kJob: {
-      y = DrawFigures(f, y, data.detail_usage, data.detail_series, "job " + ui.job + "  OFU, last hour");
+      y = DrawFigures(f, y, data.detail_usage, data.detail_series,
+                      "job " + ui.job + "  OFU, last hour");
       if (tall) ++y;
       if (tall) {
         TopUi grid_ui = ui;
@@ -592,7 +681,8 @@ Screen DrawTop(const TopData& data, const TopUi& ui, int width, int height, TopH
 int NaturalHeight(const TopData& data, const TopUi& ui, int width) {
   const int grid = GridHeight(data, ui, std::max(width, kMinTopColumns), 40) + 1;
   const int rows = RowCount(data, ui);
-  // Header, figures, blank, grid, title and head of the list, its rows, blank, detail, footer; the grid may take half.
+  // Header, figures, blank, grid, title and head of the list, its rows, blank, detail, footer; the
+  // grid may take half.
   return std::clamp(std::max(4 + grid + 2 + rows + 3, 4 + 2 * grid + 3), 16, kMaxScreenRows);
 }
 

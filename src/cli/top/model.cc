@@ -28,38 +28,58 @@ bool Before(const std::optional<T>& a, const std::optional<T>& b, bool descendin
 
 std::string_view MetricName(Metric metric) {
   switch (metric) {
-    case Metric::kOfu: return "OFU";
-    case Metric::kTensor: return "tensor activity";
-    case Metric::kDuty: return "duty cycle";
-    case Metric::kPower: return "power";
-    case Metric::kTemperature: return "temperature";
-    case Metric::kCount: break;
+    case Metric::kOfu:
+      return "OFU";
+    case Metric::kTensor:
+      return "tensor activity";
+    case Metric::kDuty:
+      return "duty cycle";
+    case Metric::kPower:
+      return "power";
+    case Metric::kTemperature:
+      return "temperature";
+    case Metric::kCount:
+      break;
   }
   return "";
 }
 
 std::string_view JobSortName(JobSort sort) {
   switch (sort) {
-    case JobSort::kLost: return "lost";
-    case JobSort::kOfu: return "ofu";
-    case JobSort::kGpus: return "gpus";
-    case JobSort::kDuty: return "duty";
-    case JobSort::kPower: return "power";
-    case JobSort::kUser: return "user";
-    case JobSort::kJob: return "job";
-    case JobSort::kCount: break;
+    case JobSort::kLost:
+      return "lost";
+    case JobSort::kOfu:
+      return "ofu";
+    case JobSort::kGpus:
+      return "gpus";
+    case JobSort::kDuty:
+      return "duty";
+    case JobSort::kPower:
+      return "power";
+    case JobSort::kUser:
+      return "user";
+    case JobSort::kJob:
+      return "job";
+    case JobSort::kCount:
+      break;
   }
   return "";
 }
 
 std::optional<double> TopGpu::value(Metric metric) const {
   switch (metric) {
-    case Metric::kOfu: return ofu;
-    case Metric::kTensor: return tensor;
-    case Metric::kDuty: return duty;
-    case Metric::kPower: return power_w;
-    case Metric::kTemperature: return temperature_c;
-    case Metric::kCount: break;
+    case Metric::kOfu:
+      return ofu;
+    case Metric::kTensor:
+      return tensor;
+    case Metric::kDuty:
+      return duty;
+    case Metric::kPower:
+      return power_w;
+    case Metric::kTemperature:
+      return temperature_c;
+    case Metric::kCount:
+      break;
   }
   return std::nullopt;
 }
@@ -87,7 +107,8 @@ TopData MakeTopData(const TopAnswers& a) {
     job.flags = JoinTexts(j["flags"], ", ");
     job.running = j["running"].boolean();
     job.usage = UsageView::From(j["usage"]);
-    if (job.usage.ofu) job.lost_gpus = static_cast<double>(job.usage.gpus) * std::max(0.0, 1 - *job.usage.ofu);
+    if (job.usage.ofu)
+      job.lost_gpus = static_cast<double>(job.usage.gpus) * std::max(0.0, 1 - *job.usage.ofu);
     job.trend.push_back(job.usage.ofu);
     d.jobs.push_back(std::move(job));
   }
@@ -115,7 +136,8 @@ TopData MakeTopData(const TopAnswers& a) {
   d.gpus_total = a.gpus["total"].integer_or(static_cast<int64_t>(d.gpus.size()));
   d.detail_id = a.detail_id;
   d.detail_series = SeriesView::From(a.detail["series"]);
-  d.detail_usage = UsageView::From(a.detail["job"].is_object() ? a.detail["job"]["usage"] : a.detail["usage"]);
+  d.detail_usage =
+      UsageView::From(a.detail["job"].is_object() ? a.detail["job"]["usage"] : a.detail["usage"]);
   return d;
 }
 
@@ -132,14 +154,22 @@ struct SortKey {
 // The worst first: most lost, lowest OFU and duty, most GPUs and power.
 bool Precedes(const SortKey& x, const SortKey& y, const TopUi& ui) {
   switch (ui.sort) {
-    case JobSort::kLost: return ui.reverse ? x.lost_gpus < y.lost_gpus : y.lost_gpus < x.lost_gpus;
-    case JobSort::kOfu: return Before(x.ofu, y.ofu, ui.reverse);
-    case JobSort::kGpus: return ui.reverse ? x.gpus < y.gpus : y.gpus < x.gpus;
-    case JobSort::kDuty: return Before(x.duty, y.duty, ui.reverse);
-    case JobSort::kPower: return Before(x.power_w, y.power_w, !ui.reverse);
-    case JobSort::kUser: return ui.reverse ? y.user < x.user : x.user < y.user;
-    case JobSort::kJob: return ui.reverse ? y.job < x.job : x.job < y.job;
-    case JobSort::kCount: break;
+    case JobSort::kLost:
+      return ui.reverse ? x.lost_gpus < y.lost_gpus : y.lost_gpus < x.lost_gpus;
+    case JobSort::kOfu:
+      return Before(x.ofu, y.ofu, ui.reverse);
+    case JobSort::kGpus:
+      return ui.reverse ? x.gpus < y.gpus : y.gpus < x.gpus;
+    case JobSort::kDuty:
+      return Before(x.duty, y.duty, ui.reverse);
+    case JobSort::kPower:
+      return Before(x.power_w, y.power_w, !ui.reverse);
+    case JobSort::kUser:
+      return ui.reverse ? y.user < x.user : x.user < y.user;
+    case JobSort::kJob:
+      return ui.reverse ? y.job < x.job : x.job < y.job;
+    case JobSort::kCount:
+      break;
   }
   return false;
 }
@@ -150,12 +180,15 @@ std::vector<const TopJob*> VisibleJobs(const TopData& data, const TopUi& ui) {
   const std::string needle = LowerCase(ui.filter);
   std::vector<const TopJob*> out;
   for (const TopJob& j : data.jobs) {
-    if (!needle.empty() && !Has(j.job, needle) && !Has(j.name, needle) && !Has(j.user, needle) && !Has(j.workflow, needle)) continue;
+    if (!needle.empty() && !Has(j.job, needle) && !Has(j.name, needle) && !Has(j.user, needle) &&
+        !Has(j.workflow, needle))
+      continue;
     out.push_back(&j);
   }
   std::stable_sort(out.begin(), out.end(), [&](const TopJob* a, const TopJob* b) {
     const auto key = [](const TopJob& j) {
-      return SortKey{j.lost_gpus, j.usage.ofu, j.usage.gpu_util, j.usage.power_w, j.usage.gpus, j.user, j.job};
+      return SortKey{j.lost_gpus, j.usage.ofu, j.usage.gpu_util, j.usage.power_w, j.usage.gpus,
+                     j.user,      j.job};
     };
     return Precedes(key(*a), key(*b), ui);
   });
@@ -171,12 +204,14 @@ std::vector<const TopGpu*> VisibleGpus(const TopData& data, const TopUi& ui) {
   }
   std::vector<const TopGpu*> out;
   for (const TopGpu& g : data.gpus) {
-    if (!needle.empty() && !jobs.contains(g.job) && !Has(g.node, needle) && !Has(g.gpu, needle) && !Has(g.job, needle) && !Has(g.model, needle)) {
+    if (!needle.empty() && !jobs.contains(g.job) && !Has(g.node, needle) && !Has(g.gpu, needle) &&
+        !Has(g.job, needle) && !Has(g.model, needle)) {
       continue;
     }
     out.push_back(&g);
   }
-  // By node and index as they came for the grid; in a job's list the lowest value of the metric first.
+  // By node and index as they came for the grid; in a job's list the lowest value of the metric
+  // first.
   if (ui.level != Level::kFleet) {
     const bool high_is_bad = ui.metric == Metric::kTemperature;
     std::stable_sort(out.begin(), out.end(), [&](const TopGpu* a, const TopGpu* b) {
@@ -239,9 +274,12 @@ std::vector<TreeRow> TreeRows(const TopData& data, const TopUi& ui) {
     const std::string& name = user.jobs.front()->user;
     finish(&user, 1, "user " + name, name.empty() ? "user not known" : name);
   }
-  // Users by the same rule as jobs, of their sums. By job id they stay in the order of their first one.
+  // Users by the same rule as jobs, of their sums. By job id they stay in the order of their first
+  // one.
   std::stable_sort(users.begin(), users.end(), [&](const User& a, const User& b) {
-    const auto key = [](const TreeRow& r) { return SortKey{r.lost_gpus, r.ofu, r.duty, r.power_w, r.gpus, r.name, {}}; };
+    const auto key = [](const TreeRow& r) {
+      return SortKey{r.lost_gpus, r.ofu, r.duty, r.power_w, r.gpus, r.name, {}};
+    };
     return Precedes(key(a.row), key(b.row), ui);
   });
   std::map<std::string_view, std::vector<const TopGpu*>> gpus;
@@ -288,9 +326,12 @@ std::vector<TreeRow> TreeRows(const TopData& data, const TopUi& ui) {
 
 int RowCount(const TopData& data, const TopUi& ui) {
   switch (ui.level) {
-    case Level::kFleet: return static_cast<int>(ui.tree ? TreeRows(data, ui).size() : VisibleJobs(data, ui).size());
-    case Level::kJob: return static_cast<int>(VisibleGpus(data, ui).size());
-    case Level::kGpu: return 0;
+    case Level::kFleet:
+      return static_cast<int>(ui.tree ? TreeRows(data, ui).size() : VisibleJobs(data, ui).size());
+    case Level::kJob:
+      return static_cast<int>(VisibleGpus(data, ui).size());
+    case Level::kGpu:
+      return 0;
   }
   return 0;
 }
@@ -345,7 +386,8 @@ TopAction LeaveTreeRow(const TopData& data, TopUi* ui) {
   if (ui->selected < 0 || ui->selected >= std::ssize(rows)) return TopAction::kNone;
   const TreeRow& row = rows[static_cast<size_t>(ui->selected)];
   if (row.open) return Fold(row, false, ui);
-  while (ui->selected > 0 && rows[static_cast<size_t>(ui->selected)].depth >= row.depth) --ui->selected;
+  while (ui->selected > 0 && rows[static_cast<size_t>(ui->selected)].depth >= row.depth)
+    --ui->selected;
   return TopAction::kRedraw;
 }
 
@@ -396,9 +438,11 @@ TopAction TypeFilter(std::string_view key, TopUi* ui) {
     ui->filter.clear();
   } else if (key == "backspace") {
     // Whole UTF-8 characters.
-    while (!ui->filter.empty() && (static_cast<unsigned char>(ui->filter.back()) & 0xC0) == 0x80) ui->filter.pop_back();
+    while (!ui->filter.empty() && (static_cast<unsigned char>(ui->filter.back()) & 0xC0) == 0x80)
+      ui->filter.pop_back();
     if (!ui->filter.empty()) ui->filter.pop_back();
-  } else if ((key.size() == 1 || static_cast<unsigned char>(key[0]) >= 0xC2) && ui->filter.size() < kMaxFilter) {
+  } else if ((key.size() == 1 || static_cast<unsigned char>(key[0]) >= 0xC2) &&
+             ui->filter.size() < kMaxFilter) {
     ui->filter += key;
   }
   ui->selected = 0;
@@ -407,9 +451,9 @@ TopAction TypeFilter(std::string_view key, TopUi* ui) {
 
 TopAction ChooseSort(std::string_view key, TopUi* ui) {
   ui->choosing_sort = false;
-  static constexpr std::pair<char, JobSort> kLetters[] = {{'l', JobSort::kLost},  {'o', JobSort::kOfu},  {'g', JobSort::kGpus},
-                                                          {'d', JobSort::kDuty},  {'p', JobSort::kPower}, {'u', JobSort::kUser},
-                                                          {'j', JobSort::kJob}};
+  static constexpr std::pair<char, JobSort> kLetters[] = {
+      {'l', JobSort::kLost},  {'o', JobSort::kOfu},  {'g', JobSort::kGpus}, {'d', JobSort::kDuty},
+      {'p', JobSort::kPower}, {'u', JobSort::kUser}, {'j', JobSort::kJob}};
   if (key == "r") {
     ui->reverse = !ui->reverse;
     return TopAction::kRedraw;
@@ -430,7 +474,8 @@ TopAction HandleMouse(std::string_view key, const TopHits& hits, const TopData& 
   int button = -1, x = 0, y = 0;
   char end = 0;
   // "mouse:0:12:5:M", columns and rows from 0.
-  if (std::sscanf(std::string(key).c_str(), "mouse:%d:%d:%d:%c", &button, &x, &y, &end) != 4) return TopAction::kNone;
+  if (std::sscanf(std::string(key).c_str(), "mouse:%d:%d:%d:%c", &button, &x, &y, &end) != 4)
+    return TopAction::kNone;
   if (ui->help || ui->typing_filter || ui->choosing_sort) return TopAction::kNone;
   constexpr int kWheelUp = 64, kWheelDown = 65, kWheelRows = 3;
   if (button == kWheelUp) return Move(-kWheelRows, data, ui);
@@ -460,7 +505,8 @@ TopAction HandleKey(std::string_view key, const TopData& data, TopUi* ui) {
     ui->help = !ui->help;
     return TopAction::kRedraw;
   }
-  if (key == "left" && ui->tree && ui->level == Level::kFleet && !ui->help) return LeaveTreeRow(data, ui);
+  if (key == "left" && ui->tree && ui->level == Level::kFleet && !ui->help)
+    return LeaveTreeRow(data, ui);
   if (key == "esc" || key == "backspace" || key == "left") return Back(ui);
   if (ui->help) return TopAction::kNone;
   if (key == "j" || key == "down") return Move(1, data, ui);
@@ -481,7 +527,8 @@ TopAction HandleKey(std::string_view key, const TopData& data, TopUi* ui) {
     return TopAction::kRedraw;
   }
   if (key == "m") {
-    ui->metric = static_cast<Metric>((static_cast<int>(ui->metric) + 1) % static_cast<int>(Metric::kCount));
+    ui->metric =
+        static_cast<Metric>((static_cast<int>(ui->metric) + 1) % static_cast<int>(Metric::kCount));
     return TopAction::kRedraw;
   }
   if (key == "t" && ui->level == Level::kFleet) {
@@ -489,7 +536,8 @@ TopAction HandleKey(std::string_view key, const TopData& data, TopUi* ui) {
     ui->selected = 0;
     return TopAction::kRedraw;
   }
-  if (key == " " && ui->tree && ui->level == Level::kFleet) return OpenTreeRow(data, ui, /*toggle=*/true);
+  if (key == " " && ui->tree && ui->level == Level::kFleet)
+    return OpenTreeRow(data, ui, /*toggle=*/true);
   if (key == "s") return TopAction::kSave;
   if (key == "p" || key == " ") {
     ui->paused = !ui->paused;
@@ -509,10 +557,10 @@ TopAction HandleKey(std::string_view key, const TopData& data, TopUi* ui) {
 
 std::vector<std::string> DecodeKeys(std::string* pending, bool flush) {
   static constexpr std::pair<std::string_view, std::string_view> kSequences[] = {
-      {"\x1b[A", "up"},     {"\x1b[B", "down"},     {"\x1b[C", "right"},   {"\x1b[D", "left"},    {"\x1bOA", "up"},
-      {"\x1bOB", "down"},   {"\x1bOC", "right"},    {"\x1bOD", "left"},    {"\x1b[H", "home"},    {"\x1b[F", "end"},
-      {"\x1bOH", "home"},   {"\x1bOF", "end"},      {"\x1b[1~", "home"},   {"\x1b[4~", "end"},    {"\x1b[5~", "pageup"},
-      {"\x1b[6~", "pagedown"}};
+      {"\x1b[A", "up"},    {"\x1b[B", "down"}, {"\x1b[C", "right"},   {"\x1b[D", "left"},
+      {"\x1bOA", "up"},    {"\x1bOB", "down"}, {"\x1bOC", "right"},   {"\x1bOD", "left"},
+      {"\x1b[H", "home"},  {"\x1b[F", "end"},  {"\x1bOH", "home"},    {"\x1bOF", "end"},
+      {"\x1b[1~", "home"}, {"\x1b[4~", "end"}, {"\x1b[5~", "pageup"}, {"\x1b[6~", "pagedown"}};
   std::vector<std::string> out;
   std::string_view rest = *pending;
   while (!rest.empty()) {
@@ -531,7 +579,9 @@ std::vector<std::string> DecodeKeys(std::string* pending, bool flush) {
       }
       // A sequence ends at its first letter or '~'.
       size_t end = 2;
-      while (end < rest.size() && end < 24 && !(std::isalpha(static_cast<unsigned char>(rest[end])) || rest[end] == '~')) ++end;
+      while (end < rest.size() && end < 24 &&
+             !(std::isalpha(static_cast<unsigned char>(rest[end])) || rest[end] == '~'))
+        ++end;
       if (end == rest.size()) {
         if (!flush) break;
         rest = {};
@@ -541,10 +591,12 @@ std::vector<std::string> DecodeKeys(std::string* pending, bool flush) {
       for (const auto& [bytes, name] : kSequences) {
         if (sequence == bytes) out.emplace_back(name);
       }
-      // The mouse, as SGR reports it: ESC [ < button ; column ; row M (pressed) or m (released), from 1.
+      // The mouse, as SGR reports it: ESC [ < button ; column ; row M (pressed) or m (released),
+      // from 1.
       int button = 0, column = 0, row = 0;
       char end_byte = 0;
-      if (std::sscanf(std::string(sequence).c_str(), "\x1b[<%d;%d;%d%c", &button, &column, &row, &end_byte) == 4) {
+      if (std::sscanf(std::string(sequence).c_str(), "\x1b[<%d;%d;%d%c", &button, &column, &row,
+                      &end_byte) == 4) {
         out.push_back(fmt::format("mouse:{}:{}:{}:{}", button, column - 1, row - 1, end_byte));
       }
       rest.remove_prefix(end + 1);

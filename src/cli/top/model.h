@@ -1,4 +1,5 @@
-// What `flopwatch top` shows and the state of the person in front of it: plain values. A frame is a function of both.
+// What `flopwatch top` shows and the state of the person in front of it: plain values. A frame is a
+// function of both.
 #ifndef FLOPWATCH_CLI_TOP_MODEL_H_
 #define FLOPWATCH_CLI_TOP_MODEL_H_
 
@@ -35,7 +36,7 @@ struct TopJob {
   bool running = false;
   UsageView usage;
   std::deque<std::optional<double>> trend;  // OFU at each refresh, newest last
-  double lost_gpus = 0;                     // GPUs x (1 - OFU): how many GPUs' worth of arithmetic is not done
+  double lost_gpus = 0;  // GPUs x (1 - OFU): how many GPUs' worth of arithmetic is not done
 };
 
 struct TopData {
@@ -44,8 +45,8 @@ struct TopData {
   int64_t gpus_deployed = 0, nodes = 0, jobs_running = 0, targets = 0, targets_up = 0;
   std::optional<int64_t> gpus_reporting;
   std::optional<double> samples_per_s;
-  UsageView fleet;      // the last minutes, live; offline the last hour
-  SeriesView series;    // the last hour
+  UsageView fleet;    // the last minutes, live; offline the last hour
+  SeriesView series;  // the last hour
   std::vector<TopJob> jobs;
   int64_t jobs_total = 0;
   std::vector<TopGpu> gpus;
@@ -77,13 +78,13 @@ struct TopUi {
   bool reverse = false;
   std::string filter;
   bool typing_filter = false, choosing_sort = false, help = false, paused = false;
-  int selected = 0;  // row of the list on this level
+  int selected = 0;                          // row of the list on this level
   int fleet_selected = 0, job_selected = 0;  // rows to come back to
   int interval_s = 5;
   bool ascii = false, light = false;
-  bool tree = false;                // the list of jobs as fleet > user > job > GPU
-  std::set<std::string> open;       // keys of tree rows whose parts are shown
-  std::string message;              // of the last key, in the footer until the next one
+  bool tree = false;           // the list of jobs as fleet > user > job > GPU
+  std::set<std::string> open;  // keys of tree rows whose parts are shown
+  std::string message;         // of the last key, in the footer until the next one
 };
 
 // Rows of the list in the order shown: filtered and sorted.
@@ -102,7 +103,8 @@ struct TreeRow {
   const TopJob* job = nullptr;
   const TopGpu* gpu = nullptr;
   int64_t jobs = 0, gpus = 0;
-  std::optional<double> ofu, duty, power_w;  // weighted by GPU-seconds: computable ones, observed ones
+  std::optional<double> ofu, duty,
+      power_w;  // weighted by GPU-seconds: computable ones, observed ones
   double lost_gpus = 0;
 };
 std::vector<TreeRow> TreeRows(const TopData& data, const TopUi& ui);
@@ -116,15 +118,17 @@ struct TopHit {
 using TopHits = std::vector<TopHit>;
 
 enum class TopAction : uint8_t { kNone, kRedraw, kRefresh, kSave, kQuit, kInterrupt };
-// Keys as a person knows them: "j", "k", "up", "down", "pageup", "pagedown", "home", "end", "enter", "esc", "backspace",
-// "ctrl-c", or one printable character.
+// Keys as a person knows them: "j", "k", "up", "down", "pageup", "pagedown", "home", "end",
+// "enter", "esc", "backspace", "ctrl-c", or one printable character.
 TopAction HandleKey(std::string_view key, const TopData& data, TopUi* ui);
 
-// A key "mouse:BUTTON:X:Y:press" of DecodeKeys on the frame that was drawn with these hits: the wheel moves, a click selects, a
-// second one opens, a click on a title sorts by it and then the other way round.
+// A key "mouse:BUTTON:X:Y:press" of DecodeKeys on the frame that was drawn with these hits: the
+// wheel moves, a click selects, a second one opens, a click on a title sorts by it and then the
+// other way round.
 TopAction HandleMouse(std::string_view key, const TopHits& hits, const TopData& data, TopUi* ui);
 
-// Keys out of bytes read from a terminal; what is incomplete stays in `pending`. With `flush` a lone escape is the Esc key.
+// Keys out of bytes read from a terminal; what is incomplete stays in `pending`. With `flush` a
+// lone escape is the Esc key.
 std::vector<std::string> DecodeKeys(std::string* pending, bool flush);
 
 }  // namespace flopwatch::cli

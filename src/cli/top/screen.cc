@@ -41,7 +41,8 @@ int Basic(int color) {
 }  // namespace
 
 Screen::Screen(int width, int height)
-    : width_(std::clamp(width, 1, kMaxScreenColumns)), height_(std::clamp(height, 1, kMaxScreenRows)),
+    : width_(std::clamp(width, 1, kMaxScreenColumns)),
+      height_(std::clamp(height, 1, kMaxScreenRows)),
       cells_(static_cast<size_t>(width_) * height_) {}
 
 int Screen::Put(int x, int y, std::string_view text, Paintwork paint, int limit) {
@@ -118,7 +119,8 @@ std::string Screen::Diff(const Screen& before, ColorDepth depth) const {
       if (c.glyph.empty()) continue;
       if (whole ? c == Cell{} : c == before.at(x, y)) continue;
       if (cursor != x) out += fmt::format("\x1b[{};{}H", y + 1, x + 1);
-      if (!painted || !(c.paint == now)) out += PaintCode(c.paint, depth), now = c.paint, painted = true;
+      if (!painted || !(c.paint == now))
+        out += PaintCode(c.paint, depth), now = c.paint, painted = true;
       out += c.glyph;
       cursor = x + DisplayWidth(c.glyph);
     }

@@ -1,5 +1,5 @@
-// A grid of character cells, and the escape codes that turn one grid into the next. No terminal is touched here: a frame
-// is a value, compared in tests as text.
+// A grid of character cells, and the escape codes that turn one grid into the next. No terminal is
+// touched here: a frame is a value, compared in tests as text.
 #ifndef FLOPWATCH_CLI_TOP_SCREEN_H_
 #define FLOPWATCH_CLI_TOP_SCREEN_H_
 
@@ -13,7 +13,8 @@ namespace flopwatch::cli {
 inline constexpr int kMaxScreenColumns = 1000;
 inline constexpr int kMaxScreenRows = 1000;
 
-// Colour of a cell: none, or a number of the 256-colour palette (turned into one of 16 where a terminal has no more).
+// Colour of a cell: none, or a number of the 256-colour palette (turned into one of 16 where a
+// terminal has no more).
 struct Paintwork {
   int16_t foreground = -1;
   int16_t background = -1;
@@ -29,8 +30,8 @@ class Screen {
   int width() const { return width_; }
   int height() const { return height_; }
 
-  // Writes UTF-8 text from column x, cut at `limit` columns or the right edge. Returns the column after it. What lies
-  // outside the grid is dropped.
+  // Writes UTF-8 text from column x, cut at `limit` columns or the right edge. Returns the column
+  // after it. What lies outside the grid is dropped.
   int Put(int x, int y, std::string_view text, Paintwork paint = {}, int limit = kMaxScreenColumns);
   void FillRow(int y, Paintwork paint);
 
@@ -41,7 +42,8 @@ class Screen {
   std::string Text() const;
   // The same with colours, for output without a terminal's cursor (--once).
   std::string Colored(ColorDepth depth) const;
-  // Codes that change a terminal showing `before` into this; a terminal of another size is redrawn whole.
+  // Codes that change a terminal showing `before` into this; a terminal of another size is redrawn
+  // whole.
   std::string Diff(const Screen& before, ColorDepth depth) const;
 
  private:

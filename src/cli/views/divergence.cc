@@ -15,14 +15,19 @@ using enum ColumnFormat;
 
 constexpr int kDivergenceLabel = 24;
 
-
 std::string Ratio(const Json& v) { return v.number() ? fmt::format("{:.2f}", *v.number()) : "-"; }
 std::string RatioRange(const Json& low, const Json& high) {
-  return low.number() && high.number() ? fmt::format("{:.2f} to {:.2f}", *low.number(), *high.number()) : "-";
+  return low.number() && high.number()
+             ? fmt::format("{:.2f} to {:.2f}", *low.number(), *high.number())
+             : "-";
 }
 // Of a divergence two digits matter: the paper's own cases are told apart by them.
-std::string Percent2(const Json& v) { return v.number() ? fmt::format("{:.2f} %", *v.number() * 100) : "-"; }
-std::string Points(const Json& v) { return v.number() ? fmt::format("{:+.1f} points", *v.number() * 100) : "-"; }
+std::string Percent2(const Json& v) {
+  return v.number() ? fmt::format("{:.2f} %", *v.number() * 100) : "-";
+}
+std::string Points(const Json& v) {
+  return v.number() ? fmt::format("{:+.1f} points", *v.number() * 100) : "-";
+}
 
 // Names come from outside: an escape sequence in one must not reach a terminal.
 std::string Safe(const Json& v) { return Printable(v.text(), 2000); }
@@ -52,8 +57,10 @@ class Card {
     Causes();
     List("What to do", d_["actions"]);
     out_ += "\n" + Paint(v_, Tone::kDim,
-                         Wrap("MFU is what the application claims, OFU what the hardware did: MFU / OFU of a healthy job is not 1 "
-                              "but the inverse of what is expected above. Alarm beyond 10 points or a ratio of 1.25 after that. "
+                         Wrap("MFU is what the application claims, OFU what the hardware did: MFU "
+                              "/ OFU of a healthy job is not 1 "
+                              "but the inverse of what is expected above. Alarm beyond 10 points "
+                              "or a ratio of 1.25 after that. "
                               "docs/divergence.md has the method.",
                               v_.width, "", ""));
     return out_;
@@ -62,20 +69,25 @@ class Card {
  private:
   void Line(std::string_view label, const std::string& value, const std::string& remark = "") {
     out_ += "  " + PadRight(label, kDivergenceLabel) + PadRight(value, 18);
-    if (!remark.empty()) out_ += "  " + Paint(v_, Tone::kDim, CutToWidth(remark, std::max(20, v_.width - kDivergenceLabel - 24)));
+    if (!remark.empty())
+      out_ += "  " + Paint(v_, Tone::kDim,
+                           CutToWidth(remark, std::max(20, v_.width - kDivergenceLabel - 24)));
     out_ += "\n";
   }
   void Title(std::string_view text) { out_ += "\n" + Paint(v_, Tone::kBold, text) + "\n"; }
 
   void Header() {
     const std::string job = Safe(d_["job"]), verdict = Safe(d_["verdict"]);
-    out_ += Paint(v_, Tone::kBold, job.empty() ? "MFU against OFU" : "Job " + job + ": MFU against OFU");
+    out_ += Paint(v_, Tone::kBold,
+                  job.empty() ? "MFU against OFU" : "Job " + job + ": MFU against OFU");
     out_ += "  " + Paint(v_, ToneOfVerdict(verdict), VerdictWord(verdict)) + "\n";
     out_ += Wrap(Safe(d_["headline"]), v_.width, "  ", "  ");
     std::string where;
     const auto add = [&](const std::string& s) { where += (where.empty() ? "" : " · ") + s; };
     if (!d_["user"].text().empty()) add("user " + Safe(d_["user"]));
-    if (d_["gpus"].integer()) add(fmt::format("{} GPU{}", Count(d_["gpus"].number_or(0)), d_["gpus"].integer_or(0) == 1 ? "" : "s"));
+    if (d_["gpus"].integer())
+      add(fmt::format("{} GPU{}", Count(d_["gpus"].number_or(0)),
+                      d_["gpus"].integer_or(0) == 1 ? "" : "s"));
     if (!d_["gpu_models"].array().empty()) add(Printable(JoinTexts(d_["gpu_models"], ", "), 500));
     if (!d_["window"].is_null()) add("training window " + WindowView::From(d_["window"]).Text());
     if (!where.empty()) out_ += Paint(v_, Tone::kDim, Wrap(where, v_.width, "  ", "  "));
@@ -84,33 +96,42 @@ class Card {
 
   void Numbers() {
     const Json &claim = d_["claim"], &peak = d_["peak"];
-    std::string how = claim["convention"].text().empty() ? "convention not said" : Safe(claim["convention"]);
+    std::string how =
+        claim["convention"].text().empty() ? "convention not said" : Safe(claim["convention"]);
     if (!claim["version"].text().empty()) how += " " + Safe(claim["version"]);
-    how += claim["peak_tflops"].number() ? fmt::format(", against {:.6g} TFLOP/s", *claim["peak_tflops"].number())
-                                         : ", peak not said";
+    how += claim["peak_tflops"].number()
+               ? fmt::format(", against {:.6g} TFLOP/s", *claim["peak_tflops"].number())
+               : ", peak not said";
     if (!claim["precision"].text().empty()) how += ", " + Safe(claim["precision"]);
     if (claim["mfu_basis"].text() == "tflops_per_gpu") how += ", from TFLOP/s a GPU";
     if (claim["mfu_basis"].text() == "tokens_per_s") how += ", from tokens/s";
     Line("MFU as claimed", Percent2(d_["mfu_claimed"]), how);
     if (peak["right_tflops"].number()) {
       Line("MFU, right peak", Percent2(d_["mfu"]),
-           fmt::format("against {:.6g} TFLOP/s: {}", *peak["right_tflops"].number(), Safe(peak["right_basis"])));
+           fmt::format("against {:.6g} TFLOP/s: {}", *peak["right_tflops"].number(),
+                       Safe(peak["right_basis"])));
     }
     std::string ofu = Percent2(d_["ofu"]);
-    if (d_["ofu"].number() && d_["ofu_ci95"].number()) ofu += fmt::format(" ± {:.2f}", *d_["ofu_ci95"].number() * 100);
+    if (d_["ofu"].number() && d_["ofu_ci95"].number())
+      ofu += fmt::format(" ± {:.2f}", *d_["ofu_ci95"].number() * 100);
     std::string seen;
     const auto add = [&](const std::string& s) { seen += (seen.empty() ? "" : ", ") + s; };
     if (d_["window"]["source"].text() == "raw") add("raw samples of exactly that window");
     if (d_["window"]["source"].text() == "rollup") add("whole minutes inside that window");
-    if (d_["coverage"].number()) add(fmt::format("known for {:.0f} % of the GPU time", *d_["coverage"].number() * 100));
+    if (d_["coverage"].number())
+      add(fmt::format("known for {:.0f} % of the GPU time", *d_["coverage"].number() * 100));
     Line("OFU", ofu, seen);
     if (d_["ratio"].number()) {
       Line("MFU / OFU", Ratio(d_["ratio"]),
-           fmt::format("{} by timing and sampling (95 %)", RatioRange(d_["ratio_low"], d_["ratio_high"])));
+           fmt::format("{} by timing and sampling (95 %)",
+                       RatioRange(d_["ratio_low"], d_["ratio_high"])));
       const Json& e = d_["expected"];
-      Line("of a healthy job", fmt::format("{:.2f} to {:.2f}", 1 / e["ofu_per_mfu_high"].number_or(1), 1 / e["ofu_per_mfu_low"].number_or(1)));
+      Line("of a healthy job",
+           fmt::format("{:.2f} to {:.2f}", 1 / e["ofu_per_mfu_high"].number_or(1),
+                       1 / e["ofu_per_mfu_low"].number_or(1)));
       Line("difference", Points(d_["difference"]), "MFU - OFU");
-      Line("after what is expected", Points(d_["difference_expected"]), fmt::format("ratio {}", Ratio(d_["ratio_expected"])));
+      Line("after what is expected", Points(d_["difference_expected"]),
+           fmt::format("ratio {}", Ratio(d_["ratio_expected"])));
     }
   }
 
@@ -118,7 +139,9 @@ class Card {
     Title("Expected OFU / MFU of a job whose numbers are right");
     for (const Json& f : d_["expected"]["factors"].array()) {
       const bool exact = f["low"].number_or(0) == f["high"].number_or(0);
-      Line(Safe(f["name"]), exact ? fmt::format("{:.3f}", f["low"].number_or(0)) : RatioRange(f["low"], f["high"]), Safe(f["basis"]));
+      Line(Safe(f["name"]),
+           exact ? fmt::format("{:.3f}", f["low"].number_or(0)) : RatioRange(f["low"], f["high"]),
+           Safe(f["basis"]));
     }
   }
 
@@ -138,22 +161,30 @@ class Card {
                       d_["mfu_claimed"].number() && d_["ofu"].number_or(0) > 0
                           ? fmt::format("{:.2f}", *d_["mfu_claimed"].number() / *d_["ofu"].number())
                           : "-"));
-    const auto row = [&](std::string_view rank, std::string_view gives, std::string_view fits, std::string_view corrected) {
-      return fmt::format("  {}  {}  {}  {}  ", PadLeft(rank, 2), PadRight(gives, 12), PadRight(fits, 4), PadLeft(corrected, 9));
+    const auto row = [&](std::string_view rank, std::string_view gives, std::string_view fits,
+                         std::string_view corrected) {
+      return fmt::format("  {}  {}  {}  {}  ", PadLeft(rank, 2), PadRight(gives, 12),
+                         PadRight(fits, 4), PadLeft(corrected, 9));
     };
     const std::string indent(static_cast<size_t>(DisplayWidth(row("", "", "", ""))), ' ');
-    out_ += Paint(v_, Tone::kDim, row("#", "gives", "fits", "corrected") + "cause (how well supported)\n");
+    out_ += Paint(v_, Tone::kDim,
+                  row("#", "gives", "fits", "corrected") + "cause (how well supported)\n");
     for (const Json& e : d_["explanations"].array()) {
       std::string text;
       for (const Json& p : e["parts"].array()) {
-        text += fmt::format("{}{} ({})", text.empty() ? "" : " + ", Safe(p["title"]), Safe(p["standing"]));
+        text += fmt::format("{}{} ({})", text.empty() ? "" : " + ", Safe(p["title"]),
+                            Safe(p["standing"]));
       }
       if (text.empty()) text = Safe(e["title"]);
       const bool fits = e["fits"].boolean();
-      const std::string line = Wrap(text, v_.width,
-                                    row(std::to_string(e["rank"].integer_or(0)), RatioRange(e["ratio_low"], e["ratio_high"]),
-                                        fits ? "yes" : e["misfit"].number_or(9) <= 2 ? "near" : "no", Percent2(e["corrected_mfu"])),
-                                    indent);
+      const std::string line = Wrap(
+          text, v_.width,
+          row(std::to_string(e["rank"].integer_or(0)), RatioRange(e["ratio_low"], e["ratio_high"]),
+              fits                            ? "yes"
+              : e["misfit"].number_or(9) <= 2 ? "near"
+                                              : "no",
+              Percent2(e["corrected_mfu"])),
+          indent);
       out_ += fits || e["misfit"].number_or(9) <= 2 ? line : Paint(v_, Tone::kDim, line);
     }
   }
@@ -165,15 +196,29 @@ class Card {
 
 }  // namespace
 
-std::string DivergenceCard(const Json& divergence, const ViewOptions& view) { return Card(divergence, view).Make(); }
+std::string DivergenceCard(const Json& divergence, const ViewOptions& view) {
+  return Card(divergence, view).Make();
+}
 
 Table ExplanationsTable(const Json& d) {
   Table t;
-  t.columns = {{"rank", "#"}, {"cause", "cause"}, {"fits", "fits"}, {"ratio_low", "from"}, {"ratio_high", "to"},
-               {"standing", "standing"}, {"corrected_mfu", "corrected MFU", kPercent}, {"corrected_hfu", "HFU", kPercent},
-               {"residual", "OFU / corrected"}, {"ids", "ids"}, {"misfit", "misfit"}, {"log_distance", "log distance"}, {"cost", "cost"},
+  t.columns = {{"rank", "#"},
+               {"cause", "cause"},
+               {"fits", "fits"},
+               {"ratio_low", "from"},
+               {"ratio_high", "to"},
+               {"standing", "standing"},
+               {"corrected_mfu", "corrected MFU", kPercent},
+               {"corrected_hfu", "HFU", kPercent},
+               {"residual", "OFU / corrected"},
+               {"ids", "ids"},
+               {"misfit", "misfit"},
+               {"log_distance", "log distance"},
+               {"cost", "cost"},
                {"source", "source"}};
-  const auto rounded = [](const Json& v) { return v.number() ? Cell(std::round(*v.number() * 1e4) / 1e4) : Cell(); };
+  const auto rounded = [](const Json& v) {
+    return v.number() ? Cell(std::round(*v.number() * 1e4) / 1e4) : Cell();
+  };
   for (const Json& e : d["explanations"].array()) {
     std::string ids, standing, source;
     const auto add = [](std::string* to, const std::string& s, std::string_view separator) {
@@ -184,40 +229,61 @@ Table ExplanationsTable(const Json& d) {
       add(&standing, p["standing"].text(), " + ");
       add(&source, p["source"].text(), "; ");
     }
-    t.rows.push_back({IntegerCell(e["rank"]), TextCell(e["title"]), e["fits"].boolean(), rounded(e["ratio_low"]), rounded(e["ratio_high"]),
-                      standing.empty() ? Cell() : Cell(standing), NumberCell(e["corrected_mfu"]), NumberCell(e["corrected_hfu"]),
-                      rounded(e["residual"]), ids.empty() ? Cell() : Cell(ids), rounded(e["misfit"]), rounded(e["log_distance"]), IntegerCell(e["cost"]),
-                      source.empty() ? Cell() : Cell(source)});
+    t.rows.push_back(
+        {IntegerCell(e["rank"]), TextCell(e["title"]), e["fits"].boolean(), rounded(e["ratio_low"]),
+         rounded(e["ratio_high"]), standing.empty() ? Cell() : Cell(standing),
+         NumberCell(e["corrected_mfu"]), NumberCell(e["corrected_hfu"]), rounded(e["residual"]),
+         ids.empty() ? Cell() : Cell(ids), rounded(e["misfit"]), rounded(e["log_distance"]),
+         IntegerCell(e["cost"]), source.empty() ? Cell() : Cell(source)});
   }
   if (t.rows.empty()) t.notes.push_back(d["headline"].text());
   return t;
 }
 
 std::string DivergenceSummary(const Json& answer, const ViewOptions& v) {
-  std::string out = Paint(v, Tone::kBold, "MFU against OFU") + "  " + WindowView::From(answer["window"]).Text() + "\n";
+  std::string out = Paint(v, Tone::kBold, "MFU against OFU") + "  " +
+                    WindowView::From(answer["window"]).Text() + "\n";
   std::string verdicts;
   for (const auto& [name, n] : answer["verdicts"].object()) {
-    verdicts += fmt::format("{}{} {}", verdicts.empty() ? "" : ", ", VerdictWord(name), n.integer_or(0));
+    verdicts +=
+        fmt::format("{}{} {}", verdicts.empty() ? "" : ", ", VerdictWord(name), n.integer_or(0));
   }
-  out += Wrap(fmt::format("{} jobs report an MFU or throughput, {} can be compared: {}", Count(answer["jobs_with_claim"].number_or(0)),
-                          Count(answer["jobs_compared"].number_or(0)), verdicts.empty() ? "none" : verdicts),
+  out += Wrap(fmt::format("{} jobs report an MFU or throughput, {} can be compared: {}",
+                          Count(answer["jobs_with_claim"].number_or(0)),
+                          Count(answer["jobs_compared"].number_or(0)),
+                          verdicts.empty() ? "none" : verdicts),
               v.width, "  ", "  ");
   return out;
 }
 
 Table DivergenceStatisticsTable(const Json& answer) {
   Table t;
-  t.columns = {{"jobs_taken", "jobs"}, {"weight", "weighted by"}, {"n", "n", kCount}, {"mfu_mean", "MFU", kPercent},
-               {"ofu_mean", "OFU", kPercent}, {"mae", "mean |error|", kPercent}, {"within_10_points", "within 10 points", kPercent},
-               {"over_20_points", "over 20", kPercent}, {"pearson", "Pearson r"}, {"pearson_low", "from"},
-               {"pearson_high", "to"}, {"spearman", "Spearman"}};
-  const auto rounded = [](const Json& x) { return x.number() ? Cell(std::round(*x.number() * 1e3) / 1e3) : Cell(); };
-  for (const auto& [member, title] : {std::pair("all", "all"), std::pair("without_flagged", "without flagged")}) {
-    for (const auto& [weight, name] : {std::pair("by_jobs", "jobs"), std::pair("by_gpu_seconds", "GPU-seconds")}) {
+  t.columns = {{"jobs_taken", "jobs"},
+               {"weight", "weighted by"},
+               {"n", "n", kCount},
+               {"mfu_mean", "MFU", kPercent},
+               {"ofu_mean", "OFU", kPercent},
+               {"mae", "mean |error|", kPercent},
+               {"within_10_points", "within 10 points", kPercent},
+               {"over_20_points", "over 20", kPercent},
+               {"pearson", "Pearson r"},
+               {"pearson_low", "from"},
+               {"pearson_high", "to"},
+               {"spearman", "Spearman"}};
+  const auto rounded = [](const Json& x) {
+    return x.number() ? Cell(std::round(*x.number() * 1e3) / 1e3) : Cell();
+  };
+  for (const auto& [member, title] :
+       {std::pair("all", "all"), std::pair("without_flagged", "without flagged")}) {
+    for (const auto& [weight, name] :
+         {std::pair("by_jobs", "jobs"), std::pair("by_gpu_seconds", "GPU-seconds")}) {
       const Json& s = answer[member][weight];
-      t.rows.push_back({std::string(title), std::string(name), IntegerCell(s["jobs"]), NumberCell(s["mfu"]["mean"]), NumberCell(s["ofu"]["mean"]),
-                        NumberCell(s["mae"]), NumberCell(s["within_10_points"]), NumberCell(s["over_20_points"]), rounded(s["pearson"]["r"]),
-                        rounded(s["pearson"]["low"]), rounded(s["pearson"]["high"]), rounded(s["spearman"])});
+      t.rows.push_back({std::string(title), std::string(name), IntegerCell(s["jobs"]),
+                        NumberCell(s["mfu"]["mean"]), NumberCell(s["ofu"]["mean"]),
+                        NumberCell(s["mae"]), NumberCell(s["within_10_points"]),
+                        NumberCell(s["over_20_points"]), rounded(s["pearson"]["r"]),
+                        rounded(s["pearson"]["low"]), rounded(s["pearson"]["high"]),
+                        rounded(s["spearman"])});
     }
   }
   return t;
@@ -226,33 +292,72 @@ Table DivergenceStatisticsTable(const Json& answer) {
 Table DivergenceGroupsTable(const Json& answer) {
   Table t;
   const std::string by = answer["group_by"].text();
-  t.columns = {{by, by == "gpus" ? "GPUs" : by}, {"jobs", "jobs", kCount}, {"flagged", "flagged", kCount},
-               {"mfu_mean", "MFU", kPercent}, {"mfu_sd", "sd", kPercent}, {"ofu_mean", "OFU", kPercent},
-               {"abs_error_mean", "|error|", kPercent}, {"abs_error_sd", "sd", kPercent}, {"gpu_seconds", "GPU time", kGpuHours}};
+  t.columns = {{by, by == "gpus" ? "GPUs" : by},
+               {"jobs", "jobs", kCount},
+               {"flagged", "flagged", kCount},
+               {"mfu_mean", "MFU", kPercent},
+               {"mfu_sd", "sd", kPercent},
+               {"ofu_mean", "OFU", kPercent},
+               {"abs_error_mean", "|error|", kPercent},
+               {"abs_error_sd", "sd", kPercent},
+               {"gpu_seconds", "GPU time", kGpuHours}};
   for (const Json& g : answer["groups"].array()) {
     const Json& s = g["by_jobs"];
-    t.rows.push_back({TextCell(g["group"]), IntegerCell(s["jobs"]), IntegerCell(g["flagged"]), NumberCell(s["mfu"]["mean"]), NumberCell(s["mfu"]["sd"]),
-                      NumberCell(s["ofu"]["mean"]), NumberCell(s["abs_error"]["mean"]), NumberCell(s["abs_error"]["sd"]), NumberCell(s["gpu_seconds"])});
+    t.rows.push_back({TextCell(g["group"]), IntegerCell(s["jobs"]), IntegerCell(g["flagged"]),
+                      NumberCell(s["mfu"]["mean"]), NumberCell(s["mfu"]["sd"]),
+                      NumberCell(s["ofu"]["mean"]), NumberCell(s["abs_error"]["mean"]),
+                      NumberCell(s["abs_error"]["sd"]), NumberCell(s["gpu_seconds"])});
   }
   return t;
 }
 
 Table DivergenceJobsTable(const Json& answer) {
   Table t;
-  t.columns = {{"job", "job"}, {"verdict", "verdict"}, {"gpus", "GPUs", kCount}, {"mfu", "MFU", kPercent}, {"ofu", "OFU", kPercent},
-               {"ratio", "MFU / OFU"}, {"difference_expected", "off", kPercent}, {"headline", "what"}, {"user", "user"},
-               {"workflow", "workflow"}, {"mfu_claimed", "MFU claimed", kPercent}, {"ofu_ci95", "OFU ±", kPercent},
-               {"difference", "MFU - OFU", kPercent}, {"ratio_expected", "ratio after expectation"}, {"flagged", "flagged"},
-               {"causes", "causes"}, {"corrected_mfu", "corrected MFU", kPercent}, {"convention", "convention"},
-               {"gpu_seconds", "GPU time", kGpuHours}, {"reason", "reason"}};
-  const auto rounded = [](const Json& x) { return x.number() ? Cell(std::round(*x.number() * 1e4) / 1e4) : Cell(); };
+  t.columns = {{"job", "job"},
+               {"verdict", "verdict"},
+               {"gpus", "GPUs", kCount},
+               {"mfu", "MFU", kPercent},
+               {"ofu", "OFU", kPercent},
+               {"ratio", "MFU / OFU"},
+               {"difference_expected", "off", kPercent},
+               {"headline", "what"},
+               {"user", "user"},
+               {"workflow", "workflow"},
+               {"mfu_claimed", "MFU claimed", kPercent},
+               {"ofu_ci95", "OFU ±", kPercent},
+               {"difference", "MFU - OFU", kPercent},
+               {"ratio_expected", "ratio after expectation"},
+               {"flagged", "flagged"},
+               {"causes", "causes"},
+               {"corrected_mfu", "corrected MFU", kPercent},
+               {"convention", "convention"},
+               {"gpu_seconds", "GPU time", kGpuHours},
+               {"reason", "reason"}};
+  const auto rounded = [](const Json& x) {
+    return x.number() ? Cell(std::round(*x.number() * 1e4) / 1e4) : Cell();
+  };
   for (const Json& j : answer["jobs"].array()) {
     const std::string causes = JoinTexts(j["causes"], "+");
-    t.rows.push_back({TextCell(j["job"]), TextCell(j["verdict"]), IntegerCell(j["gpus"]), NumberCell(j["mfu"]), NumberCell(j["ofu"]), rounded(j["ratio"]),
-                      NumberCell(j["difference_expected"]), TextCell(j["headline"]), TextCell(j["user"]), TextCell(j["workflow"]),
-                      NumberCell(j["mfu_claimed"]), NumberCell(j["ofu_ci95"]), NumberCell(j["difference"]), rounded(j["ratio_expected"]),
-                      j["flagged"].boolean(), causes.empty() ? Cell() : Cell(causes), NumberCell(j["corrected_mfu"]),
-                      TextCell(j["convention"]), NumberCell(j["gpu_seconds"]), TextCell(j["reason"])});
+    t.rows.push_back({TextCell(j["job"]),
+                      TextCell(j["verdict"]),
+                      IntegerCell(j["gpus"]),
+                      NumberCell(j["mfu"]),
+                      NumberCell(j["ofu"]),
+                      rounded(j["ratio"]),
+                      NumberCell(j["difference_expected"]),
+                      TextCell(j["headline"]),
+                      TextCell(j["user"]),
+                      TextCell(j["workflow"]),
+                      NumberCell(j["mfu_claimed"]),
+                      NumberCell(j["ofu_ci95"]),
+                      NumberCell(j["difference"]),
+                      rounded(j["ratio_expected"]),
+                      j["flagged"].boolean(),
+                      causes.empty() ? Cell() : Cell(causes),
+                      NumberCell(j["corrected_mfu"]),
+                      TextCell(j["convention"]),
+                      NumberCell(j["gpu_seconds"]),
+                      TextCell(j["reason"])});
   }
   const int64_t total = answer["total"].integer_or(0);
   if (static_cast<int64_t>(t.rows.size()) < total) {

@@ -1,4 +1,5 @@
-// MFU against OFU for people: a card of one job, tables of many. Everything comes from the API's answer (docs/divergence.md).
+// MFU against OFU for people: a card of one job, tables of many. Everything comes from the API's
+// answer (docs/divergence.md).
 #ifndef FLOPWATCH_CLI_VIEWS_DIVERGENCE_H_
 #define FLOPWATCH_CLI_VIEWS_DIVERGENCE_H_
 
@@ -16,8 +17,10 @@ std::string DivergenceCard(const Json& divergence, const ViewOptions& view);
 Table ExplanationsTable(const Json& divergence);
 
 // Of GET /api/v1/divergence.
-std::string DivergenceSummary(const Json& answer, const ViewOptions& view);  // text above the tables
-Table DivergenceStatisticsTable(const Json& answer);  // one row a weighting, with and without flagged jobs
+std::string DivergenceSummary(const Json& answer,
+                              const ViewOptions& view);  // text above the tables
+Table DivergenceStatisticsTable(
+    const Json& answer);  // one row a weighting, with and without flagged jobs
 Table DivergenceGroupsTable(const Json& answer);
 Table DivergenceJobsTable(const Json& answer);
 

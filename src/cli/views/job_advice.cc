@@ -1,5 +1,5 @@
-// What the numbers of a job say to its owner. Thresholds are ours and are named in docs/cli.md; where a source has them,
-// it is cited. Every sentence carries the figures it rests on.
+// What the numbers of a job say to its owner. Thresholds are ours and are named in docs/cli.md;
+// where a source has them, it is cited. Every sentence carries the figures it rests on.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,15 +12,15 @@
 namespace flopwatch::cli {
 namespace {
 
-constexpr double kBusyDuty = 0.9;        // duty cycle that looks busy
-constexpr double kLowOfu = 0.15;         // OFU that contradicts it
-constexpr double kIdleDuty = 0.5;        // below: the GPUs wait
-constexpr double kUnusedDuty = 0.02;     // below, a whole window long: nobody uses this GPU
-constexpr double kSlowClock = 0.85;      // SM clock against the tensor clock while tensor cores work
+constexpr double kBusyDuty = 0.9;     // duty cycle that looks busy
+constexpr double kLowOfu = 0.15;      // OFU that contradicts it
+constexpr double kIdleDuty = 0.5;     // below: the GPUs wait
+constexpr double kUnusedDuty = 0.02;  // below, a whole window long: nobody uses this GPU
+constexpr double kSlowClock = 0.85;   // SM clock against the tensor clock while tensor cores work
 constexpr double kUnseenShare = 0.05;
 constexpr double kStaleShare = 0.2;
-constexpr double kLaggardShare = 0.6;    // of the median OFU of the job's GPUs
-constexpr double kStandstillShare = 0.1;   // of the job's best OFU
+constexpr double kLaggardShare = 0.6;     // of the median OFU of the job's GPUs
+constexpr double kStandstillShare = 0.1;  // of the job's best OFU
 constexpr double kStandstillSeconds = 300;
 constexpr double kMinimumSeconds = 120;  // a GPU observed for less says nothing
 
@@ -33,7 +33,8 @@ std::vector<GpuLine> GpusOf(const Json& answer) {
   std::vector<GpuLine> out;
   for (const Json& g : answer["gpus"].array()) {
     std::string name = g["node"].text().empty() ? g["gpu"].text() : g["node"].text();
-    if (const auto index = g["index"].integer(); index && !g["node"].text().empty()) name += fmt::format(" gpu {}", *index);
+    if (const auto index = g["index"].integer(); index && !g["node"].text().empty())
+      name += fmt::format(" gpu {}", *index);
     if (const auto instance = g["gpu_instance"].integer()) name += fmt::format("/{}", *instance);
     out.push_back({std::move(name), UsageView::From(g["usage"])});
   }
@@ -43,7 +44,8 @@ std::vector<GpuLine> GpusOf(const Json& answer) {
 std::string Names(const std::vector<std::string>& names) {
   constexpr size_t kShown = 3;
   std::string out;
-  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) out += (i == 0 ? "" : ", ") + names[i];
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    out += (i == 0 ? "" : ", ") + names[i];
   if (names.size() > kShown) out += fmt::format(" and {} more", names.size() - kShown);
   return out;
 }
@@ -54,15 +56,18 @@ void AddIdle(const std::vector<GpuLine>& gpus, std::vector<Advice>* out) {
   std::vector<std::string> idle;
   double seconds = 0;
   for (const GpuLine& g : gpus) {
-    if (g.usage.observed_s < kMinimumSeconds || !g.usage.gpu_util || *g.usage.gpu_util > kUnusedDuty) continue;
+    if (g.usage.observed_s < kMinimumSeconds || !g.usage.gpu_util ||
+        *g.usage.gpu_util > kUnusedDuty)
+      continue;
     idle.push_back(g.name);
     seconds += g.usage.observed_s;
   }
   if (idle.empty()) return;
   const bool all = idle.size() == gpus.size();
-  out->push_back({all ? fmt::format("No GPU of this job did anything in this window ({} GPU-h).", GpuHours(seconds))
-                      : fmt::format("{} of {} GPUs did nothing in this window ({} GPU-h): {}.", idle.size(), gpus.size(),
-                                    GpuHours(seconds), Names(idle)),
+  out->push_back({all ? fmt::format("No GPU of this job did anything in this window ({} GPU-h).",
+                                    GpuHours(seconds))
+                      : fmt::format("{} of {} GPUs did nothing in this window ({} GPU-h): {}.",
+                                    idle.size(), gpus.size(), GpuHours(seconds), Names(idle)),
                   all ? "End the job, or find out what it waits for."
                       : "Ask for fewer GPUs, or check that the launcher starts a rank on each one.",
                   true});
@@ -74,22 +79,30 @@ void AddLaggards(const std::vector<GpuLine>& gpus, std::vector<Advice>* out) {
     if (g.usage.ofu && g.usage.computable_s >= kMinimumSeconds) ofus.push_back(*g.usage.ofu);
   }
   if (ofus.size() < 4) return;
-  std::nth_element(ofus.begin(), ofus.begin() + static_cast<std::ptrdiff_t>(ofus.size() / 2), ofus.end());
+  std::nth_element(ofus.begin(), ofus.begin() + static_cast<std::ptrdiff_t>(ofus.size() / 2),
+                   ofus.end());
   const double median = ofus[ofus.size() / 2];
   if (median < 0.02) return;
   std::vector<std::string> slow;
   for (const GpuLine& g : gpus) {
-    if (!g.usage.ofu || g.usage.computable_s < kMinimumSeconds || *g.usage.ofu >= kLaggardShare * median) continue;
+    if (!g.usage.ofu || g.usage.computable_s < kMinimumSeconds ||
+        *g.usage.ofu >= kLaggardShare * median)
+      continue;
     if (g.usage.gpu_util && *g.usage.gpu_util <= kUnusedDuty) continue;  // said already
     slow.push_back(fmt::format("{} ({})", g.name, Percent(g.usage.ofu)));
   }
-  if (slow.empty() || slow.size() > gpus.size() / 4) return;  // a quarter is a pattern of the job, not a straggler
-  out->push_back({fmt::format("{} of {} GPUs {} far below the median OFU of {}: {}.", slow.size(), gpus.size(),
-                              slow.size() == 1 ? "is" : "are", Percent(median), Names(slow)),
-                  "Look at clock, temperature and links of those GPUs; in a synchronous job the slowest sets the pace.", true});
+  if (slow.empty() || slow.size() > gpus.size() / 4)
+    return;  // a quarter is a pattern of the job, not a straggler
+  out->push_back(
+      {fmt::format("{} of {} GPUs {} far below the median OFU of {}: {}.", slow.size(), gpus.size(),
+                   slow.size() == 1 ? "is" : "are", Percent(median), Names(slow)),
+       "Look at clock, temperature and links of those GPUs; in a synchronous job the slowest sets "
+       "the pace.",
+       true});
 }
 
-// The longest stretch in which a job that computes elsewhere did nothing: start, checkpoint, hang, end of work.
+// The longest stretch in which a job that computes elsewhere did nothing: start, checkpoint, hang,
+// end of work.
 void AddStandstill(const Json& answer, const UsageView& u, std::vector<Advice>* out) {
   const SeriesView s = SeriesView::From(answer["series"]);
   double high = 0;
@@ -106,9 +119,11 @@ void AddStandstill(const Json& answer, const UsageView& u, std::vector<Advice>* 
   for (size_t i = best_at; i < best_at + best; ++i) lost += s.gpu_seconds[i].value_or(0);
   const Micros from = static_cast<Micros>(s.ts[best_at]) * kMicrosPerSecond;
   const Micros to = from + static_cast<Micros>(seconds) * kMicrosPerSecond;
-  out->push_back({fmt::format("From {} to {} UTC the job did next to nothing ({}{}).", Minute(from), Minute(to).substr(11),
-                              FormatDuration(to - from), lost > 0 ? fmt::format(", {} GPU-h", GpuHours(lost)) : ""),
-                  "A start, a checkpoint, an evaluation or a hang: compare with the job's own log.", lost > 0.05 * u.gpu_seconds});
+  out->push_back({fmt::format("From {} to {} UTC the job did next to nothing ({}{}).", Minute(from),
+                              Minute(to).substr(11), FormatDuration(to - from),
+                              lost > 0 ? fmt::format(", {} GPU-h", GpuHours(lost)) : ""),
+                  "A start, a checkpoint, an evaluation or a hang: compare with the job's own log.",
+                  lost > 0.05 * u.gpu_seconds});
 }
 
 }  // namespace
@@ -128,35 +143,49 @@ std::vector<Advice> AdviceFor(const Json& answer) {
   const bool all_idle = u.gpu_util && *u.gpu_util <= kUnusedDuty;
   if (u.ofu && u.gpu_util && !all_idle) {
     if (*u.gpu_util >= kBusyDuty && *u.ofu < kLowOfu) {
-      out.push_back({fmt::format("The duty cycle is {} but OFU only {}: the GPUs look busy and do little arithmetic.",
-                                 Whole(*u.gpu_util), Percent(u.ofu)),
-                     "Duty cycle counts any running kernel. Look for small batches, memory-bound or communication kernels, "
-                     "and matrix products outside the tensor cores (FP32 without TF32, odd shapes).",
-                     true});
+      out.push_back(
+          {fmt::format(
+               "The duty cycle is {} but OFU only {}: the GPUs look busy and do little arithmetic.",
+               Whole(*u.gpu_util), Percent(u.ofu)),
+           "Duty cycle counts any running kernel. Look for small batches, memory-bound or "
+           "communication kernels, "
+           "and matrix products outside the tensor cores (FP32 without TF32, odd shapes).",
+           true});
     } else if (*u.gpu_util < kIdleDuty) {
-      out.push_back({fmt::format("The GPUs run no kernel {} of the time (duty cycle {}).", Whole(1 - *u.gpu_util),
-                                 Whole(*u.gpu_util)),
-                     "Something feeds them too slowly: data loading, checkpoints, evaluation on the CPU, or waiting for other "
+      out.push_back({fmt::format("The GPUs run no kernel {} of the time (duty cycle {}).",
+                                 Whole(1 - *u.gpu_util), Whole(*u.gpu_util)),
+                     "Something feeds them too slowly: data loading, checkpoints, evaluation on "
+                     "the CPU, or waiting for other "
                      "ranks.",
                      true});
     }
   }
-  if (const auto clock = u.clock_ratio(); clock && *clock < kSlowClock && *u.tensor_active > 0.1) {
-    out.push_back({fmt::format("While the tensor cores work the SM clock is {} of their maximum{}.", Whole(*clock),
-                               u.sm_clock_mhz ? fmt::format(" ({:.0f} MHz on average)", *u.sm_clock_mhz) : ""),
-                   "Power or heat holds the clock down: compare power with its limit, and look at temperatures.", false});
+  if (const auto clock = u.clock_ratio(); clock && *clock<kSlowClock&& * u.tensor_active> 0.1) {
+    out.push_back(
+        {fmt::format(
+             "While the tensor cores work the SM clock is {} of their maximum{}.", Whole(*clock),
+             u.sm_clock_mhz ? fmt::format(" ({:.0f} MHz on average)", *u.sm_clock_mhz) : ""),
+         "Power or heat holds the clock down: compare power with its limit, and look at "
+         "temperatures.",
+         false});
   }
   AddLaggards(gpus, &out);
   AddStandstill(answer, u, &out);
-  if (const double unseen = u.gpu_seconds - u.observed_s; unseen > kUnseenShare * u.gpu_seconds && unseen >= kMinimumSeconds) {
-    out.push_back({fmt::format("{} GPU-h ({}) were not observed at all.", GpuHours(unseen), Whole(unseen / u.gpu_seconds)),
+  if (const double unseen = u.gpu_seconds - u.observed_s;
+      unseen > kUnseenShare * u.gpu_seconds && unseen >= kMinimumSeconds) {
+    out.push_back({fmt::format("{} GPU-h ({}) were not observed at all.", GpuHours(unseen),
+                               Whole(unseen / u.gpu_seconds)),
                    "\"flopwatch targets\" shows exporters that do not answer.", false});
   }
   if (u.observed_s > 0 && u.stale_s / u.observed_s > kStaleShare) {
-    out.push_back({fmt::format("{} of the samples repeat the one before.", Whole(u.stale_s / u.observed_s)),
-                   "The exporter collects more slowly than it is scraped: align its interval with scrape.interval.", false});
+    out.push_back(
+        {fmt::format("{} of the samples repeat the one before.", Whole(u.stale_s / u.observed_s)),
+         "The exporter collects more slowly than it is scraped: align its interval with "
+         "scrape.interval.",
+         false});
   }
-  std::stable_sort(out.begin(), out.end(), [](const Advice& a, const Advice& b) { return a.serious && !b.serious; });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Advice& a, const Advice& b) { return a.serious && !b.serious; });
   return out;
 }
 

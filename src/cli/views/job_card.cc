@@ -32,25 +32,31 @@ std::string Header(const Json& job, const Json& answer, const ViewOptions& v) {
   if (!job["workflow"].text().empty()) who += fmt::format(" · workflow {}", job["workflow"].text());
   const auto gpus = std::max<int64_t>(u.gpus, static_cast<int64_t>(answer["gpus"].array().size()));
   who += fmt::format(" · {} GPU{}", Count(static_cast<double>(gpus)), gpus == 1 ? "" : "s");
-  if (!nodes.empty()) who += fmt::format(" on {} node{}", nodes.size(), nodes.size() == 1 ? "" : "s");
-  if (!models.empty()) who += " · " + *models.begin() + (models.size() > 1 ? fmt::format(" and {} more", models.size() - 1) : "");
+  if (!nodes.empty())
+    who += fmt::format(" on {} node{}", nodes.size(), nodes.size() == 1 ? "" : "s");
+  if (!models.empty())
+    who += " · " + *models.begin() +
+           (models.size() > 1 ? fmt::format(" and {} more", models.size() - 1) : "");
   line(who);
   const auto started = TimeOf(job["started"].text()), ended = TimeOf(job["ended"].text());
   std::string when = job["running"].boolean() ? "running" : "ended";
   if (ended) when += " " + Minute(*ended) + " UTC";
   if (started) when += ", started " + Minute(*started) + " UTC";
   line(when);
-  line(fmt::format("window {} · {} GPU-h", WindowView::From(answer["window"]).Text(), GpuHours(u.gpu_seconds)));
+  line(fmt::format("window {} · {} GPU-h", WindowView::From(answer["window"]).Text(),
+                   GpuHours(u.gpu_seconds)));
   return out;
 }
 
 // "  label   value   bar   remark"
-std::string BarLine(const ViewOptions& v, std::string_view label, const std::string& value, std::optional<double> ratio,
-                    Tone tone, std::string_view remark) {
+std::string BarLine(const ViewOptions& v, std::string_view label, const std::string& value,
+                    std::optional<double> ratio, Tone tone, std::string_view remark) {
   // The remark gets its own column where there is room, and goes without where not.
   const int remark_width = v.width >= 100 ? 34 : 0;
-  const int bar = std::clamp(v.width - 2 - kCardLabel - kValue - (remark_width > 0 ? remark_width + 2 : 0), 10, 60);
-  std::string out = "  " + PadRight(label, kCardLabel) + PadRight(value, kValue) + Bar(v, ratio, bar, tone);
+  const int bar = std::clamp(
+      v.width - 2 - kCardLabel - kValue - (remark_width > 0 ? remark_width + 2 : 0), 10, 60);
+  std::string out =
+      "  " + PadRight(label, kCardLabel) + PadRight(value, kValue) + Bar(v, ratio, bar, tone);
   if (remark_width > 0 && !remark.empty()) out += "  " + Paint(v, Tone::kDim, remark);
   return out + "\n";
 }
@@ -63,7 +69,8 @@ std::string Application(const Json& job, const Json& answer, const ViewOptions& 
   std::string convention = said["convention"].text();
   std::string remark = convention.empty() ? "convention not said" : "as " + convention + " counts";
   if (said["mfu_source"].text() == "throughput") {
-    remark = fmt::format("{:.0f} of {:.0f} TFLOP/s", said["tflops_per_gpu"].number_or(0), said["peak_tflops"].number_or(0));
+    remark = fmt::format("{:.0f} of {:.0f} TFLOP/s", said["tflops_per_gpu"].number_or(0),
+                         said["peak_tflops"].number_or(0));
     if (!convention.empty()) remark += ", " + convention;
   }
   std::string out = BarLine(v, "MFU (reported)", Percent(mfu), mfu, Tone::kDim, remark);
@@ -74,12 +81,16 @@ std::string Application(const Json& job, const Json& answer, const ViewOptions& 
   }
   std::string more;
   const auto add = [&](const std::string& text) { more += (more.empty() ? "" : " · ") + text; };
-  if (const auto tflops = said["tflops_per_gpu"].number(); tflops && !mfu) add(fmt::format("{:.1f} TFLOP/s a GPU", *tflops));
+  if (const auto tflops = said["tflops_per_gpu"].number(); tflops && !mfu)
+    add(fmt::format("{:.1f} TFLOP/s a GPU", *tflops));
   if (const auto tokens = said["tokens_per_s"].number()) add(Count(*tokens) + " tokens/s");
   if (const auto loss = said["loss"].number()) add(fmt::format("loss {:.4g}", *loss));
   if (const auto step = said["last_step"].integer()) add(fmt::format("step {}", *step));
-  if (said["claims"].integer_or(0) > 1) add(fmt::format("{} claims, the main one is shown", said["claims"].integer_or(0)));
-  if (!more.empty()) out += Wrap(more, v.width, "  " + PadRight("reported", kCardLabel), "  " + PadRight("", kCardLabel));
+  if (said["claims"].integer_or(0) > 1)
+    add(fmt::format("{} claims, the main one is shown", said["claims"].integer_or(0)));
+  if (!more.empty())
+    out += Wrap(more, v.width, "  " + PadRight("reported", kCardLabel),
+                "  " + PadRight("", kCardLabel));
   return out;
 }
 
@@ -91,13 +102,16 @@ std::string Bars(const Json& job, const Json& answer, const ViewOptions& v) {
   out += BarLine(v, "OFU", ofu, u.ofu, Tone::kUseful, "of peak arithmetic");
   if (!u.ofu) out += Wrap(u.reason, v.width, "    not computable: ", "    ");
   out += Application(job, answer, v);
-  out += BarLine(v, "tensor active", Percent(u.tensor_active), u.tensor_active, Tone::kUseful, "of cycles on tensor cores");
+  out += BarLine(v, "tensor active", Percent(u.tensor_active), u.tensor_active, Tone::kUseful,
+                 "of cycles on tensor cores");
   std::string clock = u.sm_clock_mhz ? fmt::format("{:.0f} MHz", *u.sm_clock_mhz) : "-";
   const auto ratio = u.clock_ratio();
   if (ratio) clock += fmt::format(" ({:.0f} %)", *ratio * 100);
   out += BarLine(v, "SM clock", clock, ratio, Tone::kUseful, "of the maximum tensor clock");
-  out += BarLine(v, "duty cycle", Percent(u.gpu_util), u.gpu_util, Tone::kDim, "of time in any kernel");
-  out += BarLine(v, "coverage", Percent(u.coverage), u.coverage, Tone::kDim, "of GPU-hours with a known OFU");
+  out += BarLine(v, "duty cycle", Percent(u.gpu_util), u.gpu_util, Tone::kDim,
+                 "of time in any kernel");
+  out += BarLine(v, "coverage", Percent(u.coverage), u.coverage, Tone::kDim,
+                 "of GPU-hours with a known OFU");
   if (u.power_w) {
     out += "  " + PadRight("power", kCardLabel) + fmt::format("{} a GPU", Watts(u.power_w));
     if (u.energy_j) out += fmt::format(", {} in all", Energy(u.energy_j));
@@ -112,7 +126,8 @@ std::string Bars(const Json& job, const Json& answer, const ViewOptions& v) {
     const int trend_width = std::clamp(v.width - 2 - kCardLabel - kValue, 10, 60);
     const std::string range = fmt::format("{:.0f} to {:.0f} %", low * 100, high * 100);
     out += "  " + PadRight("OFU over time", kCardLabel) + PadRight(range, kValue) +
-           Paint(v, Tone::kUseful, Sparkline(v, Stretch(series.ofu, trend_width), trend_width)) + "\n";
+           Paint(v, Tone::kUseful, Sparkline(v, Stretch(series.ofu, trend_width), trend_width)) +
+           "\n";
   }
   return out;
 }
@@ -132,20 +147,28 @@ std::string WhereItWent(const Json& job, const ViewOptions& v) {
     for (int i = 0; i < n; ++i) out += v.ascii ? plain : block;
     return out;
   };
-  std::string out = "  " + Paint(v, Tone::kUseful, run("█", "#", useful)) + Paint(v, Tone::kLost, run("▓", "+", busy)) +
-                    Paint(v, Tone::kLost, run("▒", "-", waiting)) + Paint(v, Tone::kDim, run("·", ".", none)) + "\n";
-  const auto part = [&](std::string_view block, std::string_view plain, Tone tone, const std::string& text) {
+  std::string out = "  " + Paint(v, Tone::kUseful, run("█", "#", useful)) +
+                    Paint(v, Tone::kLost, run("▓", "+", busy)) +
+                    Paint(v, Tone::kLost, run("▒", "-", waiting)) +
+                    Paint(v, Tone::kDim, run("·", ".", none)) + "\n";
+  const auto part = [&](std::string_view block, std::string_view plain, Tone tone,
+                        const std::string& text) {
     return Paint(v, tone, v.ascii ? plain : block) + " " + text;
   };
-  out += "  " + part("█", "#", Tone::kUseful, fmt::format("useful {} GPU-h", GpuHours(u.useful_s()))) + "   " +
-         part("▓", "+", Tone::kLost, fmt::format("busy, not used {}", GpuHours(u.lost_s - idle))) + "   " +
-         part("▒", "-", Tone::kLost, fmt::format("no kernel {}", GpuHours(idle)));
-  if (unknown > 36) out += "   " + part("·", ".", Tone::kDim, fmt::format("unknown {}", GpuHours(unknown)));
+  out += "  " +
+         part("█", "#", Tone::kUseful, fmt::format("useful {} GPU-h", GpuHours(u.useful_s()))) +
+         "   " +
+         part("▓", "+", Tone::kLost, fmt::format("busy, not used {}", GpuHours(u.lost_s - idle))) +
+         "   " + part("▒", "-", Tone::kLost, fmt::format("no kernel {}", GpuHours(idle)));
+  if (unknown > 36)
+    out += "   " + part("·", ".", Tone::kDim, fmt::format("unknown {}", GpuHours(unknown)));
   return out + "\n";
 }
 
 // Its UUID stands in where no node is known.
-std::string NodeOf(const Json& gpu) { return gpu["node"].text().empty() ? gpu["gpu"].text() : gpu["node"].text(); }
+std::string NodeOf(const Json& gpu) {
+  return gpu["node"].text().empty() ? gpu["gpu"].text() : gpu["node"].text();
+}
 
 std::string GpuLines(const Json& answer, const JobCardOptions& options) {
   const ViewOptions& v = options.view;
@@ -166,28 +189,37 @@ std::string GpuLines(const Json& answer, const JobCardOptions& options) {
   if (shown < lines.size()) title += fmt::format(", the {} with the lowest OFU", shown);
   std::string out = Paint(v, Tone::kBold, title) + "\n";
   int node_width = 4;
-  for (size_t i = 0; i < shown; ++i) node_width = std::max(node_width, DisplayWidth(NodeOf(*lines[i].gpu)));
+  for (size_t i = 0; i < shown; ++i)
+    node_width = std::max(node_width, DisplayWidth(NodeOf(*lines[i].gpu)));
   node_width = std::min(node_width, std::max(8, v.width - 62));
   const int bar = std::clamp(v.width - node_width - 51, 6, 30);
-  const auto row = [&](std::string_view node, std::string_view gpu, std::string_view rank, std::string_view ofu,
-                       std::string_view bars, std::string_view tensor, std::string_view clock, std::string_view duty,
-                       std::string_view power) {
-    return fmt::format("  {} {} {} {} {} {} {} {} {}\n", PadRight(node, node_width), PadLeft(gpu, 4), PadLeft(rank, 4),
-                       PadLeft(ofu, 7), bars, PadLeft(tensor, 7), PadLeft(clock, 5), PadLeft(duty, 6), PadLeft(power, 6));
+  const auto row = [&](std::string_view node, std::string_view gpu, std::string_view rank,
+                       std::string_view ofu, std::string_view bars, std::string_view tensor,
+                       std::string_view clock, std::string_view duty, std::string_view power) {
+    return fmt::format("  {} {} {} {} {} {} {} {} {}\n", PadRight(node, node_width),
+                       PadLeft(gpu, 4), PadLeft(rank, 4), PadLeft(ofu, 7), bars, PadLeft(tensor, 7),
+                       PadLeft(clock, 5), PadLeft(duty, 6), PadLeft(power, 6));
   };
-  out += Paint(v, Tone::kDim, row("node", "gpu", "rank", "OFU", std::string(bar, ' '), "tensor", "MHz", "duty", "power"));
+  out += Paint(
+      v, Tone::kDim,
+      row("node", "gpu", "rank", "OFU", std::string(bar, ' '), "tensor", "MHz", "duty", "power"));
   for (size_t i = 0; i < shown; ++i) {
     const Json& g = *lines[i].gpu;
     const UsageView& u = lines[i].usage;
-    const auto text = [](const Json& j) { return j.integer() ? fmt::format("{}", *j.integer()) : std::string("-"); };
+    const auto text = [](const Json& j) {
+      return j.integer() ? fmt::format("{}", *j.integer()) : std::string("-");
+    };
     std::string gpu = text(g["index"]);
     if (g["gpu_instance"].integer()) gpu += "/" + text(g["gpu_instance"]);
-    out += row(NodeOf(g), gpu, text(g["rank"]), Percent(u.ofu),
-               Bar(v, u.ofu, bar), Percent(u.tensor_active), u.sm_clock_mhz ? fmt::format("{:.0f}", *u.sm_clock_mhz) : "-",
-               u.gpu_util ? fmt::format("{:.0f} %", *u.gpu_util * 100) : "-", Watts(u.power_w));
-    if (!u.ofu && !u.reason.empty()) out += Paint(v, Tone::kDim, Wrap(u.reason, v.width, "    ", "    "));
+    out +=
+        row(NodeOf(g), gpu, text(g["rank"]), Percent(u.ofu), Bar(v, u.ofu, bar),
+            Percent(u.tensor_active), u.sm_clock_mhz ? fmt::format("{:.0f}", *u.sm_clock_mhz) : "-",
+            u.gpu_util ? fmt::format("{:.0f} %", *u.gpu_util * 100) : "-", Watts(u.power_w));
+    if (!u.ofu && !u.reason.empty())
+      out += Paint(v, Tone::kDim, Wrap(u.reason, v.width, "    ", "    "));
   }
-  if (shown < lines.size()) out += Paint(v, Tone::kDim, "  --gpus 0 shows all of them; -o csv has every column\n");
+  if (shown < lines.size())
+    out += Paint(v, Tone::kDim, "  --gpus 0 shows all of them; -o csv has every column\n");
   return out;
 }
 
@@ -203,7 +235,8 @@ std::string Notes(const Json& answer, const ViewOptions& v) {
   }
   if (advice.empty()) {
     const UsageView u = UsageView::From(answer["job"]["usage"]);
-    out += u.ofu ? "    Nothing stands out: the GPUs behave alike and are kept busy.\n" : "    Nothing can be said without an OFU.\n";
+    out += u.ofu ? "    Nothing stands out: the GPUs behave alike and are kept busy.\n"
+                 : "    Nothing can be said without an OFU.\n";
   }
   return out;
 }
@@ -212,9 +245,12 @@ std::string Notes(const Json& answer, const ViewOptions& v) {
 
 std::string ApplicationCard(const Json& answer, const ViewOptions& v) {
   std::string out = Paint(v, Tone::kBold, "Job " + answer["job"].text()) + "\n";
-  out += Wrap("no GPU was seen with this job; this is what it reports of itself", v.width, "  ", "  ");
+  out +=
+      Wrap("no GPU was seen with this job; this is what it reports of itself", v.width, "  ", "  ");
   const Json& window = answer["window"];
-  if (window.is_object()) out += Wrap(fmt::format("from {} to {}", window["from"].text(), window["to"].text()), v.width, "  ", "  ");
+  if (window.is_object())
+    out += Wrap(fmt::format("from {} to {}", window["from"].text(), window["to"].text()), v.width,
+                "  ", "  ");
   return out + "\n" + Application({}, answer, v);
 }
 
@@ -233,12 +269,20 @@ Table ApplicationTable(const Json& answer) {
                    {"samples", "SAMPLES", ColumnFormat::kCount},
                    {"first", "FIRST"},
                    {"last", "LAST"}};
-  const auto text = [](const Json& v) { return v.text().empty() ? Cell(std::monostate{}) : Cell(v.text()); };
-  const auto number = [](const Json& v) { return v.number() ? Cell(*v.number()) : Cell(std::monostate{}); };
-  const auto integer = [](const Json& v) { return v.integer() ? Cell(*v.integer()) : Cell(std::monostate{}); };
+  const auto text = [](const Json& v) {
+    return v.text().empty() ? Cell(std::monostate{}) : Cell(v.text());
+  };
+  const auto number = [](const Json& v) {
+    return v.number() ? Cell(*v.number()) : Cell(std::monostate{});
+  };
+  const auto integer = [](const Json& v) {
+    return v.integer() ? Cell(*v.integer()) : Cell(std::monostate{});
+  };
   for (const Json& c : answer["claims"].array()) {
-    table.rows.push_back({text(answer["job"]), text(c["convention"]), text(c["precision"]), integer(c["gpus"]), number(c["mfu"]), text(c["mfu_source"]),
-                          number(c["peak_tflops"]), number(c["tflops_per_gpu"]), number(c["tokens_per_s"]), number(c["loss"]), integer(c["samples"]),
+    table.rows.push_back({text(answer["job"]), text(c["convention"]), text(c["precision"]),
+                          integer(c["gpus"]), number(c["mfu"]), text(c["mfu_source"]),
+                          number(c["peak_tflops"]), number(c["tflops_per_gpu"]),
+                          number(c["tokens_per_s"]), number(c["loss"]), integer(c["samples"]),
                           text(c["first"]), text(c["last"])});
   }
   return table;
@@ -254,8 +298,10 @@ std::string JobCard(const Json& answer, const JobCardOptions& options) {
   out += "\n" + Notes(answer, v);
   if (const std::string gpus = GpuLines(answer, options); !gpus.empty()) out += "\n" + gpus;
   out += "\n" + Paint(v, Tone::kDim,
-                      Wrap("OFU = tensor activity × SM clock ÷ maximum tensor clock, averaged over GPU-seconds: the share of "
-                           "the hardware's matrix arithmetic that was used. The duty cycle only says that some kernel ran.",
+                      Wrap("OFU = tensor activity × SM clock ÷ maximum tensor clock, averaged over "
+                           "GPU-seconds: the share of "
+                           "the hardware's matrix arithmetic that was used. The duty cycle only "
+                           "says that some kernel ran.",
                            v.width, "", ""));
   return out;
 }

@@ -11,7 +11,6 @@ namespace {
 
 using enum ColumnFormat;
 
-
 std::string RefusedText(const Json& refused) {
   std::string out;
   for (const auto& [reason, n] : refused.object()) {
@@ -82,15 +81,20 @@ Table JobsTable(const Json& answer) {
                {"ofu_reason", "why no ofu"}};
   for (const Json& job : answer["jobs"].array()) {
     const UsageView u = UsageView::From(job["usage"]);
-    t.rows.push_back({TextCell(job["job"]), TextCell(job["user"]), std::string(job["running"].boolean() ? "running" : "ended"), u.gpus,
-                      u.gpu_seconds, NumberCell(u.ofu), u.computable_s > 0 ? Cell(u.lost_s) : Cell(), NumberCell(u.gpu_util),
-                      NumberCell(u.coverage), TextCell(JobNote(u)), TextCell(job["name"]), TextCell(job["workflow"]),
-                      NumberCell(u.tensor_active), NumberCell(u.sm_clock_mhz), NumberCell(u.power_w), NumberCell(u.ci95),
+    t.rows.push_back({TextCell(job["job"]), TextCell(job["user"]),
+                      std::string(job["running"].boolean() ? "running" : "ended"), u.gpus,
+                      u.gpu_seconds, NumberCell(u.ofu),
+                      u.computable_s > 0 ? Cell(u.lost_s) : Cell(), NumberCell(u.gpu_util),
+                      NumberCell(u.coverage), TextCell(JobNote(u)), TextCell(job["name"]),
+                      TextCell(job["workflow"]), NumberCell(u.tensor_active),
+                      NumberCell(u.sm_clock_mhz), NumberCell(u.power_w), NumberCell(u.ci95),
                       TextCell(JoinTexts(job["flags"], ",")), TextCell(u.reason)});
   }
   const int64_t total = answer["total"].integer_or(static_cast<int64_t>(t.rows.size()));
-  t.notes.push_back(fmt::format("{} of {} jobs, {}; OFU weighted by GPU-seconds; lost = GPU-hours of peak arithmetic not done",
-                                t.rows.size(), total, WindowView::From(answer["window"]).Text()));
+  t.notes.push_back(
+      fmt::format("{} of {} jobs, {}; OFU weighted by GPU-seconds; lost = GPU-hours of peak "
+                  "arithmetic not done",
+                  t.rows.size(), total, WindowView::From(answer["window"]).Text()));
   return t;
 }
 
@@ -113,14 +117,19 @@ Table GpusTable(const Json& answer) {
                {"gpu", "uuid"},
                {"gpu_instance", "instance"}};
   for (const Json& g : answer["gpus"].array()) {
-    t.rows.push_back({TextCell(g["node"]), IntegerCell(g["index"]), TextCell(g["job"]), TextCell(g["state"]), NumberCell(g["ofu"].number()),
-                      NumberCell(g["tensor_active"].number()), NumberCell(g["sm_clock_mhz"].number()), NumberCell(g["gpu_util"].number()),
-                      NumberCell(g["power_w"].number()), NumberCell(g["gpu_temp_c"].number()), NumberCell(g["fb_used_mib"].number()),
-                      NumberCell(g["age_s"].number()), TextCell(JoinTexts(g["flags"], ",")), TextCell(g["model"]), TextCell(g["gpu"]),
-                      IntegerCell(g["gpu_instance"])});
+    t.rows.push_back({TextCell(g["node"]), IntegerCell(g["index"]), TextCell(g["job"]),
+                      TextCell(g["state"]), NumberCell(g["ofu"].number()),
+                      NumberCell(g["tensor_active"].number()),
+                      NumberCell(g["sm_clock_mhz"].number()), NumberCell(g["gpu_util"].number()),
+                      NumberCell(g["power_w"].number()), NumberCell(g["gpu_temp_c"].number()),
+                      NumberCell(g["fb_used_mib"].number()), NumberCell(g["age_s"].number()),
+                      TextCell(JoinTexts(g["flags"], ",")), TextCell(g["model"]),
+                      TextCell(g["gpu"]), IntegerCell(g["gpu_instance"])});
   }
-  t.notes.push_back(fmt::format("{} of {} GPUs, each as its last sample says; OFU = tensor activity × SM clock ÷ maximum tensor clock",
-                                t.rows.size(), answer["total"].integer_or(static_cast<int64_t>(t.rows.size()))));
+  t.notes.push_back(
+      fmt::format("{} of {} GPUs, each as its last sample says; OFU = tensor activity × SM clock ÷ "
+                  "maximum tensor clock",
+                  t.rows.size(), answer["total"].integer_or(static_cast<int64_t>(t.rows.size()))));
   return t;
 }
 
@@ -142,9 +151,11 @@ Table JobGpusTable(const Json& answer) {
                {"ofu_reason", "why no ofu"}};
   for (const Json& g : answer["gpus"].array()) {
     const UsageView u = UsageView::From(g["usage"]);
-    t.rows.push_back({TextCell(g["node"]), IntegerCell(g["index"]), IntegerCell(g["rank"]), NumberCell(u.ofu), NumberCell(u.tensor_active),
-                      NumberCell(u.sm_clock_mhz), NumberCell(u.gpu_util), NumberCell(u.power_w), NumberCell(u.coverage), u.gpu_seconds,
-                      TextCell(g["gpu"]), IntegerCell(g["gpu_instance"]), TextCell(g["model"]), TextCell(u.reason)});
+    t.rows.push_back({TextCell(g["node"]), IntegerCell(g["index"]), IntegerCell(g["rank"]),
+                      NumberCell(u.ofu), NumberCell(u.tensor_active), NumberCell(u.sm_clock_mhz),
+                      NumberCell(u.gpu_util), NumberCell(u.power_w), NumberCell(u.coverage),
+                      u.gpu_seconds, TextCell(g["gpu"]), IntegerCell(g["gpu_instance"]),
+                      TextCell(g["model"]), TextCell(u.reason)});
   }
   return t;
 }
@@ -173,12 +184,28 @@ Table TargetsTable(const Json& answer) {
                {"last_failure", "last failure"}};
   for (const Json& g : answer["targets"].array()) {
     const auto ms = g["last_duration_ms"].number();
-    t.rows.push_back({TextCell(g["url"]), TextCell(g["state"]), NumberCell(g["age_s"].number()), IntegerCell(g["failures"]), Sum(g["refused"]),
-                      TextCell(g["error"]), TextCell(g["node"]), IntegerCell(g["entities"]), IntegerCell(g["samples"]),
-                      ms ? Cell(static_cast<double>(static_cast<int64_t>(*ms * 10 + 0.5)) / 10) : Cell(),
-                      NumberCell(g["last_bytes"].number()), IntegerCell(g["scrapes"]), IntegerCell(g["timeouts"]),
-                      IntegerCell(g["oversized"]), TextCell(g["last_scrape"]), TextCell(g["last_success"]), TextCell(RefusedText(g["refused"])), IntegerCell(g["frozen_gpus"]),
-                      g["conflicts"].is_array() ? Cell(static_cast<int64_t>(g["conflicts"].array().size())) : Cell(), TextCell(g["last_failure"])});
+    t.rows.push_back(
+        {TextCell(g["url"]),
+         TextCell(g["state"]),
+         NumberCell(g["age_s"].number()),
+         IntegerCell(g["failures"]),
+         Sum(g["refused"]),
+         TextCell(g["error"]),
+         TextCell(g["node"]),
+         IntegerCell(g["entities"]),
+         IntegerCell(g["samples"]),
+         ms ? Cell(static_cast<double>(static_cast<int64_t>(*ms * 10 + 0.5)) / 10) : Cell(),
+         NumberCell(g["last_bytes"].number()),
+         IntegerCell(g["scrapes"]),
+         IntegerCell(g["timeouts"]),
+         IntegerCell(g["oversized"]),
+         TextCell(g["last_scrape"]),
+         TextCell(g["last_success"]),
+         TextCell(RefusedText(g["refused"])),
+         IntegerCell(g["frozen_gpus"]),
+         g["conflicts"].is_array() ? Cell(static_cast<int64_t>(g["conflicts"].array().size()))
+                                   : Cell(),
+         TextCell(g["last_failure"])});
   }
   const int64_t total = answer["total"].integer_or(static_cast<int64_t>(t.rows.size()));
   t.notes.push_back(fmt::format("{} targets, {} up", total, answer["up"].integer_or(0)));
@@ -207,9 +234,10 @@ Table SqlTable(const Json& answer) {
     }
   }
   const auto ms = answer["elapsed_ms"].number();
-  t.notes.push_back(fmt::format("{} rows{}{}", Count(static_cast<double>(t.rows.size())),
-                                ms ? fmt::format(" in {:.0f} ms", *ms) : "",
-                                answer["truncated"].boolean() ? " — cut off: raise --max-rows for more" : ""));
+  t.notes.push_back(
+      fmt::format("{} rows{}{}", Count(static_cast<double>(t.rows.size())),
+                  ms ? fmt::format(" in {:.0f} ms", *ms) : "",
+                  answer["truncated"].boolean() ? " — cut off: raise --max-rows for more" : ""));
   return t;
 }
 

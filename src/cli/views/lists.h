@@ -7,11 +7,11 @@
 
 namespace flopwatch::cli {
 
-Table JobsTable(const Json& answer);      // GET /api/v1/jobs
-Table GpusTable(const Json& answer);      // GET /api/v1/gpus
-Table JobGpusTable(const Json& answer);   // the GPUs of GET /api/v1/jobs/{job}
-Table TargetsTable(const Json& answer);   // GET /api/v1/targets
-Table SqlTable(const Json& answer);       // POST /api/v1/sql
+Table JobsTable(const Json& answer);     // GET /api/v1/jobs
+Table GpusTable(const Json& answer);     // GET /api/v1/gpus
+Table JobGpusTable(const Json& answer);  // the GPUs of GET /api/v1/jobs/{job}
+Table TargetsTable(const Json& answer);  // GET /api/v1/targets
+Table SqlTable(const Json& answer);      // POST /api/v1/sql
 
 }  // namespace flopwatch::cli
 

@@ -139,7 +139,6 @@ std::string FfnText(const Layer& l) {
   return out;
 }
 
-
 }  // namespace
 
 StatusOr<MfuRow> MfuRowOf(const models::Convention& convention, const models::Count& count,
@@ -325,8 +324,8 @@ Table MfuTable(const MfuAnswer& a) {
   for (const MfuRow& row : a.rows) {
     table.rows.push_back(
         {a.model.name, std::string(row.convention->id), a.seq_len ? Cell(*a.seq_len) : Cell(),
-         row.forward, row.training, NumberCell(row.ratio_to_exact), NumberCell(row.mfu), NumberCell(row.hfu),
-         NumberCell(row.tflops_per_gpu), NumberCell(a.peak_tflops),
+         row.forward, row.training, NumberCell(row.ratio_to_exact), NumberCell(row.mfu),
+         NumberCell(row.hfu), NumberCell(row.tflops_per_gpu), NumberCell(a.peak_tflops),
          row.band ? Cell(std::string(efficiency::BandLevelName(row.band->level))) : Cell(),
          a.params.active, a.params.total, a.params.matmul_active, row.hardware, a.model.model_type,
          std::string(row.convention->source), std::string(row.convention->leaves_out)});

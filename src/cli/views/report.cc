@@ -29,14 +29,15 @@ void UserSums::Add(const Json& answer) {
 std::vector<ReportUser> UserSums::Worst(size_t limit, size_t* left_out) const {
   std::vector<ReportUser> out;
   for (const auto& [name, user] : users_) out.push_back(user);
-  std::stable_sort(out.begin(), out.end(), [](const ReportUser& a, const ReportUser& b) { return a.lost_s > b.lost_s; });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const ReportUser& a, const ReportUser& b) { return a.lost_s > b.lost_s; });
   *left_out = out.size() > limit ? out.size() - limit : 0;
   out.resize(std::min(out.size(), limit));
   return out;
 }
 
-Report MakeReport(const Json& fleet, const Json& worst_jobs, const UserSums& users, const Json& targets, size_t top,
-                  const Json& divergence) {
+Report MakeReport(const Json& fleet, const Json& worst_jobs, const UserSums& users,
+                  const Json& targets, size_t top, const Json& divergence) {
   Report r;
   r.window = WindowView::From(fleet["window"]);
   r.fleet = UsageView::From(fleet["usage"]);
@@ -49,8 +50,9 @@ Report MakeReport(const Json& fleet, const Json& worst_jobs, const UserSums& use
   }
   for (const Json& j : worst_jobs["jobs"].array()) {
     if (r.worst_jobs.size() >= top) break;
-    r.worst_jobs.push_back({j["job"].text(), j["name"].text(), j["user"].text(), j["workflow"].text(),
-                            JoinTexts(j["flags"], ", "), j["running"].boolean(), UsageView::From(j["usage"])});
+    r.worst_jobs.push_back({j["job"].text(), j["name"].text(), j["user"].text(),
+                            j["workflow"].text(), JoinTexts(j["flags"], ", "),
+                            j["running"].boolean(), UsageView::From(j["usage"])});
   }
   r.total_jobs = worst_jobs["total"].integer_or(0);
   r.jobs_read = users.jobs();
@@ -65,7 +67,8 @@ Report MakeReport(const Json& fleet, const Json& worst_jobs, const UserSums& use
   ReportDivergence& d = r.divergence;
   d.with_claim = divergence["jobs_with_claim"].integer_or(0);
   d.compared = divergence["jobs_compared"].integer_or(0);
-  d.flagged = divergence["verdicts"]["alarm"].integer_or(0) + divergence["verdicts"]["impossible"].integer_or(0);
+  d.flagged = divergence["verdicts"]["alarm"].integer_or(0) +
+              divergence["verdicts"]["impossible"].integer_or(0);
   const Json& all = divergence["all"]["by_jobs"];
   d.mae = all["mae"].number();
   d.mae_by_gpu_seconds = divergence["all"]["by_gpu_seconds"]["mae"].number();
@@ -74,7 +77,9 @@ Report MakeReport(const Json& fleet, const Json& worst_jobs, const UserSums& use
   d.pearson_high = all["pearson"]["high"].number();
   Json::Array rows;
   for (const Json& j : divergence["jobs"].array()) {
-    if (rows.size() < top && j["verdict"].text() != "agrees" && j["verdict"].text() != "not_computable") rows.push_back(j);
+    if (rows.size() < top && j["verdict"].text() != "agrees" &&
+        j["verdict"].text() != "not_computable")
+      rows.push_back(j);
   }
   d.jobs.value_ = std::move(rows);
   return r;
@@ -82,23 +87,32 @@ Report MakeReport(const Json& fleet, const Json& worst_jobs, const UserSums& use
 
 std::vector<ReportFact> FactsOf(const Report& r) {
   const UsageView& u = r.fleet;
-  const auto share = [&](double s) { return u.gpu_seconds > 0 ? Percent(s / u.gpu_seconds) : std::string("-"); };
+  const auto share = [&](double s) {
+    return u.gpu_seconds > 0 ? Percent(s / u.gpu_seconds) : std::string("-");
+  };
   std::vector<ReportFact> out;
-  out.push_back({"GPU-hours deployed", GpuHours(u.gpu_seconds), fmt::format("{} GPUs", Count(static_cast<double>(u.gpus)))});
+  out.push_back({"GPU-hours deployed", GpuHours(u.gpu_seconds),
+                 fmt::format("{} GPUs", Count(static_cast<double>(u.gpus)))});
   if (r.jobs_read > 0 && r.jobs_read == r.total_jobs) {
     out.push_back({"owned by jobs", GpuHours(r.job_gpu_seconds),
-                   fmt::format("{} of deployed, {} jobs", share(r.job_gpu_seconds), Count(static_cast<double>(r.total_jobs)))});
-    out.push_back({"owned by nobody", GpuHours(r.unallocated_s()), share(r.unallocated_s()) + " of deployed"});
+                   fmt::format("{} of deployed, {} jobs", share(r.job_gpu_seconds),
+                               Count(static_cast<double>(r.total_jobs)))});
+    out.push_back({"owned by nobody", GpuHours(r.unallocated_s()),
+                   share(r.unallocated_s()) + " of deployed"});
   }
   if (u.ofu) {
-    out.push_back({"useful", GpuHours(u.useful_s()), "GPU-hours at peak arithmetic: OFU × hours with a known OFU"});
+    out.push_back({"useful", GpuHours(u.useful_s()),
+                   "GPU-hours at peak arithmetic: OFU × hours with a known OFU"});
     out.push_back({"lost", GpuHours(u.lost_s), "the rest of the hours with a known OFU"});
   }
   out.push_back({"OFU not known", GpuHours(std::max(0.0, u.gpu_seconds - u.computable_s)),
                  "coverage " + Percent(u.coverage) + " of deployed GPU-hours"});
   if (u.gpu_util) out.push_back({"duty cycle", Percent(u.gpu_util), "of time in any kernel"});
-  if (u.tensor_active) out.push_back({"tensor active", Percent(u.tensor_active), "of cycles on tensor cores"});
-  if (u.power_w) out.push_back({"power", Watts(u.power_w) + " a GPU", u.energy_j ? Energy(u.energy_j) + " in all" : ""});
+  if (u.tensor_active)
+    out.push_back({"tensor active", Percent(u.tensor_active), "of cycles on tensor cores"});
+  if (u.power_w)
+    out.push_back(
+        {"power", Watts(u.power_w) + " a GPU", u.energy_j ? Energy(u.energy_j) + " in all" : ""});
   return out;
 }
 
@@ -111,26 +125,36 @@ std::string OfuHeadline(const Report& r) {
 
 std::string MethodText(const Report& r) {
   std::string out =
-      "OFU = tensor activity × SM clock ÷ maximum tensor clock, weighted by GPU-seconds (not by jobs or samples). Hours whose "
+      "OFU = tensor activity × SM clock ÷ maximum tensor clock, weighted by GPU-seconds (not by "
+      "jobs or samples). Hours whose "
       "OFU is not known are shown, never counted as 0.";
   if (r.fleet.source == "ratio") out += " Source: activity ratio and sampled clock.";
   if (r.fleet.source == "cycles") out += " Source: cycle counters.";
-  if (r.fleet.source == "mixed") out += " Source: cycle counters where exporters have them, else activity ratio and sampled clock.";
+  if (r.fleet.source == "mixed")
+    out +=
+        " Source: cycle counters where exporters have them, else activity ratio and sampled clock.";
   if (r.jobs_read < r.total_jobs) {
-    out += fmt::format(" Users are summed over {} of {} jobs, those with the most GPU-hours.", r.jobs_read, r.total_jobs);
+    out += fmt::format(" Users are summed over {} of {} jobs, those with the most GPU-hours.",
+                       r.jobs_read, r.total_jobs);
   }
   return out;
 }
 
 Table ReportModels(const Report& r) {
   Table t;
-  t.columns = {{"model", "GPU model"}, {"gpus", "GPUs", ColumnFormat::kCount}, {"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
-               {"ofu", "OFU", ColumnFormat::kPercentBar}, {"coverage", "coverage", ColumnFormat::kPercent}, {"reason", "why no OFU"}};
+  t.columns = {{"model", "GPU model"},
+               {"gpus", "GPUs", ColumnFormat::kCount},
+               {"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
+               {"ofu", "OFU", ColumnFormat::kPercentBar},
+               {"coverage", "coverage", ColumnFormat::kPercent},
+               {"reason", "why no OFU"}};
   for (const ReportModel& m : r.models) {
-    t.rows.push_back({m.model.empty() ? Cell(std::string("(not reported)")) : Cell(m.model), m.gpus, m.usage.gpu_seconds,
-                      CellOf(m.usage.ofu), CellOf(m.usage.coverage), m.usage.reason.empty() ? Cell() : Cell(m.usage.reason)});
+    t.rows.push_back({m.model.empty() ? Cell(std::string("(not reported)")) : Cell(m.model), m.gpus,
+                      m.usage.gpu_seconds, CellOf(m.usage.ofu), CellOf(m.usage.coverage),
+                      m.usage.reason.empty() ? Cell() : Cell(m.usage.reason)});
   }
-  if (std::all_of(r.models.begin(), r.models.end(), [](const ReportModel& m) { return m.usage.reason.empty(); })) {
+  if (std::all_of(r.models.begin(), r.models.end(),
+                  [](const ReportModel& m) { return m.usage.reason.empty(); })) {
     t.columns.pop_back();
     for (auto& row : t.rows) row.pop_back();
   }
@@ -139,23 +163,31 @@ Table ReportModels(const Report& r) {
 
 Table ReportJobs(const Report& r) {
   Table t;
-  t.columns = {{"job", "job"}, {"user", "user"}, {"gpus", "GPUs", ColumnFormat::kCount},
-               {"gpu_seconds", "GPU time", ColumnFormat::kGpuHours}, {"lost", "lost", ColumnFormat::kGpuHours},
-               {"ofu", "OFU", ColumnFormat::kPercentBar}, {"duty", "duty", ColumnFormat::kPercent}, {"notes", "notes"}};
+  t.columns = {{"job", "job"},
+               {"user", "user"},
+               {"gpus", "GPUs", ColumnFormat::kCount},
+               {"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
+               {"lost", "lost", ColumnFormat::kGpuHours},
+               {"ofu", "OFU", ColumnFormat::kPercentBar},
+               {"duty", "duty", ColumnFormat::kPercent},
+               {"notes", "notes"}};
   for (const ReportJob& j : r.worst_jobs) {
     const UsageView& u = j.usage;
     const std::string notes = JobNote(u);
     t.rows.push_back({j.job, j.user.empty() ? Cell() : Cell(j.user), u.gpus, u.gpu_seconds,
-                      u.computable_s > 0 ? Cell(u.lost_s) : Cell(), CellOf(u.ofu), CellOf(u.gpu_util),
-                      notes.empty() ? Cell() : Cell(notes)});
+                      u.computable_s > 0 ? Cell(u.lost_s) : Cell(), CellOf(u.ofu),
+                      CellOf(u.gpu_util), notes.empty() ? Cell() : Cell(notes)});
   }
   return t;
 }
 
 Table ReportUsers(const Report& r) {
   Table t;
-  t.columns = {{"user", "user"}, {"jobs", "jobs", ColumnFormat::kCount}, {"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
-               {"lost", "lost", ColumnFormat::kGpuHours}, {"ofu", "OFU", ColumnFormat::kPercentBar}};
+  t.columns = {{"user", "user"},
+               {"jobs", "jobs", ColumnFormat::kCount},
+               {"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
+               {"lost", "lost", ColumnFormat::kGpuHours},
+               {"ofu", "OFU", ColumnFormat::kPercentBar}};
   for (const ReportUser& u : r.users) {
     t.rows.push_back({u.user.empty() ? std::string("(not known)") : u.user, u.jobs, u.gpu_seconds,
                       u.computable_s > 0 ? Cell(u.lost_s) : Cell(), CellOf(u.ofu())});
@@ -165,8 +197,10 @@ Table ReportUsers(const Report& r) {
 
 Table ReportLosses(const Report& r) {
   Table t;
-  t.columns = {{"reason", "why"}, {"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
-               {"share", "of deployed", ColumnFormat::kPercent}, {"advice", "what to do"}};
+  t.columns = {{"reason", "why"},
+               {"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
+               {"share", "of deployed", ColumnFormat::kPercent},
+               {"advice", "what to do"}};
   for (const ReportLoss& l : r.not_computable) {
     const std::string advice = ReasonAdvice(l.reason);
     t.rows.push_back({ReasonTitle(l.reason), l.gpu_seconds,
@@ -178,33 +212,49 @@ Table ReportLosses(const Report& r) {
 
 Table ReportTargets(const Report& r) {
   Table t;
-  t.columns = {{"target", "target"}, {"state", "state"}, {"age_s", "last seen", ColumnFormat::kSeconds}, {"error", "error"}};
+  t.columns = {{"target", "target"},
+               {"state", "state"},
+               {"age_s", "last seen", ColumnFormat::kSeconds},
+               {"error", "error"}};
   for (const ReportTarget& d : r.down) {
-    t.rows.push_back({d.url, d.state, d.age_s ? Cell(*d.age_s) : Cell(), d.error.empty() ? Cell() : Cell(d.error)});
+    t.rows.push_back({d.url, d.state, d.age_s ? Cell(*d.age_s) : Cell(),
+                      d.error.empty() ? Cell() : Cell(d.error)});
   }
   return t;
 }
 
 Table ReportDivergenceJobs(const Report& r) {
   Table t;
-  t.columns = {{"job", "job"}, {"user", "user"}, {"gpus", "GPUs", ColumnFormat::kCount}, {"mfu", "MFU", ColumnFormat::kPercent},
-               {"ofu", "OFU", ColumnFormat::kPercent}, {"ratio", "MFU / OFU"}, {"verdict", "verdict"}, {"what", "what"}};
+  t.columns = {{"job", "job"},
+               {"user", "user"},
+               {"gpus", "GPUs", ColumnFormat::kCount},
+               {"mfu", "MFU", ColumnFormat::kPercent},
+               {"ofu", "OFU", ColumnFormat::kPercent},
+               {"ratio", "MFU / OFU"},
+               {"verdict", "verdict"},
+               {"what", "what"}};
   const auto text = [](const Json& v) { return v.text().empty() ? Cell() : Cell(v.text()); };
   for (const Json& j : r.divergence.jobs.array()) {
     const auto ratio = j["ratio"].number();
-    t.rows.push_back({text(j["job"]), text(j["user"]), j["gpus"].integer() ? Cell(*j["gpus"].integer()) : Cell(),
-                      CellOf(j["mfu"].number()), CellOf(j["ofu"].number()), ratio ? Cell(std::round(*ratio * 100) / 100) : Cell(),
-                      text(j["verdict"]), text(j["headline"])});
+    t.rows.push_back({text(j["job"]), text(j["user"]),
+                      j["gpus"].integer() ? Cell(*j["gpus"].integer()) : Cell(),
+                      CellOf(j["mfu"].number()), CellOf(j["ofu"].number()),
+                      ratio ? Cell(std::round(*ratio * 100) / 100) : Cell(), text(j["verdict"]),
+                      text(j["headline"])});
   }
   return t;
 }
 
 std::string DivergenceRemark(const ReportDivergence& d) {
-  std::string out = fmt::format("{} jobs report one, {} compared, {} with an alarm", d.with_claim, d.compared, d.flagged);
+  std::string out = fmt::format("{} jobs report one, {} compared, {} with an alarm", d.with_claim,
+                                d.compared, d.flagged);
   if (d.mae) out += fmt::format("; mean |error| {:.1f} points", *d.mae * 100);
-  if (d.mae_by_gpu_seconds) out += fmt::format(" ({:.1f} by GPU-seconds)", *d.mae_by_gpu_seconds * 100);
-  if (d.pearson) out += fmt::format("; r = {:.2f}", std::round(*d.pearson * 100) / 100 + 0.0);  // no "-0.00"
-  if (d.pearson && d.pearson_low && d.pearson_high) out += fmt::format(" ({:.2f} to {:.2f})", *d.pearson_low, *d.pearson_high);
+  if (d.mae_by_gpu_seconds)
+    out += fmt::format(" ({:.1f} by GPU-seconds)", *d.mae_by_gpu_seconds * 100);
+  if (d.pearson)
+    out += fmt::format("; r = {:.2f}", std::round(*d.pearson * 100) / 100 + 0.0);  // no "-0.00"
+  if (d.pearson && d.pearson_low && d.pearson_high)
+    out += fmt::format(" ({:.2f} to {:.2f})", *d.pearson_low, *d.pearson_high);
   return out;
 }
 
@@ -212,17 +262,23 @@ std::vector<ReportSection> SectionsOf(const Report& r) {
   std::vector<ReportSection> out;
   if (!r.models.empty()) out.push_back({"GPU models", "", ReportModels(r)});
   if (!r.worst_jobs.empty()) {
-    out.push_back({"Jobs that lost most", fmt::format("{} of {} jobs", r.worst_jobs.size(), r.total_jobs), ReportJobs(r)});
+    out.push_back({"Jobs that lost most",
+                   fmt::format("{} of {} jobs", r.worst_jobs.size(), r.total_jobs), ReportJobs(r)});
   }
   if (!r.users.empty()) {
-    out.push_back({"Users", r.users_left_out > 0 ? fmt::format("{} more are left out", r.users_left_out) : "", ReportUsers(r)});
+    out.push_back(
+        {"Users", r.users_left_out > 0 ? fmt::format("{} more are left out", r.users_left_out) : "",
+         ReportUsers(r)});
   }
   if (r.divergence.with_claim > 0) {
-    out.push_back({"Claimed MFU against OFU", DivergenceRemark(r.divergence), ReportDivergenceJobs(r)});
+    out.push_back(
+        {"Claimed MFU against OFU", DivergenceRemark(r.divergence), ReportDivergenceJobs(r)});
   }
-  if (!r.not_computable.empty()) out.push_back({"GPU-hours without a known OFU", "", ReportLosses(r)});
+  if (!r.not_computable.empty())
+    out.push_back({"GPU-hours without a known OFU", "", ReportLosses(r)});
   if (r.targets > 0) {
-    ReportSection s{"Exporters that do not answer", fmt::format("{} of {} are up", r.targets_up, r.targets), ReportTargets(r)};
+    ReportSection s{"Exporters that do not answer",
+                    fmt::format("{} of {} are up", r.targets_up, r.targets), ReportTargets(r)};
     if (!r.down.empty()) out.push_back(std::move(s));
   }
   return out;
@@ -232,11 +288,13 @@ std::string ReportText(const Report& r, const ViewOptions& v) {
   const auto heading = [&](std::string_view text, std::string_view remark) {
     std::string out = "\n" + Paint(v, Tone::kBold, text);
     if (remark.empty()) return out + "\n";
-    if (DisplayWidth(text) + 2 + DisplayWidth(remark) <= v.width) return out + "  " + Paint(v, Tone::kDim, remark) + "\n";
+    if (DisplayWidth(text) + 2 + DisplayWidth(remark) <= v.width)
+      return out + "  " + Paint(v, Tone::kDim, remark) + "\n";
     return out + "\n" + Paint(v, Tone::kDim, Wrap(remark, v.width, "", ""));
   };
   std::string out = Paint(v, Tone::kBold, "Fleet report") + "  " + r.window.Text() + "\n";
-  if (!r.source.empty()) out += Paint(v, Tone::kDim, fmt::format("from {}, written {}", r.source, r.written)) + "\n";
+  if (!r.source.empty())
+    out += Paint(v, Tone::kDim, fmt::format("from {}, written {}", r.source, r.written)) + "\n";
   out += "\n";
   const int bar = std::clamp(v.width - 4, 20, 96);
   out += "  " + Paint(v, Tone::kBold, "OFU " + OfuHeadline(r)) + "\n";
@@ -248,14 +306,18 @@ std::string ReportText(const Report& r, const ViewOptions& v) {
       if (p) low = std::min(low, *p), high = std::max(high, *p);
     }
     if (high >= 0) {
-      out += Paint(v, Tone::kDim, fmt::format("  over time: {:.1f} to {:.1f} %, one value every {}", low * 100, high * 100,
-                                              FormatDuration(static_cast<Micros>(r.series.step_s) * kMicrosPerSecond))) + "\n";
+      out += Paint(v, Tone::kDim,
+                   fmt::format(
+                       "  over time: {:.1f} to {:.1f} %, one value every {}", low * 100, high * 100,
+                       FormatDuration(static_cast<Micros>(r.series.step_s) * kMicrosPerSecond))) +
+             "\n";
     }
   }
   out += "\n";
   for (const ReportFact& f : FactsOf(r)) {
     out += "  " + PadRight(f.name, 20) + PadLeft(f.value, 12);
-    if (!f.remark.empty()) out += "  " + Paint(v, Tone::kDim, CutToWidth(f.remark, std::max(10, v.width - 36)));
+    if (!f.remark.empty())
+      out += "  " + Paint(v, Tone::kDim, CutToWidth(f.remark, std::max(10, v.width - 36)));
     out += "\n";
   }
   for (const ReportSection& s : SectionsOf(r)) {
@@ -276,13 +338,14 @@ std::string ReportText(const Report& r, const ViewOptions& v) {
 }
 
 std::string ReportMarkdown(const Report& r) {
-  std::string out = fmt::format("# Fleet report\n\n{}  \nfrom {}, written {}\n\n**OFU {}**\n\n", r.window.Text(), r.source, r.written,
-                                OfuHeadline(r));
+  std::string out = fmt::format("# Fleet report\n\n{}  \nfrom {}, written {}\n\n**OFU {}**\n\n",
+                                r.window.Text(), r.source, r.written, OfuHeadline(r));
   if (r.fleet.ofu) {
     out += "`" + Sparkline({}, Stretch(r.series.ofu, 72), 72) + "`\n\n";
   }
   out += "| | | |\n| --- | ---: | --- |\n";
-  for (const ReportFact& f : FactsOf(r)) out += fmt::format("| {} | {} | {} |\n", f.name, f.value, f.remark);
+  for (const ReportFact& f : FactsOf(r))
+    out += fmt::format("| {} | {} | {} |\n", f.name, f.value, f.remark);
   for (const ReportSection& s : SectionsOf(r)) {
     out += fmt::format("\n## {}\n\n", s.title);
     if (!s.remark.empty()) out += s.remark + "\n\n";
@@ -301,11 +364,15 @@ void WriteUsageView(JsonWriter& json, const UsageView& u) {
   json.Key("ofu_reason");
   u.reason.empty() ? json.Null() : json.Value(u.reason);
   json.Field("gpu_seconds", u.gpu_seconds).Field("observed_gpu_seconds", u.observed_s);
-  json.Field("computable_gpu_seconds", u.computable_s).Field("useful_gpu_seconds", u.useful_s()).Field("lost_gpu_seconds", u.lost_s);
+  json.Field("computable_gpu_seconds", u.computable_s)
+      .Field("useful_gpu_seconds", u.useful_s())
+      .Field("lost_gpu_seconds", u.lost_s);
   json.Field("coverage", u.coverage).Field("weight", "gpu_seconds");
   json.Key("source");
   u.source.empty() ? json.Null() : json.Value(u.source);
-  json.Field("tensor_active", u.tensor_active).Field("sm_clock_mhz", u.sm_clock_mhz).Field("gpu_util", u.gpu_util);
+  json.Field("tensor_active", u.tensor_active)
+      .Field("sm_clock_mhz", u.sm_clock_mhz)
+      .Field("gpu_util", u.gpu_util);
   json.Field("power_w", u.power_w).Field("energy_j", u.energy_j).Field("gpus", u.gpus);
   json.EndObject();
 }
@@ -348,7 +415,10 @@ std::string ReportJson(const Report& r) {
     WriteUsageView(json, m.usage);
     json.EndObject();
   }
-  json.EndArray().Field("jobs_total", r.total_jobs).Field("jobs_read", r.jobs_read).Field("jobs_gpu_seconds", r.job_gpu_seconds);
+  json.EndArray()
+      .Field("jobs_total", r.total_jobs)
+      .Field("jobs_read", r.jobs_read)
+      .Field("jobs_gpu_seconds", r.job_gpu_seconds);
   json.Key("worst_jobs").BeginArray();
   for (const ReportJob& j : r.worst_jobs) {
     json.BeginObject().Field("job", j.job);
@@ -363,7 +433,9 @@ std::string ReportJson(const Report& r) {
   for (const ReportUser& u : r.users) {
     json.BeginObject();
     Text(json, "user", u.user);
-    json.Field("jobs", u.jobs).Field("gpu_seconds", u.gpu_seconds).Field("computable_gpu_seconds", u.computable_s);
+    json.Field("jobs", u.jobs)
+        .Field("gpu_seconds", u.gpu_seconds)
+        .Field("computable_gpu_seconds", u.computable_s);
     json.Field("lost_gpu_seconds", u.lost_s).Field("ofu", u.ofu()).EndObject();
   }
   json.EndArray().Field("users_left_out", r.users_left_out).Key("not_computable").BeginArray();
@@ -373,14 +445,24 @@ std::string ReportJson(const Report& r) {
   json.EndArray().Key("divergence");
   if (r.divergence.with_claim > 0) {
     const ReportDivergence& d = r.divergence;
-    json.BeginObject().Field("jobs_with_claim", d.with_claim).Field("jobs_compared", d.compared).Field("flagged", d.flagged);
-    json.Field("mae", d.mae).Field("mae_by_gpu_seconds", d.mae_by_gpu_seconds).Field("pearson", d.pearson);
-    json.Field("pearson_low", d.pearson_low).Field("pearson_high", d.pearson_high).Key("jobs").BeginArray();
+    json.BeginObject()
+        .Field("jobs_with_claim", d.with_claim)
+        .Field("jobs_compared", d.compared)
+        .Field("flagged", d.flagged);
+    json.Field("mae", d.mae)
+        .Field("mae_by_gpu_seconds", d.mae_by_gpu_seconds)
+        .Field("pearson", d.pearson);
+    json.Field("pearson_low", d.pearson_low)
+        .Field("pearson_high", d.pearson_high)
+        .Key("jobs")
+        .BeginArray();
     for (const Json& j : d.jobs.array()) {
       json.BeginObject();
       Text(json, "job", j["job"].text());
       Text(json, "user", j["user"].text());
-      json.Field("gpus", j["gpus"].integer()).Field("mfu", j["mfu"].number()).Field("ofu", j["ofu"].number());
+      json.Field("gpus", j["gpus"].integer())
+          .Field("mfu", j["mfu"].number())
+          .Field("ofu", j["ofu"].number());
       json.Field("ratio", j["ratio"].number()).Field("corrected_mfu", j["corrected_mfu"].number());
       Text(json, "verdict", j["verdict"].text());
       Text(json, "headline", j["headline"].text());
@@ -390,7 +472,12 @@ std::string ReportJson(const Report& r) {
   } else {
     json.Null();
   }
-  json.Key("targets").BeginObject().Field("total", r.targets).Field("up", r.targets_up).Key("not_up").BeginArray();
+  json.Key("targets")
+      .BeginObject()
+      .Field("total", r.targets)
+      .Field("up", r.targets_up)
+      .Key("not_up")
+      .BeginArray();
   for (const ReportTarget& t : r.down) {
     json.BeginObject().Field("url", t.url).Field("state", t.state).Field("age_s", t.age_s);
     Text(json, "error", t.error);

@@ -1,5 +1,5 @@
-// `flopwatch report`: the fleet over a window as one document, written for a terminal, as Markdown, as one HTML file
-// without outside references, or as JSON. All four say the same.
+// `flopwatch report`: the fleet over a window as one document, written for a terminal, as Markdown,
+// as one HTML file without outside references, or as JSON. All four say the same.
 #ifndef FLOPWATCH_CLI_VIEWS_REPORT_H_
 #define FLOPWATCH_CLI_VIEWS_REPORT_H_
 
@@ -23,7 +23,9 @@ struct ReportUser {
   std::string user;  // "" = jobs without a known user
   int64_t jobs = 0;
   double gpu_seconds = 0, computable_s = 0, useful_s = 0, lost_s = 0;
-  std::optional<double> ofu() const { return computable_s > 0 ? std::optional<double>(useful_s / computable_s) : std::nullopt; }
+  std::optional<double> ofu() const {
+    return computable_s > 0 ? std::optional<double>(useful_s / computable_s) : std::nullopt;
+  }
 };
 
 struct ReportModel {
@@ -43,14 +45,14 @@ struct ReportTarget {
 };
 
 struct ReportDivergence {
-  int64_t with_claim = 0, compared = 0, flagged = 0;  // jobs
+  int64_t with_claim = 0, compared = 0, flagged = 0;              // jobs
   std::optional<double> mae, pearson, pearson_low, pearson_high;  // by jobs
   std::optional<double> mae_by_gpu_seconds;
   Json jobs;  // rows of GET /api/v1/divergence, those that do not agree
 };
 
 struct Report {
-  std::string source;  // server or data directory
+  std::string source;   // server or data directory
   std::string written;  // RFC 3339
   WindowView window;
   UsageView fleet;
@@ -58,8 +60,9 @@ struct Report {
   std::vector<ReportModel> models;
   std::vector<ReportJob> worst_jobs;  // by GPU-hours lost
   int64_t total_jobs = 0;
-  int64_t jobs_read = 0;  // of them, those in `users`; fewer than total_jobs only beyond the reading limit
-  double job_gpu_seconds = 0;  // allocated to any job
+  int64_t jobs_read =
+      0;  // of them, those in `users`; fewer than total_jobs only beyond the reading limit
+  double job_gpu_seconds = 0;     // allocated to any job
   std::vector<ReportUser> users;  // by GPU-hours lost
   size_t users_left_out = 0;
   std::vector<ReportLoss> not_computable;
@@ -86,8 +89,8 @@ class UserSums {
 };
 
 // `divergence`: GET /api/v1/divergence, or null.
-Report MakeReport(const Json& fleet, const Json& worst_jobs, const UserSums& users, const Json& targets, size_t top,
-                  const Json& divergence = {});
+Report MakeReport(const Json& fleet, const Json& worst_jobs, const UserSums& users,
+                  const Json& targets, size_t top, const Json& divergence = {});
 
 std::string ReportText(const Report& report, const ViewOptions& view);
 std::string ReportMarkdown(const Report& report);

@@ -1,4 +1,5 @@
-// The report as one HTML file: styles and pictures inside, no script, no outside request; light and dark.
+// The report as one HTML file: styles and pictures inside, no script, no outside request; light and
+// dark.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,14 +22,18 @@ std::string Trend(const Report& r) {
   const double top = high <= 0.1 ? 0.1 : std::min(1.0, std::ceil(high * 10 + 0.25) / 10);
   const double from = s.ts.front(), span = std::max(1.0, s.ts.back() - from);
   const auto x = [&](double ts) { return kLeft + (ts - from) / span * (kWidth - kLeft); };
-  const auto y = [&](double ratio) { return kTop + (1 - ratio / top) * (kHeight - kTop - kBottom); };
+  const auto y = [&](double ratio) {
+    return kTop + (1 - ratio / top) * (kHeight - kTop - kBottom);
+  };
   std::string out = fmt::format(
-      "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"OFU over time, highest {}\">\n", kWidth, kHeight, Percent(high));
+      "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"OFU over time, highest {}\">\n",
+      kWidth, kHeight, Percent(high));
   for (int i = 0; i <= 2; ++i) {
     const double value = top * i / 2;
-    out += fmt::format("<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"var(--line)\"/>"
-                       "<text x=\"0\" y=\"{3:.1f}\">{4:.0f} %</text>\n",
-                       kLeft, kWidth, y(value), y(value) + 4, value * 100);
+    out += fmt::format(
+        "<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"var(--line)\"/>"
+        "<text x=\"0\" y=\"{3:.1f}\">{4:.0f} %</text>\n",
+        kLeft, kWidth, y(value), y(value) + 4, value * 100);
   }
   std::string line, area;
   bool open = false;
@@ -42,7 +47,8 @@ std::string Trend(const Report& r) {
       close();
       continue;
     }
-    const std::string point = fmt::format("{}{:.1f} {:.1f}", open ? "L" : "M", x(s.ts[i]), y(*s.ofu[i]));
+    const std::string point =
+        fmt::format("{}{:.1f} {:.1f}", open ? "L" : "M", x(s.ts[i]), y(*s.ofu[i]));
     line += point;
     area += point;
     if (!open) open_x = x(s.ts[i]);
@@ -51,10 +57,15 @@ std::string Trend(const Report& r) {
   }
   close();
   out += fmt::format("<path d=\"{}\" fill=\"var(--useful)\" fill-opacity=\"0.14\"/>\n", area);
-  out += fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"var(--useful)\" stroke-width=\"2\" stroke-linejoin=\"round\"/>\n", line);
-  out += fmt::format("<text x=\"{}\" y=\"{}\">{}</text><text x=\"{}\" y=\"{}\" text-anchor=\"end\">{} UTC</text>\n</svg>\n", kLeft,
-                     kHeight - 4, Minute(static_cast<Micros>(from) * kMicrosPerSecond), kWidth, kHeight - 4,
-                     Minute(static_cast<Micros>(s.ts.back()) * kMicrosPerSecond));
+  out += fmt::format(
+      "<path d=\"{}\" fill=\"none\" stroke=\"var(--useful)\" stroke-width=\"2\" "
+      "stroke-linejoin=\"round\"/>\n",
+      line);
+  out += fmt::format(
+      "<text x=\"{}\" y=\"{}\">{}</text><text x=\"{}\" y=\"{}\" text-anchor=\"end\">{} "
+      "UTC</text>\n</svg>\n",
+      kLeft, kHeight - 4, Minute(static_cast<Micros>(from) * kMicrosPerSecond), kWidth, kHeight - 4,
+      Minute(static_cast<Micros>(s.ts.back()) * kMicrosPerSecond));
   return out;
 }
 
@@ -62,7 +73,8 @@ std::string Split(const UsageView& u) {
   if (!u.ofu || u.gpu_seconds <= 0) return "";
   const auto share = [&](double s) { return std::clamp(s / u.gpu_seconds * 100, 0.0, 100.0); };
   return fmt::format(
-      "<div class=\"split\"><div class=\"u\" style=\"width:{:.2f}%\"></div><div class=\"l\" style=\"width:{:.2f}%\"></div></div>\n"
+      "<div class=\"split\"><div class=\"u\" style=\"width:{:.2f}%\"></div><div class=\"l\" "
+      "style=\"width:{:.2f}%\"></div></div>\n"
       "<p class=\"soft key\"><i class=\"u\"></i>useful {} GPU-h<i class=\"l\"></i>lost {} GPU-h"
       "<i style=\"background:var(--line)\"></i>not known {} GPU-h</p>\n",
       share(u.useful_s()), share(u.lost_s), GpuHours(u.useful_s()), GpuHours(u.lost_s),
@@ -72,17 +84,20 @@ std::string Split(const UsageView& u) {
 }  // namespace
 
 std::string ReportHtml(const Report& r) {
-  std::string out = fmt::format("<h1>Fleet report</h1>\n<p class=\"soft\">{}<br>from {}, written {}</p>\n", HtmlEscape(r.window.Text()),
-                     HtmlEscape(r.source), HtmlEscape(r.written));
+  std::string out =
+      fmt::format("<h1>Fleet report</h1>\n<p class=\"soft\">{}<br>from {}, written {}</p>\n",
+                  HtmlEscape(r.window.Text()), HtmlEscape(r.source), HtmlEscape(r.written));
   if (r.fleet.ofu) {
-    out += fmt::format("<p class=\"big\">{} <small>OFU{}</small></p>\n", HtmlEscape(Percent(r.fleet.ofu)),
-                       r.fleet.ci95 ? fmt::format(", ± {:.1f} points (95 %)", *r.fleet.ci95 * 100) : "");
+    out += fmt::format(
+        "<p class=\"big\">{} <small>OFU{}</small></p>\n", HtmlEscape(Percent(r.fleet.ofu)),
+        r.fleet.ci95 ? fmt::format(", ± {:.1f} points (95 %)", *r.fleet.ci95 * 100) : "");
   } else {
     out += fmt::format("<p class=\"big\">OFU <small>{}</small></p>\n", HtmlEscape(OfuHeadline(r)));
   }
   out += Split(r.fleet) + Trend(r) + "<div class=\"facts\">\n";
   for (const ReportFact& f : FactsOf(r)) {
-    out += fmt::format("<div class=\"fact\">{}<b>{}</b><span>{}</span></div>\n", HtmlEscape(f.name), HtmlEscape(f.value), HtmlEscape(f.remark));
+    out += fmt::format("<div class=\"fact\">{}<b>{}</b><span>{}</span></div>\n", HtmlEscape(f.name),
+                       HtmlEscape(f.value), HtmlEscape(f.remark));
   }
   out += "</div>\n";
   for (const ReportSection& s : SectionsOf(r)) {

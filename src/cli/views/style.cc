@@ -12,13 +12,26 @@ namespace flopwatch::cli {
 std::string Paint(const ViewOptions& v, Tone tone, std::string_view text) {
   const char* code = "";
   switch (tone) {
-    case Tone::kPlain: break;
-    case Tone::kDim: code = "2"; break;
-    case Tone::kBold: code = "1"; break;
-    case Tone::kUseful: code = "34"; break;
-    case Tone::kLost: code = "33"; break;
-    case Tone::kBad: code = "31"; break;
-    case Tone::kGood: code = "32"; break;
+    case Tone::kPlain:
+      break;
+    case Tone::kDim:
+      code = "2";
+      break;
+    case Tone::kBold:
+      code = "1";
+      break;
+    case Tone::kUseful:
+      code = "34";
+      break;
+    case Tone::kLost:
+      code = "33";
+      break;
+    case Tone::kBad:
+      code = "31";
+      break;
+    case Tone::kGood:
+      code = "32";
+      break;
   }
   if (!v.color || *code == '\0' || text.empty()) return std::string(text);
   return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
@@ -48,7 +61,8 @@ std::string Bar(const ViewOptions& v, std::optional<double> ratio, int width, To
   return Paint(v, tone, filled) + Paint(v, Tone::kDim, rest);
 }
 
-std::vector<std::optional<double>> Resample(const std::vector<std::optional<double>>& values, size_t width) {
+std::vector<std::optional<double>> Resample(const std::vector<std::optional<double>>& values,
+                                            size_t width) {
   if (width == 0) return {};
   if (values.size() <= width) return values;
   std::vector<std::optional<double>> out;
@@ -64,8 +78,8 @@ std::vector<std::optional<double>> Resample(const std::vector<std::optional<doub
   return out;
 }
 
-std::string Sparkline(const ViewOptions& v, const std::vector<std::optional<double>>& values, int width,
-                      std::optional<double> top) {
+std::string Sparkline(const ViewOptions& v, const std::vector<std::optional<double>>& values,
+                      int width, std::optional<double> top) {
   static constexpr std::string_view kBlocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   static constexpr std::string_view kAscii = "_.-~=+*#";
   const auto points = Resample(values, static_cast<size_t>(std::max(0, width)));
@@ -89,7 +103,8 @@ std::string Sparkline(const ViewOptions& v, const std::vector<std::optional<doub
   return out;
 }
 
-std::vector<std::optional<double>> Stretch(const std::vector<std::optional<double>>& values, int width) {
+std::vector<std::optional<double>> Stretch(const std::vector<std::optional<double>>& values,
+                                           int width) {
   const auto n = static_cast<size_t>(std::max(0, width));
   if (values.empty() || values.size() >= n) return values;
   std::vector<std::optional<double>> out;
@@ -99,7 +114,8 @@ std::vector<std::optional<double>> Stretch(const std::vector<std::optional<doubl
 
 std::string ToAscii(std::string_view text) {
   static constexpr std::pair<std::string_view, char> kSigns[] = {
-      {"·", '-'}, {"…", '.'}, {"×", 'x'}, {"÷", '/'}, {"±", '~'}, {"°", ' '}, {"▸", '>'}, {"▏", '|'}, {"▲", '!'}, {"•", '*'}, {"—", '-'}, {"≥", '>'}};
+      {"·", '-'}, {"…", '.'}, {"×", 'x'}, {"÷", '/'}, {"±", '~'}, {"°", ' '},
+      {"▸", '>'}, {"▏", '|'}, {"▲", '!'}, {"•", '*'}, {"—", '-'}, {"≥", '>'}};
   std::string out;
   for (size_t i = 0; i < text.size();) {
     const auto c = static_cast<unsigned char>(text[i]);
@@ -130,7 +146,9 @@ std::string GpuHours(double gpu_seconds) {
   return text;
 }
 
-std::string Watts(std::optional<double> watts) { return HumanCell(watts ? Cell(*watts) : Cell(), ColumnFormat::kWatts); }
+std::string Watts(std::optional<double> watts) {
+  return HumanCell(watts ? Cell(*watts) : Cell(), ColumnFormat::kWatts);
+}
 
 std::string Energy(std::optional<double> joules) {
   if (!joules) return "-";
@@ -138,7 +156,8 @@ std::string Energy(std::optional<double> joules) {
   static constexpr const char* kUnits[] = {"Wh", "kWh", "MWh", "GWh"};
   int unit = 0;
   while (std::abs(wh) >= 999.5 && unit < 3) wh /= 1000, ++unit;
-  return fmt::format("{:.{}f} {}", wh, std::abs(wh) < 9.995 ? 2 : (std::abs(wh) < 99.95 ? 1 : 0), kUnits[unit]);
+  return fmt::format("{:.{}f} {}", wh, std::abs(wh) < 9.995 ? 2 : (std::abs(wh) < 99.95 ? 1 : 0),
+                     kUnits[unit]);
 }
 
 std::string Count(double n) { return HumanCell(n, ColumnFormat::kCount); }
@@ -175,7 +194,8 @@ std::string PadLeft(std::string_view text, int width) {
   return out;
 }
 
-std::string Wrap(std::string_view text, int width, std::string_view first, std::string_view indent) {
+std::string Wrap(std::string_view text, int width, std::string_view first,
+                 std::string_view indent) {
   std::string out(first), line;
   int column = DisplayWidth(first);
   bool fresh = true;

@@ -1,4 +1,5 @@
-// What all terminal views draw with: colours by meaning, bars, sparklines, numbers a person reads. Pure functions.
+// What all terminal views draw with: colours by meaning, bars, sparklines, numbers a person reads.
+// Pure functions.
 #ifndef FLOPWATCH_CLI_VIEWS_STYLE_H_
 #define FLOPWATCH_CLI_VIEWS_STYLE_H_
 
@@ -17,22 +18,28 @@ struct ViewOptions {
   bool ascii = false;
 };
 
-// Colour carries meaning, never decoration, and never alone: useful and lost are the same two hues everywhere (blue and
-// orange, told apart by colour-blind eyes too); kBad is for trouble only.
+// Colour carries meaning, never decoration, and never alone: useful and lost are the same two hues
+// everywhere (blue and orange, told apart by colour-blind eyes too); kBad is for trouble only.
 enum class Tone { kPlain, kDim, kBold, kUseful, kLost, kBad, kGood };
 std::string Paint(const ViewOptions& v, Tone tone, std::string_view text);
 
-// A bar of exactly `width` columns; the filled part in eighths of a column. Absent draws dots: missing is not zero.
-std::string Bar(const ViewOptions& v, std::optional<double> ratio, int width, Tone tone = Tone::kUseful);
-// One column a value, resampled to at most `width`; a gap stays a gap. The scale runs from 0 to the largest value, or `top`.
-std::string Sparkline(const ViewOptions& v, const std::vector<std::optional<double>>& values, int width,
-                      std::optional<double> top = {});
+// A bar of exactly `width` columns; the filled part in eighths of a column. Absent draws dots:
+// missing is not zero.
+std::string Bar(const ViewOptions& v, std::optional<double> ratio, int width,
+                Tone tone = Tone::kUseful);
+// One column a value, resampled to at most `width`; a gap stays a gap. The scale runs from 0 to the
+// largest value, or `top`.
+std::string Sparkline(const ViewOptions& v, const std::vector<std::optional<double>>& values,
+                      int width, std::optional<double> top = {});
 // Means of equal runs, so that at most `width` values are left; a run without values is a gap.
-std::vector<std::optional<double>> Resample(const std::vector<std::optional<double>>& values, size_t width);
+std::vector<std::optional<double>> Resample(const std::vector<std::optional<double>>& values,
+                                            size_t width);
 
 // Values repeated so that a short series fills `width`.
-std::vector<std::optional<double>> Stretch(const std::vector<std::optional<double>>& values, int width);
-// Box drawing and typographic signs as plain ASCII of the same width; what has no counterpart becomes '?'.
+std::vector<std::optional<double>> Stretch(const std::vector<std::optional<double>>& values,
+                                           int width);
+// Box drawing and typographic signs as plain ASCII of the same width; what has no counterpart
+// becomes '?'.
 std::string ToAscii(std::string_view text);
 
 // "31.2 %"; "-" when absent.
@@ -50,7 +57,8 @@ std::string Ago(double seconds);  // "4s", "3m", "2h", "5d"
 // Left- or right-aligned in `width` columns, cut where longer.
 std::string PadRight(std::string_view text, int width);
 std::string PadLeft(std::string_view text, int width);
-// Text wrapped at blanks to `width` columns, every line behind `indent` blanks, the first behind `first`.
+// Text wrapped at blanks to `width` columns, every line behind `indent` blanks, the first behind
+// `first`.
 std::string Wrap(std::string_view text, int width, std::string_view first, std::string_view indent);
 
 }  // namespace flopwatch::cli

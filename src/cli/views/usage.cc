@@ -31,7 +31,8 @@ UsageView UsageView::From(const Json& j) {
   for (const auto& [reason, seconds] : j["lost_s"].object()) {
     if (const double s = seconds.number_or(0); s > 0) u.lost_reasons.emplace_back(reason, s);
   }
-  std::stable_sort(u.lost_reasons.begin(), u.lost_reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::stable_sort(u.lost_reasons.begin(), u.lost_reasons.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
   return u;
 }
 
@@ -85,14 +86,21 @@ struct Reason {
   std::string_view code, title, advice;
 };
 constexpr Reason kReasons[] = {
-    {"tensor_missing", "tensor activity missing", "add DCGM_FI_PROF_PIPE_TENSOR_ACTIVE to the exporter's counter list"},
-    {"clock_missing", "SM clock missing", "add DCGM_FI_DEV_SM_CLOCK to the exporter's counter list"},
-    {"model_unknown", "GPU model unknown", "add an [[accelerator]] entry for the model to the configuration file"},
-    {"dead_counter", "dead tensor counter", "restart dcgm and the exporter on that node; another profiler may hold the counters"},
+    {"tensor_missing", "tensor activity missing",
+     "add DCGM_FI_PROF_PIPE_TENSOR_ACTIVE to the exporter's counter list"},
+    {"clock_missing", "SM clock missing",
+     "add DCGM_FI_DEV_SM_CLOCK to the exporter's counter list"},
+    {"model_unknown", "GPU model unknown",
+     "add an [[accelerator]] entry for the model to the configuration file"},
+    {"dead_counter", "dead tensor counter",
+     "restart dcgm and the exporter on that node; another profiler may hold the counters"},
     {"suspect_counter", "tensor counter may be dead", ""},
-    {"out_of_range", "OFU above 1.02", "check the model name and the exporter's unit: values above the peak are not counted"},
+    {"out_of_range", "OFU above 1.02",
+     "check the model name and the exporter's unit: values above the peak are not counted"},
     {"no_samples", "no samples", "\"flopwatch targets\" shows which exporters do not answer"},
-    {"frozen", "frozen exporter", "restart the exporter: it answers with old values; \"flopwatch targets\" counts its frozen GPUs"},
+    {"frozen", "frozen exporter",
+     "restart the exporter: it answers with old values; \"flopwatch targets\" counts its frozen "
+     "GPUs"},
     {"stale_repeat", "stale values", ""},
     {"low_coverage", "low coverage", ""},
     {"half_rate_board", "half-rate board", ""},
@@ -101,7 +109,8 @@ constexpr Reason kReasons[] = {
 };
 
 const Reason* FindReason(std::string_view code) {
-  const auto it = std::find_if(std::begin(kReasons), std::end(kReasons), [&](const Reason& r) { return r.code == code; });
+  const auto it = std::find_if(std::begin(kReasons), std::end(kReasons),
+                               [&](const Reason& r) { return r.code == code; });
   return it == std::end(kReasons) ? nullptr : it;
 }
 
@@ -123,7 +132,9 @@ std::string JobNote(const UsageView& u) {
   std::string out;
   for (const auto& [reason, seconds] : u.lost_reasons) {
     const double share = u.observed_s > 0 ? seconds / u.observed_s : 0;
-    if (share >= 0.01) out += fmt::format("{}{} {:.0f} %", out.empty() ? "" : ", ", ReasonTitle(reason), share * 100);
+    if (share >= 0.01)
+      out +=
+          fmt::format("{}{} {:.0f} %", out.empty() ? "" : ", ", ReasonTitle(reason), share * 100);
   }
   if (!out.empty()) return out;
   if (!u.ofu) return u.reason;

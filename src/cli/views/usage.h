@@ -11,26 +11,30 @@
 #include "base/json_read.h"
 #include "base/table.h"
 
-
 namespace flopwatch::cli {
 
 // Cells of a table; empty where the answer has nothing.
 inline Cell NumberCell(const std::optional<double>& v) { return v ? Cell(*v) : Cell(); }
 inline Cell NumberCell(const Json& v) { return NumberCell(v.number()); }
 inline Cell IntegerCell(const Json& v) { return v.integer() ? Cell(*v.integer()) : Cell(); }
-inline Cell TextCell(std::string_view text) { return text.empty() ? Cell() : Cell(std::string(text)); }
+inline Cell TextCell(std::string_view text) {
+  return text.empty() ? Cell() : Cell(std::string(text));
+}
 inline Cell TextCell(const Json& v) { return TextCell(v.text()); }
 
 struct UsageView {
-  std::optional<double> ofu, ci95, coverage, tensor_active, sm_clock_mhz, sm_active, gpu_util, power_w, energy_j;
+  std::optional<double> ofu, ci95, coverage, tensor_active, sm_clock_mhz, sm_active, gpu_util,
+      power_w, energy_j;
   std::string reason, source;
   double gpu_seconds = 0, observed_s = 0, computable_s = 0, lost_s = 0, stale_s = 0;
   int64_t gpus = 0, samples = 0;
-  std::vector<std::pair<std::string, double>> lost_reasons;  // reason, GPU-seconds; largest first, only those above 0
+  std::vector<std::pair<std::string, double>>
+      lost_reasons;  // reason, GPU-seconds; largest first, only those above 0
 
   static UsageView From(const Json& json);
   double useful_s() const { return ofu.value_or(0) * computable_s; }
-  // SM clock against the maximum tensor clock while the tensor cores were busy: OFU / tensor activity.
+  // SM clock against the maximum tensor clock while the tensor cores were busy: OFU / tensor
+  // activity.
   std::optional<double> clock_ratio() const;
 };
 
@@ -45,15 +49,15 @@ struct WindowView {
   std::optional<int64_t> from, to;  // microseconds
   std::string source;
   static WindowView From(const Json& json);
-  std::string Text() const;   // "2026-11-21 02:42 to 03:42 UTC (1h)"
+  std::string Text() const;  // "2026-11-21 02:42 to 03:42 UTC (1h)"
 };
 
 // A reason code of the API as a person says it, and what to do about it.
 std::string ReasonTitle(const std::string& code);
 std::string ReasonAdvice(const std::string& code);
 
-// What a list says about a job in a few words, "" when nothing stands out: reasons that cost at least 1 % of its observed time
-// (with their share), else what duty cycle and OFU say together.
+// What a list says about a job in a few words, "" when nothing stands out: reasons that cost at
+// least 1 % of its observed time (with their share), else what duty cycle and OFU say together.
 std::string JobNote(const UsageView& usage);
 
 std::string JoinTexts(const Json& array, std::string_view separator);

@@ -5,7 +5,8 @@
 //     ...>>, cutlass::device_kernel<flash::FlashAttnFwdSm90<CollectiveMainloopFwdSm90<stages,
 //     tuple cluster, tuple tile, head of V, type>>>, FlashAttnBwd...
 //   cuDNN:
-//   cudnn_generated_fort_native_sdpa_smNN_flash_<fprop|bprop>_<wgmma|..>_f16_knob_<n>_<Q>x<K>x<D>_...
+//   cudnn_generated_fort_native_sdpa_smNN_flash_<fprop|bprop>_<wgmma|..>_f16_knob_<n>_
+//     <Q>x<K>x<D>_...
 //     (_f16_ stands in the names of BF16 kernels too, so it tells no type)
 //   xformers and PyTorch: fmha_cutlass<F|B>_<type>_aligned_<Q>x<K>_<rf|gmem|kN>_smNN; FP32 on sm80
 //     and later multiplies as three TF32 products on the tensor pipe

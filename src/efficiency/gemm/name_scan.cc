@@ -182,7 +182,8 @@ std::string_view Tokens::Peek() const {
 void SetTile(const Dims& dims, KernelInfo* info, size_t count) {
   if (!dims.valid) return;
   std::optional<int32_t>* const tile[] = {&info->tile_m, &info->tile_n, &info->tile_k};
-  for (size_t i = 0; i < std::min({count, dims.count, std::size(tile)}); ++i) *tile[i] = dims.value[i];
+  for (size_t i = 0; i < std::min({count, dims.count, std::size(tile)}); ++i)
+    *tile[i] = dims.value[i];
 }
 
 std::string_view Tokens::Next() {

@@ -96,8 +96,8 @@ void Profiler(const Facts& f, const Row& row, std::vector<Cause>* out) {
 // Trained fully 6N; frozen base 4N, and 6n for adapters of up to 2 % of N.
 void FrozenAsFull(const Facts& f, const Row& row, std::vector<Cause>* out) {
   if (f.job.claim.frozen_base == false) return;
-  Add(row, f.job.claim.frozen_base == true ? Standing::kLikely : Standing::kPossible, {6 / 4.12, 1.5},
-      out);
+  Add(row, f.job.claim.frozen_base == true ? Standing::kLikely : Standing::kPossible,
+      {6 / 4.12, 1.5}, out);
 }
 
 void VirtualPipeline(const Facts& f, const Row& row, std::vector<Cause>* out) {
@@ -231,7 +231,8 @@ using enum CauseGroup;
 constexpr Row kRows[] = {
     {kWrongPeak, "wrong peak", "divide by the dense peak of this GPU and precision",
      "flops.md 6 #20, #21", kPeak, true, SeenPeak},
-    {"tensor_cores_bypassed", "the tensor pipes stand still: arithmetic runs elsewhere, or the "
+    {"tensor_cores_bypassed",
+     "the tensor pipes stand still: arithmetic runs elsewhere, or the "
      "counter is missing",
      "check the data type of the matmuls (FP32 without TF32, INT8 outside the tensor path), then "
      "the profiling counters",
@@ -255,13 +256,14 @@ constexpr Row kRows[] = {
      "state the precision mix: its effective peak is the harmonic mean (equation 12)",
      "KempnerForge FP8 caveat, put right in flops.md 5.4", kPeak, true, Fp8AgainstBf16},
     {"peak_doubled", "a peak twice the right one: the 2:4 sparse figure, or FP8 for a BF16 run",
-     "divide by the dense peak of the precision that ran",
-     "Megatron-LM #1276, #1565; miles #2353", kPeak, true, PeakDoubled},
+     "divide by the dense peak of the precision that ran", "Megatron-LM #1276, #1565; miles #2353",
+     kPeak, true, PeakDoubled},
     {"dual_die", "dies and packages mixed up: the peak of one times the number of the other",
      "count GPUs as the peak does", "flops.md 6.1", kPeak, true, DualDie},
     {"peak_of_other_gpu", "peak of another GPU", "look the peak up by the whole device name",
      "autoresearch #5; flops.md 5.4", kPeak, true, OtherGpu},
-    {"counted_twice", "FLOPs counted twice", "a multiply-add is 2 FLOPs, once: look for a second "
+    {"counted_twice", "FLOPs counted twice",
+     "a multiply-add is 2 FLOPs, once: look for a second "
      "factor 2",
      "PyTorch #134804; transformers #15006", kFactor, true, Doubled},
     {"mac_as_flop", "multiply-adds reported as FLOPs", "a multiply-add is 2 FLOPs",
@@ -335,22 +337,32 @@ void AddCountings(const Facts& f, std::vector<Cause>* out) {
 
 std::string_view StandingName(Standing s) {
   switch (s) {
-    case Standing::kSeen: return "seen";
-    case Standing::kLikely: return "likely";
-    case Standing::kPossible: return "possible";
-    case Standing::kRemote: return "remote";
-    case Standing::kOpen: break;
+    case Standing::kSeen:
+      return "seen";
+    case Standing::kLikely:
+      return "likely";
+    case Standing::kPossible:
+      return "possible";
+    case Standing::kRemote:
+      return "remote";
+    case Standing::kOpen:
+      break;
   }
   return "open";
 }
 
 int CostOf(Standing s) {
   switch (s) {
-    case Standing::kSeen: return 0;
-    case Standing::kLikely: return 1;
-    case Standing::kPossible: return 2;
-    case Standing::kRemote: return 4;
-    case Standing::kOpen: break;
+    case Standing::kSeen:
+      return 0;
+    case Standing::kLikely:
+      return 1;
+    case Standing::kPossible:
+      return 2;
+    case Standing::kRemote:
+      return 4;
+    case Standing::kOpen:
+      break;
   }
   return 6;
 }

@@ -51,7 +51,8 @@ class Search {
   std::vector<Explanation> Run(size_t* undecided) {
     Try({});
     for (const Cause* c : definite_) Try({c});
-    if (std::none_of(trials_.begin(), trials_.end(), [](const Trial& t) { return t.near(); })) TryPairs();
+    if (std::none_of(trials_.begin(), trials_.end(), [](const Trial& t) { return t.near(); }))
+      TryPairs();
     for (const Cause* c : open_) {
       const Trial t = Make({c}, false);
       if (t.misfit <= 1) trials_.push_back(t);
@@ -165,7 +166,8 @@ double OfuHalfWidth(const OfuMeasurement& m) {
 std::string Missing(const JobEvidence& job, const Thresholds& t) {
   const OfuMeasurement& m = job.ofu;
   if (!job.claim.mfu) return "no MFU was reported";
-  if (!std::isfinite(*job.claim.mfu) || *job.claim.mfu <= 0) return "the reported MFU is not above 0";
+  if (!std::isfinite(*job.claim.mfu) || *job.claim.mfu <= 0)
+    return "the reported MFU is not above 0";
   if (!m.ofu) return m.reason.empty() ? "no OFU for this time" : "no OFU: " + m.reason;
   if (!std::isfinite(*m.ofu) || *m.ofu < 0) return "the OFU is not a number of 0 or more";
   if (m.coverage && *m.coverage < t.min_coverage) {
@@ -183,18 +185,24 @@ std::string Missing(const JobEvidence& job, const Thresholds& t) {
 
 bool Explanation::supported() const {
   return fits() && !causes.empty() && std::all_of(causes.begin(), causes.end(), [](const Cause& c) {
-    return CostOf(c.standing) <= CostOf(Standing::kLikely);
-  });
+           return CostOf(c.standing) <= CostOf(Standing::kLikely);
+         });
 }
 
 std::string_view VerdictName(Verdict v) {
   switch (v) {
-    case Verdict::kAgrees: return "agrees";
-    case Verdict::kDiffers: return "differs";
-    case Verdict::kScatter: return "scatter";
-    case Verdict::kAlarm: return "alarm";
-    case Verdict::kImpossible: return "impossible";
-    case Verdict::kNotComputable: break;
+    case Verdict::kAgrees:
+      return "agrees";
+    case Verdict::kDiffers:
+      return "differs";
+    case Verdict::kScatter:
+      return "scatter";
+    case Verdict::kAlarm:
+      return "alarm";
+    case Verdict::kImpossible:
+      return "impossible";
+    case Verdict::kNotComputable:
+      break;
   }
   return "not_computable";
 }
@@ -204,10 +212,10 @@ double ScatterPoints(int64_t gpus) {
     double gpus, mean, sd;  // |MFU - OFU|, points
   };
   // ofu-paper Table III.
-  static constexpr Group kTable3[] = {
-      {8, 7.5, 3.9},   {16, 12.2, 2.0}, {64, 2.2, 2.4},   {128, 4.5, 2.9},
-      {256, 9.1, 4.9}, {512, 3.6, 2.2}, {736, 3.6, 0.1},  {768, 1.2, 0.7},
-      {1024, 4.1, 0.7}, {1536, 0.3, 0.2}, {2944, 2.6, 0.3}, {5888, 1.5, 0.2}};
+  static constexpr Group kTable3[] = {{8, 7.5, 3.9},    {16, 12.2, 2.0},  {64, 2.2, 2.4},
+                                      {128, 4.5, 2.9},  {256, 9.1, 4.9},  {512, 3.6, 2.2},
+                                      {736, 3.6, 0.1},  {768, 1.2, 0.7},  {1024, 4.1, 0.7},
+                                      {1536, 0.3, 0.2}, {2944, 2.6, 0.3}, {5888, 1.5, 0.2}};
   if (gpus <= 0) return 0;
   const Group* nearest = kTable3;
   for (const Group& g : kTable3) {
@@ -281,7 +289,8 @@ Diagnosis Diagnose(const JobEvidence& job, const hardware::Catalog& catalog,
     };
     out.from_model = any([](const Cause& c) { return c.from_model; });
     // What fits without any mistake: recompute outside MFU, another convention.
-    const bool harmless = best != nullptr && best->fits() && !any([](const Cause& c) { return c.error; });
+    const bool harmless =
+        best != nullptr && best->fits() && !any([](const Cause& c) { return c.error; });
     const bool supported = best != nullptr && best->supported();
     const bool in_scatter = out.scatter_points > 0 && off <= out.scatter_points;
     if (wrong_claim || behaviour) {

@@ -16,9 +16,9 @@
 // of the range, in units of that bar (fits: at most 1). Order: up to a misfit of kNear by
 // CostOf(standing) summed + misfit^2, that is fewer and better supported assumptions before a
 // slightly better match, then by |log r - log r_c|; the rest by that alone. Pairs of causes are
-// tried only where no single one comes near, and one of them must be likely. Where several come within 1 of the best, none is
-// named alone. r is as claimed there, and a peak the claim shows to be wrong is part of every
-// explanation. Pure; no I/O, no clock.
+// tried only where no single one comes near, and one of them must be likely. Where several come
+// within 1 of the best, none is named alone. r is as claimed there, and a peak the claim shows to
+// be wrong is part of every explanation. Pure; no I/O, no clock.
 #ifndef FLOPWATCH_FLEET_DIVERGENCE_DIAGNOSE_H_
 #define FLOPWATCH_FLEET_DIVERGENCE_DIAGNOSE_H_
 
@@ -36,22 +36,22 @@ namespace flopwatch::fleet {
 
 struct Thresholds {
   double agree_points = 0.05, alarm_points = 0.10, alarm_ratio = 1.25;  // flops.md 6.1
-  double min_coverage = 0.5;   // of the GPU-seconds of the window
-  double min_window_s = 300;   // ofu-paper IV-C: "at least several minutes"
-  bool allow_scatter = true;   // of small jobs, Table III
+  double min_coverage = 0.5;  // of the GPU-seconds of the window
+  double min_window_s = 300;  // ofu-paper IV-C: "at least several minutes"
+  bool allow_scatter = true;  // of small jobs, Table III
 };
 
 inline constexpr double kTimingUncertainty = 0.01;  // of an MFU, flops.md 6.1
 // Half-width of OFU at 30 s sampling over 50 minutes: 0.22 points (ofu-paper table I).
 inline constexpr double kOfuHalfWidth = 0.0022;
 inline constexpr double kOfuHalfWidthWindow = 3000;  // s
-inline constexpr double kNear = 2;             // error bars
-inline constexpr size_t kMaxExplanations = 8;  // reported
+inline constexpr double kNear = 2;                   // error bars
+inline constexpr size_t kMaxExplanations = 8;        // reported
 
 enum class Verdict : uint8_t {
-  kAgrees,         // within 5 points of what is expected
-  kDiffers,        // between agreement and alarm
-  kScatter,        // beyond them, but jobs of this size scatter so, and no cause is supported
+  kAgrees,   // within 5 points of what is expected
+  kDiffers,  // between agreement and alarm
+  kScatter,  // beyond them, but jobs of this size scatter so, and no cause is supported
   kAlarm,
   kImpossible,     // MFU above 1, OFU above 1.02
   kNotComputable,  // reason says why
@@ -61,9 +61,9 @@ std::string_view VerdictName(Verdict v);
 // A set of causes that together predict a ratio. Empty: nothing but the expectation.
 struct Explanation {
   std::vector<Cause> causes;
-  Range ratio;             // predicted MFU / OFU
-  double distance = 0;     // |log r - log of the middle of it|
-  double misfit = 0;       // error bars between the observed ratio and the range
+  Range ratio;          // predicted MFU / OFU
+  double distance = 0;  // |log r - log of the middle of it|
+  double misfit = 0;    // error bars between the observed ratio and the range
   int cost = 0;
   bool fits() const { return misfit <= 1; }
   bool near() const { return misfit <= kNear; }
@@ -71,24 +71,24 @@ struct Explanation {
   // definite factor.
   std::optional<double> corrected_mfu, corrected_hfu;
   std::optional<double> residual;  // OFU / corrected MFU: what is left to be expected
-  bool supported() const;  // fits, and every cause is at least likely
+  bool supported() const;          // fits, and every cause is at least likely
 };
 
 struct Diagnosis {
   Verdict verdict = Verdict::kNotComputable;
   std::string reason;  // of kNotComputable and kImpossible
   PeakReview peak;
-  std::optional<double> mfu;  // re-expressed
-  std::optional<double> difference;  // MFU - OFU
-  std::optional<double> ratio;       // MFU / OFU
-  Range ratio_bar;                   // 95 %, around it
+  std::optional<double> mfu;                  // re-expressed
+  std::optional<double> difference;           // MFU - OFU
+  std::optional<double> ratio;                // MFU / OFU
+  Range ratio_bar;                            // 95 %, around it
   std::optional<double> difference_expected;  // e'
   std::optional<double> ratio_expected;       // r'
   Expectation expectation;
   // The difference a job of this many GPUs may show for no known reason; 0 = not allowed for.
   double scatter_points = 0;
-  std::vector<Cause> seen;                 // shown by the claim itself
-  std::vector<Explanation> explanations;   // ranked; of jobs that do not agree
+  std::vector<Cause> seen;                // shown by the claim itself
+  std::vector<Explanation> explanations;  // ranked; of jobs that do not agree
   // How many explanations fit with the cost of the first, where it is not the only one: 0, or 2 and
   // more. Then the first is not to be named alone.
   size_t undecided = 0;

@@ -21,32 +21,34 @@ StatusOr<Recompute> ParseRecompute(std::string_view name);
 std::string_view RecomputeName(Recompute r);
 
 struct MfuClaim {
-  std::optional<double> mfu;         // as claimed; may be above 1: then it is impossible, not absent
-  std::optional<double> half_width;  // 95 %, of the mean; absent: kTimingUncertainty of the MFU
-  std::string convention, version;   // "" = not said
-  std::optional<double> peak_tflops;   // the peak it was divided by
+  std::optional<double> mfu;  // as claimed; may be above 1: then it is impossible, not absent
+  std::optional<double> half_width;   // 95 %, of the mean; absent: kTimingUncertainty of the MFU
+  std::string convention, version;    // "" = not said
+  std::optional<double> peak_tflops;  // the peak it was divided by
   std::vector<efficiency::PrecisionShare> mix;  // shares of the FLOPs; empty = not said
   Recompute recompute = Recompute::kUnknown;
-  std::optional<bool> frozen_base;     // LoRA or other frozen weights
-  std::optional<bool> packed;          // sequences packed into one
-  std::optional<int> virtual_pipeline;   // stages a rank
+  std::optional<bool> frozen_base;      // LoRA or other frozen weights
+  std::optional<bool> packed;           // sequences packed into one
+  std::optional<int> virtual_pipeline;  // stages a rank
   std::optional<int> accumulation_steps;
 };
 
 struct OfuMeasurement {
   std::optional<double> ofu;
-  std::string reason;             // why there is none
-  std::optional<double> ci95;     // half-width; absent: of table I of the paper, by the window's length
-  std::optional<double> coverage;  // share of the GPU-seconds with a known OFU; absent = not counted
+  std::string reason;  // why there is none
+  std::optional<double>
+      ci95;  // half-width; absent: of table I of the paper, by the window's length
+  std::optional<double>
+      coverage;  // share of the GPU-seconds with a known OFU; absent = not counted
   std::optional<double> window_s;
   std::optional<double> tensor_active;  // mean activity of the tensor pipes
 };
 
 // One way to count the FLOPs of this job's model: a convention or a known error.
 struct Counting {
-  std::string id, title;  // "megatron", "latent_moe_full_width"
-  double flops = 0;       // training FLOPs a token, as this way counts them
-  bool error = false;     // false: a convention people mean
+  std::string id, title;    // "megatron", "latent_moe_full_width"
+  double flops = 0;         // training FLOPs a token, as this way counts them
+  bool error = false;       // false: a convention people mean
   bool fits_claim = false;  // the claim's own convention or framework is known to have counted so
   std::string source{}, advice{};
 };
@@ -63,7 +65,7 @@ struct ModelFlops {
 
 // MFU / OFU early and late in the job's life.
 struct RatioTrend {
-  double early = 0, late = 0;      // mean ratio of the first and the last third of the window
+  double early = 0, late = 0;  // mean ratio of the first and the last third of the window
   double early_uptime_s = 0, late_uptime_s = 0;  // mean time since the job's start in each
 };
 

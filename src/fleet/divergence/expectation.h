@@ -19,8 +19,8 @@ namespace flopwatch::fleet {
 // A positive factor known to lie between two values.
 struct Range {
   double low = 1, high = 1;
-  double Center() const;     // geometric mean
-  double HalfLog() const;    // half of log(high / low)
+  double Center() const;   // geometric mean
+  double HalfLog() const;  // half of log(high / low)
   Range operator*(const Range& o) const { return {low * o.low, high * o.high}; }
   Range Inverse() const { return {1 / high, 1 / low}; }
 };
@@ -37,13 +37,13 @@ inline constexpr Range kFullRecompute{1.27, 4.0 / 3};
 inline constexpr double kDiagonalTile = 128;
 
 struct ExpectedFactor {
-  std::string_view name;   // "padding", "recompute", "attention", "counting"
+  std::string_view name;  // "padding", "recompute", "attention", "counting"
   Range factor;
-  std::string basis;       // where it comes from, for a person
+  std::string basis;  // where it comes from, for a person
 };
 
 struct Expectation {
-  Range ofu_per_mfu;       // all factors
+  Range ofu_per_mfu;  // all factors
   std::vector<ExpectedFactor> factors;
 };
 

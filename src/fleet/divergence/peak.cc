@@ -34,8 +34,8 @@ struct Look {
 
 // What a stated peak is. Devices in the order people confuse them with.
 Look LooksLike(double used, const Accelerator& gpu, const hardware::Catalog& catalog) {
-  for (const Precision p : {Precision::kBf16, Precision::kFp16, Precision::kFp8, Precision::kFp4,
-                            Precision::kTf32}) {
+  for (const Precision p :
+       {Precision::kBf16, Precision::kFp16, Precision::kFp8, Precision::kFp4, Precision::kTf32}) {
     const auto dense = PeakTflops(gpu, p);
     if (!dense || !Same(used, *dense)) continue;
     Look out{Look::Kind::kOwnDense,
@@ -48,8 +48,8 @@ Look LooksLike(double used, const Accelerator& gpu, const hardware::Catalog& cat
   for (const Precision p : {Precision::kBf16, Precision::kFp16, Precision::kFp8, Precision::kFp4}) {
     const auto dense = PeakTflops(gpu, p);
     if (dense && Same(used, 2 * *dense)) {
-      return {Look::Kind::kOwnSparse, fmt::format("the 2:4 sparse {} figure of {}",
-                                                  hardware::PrecisionName(p), gpu.model)};
+      return {Look::Kind::kOwnSparse,
+              fmt::format("the 2:4 sparse {} figure of {}", hardware::PrecisionName(p), gpu.model)};
     }
   }
   for (const char* known : {"H100 SXM", "A100 SXM 80GB", "H100 PCIe", "B200", "V100 SXM2"}) {
@@ -124,7 +124,8 @@ StatusOr<PeakReview> ReviewPeak(const JobEvidence& job, const hardware::Catalog&
   out.right_basis = fmt::format("{}, {}", out.gpu->model, MixName(job.claim.mix));
   if (out.used && *out.used > 0) {
     out.factor = *out.used / *out.right;
-    if (!Same(*out.used, *out.right)) out.used_looks_like = LooksLike(*out.used, *out.gpu, catalog).text;
+    if (!Same(*out.used, *out.right))
+      out.used_looks_like = LooksLike(*out.used, *out.gpu, catalog).text;
   }
   return out;
 }

@@ -29,7 +29,8 @@ struct MeanSd {
 // w^2 / sum of w (reliability weights), which for equal weights is the sample sd.
 MeanSd MeanAndSd(std::span<const double> x, std::span<const double> weights = {});
 
-// Pearson's r; nullopt with fewer than 3 points (two always correlate) or where one side does not vary.
+// Pearson's r; nullopt with fewer than 3 points (two always correlate) or where one side does not
+// vary.
 std::optional<double> Pearson(std::span<const double> x, std::span<const double> y,
                               std::span<const double> weights = {});
 struct Correlation {
@@ -47,11 +48,11 @@ struct SetStatistics {
   // Kish's number of equal jobs: (sum of w)^2 / sum of w^2. With job weights the number of jobs.
   double effective_jobs = 0;
   std::optional<MeanSd> mfu, ofu, abs_error;
-  std::optional<double> mae;            // equation 9
-  std::optional<double> mean_error;     // of MFU - OFU: which way it leans
+  std::optional<double> mae;                 // equation 9
+  std::optional<double> mean_error;          // of MFU - OFU: which way it leans
   std::optional<double> within_10, over_20;  // shares of |e| <= 10 and > 20 points
   std::optional<Correlation> pearson;
-  std::optional<double> spearman;       // over jobs, whatever the weights
+  std::optional<double> spearman;  // over jobs, whatever the weights
 };
 enum class Weighting : uint8_t { kJobs, kGpuSeconds };
 // `without_flagged` leaves those jobs out.

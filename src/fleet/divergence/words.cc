@@ -28,12 +28,14 @@ double ErrorFactor(const Explanation& e) {
 void Findings(const Diagnosis& d, const Explanation& best, DivergenceWords* out) {
   const Range healthy = d.expectation.ofu_per_mfu;
   const bool recompute = std::any_of(best.causes.begin(), best.causes.end(), IsRecompute);
-  const bool mistakes = std::any_of(best.causes.begin(), best.causes.end(),
-                                    [](const Cause& c) { return c.error; });
+  const bool mistakes =
+      std::any_of(best.causes.begin(), best.causes.end(), [](const Cause& c) { return c.error; });
   for (const Cause& c : best.causes) {
     if (!c.error && !IsRecompute(c)) {
-      out->findings.push_back(fmt::format("{}: FLOPs differ by a factor {:.3g}, which is a "
-                                          "difference in meaning", c.title, c.mfu_factor.Center()));
+      out->findings.push_back(
+          fmt::format("{}: FLOPs differ by a factor {:.3g}, which is a "
+                      "difference in meaning",
+                      c.title, c.mfu_factor.Center()));
     } else if (c.error && c.standing != Standing::kOpen && !IsRecompute(c)) {
       out->findings.push_back(
           fmt::format("{}: MFU {} by itself", c.title, Times(c.mfu_factor.Center())));
@@ -50,8 +52,8 @@ void Findings(const Diagnosis& d, const Explanation& best, DivergenceWords* out)
         "({:.2f} to {:.2f}); the recompute mode is not declared",
         mistakes ? "second finding" : "recompute", best.residual.value_or(0), with.low, with.high));
     if (best.corrected_hfu) {
-      out->findings.push_back(fmt::format("HFU, recompute counted: about {}",
-                                          Percent(*best.corrected_hfu)));
+      out->findings.push_back(
+          fmt::format("HFU, recompute counted: about {}", Percent(*best.corrected_hfu)));
     }
   } else if (mistakes) {
     out->findings.push_back(fmt::format("a job without mistakes would show {:.2f} to {:.2f}",
@@ -91,15 +93,17 @@ DivergenceWords Describe(const JobEvidence& job, const Diagnosis& d) {
     return out;
   }
 
-  const Explanation* best = d.explanations.empty() || !d.explanations[0].near() ? nullptr
-                                                                              : &d.explanations[0];
+  const Explanation* best =
+      d.explanations.empty() || !d.explanations[0].near() ? nullptr : &d.explanations[0];
   if (d.vague) {
     out.headline = fmt::format(
-        "MFU {} against OFU {}: too little, or too uncertain, an OFU to tell a cause from the ratio",
+        "MFU {} against OFU {}: too little, or too uncertain, an OFU to tell a cause from the "
+        "ratio",
         Percent(*d.mfu), Percent(*d.mfu / *d.ratio));
     out.actions.push_back("look at what the GPUs did in the time the application calls training");
   } else if (best == nullptr) {
-    out.headline = fmt::format("MFU / OFU of {:.2f} is explained by none of the known causes", *d.ratio);
+    out.headline =
+        fmt::format("MFU / OFU of {:.2f} is explained by none of the known causes", *d.ratio);
     if (!d.explanations.empty()) {
       out.findings.push_back(fmt::format("nearest: {}, which gives {:.2f} to {:.2f}",
                                          TitleOf(d.explanations[0]), d.explanations[0].ratio.low,
@@ -117,9 +121,8 @@ DivergenceWords Describe(const JobEvidence& job, const Diagnosis& d) {
     }
   } else {
     const double factor = ErrorFactor(*best);
-    const bool open = std::any_of(best->causes.begin(), best->causes.end(), [](const Cause& c) {
-      return c.standing == Standing::kOpen;
-    });
+    const bool open = std::any_of(best->causes.begin(), best->causes.end(),
+                                  [](const Cause& c) { return c.standing == Standing::kOpen; });
     if (best->causes.empty()) {
       out.headline = "the difference lies within the error bars of what a healthy job shows";
     } else if (open) {
@@ -135,8 +138,8 @@ DivergenceWords Describe(const JobEvidence& job, const Diagnosis& d) {
     }
     if (!open) Findings(d, *best, &out);
     if (!best->fits()) {
-      out.findings.push_back(fmt::format("it comes near ({:.2f} to {:.2f}) and does not quite fit", best->ratio.low,
-                                         best->ratio.high));
+      out.findings.push_back(fmt::format("it comes near ({:.2f} to {:.2f}) and does not quite fit",
+                                         best->ratio.low, best->ratio.high));
     }
   }
   if (best != nullptr) {
@@ -154,7 +157,8 @@ DivergenceWords Describe(const JobEvidence& job, const Diagnosis& d) {
   if (d.verdict == Verdict::kScatter) {
     out.findings.push_back(fmt::format(
         "jobs of about {} GPUs scatter by up to {:.0f} points for no known reason (ofu-paper Table "
-        "III): not counted as an alarm", *job.gpus, d.scatter_points * 100));
+        "III): not counted as an alarm",
+        *job.gpus, d.scatter_points * 100));
   }
   for (const Cause& c : d.seen) {
     if (c.id == kWrongPeak) continue;

@@ -7,7 +7,7 @@ namespace flopwatch::models {
 namespace {
 
 StatusOr<Count> CountMaxtext(const Model& model, const Workload& workload, Pairs pairs,
-                          std::string_view who) {
+                             std::string_view who) {
   FW_RETURN_IF_ERROR(DecoderOnly(model, who));
   for (const Mixer mixer : {Mixer::kMamba1, Mixer::kMamba2, Mixer::kNone}) {
     if (HasMixer(model, mixer))

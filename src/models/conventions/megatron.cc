@@ -80,7 +80,8 @@ StatusOr<Count> MegatronMtp1(const Model& model, const Workload& workload) {
     count.Add("MTP: " + term.name, term.weights, term.forward * model.mtp_depth);
   // eh_norm and final norm 3D, joint projection 2D x D.
   const Int d = model.hidden;
-  count.Add("MTP: joint projection and norms", true, 2 * (3 * d + 2 * d * d) * workload.tokens * model.mtp_depth);
+  count.Add("MTP: joint projection and norms", true,
+            2 * (3 * d + 2 * d * d) * workload.tokens * model.mtp_depth);
   AddPaddedHead(model, workload, model.mtp_depth, "MTP: LM head", &count);
   return count;
 }

@@ -9,7 +9,7 @@ namespace flopwatch::models {
 namespace {
 
 StatusOr<Count> CountTorchtitan(const Model& model, const Workload& workload, Pairs pairs,
-                          std::string_view who) {
+                                std::string_view who) {
   FW_RETURN_IF_ERROR(DecoderOnly(model, who));
   Count count{.tokens = workload.tokens};
   FW_RETURN_IF_ERROR(

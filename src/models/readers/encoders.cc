@@ -6,7 +6,8 @@
 namespace flopwatch::models {
 namespace {
 
-// Bidirectional attention, an ungated MLP with biases, two norms with weight and bias: BERT's and ViT's layer.
+// Bidirectional attention, an ungated MLP with biases, two norms with weight and bias: BERT's and
+// ViT's layer.
 Layer ReadEncoderLayer(Fields& fields, const Model& model, bool qkv_bias) {
   Layer layer;
   layer.mixer = Mixer::kAttention;

@@ -19,27 +19,33 @@ constexpr std::string_view kFixedNames[] = {"ts", "claim", "span_ms", "step"};
 constexpr std::string_view kFixedTypesOf[] = {"TIMESTAMP", "INTEGER", "INTEGER", "BIGINT"};
 static_assert(std::size(kFixedNames) + kApplicationFields == kApplicationColumnCount);
 
-std::string_view NameOf(size_t field) { return telemetry::SpecOf(static_cast<ApplicationField>(field)).column; }
+std::string_view NameOf(size_t field) {
+  return telemetry::SpecOf(static_cast<ApplicationField>(field)).column;
+}
 
 std::string EachColumn(std::string_view format_of_fixed, std::string_view format_of_field) {
   std::string out;
   const auto add = [&](std::string_view format, std::string_view name, std::string_view type) {
     CatTo(&out, out.empty() ? "" : ", ", fmt::format(fmt::runtime(format), name, type));
   };
-  for (size_t i = 0; i < std::size(kFixedNames); ++i) add(format_of_fixed, kFixedNames[i], kFixedTypesOf[i]);
+  for (size_t i = 0; i < std::size(kFixedNames); ++i)
+    add(format_of_fixed, kFixedNames[i], kFixedTypesOf[i]);
   for (size_t f = 0; f < kApplicationFields; ++f) add(format_of_field, NameOf(f), "DOUBLE");
   return out;
 }
 
-// After the two keys: samples, span, first and last time, first and last step, then for each field count, weighted sum, span,
-// last value, time of it.
+// After the two keys: samples, span, first and last time, first and last step, then for each field
+// count, weighted sum, span, last value, time of it.
 std::string SumsOf() {
   std::string out =
-      "count(*), sum(span_ms), epoch_us(min(ts - to_milliseconds(span_ms))), epoch_us(max(ts)), min(step), max(step)";
+      "count(*), sum(span_ms), epoch_us(min(ts - to_milliseconds(span_ms))), epoch_us(max(ts)), "
+      "min(step), max(step)";
   for (size_t f = 0; f < kApplicationFields; ++f) {
-    out += fmt::format(", count({0}), coalesce(sum({0} * span_ms), 0), coalesce(sum(span_ms) FILTER ({0} IS NOT NULL), 0), "
-                       "arg_max({0}, ts), epoch_us(max(ts) FILTER ({0} IS NOT NULL))",
-                       QuoteName(NameOf(f)));
+    out += fmt::format(
+        ", count({0}), coalesce(sum({0} * span_ms), 0), coalesce(sum(span_ms) FILTER ({0} IS NOT "
+        "NULL), 0), "
+        "arg_max({0}, ts), epoch_us(max(ts) FILTER ({0} IS NOT NULL))",
+        QuoteName(NameOf(f)));
   }
   return out;
 }
@@ -54,7 +60,8 @@ ApplicationSums ReadSums(const Row& row, size_t at) {
   if (!row.IsNull(at + 5)) sums.last_step = row.Int64(at + 5);
   for (size_t f = 0; f < kApplicationFields; ++f) {
     const size_t c = at + 6 + 5 * f;
-    sums.fields[f] = {row.Int64(c), row.Double(c + 1) / 1e3, row.Double(c + 2) / 1e3, row.Double(c + 3), row.Int64(c + 4)};
+    sums.fields[f] = {row.Int64(c), row.Double(c + 1) / 1e3, row.Double(c + 2) / 1e3,
+                      row.Double(c + 3), row.Int64(c + 4)};
   }
   return sums;
 }
@@ -68,13 +75,16 @@ void SetOptional(Appender& a, size_t column, size_t r, const std::optional<T>& v
 }  // namespace
 
 std::string ApplicationColumns() { return EachColumn("{} {}", "{} {}"); }
-std::string EmptyApplication() { return "SELECT " + EachColumn("NULL::{1} AS {0}", "NULL::{1} AS {0}"); }
+std::string EmptyApplication() {
+  return "SELECT " + EachColumn("NULL::{1} AS {0}", "NULL::{1} AS {0}");
+}
 
 std::string ApplicationSelect(std::string_view rows) {
   std::string fields;
   for (size_t f = 0; f < kApplicationFields; ++f) CatTo(&fields, "r.", QuoteName(NameOf(f)), ", ");
   return fmt::format(
-      "CREATE OR REPLACE VIEW {} AS SELECT r.ts, c.job, nullif(c.convention, '') AS convention, r.step, "
+      "CREATE OR REPLACE VIEW {} AS SELECT r.ts, c.job, nullif(c.convention, '') AS convention, "
+      "r.step, "
       "CASE WHEN r.span_ms > 0 THEN r.span_ms / 1e3 END AS span_s, {}r.claim, r.day FROM ({}) r "
       "LEFT JOIN dim.application_claims c ON c.id = r.claim",
       kApplicationTable, fields, rows);
@@ -83,13 +93,17 @@ std::string ApplicationSelect(std::string_view rows) {
 std::string ClaimsView() {
   std::string source = "CASE source";
   for (int s = 0; s < telemetry::kApplicationSources; ++s) {
-    CatTo(&source, " WHEN ", s, " THEN ", QuoteText(ApplicationSourceName(static_cast<telemetry::ApplicationSource>(s))));
+    CatTo(&source, " WHEN ", s, " THEN ",
+          QuoteText(ApplicationSourceName(static_cast<telemetry::ApplicationSource>(s))));
   }
   return fmt::format(
-      "CREATE OR REPLACE VIEW application_claims AS SELECT job, {} END AS source, nullif(convention, '') AS convention, "
-      "nullif(formula_version, '') AS formula_version, peak_tflops, nullif(gpu, '') AS gpu, nullif(precision, '') AS precision, "
+      "CREATE OR REPLACE VIEW application_claims AS SELECT job, {} END AS source, "
+      "nullif(convention, '') AS convention, "
+      "nullif(formula_version, '') AS formula_version, peak_tflops, nullif(gpu, '') AS gpu, "
+      "nullif(precision, '') AS precision, "
       "gpus, seq_len, global_batch, training_flops_per_token, nullif(recompute, '') AS recompute, "
-      "nullif(model_config, '') AS model_config, first_seen, id AS claim FROM dim.application_claims",
+      "nullif(model_config, '') AS model_config, first_seen, id AS claim FROM "
+      "dim.application_claims",
       source);
 }
 
@@ -113,7 +127,9 @@ void SetClaim(Appender& a, size_t r, const ApplicationClaim& claim) {
 
 StatusOr<std::vector<ApplicationClaim>> LoadClaims(Connection* c) {
   std::vector<ApplicationClaim> claims;
-  FW_ASSIGN_OR_RETURN(Result result, c->Query(fmt::format("SELECT {} FROM dim.application_claims ORDER BY id", kClaimNames)));
+  FW_ASSIGN_OR_RETURN(
+      Result result,
+      c->Query(fmt::format("SELECT {} FROM dim.application_claims ORDER BY id", kClaimNames)));
   result.ForEach([&](const Row& row) {
     ApplicationClaim& claim = claims.emplace_back();
     claim.id = static_cast<int32_t>(row.Int64(0));
@@ -186,46 +202,63 @@ std::string ApplicationReader::Rows(Window w, absl::Span<const int32_t> claims) 
   std::vector<std::string> leaves;
   for (const auto& segment : layout_.Readable()) {
     if (!segment->Describe().application.Overlaps(w.from, w.to)) continue;
-    leaves.push_back(fmt::format("SELECT {} FROM {}.{} WHERE {}", columns, segment->alias(), kApplicationTable, where));
+    leaves.push_back(fmt::format("SELECT {} FROM {}.{} WHERE {}", columns, segment->alias(),
+                                 kApplicationTable, where));
   }
   if (const SealedFiles files = layout_.Select(kApplicationTable, w.from, w.to); !files.empty()) {
     leaves.push_back(fmt::format("SELECT {} FROM {} WHERE {}", columns,
-                                 ScanFiles(layout_.directory, files, ", hive_partitioning = false"), where));
+                                 ScanFiles(layout_.directory, files, ", hive_partitioning = false"),
+                                 where));
   }
   return leaves.empty() ? std::string() : Cat("(", UnionAll(leaves), ")");
 }
 
-StatusOr<std::vector<ApplicationUsage>> ApplicationReader::ByClaim(Window w, absl::Span<const int32_t> claims) {
+StatusOr<std::vector<ApplicationUsage>> ApplicationReader::ByClaim(
+    Window w, absl::Span<const int32_t> claims) {
   FW_RETURN_IF_ERROR(CheckWindow(w));
   std::vector<ApplicationUsage> out;
   const std::string rows = Rows(w, claims);
   if (rows.empty()) return out;
-  FW_ASSIGN_OR_RETURN(Result result, c_->Query(fmt::format("SELECT claim, {} FROM {} GROUP BY claim ORDER BY claim", SumsOf(), rows)));
-  result.ForEach([&](const Row& row) { out.push_back({static_cast<int32_t>(row.Int64(0)), ReadSums(row, 1)}); });
+  FW_ASSIGN_OR_RETURN(
+      Result result, c_->Query(fmt::format("SELECT claim, {} FROM {} GROUP BY claim ORDER BY claim",
+                                           SumsOf(), rows)));
+  result.ForEach([&](const Row& row) {
+    out.push_back({static_cast<int32_t>(row.Int64(0)), ReadSums(row, 1)});
+  });
   return out;
 }
 
-StatusOr<std::vector<ApplicationPoint>> ApplicationReader::Series(Window w, absl::Span<const int32_t> claims, Micros step) {
+StatusOr<std::vector<ApplicationPoint>> ApplicationReader::Series(Window w,
+                                                                  absl::Span<const int32_t> claims,
+                                                                  Micros step) {
   FW_RETURN_IF_ERROR(CheckWindow(w));
-  if (step < kMicrosPerMilli) return absl::InvalidArgumentError(fmt::format("a step of {} µs is shorter than a millisecond", step));
+  if (step < kMicrosPerMilli)
+    return absl::InvalidArgumentError(
+        fmt::format("a step of {} µs is shorter than a millisecond", step));
   std::vector<ApplicationPoint> out;
   const std::string rows = Rows(w, claims);
   if (rows.empty()) return out;
-  FW_ASSIGN_OR_RETURN(Result result,
-                      c_->Query(fmt::format("SELECT claim, epoch_us(ts) // {0} * {0} AS bucket, {1} FROM {2} GROUP BY claim, "
-                                            "bucket ORDER BY claim, bucket",
-                                            step, SumsOf(), rows)));
-  result.ForEach([&](const Row& row) { out.push_back({row.Int64(1), static_cast<int32_t>(row.Int64(0)), ReadSums(row, 2)}); });
+  FW_ASSIGN_OR_RETURN(
+      Result result,
+      c_->Query(fmt::format(
+          "SELECT claim, epoch_us(ts) // {0} * {0} AS bucket, {1} FROM {2} GROUP BY claim, "
+          "bucket ORDER BY claim, bucket",
+          step, SumsOf(), rows)));
+  result.ForEach([&](const Row& row) {
+    out.push_back({row.Int64(1), static_cast<int32_t>(row.Int64(0)), ReadSums(row, 2)});
+  });
   return out;
 }
 
-StatusOr<std::vector<ApplicationSample>> ApplicationReader::Samples(Window w, absl::Span<const int32_t> claims, uint64_t limit) {
+StatusOr<std::vector<ApplicationSample>> ApplicationReader::Samples(
+    Window w, absl::Span<const int32_t> claims, uint64_t limit) {
   FW_RETURN_IF_ERROR(CheckWindow(w));
   std::vector<ApplicationSample> out;
   const std::string rows = Rows(w, claims);
   if (rows.empty()) return out;
-  FW_ASSIGN_OR_RETURN(Result result, c_->Query(fmt::format("SELECT {} FROM {} ORDER BY ts, claim LIMIT {}",
-                                                           EachColumn("{0}", "{0}"), rows, limit)));
+  FW_ASSIGN_OR_RETURN(Result result,
+                      c_->Query(fmt::format("SELECT {} FROM {} ORDER BY ts, claim LIMIT {}",
+                                            EachColumn("{0}", "{0}"), rows, limit)));
   result.ForEach([&](const Row& row) {
     ApplicationSample& s = out.emplace_back();
     s.ts = row.Int64(0);

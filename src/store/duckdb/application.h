@@ -1,5 +1,6 @@
-// What applications report: where it lies, and the answers about it. A few rows a step and job, so there are no rollups: an
-// answer reads the rows. Kept as long as the hour rollups of jobs it is compared with (Options::hour_retention).
+// What applications report: where it lies, and the answers about it. A few rows a step and job, so
+// there are no rollups: an answer reads the rows. Kept as long as the hour rollups of jobs it is
+// compared with (Options::hour_retention).
 #ifndef FLOPWATCH_STORE_DUCKDB_APPLICATION_H_
 #define FLOPWATCH_STORE_DUCKDB_APPLICATION_H_
 
@@ -28,11 +29,14 @@ std::string ClaimsView();
 
 // meta.application_claims, beside seq.
 inline constexpr std::string_view kClaimNames =
-    "id, first_seen, job, source, convention, formula_version, gpu, precision, recompute, model_config, peak_tflops, gpus, "
+    "id, first_seen, job, source, convention, formula_version, gpu, precision, recompute, "
+    "model_config, peak_tflops, gpus, "
     "seq_len, global_batch, training_flops_per_token";
 inline constexpr std::string_view kClaimColumns =
-    "id INTEGER, first_seen TIMESTAMP, job VARCHAR, source UTINYINT, convention VARCHAR, formula_version VARCHAR, gpu VARCHAR, "
-    "precision VARCHAR, recompute VARCHAR, model_config VARCHAR, peak_tflops DOUBLE, gpus BIGINT, seq_len BIGINT, "
+    "id INTEGER, first_seen TIMESTAMP, job VARCHAR, source UTINYINT, convention VARCHAR, "
+    "formula_version VARCHAR, gpu VARCHAR, "
+    "precision VARCHAR, recompute VARCHAR, model_config VARCHAR, peak_tflops DOUBLE, gpus BIGINT, "
+    "seq_len BIGINT, "
     "global_batch BIGINT, training_flops_per_token DOUBLE";
 // One record into row `r` of an appender of seq and these columns.
 void SetClaim(Appender& a, size_t r, const telemetry::ApplicationClaim& claim);
@@ -43,8 +47,11 @@ class ApplicationReader {
  public:
   ApplicationReader(Connection* c, const Layout& layout) : c_(c), layout_(layout) {}
   StatusOr<std::vector<ApplicationUsage>> ByClaim(Window w, absl::Span<const int32_t> claims);
-  StatusOr<std::vector<ApplicationPoint>> Series(Window w, absl::Span<const int32_t> claims, Micros step);
-  StatusOr<std::vector<telemetry::ApplicationSample>> Samples(Window w, absl::Span<const int32_t> claims, uint64_t limit);
+  StatusOr<std::vector<ApplicationPoint>> Series(Window w, absl::Span<const int32_t> claims,
+                                                 Micros step);
+  StatusOr<std::vector<telemetry::ApplicationSample>> Samples(Window w,
+                                                              absl::Span<const int32_t> claims,
+                                                              uint64_t limit);
 
  private:
   // The rows of a window as a FROM clause; "" = there are none.

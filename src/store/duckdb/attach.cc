@@ -15,26 +15,35 @@
 
 namespace flopwatch::store::duck {
 
-Status AttachFile(Connection* connection, std::string_view alias, const std::string& path, bool read_only) {
-  // Storage version pinned: an older 1.4 of the library, and later ones, open the file. Row groups keep the engine's size: with
-  // larger ones a reader, who is not told, would replay a large transaction of the log into smaller ones and want to write them.
-  // Blocks of 128 KiB, half the engine's: a column of a row group fills its last block better (1 % less on disk, 5 to 8 % less
-  // CPU to append); at 32 KiB files grow by half (bench/store.cc). A file that exists keeps the size it was made with, and is refused when another one is named.
-  const std::string_view options = read_only               ? "READ_ONLY"
-                                   : FileBytes(path) == 0 ? "STORAGE_VERSION 'v1.4.0', BLOCK_SIZE 131072"
-                                                            : "STORAGE_VERSION 'v1.4.0'";
-  const Status status = connection->Execute(fmt::format("ATTACH {} AS {} ({})", QuoteText(path), alias, options));
-  if (status.ok() || absl::IsResourceExhausted(status)) return Annotate(status, fmt::format("opening {}", path));
+Status AttachFile(Connection* connection, std::string_view alias, const std::string& path,
+                  bool read_only) {
+  // Storage version pinned: an older 1.4 of the library, and later ones, open the file. Row groups
+  // keep the engine's size: with larger ones a reader, who is not told, would replay a large
+  // transaction of the log into smaller ones and want to write them. Blocks of 128 KiB, half the
+  // engine's: a column of a row group fills its last block better (1 % less on disk, 5 to 8 % less
+  // CPU to append); at 32 KiB files grow by half (bench/store.cc). A file that exists keeps the
+  // size it was made with, and is refused when another one is named.
+  const std::string_view options = read_only ? "READ_ONLY"
+                                   : FileBytes(path) == 0
+                                       ? "STORAGE_VERSION 'v1.4.0', BLOCK_SIZE 131072"
+                                       : "STORAGE_VERSION 'v1.4.0'";
+  const Status status =
+      connection->Execute(fmt::format("ATTACH {} AS {} ({})", QuoteText(path), alias, options));
+  if (status.ok() || absl::IsResourceExhausted(status))
+    return Annotate(status, fmt::format("opening {}", path));
   const std::string message(status.message());
   if (Contains(message, "Could not set lock") || Contains(message, "Conflicting lock")) {
-    return absl::FailedPreconditionError(fmt::format("opening {}: another process has it open: {}", path, message));
+    return absl::FailedPreconditionError(
+        fmt::format("opening {}: another process has it open: {}", path, message));
   }
   if (Contains(message, "newer version") || Contains(message, "version number")) {
     return absl::FailedPreconditionError(fmt::format(
-        "opening {}: written by a database library this build cannot read ({}): upgrade flopwatch", path, message));
+        "opening {}: written by a database library this build cannot read ({}): upgrade flopwatch",
+        path, message));
   }
   return absl::DataLossError(
-      fmt::format("opening {}: the file cannot be read ({}): move it and its .wal out of the data directory to start "
+      fmt::format("opening {}: the file cannot be read ({}): move it and its .wal out of the data "
+                  "directory to start "
                   "without it, or restore it from a copy",
                   path, message));
 }
@@ -51,7 +60,8 @@ Status CheckpointIfLarge(Connection* connection, std::string_view alias, const s
   const StatusOr<uint64_t> free = FreeDiskBytes(path);
   if (free.ok() && *free < 2 * wal + kCheckpointReserveBytes) return absl::OkStatus();
   const Status status = connection->Execute(fmt::format("CHECKPOINT {}", alias));
-  if (!status.ok() && connection->fault() != Fault::kFatal && Contains(std::string(status.message()), "transaction")) {
+  if (!status.ok() && connection->fault() != Fault::kFatal &&
+      Contains(std::string(status.message()), "transaction")) {
     return absl::OkStatus();  // busy: the next append tries again
   }
   return Annotate(status, fmt::format("checkpoint of {}", path));
@@ -62,7 +72,8 @@ Status SyncPath(const std::string& path) {
   Status status;
   if (fd < 0 || ::fsync(fd) != 0) {
     const std::string message = fmt::format("fsync of {}: {}", path, std::strerror(errno));
-    status = errno == ENOSPC || errno == EDQUOT ? absl::ResourceExhaustedError(message) : absl::InternalError(message);
+    status = errno == ENOSPC || errno == EDQUOT ? absl::ResourceExhaustedError(message)
+                                                : absl::InternalError(message);
   }
   if (fd >= 0) ::close(fd);
   return status;

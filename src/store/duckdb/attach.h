@@ -1,4 +1,5 @@
-// Database files attached to the in-memory instance: attaching with errors that name the file, and checkpoints.
+// Database files attached to the in-memory instance: attaching with errors that name the file, and
+// checkpoints.
 #ifndef FLOPWATCH_STORE_DUCKDB_ATTACH_H_
 #define FLOPWATCH_STORE_DUCKDB_ATTACH_H_
 
@@ -10,21 +11,26 @@
 
 namespace flopwatch::store::duck {
 
-// A write-ahead log of this size is merged into its file. Whole row groups do not pass through it (store.h), so what does is
-// rollups, parts of the fleet that have few rows, and small fleets; a limit four times as high costs 0.05 bytes a sample at
-// 100k GPUs and saves nothing. Replaying so much at the next start takes a fraction of a second.
+// A write-ahead log of this size is merged into its file. Whole row groups do not pass through it
+// (store.h), so what does is rollups, parts of the fleet that have few rows, and small fleets; a
+// limit four times as high costs 0.05 bytes a sample at 100k GPUs and saves nothing. Replaying so
+// much at the next start takes a fraction of a second.
 inline constexpr uint64_t kCheckpointWalBytes = 16ull << 20;
-// Free disk a checkpoint needs beside twice the log. With less the log just grows, until appends are refused.
+// Free disk a checkpoint needs beside twice the log. With less the log just grows, until appends
+// are refused.
 inline constexpr uint64_t kCheckpointReserveBytes = 64ull << 20;
 
-// Creates the file if it is not there (not with read_only). Replays its log. Errors name the file and say what to try.
-Status AttachFile(Connection* connection, std::string_view alias, const std::string& path, bool read_only);
+// Creates the file if it is not there (not with read_only). Replays its log. Errors name the file
+// and say what to try.
+Status AttachFile(Connection* connection, std::string_view alias, const std::string& path,
+                  bool read_only);
 
 uint64_t FileBytes(const std::string& path);  // 0 where it does not exist
 inline uint64_t WalBytes(const std::string& path) { return FileBytes(path + ".wal"); }
 
-// Checkpoints when the log is over the limit and the disk has room. A write transaction of another connection on the same
-// file puts it off. An error is fatal for the instance (Connection::fault()); nothing is lost by it.
+// Checkpoints when the log is over the limit and the disk has room. A write transaction of another
+// connection on the same file puts it off. An error is fatal for the instance
+// (Connection::fault()); nothing is lost by it.
 Status CheckpointIfLarge(Connection* connection, std::string_view alias, const std::string& path);
 
 // fsync of a file or folder.

@@ -1,4 +1,5 @@
-// Putting text together: absl::StrCat takes absl::string_view, which in Debian's build is not std::string_view.
+// Putting text together: absl::StrCat takes absl::string_view, which in Debian's build is not
+// std::string_view.
 #ifndef FLOPWATCH_STORE_DUCKDB_CAT_H_
 #define FLOPWATCH_STORE_DUCKDB_CAT_H_
 
@@ -16,7 +17,8 @@ void CatOne(std::string* out, const Part& part) {
   if constexpr (std::is_convertible_v<const Part&, std::string_view>) {
     out->append(std::string_view(part));
   } else {
-    *out += fmt::format("{}", part);  // not format_to, which compiles all of the library's formatting anew
+    *out += fmt::format(
+        "{}", part);  // not format_to, which compiles all of the library's formatting anew
   }
 }
 template <typename... Parts>
@@ -33,12 +35,15 @@ std::string Cat(const Parts&... parts) {
 inline std::string UnionAll(const std::string* selects, size_t count) {
   if (count == 1) return *selects;
   const size_t half = count / 2;
-  return Cat("(", UnionAll(selects, half), ") UNION ALL BY NAME (", UnionAll(selects + half, count - half), ")");
+  return Cat("(", UnionAll(selects, half), ") UNION ALL BY NAME (",
+             UnionAll(selects + half, count - half), ")");
 }
 inline std::string UnionAll(const std::vector<std::string>& selects) {
   return selects.empty() ? std::string() : UnionAll(selects.data(), selects.size());
 }
-inline bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+inline bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
 
 }  // namespace flopwatch::store::duck
 

@@ -57,7 +57,8 @@ std::string HugeText(__int128 v, bool is_unsigned) {
 }
 
 __int128 Huge(duckdb_hugeint v) {
-  return static_cast<__int128>((static_cast<unsigned __int128>(static_cast<uint64_t>(v.upper)) << 64) | v.lower);
+  return static_cast<__int128>(
+      (static_cast<unsigned __int128>(static_cast<uint64_t>(v.upper)) << 64) | v.lower);
 }
 
 std::string TimeOfDay(int64_t micros) {
@@ -73,15 +74,18 @@ std::string Timestamp(int64_t micros) {
   return FormatTime(micros);
 }
 
-std::string Text(duckdb_vector vector, duckdb_logical_type type, idx_t row, size_t max_bytes, int depth);
+std::string Text(duckdb_vector vector, duckdb_logical_type type, idx_t row, size_t max_bytes,
+                 int depth);
 
 std::string Items(size_t count, size_t max_bytes, const std::function<std::string(size_t)>& item) {
   std::string text;
-  for (size_t i = 0; i < count && text.size() <= max_bytes; ++i) CatTo(&text, i == 0 ? "" : ", ", item(i));
+  for (size_t i = 0; i < count && text.size() <= max_bytes; ++i)
+    CatTo(&text, i == 0 ? "" : ", ", item(i));
   return text;
 }
 
-std::string Nested(duckdb_vector vector, duckdb_logical_type type, idx_t row, size_t max_bytes, int depth) {
+std::string Nested(duckdb_vector vector, duckdb_logical_type type, idx_t row, size_t max_bytes,
+                   int depth) {
   if (depth >= kMaxDepth) return "…";
   switch (duckdb_get_type_id(type)) {
     case DUCKDB_TYPE_LIST:
@@ -99,16 +103,23 @@ std::string Nested(duckdb_vector vector, duckdb_logical_type type, idx_t row, si
       const idx_t n = duckdb_array_type_array_size(type);
       duckdb_vector child = duckdb_array_vector_get_child(vector);
       const Type child_type(duckdb_array_type_child_type(type));
-      return "[" + Items(n, max_bytes, [&](size_t i) {
-               return Text(child, child_type.value, row * n + i, max_bytes, depth + 1);
-             }) + "]";
+      return "[" +
+             Items(n, max_bytes,
+                   [&](size_t i) {
+                     return Text(child, child_type.value, row * n + i, max_bytes, depth + 1);
+                   }) +
+             "]";
     }
     default: {  // STRUCT
-      return "{" + Items(duckdb_struct_type_child_count(type), max_bytes, [&](size_t i) {
-               const Type child_type(duckdb_struct_type_child_type(type, i));
-               return Take(duckdb_struct_type_child_name(type, i)) + ": " +
-                      Text(duckdb_struct_vector_get_child(vector, i), child_type.value, row, max_bytes, depth + 1);
-             }) + "}";
+      return "{" +
+             Items(duckdb_struct_type_child_count(type), max_bytes,
+                   [&](size_t i) {
+                     const Type child_type(duckdb_struct_type_child_type(type, i));
+                     return Take(duckdb_struct_type_child_name(type, i)) + ": " +
+                            Text(duckdb_struct_vector_get_child(vector, i), child_type.value, row,
+                                 max_bytes, depth + 1);
+                   }) +
+             "}";
     }
   }
 }
@@ -135,7 +146,8 @@ Cell Value(duckdb_vector v, duckdb_logical_type type, idx_t row, size_t max_byte
       return int64_t{At<uint32_t>(v, row)};
     case DUCKDB_TYPE_UBIGINT: {
       const uint64_t u = At<uint64_t>(v, row);
-      if (u <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return static_cast<int64_t>(u);
+      if (u <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+        return static_cast<int64_t>(u);
       return std::to_string(u);
     }
     case DUCKDB_TYPE_HUGEINT:
@@ -143,7 +155,8 @@ Cell Value(duckdb_vector v, duckdb_logical_type type, idx_t row, size_t max_byte
       // sum() of integers is one; a value that fits is a number like any other.
       const bool is_unsigned = id == DUCKDB_TYPE_UHUGEINT;
       const __int128 h = Huge(At<duckdb_hugeint>(v, row));
-      if (h >= std::numeric_limits<int64_t>::min() && h <= std::numeric_limits<int64_t>::max() && !(is_unsigned && h < 0)) {
+      if (h >= std::numeric_limits<int64_t>::min() && h <= std::numeric_limits<int64_t>::max() &&
+          !(is_unsigned && h < 0)) {
         return static_cast<int64_t>(h);
       }
       return HugeText(h, is_unsigned);
@@ -212,8 +225,8 @@ Cell Value(duckdb_vector v, duckdb_logical_type type, idx_t row, size_t max_byte
       // Stored with the top bit flipped so that it sorts.
       duckdb_hugeint h = At<duckdb_hugeint>(v, row);
       const uint64_t high = static_cast<uint64_t>(h.upper) ^ (uint64_t{1} << 63);
-      return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high >> 32, high >> 16 & 0xffff, high & 0xffff,
-                         h.lower >> 48, h.lower & 0xffffffffffff);
+      return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high >> 32, high >> 16 & 0xffff,
+                         high & 0xffff, h.lower >> 48, h.lower & 0xffffffffffff);
     }
     case DUCKDB_TYPE_ENUM: {
       idx_t index = 0;
@@ -241,7 +254,8 @@ Cell Value(duckdb_vector v, duckdb_logical_type type, idx_t row, size_t max_byte
   }
 }
 
-std::string Text(duckdb_vector vector, duckdb_logical_type type, idx_t row, size_t max_bytes, int depth) {
+std::string Text(duckdb_vector vector, duckdb_logical_type type, idx_t row, size_t max_bytes,
+                 int depth) {
   const Cell cell = Value(vector, type, row, max_bytes, depth);
   struct Show {
     std::string operator()(std::monostate) const { return "NULL"; }
@@ -307,7 +321,7 @@ std::string TypeName(duckdb_logical_type type) {
       for (idx_t i = 0; i < duckdb_struct_type_child_count(type); ++i) {
         const Type child(duckdb_struct_type_child_type(type, i));
         CatTo(&text, i == 0 ? "" : ", ", Take(duckdb_struct_type_child_name(type, i)), " ",
-                        TypeName(child.value));
+              TypeName(child.value));
       }
       return text + ")";
     }

@@ -1,4 +1,5 @@
-// Values of any SQL type as table cells: numbers as numbers, times as RFC 3339, nested values as text.
+// Values of any SQL type as table cells: numbers as numbers, times as RFC 3339, nested values as
+// text.
 #ifndef FLOPWATCH_STORE_DUCKDB_CELL_H_
 #define FLOPWATCH_STORE_DUCKDB_CELL_H_
 

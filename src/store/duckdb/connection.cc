@@ -42,12 +42,8 @@ T Load(const void* data, uint64_t at) {
 
 }  // namespace
 
-std::string QuoteName(std::string_view name) {
-  return Cat("\"", Doubled(name, '"'), "\"");
-}
-std::string QuoteText(std::string_view text) {
-  return Cat("'", Doubled(text, '\''), "'");
-}
+std::string QuoteName(std::string_view name) { return Cat("\"", Doubled(name, '"'), "\""); }
+std::string QuoteText(std::string_view text) { return Cat("'", Doubled(text, '\''), "'"); }
 std::string TimeLiteral(Micros t) {
   // 1677 to 2262, what every type of time stamp holds.
   constexpr Micros kFar = std::numeric_limits<int64_t>::max() / 1000;
@@ -144,7 +140,8 @@ void Result::ForEach(absl::FunctionRef<void(const Row&)> f) {
     if (size == 0) break;
     for (size_t c = 0; c < row.vectors_.size(); ++c) {
       duckdb_vector v = duckdb_data_chunk_get_vector(chunk, c);
-      row.vectors_[c] = {duckdb_column_type(&result_, c), duckdb_vector_get_data(v), duckdb_vector_get_validity(v)};
+      row.vectors_[c] = {duckdb_column_type(&result_, c), duckdb_vector_get_data(v),
+                         duckdb_vector_get_validity(v)};
     }
     for (row.at_ = 0; row.at_ < size; ++row.at_) f(row);
   }
@@ -217,7 +214,8 @@ StatusOr<Result> Connection::Query(std::string_view sql) {
   fault_ = Fault::kNone;
   if (duckdb_query(connection_, std::string(sql).c_str(), &result.result_) != DuckDBSuccess) {
     const char* error = duckdb_result_error(&result.result_);
-    return Fail(duckdb_result_error_type(&result.result_), error == nullptr ? "unknown error" : error);
+    return Fail(duckdb_result_error_type(&result.result_),
+                error == nullptr ? "unknown error" : error);
   }
   return result;
 }
@@ -237,13 +235,15 @@ StatusOr<int64_t> Connection::QueryInt64(std::string_view sql) {
 // --- Transaction ---
 
 StatusOr<Transaction> Transaction::Begin(Connection* connection, bool read_only) {
-  FW_RETURN_IF_ERROR(connection->Execute(read_only ? "BEGIN TRANSACTION READ ONLY" : "BEGIN TRANSACTION"));
+  FW_RETURN_IF_ERROR(
+      connection->Execute(read_only ? "BEGIN TRANSACTION READ ONLY" : "BEGIN TRANSACTION"));
   return Transaction(connection);
 }
 
 Transaction::~Transaction() {
   if (connection_ == nullptr) return;
-  // The caller asks for the fault of the statement that failed, not of the rollback that follows it.
+  // The caller asks for the fault of the statement that failed, not of the rollback that follows
+  // it.
   const Fault fault = connection_->fault_;
   const Status ignored = connection_->Execute("ROLLBACK");
   connection_->fault_ = fault;
@@ -269,21 +269,25 @@ void ChunkColumns::SetText(size_t column, size_t row, std::string_view text) {
   duckdb_vector_assign_string_element_len(columns_[column].vector, row, text.data(), text.size());
 }
 
-StatusOr<std::unique_ptr<Appender>> Appender::Create(Connection* connection, const std::string& catalog,
+StatusOr<std::unique_ptr<Appender>> Appender::Create(Connection* connection,
+                                                     const std::string& catalog,
                                                      const std::string& table,
                                                      const std::vector<std::string>& columns) {
-  if (duckdb_vector_size() != kVectorRows) return absl::InternalError("the database library has another vector size");
+  if (duckdb_vector_size() != kVectorRows)
+    return absl::InternalError("the database library has another vector size");
   auto appender = std::unique_ptr<Appender>(new Appender(columns.size()));
   appender->connection_ = connection;
-  if (duckdb_appender_create_ext(connection->raw(), catalog.c_str(), "main", table.c_str(), &appender->appender_) !=
-      DuckDBSuccess) {
+  if (duckdb_appender_create_ext(connection->raw(), catalog.c_str(), "main", table.c_str(),
+                                 &appender->appender_) != DuckDBSuccess) {
     return appender->Error();
   }
   for (const std::string& column : columns) {
-    if (duckdb_appender_add_column(appender->appender_, column.c_str()) != DuckDBSuccess) return appender->Error();
+    if (duckdb_appender_add_column(appender->appender_, column.c_str()) != DuckDBSuccess)
+      return appender->Error();
   }
   std::vector<duckdb_logical_type> types(columns.size());
-  for (size_t c = 0; c < types.size(); ++c) types[c] = duckdb_appender_column_type(appender->appender_, c);
+  for (size_t c = 0; c < types.size(); ++c)
+    types[c] = duckdb_appender_column_type(appender->appender_, c);
   appender->chunk_ = duckdb_create_data_chunk(types.data(), types.size());
   for (duckdb_logical_type& type : types) duckdb_destroy_logical_type(&type);
   appender->Bind(appender->chunk_);
@@ -310,8 +314,10 @@ Status Appender::Close() {
 
 Status Appender::Error() {
   duckdb_error_data error = appender_ == nullptr ? nullptr : duckdb_appender_error_data(appender_);
-  if (error == nullptr) return connection_->Fail(DUCKDB_ERROR_INVALID, "the appender could not be made");
-  const Status status = connection_->Fail(duckdb_error_data_error_type(error), duckdb_error_data_message(error));
+  if (error == nullptr)
+    return connection_->Fail(DUCKDB_ERROR_INVALID, "the appender could not be made");
+  const Status status =
+      connection_->Fail(duckdb_error_data_error_type(error), duckdb_error_data_message(error));
   duckdb_destroy_error_data(&error);
   return status;
 }

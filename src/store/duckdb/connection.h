@@ -1,7 +1,8 @@
-// DuckDB's C API behind RAII and absl::Status; the only header that shows duckdb.h, and only to this folder.
+// DuckDB's C API behind RAII and absl::Status; the only header that shows duckdb.h, and only to
+// this folder.
 //
-// Threads: a Database may be used from any thread, a Connection and what it made from one thread at a time, except
-// Interrupt().
+// Threads: a Database may be used from any thread, a Connection and what it made from one thread at
+// a time, except Interrupt().
 #ifndef FLOPWATCH_STORE_DUCKDB_CONNECTION_H_
 #define FLOPWATCH_STORE_DUCKDB_CONNECTION_H_
 
@@ -35,16 +36,18 @@ enum class Fault : uint8_t {
 // "seg.main.\"a b\"" quoting for identifiers, '' for text.
 std::string QuoteName(std::string_view name);
 std::string QuoteText(std::string_view text);
-// Folded to a constant by the planner, so it prunes; in whole milliseconds where t is, so that it does so beside a column of
-// them too (compared with one of microseconds the constant is cast, the other way round the column would be).
+// Folded to a constant by the planner, so it prunes; in whole milliseconds where t is, so that it
+// does so beside a column of them too (compared with one of microseconds the constant is cast, the
+// other way round the column would be).
 std::string TimeLiteral(Micros t);
 
 // One row of a result. Conversions widen: any numeric type reads as Int64 or Double.
 class Row {
  public:
   bool IsNull(size_t column) const;
-  int64_t Int64(size_t column) const;       // 0 where NULL; TIMESTAMP and TIMESTAMP_MS as microseconds, DATE as days
-  double Double(size_t column) const;       // 0 where NULL
+  int64_t Int64(size_t column)
+      const;  // 0 where NULL; TIMESTAMP and TIMESTAMP_MS as microseconds, DATE as days
+  double Double(size_t column) const;          // 0 where NULL
   std::string_view Text(size_t column) const;  // VARCHAR only; valid until the next row
 
  private:
@@ -101,7 +104,8 @@ class Connection {
 
   Status Execute(std::string_view sql);
   StatusOr<Result> Query(std::string_view sql);
-  StatusOr<int64_t> QueryInt64(std::string_view sql);  // first column of the first row; 0 where none or NULL
+  StatusOr<int64_t> QueryInt64(
+      std::string_view sql);  // first column of the first row; 0 where none or NULL
   // From any thread: the running statement ends with an error (Fault::kInterrupted).
   void Interrupt() { duckdb_interrupt(connection_); }
   // Why the last call failed; kNone after a success.
@@ -122,7 +126,8 @@ class Connection {
 class Transaction {
  public:
   static StatusOr<Transaction> Begin(Connection* connection, bool read_only = false);
-  Transaction(Transaction&& other) noexcept : connection_(std::exchange(other.connection_, nullptr)) {}
+  Transaction(Transaction&& other) noexcept
+      : connection_(std::exchange(other.connection_, nullptr)) {}
   Transaction& operator=(Transaction&&) = delete;
   ~Transaction();
   Status Commit();
@@ -132,7 +137,8 @@ class Transaction {
   Connection* connection_;
 };
 
-inline constexpr size_t kVectorRows = 2048;  // duckdb_vector_size() of every build; checked in Appender::Create
+inline constexpr size_t kVectorRows =
+    2048;  // duckdb_vector_size() of every build; checked in Appender::Create
 
 // The columns of a chunk of the engine, to be written: rows 0..kVectorRows-1.
 class ChunkColumns {
@@ -161,11 +167,14 @@ class ChunkColumns {
   std::vector<Column> columns_;
 };
 
-// Fills a table by whole column vectors. Columns not named in Create() become NULL. For few rows; insert.h is for many.
+// Fills a table by whole column vectors. Columns not named in Create() become NULL. For few rows;
+// insert.h is for many.
 class Appender : public ChunkColumns {
  public:
-  static StatusOr<std::unique_ptr<Appender>> Create(Connection* connection, const std::string& catalog,
-                                                    const std::string& table, const std::vector<std::string>& columns);
+  static StatusOr<std::unique_ptr<Appender>> Create(Connection* connection,
+                                                    const std::string& catalog,
+                                                    const std::string& table,
+                                                    const std::vector<std::string>& columns);
   ~Appender();
   Appender(const Appender&) = delete;
   Appender& operator=(const Appender&) = delete;

@@ -21,7 +21,8 @@ struct LogSpec {
 };
 constexpr LogSpec kLogs[] = {
     {"entities", "id",
-     "id, kind, uuid, gpu_instance, node, model_name, device, pci_bus_id, driver, mig_profile, gpu_index, parent, model, "
+     "id, kind, uuid, gpu_instance, node, model_name, device, pci_bus_id, driver, mig_profile, "
+     "gpu_index, parent, model, "
      "sm_count, first_seen",
      true},
     {"models", "id", "id, name, tensor_clock_max_mhz, sm_count, tdp_w, half_rate", true},
@@ -37,22 +38,27 @@ constexpr int64_t kCompactFactor = 4;
 constexpr int64_t kCompactMinRows = 100'000;
 
 std::string Latest(const LogSpec& log, std::string_view where) {
-  return fmt::format("SELECT {} FROM meta.{} WHERE {} QUALIFY row_number() OVER (PARTITION BY {} ORDER BY seq DESC) = 1",
-                     log.columns, log.table, where, log.key);
+  return fmt::format(
+      "SELECT {} FROM meta.{} WHERE {} QUALIFY row_number() OVER (PARTITION BY {} ORDER BY seq "
+      "DESC) = 1",
+      log.columns, log.table, where, log.key);
 }
 
-// The share of its GPU that a MIG instance is, for fleet and job sums: SMs of the instance over SMs of the GPU; where
-// these are not known, compute slices of the profile ("2g.10gb" is 2 of 7); else one of seven.
+// The share of its GPU that a MIG instance is, for fleet and job sums: SMs of the instance over SMs
+// of the GPU; where these are not known, compute slices of the profile ("2g.10gb" is 2 of 7); else
+// one of seven.
 constexpr std::string_view kWeightsView =
     "CREATE OR REPLACE VIEW dim.weights AS SELECT e.id, CASE WHEN e.kind <> 1 THEN 1.0"
     " WHEN e.sm_count > 0 AND coalesce(nullif(p.sm_count, 0), m.sm_count) > 0"
     " THEN least(1.0, e.sm_count / coalesce(nullif(p.sm_count, 0), m.sm_count)::DOUBLE)"
-    " ELSE least(1.0, coalesce(try_cast(nullif(regexp_extract(e.mig_profile, '^([0-9]+)g', 1), '') AS DOUBLE), 1) / 7)"
+    " ELSE least(1.0, coalesce(try_cast(nullif(regexp_extract(e.mig_profile, '^([0-9]+)g', 1), '') "
+    "AS DOUBLE), 1) / 7)"
     " END AS weight FROM dim.entities e LEFT JOIN dim.entities p ON p.id = e.parent"
     " LEFT JOIN dim.models m ON m.id = coalesce(p.model, e.model)";
 
 constexpr std::string_view kJobNamesView =
-    "CREATE OR REPLACE VIEW dim.job_names AS SELECT s.job_set, string_agg(j.key, ',' ORDER BY j.key) AS job"
+    "CREATE OR REPLACE VIEW dim.job_names AS SELECT s.job_set, string_agg(j.key, ',' ORDER BY "
+    "j.key) AS job"
     " FROM dim.job_set_members s JOIN dim.jobs j ON j.id = s.job GROUP BY s.job_set";
 
 }  // namespace
@@ -60,10 +66,13 @@ constexpr std::string_view kJobNamesView =
 Status DimensionTables::Open(Connection* c, bool compact) {
   FW_RETURN_IF_ERROR(c->Execute("CREATE SCHEMA IF NOT EXISTS dim"));
   auto fields = std::make_shared<Fields>();
-  FW_ASSIGN_OR_RETURN(Result result, c->Query("SELECT column_name, storage, stored_per_unit FROM meta.fields"));
+  FW_ASSIGN_OR_RETURN(Result result,
+                      c->Query("SELECT column_name, storage, stored_per_unit FROM meta.fields"));
   result.ForEach([&](const Row& row) {
     const std::string column(row.Text(0));
-    fields->try_emplace(column, StoredField{column, static_cast<telemetry::StorageType>(row.Int64(1)), row.Double(2)});
+    fields->try_emplace(
+        column,
+        StoredField{column, static_cast<telemetry::StorageType>(row.Int64(1)), row.Double(2)});
   });
   {
     std::lock_guard lock(mutex_);
@@ -71,10 +80,12 @@ Status DimensionTables::Open(Connection* c, bool compact) {
   }
   for (int log = 0; log < kLogCount; ++log) {
     const LogSpec& spec = kLogs[log];
-    FW_ASSIGN_OR_RETURN(Result counts, c->Query(fmt::format("SELECT count(*), coalesce(max(seq), 0) + 1, "
-                                                            "(SELECT count(*) FROM (SELECT DISTINCT {} FROM meta.{})) "
-                                                            "FROM meta.{}",
-                                                            spec.key, spec.table, spec.table)));
+    FW_ASSIGN_OR_RETURN(
+        Result counts,
+        c->Query(fmt::format("SELECT count(*), coalesce(max(seq), 0) + 1, "
+                             "(SELECT count(*) FROM (SELECT DISTINCT {} FROM meta.{})) "
+                             "FROM meta.{}",
+                             spec.key, spec.table, spec.table)));
     counts.ForEach([&](const Row& row) {
       rows_[log] = row.Int64(0);
       next_seq_[log] = row.Int64(1);
@@ -84,7 +95,8 @@ Status DimensionTables::Open(Connection* c, bool compact) {
       FW_RETURN_IF_ERROR(Compact(c, static_cast<Log>(log)));
     }
     if (!spec.mirrored) continue;
-    FW_RETURN_IF_ERROR(c->Execute(fmt::format("CREATE OR REPLACE TABLE dim.{} AS {}", spec.table, Latest(spec, "true"))));
+    FW_RETURN_IF_ERROR(c->Execute(
+        fmt::format("CREATE OR REPLACE TABLE dim.{} AS {}", spec.table, Latest(spec, "true"))));
   }
   FW_RETURN_IF_ERROR(c->Execute(kWeightsView));
   return c->Execute(kJobNamesView);
@@ -100,12 +112,13 @@ Status DimensionTables::Refresh(Connection* c, Log log, int64_t from_seq) {
   if (!spec.mirrored) return absl::OkStatus();
   const std::string recent = fmt::format("seq >= {}", from_seq);
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
-  FW_RETURN_IF_ERROR(c->Execute(fmt::format("DELETE FROM dim.{} WHERE ({}) IN (SELECT {} FROM meta.{} WHERE {})",
-                                            spec.table, spec.key,
-                                            spec.key.find(',') == std::string_view::npos ? std::string(spec.key)
-                                                                                         : fmt::format("({})", spec.key),
-                                            spec.table, recent)));
-  FW_RETURN_IF_ERROR(c->Execute(fmt::format("INSERT INTO dim.{} {}", spec.table, Latest(spec, recent))));
+  FW_RETURN_IF_ERROR(c->Execute(fmt::format(
+      "DELETE FROM dim.{} WHERE ({}) IN (SELECT {} FROM meta.{} WHERE {})", spec.table, spec.key,
+      spec.key.find(',') == std::string_view::npos ? std::string(spec.key)
+                                                   : fmt::format("({})", spec.key),
+      spec.table, recent)));
+  FW_RETURN_IF_ERROR(
+      c->Execute(fmt::format("INSERT INTO dim.{} {}", spec.table, Latest(spec, recent))));
   return transaction.Commit();
 }
 
@@ -122,7 +135,8 @@ std::vector<std::string> ColumnsOf(const LogSpec& spec) {
   return columns;
 }
 
-// Writes `count` rows to a log through `fill(appender, row in chunk, index)`; column 0 is the sequence number.
+// Writes `count` rows to a log through `fill(appender, row in chunk, index)`; column 0 is the
+// sequence number.
 Status AppendLog(Connection* c, const LogSpec& spec, int64_t first_seq, size_t count,
                  const std::function<void(Appender&, size_t, size_t)>& fill) {
   if (count == 0) return absl::OkStatus();
@@ -145,24 +159,25 @@ Status AppendLog(Connection* c, const LogSpec& spec, int64_t first_seq, size_t c
 Status DimensionTables::PutEntities(Connection* c, absl::Span<const EntityRecord> records) {
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   const int64_t seq = next_seq_[kEntities];
-  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kEntities], seq, records.size(), [&](Appender& a, size_t r, size_t i) {
-    const EntityRecord& e = records[i];
-    a.Data<int32_t>(1)[r] = e.id;
-    a.Data<uint8_t>(2)[r] = static_cast<uint8_t>(e.key.kind);
-    a.SetText(3, r, e.key.uuid);
-    a.Data<int32_t>(4)[r] = e.key.gpu_instance;
-    a.SetText(5, r, e.labels.node);
-    a.SetText(6, r, e.labels.model);
-    a.SetText(7, r, e.labels.device);
-    a.SetText(8, r, e.labels.pci_bus_id);
-    a.SetText(9, r, e.labels.driver);
-    a.SetText(10, r, e.labels.mig_profile);
-    a.Data<int32_t>(11)[r] = e.labels.index;
-    a.Data<int32_t>(12)[r] = e.parent;
-    a.Data<int32_t>(13)[r] = e.model;
-    a.Data<int32_t>(14)[r] = e.sm_count;
-    a.Data<int64_t>(15)[r] = e.first_seen;
-  }));
+  FW_RETURN_IF_ERROR(
+      AppendLog(c, kLogs[kEntities], seq, records.size(), [&](Appender& a, size_t r, size_t i) {
+        const EntityRecord& e = records[i];
+        a.Data<int32_t>(1)[r] = e.id;
+        a.Data<uint8_t>(2)[r] = static_cast<uint8_t>(e.key.kind);
+        a.SetText(3, r, e.key.uuid);
+        a.Data<int32_t>(4)[r] = e.key.gpu_instance;
+        a.SetText(5, r, e.labels.node);
+        a.SetText(6, r, e.labels.model);
+        a.SetText(7, r, e.labels.device);
+        a.SetText(8, r, e.labels.pci_bus_id);
+        a.SetText(9, r, e.labels.driver);
+        a.SetText(10, r, e.labels.mig_profile);
+        a.Data<int32_t>(11)[r] = e.labels.index;
+        a.Data<int32_t>(12)[r] = e.parent;
+        a.Data<int32_t>(13)[r] = e.model;
+        a.Data<int32_t>(14)[r] = e.sm_count;
+        a.Data<int64_t>(15)[r] = e.first_seen;
+      }));
   FW_RETURN_IF_ERROR(transaction.Commit());
   next_seq_[kEntities] += records.size();
   rows_[kEntities] += records.size();
@@ -172,16 +187,17 @@ Status DimensionTables::PutEntities(Connection* c, absl::Span<const EntityRecord
 Status DimensionTables::PutModels(Connection* c, absl::Span<const ModelRecord> records) {
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   const int64_t seq = next_seq_[kModels];
-  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kModels], seq, records.size(), [&](Appender& a, size_t r, size_t i) {
-    const ModelRecord& m = records[i];
-    a.Data<int32_t>(1)[r] = m.id;
-    a.SetText(2, r, m.name);
-    a.Data<double>(3)[r] = m.tensor_clock_max_mhz.value_or(0);
-    if (!m.tensor_clock_max_mhz.has_value()) a.SetNull(3, r);
-    a.Data<int32_t>(4)[r] = m.sm_count;
-    a.Data<double>(5)[r] = m.tdp_w;
-    a.Data<bool>(6)[r] = m.half_rate;
-  }));
+  FW_RETURN_IF_ERROR(
+      AppendLog(c, kLogs[kModels], seq, records.size(), [&](Appender& a, size_t r, size_t i) {
+        const ModelRecord& m = records[i];
+        a.Data<int32_t>(1)[r] = m.id;
+        a.SetText(2, r, m.name);
+        a.Data<double>(3)[r] = m.tensor_clock_max_mhz.value_or(0);
+        if (!m.tensor_clock_max_mhz.has_value()) a.SetNull(3, r);
+        a.Data<int32_t>(4)[r] = m.sm_count;
+        a.Data<double>(5)[r] = m.tdp_w;
+        a.Data<bool>(6)[r] = m.half_rate;
+      }));
   FW_RETURN_IF_ERROR(transaction.Commit());
   next_seq_[kModels] += records.size();
   rows_[kModels] += records.size();
@@ -191,23 +207,26 @@ Status DimensionTables::PutModels(Connection* c, absl::Span<const ModelRecord> r
 Status DimensionTables::PutSeries(Connection* c, absl::Span<const SeriesRecord> records) {
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   const int64_t seq = next_seq_[kSeries];
-  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kSeries], seq, records.size(), [&](Appender& a, size_t r, size_t i) {
-    a.Data<int32_t>(1)[r] = records[i].id;
-    a.SetText(2, r, records[i].target);
-    a.SetText(3, r, records[i].name);
-    a.SetText(4, r, records[i].labels);
-  }));
+  FW_RETURN_IF_ERROR(
+      AppendLog(c, kLogs[kSeries], seq, records.size(), [&](Appender& a, size_t r, size_t i) {
+        a.Data<int32_t>(1)[r] = records[i].id;
+        a.SetText(2, r, records[i].target);
+        a.SetText(3, r, records[i].name);
+        a.SetText(4, r, records[i].labels);
+      }));
   FW_RETURN_IF_ERROR(transaction.Commit());
   next_seq_[kSeries] += records.size();
   rows_[kSeries] += records.size();
   return Refresh(c, kSeries, seq);
 }
 
-Status DimensionTables::PutClaims(Connection* c, absl::Span<const telemetry::ApplicationClaim> records) {
+Status DimensionTables::PutClaims(Connection* c,
+                                  absl::Span<const telemetry::ApplicationClaim> records) {
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   const int64_t seq = next_seq_[kClaims];
-  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kClaims], seq, records.size(),
-                               [&](Appender& a, size_t r, size_t i) { SetClaim(a, r, records[i]); }));
+  FW_RETURN_IF_ERROR(
+      AppendLog(c, kLogs[kClaims], seq, records.size(),
+                [&](Appender& a, size_t r, size_t i) { SetClaim(a, r, records[i]); }));
   FW_RETURN_IF_ERROR(transaction.Commit());
   next_seq_[kClaims] += records.size();
   rows_[kClaims] += records.size();
@@ -221,37 +240,40 @@ Status DimensionTables::PutJobs(Connection* c, const jobs::Changes& changes) {
   }
   const std::array<int64_t, kLogCount> seq = next_seq_;
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
-  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kJobs], seq[kJobs], changes.jobs.size(), [&](Appender& a, size_t r, size_t i) {
-    const jobs::JobRecord& j = changes.jobs[i];
-    a.Data<int32_t>(1)[r] = j.id;
-    a.SetText(2, r, j.key);
-    a.SetText(3, r, j.name);
-    a.SetText(4, r, j.user);
-    a.SetText(5, r, j.workflow);
-    a.SetText(6, r, j.cluster);
-    a.Data<uint8_t>(7)[r] = static_cast<uint8_t>(j.source);
-  }));
-  FW_RETURN_IF_ERROR(
-      AppendLog(c, kLogs[kIntervals], seq[kIntervals], changes.intervals.size(), [&](Appender& a, size_t r, size_t i) {
-        const jobs::IntervalRecord& v = changes.intervals[i];
-        a.Data<int64_t>(1)[r] = v.id;
-        a.Data<int32_t>(2)[r] = v.entity;
-        a.Data<int32_t>(3)[r] = v.job;
-        a.Data<int32_t>(4)[r] = v.rank;
-        a.Data<int64_t>(5)[r] = v.from;
-        a.Data<int64_t>(6)[r] = v.to == jobs::kOpenEnd ? 0 : v.to;
-        if (v.to == jobs::kOpenEnd) a.SetNull(6, r);
-        a.Data<uint8_t>(7)[r] = static_cast<uint8_t>(v.source);
-      }));
-  FW_RETURN_IF_ERROR(
-      AppendLog(c, kLogs[kSetMembers], seq[kSetMembers], members.size(), [&](Appender& a, size_t r, size_t i) {
-        a.Data<int32_t>(1)[r] = members[i].first->id;
-        a.Data<int32_t>(2)[r] = members[i].second;
-        a.Data<double>(3)[r] = 1.0 / static_cast<double>(members[i].first->jobs.size());
-      }));
+  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kJobs], seq[kJobs], changes.jobs.size(),
+                               [&](Appender& a, size_t r, size_t i) {
+                                 const jobs::JobRecord& j = changes.jobs[i];
+                                 a.Data<int32_t>(1)[r] = j.id;
+                                 a.SetText(2, r, j.key);
+                                 a.SetText(3, r, j.name);
+                                 a.SetText(4, r, j.user);
+                                 a.SetText(5, r, j.workflow);
+                                 a.SetText(6, r, j.cluster);
+                                 a.Data<uint8_t>(7)[r] = static_cast<uint8_t>(j.source);
+                               }));
+  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kIntervals], seq[kIntervals], changes.intervals.size(),
+                               [&](Appender& a, size_t r, size_t i) {
+                                 const jobs::IntervalRecord& v = changes.intervals[i];
+                                 a.Data<int64_t>(1)[r] = v.id;
+                                 a.Data<int32_t>(2)[r] = v.entity;
+                                 a.Data<int32_t>(3)[r] = v.job;
+                                 a.Data<int32_t>(4)[r] = v.rank;
+                                 a.Data<int64_t>(5)[r] = v.from;
+                                 a.Data<int64_t>(6)[r] = v.to == jobs::kOpenEnd ? 0 : v.to;
+                                 if (v.to == jobs::kOpenEnd) a.SetNull(6, r);
+                                 a.Data<uint8_t>(7)[r] = static_cast<uint8_t>(v.source);
+                               }));
+  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kSetMembers], seq[kSetMembers], members.size(),
+                               [&](Appender& a, size_t r, size_t i) {
+                                 a.Data<int32_t>(1)[r] = members[i].first->id;
+                                 a.Data<int32_t>(2)[r] = members[i].second;
+                                 a.Data<double>(3)[r] =
+                                     1.0 / static_cast<double>(members[i].first->jobs.size());
+                               }));
   FW_RETURN_IF_ERROR(transaction.Commit());
-  const std::pair<Log, size_t> added[] = {
-      {kJobs, changes.jobs.size()}, {kIntervals, changes.intervals.size()}, {kSetMembers, members.size()}};
+  const std::pair<Log, size_t> added[] = {{kJobs, changes.jobs.size()},
+                                          {kIntervals, changes.intervals.size()},
+                                          {kSetMembers, members.size()}};
   for (const auto& [log, n] : added) {
     next_seq_[log] += n;
     rows_[log] += n;
@@ -264,11 +286,13 @@ StatusOr<StoredField> DimensionTables::PutField(Connection* c, const std::string
                                                 const telemetry::FieldSpec& spec) {
   const std::shared_ptr<const Fields> known = fields();
   if (const auto it = known->find(column); it != known->end()) return it->second;
-  const StoredField field = {column, spec.storage,
-                             spec.storage == telemetry::StorageType::kDouble ? 1.0 : spec.stored_per_unit};
-  FW_RETURN_IF_ERROR(c->Execute(fmt::format("INSERT INTO meta.fields VALUES ({}, {}, {}, {}, {:.17g}, {})",
-                                            QuoteText(column), QuoteText(spec.unit), static_cast<int>(spec.kind),
-                                            static_cast<int>(spec.storage), field.stored_per_unit, QuoteText(spec.help))));
+  const StoredField field = {
+      column, spec.storage,
+      spec.storage == telemetry::StorageType::kDouble ? 1.0 : spec.stored_per_unit};
+  FW_RETURN_IF_ERROR(c->Execute(
+      fmt::format("INSERT INTO meta.fields VALUES ({}, {}, {}, {}, {:.17g}, {})", QuoteText(column),
+                  QuoteText(spec.unit), static_cast<int>(spec.kind), static_cast<int>(spec.storage),
+                  field.stored_per_unit, QuoteText(spec.help))));
   auto fields = std::make_shared<Fields>(*known);
   fields->emplace(column, field);
   std::lock_guard lock(mutex_);
@@ -277,12 +301,14 @@ StatusOr<StoredField> DimensionTables::PutField(Connection* c, const std::string
 }
 
 Status DimensionTables::DropIntervals(Connection* c, Micros horizon) {
-  // Every record that can no longer matter: the latest one of its id ended before the horizon, or is empty.
+  // Every record that can no longer matter: the latest one of its id ended before the horizon, or
+  // is empty.
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
-  FW_RETURN_IF_ERROR(c->Execute(fmt::format(
-      "DELETE FROM meta.intervals WHERE id IN (SELECT id FROM (SELECT id, to_ts FROM meta.intervals QUALIFY "
-      "row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1) WHERE to_ts < {})",
-      TimeLiteral(horizon))));
+  FW_RETURN_IF_ERROR(c->Execute(
+      fmt::format("DELETE FROM meta.intervals WHERE id IN (SELECT id FROM (SELECT id, to_ts FROM "
+                  "meta.intervals QUALIFY "
+                  "row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1) WHERE to_ts < {})",
+                  TimeLiteral(horizon))));
   return transaction.Commit();
 }
 
@@ -290,14 +316,16 @@ Status DimensionTables::Compact(Connection* c, Log log) {
   const LogSpec& spec = kLogs[log];
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   // seq goes on from its old maximum, so that records keep their order.
-  FW_RETURN_IF_ERROR(c->Execute(fmt::format(
-      "CREATE TABLE meta.{0}_new AS SELECT seq, {1} FROM meta.{0} QUALIFY row_number() OVER (PARTITION BY {2} ORDER BY "
-      "seq DESC) = 1 ORDER BY seq",
-      spec.table, spec.columns, spec.key)));
+  FW_RETURN_IF_ERROR(
+      c->Execute(fmt::format("CREATE TABLE meta.{0}_new AS SELECT seq, {1} FROM meta.{0} QUALIFY "
+                             "row_number() OVER (PARTITION BY {2} ORDER BY "
+                             "seq DESC) = 1 ORDER BY seq",
+                             spec.table, spec.columns, spec.key)));
   FW_RETURN_IF_ERROR(c->Execute(fmt::format("DROP TABLE meta.{}", spec.table)));
   FW_RETURN_IF_ERROR(c->Execute(fmt::format("ALTER TABLE meta.{0}_new RENAME TO {0}", spec.table)));
   FW_RETURN_IF_ERROR(transaction.Commit());
-  FW_ASSIGN_OR_RETURN(rows_[log], c->QueryInt64(fmt::format("SELECT count(*) FROM meta.{}", spec.table)));
+  FW_ASSIGN_OR_RETURN(rows_[log],
+                      c->QueryInt64(fmt::format("SELECT count(*) FROM meta.{}", spec.table)));
   live_[log] = rows_[log];
   return absl::OkStatus();
 }
@@ -315,7 +343,9 @@ Status DimensionTables::CompactIfWorthwhile(Connection* c) {
 
 StatusOr<absl::flat_hash_map<int32_t, ModelRecord>> DimensionTables::LoadModels(Connection* c) {
   FW_ASSIGN_OR_RETURN(
-      Result result, c->Query("SELECT id, name, tensor_clock_max_mhz, sm_count, tdp_w, half_rate FROM dim.models"));
+      Result result,
+      c->Query(
+          "SELECT id, name, tensor_clock_max_mhz, sm_count, tdp_w, half_rate FROM dim.models"));
   absl::flat_hash_map<int32_t, ModelRecord> models;
   result.ForEach([&](const Row& row) {
     ModelRecord m;
@@ -330,12 +360,15 @@ StatusOr<absl::flat_hash_map<int32_t, ModelRecord>> DimensionTables::LoadModels(
   return models;
 }
 
-StatusOr<std::vector<jobs::IntervalRecord>> DimensionTables::LoadIntervals(Connection* c, Micros from, Micros to) {
-  // The window is applied to the latest state of each interval only: an earlier one may say it is still open.
-  FW_ASSIGN_OR_RETURN(Result result, c->Query(fmt::format("SELECT * FROM ({}) WHERE from_ts < {} AND (to_ts IS NULL OR "
-                                                          "(to_ts > {} AND to_ts > from_ts)) ORDER BY id",
-                                                          Latest(kLogs[kIntervals], "true"), TimeLiteral(to),
-                                                          TimeLiteral(from))));
+StatusOr<std::vector<jobs::IntervalRecord>> DimensionTables::LoadIntervals(Connection* c,
+                                                                           Micros from, Micros to) {
+  // The window is applied to the latest state of each interval only: an earlier one may say it is
+  // still open.
+  FW_ASSIGN_OR_RETURN(
+      Result result,
+      c->Query(fmt::format("SELECT * FROM ({}) WHERE from_ts < {} AND (to_ts IS NULL OR "
+                           "(to_ts > {} AND to_ts > from_ts)) ORDER BY id",
+                           Latest(kLogs[kIntervals], "true"), TimeLiteral(to), TimeLiteral(from))));
   std::vector<jobs::IntervalRecord> intervals;
   result.ForEach([&](const Row& row) {
     jobs::IntervalRecord v;
@@ -354,18 +387,22 @@ StatusOr<std::vector<jobs::IntervalRecord>> DimensionTables::LoadIntervals(Conne
 StatusOr<absl::flat_hash_map<int32_t, double>> DimensionTables::LoadWeights(Connection* c) {
   absl::flat_hash_map<int32_t, double> weights;
   // The view joins every entity: not for a fleet that has no instances.
-  FW_ASSIGN_OR_RETURN(const int64_t instances, c->QueryInt64("SELECT count(*) FROM dim.entities WHERE kind = 1"));
+  FW_ASSIGN_OR_RETURN(const int64_t instances,
+                      c->QueryInt64("SELECT count(*) FROM dim.entities WHERE kind = 1"));
   if (instances == 0) return weights;
-  FW_ASSIGN_OR_RETURN(Result result, c->Query("SELECT id, weight FROM dim.weights WHERE weight <> 1"));
-  result.ForEach([&](const Row& row) { weights[static_cast<int32_t>(row.Int64(0))] = row.Double(1); });
+  FW_ASSIGN_OR_RETURN(Result result,
+                      c->Query("SELECT id, weight FROM dim.weights WHERE weight <> 1"));
+  result.ForEach(
+      [&](const Row& row) { weights[static_cast<int32_t>(row.Int64(0))] = row.Double(1); });
   return weights;
 }
 
 StatusOr<store::Dimensions> DimensionTables::Load(Connection* c) {
   store::Dimensions out;
   {
-    FW_ASSIGN_OR_RETURN(Result result, c->Query(fmt::format("SELECT {} FROM dim.entities ORDER BY id",
-                                                            kLogs[kEntities].columns)));
+    FW_ASSIGN_OR_RETURN(
+        Result result,
+        c->Query(fmt::format("SELECT {} FROM dim.entities ORDER BY id", kLogs[kEntities].columns)));
     result.ForEach([&](const Row& row) {
       EntityRecord& e = out.entities.emplace_back();
       e.id = static_cast<int32_t>(row.Int64(0));
@@ -388,11 +425,12 @@ StatusOr<store::Dimensions> DimensionTables::Load(Connection* c) {
   {
     FW_ASSIGN_OR_RETURN(const auto models, LoadModels(c));
     for (const auto& [id, model] : models) out.models.push_back(model);
-    std::sort(out.models.begin(), out.models.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+    std::sort(out.models.begin(), out.models.end(),
+              [](const auto& a, const auto& b) { return a.id < b.id; });
   }
   {
-    FW_ASSIGN_OR_RETURN(Result result,
-                        c->Query(fmt::format("SELECT {} FROM dim.jobs ORDER BY id", kLogs[kJobs].columns)));
+    FW_ASSIGN_OR_RETURN(Result result, c->Query(fmt::format("SELECT {} FROM dim.jobs ORDER BY id",
+                                                            kLogs[kJobs].columns)));
     result.ForEach([&](const Row& row) {
       jobs::JobRecord& j = out.jobs.emplace_back();
       j.id = static_cast<int32_t>(row.Int64(0));
@@ -404,10 +442,12 @@ StatusOr<store::Dimensions> DimensionTables::Load(Connection* c) {
       j.source = static_cast<jobs::Source>(row.Int64(6));
     });
   }
-  FW_ASSIGN_OR_RETURN(out.intervals, LoadIntervals(c, std::numeric_limits<Micros>::min() / 2, jobs::kOpenEnd / 2));
+  FW_ASSIGN_OR_RETURN(out.intervals,
+                      LoadIntervals(c, std::numeric_limits<Micros>::min() / 2, jobs::kOpenEnd / 2));
   {
-    FW_ASSIGN_OR_RETURN(Result result,
-                        c->Query("SELECT job_set, job FROM dim.job_set_members ORDER BY job_set, job"));
+    FW_ASSIGN_OR_RETURN(
+        Result result,
+        c->Query("SELECT job_set, job FROM dim.job_set_members ORDER BY job_set, job"));
     result.ForEach([&](const Row& row) {
       const auto id = static_cast<int32_t>(row.Int64(0));
       if (out.sets.empty() || out.sets.back().id != id) out.sets.push_back({id, {}});
@@ -415,10 +455,11 @@ StatusOr<store::Dimensions> DimensionTables::Load(Connection* c) {
     });
   }
   {
-    FW_ASSIGN_OR_RETURN(Result result, c->Query("SELECT id, target, name, labels FROM dim.series ORDER BY id"));
+    FW_ASSIGN_OR_RETURN(Result result,
+                        c->Query("SELECT id, target, name, labels FROM dim.series ORDER BY id"));
     result.ForEach([&](const Row& row) {
-      out.series.push_back({static_cast<int32_t>(row.Int64(0)), std::string(row.Text(1)), std::string(row.Text(2)),
-                            std::string(row.Text(3))});
+      out.series.push_back({static_cast<int32_t>(row.Int64(0)), std::string(row.Text(1)),
+                            std::string(row.Text(2)), std::string(row.Text(3))});
     });
   }
   FW_ASSIGN_OR_RETURN(out.claims, LoadClaims(c));

@@ -57,7 +57,9 @@ void Helpers::Run() {
 // --- Engine ---
 
 Engine::Lease::Lease(Lease&& other) noexcept
-    : engine_(std::exchange(other.engine_, nullptr)), connection_(std::move(other.connection_)), helped_(other.helped_) {}
+    : engine_(std::exchange(other.engine_, nullptr)),
+      connection_(std::move(other.connection_)),
+      helped_(other.helped_) {}
 
 Engine::Lease::~Lease() {
   if (engine_ != nullptr) engine_->Return(std::move(connection_), helped_);
@@ -67,15 +69,18 @@ Engine::~Engine() = default;
 
 Status Engine::Configure(Connection* connection) const {
   const std::string settings[] = {
-      "SET GLOBAL TimeZone = 'UTC'",  // or now() would be compared with stored UTC in the machine's zone
+      "SET GLOBAL TimeZone = 'UTC'",  // or now() would be compared with stored UTC in the machine's
+                                      // zone
       fmt::format("SET memory_limit = '{}MiB'", std::max(options_.memory_limit_mb, kMinMemoryMb)),
       fmt::format("SET threads = {}", std::max(options_.threads, 1)),
       fmt::format("SET external_threads = {}", std::max(options_.threads, 1)),  // Helpers
       fmt::format("SET temp_directory = {}", QuoteText(options_.spill_directory)),
-      options_.spill_directory.empty() ? ""
-                                       : fmt::format("SET max_temp_directory_size = '{}GB'", kMaxSpillGb),
-      // Checkpoints are our own (Segment, Meta): one that fails inside a commit leaves an empty table in memory, and the
-      // next checkpoint would write that emptiness over acknowledged rows (docs/store.md, "Full disk").
+      options_.spill_directory.empty()
+          ? ""
+          : fmt::format("SET max_temp_directory_size = '{}GB'", kMaxSpillGb),
+      // Checkpoints are our own (Segment, Meta): one that fails inside a commit leaves an empty
+      // table in memory, and the next checkpoint would write that emptiness over acknowledged rows
+      // (docs/store.md, "Full disk").
       "PRAGMA disable_checkpoint_on_shutdown",
       "SET checkpoint_threshold = '1TB'",
       "SET autoinstall_known_extensions = false",
@@ -139,7 +144,8 @@ StatusOr<Engine::Lease> Engine::Acquire(Use use) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !restarting_; });
   if (database_ == nullptr) {
-    return absl::UnavailableError(Cat("the store is closed after an error: ", std::string(down_.message())));
+    return absl::UnavailableError(
+        Cat("the store is closed after an error: ", std::string(down_.message())));
   }
   std::unique_ptr<Connection> connection;
   if (!idle_.empty()) {
@@ -159,7 +165,8 @@ void Engine::Return(std::unique_ptr<Connection> connection, bool helped) {
   if (helped) helpers_->End();
   if (connection->fault() == Fault::kFatal) needs_restart_ = true;
   active_.erase(connection.get());
-  const bool sound = connection->fault() == Fault::kNone || connection->fault() == Fault::kStatement;
+  const bool sound =
+      connection->fault() == Fault::kNone || connection->fault() == Fault::kStatement;
   if (sound && !restarting_ && idle_.size() < kMaxIdle) {
     idle_.push_back(std::move(connection));
   } else {

@@ -1,5 +1,6 @@
-// Named places where tests stop the process or inject an error, to prove that a crash between any two steps is harmless.
-// Free in production: one load of a null pointer, and only on rare paths (rolling up, sealing, retention), never per row.
+// Named places where tests stop the process or inject an error, to prove that a crash between any
+// two steps is harmless. Free in production: one load of a null pointer, and only on rare paths
+// (rolling up, sealing, retention), never per row.
 #ifndef FLOPWATCH_STORE_DUCKDB_FAULT_POINT_H_
 #define FLOPWATCH_STORE_DUCKDB_FAULT_POINT_H_
 
@@ -19,7 +20,8 @@ inline Status FaultPoint(std::string_view point) {
   return hook == nullptr ? absl::OkStatus() : hook(point);
 }
 
-// Size of a log that is merged into its file, when tests want another than kCheckpointWalBytes (attach.h).
+// Size of a log that is merged into its file, when tests want another than kCheckpointWalBytes
+// (attach.h).
 inline std::atomic<uint64_t> wanted_wal_bytes{0};
 
 }  // namespace flopwatch::store::duck

@@ -1,4 +1,5 @@
-// A pointer under a number nobody can guess, for functions of ours inside the engine: SQL can pass numbers, not pointers.
+// A pointer under a number nobody can guess, for functions of ours inside the engine: SQL can pass
+// numbers, not pointers.
 #ifndef FLOPWATCH_STORE_DUCKDB_HANDLE_H_
 #define FLOPWATCH_STORE_DUCKDB_HANDLE_H_
 
@@ -10,7 +11,8 @@
 
 namespace flopwatch::store::duck {
 
-// Makes an object known under id() until the handle is destroyed, which must be after the query that names it. Any thread.
+// Makes an object known under id() until the handle is destroyed, which must be after the query
+// that names it. Any thread.
 template <typename T>
 class Handle {
  public:

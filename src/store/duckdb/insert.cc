@@ -27,11 +27,13 @@ void Bind(duckdb_bind_info info) {
   duckdb_value parameter = duckdb_bind_get_parameter(info, 0);
   RowSource* source = Handle<RowSource>::Find(duckdb_get_int64(parameter));
   duckdb_destroy_value(&parameter);
-  if (source == nullptr) return duckdb_bind_set_error(info, "fw_source: no such source; it is for the store's own use");
+  if (source == nullptr)
+    return duckdb_bind_set_error(info, "fw_source: no such source; it is for the store's own use");
   for (const RowSource::Column& column : source->columns()) {
-    duckdb_logical_type type = column.type == DUCKDB_TYPE_DECIMAL
-                                   ? duckdb_create_decimal_type(static_cast<uint8_t>(column.digits), /*scale=*/0)
-                                   : duckdb_create_logical_type(column.type);
+    duckdb_logical_type type =
+        column.type == DUCKDB_TYPE_DECIMAL
+            ? duckdb_create_decimal_type(static_cast<uint8_t>(column.digits), /*scale=*/0)
+            : duckdb_create_logical_type(column.type);
     duckdb_bind_add_result_column(info, std::string(column.name).c_str(), type);
     duckdb_destroy_logical_type(&type);
   }
@@ -56,8 +58,10 @@ void Next(duckdb_function_info info, duckdb_data_chunk chunk) {
 Status Insert(Connection* c, std::string_view table, RowSource* rows) {
   const Handle<RowSource> handle(rows);
   std::string names;
-  for (const RowSource::Column& column : rows->columns()) CatTo(&names, names.empty() ? "" : ", ", QuoteName(column.name));
-  return c->Execute(Cat("INSERT INTO ", table, " (", names, ") FROM ", kFunction, "(", handle.id(), ")"));
+  for (const RowSource::Column& column : rows->columns())
+    CatTo(&names, names.empty() ? "" : ", ", QuoteName(column.name));
+  return c->Execute(
+      Cat("INSERT INTO ", table, " (", names, ") FROM ", kFunction, "(", handle.id(), ")"));
 }
 
 Status RegisterInsert(Connection* c) {

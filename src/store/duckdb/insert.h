@@ -1,7 +1,8 @@
-// Many rows into a table: INSERT ... SELECT from a function of ours that hands the engine one chunk after the other.
+// Many rows into a table: INSERT ... SELECT from a function of ours that hands the engine one chunk
+// after the other.
 //
-// Why not the Appender: it keeps a copy of the rows (204,800 at a time) before the table gets any of them, a tenth of what
-// storing a sample costs. For a handful of rows it is the simpler one.
+// Why not the Appender: it keeps a copy of the rows (204,800 at a time) before the table gets any
+// of them, a tenth of what storing a sample costs. For a handful of rows it is the simpler one.
 #ifndef FLOPWATCH_STORE_DUCKDB_INSERT_H_
 #define FLOPWATCH_STORE_DUCKDB_INSERT_H_
 
@@ -29,10 +30,12 @@ class RowSource {
   virtual size_t Next(ChunkColumns* chunk) = 0;
 };
 
-// Inserts every row, in order, as part of the connection's transaction. `table` as it stands in SQL.
+// Inserts every row, in order, as part of the connection's transaction. `table` as it stands in
+// SQL.
 Status Insert(Connection* c, std::string_view table, RowSource* rows);
 
-// Once for each instance of the engine. Harmless in the SQL of a user: without the number of a source there is nothing to read.
+// Once for each instance of the engine. Harmless in the SQL of a user: without the number of a
+// source there is nothing to read.
 Status RegisterInsert(Connection* c);
 
 }  // namespace flopwatch::store::duck

@@ -20,7 +20,8 @@ JobExact::JobExact(Window window, std::vector<jobs::IntervalRecord> intervals,
   for (const auto& [entity, weight] : weights) {
     if (entity >= 0) gpus_[static_cast<size_t>(entity)].weight = weight;
   }
-  std::sort(intervals.begin(), intervals.end(), [](const auto& a, const auto& b) { return a.entity < b.entity; });
+  std::sort(intervals.begin(), intervals.end(),
+            [](const auto& a, const auto& b) { return a.entity < b.entity; });
   jobs::SweepScratch scratch;
   for (size_t at = 0; at < intervals.size();) {
     size_t end = at + 1;
@@ -54,7 +55,8 @@ JobExact::JobExact(Window window, std::vector<jobs::IntervalRecord> intervals,
       for (const jobs::Interval* owner : s.owners) jobs.push_back(owner->job);
       const OwnersId owners = IdOf(std::move(jobs));
       // A rank changed, or a source: the owners go on.
-      if (stretches_.size() > gpu.begin && stretches_.back().to == s.from && stretches_.back().owners == owners) {
+      if (stretches_.size() > gpu.begin && stretches_.back().to == s.from &&
+          stretches_.back().owners == owners) {
         stretches_.back().to = s.to;
       } else {
         stretches_.push_back({s.from, s.to, owners});
@@ -70,7 +72,8 @@ JobExact::JobExact(Window window, std::vector<jobs::IntervalRecord> intervals,
     }
   }
   plain_.reserve(gpus_.size());
-  for (const Gpu& gpu : gpus_) plain_.push_back(gpu.count == 0 && gpu.weight == 1 ? gpu.owners : kNotPlain);
+  for (const Gpu& gpu : gpus_)
+    plain_.push_back(gpu.count == 0 && gpu.weight == 1 ? gpu.owners : kNotPlain);
   plain_.back() = kNotPlain;
 }
 
@@ -100,14 +103,16 @@ RawState* JobExact::Part::Of(OwnersId owners, int32_t model) {
   return slot.state;
 }
 
-void JobExact::AddSlow(const RawColumns& in, size_t row, int32_t entity, int32_t model, Part* part) const {
+void JobExact::AddSlow(const RawColumns& in, size_t row, int32_t entity, int32_t model,
+                       Part* part) const {
   const size_t index = IndexOf(entity);
   const Gpu& gpu = gpus_[index];
   const Micros ts = in.ts[row], begin = ts - in.span_ms.data[row] * kMicrosPerMilli;
   const bool power_only = in.flags.has(row) && (in.flags.data[row] & telemetry::kMigParent) != 0;
   const auto add = [&](const Stretch& s) {
     if (ts <= s.from || begin >= s.to) return false;
-    const double ms = static_cast<double>(std::min(ts, s.to) - std::max(begin, s.from)) / kMicrosPerMilli;
+    const double ms =
+        static_cast<double>(std::min(ts, s.to) - std::max(begin, s.from)) / kMicrosPerMilli;
     AddRow(in, row, ms * gpu.weight, power_only, part->Of(s.owners, model));
     return true;
   };
@@ -131,22 +136,24 @@ void JobExact::Rows(const RawColumns& in, const int32_t* entity, const int32_t* 
     const size_t n = std::min<size_t>(64, in.rows - first);
     // Rows that count whole, for one set of owners, and have nothing special about them.
     uint64_t plain = RegularRows(in, first);
-    Micros earliest = std::numeric_limits<Micros>::max(), latest = std::numeric_limits<Micros>::min();
+    Micros earliest = std::numeric_limits<Micros>::max(),
+           latest = std::numeric_limits<Micros>::min();
     int32_t longest = 0;
     for (size_t row = first; row < first + n; ++row) {
       earliest = std::min(earliest, in.ts[row]);
       latest = std::max(latest, in.ts[row]);
       longest = std::max(longest, in.span_ms.data[row]);
     }
-    const bool all_inside =
-        earliest - longest * kMicrosPerMilli >= window_.from && earliest > window_.from && latest < window_.to;
+    const bool all_inside = earliest - longest * kMicrosPerMilli >= window_.from &&
+                            earliest > window_.from && latest < window_.to;
     for (size_t i = 0; i < n; ++i) {
       owners[i] = plain_[IndexOf(entity[first + i])];
       plain &= ~(uint64_t{owners[i] == kNotPlain} << i);
     }
     for (size_t i = 0; i < n && !all_inside; ++i) {
       const Micros ts = in.ts[first + i], begin = ts - in.span_ms.data[first + i] * kMicrosPerMilli;
-      const bool inside = begin >= window_.from && ts > window_.from && ts <= window_.to && begin < window_.to;
+      const bool inside =
+          begin >= window_.from && ts > window_.from && ts <= window_.to && begin < window_.to;
       plain &= ~(uint64_t{!inside} << i);
     }
     for (size_t i = 0; i < n;) {
@@ -160,19 +167,22 @@ void JobExact::Rows(const RawColumns& in, const int32_t* entity, const int32_t* 
       do {
         part->seen[static_cast<size_t>(entity[first + end])] = 1;
         ++end;
-      } while (end < n && ((plain >> end) & 1) != 0 && owners[end] == owners[i] && model[first + end] == model[row]);
+      } while (end < n && ((plain >> end) & 1) != 0 && owners[end] == owners[i] &&
+               model[first + end] == model[row]);
       AddRegular(in, row, first + end, 1, part->Of(owners[i], model[row]));
       i = end;
     }
   }
 }
 
-void JobExact::Finish(const std::function<void(int32_t job, int32_t model, double share, const RawState&)>& f) {
+void JobExact::Finish(
+    const std::function<void(int32_t job, int32_t model, double share, const RawState&)>& f) {
   all_.last.resize(owners_.size());
   all_.seen.resize(gpus_.size());
   for (const auto& [thread, part] : parts_) {
     for (const auto& [key, state] : part->sums) {
-      all_.Of(static_cast<OwnersId>(key >> 32), static_cast<int32_t>(key & 0xffffffff))->Add(*state);
+      all_.Of(static_cast<OwnersId>(key >> 32), static_cast<int32_t>(key & 0xffffffff))
+          ->Add(*state);
     }
     for (size_t e = 0; e < part->seen.size(); ++e) all_.seen[e] |= part->seen[e];
     all_.seen_with.insert(part->seen_with.begin(), part->seen_with.end());
@@ -181,7 +191,8 @@ void JobExact::Finish(const std::function<void(int32_t job, int32_t model, doubl
   for (const auto& [key, state] : all_.sums) {
     const std::vector<int32_t>& owners = owners_[key >> 32];
     for (const int32_t job : owners) {
-      f(job, static_cast<int32_t>(key & 0xffffffff), 1.0 / static_cast<double>(owners.size()), *state);
+      f(job, static_cast<int32_t>(key & 0xffffffff), 1.0 / static_cast<double>(owners.size()),
+        *state);
     }
   }
 }
@@ -192,10 +203,12 @@ std::map<int32_t, int32_t> JobExact::Gpus() const {
     if (all_.seen[e] == 0) continue;
     for (const int32_t job : owners_[gpus_[e].owners]) ++gpus[job];
   }
-  absl::flat_hash_set<uint64_t> counted;  // entity and job: a GPU that a job had alone and then shared is one
+  absl::flat_hash_set<uint64_t>
+      counted;  // entity and job: a GPU that a job had alone and then shared is one
   for (const uint64_t key : all_.seen_with) {
     for (const int32_t job : owners_[key & 0xffffffff]) {
-      if (counted.insert((key & ~uint64_t{0xffffffff}) | static_cast<uint32_t>(job)).second) ++gpus[job];
+      if (counted.insert((key & ~uint64_t{0xffffffff}) | static_cast<uint32_t>(job)).second)
+        ++gpus[job];
     }
   }
   return gpus;

@@ -20,8 +20,9 @@
 namespace flopwatch::store::duck {
 namespace {
 
-constexpr uint32_t kMagic = 0x324a5746;      // "FWJ2"
-constexpr uint32_t kMagicOfOne = 0x314a5746;  // "FWJ1", of schema version 6 and before: the next frame follows without a gap
+constexpr uint32_t kMagic = 0x324a5746;  // "FWJ2"
+constexpr uint32_t kMagicOfOne =
+    0x314a5746;  // "FWJ1", of schema version 6 and before: the next frame follows without a gap
 constexpr uint32_t kFlush = 0, kCarried = 1;
 constexpr std::string_view kPrefix = "journal-", kSuffix = ".log";
 // Far above what a journal grows to (store.h): a file beyond it is not one of ours.
@@ -36,7 +37,8 @@ struct Header {
 };
 static_assert(sizeof(Header) == 32);
 
-// What a disk writes without the page cache: every one there is takes blocks of this size, from memory and to places that begin one.
+// What a disk writes without the page cache: every one there is takes blocks of this size, from
+// memory and to places that begin one.
 constexpr size_t kBlock = 4096;
 size_t Padded(size_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 
@@ -46,8 +48,9 @@ uint64_t Checksum(int64_t arrival, std::string_view payload) {
 
 Status Failed(std::string_view doing, const std::string& path, int error) {
   const std::string message = fmt::format("{} {}: {}", doing, path, std::strerror(error));
-  return error == ENOSPC || error == EDQUOT || error == EFBIG ? absl::ResourceExhaustedError(message)
-                                                               : absl::InternalError(message);
+  return error == ENOSPC || error == EDQUOT || error == EFBIG
+             ? absl::ResourceExhaustedError(message)
+             : absl::InternalError(message);
 }
 
 }  // namespace
@@ -63,21 +66,24 @@ std::vector<uint64_t> FindJournals(const std::string& directory) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
     uint64_t generation = 0;
-    const std::string digits = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+    const std::string digits =
+        name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
     if (absl::SimpleAtoi(digits, &generation)) found.push_back(generation);
   }
   std::sort(found.begin(), found.end());
   return found;
 }
 
-StatusOr<std::unique_ptr<Journal>> Journal::Create(const std::string& directory, uint64_t generation) {
+StatusOr<std::unique_ptr<Journal>> Journal::Create(const std::string& directory,
+                                                   uint64_t generation) {
   auto journal = std::unique_ptr<Journal>(new Journal);
   journal->path_ = JournalPath(directory, generation);
   journal->generation_ = generation;
   constexpr int kHow = O_WRONLY | O_CREAT | O_CLOEXEC;
   journal->fd_ = ::open(journal->path_.c_str(), kHow | O_EXCL | O_DIRECT, 0644);
   // A file system that knows no O_DIRECT may have made the file before it said so.
-  if (journal->fd_ < 0 && errno == EINVAL) journal->fd_ = ::open(journal->path_.c_str(), kHow | O_TRUNC, 0644);
+  if (journal->fd_ < 0 && errno == EINVAL)
+    journal->fd_ = ::open(journal->path_.c_str(), kHow | O_TRUNC, 0644);
   if (journal->fd_ < 0) return Failed("creating", journal->path_, errno);
   FW_RETURN_IF_ERROR(SyncPath(directory + "/hot"));
   return journal;
@@ -87,13 +93,16 @@ Journal::~Journal() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-Status Journal::Append(Micros arrival, std::string_view payload) { return Write(arrival, {}, payload, kFlush); }
+Status Journal::Append(Micros arrival, std::string_view payload) {
+  return Write(arrival, {}, payload, kFlush);
+}
 
 Status Journal::AppendCarried(Micros arrival, std::string_view payload, uint64_t from) {
   return Write(arrival, {reinterpret_cast<const char*>(&from), sizeof from}, payload, kCarried);
 }
 
-std::string_view Journal::Frame(Micros arrival, std::string_view first, std::string_view rest, uint32_t kind) {
+std::string_view Journal::Frame(Micros arrival, std::string_view first, std::string_view rest,
+                                uint32_t kind) {
   Header header;
   header.kind = kind;
   header.length = first.size() + rest.size();
@@ -113,7 +122,8 @@ std::string_view Journal::Frame(Micros arrival, std::string_view first, std::str
   return {buffer_.get(), size};
 }
 
-Status Journal::Write(Micros arrival, std::string_view first, std::string_view rest, uint32_t kind) {
+Status Journal::Write(Micros arrival, std::string_view first, std::string_view rest,
+                      uint32_t kind) {
   if (fd_ < 0) return absl::InternalError(path_ + " cannot be written since an earlier error");
   const std::string_view frame = Frame(arrival, first, rest, kind);
   int error = 0;
@@ -134,8 +144,10 @@ Status Journal::Write(Micros arrival, std::string_view first, std::string_view r
     bytes_ += frame.size();
     return absl::OkStatus();
   }
-  // Half a frame must not stand before the next one. After a failed fsync the pages may be gone whatever is done: stop.
-  if (::ftruncate(fd_, static_cast<off_t>(bytes_)) != 0 || ::lseek(fd_, static_cast<off_t>(bytes_), SEEK_SET) < 0 ||
+  // Half a frame must not stand before the next one. After a failed fsync the pages may be gone
+  // whatever is done: stop.
+  if (::ftruncate(fd_, static_cast<off_t>(bytes_)) != 0 ||
+      ::lseek(fd_, static_cast<off_t>(bytes_), SEEK_SET) < 0 ||
       (error != ENOSPC && error != EDQUOT && error != EFBIG)) {
     ::close(fd_);
     fd_ = -1;
@@ -148,14 +160,17 @@ bool Journal::UseCache() {
   return flags >= 0 && (flags & O_DIRECT) != 0 && ::fcntl(fd_, F_SETFL, flags & ~O_DIRECT) == 0;
 }
 
-StatusOr<uint64_t> ReadJournal(const std::string& path,
-                               absl::FunctionRef<Status(Micros arrival, std::string_view payload, uint64_t from)> frame) {
+StatusOr<uint64_t> ReadJournal(
+    const std::string& path,
+    absl::FunctionRef<Status(Micros arrival, std::string_view payload, uint64_t from)> frame) {
   FW_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxFileBytes));
   std::string_view rest = text;
   while (rest.size() >= sizeof(Header)) {
     Header header;
     std::memcpy(&header, rest.data(), sizeof header);
-    if ((header.magic != kMagic && header.magic != kMagicOfOne) || header.kind > kCarried || header.length > rest.size() - sizeof header) break;
+    if ((header.magic != kMagic && header.magic != kMagicOfOne) || header.kind > kCarried ||
+        header.length > rest.size() - sizeof header)
+      break;
     std::string_view payload = rest.substr(sizeof header, header.length);
     if (Checksum(header.arrival, payload) != header.checksum) break;
     uint64_t from = 0;

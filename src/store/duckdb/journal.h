@@ -1,16 +1,20 @@
-// The journal: what was acknowledged and is not yet in a segment. One append-only file, hot/journal-GENERATION.log; when a
-// segment has taken its rows in (one transaction that also records the generation), the file goes and the next begins.
+// The journal: what was acknowledged and is not yet in a segment. One append-only file,
+// hot/journal-GENERATION.log; when a segment has taken its rows in (one transaction that also
+// records the generation), the file goes and the next begins.
 //
-// A frame: 4 bytes magic, 4 bytes kind, 8 bytes length, 8 bytes XXH3 of what follows, 8 bytes arrival in microseconds, then
-// StagedRows::Encode(), then zeros up to the next 4096 bytes. All little-endian, like everything flopwatch runs on. A frame is
-// acknowledged after its fsync; one that is not whole was not, and ends the file.
+// A frame: 4 bytes magic, 4 bytes kind, 8 bytes length, 8 bytes XXH3 of what follows, 8 bytes
+// arrival in microseconds, then StagedRows::Encode(), then zeros up to the next 4096 bytes. All
+// little-endian, like everything flopwatch runs on. A frame is acknowledged after its fsync; one
+// that is not whole was not, and ends the file.
 //
-// Frames go to the disk past the page cache, where the file system can: nobody reads them back but after a kill, and each page of
-// the cache that they pass through has to be found, cleared of others and given back.
+// Frames go to the disk past the page cache, where the file system can: nobody reads them back but
+// after a kill, and each page of the cache that they pass through has to be found, cleared of
+// others and given back.
 //
-// Kinds: 0, rows of a flush. 1, rows carried over: what a segment left of an earlier journal because it takes whole row groups
-// only. They are in that journal too, so they count only when a segment has that one; 8 bytes, its generation, come first.
-// Rows of a journal therefore come in with those of later ones in one transaction, or not at all.
+// Kinds: 0, rows of a flush. 1, rows carried over: what a segment left of an earlier journal
+// because it takes whole row groups only. They are in that journal too, so they count only when a
+// segment has that one; 8 bytes, its generation, come first. Rows of a journal therefore come in
+// with those of later ones in one transaction, or not at all.
 //
 // Threads: one at a time.
 #ifndef FLOPWATCH_STORE_DUCKDB_JOURNAL_H_
@@ -31,13 +35,14 @@ namespace flopwatch::store::duck {
 
 class Journal {
  public:
-  static StatusOr<std::unique_ptr<Journal>> Create(const std::string& directory, uint64_t generation);
+  static StatusOr<std::unique_ptr<Journal>> Create(const std::string& directory,
+                                                   uint64_t generation);
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  // Returns after the frame is on disk. After an error the file is as it was before; where even that cannot be had, every
-  // later call fails too. ResourceExhausted when the disk is full.
+  // Returns after the frame is on disk. After an error the file is as it was before; where even
+  // that cannot be had, every later call fails too. ResourceExhausted when the disk is full.
   Status Append(Micros arrival, std::string_view payload);
   // Rows that are in the journal of an earlier generation as well.
   Status AppendCarried(Micros arrival, std::string_view payload, uint64_t from);
@@ -50,8 +55,9 @@ class Journal {
   Journal() = default;
   // The payload is `first` and then `rest`.
   Status Write(Micros arrival, std::string_view first, std::string_view rest, uint32_t kind);
-  std::string_view Frame(Micros arrival, std::string_view first, std::string_view rest, uint32_t kind);  // in buffer_
-  bool UseCache();  // from now on; false = it does already
+  std::string_view Frame(Micros arrival, std::string_view first, std::string_view rest,
+                         uint32_t kind);  // in buffer_
+  bool UseCache();                        // from now on; false = it does already
 
   struct Free {
     void operator()(char* p) const { std::free(p); }
@@ -67,11 +73,13 @@ class Journal {
 std::string JournalPath(const std::string& directory, uint64_t generation);
 // Generations of the files there are, in order.
 std::vector<uint64_t> FindJournals(const std::string& directory);
-// Every whole frame of a file in order, up to the first that is not; `from` is the generation rows were carried over from, or 0.
-// Returns the bytes from there to the end: nonzero after
-// a kill in the middle of a write, or for a damaged file. Errors: the file cannot be read, or those of `frame`.
-StatusOr<uint64_t> ReadJournal(const std::string& path,
-                               absl::FunctionRef<Status(Micros arrival, std::string_view payload, uint64_t from)> frame);
+// Every whole frame of a file in order, up to the first that is not; `from` is the generation rows
+// were carried over from, or 0. Returns the bytes from there to the end: nonzero after a kill in
+// the middle of a write, or for a damaged file. Errors: the file cannot be read, or those of
+// `frame`.
+StatusOr<uint64_t> ReadJournal(
+    const std::string& path,
+    absl::FunctionRef<Status(Micros arrival, std::string_view payload, uint64_t from)> frame);
 
 }  // namespace flopwatch::store::duck
 

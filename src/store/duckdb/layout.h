@@ -1,5 +1,5 @@
-// What there is to read at one moment: hot segments and sealed files. Immutable; a reader keeps the one it began with, and
-// nothing in it is detached or deleted before that reader is done.
+// What there is to read at one moment: hot segments and sealed files. Immutable; a reader keeps the
+// one it began with, and nothing in it is detached or deleted before that reader is done.
 #ifndef FLOPWATCH_STORE_DUCKDB_LAYOUT_H_
 #define FLOPWATCH_STORE_DUCKDB_LAYOUT_H_
 
@@ -17,8 +17,8 @@ struct Layout {
   uint64_t generation = 0;  // counts up
   std::string directory;
   std::vector<std::shared_ptr<Segment>> hot;
-  // In memory: rows of the journal that no hot segment has, for readers of a directory whose writer was killed, or while
-  // the disk is full. Nothing is ever appended to it or rolled up.
+  // In memory: rows of the journal that no hot segment has, for readers of a directory whose writer
+  // was killed, or while the disk is full. Nothing is ever appended to it or rolled up.
   std::shared_ptr<Segment> staged;
   SealedFiles files;
 

@@ -16,25 +16,35 @@ namespace {
 
 duckdb_type TypeOf(SqlType type) {
   switch (type) {
-    case SqlType::kInteger: return DUCKDB_TYPE_BIGINT;
-    case SqlType::kDouble: return DUCKDB_TYPE_DOUBLE;
-    case SqlType::kBoolean: return DUCKDB_TYPE_BOOLEAN;
-    case SqlType::kText: return DUCKDB_TYPE_VARCHAR;
+    case SqlType::kInteger:
+      return DUCKDB_TYPE_BIGINT;
+    case SqlType::kDouble:
+      return DUCKDB_TYPE_DOUBLE;
+    case SqlType::kBoolean:
+      return DUCKDB_TYPE_BOOLEAN;
+    case SqlType::kText:
+      return DUCKDB_TYPE_VARCHAR;
   }
   return DUCKDB_TYPE_VARCHAR;
 }
 
-// Length of the UTF-8 character at the start of `s`, 0 where there is none (RFC 3629: no surrogates, no overlong forms).
+// Length of the UTF-8 character at the start of `s`, 0 where there is none (RFC 3629: no
+// surrogates, no overlong forms).
 size_t Utf8Length(std::string_view s) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
   const unsigned char b = byte(0);
   if (b < 0x80) return 1;
-  const size_t n = b >= 0xC2 && b < 0xE0 ? 2 : b >= 0xE0 && b < 0xF0 ? 3 : b >= 0xF0 && b < 0xF5 ? 4 : 0;
+  const size_t n = b >= 0xC2 && b < 0xE0   ? 2
+                   : b >= 0xE0 && b < 0xF0 ? 3
+                   : b >= 0xF0 && b < 0xF5 ? 4
+                                           : 0;
   if (n == 0 || s.size() < n) return 0;
   for (size_t i = 1; i < n; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
   }
-  if ((b == 0xE0 && byte(1) < 0xA0) || (b == 0xED && byte(1) > 0x9F) || (b == 0xF0 && byte(1) < 0x90) || (b == 0xF4 && byte(1) > 0x8F)) return 0;
+  if ((b == 0xE0 && byte(1) < 0xA0) || (b == 0xED && byte(1) > 0x9F) ||
+      (b == 0xF0 && byte(1) < 0x90) || (b == 0xF4 && byte(1) > 0x8F))
+    return 0;
   return n;
 }
 
@@ -58,11 +68,14 @@ std::string Repaired(std::string_view text) {
 
 }  // namespace
 
-void ColumnBlock::Double(size_t i, double v) { std::isfinite(v) ? static_cast<void>(static_cast<double*>(data_)[i] = v) : Null(i); }
+void ColumnBlock::Double(size_t i, double v) {
+  std::isfinite(v) ? static_cast<void>(static_cast<double*>(data_)[i] = v) : Null(i);
+}
 
 void ColumnBlock::Text(size_t i, std::string_view v) {
   const auto vector = static_cast<duckdb_vector>(vector_);
-  const bool ascii = std::none_of(v.begin(), v.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+  const bool ascii = std::none_of(v.begin(), v.end(),
+                                  [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   if (!ascii) {
     if (const std::string repaired = Repaired(v); !repaired.empty()) {
       return duckdb_vector_assign_string_element_len(vector, i, repaired.data(), repaired.size());
@@ -94,9 +107,11 @@ class MemoryTableScan {
     duckdb_table_function_set_function(f, Next);
     duckdb_table_function_supports_projection_pushdown(f, true);
     if (duckdb_register_table_function(c->raw(), f) != DuckDBSuccess) {
-      return absl::InternalError(fmt::format("cannot register the table {} with the SQL engine", table->name));
+      return absl::InternalError(
+          fmt::format("cannot register the table {} with the SQL engine", table->name));
     }
-    return c->Execute(fmt::format("CREATE VIEW {} AS SELECT * FROM {}()", duck::QuoteName(table->name), duck::QuoteName(name)));
+    return c->Execute(fmt::format("CREATE VIEW {} AS SELECT * FROM {}()",
+                                  duck::QuoteName(table->name), duck::QuoteName(name)));
   }
 
  private:
@@ -119,15 +134,18 @@ class MemoryTableScan {
   static void Init(duckdb_init_info info) {
     const auto* table = static_cast<const MemoryTable*>(duckdb_init_get_bind_data(info));
     auto* state = new State{table, table->rows(), 0, {}};
-    for (idx_t i = 0; i < duckdb_init_get_column_count(info); ++i) state->columns.push_back(duckdb_init_get_column_index(info, i));
+    for (idx_t i = 0; i < duckdb_init_get_column_count(info); ++i)
+      state->columns.push_back(duckdb_init_get_column_index(info, i));
     duckdb_init_set_max_threads(info, 1);  // rows come in their order
     duckdb_init_set_init_data(info, state, [](void* p) { delete static_cast<State*>(p); });
   }
   static void Next(duckdb_function_info info, duckdb_data_chunk chunk) {
     auto* state = static_cast<State*>(duckdb_function_get_init_data(info));
-    const size_t count = static_cast<size_t>(std::min<uint64_t>(duckdb_vector_size(), state->rows - state->next));
+    const size_t count =
+        static_cast<size_t>(std::min<uint64_t>(duckdb_vector_size(), state->rows - state->next));
     for (size_t k = 0; k < state->columns.size() && count > 0; ++k) {
-      if (state->columns[k] >= state->table->columns.size()) continue;  // the engine counts rows alone
+      if (state->columns[k] >= state->table->columns.size())
+        continue;  // the engine counts rows alone
       ColumnBlock block;
       duckdb_vector vector = duckdb_data_chunk_get_vector(chunk, k);
       block.vector_ = vector;
@@ -143,17 +161,24 @@ namespace {
 
 class DuckMemoryTables final : public MemoryTables {
  public:
-  DuckMemoryTables(std::vector<MemoryTable> tables, const Options& options) : tables_(tables.begin(), tables.end()), options_(options) {}
+  DuckMemoryTables(std::vector<MemoryTable> tables, const Options& options)
+      : tables_(tables.begin(), tables.end()), options_(options) {}
 
   Status Start() {
     FW_ASSIGN_OR_RETURN(database_, duck::Database::OpenInMemory());
     FW_ASSIGN_OR_RETURN(connection_, database_->Connect());
-    for (const MemoryTable& t : tables_) FW_RETURN_IF_ERROR(MemoryTableScan::Register(connection_.get(), &t));
+    for (const MemoryTable& t : tables_)
+      FW_RETURN_IF_ERROR(MemoryTableScan::Register(connection_.get(), &t));
     for (const std::string& setting :
-         {std::string("SET GLOBAL TimeZone = 'UTC'"), fmt::format("SET memory_limit = '{}MiB'", std::max<uint64_t>(options_.memory_limit_mb, 64)),
-          fmt::format("SET threads = {}", std::clamp(options_.threads, 1, 64)), std::string("SET temp_directory = ''"),
-          std::string("SET autoinstall_known_extensions = false"), std::string("SET autoload_known_extensions = false"),
-          std::string("SET allow_community_extensions = false"), std::string("SET enable_external_access = false"),
+         {std::string("SET GLOBAL TimeZone = 'UTC'"),
+          fmt::format("SET memory_limit = '{}MiB'",
+                      std::max<uint64_t>(options_.memory_limit_mb, 64)),
+          fmt::format("SET threads = {}", std::clamp(options_.threads, 1, 64)),
+          std::string("SET temp_directory = ''"),
+          std::string("SET autoinstall_known_extensions = false"),
+          std::string("SET autoload_known_extensions = false"),
+          std::string("SET allow_community_extensions = false"),
+          std::string("SET enable_external_access = false"),
           std::string("SET lock_configuration = true")}) {
       FW_RETURN_IF_ERROR(connection_->Execute(setting));
     }
@@ -173,7 +198,8 @@ class DuckMemoryTables final : public MemoryTables {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<MemoryTables>> MemoryTables::Open(std::vector<MemoryTable> tables, const Options& options) {
+StatusOr<std::unique_ptr<MemoryTables>> MemoryTables::Open(std::vector<MemoryTable> tables,
+                                                           const Options& options) {
   auto out = std::make_unique<DuckMemoryTables>(std::move(tables), options);
   FW_RETURN_IF_ERROR(out->Start());
   return out;

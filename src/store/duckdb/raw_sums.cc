@@ -14,16 +14,16 @@ namespace {
 
 using namespace telemetry;  // NOLINT: sample flags
 
-// No product whatever the values say; of these, those that say the tensor value is not one. kModelUnknown is not among them:
-// the model is looked up when reading.
+// No product whatever the values say; of these, those that say the tensor value is not one.
+// kModelUnknown is not among them: the model is looked up when reading.
 constexpr uint32_t kNoProduct = kTensorMissing | kClockMissing | kDeadCounter | kOutOfRange;
 constexpr uint32_t kNoTensor = kTensorMissing | kDeadCounter | kOutOfRange;
 constexpr uint32_t kIrregular = kNoProduct | kStaleRepeat | kCyclePath | kMigParent;
 
-// Compiled twice where the build is for any x86-64, and chosen when the program starts. Not under sanitizers: theirs are not
-// yet awake then.
-#if defined(__x86_64__) && !defined(__AVX2__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__clang__)
+// Compiled twice where the build is for any x86-64, and chosen when the program starts. Not under
+// sanitizers: theirs are not yet awake then.
+#if defined(__x86_64__) && !defined(__AVX2__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
 #define FW_ALSO_AVX2 __attribute__((target_clones("avx2", "default")))
 #else
 #define FW_ALSO_AVX2
@@ -33,7 +33,9 @@ constexpr size_t kLanes = 4;
 typedef double Doubles __attribute__((vector_size(kLanes * sizeof(double))));
 typedef int32_t Ints __attribute__((vector_size(kLanes * sizeof(int32_t))));
 
-uint64_t Valid(const RawColumns::Column& c, size_t word) { return c.validity == nullptr ? ~uint64_t{0} : c.validity[word]; }
+uint64_t Valid(const RawColumns::Column& c, size_t word) {
+  return c.validity == nullptr ? ~uint64_t{0} : c.validity[word];
+}
 
 }  // namespace
 
@@ -47,7 +49,8 @@ uint64_t RegularRows(const RawColumns& in, size_t first) {
   const size_t word = first >> 6, n = std::min<size_t>(64, in.rows - first);
   uint64_t regular = ~Valid(in.tensor_mhz, word);
   if (in.tensor_mhz.validity == nullptr) regular = 0;
-  for (const RawColumns::Column* c : {&in.span_ms, &in.flags, &in.tensor, &in.clock, &in.sm_active, &in.gpu_util, &in.power}) {
+  for (const RawColumns::Column* c :
+       {&in.span_ms, &in.flags, &in.tensor, &in.clock, &in.sm_active, &in.gpu_util, &in.power}) {
     regular &= Valid(*c, word);
   }
   if (n < 64) regular &= (uint64_t{1} << n) - 1;
@@ -62,16 +65,18 @@ uint64_t RegularRows(const RawColumns& in, size_t first) {
   return regular;
 }
 
-FW_ALSO_AVX2 void AddRegular(const RawColumns& in, size_t begin, size_t end, double weight, RawState* out) {
-  const int32_t *span_at = in.span_ms.data, *tensor_at = in.tensor.data, *clock_at = in.clock.data, *sm_at = in.sm_active.data,
-                *util_at = in.gpu_util.data, *power_at = in.power.data;
+FW_ALSO_AVX2 void AddRegular(const RawColumns& in, size_t begin, size_t end, double weight,
+                             RawState* out) {
+  const int32_t *span_at = in.span_ms.data, *tensor_at = in.tensor.data, *clock_at = in.clock.data,
+                *sm_at = in.sm_active.data, *util_at = in.gpu_util.data, *power_at = in.power.data;
   Doubles span{}, product{}, tensor{}, clock{}, sm{}, util{}, power{};
   size_t i = begin;
   for (; i + kLanes <= end; i += kLanes) {
     Ints v[6];
     const int32_t* from[6] = {span_at, tensor_at, clock_at, sm_at, util_at, power_at};
     for (int k = 0; k < 6; ++k) std::memcpy(&v[k], from[k] + i, sizeof v[k]);
-    const Doubles s = __builtin_convertvector(v[0], Doubles), ts = __builtin_convertvector(v[1], Doubles) * s,
+    const Doubles s = __builtin_convertvector(v[0], Doubles),
+                  ts = __builtin_convertvector(v[1], Doubles) * s,
                   c = __builtin_convertvector(v[2], Doubles);
     span += s;
     tensor += ts;
@@ -83,7 +88,8 @@ FW_ALSO_AVX2 void AddRegular(const RawColumns& in, size_t begin, size_t end, dou
   }
   double totals[7] = {};
   const Doubles* lanes[7] = {&span, &product, &tensor, &clock, &sm, &util, &power};
-  for (int k = 0; k < 7; ++k) totals[k] = ((*lanes[k])[0] + (*lanes[k])[1]) + ((*lanes[k])[2] + (*lanes[k])[3]);
+  for (int k = 0; k < 7; ++k)
+    totals[k] = ((*lanes[k])[0] + (*lanes[k])[1]) + ((*lanes[k])[2] + (*lanes[k])[3]);
   auto& [spans, products, tensors, clocks, sms, utils, powers] = totals;
   for (; i < end; ++i) {
     const double s = in.span_ms.data[i], c = in.clock.data[i], ts = in.tensor.data[i] * s;
@@ -98,7 +104,8 @@ FW_ALSO_AVX2 void AddRegular(const RawColumns& in, size_t begin, size_t end, dou
   auto& sums = out->sums;
   sums[kRawSamples] += static_cast<double>(end - begin);
   spans *= weight;
-  for (const Raw r : {kRawObserved, kRawComputable, kRawTensorSpan, kRawClockSpan, kRawSmActiveSpan, kRawUtilSpan, kRawPowerSpan}) {
+  for (const Raw r : {kRawObserved, kRawComputable, kRawTensorSpan, kRawClockSpan, kRawSmActiveSpan,
+                      kRawUtilSpan, kRawPowerSpan}) {
     sums[r] += spans;
   }
   sums[kRawProduct] += products * weight;
@@ -127,7 +134,8 @@ void AddRow(const RawColumns& in, size_t row, double span, bool power_only, RawS
   if (power_only) return;
   const uint32_t flags = in.flags.has(row) ? static_cast<uint32_t>(in.flags.data[row]) : 0;
   const bool has_tensor = in.tensor.has(row), has_clock = in.clock.has(row);
-  const double tensor = has_tensor ? in.tensor.data[row] : 0, clock = has_clock ? in.clock.data[row] : 0;
+  const double tensor = has_tensor ? in.tensor.data[row] : 0,
+               clock = has_clock ? in.clock.data[row] : 0;
   sums[kRawSamples] += 1;
   sums[kRawObserved] += span;
   bool computable = false;
@@ -184,8 +192,9 @@ const T* Data(duckdb_data_chunk chunk, idx_t column) {
   return static_cast<const T*>(duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, column)));
 }
 
-// Vectors of an aggregate's input are flat. Times of hot rows are milliseconds: made microseconds here, for a fifth of what
-// the engine's cast costs, in memory that is good until the thread's next chunk.
+// Vectors of an aggregate's input are flat. Times of hot rows are milliseconds: made microseconds
+// here, for a fifth of what the engine's cast costs, in memory that is good until the thread's next
+// chunk.
 template <duckdb_type kTime>
 RawColumns ColumnsAt(duckdb_data_chunk chunk, idx_t column) {
   RawColumns in;
@@ -196,8 +205,8 @@ RawColumns ColumnsAt(duckdb_data_chunk chunk, idx_t column) {
     for (size_t i = 0; i < in.rows; ++i) micros[i] = in.ts[i] * kMicrosPerMilli;
     in.ts = micros.data();
   }
-  for (RawColumns::Column* c : {&in.span_ms, &in.flags, &in.tensor_mhz, &in.tensor, &in.clock, &in.sm_active, &in.gpu_util,
-                                &in.gr_active, &in.power}) {
+  for (RawColumns::Column* c : {&in.span_ms, &in.flags, &in.tensor_mhz, &in.tensor, &in.clock,
+                                &in.sm_active, &in.gpu_util, &in.gr_active, &in.power}) {
     duckdb_vector v = duckdb_data_chunk_get_vector(chunk, ++column);
     *c = {static_cast<const int32_t*>(duckdb_vector_get_data(v)), duckdb_vector_get_validity(v)};
   }
@@ -217,7 +226,8 @@ void SumsUpdate(duckdb_function_info, duckdb_data_chunk chunk, duckdb_aggregate_
     for (size_t i = 0; i < n;) {
       const size_t row = first + i;
       if (((regular >> i) & 1) == 0) {
-        const bool power_only = !of_gpu[row] && in.flags.has(row) && (in.flags.data[row] & kMigParent) != 0;
+        const bool power_only =
+            !of_gpu[row] && in.flags.has(row) && (in.flags.data[row] & kMigParent) != 0;
         if (in.span_ms.has(row)) {
           AddRow(in, row, in.span_ms.data[row] * weight[row], power_only, StateOf(states[row]));
         }
@@ -225,7 +235,8 @@ void SumsUpdate(duckdb_function_info, duckdb_data_chunk chunk, duckdb_aggregate_
         continue;
       }
       size_t end = i + 1;
-      while (end < n && ((regular >> end) & 1) != 0 && states[first + end] == states[row] && weight[first + end] == weight[row]) {
+      while (end < n && ((regular >> end) & 1) != 0 && states[first + end] == states[row] &&
+             weight[first + end] == weight[row]) {
         ++end;
       }
       AddRegular(in, row, first + end, weight[row], StateOf(states[row]));
@@ -234,13 +245,20 @@ void SumsUpdate(duckdb_function_info, duckdb_data_chunk chunk, duckdb_aggregate_
   }
 }
 
-void SumsFinalize(duckdb_function_info, duckdb_aggregate_state* states, duckdb_vector result, idx_t count, idx_t offset) {
+void SumsFinalize(duckdb_function_info, duckdb_aggregate_state* states, duckdb_vector result,
+                  idx_t count, idx_t offset) {
   for (int s = 0; s < kRawCount; ++s) {
-    auto* out = static_cast<double*>(duckdb_vector_get_data(duckdb_struct_vector_get_child(result, s))) + offset;
+    auto* out =
+        static_cast<double*>(duckdb_vector_get_data(duckdb_struct_vector_get_child(result, s))) +
+        offset;
     for (idx_t i = 0; i < count; ++i) out[i] = StateOf(states[i])->sums[s];
   }
-  auto* first = static_cast<int64_t*>(duckdb_vector_get_data(duckdb_struct_vector_get_child(result, kRawCount))) + offset;
-  auto* last = static_cast<int64_t*>(duckdb_vector_get_data(duckdb_struct_vector_get_child(result, kRawCount + 1))) + offset;
+  auto* first = static_cast<int64_t*>(
+                    duckdb_vector_get_data(duckdb_struct_vector_get_child(result, kRawCount))) +
+                offset;
+  auto* last = static_cast<int64_t*>(
+                   duckdb_vector_get_data(duckdb_struct_vector_get_child(result, kRawCount + 1))) +
+               offset;
   for (idx_t i = 0; i < count; ++i) {
     first[i] = StateOf(states[i])->first_ts;
     last[i] = StateOf(states[i])->last_ts;
@@ -252,7 +270,8 @@ void RowsUpdate(duckdb_function_info info, duckdb_data_chunk chunk, duckdb_aggre
   if (duckdb_data_chunk_get_size(chunk) == 0) return;
   RowSink* sink = Handle<RowSink>::Find(*Data<int64_t>(chunk, 0));
   if (sink == nullptr) {
-    duckdb_aggregate_function_set_error(info, "fw_rows: no such sink; it is for the store's own use");
+    duckdb_aggregate_function_set_error(info,
+                                        "fw_rows: no such sink; it is for the store's own use");
     return;
   }
   sink->Rows(ColumnsAt<kTime>(chunk, 3), Data<int32_t>(chunk, 1), Data<int32_t>(chunk, 2));
@@ -263,8 +282,9 @@ struct Overload {
   duckdb_type time;
   duckdb_aggregate_update_t update;
 };
-Status Register(Connection* c, const char* name, const std::vector<duckdb_type>& own, duckdb_logical_type result,
-                duckdb_aggregate_state_size size, duckdb_aggregate_init_t init, const std::array<Overload, 2>& overloads,
+Status Register(Connection* c, const char* name, const std::vector<duckdb_type>& own,
+                duckdb_logical_type result, duckdb_aggregate_state_size size,
+                duckdb_aggregate_init_t init, const std::array<Overload, 2>& overloads,
                 duckdb_aggregate_combine_t combine, duckdb_aggregate_finalize_t finalize) {
   duckdb_aggregate_function_set set = duckdb_create_aggregate_function_set(name);
   const absl::Cleanup destroy_set = [&] { duckdb_destroy_aggregate_function_set(&set); };
@@ -284,7 +304,8 @@ Status Register(Connection* c, const char* name, const std::vector<duckdb_type>&
     duckdb_aggregate_function_set_functions(f, size, init, overload.update, combine, finalize);
     duckdb_aggregate_function_set_special_handling(f);  // rows with NULLs count too
     if (duckdb_add_aggregate_function_to_set(set, f) != DuckDBSuccess) {
-      return absl::InternalError(std::string("the database engine refused an overload of the function ") + name);
+      return absl::InternalError(
+          std::string("the database engine refused an overload of the function ") + name);
     }
   }
   if (duckdb_register_aggregate_function_set(c->raw(), set) != DuckDBSuccess) {
@@ -314,9 +335,11 @@ Status RegisterRawSums(Connection* c) {
     duckdb_destroy_logical_type(&count);
   };
   FW_RETURN_IF_ERROR(Register(
-      c, "fw_sums", {DUCKDB_TYPE_BOOLEAN, DUCKDB_TYPE_DOUBLE}, sums, [](duckdb_function_info) -> idx_t { return sizeof(RawState); },
+      c, "fw_sums", {DUCKDB_TYPE_BOOLEAN, DUCKDB_TYPE_DOUBLE}, sums,
+      [](duckdb_function_info) -> idx_t { return sizeof(RawState); },
       [](duckdb_function_info, duckdb_aggregate_state state) { new (state) RawState; },
-      {{{DUCKDB_TYPE_TIMESTAMP, SumsUpdate<DUCKDB_TYPE_TIMESTAMP>}, {DUCKDB_TYPE_TIMESTAMP_MS, SumsUpdate<DUCKDB_TYPE_TIMESTAMP_MS>}}},
+      {{{DUCKDB_TYPE_TIMESTAMP, SumsUpdate<DUCKDB_TYPE_TIMESTAMP>},
+        {DUCKDB_TYPE_TIMESTAMP_MS, SumsUpdate<DUCKDB_TYPE_TIMESTAMP_MS>}}},
       [](duckdb_function_info, duckdb_aggregate_state* from, duckdb_aggregate_state* to, idx_t n) {
         for (idx_t i = 0; i < n; ++i) StateOf(to[i])->Add(*StateOf(from[i]));
       },
@@ -324,10 +347,14 @@ Status RegisterRawSums(Connection* c) {
   return Register(
       c, "fw_rows", {DUCKDB_TYPE_BIGINT, DUCKDB_TYPE_INTEGER, DUCKDB_TYPE_INTEGER}, count,
       [](duckdb_function_info) -> idx_t { return sizeof(int64_t); },
-      [](duckdb_function_info, duckdb_aggregate_state state) { *reinterpret_cast<int64_t*>(state) = 0; },
-      {{{DUCKDB_TYPE_TIMESTAMP, RowsUpdate<DUCKDB_TYPE_TIMESTAMP>}, {DUCKDB_TYPE_TIMESTAMP_MS, RowsUpdate<DUCKDB_TYPE_TIMESTAMP_MS>}}},
+      [](duckdb_function_info, duckdb_aggregate_state state) {
+        *reinterpret_cast<int64_t*>(state) = 0;
+      },
+      {{{DUCKDB_TYPE_TIMESTAMP, RowsUpdate<DUCKDB_TYPE_TIMESTAMP>},
+        {DUCKDB_TYPE_TIMESTAMP_MS, RowsUpdate<DUCKDB_TYPE_TIMESTAMP_MS>}}},
       [](duckdb_function_info, duckdb_aggregate_state*, duckdb_aggregate_state*, idx_t) {},
-      [](duckdb_function_info, duckdb_aggregate_state*, duckdb_vector result, idx_t count, idx_t offset) {
+      [](duckdb_function_info, duckdb_aggregate_state*, duckdb_vector result, idx_t count,
+         idx_t offset) {
         std::fill_n(static_cast<int64_t*>(duckdb_vector_get_data(result)) + offset, count, 0);
       });
 }

@@ -26,14 +26,16 @@ std::string KeyList(const RollupSpec& spec) {
 }  // namespace
 
 StatusOr<Watermarks> ReadWatermarks(Connection* c, const Segment& segment) {
-  FW_ASSIGN_OR_RETURN(Result result, c->Query(fmt::format("SELECT tbl, max(watermark) FROM {}.progress GROUP BY tbl",
-                                                          segment.alias())));
+  FW_ASSIGN_OR_RETURN(Result result, c->Query(fmt::format(
+                                         "SELECT tbl, max(watermark) FROM {}.progress GROUP BY tbl",
+                                         segment.alias())));
   Watermarks marks;
   result.ForEach([&](const Row& row) {
     for (Level level : {Level::kJob, Level::kPresent}) {
       for (EntityKind kind : kRolledKinds) {
         if (row.Text(0) == ProgressKey(level, kind)) {
-          marks.rows[static_cast<int>(level)][static_cast<int>(kind)] = static_cast<uint64_t>(row.Int64(1));
+          marks.rows[static_cast<int>(level)][static_cast<int>(kind)] =
+              static_cast<uint64_t>(row.Int64(1));
         }
       }
     }
@@ -57,7 +59,8 @@ InputScales ScalesOf(const DimensionTables& dimensions) {
 
 std::string PresentRows(std::string_view segment, EntityKind kind, const std::string& where) {
   return fmt::format(
-      "SELECT make_timestamp(h * {0}) AS hour, job_set, model, entity FROM (SELECT DISTINCT epoch_us(ts) // {0} AS h, job_set, "
+      "SELECT make_timestamp(h * {0}) AS hour, job_set, model, entity FROM (SELECT DISTINCT "
+      "epoch_us(ts) // {0} AS h, job_set, "
       "model, entity FROM {1}.{2} WHERE {3})",
       kMicrosPerHour, segment, HotTable(kind), where);
 }
@@ -68,9 +71,12 @@ std::string GpuRollup(const Segment& segment, Rollup rollup, const InputScales& 
   const SegmentState state = segment.Describe();
   std::vector<std::string> kinds;
   for (EntityKind kind : kRolledKinds) {
-    if (!state.samples[static_cast<int>(kind)].exists) continue;  // not "has rows": views outlive the answer to that
-    kinds.push_back(fmt::format("SELECT make_timestamp(bucket) AS ts, {}, {} FROM ({})", keys, StoredSums(spec),
-                                HotSums(segment.alias(), kind, /*as_share_of_gpu=*/false, scales, spec.step, keys, "true")));
+    if (!state.samples[static_cast<int>(kind)].exists)
+      continue;  // not "has rows": views outlive the answer to that
+    kinds.push_back(fmt::format("SELECT make_timestamp(bucket) AS ts, {}, {} FROM ({})", keys,
+                                StoredSums(spec),
+                                HotSums(segment.alias(), kind, /*as_share_of_gpu=*/false, scales,
+                                        spec.step, keys, "true")));
   }
   return kinds.empty() ? std::string() : UnionAll(kinds);
 }
@@ -78,26 +84,29 @@ std::string GpuRollup(const Segment& segment, Rollup rollup, const InputScales& 
 namespace {
 
 // Adds what rows of a segment say to the table of a level.
-std::string InsertSql(const Segment& segment, Level level, EntityKind kind, const InputScales& scales,
-                      const std::string& where) {
+std::string InsertSql(const Segment& segment, Level level, EntityKind kind,
+                      const InputScales& scales, const std::string& where) {
   const std::string& alias = segment.alias();
   if (level == Level::kPresent) {
     return fmt::format(
-        "INSERT INTO {0}.present SELECT hour, job_set, model, entity FROM ({1}) ANTI JOIN {0}.present USING (hour, job_set, "
+        "INSERT INTO {0}.present SELECT hour, job_set, model, entity FROM ({1}) ANTI JOIN "
+        "{0}.present USING (hour, job_set, "
         "model, entity) ORDER BY hour, job_set, entity",
         alias, PresentRows(alias, kind, where));
   }
   const RollupSpec& spec = SpecOf(Rollup::kJobMinute);
   const std::string keys = KeyList(spec);
   // In order of time and job: it costs little and the rows compress and prune far better.
-  return fmt::format("INSERT INTO {0}.{1} SELECT make_timestamp(bucket), {2}, {3} FROM ({4}) ORDER BY bucket, {2}", alias,
-                     spec.table, keys, StoredSums(spec),
-                     HotSums(alias, kind, /*as_share_of_gpu=*/true, scales, spec.step, keys, where));
+  return fmt::format(
+      "INSERT INTO {0}.{1} SELECT make_timestamp(bucket), {2}, {3} FROM ({4}) ORDER BY bucket, {2}",
+      alias, spec.table, keys, StoredSums(spec),
+      HotSums(alias, kind, /*as_share_of_gpu=*/true, scales, spec.step, keys, where));
 }
 
 }  // namespace
 
-Status RollUp(Connection* c, const Segment& segment, Level level, const InputScales& scales, Watermarks* done) {
+Status RollUp(Connection* c, const Segment& segment, Level level, const InputScales& scales,
+              Watermarks* done) {
   const SegmentState state = segment.Describe();
   for (EntityKind kind : kRolledKinds) {
     const uint64_t rows = state.samples[static_cast<int>(kind)].extent.rows;
@@ -108,8 +117,9 @@ Status RollUp(Connection* c, const Segment& segment, Level level, const InputSca
       FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
       FW_RETURN_IF_ERROR(c->Execute(InsertSql(segment, level, kind, scales, where)));
       FW_RETURN_IF_ERROR(FaultPoint("rollup:inserted"));
-      FW_RETURN_IF_ERROR(c->Execute(fmt::format("INSERT INTO {}.progress VALUES ({}, {})", segment.alias(),
-                                                QuoteText(ProgressKey(level, kind)), next)));
+      FW_RETURN_IF_ERROR(
+          c->Execute(fmt::format("INSERT INTO {}.progress VALUES ({}, {})", segment.alias(),
+                                 QuoteText(ProgressKey(level, kind)), next)));
       FW_RETURN_IF_ERROR(transaction.Commit());
       mark = next;
       FW_RETURN_IF_ERROR(FaultPoint("rollup:committed"));

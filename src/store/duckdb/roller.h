@@ -1,5 +1,5 @@
-// Rolls raw rows of a segment up into its own rollup tables: rows in order of arrival, each exactly once, the new partial
-// sums and the new watermark in one transaction.
+// Rolls raw rows of a segment up into its own rollup tables: rows in order of arrival, each exactly
+// once, the new partial sums and the new watermark in one transaction.
 #ifndef FLOPWATCH_STORE_DUCKDB_ROLLER_H_
 #define FLOPWATCH_STORE_DUCKDB_ROLLER_H_
 
@@ -17,8 +17,9 @@ namespace flopwatch::store::duck {
 // Rows of one transaction: bounds memory to a few hundred MB however far the rollups are behind.
 inline constexpr uint64_t kRollUpRows = 2'000'000;
 
-// What is kept of the rows, each with its own watermark. There is no table a GPU and minute: with a sample every ten seconds
-// it saves readers nothing (the raw rows are added up as fast), and would cost a fifth of the raw rows' space until the hour is sealed.
+// What is kept of the rows, each with its own watermark. There is no table a GPU and minute: with a
+// sample every ten seconds it saves readers nothing (the raw rows are added up as fast), and would
+// cost a fifth of the raw rows' space until the hour is sealed.
 enum class Level : uint8_t {
   kJob,      // job_minute
   kPresent,  // present: which GPUs had rows for which job set in which hour, once each
@@ -42,13 +43,15 @@ inline constexpr telemetry::EntityKind kRolledKinds[] = {telemetry::EntityKind::
 InputScales ScalesOf(const DimensionTables& dimensions);
 
 // SELECT of hour, job_set, model, entity: which there are among rows of a segment.
-std::string PresentRows(std::string_view segment, telemetry::EntityKind kind, const std::string& where);
+std::string PresentRows(std::string_view segment, telemetry::EntityKind kind,
+                        const std::string& where);
 
-// SELECT of the rows of gpu_minute or gpu_hour, as stored: made of the raw rows of a segment, one for each key. Empty if it has no
-// table of GPUs.
+// SELECT of the rows of gpu_minute or gpu_hour, as stored: made of the raw rows of a segment, one
+// for each key. Empty if it has no table of GPUs.
 std::string GpuRollup(const Segment& segment, Rollup rollup, const InputScales& scales);
 
-Status RollUp(Connection* c, const Segment& segment, Level level, const InputScales& scales, Watermarks* done);
+Status RollUp(Connection* c, const Segment& segment, Level level, const InputScales& scales,
+              Watermarks* done);
 
 }  // namespace flopwatch::store::duck
 

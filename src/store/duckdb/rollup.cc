@@ -35,44 +35,69 @@ struct Term {
   double divisor;  // 0 = no term
 };
 std::array<Term, 2> TermsOf(int sum, const InputScales& k) {
-  const auto one = [](Raw raw, double divisor = 1) { return std::array<Term, 2>{{{raw, divisor}, {raw, 0}}}; };
+  const auto one = [](Raw raw, double divisor = 1) {
+    return std::array<Term, 2>{{{raw, divisor}, {raw, 0}}};
+  };
   switch (static_cast<Sum>(sum)) {
-    case kSamples: return one(kRawSamples);
-    case kObserved: return one(kRawObserved);
-    case kComputable: return one(kRawComputable);
+    case kSamples:
+      return one(kRawSamples);
+    case kObserved:
+      return one(kRawObserved);
+    case kComputable:
+      return one(kRawComputable);
     case kProduct:
-      return {{{kRawCycleProduct, kTensorMhzScale * 1e3}, {kRawProduct, k.tensor_active * k.sm_clock_mhz * 1e3}}};
-    case kTensor: return one(kRawTensor, k.tensor_active);
-    case kTensorSpan: return one(kRawTensorSpan);
-    case kClock: return one(kRawClock, k.sm_clock_mhz * 1e3);
-    case kClockSpan: return one(kRawClockSpan);
-    case kSmActive: return one(kRawSmActive, k.sm_active);
-    case kSmActiveSpan: return one(kRawSmActiveSpan);
-    case kGpuUtil: return {{{kRawGpuUtil, k.gpu_util}, {kRawGrActive, k.gr_active}}};
-    case kGpuUtilSpan: return one(kRawUtilSpan);
-    case kEnergy: return one(kRawPower, k.power_w * 1e3);
-    case kPowerSpan: return one(kRawPowerSpan);
-    case kTensorMissing: return one(kRawTensorMissing);
-    case kClockMissing: return one(kRawClockMissing);
-    case kDeadCounter: return one(kRawDeadCounter);
-    case kOutOfRange: return one(kRawOutOfRange);
-    case kStale: return one(kRawStale);
-    case kCycles: return one(kRawCycles);
-    case kSumCount: break;
+      return {{{kRawCycleProduct, kTensorMhzScale * 1e3},
+               {kRawProduct, k.tensor_active * k.sm_clock_mhz * 1e3}}};
+    case kTensor:
+      return one(kRawTensor, k.tensor_active);
+    case kTensorSpan:
+      return one(kRawTensorSpan);
+    case kClock:
+      return one(kRawClock, k.sm_clock_mhz * 1e3);
+    case kClockSpan:
+      return one(kRawClockSpan);
+    case kSmActive:
+      return one(kRawSmActive, k.sm_active);
+    case kSmActiveSpan:
+      return one(kRawSmActiveSpan);
+    case kGpuUtil:
+      return {{{kRawGpuUtil, k.gpu_util}, {kRawGrActive, k.gr_active}}};
+    case kGpuUtilSpan:
+      return one(kRawUtilSpan);
+    case kEnergy:
+      return one(kRawPower, k.power_w * 1e3);
+    case kPowerSpan:
+      return one(kRawPowerSpan);
+    case kTensorMissing:
+      return one(kRawTensorMissing);
+    case kClockMissing:
+      return one(kRawClockMissing);
+    case kDeadCounter:
+      return one(kRawDeadCounter);
+    case kOutOfRange:
+      return one(kRawOutOfRange);
+    case kStale:
+      return one(kRawStale);
+    case kCycles:
+      return one(kRawCycles);
+    case kSumCount:
+      break;
   }
   return one(kRawSamples, 0);
 }
 
 }  // namespace
 
-std::string HotSums(std::string_view segment, telemetry::EntityKind kind, bool as_share_of_gpu, const InputScales& k,
-                    Micros step, std::string_view keys, const std::string& where) {
+std::string HotSums(std::string_view segment, telemetry::EntityKind kind, bool as_share_of_gpu,
+                    const InputScales& k, Micros step, std::string_view keys,
+                    const std::string& where) {
   const std::string table = Cat(segment, ".", HotTable(kind));
   const std::string key_list = keys.empty() ? "" : Cat(keys, ", ");
   std::string source = Cat(table, " WHERE ", where), weight = "1::DOUBLE";
   if (as_share_of_gpu && kind == telemetry::EntityKind::kGpuInstance) {
     // An instance that is not described (yet) counts as the smallest there is.
-    source = fmt::format("(FROM {} WHERE {}) s LEFT JOIN dim.weights w ON w.id = s.entity", table, where);
+    source = fmt::format("(FROM {} WHERE {}) s LEFT JOIN dim.weights w ON w.id = s.entity", table,
+                         where);
     weight = "coalesce(w.weight, 1.0 / 7)::DOUBLE";
   }
   const std::string bucket = step == 0 ? "" : fmt::format("epoch_us(ts) // {} AS bucket, ", step);
@@ -87,15 +112,17 @@ std::string HotSums(std::string_view segment, telemetry::EntityKind kind, bool a
     CatTo(&sums, " AS ", kSumNames[s].gpu, ", ");
   }
   return fmt::format(
-      "SELECT {} AS bucket, {}{}u.first_ts AS first_ts, u.last_ts AS last_ts FROM (SELECT {}{}fw_sums({}, {}, {}) AS u FROM {} "
+      "SELECT {} AS bucket, {}{}u.first_ts AS first_ts, u.last_ts AS last_ts FROM (SELECT "
+      "{}{}fw_sums({}, {}, {}) AS u FROM {} "
       "GROUP BY ALL)",
-      step == 0 ? "0" : fmt::format("bucket * {}", step), key_list, sums, bucket, key_list, !as_share_of_gpu, weight,
-      kRawArguments, source);
+      step == 0 ? "0" : fmt::format("bucket * {}", step), key_list, sums, bucket, key_list,
+      !as_share_of_gpu, weight, kRawArguments, source);
 }
 
 namespace {
 
-// Whether a column is NULL where it equals the observed time, as it does in nearly every row: it then takes next to no space.
+// Whether a column is NULL where it equals the observed time, as it does in nearly every row: it
+// then takes next to no space.
 bool IsUsuallyObserved(int sum) {
   switch (static_cast<Sum>(sum)) {
     case kComputable:
@@ -113,7 +140,8 @@ bool IsUsuallyObserved(int sum) {
 // The stored column as a number.
 std::string Stored(const RollupSpec& spec, int sum) {
   const std::string_view column = SumColumn(spec, sum);
-  return IsUsuallyObserved(sum) ? Cat("coalesce(", column, ", ", SumColumn(spec, kObserved), ")") : std::string(column);
+  return IsUsuallyObserved(sum) ? Cat("coalesce(", column, ", ", SumColumn(spec, kObserved), ")")
+                                : std::string(column);
 }
 
 // A number as the column stores it, with the same expression of the observed time.
@@ -125,7 +153,8 @@ std::string ToStore(int sum, const std::string& value, const std::string& observ
 
 std::string StoredSums(const RollupSpec& spec) {
   const auto rounded = [&](int sum) {
-    return Cat("round(coalesce(", kSumNames[sum].gpu, ", 0)", spec.fine && sum != kSamples ? " * 1e3" : "", ")::BIGINT");
+    return Cat("round(coalesce(", kSumNames[sum].gpu, ", 0)",
+               spec.fine && sum != kSamples ? " * 1e3" : "", ")::BIGINT");
   };
   std::string sql;
   for (int s = 0; s < kSumCount; ++s) {
@@ -146,7 +175,8 @@ std::string RollupSums(const RollupSpec& spec) {
 std::string MergeSums(const RollupSpec& spec) {
   const auto total = [&](int sum) { return Cat("sum(", Stored(spec, sum), ")::BIGINT"); };
   std::string sql;
-  for (int s = 0; s < kSumCount; ++s) CatTo(&sql, ToStore(s, total(s), total(kObserved)), " AS ", SumColumn(spec, s), ", ");
+  for (int s = 0; s < kSumCount; ++s)
+    CatTo(&sql, ToStore(s, total(s), total(kObserved)), " AS ", SumColumn(spec, s), ", ");
   if (spec.counts_gpus) sql += "max(gpus) AS gpus, ";
   return sql + "min(first_ts) AS first_ts, max(last_ts) AS last_ts";
 }

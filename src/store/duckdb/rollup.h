@@ -1,14 +1,16 @@
-// What a rollup row holds, and how it is made from raw rows (raw_sums.h adds them up). One definition for gpu_minute,
-// gpu_hour, job_minute, job_hour and fleet_minute, for the raw rows not yet rolled up, and for exact queries by interval.
+// What a rollup row holds, and how it is made from raw rows (raw_sums.h adds them up). One
+// definition for gpu_minute, gpu_hour, job_minute, job_hour and fleet_minute, for the raw rows not
+// yet rolled up, and for exact queries by interval.
 //
-// A rollup row is a partial sum: late rows add another row with the same key, and readers add up. OFU itself is not
-// stored but the product of tensor activity and clock, so that the model's tensor clock is applied when reading and a
-// corrected peak corrects history.
+// A rollup row is a partial sum: late rows add another row with the same key, and readers add up.
+// OFU itself is not stored but the product of tensor activity and clock, so that the model's tensor
+// clock is applied when reading and a corrected peak corrects history.
 //
 // The seconds behind each sum (computable, *_span) are NULL where they equal the observed time.
 //
-// Units: GPU tables are coarse (ms, MHz s, J: 1/60000 of a minute at full scale) because they have most rows; job and fleet
-// tables are a thousand times finer, because their sums are the product's main figures.
+// Units: GPU tables are coarse (ms, MHz s, J: 1/60000 of a minute at full scale) because they have
+// most rows; job and fleet tables are a thousand times finer, because their sums are the product's
+// main figures.
 #ifndef FLOPWATCH_STORE_DUCKDB_ROLLUP_H_
 #define FLOPWATCH_STORE_DUCKDB_ROLLUP_H_
 
@@ -26,9 +28,10 @@ namespace flopwatch::store::duck {
 
 enum Sum : int {
   kSamples,
-  kObserved,     // time samples stand for
-  kComputable,   // of it, with a product; whether the model's tensor clock is known is decided when reading
-  kProduct,      // tensor activity x clock x time
+  kObserved,    // time samples stand for
+  kComputable,  // of it, with a product; whether the model's tensor clock is known is decided when
+                // reading
+  kProduct,     // tensor activity x clock x time
   kTensor,
   kTensorSpan,
   kClock,
@@ -83,7 +86,8 @@ struct RollupSpec {
   bool fine;                           // unit of its sums
   std::vector<std::string_view> keys;  // beside the time column `ts`
   std::string_view order;              // how sealed files are sorted
-  bool counts_gpus;                    // has `gpus`: distinct GPUs and instances of the hour; merged by max, not by sum
+  bool counts_gpus;  // has `gpus`: distinct GPUs and instances of the hour; merged by max, not by
+                     // sum
 };
 const RollupSpec& SpecOf(Rollup rollup);
 inline std::string_view SumColumn(const RollupSpec& spec, int sum) {
@@ -92,7 +96,8 @@ inline std::string_view SumColumn(const RollupSpec& spec, int sum) {
 
 // How the fields a rollup reads are stored: stored integer / scale = canonical unit.
 struct InputScales {
-  double tensor_active = 1, sm_clock_mhz = 1, sm_active = 1, gpu_util = 1, gr_active = 1, power_w = 1;
+  double tensor_active = 1, sm_clock_mhz = 1, sm_active = 1, gpu_util = 1, gr_active = 1,
+         power_w = 1;
 };
 inline constexpr std::string_view kInputColumns[] = {"tensor_active", "sm_clock_mhz", "sm_active",
                                                      "gpu_util",      "gr_active",    "power_w"};
@@ -102,18 +107,22 @@ inline constexpr double kTensorMhzScale = 1000;
 // Columns of a CREATE TABLE for a rollup.
 std::string RollupColumns(const RollupSpec& spec);
 
-// SELECT over raw rows of a hot segment's table of one kind: bucket (microseconds; 0 where step is 0), `keys`, kSumCount sums
-// in coarse units as DOUBLE, first_ts, last_ts; one row for each bucket and key. Rows count as GPU tables count them (each
-// entity its own time) or as job and fleet tables do (a MIG instance by its share of the GPU; a GPU whose instances are
-// counted, for power alone). `where` may use the columns and rowid.
-std::string HotSums(std::string_view segment, telemetry::EntityKind kind, bool as_share_of_gpu, const InputScales& scales,
-                    Micros step, std::string_view keys, const std::string& where);
+// SELECT over raw rows of a hot segment's table of one kind: bucket (microseconds; 0 where step is
+// 0), `keys`, kSumCount sums in coarse units as DOUBLE, first_ts, last_ts; one row for each bucket
+// and key. Rows count as GPU tables count them (each entity its own time) or as job and fleet
+// tables do (a MIG instance by its share of the GPU; a GPU whose instances are counted, for power
+// alone). `where` may use the columns and rowid.
+std::string HotSums(std::string_view segment, telemetry::EntityKind kind, bool as_share_of_gpu,
+                    const InputScales& scales, Micros step, std::string_view keys,
+                    const std::string& where);
 
 // The sums of HotSums() as a row of `spec` stores them: rounded integers in its unit.
 std::string StoredSums(const RollupSpec& spec);
-// The sums of rollup rows of `spec`, each in coarse units:  "sum(observed_us) / 1e3 AS observed_ms, ...".
+// The sums of rollup rows of `spec`, each in coarse units:  "sum(observed_us) / 1e3 AS observed_ms,
+// ...".
 std::string RollupSums(const RollupSpec& spec);
-// "sum(observed_us)::BIGINT AS observed_us, ...": merges rollup rows of the same unit (and gpus by max).
+// "sum(observed_us)::BIGINT AS observed_us, ...": merges rollup rows of the same unit (and gpus by
+// max).
 std::string MergeSums(const RollupSpec& spec);
 
 // The sums of one rollup row or of many, in coarse units.

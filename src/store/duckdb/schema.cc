@@ -21,33 +21,47 @@ std::string Named(std::string statement, std::string_view catalog) {
 
 }  // namespace
 
-// Describing tables are logs: a record is never changed, a later one (higher seq) with the same id replaces it. No keys and
-// no indexes anywhere: every reported case of a DuckDB file that did not open again had one.
+// Describing tables are logs: a record is never changed, a later one (higher seq) with the same id
+// replaces it. No keys and no indexes anywhere: every reported case of a DuckDB file that did not
+// open again had one.
 const std::vector<Migration>& MetaMigrations() {
   static const std::vector<Migration> kMigrations = {
       {1,
        "first layout",
        {
-           "CREATE TABLE {}.fields(column_name VARCHAR, unit VARCHAR, kind UTINYINT, storage UTINYINT,"
+           "CREATE TABLE {}.fields(column_name VARCHAR, unit VARCHAR, kind UTINYINT, storage "
+           "UTINYINT,"
            " stored_per_unit DOUBLE, help VARCHAR)",
-           "CREATE TABLE {}.entities(seq BIGINT, id INTEGER, kind UTINYINT, uuid VARCHAR, gpu_instance INTEGER,"
-           " node VARCHAR, model_name VARCHAR, device VARCHAR, pci_bus_id VARCHAR, driver VARCHAR, mig_profile VARCHAR,"
-           " gpu_index INTEGER, parent INTEGER, model INTEGER, sm_count INTEGER, first_seen TIMESTAMP)",
-           "CREATE TABLE {}.models(seq BIGINT, id INTEGER, name VARCHAR, tensor_clock_max_mhz DOUBLE, sm_count INTEGER,"
+           "CREATE TABLE {}.entities(seq BIGINT, id INTEGER, kind UTINYINT, uuid VARCHAR, "
+           "gpu_instance INTEGER,"
+           " node VARCHAR, model_name VARCHAR, device VARCHAR, pci_bus_id VARCHAR, driver VARCHAR, "
+           "mig_profile VARCHAR,"
+           " gpu_index INTEGER, parent INTEGER, model INTEGER, sm_count INTEGER, first_seen "
+           "TIMESTAMP)",
+           "CREATE TABLE {}.models(seq BIGINT, id INTEGER, name VARCHAR, tensor_clock_max_mhz "
+           "DOUBLE, sm_count INTEGER,"
            " tdp_w DOUBLE, half_rate BOOLEAN)",
-           "CREATE TABLE {}.jobs(seq BIGINT, id INTEGER, key VARCHAR, name VARCHAR, user_name VARCHAR, workflow VARCHAR,"
+           "CREATE TABLE {}.jobs(seq BIGINT, id INTEGER, key VARCHAR, name VARCHAR, user_name "
+           "VARCHAR, workflow VARCHAR,"
            " cluster VARCHAR, source UTINYINT)",
-           "CREATE TABLE {}.intervals(seq BIGINT, id BIGINT, entity INTEGER, job INTEGER, rank INTEGER,"
+           "CREATE TABLE {}.intervals(seq BIGINT, id BIGINT, entity INTEGER, job INTEGER, rank "
+           "INTEGER,"
            " from_ts TIMESTAMP, to_ts TIMESTAMP, source UTINYINT)",  // to_ts NULL = open
-           "CREATE TABLE {}.job_set_members(seq BIGINT, job_set INTEGER, job INTEGER, share DOUBLE)",
-           "CREATE TABLE {}.series(seq BIGINT, id INTEGER, target VARCHAR, name VARCHAR, labels VARCHAR)",
-           "CREATE TABLE {}.files(id BIGINT, tbl VARCHAR, path VARCHAR, level UTINYINT, rows BIGINT, bytes BIGINT,"
-           " min_ts TIMESTAMP, max_ts TIMESTAMP, min_entity INTEGER, max_entity INTEGER, columns VARCHAR)",
+           "CREATE TABLE {}.job_set_members(seq BIGINT, job_set INTEGER, job INTEGER, share "
+           "DOUBLE)",
+           "CREATE TABLE {}.series(seq BIGINT, id INTEGER, target VARCHAR, name VARCHAR, labels "
+           "VARCHAR)",
+           "CREATE TABLE {}.files(id BIGINT, tbl VARCHAR, path VARCHAR, level UTINYINT, rows "
+           "BIGINT, bytes BIGINT,"
+           " min_ts TIMESTAMP, max_ts TIMESTAMP, min_entity INTEGER, max_entity INTEGER, columns "
+           "VARCHAR)",
            "CREATE TABLE {}.sealed_segments(name VARCHAR)",
            "CREATE TABLE {}.trash(path VARCHAR)",
        }},
       {2, "hot segments list the GPUs of each job; nothing changes here", {}},
-      {3, "what applications claim of their jobs", {fmt::format("CREATE TABLE {{}}.application_claims(seq BIGINT, {})", kClaimColumns)}},
+      {3,
+       "what applications claim of their jobs",
+       {fmt::format("CREATE TABLE {{}}.application_claims(seq BIGINT, {})", kClaimColumns)}},
       {4, "hot segments have no gpu_minute; nothing changes here", {}},
       {5, "times of samples in hot segments are whole milliseconds; nothing changes here", {}},
       {6, "whole numbers of unknown type in hot segments are decimals; nothing changes here", {}},
@@ -62,21 +76,28 @@ const std::vector<Migration>& SegmentMigrations() {
       {1,
        "first layout",
        {
-           // One row per rollup step: rows of `tbl` with rowid < watermark are in the rollup tables.
+           // One row per rollup step: rows of `tbl` with rowid < watermark are in the rollup
+           // tables.
            "CREATE TABLE {}.progress(tbl VARCHAR, watermark BIGINT)",
            "CREATE TABLE {}.metrics(ts TIMESTAMP, series INTEGER, value DOUBLE)",
-           fmt::format("CREATE TABLE {{}}.gpu_minute({})", RollupColumns(SpecOf(Rollup::kGpuMinute))),
-           fmt::format("CREATE TABLE {{}}.job_minute({})", RollupColumns(SpecOf(Rollup::kJobMinute))),
+           fmt::format("CREATE TABLE {{}}.gpu_minute({})",
+                       RollupColumns(SpecOf(Rollup::kGpuMinute))),
+           fmt::format("CREATE TABLE {{}}.job_minute({})",
+                       RollupColumns(SpecOf(Rollup::kJobMinute))),
        }},
       {2,
        "the GPUs of each job set and hour",
        // Filled by the next roll-up: its watermark starts at the first row.
        {"CREATE TABLE {}.present(hour TIMESTAMP, job_set INTEGER, model INTEGER, entity INTEGER)"}},
-      {3, "samples of applications", {fmt::format("CREATE TABLE {{}}.{}({})", kApplicationTable, ApplicationColumns())}},
+      {3,
+       "samples of applications",
+       {fmt::format("CREATE TABLE {{}}.{}({})", kApplicationTable, ApplicationColumns())}},
       {4,
-       "no gpu_minute: made of the raw rows, which are all here, when a question or the sealing wants it",
+       "no gpu_minute: made of the raw rows, which are all here, when a question or the sealing "
+       "wants it",
        {"DROP TABLE {}.gpu_minute", "DELETE FROM {}.progress WHERE tbl LIKE 'gpu_minute%'"}},
-      // An older flopwatch must not read them; tables that are there keep their microseconds until they are sealed.
+      // An older flopwatch must not read them; tables that are there keep their microseconds until
+      // they are sealed.
       {5, "times of samples are whole milliseconds in tables made from now on", {}},
       // Likewise: columns that are there stay BIGINT.
       {6, "whole numbers of unknown type are decimals in columns made from now on", {}},
@@ -89,60 +110,73 @@ Status CheckMigrations(absl::Span<const Migration> migrations, int version) {
   int reached = 0;
   for (const Migration& m : migrations) {
     if (m.to != ++reached) {
-      return absl::InternalError(fmt::format("migration \"{}\" leads to schema version {} where {} is next", m.why, m.to, reached));
+      return absl::InternalError(fmt::format(
+          "migration \"{}\" leads to schema version {} where {} is next", m.why, m.to, reached));
     }
   }
   if (reached == version) return absl::OkStatus();
-  return absl::InternalError(fmt::format("the migrations lead to schema version {}, kSchemaVersion is {}", reached, version));
+  return absl::InternalError(fmt::format(
+      "the migrations lead to schema version {}, kSchemaVersion is {}", reached, version));
 }
 
 Status Migrate(Connection* c, std::string_view catalog, const std::string& path,
                absl::Span<const Migration> migrations, bool read_only) {
   const int known = migrations.back().to;
-  FW_ASSIGN_OR_RETURN(const int64_t has_version,
-                      c->QueryInt64(fmt::format("SELECT count(*) FROM duckdb_tables() WHERE database_name = {} AND "
-                                                "table_name = 'schema_version'",
-                                                QuoteText(catalog))));
+  FW_ASSIGN_OR_RETURN(
+      const int64_t has_version,
+      c->QueryInt64(fmt::format("SELECT count(*) FROM duckdb_tables() WHERE database_name = {} AND "
+                                "table_name = 'schema_version'",
+                                QuoteText(catalog))));
   int version = 0;
   if (has_version > 0) {
-    FW_ASSIGN_OR_RETURN(const int64_t found,
-                        c->QueryInt64(fmt::format("SELECT max(version) FROM {}.schema_version", catalog)));
+    FW_ASSIGN_OR_RETURN(
+        const int64_t found,
+        c->QueryInt64(fmt::format("SELECT max(version) FROM {}.schema_version", catalog)));
     version = static_cast<int>(found);
   } else {
     FW_ASSIGN_OR_RETURN(
         const int64_t tables,
-        c->QueryInt64(fmt::format("SELECT count(*) FROM duckdb_tables() WHERE database_name = {}", QuoteText(catalog))));
+        c->QueryInt64(fmt::format("SELECT count(*) FROM duckdb_tables() WHERE database_name = {}",
+                                  QuoteText(catalog))));
     if (tables > 0) {
-      return absl::FailedPreconditionError(fmt::format(
-          "{} is a DuckDB file but not one of flopwatch (no schema_version): choose another data directory", path));
+      return absl::FailedPreconditionError(
+          fmt::format("{} is a DuckDB file but not one of flopwatch (no schema_version): choose "
+                      "another data directory",
+                      path));
     }
   }
   if (version == known) return absl::OkStatus();
   if (version > known) {
-    return absl::FailedPreconditionError(fmt::format(
-        "{} has schema version {}, newer than the {} this flopwatch ({}) knows: upgrade flopwatch, or choose another "
-        "data directory",
-        path, version, known, FLOPWATCH_VERSION));
+    return absl::FailedPreconditionError(
+        fmt::format("{} has schema version {}, newer than the {} this flopwatch ({}) knows: "
+                    "upgrade flopwatch, or choose another "
+                    "data directory",
+                    path, version, known, FLOPWATCH_VERSION));
   }
   if (read_only) {
     return absl::FailedPreconditionError(
-        fmt::format("{} has schema version {}, older than {}: start `flopwatch serve` once, it migrates the directory",
+        fmt::format("{} has schema version {}, older than {}: start `flopwatch serve` once, it "
+                    "migrates the directory",
                     path, version, known));
   }
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   if (has_version == 0) {
-    FW_RETURN_IF_ERROR(c->Execute(
-        fmt::format("CREATE TABLE {}.schema_version(version INTEGER, applied TIMESTAMP, program VARCHAR)", catalog)));
+    FW_RETURN_IF_ERROR(c->Execute(fmt::format(
+        "CREATE TABLE {}.schema_version(version INTEGER, applied TIMESTAMP, program VARCHAR)",
+        catalog)));
   }
   for (const Migration& m : migrations) {
     if (m.to <= version) continue;
-    if (m.to != version + 1) return absl::InternalError(fmt::format("no migration from schema version {}", version));
+    if (m.to != version + 1)
+      return absl::InternalError(fmt::format("no migration from schema version {}", version));
     for (const std::string& statement : m.statements) {
-      FW_RETURN_IF_ERROR(Annotate(c->Execute(Named(statement, catalog)),
-                                  fmt::format("migrating {} to schema version {} ({})", path, m.to, m.why)));
+      FW_RETURN_IF_ERROR(
+          Annotate(c->Execute(Named(statement, catalog)),
+                   fmt::format("migrating {} to schema version {} ({})", path, m.to, m.why)));
     }
-    FW_RETURN_IF_ERROR(c->Execute(fmt::format("INSERT INTO {}.schema_version VALUES ({}, {}, {})", catalog, m.to,
-                                              TimeLiteral(Now()), QuoteText(FLOPWATCH_VERSION))));
+    FW_RETURN_IF_ERROR(
+        c->Execute(fmt::format("INSERT INTO {}.schema_version VALUES ({}, {}, {})", catalog, m.to,
+                               TimeLiteral(Now()), QuoteText(FLOPWATCH_VERSION))));
     if (has_version > 0) LogInfo("{}: schema version {} -> {}: {}", path, version, m.to, m.why);
     version = m.to;
   }

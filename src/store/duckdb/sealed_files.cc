@@ -35,7 +35,8 @@ std::string TemporaryPath(const std::string& directory, const SealedFile& file) 
   return fmt::format("{}/sealed/tmp/{}", directory, BaseName(file));
 }
 
-std::string ScanFiles(const std::string& directory, const SealedFiles& files, std::string_view options) {
+std::string ScanFiles(const std::string& directory, const SealedFiles& files,
+                      std::string_view options) {
   std::string sql = "read_parquet([";
   for (size_t i = 0; i < files.size(); ++i) {
     CatTo(&sql, i == 0 ? "" : ", ", QuoteText(fmt::format("{}/{}", directory, files[i]->path)));
@@ -47,10 +48,11 @@ Status RecordFiles(Connection* c, const std::vector<SealedFile>& added, const Se
                    const std::string& sealed_segment) {
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   for (const SealedFile& f : added) {
-    FW_RETURN_IF_ERROR(c->Execute(fmt::format(
-        "INSERT INTO meta.files VALUES ({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {})", f.id, QuoteText(f.table),
-        QuoteText(f.path), f.merged ? 1 : 0, f.rows, f.bytes, TimeLiteral(f.min_ts), TimeLiteral(f.max_ts), f.min_entity,
-        f.max_entity, QuoteText(f.columns))));
+    FW_RETURN_IF_ERROR(c->Execute(
+        fmt::format("INSERT INTO meta.files VALUES ({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {})",
+                    f.id, QuoteText(f.table), QuoteText(f.path), f.merged ? 1 : 0, f.rows, f.bytes,
+                    TimeLiteral(f.min_ts), TimeLiteral(f.max_ts), f.min_entity, f.max_entity,
+                    QuoteText(f.columns))));
   }
   if (!removed.empty()) {
     std::string ids, paths;
@@ -62,8 +64,8 @@ Status RecordFiles(Connection* c, const std::vector<SealedFile>& added, const Se
     FW_RETURN_IF_ERROR(c->Execute(fmt::format("INSERT INTO meta.trash VALUES {}", paths)));
   }
   if (!sealed_segment.empty()) {
-    FW_RETURN_IF_ERROR(
-        c->Execute(fmt::format("INSERT INTO meta.sealed_segments VALUES ({})", QuoteText(sealed_segment))));
+    FW_RETURN_IF_ERROR(c->Execute(
+        fmt::format("INSERT INTO meta.sealed_segments VALUES ({})", QuoteText(sealed_segment))));
   }
   return transaction.Commit();
 }
@@ -76,12 +78,15 @@ Status InstallFiles(const std::string& directory, const std::vector<SealedFile>&
     std::error_code error;
     fs::create_directories(fs::path(to).parent_path(), error);
     if (::rename(from.c_str(), to.c_str()) != 0 && !(errno == ENOENT && fs::exists(to, error))) {
-      return absl::InternalError(fmt::format("moving {} to {}: {}", from, to, std::strerror(errno)));
+      return absl::InternalError(
+          fmt::format("moving {} to {}: {}", from, to, std::strerror(errno)));
     }
-    for (fs::path p = fs::path(f.path).parent_path(); !p.empty(); p = p.parent_path()) folders.insert(p.string());
+    for (fs::path p = fs::path(f.path).parent_path(); !p.empty(); p = p.parent_path())
+      folders.insert(p.string());
     FW_RETURN_IF_ERROR(FaultPoint("install:renamed"));
   }
-  for (const std::string& folder : folders) FW_RETURN_IF_ERROR(SyncPath(fmt::format("{}/{}", directory, folder)));
+  for (const std::string& folder : folders)
+    FW_RETURN_IF_ERROR(SyncPath(fmt::format("{}/{}", directory, folder)));
   return absl::OkStatus();
 }
 
@@ -90,8 +95,8 @@ Status DeleteFiles(Connection* c, const std::string& directory, const SealedFile
     FW_RETURN_IF_ERROR(Unlink(fmt::format("{}/{}", directory, f->path)));
     FW_RETURN_IF_ERROR(FaultPoint("delete:unlinked"));
     // Folders of days and hours go when their last file does; a folder still in use refuses.
-    for (fs::path p = fs::path(f->path).parent_path(); p.has_parent_path() && p.parent_path() != "sealed";
-         p = p.parent_path()) {
+    for (fs::path p = fs::path(f->path).parent_path();
+         p.has_parent_path() && p.parent_path() != "sealed"; p = p.parent_path()) {
       if (::rmdir(fmt::format("{}/{}", directory, p.string()).c_str()) != 0) break;
     }
   }
@@ -106,15 +111,18 @@ Status DeleteSegment(Connection* c, const std::string& directory, const std::str
   FW_RETURN_IF_ERROR(Unlink(path + ".wal"));
   FW_RETURN_IF_ERROR(FaultPoint("delete:segment"));
   FW_RETURN_IF_ERROR(Unlink(path));
-  return c->Execute(fmt::format("DELETE FROM meta.sealed_segments WHERE name = {}", QuoteText(name)));
+  return c->Execute(
+      fmt::format("DELETE FROM meta.sealed_segments WHERE name = {}", QuoteText(name)));
 }
 
 StatusOr<LoadedFiles> LoadFiles(Connection* c, const std::string& directory, bool read_only) {
   LoadedFiles loaded;
   std::vector<SealedFile> recorded;
   {
-    FW_ASSIGN_OR_RETURN(Result result, c->Query("SELECT id, tbl, path, level, rows, bytes, min_ts, max_ts, min_entity, "
-                                                "max_entity, columns FROM meta.files ORDER BY tbl, min_ts, id"));
+    FW_ASSIGN_OR_RETURN(
+        Result result,
+        c->Query("SELECT id, tbl, path, level, rows, bytes, min_ts, max_ts, min_entity, "
+                 "max_entity, columns FROM meta.files ORDER BY tbl, min_ts, id"));
     result.ForEach([&](const Row& row) {
       SealedFile& f = recorded.emplace_back();
       f.id = row.Int64(0);
@@ -144,15 +152,16 @@ StatusOr<LoadedFiles> LoadFiles(Connection* c, const std::string& directory, boo
     }
   }
   if (!unfinished.empty()) {
-    LogInfo("{}: finishing the sealing of {} files that a stop interrupted", directory, unfinished.size());
+    LogInfo("{}: finishing the sealing of {} files that a stop interrupted", directory,
+            unfinished.size());
     FW_RETURN_IF_ERROR(InstallFiles(directory, unfinished));
   }
   for (SealedFile& f : recorded) {
     if (fs::exists(fmt::format("{}/{}", directory, f.path), error)) {
       loaded.files.push_back(std::make_shared<const SealedFile>(std::move(f)));
     } else {
-      LogWarn("{}/{} is missing: its {} rows ({} to {}) cannot be shown", directory, f.path, f.rows, FormatTime(f.min_ts),
-              FormatTime(f.max_ts));
+      LogWarn("{}/{} is missing: its {} rows ({} to {}) cannot be shown", directory, f.path, f.rows,
+              FormatTime(f.min_ts), FormatTime(f.max_ts));
     }
   }
   {
@@ -171,7 +180,8 @@ StatusOr<LoadedFiles> LoadFiles(Connection* c, const std::string& directory, boo
     });
   }
   FW_RETURN_IF_ERROR(DeleteFiles(c, directory, trash));
-  for (const std::string& name : loaded.sealed_segments) FW_RETURN_IF_ERROR(DeleteSegment(c, directory, name));
+  for (const std::string& name : loaded.sealed_segments)
+    FW_RETURN_IF_ERROR(DeleteSegment(c, directory, name));
   return loaded;
 }
 

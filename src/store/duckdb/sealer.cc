@@ -19,7 +19,8 @@ namespace {
 
 using telemetry::EntityKind;
 
-// zstd, with the delta encodings of Parquet 2: about the size of the hot file, and readable by any tool.
+// zstd, with the delta encodings of Parquet 2: about the size of the hot file, and readable by any
+// tool.
 constexpr std::string_view kParquet = "(FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2)";
 
 constexpr int64_t kKeyRange = int64_t{1} << 31;  // ids of GPUs, job sets and series are 0 and up
@@ -32,10 +33,13 @@ StatusOr<std::vector<Sealer::Part>> Sealer::Cut(const Job& job) {
   const std::string key = job.key.empty() ? "0" : std::string(job.key);
   FW_ASSIGN_OR_RETURN(
       Result result,
-      c_->Query(job.sizes.empty() ? fmt::format("SELECT epoch_us(ts) // {0} * {0} AS step, {1} AS key, count(*) FROM {2} GROUP "
-                                                "BY ALL ORDER BY step, key",
-                                                job.step, key, job.source)
-                                  : job.sizes + " ORDER BY step, key"));
+      c_->Query(
+          job.sizes.empty()
+              ? fmt::format(
+                    "SELECT epoch_us(ts) // {0} * {0} AS step, {1} AS key, count(*) FROM {2} GROUP "
+                    "BY ALL ORDER BY step, key",
+                    job.step, key, job.source)
+              : job.sizes + " ORDER BY step, key"));
   const uint64_t max_rows = std::max<uint64_t>(max_values_ / job.columns, 1);
   struct Key {
     int64_t key;
@@ -47,24 +51,26 @@ StatusOr<std::vector<Sealer::Part>> Sealer::Cut(const Job& job) {
   });
   std::vector<Part> parts;
   for (const auto& [step, keys] : steps) {
-    // Halves of halves of the whole range of keys, until a part is small enough: parts of different hours are then nested or
-    // apart, and the hours of a part of the fleet can be merged without the rest of it.
-    const std::function<void(size_t, size_t, int64_t, int64_t)> cut = [&, from = step](size_t begin, size_t end, int64_t min,
-                                                                                     int64_t max) {
-      if (begin == end) return;
-      uint64_t rows = 0;
-      for (size_t k = begin; k < end; ++k) rows += keys[k].rows;
-      if (rows <= max_rows || max - min <= 1) {
-        parts.push_back({from, from + job.step, min, max});
-        return;
-      }
-      const int64_t middle = min + (max - min) / 2;
-      const auto half = std::lower_bound(keys.begin() + static_cast<ptrdiff_t>(begin), keys.begin() + static_cast<ptrdiff_t>(end),
-                                         middle, [](const Key& k, int64_t at) { return k.key < at; });
-      const auto at = static_cast<size_t>(half - keys.begin());
-      cut(begin, at, min, middle);
-      cut(at, end, middle, max);
-    };
+    // Halves of halves of the whole range of keys, until a part is small enough: parts of different
+    // hours are then nested or apart, and the hours of a part of the fleet can be merged without
+    // the rest of it.
+    const std::function<void(size_t, size_t, int64_t, int64_t)> cut =
+        [&, from = step](size_t begin, size_t end, int64_t min, int64_t max) {
+          if (begin == end) return;
+          uint64_t rows = 0;
+          for (size_t k = begin; k < end; ++k) rows += keys[k].rows;
+          if (rows <= max_rows || max - min <= 1) {
+            parts.push_back({from, from + job.step, min, max});
+            return;
+          }
+          const int64_t middle = min + (max - min) / 2;
+          const auto half = std::lower_bound(keys.begin() + static_cast<ptrdiff_t>(begin),
+                                             keys.begin() + static_cast<ptrdiff_t>(end), middle,
+                                             [](const Key& k, int64_t at) { return k.key < at; });
+          const auto at = static_cast<size_t>(half - keys.begin());
+          cut(begin, at, min, middle);
+          cut(at, end, middle, max);
+        };
     if (job.key.empty()) {
       parts.push_back({step, step + job.step, 0, 0});
     } else {
@@ -79,24 +85,29 @@ Status Sealer::Write(const Job& job, const Part& part, std::vector<SealedFile>* 
   file.id = next_id_->fetch_add(1);
   file.table = job.table;
   file.merged = job.merged;
-  const std::string hour =
-      job.step == kMicrosPerHour ? fmt::format("/hour={}", FormatTime(part.from).substr(11, 2)) : "";
-  file.path = fmt::format("sealed/{}/day={}{}/{}-{}-{}.parquet", job.table, Day(part.from), hour, job.table, job.tag,
-                          file.id);
+  const std::string hour = job.step == kMicrosPerHour
+                               ? fmt::format("/hour={}", FormatTime(part.from).substr(11, 2))
+                               : "";
+  file.path = fmt::format("sealed/{}/day={}{}/{}-{}-{}.parquet", job.table, Day(part.from), hour,
+                          job.table, job.tag, file.id);
   const std::string temporary = TemporaryPath(directory_, file);
-  std::string where = fmt::format("ts >= {} AND ts < {}", TimeLiteral(part.from), TimeLiteral(part.to));
-  if (part.min < part.max) CatTo(&where, " AND ", job.key, " >= ", part.min, " AND ", job.key, " < ", part.max);
+  std::string where =
+      fmt::format("ts >= {} AND ts < {}", TimeLiteral(part.from), TimeLiteral(part.to));
+  if (part.min < part.max)
+    CatTo(&where, " AND ", job.key, " >= ", part.min, " AND ", job.key, " < ", part.max);
   files->push_back(file);  // from here on Discard() knows of it
-  FW_RETURN_IF_ERROR(c_->Execute(fmt::format("COPY (SELECT {} FROM {} WHERE {}{} ORDER BY {}) TO {} {}", job.select,
-                                             job.source, where, job.group, job.order, QuoteText(temporary), kParquet)));
+  FW_RETURN_IF_ERROR(c_->Execute(
+      fmt::format("COPY (SELECT {} FROM {} WHERE {}{} ORDER BY {}) TO {} {}", job.select,
+                  job.source, where, job.group, job.order, QuoteText(temporary), kParquet)));
   FW_RETURN_IF_ERROR(FaultPoint("seal:copied"));
   FW_RETURN_IF_ERROR(SyncPath(temporary));
   // Reading it back fills in what it holds, and shows that it can be read.
   SealedFile& f = files->back();
   const bool has_entity = job.key == "entity";
-  FW_ASSIGN_OR_RETURN(Result stats, c_->Query(fmt::format("SELECT count(*), min(ts), max(ts), {} FROM read_parquet({})",
-                                                          has_entity ? "min(entity), max(entity)" : "0, 0",
-                                                          QuoteText(temporary))));
+  FW_ASSIGN_OR_RETURN(Result stats,
+                      c_->Query(fmt::format(
+                          "SELECT count(*), min(ts), max(ts), {} FROM read_parquet({})",
+                          has_entity ? "min(entity), max(entity)" : "0, 0", QuoteText(temporary))));
   stats.ForEach([&](const Row& row) {
     f.rows = static_cast<uint64_t>(row.Int64(0));
     f.min_ts = row.Int64(1);
@@ -104,10 +115,12 @@ Status Sealer::Write(const Job& job, const Part& part, std::vector<SealedFile>* 
     f.min_entity = static_cast<int32_t>(row.Int64(3));
     f.max_entity = static_cast<int32_t>(row.Int64(4));
   });
-  FW_ASSIGN_OR_RETURN(Result columns,
-                      c_->Query(fmt::format("SELECT string_agg(name, ',' ORDER BY name) FROM parquet_schema({}) WHERE "
-                                            "num_children IS NULL",
-                                            QuoteText(temporary))));
+  FW_ASSIGN_OR_RETURN(
+      Result columns,
+      c_->Query(
+          fmt::format("SELECT string_agg(name, ',' ORDER BY name) FROM parquet_schema({}) WHERE "
+                      "num_children IS NULL",
+                      QuoteText(temporary))));
   columns.ForEach([&](const Row& row) { f.columns = row.Text(0); });
   f.bytes = FileBytes(temporary);
   return absl::OkStatus();
@@ -119,7 +132,8 @@ Status Sealer::Run(const Job& job, std::vector<SealedFile>* files) {
   return absl::OkStatus();
 }
 
-Sealer::Job Sealer::RollupJob(Rollup rollup, std::string source, std::string tag, bool merged) const {
+Sealer::Job Sealer::RollupJob(Rollup rollup, std::string source, std::string tag,
+                              bool merged) const {
   const RollupSpec& spec = SpecOf(rollup);
   std::string keys = "ts";
   for (std::string_view key : spec.keys) CatTo(&keys, ", ", key);
@@ -137,7 +151,8 @@ Sealer::Job Sealer::RollupJob(Rollup rollup, std::string source, std::string tag
 
 Sealer::Job Sealer::GpuJob(Rollup rollup, const Segment& segment, const InputScales& scales) const {
   const RollupSpec& spec = SpecOf(rollup);
-  Job job = RollupJob(rollup, Cat("(", GpuRollup(segment, rollup, scales), ")"), segment.name(), false);
+  Job job =
+      RollupJob(rollup, Cat("(", GpuRollup(segment, rollup, scales), ")"), segment.name(), false);
   job.select = "*";  // each key once already
   job.group = "";
   job.columns *= 2;  // a row's sums while they are made, and the row
@@ -146,15 +161,18 @@ Sealer::Job Sealer::GpuJob(Rollup rollup, const Segment& segment, const InputSca
   std::vector<std::string> kinds;
   for (EntityKind kind : kRolledKinds) {
     if (!state.samples[static_cast<int>(kind)].exists) continue;
-    kinds.push_back(fmt::format("SELECT epoch_us(ts) // {0} * {0} AS step, entity AS key, least(count(*), (epoch_us(max(ts)) - "
-                                "epoch_us(min(ts))) // {1} + 2)::BIGINT AS rows FROM {2}.{3} GROUP BY ALL",
-                                job.step, spec.step, segment.alias(), HotTable(kind)));
+    kinds.push_back(
+        fmt::format("SELECT epoch_us(ts) // {0} * {0} AS step, entity AS key, least(count(*), "
+                    "(epoch_us(max(ts)) - "
+                    "epoch_us(min(ts))) // {1} + 2)::BIGINT AS rows FROM {2}.{3} GROUP BY ALL",
+                    job.step, spec.step, segment.alias(), HotTable(kind)));
   }
   job.sizes = Cat("SELECT * FROM (", UnionAll(kinds), ")");
   return job;
 }
 
-StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment, const InputScales& scales) {
+StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment,
+                                                       const InputScales& scales) {
   std::vector<SealedFile> files;
   const SegmentState state = segment.Describe();
   const std::string& alias = segment.alias();
@@ -168,11 +186,13 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment, c
       for (int member = k; member <= (kind == EntityKind::kGpu ? k + 1 : k); ++member) {
         if (state.samples[member].extent.rows == 0) continue;
         CatTo(&source, source.empty() ? "(" : " UNION ALL BY NAME ", "FROM ", alias, ".",
-                        HotTable(static_cast<EntityKind>(member)));
-        columns = std::max(columns, std::size(kFixedColumns) + state.samples[member].columns.size());
+              HotTable(static_cast<EntityKind>(member)));
+        columns =
+            std::max(columns, std::size(kFixedColumns) + state.samples[member].columns.size());
         for (const StoredField& field : state.samples[member].columns) {
           const std::string name = QuoteName(field.column);
-          if (field.whole() && !Contains(replaced, name)) CatTo(&replaced, ", ", name, "::DOUBLE AS ", name);
+          if (field.whole() && !Contains(replaced, name))
+            CatTo(&replaced, ", ", name, "::DOUBLE AS ", name);
         }
       }
       if (source.empty()) continue;
@@ -202,17 +222,18 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment, c
                              &files));
     }
     if (state.application.rows > 0) {
-      FW_RETURN_IF_ERROR(Run({.table = kApplicationTable,
-                              .source = Cat(alias, ".", kApplicationTable),
-                              .select = "*",
-                              .group = "",
-                              .order = "claim, ts",
-                              .key = "claim",
-                              .step = kMicrosPerDay,  // few rows, and an import brings weeks of them
-                              .columns = kApplicationColumnCount,
-                              .tag = segment.name(),
-                              .merged = false},
-                             &files));
+      FW_RETURN_IF_ERROR(
+          Run({.table = kApplicationTable,
+               .source = Cat(alias, ".", kApplicationTable),
+               .select = "*",
+               .group = "",
+               .order = "claim, ts",
+               .key = "claim",
+               .step = kMicrosPerDay,  // few rows, and an import brings weeks of them
+               .columns = kApplicationColumnCount,
+               .tag = segment.name(),
+               .merged = false},
+              &files));
     }
     if (!GpuRollup(segment, Rollup::kGpuMinute, scales).empty()) {
       for (const Rollup rollup : {Rollup::kGpuMinute, Rollup::kGpuHour}) {
@@ -220,13 +241,17 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment, c
       }
     }
     const std::string job_hours = fmt::format(
-        "(SELECT time_bucket(INTERVAL 1 HOUR, j.ts) AS ts, j.* EXCLUDE (ts), coalesce(g.gpus, 0) AS gpus "
-        "FROM {0}.job_minute j LEFT JOIN (SELECT hour, job_set, model, count(DISTINCT entity)::INTEGER AS gpus "
+        "(SELECT time_bucket(INTERVAL 1 HOUR, j.ts) AS ts, j.* EXCLUDE (ts), coalesce(g.gpus, 0) "
+        "AS gpus "
+        "FROM {0}.job_minute j LEFT JOIN (SELECT hour, job_set, model, count(DISTINCT "
+        "entity)::INTEGER AS gpus "
         "FROM {0}.present GROUP BY ALL) g "
-        "ON g.job_set = j.job_set AND g.model = j.model AND g.hour = time_bucket(INTERVAL 1 HOUR, j.ts))",
+        "ON g.job_set = j.job_set AND g.model = j.model AND g.hour = time_bucket(INTERVAL 1 HOUR, "
+        "j.ts))",
         alias);
     const std::pair<Rollup, std::string> rollups[] = {
-        {Rollup::kJobMinute, alias + ".job_minute"},  {Rollup::kJobHour, job_hours},
+        {Rollup::kJobMinute, alias + ".job_minute"},
+        {Rollup::kJobHour, job_hours},
         {Rollup::kFleetMinute, alias + ".job_minute"},
     };
     for (const auto& [rollup, source] : rollups) {
@@ -241,8 +266,11 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment, c
   return files;
 }
 
-StatusOr<std::vector<SealedFile>> Sealer::WriteDay(Rollup rollup, Micros day, const SealedFiles& inputs) {
-  return WriteMerged(RollupJob(rollup, ScanFiles(directory_, inputs, ", hive_partitioning = false"), "merged", true), day);
+StatusOr<std::vector<SealedFile>> Sealer::WriteDay(Rollup rollup, Micros day,
+                                                   const SealedFiles& inputs) {
+  return WriteMerged(RollupJob(rollup, ScanFiles(directory_, inputs, ", hive_partitioning = false"),
+                               "merged", true),
+                     day);
 }
 
 StatusOr<std::vector<SealedFile>> Sealer::WriteRawDay(Micros day, const SealedFiles& inputs) {
@@ -252,10 +280,13 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteRawDay(Micros day, const SealedFi
   size_t columns = 0;
   for (const auto& [schema, files] : by_schema) {
     scans.push_back("SELECT * FROM " + ScanFiles(directory_, files, ", hive_partitioning = false"));
-    columns = std::max(columns, static_cast<size_t>(std::count(schema.begin(), schema.end(), ',')) + 1);
+    columns =
+        std::max(columns, static_cast<size_t>(std::count(schema.begin(), schema.end(), ',')) + 1);
   }
   const std::string& table = inputs.front()->table;
-  const std::string key = table == "metrics" ? "series" : table == kApplicationTable ? "claim" : "entity";
+  const std::string key = table == "metrics"           ? "series"
+                          : table == kApplicationTable ? "claim"
+                                                       : "entity";
   return WriteMerged({.table = table,
                       .source = Cat("(", UnionAll(scans), ")"),
                       .select = "*",

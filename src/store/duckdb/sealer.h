@@ -1,5 +1,5 @@
-// Writes Parquet: a closed segment into the sealed tier, and the files of a closed day into fewer. Only writes under
-// sealed/tmp; recording and installing is sealed_files.h.
+// Writes Parquet: a closed segment into the sealed tier, and the files of a closed day into fewer.
+// Only writes under sealed/tmp; recording and installing is sealed_files.h.
 #ifndef FLOPWATCH_STORE_DUCKDB_SEALER_H_
 #define FLOPWATCH_STORE_DUCKDB_SEALER_H_
 
@@ -18,8 +18,8 @@ namespace flopwatch::store::duck {
 
 class Sealer {
  public:
-  // `max_values` = rows x columns sorted at once, which bounds memory: a larger table becomes several files, each of a
-  // range of GPUs.
+  // `max_values` = rows x columns sorted at once, which bounds memory: a larger table becomes
+  // several files, each of a range of GPUs.
   Sealer(Connection* c, std::string directory, uint64_t max_values, std::atomic<int64_t>* next_id)
       : c_(c), directory_(std::move(directory)), max_values_(max_values), next_id_(next_id) {}
 
@@ -27,7 +27,8 @@ class Sealer {
   StatusOr<std::vector<SealedFile>> WriteSegment(const Segment& segment, const InputScales& scales);
   // The rollup rows of one day, from `inputs` of one table, merged by key.
   StatusOr<std::vector<SealedFile>> WriteDay(Rollup rollup, Micros day, const SealedFiles& inputs);
-  // The raw rows of one day from `inputs` of one table, those of hours or of parts of them, sorted by GPU and then time.
+  // The raw rows of one day from `inputs` of one table, those of hours or of parts of them, sorted
+  // by GPU and then time.
   StatusOr<std::vector<SealedFile>> WriteRawDay(Micros day, const SealedFiles& inputs);
   // Removes what was written, after an error.
   void Discard(const std::vector<SealedFile>& files) const;
@@ -38,17 +39,19 @@ class Sealer {
     Micros from = 0, to = 0;
     int64_t min = 0, max = 0;
   };
-  // What to write: rows of `source` (a FROM clause with ts and `key`), cut into one part for every `step` of time, and
-  // more by aligned ranges of `key` where a step has over max_values_. `select` goes before FROM and `order` after ORDER BY.
+  // What to write: rows of `source` (a FROM clause with ts and `key`), cut into one part for every
+  // `step` of time, and more by aligned ranges of `key` where a step has over max_values_. `select`
+  // goes before FROM and `order` after ORDER BY.
   struct Job {
     std::string_view table;
     std::string source, select, group, order;
     std::string_view key;  // "" = never cut
     Micros step;           // hour: folder day=/hour=; day: folder day=
     size_t columns;
-    std::string tag;       // of file names
+    std::string tag;  // of file names
     bool merged;
-    std::string sizes = "";  // SELECT of step, key, rows of `source`, where there is something cheaper than counting them
+    std::string sizes = "";  // SELECT of step, key, rows of `source`, where there is something
+                             // cheaper than counting them
   };
   Status Run(const Job& job, std::vector<SealedFile>* files);
   StatusOr<std::vector<Part>> Cut(const Job& job);

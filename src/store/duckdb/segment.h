@@ -1,10 +1,13 @@
-// A hot segment: one DuckDB file that takes the rows which arrive within one hour, and the rollups of its own rows.
+// A hot segment: one DuckDB file that takes the rows which arrive within one hour, and the rollups
+// of its own rows.
 //
-// The rollups and their watermarks live in the same file as the rows, so one transaction covers both and a segment is
-// whole by itself: after any crash its rollups are exactly its rows below the watermark.
+// The rollups and their watermarks live in the same file as the rows, so one transaction covers
+// both and a segment is whole by itself: after any crash its rollups are exactly its rows below the
+// watermark.
 //
-// Tables: gpu_samples, gpu_instance_samples, ... (one a kind; fixed columns, then one a field met so far), metrics,
-// job_minute, present, progress. Nothing is ever updated or deleted in them, so rowid is order of arrival.
+// Tables: gpu_samples, gpu_instance_samples, ... (one a kind; fixed columns, then one a field met
+// so far), metrics, job_minute, present, progress. Nothing is ever updated or deleted in them, so
+// rowid is order of arrival.
 //
 // Threads: Append and EnsureColumns from the appending thread; Describe() from any.
 #ifndef FLOPWATCH_STORE_DUCKDB_SEGMENT_H_
@@ -26,8 +29,8 @@
 
 namespace flopwatch::store::duck {
 
-// "gpu_samples": the table of a kind in a segment. "samples": the folder and view it is sealed into (GPUs and their
-// instances share one).
+// "gpu_samples": the table of a kind in a segment. "samples": the folder and view it is sealed into
+// (GPUs and their instances share one).
 std::string_view HotTable(telemetry::EntityKind kind);
 std::string_view SealedTable(telemetry::EntityKind kind);
 
@@ -49,9 +52,10 @@ struct SegmentState {
 
 class Segment {
  public:
-  // Attaches hot/seg-NAME.duckdb, creating it if needed; one in memory with an empty directory. `dimensions` tells how
-  // columns found in it are stored.
-  static StatusOr<std::shared_ptr<Segment>> Open(Connection* c, const std::string& directory, const std::string& name,
+  // Attaches hot/seg-NAME.duckdb, creating it if needed; one in memory with an empty directory.
+  // `dimensions` tells how columns found in it are stored.
+  static StatusOr<std::shared_ptr<Segment>> Open(Connection* c, const std::string& directory,
+                                                 const std::string& name,
                                                  const DimensionTables& dimensions, bool read_only);
   // "20260102T05-0001" for the hour an arrival lies in.
   static std::string NameOf(Micros arrival, int sequence);
@@ -60,12 +64,16 @@ class Segment {
   static std::string PathOf(const std::string& directory, std::string_view name);
 
   // Values that EnsureColumns() would write anew.
-  uint64_t ValuesToRewrite(telemetry::EntityKind kind, const std::vector<StoredField>& columns) const;
-  // Makes the sample table of the kind and these columns exist, and take what is wanted: a column of whole numbers
-  // becomes wider, or one of doubles, where that is wanted. Returns whether something was changed.
-  StatusOr<bool> EnsureColumns(Connection* c, telemetry::EntityKind kind, const std::vector<StoredField>& columns);
+  uint64_t ValuesToRewrite(telemetry::EntityKind kind,
+                           const std::vector<StoredField>& columns) const;
+  // Makes the sample table of the kind and these columns exist, and take what is wanted: a column
+  // of whole numbers becomes wider, or one of doubles, where that is wanted. Returns whether
+  // something was changed.
+  StatusOr<bool> EnsureColumns(Connection* c, telemetry::EntityKind kind,
+                               const std::vector<StoredField>& columns);
 
-  // One transaction: the rows, and that this generation of the journal is in (Absorbed). The tables and columns exist.
+  // One transaction: the rows, and that this generation of the journal is in (Absorbed). The tables
+  // and columns exist.
   Status Append(Connection* c, const StagedRows& rows, uint64_t generation, Micros arrival);
   // The last generation of the journal whose rows are here; 0 = none.
   StatusOr<uint64_t> Absorbed(Connection* c) const;

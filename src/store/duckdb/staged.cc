@@ -21,8 +21,9 @@ using telemetry::RowHeader;
 using telemetry::SampleBatch;
 using telemetry::StorageType;
 
-// Rows whose values are turned from rows into columns at a time. They come from memory row by row, as it likes to be read, and
-// are then walked column by column in the cache: half the time of walking them cold, with 16 as with 256 rows a fifth more.
+// Rows whose values are turned from rows into columns at a time. They come from memory row by row,
+// as it likes to be read, and are then walked column by column in the cache: half the time of
+// walking them cold, with 16 as with 256 rows a fifth more.
 constexpr size_t kBlockRows = 64;
 
 // A damaged frame may claim anything; what it says is believed up to here.
@@ -58,13 +59,15 @@ constexpr const WholeType& WholeTypeOf() {
   return kWholeTypes[sizeof(T) == 4 ? 0 : 1];
 }
 
-// Counters of unknown type come as doubles and are nearly always whole numbers. Exactly the same number, or false.
+// Counters of unknown type come as doubles and are nearly always whole numbers. Exactly the same
+// number, or false.
 template <typename T>
 bool ToWhole(double v, T* whole) {
   constexpr auto kLimit = static_cast<double>(WholeTypeOf<T>().limit);
   if (!(v >= -kLimit && v <= kLimit)) return false;
   *whole = static_cast<T>(v);
-  return std::bit_cast<uint64_t>(static_cast<double>(*whole)) == std::bit_cast<uint64_t>(v);  // -0 is none
+  return std::bit_cast<uint64_t>(static_cast<double>(*whole)) ==
+         std::bit_cast<uint64_t>(v);  // -0 is none
 }
 
 // Makes the values of a column of doubles at least as wide.
@@ -89,7 +92,8 @@ double Round(double v) {
   return std::abs(v) < 0x1p51 ? (v + kShift) - kShift : std::nearbyint(v);
 }
 
-// Rows of a batch, and the fields that all of them have: in nearly every block all that any of them has.
+// Rows of a batch, and the fields that all of them have: in nearly every block all that any of them
+// has.
 struct Block {
   const SampleBatch& batch;
   size_t begin = 0, end = 0;
@@ -100,11 +104,13 @@ struct Block {
     for (size_t row = begin; row < end; ++row) {
       const auto stride = static_cast<size_t>(batch.stride);
       PrefetchToRead(batch.values.data() + row * stride, stride * sizeof(double));
-      for (size_t w = 0; w < in_all.words.size(); ++w) in_all.words[w] &= batch.rows[row].present.words[w];
+      for (size_t w = 0; w < in_all.words.size(); ++w)
+        in_all.words[w] &= batch.rows[row].present.words[w];
     }
   }
 
-  // take(row, value) of every value of a field, until it says no: false then. Rows without one are absent in the column.
+  // take(row, value) of every value of a field, until it says no: false then. Rows without one are
+  // absent in the column.
   template <typename Take>
   bool ForEach(telemetry::FieldId field, Column* column, Take&& take) const {
     const auto stride = static_cast<size_t>(batch.stride);
@@ -126,7 +132,8 @@ struct Block {
   }
 };
 
-// Values of a block into a column that has room for them, scaled and rounded. What does not fit is absent; returns how many.
+// Values of a block into a column that has room for them, scaled and rounded. What does not fit is
+// absent; returns how many.
 template <typename T>
 uint64_t Convert(const Block& block, const StagedTable::Source& source, Column* column) {
   T* const out = std::get<std::vector<T>>(column->values).data();
@@ -151,11 +158,12 @@ uint64_t Convert(const Block& block, const StagedTable::Source& source, Column* 
 template <typename T>
 bool ConvertWhole(const Block& block, const StagedTable::Source& source, Column* column) {
   T* const out = std::get<std::vector<T>>(column->values).data();
-  return block.ForEach(source.id, column, [&](size_t row, double v) { return ToWhole(v, &out[row]); });
+  return block.ForEach(source.id, column,
+                       [&](size_t row, double v) { return ToWhole(v, &out[row]); });
 }
 
-// The same of doubles: in the narrowest form that holds all of the column exactly. A block with a value that does not fit is
-// converted once more.
+// The same of doubles: in the narrowest form that holds all of the column exactly. A block with a
+// value that does not fit is converted once more.
 uint64_t ConvertDoubles(const Block& block, const StagedTable::Source& source, Column* column) {
   if (column->held_as() == StorageType::kInt32) {
     if (ConvertWhole<int32_t>(block, source, column)) return 0;
@@ -195,8 +203,9 @@ bool Take(std::string_view* in, T* value) {
   return true;
 }
 
-// Integers as their minimum and the differences from it, each in as few whole bytes as the largest takes. Differences are
-// written eight bytes at a time, of which the next one overwrites what it need not keep.
+// Integers as their minimum and the differences from it, each in as few whole bytes as the largest
+// takes. Differences are written eight bytes at a time, of which the next one overwrites what it
+// need not keep.
 template <typename T>
 void PutIntegers(std::string* out, const T* values, size_t n) {
   T low = n == 0 ? 0 : values[0], high = low;
@@ -205,7 +214,8 @@ void PutIntegers(std::string* out, const T* values, size_t n) {
     high = std::max(high, values[i]);
   }
   const auto base = static_cast<uint64_t>(low);
-  const auto width = static_cast<uint8_t>((std::bit_width(static_cast<uint64_t>(high) - base) + 7) / 8);
+  const auto width =
+      static_cast<uint8_t>((std::bit_width(static_cast<uint64_t>(high) - base) + 7) / 8);
   Put(out, width);
   Put(out, static_cast<int64_t>(low));
   if (width == 0) return;
@@ -240,7 +250,8 @@ bool TakeWhole(std::string_view* in, size_t n, Column* c) {
   std::vector<int64_t> values;
   if (!TakeIntegers(in, n, &values)) return false;
   const auto all_within = [&](int64_t limit) {
-    return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v >= -limit && v <= limit; });
+    return std::all_of(values.begin(), values.end(),
+                       [&](int64_t v) { return v >= -limit && v <= limit; });
   };
   if (!all_within(WholeTypeOf<int64_t>().limit)) return false;
   c->whole = true;
@@ -254,9 +265,13 @@ bool TakeWhole(std::string_view* in, size_t n, Column* c) {
 
 enum class Encoding : uint8_t { kInt32, kInt64, kDouble, kWholeDouble };
 
-bool HoldsDoubles(const Column& c) { return c.whole || std::holds_alternative<std::vector<double>>(c.values); }
+bool HoldsDoubles(const Column& c) {
+  return c.whole || std::holds_alternative<std::vector<double>>(c.values);
+}
 
-Status Damaged() { return absl::DataLossError("a frame of the journal does not say what its checksum covers"); }
+Status Damaged() {
+  return absl::DataLossError("a frame of the journal does not say what its checksum covers");
+}
 
 }  // namespace
 
@@ -376,18 +391,23 @@ Status StagedTable::Add(const StagedTable& other) {
     if (to[i] == nullptr) missing.push_back(other.columns_[i].name);
   }
   for (const std::string& name : missing) {  // columns_ grows: pointers are taken again below
-    const auto from = std::find_if(other.columns_.begin(), other.columns_.end(), [&](const Column& c) { return c.name == name; });
+    const auto from = std::find_if(other.columns_.begin(), other.columns_.end(),
+                                   [&](const Column& c) { return c.name == name; });
     Column added{name, {}, {}, from->whole};
-    std::visit([&](const auto& v) { added.values = std::remove_cvref_t<decltype(v)>(rows_); }, from->values);
+    std::visit([&](const auto& v) { added.values = std::remove_cvref_t<decltype(v)>(rows_); },
+               from->values);
     SetAbsent(&added, 0, rows_);
     columns_.push_back(std::move(added));
   }
   const size_t rows = rows_ + other.rows_;
   for (size_t c = 0; c < columns_.size(); ++c) {
     Column& column = columns_[c];
-    const Column* from = c < other.columns_.size() && other.columns_[c].name == column.name ? &other.columns_[c] : nullptr;
+    const Column* from = c < other.columns_.size() && other.columns_[c].name == column.name
+                             ? &other.columns_[c]
+                             : nullptr;
     if (from == nullptr) {
-      const auto it = std::find_if(other.columns_.begin(), other.columns_.end(), [&](const Column& o) { return o.name == column.name; });
+      const auto it = std::find_if(other.columns_.begin(), other.columns_.end(),
+                                   [&](const Column& o) { return o.name == column.name; });
       if (it != other.columns_.end()) from = &*it;
     }
     if (from != nullptr && HoldsDoubles(*from)) Widen(&column, from->held_as());
@@ -396,7 +416,9 @@ Status StagedTable::Add(const StagedTable& other) {
           if (from == nullptr) {
             values.resize(rows);
           } else {  // of the same type, or whole numbers into wider ones or doubles
-            std::visit([&](const auto& more) { values.insert(values.end(), more.begin(), more.end()); }, from->values);
+            std::visit(
+                [&](const auto& more) { values.insert(values.end(), more.begin(), more.end()); },
+                from->values);
           }
         },
         column.values);
@@ -421,7 +443,8 @@ StagedTable StagedTable::TakeFrom(size_t row) {
     Column& to = taken.columns_.emplace_back(Column{c.name, {}, {}, c.whole});
     std::visit(
         [&](auto& values) {
-          to.values = std::remove_reference_t<decltype(values)>(values.begin() + static_cast<ptrdiff_t>(row), values.end());
+          to.values = std::remove_reference_t<decltype(values)>(
+              values.begin() + static_cast<ptrdiff_t>(row), values.end());
           values.resize(row);
         },
         c.values);
@@ -429,7 +452,8 @@ StagedTable StagedTable::TakeFrom(size_t row) {
       if (IsAbsent(c, r)) SetAbsent(&to, r - row);
     }
     c.absent.resize(std::min(c.absent.size(), (row + 63) / 64));
-    if ((row & 63) != 0 && c.absent.size() > row >> 6) c.absent[row >> 6] &= (uint64_t{1} << (row & 63)) - 1;
+    if ((row & 63) != 0 && c.absent.size() > row >> 6)
+      c.absent[row >> 6] &= (uint64_t{1} << (row & 63)) - 1;
   }
   rows_ = row;
   taken.Measure();
@@ -438,7 +462,8 @@ StagedTable StagedTable::TakeFrom(size_t row) {
 }
 
 void StagedTable::Clear() {
-  // Columns stay for their memory, unless there was nothing in them, and what has become wide or a double stays that.
+  // Columns stay for their memory, unless there was nothing in them, and what has become wide or a
+  // double stays that.
   std::erase_if(columns_, [&](const Column& c) {
     size_t absent = 0;
     for (uint64_t word : c.absent) absent += static_cast<size_t>(std::popcount(word));
@@ -472,17 +497,22 @@ class SortedRows : public RowSource {
     const auto& ts = std::get<std::vector<int64_t>>(columns_[0].values);
     const auto& key = std::get<std::vector<int32_t>>(columns_[1].values);
     std::iota(order_.begin(), order_.end(), 0u);
-    const auto before = [&](uint32_t a, uint32_t b) { return key[a] != key[b] ? key[a] < key[b] : ts[a] < ts[b]; };
-    if (!std::is_sorted(order_.begin(), order_.end(), before)) std::stable_sort(order_.begin(), order_.end(), before);
+    const auto before = [&](uint32_t a, uint32_t b) {
+      return key[a] != key[b] ? key[a] < key[b] : ts[a] < ts[b];
+    };
+    if (!std::is_sorted(order_.begin(), order_.end(), before))
+      std::stable_sort(order_.begin(), order_.end(), before);
   }
 
   std::vector<RowSource::Column> columns() const override {
     std::vector<RowSource::Column> out;
     for (const StagedTable::Column& c : columns_) {
-      constexpr duckdb_type kTypes[] = {DUCKDB_TYPE_INTEGER, DUCKDB_TYPE_BIGINT, DUCKDB_TYPE_DOUBLE};  // by StorageType
+      constexpr duckdb_type kTypes[] = {DUCKDB_TYPE_INTEGER, DUCKDB_TYPE_BIGINT,
+                                        DUCKDB_TYPE_DOUBLE};  // by StorageType
       const auto held_as = static_cast<size_t>(c.held_as());
       if (out.empty()) {
-        out.push_back({c.name, times_ == StagedTable::Times::kMillis ? DUCKDB_TYPE_TIMESTAMP_MS : DUCKDB_TYPE_TIMESTAMP});
+        out.push_back({c.name, times_ == StagedTable::Times::kMillis ? DUCKDB_TYPE_TIMESTAMP_MS
+                                                                     : DUCKDB_TYPE_TIMESTAMP});
       } else if (c.whole) {
         out.push_back({c.name, DUCKDB_TYPE_DECIMAL, kWholeTypes[held_as].digits});
       } else {
@@ -556,7 +586,8 @@ void StagedTable::EncodeTo(std::string* out) const {
 StatusOr<StagedTable> StagedTable::Decode(std::string_view* in) {
   StagedTable table;
   uint32_t rows = 0, columns = 0;
-  if (!Take(in, &rows) || !Take(in, &columns) || rows > kMaxRows || columns > kMaxColumns) return Damaged();
+  if (!Take(in, &rows) || !Take(in, &columns) || rows > kMaxRows || columns > kMaxColumns)
+    return Damaged();
   table.rows_ = rows;
   for (uint32_t i = 0; i < columns; ++i) {
     uint16_t length = 0;
@@ -566,7 +597,8 @@ StatusOr<StagedTable> StagedTable::Decode(std::string_view* in) {
     if (!Take(in, &length) || in->size() < length) return Damaged();
     c.name = in->substr(0, length);
     in->remove_prefix(length);
-    if (!Take(in, &words) || words > (rows + 63) / 64 || in->size() / sizeof(uint64_t) < words) return Damaged();
+    if (!Take(in, &words) || words > (rows + 63) / 64 || in->size() / sizeof(uint64_t) < words)
+      return Damaged();
     c.absent.resize(words);
     if (words > 0) std::memcpy(c.absent.data(), in->data(), words * sizeof(uint64_t));
     in->remove_prefix(words * sizeof(uint64_t));
@@ -587,7 +619,8 @@ StatusOr<StagedTable> StagedTable::Decode(std::string_view* in) {
     if (!good) return Damaged();
     table.columns_.push_back(std::move(c));
   }
-  const bool shaped = columns >= 2 && std::holds_alternative<std::vector<int64_t>>(table.columns_[0].values) &&
+  const bool shaped = columns >= 2 &&
+                      std::holds_alternative<std::vector<int64_t>>(table.columns_[0].values) &&
                       std::holds_alternative<std::vector<int32_t>>(table.columns_[1].values);
   if (!shaped) return Damaged();
   table.Measure();

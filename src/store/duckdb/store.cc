@@ -32,33 +32,37 @@ Status MakeFolder(const std::string& path) {
   fs::create_directories(path, error);
   if (!error) return absl::OkStatus();
   const std::string message = fmt::format("cannot create {}: {}", path, error.message());
-  return error == std::errc::permission_denied ? absl::PermissionDeniedError(message) : absl::InternalError(message);
+  return error == std::errc::permission_denied ? absl::PermissionDeniedError(message)
+                                               : absl::InternalError(message);
 }
 
 // The lock of a directory, with errors that say who holds it.
 StatusOr<FileLock> LockDirectory(const std::string& directory, bool read_only) {
   const std::string path = directory + "/LOCK";
-  StatusOr<FileLock> lock = FileLock::Acquire(path, read_only ? FileLock::Mode::kShared : FileLock::Mode::kExclusive);
+  StatusOr<FileLock> lock =
+      FileLock::Acquire(path, read_only ? FileLock::Mode::kShared : FileLock::Mode::kExclusive);
   if (lock.ok() || !absl::IsFailedPrecondition(lock.status())) return lock;
   if (read_only) {
-    return absl::FailedPreconditionError(fmt::format(
-        "{} is in use by a running server ({}): ask the server instead (--server http://127.0.0.1:9530)", directory,
-        std::string(lock.status().message())));
+    return absl::FailedPreconditionError(
+        fmt::format("{} is in use by a running server ({}): ask the server instead (--server "
+                    "http://127.0.0.1:9530)",
+                    directory, std::string(lock.status().message())));
   }
   // A shared lock is granted beside readers only.
   const Micros give_up = MonotonicNow() + kWaitForReaders;
   while (FileLock::Acquire(path, FileLock::Mode::kShared).ok()) {
     if (MonotonicNow() > give_up) {
-      return absl::FailedPreconditionError(
-          fmt::format("{} is being read by another flopwatch command: wait until it has ended", directory));
+      return absl::FailedPreconditionError(fmt::format(
+          "{} is being read by another flopwatch command: wait until it has ended", directory));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     lock = FileLock::Acquire(path, FileLock::Mode::kExclusive);
     if (lock.ok()) return lock;
   }
-  return absl::FailedPreconditionError(fmt::format(
-      "{} is in use by another flopwatch that writes to it ({}): stop that one, or choose another data directory",
-      directory, std::string(lock.status().message())));
+  return absl::FailedPreconditionError(
+      fmt::format("{} is in use by another flopwatch that writes to it ({}): stop that one, or "
+                  "choose another data directory",
+                  directory, std::string(lock.status().message())));
 }
 
 }  // namespace
@@ -72,30 +76,35 @@ DuckDbStore::DuckDbStore(Options options) : options_(std::move(options)) {
 
 DuckDbStore::~DuckDbStore() {
   if (const Status s = Settle(); !s.ok()) {
-    LogWarn("{}: the rows stay in the journal; the next start takes them in", std::string(s.message()));
+    LogWarn("{}: the rows stay in the journal; the next start takes them in",
+            std::string(s.message()));
   }
 }
 
 StatusOr<std::unique_ptr<DuckDbStore>> DuckDbStore::Open(Options options) {
   FW_RETURN_IF_ERROR(Annotate(CheckMigrations(MetaMigrations(), kSchemaVersion), "meta.duckdb"));
-  FW_RETURN_IF_ERROR(Annotate(CheckMigrations(SegmentMigrations(), kSchemaVersion), "hot segments"));
+  FW_RETURN_IF_ERROR(
+      Annotate(CheckMigrations(SegmentMigrations(), kSchemaVersion), "hot segments"));
   std::error_code error;
   const fs::path absolute = fs::weakly_canonical(options.directory, error);
   if (options.directory.empty() || error) {
-    return absl::InvalidArgumentError(fmt::format("'{}' is no usable data directory", options.directory));
+    return absl::InvalidArgumentError(
+        fmt::format("'{}' is no usable data directory", options.directory));
   }
   options.directory = absolute.string();
   if (options.directory.find_first_of("*?[]{}") != std::string::npos) {
     return absl::InvalidArgumentError(
-        fmt::format("data directory {}: its path has one of *?[]{{}}, which file lists read as patterns: choose another",
+        fmt::format("data directory {}: its path has one of *?[]{{}}, which file lists read as "
+                    "patterns: choose another",
                     options.directory));
   }
   const std::string& directory = options.directory;
   auto store = std::unique_ptr<DuckDbStore>(new DuckDbStore(options));
   if (options.read_only) {
     if (!fs::exists(store->meta_path_, error)) {
-      return absl::NotFoundError(
-          fmt::format("{} holds no flopwatch data: start `flopwatch serve`, or name the right --data-dir", directory));
+      return absl::NotFoundError(fmt::format(
+          "{} holds no flopwatch data: start `flopwatch serve`, or name the right --data-dir",
+          directory));
     }
   } else {
     for (const char* folder : {"", "/hot", "/sealed", "/sealed/tmp", "/tmp"}) {
@@ -105,13 +114,15 @@ StatusOr<std::unique_ptr<DuckDbStore>> DuckDbStore::Open(Options options) {
   FW_ASSIGN_OR_RETURN(store->lock_, LockDirectory(directory, options.read_only));
   const std::string spill = directory + "/tmp";
   if (!options.read_only) {  // what a killed process left
-    for (const auto& entry : fs::directory_iterator(spill, error)) fs::remove_all(entry.path(), error);
+    for (const auto& entry : fs::directory_iterator(spill, error))
+      fs::remove_all(entry.path(), error);
   }
   // Several readers at once would share names in one spill folder: they do without.
-  store->engine_ = std::make_unique<Engine>(EngineOptions{.directory = directory,
-                                                          .spill_directory = options.read_only ? "" : spill,
-                                                          .memory_limit_mb = options.memory_limit_mb,
-                                                          .threads = options.threads});
+  store->engine_ =
+      std::make_unique<Engine>(EngineOptions{.directory = directory,
+                                             .spill_directory = options.read_only ? "" : spill,
+                                             .memory_limit_mb = options.memory_limit_mb,
+                                             .threads = options.threads});
   FW_RETURN_IF_ERROR(store->engine_->Restart([&](Connection* c) { return store->SetUp(c); }));
   return store;
 }
@@ -136,7 +147,8 @@ Status DuckDbStore::SetUp(Connection* c) {
     if (!file.starts_with("seg-") || !file.ends_with(".duckdb")) continue;
     const std::string name = file.substr(4, file.size() - 4 - 7);
     if (!Segment::ParseName(name, &hour, &sequence)) continue;
-    if (std::find(loaded.sealed_segments.begin(), loaded.sealed_segments.end(), name) != loaded.sealed_segments.end()) {
+    if (std::find(loaded.sealed_segments.begin(), loaded.sealed_segments.end(), name) !=
+        loaded.sealed_segments.end()) {
       continue;
     }
     names.insert(name);
@@ -171,7 +183,8 @@ Status DuckDbStore::EnsureUp() const {
   if (!engine_->needs_restart()) return absl::OkStatus();
   LogWarn("store {}: opening it again after an error", options_.directory);
   // What is on disk does not change by being read again, so a reader may do this too.
-  return engine_->Restart([this](Connection* c) { return const_cast<DuckDbStore*>(this)->SetUp(c); });
+  return engine_->Restart(
+      [this](Connection* c) { return const_cast<DuckDbStore*>(this)->SetUp(c); });
 }
 
 std::shared_ptr<const Layout> DuckDbStore::layout() const {
@@ -228,10 +241,11 @@ Status DuckDbStore::Reclaim(Connection* c) {
 Status DuckDbStore::CheckDisk(std::string_view doing) const {
   FW_ASSIGN_OR_RETURN(const uint64_t free, FreeDiskBytes(options_.directory));
   if (free >= options_.min_free_disk_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(fmt::format(
-      "{}: the disk of {} has {} MiB free, less than the {} MiB kept in reserve: free some space or shorten "
-      "store.raw_retention; nothing that was stored is lost",
-      doing, options_.directory, free >> 20, options_.min_free_disk_bytes >> 20));
+  return absl::ResourceExhaustedError(
+      fmt::format("{}: the disk of {} has {} MiB free, less than the {} MiB kept in reserve: free "
+                  "some space or shorten "
+                  "store.raw_retention; nothing that was stored is lost",
+                  doing, options_.directory, free >> 20, options_.min_free_disk_bytes >> 20));
 }
 
 Status DuckDbStore::Write(std::string_view doing, Engine::Use use, const Work& work) {
@@ -247,13 +261,17 @@ Status DuckDbStore::Write(std::string_view doing, Engine::Use use, const Work& w
   }
   if (status.ok()) return status;
   // A statement that the engine refused leaves everything as it was; anything else may not have.
-  if (lease->fault() != Fault::kStatement && lease->fault() != Fault::kNone && lease->fault() != Fault::kMemory) {
+  if (lease->fault() != Fault::kStatement && lease->fault() != Fault::kNone &&
+      lease->fault() != Fault::kMemory) {
     engine_->RequireRestart();
   }
   std::string_view hint = "";
-  const bool by_file = lease->fault() == Fault::kDisk || lease->fault() == Fault::kNone;  // the engine's or the journal's
+  const bool by_file = lease->fault() == Fault::kDisk ||
+                       lease->fault() == Fault::kNone;  // the engine's or the journal's
   if (absl::IsResourceExhausted(status) && by_file) {
-    hint = ": the disk is full; free some space or shorten store.raw_retention; nothing that was stored is lost";
+    hint =
+        ": the disk is full; free some space or shorten store.raw_retention; nothing that was "
+        "stored is lost";
   }
   return Status(status.code(), fmt::format("{}: {}{}", doing, std::string(status.message()), hint));
 }
@@ -290,14 +308,16 @@ StatusOr<std::shared_ptr<Segment>> DuckDbStore::SegmentFor(Connection* c, Micros
     }
   }
   if (found != nullptr) return found;
-  FW_ASSIGN_OR_RETURN(found, Segment::Open(c, options_.directory, Segment::NameOf(arrival, sequence + 1), dimensions_,
+  FW_ASSIGN_OR_RETURN(found, Segment::Open(c, options_.directory,
+                                           Segment::NameOf(arrival, sequence + 1), dimensions_,
                                            /*read_only=*/false));
   FW_RETURN_IF_ERROR(SyncPath(options_.directory + "/hot"));
   FW_RETURN_IF_ERROR(Publish(c, [&](Layout* l) { l->hot.push_back(found); }).status());
   return found;
 }
 
-Status DuckDbStore::AppendRows(size_t rows, Micros arrival, const std::function<Status(Connection*, StagedRows*)>& fill,
+Status DuckDbStore::AppendRows(size_t rows, Micros arrival,
+                               const std::function<Status(Connection*, StagedRows*)>& fill,
                                absl::FunctionRef<void(StoreStats*)> count) {
   std::lock_guard lock(write_mutex_);
   const std::string doing = fmt::format("storing {} rows", rows);
@@ -306,8 +326,11 @@ Status DuckDbStore::AppendRows(size_t rows, Micros arrival, const std::function<
     status = Write(doing, Engine::Use::kWrite, [&](Connection* c) -> Status {
       StagedRows added;
       FW_RETURN_IF_ERROR(fill(c, &added));
-      const bool due = staged_.bytes() >= kAbsorbBytes || FloorTo(arrival, kMicrosPerHour) != FloorTo(staged_arrival_, kMicrosPerHour) ||
-                       MonotonicNow() - staged_since_ >= std::max(kAbsorbAge, options_.journal_age) || (journal_ != nullptr && journal_->broken());
+      const bool due =
+          staged_.bytes() >= kAbsorbBytes ||
+          FloorTo(arrival, kMicrosPerHour) != FloorTo(staged_arrival_, kMicrosPerHour) ||
+          MonotonicNow() - staged_since_ >= std::max(kAbsorbAge, options_.journal_age) ||
+          (journal_ != nullptr && journal_->broken());
       if (journal_ != nullptr && due) {
         FW_RETURN_IF_ERROR(Absorb(c));
       } else if (journal_ != nullptr && staged_.rows() >= kAbsorbRows &&
@@ -329,12 +352,14 @@ Status DuckDbStore::AppendRows(size_t rows, Micros arrival, const std::function<
   return status;
 }
 
-Status DuckDbStore::Append(const telemetry::SampleBatch& batch, const telemetry::FieldRegistry& registry,
-                           Micros arrival) {
+Status DuckDbStore::Append(const telemetry::SampleBatch& batch,
+                           const telemetry::FieldRegistry& registry, Micros arrival) {
   if (batch.rows.empty()) return absl::OkStatus();
-  if (batch.stride <= 0 || batch.values.size() != batch.rows.size() * static_cast<size_t>(batch.stride)) {
-    return absl::InvalidArgumentError(fmt::format("a batch of {} rows with stride {} has {} values", batch.rows.size(),
-                                                  batch.stride, batch.values.size()));
+  if (batch.stride <= 0 ||
+      batch.values.size() != batch.rows.size() * static_cast<size_t>(batch.stride)) {
+    return absl::InvalidArgumentError(fmt::format("a batch of {} rows with stride {} has {} values",
+                                                  batch.rows.size(), batch.stride,
+                                                  batch.values.size()));
   }
   telemetry::FieldMask present;
   uint64_t samples = 0;
@@ -351,17 +376,20 @@ Status DuckDbStore::Append(const telemetry::SampleBatch& batch, const telemetry:
       for (std::string_view input : kInputColumns) {
         const std::optional<FieldId> id = registry.FindColumn(input);
         if (!id.has_value()) return absl::InternalError(Cat("the field registry has no ", input));
-        FW_RETURN_IF_ERROR(dimensions_.PutField(c, std::string(input), registry.spec(*id)).status());
+        FW_RETURN_IF_ERROR(
+            dimensions_.PutField(c, std::string(input), registry.spec(*id)).status());
       }
     }
     std::vector<StagedTable::Source> sources;
     for (int id = 0; id < telemetry::kMaxFields; ++id) {
       if (!present.Test(static_cast<FieldId>(id))) continue;
       if (id >= batch.stride || id >= registry.size()) {
-        return absl::InvalidArgumentError(fmt::format("a row has field {}, the batch {} fields", id, batch.stride));
+        return absl::InvalidArgumentError(
+            fmt::format("a row has field {}, the batch {} fields", id, batch.stride));
       }
       const telemetry::FieldSpec& spec = registry.spec(static_cast<FieldId>(id));
-      FW_ASSIGN_OR_RETURN(StoredField field, dimensions_.PutField(c, StoredColumn(spec.column), spec));
+      FW_ASSIGN_OR_RETURN(StoredField field,
+                          dimensions_.PutField(c, StoredColumn(spec.column), spec));
       sources.push_back({static_cast<FieldId>(id), std::move(field)});
     }
     unstorable = added->tables[static_cast<size_t>(batch.kind)].Fill(batch, sources);
@@ -379,47 +407,57 @@ Status DuckDbStore::AppendMetrics(absl::Span<const telemetry::MetricRow> rows, M
     added->tables[StagedRows::kMetrics].Fill(rows);
     return absl::OkStatus();
   };
-  return AppendRows(rows.size(), arrival, fill, [&](StoreStats* stats) { stats->samples_appended += rows.size(); });
+  return AppendRows(rows.size(), arrival, fill,
+                    [&](StoreStats* stats) { stats->samples_appended += rows.size(); });
 }
 
-Status DuckDbStore::AppendApplication(absl::Span<const telemetry::ApplicationSample> samples, Micros arrival) {
+Status DuckDbStore::AppendApplication(absl::Span<const telemetry::ApplicationSample> samples,
+                                      Micros arrival) {
   if (samples.empty()) return absl::OkStatus();
-  for (const telemetry::ApplicationSample& sample : samples) FW_RETURN_IF_ERROR(telemetry::CheckSample(sample));
+  for (const telemetry::ApplicationSample& sample : samples)
+    FW_RETURN_IF_ERROR(telemetry::CheckSample(sample));
   const auto fill = [&](Connection*, StagedRows* added) -> Status {
     added->tables[StagedRows::kApplication].Fill(samples);
     return absl::OkStatus();
   };
-  return AppendRows(samples.size(), arrival, fill, [&](StoreStats* stats) { stats->samples_appended += samples.size(); });
+  return AppendRows(samples.size(), arrival, fill,
+                    [&](StoreStats* stats) { stats->samples_appended += samples.size(); });
 }
 
 // --- describing tables ---
 
 Status DuckDbStore::PutClaims(absl::Span<const telemetry::ApplicationClaim> records) {
   if (records.empty()) return absl::OkStatus();
-  for (const telemetry::ApplicationClaim& claim : records) FW_RETURN_IF_ERROR(telemetry::CheckClaim(claim));
+  for (const telemetry::ApplicationClaim& claim : records)
+    FW_RETURN_IF_ERROR(telemetry::CheckClaim(claim));
   std::lock_guard lock(write_mutex_);
-  return Write("storing claims", Engine::Use::kWrite, [&](Connection* c) { return dimensions_.PutClaims(c, records); });
+  return Write("storing claims", Engine::Use::kWrite,
+               [&](Connection* c) { return dimensions_.PutClaims(c, records); });
 }
 
 Status DuckDbStore::PutEntities(absl::Span<const EntityRecord> records) {
   if (records.empty()) return absl::OkStatus();
   std::lock_guard lock(write_mutex_);
-  return Write("storing GPUs", Engine::Use::kWrite, [&](Connection* c) { return dimensions_.PutEntities(c, records); });
+  return Write("storing GPUs", Engine::Use::kWrite,
+               [&](Connection* c) { return dimensions_.PutEntities(c, records); });
 }
 Status DuckDbStore::PutModels(absl::Span<const ModelRecord> records) {
   if (records.empty()) return absl::OkStatus();
   std::lock_guard lock(write_mutex_);
-  return Write("storing GPU models", Engine::Use::kWrite, [&](Connection* c) { return dimensions_.PutModels(c, records); });
+  return Write("storing GPU models", Engine::Use::kWrite,
+               [&](Connection* c) { return dimensions_.PutModels(c, records); });
 }
 Status DuckDbStore::PutSeries(absl::Span<const SeriesRecord> records) {
   if (records.empty()) return absl::OkStatus();
   std::lock_guard lock(write_mutex_);
-  return Write("storing series", Engine::Use::kWrite, [&](Connection* c) { return dimensions_.PutSeries(c, records); });
+  return Write("storing series", Engine::Use::kWrite,
+               [&](Connection* c) { return dimensions_.PutSeries(c, records); });
 }
 Status DuckDbStore::PutJobs(const jobs::Changes& changes) {
   if (changes.empty()) return absl::OkStatus();
   std::lock_guard lock(write_mutex_);
-  return Write("storing jobs", Engine::Use::kWrite, [&](Connection* c) { return dimensions_.PutJobs(c, changes); });
+  return Write("storing jobs", Engine::Use::kWrite,
+               [&](Connection* c) { return dimensions_.PutJobs(c, changes); });
 }
 
 // --- reading ---
@@ -428,7 +466,8 @@ template <typename F>
 auto DuckDbStore::Read(F&& f) const {
   using Answer = decltype(f(std::declval<Connection*>(), std::declval<const Layout&>()));
   // What there is to read does not change by this, only where it is read from.
-  if (const Status s = const_cast<DuckDbStore*>(this)->SettleForReading(); !s.ok()) return Answer(s);
+  if (const Status s = const_cast<DuckDbStore*>(this)->SettleForReading(); !s.ok())
+    return Answer(s);
   const auto once = [&](Fault* fault) {
     StatusOr<Engine::Lease> lease = engine_->Acquire(Engine::Use::kRead);
     if (!lease.ok()) return Answer(lease.status());
@@ -441,8 +480,8 @@ auto DuckDbStore::Read(F&& f) const {
   Fault fault = Fault::kNone;
   Answer answer = once(&fault);
   if (fault == Fault::kFatal || fault == Fault::kInterrupted || engine_->needs_restart()) {
-    // The engine went down under this reader. Only user queries are also interrupted for other reasons, and those have
-    // another status by now.
+    // The engine went down under this reader. Only user queries are also interrupted for other
+    // reasons, and those have another status by now.
     if (!answer.ok() && absl::IsDeadlineExceeded(answer.status())) return answer;
     if (const Status up = EnsureUp(); !up.ok()) return Answer(up);
     if (!answer.ok()) answer = once(&fault);
@@ -457,7 +496,8 @@ StatusOr<std::vector<JobUsage>> DuckDbStore::UsageByJob(Window w) const {
   return Read([&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).ByJob(w); });
 }
 StatusOr<std::vector<GpuUsage>> DuckDbStore::UsageByGpu(Window w, int32_t job) const {
-  return Read([&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).ByGpu(w, job); });
+  return Read(
+      [&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).ByGpu(w, job); });
 }
 StatusOr<std::vector<UsagePoint>> DuckDbStore::FleetSeries(Window w, Micros step) const {
   FW_ASSIGN_OR_RETURN(const std::vector<ModelPoint> by_model, FleetByModel(w, step));
@@ -469,18 +509,26 @@ StatusOr<std::vector<UsagePoint>> DuckDbStore::FleetSeries(Window w, Micros step
   return points;
 }
 StatusOr<std::vector<ModelPoint>> DuckDbStore::FleetByModel(Window w, Micros step) const {
-  return Read([&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).Fleet(w, step); });
+  return Read(
+      [&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).Fleet(w, step); });
 }
 StatusOr<std::vector<UsagePoint>> DuckDbStore::JobSeries(int32_t job, Window w, Micros step) const {
-  return Read([&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).Job(job, w, step); });
+  return Read([&](Connection* c, const Layout& l) {
+    return UsageReader(c, l, Scales()).Job(job, w, step);
+  });
 }
-StatusOr<std::vector<UsagePoint>> DuckDbStore::GpuSeries(int32_t entity, Window w, Micros step) const {
-  return Read([&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).Gpu(entity, w, step); });
+StatusOr<std::vector<UsagePoint>> DuckDbStore::GpuSeries(int32_t entity, Window w,
+                                                         Micros step) const {
+  return Read([&](Connection* c, const Layout& l) {
+    return UsageReader(c, l, Scales()).Gpu(entity, w, step);
+  });
 }
 StatusOr<std::vector<JobUsage>> DuckDbStore::UsageByJobExact(Window w) const {
-  return Read([&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).ByJobExact(w); });
+  return Read(
+      [&](Connection* c, const Layout& l) { return UsageReader(c, l, Scales()).ByJobExact(w); });
 }
-StatusOr<std::vector<JobUsage>> DuckDbStore::UsageByJobWindows(absl::Span<const JobWindow> windows, bool exact) const {
+StatusOr<std::vector<JobUsage>> DuckDbStore::UsageByJobWindows(absl::Span<const JobWindow> windows,
+                                                               bool exact) const {
   return Read([&](Connection* c, const Layout& l) {
     UsageReader reader(c, l, Scales());
     return exact ? reader.ByJobWindowsExact(windows) : reader.ByJobWindows(windows);
@@ -489,16 +537,22 @@ StatusOr<std::vector<JobUsage>> DuckDbStore::UsageByJobWindows(absl::Span<const 
 StatusOr<std::vector<telemetry::ApplicationClaim>> DuckDbStore::Claims() const {
   return Read([](Connection* c, const Layout&) { return LoadClaims(c); });
 }
-StatusOr<std::vector<ApplicationUsage>> DuckDbStore::ApplicationByClaim(Window w, absl::Span<const int32_t> claims) const {
-  return Read([&](Connection* c, const Layout& l) { return ApplicationReader(c, l).ByClaim(w, claims); });
+StatusOr<std::vector<ApplicationUsage>> DuckDbStore::ApplicationByClaim(
+    Window w, absl::Span<const int32_t> claims) const {
+  return Read(
+      [&](Connection* c, const Layout& l) { return ApplicationReader(c, l).ByClaim(w, claims); });
 }
-StatusOr<std::vector<ApplicationPoint>> DuckDbStore::ApplicationSeries(Window w, absl::Span<const int32_t> claims,
-                                                                       Micros step) const {
-  return Read([&](Connection* c, const Layout& l) { return ApplicationReader(c, l).Series(w, claims, step); });
+StatusOr<std::vector<ApplicationPoint>> DuckDbStore::ApplicationSeries(
+    Window w, absl::Span<const int32_t> claims, Micros step) const {
+  return Read([&](Connection* c, const Layout& l) {
+    return ApplicationReader(c, l).Series(w, claims, step);
+  });
 }
-StatusOr<std::vector<telemetry::ApplicationSample>> DuckDbStore::ApplicationSamples(Window w, absl::Span<const int32_t> claims,
-                                                                                    uint64_t limit) const {
-  return Read([&](Connection* c, const Layout& l) { return ApplicationReader(c, l).Samples(w, claims, limit); });
+StatusOr<std::vector<telemetry::ApplicationSample>> DuckDbStore::ApplicationSamples(
+    Window w, absl::Span<const int32_t> claims, uint64_t limit) const {
+  return Read([&](Connection* c, const Layout& l) {
+    return ApplicationReader(c, l).Samples(w, claims, limit);
+  });
 }
 StatusOr<QueryResult> DuckDbStore::UserSql(std::string_view sql, QueryLimits limits) const {
   return Read([&](Connection* c, const Layout&) { return RunUserSql(c, sql, limits); });
@@ -520,7 +574,8 @@ StoreStats DuckDbStore::stats() const {
     stats.hot_bytes += FileBytes(segment->path()) + WalBytes(segment->path());
     const SegmentState state = segment->Describe();
     for (const auto& table : state.samples) {
-      if (table.extent.rows > 0) all.Add(table.extent.min_ts, table.extent.max_ts, table.extent.rows);
+      if (table.extent.rows > 0)
+        all.Add(table.extent.min_ts, table.extent.max_ts, table.extent.rows);
     }
     stats.last_arrival = std::max(stats.last_arrival, state.last_arrival);
   }

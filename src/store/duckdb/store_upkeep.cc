@@ -1,4 +1,5 @@
-// The part of DuckDbStore that works on what is stored: rolling up, sealing hours, merging days, retention.
+// The part of DuckDbStore that works on what is stored: rolling up, sealing hours, merging days,
+// retention.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -16,7 +17,8 @@
 namespace flopwatch::store::duck {
 namespace {
 
-// Values sorted at once while sealing, per MiB of the engine's memory: rows, sort keys and output stay well within it.
+// Values sorted at once while sealing, per MiB of the engine's memory: rows, sort keys and output
+// stay well within it.
 constexpr uint64_t kSealValuesPerMb = 1 << 16;
 
 }  // namespace
@@ -24,7 +26,8 @@ constexpr uint64_t kSealValuesPerMb = 1 << 16;
 StatusOr<std::unique_lock<std::mutex>> DuckDbStore::HoldWrites() {
   std::unique_lock lock(write_mutex_, std::defer_lock);
   while (!lock.try_lock()) {
-    if (engine_->needs_restart()) return absl::UnavailableError("the store is being opened again after an error");
+    if (engine_->needs_restart())
+      return absl::UnavailableError("the store is being opened again after an error");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return lock;
@@ -66,7 +69,8 @@ Status DuckDbStore::RollUp() {
 
 Status DuckDbStore::SealSegment(Connection* c, const std::shared_ptr<Segment>& segment) {
   {
-    FW_ASSIGN_OR_RETURN(const auto writing, HoldWrites());  // an append that has chosen this segment ends first
+    FW_ASSIGN_OR_RETURN(const auto writing,
+                        HoldWrites());  // an append that has chosen this segment ends first
     segment->Close();
     // Which generations are in is written in the segment: no older journal may outlive it.
     FW_RETURN_IF_ERROR(DropJournalsBut(journal_ == nullptr ? 0 : journal_->generation()));
@@ -77,19 +81,23 @@ Status DuckDbStore::SealSegment(Connection* c, const std::shared_ptr<Segment>& s
   FW_RETURN_IF_ERROR(FaultPoint("seal:written"));
   {
     const auto writing = HoldWrites();
-    if (const Status s = writing.ok() ? RecordFiles(c, files, {}, segment->name()) : writing.status(); !s.ok()) {
+    if (const Status s =
+            writing.ok() ? RecordFiles(c, files, {}, segment->name()) : writing.status();
+        !s.ok()) {
       sealer.Discard(files);
       return s;
     }
   }
-  // Committed. If a step below fails, memory and disk no longer agree: everything is set up again from disk.
+  // Committed. If a step below fails, memory and disk no longer agree: everything is set up again
+  // from disk.
   const auto finish = [&]() -> Status {
     FW_RETURN_IF_ERROR(FaultPoint("seal:recorded"));
     FW_RETURN_IF_ERROR(InstallFiles(options_.directory, files));
     FW_RETURN_IF_ERROR(FaultPoint("seal:installed"));
     FW_ASSIGN_OR_RETURN(const uint64_t generation, Publish(c, [&](Layout* l) {
                           std::erase(l->hot, segment);
-                          for (const SealedFile& f : files) l->files.push_back(std::make_shared<const SealedFile>(f));
+                          for (const SealedFile& f : files)
+                            l->files.push_back(std::make_shared<const SealedFile>(f));
                         }));
     std::lock_guard lock(state_mutex_);
     retired_.push_back({generation, segment, {}});
@@ -101,7 +109,8 @@ Status DuckDbStore::SealSegment(Connection* c, const std::shared_ptr<Segment>& s
   return status;
 }
 
-Status DuckDbStore::Replace(Connection* c, const std::vector<SealedFile>& added, const SealedFiles& removed) {
+Status DuckDbStore::Replace(Connection* c, const std::vector<SealedFile>& added,
+                            const SealedFiles& removed) {
   {
     FW_ASSIGN_OR_RETURN(const auto writing, HoldWrites());
     FW_RETURN_IF_ERROR(RecordFiles(c, added, removed, ""));
@@ -110,9 +119,11 @@ Status DuckDbStore::Replace(Connection* c, const std::vector<SealedFile>& added,
     FW_RETURN_IF_ERROR(FaultPoint("replace:recorded"));
     FW_RETURN_IF_ERROR(InstallFiles(options_.directory, added));
     FW_ASSIGN_OR_RETURN(const uint64_t generation, Publish(c, [&](Layout* l) {
-                          const std::set<std::shared_ptr<const SealedFile>> gone(removed.begin(), removed.end());
+                          const std::set<std::shared_ptr<const SealedFile>> gone(removed.begin(),
+                                                                                 removed.end());
                           std::erase_if(l->files, [&](const auto& f) { return gone.contains(f); });
-                          for (const SealedFile& f : added) l->files.push_back(std::make_shared<const SealedFile>(f));
+                          for (const SealedFile& f : added)
+                            l->files.push_back(std::make_shared<const SealedFile>(f));
                         }));
     std::lock_guard lock(state_mutex_);
     retired_.push_back({generation, nullptr, removed});
@@ -144,9 +155,12 @@ Status DuckDbStore::MergeRollupDays(Connection* c, Micros now) {
     for (const auto& entry : days) {
       const Micros day = entry.first;
       const SealedFiles& files = entry.second;
-      const auto unmerged = std::count_if(files.begin(), files.end(), [](const auto& f) { return !f->merged; });
-      if (day + kMicrosPerDay + kMergeGrace > now || static_cast<size_t>(unmerged) < kMergeFiles) continue;
-      FW_RETURN_IF_ERROR(Merge(c, files, [&](Sealer* sealer) { return sealer->WriteDay(rollup, day, files); }));
+      const auto unmerged =
+          std::count_if(files.begin(), files.end(), [](const auto& f) { return !f->merged; });
+      if (day + kMicrosPerDay + kMergeGrace > now || static_cast<size_t>(unmerged) < kMergeFiles)
+        continue;
+      FW_RETURN_IF_ERROR(
+          Merge(c, files, [&](Sealer* sealer) { return sealer->WriteDay(rollup, day, files); }));
     }
   }
   return absl::OkStatus();
@@ -163,23 +177,28 @@ Status DuckDbStore::MergeRawDays(Connection* c, Micros now) {
   for (auto& [key, files] : days) {
     const Micros day = key.first;
     if (day + kMicrosPerDay + kMergeGrace > now) continue;
-    // Hours were cut into parts of the fleet that are nested or apart (Sealer::Cut): each run of parts that overlap is merged
-    // by itself, which bounds the disk needed meanwhile and what a kill undoes.
-    std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a->min_entity < b->min_entity; });
+    // Hours were cut into parts of the fleet that are nested or apart (Sealer::Cut): each run of
+    // parts that overlap is merged by itself, which bounds the disk needed meanwhile and what a
+    // kill undoes.
+    std::sort(files.begin(), files.end(),
+              [](const auto& a, const auto& b) { return a->min_entity < b->min_entity; });
     for (size_t at = 0; at < files.size();) {
       int32_t reach = files[at]->max_entity;
       uint64_t of_part = 0;
       size_t end = at;
-      for (; end < files.size() && files[end]->min_entity <= std::max(reach, files[at]->min_entity); ++end) {
+      for (; end < files.size() && files[end]->min_entity <= std::max(reach, files[at]->min_entity);
+           ++end) {
         reach = std::max(reach, files[end]->max_entity);
         of_part += files[end]->rows;
       }
-      const SealedFiles part(files.begin() + static_cast<ptrdiff_t>(at), files.begin() + static_cast<ptrdiff_t>(end));
+      const SealedFiles part(files.begin() + static_cast<ptrdiff_t>(at),
+                             files.begin() + static_cast<ptrdiff_t>(end));
       at = end;
       if (part.size() < kMergeFiles) continue;
       if (rows > 0 && rows + of_part > kMergeRowsPerCall) return absl::OkStatus();
       rows += of_part;
-      FW_RETURN_IF_ERROR(Merge(c, part, [&](Sealer* sealer) { return sealer->WriteRawDay(day, part); }));
+      FW_RETURN_IF_ERROR(
+          Merge(c, part, [&](Sealer* sealer) { return sealer->WriteRawDay(day, part); }));
     }
   }
   return absl::OkStatus();
@@ -218,7 +237,9 @@ Status DuckDbStore::ApplyRetention(Micros now) {
     for (const SealedFiles files = layout()->files; const auto& f : files) {
       Micros keep = options_.raw_retention;
       if (f->table == "gpu_minute" || f->table == "job_minute") keep = options_.minute_retention;
-      if (f->table == "gpu_hour" || f->table == "job_hour" || f->table == "fleet_minute" || f->table == kApplicationTable) keep = options_.hour_retention;
+      if (f->table == "gpu_hour" || f->table == "job_hour" || f->table == "fleet_minute" ||
+          f->table == kApplicationTable)
+        keep = options_.hour_retention;
       if (f->max_ts < now - keep) expired.push_back(f);
     }
     if (!expired.empty()) FW_RETURN_IF_ERROR(Replace(c, {}, expired));

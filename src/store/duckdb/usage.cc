@@ -17,7 +17,8 @@ namespace {
 
 using telemetry::EntityKind;
 
-// Raw rows are looked up this much beyond the window for exact answers: a row at ts stands for (ts - span, ts].
+// Raw rows are looked up this much beyond the window for exact answers: a row at ts stands for (ts
+// - span, ts].
 constexpr Micros kMaxSpan = 10 * kMicrosPerMinute;
 
 Micros CeilTo(Micros t, Micros step) { return FloorTo(t + step - 1, step); }
@@ -43,9 +44,11 @@ std::vector<T> Flatten(std::map<int32_t, UsageSums>* by_id) {
 StatusOr<Transaction> UsageReader::Begin() {
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c_, /*read_only=*/true));
   FW_ASSIGN_OR_RETURN(models_, DimensionTables::LoadModels(c_));
-  FW_ASSIGN_OR_RETURN(Result result, c_->Query("SELECT job_set, job, share FROM dim.job_set_members"));
+  FW_ASSIGN_OR_RETURN(Result result,
+                      c_->Query("SELECT job_set, job, share FROM dim.job_set_members"));
   result.ForEach([&](const Row& row) {
-    sets_[static_cast<int32_t>(row.Int64(0))].push_back({static_cast<int32_t>(row.Int64(1)), row.Double(2)});
+    sets_[static_cast<int32_t>(row.Int64(0))].push_back(
+        {static_cast<int32_t>(row.Int64(1)), row.Double(2)});
   });
   return transaction;
 }
@@ -78,9 +81,10 @@ StatusOr<std::string> UsageReader::Sql(const Ask& ask, Window w) {
   }
   const std::string keys = ask.keys.empty() ? "" : ask.keys + ", ";
   std::vector<std::string> leaves;
-  const auto add = [&](const std::string& source, const std::string& sums, const std::string& where) {
-    leaves.push_back(fmt::format("SELECT {} AS bucket, {}{} FROM {} WHERE {} GROUP BY ALL", Bucket(ask.step), keys, sums,
-                                 source, where));
+  const auto add = [&](const std::string& source, const std::string& sums,
+                       const std::string& where) {
+    leaves.push_back(fmt::format("SELECT {} AS bucket, {}{} FROM {} WHERE {} GROUP BY ALL",
+                                 Bucket(ask.step), keys, sums, source, where));
   };
   const auto add_files = [&](Rollup rollup, Micros begin, Micros end) {
     if (begin >= end) return;
@@ -121,7 +125,8 @@ StatusOr<std::string> UsageReader::Sql(const Ask& ask, Window w) {
   if (leaves.empty()) return std::string();
   std::string sums;
   for (const SumName& name : kSumNames) CatTo(&sums, "sum(", name.gpu, ") AS ", name.gpu, ", ");
-  return fmt::format("SELECT bucket, {}{}min(first_ts), max(last_ts) FROM ({}) GROUP BY ALL", keys, sums, UnionAll(leaves));
+  return fmt::format("SELECT bucket, {}{}min(first_ts), max(last_ts) FROM ({}) GROUP BY ALL", keys,
+                     sums, UnionAll(leaves));
 }
 
 StatusOr<absl::flat_hash_map<int32_t, int32_t>> UsageReader::CountGpus(Window w) {
@@ -131,7 +136,8 @@ StatusOr<absl::flat_hash_map<int32_t, int32_t>> UsageReader::CountGpus(Window w)
   const SealedFiles files = layout_.Select("job_hour", from, to);
   if (!files.empty()) {
     leaves.push_back(fmt::format("SELECT ts AS hour, job_set, model, gpus FROM {} WHERE {}",
-                    ScanFiles(layout_.directory, files, ", hive_partitioning = false"), Between(from, to)));
+                                 ScanFiles(layout_.directory, files, ", hive_partitioning = false"),
+                                 Between(from, to)));
   }
   for (const auto& segment : layout_.Readable()) {
     const SegmentState state = segment->Describe();
@@ -142,26 +148,32 @@ StatusOr<absl::flat_hash_map<int32_t, int32_t>> UsageReader::CountGpus(Window w)
       if (!extent.Overlaps(from, to)) continue;
       if (!marks.has_value()) {
         FW_ASSIGN_OR_RETURN(marks, ReadWatermarks(c_, *segment));
-        rows.push_back(fmt::format("SELECT hour, job_set, model, entity FROM {}.present WHERE hour >= {} AND hour < {}",
-                                   segment->alias(), TimeLiteral(from), TimeLiteral(to)));
+        rows.push_back(fmt::format(
+            "SELECT hour, job_set, model, entity FROM {}.present WHERE hour >= {} AND hour < {}",
+            segment->alias(), TimeLiteral(from), TimeLiteral(to)));
       }
       const uint64_t mark = marks->of(Level::kPresent, kind);
       if (mark < extent.rows) {
-        rows.push_back(PresentRows(segment->alias(), kind, fmt::format("rowid >= {} AND {}", mark, Between(from, to))));
+        rows.push_back(PresentRows(segment->alias(), kind,
+                                   fmt::format("rowid >= {} AND {}", mark, Between(from, to))));
       }
     }
     if (rows.empty()) continue;
-    leaves.push_back(fmt::format("SELECT hour, job_set, model, count(DISTINCT entity) AS gpus FROM ({}) GROUP BY ALL",
-                                 UnionAll(rows)));
+    leaves.push_back(fmt::format(
+        "SELECT hour, job_set, model, count(DISTINCT entity) AS gpus FROM ({}) GROUP BY ALL",
+        UnionAll(rows)));
   }
   absl::flat_hash_map<int32_t, int32_t> counts;
   if (leaves.empty()) return counts;
-  // Two segments may have parts of one hour: the larger count. A set's GPUs of several models add up.
+  // Two segments may have parts of one hour: the larger count. A set's GPUs of several models add
+  // up.
   FW_ASSIGN_OR_RETURN(
       Result result,
-      c_->Query(fmt::format("SELECT job_set, max(gpus) FROM (SELECT hour, job_set, sum(gpus) AS gpus FROM (SELECT hour, "
-                            "job_set, model, max(gpus) AS gpus FROM ({}) GROUP BY ALL) GROUP BY ALL) GROUP BY ALL",
-                            UnionAll(leaves))));
+      c_->Query(fmt::format(
+          "SELECT job_set, max(gpus) FROM (SELECT hour, job_set, sum(gpus) AS gpus FROM (SELECT "
+          "hour, "
+          "job_set, model, max(gpus) AS gpus FROM ({}) GROUP BY ALL) GROUP BY ALL) GROUP BY ALL",
+          UnionAll(leaves))));
   result.ForEach([&](const Row& row) {
     counts[static_cast<int32_t>(row.Int64(0))] = static_cast<int32_t>(row.Int64(1));
   });
@@ -183,7 +195,8 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJob(Window w) {
       AddSums(ReadSums(row, 3), model(row.Int64(2)), 1, &by_job[0]);
       return;
     }
-    for (const Member& m : set->second) AddSums(ReadSums(row, 3), model(row.Int64(2)), m.share, &by_job[m.job]);
+    for (const Member& m : set->second)
+      AddSums(ReadSums(row, 3), model(row.Int64(2)), m.share, &by_job[m.job]);
   });
   FW_ASSIGN_OR_RETURN(const auto gpus, CountGpus(w));
   for (const auto& [set, count] : gpus) {
@@ -202,7 +215,10 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJob(Window w) {
 StatusOr<std::vector<GpuUsage>> UsageReader::ByGpu(Window w, int32_t job) {
   FW_RETURN_IF_ERROR(CheckWindow(w));
   FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
-  Ask ask = {.minute = Rollup::kGpuMinute, .hour = Rollup::kGpuHour, .of_gpus = true, .keys = "entity, model"};
+  Ask ask = {.minute = Rollup::kGpuMinute,
+             .hour = Rollup::kGpuHour,
+             .of_gpus = true,
+             .keys = "entity, model"};
   absl::flat_hash_map<int32_t, double> shares;
   if (job != 0) {
     std::string list;
@@ -227,7 +243,8 @@ Status UsageReader::Steps(const Ask& ask, Window w, absl::FunctionRef<void(const
   FW_RETURN_IF_ERROR(CheckWindow(w));
   if (ask.step < kMicrosPerMinute || ask.step % kMicrosPerMinute != 0) {
     return absl::InvalidArgumentError(
-        fmt::format("step {} is not a whole number of minutes: rollups have one row a minute", FormatDuration(ask.step)));
+        fmt::format("step {} is not a whole number of minutes: rollups have one row a minute",
+                    FormatDuration(ask.step)));
   }
   FW_ASSIGN_OR_RETURN(const std::string sql, Sql(ask, w));
   if (sql.empty()) return absl::OkStatus();
@@ -236,13 +253,14 @@ Status UsageReader::Steps(const Ask& ask, Window w, absl::FunctionRef<void(const
   return absl::OkStatus();
 }
 
-StatusOr<std::vector<UsagePoint>> UsageReader::Series(const Ask& ask, Window w,
-                                                      const absl::flat_hash_map<int32_t, double>* shares) {
+StatusOr<std::vector<UsagePoint>> UsageReader::Series(
+    const Ask& ask, Window w, const absl::flat_hash_map<int32_t, double>* shares) {
   std::map<Micros, UsageSums> by_time;
   FW_RETURN_IF_ERROR(Steps(ask, w, [&](const Row& row) {
     // Keys are "model" or "model, job_set".
     const double share = shares == nullptr ? 1 : shares->at(static_cast<int32_t>(row.Int64(2)));
-    AddSums(ReadSums(row, shares == nullptr ? 2 : 3), model(row.Int64(1)), share, &by_time[row.Int64(0)]);
+    AddSums(ReadSums(row, shares == nullptr ? 2 : 3), model(row.Int64(1)), share,
+            &by_time[row.Int64(0)]);
   }));
   std::vector<UsagePoint> points;
   points.reserve(by_time.size());
@@ -253,15 +271,17 @@ StatusOr<std::vector<UsagePoint>> UsageReader::Series(const Ask& ask, Window w,
 StatusOr<std::vector<ModelPoint>> UsageReader::Fleet(Window w, Micros step) {
   FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
   std::vector<ModelPoint> points;
-  FW_RETURN_IF_ERROR(Steps({.minute = Rollup::kFleetMinute, .hour = {}, .keys = "model", .step = step}, w,
-                           [&](const Row& row) {
-                             ModelPoint& p = points.emplace_back();
-                             p.ts = row.Int64(0);
-                             p.model = static_cast<int32_t>(row.Int64(1));
-                             AddSums(ReadSums(row, 2), model(row.Int64(1)), 1, &p.sums);
-                           }));
-  std::sort(points.begin(), points.end(),
-            [](const ModelPoint& a, const ModelPoint& b) { return std::pair(a.ts, a.model) < std::pair(b.ts, b.model); });
+  FW_RETURN_IF_ERROR(
+      Steps({.minute = Rollup::kFleetMinute, .hour = {}, .keys = "model", .step = step}, w,
+            [&](const Row& row) {
+              ModelPoint& p = points.emplace_back();
+              p.ts = row.Int64(0);
+              p.model = static_cast<int32_t>(row.Int64(1));
+              AddSums(ReadSums(row, 2), model(row.Int64(1)), 1, &p.sums);
+            }));
+  std::sort(points.begin(), points.end(), [](const ModelPoint& a, const ModelPoint& b) {
+    return std::pair(a.ts, a.model) < std::pair(b.ts, b.model);
+  });
   return points;
 }
 
@@ -310,29 +330,36 @@ StatusOr<std::vector<JobUsage>> UsageReader::JoinRaw(
     for (EntityKind kind : kRolledKinds) {
       if (!state.samples[static_cast<int>(kind)].extent.Overlaps(w.from, w.to + kMaxSpan)) continue;
       const std::string table = Cat(segment->alias(), ".", HotTable(kind));
-      // GR_ACTIVE only stands in for a GPU_UTIL that is not there; where none is missing (the table's statistics say so, without
-      // a scan) an eighth of the bytes need not be read.
+      // GR_ACTIVE only stands in for a GPU_UTIL that is not there; where none is missing (the
+      // table's statistics say so, without a scan) an eighth of the bytes need not be read.
       bool stands_in = true;
-      FW_ASSIGN_OR_RETURN(Result stats, c_->Query(fmt::format("SELECT stats(gpu_util) FROM {} LIMIT 1", table)));
+      FW_ASSIGN_OR_RETURN(Result stats,
+                          c_->Query(fmt::format("SELECT stats(gpu_util) FROM {} LIMIT 1", table)));
       stats.ForEach([&](const Row& row) { stands_in = !Contains(row.Text(0), "Has Null: false"); });
-      sources.push_back(fmt::format("SELECT {} FROM {}{} WHERE {}", columns, stands_in ? "" : "(SELECT * REPLACE (NULL::INTEGER AS gr_active) FROM ",
-                                    stands_in ? table : table + ")", where));
+      sources.push_back(
+          fmt::format("SELECT {} FROM {}{} WHERE {}", columns,
+                      stands_in ? "" : "(SELECT * REPLACE (NULL::INTEGER AS gr_active) FROM ",
+                      stands_in ? table : table + ")", where));
     }
   }
   std::map<std::string, SealedFiles> by_schema;
-  for (const auto& f : layout_.Select("samples", w.from, w.to + kMaxSpan)) by_schema[f->columns].push_back(f);
+  for (const auto& f : layout_.Select("samples", w.from, w.to + kMaxSpan))
+    by_schema[f->columns].push_back(f);
   for (const auto& [schema, files] : by_schema) {
-    sources.push_back(fmt::format("SELECT {} FROM {} WHERE {}", columns,
-                                  ScanFiles(layout_.directory, files, ", hive_partitioning = false"), where));
+    sources.push_back(
+        fmt::format("SELECT {} FROM {} WHERE {}", columns,
+                    ScanFiles(layout_.directory, files, ", hive_partitioning = false"), where));
   }
   if (sources.empty()) return std::vector<JobUsage>();
 
-  FW_ASSIGN_OR_RETURN(std::vector<jobs::IntervalRecord> intervals, DimensionTables::LoadIntervals(c_, w.from, w.to));
+  FW_ASSIGN_OR_RETURN(std::vector<jobs::IntervalRecord> intervals,
+                      DimensionTables::LoadIntervals(c_, w.from, w.to));
   change(&intervals);
   FW_ASSIGN_OR_RETURN(const auto weights, DimensionTables::LoadWeights(c_));
   JobExact exact(w, std::move(intervals), weights);
   const SinkHandle sink(&exact);
-  FW_RETURN_IF_ERROR(c_->Execute(fmt::format("SELECT fw_rows({}, {}) FROM ({})", sink.id(), columns, UnionAll(sources))));
+  FW_RETURN_IF_ERROR(c_->Execute(
+      fmt::format("SELECT fw_rows({}, {}) FROM ({})", sink.id(), columns, UnionAll(sources))));
   std::map<int32_t, UsageSums> by_job;
   exact.Finish([&](int32_t job, int32_t of_model, double share, const RawState& raw) {
     AddSums(SumsOf(raw, scales_), model(of_model), share, &by_job[job]);
@@ -352,7 +379,8 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJobWindows(absl::Span<const JobWi
   Window all{std::numeric_limits<Micros>::max(), 0};
   for (const JobWindow& w : windows) {
     FW_RETURN_IF_ERROR(CheckWindow(w.window));
-    Part p{.from = CeilTo(w.window.from, kMicrosPerMinute), .to = FloorTo(w.window.to, kMicrosPerMinute)};
+    Part p{.from = CeilTo(w.window.from, kMicrosPerMinute),
+           .to = FloorTo(w.window.to, kMicrosPerMinute)};
     if (p.from >= p.to) continue;
     p.hours_from = std::min(CeilTo(p.from, kMicrosPerHour), p.to);
     p.hours_to = std::max(FloorTo(p.to, kMicrosPerHour), p.hours_from);
@@ -373,11 +401,13 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJobWindows(absl::Span<const JobWi
       if (p->second.hours_to < p->second.to) hours.insert(p->second.hours_to / kMicrosPerHour);
     }
     if (wanted) CatTo(&list, list.empty() ? "" : ", ", set);
-    for (const Micros hour : hours) CatTo(&edges, edges.empty() ? "(" : ", (", set, ", ", hour, "::BIGINT)");
+    for (const Micros hour : hours)
+      CatTo(&edges, edges.empty() ? "(" : ", (", set, ", ", hour, "::BIGINT)");
   }
   if (list.empty()) return std::vector<JobUsage>();
   std::map<int32_t, UsageSums> by_job;
-  const auto add = [&](const Ask& ask, Micros Part::*from, Micros Part::*to, bool inside) -> Status {
+  const auto add = [&](const Ask& ask, Micros Part::*from, Micros Part::*to,
+                       bool inside) -> Status {
     FW_ASSIGN_OR_RETURN(const std::string sql, Sql(ask, all));
     if (sql.empty()) return absl::OkStatus();
     FW_ASSIGN_OR_RETURN(Result result, c_->Query(sql));
@@ -392,19 +422,26 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJobWindows(absl::Span<const JobWi
     });
     return absl::OkStatus();
   };
-  Ask hours{.minute = Rollup::kJobMinute, .hour = Rollup::kJobHour, .keys = "job_set, model",
-            .filter = fmt::format("job_set IN ({})", list), .step = kMicrosPerHour};
+  Ask hours{.minute = Rollup::kJobMinute,
+            .hour = Rollup::kJobHour,
+            .keys = "job_set, model",
+            .filter = fmt::format("job_set IN ({})", list),
+            .step = kMicrosPerHour};
   FW_RETURN_IF_ERROR(add(hours, &Part::hours_from, &Part::hours_to, true));
   if (!edges.empty()) {
-    Ask minutes{.minute = Rollup::kJobMinute, .hour = {}, .keys = "job_set, model",
-                .filter = fmt::format("(job_set, epoch_us(ts) // {}) IN (VALUES {})", kMicrosPerHour, edges),
+    Ask minutes{.minute = Rollup::kJobMinute,
+                .hour = {},
+                .keys = "job_set, model",
+                .filter = fmt::format("(job_set, epoch_us(ts) // {}) IN (VALUES {})",
+                                      kMicrosPerHour, edges),
                 .step = kMicrosPerMinute};
     FW_RETURN_IF_ERROR(add(minutes, &Part::hours_from, &Part::hours_to, false));
   }
   return Flatten<JobUsage>(&by_job);
 }
 
-StatusOr<std::vector<JobUsage>> UsageReader::ByJobWindowsExact(absl::Span<const JobWindow> windows) {
+StatusOr<std::vector<JobUsage>> UsageReader::ByJobWindowsExact(
+    absl::Span<const JobWindow> windows) {
   if (windows.empty()) return std::vector<JobUsage>();
   absl::flat_hash_map<int32_t, Window> of;
   Window all{std::numeric_limits<Micros>::max(), 0};
@@ -414,30 +451,31 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJobWindowsExact(absl::Span<const 
     all = {std::min(all.from, w.window.from), std::max(all.to, w.window.to)};
   }
   FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
-  FW_ASSIGN_OR_RETURN(std::vector<JobUsage> found, JoinRaw(all, [&](std::vector<jobs::IntervalRecord>* intervals) {
-    // Outside of its window a job goes on holding its GPUs, or those it shares them with would be charged its part; but under
-    // a number of its own, below zero, that nobody asks for.
-    std::vector<jobs::IntervalRecord> cut;
-    cut.reserve(intervals->size());
-    for (const jobs::IntervalRecord& i : *intervals) {
-      const auto w = of.find(i.job);
-      if (w == of.end()) {
-        cut.push_back(i);
-        continue;
-      }
-      const auto piece = [&](Micros from, Micros to, int32_t job) {
-        if (from >= to) return;
-        jobs::IntervalRecord& part = cut.emplace_back(i);
-        part.from = from;
-        part.to = to;
-        part.job = job;
-      };
-      piece(i.from, std::min(i.to, w->second.from), -i.job);
-      piece(std::max(i.from, w->second.from), std::min(i.to, w->second.to), i.job);
-      piece(std::max(i.from, w->second.to), i.to, -i.job);
-    }
-    *intervals = std::move(cut);
-  }));
+  FW_ASSIGN_OR_RETURN(
+      std::vector<JobUsage> found, JoinRaw(all, [&](std::vector<jobs::IntervalRecord>* intervals) {
+        // Outside of its window a job goes on holding its GPUs, or those it shares them with would
+        // be charged its part; but under a number of its own, below zero, that nobody asks for.
+        std::vector<jobs::IntervalRecord> cut;
+        cut.reserve(intervals->size());
+        for (const jobs::IntervalRecord& i : *intervals) {
+          const auto w = of.find(i.job);
+          if (w == of.end()) {
+            cut.push_back(i);
+            continue;
+          }
+          const auto piece = [&](Micros from, Micros to, int32_t job) {
+            if (from >= to) return;
+            jobs::IntervalRecord& part = cut.emplace_back(i);
+            part.from = from;
+            part.to = to;
+            part.job = job;
+          };
+          piece(i.from, std::min(i.to, w->second.from), -i.job);
+          piece(std::max(i.from, w->second.from), std::min(i.to, w->second.to), i.job);
+          piece(std::max(i.from, w->second.to), i.to, -i.job);
+        }
+        *intervals = std::move(cut);
+      }));
   std::erase_if(found, [&](const JobUsage& u) { return !of.contains(u.job); });
   return found;
 }

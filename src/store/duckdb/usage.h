@@ -1,5 +1,6 @@
-// Answers about GPU time, from rollups: whole hours inside the window from hour tables, the rest from minute tables, and
-// rows that no rollup has yet from the raw rows, all in one snapshot. So an answer never depends on when RollUp() ran.
+// Answers about GPU time, from rollups: whole hours inside the window from hour tables, the rest
+// from minute tables, and rows that no rollup has yet from the raw rows, all in one snapshot. So an
+// answer never depends on when RollUp() ran.
 #ifndef FLOPWATCH_STORE_DUCKDB_USAGE_H_
 #define FLOPWATCH_STORE_DUCKDB_USAGE_H_
 
@@ -39,7 +40,8 @@ class UsageReader {
   struct Ask {
     Rollup minute;
     std::optional<Rollup> hour;
-    bool of_gpus = false;  // each entity its own time, hot rows straight from raw; else from job_minute and the rows since
+    bool of_gpus = false;   // each entity its own time, hot rows straight from raw; else from
+                            // job_minute and the rows since
     std::string keys = "";  // beside the bucket: a subset of the keys of the tables
     std::string filter = "true";
     int32_t entity = 0;  // the only one asked for, to skip files; 0 = any
@@ -51,13 +53,15 @@ class UsageReader {
   StatusOr<std::string> Sql(const Ask& ask, Window w);
   // Runs Sql() for whole-minute steps and calls f for each row.
   Status Steps(const Ask& ask, Window w, absl::FunctionRef<void(const Row&)> f);
-  StatusOr<std::vector<UsagePoint>> Series(const Ask& ask, Window w, const absl::flat_hash_map<int32_t, double>* shares);
+  StatusOr<std::vector<UsagePoint>> Series(const Ask& ask, Window w,
+                                           const absl::flat_hash_map<int32_t, double>* shares);
   // Sets `job` is in, with its share; and the SQL list of them ("-1" if none).
   absl::flat_hash_map<int32_t, double> SharesOf(int32_t job, std::string* list) const;
   StatusOr<absl::flat_hash_map<int32_t, int32_t>> CountGpus(Window w);
   const ModelRecord* model(int64_t id) const;
   // Charges every raw row in the window to the owners `intervals` name.
-  StatusOr<std::vector<JobUsage>> JoinRaw(Window w, absl::FunctionRef<void(std::vector<jobs::IntervalRecord>*)> change);
+  StatusOr<std::vector<JobUsage>> JoinRaw(
+      Window w, absl::FunctionRef<void(std::vector<jobs::IntervalRecord>*)> change);
 
   Connection* c_;
   const Layout& layout_;

@@ -21,18 +21,40 @@ namespace flopwatch::store::duck {
 namespace {
 
 // Table functions that only read what is stored, or compute.
-constexpr std::string_view kTableFunctions[] = {
-    "range",           "generate_series",  "unnest",         "repeat_row",       "read_parquet",  "parquet_scan",
-    "parquet_metadata", "parquet_schema",  "parquet_file_metadata", "duckdb_columns", "duckdb_tables", "duckdb_views",
-    "duckdb_functions", "duckdb_settings", "duckdb_types",   "duckdb_databases", "duckdb_schemas", "duckdb_keywords",
-    "duckdb_memory",   "pragma_table_info", "pragma_database_size", "json_each", "json_tree",     "histogram",
-    "histogram_values", "pg_timezone_names"};
-// Functions whose result can be of any size from a short text: evaluated while planning, where no timer reaches.
+constexpr std::string_view kTableFunctions[] = {"range",
+                                                "generate_series",
+                                                "unnest",
+                                                "repeat_row",
+                                                "read_parquet",
+                                                "parquet_scan",
+                                                "parquet_metadata",
+                                                "parquet_schema",
+                                                "parquet_file_metadata",
+                                                "duckdb_columns",
+                                                "duckdb_tables",
+                                                "duckdb_views",
+                                                "duckdb_functions",
+                                                "duckdb_settings",
+                                                "duckdb_types",
+                                                "duckdb_databases",
+                                                "duckdb_schemas",
+                                                "duckdb_keywords",
+                                                "duckdb_memory",
+                                                "pragma_table_info",
+                                                "pragma_database_size",
+                                                "json_each",
+                                                "json_tree",
+                                                "histogram",
+                                                "histogram_values",
+                                                "pg_timezone_names"};
+// Functions whose result can be of any size from a short text: evaluated while planning, where no
+// timer reaches.
 constexpr std::string_view kRefusedFunctions[] = {"repeat", "lpad", "rpad", "write_log", "nextval"};
 // The same, unless as a table function: rows come one vector at a time.
 constexpr std::string_view kRefusedAsScalar[] = {"range", "generate_series"};
 
-// The text after EXPLAIN [ANALYZE] [(options)], without comments before it; the whole text when it is no EXPLAIN.
+// The text after EXPLAIN [ANALYZE] [(options)], without comments before it; the whole text when it
+// is no EXPLAIN.
 std::string_view SkipBlank(std::string_view s) {
   for (;;) {
     s.remove_prefix(std::min(s.find_first_not_of(" \t\r\n\f\v"), s.size()));
@@ -63,7 +85,8 @@ std::string_view WithoutExplain(std::string_view sql) {
   if (!TakeWord(&s, "ANALYZE")) TakeWord(&s, "ANALYSE");
   s = SkipBlank(s);
   if (s.starts_with("(")) {
-    // Options in parentheses, or the SELECT itself in them: an option list never begins with SELECT, WITH or FROM.
+    // Options in parentheses, or the SELECT itself in them: an option list never begins with
+    // SELECT, WITH or FROM.
     std::string_view inside = s.substr(1);
     if (!TakeWord(&inside, "SELECT") && !TakeWord(&inside, "WITH") && !TakeWord(&inside, "FROM") &&
         !SkipBlank(inside).starts_with("(")) {
@@ -83,40 +106,46 @@ Status CheckFunctions(std::string_view json) {
   };
   const auto count = [&](std::string_view part) {
     int n = 0;
-    for (size_t at = json.find(part); at != std::string_view::npos; at = json.find(part, at + 1)) ++n;
+    for (size_t at = json.find(part); at != std::string_view::npos; at = json.find(part, at + 1))
+      ++n;
     return n;
   };
   const auto listed = [](const auto& names, const std::string& name) {
     return std::find(std::begin(names), std::end(names), name) != std::end(names);
   };
   if (const int tables = count(kTable) + count("\"type\":\"BASE_TABLE\""); tables > kMaxTables) {
-    return absl::InvalidArgumentError(
-        fmt::format("the query reads {} tables; the limit is {}: planning more takes time that nothing can end", tables, kMaxTables));
+    return absl::InvalidArgumentError(fmt::format(
+        "the query reads {} tables; the limit is {}: planning more takes time that nothing can end",
+        tables, kMaxTables));
   }
   if (const int lambdas = count("\"class\":\"LAMBDA\""); lambdas > kMaxLambdas) {
-    return absl::InvalidArgumentError(fmt::format("the query has {} lambdas (x -> ...); the limit is {}", lambdas, kMaxLambdas));
+    return absl::InvalidArgumentError(
+        fmt::format("the query has {} lambdas (x -> ...); the limit is {}", lambdas, kMaxLambdas));
   }
   std::vector<size_t> of_tables;  // where their names are
-  for (size_t at = json.find(kTable); at != std::string_view::npos; at = json.find(kTable, at + 1)) {
+  for (size_t at = json.find(kTable); at != std::string_view::npos;
+       at = json.find(kTable, at + 1)) {
     const size_t name = json.find(kName, at);
     of_tables.push_back(name);
     const std::string_view function = name == std::string_view::npos ? "?" : name_at(name);
     if (std::find(std::begin(kTableFunctions), std::end(kTableFunctions), LowerCase(function)) ==
         std::end(kTableFunctions)) {
-      return absl::PermissionDeniedError(fmt::format(
-          "table function {} is not available: queries may read the views and the files of the data directory "
-          "(see SHOW TABLES)",
-          Printable(function)));
+      return absl::PermissionDeniedError(
+          fmt::format("table function {} is not available: queries may read the views and the "
+                      "files of the data directory "
+                      "(see SHOW TABLES)",
+                      Printable(function)));
     }
   }
   for (size_t at = json.find(kName); at != std::string_view::npos; at = json.find(kName, at + 1)) {
     const std::string function = LowerCase(name_at(at));
     const bool as_table = std::find(of_tables.begin(), of_tables.end(), at) != of_tables.end();
     if (listed(kRefusedFunctions, function) || (!as_table && listed(kRefusedAsScalar, function))) {
-      return absl::PermissionDeniedError(fmt::format("function {} is not available {}", function,
-                                                     as_table || listed(kRefusedFunctions, function)
-                                                         ? "in queries"
-                                                         : "as a value: write it in FROM, where rows come one after another"));
+      return absl::PermissionDeniedError(
+          fmt::format("function {} is not available {}", function,
+                      as_table || listed(kRefusedFunctions, function)
+                          ? "in queries"
+                          : "as a value: write it in FROM, where rows come one after another"));
     }
   }
   return absl::OkStatus();
@@ -124,16 +153,19 @@ Status CheckFunctions(std::string_view json) {
 
 Status CheckStatement(Connection* c, std::string_view sql) {
   if (sql.size() > kMaxSqlBytes) {
-    return absl::InvalidArgumentError(fmt::format("the query has {} bytes; the limit is {}", sql.size(), kMaxSqlBytes));
+    return absl::InvalidArgumentError(
+        fmt::format("the query has {} bytes; the limit is {}", sql.size(), kMaxSqlBytes));
   }
-  if (sql.find('\0') != std::string_view::npos) return absl::InvalidArgumentError("the query has a NUL byte");
+  if (sql.find('\0') != std::string_view::npos)
+    return absl::InvalidArgumentError("the query has a NUL byte");
   int depth = 0, deepest = 0;
   for (char ch : sql) {
     if (ch == '(' || ch == '[' || ch == '{') deepest = std::max(deepest, ++depth);
     if (ch == ')' || ch == ']' || ch == '}') --depth;
   }
   if (deepest > kMaxNesting) {
-    return absl::InvalidArgumentError(fmt::format("brackets are nested {} deep; the limit is {}", deepest, kMaxNesting));
+    return absl::InvalidArgumentError(
+        fmt::format("brackets are nested {} deep; the limit is {}", deepest, kMaxNesting));
   }
   duckdb_extracted_statements statements = nullptr;
   const idx_t count = duckdb_extract_statements(c->raw(), std::string(sql).c_str(), &statements);
@@ -142,31 +174,34 @@ Status CheckStatement(Connection* c, std::string_view sql) {
     const char* error = duckdb_extract_statements_error(statements);
     return absl::InvalidArgumentError(error == nullptr ? "the query is empty" : error);
   }
-  if (count > 1) return absl::InvalidArgumentError(fmt::format("one statement at a time, these are {}", count));
-  FW_ASSIGN_OR_RETURN(Result result,
-                      c->Query(fmt::format("SELECT json_serialize_sql({})", QuoteText(WithoutExplain(sql)))));
+  if (count > 1)
+    return absl::InvalidArgumentError(fmt::format("one statement at a time, these are {}", count));
+  FW_ASSIGN_OR_RETURN(Result result, c->Query(fmt::format("SELECT json_serialize_sql({})",
+                                                          QuoteText(WithoutExplain(sql)))));
   std::string json;
   result.ForEach([&](const Row& row) { json = row.Text(0); });
   if (!json.starts_with("{\"error\":false")) {
     return absl::PermissionDeniedError(
-        "only SELECT, EXPLAIN of a SELECT, DESCRIBE, SHOW and SUMMARIZE are allowed: the store is read-only to queries");
+        "only SELECT, EXPLAIN of a SELECT, DESCRIBE, SHOW and SUMMARIZE are allowed: the store is "
+        "read-only to queries");
   }
   return CheckFunctions(json);
 }
 
-// Interrupts the connection at the deadline, and again until it is told that the query has ended: an interrupt that comes
-// between two stages of a query is forgotten.
+// Interrupts the connection at the deadline, and again until it is told that the query has ended:
+// an interrupt that comes between two stages of a query is forgotten.
 class Timer {
  public:
-  // ResourceExhausted where the system gives no thread: the one thing here that throws, and a query without its limit is
-  // not run.
+  // ResourceExhausted where the system gives no thread: the one thing here that throws, and a query
+  // without its limit is not run.
   Status Start(Connection* c, Micros timeout) {
     FW_RETURN_IF_ERROR(FaultPoint("user_sql:timer"));
     try {
       thread_ = std::jthread([this, c, timeout](std::stop_token stop) { Run(c, timeout, stop); });
     } catch (const std::system_error& e) {
-      return absl::ResourceExhaustedError(
-          Cat("no thread for the time limit of the query (", e.what(), "): too many threads or processes on this machine"));
+      return absl::ResourceExhaustedError(Cat("no thread for the time limit of the query (",
+                                              e.what(),
+                                              "): too many threads or processes on this machine"));
     }
     return absl::OkStatus();
   }
@@ -201,7 +236,8 @@ Status Fetch(Connection* c, std::string_view sql, uint64_t max_rows, QueryResult
   }
   const duckdb_statement_type type = duckdb_prepared_statement_type(prepared);
   if (type != DUCKDB_STATEMENT_TYPE_SELECT && type != DUCKDB_STATEMENT_TYPE_EXPLAIN) {
-    return absl::PermissionDeniedError("only SELECT and EXPLAIN of a SELECT are allowed in queries");
+    return absl::PermissionDeniedError(
+        "only SELECT and EXPLAIN of a SELECT are allowed in queries");
   }
   duckdb_pending_result pending = nullptr;
   const absl::Cleanup drop_pending = [&] { duckdb_destroy_pending(&pending); };
@@ -212,7 +248,8 @@ Status Fetch(Connection* c, std::string_view sql, uint64_t max_rows, QueryResult
   const absl::Cleanup destroy = [&] { duckdb_destroy_result(&result); };
   const auto failed = [&] {
     const char* error = duckdb_result_error(&result);
-    return c->Fail(duckdb_result_error_type(&result), error == nullptr ? "the query failed" : error);
+    return c->Fail(duckdb_result_error_type(&result),
+                   error == nullptr ? "the query failed" : error);
   };
   if (duckdb_execute_pending(pending, &result) != DuckDBSuccess) return failed();
 
@@ -242,7 +279,8 @@ Status Fetch(Connection* c, std::string_view sql, uint64_t max_rows, QueryResult
       }
     }
   }
-  if (const char* error = duckdb_result_error(&result); error != nullptr && *error != '\0') return failed();
+  if (const char* error = duckdb_result_error(&result); error != nullptr && *error != '\0')
+    return failed();
   return absl::OkStatus();
 }
 
@@ -268,17 +306,19 @@ StatusOr<QueryResult> RunUserSql(Connection* c, std::string_view sql, const Quer
   if (status.ok()) return out;
   if (late && c->fault() == Fault::kInterrupted) {
     return absl::DeadlineExceededError(
-        fmt::format("the query took longer than {}: narrow its window (columns day and hour skip whole files), or raise "
+        fmt::format("the query took longer than {}: narrow its window (columns day and hour skip "
+                    "whole files), or raise "
                     "the limit",
                     FormatDuration(limits.timeout)));
   }
   if (c->fault() == Fault::kMemory) {
     return absl::ResourceExhaustedError(
         Cat("the query needs more memory than the store may use: group or filter more, or raise "
-                     "store.memory_limit: ",
-                     std::string(status.message())));
+            "store.memory_limit: ",
+            std::string(status.message())));
   }
-  if (c->fault() == Fault::kInterrupted) return absl::UnavailableError("the query was interrupted: try again");
+  if (c->fault() == Fault::kInterrupted)
+    return absl::UnavailableError("the query was interrupted: try again");
   return status;
 }
 

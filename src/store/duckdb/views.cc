@@ -16,9 +16,10 @@ namespace {
 
 using telemetry::EntityKind;
 
-// SELECTs over the files of a table, with the columns `day` and, of raw tables, `hour`. One for every set of columns: within
-// a set DuckDB opens only the files that a filter on day and hour leaves, where union_by_name would open all of them just to
-// plan. The folders of merged raw days name no hour.
+// SELECTs over the files of a table, with the columns `day` and, of raw tables, `hour`. One for
+// every set of columns: within a set DuckDB opens only the files that a filter on day and hour
+// leaves, where union_by_name would open all of them just to plan. The folders of merged raw days
+// name no hour.
 std::vector<std::string> Scans(const Layout& layout, std::string_view table, bool by_hour) {
   std::map<std::pair<bool, std::string>, SealedFiles> sets;
   for (const auto& f : layout.files) {
@@ -27,10 +28,13 @@ std::vector<std::string> Scans(const Layout& layout, std::string_view table, boo
   std::vector<std::string> scans;
   for (const auto& [key, files] : sets) {
     const bool hour_in_path = by_hour && !key.first;
-    scans.push_back(Cat("SELECT *", by_hour && key.first ? ", extract(hour FROM ts)::INTEGER AS hour" : "", " FROM ",
-                        ScanFiles(layout.directory, files,
-                                  hour_in_path ? ", hive_partitioning = true, hive_types = {'day': DATE, 'hour': INTEGER}"
-                                               : ", hive_partitioning = true, hive_types = {'day': DATE}")));
+    scans.push_back(Cat(
+        "SELECT *", by_hour && key.first ? ", extract(hour FROM ts)::INTEGER AS hour" : "",
+        " FROM ",
+        ScanFiles(layout.directory, files,
+                  hour_in_path
+                      ? ", hive_partitioning = true, hive_types = {'day': DATE, 'hour': INTEGER}"
+                      : ", hive_partitioning = true, hive_types = {'day': DATE}")));
   }
   return scans;
 }
@@ -68,7 +72,8 @@ std::string InUnits(const StoredField& f) {
 }
 
 // samples, link_samples, ...: raw rows.
-std::string SamplesView(const Layout& layout, std::string_view table, const std::vector<StoredField>& fields) {
+std::string SamplesView(const Layout& layout, std::string_view table,
+                        const std::vector<StoredField>& fields) {
   std::vector<std::string> sources;
   // A first source without rows fixes names and types, also where nothing is stored yet.
   std::string schema = "SELECT ";
@@ -84,8 +89,9 @@ std::string SamplesView(const Layout& layout, std::string_view table, const std:
     for (int k = 0; k < kEntityKinds; ++k) {
       const auto kind = static_cast<EntityKind>(k);
       if (SealedTable(kind) != table || !state.samples[k].exists) continue;
-      sources.push_back(fmt::format("SELECT *, ts::DATE AS day, extract(hour FROM ts)::INTEGER AS hour FROM {}.{}",
-                                    segment->alias(), HotTable(kind)));
+      sources.push_back(fmt::format(
+          "SELECT *, ts::DATE AS day, extract(hour FROM ts)::INTEGER AS hour FROM {}.{}",
+          segment->alias(), HotTable(kind)));
     }
   }
   for (const std::string& scan : Scans(layout, table, true)) sources.push_back(scan);
@@ -93,12 +99,15 @@ std::string SamplesView(const Layout& layout, std::string_view table, const std:
   const StoredField* tensor = Find(fields, "tensor_active");
   const StoredField* clock = Find(fields, "sm_clock_mhz");
   // Parts of a node have a name, and neither model nor job.
-  std::string select = table == "samples" ? "r.ts, e.uuid AS gpu, nullif(e.gpu_instance, -1) AS gpu_instance, e.node, "
-                                            "m.name AS model, j.job, r.span_ms / 1e3 AS span_s, r.flags, "
-                                          : "r.ts, e.uuid AS name, e.node, r.span_ms / 1e3 AS span_s, ";
+  std::string select =
+      table == "samples"
+          ? "r.ts, e.uuid AS gpu, nullif(e.gpu_instance, -1) AS gpu_instance, e.node, "
+            "m.name AS model, j.job, r.span_ms / 1e3 AS span_s, r.flags, "
+          : "r.ts, e.uuid AS name, e.node, r.span_ms / 1e3 AS span_s, ";
   if (table == "samples" && tensor != nullptr && clock != nullptr) {
-    CatTo(&select, "CASE WHEN r.flags & 27 = 0 THEN coalesce(r.tensor_mhz / ", kTensorMhzScale, ", ",
-                    InUnits(*tensor), " * ", InUnits(*clock), ") / m.tensor_clock_max_mhz END AS ofu, ");
+    CatTo(&select, "CASE WHEN r.flags & 27 = 0 THEN coalesce(r.tensor_mhz / ", kTensorMhzScale,
+          ", ", InUnits(*tensor), " * ", InUnits(*clock),
+          ") / m.tensor_clock_max_mhz END AS ofu, ");
   }
   for (const StoredField& f : fields) CatTo(&select, InUnits(f), " AS ", QuoteName(f.column), ", ");
   return fmt::format(
@@ -112,23 +121,29 @@ std::string SamplesView(const Layout& layout, std::string_view table, const std:
 std::string RollupSelect(std::string_view share) {
   const auto seconds = [&](Sum s) { return fmt::format("r.{} / 1e3{}", kSumNames[s].gpu, share); };
   const auto mean = [](Sum total, Sum span, std::string_view factor) {
-    return fmt::format("r.{}{} / nullif(r.{}, 0)", kSumNames[total].gpu, factor, kSumNames[span].gpu);
+    return fmt::format("r.{}{} / nullif(r.{}, 0)", kSumNames[total].gpu, factor,
+                       kSumNames[span].gpu);
   };
   return fmt::format(
       "r.samples, {} AS gpu_seconds, "
       "CASE WHEN m.tensor_clock_max_mhz > 0 THEN {} ELSE 0 END AS computable_s, "
       "CASE WHEN r.computable_ms > 0 THEN r.tensor_mhz_s{} / m.tensor_clock_max_mhz END AS ofu_s, "
-      "CASE WHEN r.computable_ms > 0 THEN r.tensor_mhz_s * 1e3 / r.computable_ms / m.tensor_clock_max_mhz END AS ofu, "
-      "{} AS tensor_active, {} AS sm_clock_mhz, {} AS sm_active, {} AS gpu_util, {} AS power_w, r.energy_j{} AS energy_j, "
-      "{} AS tensor_missing_s, {} AS clock_missing_s, CASE WHEN m.tensor_clock_max_mhz > 0 THEN 0 ELSE {} END AS "
+      "CASE WHEN r.computable_ms > 0 THEN r.tensor_mhz_s * 1e3 / r.computable_ms / "
+      "m.tensor_clock_max_mhz END AS ofu, "
+      "{} AS tensor_active, {} AS sm_clock_mhz, {} AS sm_active, {} AS gpu_util, {} AS power_w, "
+      "r.energy_j{} AS energy_j, "
+      "{} AS tensor_missing_s, {} AS clock_missing_s, CASE WHEN m.tensor_clock_max_mhz > 0 THEN 0 "
+      "ELSE {} END AS "
       "model_unknown_s, {} AS dead_counter_s, {} AS out_of_range_s, {} AS stale_s, {} AS cycles_s",
-      seconds(kObserved), seconds(kComputable), share, mean(kTensor, kTensorSpan, ""), mean(kClock, kClockSpan, " * 1e3"),
-      mean(kSmActive, kSmActiveSpan, ""), mean(kGpuUtil, kGpuUtilSpan, ""), mean(kEnergy, kPowerSpan, " * 1e3"), share,
-      seconds(kTensorMissing), seconds(kClockMissing), seconds(kComputable), seconds(kDeadCounter), seconds(kOutOfRange),
-      seconds(kStale), seconds(kCycles));
+      seconds(kObserved), seconds(kComputable), share, mean(kTensor, kTensorSpan, ""),
+      mean(kClock, kClockSpan, " * 1e3"), mean(kSmActive, kSmActiveSpan, ""),
+      mean(kGpuUtil, kGpuUtilSpan, ""), mean(kEnergy, kPowerSpan, " * 1e3"), share,
+      seconds(kTensorMissing), seconds(kClockMissing), seconds(kComputable), seconds(kDeadCounter),
+      seconds(kOutOfRange), seconds(kStale), seconds(kCycles));
 }
 
-// The rows of a rollup, hot and sealed, one for each key: late rows and open hours leave several partial sums.
+// The rows of a rollup, hot and sealed, one for each key: late rows and open hours leave several
+// partial sums.
 std::string RollupRows(const Layout& layout, Rollup rollup, const InputScales& scales) {
   const RollupSpec& spec = SpecOf(rollup);
   std::string keys;
@@ -137,34 +152,45 @@ std::string RollupRows(const Layout& layout, Rollup rollup, const InputScales& s
   std::string schema = "SELECT NULL::TIMESTAMP AS ts";
   for (std::string_view key : spec.keys) CatTo(&schema, ", NULL::INTEGER AS ", key);
   for (int s = 0; s < kSumCount; ++s) CatTo(&schema, ", NULL::BIGINT AS ", SumColumn(spec, s));
-  sources.push_back(schema + ", NULL::TIMESTAMP AS first_ts, NULL::TIMESTAMP AS last_ts, NULL::DATE AS day WHERE false");
+  sources.push_back(
+      schema +
+      ", NULL::TIMESTAMP AS first_ts, NULL::TIMESTAMP AS last_ts, NULL::DATE AS day WHERE false");
   const bool gpu = spec.keys.front() == "entity";
   for (const auto& segment : layout.Readable()) {
     if (gpu) {
       const std::string rows = GpuRollup(*segment, rollup, scales);
-      if (!rows.empty()) sources.push_back(fmt::format("SELECT *, ts::DATE AS day FROM ({})", rows));
+      if (!rows.empty())
+        sources.push_back(fmt::format("SELECT *, ts::DATE AS day FROM ({})", rows));
       continue;
     }
-    const std::string ts = spec.step == kMicrosPerHour ? "* REPLACE (time_bucket(INTERVAL 1 HOUR, ts) AS ts)" : "*";
+    const std::string ts =
+        spec.step == kMicrosPerHour ? "* REPLACE (time_bucket(INTERVAL 1 HOUR, ts) AS ts)" : "*";
     sources.push_back(fmt::format("SELECT {}, ts::DATE AS day FROM {}.{}", ts, segment->alias(),
                                   SpecOf(Rollup::kJobMinute).table));
   }
   for (const std::string& scan : Scans(layout, spec.table, false)) sources.push_back(scan);
-  return fmt::format("(SELECT ts{}, day, {} FROM ({}) GROUP BY ts{}, day)", keys, RollupSums(spec), UnionAll(sources), keys);
+  return fmt::format("(SELECT ts{}, day, {} FROM ({}) GROUP BY ts{}, day)", keys, RollupSums(spec),
+                     UnionAll(sources), keys);
 }
 
-std::string GpuView(const Layout& layout, std::string_view name, Rollup rollup, const InputScales& scales) {
+std::string GpuView(const Layout& layout, std::string_view name, Rollup rollup,
+                    const InputScales& scales) {
   return fmt::format(
-      "CREATE OR REPLACE VIEW {} AS SELECT r.ts, e.uuid AS gpu, nullif(e.gpu_instance, -1) AS gpu_instance, e.node, "
-      "m.name AS model, j.job, {}, r.entity, r.job_set, r.day FROM {} r LEFT JOIN dim.entities e ON e.id = r.entity "
+      "CREATE OR REPLACE VIEW {} AS SELECT r.ts, e.uuid AS gpu, nullif(e.gpu_instance, -1) AS "
+      "gpu_instance, e.node, "
+      "m.name AS model, j.job, {}, r.entity, r.job_set, r.day FROM {} r LEFT JOIN dim.entities e "
+      "ON e.id = r.entity "
       "LEFT JOIN dim.models m ON m.id = r.model LEFT JOIN dim.job_names j ON j.job_set = r.job_set",
       name, RollupSelect(""), RollupRows(layout, rollup, scales));
 }
 
-std::string JobView(const Layout& layout, std::string_view name, Rollup rollup, const InputScales& scales) {
+std::string JobView(const Layout& layout, std::string_view name, Rollup rollup,
+                    const InputScales& scales) {
   return fmt::format(
-      "CREATE OR REPLACE VIEW {} AS SELECT r.ts, j.key AS job, j.user_name AS user, j.workflow, m.name AS model, {}, r.day "
-      "FROM {} r LEFT JOIN dim.models m ON m.id = r.model LEFT JOIN dim.job_set_members s ON s.job_set = r.job_set "
+      "CREATE OR REPLACE VIEW {} AS SELECT r.ts, j.key AS job, j.user_name AS user, j.workflow, "
+      "m.name AS model, {}, r.day "
+      "FROM {} r LEFT JOIN dim.models m ON m.id = r.model LEFT JOIN dim.job_set_members s ON "
+      "s.job_set = r.job_set "
       "LEFT JOIN dim.jobs j ON j.id = s.job",
       name, RollupSelect(" * coalesce(s.share, 1)"), RollupRows(layout, rollup, scales));
 }
@@ -178,46 +204,61 @@ std::string FleetView(const Layout& layout, const InputScales& scales) {
 
 std::string MetricsView(const Layout& layout) {
   std::vector<std::string> sources = {
-      "SELECT NULL::TIMESTAMP AS ts, NULL::INTEGER AS series, NULL::DOUBLE AS value, NULL::DATE AS day, NULL::INTEGER AS "
+      "SELECT NULL::TIMESTAMP AS ts, NULL::INTEGER AS series, NULL::DOUBLE AS value, NULL::DATE AS "
+      "day, NULL::INTEGER AS "
       "hour WHERE false"};
   for (const auto& segment : layout.Readable()) {
-    sources.push_back(fmt::format("SELECT *, ts::DATE AS day, extract(hour FROM ts)::INTEGER AS hour FROM {}.metrics",
-                                  segment->alias()));
+    sources.push_back(fmt::format(
+        "SELECT *, ts::DATE AS day, extract(hour FROM ts)::INTEGER AS hour FROM {}.metrics",
+        segment->alias()));
   }
   for (const std::string& scan : Scans(layout, "metrics", true)) sources.push_back(scan);
   return fmt::format(
-      "CREATE OR REPLACE VIEW metrics AS SELECT r.ts, s.name, s.labels, s.target, r.value, r.series, r.day, r.hour "
+      "CREATE OR REPLACE VIEW metrics AS SELECT r.ts, s.name, s.labels, s.target, r.value, "
+      "r.series, r.day, r.hour "
       "FROM ({}) r LEFT JOIN dim.series s ON s.id = r.series",
       UnionAll(sources));
 }
 
 std::string ApplicationView(const Layout& layout) {
-  std::vector<std::string> sources = {fmt::format("SELECT *, NULL::DATE AS day FROM ({}) WHERE false", EmptyApplication())};
+  std::vector<std::string> sources = {
+      fmt::format("SELECT *, NULL::DATE AS day FROM ({}) WHERE false", EmptyApplication())};
   for (const auto& segment : layout.Readable()) {
-    sources.push_back(Cat("SELECT *, ts::DATE AS day FROM ", segment->alias(), ".", kApplicationTable));
+    sources.push_back(
+        Cat("SELECT *, ts::DATE AS day FROM ", segment->alias(), ".", kApplicationTable));
   }
   for (const std::string& scan : Scans(layout, kApplicationTable, false)) sources.push_back(scan);
   return ApplicationSelect(UnionAll(sources));
 }
 
 constexpr std::string_view kDescribing[] = {
-    "CREATE OR REPLACE VIEW gpus AS SELECT e.uuid AS gpu, nullif(e.gpu_instance, -1) AS gpu_instance, e.node, "
-    "nullif(e.gpu_index, -1) AS gpu_index, coalesce(m.name, e.model_name) AS model, e.device, e.pci_bus_id, e.driver, "
-    "e.mig_profile, nullif(e.sm_count, 0) AS sm_count, p.uuid AS parent, m.tensor_clock_max_mhz, e.first_seen, "
-    "e.id AS entity FROM dim.entities e LEFT JOIN dim.entities p ON p.id = e.parent LEFT JOIN dim.models m ON m.id = e.model "
+    "CREATE OR REPLACE VIEW gpus AS SELECT e.uuid AS gpu, nullif(e.gpu_instance, -1) AS "
+    "gpu_instance, e.node, "
+    "nullif(e.gpu_index, -1) AS gpu_index, coalesce(m.name, e.model_name) AS model, e.device, "
+    "e.pci_bus_id, e.driver, "
+    "e.mig_profile, nullif(e.sm_count, 0) AS sm_count, p.uuid AS parent, m.tensor_clock_max_mhz, "
+    "e.first_seen, "
+    "e.id AS entity FROM dim.entities e LEFT JOIN dim.entities p ON p.id = e.parent LEFT JOIN "
+    "dim.models m ON m.id = e.model "
     "WHERE e.kind <= 1",
-    "CREATE OR REPLACE VIEW models AS SELECT name AS model, tensor_clock_max_mhz, nullif(sm_count, 0) AS sm_count, "
+    "CREATE OR REPLACE VIEW models AS SELECT name AS model, tensor_clock_max_mhz, nullif(sm_count, "
+    "0) AS sm_count, "
     "nullif(tdp_w, 0) AS tdp_w, half_rate FROM dim.models",
     "CREATE OR REPLACE VIEW jobs AS SELECT key AS job, name, user_name AS user, workflow, cluster, "
     "CASE source WHEN 2 THEN 'static' ELSE 'labels' END AS source FROM dim.jobs",
-    "CREATE OR REPLACE VIEW job_intervals AS SELECT j.key AS job, e.uuid AS gpu, nullif(e.gpu_instance, -1) AS "
+    "CREATE OR REPLACE VIEW job_intervals AS SELECT j.key AS job, e.uuid AS gpu, "
+    "nullif(e.gpu_instance, -1) AS "
     "gpu_instance, e.node, nullif(v.rank, -1) AS rank, v.from_ts AS started, v.to_ts AS ended, "
-    "CASE v.source WHEN 2 THEN 'static' ELSE 'labels' END AS source, v.entity FROM (SELECT * FROM meta.intervals QUALIFY "
-    "row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1) v LEFT JOIN dim.jobs j ON j.id = v.job "
+    "CASE v.source WHEN 2 THEN 'static' ELSE 'labels' END AS source, v.entity FROM (SELECT * FROM "
+    "meta.intervals QUALIFY "
+    "row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1) v LEFT JOIN dim.jobs j ON j.id = "
+    "v.job "
     "LEFT JOIN dim.entities e ON e.id = v.entity WHERE v.to_ts IS NULL OR v.to_ts > v.from_ts",
     "CREATE OR REPLACE VIEW fields AS SELECT column_name AS field, unit, "
-    "CASE kind WHEN 0 THEN 'ratio' WHEN 1 THEN 'gauge' ELSE 'counter' END AS kind, help FROM meta.fields",
-    "CREATE OR REPLACE VIEW sealed_files AS SELECT tbl AS \"table\", path, rows, bytes, min_ts, max_ts FROM meta.files",
+    "CASE kind WHEN 0 THEN 'ratio' WHEN 1 THEN 'gauge' ELSE 'counter' END AS kind, help FROM "
+    "meta.fields",
+    "CREATE OR REPLACE VIEW sealed_files AS SELECT tbl AS \"table\", path, rows, bytes, min_ts, "
+    "max_ts FROM meta.files",
 };
 
 }  // namespace
@@ -240,7 +281,8 @@ Status CreateViews(Connection* c, const Layout& layout, const DimensionTables& d
   statements.push_back(JobView(layout, "job_hours", Rollup::kJobHour, scales));
   statements.push_back(FleetView(layout, scales));
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
-  for (const std::string& statement : statements) FW_RETURN_IF_ERROR(Annotate(c->Execute(statement), "making views"));
+  for (const std::string& statement : statements)
+    FW_RETURN_IF_ERROR(Annotate(c->Execute(statement), "making views"));
   return transaction.Commit();
 }
 

@@ -1,4 +1,5 @@
-// The views a user's SQL sees (docs/store.md lists them): canonical units, names instead of ids, hot and sealed together.
+// The views a user's SQL sees (docs/store.md lists them): canonical units, names instead of ids,
+// hot and sealed together.
 #ifndef FLOPWATCH_STORE_DUCKDB_VIEWS_H_
 #define FLOPWATCH_STORE_DUCKDB_VIEWS_H_
 

@@ -1,9 +1,11 @@
-// Every analysis is a pure function from a TraceSet to tables, in one file, registered in registry.cc. The numbers of the
-// terminal, the report, JSON and the API come from here and nowhere else.
+// Every analysis is a pure function from a TraceSet to tables, in one file, registered in
+// registry.cc. The numbers of the terminal, the report, JSON and the API come from here and nowhere
+// else.
 //
-// Two modes. The default has the definitions of docs/traces.md: GPU work by category, nanosecond integers, all steps.
-// `hta` selects events as HolisticTraceAnalysis 0.6 does (its rows, its kernel types, the last step dropped), with its column
-// names, so that numbers can be compared; its defects that are not repeated are listed in docs/traces.md.
+// Two modes. The default has the definitions of docs/traces.md: GPU work by category, nanosecond
+// integers, all steps. `hta` selects events as HolisticTraceAnalysis 0.6 does (its rows, its kernel
+// types, the last step dropped), with its column names, so that numbers can be compared; its
+// defects that are not repeated are listed in docs/traces.md.
 #ifndef FLOPWATCH_TRACE_ANALYSIS_ANALYSIS_H_
 #define FLOPWATCH_TRACE_ANALYSIS_ANALYSIS_H_
 
@@ -26,11 +28,12 @@ struct AnalysisOptions {
   bool hta = false;
   int threads = 2;
   std::vector<std::string> communication_names = {};  // IsCommunicationKernel's `more`
-  std::string annotation = {};                        // analyses of one annotation's instances (critical path); "" = whole trace
+  std::string annotation =
+      {};  // analyses of one annotation's instances (critical path); "" = whole trace
   int instance = 0;
-  std::optional<int32_t> rank = {};             // analyses of one rank; default the first
-  std::string operator_name = "aten::linear";   // frequent kernel sequences
-  int min_pattern = 2;                          // kernels in a sequence, at least
+  std::optional<int32_t> rank = {};            // analyses of one rank; default the first
+  std::string operator_name = "aten::linear";  // frequent kernel sequences
+  int min_pattern = 2;                         // kernels in a sequence, at least
 };
 
 struct HtaRows;  // analysis/hta.h
@@ -39,11 +42,11 @@ struct HtaRows;  // analysis/hta.h
 struct GpuStream {
   int64_t device = kUnknown;  // as the trace numbers it; kUnknown = not given
   int32_t stream = kNoStream;
-  std::vector<Row> rows;      // by start time
+  std::vector<Row> rows;  // by start time
 };
 
-// What several analyses need of one rank, computed once, on first use. Safe from several threads. Everything follows the
-// definitions of the default mode except hta().
+// What several analyses need of one rank, computed once, on first use. Safe from several threads.
+// Everything follows the definitions of the default mode except hta().
 class RankView {
  public:
   RankView(const TraceSet& set, const RankTrace& rank, const AnalysisOptions& options);
@@ -58,12 +61,13 @@ class RankView {
   const std::vector<KernelClass>& classes() const;    // one a row
   const std::vector<Row>& gpu_rows() const;           // GPU work by start time
   const std::vector<GpuStream>& gpu_streams() const;  // the same by device and stream
-  const std::vector<Row>& parents_first() const;      // all rows, each after EventTable::parent; a thread's in the order entered
-  const IntervalSet& busy() const;                    // all GPU work
-  const IntervalSet& busy(KernelClass c) const;       // of one class; kNone = the empty set
-  const IntervalSet& exposed_communication() const;   // communication that no compute hides
-  Interval gpu_span() const;                          // first start to last end of GPU work; {0, 0} without any
-  const HtaRows& hta() const;                         // the rows that HTA looks at
+  const std::vector<Row>& parents_first()
+      const;  // all rows, each after EventTable::parent; a thread's in the order entered
+  const IntervalSet& busy() const;                   // all GPU work
+  const IntervalSet& busy(KernelClass c) const;      // of one class; kNone = the empty set
+  const IntervalSet& exposed_communication() const;  // communication that no compute hides
+  Interval gpu_span() const;   // first start to last end of GPU work; {0, 0} without any
+  const HtaRows& hta() const;  // the rows that HTA looks at
 
  private:
   struct Lazy;
@@ -85,7 +89,8 @@ class AnalysisInput {
   const TraceSet& set() const { return set_; }
   const AnalysisOptions& options() const { return options_; }
   std::span<const std::unique_ptr<RankView>> ranks() const { return views_; }
-  // The collectives of all ranks, matched once, on first use (collectives.h). Safe from several threads.
+  // The collectives of all ranks, matched once, on first use (collectives.h). Safe from several
+  // threads.
   const Collectives& collectives() const;
 
  private:
@@ -96,7 +101,8 @@ class AnalysisInput {
   std::unique_ptr<Lazy> lazy_;
 };
 
-// Tables of one analysis. Most have one, named ""; others have named parts (gpu_kernel_breakdown: "kernel_type", "kernels").
+// Tables of one analysis. Most have one, named ""; others have named parts (gpu_kernel_breakdown:
+// "kernel_type", "kernels").
 struct AnalysisTables {
   struct Part {
     std::string name;
@@ -106,16 +112,16 @@ struct AnalysisTables {
 };
 
 struct Analysis {
-  std::string_view name;   // "temporal_breakdown": stable, as in -o json
-  std::string_view title;  // one line for people
+  std::string_view name;    // "temporal_breakdown": stable, as in -o json
+  std::string_view title;   // one line for people
   bool many_ranks = false;  // needs two ranks to say anything
   // FailedPrecondition("not computable: ...") where the trace lacks what it needs.
   StatusOr<AnalysisTables> (*run)(const AnalysisInput& input);
 };
 
 std::span<const Analysis> Analyses();
-// InvalidArgument with the nearest name and all there are. A name may carry an argument after a colon ("frequent_patterns:aten::linear"), which the
-// caller puts into the options.
+// InvalidArgument with the nearest name and all there are. A name may carry an argument after a
+// colon ("frequent_patterns:aten::linear"), which the caller puts into the options.
 StatusOr<const Analysis*> FindAnalysis(std::string_view name);
 
 // Several analyses of one question, on options.threads threads; results in the order asked.
@@ -123,7 +129,8 @@ struct AnalysisRun {
   const Analysis* analysis = nullptr;
   StatusOr<AnalysisTables> result = absl::UnknownError("not run");
 };
-std::vector<AnalysisRun> RunAnalyses(const AnalysisInput& input, std::span<const Analysis* const> analyses);
+std::vector<AnalysisRun> RunAnalyses(const AnalysisInput& input,
+                                     std::span<const Analysis* const> analyses);
 
 }  // namespace flopwatch::trace
 

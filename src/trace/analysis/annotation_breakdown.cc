@@ -10,15 +10,16 @@ namespace {
 
 constexpr size_t kHtaNames = 1000;
 
-// The innermost annotation of every piece of GPU work; kNoRow without one. On the GPU: the last to begin, on the same stream, of
-// those that have not ended. On the CPU: around the launch call, on its thread.
+// The innermost annotation of every piece of GPU work; kNoRow without one. On the GPU: the last to
+// begin, on the same stream, of those that have not ended. On the CPU: around the launch call, on
+// its thread.
 std::vector<Row> AnnotationOfWork(const RankView& view, Category category) {
   const EventTable& e = view.events();
   const std::vector<Row>& work = view.gpu_rows();
   std::vector<Row> out(work.size(), kNoRow);
   if (category == Category::kUserAnnotation) {
-    const std::vector<Row> above =
-        NearestAbove(e, view.parents_first(), [&](Row r) { return e.category[r] == Category::kUserAnnotation; });
+    const std::vector<Row> above = NearestAbove(
+        e, view.parents_first(), [&](Row r) { return e.category[r] == Category::kUserAnnotation; });
     for (size_t i = 0; i < work.size(); ++i) {
       if (e.launch[work[i]] != kNoRow) out[i] = above[e.launch[work[i]]];
     }
@@ -26,7 +27,8 @@ std::vector<Row> AnnotationOfWork(const RankView& view, Category category) {
   }
   std::vector<Row> of_row(e.size(), kNoRow);
   std::vector<std::vector<Row>> open(view.rank().threads.size());
-  for (const Row r : view.parents_first()) {  // what starts together with an annotation and is shorter lies in it
+  for (const Row r :
+       view.parents_first()) {  // what starts together with an annotation and is shorter lies in it
     if (e.category[r] != category && !IsGpuWork(e.category[r])) continue;
     std::vector<Row>& stack = open[e.thread[r]];
     while (!stack.empty() && e.end(stack.back()) <= e.ts[r]) stack.pop_back();
@@ -40,10 +42,12 @@ std::vector<Row> AnnotationOfWork(const RankView& view, Category category) {
   return out;
 }
 
-StatusOr<AnalysisTables> DefaultAnnotationBreakdown(const AnalysisInput& input, Category category, std::string_view name) {
+StatusOr<AnalysisTables> DefaultAnnotationBreakdown(const AnalysisInput& input, Category category,
+                                                    std::string_view name) {
   Table table;
-  table.columns = {Plain("rank"),   Plain("name"),   Count("count"),  Plain("sum_us"),   Plain("mean_us"),
-                   Plain("std_us"), Plain("min_us"), Plain("max_us"), Count("gpu_rows"), Plain("gpu_work_us")};
+  table.columns = {Plain("rank"),     Plain("name"),       Count("count"),  Plain("sum_us"),
+                   Plain("mean_us"),  Plain("std_us"),     Plain("min_us"), Plain("max_us"),
+                   Count("gpu_rows"), Plain("gpu_work_us")};
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     NameTotals totals(view->set().names.size());
@@ -62,22 +66,28 @@ StatusOr<AnalysisTables> DefaultAnnotationBreakdown(const AnalysisInput& input, 
     const bool has_gpu = !view->gpu_rows().empty();
     for (const NameTotals::Line& line : totals.BySum()) {
       const Accumulator& a = line.total;
-      table.rows.push_back({RankCell(*view), TextCell(view->set().names.Text(line.name)), a.count(), a.sum(), a.mean(),
-                            NumberCell(a.std()), a.min(), a.max(), has_gpu ? Cell{work_rows[line.name]} : Cell{},
+      table.rows.push_back({RankCell(*view), TextCell(view->set().names.Text(line.name)), a.count(),
+                            a.sum(), a.mean(), NumberCell(a.std()), a.min(), a.max(),
+                            has_gpu ? Cell{work_rows[line.name]} : Cell{},
                             has_gpu ? Cell{work_us[line.name]} : Cell{}});
     }
   }
-  if (table.rows.empty()) return NotComputable(absl::StrCat("the trace has no rows of the category ", std::string(CategoryName(category))));
+  if (table.rows.empty())
+    return NotComputable(absl::StrCat("the trace has no rows of the category ",
+                                      std::string(CategoryName(category))));
   table.notes.push_back(
-      "sums of durations: annotations inside each other count each. gpu_rows and gpu_work_us are the GPU work whose innermost "
+      "sums of durations: annotations inside each other count each. gpu_rows and gpu_work_us are "
+      "the GPU work whose innermost "
       "annotation this is: on the GPU by time and stream, on the CPU by the launch call's thread");
   AddNotes(input, name, &table);
   return OneTable(std::move(table));
 }
 
-StatusOr<AnalysisTables> HtaAnnotationBreakdown(const AnalysisInput& input, std::string_view file_category) {
+StatusOr<AnalysisTables> HtaAnnotationBreakdown(const AnalysisInput& input,
+                                                std::string_view file_category) {
   Table table;
-  table.columns = PlainColumns({"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"});
+  table.columns =
+      PlainColumns({"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     const NameId category = view->set().names.Find(file_category);
@@ -87,23 +97,29 @@ StatusOr<AnalysisTables> HtaAnnotationBreakdown(const AnalysisInput& input, std:
       if (e.file_category[r] == category) totals.Add(e.name[r], MicrosOf(e.dur[r]));
     }
     for (const HtaNameLine& line : HtaNameLines(view->set().names, totals, kHtaNames)) {
-      table.rows.push_back({TextCell(line.name), line.sum, line.max, line.min, line.std, line.mean, RankCell(*view)});
+      table.rows.push_back({TextCell(line.name), line.sum, line.max, line.min, line.std, line.mean,
+                            RankCell(*view)});
     }
   }
-  if (table.rows.empty()) return NotComputable(absl::StrCat("the trace has no rows of the category ", std::string(file_category)));
-  std::stable_sort(table.rows.begin(), table.rows.end(),
-                   [](const std::vector<Cell>& a, const std::vector<Cell>& b) { return a[0] < b[0]; });
+  if (table.rows.empty())
+    return NotComputable(
+        absl::StrCat("the trace has no rows of the category ", std::string(file_category)));
+  std::stable_sort(
+      table.rows.begin(), table.rows.end(),
+      [](const std::vector<Cell>& a, const std::vector<Cell>& b) { return a[0] < b[0]; });
   AddNotes(input, "", &table);
   return OneTable(std::move(table));
 }
 
 StatusOr<AnalysisTables> Gpu(const AnalysisInput& input) {
   return input.options().hta ? HtaAnnotationBreakdown(input, "gpu_user_annotation")
-                             : DefaultAnnotationBreakdown(input, Category::kGpuUserAnnotation, "gpu_user_annotation_breakdown");
+                             : DefaultAnnotationBreakdown(input, Category::kGpuUserAnnotation,
+                                                          "gpu_user_annotation_breakdown");
 }
 StatusOr<AnalysisTables> Cpu(const AnalysisInput& input) {
   return input.options().hta ? HtaAnnotationBreakdown(input, "user_annotation")
-                             : DefaultAnnotationBreakdown(input, Category::kUserAnnotation, "user_annotation_breakdown_cpu");
+                             : DefaultAnnotationBreakdown(input, Category::kUserAnnotation,
+                                                          "user_annotation_breakdown_cpu");
 }
 
 }  // namespace

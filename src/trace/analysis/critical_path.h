@@ -1,19 +1,25 @@
-// The critical path of one rank: the chain of work, CPU and GPU, that no part of could be shortened without the whole getting
-// shorter. A graph with a node at the start and the end of every operator, CUDA call and piece of GPU work, and edges for what
-// follows from what; the path is its longest.
+// The critical path of one rank: the chain of work, CPU and GPU, that no part of could be shortened
+// without the whole getting shorter. A graph with a node at the start and the end of every
+// operator, CUDA call and piece of GPU work, and edges for what follows from what; the path is its
+// longest.
 //
 // Edges and their weights, in nanoseconds:
-//   operator            along a thread from one start or end to the next inside an operator, and a kernel from start to end:
+//   operator            along a thread from one start or end to the next inside an operator, and a
+//   kernel from start to end:
 //                       the time between. 0 where a call only waits for the GPU.
-//   dependency          from one top-level operator of a thread to the next: 0, the thread was idle. The thread of the backward
+//   dependency          from one top-level operator of a thread to the next: 0, the thread was
+//   idle. The thread of the backward
 //                       pass (autograd) continues the thread that holds the steps.
-//   kernel_launch_delay from a launch call's start to the kernel's where the stream was idle at the launch; otherwise 0.
-//   kernel_kernel_delay from the stream's previous kernel, up to 1.5 ms; longer gaps have another cause.
-//   sync_dependency     0: from a kernel to the call that waited for it, or to the kernel of another stream that did.
-// Default mode: GPU work by category, every way of launching (driver API, HIP, graphs), nanoseconds. Where the trace has no
-// rows of synchronisation (the usual case) they are inferred: a blocking call waited for the GPU work that ended last inside
-// it, and a kernel that was launched before, started when the kernel that ended last before it ended. hta mode: HTA 0.6's
-// graph (traces.md 2.10) with its rounding to microseconds, queue lengths and lock model, so that numbers can be compared.
+//   kernel_launch_delay from a launch call's start to the kernel's where the stream was idle at the
+//   launch; otherwise 0. kernel_kernel_delay from the stream's previous kernel, up to 1.5 ms;
+//   longer gaps have another cause. sync_dependency     0: from a kernel to the call that waited
+//   for it, or to the kernel of another stream that did.
+// Default mode: GPU work by category, every way of launching (driver API, HIP, graphs),
+// nanoseconds. Where the trace has no rows of synchronisation (the usual case) they are inferred: a
+// blocking call waited for the GPU work that ended last inside it, and a kernel that was launched
+// before, started when the kernel that ended last before it ended. hta mode: HTA 0.6's graph
+// (traces.md 2.10) with its rounding to microseconds, queue lengths and lock model, so that numbers
+// can be compared.
 #ifndef FLOPWATCH_TRACE_ANALYSIS_CRITICAL_PATH_H_
 #define FLOPWATCH_TRACE_ANALYSIS_CRITICAL_PATH_H_
 
@@ -38,7 +44,8 @@ enum class PathBound : uint8_t {
   kKernelKernel,
   kLaunch
 };
-std::string_view PathBoundName(PathBound b);  // "cpu_bound", "gpu_compute_bound", ...; "(dependency)" for kNone
+std::string_view PathBoundName(
+    PathBound b);  // "cpu_bound", "gpu_compute_bound", ...; "(dependency)" for kNone
 
 // One edge of the path.
 struct PathStep {
@@ -60,8 +67,9 @@ struct CriticalPath {
   int64_t dropped = 0;          // edges that ran in a circle: times that contradict each other
 };
 
-// Of the window of the `instance`-th row whose name contains options.annotation ("" = the whole trace). NotFound where there is
-// no such row, FailedPrecondition ("not computable: ...") where the window holds nothing. n log n in the rows of the window.
+// Of the window of the `instance`-th row whose name contains options.annotation ("" = the whole
+// trace). NotFound where there is no such row, FailedPrecondition ("not computable: ...") where the
+// window holds nothing. n log n in the rows of the window.
 StatusOr<CriticalPath> FindCriticalPath(const RankView& view);
 
 }  // namespace flopwatch::trace

@@ -23,8 +23,10 @@ StatusOr<AnalysisTables> RunCriticalPathTables(const AnalysisInput& input) {
     }
   }
   if (view == nullptr) {
-    return absl::NotFoundError(input.ranks().empty() ? std::string("not computable: no rank is loaded")
-                                                     : fmt::format("rank {} is not loaded", input.options().rank.value_or(0)));
+    return absl::NotFoundError(
+        input.ranks().empty()
+            ? std::string("not computable: no rank is loaded")
+            : fmt::format("rank {} is not loaded", input.options().rank.value_or(0)));
   }
   FW_ASSIGN_OR_RETURN(const CriticalPath path, FindCriticalPath(*view));
   struct Sums {
@@ -53,39 +55,45 @@ StatusOr<AnalysisTables> RunCriticalPathTables(const AnalysisInput& input) {
     of.time += sums.time;
   }
   std::vector<std::pair<std::string, Sums>> events(shortened.begin(), shortened.end());
-  std::stable_sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.second.time > b.second.time; });
+  std::stable_sort(events.begin(), events.end(),
+                   [](const auto& a, const auto& b) { return a.second.time > b.second.time; });
 
   const auto share = [&](Nanos t) { return ShareCell(MicrosOf(t), MicrosOf(path.total)); };
   Table summary;
   summary.columns = {Plain("bound_by"), Plain("duration_us"), Share("share"), Count("edges")};
   for (const auto& [bound, sums] : bounds) {
-    summary.rows.push_back({TextCell(PathBoundName(bound)), MicrosCell(sums.time), share(sums.time), sums.edges});
+    summary.rows.push_back(
+        {TextCell(PathBoundName(bound)), MicrosCell(sums.time), share(sums.time), sums.edges});
   }
-  std::stable_sort(summary.rows.begin(), summary.rows.end(),
-                   [](const auto& a, const auto& b) { return std::get<double>(a[1]) > std::get<double>(b[1]); });
-  summary.notes.push_back(
-      fmt::format("window: rank {}, {}, {:.3f} ms; the path has {:.3f} ms of work, the rest of the window nobody worked on it",
-                  view->rank().rank,
-                  input.options().annotation.empty()
-                      ? std::string("the whole trace")
-                      : fmt::format("'{}', instance {}", input.options().annotation, input.options().instance),
-                  static_cast<double>(path.window.end - path.window.begin) / 1e6, static_cast<double>(path.total) / 1e6));
+  std::stable_sort(summary.rows.begin(), summary.rows.end(), [](const auto& a, const auto& b) {
+    return std::get<double>(a[1]) > std::get<double>(b[1]);
+  });
+  summary.notes.push_back(fmt::format(
+      "window: rank {}, {}, {:.3f} ms; the path has {:.3f} ms of work, the rest of the window "
+      "nobody worked on it",
+      view->rank().rank,
+      input.options().annotation.empty()
+          ? std::string("the whole trace")
+          : fmt::format("'{}', instance {}", input.options().annotation, input.options().instance),
+      static_cast<double>(path.window.end - path.window.begin) / 1e6,
+      static_cast<double>(path.total) / 1e6));
   if (!path.sync_rows) {
     summary.notes.push_back(
-        input.options().hta
-            ? std::string(
-                  "the trace has no rows of synchronisation (cuda_sync): HTA's path does not know what calls waited for")
-            : fmt::format("the trace has no rows of synchronisation (cuda_sync): {} waits were inferred from times",
-                          path.inferred));
+        input.options().hta ? std::string("the trace has no rows of synchronisation (cuda_sync): "
+                                          "HTA's path does not know what calls waited for")
+                            : fmt::format("the trace has no rows of synchronisation (cuda_sync): "
+                                          "{} waits were inferred from times",
+                                          path.inferred));
   }
   if (path.dropped > 0)
-    summary.notes.push_back(
-        fmt::format("{} edges ran in a circle (times contradict each other) and were left out", path.dropped));
+    summary.notes.push_back(fmt::format(
+        "{} edges ran in a circle (times contradict each other) and were left out", path.dropped));
 
   Table edges;
   edges.columns = {Plain("edge_type"), Count("edges"), Plain("duration_us"), Share("share")};
   for (const auto& [type, sums] : types) {
-    edges.rows.push_back({TextCell(PathEdgeName(type)), sums.edges, MicrosCell(sums.time), share(sums.time)});
+    edges.rows.push_back(
+        {TextCell(PathEdgeName(type)), sums.edges, MicrosCell(sums.time), share(sums.time)});
   }
   Table top;
   top.columns = {Plain("name"), Plain("duration_us"), Share("share"), Count("edges")};
@@ -98,11 +106,13 @@ StatusOr<AnalysisTables> RunCriticalPathTables(const AnalysisInput& input) {
   graph.columns = {Plain("rank"),           Count("nodes"),          Count("edges"),
                    Count("critical_nodes"), Count("critical_edges"), Plain("total_duration_us"),
                    Plain("window_us"),      Plain("share_of_window")};
-  graph.rows.push_back({int64_t{view->rank().rank}, static_cast<int64_t>(path.nodes), static_cast<int64_t>(path.edges),
-                        path.steps.empty() ? int64_t{0} : static_cast<int64_t>(path.steps.size() + 1),
-                        static_cast<int64_t>(path.steps.size()), MicrosCell(path.total),
-                        MicrosCell(path.window.end - path.window.begin),
-                        ShareCell(MicrosOf(path.total), MicrosOf(path.window.end - path.window.begin))});
+  graph.rows.push_back(
+      {int64_t{view->rank().rank}, static_cast<int64_t>(path.nodes),
+       static_cast<int64_t>(path.edges),
+       path.steps.empty() ? int64_t{0} : static_cast<int64_t>(path.steps.size() + 1),
+       static_cast<int64_t>(path.steps.size()), MicrosCell(path.total),
+       MicrosCell(path.window.end - path.window.begin),
+       ShareCell(MicrosOf(path.total), MicrosOf(path.window.end - path.window.begin))});
   AnalysisTables out;
   out.parts.push_back({"", std::move(summary)});
   out.parts.push_back({"edge_types", std::move(edges)});

@@ -17,7 +17,8 @@ struct Launches {
   double call_us = 0, gpu_us = 0, delay_us = 0;
   std::vector<double> delays;
 
-  // From the end of the call to the start of the work; 0 where the work starts while the call still runs.
+  // From the end of the call to the start of the work; 0 where the work starts while the call still
+  // runs.
   void Add(Nanos call, Nanos call_dur, Nanos start, Nanos gpu_dur) {
     const Nanos delay = std::max<Nanos>(0, start - call - call_dur);
     ++pairs;
@@ -78,16 +79,19 @@ StatusOr<AnalysisTables> DefaultCudaKernelLaunchStats(const AnalysisInput& input
     }
     const Summary s = Describe(std::move(all.delays), kQuantiles);
     const bool some = all.pairs > 0;
-    table.rows.push_back({RankCell(*view), all.pairs, some ? Cell{all.call_us} : Cell{}, some ? Cell{all.gpu_us} : Cell{},
-                          some ? Cell{all.delay_us} : Cell{}, NumberCell(s.mean), NumberCell(s.std), NumberCell(s.min),
-                          NumberCell(s.percentiles[0]), NumberCell(s.percentiles[1]), NumberCell(s.percentiles[2]),
-                          NumberCell(s.max), all.short_kernels, all.slow_calls, all.slow_launches, graph_launches, graph_rows,
-                          without});
+    table.rows.push_back({RankCell(*view), all.pairs, some ? Cell{all.call_us} : Cell{},
+                          some ? Cell{all.gpu_us} : Cell{}, some ? Cell{all.delay_us} : Cell{},
+                          NumberCell(s.mean), NumberCell(s.std), NumberCell(s.min),
+                          NumberCell(s.percentiles[0]), NumberCell(s.percentiles[1]),
+                          NumberCell(s.percentiles[2]), NumberCell(s.max), all.short_kernels,
+                          all.slow_calls, all.slow_launches, graph_launches, graph_rows, without});
   }
   if (table.rows.empty()) return NotComputable(kNoGpuWork);
   table.notes.push_back(
-      "a launch is a call (CUDA, HIP or driver) and the first GPU row it made; delay from the end of the call to the start of the "
-      "work. short_kernels: shorter than their call of at most 50 µs; slow_calls: over 50 µs; slow_launches: delay over 100 µs. "
+      "a launch is a call (CUDA, HIP or driver) and the first GPU row it made; delay from the end "
+      "of the call to the start of the "
+      "work. short_kernels: shorter than their call of at most 50 µs; slow_calls: over 50 µs; "
+      "slow_launches: delay over 100 µs. "
       "Graph launches are counted apart: one call starts many kernels");
   AddNotes(input, "cuda_kernel_launch_stats", &table);
   return OneTable(std::move(table));
@@ -95,15 +99,17 @@ StatusOr<AnalysisTables> DefaultCudaKernelLaunchStats(const AnalysisInput& input
 
 StatusOr<AnalysisTables> HtaCudaKernelLaunchStats(const AnalysisInput& input) {
   Table table;
-  table.columns = PlainColumns({"rank", "n", "cpu_duration_sum", "gpu_duration_sum", "launch_delay_sum", "launch_delay.count",
-                                "launch_delay.mean", "launch_delay.std", "launch_delay.min", "launch_delay.50%",
-                                "launch_delay.90%", "launch_delay.99%", "launch_delay.max",
-                                "short_gpu_kernels(cpu<=50&gpu<cpu)", "runtime_outliers(cpu>50)",
-                                "launch_delay_outliers(>100)"});
+  table.columns =
+      PlainColumns({"rank", "n", "cpu_duration_sum", "gpu_duration_sum", "launch_delay_sum",
+                    "launch_delay.count", "launch_delay.mean", "launch_delay.std",
+                    "launch_delay.min", "launch_delay.50%", "launch_delay.90%", "launch_delay.99%",
+                    "launch_delay.max", "short_gpu_kernels(cpu<=50&gpu<cpu)",
+                    "runtime_outliers(cpu>50)", "launch_delay_outliers(>100)"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     std::vector<NameId> names;
-    for (const std::string_view name : {"cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync"}) {
+    for (const std::string_view name :
+         {"cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync"}) {
       if (const NameId id = view->set().names.Find(name); id != kNoName) names.push_back(id);
     }
     Launches all;
@@ -114,22 +120,28 @@ StatusOr<AnalysisTables> HtaCudaKernelLaunchStats(const AnalysisInput& input) {
       all.Add(e.ts[call], e.dur[call], e.ts[r], e.dur[r]);
     }
     const Summary s = Describe(std::move(all.delays), kQuantiles);
-    table.rows.push_back({RankCell(*view), all.pairs, all.call_us, all.gpu_us, all.delay_us, static_cast<double>(s.count),
-                          NumberCell(s.mean), NumberCell(s.std), NumberCell(s.min), NumberCell(s.percentiles[0]),
-                          NumberCell(s.percentiles[1]), NumberCell(s.percentiles[2]), NumberCell(s.max), all.short_kernels,
-                          all.slow_calls, all.slow_launches});
+    table.rows.push_back({RankCell(*view), all.pairs, all.call_us, all.gpu_us, all.delay_us,
+                          static_cast<double>(s.count), NumberCell(s.mean), NumberCell(s.std),
+                          NumberCell(s.min), NumberCell(s.percentiles[0]),
+                          NumberCell(s.percentiles[1]), NumberCell(s.percentiles[2]),
+                          NumberCell(s.max), all.short_kernels, all.slow_calls, all.slow_launches});
   }
   AddNotes(input, "", &table);
   return OneTable(std::move(table));
 }
 
-StatusOr<AnalysisTables> RunCudaKernelLaunchStats(const AnalysisInput& input) { return input.options().hta ? HtaCudaKernelLaunchStats(input) : DefaultCudaKernelLaunchStats(input); }
+StatusOr<AnalysisTables> RunCudaKernelLaunchStats(const AnalysisInput& input) {
+  return input.options().hta ? HtaCudaKernelLaunchStats(input)
+                             : DefaultCudaKernelLaunchStats(input);
+}
 
 }  // namespace
 
 constinit const Analysis kCudaKernelLaunchStats = {
     .name = "cuda_kernel_launch_stats",
-    .title = "Launch calls: their own time, the delay until the work starts, kernels shorter than their call",
+    .title =
+        "Launch calls: their own time, the delay until the work starts, kernels shorter than their "
+        "call",
     .run = RunCudaKernelLaunchStats,
 };
 

@@ -16,14 +16,15 @@ struct Ranges {
   std::vector<Row> ranges, launches;  // by start time
 };
 
-// The profiler measures one kernel a range and serialises them: the i-th range is the i-th launch (traces.md 2.10). Anything
-// else would put one kernel's counters on another.
+// The profiler measures one kernel a range and serialises them: the i-th range is the i-th launch
+// (traces.md 2.10). Anything else would put one kernel's counters on another.
 Ranges RangesOf(const RankView& view) {
   const EventTable& e = view.events();
   Ranges out;
   for (Row r = 0; r < e.size(); ++r) {
     if (e.category[r] == Category::kProfilerRange) out.ranges.push_back(r);
-    if (e.category[r] == Category::kRuntime && view.set().names.Text(e.name[r]).starts_with("cudaLaunchKernel")) {
+    if (e.category[r] == Category::kRuntime &&
+        view.set().names.Text(e.name[r]).starts_with("cudaLaunchKernel")) {
       out.launches.push_back(r);
     }
   }
@@ -44,9 +45,12 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
       column[m.metric] = static_cast<uint32_t>(metrics.size());
     }
   }
-  if (!any) return NotComputable("the trace has no cuda_profiler_range events (record with the CUPTI profiler's metrics)");
+  if (!any)
+    return NotComputable(
+        "the trace has no cuda_profiler_range events (record with the CUPTI profiler's metrics)");
   Table table;
-  table.columns = {Plain("rank"), Plain("kernel"), Plain("begin_us"), Plain("top_level_op"), Plain("bottom_level_op"), Plain("op_stack")};
+  table.columns = {Plain("rank"),         Plain("kernel"),          Plain("begin_us"),
+                   Plain("top_level_op"), Plain("bottom_level_op"), Plain("op_stack")};
   const size_t fixed = table.columns.size();
   for (const NameId metric : metrics) table.columns.push_back(Plain(names.Text(metric)));
   std::string refused;
@@ -56,8 +60,10 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
     const Ranges all = RangesOf(*view);
     if (all.ranges.empty()) continue;
     if (all.ranges.size() != all.launches.size()) {
-      refused += fmt::format("{}rank {} has {} measured ranges and {} kernel launches, so it is not known which is which",
-                             refused.empty() ? "" : "; ", view->rank().rank, all.ranges.size(), all.launches.size());
+      refused += fmt::format(
+          "{}rank {} has {} measured ranges and {} kernel launches, so it is not known which is "
+          "which",
+          refused.empty() ? "" : "; ", view->rank().rank, all.ranges.size(), all.launches.size());
       continue;
     }
     std::vector<uint32_t> row_of(e.size(), 0);  // 1 + index into table.rows
@@ -68,11 +74,13 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
       }
       const Row range = all.ranges[i];
       std::vector<Row> stack;  // innermost first
-      for (Row r = e.parent[all.launches[i]]; r != kNoRow && stack.size() < kMostStack; r = e.parent[r]) {
+      for (Row r = e.parent[all.launches[i]]; r != kNoRow && stack.size() < kMostStack;
+           r = e.parent[r]) {
         if (e.category[r] == Category::kCpuOp) stack.push_back(r);
       }
       std::string text;
-      for (size_t s = stack.size(); s-- > 0;) text += (text.empty() ? "" : " > ") + std::string(names.Text(e.name[stack[s]]));
+      for (size_t s = stack.size(); s-- > 0;)
+        text += (text.empty() ? "" : " > ") + std::string(names.Text(e.name[stack[s]]));
       std::vector<Cell> row(table.columns.size());
       row[0] = RankCell(*view);
       row[1] = TextCell(names.Text(e.name[range]));
@@ -94,7 +102,9 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
   if (table.rows.empty()) return NotComputable(refused.empty() ? "no measured ranges" : refused);
   if (!refused.empty()) table.notes.push_back("left out: " + refused);
   if (left_out > 0) table.notes.push_back(fmt::format("{} further ranges are left out", left_out));
-  table.notes.push_back("counters of one kernel each, in the order of the launches, with the operators around the launch");
+  table.notes.push_back(
+      "counters of one kernel each, in the order of the launches, with the operators around the "
+      "launch");
   AddNotes(input, "cupti_counters", &table);
   return OneTable(std::move(table));
 }

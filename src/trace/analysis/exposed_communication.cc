@@ -23,7 +23,8 @@ struct Line {
   Nanos time = 0, own = 0, exposed = 0;
 };
 
-// "ncclDevKernel_AllReduce_Sum_f32_RING_LL" of "void ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs...)".
+// "ncclDevKernel_AllReduce_Sum_f32_RING_LL" of "void
+// ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs...)".
 std::string ShortKernelName(std::string_view name) {
   if (name.starts_with("void ")) name.remove_prefix(5);
   return std::string(name.substr(0, name.find_first_of("<(")));
@@ -33,12 +34,13 @@ std::string ShortKernelName(std::string_view name) {
 double BytesOf(const StringPool& names, const CollectiveDetail* detail) {
   if (detail == nullptr) return -1;
   if (detail->bytes >= 0) return static_cast<double>(detail->bytes);
-  const int64_t elements = std::max(detail->in_elements, detail->out_elements), each = ElementBytes(names.Text(detail->dtype));
+  const int64_t elements = std::max(detail->in_elements, detail->out_elements),
+                each = ElementBytes(names.Text(detail->dtype));
   return elements >= 0 && each > 0 ? static_cast<double>(elements) * static_cast<double>(each) : -1;
 }
 
-// Every moment of communication belongs to the collective that started first of those that run then: so the exposed times of
-// the lines add up to the rank's exposed communication.
+// Every moment of communication belongs to the collective that started first of those that run
+// then: so the exposed times of the lines add up to the rank's exposed communication.
 std::vector<Line> LinesOf(const RankView& view) {
   const EventTable& e = view.events();
   const IntervalSet& exposed = view.exposed_communication();
@@ -49,11 +51,13 @@ std::vector<Line> LinesOf(const RankView& view) {
     if (view.classes()[r] != KernelClass::kCommunication) continue;
     const CollectiveDetail* detail = view.rank().CollectiveOf(r);
     if (detail == nullptr && e.op[r] != kNoRow) detail = view.rank().CollectiveOf(e.op[r]);
-    const NameId name = detail != nullptr && detail->collective != kNoName ? detail->collective : e.name[r];
-    const NameId group = detail == nullptr              ? kNoName
+    const NameId name =
+        detail != nullptr && detail->collective != kNoName ? detail->collective : e.name[r];
+    const NameId group = detail == nullptr                      ? kNoName
                          : detail->group_description != kNoName ? detail->group_description
                                                                 : detail->group_name;
-    const auto [found, added] = known.try_emplace({e.step[r], name, group}, static_cast<uint32_t>(out.size()));
+    const auto [found, added] =
+        known.try_emplace({e.step[r], name, group}, static_cast<uint32_t>(out.size()));
     if (added) out.push_back({.step = e.step[r], .collective = name, .group = group});
     Line& line = out[found->second];
     ++line.count;
@@ -74,36 +78,51 @@ std::vector<Line> LinesOf(const RankView& view) {
 
 StatusOr<AnalysisTables> RunExposedCommunication(const AnalysisInput& input) {
   Table table;
-  table.columns = {Plain("rank"),      Plain("step"),         Plain("collective"), Plain("group"),
-                   Count("count"),     Column{"bytes", "", ColumnFormat::kBytes},        Plain("communication_us"), Plain("exposed_us"),
-                   Share("exposed_share"), Share("exposed_share_of_step")};
+  table.columns = {Plain("rank"),
+                   Plain("step"),
+                   Plain("collective"),
+                   Plain("group"),
+                   Count("count"),
+                   Column{"bytes", "", ColumnFormat::kBytes},
+                   Plain("communication_us"),
+                   Plain("exposed_us"),
+                   Share("exposed_share"),
+                   Share("exposed_share_of_step")};
   size_t left_out = 0;
   for (const auto& view : input.ranks()) {
     const StringPool& names = view->set().names;
     const Interval span = view->gpu_span();
     std::vector<Line> lines = LinesOf(*view);
     std::sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
-      return std::tie(a.step, b.exposed, a.collective, a.group) < std::tie(b.step, a.exposed, b.collective, b.group);
+      return std::tie(a.step, b.exposed, a.collective, a.group) <
+             std::tie(b.step, a.exposed, b.collective, b.group);
     });
     for (const Line& line : lines) {
       if (table.rows.size() >= kMostLines) {
         ++left_out;
         continue;
       }
-      const Step* step = line.step == kNoStep ? nullptr : &view->rank().steps[static_cast<size_t>(line.step)];
+      const Step* step =
+          line.step == kNoStep ? nullptr : &view->rank().steps[static_cast<size_t>(line.step)];
       const Nanos whole = step != nullptr ? step->end - step->begin : span.end - span.begin;
-      table.rows.push_back({RankCell(*view), step != nullptr ? Cell{step->number} : Cell{}, ShortKernelName(names.Text(line.collective)),
-                            line.group == kNoName ? Cell{} : TextCell(names.Text(line.group)), line.count,
-                            line.with_bytes == line.count ? Cell{line.bytes} : Cell{}, MicrosCell(line.time),
-                            MicrosCell(line.exposed), ShareCell(MicrosOf(line.exposed), MicrosOf(line.own)),
-                            step != nullptr || view->rank().steps.empty() ? ShareCell(MicrosOf(line.exposed), MicrosOf(whole)) : Cell{}});
+      table.rows.push_back({RankCell(*view), step != nullptr ? Cell{step->number} : Cell{},
+                            ShortKernelName(names.Text(line.collective)),
+                            line.group == kNoName ? Cell{} : TextCell(names.Text(line.group)),
+                            line.count, line.with_bytes == line.count ? Cell{line.bytes} : Cell{},
+                            MicrosCell(line.time), MicrosCell(line.exposed),
+                            ShareCell(MicrosOf(line.exposed), MicrosOf(line.own)),
+                            step != nullptr || view->rank().steps.empty()
+                                ? ShareCell(MicrosOf(line.exposed), MicrosOf(whole))
+                                : Cell{}});
     }
   }
   if (table.rows.empty()) return NotComputable("no rank of this trace has communication kernels");
   if (left_out > 0) table.notes.push_back(fmt::format("{} further lines are left out", left_out));
   table.notes.push_back(
-      "by the step that launched it and the collective; exposed = no compute kernel runs. Where collectives overlap, the time is of "
-      "the one that started first, so that the lines add up to the exposed communication of the rank; without steps the share is of "
+      "by the step that launched it and the collective; exposed = no compute kernel runs. Where "
+      "collectives overlap, the time is of "
+      "the one that started first, so that the lines add up to the exposed communication of the "
+      "rank; without steps the share is of "
       "the GPU span");
   AddNotes(input, "exposed_communication", &table);
   return OneTable(std::move(table));

@@ -1,5 +1,6 @@
-// Hotspot statistics of the Facebook fleet paper (Automated Trace Comprehension): frequency, duration and size distribution of
-// operators, calls, kernels and copies, the most time-consuming first. All ranks together.
+// Hotspot statistics of the Facebook fleet paper (Automated Trace Comprehension): frequency,
+// duration and size distribution of operators, calls, kernels and copies, the most time-consuming
+// first. All ranks together.
 #include <algorithm>
 
 #include "trace/analysis/analyses.h"
@@ -29,7 +30,8 @@ double Quantile(std::vector<double>& v, double q) {
   return a + (at - static_cast<double>(low)) * (b - a);
 }
 
-AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name, std::string_view size_name, std::vector<Item> items) {
+AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name,
+                            std::string_view size_name, std::vector<Item> items) {
   const StringPool& names = input.set().names;
   // Grouped by counting: names are small numbers.
   std::vector<uint32_t> begin(names.size() + 1, 0);
@@ -54,17 +56,20 @@ AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name, std::s
   std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(keep), order.end(), more);
 
   Table table;
-  table.columns = {Plain("name"),   Count("count"),  Plain("total_us"), Share("share"), Plain("mean_us"),
-                   Plain("p50_us"), Plain("p90_us"), Plain("p99_us"),   Plain("max_us")};
+  table.columns = {Plain("name"),   Count("count"),   Plain("total_us"),
+                   Share("share"),  Plain("mean_us"), Plain("p50_us"),
+                   Plain("p90_us"), Plain("p99_us"),  Plain("max_us")};
   if (!size_name.empty()) {
-    for (const char* what : {"_p50", "_p90", "_max", "_total"}) table.columns.push_back(Plain(std::string(size_name) + what));
+    for (const char* what : {"_p50", "_p90", "_max", "_total"})
+      table.columns.push_back(Plain(std::string(size_name) + what));
   }
   const size_t distinct = order.size();
   order.resize(keep);
   std::vector<double> values;
   for (const NameId n : order) {
     values.clear();
-    for (uint32_t i = begin[n]; i < begin[n + 1]; ++i) values.push_back(MicrosOf(items[grouped[i]].dur));
+    for (uint32_t i = begin[n]; i < begin[n + 1]; ++i)
+      values.push_back(MicrosOf(items[grouped[i]].dur));
     const auto count = static_cast<int64_t>(values.size());
     std::vector<Cell> row = {TextCell(names.Text(n)),
                              count,
@@ -79,18 +84,21 @@ AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name, std::s
       values.clear();
       double sum = 0;
       for (uint32_t i = begin[n]; i < begin[n + 1]; ++i) {
-        if (items[grouped[i]].size >= 0) values.push_back(items[grouped[i]].size), sum += values.back();
+        if (items[grouped[i]].size >= 0)
+          values.push_back(items[grouped[i]].size), sum += values.back();
       }
       row.push_back(NumberCell(Quantile(values, 0.5)));
       row.push_back(NumberCell(Quantile(values, 0.9)));
-      row.push_back(NumberCell(values.empty() ? kNaN : *std::max_element(values.begin(), values.end())));
+      row.push_back(
+          NumberCell(values.empty() ? kNaN : *std::max_element(values.begin(), values.end())));
       row.push_back(NumberCell(values.empty() ? kNaN : sum));
     }
     table.rows.push_back(std::move(row));
   }
   AddNotes(input, "hotspots", &table);
   table.notes.push_back(
-      absl::StrCat(keep, " of ", distinct, " names, the ones with the largest sum; shares are of the sum of all"));
+      absl::StrCat(keep, " of ", distinct,
+                   " names, the ones with the largest sum; shares are of the sum of all"));
   return {std::move(name), std::move(table)};
 }
 
@@ -100,7 +108,9 @@ StatusOr<AnalysisTables> RunHotspots(const AnalysisInput& input) {
     const EventTable& e = view->events();
     // An operator's own time: without the operators and calls directly inside it.
     std::vector<Nanos> inside(e.size(), 0);
-    const auto counts = [&](Row r) { return e.category[r] == Category::kCpuOp || IsLaunchApi(e.category[r]); };
+    const auto counts = [&](Row r) {
+      return e.category[r] == Category::kCpuOp || IsLaunchApi(e.category[r]);
+    };
     for (Row r = 0; r < e.size(); ++r) {
       if (!counts(r)) continue;
       const Row parent = e.parent[r];
@@ -118,13 +128,15 @@ StatusOr<AnalysisTables> RunHotspots(const AnalysisInput& input) {
         if (k != nullptr && k->grid[0] > 0) {
           threads = 1;
           for (int axis = 0; axis < 3; ++axis)
-            threads *= std::max(k->grid[axis], 1) * static_cast<double>(std::max(k->block[axis], 1));
+            threads *=
+                std::max(k->grid[axis], 1) * static_cast<double>(std::max(k->block[axis], 1));
         }
         kernels.push_back({e.name[r], e.dur[r], threads});
       } else if (c == Category::kGpuMemcpy || c == Category::kGpuMemset) {
         const CopyDetail* copy = view->rank().CopyOf(r);
         copies.push_back(
-            {e.name[r], e.dur[r], copy == nullptr || copy->bytes == kUnknown ? -1 : static_cast<double>(copy->bytes)});
+            {e.name[r], e.dur[r],
+             copy == nullptr || copy->bytes == kUnknown ? -1 : static_cast<double>(copy->bytes)});
       }
     }
   }

@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::string_view kStepPrefix = "ProfilerStep";
 
-bool Contains(std::string_view name, std::string_view part) { return name.find(part) != std::string_view::npos; }
+bool Contains(std::string_view name, std::string_view part) {
+  return name.find(part) != std::string_view::npos;
+}
 
 bool SeveralSteps(const TraceSet& set) {
   std::optional<int64_t> first;
@@ -31,7 +33,8 @@ void Classify(const TraceSet& set, const EventTable& events, HtaRows* out) {
   out->gpu_type.reserve(out->gpu.size());
   for (const Row r : out->gpu) {
     uint8_t& known = by_name[events.name[r]];
-    if (known == kNotJudged) known = static_cast<uint8_t>(HtaKernelTypeOf(set.names.Text(events.name[r])));
+    if (known == kNotJudged)
+      known = static_cast<uint8_t>(HtaKernelTypeOf(set.names.Text(events.name[r])));
     out->gpu_type.push_back(static_cast<HtaKernelType>(known));
   }
 }
@@ -40,10 +43,14 @@ void Classify(const TraceSet& set, const EventTable& events, HtaRows* out) {
 
 std::string_view HtaKernelTypeName(HtaKernelType type) {
   switch (type) {
-    case HtaKernelType::kComputation: return "COMPUTATION";
-    case HtaKernelType::kCommunication: return "COMMUNICATION";
-    case HtaKernelType::kMemory: return "MEMORY";
-    case HtaKernelType::kOther: break;
+    case HtaKernelType::kComputation:
+      return "COMPUTATION";
+    case HtaKernelType::kCommunication:
+      return "COMMUNICATION";
+    case HtaKernelType::kMemory:
+      return "MEMORY";
+    case HtaKernelType::kOther:
+      break;
   }
   return "OTHER";
 }
@@ -72,9 +79,11 @@ HtaRows SelectHtaRows(const TraceSet& set, const RankTrace& rank) {
   HtaRows out;
   const bool trim = SeveralSteps(set);
   // HTA's CPU side: no stream or no correlation, except waits for an event or a context.
-  const NameId event_sync = set.names.Find("Event Sync"), context_sync = set.names.Find("Context Sync");
+  const NameId event_sync = set.names.Find("Event Sync"),
+               context_sync = set.names.Find("Context Sync");
   const auto on_cpu = [&](Row r) {
-    const bool waits = e.name[r] != kNoName && (e.name[r] == event_sync || e.name[r] == context_sync);
+    const bool waits =
+        e.name[r] != kNoName && (e.name[r] == event_sync || e.name[r] == context_sync);
     return !waits && (e.stream[r] < 0 || e.correlation[r] < 0);
   };
   Nanos last_step = std::numeric_limits<Nanos>::min();
@@ -83,7 +92,8 @@ HtaRows SelectHtaRows(const TraceSet& set, const RankTrace& rank) {
     for (Row r = 0; r < e.size(); ++r) {
       const Category c = e.category[r];
       if (c == Category::kKernel || IsLaunchApi(c) || c == Category::kPythonFunction) continue;
-      if (on_cpu(r) && set.names.Text(e.name[r]).starts_with(kStepPrefix)) last_step = std::max(last_step, e.ts[r]);
+      if (on_cpu(r) && set.names.Text(e.name[r]).starts_with(kStepPrefix))
+        last_step = std::max(last_step, e.ts[r]);
     }
     for (Row r = 0; r < e.size() && e.ts[r] < last_step; ++r) {
       if (e.correlation[r] != kNoId && on_cpu(r)) launched.insert(e.correlation[r]);
@@ -108,7 +118,8 @@ Interval HtaSpan(const EventTable& events, const HtaRows& rows) {
 IntervalSet HtaBusy(const EventTable& events, const HtaRows& rows, HtaKernelType type) {
   std::vector<Interval> intervals;
   for (size_t i = 0; i < rows.gpu.size(); ++i) {
-    if (rows.gpu_type[i] == type) intervals.push_back({events.ts[rows.gpu[i]], events.end(rows.gpu[i])});
+    if (rows.gpu_type[i] == type)
+      intervals.push_back({events.ts[rows.gpu[i]], events.end(rows.gpu[i])});
   }
   return Merge(std::move(intervals));
 }
@@ -120,7 +131,8 @@ IntervalSet HtaBusy(const EventTable& events, const HtaRows& rows) {
   return Merge(std::move(intervals));
 }
 
-std::vector<HtaNameLine> HtaNameLines(const StringPool& names, const NameTotals& totals, size_t most) {
+std::vector<HtaNameLine> HtaNameLines(const StringPool& names, const NameTotals& totals,
+                                      size_t most) {
   const std::vector<NameTotals::Line> sorted = totals.BySum();
   std::vector<HtaNameLine> out;
   const auto line = [](std::string_view name, const Accumulator& a) {
@@ -131,7 +143,8 @@ std::vector<HtaNameLine> HtaNameLines(const StringPool& names, const NameTotals&
   } else {
     // The limit is the 0.8 quantile of the column of running sums.
     std::vector<double> running;
-    for (const NameTotals::Line& l : sorted) running.push_back((running.empty() ? 0 : running.back()) + l.total.sum());
+    for (const NameTotals::Line& l : sorted)
+      running.push_back((running.empty() ? 0 : running.back()) + l.total.sum());
     const double quantile = 0.8;
     const double limit = Describe(running, std::span(&quantile, 1)).percentiles[0];
     Accumulator others;
@@ -146,7 +159,8 @@ std::vector<HtaNameLine> HtaNameLines(const StringPool& names, const NameTotals&
     }
     out.push_back(line("others", others));
   }
-  std::sort(out.begin(), out.end(), [](const HtaNameLine& a, const HtaNameLine& b) { return a.name < b.name; });
+  std::sort(out.begin(), out.end(),
+            [](const HtaNameLine& a, const HtaNameLine& b) { return a.name < b.name; });
   return out;
 }
 

@@ -1,6 +1,7 @@
-// What HolisticTraceAnalysis 0.6 selects and how it names kinds of kernels, for the `hta` mode only. Times stay nanosecond
-// integers: its rounding to whole microseconds, which makes durations negative, is not repeated (docs/traces.md lists what is
-// and what is not). Source: traces.md 2.1 to 2.4, checked against its outputs.
+// What HolisticTraceAnalysis 0.6 selects and how it names kinds of kernels, for the `hta` mode
+// only. Times stay nanosecond integers: its rounding to whole microseconds, which makes durations
+// negative, is not repeated (docs/traces.md lists what is and what is not). Source: traces.md 2.1
+// to 2.4, checked against its outputs.
 #ifndef FLOPWATCH_TRACE_ANALYSIS_HTA_H_
 #define FLOPWATCH_TRACE_ANALYSIS_HTA_H_
 
@@ -14,17 +15,17 @@
 namespace flopwatch::trace {
 
 enum class HtaKernelType : uint8_t { kComputation, kCommunication, kMemory, kOther };
-inline constexpr HtaKernelType kHtaKernelTypes[] = {HtaKernelType::kComputation, HtaKernelType::kCommunication,
-                                                    HtaKernelType::kMemory};
+inline constexpr HtaKernelType kHtaKernelTypes[] = {
+    HtaKernelType::kComputation, HtaKernelType::kCommunication, HtaKernelType::kMemory};
 std::string_view HtaKernelTypeName(HtaKernelType type);  // "COMPUTATION", ...
 // By the name alone, as HTA does: a kernel with "Sync" or "dma" in its name is OTHER.
 HtaKernelType HtaKernelTypeOf(std::string_view name);
 
-// Rows in the order of the table. With two or more ProfilerSteps in the set: CPU rows that start before the last step of the
-// rank and GPU rows whose correlation one of those has; else all rows.
+// Rows in the order of the table. With two or more ProfilerSteps in the set: CPU rows that start
+// before the last step of the rank and GPU rows whose correlation one of those has; else all rows.
 struct HtaRows {
   std::vector<Row> rows;
-  std::vector<Row> gpu;  // of these, those with a stream, whatever their category
+  std::vector<Row> gpu;                 // of these, those with a stream, whatever their category
   std::vector<HtaKernelType> gpu_type;  // of `gpu`, one each
 };
 HtaRows SelectHtaRows(const TraceSet& set, const RankTrace& rank);
@@ -35,14 +36,15 @@ Interval HtaSpan(const EventTable& events, const HtaRows& rows);
 IntervalSet HtaBusy(const EventTable& events, const HtaRows& rows, HtaKernelType type);
 IntervalSet HtaBusy(const EventTable& events, const HtaRows& rows);  // of all of them
 
-// HTA's table of names: one line a name, and above `most` names a line "others" that stands for the names of little time.
-// Its maximum, minimum, mean and deviation then describe sums by name, not kernels (traces.md 2.12 item 6); repeated here
-// because the numbers are to be comparable.
+// HTA's table of names: one line a name, and above `most` names a line "others" that stands for the
+// names of little time. Its maximum, minimum, mean and deviation then describe sums by name, not
+// kernels (traces.md 2.12 item 6); repeated here because the numbers are to be comparable.
 struct HtaNameLine {
   std::string_view name;
   double sum = 0, max = 0, min = 0, std = 0, mean = 0;  // µs
 };
-std::vector<HtaNameLine> HtaNameLines(const StringPool& names, const NameTotals& totals, size_t most);
+std::vector<HtaNameLine> HtaNameLines(const StringPool& names, const NameTotals& totals,
+                                      size_t most);
 
 // pandas' round(): to `digits` decimals, halves to even.
 double HtaRound(double value, int digits);

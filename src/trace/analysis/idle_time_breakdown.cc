@@ -9,16 +9,18 @@
 namespace flopwatch::trace {
 namespace {
 
-// Shorter gaps between work that was queued in time are the GPU's own delay. HTA's threshold, which it documents as 30 ns and
-// compares in µs (traces.md 2.6).
+// Shorter gaps between work that was queued in time are the GPU's own delay. HTA's threshold, which
+// it documents as 30 ns and compares in µs (traces.md 2.6).
 constexpr Nanos kKernelDelay = 30'000;
 
 enum Idle : size_t { kHostWait, kKernelWait, kOtherWait, kNotKnown, kIdleKinds };
-constexpr std::string_view kIdleNames[kIdleKinds] = {"host_wait", "kernel_wait", "other", "launch_unknown"};
+constexpr std::string_view kIdleNames[kIdleKinds] = {"host_wait", "kernel_wait", "other",
+                                                     "launch_unknown"};
 
 struct Gaps {
   double sum = 0;  // µs
-  bool any = false;  // HTA shows a category that has only the first row of a stream, which has no gap
+  bool any =
+      false;  // HTA shows a category that has only the first row of a stream, which has no gap
   std::vector<double> micros;
 };
 using GapsByKind = std::array<Gaps, kIdleKinds>;
@@ -38,7 +40,7 @@ GapsByKind DefaultGaps(const EventTable& e, const std::vector<Row>& rows) {
     if (i > 0 && e.ts[r] > until) {
       const Nanos gap = e.ts[r] - until;
       const Row call = e.launch[r];
-      const Idle kind = call == kNoRow           ? kNotKnown
+      const Idle kind = call == kNoRow       ? kNotKnown
                         : e.ts[call] > until ? kHostWait
                         : gap < kKernelDelay ? kKernelWait
                                              : kOtherWait;
@@ -51,7 +53,8 @@ GapsByKind DefaultGaps(const EventTable& e, const std::vector<Row>& rows) {
   return out;
 }
 
-// Gaps to the previous row, not to the end of all before it: negative where rows of a stream overlap (traces.md 2.6).
+// Gaps to the previous row, not to the end of all before it: negative where rows of a stream
+// overlap (traces.md 2.6).
 GapsByKind HtaGaps(const EventTable& e, const std::vector<Row>& rows) {
   GapsByKind out;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -62,7 +65,9 @@ GapsByKind HtaGaps(const EventTable& e, const std::vector<Row>& rows) {
     const Nanos previous = e.end(rows[i - 1]);
     const Nanos gap = e.ts[rows[i]] - previous;
     const Row call = e.launch[rows[i]];
-    const Idle kind = call != kNoRow && e.ts[call] > previous ? kHostWait : gap < kKernelDelay ? kKernelWait : kOtherWait;
+    const Idle kind = call != kNoRow && e.ts[call] > previous ? kHostWait
+                      : gap < kKernelDelay                    ? kKernelWait
+                                                              : kOtherWait;
     out[kind].sum += MicrosOf(gap);
     out[kind].any = true;
     out[kind].micros.push_back(MicrosOf(gap));
@@ -81,12 +86,15 @@ void AddDefault(const RankView& view, Parts* out) {
     for (size_t kind = 0; kind < kIdleKinds; ++kind) {
       if (!gaps[kind].any) continue;
       const auto count = static_cast<int64_t>(gaps[kind].micros.size());
-      out->by_category.rows.push_back({RankCell(view), DeviceCell(stream), StreamCell(stream.stream), TextCell(kIdleNames[kind]),
+      out->by_category.rows.push_back({RankCell(view), DeviceCell(stream),
+                                       StreamCell(stream.stream), TextCell(kIdleNames[kind]),
                                        gaps[kind].sum, ShareCell(gaps[kind].sum, total), count});
       const Summary s = Describe(std::move(gaps[kind].micros), kQuartiles);
-      out->stats.rows.push_back({RankCell(view), DeviceCell(stream), StreamCell(stream.stream), TextCell(kIdleNames[kind]), s.count,
-                                 NumberCell(s.mean), NumberCell(s.std), NumberCell(s.min), NumberCell(s.percentiles[0]),
-                                 NumberCell(s.percentiles[1]), NumberCell(s.percentiles[2]), NumberCell(s.max)});
+      out->stats.rows.push_back({RankCell(view), DeviceCell(stream), StreamCell(stream.stream),
+                                 TextCell(kIdleNames[kind]), s.count, NumberCell(s.mean),
+                                 NumberCell(s.std), NumberCell(s.min), NumberCell(s.percentiles[0]),
+                                 NumberCell(s.percentiles[1]), NumberCell(s.percentiles[2]),
+                                 NumberCell(s.max)});
     }
   }
 }
@@ -103,12 +111,15 @@ void AddHta(const RankView& view, Parts* out) {
     const double total = Total(gaps);
     for (size_t kind = 0; kind < kIdleKinds; ++kind) {
       if (!gaps[kind].any) continue;
-      out->by_category.rows.push_back({RankCell(view), StreamCell(stream), TextCell(kIdleNames[kind]), rounded(gaps[kind].sum),
+      out->by_category.rows.push_back({RankCell(view), StreamCell(stream),
+                                       TextCell(kIdleNames[kind]), rounded(gaps[kind].sum),
                                        total != 0 ? rounded(gaps[kind].sum / total) : Cell{}});
       const Summary s = Describe(std::move(gaps[kind].micros), kQuartiles);
-      out->stats.rows.push_back({TextCell(kIdleNames[kind]), RankCell(view), StreamCell(stream), static_cast<double>(s.count),
-                                 rounded(s.mean), rounded(s.std), rounded(s.min), rounded(s.percentiles[0]),
-                                 rounded(s.percentiles[1]), rounded(s.percentiles[2]), rounded(s.max)});
+      out->stats.rows.push_back({TextCell(kIdleNames[kind]), RankCell(view), StreamCell(stream),
+                                 static_cast<double>(s.count), rounded(s.mean), rounded(s.std),
+                                 rounded(s.min), rounded(s.percentiles[0]),
+                                 rounded(s.percentiles[1]), rounded(s.percentiles[2]),
+                                 rounded(s.max)});
     }
   }
 }
@@ -117,20 +128,25 @@ StatusOr<AnalysisTables> RunIdleTimeBreakdown(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
   Parts parts;
   if (input.options().hta) {
-    parts.by_category.columns = PlainColumns({"rank", "stream", "idle_category", "idle_time", "idle_time_ratio"});
-    parts.stats.columns = PlainColumns(
-        {"idle_category", "rank", "stream", "count", "mean", "std", "min", "25%", "50%", "75%", "max"});
+    parts.by_category.columns =
+        PlainColumns({"rank", "stream", "idle_category", "idle_time", "idle_time_ratio"});
+    parts.stats.columns = PlainColumns({"idle_category", "rank", "stream", "count", "mean", "std",
+                                        "min", "25%", "50%", "75%", "max"});
     for (const auto& view : input.ranks()) AddHta(*view, &parts);
   } else {
-    parts.by_category.columns = {Plain("rank"),    Plain("device"),     Plain("stream"),   Plain("idle_category"),
-                                 Plain("idle_us"), Share("idle_share"), Count("intervals")};
-    parts.stats.columns = {Plain("rank"),   Plain("device"), Plain("stream"), Plain("idle_category"),
-                           Count("count"),  Plain("mean_us"), Plain("std_us"), Plain("min_us"),
-                           Plain("p25_us"), Plain("p50_us"), Plain("p75_us"), Plain("max_us")};
+    parts.by_category.columns = {Plain("rank"),          Plain("device"),  Plain("stream"),
+                                 Plain("idle_category"), Plain("idle_us"), Share("idle_share"),
+                                 Count("intervals")};
+    parts.stats.columns = {Plain("rank"),          Plain("device"), Plain("stream"),
+                           Plain("idle_category"), Count("count"),  Plain("mean_us"),
+                           Plain("std_us"),        Plain("min_us"), Plain("p25_us"),
+                           Plain("p50_us"),        Plain("p75_us"), Plain("max_us")};
     for (const auto& view : input.ranks()) AddDefault(*view, &parts);
     parts.by_category.notes.push_back(
-        "gaps inside one stream, to the end of all that ran on it before. host_wait: the launch call came after the stream ran "
-        "dry; kernel_wait: launched in time, gap under 30 µs; other: launched in time, waited longer (events, other streams); "
+        "gaps inside one stream, to the end of all that ran on it before. host_wait: the launch "
+        "call came after the stream ran "
+        "dry; kernel_wait: launched in time, gap under 30 µs; other: launched in time, waited "
+        "longer (events, other streams); "
         "launch_unknown: the launch call is not in the trace");
   }
   AnalysisTables out;

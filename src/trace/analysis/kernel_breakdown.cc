@@ -14,9 +14,11 @@ namespace {
 constexpr size_t kAllNames = static_cast<size_t>(-1);
 constexpr size_t kTopNames = 10;  // names a rank and type before "others"; HTA's num_kernels
 
-// The kinds of work, in the order in which their names stand in "A overlapping B". A set of kinds is a bit mask.
+// The kinds of work, in the order in which their names stand in "A overlapping B". A set of kinds
+// is a bit mask.
 constexpr size_t kKinds = 3;
-constexpr KernelClass kClasses[kKinds] = {KernelClass::kCompute, KernelClass::kCommunication, KernelClass::kMemory};
+constexpr KernelClass kClasses[kKinds] = {KernelClass::kCompute, KernelClass::kCommunication,
+                                          KernelClass::kMemory};
 constexpr unsigned kSubsets = 1u << kKinds;
 
 std::string SubsetName(unsigned subset) {
@@ -65,7 +67,9 @@ void Sweep(const std::array<const IntervalSet*, kKinds>& sets, const Use& use) {
 }
 
 void SortByTime(std::vector<std::vector<Cell>>* rows) {
-  std::stable_sort(rows->begin(), rows->end(), [](const std::vector<Cell>& a, const std::vector<Cell>& b) { return a[1] > b[1]; });
+  std::stable_sort(
+      rows->begin(), rows->end(),
+      [](const std::vector<Cell>& a, const std::vector<Cell>& b) { return a[1] > b[1]; });
 }
 
 Table DefaultTypes(const AnalysisInput& input) {
@@ -74,17 +78,21 @@ Table DefaultTypes(const AnalysisInput& input) {
   std::array<Nanos, kSubsets> sums{};
   Nanos all = 0;
   for (const auto& view : input.ranks()) {
-    Sweep({&view->busy(kClasses[0]), &view->busy(kClasses[1]), &view->busy(kClasses[2])}, [&](unsigned subset, Nanos t) {
-      sums[subset] += t;
-      all += t;
-    });
+    Sweep({&view->busy(kClasses[0]), &view->busy(kClasses[1]), &view->busy(kClasses[2])},
+          [&](unsigned subset, Nanos t) {
+            sums[subset] += t;
+            all += t;
+          });
   }
   for (unsigned s = 1; s < kSubsets; ++s) {
     if (sums[s] == 0) continue;
-    table.rows.push_back({SubsetName(s), MicrosCell(sums[s]), ShareCell(MicrosOf(sums[s]), MicrosOf(all))});
+    table.rows.push_back(
+        {SubsetName(s), MicrosCell(sums[s]), ShareCell(MicrosOf(sums[s]), MicrosOf(all))});
   }
   SortByTime(&table.rows);
-  table.notes.push_back("time during which exactly these kinds of work run, added over ranks; idle time is not in it");
+  table.notes.push_back(
+      "time during which exactly these kinds of work run, added over ranks; idle time is not in "
+      "it");
   return table;
 }
 
@@ -97,7 +105,8 @@ Table HtaTypes(const AnalysisInput& input) {
   int64_t all = 0;
   for (const auto& view : input.ranks()) {
     IntervalSet sets[kKinds];
-    for (size_t i = 0; i < kKinds; ++i) sets[i] = HtaBusy(view->events(), view->hta(), kHtaKernelTypes[i]);
+    for (size_t i = 0; i < kKinds; ++i)
+      sets[i] = HtaBusy(view->events(), view->hta(), kHtaKernelTypes[i]);
     Sweep({&sets[0], &sets[1], &sets[2]}, [&](unsigned subset, Nanos t) {
       sums[subset] += t / 1000;
       seen[subset] = true;
@@ -108,7 +117,9 @@ Table HtaTypes(const AnalysisInput& input) {
     if (!seen[s]) continue;
     table.rows.push_back(
         {SubsetName(s), sums[s],
-         all > 0 ? Cell{HtaRound(100.0 * static_cast<double>(sums[s]) / static_cast<double>(all), 1)} : Cell{}});
+         all > 0
+             ? Cell{HtaRound(100.0 * static_cast<double>(sums[s]) / static_cast<double>(all), 1)}
+             : Cell{}});
   }
   SortByTime(&table.rows);
   return table;
@@ -116,8 +127,11 @@ Table HtaTypes(const AnalysisInput& input) {
 
 Table DefaultKernels(const AnalysisInput& input, size_t most) {
   Table table;
-  table.columns = {Plain("rank"),    Plain("kernel_type"), Plain("name"),   Count("count"),  Plain("sum_us"),
-                   Plain("mean_us"), Plain("std_us"),      Plain("min_us"), Plain("max_us"), Share("share_of_kernel_time")};
+  table.columns = {Plain("rank"),   Plain("kernel_type"),
+                   Plain("name"),   Count("count"),
+                   Plain("sum_us"), Plain("mean_us"),
+                   Plain("std_us"), Plain("min_us"),
+                   Plain("max_us"), Share("share_of_kernel_time")};
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     const std::vector<KernelClass>& classes = view->classes();
@@ -125,15 +139,17 @@ Table DefaultKernels(const AnalysisInput& input, size_t most) {
     double all = 0;
     std::array<std::vector<Row>, kKinds> rows_of;
     for (const Row r : view->gpu_rows()) {
-      const size_t kind = static_cast<size_t>(classes[r]) - static_cast<size_t>(KernelClass::kCompute);
+      const size_t kind =
+          static_cast<size_t>(classes[r]) - static_cast<size_t>(KernelClass::kCompute);
       totals[kind].Add(e.name[r], MicrosOf(e.dur[r]));
       rows_of[kind].push_back(r);
       all += MicrosOf(e.dur[r]);
     }
     for (size_t kind = 0; kind < kKinds; ++kind) {
       const auto add = [&](std::string name, const Accumulator& a) {
-        table.rows.push_back({RankCell(*view), TextCell(KernelClassName(kClasses[kind])), std::move(name), a.count(), a.sum(),
-                              a.mean(), NumberCell(a.std()), a.min(), a.max(), ShareCell(a.sum(), all)});
+        table.rows.push_back({RankCell(*view), TextCell(KernelClassName(kClasses[kind])),
+                              std::move(name), a.count(), a.sum(), a.mean(), NumberCell(a.std()),
+                              a.min(), a.max(), ShareCell(a.sum(), all)});
       };
       const std::vector<NameTotals::Line> lines = totals[kind].BySum();
       const size_t shown = std::min(lines.size(), most);
@@ -156,27 +172,30 @@ Table DefaultKernels(const AnalysisInput& input, size_t most) {
 
 Table HtaKernels(const AnalysisInput& input, size_t most) {
   Table table;
-  table.columns =
-      PlainColumns({"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "kernel_type", "rank"});
+  table.columns = PlainColumns(
+      {"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "kernel_type", "rank"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     const HtaRows& rows = view->hta();
     std::vector<NameTotals> totals(kKinds, NameTotals(view->set().names.size()));
     for (size_t i = 0; i < rows.gpu.size(); ++i) {
       if (rows.gpu_type[i] == HtaKernelType::kOther) continue;
-      totals[static_cast<size_t>(rows.gpu_type[i])].Add(e.name[rows.gpu[i]], MicrosOf(e.dur[rows.gpu[i]]));
+      totals[static_cast<size_t>(rows.gpu_type[i])].Add(e.name[rows.gpu[i]],
+                                                        MicrosOf(e.dur[rows.gpu[i]]));
     }
     for (size_t kind = 0; kind < kKinds; ++kind) {
       for (const HtaNameLine& line : HtaNameLines(view->set().names, totals[kind], most)) {
-        table.rows.push_back({TextCell(line.name), line.sum, line.max, line.min, line.std, line.mean,
-                              TextCell(HtaKernelTypeName(kHtaKernelTypes[kind])), RankCell(*view)});
+        table.rows.push_back({TextCell(line.name), line.sum, line.max, line.min, line.std,
+                              line.mean, TextCell(HtaKernelTypeName(kHtaKernelTypes[kind])),
+                              RankCell(*view)});
       }
     }
   }
   // By type, name and rank; the types by their names.
-  std::stable_sort(table.rows.begin(), table.rows.end(), [](const std::vector<Cell>& a, const std::vector<Cell>& b) {
-    return std::tie(a[6], a[0], a[7]) < std::tie(b[6], b[0], b[7]);
-  });
+  std::stable_sort(table.rows.begin(), table.rows.end(),
+                   [](const std::vector<Cell>& a, const std::vector<Cell>& b) {
+                     return std::tie(a[6], a[0], a[7]) < std::tie(b[6], b[0], b[7]);
+                   });
   return table;
 }
 

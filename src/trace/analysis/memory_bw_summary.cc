@@ -23,7 +23,8 @@ struct Copies {
 // GB/s is 1e9 bytes a second, as Kineto's "memory bandwidth (GB/s)": bytes per nanosecond.
 double Bandwidth(const CopyDetail* copy, Nanos dur) {
   if (copy == nullptr) return kNaN;
-  if (copy->bytes >= 0 && dur > 0) return static_cast<double>(copy->bytes) / static_cast<double>(dur);
+  if (copy->bytes >= 0 && dur > 0)
+    return static_cast<double>(copy->bytes) / static_cast<double>(dur);
   return dur > 0 ? copy->bandwidth_gbps : kNaN;
 }
 
@@ -47,9 +48,19 @@ std::vector<Held> Curve(std::vector<Edge> edges) {
 
 StatusOr<AnalysisTables> DefaultMemoryBwSummary(const AnalysisInput& input) {
   Table table;
-  table.columns = {Plain("rank"),      Plain("name"),     Count("copies"),   Column{"bytes", "", ColumnFormat::kBytes}, Plain("copy_us"),
-                   Plain("busy_us"),   Plain("mean_gbps"), Plain("std_gbps"), Plain("min_gbps"), Plain("p50_gbps"),
-                   Plain("p90_gbps"),  Plain("max_gbps"), Count("without_bandwidth")};
+  table.columns = {Plain("rank"),
+                   Plain("name"),
+                   Count("copies"),
+                   Column{"bytes", "", ColumnFormat::kBytes},
+                   Plain("copy_us"),
+                   Plain("busy_us"),
+                   Plain("mean_gbps"),
+                   Plain("std_gbps"),
+                   Plain("min_gbps"),
+                   Plain("p50_gbps"),
+                   Plain("p90_gbps"),
+                   Plain("max_gbps"),
+                   Count("without_bandwidth")};
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     std::vector<uint32_t> slot(view->set().names.size(), 0);
@@ -77,18 +88,22 @@ StatusOr<AnalysisTables> DefaultMemoryBwSummary(const AnalysisInput& input) {
       copies.edges.push_back({e.ts[r], gbps});
       copies.edges.push_back({e.end(r), -gbps});
     }
-    std::sort(by_name.begin(), by_name.end(), [](const auto& a, const auto& b) { return a.second.micros > b.second.micros; });
+    std::sort(by_name.begin(), by_name.end(),
+              [](const auto& a, const auto& b) { return a.second.micros > b.second.micros; });
     for (auto& [name, c] : by_name) {
       const HeldSummary s = DescribeHeld(Curve(std::move(c.edges)));
       table.rows.push_back({RankCell(*view), TextCell(view->set().names.Text(name)), c.count,
-                            c.with_bytes > 0 ? Cell{c.bytes} : Cell{}, c.micros, s.time > 0 ? MicrosCell(s.time) : Cell{},
-                            NumberCell(s.mean), NumberCell(s.std), NumberCell(s.min), NumberCell(s.p50), NumberCell(s.p90),
-                            NumberCell(s.max), c.without_bandwidth});
+                            c.with_bytes > 0 ? Cell{c.bytes} : Cell{}, c.micros,
+                            s.time > 0 ? MicrosCell(s.time) : Cell{}, NumberCell(s.mean),
+                            NumberCell(s.std), NumberCell(s.min), NumberCell(s.p50),
+                            NumberCell(s.p90), NumberCell(s.max), c.without_bandwidth});
     }
   }
-  if (table.rows.empty()) return NotComputable("the trace has no copies and no fills (gpu_memcpy, gpu_memset)");
+  if (table.rows.empty())
+    return NotComputable("the trace has no copies and no fills (gpu_memcpy, gpu_memset)");
   table.notes.push_back(
-      "bandwidth of all copies of one name together (1e9 bytes/s), weighted by time, while any of them runs; copies without a "
+      "bandwidth of all copies of one name together (1e9 bytes/s), weighted by time, while any of "
+      "them runs; copies without a "
       "duration or without bytes have none (without_bandwidth)");
   AddNotes(input, "memory_bw_summary", &table);
   return OneTable(std::move(table));
@@ -99,13 +114,13 @@ std::string HtaCopyName(std::string_view name) {
   return name.starts_with("Memcpy") ? std::string(name.substr(0, 11)) : "Memcpy Unknown";
 }
 
-// The running sum at its change points, those above zero, however long they last. Of equal times starts come before
-// ends (HTA sorts them with a sort that promises no order).
+// The running sum at its change points, those above zero, however long they last. Of equal times
+// starts come before ends (HTA sorts them with a sort that promises no order).
 StatusOr<AnalysisTables> HtaMemoryBwSummary(const AnalysisInput& input) {
   Table table;
-  table.columns =
-      PlainColumns({"rank", "name", "memory_bw_gbps.count", "memory_bw_gbps.mean", "memory_bw_gbps.std", "memory_bw_gbps.min",
-                    "memory_bw_gbps.25%", "memory_bw_gbps.50%", "memory_bw_gbps.75%", "memory_bw_gbps.max"});
+  table.columns = PlainColumns({"rank", "name", "memory_bw_gbps.count", "memory_bw_gbps.mean",
+                                "memory_bw_gbps.std", "memory_bw_gbps.min", "memory_bw_gbps.25%",
+                                "memory_bw_gbps.50%", "memory_bw_gbps.75%", "memory_bw_gbps.max"});
   bool any = false;
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
@@ -116,7 +131,8 @@ StatusOr<AnalysisTables> HtaMemoryBwSummary(const AnalysisInput& input) {
       any = true;
       const Row r = rows.gpu[i];
       const CopyDetail* detail = view->rank().CopyOf(r);
-      const double gbps = detail == nullptr || std::isnan(detail->bandwidth_gbps) ? 0.0 : detail->bandwidth_gbps;
+      const double gbps =
+          detail == nullptr || std::isnan(detail->bandwidth_gbps) ? 0.0 : detail->bandwidth_gbps;
       std::vector<Edge>& edges = series[HtaCopyName(view->set().names.Text(e.name[r]))];
       edges.push_back({e.ts[r], gbps});
       edges.push_back({e.ts[r] + (e.dur[r] == 0 ? 1000 : e.dur[r]), -gbps});
@@ -133,9 +149,10 @@ StatusOr<AnalysisTables> HtaMemoryBwSummary(const AnalysisInput& input) {
       }
       if (values.empty()) continue;
       const Summary s = Describe(std::move(values), kQuartiles);
-      table.rows.push_back({RankCell(*view), name, static_cast<double>(s.count), NumberCell(s.mean), NumberCell(s.std),
-                            NumberCell(s.min), NumberCell(s.percentiles[0]), NumberCell(s.percentiles[1]),
-                            NumberCell(s.percentiles[2]), NumberCell(s.max)});
+      table.rows.push_back({RankCell(*view), name, static_cast<double>(s.count), NumberCell(s.mean),
+                            NumberCell(s.std), NumberCell(s.min), NumberCell(s.percentiles[0]),
+                            NumberCell(s.percentiles[1]), NumberCell(s.percentiles[2]),
+                            NumberCell(s.max)});
     }
   }
   if (!any) return NotComputable("the trace has no copies and no fills");
@@ -143,7 +160,9 @@ StatusOr<AnalysisTables> HtaMemoryBwSummary(const AnalysisInput& input) {
   return OneTable(std::move(table));
 }
 
-StatusOr<AnalysisTables> RunMemoryBwSummary(const AnalysisInput& input) { return input.options().hta ? HtaMemoryBwSummary(input) : DefaultMemoryBwSummary(input); }
+StatusOr<AnalysisTables> RunMemoryBwSummary(const AnalysisInput& input) {
+  return input.options().hta ? HtaMemoryBwSummary(input) : DefaultMemoryBwSummary(input);
+}
 
 }  // namespace
 

@@ -14,7 +14,8 @@ namespace flopwatch::trace {
 namespace {
 
 constexpr std::string_view kFewRanks = "it compares ranks, and fewer than two are loaded";
-constexpr std::string_view kNoCollectives = "no communication kernel of one rank has a counterpart on another";
+constexpr std::string_view kNoCollectives =
+    "no communication kernel of one rank has a counterpart on another";
 
 Cell Optional(const std::optional<double>& value) { return value ? Cell{*value} : Cell{}; }
 Cell Known(int64_t value) { return value == kUnknown ? Cell{} : Cell{value}; }
@@ -26,11 +27,13 @@ int64_t SizeOf(const Collectives& all, const Collective& c) {
 
 // What every table of matched collectives says about how far it can be trusted.
 void MatchNotes(const Collectives& all, Table* table) {
-  table->notes.push_back(fmt::format("matched by: {}; {} of {} communication kernels have a counterpart", all.matched_by,
-                                     all.matched_rows, all.rows));
-  table->notes.push_back(all.one_clock
-                             ? "clocks: the ranks' ends agree as on one clock; none was shifted"
-                             : "clocks: shifted so that the ends of collectives agree (collectives, clock_offset_us)");
+  table->notes.push_back(
+      fmt::format("matched by: {}; {} of {} communication kernels have a counterpart",
+                  all.matched_by, all.matched_rows, all.rows));
+  table->notes.push_back(
+      all.one_clock
+          ? "clocks: the ranks' ends agree as on one clock; none was shifted"
+          : "clocks: shifted so that the ends of collectives agree (collectives, clock_offset_us)");
   for (const std::string& note : all.notes) table->notes.push_back(note);
 }
 
@@ -112,7 +115,9 @@ StatusOr<AnalysisTables> PerRank(const AnalysisInput& input) {
   std::map<std::tuple<uint32_t, std::string_view>, KindSums> kinds;  // group, operation's name
   for (const Collective& c : all.all) {
     Nanos caused = 0;
-    KindSums& kind = kinds[{c.group, c.kind == CollectiveKind::kUnknown ? set.names.Text(c.name) : CollectiveKindName(c.kind)}];
+    KindSums& kind =
+        kinds[{c.group, c.kind == CollectiveKind::kUnknown ? set.names.Text(c.name)
+                                                           : CollectiveKindName(c.kind)}];
     for (const CollectivePart& part : all.PartsOf(c)) {
       Sums& of = sums[part.rank];
       ++of.collectives;
@@ -153,9 +158,10 @@ StatusOr<AnalysisTables> PerRank(const AnalysisInput& input) {
   for (size_t r = 0; r < set.ranks.size(); ++r) {
     const RankClock& clock = all.clocks[r];
     const bool linked = clock.samples > 0;
-    ranks.rows.push_back({int64_t{set.ranks[r].rank}, sums[r].collectives, sums[r].last, sums[r].first,
-                          MicrosCell(sums[r].wait), MicrosCell(sums[r].caused), MicrosCell(sums[r].total),
-                          linked ? MicrosCell(clock.offset) : Cell{}, linked ? MicrosCell(clock.measured) : Cell{},
+    ranks.rows.push_back({int64_t{set.ranks[r].rank}, sums[r].collectives, sums[r].last,
+                          sums[r].first, MicrosCell(sums[r].wait), MicrosCell(sums[r].caused),
+                          MicrosCell(sums[r].total), linked ? MicrosCell(clock.offset) : Cell{},
+                          linked ? MicrosCell(clock.measured) : Cell{},
                           linked ? MicrosCell(clock.spread) : Cell{}, int64_t{clock.component}});
   }
   MatchNotes(all, &ranks);
@@ -175,11 +181,13 @@ StatusOr<AnalysisTables> PerRank(const AnalysisInput& input) {
                         Plain("total_us")};
   for (const auto& [key, k] : kinds) {
     const double n = static_cast<double>(k.count), b = static_cast<double>(k.with_bytes);
-    operations.rows.push_back({all.groups[std::get<0>(key)].name, TextCell(std::get<1>(key)), k.count,
-                               k.with_bytes > 0 ? Cell{static_cast<double>(k.bytes) / b} : Cell{},
-                               static_cast<double>(k.shortest) / n / 1e3, k.with_bytes > 0 ? Cell{k.bandwidth / b} : Cell{},
-                               k.with_bytes > 0 ? Cell{k.bus / b} : Cell{}, static_cast<double>(k.skew) / n / 1e3,
-                               k.synchronising ? MicrosCell(k.wait) : Cell{}, MicrosCell(k.total)});
+    operations.rows.push_back(
+        {all.groups[std::get<0>(key)].name, TextCell(std::get<1>(key)), k.count,
+         k.with_bytes > 0 ? Cell{static_cast<double>(k.bytes) / b} : Cell{},
+         static_cast<double>(k.shortest) / n / 1e3,
+         k.with_bytes > 0 ? Cell{k.bandwidth / b} : Cell{},
+         k.with_bytes > 0 ? Cell{k.bus / b} : Cell{}, static_cast<double>(k.skew) / n / 1e3,
+         k.synchronising ? MicrosCell(k.wait) : Cell{}, MicrosCell(k.total)});
   }
   operations.notes.push_back(
       "bandwidth over the shortest kernel of each collective, the one that did not wait; bus "
@@ -193,9 +201,10 @@ StatusOr<AnalysisTables> PerRank(const AnalysisInput& input) {
 StatusOr<AnalysisTables> Stragglers(const AnalysisInput& input) {
   FW_ASSIGN_OR_RETURN(const StragglerVerdict verdict, FindStragglers(input, input.collectives()));
   Table table;
-  table.columns = {Plain("rank"),          Plain("straggler"),      Count("collectives"), Count("last_arrivals"),
-                   Count("late"),          Plain("caused_wait_us"), Plain("excused_us"),  Plain("wait_us"),
-                   Share("share_of_step"), Plain("cause"),          Share("cause_share"), Plain("lateness_us")};
+  table.columns = {Plain("rank"),          Plain("straggler"),   Count("collectives"),
+                   Count("last_arrivals"), Count("late"),        Plain("caused_wait_us"),
+                   Plain("excused_us"),    Plain("wait_us"),     Share("share_of_step"),
+                   Plain("cause"),         Share("cause_share"), Plain("lateness_us")};
   for (size_t i = 0; i < kLatenessCauses; ++i) {
     std::string name(LatenessCauseName(static_cast<LatenessCause>(i)));
     std::replace(name.begin(), name.end(), ' ', '_');
@@ -204,8 +213,9 @@ StatusOr<AnalysisTables> Stragglers(const AnalysisInput& input) {
   bool first = true;
   for (const RankLateness& of : verdict.ranks) {
     const bool named = first && verdict.straggler;
-    const Cell cause =
-        named ? Cell{verdict.cause ? std::string(LatenessCauseName(*verdict.cause)) : std::string("unknown")} : Cell{};
+    const Cell cause = named ? Cell{verdict.cause ? std::string(LatenessCauseName(*verdict.cause))
+                                                  : std::string("unknown")}
+                             : Cell{};
     std::vector<Cell> row = {int64_t{of.rank},
                              named,
                              of.collectives,
@@ -240,8 +250,9 @@ StatusOr<AnalysisTables> Potential(const AnalysisInput& input) {
   struct Last {
     Nanos ts = 0, dur = 0;
   };
-  using Where = std::pair<int32_t, NameId>;                              // stream, name
-  std::map<Where, std::map<int64_t, std::map<uint32_t, Last>>> kernels;  // -> step -> rank -> its last
+  using Where = std::pair<int32_t, NameId>;  // stream, name
+  std::map<Where, std::map<int64_t, std::map<uint32_t, Last>>>
+      kernels;  // -> step -> rank -> its last
   std::map<int64_t, bool> steps;
   Nanos first = std::numeric_limits<Nanos>::max(), last = std::numeric_limits<Nanos>::min();
   const auto rows_of = [&](uint32_t r, const auto& use) {
@@ -269,11 +280,15 @@ StatusOr<AnalysisTables> Potential(const AnalysisInput& input) {
     const EventTable& e = set.ranks[r].events;
     const std::vector<KernelClass>& classes = input.ranks()[r]->classes();
     rows_of(r, [&](Row row) {
-      if (e.step[row] == kNoStep || e.stream[row] <= 0 || static_cast<double>(e.dur[row]) < mean_step * kMinShare) return;
-      const bool communicates = input.options().hta ? set.names.Text(e.name[row]).starts_with("ncclKernel")
-                                                    : classes[row] == KernelClass::kCommunication;
+      if (e.step[row] == kNoStep || e.stream[row] <= 0 ||
+          static_cast<double>(e.dur[row]) < mean_step * kMinShare)
+        return;
+      const bool communicates = input.options().hta
+                                    ? set.names.Text(e.name[row]).starts_with("ncclKernel")
+                                    : classes[row] == KernelClass::kCommunication;
       const int64_t step = step_of(set.ranks[r], row);
-      if (communicates && step > 0) kernels[{e.stream[row], e.name[row]}][step][r] = {e.ts[row], e.dur[row]};
+      if (communicates && step > 0)
+        kernels[{e.stream[row], e.name[row]}][step][r] = {e.ts[row], e.dur[row]};
     });
   }
   const std::map<int64_t, std::map<uint32_t, Last>>* chosen = nullptr;
@@ -285,7 +300,8 @@ StatusOr<AnalysisTables> Potential(const AnalysisInput& input) {
       double mean = 0, squares = 0;
       const double n = static_cast<double>(of_ranks.size());
       for (const auto& [rank, kernel] : of_ranks) mean += static_cast<double>(kernel.dur) / n;
-      for (const auto& [rank, kernel] : of_ranks) squares += std::pow(static_cast<double>(kernel.dur) - mean, 2);
+      for (const auto& [rank, kernel] : of_ranks)
+        squares += std::pow(static_cast<double>(kernel.dur) - mean, 2);
       sum += std::sqrt(squares / (n - 1));
       ++count;
     }
@@ -294,7 +310,8 @@ StatusOr<AnalysisTables> Potential(const AnalysisInput& input) {
       chosen = &by_step;
     }
   }
-  if (chosen == nullptr) return NotComputable("no communication kernel of 1 % of a step or more is on two ranks");
+  if (chosen == nullptr)
+    return NotComputable("no communication kernel of 1 % of a step or more is on two ranks");
   std::map<uint32_t, int64_t> times;  // rank -> steps in which it is a candidate
   for (const auto& [step, of_ranks] : *chosen) {
     std::vector<Nanos> starts;
@@ -304,7 +321,8 @@ StatusOr<AnalysisTables> Potential(const AnalysisInput& input) {
     for (const auto& [rank, kernel] : of_ranks) times[rank] += kernel.ts >= limit;
   }
   std::vector<std::pair<uint32_t, int64_t>> order(times.begin(), times.end());
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
   if (order.size() > kCandidates) order.resize(kCandidates);
   Table table;
   table.columns = {Plain("rank")};

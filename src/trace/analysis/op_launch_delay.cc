@@ -23,8 +23,9 @@ struct Delays {
   int64_t kernels = 0;
 };
 
-// traces.md 2.10: for the innermost aten operator above a launch call (same thread: no other can have made it), the time from
-// the operator's start to its first launch call and from that call's start to the start of its first GPU work.
+// traces.md 2.10: for the innermost aten operator above a launch call (same thread: no other can
+// have made it), the time from the operator's start to its first launch call and from that call's
+// start to the start of its first GPU work.
 std::vector<Delays> DelaysOf(const RankView& view) {
   const EventTable& e = view.events();
   const StringPool& names = view.set().names;
@@ -80,21 +81,27 @@ StatusOr<AnalysisTables> RunOpLaunchDelay(const AnalysisInput& input) {
   for (const auto& view : input.ranks()) {
     std::vector<Delays> all = DelaysOf(*view);
     const size_t shown = std::min(all.size(), kMostDelayed);
-    std::partial_sort(all.begin(), all.begin() + static_cast<ptrdiff_t>(shown), all.end(), [](const Delays& a, const Delays& b) {
-      return a.to_launch.sum() != b.to_launch.sum() ? a.to_launch.sum() > b.to_launch.sum() : a.name < b.name;
-    });
+    std::partial_sort(all.begin(), all.begin() + static_cast<ptrdiff_t>(shown), all.end(),
+                      [](const Delays& a, const Delays& b) {
+                        return a.to_launch.sum() != b.to_launch.sum()
+                                   ? a.to_launch.sum() > b.to_launch.sum()
+                                   : a.name < b.name;
+                      });
     for (size_t i = 0; i < shown; ++i) {
       const Delays& d = all[i];
-      table.rows.push_back({RankCell(*view), TextCell(view->set().names.Text(d.name)), d.to_launch.count(), d.kernels,
-                            d.to_launch.mean(), d.to_launch.max(), d.to_start.mean(), d.to_start.max()});
+      table.rows.push_back({RankCell(*view), TextCell(view->set().names.Text(d.name)),
+                            d.to_launch.count(), d.kernels, d.to_launch.mean(), d.to_launch.max(),
+                            d.to_start.mean(), d.to_start.max()});
     }
     if (shown < all.size()) {
-      table.notes.push_back(fmt::format("rank {}: the first {} of {} operators", view->rank().rank, shown, all.size()));
+      table.notes.push_back(fmt::format("rank {}: the first {} of {} operators", view->rank().rank,
+                                        shown, all.size()));
     }
   }
   if (table.rows.empty()) return NotComputable("no aten operator of the trace launches GPU work");
   table.notes.push_back(
-      "of operators (aten::) that launch GPU work themselves: from the operator's start to its first launch call, and from that "
+      "of operators (aten::) that launch GPU work themselves: from the operator's start to its "
+      "first launch call, and from that "
       "call's start to the start of its first GPU work; by total time to the launch");
   AddNotes(input, "op_launch_delay", &table);
   return OneTable(std::move(table));

@@ -15,7 +15,8 @@ void PathGraph::MergePairs() {
   seen.reserve(from_.size());
   size_t kept = 0;
   for (size_t i = 0; i < from_.size(); ++i) {
-    const auto [it, added] = seen.try_emplace(uint64_t{from_[i]} << 32 | to_[i], static_cast<uint32_t>(kept));
+    const auto [it, added] =
+        seen.try_emplace(uint64_t{from_[i]} << 32 | to_[i], static_cast<uint32_t>(kept));
     if (!added) {
       type_[it->second] = type_[i];
       continue;

@@ -36,9 +36,10 @@ class PathGraph {
     size_t nodes = 0;             // that an edge touches
     int64_t dropped = 0;          // edges left out because they closed a circle
   };
-  // Nodes are 0..nodes-1. Weights below zero count as zero. Nodes are visited in Kahn's order, breadth first from those that
-  // nothing points to, in the order of their edges; of equally long ways into a node the edge added first wins, of equally
-  // long ends the node visited first (as networkx does, on which HTA builds). Linear.
+  // Nodes are 0..nodes-1. Weights below zero count as zero. Nodes are visited in Kahn's order,
+  // breadth first from those that nothing points to, in the order of their edges; of equally long
+  // ways into a node the edge added first wins, of equally long ends the node visited first (as
+  // networkx does, on which HTA builds). Linear.
   template <typename Weight>  // Nanos(size_t edge)
   Way Longest(size_t nodes, const Weight& weight) const;
 

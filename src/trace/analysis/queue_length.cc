@@ -12,13 +12,16 @@ namespace {
 // Launches that a CUDA stream takes before the launch call itself blocks (traces.md 2.7).
 constexpr int64_t kFullQueue = 1024;
 
-// Commands (launch calls, a graph launch is one) that were issued to a stream and have not started on it.
+// Commands (launch calls, a graph launch is one) that were issued to a stream and have not started
+// on it.
 struct QueueTimes {
-  std::vector<Nanos> time_at;  // how long each length lasted, between the first launch and the last start
+  std::vector<Nanos>
+      time_at;  // how long each length lasted, between the first launch and the last start
   int64_t commands = 0, before_launch = 0, without_launch = 0;
 };
 
-QueueTimes DefaultQueue(const EventTable& e, const GpuStream& stream, std::vector<uint32_t>* seen, uint32_t mark) {
+QueueTimes DefaultQueue(const EventTable& e, const GpuStream& stream, std::vector<uint32_t>* seen,
+                        uint32_t mark) {
   QueueTimes out;
   std::vector<Nanos> issued, started;
   for (const Row r : stream.rows) {
@@ -29,7 +32,8 @@ QueueTimes DefaultQueue(const EventTable& e, const GpuStream& stream, std::vecto
     }
     if ((*seen)[call] == mark) continue;  // a further kernel of the same graph launch
     (*seen)[call] = mark;
-    // Clocks of host and GPU are aligned to about a microsecond: work cannot have started before it was asked for.
+    // Clocks of host and GPU are aligned to about a microsecond: work cannot have started before it
+    // was asked for.
     out.before_launch += e.ts[call] > e.ts[r];
     issued.push_back(std::min(e.ts[call], e.ts[r]));
     started.push_back(e.ts[r]);
@@ -65,63 +69,81 @@ void ForEachStream(const AnalysisInput& input, const Use& use) {
 
 std::vector<Held> HeldLengths(const QueueTimes& queue) {
   std::vector<Held> out;
-  for (size_t i = 0; i < queue.time_at.size(); ++i) out.push_back({static_cast<double>(i), queue.time_at[i]});
+  for (size_t i = 0; i < queue.time_at.size(); ++i)
+    out.push_back({static_cast<double>(i), queue.time_at[i]});
   return out;
 }
 
 constexpr std::string_view kCommandNote =
-    "commands issued to a stream and not yet started on it, weighted by how long each length lasted, from the first launch call "
+    "commands issued to a stream and not yet started on it, weighted by how long each length "
+    "lasted, from the first launch call "
     "to the last start; a graph launch is one command";
 
 StatusOr<AnalysisTables> DefaultSummary(const AnalysisInput& input) {
   Table table;
-  table.columns = {Plain("rank"), Plain("device"), Plain("stream"), Count("commands"), Plain("window_us"), Plain("mean"),
-                   Plain("std"),  Plain("min"),    Plain("p50"),    Plain("p90"),      Plain("max"),       Share("empty_share")};
+  table.columns = {Plain("rank"),      Plain("device"), Plain("stream"), Count("commands"),
+                   Plain("window_us"), Plain("mean"),   Plain("std"),    Plain("min"),
+                   Plain("p50"),       Plain("p90"),    Plain("max"),    Share("empty_share")};
   int64_t without = 0, before = 0;
   ForEachStream(input, [&](const RankView& view, const GpuStream& stream, const QueueTimes& queue) {
     const HeldSummary s = DescribeHeld(HeldLengths(queue));
     const Nanos empty = queue.time_at.empty() ? 0 : queue.time_at[0];
     without += queue.without_launch;
     before += queue.before_launch;
-    table.rows.push_back({RankCell(view), DeviceCell(stream), StreamCell(stream.stream), queue.commands, MicrosCell(s.time),
-                          NumberCell(s.mean), NumberCell(s.std), NumberCell(s.min), NumberCell(s.p50), NumberCell(s.p90),
+    table.rows.push_back({RankCell(view), DeviceCell(stream), StreamCell(stream.stream),
+                          queue.commands, MicrosCell(s.time), NumberCell(s.mean), NumberCell(s.std),
+                          NumberCell(s.min), NumberCell(s.p50), NumberCell(s.p90),
                           NumberCell(s.max), ShareCell(MicrosOf(empty), MicrosOf(s.time))});
   });
   if (table.rows.empty()) return NotComputable("no GPU work has its launch call in the trace");
   table.notes.push_back(std::string(kCommandNote));
-  if (without > 0) table.notes.push_back(absl::StrCat("left out: ", without, " GPU rows whose launch call is not in the trace"));
-  if (before > 0) table.notes.push_back(absl::StrCat(before, " rows start before their launch call; counted as started at once"));
+  if (without > 0)
+    table.notes.push_back(
+        absl::StrCat("left out: ", without, " GPU rows whose launch call is not in the trace"));
+  if (before > 0)
+    table.notes.push_back(
+        absl::StrCat(before, " rows start before their launch call; counted as started at once"));
   AddNotes(input, "queue_length_summary", &table);
   return OneTable(std::move(table));
 }
 
 StatusOr<AnalysisTables> DefaultBlocked(const AnalysisInput& input) {
   Table table;
-  table.columns = {Plain("rank"), Plain("device"), Plain("stream"), Plain("full_us"), Share("full_share_of_trace"), Count("max_length")};
+  table.columns = {Plain("rank"),
+                   Plain("device"),
+                   Plain("stream"),
+                   Plain("full_us"),
+                   Share("full_share_of_trace"),
+                   Count("max_length")};
   ForEachStream(input, [&](const RankView& view, const GpuStream& stream, const QueueTimes& queue) {
     Nanos full = 0;
     for (size_t i = kFullQueue; i < queue.time_at.size(); ++i) full += queue.time_at[i];
-    table.rows.push_back({RankCell(view), DeviceCell(stream), StreamCell(stream.stream), MicrosCell(full),
-                          ShareCell(MicrosOf(full), MicrosOf(view.rank().end - view.rank().begin)),
-                          queue.time_at.empty() ? int64_t{0} : static_cast<int64_t>(queue.time_at.size()) - 1});
+    table.rows.push_back(
+        {RankCell(view), DeviceCell(stream), StreamCell(stream.stream), MicrosCell(full),
+         ShareCell(MicrosOf(full), MicrosOf(view.rank().end - view.rank().begin)),
+         queue.time_at.empty() ? int64_t{0} : static_cast<int64_t>(queue.time_at.size()) - 1});
   });
   if (table.rows.empty()) return NotComputable("no GPU work has its launch call in the trace");
-  table.notes.push_back(absl::StrCat("time with ", kFullQueue, " commands or more waiting, where launch calls block; ", std::string(kCommandNote)));
+  table.notes.push_back(absl::StrCat("time with ", kFullQueue,
+                                     " commands or more waiting, where launch calls block; ",
+                                     std::string(kCommandNote)));
   AddNotes(input, "blocked_on_full_queue", &table);
   return OneTable(std::move(table));
 }
 
 // HTA: +1 at a launch call of these names, -1 where its GPU rows start.
 constexpr std::string_view kQueueLaunches[] = {
-    "cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel",  "cuLaunchKernelEx", "cudaMemcpyAsync",     "cudaMemsetAsync",
-    "hipMemcpyAsync",   "hipMemsetAsync",      "hipLaunchKernel", "hipExtModuleLaunchKernel", "hipMemcpyWithStream"};
+    "cudaLaunchKernel", "cudaLaunchKernelExC",      "cuLaunchKernel",     "cuLaunchKernelEx",
+    "cudaMemcpyAsync",  "cudaMemsetAsync",          "hipMemcpyAsync",     "hipMemsetAsync",
+    "hipLaunchKernel",  "hipExtModuleLaunchKernel", "hipMemcpyWithStream"};
 
 struct Change {
   Nanos ts = 0;
   int delta = 0;
   int64_t length = 0;
 };
-// By stream, by time; of equal times launches come before starts (HTA sorts them with a sort that promises no order).
+// By stream, by time; of equal times launches come before starts (HTA sorts them with a sort that
+// promises no order).
 std::map<int32_t, std::vector<Change>> HtaSeries(const RankView& view) {
   const EventTable& e = view.events();
   std::vector<NameId> launches;
@@ -137,8 +159,9 @@ std::map<int32_t, std::vector<Change>> HtaSeries(const RankView& view) {
     out[e.stream[r]].push_back({e.ts[r], -1});
   }
   for (auto& [stream, changes] : out) {
-    std::stable_sort(changes.begin(), changes.end(),
-                     [](const Change& a, const Change& b) { return a.ts != b.ts ? a.ts < b.ts : a.delta > b.delta; });
+    std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+      return a.ts != b.ts ? a.ts < b.ts : a.delta > b.delta;
+    });
     int64_t length = 0;
     for (Change& c : changes) c.length = length += c.delta;
   }
@@ -147,15 +170,17 @@ std::map<int32_t, std::vector<Change>> HtaSeries(const RankView& view) {
 
 StatusOr<AnalysisTables> HtaSummary(const AnalysisInput& input) {
   Table table;
-  table.columns = PlainColumns({"rank", "stream", "queue_length.count", "queue_length.mean", "queue_length.std", "queue_length.min",
-                                "queue_length.25%", "queue_length.50%", "queue_length.75%", "queue_length.max"});
+  table.columns = PlainColumns({"rank", "stream", "queue_length.count", "queue_length.mean",
+                                "queue_length.std", "queue_length.min", "queue_length.25%",
+                                "queue_length.50%", "queue_length.75%", "queue_length.max"});
   for (const auto& view : input.ranks()) {
     for (const auto& [stream, changes] : HtaSeries(*view)) {
       std::vector<double> lengths;
       for (const Change& c : changes) lengths.push_back(static_cast<double>(c.length));
       const Summary s = Describe(std::move(lengths), kQuartiles);
-      table.rows.push_back({RankCell(*view), StreamCell(stream), static_cast<double>(s.count), NumberCell(s.mean), NumberCell(s.std),
-                            NumberCell(s.min), NumberCell(s.percentiles[0]), NumberCell(s.percentiles[1]),
+      table.rows.push_back({RankCell(*view), StreamCell(stream), static_cast<double>(s.count),
+                            NumberCell(s.mean), NumberCell(s.std), NumberCell(s.min),
+                            NumberCell(s.percentiles[0]), NumberCell(s.percentiles[1]),
                             NumberCell(s.percentiles[2]), NumberCell(s.max)});
     }
   }
@@ -166,7 +191,8 @@ StatusOr<AnalysisTables> HtaSummary(const AnalysisInput& input) {
 
 StatusOr<AnalysisTables> HtaBlocked(const AnalysisInput& input) {
   Table table;
-  table.columns = PlainColumns({"rank", "stream", "duration_at_max_queue_length", "relative_duration_at_max_queue_length"});
+  table.columns = PlainColumns(
+      {"rank", "stream", "duration_at_max_queue_length", "relative_duration_at_max_queue_length"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     std::optional<std::vector<Cell>> kept;  // one stream a rank, the last
@@ -181,7 +207,8 @@ StatusOr<AnalysisTables> HtaBlocked(const AnalysisInput& input) {
       if (!any) continue;
       const std::vector<Row>& rows = view->hta().rows;
       const Nanos duration = e.ts[rows.back()] - e.ts[rows.front()];
-      kept = {RankCell(*view), StreamCell(stream), MicrosCell(full), ShareCell(MicrosOf(full), MicrosOf(duration))};
+      kept = {RankCell(*view), StreamCell(stream), MicrosCell(full),
+              ShareCell(MicrosOf(full), MicrosOf(duration))};
     }
     if (kept.has_value()) table.rows.push_back(*std::move(kept));
   }

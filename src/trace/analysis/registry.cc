@@ -49,18 +49,22 @@ StatusOr<const Analysis*> FindAnalysis(std::string_view name) {
   std::string all;
   for (const std::string_view n : known) all += (all.empty() ? "" : ", ") + std::string(n);
   const std::string_view near = Nearest(base, known);
-  return absl::InvalidArgumentError(absl::StrCat("no analysis is named '", std::string(name), "'",
-                                          near.empty() ? std::string() : absl::StrCat("; did you mean '", std::string(near), "'?"),
-                                          "; there are ", all));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "no analysis is named '", std::string(name), "'",
+      near.empty() ? std::string() : absl::StrCat("; did you mean '", std::string(near), "'?"),
+      "; there are ", all));
 }
 
-std::vector<AnalysisRun> RunAnalyses(const AnalysisInput& input, std::span<const Analysis* const> analyses) {
+std::vector<AnalysisRun> RunAnalyses(const AnalysisInput& input,
+                                     std::span<const Analysis* const> analyses) {
   std::vector<AnalysisRun> out(analyses.size());
   std::atomic<size_t> next = 0;
   const auto work = [&] {
-    for (size_t i = next++; i < analyses.size(); i = next++) out[i] = {analyses[i], analyses[i]->run(input)};
+    for (size_t i = next++; i < analyses.size(); i = next++)
+      out[i] = {analyses[i], analyses[i]->run(input)};
   };
-  const size_t threads = std::min(analyses.size(), static_cast<size_t>(std::max(1, input.options().threads)));
+  const size_t threads =
+      std::min(analyses.size(), static_cast<size_t>(std::max(1, input.options().threads)));
   std::vector<std::jthread> others;
   for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
   work();

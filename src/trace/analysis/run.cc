@@ -16,7 +16,8 @@ constexpr std::string_view kWithArgument = "frequent_patterns";
 // HTA answers this analysis with an object a rank, not with a table: in its mode both are given.
 constexpr std::string_view kByRank = "cuda_kernel_launch_stats";
 
-// {"0": {"n": 261, "launch_delay": {"mean": 60.7, ...}, ...}}: a dot in a column's name opens an object.
+// {"0": {"n": 261, "launch_delay": {"mean": 60.7, ...}, ...}}: a dot in a column's name opens an
+// object.
 void WriteByRank(JsonWriter& json, const Table& table) {
   for (const auto& row : table.rows) {
     const auto* rank = row.empty() ? nullptr : std::get_if<int64_t>(&row[0]);
@@ -26,7 +27,8 @@ void WriteByRank(JsonWriter& json, const Table& table) {
     for (size_t c = 1; c < table.columns.size() && c < row.size(); ++c) {
       const std::string_view name = table.columns[c].name;
       const size_t dot = name.find('.');
-      const std::string_view group = dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
+      const std::string_view group =
+          dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
       if (group != open) {
         if (!open.empty()) json.EndObject();
         if (!group.empty()) json.Key(group).BeginObject();
@@ -47,13 +49,15 @@ std::string WhyNotComputable(const Status& status) {
 
 }  // namespace
 
-StatusOr<std::vector<AnalysisRequest>> ParseAnalyses(std::string_view names, const AnalysisOptions& options) {
+StatusOr<std::vector<AnalysisRequest>> ParseAnalyses(std::string_view names,
+                                                     const AnalysisOptions& options) {
   std::vector<AnalysisRequest> out;
   const auto add = [&](const Analysis* analysis, std::string_view argument) {
     std::string key(analysis->name);
     if (!argument.empty()) key += fmt::format(":{}", argument);
     const auto same = [&](const AnalysisRequest& r) { return r.key == key; };
-    if (std::none_of(out.begin(), out.end(), same)) out.push_back({analysis, std::move(key), std::string(argument)});
+    if (std::none_of(out.begin(), out.end(), same))
+      out.push_back({analysis, std::move(key), std::string(argument)});
   };
   while (!names.empty()) {
     const size_t comma = std::min(names.find(','), names.size());
@@ -63,24 +67,30 @@ StatusOr<std::vector<AnalysisRequest>> ParseAnalyses(std::string_view names, con
     while (name.ends_with(' ')) name.remove_suffix(1);
     if (name.empty()) continue;
     if (name == "all") {
-      for (const Analysis& a : Analyses()) add(&a, options.hta && a.name == kWithArgument ? std::string_view(options.operator_name) : "");
+      for (const Analysis& a : Analyses())
+        add(&a,
+            options.hta && a.name == kWithArgument ? std::string_view(options.operator_name) : "");
       continue;
     }
     const size_t colon = name.find(':');
     const std::string_view argument = colon == std::string_view::npos ? "" : name.substr(colon + 1);
     FW_ASSIGN_OR_RETURN(const Analysis* analysis, FindAnalysis(name.substr(0, colon)));
     if (colon != std::string_view::npos && (analysis->name != kWithArgument || argument.empty())) {
-      return absl::InvalidArgumentError(fmt::format("cannot run analysis {}: {}; write {}", Printable(name, 80),
-                                                    argument.empty() ? "nothing stands behind its colon" : "it takes no argument",
-                                                    analysis->name == kWithArgument ? "frequent_patterns:aten::linear" : analysis->name));
+      return absl::InvalidArgumentError(fmt::format(
+          "cannot run analysis {}: {}; write {}", Printable(name, 80),
+          argument.empty() ? "nothing stands behind its colon" : "it takes no argument",
+          analysis->name == kWithArgument ? "frequent_patterns:aten::linear" : analysis->name));
     }
     add(analysis, argument);
   }
-  if (out.empty()) return absl::InvalidArgumentError("no analysis is named; give names separated by commas, or all");
+  if (out.empty())
+    return absl::InvalidArgumentError(
+        "no analysis is named; give names separated by commas, or all");
   return out;
 }
 
-std::vector<AnalysisAnswer> RunAnalyses(const AnalysisInput& input, std::span<const AnalysisRequest> requests, int threads) {
+std::vector<AnalysisAnswer> RunAnalyses(const AnalysisInput& input,
+                                        std::span<const AnalysisRequest> requests, int threads) {
   std::vector<std::optional<StatusOr<AnalysisTables>>> results(requests.size());
   ForEachOnThreads(requests.size(), threads, [&](size_t i) {
     const AnalysisRequest& r = requests[i];
@@ -95,7 +105,8 @@ std::vector<AnalysisAnswer> RunAnalyses(const AnalysisInput& input, std::span<co
   std::vector<AnalysisAnswer> out;
   out.reserve(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
-    out.push_back({requests[i].key, std::string(requests[i].analysis->title), *std::move(results[i])});
+    out.push_back(
+        {requests[i].key, std::string(requests[i].analysis->title), *std::move(results[i])});
   }
   return out;
 }
@@ -106,7 +117,8 @@ void WriteTableJson(JsonWriter& json, const Table& table) {
   json.EndArray().Key("rows").BeginArray();
   for (const auto& row : table.rows) {
     json.BeginArray();
-    for (size_t c = 0; c < table.columns.size(); ++c) WriteCell(json, c < row.size() ? row[c] : Cell{});
+    for (size_t c = 0; c < table.columns.size(); ++c)
+      WriteCell(json, c < row.size() ? row[c] : Cell{});
     json.EndArray();
   }
   json.EndArray();
@@ -117,7 +129,8 @@ void WriteTableJson(JsonWriter& json, const Table& table) {
   }
 }
 
-void WriteAnalysisJson(JsonWriter& json, std::string_view key, const StatusOr<AnalysisTables>& tables) {
+void WriteAnalysisJson(JsonWriter& json, std::string_view key,
+                       const StatusOr<AnalysisTables>& tables) {
   json.BeginObject();
   if (!tables.ok()) {
     json.Field("error", WhyNotComputable(tables.status()));
@@ -131,7 +144,8 @@ void WriteAnalysisJson(JsonWriter& json, std::string_view key, const StatusOr<An
     }
     const Table& main = tables->parts.front().table;
     const auto dotted = [](const Column& c) { return c.name.find('.') != std::string::npos; };
-    if (key == kByRank && std::any_of(main.columns.begin(), main.columns.end(), dotted)) WriteByRank(json, main);
+    if (key == kByRank && std::any_of(main.columns.begin(), main.columns.end(), dotted))
+      WriteByRank(json, main);
   }
   json.EndObject();
 }

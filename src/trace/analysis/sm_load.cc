@@ -15,11 +15,13 @@ double BusySmTime(const std::vector<SmLoad>& loads, const IntervalSet& windows) 
   changes.reserve(2 * loads.size());
   for (const SmLoad& l : loads) {
     if (!std::isfinite(l.blocks_per_sm) || l.blocks_per_sm <= 0 || l.at.end <= l.at.begin) continue;
-    const double blocks = std::min(l.blocks_per_sm, 1.0);  // more changes nothing, and keeps the sums exact enough
+    const double blocks =
+        std::min(l.blocks_per_sm, 1.0);  // more changes nothing, and keeps the sums exact enough
     changes.push_back({l.at.begin, blocks, 1});
     changes.push_back({l.at.end, -blocks, -1});
   }
-  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.at < b.at; });
+  std::sort(changes.begin(), changes.end(),
+            [](const Change& a, const Change& b) { return a.at < b.at; });
   double busy = 0, level = 0;
   int running = 0;
   size_t window = 0;

@@ -45,7 +45,8 @@ HeldSummary DescribeHeld(std::vector<Held> values) {
   HeldSummary out;
   std::erase_if(values, [](const Held& h) { return h.time <= 0; });
   if (values.empty()) return out;
-  std::sort(values.begin(), values.end(), [](const Held& a, const Held& b) { return a.value < b.value; });
+  std::sort(values.begin(), values.end(),
+            [](const Held& a, const Held& b) { return a.value < b.value; });
   double time = 0, sum = 0;
   for (const Held& h : values) {
     out.time += h.time;
@@ -54,7 +55,8 @@ HeldSummary DescribeHeld(std::vector<Held> values) {
   time = static_cast<double>(out.time);
   out.mean = sum / time;
   double squares = 0;
-  for (const Held& h : values) squares += (h.value - out.mean) * (h.value - out.mean) * static_cast<double>(h.time);
+  for (const Held& h : values)
+    squares += (h.value - out.mean) * (h.value - out.mean) * static_cast<double>(h.time);
   out.std = std::sqrt(squares / time);
   out.min = values.front().value;
   out.max = values.back().value;

@@ -1,5 +1,5 @@
-// The statistics under the tables: summaries of samples, sums by name, and step functions of time weighted by how long each
-// value lasted. Pure.
+// The statistics under the tables: summaries of samples, sums by name, and step functions of time
+// weighted by how long each value lasted. Pure.
 #ifndef FLOPWATCH_TRACE_ANALYSIS_STATISTICS_H_
 #define FLOPWATCH_TRACE_ANALYSIS_STATISTICS_H_
 
@@ -40,15 +40,18 @@ class Accumulator {
   double min() const { return min_; }  // NaN without values
   double max() const { return max_; }
   // With n - 1; NaN below two values.
-  double std() const { return count_ > 1 ? std::sqrt(squares_ / static_cast<double>(count_ - 1)) : kNaN; }
+  double std() const {
+    return count_ > 1 ? std::sqrt(squares_ / static_cast<double>(count_ - 1)) : kNaN;
+  }
 
  private:
   int64_t count_ = 0;
   double sum_ = 0, mean_ = 0, squares_ = 0, min_ = kNaN, max_ = kNaN;
 };
 
-// pandas' describe(): `percentiles` are those of the quantiles asked for, by linear interpolation between order statistics
-// (Hyndman and Fan 1996, definition 7). Everything is NaN where it has no value.
+// pandas' describe(): `percentiles` are those of the quantiles asked for, by linear interpolation
+// between order statistics (Hyndman and Fan 1996, definition 7). Everything is NaN where it has no
+// value.
 struct Summary {
   int64_t count = 0;
   double sum = 0, mean = kNaN, std = kNaN, min = kNaN, max = kNaN;
@@ -90,7 +93,8 @@ struct Held {
 };
 struct HeldSummary {
   Nanos time = 0;
-  double mean = kNaN, std = kNaN, min = kNaN, p50 = kNaN, p90 = kNaN, max = kNaN;  // weighted by time
+  double mean = kNaN, std = kNaN, min = kNaN, p50 = kNaN, p90 = kNaN,
+         max = kNaN;  // weighted by time
 };
 // Values held for no time count nothing.
 HeldSummary DescribeHeld(std::vector<Held> values);

@@ -1,7 +1,8 @@
-// Step time by role as the PyTorch TensorBoard plugin counts it (traces.md section 3), for people who know its overview page,
-// and its device figures. Every moment of a step belongs to one role, the first of: kernel, memcpy, memset, communication,
-// runtime, data loader, CPU operator, other. Its list of communication names is its own (ten names), so all-to-all and most of
-// NCCL count as kernels here; comm_comp_overlap has the project's definition.
+// Step time by role as the PyTorch TensorBoard plugin counts it (traces.md section 3), for people
+// who know its overview page, and its device figures. Every moment of a step belongs to one role,
+// the first of: kernel, memcpy, memset, communication, runtime, data loader, CPU operator, other.
+// Its list of communication names is its own (ten names), so all-to-all and most of NCCL count as
+// kernels here; comm_comp_overlap has the project's definition.
 #include <algorithm>
 #include <array>
 
@@ -21,17 +22,21 @@ constexpr std::array kRoles = {"kernel_us",  "memcpy_us",      "memset_us", "com
 bool IsPluginCommunication(std::string_view name) {
   if (!name.starts_with("nccl:") && !name.starts_with("gloo:")) return false;
   const std::string_view what = name.substr(5);
-  return what == "broadcast" || what == "reduce" || what == "all_reduce" || what == "all_gather" || what == "reduce_scatter";
+  return what == "broadcast" || what == "reduce" || what == "all_reduce" || what == "all_gather" ||
+         what == "reduce_scatter";
 }
 bool IsPluginLoader(std::string_view name) {
   return (name.starts_with("enumerate(DataLoader)#") || name.starts_with("enumerate(DataPipe)#")) &&
          name.ends_with(".__next__");
 }
-// The marks the plugin looks for; newer GPUs' names are not among them, so its ratio is too low there (traces.md section 3).
+// The marks the plugin looks for; newer GPUs' names are not among them, so its ratio is too low
+// there (traces.md section 3).
 bool IsPluginTensorCore(std::string_view name) {
-  return HasAny(name, {"h884", "s884", "h1688", "s1688", "hmma", "i8816", "16816", "dgrad_1x1_stride_2x2",
-                       "first_layer_wgrad_kernel", "conv1x1", "conv2d_c1_k1", "direct_group", "xmma_implicit_gemm",
-                       "xmma_sparse_conv", "xmma_warp_specialized_implicit_gemm", "xmma_gemm", "xmma_sparse_gemm", "c1688"});
+  return HasAny(name,
+                {"h884", "s884", "h1688", "s1688", "hmma", "i8816", "16816", "dgrad_1x1_stride_2x2",
+                 "first_layer_wgrad_kernel", "conv1x1", "conv2d_c1_k1", "direct_group",
+                 "xmma_implicit_gemm", "xmma_sparse_conv", "xmma_warp_specialized_implicit_gemm",
+                 "xmma_gemm", "xmma_sparse_gemm", "c1688"});
 }
 
 struct Window {
@@ -39,7 +44,8 @@ struct Window {
   Interval at;
 };
 
-// The plugin's steps: the complete ones; without steps one of everything it knows (operators, calls, GPU work).
+// The plugin's steps: the complete ones; without steps one of everything it knows (operators,
+// calls, GPU work).
 std::vector<Window> WindowsOf(const RankView& view) {
   const EventTable& e = view.events();
   std::vector<Window> out;
@@ -53,7 +59,9 @@ std::vector<Window> WindowsOf(const RankView& view) {
   if (!out.empty()) return out;
   Interval all{std::numeric_limits<Nanos>::max(), std::numeric_limits<Nanos>::min()};
   for (Row r = 0; r < e.size(); ++r) {
-    if (e.category[r] != Category::kCpuOp && e.category[r] != Category::kRuntime && !IsGpuWork(e.category[r])) continue;
+    if (e.category[r] != Category::kCpuOp && e.category[r] != Category::kRuntime &&
+        !IsGpuWork(e.category[r]))
+      continue;
     all.begin = std::min(all.begin, e.ts[r]);
     all.end = std::max(all.end, e.end(r));
   }
@@ -71,14 +79,15 @@ void AddRank(const RankView& view, Figures* out) {
   const StringPool& names = view.set().names;
   const std::vector<Window> windows = WindowsOf(view);
   if (windows.empty()) return;
-  NameTest communication(names, IsPluginCommunication), loader(names, IsPluginLoader), tensor_plugin(names, IsPluginTensorCore),
-      tensor(names, IsTensorCoreKernel), step_name(names, IsStepName);
+  NameTest communication(names, IsPluginCommunication), loader(names, IsPluginLoader),
+      tensor_plugin(names, IsPluginTensorCore), tensor(names, IsTensorCoreKernel),
+      step_name(names, IsStepName);
 
   // External ids of communication calls: kernels that share one are communication too.
   std::vector<int64_t> ids;
   for (Row r = 0; r < e.size(); ++r) {
-    if ((e.category[r] == Category::kCpuOp || e.category[r] == Category::kUserAnnotation) && e.external_id[r] > 0 &&
-        communication(e.name[r]))
+    if ((e.category[r] == Category::kCpuOp || e.category[r] == Category::kUserAnnotation) &&
+        e.external_id[r] > 0 && communication(e.name[r]))
       ids.push_back(e.external_id[r]);
   }
   std::sort(ids.begin(), ids.end());
@@ -89,7 +98,9 @@ void AddRank(const RankView& view, Figures* out) {
     size_t role = 7;
     switch (e.category[r]) {
       case Category::kKernel:
-        role = e.external_id[r] > 0 && std::binary_search(ids.begin(), ids.end(), e.external_id[r]) ? 3 : 0;
+        role = e.external_id[r] > 0 && std::binary_search(ids.begin(), ids.end(), e.external_id[r])
+                   ? 3
+                   : 0;
         kernels.push_back(at);
         break;
       case Category::kGpuMemcpy:
@@ -177,22 +188,30 @@ void AddRank(const RankView& view, Figures* out) {
   std::sort(order.begin(), order.end());
   for (const int32_t id : order) {
     PerDevice& d = devices[id];
-    const bool any_blocks =
-        std::any_of(d.loads.begin(), d.loads.end(), [](const SmLoad& l) { return !std::isnan(l.blocks_per_sm); });
-    const double utilisation =
-        length > 0 ? static_cast<double>(LengthWithin(Merge(std::move(d.kernels)), whole.begin, whole.end)) / length : 0;
+    const bool any_blocks = std::any_of(d.loads.begin(), d.loads.end(), [](const SmLoad& l) {
+      return !std::isnan(l.blocks_per_sm);
+    });
+    const double utilisation = length > 0
+                                   ? static_cast<double>(LengthWithin(Merge(std::move(d.kernels)),
+                                                                      whole.begin, whole.end)) /
+                                         length
+                                   : 0;
     std::string fired;
     const auto fire = [&](bool yes, std::string_view rule) {
       if (yes) fired += (fired.empty() ? "" : ", ") + std::string(rule);
     };
     // Its rules as far as they need this table alone (its thresholds).
     fire(static_cast<double>(load) > 0.05 * static_cast<double>(total), "dataloader_over_5pct");
-    fire(static_cast<double>(communicate) > 0.10 * static_cast<double>(total), "communication_over_10pct");
+    fire(static_cast<double>(communicate) > 0.10 * static_cast<double>(total),
+         "communication_over_10pct");
     fire(utilisation < 0.5, "gpu_util_under_50pct");
     out->devices.rows.push_back(
-        {RankCell(view), int64_t{id}, Cell{utilisation}, any_blocks ? ShareCell(BusySmTime(d.loads, {whole}), length) : Cell{},
-         ShareCell(d.occupancy, d.occupancy_time), ShareCell(static_cast<double>(d.plugin_tensor), static_cast<double>(d.time)),
-         ShareCell(static_cast<double>(d.tensor), static_cast<double>(d.compute)), TextCell(fired)});
+        {RankCell(view), int64_t{id}, Cell{utilisation},
+         any_blocks ? ShareCell(BusySmTime(d.loads, {whole}), length) : Cell{},
+         ShareCell(d.occupancy, d.occupancy_time),
+         ShareCell(static_cast<double>(d.plugin_tensor), static_cast<double>(d.time)),
+         ShareCell(static_cast<double>(d.tensor), static_cast<double>(d.compute)),
+         TextCell(fired)});
   }
 }
 
@@ -210,7 +229,8 @@ StatusOr<AnalysisTables> RunStepRoles(const AnalysisInput& input) {
                              Share("tensor_core_ratio"),
                              Plain("rules_fired")};
   for (const auto& view : input.ranks()) AddRank(*view, &figures);
-  if (figures.steps.rows.empty()) return NotComputable("the trace has no steps, operators, calls or GPU work");
+  if (figures.steps.rows.empty())
+    return NotComputable("the trace has no steps, operators, calls or GPU work");
   AddNotes(input, "step_roles", &figures.steps);
   AddNotes(input, "step_roles", &figures.devices);
   AnalysisTables out;

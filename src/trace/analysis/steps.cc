@@ -8,7 +8,8 @@
 namespace flopwatch::trace {
 namespace {
 
-constexpr std::string_view kNoSteps = "the trace marks no steps (profiler.step() was not called, so there is no ProfilerStep#N)";
+constexpr std::string_view kNoSteps =
+    "the trace marks no steps (profiler.step() was not called, so there is no ProfilerStep#N)";
 
 bool AnySteps(const AnalysisInput& input) {
   for (const auto& view : input.ranks()) {
@@ -38,17 +39,21 @@ StatusOr<AnalysisTables> Steps(const AnalysisInput& input) {
   if (input.options().hta) {
     table = HtaSteps(input);
   } else {
-    table.columns = {Plain("rank"), Plain("step"), Plain("begin_us"), Plain("annotation_us"), Plain("duration_us"), Plain("complete")};
+    table.columns = {Plain("rank"),          Plain("step"),        Plain("begin_us"),
+                     Plain("annotation_us"), Plain("duration_us"), Plain("complete")};
     const Nanos origin = input.set().origin();
     for (const auto& view : input.ranks()) {
       for (const Step& step : view->rank().steps) {
         table.rows.push_back({RankCell(*view), step.number, MicrosCell(step.begin - origin),
-                              MicrosCell(view->events().dur[step.row]), MicrosCell(step.end - step.begin), step.complete});
+                              MicrosCell(view->events().dur[step.row]),
+                              MicrosCell(step.end - step.begin), step.complete});
       }
     }
     table.notes.push_back(
-        "a step lasts from the later of the previous step's end and its annotation's start to the later of the annotation's end "
-        "and the end of the last GPU work launched in it; complete = not cut by the end of the profile");
+        "a step lasts from the later of the previous step's end and its annotation's start to the "
+        "later of the annotation's end "
+        "and the end of the last GPU work launched in it; complete = not cut by the end of the "
+        "profile");
   }
   AddNotes(input, "profiler_steps", &table);
   return OneTable(std::move(table));
@@ -58,10 +63,12 @@ StatusOr<AnalysisTables> Steps(const AnalysisInput& input) {
 StatusOr<AnalysisTables> SummariseSteps(const AnalysisInput& input) {
   if (!AnySteps(input)) return NotComputable(kNoSteps);
   Table table;
-  table.columns = {Plain("rank"),    Plain("step"),       Plain("complete"),
-                   Plain("begin_us"), Plain("duration_us"), Plain("idle_us"),
-                   Plain("compute_us"), Plain("exposed_communication_us"), Plain("memory_us"),
-                   Plain("communication_us"), Share("idle_share"), Share("exposed_communication_share"),
+  table.columns = {Plain("rank"),        Plain("step"),
+                   Plain("complete"),    Plain("begin_us"),
+                   Plain("duration_us"), Plain("idle_us"),
+                   Plain("compute_us"),  Plain("exposed_communication_us"),
+                   Plain("memory_us"),   Plain("communication_us"),
+                   Share("idle_share"),  Share("exposed_communication_share"),
                    Count("gpu_rows")};
   const Nanos origin = input.set().origin();
   for (const auto& view : input.ranks()) {
@@ -73,23 +80,28 @@ StatusOr<AnalysisTables> SummariseSteps(const AnalysisInput& input) {
     for (size_t i = 0; i < view->rank().steps.size(); ++i) {
       const Step& step = view->rank().steps[i];
       const Nanos whole = step.end - step.begin;
-      std::vector<Cell> row = {RankCell(*view), step.number, step.complete, MicrosCell(step.begin - origin), MicrosCell(whole)};
+      std::vector<Cell> row = {RankCell(*view), step.number, step.complete,
+                               MicrosCell(step.begin - origin), MicrosCell(whole)};
       if (view->gpu_rows().empty()) {
         row.resize(table.columns.size());
       } else {
-        const auto within = [&](const IntervalSet& set) { return LengthWithin(set, step.begin, step.end); };
+        const auto within = [&](const IntervalSet& set) {
+          return LengthWithin(set, step.begin, step.end);
+        };
         const Nanos busy = within(view->busy());
         const Nanos compute = within(view->busy(KernelClass::kCompute));
         const Nanos exposed = within(view->exposed_communication());
-        row.insert(row.end(), {MicrosCell(whole - busy), MicrosCell(compute), MicrosCell(exposed), MicrosCell(busy - compute - exposed),
+        row.insert(row.end(), {MicrosCell(whole - busy), MicrosCell(compute), MicrosCell(exposed),
+                               MicrosCell(busy - compute - exposed),
                                MicrosCell(within(view->busy(KernelClass::kCommunication))),
-                               ShareCell(MicrosOf(whole - busy), MicrosOf(whole)), ShareCell(MicrosOf(exposed), MicrosOf(whole)),
-                               launched[i]});
+                               ShareCell(MicrosOf(whole - busy), MicrosOf(whole)),
+                               ShareCell(MicrosOf(exposed), MicrosOf(whole)), launched[i]});
       }
       table.rows.push_back(std::move(row));
     }
   }
-  table.notes.push_back("times are what ran inside the step's window; gpu_rows are those launched in it");
+  table.notes.push_back(
+      "times are what ran inside the step's window; gpu_rows are those launched in it");
   AddNotes(input, "step_summary", &table);
   return OneTable(std::move(table));
 }

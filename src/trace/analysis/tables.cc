@@ -19,7 +19,9 @@ AnalysisTables OneTable(Table table) {
   return out;
 }
 
-Status NotComputable(std::string_view why) { return absl::FailedPreconditionError(fmt::format("not computable: {}", why)); }
+Status NotComputable(std::string_view why) {
+  return absl::FailedPreconditionError(fmt::format("not computable: {}", why));
+}
 
 bool AnyGpuWork(const AnalysisInput& input) {
   return std::any_of(input.ranks().begin(), input.ranks().end(), [&](const auto& view) {
@@ -29,14 +31,16 @@ bool AnyGpuWork(const AnalysisInput& input) {
 
 void AddNotes(const AnalysisInput& input, std::string_view definition, Table* table) {
   if (table->rows.size() > kMaxTableRows) {
-    table->notes.push_back(fmt::format("the first {} of {} lines", kMaxTableRows, table->rows.size()));
+    table->notes.push_back(
+        fmt::format("the first {} of {} lines", kMaxTableRows, table->rows.size()));
     table->rows.resize(kMaxTableRows);
   }
   size_t steps = 0, complete = 0, rows = 0, used = 0, with_gpu = 0;
   for (const auto& view : input.ranks()) {
     steps += view->rank().steps.size();
-    complete += static_cast<size_t>(
-        std::count_if(view->rank().steps.begin(), view->rank().steps.end(), [](const Step& s) { return s.complete; }));
+    complete +=
+        static_cast<size_t>(std::count_if(view->rank().steps.begin(), view->rank().steps.end(),
+                                          [](const Step& s) { return s.complete; }));
     rows += view->events().size();
     if (input.options().hta) {
       used += view->hta().rows.size();
@@ -46,17 +50,21 @@ void AddNotes(const AnalysisInput& input, std::string_view definition, Table* ta
     }
   }
   if (input.options().hta) {
-    table->notes.push_back(fmt::format(
-        "window: as HolisticTraceAnalysis 0.6 selects ({} of {} rows; with two or more steps the last one is dropped)", used,
-        rows));
+    table->notes.push_back(
+        fmt::format("window: as HolisticTraceAnalysis 0.6 selects ({} of {} rows; with two or more "
+                    "steps the last one is dropped)",
+                    used, rows));
     table->notes.push_back("definition: docs/traces.md, analyses, column hta");
   } else {
-    table->notes.push_back(steps == 0 ? std::string("window: the whole trace (it marks no steps)")
-                                      : fmt::format("window: the whole trace with every step ({} steps, {} of them complete)",
-                                                    steps, complete));
+    table->notes.push_back(
+        steps == 0
+            ? std::string("window: the whole trace (it marks no steps)")
+            : fmt::format("window: the whole trace with every step ({} steps, {} of them complete)",
+                          steps, complete));
     table->notes.push_back(fmt::format("definition: docs/traces.md, analyses: {}", definition));
   }
-  table->notes.push_back(fmt::format("coverage: {} of {} ranks have GPU work", with_gpu, input.ranks().size()));
+  table->notes.push_back(
+      fmt::format("coverage: {} of {} ranks have GPU work", with_gpu, input.ranks().size()));
 }
 
 }  // namespace flopwatch::trace

@@ -1,4 +1,5 @@
-// What every analysis writes its tables with: columns, absent cells, and the notes that say window, source and coverage.
+// What every analysis writes its tables with: columns, absent cells, and the notes that say window,
+// source and coverage.
 #ifndef FLOPWATCH_TRACE_ANALYSIS_TABLES_H_
 #define FLOPWATCH_TRACE_ANALYSIS_TABLES_H_
 
@@ -12,28 +13,36 @@
 namespace flopwatch::trace {
 
 inline Column Plain(std::string_view name) { return {std::string(name), "", ColumnFormat::kPlain}; }
-inline Column Share(std::string_view name) { return {std::string(name), "", ColumnFormat::kPercent}; }
+inline Column Share(std::string_view name) {
+  return {std::string(name), "", ColumnFormat::kPercent};
+}
 inline Column Count(std::string_view name) { return {std::string(name), "", ColumnFormat::kCount}; }
 std::vector<Column> PlainColumns(std::initializer_list<std::string_view> names);
 inline Cell TextCell(std::string_view text) { return std::string(text); }
 inline Cell RankCell(const RankView& view) { return int64_t{view.rank().rank}; }
 
-inline Cell DeviceCell(const GpuStream& stream) { return stream.device == kUnknown ? Cell{} : Cell{stream.device}; }
-inline Cell StreamCell(int32_t stream) { return stream == kNoStream ? Cell{} : Cell{int64_t{stream}}; }
+inline Cell DeviceCell(const GpuStream& stream) {
+  return stream.device == kUnknown ? Cell{} : Cell{stream.device};
+}
+inline Cell StreamCell(int32_t stream) {
+  return stream == kNoStream ? Cell{} : Cell{int64_t{stream}};
+}
 
 AnalysisTables OneTable(Table table);
 
 // FailedPrecondition("not computable: <why>").
 Status NotComputable(std::string_view why);
-inline constexpr std::string_view kNoGpuWork = "no rank of this trace has GPU work (kernels, copies or fills)";
+inline constexpr std::string_view kNoGpuWork =
+    "no rank of this trace has GPU work (kernels, copies or fills)";
 // Whether any rank has GPU work: HTA's in its mode.
 bool AnyGpuWork(const AnalysisInput& input);
 
-// Rows that a table has at most: more comes only from a trace made to have it. What is beyond is left out, with a note.
+// Rows that a table has at most: more comes only from a trace made to have it. What is beyond is
+// left out, with a note.
 inline constexpr size_t kMaxTableRows = 100'000;
 
-// Appends the window, where the definition is written down, and how much of the trace the numbers stand on; cuts the table to
-// kMaxTableRows.
+// Appends the window, where the definition is written down, and how much of the trace the numbers
+// stand on; cuts the table to kMaxTableRows.
 void AddNotes(const AnalysisInput& input, std::string_view definition, Table* table);
 
 }  // namespace flopwatch::trace

@@ -5,9 +5,9 @@
 namespace flopwatch::trace {
 namespace {
 
-// traces.md 2.3: span from the first start to the last end; idle is what nothing covers; the rest of the span is shared out
-// in this order, so that the four parts add up to it: compute, communication that no compute hides, copies and fills that
-// neither hides.
+// traces.md 2.3: span from the first start to the last end; idle is what nothing covers; the rest
+// of the span is shared out in this order, so that the four parts add up to it: compute,
+// communication that no compute hides, copies and fills that neither hides.
 StatusOr<AnalysisTables> DefaultTemporalBreakdown(const AnalysisInput& input) {
   Table table;
   table.columns = {Plain("rank"),
@@ -26,7 +26,8 @@ StatusOr<AnalysisTables> DefaultTemporalBreakdown(const AnalysisInput& input) {
       std::vector<Cell> row(table.columns.size());
       row[0] = RankCell(*view);
       table.rows.push_back(std::move(row));
-      table.notes.push_back(absl::StrCat("rank ", view->rank().rank, ": not computable, it has no GPU work"));
+      table.notes.push_back(
+          absl::StrCat("rank ", view->rank().rank, ": not computable, it has no GPU work"));
       continue;
     }
     const Interval span = view->gpu_span();
@@ -36,9 +37,10 @@ StatusOr<AnalysisTables> DefaultTemporalBreakdown(const AnalysisInput& input) {
     const Nanos exposed = Length(view->exposed_communication());
     const Nanos memory = busy - compute - exposed;
     const auto share = [&](Nanos t) { return ShareCell(MicrosOf(t), MicrosOf(whole)); };
-    table.rows.push_back({RankCell(*view), MicrosCell(whole), MicrosCell(whole - busy), MicrosCell(compute), MicrosCell(exposed),
-                          MicrosCell(memory), MicrosCell(Length(view->busy(KernelClass::kCommunication))), share(whole - busy),
-                          share(compute), share(exposed), share(memory)});
+    table.rows.push_back({RankCell(*view), MicrosCell(whole), MicrosCell(whole - busy),
+                          MicrosCell(compute), MicrosCell(exposed), MicrosCell(memory),
+                          MicrosCell(Length(view->busy(KernelClass::kCommunication))),
+                          share(whole - busy), share(compute), share(exposed), share(memory)});
   }
   AddNotes(input, "temporal_breakdown", &table);
   return OneTable(std::move(table));
@@ -47,8 +49,9 @@ StatusOr<AnalysisTables> DefaultTemporalBreakdown(const AnalysisInput& input) {
 // non_compute = communication and copies that compute does not hide; OTHER kernels count in it too.
 StatusOr<AnalysisTables> HtaTemporalBreakdown(const AnalysisInput& input) {
   Table table;
-  table.columns = PlainColumns({"rank", "idle_time(us)", "compute_time(us)", "non_compute_time(us)", "kernel_time(us)",
-                                "idle_time_pctg", "compute_time_pctg", "non_compute_time_pctg"});
+  table.columns = PlainColumns({"rank", "idle_time(us)", "compute_time(us)", "non_compute_time(us)",
+                                "kernel_time(us)", "idle_time_pctg", "compute_time_pctg",
+                                "non_compute_time_pctg"});
   for (const auto& view : input.ranks()) {
     const HtaRows& rows = view->hta();
     if (rows.gpu.empty()) continue;
@@ -59,10 +62,12 @@ StatusOr<AnalysisTables> HtaTemporalBreakdown(const AnalysisInput& input) {
     const Nanos compute = Length(HtaBusy(e, rows, HtaKernelType::kComputation));
     const Nanos other = whole - compute - idle;
     const auto percent = [&](Nanos t) {
-      return whole > 0 ? Cell{HtaRound(100.0 * static_cast<double>(t) / static_cast<double>(whole), 2)} : Cell{};
+      return whole > 0
+                 ? Cell{HtaRound(100.0 * static_cast<double>(t) / static_cast<double>(whole), 2)}
+                 : Cell{};
     };
-    table.rows.push_back({RankCell(*view), MicrosCell(idle), MicrosCell(compute), MicrosCell(other), MicrosCell(whole),
-                          percent(idle), percent(compute), percent(other)});
+    table.rows.push_back({RankCell(*view), MicrosCell(idle), MicrosCell(compute), MicrosCell(other),
+                          MicrosCell(whole), percent(idle), percent(compute), percent(other)});
   }
   AddNotes(input, "", &table);
   return OneTable(std::move(table));

@@ -14,7 +14,8 @@ constexpr size_t kMostOperators = 100;  // lines a rank
 struct Operator {
   NameId name = kNoName;
   int64_t calls = 0, kernels = 0;
-  // µs. `total` of an operator counts the operators it calls; an operator inside one of the same name adds nothing to it.
+  // µs. `total` of an operator counts the operators it calls; an operator inside one of the same
+  // name adds nothing to it.
   double cpu_total = 0, cpu_self = 0, api = 0, gpu_total = 0, gpu_self = 0;
 };
 
@@ -25,14 +26,16 @@ struct Call {
   Row row = kNoRow;
   uint32_t above = kNoCall;  // the call it is in
   uint32_t kernels = 0;
-  double below = 0, api = 0, gpu = 0, gpu_total = 0;  // µs: in the calls right below it, in API calls, on the GPU
+  double below = 0, api = 0, gpu = 0,
+         gpu_total = 0;  // µs: in the calls right below it, in API calls, on the GPU
 };
 
 // Parents before children; `call_of` gets for every row its own call or the one that it is in.
 std::vector<Call> CallsOf(const RankView& view, std::vector<uint32_t>* call_of) {
   const EventTable& e = view.events();
   std::vector<Call> calls;
-  calls.reserve(static_cast<size_t>(std::count(e.category.begin(), e.category.end(), Category::kCpuOp)));
+  calls.reserve(
+      static_cast<size_t>(std::count(e.category.begin(), e.category.end(), Category::kCpuOp)));
   call_of->assign(e.size(), kNoCall);
   for (const Row r : view.parents_first()) {
     const Row parent = e.parent[r];
@@ -64,7 +67,8 @@ std::vector<Operator> OperatorsOf(const RankView& view) {
   std::vector<uint32_t> call_of;
   const std::vector<Call> calls = CallsOf(view, &call_of);
 
-  // The calls of each thread in the order entered, with those that are open, to see which names are open already.
+  // The calls of each thread in the order entered, with those that are open, to see which names are
+  // open already.
   std::vector<size_t> begin(view.rank().threads.size() + 1, 0);
   for (const Call& call : calls) ++begin[e.thread[call.row] + 1];
   for (size_t t = 1; t < begin.size(); ++t) begin[t] += begin[t - 1];
@@ -109,32 +113,39 @@ std::vector<Operator> OperatorsOf(const RankView& view) {
 
 StatusOr<AnalysisTables> RunTopOperators(const AnalysisInput& input) {
   Table table;
-  table.columns = {Plain("rank"),        Plain("operator"),    Count("calls"),       Plain("cpu_total_us"), Plain("cpu_self_us"),
-                   Plain("cuda_api_us"), Plain("gpu_total_us"), Plain("gpu_self_us"), Count("kernels"),      Share("gpu_self_share")};
+  table.columns = {Plain("rank"),          Plain("operator"),    Count("calls"),
+                   Plain("cpu_total_us"),  Plain("cpu_self_us"), Plain("cuda_api_us"),
+                   Plain("gpu_total_us"),  Plain("gpu_self_us"), Count("kernels"),
+                   Share("gpu_self_share")};
   for (const auto& view : input.ranks()) {
     std::vector<Operator> ops = OperatorsOf(*view);
     double all_gpu = 0;
     for (const Row r : view->gpu_rows()) all_gpu += MicrosOf(view->events().dur[r]);
     const size_t shown = std::min(ops.size(), kMostOperators);
-    std::partial_sort(ops.begin(), ops.begin() + static_cast<ptrdiff_t>(shown), ops.end(), [](const Operator& a, const Operator& b) {
-      if (a.gpu_self != b.gpu_self) return a.gpu_self > b.gpu_self;
-      return a.cpu_self != b.cpu_self ? a.cpu_self > b.cpu_self : a.name < b.name;
-    });
+    std::partial_sort(ops.begin(), ops.begin() + static_cast<ptrdiff_t>(shown), ops.end(),
+                      [](const Operator& a, const Operator& b) {
+                        if (a.gpu_self != b.gpu_self) return a.gpu_self > b.gpu_self;
+                        return a.cpu_self != b.cpu_self ? a.cpu_self > b.cpu_self : a.name < b.name;
+                      });
     const bool has_gpu = !view->gpu_rows().empty();
     for (size_t i = 0; i < shown; ++i) {
       const Operator& op = ops[i];
       const auto gpu = [&](Cell cell) { return has_gpu ? cell : Cell{}; };
-      table.rows.push_back({RankCell(*view), TextCell(view->set().names.Text(op.name)), op.calls, op.cpu_total, op.cpu_self, op.api,
-                            gpu(op.gpu_total), gpu(op.gpu_self), gpu(op.kernels), ShareCell(op.gpu_self, all_gpu)});
+      table.rows.push_back({RankCell(*view), TextCell(view->set().names.Text(op.name)), op.calls,
+                            op.cpu_total, op.cpu_self, op.api, gpu(op.gpu_total), gpu(op.gpu_self),
+                            gpu(op.kernels), ShareCell(op.gpu_self, all_gpu)});
     }
     if (shown < ops.size()) {
-      table.notes.push_back(fmt::format("rank {}: the first {} of {} operators", view->rank().rank, shown, ops.size()));
+      table.notes.push_back(fmt::format("rank {}: the first {} of {} operators", view->rank().rank,
+                                        shown, ops.size()));
     }
   }
   if (table.rows.empty()) return NotComputable("the trace has no operators (cpu_op)");
   table.notes.push_back(
-      "by GPU time of the kernels an operator launched itself, then by its own CPU time. total counts what it calls, once where it "
-      "calls itself; self does not; cuda_api is the time in launch and runtime calls, part of cpu_self; GPU times are sums of durations");
+      "by GPU time of the kernels an operator launched itself, then by its own CPU time. total "
+      "counts what it calls, once where it "
+      "calls itself; self does not; cuda_api is the time in launch and runtime calls, part of "
+      "cpu_self; GPU times are sums of durations");
   AddNotes(input, "top_operators", &table);
   return OneTable(std::move(table));
 }

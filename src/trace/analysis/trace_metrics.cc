@@ -1,5 +1,5 @@
-// The raw measurements of a trace that most rules look at, one row a rank, over its whole GPU span: what the findings are made
-// of, to compare two traces by or to draw one's own conclusions.
+// The raw measurements of a trace that most rules look at, one row a rank, over its whole GPU span:
+// what the findings are made of, to compare two traces by or to draw one's own conclusions.
 #include <algorithm>
 
 #include "trace/analysis/analyses.h"
@@ -40,7 +40,8 @@ std::vector<Cell> RowOf(const RankView& view) {
   int64_t under5 = 0, under10 = 0, shorter = 0, copies = 0, small = 0, pageable = 0;
   Weighted blocks, occupancy;
   bool any_blocks = false;
-  NameTest is_pageable(names, IsPageable), htod(names, IsToDevice), dtoh(names, IsToHost), gloo(names, IsGloo);
+  NameTest is_pageable(names, IsPageable), htod(names, IsToDevice), dtoh(names, IsToHost),
+      gloo(names, IsGloo);
   for (const Row r : view.gpu_rows()) {
     if (e.category[r] == Category::kKernel) {
       durations.push_back(e.dur[r]);
@@ -89,7 +90,8 @@ std::vector<Cell> RowOf(const RankView& view) {
         ++allocations;
         allocation_time += e.dur[r];
       }
-    } else if (c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction) {
+    } else if (c == Category::kCpuOp || c == Category::kUserAnnotation ||
+               c == Category::kPythonFunction) {
       uint8_t& l = loads[e.name[r]];
       if (l == 0) l = IsDataLoading(names.Text(e.name[r]), c) ? 2 : 1;
       if (l == 2) loading.push_back({e.ts[r], e.end(r)});
@@ -104,37 +106,39 @@ std::vector<Cell> RowOf(const RankView& view) {
     ++long_gaps;
     long_time += i.end - i.begin;
   }
-  const Nanos communication = Length(view.busy(KernelClass::kCommunication)), exposed = Length(view.exposed_communication());
+  const Nanos communication = Length(view.busy(KernelClass::kCommunication)),
+              exposed = Length(view.exposed_communication());
   const double kernels = static_cast<double>(durations.size());
-  return {RankCell(view),
-          MicrosCell(span.end - span.begin),
-          static_cast<int64_t>(rank.steps.size()),
-          MicrosCell(step_time),
-          static_cast<int64_t>(durations.size()),
-          of_span(Length(idle)),
-          of_span(communication),
-          of_span(exposed),
-          ShareCell(static_cast<double>(communication - exposed), static_cast<double>(communication)),
-          ShareCell(static_cast<double>(under5), kernels),
-          ShareCell(static_cast<double>(under10), kernels),
-          ShareCell(static_cast<double>(shorter), kernels),
-          durations.empty() ? Cell{} : MicrosCell(median),
-          blocks.mean(),
-          occupancy.mean(),
-          any_blocks ? ShareCell(static_cast<double>(low), static_cast<double>(compute)) : Cell{},
-          copies,
-          small,
-          pageable,
-          MicrosCell(to_device),
-          MicrosCell(to_host),
-          syncs,
-          MicrosCell(sync_time),
-          allocations,
-          MicrosCell(allocation_time),
-          MicrosCell(Length(Merge(std::move(loading)))),
-          gloo_events,
-          long_gaps,
-          of_span(long_time)};
+  return {
+      RankCell(view),
+      MicrosCell(span.end - span.begin),
+      static_cast<int64_t>(rank.steps.size()),
+      MicrosCell(step_time),
+      static_cast<int64_t>(durations.size()),
+      of_span(Length(idle)),
+      of_span(communication),
+      of_span(exposed),
+      ShareCell(static_cast<double>(communication - exposed), static_cast<double>(communication)),
+      ShareCell(static_cast<double>(under5), kernels),
+      ShareCell(static_cast<double>(under10), kernels),
+      ShareCell(static_cast<double>(shorter), kernels),
+      durations.empty() ? Cell{} : MicrosCell(median),
+      blocks.mean(),
+      occupancy.mean(),
+      any_blocks ? ShareCell(static_cast<double>(low), static_cast<double>(compute)) : Cell{},
+      copies,
+      small,
+      pageable,
+      MicrosCell(to_device),
+      MicrosCell(to_host),
+      syncs,
+      MicrosCell(sync_time),
+      allocations,
+      MicrosCell(allocation_time),
+      MicrosCell(Length(Merge(std::move(loading)))),
+      gloo_events,
+      long_gaps,
+      of_span(long_time)};
 }
 
 StatusOr<AnalysisTables> RunTraceMetrics(const AnalysisInput& input) {

@@ -1,4 +1,5 @@
-// Walking the rows of the CPU threads as trees of calls (EventTable::parent) without recursion. Pure.
+// Walking the rows of the CPU threads as trees of calls (EventTable::parent) without recursion.
+// Pure.
 #ifndef FLOPWATCH_TRACE_ANALYSIS_TREE_H_
 #define FLOPWATCH_TRACE_ANALYSIS_TREE_H_
 
@@ -8,12 +9,15 @@
 
 namespace flopwatch::trace {
 
-// All rows, every parent before its children; one thread's rows in the order in which they were entered.
+// All rows, every parent before its children; one thread's rows in the order in which they were
+// entered.
 std::vector<Row> ParentsFirst(const EventTable& events);
 
-// For every row: the innermost row above it (not itself) that `is` accepts, kNoRow without one. `order` from ParentsFirst.
+// For every row: the innermost row above it (not itself) that `is` accepts, kNoRow without one.
+// `order` from ParentsFirst.
 template <typename Is>
-std::vector<Row> NearestAbove(const EventTable& events, const std::vector<Row>& order, const Is& is) {
+std::vector<Row> NearestAbove(const EventTable& events, const std::vector<Row>& order,
+                              const Is& is) {
   std::vector<Row> above(events.size(), kNoRow);
   for (const Row r : order) {
     const Row parent = events.parent[r];

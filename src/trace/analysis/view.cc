@@ -13,7 +13,8 @@
 namespace flopwatch::trace {
 
 struct RankView::Lazy {
-  std::once_flag classes_once, gpu_once, streams_once, parents_once, busy_once, exposed_once, hta_once;
+  std::once_flag classes_once, gpu_once, streams_once, parents_once, busy_once, exposed_once,
+      hta_once;
   std::vector<KernelClass> classes;
   std::vector<Row> gpu, parents_first;
   std::vector<GpuStream> streams;
@@ -29,15 +30,17 @@ RankView::RankView(const TraceSet& set, const RankTrace& rank, const AnalysisOpt
 RankView::~RankView() = default;
 
 const std::vector<KernelClass>& RankView::classes() const {
-  std::call_once(lazy_->classes_once,
-                 [&] { lazy_->classes = ClassifyRows(set_.names, rank_, options_.communication_names); });
+  std::call_once(lazy_->classes_once, [&] {
+    lazy_->classes = ClassifyRows(set_.names, rank_, options_.communication_names);
+  });
   return lazy_->classes;
 }
 
 const std::vector<Row>& RankView::gpu_rows() const {
   std::call_once(lazy_->gpu_once, [&] {
     const EventTable& e = events();
-    lazy_->gpu.reserve(static_cast<size_t>(std::count_if(e.category.begin(), e.category.end(), IsGpuWork)));
+    lazy_->gpu.reserve(
+        static_cast<size_t>(std::count_if(e.category.begin(), e.category.end(), IsGpuWork)));
     for (Row r = 0; r < e.size(); ++r) {
       if (!IsGpuWork(e.category[r])) continue;
       if (lazy_->gpu.empty()) lazy_->span = {e.ts[r], e.end(r)};
@@ -58,10 +61,12 @@ const std::vector<GpuStream>& RankView::gpu_streams() const {
     for (const Row r : gpu_rows()) {
       const uint32_t thread = e.thread[r];
       const int64_t device = rank_.threads[thread].pid;
-      // Nearly always a thread of the GPU is one stream; importers may also put all streams of a device on one.
+      // Nearly always a thread of the GPU is one stream; importers may also put all streams of a
+      // device on one.
       uint32_t& at = last_of_thread[thread];
       if (at == kNone || out[at].stream != e.stream[r]) {
-        const auto [found, added] = known.try_emplace({device, e.stream[r]}, static_cast<uint32_t>(out.size()));
+        const auto [found, added] =
+            known.try_emplace({device, e.stream[r]}, static_cast<uint32_t>(out.size()));
         if (added) out.push_back({device, e.stream[r], {}});
         at = found->second;
       }
@@ -84,7 +89,8 @@ const IntervalSet& RankView::busy() const {
     const EventTable& e = events();
     const std::vector<KernelClass>& kinds = classes();
     std::vector<Interval> pieces[4];
-    for (const Row r : gpu_rows()) pieces[static_cast<size_t>(kinds[r])].push_back({e.ts[r], e.end(r)});
+    for (const Row r : gpu_rows())
+      pieces[static_cast<size_t>(kinds[r])].push_back({e.ts[r], e.end(r)});
     for (size_t i = 0; i < 4; ++i) {
       lazy_->by_class[i] = Merge(std::move(pieces[i]));
       lazy_->busy = i == 0 ? lazy_->by_class[0] : Union(lazy_->busy, lazy_->by_class[i]);
@@ -99,8 +105,9 @@ const IntervalSet& RankView::busy(KernelClass c) const {
 }
 
 const IntervalSet& RankView::exposed_communication() const {
-  std::call_once(lazy_->exposed_once,
-                 [&] { lazy_->exposed = Subtract(busy(KernelClass::kCommunication), busy(KernelClass::kCompute)); });
+  std::call_once(lazy_->exposed_once, [&] {
+    lazy_->exposed = Subtract(busy(KernelClass::kCommunication), busy(KernelClass::kCompute));
+  });
   return lazy_->exposed;
 }
 
@@ -122,7 +129,8 @@ struct AnalysisInput::Lazy {
 AnalysisInput::AnalysisInput(const TraceSet& set, AnalysisOptions options)
     : set_(set), options_(std::move(options)), lazy_(std::make_unique<Lazy>()) {
   views_.reserve(set.ranks.size());
-  for (const RankTrace& rank : set.ranks) views_.push_back(std::make_unique<RankView>(set_, rank, options_));
+  for (const RankTrace& rank : set.ranks)
+    views_.push_back(std::make_unique<RankView>(set_, rank, options_));
 }
 
 AnalysisInput::~AnalysisInput() = default;

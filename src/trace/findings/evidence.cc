@@ -26,7 +26,9 @@ std::string DurationText(Nanos t) {
   return fmt::format("{:.4g} s", us / 1e6);
 }
 
-std::string PercentText(double share) { return fmt::format("{:.{}f} %", 100 * share, std::abs(share) < 0.1 ? 1 : 0); }
+std::string PercentText(double share) {
+  return fmt::format("{:.{}f} %", 100 * share, std::abs(share) < 0.1 ? 1 : 0);
+}
 
 std::string BytesText(double bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -39,11 +41,14 @@ std::string BytesText(double bytes) {
 }
 
 std::string NumberText(double n) {
-  return n == std::floor(n) && std::abs(n) < 1e15 ? fmt::format("{:.0f}", n) : fmt::format("{:.3g}", n);
+  return n == std::floor(n) && std::abs(n) < 1e15 ? fmt::format("{:.0f}", n)
+                                                  : fmt::format("{:.3g}", n);
 }
 
 RankCheck Nothing() { return {}; }
-RankCheck CannotCheck(std::string reason) { return {.finding = std::nullopt, .not_checked = std::move(reason)}; }
+RankCheck CannotCheck(std::string reason) {
+  return {.finding = std::nullopt, .not_checked = std::move(reason)};
+}
 
 RuleResult EachRank(const Measures& measures, RankCheck (*check)(const RankMeasures&)) {
   RuleResult result;
@@ -63,14 +68,16 @@ RuleResult EachRank(const Measures& measures, RankCheck (*check)(const RankMeasu
     const double gain = one.finding->gain;
     least = ranks.empty() ? gain : std::min(least, gain);
     ranks.push_back(m->rank.rank);
-    if (!best.has_value() || gain > best->gain || (std::isnan(best->gain) && !std::isnan(gain))) best = std::move(one.finding);
+    if (!best.has_value() || gain > best->gain || (std::isnan(best->gain) && !std::isnan(gain)))
+      best = std::move(one.finding);
   }
   if (best.has_value()) {
     best->ranks = std::move(ranks);
     if (measures.ranks().size() > 1) {
       AddCount(&*best, "ranks", static_cast<double>(best->ranks.size()),
-               fmt::format("{} of {} ranks, at most {} to {} each; the figures are of rank {}", best->ranks.size(),
-                           measures.ranks().size(), PercentText(least), PercentText(best->gain), best->rank.value_or(0)));
+               fmt::format("{} of {} ranks, at most {} to {} each; the figures are of rank {}",
+                           best->ranks.size(), measures.ranks().size(), PercentText(least),
+                           PercentText(best->gain), best->rank.value_or(0)));
     }
     result.findings.push_back(*std::move(best));
   } else if (checked == 0) {
@@ -90,16 +97,19 @@ Finding FindingOf(const RankMeasures& m, std::string title) {
 
 void AddCount(Finding* f, std::string name, double count, std::string text) {
   const bool whole = count == std::floor(count) && std::abs(count) < 9e15;
-  Add(f, std::move(name), whole ? Cell(static_cast<int64_t>(count)) : Cell(count), ColumnFormat::kPlain, std::move(text));
+  Add(f, std::move(name), whole ? Cell(static_cast<int64_t>(count)) : Cell(count),
+      ColumnFormat::kPlain, std::move(text));
 }
 void AddShare(Finding* f, std::string name, double share, std::string text) {
-  Add(f, std::move(name), std::isnan(share) ? Cell() : Cell(share), ColumnFormat::kPercent, std::move(text));
+  Add(f, std::move(name), std::isnan(share) ? Cell() : Cell(share), ColumnFormat::kPercent,
+      std::move(text));
 }
 void AddTime(Finding* f, std::string name, Nanos time, std::string text) {
   Add(f, std::move(name), static_cast<double>(time) / 1e3, ColumnFormat::kPlain, std::move(text));
 }
 void AddBytes(Finding* f, std::string name, double bytes, std::string text) {
-  Add(f, std::move(name), std::isnan(bytes) ? Cell() : Cell(bytes), ColumnFormat::kBytes, std::move(text));
+  Add(f, std::move(name), std::isnan(bytes) ? Cell() : Cell(bytes), ColumnFormat::kBytes,
+      std::move(text));
 }
 void AddText(Finding* f, std::string name, std::string value, std::string text) {
   Add(f, std::move(name), std::move(value), ColumnFormat::kPlain, std::move(text));
@@ -128,7 +138,8 @@ std::vector<std::string> TopNames::Texts(const StringPool& names, size_t n) cons
   std::vector<std::string> out;
   for (size_t i = 0; i < keep; ++i) {
     const std::string_view name = names.Text(all[i].first);
-    out.push_back(fmt::format("{} ({} {}, {})", name.empty() ? "no operator" : Printable(name, kMaxNameBytes),
+    out.push_back(fmt::format("{} ({} {}, {})",
+                              name.empty() ? "no operator" : Printable(name, kMaxNameBytes),
                               all[i].second.count, all[i].second.count == 1 ? "time" : "times",
                               DurationText(all[i].second.time)));
   }
@@ -139,7 +150,8 @@ NameId TopNames::Most() const {
   NameId best = kNoName;
   Entry most;
   for (const auto& [name, e] : entries_) {
-    if (e.count > most.count || (e.count == most.count && (e.time > most.time || (e.time == most.time && name < best)))) {
+    if (e.count > most.count ||
+        (e.count == most.count && (e.time > most.time || (e.time == most.time && name < best)))) {
       best = name;
       most = e;
     }
@@ -157,7 +169,8 @@ Interval Longest(const IntervalSet& set) {
 
 bool HasAny(std::string_view text, std::initializer_list<std::string_view> parts) {
   const std::string lower = absl::AsciiStrToLower(std::string(text));
-  return std::any_of(parts.begin(), parts.end(), [&](std::string_view p) { return lower.find(p) != std::string::npos; });
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view p) { return lower.find(p) != std::string::npos; });
 }
 
 bool IsPageable(std::string_view name) { return HasAny(name, {"pageable"}); }

@@ -1,4 +1,5 @@
-// How rules put a finding together: facts with their text, top lists, the place to look, one finding out of many ranks'.
+// How rules put a finding together: facts with their text, top lists, the place to look, one
+// finding out of many ranks'.
 #ifndef FLOPWATCH_TRACE_FINDINGS_EVIDENCE_H_
 #define FLOPWATCH_TRACE_FINDINGS_EVIDENCE_H_
 
@@ -26,16 +27,18 @@ struct RankCheck {
 RankCheck Nothing();
 RankCheck CannotCheck(std::string reason);
 
-// Runs `check` on every rank and makes one finding of what it found: evidence, place and gain of the rank with the largest gain
-// (a job waits for its slowest rank, so that is what the job can gain at most), the ranks concerned, their range of gains.
-// Where no rank has a finding and none could be checked, the first reason is the rule's.
+// Runs `check` on every rank and makes one finding of what it found: evidence, place and gain of
+// the rank with the largest gain (a job waits for its slowest rank, so that is what the job can
+// gain at most), the ranks concerned, their range of gains. Where no rank has a finding and none
+// could be checked, the first reason is the rule's.
 RuleResult EachRank(const Measures& measures, RankCheck (*check)(const RankMeasures&));
 
 // A finding about one rank, with its place not set yet.
 Finding FindingOf(const RankMeasures& m, std::string title);
 void AddCount(Finding* f, std::string name, double count, std::string text);
 void AddShare(Finding* f, std::string name, double share, std::string text);
-void AddTime(Finding* f, std::string name, Nanos time, std::string text);  // in µs; the name ends with _us
+void AddTime(Finding* f, std::string name, Nanos time,
+             std::string text);  // in µs; the name ends with _us
 void AddBytes(Finding* f, std::string name, double bytes, std::string text);
 void AddText(Finding* f, std::string name, std::string value, std::string text);
 // Where to look, with the step that holds its begin.
@@ -72,7 +75,8 @@ Interval Longest(const IntervalSet& set);
 // What of names decides once a name: a predicate with its answers kept by NameId.
 class NameTest {
  public:
-  NameTest(const StringPool& names, bool (*test)(std::string_view)) : names_(names), test_(test), known_(names.size(), 0) {}
+  NameTest(const StringPool& names, bool (*test)(std::string_view))
+      : names_(names), test_(test), known_(names.size(), 0) {}
   bool operator()(NameId id) {
     uint8_t& k = known_[id];
     if (k == 0) k = test_(names_.Text(id)) ? 2 : 1;

@@ -1,5 +1,5 @@
-// Automated trace comprehension: each rule looks for one way of wasting a GPU and says what it saw, what it costs and what to
-// do. One file a rule, registered in registry.cc. Pure.
+// Automated trace comprehension: each rule looks for one way of wasting a GPU and says what it saw,
+// what it costs and what to do. One file a rule, registered in registry.cc. Pure.
 #ifndef FLOPWATCH_TRACE_FINDINGS_FINDING_H_
 #define FLOPWATCH_TRACE_FINDINGS_FINDING_H_
 
@@ -27,11 +27,13 @@ struct Fact {
 };
 
 struct Finding {
-  std::string id;     // the rule's: "tiny-kernels"
-  std::string title;  // one line: "Half of the kernels are shorter than the call that launches them"
+  std::string id;  // the rule's: "tiny-kernels"
+  std::string
+      title;  // one line: "Half of the kernels are shorter than the call that launches them"
   Severity severity = Severity::kInfo;
-  // Share of step time (of the trace without steps) that could be recovered at most, 0..1: an upper bound, never more than the
-  // time the pattern touches. NaN = not computable; gain_basis then says why.
+  // Share of step time (of the trace without steps) that could be recovered at most, 0..1: an upper
+  // bound, never more than the time the pattern touches. NaN = not computable; gain_basis then says
+  // why.
   double gain = 0;
   std::string gain_basis;  // how the gain was estimated, one sentence
   std::vector<int32_t> ranks;
@@ -60,14 +62,15 @@ class Measures;  // measures.h: what several rules need, computed once
 struct Rule {
   std::string_view id, title;
   RuleResult (*check)(const Measures& measures);
-  // Where the rule's severity does not follow from the gain: what is worth knowing and costs no step time (kInfo), or a risk
-  // (kWarning).
+  // Where the rule's severity does not follow from the gain: what is worth knowing and costs no
+  // step time (kInfo), or a risk (kWarning).
   std::optional<Severity> severity = std::nullopt;
 };
 std::span<const Rule> Rules();
 
 struct Findings {
-  std::vector<Finding> findings;  // by severity, then gain, largest first; equal ones in the order of Rules()
+  std::vector<Finding>
+      findings;  // by severity, then gain, largest first; equal ones in the order of Rules()
   std::vector<NotChecked> not_checked;
 };
 // Threads: options.threads at most, joined before it returns.

@@ -15,16 +15,19 @@ using efficiency::gemm::NumberType;
 bool IsProductKernel(std::string_view name) {
   const KernelInfo info = DecodeKernelName(name);
   if (info.family != Family::kUnknown) return info.family != Family::kTritonPointwise;
-  return HasAny(name, {"gemm", "conv", "attention", "attn", "fmha", "flash", "cudnn", "winograd", "wgrad", "dgrad", "fprop"});
+  return HasAny(name, {"gemm", "conv", "attention", "attn", "fmha", "flash", "cudnn", "winograd",
+                       "wgrad", "dgrad", "fprop"});
 }
 
 bool IsTensorCoreKernel(std::string_view name) {
   const KernelInfo info = DecodeKernelName(name);
   if (info.tensor_core.has_value()) return *info.tensor_core;
-  return HasAny(name, {"h884",       "s884",       "h1688",      "s1688",    "hmma",      "imma",
-                       "i8816",      "16816",      "16832",      "s161616",  "xmma_gemm", "xmma_implicit_gemm",
-                       "xmma_fprop", "xmma_dgrad", "xmma_wgrad", "tensorop", "wgmma",     "gmma",
-                       "mfma",       "nvjet",      "tcgen05"});
+  return HasAny(
+      name,
+      {"h884",       "s884",       "h1688",      "s1688",    "hmma",      "imma",
+       "i8816",      "16816",      "16832",      "s161616",  "xmma_gemm", "xmma_implicit_gemm",
+       "xmma_fprop", "xmma_dgrad", "xmma_wgrad", "tensorop", "wgmma",     "gmma",
+       "mfma",       "nvjet",      "tcgen05"});
 }
 
 bool IsFp32ProductKernel(std::string_view name) {
@@ -36,8 +39,8 @@ bool IsFp32ProductKernel(std::string_view name) {
 
 bool IsDataMovingKernel(std::string_view name) {
   if (IsProductKernel(name) && !HasAny(name, {"nchwtonhwc", "nhwctonchw"})) return false;
-  return HasAny(name, {"elementwise", "copy", "gather", "scatter", "index", "transpose", "permute", "catarray", "nchwtonhwc",
-                       "nhwctonchw", "triton_poi"});
+  return HasAny(name, {"elementwise", "copy", "gather", "scatter", "index", "transpose", "permute",
+                       "catarray", "nchwtonhwc", "nhwctonchw", "triton_poi"});
 }
 
 bool IsTensorCoreOperator(std::string_view name) {

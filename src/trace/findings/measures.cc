@@ -27,7 +27,8 @@ void Append(IntervalSet* set, Nanos begin, Nanos end) {
 
 }  // namespace
 
-RankMeasures::RankMeasures(const RankView& v) : view(v), rank(v.rank()), events(v.events()), names(v.set().names) {
+RankMeasures::RankMeasures(const RankView& v)
+    : view(v), rank(v.rank()), events(v.events()), names(v.set().names) {
   call_kind_.assign(names.size(), 0);
   for (Row r = 0; r < events.size(); ++r) {
     if (!IsLaunchApi(events.category[r])) continue;
@@ -66,37 +67,42 @@ int64_t RankMeasures::Blocks(const KernelDetail& k) const {
   const auto axis = [](int32_t n) { return static_cast<int64_t>(std::max(n, 0)); };
   // A grid has at most 2^31 x 2^16 x 2^16 blocks.
   return k.grid[0] <= 0 ? 0
-                        : std::min<int64_t>(axis(k.grid[0]) * std::max<int64_t>(axis(k.grid[1]), 1), int64_t{1} << 40) *
+                        : std::min<int64_t>(axis(k.grid[0]) * std::max<int64_t>(axis(k.grid[1]), 1),
+                                            int64_t{1} << 40) *
                               std::min<int64_t>(std::max<int64_t>(axis(k.grid[2]), 1), 65536);
 }
 
 double RankMeasures::BlocksPerSm(const KernelDetail& k) const {
   if (!std::isnan(k.blocks_per_sm)) return k.blocks_per_sm;
-  if (const int64_t blocks = Blocks(k); blocks > 0 && sm_count > 0) return static_cast<double>(blocks) / sm_count;
+  if (const int64_t blocks = Blocks(k); blocks > 0 && sm_count > 0)
+    return static_cast<double>(blocks) / sm_count;
   return kNaN;
 }
 
 std::optional<int64_t> RankMeasures::StepAt(Nanos t) const {
-  const auto it =
-      std::upper_bound(rank.steps.begin(), rank.steps.end(), t, [](Nanos at, const Step& s) { return at < s.begin; });
+  const auto it = std::upper_bound(rank.steps.begin(), rank.steps.end(), t,
+                                   [](Nanos at, const Step& s) { return at < s.begin; });
   if (it == rank.steps.begin() || std::prev(it)->end <= t) return std::nullopt;
   return std::prev(it)->number;
 }
 
 Row RankMeasures::FirstFrom(Nanos t) const {
-  return static_cast<Row>(std::lower_bound(events.ts.begin(), events.ts.end(), t) - events.ts.begin());
+  return static_cast<Row>(std::lower_bound(events.ts.begin(), events.ts.end(), t) -
+                          events.ts.begin());
 }
 
 bool RankMeasures::IsStepAnnotation(Row r) const { return IsStepName(Name(r)); }
 
 Row RankMeasures::HostRowAt(Nanos t) const {
-  // Rows of other threads may lie between; each of them is looked at with its parents. Bounded: a hostile file nests and
-  // interleaves as it likes.
+  // Rows of other threads may lie between; each of them is looked at with its parents. Bounded: a
+  // hostile file nests and interleaves as it likes.
   constexpr int kMaxRows = 64, kMaxParents = 512;
-  auto it = std::upper_bound(host_rows_.begin(), host_rows_.end(), t, [&](Nanos at, Row r) { return at < events.ts[r]; });
+  auto it = std::upper_bound(host_rows_.begin(), host_rows_.end(), t,
+                             [&](Nanos at, Row r) { return at < events.ts[r]; });
   for (int i = 0; i < kMaxRows && it != host_rows_.begin(); ++i) {
     Row at = *--it;
-    for (int up = 0; up < kMaxParents && at != kNoRow && events.end(at) <= t; ++up) at = events.parent[at];
+    for (int up = 0; up < kMaxParents && at != kNoRow && events.end(at) <= t; ++up)
+      at = events.parent[at];
     if (at != kNoRow && events.end(at) > t && !IsStepAnnotation(at)) return at;
   }
   return kNoRow;
@@ -114,7 +120,8 @@ void RankMeasures::FindWindows() {
   if (has_steps) {
     std::vector<Interval> pieces;
     for (const int32_t s : steps)
-      pieces.push_back({rank.steps[static_cast<size_t>(s)].begin, rank.steps[static_cast<size_t>(s)].end});
+      pieces.push_back(
+          {rank.steps[static_cast<size_t>(s)].begin, rank.steps[static_cast<size_t>(s)].end});
     windows = Merge(std::move(pieces));
     step_count = static_cast<double>(steps.size());
   } else {
@@ -147,7 +154,8 @@ void RankMeasures::MeasureGpu() {
   }
   if (device == nullptr && rank.devices.size() == 1) device = &rank.devices[0];
   if (device != nullptr) {
-    if (auto found = hardware::Catalog::Builtin().Find(device->name); found.ok()) accelerator = *found;
+    if (auto found = hardware::Catalog::Builtin().Find(device->name); found.ok())
+      accelerator = *found;
     sm_count = std::max(device->sm_count, 0);
   }
   if (sm_count == 0 && accelerator != nullptr) sm_count = accelerator->sm_count.value_or(0);
@@ -158,11 +166,15 @@ void RankMeasures::MeasureGpu() {
     const double blocks = BlocksPerSm(*k);
     if (!std::isnan(blocks)) loads.push_back({{events.ts[r], events.end(r)}, blocks});
   }
-  sm_efficiency = loads.empty() || step_time == 0 ? kNaN : BusySmTime(loads, windows) / static_cast<double>(step_time);
+  sm_efficiency = loads.empty() || step_time == 0
+                      ? kNaN
+                      : BusySmTime(loads, windows) / static_cast<double>(step_time);
 
   idle = Subtract(gpu_windows, view.busy());
   const Nanos in_gpu_windows = Length(gpu_windows);
-  idle_share = in_gpu_windows > 0 ? static_cast<double>(Length(idle)) / static_cast<double>(in_gpu_windows) : 0;
+  idle_share = in_gpu_windows > 0
+                   ? static_cast<double>(Length(idle)) / static_cast<double>(in_gpu_windows)
+                   : 0;
   busy_time = Length(Intersect(windows, view.busy()));
   compute_busy = Length(Intersect(windows, view.busy(KernelClass::kCompute)));
   communication_busy = Length(Intersect(windows, view.busy(KernelClass::kCommunication)));
@@ -176,7 +188,8 @@ void RankMeasures::MeasureGpu() {
     gaps.push_back({i, next < all.size() && events.ts[all[next]] == i.end ? all[next] : kNoRow});
   }
 
-  // Per stream: the end of the last work, and the gap before the next (traces.md 2.6, with the running maximum of ends).
+  // Per stream: the end of the last work, and the gap before the next (traces.md 2.6, with the
+  // running maximum of ends).
   absl::flat_hash_map<int32_t, Nanos> last_end;
   for (const Row r : gpu) {
     auto [it, first] = last_end.try_emplace(events.stream[r], events.end(r));
@@ -201,35 +214,44 @@ void RankMeasures::MeasureHost() {
   }
   bool any = false;
   for (size_t t = 0; t < launched.size(); ++t) {
-    launches[t] = launched[t] > 0 && static_cast<double>(launched[t]) >= kLaunchThreadShare * static_cast<double>(all);
+    launches[t] = launched[t] > 0 &&
+                  static_cast<double>(launched[t]) >= kLaunchThreadShare * static_cast<double>(all);
     any = any || launches[t];
   }
-  std::vector<bool> waits = launches;  // threads whose data loading counts: those, and the one that runs the steps
+  std::vector<bool> waits =
+      launches;  // threads whose data loading counts: those, and the one that runs the steps
   for (const Step& s : rank.steps) waits[events.thread[s.row]] = true;
   const bool any_wait = any || !rank.steps.empty();
 
-  std::vector<uint8_t> loading(names.size(), 0);  // by name: 1 = no, 2 = yes, 3 = a step's annotation, 4 = Gloo
+  std::vector<uint8_t> loading(names.size(),
+                               0);  // by name: 1 = no, 2 = yes, 3 = a step's annotation, 4 = Gloo
   IntervalSet busy, blocked, load, load_elsewhere;
   for (Row r = 0; r < events.size(); ++r) {
     const Category c = events.category[r];
-    const bool block = c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction;
+    const bool block =
+        c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction;
     if (!block && !IsLaunchApi(c)) continue;
     const uint32_t thread = events.thread[r];
     if (block) {
       uint8_t& known = loading[events.name[r]];
       if (known == 0) {
-        known = IsStepName(Name(r)) ? 3 : Name(r).starts_with("gloo:") ? 4 : IsDataLoading(Name(r), c) ? 2 : 1;
+        known = IsStepName(Name(r))            ? 3
+                : Name(r).starts_with("gloo:") ? 4
+                : IsDataLoading(Name(r), c)    ? 2
+                                               : 1;
       }
       if (known == 3) continue;
       if (known == 4) Append(&blocked, events.ts[r], events.end(r));  // waits for other ranks
-      if (known == 2) Append(waits[thread] || !any_wait ? &load : &load_elsewhere, events.ts[r], events.end(r));
+      if (known == 2)
+        Append(waits[thread] || !any_wait ? &load : &load_elsewhere, events.ts[r], events.end(r));
     }
     if (any && !launches[thread]) continue;
     host_rows_.push_back(r);
     Append(&busy, events.ts[r], events.end(r));
     if (!block) {
       const CallKind kind = CallOf(r);
-      if (kind == CallKind::kSync || kind == CallKind::kBlockingCopy) Append(&blocked, events.ts[r], events.end(r));
+      if (kind == CallKind::kSync || kind == CallKind::kBlockingCopy)
+        Append(&blocked, events.ts[r], events.end(r));
     }
   }
   // A program that gets its batches on a thread that neither launches nor has the steps.
@@ -239,7 +261,9 @@ void RankMeasures::MeasureHost() {
   host_busy = Subtract(Subtract(busy, blocked), load);
   idle_rest = Subtract(idle, loader);
   const Nanos in_gpu_windows = Length(gpu_windows);
-  idle_rest_share = in_gpu_windows > 0 ? static_cast<double>(Length(idle_rest)) / static_cast<double>(in_gpu_windows) : 0;
+  idle_rest_share = in_gpu_windows > 0 ? static_cast<double>(Length(idle_rest)) /
+                                             static_cast<double>(in_gpu_windows)
+                                       : 0;
 }
 
 void RankMeasures::MeasureWaits() {
@@ -252,9 +276,11 @@ void RankMeasures::MeasureWaits() {
 }
 
 Measures::Measures(const AnalysisInput& input) : input_(input), ranks_(input.ranks().size()) {
-  const size_t workers = std::min<size_t>(ranks_.size(), static_cast<size_t>(std::clamp(input.options().threads, 1, 64)));
+  const size_t workers = std::min<size_t>(
+      ranks_.size(), static_cast<size_t>(std::clamp(input.options().threads, 1, 64)));
   const auto work = [&](size_t from) {
-    for (size_t i = from; i < ranks_.size(); i += workers) ranks_[i] = std::make_unique<RankMeasures>(*input.ranks()[i]);
+    for (size_t i = from; i < ranks_.size(); i += workers)
+      ranks_[i] = std::make_unique<RankMeasures>(*input.ranks()[i]);
   };
   std::vector<std::jthread> threads;
   for (size_t t = 1; t < workers; ++t) threads.emplace_back(work, t);

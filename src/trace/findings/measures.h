@@ -1,8 +1,10 @@
-// What several rules measure of one rank, computed once: the windows that count, where the GPU was idle, what the host did
-// meanwhile, and small tables of kernels and calls. All times are within complete steps (within the whole GPU span where the
-// trace has no steps), so that a cut last step or the time before the first one cannot decide anything.
+// What several rules measure of one rank, computed once: the windows that count, where the GPU was
+// idle, what the host did meanwhile, and small tables of kernels and calls. All times are within
+// complete steps (within the whole GPU span where the trace has no steps), so that a cut last step
+// or the time before the first one cannot decide anything.
 //
-// Cost: a few passes over the rows and one over the idle intervals; nothing is quadratic, names are judged once each.
+// Cost: a few passes over the rows and one over the idle intervals; nothing is quadratic, names are
+// judged once each.
 #ifndef FLOPWATCH_TRACE_FINDINGS_MEASURES_H_
 #define FLOPWATCH_TRACE_FINDINGS_MEASURES_H_
 
@@ -39,9 +41,9 @@ struct RankMeasures {
   bool has_steps = false;
   std::vector<int32_t> steps;  // indices of the complete ones (all, where none is complete)
   double step_count = 1;       // what "per step" divides by: 1 without steps
-  IntervalSet windows;         // the steps; the GPU span without steps; the whole trace without GPU work
-  Nanos step_time = 0;         // length of `windows`: what shares are of
-  IntervalSet gpu_windows;     // the part of them between the first and the last GPU work of the trace
+  IntervalSet windows;  // the steps; the GPU span without steps; the whole trace without GPU work
+  Nanos step_time = 0;  // length of `windows`: what shares are of
+  IntervalSet gpu_windows;  // the part of them between the first and the last GPU work of the trace
 
   // The GPU.
   std::vector<Row> gpu;       // GPU work that begins in the windows, by time
@@ -49,9 +51,10 @@ struct RankMeasures {
   std::vector<IdleGap> gaps;  // one an interval of `idle`
   double idle_share = 0;      // idle / gpu_windows
   Nanos busy_time = 0, compute_busy = 0, communication_busy = 0, exposed_communication = 0,
-        memory_busy = 0;     // merged, in the windows
-  Nanos compute_sum = 0;     // of durations of compute kernels
-  double sm_efficiency = 0;  // estimated: blocks per SM up to 1, over time, in step_time (NaN where no kernel says)
+        memory_busy = 0;  // merged, in the windows
+  Nanos compute_sum = 0;  // of durations of compute kernels
+  double sm_efficiency =
+      0;  // estimated: blocks per SM up to 1, over time, in step_time (NaN where no kernel says)
   int64_t kernels = 0;
   const Device* device = nullptr;                      // the one most kernels ran on
   const hardware::Accelerator* accelerator = nullptr;  // its row of the hardware table
@@ -59,17 +62,19 @@ struct RankMeasures {
 
   // The host.
   std::vector<bool> launches;  // by thread: gives at least a twentieth of the GPU's work
-  IntervalSet host_busy;       // those threads inside an operator, call, annotation (steps apart) or Python function
-                               // that is no blocking wait and no data loading
-  IntervalSet loader;          // data loading, in the windows
-  IntervalSet loader_idle;     // the part of it in which the GPU was idle, also before its first work
-  IntervalSet idle_rest;       // idle without data loading
+  IntervalSet host_busy;    // those threads inside an operator, call, annotation (steps apart) or
+                            // Python function that is no blocking wait and no data loading
+  IntervalSet loader;       // data loading, in the windows
+  IntervalSet loader_idle;  // the part of it in which the GPU was idle, also before its first work
+  IntervalSet idle_rest;    // idle without data loading
   double idle_rest_share = 0;  // of gpu_windows
   std::vector<Row> syncs;      // blocking calls that begin in the windows
   Nanos stream_gaps = 0,
-        host_wait = 0;  // gaps between the work of a stream; those whose launch call began after the last work's end
+        host_wait = 0;  // gaps between the work of a stream; those whose launch call began after
+                        // the last work's end
 
-  // Whether a moment lies in the windows. For moments in rising order keep one cursor: constant time each.
+  // Whether a moment lies in the windows. For moments in rising order keep one cursor: constant
+  // time each.
   class Cursor {
    public:
     explicit Cursor(const IntervalSet& set) : set_(set) {}
@@ -85,20 +90,25 @@ struct RankMeasures {
 
   std::string_view Name(Row r) const { return names.Text(events.name[r]); }
   KernelClass ClassOf(Row r) const { return view.classes()[r]; }
-  CallKind CallOf(Row r) const;                       // of a launch call's row
-  bool FromGraph(Row gpu_row) const;                  // launched by a CUDA graph
-  const CollectiveDetail* CollectiveOf(Row r) const;  // of a kernel: its own, or of the operator that launched it
-  // Blocks per SM of a kernel: as the trace says, else grid over the device's SMs; NaN where neither is known.
+  CallKind CallOf(Row r) const;       // of a launch call's row
+  bool FromGraph(Row gpu_row) const;  // launched by a CUDA graph
+  const CollectiveDetail* CollectiveOf(
+      Row r) const;  // of a kernel: its own, or of the operator that launched it
+  // Blocks per SM of a kernel: as the trace says, else grid over the device's SMs; NaN where
+  // neither is known.
   double BlocksPerSm(const KernelDetail& k) const;
   int64_t Blocks(const KernelDetail& k) const;  // of the grid; 0 = not given
-  double Share(Nanos t) const { return step_time > 0 ? static_cast<double>(t) / static_cast<double>(step_time) : 0; }
+  double Share(Nanos t) const {
+    return step_time > 0 ? static_cast<double>(t) / static_cast<double>(step_time) : 0;
+  }
   double PerStep(double n) const { return n / step_count; }
   // The number of the step that holds a moment, as the trace numbers them.
   std::optional<int64_t> StepAt(Nanos t) const;
   // The first row at or after t (rows are sorted by time).
   Row FirstFrom(Nanos t) const;
-  // The innermost operator, call, annotation (steps apart) or Python function of a launching thread that holds t; its parents
-  // hold it too. Looks at a bounded number of rows before t; kNoRow where nothing was found.
+  // The innermost operator, call, annotation (steps apart) or Python function of a launching thread
+  // that holds t; its parents hold it too. Looks at a bounded number of rows before t; kNoRow where
+  // nothing was found.
   Row HostRowAt(Nanos t) const;
   bool IsStepAnnotation(Row r) const;
 

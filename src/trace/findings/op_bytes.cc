@@ -8,12 +8,15 @@ namespace flopwatch::trace {
 
 int64_t TypeBytes(std::string_view type) {
   if (type == "float" || type == "int" || type == "unsigned int") return 4;
-  if (type == "c10::Half" || type == "c10::BFloat16" || type == "short" || type == "short int" || type == "unsigned short")
+  if (type == "c10::Half" || type == "c10::BFloat16" || type == "short" || type == "short int" ||
+      type == "unsigned short")
     return 2;
-  if (type == "double" || type == "long int" || type == "long" || type == "c10::complex<float>" || type == "unsigned long")
+  if (type == "double" || type == "long int" || type == "long" || type == "c10::complex<float>" ||
+      type == "unsigned long")
     return 8;
   if (type == "c10::complex<double>") return 16;
-  if (type == "bool" || type == "unsigned char" || type == "signed char" || type == "char" || type.starts_with("c10::Float8"))
+  if (type == "bool" || type == "unsigned char" || type == "signed char" || type == "char" ||
+      type.starts_with("c10::Float8"))
     return 1;
   return 0;
 }

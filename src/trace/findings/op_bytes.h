@@ -1,5 +1,5 @@
-// Bytes that an operator's tensors hold, from the texts of Input Dims and Input type. For bandwidth estimates of operators that
-// read each input once and write one output.
+// Bytes that an operator's tensors hold, from the texts of Input Dims and Input type. For bandwidth
+// estimates of operators that read each input once and write one output.
 #ifndef FLOPWATCH_TRACE_FINDINGS_OP_BYTES_H_
 #define FLOPWATCH_TRACE_FINDINGS_OP_BYTES_H_
 
@@ -9,14 +9,14 @@
 
 namespace flopwatch::trace {
 
-// Bytes of an element of a type as PyTorch's profiler writes it ("float", "c10::BFloat16", "long int"); 0 = not a tensor's type
-// or not known.
+// Bytes of an element of a type as PyTorch's profiler writes it ("float", "c10::BFloat16", "long
+// int"); 0 = not a tensor's type or not known.
 int64_t TypeBytes(std::string_view type);
 
 // One input: bytes of its elements, 0 for scalars and absent ones.
-// "[[32, 9216], [4096, 9216], []]" with "[\"float\", \"c10::Half\", \"Scalar\"]". nullopt where the texts do not fit together
-// or a tensor has a type of unknown size. Lists of tensors ("[[[2, 3], [2, 3]]]") count with the bytes of all. Bounded by the
-// length of the texts.
+// "[[32, 9216], [4096, 9216], []]" with "[\"float\", \"c10::Half\", \"Scalar\"]". nullopt where the
+// texts do not fit together or a tensor has a type of unknown size. Lists of tensors ("[[[2, 3],
+// [2, 3]]]") count with the bytes of all. Bounded by the length of the texts.
 std::optional<std::vector<double>> InputBytes(std::string_view dims, std::string_view types);
 
 // The types of a text as above, quotes removed.

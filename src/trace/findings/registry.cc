@@ -13,10 +13,12 @@ constexpr Rule kRules[] = {
     {"straggler", "One rank makes the others wait", rules::Straggler},
     {"data-starvation", "The GPU waits for the data loader", rules::DataStarvation},
     {"cpu-bound", "The host cannot feed the GPU", rules::CpuBound},
-    {"io-at-step-end", "Files or logs are written while the GPU waits at the end of steps", rules::IoAtStepEnd},
+    {"io-at-step-end", "Files or logs are written while the GPU waits at the end of steps",
+     rules::IoAtStepEnd},
     {"sync-storm", "The host waits for the GPU so often that the GPU runs dry", rules::SyncStorm},
     {"alloc-storm", "Memory is allocated from the driver in steady steps", rules::AllocStorm},
-    {"gc-pause", "Long pauses in which the host does nothing that the trace can see", rules::GcPause},
+    {"gc-pause", "Long pauses in which the host does nothing that the trace can see",
+     rules::GcPause},
     {"tiny-kernels", "Kernels are shorter than the cost of launching them", rules::TinyKernels},
     {"tiny-copies", "Many small copies one by one", rules::TinyCopies},
     {"pageable-copy", "Copies from or to memory that is not pinned", rules::PageableCopy},
@@ -34,8 +36,10 @@ constexpr Rule kRules[] = {
     {"single-stream", "Copies wait in the queue of the computation", rules::SingleStream},
     {"step-variance", "Steps take different times", rules::StepVariance},
     {"memory-limit", "Device memory is nearly full", rules::MemoryLimit, Severity::kWarning},
-    {"profiler-overhead", "The profiler itself slows the job", rules::ProfilerOverhead, Severity::kInfo},
-    {"queue-full", "The launch queue is full: the GPU is the limit", rules::QueueFull, Severity::kInfo},
+    {"profiler-overhead", "The profiler itself slows the job", rules::ProfilerOverhead,
+     Severity::kInfo},
+    {"queue-full", "The launch queue is full: the GPU is the limit", rules::QueueFull,
+     Severity::kInfo},
 };
 
 }  // namespace
@@ -71,12 +75,14 @@ Findings FindAll(const AnalysisInput& input) {
       f.severity = rule.severity.value_or(SeverityOf(f.gain));
       out.findings.push_back(std::move(f));
     }
-    if (result.not_checked.has_value()) out.not_checked.push_back({std::string(rule.id), *std::move(result.not_checked)});
+    if (result.not_checked.has_value())
+      out.not_checked.push_back({std::string(rule.id), *std::move(result.not_checked)});
   }
   const auto gain = [](const Finding& f) { return std::isnan(f.gain) ? 0.0 : f.gain; };
-  std::stable_sort(out.findings.begin(), out.findings.end(), [&](const Finding& a, const Finding& b) {
-    return a.severity != b.severity ? a.severity > b.severity : gain(a) > gain(b);
-  });
+  std::stable_sort(out.findings.begin(), out.findings.end(),
+                   [&](const Finding& a, const Finding& b) {
+                     return a.severity != b.severity ? a.severity > b.severity : gain(a) > gain(b);
+                   });
   return out;
 }
 

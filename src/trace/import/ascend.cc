@@ -1,10 +1,13 @@
-// Ascend profiling folders: PROF data exported into ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler_<rank>.db. Tables, columns
-// and their oddities as in the public writer and in real databases: schema 1.0.0 and 1.2.0, columns added by viewers, text
-// times, sizes and types swapped. Tables are created only when there is data: any of them may be missing.
+// Ascend profiling folders: PROF data exported into
+// ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler_<rank>.db. Tables, columns and their oddities as
+// in the public writer and in real databases: schema 1.0.0 and 1.2.0, columns added by viewers,
+// text times, sizes and types swapped. Tables are created only when there is data: any of them may
+// be missing.
 //
-// What becomes what: COMPUTE_TASK_INFO and its TASK a kernel, COMMUNICATION_OP the span of a collective, the tasks of
-// collectives kernels with collective metadata, PYTORCH_API operators and Python frames, CANN_API launch calls, MSTX_EVENTS
-// annotations, module ranges (domain Module) and recorded FLOPs (domain mfu_flops). EventTable::file_category is the table.
+// What becomes what: COMPUTE_TASK_INFO and its TASK a kernel, COMMUNICATION_OP the span of a
+// collective, the tasks of collectives kernels with collective metadata, PYTORCH_API operators and
+// Python frames, CANN_API launch calls, MSTX_EVENTS annotations, module ranges (domain Module) and
+// recorded FLOPs (domain mfu_flops). EventTable::file_category is the table.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -27,7 +30,8 @@ constexpr int64_t kApiOp = 50001, kApiQueue = 50002, kApiTrace = 50003, kApiMstx
 // ENUM_MSTX_EVENT_TYPE: 0 and 3 are markers, without length.
 constexpr int64_t kMstxPushPop = 1, kMstxStartEnd = 2;
 constexpr int64_t kNoConnection = 4'294'967'295;  // how the writer says "none" in 32 bits
-// Links kernel <-> operator: connection ids are many to many, and a hostile file could name every pair.
+// Links kernel <-> operator: connection ids are many to many, and a hostile file could name every
+// pair.
 constexpr size_t kLinksPerRow = 64;
 
 // The reader of the reference strips both kinds of quotes off both ends.
@@ -37,8 +41,8 @@ std::string_view StripQuotes(std::string_view text) {
   return text;
 }
 
-// "32,3,224,224;\r\n64;\r\n" -> "[[32,3,224,224],[64],[]]"; "float;\r\nScalar" -> ["float","Scalar"]: the forms of a Kineto
-// trace, which the formulas read (ops/op_inputs.h).
+// "32,3,224,224;\r\n64;\r\n" -> "[[32,3,224,224],[64],[]]"; "float;\r\nScalar" ->
+// ["float","Scalar"]: the forms of a Kineto trace, which the formulas read (ops/op_inputs.h).
 std::string AsList(std::string_view text, bool sizes) {
   std::string out = "[";
   std::string part;
@@ -65,13 +69,17 @@ bool LooksLikeSizes(std::string_view text) {
 
 class AscendDatabase {
  public:
-  AscendDatabase(const AscendRank& folder, const ImportOptions& options, SqliteReader* db, ImportedRank* out)
+  AscendDatabase(const AscendRank& folder, const ImportOptions& options, SqliteReader* db,
+                 ImportedRank* out)
       : folder_(folder), options_(options), db_(db), w_(out), trace_(out->trace) {}
 
   Status Read() {
-    if (!db_->has_table("STRING_IDS") || !(db_->has_table("TASK") || db_->has_table("PYTORCH_API"))) {
-      return absl::InvalidArgumentError(fmt::format("{} has no tables STRING_IDS, TASK and PYTORCH_API: it is no database of the Ascend "
-                                                    "PyTorch profiler; profile with export_type=Db", folder_.database));
+    if (!db_->has_table("STRING_IDS") ||
+        !(db_->has_table("TASK") || db_->has_table("PYTORCH_API"))) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{} has no tables STRING_IDS, TASK and PYTORCH_API: it is no database of the Ascend "
+          "PyTorch profiler; profile with export_type=Db",
+          folder_.database));
     }
     trace_.rank = folder_.rank;
     trace_.rank_known = true;
@@ -80,10 +88,13 @@ class AscendDatabase {
     trace_.backend = "hccl";
     trace_.file_bytes = trace_.text_bytes = db_->file_bytes();
     if (db_->unread_log()) {
-      trace_.AddLoss("unread_write_ahead_log", "a -wal file lies beside the database: rows in it were not read; close the program "
-                                               "that holds it and copy both");
+      trace_.AddLoss(
+          "unread_write_ahead_log",
+          "a -wal file lies beside the database: rows in it were not read; close the program "
+          "that holds it and copy both");
     }
-    Scan("STRING_IDS", {"id", "value"}, [&](const auto& r) { strings_[r.integer_or(0, -1)] = w_.Name(r.text(1)); });
+    Scan("STRING_IDS", {"id", "value"},
+         [&](const auto& r) { strings_[r.integer_or(0, -1)] = w_.Name(r.text(1)); });
     ReadFacts();
     ReadTasks();
     ReadComputeTasks();
@@ -94,7 +105,8 @@ class AscendDatabase {
     ReadRanges();
     LinkOperators();
     if (trace_.events.size() == 0) {
-      return absl::InvalidArgumentError(fmt::format("{} holds no operator and no task: nothing was recorded", folder_.database));
+      return absl::InvalidArgumentError(
+          fmt::format("{} holds no operator and no task: nothing was recorded", folder_.database));
     }
     return absl::OkStatus();
   }
@@ -130,7 +142,8 @@ class AscendDatabase {
   void ReadFacts() {
     std::optional<int32_t> device;
     Scan("RANK_DEVICE_MAP", {"rankId", "deviceId"}, [&](const auto& r) {
-      if (r.integer_or(0, -1) == trace_.rank || !device) device = static_cast<int32_t>(r.integer_or(1, 0));
+      if (r.integer_or(0, -1) == trace_.rank || !device)
+        device = static_cast<int32_t>(r.integer_or(1, 0));
     });
     Scan("NPU_INFO", {"id", "name"}, [&](const auto& r) {
       if (trace_.devices.size() < 1024) {
@@ -143,21 +156,25 @@ class AscendDatabase {
       trace_.devices.emplace_back();
       trace_.devices.back().id = device.value_or(std::max(0, folder_.rank));
     }
-    // The chip of info.json is the rank's: every device of the database has the same cores and clock.
+    // The chip of info.json is the rank's: every device of the database has the same cores and
+    // clock.
     for (Device& d : trace_.devices) {
       d.sm_count = folder_.chip ? folder_.chip->ai_cores : -1;
       if (folder_.chip) d.tensor_peak_flops = folder_.chip->fp16_flops();
     }
     Scan("META_DATA", {"name", "value"}, [&](const auto& r) {
-      if (trace_.metadata.size() < 64) trace_.metadata.emplace_back(r.text(0).substr(0, 256), r.text(1).substr(0, 4096));
+      if (trace_.metadata.size() < 64)
+        trace_.metadata.emplace_back(r.text(0).substr(0, 256), r.text(1).substr(0, 4096));
     });
     const NameId clock = w_.Name("AI Core Frequency [MHz]");
     Scan("AICORE_FREQ", {"deviceId", "timestampNs", "freq"}, [&](const auto& r) {
       const auto value = r.number(2);
       const int64_t at = r.integer_or(1, -1);
-      if (value && at >= 0 && at <= kMaxTime) trace_.counters.push_back({at, clock, static_cast<int32_t>(r.integer_or(0, 0)), *value});
+      if (value && at >= 0 && at <= kMaxTime)
+        trace_.counters.push_back({at, clock, static_cast<int32_t>(r.integer_or(0, 0)), *value});
     });
-    std::stable_sort(trace_.counters.begin(), trace_.counters.end(), [](const auto& a, const auto& b) { return a.ts < b.ts; });
+    std::stable_sort(trace_.counters.begin(), trace_.counters.end(),
+                     [](const auto& a, const auto& b) { return a.ts < b.ts; });
     trace_.record_shapes = folder_.record_shapes;
     trace_.with_flops = folder_.with_flops;
     trace_.with_stack = folder_.with_stack;
@@ -165,19 +182,24 @@ class AscendDatabase {
   }
 
   void ReadTasks() {
-    Scan("TASK", {"startNs", "endNs", "deviceId", "connectionId", "globalTaskId", "taskType", "streamId"}, [&](const auto& r) {
-      const auto begin = r.integer(0), end = r.integer(1), id = r.integer(4);
-      if (!begin || !end || !id) {
-        trace_.AddLoss("task_without_time", "rows of TASK without times or id");
-        return;
-      }
-      task_of_.try_emplace(*id, static_cast<uint32_t>(tasks_.size()));
-      tasks_.push_back({*begin, *end, Connection(r.integer(3)), String(r.integer(5)), static_cast<int32_t>(r.integer_or(2, 0)),
-                        static_cast<int32_t>(r.integer_or(6, kNoStream)), false});
-    });
+    Scan("TASK",
+         {"startNs", "endNs", "deviceId", "connectionId", "globalTaskId", "taskType", "streamId"},
+         [&](const auto& r) {
+           const auto begin = r.integer(0), end = r.integer(1), id = r.integer(4);
+           if (!begin || !end || !id) {
+             trace_.AddLoss("task_without_time", "rows of TASK without times or id");
+             return;
+           }
+           task_of_.try_emplace(*id, static_cast<uint32_t>(tasks_.size()));
+           tasks_.push_back({*begin, *end, Connection(r.integer(3)), String(r.integer(5)),
+                             static_cast<int32_t>(r.integer_or(2, 0)),
+                             static_cast<int32_t>(r.integer_or(6, kNoStream)), false});
+         });
   }
 
-  static int64_t Connection(std::optional<int64_t> id) { return !id || *id == kNoConnection || *id < 0 ? kNoId : *id; }
+  static int64_t Connection(std::optional<int64_t> id) {
+    return !id || *id == kNoConnection || *id < 0 ? kNoId : *id;
+  }
 
   // The task of a row of a detail table; nullptr where it has none.
   Task* TaskOf(std::optional<int64_t> id) {
@@ -189,9 +211,11 @@ class AscendDatabase {
     return &tasks_[it->second];
   }
 
-  Row AddDeviceRow(Category category, const Task& task, NameId name, NameId table, uint32_t detail) {
-    const Row row = w_.Add({category, name, table, task.begin, task.end, w_.ThreadOf(task.device, task.stream), task.stream,
-                            task.connection, detail});
+  Row AddDeviceRow(Category category, const Task& task, NameId name, NameId table,
+                   uint32_t detail) {
+    const Row row =
+        w_.Add({category, name, table, task.begin, task.end, w_.ThreadOf(task.device, task.stream),
+                task.stream, task.connection, detail});
     if (row != kNoRow) work_.push_back({task.connection, row});
     return row;
   }
@@ -204,31 +228,44 @@ class AscendDatabase {
   void ReadComputeTasks() {
     const NameId table = w_.Name("COMPUTE_TASK_INFO");
     const auto shapes = [&](NameId id) { return w_.Name(StripQuotes(Text(id))); };
-    Scan("COMPUTE_TASK_INFO", {"name", "globalTaskId", "inputDataTypes", "inputShapes", "outputShapes"}, [&](const auto& r) {
-      Task* const task = TaskOf(r.integer(1));
-      if (task == nullptr) return;
-      const uint32_t detail = NewKernel(*task);
-      if (AddDeviceRow(Category::kKernel, *task, String(r.integer(0)), table, detail) == kNoRow) return;
-      KernelDetail& kernel = trace_.kernels[detail];
-      kernel.input_types = String(r.integer(2));
-      kernel.input_shapes = shapes(String(r.integer(3)));
-      kernel.output_shapes = shapes(String(r.integer(4)));
-      task->used = true;
-    });
+    Scan(
+        "COMPUTE_TASK_INFO",
+        {"name", "globalTaskId", "inputDataTypes", "inputShapes", "outputShapes"},
+        [&](const auto& r) {
+          Task* const task = TaskOf(r.integer(1));
+          if (task == nullptr) return;
+          const uint32_t detail = NewKernel(*task);
+          if (AddDeviceRow(Category::kKernel, *task, String(r.integer(0)), table, detail) == kNoRow)
+            return;
+          KernelDetail& kernel = trace_.kernels[detail];
+          kernel.input_types = String(r.integer(2));
+          kernel.input_shapes = shapes(String(r.integer(3)));
+          kernel.output_shapes = shapes(String(r.integer(4)));
+          task->used = true;
+        });
   }
 
   void ReadCollectives() {
     absl::flat_hash_map<int64_t, NameId> types;
-    Scan("ENUM_HCCL_DATA_TYPE", {"id", "name"}, [&](const auto& r) { types[r.integer_or(0, -1)] = w_.Name(r.text(1)); });
+    Scan("ENUM_HCCL_DATA_TYPE", {"id", "name"},
+         [&](const auto& r) { types[r.integer_or(0, -1)] = w_.Name(r.text(1)); });
     absl::flat_hash_map<int64_t, uint32_t> collective_of_op;  // opId -> collectives
-    const NameId ops = w_.Name("COMMUNICATION_OP"), schedule = w_.Name("COMMUNICATION_SCHEDULE_TASK_INFO"),
+    const NameId ops = w_.Name("COMMUNICATION_OP"),
+                 schedule = w_.Name("COMMUNICATION_SCHEDULE_TASK_INFO"),
                  tasks = w_.Name("COMMUNICATION_TASK_INFO");
-    Scan("COMMUNICATION_OP", {"opType", "startNs", "endNs", "connectionId", "groupName", "opId", "dataType", "count", "deviceId", "rankSize"},
+    Scan("COMMUNICATION_OP",
+         {"opType", "startNs", "endNs", "connectionId", "groupName", "opId", "dataType", "count",
+          "deviceId", "rankSize"},
          [&](const auto& r) {
            const auto begin = r.integer(1), end = r.integer(2);
            if (!begin || !end) return;
-           const Task span{*begin, *end, Connection(r.integer(3)), kNoName,
-                           static_cast<int32_t>(r.integer_or(8, trace_.devices.front().id)), kNoStream, true};
+           const Task span{*begin,
+                           *end,
+                           Connection(r.integer(3)),
+                           kNoName,
+                           static_cast<int32_t>(r.integer_or(8, trace_.devices.front().id)),
+                           kNoStream,
+                           true};
            CollectiveDetail detail;
            detail.collective = String(r.integer(0));
            detail.group_name = String(r.integer(4));
@@ -239,10 +276,12 @@ class AscendDatabase {
            const auto index = static_cast<uint32_t>(trace_.collectives.size());
            trace_.collectives.push_back(detail);
            collective_of_op.try_emplace(r.integer_or(5, -1), index);
-           if (span.connection != kNoId) collective_of_connection_.try_emplace(span.connection, index);
+           if (span.connection != kNoId)
+             collective_of_connection_.try_emplace(span.connection, index);
            AddDeviceRow(Category::kGpuCollective, span, detail.collective, ops, index);
          });
-    const auto add_task = [&](std::optional<int64_t> id, NameId name, NameId table, std::optional<uint32_t> collective) {
+    const auto add_task = [&](std::optional<int64_t> id, NameId name, NameId table,
+                              std::optional<uint32_t> collective) {
       Task* const task = TaskOf(id);
       if (task == nullptr || task->used) return;
       const uint32_t detail = NewKernel(*task);
@@ -254,8 +293,9 @@ class AscendDatabase {
       AddDeviceRow(Category::kKernel, *task, name, table, detail);
       task->used = true;
     };
-    Scan("COMMUNICATION_SCHEDULE_TASK_INFO", {"name", "globalTaskId"},
-         [&](const auto& r) { add_task(r.integer(1), String(r.integer(0)), schedule, std::nullopt); });
+    Scan("COMMUNICATION_SCHEDULE_TASK_INFO", {"name", "globalTaskId"}, [&](const auto& r) {
+      add_task(r.integer(1), String(r.integer(0)), schedule, std::nullopt);
+    });
     Scan("COMMUNICATION_TASK_INFO", {"name", "globalTaskId", "opId"}, [&](const auto& r) {
       const auto op = collective_of_op.find(r.integer_or(2, -1));
       add_task(r.integer(1), String(r.integer(0)), tasks,
@@ -263,23 +303,28 @@ class AscendDatabase {
     });
   }
 
-  // Tasks that no detail table names: copies are work, the kernels among them have no name but their type, events and
-  // notifications only order other work.
+  // Tasks that no detail table names: copies are work, the kernels among them have no name but
+  // their type, events and notifications only order other work.
   void AddOtherTasks() {
     const NameId table = w_.Name("TASK");
     for (const Task& task : tasks_) {
       if (task.used) continue;
       const std::string_view type = Text(task.type);
-      const auto has = [&](std::string_view part) { return type.find(part) != std::string_view::npos; };
+      const auto has = [&](std::string_view part) {
+        return type.find(part) != std::string_view::npos;
+      };
       if (has("PROFILING")) continue;
       if (has("MEMCPY") || has("SDMA") || has("PCIE_DMA")) {
         trace_.copies.push_back({.device = task.device});
-        AddDeviceRow(Category::kGpuMemcpy, task, task.type, table, static_cast<uint32_t>(trace_.copies.size() - 1));
+        AddDeviceRow(Category::kGpuMemcpy, task, task.type, table,
+                     static_cast<uint32_t>(trace_.copies.size() - 1));
       } else if (has("KERNEL") || has("AI_CORE") || has("AI_CPU") || has("AIV") || has("AIC")) {
         const uint32_t detail = NewKernel(task);
-        // What was enqueued with a collective is part of it (the reductions of HCCL have no row of their own).
+        // What was enqueued with a collective is part of it (the reductions of HCCL have no row of
+        // their own).
         const auto collective = collective_of_connection_.find(task.connection);
-        if (task.connection != kNoId && collective != collective_of_connection_.end()) trace_.kernels[detail].collective = collective->second;
+        if (task.connection != kNoId && collective != collective_of_connection_.end())
+          trace_.kernels[detail].collective = collective->second;
         AddDeviceRow(Category::kKernel, task, task.type, table, detail);
       } else {
         AddDeviceRow(Category::kSync, task, task.type, table, kNoDetail);
@@ -303,11 +348,13 @@ class AscendDatabase {
     };
     bool steps = false;
     Scan("PYTORCH_API",
-         {"startNs", "endNs", "globalTid", "connectionId", "name", "sequenceNumber", "fwdThreadId", "inputDtypes", "inputShapes", "type"},
+         {"startNs", "endNs", "globalTid", "connectionId", "name", "sequenceNumber", "fwdThreadId",
+          "inputDtypes", "inputShapes", "type"},
          [&](const auto& r) {
            const auto begin = r.integer(0), end = r.integer(1);  // the writer declares them TEXT
            if (!begin || !end) {
-             trace_.AddLoss("operator_without_time", "rows of PYTORCH_API whose times are no numbers");
+             trace_.AddLoss("operator_without_time",
+                            "rows of PYTORCH_API whose times are no numbers");
              return;
            }
            const NameId name = String(r.integer(4));
@@ -324,7 +371,8 @@ class AscendDatabase {
            if (category == Category::kCpuOp) {
              // Some writers file the sizes under the types and the types under the sizes.
              NameId sizes = String(r.integer(8)), types = String(r.integer(7));
-             if (LooksLikeSizes(Text(types)) && !LooksLikeSizes(Text(sizes))) std::swap(sizes, types);
+             if (LooksLikeSizes(Text(types)) && !LooksLikeSizes(Text(sizes)))
+               std::swap(sizes, types);
              OpDetail op;
              op.input_dims = list(sizes, true);
              op.input_types = list(types, false);
@@ -333,7 +381,8 @@ class AscendDatabase {
              detail = static_cast<uint32_t>(trace_.ops.size());
              trace_.ops.push_back(op);
            }
-           const Row row = w_.Add({category, name, table, *begin, *end, HostThread(r.integer(2)), kNoStream, kNoId, detail});
+           const Row row = w_.Add({category, name, table, *begin, *end, HostThread(r.integer(2)),
+                                   kNoStream, kNoId, detail});
            const int64_t connection = Connection(r.integer(3));
            if (row != kNoRow && connection != kNoId) operators_.push_back({connection, row});
          });
@@ -341,40 +390,45 @@ class AscendDatabase {
     const uint32_t thread = trace_.threads.empty() ? w_.ThreadOf(0, 0) : 0;
     Scan("STEP_TIME", {"id", "startNs", "endNs"}, [&](const auto& r) {
       const NameId name = w_.Name(fmt::format("ProfilerStep#{}", r.integer_or(0, 0)));
-      w_.Add({Category::kUserAnnotation, name, w_.Name("STEP_TIME"), r.integer_or(1, -1), r.integer_or(2, -1), thread});
+      w_.Add({Category::kUserAnnotation, name, w_.Name("STEP_TIME"), r.integer_or(1, -1),
+              r.integer_or(2, -1), thread});
     });
   }
 
   void ReadCannApi() {
     const NameId table = w_.Name("CANN_API");
     Scan("CANN_API", {"startNs", "endNs", "globalTid", "connectionId", "name"}, [&](const auto& r) {
-      w_.Add({Category::kRuntime, String(r.integer(4)), table, r.integer_or(0, -1), r.integer_or(1, -1), HostThread(r.integer(2)),
-              kNoStream, Connection(r.integer(3))});
+      w_.Add({Category::kRuntime, String(r.integer(4)), table, r.integer_or(0, -1),
+              r.integer_or(1, -1), HostThread(r.integer(2)), kNoStream, Connection(r.integer(3))});
     });
   }
 
   void ReadRanges() {
-    const NameId table = w_.Name("MSTX_EVENTS"), flops_domain = w_.rank().names.Find("mfu_flops"), modules = w_.rank().names.Find("Module");
-    Scan("MSTX_EVENTS", {"startNs", "endNs", "eventType", "message", "globalTid", "domainId"}, [&](const auto& r) {
-      const auto begin = r.integer(0), end = r.integer(1);
-      if (!begin || !end || *begin < 0 || *end < *begin || *end > kMaxTime) return;
-      const int64_t type = r.integer_or(2, -1);
-      const NameId message = String(r.integer(3)), domain = String(r.integer(5));
-      const uint32_t thread = HostThread(r.integer(4));
-      if (domain != kNoName && domain == flops_domain) {  // of any event type
-        AddFlops(*begin, *end, thread, Text(message));
-        return;
-      }
-      if (domain != kNoName && domain == modules && type == kMstxStartEnd) {
-        trace_.module_ranges.push_back({*begin, *end, thread, message});
-      }
-      if (type == kMstxPushPop || type == kMstxStartEnd) w_.Add({Category::kUserAnnotation, message, table, *begin, *end, thread});
-    });
+    const NameId table = w_.Name("MSTX_EVENTS"), flops_domain = w_.rank().names.Find("mfu_flops"),
+                 modules = w_.rank().names.Find("Module");
+    Scan("MSTX_EVENTS", {"startNs", "endNs", "eventType", "message", "globalTid", "domainId"},
+         [&](const auto& r) {
+           const auto begin = r.integer(0), end = r.integer(1);
+           if (!begin || !end || *begin < 0 || *end < *begin || *end > kMaxTime) return;
+           const int64_t type = r.integer_or(2, -1);
+           const NameId message = String(r.integer(3)), domain = String(r.integer(5));
+           const uint32_t thread = HostThread(r.integer(4));
+           if (domain != kNoName && domain == flops_domain) {  // of any event type
+             AddFlops(*begin, *end, thread, Text(message));
+             return;
+           }
+           if (domain != kNoName && domain == modules && type == kMstxStartEnd) {
+             trace_.module_ranges.push_back({*begin, *end, thread, message});
+           }
+           if (type == kMstxPushPop || type == kMstxStartEnd)
+             w_.Add({Category::kUserAnnotation, message, table, *begin, *end, thread});
+         });
     std::stable_sort(trace_.flops_records.begin(), trace_.flops_records.end(),
                      [](const FlopsRecord& a, const FlopsRecord& b) { return a.begin < b.begin; });
-    std::stable_sort(trace_.module_ranges.begin(), trace_.module_ranges.end(), [](const ModuleRange& a, const ModuleRange& b) {
-      return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
-    });
+    std::stable_sort(trace_.module_ranges.begin(), trace_.module_ranges.end(),
+                     [](const ModuleRange& a, const ModuleRange& b) {
+                       return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+                     });
   }
 
   // "<FLOPs>-<op>", of a range that is not empty.
@@ -384,10 +438,12 @@ class AscendDatabase {
     const auto [stop, error] = std::from_chars(message.data(), last, value);
     const bool number = error == std::errc() && stop != message.data() && message.front() != '-';
     if (!number || last - stop < 2 || *stop != '-' || value <= 0 || end <= begin) {
-      trace_.AddLoss("flops_record_unusable", "FLOPs ranges without a positive number and a name, or without length");
+      trace_.AddLoss("flops_record_unusable",
+                     "FLOPs ranges without a positive number and a name, or without length");
       return;
     }
-    trace_.flops_records.push_back({begin, end, thread, value, w_.Name({stop + 1, static_cast<size_t>(last - stop - 1)})});
+    trace_.flops_records.push_back(
+        {begin, end, thread, value, w_.Name({stop + 1, static_cast<size_t>(last - stop - 1)})});
   }
 
   // TASK.connectionId = CONNECTION_IDS.connectionId, CONNECTION_IDS.id = PYTORCH_API.connectionId.
@@ -404,11 +460,13 @@ class AscendDatabase {
     const auto below = [](const auto& a, int64_t b) { return a.first < b; };
     for (const Pair& work : work_) {
       if (work.first == kNoId) continue;
-      for (auto id = std::lower_bound(ids.begin(), ids.end(), work.first, below); id != ids.end() && id->first == work.first; ++id) {
+      for (auto id = std::lower_bound(ids.begin(), ids.end(), work.first, below);
+           id != ids.end() && id->first == work.first; ++id) {
         for (auto op = std::lower_bound(operators_.begin(), operators_.end(), id->second, below);
              op != operators_.end() && op->first == id->second; ++op) {
           if (trace_.op_links.size() >= limit) {
-            trace_.AddLoss("too_many_links", "connection ids name more operators for a kernel than can be true");
+            trace_.AddLoss("too_many_links",
+                           "connection ids name more operators for a kernel than can be true");
             return;
           }
           trace_.op_links.push_back({op->second, work.second});
@@ -432,22 +490,27 @@ class AscendDatabase {
 
 bool AcceptsAscend(const std::string& path, bool is_folder, std::string_view prefix) {
   if (is_folder) return IsAscendFolder(path);
-  return prefix.starts_with(kSqliteMagic) && RankOfAscendDatabase(fs::path(path).filename().string()).has_value();
+  return prefix.starts_with(kSqliteMagic) &&
+         RankOfAscendDatabase(fs::path(path).filename().string()).has_value();
 }
 
-StatusOr<std::vector<ImportedRank>> ImportAscend(const ImportInput& input, const ImportOptions& options) {
+StatusOr<std::vector<ImportedRank>> ImportAscend(const ImportInput& input,
+                                                 const ImportOptions& options) {
   StatusOr<AscendRank> folder = ReadAscendFolder(input.path);
   if (!folder.ok()) return folder.status();
   StatusOr<std::unique_ptr<SqliteReader>> db = SqliteReader::Open(folder->database);
   if (!db.ok()) return db.status();
   std::vector<ImportedRank> out(1);
-  if (Status status = AscendDatabase(*folder, options, db->get(), &out[0]).Read(); !status.ok()) return status;
+  if (Status status = AscendDatabase(*folder, options, db->get(), &out[0]).Read(); !status.ok())
+    return status;
   for (const std::string& note : folder->notes) out[0].trace.AddLoss("chip_unknown", note);
   return out;
 }
 
 }  // namespace
 
-constinit const Importer kAscendImporter = {"ascend", "Ascend PyTorch profiler folder (*_ascend_pt) or its database", AcceptsAscend, ImportAscend};
+constinit const Importer kAscendImporter = {
+    "ascend", "Ascend PyTorch profiler folder (*_ascend_pt) or its database", AcceptsAscend,
+    ImportAscend};
 
 }  // namespace flopwatch::trace

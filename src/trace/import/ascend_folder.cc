@@ -14,13 +14,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kOutput = "ASCEND_PROFILER_OUTPUT";
-constexpr std::string_view kPytorch = "ascend_pytorch_profiler", kMindspore = "ascend_mindspore_profiler";
+constexpr std::string_view kPytorch = "ascend_pytorch_profiler",
+                           kMindspore = "ascend_mindspore_profiler";
 constexpr uint64_t kMaxInfoBytes = 4 << 20;
-constexpr int kMaxDepth = 10;              // of the search for info.json, as the reference has it
-constexpr size_t kMaxVisited = 20'000;     // folders and files looked at
+constexpr int kMaxDepth = 10;           // of the search for info.json, as the reference has it
+constexpr size_t kMaxVisited = 20'000;  // folders and files looked at
 
 bool AllDigits(std::string_view text, size_t most) {
-  return !text.empty() && text.size() <= most && text.find_first_not_of("0123456789") == std::string_view::npos;
+  return !text.empty() && text.size() <= most &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 std::optional<int32_t> RankAfter(std::string_view name, std::string_view stem) {
@@ -36,7 +38,8 @@ std::optional<int32_t> RankAfter(std::string_view name, std::string_view stem) {
 std::vector<fs::path> Inside(const fs::path& folder, size_t* budget) {
   std::error_code error;
   std::vector<fs::path> out;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end && *budget > 0; it.increment(error)) {
+  for (fs::directory_iterator it(folder, error), end; !error && it != end && *budget > 0;
+       it.increment(error)) {
     --*budget;
     out.push_back(it->path());
   }
@@ -44,7 +47,8 @@ std::vector<fs::path> Inside(const fs::path& folder, size_t* budget) {
   return out;
 }
 
-// The first device_<N>/info.json.<N>, in the order of names; a twin "info.json.<N>.done" is only a mark.
+// The first device_<N>/info.json.<N>, in the order of names; a twin "info.json.<N>.done" is only a
+// mark.
 std::optional<std::string> FindChipInfo(const fs::path& root) {
   size_t budget = kMaxVisited;
   std::vector<std::pair<fs::path, int>> open{{root, 0}};
@@ -52,34 +56,42 @@ std::optional<std::string> FindChipInfo(const fs::path& root) {
     const auto [folder, depth] = open.back();
     open.pop_back();
     const std::string name = folder.filename().string();
-    const bool device = name.starts_with("device_") && AllDigits(std::string_view(name).substr(7), 2);
+    const bool device =
+        name.starts_with("device_") && AllDigits(std::string_view(name).substr(7), 2);
     std::vector<fs::path> inside = Inside(folder, &budget);
     for (auto it = inside.rbegin(); it != inside.rend(); ++it) {
       std::error_code error;
-      if (depth < kMaxDepth && fs::is_directory(*it, error) && !fs::is_symlink(*it, error)) open.emplace_back(*it, depth + 1);
+      if (depth < kMaxDepth && fs::is_directory(*it, error) && !fs::is_symlink(*it, error))
+        open.emplace_back(*it, depth + 1);
     }
     if (!device) continue;
     for (const fs::path& file : inside) {
       const std::string info = file.filename().string();
-      if (info.starts_with("info.json.") && AllDigits(std::string_view(info).substr(10), 2)) return file.string();
+      if (info.starts_with("info.json.") && AllDigits(std::string_view(info).substr(10), 2))
+        return file.string();
     }
   }
   return std::nullopt;
 }
 
 void ReadChip(const fs::path& root, AscendRank* out) {
-  constexpr std::string_view kWithout = "without it no MFU can be computed; give --peak-tflops, or keep the PROF_* folder with the database";
+  constexpr std::string_view kWithout =
+      "without it no MFU can be computed; give --peak-tflops, or keep the PROF_* folder with the "
+      "database";
   const std::optional<std::string> file = FindChipInfo(root);
   if (!file) {
-    out->notes.push_back(fmt::format("no device_*/info.json.* gives the chip's cores and clock: {}", kWithout));
+    out->notes.push_back(
+        fmt::format("no device_*/info.json.* gives the chip's cores and clock: {}", kWithout));
     return;
   }
   const StatusOr<std::string> text = ReadFile(*file, kMaxInfoBytes);
-  const StatusOr<Json> json = text.ok() ? Json::Parse(*text, {.what = "info.json"}) : StatusOr<Json>(text.status());
+  const StatusOr<Json> json =
+      text.ok() ? Json::Parse(*text, {.what = "info.json"}) : StatusOr<Json>(text.status());
   AscendChip chip;
   if (json.ok() && !(*json)["DeviceInfo"].array().empty()) {
     const Json& device = (*json)["DeviceInfo"].array()[0];
-    chip.ai_cores = static_cast<int32_t>(std::clamp<int64_t>(device["ai_core_num"].integer_or(0), 0, 1 << 20));
+    chip.ai_cores =
+        static_cast<int32_t>(std::clamp<int64_t>(device["ai_core_num"].integer_or(0), 0, 1 << 20));
     // The clock is a text in MHz; newer writers may give a number.
     const std::string mhz = device["aic_frequency"].text();
     chip.mhz = device["aic_frequency"].number_or(0);
@@ -88,7 +100,8 @@ void ReadChip(const fs::path& root, AscendRank* out) {
   if (chip.ai_cores > 0 && chip.mhz > 0 && chip.mhz < 1e5) {
     out->chip = chip;
   } else {
-    out->notes.push_back(fmt::format("{} does not give the chip's cores and clock: {}", *file, kWithout));
+    out->notes.push_back(
+        fmt::format("{} does not give the chip's cores and clock: {}", *file, kWithout));
   }
 }
 
@@ -110,7 +123,9 @@ void ReadSettings(const fs::path& root, AscendRank* out) {
 
 }  // namespace
 
-std::optional<int32_t> RankOfAscendDatabase(std::string_view file_name) { return RankAfter(file_name, kPytorch); }
+std::optional<int32_t> RankOfAscendDatabase(std::string_view file_name) {
+  return RankAfter(file_name, kPytorch);
+}
 
 bool IsAscendFolder(const std::string& path) {
   size_t budget = kMaxVisited;
@@ -138,8 +153,10 @@ StatusOr<AscendRank> ReadAscendFolder(const std::string& path) {
       out.rank = *rank;
     }
     if (out.database.empty() && mindspore) {
-      return absl::FailedPreconditionError(fmt::format("{} is a MindSpore profile: its database has no operators of a framework "
-                                                       "(PYTORCH_API), which every result here starts from; only PyTorch profiles are read", path));
+      return absl::FailedPreconditionError(fmt::format(
+          "{} is a MindSpore profile: its database has no operators of a framework "
+          "(PYTORCH_API), which every result here starts from; only PyTorch profiles are read",
+          path));
     }
   } else {
     out.database = path;
@@ -149,7 +166,9 @@ StatusOr<AscendRank> ReadAscendFolder(const std::string& path) {
     root = parent.filename() == kOutput ? parent.parent_path() : parent;
   }
   if (out.database.empty()) {
-    return absl::NotFoundError(fmt::format("no {}/{}*.db in {}: profile with export_type=Db, or export the folder again", kOutput, kPytorch, path));
+    return absl::NotFoundError(
+        fmt::format("no {}/{}*.db in {}: profile with export_type=Db, or export the folder again",
+                    kOutput, kPytorch, path));
   }
   ReadChip(root, &out);
   ReadSettings(root, &out);

@@ -1,5 +1,5 @@
-// The files around an Ascend database: which rank it is, what the chip can do, what was asked of the profiler. Internal to
-// import/.
+// The files around an Ascend database: which rank it is, what the chip can do, what was asked of
+// the profiler. Internal to import/.
 #ifndef FLOPWATCH_TRACE_IMPORT_ASCEND_FOLDER_H_
 #define FLOPWATCH_TRACE_IMPORT_ASCEND_FOLDER_H_
 
@@ -16,11 +16,13 @@ namespace flopwatch::trace {
 // The rank of a run on one card, as the vendor's tools print it.
 inline constexpr int32_t kSingleCardRank = -1;
 
-// info.json of the device. There is no table of chip names: the peak follows from cores and clock (operator-mfu.md 1.2).
+// info.json of the device. There is no table of chip names: the peak follows from cores and clock
+// (operator-mfu.md 1.2).
 struct AscendChip {
   int32_t ai_cores = 0;
   double mhz = 0;
-  // A cube multiplies 16x16 by 16x16 FP16 matrices a cycle: 2 * 16^3 = 8192 operations; INT8 twice that.
+  // A cube multiplies 16x16 by 16x16 FP16 matrices a cycle: 2 * 16^3 = 8192 operations; INT8 twice
+  // that.
   double fp16_flops() const { return ai_cores * mhz * 1e6 * 8192; }
 };
 
@@ -36,15 +38,16 @@ struct AscendRank {
 // "ascend_pytorch_profiler_3.db" -> 3, "ascend_pytorch_profiler.db" -> kSingleCardRank.
 std::optional<int32_t> RankOfAscendDatabase(std::string_view file_name);
 
-// Whether the folder holds ASCEND_PROFILER_OUTPUT with a database of the PyTorch or the MindSpore profiler.
+// Whether the folder holds ASCEND_PROFILER_OUTPUT with a database of the PyTorch or the MindSpore
+// profiler.
 bool IsAscendFolder(const std::string& path);
 
-// `path` is the folder or the database in its ASCEND_PROFILER_OUTPUT. FailedPrecondition for MindSpore, NotFound without a
-// database.
+// `path` is the folder or the database in its ASCEND_PROFILER_OUTPUT. FailedPrecondition for
+// MindSpore, NotFound without a database.
 StatusOr<AscendRank> ReadAscendFolder(const std::string& path);
 
-// The time stamp in the folder's name ("host_4242_20251009080000000_ascend_pt"); "" without one. Of two folders of one rank
-// the later counts.
+// The time stamp in the folder's name ("host_4242_20251009080000000_ascend_pt"); "" without one. Of
+// two folders of one rank the later counts.
 std::string AscendFolderTime(const std::string& path);
 
 }  // namespace flopwatch::trace

@@ -19,7 +19,8 @@ constexpr int kGzipWindow = 15 + 16;
 
 class FileReader final : public ByteReader {
  public:
-  FileReader(int fd, uint64_t size, std::string path) : fd_(fd), size_(size), path_(std::move(path)) {}
+  FileReader(int fd, uint64_t size, std::string path)
+      : fd_(fd), size_(size), path_(std::move(path)) {}
   ~FileReader() override { ::close(fd_); }
 
   StatusOr<size_t> Read(std::span<char> out) override {
@@ -27,7 +28,9 @@ class FileReader final : public ByteReader {
     while (got < out.size()) {
       const ssize_t n = ::read(fd_, out.data() + got, out.size() - got);
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return absl::UnavailableError(fmt::format("cannot read {}: {}", path_, std::strerror(errno)));
+      if (n < 0)
+        return absl::UnavailableError(
+            fmt::format("cannot read {}: {}", path_, std::strerror(errno)));
       if (n == 0) break;
       got += static_cast<size_t>(n);
     }
@@ -61,7 +64,8 @@ class GzipReader final : public ByteReader {
       if (stream_.avail_in == 0) {
         FW_ASSIGN_OR_RETURN(const size_t n, file_->Read(input_));
         if (n == 0) {
-          if (!between_) broken_ = absl::DataLossError(fmt::format("the gzip stream of {} is cut", path_));
+          if (!between_)
+            broken_ = absl::DataLossError(fmt::format("the gzip stream of {} is cut", path_));
           break;
         }
         stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
@@ -71,14 +75,17 @@ class GzipReader final : public ByteReader {
       const int code = inflate(&stream_, Z_NO_FLUSH);
       if (code == Z_STREAM_END) {  // several members may follow each other
         between_ = true;
-        if (inflateReset(&stream_) != Z_OK) return absl::InternalError("cannot reset decompression");
+        if (inflateReset(&stream_) != Z_OK)
+          return absl::InternalError("cannot reset decompression");
         ++members_;
       } else if (code != Z_OK && code != Z_BUF_ERROR) {
         // Zeros and other padding after the last member are no loss.
         if (members_ > 0 && stream_.total_out == 0) {
           at_end_ = true;
         } else {
-          broken_ = absl::DataLossError(fmt::format("the gzip stream of {} is broken: {}", path_, stream_.msg != nullptr ? stream_.msg : "bad data"));
+          broken_ =
+              absl::DataLossError(fmt::format("the gzip stream of {} is broken: {}", path_,
+                                              stream_.msg != nullptr ? stream_.msg : "bad data"));
         }
         break;
       }
@@ -105,7 +112,8 @@ StatusOr<std::unique_ptr<ByteReader>> OpenPlain(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     const std::string message = fmt::format("cannot open {}: {}", path, std::strerror(errno));
-    return errno == ENOENT ? Status(absl::NotFoundError(message)) : Status(absl::InvalidArgumentError(message));
+    return errno == ENOENT ? Status(absl::NotFoundError(message))
+                           : Status(absl::InvalidArgumentError(message));
   }
   struct stat info {};
   if (::fstat(fd, &info) != 0 || S_ISDIR(info.st_mode)) {
@@ -126,7 +134,8 @@ StatusOr<std::unique_ptr<ByteReader>> ByteReader::Open(const std::string& path) 
   }
   // Opened again from its start: two bytes of a pipe would be lost, but a trace is a file.
   FW_ASSIGN_OR_RETURN(std::unique_ptr<ByteReader> file, OpenPlain(path));
-  if (got == 2 && magic[0] == '\x1f' && magic[1] == '\x8b') return std::make_unique<GzipReader>(std::move(file), path);
+  if (got == 2 && magic[0] == '\x1f' && magic[1] == '\x8b')
+    return std::make_unique<GzipReader>(std::move(file), path);
   return file;
 }
 
@@ -134,7 +143,9 @@ StatusOr<std::string> ReadPrefix(const std::string& path, size_t max_bytes) {
   FW_ASSIGN_OR_RETURN(const std::unique_ptr<ByteReader> reader, ByteReader::Open(path));
   std::string out(max_bytes, '\0');
   const StatusOr<size_t> got = reader->Read(std::span(out.data(), out.size()));
-  if (!got.ok()) return got.status().code() == absl::StatusCode::kDataLoss ? StatusOr<std::string>(std::string()) : got.status();
+  if (!got.ok())
+    return got.status().code() == absl::StatusCode::kDataLoss ? StatusOr<std::string>(std::string())
+                                                              : got.status();
   out.resize(*got);
   return out;
 }

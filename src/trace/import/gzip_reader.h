@@ -1,5 +1,5 @@
-// A file as a stream of decompressed bytes, plain or gzip (by its first bytes, never by its name). The only place of this
-// room that sees zlib.
+// A file as a stream of decompressed bytes, plain or gzip (by its first bytes, never by its name).
+// The only place of this room that sees zlib.
 #ifndef FLOPWATCH_TRACE_IMPORT_GZIP_READER_H_
 #define FLOPWATCH_TRACE_IMPORT_GZIP_READER_H_
 
@@ -18,8 +18,8 @@ class ByteReader {
   static StatusOr<std::unique_ptr<ByteReader>> Open(const std::string& path);
   virtual ~ByteReader() = default;
 
-  // Fills as much of `out` as there is; 0 = the end. DataLoss when the compressed stream is broken or cut: what came before
-  // it was given.
+  // Fills as much of `out` as there is; 0 = the end. DataLoss when the compressed stream is broken
+  // or cut: what came before it was given.
   virtual StatusOr<size_t> Read(std::span<char> out) = 0;
   virtual uint64_t stored_bytes_read() const = 0;  // of the file on disk
   virtual uint64_t stored_bytes() const = 0;

@@ -40,16 +40,31 @@ int32_t Hex4(const char* p, const char* end) {
   return error == std::errc() && stop == p + 4 ? static_cast<int32_t>(value) : -1;
 }
 
-// One escape, `p` at the character behind the backslash. Returns what follows it, nullptr where it is no escape.
+// One escape, `p` at the character behind the backslash. Returns what follows it, nullptr where it
+// is no escape.
 const char* AppendEscape(const char* p, const char* end, std::string* out) {
   if (p == end) return nullptr;
   switch (*p) {
-    case '"': case '\\': case '/': *out += *p; return p + 1;
-    case 'b': *out += '\b'; return p + 1;
-    case 'f': *out += '\f'; return p + 1;
-    case 'n': *out += '\n'; return p + 1;
-    case 'r': *out += '\r'; return p + 1;
-    case 't': *out += '\t'; return p + 1;
+    case '"':
+    case '\\':
+    case '/':
+      *out += *p;
+      return p + 1;
+    case 'b':
+      *out += '\b';
+      return p + 1;
+    case 'f':
+      *out += '\f';
+      return p + 1;
+    case 'n':
+      *out += '\n';
+      return p + 1;
+    case 'r':
+      *out += '\r';
+      return p + 1;
+    case 't':
+      *out += '\t';
+      return p + 1;
     case 'u': {
       const int32_t first = Hex4(p + 1, end);
       if (first < 0) return nullptr;
@@ -58,15 +73,19 @@ const char* AppendEscape(const char* p, const char* end, std::string* out) {
         AppendUtf8(static_cast<uint32_t>(first), out);
         return p;
       }
-      const int32_t second = first < 0xdc00 && end - p >= 6 && p[0] == '\\' && p[1] == 'u' ? Hex4(p + 2, end) : -1;
+      const int32_t second =
+          first < 0xdc00 && end - p >= 6 && p[0] == '\\' && p[1] == 'u' ? Hex4(p + 2, end) : -1;
       if (second < 0xdc00 || second > 0xdfff) {
         out->append(kReplacement);  // half a pair: valid JSON, no character
         return p;
       }
-      AppendUtf8(0x10000u + ((static_cast<uint32_t>(first) - 0xd800) << 10) + (static_cast<uint32_t>(second) - 0xdc00), out);
+      AppendUtf8(0x10000u + ((static_cast<uint32_t>(first) - 0xd800) << 10) +
+                     (static_cast<uint32_t>(second) - 0xdc00),
+                 out);
       return p + 6;
     }
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -81,9 +100,10 @@ ScanResult SkipNested(const char** at, const char* end, int max_depth) {
     // [ { and ] } differ from each other in one bit.
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     const __m128i folded = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
-    const auto stops = static_cast<unsigned>(_mm_movemask_epi8(
-        _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
-                     _mm_or_si128(_mm_cmpeq_epi8(folded, _mm_set1_epi8('{')), _mm_cmpeq_epi8(folded, _mm_set1_epi8('}'))))));
+    const auto stops = static_cast<unsigned>(
+        _mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
+                                       _mm_or_si128(_mm_cmpeq_epi8(folded, _mm_set1_epi8('{')),
+                                                    _mm_cmpeq_epi8(folded, _mm_set1_epi8('}'))))));
     if (stops == 0) {
       p += 16;
       continue;
@@ -96,16 +116,19 @@ ScanResult SkipNested(const char** at, const char* end, int max_depth) {
         p = FindStringEnd(p + 1, end, &flags);
         if (p == nullptr) return ScanResult::kCut;
         break;
-      case '[': case '{':
+      case '[':
+      case '{':
         if (++depth > max_depth) return ScanResult::kDeep;
         break;
-      case ']': case '}':
+      case ']':
+      case '}':
         if (--depth <= 0) {
           *at = p + 1;
           return ScanResult::kOk;
         }
         break;
-      default: break;
+      default:
+        break;
     }
     ++p;
   }
@@ -174,13 +197,19 @@ std::string RepairJson(std::string_view text) {
         break;
       case '[':
       case '{':
-      case ':': out += *p++; break;
+      case ':':
+        out += *p++;
+        break;
       default: {
         const char* const from = p;
-        while (p < end && static_cast<unsigned char>(*p) > ' ' && std::strchr(",:]}[{\"", *p) == nullptr) ++p;
+        while (p<end&& static_cast<unsigned char>(*p)> ' ' &&
+               std::strchr(",:]}[{\"", *p) == nullptr)
+          ++p;
         const std::string_view word(from, static_cast<size_t>(p - from));
         double number = 0;
-        out += word == "true" || word == "false" || ParseDouble(word, &number) ? word : std::string_view("null");
+        out += word == "true" || word == "false" || ParseDouble(word, &number)
+                   ? word
+                   : std::string_view("null");
         if (p == from) ++p;
       }
     }
@@ -199,8 +228,10 @@ bool ParseThousandths(std::string_view text, int64_t* out) {
       *out = static_cast<int64_t>(value * 1000);
       return true;
     }
-    if (end - p == 4 && *p == '.' && p != text.data() && IsDigit(p[1]) && IsDigit(p[2]) && IsDigit(p[3])) {
-      *out = static_cast<int64_t>(value * 1000 + static_cast<uint64_t>(p[1] - '0') * 100 + static_cast<uint64_t>(p[2] - '0') * 10 +
+    if (end - p == 4 && *p == '.' && p != text.data() && IsDigit(p[1]) && IsDigit(p[2]) &&
+        IsDigit(p[3])) {
+      *out = static_cast<int64_t>(value * 1000 + static_cast<uint64_t>(p[1] - '0') * 100 +
+                                  static_cast<uint64_t>(p[2] - '0') * 10 +
                                   static_cast<uint64_t>(p[3] - '0'));
       return true;
     }
@@ -253,7 +284,8 @@ bool ParseInteger(std::string_view text, int64_t* out) {
   if (text.size() <= 18) {  // plain digits, as nearly always
     uint64_t value = 0;
     size_t i = 0;
-    while (i < text.size() && IsDigit(text[i])) value = value * 10 + static_cast<uint64_t>(text[i++] - '0');
+    while (i < text.size() && IsDigit(text[i]))
+      value = value * 10 + static_cast<uint64_t>(text[i++] - '0');
     if (i == text.size() && i > 0) {
       *out = static_cast<int64_t>(value);
       return true;
@@ -293,7 +325,8 @@ bool ParseInteger(std::string_view text, int64_t* out) {
 bool ParseDouble(std::string_view text, double* out) {
   double value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stop != text.data() + text.size() || !std::isfinite(value)) return false;
+  if (error != std::errc() || stop != text.data() + text.size() || !std::isfinite(value))
+    return false;
   *out = value;
   return true;
 }

@@ -1,10 +1,11 @@
-// Scanning JSON text that may be broken: strings, spaces and values are found without building anything, in one pass and
-// without recursion. The text is followed by kJsonPadding readable bytes, so that sixteen bytes may be looked at anywhere.
-// Pure; any thread. Internal to import/.
+// Scanning JSON text that may be broken: strings, spaces and values are found without building
+// anything, in one pass and without recursion. The text is followed by kJsonPadding readable bytes,
+// so that sixteen bytes may be looked at anywhere. Pure; any thread. Internal to import/.
 //
-// A scanner of our own and not simdjson's: simdjson refuses a whole document for one bad byte in a name, and wants the
-// document in memory. This one names what is wrong, goes on with the next event, and works on any piece of the text. The
-// tests hold it against Boost.JSON (base/json_read) on every real trace; bench/trace.cc beside simdjson.
+// A scanner of our own and not simdjson's: simdjson refuses a whole document for one bad byte in a
+// name, and wants the document in memory. This one names what is wrong, goes on with the next
+// event, and works on any piece of the text. The tests hold it against Boost.JSON (base/json_read)
+// on every real trace; bench/trace.cc beside simdjson.
 #ifndef FLOPWATCH_TRACE_IMPORT_JSON_SCAN_H_
 #define FLOPWATCH_TRACE_IMPORT_JSON_SCAN_H_
 
@@ -20,7 +21,8 @@
 namespace flopwatch::trace {
 
 inline constexpr size_t kJsonPadding = 64;
-// Deeper values of an event are refused: the deepest real ones (shapes of lists of tensors) have six levels.
+// Deeper values of an event are refused: the deepest real ones (shapes of lists of tensors) have
+// six levels.
 inline constexpr int kMaxValueDepth = 16;
 
 // What is unusual about the bytes of a string.
@@ -34,7 +36,8 @@ enum StringFlags : uint32_t {
 // Raw control characters between tokens count as spaces.
 inline bool IsSpace(char c) { return static_cast<unsigned char>(c) <= ' '; }
 
-// The first byte at or after `p` that is no space; `end` at the latest. Raw control characters between tokens count as spaces.
+// The first byte at or after `p` that is no space; `end` at the latest. Raw control characters
+// between tokens count as spaces.
 inline const char* SkipSpaces(const char* p, const char* end) {
   if (static_cast<unsigned char>(*p) > ' ') return p;
 #if defined(__SSE2__)
@@ -55,21 +58,24 @@ inline const char* SkipSpaces(const char* p, const char* end) {
 #endif
 }
 
-// The quote that ends the string whose first byte (after its opening quote) is `p`; nullptr where there is none before `end`.
-// Adds StringFlags of what lies between.
+// The quote that ends the string whose first byte (after its opening quote) is `p`; nullptr where
+// there is none before `end`. Adds StringFlags of what lies between.
 inline const char* FindStringEnd(const char* p, const char* end, uint32_t* flags) {
 #if defined(__SSE2__)
-  const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\'), last_control = _mm_set1_epi8(0x1f);
+  const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\'),
+                last_control = _mm_set1_epi8(0x1f);
   while (p < end) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-    const auto stops = static_cast<unsigned>(
-        _mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash))));
-    const auto controls = static_cast<unsigned>(_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(bytes, last_control), bytes)));
+    const auto stops = static_cast<unsigned>(_mm_movemask_epi8(
+        _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash))));
+    const auto controls = static_cast<unsigned>(
+        _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(bytes, last_control), bytes)));
     const auto high = static_cast<unsigned>(_mm_movemask_epi8(bytes));
     const unsigned before = stops == 0 ? 0xffffu : (1u << __builtin_ctz(stops)) - 1;
     if (((controls | high) & before) != 0) [[unlikely]] {
       if (p + 16 > end) break;  // the padding is no control character of the text: by the slow loop
-      *flags |= ((controls & before) != 0 ? kHasControl : 0u) | ((high & before) != 0 ? kHasNonAscii : 0u);
+      *flags |= ((controls & before) != 0 ? kHasControl : 0u) |
+                ((high & before) != 0 ? kHasNonAscii : 0u);
     }
     if (stops == 0) {
       p += 16;
@@ -104,8 +110,8 @@ inline const char* FindKeyEnd(const char* p, const char* end) {
   const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\');
   while (p < end) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-    const auto stops = static_cast<unsigned>(
-        _mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash))));
+    const auto stops = static_cast<unsigned>(_mm_movemask_epi8(
+        _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash))));
     if (stops == 0) {
       p += 16;
       continue;
@@ -129,32 +135,36 @@ enum class ScanResult : uint8_t {
   kDeep,    // more levels than allowed
 };
 
-// Moves `p` from the first byte of an array or object to behind its last. Brackets of either kind close each other: what is
-// skipped is not judged.
+// Moves `p` from the first byte of an array or object to behind its last. Brackets of either kind
+// close each other: what is skipped is not judged.
 ScanResult SkipNested(const char** p, const char* end, int max_depth = kMaxValueDepth);
 
-// Moves `p` behind a number, constant or whatever else stands bare ("N/A", NaN) up to the next of , } ] " or a line break.
+// Moves `p` behind a number, constant or whatever else stands bare ("N/A", NaN) up to the next of ,
+// } ] " or a line break.
 inline const char* SkipBare(const char* p, const char* end) {
   while (p < end && *p != ',' && *p != '}' && *p != ']' && *p != '"' && *p != '\n') ++p;
   return p;
 }
 
-// The text of a string as it lies between its quotes in the file: escapes undone, bytes that are no UTF-8 replaced by U+FFFD.
+// The text of a string as it lies between its quotes in the file: escapes undone, bytes that are no
+// UTF-8 replaced by U+FFFD.
 struct CleanText {
   bool bad_escape = false, bad_utf8 = false;
 };
 CleanText Unescape(std::string_view raw, std::string* out);
 
-// JSON text with its usual damages repaired, for a strict parser: commas too many, values that are missing or no JSON (null
-// instead), raw control characters, bad escapes and bad UTF-8 in strings.
+// JSON text with its usual damages repaired, for a strict parser: commas too many, values that are
+// missing or no JSON (null instead), raw control characters, bad escapes and bad UTF-8 in strings.
 std::string RepairJson(std::string_view text);
 
-// A decimal number in thousandths of its unit as an integer, rounded half up beyond the third digit: microseconds with their
-// fraction to nanoseconds, never through a double. Takes 1419247333291.708, "1419247333291.708" without its quotes, 1.5e3.
-// False where the text is no number or does not fit.
+// A decimal number in thousandths of its unit as an integer, rounded half up beyond the third
+// digit: microseconds with their fraction to nanoseconds, never through a double. Takes
+// 1419247333291.708, "1419247333291.708" without its quotes, 1.5e3. False where the text is no
+// number or does not fit.
 bool ParseThousandths(std::string_view text, int64_t* out);
 
-// Whole numbers; a fraction is cut off ("3.0" is 3); 2^63 and above keep their bits (addresses), above 2^64 it is false.
+// Whole numbers; a fraction is cut off ("3.0" is 3); 2^63 and above keep their bits (addresses),
+// above 2^64 it is false.
 bool ParseInteger(std::string_view text, int64_t* out);
 
 // False for text that is no finite number.

@@ -1,7 +1,8 @@
-// Reading a Kineto file: blocks of text that seem to end between events go to parsers on several threads; their rows are
-// taken in the order of the file. Whether a block really starts where an event does is known once the one before it is
-// parsed: where the guess was wrong (a hostile text, a broken event) the text is parsed again from the right place, so the
-// result is that of one parser reading the file from its start, whatever the threads.
+// Reading a Kineto file: blocks of text that seem to end between events go to parsers on several
+// threads; their rows are taken in the order of the file. Whether a block really starts where an
+// event does is known once the one before it is parsed: where the guess was wrong (a hostile text,
+// a broken event) the text is parsed again from the right place, so the result is that of one
+// parser reading the file from its start, whatever the threads.
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
@@ -33,7 +34,8 @@ bool AcceptsKineto(const std::string&, bool is_folder, std::string_view prefix) 
   const size_t first = prefix.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return false;
   // The root is an object, whose events may start far behind the header, or a list of events.
-  if (prefix[first] == '{') return prefix.find("traceEvents") != std::string_view::npos || prefix.size() >= 60'000;
+  if (prefix[first] == '{')
+    return prefix.find("traceEvents") != std::string_view::npos || prefix.size() >= 60'000;
   return prefix[first] == '[' && prefix.find("\"ph\"") != std::string_view::npos;
 }
 
@@ -83,7 +85,8 @@ class Parsers {
         queue_.pop_front();
       }
       const KinetoBlock& block = *job->block;
-      job->parsed = parser.Parse(block.begin(), false, block.split_at(), block.end(), block.last, &job->batch);
+      job->parsed = parser.Parse(block.begin(), false, block.split_at(), block.end(), block.last,
+                                 &job->batch);
       job->parser = index;
       {
         const std::lock_guard lock(mutex_);
@@ -104,7 +107,8 @@ class Importing {
   Importing(std::unique_ptr<ByteReader> reader, const ImportOptions& options, ImportedRank* rank)
       : options_(options),
         rank_(rank),
-        blocks_(std::move(reader), options.block_bytes, options.max_text_bytes, options.threads > 1 ? 2 : 0),
+        blocks_(std::move(reader), options.block_bytes, options.max_text_bytes,
+                options.threads > 1 ? 2 : 0),
         parsers_(options.threads > 1 ? std::min(options.threads, kMaxParsers) : 0),
         own_(parsers_.size()),
         table_(parsers_.size() + 1, rank) {}
@@ -132,9 +136,9 @@ class Importing {
     rank_->trace.file_bytes = blocks_.stored_bytes();
     rank_->trace.text_bytes = blocks_.text_bytes();
     if (!header_.events_seen()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{} holds no trace: {}; give the JSON that torch.profiler's export_chrome_trace() wrote", path,
-                      rank_->trace.text_bytes == 0 ? "it is empty" : "it has no list of events"));
+      return absl::InvalidArgumentError(fmt::format(
+          "{} holds no trace: {}; give the JSON that torch.profiler's export_chrome_trace() wrote",
+          path, rank_->trace.text_bytes == 0 ? "it is empty" : "it has no list of events"));
     }
     KinetoLossCounts losses = table_.losses();
     for (size_t i = 0; i < losses.size(); ++i) losses[i] += header_losses_[i];
@@ -190,19 +194,26 @@ class Importing {
     if (in_events_) {
       const bool give_up = block.last || block.size >= kMaxKinetoEvent + options_.block_bytes;
       own_batch_.Clear();
-      const KinetoEventParser::Parsed parsed = parser_.Parse(p, std::exchange(need_comma_, false), block.split_at(), block.end(), give_up, &own_batch_);
+      const KinetoEventParser::Parsed parsed =
+          parser_.Parse(p, std::exchange(need_comma_, false), block.split_at(), block.end(),
+                        give_up, &own_batch_);
       table_.Append(own_, own_batch_);
       return Continue(parsed, block);
     }
     if (closed_) return absl::OkStatus();  // what stands behind the root
-    const KinetoHeader::Read read = header_.Parse(p, block.split_at(), block.last, &rank_->trace, &header_losses_);
+    const KinetoHeader::Read read =
+        header_.Parse(p, block.split_at(), block.last, &rank_->trace, &header_losses_);
     switch (read.stop) {
       case KinetoHeader::Stop::kEvents:
         in_events_ = true;
         return ReadText(read.at, block);
-      case KinetoHeader::Stop::kMore: pending_.assign(read.at, block.split_at()); break;
+      case KinetoHeader::Stop::kMore:
+        pending_.assign(read.at, block.split_at());
+        break;
       case KinetoHeader::Stop::kEnd:
-      case KinetoHeader::Stop::kNoTrace: closed_ = true; break;
+      case KinetoHeader::Stop::kNoTrace:
+        closed_ = true;
+        break;
     }
     return absl::OkStatus();
   }
@@ -210,9 +221,11 @@ class Importing {
   // Where reading goes on behind a piece of the events.
   Status Continue(const KinetoEventParser::Parsed& parsed, const KinetoBlock& block) {
     const RankTrace& trace = rank_->trace;
-    if (trace.events.size() + trace.memory.size() + trace.counters.size() + table_.flows().size() > options_.max_events) {
+    if (trace.events.size() + trace.memory.size() + trace.counters.size() + table_.flows().size() >
+        options_.max_events) {
       return absl::ResourceExhaustedError(
-          fmt::format("the trace has more than {} events; trace fewer steps, or raise the limit", options_.max_events));
+          fmt::format("the trace has more than {} events; trace fewer steps, or raise the limit",
+                      options_.max_events));
     }
     text_done_ += block.split;
     Expect();
@@ -230,14 +243,18 @@ class Importing {
     return absl::OkStatus();
   }
 
-  // Room for all rows of the file, by what the part read so far gave: columns that grow by copying would touch twice the
-  // memory.
+  // Room for all rows of the file, by what the part read so far gave: columns that grow by copying
+  // would touch twice the memory.
   void Expect() {
     const EventTable& e = rank_->trace.events;
-    if (e.size() < kMinExpected || e.size() + e.size() / 8 < e.ts.capacity() || blocks_.stored_bytes_read() == 0) return;
-    const double text = static_cast<double>(blocks_.text_bytes()) * static_cast<double>(blocks_.stored_bytes()) /
+    if (e.size() < kMinExpected || e.size() + e.size() / 8 < e.ts.capacity() ||
+        blocks_.stored_bytes_read() == 0)
+      return;
+    const double text = static_cast<double>(blocks_.text_bytes()) *
+                        static_cast<double>(blocks_.stored_bytes()) /
                         static_cast<double>(blocks_.stored_bytes_read());
-    table_.Expect(std::clamp(1.05 * text / static_cast<double>(text_done_), 1.0, static_cast<double>(kMaxExpected) / static_cast<double>(e.size())));
+    table_.Expect(std::clamp(1.05 * text / static_cast<double>(text_done_), 1.0,
+                             static_cast<double>(kMaxExpected) / static_cast<double>(e.size())));
   }
 
   static constexpr size_t kMinExpected = 10'000, kMaxExpected = 32 << 20;
@@ -256,13 +273,14 @@ class Importing {
   KinetoLossCounts header_losses_{};
   bool in_events_ = false, closed_ = false, need_comma_ = false;
   uint64_t text_done_ = 0;
-  // Where reading goes on in the next block: behind `skip_` bytes, or, with the text that was left over before it, at its
-  // start. One of the two is empty.
+  // Where reading goes on in the next block: behind `skip_` bytes, or, with the text that was left
+  // over before it, at its start. One of the two is empty.
   size_t skip_ = 0;
   std::string pending_;
 };
 
-StatusOr<std::vector<ImportedRank>> ImportKineto(const ImportInput& input, const ImportOptions& options) {
+StatusOr<std::vector<ImportedRank>> ImportKineto(const ImportInput& input,
+                                                 const ImportOptions& options) {
   FW_ASSIGN_OR_RETURN(std::unique_ptr<ByteReader> reader, ByteReader::Open(input.path));
   std::vector<ImportedRank> ranks(1);
   Importing importing(std::move(reader), options, &ranks[0]);
@@ -272,6 +290,7 @@ StatusOr<std::vector<ImportedRank>> ImportKineto(const ImportInput& input, const
 
 }  // namespace
 
-constinit const Importer kKinetoImporter = {"kineto", "PyTorch Kineto / Chrome trace JSON, plain or gzip", AcceptsKineto, ImportKineto};
+constinit const Importer kKinetoImporter = {
+    "kineto", "PyTorch Kineto / Chrome trace JSON, plain or gzip", AcceptsKineto, ImportKineto};
 
 }  // namespace flopwatch::trace

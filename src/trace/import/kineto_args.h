@@ -12,12 +12,58 @@ enum class EventKey : uint8_t { kPh, kId, kTs, kCat, kPid, kTid, kDur, kName, kA
 
 // traces.md 4.4 says who writes which.
 enum class Arg : uint8_t {
-  kExternalId, kDevice, kContext, kStream, kCorrelation, kRegisters, kSharedMemory, kBlocksPerSm, kWarpsPerSm, kGrid, kBlock,
-  kOccupancy, kGraphId, kGraphNodeId, kBytes, kBandwidth, kSequenceNumber, kForwardThread, kInputDims, kInputTypes,
-  kInputStrides, kConcreteInputs, kCallStack, kModuleHierarchy, kCollectiveName, kDtype, kInElements, kOutElements, kGroupSize,
-  kGroupName, kGroupDescription, kGroupRanks, kSeq, kCommsId, kSourceRank, kDestinationRank, kWaitOnStream, kWaitOnEvent,
-  kWaitOnRecord, kPythonId, kPythonParent, kPythonModule, kAddress, kMemoryBytes, kDeviceType, kDeviceId, kTotalAllocated,
-  kTotalReserved, kLabels, kName, kSize, kCount,
+  kExternalId,
+  kDevice,
+  kContext,
+  kStream,
+  kCorrelation,
+  kRegisters,
+  kSharedMemory,
+  kBlocksPerSm,
+  kWarpsPerSm,
+  kGrid,
+  kBlock,
+  kOccupancy,
+  kGraphId,
+  kGraphNodeId,
+  kBytes,
+  kBandwidth,
+  kSequenceNumber,
+  kForwardThread,
+  kInputDims,
+  kInputTypes,
+  kInputStrides,
+  kConcreteInputs,
+  kCallStack,
+  kModuleHierarchy,
+  kCollectiveName,
+  kDtype,
+  kInElements,
+  kOutElements,
+  kGroupSize,
+  kGroupName,
+  kGroupDescription,
+  kGroupRanks,
+  kSeq,
+  kCommsId,
+  kSourceRank,
+  kDestinationRank,
+  kWaitOnStream,
+  kWaitOnEvent,
+  kWaitOnRecord,
+  kPythonId,
+  kPythonParent,
+  kPythonModule,
+  kAddress,
+  kMemoryBytes,
+  kDeviceType,
+  kDeviceId,
+  kTotalAllocated,
+  kTotalReserved,
+  kLabels,
+  kName,
+  kSize,
+  kCount,
 };
 static_assert(static_cast<int>(Arg::kCount) <= 64, "one bit each");
 
@@ -40,13 +86,16 @@ inline EventKey EventKeyOf(std::string_view key) {
       if (is("name", 4)) return EventKey::kName;
       if (is("args", 4)) return EventKey::kArgs;
       break;
-    default: break;
+    default:
+      break;
   }
   return EventKey::kCount;
 }
 
 inline Arg ArgOf(std::string_view key) {
-  const auto is = [&](std::string_view text) { return std::memcmp(key.data(), text.data(), text.size()) == 0; };
+  const auto is = [&](std::string_view text) {
+    return std::memcmp(key.data(), text.data(), text.size()) == 0;
+  };
   switch (key.size()) {
     case 3:
       if (is("Seq")) return Arg::kSeq;
@@ -141,7 +190,8 @@ inline Arg ArgOf(std::string_view key) {
     case 33:
       if (is("wait_on_cuda_event_record_corr_id")) return Arg::kWaitOnRecord;
       break;
-    default: break;
+    default:
+      break;
   }
   return Arg::kCount;
 }

@@ -9,9 +9,9 @@
 namespace flopwatch::trace {
 namespace {
 
-
-// The last place where an event seems to start behind another: the brace of `}, {"`. 0 where there is none. A guess: it may
-// lie inside a text or between two objects of an event's args; whoever reads the blocks checks it.
+// The last place where an event seems to start behind another: the brace of `}, {"`. 0 where there
+// is none. A guess: it may lie inside a text or between two objects of an event's args; whoever
+// reads the blocks checks it.
 size_t LastSplit(const char* text, size_t size) {
   const auto before = [&](size_t at) {  // index behind the last byte before `at` that is no space
     while (at > 0 && IsSpace(text[at - 1])) --at;
@@ -32,7 +32,8 @@ size_t LastSplit(const char* text, size_t size) {
 
 }  // namespace
 
-KinetoBlocks::KinetoBlocks(std::unique_ptr<ByteReader> reader, size_t block_bytes, uint64_t max_text_bytes, int ahead)
+KinetoBlocks::KinetoBlocks(std::unique_ptr<ByteReader> reader, size_t block_bytes,
+                           uint64_t max_text_bytes, int ahead)
     : reader_(std::move(reader)),
       block_bytes_(std::clamp<size_t>(block_bytes, 1, kMaxKinetoEvent)),
       max_text_bytes_(max_text_bytes),
@@ -40,7 +41,8 @@ KinetoBlocks::KinetoBlocks(std::unique_ptr<ByteReader> reader, size_t block_byte
   if (ahead_ > 0) thread_ = std::jthread([this](std::stop_token stop) { Run(stop); });
 }
 
-KinetoBlocks::~KinetoBlocks() = default;  // the thread is asked to stop and joined first: it is the last member
+KinetoBlocks::~KinetoBlocks() =
+    default;  // the thread is asked to stop and joined first: it is the last member
 
 std::unique_ptr<KinetoBlock> KinetoBlocks::Take() {
   const std::lock_guard lock(mutex_);
@@ -73,7 +75,8 @@ Status KinetoBlocks::Fill(KinetoBlock* block, size_t bytes) {
   }
   const size_t stop = block->size + bytes;
   while (block->size < stop && !at_end_) {
-    const StatusOr<size_t> got = reader_->Read({block->buffer.get() + block->size, stop - block->size});
+    const StatusOr<size_t> got =
+        reader_->Read({block->buffer.get() + block->size, stop - block->size});
     stored_read_.store(reader_->stored_bytes_read(), std::memory_order_relaxed);
     if (!got.ok()) {
       at_end_ = true;
@@ -85,8 +88,9 @@ Status KinetoBlocks::Fill(KinetoBlock* block, size_t bytes) {
     if (*got == 0) at_end_ = true;
     block->size += *got;
     if (text_bytes_.fetch_add(*got) + *got > max_text_bytes_) {
-      return absl::ResourceExhaustedError(
-          fmt::format("the trace has more than {} bytes of text; trace fewer steps, or raise the limit", max_text_bytes_));
+      return absl::ResourceExhaustedError(fmt::format(
+          "the trace has more than {} bytes of text; trace fewer steps, or raise the limit",
+          max_text_bytes_));
     }
   }
   return absl::OkStatus();

@@ -1,5 +1,5 @@
-// A trace file as blocks of text that end, by the looks of it, between two events. Read and decompressed on a thread of its
-// own beside whoever takes the blocks. Internal to import/.
+// A trace file as blocks of text that end, by the looks of it, between two events. Read and
+// decompressed on a thread of its own beside whoever takes the blocks. Internal to import/.
 #ifndef FLOPWATCH_TRACE_IMPORT_KINETO_BLOCKS_H_
 #define FLOPWATCH_TRACE_IMPORT_KINETO_BLOCKS_H_
 
@@ -23,8 +23,8 @@ inline constexpr size_t kMaxKinetoEvent = 16 << 20;
 struct KinetoBlock {
   std::unique_ptr<char[]> buffer;
   size_t capacity = 0;
-  // The block's own text is [0, split); [split, size) is the start of the next block's, here too so that an event which does
-  // not end at the split after all is seen. kJsonPadding zeros follow.
+  // The block's own text is [0, split); [split, size) is the start of the next block's, here too so
+  // that an event which does not end at the split after all is seen. kJsonPadding zeros follow.
   size_t split = 0, size = 0;
   bool last = false;  // of the file: split == size
 
@@ -35,13 +35,15 @@ struct KinetoBlock {
 
 class KinetoBlocks {
  public:
-  // `block_bytes`: new text a block; `ahead`: blocks that are read before they are asked for, 0 = read when asked, without a
-  // thread.
-  KinetoBlocks(std::unique_ptr<ByteReader> reader, size_t block_bytes, uint64_t max_text_bytes, int ahead);
+  // `block_bytes`: new text a block; `ahead`: blocks that are read before they are asked for, 0 =
+  // read when asked, without a thread.
+  KinetoBlocks(std::unique_ptr<ByteReader> reader, size_t block_bytes, uint64_t max_text_bytes,
+               int ahead);
   ~KinetoBlocks();
 
-  // The next block; ok and nullptr after the last. ResourceExhausted above max_text_bytes, else what the reader says. A cut or
-  // broken gzip stream is no error: the text ends there, and stream_error() says so.
+  // The next block; ok and nullptr after the last. ResourceExhausted above max_text_bytes, else
+  // what the reader says. A cut or broken gzip stream is no error: the text ends there, and
+  // stream_error() says so.
   StatusOr<std::unique_ptr<KinetoBlock>> Next();
   // Gives a block back, for its buffer.
   void Recycle(std::unique_ptr<KinetoBlock> block);

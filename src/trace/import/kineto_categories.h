@@ -13,8 +13,9 @@ struct KinetoCategory {
   bool bookkeeping = false;  // spans of the profiler about itself ("Trace"): no rows
 };
 
-// `text` is the event's "cat". Sources: pytorch/kineto ActivityType.cpp (today's names), the capitalised names until May 2022
-// and those of AMD, Intel, Meta and out-of-tree back ends. What is unknown is kOther.
+// `text` is the event's "cat". Sources: pytorch/kineto ActivityType.cpp (today's names), the
+// capitalised names until May 2022 and those of AMD, Intel, Meta and out-of-tree back ends. What is
+// unknown is kOther.
 KinetoCategory KinetoCategoryOf(std::string_view text);
 
 }  // namespace flopwatch::trace

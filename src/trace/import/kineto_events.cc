@@ -8,15 +8,19 @@ namespace {
 // How far a quote that should have been escaped is looked for.
 constexpr ptrdiff_t kMaxExtendedText = 64 << 10;
 
-
 const char* SpacesBefore(const char* p, const char* begin) {
   while (p > begin && IsSpace(p[-1])) --p;
   return p;
 }
 
-enum class Guess : uint8_t { kNo, kYes, kUnknown };  // kUnknown: what decides it lies behind the text
+enum class Guess : uint8_t {
+  kNo,
+  kYes,
+  kUnknown
+};  // kUnknown: what decides it lies behind the text
 
-// Whether `p` is where the events end: a bracket behind the last event, then the end of the file or a member of its header.
+// Whether `p` is where the events end: a bracket behind the last event, then the end of the file or
+// a member of its header.
 Guess IsArrayEnd(const char* p, const char* begin, const char* end, bool last) {
   const char* const before = SpacesBefore(p, begin);
   if (before == begin || (before[-1] != '}' && before[-1] != ',')) return Guess::kNo;
@@ -33,16 +37,18 @@ Guess IsArrayEnd(const char* p, const char* begin, const char* end, bool last) {
   if (*next != '"') return Guess::kNo;
   const std::string_view rest(next + 1, static_cast<size_t>(end - next - 1));
   for (const std::string_view key :
-       {"traceName\"", "displayTimeUnit\"", "baseTimeNanoseconds\"", "deviceProperties\"", "distributedInfo\"", "schemaVersion\"",
-        "INFO\"", "WARNING\"", "ERROR\"", "trace_id\"", "with_", "record_shapes\"", "profile_memory\"", "metadata\"", "cupti_version\""}) {
+       {"traceName\"", "displayTimeUnit\"", "baseTimeNanoseconds\"", "deviceProperties\"",
+        "distributedInfo\"", "schemaVersion\"", "INFO\"", "WARNING\"", "ERROR\"", "trace_id\"",
+        "with_", "record_shapes\"", "profile_memory\"", "metadata\"", "cupti_version\""}) {
     if (rest.starts_with(key)) return Guess::kYes;
     if (!last && key.starts_with(rest)) return Guess::kUnknown;
   }
   return Guess::kNo;
 }
 
-// The next place at or behind `p` where, by the looks of it, an event starts or the events end: where reading goes on behind
-// an event that is no JSON. `end` where there is none, nullptr where more text has to tell.
+// The next place at or behind `p` where, by the looks of it, an event starts or the events end:
+// where reading goes on behind an event that is no JSON. `end` where there is none, nullptr where
+// more text has to tell.
 const char* NextEvent(const char* p, const char* end, bool last) {
   const char* const begin = p;
   for (; p < end; ++p) {
@@ -68,8 +74,10 @@ const char* NextEvent(const char* p, const char* end, bool last) {
 void KinetoBatch::Clear() {
   EventTable& e = rows.events;
   const auto clear = [](auto&... vectors) { (vectors.clear(), ...); };
-  clear(e.ts, e.dur, e.category, e.name, e.thread, e.stream, e.correlation, e.external_id, e.detail, e.file_category);
-  clear(rows.kernels, rows.copies, rows.ops, rows.collectives, rows.syncs, rows.python, rows.range_metrics, rows.counters, rows.memory);
+  clear(e.ts, e.dur, e.category, e.name, e.thread, e.stream, e.correlation, e.external_id, e.detail,
+        e.file_category);
+  clear(rows.kernels, rows.copies, rows.ops, rows.collectives, rows.syncs, rows.python,
+        rows.range_metrics, rows.counters, rows.memory);
   clear(flows, labels, names, threads);
   losses = {};
   entries = 0;
@@ -105,8 +113,8 @@ ScanResult KinetoEventParser::ReadValue(const char** at, const char* end, Value*
   return ScanResult::kOk;
 }
 
-// A string whose end is not followed by , or } holds a quote that should have been escaped: its real end is the next quote of
-// the line that is.
+// A string whose end is not followed by , or } holds a quote that should have been escaped: its
+// real end is the next quote of the line that is.
 ScanResult KinetoEventParser::ExtendString(const char** at, const char* end, Value* value) {
   const char* p = *at;
   const char* const stop = end - p > kMaxExtendedText ? p + kMaxExtendedText : end;
@@ -121,7 +129,8 @@ ScanResult KinetoEventParser::ExtendString(const char** at, const char* end, Val
     const char* const next = SkipSpaces(p + 1, end);
     if (next == end) return ScanResult::kCut;
     if (*next == ',' || *next == '}') {
-      if (NextEvent(value->begin, p, true) != p) return ScanResult::kBroken;  // it never ended: this quote is another event's
+      if (NextEvent(value->begin, p, true) != p)
+        return ScanResult::kBroken;  // it never ended: this quote is another event's
       value->end = p;
       *at = p + 1;
       batch_->Count(KinetoLoss::kUnescapedQuote);
@@ -131,8 +140,8 @@ ScanResult KinetoEventParser::ExtendString(const char** at, const char* end, Val
   return p >= end ? ScanResult::kCut : ScanResult::kBroken;
 }
 
-// The members of the object that starts at `p`; on_member(key, value) each. An object as value of "args" is not read as a
-// value: on_member gets where it starts.
+// The members of the object that starts at `p`; on_member(key, value) each. An object as value of
+// "args" is not read as a value: on_member gets where it starts.
 template <typename OnMember>
 ScanResult KinetoEventParser::ReadMembers(const char** at, const char* end, OnMember on_member) {
   const char* p = *at + 1;
@@ -156,7 +165,8 @@ ScanResult KinetoEventParser::ReadMembers(const char** at, const char* end, OnMe
     p = SkipSpaces(p + 1, end);
     if (p == end) return ScanResult::kCut;
     Value value;
-    if (const ScanResult result = on_member.Nested(key, &p); result == ScanResult::kBroken) {  // no object to be read as such
+    if (const ScanResult result = on_member.Nested(key, &p);
+        result == ScanResult::kBroken) {  // no object to be read as such
       if (const ScanResult read = ReadValue(&p, end, &value); read != ScanResult::kOk) return read;
     } else if (result != ScanResult::kOk) {
       return result;
@@ -171,7 +181,8 @@ ScanResult KinetoEventParser::ReadMembers(const char** at, const char* end, OnMe
       if (*p == '"') {  // a comma is missing
         batch_->Count(KinetoLoss::kComma);
       } else {
-        if (const ScanResult extended = ExtendString(&p, end, &value); extended != ScanResult::kOk) return extended;
+        if (const ScanResult extended = ExtendString(&p, end, &value); extended != ScanResult::kOk)
+          return extended;
         p = SkipSpaces(p, end);
       }
     }
@@ -226,7 +237,9 @@ const std::vector<KinetoEventParser::Member>& KinetoEventParser::AllArgs() {
   struct OnMember {
     std::vector<Member>* members;
     ScanResult Nested(std::string_view, const char**) { return ScanResult::kBroken; }
-    void Value(std::string_view key, const KinetoEventParser::Value& value) { members->push_back({key, value}); }
+    void Value(std::string_view key, const KinetoEventParser::Value& value) {
+      members->push_back({key, value});
+    }
   };
   all_members_.clear();
   if (all_args_.begin == nullptr) return all_members_;
@@ -237,7 +250,8 @@ const std::vector<KinetoEventParser::Member>& KinetoEventParser::AllArgs() {
   return all_members_;
 }
 
-KinetoEventParser::Parsed KinetoEventParser::Parse(const char* p, bool need_comma, const char* split, const char* end, bool last,
+KinetoEventParser::Parsed KinetoEventParser::Parse(const char* p, bool need_comma,
+                                                   const char* split, const char* end, bool last,
                                                    KinetoBatch* batch) {
   batch_ = batch;
   enum { kFresh, kNeedComma, kHaveComma } comma = need_comma ? kNeedComma : kFresh;
@@ -247,7 +261,8 @@ KinetoEventParser::Parsed KinetoEventParser::Parse(const char* p, bool need_comm
     p = SkipSpaces(p, end);
     if (p == end || (p > split && *p != ',' && *p != ']')) {
       // Commas are judged together with what follows them.
-      parsed = {p == end ? Stop::kCut : Stop::kSplit, comma == kFresh ? p : behind, comma == kNeedComma};
+      parsed = {p == end ? Stop::kCut : Stop::kSplit, comma == kFresh ? p : behind,
+                comma == kNeedComma};
       break;
     }
     if (*p == ',') {
@@ -273,7 +288,8 @@ KinetoEventParser::Parsed KinetoEventParser::Parse(const char* p, bool need_comm
     } else {
       Value value;
       result = ReadValue(&p, end, &value);
-      if (result == ScanResult::kOk && (p == start || value.kind == Value::kEmpty)) result = ScanResult::kBroken;
+      if (result == ScanResult::kOk && (p == start || value.kind == Value::kEmpty))
+        result = ScanResult::kBroken;
       seen_keys_ = 0;
     }
     if (result == ScanResult::kOk) {
@@ -290,12 +306,14 @@ KinetoEventParser::Parsed KinetoEventParser::Parse(const char* p, bool need_comm
       parsed = {Stop::kCut, start, comma == kNeedComma};
       break;
     }
-    batch->Count(p == end && result == ScanResult::kCut ? KinetoLoss::kCutTail : KinetoLoss::kMalformedEvent);
+    batch->Count(p == end && result == ScanResult::kCut ? KinetoLoss::kCutTail
+                                                        : KinetoLoss::kMalformedEvent);
     if (p == end) break;
     comma = kFresh;
   }
   batch->first_name = given_names_;
-  for (; given_names_ < names_.size(); ++given_names_) batch->names.push_back(names_.Text(given_names_));
+  for (; given_names_ < names_.size(); ++given_names_)
+    batch->names.push_back(names_.Text(given_names_));
   batch->first_thread = given_threads_;
   batch->threads.assign(threads_.begin() + given_threads_, threads_.end());
   given_threads_ = static_cast<uint32_t>(threads_.size());

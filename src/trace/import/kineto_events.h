@@ -1,5 +1,5 @@
-// The events of a Kineto trace, from text to columns: what each worker of the importer runs over its piece of the file.
-// Internal to import/.
+// The events of a Kineto trace, from text to columns: what each worker of the importer runs over
+// its piece of the file. Internal to import/.
 #ifndef FLOPWATCH_TRACE_IMPORT_KINETO_EVENTS_H_
 #define FLOPWATCH_TRACE_IMPORT_KINETO_EVENTS_H_
 
@@ -20,8 +20,9 @@
 namespace flopwatch::trace {
 
 inline constexpr size_t kMaxKinetoThreads = 65'536;
-inline constexpr size_t kMaxKinetoText = 256 << 10;             // of one name or list
-inline constexpr uint64_t kMaxKinetoTextTotal = uint64_t{1} << 30;  // of all distinct names of a file
+inline constexpr size_t kMaxKinetoText = 256 << 10;  // of one name or list
+inline constexpr uint64_t kMaxKinetoTextTotal = uint64_t{1}
+                                                << 30;  // of all distinct names of a file
 inline constexpr size_t kMaxKinetoNames = 32 << 20;
 inline constexpr Nanos kMaxKinetoDuration = Nanos{7} * 24 * 3600 * 1'000'000'000;
 
@@ -44,7 +45,8 @@ struct KinetoBatch {
   std::vector<Label> labels;
   KinetoLossCounts losses{};
   uint64_t entries = 0;  // of traceEvents, kept or not
-  // What was new to the parser in this batch, in order of its ids: names from `first_name` on, threads from `first_thread` on.
+  // What was new to the parser in this batch, in order of its ids: names from `first_name` on,
+  // threads from `first_thread` on.
   NameId first_name = 0;
   std::vector<std::string_view> names;
   uint32_t first_thread = 0;
@@ -65,7 +67,8 @@ struct ThreadKey {
   }
 };
 
-// One thread. Its names and threads grow from batch to batch; texts given out in batches stay where they are.
+// One thread. Its names and threads grow from batch to batch; texts given out in batches stay where
+// they are.
 class KinetoEventParser {
  public:
   KinetoEventParser();
@@ -80,10 +83,11 @@ class KinetoEventParser {
     const char* at = nullptr;
     bool need_comma = false;  // `at` is right behind an entry
   };
-  // Reads events from `p`, where one starts (spaces and a comma may come first), until one would start at or behind `split`.
-  // `end` is the end of the text, kJsonPadding readable bytes behind it; `last`: and of the file, so that a broken event is
-  // given up instead of waited for.
-  Parsed Parse(const char* p, bool need_comma, const char* split, const char* end, bool last, KinetoBatch* batch);
+  // Reads events from `p`, where one starts (spaces and a comma may come first), until one would
+  // start at or behind `split`. `end` is the end of the text, kJsonPadding readable bytes behind
+  // it; `last`: and of the file, so that a broken event is given up instead of waited for.
+  Parsed Parse(const char* p, bool need_comma, const char* split, const char* end, bool last,
+               KinetoBatch* batch);
 
  private:
   struct Value {
@@ -108,7 +112,8 @@ class KinetoEventParser {
   template <typename OnMember>
   ScanResult ReadMembers(const char** p, const char* end, OnMember on_member);
   ScanResult ReadEvent(const char** p, const char* end);
-  // The members of args of the event at hand that no Arg stands for, and the others: for those whose names are data.
+  // The members of args of the event at hand that no Arg stands for, and the others: for those
+  // whose names are data.
   const std::vector<Member>& AllArgs();
 
   void Store();

@@ -40,8 +40,9 @@ void DropLostTimes(int64_t base, KinetoLossCounts* losses, RankTrace* trace) {
     Nanos end = 0;
     if (absolute && e.ts[row] == 0) {
       take_out(row, KinetoLoss::kZeroTime);
-    } else if (__builtin_add_overflow(e.ts[row], base, &e.ts[row]) || __builtin_add_overflow(e.ts[row], e.dur[row], &end) ||
-               e.ts[row] < -kMaxTime || end > kMaxTime) {
+    } else if (__builtin_add_overflow(e.ts[row], base, &e.ts[row]) ||
+               __builtin_add_overflow(e.ts[row], e.dur[row], &end) || e.ts[row] < -kMaxTime ||
+               end > kMaxTime) {
       take_out(row, KinetoLoss::kTimeOutOfRange);
     }
   }
@@ -65,15 +66,19 @@ void DropLostTimes(int64_t base, KinetoLossCounts* losses, RankTrace* trace) {
   for (RangeMetric& m : trace->range_metrics) m.row = moved[m.row];
 }
 
-// Both ends of an arrow are where an operator of that thread starts; of several the one with a sequence number, the innermost.
-void LinkForwardBackward(int64_t base, const std::vector<KinetoBatch::Flow>& flows, KinetoLossCounts* losses, RankTrace* trace) {
+// Both ends of an arrow are where an operator of that thread starts; of several the one with a
+// sequence number, the innermost.
+void LinkForwardBackward(int64_t base, const std::vector<KinetoBatch::Flow>& flows,
+                         KinetoLossCounts* losses, RankTrace* trace) {
   if (flows.empty()) return;
   using Start = std::pair<Nanos, uint32_t>;  // time, thread
   absl::flat_hash_map<Start, Row> rows;
-  std::vector<uint64_t> seen(4096, 0);  // a bit for the hash of each time that is looked for: most rows ask no further
+  std::vector<uint64_t> seen(
+      4096, 0);  // a bit for the hash of each time that is looked for: most rows ask no further
   const auto bit = [](Nanos ts) { return static_cast<uint64_t>(ts) * 0x9e3779b97f4a7c15u >> 46; };
   for (const KinetoBatch::Flow& flow : flows) {
-    const Nanos ts = static_cast<Nanos>(static_cast<uint64_t>(flow.ts) + static_cast<uint64_t>(base));
+    const Nanos ts =
+        static_cast<Nanos>(static_cast<uint64_t>(flow.ts) + static_cast<uint64_t>(base));
     rows.try_emplace({ts, flow.thread}, kNoRow);
     seen[bit(ts) / 64] |= uint64_t{1} << bit(ts) % 64;
   }
@@ -83,7 +88,9 @@ void LinkForwardBackward(int64_t base, const std::vector<KinetoBatch::Flow>& flo
     return op != nullptr && op->sequence_number != kUnknown;
   };
   for (Row r = 0; r < e.size(); ++r) {
-    if (e.category[r] != Category::kCpuOp || (seen[bit(e.ts[r]) / 64] >> bit(e.ts[r]) % 64 & 1) == 0) continue;
+    if (e.category[r] != Category::kCpuOp ||
+        (seen[bit(e.ts[r]) / 64] >> bit(e.ts[r]) % 64 & 1) == 0)
+      continue;
     const auto it = rows.find({e.ts[r], e.thread[r]});
     if (it == rows.end()) continue;
     Row& kept = it->second;
@@ -94,7 +101,8 @@ void LinkForwardBackward(int64_t base, const std::vector<KinetoBatch::Flow>& flo
   }
   absl::flat_hash_map<int64_t, Row> forward;
   const auto row_of = [&](const KinetoBatch::Flow& flow) {
-    return rows[{static_cast<Nanos>(static_cast<uint64_t>(flow.ts) + static_cast<uint64_t>(base)), flow.thread}];
+    return rows[{static_cast<Nanos>(static_cast<uint64_t>(flow.ts) + static_cast<uint64_t>(base)),
+                 flow.thread}];
   };
   for (const KinetoBatch::Flow& flow : flows) {
     if (flow.start) forward[flow.id] = row_of(flow);
@@ -137,13 +145,17 @@ void NameThreads(const std::vector<KinetoBatch::Label>& labels, RankTrace* trace
 }  // namespace
 
 void FinishKineto(std::optional<int64_t> base_time, const std::vector<KinetoBatch::Flow>& flows,
-                  const std::vector<KinetoBatch::Label>& labels, const KinetoLossCounts& counted, RankTrace* trace) {
+                  const std::vector<KinetoBatch::Label>& labels, const KinetoLossCounts& counted,
+                  RankTrace* trace) {
   KinetoLossCounts losses = counted;
   const int64_t base = base_time.value_or(0);
   DropLostTimes(base, &losses, trace);
   const auto shift = [&](auto* samples) {
-    std::erase_if(*samples, [&](auto& sample) { return __builtin_add_overflow(sample.ts, base, &sample.ts); });
-    std::stable_sort(samples->begin(), samples->end(), [](const auto& a, const auto& b) { return a.ts < b.ts; });
+    std::erase_if(*samples, [&](auto& sample) {
+      return __builtin_add_overflow(sample.ts, base, &sample.ts);
+    });
+    std::stable_sort(samples->begin(), samples->end(),
+                     [](const auto& a, const auto& b) { return a.ts < b.ts; });
   };
   shift(&trace->counters);
   shift(&trace->memory);
@@ -151,7 +163,8 @@ void FinishKineto(std::optional<int64_t> base_time, const std::vector<KinetoBatc
   NameThreads(labels, trace);
   const EventTable& e = trace->events;
   trace->time_base = base;
-  trace->wall_clock = base != 0 || (e.size() > 0 && *std::min_element(e.ts.begin(), e.ts.end()) >= kFirstWallClock);
+  trace->wall_clock =
+      base != 0 || (e.size() > 0 && *std::min_element(e.ts.begin(), e.ts.end()) >= kFirstWallClock);
   for (size_t i = 0; i < losses.size(); ++i) {
     const KinetoLossText& text = kKinetoLossTexts[i];
     trace->AddLoss(text.reason, text.explain, losses[i], text.repaired);

@@ -1,5 +1,5 @@
-// What a Kineto trace needs once all of its text is read: absolute times, names of threads, arrows between rows. Internal to
-// import/.
+// What a Kineto trace needs once all of its text is read: absolute times, names of threads, arrows
+// between rows. Internal to import/.
 #ifndef FLOPWATCH_TRACE_IMPORT_KINETO_FINISH_H_
 #define FLOPWATCH_TRACE_IMPORT_KINETO_FINISH_H_
 
@@ -13,10 +13,11 @@
 
 namespace flopwatch::trace {
 
-// `base_time`: ns since the epoch that the times are relative to. Drops rows whose time was lost, adds the losses to the
-// trace. Thread ids of `flows` and `labels` index trace->threads.
+// `base_time`: ns since the epoch that the times are relative to. Drops rows whose time was lost,
+// adds the losses to the trace. Thread ids of `flows` and `labels` index trace->threads.
 void FinishKineto(std::optional<int64_t> base_time, const std::vector<KinetoBatch::Flow>& flows,
-                  const std::vector<KinetoBatch::Label>& labels, const KinetoLossCounts& losses, RankTrace* trace);
+                  const std::vector<KinetoBatch::Label>& labels, const KinetoLossCounts& losses,
+                  RankTrace* trace);
 
 }  // namespace flopwatch::trace
 

@@ -17,14 +17,15 @@ constexpr std::string_view kEventsKey = "\"traceEvents\"";
 
 void Count(KinetoLossCounts* losses, KinetoLoss loss) { ++(*losses)[static_cast<size_t>(loss)]; }
 
-
-// The next line that starts with a member ("key":), or the member that holds the events wherever it is; `end` where there is
-// none. Looks at every byte once.
+// The next line that starts with a member ("key":), or the member that holds the events wherever it
+// is; `end` where there is none. Looks at every byte once.
 const char* NextMember(const char* p, const char* end) {
   while (p < end) {
     const std::string_view rest(p, static_cast<size_t>(end - p));
     const size_t line_end = std::min(rest.find('\n'), rest.size());
-    if (const size_t events = rest.substr(0, line_end).find(kEventsKey); events != std::string_view::npos) return p + events;
+    if (const size_t events = rest.substr(0, line_end).find(kEventsKey);
+        events != std::string_view::npos)
+      return p + events;
     const char* const member = SkipSpaces(p + line_end, end);
     if (member == end) return end;
     p = member;
@@ -38,7 +39,8 @@ const char* NextMember(const char* p, const char* end) {
 }
 
 Json ParseMember(std::string_view value, KinetoLossCounts* losses) {
-  const JsonLimits limits = {.max_bytes = kMaxKinetoMember, .what = "a member of the trace", .python_constants = true};
+  const JsonLimits limits = {
+      .max_bytes = kMaxKinetoMember, .what = "a member of the trace", .python_constants = true};
   StatusOr<Json> json = Json::Parse(value, limits);
   if (json.ok()) return *std::move(json);
   json = Json::Parse(RepairJson(value), limits);
@@ -48,7 +50,8 @@ Json ParseMember(std::string_view value, KinetoLossCounts* losses) {
 
 int32_t Small(const Json& json, int32_t fallback) {
   const std::optional<int64_t> value = json.integer();
-  return value && *value >= std::numeric_limits<int32_t>::min() && *value <= std::numeric_limits<int32_t>::max()
+  return value && *value >= std::numeric_limits<int32_t>::min() &&
+                 *value <= std::numeric_limits<int32_t>::max()
              ? static_cast<int32_t>(*value)
              : fallback;
 }
@@ -78,14 +81,16 @@ std::vector<int32_t> Ranks(const Json& json) {
       continue;
     }
     int64_t value = 0;
-    for (; at < text.size() && text[at] >= '0' && text[at] <= '9' && value < 1'000'000'000; ++at) value = value * 10 + (text[at] - '0');
+    for (; at < text.size() && text[at] >= '0' && text[at] <= '9' && value < 1'000'000'000; ++at)
+      value = value * 10 + (text[at] - '0');
     ranks.push_back(static_cast<int32_t>(value));
   }
   return ranks;
 }
 
 void ReadDistributed(const Json& info, RankTrace* trace) {
-  if (const std::optional<int64_t> rank = info["rank"].integer(); rank && *rank >= 0 && *rank <= std::numeric_limits<int32_t>::max()) {
+  if (const std::optional<int64_t> rank = info["rank"].integer();
+      rank && *rank >= 0 && *rank <= std::numeric_limits<int32_t>::max()) {
     trace->rank = static_cast<int32_t>(*rank);
     trace->rank_known = true;
   }
@@ -111,7 +116,8 @@ void FindRank(std::string_view value, RankTrace* trace) {
   size_t digits = at;
   while (digits < value.size() && value[digits] >= '0' && value[digits] <= '9') ++digits;
   int64_t rank = 0;
-  if (digits > at && ParseInteger(value.substr(at, digits - at), &rank) && rank >= 0 && rank <= std::numeric_limits<int32_t>::max()) {
+  if (digits > at && ParseInteger(value.substr(at, digits - at), &rank) && rank >= 0 &&
+      rank <= std::numeric_limits<int32_t>::max()) {
     trace->rank = static_cast<int32_t>(rank);
     trace->rank_known = true;
   }
@@ -119,7 +125,8 @@ void FindRank(std::string_view value, RankTrace* trace) {
 
 }  // namespace
 
-void KinetoHeader::Member(std::string_view key, std::string_view value, bool is_string, RankTrace* trace, KinetoLossCounts* losses) {
+void KinetoHeader::Member(std::string_view key, std::string_view value, bool is_string,
+                          RankTrace* trace, KinetoLossCounts* losses) {
   const bool nested = !is_string && !value.empty() && (value[0] == '{' || value[0] == '[');
   const auto flag = [&] { return value == "1" || value == "true"; };
   if (key == "deviceProperties") return ReadDevices(ParseMember(value, losses), trace);
@@ -152,18 +159,21 @@ void KinetoHeader::Member(std::string_view key, std::string_view value, bool is_
   trace->metadata.emplace_back(std::move(name), std::move(text));
 }
 
-KinetoHeader::Read KinetoHeader::Parse(const char* p, const char* end, bool last, RankTrace* trace, KinetoLossCounts* losses) {
+KinetoHeader::Read KinetoHeader::Parse(const char* p, const char* end, bool last, RankTrace* trace,
+                                       KinetoLossCounts* losses) {
   const auto search = [&](const char* from) -> const char* {  // nullptr: further on
     const char* const member = NextMember(from, end);
     lost_ = member == end;
     return lost_ ? nullptr : member;
   };
   const auto search_on = [&](const char* from) -> Read {  // the name of a member may be cut
-    return last ? Read{Stop::kEnd, end} : Read{Stop::kMore, end - from > kMaxName * 2 ? end - kMaxName * 2 : from};
+    return last ? Read{Stop::kEnd, end}
+                : Read{Stop::kMore, end - from > kMaxName * 2 ? end - kMaxName * 2 : from};
   };
   if (!opened_) {
     if (!last && end - p < 4) return {Stop::kMore, p};
-    if (std::string_view(p, static_cast<size_t>(end - p)).starts_with(kByteOrderMark)) p += kByteOrderMark.size();
+    if (std::string_view(p, static_cast<size_t>(end - p)).starts_with(kByteOrderMark))
+      p += kByteOrderMark.size();
     p = SkipSpaces(p, end);
     if (p == end) return {last ? Stop::kNoTrace : Stop::kMore, p};
     if (*p != '{' && *p != '[') return {Stop::kNoTrace, p};
@@ -224,16 +234,20 @@ KinetoHeader::Read KinetoHeader::Parse(const char* p, const char* end, bool last
           } else if (next < end && *next != ',' && *next != '}') {
             result = ScanResult::kBroken;
           } else {
-            Member(key, {value_begin, static_cast<size_t>(value_end - value_begin)}, is_string, trace, losses);
+            Member(key, {value_begin, static_cast<size_t>(value_end - value_begin)}, is_string,
+                   trace, losses);
             p = next;
             continue;
           }
         }
       }
     }
-    if (result == ScanResult::kCut && !last && end - start < static_cast<ptrdiff_t>(kMaxKinetoMember)) return {Stop::kMore, start};
+    if (result == ScanResult::kCut && !last &&
+        end - start < static_cast<ptrdiff_t>(kMaxKinetoMember))
+      return {Stop::kMore, start};
     Count(losses, KinetoLoss::kMetadata);
-    if (result == ScanResult::kCut && !last && ++long_members_ > kMaxKinetoLongMembers) return {Stop::kEnd, end};
+    if (result == ScanResult::kCut && !last && ++long_members_ > kMaxKinetoLongMembers)
+      return {Stop::kEnd, end};
     p = search(start + 1);
     if (p == nullptr) return search_on(start + 1);
   }

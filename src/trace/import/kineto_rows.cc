@@ -1,4 +1,5 @@
-// The second half of the parser: the members of an event, found by kineto_events.cc, to rows and details.
+// The second half of the parser: the members of an event, found by kineto_events.cc, to rows and
+// details.
 #include <limits>
 #include <string>
 #include <string_view>
@@ -13,7 +14,8 @@ constexpr size_t kMaxCategories = 256;
 }  // namespace
 
 bool KinetoEventParser::Number(const Member& member, double* out) {
-  return member.value.kind == Value::kBare && member.key.size() <= kMaxKinetoText && ParseDouble(member.value.text(), out);
+  return member.value.kind == Value::kBare && member.key.size() <= kMaxKinetoText &&
+         ParseDouble(member.value.text(), out);
 }
 
 NameId KinetoEventParser::Intern(std::string_view text) {
@@ -42,13 +44,18 @@ NameId KinetoEventParser::Text(const Value& value) {
 void KinetoEventParser::CountBare(const Value& value) {
   if (value.kind == Value::kEmpty) return batch_->Count(KinetoLoss::kEmptyValue);
   const std::string_view text = value.text();
-  const auto digit = [&](size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '9'; };
-  if (digit(0) || (text[0] == '-' && digit(1)) || text == "null" || text == "true" || text == "false") return;
+  const auto digit = [&](size_t at) {
+    return at < text.size() && text[at] >= '0' && text[at] <= '9';
+  };
+  if (digit(0) || (text[0] == '-' && digit(1)) || text == "null" || text == "true" ||
+      text == "false")
+    return;
   batch_->Count(KinetoLoss::kBareValue);
 }
 
 bool KinetoEventParser::Integer(const Value& value, int64_t* out) {
-  return value.kind != Value::kNested && value.kind != Value::kEmpty && ParseInteger(value.text(), out);
+  return value.kind != Value::kNested && value.kind != Value::kEmpty &&
+         ParseInteger(value.text(), out);
 }
 
 int64_t KinetoEventParser::IntegerOr(Arg arg, int64_t fallback) {
@@ -58,8 +65,9 @@ int64_t KinetoEventParser::IntegerOr(Arg arg, int64_t fallback) {
 
 int32_t KinetoEventParser::SmallOr(Arg arg, int32_t fallback) {
   const int64_t value = IntegerOr(arg, fallback);
-  return value < std::numeric_limits<int32_t>::min() || value > std::numeric_limits<int32_t>::max() ? fallback
-                                                                                                     : static_cast<int32_t>(value);
+  return value < std::numeric_limits<int32_t>::min() || value > std::numeric_limits<int32_t>::max()
+             ? fallback
+             : static_cast<int32_t>(value);
 }
 
 double KinetoEventParser::DoubleOr(Arg arg, double fallback) {
@@ -73,13 +81,16 @@ double KinetoEventParser::DoubleOr(Arg arg, double fallback) {
 void KinetoEventParser::Triple(Arg arg, int32_t out[3]) {
   if (!Has(arg)) return;
   const Value& value = ArgValue(arg);
-  if (value.kind == Value::kEmpty || value.begin == value.end || (*value.begin != '[' && *value.begin != '(')) return;
+  if (value.kind == Value::kEmpty || value.begin == value.end ||
+      (*value.begin != '[' && *value.begin != '('))
+    return;
   const char* p = value.begin + 1;
   for (int i = 0; i < 3; ++i) {
     p = SkipSpaces(p, value.end);
     int64_t number = 0;
     const char* const from = p;
-    while (p < value.end && *p >= '0' && *p <= '9' && p - from < 10) number = number * 10 + (*p++ - '0');
+    while (p < value.end && *p >= '0' && *p <= '9' && p - from < 10)
+      number = number * 10 + (*p++ - '0');
     if (p == from || number > std::numeric_limits<int32_t>::max()) break;
     out[i] = static_cast<int32_t>(number);
     p = SkipSpaces(p, value.end);
@@ -98,7 +109,8 @@ const KinetoEventParser::CategoryEntry& KinetoEventParser::CategoryOf() {
   static const CategoryEntry kNone;
   if (!Has(EventKey::kCat)) return kNone;
   const std::string_view text = KeyValue(EventKey::kCat).text();
-  if (last_category_ < categories_.size() && categories_[last_category_].text == text) return categories_[last_category_];
+  if (last_category_ < categories_.size() && categories_[last_category_].text == text)
+    return categories_[last_category_];
   for (size_t i = 0; i < categories_.size(); ++i) {
     if (categories_[i].text == text) {
       last_category_ = i;
@@ -110,7 +122,8 @@ const KinetoEventParser::CategoryEntry& KinetoEventParser::CategoryOf() {
     return kNone;
   }
   last_category_ = categories_.size();
-  const KinetoLossCounts counted = batch_->losses;  // every parser meets it once: not a property of the file
+  const KinetoLossCounts counted =
+      batch_->losses;  // every parser meets it once: not a property of the file
   const NameId name = Text(KeyValue(EventKey::kCat));
   batch_->losses = counted;
   return categories_.emplace_back(CategoryEntry{std::string(text), KinetoCategoryOf(text), name});
@@ -140,7 +153,8 @@ uint32_t KinetoEventParser::ThreadOf() {
     }
     it = thread_ids_.try_emplace(key, static_cast<uint32_t>(threads_.size())).first;
     if (it->second == threads_.size()) {
-      threads_.push_back({.pid = key.pid, .tid = key.tid, .pid_text = key.pid_text, .tid_text = key.tid_text});
+      threads_.push_back(
+          {.pid = key.pid, .tid = key.tid, .pid_text = key.pid_text, .tid_text = key.tid_text});
     }
   }
   last_key_ = key;
@@ -155,17 +169,29 @@ bool KinetoEventParser::HasAny(std::initializer_list<Arg> args) const {
 }
 
 void KinetoEventParser::Store() {
-  if (!Has(EventKey::kPh) || KeyValue(EventKey::kPh).text().size() != 1) return batch_->Count(KinetoLoss::kNotAnEvent);
+  if (!Has(EventKey::kPh) || KeyValue(EventKey::kPh).text().size() != 1)
+    return batch_->Count(KinetoLoss::kNotAnEvent);
   switch (KeyValue(EventKey::kPh).begin[0]) {
-    case 'X': return StoreComplete();
-    case 'i': case 'I': return StoreInstant();
-    case 'C': return StoreCounter();
-    case 's': return StoreFlow(true);
-    case 'f': return StoreFlow(false);
-    case 't': return;  // a middle of an arrow
-    case 'M': return StoreLabel();
-    case 'B': case 'E': return batch_->Count(KinetoLoss::kBeginEnd);
-    default: return batch_->Count(KinetoLoss::kUnknownPhase);
+    case 'X':
+      return StoreComplete();
+    case 'i':
+    case 'I':
+      return StoreInstant();
+    case 'C':
+      return StoreCounter();
+    case 's':
+      return StoreFlow(true);
+    case 'f':
+      return StoreFlow(false);
+    case 't':
+      return;  // a middle of an arrow
+    case 'M':
+      return StoreLabel();
+    case 'B':
+    case 'E':
+      return batch_->Count(KinetoLoss::kBeginEnd);
+    default:
+      return batch_->Count(KinetoLoss::kUnknownPhase);
   }
 }
 
@@ -175,8 +201,10 @@ void KinetoEventParser::StoreComplete() {
   Nanos ts = 0, dur = 0;
   if (!Time(EventKey::kTs, &ts)) return batch_->Count(KinetoLoss::kWithoutTime);
   if (!Time(EventKey::kDur, &dur)) {
-    double number = 0;  // too large for nanoseconds: an overflow of the writer, not a missing number
-    const bool overflow = Has(EventKey::kDur) && ParseDouble(KeyValue(EventKey::kDur).text(), &number) && number > 0;
+    double number =
+        0;  // too large for nanoseconds: an overflow of the writer, not a missing number
+    const bool overflow =
+        Has(EventKey::kDur) && ParseDouble(KeyValue(EventKey::kDur).text(), &number) && number > 0;
     return batch_->Count(overflow ? KinetoLoss::kLongDuration : KinetoLoss::kWithoutDuration);
   }
   if (dur < 0) return batch_->Count(KinetoLoss::kNegativeDuration);
@@ -188,18 +216,37 @@ void KinetoEventParser::StoreComplete() {
   int32_t stream = SmallOr(Arg::kStream, kNoStream);
   if (stream == kNoStream && IsGpuWork(kind) && Has(EventKey::kTid)) {  // the row of the stream
     int64_t tid = 0;
-    if (Integer(KeyValue(EventKey::kTid), &tid) && tid >= 0 && tid <= std::numeric_limits<int32_t>::max()) stream = static_cast<int32_t>(tid);
+    if (Integer(KeyValue(EventKey::kTid), &tid) && tid >= 0 &&
+        tid <= std::numeric_limits<int32_t>::max())
+      stream = static_cast<int32_t>(tid);
   }
   uint32_t detail = kNoDetail;
   switch (kind) {
-    case Category::kCpuOp: case Category::kUserAnnotation: detail = StoreOp(); break;
-    case Category::kPythonFunction: detail = StorePython(); break;
-    case Category::kKernel: detail = StoreKernel(); break;
-    case Category::kGpuMemcpy: case Category::kGpuMemset: detail = StoreCopy(); break;
-    case Category::kSync: detail = StoreSync(); break;
-    case Category::kGpuCollective: detail = StoreCollective(); break;
-    case Category::kProfilerRange: StoreRangeMetrics(row); break;
-    default: break;
+    case Category::kCpuOp:
+    case Category::kUserAnnotation:
+      detail = StoreOp();
+      break;
+    case Category::kPythonFunction:
+      detail = StorePython();
+      break;
+    case Category::kKernel:
+      detail = StoreKernel();
+      break;
+    case Category::kGpuMemcpy:
+    case Category::kGpuMemset:
+      detail = StoreCopy();
+      break;
+    case Category::kSync:
+      detail = StoreSync();
+      break;
+    case Category::kGpuCollective:
+      detail = StoreCollective();
+      break;
+    case Category::kProfilerRange:
+      StoreRangeMetrics(row);
+      break;
+    default:
+      break;
   }
   e.ts.push_back(ts);
   e.dur.push_back(dur);
@@ -209,13 +256,16 @@ void KinetoEventParser::StoreComplete() {
   e.stream.push_back(stream);
   e.correlation.push_back(IntegerOr(Arg::kCorrelation, kNoId));
   const int64_t external = IntegerOr(Arg::kExternalId, kNoId);
-  e.external_id.push_back(external == 0 ? kNoId : external);  // Kineto writes 0 where no operator was running
+  e.external_id.push_back(
+      external == 0 ? kNoId : external);  // Kineto writes 0 where no operator was running
   e.detail.push_back(detail);
   e.file_category.push_back(category.name);
 }
 
 uint32_t KinetoEventParser::StoreCollective() {
-  if (!HasAny({Arg::kCollectiveName, Arg::kGroupName, Arg::kInElements, Arg::kGroupRanks, Arg::kSeq})) return kNoDetail;
+  if (!HasAny(
+          {Arg::kCollectiveName, Arg::kGroupName, Arg::kInElements, Arg::kGroupRanks, Arg::kSeq}))
+    return kNoDetail;
   CollectiveDetail c;
   c.collective = TextOf(Arg::kCollectiveName);
   c.dtype = TextOf(Arg::kDtype);
@@ -261,8 +311,9 @@ uint32_t KinetoEventParser::StoreCopy() {
 }
 
 uint32_t KinetoEventParser::StoreOp() {
-  if (!HasAny({Arg::kInputDims, Arg::kInputTypes, Arg::kInputStrides, Arg::kConcreteInputs, Arg::kCallStack, Arg::kModuleHierarchy,
-               Arg::kSequenceNumber, Arg::kForwardThread, Arg::kCollectiveName, Arg::kGroupName})) {
+  if (!HasAny({Arg::kInputDims, Arg::kInputTypes, Arg::kInputStrides, Arg::kConcreteInputs,
+               Arg::kCallStack, Arg::kModuleHierarchy, Arg::kSequenceNumber, Arg::kForwardThread,
+               Arg::kCollectiveName, Arg::kGroupName})) {
     return kNoDetail;
   }
   OpDetail o;
@@ -302,7 +353,8 @@ uint32_t KinetoEventParser::StorePython() {
 void KinetoEventParser::StoreRangeMetrics(Row row) {
   for (const Member& member : AllArgs()) {
     double value = 0;
-    if (Number(member, &value)) batch_->rows.range_metrics.push_back({row, Intern(member.key), value});
+    if (Number(member, &value))
+      batch_->rows.range_metrics.push_back({row, Intern(member.key), value});
   }
 }
 
@@ -310,7 +362,9 @@ void KinetoEventParser::StoreInstant() {
   const Value& name = KeyValue(EventKey::kName);
   if (!Has(EventKey::kName) || name.text() != "[memory]") {
     // Marks of the profiler about itself, one each a trace.
-    if (Has(EventKey::kName) && (name.text().starts_with("Iteration Start") || name.text().starts_with("Record Window End"))) return;
+    if (Has(EventKey::kName) && (name.text().starts_with("Iteration Start") ||
+                                 name.text().starts_with("Record Window End")))
+      return;
     return batch_->Count(KinetoLoss::kInstant);
   }
   MemoryEvent m;
@@ -324,32 +378,36 @@ void KinetoEventParser::StoreInstant() {
   batch_->rows.memory.push_back(m);
 }
 
-// One sample a member of args: "name" alone where the member is called value or as the counter itself, else "name member".
+// One sample a member of args: "name" alone where the member is called value or as the counter
+// itself, else "name member".
 void KinetoEventParser::StoreCounter() {
   CounterSample sample;
   if (!Time(EventKey::kTs, &sample.ts)) return batch_->Count(KinetoLoss::kWithoutTime);
   std::string counter;
   if (Has(EventKey::kName)) counter = names_.Text(Text(KeyValue(EventKey::kName)));
   int64_t pid = -1;
-  if (Has(EventKey::kPid) && KeyValue(EventKey::kPid).kind == Value::kBare && ParseInteger(KeyValue(EventKey::kPid).text(), &pid) &&
-      pid >= 0 && pid < 1024) {
+  if (Has(EventKey::kPid) && KeyValue(EventKey::kPid).kind == Value::kBare &&
+      ParseInteger(KeyValue(EventKey::kPid).text(), &pid) && pid >= 0 && pid < 1024) {
     sample.device = static_cast<int32_t>(pid);  // GPU rows have the device as pid
   }
   for (const Member& member : AllArgs()) {
     if (!Number(member, &sample.value)) continue;
     std::string name = counter;
-    if (member.key != "value" && member.key != counter) name += (name.empty() ? "" : " ") + std::string(member.key);
+    if (member.key != "value" && member.key != counter)
+      name += (name.empty() ? "" : " ") + std::string(member.key);
     sample.counter = Intern(name);
     batch_->rows.counters.push_back(sample);
   }
 }
 
-// Arrows from launch calls to GPU work say nothing that the correlation does not: only forward-backward ones are kept.
+// Arrows from launch calls to GPU work say nothing that the correlation does not: only
+// forward-backward ones are kept.
 void KinetoEventParser::StoreFlow(bool start) {
   const CategoryEntry& category = CategoryOf();
   if (category.name != forward_backward_name_) return;
   KinetoBatch::Flow flow{.start = start};
-  if (!Has(EventKey::kId) || !Integer(KeyValue(EventKey::kId), &flow.id) || !Time(EventKey::kTs, &flow.ts)) {
+  if (!Has(EventKey::kId) || !Integer(KeyValue(EventKey::kId), &flow.id) ||
+      !Time(EventKey::kTs, &flow.ts)) {
     return batch_->Count(KinetoLoss::kFlowWithoutOperator);
   }
   flow.thread = ThreadOf();

@@ -31,18 +31,21 @@ void KinetoTable::Learn(size_t parser, const KinetoBatch& batch) {
 
 inline NameId KinetoTable::NameOf(Parser* parser, NameId name) {
   Name& known = parser->names[name];
-  if (known.id == kNotYet) [[unlikely]] known.id = rank_->names.Intern(known.text);
+  if (known.id == kNotYet) [[unlikely]]
+    known.id = rank_->names.Intern(known.text);
   return known.id;
 }
 
 inline uint32_t KinetoTable::ThreadIdOf(Parser* parser, uint32_t thread) {
   ThreadOf& known = parser->threads[thread];
-  if (known.id != kNotYet) [[likely]] return known.id;
+  if (known.id != kNotYet) [[likely]]
+    return known.id;
   Thread t = known.thread;
   t.pid_text = NameOf(parser, t.pid_text);
   t.tid_text = NameOf(parser, t.tid_text);
   std::vector<Thread>& threads = rank_->trace.threads;
-  const auto [it, fresh] = thread_ids_.try_emplace({t.pid, t.tid, t.pid_text, t.tid_text}, static_cast<uint32_t>(threads.size()));
+  const auto [it, fresh] = thread_ids_.try_emplace({t.pid, t.tid, t.pid_text, t.tid_text},
+                                                   static_cast<uint32_t>(threads.size()));
   if (fresh) threads.push_back(t);
   return known.id = it->second;
 }
@@ -56,20 +59,30 @@ void KinetoTable::Append(size_t parser_index, const KinetoBatch& batch) {
   EventTable& e = to.events;
   const size_t rows = from.events.size(), first = e.size();
 
-  const auto kernels = static_cast<uint32_t>(to.kernels.size()), copies = static_cast<uint32_t>(to.copies.size());
-  const auto ops = static_cast<uint32_t>(to.ops.size()), syncs = static_cast<uint32_t>(to.syncs.size());
-  const auto python = static_cast<uint32_t>(to.python.size()), collectives = static_cast<uint32_t>(to.collectives.size());
+  const auto kernels = static_cast<uint32_t>(to.kernels.size()),
+             copies = static_cast<uint32_t>(to.copies.size());
+  const auto ops = static_cast<uint32_t>(to.ops.size()),
+             syncs = static_cast<uint32_t>(to.syncs.size());
+  const auto python = static_cast<uint32_t>(to.python.size()),
+             collectives = static_cast<uint32_t>(to.collectives.size());
   const auto detail_base = [&](Category c) -> uint32_t {
     switch (c) {
-      case Category::kKernel: return kernels;
+      case Category::kKernel:
+        return kernels;
       case Category::kGpuMemcpy:
-      case Category::kGpuMemset: return copies;
+      case Category::kGpuMemset:
+        return copies;
       case Category::kCpuOp:
-      case Category::kUserAnnotation: return ops;
-      case Category::kSync: return syncs;
-      case Category::kPythonFunction: return python;
-      case Category::kGpuCollective: return collectives;
-      default: return 0;
+      case Category::kUserAnnotation:
+        return ops;
+      case Category::kSync:
+        return syncs;
+      case Category::kPythonFunction:
+        return python;
+      case Category::kGpuCollective:
+        return collectives;
+      default:
+        return 0;
     }
   };
   Join(from.events.ts, &e.ts);
@@ -87,7 +100,8 @@ void KinetoTable::Append(size_t parser_index, const KinetoBatch& batch) {
     e.thread[first + i] = ThreadIdOf(parser, from.events.thread[i]);
     e.file_category[first + i] = name(from.events.file_category[i]);
     const uint32_t detail = from.events.detail[i];
-    e.detail[first + i] = detail == kNoDetail ? kNoDetail : detail + detail_base(from.events.category[i]);
+    e.detail[first + i] =
+        detail == kNoDetail ? kNoDetail : detail + detail_base(from.events.category[i]);
   }
 
   const auto shift = [&](uint32_t* index) { *index += *index == kNoDetail ? 0 : collectives; };

@@ -1,9 +1,10 @@
-// Nsight Systems SQLite exports. Tables appear when there is data and columns come and go with the version, so nothing but
-// the kernel's and the call's times and ids is taken for granted (operator-mfu.md 4.1; export schema 3.25 as seen).
+// Nsight Systems SQLite exports. Tables appear when there is data and columns come and go with the
+// version, so nothing but the kernel's and the call's times and ids is taken for granted
+// (operator-mfu.md 4.1; export schema 3.25 as seen).
 //
-// A process is a rank: correlation ids are unique within one process only. A process that NCCL says holds several ranks, one a
-// GPU, becomes one rank a GPU. Times are made wall clock where the export has the session's start. Text of an NVTX range is in
-// `text` or, as an id, in `textId`.
+// A process is a rank: correlation ids are unique within one process only. A process that NCCL says
+// holds several ranks, one a GPU, becomes one rank a GPU. Times are made wall clock where the
+// export has the session's start. Text of an NVTX range is in `text` or, as an id, in `textId`.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -22,33 +23,40 @@
 namespace flopwatch::trace {
 namespace {
 
-constexpr std::string_view kKernels = "CUPTI_ACTIVITY_KIND_KERNEL", kRuntime = "CUPTI_ACTIVITY_KIND_RUNTIME",
-                           kMemcpy = "CUPTI_ACTIVITY_KIND_MEMCPY", kMemset = "CUPTI_ACTIVITY_KIND_MEMSET",
-                           kSyncs = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", kGraphs = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
-                           kNvtx = "NVTX_EVENTS", kMetrics = "GPU_METRICS";
+constexpr std::string_view kKernels = "CUPTI_ACTIVITY_KIND_KERNEL",
+                           kRuntime = "CUPTI_ACTIVITY_KIND_RUNTIME",
+                           kMemcpy = "CUPTI_ACTIVITY_KIND_MEMCPY",
+                           kMemset = "CUPTI_ACTIVITY_KIND_MEMSET",
+                           kSyncs = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+                           kGraphs = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", kNvtx = "NVTX_EVENTS",
+                           kMetrics = "GPU_METRICS";
 // NVTX_EVENTS.eventType.
 constexpr int64_t kPushPop = 59, kStartEnd = 60, kDomain = 75;
 constexpr size_t kMaxProcesses = 4096;
 
-// Serialised ids: the process in bits 24..47, the thread below; above them the host and its virtual machine (not 0 on WSL).
+// Serialised ids: the process in bits 24..47, the thread below; above them the host and its virtual
+// machine (not 0 on WSL).
 int64_t PidOf(int64_t global) { return (global >> 24) & 0xFFFFFF; }
 int64_t TidOf(int64_t global) { return global & 0xFFFFFF; }
 
 std::string_view MemoryKind(int64_t kind) {
-  constexpr std::string_view kNames[] = {"Pageable", "Pinned", "Device", "Array", "Managed", "Device", "Managed"};
+  constexpr std::string_view kNames[] = {"Pageable", "Pinned", "Device", "Array",
+                                         "Managed",  "Device", "Managed"};
   return kind >= 0 && kind < static_cast<int64_t>(std::size(kNames)) ? kNames[kind] : "Unknown";
 }
 
 // As Kineto names copies, so that every rule that reads such names works here too.
 std::string CopyName(int64_t kind, int64_t from, int64_t to) {
-  constexpr std::string_view kKinds[] = {"", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP",
-                                         "HtoD", "DtoH", "DtoD"};
-  const std::string_view way = kind > 0 && kind < static_cast<int64_t>(std::size(kKinds)) ? kKinds[kind] : "unknown";
+  constexpr std::string_view kKinds[] = {"",     "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD",
+                                         "DtoA", "DtoD", "HtoH", "PtoP", "HtoD", "DtoH", "DtoD"};
+  const std::string_view way =
+      kind > 0 && kind < static_cast<int64_t>(std::size(kKinds)) ? kKinds[kind] : "unknown";
   return fmt::format("Memcpy {} ({} -> {})", way, MemoryKind(from), MemoryKind(to));
 }
 
 std::string_view SyncName(int64_t type) {
-  constexpr std::string_view kNames[] = {"Unknown Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
+  constexpr std::string_view kNames[] = {"Unknown Sync", "Event Sync", "Stream Wait Event",
+                                         "Stream Sync", "Context Sync"};
   return type >= 0 && type < static_cast<int64_t>(std::size(kNames)) ? kNames[type] : kNames[0];
 }
 
@@ -67,15 +75,19 @@ struct Process {
 
 class NsightExport {
  public:
-  NsightExport(const std::string& path, const ImportOptions& options, SqliteReader* db) : path_(path), options_(options), db_(db) {}
+  NsightExport(const std::string& path, const ImportOptions& options, SqliteReader* db)
+      : path_(path), options_(options), db_(db) {}
 
   StatusOr<std::vector<ImportedRank>> Read() {
     if (!db_->has_table(kKernels) && !db_->has_table(kNvtx) && !db_->has_table(kRuntime)) {
-      return absl::InvalidArgumentError(fmt::format("{} has no table {}, {} or {}: export the report with 'nsys export --type sqlite'", path_,
-                                                    kKernels, kRuntime, kNvtx));
+      return absl::InvalidArgumentError(fmt::format(
+          "{} has no table {}, {} or {}: export the report with 'nsys export --type sqlite'", path_,
+          kKernels, kRuntime, kNvtx));
     }
     ReadFacts();
-    Scan("StringIds", {"id", "value"}, [&](const auto& r) { strings_[r.integer_or(0, -1)] = std::string(r.text(1).substr(0, kMaxNameBytes)); });
+    Scan("StringIds", {"id", "value"}, [&](const auto& r) {
+      strings_[r.integer_or(0, -1)] = std::string(r.text(1).substr(0, kMaxNameBytes));
+    });
     ReadKernels();
     ReadCopies();
     ReadGraphs();
@@ -95,9 +107,12 @@ class NsightExport {
       stopped = events_ >= options_.max_events;
       return stopped == 0;
     });
-    if (stopped != 0) losses_.push_back({"event_limit", "the trace has more events than are read at most", 1});
+    if (stopped != 0)
+      losses_.push_back({"event_limit", "the trace has more events than are read at most", 1});
     if (!status.ok()) losses_.push_back({"broken_table", std::string(status.message()), 1});
-    if (options_.progress) options_.progress(std::min<uint64_t>(++scans_, 10) * db_->file_bytes() / 10, db_->file_bytes());
+    if (options_.progress)
+      options_.progress(std::min<uint64_t>(++scans_, 10) * db_->file_bytes() / 10,
+                        db_->file_bytes());
   }
 
   void Lose(std::string_view reason, std::string_view explain) {
@@ -134,8 +149,9 @@ class NsightExport {
   }
 
   // A row of the export in a process; kNoRow where it has no times.
-  Row Add(Process* p, Category category, NameId name, std::string_view table, std::optional<int64_t> begin, std::optional<int64_t> end,
-          uint32_t thread, int32_t stream, std::optional<int64_t> correlation, uint32_t detail) {
+  Row Add(Process* p, Category category, NameId name, std::string_view table,
+          std::optional<int64_t> begin, std::optional<int64_t> end, uint32_t thread, int32_t stream,
+          std::optional<int64_t> correlation, uint32_t detail) {
     if (!begin || !end) {
       Lose("event_without_time", "rows without a start or an end");
       return kNoRow;
@@ -143,8 +159,10 @@ class NsightExport {
     ++events_;
     // An end before the start (never written) is 0 in some exports.
     Nanos from = 0, to = 0;
-    if (__builtin_add_overflow(*begin, epoch_, &from) || __builtin_add_overflow(*end, epoch_, &to)) from = -1;
-    return p->writer->Add({category, name, Name(p, table), from, to, thread, stream, correlation.value_or(kNoId), detail});
+    if (__builtin_add_overflow(*begin, epoch_, &from) || __builtin_add_overflow(*end, epoch_, &to))
+      from = -1;
+    return p->writer->Add({category, name, Name(p, table), from, to, thread, stream,
+                           correlation.value_or(kNoId), detail});
   }
 
   void ReadFacts() {
@@ -153,14 +171,19 @@ class NsightExport {
       if (epoch > 0 && epoch < int64_t{4'000'000'000'000'000'000}) epoch_ = epoch;
     });
     Scan("META_DATA_EXPORT", {"name", "value"}, [&](const auto& r) {
-      if (metadata_.size() < 64) metadata_.emplace_back(r.text(0).substr(0, 256), r.text(1).substr(0, 4096));
+      if (metadata_.size() < 64)
+        metadata_.emplace_back(r.text(0).substr(0, 256), r.text(1).substr(0, 4096));
     });
-    Scan("TARGET_INFO_GPU", {"id", "name", "smCount", "cuDevice", "pwGpuId", "computeMajor", "computeMinor", "totalMemory"},
+    Scan("TARGET_INFO_GPU",
+         {"id", "name", "smCount", "cuDevice", "pwGpuId", "computeMajor", "computeMinor",
+          "totalMemory"},
          [&](const auto& r) {
            if (devices_.size() >= 1024) return;
            Device d;
-           // The CUDA device is what kernels name; the row's own id and the counters' id may be in another order.
-           d.id = static_cast<int32_t>(r.integer_or(3, r.integer_or(0, static_cast<int64_t>(devices_.size()))));
+           // The CUDA device is what kernels name; the row's own id and the counters' id may be in
+           // another order.
+           d.id = static_cast<int32_t>(
+               r.integer_or(3, r.integer_or(0, static_cast<int64_t>(devices_.size()))));
            d.name = std::string(r.text(1).substr(0, 256));
            d.sm_count = static_cast<int32_t>(r.integer_or(2, -1));
            d.compute_major = static_cast<int32_t>(r.integer_or(5, -1));
@@ -178,13 +201,33 @@ class NsightExport {
 
   void ReadKernels() {
     Scan(kKernels,
-         {"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "demangledName", "shortName", "gridX", "gridY", "gridZ",
-          "blockX", "blockY", "blockZ", "registersPerThread", "staticSharedMemory", "dynamicSharedMemory", "graphId", "graphNodeId",
-          "contextId", "mangledName"},
+         {"start",
+          "end",
+          "deviceId",
+          "streamId",
+          "correlationId",
+          "globalPid",
+          "demangledName",
+          "shortName",
+          "gridX",
+          "gridY",
+          "gridZ",
+          "blockX",
+          "blockY",
+          "blockZ",
+          "registersPerThread",
+          "staticSharedMemory",
+          "dynamicSharedMemory",
+          "graphId",
+          "graphNodeId",
+          "contextId",
+          "mangledName"},
          [&](const auto& r) {
            Process* const p = ProcessOf(r.integer(5));
            if (p == nullptr) return;
-           const auto small = [&](int column) { return static_cast<int32_t>(r.integer_or(column, 0)); };
+           const auto small = [&](int column) {
+             return static_cast<int32_t>(r.integer_or(column, 0));
+           };
            KernelDetail k;
            k.device = static_cast<int32_t>(r.integer_or(2, -1));
            k.context = r.integer_or(19, kUnknown);
@@ -193,91 +236,114 @@ class NsightExport {
              k.block[i] = small(11 + i);
            }
            k.registers_per_thread = static_cast<int32_t>(r.integer_or(14, -1));
-           if (!r.null(15) || !r.null(16)) k.shared_memory_bytes = r.integer_or(15, 0) + std::max<int64_t>(0, r.integer_or(16, 0));
+           if (!r.null(15) || !r.null(16))
+             k.shared_memory_bytes =
+                 r.integer_or(15, 0) + std::max<int64_t>(0, r.integer_or(16, 0));
            if (r.integer_or(17, 0) != 0) k.graph_id = *r.integer(17);
            k.graph_node_id = r.integer_or(18, kUnknown);
            k.short_name = String(p, r.integer(7));
            NameId name = String(p, r.integer(6));
-           if (name == kNoName) name = k.short_name != kNoName ? k.short_name : String(p, r.integer(20));
+           if (name == kNoName)
+             name = k.short_name != kNoName ? k.short_name : String(p, r.integer(20));
            const auto stream = static_cast<int32_t>(r.integer_or(3, kNoStream));
            const auto detail = static_cast<uint32_t>(p->imported.trace.kernels.size());
-           if (Add(p, Category::kKernel, name, "kernel", r.integer(0), r.integer(1), DeviceThread(p, k.device, stream), stream, r.integer(4),
-                   detail) != kNoRow) {
+           if (Add(p, Category::kKernel, name, "kernel", r.integer(0), r.integer(1),
+                   DeviceThread(p, k.device, stream), stream, r.integer(4), detail) != kNoRow) {
              p->imported.trace.kernels.push_back(k);
            }
          });
   }
 
   void ReadCopies() {
-    const auto add = [&](const auto& r, Category category, std::string_view file_category, const std::string& name) {
+    const auto add = [&](const auto& r, Category category, std::string_view file_category,
+                         const std::string& name) {
       Process* const p = ProcessOf(r.integer(5));
       if (p == nullptr) return;
       const CopyDetail copy{static_cast<int32_t>(r.integer_or(2, -1)), r.integer_or(6, kUnknown)};
       const auto stream = static_cast<int32_t>(r.integer_or(3, kNoStream));
       const auto detail = static_cast<uint32_t>(p->imported.trace.copies.size());
-      if (Add(p, category, Name(p, name), file_category, r.integer(0), r.integer(1), DeviceThread(p, copy.device, stream), stream, r.integer(4),
-              detail) != kNoRow) {
+      if (Add(p, category, Name(p, name), file_category, r.integer(0), r.integer(1),
+              DeviceThread(p, copy.device, stream), stream, r.integer(4), detail) != kNoRow) {
         p->imported.trace.copies.push_back(copy);
       }
     };
-    Scan(kMemcpy, {"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes", "copyKind", "srcKind", "dstKind"},
+    Scan(kMemcpy,
+         {"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes", "copyKind",
+          "srcKind", "dstKind"},
          [&](const auto& r) {
-           add(r, Category::kGpuMemcpy, "gpu_memcpy", CopyName(r.integer_or(7, 0), r.integer_or(8, -1), r.integer_or(9, -1)));
+           add(r, Category::kGpuMemcpy, "gpu_memcpy",
+               CopyName(r.integer_or(7, 0), r.integer_or(8, -1), r.integer_or(9, -1)));
          });
-    Scan(kMemset, {"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes", "memKind"}, [&](const auto& r) {
-      add(r, Category::kGpuMemset, "gpu_memset", fmt::format("Memset ({})", MemoryKind(r.integer_or(7, -1))));
-    });
+    Scan(kMemset,
+         {"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes", "memKind"},
+         [&](const auto& r) {
+           add(r, Category::kGpuMemset, "gpu_memset",
+               fmt::format("Memset ({})", MemoryKind(r.integer_or(7, -1))));
+         });
   }
 
   // Graphs traced as a whole ("--cuda-graph-trace=graph"): one row for all that a replay ran.
   void ReadGraphs() {
-    Scan(kGraphs, {"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphId"}, [&](const auto& r) {
-      Process* const p = ProcessOf(r.integer(5));
-      if (p == nullptr) return;
-      KernelDetail k;
-      k.device = static_cast<int32_t>(r.integer_or(2, -1));
-      k.graph_id = r.integer_or(6, kUnknown);
-      const auto stream = static_cast<int32_t>(r.integer_or(3, kNoStream));
-      const auto detail = static_cast<uint32_t>(p->imported.trace.kernels.size());
-      if (Add(p, Category::kKernel, Name(p, "CUDA graph, traced as a whole"), "graph", r.integer(0), r.integer(1),
-              DeviceThread(p, k.device, stream), stream, r.integer(4), detail) != kNoRow) {
-        p->imported.trace.kernels.push_back(k);
-      }
-    });
+    Scan(kGraphs, {"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphId"},
+         [&](const auto& r) {
+           Process* const p = ProcessOf(r.integer(5));
+           if (p == nullptr) return;
+           KernelDetail k;
+           k.device = static_cast<int32_t>(r.integer_or(2, -1));
+           k.graph_id = r.integer_or(6, kUnknown);
+           const auto stream = static_cast<int32_t>(r.integer_or(3, kNoStream));
+           const auto detail = static_cast<uint32_t>(p->imported.trace.kernels.size());
+           if (Add(p, Category::kKernel, Name(p, "CUDA graph, traced as a whole"), "graph",
+                   r.integer(0), r.integer(1), DeviceThread(p, k.device, stream), stream,
+                   r.integer(4), detail) != kNoRow) {
+             p->imported.trace.kernels.push_back(k);
+           }
+         });
   }
 
   void ReadSyncs() {
-    Scan(kSyncs, {"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "syncType", "eventId"}, [&](const auto& r) {
-      Process* const p = ProcessOf(r.integer(5));
-      if (p == nullptr) return;
-      const auto device = static_cast<int32_t>(r.integer_or(2, -1)), stream = static_cast<int32_t>(r.integer_or(3, kNoStream));
-      const auto detail = static_cast<uint32_t>(p->imported.trace.syncs.size());
-      if (Add(p, Category::kSync, Name(p, SyncName(r.integer_or(6, 0))), "cuda_sync", r.integer(0), r.integer(1),
-              p->writer->ThreadOf(device, stream), stream, r.integer(4), detail) != kNoRow) {
-        SyncDetail sync;
-        sync.wait_on_event_id = r.integer_or(7, kUnknown);
-        p->imported.trace.syncs.push_back(sync);
-      }
-    });
+    Scan(kSyncs,
+         {"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "syncType",
+          "eventId"},
+         [&](const auto& r) {
+           Process* const p = ProcessOf(r.integer(5));
+           if (p == nullptr) return;
+           const auto device = static_cast<int32_t>(r.integer_or(2, -1)),
+                      stream = static_cast<int32_t>(r.integer_or(3, kNoStream));
+           const auto detail = static_cast<uint32_t>(p->imported.trace.syncs.size());
+           if (Add(p, Category::kSync, Name(p, SyncName(r.integer_or(6, 0))), "cuda_sync",
+                   r.integer(0), r.integer(1), p->writer->ThreadOf(device, stream), stream,
+                   r.integer(4), detail) != kNoRow) {
+             SyncDetail sync;
+             sync.wait_on_event_id = r.integer_or(7, kUnknown);
+             p->imported.trace.syncs.push_back(sync);
+           }
+         });
   }
 
-  uint32_t HostThread(Process* p, int64_t global) { return p->writer->ThreadOf(PidOf(global), TidOf(global)); }
+  uint32_t HostThread(Process* p, int64_t global) {
+    return p->writer->ThreadOf(PidOf(global), TidOf(global));
+  }
 
   void ReadCalls() {
-    Scan(kRuntime, {"start", "end", "globalTid", "correlationId", "nameId", "eventClass"}, [&](const auto& r) {
-      const int64_t thread = r.integer_or(2, 0);
-      Process* const p = ProcessOf(thread);
-      if (p == nullptr) return;
-      // ENUM_NSYS_EVENT_CLASS: 0 CUDA runtime, 1 CUDA driver.
-      const bool driver = r.integer_or(5, 0) == 1;
-      const auto it = strings_.find(r.integer_or(4, -1));
-      Add(p, driver ? Category::kDriver : Category::kRuntime, Name(p, it == strings_.end() ? "" : ApiName(it->second)),
-          driver ? "cuda_driver" : "cuda_runtime", r.integer(0), r.integer(1), HostThread(p, thread), kNoStream, r.integer(3), kNoDetail);
-    });
+    Scan(kRuntime, {"start", "end", "globalTid", "correlationId", "nameId", "eventClass"},
+         [&](const auto& r) {
+           const int64_t thread = r.integer_or(2, 0);
+           Process* const p = ProcessOf(thread);
+           if (p == nullptr) return;
+           // ENUM_NSYS_EVENT_CLASS: 0 CUDA runtime, 1 CUDA driver.
+           const bool driver = r.integer_or(5, 0) == 1;
+           const auto it = strings_.find(r.integer_or(4, -1));
+           Add(p, driver ? Category::kDriver : Category::kRuntime,
+               Name(p, it == strings_.end() ? "" : ApiName(it->second)),
+               driver ? "cuda_driver" : "cuda_runtime", r.integer(0), r.integer(1),
+               HostThread(p, thread), kNoStream, r.integer(3), kNoDetail);
+         });
   }
 
   void ReadNvtx() {
-    // Which domain is NCCL's, by process: domains are named by rows of their own, which may come last.
+    // Which domain is NCCL's, by process: domains are named by rows of their own, which may come
+    // last.
     absl::flat_hash_set<std::pair<int64_t, int64_t>> nccl;
     const auto text_of = [&](const auto& r, int text, int id) -> std::string_view {
       const std::string_view direct = r.text(text);
@@ -286,9 +352,12 @@ class NsightExport {
       return it == strings_.end() ? std::string_view() : std::string_view(it->second);
     };
     Scan(kNvtx, {"eventType", "text", "textId", "globalTid", "domainId"}, [&](const auto& r) {
-      if (r.integer_or(0, 0) == kDomain && text_of(r, 1, 2) == "NCCL") nccl.insert({PidOf(r.integer_or(3, 0)), r.integer_or(4, 0)});
+      if (r.integer_or(0, 0) == kDomain && text_of(r, 1, 2) == "NCCL")
+        nccl.insert({PidOf(r.integer_or(3, 0)), r.integer_or(4, 0)});
     });
-    Scan(kNvtx, {"eventType", "text", "textId", "globalTid", "domainId", "start", "end", "endGlobalTid", "jsonText", "jsonTextId"},
+    Scan(kNvtx,
+         {"eventType", "text", "textId", "globalTid", "domainId", "start", "end", "endGlobalTid",
+          "jsonText", "jsonTextId"},
          [&](const auto& r) {
            const int64_t type = r.integer_or(0, 0);
            if (type != kPushPop && type != kStartEnd) return;
@@ -296,26 +365,31 @@ class NsightExport {
            Process* const p = ProcessOf(thread);
            if (p == nullptr) return;
            const std::string_view text = text_of(r, 1, 2);
-           const bool of_nccl = nccl.contains({PidOf(thread), r.integer_or(4, 0)}) || text.starts_with("nccl");
+           const bool of_nccl =
+               nccl.contains({PidOf(thread), r.integer_or(4, 0)}) || text.starts_with("nccl");
            if (of_nccl && text.starts_with("ncclCommInit")) ReadCommunicator(p, text_of(r, 8, 9));
            if (r.null(6)) {
              Lose("range_without_end", "NVTX ranges that were still open when the capture ended");
              return;
            }
-           // A range that ends on another thread nests in neither; it stays on the thread that opened it.
+           // A range that ends on another thread nests in neither; it stays on the thread that
+           // opened it.
            AddRange(p, text, of_nccl, r.integer(5), r.integer(6), HostThread(p, thread));
          });
   }
 
-  void AddRange(Process* p, std::string_view text, bool of_nccl, std::optional<int64_t> begin, std::optional<int64_t> end, uint32_t thread) {
+  void AddRange(Process* p, std::string_view text, bool of_nccl, std::optional<int64_t> begin,
+                std::optional<int64_t> end, uint32_t thread) {
     const NvtxOp op = ParseNvtxOp(text);
     if (!op.is_op) {
-      Add(p, Category::kUserAnnotation, Name(p, text), of_nccl ? "nccl" : "user_annotation", begin, end, thread, kNoStream, std::nullopt,
-          kNoDetail);
+      Add(p, Category::kUserAnnotation, Name(p, text), of_nccl ? "nccl" : "user_annotation", begin,
+          end, thread, kNoStream, std::nullopt, kNoDetail);
       return;
     }
     const auto detail = static_cast<uint32_t>(p->imported.trace.ops.size());
-    if (Add(p, Category::kCpuOp, Name(p, op.name), "cpu_op", begin, end, thread, kNoStream, std::nullopt, detail) == kNoRow) return;
+    if (Add(p, Category::kCpuOp, Name(p, op.name), "cpu_op", begin, end, thread, kNoStream,
+            std::nullopt, detail) == kNoRow)
+      return;
     OpDetail d;
     if (!op.sizes.empty()) {
       d.input_dims = Name(p, op.sizes);
@@ -328,7 +402,8 @@ class NsightExport {
   // The payload of ncclCommInit*, where the export has it as JSON.
   static void ReadCommunicator(Process* p, std::string_view json) {
     if (json.empty() || p->nccl.size() >= 4096) return;
-    const StatusOr<Json> payload = Json::Parse(json, {.max_bytes = 64 << 10, .what = "an NCCL payload"});
+    const StatusOr<Json> payload =
+        Json::Parse(json, {.max_bytes = 64 << 10, .what = "an NCCL payload"});
     if (!payload.ok() || !payload->is_object()) return;
     NcclRank rank;
     rank.rank = static_cast<int32_t>((*payload)["Rank"].integer_or(-1));
@@ -337,7 +412,8 @@ class NsightExport {
     if (rank.rank >= 0) p->nccl.push_back(rank);
   }
 
-  // Counters belong to a GPU: the low byte of typeId is the counters' own number of it, which TARGET_INFO_GPU maps to CUDA's.
+  // Counters belong to a GPU: the low byte of typeId is the counters' own number of it, which
+  // TARGET_INFO_GPU maps to CUDA's.
   void ReadMetrics() {
     struct Metric {
       std::string name;
@@ -346,35 +422,40 @@ class NsightExport {
     absl::flat_hash_map<std::pair<int64_t, int64_t>, Metric> metrics;
     Scan("TARGET_INFO_GPU_METRICS", {"typeId", "metricId", "metricName"}, [&](const auto& r) {
       const std::string_view name = r.text(2).substr(0, 256);
-      if (metrics.size() < 100'000) metrics[{r.integer_or(0, 0), r.integer_or(1, 0)}] = {std::string(name), IsClockInMegahertz(name)};
+      if (metrics.size() < 100'000)
+        metrics[{r.integer_or(0, 0), r.integer_or(1, 0)}] = {std::string(name),
+                                                             IsClockInMegahertz(name)};
     });
     std::map<int32_t, std::vector<Process*>> on_device;
     for (auto& [pid, p] : processes_) {
       for (const int32_t device : p->devices) on_device[device].push_back(p.get());
     }
-    Scan(kMetrics, {"timestamp", "typeId", "metricId", "value", "rawTimestamp"}, [&](const auto& r) {
-      const auto at = r.null(0) ? r.integer(4) : r.integer(0);
-      const auto value = r.number(3);
-      const int64_t type = r.integer_or(1, 0);
-      const auto metric = metrics.find({type, r.integer_or(2, -1)});
-      if (!at || !value || metric == metrics.end()) {
-        Lose("metric_unknown", "GPU metrics without a time, a value or a name");
-        return;
-      }
-      const int64_t counter_gpu = type & 0xFF;
-      const auto cuda = cuda_of_counter_gpu_.find(counter_gpu);
-      const int32_t device = cuda == cuda_of_counter_gpu_.end() ? static_cast<int32_t>(counter_gpu) : cuda->second;
-      const auto processes = on_device.find(device);
-      if (processes == on_device.end()) return;  // a GPU that nobody here used
-      // "GPC Clock Frequency [MHz]" holds Hz: no clock in MHz is above 100,000.
-      const double scaled = metric->second.clock && *value > 1e5 ? *value / 1e6 : *value;
-      Nanos when = 0;
-      if (__builtin_add_overflow(*at, epoch_, &when) || when < 0 || when > kMaxTime) return;
-      for (Process* const p : processes->second) {
-        ++events_;
-        p->imported.trace.counters.push_back({when, Name(p, metric->second.name), device, scaled});
-      }
-    });
+    Scan(
+        kMetrics, {"timestamp", "typeId", "metricId", "value", "rawTimestamp"}, [&](const auto& r) {
+          const auto at = r.null(0) ? r.integer(4) : r.integer(0);
+          const auto value = r.number(3);
+          const int64_t type = r.integer_or(1, 0);
+          const auto metric = metrics.find({type, r.integer_or(2, -1)});
+          if (!at || !value || metric == metrics.end()) {
+            Lose("metric_unknown", "GPU metrics without a time, a value or a name");
+            return;
+          }
+          const int64_t counter_gpu = type & 0xFF;
+          const auto cuda = cuda_of_counter_gpu_.find(counter_gpu);
+          const int32_t device =
+              cuda == cuda_of_counter_gpu_.end() ? static_cast<int32_t>(counter_gpu) : cuda->second;
+          const auto processes = on_device.find(device);
+          if (processes == on_device.end()) return;  // a GPU that nobody here used
+          // "GPC Clock Frequency [MHz]" holds Hz: no clock in MHz is above 100,000.
+          const double scaled = metric->second.clock && *value > 1e5 ? *value / 1e6 : *value;
+          Nanos when = 0;
+          if (__builtin_add_overflow(*at, epoch_, &when) || when < 0 || when > kMaxTime) return;
+          for (Process* const p : processes->second) {
+            ++events_;
+            p->imported.trace.counters.push_back(
+                {when, Name(p, metric->second.name), device, scaled});
+          }
+        });
     for (auto& [pid, p] : processes_) {
       std::stable_sort(p->imported.trace.counters.begin(), p->imported.trace.counters.end(),
                        [](const CounterSample& a, const CounterSample& b) { return a.ts < b.ts; });
@@ -383,21 +464,26 @@ class NsightExport {
 
   StatusOr<std::vector<ImportedRank>> Finish() {
     // Processes that used no GPU (data loaders) are no ranks, unless nobody used one.
-    const bool any_gpu = std::any_of(processes_.begin(), processes_.end(), [](const auto& p) { return !p.second->devices.empty(); });
-    std::vector<std::pair<std::pair<int32_t, int64_t>, Process*>> order;  // by first device, then process
+    const bool any_gpu = std::any_of(processes_.begin(), processes_.end(),
+                                     [](const auto& p) { return !p.second->devices.empty(); });
+    std::vector<std::pair<std::pair<int32_t, int64_t>, Process*>>
+        order;  // by first device, then process
     for (auto& [pid, p] : processes_) {
       if (p->imported.trace.events.size() == 0) continue;
       if (any_gpu && p->devices.empty()) {
         Lose("process_without_gpu", "processes that used no GPU, left out");
         continue;
       }
-      const int32_t first = p->devices.empty() ? -1 : *std::min_element(p->devices.begin(), p->devices.end());
+      const int32_t first =
+          p->devices.empty() ? -1 : *std::min_element(p->devices.begin(), p->devices.end());
       order.push_back({{first, pid}, p.get()});
     }
     std::sort(order.begin(), order.end());
     if (order.empty()) {
-      return absl::InvalidArgumentError(fmt::format("{} holds no kernel, no call and no range: nothing was recorded, or the export broke off{}",
-                                                    path_, losses_.empty() ? "" : " (" + losses_.front().explain + ")"));
+      return absl::InvalidArgumentError(
+          fmt::format("{} holds no kernel, no call and no range: nothing was recorded, or the "
+                      "export broke off{}",
+                      path_, losses_.empty() ? "" : " (" + losses_.front().explain + ")"));
     }
     std::vector<ImportedRank> out;
     for (auto& [key, p] : order) {
@@ -407,8 +493,11 @@ class NsightExport {
       t.metadata = metadata_;
       t.file_bytes = t.text_bytes = db_->file_bytes();
       if (out.empty()) {
-        for (const Loss& loss : losses_) t.AddLoss(loss.reason, loss.explain, loss.count, loss.repaired);
-        if (db_->unread_log()) t.AddLoss("unread_write_ahead_log", "a -wal file lies beside the database: rows in it were not read");
+        for (const Loss& loss : losses_)
+          t.AddLoss(loss.reason, loss.explain, loss.count, loss.repaired);
+        if (db_->unread_log())
+          t.AddLoss("unread_write_ahead_log",
+                    "a -wal file lies beside the database: rows in it were not read");
       }
       SetRank(p);
       if (auto parts = SplitByDevice(p); !parts.empty()) {
@@ -432,33 +521,39 @@ class NsightExport {
     }
   }
 
-  // One process that is several ranks of one communicator, one a GPU: a copy a rank, each with its GPU's rows and all the
-  // rows of the CPU.
+  // One process that is several ranks of one communicator, one a GPU: a copy a rank, each with its
+  // GPU's rows and all the rows of the CPU.
   static std::vector<ImportedRank> SplitByDevice(Process* p) {
     RankTrace& t = p->imported.trace;
     std::map<int32_t, int32_t> rank_of_device;
     for (const NcclRank& n : p->nccl) {
-      if (n.ranks == t.world_size && n.device >= 0 && p->devices.contains(n.device)) rank_of_device[n.device] = n.rank;
+      if (n.ranks == t.world_size && n.device >= 0 && p->devices.contains(n.device))
+        rank_of_device[n.device] = n.rank;
     }
     absl::flat_hash_set<int32_t> distinct;
     for (const auto& [device, rank] : rank_of_device) distinct.insert(rank);
-    if (rank_of_device.size() < 2 || distinct.size() != rank_of_device.size() || rank_of_device.size() != p->devices.size()) return {};
+    if (rank_of_device.size() < 2 || distinct.size() != rank_of_device.size() ||
+        rank_of_device.size() != p->devices.size())
+      return {};
     std::vector<ImportedRank> out;
     for (const auto& [device, rank] : rank_of_device) {
       ImportedRank part;
       RowWriter writer(&part);
-      for (NameId id = 0; id < p->imported.names.size(); ++id) part.names.Intern(p->imported.names.Text(id));  // same numbers
+      for (NameId id = 0; id < p->imported.names.size(); ++id)
+        part.names.Intern(p->imported.names.Text(id));  // same numbers
       RankTrace rest = t;
       const EventTable e = std::move(rest.events);
       rest.events = {};
       part.trace = std::move(rest);
       part.trace.rank = rank;
-      std::erase_if(part.trace.counters, [&](const CounterSample& c) { return c.device != device; });
+      std::erase_if(part.trace.counters,
+                    [&](const CounterSample& c) { return c.device != device; });
       for (Row r = 0; r < e.size(); ++r) {
         const Category c = e.category[r];
         const bool on_gpu = IsGpuWork(c) || c == Category::kSync;
         if (on_gpu && t.threads[e.thread[r]].pid != device) continue;
-        writer.Add({c, e.name[r], e.file_category[r], e.ts[r], e.end(r), e.thread[r], e.stream[r], e.correlation[r], e.detail[r]});
+        writer.Add({c, e.name[r], e.file_category[r], e.ts[r], e.end(r), e.thread[r], e.stream[r],
+                    e.correlation[r], e.detail[r]});
       }
       out.push_back(std::move(part));
     }
@@ -483,12 +578,14 @@ class NsightExport {
 bool AcceptsNsight(const std::string& path, bool is_folder, std::string_view prefix) {
   if (is_folder || !prefix.starts_with(kSqliteMagic)) return false;
   const StatusOr<std::unique_ptr<SqliteReader>> db = SqliteReader::Open(path);
-  // A database that cannot be opened is claimed by its usual name, so that the reader learns what is wrong with it.
+  // A database that cannot be opened is claimed by its usual name, so that the reader learns what
+  // is wrong with it.
   if (!db.ok()) return std::filesystem::path(path).extension() == ".sqlite";
   return (*db)->has_table("StringIds") || (*db)->has_table(kNvtx);
 }
 
-StatusOr<std::vector<ImportedRank>> ImportNsight(const ImportInput& input, const ImportOptions& options) {
+StatusOr<std::vector<ImportedRank>> ImportNsight(const ImportInput& input,
+                                                 const ImportOptions& options) {
   StatusOr<std::unique_ptr<SqliteReader>> db = SqliteReader::Open(input.path);
   if (!db.ok()) return db.status();
   return NsightExport(input.path, options, db->get()).Read();
@@ -496,6 +593,7 @@ StatusOr<std::vector<ImportedRank>> ImportNsight(const ImportInput& input, const
 
 }  // namespace
 
-constinit const Importer kNsightImporter = {"nsight", "Nsight Systems export (nsys export --type sqlite)", AcceptsNsight, ImportNsight};
+constinit const Importer kNsightImporter = {
+    "nsight", "Nsight Systems export (nsys export --type sqlite)", AcceptsNsight, ImportNsight};
 
 }  // namespace flopwatch::trace

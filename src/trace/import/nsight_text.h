@@ -9,7 +9,8 @@
 
 namespace flopwatch::trace {
 
-// A range written by PyTorch's emit_nvtx: "aten::addmm, seq = 45339, op_id = 990761, sizes = [[..], ..], input_op_ids = [..]".
+// A range written by PyTorch's emit_nvtx: "aten::addmm, seq = 45339, op_id = 990761, sizes = [[..],
+// ..], input_op_ids = [..]".
 struct NvtxOp {
   bool is_op = false;  // false: a range of the user
   std::string_view name;

@@ -27,10 +27,12 @@ class RowWriter {
     int64_t correlation = kNoId;
     uint32_t detail = kNoDetail;
   };
-  // kNoRow and a counted loss for a row whose times cannot be (they end before they begin, or lie outside kMaxTime).
+  // kNoRow and a counted loss for a row whose times cannot be (they end before they begin, or lie
+  // outside kMaxTime).
   Row Add(const NewRow& row) {
     if (row.begin < 0 || row.end < row.begin || row.end > kMaxTime) {
-      out_->trace.AddLoss("bad_time", "rows that end before they begin or lie outside of any clock");
+      out_->trace.AddLoss("bad_time",
+                          "rows that end before they begin or lie outside of any clock");
       return kNoRow;
     }
     EventTable& e = out_->trace.events;
@@ -56,7 +58,8 @@ class RowWriter {
   }
 
   uint32_t ThreadOf(int64_t pid, int64_t tid) {
-    const auto [it, added] = threads_.try_emplace({pid, tid}, static_cast<uint32_t>(out_->trace.threads.size()));
+    const auto [it, added] =
+        threads_.try_emplace({pid, tid}, static_cast<uint32_t>(out_->trace.threads.size()));
     if (added) out_->trace.threads.push_back({.pid = pid, .tid = tid});
     return it->second;
   }

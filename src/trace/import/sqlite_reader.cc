@@ -29,7 +29,8 @@ std::string UriOf(const std::string& path) {
   return uri + "?immutable=1";
 }
 
-// Reading columns of tables and nothing else: no function, no pragma, no attached file, no transaction.
+// Reading columns of tables and nothing else: no function, no pragma, no attached file, no
+// transaction.
 int OnlyReads(void*, int action, const char*, const char*, const char*, const char* trigger) {
   if (trigger != nullptr) return SQLITE_DENY;  // from inside a view or a trigger
   return action == SQLITE_SELECT || action == SQLITE_READ ? SQLITE_OK : SQLITE_DENY;
@@ -60,7 +61,8 @@ std::optional<int64_t> SqliteReader::Record::integer(int column) const {
   const int at = position_[static_cast<size_t>(column)];
   if (at < 0) return std::nullopt;
   switch (sqlite3_column_type(statement_, at)) {
-    case SQLITE_INTEGER: return sqlite3_column_int64(statement_, at);
+    case SQLITE_INTEGER:
+      return sqlite3_column_int64(statement_, at);
     case SQLITE_FLOAT: {
       const double v = sqlite3_column_double(statement_, at);
       if (!(v >= -9.2e18 && v <= 9.2e18) || v != std::floor(v)) return std::nullopt;
@@ -73,7 +75,8 @@ std::optional<int64_t> SqliteReader::Record::integer(int column) const {
       if (error != std::errc() || end != t.data() + t.size()) return std::nullopt;
       return v;
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -107,10 +110,13 @@ StatusOr<std::unique_ptr<SqliteReader>> SqliteReader::Open(const std::string& pa
   reader->file_bytes_ = static_cast<uint64_t>(std::filesystem::file_size(path, error));
   if (error) return absl::NotFoundError(fmt::format("cannot open {}: {}", path, error.message()));
   reader->unread_log_ = std::filesystem::file_size(path + "-wal", error) > 0 && !error;
-  const int opened = sqlite3_open_v2(UriOf(path).c_str(), &reader->db_,
-                                     SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, nullptr);
+  const int opened = sqlite3_open_v2(
+      UriOf(path).c_str(), &reader->db_,
+      SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
+      nullptr);
   if (opened != SQLITE_OK) {
-    return absl::InvalidArgumentError(fmt::format("cannot open {} as an SQLite database: {}", path, sqlite3_errstr(opened)));
+    return absl::InvalidArgumentError(
+        fmt::format("cannot open {} as an SQLite database: {}", path, sqlite3_errstr(opened)));
   }
   sqlite3* const db = reader->db_;
   sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
@@ -123,7 +129,8 @@ StatusOr<std::unique_ptr<SqliteReader>> SqliteReader::Open(const std::string& pa
   sqlite3_limit(db, SQLITE_LIMIT_COLUMN, 2000);
   sqlite3_limit(db, SQLITE_LIMIT_EXPR_DEPTH, 16);
   sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
-  for (const char* pragma : {"PRAGMA cell_size_check = ON", "PRAGMA mmap_size = 0", "PRAGMA cache_size = -8192"}) {
+  for (const char* pragma :
+       {"PRAGMA cell_size_check = ON", "PRAGMA mmap_size = 0", "PRAGMA cache_size = -8192"}) {
     sqlite3_exec(db, pragma, nullptr, nullptr, nullptr);
   }
   sqlite3_set_authorizer(db, OnlyReads, nullptr);
@@ -135,14 +142,18 @@ SqliteReader::~SqliteReader() { sqlite3_close(db_); }
 
 Status SqliteReader::ReadSchema() {
   const auto broken = [&](int code) {
-    return code == SQLITE_NOTADB ? absl::InvalidArgumentError(fmt::format("{} is no SQLite database", path_))
-                                 : absl::DataLossError(fmt::format("cannot read the tables of {}: {}; export it again, or repair it with "
-                                                                   "'sqlite3 FILE .recover'", path_, sqlite3_errstr(code)));
+    return code == SQLITE_NOTADB
+               ? absl::InvalidArgumentError(fmt::format("{} is no SQLite database", path_))
+               : absl::DataLossError(fmt::format(
+                     "cannot read the tables of {}: {}; export it again, or repair it with "
+                     "'sqlite3 FILE .recover'",
+                     path_, sqlite3_errstr(code)));
   };
   std::vector<std::string> names;
   {
     Statement list;
-    int code = sqlite3_prepare_v2(db_, "SELECT name, sql FROM sqlite_master WHERE type = 'table'", -1, &list.handle, nullptr);
+    int code = sqlite3_prepare_v2(db_, "SELECT name, sql FROM sqlite_master WHERE type = 'table'",
+                                  -1, &list.handle, nullptr);
     if (code != SQLITE_OK) return broken(code);
     while ((code = sqlite3_step(list.handle)) == SQLITE_ROW && names.size() < kMaxSqliteTables) {
       const auto* const name = reinterpret_cast<const char*>(sqlite3_column_text(list.handle, 0));
@@ -171,7 +182,8 @@ Status SqliteReader::ReadSchema() {
 
 bool SqliteReader::has_column(std::string_view table, std::string_view column) const {
   const auto it = tables_.find(table);
-  return it != tables_.end() && std::find(it->second.begin(), it->second.end(), column) != it->second.end();
+  return it != tables_.end() &&
+         std::find(it->second.begin(), it->second.end(), column) != it->second.end();
 }
 
 Status SqliteReader::Scan(std::string_view table, std::span<const std::string_view> columns,
@@ -190,7 +202,8 @@ Status SqliteReader::Scan(std::string_view table, std::span<const std::string_vi
   }
   sql += "NULL FROM " + Quoted(table) + " NOT INDEXED";
   const auto broken = [&](int64_t rows, std::string_view why) {
-    return absl::DataLossError(fmt::format("{}: table {} cannot be read beyond row {}: {}", path_, table, rows, why));
+    return absl::DataLossError(
+        fmt::format("{}: table {} cannot be read beyond row {}: {}", path_, table, rows, why));
   };
   Statement scan;
   int code = sqlite3_prepare_v2(db_, sql.c_str(), -1, &scan.handle, nullptr);
@@ -198,7 +211,8 @@ Status SqliteReader::Scan(std::string_view table, std::span<const std::string_vi
   Record record;
   record.statement_ = scan.handle;
   record.position_ = position;
-  // The smallest row takes four bytes: pages that point at each other would give more rows than the file can hold.
+  // The smallest row takes four bytes: pages that point at each other would give more rows than the
+  // file can hold.
   const auto most = static_cast<int64_t>(file_bytes_ / 4 + 1);
   int64_t rows = 0;
   while ((code = sqlite3_step(scan.handle)) == SQLITE_ROW) {

@@ -1,10 +1,12 @@
-// SQLite files from strangers, read only: tables by name, columns by name, one pass each. The only place that reads SQLite.
+// SQLite files from strangers, read only: tables by name, columns by name, one pass each. The only
+// place that reads SQLite.
 //
-// The file is data, never a program: views, triggers and virtual tables are not touched, no function of SQL runs (an
-// authorizer refuses everything but reading columns of plain tables), the schema is untrusted, page cells are checked,
-// nothing is mapped into memory, and a value, a row count and the number of tables have limits. The file is opened
-// immutable, so that read-only folders work and nothing is written beside it; a write-ahead log beside it is then not read
-// and unread_log() says so.
+// The file is data, never a program: views, triggers and virtual tables are not touched, no
+// function of SQL runs (an authorizer refuses everything but reading columns of plain tables), the
+// schema is untrusted, page cells are checked, nothing is mapped into memory, and a value, a row
+// count and the number of tables have limits. The file is opened immutable, so that read-only
+// folders work and nothing is written beside it; a write-ahead log beside it is then not read and
+// unread_log() says so.
 #ifndef FLOPWATCH_TRACE_IMPORT_SQLITE_READER_H_
 #define FLOPWATCH_TRACE_IMPORT_SQLITE_READER_H_
 
@@ -32,13 +34,17 @@ inline constexpr std::string_view kSqliteMagic{"SQLite format 3\0", 16};
 // One thread.
 class SqliteReader {
  public:
-  // The current row of a Scan(), by position in the columns asked for. Columns that the table lacks are NULL.
+  // The current row of a Scan(), by position in the columns asked for. Columns that the table lacks
+  // are NULL.
   class Record {
    public:
     bool null(int column) const;
-    // INTEGER, REAL without a fraction, or TEXT that is wholly a decimal integer; nullopt for anything else.
+    // INTEGER, REAL without a fraction, or TEXT that is wholly a decimal integer; nullopt for
+    // anything else.
     std::optional<int64_t> integer(int column) const;
-    int64_t integer_or(int column, int64_t fallback) const { return integer(column).value_or(fallback); }
+    int64_t integer_or(int column, int64_t fallback) const {
+      return integer(column).value_or(fallback);
+    }
     std::optional<double> number(int column) const;
     // Valid until the next row; "" for NULL and blobs.
     std::string_view text(int column) const;
@@ -59,8 +65,8 @@ class SqliteReader {
   uint64_t file_bytes() const { return file_bytes_; }
   bool unread_log() const { return unread_log_; }
 
-  // Every row in the order of the file; `each` returns false to stop. A table that does not exist gives no rows. DataLoss
-  // where the file breaks off: the rows before it were given.
+  // Every row in the order of the file; `each` returns false to stop. A table that does not exist
+  // gives no rows. DataLoss where the file breaks off: the rows before it were given.
   Status Scan(std::string_view table, std::span<const std::string_view> columns,
               const std::function<bool(const Record&)>& each);
   Status Scan(std::string_view table, std::initializer_list<std::string_view> columns,

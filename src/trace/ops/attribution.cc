@@ -14,12 +14,14 @@ constexpr Row kNotWalked = kNoRow - 1;
 
 class Attributor {
  public:
-  Attributor(const StringPool& names, const RankTrace& rank, const std::vector<KernelClass>& classes)
+  Attributor(const StringPool& names, const RankTrace& rank,
+             const std::vector<KernelClass>& classes)
       : names_(names), rank_(rank), e_(rank.events), classes_(classes) {}
 
   Attribution Run() {
     for (Row r = 0; r < e_.size(); ++r) {
-      if (e_.category[r] == Category::kKernel && classes_[r] == KernelClass::kCompute) open_.push_back(r);
+      if (e_.category[r] == Category::kKernel && classes_[r] == KernelClass::kCompute)
+        open_.push_back(r);
     }
     if (!rank_.flops_records.empty()) TakeRecorded();
     TakeDerived();
@@ -28,13 +30,15 @@ class Attributor {
 
  private:
   uint32_t Reason(std::string_view text) {
-    const auto [it, added] = reason_ids_.try_emplace(std::string(text), static_cast<uint32_t>(out_.reasons.size()));
+    const auto [it, added] =
+        reason_ids_.try_emplace(std::string(text), static_cast<uint32_t>(out_.reasons.size()));
     if (added) out_.reasons.emplace_back(text);
     return it->second;
   }
 
-  // Kernels of operators that start within a recorded range of their thread belong to the innermost such range. (The rows of
-  // the reference's table are matched as it does, in reference.cc; this is the figure without its double counting.)
+  // Kernels of operators that start within a recorded range of their thread belong to the innermost
+  // such range. (The rows of the reference's table are matched as it does, in reference.cc; this is
+  // the figure without its double counting.)
   void TakeRecorded() {
     struct Launch {
       uint32_t thread;
@@ -65,7 +69,8 @@ class Attributor {
     size_t next = 0;
     for (const Launch& launch : launches) {
       if (!open.empty() && of[open.back()].thread != launch.thread) open.clear();
-      while (next < records.size() && std::tie(of[records[next]].thread, of[records[next]].begin) <= std::tie(launch.thread, launch.at)) {
+      while (next < records.size() && std::tie(of[records[next]].thread, of[records[next]].begin) <=
+                                          std::tie(launch.thread, launch.at)) {
         if (of[records[next]].thread == launch.thread) open.push_back(records[next]);
         ++next;
       }
@@ -77,7 +82,9 @@ class Attributor {
       }
     }
     std::sort(taken.begin(), taken.end());
-    absl::flat_hash_map<std::pair<NameId, int64_t>, absl::flat_hash_map<std::pair<NameId, NameId>, uint32_t>> known;
+    absl::flat_hash_map<std::pair<NameId, int64_t>,
+                        absl::flat_hash_map<std::pair<NameId, NameId>, uint32_t>>
+        known;
     for (size_t i = 0; i < taken.size();) {
       const FlopsRecord& record = of[taken[i].first];
       CountedCall call{0, static_cast<uint32_t>(out_.kernels.size()), 0};
@@ -89,10 +96,17 @@ class Attributor {
       }
       call.last = static_cast<uint32_t>(out_.kernels.size());
       const KernelDetail* const kernel = rank_.KernelOf(main);
-      const NameId shapes = kernel == nullptr ? kNoName : kernel->input_shapes, types = kernel == nullptr ? kNoName : kernel->input_types;
-      const auto [it, added] = known[{record.op, record.flops}].try_emplace({shapes, types}, static_cast<uint32_t>(out_.counted.size()));
+      const NameId shapes = kernel == nullptr ? kNoName : kernel->input_shapes,
+                   types = kernel == nullptr ? kNoName : kernel->input_types;
+      const auto [it, added] = known[{record.op, record.flops}].try_emplace(
+          {shapes, types}, static_cast<uint32_t>(out_.counted.size()));
       if (added) {
-        Counted counted{.op = record.op, .dims = shapes, .types = types, .rule = nullptr, .flops = {}, .pay = PayOfKernelTypes(types)};
+        Counted counted{.op = record.op,
+                        .dims = shapes,
+                        .types = types,
+                        .rule = nullptr,
+                        .flops = {},
+                        .pay = PayOfKernelTypes(types)};
         counted.flops.low = counted.flops.high = record.flops;
         out_.counted.push_back(std::move(counted));
       }
@@ -108,7 +122,8 @@ class Attributor {
   Pay PayOfKernelTypes(NameId types) const {
     const std::string_view text = names_.Text(types);
     const size_t cut = text.find(';');
-    const std::string_view rest = cut == std::string_view::npos ? std::string_view() : text.substr(cut + 1);
+    const std::string_view rest =
+        cut == std::string_view::npos ? std::string_view() : text.substr(cut + 1);
     return PayOfOperands(PayOfType(text.substr(0, cut)), PayOfType(rest.substr(0, rest.find(';'))));
   }
 
@@ -149,7 +164,9 @@ class Attributor {
   bool IsHelper(Row kernel) {
     const NameId name = e_.name[kernel];
     const auto [it, added] = helper_.try_emplace(name, false);
-    if (added) it->second = efficiency::gemm::DecodeKernelName(names_.Text(name)).operation == efficiency::gemm::Operation::kHelper;
+    if (added)
+      it->second = efficiency::gemm::DecodeKernelName(names_.Text(name)).operation ==
+                   efficiency::gemm::Operation::kHelper;
     return it->second;
   }
 
@@ -169,16 +186,19 @@ class Attributor {
         owned.emplace_back(owner, kernel);
         continue;
       }
-      out_.uncounted.push_back({kernel, Reason(graph           ? "replayed from a graph: the operators it was captured from are not in the trace"
-                                               : op == kNoRow  ? "no operator of the trace launched it"
-                                                               : "no rule: the operator is no known matrix product")});
+      out_.uncounted.push_back(
+          {kernel, Reason(graph ? "replayed from a graph: the operators it was captured from are "
+                                  "not in the trace"
+                          : op == kNoRow ? "no operator of the trace launched it"
+                                         : "no rule: the operator is no known matrix product")});
     }
     std::sort(owned.begin(), owned.end());
     // An operator around a counted one is not counted again: its own kernels only move data for it.
     std::vector<bool> counted_below(e_.size(), false);
     for (size_t i = 0; i < owned.size(); ++i) {
       if (i > 0 && owned[i].first == owned[i - 1].first) continue;
-      for (Row r = e_.parent[owned[i].first]; r != kNoRow && !counted_below[r]; r = e_.parent[r]) counted_below[r] = true;
+      for (Row r = e_.parent[owned[i].first]; r != kNoRow && !counted_below[r]; r = e_.parent[r])
+        counted_below[r] = true;
     }
     for (size_t i = 0; i < owned.size();) {
       size_t j = i;
@@ -192,8 +212,10 @@ class Attributor {
         const auto& [index, reason] = CountOf(owner);
         counted = index;
         why = reason == kNone ? std::string_view() : std::string_view(out_.reasons[reason]);
-        // Where a profiler dropped the product itself, its FLOPs over what is left of it would be absurd.
-        const bool whole = std::any_of(owned.begin() + static_cast<ptrdiff_t>(i), owned.begin() + static_cast<ptrdiff_t>(j),
+        // Where a profiler dropped the product itself, its FLOPs over what is left of it would be
+        // absurd.
+        const bool whole = std::any_of(owned.begin() + static_cast<ptrdiff_t>(i),
+                                       owned.begin() + static_cast<ptrdiff_t>(j),
                                        [&](const auto& o) { return !IsHelper(o.second); });
         if (counted != kNone && !whole) {
           counted = kNone;
@@ -214,14 +236,19 @@ class Attributor {
 
   using Key = std::tuple<NameId, NameId, NameId, NameId, NameId, NameId>;
 
-  // What the operator's texts come to, once a distinct set of texts: an index into counted, or a reason.
+  // What the operator's texts come to, once a distinct set of texts: an index into counted, or a
+  // reason.
   const std::pair<uint32_t, uint32_t>& CountOf(Row op) {
     const FlopsRule* const rule = RuleOf(op);
     static const OpDetail kNothing;
     const OpDetail* const detail = rank_.OpOf(op) == nullptr ? &kNothing : rank_.OpOf(op);
     const OpDetail* parent = nullptr;
     if (rule->needs_parent && e_.parent[op] != kNoRow) parent = rank_.OpOf(e_.parent[op]);
-    const Key key{e_.name[op], detail->input_dims, detail->input_types, detail->concrete_inputs, parent == nullptr ? kNoName : parent->input_dims,
+    const Key key{e_.name[op],
+                  detail->input_dims,
+                  detail->input_types,
+                  detail->concrete_inputs,
+                  parent == nullptr ? kNoName : parent->input_dims,
                   parent == nullptr ? kNoName : parent->concrete_inputs};
     const auto [it, added] = counts_.try_emplace(key, kNone, kNone);
     if (!added) return it->second;
@@ -229,32 +256,42 @@ class Attributor {
       it->second.second = Reason(why);
       return it->second;
     };
-    if (detail->input_dims == kNoName) return refuse("sizes were not recorded (profile with record_shapes=True)");
+    if (detail->input_dims == kNoName)
+      return refuse("sizes were not recorded (profile with record_shapes=True)");
     const auto parse = [&](const OpDetail& d) {
-      return ParseOpInputs(names_.Text(d.input_dims), names_.Text(d.input_types), names_.Text(d.concrete_inputs));
+      return ParseOpInputs(names_.Text(d.input_dims), names_.Text(d.input_types),
+                           names_.Text(d.concrete_inputs));
     };
     const StatusOr<OpInputs> inputs = parse(*detail);
-    if (!inputs.ok()) return refuse({inputs.status().message().data(), inputs.status().message().size()});
+    if (!inputs.ok())
+      return refuse({inputs.status().message().data(), inputs.status().message().size()});
     std::optional<OpInputs> around;
     if (parent != nullptr) {
       StatusOr<OpInputs> parsed = parse(*parent);
       if (parsed.ok()) around = *std::move(parsed);
     }
     const StatusOr<FlopsCount> count = rule->count(*inputs, around ? &*around : nullptr);
-    if (!count.ok()) return refuse({count.status().message().data(), count.status().message().size()});
+    if (!count.ok())
+      return refuse({count.status().message().data(), count.status().message().size()});
     const auto type_of = [&](int argument) {
-      const std::string_view type = argument < 0 ? std::string_view() : inputs->type(static_cast<size_t>(argument));
+      const std::string_view type =
+          argument < 0 ? std::string_view() : inputs->type(static_cast<size_t>(argument));
       return std::pair(PayOfType(type), type);
     };
     const auto [a, type_a] = type_of(count->operand_a);
     const auto [b, type_b] = type_of(count->operand_b);
-    if (type_a.find("omplex") != std::string_view::npos || type_b.find("omplex") != std::string_view::npos) {
+    if (type_a.find("omplex") != std::string_view::npos ||
+        type_b.find("omplex") != std::string_view::npos) {
       return refuse("products of complex numbers have no rule");
     }
     // One operand of a type that is not known hides the rate.
-    const Pay pay = (a == Pay::kUnknown && !type_a.empty()) || (b == Pay::kUnknown && !type_b.empty()) ? Pay::kUnknown : PayOfOperands(a, b);
+    const Pay pay =
+        (a == Pay::kUnknown && !type_a.empty()) || (b == Pay::kUnknown && !type_b.empty())
+            ? Pay::kUnknown
+            : PayOfOperands(a, b);
     it->second.first = static_cast<uint32_t>(out_.counted.size());
-    out_.counted.push_back({e_.name[op], detail->input_dims, detail->input_types, rule, *count, pay});
+    out_.counted.push_back(
+        {e_.name[op], detail->input_dims, detail->input_types, rule, *count, pay});
     return it->second;
   }
 
@@ -273,7 +310,8 @@ class Attributor {
 
 }  // namespace
 
-Attribution Attribute(const StringPool& names, const RankTrace& rank, const std::vector<KernelClass>& classes) {
+Attribution Attribute(const StringPool& names, const RankTrace& rank,
+                      const std::vector<KernelClass>& classes) {
   return Attributor(names, rank, classes).Run();
 }
 

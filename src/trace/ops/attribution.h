@@ -1,5 +1,5 @@
-// Which compute kernel works for which counted operator: FLOPs once each, at the lowest operator that has a rule, or by the
-// framework's own record. Internal to ops/. Pure.
+// Which compute kernel works for which counted operator: FLOPs once each, at the lowest operator
+// that has a rule, or by the framework's own record. Internal to ops/. Pure.
 #ifndef FLOPWATCH_TRACE_OPS_ATTRIBUTION_H_
 #define FLOPWATCH_TRACE_OPS_ATTRIBUTION_H_
 
@@ -15,14 +15,15 @@ namespace flopwatch::trace {
 
 // One distinct thing that is counted: an operator with its arguments, or a recorded number.
 struct Counted {
-  NameId op = kNoName;            // the operator, or the record's name
+  NameId op = kNoName;  // the operator, or the record's name
   NameId dims = kNoName, types = kNoName;
   const FlopsRule* rule = nullptr;  // nullptr: recorded
   FlopsCount flops;
   Pay pay = Pay::kUnknown;  // by the recorded types
 };
 
-// One call of it that launched compute kernels: kernels [first, last) of Attribution::kernels, by start.
+// One call of it that launched compute kernels: kernels [first, last) of Attribution::kernels, by
+// start.
 struct CountedCall {
   uint32_t counted = 0;
   uint32_t first = 0, last = 0;
@@ -40,7 +41,8 @@ struct Attribution {
   std::vector<std::string> reasons;
 };
 
-Attribution Attribute(const StringPool& names, const RankTrace& rank, const std::vector<KernelClass>& classes);
+Attribution Attribute(const StringPool& names, const RankTrace& rank,
+                      const std::vector<KernelClass>& classes);
 
 }  // namespace flopwatch::trace
 

@@ -1,7 +1,9 @@
-// Convolutions. Weight [Cout, Cin/groups, k...]; transposed [Cin, Cout/groups, k...]: the groups are in the weight already.
+// Convolutions. Weight [Cout, Cin/groups, k...]; transposed [Cin, Cout/groups, k...]: the groups
+// are in the weight already.
 //   forward     2 * B * Cout * prod(output spatial) * Cin/groups * prod(k)
 //   transposed  the same with the spatial size of the input
-//   backward    each of grad_input and grad_weight is as much as the forward pass (the bias nothing)
+//   backward    each of grad_input and grad_weight is as much as the forward pass (the bias
+//   nothing)
 #include <algorithm>
 
 #include "trace/ops/formulas.h"
@@ -54,20 +56,25 @@ StatusOr<FlopsCount> Forward(const OpInputs& in, const Arguments& at) {
   }
   Shape output;
   const std::string_view padding_text = in.text(static_cast<size_t>(at.padding));
-  const auto stride = in.integers(static_cast<size_t>(at.stride)), padding = in.integers(static_cast<size_t>(at.padding)),
+  const auto stride = in.integers(static_cast<size_t>(at.stride)),
+             padding = in.integers(static_cast<size_t>(at.padding)),
              dilation = in.integers(static_cast<size_t>(at.dilation));
   for (size_t axis = 0; axis < input->sizes.size(); ++axis) {
-    const auto s = Axis(stride, axis, input->sizes.size()), p = Axis(padding, axis, input->sizes.size()),
+    const auto s = Axis(stride, axis, input->sizes.size()),
+               p = Axis(padding, axis, input->sizes.size()),
                d = Axis(dilation, axis, input->sizes.size());
     const bool same = padding_text == "same", valid = padding_text == "valid";
-    if (!transposed || !s || !d || (!p && !same && !valid)) return NotCounted("stride, padding and dilation were not recorded");
-    if (*s < 1 || *d < 1 || *s > kMaxSize || *d > kMaxSize || (p && (*p < 0 || *p > kMaxSize))) return NotCounted(kNoConvolution);
+    if (!transposed || !s || !d || (!p && !same && !valid))
+      return NotCounted("stride, padding and dilation were not recorded");
+    if (*s < 1 || *d < 1 || *s > kMaxSize || *d > kMaxSize || (p && (*p < 0 || *p > kMaxSize)))
+      return NotCounted(kNoConvolution);
     const int64_t kernel = (*w)[axis + 2], size = input->sizes[axis];
     if (same) {
       output.push_back(size);
       continue;
     }
-    const __int128 reach = static_cast<__int128>(size) + 2 * static_cast<__int128>(p.value_or(0)) - static_cast<__int128>(*d) * (kernel - 1) - 1;
+    const __int128 reach = static_cast<__int128>(size) + 2 * static_cast<__int128>(p.value_or(0)) -
+                           static_cast<__int128>(*d) * (kernel - 1) - 1;
     if (reach < 0) return NotCounted(kNoConvolution);
     output.push_back(static_cast<int64_t>(reach / *s) + 1);
   }
@@ -75,28 +82,36 @@ StatusOr<FlopsCount> Forward(const OpInputs& in, const Arguments& at) {
   return RangeCount(flops, flops, "", 0, 1);
 }
 
-// The forward count of a backward operator, from the gradient of the output: no stride needed. Without the flag the two
-// readings of a weight are both possible.
+// The forward count of a backward operator, from the gradient of the output: no stride needed.
+// Without the flag the two readings of a weight are both possible.
 struct ForwardRange {
   std::optional<int64_t> low, high;
 };
-std::optional<ForwardRange> ForwardOf(const Shape& grad_output, const Shape& input, const Shape& weight, std::optional<bool> transposed) {
+std::optional<ForwardRange> ForwardOf(const Shape& grad_output, const Shape& input,
+                                      const Shape& weight, std::optional<bool> transposed) {
   const std::optional<Spatial> out = SpatialOf(grad_output, weight), in = SpatialOf(input, weight);
   if (!out || !in) return std::nullopt;
   const auto plain = CountConv(*out, weight), turned = CountConv(*in, weight);
   if (transposed) return *transposed ? ForwardRange{turned, turned} : ForwardRange{plain, plain};
   // The channels tell where they differ.
-  const auto channels = [&](const Shape& shape) { return shape[shape.size() == weight.size() ? 1 : 0]; };
-  if (channels(grad_output) == weight[0] && channels(input) != weight[0]) return ForwardRange{plain, plain};
-  if (channels(input) == weight[0] && channels(grad_output) != weight[0]) return ForwardRange{turned, turned};
+  const auto channels = [&](const Shape& shape) {
+    return shape[shape.size() == weight.size() ? 1 : 0];
+  };
+  if (channels(grad_output) == weight[0] && channels(input) != weight[0])
+    return ForwardRange{plain, plain};
+  if (channels(input) == weight[0] && channels(grad_output) != weight[0])
+    return ForwardRange{turned, turned};
   if (!plain || !turned) return std::nullopt;
   return ForwardRange{std::min(*plain, *turned), std::max(*plain, *turned)};
 }
 
-StatusOr<FlopsCount> Backward(const OpInputs& in, size_t grad_output, size_t input, size_t weight, int transposed, int mask) {
+StatusOr<FlopsCount> Backward(const OpInputs& in, size_t grad_output, size_t input, size_t weight,
+                              int transposed, int mask) {
   const Shape *g = in.tensor(grad_output), *x = in.tensor(input), *w = in.tensor(weight);
   if (g == nullptr || x == nullptr || w == nullptr) return NotCounted(kSizesNotRecorded);
-  const auto forward = ForwardOf(*g, *x, *w, transposed < 0 ? std::optional(false) : in.boolean(static_cast<size_t>(transposed)));
+  const auto forward = ForwardOf(
+      *g, *x, *w,
+      transposed < 0 ? std::optional(false) : in.boolean(static_cast<size_t>(transposed)));
   if (!forward || !forward->low || !forward->high) return NotCounted(kNoConvolution);
   const auto wanted = in.booleans(static_cast<size_t>(mask));
   int64_t least = 1, most = 2;
@@ -106,8 +121,8 @@ StatusOr<FlopsCount> Backward(const OpInputs& in, size_t grad_output, size_t inp
     if (most == 0) return NotCounted("only the gradient of the bias: no product");
     convention = "";
   }
-  return RangeCount(ProductOf({*forward->low, least}), ProductOf({*forward->high, most}), convention, static_cast<int>(grad_output),
-                    static_cast<int>(weight));
+  return RangeCount(ProductOf({*forward->low, least}), ProductOf({*forward->high, most}),
+                    convention, static_cast<int>(grad_output), static_cast<int>(weight));
 }
 
 template <int Stride, int Padding, int Dilation, int Transposed = -1>
@@ -124,12 +139,19 @@ StatusOr<FlopsCount> Transposed(const OpInputs& in, const OpInputs*) {
   return RangeCount(flops, flops, "", 0, 1);
 }
 
-// convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask)
-StatusOr<FlopsCount> ConvolutionBackward(const OpInputs& in, const OpInputs*) { return Backward(in, 0, 1, 2, 7, 10); }
-// cudnn_convolution_backward(self, grad_output, weight, padding, stride, dilation, groups, ..., mask) until 2021.
-StatusOr<FlopsCount> CudnnBackward(const OpInputs& in, const OpInputs*) { return Backward(in, 1, 0, 2, -1, 10); }
+// convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation,
+// transposed, output_padding, groups, mask)
+StatusOr<FlopsCount> ConvolutionBackward(const OpInputs& in, const OpInputs*) {
+  return Backward(in, 0, 1, 2, 7, 10);
+}
+// cudnn_convolution_backward(self, grad_output, weight, padding, stride, dilation, groups, ...,
+// mask) until 2021.
+StatusOr<FlopsCount> CudnnBackward(const OpInputs& in, const OpInputs*) {
+  return Backward(in, 1, 0, 2, -1, 10);
+}
 
-// cudnn_convolution_backward_input(self_size, grad_output, weight, ...): the sizes of the gradient and the weight settle it.
+// cudnn_convolution_backward_input(self_size, grad_output, weight, ...): the sizes of the gradient
+// and the weight settle it.
 StatusOr<FlopsCount> BackwardInput(const OpInputs& in, const OpInputs*) {
   const Shape *g = in.tensor(1), *w = in.tensor(2);
   if (g == nullptr || w == nullptr) return NotCounted(kSizesNotRecorded);
@@ -139,8 +161,8 @@ StatusOr<FlopsCount> BackwardInput(const OpInputs& in, const OpInputs*) {
   return RangeCount(flops, flops, "", 1, 2);
 }
 
-// cudnn_convolution_backward_weight(weight_size, grad_output, self, ...): the weight's size is a list of numbers; it stands
-// with the operator around it.
+// cudnn_convolution_backward_weight(weight_size, grad_output, self, ...): the weight's size is a
+// list of numbers; it stands with the operator around it.
 StatusOr<FlopsCount> BackwardWeight(const OpInputs& in, const OpInputs* parent) {
   const Shape* const g = in.tensor(1);
   const Shape* const w = parent == nullptr ? nullptr : parent->tensor(2);

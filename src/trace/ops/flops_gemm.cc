@@ -44,10 +44,12 @@ StatusOr<FlopsCount> Matmul(const OpInputs& in, const OpInputs*) {
   const int64_t m = a->size() > 1 ? (*a)[a->size() - 2] : 1;
   const int64_t n = b->size() > 1 ? b->back() : 1;
   if ((b->size() > 1 ? (*b)[b->size() - 2] : (*b)[0]) != k) return NotCounted(kNoMatrixProduct);
-  const size_t batch_a = a->size() > 2 ? a->size() - 2 : 0, batch_b = b->size() > 2 ? b->size() - 2 : 0;
+  const size_t batch_a = a->size() > 2 ? a->size() - 2 : 0,
+               batch_b = b->size() > 2 ? b->size() - 2 : 0;
   Shape batch(std::max(batch_a, batch_b), 1);
   for (size_t i = 0; i < batch.size(); ++i) {  // from the right
-    const int64_t of_a = i < batch_a ? (*a)[batch_a - 1 - i] : 1, of_b = i < batch_b ? (*b)[batch_b - 1 - i] : 1;
+    const int64_t of_a = i < batch_a ? (*a)[batch_a - 1 - i] : 1,
+                  of_b = i < batch_b ? (*b)[batch_b - 1 - i] : 1;
     if (of_a != of_b && of_a != 1 && of_b != 1) return NotCounted(kNoMatrixProduct);
     batch[i] = of_a == 1 ? of_b : of_a;
   }
@@ -56,7 +58,8 @@ StatusOr<FlopsCount> Matmul(const OpInputs& in, const OpInputs*) {
   return GemmCount(*times, m, k, n, 0, 1);
 }
 
-// FP8 as it stands; FP4 holds two values a byte, so the K that is stored is half of the K that is multiplied.
+// FP8 as it stands; FP4 holds two values a byte, so the K that is stored is half of the K that is
+// multiplied.
 StatusOr<FlopsCount> ScaledMm(const OpInputs& in, const OpInputs*) {
   const Shape *a = in.tensor(0, 2), *b = in.tensor(1, 2);
   if (a == nullptr || b == nullptr) return NotCounted(kNoSizes);

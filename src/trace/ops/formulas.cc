@@ -11,7 +11,8 @@ constexpr int64_t kMaxFlops = int64_t{1} << 62;
 
 struct Registry {
   Registry() {
-    for (const auto& family : {GemmRules(), ConvolutionRules(), AttentionRules(), GroupedRules(), NpuRules()}) {
+    for (const auto& family :
+         {GemmRules(), ConvolutionRules(), AttentionRules(), GroupedRules(), NpuRules()}) {
       for (const FlopsRule& rule : family) {
         all.push_back(&rule);
         by_name.emplace(rule.op, &rule);
@@ -33,7 +34,8 @@ __int128 SumOfCut(int64_t n, int64_t c, int64_t most) {
   const int64_t zero = std::clamp<int64_t>(-c, 0, n);
   const int64_t full = std::clamp<int64_t>(most - c, zero, n);
   const auto count = static_cast<__int128>(full - zero);
-  const __int128 ramp = count == 0 ? 0 : count * (static_cast<__int128>(zero) + c) + count * (count - 1) / 2;
+  const __int128 ramp =
+      count == 0 ? 0 : count * (static_cast<__int128>(zero) + c) + count * (count - 1) / 2;
   return ramp + static_cast<__int128>(n - full) * most;
 }
 
@@ -51,14 +53,18 @@ Status NotCounted(std::string_view why) { return absl::FailedPreconditionError(s
 std::optional<int64_t> ProductOf(std::span<const int64_t> sizes) {
   int64_t product = 1;
   for (const int64_t size : sizes) {
-    if (size < 0 || __builtin_mul_overflow(product, size, &product) || product > kMaxFlops) return std::nullopt;
+    if (size < 0 || __builtin_mul_overflow(product, size, &product) || product > kMaxFlops)
+      return std::nullopt;
   }
   return product;
 }
 
-std::optional<int64_t> ProductOf(std::initializer_list<int64_t> sizes) { return ProductOf(std::span(sizes.begin(), sizes.size())); }
+std::optional<int64_t> ProductOf(std::initializer_list<int64_t> sizes) {
+  return ProductOf(std::span(sizes.begin(), sizes.size()));
+}
 
-StatusOr<FlopsCount> RangeCount(std::optional<int64_t> low, std::optional<int64_t> high, std::string_view convention, int a, int b) {
+StatusOr<FlopsCount> RangeCount(std::optional<int64_t> low, std::optional<int64_t> high,
+                                std::string_view convention, int a, int b) {
   if (!low || !high) return NotCounted("the sizes give more FLOPs than can be true");
   if (*high <= 0 || *low < 0) return NotCounted("a size is 0: nothing to count");
   FlopsCount count{*low, *high, convention, a, b, std::nullopt};
@@ -72,12 +78,14 @@ StatusOr<FlopsCount> GemmCount(int64_t b, int64_t m, int64_t k, int64_t n, int a
   return count;
 }
 
-std::optional<int64_t> ScorePairs(int64_t queries, int64_t keys, int64_t offset, std::optional<int64_t> left, std::optional<int64_t> right) {
+std::optional<int64_t> ScorePairs(int64_t queries, int64_t keys, int64_t offset,
+                                  std::optional<int64_t> left, std::optional<int64_t> right) {
   constexpr int64_t kFar = int64_t{1} << 50;
   const auto bounded = [&](int64_t v) { return std::clamp(v, -kFar, kFar); };
   if (queries < 0 || keys < 0 || queries > kMaxSize || keys > kMaxSize) return std::nullopt;
   offset = bounded(offset);
-  const __int128 upper = right ? SumOfCut(queries, offset + bounded(*right) + 1, keys) : static_cast<__int128>(queries) * keys;
+  const __int128 upper = right ? SumOfCut(queries, offset + bounded(*right) + 1, keys)
+                               : static_cast<__int128>(queries) * keys;
   const __int128 lower = left ? SumOfCut(queries, offset - bounded(*left), keys) : 0;
   const __int128 pairs = upper - lower;
   if (pairs > kMaxFlops) return std::nullopt;

@@ -1,6 +1,7 @@
-// FLOPs of an operator from the sizes of its arguments (operator-mfu.md section 6 and the rules of spec/operator-mfu.txt). A
-// multiply-add is two; bias, scale, mask, softmax and activation are not counted. A new rule is a row in one of the families'
-// files (flops_*.cc); a new family is one file and one line in formulas.cc. Pure; any thread.
+// FLOPs of an operator from the sizes of its arguments (operator-mfu.md section 6 and the rules of
+// spec/operator-mfu.txt). A multiply-add is two; bias, scale, mask, softmax and activation are not
+// counted. A new rule is a row in one of the families' files (flops_*.cc); a new family is one file
+// and one line in formulas.cc. Pure; any thread.
 #ifndef FLOPWATCH_TRACE_OPS_FORMULAS_H_
 #define FLOPWATCH_TRACE_OPS_FORMULAS_H_
 
@@ -17,8 +18,8 @@
 namespace flopwatch::trace {
 
 struct FlopsCount {
-  int64_t low = 0, high = 0;        // > 0; equal where the sizes settle it
-  std::string_view convention;      // what a reader must know; "" = nothing (constants only)
+  int64_t low = 0, high = 0;           // > 0; equal where the sizes settle it
+  std::string_view convention;         // what a reader must know; "" = nothing (constants only)
   int operand_a = -1, operand_b = -1;  // arguments whose types the product is paid in
   // The one matrix product behind it, in PyTorch's order, for what its tiles execute.
   std::optional<efficiency::gemm::Problem> problem;
@@ -27,8 +28,8 @@ struct FlopsCount {
 struct FlopsRule {
   std::string_view op;       // whole name: "aten::addmm"
   std::string_view formula;  // what the tables show
-  // FailedPrecondition says what was not recorded or does not fit. `parent`: the arguments of the operator around it, where
-  // needs_parent.
+  // FailedPrecondition says what was not recorded or does not fit. `parent`: the arguments of the
+  // operator around it, where needs_parent.
   StatusOr<FlopsCount> (*count)(const OpInputs& in, const OpInputs* parent);
   bool needs_parent = false;
 };
@@ -49,7 +50,8 @@ std::optional<int64_t> ProductOf(std::initializer_list<int64_t> sizes);
 std::optional<int64_t> ProductOf(std::span<const int64_t> sizes);
 // 2*b*m*n*k as a count, with the operands' arguments.
 StatusOr<FlopsCount> GemmCount(int64_t b, int64_t m, int64_t k, int64_t n, int a, int operand_b);
-StatusOr<FlopsCount> RangeCount(std::optional<int64_t> low, std::optional<int64_t> high, std::string_view convention, int a, int b);
+StatusOr<FlopsCount> RangeCount(std::optional<int64_t> low, std::optional<int64_t> high,
+                                std::string_view convention, int a, int b);
 
 std::span<const FlopsRule> GemmRules();
 std::span<const FlopsRule> ConvolutionRules();
@@ -57,9 +59,10 @@ std::span<const FlopsRule> AttentionRules();
 std::span<const FlopsRule> GroupedRules();
 std::span<const FlopsRule> NpuRules();
 
-// Score pairs of one head: for query i of `queries`, keys j < keys with i + offset - left <= j <= i + offset + right; a side
-// without a value has no bound. Closed form.
-std::optional<int64_t> ScorePairs(int64_t queries, int64_t keys, int64_t offset, std::optional<int64_t> left, std::optional<int64_t> right);
+// Score pairs of one head: for query i of `queries`, keys j < keys with i + offset - left <= j <= i
+// + offset + right; a side without a value has no bound. Closed form.
+std::optional<int64_t> ScorePairs(int64_t queries, int64_t keys, int64_t offset,
+                                  std::optional<int64_t> left, std::optional<int64_t> right);
 
 }  // namespace flopwatch::trace
 

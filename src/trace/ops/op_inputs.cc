@@ -7,7 +7,9 @@ namespace {
 
 constexpr size_t kMaxValueBytes = 4096;
 
-Status Unreadable(std::string_view what) { return absl::InvalidArgumentError("the recorded " + std::string(what) + " cannot be read"); }
+Status Unreadable(std::string_view what) {
+  return absl::InvalidArgumentError("the recorded " + std::string(what) + " cannot be read");
+}
 
 // One pass, no recursion: at most three levels of brackets.
 class Scanner {
@@ -15,7 +17,9 @@ class Scanner {
   explicit Scanner(std::string_view text) : text_(text) {}
 
   char Peek() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) ++at_;
+    while (at_ < text_.size() &&
+           (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t'))
+      ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
   }
   bool Take(char c) {
@@ -25,12 +29,14 @@ class Scanner {
   }
   bool Number(int64_t* value) {
     Peek();
-    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), *value);
+    const auto [end, error] =
+        std::from_chars(text_.data() + at_, text_.data() + text_.size(), *value);
     if (error != std::errc()) return false;
     at_ = static_cast<size_t>(end - text_.data());
     return true;
   }
-  // A text in double quotes (escapes are left as they are, quotes aside), or a bare word up to , or ].
+  // A text in double quotes (escapes are left as they are, quotes aside), or a bare word up to , or
+  // ].
   bool Word(std::string* out) {
     out->clear();
     if (Take('"')) {
@@ -45,7 +51,8 @@ class Scanner {
       return false;
     }
     Peek();
-    for (; at_ < text_.size() && text_[at_] != ',' && text_[at_] != ']' && text_[at_] != '['; ++at_) {
+    for (; at_ < text_.size() && text_[at_] != ',' && text_[at_] != ']' && text_[at_] != '[';
+         ++at_) {
       if (out->size() < kMaxValueBytes) *out += text_[at_];
     }
     return true;
@@ -62,7 +69,8 @@ bool ReadShape(Scanner* s, Shape* shape) {
   while (!s->Take(']')) {
     int64_t size = 0;
     if (!shape->empty() && !s->Take(',')) return false;
-    if (!s->Number(&size) || size < 0 || size > kMaxSize || shape->size() >= kMaxDimensions) return false;
+    if (!s->Number(&size) || size < 0 || size > kMaxSize || shape->size() >= kMaxDimensions)
+      return false;
     shape->push_back(size);
   }
   return true;
@@ -87,13 +95,16 @@ bool ReadDims(Scanner* s, std::vector<OpArgument>* out) {
     }
     while (!s->Take(']')) {
       if (!argument.list.empty() && !s->Take(',')) return false;
-      if (!s->Take('[') || argument.list.size() >= kMaxListedTensors || !ReadShape(s, &argument.list.emplace_back())) return false;
+      if (!s->Take('[') || argument.list.size() >= kMaxListedTensors ||
+          !ReadShape(s, &argument.list.emplace_back()))
+        return false;
     }
   }
   return s->AtEnd();
 }
 
-// Words of a list, one an argument; of a list within the list the first word counts (types), or all of it (values).
+// Words of a list, one an argument; of a list within the list the first word counts (types), or all
+// of it (values).
 bool ReadWords(Scanner* s, std::string OpArgument::*member, std::vector<OpArgument>* out) {
   if (!s->Take('[')) return false;
   std::string word;
@@ -158,15 +169,19 @@ const Shape* OpInputs::tensor(size_t argument, size_t rank) const {
 }
 
 std::string_view OpInputs::type(size_t argument) const {
-  return argument < arguments.size() ? std::string_view(arguments[argument].type) : std::string_view();
+  return argument < arguments.size() ? std::string_view(arguments[argument].type)
+                                     : std::string_view();
 }
 
 std::string_view OpInputs::text(size_t argument) const {
-  return argument < arguments.size() ? std::string_view(arguments[argument].value) : std::string_view();
+  return argument < arguments.size() ? std::string_view(arguments[argument].value)
+                                     : std::string_view();
 }
 
 std::optional<bool> OpInputs::boolean(size_t argument) const { return ToBoolean(text(argument)); }
-std::optional<int64_t> OpInputs::integer(size_t argument) const { return ToInteger(text(argument)); }
+std::optional<int64_t> OpInputs::integer(size_t argument) const {
+  return ToInteger(text(argument));
+}
 
 std::optional<Shape> OpInputs::integers(size_t argument) const {
   const auto parts = Parts(text(argument));
@@ -192,7 +207,8 @@ std::optional<std::vector<bool>> OpInputs::booleans(size_t argument) const {
   return out;
 }
 
-StatusOr<OpInputs> ParseOpInputs(std::string_view dims, std::string_view types, std::string_view values) {
+StatusOr<OpInputs> ParseOpInputs(std::string_view dims, std::string_view types,
+                                 std::string_view values) {
   OpInputs out;
   if (!dims.empty()) {
     Scanner scanner(dims);

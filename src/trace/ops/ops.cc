@@ -25,12 +25,16 @@ namespace gemm = efficiency::gemm;
 constexpr double kSecondsPerNano = 1e-9;
 constexpr size_t kMainKernels = 8;  // kernels of a group between which the main one is sought
 
-// FLOPs are those of the direct convolution. Winograd's F(4x4, 3x3) multiplies four times less (Lavin and Gray, 2015): up to there
-// more than 100 % is what a good algorithm looks like.
+// FLOPs are those of the direct convolution. Winograd's F(4x4, 3x3) multiplies four times less
+// (Lavin and Gray, 2015): up to there more than 100 % is what a good algorithm looks like.
 constexpr double kFastConvolution = 4;
-bool IsConvolution(const OperatorMfu& row) { return row.source == "derived" && row.formula.starts_with("conv"); }
+bool IsConvolution(const OperatorMfu& row) {
+  return row.source == "derived" && row.formula.starts_with("conv");
+}
 
-std::optional<double> Ratio(double part, double whole) { return whole > 0 ? std::optional(part / whole) : std::nullopt; }
+std::optional<double> Ratio(double part, double whole) {
+  return whole > 0 ? std::optional(part / whole) : std::nullopt;
+}
 
 // All calls of one counted operator: what OperatorMfu is made of.
 struct Group {
@@ -52,14 +56,16 @@ struct UncountedGroup {
 
 class Analysis {
  public:
-  Analysis(const TraceSet& set, const OpsOptions& options) : set_(set), names_(set.names), options_(options) {}
+  Analysis(const TraceSet& set, const OpsOptions& options)
+      : set_(set), names_(set.names), options_(options) {}
 
   StatusOr<OpsReport> Run() {
     if (Status status = Check(); !status.ok()) return status;
     bool any = false;
     for (const RankTrace& rank : set_.ranks) {
       if (!Wanted(rank.rank)) continue;
-      const bool work = std::any_of(rank.events.category.begin(), rank.events.category.end(), IsGpuWork);
+      const bool work =
+          std::any_of(rank.events.category.begin(), rank.events.category.end(), IsGpuWork);
       if (!work) {
         report_.notes.push_back(fmt::format("rank {} has no GPU work", rank.rank));
         continue;
@@ -67,10 +73,13 @@ class Analysis {
       any = true;
       if (Status status = AddRank(rank); !status.ok()) return status;
     }
-    if (!any) return absl::FailedPreconditionError("not computable: no rank of this trace has GPU work (kernels, copies or fills)");
+    if (!any)
+      return absl::FailedPreconditionError(
+          "not computable: no rank of this trace has GPU work (kernels, copies or fills)");
     AddOperators();
     AddUncounted();
-    report_.coverage = Ratio(static_cast<double>(report_.counted_ns), static_cast<double>(report_.compute_ns));
+    report_.coverage =
+        Ratio(static_cast<double>(report_.counted_ns), static_cast<double>(report_.compute_ns));
     AddNotes();
     return std::move(report_);
   }
@@ -83,22 +92,30 @@ class Analysis {
       }
       if (precision.empty()) continue;
       bool known = false;
-      for (size_t i = 1; i < kPayCount; ++i) known |= PayName(static_cast<Pay>(i)) == precision && static_cast<Pay>(i) != Pay::kFp32OrTf32;
+      for (size_t i = 1; i < kPayCount; ++i)
+        known |=
+            PayName(static_cast<Pay>(i)) == precision && static_cast<Pay>(i) != Pay::kFp32OrTf32;
       if (!known) {
-        return absl::InvalidArgumentError(fmt::format("no precision '{}'; known are fp64, fp32, tf32, bf16, fp16, fp8, int8, fp4", precision));
+        return absl::InvalidArgumentError(
+            fmt::format("no precision '{}'; known are fp64, fp32, tf32, bf16, fp16, fp8, int8, fp4",
+                        precision));
       }
     }
-    if (options_.tensor_clock_mhz && !(*options_.tensor_clock_mhz > 0 && *options_.tensor_clock_mhz < 1e5)) {
+    if (options_.tensor_clock_mhz &&
+        !(*options_.tensor_clock_mhz > 0 && *options_.tensor_clock_mhz < 1e5)) {
       return absl::InvalidArgumentError("the tensor clock is given in MHz, above 0");
     }
     for (const int32_t rank : options_.only_ranks) {
-      if (set_.FindRank(rank) == nullptr) return absl::NotFoundError(fmt::format("no rank {} in this trace", rank));
+      if (set_.FindRank(rank) == nullptr)
+        return absl::NotFoundError(fmt::format("no rank {} in this trace", rank));
     }
     return absl::OkStatus();
   }
 
   bool Wanted(int32_t rank) const {
-    return options_.only_ranks.empty() || std::find(options_.only_ranks.begin(), options_.only_ranks.end(), rank) != options_.only_ranks.end();
+    return options_.only_ranks.empty() ||
+           std::find(options_.only_ranks.begin(), options_.only_ranks.end(), rank) !=
+               options_.only_ranks.end();
   }
 
   // Some writers break lists over lines; a table has them as "[[32,9216],[9216,4096]]".
@@ -145,7 +162,8 @@ class Analysis {
 
   Status AddRank(const RankTrace& rank) {
     const EventTable& e = rank.events;
-    const std::vector<KernelClass> classes = ClassifyRows(names_, rank, options_.communication_names);
+    const std::vector<KernelClass> classes =
+        ClassifyRows(names_, rank, options_.communication_names);
     RankOps totals;
     totals.rank = rank.rank;
     totals.device = DeviceOf(rank, classes);
@@ -154,15 +172,20 @@ class Analysis {
     peaks_.push_back(std::make_unique<Peaks>(*std::move(found)));
     const Peaks& peaks = *peaks_.back();
     totals.gpu = peaks.gpu();
-    const TensorCounters counters = TensorCounters::Of(names_, rank, totals.device, peaks.tensor_clock_mhz());
+    const TensorCounters counters =
+        TensorCounters::Of(names_, rank, totals.device, peaks.tensor_clock_mhz());
     if (!rank.counters.empty() && counters.empty() && rank.format == "nsight") {
-      report_.notes.push_back(fmt::format("rank {}: no OFU: {}", rank.rank,
-                                          peaks.tensor_clock_mhz() ? "the GPU metrics have no tensor activity and GPC clock of its device"
-                                                                   : "the tensor clock of the GPU is not known (give --gpu or --tensor-clock)"));
+      report_.notes.push_back(fmt::format(
+          "rank {}: no OFU: {}", rank.rank,
+          peaks.tensor_clock_mhz()
+              ? "the GPU metrics have no tensor activity and GPC clock of its device"
+              : "the tensor clock of the GPU is not known (give --gpu or --tensor-clock)"));
     }
     if (counters.refused() > 0) {
-      report_.notes.push_back(fmt::format("rank {}: {} samples of the GPU metrics cannot be (activity above 1, clock 0) and are left out",
-                                          rank.rank, counters.refused()));
+      report_.notes.push_back(
+          fmt::format("rank {}: {} samples of the GPU metrics cannot be (activity above 1, clock "
+                      "0) and are left out",
+                      rank.rank, counters.refused()));
     }
 
     attributions_.push_back(std::make_unique<Attribution>(Attribute(names_, rank, classes)));
@@ -198,32 +221,39 @@ class Analysis {
       if (!counters.empty()) group.ofu += counters.Over(e.ts[u.kernel], e.end(u.kernel));
     }
     for (const auto& [key, part] : here) {
-      UncountedGroup& group = uncounted_[{std::get<0>(key), std::get<1>(key), attribution.reasons[std::get<2>(key)]}];
+      UncountedGroup& group =
+          uncounted_[{std::get<0>(key), std::get<1>(key), attribution.reasons[std::get<2>(key)]}];
       group.count += part.count;
       group.time += part.time;
       group.ofu += part.ofu;
     }
 
-    const std::vector<KernelEntry> entries = rank.format == "ascend"
-                                                 ? AscendEntries(names_, rank, peaks, options_, &report_.notes)
-                                                 : DerivedEntries(names_, rank, attribution, peak_of);
+    const std::vector<KernelEntry> entries =
+        rank.format == "ascend" ? AscendEntries(names_, rank, peaks, options_, &report_.notes)
+                                : DerivedEntries(names_, rank, attribution, peak_of);
     if (options_.kernel_rows) AddKernelRows(rank, entries);
-    for (ModuleMfu& row : Modules(names_, rank, entries, &totals.modules_from)) report_.modules.push_back(std::move(row));
+    for (ModuleMfu& row : Modules(names_, rank, entries, &totals.modules_from))
+      report_.modules.push_back(std::move(row));
 
-    totals.coverage = Ratio(static_cast<double>(totals.counted_ns), static_cast<double>(totals.compute_ns));
+    totals.coverage =
+        Ratio(static_cast<double>(totals.counted_ns), static_cast<double>(totals.compute_ns));
     report_.compute_ns += totals.compute_ns;
     report_.counted_ns += totals.counted_ns;
     if (rank.format == "ascend" && rank.flops_records.empty()) {
-      report_.notes.push_back(fmt::format("rank {} has no recorded FLOPs: profile with with_flops=True, mstx=True and msprof_tx=True to fill "
-                                          "OperatorMFU; operators with sizes are counted by formula", rank.rank));
+      report_.notes.push_back(
+          fmt::format("rank {} has no recorded FLOPs: profile with with_flops=True, mstx=True and "
+                      "msprof_tx=True to fill "
+                      "OperatorMFU; operators with sizes are counted by formula",
+                      rank.rank));
     }
     any_recorded_ |= !rank.flops_records.empty();
     report_.ranks.push_back(std::move(totals));
     return absl::OkStatus();
   }
 
-  void AddCalls(const RankTrace& rank, const Attribution& attribution, const Peaks& peaks, const TensorCounters& counters, Nanos compute_union,
-                Nanos span, RankOps* totals, std::vector<double>* peak_of) {
+  void AddCalls(const RankTrace& rank, const Attribution& attribution, const Peaks& peaks,
+                const TensorCounters& counters, Nanos compute_union, Nanos span, RankOps* totals,
+                std::vector<double>* peak_of) {
     const EventTable& e = rank.events;
     double peak_seconds = 0;  // seconds at peak that the FLOPs need
     bool all_peaks = true;
@@ -250,7 +280,8 @@ class Analysis {
       const StatusOr<PeakRange>& peak = peaks.Of(pay);
       if (peak.ok()) (*peak_of)[i] = peak->high;
 
-      const GroupKey key{counted.op, counted.dims, counted.types, counted.rule, counted.flops.low, counted.flops.high, pay, PeakKey(peak)};
+      const GroupKey key{counted.op,        counted.dims,       counted.types, counted.rule,
+                         counted.flops.low, counted.flops.high, pay,           PeakKey(peak)};
       Group& group = groups_[key];
       if (group.example == nullptr) {
         group.example = &counted;
@@ -263,7 +294,8 @@ class Analysis {
       group.flops_low += static_cast<double>(counted.flops.low);
       group.flops_high += static_cast<double>(counted.flops.high);
       group.ofu += ofu;
-      auto known = std::find_if(group.main_kernels.begin(), group.main_kernels.end(), [&](const auto& m) { return m.first == e.name[main]; });
+      auto known = std::find_if(group.main_kernels.begin(), group.main_kernels.end(),
+                                [&](const auto& m) { return m.first == e.name[main]; });
       if (known != group.main_kernels.end()) {
         known->second += e.dur[main];
       } else if (group.main_kernels.size() < kMainKernels) {
@@ -276,7 +308,8 @@ class Analysis {
       all_peaks &= peak.ok();
       if (peak.ok()) peak_seconds += static_cast<double>(counted.flops.low) / peak->high;
     }
-    const auto most = static_cast<size_t>(std::max_element(flops_by_pay.begin(), flops_by_pay.end()) - flops_by_pay.begin());
+    const auto most = static_cast<size_t>(
+        std::max_element(flops_by_pay.begin(), flops_by_pay.end()) - flops_by_pay.begin());
     if (attribution.calls.empty()) return;
     totals->precision = PayName(static_cast<Pay>(most));
     if (const StatusOr<PeakRange>& peak = peaks.Of(static_cast<Pay>(most)); peak.ok()) {
@@ -284,7 +317,8 @@ class Analysis {
       totals->peak_source = peak->source;
     }
     if (!all_peaks) {
-      report_.notes.push_back(fmt::format("rank {}: no MFU of the whole: some counted operators have no peak", rank.rank));
+      report_.notes.push_back(fmt::format(
+          "rank {}: no MFU of the whole: some counted operators have no peak", rank.rank));
       return;
     }
     totals->mfu_compute = Ratio(peak_seconds, static_cast<double>(compute_union) * kSecondsPerNano);
@@ -296,7 +330,8 @@ class Analysis {
     for (const KernelEntry& entry : entries) {
       if (std::isnan(entry.mfu)) continue;
       if (report_.kernels.size() >= kMaxKernelRows) {
-        report_.notes.push_back(fmt::format("more than {} rows of kernels; the rest is left out", kMaxKernelRows));
+        report_.notes.push_back(
+            fmt::format("more than {} rows of kernels; the rest is left out", kMaxKernelRows));
         return;
       }
       KernelMfu row;
@@ -308,7 +343,8 @@ class Analysis {
       row.end = e.end(entry.kernel);
       row.mfu = entry.mfu;
       row.flops = entry.flops;
-      row.tflops = static_cast<double>(entry.flops) / (static_cast<double>(e.dur[entry.kernel]) * kSecondsPerNano) / 1e12;
+      row.tflops = static_cast<double>(entry.flops) /
+                   (static_cast<double>(e.dur[entry.kernel]) * kSecondsPerNano) / 1e12;
       row.peak_tflops = entry.peak / 1e12;
       row.flops_op_name = entry.flops_name;
       if (const KernelDetail* k = entry.shapes == kNoRow ? nullptr : rank.KernelOf(entry.shapes)) {
@@ -334,18 +370,22 @@ class Analysis {
       row.convention = counted.flops.convention;
       row.calls = group.calls;
       row.time_ns = group.time;
-      row.time_share = Ratio(static_cast<double>(group.time), static_cast<double>(report_.compute_ns)).value_or(0);
+      row.time_share =
+          Ratio(static_cast<double>(group.time), static_cast<double>(report_.compute_ns))
+              .value_or(0);
       row.flops_low = group.flops_low;
       row.flops_high = group.flops_high;
       const double seconds = static_cast<double>(group.time) * kSecondsPerNano;
       if (auto rate = Ratio(group.flops_low, seconds)) row.tflops = *rate / 1e12;
       row.ofu = group.ofu.Ofu();
       row.ofu_samples = group.ofu.samples;
-      const auto main = std::max_element(group.main_kernels.begin(), group.main_kernels.end(),
-                                         [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto main =
+          std::max_element(group.main_kernels.begin(), group.main_kernels.end(),
+                           [](const auto& a, const auto& b) { return a.second < b.second; });
       row.main_kernel = names_.Text(main->first);
       if (counted.flops.problem) {
-        const StatusOr<gemm::Execution> execution = gemm::ExecuteKernel(Decoded(main->first), *counted.flops.problem);
+        const StatusOr<gemm::Execution> execution =
+            gemm::ExecuteKernel(Decoded(main->first), *counted.flops.problem);
         if (execution.ok()) {
           row.tile_overhead = execution->overhead;
           row.tile_overhead_exact = execution->exact;
@@ -358,8 +398,10 @@ class Analysis {
         row.peak_source = peak.source;
         row.mfu_low = Ratio(group.flops_low, seconds * peak.high);
         row.mfu_high = Ratio(group.flops_high, seconds * peak.low);
-        row.main_kernel_mfu = Ratio(group.flops_low, static_cast<double>(group.main_time) * kSecondsPerNano * peak.high);
-        if (row.mfu_low && row.tile_overhead) row.executed_mfu = *row.mfu_low * (1 + *row.tile_overhead);
+        row.main_kernel_mfu = Ratio(
+            group.flops_low, static_cast<double>(group.main_time) * kSecondsPerNano * peak.high);
+        if (row.mfu_low && row.tile_overhead)
+          row.executed_mfu = *row.mfu_low * (1 + *row.tile_overhead);
         row.impossible = row.mfu_low.value_or(0) > (IsConvolution(row) ? kFastConvolution : 1);
         if (!row.mfu_low) row.not_computable = "its kernels took no time";
       } else {
@@ -368,9 +410,11 @@ class Analysis {
       }
       report_.operators.push_back(std::move(row));
     }
-    std::sort(report_.operators.begin(), report_.operators.end(), [](const OperatorMfu& a, const OperatorMfu& b) {
-      return std::tie(b.time_ns, a.op_name, a.shapes, a.types, a.precision) < std::tie(a.time_ns, b.op_name, b.shapes, b.types, b.precision);
-    });
+    std::sort(report_.operators.begin(), report_.operators.end(),
+              [](const OperatorMfu& a, const OperatorMfu& b) {
+                return std::tie(b.time_ns, a.op_name, a.shapes, a.types, a.precision) <
+                       std::tie(a.time_ns, b.op_name, b.shapes, b.types, b.precision);
+              });
   }
 
   void AddUncounted() {
@@ -381,20 +425,27 @@ class Analysis {
       row.reason = std::get<2>(key);
       row.count = group.count;
       row.time_ns = group.time;
-      row.time_share = Ratio(static_cast<double>(group.time), static_cast<double>(report_.compute_ns)).value_or(0);
+      row.time_share =
+          Ratio(static_cast<double>(group.time), static_cast<double>(report_.compute_ns))
+              .value_or(0);
       row.ofu = group.ofu.Ofu();
       row.ofu_samples = group.ofu.samples;
       report_.uncounted.push_back(std::move(row));
     }
-    std::sort(report_.uncounted.begin(), report_.uncounted.end(), [](const UncountedKernel& a, const UncountedKernel& b) {
-      return std::tie(b.time_ns, a.kernel_name, a.op_name, a.reason) < std::tie(a.time_ns, b.kernel_name, b.op_name, b.reason);
-    });
+    std::sort(report_.uncounted.begin(), report_.uncounted.end(),
+              [](const UncountedKernel& a, const UncountedKernel& b) {
+                return std::tie(b.time_ns, a.kernel_name, a.op_name, a.reason) <
+                       std::tie(a.time_ns, b.kernel_name, b.op_name, b.reason);
+              });
   }
 
   void AddNotes() {
     if (any_recorded_) {
-      report_.notes.push_back("recorded FLOPs are those of the framework's Python calls: in training a view of the forward pass (backward "
-                              "products, convolutions and compiled graphs record nothing); what has sizes is counted by formula beside them");
+      report_.notes.push_back(
+          "recorded FLOPs are those of the framework's Python calls: in training a view of the "
+          "forward pass (backward "
+          "products, convolutions and compiled graphs record nothing); what has sizes is counted "
+          "by formula beside them");
     }
     int64_t ranges = 0, impossible = 0, rough = 0, fast = 0;
     for (const OperatorMfu& row : report_.operators) {
@@ -404,19 +455,28 @@ class Analysis {
       rough += row.ofu_samples > 0 && row.ofu_samples < kFewSamples;
     }
     if (ranges > 0) {
-      report_.notes.push_back(fmt::format("{} operators are given as a range (mfu_low to mfu_high), because the trace does not say TF32 or FP32, "
-                                          "causal or not, or which gradients; kernel rows use the lower end", ranges));
+      report_.notes.push_back(
+          fmt::format("{} operators are given as a range (mfu_low to mfu_high), because the trace "
+                      "does not say TF32 or FP32, "
+                      "causal or not, or which gradients; kernel rows use the lower end",
+                      ranges));
     }
     if (impossible > 0) {
-      report_.notes.push_back(fmt::format("{} operators are above 100 %: their FLOPs, their peak or their kernels are not what the trace says",
-                                          impossible));
+      report_.notes.push_back(
+          fmt::format("{} operators are above 100 %: their FLOPs, their peak or their kernels are "
+                      "not what the trace says",
+                      impossible));
     }
     if (fast > 0) {
-      report_.notes.push_back(fmt::format("{} convolutions are above 100 %: their FLOPs are those of the direct convolution, and Winograd or FFT "
-                                          "kernels do less", fast));
+      report_.notes.push_back(
+          fmt::format("{} convolutions are above 100 %: their FLOPs are those of the direct "
+                      "convolution, and Winograd or FFT "
+                      "kernels do less",
+                      fast));
     }
     if (rough > 0) {
-      report_.notes.push_back(fmt::format("{} operators have an OFU of fewer than {} samples: a rough figure", rough, kFewSamples));
+      report_.notes.push_back(fmt::format(
+          "{} operators have an OFU of fewer than {} samples: a rough figure", rough, kFewSamples));
     }
   }
 
@@ -424,7 +484,8 @@ class Analysis {
   static std::pair<double, double> PeakKey(const StatusOr<PeakRange>& peak) {
     return peak.ok() ? std::pair(peak->low, peak->high) : std::pair(0.0, 0.0);
   }
-  using GroupKey = std::tuple<NameId, NameId, NameId, const FlopsRule*, int64_t, int64_t, Pay, std::pair<double, double>>;
+  using GroupKey = std::tuple<NameId, NameId, NameId, const FlopsRule*, int64_t, int64_t, Pay,
+                              std::pair<double, double>>;
   using UncountedKey = std::tuple<NameId, NameId, std::string>;
 
   const TraceSet& set_;
@@ -442,6 +503,8 @@ class Analysis {
 
 }  // namespace
 
-StatusOr<OpsReport> AnalyseOperators(const TraceSet& set, const OpsOptions& options) { return Analysis(set, options).Run(); }
+StatusOr<OpsReport> AnalyseOperators(const TraceSet& set, const OpsOptions& options) {
+  return Analysis(set, options).Run();
+}
 
 }  // namespace flopwatch::trace

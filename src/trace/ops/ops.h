@@ -1,18 +1,25 @@
-// Operator MFU: what every operator and module makes of the chip, on one model for Ascend, Nsight and Kineto traces.
+// Operator MFU: what every operator and module makes of the chip, on one model for Ascend, Nsight
+// and Kineto traces.
 //
 // Three figures that are never mixed (operator-mfu.md section 5):
-//   kernel MFU     FLOPs of the whole operator / (one kernel's time x peak), row for row as msprof-analyze's operator_mfu
-//                  prints it (tables OperatorMFU and ModuleMFU). A helper kernel of a product can show 200 %.
-//   operator MFU   FLOPs / (union of the times of the operator's compute kernels x peak). Above 1 a formula, a peak or a
+//   kernel MFU     FLOPs of the whole operator / (one kernel's time x peak), row for row as
+//   msprof-analyze's operator_mfu
+//                  prints it (tables OperatorMFU and ModuleMFU). A helper kernel of a product can
+//                  show 200 %.
+//   operator MFU   FLOPs / (union of the times of the operator's compute kernels x peak). Above 1 a
+//   formula, a peak or a
 //                  link is wrong, and it is flagged.
-//   OFU            what the chip itself counted over the same intervals, where the trace has GPU metrics (Nsight).
+//   OFU            what the chip itself counted over the same intervals, where the trace has GPU
+//   metrics (Nsight).
 //
-// FLOPs are counted once, at the lowest operator that has a rule (formulas.h), or come from the framework's own record
-// (Ascend `mfu_flops`, which then goes before any formula). A multiply-add is two. What cannot be known (a size that was not
-// recorded, a list that was cut, the lengths of packed sequences) is not counted and listed with its share of time; where
-// only the range is known (causal or not, TF32 or not) both ends are given.
+// FLOPs are counted once, at the lowest operator that has a rule (formulas.h), or come from the
+// framework's own record (Ascend `mfu_flops`, which then goes before any formula). A multiply-add
+// is two. What cannot be known (a size that was not recorded, a list that was cut, the lengths of
+// packed sequences) is not counted and listed with its share of time; where only the range is known
+// (causal or not, TF32 or not) both ends are given.
 //
-// Pure: no file, no clock. Near linear in the events. Texts are those of the set, which must outlive the report.
+// Pure: no file, no clock. Near linear in the events. Texts are those of the set, which must
+// outlive the report.
 #ifndef FLOPWATCH_TRACE_OPS_OPS_H_
 #define FLOPWATCH_TRACE_OPS_OPS_H_
 
@@ -32,18 +39,22 @@
 namespace flopwatch::trace {
 
 struct OpsOptions {
-  // The accelerator, by any name the hardware table knows; "" = as the trace says. An unknown name is NotFound.
+  // The accelerator, by any name the hardware table knows; "" = as the trace says. An unknown name
+  // is NotFound.
   std::string gpu;
-  // TFLOP/s by precision ("bf16", "fp16", "fp8", "tf32", "fp32", "int8", ...), "" for every other: before any table.
+  // TFLOP/s by precision ("bf16", "fp16", "fp8", "tf32", "fp32", "int8", ...), "" for every other:
+  // before any table.
   std::map<std::string, double> peak_tflops;
   std::optional<double> tensor_clock_mhz;        // OFU's denominator, before the table's
   const hardware::Catalog* catalog = nullptr;    // nullptr = the built-in one
   std::vector<std::string> communication_names;  // IsCommunicationKernel's `more`
   std::vector<int32_t> only_ranks;               // empty = all
-  // Rows of the kernel table. Reports that show only the summary do without: they are one a kernel with FLOPs.
+  // Rows of the kernel table. Reports that show only the summary do without: they are one a kernel
+  // with FLOPs.
   bool kernel_rows = true;
-  // Recorded FLOPs ranges match only operators of their own thread. The reference looks at the time alone, so that the
-  // operators of a data loader or of autograd that start meanwhile are matched too.
+  // Recorded FLOPs ranges match only operators of their own thread. The reference looks at the time
+  // alone, so that the operators of a data loader or of autograd that start meanwhile are matched
+  // too.
   bool same_thread = false;
 };
 
@@ -78,10 +89,12 @@ struct ModuleMfu {
 struct OperatorMfu {
   std::string op_name;
   std::string shapes, types;  // as recorded
-  std::string precision;      // what the product is paid in: "bf16"; "fp32|tf32" where the trace does not tell; "" = unknown
-  std::string formula;        // "mm"
-  std::string source;         // "derived" from sizes, "recorded" by the framework
-  std::string convention;     // what a reader must know of the count: "causal, exact", "rows: an upper bound if padded"
+  std::string precision;   // what the product is paid in: "bf16"; "fp32|tf32" where the trace does
+                           // not tell; "" = unknown
+  std::string formula;     // "mm"
+  std::string source;      // "derived" from sizes, "recorded" by the framework
+  std::string convention;  // what a reader must know of the count: "causal, exact", "rows: an upper
+                           // bound if padded"
   int64_t calls = 0;
   Nanos time_ns = 0;      // sum over calls of the union of their compute kernels' times
   double time_share = 0;  // of all compute kernel time
@@ -92,16 +105,18 @@ struct OperatorMfu {
   std::optional<double> mfu_low, mfu_high;  // equal where exact
   std::optional<double> main_kernel_mfu;    // by the longest kernel of each call alone
   std::string main_kernel;
-  // What the tiles of the main kernel's name execute beyond the useful product (efficiency/gemm/tiles.h): executed/useful - 1.
+  // What the tiles of the main kernel's name execute beyond the useful product
+  // (efficiency/gemm/tiles.h): executed/useful - 1.
   std::optional<double> tile_overhead;
   bool tile_overhead_exact = false;
   std::optional<double> executed_mfu;  // mfu_low x (1 + tile_overhead): what OFU should come to
   std::optional<double> ofu;           // over the same intervals, pooled over calls
   int64_t ofu_samples = 0;             // fewer than kFewSamples: a rough figure
   std::optional<double> adjusted_ofu;  // OFU / (1 + tile_overhead) (OFU paper, equation 8)
-  // mfu_low > 1: formula, peak or link is wrong. (Convolutions, which are counted as direct ones: > 4, what Winograd can save.)
+  // mfu_low > 1: formula, peak or link is wrong. (Convolutions, which are counted as direct ones: >
+  // 4, what Winograd can save.)
   bool impossible = false;
-  std::string not_computable;          // why there is no MFU; "" where there is one
+  std::string not_computable;  // why there is no MFU; "" where there is one
 };
 inline constexpr int64_t kFewSamples = 10;
 
@@ -146,8 +161,8 @@ struct OpsReport {
   std::optional<double> coverage;
 };
 
-// InvalidArgument for options that cannot be; NotFound for a GPU or ranks that are not there; FailedPrecondition where no
-// rank has GPU work.
+// InvalidArgument for options that cannot be; NotFound for a GPU or ranks that are not there;
+// FailedPrecondition where no rank has GPU work.
 StatusOr<OpsReport> AnalyseOperators(const TraceSet& set, const OpsOptions& options);
 
 // The tables; the first two with the column names of the reference. max_rows 0 = all.

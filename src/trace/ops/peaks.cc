@@ -13,8 +13,9 @@ using efficiency::gemm::KernelInfo;
 using hardware::Accelerator;
 using hardware::Precision;
 
-// FP32 results of multiply-adds per clock and SM outside the tensor cores (CUDA C++ programming guide, table of arithmetic
-// throughput by compute capability): 7.x and 8.0: 64; 8.6 and later: 128.
+// FP32 results of multiply-adds per clock and SM outside the tensor cores (CUDA C++ programming
+// guide, table of arithmetic throughput by compute capability): 7.x and 8.0: 64; 8.6 and later:
+// 128.
 std::optional<int> Fp32LanesPerSm(const Accelerator& a, const Device* device) {
   if (a.vendor != "NVIDIA") return std::nullopt;
   if (device != nullptr && device->compute_major > 0) {
@@ -32,35 +33,48 @@ std::optional<PeakRange> VectorFp32(const Accelerator& a, const Device* device) 
   const auto clock = a.sm_clock_max_mhz ? a.sm_clock_max_mhz : a.tensor_clock_max_mhz;
   if (!lanes || !clock || !a.sm_count) return std::nullopt;
   const double peak = 2.0 * *lanes * *a.sm_count * *clock * 1e6;
-  return PeakRange{peak, peak, fmt::format("{} SMs x {} FP32 lanes x 2 x {:.0f} MHz", *a.sm_count, *lanes, *clock)};
+  return PeakRange{
+      peak, peak,
+      fmt::format("{} SMs x {} FP32 lanes x 2 x {:.0f} MHz", *a.sm_count, *lanes, *clock)};
 }
 
 StatusOr<PeakRange> FromTable(const Accelerator& a, Precision precision) {
   const StatusOr<hardware::Peak> peak = hardware::PeakOf(a, precision);
   if (!peak.ok()) return peak.status();
-  return PeakRange{peak->tflops * 1e12, peak->tflops * 1e12,
-                   fmt::format("hardware table, {} ({})", a.model, hardware::ConfidenceName(peak->confidence))};
+  return PeakRange{
+      peak->tflops * 1e12, peak->tflops * 1e12,
+      fmt::format("hardware table, {} ({})", a.model, hardware::ConfidenceName(peak->confidence))};
 }
 
 StatusOr<PeakRange> OfAccelerator(const Accelerator& a, const Device* device, Pay pay) {
   switch (pay) {
-    case Pay::kFp64: return FromTable(a, Precision::kFp64);
-    case Pay::kTf32: return FromTable(a, Precision::kTf32);
-    case Pay::kBf16: return FromTable(a, Precision::kBf16);
-    case Pay::kFp16: return FromTable(a, Precision::kFp16);
-    case Pay::kFp8: return FromTable(a, Precision::kFp8);
-    case Pay::kInt8: return FromTable(a, Precision::kInt8);
-    case Pay::kFp4: return FromTable(a, Precision::kFp4);
+    case Pay::kFp64:
+      return FromTable(a, Precision::kFp64);
+    case Pay::kTf32:
+      return FromTable(a, Precision::kTf32);
+    case Pay::kBf16:
+      return FromTable(a, Precision::kBf16);
+    case Pay::kFp16:
+      return FromTable(a, Precision::kFp16);
+    case Pay::kFp8:
+      return FromTable(a, Precision::kFp8);
+    case Pay::kInt8:
+      return FromTable(a, Precision::kInt8);
+    case Pay::kFp4:
+      return FromTable(a, Precision::kFp4);
     case Pay::kFp32:
     case Pay::kFp32OrTf32: {
       const auto vector = VectorFp32(a, device);
-      if (!vector) return absl::FailedPreconditionError(fmt::format("no FP32 peak is known for {}", a.model));
+      if (!vector)
+        return absl::FailedPreconditionError(fmt::format("no FP32 peak is known for {}", a.model));
       if (pay == Pay::kFp32) return *vector;
       const StatusOr<PeakRange> tf32 = FromTable(a, Precision::kTf32);
       if (!tf32.ok()) return *vector;  // a chip without TF32
-      return PeakRange{std::min(vector->low, tf32->low), std::max(vector->high, tf32->high), "FP32 and TF32: " + tf32->source};
+      return PeakRange{std::min(vector->low, tf32->low), std::max(vector->high, tf32->high),
+                       "FP32 and TF32: " + tf32->source};
     }
-    case Pay::kUnknown: break;
+    case Pay::kUnknown:
+      break;
   }
   return absl::FailedPreconditionError("neither types nor the kernel's name tell the precision");
 }
@@ -76,7 +90,8 @@ std::optional<double> Given(const OpsOptions& options, std::string_view name) {
 }  // namespace
 
 std::string_view PayName(Pay pay) {
-  constexpr std::string_view kNames[kPayCount] = {"", "fp64", "fp32", "fp32|tf32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4"};
+  constexpr std::string_view kNames[kPayCount] = {"",     "fp64", "fp32", "fp32|tf32", "tf32",
+                                                  "bf16", "fp16", "fp8",  "int8",      "fp4"};
   return kNames[static_cast<size_t>(pay)];
 }
 
@@ -85,15 +100,17 @@ Pay PayOfType(std::string_view type) {
   for (const std::string_view prefix : {"c10::", "torch.", "dt_"}) {
     if (std::string_view(name).starts_with(prefix)) name.erase(0, prefix.size());
   }
-  const auto starts = [&](std::string_view with) { return std::string_view(name).starts_with(with); };
+  const auto starts = [&](std::string_view with) {
+    return std::string_view(name).starts_with(with);
+  };
   if (starts("float8") || starts("fp8") || starts("hifloat8") || starts("hf8")) return Pay::kFp8;
   if (starts("float4") || starts("fp4")) return Pay::kFp4;
   if (name == "bfloat16" || name == "bf16") return Pay::kBf16;
   if (name == "half" || name == "float16" || name == "fp16") return Pay::kFp16;
   if (name == "float" || name == "float32" || name == "fp32") return Pay::kFp32OrTf32;
   if (name == "double" || name == "float64") return Pay::kFp64;
-  if (name == "signed char" || name == "unsigned char" || name == "int8" || name == "uint8" || name == "char" || name == "byte" ||
-      name == "qint8" || name == "quint8") {
+  if (name == "signed char" || name == "unsigned char" || name == "int8" || name == "uint8" ||
+      name == "char" || name == "byte" || name == "qint8" || name == "quint8") {
     return Pay::kInt8;
   }
   return Pay::kUnknown;
@@ -121,10 +138,11 @@ Pay Refine(Pay by_types, const KernelInfo& kernel) {
 }
 
 StatusOr<Peaks> Peaks::Of(const RankTrace& rank, int32_t device_id, const OpsOptions& options) {
-  const hardware::Catalog& catalog = options.catalog != nullptr ? *options.catalog : hardware::Catalog::Builtin();
+  const hardware::Catalog& catalog =
+      options.catalog != nullptr ? *options.catalog : hardware::Catalog::Builtin();
   const Device* const device = rank.DeviceOf(device_id) != nullptr ? rank.DeviceOf(device_id)
-                               : rank.devices.empty()             ? nullptr
-                                                                  : &rank.devices.front();
+                               : rank.devices.empty()              ? nullptr
+                                                                   : &rank.devices.front();
   Peaks out;
   const Accelerator* accelerator = nullptr;
   std::string why;
@@ -154,7 +172,8 @@ StatusOr<Peaks> Peaks::Of(const RankTrace& rank, int32_t device_id, const OpsOpt
     out.ascend_fp16_ = Given(options, "fp16");
     out.ascend_int8_ = Given(options, "int8");
     if (out.ascend_fp16_) ascend_source = "given";
-    if (!out.ascend_fp16_ && device != nullptr && std::isfinite(device->tensor_peak_flops) && device->tensor_peak_flops > 0) {
+    if (!out.ascend_fp16_ && device != nullptr && std::isfinite(device->tensor_peak_flops) &&
+        device->tensor_peak_flops > 0) {
       out.ascend_fp16_ = device->tensor_peak_flops;
       ascend_source = "info.json: AI cores x clock x 8192";
     }
@@ -166,24 +185,31 @@ StatusOr<Peaks> Peaks::Of(const RankTrace& rank, int32_t device_id, const OpsOpt
     const auto given = Given(options, pay == Pay::kFp32OrTf32 ? "" : PayName(pay));
     if (given && pay != Pay::kFp32OrTf32) {
       out.of_[i] = PeakRange{*given, *given, "given"};
-    } else if (pay == Pay::kFp32OrTf32 && (given || (options.peak_tflops.contains("fp32") && options.peak_tflops.contains("tf32")))) {
-      const double fp32 = Given(options, "fp32").value_or(given.value_or(0)), tf32 = Given(options, "tf32").value_or(fp32);
+    } else if (pay == Pay::kFp32OrTf32 && (given || (options.peak_tflops.contains("fp32") &&
+                                                     options.peak_tflops.contains("tf32")))) {
+      const double fp32 = Given(options, "fp32").value_or(given.value_or(0)),
+                   tf32 = Given(options, "tf32").value_or(fp32);
       out.of_[i] = PeakRange{std::min(fp32, tf32), std::max(fp32, tf32), "given"};
-    } else if (ascend && !ascend_source.empty() && pay != Pay::kUnknown && pay != Pay::kFp64 && pay != Pay::kFp8 && pay != Pay::kFp4) {
+    } else if (ascend && !ascend_source.empty() && pay != Pay::kUnknown && pay != Pay::kFp64 &&
+               pay != Pay::kFp8 && pay != Pay::kFp4) {
       const double peak = pay == Pay::kInt8 ? *out.ascend_int8_ : *out.ascend_fp16_;
       const bool fp32 = pay == Pay::kFp32 || pay == Pay::kFp32OrTf32 || pay == Pay::kTf32;
-      out.of_[i] = PeakRange{peak, peak, fp32 ? ascend_source + " (FP16: the reference takes it for FP32 too)" : ascend_source};
+      out.of_[i] = PeakRange{
+          peak, peak,
+          fp32 ? ascend_source + " (FP16: the reference takes it for FP32 too)" : ascend_source};
     } else if (accelerator != nullptr) {
       out.of_[i] = OfAccelerator(*accelerator, device, pay);
     } else {
-      out.of_[i] = absl::FailedPreconditionError(ascend ? "info.json does not give the chip's cores and clock; give --peak-tflops" : why);
+      out.of_[i] = absl::FailedPreconditionError(
+          ascend ? "info.json does not give the chip's cores and clock; give --peak-tflops" : why);
     }
   }
   return out;
 }
 
 std::optional<double> Peaks::AscendPeak(std::string_view type, bool* known) const {
-  *known = type.empty() || type == "FLOAT" || type == "FLOAT16" || type == "BF16" || type == "DT_BF16" || type == "INT8";
+  *known = type.empty() || type == "FLOAT" || type == "FLOAT16" || type == "BF16" ||
+           type == "DT_BF16" || type == "INT8";
   return type == "INT8" ? ascend_int8_ : ascend_fp16_;
 }
 

@@ -16,15 +16,28 @@
 namespace flopwatch::trace {
 
 // kFp32OrTf32: FP32 operands of which the trace does not say whether TF32 was allowed.
-enum class Pay : uint8_t { kUnknown, kFp64, kFp32, kFp32OrTf32, kTf32, kBf16, kFp16, kFp8, kInt8, kFp4 };
+enum class Pay : uint8_t {
+  kUnknown,
+  kFp64,
+  kFp32,
+  kFp32OrTf32,
+  kTf32,
+  kBf16,
+  kFp16,
+  kFp8,
+  kInt8,
+  kFp4
+};
 inline constexpr size_t kPayCount = 10;
 std::string_view PayName(Pay pay);  // "bf16", "fp32|tf32", ...; "" for kUnknown
 
-// By a framework's names of types: "float", "c10::BFloat16", "Half", "c10::Float8_e4m3fn", "signed char", Ascend's "DT_BF16".
+// By a framework's names of types: "float", "c10::BFloat16", "Half", "c10::Float8_e4m3fn", "signed
+// char", Ascend's "DT_BF16".
 Pay PayOfType(std::string_view type);
 // Of a product of two operands: the slower of the two; one that is not known leaves the other.
 Pay PayOfOperands(Pay a, Pay b);
-// What the kernel's name shows: it settles FP32 against TF32, and stands in where no types were recorded.
+// What the kernel's name shows: it settles FP32 against TF32, and stands in where no types were
+// recorded.
 Pay Refine(Pay by_types, const efficiency::gemm::KernelInfo& kernel);
 
 struct PeakRange {
@@ -32,15 +45,17 @@ struct PeakRange {
   std::string source;
 };
 
-// Peaks of one rank's chip. NotFound for an accelerator named in the options that the table does not know.
+// Peaks of one rank's chip. NotFound for an accelerator named in the options that the table does
+// not know.
 class Peaks {
  public:
   static StatusOr<Peaks> Of(const RankTrace& rank, int32_t device, const OpsOptions& options);
 
   // Why not, where there is none.
   const StatusOr<PeakRange>& Of(Pay pay) const { return of_[static_cast<size_t>(pay)]; }
-  // The peak that the reference takes on Ascend: by the first input type of the range's first kernel (operator-mfu.md 1.2);
-  // `known` is false where its type is none of its list and FP16 stands in.
+  // The peak that the reference takes on Ascend: by the first input type of the range's first
+  // kernel (operator-mfu.md 1.2); `known` is false where its type is none of its list and FP16
+  // stands in.
   std::optional<double> AscendPeak(std::string_view type, bool* known) const;
 
   const std::string& gpu() const { return gpu_; }  // "" = unknown

@@ -15,8 +15,14 @@ using Key = std::tuple<NameId, Nanos, Nanos>;  // the reference joins kernels on
 
 class AscendJoin {
  public:
-  AscendJoin(const StringPool& names, const RankTrace& rank, const Peaks& peaks, const OpsOptions& options, std::vector<std::string>* notes)
-      : names_(names), rank_(rank), e_(rank.events), peaks_(peaks), options_(options), notes_(notes) {}
+  AscendJoin(const StringPool& names, const RankTrace& rank, const Peaks& peaks,
+             const OpsOptions& options, std::vector<std::string>* notes)
+      : names_(names),
+        rank_(rank),
+        e_(rank.events),
+        peaks_(peaks),
+        options_(options),
+        notes_(notes) {}
 
   std::vector<KernelEntry> Run() {
     SplitLinks();
@@ -37,7 +43,9 @@ class AscendJoin {
           }
         }
         if (out.size() >= kMaxKernelRows) {
-          notes_->push_back(fmt::format("rank {}: more than {} rows of kernels; the rest is left out", rank_.rank, kMaxKernelRows));
+          notes_->push_back(
+              fmt::format("rank {}: more than {} rows of kernels; the rest is left out", rank_.rank,
+                          kMaxKernelRows));
           return out;
         }
       }
@@ -48,7 +56,8 @@ class AscendJoin {
  private:
   Key KeyOf(Row kernel) const { return {e_.name[kernel], e_.ts[kernel], e_.end(kernel)}; }
 
-  // OK(COMPUTE_TASK_INFO), OK(COMMUNICATION_OP), OK(COMMUNICATION_SCHEDULE_TASK_INFO), each by start of operator and kernel.
+  // OK(COMPUTE_TASK_INFO), OK(COMMUNICATION_OP), OK(COMMUNICATION_SCHEDULE_TASK_INFO), each by
+  // start of operator and kernel.
   void SplitLinks() {
     const NameId compute = names_.Find("COMPUTE_TASK_INFO"), ops = names_.Find("COMMUNICATION_OP"),
                  schedule = names_.Find("COMMUNICATION_SCHEDULE_TASK_INFO");
@@ -72,7 +81,8 @@ class AscendJoin {
     for (Row r = 0; r < e_.size(); ++r) {
       const KernelDetail* const k = rank_.KernelOf(r);
       if (k == nullptr || e_.file_category[r] != compute) continue;
-      if (missing != kNoName && (k->input_shapes == missing || k->output_shapes == missing)) continue;
+      if (missing != kNoName && (k->input_shapes == missing || k->output_shapes == missing))
+        continue;
       valid_.try_emplace(KeyOf(r), r);
     }
   }
@@ -83,7 +93,8 @@ class AscendJoin {
       if (valid_.contains(KeyOf(link.work))) candidates.push_back(link);
     }
     std::stable_sort(candidates.begin(), candidates.end(), [&](const OpLink& a, const OpLink& b) {
-      return std::tuple(e_.ts[a.op], e_.ts[a.work], e_.end(a.work)) < std::tuple(e_.ts[b.op], e_.ts[b.work], e_.end(b.work));
+      return std::tuple(e_.ts[a.op], e_.ts[a.work], e_.end(a.work)) <
+             std::tuple(e_.ts[b.op], e_.ts[b.work], e_.end(b.work));
     });
     size_t matched = 0, guessed = 0;
     absl::flat_hash_set<std::pair<Nanos, Nanos>> seen;
@@ -95,7 +106,8 @@ class AscendJoin {
       seen.clear();
       kernels.clear();
       Nanos total = 0;
-      for (; at != candidates.end() && e_.ts[at->op] <= record.end && matched < kMaxKernelRows; ++at, ++matched) {
+      for (; at != candidates.end() && e_.ts[at->op] <= record.end && matched < kMaxKernelRows;
+           ++at, ++matched) {
         if (options_.same_thread && e_.thread[at->op] != record.thread) continue;
         if (!seen.insert({e_.ts[at->work], e_.end(at->work)}).second) continue;
         kernels.push_back(valid_.at(KeyOf(at->work)));
@@ -104,26 +116,33 @@ class AscendJoin {
       if (kernels.empty() || total <= 0) continue;
       const std::string_view types = names_.Text(rank_.KernelOf(kernels[0])->input_types);
       bool known = false;
-      const std::optional<double> peak = peaks_.AscendPeak(types.substr(0, types.find(';')), &known);
+      const std::optional<double> peak =
+          peaks_.AscendPeak(types.substr(0, types.find(';')), &known);
       if (!peak) return;  // a chip that is not known: no MFU on this rank
       guessed += !known;
       for (const Row kernel : kernels) {
         if (e_.dur[kernel] == 0) continue;
         const double seconds = static_cast<double>(e_.dur[kernel]) * 1e-9;
-        results_[KeyOf(kernel)].push_back({.mfu = static_cast<double>(record.flops) / seconds / *peak,
-                                           .peak = *peak,
-                                           .flops = record.flops,
-                                           .flops_name = names_.Text(record.op),
-                                           .shapes = kernel});
+        results_[KeyOf(kernel)].push_back(
+            {.mfu = static_cast<double>(record.flops) / seconds / *peak,
+             .peak = *peak,
+             .flops = record.flops,
+             .flops_name = names_.Text(record.op),
+             .shapes = kernel});
       }
     }
     if (guessed > 0) {
-      notes_->push_back(fmt::format("rank {}: {} FLOPs records are of a data type without a known peak; FP16 stands in, as the reference's guide "
-                                    "says", rank_.rank, guessed));
+      notes_->push_back(
+          fmt::format("rank {}: {} FLOPs records are of a data type without a known peak; FP16 "
+                      "stands in, as the reference's guide "
+                      "says",
+                      rank_.rank, guessed));
     }
     if (matched >= kMaxKernelRows) {
-      notes_->push_back(fmt::format("rank {}: FLOPs ranges that lie over each other match more than {} kernels; the rest is left out", rank_.rank,
-                                    kMaxKernelRows));
+      notes_->push_back(
+          fmt::format("rank {}: FLOPs ranges that lie over each other match more than {} kernels; "
+                      "the rest is left out",
+                      rank_.rank, kMaxKernelRows));
     }
   }
 
@@ -142,34 +161,40 @@ class AscendJoin {
 
 std::string_view KernelTitle(const StringPool& names, const RankTrace& rank, Row kernel) {
   const KernelDetail* const detail = rank.KernelOf(kernel);
-  const std::string_view name = detail == nullptr ? std::string_view() : names.Text(detail->short_name);
+  const std::string_view name =
+      detail == nullptr ? std::string_view() : names.Text(detail->short_name);
   for (const std::string_view empty : {"", "Kernel", "Kernel2", "kernel", "device_kernel"}) {
     if (name == empty) return names.Text(rank.events.name[kernel]);
   }
   return name;
 }
 
-std::vector<KernelEntry> AscendEntries(const StringPool& names, const RankTrace& rank, const Peaks& peaks, const OpsOptions& options,
+std::vector<KernelEntry> AscendEntries(const StringPool& names, const RankTrace& rank,
+                                       const Peaks& peaks, const OpsOptions& options,
                                        std::vector<std::string>* notes) {
   return AscendJoin(names, rank, peaks, options, notes).Run();
 }
 
-std::vector<KernelEntry> DerivedEntries(const StringPool& names, const RankTrace& rank, const Attribution& attribution,
+std::vector<KernelEntry> DerivedEntries(const StringPool& names, const RankTrace& rank,
+                                        const Attribution& attribution,
                                         const std::vector<double>& peak_of) {
   const EventTable& e = rank.events;
   std::vector<uint32_t> call_of(e.size(), std::numeric_limits<uint32_t>::max());
   for (uint32_t i = 0; i < attribution.calls.size(); ++i) {
-    for (uint32_t k = attribution.calls[i].first; k < attribution.calls[i].last; ++k) call_of[attribution.kernels[k]] = i;
+    for (uint32_t k = attribution.calls[i].first; k < attribution.calls[i].last; ++k)
+      call_of[attribution.kernels[k]] = i;
   }
   std::vector<KernelEntry> out;
   for (Row r = 0; r < e.size() && out.size() < kMaxKernelRows; ++r) {
     if (e.category[r] != Category::kKernel || e.op[r] == kNoRow) continue;
     KernelEntry entry{.op = e.op[r], .kernel = r, .shapes = kNoRow};
-    if (const uint32_t i = call_of[r]; i < attribution.calls.size() && e.dur[r] > 0 && std::isfinite(peak_of[i])) {
+    if (const uint32_t i = call_of[r];
+        i < attribution.calls.size() && e.dur[r] > 0 && std::isfinite(peak_of[i])) {
       const Counted& counted = attribution.counted[attribution.calls[i].counted];
       entry.flops = counted.flops.low;
       entry.peak = peak_of[i];
-      entry.mfu = static_cast<double>(entry.flops) / (static_cast<double>(e.dur[r]) * 1e-9) / entry.peak;
+      entry.mfu =
+          static_cast<double>(entry.flops) / (static_cast<double>(e.dur[r]) * 1e-9) / entry.peak;
       entry.flops_name = counted.rule != nullptr ? counted.rule->formula : names.Text(counted.op);
     }
     out.push_back(entry);

@@ -1,5 +1,5 @@
-// The rows of OperatorMFU and what ModuleMFU is built from, in the order of the reference (msprof-analyze operator_mfu;
-// operator-mfu.md 1.5 has it step by step). Internal to ops/. Pure.
+// The rows of OperatorMFU and what ModuleMFU is built from, in the order of the reference
+// (msprof-analyze operator_mfu; operator-mfu.md 1.5 has it step by step). Internal to ops/. Pure.
 #ifndef FLOPWATCH_TRACE_OPS_REFERENCE_H_
 #define FLOPWATCH_TRACE_OPS_REFERENCE_H_
 
@@ -24,22 +24,25 @@ struct KernelEntry {
   Row shapes = kNoRow;  // the kernel whose shapes are shown
 };
 
-// What a kernel is called in these tables: its function's name where the trace has it apart (Nsight), unless that says nothing
-// (CUTLASS calls its kernels "Kernel2").
+// What a kernel is called in these tables: its function's name where the trace has it apart
+// (Nsight), unless that says nothing (CUTLASS calls its kernels "Kernel2").
 std::string_view KernelTitle(const StringPool& names, const RankTrace& rank, Row kernel);
 
 // Ascend: the join of the reference, with its habits. Notes what was limited or guessed.
-std::vector<KernelEntry> AscendEntries(const StringPool& names, const RankTrace& rank, const Peaks& peaks, const OpsOptions& options,
+std::vector<KernelEntry> AscendEntries(const StringPool& names, const RankTrace& rank,
+                                       const Peaks& peaks, const OpsOptions& options,
                                        std::vector<std::string>* notes);
 
-// Other traces: every kernel under its innermost operator, by the operator's start and the kernel's; those of counted calls
-// with the whole FLOPs of the call, at the larger peak where there are two.
-// `peak_of` has the peak of each call, NaN without one.
-std::vector<KernelEntry> DerivedEntries(const StringPool& names, const RankTrace& rank, const Attribution& attribution,
+// Other traces: every kernel under its innermost operator, by the operator's start and the
+// kernel's; those of counted calls with the whole FLOPs of the call, at the larger peak where there
+// are two. `peak_of` has the peak of each call, NaN without one.
+std::vector<KernelEntry> DerivedEntries(const StringPool& names, const RankTrace& rank,
+                                        const Attribution& attribution,
                                         const std::vector<double>& peak_of);
 
 // What modules were taken from goes to `from`.
-std::vector<ModuleMfu> Modules(const StringPool& names, const RankTrace& rank, const std::vector<KernelEntry>& entries, std::string* from);
+std::vector<ModuleMfu> Modules(const StringPool& names, const RankTrace& rank,
+                               const std::vector<KernelEntry>& entries, std::string* from);
 
 }  // namespace flopwatch::trace
 

@@ -7,7 +7,8 @@
 
 namespace flopwatch::trace {
 
-TensorCounters TensorCounters::Of(const StringPool& names, const RankTrace& rank, int32_t device, std::optional<double> tensor_clock_mhz) {
+TensorCounters TensorCounters::Of(const StringPool& names, const RankTrace& rank, int32_t device,
+                                  std::optional<double> tensor_clock_mhz) {
   TensorCounters out;
   if (rank.counters.empty() || !tensor_clock_mhz) return out;
   std::vector<uint8_t> kind(names.size(), 0);  // 0 not judged, 1 neither, 2 tensor, 3 clock
@@ -17,7 +18,8 @@ TensorCounters TensorCounters::Of(const StringPool& names, const RankTrace& rank
   std::optional<double> tensor, clock;
   const auto close = [&] {
     if (tensor && clock) {
-      const StatusOr<double> ofu = efficiency::OfuFromRatio(*tensor / 100, *clock, *tensor_clock_mhz);
+      const StatusOr<double> ofu =
+          efficiency::OfuFromRatio(*tensor / 100, *clock, *tensor_clock_mhz);
       if (ofu.ok()) {
         out.before_.push_back((out.before_.empty() ? 0 : out.before_.back()) + *ofu);
         out.ts_.push_back(at);
@@ -32,9 +34,12 @@ TensorCounters TensorCounters::Of(const StringPool& names, const RankTrace& rank
     if (sample.device != device) continue;
     uint8_t& k = kind[sample.counter];
     if (k == 0) {
-      // Names vary by chip and version: "Tensor Active [Throughput %]", "Tensor Active / FP16 Active"; "GPC Clock Frequency [MHz]".
+      // Names vary by chip and version: "Tensor Active [Throughput %]", "Tensor Active / FP16
+      // Active"; "GPC Clock Frequency [MHz]".
       const std::string_view name = names.Text(sample.counter);
-      k = StartsWithIgnoringCase(name, "tensor active") ? 2 : StartsWithIgnoringCase(name, "gpc clock") ? 3 : 1;
+      k = StartsWithIgnoringCase(name, "tensor active") ? 2
+          : StartsWithIgnoringCase(name, "gpc clock")   ? 3
+                                                        : 1;
       if (k == 2 && tensor_metric == kNoName) tensor_metric = sample.counter;
     }
     if (k == 1) continue;

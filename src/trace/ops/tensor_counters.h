@@ -1,6 +1,7 @@
-// OFU of any set of intervals from the counters that a trace holds (Nsight GPU_METRICS): the mean over the samples inside of
-// tensor activity x clock / tensor clock, the mean of products and not the product of means. A sample counts where its moment
-// lies inside; at 10 kHz one stands for 100 us, so that under some ten samples a figure is rough. Pure.
+// OFU of any set of intervals from the counters that a trace holds (Nsight GPU_METRICS): the mean
+// over the samples inside of tensor activity x clock / tensor clock, the mean of products and not
+// the product of means. A sample counts where its moment lies inside; at 10 kHz one stands for 100
+// us, so that under some ten samples a figure is rough. Pure.
 #ifndef FLOPWATCH_TRACE_OPS_TENSOR_COUNTERS_H_
 #define FLOPWATCH_TRACE_OPS_TENSOR_COUNTERS_H_
 
@@ -19,15 +20,20 @@ struct OfuSum {
     samples += o.samples;
     return *this;
   }
-  std::optional<double> Ofu() const { return samples == 0 ? std::nullopt : std::optional(sum / static_cast<double>(samples)); }
+  std::optional<double> Ofu() const {
+    return samples == 0 ? std::nullopt : std::optional(sum / static_cast<double>(samples));
+  }
 };
 
 class TensorCounters {
  public:
-  // Of one device. Empty where the trace has no tensor activity or no clock, or `tensor_clock_mhz` is not known.
-  static TensorCounters Of(const StringPool& names, const RankTrace& rank, int32_t device, std::optional<double> tensor_clock_mhz);
+  // Of one device. Empty where the trace has no tensor activity or no clock, or `tensor_clock_mhz`
+  // is not known.
+  static TensorCounters Of(const StringPool& names, const RankTrace& rank, int32_t device,
+                           std::optional<double> tensor_clock_mhz);
   bool empty() const { return ts_.empty(); }
-  // Samples that could not be (activity above 1, no clock, an OFU above what is credible): left out.
+  // Samples that could not be (activity above 1, no clock, an OFU above what is credible): left
+  // out.
   int64_t refused() const { return refused_; }
   OfuSum Over(Nanos begin, Nanos end) const;
 

@@ -54,11 +54,13 @@ ReportRank RankOf(const RankView& view, Nanos origin) {
   out.device = DeviceName(rank);
   out.events = static_cast<int64_t>(rank.events.size());
   out.gpu_events = static_cast<int64_t>(view.gpu_rows().size());
-  out.kernels = std::count(rank.events.category.begin(), rank.events.category.end(), Category::kKernel);
+  out.kernels =
+      std::count(rank.events.category.begin(), rank.events.category.end(), Category::kKernel);
   out.file_bytes = rank.file_bytes;
   out.text_bytes = rank.text_bytes;
   out.steps = static_cast<int64_t>(rank.steps.size());
-  out.complete_steps = std::count_if(rank.steps.begin(), rank.steps.end(), [](const Step& s) { return s.complete; });
+  out.complete_steps =
+      std::count_if(rank.steps.begin(), rank.steps.end(), [](const Step& s) { return s.complete; });
   out.begin = rank.begin - origin;
   out.end = rank.end - origin;
   const Interval span = view.gpu_span();
@@ -69,18 +71,25 @@ ReportRank RankOf(const RankView& view, Nanos origin) {
   const Nanos length = span.end - span.begin;
   for (size_t i = 0; i < kTimelineCells; ++i) {
     // 128 bits: a span of days times the number of cells is beyond 64.
-    const auto edge = [&](size_t k) { return span.begin + static_cast<Nanos>(static_cast<__int128>(length) * k / kTimelineCells); };
+    const auto edge = [&](size_t k) {
+      return span.begin + static_cast<Nanos>(static_cast<__int128>(length) * k / kTimelineCells);
+    };
     const TimeSplit cell = SplitOf(view, edge(i), edge(i + 1));
     if (cell.window <= 0) continue;
-    const auto share = [&](Nanos part) { return static_cast<float>(static_cast<double>(part) / static_cast<double>(cell.window)); };
-    out.timeline[i] = {share(cell.compute), share(cell.exposed_communication), share(cell.exposed_memory)};
+    const auto share = [&](Nanos part) {
+      return static_cast<float>(static_cast<double>(part) / static_cast<double>(cell.window));
+    };
+    out.timeline[i] = {share(cell.compute), share(cell.exposed_communication),
+                       share(cell.exposed_memory)};
   }
   return out;
 }
 
-// Ranks that ran together lie over each other on one axis; files of different runs or clocks do not.
+// Ranks that ran together lie over each other on one axis; files of different runs or clocks do
+// not.
 bool Aligned(const std::vector<ReportRank>& ranks) {
-  Nanos last_begin = std::numeric_limits<Nanos>::min(), first_end = std::numeric_limits<Nanos>::max(), longest = 0;
+  Nanos last_begin = std::numeric_limits<Nanos>::min(),
+        first_end = std::numeric_limits<Nanos>::max(), longest = 0;
   size_t with_gpu = 0;
   for (const ReportRank& r : ranks) {
     if (!r.time) continue;
@@ -102,13 +111,15 @@ TimeSplit SplitOf(const RankView& view, Nanos begin, Nanos end) {
   out.exposed_communication = LengthWithin(view.exposed_communication(), begin, end);
   out.communication = LengthWithin(view.busy(KernelClass::kCommunication), begin, end);
   const Nanos busy = LengthWithin(view.busy(), begin, end);
-  // Compute and exposed communication do not overlap and are parts of busy: what is left of it is copies and sets alone.
+  // Compute and exposed communication do not overlap and are parts of busy: what is left of it is
+  // copies and sets alone.
   out.exposed_memory = busy - out.compute - out.exposed_communication;
   out.idle = out.window - busy;
   return out;
 }
 
-TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFailure> failures, const ReportOptions& options) {
+TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFailure> failures,
+                            const ReportOptions& options) {
   TraceReport out;
   const TraceSet& set = input.set();
   out.written = options.written;
@@ -116,7 +127,8 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
   out.losses = LossesOf(set, failures);
   out.ranks.resize(set.ranks.size());
   std::vector<std::vector<ReportStep>> steps(set.ranks.size());
-  StatusOr<AnalysisTables> stragglers = absl::FailedPreconditionError("not computable: one rank alone has nobody to wait for");
+  StatusOr<AnalysisTables> stragglers =
+      absl::FailedPreconditionError("not computable: one rank alone has nobody to wait for");
 
   std::vector<std::function<void()>> tasks;
   tasks.push_back([&] { out.findings = FindAll(input); });
@@ -125,7 +137,8 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
       const RankView& view = *input.ranks()[i];
       out.ranks[i] = RankOf(view, out.origin);
       for (const Step& s : set.ranks[i].steps) {
-        steps[i].push_back({set.ranks[i].rank, s.number, s.complete, s.begin - out.origin, SplitOf(view, s.begin, s.end)});
+        steps[i].push_back({set.ranks[i].rank, s.number, s.complete, s.begin - out.origin,
+                            SplitOf(view, s.begin, s.end)});
       }
     });
   }
@@ -158,7 +171,8 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
       }
     }
   }
-  for (const RankTrace& rank : set.ranks) out.world_size = std::max(out.world_size, rank.world_size == kUnknown ? 0 : rank.world_size);
+  for (const RankTrace& rank : set.ranks)
+    out.world_size = std::max(out.world_size, rank.world_size == kUnknown ? 0 : rank.world_size);
   for (const ReportRank& r : out.ranks) {
     if (!r.time) continue;
     out.total.window += r.time->window;
@@ -179,14 +193,24 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
   if (!ops.ok()) {
     out.operators.missing = std::string(ops.status().message());
   } else {
-    out.operators.table = Picked(OperatorTable(*ops, static_cast<size_t>(options.operators)),
-                                 {"op_name", "calls", "time_ns", "time_share", "op_mfu", "tflops", "peak_tflops", "ofu", "precision", "shapes", "convention", "main_kernel", "not_computable"});
+    out.operators.table =
+        Picked(OperatorTable(*ops, static_cast<size_t>(options.operators)),
+               {"op_name", "calls", "time_ns", "time_share", "op_mfu", "tflops", "peak_tflops",
+                "ofu", "precision", "shapes", "convention", "main_kernel", "not_computable"});
     if (ops->operators.size() > out.operators.table.rows.size()) {
-      out.operators.table.notes.push_back(fmt::format("{} of {} operators with FLOPs, by time; \"flopwatch trace ops\" has all", out.operators.table.rows.size(), ops->operators.size()));
+      out.operators.table.notes.push_back(
+          fmt::format("{} of {} operators with FLOPs, by time; \"flopwatch trace ops\" has all",
+                      out.operators.table.rows.size(), ops->operators.size()));
     }
-    out.uncounted.table = Picked(UncountedTable(*ops, kUncountedLines), {"kernel_name", "count", "time_ns", "time_share", "reason", "op_name"});
-    if (out.operators.table.rows.empty()) out.operators.missing = "not computable: no operator's FLOPs are known; record shapes (record_shapes=True), or see below what was not counted";
-    for (const std::string& note : ops->notes) out.operator_note += (out.operator_note.empty() ? "" : " ") + note;
+    out.uncounted.table =
+        Picked(UncountedTable(*ops, kUncountedLines),
+               {"kernel_name", "count", "time_ns", "time_share", "reason", "op_name"});
+    if (out.operators.table.rows.empty())
+      out.operators.missing =
+          "not computable: no operator's FLOPs are known; record shapes (record_shapes=True), or "
+          "see below what was not counted";
+    for (const std::string& note : ops->notes)
+      out.operator_note += (out.operator_note.empty() ? "" : " ") + note;
     for (const RankOps& rank : ops->ranks) {
       for (ReportRank& r : out.ranks) {
         if (r.rank != rank.rank) continue;
@@ -204,7 +228,8 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
 Table ForPeople(Table table) {
   for (size_t i = 0; i < table.columns.size(); ++i) {
     Column& c = table.columns[i];
-    if (c.name.ends_with("_ns") && (c.format == ColumnFormat::kPlain || c.format == ColumnFormat::kCount)) {
+    if (c.name.ends_with("_ns") &&
+        (c.format == ColumnFormat::kPlain || c.format == ColumnFormat::kCount)) {
       c.format = ColumnFormat::kMicros;
       if (c.title.empty()) c.title = c.name.substr(0, c.name.size() - 3);
       for (auto& row : table.rows) {
@@ -220,26 +245,33 @@ Table ForPeople(Table table) {
       c.format = ColumnFormat::kMicros;
       if (c.title.empty()) c.title = c.name.substr(0, c.name.size() - 3);
     }
-    if (c.format == ColumnFormat::kPlain && (c.name.starts_with("us_") || c.name.starts_with("total_us_"))) {  // us_a, us_b of a diff
+    if (c.format == ColumnFormat::kPlain &&
+        (c.name.starts_with("us_") || c.name.starts_with("total_us_"))) {  // us_a, us_b of a diff
       c.format = ColumnFormat::kMicros;
-      if (c.title.empty()) c.title = (c.name[0] == 't' ? "total " : "time ") + c.name.substr(c.name.rfind('_') + 1);
+      if (c.title.empty())
+        c.title = (c.name[0] == 't' ? "total " : "time ") + c.name.substr(c.name.rfind('_') + 1);
     }
-    if (c.format == ColumnFormat::kPlain && c.name.ends_with("_share")) c.format = ColumnFormat::kPercent;
+    if (c.format == ColumnFormat::kPlain && c.name.ends_with("_share"))
+      c.format = ColumnFormat::kPercent;
     if (c.title.empty()) c.title = c.name;
-    if (c.format == ColumnFormat::kMicros && c.title.ends_with("_us")) c.title.resize(c.title.size() - 3);
+    if (c.format == ColumnFormat::kMicros && c.title.ends_with("_us"))
+      c.title.resize(c.title.size() - 3);
     std::replace(c.title.begin(), c.title.end(), '_', ' ');
   }
   return table;
 }
 
-std::string HumanNanos(Nanos n) { return HumanCell(static_cast<double>(n) / 1e3, ColumnFormat::kMicros); }
+std::string HumanNanos(Nanos n) {
+  return HumanCell(static_cast<double>(n) / 1e3, ColumnFormat::kMicros);
+}
 
 std::string WhereOf(const Finding& f, Nanos origin) {
   std::string out;
   if (f.rank) out = fmt::format("rank {}", *f.rank);
   if (f.step) out += fmt::format("{}step {}", out.empty() ? "" : ", ", *f.step);
   if (f.window.end > f.window.begin) {
-    out += fmt::format("{}{} to {}", out.empty() ? "" : ", ", HumanNanos(f.window.begin - origin), HumanNanos(f.window.end - origin));
+    out += fmt::format("{}{} to {}", out.empty() ? "" : ", ", HumanNanos(f.window.begin - origin),
+                       HumanNanos(f.window.end - origin));
   }
   return out;
 }
@@ -259,11 +291,15 @@ std::string Headline(const TraceReport& r) {
     events += rank.events;
   }
   std::string out = fmt::format("{} {}", r.ranks.size(), r.ranks.size() == 1 ? "rank" : "ranks");
-  if (r.world_size > static_cast<int64_t>(r.ranks.size())) out += fmt::format(" of {}", r.world_size);
-  if (!gpu.empty()) out += fmt::format(" on {}{}", Printable(gpu, 60), mixed ? " and other GPUs" : "");
-  out += steps == 0 ? ", no marked steps" : fmt::format(", {} {}", steps, steps == 1 ? "step" : "steps");
+  if (r.world_size > static_cast<int64_t>(r.ranks.size()))
+    out += fmt::format(" of {}", r.world_size);
+  if (!gpu.empty())
+    out += fmt::format(" on {}{}", Printable(gpu, 60), mixed ? " and other GPUs" : "");
+  out += steps == 0 ? ", no marked steps"
+                    : fmt::format(", {} {}", steps, steps == 1 ? "step" : "steps");
   if (steps > 0 && fewest != steps) out += " (fewer on some ranks)";
-  return out + fmt::format(", {} events", HumanCell(static_cast<int64_t>(events), ColumnFormat::kCount));
+  return out +
+         fmt::format(", {} events", HumanCell(static_cast<int64_t>(events), ColumnFormat::kCount));
 }
 
 namespace {
@@ -294,12 +330,14 @@ Table RankTable(const TraceReport& r) {
     std::vector<Cell> row{static_cast<int64_t>(rank.rank)};
     if (rank.time) {
       const TimeSplit& s = *rank.time;
-      row.insert(row.end(), {UsCell(s.window), ShareCell(s, s.compute), ShareCell(s, s.exposed_communication), ShareCell(s, s.exposed_memory),
+      row.insert(row.end(), {UsCell(s.window), ShareCell(s, s.compute),
+                             ShareCell(s, s.exposed_communication), ShareCell(s, s.exposed_memory),
                              ShareCell(s, s.idle), ShareCell(s, s.communication)});
     } else {
       row.resize(7);
     }
-    for (const std::optional<double>& v : {rank.mfu_span, rank.flops_coverage, rank.ofu}) row.push_back(v ? Cell(*v) : Cell{});
+    for (const std::optional<double>& v : {rank.mfu_span, rank.flops_coverage, rank.ofu})
+      row.push_back(v ? Cell(*v) : Cell{});
     row.emplace_back(rank.gpu_events);
     row.emplace_back(rank.steps);
     t.rows.push_back(std::move(row));
@@ -318,10 +356,13 @@ Table StepTable(const TraceReport& r) {
                {"exposed_memory_share", "exposed copies", ColumnFormat::kPercent},
                {"idle_share", "idle", ColumnFormat::kPercent}};
   for (const ReportStep& s : r.steps) {
-    t.rows.push_back({static_cast<int64_t>(s.rank), s.number, s.complete, UsCell(s.time.window), ShareCell(s.time, s.time.compute),
-                      ShareCell(s.time, s.time.exposed_communication), ShareCell(s.time, s.time.exposed_memory), ShareCell(s.time, s.time.idle)});
+    t.rows.push_back({static_cast<int64_t>(s.rank), s.number, s.complete, UsCell(s.time.window),
+                      ShareCell(s.time, s.time.compute),
+                      ShareCell(s.time, s.time.exposed_communication),
+                      ShareCell(s.time, s.time.exposed_memory), ShareCell(s.time, s.time.idle)});
   }
-  if (r.steps_left_out > 0) t.notes.push_back(fmt::format("{} more steps are left out here", r.steps_left_out));
+  if (r.steps_left_out > 0)
+    t.notes.push_back(fmt::format("{} more steps are left out here", r.steps_left_out));
   return t;
 }
 

@@ -1,9 +1,9 @@
-// The report on a trace: one structure, made by one function, that the terminal, Markdown, HTML, JSON and the API only write
-// down. No number of a report is computed anywhere else.
+// The report on a trace: one structure, made by one function, that the terminal, Markdown, HTML,
+// JSON and the API only write down. No number of a report is computed anywhere else.
 //
-// Where time went, of one rank or one step, adds up to the whole: every nanosecond of the window is given to the first of
-// compute, exposed communication, exposed memory, idle that was true (definitions: docs/traces.md; busy intervals of RankView).
-// Pure; any thread.
+// Where time went, of one rank or one step, adds up to the whole: every nanosecond of the window is
+// given to the first of compute, exposed communication, exposed memory, idle that was true
+// (definitions: docs/traces.md; busy intervals of RankView). Pure; any thread.
 #ifndef FLOPWATCH_TRACE_REPORT_REPORT_H_
 #define FLOPWATCH_TRACE_REPORT_REPORT_H_
 
@@ -35,7 +35,9 @@ struct TimeSplit {
   Nanos communication = 0;
 
   std::optional<double> Share(Nanos part) const {
-    return window > 0 ? std::optional<double>(static_cast<double>(part) / static_cast<double>(window)) : std::nullopt;
+    return window > 0
+               ? std::optional<double>(static_cast<double>(part) / static_cast<double>(window))
+               : std::nullopt;
   }
 };
 
@@ -46,12 +48,14 @@ struct ReportRank {
   int64_t events = 0, gpu_events = 0, kernels = 0;
   uint64_t file_bytes = 0, text_bytes = 0;
   int64_t steps = 0, complete_steps = 0;
-  Nanos begin = 0, end = 0;  // of all events, from the origin of the report
+  Nanos begin = 0, end = 0;       // of all events, from the origin of the report
   std::optional<TimeSplit> time;  // over the span of GPU work; absent without any
   Nanos gpu_begin = 0;            // of that span, from the origin
-  // RankOps: MFU over the span and over compute kernels alone, share of compute time whose FLOPs are counted, OFU by GPU metrics.
+  // RankOps: MFU over the span and over compute kernels alone, share of compute time whose FLOPs
+  // are counted, OFU by GPU metrics.
   std::optional<double> mfu_span, mfu_compute, flops_coverage, ofu;
-  // The span of GPU work in kTimelineCells equal cells: shares of compute, exposed communication and exposed memory in each.
+  // The span of GPU work in kTimelineCells equal cells: shares of compute, exposed communication
+  // and exposed memory in each.
   std::vector<std::array<float, 3>> timeline;
 };
 inline constexpr size_t kTimelineCells = 240;
@@ -66,17 +70,17 @@ struct ReportStep {
 
 // A part that needs more than every trace has.
 struct ReportTable {
-  Table table;            // no rows where `missing` says why
+  Table table;  // no rows where `missing` says why
   std::string missing;
 };
 
 struct TraceReport {
-  std::string written;  // RFC 3339, given by the caller
+  std::string written;     // RFC 3339, given by the caller
   int64_t world_size = 0;  // 0 = not given
   std::vector<ReportRank> ranks;
   std::vector<ReportStep> steps;  // by rank and number, at most kMaxReportSteps
   int64_t steps_left_out = 0;
-  TimeSplit total;                // sums over ranks
+  TimeSplit total;  // sums over ranks
   // One clock: spans of the ranks lie over each other, so the picture may show them on one axis.
   bool aligned = false;
   std::vector<std::string> verdict;  // sentences, the most important first
@@ -93,18 +97,20 @@ inline constexpr size_t kMaxReportSteps = 2'000;
 struct ReportOptions {
   int operators = 15;  // lines of the table
   std::string written;
-  std::optional<double> peak_tflops;              // OpsOptions::peak_tflops, of every precision
-  const hardware::Catalog* catalog = nullptr;     // OpsOptions::catalog
+  std::optional<double> peak_tflops;           // OpsOptions::peak_tflops, of every precision
+  const hardware::Catalog* catalog = nullptr;  // OpsOptions::catalog
 };
 
 // `failures` of Load(). Runs what it needs of the analyses, the findings and the operator model.
-TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFailure> failures, const ReportOptions& options = {});
+TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFailure> failures,
+                            const ReportOptions& options = {});
 
 // The shares of [begin, end) of a rank.
 TimeSplit SplitOf(const RankView& view, Nanos begin, Nanos end);
 
 std::string ReportJson(const TraceReport& report);
-// One document: styles and pictures inside, no script, no outside request; light, dark and on paper.
+// One document: styles and pictures inside, no script, no outside request; light, dark and on
+// paper.
 std::string ReportHtml(const TraceReport& report);
 std::string ReportMarkdown(const TraceReport& report);
 
@@ -112,13 +118,15 @@ std::string ReportMarkdown(const TraceReport& report);
 Table RankTable(const TraceReport& report);
 Table StepTable(const TraceReport& report);
 
-// Columns whose names end in _us or _ns get their unit for people (numbers of the latter become microseconds); the name without it is the title.
+// Columns whose names end in _us or _ns get their unit for people (numbers of the latter become
+// microseconds); the name without it is the title.
 Table ForPeople(Table table);
 // "12.3 ms", "840 µs", "1.20 s": three digits.
 std::string HumanNanos(Nanos n);
 // "resnet50 · 8 ranks of V100, 1 step"
 std::string Headline(const TraceReport& report);
-// "rank 7, step 10, 12.30 to 12.90 ms" of a finding, relative to the report's origin; "" where it names no place.
+// "rank 7, step 10, 12.30 to 12.90 ms" of a finding, relative to the report's origin; "" where it
+// names no place.
 std::string WhereOf(const Finding& finding, Nanos origin);
 
 // Key "findings" and "not_checked"; `origin` as TraceSet::origin().

@@ -32,28 +32,34 @@ void MarkdownSection(std::string* out, std::string_view title, const ReportTable
 
 std::string ReportMarkdown(const TraceReport& r) {
   std::string out = fmt::format("# Trace report\n\n{}\n\n", Literal(Headline(r)));
-  for (size_t i = 0; i < r.verdict.size(); ++i) out += fmt::format("{}{}", i == 0 ? "" : " ", Literal(r.verdict[i]));
+  for (size_t i = 0; i < r.verdict.size(); ++i)
+    out += fmt::format("{}{}", i == 0 ? "" : " ", Literal(r.verdict[i]));
   out += "\n\n## Where the time went\n\n" + TableOf(RankTable(r));
   if (!r.steps.empty()) out += "\n## Steps\n\n" + TableOf(StepTable(r));
   out += "\n## Findings\n";
   if (r.findings.findings.empty()) out += "\nNone.\n";
   for (const Finding& f : r.findings.findings) {
-    out += fmt::format("\n### {} ({}{})\n\n", Literal(f.title), SeverityName(f.severity),
-                       f.gain > 0 ? fmt::format(", up to {}", HumanCell(f.gain, ColumnFormat::kPercent)) : "");
+    out += fmt::format(
+        "\n### {} ({}{})\n\n", Literal(f.title), SeverityName(f.severity),
+        f.gain > 0 ? fmt::format(", up to {}", HumanCell(f.gain, ColumnFormat::kPercent)) : "");
     for (const Fact& fact : f.evidence) out += fmt::format("- {}\n", Literal(fact.text));
-    for (const std::string& name : f.top) out += fmt::format("- most concerned: {}\n", Literal(name));
-    if (const std::string where = WhereOf(f, r.origin); !where.empty()) out += fmt::format("- look at {}\n", where);
+    for (const std::string& name : f.top)
+      out += fmt::format("- most concerned: {}\n", Literal(name));
+    if (const std::string where = WhereOf(f, r.origin); !where.empty())
+      out += fmt::format("- look at {}\n", where);
     out += fmt::format("\n**{}** {}\n", Literal(f.advice), Literal(f.gain_basis));
   }
   if (!r.findings.not_checked.empty()) {
     out += "\nNot checked, for want of data:\n\n";
-    for (const NotChecked& n : r.findings.not_checked) out += fmt::format("- `{}`: {}\n", n.id, Literal(n.reason));
+    for (const NotChecked& n : r.findings.not_checked)
+      out += fmt::format("- `{}`: {}\n", n.id, Literal(n.reason));
   }
   if (r.ranks.size() > 1) MarkdownSection(&out, "Stragglers", r.stragglers);
   MarkdownSection(&out, "Operators", r.operators);
   if (!r.operator_note.empty()) out += "\n" + Literal(r.operator_note) + "\n";
   MarkdownSection(&out, "Not counted", r.uncounted);
-  if (const Table losses = LossTable(r.losses); !losses.rows.empty()) out += "\n## Left out or repaired\n\n" + TableOf(losses);
+  if (const Table losses = LossTable(r.losses); !losses.rows.empty())
+    out += "\n## Left out or repaired\n\n" + TableOf(losses);
   return out;
 }
 

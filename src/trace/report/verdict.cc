@@ -15,7 +15,9 @@ std::string TimeSentence(const TraceReport& r) {
   if (t.window <= 0) {
     int64_t events = 0;
     for (const ReportRank& rank : r.ranks) events += rank.events;
-    return events == 0 ? "There are no events in this trace." : "There is no GPU work in this trace: CPU activity alone was recorded, so where GPU time went is not computable.";
+    return events == 0 ? "There are no events in this trace."
+                       : "There is no GPU work in this trace: CPU activity alone was recorded, so "
+                         "where GPU time went is not computable.";
   }
   // Parts under a thousandth are noise in a sentence.
   struct Part {
@@ -26,12 +28,21 @@ std::string TimeSentence(const TraceReport& r) {
                              {t.exposed_communication, "communication that no compute hid"},
                              {t.exposed_memory, "copies that nothing hid"},
                              {t.idle, "idle"}};
-  std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.time > b.time; });
-  std::erase_if(parts, [&](const Part& p) { return static_cast<double>(p.time) < 0.001 * static_cast<double>(t.window); });
-  const int64_t with_gpu = std::count_if(r.ranks.begin(), r.ranks.end(), [](const ReportRank& k) { return k.time.has_value(); });
-  std::string out = fmt::format("Of {} of GPU time{}, ", HumanNanos(t.window), with_gpu > 1 ? fmt::format(" on {} ranks", with_gpu) : "");
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const Part& a, const Part& b) { return a.time > b.time; });
+  std::erase_if(parts, [&](const Part& p) {
+    return static_cast<double>(p.time) < 0.001 * static_cast<double>(t.window);
+  });
+  const int64_t with_gpu = std::count_if(r.ranks.begin(), r.ranks.end(),
+                                         [](const ReportRank& k) { return k.time.has_value(); });
+  std::string out = fmt::format("Of {} of GPU time{}, ", HumanNanos(t.window),
+                                with_gpu > 1 ? fmt::format(" on {} ranks", with_gpu) : "");
   for (size_t i = 0; i < parts.size(); ++i) {
-    out += fmt::format("{}{} was {}", i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ", Percent(*t.Share(parts[i].time)), parts[i].text);
+    out += fmt::format("{}{} was {}",
+                       i == 0                  ? ""
+                       : i + 1 == parts.size() ? " and "
+                                               : ", ",
+                       Percent(*t.Share(parts[i].time)), parts[i].text);
     if (i > 0) out.replace(out.rfind(" was "), 5, " ");
   }
   return out + ".";
@@ -45,7 +56,8 @@ const Finding* FindingOf(const TraceReport& r, std::string_view id) {
 }
 
 std::string Sentence(std::string text) {
-  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z')
+    text[0] = static_cast<char>(text[0] - 'a' + 'A');
   if (!text.empty() && text.back() != '.' && text.back() != '!' && text.back() != '?') text += '.';
   return text;
 }
@@ -60,8 +72,11 @@ std::string MfuSentence(const TraceReport& r) {
     coverage = std::min(coverage.value_or(*k.flops_coverage), *k.flops_coverage);
   }
   if (!low || *high <= 0) return "";
-  const std::string value = *high - *low < 0.0005 ? Percent(*low) : fmt::format("{} to {}", Percent(*low), Percent(*high));
-  return fmt::format("MFU over that time was {}, with the FLOPs of {}{} of compute time counted.", value, r.ranks.size() > 1 ? "at least " : "", Percent(*coverage));
+  const std::string value = *high - *low < 0.0005
+                                ? Percent(*low)
+                                : fmt::format("{} to {}", Percent(*low), Percent(*high));
+  return fmt::format("MFU over that time was {}, with the FLOPs of {}{} of compute time counted.",
+                     value, r.ranks.size() > 1 ? "at least " : "", Percent(*coverage));
 }
 
 std::string FindingSentence(const Finding& f) {
@@ -79,19 +94,26 @@ std::vector<std::string> VerdictOf(const TraceReport& r) {
   if (std::string mfu = MfuSentence(r); !mfu.empty()) out.push_back(std::move(mfu));
   const Finding* straggler = FindingOf(r, "straggler");
   if (r.straggler && !r.straggler_sentence.empty()) {
-    out.push_back(Sentence(r.straggler_sentence) + (straggler != nullptr ? " " + Sentence(straggler->advice) : ""));
+    out.push_back(Sentence(r.straggler_sentence) +
+                  (straggler != nullptr ? " " + Sentence(straggler->advice) : ""));
   } else if (straggler != nullptr) {
     out.push_back(FindingSentence(*straggler));
   }
-  const auto worth = [&](const Finding& f) { return &f != straggler && f.severity != Severity::kInfo; };
+  const auto worth = [&](const Finding& f) {
+    return &f != straggler && f.severity != Severity::kInfo;
+  };
   const auto biggest = std::find_if(r.findings.findings.begin(), r.findings.findings.end(), worth);
-  const bool first_is_straggler = straggler != nullptr && !r.findings.findings.empty() && &r.findings.findings.front() == straggler;
+  const bool first_is_straggler = straggler != nullptr && !r.findings.findings.empty() &&
+                                  &r.findings.findings.front() == straggler;
   if (biggest != r.findings.findings.end()) {
-    out.push_back((first_is_straggler ? "Next: " : "Biggest finding: ") + FindingSentence(*biggest));
+    out.push_back((first_is_straggler ? "Next: " : "Biggest finding: ") +
+                  FindingSentence(*biggest));
   } else if (straggler == nullptr && !r.straggler && r.total.window > 0) {
     const size_t not_checked = r.findings.not_checked.size();
-    out.push_back(fmt::format("Nothing worth acting on was found{}.",
-                              not_checked == 0 ? "" : fmt::format("; {} of the rules had no data to judge by", not_checked)));
+    out.push_back(fmt::format(
+        "Nothing worth acting on was found{}.",
+        not_checked == 0 ? ""
+                         : fmt::format("; {} of the rules had no data to judge by", not_checked)));
   }
   if (r.losses.partial()) out.push_back(LossSentence(r.losses));
   return out;

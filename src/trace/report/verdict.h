@@ -9,7 +9,8 @@
 
 namespace flopwatch::trace {
 
-// Where time went, who is waited for, the biggest finding and what to do about it, what is missing. From the other members of `report`.
+// Where time went, who is waited for, the biggest finding and what to do about it, what is missing.
+// From the other members of `report`.
 std::vector<std::string> VerdictOf(const TraceReport& report);
 
 }  // namespace flopwatch::trace

@@ -130,9 +130,10 @@ INSTANTIATE_TEST_SUITE_P(
              "gmmastage1_warpgroupsize1x1x1_tensor64x256x32",
              "xmma gemm fp8 tile=64x256x128 stages=3 cluster=2x1 split=- tensor=yes layout=tn_n "
              "high"},
-        Case{"sm80_xmma_gemm_f32f32_f32f32_f32_nt_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_"
-             "aligna4_alignc4_execute_kernel__5x_cublas",
-             "xmma gemm fp32 tile=64x64x8 stages=3 cluster=-x- split=no tensor=no layout=nt_n high"},
+        Case{
+            "sm80_xmma_gemm_f32f32_f32f32_f32_nt_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_"
+            "aligna4_alignc4_execute_kernel__5x_cublas",
+            "xmma gemm fp32 tile=64x64x8 stages=3 cluster=-x- split=no tensor=no layout=nt_n high"},
         Case{"sm80_xmma_gemm_i8i32_i8i32_i32_tn_n_tilesize128x64x64_stage3_warpsize2x2x1_"
              "tensor16x8x32_kernel",
              "xmma gemm int8 tile=128x64x64 stages=3 cluster=-x- split=- tensor=yes layout=tn_n "

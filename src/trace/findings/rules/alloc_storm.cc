@@ -1,6 +1,6 @@
-// alloc-storm (traces.md 6.1): cudaMalloc, cudaFree, cudaHostAlloc and the like more than five times or for more than 1 % of
-// the time in at least half of the steady steps. The first step is left out where there are others: it fills the caching
-// allocator.
+// alloc-storm (traces.md 6.1): cudaMalloc, cudaFree, cudaHostAlloc and the like more than five
+// times or for more than 1 % of the time in at least half of the steady steps. The first step is
+// left out where there are others: it fills the caching allocator.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,8 +17,11 @@ constexpr double kAllocTimeShare = 0.01, kAllocStepsShare = 0.5;
 RankCheck CheckAllocStorm(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (!m.has_steps)
-    return CannotCheck("the trace has no steps: first iterations, which must allocate, cannot be told from steady ones");
-  if (std::none_of(e.category.begin(), e.category.end(), IsLaunchApi)) return CannotCheck("no runtime calls in the trace");
+    return CannotCheck(
+        "the trace has no steps: first iterations, which must allocate, cannot be told from steady "
+        "ones");
+  if (std::none_of(e.category.begin(), e.category.end(), IsLaunchApi))
+    return CannotCheck("no runtime calls in the trace");
   const size_t from = m.steps.size() > 1 ? 1 : 0;
   struct PerStep {
     int64_t calls = 0;
@@ -32,7 +35,9 @@ RankCheck CheckAllocStorm(const RankMeasures& m) {
   Row longest = kNoRow;
   int64_t calls = 0;
   for (Row r = 0; r < e.size(); ++r) {
-    if (e.step[r] == kNoStep || !steady[static_cast<size_t>(e.step[r])] || m.CallOf(r) != CallKind::kAllocate) continue;
+    if (e.step[r] == kNoStep || !steady[static_cast<size_t>(e.step[r])] ||
+        m.CallOf(r) != CallKind::kAllocate)
+      continue;
     PerStep& p = per_step[static_cast<size_t>(e.step[r])];
     ++p.calls;
     ++calls;
@@ -47,28 +52,36 @@ RankCheck CheckAllocStorm(const RankMeasures& m) {
     const auto s = static_cast<size_t>(m.steps[i]);
     const Nanos length = m.rank.steps[s].end - m.rank.steps[s].begin;
     steady_time += length;
-    stormy += per_step[s].calls > kCalls || static_cast<double>(per_step[s].time) > kAllocTimeShare * static_cast<double>(length);
+    stormy += per_step[s].calls > kCalls ||
+              static_cast<double>(per_step[s].time) > kAllocTimeShare * static_cast<double>(length);
   }
   const auto counted = static_cast<double>(m.steps.size() - from);
   if (calls == 0 || static_cast<double>(stormy) < kAllocStepsShare * counted) return Nothing();
   const Nanos time = Length(Merge(std::move(touched)));
-  Finding f = FindingOf(
-      m, fmt::format("{} allocations from the driver a steady step", NumberText(static_cast<double>(calls) / counted)));
+  Finding f = FindingOf(m, fmt::format("{} allocations from the driver a steady step",
+                                       NumberText(static_cast<double>(calls) / counted)));
   AddCount(&f, "allocation_calls_per_step", static_cast<double>(calls) / counted,
            fmt::format("{} calls in {} steady steps", calls, NumberText(counted)));
   AddTime(&f, "allocation_time_us", time,
           fmt::format("{} in them, {} of these steps", DurationText(time),
-                      PercentText(steady_time > 0 ? static_cast<double>(time) / static_cast<double>(steady_time) : 0)));
-  AddCount(&f, "steps", static_cast<double>(stormy), fmt::format("in {} of {} steady steps", stormy, NumberText(counted)));
+                      PercentText(steady_time > 0
+                                      ? static_cast<double>(time) / static_cast<double>(steady_time)
+                                      : 0)));
+  AddCount(&f, "steps", static_cast<double>(stormy),
+           fmt::format("in {} of {} steady steps", stormy, NumberText(counted)));
   f.top = names.Texts(m.names);
-  SetGain(&f, m, time, "the time of these calls, during which the host launches nothing; cudaFree also waits for the GPU");
+  SetGain(&f, m, time,
+          "the time of these calls, during which the host launches nothing; cudaFree also waits "
+          "for the GPU");
   PointTo(&f, m, {e.ts[longest], e.end(longest)});
   f.advice =
-      "Let the caching allocator keep memory (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True), avoid empty_cache() in the "
+      "Let the caching allocator keep memory (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True), "
+      "avoid empty_cache() in the "
       "loop, "
       "keep shapes constant or padded, allocate pinned buffers once.";
   f.source = "PyTorch notes on CUDA memory management";
-  if (from == 0) f.uncertain.push_back("the trace has one complete step, which may be the job's first");
+  if (from == 0)
+    f.uncertain.push_back("the trace has one complete step, which may be the job's first");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
 

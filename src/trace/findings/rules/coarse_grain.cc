@@ -1,6 +1,7 @@
-// coarse-grain (traces.md 6.1; the fleet paper's improper grain size): kernels longer than 100 µs with fewer blocks than SMs
-// although the blocks have 128 threads and more: much work a thread, few blocks. Reported when the SMs left empty by them are
-// worth 5 % of computing time, so that persistent kernels on nearly all SMs are not.
+// coarse-grain (traces.md 6.1; the fleet paper's improper grain size): kernels longer than 100 µs
+// with fewer blocks than SMs although the blocks have 128 threads and more: much work a thread, few
+// blocks. Reported when the SMs left empty by them are worth 5 % of computing time, so that
+// persistent kernels on nearly all SMs are not.
 #include <fmt/format.h>
 
 #include "trace/findings/evidence.h"
@@ -17,7 +18,8 @@ RankCheck CheckCoarseGrain(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.sm_count == 0)
     return CannotCheck(
-        "the number of SMs is not known: the trace has no properties of the device, or a device the hardware table lacks");
+        "the number of SMs is not known: the trace has no properties of the device, or a device "
+        "the hardware table lacks");
   Nanos time = 0;
   int64_t kernels = 0, with_grid = 0;
   double unused = 0;
@@ -29,7 +31,8 @@ RankCheck CheckCoarseGrain(const RankMeasures& m) {
     const int64_t blocks = k == nullptr ? 0 : m.Blocks(*k);
     if (blocks == 0) continue;
     ++with_grid;
-    const int64_t threads = int64_t{1} * std::max(k->block[0], 1) * std::max(k->block[1], 1) * std::max(k->block[2], 1);
+    const int64_t threads =
+        int64_t{1} * std::max(k->block[0], 1) * std::max(k->block[1], 1) * std::max(k->block[2], 1);
     if (blocks >= m.sm_count || e.dur[r] <= kLong || threads < kThreads) continue;
     ++kernels;
     time += e.dur[r];
@@ -38,21 +41,30 @@ RankCheck CheckCoarseGrain(const RankMeasures& m) {
     if (longest == kNoRow || e.dur[r] > e.dur[longest]) longest = r;
   }
   if (with_grid == 0) return CannotCheck("the kernels of the trace have no grid");
-  if (m.compute_sum == 0 || unused < kUnusedShare * static_cast<double>(m.compute_sum)) return Nothing();
+  if (m.compute_sum == 0 || unused < kUnusedShare * static_cast<double>(m.compute_sum))
+    return Nothing();
   const KernelDetail* k = m.rank.KernelOf(longest);
-  Finding f = FindingOf(m, fmt::format("{} long kernels a step have fewer blocks than the {} SMs",
-                                       NumberText(m.PerStep(static_cast<double>(kernels))), m.sm_count));
-  AddCount(&f, "kernels", static_cast<double>(kernels), fmt::format("{} kernels, {} together", kernels, DurationText(time)));
+  Finding f =
+      FindingOf(m, fmt::format("{} long kernels a step have fewer blocks than the {} SMs",
+                               NumberText(m.PerStep(static_cast<double>(kernels))), m.sm_count));
+  AddCount(&f, "kernels", static_cast<double>(kernels),
+           fmt::format("{} kernels, {} together", kernels, DurationText(time)));
   AddShare(&f, "compute_share", static_cast<double>(time) / static_cast<double>(m.compute_sum),
-           fmt::format("{} of computing time", PercentText(static_cast<double>(time) / static_cast<double>(m.compute_sum))));
+           fmt::format("{} of computing time", PercentText(static_cast<double>(time) /
+                                                           static_cast<double>(m.compute_sum))));
   AddText(&f, "longest_launch",
-          fmt::format("{}x{}x{} blocks of {}x{}x{}", k->grid[0], k->grid[1], k->grid[2], k->block[0], k->block[1], k->block[2]),
-          fmt::format("the longest takes {} with {} blocks of {}x{}x{} threads", DurationText(e.dur[longest]), m.Blocks(*k),
-                      k->block[0], k->block[1], k->block[2]));
+          fmt::format("{}x{}x{} blocks of {}x{}x{}", k->grid[0], k->grid[1], k->grid[2],
+                      k->block[0], k->block[1], k->block[2]),
+          fmt::format("the longest takes {} with {} blocks of {}x{}x{} threads",
+                      DurationText(e.dur[longest]), m.Blocks(*k), k->block[0], k->block[1],
+                      k->block[2]));
   f.top = names.Texts(m.names);
-  SetGain(&f, m, static_cast<Nanos>(unused), "time of these kernels times the share of SMs without a block");
+  SetGain(&f, m, static_cast<Nanos>(unused),
+          "time of these kernels times the share of SMs without a block");
   PointTo(&f, m, {e.ts[longest], e.end(longest)});
-  f.advice = "Let a thread do less and launch more blocks: GPUs switch between warps at no cost, unlike CPU threads.";
+  f.advice =
+      "Let a thread do less and launch more blocks: GPUs switch between warps at no cost, unlike "
+      "CPU threads.";
   f.source = "Facebook GPU fleet paper, case studies: improper grain size per GPU thread";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }

@@ -1,4 +1,5 @@
-// comm-dominated (traces.md 6.1): communication that no computation hides takes more than 10 % of step time.
+// comm-dominated (traces.md 6.1): communication that no computation hides takes more than 10 % of
+// step time.
 #include <fmt/format.h>
 
 #include "trace/collectives.h"
@@ -34,39 +35,49 @@ RankCheck CheckCommDominated(const RankMeasures& m) {
       sized_time += e.dur[r];
     }
   }
-  Finding f = FindingOf(m, fmt::format("{} of step time is communication that no computation hides", PercentText(share)));
-  AddShare(&f, "exposed_communication_share", share, fmt::format("exposed communication {} of step time", PercentText(share)));
+  Finding f = FindingOf(m, fmt::format("{} of step time is communication that no computation hides",
+                                       PercentText(share)));
+  AddShare(&f, "exposed_communication_share", share,
+           fmt::format("exposed communication {} of step time", PercentText(share)));
   AddShare(&f, "communication_share", m.Share(m.communication_busy),
-           fmt::format("communication runs for {} of step time", PercentText(m.Share(m.communication_busy))));
+           fmt::format("communication runs for {} of step time",
+                       PercentText(m.Share(m.communication_busy))));
   AddCount(&f, "collectives_per_step", m.PerStep(static_cast<double>(count)),
            fmt::format("{} collectives a step", NumberText(m.PerStep(static_cast<double>(count)))));
   if (sized > 0) {
     AddBytes(&f, "mean_message_bytes", static_cast<double>(bytes) / static_cast<double>(sized),
-             fmt::format("mean message {}", BytesText(static_cast<double>(bytes) / static_cast<double>(sized))));
+             fmt::format("mean message {}",
+                         BytesText(static_cast<double>(bytes) / static_cast<double>(sized))));
     if (sized_time > 0) {
       const double rate = static_cast<double>(bytes) / static_cast<double>(sized_time);
       AddCount(&f, "algorithm_gb_per_s", rate,
                fmt::format("{:.3g} GB/s by message size over kernel time, waiting included", rate));
     }
   } else {
-    f.uncertain.push_back("message sizes are not recorded in this trace (they are since PyTorch 2.4)");
+    f.uncertain.push_back(
+        "message sizes are not recorded in this trace (they are since PyTorch 2.4)");
   }
   f.top = names.Texts(m.names);
-  SetGain(&f, m, m.exposed_communication,
-          "all exposed communication, if it were hidden; part of it may be waiting for a late rank");
+  SetGain(
+      &f, m, m.exposed_communication,
+      "all exposed communication, if it were hidden; part of it may be waiting for a late rank");
   PointTo(&f, m, worst);
   f.advice =
-      "Overlap communication with computation (bucketed gradients, prefetched parameters), accumulate gradients over "
+      "Overlap communication with computation (bucketed gradients, prefetched parameters), "
+      "accumulate gradients over "
       "micro-batches, "
       "compress or use lower precision, and keep the busiest groups within a node.";
   f.source = "Holistic trace analysis, communication computation overlap; traces.md 6.1";
   if (m.view.set().ranks.size() < 2)
-    f.uncertain.push_back("the other ranks' traces would tell waiting for a late rank from moving data");
+    f.uncertain.push_back(
+        "the other ranks' traces would tell waiting for a late rank from moving data");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
 
 }  // namespace
 
-RuleResult CommDominated(const Measures& measures) { return EachRank(measures, CheckCommDominated); }
+RuleResult CommDominated(const Measures& measures) {
+  return EachRank(measures, CheckCommDominated);
+}
 
 }  // namespace flopwatch::trace::rules

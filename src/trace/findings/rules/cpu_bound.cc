@@ -1,6 +1,7 @@
-// cpu-bound (traces.md 6.1): the GPU is idle more than 30 % of the time, more than half of the gaps on its streams end with
-// work that was launched only after the stream had run dry (host wait), and the launching threads are busy in more than 80 % of
-// the idle time. Data loading and blocking waits are not the host being busy.
+// cpu-bound (traces.md 6.1): the GPU is idle more than 30 % of the time, more than half of the gaps
+// on its streams end with work that was launched only after the stream had run dry (host wait), and
+// the launching threads are busy in more than 80 % of the idle time. Data loading and blocking
+// waits are not the host being busy.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,41 +20,53 @@ RankCheck CheckCpuBound(const RankMeasures& m) {
   if (std::none_of(m.launches.begin(), m.launches.end(), [](bool b) { return b; })) {
     return CannotCheck("no launch calls linked to GPU work in the trace");
   }
-  const double host_wait = m.stream_gaps > 0 ? static_cast<double>(m.host_wait) / static_cast<double>(m.stream_gaps) : 0;
+  const double host_wait =
+      m.stream_gaps > 0 ? static_cast<double>(m.host_wait) / static_cast<double>(m.stream_gaps) : 0;
   const IntervalSet covered = Intersect(m.idle_rest, m.host_busy);
   const Nanos rest = Length(m.idle_rest);
-  const double busy = rest > 0 ? static_cast<double>(Length(covered)) / static_cast<double>(rest) : 0;
-  if (m.idle_rest_share <= kCpuBoundIdleShare || host_wait <= kHostWaitShare || busy <= kBusyShare) return Nothing();
+  const double busy =
+      rest > 0 ? static_cast<double>(Length(covered)) / static_cast<double>(rest) : 0;
+  if (m.idle_rest_share <= kCpuBoundIdleShare || host_wait <= kHostWaitShare || busy <= kBusyShare)
+    return Nothing();
 
   std::vector<Interval> gaps(m.idle_rest.begin(), m.idle_rest.end());
   const size_t keep = std::min(gaps.size(), kLookedAt);
-  std::partial_sort(gaps.begin(), gaps.begin() + static_cast<ptrdiff_t>(keep), gaps.end(),
-                    [](const Interval& a, const Interval& b) { return a.end - a.begin > b.end - b.begin; });
+  std::partial_sort(
+      gaps.begin(), gaps.begin() + static_cast<ptrdiff_t>(keep), gaps.end(),
+      [](const Interval& a, const Interval& b) { return a.end - a.begin > b.end - b.begin; });
   TopNames covering;
   for (size_t i = 0; i < keep; ++i) {
     const Row r = m.HostRowAt(gaps[i].begin + (gaps[i].end - gaps[i].begin) / 2);
     if (r != kNoRow) covering.Add(m.events.name[r], gaps[i].end - gaps[i].begin);
   }
-  Finding f =
-      FindingOf(m, fmt::format("The GPU is idle {} of the time and waits for the host", PercentText(m.idle_rest_share)));
+  Finding f = FindingOf(m, fmt::format("The GPU is idle {} of the time and waits for the host",
+                                       PercentText(m.idle_rest_share)));
   AddShare(&f, "idle_share", m.idle_rest_share,
            fmt::format("GPU idle {} without data loading", PercentText(m.idle_rest_share)));
   AddShare(
       &f, "host_wait_share", host_wait,
-      fmt::format("{} of the gaps on streams end with work launched after the stream had run dry", PercentText(host_wait)));
-  AddShare(&f, "host_busy_share", busy, fmt::format("launching threads busy in {} of the idle time", PercentText(busy)));
-  AddTime(&f, "longest_gap_us", gaps.empty() ? 0 : gaps[0].end - gaps[0].begin,
-          fmt::format("longest gap {}", DurationText(gaps.empty() ? 0 : gaps[0].end - gaps[0].begin)));
+      fmt::format("{} of the gaps on streams end with work launched after the stream had run dry",
+                  PercentText(host_wait)));
+  AddShare(&f, "host_busy_share", busy,
+           fmt::format("launching threads busy in {} of the idle time", PercentText(busy)));
+  AddTime(
+      &f, "longest_gap_us", gaps.empty() ? 0 : gaps[0].end - gaps[0].begin,
+      fmt::format("longest gap {}", DurationText(gaps.empty() ? 0 : gaps[0].end - gaps[0].begin)));
   f.top = covering.Texts(m.names);
   SetGain(&f, m, Length(covered),
-          "idle time in which the launching threads were busy, all of it hidden if the host were fast enough");
+          "idle time in which the launching threads were busy, all of it hidden if the host were "
+          "fast enough");
   PointTo(&f, m, gaps.empty() ? Interval{} : gaps[0]);
   f.advice =
-      "Do less on the launching thread: move transforms to the GPU or to worker threads, compile (torch.compile, CUDA graphs), "
+      "Do less on the launching thread: move transforms to the GPU or to worker threads, compile "
+      "(torch.compile, CUDA graphs), "
       "use "
       "fused optimizers, or give each launch more work with a larger batch.";
-  f.source = "Facebook GPU fleet paper, case studies: bottlenecks at the CPU cause high GPU idle time";
-  if (!m.rank.with_stack) f.uncertain.push_back("Python stacks (with_stack) would name the code that keeps the host busy");
+  f.source =
+      "Facebook GPU fleet paper, case studies: bottlenecks at the CPU cause high GPU idle time";
+  if (!m.rank.with_stack)
+    f.uncertain.push_back(
+        "Python stacks (with_stack) would name the code that keeps the host busy");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
 

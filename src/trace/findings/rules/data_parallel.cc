@@ -1,5 +1,6 @@
-// dataparallel (traces.md 6.1, TensorBoard plugin's rule): torch.nn.DataParallel with more than one device: one process and one
-// interpreter lock drive all GPUs, and the model is copied to each of them in every step.
+// dataparallel (traces.md 6.1, TensorBoard plugin's rule): torch.nn.DataParallel with more than one
+// device: one process and one interpreter lock drive all GPUs, and the model is copied to each of
+// them in every step.
 #include <fmt/format.h>
 
 #include "trace/findings/evidence.h"
@@ -9,10 +10,13 @@ namespace flopwatch::trace::rules {
 namespace {
 
 bool IsDataParallel(std::string_view name) {
-  if (name.find("Distributed") != std::string_view::npos || name.find("distributed") != std::string_view::npos) return false;
+  if (name.find("Distributed") != std::string_view::npos ||
+      name.find("distributed") != std::string_view::npos)
+    return false;
   return name.find("DataParallel.forward") != std::string_view::npos ||
          name.find("nn.Module: DataParallel") != std::string_view::npos ||
-         (name.find("data_parallel.py") != std::string_view::npos && name.find("forward") != std::string_view::npos);
+         (name.find("data_parallel.py") != std::string_view::npos &&
+          name.find("forward") != std::string_view::npos);
 }
 
 RankCheck CheckDataParallel(const RankMeasures& m) {
@@ -23,7 +27,8 @@ RankCheck CheckDataParallel(const RankMeasures& m) {
   Row first = kNoRow;
   for (Row r = 0; r < e.size(); ++r) {
     const Category c = e.category[r];
-    if (c != Category::kCpuOp && c != Category::kUserAnnotation && c != Category::kPythonFunction) continue;
+    if (c != Category::kCpuOp && c != Category::kUserAnnotation && c != Category::kPythonFunction)
+      continue;
     if (!parallel(e.name[r])) continue;
     names.Add(e.name[r], e.dur[r]);
     if (first == kNoRow) first = r;
@@ -31,7 +36,8 @@ RankCheck CheckDataParallel(const RankMeasures& m) {
   if (first == kNoRow) return Nothing();
   absl::flat_hash_map<int32_t, std::vector<Interval>> devices;
   for (const Row r : m.gpu) {
-    if (const KernelDetail* k = m.rank.KernelOf(r)) devices[k->device].push_back({e.ts[r], e.end(r)});
+    if (const KernelDetail* k = m.rank.KernelOf(r))
+      devices[k->device].push_back({e.ts[r], e.end(r)});
   }
   if (devices.size() < 2) return Nothing();
   Nanos busy = 0, idle = 0;
@@ -41,12 +47,15 @@ RankCheck CheckDataParallel(const RankMeasures& m) {
     idle += m.step_time - one;
   }
   const auto n = static_cast<Nanos>(devices.size());
-  Finding f = FindingOf(m, fmt::format("DataParallel drives {} GPUs from one process", devices.size()));
-  AddCount(&f, "devices", static_cast<double>(devices.size()), fmt::format("kernels on {} devices", devices.size()));
+  Finding f =
+      FindingOf(m, fmt::format("DataParallel drives {} GPUs from one process", devices.size()));
+  AddCount(&f, "devices", static_cast<double>(devices.size()),
+           fmt::format("kernels on {} devices", devices.size()));
   AddShare(&f, "mean_busy_share", m.Share(busy / n),
            fmt::format("each busy {} of step time on average", PercentText(m.Share(busy / n))));
   f.top = names.Texts(m.names);
-  SetGain(&f, m, idle / n, "idle time of the devices, on average: what one process a GPU could fill at most");
+  SetGain(&f, m, idle / n,
+          "idle time of the devices, on average: what one process a GPU could fill at most");
   PointTo(&f, m, {e.ts[first], e.end(first)});
   f.advice = "Use torch.nn.parallel.DistributedDataParallel, one process a GPU.";
   f.source = "PyTorch documentation of DataParallel; TensorBoard plugin's rule";

@@ -1,6 +1,6 @@
-// gc-pause (traces.md 6.1): at least two idle gaps of more than 5 ms under Python's garbage collection, or in which the
-// launching threads have no event at all (collection, the global interpreter lock held by another thread, the process not
-// scheduled).
+// gc-pause (traces.md 6.1): at least two idle gaps of more than 5 ms under Python's garbage
+// collection, or in which the launching threads have no event at all (collection, the global
+// interpreter lock held by another thread, the process not scheduled).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,8 +15,9 @@ namespace {
 constexpr Nanos kPause = 5'000'000;
 constexpr size_t kRepeated = 2;
 constexpr int kMaxParentsAtPause = 256;  // of the row at a gap that are looked at
-constexpr double kSilent = 0.10;  // of the gap may lie under events
-constexpr double kFrame = 1.5;    // an event longer than this many gaps is a frame around everything and says nothing
+constexpr double kSilent = 0.10;         // of the gap may lie under events
+constexpr double kFrame =
+    1.5;  // an event longer than this many gaps is a frame around everything and says nothing
 
 // "gc" as a word of its own, as in "gc.collect", "Python GC" or "<built-in function gc.collect>".
 bool IsCollection(std::string_view name) {
@@ -24,7 +25,8 @@ bool IsCollection(std::string_view name) {
   if (lower.find("garbage") != std::string::npos) return true;
   const auto word = [&](size_t at) {
     const auto letter = [&](size_t i) {
-      return i < lower.size() && (absl::ascii_isalnum(static_cast<unsigned char>(lower[i])) || lower[i] == '_');
+      return i < lower.size() &&
+             (absl::ascii_isalnum(static_cast<unsigned char>(lower[i])) || lower[i] == '_');
     };
     return !(at > 0 && letter(at - 1)) && !letter(at + 2);
   };
@@ -38,18 +40,23 @@ RankCheck CheckGcPause(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
   if (std::none_of(m.launches.begin(), m.launches.end(), [](bool b) { return b; }))
-    return CannotCheck("no launch calls linked to GPU work in the trace: the thread that should be busy is not known");
+    return CannotCheck(
+        "no launch calls linked to GPU work in the trace: the thread that should be busy is not "
+        "known");
   NameTest collection(m.names, IsCollection);
   std::vector<Interval> pauses;
   int64_t named = 0;
   TopNames names;
   for (const Interval& gap : m.idle) {
-    if (gap.end - gap.begin <= kPause || 2 * LengthWithin(m.loader, gap.begin, gap.end) > gap.end - gap.begin) continue;
+    if (gap.end - gap.begin <= kPause ||
+        2 * LengthWithin(m.loader, gap.begin, gap.end) > gap.end - gap.begin)
+      continue;
     const double length = static_cast<double>(gap.end - gap.begin);
     std::vector<Interval> events, collecting;
     const auto look = [&](Row r) {
       const Category c = e.category[r];
-      const bool block = c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction;
+      const bool block =
+          c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction;
       if ((!block && !IsLaunchApi(c)) || !m.launches[e.thread[r]] || m.IsStepAnnotation(r)) return;
       const Interval inside{std::max(gap.begin, e.ts[r]), std::min(gap.end, e.end(r))};
       if (block && collection(e.name[r])) {
@@ -59,18 +66,24 @@ RankCheck CheckGcPause(const RankMeasures& m) {
       if (static_cast<double>(e.dur[r]) <= kFrame * length) events.push_back(inside);
     };
     Row around = m.HostRowAt(gap.begin);
-    for (int i = 0; i < kMaxParentsAtPause && around != kNoRow; ++i, around = e.parent[around]) look(around);
+    for (int i = 0; i < kMaxParentsAtPause && around != kNoRow; ++i, around = e.parent[around])
+      look(around);
     for (Row r = m.FirstFrom(gap.begin); r < e.size() && e.ts[r] < gap.end; ++r) look(r);
     const bool collects = 2 * static_cast<double>(Length(Merge(std::move(collecting)))) > length;
-    if (!collects && static_cast<double>(Length(Merge(std::move(events)))) >= kSilent * length) continue;
+    if (!collects && static_cast<double>(Length(Merge(std::move(events)))) >= kSilent * length)
+      continue;
     named += collects;
     pauses.push_back(gap);
   }
   if (pauses.size() < kRepeated) return Nothing();
   const Nanos time = Length(pauses);
-  Finding f = FindingOf(m, fmt::format("{} pauses of more than 5 ms without a sign of the host", pauses.size()));
-  if (named > 0) f.title = fmt::format("{} pauses of more than 5 ms, {} of them in garbage collection", pauses.size(), named);
-  AddCount(&f, "pauses", static_cast<double>(pauses.size()), fmt::format("{} idle gaps of more than 5 ms", pauses.size()));
+  Finding f = FindingOf(
+      m, fmt::format("{} pauses of more than 5 ms without a sign of the host", pauses.size()));
+  if (named > 0)
+    f.title = fmt::format("{} pauses of more than 5 ms, {} of them in garbage collection",
+                          pauses.size(), named);
+  AddCount(&f, "pauses", static_cast<double>(pauses.size()),
+           fmt::format("{} idle gaps of more than 5 ms", pauses.size()));
   AddCount(&f, "pauses_in_garbage_collection", static_cast<double>(named),
            fmt::format("{} of them under garbage collection", named));
   AddTime(&f, "pause_time_us", time, fmt::format("{} together", DurationText(time)));
@@ -78,13 +91,15 @@ RankCheck CheckGcPause(const RankMeasures& m) {
   SetGain(&f, m, time, "these gaps, if nothing else filled them");
   PointTo(&f, m, Longest(pauses));
   f.advice =
-      "Freeze long-lived objects (gc.freeze()) and collect at chosen moments (gc.disable(), gc.collect() every N steps, on all "
+      "Freeze long-lived objects (gc.freeze()) and collect at chosen moments (gc.disable(), "
+      "gc.collect() every N steps, on all "
       "ranks at once); "
       "look for other Python threads that hold the interpreter lock and for an overcommitted CPU.";
   f.source = "Megatron-LM --manual-gc; traces.md 6.1";
   if (named < static_cast<int64_t>(pauses.size()))
     f.uncertain.push_back(
-        "the trace does not say what the host did in these gaps; Python stacks (with_stack) or a CPU profile would");
+        "the trace does not say what the host did in these gaps; Python stacks (with_stack) or a "
+        "CPU profile would");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
 

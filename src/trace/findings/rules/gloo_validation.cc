@@ -1,8 +1,9 @@
-// gloo-validation (ofu-paper.txt VI-A; traces.md 6.1): TORCH_DISTRIBUTED_DEBUG=DETAIL makes PyTorch check every collective of
-// NCCL with collectives over Gloo, on the CPU (pytorch #58281 describes the wrapper). Seen as at least one gloo:all_gather, or
-// gloo:send or gloo:recv, per collective of NCCL, for more than 5 % of step time (or at least 100 events, whatever their time:
-// nothing else makes so many). Counts are of whole traces, not of complete steps alone: 15,360 send, 7,560 recv and 240
-// all_gather in the paper's.
+// gloo-validation (ofu-paper.txt VI-A; traces.md 6.1): TORCH_DISTRIBUTED_DEBUG=DETAIL makes PyTorch
+// check every collective of NCCL with collectives over Gloo, on the CPU (pytorch #58281 describes
+// the wrapper). Seen as at least one gloo:all_gather, or gloo:send or gloo:recv, per collective of
+// NCCL, for more than 5 % of step time (or at least 100 events, whatever their time: nothing else
+// makes so many). Counts are of whole traces, not of complete steps alone: 15,360 send, 7,560 recv
+// and 240 all_gather in the paper's.
 #include <fmt/format.h>
 
 #include "trace/findings/rules/gloo.h"
@@ -28,7 +29,9 @@ RuleResult GlooValidation(const Measures& measures) {
     GlooUse use = GlooOf(*m);
     const bool nccl = use.nccl > 0 || m->rank.backend.find("nccl") != std::string::npos;
     const bool each = use.all_gather >= use.nccl || use.send >= use.nccl || use.receive >= use.nccl;
-    if (!nccl || use.all_gather + use.send + use.receive == 0 || !each || (use.share() <= kValidationShare && use.all < kMany)) continue;
+    if (!nccl || use.all_gather + use.send + use.receive == 0 || !each ||
+        (use.share() <= kValidationShare && use.all < kMany))
+      continue;
     ranks.push_back(m->rank.rank);
     total.send += use.send;
     total.receive += use.receive;
@@ -39,8 +42,11 @@ RuleResult GlooValidation(const Measures& measures) {
     worst_share = use.share();
     f = FindingOf(*m, "");
     const IntervalSet alone = Subtract(use.time, m->view.busy());
-    f.gain = use.base > 0 ? std::min(1.0, static_cast<double>(Length(alone)) / static_cast<double>(use.base)) : 0;
-    f.gain_basis = "time of Gloo's events in which the GPU was idle: all of it goes with the variable";
+    f.gain = use.base > 0
+                 ? std::min(1.0, static_cast<double>(Length(alone)) / static_cast<double>(use.base))
+                 : 0;
+    f.gain_basis =
+        "time of Gloo's events in which the GPU was idle: all of it goes with the variable";
     f.top = use.names.Texts(m->names);
     PointTo(&f, *m, Longest(use.time));
   }
@@ -49,16 +55,23 @@ RuleResult GlooValidation(const Measures& measures) {
     return result;
   }
   f.title = fmt::format(
-      "Gloo checks every collective of NCCL: {} send, {} recv, {} all_gather; TORCH_DISTRIBUTED_DEBUG=DETAIL is set",
+      "Gloo checks every collective of NCCL: {} send, {} recv, {} all_gather; "
+      "TORCH_DISTRIBUTED_DEBUG=DETAIL is set",
       total.send, total.receive, total.all_gather);
   f.ranks = std::move(ranks);
-  AddCount(&f, "gloo_send", static_cast<double>(total.send), fmt::format("{} gloo:send", total.send));
-  AddCount(&f, "gloo_recv", static_cast<double>(total.receive), fmt::format("{} gloo:recv", total.receive));
-  AddCount(&f, "gloo_all_gather", static_cast<double>(total.all_gather), fmt::format("{} gloo:all_gather", total.all_gather));
-  AddCount(&f, "nccl_collectives", static_cast<double>(total.nccl), fmt::format("beside {} collectives of NCCL", total.nccl));
+  AddCount(&f, "gloo_send", static_cast<double>(total.send),
+           fmt::format("{} gloo:send", total.send));
+  AddCount(&f, "gloo_recv", static_cast<double>(total.receive),
+           fmt::format("{} gloo:recv", total.receive));
+  AddCount(&f, "gloo_all_gather", static_cast<double>(total.all_gather),
+           fmt::format("{} gloo:all_gather", total.all_gather));
+  AddCount(&f, "nccl_collectives", static_cast<double>(total.nccl),
+           fmt::format("beside {} collectives of NCCL", total.nccl));
   AddShare(&f, "gloo_share", worst_share,
-           fmt::format("Gloo's events fill {} of step time (of rank {})", PercentText(worst_share), f.rank.value_or(0)));
-  AddText(&f, "environment_variable", "TORCH_DISTRIBUTED_DEBUG=DETAIL", "the setting that makes PyTorch do so");
+           fmt::format("Gloo's events fill {} of step time (of rank {})", PercentText(worst_share),
+                       f.rank.value_or(0)));
+  AddText(&f, "environment_variable", "TORCH_DISTRIBUTED_DEBUG=DETAIL",
+          "the setting that makes PyTorch do so");
   f.advice = "Unset TORCH_DISTRIBUTED_DEBUG (it is DETAIL); INFO and OFF do not check collectives.";
   f.source = "OFU paper, section VI-A; pytorch #58281";
   result.findings.push_back(std::move(f));

@@ -1,7 +1,7 @@
-// io-at-step-end (traces.md 6.1; the fleet paper's file I/O at the end of iterations): in at least 60 % of steps the GPU is
-// idle for more than 5 % of the step in one gap that reaches into its last fifth, while the host saves, writes, logs or prints:
-// the gap lies by half under operators, annotations or Python frames with such a name, or by 80 % under one that launches
-// nothing.
+// io-at-step-end (traces.md 6.1; the fleet paper's file I/O at the end of iterations): in at least
+// 60 % of steps the GPU is idle for more than 5 % of the step in one gap that reaches into its last
+// fifth, while the host saves, writes, logs or prints: the gap lies by half under operators,
+// annotations or Python frames with such a name, or by 80 % under one that launches nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,17 +13,19 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kTail = 0.2, kIoGapShare = 0.05, kIoStepsShare = 0.6, kNamedShare = 0.5, kSilentShare = 0.8;
+constexpr double kTail = 0.2, kIoGapShare = 0.05, kIoStepsShare = 0.6, kNamedShare = 0.5,
+                 kSilentShare = 0.8;
 constexpr int kMaxParentsAtStepEnd = 256;  // of the row at a gap that are looked at
 
-// Whole words of a name ("save_checkpoint", "torch/serialization.py(850): save"), so that "saved_tensors" and "logits" are
-// none.
+// Whole words of a name ("save_checkpoint", "torch/serialization.py(850): save"), so that
+// "saved_tensors" and "logits" are none.
 bool IsOutput(std::string_view name) {
   if (name.starts_with("aten::") && name != "aten::item") return false;  // aten::log is a logarithm
-  constexpr std::string_view kWords[] = {"save",   "write",     "log",           "logs",          "logger", "logging",
-                                         "item",   "print",     "checkpoint",    "checkpointing", "dump",   "dumps",
-                                         "flush",  "fsync",     "tensorboard",   "wandb",         "mlflow", "summary",
-                                         "pickle", "serialize", "serialization", "upload",        "store",  "io"};
+  constexpr std::string_view kWords[] = {
+      "save",   "write",     "log",           "logs",          "logger", "logging",
+      "item",   "print",     "checkpoint",    "checkpointing", "dump",   "dumps",
+      "flush",  "fsync",     "tensorboard",   "wandb",         "mlflow", "summary",
+      "pickle", "serialize", "serialization", "upload",        "store",  "io"};
   std::string word;
   for (size_t i = 0; i <= name.size(); ++i) {
     if (i < name.size() && absl::ascii_isalnum(static_cast<unsigned char>(name[i]))) {
@@ -44,14 +46,17 @@ struct Cover {
 // What the host did during a gap.
 Cover CoverOf(const RankMeasures& m, Interval gap, NameTest* output) {
   const EventTable& e = m.events;
-  const auto inside = [&](Row r) { return std::max<Nanos>(0, std::min(gap.end, e.end(r)) - std::max(gap.begin, e.ts[r])); };
+  const auto inside = [&](Row r) {
+    return std::max<Nanos>(0, std::min(gap.end, e.end(r)) - std::max(gap.begin, e.ts[r]));
+  };
   const double length = static_cast<double>(gap.end - gap.begin);
   std::vector<Interval> named;
   Cover cover;
   Nanos longest = 0;
   const auto look = [&](Row r) {
     const Category c = e.category[r];
-    if (m.IsStepAnnotation(r) || (c != Category::kCpuOp && c != Category::kUserAnnotation && c != Category::kPythonFunction))
+    if (m.IsStepAnnotation(r) ||
+        (c != Category::kCpuOp && c != Category::kUserAnnotation && c != Category::kPythonFunction))
       return;
     if (!(*output)(e.name[r])) return;
     named.push_back({std::max(gap.begin, e.ts[r]), std::min(gap.end, e.end(r))});
@@ -62,17 +67,19 @@ Cover CoverOf(const RankMeasures& m, Interval gap, NameTest* output) {
   };
   bool launches = false;
   Row around = m.HostRowAt(gap.begin);
-  for (int i = 0; i < kMaxParentsAtStepEnd && around != kNoRow; ++i, around = e.parent[around]) look(around);
+  for (int i = 0; i < kMaxParentsAtStepEnd && around != kNoRow; ++i, around = e.parent[around])
+    look(around);
   for (Row r = m.FirstFrom(gap.begin); r < e.size() && e.ts[r] < gap.end; ++r) {
     look(r);
     // A launch in the last tenth is the one that ends the gap.
-    if (IsLaunchApi(e.category[r]) && e.launch[r] != kNoRow && static_cast<double>(e.ts[r] - gap.begin) < 0.9 * length)
+    if (IsLaunchApi(e.category[r]) && e.launch[r] != kNoRow &&
+        static_cast<double>(e.ts[r] - gap.begin) < 0.9 * length)
       launches = true;
   }
   cover.named = static_cast<double>(Length(Merge(std::move(named)))) >= kNamedShare * length;
   if (cover.named || launches) return cover;
-  // Without a telling name: one block of the host that is no longer than about the gap itself (a frame around the whole step
-  // covers everything and says nothing).
+  // Without a telling name: one block of the host that is no longer than about the gap itself (a
+  // frame around the whole step covers everything and says nothing).
   Row r = m.HostRowAt(gap.begin + (gap.end - gap.begin) / 2);
   for (int i = 0; i < kMaxParentsAtStepEnd && r != kNoRow; ++i, r = e.parent[r]) {
     if (m.IsStepAnnotation(r) || static_cast<double>(e.dur[r]) > 1.5 * length) break;
@@ -99,11 +106,13 @@ RankCheck CheckIoAtStepEnd(const RankMeasures& m) {
     const double length = static_cast<double>(step.end - step.begin);
     const Nanos tail = step.end - static_cast<Nanos>(kTail * length);
     Interval gap;
-    for (const Interval& g : Subtract({{step.begin, step.end}}, Clip(m.view.busy(), step.begin, step.end))) {
+    for (const Interval& g :
+         Subtract({{step.begin, step.end}}, Clip(m.view.busy(), step.begin, step.end))) {
       if (g.end > tail && g.end - g.begin > gap.end - gap.begin) gap = g;
     }
     if (static_cast<double>(gap.end - gap.begin) <= kIoGapShare * length) continue;
-    if (2 * LengthWithin(m.loader, gap.begin, gap.end) > gap.end - gap.begin) continue;  // the next batch: data-starvation
+    if (2 * LengthWithin(m.loader, gap.begin, gap.end) > gap.end - gap.begin)
+      continue;  // the next batch: data-starvation
     const Cover cover = CoverOf(m, gap, &output);
     if (!cover.named && !cover.silent) continue;
     ++with;
@@ -112,23 +121,34 @@ RankCheck CheckIoAtStepEnd(const RankMeasures& m) {
     if (gap.end - gap.begin > worst.end - worst.begin) worst = gap;
     if (cover.row != kNoRow) names.Add(e.name[cover.row], gap.end - gap.begin);
   }
-  if (static_cast<double>(with) < kIoStepsShare * static_cast<double>(m.steps.size()) || with == 0) return Nothing();
+  if (static_cast<double>(with) < kIoStepsShare * static_cast<double>(m.steps.size()) || with == 0)
+    return Nothing();
   Finding f = FindingOf(
-      m, fmt::format("The GPU is idle at the end of {} of {} steps while the host writes or logs", with, m.steps.size()));
-  AddCount(&f, "steps", static_cast<double>(with), fmt::format("in {} of {} steps", with, m.steps.size()));
+      m, fmt::format("The GPU is idle at the end of {} of {} steps while the host writes or logs",
+                     with, m.steps.size()));
+  AddCount(&f, "steps", static_cast<double>(with),
+           fmt::format("in {} of {} steps", with, m.steps.size()));
   AddTime(&f, "mean_gap_us", lost / with, fmt::format("mean gap {}", DurationText(lost / with)));
-  AddTime(&f, "longest_gap_us", worst.end - worst.begin, fmt::format("longest gap {}", DurationText(worst.end - worst.begin)));
-  AddShare(&f, "gap_share", m.Share(lost), fmt::format("{} of step time", PercentText(m.Share(lost))));
+  AddTime(&f, "longest_gap_us", worst.end - worst.begin,
+          fmt::format("longest gap {}", DurationText(worst.end - worst.begin)));
+  AddShare(&f, "gap_share", m.Share(lost),
+           fmt::format("{} of step time", PercentText(m.Share(lost))));
   f.top = names.Texts(m.names);
-  SetGain(&f, m, lost, "the idle gaps at the ends of these steps, all of them hidden if the output were asynchronous");
+  SetGain(&f, m, lost,
+          "the idle gaps at the ends of these steps, all of them hidden if the output were "
+          "asynchronous");
   PointTo(&f, m, worst);
   f.advice =
-      "Log and checkpoint less often, from another thread or process (asynchronous checkpointing), and keep .item(), print and "
+      "Log and checkpoint less often, from another thread or process (asynchronous checkpointing), "
+      "and keep .item(), print and "
       "file "
       "writes out of the step.";
-  f.source = "Facebook GPU fleet paper, case studies: expensive file I/O at the end of each iteration";
+  f.source =
+      "Facebook GPU fleet paper, case studies: expensive file I/O at the end of each iteration";
   if (named < with)
-    f.uncertain.push_back("the name of what the host does in the gap does not say that it is output; Python stacks would");
+    f.uncertain.push_back(
+        "the name of what the host does in the gap does not say that it is output; Python stacks "
+        "would");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
 

@@ -1,6 +1,6 @@
-// low-occupancy (traces.md 6.1): kernels with at least a block an SM whose estimated occupancy is below 15 % over time and that
-// are more than a tenth of computing time. Matrix products, convolutions and attention are left out: they run best with few
-// warps and many registers.
+// low-occupancy (traces.md 6.1): kernels with at least a block an SM whose estimated occupancy is
+// below 15 % over time and that are more than a tenth of computing time. Matrix products,
+// convolutions and attention are left out: they run best with few warps and many registers.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -13,7 +13,8 @@ namespace flopwatch::trace::rules {
 namespace {
 
 constexpr double kOccupancyPct = 15, kLowOccupancyShare = 0.10;
-// What an occupancy is compared with for the gain: latency is usually hidden from about half of the warps on.
+// What an occupancy is compared with for the gain: latency is usually hidden from about half of the
+// warps on.
 constexpr double kEnoughPct = 50;
 
 RankCheck CheckLowOccupancy(const RankMeasures& m) {
@@ -46,18 +47,22 @@ RankCheck CheckLowOccupancy(const RankMeasures& m) {
     if (sum.time == 0 || sum.weighted / static_cast<double>(sum.time) >= kOccupancyPct) continue;
     time += sum.time;
     weighted += sum.weighted;
-    spare += static_cast<double>(sum.time) * (1 - sum.weighted / static_cast<double>(sum.time) / kEnoughPct);
+    spare += static_cast<double>(sum.time) *
+             (1 - sum.weighted / static_cast<double>(sum.time) / kEnoughPct);
     names.Add(name, sum.time);
     if (longest == kNoRow || e.dur[sum.longest] > e.dur[longest] ||
         (e.dur[sum.longest] == e.dur[longest] && sum.longest < longest))
       longest = sum.longest;
   }
-  if (static_cast<double>(time) <= kLowOccupancyShare * static_cast<double>(m.compute_sum) || time == 0) return Nothing();
+  if (static_cast<double>(time) <= kLowOccupancyShare * static_cast<double>(m.compute_sum) ||
+      time == 0)
+    return Nothing();
   const double mean = weighted / static_cast<double>(time),
                share = static_cast<double>(time) / static_cast<double>(m.compute_sum);
   const KernelDetail* k = m.rank.KernelOf(longest);
   Finding f =
-      FindingOf(m, fmt::format("Kernels of {} of computing time have an occupancy of {:.0f} %", PercentText(share), mean));
+      FindingOf(m, fmt::format("Kernels of {} of computing time have an occupancy of {:.0f} %",
+                               PercentText(share), mean));
   AddShare(&f, "compute_share", share, fmt::format("{} of computing time", PercentText(share)));
   AddShare(&f, "mean_occupancy", mean / 100, fmt::format("estimated occupancy {:.1f} %", mean));
   if (k->registers_per_thread >= 0)
@@ -65,23 +70,31 @@ RankCheck CheckLowOccupancy(const RankMeasures& m) {
              fmt::format("the longest uses {} registers a thread", k->registers_per_thread));
   if (k->shared_memory_bytes != kUnknown)
     AddBytes(&f, "shared_memory_bytes", static_cast<double>(k->shared_memory_bytes),
-             fmt::format("and {} of shared memory a block", BytesText(static_cast<double>(k->shared_memory_bytes))));
-  // 65,536 registers and 2,048 threads an SM (1,024 or 1,536 on some consumer parts): above 32 registers a thread they limit.
-  const int64_t threads = int64_t{1} * std::max(k->block[0], 1) * std::max(k->block[1], 1) * std::max(k->block[2], 1);
-  const char* limit = threads <= 32 ? "the block is one warp or less: the number of blocks an SM can hold limits"
-                      : k->registers_per_thread > 128      ? "registers limit"
-                      : k->shared_memory_bytes > 48 * 1024 ? "shared memory limits"
-                                                           : "the grid or the block size limits";
+             fmt::format("and {} of shared memory a block",
+                         BytesText(static_cast<double>(k->shared_memory_bytes))));
+  // 65,536 registers and 2,048 threads an SM (1,024 or 1,536 on some consumer parts): above 32
+  // registers a thread they limit.
+  const int64_t threads =
+      int64_t{1} * std::max(k->block[0], 1) * std::max(k->block[1], 1) * std::max(k->block[2], 1);
+  const char* limit =
+      threads <= 32 ? "the block is one warp or less: the number of blocks an SM can hold limits"
+      : k->registers_per_thread > 128      ? "registers limit"
+      : k->shared_memory_bytes > 48 * 1024 ? "shared memory limits"
+                                           : "the grid or the block size limits";
   AddText(&f, "likely_limit", limit, fmt::format("{} (block of {} threads)", limit, threads));
   f.top = names.Texts(m.names);
   SetGain(&f, m, static_cast<Nanos>(std::max(spare, 0.0)),
-          "if time fell in proportion as occupancy rises to 50 %, which kernels limited by bandwidth will not reach");
+          "if time fell in proportion as occupancy rises to 50 %, which kernels limited by "
+          "bandwidth will not reach");
   PointTo(&f, m, {e.ts[longest], e.end(longest)});
   f.advice =
-      "Change the block size, cap registers (__launch_bounds__, maxrregcount, Triton num_warps) or use less shared memory a "
+      "Change the block size, cap registers (__launch_bounds__, maxrregcount, Triton num_warps) or "
+      "use less shared memory a "
       "block.";
   f.source = "CUDA programming guide, occupancy";
-  f.uncertain.push_back("measured occupancy and stall reasons (Nsight Compute): the trace has an estimate from the launch");
+  f.uncertain.push_back(
+      "measured occupancy and stall reasons (Nsight Compute): the trace has an estimate from the "
+      "launch");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
 

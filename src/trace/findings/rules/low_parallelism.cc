@@ -1,5 +1,5 @@
-// low-parallelism (traces.md 6.1; the fleet paper's insufficient concurrency): more than a quarter of computing time is in
-// kernels with fewer blocks than the GPU has SMs.
+// low-parallelism (traces.md 6.1; the fleet paper's insufficient concurrency): more than a quarter
+// of computing time is in kernels with fewer blocks than the GPU has SMs.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -31,25 +31,33 @@ RankCheck CheckLowParallelism(const RankMeasures& m) {
     if (longest == kNoRow || e.dur[r] > e.dur[longest]) longest = r;
   }
   if (known == 0)
-    return CannotCheck("no kernel of the trace has blocks per SM, or a grid and a device with a known number of SMs");
+    return CannotCheck(
+        "no kernel of the trace has blocks per SM, or a grid and a device with a known number of "
+        "SMs");
   const double share = static_cast<double>(low) / static_cast<double>(m.compute_sum);
   if (share <= kLowParallelismShare) return Nothing();
-  Finding f = FindingOf(m, fmt::format("{} of computing time is in kernels with fewer blocks than SMs", PercentText(share)));
+  Finding f =
+      FindingOf(m, fmt::format("{} of computing time is in kernels with fewer blocks than SMs",
+                               PercentText(share)));
   AddShare(&f, "low_parallelism_share", share,
            fmt::format("{} of {} computing time", PercentText(share), DurationText(m.compute_sum)));
   AddShare(&f, "unused_sm_share", unused / static_cast<double>(low),
-           fmt::format("on average {} of the SMs have no block meanwhile", PercentText(unused / static_cast<double>(low))));
+           fmt::format("on average {} of the SMs have no block meanwhile",
+                       PercentText(unused / static_cast<double>(low))));
   if (const KernelDetail* k = m.rank.KernelOf(longest)) {
     AddText(&f, "longest_grid", fmt::format("{}x{}x{}", k->grid[0], k->grid[1], k->grid[2]),
-            fmt::format("the longest, {}, has a grid of {}x{}x{} blocks of {}x{}x{} threads", DurationText(e.dur[longest]),
-                        k->grid[0], k->grid[1], k->grid[2], k->block[0], k->block[1], k->block[2]));
+            fmt::format("the longest, {}, has a grid of {}x{}x{} blocks of {}x{}x{} threads",
+                        DurationText(e.dur[longest]), k->grid[0], k->grid[1], k->grid[2],
+                        k->block[0], k->block[1], k->block[2]));
   }
   f.top = names.Texts(m.names);
   SetGain(&f, m, static_cast<Nanos>(unused),
-          "time of these kernels times the share of SMs without a block: what full use of the GPU would save at most");
+          "time of these kernels times the share of SMs without a block: what full use of the GPU "
+          "would save at most");
   PointTo(&f, m, {e.ts[longest], e.end(longest)});
   f.advice =
-      "Give these kernels more parallel work: a larger batch, several of them at once on streams, split-K or a finer grid; run "
+      "Give these kernels more parallel work: a larger batch, several of them at once on streams, "
+      "split-K or a finer grid; run "
       "what is "
       "serial by nature on the CPU.";
   f.source = "Facebook GPU fleet paper, case studies: insufficient concurrency";
@@ -58,6 +66,8 @@ RankCheck CheckLowParallelism(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult LowParallelism(const Measures& measures) { return EachRank(measures, CheckLowParallelism); }
+RuleResult LowParallelism(const Measures& measures) {
+  return EachRank(measures, CheckLowParallelism);
+}
 
 }  // namespace flopwatch::trace::rules

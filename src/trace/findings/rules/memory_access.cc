@@ -1,9 +1,10 @@
 // memory-access (traces.md 6.1; the fleet paper's improper memory access patterns). Either of
-//  - elementwise, copy, gather, index and transpose kernels take more than 40 % of computing time, and those whose sizes are
-//  recorded
-//    move their bytes at less than 30 % of the device's bandwidth: the accesses are bad, not just many;
-//  - copies that only change the layout (contiguous, clone, copy_ of equal types, transposes, NCHW-NHWC conversions) take more
-//  than 10 %.
+//  - elementwise, copy, gather, index and transpose kernels take more than 40 % of computing time,
+//  and those whose sizes are recorded
+//    move their bytes at less than 30 % of the device's bandwidth: the accesses are bad, not just
+//    many;
+//  - copies that only change the layout (contiguous, clone, copy_ of equal types, transposes,
+//  NCHW-NHWC conversions) take more than 10 %.
 // Copies that change the type or the device (aten::to) are work that was asked for.
 #include <fmt/format.h>
 
@@ -18,28 +19,35 @@ namespace flopwatch::trace::rules {
 namespace {
 
 constexpr double kMovingShare = 0.40, kBandwidthShare = 0.30, kAccessCopyShare = 0.10;
-constexpr double kSizedShare = 0.5;  // of the kernels' time must have sizes for a bandwidth to speak for them
+constexpr double kSizedShare =
+    0.5;  // of the kernels' time must have sizes for a bandwidth to speak for them
 constexpr int kMaxParentsOfAccess = 16;
 
 bool IsLayoutOperator(std::string_view n) {
-  return n == "aten::contiguous" || n == "aten::clone" || n == "aten::reshape" || n == "aten::_reshape_copy" ||
-         n == "aten::transpose_copy" || n == "aten::permute_copy" || n == "aten::flatten";
+  return n == "aten::contiguous" || n == "aten::clone" || n == "aten::reshape" ||
+         n == "aten::_reshape_copy" || n == "aten::transpose_copy" || n == "aten::permute_copy" ||
+         n == "aten::flatten";
 }
 bool IsConversion(std::string_view n) {
-  return n == "aten::to" || n == "aten::_to_copy" || n == "aten::type_as" || n == "aten::float" || n == "aten::half";
+  return n == "aten::to" || n == "aten::_to_copy" || n == "aten::type_as" || n == "aten::float" ||
+         n == "aten::half";
 }
 bool IsCopy(std::string_view n) { return n == "aten::copy_"; }
-bool IsLayoutKernel(std::string_view n) { return HasAny(n, {"nchwtonhwc", "nhwctonchw", "transpose"}) && !HasAny(n, {"gemm"}); }
-// Reads each input once and writes one output; gathers and indices read a part of a table, so their sizes say nothing.
+bool IsLayoutKernel(std::string_view n) {
+  return HasAny(n, {"nchwtonhwc", "nhwctonchw", "transpose"}) && !HasAny(n, {"gemm"});
+}
+// Reads each input once and writes one output; gathers and indices read a part of a table, so their
+// sizes say nothing.
 bool IsStreaming(std::string_view n) {
-  return HasAny(n, {"elementwise", "copy", "catarray", "triton_poi"}) && !HasAny(n, {"index", "gather", "scatter"});
+  return HasAny(n, {"elementwise", "copy", "catarray", "triton_poi"}) &&
+         !HasAny(n, {"index", "gather", "scatter"});
 }
 
 class Sizes {
  public:
   explicit Sizes(const RankMeasures& m) : m_(m) {}
-  // Bytes that an operator's kernels move: its inputs, and an output like the largest of them (copy_ has its output among its
-  // inputs).
+  // Bytes that an operator's kernels move: its inputs, and an output like the largest of them
+  // (copy_ has its output among its inputs).
   std::optional<double> Of(Row op) {
     const OpDetail* d = m_.rank.OpOf(op);
     if (d == nullptr || d->input_dims == kNoName || d->input_types == kNoName) return std::nullopt;
@@ -81,8 +89,9 @@ class Sizes {
 RankCheck CheckMemoryAccess(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.compute_sum == 0) return CannotCheck("no computing kernels in the trace");
-  NameTest moving(m.names, IsDataMovingKernel), streaming(m.names, IsStreaming), layout_kernel(m.names, IsLayoutKernel),
-      layout_op(m.names, IsLayoutOperator), conversion(m.names, IsConversion), copy_op(m.names, IsCopy);
+  NameTest moving(m.names, IsDataMovingKernel), streaming(m.names, IsStreaming),
+      layout_kernel(m.names, IsLayoutKernel), layout_op(m.names, IsLayoutOperator),
+      conversion(m.names, IsConversion), copy_op(m.names, IsCopy);
   Sizes sizes(m);
   Nanos moved_time = 0, sized_time = 0, copy_time = 0;
   double bytes = 0;
@@ -110,7 +119,8 @@ RankCheck CheckMemoryAccess(const RankMeasures& m) {
         (kernel ? moving(e.name[r]) : HasAny(m.Name(r), {"dtod", "device -> device"}))) {
       copies_layout = sizes.SameType(op);
       Row at = op;
-      for (int i = 0; i < kMaxParentsOfAccess && copies_layout && at != kNoRow; ++i, at = e.parent[at])
+      for (int i = 0; i < kMaxParentsOfAccess && copies_layout && at != kNoRow;
+           ++i, at = e.parent[at])
         copies_layout = !conversion(e.name[at]);
     }
     if (copies_layout) {
@@ -120,7 +130,8 @@ RankCheck CheckMemoryAccess(const RankMeasures& m) {
     }
   }
   const double compute = static_cast<double>(m.compute_sum);
-  const double moving_share = static_cast<double>(moved_time) / compute, copy_share = static_cast<double>(copy_time) / compute;
+  const double moving_share = static_cast<double>(moved_time) / compute,
+               copy_share = static_cast<double>(copy_time) / compute;
   const bool many_copies = copy_share > kAccessCopyShare;
   std::string reason;
   double achieved = 0, of_peak = 0;
@@ -128,11 +139,14 @@ RankCheck CheckMemoryAccess(const RankMeasures& m) {
     const double peak = m.accelerator != nullptr ? m.accelerator->mem_bw_gbps.value_or(0) : 0;
     if (static_cast<double>(sized_time) < kSizedShare * static_cast<double>(moved_time)) {
       reason = fmt::format(
-          "data-moving kernels take {} of computing time, but the sizes of their tensors are not recorded (record_shapes)",
+          "data-moving kernels take {} of computing time, but the sizes of their tensors are not "
+          "recorded (record_shapes)",
           PercentText(moving_share));
     } else if (peak <= 0) {
-      reason = fmt::format("data-moving kernels take {} of computing time, but the device's memory bandwidth is not known",
-                           PercentText(moving_share));
+      reason = fmt::format(
+          "data-moving kernels take {} of computing time, but the device's memory bandwidth is not "
+          "known",
+          PercentText(moving_share));
     } else {
       achieved = bytes / static_cast<double>(sized_time);  // bytes a nanosecond = GB/s
       of_peak = achieved / peak;
@@ -141,19 +155,24 @@ RankCheck CheckMemoryAccess(const RankMeasures& m) {
   const bool slow = of_peak > 0 && of_peak < kBandwidthShare;
   if (!slow && !many_copies) return reason.empty() ? Nothing() : CannotCheck(reason);
 
-  Finding f = FindingOf(m, many_copies && !slow
-                               ? fmt::format("Copies that change the layout take {} of computing time", PercentText(copy_share))
-                               : fmt::format("Data-moving kernels take {} of computing time at {} of the memory bandwidth",
-                                             PercentText(moving_share), PercentText(of_peak)));
+  Finding f = FindingOf(
+      m, many_copies && !slow
+             ? fmt::format("Copies that change the layout take {} of computing time",
+                           PercentText(copy_share))
+             : fmt::format(
+                   "Data-moving kernels take {} of computing time at {} of the memory bandwidth",
+                   PercentText(moving_share), PercentText(of_peak)));
   AddShare(&f, "data_moving_share", moving_share,
-           fmt::format("elementwise, copy, gather, index and transpose kernels take {} of computing time",
-                       PercentText(moving_share)));
+           fmt::format(
+               "elementwise, copy, gather, index and transpose kernels take {} of computing time",
+               PercentText(moving_share)));
   AddShare(&f, "layout_copy_share", copy_share,
-           fmt::format("copies that keep type and device take {} of computing time", PercentText(copy_share)));
+           fmt::format("copies that keep type and device take {} of computing time",
+                       PercentText(copy_share)));
   if (of_peak > 0) {
     AddCount(&f, "achieved_gb_per_s", achieved,
-             fmt::format("{:.0f} GB/s by the sizes of their tensors, {} of the device's {:.0f}", achieved, PercentText(of_peak),
-                         *m.accelerator->mem_bw_gbps));
+             fmt::format("{:.0f} GB/s by the sizes of their tensors, {} of the device's {:.0f}",
+                         achieved, PercentText(of_peak), *m.accelerator->mem_bw_gbps));
   }
   f.top = many_copies && !slow ? copies.Texts(m.names) : kernels.Texts(m.names);
   const double slow_time = slow ? static_cast<double>(moved_time) * (1 - of_peak) : 0;
@@ -164,11 +183,14 @@ RankCheck CheckMemoryAccess(const RankMeasures& m) {
   const Row at = many_copies && !slow ? longest_copy : longest;
   PointTo(&f, m, {e.ts[at], e.end(at)});
   f.advice =
-      "Keep one layout (channels_last throughout, no transposes between operators), fuse elementwise operators "
+      "Keep one layout (channels_last throughout, no transposes between operators), fuse "
+      "elementwise operators "
       "(torch.compile), make inner "
       "dimensions contiguous and accesses vectorised.";
-  f.source = "Facebook GPU fleet paper, automated trace comprehension: improper memory access patterns";
-  f.uncertain.push_back("memory counters (Nsight Compute) would tell access patterns from the amount of data");
+  f.source =
+      "Facebook GPU fleet paper, automated trace comprehension: improper memory access patterns";
+  f.uncertain.push_back(
+      "memory counters (Nsight Compute) would tell access patterns from the amount of data");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
 

@@ -1,5 +1,6 @@
-// no-tensor-core (traces.md 6.1, TensorBoard plugin's rule): on a device with tensor cores, matrix products and convolutions
-// take more than 20 % of computing time, their inputs are FP32, and less than 5 % of their time is in tensor-core kernels.
+// no-tensor-core (traces.md 6.1, TensorBoard plugin's rule): on a device with tensor cores, matrix
+// products and convolutions take more than 20 % of computing time, their inputs are FP32, and less
+// than 5 % of their time is in tensor-core kernels.
 #include <fmt/format.h>
 
 #include "trace/findings/evidence.h"
@@ -12,8 +13,8 @@ namespace {
 
 constexpr double kEligibleShare = 0.20, kTensorShare = 0.05, kFp32Share = 0.5;
 constexpr int kFirstTensorCores = 7;  // compute capability of Volta
-// Dense tensor-core rate over FP32 rate, of NVIDIA's data sheets: V100 125/15.7 (FP16), A100 156/19.5 (TF32), H100 SXM 495/67
-// (TF32).
+// Dense tensor-core rate over FP32 rate, of NVIDIA's data sheets: V100 125/15.7 (FP16), A100
+// 156/19.5 (TF32), H100 SXM 495/67 (TF32).
 constexpr double kSpeedUp = 8;
 constexpr int kMaxParentsOfKernel = 64;  // of a kernel's operator that are looked at
 
@@ -22,7 +23,8 @@ enum class Inputs : uint8_t { kNotRead, kUnknown, kFp32, kOther };
 Inputs InputsOf(std::string_view types) {
   bool fp32 = false;
   for (const std::string_view t : InputTypes(types)) {
-    if (t == "c10::Half" || t == "c10::BFloat16" || t.starts_with("c10::Float8") || t == "signed char" || t == "double")
+    if (t == "c10::Half" || t == "c10::BFloat16" || t.starts_with("c10::Float8") ||
+        t == "signed char" || t == "double")
       return Inputs::kOther;
     fp32 = fp32 || t == "float";
   }
@@ -32,14 +34,15 @@ Inputs InputsOf(std::string_view types) {
 RankCheck CheckNoTensorCore(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.compute_sum == 0) return CannotCheck("no computing kernels in the trace");
-  const bool has_tensor_cores = (m.device != nullptr && m.device->compute_major >= kFirstTensorCores) ||
-                                (m.accelerator != nullptr && m.accelerator->fp16_per_sm_clk.has_value());
+  const bool has_tensor_cores =
+      (m.device != nullptr && m.device->compute_major >= kFirstTensorCores) ||
+      (m.accelerator != nullptr && m.accelerator->fp16_per_sm_clk.has_value());
   if (!has_tensor_cores) {
     if (m.device != nullptr && m.device->compute_major >= 0) return Nothing();
     return CannotCheck("the compute capability of the device is not known");
   }
-  NameTest product(m.names, IsProductKernel), tensor(m.names, IsTensorCoreKernel), fp32_name(m.names, IsFp32ProductKernel),
-      op_test(m.names, IsTensorCoreOperator);
+  NameTest product(m.names, IsProductKernel), tensor(m.names, IsTensorCoreKernel),
+      fp32_name(m.names, IsFp32ProductKernel), op_test(m.names, IsTensorCoreOperator);
   std::vector<Inputs> known(m.names.size(), Inputs::kNotRead);  // by the text of the types
   Nanos eligible = 0, with_tensor = 0, fp32 = 0;
   TopNames ops, kernels;
@@ -47,7 +50,8 @@ RankCheck CheckNoTensorCore(const RankMeasures& m) {
   for (const Row r : m.gpu) {
     if (m.ClassOf(r) != KernelClass::kCompute) continue;
     Row op = e.op[r];
-    for (int i = 0; i < kMaxParentsOfKernel && op != kNoRow && !op_test(e.name[op]); ++i) op = e.parent[op];
+    for (int i = 0; i < kMaxParentsOfKernel && op != kNoRow && !op_test(e.name[op]); ++i)
+      op = e.parent[op];
     if (op != kNoRow && !op_test(e.name[op])) op = kNoRow;
     if (op == kNoRow && !product(e.name[r])) continue;
     eligible += e.dur[r];
@@ -71,29 +75,40 @@ RankCheck CheckNoTensorCore(const RankMeasures& m) {
     if (longest == kNoRow || e.dur[r] > e.dur[longest]) longest = r;
   }
   const double eligible_share = static_cast<double>(eligible) / static_cast<double>(m.compute_sum);
-  const double tensor_share = eligible > 0 ? static_cast<double>(with_tensor) / static_cast<double>(eligible) : 0;
+  const double tensor_share =
+      eligible > 0 ? static_cast<double>(with_tensor) / static_cast<double>(eligible) : 0;
   if (eligible_share <= kEligibleShare || tensor_share >= kTensorShare) return Nothing();
   if (static_cast<double>(fp32) < kFp32Share * static_cast<double>(eligible)) {
     // Neither shapes nor names say FP32: products in other types have other reasons.
     if (fp32 == 0)
-      return CannotCheck("the types of the products' inputs are neither recorded (record_shapes) nor in the kernels' names");
+      return CannotCheck(
+          "the types of the products' inputs are neither recorded (record_shapes) nor in the "
+          "kernels' names");
     return Nothing();
   }
   Finding f = FindingOf(
-      m, fmt::format("{} of computing time is products and convolutions, {} of them in FP32 without tensor cores",
-                     PercentText(eligible_share), PercentText(static_cast<double>(fp32) / static_cast<double>(eligible))));
+      m, fmt::format("{} of computing time is products and convolutions, {} of them in FP32 "
+                     "without tensor cores",
+                     PercentText(eligible_share),
+                     PercentText(static_cast<double>(fp32) / static_cast<double>(eligible))));
   AddShare(&f, "eligible_share", eligible_share,
-           fmt::format("products and convolutions take {} of computing time", PercentText(eligible_share)));
-  AddShare(&f, "tensor_core_share", tensor_share, fmt::format("{} of that in tensor-core kernels", PercentText(tensor_share)));
+           fmt::format("products and convolutions take {} of computing time",
+                       PercentText(eligible_share)));
+  AddShare(&f, "tensor_core_share", tensor_share,
+           fmt::format("{} of that in tensor-core kernels", PercentText(tensor_share)));
   AddTime(&f, "fp32_time_us", fp32, fmt::format("{} in FP32", DurationText(fp32)));
   AddText(&f, "device", m.device != nullptr ? m.device->name : "",
-          fmt::format("on {}", m.device != nullptr && !m.device->name.empty() ? m.device->name : "a device with tensor cores"));
+          fmt::format("on {}", m.device != nullptr && !m.device->name.empty()
+                                   ? m.device->name
+                                   : "a device with tensor cores"));
   f.top = ops.Texts(m.names);
   SetGain(&f, m, static_cast<Nanos>(static_cast<double>(fp32) * (1 - 1 / kSpeedUp)),
-          "FP32 product time, if it ran at the tensor cores' rate, about eight times FP32's; memory limits it earlier");
+          "FP32 product time, if it ran at the tensor cores' rate, about eight times FP32's; "
+          "memory limits it earlier");
   PointTo(&f, m, {e.ts[longest], e.end(longest)});
   f.advice =
-      "Use mixed precision (torch.autocast with bfloat16 or float16), or allow TF32 on Ampere and newer "
+      "Use mixed precision (torch.autocast with bfloat16 or float16), or allow TF32 on Ampere and "
+      "newer "
       "(torch.set_float32_matmul_precision(\"high\")); "
       "keep dimensions multiples of 8.";
   f.source = "PyTorch TensorBoard plugin, tensor cores rule";

@@ -1,5 +1,6 @@
-// pageable-copy (traces.md 6.1): copies between host and device whose host side is pageable, more than 1 MiB or more than five
-// of them a step. The driver stages them through a pinned buffer, which halves the rate and blocks the calling thread.
+// pageable-copy (traces.md 6.1): copies between host and device whose host side is pageable, more
+// than 1 MiB or more than five of them a step. The driver stages them through a pinned buffer,
+// which halves the rate and blocks the calling thread.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +13,9 @@ namespace {
 
 constexpr double kBytesPerStep = 1 << 20, kPageablePerStep = 5;
 
-bool IsHostCopy(std::string_view name) { return HasAny(name, {"htod", "dtoh", "hosttodevice", "devicetohost"}); }
+bool IsHostCopy(std::string_view name) {
+  return HasAny(name, {"htod", "dtoh", "hosttodevice", "devicetohost"});
+}
 
 RankCheck CheckPageableCopy(const RankMeasures& m) {
   const EventTable& e = m.events;
@@ -41,10 +44,12 @@ RankCheck CheckPageableCopy(const RankMeasures& m) {
     if (longest == kNoRow || e.dur[r] > e.dur[longest]) longest = r;
   }
   if (copies == 0) return CannotCheck("no copies between host and device in the trace");
-  if (m.PerStep(static_cast<double>(bytes)) <= kBytesPerStep && m.PerStep(static_cast<double>(count)) <= kPageablePerStep)
+  if (m.PerStep(static_cast<double>(bytes)) <= kBytesPerStep &&
+      m.PerStep(static_cast<double>(count)) <= kPageablePerStep)
     return Nothing();
 
-  Finding f = FindingOf(m, fmt::format("{} pageable copies a step, {}", NumberText(m.PerStep(static_cast<double>(count))),
+  Finding f = FindingOf(m, fmt::format("{} pageable copies a step, {}",
+                                       NumberText(m.PerStep(static_cast<double>(count))),
                                        BytesText(m.PerStep(static_cast<double>(bytes)))));
   AddCount(&f, "pageable_copies_per_step", m.PerStep(static_cast<double>(count)),
            fmt::format("{} of {} copies between host and device are pageable", count, copies));
@@ -56,14 +61,19 @@ RankCheck CheckPageableCopy(const RankMeasures& m) {
   }
   if (pinned_time > 0) {
     const double rate = static_cast<double>(pinned_bytes) / static_cast<double>(pinned_time);
-    AddCount(&f, "pinned_gb_per_s", rate, fmt::format("pinned copies of the same trace reach {:.3g} GB/s", rate));
+    AddCount(&f, "pinned_gb_per_s", rate,
+             fmt::format("pinned copies of the same trace reach {:.3g} GB/s", rate));
   }
-  const IntervalSet kernels = Union(m.view.busy(KernelClass::kCompute), m.view.busy(KernelClass::kCommunication));
+  const IntervalSet kernels =
+      Union(m.view.busy(KernelClass::kCompute), m.view.busy(KernelClass::kCommunication));
   f.top = ops.Texts(m.names);
   SetGain(&f, m, Length(Subtract(Intersect(Merge(std::move(touched)), m.windows), kernels)),
-          "time of these copies in which no kernel runs: pinned, asynchronous copies could hide all of it");
+          "time of these copies in which no kernel runs: pinned, asynchronous copies could hide "
+          "all of it");
   PointTo(&f, m, {e.ts[longest], e.end(longest)});
-  f.advice = "Pin the host memory (DataLoader(pin_memory=True), tensor.pin_memory()) and copy with non_blocking=True.";
+  f.advice =
+      "Pin the host memory (DataLoader(pin_memory=True), tensor.pin_memory()) and copy with "
+      "non_blocking=True.";
   f.source = "CUDA programming guide on page-locked memory; TensorBoard plugin's recommendations";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }

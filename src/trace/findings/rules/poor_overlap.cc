@@ -1,5 +1,6 @@
-// poor-overlap (traces.md 6.1): communication runs for more than 10 % of step time and computation hides less than 30 % of it.
-// A job whose communication is hidden is not reported, however much there is of it.
+// poor-overlap (traces.md 6.1): communication runs for more than 10 % of step time and computation
+// hides less than 30 % of it. A job whose communication is hidden is not reported, however much
+// there is of it.
 #include <fmt/format.h>
 
 #include "trace/findings/evidence.h"
@@ -19,20 +20,26 @@ RankCheck CheckPoorOverlap(const RankMeasures& m) {
   const IntervalSet exposed = Intersect(m.view.exposed_communication(), m.windows);
   TopNames names;
   for (const Row r : m.gpu) {
-    if (m.ClassOf(r) == KernelClass::kCommunication) names.Add(e.name[r], LengthWithin(exposed, e.ts[r], e.end(r)));
+    if (m.ClassOf(r) == KernelClass::kCommunication)
+      names.Add(e.name[r], LengthWithin(exposed, e.ts[r], e.end(r)));
   }
-  Finding f = FindingOf(m, fmt::format("Computation hides {} of communication", PercentText(overlap)));
-  AddShare(&f, "overlap_share", overlap, fmt::format("{} of communication overlaps computation", PercentText(overlap)));
+  Finding f =
+      FindingOf(m, fmt::format("Computation hides {} of communication", PercentText(overlap)));
+  AddShare(&f, "overlap_share", overlap,
+           fmt::format("{} of communication overlaps computation", PercentText(overlap)));
   AddShare(&f, "communication_share", m.Share(m.communication_busy),
-           fmt::format("communication runs for {} of step time", PercentText(m.Share(m.communication_busy))));
+           fmt::format("communication runs for {} of step time",
+                       PercentText(m.Share(m.communication_busy))));
   f.top = names.Texts(m.names);
   // Hidden communication needs computation to hide behind.
   const Nanos alone = m.compute_busy - hidden;
   SetGain(&f, m, std::min(m.exposed_communication, std::max<Nanos>(alone, 0)),
-          "exposed communication, as far as there is computation without communication to hide it behind");
+          "exposed communication, as far as there is computation without communication to hide it "
+          "behind");
   PointTo(&f, m, Longest(exposed));
   f.advice =
-      "Start collectives as soon as their data are ready, on streams of their own (DDP buckets, FSDP backward prefetch, "
+      "Start collectives as soon as their data are ready, on streams of their own (DDP buckets, "
+      "FSDP backward prefetch, "
       "asynchronous "
       "all-to-all), and do not wait for them before they are needed.";
   f.source = "Holistic trace analysis, communication computation overlap";

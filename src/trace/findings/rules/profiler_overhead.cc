@@ -1,6 +1,7 @@
-// profiler-overhead (traces.md 6.1): the profiler's own events or Python frames (outside operators and calls) fill more than 20
-// % of step time, or the first profiled step takes more than 1.3 times the later ones. Says how far to trust the trace; the job
-// without the profiler does not have this cost.
+// profiler-overhead (traces.md 6.1): the profiler's own events or Python frames (outside operators
+// and calls) fill more than 20 % of step time, or the first profiled step takes more than 1.3 times
+// the later ones. Says how far to trust the trace; the job without the profiler does not have this
+// cost.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +17,8 @@ constexpr double kProfilerShare = 0.20, kFirst = 1.3;
 RankCheck CheckProfilerOverhead(const RankMeasures& m) {
   const EventTable& e = m.events;
   std::vector<Interval> overhead;
-  IntervalSet python, work;  // of the launching threads; rows come by time, so both grow at their end
+  IntervalSet python,
+      work;  // of the launching threads; rows come by time, so both grow at their end
   int64_t frames = 0;
   const auto append = [](IntervalSet* set, Nanos begin, Nanos end) {
     if (!set->empty() && begin <= set->back().end) {
@@ -55,23 +57,30 @@ RankCheck CheckProfilerOverhead(const RankMeasures& m) {
     const Nanos median = later[later.size() / 2];
     if (median > 0) first = static_cast<double>(s.end - s.begin) / static_cast<double>(median);
   }
-  if (m.Share(own) <= kProfilerShare && m.Share(python_only) <= kProfilerShare && first <= kFirst) return Nothing();
+  if (m.Share(own) <= kProfilerShare && m.Share(python_only) <= kProfilerShare && first <= kFirst)
+    return Nothing();
   Finding f = FindingOf(m, "");
-  AddShare(&f, "overhead_share", m.Share(own),
-           fmt::format("the profiler's own events fill {} of step time", PercentText(m.Share(own))));
-  AddShare(&f, "python_share", m.Share(python_only),
-           fmt::format("Python frames outside operators fill {}", PercentText(m.Share(python_only))));
+  AddShare(
+      &f, "overhead_share", m.Share(own),
+      fmt::format("the profiler's own events fill {} of step time", PercentText(m.Share(own))));
+  AddShare(
+      &f, "python_share", m.Share(python_only),
+      fmt::format("Python frames outside operators fill {}", PercentText(m.Share(python_only))));
   AddCount(&f, "python_frames_per_step", m.PerStep(static_cast<double>(frames)),
            fmt::format("{} Python frames recorded", frames));
   if (first > 0)
-    AddCount(&f, "first_step_ratio", first, fmt::format("the first profiled step takes {:.2f} times a later one", first));
+    AddCount(&f, "first_step_ratio", first,
+             fmt::format("the first profiled step takes {:.2f} times a later one", first));
   f.top = names.Texts(m.names);
   f.gain = 0;
-  f.gain_basis = "the job without the profiler does not pay this; idle time in the trace may be partly its doing";
+  f.gain_basis =
+      "the job without the profiler does not pay this; idle time in the trace may be partly its "
+      "doing";
   const Step* s = m.steps.empty() ? nullptr : &m.rank.steps[static_cast<size_t>(m.steps[0])];
   PointTo(&f, m, s == nullptr ? m.view.gpu_span() : Interval{s->begin, s->end});
   f.advice =
-      "Profile shorter windows with warm-up steps (schedule(wait, warmup, active)), without stacks and shapes unless they are "
+      "Profile shorter windows with warm-up steps (schedule(wait, warmup, active)), without stacks "
+      "and shapes unless they are "
       "needed.";
   f.source = "Facebook GPU fleet paper, on demand tracing: warm-up and overhead";
   return {.finding = std::move(f), .not_checked = std::nullopt};
@@ -79,6 +88,8 @@ RankCheck CheckProfilerOverhead(const RankMeasures& m) {
 
 }  // namespace
 
-RuleResult ProfilerOverhead(const Measures& measures) { return EachRank(measures, CheckProfilerOverhead); }
+RuleResult ProfilerOverhead(const Measures& measures) {
+  return EachRank(measures, CheckProfilerOverhead);
+}
 
 }  // namespace flopwatch::trace::rules

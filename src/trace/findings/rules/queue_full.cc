@@ -1,5 +1,6 @@
-// queue-full (traces.md 6.1): a stream's queue holds 1,000 launches and more for over 5 % of the span. The driver takes 1,024;
-// then the launch call blocks. This is what a GPU-bound job looks like, so it is only said, not blamed.
+// queue-full (traces.md 6.1): a stream's queue holds 1,000 launches and more for over 5 % of the
+// span. The driver takes 1,024; then the launch call blocks. This is what a GPU-bound job looks
+// like, so it is only said, not blamed.
 #include <fmt/format.h>
 
 #include "trace/findings/evidence.h"
@@ -49,16 +50,23 @@ RankCheck CheckQueueFull(const RankMeasures& m) {
       stream = s;
     }
   }
-  if (worst == nullptr || static_cast<double>(most) <= kQueueFullShare * static_cast<double>(span.end - span.begin)) return Nothing();
+  if (worst == nullptr ||
+      static_cast<double>(most) <= kQueueFullShare * static_cast<double>(span.end - span.begin))
+    return Nothing();
   const double share = static_cast<double>(most) / static_cast<double>(span.end - span.begin);
   Finding f =
-      FindingOf(m, fmt::format("Stream {} has 1,000 launches and more queued for {} of the time", stream, PercentText(share)));
-  AddShare(&f, "full_share", share, fmt::format("queue full for {} of the GPU's span", PercentText(share)));
-  AddCount(&f, "longest_queue", static_cast<double>(worst->longest), fmt::format("up to {} launches queued", worst->longest));
+      FindingOf(m, fmt::format("Stream {} has 1,000 launches and more queued for {} of the time",
+                               stream, PercentText(share)));
+  AddShare(&f, "full_share", share,
+           fmt::format("queue full for {} of the GPU's span", PercentText(share)));
+  AddCount(&f, "longest_queue", static_cast<double>(worst->longest),
+           fmt::format("up to {} launches queued", worst->longest));
   f.gain = 0;
   f.gain_basis = "nothing to recover: the host is far ahead of the GPU, which is the limit";
   PointTo(&f, m, Longest(worst->full));
-  f.advice = "None needed: launch calls that block here cost nothing. To go faster make the GPU's work smaller.";
+  f.advice =
+      "None needed: launch calls that block here cost nothing. To go faster make the GPU's work "
+      "smaller.";
   f.source = "Holistic trace analysis, queue length (blocked from 1,024 on)";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }

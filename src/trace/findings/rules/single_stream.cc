@@ -1,5 +1,6 @@
-// single-stream (traces.md 6.1): all computing on one stream, copies of more than a tenth of the busy time on the same one, and
-// less than half of the SMs in use by estimate: nothing overlaps although there is room.
+// single-stream (traces.md 6.1): all computing on one stream, copies of more than a tenth of the
+// busy time on the same one, and less than half of the SMs in use by estimate: nothing overlaps
+// although there is room.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -29,7 +30,9 @@ RankCheck CheckSingleStream(const RankMeasures& m) {
   if (streams == 0) return CannotCheck("no computing kernels in the trace");
   if (streams > 1) return Nothing();
   if (std::isnan(m.sm_efficiency))
-    return CannotCheck("no kernel of the trace has blocks per SM, or a grid and a device with a known number of SMs");
+    return CannotCheck(
+        "no kernel of the trace has blocks per SM, or a grid and a device with a known number of "
+        "SMs");
   std::vector<Interval> copies;
   TopNames names;
   for (const Row r : m.gpu) {
@@ -38,17 +41,25 @@ RankCheck CheckSingleStream(const RankMeasures& m) {
     names.Add(e.name[r], e.dur[r]);
   }
   const IntervalSet copy_time = Intersect(Merge(std::move(copies)), m.windows);
-  const double share = m.busy_time > 0 ? static_cast<double>(Length(copy_time)) / static_cast<double>(m.busy_time) : 0;
+  const double share =
+      m.busy_time > 0 ? static_cast<double>(Length(copy_time)) / static_cast<double>(m.busy_time)
+                      : 0;
   if (share <= kStreamCopyShare || m.sm_efficiency >= kSmEfficiency) return Nothing();
-  Finding f = FindingOf(m, fmt::format("Copies take {} of the GPU's busy time on the only compute stream", PercentText(share)));
+  Finding f =
+      FindingOf(m, fmt::format("Copies take {} of the GPU's busy time on the only compute stream",
+                               PercentText(share)));
   AddCount(&f, "compute_streams", 1, fmt::format("all kernels run on stream {}", stream));
-  AddShare(&f, "copy_share_of_busy", share, fmt::format("copies on it take {} of busy time", PercentText(share)));
-  AddShare(&f, "sm_efficiency", m.sm_efficiency, fmt::format("estimated SM efficiency {}", PercentText(m.sm_efficiency)));
+  AddShare(&f, "copy_share_of_busy", share,
+           fmt::format("copies on it take {} of busy time", PercentText(share)));
+  AddShare(&f, "sm_efficiency", m.sm_efficiency,
+           fmt::format("estimated SM efficiency {}", PercentText(m.sm_efficiency)));
   f.top = names.Texts(m.names);
-  SetGain(&f, m, Length(Subtract(copy_time, m.view.busy(KernelClass::kCompute))), "copy time that no kernel hides");
+  SetGain(&f, m, Length(Subtract(copy_time, m.view.busy(KernelClass::kCompute))),
+          "copy time that no kernel hides");
   PointTo(&f, m, Longest(copy_time));
   f.advice =
-      "Prefetch on a stream of its own (non_blocking copies from pinned memory, DataLoader prefetch to the device) and wait "
+      "Prefetch on a stream of its own (non_blocking copies from pinned memory, DataLoader "
+      "prefetch to the device) and wait "
       "with events.";
   f.source = "Facebook GPU fleet paper, case studies: insufficient concurrency";
   return {.finding = std::move(f), .not_checked = std::nullopt};

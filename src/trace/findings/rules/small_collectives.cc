@@ -1,6 +1,6 @@
-// small-collectives (traces.md 6.1): messages below 1 MiB on average and more than 50 a step, or more than half of the time of
-// more than ten collectives a step is the cost of starting them, taken as the median time of those below 64 KiB, which move
-// hardly any data.
+// small-collectives (traces.md 6.1): messages below 1 MiB on average and more than 50 a step, or
+// more than half of the time of more than ten collectives a step is the cost of starting them,
+// taken as the median time of those below 64 KiB, which move hardly any data.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,8 +40,10 @@ RankCheck CheckSmallCollectives(const RankMeasures& m) {
     }
   }
   if (!any) return CannotCheck("no communication kernels in the trace");
-  if (count == 0) return CannotCheck("message sizes are not recorded in this trace (they are since PyTorch 2.4)");
-  const double mean = bytes / static_cast<double>(count), per_step = m.PerStep(static_cast<double>(count));
+  if (count == 0)
+    return CannotCheck("message sizes are not recorded in this trace (they are since PyTorch 2.4)");
+  const double mean = bytes / static_cast<double>(count),
+               per_step = m.PerStep(static_cast<double>(count));
   Nanos start = 0;
   if (!tiny.empty()) {
     const auto middle = tiny.begin() + static_cast<ptrdiff_t>(tiny.size() / 2);
@@ -49,27 +51,40 @@ RankCheck CheckSmallCollectives(const RankMeasures& m) {
     start = *middle;
   }
   const double start_share =
-      time > 0 ? std::min(1.0, static_cast<double>(start) * static_cast<double>(count) / static_cast<double>(time)) : 0;
+      time > 0 ? std::min(1.0, static_cast<double>(start) * static_cast<double>(count) /
+                                   static_cast<double>(time))
+               : 0;
   const bool many = mean < kMeanBytes && per_step > kSmallPerStep;
-  if (!many && !(start_share > kStartShare && per_step > kStartPerStep && mean < kMeanBytes)) return Nothing();
-  const IntervalSet exposed = Intersect(Intersect(Merge(std::move(touched)), m.view.exposed_communication()), m.windows);
-  Finding f = FindingOf(m, fmt::format("{} collectives a step with {} on average", NumberText(per_step), BytesText(mean)));
-  AddCount(&f, "collectives_per_step", per_step, fmt::format("{} collectives a step", NumberText(per_step)));
+  if (!many && !(start_share > kStartShare && per_step > kStartPerStep && mean < kMeanBytes))
+    return Nothing();
+  const IntervalSet exposed =
+      Intersect(Intersect(Merge(std::move(touched)), m.view.exposed_communication()), m.windows);
+  Finding f = FindingOf(m, fmt::format("{} collectives a step with {} on average",
+                                       NumberText(per_step), BytesText(mean)));
+  AddCount(&f, "collectives_per_step", per_step,
+           fmt::format("{} collectives a step", NumberText(per_step)));
   AddBytes(&f, "mean_message_bytes", mean, fmt::format("mean message {}", BytesText(mean)));
   if (start > 0) {
-    AddTime(&f, "start_cost_us", start, fmt::format("starting one costs about {}", DurationText(start)));
-    AddShare(&f, "start_share", start_share, fmt::format("which is {} of their time", PercentText(start_share)));
+    AddTime(&f, "start_cost_us", start,
+            fmt::format("starting one costs about {}", DurationText(start)));
+    AddShare(&f, "start_share", start_share,
+             fmt::format("which is {} of their time", PercentText(start_share)));
   }
   f.top = names.Texts(m.names);
-  SetGain(&f, m, Length(exposed), "exposed time of the collectives under 1 MiB; fewer, larger ones need a part of it");
+  SetGain(&f, m, Length(exposed),
+          "exposed time of the collectives under 1 MiB; fewer, larger ones need a part of it");
   PointTo(&f, m, Longest(exposed));
-  f.advice = "Put small messages together: larger DDP buckets (bucket_cap_mb), coalesced collectives, flattened parameters.";
+  f.advice =
+      "Put small messages together: larger DDP buckets (bucket_cap_mb), coalesced collectives, "
+      "flattened parameters.";
   f.source = "NCCL tuning: latency of a collective does not fall with its size";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
 
 }  // namespace
 
-RuleResult SmallCollectives(const Measures& measures) { return EachRank(measures, CheckSmallCollectives); }
+RuleResult SmallCollectives(const Measures& measures) {
+  return EachRank(measures, CheckSmallCollectives);
+}
 
 }  // namespace flopwatch::trace::rules

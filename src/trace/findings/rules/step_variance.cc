@@ -1,5 +1,6 @@
-// step-variance (traces.md 6.1): step times vary by more than 15 % (coefficient of variation), or one step takes more than 1.5
-// times the median. A slow first profiled step alone is the profiler's doing and is reported there.
+// step-variance (traces.md 6.1): step times vary by more than 15 % (coefficient of variation), or
+// one step takes more than 1.5 times the median. A slow first profiled step alone is the profiler's
+// doing and is reported there.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,18 +32,21 @@ Parts PartsOf(const RankMeasures& m, const Step& s) {
 
 RankCheck CheckStepVariance(const RankMeasures& m) {
   if (m.steps.size() < kLeastSteps)
-    return CannotCheck(fmt::format("{} complete steps in the trace; three are needed", m.steps.size()));
+    return CannotCheck(
+        fmt::format("{} complete steps in the trace; three are needed", m.steps.size()));
   std::vector<const Step*> by_time;
   for (const int32_t s : m.steps) by_time.push_back(&m.rank.steps[static_cast<size_t>(s)]);
   const auto length = [](const Step* s) { return s->end - s->begin; };
-  const auto varies = [&](const std::vector<const Step*>& steps, double* variation, double* slowest) {
+  const auto varies = [&](const std::vector<const Step*>& steps, double* variation,
+                          double* slowest) {
     std::vector<double> t;
     double sum = 0, squares = 0;
     for (const Step* s : steps) t.push_back(static_cast<double>(length(s))), sum += t.back();
     const double mean = sum / static_cast<double>(t.size());
     for (const double x : t) squares += (x - mean) * (x - mean);
     std::sort(t.begin(), t.end());
-    const double median = t.size() % 2 == 1 ? t[t.size() / 2] : (t[t.size() / 2 - 1] + t[t.size() / 2]) / 2;
+    const double median =
+        t.size() % 2 == 1 ? t[t.size() / 2] : (t[t.size() / 2 - 1] + t[t.size() / 2]) / 2;
     *variation = mean > 0 ? std::sqrt(squares / static_cast<double>(t.size() - 1)) / mean : 0;
     *slowest = median > 0 ? t.back() / median : 1;
     return *variation > kVariation || *slowest > kSlow;
@@ -53,7 +57,8 @@ RankCheck CheckStepVariance(const RankMeasures& m) {
   double later_variation = 0, later_slowest = 0;
   if (later.size() >= 2 && !varies(later, &later_variation, &later_slowest)) return Nothing();
 
-  std::stable_sort(by_time.begin(), by_time.end(), [&](const Step* a, const Step* b) { return length(a) < length(b); });
+  std::stable_sort(by_time.begin(), by_time.end(),
+                   [&](const Step* a, const Step* b) { return length(a) < length(b); });
   const Step* median = by_time[(by_time.size() - 1) / 2];
   const Step* worst = by_time.back();
   Nanos total = 0, above = 0;
@@ -62,29 +67,37 @@ RankCheck CheckStepVariance(const RankMeasures& m) {
     above += std::max<Nanos>(0, length(s) - length(median));
   }
   const Parts slow = PartsOf(m, *worst), usual = PartsOf(m, *median);
-  std::vector<std::pair<Nanos, std::string_view>> grew = {{slow.compute - usual.compute, "computation"},
-                                                          {slow.exposed - usual.exposed, "exposed communication"},
-                                                          {slow.memory - usual.memory, "copies"},
-                                                          {slow.loading - usual.loading, "data loading"},
-                                                          {slow.other - usual.other, "other idle time"}};
-  std::stable_sort(grew.begin(), grew.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  Finding f = FindingOf(
-      m, fmt::format("Step times vary by {}; the slowest takes {:.2f} times the median", PercentText(variation), slowest));
+  std::vector<std::pair<Nanos, std::string_view>> grew = {
+      {slow.compute - usual.compute, "computation"},
+      {slow.exposed - usual.exposed, "exposed communication"},
+      {slow.memory - usual.memory, "copies"},
+      {slow.loading - usual.loading, "data loading"},
+      {slow.other - usual.other, "other idle time"}};
+  std::stable_sort(grew.begin(), grew.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  Finding f =
+      FindingOf(m, fmt::format("Step times vary by {}; the slowest takes {:.2f} times the median",
+                               PercentText(variation), slowest));
   AddShare(&f, "variation", variation,
-           fmt::format("coefficient of variation {} over {} steps", PercentText(variation), by_time.size()));
-  AddTime(&f, "median_step_us", length(median), fmt::format("median step {}", DurationText(length(median))));
+           fmt::format("coefficient of variation {} over {} steps", PercentText(variation),
+                       by_time.size()));
+  AddTime(&f, "median_step_us", length(median),
+          fmt::format("median step {}", DurationText(length(median))));
   AddTime(&f, "slowest_step_us", length(worst),
           fmt::format("slowest step, {}: {}", worst->number, DurationText(length(worst))));
   AddText(&f, "grew_most", std::string(grew[0].second),
-          fmt::format("in it {} is longer by {} than in step {}", grew[0].second, DurationText(grew[0].first), median->number));
+          fmt::format("in it {} is longer by {} than in step {}", grew[0].second,
+                      DurationText(grew[0].first), median->number));
   for (const auto& [time, what] : grew) {
-    if (time > 0 && f.top.size() < 3) f.top.push_back(fmt::format("{} (+{})", what, DurationText(time)));
+    if (time > 0 && f.top.size() < 3)
+      f.top.push_back(fmt::format("{} (+{})", what, DurationText(time)));
   }
   SetGain(&f, m, above, "time by which steps exceed the median step");
   PointTo(&f, m, {worst->begin, worst->end});
   f.step = worst->number;
   f.advice =
-      "Look at the slow step for what the others do not have: evaluation, a checkpoint, garbage collection, a longer batch, a "
+      "Look at the slow step for what the others do not have: evaluation, a checkpoint, garbage "
+      "collection, a longer batch, a "
       "busy host.";
   f.source = "traces.md 6.1";
   return {.finding = std::move(f), .not_checked = std::nullopt};

@@ -1,7 +1,8 @@
-// straggler (traces.md 6.1): with the clocks of the ranks aligned, one rank is the last to arrive in more than half of the
-// collectives (or causes more than half of all waiting) and makes the others wait for more than 5 % of the step (stragglers.h
-// has the arithmetic); or its computing takes more than 1.2 times the median rank's and lies more than three median deviations
-// away. The cause is named only where one explains at least 80 % of the lateness.
+// straggler (traces.md 6.1): with the clocks of the ranks aligned, one rank is the last to arrive
+// in more than half of the collectives (or causes more than half of all waiting) and makes the
+// others wait for more than 5 % of the step (stragglers.h has the arithmetic); or its computing
+// takes more than 1.2 times the median rank's and lies more than three median deviations away. The
+// cause is named only where one explains at least 80 % of the lateness.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,56 +27,74 @@ const RankMeasures* Find(const Measures& measures, int32_t rank, uint32_t* index
   return nullptr;
 }
 
-Finding LateFinding(const Measures& measures, const Collectives& collectives, const StragglerVerdict& verdict) {
+Finding LateFinding(const Measures& measures, const Collectives& collectives,
+                    const StragglerVerdict& verdict) {
   const RankLateness& late = verdict.ranks[0];
   uint32_t index = 0;
   const RankMeasures& m = *Find(measures, late.rank, &index);
-  Finding f = FindingOf(
-      m, fmt::format("Rank {} is the last to arrive in {} of {} collectives", late.rank, late.last, late.collectives));
+  Finding f = FindingOf(m, fmt::format("Rank {} is the last to arrive in {} of {} collectives",
+                                       late.rank, late.last, late.collectives));
   AddCount(&f, "last_to_arrive", static_cast<double>(late.last),
            fmt::format("last in {} of {} collectives", late.last, late.collectives));
   AddTime(&f, "caused_wait_us", late.blamed(),
           fmt::format("the others wait {} for it, all together", DurationText(late.blamed())));
-  AddTime(&f, "lateness_us", late.lateness,
-          fmt::format("{} late against the middle rank, all together", DurationText(late.lateness)));
+  AddTime(
+      &f, "lateness_us", late.lateness,
+      fmt::format("{} late against the middle rank, all together", DurationText(late.lateness)));
   AddShare(&f, "share_of_step", late.share_of_step,
-           fmt::format("each of the others waits {} of the step for it", PercentText(late.share_of_step)));
-  AddText(&f, "cause", verdict.cause.has_value() ? std::string(LatenessCauseName(*verdict.cause)) : "not one",
+           fmt::format("each of the others waits {} of the step for it",
+                       PercentText(late.share_of_step)));
+  AddText(&f, "cause",
+          verdict.cause.has_value() ? std::string(LatenessCauseName(*verdict.cause)) : "not one",
           verdict.cause.has_value()
-              ? fmt::format("{} explains {} of it", LatenessCauseName(*verdict.cause), PercentText(verdict.cause_share))
-              : fmt::format("no single cause explains 80 % of it (the largest {})", PercentText(verdict.cause_share)));
+              ? fmt::format("{} explains {} of it", LatenessCauseName(*verdict.cause),
+                            PercentText(verdict.cause_share))
+              : fmt::format("no single cause explains 80 % of it (the largest {})",
+                            PercentText(verdict.cause_share)));
   for (size_t i = 0; i < verdict.ranks.size() && i < 3; ++i) {
     const RankLateness& r = verdict.ranks[i];
-    f.top.push_back(fmt::format("rank {} (last {} times, others wait {})", r.rank, r.last, DurationText(r.blamed())));
+    f.top.push_back(fmt::format("rank {} (last {} times, others wait {})", r.rank, r.last,
+                                DurationText(r.blamed())));
   }
-  // Waiting that computation hides costs nothing: the others can win no more than what they expose or idle away.
+  // Waiting that computation hides costs nothing: the others can win no more than what they expose
+  // or idle away.
   double open = 0;
   for (const auto& other : measures.ranks()) {
-    if (other.get() != &m) open = std::max(open, other->Share(other->exposed_communication + Length(other->idle)));
+    if (other.get() != &m)
+      open = std::max(open, other->Share(other->exposed_communication + Length(other->idle)));
   }
-  f.gain = std::isnan(late.share_of_step) ? late.share_of_step : std::clamp(late.share_of_step, 0.0, std::min(open, 1.0));
-  f.gain_basis = std::isnan(f.gain) ? "not computable: neither steps nor a GPU span to compare the waiting with"
-                                    : "mean wait a step that its lateness costs each of the other ranks, no more than the "
-                                      "exposed communication and idle time of one of them";
+  f.gain = std::isnan(late.share_of_step)
+               ? late.share_of_step
+               : std::clamp(late.share_of_step, 0.0, std::min(open, 1.0));
+  f.gain_basis =
+      std::isnan(f.gain)
+          ? "not computable: neither steps nor a GPU span to compare the waiting with"
+          : "mean wait a step that its lateness costs each of the other ranks, no more than the "
+            "exposed communication and idle time of one of them";
   const Collective* worst = nullptr;
   for (const Collective& c : collectives.all) {
-    if (c.synchronising && c.last_rank == index && (worst == nullptr || c.start_skew() > worst->start_skew())) worst = &c;
+    if (c.synchronising && c.last_rank == index &&
+        (worst == nullptr || c.start_skew() > worst->start_skew()))
+      worst = &c;
   }
   if (worst != nullptr) {
     const Nanos offset = index < collectives.clocks.size() ? collectives.clocks[index].offset : 0;
     // The others may have arrived before this rank's own trace begins.
     PointTo(&f, m,
-            {std::max(worst->first_arrival + offset, m.rank.begin), std::max(worst->last_arrival + offset, m.rank.begin)});
+            {std::max(worst->first_arrival + offset, m.rank.begin),
+             std::max(worst->last_arrival + offset, m.rank.begin)});
   }
   f.uncertain.insert(f.uncertain.end(), verdict.notes.begin(), verdict.notes.end());
   if (!verdict.cause.has_value())
-    f.uncertain.push_back("counters of that GPU (clock, temperature, power) and of its host for the same minutes");
+    f.uncertain.push_back(
+        "counters of that GPU (clock, temperature, power) and of its host for the same minutes");
   return f;
 }
 
 std::optional<Finding> SlowFinding(const Measures& measures) {
   std::vector<double> compute;
-  for (const auto& m : measures.ranks()) compute.push_back(static_cast<double>(m->compute_busy) / m->step_count);
+  for (const auto& m : measures.ranks())
+    compute.push_back(static_cast<double>(m->compute_busy) / m->step_count);
   const auto median_of = [](std::vector<double> v) {
     std::sort(v.begin(), v.end());
     return v.size() % 2 == 1 ? v[v.size() / 2] : (v[v.size() / 2 - 1] + v[v.size() / 2]) / 2;
@@ -85,12 +104,14 @@ std::optional<Finding> SlowFinding(const Measures& measures) {
   std::vector<double> distance;
   for (const double c : compute) distance.push_back(std::abs(c - median));
   const double deviation = median_of(distance);
-  const auto worst = static_cast<size_t>(std::max_element(compute.begin(), compute.end()) - compute.begin());
-  if (!(compute[worst] > kSlowCompute * median) || !(compute[worst] - median > kDeviations * deviation) || median <= 0)
+  const auto worst =
+      static_cast<size_t>(std::max_element(compute.begin(), compute.end()) - compute.begin());
+  if (!(compute[worst] > kSlowCompute * median) ||
+      !(compute[worst] - median > kDeviations * deviation) || median <= 0)
     return std::nullopt;
   const RankMeasures& m = *measures.ranks()[worst];
-  Finding f = FindingOf(
-      m, fmt::format("Rank {} computes {:.2f} times as long as the median rank", m.rank.rank, compute[worst] / median));
+  Finding f = FindingOf(m, fmt::format("Rank {} computes {:.2f} times as long as the median rank",
+                                       m.rank.rank, compute[worst] / median));
   const auto more = static_cast<Nanos>((compute[worst] - median) * m.step_count);
   AddTime(&f, "compute_per_step_us", static_cast<Nanos>(compute[worst]),
           fmt::format("computing {} a step", DurationText(static_cast<Nanos>(compute[worst]))));
@@ -105,7 +126,8 @@ std::optional<Finding> SlowFinding(const Measures& measures) {
   }
   f.top = names.Texts(m.names);
   PointTo(&f, m, m.windows.empty() ? Interval{} : m.windows[0]);
-  f.uncertain.push_back("the clock, temperature and power of this GPU, and the size of its batches");
+  f.uncertain.push_back(
+      "the clock, temperature and power of this GPU, and the size of its batches");
   return f;
 }
 
@@ -130,7 +152,8 @@ RuleResult Straggler(const Measures& measures) {
     return result;
   }
   found->advice =
-      "Compare this rank's GPU clock, temperature and ECC state, its host's load and its share of the data with the others'; "
+      "Compare this rank's GPU clock, temperature and ECC state, its host's load and its share of "
+      "the data with the others'; "
       "if it is "
       "always this one, drain the node.";
   found->source = "traces.md 6.1; clock-free slow-rank arithmetic";

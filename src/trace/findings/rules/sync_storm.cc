@@ -1,6 +1,7 @@
-// sync-storm (traces.md 6.1): more than ten blocking calls a step after which the GPU is idle, or three and more a step that
-// take more than 10 % of step time, with idle time of at least 5 % right after them. A wait that ends with work still running
-// on the GPU costs nothing and does not count, however long: the Qwen trace spends a third of its step in one and is 92 % busy.
+// sync-storm (traces.md 6.1): more than ten blocking calls a step after which the GPU is idle, or
+// three and more a step that take more than 10 % of step time, with idle time of at least 5 % right
+// after them. A wait that ends with work still running on the GPU costs nothing and does not count,
+// however long: the Qwen trace spends a third of its step in one and is 92 % busy.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +29,8 @@ RankCheck CheckSyncStorm(const RankMeasures& m) {
   for (const Row r : syncs) {
     const Nanos end = e.end(r);
     while (gap < m.idle.size() && m.idle[gap].end <= end) ++gap;
-    if (gap == m.idle.size() || m.idle[gap].begin > end) continue;  // the GPU is still busy when the call returns
+    if (gap == m.idle.size() || m.idle[gap].begin > end)
+      continue;  // the GPU is still busy when the call returns
     ++drained;
     waits.push_back({e.ts[r], end});
     // From when the GPU ran dry under the call to its next work.
@@ -42,7 +44,8 @@ RankCheck CheckSyncStorm(const RankMeasures& m) {
   const double idle_share = m.Share(Length(after));
   const bool many = m.PerStep(static_cast<double>(drained)) > kSyncsPerStep;
   const bool few = m.PerStep(static_cast<double>(drained)) < kLeastPerStep;
-  if (!many && (few || m.Share(wait) <= kSyncTimeShare || idle_share < kSyncIdleShare)) return Nothing();
+  if (!many && (few || m.Share(wait) <= kSyncTimeShare || idle_share < kSyncIdleShare))
+    return Nothing();
   Finding f = FindingOf(m, fmt::format("{} blocking calls a step leave the GPU without work",
                                        NumberText(m.PerStep(static_cast<double>(drained)))));
   AddCount(&f, "draining_syncs_per_step", m.PerStep(static_cast<double>(drained)),
@@ -52,10 +55,12 @@ RankCheck CheckSyncStorm(const RankMeasures& m) {
   AddShare(&f, "idle_after_share", idle_share,
            fmt::format("the GPU is idle after them for {} of step time", PercentText(idle_share)));
   f.top = callers.Texts(m.names);
-  SetGain(&f, m, Length(after), "idle time from the moment the GPU ran dry under such a call to its next work");
+  SetGain(&f, m, Length(after),
+          "idle time from the moment the GPU ran dry under such a call to its next work");
   PointTo(&f, m, Longest(after));
   f.advice =
-      "Avoid .item(), .cpu(), nonzero, masks as indices and prints of tensors in the step; keep values on the GPU and fetch "
+      "Avoid .item(), .cpu(), nonzero, masks as indices and prints of tensors in the step; keep "
+      "values on the GPU and fetch "
       "them in "
       "batches; use non_blocking copies and events instead of synchronize.";
   f.source = "PyTorch performance tuning guide, avoid unnecessary CPU-GPU synchronization";

@@ -1,6 +1,7 @@
-// tiny-copies (traces.md 6.1; the fleet paper saw 200 times on such an operator): at least 50 copies under 4 KiB a step from
-// one operator, or copy calls of less than 1 MiB that hold the host more than 5 % of the step while no kernel runs, or runs of
-// eight and more such copies less than 50 µs apart that fill more than 5 % of the step.
+// tiny-copies (traces.md 6.1; the fleet paper saw 200 times on such an operator): at least 50
+// copies under 4 KiB a step from one operator, or copy calls of less than 1 MiB that hold the host
+// more than 5 % of the step while no kernel runs, or runs of eight and more such copies less than
+// 50 µs apart that fill more than 5 % of the step.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -64,32 +65,41 @@ RankCheck CheckTinyCopies(const RankMeasures& m) {
 
   const NameId most = ops.Most();
   const int64_t most_count = ops.entries().empty() ? 0 : ops.entries().at(most).count;
-  // A call that waits for kernels to end costs nothing; what counts is the host busy with copies while no kernel runs.
-  const IntervalSet kernels = Union(m.view.busy(KernelClass::kCompute), m.view.busy(KernelClass::kCommunication));
+  // A call that waits for kernels to end costs nothing; what counts is the host busy with copies
+  // while no kernel runs.
+  const IntervalSet kernels =
+      Union(m.view.busy(KernelClass::kCompute), m.view.busy(KernelClass::kCommunication));
   const IntervalSet call_time = Intersect(Subtract(Merge(std::move(calls)), kernels), m.windows);
   const IntervalSet run_time = Intersect(Subtract(Merge(std::move(runs)), kernels), m.windows);
   const bool many = m.PerStep(static_cast<double>(most_count)) >= kTinyPerStep;
-  if (!many && m.Share(Length(call_time)) <= kTinyCopyTimeShare && m.Share(Length(run_time)) <= kTinyCopyTimeShare) return Nothing();
+  if (!many && m.Share(Length(call_time)) <= kTinyCopyTimeShare &&
+      m.Share(Length(run_time)) <= kTinyCopyTimeShare)
+    return Nothing();
 
-  IntervalSet touch = Subtract(Union(Union(Merge(std::move(touched)), call_time), run_time), kernels);
+  IntervalSet touch =
+      Subtract(Union(Union(Merge(std::move(touched)), call_time), run_time), kernels);
   touch = Intersect(touch, m.windows);
   const std::string op = most == kNoName ? "no operator" : std::string(m.names.Text(most));
-  Finding f = FindingOf(m, fmt::format("{} copies under 4 KiB a step", NumberText(m.PerStep(static_cast<double>(small)))));
+  Finding f = FindingOf(m, fmt::format("{} copies under 4 KiB a step",
+                                       NumberText(m.PerStep(static_cast<double>(small)))));
+  AddCount(&f, "small_copies_per_step", m.PerStep(static_cast<double>(small)),
+           fmt::format("{} of {} copies move less than 4 KiB, {} together", small, copies,
+                       BytesText(static_cast<double>(bytes))));
   AddCount(
-      &f, "small_copies_per_step", m.PerStep(static_cast<double>(small)),
-      fmt::format("{} of {} copies move less than 4 KiB, {} together", small, copies, BytesText(static_cast<double>(bytes))));
-  AddCount(&f, "small_copies_of_one_operator_per_step", m.PerStep(static_cast<double>(most_count)),
-           fmt::format("{} a step from {}", NumberText(m.PerStep(static_cast<double>(most_count))), op));
-  AddShare(
-      &f, "copy_call_share", m.Share(Length(call_time)),
-      fmt::format("copy calls hold the host {} of step time while no kernel runs", PercentText(m.Share(Length(call_time)))));
+      &f, "small_copies_of_one_operator_per_step", m.PerStep(static_cast<double>(most_count)),
+      fmt::format("{} a step from {}", NumberText(m.PerStep(static_cast<double>(most_count))), op));
+  AddShare(&f, "copy_call_share", m.Share(Length(call_time)),
+           fmt::format("copy calls hold the host {} of step time while no kernel runs",
+                       PercentText(m.Share(Length(call_time)))));
   AddCount(&f, "longest_run", static_cast<double>(longest_run),
            fmt::format("longest run of copies less than 50 µs apart: {}", longest_run));
   f.top = ops.Texts(m.names);
   SetGain(&f, m, Length(touch),
-          "time in small copies and their calls while no kernel runs, all of it saved by one batched copy");
+          "time in small copies and their calls while no kernel runs, all of it saved by one "
+          "batched copy");
   PointTo(&f, m, run_time.empty() ? Longest(touch) : Longest(run_time));
-  f.advice = "Gather the pieces first and copy once, or let one kernel do the rearranging on the GPU.";
+  f.advice =
+      "Gather the pieces first and copy once, or let one kernel do the rearranging on the GPU.";
   f.source = "Facebook GPU fleet paper, case studies: too little work per memcopy";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }

@@ -1,6 +1,7 @@
-// tiny-kernels (traces.md 6.1; the fleet paper's "too little work per CUDA kernel": a launch costs about 5 µs): more than half
-// of the kernels are shorter than the call that launched them, or the median is below 10 µs, and the GPU is idle more than 20 %
-// of the time. Kernels of graphs have no launch of their own and do not count. Idle time under data loading has another cause.
+// tiny-kernels (traces.md 6.1; the fleet paper's "too little work per CUDA kernel": a launch costs
+// about 5 µs): more than half of the kernels are shorter than the call that launched them, or the
+// median is below 10 µs, and the GPU is idle more than 20 % of the time. Kernels of graphs have no
+// launch of their own and do not count. Idle time under data loading has another cause.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +21,9 @@ RankCheck CheckTinyKernels(const RankMeasures& m) {
   Nanos kernel_time = 0, launch_time = 0;
   int64_t shorter = 0, launched = 0;
   TopNames ops;
-  const auto is_tiny = [&](Row r) { return e.dur[r] < kMedian || (e.launch[r] != kNoRow && e.dur[r] < e.dur[e.launch[r]]); };
+  const auto is_tiny = [&](Row r) {
+    return e.dur[r] < kMedian || (e.launch[r] != kNoRow && e.dur[r] < e.dur[e.launch[r]]);
+  };
   for (const Row r : m.gpu) {
     if (e.category[r] != Category::kKernel || m.FromGraph(r)) continue;
     durations.push_back(e.dur[r]);
@@ -35,37 +38,47 @@ RankCheck CheckTinyKernels(const RankMeasures& m) {
   if (durations.empty()) return CannotCheck("no kernels launched one by one in the trace");
   const auto middle = durations.begin() + static_cast<ptrdiff_t>(durations.size() / 2);
   std::nth_element(durations.begin(), middle, durations.end());
-  const double shorter_share = launched > 0 ? static_cast<double>(shorter) / static_cast<double>(launched) : 0;
-  if (m.idle_rest_share <= kTinyKernelIdleShare || (shorter_share <= kShorterShare && *middle >= kMedian)) return Nothing();
+  const double shorter_share =
+      launched > 0 ? static_cast<double>(shorter) / static_cast<double>(launched) : 0;
+  if (m.idle_rest_share <= kTinyKernelIdleShare ||
+      (shorter_share <= kShorterShare && *middle >= kMedian))
+    return Nothing();
 
   Nanos recoverable = 0;
   Interval worst;
   for (const IdleGap& g : m.gaps) {
-    if (g.next == kNoRow || e.category[g.next] != Category::kKernel || m.FromGraph(g.next) || !is_tiny(g.next)) continue;
+    if (g.next == kNoRow || e.category[g.next] != Category::kKernel || m.FromGraph(g.next) ||
+        !is_tiny(g.next))
+      continue;
     recoverable += g.at.end - g.at.begin - LengthWithin(m.loader, g.at.begin, g.at.end);
     if (g.at.end - g.at.begin > worst.end - worst.begin) worst = g.at;
   }
-  Finding f = FindingOf(m, fmt::format("{} of the kernels are shorter than their launch; the GPU is idle {} of the time",
-                                       PercentText(shorter_share), PercentText(m.idle_rest_share)));
+  Finding f = FindingOf(
+      m,
+      fmt::format("{} of the kernels are shorter than their launch; the GPU is idle {} of the time",
+                  PercentText(shorter_share), PercentText(m.idle_rest_share)));
   AddTime(&f, "median_kernel_us", *middle, fmt::format("median kernel {}", DurationText(*middle)));
   AddShare(&f, "shorter_than_launch_share", shorter_share,
-           fmt::format("{} of {} kernels are shorter than the call that launched them", shorter, launched));
-  AddCount(
-      &f, "kernels_per_step", m.PerStep(static_cast<double>(durations.size())),
-      fmt::format("{} kernels a step, without those of graphs", NumberText(m.PerStep(static_cast<double>(durations.size())))));
+           fmt::format("{} of {} kernels are shorter than the call that launched them", shorter,
+                       launched));
+  AddCount(&f, "kernels_per_step", m.PerStep(static_cast<double>(durations.size())),
+           fmt::format("{} kernels a step, without those of graphs",
+                       NumberText(m.PerStep(static_cast<double>(durations.size())))));
   if (kernel_time > 0) {
     const double ratio = static_cast<double>(launch_time) / static_cast<double>(kernel_time);
-    AddCount(&f, "launch_to_kernel_time", ratio, fmt::format("launch calls take {:.2g} times as long as the kernels", ratio));
+    AddCount(&f, "launch_to_kernel_time", ratio,
+             fmt::format("launch calls take {:.2g} times as long as the kernels", ratio));
   }
   AddShare(&f, "idle_share", m.idle_rest_share,
            fmt::format("GPU idle {} without data loading", PercentText(m.idle_rest_share)));
   f.top = ops.Texts(m.names);
-  SetGain(
-      &f, m, recoverable,
-      "idle time that ends with the start of such a kernel, without data loading: what fusing or graphs can remove at most");
+  SetGain(&f, m, recoverable,
+          "idle time that ends with the start of such a kernel, without data loading: what fusing "
+          "or graphs can remove at most");
   PointTo(&f, m, worst);
   f.advice =
-      "Launch less: fuse operators (torch.compile), capture the step in a CUDA graph, use foreach or fused optimizers, or give "
+      "Launch less: fuse operators (torch.compile), capture the step in a CUDA graph, use foreach "
+      "or fused optimizers, or give "
       "each kernel more work with a larger batch.";
   f.source = "Facebook GPU fleet paper, case studies: too little work per CUDA kernel";
   return {.finding = std::move(f), .not_checked = std::nullopt};
