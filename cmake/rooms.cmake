@@ -1,8 +1,11 @@
-# One room = one folder in src/ = one static library. flopwatch_room() declares its sources, the rooms it may include
-# and the libraries it wraps; an #include that follows no declared edge stops the configuration.
+# One room = one folder below src/ = one static library. flopwatch_room() declares its sources, the rooms it
+# may include and the libraries it wraps; an #include that follows no declared edge stops the configuration.
+# A room may lie inside another one's folder ("trace/import" in "trace"): a file belongs to the innermost.
 
-set(FLOPWATCH_ROOM_ORDER base hardware efficiency models telemetry jobs store fleet trace spans capture alerts net remote
-    agent server simulate cli)
+# From the bottom to the top: a room may only use those before it.
+set(FLOPWATCH_ROOM_ORDER base hardware efficiency models telemetry jobs store fleet
+    trace
+    net server simulate cli)
 
 add_library(flopwatch_flags INTERFACE)
 target_include_directories(flopwatch_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
@@ -23,22 +26,49 @@ if(FLOPWATCH_FUZZ)
   target_link_options(flopwatch_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
+# flopwatch_room_of(PATH VAR): the innermost room that a path below src/ lies in, or "".
+function(flopwatch_room_of path var)
+  get_filename_component(folder "${path}" DIRECTORY)
+  while(folder AND NOT folder IN_LIST FLOPWATCH_ROOM_ORDER)
+    get_filename_component(folder "${folder}" DIRECTORY)
+  endwhile()
+  set(${var} "${folder}" PARENT_SCOPE)
+endfunction()
+
+# Looks at every file of the room, at any depth.
 function(flopwatch_check_edges room deps)
-  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.h ${CMAKE_CURRENT_SOURCE_DIR}/*.cc
-       ${CMAKE_CURRENT_SOURCE_DIR}/*/*.h ${CMAKE_CURRENT_SOURCE_DIR}/*/*.cc)
   list(FIND FLOPWATCH_ROOM_ORDER ${room} own)
+  if(own EQUAL -1)
+    message(FATAL_ERROR "room ${room} has no place in FLOPWATCH_ROOM_ORDER (cmake/rooms.cmake)")
+  endif()
   foreach(dep ${deps})
     list(FIND FLOPWATCH_ROOM_ORDER ${dep} at)
     if(at EQUAL -1 OR NOT at LESS own)
-      message(FATAL_ERROR "room ${room} may not depend on ${dep}: arrows point up the list in cmake/rooms.cmake")
+      message(FATAL_ERROR "room ${room} may not depend on ${dep}: "
+        "a room uses those before it in cmake/rooms.cmake")
     endif()
   endforeach()
+  set(src ${CMAKE_SOURCE_DIR}/src)
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${src}
+       ${src}/${room}/*.h ${src}/${room}/*.cc ${src}/${room}/*.inc)
   foreach(file ${files})
-    file(STRINGS ${file} includes REGEX "^#include \"[a-z]+/")
+    flopwatch_room_of(${file} room_of_file)
+    if(NOT room_of_file STREQUAL room)
+      continue()
+    endif()
+    file(STRINGS ${src}/${file} includes REGEX "^#include \"[a-z_]+/")
     foreach(line ${includes})
-      string(REGEX REPLACE "^#include \"([a-z]+)/.*" "\\1" target "${line}")
-      if(target IN_LIST FLOPWATCH_ROOM_ORDER AND NOT target STREQUAL room AND NOT target IN_LIST deps)
-        message(FATAL_ERROR "${file}: ${line}\n  room '${room}' has no declared edge to '${target}' (its edges: ${deps})")
+      string(REGEX REPLACE "^#include \"([^\"]+)\".*" "\\1" path "${line}")
+      flopwatch_room_of(${path} target)
+      if(target STREQUAL room OR target IN_LIST deps)
+        continue()
+      endif()
+      string(REGEX REPLACE "/.*" "" first "${path}")
+      if(target)
+        message(FATAL_ERROR "${file}: ${line}\n"
+          "  room '${room}' has no declared edge to '${target}' (its edges: ${deps})")
+      elseif(IS_DIRECTORY ${src}/${first})
+        message(FATAL_ERROR "${file}: ${line}\n  ${path} lies in no room")
       endif()
     endforeach()
   endforeach()
@@ -68,17 +98,19 @@ endfunction()
 function(flopwatch_room name)
   cmake_parse_arguments(R "" "" "SOURCES;HOT;ROOMS;LIBS;PRIVATE_LIBS" ${ARGN})
   flopwatch_check_edges(${name} "${R_ROOMS}")
-  add_library(flopwatch_${name} STATIC ${R_SOURCES} ${R_HOT})
+  string(REPLACE "/" "_" id ${name})
+  add_library(flopwatch_${id} STATIC ${R_SOURCES} ${R_HOT})
   set_source_files_properties(${R_HOT} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
-  flopwatch_together(flopwatch_${name} 16 ${R_SOURCES})
-  target_link_libraries(flopwatch_${name} PUBLIC flopwatch_flags ${R_LIBS})
-  target_link_libraries(flopwatch_${name} PRIVATE ${R_PRIVATE_LIBS})
+  flopwatch_together(flopwatch_${id} 16 ${R_SOURCES})
+  target_link_libraries(flopwatch_${id} PUBLIC flopwatch_flags ${R_LIBS})
+  target_link_libraries(flopwatch_${id} PRIVATE ${R_PRIVATE_LIBS})
   foreach(dep ${R_ROOMS})
-    target_link_libraries(flopwatch_${name} PUBLIC flopwatch_${dep})
+    string(REPLACE "/" "_" dep ${dep})
+    target_link_libraries(flopwatch_${id} PUBLIC flopwatch_${dep})
   endforeach()
-  if(DEFINED flopwatch_headers_of_${name})
-    flopwatch_precompile(flopwatch_${name} ${name} ${flopwatch_headers_of_${name}})
+  if(DEFINED flopwatch_headers_of_${id})
+    flopwatch_precompile(flopwatch_${id} ${id} ${flopwatch_headers_of_${id}})
   elseif(NOT name STREQUAL "base")  # spdlog, which base alone sees, brings definitions of its own
-    flopwatch_precompile(flopwatch_${name} room)
+    flopwatch_precompile(flopwatch_${id} room)
   endif()
 endfunction()
