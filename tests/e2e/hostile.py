@@ -167,7 +167,7 @@ for needle in ("blank_sentinel", "duplicate_series", "truncated"):
     check(needle in metrics, f"{needle} is missing in /metrics")
 fleet = server.json("/api/v1/fleet")
 good = [g for g in server.json("/api/v1/gpus")["gpus"] if g["gpu"] == "GPU-good"]
-# 0.3 x 1500 / 1830 (ofu-paper.txt, equation 1 with the H100's tensor clock)
+# 0.3 x 1500 / 1830 (the OFU paper, equation 1, with the H100's tensor clock)
 check(len(good) == 1 and abs(good[0]["ofu"] - 0.24590163934426229) < 1e-12,
       f"OFU of the good GPU: {good}")
 check(server.stop() == 0, "clean stop")
