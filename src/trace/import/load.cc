@@ -1,21 +1,21 @@
 #include "trace/import/load.h"
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
 
 #include <fmt/format.h>
 #include "absl/strings/ascii.h"
+#include "base/mutex.h"
 #include "base/time.h"
 #include "trace/finish.h"
 #include "trace/import/ascend_folder.h"
 #include "trace/import/gzip_reader.h"
+#include "trace/parallel.h"
 
 namespace flopwatch::trace {
 namespace {
@@ -219,6 +219,61 @@ void NumberRanks(bool by_name, std::vector<RankTrace>* ranks) {
             [](const RankTrace& a, const RankTrace& b) { return a.rank < b.rank; });
 }
 
+// How far reading has come. Told to the caller at most every kProgressEvery, and at the end.
+class Progress {
+ public:
+  Progress(const std::vector<Input>& inputs, const LoadOptions& options)
+      : tell_(options.progress), done_of_(inputs.size(), 0) {
+    so_far_.files = inputs.size();
+    for (const Input& input : inputs) so_far_.bytes += input.bytes;
+  }
+
+  void Set(size_t input, uint64_t done, bool finished) FW_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    so_far_.bytes_done += done - std::min(done, done_of_[input]);
+    done_of_[input] = std::max(done_of_[input], done);
+    so_far_.files_done += finished;
+    if (!tell_) return;
+    const Micros now = MonotonicNow();
+    if (now - told_ < kProgressEvery && so_far_.files_done < so_far_.files) return;
+    told_ = now;
+    tell_(so_far_);
+  }
+
+ private:
+  const std::function<void(const LoadProgress&)>& tell_;
+  Mutex mutex_;
+  LoadProgress so_far_ FW_GUARDED_BY(mutex_);
+  std::vector<uint64_t> done_of_ FW_GUARDED_BY(mutex_);
+  Micros told_ FW_GUARDED_BY(mutex_) = 0;
+};
+
+// One result an input, each written by the one thread that imports it.
+std::vector<StatusOr<std::vector<ImportedRank>>> ImportAll(const std::vector<Input>& inputs,
+                                                           const LoadOptions& options) {
+  Progress progress(inputs, options);
+  const int cores = options.threads > 0
+                        ? options.threads
+                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int workers = std::min(cores, static_cast<int>(inputs.size()));
+  std::vector<StatusOr<std::vector<ImportedRank>>> imported(inputs.size());
+  ForEachOnThreads(inputs.size(), workers, [&](size_t i) {
+    ImportOptions import = options.import;
+    import.threads = std::max(1, cores / workers);
+    import.progress = [&, i](uint64_t done, uint64_t) { progress.Set(i, done, false); };
+    imported[i] = inputs[i].importer->import({inputs[i].path}, import);
+    if (imported[i].ok()) {
+      for (ImportedRank& rank : *imported[i]) {
+        rank.trace.path = rank.trace.path.empty() ? inputs[i].path : rank.trace.path;
+        rank.trace.format = inputs[i].importer->name;
+        Finish(rank.names, &rank.trace);
+      }
+    }
+    progress.Set(i, inputs[i].bytes, true);
+  });
+  return imported;
+}
+
 }  // namespace
 
 StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& options) {
@@ -232,59 +287,13 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
                                            paths.empty() ? "no path" : paths.front(),
                                            KnownFormats()));
   }
-
-  LoadProgress progress{.files = inputs.size()};
-  for (const Input& input : inputs) progress.bytes += input.bytes;
-  std::mutex mutex;  // progress, out, results
-  std::vector<uint64_t> done_of(inputs.size(), 0);
-  Micros told = 0;
-  const auto tell = [&](size_t i, uint64_t done, bool finished) {
-    const std::lock_guard lock(mutex);
-    progress.bytes_done += done - std::min(done, done_of[i]);
-    done_of[i] = std::max(done_of[i], done);
-    progress.files_done += finished;
-    if (!options.progress) return;
-    const Micros now = MonotonicNow();
-    if (now - told < kProgressEvery && progress.files_done < progress.files) return;
-    told = now;
-    options.progress(progress);
-  };
-
-  const int cores = options.threads > 0
-                        ? options.threads
-                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const int workers = std::min(cores, static_cast<int>(inputs.size()));
-  std::vector<std::vector<ImportedRank>> imported(inputs.size());
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < inputs.size(); i = next++) {
-      ImportOptions import = options.import;
-      import.threads = std::max(1, cores / workers);
-      import.progress = [&, i](uint64_t done, uint64_t) { tell(i, done, false); };
-      StatusOr<std::vector<ImportedRank>> ranks =
-          inputs[i].importer->import({inputs[i].path}, import);
-      if (ranks.ok()) {
-        for (ImportedRank& rank : *ranks) {
-          rank.trace.path = rank.trace.path.empty() ? inputs[i].path : rank.trace.path;
-          rank.trace.format = inputs[i].importer->name;
-          Finish(rank.names, &rank.trace);
-        }
-        imported[i] = *std::move(ranks);
-      } else {
-        const std::lock_guard lock(mutex);
-        out.failures.push_back({inputs[i].path, ranks.status()});
-      }
-      tell(i, inputs[i].bytes, true);
+  std::vector<StatusOr<std::vector<ImportedRank>>> imported = ImportAll(inputs, options);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!imported[i].ok()) {
+      out.failures.push_back({inputs[i].path, imported[i].status()});
+      continue;
     }
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (int i = 1; i < workers; ++i) threads.emplace_back(work);
-    work();
-  }
-
-  for (std::vector<ImportedRank>& of_input : imported) {
-    for (ImportedRank& rank : of_input) {
+    for (ImportedRank& rank : *imported[i]) {
       const bool wanted = options.only_ranks.empty() || !rank.trace.rank_known ||
                           std::find(options.only_ranks.begin(), options.only_ranks.end(),
                                     rank.trace.rank) != options.only_ranks.end();
@@ -296,7 +305,7 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
       }
       out.set.ranks.push_back(std::move(rank.trace));
     }
-    of_input.clear();
+    imported[i]->clear();
   }
   std::sort(out.failures.begin(), out.failures.end(),
             [](const LoadFailure& a, const LoadFailure& b) { return a.path < b.path; });
