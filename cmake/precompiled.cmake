@@ -7,7 +7,7 @@ set(flopwatch_common_headers
   <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/types/span.h>)
 # The large headers of the library a room wraps.
 set(flopwatch_headers_of_net <boost/asio.hpp> <boost/asio/ssl.hpp> <boost/beast/http.hpp>)
-set(flopwatch_headers_of_server <boost/json.hpp>)
+set(flopwatch_headers_of_api <boost/json.hpp>)
 set(flopwatch_headers_of_cli <boost/json.hpp>)
 
 # flopwatch_precompile(TARGET KIND headers…): the targets of a kind share the headers that the first of them compiled.

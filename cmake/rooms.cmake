@@ -5,7 +5,7 @@
 # From the bottom to the top: a room may only use those before it.
 set(FLOPWATCH_ROOM_ORDER base hardware efficiency models telemetry jobs store fleet
     trace
-    net server simulate cli)
+    net discovery ingest query uploads api simulate cli)
 
 add_library(flopwatch_flags INTERFACE)
 target_include_directories(flopwatch_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)

@@ -1,4 +1,4 @@
-# The page: `npm ci` and the bundle, all in the build directory, embedded by src/server/ui_assets.cc. Without Node.js 18 or
+# The page: `npm ci` and the bundle, all in the build directory, embedded by src/api/ui_assets.cc. Without Node.js 18 or
 # newer, or where the packages cannot be fetched, the server gets a plain page instead and the build says so.
 # Include it last: it adds to the server's target and, where tests are built, those of the page.
 include_guard(GLOBAL)
@@ -39,15 +39,15 @@ function(flopwatch_embed_page)
     DEPENDS ${work}/npm.stamp ${sources}
     COMMENT "Bundling the page" VERBATIM)
   add_custom_target(flopwatch_page DEPENDS ${work}/ui.h)
-  add_dependencies(flopwatch_server flopwatch_page)
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/server/ui_assets.cc TARGET_DIRECTORY flopwatch_server
+  add_dependencies(flopwatch_api flopwatch_page)
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/api/ui_assets.cc TARGET_DIRECTORY flopwatch_api
     PROPERTIES COMPILE_DEFINITIONS FLOPWATCH_UI_HEADER="${work}/ui.h" OBJECT_DEPENDS ${work}/ui.h)
   # For tests/web, which run the page.
   set(FLOPWATCH_NODE ${NODE_PROGRAM} CACHE INTERNAL "")
   set(FLOPWATCH_NPM ${NPM_PROGRAM} CACHE INTERNAL "")
 endfunction()
 
-if(TARGET flopwatch_server)
+if(TARGET flopwatch_api)
   if(FLOPWATCH_UI)
     flopwatch_embed_page()
   endif()

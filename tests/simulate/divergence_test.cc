@@ -21,7 +21,7 @@
 #include "fleet/divergence/set.h"
 #include "make_fleet.h"
 #include "models/read.h"
-#include "server/divergence.h"
+#include "query/divergence.h"
 #include "simulate/application.h"
 #include "simulate/backfill.h"
 #include "simulate/fleet_model.h"
@@ -245,19 +245,16 @@ TEST(DivergenceOfAStore, FindsTheMiscountsOfAFleetInItsHistory) {
   {
     auto store = store::OpenDuckDbStore({.directory = directory});
     ASSERT_TRUE(store.ok()) << store.status();
-    server::ApiParts parts;
-    parts.store = store->get();
-    parts.catalog = &hardware::Catalog::Builtin();
-    parts.clock = [&] { return o.start + o.duration; };
-    const server::Query query(parts);
+    const query::Query query(
+        {.store = store->get(), .clock = [&] { return o.start + o.duration; }});
     ASSERT_TRUE(query.ready().ok()) << query.ready();
-    server::DivergenceQuestion question;
+    query::DivergenceQuestion question;
     question.window = {o.start, o.start + o.duration};
-    const auto jobs = server::GatherDivergence(parts, query, question);
+    const auto jobs = query::GatherDivergence(query, question);
     ASSERT_TRUE(jobs.ok()) << jobs.status();
     EXPECT_EQ(jobs->size(), result->applications);
     int inflated = 0, hardly = 0, found = 0, others = 0, flagged = 0, unknown = 0;
-    for (const server::JobDivergence& j : *jobs) {
+    for (const query::JobDivergence& j : *jobs) {
       ASSERT_TRUE(applications.contains(j.evidence.job)) << j.evidence.job;
       const Application& a = applications.at(j.evidence.job);
       const fleet::Diagnosis& d = j.diagnosis;

@@ -28,11 +28,11 @@
 #include "jobs/job_index.h"
 #include "net/http.h"
 #include "net/scraper.h"
-#include "server/api.h"
-#include "server/discovery.h"
-#include "server/pipeline.h"
-#include "server/traces.h"
-#include "server/ui_assets.h"
+#include "api/api.h"
+#include "discovery/discovery.h"
+#include "ingest/pipeline.h"
+#include "uploads/traces.h"
+#include "api/ui_assets.h"
 #include "store/store.h"
 
 namespace flopwatch::cli {
@@ -126,7 +126,7 @@ class JobsFile {
 // machine.
 class Targets {
  public:
-  Targets(server::DiscoveryOptions options, net::Scraper* scraper)
+  Targets(discovery::DiscoveryOptions options, net::Scraper* scraper)
       : options_(std::move(options)), scraper_(scraper) {}
 
   bool configured() const {
@@ -144,7 +144,7 @@ class Targets {
     const Micros begun = MonotonicNow();
     const auto waiting = [this] {
       const auto health = Health();
-      return std::any_of(health.begin(), health.end(), [](const server::DiscoveryHealth& h) {
+      return std::any_of(health.begin(), health.end(), [](const discovery::DiscoveryHealth& h) {
         return h.last_refresh == 0 && h.error.empty();
       });
     };
@@ -155,40 +155,40 @@ class Targets {
   void Tick() {
     if (discovery_ != nullptr || MonotonicNow() - probed_ < kProbeInterval) return;
     Probe();
-    for (const server::LocalExporter& e : found_)
+    for (const discovery::LocalExporter& e : found_)
       LogInfo("found {} on this machine: {}", e.kind, e.url);
   }
   void Refresh() {
     if (discovery_ != nullptr) discovery_->Refresh();
   }
-  const std::vector<server::LocalExporter>& found() const { return found_; }
-  std::vector<server::DiscoveryHealth> Health() const {
-    return discovery_ != nullptr ? discovery_->Health() : std::vector<server::DiscoveryHealth>{};
+  const std::vector<discovery::LocalExporter>& found() const { return found_; }
+  std::vector<discovery::DiscoveryHealth> Health() const {
+    return discovery_ != nullptr ? discovery_->Health() : std::vector<discovery::DiscoveryHealth>{};
   }
 
  private:
   void Probe() {
     probed_ = MonotonicNow();
-    found_ = server::FindLocalExporters();
+    found_ = discovery::FindLocalExporters();
     if (found_.empty()) return;
-    server::DiscoveryOptions local;
-    for (const server::LocalExporter& e : found_) local.static_targets.push_back(e.url);
+    discovery::DiscoveryOptions local;
+    for (const discovery::LocalExporter& e : found_) local.static_targets.push_back(e.url);
     if (const Status s = Run(std::move(local)); !s.ok())
       LogWarn("cannot scrape the local exporter: {}", std::string(s.message()));
   }
-  Status Run(server::DiscoveryOptions options) {
+  Status Run(discovery::DiscoveryOptions options) {
     FW_ASSIGN_OR_RETURN(discovery_,
-                        server::Discovery::Start(std::move(options),
+                        discovery::Discovery::Start(std::move(options),
                                                  [this](std::vector<net::ScrapeTarget> targets) {
                                                    scraper_->SetTargets(std::move(targets));
                                                  }));
     return absl::OkStatus();
   }
 
-  server::DiscoveryOptions options_;
+  discovery::DiscoveryOptions options_;
   net::Scraper* scraper_;
-  std::unique_ptr<server::Discovery> discovery_;
-  std::vector<server::LocalExporter> found_;
+  std::unique_ptr<discovery::Discovery> discovery_;
+  std::vector<discovery::LocalExporter> found_;
   Micros probed_ = 0;
 };
 
@@ -206,21 +206,21 @@ StatusOr<store::Options> StoreOptionsOf(Context& context) {
 }
 
 // Null where the configuration wants none.
-StatusOr<std::unique_ptr<server::TraceLibrary>> OpenTraces(Context& context,
+StatusOr<std::unique_ptr<uploads::TraceLibrary>> OpenTraces(Context& context,
                                                            const std::string& directory,
                                                            const hardware::Catalog* catalog) {
-  server::TraceLibraryOptions o;
+  uploads::TraceLibraryOptions o;
   o.directory = directory + "/traces";
   o.catalog = catalog;
   FW_ASSIGN_OR_RETURN(const int64_t room, context.ConfigInteger("traces.max_mb"));
   FW_ASSIGN_OR_RETURN(const int64_t upload, context.ConfigInteger("traces.max_upload_mb"));
   FW_ASSIGN_OR_RETURN(const int64_t events, context.ConfigInteger("traces.max_events"));
   FW_ASSIGN_OR_RETURN(o.retention, context.ConfigDuration("traces.retention"));
-  if (room == 0) return std::unique_ptr<server::TraceLibrary>();
+  if (room == 0) return std::unique_ptr<uploads::TraceLibrary>();
   o.max_bytes = static_cast<uint64_t>(room) << 20;
   o.max_upload_bytes = static_cast<uint64_t>(upload) << 20;
   o.max_events = static_cast<uint64_t>(events);
-  return server::TraceLibrary::Open(std::move(o));
+  return uploads::TraceLibrary::Open(std::move(o));
 }
 
 StatusOr<net::ScraperOptions> ScraperOptionsOf(Context& context) {
@@ -232,12 +232,12 @@ StatusOr<net::ScraperOptions> ScraperOptionsOf(Context& context) {
   FW_ASSIGN_OR_RETURN(const int64_t threads, context.ConfigInteger("scrape.threads"));
   o.max_body_bytes = static_cast<uint64_t>(body);
   // Half of the pipeline's shards belong to pushes.
-  o.threads = static_cast<int>(std::min<int64_t>(threads, server::kMaxShards / 2));
+  o.threads = static_cast<int>(std::min<int64_t>(threads, ingest::kMaxShards / 2));
   return o;
 }
 
-StatusOr<server::DiscoveryOptions> DiscoveryOptionsOf(Context& context) {
-  server::DiscoveryOptions o;
+StatusOr<discovery::DiscoveryOptions> DiscoveryOptionsOf(Context& context) {
+  discovery::DiscoveryOptions o;
   FW_ASSIGN_OR_RETURN(o.static_targets, context.ConfigList("scrape.targets"));
   FW_ASSIGN_OR_RETURN(const std::string file, context.Config("scrape.targets_file"));
   if (!file.empty()) o.target_files = {file};
@@ -274,13 +274,13 @@ void Banner(Context& context, const ListenAddress& listen, uint16_t port,
   const std::string every = " every " + FormatDuration(scraper.interval);
   if (targets.configured()) {
     std::string first = "  scraping  ";
-    for (const server::DiscoveryHealth& h : targets.Health()) {
+    for (const discovery::DiscoveryHealth& h : targets.Health()) {
       context.Say(fmt::format("{}{} from {}{}{}", first, Plural(h.targets, "target"), h.source,
                               every, h.error.empty() ? "" : "  (" + h.error + ")"));
       first = "            ";
     }
   } else if (!targets.found().empty()) {
-    for (const server::LocalExporter& e : targets.found()) {
+    for (const discovery::LocalExporter& e : targets.found()) {
       context.Say(fmt::format("  scraping  {} found on this machine: {}{}", e.kind, e.url, every));
     }
   } else {
@@ -299,9 +299,9 @@ void Banner(Context& context, const ListenAddress& listen, uint16_t port,
   context.Say(fmt::format("  look      flopwatch top{}", port == 9530 ? "" : " --server " + url));
 }
 
-std::string ProgressLine(const server::Pipeline& pipeline, const net::Scraper& scraper,
-                         const server::LiveState& live) {
-  const server::PipelineStats p = pipeline.stats();
+std::string ProgressLine(const ingest::Pipeline& pipeline, const net::Scraper& scraper,
+                         const ingest::LiveState& live) {
+  const ingest::PipelineStats p = pipeline.stats();
   const std::vector<net::TargetHealth> health = scraper.Health();
   const auto up = std::count_if(health.begin(), health.end(), [](const net::TargetHealth& h) {
     return h.state == net::TargetState::kUp;
@@ -338,7 +338,7 @@ Status RunServe(Context& context, const ServeOptions& o) {
   FW_ASSIGN_OR_RETURN(store::Options store_options, StoreOptionsOf(context));
   store_options.journal_age = store::kServerJournalAge;
   FW_ASSIGN_OR_RETURN(const net::ScraperOptions scraper_options, ScraperOptionsOf(context));
-  FW_ASSIGN_OR_RETURN(server::DiscoveryOptions discovery_options, DiscoveryOptionsOf(context));
+  FW_ASSIGN_OR_RETURN(discovery::DiscoveryOptions discovery_options, DiscoveryOptionsOf(context));
   FW_ASSIGN_OR_RETURN(const std::string jobs_path, context.Config("jobs.static_file"));
   FW_ASSIGN_OR_RETURN(const int64_t http_threads, context.ConfigInteger("server.threads"));
   FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
@@ -357,11 +357,11 @@ Status RunServe(Context& context, const ServeOptions& o) {
   // target, no scrape, then the last rows are flushed, then the store closes.
   FW_ASSIGN_OR_RETURN(const std::unique_ptr<store::Store> store,
                       store::OpenDuckDbStore(store_options));
-  server::PipelineOptions pipeline_options;
+  ingest::PipelineOptions pipeline_options;
   pipeline_options.nominal_interval = scraper_options.interval;
   pipeline_options.max_age = store_options.raw_retention;
-  FW_ASSIGN_OR_RETURN(const std::unique_ptr<server::Pipeline> pipeline,
-                      server::Pipeline::Start(pipeline_options, &catalog, store.get()));
+  FW_ASSIGN_OR_RETURN(const std::unique_ptr<ingest::Pipeline> pipeline,
+                      ingest::Pipeline::Start(pipeline_options, &catalog, store.get()));
   JobsFile jobs_file(jobs_path, &pipeline->jobs());
   FW_RETURN_IF_ERROR(Annotate(jobs_file.Load(), "cannot use the jobs file"));
   net::Scraper* scraper_of_callback = nullptr;  // set before the first target is
@@ -376,19 +376,19 @@ Status RunServe(Context& context, const ServeOptions& o) {
                             pipeline->Forget(scraper_of_callback->Target(target).url);
                           }));
   scraper_of_callback = scraper.get();
-  server::ApiParts parts;
+  api::ApiParts parts;
   parts.store = store.get();
   parts.pipeline = pipeline.get();
   parts.scraper = scraper.get();
   parts.catalog = &catalog;
-  FW_ASSIGN_OR_RETURN(const std::unique_ptr<server::TraceLibrary> traces,
+  FW_ASSIGN_OR_RETURN(const std::unique_ptr<uploads::TraceLibrary> traces,
                       OpenTraces(context, store_options.directory, &catalog));
   parts.traces = traces.get();
   parts.version = FLOPWATCH_VERSION;
   parts.loopback_only = listen.loopback();
   FW_ASSIGN_OR_RETURN(const bool page, context.ConfigBool("ui.enabled"));
-  if (page) parts.ui = server::ServeUi;
-  auto api = std::make_unique<server::Api>(std::move(parts));
+  if (page) parts.ui = api::ServeUi;
+  auto api = std::make_unique<api::Api>(std::move(parts));
   net::ServerOptions server_options;
   server_options.address = listen.host;
   server_options.port = listen.port;
