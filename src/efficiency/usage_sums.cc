@@ -17,12 +17,14 @@ constexpr bool IsWellFormed() {
 }
 static_assert(IsWellFormed());
 
-template <typename IsDivided>
-void Scale(UsageSums* sums, double factor, IsDivided is_divided) {
-  if (factor == 1) return;
+// `factor` times the sums whose rule is one of `rules`.
+template <ShareRule... kRules, typename Sums>
+Sums Scaled(Sums sums, double factor) {
+  if (factor == 1) return sums;
   ForEachUsageSum([&](auto sum) {
-    if constexpr (is_divided(SpecOf(sum()).share)) Member<sum()>(*sums) *= factor;
+    if constexpr (((SpecOf(sum()).share == kRules) || ...)) Member<sum()>(sums) *= factor;
   });
+  return sums;
 }
 
 }  // namespace
@@ -37,13 +39,26 @@ UsageSums& UsageSums::operator+=(const UsageSums& o) {
 }
 
 UsageSums OfJob(UsageSums sums, double share) {
-  Scale(&sums, share, [](ShareRule rule) { return rule != ShareRule::kWhole; });
-  return sums;
+  return Scaled<ShareRule::kOfGpu, ShareRule::kOfBoard>(sums, share);
+}
+PerSum<double> OfJob(PerSum<double> sums, double share) {
+  return Scaled<ShareRule::kOfGpu, ShareRule::kOfBoard>(sums, share);
 }
 
 UsageSums OfGpu(UsageSums sums, double fraction) {
-  Scale(&sums, fraction, [](ShareRule rule) { return rule == ShareRule::kOfGpu; });
-  return sums;
+  return Scaled<ShareRule::kOfGpu>(sums, fraction);
+}
+PerSum<double> OfGpu(PerSum<double> sums, double fraction) {
+  return Scaled<ShareRule::kOfGpu>(sums, fraction);
+}
+
+UsageSums OfBoard(const UsageSums& sums) {
+  UsageSums board;
+  ForEachUsageSum([&](auto sum) {
+    if constexpr (SpecOf(sum()).share == ShareRule::kOfBoard)
+      Member<sum()>(board) = Member<sum()>(sums);
+  });
+  return board;
 }
 
 void ApplyTensorClock(double tensor_clock_max_mhz, PerSum<double>* sums) {

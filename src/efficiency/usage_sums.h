@@ -241,6 +241,11 @@ constexpr auto& Member(Usage& usage) {
   }
 }
 
+template <UsageSum kSum, typename T>
+constexpr T& Member(PerSum<T>& sums) {
+  return sums[kSum];
+}
+
 template <typename T>
 UsageSums ToUsage(const PerSum<T>& sums) {
   UsageSums usage;
@@ -257,9 +262,13 @@ UsageSums ToUsage(const PerSum<T>& sums) {
 
 // What one of the jobs that share these GPUs has of them: a `share` of everything but the rows.
 UsageSums OfJob(UsageSums sums, double share);
+PerSum<double> OfJob(PerSum<double> sums, double share);
 // What a MIG instance is of its GPU, where `sums` is in seconds of its own: board values stay
 // whole.
 UsageSums OfGpu(UsageSums sums, double fraction);
+PerSum<double> OfGpu(PerSum<double> sums, double fraction);
+// The board's values alone: of a GPU whose instances are counted instead of it.
+UsageSums OfBoard(const UsageSums& sums);
 
 // The sums of stored rows as those of a GPU model: their work becomes OFU x s by its maximum tensor
 // clock. Where that is not known (0) the seconds with work are lost to kModelUnknown.

@@ -11,7 +11,7 @@
 namespace flopwatch::efficiency {
 namespace {
 
-using enum UsageSum;
+using S = UsageSum;  // kTensorMissing and others are flags too
 using Added = std::map<UsageSum, double>;
 
 Added Of(const StampedRow& row, Work work = Work::kOfu, CountedFor whom = CountedFor::kFleet) {
@@ -36,10 +36,11 @@ StampedRow Whole(uint32_t flags = 0) {
 }
 
 // What every row of those adds, whatever becomes of its OFU.
-const Added kAlways = {{kSamples, 1},     {kObserved, 5},     {kClock, 7500},    {kClockSpan, 5},
-                       {kSmActive, 3.75}, {kSmActiveSpan, 5}, {kGpuUtil, 4.375}, {kGpuUtilSpan, 5},
-                       {kEnergy, 6000},   {kPowerSpan, 10}};
-const Added kActivity = {{kTensor, 2.5}, {kTensorSpan, 5}};
+const Added kAlways = {{S::kSamples, 1},     {S::kObserved, 5},    {S::kClock, 7500},
+                       {S::kClockSpan, 5},   {S::kSmActive, 3.75}, {S::kSmActiveSpan, 5},
+                       {S::kGpuUtil, 4.375}, {S::kGpuUtilSpan, 5}, {S::kEnergy, 6000},
+                       {S::kPowerSpan, 10}};
+const Added kActivity = {{S::kTensor, 2.5}, {S::kTensorSpan, 5}};
 
 Added And(Added a, const Added& b) {
   a.insert(b.begin(), b.end());
@@ -47,22 +48,22 @@ Added And(Added a, const Added& b) {
 }
 
 TEST(AccountingTest, ARowWithAllItsValuesIsComputable) {
-  const Added computable = {{kWork, 2}, {kComputable, 5}};
+  const Added computable = {{S::kWork, 2}, {S::kComputable, 5}};
   EXPECT_EQ(Of(Whole()), And(And(kAlways, kActivity), computable));
   // Flags that say nothing about sums change none.
   EXPECT_EQ(Of(Whole(kHalfRateBoard | kCounterReset | kBackfilled)), Of(Whole()));
-  EXPECT_EQ(Of(Whole(kCyclePath)), And(Of(Whole()), {{kCycles, 5}}));
-  EXPECT_EQ(Of(Whole(kStaleRepeat)), And(Of(Whole()), {{kStale, 5}}));
+  EXPECT_EQ(Of(Whole(kCyclePath)), And(Of(Whole()), {{S::kCycles, 5}}));
+  EXPECT_EQ(Of(Whole(kStaleRepeat)), And(Of(Whole()), {{S::kStale, 5}}));
 }
 
 TEST(AccountingTest, SecondsWithoutOfuHaveTheFirstReasonThatApplies) {
   EXPECT_EQ(Of(Whole(kTensorMissing | kClockMissing | kDeadCounter | kOutOfRange | kModelUnknown)),
-            And(kAlways, {{kTensorMissing, 5}}));
-  EXPECT_EQ(Of(Whole(kDeadCounter | kClockMissing)), And(kAlways, {{kClockMissing, 5}}));
-  EXPECT_EQ(Of(Whole(kClockMissing)), And(And(kAlways, kActivity), {{kClockMissing, 5}}));
-  EXPECT_EQ(Of(Whole(kDeadCounter | kSuspectCounter)), And(kAlways, {{kDeadCounter, 5}}));
-  EXPECT_EQ(Of(Whole(kOutOfRange | kModelUnknown)), And(kAlways, {{kOutOfRange, 5}}));
-  EXPECT_EQ(Of(Whole(kModelUnknown)), And(And(kAlways, kActivity), {{kModelUnknown, 5}}));
+            And(kAlways, {{S::kTensorMissing, 5}}));
+  EXPECT_EQ(Of(Whole(kDeadCounter | kClockMissing)), And(kAlways, {{S::kClockMissing, 5}}));
+  EXPECT_EQ(Of(Whole(kClockMissing)), And(And(kAlways, kActivity), {{S::kClockMissing, 5}}));
+  EXPECT_EQ(Of(Whole(kDeadCounter | kSuspectCounter)), And(kAlways, {{S::kDeadCounter, 5}}));
+  EXPECT_EQ(Of(Whole(kOutOfRange | kModelUnknown)), And(kAlways, {{S::kOutOfRange, 5}}));
+  EXPECT_EQ(Of(Whole(kModelUnknown)), And(And(kAlways, kActivity), {{S::kModelUnknown, 5}}));
   // The model of a stored row is asked when it is read: until then it has work.
   EXPECT_EQ(Of(Whole(kModelUnknown), Work::kMhz), Of(Whole()));
 }
@@ -70,21 +71,21 @@ TEST(AccountingTest, SecondsWithoutOfuHaveTheFirstReasonThatApplies) {
 TEST(AccountingTest, ARowThatLacksValuesSaysWhichWithoutAFlag) {
   StampedRow no_clock = Whole(), nothing = {};
   no_clock.work = no_clock.sm_clock_mhz = StampedRow::kAbsent;
-  Added without_clock = And(And(kAlways, kActivity), {{kClockMissing, 5}});
-  without_clock.erase(kClock);
-  without_clock.erase(kClockSpan);
+  Added without_clock = And(And(kAlways, kActivity), {{S::kClockMissing, 5}});
+  without_clock.erase(S::kClock);
+  without_clock.erase(S::kClockSpan);
   EXPECT_EQ(Of(no_clock), without_clock);
   nothing.span = 3;
-  EXPECT_EQ(Of(nothing), (Added{{kSamples, 1}, {kObserved, 3}, {kTensorMissing, 3}}));
+  EXPECT_EQ(Of(nothing), (Added{{S::kSamples, 1}, {S::kObserved, 3}, {S::kTensorMissing, 3}}));
 }
 
 TEST(AccountingTest, AFrozenRowHasItsTimeAndNothingElse) {
-  EXPECT_EQ(Of(Whole(kFrozen | kStaleRepeat)), (Added{{kSamples, 1}, {kFrozen, 5}}));
+  EXPECT_EQ(Of(Whole(kFrozen | kStaleRepeat)), (Added{{S::kSamples, 1}, {S::kFrozen, 5}}));
   EXPECT_EQ(Of(Whole(kFrozen | kStaleRepeat | kMigParent)), Added());
 }
 
 TEST(AccountingTest, AGpuWithInstancesCountsForItsPowerUnlessItIsAskedFor) {
-  EXPECT_EQ(Of(Whole(kMigParent)), (Added{{kEnergy, 6000}, {kPowerSpan, 10}}));
+  EXPECT_EQ(Of(Whole(kMigParent)), (Added{{S::kEnergy, 6000}, {S::kPowerSpan, 10}}));
   EXPECT_EQ(Of(Whole(kMigParent), Work::kMhz, CountedFor::kItself), Of(Whole()));
 }
 
@@ -98,10 +99,10 @@ RC_GTEST_PROP(AccountingTest, ComputableAndTheReasonsAreTheObservedTime, ()) {
     Added sums = Of(row, work, CountedFor::kItself);
     double reasons = 0;
     for (const UsageSum s :
-         {kTensorMissing, kClockMissing, kModelUnknown, kDeadCounter, kOutOfRange})
+         {S::kTensorMissing, S::kClockMissing, S::kModelUnknown, S::kDeadCounter, S::kOutOfRange})
       reasons += sums[s];
-    RC_ASSERT(sums[kComputable] + reasons == sums[kObserved]);
-    RC_ASSERT(sums[kObserved] + sums[kFrozen] == row.span * row.fraction);
+    RC_ASSERT(sums[S::kComputable] + reasons == sums[S::kObserved]);
+    RC_ASSERT(sums[S::kObserved] + sums[S::kFrozen] == row.span * row.fraction);
   }
 }
 
@@ -163,9 +164,9 @@ TEST(UsageSumsTest, SumsAddUpAndKeepTheOuterTimes) {
 TEST(UsageSumsTest, WithoutATensorClockTheWorkIsLostToTheModel) {
   PerSum<double> known{}, unknown{};
   for (PerSum<double>* s : {&known, &unknown}) {
-    (*s)[kObserved] = 30;
-    (*s)[kComputable] = (*s)[kCycles] = 20;
-    (*s)[kWork] = 20 * 915.0;
+    (*s)[S::kObserved] = 30;
+    (*s)[S::kComputable] = (*s)[S::kCycles] = 20;
+    (*s)[S::kWork] = 20 * 915.0;
   }
   ApplyTensorClock(1830, &known);
   EXPECT_EQ(ToUsage(known).ofu.ofu_s, 10);
