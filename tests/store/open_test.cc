@@ -418,9 +418,6 @@ TEST_F(OpenTest, AVersionSevenDirectoryIsMigrated) {
       EXPECT_NEAR(s.frozen_s, 20, 1e-6);
       EXPECT_EQ(s.ofu.samples, 22u);
     }
-    fprintf(stderr, "F %g J %g G %g %s\n", fleet.ofu.observed_s, by_job[0].sums.ofu.observed_s,
-            by_gpu[0].sums.ofu.observed_s,
-            Sql("SELECT ts, gpu_seconds, frozen_s, samples FROM gpu_hours ORDER BY ts").c_str());
     EXPECT_EQ(by_job[0].sums.gpus, 1);
     EXPECT_EQ(Sql("SELECT sum(frozen_s), count(frozen_s) FROM gpu_hours"), "20|10");
     EXPECT_EQ(Sql("SELECT frozen_s FROM gpu_hours ORDER BY ts LIMIT 1"), "0");

@@ -57,6 +57,7 @@ function usage({ ofu, tensor, clock, util, power, gpus, seconds, coverage, reaso
     last: null,
     lost_s: { tensor_missing: 0, clock_missing: 0, model_unknown: 0, dead_counter: 0, out_of_range: 0, ...lost },
     stale_s: 0,
+    frozen_s: 0,
   };
 }
 
