@@ -20,10 +20,10 @@ inline constexpr int kEntityKinds = 5;
 // cores. They have values but no tensor pipe: no OFU, no job, and they are no GPUs anywhere.
 inline bool IsGpu(EntityKind kind) { return kind <= EntityKind::kGpuInstance; }
 
-// Identity: (UUID, GPU-instance id). Host label and gpu index are attributes, never keys
-// (counters.md 0.5). Where an exporter gives no UUID (AMD, bare series) the serial number, else
-// "NODE/gpuINDEX", stands in for it. Parts are "NODE/nvswitch0", "NODE/nvswitch0/nvlink3",
-// "NODE/cpu0", "NODE/cpu0/core12".
+// Identity: (UUID, GPU-instance id). Host label and gpu index are attributes, never keys: the
+// label's case depends on the exporter's version, and the index is not stable. Where an exporter
+// gives no UUID (AMD, bare series) the serial number, else "NODE/gpuINDEX", stands in for it. Parts
+// are "NODE/nvswitch0", "NODE/nvswitch0/nvlink3", "NODE/cpu0", "NODE/cpu0/core12".
 struct EntityKey {
   EntityKind kind = EntityKind::kGpu;
   std::string uuid;
