@@ -5,7 +5,7 @@
 
 # From the bottom to the top: a room may only use those before it.
 set(FLOPWATCH_ROOM_ORDER base hardware efficiency models telemetry jobs store fleet
-    trace
+    trace trace/import trace/ops trace/analysis trace/findings trace/report trace/export
     net discovery ingest query uploads api server simulate cli)
 
 add_library(flopwatch_flags INTERFACE)
