@@ -117,7 +117,7 @@ class ModelCache {
 };
 
 // Ratio of the first and of the last third of the window, for one job.
-std::optional<fleet::RatioTrend> TrendOf(const store::Store& store, const Said& said, int32_t job,
+std::optional<fleet::RatioTrend> TrendOf(store::Store& store, const Said& said, int32_t job,
                                          const store::Window& window, Micros started) {
   const Micros third = (window.to - window.from) / 3;
   if (third < 10 * kMicrosPerMinute || started <= 0) return std::nullopt;

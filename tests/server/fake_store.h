@@ -84,7 +84,7 @@ class FakeStore : public store::Store {
   Status Seal(Micros) override { return absl::OkStatus(); }
   Status ApplyRetention(Micros) override { return absl::OkStatus(); }
 
-  StatusOr<store::Dimensions> LoadDimensions() const override {
+  StatusOr<store::Dimensions> LoadDimensions() override {
     std::lock_guard lock(mutex);
     store::Dimensions d;
     for (const auto& [id, r] : entities) d.entities.push_back(r);
@@ -96,38 +96,36 @@ class FakeStore : public store::Store {
     for (const auto& [id, r] : claims) d.claims.push_back(r);
     return d;
   }
-  StatusOr<std::vector<store::JobUsage>> UsageByJob(store::Window) const override { return by_job; }
-  StatusOr<std::vector<store::GpuUsage>> UsageByGpu(store::Window, int32_t) const override {
+  StatusOr<std::vector<store::JobUsage>> UsageByJob(store::Window) override { return by_job; }
+  StatusOr<std::vector<store::GpuUsage>> UsageByGpu(store::Window, int32_t) override {
     return by_gpu;
   }
-  StatusOr<std::vector<store::UsagePoint>> FleetSeries(store::Window, Micros) const override {
+  StatusOr<std::vector<store::UsagePoint>> FleetSeries(store::Window, Micros) override {
     return points;
   }
-  StatusOr<std::vector<store::ModelPoint>> FleetByModel(store::Window, Micros) const override {
+  StatusOr<std::vector<store::ModelPoint>> FleetByModel(store::Window, Micros) override {
     std::vector<store::ModelPoint> all = model_points;
     for (const store::UsagePoint& p : points) all.push_back({p.ts, 0, p.sums});
     return all;
   }
-  StatusOr<std::vector<store::UsagePoint>> JobSeries(int32_t, store::Window,
-                                                     Micros) const override {
+  StatusOr<std::vector<store::UsagePoint>> JobSeries(int32_t, store::Window, Micros) override {
     return points;
   }
-  StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window,
-                                                     Micros) const override {
+  StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window, Micros) override {
     return points;
   }
-  StatusOr<std::vector<store::JobUsage>> UsageByJobExact(store::Window) const override {
+  StatusOr<std::vector<store::JobUsage>> UsageByJobExact(store::Window) override {
     ++exact_scans;
     return by_job_exact;
   }
-  StatusOr<std::vector<telemetry::ApplicationClaim>> Claims() const override {
+  StatusOr<std::vector<telemetry::ApplicationClaim>> Claims() override {
     std::vector<telemetry::ApplicationClaim> out;
     for (const auto& [id, claim] : claims) out.push_back(claim);
     return out;
   }
   // The same sums whatever the windows: of the jobs that are asked for.
   StatusOr<std::vector<store::JobUsage>> UsageByJobWindows(
-      absl::Span<const store::JobWindow> windows, bool exact) const override {
+      absl::Span<const store::JobWindow> windows, bool exact) override {
     exact_scans += exact ? 1 : 0;
     std::vector<store::JobUsage> out;
     for (const store::JobUsage& u : exact ? by_job_exact : by_job) {
@@ -152,7 +150,7 @@ class FakeStore : public store::Store {
     return absl::OkStatus();
   }
   StatusOr<std::vector<store::ApplicationUsage>> ApplicationByClaim(
-      store::Window w, absl::Span<const int32_t> of) const override {
+      store::Window w, absl::Span<const int32_t> of) override {
     std::map<int32_t, store::ApplicationSums> sums;
     for (const auto& s : Said(w, of)) sums[s.claim].Add(s);
     std::vector<store::ApplicationUsage> out;
@@ -161,7 +159,7 @@ class FakeStore : public store::Store {
   }
   StatusOr<std::vector<store::ApplicationPoint>> ApplicationSeries(store::Window w,
                                                                    absl::Span<const int32_t> of,
-                                                                   Micros step) const override {
+                                                                   Micros step) override {
     std::map<std::pair<int32_t, Micros>, store::ApplicationSums> sums;
     for (const auto& s : Said(w, of)) sums[{s.claim, FloorTo(s.ts, step)}].Add(s);
     std::vector<store::ApplicationPoint> out;
@@ -169,7 +167,7 @@ class FakeStore : public store::Store {
     return out;
   }
   StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(
-      store::Window w, absl::Span<const int32_t> of, uint64_t limit) const override {
+      store::Window w, absl::Span<const int32_t> of, uint64_t limit) override {
     std::vector<telemetry::ApplicationSample> out = Said(w, of);
     std::stable_sort(out.begin(), out.end(),
                      [](const auto& a, const auto& b) { return a.ts < b.ts; });
@@ -189,7 +187,7 @@ class FakeStore : public store::Store {
     return out;
   }
 
-  StatusOr<store::QueryResult> UserSql(std::string_view sql, store::QueryLimits) const override {
+  StatusOr<store::QueryResult> UserSql(std::string_view sql, store::QueryLimits) override {
     store::QueryResult r;
     r.table.columns = {Column{"sql", "", {}}, Column{"nothing", "", {}}};
     r.types = {"VARCHAR", "INTEGER"};

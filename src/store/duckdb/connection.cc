@@ -149,8 +149,9 @@ void Result::ForEach(absl::FunctionRef<void(const Row&)> f) {
 
 // --- Database and Connection ---
 
-StatusOr<std::unique_ptr<Database>> Database::OpenInMemory() {
+StatusOr<std::unique_ptr<Database>> Database::OpenInMemory(FaultPoints* faults) {
   auto database = std::unique_ptr<Database>(new Database);
+  database->faults_ = faults;
   char* error = nullptr;
   if (duckdb_open_ext(nullptr, &database->database_, nullptr, &error) != DuckDBSuccess) {
     const std::string message = error == nullptr ? "unknown error" : error;
@@ -166,6 +167,7 @@ Database::~Database() {
 
 StatusOr<std::unique_ptr<Connection>> Database::Connect() {
   auto connection = std::unique_ptr<Connection>(new Connection);
+  connection->faults_ = faults_;
   if (duckdb_connect(database_, &connection->connection_) != DuckDBSuccess) {
     return absl::InternalError("the database engine refused a connection");
   }

@@ -64,6 +64,7 @@ constexpr std::string_view kJobNamesView =
 }  // namespace
 
 Status DimensionTables::Open(Connection* c, bool compact) {
+  MutexLock lock(writing_);
   FW_RETURN_IF_ERROR(c->Execute("CREATE SCHEMA IF NOT EXISTS dim"));
   auto fields = std::make_shared<Fields>();
   FW_ASSIGN_OR_RETURN(Result result,
@@ -75,7 +76,7 @@ Status DimensionTables::Open(Connection* c, bool compact) {
         StoredField{column, static_cast<telemetry::StorageType>(row.Int64(1)), row.Double(2)});
   });
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(fields_mutex_);
     fields_ = std::move(fields);
   }
   for (int log = 0; log < kLogCount; ++log) {
@@ -86,7 +87,7 @@ Status DimensionTables::Open(Connection* c, bool compact) {
                              "(SELECT count(*) FROM (SELECT DISTINCT {} FROM meta.{})) "
                              "FROM meta.{}",
                              spec.key, spec.table, spec.table)));
-    counts.ForEach([&](const Row& row) {
+    counts.ForEach([&](const Row& row) FW_REQUIRES(writing_) {
       rows_[log] = row.Int64(0);
       next_seq_[log] = row.Int64(1);
       live_[log] = row.Int64(2);
@@ -103,7 +104,7 @@ Status DimensionTables::Open(Connection* c, bool compact) {
 }
 
 std::shared_ptr<const DimensionTables::Fields> DimensionTables::fields() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(fields_mutex_);
   return fields_;
 }
 
@@ -120,6 +121,13 @@ Status DimensionTables::Refresh(Connection* c, Log log, int64_t from_seq) {
   FW_RETURN_IF_ERROR(
       c->Execute(fmt::format("INSERT INTO dim.{} {}", spec.table, Latest(spec, recent))));
   return transaction.Commit();
+}
+
+Status DimensionTables::Written(Connection* c, Log log, size_t records) {
+  const int64_t first = next_seq_[log];
+  next_seq_[log] += static_cast<int64_t>(records);
+  rows_[log] += static_cast<int64_t>(records);
+  return Refresh(c, log, first);
 }
 
 namespace {
@@ -157,6 +165,7 @@ Status AppendLog(Connection* c, const LogSpec& spec, int64_t first_seq, size_t c
 }  // namespace
 
 Status DimensionTables::PutEntities(Connection* c, absl::Span<const EntityRecord> records) {
+  MutexLock lock(writing_);
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   const int64_t seq = next_seq_[kEntities];
   FW_RETURN_IF_ERROR(
@@ -179,12 +188,11 @@ Status DimensionTables::PutEntities(Connection* c, absl::Span<const EntityRecord
         a.Data<int64_t>(15)[r] = e.first_seen;
       }));
   FW_RETURN_IF_ERROR(transaction.Commit());
-  next_seq_[kEntities] += records.size();
-  rows_[kEntities] += records.size();
-  return Refresh(c, kEntities, seq);
+  return Written(c, kEntities, records.size());
 }
 
 Status DimensionTables::PutModels(Connection* c, absl::Span<const ModelRecord> records) {
+  MutexLock lock(writing_);
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   const int64_t seq = next_seq_[kModels];
   FW_RETURN_IF_ERROR(
@@ -199,12 +207,11 @@ Status DimensionTables::PutModels(Connection* c, absl::Span<const ModelRecord> r
         a.Data<bool>(6)[r] = m.half_rate;
       }));
   FW_RETURN_IF_ERROR(transaction.Commit());
-  next_seq_[kModels] += records.size();
-  rows_[kModels] += records.size();
-  return Refresh(c, kModels, seq);
+  return Written(c, kModels, records.size());
 }
 
 Status DimensionTables::PutSeries(Connection* c, absl::Span<const SeriesRecord> records) {
+  MutexLock lock(writing_);
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   const int64_t seq = next_seq_[kSeries];
   FW_RETURN_IF_ERROR(
@@ -215,22 +222,19 @@ Status DimensionTables::PutSeries(Connection* c, absl::Span<const SeriesRecord> 
         a.SetText(4, r, records[i].labels);
       }));
   FW_RETURN_IF_ERROR(transaction.Commit());
-  next_seq_[kSeries] += records.size();
-  rows_[kSeries] += records.size();
-  return Refresh(c, kSeries, seq);
+  return Written(c, kSeries, records.size());
 }
 
 Status DimensionTables::PutClaims(Connection* c,
                                   absl::Span<const telemetry::ApplicationClaim> records) {
+  MutexLock lock(writing_);
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   const int64_t seq = next_seq_[kClaims];
   FW_RETURN_IF_ERROR(
       AppendLog(c, kLogs[kClaims], seq, records.size(),
                 [&](Appender& a, size_t r, size_t i) { SetClaim(a, r, records[i]); }));
   FW_RETURN_IF_ERROR(transaction.Commit());
-  next_seq_[kClaims] += records.size();
-  rows_[kClaims] += records.size();
-  return Refresh(c, kClaims, seq);
+  return Written(c, kClaims, records.size());
 }
 
 Status DimensionTables::PutJobs(Connection* c, const jobs::Changes& changes) {
@@ -238,6 +242,7 @@ Status DimensionTables::PutJobs(Connection* c, const jobs::Changes& changes) {
   for (const jobs::JobSetRecord& set : changes.sets) {
     for (int32_t job : set.jobs) members.emplace_back(&set, job);
   }
+  MutexLock lock(writing_);
   const std::array<int64_t, kLogCount> seq = next_seq_;
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kJobs], seq[kJobs], changes.jobs.size(),
@@ -275,9 +280,7 @@ Status DimensionTables::PutJobs(Connection* c, const jobs::Changes& changes) {
                                           {kIntervals, changes.intervals.size()},
                                           {kSetMembers, members.size()}};
   for (const auto& [log, n] : added) {
-    next_seq_[log] += n;
-    rows_[log] += n;
-    if (n > 0) FW_RETURN_IF_ERROR(Refresh(c, log, seq[log]));
+    if (n > 0) FW_RETURN_IF_ERROR(Written(c, log, n));
   }
   return absl::OkStatus();
 }
@@ -286,6 +289,7 @@ StatusOr<StoredField> DimensionTables::PutField(Connection* c, const std::string
                                                 const telemetry::FieldSpec& spec) {
   const std::shared_ptr<const Fields> known = fields();
   if (const auto it = known->find(column); it != known->end()) return it->second;
+  MutexLock lock(writing_);
   const StoredField field = {
       column, spec.storage,
       spec.storage == telemetry::StorageType::kDouble ? 1.0 : spec.stored_per_unit};
@@ -295,7 +299,7 @@ StatusOr<StoredField> DimensionTables::PutField(Connection* c, const std::string
                   field.stored_per_unit, QuoteText(spec.help))));
   auto fields = std::make_shared<Fields>(*known);
   fields->emplace(column, field);
-  std::lock_guard lock(mutex_);
+  MutexLock swap(fields_mutex_);
   fields_ = std::move(fields);
   return field;
 }
@@ -331,6 +335,7 @@ Status DimensionTables::Compact(Connection* c, Log log) {
 }
 
 Status DimensionTables::CompactIfWorthwhile(Connection* c) {
+  MutexLock lock(writing_);
   for (int log = 0; log < kLogCount; ++log) {
     if (rows_[log] > kCompactMinRows && rows_[log] > kCompactFactor * live_[log]) {
       FW_RETURN_IF_ERROR(Compact(c, static_cast<Log>(log)));

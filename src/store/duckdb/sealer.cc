@@ -1,7 +1,6 @@
 #include "store/duckdb/sealer.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
@@ -11,7 +10,6 @@
 #include "store/duckdb/application.h"
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
-#include "store/duckdb/fault_point.h"
 #include "store/duckdb/roller.h"
 
 namespace flopwatch::store::duck {
@@ -95,11 +93,11 @@ Status Sealer::Write(const Job& job, const Part& part, std::vector<SealedFile>* 
       fmt::format("ts >= {} AND ts < {}", TimeLiteral(part.from), TimeLiteral(part.to));
   if (part.min < part.max)
     CatTo(&where, " AND ", job.key, " >= ", part.min, " AND ", job.key, " < ", part.max);
-  files->push_back(file);  // from here on Discard() knows of it
+  files->push_back(file);  // from here on DiscardFiles() knows of it
   FW_RETURN_IF_ERROR(c_->Execute(
       fmt::format("COPY (SELECT {} FROM {} WHERE {}{} ORDER BY {}) TO {} {}", job.select,
                   job.source, where, job.group, job.order, QuoteText(temporary), kParquet)));
-  FW_RETURN_IF_ERROR(FaultPoint("seal:copied"));
+  FW_RETURN_IF_ERROR(c_->FaultPoint("seal:copied"));
   FW_RETURN_IF_ERROR(SyncPath(temporary));
   // Reading it back fills in what it holds, and shows that it can be read.
   SealedFile& f = files->back();
@@ -260,7 +258,7 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment,
     return absl::OkStatus();
   };
   if (const Status status = write(); !status.ok()) {
-    Discard(files);
+    DiscardFiles(directory_, files);
     return Annotate(status, fmt::format("sealing {}", segment.path()));
   }
   return files;
@@ -304,14 +302,10 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteMerged(const Job& job, Micros day
   std::vector<SealedFile> files;
   const Status status = Run(job, &files);
   if (!status.ok()) {
-    Discard(files);
+    DiscardFiles(directory_, files);
     return Annotate(status, fmt::format("merging the {} files of {}", job.table, Day(day)));
   }
   return files;
-}
-
-void Sealer::Discard(const std::vector<SealedFile>& files) const {
-  for (const SealedFile& f : files) ::unlink(TemporaryPath(directory_, f).c_str());
 }
 
 }  // namespace flopwatch::store::duck

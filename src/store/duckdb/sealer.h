@@ -30,8 +30,6 @@ class Sealer {
   // The raw rows of one day from `inputs` of one table, those of hours or of parts of them, sorted
   // by GPU and then time.
   StatusOr<std::vector<SealedFile>> WriteRawDay(Micros day, const SealedFiles& inputs);
-  // Removes what was written, after an error.
-  void Discard(const std::vector<SealedFile>& files) const;
 
  private:
   // Rows with from <= ts < to and, if min < max, min <= key < max: one file.
