@@ -81,6 +81,9 @@ class DimensionTables {
   static StatusOr<absl::flat_hash_map<int32_t, double>> LoadWeights(Connection* c);
 
  private:
+  using Fill = absl::FunctionRef<void(Appender&, size_t row, size_t index)>;
+  // Adds `count` records to a log, in one transaction.
+  Status PutLog(Connection* c, Log log, size_t count, Fill fill) FW_EXCLUDES(writing_);
   Status Refresh(Connection* c, Log log, int64_t from_seq) FW_REQUIRES(writing_);
   Status Compact(Connection* c, Log log) FW_REQUIRES(writing_);
   // What Put*() has committed to a log: from now on it is counted, and joins and views see it.

@@ -55,6 +55,11 @@ class Sealer {
   StatusOr<std::vector<Part>> Cut(const Job& job);
   Status Write(const Job& job, const Part& part, std::vector<SealedFile>* files);
   StatusOr<std::vector<SealedFile>> WriteMerged(const Job& job, Micros day);
+  Status WriteRaw(const Segment& segment, std::vector<SealedFile>* files);
+  Status WriteRollups(const Segment& segment, const InputScales& scales,
+                      std::vector<SealedFile>* files);
+  static Job RawJob(std::string_view table, std::string source, size_t columns, std::string tag,
+                    bool merged);
   Job RollupJob(Rollup rollup, std::string source, std::string tag, bool merged) const;
   Job GpuJob(Rollup rollup, const Segment& segment, const InputScales& scales) const;
 

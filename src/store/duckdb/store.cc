@@ -220,32 +220,29 @@ Status DuckDbStore::AppendApplication(absl::Span<const telemetry::ApplicationSam
                        });
 }
 
-Status DuckDbStore::PutClaims(absl::Span<const telemetry::ApplicationClaim> records) {
+template <typename F, typename Records>
+Status DuckDbStore::Put(std::string_view doing, F put, const Records& records) {
   if (records.empty()) return absl::OkStatus();
+  return stage_.Write(doing, Engine::Use::kWrite,
+                      [&](Connection* c) { return (dimensions_.*put)(c, records); });
+}
+
+Status DuckDbStore::PutClaims(absl::Span<const telemetry::ApplicationClaim> records) {
   for (const telemetry::ApplicationClaim& claim : records)
     FW_RETURN_IF_ERROR(telemetry::CheckClaim(claim));
-  return stage_.Write("storing claims", Engine::Use::kWrite,
-                      [&](Connection* c) { return dimensions_.PutClaims(c, records); });
+  return Put("storing claims", &DimensionTables::PutClaims, records);
 }
 Status DuckDbStore::PutEntities(absl::Span<const EntityRecord> records) {
-  if (records.empty()) return absl::OkStatus();
-  return stage_.Write("storing GPUs", Engine::Use::kWrite,
-                      [&](Connection* c) { return dimensions_.PutEntities(c, records); });
+  return Put("storing GPUs", &DimensionTables::PutEntities, records);
 }
 Status DuckDbStore::PutModels(absl::Span<const ModelRecord> records) {
-  if (records.empty()) return absl::OkStatus();
-  return stage_.Write("storing GPU models", Engine::Use::kWrite,
-                      [&](Connection* c) { return dimensions_.PutModels(c, records); });
+  return Put("storing GPU models", &DimensionTables::PutModels, records);
 }
 Status DuckDbStore::PutSeries(absl::Span<const SeriesRecord> records) {
-  if (records.empty()) return absl::OkStatus();
-  return stage_.Write("storing series", Engine::Use::kWrite,
-                      [&](Connection* c) { return dimensions_.PutSeries(c, records); });
+  return Put("storing series", &DimensionTables::PutSeries, records);
 }
 Status DuckDbStore::PutJobs(const jobs::Changes& records) {
-  if (records.empty()) return absl::OkStatus();
-  return stage_.Write("storing jobs", Engine::Use::kWrite,
-                      [&](Connection* c) { return dimensions_.PutJobs(c, records); });
+  return Put("storing jobs", &DimensionTables::PutJobs, records);
 }
 
 Status DuckDbStore::RollUp() { return upkeep_.RollUp(); }
@@ -282,18 +279,22 @@ auto DuckDbStore::Read(F&& f) {
   }
 }
 
+template <typename F>
+auto DuckDbStore::Usage(F&& f) {
+  return Read([&](Connection* c, const Layout& l) {
+    UsageReader reader(c, l, ScalesOf(dimensions_));
+    return f(reader);
+  });
+}
+
 StatusOr<Dimensions> DuckDbStore::LoadDimensions() {
   return Read([](Connection* c, const Layout&) { return DimensionTables::Load(c); });
 }
 StatusOr<std::vector<JobUsage>> DuckDbStore::UsageByJob(Window w) {
-  return Read([&](Connection* c, const Layout& l) {
-    return UsageReader(c, l, ScalesOf(dimensions_)).ByJob(w);
-  });
+  return Usage([&](UsageReader& r) { return r.ByJob(w); });
 }
 StatusOr<std::vector<GpuUsage>> DuckDbStore::UsageByGpu(Window w, int32_t job) {
-  return Read([&](Connection* c, const Layout& l) {
-    return UsageReader(c, l, ScalesOf(dimensions_)).ByGpu(w, job);
-  });
+  return Usage([&](UsageReader& r) { return r.ByGpu(w, job); });
 }
 StatusOr<std::vector<UsagePoint>> DuckDbStore::FleetSeries(Window w, Micros step) {
   FW_ASSIGN_OR_RETURN(const std::vector<ModelPoint> by_model, FleetByModel(w, step));
@@ -305,30 +306,21 @@ StatusOr<std::vector<UsagePoint>> DuckDbStore::FleetSeries(Window w, Micros step
   return points;
 }
 StatusOr<std::vector<ModelPoint>> DuckDbStore::FleetByModel(Window w, Micros step) {
-  return Read([&](Connection* c, const Layout& l) {
-    return UsageReader(c, l, ScalesOf(dimensions_)).Fleet(w, step);
-  });
+  return Usage([&](UsageReader& r) { return r.Fleet(w, step); });
 }
 StatusOr<std::vector<UsagePoint>> DuckDbStore::JobSeries(int32_t job, Window w, Micros step) {
-  return Read([&](Connection* c, const Layout& l) {
-    return UsageReader(c, l, ScalesOf(dimensions_)).Job(job, w, step);
-  });
+  return Usage([&](UsageReader& r) { return r.Job(job, w, step); });
 }
 StatusOr<std::vector<UsagePoint>> DuckDbStore::GpuSeries(int32_t entity, Window w, Micros step) {
-  return Read([&](Connection* c, const Layout& l) {
-    return UsageReader(c, l, ScalesOf(dimensions_)).Gpu(entity, w, step);
-  });
+  return Usage([&](UsageReader& r) { return r.Gpu(entity, w, step); });
 }
 StatusOr<std::vector<JobUsage>> DuckDbStore::UsageByJobExact(Window w) {
-  return Read([&](Connection* c, const Layout& l) {
-    return UsageReader(c, l, ScalesOf(dimensions_)).ByJobExact(w);
-  });
+  return Usage([&](UsageReader& r) { return r.ByJobExact(w); });
 }
 StatusOr<std::vector<JobUsage>> DuckDbStore::UsageByJobWindows(absl::Span<const JobWindow> windows,
                                                                bool exact) {
-  return Read([&](Connection* c, const Layout& l) {
-    UsageReader reader(c, l, ScalesOf(dimensions_));
-    return exact ? reader.ByJobWindowsExact(windows) : reader.ByJobWindows(windows);
+  return Usage([&](UsageReader& r) {
+    return exact ? r.ByJobWindowsExact(windows) : r.ByJobWindows(windows);
   });
 }
 StatusOr<std::vector<telemetry::ApplicationClaim>> DuckDbStore::Claims() {

@@ -68,6 +68,10 @@ class DuckDbStore : public Store {
   // f(connection, layout) on what was acknowledged before; once more where the engine went down.
   template <typename F>
   auto Read(F&& f);
+  template <typename F>
+  auto Usage(F&& f);  // f(reader)
+  template <typename F, typename Records>
+  Status Put(std::string_view doing, F put, const Records& records);
 
   const Options options_;
   const std::string meta_path_;
