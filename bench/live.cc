@@ -24,8 +24,8 @@
 #include <thread>
 #include <vector>
 
-#include "server/api.h"
-#include "server/pipeline.h"
+#include "api/api.h"
+#include "ingest/pipeline.h"
 #include "telemetry/exposition.h"
 
 namespace flopwatch {
@@ -152,8 +152,8 @@ std::string HostBody(int host, int gpus, const std::vector<std::string>& names, 
   return out;
 }
 
-std::unique_ptr<server::Pipeline> MakePipeline(Sink* sink) {
-  return *server::Pipeline::Start({}, &hardware::Catalog::Builtin(), sink);
+std::unique_ptr<ingest::Pipeline> MakePipeline(Sink* sink) {
+  return *ingest::Pipeline::Start({}, &hardware::Catalog::Builtin(), sink);
 }
 
 void Ingest(double seconds) {
@@ -196,7 +196,7 @@ void Ingest(double seconds) {
     for (int h = 0; h < kHosts; ++h) decoders[h]->Decode(bodies[decoded % 2][h]);
   }
   const double decode = (CpuSeconds(CLOCK_PROCESS_CPUTIME_ID) - start) / (decoded * per_round);
-  const server::PipelineStats stats = pipeline->stats();
+  const ingest::PipelineStats stats = pipeline->stats();
   fmt::print("ingest, {} hosts x {} GPUs x {} fields, CPU-s per million samples\n", kHosts, kGpus,
              kFields);
   fmt::print("  decode alone                               {:.4f}\n", decode);
@@ -261,12 +261,12 @@ void Live(double seconds) {
       ++scrapes;
     }
   });
-  server::ApiParts parts;
+  api::ApiParts parts;
   parts.pipeline = pipeline.get();
   parts.store = &sink;
   parts.catalog = &hardware::Catalog::Builtin();
-  server::Api api(std::move(parts));
-  const server::LiveState& live = pipeline->live();
+  api::Api api(std::move(parts));
+  const ingest::LiveState& live = pipeline->live();
   Latencies fleet, jobs, allocated, api_fleet, api_jobs, api_gpus, api_status, metrics;
   const auto get = [&](std::string path, std::string query = "") {
     net::Request r;
@@ -279,8 +279,8 @@ void Live(double seconds) {
   };
   const Micros begin = MonotonicNow();
   for (int k = 0; static_cast<double>(MonotonicNow() - begin) / 1e6 < seconds; ++k) {
-    fleet.Time([&] { live.FleetSince(Now() - server::kFineWindow); });
-    jobs.Time([&] { live.JobsSince(Now() - server::kFineWindow); });
+    fleet.Time([&] { live.FleetSince(Now() - ingest::kFineWindow); });
+    jobs.Time([&] { live.JobsSince(Now() - ingest::kFineWindow); });
     allocated.Time([&] { pipeline->jobs().GpuSecondsByJob(Now() - kMicrosPerHour, Now()); });
     api_fleet.Time([&] { get("/api/v1/fleet"); });
     api_jobs.Time([&] { get("/api/v1/jobs", "limit=50"); });

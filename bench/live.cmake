@@ -1,1 +1,1 @@
-flopwatch_bench(bench_live SOURCES live.cc ROOMS server)
+flopwatch_bench(bench_live SOURCES live.cc ROOMS api)

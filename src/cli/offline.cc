@@ -5,8 +5,8 @@
 #include "cli/api_client.h"
 #include "hardware/accelerator.h"
 #include "net/http.h"
-#include "server/api.h"
-#include "server/traces.h"
+#include "api/api.h"
+#include "uploads/traces.h"
 #include "store/store.h"
 
 namespace flopwatch::cli {
@@ -17,7 +17,7 @@ class Offline final : public ApiClient {
   Offline(std::unique_ptr<store::Store> store, hardware::Catalog catalog, std::string directory)
       : store_(std::move(store)), catalog_(std::move(catalog)), directory_(std::move(directory)) {
     if (const Micros newest = store_->stats().newest_ts; newest > 0) newest_ = newest;
-    server::ApiParts parts;
+    api::ApiParts parts;
     parts.store = store_.get();
     parts.catalog = &catalog_;
     // Windows such as "the last hour" end at the newest sample: there is no now in a stored fleet
@@ -26,11 +26,11 @@ class Offline final : public ApiClient {
     parts.version = FLOPWATCH_VERSION;
     // Lists what a server was given; a damaged folder of traces is no reason to refuse the fleet.
     if (auto traces =
-            server::TraceLibrary::Open({.directory = directory_ + "/traces", .read_only = true});
+            uploads::TraceLibrary::Open({.directory = directory_ + "/traces", .read_only = true});
         traces.ok())
       traces_ = *std::move(traces);
     parts.traces = traces_.get();
-    api_ = std::make_unique<server::Api>(std::move(parts));
+    api_ = std::make_unique<api::Api>(std::move(parts));
   }
 
   StatusOr<std::string> Request(const std::string& path_and_query,
@@ -70,8 +70,8 @@ class Offline final : public ApiClient {
   std::string directory_;
   const Micros opened_ = flopwatch::Now();
   std::optional<Micros> newest_;
-  std::unique_ptr<server::TraceLibrary> traces_;
-  std::unique_ptr<server::Api> api_;  // last: it uses the others
+  std::unique_ptr<uploads::TraceLibrary> traces_;
+  std::unique_ptr<api::Api> api_;  // last: it uses the others
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "hardware/accelerator.h"
-#include "server/pipeline.h"
+#include "ingest/pipeline.h"
 #include "simulate/application.h"
 #include "store/store.h"
 
@@ -66,14 +66,14 @@ StatusOr<BackfillResult> WriteHistory(const Fleet& fleet, const BackfillOptions&
   store_options.directory = options.directory;
   FW_ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store, store::OpenDuckDbStore(store_options));
   std::atomic<Micros> reached{o.start};
-  server::PipelineOptions pipeline_options;
+  ingest::PipelineOptions pipeline_options;
   pipeline_options.backfill = true;
   pipeline_options.nominal_interval = o.interval;
   pipeline_options.max_age = kMaxDuration;
   pipeline_options.clock = [&reached] { return reached.load(std::memory_order_relaxed); };
   FW_ASSIGN_OR_RETURN(
-      std::unique_ptr<server::Pipeline> pipeline,
-      server::Pipeline::Start(pipeline_options, &hardware::Catalog::Builtin(), store.get()));
+      std::unique_ptr<ingest::Pipeline> pipeline,
+      ingest::Pipeline::Start(pipeline_options, &hardware::Catalog::Builtin(), store.get()));
   std::vector<jobs::StaticAssignment> assignments = fleet.Assignments();
   std::erase_if(assignments, [&](const jobs::StaticAssignment& a) { return a.from >= end; });
   for (jobs::StaticAssignment& a : assignments)
@@ -97,7 +97,7 @@ StatusOr<BackfillResult> WriteHistory(const Fleet& fleet, const BackfillOptions&
           const Micros t = fleet.TickTime(h, tick);
           if (t > piece_end) break;
           if (fleet.RenderHost(h, tick, Stamps::kExplicit, &text) != Answer::kOk) continue;
-          const server::TargetStats stats = pipeline->Ingest(source, names[h], text, t, thread);
+          const ingest::TargetStats stats = pipeline->Ingest(source, names[h], text, t, thread);
           ++n;
           b += text.size();
           s += stats.samples;

@@ -1,6 +1,6 @@
-// The divergence detector on simulated fleets whose truth is known (issue 3;
-// reference/fleet-data.md 5.3): every application with a wrong FLOPs formula is found, for the
-// right reason, and at most 2 % of the others are flagged.
+// The divergence detector on simulated fleets whose truth is known (docs/simulate.md,
+// Applications): every application with a wrong FLOPs formula is found, for the right reason, and
+// at most 2 % of the others are flagged.
 //
 // FLOPWATCH_TEST_SEEDS=N: that many seeds instead of three.
 #include <fmt/format.h>
@@ -21,7 +21,7 @@
 #include "fleet/divergence/set.h"
 #include "make_fleet.h"
 #include "models/read.h"
-#include "server/divergence.h"
+#include "query/divergence.h"
 #include "simulate/application.h"
 #include "simulate/backfill.h"
 #include "simulate/fleet_model.h"
@@ -105,8 +105,8 @@ bool Names(const fleet::Diagnosis& d, std::string_view cause, bool first_only) {
   return false;
 }
 
-// Jobs by size of the OFU paper's table III, and those of them with a wrong formula
-// (fleet-data.md 5.3; V-C of the paper).
+// Jobs by size of the OFU paper's table III, and those of them with a wrong formula (V-C of the
+// paper: 82 jobs, of 288 and 256 GPUs).
 struct PaperRow {
   int gpus, jobs, miscounted;
 };
@@ -245,19 +245,16 @@ TEST(DivergenceOfAStore, FindsTheMiscountsOfAFleetInItsHistory) {
   {
     auto store = store::OpenDuckDbStore({.directory = directory});
     ASSERT_TRUE(store.ok()) << store.status();
-    server::ApiParts parts;
-    parts.store = store->get();
-    parts.catalog = &hardware::Catalog::Builtin();
-    parts.clock = [&] { return o.start + o.duration; };
-    const server::Query query(parts);
+    const query::Query query(
+        {.store = store->get(), .clock = [&] { return o.start + o.duration; }});
     ASSERT_TRUE(query.ready().ok()) << query.ready();
-    server::DivergenceQuestion question;
+    query::DivergenceQuestion question;
     question.window = {o.start, o.start + o.duration};
-    const auto jobs = server::GatherDivergence(parts, query, question);
+    const auto jobs = query::GatherDivergence(query, question);
     ASSERT_TRUE(jobs.ok()) << jobs.status();
     EXPECT_EQ(jobs->size(), result->applications);
     int inflated = 0, hardly = 0, found = 0, others = 0, flagged = 0, unknown = 0;
-    for (const server::JobDivergence& j : *jobs) {
+    for (const query::JobDivergence& j : *jobs) {
       ASSERT_TRUE(applications.contains(j.evidence.job)) << j.evidence.job;
       const Application& a = applications.at(j.evidence.job);
       const fleet::Diagnosis& d = j.diagnosis;

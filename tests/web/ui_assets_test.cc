@@ -7,9 +7,9 @@
 #include <string>
 
 #include "net/http.h"
-#include "server/ui_assets.h"
+#include "api/ui_assets.h"
 
-namespace flopwatch::server {
+namespace flopwatch::api {
 namespace {
 
 using ::testing::HasSubstr;
@@ -87,4 +87,4 @@ TEST(ServeUi, AssetsThatThePageNamesAreThereCompressedAndImmutable) {
 }
 
 }  // namespace
-}  // namespace flopwatch::server
+}  // namespace flopwatch::api

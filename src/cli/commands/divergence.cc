@@ -21,7 +21,7 @@
 #include "fleet/divergence/model.h"
 #include "models/flops.h"
 #include "models/read.h"
-#include "server/divergence_json.h"
+#include "api/divergence_json.h"
 
 namespace flopwatch::cli {
 namespace {
@@ -97,8 +97,8 @@ StatusOr<std::optional<bool>> ReadYesNo(const std::string& text, std::string_vie
       fmt::format("cannot read {} '{}': it is yes or no", option, Printable(text, 40)));
 }
 
-StatusOr<server::JobDivergence> Calculate(Context& context, const DivergenceOptions& o) {
-  server::JobDivergence out;
+StatusOr<query::JobDivergence> Calculate(Context& context, const DivergenceOptions& o) {
+  query::JobDivergence out;
   fleet::JobEvidence& job = out.evidence;
   FW_RETURN_IF_ERROR(ReadBoth(context, o, &job));
   FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
@@ -176,10 +176,10 @@ Status ShowOne(Context& context, const std::string& text) {
 }
 
 Status RunByHand(Context& context, const DivergenceOptions& o) {
-  FW_ASSIGN_OR_RETURN(const server::JobDivergence job, Calculate(context, o));
+  FW_ASSIGN_OR_RETURN(const query::JobDivergence job, Calculate(context, o));
   std::string text;
   JsonWriter json(&text);
-  server::WriteDivergence(json, job);
+  api::WriteDivergence(json, job);
   return ShowOne(context, text);
 }
 

@@ -21,7 +21,7 @@
 #include "cli/commands/site_catalog.h"
 #include "cli/context_impl.h"
 #include "cli/views/style.h"
-#include "server/discovery.h"
+#include "discovery/discovery.h"
 #include "store/store.h"
 
 namespace flopwatch::cli {
@@ -279,8 +279,8 @@ void CheckServer(Context& context, std::vector<Check>* out) {
 
 Check CheckExporters() {
   Check c{.name = "local exporters"};
-  const auto found = server::FindLocalExporters();
-  for (const server::LocalExporter& e : found)
+  const auto found = discovery::FindLocalExporters();
+  for (const discovery::LocalExporter& e : found)
     c.detail += fmt::format("{}{} at {}", c.detail.empty() ? "" : ", ", e.kind, e.url);
   if (found.empty()) c.detail = "none on the usual ports (fine unless this machine has GPUs)";
   return c;

@@ -21,7 +21,7 @@
 #include "cli/commands/site_catalog.h"
 #include "cli/context_impl.h"
 #include "net/http.h"
-#include "server/application.h"
+#include "ingest/application.h"
 #include "store/store.h"
 #include "telemetry/log_decoder.h"
 
@@ -66,7 +66,7 @@ StatusOr<Micros> ParseZone(const std::string& text) {
 class Sink {
  public:
   virtual ~Sink() = default;
-  virtual StatusOr<server::ApplicationOutcome> Add(const LogBatch& batch) = 0;
+  virtual StatusOr<ingest::ApplicationOutcome> Add(const LogBatch& batch) = 0;
   virtual std::string name() const = 0;
 };
 
@@ -75,7 +75,7 @@ class Remote final : public Sink {
   explicit Remote(std::string url) : api_(HttpClient(std::move(url))) {}
   std::string name() const override { return api_->Source(); }
 
-  StatusOr<server::ApplicationOutcome> Add(const LogBatch& batch) override {
+  StatusOr<ingest::ApplicationOutcome> Add(const LogBatch& batch) override {
     std::string body;
     JsonWriter json(&body);
     const ApplicationClaim& c = batch.claim;
@@ -113,14 +113,14 @@ class Remote final : public Sink {
         const std::string answer,
         api_->Request(fmt::format("/api/v1/jobs/{}/mfu", net::PercentEncode(c.job)), body));
     FW_ASSIGN_OR_RETURN(const Json read, Json::Parse(answer));
-    server::ApplicationOutcome outcome;
+    ingest::ApplicationOutcome outcome;
     outcome.accepted = static_cast<uint64_t>(read["accepted"].integer_or(0));
     outcome.duplicates = static_cast<uint64_t>(read["duplicates"].integer_or(0));
     outcome.claim_completed = read["claim_completed"].boolean();
-    for (size_t k = 0; k < server::kApplicationRefusals; ++k) {
+    for (size_t k = 0; k < ingest::kApplicationRefusals; ++k) {
       outcome.refused[k] = static_cast<uint64_t>(
           read["refused"]
-              [server::ApplicationRefusalName(static_cast<server::ApplicationRefusal>(k))]
+              [ingest::ApplicationRefusalName(static_cast<ingest::ApplicationRefusal>(k))]
                   .integer_or(0));
     }
     for (const Json& e : read["examples"].array()) outcome.examples.push_back(e.text());
@@ -143,11 +143,11 @@ class Directory final : public Sink {
     out->directory_ = options.directory;
     FW_ASSIGN_OR_RETURN(out->store_, store::OpenDuckDbStore(options));
     FW_ASSIGN_OR_RETURN(const store::Dimensions dimensions, out->store_->LoadDimensions());
-    out->intake_ = std::make_unique<server::ApplicationIntake>(out->store_.get());
+    out->intake_ = std::make_unique<ingest::ApplicationIntake>(out->store_.get());
     out->intake_->Load(dimensions.claims);
     return std::unique_ptr<Sink>(std::move(out));
   }
-  StatusOr<server::ApplicationOutcome> Add(const LogBatch& batch) override {
+  StatusOr<ingest::ApplicationOutcome> Add(const LogBatch& batch) override {
     return intake_->Add(batch.claim, batch.samples);
   }
   std::string name() const override { return "the store in " + directory_; }
@@ -155,13 +155,13 @@ class Directory final : public Sink {
  private:
   std::string directory_;
   std::unique_ptr<store::Store> store_;
-  std::unique_ptr<server::ApplicationIntake> intake_;
+  std::unique_ptr<ingest::ApplicationIntake> intake_;
 };
 
 class Nowhere final : public Sink {
  public:
-  StatusOr<server::ApplicationOutcome> Add(const LogBatch&) override {
-    return server::ApplicationOutcome{};
+  StatusOr<ingest::ApplicationOutcome> Add(const LogBatch&) override {
+    return ingest::ApplicationOutcome{};
   }
   std::string name() const override { return "nowhere (--dry-run)"; }
 };
@@ -184,7 +184,7 @@ StatusOr<std::unique_ptr<Sink>> OpenSink(Context& context, bool dry_run) {
 struct Imported {
   std::string file;
   telemetry::LogStats stats;
-  server::ApplicationOutcome outcome;
+  ingest::ApplicationOutcome outcome;
   Micros first = 0, last = 0;
   std::optional<int64_t> first_step, last_step;
   ApplicationClaim claim;  // the last
@@ -257,7 +257,7 @@ class Importer {
 
   Status Store(LogDecoder* decoder, Imported* out) {
     for (const LogBatch& batch : decoder->Take()) {
-      FW_ASSIGN_OR_RETURN(const server::ApplicationOutcome one, sink_->Add(batch));
+      FW_ASSIGN_OR_RETURN(const ingest::ApplicationOutcome one, sink_->Add(batch));
       out->outcome.accepted += one.accepted;
       out->outcome.duplicates += one.duplicates;
       out->outcome.claim_completed |= one.claim_completed;
@@ -422,7 +422,7 @@ Status RunImportLog(Context& context, const LogImport& o) {
     for (size_t r = 0; r < i.outcome.refused.size(); ++r) {
       if (i.outcome.refused[r] == 0) continue;
       const std::string_view name =
-          ApplicationRefusalName(static_cast<server::ApplicationRefusal>(r));
+          ApplicationRefusalName(static_cast<ingest::ApplicationRefusal>(r));
       std::string example;
       for (const std::string& e : i.outcome.examples) {
         if (e.starts_with(name) && example.empty())

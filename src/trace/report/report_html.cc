@@ -15,22 +15,23 @@ constexpr size_t kMaxDrawnRanks = 64;   // of the timeline; the table has all
 constexpr size_t kMaxStepRanks = 16;    // small multiples of steps
 constexpr size_t kMaxDrawnSteps = 120;  // bars a rank
 
-constexpr std::string_view kStyle = R"(<style>
+constexpr std::string_view kStyle =
+    R"(<style>
 :root{--copy:#7b68b5}
 .verdict{font-size:17px;line-height:1.55;margin:16px 0 8px}.verdict b{font-weight:650}
-.card{border:1px solid var(--line);border-left:4px solid var(--soft);border-radius:4px;
-padding:10px 16px;margin:12px 0;break-inside:avoid}
+.card{border:1px solid var(--line);border-left:4px solid var(--soft);border-radius:4px;)"
+    R"(padding:10px 16px;margin:12px 0;break-inside:avoid}
 .card.critical{border-left-color:var(--bad)}.card.warning{border-left-color:var(--lost)}
 .card h3{font-size:15px;margin:0 0 4px}.card ul{margin:6px 0;padding-left:20px}.card p{margin:6px 0}
-.tag{font-size:12px;font-weight:600;text-transform:uppercase;letter-spacing:.4px;color:var(--soft);
-margin-right:8px}
-.critical .tag{color:var(--bad)}
-.name{font-family:ui-monospace,monospace;font-size:12px;overflow-wrap:anywhere}
-.wide{overflow-x:auto}
-.key svg{display:inline;width:12px;height:12px;margin:0 4px 0 16px;vertical-align:-1px}
+.tag{font-size:12px;font-weight:600;text-transform:uppercase;letter-spacing:.4px;)"
+    R"(color:var(--soft);margin-right:8px}
+.critical .tag{color:var(--bad)})"
+    R"(.name{font-family:ui-monospace,monospace;font-size:12px;overflow-wrap:anywhere}
+.wide{overflow-x:auto})"
+    R"(.key svg{display:inline;width:12px;height:12px;margin:0 4px 0 16px;vertical-align:-1px}
 details{margin:8px 0}summary{cursor:pointer}td{overflow-wrap:anywhere}
-@media print{body{max-width:none;padding:0;font-size:11px}.wide{overflow:visible}
-details>*{display:block}
+@media print{body{max-width:none;padding:0;font-size:11px}.wide{overflow:visible})"
+    R"(details>*{display:block}
 :root{--ink:#000;--soft:#444;--line:#ccc;--page:#fff;--panel:#fff;--useful:#2f6fb5;--lost:#d9822b}}
 </style>
 )";

@@ -1,0 +1,525 @@
+#include "api/metrics.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <ctime>
+#include <fstream>
+#include <utility>
+
+#include "base/log.h"
+#include "ingest/application.h"
+#include "uploads/traces.h"
+
+namespace flopwatch::api {
+namespace {
+
+constexpr size_t kMaxTargetSeries =
+    1'000;  // in a larger fleet only targets that are not up have their own
+constexpr size_t kMaxJobSeries =
+    10'000;  // the largest jobs; the rest are counted in flopwatch_jobs_not_listed
+
+enum Id {
+  kBuildInfo,
+  kStartTime,
+  kResidentMemory,
+  kCpuSeconds,
+  kFleetOfu,
+  kFleetCoverage,
+  kFleetGpus,
+  kFleetNodes,
+  kFleetPower,
+  kModelOfu,
+  kJobOfu,
+  kJobCoverage,
+  kJobGpus,
+  kJobsRunning,
+  kJobsNotListed,
+  kGpuOfu,
+  kTargets,
+  kTargetUp,
+  kTargetDuration,
+  kTargetRefused,
+  kTargetFrozen,
+  kTargetConflicts,
+  kTargetsNotListed,
+  kScrapeFailures,
+  kConflicts,
+  kScrapes,
+  kRows,
+  kSamples,
+  kNarrow,
+  kRefused,
+  kDropped,
+  kRefusedByStore,
+  kQueuedRows,
+  kQueuedBytes,
+  kLate,
+  kZeroWeight,
+  kFrozen,
+  kHeld,
+  kSources,
+  kFlushes,
+  kFlushErrors,
+  kFlushDuration,
+  kLastFlush,
+  kRollupDuration,
+  kStoreBytes,
+  kStoreFiles,
+  kStoreRows,
+  kStoreErrors,
+  kStoreNewest,
+  kRolledUp,
+  kIndexSize,
+  kIndexRefused,
+  kApplicationSamples,
+  kApplicationRefused,
+  kApplicationClaims,
+  kApplicationPending,
+  kTraces,
+  kTraceBytes,
+  kTraceQueued,
+  kTraceUploads,
+  kTraceUploadBytes,
+  kTraceRefused,
+  kTraceAnalyses,
+  kTraceAnalysisDuration,
+  kMetricCount
+};
+
+constexpr std::array<MetricInfo, kMetricCount> kMetrics = {{
+    {"flopwatch_build_info", "gauge", "Version of this server; always 1."},
+    {"flopwatch_start_time_seconds", "gauge", "Unix time of the start of this server."},
+    {"process_resident_memory_bytes", "gauge", "Resident memory of this process."},
+    {"process_cpu_seconds_total", "counter", "CPU time of this process, user and system."},
+    {"flopwatch_fleet_ofu_ratio", "gauge",
+     "Overall FLOP utilisation of the fleet over the last five minutes, weighted by GPU-seconds; "
+     "absent where not computable."},
+    {"flopwatch_fleet_coverage_ratio", "gauge",
+     "Share of the deployed GPU-seconds of the last five minutes for which OFU was computable."},
+    {"flopwatch_fleet_gpus", "gauge", "GPUs by state: deployed, reporting."},
+    {"flopwatch_fleet_nodes", "gauge", "Nodes with at least one known GPU."},
+    {"flopwatch_fleet_power_watts", "gauge",
+     "Mean board power of a reporting GPU over the last five minutes."},
+    {"flopwatch_model_ofu_ratio", "gauge", "OFU by GPU model over the last five minutes."},
+    {"flopwatch_job_ofu_ratio", "gauge",
+     "OFU of a running job over the last five minutes, weighted by GPU-seconds."},
+    {"flopwatch_job_coverage_ratio", "gauge",
+     "Share of the job's allocated GPU-seconds of the last five minutes for which OFU was "
+     "computable."},
+    {"flopwatch_job_gpus", "gauge", "GPUs and GPU instances that last reported for the job."},
+    {"flopwatch_jobs_running", "gauge", "Jobs with a sample in the last ninety seconds."},
+    {"flopwatch_jobs_not_listed", "gauge", "Running jobs beyond the limit of listed ones."},
+    {"flopwatch_gpu_ofu_ratio", "gauge",
+     "OFU of the latest sample of each GPU and GPU instance; only with ?gpus=1."},
+    {"flopwatch_targets", "gauge", "Scrape targets by state."},
+    {"flopwatch_target_up", "gauge", "1 when the last scrape of the target worked, else 0."},
+    {"flopwatch_target_scrape_duration_seconds", "gauge",
+     "Duration of the last scrape of the target."},
+    {"flopwatch_target_refused_total", "counter",
+     "Lines and rows of the target that were refused, by reason."},
+    {"flopwatch_target_frozen_gpus", "gauge",
+     "GPUs and instances of the target whose readings have not changed for longer than ninety "
+     "seconds; targets without any are left out."},
+    {"flopwatch_target_conflicts", "gauge",
+     "GPUs of the target that another one claims as well; targets without any are left out."},
+    {"flopwatch_targets_not_listed", "gauge",
+     "Targets that are up and, in a large fleet, have no series of their own."},
+    {"flopwatch_scrape_failures_total", "counter", "Scrapes that failed."},
+    {"flopwatch_gpu_conflicts", "gauge",
+     "GPUs that two targets claim now, by kind: uuid_conflict, duplicate_exporter."},
+    {"flopwatch_ingest_scrapes_total", "counter", "Bodies ingested, scraped or pushed."},
+    {"flopwatch_ingest_rows_total", "counter", "Rows (one GPU or instance at one time) accepted."},
+    {"flopwatch_ingest_samples_total", "counter", "Values accepted into rows."},
+    {"flopwatch_ingest_narrow_samples_total", "counter",
+     "Values of other metrics, kept in the side table."},
+    {"flopwatch_ingest_refused_total", "counter", "Lines and rows refused, by reason."},
+    {"flopwatch_ingest_dropped_rows_total", "counter",
+     "Rows dropped because the store could not keep up."},
+    {"flopwatch_ingest_refused_by_store_rows_total", "counter",
+     "Rows of batches the store refused as invalid."},
+    {"flopwatch_ingest_queued_rows", "gauge", "Rows waiting to be stored."},
+    {"flopwatch_ingest_queued_bytes", "gauge", "Memory of the rows waiting to be stored."},
+    {"flopwatch_ingest_late_rows_total", "counter",
+     "Rows more than a minute behind the newest one."},
+    {"flopwatch_ingest_zero_weight_rows_total", "counter",
+     "Rows that stand for no time: first ones, those after a gap, frozen exporters."},
+    {"flopwatch_ingest_frozen_rows_total", "counter",
+     "Rows whose readings had not changed for longer than ninety seconds: a frozen exporter, time "
+     "that is not observed."},
+    {"flopwatch_ingest_held_rows", "gauge",
+     "Rows that wait until it is known whether their counter is dead."},
+    {"flopwatch_ingest_sources", "gauge", "Exporters and pushing nodes known."},
+    {"flopwatch_store_flushes_total", "counter", "Flushes that were stored."},
+    {"flopwatch_store_flush_errors_total", "counter",
+     "Errors while storing, rolling up, sealing or applying retention."},
+    {"flopwatch_store_flush_duration_seconds", "gauge", "Duration of the last flush."},
+    {"flopwatch_store_last_flush_timestamp_seconds", "gauge",
+     "Unix time of the last flush without error."},
+    {"flopwatch_store_rollup_duration_seconds", "gauge", "Duration of the last rollup."},
+    {"flopwatch_store_bytes", "gauge", "Bytes on disk by tier: hot, sealed, meta."},
+    {"flopwatch_store_files", "gauge", "Files by tier: hot segments, sealed Parquet files."},
+    {"flopwatch_store_rows_total", "counter", "Rows the store acknowledged since the start."},
+    {"flopwatch_store_append_errors_total", "counter", "Appends the store failed."},
+    {"flopwatch_store_newest_timestamp_seconds", "gauge", "Time of the newest stored sample."},
+    {"flopwatch_store_rolled_up_timestamp_seconds", "gauge",
+     "Arrival time up to which rows are in the rollups."},
+    {"flopwatch_job_index_size", "gauge",
+     "Records in memory by kind: jobs, sets, intervals, job_gpus, static_assignments, "
+     "static_waiting."},
+    {"flopwatch_job_index_refused_total", "counter",
+     "What the job index refused by kind: labels, jobs, intervals."},
+    {"flopwatch_application_samples_total", "counter",
+     "Samples that applications reported, by source and result: accepted, duplicate; sources "
+     "without any are left out."},
+    {"flopwatch_application_refused_total", "counter",
+     "Samples of applications that were refused, by source and reason."},
+    {"flopwatch_application_claims", "gauge",
+     "Claims known: what the numbers of a job mean, each content once."},
+    {"flopwatch_application_pending_samples", "gauge",
+     "Samples of applications that wait to be stored."},
+    {"flopwatch_traces", "gauge", "Uploaded traces kept."},
+    {"flopwatch_trace_bytes", "gauge", "Bytes of the files of uploaded traces."},
+    {"flopwatch_traces_waiting", "gauge",
+     "Uploaded traces that wait for their analysis, or are in it."},
+    {"flopwatch_trace_uploads_total", "counter", "Trace files taken."},
+    {"flopwatch_trace_upload_bytes_total", "counter", "Bytes of trace files taken."},
+    {"flopwatch_trace_refused_total", "counter",
+     "Uploads refused, by reason: too_large, no_space, too_many, not_a_trace, bad_request, "
+     "read_only, broken; reasons without any are left out."},
+    {"flopwatch_trace_analyses_total", "counter",
+     "Analyses of uploaded traces, by result: ok, failed."},
+    {"flopwatch_trace_analysis_duration_seconds", "gauge",
+     "Duration of the last analysis of an uploaded trace."},
+}};
+
+// One label: name and value, escaped when written.
+using Label = std::pair<std::string_view, std::string_view>;
+
+class Page {
+ public:
+  explicit Page(std::string* out) : out_(*out) {}
+
+  // The samples of a metric follow its header at once, as the format asks.
+  void Begin(Id id) {
+    const MetricInfo& m = kMetrics[id];
+    out_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", m.name, m.help, m.name, m.type);
+    name_ = m.name;
+  }
+  void Sample(double value, std::initializer_list<Label> labels = {}) {
+    out_ += name_;
+    if (labels.size() > 0) {
+      char separator = '{';
+      for (const auto& [name, text] : labels) {
+        out_ += separator;
+        out_ += name;
+        out_ += "=\"";
+        Escape(text);
+        out_ += '"';
+        separator = ',';
+      }
+      out_ += '}';
+    }
+    if (std::isnan(value)) {
+      out_ += " NaN\n";
+    } else {
+      out_ += fmt::format(" {}\n", value);
+    }
+  }
+  void One(Id id, double value) {
+    Begin(id);
+    Sample(value);
+  }
+  // Absent where it cannot be computed: a NaN would poison every aggregation over it.
+  void Maybe(Id id, std::optional<double> value) {
+    Begin(id);
+    if (value.has_value()) Sample(*value);
+  }
+
+ private:
+  void Escape(std::string_view text) {
+    for (const char c : text) {
+      if (c == '\\' || c == '"') out_ += '\\';
+      if (c == '\n') {
+        out_ += "\\n";
+      } else {
+        out_ += c;
+      }
+    }
+  }
+
+  std::string& out_;
+  std::string_view name_;
+};
+
+double ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t size = 0, resident = 0;
+  if (!(statm >> size >> resident)) return std::nan("");
+  return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+double CpuSeconds() {
+  timespec t{};
+  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) != 0) return std::nan("");
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+}
+
+void Derived(Page& page, const query::Query& query) {
+  const ingest::LiveState* live = query.live();
+  query::Usage fleet;
+  query::Fleet::Models models;
+  std::vector<const query::JobRow*> jobs;
+  std::shared_ptr<const query::JobList> list;
+  if (const auto now = query.NowView()) {
+    const query::View& view = *now;
+    fleet = query.FleetUsage(view);
+    models = query.ModelUsage(view);
+    list = query.Jobs(view, /*exact=*/false).value_or(std::make_shared<const query::JobList>());
+    for (const query::JobRow& row : list->rows) {
+      if (row.running) jobs.push_back(&row);
+    }
+    const auto larger = [](const query::JobRow* a, const query::JobRow* b) {
+      return std::pair(-a->usage.expected_s, a->id) < std::pair(-b->usage.expected_s, b->id);
+    };
+    std::partial_sort(
+        jobs.begin(),
+        jobs.begin() + static_cast<std::ptrdiff_t>(std::min(jobs.size(), kMaxJobSeries)),
+        jobs.end(), larger);
+  }
+  page.Maybe(kFleetOfu, fleet.Ofu());
+  page.Maybe(kFleetCoverage, fleet.CoverageRatio());
+  page.Begin(kFleetGpus);
+  page.Sample(static_cast<double>(query.deployed()->Gpus(query.now())), {{"state", "deployed"}});
+  page.Sample(live == nullptr ? 0 : live->GpusReporting(query.now() - query.silent_after()),
+              {{"state", "reporting"}});
+  page.One(kFleetNodes, static_cast<double>(query.registry().node_count()));
+  page.Maybe(kFleetPower, query::MeanOf(fleet.sums.power_j, fleet.sums.power_span_s));
+  page.Begin(kModelOfu);
+  for (const auto& [model, usage] : models) {
+    if (const auto ofu = usage.Ofu()) page.Sample(*ofu, {{"model", model.name}});
+  }
+  const size_t listed = std::min(jobs.size(), kMaxJobSeries);
+  const auto per_job = [&](Id id, auto value) {
+    page.Begin(id);
+    for (size_t k = 0; k < listed; ++k) {
+      const std::optional<double> v = value(*jobs[k]);
+      if (v.has_value())
+        page.Sample(*v, {{"job", jobs[k]->record.key}, {"user", jobs[k]->record.user}});
+    }
+  };
+  per_job(kJobOfu, [](const query::JobRow& j) { return j.usage.Ofu(); });
+  per_job(kJobCoverage, [](const query::JobRow& j) { return j.usage.CoverageRatio(); });
+  per_job(kJobGpus,
+          [](const query::JobRow& j) { return std::optional<double>(j.usage.sums.gpus); });
+  page.One(kJobsRunning, static_cast<double>(jobs.size()));
+  page.One(kJobsNotListed, static_cast<double>(jobs.size() - listed));
+}
+
+void PerGpu(Page& page, const query::Query& query) {
+  page.Begin(kGpuOfu);
+  if (query.live() == nullptr) return;
+  for (const ingest::GpuNow& g : query.live()->Gpus()) {
+    if (std::isnan(g.ofu) || g.ts <= query.now() - query.silent_after()) continue;
+    const auto e = query.registry().entity(g.entity);
+    if (!e.has_value()) continue;
+    const std::string instance =
+        e->key.gpu_instance >= 0 ? std::to_string(e->key.gpu_instance) : "";
+    page.Sample(g.ofu, {{"gpu", e->key.uuid},
+                        {"gpu_instance", instance},
+                        {"node", e->labels.node},
+                        {"model", e->labels.model}});
+  }
+}
+
+void Targets(Page& page, const ApiParts& parts) {
+  std::vector<net::TargetHealth> health;
+  if (parts.scraper != nullptr) health = parts.scraper->Health();
+  page.Begin(kTargets);
+  for (const net::TargetState state : {net::TargetState::kPending, net::TargetState::kUp,
+                                       net::TargetState::kDown, net::TargetState::kBackOff}) {
+    const auto n = std::count_if(health.begin(), health.end(),
+                                 [&](const auto& h) { return h.state == state; });
+    page.Sample(static_cast<double>(n), {{"state", net::TargetStateName(state)}});
+  }
+  // A healthy target of a large fleet says nothing here that its count does not.
+  const bool all = health.size() <= kMaxTargetSeries;
+  const auto listed = [&](const net::TargetHealth& h) {
+    return all || h.state != net::TargetState::kUp;
+  };
+  page.Begin(kTargetUp);
+  for (const auto& h : health) {
+    if (h.state == net::TargetState::kPending || !listed(h)) continue;
+    page.Sample(h.state == net::TargetState::kUp ? 1 : 0,
+                {{"target", h.target.url}, {"node", h.target.node}});
+  }
+  page.Begin(kTargetDuration);
+  for (const auto& h : health) {
+    if (h.last_scrape != 0 && listed(h))
+      page.Sample(h.last_duration_ms / 1e3, {{"target", h.target.url}});
+  }
+  page.One(kTargetsNotListed,
+           static_cast<double>(std::count_if(health.begin(), health.end(),
+                                             [&](const auto& h) { return !listed(h); })));
+  const std::vector<ingest::SourceInfo> sources =
+      parts.pipeline == nullptr ? std::vector<ingest::SourceInfo>{} : parts.pipeline->Sources();
+  page.Begin(kTargetRefused);
+  for (const ingest::SourceInfo& source : sources) {
+    for (const auto& [reason, n] : source.stats.refused) {
+      page.Sample(static_cast<double>(n), {{"target", source.source}, {"reason", reason}});
+    }
+  }
+  page.Begin(kTargetFrozen);
+  for (const ingest::SourceInfo& source : sources) {
+    if (source.stats.frozen > 0)
+      page.Sample(static_cast<double>(source.stats.frozen), {{"target", source.source}});
+  }
+  page.Begin(kTargetConflicts);
+  if (parts.pipeline == nullptr) return;
+  for (const auto& [source, gpus] : parts.pipeline->ContestedGpus()) {
+    page.Sample(static_cast<double>(gpus), {{"target", source}});
+  }
+}
+
+void Ingest(Page& page, const ingest::PipelineStats& s) {
+  const auto count = [&](Id id, uint64_t n) { page.One(id, static_cast<double>(n)); };
+  count(kScrapes, s.scrapes);
+  count(kRows, s.rows);
+  count(kSamples, s.samples);
+  count(kNarrow, s.narrow);
+  page.Begin(kRefused);
+  for (const auto& [reason, n] : s.refused)
+    page.Sample(static_cast<double>(n), {{"reason", reason}});
+  count(kDropped, s.dropped_rows);
+  count(kRefusedByStore, s.refused_by_store);
+  count(kQueuedRows, s.queued_rows);
+  count(kQueuedBytes, s.queued_bytes);
+  count(kLate, s.late_rows);
+  count(kZeroWeight, s.zero_weight_rows);
+  count(kFrozen, s.frozen_rows);
+  count(kHeld, s.held_rows);
+  page.Begin(kConflicts);
+  page.Sample(static_cast<double>(s.uuid_conflicts), {{"kind", "uuid_conflict"}});
+  page.Sample(static_cast<double>(s.duplicate_gpus), {{"kind", "duplicate_exporter"}});
+  count(kSources, s.sources);
+  count(kFlushes, s.flushes);
+  count(kFlushErrors, s.flush_errors);
+  page.One(kFlushDuration, s.last_flush_ms / 1e3);
+  page.Maybe(kLastFlush,
+             s.last_flush > 0 ? std::optional<double>(ToSeconds(s.last_flush)) : std::nullopt);
+  page.One(kRollupDuration, s.last_rollup_ms / 1e3);
+}
+
+void StoreMetrics(Page& page, const store::StoreStats& s) {
+  page.Begin(kStoreBytes);
+  page.Sample(static_cast<double>(s.hot_bytes), {{"tier", "hot"}});
+  page.Sample(static_cast<double>(s.sealed_bytes), {{"tier", "sealed"}});
+  page.Sample(static_cast<double>(s.meta_bytes), {{"tier", "meta"}});
+  page.Begin(kStoreFiles);
+  page.Sample(static_cast<double>(s.hot_segments), {{"tier", "hot"}});
+  page.Sample(static_cast<double>(s.sealed_files), {{"tier", "sealed"}});
+  page.One(kStoreRows, static_cast<double>(s.rows_appended));
+  page.One(kStoreErrors, static_cast<double>(s.append_errors));
+  page.Maybe(kStoreNewest,
+             s.newest_ts > 0 ? std::optional<double>(ToSeconds(s.newest_ts)) : std::nullopt);
+  page.Maybe(kRolledUp, s.rolled_up_to_arrival > 0
+                            ? std::optional<double>(ToSeconds(s.rolled_up_to_arrival))
+                            : std::nullopt);
+}
+
+void IndexMetrics(Page& page, const jobs::IndexStats& s) {
+  page.Begin(kIndexSize);
+  page.Sample(static_cast<double>(s.jobs), {{"kind", "jobs"}});
+  page.Sample(static_cast<double>(s.sets), {{"kind", "sets"}});
+  page.Sample(static_cast<double>(s.intervals), {{"kind", "intervals"}});
+  page.Sample(static_cast<double>(s.job_gpus), {{"kind", "job_gpus"}});
+  page.Sample(static_cast<double>(s.static_assignments), {{"kind", "static_assignments"}});
+  page.Sample(static_cast<double>(s.static_waiting), {{"kind", "static_waiting"}});
+  page.Begin(kIndexRefused);
+  page.Sample(static_cast<double>(s.refused_labels), {{"kind", "labels"}});
+  page.Sample(static_cast<double>(s.refused_jobs), {{"kind", "jobs"}});
+  page.Sample(static_cast<double>(s.refused_intervals), {{"kind", "intervals"}});
+}
+
+void ApplicationMetrics(Page& page, const ingest::ApplicationIntake::Stats& s) {
+  const auto each = [&](auto f) {
+    for (int k = 0; k < telemetry::kApplicationSources; ++k) {
+      f(ApplicationSourceName(static_cast<telemetry::ApplicationSource>(k)),
+        s.by_source[static_cast<size_t>(k)]);
+    }
+  };
+  page.Begin(kApplicationSamples);
+  each([&](std::string_view source, const ingest::ApplicationIntake::Counters& c) {
+    if (c.accepted + c.duplicates == 0) return;
+    page.Sample(static_cast<double>(c.accepted), {{"source", source}, {"result", "accepted"}});
+    page.Sample(static_cast<double>(c.duplicates), {{"source", source}, {"result", "duplicate"}});
+  });
+  page.Begin(kApplicationRefused);
+  each([&](std::string_view source, const ingest::ApplicationIntake::Counters& c) {
+    for (size_t r = 0; r < ingest::kApplicationRefusals; ++r) {
+      if (c.refused[r] == 0) continue;
+      page.Sample(
+          static_cast<double>(c.refused[r]),
+          {{"source", source},
+           {"reason", ingest::ApplicationRefusalName(static_cast<ingest::ApplicationRefusal>(r))}});
+    }
+  });
+  page.One(kApplicationClaims, static_cast<double>(s.claims));
+  page.One(kApplicationPending, static_cast<double>(s.pending));
+}
+
+void TraceMetrics(Page& page, const uploads::TraceLibraryStats& s) {
+  page.One(kTraces, static_cast<double>(s.traces));
+  page.One(kTraceBytes, static_cast<double>(s.bytes));
+  page.One(kTraceQueued, static_cast<double>(s.queued));
+  page.One(kTraceUploads, static_cast<double>(s.uploads));
+  page.One(kTraceUploadBytes, static_cast<double>(s.uploaded_bytes));
+  page.Begin(kTraceRefused);
+  for (size_t r = 0; r < uploads::kTraceRefusals; ++r) {
+    if (s.refused[r] > 0)
+      page.Sample(static_cast<double>(s.refused[r]),
+                  {{"reason", uploads::TraceRefusalName(static_cast<uploads::TraceRefusal>(r))}});
+  }
+  page.Begin(kTraceAnalyses);
+  page.Sample(static_cast<double>(s.analyses - s.failed_analyses), {{"result", "ok"}});
+  page.Sample(static_cast<double>(s.failed_analyses), {{"result", "failed"}});
+  page.One(kTraceAnalysisDuration, s.last_analysis_s);
+}
+
+}  // namespace
+
+std::span<const MetricInfo> AllMetrics() { return kMetrics; }
+
+std::string RenderFleetMetrics(const ApiParts& parts, const query::Query& query) {
+  std::string out;
+  Page page(&out);
+  Derived(page, query);
+  Targets(page, parts);
+  return out;
+}
+
+void RenderServerMetrics(const ApiParts& parts, const query::Query& query, Micros started,
+                         bool per_gpu, std::string* out) {
+  Page page(out);
+  page.Begin(kBuildInfo);
+  page.Sample(1, {{"version", parts.version}});
+  page.One(kStartTime, ToSeconds(started));
+  page.One(kResidentMemory, ResidentBytes());
+  page.One(kCpuSeconds, CpuSeconds());
+  if (per_gpu) PerGpu(page, query);
+  page.Maybe(kScrapeFailures,
+             parts.scraper == nullptr
+                 ? std::nullopt
+                 : std::optional<double>(static_cast<double>(parts.scraper->stats().failures)));
+  if (parts.pipeline != nullptr) Ingest(page, parts.pipeline->stats());
+  if (parts.store != nullptr) StoreMetrics(page, parts.store->stats());
+  IndexMetrics(page, query.jobs().stats());
+  if (parts.pipeline != nullptr) ApplicationMetrics(page, parts.pipeline->application().stats());
+  TraceMetrics(page,
+               parts.traces != nullptr ? parts.traces->stats() : uploads::TraceLibraryStats());
+}
+
+}  // namespace flopwatch::api

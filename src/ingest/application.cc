@@ -1,0 +1,427 @@
+#include "ingest/application.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <set>
+
+#include "absl/container/flat_hash_set.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace flopwatch::ingest {
+namespace {
+
+using telemetry::ApplicationClaim;
+using telemetry::ApplicationField;
+using telemetry::ApplicationSample;
+using telemetry::ApplicationSource;
+
+constexpr std::string_view kRefusalNames[] = {
+    "invalid",    "unit_unclear", "no_job",      "no_gpu_count", "too_old",    "future_timestamp",
+    "other_rank", "job_limit",    "claim_limit", "queue_full",   "store_error"};
+static_assert(std::size(kRefusalNames) == kApplicationRefusals);
+
+constexpr size_t kMaxExamples = 8;
+constexpr int64_t kMaxStepsBetween = 100'000;
+constexpr size_t kRecentPerJob = 256;       // stored samples remembered to know repeats by
+constexpr uint64_t kMaxLookup = 4'000'000;  // stored samples compared with at once
+constexpr Micros kFlushInterval = kMicrosPerSecond;
+constexpr size_t kMaxVoices = 200'000;
+constexpr store::Window kAllTime = {946'684'800 * kMicrosPerSecond,
+                                    7'258'118'400 * kMicrosPerSecond};
+
+using Key = std::pair<Micros, int64_t>;
+Key KeyOf(const ApplicationSample& s) { return {s.ts, s.step.value_or(-1)}; }
+
+size_t BytesOf(const ApplicationClaim& c) {
+  return c.job.size() + c.convention.size() + c.formula_version.size() + c.gpu.size() +
+         c.precision.size() + c.recompute.size() + c.model_config.size() + sizeof c;
+}
+
+// Whether `more` says everything `stored` says, and contradicts nothing.
+bool Completes(const ApplicationClaim& stored, const ApplicationClaim& more) {
+  if (stored.job != more.job) return false;
+  for (auto text : {&ApplicationClaim::convention, &ApplicationClaim::formula_version,
+                    &ApplicationClaim::gpu, &ApplicationClaim::precision,
+                    &ApplicationClaim::recompute, &ApplicationClaim::model_config}) {
+    if (!(stored.*text).empty() && stored.*text != more.*text) return false;
+  }
+  const auto agrees = [](const auto& a, const auto& b) { return !a.has_value() || a == b; };
+  return agrees(stored.peak_tflops, more.peak_tflops) && agrees(stored.gpus, more.gpus) &&
+         agrees(stored.seq_len, more.seq_len) && agrees(stored.global_batch, more.global_batch) &&
+         agrees(stored.training_flops_per_token, more.training_flops_per_token);
+}
+
+}  // namespace
+
+std::string_view ApplicationRefusalName(ApplicationRefusal reason) {
+  return reason < ApplicationRefusal::kCount ? kRefusalNames[static_cast<size_t>(reason)]
+                                             : "unknown";
+}
+
+void ApplicationOutcome::Refuse(ApplicationRefusal reason, std::string_view what, uint64_t n) {
+  refused[static_cast<size_t>(reason)] += n;
+  if (examples.size() < kMaxExamples) {
+    examples.push_back(fmt::format("{}: {}", ApplicationRefusalName(reason), Printable(what, 160)));
+  }
+}
+
+ApplicationIntake::ApplicationIntake(store::Store* store, std::function<Micros()> clock,
+                                     ApplicationLimits limits)
+    : store_(store), clock_(clock ? std::move(clock) : Now), limits_(limits) {}
+
+ApplicationIntake::~ApplicationIntake() {
+  if (thread_.joinable()) {
+    thread_.request_stop();
+    thread_.join();
+  }
+  if (const Status s = Flush(); !s.ok())
+    LogError("stopping with reports of applications not stored: {}", std::string(s.message()));
+}
+
+void ApplicationIntake::Load(std::vector<ApplicationClaim> claims) {
+  std::scoped_lock lock(mutex_, index_mutex_);
+  claims_ = std::move(claims);
+  jobs_.clear();
+  by_content_.clear();
+  claim_bytes_ = 0;
+  for (size_t k = 0; k < claims_.size(); ++k) {
+    last_id_ = std::max(last_id_, claims_[k].id);
+    jobs_[claims_[k].job].claims.push_back(k);
+    by_content_[claims_[k].Content()] = k;
+    claim_bytes_ += BytesOf(claims_[k]);
+  }
+}
+
+void ApplicationIntake::Start() {
+  if (store_ != nullptr) thread_ = std::jthread([this](std::stop_token stop) { Run(stop); });
+}
+
+void ApplicationIntake::Run(std::stop_token stop) {
+  while (!stop.stop_requested()) {
+    {
+      std::unique_lock lock(queue_mutex_);
+      wake_.wait_for(lock, stop, std::chrono::microseconds(kFlushInterval), [] { return false; });
+      if (waiting_ == 0) continue;
+    }
+    if (const Status s = Flush(); !s.ok())
+      LogWarn("storing what applications report: {}", std::string(s.message()));
+  }
+}
+
+std::vector<int32_t> ApplicationIntake::IdsOf(const Job& job) const {
+  std::vector<int32_t> ids;
+  for (size_t k : job.claims) ids.push_back(claims_[k].id);
+  return ids;
+}
+
+StatusOr<ApplicationIntake::Job*> ApplicationIntake::JobOf(const std::string& key,
+                                                           ApplicationOutcome* outcome,
+                                                           uint64_t samples) {
+  if (const auto it = jobs_.find(key); it != jobs_.end()) return &it->second;
+  if (jobs_.size() >= limits_.jobs) {
+    outcome->Refuse(ApplicationRefusal::kJobLimit, fmt::format("job {}", key), samples);
+    return nullptr;
+  }
+  std::lock_guard index(index_mutex_);
+  Job& job = jobs_[key];
+  job.known = true;  // nothing is stored of it
+  return &job;
+}
+
+// What the store knows of the newest sample of a job that was stored before this process began.
+Status ApplicationIntake::Recall(Job* job) {
+  if (job->known || job->claims.empty()) {
+    job->known = true;
+    return absl::OkStatus();
+  }
+  FW_ASSIGN_OR_RETURN(const auto usage, store_->ApplicationByClaim(kAllTime, IdsOf(*job)));
+  for (const store::ApplicationUsage& u : usage)
+    job->last_ts = std::max(job->last_ts, u.sums.last_ts);
+  if (job->last_ts != 0) {
+    FW_ASSIGN_OR_RETURN(const auto last, store_->ApplicationSamples(
+                                             {job->last_ts, job->last_ts + 1}, IdsOf(*job), 64));
+    for (const ApplicationSample& s : last) job->last_step = s.step;
+  }
+  job->known = true;
+  return absl::OkStatus();
+}
+
+void ApplicationIntake::SetSpan(Job* job, ApplicationSample* sample) const {
+  if (sample->span_ms == 0) {
+    const std::optional<double> step_time = (*sample)[ApplicationField::kStepTimeS];
+    const Micros since = job->last_ts == 0 ? 0 : sample->ts - job->last_ts;
+    Micros span = 0;
+    if (step_time.has_value() && sample->step.has_value() && job->last_step.has_value() &&
+        *sample->step > *job->last_step && *sample->step - *job->last_step <= kMaxStepsBetween &&
+        since > 0 && since <= kMaxSampleGap) {
+      const double s = *step_time * static_cast<double>(*sample->step - *job->last_step);
+      span = s > 86'400 ? 0 : static_cast<Micros>(s * kMicrosPerSecond);
+    } else if (since > 0 && since <= kMaxSampleGap) {
+      span = since;
+    } else if (step_time.has_value() && *step_time <= 86'400) {
+      span = static_cast<Micros>(*step_time * kMicrosPerSecond);
+    }
+    if (span <= telemetry::kMaxApplicationSpan)
+      sample->span_ms = static_cast<int32_t>(span / kMicrosPerMilli);
+  }
+  if (sample->ts >= job->last_ts) {
+    job->last_ts = sample->ts;
+    job->last_step = sample->step.has_value() ? sample->step : job->last_step;
+  }
+}
+
+StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& given,
+                                                    absl::Span<const ApplicationSample> samples) {
+  if (store_ == nullptr)
+    return absl::UnavailableError("there is no store to keep what applications report");
+  FW_RETURN_IF_ERROR(telemetry::CheckClaim(given));
+  if (samples.size() > limits_.samples_per_call) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} samples at once; at most {} are taken: send them in parts", samples.size(),
+                    limits_.samples_per_call));
+  }
+  ApplicationOutcome outcome;
+  const Micros now = clock_();
+  const Micros kept = store_->stats().application_kept;
+  std::vector<ApplicationSample> good;
+  Micros first = std::numeric_limits<Micros>::max(), last = 0;
+  for (const ApplicationSample& s : samples) {
+    if (const Status status = telemetry::CheckSample(s); !status.ok()) {
+      outcome.Refuse(ApplicationRefusal::kInvalid,
+                     std::string_view(status.message().data(), status.message().size()));
+    } else if (kept > 0 && s.ts < now - kept) {
+      outcome.Refuse(ApplicationRefusal::kTooOld,
+                     fmt::format("{}: kept for {}", FormatTime(s.ts), FormatDuration(kept)));
+    } else if (s.ts > now + kFutureLimit) {
+      outcome.Refuse(ApplicationRefusal::kFutureTimestamp, FormatTime(s.ts));
+    } else {
+      good.push_back(s);
+      first = std::min(first, s.ts);
+      last = std::max(last, s.ts);
+    }
+  }
+  const auto count = [&](const ApplicationOutcome& o) {
+    std::lock_guard lock(counters_mutex_);
+    Counters& c = counters_[static_cast<size_t>(given.source)];
+    c.accepted += o.accepted;
+    c.duplicates += o.duplicates;
+    for (size_t k = 0; k < kApplicationRefusals; ++k) c.refused[k] += o.refused[k];
+  };
+  if (good.empty()) {
+    count(outcome);
+    return outcome;
+  }
+
+  std::lock_guard lock(mutex_);
+  FW_ASSIGN_OR_RETURN(Job * job, JobOf(given.job, &outcome, good.size()));
+  if (job == nullptr) {
+    count(outcome);
+    return outcome;
+  }
+  FW_RETURN_IF_ERROR(Recall(job));
+
+  // What is stored already.
+  absl::flat_hash_set<Key> seen;
+  absl::flat_hash_set<int32_t> claims_of_duplicates;
+  // Exporters repeat the same report at every scrape. Those of this process are known without a
+  // question to the store, which would make it take its journal in each time.
+  for (const ApplicationSample& s : good) {
+    const auto it = job->recent.find(KeyOf(s));
+    if (it == job->recent.end()) continue;
+    seen.insert(it->first);
+    claims_of_duplicates.insert(it->second);
+  }
+  const bool all_recent = std::all_of(good.begin(), good.end(), [&](const ApplicationSample& s) {
+    return s.ts > job->last_ts || seen.contains(KeyOf(s));
+  });
+  if (!job->claims.empty() && first <= job->last_ts && !all_recent) {
+    FW_ASSIGN_OR_RETURN(const auto stored,
+                        store_->ApplicationSamples({first, std::min(last, job->last_ts) + 1},
+                                                   IdsOf(*job), kMaxLookup));
+    absl::flat_hash_map<Key, int32_t> by_key;
+    for (const ApplicationSample& s : stored) by_key.emplace(KeyOf(s), s.claim);
+    for (const ApplicationSample& s : good) {
+      const auto it = by_key.find(KeyOf(s));
+      if (it == by_key.end()) continue;
+      seen.insert(it->first);
+      claims_of_duplicates.insert(it->second);
+      if (job->recent.size() < kRecentPerJob) job->recent.insert(*it);
+    }
+  }
+  std::vector<ApplicationSample> fresh;
+  for (const ApplicationSample& s : good) {
+    if (seen.insert(KeyOf(s)).second) {
+      fresh.push_back(s);
+    } else {
+      ++outcome.duplicates;
+    }
+  }
+
+  // The claim: known, a completion of the one its duplicates stand under, or new.
+  ApplicationClaim claim = given;
+  const std::string content = claim.Content();
+  auto known = by_content_.find(content);
+  if (known == by_content_.end()) {
+    std::optional<size_t> completes;
+    for (size_t k : job->claims) {
+      if (claims_of_duplicates.contains(claims_[k].id) && Completes(claims_[k], claim))
+        completes = k;
+    }
+    if (completes.has_value()) {
+      ApplicationClaim more = claim;
+      more.id = claims_[*completes].id;
+      more.first_seen = claims_[*completes].first_seen;
+      more.source = claims_[*completes].source;
+      FW_RETURN_IF_ERROR(store_->PutClaims({&more, 1}));
+      std::lock_guard index(index_mutex_);
+      by_content_.erase(claims_[*completes].Content());
+      claim_bytes_ += BytesOf(more) - BytesOf(claims_[*completes]);
+      claims_[*completes] = more;
+      known = by_content_.emplace(more.Content(), *completes).first;
+      outcome.claim_completed = true;
+    } else if (!fresh.empty()) {
+      if (job->claims.size() >= limits_.claims_per_job || claims_.size() >= limits_.claims ||
+          claim_bytes_ > limits_.claim_bytes) {
+        outcome.Refuse(ApplicationRefusal::kClaimLimit,
+                       fmt::format("job {} has {} claims", given.job, job->claims.size()),
+                       fresh.size());
+        count(outcome);
+        return outcome;
+      }
+      claim.id = last_id_ + 1;
+      claim.first_seen = now;
+      FW_RETURN_IF_ERROR(store_->PutClaims({&claim, 1}));
+      std::lock_guard index(index_mutex_);
+      ++last_id_;
+      claim_bytes_ += BytesOf(claim);
+      job->claims.push_back(claims_.size());
+      known = by_content_.emplace(content, claims_.size()).first;
+      claims_.push_back(claim);
+    }
+  }
+  if (!fresh.empty()) {
+    std::stable_sort(fresh.begin(), fresh.end(),
+                     [](const auto& a, const auto& b) { return a.ts < b.ts; });
+    const auto last_ts = job->last_ts;
+    const auto last_step = job->last_step;
+    for (ApplicationSample& s : fresh) {
+      s.claim = claims_[known->second].id;
+      SetSpan(job, &s);
+    }
+    if (const Status s = store_->AppendApplication(fresh, now); !s.ok()) {
+      job->last_ts = last_ts;
+      job->last_step = last_step;
+      return s;
+    }
+    if (job->recent.size() + fresh.size() > kRecentPerJob) job->recent.clear();
+    for (const ApplicationSample& s : fresh) {
+      if (job->recent.size() < kRecentPerJob) job->recent.emplace(KeyOf(s), s.claim);
+    }
+    outcome.accepted = fresh.size();
+  }
+  count(outcome);
+  return outcome;
+}
+
+void ApplicationIntake::Refuse(ApplicationSource source, ApplicationRefusal reason) {
+  std::lock_guard lock(counters_mutex_);
+  ++counters_[static_cast<size_t>(source)].refused[static_cast<size_t>(reason)];
+}
+
+void ApplicationIntake::Offer(const telemetry::ApplicationSeries& who, ApplicationSource source,
+                              const ApplicationSample& sample) {
+  if (store_ == nullptr) return;
+  const Micros now = MonotonicNow();
+  std::unique_lock lock(queue_mutex_);
+  if (voices_.size() >= kMaxVoices) {
+    absl::erase_if(voices_, [&](const auto& v) { return now - v.second.at > kSpeakerSilence; });
+    if (voices_.size() >= kMaxVoices) voices_.clear();
+  }
+  Voice& voice = voices_[who.claim.job];
+  const auto before = [](const Voice& a, const Voice& b) {  // whether a is heard rather than b
+    if ((a.rank >= 0) != (b.rank >= 0)) return a.rank >= 0;
+    return a.rank != b.rank ? a.rank < b.rank : a.name < b.name;
+  };
+  const Voice mine = {who.speaker, who.rank, now};
+  const bool same = voice.at != 0 && voice.name == mine.name && voice.rank == mine.rank;
+  if (same || voice.at == 0 || now - voice.at > kSpeakerSilence || before(mine, voice)) {
+    voice = mine;
+  } else {
+    lock.unlock();
+    return Refuse(source, ApplicationRefusal::kOtherRank);
+  }
+  if (waiting_ >= limits_.pending) {
+    lock.unlock();
+    return Refuse(source, ApplicationRefusal::kQueueFull);
+  }
+  ApplicationClaim claim = who.claim;
+  claim.source = source;
+  Pending& pending = pending_[claim.Content()];
+  if (pending.samples.empty()) pending.claim = std::move(claim);
+  pending.samples.push_back(sample);
+  ++waiting_;
+}
+
+Status ApplicationIntake::Flush() {
+  std::map<std::string, Pending> taken;
+  {
+    std::lock_guard lock(queue_mutex_);
+    taken = std::exchange(pending_, {});
+    waiting_ = 0;
+  }
+  Status first;
+  for (auto& [content, pending] : taken) {
+    // Shorter runs than Add() takes at once.
+    for (size_t at = 0; at < pending.samples.size(); at += limits_.samples_per_call) {
+      const auto part = absl::MakeConstSpan(pending.samples).subspan(at, limits_.samples_per_call);
+      const auto outcome = Add(pending.claim, part);
+      if (outcome.ok()) continue;
+      std::lock_guard lock(counters_mutex_);
+      counters_[static_cast<size_t>(pending.claim.source)]
+          .refused[static_cast<size_t>(ApplicationRefusal::kStoreError)] += part.size();
+      if (first.ok()) first = outcome.status();
+    }
+  }
+  return first;
+}
+
+std::vector<ApplicationClaim> ApplicationIntake::ClaimsOf(std::string_view job) const {
+  std::lock_guard lock(index_mutex_);
+  std::vector<ApplicationClaim> out;
+  const auto it = jobs_.find(std::string(job));
+  if (it == jobs_.end()) return out;
+  for (size_t k : it->second.claims) out.push_back(claims_[k]);
+  return out;
+}
+
+std::vector<std::string> ApplicationIntake::Jobs() const {
+  std::lock_guard lock(index_mutex_);
+  std::vector<std::string> out;
+  for (const auto& [key, job] : jobs_) {
+    if (!job.claims.empty()) out.push_back(key);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+ApplicationIntake::Stats ApplicationIntake::stats() const {
+  Stats s;
+  {
+    std::lock_guard lock(index_mutex_);
+    s.jobs = jobs_.size();
+    s.claims = claims_.size();
+  }
+  {
+    std::lock_guard lock(queue_mutex_);
+    s.pending = waiting_;
+  }
+  std::lock_guard lock(counters_mutex_);
+  s.by_source = counters_;
+  return s;
+}
+
+}  // namespace flopwatch::ingest

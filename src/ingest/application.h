@@ -1,0 +1,170 @@
+// Application MFU on its way in: claims get their ids, samples are checked, told apart from what is
+// stored already, and stored.
+//
+// The same sample twice. A sample is identified by its job, time and step. What the store has
+// already is not stored again and counted as a duplicate: a log may be imported again, also when it
+// has grown. Where the second report of a sample comes with a claim that says more than the stored
+// one and contradicts nothing, the stored claim is completed by it.
+//
+// Span. A sample that says what it stands for keeps that. Else: the steps since the job's previous
+// sample times its step time; without a step time, or without a previous step, the time since the
+// previous sample if that is at most kMaxSampleGap; else 0.
+//
+// Ranks. Of several ranks or pods that report for one job by metrics, one is listened to: the
+// lowest rank, then the first name, until it has been silent for kSpeakerSilence. The others are
+// refused (other_rank).
+//
+// Limits are below; each hit has a counted reason. Durability: what Add() acknowledged is on disk.
+// What came by Offer() (metrics) is stored within about a second; a process that is killed loses
+// that second. Threads: all methods from any thread; Add() waits for the disk.
+#ifndef FLOPWATCH_INGEST_APPLICATION_H_
+#define FLOPWATCH_INGEST_APPLICATION_H_
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "base/status.h"
+#include "base/time.h"
+#include "store/store.h"
+#include "telemetry/application.h"
+#include "telemetry/application_series.h"
+
+namespace flopwatch::ingest {
+
+struct ApplicationLimits {
+  size_t jobs = 200'000;
+  size_t claims_per_job = 64;
+  size_t claims = 400'000;         // of all jobs
+  size_t claim_bytes = 256 << 20;  // of their texts
+  size_t samples_per_call = 100'000;
+  size_t pending = 100'000;  // samples that wait to be stored
+};
+inline constexpr Micros kMaxSampleGap = 10 * kMicrosPerMinute;
+inline constexpr Micros kSpeakerSilence = 5 * kMicrosPerMinute;
+
+// Samples that say they are from later than this after the clock are refused.
+inline constexpr Micros kFutureLimit = kMicrosPerHour;
+
+enum class ApplicationRefusal : uint8_t {
+  kInvalid,          // a number or text that cannot be
+  kUnitUnclear,      // a bare MFU above kMaxBareRatio
+  kNoJob,            // whose it is is not said
+  kNoGpuCount,       // tokens a second of one GPU, and how many there are is not said
+  kTooOld,           // older than samples are kept
+  kFutureTimestamp,  // more than an hour ahead of the clock
+  kOtherRank,
+  kJobLimit,
+  kClaimLimit,
+  kQueueFull,
+  kStoreError,  // of metrics: what could not be stored
+  kCount,
+};
+inline constexpr size_t kApplicationRefusals = static_cast<size_t>(ApplicationRefusal::kCount);
+std::string_view ApplicationRefusalName(ApplicationRefusal reason);
+
+struct ApplicationOutcome {
+  uint64_t accepted = 0, duplicates = 0;
+  bool claim_completed = false;
+  std::array<uint64_t, kApplicationRefusals> refused{};
+  std::vector<std::string> examples;  // up to eight, with their reason
+  void Refuse(ApplicationRefusal reason, std::string_view what, uint64_t n = 1);
+};
+
+class ApplicationIntake {
+ public:
+  // `store` null: everything is refused as Unavailable. `clock` empty: Now().
+  explicit ApplicationIntake(store::Store* store, std::function<Micros()> clock = {},
+                             ApplicationLimits limits = {});
+  ~ApplicationIntake();  // stores what waits
+  void Load(std::vector<telemetry::ApplicationClaim> claims);
+  void Start();  // the thread that stores what Offer() brought
+
+  // Samples of one claim (its id is not looked at, the samples' claim neither). Returns when they
+  // are on disk. Errors: the claim is refused as a whole (InvalidArgument naming the field), too
+  // many samples, or the store's; then nothing was stored.
+  StatusOr<ApplicationOutcome> Add(const telemetry::ApplicationClaim& claim,
+                                   absl::Span<const telemetry::ApplicationSample> samples);
+  // One sample of a metric source.
+  void Offer(const telemetry::ApplicationSeries& who, telemetry::ApplicationSource source,
+             const telemetry::ApplicationSample& sample);
+  void Refuse(telemetry::ApplicationSource source, ApplicationRefusal reason);
+  Status Flush();  // of what was offered
+
+  std::vector<telemetry::ApplicationClaim> ClaimsOf(std::string_view job) const;
+  std::vector<std::string> Jobs() const;
+
+  struct Counters {
+    uint64_t accepted = 0, duplicates = 0;
+    std::array<uint64_t, kApplicationRefusals> refused{};
+  };
+  struct Stats {
+    std::array<Counters, telemetry::kApplicationSources> by_source;
+    size_t jobs = 0, claims = 0, pending = 0;
+  };
+  Stats stats() const;
+
+ private:
+  struct Job {
+    std::vector<size_t> claims;  // index into claims_
+    // Newest stored sample; not known until the store was asked.
+    bool known = false;
+    Micros last_ts = 0;
+    std::optional<int64_t> last_step;
+    // Time and step of some stored samples, with their claim: what exporters repeat is known
+    // without asking the store.
+    absl::flat_hash_map<std::pair<Micros, int64_t>, int32_t> recent;
+  };
+  StatusOr<Job*> JobOf(const std::string& key, ApplicationOutcome* outcome, uint64_t samples);
+  Status Recall(Job* job);
+  void SetSpan(Job* job, telemetry::ApplicationSample* sample) const;
+  std::vector<int32_t> IdsOf(const Job& job) const;
+  void Run(std::stop_token stop);
+
+  store::Store* const store_;
+  const std::function<Micros()> clock_;
+  const ApplicationLimits limits_;
+
+  std::mutex mutex_;  // Add(), one at a time; held while the store writes
+  // What follows is changed under both, so that who only looks never waits for the disk.
+  mutable std::mutex index_mutex_;
+  std::vector<telemetry::ApplicationClaim> claims_;
+  size_t claim_bytes_ = 0;
+  int32_t last_id_ = 0;
+  absl::flat_hash_map<std::string, Job> jobs_;
+  absl::flat_hash_map<std::string, size_t> by_content_;
+
+  mutable std::mutex queue_mutex_;
+  std::condition_variable_any wake_;
+  struct Pending {
+    telemetry::ApplicationClaim claim;
+    std::vector<telemetry::ApplicationSample> samples;
+  };
+  std::map<std::string, Pending> pending_;  // by content
+  size_t waiting_ = 0;
+  struct Voice {
+    std::string name;
+    int rank = -1;
+    Micros at = 0;  // monotonic
+  };
+  absl::flat_hash_map<std::string, Voice> voices_;  // by job
+  mutable std::mutex counters_mutex_;
+  std::array<Counters, telemetry::kApplicationSources> counters_;
+  std::jthread thread_;
+};
+
+}  // namespace flopwatch::ingest
+
+#endif  // FLOPWATCH_INGEST_APPLICATION_H_

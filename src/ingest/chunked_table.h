@@ -1,0 +1,97 @@
+// A table indexed by small ids that grows in chunks and never moves: entries of one chunk share a
+// mutex, so threads that work on different targets rarely meet.
+#ifndef FLOPWATCH_INGEST_CHUNKED_TABLE_H_
+#define FLOPWATCH_INGEST_CHUNKED_TABLE_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/prefetch.h"
+
+namespace flopwatch::ingest {
+
+template <typename T, int32_t kLimit>
+class ChunkedTable {
+ public:
+  // Calls f(T&) under the entry's lock and returns its result. `id` is in [0, kLimit).
+  template <typename F>
+  auto With(int32_t id, F&& f) {
+    Chunk* chunk = Get(id);
+    std::lock_guard lock(chunk->mutex);
+    return f(chunk->entries[id % kChunk]);
+  }
+
+  // Asks for the memory of an entry that will be wanted soon, from `offset` within it on.
+  void Prefetch(int32_t id, size_t bytes, size_t offset = 0) const {
+    if (id < 0 || id >= kLimit) return;
+    const Chunk* chunk = chunks_[id / kChunk].load(std::memory_order_acquire);
+    if (chunk == nullptr) return;
+    PrefetchToWrite(&chunk->mutex, sizeof chunk->mutex);
+    PrefetchToWrite(reinterpret_cast<const char*>(&chunk->entries[id % kChunk]) + offset, bytes);
+  }
+
+  // A copy; a default T where nothing was ever written.
+  T At(int32_t id) const {
+    if (id < 0 || id >= kLimit) return T{};
+    const Chunk* chunk = chunks_[id / kChunk].load(std::memory_order_acquire);
+    if (chunk == nullptr) return T{};
+    std::lock_guard lock(chunk->mutex);
+    return chunk->entries[id % kChunk];
+  }
+
+  // f(const T&) under the entry's lock; a default result where nothing was ever written. Not a
+  // copy: entries may be large.
+  template <typename F>
+  auto Read(int32_t id, F&& f) const -> decltype(f(std::declval<const T&>())) {
+    if (id < 0 || id >= kLimit) return {};
+    const Chunk* chunk = chunks_[id / kChunk].load(std::memory_order_acquire);
+    if (chunk == nullptr) return {};
+    std::lock_guard lock(chunk->mutex);
+    return f(chunk->entries[id % kChunk]);
+  }
+
+  // Calls f(const T&) for every entry of every chunk in use, also for those never written.
+  template <typename F>
+  void ForEach(F&& f) const {
+    for (const auto& slot : chunks_) {
+      const Chunk* chunk = slot.load(std::memory_order_acquire);
+      if (chunk == nullptr) continue;
+      std::lock_guard lock(chunk->mutex);
+      for (const T& entry : chunk->entries) f(entry);
+    }
+  }
+
+ private:
+  static constexpr int32_t kChunk = 1024;
+  struct Chunk {
+    mutable std::mutex mutex;
+    std::array<T, kChunk> entries{};
+  };
+
+  Chunk* Get(int32_t id) {
+    std::atomic<Chunk*>& slot = chunks_[id / kChunk];
+    Chunk* chunk = slot.load(std::memory_order_acquire);
+    if (chunk != nullptr) return chunk;
+    std::lock_guard lock(grow_mutex_);
+    chunk = slot.load(std::memory_order_relaxed);
+    if (chunk == nullptr) {
+      chunk = owned_.emplace_back(std::make_unique<Chunk>()).get();
+      slot.store(chunk, std::memory_order_release);
+    }
+    return chunk;
+  }
+
+  std::array<std::atomic<Chunk*>, kLimit / kChunk> chunks_{};
+  std::mutex grow_mutex_;
+  std::vector<std::unique_ptr<Chunk>> owned_;
+};
+
+}  // namespace flopwatch::ingest
+
+#endif  // FLOPWATCH_INGEST_CHUNKED_TABLE_H_

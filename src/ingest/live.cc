@@ -1,0 +1,575 @@
+#include "ingest/live.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <shared_mutex>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "base/prefetch.h"
+#include "efficiency/ofu.h"
+#include "ingest/chunked_table.h"
+#include "ingest/registry.h"
+
+namespace flopwatch::ingest {
+namespace {
+
+using store::UsageSums;
+
+constexpr Micros kFineSlot = 10 * kMicrosPerSecond;
+constexpr Micros kCoarseSlot = kMicrosPerMinute;
+constexpr int kShards = 16;
+
+// The sums of one slot as plain doubles: totals since start, so that a window is end minus start. A
+// double holds a year of 100k GPU-seconds a second to better than a millisecond.
+enum Sum {
+  kOfuS,
+  kComputableS,
+  kObservedS,
+  kSamples,
+  kTensorS,
+  kTensorSpan,
+  kClockS,
+  kClockSpan,
+  kSmActiveS,
+  kSmActiveSpan,
+  kUtilS,
+  kUtilSpan,
+  kPowerJ,
+  kPowerSpan,
+  kTensorMissingS,
+  kClockMissingS,
+  kModelUnknownS,
+  kDeadS,
+  kOutOfRangeS,
+  kStaleS,
+  kCycleS,
+  kFrozenS,
+  kSumCount
+};
+using Sums = std::array<double, kSumCount>;
+
+template <typename AnySums>
+UsageSums ToUsage(const AnySums& s) {
+  UsageSums u;
+  u.ofu.ofu_s = s[kOfuS];
+  u.ofu.computable_s = s[kComputableS];
+  u.ofu.observed_s = s[kObservedS];
+  u.ofu.samples = static_cast<uint64_t>(std::llround(static_cast<double>(s[kSamples])));
+  u.tensor_s = s[kTensorS];
+  u.tensor_span_s = s[kTensorSpan];
+  u.clock_mhz_s = s[kClockS];
+  u.clock_span_s = s[kClockSpan];
+  u.sm_active_s = s[kSmActiveS];
+  u.sm_active_span_s = s[kSmActiveSpan];
+  u.gpu_util_s = s[kUtilS];
+  u.gpu_util_span_s = s[kUtilSpan];
+  u.power_j = s[kPowerJ];
+  u.power_span_s = s[kPowerSpan];
+  u.tensor_missing_s = s[kTensorMissingS];
+  u.clock_missing_s = s[kClockMissingS];
+  u.model_unknown_s = s[kModelUnknownS];
+  u.dead_counter_s = s[kDeadS];
+  u.out_of_range_s = s[kOutOfRangeS];
+  u.stale_s = s[kStaleS];
+  u.cycle_path_s = s[kCycleS];
+  u.frozen_s = s[kFrozenS];
+  return u;
+}
+
+// What one row adds. Each mean has its own seconds, so that an absent input is in no sum.
+Sums Contribution(const LiveRow& row) {
+  Sums s{};
+  const GpuNow& now = row.now;
+  const auto mean = [&](Sum sum, Sum span, double value, double seconds) {
+    if (std::isnan(value)) return;
+    s[sum] = value * seconds;
+    s[span] = seconds;
+  };
+  // Power is a board value: on the GPU's own row, whether or not its instances are counted instead
+  // of it.
+  mean(kPowerJ, kPowerSpan, now.power_w, row.span_s);
+  if ((now.flags & telemetry::kMigParent) != 0) return s;
+  const double w = row.span_s * row.fraction;
+  s[kSamples] = 1;
+  s[kObservedS] = w;
+  s[kFrozenS] = row.frozen_s * row.fraction;
+  constexpr uint32_t kTensorWrong =
+      telemetry::kTensorMissing | telemetry::kDeadCounter | telemetry::kOutOfRange;
+  if ((now.flags & kTensorWrong) == 0) mean(kTensorS, kTensorSpan, now.tensor_active, w);
+  mean(kClockS, kClockSpan, now.sm_clock_mhz, w);
+  mean(kSmActiveS, kSmActiveSpan, now.sm_active, w);
+  mean(kUtilS, kUtilSpan, now.gpu_util, w);
+  // Seconds without OFU are charged to one reason each, the first that applies.
+  if ((now.flags & telemetry::kTensorMissing) != 0) {
+    s[kTensorMissingS] = w;
+  } else if ((now.flags & telemetry::kClockMissing) != 0) {
+    s[kClockMissingS] = w;
+  } else if ((now.flags & telemetry::kDeadCounter) != 0) {
+    s[kDeadS] = w;
+  } else if ((now.flags & telemetry::kOutOfRange) != 0) {
+    s[kOutOfRangeS] = w;
+  } else if ((now.flags & telemetry::kModelUnknown) != 0) {
+    s[kModelUnknownS] = w;
+  } else if (!std::isnan(now.ofu)) {
+    s[kOfuS] = now.ofu * w;
+    s[kComputableS] = w;
+    if ((now.flags & telemetry::kCyclePath) != 0) s[kCycleS] = w;
+  }
+  if ((now.flags & telemetry::kStaleRepeat) != 0) s[kStaleS] = w;
+  return s;
+}
+
+// Totals at the end of each of the last N slots.
+template <int N, Micros kSlot>
+class Ring {
+ public:
+  static int64_t SlotOf(Micros t) { return FloorTo(t, kSlot) / kSlot; }
+
+  void Add(Micros ts, const Sums& delta, double share) {
+    const int64_t slot = SlotOf(ts);
+    if (last_ == kNever) {
+      first_ = last_ = slot;
+    } else if (slot > last_) {
+      const Sums total = At(last_);
+      const int64_t from = std::max(last_ + 1, slot - N + 1);
+      for (int64_t s = from; s <= slot; ++s) slots_[Index(s)] = total;
+      last_ = slot;
+    }
+    // A late row changes every total from its slot on; one older than the ring falls into the
+    // oldest slot.
+    for (int64_t s = std::max(slot, last_ - N + 1); s <= last_; ++s) {
+      Sums& total = slots_[Index(s)];
+      for (int i = 0; i < kSumCount; ++i) total[i] += share * delta[i];
+      total[kSamples] += (1 - share) * delta[kSamples];  // a shared row is still a whole row
+    }
+    first_ = std::min(first_, slot);
+  }
+
+  // Sums of slots (base, end].
+  Sums Difference(int64_t base, int64_t end) const {
+    Sums out{};
+    if (last_ == kNever || last_ <= base || end < first_) return out;
+    out = At(std::min(end, last_));
+    if (base >= first_) {
+      const Sums& start = At(std::max(base, last_ - N + 1));
+      for (int i = 0; i < kSumCount; ++i) out[i] -= start[i];
+    }
+    return out;
+  }
+  void Prefetch(int64_t base) const {
+    if (last_ == kNever || last_ <= base) return;
+    PrefetchToRead(&At(last_), sizeof(Sums));
+    if (base >= first_) PrefetchToRead(&At(std::max(base, last_ - N + 1)), sizeof(Sums));
+  }
+
+ private:
+  static constexpr int64_t kNever = INT64_MIN;
+  static size_t Index(int64_t slot) { return static_cast<size_t>(((slot % N) + N) % N); }
+  const Sums& At(int64_t slot) const { return slots_[Index(slot)]; }
+
+  int64_t first_ = kNever, last_ = kNever;
+  std::array<Sums, N> slots_{};
+};
+
+class Accumulator {
+ public:
+  void Add(Micros ts, const Sums& delta, double share) {
+    fine_.Add(ts, delta, share);
+    coarse_.Add(ts, delta, share);
+    first_ = first_ == 0 ? ts : std::min(first_, ts);
+    last_ = std::max(last_, ts);
+  }
+  // Sums from `start` (a slot boundary of the tier) on.
+  UsageSums Since(Micros start, bool fine) const {
+    constexpr int64_t kEnd = INT64_MAX;
+    UsageSums u = ToUsage(fine ? fine_.Difference(start / kFineSlot - 1, kEnd)
+                               : coarse_.Difference(start / kCoarseSlot - 1, kEnd));
+    if (u.ofu.samples > 0) {
+      u.first_ts = std::max(first_, start);
+      u.last_ts = last_;
+    }
+    return u;
+  }
+  void Prefetch(Micros start, bool fine) const {
+    fine ? fine_.Prefetch(start / kFineSlot - 1) : coarse_.Prefetch(start / kCoarseSlot - 1);
+  }
+  // Sums of the minute that starts at `start`.
+  UsageSums Minute(Micros start) const {
+    const int64_t slot = start / kCoarseSlot;
+    return ToUsage(coarse_.Difference(slot - 1, slot));
+  }
+  Micros last() const { return last_; }
+
+ private:
+  Micros first_ = 0, last_ = 0;
+  Ring<kFineWindow / kFineSlot + 6, kFineSlot>
+      fine_;  // six slots deeper than the window: room for late rows
+  Ring<kLongestWindow / kCoarseSlot + 3, kCoarseSlot> coarse_;
+};
+
+// One GPU by slots of kGpuSlot, while it keeps its job set. Single precision: there are a hundred
+// thousand of them, and a slot holds five minutes.
+class GpuHistory {
+ public:
+  void Add(const LiveRow& row, const Sums& delta) {
+    const Micros ts = row.now.ts;
+    if (since_ == 0 || row.now.job_set != job_set_) {
+      if (since_ != 0 && ts < last_) return;  // a late row of an earlier owner
+      *this = GpuHistory();
+      job_set_ = row.now.job_set;
+      since_ = ts - static_cast<Micros>(row.span_s * kMicrosPerSecond);
+      last_slot_ = ts / kGpuSlot;
+    }
+    const int64_t slot = ts / kGpuSlot;
+    for (int64_t s = std::max(last_slot_ + 1, slot - kSlots + 1); s <= slot; ++s)
+      slots_[s % kSlots] = {};
+    last_slot_ = std::max(last_slot_, slot);
+    if (slot <= last_slot_ - kSlots) return;  // older than what is kept
+    last_ = std::max(last_, ts);
+    // In its own seconds: the row's are its share of the GPU.
+    const double own = row.fraction > 0 ? 1 / row.fraction : 1;
+    for (int k = 0; k < kSumCount; ++k) {
+      const bool share = k != kSamples && k != kPowerJ && k != kPowerSpan;
+      slots_[slot % kSlots][k] += static_cast<float>(share ? own * delta[k] : delta[k]);
+    }
+  }
+  std::optional<LiveState::GpuWindow> Since(int32_t job_set, Micros from) const {
+    if (since_ == 0 || job_set != job_set_) return std::nullopt;
+    LiveState::GpuWindow out{.since = since_, .sums = {}};
+    for (int64_t s =
+             std::max(FloorTo(from + kGpuSlot - 1, kGpuSlot) / kGpuSlot, last_slot_ - kSlots + 1);
+         s <= last_slot_; ++s) {
+      out.sums += ToUsage(slots_[s % kSlots]);
+    }
+    if (out.sums.ofu.samples > 0) {
+      out.sums.first_ts = std::max(since_, FloorTo(from + kGpuSlot - 1, kGpuSlot));
+      out.sums.last_ts = last_;
+    }
+    return out;
+  }
+
+  // Where a row writes.
+  static constexpr size_t kHeadBytes = 32, kSlotBytes = kSumCount * sizeof(float);
+  static size_t OffsetOf(Micros ts) {
+    return kHeadBytes + static_cast<size_t>(FloorTo(ts, kGpuSlot) / kGpuSlot % kSlots) * kSlotBytes;
+  }
+
+ private:
+  static constexpr int64_t kSlots = kLongestWindow / kGpuSlot + 1;
+  int32_t job_set_ = 0;
+  Micros since_ = 0, last_ = 0;  // since_ 0 = no row yet
+  int64_t last_slot_ = 0;
+  std::array<std::array<float, kSumCount>, kSlots> slots_{};
+};
+static_assert(sizeof(GpuHistory) >=
+              GpuHistory::kHeadBytes + (kLongestWindow / kGpuSlot + 1) * GpuHistory::kSlotBytes);
+
+struct FleetShard {
+  mutable std::mutex mutex;
+  absl::flat_hash_map<int32_t, std::unique_ptr<Accumulator>> by_model;
+};
+
+struct JobWindow {
+  std::atomic<int32_t> gpus{0};  // entities whose latest row names the job
+  Accumulator sums;
+};
+struct JobShard {
+  mutable std::mutex mutex;
+  absl::flat_hash_map<int32_t, std::unique_ptr<JobWindow>> jobs;
+};
+
+}  // namespace
+
+struct LiveState::Impl {
+  ChunkedTable<GpuNow, kMaxEntities> gpus;
+  ChunkedTable<GpuHistory, kMaxEntities> history;
+  ChunkedTable<Micros, kMaxEntities>
+      gpu_seen;  // time of the latest row of whole GPUs alone: counted often
+  std::array<FleetShard, kShards> fleet;
+  std::array<JobShard, kShards> jobs;
+  mutable std::shared_mutex sets_mutex;
+  absl::flat_hash_map<int32_t, std::vector<int32_t>> sets;  // members of job sets seen here
+  std::atomic<Micros> newest{0}, oldest{0};
+
+  JobShard& ShardOf(int32_t job) { return jobs[static_cast<uint32_t>(job) % kShards]; }
+
+  void LearnSet(int32_t set, absl::Span<const int32_t> members) {
+    if (set == 0) return;
+    {
+      std::shared_lock lock(sets_mutex);
+      if (sets.contains(set)) return;
+    }
+    std::unique_lock lock(sets_mutex);
+    sets.emplace(set, std::vector<int32_t>(members.begin(), members.end()));
+  }
+
+  std::vector<int32_t> Members(int32_t set) const {
+    std::shared_lock lock(sets_mutex);
+    const auto it = sets.find(set);
+    return it == sets.end() ? std::vector<int32_t>{} : it->second;
+  }
+
+  void CountGpu(int32_t job, int32_t by) {
+    JobShard& shard = ShardOf(job);
+    std::lock_guard lock(shard.mutex);
+    if (const auto it = shard.jobs.find(job); it != shard.jobs.end()) it->second->gpus += by;
+  }
+
+  void AddToJob(int32_t job, Micros ts, const Sums& delta, double share) {
+    JobShard& shard = ShardOf(job);
+    std::lock_guard lock(shard.mutex);
+    auto& window = shard.jobs[job];
+    if (window == nullptr) window = std::make_unique<JobWindow>();
+    window->sums.Add(ts, delta, share);
+  }
+
+  // What rows with this one's time, jobs and model add together.
+  void AddToSums(const LiveRow& row, const Sums& delta) {
+    const GpuNow& now = row.now;
+    if (row.jobs.empty()) {
+      AddToJob(0, now.ts, delta, 1);
+    } else {
+      for (int32_t job : row.jobs)
+        AddToJob(job, now.ts, delta, 1.0 / static_cast<double>(row.jobs.size()));
+    }
+    FleetShard& shard = fleet[static_cast<uint32_t>(now.entity) % kShards];
+    std::lock_guard lock(shard.mutex);
+    auto& accumulator = shard.by_model[now.model];
+    if (accumulator == nullptr) accumulator = std::make_unique<Accumulator>();
+    accumulator->Add(now.ts, delta, 1);
+  }
+
+  void AddToHistory(const LiveRow& row, const Sums& delta) {
+    history.With(row.now.entity, [&](GpuHistory& h) { h.Add(row, delta); });
+  }
+
+  // Keeps the latest row of the entity, and counts who has it.
+  void NoteLatest(const LiveRow& row) {
+    const GpuNow& now = row.now;
+    bool first = false;
+    const int32_t old_set = gpus.With(now.entity, [&](GpuNow& known) {
+      first = known.ts == 0;
+      const int32_t set = known.job_set;
+      if (now.ts >= known.ts) known = now;
+      return set;
+    });
+    if (!now.instance)
+      gpu_seen.With(now.entity, [&](Micros& seen) { seen = std::max(seen, now.ts); });
+    if ((!first && old_set == now.job_set) || (now.flags & telemetry::kMigParent) != 0) return;
+    const auto count = [&](absl::Span<const int32_t> jobs, int32_t by) {
+      if (jobs.empty()) CountGpu(0, by);
+      for (int32_t job : jobs) CountGpu(job, by);
+    };
+    if (!first) count(Members(old_set), -1);
+    count(row.jobs, 1);
+  }
+
+  struct Start {
+    Micros at = 0;
+    bool fine = false;
+  };
+  Start StartOf(Micros from) const {
+    const Micros newest = this->newest;
+    const bool fine = from > FloorTo(newest, kFineSlot) - kFineWindow;
+    const Micros slot = fine ? kFineSlot : kCoarseSlot;
+    from = std::max(from, FloorTo(newest, slot) - kLongestWindow + 1);
+    return {std::max<Micros>(0, FloorTo(from + slot - 1, slot)), fine};
+  }
+};
+
+LiveState::LiveState() : impl_(std::make_unique<Impl>()) {}
+LiveState::~LiveState() = default;
+
+void LiveState::Update(absl::Span<const LiveRow> rows) {
+  const auto known = [](const LiveRow& row) {
+    return row.now.entity >= 1 && row.now.entity < kMaxEntities;
+  };
+  const auto together = [](const LiveRow& a, const LiveRow& b) {
+    return a.now.ts == b.now.ts && a.now.job_set == b.now.job_set && a.now.model == b.now.model &&
+           a.jobs == b.jobs;
+  };
+  Micros latest = 0, earliest = 0;
+  for (size_t begin = 0, end; begin < rows.size(); begin = end) {
+    const LiveRow& head = rows[begin];
+    end = begin + 1;
+    if (!known(head)) continue;
+    impl_->LearnSet(head.now.job_set, head.jobs);
+    Sums total = Contribution(head);
+    impl_->AddToHistory(head, total);
+    for (; end < rows.size() && known(rows[end]) && together(head, rows[end]); ++end) {
+      const Sums delta = Contribution(rows[end]);
+      impl_->AddToHistory(rows[end], delta);
+      for (int k = 0; k < kSumCount; ++k) total[k] += delta[k];
+    }
+    impl_->AddToSums(head, total);
+    for (const LiveRow& row : rows.subspan(begin, end - begin)) impl_->NoteLatest(row);
+    latest = std::max(latest, head.now.ts);
+    earliest = earliest == 0 ? head.now.ts : std::min(earliest, head.now.ts);
+  }
+  if (earliest == 0) return;
+  Micros newest = impl_->newest.load(std::memory_order_relaxed);
+  while (newest < latest && !impl_->newest.compare_exchange_weak(newest, latest)) {
+  }
+  Micros oldest = impl_->oldest.load(std::memory_order_relaxed);
+  while ((oldest == 0 || earliest < oldest) &&
+         !impl_->oldest.compare_exchange_weak(oldest, earliest)) {
+  }
+}
+
+void LiveState::Prefetch(int32_t entity, Micros ts) const {
+  if (ts <= 0) return;
+  impl_->gpus.Prefetch(entity, sizeof(GpuNow));
+  impl_->history.Prefetch(entity, GpuHistory::kHeadBytes);
+  impl_->history.Prefetch(entity, GpuHistory::kSlotBytes, GpuHistory::OffsetOf(ts));
+}
+
+void LiveState::Revise(const LiveRow& before, const LiveRow& after) {
+  const GpuNow& now = after.now;
+  if (now.entity < 1 || now.entity >= kMaxEntities) return;
+  Sums delta = Contribution(after);
+  const Sums old = Contribution(before);
+  for (int k = 0; k < kSumCount; ++k) delta[k] -= old[k];
+  impl_->AddToSums(after, delta);
+  impl_->AddToHistory(after, delta);
+  impl_->gpus.With(now.entity, [&](GpuNow& known) {
+    if (known.ts == now.ts) known = now;
+  });
+}
+
+void LiveState::ForEachGpu(int32_t job, absl::FunctionRef<void(const GpuNow&)> visit) const {
+  absl::flat_hash_set<int32_t> wanted_sets;
+  if (job != 0) {
+    std::shared_lock lock(impl_->sets_mutex);
+    for (const auto& [set, members] : impl_->sets) {
+      if (std::find(members.begin(), members.end(), job) != members.end()) wanted_sets.insert(set);
+    }
+    if (wanted_sets.empty()) return;
+  }
+  impl_->gpus.ForEach([&](const GpuNow& g) {
+    if (g.ts != 0 && (job == 0 || wanted_sets.contains(g.job_set))) visit(g);
+  });
+}
+
+std::vector<GpuNow> LiveState::Gpus(int32_t job) const {
+  std::vector<GpuNow> out;
+  ForEachGpu(job, [&](const GpuNow& g) { out.push_back(g); });
+  return out;
+}
+
+GpuNow LiveState::Gpu(int32_t entity) const { return impl_->gpus.At(entity); }
+
+std::optional<LiveState::GpuWindow> LiveState::GpuSince(int32_t entity, int32_t job_set,
+                                                        Micros from) const {
+  return impl_->history.Read(entity, [&](const GpuHistory& h) { return h.Since(job_set, from); });
+}
+
+int32_t LiveState::GpusReporting(Micros since) const {
+  int32_t count = 0;
+  impl_->gpu_seen.ForEach([&](Micros seen) { count += seen != 0 && seen > since; });
+  return count;
+}
+
+UsageSums LiveState::FleetSince(Micros from) const {
+  UsageSums total;
+  for (const auto& [model, sums] : ModelsSince(from)) total += sums;
+  total.gpus = GpusReporting(Align(from) - 1);
+  return total;
+}
+
+std::vector<std::pair<int32_t, UsageSums>> LiveState::ModelsSince(Micros from) const {
+  const Impl::Start start = impl_->StartOf(from);
+  absl::flat_hash_map<int32_t, UsageSums> merged;
+  for (const FleetShard& shard : impl_->fleet) {
+    std::lock_guard lock(shard.mutex);
+    for (const auto& [model, accumulator] : shard.by_model) {
+      const UsageSums sums = accumulator->Since(start.at, start.fine);
+      if (sums.ofu.samples > 0 || sums.power_span_s > 0) merged[model] += sums;
+    }
+  }
+  std::vector<std::pair<int32_t, UsageSums>> out(merged.begin(), merged.end());
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return out;
+}
+
+std::vector<store::JobUsage> LiveState::JobsSince(Micros from) const {
+  const Impl::Start start = impl_->StartOf(from);
+  std::vector<store::JobUsage> out;
+  std::vector<std::pair<int32_t, const JobWindow*>> windows;
+  for (const JobShard& shard : impl_->jobs) {
+    std::lock_guard lock(shard.mutex);
+    windows.clear();
+    for (const auto& [job, w] : shard.jobs) windows.emplace_back(job, w.get());
+    if (out.empty()) out.reserve((windows.size() + 8) * kShards);
+    // Every job is a few cache lines somewhere: ask for them before they are needed.
+    constexpr size_t kAhead = 8;
+    for (size_t k = 0; k < windows.size() + kAhead; ++k) {
+      if (k + kAhead < windows.size()) PrefetchToRead(windows[k + kAhead].second, 1);
+      if (k < windows.size()) windows[k].second->sums.Prefetch(start.at, start.fine);
+      if (k < kAhead) continue;
+      const auto& [job, w] = windows[k - kAhead];
+      if (w->sums.last() < start.at) continue;
+      store::JobUsage& usage = out.emplace_back();
+      usage.job = job;
+      usage.sums = w->sums.Since(start.at, start.fine);
+      usage.sums.gpus = w->gpus;
+    }
+  }
+  return out;
+}
+
+UsageSums LiveState::JobSince(int32_t job, Micros from) const {
+  const Impl::Start start = impl_->StartOf(from);
+  JobShard& shard = impl_->ShardOf(job);
+  std::lock_guard lock(shard.mutex);
+  const auto it = shard.jobs.find(job);
+  if (it == shard.jobs.end()) return {};
+  UsageSums sums = it->second->sums.Since(start.at, start.fine);
+  sums.gpus = it->second->gpus;
+  return sums;
+}
+
+std::vector<store::UsagePoint> LiveState::FleetMinutes(Micros from) const {
+  std::vector<store::UsagePoint> out;
+  for (Micros at = FloorTo(Align(from), kCoarseSlot); at <= newest(); at += kCoarseSlot) {
+    store::UsagePoint point{.ts = at, .sums = {}};
+    for (const FleetShard& shard : impl_->fleet) {
+      std::lock_guard lock(shard.mutex);
+      for (const auto& [model, accumulator] : shard.by_model) point.sums += accumulator->Minute(at);
+    }
+    if (point.sums.ofu.samples > 0 || point.sums.power_span_s > 0) out.push_back(std::move(point));
+  }
+  return out;
+}
+
+std::vector<store::UsagePoint> LiveState::JobMinutes(int32_t job, Micros from) const {
+  std::vector<store::UsagePoint> out;
+  JobShard& shard = impl_->ShardOf(job);
+  std::lock_guard lock(shard.mutex);
+  const auto it = shard.jobs.find(job);
+  if (it == shard.jobs.end()) return out;
+  for (Micros at = FloorTo(Align(from), kCoarseSlot); at <= newest(); at += kCoarseSlot) {
+    store::UsagePoint point{.ts = at, .sums = it->second->sums.Minute(at)};
+    if (point.sums.ofu.samples > 0) out.push_back(std::move(point));
+  }
+  return out;
+}
+
+Micros LiveState::Align(Micros from) const { return impl_->StartOf(from).at; }
+
+Micros LiveState::newest() const { return impl_->newest; }
+Micros LiveState::oldest() const { return impl_->oldest; }
+
+void LiveState::Expire() {
+  const Micros limit = impl_->newest - kLongestWindow - kCoarseSlot;
+  for (JobShard& shard : impl_->jobs) {
+    std::lock_guard lock(shard.mutex);
+    absl::erase_if(shard.jobs,
+                   [&](const auto& entry) { return entry.second->sums.last() < limit; });
+  }
+}
+
+}  // namespace flopwatch::ingest

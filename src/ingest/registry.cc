@@ -1,0 +1,334 @@
+#include "ingest/registry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "base/text.h"
+
+namespace flopwatch::ingest {
+namespace {
+
+using store::EntityRecord;
+using store::ModelRecord;
+using telemetry::EntityKey;
+using telemetry::EntityKind;
+using telemetry::EntityLabels;
+
+// What the hardware table says about a reported name; everything stays unknown where it says
+// nothing.
+ModelRecord LookUp(const hardware::Catalog& catalog, int32_t id, std::string_view name) {
+  ModelRecord record;
+  record.id = id;
+  record.name = name;
+  const auto found = catalog.Find(name);
+  if (!found.ok()) return record;
+  const hardware::Accelerator& a = **found;
+  record.tensor_clock_max_mhz = a.tensor_clock_max_mhz;
+  record.sm_count = a.sm_count.value_or(0);
+  record.tdp_w = a.tdp_w.value_or(0);
+  // Half-rate: with FP32 accumulate the counter tops out at half (counters.md 4.2, finding 5).
+  record.half_rate = a.tpa_ceiling_fp32_acc.has_value() && *a.tpa_ceiling_fp32_acc < 0.75;
+  return record;
+}
+
+bool SameFacts(const ModelRecord& a, const ModelRecord& b) {
+  return a.tensor_clock_max_mhz == b.tensor_clock_max_mhz && a.sm_count == b.sm_count &&
+         a.tdp_w == b.tdp_w && a.half_rate == b.half_rate;
+}
+
+// A label that is not said any more does not wipe what is known: exporters leave labels out on some
+// lines.
+bool Merge(std::string& known, const std::string& said) {
+  if (said.empty() || said == known) return false;
+  known = said;
+  return true;
+}
+
+bool MergeLabels(EntityLabels& known, const EntityLabels& said) {
+  bool changed = Merge(known.node, said.node);
+  changed |= Merge(known.model, said.model);
+  changed |= Merge(known.device, said.device);
+  changed |= Merge(known.pci_bus_id, said.pci_bus_id);
+  changed |= Merge(known.driver, said.driver);
+  changed |= Merge(known.mig_profile, said.mig_profile);
+  if (said.index >= 0 && said.index != known.index) {
+    known.index = said.index;
+    changed = true;
+  }
+  return changed;
+}
+
+// The hash maps' own string_view, which is not std's where the library was built for C++14.
+absl::string_view AbslView(std::string_view s) { return {s.data(), s.size()}; }
+
+std::string SeriesKey(std::string_view target, std::string_view name, std::string_view labels) {
+  return fmt::format("{}\n{}\n{}", target, name, labels);
+}
+
+template <typename T>
+void PlaceAt(std::deque<T>& table, int32_t id, T record) {
+  if (static_cast<size_t>(id) > table.size()) table.resize(id);
+  table[id - 1] = std::move(record);
+}
+
+}  // namespace
+
+void Registry::Load(const store::Dimensions& d) {
+  std::unique_lock lock(mutex_);
+  for (const ModelRecord& stored : d.models) {
+    if (stored.id < 1 || stored.id > kMaxModels) continue;
+    ModelRecord now = LookUp(*catalog_, stored.id, stored.name);
+    if (!SameFacts(now, stored)) dirty_models_.push_back(stored.id);
+    model_by_name_[stored.name] = stored.id;
+    PlaceAt(models_, stored.id, std::move(now));
+  }
+  for (const EntityRecord& e : d.entities) {
+    if (e.id < 1 || e.id > kMaxEntities) continue;
+    entity_by_key_[KeyOf(e.key)] = e.id;
+    PlaceAt(entities_, e.id, e);
+    if (e.key.kind == EntityKind::kGpu) CountNode(e.labels.node, 1);
+    if (e.key.kind == EntityKind::kGpuInstance) ++instances_;
+  }
+  for (const store::SeriesRecord& s : d.series) {
+    series_by_key_[SeriesKey(s.target, s.name, s.labels)] = s.id;
+    last_series_ = std::max(last_series_, s.id);
+  }
+}
+
+Registry::Key Registry::KeyOf(const EntityKey& key) {
+  return {key.kind, absl::AsciiStrToLower(key.uuid), key.gpu_instance};
+}
+
+int32_t Registry::ModelId(std::string_view name) {
+  if (name.empty()) return 0;
+  const auto it = model_by_name_.find(AbslView(name));
+  if (it != model_by_name_.end()) return it->second;
+  // Past the limit an exporter is inventing names: its GPUs stay "model unknown", everyone else is
+  // untouched.
+  if (models_.size() >= kMaxModels) return 0;
+  const auto id = static_cast<int32_t>(models_.size()) + 1;
+  models_.push_back(LookUp(*catalog_, id, name));
+  model_by_name_.emplace(name, id);
+  dirty_models_.push_back(id);
+  return id;
+}
+
+Device Registry::DeviceOf(int32_t model) const {
+  if (model < 1 || model > static_cast<int32_t>(models_.size())) return {};
+  const ModelRecord& m = models_[model - 1];
+  return Device{.model = model,
+                .tensor_clock_max_mhz = m.tensor_clock_max_mhz.value_or(0),
+                .sm_count = m.sm_count,
+                .tdp_w = m.tdp_w,
+                .half_rate = m.half_rate};
+}
+
+int32_t Registry::InstanceSms(int32_t model, std::string_view profile) const {
+  if (model < 1 || profile.empty()) return 0;
+  const auto accelerator = catalog_->Find(models_[model - 1].name);
+  if (!accelerator.ok()) return 0;
+  return hardware::MigProfileSms(**accelerator, profile).value_or(0);
+}
+
+// As the store's dim.weights: by SMs; where these are not known by compute slices of the profile
+// ("2g.10gb" is 2 of 7); else one of seven.
+double Registry::FractionOf(const EntityRecord& e) const {
+  if (e.key.kind != EntityKind::kGpuInstance) return 1;
+  const int32_t gpu_sms = DeviceOf(e.model).sm_count;
+  if (gpu_sms > 0 && e.sm_count > 0)
+    return std::min(1.0, static_cast<double>(e.sm_count) / gpu_sms);
+  int slices = 1;
+  const std::string& profile = e.labels.mig_profile;
+  const char* end = profile.data() + profile.size();
+  const auto [after, ec] = std::from_chars(profile.data(), end, slices);
+  if (ec != std::errc() || after == end || *after != 'g') slices = 1;
+  return std::clamp(slices / 7.0, 1 / 7.0, 1.0);
+}
+
+void Registry::MarkDirty(EntityRecord& e) {
+  ++version_;
+  if (dirty_entities_.empty() || dirty_entities_.back() != e.id) dirty_entities_.push_back(e.id);
+}
+
+void Registry::CountNode(const std::string& node, int by) {
+  const auto it = gpus_of_node_.try_emplace(node, 0).first;
+  if ((it->second += by) <= 0) gpus_of_node_.erase(it);
+}
+
+StatusOr<EntityRecord*> Registry::Upsert(const EntityKey& key, const EntityLabels& labels,
+                                         int32_t parent, Micros ts) {
+  Key lookup = KeyOf(key);
+  const auto it = entity_by_key_.find(lookup);
+  EntityRecord* e = nullptr;
+  bool changed = false;
+  if (it != entity_by_key_.end()) {
+    e = &entities_[it->second - 1];
+    const std::string old_node = e->labels.node;
+    changed = MergeLabels(e->labels, labels);
+    if (key.kind == EntityKind::kGpu && old_node != e->labels.node) {
+      CountNode(old_node, -1);
+      CountNode(e->labels.node, 1);
+    }
+  } else {
+    if (entities_.size() >= kMaxEntities) {
+      return absl::ResourceExhaustedError(absl::StrCat("GPU ", Printable(key.uuid, 80), ": ",
+                                                       kMaxEntities, " GPUs are known already"));
+    }
+    entities_.push_back(
+        {.id = static_cast<int32_t>(entities_.size()) + 1, .key = key, .labels = labels});
+    e = &entities_.back();
+    e->first_seen = ts;
+    entity_by_key_.emplace(std::move(lookup), e->id);
+    if (key.kind == EntityKind::kGpu) CountNode(e->labels.node, 1);
+    if (key.kind == EntityKind::kGpuInstance) ++instances_;
+    changed = true;
+  }
+  const int32_t model = ModelId(e->labels.model);
+  const int32_t sms = e->key.kind == EntityKind::kGpuInstance
+                          ? InstanceSms(model, e->labels.mig_profile)
+                          : DeviceOf(model).sm_count;
+  changed |= e->model != model || e->sm_count != sms || e->parent != parent || ts < e->first_seen;
+  e->model = model;
+  e->sm_count = sms;
+  e->parent = parent;
+  e->first_seen = std::min(e->first_seen, ts);
+  if (changed) MarkDirty(*e);
+  return e;
+}
+
+StatusOr<ResolvedEntity> Registry::Resolve(const EntityKey& key, const EntityLabels& labels,
+                                           Micros ts) {
+  std::unique_lock lock(mutex_);
+  int32_t parent = 0;
+  if (key.kind == EntityKind::kGpuInstance) {
+    EntityLabels of_gpu = labels;
+    of_gpu.mig_profile.clear();
+    FW_ASSIGN_OR_RETURN(EntityRecord * gpu, Upsert(EntityKey{.uuid = key.uuid}, of_gpu, 0, ts));
+    parent = gpu->id;
+  }
+  FW_ASSIGN_OR_RETURN(EntityRecord * e, Upsert(key, labels, parent, ts));
+  return ResolvedEntity{
+      .id = e->id, .parent = parent, .device = DeviceOf(e->model), .fraction = FractionOf(*e)};
+}
+
+StatusOr<int32_t> Registry::Series(std::string_view target, std::string_view name,
+                                   std::string_view labels) {
+  std::unique_lock lock(mutex_);
+  const auto [it, inserted] = series_by_key_.try_emplace(SeriesKey(target, name, labels), 0);
+  if (!inserted) return it->second;
+  if (last_series_ >= kMaxSeries) {
+    series_by_key_.erase(it);
+    return absl::ResourceExhaustedError(
+        absl::StrCat("narrow series: ", kMaxSeries, " are known already"));
+  }
+  it->second = ++last_series_;
+  new_series_.push_back({.id = it->second,
+                         .target = std::string(target),
+                         .name = std::string(name),
+                         .labels = std::string(labels)});
+  return it->second;
+}
+
+Registry::Changes Registry::TakeChanges() {
+  std::unique_lock lock(mutex_);
+  Changes out;
+  const auto unique = [](std::vector<int32_t>& ids) {
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  };
+  unique(dirty_entities_);
+  unique(dirty_models_);
+  for (int32_t id : dirty_entities_) out.entities.push_back(entities_[id - 1]);
+  for (int32_t id : dirty_models_) out.models.push_back(models_[id - 1]);
+  dirty_entities_.clear();
+  dirty_models_.clear();
+  out.series = std::exchange(new_series_, {});
+  return out;
+}
+
+std::optional<EntityRecord> Registry::entity(int32_t id) const {
+  std::shared_lock lock(mutex_);
+  if (id < 1 || id > static_cast<int32_t>(entities_.size()) || entities_[id - 1].id == 0)
+    return std::nullopt;
+  return entities_[id - 1];
+}
+
+std::optional<ModelRecord> Registry::model(int32_t id) const {
+  std::shared_lock lock(mutex_);
+  if (id < 1 || id > static_cast<int32_t>(models_.size()) || models_[id - 1].id == 0)
+    return std::nullopt;
+  return models_[id - 1];
+}
+
+int32_t Registry::FindEntity(std::string_view uuid, int32_t instance) const {
+  std::shared_lock lock(mutex_);
+  const auto it =
+      entity_by_key_.find(KeyOf({.kind = instance < 0 ? EntityKind::kGpu : EntityKind::kGpuInstance,
+                                 .uuid = std::string(uuid),
+                                 .gpu_instance = instance}));
+  return it == entity_by_key_.end() ? 0 : it->second;
+}
+
+std::optional<ResolvedEntity> Registry::Known(const EntityKey& key) const {
+  std::shared_lock lock(mutex_);
+  const auto it = entity_by_key_.find(KeyOf(key));
+  if (it == entity_by_key_.end()) return std::nullopt;
+  const EntityRecord& e = entities_[it->second - 1];
+  return ResolvedEntity{
+      .id = e.id, .parent = e.parent, .device = DeviceOf(e.model), .fraction = FractionOf(e)};
+}
+
+double Registry::Fraction(int32_t entity) const {
+  std::shared_lock lock(mutex_);
+  if (entity < 1 || entity > static_cast<int32_t>(entities_.size())) return 1;
+  return FractionOf(entities_[entity - 1]);
+}
+
+void Registry::ForEachEntity(absl::FunctionRef<void(const EntityRecord&)> visit) const {
+  std::shared_lock lock(mutex_);
+  for (const EntityRecord& e : entities_) {
+    if (e.id != 0 && telemetry::IsGpu(e.key.kind)) visit(e);
+  }
+}
+
+std::vector<EntityRecord> Registry::Entities() const {
+  std::vector<EntityRecord> out;
+  ForEachEntity([&](const EntityRecord& e) { out.push_back(e); });
+  return out;
+}
+
+std::vector<ModelRecord> Registry::Models() const {
+  std::shared_lock lock(mutex_);
+  std::vector<ModelRecord> out;
+  for (const ModelRecord& m : models_) {
+    if (m.id != 0) out.push_back(m);
+  }
+  return out;
+}
+
+size_t Registry::node_count() const {
+  std::shared_lock lock(mutex_);
+  return gpus_of_node_.size();
+}
+
+uint64_t Registry::version() const {
+  std::shared_lock lock(mutex_);
+  return version_;
+}
+
+bool Registry::has_instances() const {
+  std::shared_lock lock(mutex_);
+  return instances_ > 0;
+}
+
+size_t Registry::entity_count() const {
+  std::shared_lock lock(mutex_);
+  return entities_.size();
+}
+
+}  // namespace flopwatch::ingest

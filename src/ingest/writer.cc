@@ -1,0 +1,404 @@
+#include "ingest/writer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/log.h"
+
+namespace flopwatch::ingest {
+namespace {
+
+using telemetry::EntityKind;
+using telemetry::MetricRow;
+using telemetry::RowHeader;
+using telemetry::SampleBatch;
+
+constexpr Micros kMaintenanceInterval = kMicrosPerMinute;
+constexpr Micros kIntervalMemory = 90 * kMicrosPerDay;  // as long as per-minute rollups are kept
+constexpr int kShutdownTries = 3;
+
+template <typename T>
+void MoveAppend(std::vector<T>& to, std::vector<T>&& from) {
+  if (to.empty()) {
+    to = std::move(from);
+  } else {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  }
+}
+
+double MsSince(Micros start) { return static_cast<double>(MonotonicNow() - start) / 1e3; }
+
+}  // namespace
+
+size_t Writer::Batch::bytes() const {
+  size_t total = metrics.size() * sizeof(MetricRow);
+  for (const SampleBatch& b : samples)
+    total += b.rows.size() * sizeof(RowHeader) + b.values.size() * sizeof(double);
+  return total;
+}
+
+size_t Writer::Batch::rows() const {
+  size_t total = metrics.size();
+  for (const SampleBatch& b : samples) total += b.size();
+  return total;
+}
+
+void Writer::Batch::SetStride(int fields) {
+  stride = fields;
+  for (size_t k = 0; k < samples.size(); ++k) {
+    samples[k].stride = fields;
+    samples[k].kind = static_cast<EntityKind>(k);
+  }
+}
+
+void Writer::Batch::Clear() {
+  for (SampleBatch& b : samples) b.Clear();
+  metrics.clear();
+}
+
+Writer::Writer(const PipelineOptions& options, store::Store* store, Registry* registry,
+               jobs::JobIndex* jobs, telemetry::FieldRegistry* fields)
+    : options_(options),
+      store_(store),
+      registry_(registry),
+      jobs_(jobs),
+      fields_(fields),
+      clock_(options.clock ? options.clock : Now) {
+  next_rollup_ = MonotonicNow() + options_.rollup_interval;
+  next_maintenance_ = MonotonicNow() + kMaintenanceInterval;
+}
+
+void Writer::Start() {
+  thread_ = std::jthread([this](std::stop_token stop) { Run(stop); });
+  if (store_ != nullptr && options_.maintenance) {
+    upkeep_ = std::jthread([this](std::stop_token stop) { Upkeep(stop); });
+  }
+}
+
+Writer::~Writer() {
+  for (std::jthread* thread : {&upkeep_, &thread_}) thread->request_stop();
+  for (std::jthread* thread : {&upkeep_, &thread_}) {
+    if (thread->joinable()) thread->join();
+  }
+  if (store_ == nullptr) return;
+  Status status;
+  for (int attempt = 0; attempt < kShutdownTries; ++attempt) {
+    status = WriteAll();
+    if (status.ok()) status = WriteDimensions(/*shutdown=*/true);
+    if (status.ok() && options_.maintenance) status = store_->RollUp();
+    if (status.ok()) return;
+  }
+  LogError("stopping with {} rows not stored: {}", queued_rows_.load(),
+           std::string(status.message()));
+}
+
+// --- adding rows ---
+
+Writer::Session::Session(Writer* writer, int shard)
+    : writer_(writer), shard_(shard), lock_(writer->shards_[shard].mutex) {
+  const Batch& open = writer_->shards_[shard_].open;
+  rows_before_ = open.rows();
+  bytes_before_ = open.bytes();
+}
+
+void Writer::Session::Add(EntityKind kind, const RowHeader& header, const double* values,
+                          int count) {
+  if (writer_->store_ == nullptr) return;
+  Batch* open = &writer_->shards_[shard_].open;
+  if (count > open->stride) {
+    // A column was added since the batch was begun: rows of one batch have one stride.
+    if (open->rows() > 0) {
+      writer_->queued_rows_ += open->rows() - rows_before_;
+      writer_->queued_bytes_ += open->bytes() - bytes_before_;
+      writer_->Enqueue(open);
+      rows_before_ = bytes_before_ = 0;
+    }
+    open->SetStride(std::max(count, writer_->fields_->size()));
+  }
+  SampleBatch& batch = open->samples[static_cast<size_t>(kind)];
+  batch.rows.push_back(header);
+  batch.values.insert(batch.values.end(), values, values + count);
+  if (count < open->stride) batch.values.resize(batch.values.size() + open->stride - count);
+}
+
+void Writer::Session::AddMetric(const MetricRow& row) {
+  if (writer_->store_ != nullptr) writer_->shards_[shard_].open.metrics.push_back(row);
+}
+
+Writer::Session::~Session() {
+  Batch* open = &writer_->shards_[shard_].open;
+  writer_->queued_rows_ += open->rows() - rows_before_;
+  writer_->queued_bytes_ += open->bytes() - bytes_before_;
+  if (open->rows() >= kBatchRows || open->bytes() >= kBatchBytes) writer_->Enqueue(open);
+  if (!writer_->Overfull()) return;
+  if (!writer_->options_.backfill) {
+    writer_->DropOldest(open);
+    return;
+  }
+  lock_.unlock();
+  writer_->wake_.notify_all();
+  std::unique_lock lock(writer_->queue_mutex_);
+  // Bounded: when the store is broken for good, back-fill goes on and Flush() reports the error.
+  writer_->room_.wait_for(lock, std::chrono::seconds(60), [&] { return !writer_->Overfull(); });
+}
+
+bool Writer::Overfull() const {
+  return queued_rows_ > options_.max_queued_rows || queued_bytes_ > options_.max_queued_bytes;
+}
+
+void Writer::Release(size_t rows, size_t bytes) {
+  queued_rows_ -= rows;
+  queued_bytes_ -= bytes;
+  room_.notify_all();
+}
+
+Writer::Batch Writer::TakeSpare() {
+  if (spares_.empty()) return {};
+  Batch spare = std::move(spares_.back());
+  spares_.pop_back();
+  return spare;
+}
+
+void Writer::GiveSpare(Batch batch) {
+  batch.Clear();
+  std::lock_guard lock(queue_mutex_);
+  if (spares_.size() < kSpareBatches) spares_.push_back(std::move(batch));
+}
+
+void Writer::Enqueue(Batch* open) {
+  std::lock_guard lock(queue_mutex_);
+  const int stride = open->stride;
+  queue_.push_back(std::exchange(*open, TakeSpare()));
+  open->SetStride(stride);
+}
+
+void Writer::DropOldest(Batch* own) {
+  std::lock_guard lock(queue_mutex_);
+  while (Overfull() && !queue_.empty()) {
+    dropped_rows_ += queue_.front().rows();
+    Release(queue_.front().rows(), queue_.front().bytes());
+    queue_.pop_front();
+  }
+  if (Overfull() && own->rows() > 0) {
+    dropped_rows_ += own->rows();
+    Release(own->rows(), own->bytes());
+    own->Clear();
+  }
+}
+
+// --- the writer thread ---
+
+void Writer::Collect() {
+  for (Shard& shard : shards_) {
+    std::lock_guard lock(shard.mutex);
+    if (shard.open.rows() > 0) Enqueue(&shard.open);
+  }
+}
+
+// The next batch to write; small ones are joined so that one flush is one transaction.
+bool Writer::NextBatch(Batch* out) {
+  std::lock_guard lock(queue_mutex_);
+  if (queue_.empty()) return false;
+  *out = std::move(queue_.front());
+  queue_.pop_front();
+  while (!queue_.empty() && queue_.front().stride == out->stride &&
+         out->rows() + queue_.front().rows() <= kBatchRows &&
+         out->bytes() + queue_.front().bytes() <= kBatchBytes) {
+    Batch& next = queue_.front();
+    for (size_t k = 0; k < out->samples.size(); ++k) {
+      SampleBatch& to = out->samples[k];
+      const SampleBatch& from = next.samples[k];
+      to.rows.insert(to.rows.end(), from.rows.begin(), from.rows.end());
+      to.values.insert(to.values.end(), from.values.begin(), from.values.end());
+    }
+    out->metrics.insert(out->metrics.end(), next.metrics.begin(), next.metrics.end());
+    next.Clear();
+    if (spares_.size() < kSpareBatches) spares_.push_back(std::move(next));
+    queue_.pop_front();
+  }
+  return true;
+}
+
+Status Writer::WriteDimensions(bool shutdown) {
+  Registry::Changes changes = registry_->TakeChanges();
+  MoveAppend(pending_.models, std::move(changes.models));
+  MoveAppend(pending_.entities, std::move(changes.entities));
+  MoveAppend(pending_.series, std::move(changes.series));
+  jobs::Changes jobs = jobs_->TakeChanges(shutdown);
+  MoveAppend(pending_jobs_.jobs, std::move(jobs.jobs));
+  MoveAppend(pending_jobs_.intervals, std::move(jobs.intervals));
+  MoveAppend(pending_jobs_.sets, std::move(jobs.sets));
+  if (!pending_.models.empty()) {
+    FW_RETURN_IF_ERROR(Annotate(store_->PutModels(pending_.models), "storing models"));
+    pending_.models.clear();
+  }
+  if (!pending_.entities.empty()) {
+    FW_RETURN_IF_ERROR(Annotate(store_->PutEntities(pending_.entities), "storing GPUs"));
+    pending_.entities.clear();
+  }
+  if (!pending_.series.empty()) {
+    FW_RETURN_IF_ERROR(Annotate(store_->PutSeries(pending_.series), "storing series"));
+    pending_.series.clear();
+  }
+  if (!pending_jobs_.empty()) {
+    FW_RETURN_IF_ERROR(Annotate(store_->PutJobs(pending_jobs_), "storing jobs"));
+    pending_jobs_ = {};
+  }
+  return absl::OkStatus();
+}
+
+// Parts of a batch that were stored are emptied at once: a retry does not store them twice.
+Status Writer::WriteBatch(Batch* batch) {
+  const Micros arrival = clock_();
+  const auto settle = [&](const Status& status, size_t rows, size_t bytes) -> bool {
+    if (!status.ok() && !absl::IsInvalidArgument(status)) return false;
+    if (!status.ok()) {
+      refused_by_store_ += rows;
+      Record(status, "a batch the store refuses was dropped");
+    }
+    Release(rows, bytes);
+    return true;
+  };
+  for (SampleBatch& b : batch->samples) {
+    if (b.rows.empty()) continue;
+    const Status status = store_->Append(b, *fields_, arrival);
+    if (!settle(status, b.rows.size(),
+                b.rows.size() * sizeof(RowHeader) + b.values.size() * sizeof(double))) {
+      return status;
+    }
+    b.Clear();
+  }
+  if (!batch->metrics.empty()) {
+    const Status status = store_->AppendMetrics(batch->metrics, arrival);
+    if (!settle(status, batch->metrics.size(), batch->metrics.size() * sizeof(MetricRow)))
+      return status;
+    batch->metrics.clear();
+  }
+  return absl::OkStatus();
+}
+
+Status Writer::WriteAll() {
+  Collect();
+  while (true) {
+    if (!has_in_flight_) {
+      if (!NextBatch(&in_flight_)) break;
+      has_in_flight_ = true;
+    }
+    FW_RETURN_IF_ERROR(WriteDimensions(/*shutdown=*/false));
+    FW_RETURN_IF_ERROR(WriteBatch(&in_flight_));
+    has_in_flight_ = false;
+    GiveSpare(std::exchange(in_flight_, Batch{}));
+  }
+  return WriteDimensions(/*shutdown=*/false);
+}
+
+void Writer::Record(const Status& status, std::string_view what) {
+  ++flush_errors_;
+  LogWarn("{}: {}", what, std::string(status.message()));
+  std::lock_guard lock(state_mutex_);
+  last_error_ = std::string(status.message());
+}
+
+void Writer::Maintain() {
+  const Micros monotonic = MonotonicNow();
+  if (monotonic >= next_rollup_) {
+    if (const Status s = store_->RollUp(); !s.ok()) Record(s, "rolling up");
+    next_rollup_ = MonotonicNow() + options_.rollup_interval;
+    std::lock_guard lock(state_mutex_);
+    last_rollup_ms_ = MsSince(monotonic);
+  }
+  if (monotonic >= next_maintenance_) {
+    next_maintenance_ = monotonic + kMaintenanceInterval;
+    const Micros now = clock_();
+    if (const Status s = store_->Seal(now); !s.ok()) Record(s, "sealing closed hours");
+    if (const Status s = store_->ApplyRetention(now); !s.ok()) Record(s, "applying retention");
+    jobs_->DropBefore(now - kIntervalMemory);
+  }
+}
+
+void Writer::Upkeep(std::stop_token stop) {
+  while (!stop.stop_requested()) {
+    {
+      std::unique_lock lock(state_mutex_);
+      const Micros wait = std::min(next_rollup_, next_maintenance_) - MonotonicNow();
+      upkeep_wake_.wait_for(lock, stop, std::chrono::microseconds(std::max<Micros>(wait, 0)),
+                            [] { return false; });
+    }
+    if (!stop.stop_requested()) Maintain();
+  }
+}
+
+void Writer::Run(std::stop_token stop) {
+  while (!stop.stop_requested()) {
+    uint64_t wanted = 0;
+    {
+      std::unique_lock lock(state_mutex_);
+      wake_.wait_for(lock, stop, std::chrono::microseconds(options_.flush_interval), [&] {
+        return flush_wanted_ != flush_done_ || (options_.backfill && Overfull());
+      });
+      wanted = flush_wanted_;
+    }
+    if (stop.stop_requested()) break;
+    if (on_tick_) on_tick_();
+    const bool asked = wanted != flush_done_;
+    Status status;
+    if (store_ != nullptr) {
+      const Micros start = MonotonicNow();
+      if (asked || start >= retry_at_) {
+        status = WriteAll();
+        if (status.ok()) {
+          ++flushes_;
+          backoff_ = retry_at_ = 0;
+          std::lock_guard lock(state_mutex_);
+          last_error_.clear();
+          last_flush_ms_ = MsSince(start);
+          last_flush_ = clock_();
+        } else {
+          backoff_ = std::clamp(2 * backoff_, kFirstBackoff, kMaxBackoff);
+          retry_at_ = MonotonicNow() + backoff_;
+          Record(status, "writing to the store");
+        }
+      } else {
+        Collect();
+        continue;
+      }
+    }
+    if (asked) {
+      std::lock_guard lock(state_mutex_);
+      flush_done_ = wanted;
+      flush_status_ = status;
+      flushed_.notify_all();
+    }
+  }
+  std::lock_guard lock(state_mutex_);
+  flush_done_ = flush_wanted_;
+  flushed_.notify_all();
+}
+
+Status Writer::Flush() {
+  std::unique_lock lock(state_mutex_);
+  const uint64_t mine = ++flush_wanted_;
+  wake_.notify_all();
+  flushed_.wait(lock, [&] { return flush_done_ >= mine; });
+  const Status status = flush_status_;
+  lock.unlock();
+  // Here and not on the writer thread: it may have to wait for the end of a sealing.
+  return status.ok() && store_ != nullptr ? store_->RollUp() : status;
+}
+
+void Writer::FillStats(PipelineStats* s) const {
+  s->dropped_rows = dropped_rows_;
+  s->refused_by_store = refused_by_store_;
+  s->queued_rows = queued_rows_;
+  s->queued_bytes = queued_bytes_;
+  s->flushes = flushes_;
+  s->flush_errors = flush_errors_;
+  std::lock_guard lock(state_mutex_);
+  s->last_flush_ms = last_flush_ms_;
+  s->last_rollup_ms = last_rollup_ms_;
+  s->last_flush = last_flush_;
+  s->last_store_error = last_error_;
+}
+
+}  // namespace flopwatch::ingest

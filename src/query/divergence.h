@@ -1,0 +1,55 @@
+// MFU against OFU from the store: what a job's application reported, and what its GPUs did in
+// exactly that time.
+//
+// A job's training window goes from the beginning of what its first application sample in the asked
+// time stands for to its last one. The OFU is that of the same window: of one job from raw rows cut
+// at its ends where that is cheap (kExactWindow), else from whole minutes inside it; of many jobs
+// from minutes in one question, unless exact is asked for. Several claims of one job (a restart
+// with another configuration, two sources) are not mixed: the one with the most time behind it
+// stands for the job.
+#ifndef FLOPWATCH_QUERY_DIVERGENCE_H_
+#define FLOPWATCH_QUERY_DIVERGENCE_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fleet/divergence/diagnose.h"
+#include "fleet/divergence/evidence.h"
+#include "query/query.h"
+
+namespace flopwatch::query {
+
+// One job's claim, judged, and where its numbers come from.
+struct JobDivergence {
+  fleet::JobEvidence evidence;
+  fleet::Diagnosis diagnosis;
+  std::optional<store::Window> window;  // of both MFU and OFU
+  // "raw": rows cut at the window's ends. "rollup": whole minutes inside the window. "" = given by
+  // hand.
+  std::string ofu_source;
+  std::string claim_source;  // "megatron", "api", ...; "" = given by hand
+  std::string mfu_basis;     // "mfu", "tflops_per_gpu", "tokens_per_s"
+  std::string precision;     // as claimed
+  std::string model_note;    // why the model's configuration could not be used
+  std::optional<int64_t> seq_len;
+  int64_t samples = 0;       // of the claim
+  int64_t other_claims = 0;  // of the job in the window, with less time behind them
+};
+
+struct DivergenceQuestion {
+  store::Window window;
+  std::optional<std::string> job;  // its key; absent = all with a claim
+  bool exact = false;
+  fleet::Thresholds thresholds;
+};
+
+// In the order of the jobs' keys. Of one job exactly one, also where nothing was reported: its
+// diagnosis says so.
+StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
+                                                      const DivergenceQuestion& question);
+
+}  // namespace flopwatch::query
+
+#endif  // FLOPWATCH_QUERY_DIVERGENCE_H_

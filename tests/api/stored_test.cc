@@ -1,0 +1,281 @@
+// The same fleet through a real store: what memory says and what the store says agree, online,
+// offline and after a restart.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "fixtures/api_fixture.h"
+
+namespace flopwatch::api {
+namespace {
+
+using namespace test;
+
+class StoredTest : public ApiTest {
+ protected:
+  void SetUp() override {
+    directory_ =
+        std::filesystem::path(testing::TempDir()) /
+        fmt::format("flopwatch_{}_{}",
+                    testing::UnitTest::GetInstance()->current_test_info()->name(), getpid());
+    std::filesystem::remove_all(directory_);
+    Open(false);
+    ApiTest::SetUp();
+  }
+  void TearDown() override {
+    api_.reset();
+    pipeline_.reset();
+    duck_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+  void Open(bool read_only) {
+    duck_.reset();
+    auto opened =
+        store::OpenDuckDbStore({.directory = directory_.string(), .read_only = read_only});
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    duck_ = *std::move(opened);
+  }
+  store::Store* Store() override { return duck_.get(); }
+
+  // Compares every number of two usage objects, but for what the window's edge or the source
+  // explains.
+  static void ExpectSameUsage(const boost::json::value& a, const boost::json::value& b,
+                              const std::string& what) {
+    for (const char* key :
+         {"ofu", "observed_gpu_seconds", "computable_gpu_seconds", "tensor_active", "sm_clock_mhz",
+          "gpu_util", "power_w", "energy_j", "samples", "stale_s"}) {
+      const auto &x = a.at(key), &y = b.at(key);
+      ASSERT_EQ(x.is_null(), y.is_null()) << what << " " << key;
+      if (x.is_null()) continue;
+      // Rollups keep milliseconds and millijoules.
+      EXPECT_NEAR(x.to_number<double>(), y.to_number<double>(),
+                  1e-6 * (1 + std::abs(x.to_number<double>())))
+          << what << " " << key;
+    }
+    for (const auto& [reason, seconds] : a.at("lost_s").as_object()) {
+      EXPECT_NEAR(seconds.to_number<double>(), b.at("lost_s").at(reason).to_number<double>(), 1e-3)
+          << what << " " << std::string(reason);
+    }
+  }
+
+  std::filesystem::path directory_;
+  std::unique_ptr<store::Store> duck_;
+};
+
+TEST_F(StoredTest, MemoryAndRollupsAgree) {
+  ASSERT_TRUE(pipeline_->Flush().ok());
+  // Live: ends now. Stored: the same minutes, ending a moment ago is not live any more.
+  const auto live = Json("/api/v1/fleet?from=2026-09-21T14:20:00Z");
+  now_ += kMicrosPerMinute;
+  const auto stored = Json("/api/v1/fleet?from=2026-09-21T14:20:00Z&to=2026-09-21T14:44:05Z");
+  ASSERT_EQ(Text(live, "/window/source"), "live");
+  ASSERT_EQ(Text(stored, "/window/source"), "rollup");
+  ExpectSameUsage(live.at("usage"), stored.at("usage"), "fleet");
+  for (size_t k = 0; k < 2; ++k) {
+    EXPECT_EQ(live.at("models").as_array()[k].at("model"),
+              stored.at("models").as_array()[k].at("model"));
+    ExpectSameUsage(live.at("models").as_array()[k].at("usage"),
+                    stored.at("models").as_array()[k].at("usage"), "model");
+  }
+  const auto& x = live.at_pointer("/series/ofu").as_array();
+  const auto& y = stored.at_pointer("/series/ofu").as_array();
+  ASSERT_EQ(x.size(), y.size());
+  for (size_t k = 0; k < x.size(); ++k)
+    EXPECT_NEAR(x[k].to_number<double>(), y[k].to_number<double>(), 1e-6) << k;
+
+  now_ -= kMicrosPerMinute;
+  const auto live_jobs = Json("/api/v1/jobs?sort=job&from=2026-09-21T14:20:00Z");
+  now_ += kMicrosPerMinute;
+  const auto stored_jobs =
+      Json("/api/v1/jobs?sort=job&from=2026-09-21T14:20:00Z&to=2026-09-21T14:44:05Z");
+  const auto exact_jobs =
+      Json("/api/v1/jobs?sort=job&exact=1&from=2026-09-21T14:20:00Z&to=2026-09-21T14:44:05Z");
+  ASSERT_EQ(Number(live_jobs, "/total"), 4);
+  ASSERT_EQ(Number(stored_jobs, "/total"), 4);
+  ASSERT_EQ(Number(exact_jobs, "/total"), 4);
+  for (int k = 0; k < 4; ++k) {
+    const auto& a = live_jobs.at("jobs").as_array()[k];
+    const auto& b = stored_jobs.at("jobs").as_array()[k];
+    const auto& c = exact_jobs.at("jobs").as_array()[k];
+    EXPECT_EQ(a.at("job"), b.at("job"));
+    ExpectSameUsage(a.at("usage"), b.at("usage"), Text(a, "/job"));
+    EXPECT_EQ(Number(a, "/usage/gpus"), Number(b, "/usage/gpus"));
+    EXPECT_NEAR(Number(a, "/usage/ofu"), Number(c, "/usage/ofu"), 1e-6);
+  }
+}
+
+// The store keeps milliseconds. A fleet younger than the window is answered from memory only if
+// nothing older is stored: a first row that is a fraction of a millisecond later in memory would
+// send every question to the store.
+class OddClockTest : public StoredTest {
+ protected:
+  OddClockTest() { fraction_ = 123'456; }
+};
+
+TEST_F(OddClockTest, AYoungFleetIsAnsweredFromMemory) {
+  EXPECT_EQ(duck_->stats().oldest_ts % kMicrosPerSecond, 123'000);
+  const auto fleet = Json("/api/v1/fleet?from=2026-09-21T14:00:00Z");
+  EXPECT_EQ(Text(fleet, "/window/source"), "live");
+  EXPECT_NEAR(Number(fleet, "/usage/observed_gpu_seconds"), 1800.0 * 4 + 1800.0 * 14 / 108, 0.5);
+  EXPECT_EQ(Text(Json("/api/v1/jobs?from=2026-09-21T14:00:00Z"), "/window/source"), "live");
+}
+
+TEST_F(StoredTest, OneJobAndOneGpu) {
+  // [14:15, 14:44): 174 samples of ten seconds on each of two GPUs, OFU 0.6 and 0.2.
+  const auto job = Json("/api/v1/jobs/100?from=2026-09-21T14:15:00Z&to=2026-09-21T14:44:00Z");
+  EXPECT_NEAR(Number(job, "/job/usage/ofu"), 0.4, 1e-6);
+  EXPECT_NEAR(Number(job, "/job/usage/gpu_seconds"), 2 * 1740, 1e-6);
+  EXPECT_NEAR(Number(job, "/job/usage/computable_gpu_seconds"), 2 * 1740, 1e-6);
+  EXPECT_EQ(Number(job, "/job/usage/coverage"), 1);
+  ASSERT_EQ(job.at("gpus").as_array().size(), 2u);
+  EXPECT_NEAR(Number(job, "/gpus/0/usage/ofu"), 0.6, 1e-6);
+  EXPECT_NEAR(Number(job, "/gpus/1/usage/ofu"), 0.2, 1e-6);
+  EXPECT_EQ(Number(job, "/gpus/1/usage/coverage"), 1);
+  EXPECT_EQ(Text(job, "/gpus/1/node"), "node1");
+
+  // The MIG GPU: its instance by its share, the board's power once.
+  const auto gpu = Json("/api/v1/gpus/GPU-D?from=2026-09-21T14:15:00Z&to=2026-09-21T14:44:00Z");
+  EXPECT_NEAR(Number(gpu, "/usage/ofu"), 0.9, 1e-6);
+  EXPECT_NEAR(Number(gpu, "/usage/computable_gpu_seconds"), 1740.0 * 14 / 108, 1e-3);
+  EXPECT_NEAR(Number(gpu, "/usage/coverage"), 14.0 / 108, 1e-6);
+  EXPECT_NEAR(Number(gpu, "/usage/power_w"), 250, 1e-6);
+  EXPECT_EQ(Text(gpu, "/jobs/0/job"), "ml/train-0");
+  // The instance by itself: all of its own seconds.
+  const auto instance =
+      Json("/api/v1/gpus/GPU-D?gpu_instance=7&from=2026-09-21T14:15:00Z&to=2026-09-21T14:44:00Z");
+  EXPECT_NEAR(Number(instance, "/usage/ofu"), 0.9, 1e-6);
+  EXPECT_EQ(Number(instance, "/usage/coverage"), 1);
+}
+
+TEST_F(StoredTest, OfflineSaysTheSameAsTheServer) {
+  const std::string jobs_url =
+      "/api/v1/jobs?sort=job&from=2026-09-21T14:15:00Z&to=2026-09-21T14:43:00Z";
+  const auto online = Json(jobs_url);
+  api_.reset();
+  pipeline_.reset();
+  Open(/*read_only=*/true);
+  ApiParts parts;
+  parts.store = duck_.get();
+  parts.catalog = &hardware::Catalog::Builtin();
+  api_ = std::make_unique<Api>(std::move(parts));
+  const auto offline = Json(jobs_url);
+  ASSERT_EQ(Number(offline, "/total"), 4);
+  for (int k = 0; k < 4; ++k) {
+    const auto &a = online.at("jobs").as_array()[k], &b = offline.at("jobs").as_array()[k];
+    EXPECT_EQ(a.at("job"), b.at("job"));
+    EXPECT_EQ(a.at("user"), b.at("user"));
+    ExpectSameUsage(a.at("usage"), b.at("usage"), Text(a, "/job"));
+    EXPECT_NEAR(Number(a, "/usage/gpu_seconds"), Number(b, "/usage/gpu_seconds"), 1e-6);
+  }
+  EXPECT_EQ(Text(Json("/api/v1/status"), "/now"), "2026-09-21T14:44:00Z");
+  EXPECT_EQ(Number(Json("/api/v1/status"), "/jobs_running"), 4);
+  // Means of the last hour stand in for the latest rows.
+  const auto gpus = Json("/api/v1/gpus?sort=gpu&node=node1");
+  EXPECT_EQ(Number(gpus, "/total"), 3);
+  EXPECT_NEAR(Number(gpus, "/gpus/0/ofu"), 0.6, 1e-6);
+  EXPECT_EQ(Text(gpus, "/gpus/0/job"), "100");
+  EXPECT_EQ(Number(Json("/api/v1/sql?q=SELECT 6 * 7 AS answer"), "/rows/0/0"), 42);
+}
+
+TEST_F(StoredTest, AfterARestartTheWindowThatNeedsHistoryReadsTheStore) {
+  const double gpus = Number(Json("/api/v1/gpus"), "/total");
+  api_.reset();
+  pipeline_.reset();
+  Open(false);
+  PipelineOptions options;
+  options.clock = [this] { return now_; };
+  options.flush_interval = kMicrosPerHour;
+  pipeline_ = *Pipeline::Start(options, &hardware::Catalog::Builtin(), duck_.get());
+  MakeApi({});
+  // Before the first scrape every GPU is known, silent, and without values.
+  const auto silent = Json("/api/v1/gpus?sort=gpu&order=asc");
+  EXPECT_EQ(Number(silent, "/total"), gpus);
+  EXPECT_EQ(Text(silent, "/gpus/0/gpu"), "GPU-A");
+  EXPECT_EQ(Text(silent, "/gpus/0/state"), "silent");
+  EXPECT_EQ(Text(silent, "/gpus/0/ofu"), "null");
+  EXPECT_EQ(Text(silent, "/gpus/0/power_w"), "null");
+  api_.reset();
+  Scrape(kScrapes);
+  Scrape(kScrapes + 1);
+  now_ += kSecond;
+  MakeApi({});
+  // Memory knows ten seconds; the hour is in the store, the rows just flushed too.
+  ASSERT_TRUE(pipeline_->Flush().ok());
+  EXPECT_TRUE(api_->IsSlow(MakeRequest("GET", "/api/v1/jobs")));
+  const auto jobs = Json("/api/v1/jobs?from=2026-09-21T14:15:00Z");
+  EXPECT_EQ(Text(jobs, "/window/source"), "rollup");
+  EXPECT_EQ(Text(jobs, "/jobs/0/job"), "100");
+  EXPECT_NEAR(Number(jobs, "/jobs/0/usage/ofu"), 0.4, 1e-6);
+  // The same job goes on: its interval is one, not two.
+  const auto gpu = Json("/api/v1/gpus/GPU-A");
+  EXPECT_EQ(gpu.at("jobs").as_array().size(), 1u);
+  EXPECT_EQ(Text(gpu, "/jobs/0/from"), "2026-09-21T14:14:00Z");
+}
+
+TEST_F(StoredTest, PartsOfANodeHaveTablesOfTheirOwnAndAreNoGpus) {
+  const double gpus = Number(Json("/api/v1/gpus"), "/total");
+  for (int k = 1; k <= 3; ++k) {
+    pipeline_->Ingest(
+        "http://node1:9400/metrics", "node1",
+        fmt::format(
+            "DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT{{nvswitch=\"0\",Hostname=\"node1\"}} {}\n"
+            "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX{{nvlink=\"3\",nvswitch=\"nvswitch0\",Hostname="
+            "\"node1\"}} {}\n"
+            "DCGM_FI_DEV_CPU_UTIL_TOTAL{{cpu=\"1\",Hostname=\"node1\"}} 0.{}\n",
+            40 + k, 1000 * k, k),
+        now_ + k * 10 * kSecond, 0);
+  }
+  now_ += 40 * kSecond;
+  ASSERT_TRUE(pipeline_->Flush().ok());
+  const auto sql = [&](const std::string& text) {
+    const auto r = duck_->UserSql(text, {});
+    EXPECT_TRUE(r.ok()) << r.status();
+    std::string out;
+    if (!r.ok()) return out;
+    for (const auto& row : r->table.rows) out += std::get<std::string>(row[0]) + ";";
+    return out;
+  };
+  EXPECT_EQ(sql("SELECT concat_ws(' ', name, node, span_s, "
+                "dcgm_fi_dev_nvswitch_temperature_current) FROM switch_samples ORDER BY ts"),
+            "node1/nvswitch0 node1 0.0 41.0;node1/nvswitch0 node1 10.0 42.0;node1/nvswitch0 node1 "
+            "10.0 43.0;");
+  EXPECT_EQ(sql("SELECT concat_ws(' ', name, max(dcgm_fi_dev_nvswitch_link_throughput_tx)) FROM "
+                "link_samples GROUP BY name"),
+            "node1/nvswitch0/nvlink3 3000.0;");
+  EXPECT_EQ(sql("SELECT concat_ws(' ', name, round(avg(dcgm_fi_dev_cpu_util_total), 6)) FROM "
+                "cpu_samples GROUP BY name"),
+            "node1/cpu1 0.2;");
+  EXPECT_EQ(
+      sql("SELECT count(*)::VARCHAR FROM samples WHERE gpu LIKE '%nvswitch%' OR gpu LIKE '%cpu%'"),
+      "0;");
+  EXPECT_EQ(sql("SELECT count(*)::VARCHAR FROM gpus WHERE gpu LIKE '%/%'"), "0;");
+  EXPECT_EQ(Number(Json("/api/v1/gpus"), "/total"), gpus);
+  // Sealed like the others, and known again after a restart.
+  ASSERT_TRUE(duck_->Seal(now_ + 2 * kMicrosPerHour).ok());
+  EXPECT_EQ(sql("SELECT count(*)::VARCHAR FROM switch_samples"), "3;");
+  EXPECT_EQ(sql("SELECT count(*)::VARCHAR FROM link_samples"), "3;");
+}
+
+TEST_F(StoredTest, LateMetadataIsJoinedForReal) {
+  ASSERT_TRUE(pipeline_->Flush().ok());
+  // A static file now says that GPU-A was job 78's from 14:20 to 14:30, not 100's.
+  pipeline_->jobs().SetStatic({{.gpu = "GPU-A",
+                                .job = "78",
+                                .name = "",
+                                .user = "carol",
+                                .workflow = "",
+                                .rank = 0,
+                                .from = kStart + 6 * kMicrosPerMinute,
+                                .to = kStart + 16 * kMicrosPerMinute}});
+  ASSERT_TRUE(pipeline_->Flush().ok());
+  now_ += kMicrosPerMinute;
+  const auto v = Json("/api/v1/jobs/78?from=2026-09-21T14:20:00Z&to=2026-09-21T14:30:00Z");
+  EXPECT_NEAR(Number(v, "/job/usage/ofu"), 0.6, 1e-6);
+  EXPECT_NEAR(Number(v, "/job/usage/computable_gpu_seconds"), 600, 1e-6);
+  EXPECT_NEAR(Number(v, "/job/usage/gpu_seconds"), 600, 1e-6);
+  EXPECT_EQ(boost::json::serialize(v.at_pointer("/job/flags")), R"(["exact"])");
+}
+
+}  // namespace
+}  // namespace flopwatch::api
