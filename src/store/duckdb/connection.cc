@@ -127,10 +127,6 @@ Result::~Result() {
 }
 
 size_t Result::columns() const { return duckdb_column_count(const_cast<duckdb_result*>(&result_)); }
-std::string_view Result::name(size_t column) const {
-  return duckdb_column_name(const_cast<duckdb_result*>(&result_), column);
-}
-
 void Result::ForEach(absl::FunctionRef<void(const Row&)> f) {
   Row row;
   row.vectors_.resize(columns());

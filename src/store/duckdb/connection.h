@@ -69,10 +69,8 @@ class Result {
   ~Result();
 
   size_t columns() const;
-  std::string_view name(size_t column) const;
   // Reads every row. The result can be read once.
   void ForEach(absl::FunctionRef<void(const Row&)> f);
-  duckdb_result* raw() { return &result_; }
 
  private:
   friend class Connection;
