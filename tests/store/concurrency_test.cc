@@ -152,6 +152,7 @@ class LockOrderDeathTest : public ConcurrencyTest {
  protected:
   void SetUp() override {
     if (!kLockRanksChecked) GTEST_SKIP() << "locks are not looked at in this build";
+    GTEST_FLAG_SET(death_test_style, "threadsafe");  // the store has threads
     StoreTest::SetUp();
   }
 };
