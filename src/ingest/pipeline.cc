@@ -36,7 +36,7 @@ class PipelineImpl : public Pipeline {
                  .application = application_,
                  .totals = totals_} {}
 
-  Status Restore(const store::Store& store) {
+  Status Restore(store::Store& store) {
     FW_ASSIGN_OR_RETURN(const store::Dimensions dimensions, store.LoadDimensions());
     registry_.Load(dimensions);
     application_.Load(dimensions.claims);
