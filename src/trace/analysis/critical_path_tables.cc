@@ -164,7 +164,7 @@ std::string_view PathBoundName(PathBound b) {
 constinit const Analysis kCriticalPath = {
     .name = "critical_path",
     .title = "The chain of CPU and GPU work that decides how long a step takes",
-    .run = RunCriticalPathTables,
+    .ours = RunCriticalPathTables,
 };
 
 }  // namespace flopwatch::trace

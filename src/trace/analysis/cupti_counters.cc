@@ -114,7 +114,7 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
 constinit const Analysis kCuptiCounters = {
     .name = "cupti_counters",
     .title = "Hardware counters of single kernels, with the operator that launched them",
-    .run = RunCuptiCounters,
+    .ours = RunCuptiCounters,
 };
 
 }  // namespace flopwatch::trace

@@ -6,28 +6,25 @@
 
 #include <fmt/format.h>
 #include "absl/container/flat_hash_map.h"
-#include "trace/analysis/hta.h"
 #include "trace/analysis/short_name.h"
 #include "trace/analysis/tables.h"
 #include "trace/analysis/tree.h"
 
 namespace flopwatch::trace {
+
+Status NoRank(const TraceSet& set, int32_t rank, std::string_view side) {
+  std::string ranks;
+  for (size_t i = 0; i < set.ranks.size() && i < 16; ++i)
+    ranks += fmt::format("{}{}", i == 0 ? "" : ", ", set.ranks[i].rank);
+  if (set.ranks.size() > 16) ranks += ", ...";
+  return absl::NotFoundError(
+      fmt::format("rank {} is not in the {} trace; it has {}", rank, side, ranks));
+}
+
 namespace {
 
 constexpr double kWorthNaming =
     0.05;  // of the step's change: smaller shares are not named in the sentence
-
-std::string RanksOf(const TraceSet& set) {
-  std::string out;
-  for (size_t i = 0; i < set.ranks.size() && i < 16; ++i)
-    out += fmt::format("{}{}", i == 0 ? "" : ", ", set.ranks[i].rank);
-  return out + (set.ranks.size() > 16 ? ", ..." : "");
-}
-
-Status NoRank(const TraceSet& set, int32_t rank, std::string_view side) {
-  return absl::NotFoundError(
-      fmt::format("rank {} is not in the {} trace; it has {}", rank, side, RanksOf(set)));
-}
 
 // What a name did on one side.
 struct Sums {
@@ -345,68 +342,6 @@ AnalysisTables DiffTables(const TraceDiff& diff, size_t most) {
   out.parts.push_back({"kernels", lines(diff.kernels, false)});
   out.parts.push_back({"operators", lines(diff.operators, true)});
   return out;
-}
-
-StatusOr<Table> HtaTraceDiff(const TraceSet& a, const TraceSet& b, const DiffOptions& options,
-                             DiffDevice device) {
-  struct Both {
-    int64_t counts[2] = {0, 0};
-    Nanos dur[2] = {0, 0};
-  };
-  std::map<std::string, Both> by_name;
-  const auto add = [&](const TraceSet& set, std::optional<int32_t> only_rank,
-                       std::optional<int64_t> only_step, int side) -> Status {
-    const std::string_view which = side == 0 ? "control" : "test";
-    if (set.ranks.empty()) return NotComputable(fmt::format("the {} trace has no rank", which));
-    const RankTrace* rank = only_rank ? set.FindRank(*only_rank) : &set.ranks.front();
-    if (rank == nullptr) return NoRank(set, *only_rank, which);
-    if (rank->steps.empty())
-      return NotComputable(fmt::format("the {} trace marks no steps (ProfilerStep)", which));
-    const int64_t number = only_step.value_or(rank->steps.front().number);
-    const auto step = std::find_if(rank->steps.begin(), rank->steps.end(),
-                                   [&](const Step& s) { return s.number == number; });
-    if (step == rank->steps.end())
-      return absl::NotFoundError(
-          fmt::format("the {} trace has no step ProfilerStep#{}", which, number));
-    const int32_t index = static_cast<int32_t>(step - rank->steps.begin());
-    const EventTable& e = rank->events;
-    std::vector<Sums> sums(set.names.size());
-    for (const Row r : SelectHtaRows(set, *rank).rows) {
-      const bool gpu = e.stream[r] != kNoStream;
-      if (e.step[r] != index || (device == DiffDevice::kCpu && gpu) ||
-          (device == DiffDevice::kGpu && !gpu))
-        continue;
-      ++sums[e.name[r]].count;
-      sums[e.name[r]].total += e.dur[r];
-    }
-    for (NameId id = 0; id < sums.size(); ++id) {
-      if (sums[id].count == 0) continue;
-      const std::string_view text = set.names.Text(id);
-      Both& both = by_name[options.short_names ? ShortName(text) : std::string(text)];
-      both.counts[side] += sums[id].count;
-      both.dur[side] += sums[id].total;
-    }
-    return absl::OkStatus();
-  };
-  FW_RETURN_IF_ERROR(add(a, options.rank_a, options.step_a, 0));
-  FW_RETURN_IF_ERROR(add(b, options.rank_b, options.step_b, 1));
-  Table table;
-  table.columns = PlainColumns({"name", "control_counts", "control_total_duration", "test_counts",
-                                "test_total_duration", "diff_counts", "diff_duration",
-                                "counts_change_categories"});
-  // First the names of the control, then those that only the test has, as HTA joins them.
-  for (const bool in_control : {true, false}) {
-    for (const auto& [name, both] : by_name) {
-      if ((both.counts[0] > 0) != in_control) continue;
-      const int64_t diff = both.counts[1] - both.counts[0];
-      table.rows.push_back({name, both.counts[0], MicrosCell(both.dur[0]), both.counts[1],
-                            MicrosCell(both.dur[1]), diff, MicrosCell(both.dur[1] - both.dur[0]),
-                            std::string(diff > 0   ? "+"
-                                        : diff < 0 ? "-"
-                                                   : "=")});
-    }
-  }
-  return table;
 }
 
 }  // namespace flopwatch::trace

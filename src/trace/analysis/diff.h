@@ -85,6 +85,9 @@ StatusOr<TraceDiff> DiffTraces(const TraceSet& a, const TraceSet& b, const DiffO
 // all).
 AnalysisTables DiffTables(const TraceDiff& diff, size_t most = 0);
 
+// NotFound: the rank is not in that trace, which has these.
+Status NoRank(const TraceSet& set, int32_t rank, std::string_view side);
+
 // HTA's table: name, control_counts, control_total_duration, test_counts, test_total_duration,
 // diff_counts, diff_duration (µs), counts_change_categories ("+", "-", "="); `a` is the control.
 // The control's names in their order, then those of the test alone. HTA's event selection

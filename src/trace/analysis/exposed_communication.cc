@@ -133,7 +133,7 @@ StatusOr<AnalysisTables> RunExposedCommunication(const AnalysisInput& input) {
 constinit const Analysis kExposedCommunication = {
     .name = "exposed_communication",
     .title = "Communication that no compute hides, by step and collective",
-    .run = RunExposedCommunication,
+    .ours = RunExposedCommunication,
 };
 
 }  // namespace flopwatch::trace

@@ -155,7 +155,7 @@ StatusOr<AnalysisTables> RunHotspots(const AnalysisInput& input) {
 constinit const Analysis kHotspots = {
     .name = "hotspots",
     .title = "Operators (own time), calls, kernels and copies: how often, how long, how large",
-    .run = RunHotspots,
+    .ours = RunHotspots,
 };
 
 }  // namespace flopwatch::trace

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trace/analysis/analysis.h"
 #include "trace/analysis/statistics.h"
 #include "trace/event_table.h"
 
@@ -48,6 +49,11 @@ std::vector<HtaNameLine> HtaNameLines(const StringPool& names, const NameTotals&
 
 // pandas' round(): to `digits` decimals, halves to even.
 double HtaRound(double value, int digits);
+// part / whole in per cent, rounded so; absent where the whole is nothing.
+Cell HtaPercent(int64_t part, int64_t whole, int digits);
+
+// AddNotes() (tables.h) for its mode: its window in place of ours.
+void AddHtaNotes(const AnalysisInput& input, Table* table);
 
 }  // namespace flopwatch::trace
 

@@ -112,7 +112,7 @@ StatusOr<AnalysisTables> RunOpLaunchDelay(const AnalysisInput& input) {
 constinit const Analysis kOpLaunchDelay = {
     .name = "op_launch_delay",
     .title = "From an operator's start to its launch, and from the launch to the GPU",
-    .run = RunOpLaunchDelay,
+    .ours = RunOpLaunchDelay,
 };
 
 }  // namespace flopwatch::trace

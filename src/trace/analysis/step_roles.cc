@@ -244,7 +244,7 @@ StatusOr<AnalysisTables> RunStepRoles(const AnalysisInput& input) {
 constinit const Analysis kStepRoles = {
     .name = "step_roles",
     .title = "Step time by role and device figures, as the PyTorch TensorBoard plugin counts them",
-    .run = RunStepRoles,
+    .ours = RunStepRoles,
 };
 
 }  // namespace flopwatch::trace

@@ -155,7 +155,7 @@ StatusOr<AnalysisTables> RunTopOperators(const AnalysisInput& input) {
 constinit const Analysis kTopOperators = {
     .name = "top_operators",
     .title = "Operators by their GPU and CPU time",
-    .run = RunTopOperators,
+    .ours = RunTopOperators,
 };
 
 }  // namespace flopwatch::trace

@@ -184,7 +184,7 @@ StatusOr<AnalysisTables> RunTraceMetrics(const AnalysisInput& input) {
 constinit const Analysis kTraceMetrics = {
     .name = "trace_metrics",
     .title = "The measurements that findings are made of, one row a rank",
-    .run = RunTraceMetrics,
+    .ours = RunTraceMetrics,
 };
 
 }  // namespace flopwatch::trace
