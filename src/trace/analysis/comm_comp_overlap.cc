@@ -5,8 +5,7 @@
 namespace flopwatch::trace {
 namespace {
 
-// traces.md 2.5: the part of communication time during which compute runs too; nothing without
-// communication.
+// The part of communication time during which compute runs too; absent without communication.
 StatusOr<AnalysisTables> CommCompOverlap(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
   Table table;

@@ -14,8 +14,8 @@
 namespace flopwatch::trace {
 namespace {
 
-// A longer gap between two kernels of a stream has a cause that the graph does not know (HTA 0.6,
-// traces.md 2.10).
+// A longer gap between two kernels of a stream has a cause that the graph does not know (HTA 0.6
+// has the same limit).
 constexpr Nanos kLongestKernelGap = 1'500'000;
 constexpr int kMaxDepth = 64;  // parents looked at for a data loader
 constexpr uint32_t kNoNode = std::numeric_limits<uint32_t>::max();
@@ -29,7 +29,7 @@ constexpr std::string_view kHtaBlocking[] = {"cudaDeviceSynchronize",
                                              "cudaMemcpy",
                                              "cudaMemcpyAsync"};
 constexpr std::string_view kHtaLock[] = {"cudaHostAlloc", "cudaLaunchKernel", "cudaMemcpyAsync"};
-// Launches that HTA counts in queues (traces.md 2.7).
+// Launches that HTA counts in queues.
 constexpr std::string_view kPathLaunches[] = {
     "cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel",          "cuLaunchKernelEx",
     "cudaMemcpyAsync",  "cudaMemsetAsync",     "hipMemcpyAsync",          "hipMemsetAsync",
@@ -116,10 +116,9 @@ class Graph {
   std::vector<int32_t>
       queue_;  // hta: length of the stream's queue after a launch or a start; by row
 
-  // HTA keeps times as doubles of microseconds, rounds starts up and ends down to whole ones
-  // (traces.md 2.1); the only oracle of its paths is so. At the size of a wall clock a double is
-  // good to a quarter of a microsecond, which changes which calls are rounded away, so the doubles
-  // are made here too.
+  // HTA keeps times as doubles of microseconds, rounds starts up and ends down to whole ones; the
+  // only oracle of its paths is so. At the size of a wall clock a double is good to a quarter of a
+  // microsecond, which changes which calls are rounded away, so the doubles are made here too.
   Nanos Begin(Row r) const {
     return !hta_ ? e_.ts[r] : rank_.time_base + 1000 * static_cast<Nanos>(std::ceil(HtaTs(r)));
   }

@@ -17,9 +17,8 @@
 // Default mode: GPU work by category, every way of launching (driver API, HIP, graphs),
 // nanoseconds. Where the trace has no rows of synchronisation (the usual case) they are inferred: a
 // blocking call waited for the GPU work that ended last inside it, and a kernel that was launched
-// before, started when the kernel that ended last before it ended. hta mode: HTA 0.6's graph
-// (traces.md 2.10) with its rounding to microseconds, queue lengths and lock model, so that numbers
-// can be compared.
+// before, started when the kernel that ended last before it ended. hta mode: HTA 0.6's graph with
+// its rounding to microseconds, queue lengths and lock model, so that numbers can be compared.
 #ifndef FLOPWATCH_TRACE_ANALYSIS_CRITICAL_PATH_H_
 #define FLOPWATCH_TRACE_ANALYSIS_CRITICAL_PATH_H_
 

@@ -16,8 +16,8 @@ struct Ranges {
   std::vector<Row> ranges, launches;  // by start time
 };
 
-// The profiler measures one kernel a range and serialises them: the i-th range is the i-th launch
-// (traces.md 2.10). Anything else would put one kernel's counters on another.
+// The profiler measures one kernel a range and serialises them: the i-th range is the i-th launch,
+// and HTA pairs them so too. Anything else would put one kernel's counters on another.
 Ranges RangesOf(const RankView& view) {
   const EventTable& e = view.events();
   Ranges out;

@@ -5,7 +5,7 @@
 // rest by what its GPU does: compute, communication that no compute hides, copies that neither
 // hides, idle. The parts' changes add up to the change of the step. Kernels and CPU work stand in
 // lists of their own, by the time that changed; CPU work counts its own time, without what it
-// calls. hta: HTA's table (traces.md 2.10), one rank and one iteration a side, inclusive durations,
+// calls. hta: HTA's table (diff_hta.cc), one rank and one iteration a side, inclusive durations,
 // by name.
 //
 // Pure; any thread. Linear in the rows of both.

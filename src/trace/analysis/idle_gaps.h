@@ -11,7 +11,7 @@
 namespace flopwatch::trace {
 
 // Shorter gaps between work that was queued in time are the GPU's own delay. HTA's threshold, which
-// it documents as 30 ns and compares in µs (traces.md 2.6).
+// it documents as 30 ns and compares in µs.
 inline constexpr Nanos kKernelDelay = 30'000;
 
 enum Idle : size_t { kHostWait, kKernelWait, kOtherWait, kNotKnown, kIdleKinds };

@@ -8,7 +8,7 @@ namespace flopwatch::trace {
 namespace {
 
 // Gaps to the previous row, not to the end of all before it: negative where rows of a stream
-// overlap (traces.md 2.6).
+// overlap.
 GapsByKind HtaGaps(const EventTable& e, const std::vector<Row>& rows) {
   GapsByKind out;
   for (size_t i = 0; i < rows.size(); ++i) {

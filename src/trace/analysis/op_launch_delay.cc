@@ -23,9 +23,9 @@ struct Delays {
   int64_t kernels = 0;
 };
 
-// traces.md 2.10: for the innermost aten operator above a launch call (same thread: no other can
-// have made it), the time from the operator's start to its first launch call and from that call's
-// start to the start of its first GPU work.
+// For the innermost aten operator above a launch call (same thread: no other can have made it), the
+// time from the operator's start to its first launch call and from that call's start to the start
+// of its first GPU work.
 std::vector<Delays> DelaysOf(const RankView& view) {
   const EventTable& e = view.events();
   const StringPool& names = view.set().names;

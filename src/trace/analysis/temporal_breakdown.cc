@@ -5,8 +5,8 @@
 namespace flopwatch::trace {
 namespace {
 
-// traces.md 2.3: span from the first start to the last end; idle is what nothing covers; the rest
-// of the span is shared out in this order, so that the four parts add up to it: compute,
+// The span is from the first start to the last end of GPU work; idle is what nothing covers; the
+// rest of the span is shared out in this order, so that the four parts add up to it: compute,
 // communication that no compute hides, copies and fills that neither hides.
 StatusOr<AnalysisTables> TemporalBreakdown(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);

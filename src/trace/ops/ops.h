@@ -1,7 +1,7 @@
 // Operator MFU: what every operator and module makes of the chip, on one model for Ascend, Nsight
 // and Kineto traces.
 //
-// Three figures that are never mixed (operator-mfu.md section 5):
+// Three figures that are never mixed (docs/traces.md, "Operator MFU"):
 //   kernel MFU     FLOPs of the whole operator / (one kernel's time x peak), row for row as
 //   msprof-analyze's operator_mfu
 //                  prints it (tables OperatorMFU and ModuleMFU). A helper kernel of a product can
@@ -52,9 +52,9 @@ struct OpsOptions {
   // Rows of the kernel table. Reports that show only the summary do without: they are one a kernel
   // with FLOPs.
   bool kernel_rows = true;
-  // Recorded FLOPs ranges match only operators of their own thread. The reference looks at the time
-  // alone, so that the operators of a data loader or of autograd that start meanwhile are matched
-  // too.
+  // Recorded FLOPs ranges match only operators of their own thread. msprof-analyze looks at the
+  // time alone, so that the operators of a data loader or of autograd that start meanwhile are
+  // matched too.
   bool same_thread = false;
 };
 
@@ -150,7 +150,7 @@ struct RankOps {
 };
 
 struct OpsReport {
-  std::vector<KernelMfu> kernels;  // by rank, then as the reference orders them
+  std::vector<KernelMfu> kernels;  // by rank, then as msprof-analyze orders them
   std::vector<ModuleMfu> modules;
   std::vector<OperatorMfu> operators;      // by time, longest first
   std::vector<UncountedKernel> uncounted;  // by time, longest first
@@ -165,9 +165,9 @@ struct OpsReport {
 // FailedPrecondition where no rank has GPU work.
 StatusOr<OpsReport> AnalyseOperators(const TraceSet& set, const OpsOptions& options);
 
-// The tables; the first two with the column names of the reference. max_rows 0 = all.
+// The tables; the first two with the column names of msprof-analyze. max_rows 0 = all.
 Table KernelMfuTable(const OpsReport& report, size_t max_rows = 0);
-// Without the column avg_mfu where no row has one, as the reference.
+// Without the column avg_mfu where no row has one, as msprof-analyze.
 Table ModuleMfuTable(const OpsReport& report, size_t max_rows = 0);
 Table OperatorTable(const OpsReport& report, size_t max_rows = 0);
 Table UncountedTable(const OpsReport& report, size_t max_rows = 0);

@@ -1,5 +1,5 @@
-// The report as tables. The first two have the column names, order and rounding of the reference
-// (operator-mfu.md 1.7).
+// The report as tables. The first two have the column names, order and rounding of msprof-analyze's
+// OperatorMFU and ModuleMFU.
 #include <cstdlib>
 
 #include <fmt/format.h>

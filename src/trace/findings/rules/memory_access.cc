@@ -1,4 +1,4 @@
-// memory-access (traces.md 6.1; the fleet paper's improper memory access patterns). Either of
+// memory-access (the fleet paper's improper memory access patterns). Either of
 //  - elementwise, copy, gather, index and transpose kernels take more than 40 % of computing time,
 //  and those whose sizes are recorded
 //    move their bytes at less than 30 % of the device's bandwidth: the accesses are bad, not just
