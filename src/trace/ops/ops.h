@@ -2,15 +2,13 @@
 // and Kineto traces.
 //
 // Three figures that are never mixed (docs/traces.md, "Operator MFU"):
-//   kernel MFU     FLOPs of the whole operator / (one kernel's time x peak), row for row as
-//   msprof-analyze's operator_mfu
-//                  prints it (tables OperatorMFU and ModuleMFU). A helper kernel of a product can
-//                  show 200 %.
-//   operator MFU   FLOPs / (union of the times of the operator's compute kernels x peak). Above 1 a
-//   formula, a peak or a
-//                  link is wrong, and it is flagged.
-//   OFU            what the chip itself counted over the same intervals, where the trace has GPU
-//   metrics (Nsight).
+//  - kernel MFU: FLOPs of the whole operator / (one kernel's time x peak), row for row as
+//    msprof-analyze's operator_mfu prints it (tables OperatorMFU and ModuleMFU). A helper kernel of
+//    a product can show 200 %.
+//  - operator MFU: FLOPs / (union of the times of the operator's compute kernels x peak). Above 1 a
+//    formula, a peak or a link is wrong, and it is flagged.
+//  - OFU: what the chip itself counted over the same intervals, where the trace has GPU metrics
+//    (Nsight).
 //
 // FLOPs are counted once, at the lowest operator that has a rule (formulas.h), or come from the
 // framework's own record (Ascend `mfu_flops`, which then goes before any formula). A multiply-add
