@@ -41,9 +41,8 @@ std::vector<Row> AnnotationOfWork(const RankView& view, Category category) {
 StatusOr<AnalysisTables> AnnotationBreakdown(const AnalysisInput& input, Category category,
                                              std::string_view name) {
   Table table;
-  table.columns = {Plain("rank"),     Plain("name"),       Count("count"),  Plain("sum_us"),
-                   Plain("mean_us"),  Plain("std_us"),     Plain("min_us"), Plain("max_us"),
-                   Count("gpu_rows"), Plain("gpu_work_us")};
+  table.columns = ColumnsOf({"rank", "name", "#count", "sum_us", "mean_us", "std_us", "min_us",
+                             "max_us", "#gpu_rows", "gpu_work_us"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     NameTotals totals(view->set().names.size());

@@ -13,7 +13,7 @@ StatusOr<AnalysisTables> HtaAnnotationBreakdown(const AnalysisInput& input,
                                                 std::string_view file_category) {
   Table table;
   table.columns =
-      PlainColumns({"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"});
+      ColumnsOf({"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     const NameId category = view->set().names.Find(file_category);

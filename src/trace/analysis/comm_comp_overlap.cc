@@ -9,8 +9,8 @@ namespace {
 StatusOr<AnalysisTables> CommCompOverlap(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
   Table table;
-  table.columns = {Plain("rank"),       Plain("communication_us"), Plain("overlapped_us"),
-                   Plain("exposed_us"), Share("overlap_share"),    Share("exposed_share_of_span")};
+  table.columns = ColumnsOf({"rank", "communication_us", "overlapped_us", "exposed_us",
+                             "%overlap_share", "%exposed_share_of_span"});
   for (const auto& view : input.ranks()) {
     const Nanos all = Length(view->busy(KernelClass::kCommunication));
     const Nanos exposed = Length(view->exposed_communication());

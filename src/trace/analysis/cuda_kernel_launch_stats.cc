@@ -8,24 +8,11 @@ namespace {
 
 StatusOr<AnalysisTables> CudaKernelLaunchStats(const AnalysisInput& input) {
   Table table;
-  table.columns = {Plain("rank"),
-                   Count("launches"),
-                   Plain("call_us"),
-                   Plain("gpu_us"),
-                   Plain("launch_delay_us"),
-                   Plain("launch_delay_mean_us"),
-                   Plain("launch_delay_std_us"),
-                   Plain("launch_delay_min_us"),
-                   Plain("launch_delay_p50_us"),
-                   Plain("launch_delay_p90_us"),
-                   Plain("launch_delay_p99_us"),
-                   Plain("launch_delay_max_us"),
-                   Count("short_kernels"),
-                   Count("slow_calls"),
-                   Count("slow_launches"),
-                   Count("graph_launches"),
-                   Count("graph_rows"),
-                   Count("rows_without_launch")};
+  table.columns = ColumnsOf(
+      {"rank", "#launches", "call_us", "gpu_us", "launch_delay_us", "launch_delay_mean_us",
+       "launch_delay_std_us", "launch_delay_min_us", "launch_delay_p50_us", "launch_delay_p90_us",
+       "launch_delay_p99_us", "launch_delay_max_us", "#short_kernels", "#slow_calls",
+       "#slow_launches", "#graph_launches", "#graph_rows", "#rows_without_launch"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     if (view->gpu_rows().empty()) continue;

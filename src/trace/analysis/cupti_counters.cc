@@ -49,8 +49,8 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
     return NotComputable(
         "the trace has no cuda_profiler_range events (record with the CUPTI profiler's metrics)");
   Table table;
-  table.columns = {Plain("rank"),         Plain("kernel"),          Plain("begin_us"),
-                   Plain("top_level_op"), Plain("bottom_level_op"), Plain("op_stack")};
+  table.columns =
+      ColumnsOf({"rank", "kernel", "begin_us", "top_level_op", "bottom_level_op", "op_stack"});
   const size_t fixed = table.columns.size();
   for (const NameId metric : metrics) table.columns.push_back(Plain(names.Text(metric)));
   std::string refused;

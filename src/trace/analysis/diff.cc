@@ -243,19 +243,9 @@ std::string Sentence(const TraceDiff& diff) {
 }  // namespace
 
 std::string_view DiffChangeName(DiffChange c) {
-  switch (c) {
-    case DiffChange::kAdded:
-      return "added";
-    case DiffChange::kRemoved:
-      return "removed";
-    case DiffChange::kMore:
-      return "more";
-    case DiffChange::kFewer:
-      return "fewer";
-    case DiffChange::kSame:
-      break;
-  }
-  return "same";
+  static constexpr std::string_view kNames[] = {"added", "removed", "more", "fewer", "same"};
+  static_assert(std::size(kNames) == static_cast<size_t>(DiffChange::kSame) + 1);
+  return kNames[static_cast<size_t>(c)];
 }
 
 StatusOr<TraceDiff> DiffTraces(const TraceSet& a, const TraceSet& b, const DiffOptions& options) {
@@ -296,8 +286,7 @@ AnalysisTables DiffTables(const TraceDiff& diff, size_t most) {
     return step_delta != 0 ? Cell{delta / step_delta} : Cell{};
   };
   Table parts;
-  parts.columns = {Plain("part"), Plain("us_a"), Plain("us_b"), Plain("delta_us"),
-                   Share("share_of_change")};
+  parts.columns = ColumnsOf({"part", "us_a", "us_b", "delta_us", "%share_of_change"});
   for (const DiffPart& part : diff.parts) {
     parts.rows.push_back(
         {part.name, part.us_a, part.us_b, part.delta_us(), share(part.delta_us())});
@@ -309,13 +298,10 @@ AnalysisTables DiffTables(const TraceDiff& diff, size_t most) {
 
   const auto lines = [&](const std::vector<DiffLine>& from, bool cpu) {
     Table table;
-    table.columns = {Plain("name"),    Plain("kind"),     Plain("change"),
-                     Plain("count_a"), Plain("count_b"),  Plain("us_a"),
-                     Plain("us_b"),    Plain("delta_us"), Share("share_of_change")};
-    if (cpu) {
-      table.columns.push_back(Plain("total_us_a"));
-      table.columns.push_back(Plain("total_us_b"));
-    }
+    table.columns = ColumnsOf({"name", "kind", "change", "count_a", "count_b", "us_a", "us_b",
+                               "delta_us", "%share_of_change"});
+    if (cpu)
+      for (const char* name : {"total_us_a", "total_us_b"}) table.columns.push_back(Plain(name));
     const size_t shown = most == 0 ? from.size() : std::min(most, from.size());
     for (size_t i = 0; i < shown; ++i) {
       const DiffLine& line = from[i];

@@ -36,8 +36,7 @@ StatusOr<AnalysisTables> FrequentPatterns(const AnalysisInput& input) {
     return a.count != b.count ? a.count > b.count : a.names < b.names;
   });
   Table table;
-  table.columns = {Plain("rank"),  Plain("pattern"), Count("kernels"),
-                   Count("count"), Plain("gpu_us"),  Plain("cpu_us")};
+  table.columns = ColumnsOf({"rank", "pattern", "#kernels", "#count", "gpu_us", "cpu_us"});
   for (size_t i = 0; i < std::min(patterns.size(), kMostPatterns); ++i) {
     const Pattern& p = patterns[i];
     table.rows.push_back({RankCell(*view), JoinPattern(input.set().names, p, " | ", kMostKernels),

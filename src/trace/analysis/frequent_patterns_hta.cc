@@ -60,7 +60,7 @@ StatusOr<AnalysisTables> HtaFrequentPatterns(const AnalysisInput& input) {
   });
   Table table;
   table.columns =
-      PlainColumns({"pattern", "count", "GPU kernel duration (us)", "CPU op duration (us)"});
+      ColumnsOf({"pattern", "count", "GPU kernel duration (us)", "CPU op duration (us)"});
   size_t text = 0;
   for (const Pattern& p : patterns) {
     if (text > kMostPatternText) {

@@ -44,17 +44,9 @@ void Classify(const TraceSet& set, const EventTable& events, HtaRows* out) {
 }  // namespace
 
 std::string_view HtaKernelTypeName(HtaKernelType type) {
-  switch (type) {
-    case HtaKernelType::kComputation:
-      return "COMPUTATION";
-    case HtaKernelType::kCommunication:
-      return "COMMUNICATION";
-    case HtaKernelType::kMemory:
-      return "MEMORY";
-    case HtaKernelType::kOther:
-      break;
-  }
-  return "OTHER";
+  static constexpr std::string_view kNames[] = {"COMPUTATION", "COMMUNICATION", "MEMORY", "OTHER"};
+  static_assert(std::size(kNames) == static_cast<size_t>(HtaKernelType::kOther) + 1);
+  return kNames[static_cast<size_t>(type)];
 }
 
 HtaKernelType HtaKernelTypeOf(std::string_view name) {

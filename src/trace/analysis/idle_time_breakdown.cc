@@ -52,13 +52,11 @@ void AddGaps(const RankView& view, IdleTables* out) {
 StatusOr<AnalysisTables> IdleTimeBreakdown(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
   IdleTables tables;
-  tables.by_category.columns = {Plain("rank"),          Plain("device"),  Plain("stream"),
-                                Plain("idle_category"), Plain("idle_us"), Share("idle_share"),
-                                Count("intervals")};
-  tables.stats.columns = {Plain("rank"),          Plain("device"), Plain("stream"),
-                          Plain("idle_category"), Count("count"),  Plain("mean_us"),
-                          Plain("std_us"),        Plain("min_us"), Plain("p25_us"),
-                          Plain("p50_us"),        Plain("p75_us"), Plain("max_us")};
+  tables.by_category.columns = ColumnsOf(
+      {"rank", "device", "stream", "idle_category", "idle_us", "%idle_share", "#intervals"});
+  tables.stats.columns =
+      ColumnsOf({"rank", "device", "stream", "idle_category", "#count", "mean_us", "std_us",
+                 "min_us", "p25_us", "p50_us", "p75_us", "max_us"});
   for (const auto& view : input.ranks()) AddGaps(*view, &tables);
   tables.by_category.notes.push_back(
       "gaps inside one stream, to the end of all that ran on it before. host_wait: the launch call "

@@ -60,9 +60,9 @@ StatusOr<AnalysisTables> HtaIdleTimeBreakdown(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
   IdleTables tables;
   tables.by_category.columns =
-      PlainColumns({"rank", "stream", "idle_category", "idle_time", "idle_time_ratio"});
-  tables.stats.columns = PlainColumns({"idle_category", "rank", "stream", "count", "mean", "std",
-                                       "min", "25%", "50%", "75%", "max"});
+      ColumnsOf({"rank", "stream", "idle_category", "idle_time", "idle_time_ratio"});
+  tables.stats.columns = ColumnsOf({"idle_category", "rank", "stream", "count", "mean", "std",
+                                    "min", "25%", "50%", "75%", "max"});
   for (const auto& view : input.ranks()) AddHtaGaps(*view, &tables);
   return std::move(tables).Parts(input);
 }

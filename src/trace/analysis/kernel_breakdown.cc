@@ -13,7 +13,7 @@ namespace {
 
 Table BreakdownTypes(const AnalysisInput& input) {
   Table table;
-  table.columns = {Plain("kernel_type"), Plain("sum_us"), Share("share_of_busy")};
+  table.columns = ColumnsOf({"kernel_type", "sum_us", "%share_of_busy"});
   std::array<Nanos, kSubsets> sums{};
   Nanos all = 0;
   for (const auto& view : input.ranks()) {
@@ -37,11 +37,8 @@ Table BreakdownTypes(const AnalysisInput& input) {
 
 Table BreakdownKernels(const AnalysisInput& input, size_t most) {
   Table table;
-  table.columns = {Plain("rank"),   Plain("kernel_type"),
-                   Plain("name"),   Count("count"),
-                   Plain("sum_us"), Plain("mean_us"),
-                   Plain("std_us"), Plain("min_us"),
-                   Plain("max_us"), Share("share_of_kernel_time")};
+  table.columns = ColumnsOf({"rank", "kernel_type", "name", "#count", "sum_us", "mean_us", "std_us",
+                             "min_us", "max_us", "%share_of_kernel_time"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     const std::vector<KernelClass>& classes = view->classes();

@@ -46,19 +46,9 @@ std::vector<Held> Curve(std::vector<Edge> edges) {
 
 StatusOr<AnalysisTables> MemoryBwSummary(const AnalysisInput& input) {
   Table table;
-  table.columns = {Plain("rank"),
-                   Plain("name"),
-                   Count("copies"),
-                   Column{"bytes", "", ColumnFormat::kBytes},
-                   Plain("copy_us"),
-                   Plain("busy_us"),
-                   Plain("mean_gbps"),
-                   Plain("std_gbps"),
-                   Plain("min_gbps"),
-                   Plain("p50_gbps"),
-                   Plain("p90_gbps"),
-                   Plain("max_gbps"),
-                   Count("without_bandwidth")};
+  table.columns =
+      ColumnsOf({"rank", "name", "#copies", "@bytes", "copy_us", "busy_us", "mean_gbps", "std_gbps",
+                 "min_gbps", "p50_gbps", "p90_gbps", "max_gbps", "#without_bandwidth"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     std::vector<uint32_t> slot(view->set().names.size(), 0);

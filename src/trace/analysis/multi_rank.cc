@@ -41,26 +41,26 @@ StatusOr<AnalysisTables> Skew(const AnalysisInput& input) {
   if (all.all.empty()) return NotComputable(kNoCollectives);
   const TraceSet& set = input.set();
   Table table;
-  table.columns = {Plain("i"),
-                   Plain("name"),
-                   Plain("operation"),
-                   Plain("group"),
-                   Plain("step"),
-                   Plain("sequence"),
-                   Count("ranks"),
-                   Count("ranks_missing"),
-                   Plain("start_skew_us"),
-                   Plain("end_skew_us"),
-                   Plain("last_arriver"),
-                   Plain("first_arriver"),
-                   Plain("min_dur_us"),
-                   Plain("max_dur_us"),
-                   Plain("wait_us"),
-                   Column{"bytes", "", ColumnFormat::kBytes},
-                   Plain("algorithm_gbps"),
-                   Plain("bus_gbps"),
-                   Plain("synchronising"),
-                   Plain("names_differ")};
+  table.columns = ColumnsOf({"i",
+                             "name",
+                             "operation",
+                             "group",
+                             "step",
+                             "sequence",
+                             "#ranks",
+                             "#ranks_missing",
+                             "start_skew_us",
+                             "end_skew_us",
+                             "last_arriver",
+                             "first_arriver",
+                             "min_dur_us",
+                             "max_dur_us",
+                             "wait_us",
+                             "@bytes",
+                             "algorithm_gbps",
+                             "bus_gbps",
+                             "synchronising",
+                             "names_differ"});
   int64_t i = 0;
   for (const Collective& c : all.all) {
     Nanos wait = 0;
@@ -142,17 +142,9 @@ StatusOr<AnalysisTables> PerRank(const AnalysisInput& input) {
     ++sums[c.first_rank].first;
   }
   Table ranks;
-  ranks.columns = {Plain("rank"),
-                   Count("collectives"),
-                   Count("last_arrivals"),
-                   Count("first_arrivals"),
-                   Plain("wait_us"),
-                   Plain("caused_wait_us"),
-                   Plain("total_collective_us"),
-                   Plain("clock_offset_us"),
-                   Plain("measured_offset_us"),
-                   Plain("end_spread_us"),
-                   Plain("clock_component")};
+  ranks.columns = ColumnsOf({"rank", "#collectives", "#last_arrivals", "#first_arrivals", "wait_us",
+                             "caused_wait_us", "total_collective_us", "clock_offset_us",
+                             "measured_offset_us", "end_spread_us", "clock_component"});
   for (size_t r = 0; r < set.ranks.size(); ++r) {
     const RankClock& clock = all.clocks[r];
     const bool linked = clock.samples > 0;
@@ -167,16 +159,9 @@ StatusOr<AnalysisTables> PerRank(const AnalysisInput& input) {
       "wait: until the last rank arrives; caused wait: that of all others, charged to the last to "
       "arrive (docs/traces.md, collectives)");
   Table operations;
-  operations.columns = {Plain("group"),
-                        Plain("operation"),
-                        Count("count"),
-                        Column{"mean_bytes", "", ColumnFormat::kBytes},
-                        Plain("mean_shortest_us"),
-                        Plain("algorithm_gbps"),
-                        Plain("bus_gbps"),
-                        Plain("mean_start_skew_us"),
-                        Plain("wait_us"),
-                        Plain("total_us")};
+  operations.columns =
+      ColumnsOf({"group", "operation", "#count", "@mean_bytes", "mean_shortest_us",
+                 "algorithm_gbps", "bus_gbps", "mean_start_skew_us", "wait_us", "total_us"});
   for (const auto& [key, k] : kinds) {
     const double n = static_cast<double>(k.count), b = static_cast<double>(k.with_bytes);
     operations.rows.push_back(
@@ -199,10 +184,9 @@ StatusOr<AnalysisTables> PerRank(const AnalysisInput& input) {
 StatusOr<AnalysisTables> Stragglers(const AnalysisInput& input) {
   FW_ASSIGN_OR_RETURN(const StragglerVerdict verdict, FindStragglers(input, input.collectives()));
   Table table;
-  table.columns = {Plain("rank"),          Plain("straggler"),   Count("collectives"),
-                   Count("last_arrivals"), Count("late"),        Plain("caused_wait_us"),
-                   Plain("excused_us"),    Plain("wait_us"),     Share("share_of_step"),
-                   Plain("cause"),         Share("cause_share"), Plain("lateness_us")};
+  table.columns = ColumnsOf({"rank", "straggler", "#collectives", "#last_arrivals", "#late",
+                             "caused_wait_us", "excused_us", "wait_us", "%share_of_step", "cause",
+                             "%cause_share", "lateness_us"});
   for (size_t i = 0; i < kLatenessCauses; ++i) {
     std::string name(LatenessCauseName(static_cast<LatenessCause>(i)));
     std::replace(name.begin(), name.end(), ' ', '_');

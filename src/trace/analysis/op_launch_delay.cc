@@ -70,14 +70,9 @@ std::vector<Delays> DelaysOf(const RankView& view) {
 
 StatusOr<AnalysisTables> RunOpLaunchDelay(const AnalysisInput& input) {
   Table table;
-  table.columns = {Plain("rank"),
-                   Plain("operator"),
-                   Count("instances"),
-                   Count("kernels"),
-                   Plain("op_to_launch_mean_us"),
-                   Plain("op_to_launch_max_us"),
-                   Plain("launch_to_start_mean_us"),
-                   Plain("launch_to_start_max_us")};
+  table.columns =
+      ColumnsOf({"rank", "operator", "#instances", "#kernels", "op_to_launch_mean_us",
+                 "op_to_launch_max_us", "launch_to_start_mean_us", "launch_to_start_max_us"});
   for (const auto& view : input.ranks()) {
     std::vector<Delays> all = DelaysOf(*view);
     const size_t shown = std::min(all.size(), kMostDelayed);

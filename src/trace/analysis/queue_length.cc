@@ -77,9 +77,8 @@ constexpr std::string_view kCommandNote =
 
 StatusOr<AnalysisTables> SummariseQueue(const AnalysisInput& input) {
   Table table;
-  table.columns = {Plain("rank"),      Plain("device"), Plain("stream"), Count("commands"),
-                   Plain("window_us"), Plain("mean"),   Plain("std"),    Plain("min"),
-                   Plain("p50"),       Plain("p90"),    Plain("max"),    Share("empty_share")};
+  table.columns = ColumnsOf({"rank", "device", "stream", "#commands", "window_us", "mean", "std",
+                             "min", "p50", "p90", "max", "%empty_share"});
   int64_t without = 0, before = 0;
   ForEachStream(input, [&](const RankView& view, const GpuStream& stream, const QueueTimes& queue) {
     const HeldSummary s = DescribeHeld(HeldLengths(queue));
@@ -105,12 +104,8 @@ StatusOr<AnalysisTables> SummariseQueue(const AnalysisInput& input) {
 
 StatusOr<AnalysisTables> BlockedOnFullQueue(const AnalysisInput& input) {
   Table table;
-  table.columns = {Plain("rank"),
-                   Plain("device"),
-                   Plain("stream"),
-                   Plain("full_us"),
-                   Share("full_share_of_trace"),
-                   Count("max_length")};
+  table.columns =
+      ColumnsOf({"rank", "device", "stream", "full_us", "%full_share_of_trace", "#max_length"});
   ForEachStream(input, [&](const RankView& view, const GpuStream& stream, const QueueTimes& queue) {
     Nanos full = 0;
     for (size_t i = kFullQueue; i < queue.time_at.size(); ++i) full += queue.time_at[i];

@@ -217,17 +217,12 @@ void AddRank(const RankView& view, Figures* out) {
 
 StatusOr<AnalysisTables> RunStepRoles(const AnalysisInput& input) {
   Figures figures;
-  figures.steps.columns = {Plain("rank"), Plain("step")};
+  figures.steps.columns = ColumnsOf({"rank", "step"});
   for (const char* role : kRoles) figures.steps.columns.push_back(Plain(role));
   figures.steps.columns.push_back(Plain("total_us"));
-  figures.devices.columns = {Plain("rank"),
-                             Plain("device"),
-                             Share("gpu_utilization"),
-                             Share("est_sm_efficiency"),
-                             Share("est_achieved_occupancy"),
-                             Share("plugin_tensor_core_ratio"),
-                             Share("tensor_core_ratio"),
-                             Plain("rules_fired")};
+  figures.devices.columns = ColumnsOf({"rank", "device", "%gpu_utilization", "%est_sm_efficiency",
+                                       "%est_achieved_occupancy", "%plugin_tensor_core_ratio",
+                                       "%tensor_core_ratio", "rules_fired"});
   for (const auto& view : input.ranks()) AddRank(*view, &figures);
   if (figures.steps.rows.empty())
     return NotComputable("the trace has no steps, operators, calls or GPU work");

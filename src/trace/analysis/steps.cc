@@ -8,8 +8,8 @@ namespace {
 StatusOr<AnalysisTables> Steps(const AnalysisInput& input) {
   if (!AnySteps(input)) return NotComputable(kNoSteps);
   Table table;
-  table.columns = {Plain("rank"),          Plain("step"),        Plain("begin_us"),
-                   Plain("annotation_us"), Plain("duration_us"), Plain("complete")};
+  table.columns =
+      ColumnsOf({"rank", "step", "begin_us", "annotation_us", "duration_us", "complete"});
   const Nanos origin = input.set().origin();
   for (const auto& view : input.ranks()) {
     for (const Step& step : view->rank().steps) {
@@ -31,13 +31,10 @@ StatusOr<AnalysisTables> Steps(const AnalysisInput& input) {
 StatusOr<AnalysisTables> SummariseSteps(const AnalysisInput& input) {
   if (!AnySteps(input)) return NotComputable(kNoSteps);
   Table table;
-  table.columns = {Plain("rank"),        Plain("step"),
-                   Plain("complete"),    Plain("begin_us"),
-                   Plain("duration_us"), Plain("idle_us"),
-                   Plain("compute_us"),  Plain("exposed_communication_us"),
-                   Plain("memory_us"),   Plain("communication_us"),
-                   Share("idle_share"),  Share("exposed_communication_share"),
-                   Count("gpu_rows")};
+  table.columns =
+      ColumnsOf({"rank", "step", "complete", "begin_us", "duration_us", "idle_us", "compute_us",
+                 "exposed_communication_us", "memory_us", "communication_us", "%idle_share",
+                 "%exposed_communication_share", "#gpu_rows"});
   const Nanos origin = input.set().origin();
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();

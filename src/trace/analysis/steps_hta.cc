@@ -11,7 +11,7 @@ namespace flopwatch::trace {
 StatusOr<AnalysisTables> HtaProfilerSteps(const AnalysisInput& input) {
   if (!AnySteps(input)) return NotComputable(kNoSteps);
   Table table;
-  table.columns = PlainColumns({"step"});
+  table.columns = ColumnsOf({"step"});
   std::set<int64_t> numbers;
   for (const auto& view : input.ranks()) {
     const std::vector<Row>& rows = view->hta().rows;

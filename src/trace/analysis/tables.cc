@@ -7,12 +7,6 @@
 
 namespace flopwatch::trace {
 
-std::vector<Column> PlainColumns(std::initializer_list<std::string_view> names) {
-  std::vector<Column> out;
-  for (const std::string_view name : names) out.push_back(Plain(name));
-  return out;
-}
-
 AnalysisTables OneTable(Table table) {
   AnalysisTables out;
   out.parts.push_back({"", std::move(table)});

@@ -9,15 +9,11 @@
 
 #include "trace/analysis/analysis.h"
 #include "trace/analysis/statistics.h"
+#include "trace/columns.h"
 
 namespace flopwatch::trace {
 
 inline Column Plain(std::string_view name) { return {std::string(name), "", ColumnFormat::kPlain}; }
-inline Column Share(std::string_view name) {
-  return {std::string(name), "", ColumnFormat::kPercent};
-}
-inline Column Count(std::string_view name) { return {std::string(name), "", ColumnFormat::kCount}; }
-std::vector<Column> PlainColumns(std::initializer_list<std::string_view> names);
 inline Cell TextCell(std::string_view text) { return std::string(text); }
 inline Cell RankCell(const RankView& view) { return int64_t{view.rank().rank}; }
 

@@ -11,17 +11,9 @@ namespace {
 StatusOr<AnalysisTables> TemporalBreakdown(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
   Table table;
-  table.columns = {Plain("rank"),
-                   Plain("span_us"),
-                   Plain("idle_us"),
-                   Plain("compute_us"),
-                   Plain("exposed_communication_us"),
-                   Plain("memory_us"),
-                   Plain("communication_us"),
-                   Share("idle_share"),
-                   Share("compute_share"),
-                   Share("exposed_communication_share"),
-                   Share("memory_share")};
+  table.columns = ColumnsOf({"rank", "span_us", "idle_us", "compute_us", "exposed_communication_us",
+                             "memory_us", "communication_us", "%idle_share", "%compute_share",
+                             "%exposed_communication_share", "%memory_share"});
   for (const auto& view : input.ranks()) {
     if (view->gpu_rows().empty()) {
       std::vector<Cell> row(table.columns.size());

@@ -8,9 +8,9 @@ namespace flopwatch::trace {
 StatusOr<AnalysisTables> HtaTemporalBreakdown(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
   Table table;
-  table.columns = PlainColumns({"rank", "idle_time(us)", "compute_time(us)", "non_compute_time(us)",
-                                "kernel_time(us)", "idle_time_pctg", "compute_time_pctg",
-                                "non_compute_time_pctg"});
+  table.columns = ColumnsOf({"rank", "idle_time(us)", "compute_time(us)", "non_compute_time(us)",
+                             "kernel_time(us)", "idle_time_pctg", "compute_time_pctg",
+                             "non_compute_time_pctg"});
   for (const auto& view : input.ranks()) {
     const HtaRows& rows = view->hta();
     if (rows.gpu.empty()) continue;
