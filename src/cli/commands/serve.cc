@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/api.h"
+#include "api/ui_assets.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -25,15 +27,13 @@
 #include "cli/context_impl.h"
 #include "cli/terminal.h"
 #include "cli/views/style.h"
+#include "discovery/discovery.h"
+#include "ingest/pipeline.h"
 #include "jobs/job_index.h"
 #include "net/http.h"
 #include "net/scraper.h"
-#include "api/api.h"
-#include "discovery/discovery.h"
-#include "ingest/pipeline.h"
-#include "uploads/traces.h"
-#include "api/ui_assets.h"
 #include "store/store.h"
+#include "uploads/traces.h"
 
 namespace flopwatch::cli {
 namespace {
@@ -179,9 +179,9 @@ class Targets {
   Status Run(discovery::DiscoveryOptions options) {
     FW_ASSIGN_OR_RETURN(discovery_,
                         discovery::Discovery::Start(std::move(options),
-                                                 [this](std::vector<net::ScrapeTarget> targets) {
-                                                   scraper_->SetTargets(std::move(targets));
-                                                 }));
+                                                    [this](std::vector<net::ScrapeTarget> targets) {
+                                                      scraper_->SetTargets(std::move(targets));
+                                                    }));
     return absl::OkStatus();
   }
 
@@ -207,8 +207,8 @@ StatusOr<store::Options> StoreOptionsOf(Context& context) {
 
 // Null where the configuration wants none.
 StatusOr<std::unique_ptr<uploads::TraceLibrary>> OpenTraces(Context& context,
-                                                           const std::string& directory,
-                                                           const hardware::Catalog* catalog) {
+                                                            const std::string& directory,
+                                                            const hardware::Catalog* catalog) {
   uploads::TraceLibraryOptions o;
   o.directory = directory + "/traces";
   o.catalog = catalog;
@@ -299,14 +299,13 @@ void Banner(Context& context, const ListenAddress& listen, uint16_t port,
   context.Say(fmt::format("  look      flopwatch top{}", port == 9530 ? "" : " --server " + url));
 }
 
-std::string ProgressLine(const ingest::Pipeline& pipeline, const net::Scraper& scraper,
-                         const ingest::LiveState& live) {
-  const ingest::PipelineStats p = pipeline.stats();
+std::string ProgressLine(const ingest::IngestSide& ingest, const net::Scraper& scraper) {
+  const ingest::PipelineStats p = ingest.pipeline.stats();
   const std::vector<net::TargetHealth> health = scraper.Health();
   const auto up = std::count_if(health.begin(), health.end(), [](const net::TargetHealth& h) {
     return h.state == net::TargetState::kUp;
   });
-  const store::UsageSums fleet = live.Fleet(5 * kMicrosPerMinute);
+  const store::UsageSums fleet = ingest.live.Fleet(5 * kMicrosPerMinute);
   std::string out = fmt::format(
       "{} UTC  {} of {} targets up  {} GPUs  {} samples/s  OFU {}", FormatTime(Now()).substr(11, 8),
       up, health.size(), Count(fleet.gpus), Count(p.samples_per_s), Percent(fleet.ofu.Ofu()));
@@ -360,25 +359,25 @@ Status RunServe(Context& context, const ServeOptions& o) {
   ingest::PipelineOptions pipeline_options;
   pipeline_options.nominal_interval = scraper_options.interval;
   pipeline_options.max_age = store_options.raw_retention;
-  FW_ASSIGN_OR_RETURN(const std::unique_ptr<ingest::Pipeline> pipeline,
-                      ingest::Pipeline::Start(pipeline_options, &catalog, store.get()));
-  JobsFile jobs_file(jobs_path, &pipeline->jobs());
+  FW_ASSIGN_OR_RETURN(const std::unique_ptr<ingest::IngestSide> ingest,
+                      ingest::IngestSide::Start(pipeline_options, &catalog, store.get()));
+  JobsFile jobs_file(jobs_path, &ingest->jobs);
   FW_RETURN_IF_ERROR(Annotate(jobs_file.Load(), "cannot use the jobs file"));
   net::Scraper* scraper_of_callback = nullptr;  // set before the first target is
-  FW_ASSIGN_OR_RETURN(std::unique_ptr<net::Scraper> scraper,
-                      net::Scraper::Start(
-                          scraper_options,
-                          [&](const net::ScrapeResult& r) {
-                            pipeline->Ingest(r.info->url, r.info->node, r.body, r.started,
-                                             r.thread);
-                          },
-                          [&](uint32_t target, int) {
-                            pipeline->Forget(scraper_of_callback->Target(target).url);
-                          }));
+  FW_ASSIGN_OR_RETURN(
+      std::unique_ptr<net::Scraper> scraper,
+      net::Scraper::Start(
+          scraper_options,
+          [&](const net::ScrapeResult& r) {
+            ingest->pipeline.Ingest({r.info->url, r.info->node}, r.body, r.started, r.thread);
+          },
+          [&](uint32_t target, int) {
+            ingest->pipeline.Forget(scraper_of_callback->Target(target).url);
+          }));
   scraper_of_callback = scraper.get();
   api::ApiParts parts;
   parts.store = store.get();
-  parts.pipeline = pipeline.get();
+  parts.ingest = ingest.get();
   parts.scraper = scraper.get();
   parts.catalog = &catalog;
   FW_ASSIGN_OR_RETURN(const std::unique_ptr<uploads::TraceLibrary> traces,
@@ -420,7 +419,7 @@ Status RunServe(Context& context, const ServeOptions& o) {
     targets->Tick();
     if (progress && MonotonicNow() - shown >= kProgressInterval) {
       shown = MonotonicNow();
-      context.impl()->streams.err("\r\x1b[K" + ProgressLine(*pipeline, *scraper, pipeline->live()));
+      context.impl()->streams.err("\r\x1b[K" + ProgressLine(*ingest, *scraper));
     }
   }
   // From here on a second Ctrl-C ends it at once.
@@ -431,8 +430,8 @@ Status RunServe(Context& context, const ServeOptions& o) {
   api.reset();  // it looks at the scraper between requests too
   targets.reset();
   scraper.reset();
-  pipeline->Settle();
-  const Status flushed = pipeline->Flush();
+  ingest->pipeline.Settle();
+  const Status flushed = ingest->pipeline.Flush();
   if (!flushed.ok()) return Annotate(flushed, "cannot store the last samples");
   context.Say("stopped; every sample received is stored.");
   return absl::OkStatus();
