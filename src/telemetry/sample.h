@@ -19,10 +19,10 @@ inline constexpr int kEntityKinds = 5;
 // cores. They have values but no tensor pipe: no OFU, no job, and they are no GPUs anywhere.
 inline bool IsGpu(EntityKind kind) { return kind <= EntityKind::kGpuInstance; }
 
-// Identity: (UUID, GPU-instance id). Host label and gpu index are attributes, never keys
-// (counters.md 0.5). Where an exporter gives no UUID (AMD, bare series) the serial number, else
-// "NODE/gpuINDEX", stands in for it. Parts are "NODE/nvswitch0", "NODE/nvswitch0/nvlink3",
-// "NODE/cpu0", "NODE/cpu0/core12".
+// Identity: (UUID, GPU-instance id). Host label and gpu index are attributes, never keys: the
+// label's case depends on the exporter's version, and the index is not stable. Where an exporter
+// gives no UUID (AMD, bare series) the serial number, else "NODE/gpuINDEX", stands in for it. Parts
+// are "NODE/nvswitch0", "NODE/nvswitch0/nvlink3", "NODE/cpu0", "NODE/cpu0/core12".
 struct EntityKey {
   EntityKind kind = EntityKind::kGpu;
   std::string uuid;
@@ -68,10 +68,10 @@ enum SampleFlag : uint32_t {
   kTensorMissing = 1u << 0,
   kClockMissing = 1u << 1,
   kModelUnknown = 1u << 2,
-  kDeadCounter = 1u << 3,  // tensor 0 for minutes at GPU_UTIL > 90 and high power (counters.md 1.6)
-  kOutOfRange = 1u << 4,   // OFU above 1.02
-  kSpanUnknown = 1u << 5,  // first sample, or a gap: how long it stands for is not known
-  kStaleRepeat = 1u << 8,  // same values as last time: the exporter had nothing new
+  kDeadCounter = 1u << 3,    // tensor 0 for minutes at GPU_UTIL > 90 and high power (docs/ofu.md)
+  kOutOfRange = 1u << 4,     // OFU above 1.02
+  kSpanUnknown = 1u << 5,    // first sample, or a gap: how long it stands for is not known
+  kStaleRepeat = 1u << 8,    // same values as last time: the exporter had nothing new
   kHalfRateBoard = 1u << 9,  // the counter tops out at 0.5 with FP32 accumulate
   kCyclePath = 1u << 10,     // OFU from cycle totals, not from the ratio
   kCounterReset = 1u << 11,  // a cycle total went back: reboot or reset
