@@ -201,10 +201,10 @@ Stamp StampRow(const StampRules& rules, const RowToStamp& in, GpuState* gpu) {
   const Micros since = StampCycles(rules, in, clock_mhz, repeat, gpu, &h);
   if (!repeat) gpu->fresh_ts = in.ts;
   if (repeat) h.flags |= telemetry::kStaleRepeat;
-  const Micros elapsed = in.previous != 0 ? in.ts - in.previous : 0;
-  const bool frozen = repeat && elapsed > 0 && in.ts - gpu->fresh_ts > rules.max_span;
-  stamp.weight_ms = since != 0 && !frozen && !weightless ? SpanMs(since, in.ts) : 0;
-  h.span_ms = stamp.weight_ms;
+  const bool frozen = repeat && in.previous != 0 && in.ts - gpu->fresh_ts > rules.max_span;
+  const Micros from = frozen ? in.previous : since;
+  h.span_ms = from != 0 && !weightless ? SpanMs(from, in.ts) : 0;
+  stamp.weight_ms = frozen ? 0 : h.span_ms;
   if (frozen) {
     h.flags |= telemetry::kFrozen;
   } else if (h.span_ms == 0) {
@@ -224,7 +224,6 @@ Stamp StampRow(const StampRules& rules, const RowToStamp& in, GpuState* gpu) {
   stamp.live = {.now = NowOf(in, h, ofu, tensor, clock_mhz),
                 .span_s = h.span_ms / 1e3,
                 .fraction = in.entity.fraction,
-                .frozen_s = frozen ? static_cast<double>(elapsed) / kMicrosPerSecond : 0,
                 .jobs = {}};
   return stamp;
 }

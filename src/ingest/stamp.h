@@ -8,7 +8,7 @@
 //
 // Repeats. An exporter that collects more slowly than it is scraped repeats itself; repeats count
 // and are flagged kStaleRepeat. A run of them longer than max_span is a frozen exporter: kFrozen,
-// no weight. What tells a repeat:
+// no weight, and its span is the time in which nothing new was said. What tells a repeat:
 //
 //   the row has                           it is a repeat when the same as before are
 //   ------------------------------------ ----------------------------------------------------------
