@@ -218,7 +218,7 @@ std::shared_ptr<const Deployed> Query::deployed() const {
   // Of a small fleet always as it is now.
   const Micros monotonic = MonotonicNow();
   const uint64_t version = registry_->version();
-  std::lock_guard lock(deployed_mutex_);
+  MutexLock lock(deployed_mutex_);
   if (deployed_ == nullptr || version != deployed_version_ ||
       monotonic - deployed_at_ > kDeployedFresh) {
     deployed_ = std::make_shared<const Deployed>(*registry_, live(), started_);
