@@ -91,12 +91,12 @@ namespace {
 query::Sources SourcesOf(const ApiParts& parts) {
   query::Sources sources{.store = parts.store, .clock = parts.clock};
   if (parts.catalog != nullptr) sources.catalog = parts.catalog;
-  if (ingest::Pipeline* p = parts.pipeline; p != nullptr) {
-    sources.live = query::LiveSources{.registry = &p->registry(),
-                                      .jobs = &p->jobs(),
-                                      .live = &p->live(),
-                                      .applications = &p->application(),
-                                      .silent_after = p->options().max_span};
+  if (ingest::IngestSide* i = parts.ingest; i != nullptr) {
+    sources.live = query::LiveSources{.registry = &i->registry,
+                                      .jobs = &i->jobs,
+                                      .live = &i->live,
+                                      .applications = &i->application,
+                                      .silent_after = i->options.max_span};
   }
   return sources;
 }
@@ -111,9 +111,9 @@ Api::Impl::Impl(ApiParts p)
           [this] { return std::make_shared<const std::string>(RenderFleetMetrics(parts, query)); },
           kMetricsKept, [this] { return query.IsLarge(); }),
       keeper({&fleet_metrics}) {
-  if (parts.pipeline != nullptr) {
+  if (parts.ingest != nullptr) {
     joiner = std::make_unique<ingest::ScrapeJoiner>(
-        parts.pipeline, ingest::ScrapeJoiner::Options{.settle = parts.join_settle});
+        &parts.ingest->pipeline, ingest::ScrapeJoiner::Options{.settle = parts.join_settle});
   }
 }
 
@@ -254,7 +254,7 @@ Api::Impl::Result Api::Impl::GetStatus(const Request& request, std::string_view)
   json.Field("version", parts.version).Field("started", FormatTime(started));
   json.Field("uptime_s", static_cast<double>(Now() - started) / kMicrosPerSecond)
       .Field("now", FormatTime(now));
-  json.Field("mode", parts.pipeline != nullptr ? "live" : "offline");
+  json.Field("mode", parts.ingest != nullptr ? "live" : "offline");
   json.Field("gpus", query.deployed()->Gpus(now));
   json.Key("gpus_reporting");
   if (query.live() != nullptr) {
@@ -265,8 +265,8 @@ Api::Impl::Result Api::Impl::GetStatus(const Request& request, std::string_view)
   json.Field("nodes", query.registry().node_count());
   json.Field("jobs_running", query.RunningJobCount());
   json.Key("ingest");
-  if (parts.pipeline != nullptr) {
-    const ingest::PipelineStats s = parts.pipeline->stats();
+  if (parts.ingest != nullptr) {
+    const ingest::PipelineStats s = parts.ingest->pipeline.stats();
     json.BeginObject();
     json.Field("samples_per_s", s.samples_per_s).Field("scrapes", s.scrapes).Field("rows", s.rows);
     json.Field("samples", s.samples).Field("narrow_samples", s.narrow).Field("sources", s.sources);
@@ -322,12 +322,12 @@ Api::Impl::Result Api::Impl::GetHealth(const Request&, std::string_view) {
 Api::Impl::Result Api::Impl::GetReady(const Request&, std::string_view) {
   std::vector<std::string> reasons;
   if (!query.ready().ok()) reasons.emplace_back(query.ready().message());
-  if (parts.pipeline != nullptr) {
-    const ingest::PipelineStats s = parts.pipeline->stats();
+  if (parts.ingest != nullptr) {
+    const ingest::PipelineStats s = parts.ingest->pipeline.stats();
     if (!s.last_store_error.empty())
       reasons.push_back(fmt::format("store: {}", s.last_store_error));
-    if (s.queued_rows > parts.pipeline->options().max_queued_rows / 2 ||
-        s.queued_bytes > parts.pipeline->options().max_queued_bytes / 2) {
+    if (s.queued_rows > parts.ingest->options.max_queued_rows / 2 ||
+        s.queued_bytes > parts.ingest->options.max_queued_bytes / 2) {
       reasons.push_back(fmt::format("queue: {} rows wait to be stored", s.queued_rows));
     }
   }
@@ -369,11 +369,11 @@ bool Api::IsSlow(const Request& request) const {
   if (route == nullptr) return false;
   switch (route->cost) {
     case Impl::Route::Cost::kMemory:
-      return impl_->parts.pipeline == nullptr;
+      return impl_->parts.ingest == nullptr;
     case Impl::Route::Cost::kMemoryUnlessText: {
       // Names of a whole fleet are compared only when asked for.
       const auto sort = request.Query("sort").value_or("");
-      return impl_->parts.pipeline == nullptr || sort == "node" || sort == "gpu" ||
+      return impl_->parts.ingest == nullptr || sort == "node" || sort == "gpu" ||
              request.Query("node").has_value() || request.Query("model").has_value();
     }
     case Impl::Route::Cost::kMemoryUnlessWindow:

@@ -32,7 +32,7 @@ namespace flopwatch::api {
 
 struct ApiParts {
   store::Store* store = nullptr;         // may be null only in tests
-  ingest::Pipeline* pipeline = nullptr;  // null when offline
+  ingest::IngestSide* ingest = nullptr;  // null when offline
   // How long points of remote write and OTLP wait for the rest of their scrape; 0 = not at all
   // (tests).
   Micros join_settle = ingest::ScrapeJoiner::Options().settle;

@@ -36,9 +36,8 @@ bool HasControl(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](char c) { return c <= ' ' || c == 0x7f; });
 }
 
-// Who sent a series, for the pipeline: one source an exporter, as if it had been scraped.
-std::pair<std::string, std::string_view> SourceOf(const telemetry::MetricSeries& series,
-                                                  std::string_view suffix) {
+// Who sent a series: one source an exporter, as if it had been scraped.
+ingest::Origin OriginOf(const telemetry::MetricSeries& series, ingest::SourceKind kind) {
   std::string_view instance;
   for (std::string_view key :
        {"instance", "service.instance.id", "host.name", "Hostname", "hostname"}) {
@@ -48,7 +47,7 @@ std::pair<std::string, std::string_view> SourceOf(const telemetry::MetricSeries&
   if (node.empty()) node = HostOfInstance(instance);
   if (instance.size() > kMaxNodeName || HasControl(instance)) instance = node = {};
   if (node.size() > kMaxNodeName || HasControl(node)) node = {};
-  return {fmt::format("push:{}{}", instance.empty() ? "unnamed" : instance, suffix), node};
+  return {instance.empty() ? "unnamed" : instance, node, kind};
 }
 
 std::string_view MediaType(const Request& request) {
@@ -128,14 +127,14 @@ Api::Impl::Result Api::Impl::GetApplication(const Request& request, std::string_
 
 Api::Impl::Result Api::Impl::PostMfu(const Request& request, std::string_view job) {
   FW_RETURN_IF_ERROR(Params::Parse(request, {}).status());
-  if (parts.pipeline == nullptr)
+  if (parts.ingest == nullptr)
     return absl::UnavailableError("reports: no server takes them here; start flopwatch serve");
   FW_ASSIGN_OR_RETURN(const std::vector<ApplicationReport> reports,
                       ParseReports(request.body, job, query.now()));
   ingest::ApplicationOutcome total;
   for (const ApplicationReport& report : reports) {
     FW_ASSIGN_OR_RETURN(const ingest::ApplicationOutcome one,
-                        parts.pipeline->application().Add(report.claim, report.samples));
+                        parts.ingest->application.Add(report.claim, report.samples));
     total.accepted += one.accepted;
     total.duplicates += one.duplicates;
     total.claim_completed |= one.claim_completed;
@@ -176,8 +175,7 @@ Api::Impl::Result Api::Impl::PostRemoteWrite(const Request& request, std::string
   FW_RETURN_IF_ERROR(telemetry::DecodeRemoteWrite(
       request.body, version_2, kMaxUnpackedBytes,
       [&](const telemetry::MetricSeries& series) {
-        const auto [source, node] = SourceOf(series, ingest::kRemoteWriteSuffix);
-        batch.Add(source, node, series);
+        batch.Add(OriginOf(series, ingest::SourceKind::kRemoteWrite), series);
       },
       &stats));
   const uint64_t points = batch.points;
@@ -217,8 +215,7 @@ Api::Impl::Result Api::Impl::PostOtlpMetrics(const Request& request, std::string
   ingest::ScrapeJoiner::Batch batch;
   telemetry::OtlpStats stats;
   const auto give = [&](const telemetry::MetricSeries& series) {
-    const auto [source, node] = SourceOf(series, ingest::kOtlpSuffix);
-    batch.Add(source, node, series);
+    batch.Add(OriginOf(series, ingest::SourceKind::kOtlp), series);
   };
   const Status status = json ? telemetry::DecodeOtlpMetricsJson(request.body, give, &stats)
                              : telemetry::DecodeOtlpMetrics(request.body, give, &stats);

@@ -16,7 +16,15 @@ namespace {
 using fleet::JobPair;
 using net::Request;
 
-enum GroupBy { kGroupByNothing, kGroupByGpus, kGroupByGpuModel, kGroupByConvention, kGroupByUser, kGroupByWorkflow, kGroupByVerdict };
+enum GroupBy {
+  kGroupByNothing,
+  kGroupByGpus,
+  kGroupByGpuModel,
+  kGroupByConvention,
+  kGroupByUser,
+  kGroupByWorkflow,
+  kGroupByVerdict
+};
 const std::vector<std::string_view> kGroupings = {"none", "gpus",     "gpu_model", "convention",
                                                   "user", "workflow", "verdict"};
 

@@ -10,6 +10,7 @@
 #include "api/api_impl.h"
 #include "api/usage_json.h"
 #include "base/text.h"
+#include "efficiency/usage_sums.h"
 
 namespace flopwatch::api {
 namespace {
@@ -74,12 +75,12 @@ std::vector<ingest::GpuNow> FromRollups(const std::vector<store::GpuUsage>& usag
     g.gpu_util = mean(s.gpu_util_s, s.gpu_util_span_s);
     g.power_w = mean(s.power_j, s.power_span_s);
     g.fb_used_mib = g.gpu_temp_c = kAbsent;
-    if (s.dead_counter_s > 0) g.flags |= telemetry::kDeadCounter;
-    if (s.tensor_missing_s > 0) g.flags |= telemetry::kTensorMissing;
-    if (s.clock_missing_s > 0) g.flags |= telemetry::kClockMissing;
-    if (s.model_unknown_s > 0) g.flags |= telemetry::kModelUnknown;
-    if (s.out_of_range_s > 0) g.flags |= telemetry::kOutOfRange;
-    if (s.cycle_path_s > 0) g.flags |= telemetry::kCyclePath;
+    constexpr uint32_t kShown =
+        efficiency::kNoWork | efficiency::kModelUnknown | efficiency::kCyclePath;
+    efficiency::ForEachUsageSum([&](auto sum) {
+      constexpr uint32_t kFlag = efficiency::SpecOf(sum()).flag;
+      if ((kFlag & kShown) != 0 && efficiency::Member<sum()>(s) > 0) g.flags |= kFlag;
+    });
     out.push_back(g);
   }
   return out;
@@ -251,13 +252,13 @@ Api::Impl::Result Api::Impl::GetGpu(const Request& request, std::string_view arg
                         parts.store->GpuSeries(members[k].id, view.window, step));
     for (store::UsagePoint& p : own) {
       split.insert(p.ts);
-      points.push_back({p.ts, query::Scaled(p.sums, query.registry().Fraction(members[k].id))});
+      points.push_back({p.ts, efficiency::OfGpu(p.sums, query.registry().Fraction(members[k].id))});
     }
   }
   FW_ASSIGN_OR_RETURN(const std::vector<store::UsagePoint> own,
                       parts.store->GpuSeries(id, view.window, step));
   for (const store::UsagePoint& p : own)
-    points.push_back({p.ts, split.contains(p.ts) ? query::BoardOnly(p.sums) : p.sums});
+    points.push_back({p.ts, split.contains(p.ts) ? efficiency::OfBoard(p.sums) : p.sums});
   const Micros from = std::max(view.window.from, e.first_seen);
   std::vector<double> expected(
       static_cast<size_t>((view.window.to - FloorTo(view.window.from, step) + step - 1) / step), 0);

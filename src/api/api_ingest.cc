@@ -45,10 +45,10 @@ Api::Impl::Result Api::Impl::GetTargets(const Request& request, std::string_view
   if (parts.scraper != nullptr) {
     for (net::TargetHealth& h : parts.scraper->Health()) rows.push_back({std::move(h), false});
   }
-  if (parts.pipeline != nullptr) {
+  if (parts.ingest != nullptr) {
     // Nodes that push are targets too: they are up while they do.
-    for (const ingest::SourceInfo& s : parts.pipeline->Sources()) {
-      if (!s.source.starts_with(ingest::kPushPrefix)) continue;
+    for (const ingest::SourceInfo& s : parts.ingest->pipeline.Sources()) {
+      if (s.kind == ingest::SourceKind::kExporter) continue;
       TargetRow row;
       row.pushed = true;
       row.health.target.url = s.source;
@@ -93,8 +93,9 @@ Api::Impl::Result Api::Impl::GetTargets(const Request& request, std::string_view
   const size_t end = std::min(rows.size(), static_cast<size_t>(offset + limit));
   for (size_t k = static_cast<size_t>(offset); k < end; ++k) {
     const net::TargetHealth& h = rows[k].health;
-    const ingest::TargetStats s =
-        parts.pipeline == nullptr ? ingest::TargetStats{} : parts.pipeline->StatsOf(h.target.url);
+    const ingest::TargetStats s = parts.ingest == nullptr
+                                      ? ingest::TargetStats{}
+                                      : parts.ingest->pipeline.StatsOf(h.target.url);
     json.BeginObject();
     json.Field("url", h.target.url).Field("node", h.target.node).Field("state", StateName(rows[k]));
     json.Field("pushed", rows[k].pushed);
@@ -140,7 +141,7 @@ Api::Impl::Result Api::Impl::GetTargets(const Request& request, std::string_view
 
 Api::Impl::Result Api::Impl::PostPush(const Request& request, std::string_view node) {
   FW_RETURN_IF_ERROR(Params::Parse(request, {}).status());
-  if (parts.pipeline == nullptr) {
+  if (parts.ingest == nullptr) {
     return absl::UnavailableError("push: no server takes samples here; start flopwatch serve");
   }
   if (node.empty() || node.size() > kMaxNodeName ||
@@ -149,11 +150,11 @@ Api::Impl::Result Api::Impl::PostPush(const Request& request, std::string_view n
         fmt::format("push: the node name '{}' is not 1 to {} printable bytes without blanks",
                     Printable(node, 60), kMaxNodeName));
   }
-  const std::string source = fmt::format("{}{}", ingest::kPushPrefix, node);
-  const int shard = kFirstPushShard +
-                    static_cast<int>(absl::HashOf(source) % (ingest::kMaxShards - kFirstPushShard));
+  const ingest::Origin origin = {node, node, ingest::SourceKind::kPush};
+  const int shard = kFirstPushShard + static_cast<int>(absl::HashOf(origin.Text()) %
+                                                       (ingest::kMaxShards - kFirstPushShard));
   const ingest::TargetStats stats =
-      parts.pipeline->Ingest(source, node, request.body, Now(), shard);
+      parts.ingest->pipeline.Ingest(origin, request.body, Now(), shard);
   std::string body;
   JsonWriter json(&body);
   json.BeginObject()

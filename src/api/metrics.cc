@@ -364,8 +364,9 @@ void Targets(Page& page, const ApiParts& parts) {
   page.One(kTargetsNotListed,
            static_cast<double>(std::count_if(health.begin(), health.end(),
                                              [&](const auto& h) { return !listed(h); })));
-  const std::vector<ingest::SourceInfo> sources =
-      parts.pipeline == nullptr ? std::vector<ingest::SourceInfo>{} : parts.pipeline->Sources();
+  const std::vector<ingest::SourceInfo> sources = parts.ingest == nullptr
+                                                      ? std::vector<ingest::SourceInfo>{}
+                                                      : parts.ingest->pipeline.Sources();
   page.Begin(kTargetRefused);
   for (const ingest::SourceInfo& source : sources) {
     for (const auto& [reason, n] : source.stats.refused) {
@@ -378,8 +379,8 @@ void Targets(Page& page, const ApiParts& parts) {
       page.Sample(static_cast<double>(source.stats.frozen), {{"target", source.source}});
   }
   page.Begin(kTargetConflicts);
-  if (parts.pipeline == nullptr) return;
-  for (const auto& [source, gpus] : parts.pipeline->ContestedGpus()) {
+  if (parts.ingest == nullptr) return;
+  for (const auto& [source, gpus] : parts.ingest->pipeline.ContestedGpus()) {
     page.Sample(static_cast<double>(gpus), {{"target", source}});
   }
 }
@@ -514,10 +515,10 @@ void RenderServerMetrics(const ApiParts& parts, const query::Query& query, Micro
              parts.scraper == nullptr
                  ? std::nullopt
                  : std::optional<double>(static_cast<double>(parts.scraper->stats().failures)));
-  if (parts.pipeline != nullptr) Ingest(page, parts.pipeline->stats());
+  if (parts.ingest != nullptr) Ingest(page, parts.ingest->pipeline.stats());
   if (parts.store != nullptr) StoreMetrics(page, parts.store->stats());
   IndexMetrics(page, query.jobs().stats());
-  if (parts.pipeline != nullptr) ApplicationMetrics(page, parts.pipeline->application().stats());
+  if (parts.ingest != nullptr) ApplicationMetrics(page, parts.ingest->application.stats());
   TraceMetrics(page,
                parts.traces != nullptr ? parts.traces->stats() : uploads::TraceLibraryStats());
 }

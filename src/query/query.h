@@ -13,13 +13,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "hardware/accelerator.h"
@@ -48,11 +48,6 @@ struct View {
   store::Window window;
   UsageSource source = UsageSource::kRollup;
 };
-
-// Sums of a MIG instance in seconds of its own, as shares of its GPU; board values are not divided.
-store::UsageSums Scaled(store::UsageSums sums, double fraction);
-// Of a GPU whose instances are counted instead of it: power alone.
-store::UsageSums BoardOnly(const store::UsageSums& sums);
 
 using SecondsByJob = absl::flat_hash_map<int32_t, double>;
 
@@ -207,11 +202,11 @@ class Query {
   Micros started_ = 0;
 
   static constexpr Micros kDeployedFresh = kMicrosPerMinute;
-  mutable std::mutex deployed_mutex_;
-  mutable std::shared_ptr<const Deployed>
-      deployed_;  // shared with the requests that still read an older one
-  mutable uint64_t deployed_version_ = 0;
-  mutable Micros deployed_at_ = 0;  // monotonic
+  mutable Mutex deployed_mutex_;
+  // Shared with the requests that still read an older one.
+  mutable std::shared_ptr<const Deployed> deployed_ FW_GUARDED_BY(deployed_mutex_);
+  mutable uint64_t deployed_version_ FW_GUARDED_BY(deployed_mutex_) = 0;
+  mutable Micros deployed_at_ FW_GUARDED_BY(deployed_mutex_) = 0;  // monotonic
   // Of a large fleet.
   mutable Kept<Deployed> kept_deployed_;
   mutable Kept<JobList> kept_hour_, kept_now_;

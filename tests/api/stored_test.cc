@@ -25,7 +25,7 @@ class StoredTest : public ApiTest {
   }
   void TearDown() override {
     api_.reset();
-    pipeline_.reset();
+    ingest_.reset();
     duck_.reset();
     std::filesystem::remove_all(directory_);
   }
@@ -44,7 +44,7 @@ class StoredTest : public ApiTest {
                               const std::string& what) {
     for (const char* key :
          {"ofu", "observed_gpu_seconds", "computable_gpu_seconds", "tensor_active", "sm_clock_mhz",
-          "gpu_util", "power_w", "energy_j", "samples", "stale_s"}) {
+          "gpu_util", "power_w", "energy_j", "samples", "stale_s", "frozen_s"}) {
       const auto &x = a.at(key), &y = b.at(key);
       ASSERT_EQ(x.is_null(), y.is_null()) << what << " " << key;
       if (x.is_null()) continue;
@@ -64,7 +64,7 @@ class StoredTest : public ApiTest {
 };
 
 TEST_F(StoredTest, MemoryAndRollupsAgree) {
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   // Live: ends now. Stored: the same minutes, ending a moment ago is not live any more.
   const auto live = Json("/api/v1/fleet?from=2026-09-21T14:20:00Z");
   now_ += kMicrosPerMinute;
@@ -103,6 +103,53 @@ TEST_F(StoredTest, MemoryAndRollupsAgree) {
     EXPECT_EQ(Number(a, "/usage/gpus"), Number(b, "/usage/gpus"));
     EXPECT_NEAR(Number(a, "/usage/ofu"), Number(c, "/usage/ofu"), 1e-6);
   }
+}
+
+// The time in which an exporter answers and says nothing new is told, and is not time without
+// samples, whether memory, raw rows, rollups or sealed files answer.
+TEST_F(StoredTest, AFrozenExporterIsToldByEverySource) {
+  // node1 repeats its last body for five minutes, node2 goes on. Ninety seconds of it count.
+  for (int k = 0; k < 30; ++k) {
+    Scrape(kScrapes + k);
+    Body same;
+    same.Gpu(0, "GPU-F", kA100, R"(hpc_job="400")").Tensor(0.5).Clock(1410).Power(300).Energy(1e9);
+    pipeline_->Ingest("http://node3:9400/metrics", "node3", same, now_, 0);
+  }
+  now_ += 5 * kSecond;
+  ASSERT_TRUE(pipeline_->Flush().ok());
+  const std::string begin = "?from=2026-09-21T14:20:00Z", end = "&to=2026-09-21T14:49:05Z";
+  const auto live = Json("/api/v1/fleet" + begin);
+  const auto live_job = Json("/api/v1/jobs/400" + begin);
+  ASSERT_EQ(Text(live, "/window/source"), "live");
+  EXPECT_EQ(Number(live_job, "/job/usage/observed_gpu_seconds"), 90);
+  EXPECT_EQ(Number(live_job, "/job/usage/frozen_s"), 200);
+  now_ += kMicrosPerMinute;
+  const auto check = [&](const char* source) {
+    SCOPED_TRACE(source);
+    const auto fleet = Json("/api/v1/fleet" + begin + end);
+    ASSERT_EQ(Text(fleet, "/window/source"), "rollup");
+    ExpectSameUsage(live.at("usage"), fleet.at("usage"), "fleet");
+    const auto lost = [](const boost::json::value& v, std::string_view reason) {
+      for (const auto& entry : v.at("not_computable").as_array()) {
+        if (entry.at("reason") == boost::json::string_view(reason.data(), reason.size()))
+          return entry.at("gpu_seconds").to_number<double>();
+      }
+      return 0.0;
+    };
+    EXPECT_NEAR(lost(fleet, "frozen"), 200, 1e-6);
+    EXPECT_NEAR(lost(live, "frozen"), 200, 1e-6);
+    for (const char* exact : {"", "&exact=1"}) {
+      const auto job = Json("/api/v1/jobs/400" + begin + end + exact);
+      EXPECT_NEAR(Number(job, "/job/usage/observed_gpu_seconds"), 90, 1e-6);
+      EXPECT_NEAR(Number(job, "/job/usage/frozen_s"), 200, 1e-6);
+      EXPECT_NE(Text(job, "/job/flags").find("frozen"), std::string::npos) << exact;
+    }
+  };
+  check("raw rows");
+  ASSERT_TRUE(duck_->RollUp().ok());
+  check("rollups");
+  ASSERT_TRUE(duck_->Seal(now_ + 2 * kMicrosPerHour).ok());
+  check("sealed files");
 }
 
 // The store keeps milliseconds. A fleet younger than the window is answered from memory only if
@@ -153,7 +200,7 @@ TEST_F(StoredTest, OfflineSaysTheSameAsTheServer) {
       "/api/v1/jobs?sort=job&from=2026-09-21T14:15:00Z&to=2026-09-21T14:43:00Z";
   const auto online = Json(jobs_url);
   api_.reset();
-  pipeline_.reset();
+  ingest_.reset();
   Open(/*read_only=*/true);
   ApiParts parts;
   parts.store = duck_.get();
@@ -181,12 +228,12 @@ TEST_F(StoredTest, OfflineSaysTheSameAsTheServer) {
 TEST_F(StoredTest, AfterARestartTheWindowThatNeedsHistoryReadsTheStore) {
   const double gpus = Number(Json("/api/v1/gpus"), "/total");
   api_.reset();
-  pipeline_.reset();
+  ingest_.reset();
   Open(false);
   PipelineOptions options;
   options.clock = [this] { return now_; };
   options.flush_interval = kMicrosPerHour;
-  pipeline_ = *Pipeline::Start(options, &hardware::Catalog::Builtin(), duck_.get());
+  ingest_ = *IngestSide::Start(options, &hardware::Catalog::Builtin(), duck_.get());
   MakeApi({});
   // Before the first scrape every GPU is known, silent, and without values.
   const auto silent = Json("/api/v1/gpus?sort=gpu&order=asc");
@@ -201,7 +248,7 @@ TEST_F(StoredTest, AfterARestartTheWindowThatNeedsHistoryReadsTheStore) {
   now_ += kSecond;
   MakeApi({});
   // Memory knows ten seconds; the hour is in the store, the rows just flushed too.
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   EXPECT_TRUE(api_->IsSlow(MakeRequest("GET", "/api/v1/jobs")));
   const auto jobs = Json("/api/v1/jobs?from=2026-09-21T14:15:00Z");
   EXPECT_EQ(Text(jobs, "/window/source"), "rollup");
@@ -216,8 +263,8 @@ TEST_F(StoredTest, AfterARestartTheWindowThatNeedsHistoryReadsTheStore) {
 TEST_F(StoredTest, PartsOfANodeHaveTablesOfTheirOwnAndAreNoGpus) {
   const double gpus = Number(Json("/api/v1/gpus"), "/total");
   for (int k = 1; k <= 3; ++k) {
-    pipeline_->Ingest(
-        "http://node1:9400/metrics", "node1",
+    ingest_->pipeline.Ingest(
+        {"http://node1:9400/metrics", "node1"},
         fmt::format(
             "DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT{{nvswitch=\"0\",Hostname=\"node1\"}} {}\n"
             "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX{{nvlink=\"3\",nvswitch=\"nvswitch0\",Hostname="
@@ -227,7 +274,7 @@ TEST_F(StoredTest, PartsOfANodeHaveTablesOfTheirOwnAndAreNoGpus) {
         now_ + k * 10 * kSecond, 0);
   }
   now_ += 40 * kSecond;
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   const auto sql = [&](const std::string& text) {
     const auto r = duck_->UserSql(text, {});
     EXPECT_TRUE(r.ok()) << r.status();
@@ -258,17 +305,17 @@ TEST_F(StoredTest, PartsOfANodeHaveTablesOfTheirOwnAndAreNoGpus) {
 }
 
 TEST_F(StoredTest, LateMetadataIsJoinedForReal) {
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   // A static file now says that GPU-A was job 78's from 14:20 to 14:30, not 100's.
-  pipeline_->jobs().SetStatic({{.gpu = "GPU-A",
-                                .job = "78",
-                                .name = "",
-                                .user = "carol",
-                                .workflow = "",
-                                .rank = 0,
-                                .from = kStart + 6 * kMicrosPerMinute,
-                                .to = kStart + 16 * kMicrosPerMinute}});
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ingest_->jobs.SetStatic({{.gpu = "GPU-A",
+                            .job = "78",
+                            .name = "",
+                            .user = "carol",
+                            .workflow = "",
+                            .rank = 0,
+                            .from = kStart + 6 * kMicrosPerMinute,
+                            .to = kStart + 16 * kMicrosPerMinute}});
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   now_ += kMicrosPerMinute;
   const auto v = Json("/api/v1/jobs/78?from=2026-09-21T14:20:00Z&to=2026-09-21T14:30:00Z");
   EXPECT_NEAR(Number(v, "/job/usage/ofu"), 0.6, 1e-6);

@@ -82,6 +82,7 @@ function usage({
       ...lost,
     },
     stale_s: 0,
+    frozen_s: 0,
   };
 }
 

@@ -24,6 +24,7 @@ export interface Usage {
   last: string | null;
   lost_s: Record<string, number>;
   stale_s: number;
+  frozen_s: number;
 }
 
 export interface TimeWindow {
