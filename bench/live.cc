@@ -54,52 +54,50 @@ class Sink : public store::Store {
   Status RollUp() override { return absl::OkStatus(); }
   Status Seal(Micros) override { return absl::OkStatus(); }
   Status ApplyRetention(Micros) override { return absl::OkStatus(); }
-  StatusOr<store::Dimensions> LoadDimensions() const override { return store::Dimensions{}; }
-  StatusOr<std::vector<store::JobUsage>> UsageByJob(store::Window) const override {
+  StatusOr<store::Dimensions> LoadDimensions() override { return store::Dimensions{}; }
+  StatusOr<std::vector<store::JobUsage>> UsageByJob(store::Window) override {
     return std::vector<store::JobUsage>{};
   }
-  StatusOr<std::vector<store::GpuUsage>> UsageByGpu(store::Window, int32_t) const override {
+  StatusOr<std::vector<store::GpuUsage>> UsageByGpu(store::Window, int32_t) override {
     return std::vector<store::GpuUsage>{};
   }
-  StatusOr<std::vector<store::UsagePoint>> FleetSeries(store::Window, Micros) const override {
+  StatusOr<std::vector<store::UsagePoint>> FleetSeries(store::Window, Micros) override {
     return std::vector<store::UsagePoint>{};
   }
-  StatusOr<std::vector<store::ModelPoint>> FleetByModel(store::Window, Micros) const override {
+  StatusOr<std::vector<store::ModelPoint>> FleetByModel(store::Window, Micros) override {
     return std::vector<store::ModelPoint>{};
   }
-  StatusOr<std::vector<store::UsagePoint>> JobSeries(int32_t, store::Window,
-                                                     Micros) const override {
+  StatusOr<std::vector<store::UsagePoint>> JobSeries(int32_t, store::Window, Micros) override {
     return std::vector<store::UsagePoint>{};
   }
-  StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window,
-                                                     Micros) const override {
+  StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window, Micros) override {
     return std::vector<store::UsagePoint>{};
   }
-  StatusOr<std::vector<store::JobUsage>> UsageByJobExact(store::Window) const override {
+  StatusOr<std::vector<store::JobUsage>> UsageByJobExact(store::Window) override {
     return std::vector<store::JobUsage>{};
   }
   StatusOr<std::vector<store::JobUsage>> UsageByJobWindows(absl::Span<const store::JobWindow>,
-                                                           bool) const override {
+                                                           bool) override {
     return std::vector<store::JobUsage>{};
   }
-  StatusOr<std::vector<telemetry::ApplicationClaim>> Claims() const override {
+  StatusOr<std::vector<telemetry::ApplicationClaim>> Claims() override {
     return std::vector<telemetry::ApplicationClaim>{};
   }
   StatusOr<std::vector<store::ApplicationUsage>> ApplicationByClaim(
-      store::Window, absl::Span<const int32_t>) const override {
+      store::Window, absl::Span<const int32_t>) override {
     return std::vector<store::ApplicationUsage>{};
   }
   StatusOr<std::vector<store::ApplicationPoint>> ApplicationSeries(store::Window,
                                                                    absl::Span<const int32_t>,
-                                                                   Micros) const override {
+                                                                   Micros) override {
     return std::vector<store::ApplicationPoint>{};
   }
   StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(store::Window,
                                                                          absl::Span<const int32_t>,
-                                                                         uint64_t) const override {
+                                                                         uint64_t) override {
     return std::vector<telemetry::ApplicationSample>{};
   }
-  StatusOr<store::QueryResult> UserSql(std::string_view, store::QueryLimits) const override {
+  StatusOr<store::QueryResult> UserSql(std::string_view, store::QueryLimits) override {
     return store::QueryResult{};
   }
   store::StoreStats stats() const override { return {}; }

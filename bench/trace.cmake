@@ -1,7 +1,7 @@
 # The peer in the same run; nothing else of flopwatch needs it.
 find_package(simdjson QUIET)
 if(NOT simdjson_FOUND)
-  message(STATUS "bench_trace is left out: it needs Debian's libsimdjson-dev")
+  message(STATUS "bench_trace is left out: it needs simdjson (tools/setup --bench)")
   return()
 endif()
 flopwatch_bench(bench_trace SOURCES trace.cc trace_simdjson.cc ROOMS base trace/import

@@ -44,8 +44,8 @@ Sums Contribution(const LiveRow& row) {
   return sums;
 }
 
-template <typename To>
-void AddTo(To* total, const Sums& delta) {
+template <typename To, typename From>
+void AddTo(To* total, const From& delta) {
   for (size_t i = 0; i < delta.size(); ++i)
     (*total)[i] += static_cast<typename To::value_type>(delta[i]);
 }
@@ -161,12 +161,13 @@ class GpuHistory {
   }
   std::optional<LiveState::GpuWindow> Since(int32_t job_set, Micros from) const {
     if (since_ == 0 || job_set != job_set_) return std::nullopt;
-    LiveState::GpuWindow out{.since = since_, .sums = {}};
+    Sums total{};
     for (int64_t s =
              std::max(FloorTo(from + kGpuSlot - 1, kGpuSlot) / kGpuSlot, last_slot_ - kSlots + 1);
          s <= last_slot_; ++s) {
-      out.sums += ToUsage(slots_[s % kSlots]);
+      AddTo(&total, slots_[s % kSlots]);
     }
+    LiveState::GpuWindow out{.since = since_, .sums = ToUsage(total)};
     if (out.sums.ofu.samples > 0) {
       out.sums.first_ts = std::max(since_, FloorTo(from + kGpuSlot - 1, kGpuSlot));
       out.sums.last_ts = last_;

@@ -378,10 +378,4 @@ std::vector<Cause> CausesFor(const JobEvidence& job, const PeakReview& peak) {
   return out;
 }
 
-std::vector<CauseRow> CauseTable() {
-  std::vector<CauseRow> out;
-  for (const Row& row : kRows) out.push_back({row.id, row.source});
-  return out;
-}
-
 }  // namespace flopwatch::fleet

@@ -48,13 +48,6 @@ inline bool IsRecompute(const Cause& c) { return c.ofu_factor.high > 1; }
 // All that can be the cause for this job. Deterministic order.
 std::vector<Cause> CausesFor(const JobEvidence& job, const PeakReview& peak);
 
-struct CauseRow {
-  std::string_view id;  // of the row; a row may give several causes
-  std::string_view source;
-};
-// The table itself, for documentation and its test.
-std::vector<CauseRow> CauseTable();
-
 }  // namespace flopwatch::fleet
 
 #endif  // FLOPWATCH_FLEET_DIVERGENCE_CAUSES_H_
