@@ -61,11 +61,8 @@ RankCheck CheckStepVariance(const RankMeasures& m) {
                    [&](const Step* a, const Step* b) { return length(a) < length(b); });
   const Step* median = by_time[(by_time.size() - 1) / 2];
   const Step* worst = by_time.back();
-  Nanos total = 0, above = 0;
-  for (const Step* s : by_time) {
-    total += length(s);
-    above += std::max<Nanos>(0, length(s) - length(median));
-  }
+  Nanos above = 0;
+  for (const Step* s : by_time) above += std::max<Nanos>(0, length(s) - length(median));
   const Parts slow = PartsOf(m, *worst), usual = PartsOf(m, *median);
   std::vector<std::pair<Nanos, std::string_view>> grew = {
       {slow.compute - usual.compute, "computation"},
