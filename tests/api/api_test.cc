@@ -183,7 +183,7 @@ TEST_F(ApiTest, PagesOfOtherSitesCanChangeNothing) {
   EXPECT_EQ(api_->Handle(push).status, 403);
 
   // DNS rebinding: the name points here, the browser believes it is the same site.
-  ApiParts parts;
+  ApiSources parts;
   parts.loopback_only = true;
   MakeApi(std::move(parts));
   net::Request get = MakeRequest("GET", "/api/v1/status");
@@ -286,10 +286,10 @@ TEST_F(ApiTest, OfflineAnswersComeFromTheStore) {
   store::JobUsage usage{.job = job, .sums = {}};
   usage.sums.ofu = {.ofu_s = 360, .computable_s = 1200, .observed_s = 1200, .samples = 120};
   fake_.by_job = {usage};
-  ApiParts parts;
+  ApiSources parts;
   parts.store = &fake_;
   parts.catalog = &hardware::Catalog::Builtin();
-  Api offline(std::move(parts));
+  CheckedApi offline(std::move(parts));
   const auto get = [&](std::string_view path) {
     const net::Response r = offline.Handle(MakeRequest("GET", path));
     EXPECT_EQ(r.status, 200) << r.body;
@@ -313,10 +313,11 @@ TEST_F(ApiTest, OfflineAnswersComeFromTheStore) {
 TEST_F(ApiTest, ThePageComesFromTheHookOrIsPlain) {
   EXPECT_EQ(Get("/").content_type, "text/html; charset=utf-8");
   EXPECT_EQ(Get("/jobs").status, 404);
-  ApiParts parts;
+  ApiSources parts;
   parts.ui = [](std::string_view path) -> std::optional<net::Response> {
     if (path != "/" && path != "/app.js" && path != "/jobs") return std::nullopt;
     net::Response r;
+    r.content_type = "text/html";
     r.body = fmt::format("page {}", path);
     return r;
   };

@@ -198,7 +198,7 @@ class ApplicationApiTest : public ApiTest {
     now_ = Now();  // reports without a time mean this
   }
   void MakeApiThatWaits(Micros settle) {
-    ApiParts parts;
+    ApiSources parts;
     parts.join_settle = settle;
     MakeApi(std::move(parts));
   }

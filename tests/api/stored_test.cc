@@ -155,10 +155,10 @@ TEST_F(StoredTest, OfflineSaysTheSameAsTheServer) {
   api_.reset();
   pipeline_.reset();
   Open(/*read_only=*/true);
-  ApiParts parts;
+  ApiSources parts;
   parts.store = duck_.get();
   parts.catalog = &hardware::Catalog::Builtin();
-  api_ = std::make_unique<Api>(std::move(parts));
+  api_ = std::make_unique<CheckedApi>(std::move(parts));
   const auto offline = Json(jobs_url);
   ASSERT_EQ(Number(offline, "/total"), 4);
   for (int k = 0; k < 4; ++k) {

@@ -376,7 +376,7 @@ Status RunServe(Context& context, const ServeOptions& o) {
                             pipeline->Forget(scraper_of_callback->Target(target).url);
                           }));
   scraper_of_callback = scraper.get();
-  api::ApiParts parts;
+  api::ApiSources parts;
   parts.store = store.get();
   parts.pipeline = pipeline.get();
   parts.scraper = scraper.get();
@@ -395,8 +395,9 @@ Status RunServe(Context& context, const ServeOptions& o) {
   server_options.threads = static_cast<int>(http_threads);
   FW_ASSIGN_OR_RETURN(std::unique_ptr<net::HttpServer> server,
                       net::HttpServer::Start(
-                          server_options, [&](const net::Request& r) { return api->Handle(r); },
-                          [&](const net::Request& r) { return api->IsSlow(r); }, api->Uploads()));
+                          server_options, [&](const net::Request& r) { return api->AtOnce(r); },
+                          [&](const net::Request& r) { return api->OnWorker(r); },
+                          api->Uploads()));
   auto targets = std::make_unique<Targets>(std::move(discovery_options), scraper.get());
   FW_RETURN_IF_ERROR(Annotate(targets->Start(), "cannot use the targets"));
   if (!o.port_file.empty())

@@ -1,0 +1,162 @@
+// The server itself: its state, health and readiness, this API's document, and the page.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "api/answers.h"
+#include "api/api.h"
+#include "api/plain_page.h"
+#include "api/routes.h"
+
+namespace flopwatch::api {
+namespace {
+
+void WriteIngest(JsonWriter& json, const ingest::PipelineStats& s) {
+  json.BeginObject();
+  json.Field("samples_per_s", s.samples_per_s).Field("scrapes", s.scrapes).Field("rows", s.rows);
+  json.Field("samples", s.samples).Field("narrow_samples", s.narrow).Field("sources", s.sources);
+  json.Field("queued_rows", s.queued_rows).Field("queued_bytes", s.queued_bytes);
+  json.Field("dropped_rows", s.dropped_rows).Field("late_rows", s.late_rows);
+  json.Field("zero_weight_rows", s.zero_weight_rows);
+  json.Field("flushes", s.flushes).Field("flush_errors", s.flush_errors);
+  json.Field("last_flush_ms", s.last_flush_ms);
+  WriteTime(json, "last_flush", s.last_flush);
+  WriteCounts(json, "refused", s.refused);
+  json.EndObject();
+}
+
+void WriteStore(JsonWriter& json, const store::StoreStats& s) {
+  json.BeginObject();
+  json.Field("hot_bytes", s.hot_bytes).Field("sealed_bytes", s.sealed_bytes);
+  json.Field("meta_bytes", s.meta_bytes);
+  json.Field("hot_segments", s.hot_segments).Field("sealed_files", s.sealed_files);
+  json.Field("rows_appended", s.rows_appended).Field("samples_appended", s.samples_appended);
+  WriteTime(json, "oldest", s.oldest_ts);
+  WriteTime(json, "newest", s.newest_ts);
+  WriteTime(json, "rolled_up_to", s.rolled_up_to_arrival);
+  json.Field("append_errors", s.append_errors);
+  json.TextField("last_error", s.last_error);
+  json.EndObject();
+}
+
+Result GetStatus(const StatusSources& from) {
+  const query::Memory& memory = *from.memory;
+  FW_RETURN_IF_ERROR(memory.ready());
+  std::string body;
+  JsonWriter json(&body);
+  const Micros now = memory.now();
+  json.BeginObject();
+  json.Field("version", from.version).Field("started", FormatTime(from.started));
+  json.Field("uptime_s", static_cast<double>(Now() - from.started) / kMicrosPerSecond)
+      .Field("now", FormatTime(now));
+  json.Field("mode", from.pipeline != nullptr ? "live" : "offline");
+  json.Field("gpus", memory.deployed()->Gpus(now));
+  json.Key("gpus_reporting");
+  if (memory.live() != nullptr) {
+    json.Value(memory.live()->GpusReporting(now - memory.silent_after()));
+  } else {
+    json.Null();
+  }
+  json.Field("nodes", memory.registry().node_count());
+  json.Field("jobs_running", memory.RunningJobCount());
+  json.Key("ingest");
+  if (from.pipeline != nullptr) {
+    WriteIngest(json, from.pipeline->stats());
+  } else {
+    json.Null();
+  }
+  json.Key("store");
+  WriteStore(json, from.store_stats());
+  json.EndObject();
+  return JsonResponse(std::move(body));
+}
+
+net::Response GetReady(const StatusSources& from) {
+  std::vector<std::string> reasons;
+  if (const Status ready = from.memory->ready(); !ready.ok())
+    reasons.emplace_back(MessageOf(ready));
+  if (from.pipeline != nullptr) {
+    const ingest::PipelineStats s = from.pipeline->stats();
+    if (!s.last_store_error.empty())
+      reasons.push_back(fmt::format("store: {}", s.last_store_error));
+    if (s.queued_rows > from.pipeline->options().max_queued_rows / 2 ||
+        s.queued_bytes > from.pipeline->options().max_queued_bytes / 2) {
+      reasons.push_back(fmt::format("queue: {} rows wait to be stored", s.queued_rows));
+    }
+  }
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject().Field("ready", reasons.empty());
+  WriteTexts(json, "reasons", reasons);
+  json.EndObject();
+  net::Response r = JsonResponse(std::move(body));
+  r.status = reasons.empty() ? 200 : 503;
+  return r;
+}
+
+net::Response GetPage(const PageFiles& files, const net::Request& request) {
+  if (files) {
+    if (auto page = files(request.path); page.has_value()) return *std::move(page);
+  }
+  net::Response r;
+  r.content_type = "text/html; charset=utf-8";
+  r.static_body = kPlainPage;
+  return r;
+}
+
+}  // namespace
+
+void AddStatusRoutes(const StatusSources& sources, RouteTable* table) {
+  table->Add(
+      {.route = {.method = "GET",
+                 .path = "/api/v1/status",
+                 .operation = "getStatus",
+                 .summary = "State of this server",
+                 .answers = {Ok("Status"), BadParameter()}},
+       .at_once = [sources](const Call&) -> std::optional<Result> {
+         if (!sources.memory->AtHand({query::Snapshot::kDeployed, query::Snapshot::kJobsNow}))
+           return std::nullopt;
+         return GetStatus(sources);
+       },
+       .on_worker = [sources](const Call&) { return GetStatus(sources); }});
+  table->Add({.route = {.method = "GET",
+                        .path = "/healthz",
+                        .operation = "healthz",
+                        .summary = "Whether the process answers",
+                        .answers = {Ok("Health")},
+                        .any_parameters = true},
+              .at_once = [](const Call&) { return JsonResponse(R"({"status":"ok"})"); }});
+  table->Add({.route = {.method = "GET",
+                        .path = "/readyz",
+                        .operation = "readyz",
+                        .summary = "Whether it can store what arrives",
+                        .answers = {Ok("Ready"),
+                                    {503,
+                                     "Not ready, with the reasons.",
+                                     {{"application/json", "Ready"}}}},
+                        .any_parameters = true},
+              .at_once = [sources](const Call&) { return GetReady(sources); }});
+}
+
+void AddPageRoutes(const PageFiles& files, RouteTable* table) {
+  table->Add({.route = {.method = "GET",
+                        .path = "/openapi.json",
+                        .operation = "openapi",
+                        .summary = "This document",
+                        .answers = {Ok(R"({"type": "object"})")},
+                        .any_parameters = true},
+              .at_once = [](const Call&) {
+                net::Response r;
+                r.static_body = OpenApiDocument();
+                return r;
+              }});
+  table->Add({.route = {.method = "GET",
+                        .path = "/",
+                        .operation = "page",
+                        .summary = "The page",
+                        .answers = {{200, "The answer.", {{"text/html", R"({"type": "string"})"}}}},
+                        .any_parameters = true},
+              .at_once = [files](const Call& call) { return GetPage(files, call.request); }});
+}
+
+}  // namespace flopwatch::api
