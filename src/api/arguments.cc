@@ -27,7 +27,9 @@ std::optional<int64_t> ParseInt(std::string_view text) {
 
 Status NotKnown(const Route& route, const net::Request& request, std::string_view name) {
   std::vector<std::string_view> known;
-  for (const Parameter* p : route.parameters) known.push_back(p->name);
+  for (const Parameter* p : route.parameters) {
+    if (p->kind != Kind::kPathName) known.push_back(p->name);
+  }
   const std::string_view near = Nearest(name, known);
   const std::string hint = near.empty() ? fmt::format("known are: {}", fmt::join(known, ", "))
                                         : fmt::format("did you mean '{}'?", near);
@@ -63,8 +65,9 @@ StatusOr<Arguments> Arguments::Read(const Route& route, const net::Request& requ
     if (declared[k]->kind == Kind::kTime && args.now_ == 0) args.now_ = clock();
   }
   for (const auto& [name, text] : request.query) {
-    const auto found = std::find_if(declared.begin(), declared.end(),
-                                    [&](const Parameter* p) { return p->name == name; });
+    const auto found = std::find_if(declared.begin(), declared.end(), [&](const Parameter* p) {
+      return p->kind != Kind::kPathName && p->name == name;
+    });
     if (found == declared.end()) return NotKnown(route, request, name);
     Value& value = args.values_[static_cast<size_t>(found - declared.begin())];
     // An empty value is none; of several the first counts.
@@ -78,6 +81,7 @@ Status Arguments::ReadValue(const Parameter& p, std::string_view text, Value* va
   value->given = true;
   value->text = text;
   switch (p.kind) {
+    case Kind::kPathName:
     case Kind::kText:
       return absl::OkStatus();
     case Kind::kBoolean:

@@ -26,25 +26,18 @@ inline constexpr size_t kMaxParameters = 16;  // of one route
 // Parameters that many routes have; a name is read alike in all of them.
 enum class Order : uint8_t { kDescending, kAscending };
 inline constexpr std::string_view kOrders[] = {"desc", "asc"};
-inline constexpr Time kFrom({"from",
-                             "Start: RFC 3339, YYYY-MM-DD, Unix seconds, or relative (now-2h, "
-                             "-2h). Default: an hour before to."});
-inline constexpr Time kTo({"to", "End, exclusive. Default: now."});
+inline constexpr Time kFrom("from",
+                            "Start: RFC 3339, YYYY-MM-DD, Unix seconds, or relative (now-2h, "
+                            "-2h). Default: an hour before to.");
+inline constexpr Time kTo("to", "End, exclusive. Default: now.");
 inline constexpr Duration kStep(
-    {"step", "Whole minutes: 60s, 5m, 1h, or seconds. Default: at most 360 points."});
+    "step", "Whole minutes: 60s, 5m, 1h, or seconds. Default: at most 360 points.");
 inline constexpr OptionalOneOf<Order> kOrder(
-    {.name = "order",
-     .help = "Default: descending for numbers, ascending for names. Absent values come last.",
-     .values = kOrders});
-inline constexpr Integer kLimit({.name = "limit",
-                                 .help = "Rows of one page.",
-                                 .min = 1,
-                                 .max = kMaxPage,
-                                 .fallback = kDefaultPage});
-inline constexpr Integer kOffset(
-    {.name = "offset", .help = "Rows before the page.", .min = 0, .max = INT32_MAX, .fallback = 0});
-
-inline constexpr std::string_view kJobKeyHelp = "Job id; slashes need no escaping.";
+    "order", kOrders,
+    "Default: descending for numbers, ascending for names. Absent values come last.");
+inline constexpr Integer kLimit("limit", 1, kMaxPage, kDefaultPage, "Rows of one page.");
+inline constexpr Integer kOffset("offset", 0, INT32_MAX, 0, "Rows before the page.");
+inline constexpr PathName kJobName("job", "Job id; slashes need no escaping.");
 
 class Arguments {
  public:

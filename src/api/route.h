@@ -21,18 +21,18 @@ namespace flopwatch::api {
 
 // --- parameters ---
 
-enum class Kind : uint8_t { kText, kInteger, kBoolean, kOneOf, kTime, kDuration };
+enum class Kind : uint8_t { kPathName, kText, kInteger, kBoolean, kOneOf, kTime, kDuration };
 
 struct Parameter {
   std::string_view name, help;
+  Kind kind = Kind::kText;
+  bool required = false;  // refused by the handler, which says why
+  bool has_default = false;
   std::optional<int64_t> min = {}, max = {};       // of a whole number
   std::optional<int64_t> fallback = {};            // of a whole number that is not given
   absl::Span<const std::string_view> values = {};  // of kOneOf
   std::string_view text_fallback = {};             // of a text that is not given
   std::optional<int64_t> max_length = {};          // of a text; refused by who takes it
-  bool required = false;                           // refused by the handler, which says why
-  Kind kind = Kind::kText;
-  bool has_default = false;
 };
 
 template <typename T>
@@ -43,11 +43,24 @@ inline constexpr bool kIsOptional<std::optional<T>> = true;
 // A parameter that reads as a T; an optional T where nothing stands for a value that is not given.
 template <Kind kKind, typename T>
 struct ParameterOf : Parameter {
-  constexpr ParameterOf(Parameter p) : Parameter(p) {  // NOLINT: declared in place
+  constexpr explicit ParameterOf(Parameter p) : Parameter(p) {
     kind = kKind;
     has_default = !kIsOptional<T>;
   }
+  constexpr ParameterOf(std::string_view n, std::string_view h)
+      : ParameterOf(Parameter{.name = n, .help = h}) {}
+  // A whole number, without and with a default.
+  constexpr ParameterOf(std::string_view n, int64_t least, int64_t most, std::string_view h)
+      : ParameterOf(Parameter{.name = n, .help = h, .min = least, .max = most}) {}
+  constexpr ParameterOf(std::string_view n, int64_t least, int64_t most, int64_t otherwise,
+                        std::string_view h)
+      : ParameterOf(
+            Parameter{.name = n, .help = h, .min = least, .max = most, .fallback = otherwise}) {}
+  constexpr ParameterOf(std::string_view n, absl::Span<const std::string_view> one_of,
+                        std::string_view h)
+      : ParameterOf(Parameter{.name = n, .help = h, .values = one_of}) {}
 };
+using PathName = ParameterOf<Kind::kPathName, std::string_view>;  // {name} of the path
 using Text = ParameterOf<Kind::kText, std::optional<std::string_view>>;
 using Flag = ParameterOf<Kind::kBoolean, bool>;  // false where not given
 using Integer = ParameterOf<Kind::kInteger, int64_t>;
@@ -67,27 +80,27 @@ using Duration = ParameterOf<Kind::kDuration, std::optional<Micros>>;
 struct Media {
   std::string_view type, schema;
 };
-struct RequestBody {
-  std::vector<Media> content;  // none: the route takes no body
-  std::string_view help = {};
-};
 struct Answer {
   int status;
   std::string_view help;
-  std::vector<Media> content;
+  std::vector<Media> content = {};
 };
+inline constexpr std::string_view kJsonType = "application/json";
+inline constexpr std::string_view kAnyText = R"({"type": "string"})";
 
-inline Answer Ok(std::string_view schema) {
-  return {200, "The answer.", {{"application/json", schema}}};
+inline Answer Gives(int status, std::string_view help, std::string_view schema) {
+  return {status, help, {{kJsonType, schema}}};
 }
-inline Answer Refused(int status, std::string_view help) {
-  return {status, help, {{"application/json", "Error"}}};
-}
+inline Answer Ok(std::string_view schema) { return Gives(200, "The answer.", schema); }
+inline Answer Refused(int status, std::string_view help) { return Gives(status, help, "Error"); }
 inline Answer BadParameter() { return Refused(400, "A parameter is wrong; the message names it."); }
-inline Answer NoneNear() { return Refused(404, "There is none; the message suggests a near one."); }
 inline Answer OtherSite() { return Refused(403, "A page of another site."); }
+inline Answer NoneNear() { return Refused(404, "There is none; the message suggests a near one."); }
 
 // --- routes ---
+
+using Parameters = std::vector<const Parameter*>;
+using Answers = std::vector<Answer>;
 
 struct Route {
   std::string_view method;
@@ -96,12 +109,27 @@ struct Route {
   std::string_view path;
   std::string_view operation;  // operationId
   std::string_view summary;
-  std::string_view path_help = {};  // of {name}
-  std::vector<const Parameter*> parameters = {};
-  RequestBody body = {};
-  std::vector<Answer> answers = {};
+  Parameters parameters;
+  Answers answers;
+  std::vector<Media> body = {};  // none: the route takes no body
+  std::string_view body_help = {};
   bool any_parameters = false;  // whatever stands behind '?' is none of its business
 };
+
+inline Route Get(std::string_view path, std::string_view operation, std::string_view summary,
+                 Parameters parameters, Answers answers) {
+  return {"GET", path, operation, summary, std::move(parameters), std::move(answers)};
+}
+inline Route Delete(std::string_view path, std::string_view operation, std::string_view summary,
+                    Parameters parameters, Answers answers) {
+  return {"DELETE", path, operation, summary, std::move(parameters), std::move(answers)};
+}
+inline Route Post(std::string_view path, std::string_view operation, std::string_view summary,
+                  Parameters parameters, Answers answers, std::vector<Media> body,
+                  std::string_view body_help = {}) {
+  return {"POST",          path,     operation, summary, std::move(parameters), std::move(answers),
+          std::move(body), body_help};
+}
 
 class Arguments;
 
@@ -120,17 +148,20 @@ using OnWorker = std::function<Result(const Call&)>;
 
 struct Endpoint {
   Route route;
-  AtOnce at_once = {};      // empty: all of it is for the worker pool
-  OnWorker on_worker = {};  // empty: `at_once` always answers
+  AtOnce at_once;      // empty: all of it is for the worker pool
+  OnWorker on_worker;  // empty: `at_once` always answers
   // Whether {name} is one of its own; where it is not, the next route that fits is asked. Empty =
   // always. From memory.
-  std::function<bool(std::string_view name)> takes = {};
+  std::function<bool(std::string_view name)> takes;
 };
 
 // Endpoints by path; the order they were added in is that of the published document.
 class RouteTable {
  public:
-  void Add(Endpoint endpoint) { endpoints_.push_back(std::move(endpoint)); }
+  void Add(Route route, AtOnce at_once, OnWorker on_worker,
+           std::function<bool(std::string_view name)> takes = {}) {
+    endpoints_.push_back({std::move(route), std::move(at_once), std::move(on_worker), takes});
+  }
 
   struct Match {
     const Endpoint* endpoint = nullptr;

@@ -17,12 +17,9 @@ constexpr size_t kMaxRefusedShown = 8;
 constexpr ptrdiff_t kMaxJobNames = 10'000;  // compared for "did you mean"
 
 constexpr Time kReportsFrom(
-    {"from", "Start, as elsewhere. Default: without from and to everything that is kept."});
-constexpr Integer kPoints({.name = "points",
-                           .help = "At most so many points in the series.",
-                           .min = 1,
-                           .max = kMaxPoints,
-                           .fallback = kDefaultApplicationPoints});
+    "from", "Start, as elsewhere. Default: without from and to everything that is kept.");
+constexpr Integer kPoints("points", 1, kMaxPoints, kDefaultApplicationPoints,
+                          "At most so many points in the series.");
 
 // A job may be called ".../application" itself.
 bool IsApplicationOf(const query::Memory& memory, std::string_view job) {
@@ -124,38 +121,23 @@ Result PostMfu(const query::Memory& memory, ingest::ApplicationIntake* reports_t
 void AddApplicationRoutes(const query::Query* query, ingest::ApplicationIntake* reports,
                           RouteTable* table) {
   table->Add(
-      {.route = {.method = "GET",
-                 .path = "/api/v1/jobs/{job}/application",
-                 .operation = "getApplication",
-                 .summary = "What a job reports of itself: MFU with what it means, throughput, "
-                            "loss",
-                 .path_help = kJobKeyHelp,
-                 .parameters = {&kReportsFrom, &kTo, &kPoints},
-                 .answers = {Ok("Application"), BadParameter(),
-                             Refused(404,
-                                     "No such job, and nothing was reported under that "
-                                     "name.")}},
-       .on_worker = [query](const Call& call) { return GetApplication(*query, call); },
-       .takes = [query](std::string_view job) { return IsApplicationOf(query->memory(), job); }});
+      Get("/api/v1/jobs/{job}/application", "getApplication",
+          "What a job reports of itself: MFU with what it means, throughput, loss",
+          {&kJobName, &kReportsFrom, &kTo, &kPoints},
+          {Ok("Application"), BadParameter(),
+           Refused(404, "No such job, and nothing was reported under that name.")}),
+      {}, [query](const Call& call) { return GetApplication(*query, call); },
+      [query](std::string_view job) { return IsApplicationOf(query->memory(), job); });
   table->Add(
-      {.route = {.method = "POST",
-                 .path = "/api/v1/jobs/{job}/mfu",
-                 .operation = "reportMfu",
-                 .summary = "Report a job's MFU, throughput and loss. Answered when it is on disk; "
-                            "a sample that is there already is a duplicate",
-                 .path_help = kJobKeyHelp,
-                 .body = {{{"application/json", "MfuReports"}}},
-                 .answers = {{200, "What was taken.", {{"application/json", "MfuOutcome"}}},
-                             Refused(400,
-                                     "A field is wrong; the message names it. Nothing was "
-                                     "stored."),
-                             OtherSite(),
-                             Refused(503,
-                                     "Offline, or the store cannot take it now; send it "
-                                     "again.")}},
-       .on_worker = [query, reports](const Call& call) {
-         return PostMfu(query->memory(), reports, call);
-       }});
+      Post("/api/v1/jobs/{job}/mfu", "reportMfu",
+           "Report a job's MFU, throughput and loss. Answered when it is on disk; a sample that "
+           "is there already is a duplicate",
+           {&kJobName},
+           {Gives(200, "What was taken.", "MfuOutcome"),
+            Refused(400, "A field is wrong; the message names it. Nothing was stored."),
+            OtherSite(), Refused(503, "Offline, or the store cannot take it now; send it again.")},
+           {{kJsonType, "MfuReports"}}),
+      {}, [query, reports](const Call& call) { return PostMfu(query->memory(), reports, call); });
 }
 
 }  // namespace flopwatch::api

@@ -30,26 +30,21 @@ constexpr std::string_view kGroupings[] = {"none", "gpus",     "gpu_model", "con
 enum class DivergenceSort : uint8_t { kDivergence, kRatio, kMfu, kOfu, kGpus, kGpuSeconds, kJob };
 constexpr std::string_view kDivergenceSorts[] = {"divergence", "ratio",       "mfu", "ofu",
                                                  "gpus",       "gpu_seconds", "job"};
-constexpr OneOf<GroupBy> kGroupBy({.name = "group_by",
-                                   .help = "A group for each value.",
-                                   .values = kGroupings});
-constexpr Flag kFlagged({"flagged", "Rows of flagged jobs alone; statistics are over all."});
+constexpr OneOf<GroupBy> kGroupBy("group_by", kGroupings, "A group for each value.");
+constexpr Flag kFlagged("flagged", "Rows of flagged jobs alone; statistics are over all.");
 constexpr OneOf<DivergenceSort> kDivergenceSort(
-    {.name = "sort",
-     .help = "divergence: flagged jobs first, then by how far "
-             "the ratio is from the expected one.",
-     .values = kDivergenceSorts});
-constexpr Flag kCutExactly(
-    {"exact",
-     "OFU from raw samples cut at the ends of each job's training window. Slow "
-     "for long windows."});
-constexpr Flag kStrict({"strict",
-                        "Alarm on the thresholds alone, also for jobs whose size scatters as much "
-                        "(docs/divergence.md)."});
-constexpr Time kFromOrAll({"from",
-                           "Start: RFC 3339, YYYY-MM-DD, Unix seconds, or relative (now-2h, -2h). "
-                           "Default: an hour before to; without from and to, all the time the "
-                           "application reported in."});
+    "sort", kDivergenceSorts,
+    "divergence: flagged jobs first, then by how far the ratio is from the expected one.");
+constexpr Flag kCutExactly("exact",
+                           "OFU from raw samples cut at the ends of each job's training window. "
+                           "Slow for long windows.");
+constexpr Flag kStrict("strict",
+                       "Alarm on the thresholds alone, also for jobs whose size scatters as much "
+                       "(docs/divergence.md).");
+constexpr Time kFromOrAll("from",
+                          "Start: RFC 3339, YYYY-MM-DD, Unix seconds, or relative (now-2h, -2h). "
+                          "Default: an hour before to; without from and to, all the time the "
+                          "application reported in.");
 
 constexpr std::string_view kNotKnown = "(not known)";
 
@@ -235,23 +230,17 @@ Result GetJobDivergence(const query::Query& query, const Call& call) {
 }  // namespace
 
 void AddDivergenceRoutes(const query::Query* query, RouteTable* table) {
-  table->Add({.route = {.method = "GET",
-                        .path = "/api/v1/divergence",
-                        .operation = "getDivergence",
-                        .summary = "MFU as jobs claim it against OFU: statistics, groups, jobs",
-                        .parameters = {&kFrom, &kTo, &kGroupBy, &kFlagged, &kDivergenceSort,
-                                       &kOrder, &kLimit, &kOffset, &kCutExactly, &kStrict},
-                        .answers = {Ok("DivergenceSet"), BadParameter()}},
-              .on_worker = [query](const Call& call) { return GetDivergence(*query, call.args); }});
-  table->Add(
-      {.route = {.method = "GET",
-                 .path = "/api/v1/jobs/{job}/divergence",
-                 .operation = "getJobDivergence",
-                 .summary = "One job: its MFU claim against its OFU, ranked causes, corrected MFU",
-                 .path_help = kJobKeyHelp,
-                 .parameters = {&kFromOrAll, &kTo, &kCutExactly, &kStrict},
-                 .answers = {Ok("JobDivergence"), BadParameter(), NoneNear()}},
-       .on_worker = [query](const Call& call) { return GetJobDivergence(*query, call); }});
+  table->Add(Get("/api/v1/divergence", "getDivergence",
+                 "MFU as jobs claim it against OFU: statistics, groups, jobs",
+                 {&kFrom, &kTo, &kGroupBy, &kFlagged, &kDivergenceSort, &kOrder, &kLimit, &kOffset,
+                  &kCutExactly, &kStrict},
+                 {Ok("DivergenceSet"), BadParameter()}),
+             {}, [query](const Call& call) { return GetDivergence(*query, call.args); });
+  table->Add(Get("/api/v1/jobs/{job}/divergence", "getJobDivergence",
+                 "One job: its MFU claim against its OFU, ranked causes, corrected MFU",
+                 {&kJobName, &kFromOrAll, &kTo, &kCutExactly, &kStrict},
+                 {Ok("JobDivergence"), BadParameter(), NoneNear()}),
+             {}, [query](const Call& call) { return GetJobDivergence(*query, call); });
 }
 
 }  // namespace flopwatch::api

@@ -64,14 +64,10 @@ Result FleetOverWindow(const query::Query& query, const Arguments& args) {
 
 void AddFleetRoutes(const query::Memory* memory, const query::Query* query, RouteTable* table) {
   table->Add(
-      {.route = {.method = "GET",
-                 .path = "/api/v1/fleet",
-                 .operation = "getFleet",
-                 .summary = "Fleet OFU over a window, by step and by GPU model",
-                 .parameters = {&kFrom, &kTo, &kStep},
-                 .answers = {Ok("Fleet"), BadParameter()}},
-       .at_once = [memory](const Call& call) { return FleetNow(*memory, call.args); },
-       .on_worker = [query](const Call& call) { return FleetOverWindow(*query, call.args); }});
+      Get("/api/v1/fleet", "getFleet", "Fleet OFU over a window, by step and by GPU model",
+          {&kFrom, &kTo, &kStep}, {Ok("Fleet"), BadParameter()}),
+      [memory](const Call& call) { return FleetNow(*memory, call.args); },
+      [query](const Call& call) { return FleetOverWindow(*query, call.args); });
 }
 
 }  // namespace flopwatch::api

@@ -27,14 +27,13 @@ constexpr GpuSort kByGpu = static_cast<GpuSort>(static_cast<int>(GpuSort::kCount
 constexpr std::string_view kGpuSorts[] = {
     "seen",        "ofu",        "tensor_active", "sm_clock_mhz", "gpu_util", "power_w",
     "fb_used_mib", "gpu_temp_c", "age_s",         "node",         "gpu"};
-constexpr Text kOfNode({"node", "Only this node's."});
-constexpr Text kGpusOfJob({"job", "Only this job's."});
-constexpr Text kOfModel({"model", "Only this model."});
-constexpr OneOf<GpuSort> kGpuSort({.name = "sort",
-                                   .help = "What to sort by; seen = order of first appearance.",
-                                   .values = kGpuSorts});
-constexpr OptionalInteger kInstance(
-    {.name = "gpu_instance", .help = "A MIG instance of it.", .min = 0, .max = 1 << 20});
+constexpr PathName kUuid("uuid", "UUID.");
+constexpr Text kOfNode("node", "Only this node's.");
+constexpr Text kGpusOfJob("job", "Only this job's.");
+constexpr Text kOfModel("model", "Only this model.");
+constexpr OneOf<GpuSort> kGpuSort("sort", kGpuSorts,
+                                  "What to sort by; seen = order of first appearance.");
+constexpr OptionalInteger kInstance("gpu_instance", 0, 1 << 20, "A MIG instance of it.");
 
 bool IsTextColumn(GpuSort sort) { return sort >= GpuSort::kCount; }
 bool IsNumber(GpuSort sort) { return sort != GpuSort::kSeen && !IsTextColumn(sort); }
@@ -395,23 +394,16 @@ Result GpuOver(const query::Query& query, const Call& call) {
 }  // namespace
 
 void AddGpuRoutes(const query::Memory* memory, const query::Query* query, RouteTable* table) {
-  table->Add({.route = {.method = "GET",
-                        .path = "/api/v1/gpus",
-                        .operation = "listGpus",
-                        .summary = "What each GPU says now; means of the last hour when offline",
-                        .parameters = {&kOfNode, &kGpusOfJob, &kOfModel, &kGpuSort, &kOrder,
-                                       &kLimit, &kOffset},
-                        .answers = {Ok("Gpus"), BadParameter(), NoneNear()}},
-              .at_once = [memory](const Call& call) { return GpusNow(*memory, call.args); },
-              .on_worker = [query](const Call& call) { return GpusOver(*query, call.args); }});
-  table->Add({.route = {.method = "GET",
-                        .path = "/api/v1/gpus/{uuid}",
-                        .operation = "getGpu",
-                        .summary = "One GPU: usage, series, jobs",
-                        .path_help = "UUID.",
-                        .parameters = {&kInstance, &kFrom, &kTo, &kStep},
-                        .answers = {Ok("GpuDetail"), BadParameter(), NoneNear()}},
-              .on_worker = [query](const Call& call) { return GpuOver(*query, call); }});
+  table->Add(
+      Get("/api/v1/gpus", "listGpus", "What each GPU says now; means of the last hour when offline",
+          {&kOfNode, &kGpusOfJob, &kOfModel, &kGpuSort, &kOrder, &kLimit, &kOffset},
+          {Ok("Gpus"), BadParameter(), NoneNear()}),
+      [memory](const Call& call) { return GpusNow(*memory, call.args); },
+      [query](const Call& call) { return GpusOver(*query, call.args); });
+  table->Add(Get("/api/v1/gpus/{uuid}", "getGpu", "One GPU: usage, series, jobs",
+                 {&kUuid, &kInstance, &kFrom, &kTo, &kStep},
+                 {Ok("GpuDetail"), BadParameter(), NoneNear()}),
+             {}, [query](const Call& call) { return GpuOver(*query, call); });
 }
 
 }  // namespace flopwatch::api

@@ -37,17 +37,15 @@ enum class JobSort : uint8_t {
 constexpr std::string_view kJobSorts[] = {"gpu_seconds", "ofu",     "lost_gpu_seconds",
                                           "coverage",    "power_w", "gpu_util",
                                           "gpus",        "job",     "user"};
-constexpr OneOf<JobSort> kJobSort({.name = "sort",
-                                   .help = "What to rank by.",
-                                   .values = kJobSorts});
-constexpr Text kOfUser({"user", "Only this user's."});
-constexpr Text kOfWorkflow({"workflow", "Only this workflow's."});
-constexpr Text kJobText({"q", "Only jobs whose id, name, user or workflow contains this."});
-constexpr Flag kRunningOnly({"running", "Only running jobs."});
-constexpr Flag kJoinExactly({"exact",
-                             "Join raw samples with the job intervals instead of trusting the job "
-                             "stamped on them. Slow for long windows."});
-constexpr Flag kWithInterval({"ci", "Also compute ofu_ci95 of each job of the page."});
+constexpr OneOf<JobSort> kJobSort("sort", kJobSorts, "What to rank by.");
+constexpr Text kOfUser("user", "Only this user's.");
+constexpr Text kOfWorkflow("workflow", "Only this workflow's.");
+constexpr Text kJobText("q", "Only jobs whose id, name, user or workflow contains this.");
+constexpr Flag kRunningOnly("running", "Only running jobs.");
+constexpr Flag kJoinExactly("exact",
+                            "Join raw samples with the job intervals instead of trusting the job "
+                            "stamped on them. Slow for long windows.");
+constexpr Flag kWithInterval("ci", "Also compute ofu_ci95 of each job of the page.");
 
 std::vector<std::string_view> JobFlags(const JobRow& row) {
   std::vector<std::string_view> flags;
@@ -350,25 +348,18 @@ Result JobOverWindow(const query::Query& query, const Call& call) {
 
 void AddJobRoutes(const query::Memory* memory, const query::Query* query, RouteTable* table) {
   table->Add(
-      {.route = {.method = "GET",
-                 .path = "/api/v1/jobs",
-                 .operation = "listJobs",
-                 .summary = "Jobs of a window, ranked",
-                 .parameters = {&kFrom, &kTo, &kJobSort, &kOrder, &kLimit, &kOffset, &kOfUser,
-                                &kOfWorkflow, &kJobText, &kRunningOnly, &kJoinExactly,
-                                &kWithInterval},
-                 .answers = {Ok("Jobs"), BadParameter()}},
-       .at_once = [memory](const Call& call) { return JobsNow(*memory, call.args); },
-       .on_worker = [query](const Call& call) { return JobsOverWindow(*query, call.args); }});
-  table->Add({.route = {.method = "GET",
-                        .path = "/api/v1/jobs/{job}",
-                        .operation = "getJob",
-                        .summary = "One job: usage, series, GPUs",
-                        .path_help = kJobKeyHelp,
-                        .parameters = {&kFrom, &kTo, &kStep, &kJoinExactly},
-                        .answers = {Ok("JobDetail"), BadParameter(), NoneNear()}},
-              .at_once = [memory](const Call& call) { return JobNow(*memory, call); },
-              .on_worker = [query](const Call& call) { return JobOverWindow(*query, call); }});
+      Get("/api/v1/jobs", "listJobs", "Jobs of a window, ranked",
+          {&kFrom, &kTo, &kJobSort, &kOrder, &kLimit, &kOffset, &kOfUser, &kOfWorkflow, &kJobText,
+           &kRunningOnly, &kJoinExactly, &kWithInterval},
+          {Ok("Jobs"), BadParameter()}),
+      [memory](const Call& call) { return JobsNow(*memory, call.args); },
+      [query](const Call& call) { return JobsOverWindow(*query, call.args); });
+  table->Add(
+      Get("/api/v1/jobs/{job}", "getJob", "One job: usage, series, GPUs",
+          {&kJobName, &kFrom, &kTo, &kStep, &kJoinExactly},
+          {Ok("JobDetail"), BadParameter(), NoneNear()}),
+      [memory](const Call& call) { return JobNow(*memory, call); },
+      [query](const Call& call) { return JobOverWindow(*query, call); });
 }
 
 }  // namespace flopwatch::api

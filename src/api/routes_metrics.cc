@@ -7,7 +7,7 @@
 namespace flopwatch::api {
 namespace {
 
-constexpr Flag kPerGpuSeries({"gpus", "Also one OFU series a GPU."});
+constexpr Flag kPerGpuSeries("gpus", "Also one OFU series a GPU.");
 
 net::Response MetricsPage(std::string fleet, const ServerMetrics& server, bool per_gpu) {
   net::Response r;
@@ -32,19 +32,16 @@ std::optional<Result> MetricsNow(const ServerMetrics& server, const MetricsAtHan
 
 void AddMetricsRoute(const ServerMetrics& server, MetricsAtHand fleet_at_hand,
                      std::function<std::shared_ptr<const std::string>()> fleet, RouteTable* table) {
-  table->Add({.route = {.method = "GET",
-                        .path = "/metrics",
-                        .operation = "metrics",
-                        .summary = "Own health and derived series, as a Prometheus target",
-                        .parameters = {&kPerGpuSeries},
-                        .answers = {{200, "The answer.", {{"text/plain", R"({"type": "string"})"}}},
-                                    BadParameter()}},
-              .at_once = [server, at_hand = std::move(fleet_at_hand)](
-                             const Call& call) { return MetricsNow(server, at_hand, call); },
-              .on_worker = [server, fleet](const Call& call) -> Result {
-                FW_RETURN_IF_ERROR(server.memory->ready());
-                return MetricsPage(*fleet(), server, call.args[kPerGpuSeries]);
-              }});
+  table->Add(
+      Get("/metrics", "metrics", "Own health and derived series, as a Prometheus target",
+          {&kPerGpuSeries}, {{200, "The answer.", {{"text/plain", kAnyText}}}, BadParameter()}),
+      [server, at_hand = std::move(fleet_at_hand)](const Call& call) {
+        return MetricsNow(server, at_hand, call);
+      },
+      [server, fleet](const Call& call) -> Result {
+        FW_RETURN_IF_ERROR(server.memory->ready());
+        return MetricsPage(*fleet(), server, call.args[kPerGpuSeries]);
+      });
 }
 
 }  // namespace flopwatch::api

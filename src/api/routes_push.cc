@@ -21,6 +21,7 @@ constexpr uint64_t kMaxUnpackedBytes = 64ull << 20;
 // Shards of pushes; scraper threads use the lower ones.
 constexpr int kFirstPushShard = ingest::kMaxShards / 2;
 constexpr std::string_view kProtobuf = "application/x-protobuf";
+constexpr PathName kPushingNode("node", "Name of the node it speaks for.");
 
 // Host of "node1:9400", "http://node1:9400/metrics".
 std::string_view HostOfInstance(std::string_view instance) {
@@ -169,55 +170,47 @@ Result PostOtlpMetrics(ingest::ScrapeJoiner* joiner, const Request& request) {
 }  // namespace
 
 void AddPushRoutes(ingest::Pipeline* pipeline, ingest::ScrapeJoiner* joiner, RouteTable* table) {
+  constexpr std::string_view kExposition =
+      R"({"type": "string", "description": "Prometheus exposition text; gzip allowed."})";
+  constexpr std::string_view kRemoteWriteBody =
+      R"({"type": "string", "format": "binary", "description": "A snappy block of )"
+      R"(prometheus.WriteRequest or io.prometheus.write.v2.Request."})";
+  constexpr std::string_view kOtlpBody =
+      R"({"type": "string", "format": "binary", "description": "ExportMetricsServiceRequest; )"
+      R"(gzip allowed."})";
+  constexpr std::string_view kBinary = R"({"type": "string", "format": "binary"})";
+  constexpr std::string_view kObject = R"({"type": "object"})";
   table->Add(
-      {.route = {.method = "POST",
-                 .path = "/api/v1/push/{node}",
-                 .operation = "push",
-                 .summary = "Ingest one body of exposition text",
-                 .path_help = "Name of the node it speaks for.",
-                 .body = {{{"text/plain",
-                            R"({"type": "string", "description": "Prometheus exposition text; )"
-                            R"(gzip allowed."})"}}},
-                 .answers = {Ok("Push"), BadParameter(), OtherSite(),
-                             Refused(503, "Not ready, or offline.")}},
-       .on_worker = [pipeline](const Call& call) { return PostPush(pipeline, call); }});
+      Post("/api/v1/push/{node}", "push", "Ingest one body of exposition text", {&kPushingNode},
+           {Ok("Push"), BadParameter(), OtherSite(), Refused(503, "Not ready, or offline.")},
+           {{"text/plain", kExposition}}),
+      {}, [pipeline](const Call& call) { return PostPush(pipeline, call); });
   table->Add(
-      {.route = {.method = "POST",
-                 .path = "/api/v1/write",
-                 .operation = "remoteWrite",
-                 .summary = "Prometheus remote write 1.0 and 2.0: GPU metrics, and what "
-                            "applications report",
-                 .body = {{{kProtobuf,
-                            R"({"type": "string", "format": "binary", "description": "A snappy )"
-                            R"(block of prometheus.WriteRequest or )"
-                            R"(io.prometheus.write.v2.Request."})"}}},
-                 .answers = {{204, "Taken; not yet on disk (see docs/application.md).", {}},
-                             Refused(400, "No snappy, or no such message."),
-                             OtherSite(),
-                             Refused(415, "Another Content-Type."),
-                             Refused(503, "Offline.")}},
-       .on_worker = [joiner](const Call& call) { return PostRemoteWrite(joiner, call.request); }});
-  table->Add(
-      {.route = {.method = "POST",
-                 .path = "/v1/metrics",
-                 .operation = "otlpMetrics",
-                 .summary = "OpenTelemetry metrics over HTTP (OTLP), protobuf or JSON: GPU "
-                            "metrics, and what applications report",
-                 .body = {{{kProtobuf, R"({"type": "string", "format": "binary", "description": )"
-                                       R"("ExportMetricsServiceRequest; gzip allowed."})"},
-                           {"application/json", R"({"type": "object"})"}}},
-                 .answers = {{200,
-                              "ExportMetricsServiceResponse in the encoding of the request; a "
-                              "partial success where points were not taken.",
-                              {{kProtobuf, R"({"type": "string", "format": "binary"})"},
-                               {"application/json", R"({"type": "object"})"}}},
-                             {400,
-                              "No such message; google.rpc.Status in the encoding of the request.",
-                              {}},
-                             {415, "Another Content-Type.", {}},
-                             {503, "Offline.", {}}},
-                 .any_parameters = true},
-       .on_worker = [joiner](const Call& call) { return PostOtlpMetrics(joiner, call.request); }});
+      Post("/api/v1/write", "remoteWrite",
+           "Prometheus remote write 1.0 and 2.0: GPU metrics, and what applications report", {},
+           {{204, "Taken; not yet on disk (see docs/application.md)."},
+            Refused(400, "No snappy, or no such message."),
+            OtherSite(),
+            Refused(415, "Another Content-Type."),
+            Refused(503, "Offline.")},
+           {{kProtobuf, kRemoteWriteBody}}),
+      {}, [joiner](const Call& call) { return PostRemoteWrite(joiner, call.request); });
+  Route otlp =
+      Post("/v1/metrics", "otlpMetrics",
+           "OpenTelemetry metrics over HTTP (OTLP), protobuf or JSON: GPU metrics, and what "
+           "applications report",
+           {},
+           {{200,
+             "ExportMetricsServiceResponse in the encoding of the request; a partial success "
+             "where points were not taken.",
+             {{kProtobuf, kBinary}, {kJsonType, kObject}}},
+            {400, "No such message; google.rpc.Status in the encoding of the request."},
+            {415, "Another Content-Type."},
+            {503, "Offline."}},
+           {{kProtobuf, kOtlpBody}, {kJsonType, kObject}});
+  otlp.any_parameters = true;
+  table->Add(otlp, {},
+             [joiner](const Call& call) { return PostOtlpMetrics(joiner, call.request); });
 }
 
 }  // namespace flopwatch::api

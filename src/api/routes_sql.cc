@@ -16,12 +16,8 @@ constexpr int64_t kDefaultSqlRows = 1000;
 constexpr int64_t kMaxSqlRows = 100'000;
 constexpr size_t kMaxSqlBytes = 64 * 1024;
 constexpr JsonLimits kSqlBody{.max_bytes = 1 << 20, .max_depth = 4, .what = "the body"};
-constexpr Text kSqlText({.name = "q", .help = "The query.", .required = true});
-constexpr Integer kSqlLimit({.name = "limit",
-                             .help = "Rows at most.",
-                             .min = 1,
-                             .max = kMaxSqlRows,
-                             .fallback = kDefaultSqlRows});
+constexpr Text kSqlText(Parameter{.name = "q", .help = "The query.", .required = true});
+constexpr Integer kSqlLimit("limit", 1, kMaxSqlRows, kDefaultSqlRows, "Rows at most.");
 
 void WriteCell(JsonWriter& json, const Cell& cell, bool is_time) {
   std::visit(
@@ -102,21 +98,13 @@ Result PostSql(const store::Store& store, std::string_view text) {
 
 void AddSqlRoutes(const store::Store* store, RouteTable* table) {
   const Answer offline = Refused(503, "Not ready, or offline.");
-  table->Add({.route = {.method = "GET",
-                        .path = "/api/v1/sql",
-                        .operation = "getSql",
-                        .summary = "Read-only SQL on the stored tables",
-                        .parameters = {&kSqlText, &kSqlLimit},
-                        .answers = {Ok("SqlResult"), BadParameter(), offline}},
-              .on_worker = [store](const Call& call) { return GetSql(*store, call.args); }});
+  table->Add(Get("/api/v1/sql", "getSql", "Read-only SQL on the stored tables",
+                 {&kSqlText, &kSqlLimit}, {Ok("SqlResult"), BadParameter(), offline}),
+             {}, [store](const Call& call) { return GetSql(*store, call.args); });
   table->Add(
-      {.route = {.method = "POST",
-                 .path = "/api/v1/sql",
-                 .operation = "postSql",
-                 .summary = "Read-only SQL on the stored tables",
-                 .body = {{{"application/json", "SqlRequest"}}},
-                 .answers = {Ok("SqlResult"), BadParameter(), OtherSite(), offline}},
-       .on_worker = [store](const Call& call) { return PostSql(*store, call.request.body); }});
+      Post("/api/v1/sql", "postSql", "Read-only SQL on the stored tables", {},
+           {Ok("SqlResult"), BadParameter(), OtherSite(), offline}, {{kJsonType, "SqlRequest"}}),
+      {}, [store](const Call& call) { return PostSql(*store, call.request.body); });
 }
 
 }  // namespace flopwatch::api

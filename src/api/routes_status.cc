@@ -108,55 +108,35 @@ net::Response GetPage(const PageFiles& files, const net::Request& request) {
 
 void AddStatusRoutes(const StatusSources& sources, RouteTable* table) {
   table->Add(
-      {.route = {.method = "GET",
-                 .path = "/api/v1/status",
-                 .operation = "getStatus",
-                 .summary = "State of this server",
-                 .answers = {Ok("Status"), BadParameter()}},
-       .at_once = [sources](const Call&) -> std::optional<Result> {
-         if (!sources.memory->AtHand({query::Snapshot::kDeployed, query::Snapshot::kJobsNow}))
-           return std::nullopt;
-         return GetStatus(sources);
-       },
-       .on_worker = [sources](const Call&) { return GetStatus(sources); }});
-  table->Add({.route = {.method = "GET",
-                        .path = "/healthz",
-                        .operation = "healthz",
-                        .summary = "Whether the process answers",
-                        .answers = {Ok("Health")},
-                        .any_parameters = true},
-              .at_once = [](const Call&) { return JsonResponse(R"({"status":"ok"})"); }});
-  table->Add({.route = {.method = "GET",
-                        .path = "/readyz",
-                        .operation = "readyz",
-                        .summary = "Whether it can store what arrives",
-                        .answers = {Ok("Ready"),
-                                    {503,
-                                     "Not ready, with the reasons.",
-                                     {{"application/json", "Ready"}}}},
-                        .any_parameters = true},
-              .at_once = [sources](const Call&) { return GetReady(sources); }});
+      Get("/api/v1/status", "getStatus", "State of this server", {},
+          {Ok("Status"), BadParameter()}),
+      [sources](const Call&) -> std::optional<Result> {
+        if (!sources.memory->AtHand({query::Snapshot::kDeployed, query::Snapshot::kJobsNow}))
+          return std::nullopt;
+        return GetStatus(sources);
+      },
+      [sources](const Call&) { return GetStatus(sources); });
+  Route health = Get("/healthz", "healthz", "Whether the process answers", {}, {Ok("Health")});
+  Route ready{"GET",    "/readyz",
+              "readyz", "Whether it can store what arrives",
+              {},       {Ok("Ready"), Gives(503, "Not ready, with the reasons.", "Ready")}};
+  health.any_parameters = ready.any_parameters = true;
+  table->Add(health, [](const Call&) { return JsonResponse(R"({"status":"ok"})"); }, {});
+  table->Add(ready, [sources](const Call&) { return GetReady(sources); }, {});
 }
 
 void AddPageRoutes(const PageFiles& files, RouteTable* table) {
-  table->Add({.route = {.method = "GET",
-                        .path = "/openapi.json",
-                        .operation = "openapi",
-                        .summary = "This document",
-                        .answers = {Ok(R"({"type": "object"})")},
-                        .any_parameters = true},
-              .at_once = [](const Call&) {
-                net::Response r;
-                r.static_body = OpenApiDocument();
-                return r;
-              }});
-  table->Add({.route = {.method = "GET",
-                        .path = "/",
-                        .operation = "page",
-                        .summary = "The page",
-                        .answers = {{200, "The answer.", {{"text/html", R"({"type": "string"})"}}}},
-                        .any_parameters = true},
-              .at_once = [files](const Call& call) { return GetPage(files, call.request); }});
+  Route document{
+      "GET", "/openapi.json", "openapi", "This document", {}, {Ok(R"({"type": "object"})")}};
+  Route page = Get("/", "page", "The page", {}, {{200, "The answer.", {{"text/html", kAnyText}}}});
+  document.any_parameters = page.any_parameters = true;
+  const auto open_api = [](const Call&) {
+    net::Response r;
+    r.static_body = OpenApiDocument();
+    return r;
+  };
+  table->Add(document, open_api, {});
+  table->Add(page, [files](const Call& call) { return GetPage(files, call.request); }, {});
 }
 
 }  // namespace flopwatch::api

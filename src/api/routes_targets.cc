@@ -13,15 +13,9 @@ namespace {
 constexpr int64_t kMaxTargets = 1'000'000;  // one page: there are never more
 enum class TargetFilter : uint8_t { kAll, kPending, kUp, kDown, kBackOff };
 constexpr std::string_view kTargetFilters[] = {"all", "pending", "up", "down", "back_off"};
-constexpr OneOf<TargetFilter> kTargetState({.name = "state",
-                                            .help = "Only these.",
-                                            .values = kTargetFilters});
-constexpr Text kTargetText({"q", "Only where the address or node contains this."});
-constexpr Integer kTargetLimit({.name = "limit",
-                                .help = "Rows of one page.",
-                                .min = 1,
-                                .max = kMaxTargets,
-                                .fallback = kDefaultPage});
+constexpr OneOf<TargetFilter> kTargetState("state", kTargetFilters, "Only these.");
+constexpr Text kTargetText("q", "Only where the address or node contains this.");
+constexpr Integer kTargetLimit("limit", 1, kMaxTargets, kDefaultPage, "Rows of one page.");
 
 struct TargetRow {
   net::TargetHealth health;
@@ -134,13 +128,10 @@ Result GetTargets(const TargetSources& from, const Arguments& args) {
 }  // namespace
 
 void AddTargetRoutes(const TargetSources& sources, RouteTable* table) {
-  table->Add({.route = {.method = "GET",
-                        .path = "/api/v1/targets",
-                        .operation = "listTargets",
-                        .summary = "Scrape targets and pushing nodes, trouble first",
-                        .parameters = {&kTargetState, &kTargetText, &kTargetLimit, &kOffset},
-                        .answers = {Ok("Targets"), BadParameter()}},
-              .on_worker = [sources](const Call& call) { return GetTargets(sources, call.args); }});
+  table->Add(
+      Get("/api/v1/targets", "listTargets", "Scrape targets and pushing nodes, trouble first",
+          {&kTargetState, &kTargetText, &kTargetLimit, &kOffset}, {Ok("Targets"), BadParameter()}),
+      {}, [sources](const Call& call) { return GetTargets(sources, call.args); });
 }
 
 }  // namespace flopwatch::api

@@ -19,48 +19,31 @@ using uploads::TraceLibrary;
 
 constexpr int64_t kDefaultWaitS = 20, kMaxWaitS = 60;
 constexpr std::string_view kTracesPath = "/api/v1/traces";
-constexpr std::string_view kTraceIdHelp = "Id of the trace, as the upload answered.";
 
-constexpr Text kTraceName({.name = "name",
-                           .help = "Name of the file or trace, for people.",
-                           .max_length = uploads::kMaxTraceText});
-constexpr Text kTraceJob({.name = "job",
-                          .help = "Job it belongs to.",
-                          .max_length = uploads::kMaxTraceText});
-constexpr OptionalInteger kRank(
-    {.name = "rank", .help = "Rank, where the file does not say it.", .min = 0, .max = 1 << 30});
-constexpr Text kAddTo({"trace", "Add the file to this trace: one file a rank."});
-constexpr Text kTracesOfJob({"job", "Traces of this job alone."});
-constexpr Integer kTraceLimit({.name = "limit",
-                               .help = "At most so many.",
-                               .min = 1,
-                               .max = kMaxPage,
-                               .fallback = kDefaultPage});
-constexpr Integer kTraceOffset({.name = "offset",
-                                .help = "Leave out the first so many.",
-                                .min = 0,
-                                .max = int64_t{1} << 40,
-                                .fallback = 0});
-constexpr Integer kWait({.name = "wait",
-                         .help = "Seconds to wait for the analysis, where it has not ended; one "
-                                 "request at a time waits.",
-                         .min = 0,
-                         .max = kMaxWaitS,
-                         .fallback = kDefaultWaitS});
+constexpr PathName kTraceId("id", "Id of the trace, as the upload answered.");
+constexpr Text kTraceName(Parameter{.name = "name",
+                                    .help = "Name of the file or trace, for people.",
+                                    .max_length = uploads::kMaxTraceText});
+constexpr Text kTraceJob(Parameter{
+    .name = "job", .help = "Job it belongs to.", .max_length = uploads::kMaxTraceText});
+constexpr OptionalInteger kRank("rank", 0, 1 << 30, "Rank, where the file does not say it.");
+constexpr Text kAddTo("trace", "Add the file to this trace: one file a rank.");
+constexpr Text kTracesOfJob("job", "Traces of this job alone.");
+constexpr Integer kTraceLimit("limit", 1, kMaxPage, kDefaultPage, "At most so many.");
+constexpr Integer kTraceOffset("offset", 0, int64_t{1} << 40, 0, "Leave out the first so many.");
+constexpr Integer kWait("wait", 0, kMaxWaitS, kDefaultWaitS,
+                        "Seconds to wait for the analysis, where it has not ended; one request at "
+                        "a time waits.");
 enum class ReportFormat : uint8_t { kJson, kHtml, kMarkdown };
 constexpr std::string_view kReportFormats[] = {"json", "html", "md"};
-constexpr OneOf<ReportFormat> kReportFormat({.name = "format",
-                                             .help = "json, html (one document) or md.",
-                                             .values = kReportFormats});
-constexpr Text kAnalyses({.name = "names",
-                          .help = "Analyses, separated by commas, or all.",
-                          .text_fallback = "all"});
+constexpr OneOf<ReportFormat> kReportFormat("format", kReportFormats,
+                                            "json, html (one document) or md.");
+constexpr Text kAnalyses(Parameter{
+    .name = "names", .help = "Analyses, separated by commas, or all.", .text_fallback = "all"});
 enum class TraceCompat : uint8_t { kNone, kHta };
 constexpr std::string_view kTraceCompats[] = {"none", "hta"};
 constexpr OneOf<TraceCompat> kTraceCompat(
-    {.name = "compat",
-     .help = "hta: as HolisticTraceAnalysis selects events and names columns.",
-     .values = kTraceCompats});
+    "compat", kTraceCompats, "hta: as HolisticTraceAnalysis selects events and names columns.");
 
 void WriteRecord(JsonWriter& json, const uploads::TraceRecord& r) {
   json.Field("id", r.id);
@@ -116,11 +99,11 @@ Result PostTrace(TraceLibrary& traces, const Call& call) {
   return RecordResponse(record, 201);
 }
 
-Result GetTraces(const TraceLibrary& traces, const Arguments& args) {
+Result GetTraces(const TraceLibrary& traces, const Call& call) {
   std::vector<uploads::TraceRecord> all = traces.List();
-  if (const auto job = args[kTracesOfJob])
+  if (const auto job = call.args[kTracesOfJob])
     std::erase_if(all, [&](const uploads::TraceRecord& r) { return r.job != *job; });
-  const auto [first, end] = PageOf(args, kTraceLimit, kTraceOffset, all.size());
+  const auto [first, end] = PageOf(call.args, kTraceLimit, kTraceOffset, all.size());
   std::string body;
   JsonWriter json(&body);
   json.BeginObject().Field("total", all.size()).Key("traces").BeginArray();
@@ -133,7 +116,8 @@ Result GetTraces(const TraceLibrary& traces, const Arguments& args) {
   return JsonResponse(std::move(body));
 }
 
-Result GetTrace(const TraceLibrary& traces, std::string_view id) {
+Result GetTrace(const TraceLibrary& traces, const Call& call) {
+  const std::string_view id = call.name;
   FW_ASSIGN_OR_RETURN(const uploads::TraceRecord record, traces.Find(id));
   std::string body;
   JsonWriter json(&body);
@@ -182,6 +166,10 @@ Result GetTraceReport(TraceLibrary& traces, const Call& call) {
   return r;
 }
 
+Result GetTraceFindings(TraceLibrary& traces, const Call& call) {
+  return TraceAnswer(traces, call, [&] { return traces.Answer(call.name, "findings.json"); });
+}
+
 Result GetTraceAnalyses(TraceLibrary& traces, const Call& call) {
   return TraceAnswer(traces, call, [&] {
     return traces.Analyses(call.name, call.args[kAnalyses].value_or(kAnalyses.text_fallback),
@@ -189,8 +177,8 @@ Result GetTraceAnalyses(TraceLibrary& traces, const Call& call) {
   });
 }
 
-Result DeleteTrace(TraceLibrary& traces, std::string_view id) {
-  FW_RETURN_IF_ERROR(traces.Delete(id));
+Result DeleteTrace(TraceLibrary& traces, const Call& call) {
+  FW_RETURN_IF_ERROR(traces.Delete(call.name));
   Response r;
   r.status = 204;
   return r;
@@ -211,24 +199,16 @@ OnWorker OfTraces(TraceLibrary* traces, F handler) {
   };
 }
 
-// A route below one trace, with the answers that all of them have.
+// What is said of a trace once it is analysed, with the answers that all of that have.
 Route OfOneTrace(std::string_view path, std::string_view operation, std::string_view summary,
-                 std::vector<const Parameter*> parameters, Answer ok) {
-  return {
-      .method = "GET",
-      .path = path,
-      .operation = operation,
-      .summary = summary,
-      .path_help = kTraceIdHelp,
-      .parameters = std::move(parameters),
-      .answers = {std::move(ok),
-                  {202,
-                   "Not analysed yet: the record with its state. Ask again in a moment.",
-                   {{"application/json", "TraceRecord"}}},
-                  BadParameter(),
-                  Refused(404, "No such trace."),
-                  Refused(422, "The files could not be read or analysed; the message says why."),
-                  Refused(503, "This server keeps no traces.")}};
+                 Parameters parameters, Answer ok) {
+  return Get(path, operation, summary, std::move(parameters),
+             {std::move(ok),
+              Gives(202, "Not analysed yet: the record with its state. Ask again in a moment.",
+                    "TraceRecord"),
+              BadParameter(), Refused(404, "No such trace."),
+              Refused(422, "The files could not be read or analysed; the message says why."),
+              Refused(503, "This server keeps no traces.")});
 }
 
 }  // namespace
@@ -248,78 +228,49 @@ void AddTraceRoutes(TraceLibrary* traces, RouteTable* table) {
   const Answer none = Refused(404, "No such trace.");
   const Answer keeps_none = Refused(503, "This server keeps no traces.");
   const Answer read_only = Refused(403, "A page of another site, or a server that only reads.");
-  const auto of_traces = [&](auto handler) { return OfTraces(traces, handler); };
   table->Add(
-      {.route = {.method = "POST",
-                 .path = kTracesPath,
-                 .operation = "uploadTrace",
-                 .summary = "Upload one file of a trace; it is analysed in the background. The "
-                            "body goes to disk as it arrives",
-                 .parameters = {&kTraceName, &kTraceJob, &kRank, &kAddTo},
-                 .body = {{{"application/octet-stream",
-                            R"({"type": "string", "format": "binary"})"}},
-                          "The file as it is: Kineto JSON, plain or gzip, or an Nsight Systems "
-                          "SQLite export."},
-                 .answers = {{201,
-                              "Stored; the analysis is queued.",
-                              {{"application/json", "TraceRecord"}}},
-                             Refused(400, "A parameter is wrong, or the body is no trace."),
-                             read_only,
-                             Refused(404, "No such trace to add to."),
-                             Refused(429, "Too large, no room on disk, or too many traces."),
-                             Refused(503, "Too many uploads at once, or no place for traces.")}},
-       .on_worker = of_traces(PostTrace)});
-  table->Add({.route = {.method = "GET",
-                        .path = kTracesPath,
-                        .operation = "listTraces",
-                        .summary = "Uploaded traces, newest first",
-                        .parameters = {&kTracesOfJob, &kTraceLimit, &kTraceOffset},
-                        .answers = {Ok("Traces"), BadParameter(), keeps_none}},
-              .on_worker = of_traces([](const TraceLibrary& t, const Call& call) {
-                return GetTraces(t, call.args);
-              })});
-  table->Add({.route = {.method = "GET",
-                        .path = "/api/v1/traces/{id}",
-                        .operation = "getTrace",
-                        .summary = "One uploaded trace, and what is in it",
-                        .path_help = kTraceIdHelp,
-                        .answers = {Ok("TraceDetail"), none, keeps_none}},
-              .on_worker = of_traces(
-                  [](const TraceLibrary& t, const Call& call) { return GetTrace(t, call.name); })});
-  table->Add({.route = {.method = "DELETE",
-                        .path = "/api/v1/traces/{id}",
-                        .operation = "deleteTrace",
-                        .summary = "Delete an uploaded trace and its answers",
-                        .path_help = kTraceIdHelp,
-                        .answers = {{204, "Deleted.", {}},
-                                    read_only,
-                                    none,
-                                    Refused(503,
-                                            "It is being analysed, or this server keeps no "
-                                            "traces.")}},
-              .on_worker = of_traces(
-                  [](TraceLibrary& t, const Call& call) { return DeleteTrace(t, call.name); })});
-  table->Add({.route = OfOneTrace("/api/v1/traces/{id}/report", "getTraceReport",
-                                  "The report: verdict, where time went, findings, stragglers, "
-                                  "operators",
-                                  {&kReportFormat, &kWait},
-                                  {200,
-                                   "The answer.",
-                                   {{"application/json", "TraceReport"},
-                                    {"text/html", R"({"type": "string"})"},
-                                    {"text/markdown", R"({"type": "string"})"}}}),
-              .on_worker = of_traces(GetTraceReport)});
-  table->Add({.route = OfOneTrace("/api/v1/traces/{id}/findings", "getTraceFindings",
-                                  "Findings by expected gain, what was not checked, what was left "
-                                  "out",
-                                  {&kWait}, Ok("TraceFindings")),
-              .on_worker = of_traces([](TraceLibrary& t, const Call& call) {
-                return TraceAnswer(t, call, [&] { return t.Answer(call.name, "findings.json"); });
-              })});
+      Post(kTracesPath, "uploadTrace",
+           "Upload one file of a trace; it is analysed in the background. The body goes to disk "
+           "as it arrives",
+           {&kTraceName, &kTraceJob, &kRank, &kAddTo},
+           {Gives(201, "Stored; the analysis is queued.", "TraceRecord"),
+            Refused(400, "A parameter is wrong, or the body is no trace."), read_only,
+            Refused(404, "No such trace to add to."),
+            Refused(429, "Too large, no room on disk, or too many traces."),
+            Refused(503, "Too many uploads at once, or no place for traces.")},
+           {{"application/octet-stream", R"({"type": "string", "format": "binary"})"}},
+           "The file as it is: Kineto JSON, plain or gzip, or an Nsight Systems SQLite export."),
+      {}, OfTraces(traces, PostTrace));
   table->Add(
-      {.route = OfOneTrace("/api/v1/traces/{id}/analyses", "getTraceAnalyses", "Tables of analyses",
-                           {&kAnalyses, &kTraceCompat, &kWait}, Ok("TraceAnalyses")),
-       .on_worker = of_traces(GetTraceAnalyses)});
+      Get(kTracesPath, "listTraces", "Uploaded traces, newest first",
+          {&kTracesOfJob, &kTraceLimit, &kTraceOffset}, {Ok("Traces"), BadParameter(), keeps_none}),
+      {}, OfTraces(traces, GetTraces));
+  table->Add(Get("/api/v1/traces/{id}", "getTrace", "One uploaded trace, and what is in it",
+                 {&kTraceId}, {Ok("TraceDetail"), none, keeps_none}),
+             {}, OfTraces(traces, GetTrace));
+  table->Add(Delete("/api/v1/traces/{id}", "deleteTrace",
+                    "Delete an uploaded trace and its answers", {&kTraceId},
+                    {{204, "Deleted."},
+                     read_only,
+                     none,
+                     Refused(503, "It is being analysed, or this server keeps no traces.")}),
+             {}, OfTraces(traces, DeleteTrace));
+  table->Add(
+      OfOneTrace(
+          "/api/v1/traces/{id}/report", "getTraceReport",
+          "The report: verdict, where time went, findings, stragglers, operators",
+          {&kTraceId, &kReportFormat, &kWait},
+          {200,
+           "The answer.",
+           {{kJsonType, "TraceReport"}, {"text/html", kAnyText}, {"text/markdown", kAnyText}}}),
+      {}, OfTraces(traces, GetTraceReport));
+  table->Add(OfOneTrace("/api/v1/traces/{id}/findings", "getTraceFindings",
+                        "Findings by expected gain, what was not checked, what was left out",
+                        {&kTraceId, &kWait}, Ok("TraceFindings")),
+             {}, OfTraces(traces, GetTraceFindings));
+  table->Add(OfOneTrace("/api/v1/traces/{id}/analyses", "getTraceAnalyses", "Tables of analyses",
+                        {&kTraceId, &kAnalyses, &kTraceCompat, &kWait}, Ok("TraceAnalyses")),
+             {}, OfTraces(traces, GetTraceAnalyses));
 }
 
 }  // namespace flopwatch::api

@@ -85,6 +85,7 @@ value SchemaOf(const api::Parameter& p) {
       if (p.has_default) schema["default"] = Text(p.values[0]);
       break;
     }
+    case api::Kind::kPathName:
     case api::Kind::kText:
     case api::Kind::kTime:
     case api::Kind::kDuration:
@@ -96,30 +97,22 @@ value SchemaOf(const api::Parameter& p) {
   return schema;
 }
 
-value ParameterOf(std::string_view name, std::string_view in, bool required, std::string_view help,
-                  value schema) {
-  return object{{"name", Text(name)},
-                {"in", Text(in)},
-                {"required", required},
-                {"description", Text(help)},
-                {"schema", std::move(schema)}};
-}
-
 value OperationOf(const api::Route& route) {
   object out{{"operationId", Text(route.operation)}, {"summary", Text(route.summary)}};
   array parameters;
-  if (const size_t brace = route.path.find('{'); brace != std::string_view::npos) {
-    const std::string_view name = route.path.substr(brace + 1, route.path.find('}') - brace - 1);
-    parameters.push_back(
-        ParameterOf(name, "path", true, route.path_help, object{{"type", "string"}}));
+  for (const api::Parameter* p : route.parameters) {
+    const bool in_path = p->kind == api::Kind::kPathName;
+    parameters.push_back(object{{"name", Text(p->name)},
+                                {"in", in_path ? "path" : "query"},
+                                {"required", in_path || p->required},
+                                {"description", Text(p->help)},
+                                {"schema", SchemaOf(*p)}});
   }
-  for (const api::Parameter* p : route.parameters)
-    parameters.push_back(ParameterOf(p->name, "query", p->required, p->help, SchemaOf(*p)));
   if (!parameters.empty()) out["parameters"] = std::move(parameters);
-  if (!route.body.content.empty()) {
+  if (!route.body.empty()) {
     object body{{"required", true}};
-    if (!route.body.help.empty()) body["description"] = Text(route.body.help);
-    body["content"] = ContentOf(route.body.content);
+    if (!route.body_help.empty()) body["description"] = Text(route.body_help);
+    body["content"] = ContentOf(route.body);
     out["requestBody"] = std::move(body);
   }
   object responses;
