@@ -24,7 +24,7 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include "trace/load.h"
+#include "trace/import/load.h"
 
 namespace flopwatch {
 

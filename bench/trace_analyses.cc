@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "trace/analysis/analysis.h"
-#include "trace/load.h"
+#include "trace/import/load.h"
 
 namespace flopwatch::trace {
 namespace {

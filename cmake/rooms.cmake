@@ -1,24 +1,29 @@
-# One room = one folder below src/ = one static library. flopwatch_room() declares its sources, the rooms it
-# may include and the libraries it wraps; an #include that follows no declared edge stops the configuration.
-# A room may lie inside another one's folder ("trace/import" in "trace"): a file belongs to the innermost.
+# One room = one folder below src/ = one static library. flopwatch_room() declares its sources, the
+# rooms it may include and the libraries it wraps; an #include that follows no declared edge stops
+# the configuration. A room may lie inside another one's folder ("trace/import" in "trace"): a file
+# belongs to the innermost.
 
 # From the bottom to the top: a room may only use those before it.
 set(FLOPWATCH_ROOM_ORDER base hardware efficiency models telemetry jobs store fleet
-    trace
-    net discovery ingest query uploads api simulate cli)
+    trace trace/import trace/ops trace/analysis trace/findings trace/report trace/export
+    net discovery ingest query uploads api server simulate cli)
 
 add_library(flopwatch_flags INTERFACE)
 target_include_directories(flopwatch_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
-target_compile_options(flopwatch_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -fno-omit-frame-pointer)
+target_compile_options(flopwatch_flags INTERFACE
+  -Wall -Wextra -Wno-unused-parameter -fno-omit-frame-pointer)
 target_compile_definitions(flopwatch_flags INTERFACE FLOPWATCH_VERSION="${PROJECT_VERSION}")
 if(FLOPWATCH_SANITIZE)
-  target_compile_options(flopwatch_flags INTERFACE -fsanitize=${FLOPWATCH_SANITIZE} -fno-sanitize-recover=undefined)
+  target_compile_options(flopwatch_flags INTERFACE
+    -fsanitize=${FLOPWATCH_SANITIZE} -fno-sanitize-recover=undefined)
   target_link_options(flopwatch_flags INTERFACE -fsanitize=${FLOPWATCH_SANITIZE})
   if(FLOPWATCH_SANITIZE MATCHES undefined)
-    # Out of the undefined-behaviour set: a check at every use of a pointer, which more than doubles the time to compile. A
-    # null or wild pointer is seen by the address sanitizer all the same.
+    # Out of the undefined-behaviour set: a check at every use of a pointer, which more than doubles
+    # the time to compile. A null or wild pointer is seen by the address sanitizer all the same.
     target_compile_options(flopwatch_flags INTERFACE
-      -fno-sanitize-recover=float-cast-overflow -fno-sanitize=null,vptr,alignment,object-size,pointer-overflow,nonnull-attribute,returns-nonnull-attribute)
+      -fno-sanitize-recover=float-cast-overflow
+      -fno-sanitize=null,vptr,alignment,object-size,pointer-overflow
+      -fno-sanitize=nonnull-attribute,returns-nonnull-attribute)
   endif()
 endif()
 if(FLOPWATCH_FUZZ)
@@ -74,10 +79,11 @@ function(flopwatch_check_edges room deps)
   endforeach()
 endfunction()
 
-# flopwatch_together(TARGET BATCH files…): the sources of a folder are compiled BATCH at a time (CMake's unity build). Parsing the same
-# large headers anew, and compiling the same inline functions of libraries that are all headers, is most of a small file's time.
-# Names without linkage must therefore differ within a folder. FLOPWATCH_TOGETHER=OFF (the tidy preset) compiles each file alone,
-# which shows that each includes what it uses.
+# flopwatch_together(TARGET BATCH files…): the sources of a folder are compiled BATCH at a time
+# (CMake's unity build). Parsing the same large headers anew, and compiling the same inline
+# functions of libraries that are all headers, is most of a small file's time. Names without linkage
+# must therefore differ within a folder. FLOPWATCH_TOGETHER=OFF (the tidy preset) compiles each file
+# alone, which shows that each includes what it uses.
 function(flopwatch_together target batch)
   if(NOT FLOPWATCH_TOGETHER)
     return()
@@ -92,9 +98,10 @@ function(flopwatch_together target batch)
   endforeach()
 endfunction()
 
-# flopwatch_room(NAME SOURCES files… HOT files… ROOMS rooms… LIBS libraries… PRIVATE_LIBS libraries…)
-# HOT are sources on the path of every sample: -O3 there saves a few per cent of the server's CPU (bench/README.md); elsewhere
-# it only takes longer to compile.
+# flopwatch_room(NAME SOURCES files… HOT files… ROOMS rooms… LIBS libraries…
+#                PRIVATE_LIBS libraries…)
+# HOT are sources on the path of every sample: -O3 there saves a few per cent of the server's CPU
+# (bench/README.md); elsewhere it only takes longer to compile.
 function(flopwatch_room name)
   cmake_parse_arguments(R "" "" "SOURCES;HOT;ROOMS;LIBS;PRIVATE_LIBS" ${ARGN})
   flopwatch_check_edges(${name} "${R_ROOMS}")

@@ -1,5 +1,6 @@
-# The page: `npm ci` and the bundle, all in the build directory, embedded by src/api/ui_assets.cc. Without Node.js 18 or
-# newer, or where the packages cannot be fetched, the server gets a plain page instead and the build says so.
+# The page: `npm ci` and the bundle, all in the build directory, embedded by
+# src/api/ui_assets.cc. Without Node.js 18 or newer, or where the packages cannot be fetched, the
+# server gets a plain page instead and the build says so.
 # Include it last: it adds to the server's target and, where tests are built, those of the page.
 include_guard(GLOBAL)
 
@@ -8,7 +9,8 @@ function(flopwatch_embed_page)
   find_program(NPM_PROGRAM npm)
   set(node_version "none")
   if(NODE_PROGRAM)
-    execute_process(COMMAND ${NODE_PROGRAM} --version OUTPUT_VARIABLE node_version OUTPUT_STRIP_TRAILING_WHITESPACE)
+    execute_process(COMMAND ${NODE_PROGRAM} --version OUTPUT_VARIABLE node_version
+                    OUTPUT_STRIP_TRAILING_WHITESPACE)
     string(REGEX REPLACE "^v" "" node_version "${node_version}")
   endif()
   set(web ${CMAKE_SOURCE_DIR}/web)
@@ -16,7 +18,8 @@ function(flopwatch_embed_page)
   set(plain ${work}/plain-page.txt)  # why there is only a plain page; tools/build shows it
   if(NOT NODE_PROGRAM OR NOT NPM_PROGRAM OR node_version VERSION_LESS 18)
     file(WRITE ${plain} "the full one needs npm and Node.js 18 or newer (found: ${node_version})\n")
-    message(STATUS "The page is not built: it needs npm and Node.js 18 or newer (found: ${node_version}). "
+    message(STATUS "The page is not built: it needs npm and Node.js 18 or newer "
+                   "(found: ${node_version}). "
                    "The server gets a plain page.")
     return()
   endif()
@@ -25,7 +28,8 @@ function(flopwatch_embed_page)
   endif()
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${web}/src/*)
-  list(APPEND sources ${web}/build.mjs ${web}/tsconfig.json ${CMAKE_SOURCE_DIR}/cmake/web_build.cmake)
+  list(APPEND sources ${web}/build.mjs ${web}/tsconfig.json
+    ${CMAKE_SOURCE_DIR}/cmake/web_build.cmake)
   add_custom_command(
     OUTPUT ${work}/npm.stamp
     COMMAND ${CMAKE_COMMAND} -DSTEP=packages -DWEB=${web} -DWORK=${work} -DNPM=${NPM_PROGRAM}
@@ -40,7 +44,8 @@ function(flopwatch_embed_page)
     COMMENT "Bundling the page" VERBATIM)
   add_custom_target(flopwatch_page DEPENDS ${work}/ui.h)
   add_dependencies(flopwatch_api flopwatch_page)
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/api/ui_assets.cc TARGET_DIRECTORY flopwatch_api
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/api/ui_assets.cc
+    TARGET_DIRECTORY flopwatch_api
     PROPERTIES COMPILE_DEFINITIONS FLOPWATCH_UI_HEADER="${work}/ui.h" OBJECT_DEPENDS ${work}/ui.h)
   # For tests/web, which run the page.
   set(FLOPWATCH_NODE ${NODE_PROGRAM} CACHE INTERNAL "")

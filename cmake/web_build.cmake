@@ -1,6 +1,8 @@
 # One step of building the page, run at build time by cmake/web.cmake.
-#   packages: npm ci in WORK. When they cannot be fetched (no network), the page is left out, not the server.
-#   bundle:   esbuild; an error in the page's own source stops the build. Types are checked by tests/web.
+#   packages: npm ci in WORK. When they cannot be fetched (no network), the page is left out, the
+#             server is not.
+#   bundle:   esbuild; an error in the page's own source stops the build. Types are checked by
+#             tests/web.
 cmake_minimum_required(VERSION 3.25)
 
 if(STEP STREQUAL "packages")
@@ -8,11 +10,14 @@ if(STEP STREQUAL "packages")
   file(COPY ${WEB}/package.json ${WEB}/package-lock.json DESTINATION ${WORK})
   # No install scripts: esbuild finds its program in a package of its own.
   execute_process(COMMAND ${NPM} ci --ignore-scripts --no-audit --no-fund --loglevel=error
-                  WORKING_DIRECTORY ${WORK} RESULT_VARIABLE failed OUTPUT_QUIET ERROR_VARIABLE error)
+                  WORKING_DIRECTORY ${WORK}
+                  RESULT_VARIABLE failed OUTPUT_QUIET ERROR_VARIABLE error)
   if(failed)
-    message(WARNING "The page's packages cannot be fetched; the server gets a plain page. npm said:\n${error}")
+    message(WARNING "The page's packages cannot be fetched; the server gets a plain page. "
+                    "npm said:\n${error}")
     file(REMOVE_RECURSE ${WORK}/node_modules)
-    file(WRITE ${WORK}/plain-page.txt "npm could not fetch the packages of the full one (remove ${WORK}/npm.stamp to try again)\n")
+    file(WRITE ${WORK}/plain-page.txt "npm could not fetch the packages of the full one "
+         "(remove ${WORK}/npm.stamp to try again)\n")
   else()
     file(REMOVE ${WORK}/plain-page.txt)
   endif()
@@ -21,7 +26,8 @@ elseif(STEP STREQUAL "bundle")
   file(REMOVE_RECURSE ${WORK}/src ${WORK}/dist)
   file(COPY ${WEB}/src ${WEB}/build.mjs ${WEB}/tsconfig.json DESTINATION ${WORK})
   if(IS_DIRECTORY ${WORK}/node_modules)
-    execute_process(COMMAND ${NODE} build.mjs ${WORK}/dist WORKING_DIRECTORY ${WORK} RESULT_VARIABLE failed)
+    execute_process(COMMAND ${NODE} build.mjs ${WORK}/dist
+                    WORKING_DIRECTORY ${WORK} RESULT_VARIABLE failed)
     if(failed)
       message(FATAL_ERROR "The page does not build (see above).")
     endif()

@@ -1,5 +1,6 @@
-// Bundles the page: node build.mjs OUT. Writes OUT/index.html and OUT/assets/NAME-HASH.EXT with their gzip twins, and
-// OUT/ui_files.inc, the table that src/server/ui_assets.cc embeds. Same sources, same bytes.
+// Bundles the page: node build.mjs OUT. Writes OUT/index.html and OUT/assets/NAME-HASH.EXT with
+// their gzip twins, and OUT/ui_files.inc, the table that src/server/ui_assets.cc embeds. Same
+// sources, same bytes.
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -10,7 +11,12 @@ import { build } from 'esbuild';
 const kBudgetKiB = 60; // all of the page, compressed
 const here = dirname(fileURLToPath(import.meta.url));
 const out = process.argv[2] ?? join(here, 'dist');
-const types = { js: 'text/javascript; charset=utf-8', css: 'text/css; charset=utf-8', svg: 'image/svg+xml', html: 'text/html; charset=utf-8' };
+const types = {
+  js: 'text/javascript; charset=utf-8',
+  css: 'text/css; charset=utf-8',
+  svg: 'image/svg+xml',
+  html: 'text/html; charset=utf-8',
+};
 
 const bundle = await build({
   entryPoints: { app: join(here, 'src/app.tsx') },
@@ -37,10 +43,13 @@ const add = (name, data) => {
 };
 for (const file of bundle.outputFiles) add(file.path.split('/').pop(), Buffer.from(file.contents));
 add('favicon.svg', readFileSync(join(here, 'src/favicon.svg')));
-const html = readFileSync(join(here, 'src/index.html'), 'utf8').replace(/\{\{(.+?)\}\}/g, (_, name) => {
-  if (!hashed[name]) throw new Error(`index.html names ${name}, which the build did not make`);
-  return hashed[name];
-});
+const html = readFileSync(join(here, 'src/index.html'), 'utf8').replace(
+  /\{\{(.+?)\}\}/g,
+  (_, name) => {
+    if (!hashed[name]) throw new Error(`index.html names ${name}, which the build did not make`);
+    return hashed[name];
+  },
+);
 files.push({ path: '/index.html', type: types.html, data: Buffer.from(html), immutable: false });
 
 rmSync(join(out, 'assets'), { recursive: true, force: true });
@@ -59,7 +68,8 @@ files.forEach((file, k) => {
   const body = file.immutable ? gz : file.data;
   inc += `constexpr unsigned char kFile${k}[] = {${[...body].join(',')}};\n`;
   const etag = createHash('sha256').update(file.data).digest('hex').slice(0, 16);
-  table += `    {"${file.path}", "${file.type}", "${etag}", kFile${k}, sizeof(kFile${k}), ${file.immutable}},\n`;
+  table += `    {"${file.path}", "${file.type}", "${etag}", kFile${k}, `;
+  table += `sizeof(kFile${k}), ${file.immutable}},\n`;
 });
 inc += `constexpr UiFile kUiFiles[] = {\n${table}};\n`;
 writeFileSync(join(out, 'ui_files.inc'), inc);

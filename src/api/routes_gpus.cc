@@ -11,6 +11,7 @@
 #include "api/routes.h"
 #include "api/usage_json.h"
 #include "base/text.h"
+#include "efficiency/usage_sums.h"
 
 namespace flopwatch::api {
 namespace {
@@ -73,12 +74,12 @@ ingest::GpuNow FromRollups(const store::GpuUsage& usage) {
   g.sm_active = mean(s.sm_active_s, s.sm_active_span_s);
   g.gpu_util = mean(s.gpu_util_s, s.gpu_util_span_s);
   g.power_w = mean(s.power_j, s.power_span_s);
-  if (s.dead_counter_s > 0) g.flags |= telemetry::kDeadCounter;
-  if (s.tensor_missing_s > 0) g.flags |= telemetry::kTensorMissing;
-  if (s.clock_missing_s > 0) g.flags |= telemetry::kClockMissing;
-  if (s.model_unknown_s > 0) g.flags |= telemetry::kModelUnknown;
-  if (s.out_of_range_s > 0) g.flags |= telemetry::kOutOfRange;
-  if (s.cycle_path_s > 0) g.flags |= telemetry::kCyclePath;
+  constexpr uint32_t kShown =
+      efficiency::kNoWork | efficiency::kModelUnknown | efficiency::kCyclePath;
+  efficiency::ForEachUsageSum([&](auto sum) {
+    constexpr uint32_t kFlag = efficiency::SpecOf(sum()).flag;
+    if ((kFlag & kShown) != 0 && efficiency::Member<sum()>(s) > 0) g.flags |= kFlag;
+  });
   return g;
 }
 
@@ -296,13 +297,13 @@ StatusOr<GpuAnswer> GatherGpu(const query::Query& query, const EntityRecord& e,
                         query.store().GpuSeries(instance, view.window, step));
     for (const store::UsagePoint& p : own) {
       split.insert(p.ts);
-      points.push_back({p.ts, query::Scaled(p.sums, registry.Fraction(instance))});
+      points.push_back({p.ts, efficiency::OfGpu(p.sums, registry.Fraction(instance))});
     }
   }
   FW_ASSIGN_OR_RETURN(const std::vector<store::UsagePoint> own,
                       query.store().GpuSeries(e.id, view.window, step));
   for (const store::UsagePoint& p : own)
-    points.push_back({p.ts, split.contains(p.ts) ? query::BoardOnly(p.sums) : p.sums});
+    points.push_back({p.ts, split.contains(p.ts) ? efficiency::OfBoard(p.sums) : p.sums});
   answer.series =
       query::MakeSeries(view.window, step, points, KnownSeconds(view.window, step, e.first_seen));
   for (const store::UsageSums& p : answer.series.points) answer.usage.sums += p;

@@ -1,6 +1,6 @@
 #include "api/usage_json.h"
 
-#include "efficiency/ofu.h"
+#include "efficiency/usage_sums.h"
 
 namespace flopwatch::api {
 namespace {
@@ -47,11 +47,11 @@ void WriteUsage(JsonWriter& json, const query::Usage& usage) {
   TimeOrNull(json, "first", s.first_ts);
   TimeOrNull(json, "last", s.last_ts);
   json.Key("lost_s").BeginObject();
-  json.Field("tensor_missing", s.tensor_missing_s);
-  json.Field("clock_missing", s.clock_missing_s);
-  json.Field("model_unknown", s.model_unknown_s);
-  json.Field("dead_counter", s.dead_counter_s);
-  json.Field("out_of_range", s.out_of_range_s);
+  efficiency::ForEachUsageSum([&](auto sum) {
+    constexpr const efficiency::UsageSumSpec& kSpec = efficiency::SpecOf(sum());
+    if constexpr ((kSpec.flag & (efficiency::kNoWork | efficiency::kModelUnknown)) != 0)
+      json.Field(kSpec.stem, efficiency::Member<sum()>(s));
+  });
   json.EndObject();
   json.Field("stale_s", s.stale_s).Field("frozen_s", s.frozen_s);
   json.EndObject();

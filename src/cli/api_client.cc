@@ -33,7 +33,6 @@ class Http final : public ApiClient {
     return std::move(result->body);
   }
   std::string Source() const override { return url_; }
-  Micros Now() const override { return flopwatch::Now(); }
   bool offline() const override { return false; }
 
  private:

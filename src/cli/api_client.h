@@ -22,10 +22,8 @@ class ApiClient {
   virtual StatusOr<std::string> Request(const std::string& path_and_query,
                                         const std::string& body) = 0;
   virtual std::string Source() const = 0;  // "http://127.0.0.1:9530", "the store in DIR"
-  virtual Micros Now() const = 0;
-  virtual std::optional<Micros> newest() const {
-    return std::nullopt;
-  }  // GPU sample of an offline store
+  // The newest GPU sample of an offline store.
+  virtual std::optional<Micros> newest() const { return std::nullopt; }
   virtual bool offline() const = 0;
 };
 

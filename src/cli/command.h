@@ -52,8 +52,6 @@ class Context {
   // Where the answers came from: "http://127.0.0.1:9530" or "the store in DIR"; "" before the first
   // ApiGet.
   std::string ApiSource() const;
-  // The clock of that place: Now() of a server, the newest sample of a store directory.
-  Micros ApiNow() const;
 
   // Resolved configuration value ("server.listen", "store.directory", ...): flag > environment >
   // file > default. A list is given with one element a line. "config.file" is the file in use, ""

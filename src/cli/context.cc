@@ -239,7 +239,6 @@ StatusOr<std::string> Context::ApiPost(const std::string& path_and_query, const 
 }
 
 std::string Context::ApiSource() const { return impl_->api != nullptr ? impl_->api->Source() : ""; }
-Micros Context::ApiNow() const { return impl_->api != nullptr ? impl_->api->Now() : Now(); }
 
 StatusOr<std::string> Context::Config(std::string_view key) {
   FW_ASSIGN_OR_RETURN(const ResolvedConfig* config, impl_->Resolved());

@@ -60,7 +60,7 @@ class Offline final : public ApiClient {
                                         : std::string(response.static_body);
   }
   std::string Source() const override { return "the store in " + directory_; }
-  Micros Now() const override { return newest_.value_or(opened_); }
+  Micros Now() const { return newest_.value_or(opened_); }
   std::optional<Micros> newest() const override { return newest_; }
   bool offline() const override { return true; }
 

@@ -18,6 +18,17 @@
 
 namespace flopwatch::discovery {
 
+struct LocalExporter {
+  std::string url;   // http://127.0.0.1:9400/metrics
+  std::string kind;  // "dcgm-exporter", "nvidia_gpu_exporter", "amd device-metrics-exporter"
+};
+
+struct ProbeOptions {
+  std::vector<uint16_t> ports = {9400, 9445, 9835,
+                                 5000};  // dcgm-exporter, two nvidia-smi exporters, AMD's
+  Micros timeout = kMicrosPerSecond;     // of each; they are asked at the same time
+};
+
 struct DiscoveryOptions {
   // "host", "host:port", "host:port/path" or a URL; "gpu[001-128]:9400" stands for 128 hosts. Port
   // 9400 and path /metrics where none is given.
@@ -30,14 +41,23 @@ struct DiscoveryOptions {
   Micros http_timeout = 5 * kMicrosPerSecond;
   uint64_t max_bytes = 64ull << 20;  // of one file or answer
   size_t max_targets = 100'000;      // of one source; more is an error of that source
+  ProbeOptions probe;                // of this machine, where no source is named
+  // Whether any source is named.
+  bool any() const {
+    return !(static_targets.empty() && target_files.empty() && file_sd.empty() && http_sd.empty());
+  }
 };
 
+inline constexpr std::string_view kLocal = "local";  // the source that looks at this machine
+
 struct DiscoveryHealth {
-  std::string source;  // "static", "file /etc/…", "file_sd /etc/…/*.json", "http_sd http://…"
+  std::string
+      source;  // "static", "file /etc/…", "file_sd /etc/…/*.json", "http_sd http://…", "local"
   Micros last_refresh = 0;  // wall clock of the last look that worked; 0 = never
   size_t targets = 0;       // of the last good list, before duplicates are removed
   uint64_t failures = 0;    // looks that failed; a file that stays broken as it is counts once
   std::string error;        // one printable line; "" when the last look worked
+  std::vector<LocalExporter> local;  // of "local": what was found on this machine
 };
 
 class Discovery {
@@ -66,9 +86,7 @@ class Discovery {
 StatusOr<std::vector<net::ScrapeTarget>> ParseSdJson(std::string_view text,
                                                      size_t max_targets = 100'000);
 
-// The same in the YAML that file_sd files use: a list of mappings with block or flow lists and
-// mappings of plain or quoted scalars. Anchors, tags, block scalars and deeper nesting are refused
-// by line.
+// The same in YAML, without aliases, anchors and tags.
 StatusOr<std::vector<net::ScrapeTarget>> ParseSdYaml(std::string_view text,
                                                      size_t max_targets = 100'000);
 
@@ -86,19 +104,6 @@ StatusOr<std::vector<net::ScrapeTarget>> ParseTargetsToml(std::string_view text,
 // One static target as in DiscoveryOptions::static_targets; several where ranges are written.
 StatusOr<std::vector<net::ScrapeTarget>> ParseStaticTarget(std::string_view text,
                                                            size_t max_targets = 100'000);
-
-// ---- exporters on this machine
-
-struct LocalExporter {
-  std::string url;   // http://127.0.0.1:9400/metrics
-  std::string kind;  // "dcgm-exporter", "nvidia_gpu_exporter", "amd device-metrics-exporter"
-};
-
-struct ProbeOptions {
-  std::vector<uint16_t> ports = {9400, 9445, 9835,
-                                 5000};  // dcgm-exporter, two nvidia-smi exporters, AMD's
-  Micros timeout = kMicrosPerSecond;     // of each; they are asked at the same time
-};
 
 // Exporters on the usual local ports that really answer with GPU metrics (another service may have
 // such a port).

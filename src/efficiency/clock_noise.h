@@ -1,4 +1,4 @@
-// What sampling the SM clock costs: the study of spec/ofu-paper.txt IV-C (Table I), on any series.
+// What sampling the SM clock costs: the study of the OFU paper, IV-C (Table I), on any series.
 //
 // Tensor activity is an average the hardware takes over the collection window; the SM clock is an
 // instant reading. An exporter that collects every T seconds therefore reports, for each window,

@@ -33,7 +33,7 @@ StatusOr<double> Mfu(double achieved_flops, double gpus, double peak_flops);
 StatusOr<double> MfuOfRun(double model_flops, double seconds, double gpus, double peak_flops);
 
 // HFU from an MFU: hardware FLOPs / model FLOPs, at least 1 (full activation checkpointing of a
-// training step: 4/3; flops.md 1.3). Tile padding is not part of it.
+// training step: 4/3; docs/mfu.md). Tile padding is not part of it.
 StatusOr<double> Hfu(double mfu, double hardware_over_model);
 
 // The same work against another peak: mfu x reported peak / right peak. Both in the same unit.
@@ -72,8 +72,7 @@ StatusOr<MixedPeak> EffectivePeakOf(const hardware::Accelerator& device,
                                     std::span<const PrecisionShare> mix);
 
 // What a wrong peak does to an MFU. MFU = achieved / peak: a peak that is too small OVERSTATES it,
-// one that is too large understates it. (The KempnerForge document says it the other way round:
-// flops.md 5.4, item 1.)
+// one that is too large understates it. (The KempnerForge document says it the other way round.)
 struct PeakMismatch {
   double factor = 1;  // reported MFU / true MFU = right peak / reported peak
   std::string text;   // one sentence; empty where the two agree within kPeakTolerance
@@ -87,8 +86,7 @@ std::string PrecisionCaveat(const hardware::Accelerator& device, hardware::Preci
                             hardware::Precision measured_against);
 
 // -------------------------------------------------------------------------------------------------
-// Whether an MFU is plausible, by class of model (flops.md 5.2: one set of limits does not fit
-// all).
+// Whether an MFU is plausible, by class of model: one set of limits does not fit all (docs/mfu.md).
 
 enum class ModelClass { kDense, kMoe, kMoeFine, kHybrid };
 std::string_view ModelClassName(ModelClass c);  // "dense", "moe", "moe_fine", "hybrid"

@@ -1,5 +1,5 @@
 // Overall FLOP Utilisation: OFU = tensor-pipe activity x SM clock / maximum tensor clock
-// (spec/ofu-paper.txt, eq. 1).
+// (the OFU paper, arXiv 2605.20799, eq. 1).
 //
 // OFU of a set of samples is the mean of the products weighted by GPU-seconds, never the product of
 // the means, and it always travels with its coverage (share of the GPU-seconds it was computable
@@ -96,7 +96,7 @@ std::optional<Interval> MeanInterval95(std::span<const double> series,
                                        std::span<const double> weights);
 
 // MIG: the GPU's OFU is the sum over instances of OFU x instance SMs / GPU SMs; SMs no instance
-// covers are lost capacity and shown apart (reference/counters.md 1.7).
+// covers are lost capacity and shown apart (docs/ofu.md, MIG).
 struct MigSlice {
   double ofu = 0;
   int sm_count = 0;
@@ -110,11 +110,12 @@ struct MigOfu {
 // OFU.
 StatusOr<MigOfu> OfuOfMig(std::span<const MigSlice> slices, int gpu_sm_count);
 
-// Dead-counter rule (counters.md 1.6): tensor exactly 0 while GPU_UTIL > 90 and power > 60 % of its
-// limit is suspect at once, and dead after kDeadCounterSeconds of it. Where other arithmetic pipes
-// (FP64, FP32, FP16) are reported busy for kOtherPipesBusy of the cycles, they explain the load and
-// the zero is a true one: in the known faults every profiling counter of the GPU stands still.
-// (Half of that is reached beside a busy tensor pipe: a transformer's vector work.)
+// Dead-counter rule (docs/ofu.md, A zero that may be wrong): tensor exactly 0 while GPU_UTIL > 90
+// and power > 60 % of its limit is suspect at once, and dead after kDeadCounterSeconds of it. Where
+// other arithmetic pipes (FP64, FP32, FP16) are reported busy for kOtherPipesBusy of the cycles,
+// they explain the load and the zero is a true one: in the known faults every profiling counter of
+// the GPU stands still. (Half of that is reached beside a busy tensor pipe: a transformer's vector
+// work.)
 inline constexpr double kDeadCounterSeconds = 180;
 inline constexpr double kDeadCounterUtil = 0.90;
 inline constexpr double kDeadCounterPowerShare = 0.60;

@@ -3,124 +3,52 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cmath>
 #include <mutex>
 #include <shared_mutex>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "base/prefetch.h"
-#include "efficiency/ofu.h"
+#include "efficiency/accounting.h"
 #include "ingest/chunked_table.h"
 #include "ingest/registry.h"
 
 namespace flopwatch::ingest {
 namespace {
 
+using efficiency::ToUsage;
 using store::UsageSums;
 
 constexpr Micros kFineSlot = 10 * kMicrosPerSecond;
 constexpr Micros kCoarseSlot = kMicrosPerMinute;
 constexpr int kShards = 16;
 
-// The sums of one slot as plain doubles: totals since start, so that a window is end minus start. A
-// double holds a year of 100k GPU-seconds a second to better than a millisecond.
-enum Sum {
-  kOfuS,
-  kComputableS,
-  kObservedS,
-  kSamples,
-  kTensorS,
-  kTensorSpan,
-  kClockS,
-  kClockSpan,
-  kSmActiveS,
-  kSmActiveSpan,
-  kUtilS,
-  kUtilSpan,
-  kPowerJ,
-  kPowerSpan,
-  kTensorMissingS,
-  kClockMissingS,
-  kModelUnknownS,
-  kDeadS,
-  kOutOfRangeS,
-  kStaleS,
-  kCycleS,
-  kFrozenS,
-  kSumCount
-};
-using Sums = std::array<double, kSumCount>;
+// The sums of one slot: totals since start, so that a window is end minus start. A double holds a
+// year of 100k GPU-seconds a second to better than a millisecond.
+using Sums = efficiency::PerSum<double>;
 
-template <typename AnySums>
-UsageSums ToUsage(const AnySums& s) {
-  UsageSums u;
-  u.ofu.ofu_s = s[kOfuS];
-  u.ofu.computable_s = s[kComputableS];
-  u.ofu.observed_s = s[kObservedS];
-  u.ofu.samples = static_cast<uint64_t>(std::llround(static_cast<double>(s[kSamples])));
-  u.tensor_s = s[kTensorS];
-  u.tensor_span_s = s[kTensorSpan];
-  u.clock_mhz_s = s[kClockS];
-  u.clock_span_s = s[kClockSpan];
-  u.sm_active_s = s[kSmActiveS];
-  u.sm_active_span_s = s[kSmActiveSpan];
-  u.gpu_util_s = s[kUtilS];
-  u.gpu_util_span_s = s[kUtilSpan];
-  u.power_j = s[kPowerJ];
-  u.power_span_s = s[kPowerSpan];
-  u.tensor_missing_s = s[kTensorMissingS];
-  u.clock_missing_s = s[kClockMissingS];
-  u.model_unknown_s = s[kModelUnknownS];
-  u.dead_counter_s = s[kDeadS];
-  u.out_of_range_s = s[kOutOfRangeS];
-  u.stale_s = s[kStaleS];
-  u.cycle_path_s = s[kCycleS];
-  u.frozen_s = s[kFrozenS];
-  return u;
+// What one row adds.
+Sums Contribution(const LiveRow& row) {
+  const GpuNow& now = row.now;
+  const efficiency::StampedRow stamped = {.flags = now.flags,
+                                          .span = row.span_s,
+                                          .fraction = row.fraction,
+                                          .work = now.ofu,
+                                          .tensor_active = now.tensor_active,
+                                          .sm_clock_mhz = now.sm_clock_mhz,
+                                          .sm_active = now.sm_active,
+                                          .gpu_util = now.gpu_util,
+                                          .power_w = now.power_w};
+  Sums sums{};
+  efficiency::Account(stamped, efficiency::Work::kOfu, efficiency::CountedFor::kFleet,
+                      [&](efficiency::UsageSum sum, double v) { sums[sum] = v; });  // each once
+  return sums;
 }
 
-// What one row adds. Each mean has its own seconds, so that an absent input is in no sum.
-Sums Contribution(const LiveRow& row) {
-  Sums s{};
-  const GpuNow& now = row.now;
-  const auto mean = [&](Sum sum, Sum span, double value, double seconds) {
-    if (std::isnan(value)) return;
-    s[sum] = value * seconds;
-    s[span] = seconds;
-  };
-  // Power is a board value: on the GPU's own row, whether or not its instances are counted instead
-  // of it.
-  mean(kPowerJ, kPowerSpan, now.power_w, row.span_s);
-  if ((now.flags & telemetry::kMigParent) != 0) return s;
-  const double w = row.span_s * row.fraction;
-  s[kSamples] = 1;
-  s[kObservedS] = w;
-  s[kFrozenS] = row.frozen_s * row.fraction;
-  constexpr uint32_t kTensorWrong =
-      telemetry::kTensorMissing | telemetry::kDeadCounter | telemetry::kOutOfRange;
-  if ((now.flags & kTensorWrong) == 0) mean(kTensorS, kTensorSpan, now.tensor_active, w);
-  mean(kClockS, kClockSpan, now.sm_clock_mhz, w);
-  mean(kSmActiveS, kSmActiveSpan, now.sm_active, w);
-  mean(kUtilS, kUtilSpan, now.gpu_util, w);
-  // Seconds without OFU are charged to one reason each, the first that applies.
-  if ((now.flags & telemetry::kTensorMissing) != 0) {
-    s[kTensorMissingS] = w;
-  } else if ((now.flags & telemetry::kClockMissing) != 0) {
-    s[kClockMissingS] = w;
-  } else if ((now.flags & telemetry::kDeadCounter) != 0) {
-    s[kDeadS] = w;
-  } else if ((now.flags & telemetry::kOutOfRange) != 0) {
-    s[kOutOfRangeS] = w;
-  } else if ((now.flags & telemetry::kModelUnknown) != 0) {
-    s[kModelUnknownS] = w;
-  } else if (!std::isnan(now.ofu)) {
-    s[kOfuS] = now.ofu * w;
-    s[kComputableS] = w;
-    if ((now.flags & telemetry::kCyclePath) != 0) s[kCycleS] = w;
-  }
-  if ((now.flags & telemetry::kStaleRepeat) != 0) s[kStaleS] = w;
-  return s;
+template <typename To>
+void AddTo(To* total, const Sums& delta) {
+  for (size_t i = 0; i < delta.size(); ++i)
+    (*total)[i] += static_cast<typename To::value_type>(delta[i]);
 }
 
 // Totals at the end of each of the last N slots.
@@ -129,7 +57,7 @@ class Ring {
  public:
   static int64_t SlotOf(Micros t) { return FloorTo(t, kSlot) / kSlot; }
 
-  void Add(Micros ts, const Sums& delta, double share) {
+  void Add(Micros ts, const Sums& delta) {
     const int64_t slot = SlotOf(ts);
     if (last_ == kNever) {
       first_ = last_ = slot;
@@ -141,11 +69,8 @@ class Ring {
     }
     // A late row changes every total from its slot on; one older than the ring falls into the
     // oldest slot.
-    for (int64_t s = std::max(slot, last_ - N + 1); s <= last_; ++s) {
-      Sums& total = slots_[Index(s)];
-      for (int i = 0; i < kSumCount; ++i) total[i] += share * delta[i];
-      total[kSamples] += (1 - share) * delta[kSamples];  // a shared row is still a whole row
-    }
+    for (int64_t s = std::max(slot, last_ - N + 1); s <= last_; ++s)
+      AddTo(&slots_[Index(s)], delta);
     first_ = std::min(first_, slot);
   }
 
@@ -156,7 +81,7 @@ class Ring {
     out = At(std::min(end, last_));
     if (base >= first_) {
       const Sums& start = At(std::max(base, last_ - N + 1));
-      for (int i = 0; i < kSumCount; ++i) out[i] -= start[i];
+      for (size_t i = 0; i < out.size(); ++i) out[i] -= start[i];
     }
     return out;
   }
@@ -177,9 +102,9 @@ class Ring {
 
 class Accumulator {
  public:
-  void Add(Micros ts, const Sums& delta, double share) {
-    fine_.Add(ts, delta, share);
-    coarse_.Add(ts, delta, share);
+  void Add(Micros ts, const Sums& delta) {
+    fine_.Add(ts, delta);
+    coarse_.Add(ts, delta);
     first_ = first_ == 0 ? ts : std::min(first_, ts);
     last_ = std::max(last_, ts);
   }
@@ -221,7 +146,8 @@ class GpuHistory {
       if (since_ != 0 && ts < last_) return;  // a late row of an earlier owner
       *this = GpuHistory();
       job_set_ = row.now.job_set;
-      since_ = ts - static_cast<Micros>(row.span_s * kMicrosPerSecond);
+      const bool frozen = (row.now.flags & efficiency::kFrozen) != 0;
+      since_ = frozen ? ts : ts - static_cast<Micros>(row.span_s * kMicrosPerSecond);
       last_slot_ = ts / kGpuSlot;
     }
     const int64_t slot = ts / kGpuSlot;
@@ -231,11 +157,8 @@ class GpuHistory {
     if (slot <= last_slot_ - kSlots) return;  // older than what is kept
     last_ = std::max(last_, ts);
     // In its own seconds: the row's are its share of the GPU.
-    const double own = row.fraction > 0 ? 1 / row.fraction : 1;
-    for (int k = 0; k < kSumCount; ++k) {
-      const bool share = k != kSamples && k != kPowerJ && k != kPowerSpan;
-      slots_[slot % kSlots][k] += static_cast<float>(share ? own * delta[k] : delta[k]);
-    }
+    const bool whole = row.fraction == 1 || row.fraction <= 0;
+    AddTo(&slots_[slot % kSlots], whole ? delta : efficiency::OfGpu(delta, 1 / row.fraction));
   }
   std::optional<LiveState::GpuWindow> Since(int32_t job_set, Micros from) const {
     if (since_ == 0 || job_set != job_set_) return std::nullopt;
@@ -253,7 +176,7 @@ class GpuHistory {
   }
 
   // Where a row writes.
-  static constexpr size_t kHeadBytes = 32, kSlotBytes = kSumCount * sizeof(float);
+  static constexpr size_t kHeadBytes = 32, kSlotBytes = sizeof(efficiency::PerSum<float>);
   static size_t OffsetOf(Micros ts) {
     return kHeadBytes + static_cast<size_t>(FloorTo(ts, kGpuSlot) / kGpuSlot % kSlots) * kSlotBytes;
   }
@@ -263,7 +186,7 @@ class GpuHistory {
   int32_t job_set_ = 0;
   Micros since_ = 0, last_ = 0;  // since_ 0 = no row yet
   int64_t last_slot_ = 0;
-  std::array<std::array<float, kSumCount>, kSlots> slots_{};
+  std::array<efficiency::PerSum<float>, kSlots> slots_{};
 };
 static_assert(sizeof(GpuHistory) >=
               GpuHistory::kHeadBytes + (kLongestWindow / kGpuSlot + 1) * GpuHistory::kSlotBytes);
@@ -319,28 +242,30 @@ struct LiveState::Impl {
     if (const auto it = shard.jobs.find(job); it != shard.jobs.end()) it->second->gpus += by;
   }
 
-  void AddToJob(int32_t job, Micros ts, const Sums& delta, double share) {
+  void AddToJob(int32_t job, Micros ts, const Sums& delta) {
     JobShard& shard = ShardOf(job);
     std::lock_guard lock(shard.mutex);
     auto& window = shard.jobs[job];
     if (window == nullptr) window = std::make_unique<JobWindow>();
-    window->sums.Add(ts, delta, share);
+    window->sums.Add(ts, delta);
   }
 
   // What rows with this one's time, jobs and model add together.
   void AddToSums(const LiveRow& row, const Sums& delta) {
     const GpuNow& now = row.now;
     if (row.jobs.empty()) {
-      AddToJob(0, now.ts, delta, 1);
+      AddToJob(0, now.ts, delta);
+    } else if (row.jobs.size() == 1) {
+      AddToJob(row.jobs[0], now.ts, delta);
     } else {
-      for (int32_t job : row.jobs)
-        AddToJob(job, now.ts, delta, 1.0 / static_cast<double>(row.jobs.size()));
+      const Sums part = efficiency::OfJob(delta, 1.0 / static_cast<double>(row.jobs.size()));
+      for (int32_t job : row.jobs) AddToJob(job, now.ts, part);
     }
     FleetShard& shard = fleet[static_cast<uint32_t>(now.entity) % kShards];
     std::lock_guard lock(shard.mutex);
     auto& accumulator = shard.by_model[now.model];
     if (accumulator == nullptr) accumulator = std::make_unique<Accumulator>();
-    accumulator->Add(now.ts, delta, 1);
+    accumulator->Add(now.ts, delta);
   }
 
   void AddToHistory(const LiveRow& row, const Sums& delta) {
@@ -359,7 +284,7 @@ struct LiveState::Impl {
     });
     if (!now.instance)
       gpu_seen.With(now.entity, [&](Micros& seen) { seen = std::max(seen, now.ts); });
-    if ((!first && old_set == now.job_set) || (now.flags & telemetry::kMigParent) != 0) return;
+    if ((!first && old_set == now.job_set) || (now.flags & efficiency::kMigParent) != 0) return;
     const auto count = [&](absl::Span<const int32_t> jobs, int32_t by) {
       if (jobs.empty()) CountGpu(0, by);
       for (int32_t job : jobs) CountGpu(job, by);
@@ -403,7 +328,7 @@ void LiveState::Update(absl::Span<const LiveRow> rows) {
     for (; end < rows.size() && known(rows[end]) && together(head, rows[end]); ++end) {
       const Sums delta = Contribution(rows[end]);
       impl_->AddToHistory(rows[end], delta);
-      for (int k = 0; k < kSumCount; ++k) total[k] += delta[k];
+      AddTo(&total, delta);
     }
     impl_->AddToSums(head, total);
     for (const LiveRow& row : rows.subspan(begin, end - begin)) impl_->NoteLatest(row);
@@ -432,7 +357,7 @@ void LiveState::Revise(const LiveRow& before, const LiveRow& after) {
   if (now.entity < 1 || now.entity >= kMaxEntities) return;
   Sums delta = Contribution(after);
   const Sums old = Contribution(before);
-  for (int k = 0; k < kSumCount; ++k) delta[k] -= old[k];
+  for (size_t k = 0; k < delta.size(); ++k) delta[k] -= old[k];
   impl_->AddToSums(after, delta);
   impl_->AddToHistory(after, delta);
   impl_->gpus.With(now.entity, [&](GpuNow& known) {

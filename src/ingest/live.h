@@ -40,12 +40,11 @@ struct GpuNow {
   double gpu_util = kAbsent, power_w = kAbsent, fb_used_mib = kAbsent, gpu_temp_c = kAbsent;
 };
 
-// One row's effect on the sums, the same rules as the rollups of the store.
+// A stamped row: what it adds to the sums is efficiency/accounting.h, as for the rows of the store.
 struct LiveRow {
   GpuNow now;
-  double span_s = 0;    // 0 = the row carries no weight
+  double span_s = 0;    // the time it stands for; with kFrozen, the time it said nothing new in
   double fraction = 1;  // share of its GPU (MIG)
-  double frozen_s = 0;  // instead of span_s: time in which the exporter had nothing new (kFrozen)
   absl::Span<const int32_t> jobs;  // members of now.job_set; empty = nobody
 };
 

@@ -284,7 +284,9 @@ void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrap
   const bool frozen =
       repeat && elapsed > 0 && ts - slot.fresh_ts > ctx_->options.max_span;  // and not a gap
 
-  h.span_ms = previous != 0 && !frozen && !weightless ? SpanMs(previous, ts) : 0;
+  const Micros since = frozen ? ts - elapsed : previous;
+  h.span_ms = since != 0 && !weightless ? SpanMs(since, ts) : 0;
+  const int32_t weight_ms = frozen ? 0 : h.span_ms;
   if (frozen) {
     h.flags |= telemetry::kFrozen;
   } else if (h.span_ms == 0) {
@@ -310,7 +312,6 @@ void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrap
   }
   if (ofu > efficiency::kOfuMaxCredible) h.flags |= telemetry::kOutOfRange;
 
-  const double span_s = h.span_ms / 1e3;
   std::optional<double> activity =
       std::isnan(tensor) ? std::nullopt : std::optional<double>(tensor);
   if (cycles)
@@ -322,7 +323,7 @@ void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrap
        {CanonicalField::kFp64Active, CanonicalField::kFp32Active, CanonicalField::kFp16Active}) {
     if (const auto share = ValueIn(row, pipe)) other_pipes = other_pipes.value_or(0) + *share;
   }
-  stamp->counter = slot.dead.Update({.span_s = span_s,
+  stamp->counter = slot.dead.Update({.span_s = weight_ms / 1e3,
                                      .tensor_active = activity,
                                      .gpu_util = ValueIn(row, CanonicalField::kGpuUtil),
                                      .power_w = ValueIn(row, CanonicalField::kPowerW),
@@ -339,7 +340,7 @@ void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrap
     stamp->counter = efficiency::CounterState::kAlive;
   } else {
     const int32_t set = ctx_->jobs.Observe(
-        slot.entity.id, ts, static_cast<Micros>(h.span_ms) * kMicrosPerMilli, row.owners);
+        slot.entity.id, ts, static_cast<Micros>(weight_ms) * kMicrosPerMilli, row.owners);
     if (set != slot.job_set) {
       slot.job_set = set;
       slot.jobs = ctx_->jobs.SetMembers(set);
@@ -367,9 +368,8 @@ void Source::StampRow(Slot& slot, const DecodedRow& row, Micros ts, Micros scrap
               .power_w = ValueOr(row, CanonicalField::kPowerW, kNaN),
               .fb_used_mib = ValueOr(row, CanonicalField::kFbUsedMib, kNaN),
               .gpu_temp_c = ValueOr(row, CanonicalField::kGpuTempC, kNaN)},
-      .span_s = span_s,
+      .span_s = h.span_ms / 1e3,
       .fraction = slot.entity.fraction,
-      .frozen_s = frozen ? static_cast<double>(elapsed) / kMicrosPerSecond : 0,
       .jobs = (h.flags & telemetry::kMigParent) == 0 ? absl::MakeConstSpan(slot.jobs)
                                                      : absl::Span<const int32_t>()};
 }
@@ -631,8 +631,9 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
       AddOrHold(slot, stamp, row, &session);
       live.push_back(stamp.live);
       late += row_ts < newest - kLate;
-      weightless += stamp.header.span_ms == 0;
-      frozen += (stamp.header.flags & telemetry::kFrozen) != 0;
+      const bool is_frozen = (stamp.header.flags & telemetry::kFrozen) != 0;
+      weightless += is_frozen || stamp.header.span_ms == 0;
+      frozen += is_frozen;
     }
     ctx_->live.Update(live);
     SettleGone(ts, &session);

@@ -42,7 +42,7 @@ std::string JobKey(const OwnerLabels& owner) {
 }
 
 void JobCatalog::Load(absl::Span<const JobRecord> jobs, absl::Span<const JobSetRecord> sets) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const JobRecord& record : jobs) {
     if (record.id <= 0 || static_cast<size_t>(record.id) > limits_.max_jobs) continue;
     const auto at = static_cast<size_t>(record.id);
@@ -104,7 +104,7 @@ bool JobCatalog::JobsOf(absl::Span<const OwnerLabels* const> owners, int* budget
     const std::string key = JobKey(*owner);
     if (key.empty()) continue;
     const std::string_view user = Meaning(owner->user);
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (key.size() > limits_.max_key_bytes || user.size() > limits_.max_key_bytes) {
       ++refused_labels_;
       continue;
@@ -131,7 +131,7 @@ bool JobCatalog::JobsOf(absl::Span<const OwnerLabels* const> owners, int* budget
 
 int32_t JobCatalog::AddStaticJob(const StaticAssignment& a) {
   if (a.job.empty()) return 0;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (a.job.size() > limits_.max_key_bytes) {
     ++refused_labels_;
     return 0;
@@ -152,7 +152,7 @@ int32_t JobCatalog::AddStaticJob(const StaticAssignment& a) {
 
 int32_t JobCatalog::SetOf(absl::Span<const int32_t> jobs) {
   if (jobs.empty()) return 0;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (jobs.size() == 1) {
     Job* job = Get(jobs[0]);
     if (job == nullptr) return 0;
@@ -178,7 +178,7 @@ int32_t JobCatalog::SetOf(absl::Span<const int32_t> jobs) {
 }
 
 void JobCatalog::NoteEntity(int32_t id, int32_t entity) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Job* job = Get(id);
   if (job == nullptr || (!job->entities.empty() && job->entities.back() == entity)) return;
   job->entities.push_back(entity);
@@ -192,7 +192,7 @@ void JobCatalog::NoteEntity(int32_t id, int32_t entity) {
 }
 
 void JobCatalog::ForgetEntities(absl::Span<const std::pair<int32_t, int32_t>> gone) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (size_t at = 0; at < gone.size();) {
     size_t end = at + 1;
     while (end < gone.size() && gone[end].first == gone[at].first) ++end;
@@ -208,7 +208,7 @@ void JobCatalog::ForgetEntities(absl::Span<const std::pair<int32_t, int32_t>> go
 }
 
 size_t JobCatalog::EntityCount(int32_t id) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Job* job = Get(id);
   return job == nullptr ? 0 : job->entities.size();
 }
@@ -216,7 +216,7 @@ size_t JobCatalog::EntityCount(int32_t id) const {
 std::vector<int32_t> JobCatalog::EntitiesOf(int32_t id) const {
   std::vector<int32_t> out;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const Job* job = Get(id)) out = job->entities;
   }
   std::sort(out.begin(), out.end());
@@ -225,33 +225,33 @@ std::vector<int32_t> JobCatalog::EntitiesOf(int32_t id) const {
 }
 
 std::pair<std::shared_ptr<const StaticTimes>, uint32_t> JobCatalog::static_times() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {static_times_, generation_.load(std::memory_order_relaxed)};
 }
 
 void JobCatalog::SetStaticTimes(StaticTimes times) {
   auto next = std::make_shared<const StaticTimes>(std::move(times));
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   static_times_ = std::move(next);
   generation_.fetch_add(1, std::memory_order_release);
 }
 
 std::optional<JobRecord> JobCatalog::job(int32_t id) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Job* job = Get(id);
   if (job == nullptr) return std::nullopt;
   return job->record;
 }
 
 std::optional<JobRecord> JobCatalog::Find(std::string_view key) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = by_key_.find(absl::string_view(key.data(), key.size()));
   if (it == by_key_.end()) return std::nullopt;
   return Get(it->second)->record;
 }
 
 std::vector<JobRecord> JobCatalog::All() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<JobRecord> out;
   out.reserve(job_count_);
   for (const Job& job : jobs_) {
@@ -261,13 +261,13 @@ std::vector<JobRecord> JobCatalog::All() const {
 }
 
 std::vector<int32_t> JobCatalog::SetMembers(int32_t set) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (set <= 0 || static_cast<size_t>(set) >= sets_.size()) return {};
   return sets_[static_cast<size_t>(set)];
 }
 
 void JobCatalog::TakeChanges(Changes* changes) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const int32_t id : dirty_jobs_) {
     Job& job = *Get(id);
     job.dirty = false;
@@ -280,7 +280,7 @@ void JobCatalog::TakeChanges(Changes* changes) {
 }
 
 void JobCatalog::AddTo(IndexStats* stats) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stats->jobs = job_count_;
   stats->job_gpus = entity_notes_;
   stats->sets = sets_.size() - 1;

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +14,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
+#include "base/mutex.h"
 #include "jobs/interval_list.h"
 #include "jobs/job_index.h"
 
@@ -41,8 +41,8 @@ class JobCatalog {
   // They have none any more. Pairs of job and entity, sorted.
   void ForgetEntities(absl::Span<const std::pair<int32_t, int32_t>> gone);
   std::vector<int32_t> EntitiesOf(int32_t job) const;
-  size_t EntityCount(
-      int32_t job) const;  // at least as many as EntitiesOf() gives, at most about twice
+  // At least as many as EntitiesOf() gives, at most about twice.
+  size_t EntityCount(int32_t job) const;
 
   // When the static file says jobs ran. Readers keep the table they got while SetStaticTimes() puts
   // another in place, hence shared ownership.
@@ -65,22 +65,26 @@ class JobCatalog {
     int32_t single_set = 0;         // the set of this job alone; 0 = not made yet
     bool dirty = false;
   };
-  Job* FindOrMake(std::string_view key, int* budget);
-  void MarkDirty(Job& job);
-  Job* Get(int32_t id);
-  const Job* Get(int32_t id) const { return const_cast<JobCatalog*>(this)->Get(id); }
+  Job* FindOrMake(std::string_view key, int* budget) FW_REQUIRES(mutex_);
+  void MarkDirty(Job& job) FW_REQUIRES(mutex_);
+  Job* Get(int32_t id) FW_REQUIRES(mutex_);
+  const Job* Get(int32_t id) const FW_REQUIRES(mutex_) {
+    return const_cast<JobCatalog*>(this)->Get(id);
+  }
 
   const Limits limits_;
-  mutable std::mutex mutex_;
-  std::vector<Job> jobs_;  // by id; [0] is nobody
-  absl::flat_hash_map<std::string, int32_t> by_key_;
-  std::vector<std::vector<int32_t>> sets_{{}};                  // by id; [0] is empty
-  absl::flat_hash_map<std::vector<int32_t>, int32_t> set_ids_;  // of sets with two jobs or more
-  std::vector<int32_t> dirty_jobs_, dirty_sets_;
-  std::shared_ptr<const StaticTimes> static_times_ = std::make_shared<StaticTimes>();
-  std::atomic<uint32_t> generation_{1};
-  uint64_t refused_labels_ = 0, refused_jobs_ = 0;
-  size_t job_count_ = 0, entity_notes_ = 0;
+  mutable Mutex mutex_;
+  std::vector<Job> jobs_ FW_GUARDED_BY(mutex_);  // by id; [0] is nobody
+  absl::flat_hash_map<std::string, int32_t> by_key_ FW_GUARDED_BY(mutex_);
+  std::vector<std::vector<int32_t>> sets_ FW_GUARDED_BY(mutex_){{}};  // by id; [0] is empty
+  // Of sets with two jobs or more.
+  absl::flat_hash_map<std::vector<int32_t>, int32_t> set_ids_ FW_GUARDED_BY(mutex_);
+  std::vector<int32_t> dirty_jobs_ FW_GUARDED_BY(mutex_), dirty_sets_ FW_GUARDED_BY(mutex_);
+  std::shared_ptr<const StaticTimes> static_times_ FW_GUARDED_BY(mutex_) =
+      std::make_shared<StaticTimes>();
+  std::atomic<uint32_t> generation_{1};  // raised under mutex_, read without it
+  uint64_t refused_labels_ FW_GUARDED_BY(mutex_) = 0, refused_jobs_ FW_GUARDED_BY(mutex_) = 0;
+  size_t job_count_ FW_GUARDED_BY(mutex_) = 0, entity_notes_ FW_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace flopwatch::jobs

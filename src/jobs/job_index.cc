@@ -20,7 +20,7 @@ void JobIndex::Load(absl::Span<const JobRecord> jobs, absl::Span<const IntervalR
       seen_until = std::max(seen_until, r.to == kOpenEnd ? r.from : r.to);
   }
   {
-    std::lock_guard lock(impl_->static_mutex);
+    const MutexLock lock(impl_->static_mutex);
     impl_->loaded_until = seen_until;
   }
   int64_t highest = 0;
@@ -29,7 +29,7 @@ void JobIndex::Load(absl::Span<const JobRecord> jobs, absl::Span<const IntervalR
     highest = std::max(highest, r.id);
     if (r.to <= r.from) continue;  // withdrawn
     Shard& shard = impl_->ShardOf(r.entity);
-    std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     EntityState* e = impl_->FindOrMake(shard, r.entity);
     if (e == nullptr || impl_->interval_count >= impl_->limits.max_intervals) {
       impl_->refused_intervals.fetch_add(1, std::memory_order_relaxed);
@@ -80,7 +80,7 @@ Changes JobIndex::TakeChanges(bool shutdown) {
   if (sweep) impl_->next_sweep.store(now + kSweepInterval, std::memory_order_relaxed);
   for (size_t s = 0; s < kShards; ++s) {
     Shard& shard = impl_->shards[s];
-    std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     if (sweep || shutdown) impl_->CloseSilent(shard, sweep, shutdown);
     for (const size_t at : shard.dirty) {
       EntityState& e = shard.entities[at];
@@ -112,7 +112,7 @@ void JobIndex::DropBefore(Micros horizon) {
   std::vector<std::pair<int32_t, int32_t>> left;  // job, entity
   for (size_t s = 0; s < kShards; ++s) {
     Shard& shard = impl_->shards[s];
-    std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     left.clear();
     for (size_t at = 0; at < shard.entities.size(); ++at) {
       EntityState& e = shard.entities[at];
@@ -150,7 +150,7 @@ IndexStats JobIndex::stats() const {
   stats.intervals = impl_->interval_count;
   stats.refused_labels += impl_->refused_labels;
   stats.refused_intervals = impl_->refused_intervals;
-  std::lock_guard lock(impl_->static_mutex);
+  const MutexLock lock(impl_->static_mutex);
   if (!impl_->has_assignments) return stats;  // every GPU of the fleet has two names there
   for (const auto& [name, gpu] : impl_->names) {
     stats.static_assignments += gpu.assignments.size();

@@ -8,12 +8,12 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
+#include "base/mutex.h"
 #include "jobs/interval_list.h"
 #include "jobs/job_catalog.h"
 #include "jobs/job_index.h"
@@ -57,11 +57,13 @@ struct EntityState {
 };
 
 struct Shard {
-  std::mutex mutex;
-  std::vector<EntityState> entities;  // entity id / kShards
-  std::vector<size_t> dirty;          // places in `entities` with intervals the store does not have
-  std::vector<IntervalRecord> withdrawn;  // persisted intervals that are no more
-  SweepScratch scratch;
+  Mutex mutex;
+  std::vector<EntityState> entities FW_GUARDED_BY(mutex);  // entity id / kShards
+  // Places in `entities` with intervals the store does not have.
+  std::vector<size_t> dirty FW_GUARDED_BY(mutex);
+  // Persisted intervals that are no more.
+  std::vector<IntervalRecord> withdrawn FW_GUARDED_BY(mutex);
+  SweepScratch scratch FW_GUARDED_BY(mutex);
 };
 
 // A static assignment as the index keeps it: names replaced by ids.
@@ -95,12 +97,12 @@ struct JobIndex::Impl {
   mutable JobCatalog catalog;  // its own lock, taken inside a shard's
 
   // Static source. Lock order: static_mutex, shard, catalog.
-  std::mutex static_mutex;
-  bool static_loaded = false;    // SetStatic() was called
-  bool has_assignments = false;  // it gave any
-  Micros loaded_until = 0;       // newest time Load() was told of
-  absl::flat_hash_map<std::string, GpuName> names;
-  absl::flat_hash_map<int32_t, std::vector<std::string>> entity_names;
+  Mutex static_mutex;
+  bool static_loaded FW_GUARDED_BY(static_mutex) = false;    // SetStatic() was called
+  bool has_assignments FW_GUARDED_BY(static_mutex) = false;  // it gave any
+  Micros loaded_until FW_GUARDED_BY(static_mutex) = 0;       // newest time Load() was told of
+  absl::flat_hash_map<std::string, GpuName> names FW_GUARDED_BY(static_mutex);
+  absl::flat_hash_map<int32_t, std::vector<std::string>> entity_names FW_GUARDED_BY(static_mutex);
 
   std::atomic<int64_t> next_interval{1};
   std::atomic<size_t> interval_count{0};
@@ -110,12 +112,12 @@ struct JobIndex::Impl {
   Shard& ShardOf(int32_t entity) const { return shards[static_cast<size_t>(entity) % kShards]; }
 
   // The state of an entity in its locked shard; null when the id cannot be one.
-  static EntityState* Find(Shard& shard, int32_t entity) {
+  static EntityState* Find(Shard& shard, int32_t entity) FW_REQUIRES(shard.mutex) {
     const size_t at = static_cast<size_t>(entity) / kShards;
     return entity > 0 && at < shard.entities.size() ? &shard.entities[at] : nullptr;
   }
 
-  EntityState* FindOrMake(Shard& shard, int32_t entity) const;
+  EntityState* FindOrMake(Shard& shard, int32_t entity) const FW_REQUIRES(shard.mutex);
 
   static int32_t EntityId(size_t shard, size_t at) {
     return static_cast<int32_t>(at * kShards + shard);
@@ -124,7 +126,7 @@ struct JobIndex::Impl {
   // 0 = refused.
   int64_t NewIntervalId(int32_t job, int32_t entity);
 
-  static void MarkDirty(Shard& shard, EntityState& e) {
+  static void MarkDirty(Shard& shard, EntityState& e) FW_REQUIRES(shard.mutex) {
     if (e.dirty) return;
     e.dirty = true;
     shard.dirty.push_back(static_cast<size_t>(&e - shard.entities.data()));
@@ -139,9 +141,9 @@ struct JobIndex::Impl {
 
   // Adds what a sample shows to the label intervals.
   void Record(Shard& shard, int32_t entity, EntityState& e, Micros from, Micros ts, bool newest,
-              absl::Span<const int32_t> jobs);
+              absl::Span<const int32_t> jobs) FW_REQUIRES(shard.mutex);
 
-  void Withdraw(Shard& shard, int32_t entity, const Interval& gone);
+  void Withdraw(Shard& shard, int32_t entity, const Interval& gone) FW_REQUIRES(shard.mutex);
 
   // Who the static file says owns the entity just before ts; empty = it does not say. Also the next
   // time this changes.
@@ -159,21 +161,23 @@ struct JobIndex::Impl {
                            const StaticTimes& times);
 
   int32_t ObserveSlow(Shard& shard, int32_t entity, EntityState& e, Micros ts, Micros span,
-                      absl::Span<const telemetry::OwnerLabels* const> owners);
+                      absl::Span<const telemetry::OwnerLabels* const> owners)
+      FW_REQUIRES(shard.mutex);
 
   // Makes the static intervals of an entity those that its names say now.
-  void ReconcileStatic(int32_t entity);
+  void ReconcileStatic(int32_t entity) FW_REQUIRES(static_mutex);
 
   // Ends the open intervals of entities that fell silent (of all at shutdown).
-  static void CloseSilent(Shard& shard, bool sweep, bool shutdown);
+  static void CloseSilent(Shard& shard, bool sweep, bool shutdown) FW_REQUIRES(shard.mutex);
 
   // Appends what `job` (0 = any) owned of one entity in [from, to), as JobIndex::Intervals() says
   // it.
   static void AppendOwned(Shard& shard, int32_t entity, EntityState& e, Micros from, Micros to,
-                          int32_t job, const StaticTimes& times, std::vector<IntervalRecord>* out);
+                          int32_t job, const StaticTimes& times, std::vector<IntervalRecord>* out)
+      FW_REQUIRES(shard.mutex);
 
   // The last time an entity is known to have been in its slot.
-  Micros LastKnown(int32_t entity);
+  Micros LastKnown(int32_t entity) FW_REQUIRES(static_mutex);
 };
 
 }  // namespace flopwatch::jobs

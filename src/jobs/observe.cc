@@ -217,7 +217,7 @@ void JobIndex::Impl::CloseSilent(Shard& shard, bool sweep, bool shutdown) {
 
 void JobIndex::Prefetch(int32_t entity) const {
   Shard& shard = impl_->ShardOf(entity);
-  std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   PrefetchToWrite(Impl::Find(shard, entity), offsetof(EntityState, intervals));
 }
 
@@ -226,7 +226,7 @@ int32_t JobIndex::Observe(int32_t entity, Micros ts, Micros span,
   if (ts <= 0 || ts > kMaxTime) return 0;
   span = std::clamp<Micros>(span, 0, kMaxSpan);
   Shard& shard = impl_->ShardOf(entity);
-  std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   EntityState* e = impl_->FindOrMake(shard, entity);
   if (e == nullptr) return 0;
   e->seen = e->observed = true;

@@ -43,7 +43,7 @@ int32_t JobIndex::Lookup(int32_t entity, Micros ts) const {
   if (entity <= 0 || ts <= 0 || ts > kMaxTime) return 0;
   const auto times = impl_->catalog.static_times().first;
   Shard& shard = impl_->ShardOf(entity);
-  std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   EntityState* e = Impl::Find(shard, entity);
   if (e == nullptr) return 0;
   Impl::Materialise(*e);
@@ -60,14 +60,14 @@ std::vector<IntervalRecord> JobIndex::Intervals(Micros from, Micros to, int32_t 
   if (job != 0) {
     for (const int32_t entity : impl_->catalog.EntitiesOf(job)) {
       Shard& shard = impl_->ShardOf(entity);
-      std::lock_guard lock(shard.mutex);
+      const MutexLock lock(shard.mutex);
       if (EntityState* e = Impl::Find(shard, entity))
         Impl::AppendOwned(shard, entity, *e, from, to, job, *times, &out);
     }
   } else {
     for (size_t s = 0; s < kShards; ++s) {
       Shard& shard = impl_->shards[s];
-      std::lock_guard lock(shard.mutex);
+      const MutexLock lock(shard.mutex);
       for (size_t at = 0; at < shard.entities.size(); ++at) {
         Impl::AppendOwned(shard, Impl::EntityId(s, at), shard.entities[at], from, to, job, *times,
                           &out);
@@ -86,7 +86,7 @@ std::vector<IntervalRecord> JobIndex::EntityIntervals(int32_t entity, Micros fro
   std::vector<IntervalRecord> out;
   if (entity <= 0) return out;
   Shard& shard = impl_->ShardOf(entity);
-  std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   if (EntityState* e = Impl::Find(shard, entity)) {
     Impl::AppendOwned(shard, entity, *e, from, to, 0, *times, &out);
   }
@@ -104,7 +104,7 @@ std::vector<GpuSeconds> JobIndex::GpuSecondsByJob(Micros from, Micros to) const 
   absl::flat_hash_map<int32_t, Sum> sums;
   absl::flat_hash_map<int32_t, int64_t> steady_us;  // by job set
   for (Shard& shard : impl_->shards) {
-    std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     for (EntityState& e : shard.entities) {
       if (e.owners_valid && e.generation == generation && from >= e.steady_from) {
         const Micros time = std::min(to, e.tail_to) - from;

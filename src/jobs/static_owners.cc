@@ -41,7 +41,7 @@ void JobIndex::Impl::ReconcileStatic(int32_t entity) {
   }
 
   Shard& shard = ShardOf(entity);
-  std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   EntityState* e = FindOrMake(shard, entity);
   if (e == nullptr) return;
   Materialise(*e);
@@ -81,7 +81,7 @@ void JobIndex::Impl::ReconcileStatic(int32_t entity) {
 
 Micros JobIndex::Impl::LastKnown(int32_t entity) {
   Shard& shard = ShardOf(entity);
-  std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   const EntityState* e = Find(shard, entity);
   if (e == nullptr) return std::numeric_limits<Micros>::min();
   if (e->observed) return e->last_ts;
@@ -91,7 +91,7 @@ Micros JobIndex::Impl::LastKnown(int32_t entity) {
 }
 
 void JobIndex::SetStatic(std::vector<StaticAssignment> assignments) {
-  std::lock_guard static_lock(impl_->static_mutex);
+  const MutexLock static_lock(impl_->static_mutex);
   impl_->static_loaded = true;
   for (auto& [name, gpu] : impl_->names) gpu.assignments.clear();
   impl_->has_assignments = false;
@@ -115,7 +115,7 @@ void JobIndex::SetStatic(std::vector<StaticAssignment> assignments) {
 
 void JobIndex::BindEntity(int32_t entity, const EntityKey& key, const EntityLabels& labels) {
   if (entity <= 0 || entity > kMaxEntityId) return;
-  std::lock_guard static_lock(impl_->static_mutex);
+  const MutexLock static_lock(impl_->static_mutex);
   std::vector<std::string> names = NamesOf(key, labels);
   std::vector<std::string>& kept = impl_->entity_names[entity];
   std::vector<int32_t> changed;

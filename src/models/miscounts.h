@@ -1,5 +1,5 @@
-// How a model's FLOPs are counted wrongly: the errors of published threads (reference/flops.md
-// section 6), applied to this model, and the conventions that apply to it. A reported MFU that is
+// How a model's FLOPs are counted wrongly: the errors of published threads (docs/flops.md, Known
+// miscounts), applied to this model, and the conventions that apply to it. A reported MFU that is
 // off by candidate / exact was probably counted that way. Errors in the peak, the clock or the
 // number of steps are not of the model and not here.
 #ifndef FLOPWATCH_MODELS_MISCOUNTS_H_

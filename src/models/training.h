@@ -1,10 +1,10 @@
 // What a training step costs when not everything is trained, or when activations are computed
-// again. Applied on top of any convention, term by term.
+// again (docs/flops.md, What is counted). Applied on top of any convention, term by term.
 //
-//   frozen weights        forward + gradient of the input: 2x forward instead of 3x (flops.md 1.2)
+//   frozen weights        forward + gradient of the input: 2x forward instead of 3x
 //   frozen first layers   forward only: nothing before them needs a gradient
 //   LoRA of rank r        frozen weights, and r*(in+out) trained ones beside each adapted matrix
-//   recomputation         adds forward FLOPs to HFU, never to MFU (flops.md 1.3)
+//   recomputation         adds forward FLOPs to HFU, never to MFU
 #ifndef FLOPWATCH_MODELS_TRAINING_H_
 #define FLOPWATCH_MODELS_TRAINING_H_
 

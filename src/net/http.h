@@ -35,6 +35,7 @@ struct Request {
   std::string body;    // already decompressed (Content-Encoding gzip; snappy is left as it is),
                        // bounded by ServerOptions::max_body_bytes
   std::string remote;  // "10.0.0.7:51234"
+  bool http_1_0 = false;
   std::shared_ptr<UploadSink>
       sink;  // has the body, as it was sent (a Content-Encoding is not undone); null: `body` has it
 
@@ -50,18 +51,9 @@ struct Response {
   std::string body;
   // Instead of body: bytes that outlive the server (embedded files), sent without a copy.
   std::string_view static_body;
-  // Instead of body: one buffer that many answers share (the simulator serves thousands from a
-  // few).
-  std::shared_ptr<const std::string> shared_body;
-  // Transfer-Encoding: chunked in the 2 KiB pieces of Go's net/http, as dcgm-exporter answers.
-  bool chunked = false;
   bool no_gzip = false;
 
-  std::string_view Body() const {
-    return shared_body            ? std::string_view(*shared_body)
-           : !static_body.empty() ? static_body
-                                  : std::string_view(body);
-  }
+  std::string_view Body() const { return static_body.empty() ? body : static_body; }
 };
 
 // {"error":{"code":"not_found","message":…}} with the HTTP status that fits the code.
@@ -103,9 +95,9 @@ struct ServerStats {
 // pool. Gzip is applied to large text answers when the client accepts it. A handler that throws is
 // answered with 500 and logged. An answer with an ETag that the request's If-None-Match names
 // becomes 304; one that is stored packed (Content-Encoding) is unpacked for clients that do not
-// take gzip. Requests that would change something (not GET) and that a browser sends for a page of
-// another site (Sec-Fetch-Site) are refused with 403: a loopback port is no protection from web
-// pages.
+// take gzip. A body that comes with a Transfer-Encoding of its own is sent as it is (set no_gzip).
+// Requests that would change something (not GET) and that a browser sends for a page of another
+// site (Sec-Fetch-Site) are refused with 403: a loopback port is no protection from web pages.
 using Handler = std::function<Response(const Request&)>;
 using AtOnce = std::function<std::optional<Response>(const Request&)>;
 // Requests whose bodies go to a sink. Their size is the sink's business: max_body_bytes does not

@@ -1,7 +1,5 @@
 #include "net/http_answer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +11,6 @@ namespace flopwatch::net {
 namespace {
 
 constexpr size_t kMinPackedBytes = 1 << 10;  // below, the header of gzip eats the gain
-constexpr size_t kGoChunkBytes = 2 << 10;    // bufio size before Go's chunkWriter
 constexpr size_t kMaxUnpackedBytes =
     64 << 20;  // of an embedded file for a client that does not take gzip
 
@@ -91,7 +88,6 @@ const std::string* FindHeader(const Response& r, std::string_view name) {
 void SetBody(Response* r, std::string body) {
   r->body = std::move(body);
   r->static_body = {};
-  r->shared_body.reset();
 }
 // Packs a body, or unpacks one that is stored packed, as the client accepts.
 void Recode(bool gzip_accepted, Response* r) {
@@ -190,18 +186,6 @@ void AppendHeader(std::string* out, std::string_view name, std::string_view valu
   out->append(name).append(": ");
   for (const char c : value) *out += (c == '\r' || c == '\n' || c == '\0') ? ' ' : c;
   out->append("\r\n");
-}
-
-std::string GoChunks(std::string_view body) {
-  std::string out;
-  out.reserve(body.size() + (body.size() / kGoChunkBytes + 2) * 8);
-  for (size_t at = 0; at < body.size(); at += kGoChunkBytes) {
-    const std::string_view piece = body.substr(at, kGoChunkBytes);
-    out += fmt::format("{:x}\r\n", piece.size());
-    out.append(piece).append("\r\n");
-  }
-  out += "0\r\n\r\n";
-  return out;
 }
 
 }  // namespace flopwatch::net

@@ -29,8 +29,6 @@ void Negotiate(const Accepted& accepted, Response* r);
 
 // "Name: value" and the end of the line; a value cannot start another header.
 void AppendHeader(std::string* out, std::string_view name, std::string_view value);
-// A body in chunks of the size in which Go's server, and with it most exporters, sends one.
-std::string GoChunks(std::string_view body);
 
 }  // namespace flopwatch::net
 

@@ -243,6 +243,7 @@ void ServerConnection::HandleRequest() {
   const auto request = std::make_shared<Request>();
   head_ = p.method == "HEAD";
   request->method = head_ ? "GET" : std::move(p.method);
+  request->http_1_0 = p.version == 10;
   request->headers = std::move(p.fields);
   request->body = std::move(p.body);
   if (!ReadHead(request.get())) return;
@@ -289,19 +290,15 @@ void ServerConnection::Send(Response response) {
   if (!response.no_gzip) Negotiate(accepted_, &response);
   response_ = std::move(response);
   const bool bodiless = response_.status == 204 || response_.status == 304;
-  const bool chunked = response_.chunked && parser_->version == 11 && !bodiless;
   head_out_ = fmt::format("HTTP/1.1 {} {}\r\nServer: flopwatch\r\nDate: {}\r\n", response_.status,
                           ReasonPhrase(response_.status), Date());
   if (!bodiless) AppendHeader(&head_out_, "Content-Type", response_.content_type);
-  for (const auto& [name, value] : response_.headers) AppendHeader(&head_out_, name, value);
-  if (chunked) {
-    head_out_ += "Transfer-Encoding: chunked\r\n";
-    response_.body = GoChunks(response_.Body());
-    response_.static_body = {};
-    response_.shared_body.reset();
-  } else if (!bodiless) {
-    head_out_ += fmt::format("Content-Length: {}\r\n", response_.Body().size());
+  bool framed = bodiless;
+  for (const auto& [name, value] : response_.headers) {
+    AppendHeader(&head_out_, name, value);
+    framed = framed || EqualsIgnoringCase(name, "transfer-encoding");
   }
+  if (!framed) head_out_ += fmt::format("Content-Length: {}\r\n", response_.Body().size());
   head_out_ += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
   out_[0] = asio::const_buffer(head_out_.data(), head_out_.size());
   const std::string_view body = head_ || bodiless ? std::string_view() : response_.Body();

@@ -4,17 +4,15 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
+#include "base/mutex.h"
 #include "base/text.h"
 
 namespace flopwatch::net {
@@ -68,29 +66,28 @@ struct Resolver::State {
     std::vector<Callback> waiting;
   };
 
-  ResolverOptions options;
-  std::mutex mutex;
-  std::condition_variable work;
-  std::condition_variable idle;
-  bool stopping = false;
-  int calling = 0;            // threads that run callbacks now
-  std::vector<bool> looking;  // by thread: within a lookup
-  std::deque<std::string> queue;
-  absl::flat_hash_map<std::string, Entry> cache;
+  ResolverOptions options;  // constant once the threads run
+  Mutex mutex;
+  CondVar work, idle;
+  bool stopping FW_GUARDED_BY(mutex) = false;
+  int calling FW_GUARDED_BY(mutex) = 0;            // threads that run callbacks now
+  std::vector<bool> looking FW_GUARDED_BY(mutex);  // by thread: within a lookup
+  std::deque<std::string> queue FW_GUARDED_BY(mutex);
+  absl::flat_hash_map<std::string, Entry> cache FW_GUARDED_BY(mutex);
 
   void Run(size_t thread) {
-    std::unique_lock lock(mutex);
+    MutexLock lock(mutex);
     for (;;) {
-      work.wait(lock, [&] { return stopping || !queue.empty(); });
+      work.Wait(mutex, [this]() FW_REQUIRES(mutex) { return stopping || !queue.empty(); });
       if (stopping) return;
       const std::string host = std::move(queue.front());
       queue.pop_front();
       looking[thread] = true;
-      lock.unlock();
+      lock.Unlock();
       StatusOr<Addresses> answer = options.lookup(host);
-      lock.lock();
+      lock.Lock();
       looking[thread] = false;
-      if (stopping) return idle.notify_all();
+      if (stopping) return idle.NotifyAll();
       Entry& entry = cache[host];
       // A name that worked keeps its last address when the name server fails: the node is most
       // likely still there.
@@ -99,10 +96,10 @@ struct Resolver::State {
       entry.asked = false;
       const std::vector<Callback> waiting = std::exchange(entry.waiting, {});
       ++calling;
-      lock.unlock();
+      lock.Unlock();
       for (const Callback& done : waiting) done(answer);
-      lock.lock();
-      if (--calling == 0) idle.notify_all();
+      lock.Lock();
+      if (--calling == 0) idle.NotifyAll();
     }
   }
 };
@@ -111,23 +108,26 @@ Resolver::Resolver(ResolverOptions options) : state_(std::make_shared<State>()) 
   state_->options = std::move(options);
   if (!state_->options.lookup) state_->options.lookup = GetAddrInfo;
   const auto threads = static_cast<size_t>(state_->options.threads);
-  state_->looking.resize(threads);
+  {
+    const MutexLock lock(state_->mutex);
+    state_->looking.resize(threads);
+  }
   for (size_t i = 0; i < threads; ++i)
     threads_.emplace_back([state = state_, i] { state->Run(i); });
 }
 
 Resolver::~Resolver() {
-  std::unique_lock lock(state_->mutex);
-  state_->stopping = true;
-  for (auto& [host, entry] : state_->cache) entry.waiting.clear();
-  state_->work.notify_all();
-  state_->idle.wait(lock, [&] { return state_->calling == 0; });
-  const auto& looking = state_->looking;
-  state_->idle.wait_for(lock, std::chrono::microseconds(kPatience), [&] {
-    return std::find(looking.begin(), looking.end(), true) == looking.end();
+  State& s = *state_;
+  MutexLock lock(s.mutex);
+  s.stopping = true;
+  for (auto& [host, entry] : s.cache) entry.waiting.clear();
+  s.work.NotifyAll();
+  s.idle.Wait(s.mutex, [&s]() FW_REQUIRES(s.mutex) { return s.calling == 0; });
+  s.idle.WaitFor(s.mutex, kPatience, [&s]() FW_REQUIRES(s.mutex) {
+    return std::find(s.looking.begin(), s.looking.end(), true) == s.looking.end();
   });
-  const std::vector<bool> hanging = looking;
-  lock.unlock();
+  const std::vector<bool> hanging = s.looking;
+  lock.Unlock();
   for (size_t i = 0; i < threads_.size(); ++i)
     hanging[i] ? threads_[i].detach() : threads_[i].join();
 }
@@ -136,7 +136,7 @@ void Resolver::Resolve(const std::string& host, Callback done) {
   boost::system::error_code ec;
   if (const auto address = boost::asio::ip::make_address(host, ec); !ec)
     return done(Addresses{address});
-  std::unique_lock lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   if (state_->cache.size() > state_->options.max_cached) {
     absl::erase_if(state_->cache, [](const auto& item) { return !item.second.asked; });
   }
@@ -145,16 +145,16 @@ void Resolver::Resolve(const std::string& host, Callback done) {
   const bool fresh = known && MonotonicNow() < entry.expires;
   if (!fresh && !entry.asked) {
     if (state_->queue.size() >= state_->options.max_queued) {
-      lock.unlock();
+      lock.Unlock();
       return done(absl::ResourceExhaustedError("too many names wait for the name server"));
     }
     entry.asked = true;
     state_->queue.push_back(host);
-    state_->work.notify_one();
+    state_->work.NotifyOne();
   }
   if (fresh || (known && entry.answer.ok())) {
     const StatusOr<Addresses> answer = entry.answer;
-    lock.unlock();
+    lock.Unlock();
     return done(answer);
   }
   entry.waiting.push_back(std::move(done));
@@ -163,25 +163,24 @@ void Resolver::Resolve(const std::string& host, Callback done) {
 StatusOr<Addresses> Resolver::ResolveUntil(const std::string& host, Micros deadline) {
   // Shared with the callback, which may come after the wait was given up.
   struct Wait {
-    std::mutex mutex;
-    std::condition_variable ready;
-    std::optional<StatusOr<Addresses>> answer;
+    Mutex mutex;
+    CondVar ready;
+    std::optional<StatusOr<Addresses>> answer FW_GUARDED_BY(mutex);
   };
   const auto wait = std::make_shared<Wait>();
   Resolve(host, [wait](const StatusOr<Addresses>& answer) {
-    const std::lock_guard lock(wait->mutex);
+    const MutexLock lock(wait->mutex);
     wait->answer = answer;
-    wait->ready.notify_one();
+    wait->ready.NotifyOne();
   });
-  std::unique_lock lock(wait->mutex);
-  const bool answered =
-      wait->ready.wait_for(lock, std::chrono::microseconds(deadline - MonotonicNow()),
-                           [&] { return wait->answer.has_value(); });
-  if (!answered) {
+  Wait& w = *wait;
+  const MutexLock lock(w.mutex);
+  if (!w.ready.WaitFor(w.mutex, deadline - MonotonicNow(),
+                       [&w]() FW_REQUIRES(w.mutex) { return w.answer.has_value(); })) {
     return absl::DeadlineExceededError(
         absl::StrCat("resolving '", Printable(host), "': no answer from the name server in time"));
   }
-  return *wait->answer;
+  return *w.answer;
 }
 
 }  // namespace flopwatch::net

@@ -45,18 +45,18 @@ uint64_t SplitMix(uint64_t* state) {
 }  // namespace
 
 std::shared_ptr<const ScrapeTarget> TargetRecord::info() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return info_;
 }
 
 void TargetRecord::SetInfo(ScrapeTarget info) {
   auto fresh = std::make_shared<const ScrapeTarget>(std::move(info));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   info_ = std::move(fresh);
 }
 
 TargetHealth TargetRecord::health() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   TargetHealth h = health_;
   h.target = *info_;
   return h;
@@ -128,7 +128,7 @@ void ScrapeLoop::Stop() {
 
 void ScrapeLoop::Post(std::function<void()> task) {
   {
-    const std::lock_guard lock(posted_mutex_);
+    const MutexLock lock(posted_mutex_);
     posted_.push_back(std::move(task));
     if (posted_.size() > 1) return;  // woken already
   }
@@ -141,7 +141,7 @@ void ScrapeLoop::RunPosted() {
   (void)!read(wake_, &ignored, sizeof ignored);
   std::vector<std::function<void()>> tasks;
   {
-    const std::lock_guard lock(posted_mutex_);
+    const MutexLock lock(posted_mutex_);
     tasks.swap(posted_);
   }
   for (const auto& task : tasks) task();

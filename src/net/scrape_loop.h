@@ -16,7 +16,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <queue>
 #include <stop_token>
@@ -27,6 +26,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "net/message_parser.h"
@@ -56,14 +56,14 @@ class TargetRecord {
   TargetHealth health() const;
   template <typename F>
   void UpdateHealth(F update) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     update(&health_);
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<const ScrapeTarget> info_;
-  TargetHealth health_;  // without `target`
+  mutable Mutex mutex_;
+  std::shared_ptr<const ScrapeTarget> info_ FW_GUARDED_BY(mutex_);
+  TargetHealth health_ FW_GUARDED_BY(mutex_);  // without `target`
 };
 
 // What the loops share.
@@ -161,9 +161,9 @@ class ScrapeLoop {
   std::vector<char> scratch_;
   std::string unpacked_, plain_;  // of the answer being handed over; TLS records being read
 
-  std::mutex posted_mutex_;
-  std::vector<std::function<void()>>
-      posted_;           // from other threads, for this one; bounded by the callers' lists
+  Mutex posted_mutex_;
+  // From other threads, for this one; bounded by the callers' lists.
+  std::vector<std::function<void()>> posted_ FW_GUARDED_BY(posted_mutex_);
   std::jthread thread_;  // last: stops before what it uses goes
 };
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "net/scrape_loop.h"
 
 namespace flopwatch::net {
@@ -74,7 +75,7 @@ class ScraperImpl final : public Scraper {
   }
 
   void SetTargets(std::vector<ScrapeTarget> targets) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<std::shared_ptr<TargetRecord>> list;
     absl::flat_hash_map<std::string, std::shared_ptr<TargetRecord>> by_key;
     for (ScrapeTarget& target : targets) {
@@ -87,8 +88,8 @@ class ScraperImpl final : public Scraper {
       if (url.ok() && url->tls && !context_.tls) {
         auto tls = TlsClientContext::Create("");
         if (tls.ok()) {
-          context_.tls =
-              *std::move(tls);  // loops see it: they learn of the target later, by a post
+          // The loops see it without a lock: they learn of the target later, by a post.
+          context_.tls = *std::move(tls);
         } else {
           url = tls.status();
         }
@@ -125,7 +126,7 @@ class ScraperImpl final : public Scraper {
   std::vector<TargetHealth> Health() const override {
     std::vector<std::shared_ptr<TargetRecord>> list;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       list = list_;
     }
     std::vector<TargetHealth> out;
@@ -137,7 +138,7 @@ class ScraperImpl final : public Scraper {
   ScraperStats stats() const override {
     ScraperStats s;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       s.targets = list_.size();
     }
     s.scrapes = context_.scrapes.load();
@@ -152,7 +153,7 @@ class ScraperImpl final : public Scraper {
   }
 
   ScrapeTarget Target(uint32_t index) const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto it = by_index_.find(index);
     return it == by_index_.end() ? ScrapeTarget() : *it->second->info();
   }
@@ -161,28 +162,29 @@ class ScraperImpl final : public Scraper {
   ScrapeLoop& LoopOf(const TargetRecord& record) { return *loops_[record.hash % loops_.size()]; }
 
   // The lowest free index: callers may keep tables by index.
-  uint32_t TakeIndex() {
+  uint32_t TakeIndex() FW_REQUIRES(mutex_) {
     if (free_.empty()) return next_index_++;
     const uint32_t index = *free_.begin();
     free_.erase(free_.begin());
     return index;
   }
   void Release(uint32_t index) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     by_index_.erase(index);
     free_.insert(index);
   }
 
   ScrapeContext context_;
   uint64_t open_files_ = 0;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   // Shared with the loops: a record is read by Health() while its loop removes the target.
-  std::vector<std::shared_ptr<TargetRecord>> list_;
-  absl::flat_hash_map<std::string, std::shared_ptr<TargetRecord>> by_key_;
-  absl::flat_hash_map<uint32_t, std::shared_ptr<TargetRecord>>
-      by_index_;  // also those being removed
-  std::set<uint32_t> free_;
-  uint32_t next_index_ = 0;
+  using Record = std::shared_ptr<TargetRecord>;
+  std::vector<Record> list_ FW_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, Record> by_key_ FW_GUARDED_BY(mutex_);
+  // Also those being removed.
+  absl::flat_hash_map<uint32_t, Record> by_index_ FW_GUARDED_BY(mutex_);
+  std::set<uint32_t> free_ FW_GUARDED_BY(mutex_);
+  uint32_t next_index_ FW_GUARDED_BY(mutex_) = 0;
   std::vector<std::unique_ptr<ScrapeLoop>> loops_;  // last: stops before what it uses goes
 };
 

@@ -5,16 +5,15 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/scheduling.h"
 
 namespace flopwatch::net {
@@ -29,13 +28,15 @@ class WorkerPool {
   // Waits for running tasks and drops queued ones.
   void Stop() {
     threads_.clear();
-    queue_.clear();
+    std::deque<std::function<void()>> dropped;
+    const MutexLock lock(mutex_);
+    dropped.swap(queue_);
   }
   bool TrySubmit(std::function<void()> task) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (queue_.size() >= max_queued_) return false;
     queue_.push_back(std::move(task));
-    ready_.notify_one();
+    ready_.NotifyOne();
     return true;
   }
 
@@ -43,20 +44,20 @@ class WorkerPool {
   void Run(std::stop_token stop) {
     pthread_setname_np(pthread_self(), "http-worker");
     PreferLatency();
-    std::unique_lock lock(mutex_);
-    while (ready_.wait(lock, stop, [&] { return !queue_.empty(); })) {
+    MutexLock lock(mutex_);
+    while (ready_.Wait(mutex_, stop, [this]() FW_REQUIRES(mutex_) { return !queue_.empty(); })) {
       const std::function<void()> task = std::move(queue_.front());
       queue_.pop_front();
-      lock.unlock();
+      lock.Unlock();
       task();
-      lock.lock();
+      lock.Lock();
     }
   }
 
   const size_t max_queued_;
-  std::mutex mutex_;
-  std::condition_variable_any ready_;
-  std::deque<std::function<void()>> queue_;
+  Mutex mutex_;
+  CondVar ready_;
+  std::deque<std::function<void()>> queue_ FW_GUARDED_BY(mutex_);
   std::vector<std::jthread> threads_;  // last: stops before the queue goes
 };
 

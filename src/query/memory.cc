@@ -107,25 +107,6 @@ double SortKey(const ingest::GpuNow& g, GpuSort sort) {
   return g.entity;
 }
 
-store::UsageSums Scaled(store::UsageSums s, double f) {
-  if (f == 1) return s;
-  for (double* sum :
-       {&s.ofu.ofu_s, &s.ofu.computable_s, &s.ofu.observed_s, &s.tensor_s, &s.tensor_span_s,
-        &s.clock_mhz_s, &s.clock_span_s, &s.sm_active_s, &s.sm_active_span_s, &s.gpu_util_s,
-        &s.gpu_util_span_s, &s.tensor_missing_s, &s.clock_missing_s, &s.model_unknown_s,
-        &s.dead_counter_s, &s.out_of_range_s, &s.stale_s, &s.cycle_path_s, &s.frozen_s}) {
-    *sum *= f;
-  }
-  return s;
-}
-
-store::UsageSums BoardOnly(const store::UsageSums& s) {
-  store::UsageSums out;
-  out.power_j = s.power_j;
-  out.power_span_s = s.power_span_s;
-  return out;
-}
-
 std::string_view UsageSourceName(UsageSource s) {
   switch (s) {
     case UsageSource::kLive:
@@ -527,9 +508,7 @@ std::optional<JobGpus> Memory::LiveJobGpus(int32_t job, const View& view) const 
     auto known = live()->GpuSince(i.entity, set, out.window.from);
     if (!known.has_value() || known->since > std::max(i.from, out.window.from) + kMicrosPerSecond)
       return std::nullopt;
-    store::UsageSums sums = Scaled(known->sums, share->second);
-    sums.power_j *= share->second;
-    sums.power_span_s *= share->second;
+    store::UsageSums sums = efficiency::OfJob(known->sums, share->second);
     sums.gpus = 1;
     out.gpus.push_back({i.entity, sums});
   }

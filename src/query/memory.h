@@ -51,11 +51,6 @@ struct View {
   UsageSource source = UsageSource::kRollup;
 };
 
-// Sums of a MIG instance in seconds of its own, as shares of its GPU; board values are not divided.
-store::UsageSums Scaled(store::UsageSums sums, double fraction);
-// Of a GPU whose instances are counted instead of it: power alone.
-store::UsageSums BoardOnly(const store::UsageSums& sums);
-
 using SecondsByJob = absl::flat_hash_map<int32_t, double>;
 
 // What a job held over a time.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "efficiency/ofu.h"
+#include "efficiency/usage_sums.h"
 
 namespace flopwatch::query {
 namespace {
@@ -83,14 +83,13 @@ std::optional<double> HalfWidth95(const Series& series) {
 
 std::vector<NotComputable> Losses(const Usage& usage) {
   const store::UsageSums& s = usage.sums;
-  std::vector<NotComputable> all = {
-      {"model_unknown", s.model_unknown_s},
-      {"tensor_missing", s.tensor_missing_s},
-      {"clock_missing", s.clock_missing_s},
-      {"dead_counter", s.dead_counter_s},
-      {"out_of_range", s.out_of_range_s},
-      {"frozen", s.frozen_s},
-      {"no_samples", usage.expected_s - s.ofu.observed_s - s.frozen_s}};
+  std::vector<NotComputable> all;
+  efficiency::ForEachUsageSum([&](auto sum) {
+    constexpr const efficiency::UsageSumSpec& kSpec = efficiency::SpecOf(sum());
+    if constexpr ((kSpec.flag & efficiency::kNotComputable) != 0)
+      all.push_back({kSpec.stem, efficiency::Member<sum()>(s)});
+  });
+  all.push_back({"no_samples", usage.expected_s - s.ofu.observed_s - s.frozen_s});
   // Less than a second of a window is rounding of its edges.
   std::erase_if(all, [](const NotComputable& n) { return n.gpu_seconds < 1; });
   std::stable_sort(all.begin(), all.end(),

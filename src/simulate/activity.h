@@ -7,7 +7,7 @@
 // because a measuring window cuts iterations at arbitrary points. Its effect on a mean falls with
 // the window, and it is zero at both ends of a stint.
 //
-// Synchronous jobs (reference/fleet-data.md 5.6): every rank does the same tensor cycles a second,
+// Synchronous jobs (docs/simulate.md, The model): every rank does the same tensor cycles a second,
 // so its tensor activity is that rate divided by its own clock: the rank with the lowest clock
 // shows the highest activity.
 #ifndef FLOPWATCH_SIMULATE_ACTIVITY_H_
@@ -91,8 +91,8 @@ struct GpuTraits {
   int32_t idle_mw = 0;
   float slow() const { return clock_factor * stall_factor; }
 };
-// In every 400 GPUs one is 1.17 to 1.24 times slower and three are beyond 1.05 (SC'22 variability
-// study; fleet-data.md 5.6, 5.10); the rest spread by 1.7 %.
+// In every 400 GPUs one is 1.17 to 1.24 times slower and three are beyond 1.05; the rest spread by
+// 1.7 % (the GPU variability study of SC'22, 392 GPUs).
 GpuTraits TraitsOf(uint64_t seed, int32_t gpu, const GpuModel& model);
 
 // Mean SM clock of a job's GPUs at a tensor activity, before the GPU's own factor.

@@ -348,8 +348,8 @@ std::vector<ActivityBuilder::Claim> ActivityBuilder::Claims(const std::vector<Ra
       claim.inflation = size.miscounted_factor;
       claim.ofu = claim.mfu / claim.inflation;
     } else if (Unit(Mix(h + 17 + 2 * workflow.user + workflow.variant)) < size.recompute_share) {
-      // The whole forward runs twice, and no MFU counts that (flops.md 6.2): 1.27 to 1.33, with
-      // padding.
+      // The whole forward runs twice, and no MFU counts that (docs/divergence.md): 1.27 to 1.33,
+      // with padding.
       claim.full_recompute = true;
       claim.mfu = std::min(claim.mfu, kHighestMfu / 1.4);
       claim.ofu = claim.mfu * 1.3 * 1.04 * (1 + .02 * Normal(Key(seed_, Purpose::kJob, r.job, 12)));

@@ -203,7 +203,7 @@ std::vector<Application> Applications(const Fleet& fleet) {
       a.inflation = said.inflation;
       a.model = &CountedWrong(size.miscount);
       // The paper's latent mixture recomputes its activations, which is what its corrected MFU
-      // leaves open (flops.md 3.4).
+      // leaves open: 18.45 is 27.9 % below the OFU of 25.58.
       a.full_recompute = size.miscount == Miscount::kLatentMoe;
     } else {
       const double usual =

@@ -77,7 +77,7 @@ constexpr Way kWays[] = {{"megatron", "d98e8a64"},
 constexpr int64_t kLengths[] = {4096, 8192, 16384};
 
 // Half a tile of 128 keys beyond the diagonal, and 7 matrix products where 6 are counted
-// (reference/flops.md 6.2).
+// (docs/divergence.md, What a healthy job shows).
 double HealthyRatio(const Counted& c) {
   const double a = c.attention / c.exact;
   return c.counted / c.exact /

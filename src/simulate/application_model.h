@@ -21,11 +21,11 @@ struct Counted {
   double exact = 0;      // as they are
   double attention = 0;  // of these, scores and values
   // MFU over OFU when nothing is wrong: what is counted over what the tensor cores execute without
-  // recomputation (reference/flops.md 6.2).
+  // recomputation (docs/divergence.md, What a healthy job shows).
   double healthy_ratio = 1;
 };
 
-// Padding of GEMM tiles, the middle of 2 to 5 % (reference/flops.md 6.1).
+// Padding of GEMM tiles, the middle of the usual 2 to 5 % (docs/divergence.md).
 inline constexpr double kTilePadding = 1.035;
 
 // Of a job of so many GPUs whose application counts right by some convention: out of `draws` that

@@ -1,6 +1,6 @@
 // Demand: who submits what when, before anything is scheduled. Arrivals come in campaigns (one
-// user, one job name) with the hour and weekday shape of a real cluster
-// (reference/fleet-data.md 5.2, 5.3).
+// user, one job name) with the hour and weekday shape of a real cluster (docs/simulate.md, The
+// model).
 #ifndef FLOPWATCH_SIMULATE_DEMAND_H_
 #define FLOPWATCH_SIMULATE_DEMAND_H_
 

@@ -20,7 +20,7 @@ constexpr std::string_view kDoubleSentinel = "140737488355328.000000";
 // What a line stands for decides which fields it has.
 enum class LineKind : uint8_t {
   kWhole,
-  // Exporters list a partitioned GPU in one of two ways (counters.md 1.2): only its instances, the
+  // Exporters list a partitioned GPU in one of two ways (docs/simulate.md): only its instances, the
   // board's values repeated on each (A800 sample) ...
   kInstance,
   // ... or the GPU with its board values, and instances with profiling fields alone (A100 sample).
@@ -44,9 +44,9 @@ struct Scratch {
   std::vector<Values> values;
 };
 
-// Noise within a GPU at sampling instants: sd 30 MHz, correlated for less than a second
-// (fleet-data.md 5.5); less near the highest clock, so that cutting there does not shift the mean.
-// Steps of 15 MHz, rounded up or down at random.
+// Noise within a GPU at sampling instants: sd 30 MHz, correlated for less than a second (the OFU
+// paper, IV-C: sd 32 MHz at 1 kHz); less near the highest clock, so that cutting there does not
+// shift the mean. Steps of 15 MHz, rounded up or down at random.
 int64_t SampleClock(const GpuModel& model, int mean_mhz, uint64_t h) {
   double sd = std::min(30.0, (model.boost_mhz - mean_mhz) / 3.0);
   if (sd <= 0) return mean_mhz;
@@ -317,7 +317,7 @@ Answer Fleet::RenderHost(int host_index, int64_t tick, Stamps stamps, std::strin
   }
   tick = std::min(m.faults.Shown(host_index, tick), Ticks(host_index) - 1);
   const int32_t t = std::max(1, second_of(tick));
-  // The averaging window is the exporter's own interval (counters.md 1.3); at least a second.
+  // DCGM averages over its own watch interval, which is the exporter's; at least a second.
   const int32_t window = std::clamp(
       t - (tick > 0 ? second_of(tick - 1)
                     : t - static_cast<int32_t>(m.cluster_interval_ms[host.cluster] / 1000)),

@@ -1,5 +1,5 @@
 // The wall clock of a site that does not keep UTC: exporters and schedulers there may write local
-// time without a zone, and once a year an hour of it comes twice (reference/fleet-data.md 5.8, 6).
+// time without a zone, and once a year an hour of it comes twice, as in Philly's machine list.
 #ifndef FLOPWATCH_SIMULATE_LOCAL_TIME_H_
 #define FLOPWATCH_SIMULATE_LOCAL_TIME_H_
 

@@ -11,7 +11,7 @@ namespace flopwatch::simulate {
 namespace {
 
 // 98, 84 and 98 of 108 SMs: a partitioned A100 always leaves some uncovered. The second is the cut
-// of the A800 host among the public samples (counters.md 1.2), instance ids included.
+// of the A800 host among dcgm-exporter's public samples, instance ids included.
 constexpr MigProfile kA100Mixed[] = {{"3g.40gb", 42, 40192, 1},
                                      {"2g.20gb", 28, 19968, 5},
                                      {"1g.10gb", 14, 9728, 13},
@@ -25,8 +25,8 @@ constexpr MigProfile kA100Sevenths[] = {{"1g.10gb", 14, 9728, 7},  {"1g.10gb", 1
 constexpr MigLayout kA100Layouts[] = {kA100Mixed, kA100Thirds, kA100Sevenths};
 
 // Clocks under load: H100 1201-1558 MHz, mean 1352 (ofu-paper IV-C); A100 training job 1328-1386,
-// mean 1364 (LLview); idle clocks of an A100 1095 and 210 (LLview). Denominators:
-// reference/counters.md, table of section 4.
+// mean 1364 (LLview); idle clocks of an A100 1095 and 210 (LLview). Denominators are
+// those of the hardware table (docs/hardware.md).
 constexpr GpuModel kH100 = {"NVIDIA H100 80GB HBM3",
                             "h100",
                             "580.105.08",
@@ -132,7 +132,7 @@ DurationCurve LogNormalDuration(double median, double sigma, double cap) {
   return d;
 }
 
-// Philly (fleet-data.md 5.3): published p10, p50, p90, p99; quartiles from the public slice; the
+// Philly (Microsoft, 2017): published p10, p50, p90, p99; quartiles from the public slice; the
 // last point is solved so that the class has its published share of the GPU-hours.
 std::vector<SizeClass> ResearchSizes() {
   auto curve = [](double p0, double p10, double p25, double p50, double p75, double p90, double p99,

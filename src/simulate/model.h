@@ -41,7 +41,7 @@ struct GpuModel {
   std::string_view short_name;
   std::string_view driver;
   int sms;
-  int tensor_max_mhz;  // OFU denominator (reference/counters.md 4)
+  int tensor_max_mhz;  // OFU's denominator (docs/hardware.md)
   int boost_mhz;       // highest SM clock
   int loaded_mhz;      // mean SM clock under sustained load of the tensor cores
   double loaded_at;    // tensor activity from which the clock is at loaded_mhz
@@ -132,8 +132,7 @@ const GpuModel& Gb200();
 // `gpus` bounds the largest job: at most half of its cluster.
 PresetSpec MakePreset(Preset preset, int gpus);
 
-// Hour of day and weekday (Monday first) of the arrival rate, mean 1 (Helios Venus;
-// reference/fleet-data.md 5.2).
+// Hour of day and weekday (Monday first) of the arrival rate, mean 1 (Helios Venus, 2020).
 extern const std::array<double, 24> kHourShape;
 extern const std::array<double, 7> kWeekdayShape;
 

@@ -96,8 +96,8 @@ struct Plan {
 
 struct FailureOptions {
   bool enabled = false;
-  double node_failures_per_1000_days =
-      5;  // large training clusters: 2.3 to 6.5 (fleet-data.md 5.1)
+  // Large training clusters report 2.3 to 6.5.
+  double node_failures_per_1000_days = 5;
   double repair_median_s = 4 * 3600, repair_sigma = 1.5;
   double out_at_start = 0.025;  // hosts waiting for parts when the window begins
   double late_hosts = 0.01;     // installed during the window

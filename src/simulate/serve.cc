@@ -34,6 +34,21 @@ net::Response Text(int status, std::string body,
   return r;
 }
 
+// A body in chunks of the size in which Go's server (bufio before its chunkWriter), and with it
+// most exporters, sends one.
+std::string GoChunks(std::string_view body) {
+  constexpr size_t kChunkBytes = 2 << 10;
+  std::string out;
+  out.reserve(body.size() + (body.size() / kChunkBytes + 2) * 8);
+  for (size_t at = 0; at < body.size(); at += kChunkBytes) {
+    const std::string_view piece = body.substr(at, kChunkBytes);
+    out += fmt::format("{:x}\r\n", piece.size());
+    out.append(piece).append("\r\n");
+  }
+  out += "0\r\n\r\n";
+  return out;
+}
+
 class FleetServerImpl final : public FleetServer {
  public:
   FleetServerImpl(const Fleet* fleet, const ServeOptions& options)
@@ -79,7 +94,7 @@ class FleetServerImpl final : public FleetServer {
 
   net::Response Handle(const net::Request& r) {
     if (r.path.starts_with("/node/") && r.path.ends_with("/metrics"))
-      return Metrics(std::string_view(r.path).substr(6, r.path.size() - 6 - 8));
+      return Metrics(r, std::string_view(r.path).substr(6, r.path.size() - 6 - 8));
     if (r.path == kApplicationsPath) return ApplicationsText();
     if (r.path == "/") return Text(200, std::string(kHelp));
     if (r.path == "/targets") return Targets(r);
@@ -90,16 +105,24 @@ class FleetServerImpl final : public FleetServer {
         absl::NotFoundError(fmt::format("nothing at {}; see / for what there is", r.path)));
   }
 
-  net::Response Metrics(std::string_view name) {
+  // The text of a host as dcgm-exporter sends it: in chunks, which HTTP/1.0 does not know, and
+  // never packed.
+  static net::Response Exposition(const net::Request& r, std::string text) {
+    net::Response out;
+    out.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    out.no_gzip = true;
+    if (!r.http_1_0) out.headers.emplace_back("Transfer-Encoding", "chunked");
+    out.body = r.http_1_0 ? std::move(text) : GoChunks(text);
+    return out;
+  }
+
+  net::Response Metrics(const net::Request& r, std::string_view name) {
     int host = fleet_.FindHost(name);
     if (host < 0)
       return net::ErrorResponse(
           absl::NotFoundError(fmt::format("no host '{}'; /targets lists them", name)));
     scrapes_.fetch_add(1, std::memory_order_relaxed);
-    net::Response out;
-    out.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    out.chunked = true;
-    out.no_gzip = true;  // as dcgm-exporter
+    std::string text;
     if (options_.pace == Pace::kStep) {
       const int64_t ticks = fleet_.Ticks(host);
       while (true) {
@@ -108,14 +131,15 @@ class FleetServerImpl final : public FleetServer {
           next_[host].store(ticks, std::memory_order_relaxed);
           return Text(410, "the simulated time of this host is over\n");
         }
-        if (fleet_.RenderHost(host, tick, Stamps::kExplicit, &out.body) == Answer::kOk) return out;
+        if (fleet_.RenderHost(host, tick, Stamps::kExplicit, &text) == Answer::kOk)
+          return Exposition(r, std::move(text));
       }
     }
     const Micros now = SimulatedNow(), end = fleet_.options().start + fleet_.options().duration;
     if (now >= end + fleet_.options().interval) return Text(410, "the simulated time is over\n");
     Stamps stamps = options_.pace == Pace::kRealTime ? Stamps::kNone : Stamps::kExplicit;
-    if (fleet_.RenderHost(host, fleet_.TickAt(host, now), stamps, &out.body) == Answer::kOk)
-      return out;
+    if (fleet_.RenderHost(host, fleet_.TickAt(host, now), stamps, &text) == Answer::kOk)
+      return Exposition(r, std::move(text));
     return Text(503, "this exporter does not answer at the moment\n");
   }
 

@@ -1,6 +1,6 @@
-// What goes wrong between a GPU and the reader (reference/fleet-data.md 5.8). Every question is a
-// hash of host, tick and purpose: no state, any order. Rates are assumptions; no public data set
-// gives them.
+// What goes wrong between a GPU and the reader (docs/simulate.md, --faults telemetry). Every
+// question is a hash of host, tick and purpose: no state, any order. Rates are assumptions; no
+// public data set gives them.
 #ifndef FLOPWATCH_SIMULATE_TELEMETRY_FAULTS_H_
 #define FLOPWATCH_SIMULATE_TELEMETRY_FAULTS_H_
 

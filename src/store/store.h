@@ -32,7 +32,7 @@
 #include "base/status.h"
 #include "base/table.h"
 #include "base/time.h"
-#include "efficiency/ofu.h"
+#include "efficiency/usage_sums.h"
 #include "jobs/job_index.h"
 #include "telemetry/application.h"
 #include "telemetry/batch.h"
@@ -40,7 +40,7 @@
 
 namespace flopwatch::store {
 
-inline constexpr int kSchemaVersion = 7;
+inline constexpr int kSchemaVersion = 8;
 
 // What the engine may take. It takes all of it within minutes, because it keeps the blocks that it
 // has read and written until there is no room for others: with what a server knows of 100,000 GPUs
@@ -114,27 +114,7 @@ struct Window {
 // InvalidArgument, with its ends, for a window that is empty.
 Status CheckWindow(Window w);
 
-// Everything a view says about a set of GPU-time. Sums only; OFU already has each model's own
-// tensor clock in it, applied at read time from ModelRecord, so that a corrected peak corrects
-// history. Absent inputs are not in the sums: each mean has its own seconds.
-struct UsageSums {
-  efficiency::OfuSums ofu;
-  double tensor_s = 0, tensor_span_s = 0;  // tensor activity x s
-  double clock_mhz_s = 0, clock_span_s = 0;
-  double sm_active_s = 0, sm_active_span_s = 0;
-  double gpu_util_s = 0, gpu_util_span_s = 0;  // the duty cycle (GPU_UTIL, else GR_ACTIVE)
-  double power_j = 0, power_span_s = 0;        // integral of power
-  // Seconds lost to each reason (bit position of SampleFlag).
-  double tensor_missing_s = 0, clock_missing_s = 0, model_unknown_s = 0, dead_counter_s = 0,
-         out_of_range_s = 0;
-  double stale_s = 0, cycle_path_s = 0;
-  // Time in which the exporter answered with readings that did not change (telemetry::kFrozen); not
-  // in observed_s. Known to live windows only: rollups keep what was observed.
-  double frozen_s = 0;
-  int32_t gpus = 0;
-  Micros first_ts = 0, last_ts = 0;
-  UsageSums& operator+=(const UsageSums& o);
-};
+using efficiency::UsageSums;
 
 struct JobUsage {
   int32_t job = 0;  // 0 = GPU time no job owned

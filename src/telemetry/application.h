@@ -1,6 +1,6 @@
 // What a training job says about itself: MFU, throughput, loss. A sample is one log line (or point)
 // of it; a claim is what its numbers MEAN. Two MFUs are comparable only where their claims agree on
-// convention, formula version, peak, precision and the model counted (reference/flops.md 0.1, 1.4):
+// convention, formula version, peak, precision and the model counted (docs/flops.md, Conventions):
 // a sample without its claim is not a number one can use.
 //
 // Everything here is the application's word. Nothing of it is measured or corrected by flopwatch;
@@ -78,7 +78,7 @@ enum class ApplicationField : uint8_t {
   kLearningRate,
   kTokens,      // consumed since the start of training, all GPUs
   kSeqSum,      // packed sequences: sum of lengths of a step ...
-  kSeqSquares,  // ... and of their squares (reference/flops.md 1.2: c = sum s^2 / (2 sum s))
+  kSeqSquares,  // ... and of their squares: a query sees sum s^2 / (2 sum s) keys on average
 };
 inline constexpr size_t kApplicationFields = 11;
 

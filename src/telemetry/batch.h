@@ -17,8 +17,10 @@ struct RowHeader {
   int32_t entity = 0;   // store-wide id of the GPU or instance (EntityRecord::id)
   int32_t job_set = 0;  // who owned it: 0 = nobody; else a set of one or more jobs (JobSetRecord)
   int32_t model = 0;    // ModelRecord::id; 0 = unknown
-  int32_t span_ms = 0;  // time this sample stands for, (ts - span, ts]: its weight. 0 = unknown
-  uint32_t flags = 0;   // SampleFlag bits
+  // Time this sample stands for, (ts - span, ts]: its weight. 0 = unknown. With kFrozen, the time
+  // in which the exporter said nothing new: no weight.
+  int32_t span_ms = 0;
+  uint32_t flags = 0;  // SampleFlag bits
   float tensor_mhz =
       0;  // cycle path only: MMA-active cycles a second, in MHz; meaningful with kCyclePath
   FieldMask present;

@@ -8,10 +8,9 @@
 #include <limits>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "telemetry/field_table.h"
@@ -83,12 +82,12 @@ struct FieldRegistry::Impl {
   NameMap<FieldMatch> canonical;  // lower-case names; constant after the constructor
   NameMap<FieldId> canonical_columns;
 
-  mutable absl::Mutex mutex;
-  NameMap<FieldMatch> dynamic ABSL_GUARDED_BY(mutex);
-  NameMap<FieldId> dynamic_columns ABSL_GUARDED_BY(mutex);
-  int spellings ABSL_GUARDED_BY(mutex) = 0;
+  mutable SharedMutex mutex;
+  NameMap<FieldMatch> dynamic FW_GUARDED_BY(mutex);
+  NameMap<FieldId> dynamic_columns FW_GUARDED_BY(mutex);
+  int spellings FW_GUARDED_BY(mutex) = 0;
 
-  void AddSpelling(std::string name, FieldMatch match) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  void AddSpelling(std::string name, FieldMatch match) FW_REQUIRES(mutex) {
     TableMust(spellings < kMaxSpellings - kMaxFields, name,
               "more spellings than kMaxSpellings has room for");
     match.spelling = static_cast<uint16_t>(spellings++);
@@ -98,7 +97,7 @@ struct FieldRegistry::Impl {
 };
 
 FieldRegistry::FieldRegistry() : impl_(std::make_unique<Impl>()) {
-  absl::MutexLock lock(&impl_->mutex);
+  const WriterLock lock(impl_->mutex);
   for (const CanonicalRow& row : CanonicalRows()) {
     FieldSpec& spec = impl_->specs[row.id];
     spec.column = row.column;
@@ -137,7 +136,7 @@ std::optional<FieldMatch> FieldRegistry::Find(std::string_view metric_name) cons
   const LowerName lower(metric_name);
   if (const auto it = impl_->canonical.find(lower.view()); it != impl_->canonical.end())
     return it->second;
-  absl::ReaderMutexLock lock(&impl_->mutex);
+  const ReaderLock lock(impl_->mutex);
   const auto it = impl_->dynamic.find(lower.view());
   if (it == impl_->dynamic.end()) return std::nullopt;
   return it->second;
@@ -157,7 +156,7 @@ StatusOr<FieldMatch> FieldRegistry::AddDynamic(std::string_view metric_name) {
   }
   if (absl::ascii_isdigit(static_cast<unsigned char>(column[0]))) column.insert(0, "_");
 
-  absl::MutexLock lock(&impl_->mutex);
+  const WriterLock lock(impl_->mutex);
   if (const auto it = impl_->dynamic.find(name); it != impl_->dynamic.end()) return it->second;
   // A foreign metric that is called like one of ours ("power_w") has a unit we do not know: it must
   // not share the column.
@@ -188,7 +187,7 @@ StatusOr<FieldMatch> FieldRegistry::AddDynamic(std::string_view metric_name) {
 std::optional<FieldId> FieldRegistry::FindColumn(std::string_view column) const {
   if (const auto it = impl_->canonical_columns.find(column); it != impl_->canonical_columns.end())
     return it->second;
-  absl::ReaderMutexLock lock(&impl_->mutex);
+  const ReaderLock lock(impl_->mutex);
   const auto it = impl_->dynamic_columns.find(column);
   if (it == impl_->dynamic_columns.end()) return std::nullopt;
   return it->second;
@@ -204,7 +203,7 @@ std::vector<FieldRegistry::Spelling> FieldRegistry::SpellingsOf(FieldId id) cons
     if (row.id != id) continue;
     out.push_back({std::string(row.name), *Find(row.name)});
   }
-  absl::ReaderMutexLock lock(&impl_->mutex);
+  const ReaderLock lock(impl_->mutex);
   for (const auto& [name, match] : impl_->dynamic) {
     if (match.id == id) out.push_back({name, match});
   }

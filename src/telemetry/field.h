@@ -71,7 +71,8 @@ enum CanonicalField : FieldId {
 enum class FieldKind : uint8_t { kRatio, kGauge, kCounter };
 
 // How a column is stored: scaled integers compress as well as doubles and scan about twice as fast
-// (reference/storage.md 1); the scale is the resolution the exporter prints, so nothing is lost.
+// (decision 5 in ARCHITECTURE.md); the scale is the resolution the exporter prints, so nothing is
+// lost.
 enum class StorageType : uint8_t {
   kInt32,
   kInt64,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "efficiency/sample_flags.h"
 #include "telemetry/field.h"
 
 namespace flopwatch::telemetry {
@@ -19,10 +20,10 @@ inline constexpr int kEntityKinds = 5;
 // cores. They have values but no tensor pipe: no OFU, no job, and they are no GPUs anywhere.
 inline bool IsGpu(EntityKind kind) { return kind <= EntityKind::kGpuInstance; }
 
-// Identity: (UUID, GPU-instance id). Host label and gpu index are attributes, never keys
-// (counters.md 0.5). Where an exporter gives no UUID (AMD, bare series) the serial number, else
-// "NODE/gpuINDEX", stands in for it. Parts are "NODE/nvswitch0", "NODE/nvswitch0/nvlink3",
-// "NODE/cpu0", "NODE/cpu0/core12".
+// Identity: (UUID, GPU-instance id). Host label and gpu index are attributes, never keys: the
+// label's case depends on the exporter's version, and the index is not stable. Where an exporter
+// gives no UUID (AMD, bare series) the serial number, else "NODE/gpuINDEX", stands in for it. Parts
+// are "NODE/nvswitch0", "NODE/nvswitch0/nvlink3", "NODE/cpu0", "NODE/cpu0/core12".
 struct EntityKey {
   EntityKind kind = EntityKind::kGpu;
   std::string uuid;
@@ -62,29 +63,9 @@ struct FieldMask {
   bool None() const { return (words[0] | words[1] | words[2] | words[3]) == 0; }
 };
 
-// Sample flags, stored with each row. A row with any kNotComputable bit has no OFU, for the named
-// reason.
-enum SampleFlag : uint32_t {
-  kTensorMissing = 1u << 0,
-  kClockMissing = 1u << 1,
-  kModelUnknown = 1u << 2,
-  kDeadCounter = 1u << 3,  // tensor 0 for minutes at GPU_UTIL > 90 and high power (counters.md 1.6)
-  kOutOfRange = 1u << 4,   // OFU above 1.02
-  kSpanUnknown = 1u << 5,  // first sample, or a gap: how long it stands for is not known
-  kStaleRepeat = 1u << 8,  // same values as last time: the exporter had nothing new
-  kHalfRateBoard = 1u << 9,  // the counter tops out at 0.5 with FP32 accumulate
-  kCyclePath = 1u << 10,     // OFU from cycle totals, not from the ratio
-  kCounterReset = 1u << 11,  // a cycle total went back: reboot or reset
-  kBackfilled = 1u << 12,
-  kMigParent = 1u << 13,  // a GPU row whose MIG instances are counted instead of it
-  // With kDeadCounter: it is suspected and was never decided (docs/ofu.md).
-  kSuspectCounter = 1u << 14,
-  // Nothing has changed for longer than a gap may be: the exporter answers with old readings. No
-  // weight.
-  kFrozen = 1u << 15,
-  kNotComputable = kTensorMissing | kClockMissing | kModelUnknown | kDeadCounter | kOutOfRange |
-                   kSpanUnknown | kFrozen,
-};
+// The flags of a sample, under this room's name too.
+using efficiency::SampleFlag;
+using enum efficiency::SampleFlag;
 
 }  // namespace flopwatch::telemetry
 

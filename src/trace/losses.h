@@ -9,10 +9,17 @@
 #include <vector>
 
 #include "base/json_writer.h"
+#include "base/status.h"
 #include "base/table.h"
-#include "trace/load.h"
+#include "trace/event_table.h"
 
 namespace flopwatch::trace {
+
+// A file that gave nothing; the others still load.
+struct LoadFailure {
+  std::string path;
+  Status status;
+};
 
 struct LossLine {
   int32_t rank = 0;

@@ -9,9 +9,9 @@
 #include "base/file.h"
 #include "base/json_writer.h"
 #include "trace/analysis/run.h"
-#include "trace/info.h"
-#include "trace/load.h"
+#include "trace/import/load.h"
 #include "trace/losses.h"
+#include "trace/report/info.h"
 #include "trace/report/report.h"
 
 namespace flopwatch::uploads {

@@ -245,6 +245,31 @@ TEST_F(ApiTest, LateStaticJobsAreFoundByJoiningWithTheIntervals) {
   EXPECT_EQ(Text(Json("/api/v1/jobs?exact=1"), "/window/source"), "raw");
 }
 
+// Only a join of the raw rows finds the samples of such a job: no work for the event loop,
+// whichever route asks for it. That no answer at once asked the store is checked by CheckedApi,
+// too.
+TEST_F(ApiTest, LateStaticJobsAreJoinedOnAWorkerAlone) {
+  EXPECT_FALSE(api_->IsSlow(MakeRequest("GET", "/api/v1/jobs")));
+  pipeline_->jobs().SetStatic({{.gpu = "GPU-E",
+                                .job = "77",
+                                .name = "",
+                                .user = "carol",
+                                .workflow = "",
+                                .from = kStart,
+                                .to = now_}});
+  store::JobUsage exact{.job = pipeline_->jobs().FindJob("77")->id, .sums = {}};
+  exact.sums.ofu.observed_s = 1790;
+  fake_.by_job_exact = {exact};
+  const int before = fake_.questions;
+  for (const char* path : {"/api/v1/jobs", "/api/v1/jobs?user=carol", "/api/v1/jobs/77",
+                           "/api/v1/jobs/100", "/metrics"}) {
+    EXPECT_FALSE(api_->AtOnce(MakeRequest("GET", path)).has_value()) << path;
+  }
+  EXPECT_EQ(fake_.questions, before);
+  EXPECT_EQ(Number(Json("/api/v1/jobs?user=carol"), "/jobs/0/usage/observed_gpu_seconds"), 1790);
+  EXPECT_EQ(fake_.exact_scans, 1);
+}
+
 TEST_F(ApiTest, SqlIsPassedOnWithItsLimits) {
   const auto v = Json("/api/v1/sql?q=SELECT 1");
   EXPECT_EQ(Text(v, "/rows/0/0"), "SELECT 1");

@@ -44,7 +44,7 @@ class StoredTest : public ApiTest {
                               const std::string& what) {
     for (const char* key :
          {"ofu", "observed_gpu_seconds", "computable_gpu_seconds", "tensor_active", "sm_clock_mhz",
-          "gpu_util", "power_w", "energy_j", "samples", "stale_s"}) {
+          "gpu_util", "power_w", "energy_j", "samples", "stale_s", "frozen_s"}) {
       const auto &x = a.at(key), &y = b.at(key);
       ASSERT_EQ(x.is_null(), y.is_null()) << what << " " << key;
       if (x.is_null()) continue;
@@ -103,6 +103,53 @@ TEST_F(StoredTest, MemoryAndRollupsAgree) {
     EXPECT_EQ(Number(a, "/usage/gpus"), Number(b, "/usage/gpus"));
     EXPECT_NEAR(Number(a, "/usage/ofu"), Number(c, "/usage/ofu"), 1e-6);
   }
+}
+
+// The time in which an exporter answers and says nothing new is told, and is not time without
+// samples, whether memory, raw rows, rollups or sealed files answer.
+TEST_F(StoredTest, AFrozenExporterIsToldByEverySource) {
+  // node1 repeats its last body for five minutes, node2 goes on. Ninety seconds of it count.
+  for (int k = 0; k < 30; ++k) {
+    Scrape(kScrapes + k);
+    Body same;
+    same.Gpu(0, "GPU-F", kA100, R"(hpc_job="400")").Tensor(0.5).Clock(1410).Power(300).Energy(1e9);
+    pipeline_->Ingest("http://node3:9400/metrics", "node3", same, now_, 0);
+  }
+  now_ += 5 * kSecond;
+  ASSERT_TRUE(pipeline_->Flush().ok());
+  const std::string begin = "?from=2026-09-21T14:20:00Z", end = "&to=2026-09-21T14:49:05Z";
+  const auto live = Json("/api/v1/fleet" + begin);
+  const auto live_job = Json("/api/v1/jobs/400" + begin);
+  ASSERT_EQ(Text(live, "/window/source"), "live");
+  EXPECT_EQ(Number(live_job, "/job/usage/observed_gpu_seconds"), 90);
+  EXPECT_EQ(Number(live_job, "/job/usage/frozen_s"), 200);
+  now_ += kMicrosPerMinute;
+  const auto check = [&](const char* source) {
+    SCOPED_TRACE(source);
+    const auto fleet = Json("/api/v1/fleet" + begin + end);
+    ASSERT_EQ(Text(fleet, "/window/source"), "rollup");
+    ExpectSameUsage(live.at("usage"), fleet.at("usage"), "fleet");
+    const auto lost = [](const boost::json::value& v, std::string_view reason) {
+      for (const auto& entry : v.at("not_computable").as_array()) {
+        if (entry.at("reason") == boost::json::string_view(reason.data(), reason.size()))
+          return entry.at("gpu_seconds").to_number<double>();
+      }
+      return 0.0;
+    };
+    EXPECT_NEAR(lost(fleet, "frozen"), 200, 1e-6);
+    EXPECT_NEAR(lost(live, "frozen"), 200, 1e-6);
+    for (const char* exact : {"", "&exact=1"}) {
+      const auto job = Json("/api/v1/jobs/400" + begin + end + exact);
+      EXPECT_NEAR(Number(job, "/job/usage/observed_gpu_seconds"), 90, 1e-6);
+      EXPECT_NEAR(Number(job, "/job/usage/frozen_s"), 200, 1e-6);
+      EXPECT_NE(Text(job, "/job/flags").find("frozen"), std::string::npos) << exact;
+    }
+  };
+  check("raw rows");
+  ASSERT_TRUE(duck_->RollUp().ok());
+  check("rollups");
+  ASSERT_TRUE(duck_->Seal(now_ + 2 * kMicrosPerHour).ok());
+  check("sealed files");
 }
 
 // The store keeps milliseconds. A fleet younger than the window is answered from memory only if

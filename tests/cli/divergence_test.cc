@@ -29,7 +29,7 @@ Json Answer(std::vector<std::string> more) {
   return json.ok() ? *std::move(json) : Json();
 }
 
-// spec/ofu-paper.txt V-C and VI-C.
+// The cases of the OFU paper, V-C and VI-C.
 TEST(Divergence, CardsOfThePapersCases) {
   ExpectGolden("divergence_latent.txt",
                Calculate({"--mfu", "54.27", "--ofu", "25.58", "-o", "table"}).out);

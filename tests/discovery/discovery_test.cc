@@ -136,7 +136,7 @@ TEST(SdJson, NamesWhatIsWrong) {
   EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"targets":[1]}])")), HasSubstr("not a string"));
   EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"targets":["a:1"],"labels":{"x":1}}])")),
               HasSubstr("label value is not a string"));
-  EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"target":["a:1"]}])")), HasSubstr("unknown key \"target\""));
+  EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"target":["a:1"]}])")), HasSubstr("unknown key 'target'"));
   EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"targets":["a:1","b:1"]}])", 1)),
               HasSubstr("more than 1 targets"));
   EXPECT_NE(ErrorOf(ParseSdJson(std::string(100'000, '['))), "OK");
@@ -183,10 +183,32 @@ TEST(SdYaml, RefusesTheRestByLine) {
   EXPECT_THAT(ErrorOf(ParseSdYaml("- targets:\n\t- host:1\n")), HasSubstr("line 2: tabs"));
   EXPECT_THAT(ErrorOf(ParseSdYaml("targets:\n- host:1\n")), HasSubstr("expected a list"));
   EXPECT_THAT(ErrorOf(ParseSdYaml("- target:\n  - host:1\n")), HasSubstr("unknown key 'target'"));
-  EXPECT_THAT(ErrorOf(ParseSdYaml("- targets: ['a:1'\n")), HasSubstr("on one line"));
-  EXPECT_THAT(ErrorOf(ParseSdYaml("- targets: ['a:1]\n")), HasSubstr("left open"));
+  EXPECT_THAT(ErrorOf(ParseSdYaml("- targets: ['a:1'\n")),
+              HasSubstr("line 2: end of sequence flow"));
+  EXPECT_THAT(ErrorOf(ParseSdYaml("- targets: ['a:1]\n")), HasSubstr("line 2:"));
   EXPECT_THAT(ErrorOf(ParseSdYaml("- targets:\n  - a:1\n  labels:\n    x:\n      y: z\n")),
               HasSubstr("line 4:"));
+  // What YAML has besides: nothing may mean two things, and no small file may become a large one.
+  EXPECT_THAT(ErrorOf(ParseSdYaml("- targets: [a:1]\n- targets: *a\n")), HasSubstr("line 2:"));
+  EXPECT_THAT(ErrorOf(ParseSdYaml("- targets: [a:1]\n  labels: {x: !!int 1}\n")),
+              HasSubstr("line 2: tags"));
+  EXPECT_NE(ErrorOf(ParseSdYaml(std::string(100'000, '['))), "OK");
+  EXPECT_NE(ErrorOf(ParseSdYaml(std::string(100'000, '{'))), "OK");
+  EXPECT_NE(ErrorOf(ParseSdYaml(std::string(100'000, '-') + " a\n")), "OK");
+  std::string nested;
+  for (int k = 0; k < 50'000; ++k) nested += "- ";
+  EXPECT_NE(ErrorOf(ParseSdYaml(nested + "a\n")), "OK");
+  EXPECT_THAT(ErrorOf(ParseSdYaml("- targets: [a:1, b:1]\n", 1)), HasSubstr("more than 1 targets"));
+}
+
+TEST(SdYaml, ReadsWhatYamlAllows) {
+  // A flow list over several lines, numbers as labels, text over several lines, two documents.
+  EXPECT_THAT(Urls(ParseSdYaml("- targets: ['a:1',\n    b:2]\n  labels: {rack: 7}\n")),
+              ElementsAre("http://a:1/metrics", "http://b:2/metrics"));
+  EXPECT_THAT(ParseSdYaml("- targets: [a:1]\n  labels: {rack: 7}\n")->front().labels,
+              ElementsAre(Pair("rack", "7")));
+  EXPECT_THAT(Urls(ParseSdYaml("- targets: [a:1]\n---\n- targets: [b:1]\n")),
+              ElementsAre("http://a:1/metrics", "http://b:1/metrics"));
 }
 
 TEST(TargetsToml, ReadsListsAndGroups) {

@@ -1,9 +1,11 @@
-"""A simulated day of a fleet, scraped through the real HTTP path, against the simulator's exact truth.
+"""A simulated day of a fleet, scraped through the real HTTP path, against the simulator's exact
+truth.
 
-GPU-seconds of every job are equal to the truth to the last microsecond the JSON carries; OFU is within the bound that
-sampling sets. The bound is derived here, not fitted: a job's first and last sample may stand for up to one interval of
-somebody else's time at each end of each GPU, and the SM clock is read at an instant (sd about 3 % of its mean within a GPU,
-OFU paper IV-C and Table I), so over n samples the error is at most 4 standard errors.
+GPU-seconds of every job are equal to the truth to the last microsecond the JSON carries; OFU is
+within the bound that sampling sets. The bound is derived here, not fitted: a job's first and last
+sample may stand for up to one interval of somebody else's time at each end of each GPU, and the SM
+clock is read at an instant (sd about 3 % of its mean within a GPU, OFU paper IV-C and Table I), so
+over n samples the error is at most 4 standard errors.
 """
 import json
 import math
@@ -20,12 +22,14 @@ faults = sys.argv[4] if len(sys.argv) > 4 else "none"
 folder = scratch()
 start = (int(time.time()) - int(hours * 3600) - 3600) // 3600 * 3600
 end = start + int(hours * 3600)
-simulator = Process("simulate", "fleet", "--gpus", str(gpus), "--preset", "research", "--seed", "11", "--hours", str(hours),
-                    "--start", str(start), "--interval", f"{interval}s", "--faults", faults, "--step",
+simulator = Process("simulate", "fleet", "--gpus", str(gpus), "--preset", "research",
+                    "--seed", "11", "--hours", str(hours), "--start", str(start),
+                    "--interval", f"{interval}s", "--faults", faults, "--step",
                     "--listen", "127.0.0.1:0", "--jobs-file", folder + "/jobs.csv")
 truth = json.loads(simulator.get(f"/truth?from={start}&to={end}"))
-server = Process("serve", "--data-dir", folder + "/data", "--listen", "127.0.0.1:0", "--interval", "10ms",
-                 "--http-sd", simulator.url + "/targets", "--jobs-file", folder + "/jobs.csv")
+server = Process("serve", "--data-dir", folder + "/data", "--listen", "127.0.0.1:0",
+                 "--interval", "10ms", "--http-sd", simulator.url + "/targets",
+                 "--jobs-file", folder + "/jobs.csv")
 
 
 def finished():
@@ -42,7 +46,8 @@ print(f"scraped in {time.time() - begun:.0f} s", flush=True)
 def all_jobs():
     jobs, offset = [], 0
     while True:
-        query = urllib.parse.urlencode({"from": start, "to": end, "limit": 1000, "offset": offset, "sort": "gpu_seconds"})
+        query = urllib.parse.urlencode(
+            {"from": start, "to": end, "limit": 1000, "offset": offset, "sort": "gpu_seconds"})
         answer = server.json("/api/v1/jobs?" + query, timeout=120)
         jobs += answer["jobs"]
         offset += len(answer["jobs"])
@@ -52,7 +57,8 @@ def all_jobs():
 
 # The last flush and roll-up follow within seconds.
 wanted = {j["key"]: j for j in truth["jobs"]}
-until(lambda: server.json("/api/v1/status")["ingest"].get("queued_rows", 0) == 0, "the queue is empty")
+until(lambda: server.json("/api/v1/status")["ingest"].get("queued_rows", 0) == 0,
+      "the queue is empty")
 time.sleep(17)  # one rollup interval of the server
 jobs = {j["job"]: j for j in all_jobs()}
 
@@ -79,9 +85,12 @@ for key, t in wanted.items():
     bound = 2 * interval / duration * max(ofu, 0.2) + 4 * 0.03 * ofu / math.sqrt(samples) + 1e-3
     error = abs(usage["ofu"] - ofu)
     worst = max(worst, error / bound)
-    check(error <= bound, f"job {key}: OFU {usage['ofu']:.5f}, truth {ofu:.5f}, bound {bound:.5f} "
-                          f"({allocated:.0f} GPU-s on {t['gpus']} GPUs, coverage {usage['coverage']})")
+    check(error <= bound,
+          f"job {key}: OFU {usage['ofu']:.5f}, truth {ofu:.5f}, bound {bound:.5f} "
+          f"({allocated:.0f} GPU-s on {t['gpus']} GPUs, coverage {usage['coverage']})")
     compared += 1
-check(exact >= 20 and compared >= 10, f"too few jobs to mean anything: {exact} by GPU-seconds, {compared} by OFU")
+check(exact >= 20 and compared >= 10,
+      f"too few jobs to mean anything: {exact} by GPU-seconds, {compared} by OFU")
 check(server.stop() == 0, "clean stop")
-print(f"{exact} jobs with equal GPU-seconds, {compared} with OFU within the bound (largest error {worst:.0%} of it)")
+print(f"{exact} jobs with equal GPU-seconds, {compared} with OFU within the bound "
+      f"(largest error {worst:.0%} of it)")

@@ -44,7 +44,8 @@ def check(condition, message):
 def run(*args, expect=0):
     r = subprocess.run([BINARY, *args], capture_output=True, text=True, timeout=300)
     if expect is not None:
-        check(r.returncode == expect, f"{' '.join(args)} ended with {r.returncode}, not {expect}\n{r.stdout}\n{r.stderr}")
+        check(r.returncode == expect,
+              f"{' '.join(args)} ended with {r.returncode}, not {expect}\n{r.stdout}\n{r.stderr}")
     return r
 
 
@@ -56,7 +57,8 @@ class Process:
         self.log = os.path.join(folder, "log")
         self.port_file = os.path.join(folder, "port")
         command = [BINARY, *args] + (["--port-file", self.port_file] if port else [])
-        self.process = subprocess.Popen(command, stdout=open(self.log, "w"), stderr=subprocess.STDOUT)
+        self.process = subprocess.Popen(command, stdout=open(self.log, "w"),
+                                        stderr=subprocess.STDOUT)
         _processes.append(self.process)
         self.port = self._wait_for_port() if port else None
         self.url = f"http://127.0.0.1:{self.port}"

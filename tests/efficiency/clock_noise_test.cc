@@ -52,8 +52,9 @@ TEST(ClockNoise, ASteadyClockCostsNothing) {
   }
 }
 
-// fleet-data.md 5.5: an H100 at OFU 55 % with 32 MHz around 1352 gives 55 x 32 / 1352 / sqrt(100)
-// x 1.96 = 0.25 pp at 30 s over 3000 s, 0.30 accepted; the paper's bound on GB200 is 0.22.
+// An H100 at OFU 55 % with 32 MHz around 1352 (the OFU paper, IV-C) gives 55 x 32 / 1352 /
+// sqrt(100) x 1.96 = 0.25 pp at 30 s over 3000 s, 0.30 accepted; the paper's bound on GB200 is
+// 0.22.
 TEST(ClockNoise, SimulatedH100IsAsThePaperExpects) {
   const hardware::Accelerator& h100 = **hardware::Catalog::Builtin().Find("H100 SXM");
   const auto model = ClockModelFor(h100);

@@ -23,7 +23,8 @@ constexpr double kMfuNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 TEST(EffectivePeak, IsTimeWeighted) {
-  // flops.md 3.1: half the FLOPs in BF16 (2500) and half in NVFP4 (10000) is 4000, not 6250.
+  // Half the FLOPs in BF16 (2500) and half in NVFP4 (10000): 1 / (0.5 / 2500 + 0.5 / 10000) = 4000
+  // (the OFU paper, eq. 12), not the mean of the peaks, 6250.
   const PrecisionWork half[] = {{0.5, 2500}, {0.5, 10000}};
   EXPECT_DOUBLE_EQ(*EffectivePeak(half), 4000);
   EXPECT_DOUBLE_EQ(*ArithmeticPeak(half), 6250);
@@ -87,7 +88,7 @@ TEST(Mfu, LlamaThreeAnchors) {
 }
 
 TEST(Hfu, Recomputation) {
-  EXPECT_NEAR(*Hfu(0.26, 4.0 / 3), 0.3467, 1e-4);  // flops.md 3.4, item 2
+  EXPECT_NEAR(*Hfu(0.26, 4.0 / 3), 0.3467, 1e-4);  // 26 % x 4/3 = 34.7 %
   EXPECT_DOUBLE_EQ(*Hfu(0.4, 1), 0.4);
   EXPECT_EQ(Hfu(0.4, 0.9).status().code(), absl::StatusCode::kOutOfRange);
 }
@@ -125,7 +126,7 @@ TEST(Peaks, ASmallPeakOverstates) {
   EXPECT_THAT(PrecisionCaveat(**h100, Precision::kBf16, Precision::kFp8),
               HasSubstr("understates MFU 2 times"));
   EXPECT_EQ(PrecisionCaveat(**h100, Precision::kBf16, Precision::kFp16), "");
-  // flops.md 5.4, item 2: a PCIe card against 989 shows 1.31x too little.
+  // A PCIe card (756) against the 989 of SXM shows 989 / 756 = 1.31x too little.
   const auto pcie = ComparePeaks(989, 756, "the peak of H100 SXM", "H100 PCIe");
   ASSERT_TRUE(pcie.ok());
   EXPECT_NEAR(1 / pcie->factor, 1.31, 0.005);
@@ -143,7 +144,8 @@ TEST(Bands, ByClassOfModel) {
   EXPECT_EQ(JudgeMfu(0.55, ModelClass::kDense)->level, BandLevel::kTuned);
   EXPECT_EQ(JudgeMfu(0.551, ModelClass::kDense)->level, BandLevel::kSuspect);
   EXPECT_EQ(JudgeMfu(1.01, ModelClass::kDense)->level, BandLevel::kImpossible);
-  // flops.md 5.2: 15 to 25 % is common for fine-grained MoE; paper V-C: 54.27 % was a miscount.
+  // The OFU paper: 15 to 25 % is common for fine-grained MoE (Table III); 54.27 % was a miscount
+  // (V-C).
   EXPECT_EQ(JudgeMfu(0.18, ModelClass::kMoeFine)->level, BandLevel::kUsual);
   EXPECT_EQ(JudgeMfu(0.5427, ModelClass::kMoeFine)->level, BandLevel::kSuspect);
   EXPECT_EQ(JudgeMfu(0.493, ModelClass::kMoe)->level, BandLevel::kTuned);
@@ -158,9 +160,9 @@ TEST(Bands, ByClassOfModel) {
   EXPECT_THAT(ParseModelClass("dens").status().message(), HasSubstr("did you mean \"dense\"?"));
 }
 
-// mfu = (6N + 12 L d S) x tokens/s / peak; hfu = 4/3 mfu with checkpointing (README-flops.md), for
-// all 216 rows within their printed rounding: two decimals of per cent, tokens/s cut to a whole
-// number.
+// mfu = (6N + 12 L d S) x tokens/s / peak; hfu = 4/3 mfu with checkpointing (llm-foundry's
+// benchmarking README), for all 216 rows within their printed rounding: two decimals of per cent,
+// tokens/s cut to a whole number.
 TEST(Mfu, LlmFoundryTable) {
   FLOPWATCH_REQUIRE_DATA("llmfoundry_mfu_table.csv");
   std::istringstream in(

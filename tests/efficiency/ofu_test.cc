@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// counters.md 1.8: A100 40 GB, TPA 0.929260 at 1215 MHz is OFU 0.801 against 1410 MHz; 0.92926 x
-// 1215 / 1410 = 0.800745.
+// A recorded A100 40 GB with one 1g.5gb instance driven hard: tensor activity 0.929260 at 1215 MHz,
+// against 1410 MHz: 0.92926 x 1215 / 1410 = 0.800745.
 TEST(OfuFromRatio, A100MigExample) {
   const auto ofu = OfuFromRatio(0.929260, 1215, 1410);
   ASSERT_TRUE(ofu.ok());
@@ -157,7 +157,7 @@ TEST(Sums, MeanOfProductsWeightedBySeconds) {
   EXPECT_EQ(Coverage(sums, 0), std::nullopt);
 }
 
-// The trap of fleet-data.md 6.6: half the time 0.9 at 1000 MHz, half 0.1 at 2000 MHz. The mean of
+// The product of means is no mean: half the time 0.9 at 1000 MHz, half 0.1 at 2000 MHz. The mean of
 // products is (0.9 x 1000 + 0.1 x 2000) / 2 / 2000 = 0.275; the product of means would be 0.5 x
 // 1500 / 2000 = 0.375.
 TEST(Sums, NeverTheProductOfMeans) {
@@ -219,7 +219,7 @@ TEST(Mig, WeightedBySmsWithTheUncoveredShown) {
   EXPECT_EQ(gpu->uncovered_sms, 52);
 }
 
-// counters.md 1.7: seven 1g.23gb of a B200 (18 of 148 SMs each) cover 126; flat out they are 0.851
+// Seven 1g.23gb of a B200 (18 of 148 SMs each; mig-parted #166) cover 126; flat out they are 0.851
 // of the GPU.
 TEST(Mig, SevenSlicesOfAB200LeaveSmsUnused) {
   const std::vector<MigSlice> slices(7, {1.0, 18});

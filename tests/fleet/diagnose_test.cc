@@ -1,5 +1,6 @@
-// Verdicts and causes. The numbers are the paper's (spec/ofu-paper.txt V-C, VI-C), those of
-// reference/flops.md 6, or made by hand from a known truth, never from the code's own formula.
+// Verdicts and causes. The numbers are the OFU paper's (V-C, VI-C), those of published threads
+// (docs/divergence.md, Causes), or made by hand from a known truth, never from the code's own
+// formula.
 #include "fleet/divergence/diagnose.h"
 
 #include <gmock/gmock.h>
@@ -48,10 +49,10 @@ std::string AllWords(const JobEvidence& job) {
 TEST(Diagnose, PaperLatentMoe) {
   const Diagnosis d = Of(DiagnosedJob(0.5427, 0.2558));
   EXPECT_EQ(d.verdict, Verdict::kAlarm);
-  EXPECT_NEAR(*d.ratio, 2.1216, 0.0001);  // 112.16 % relative, flops.md 3.3
+  EXPECT_NEAR(*d.ratio, 2.1216, 0.0001);  // 54.27 / 25.58 - 1 = 112.16 %
   EXPECT_NEAR(*d.difference, 0.2869, 1e-9);
-  // flops.md 3.4, 5: corrected, the MFU is 27.9 % below the OFU, which full recompute and usual
-  // padding give: a second finding, not "resolved".
+  // Corrected (18.45), the MFU is 27.9 % below the OFU, which full recompute and usual padding give
+  // (18.45 x 4/3 x 1.04 = 25.6): a second finding, not "resolved".
   EXPECT_THAT(First(d), ElementsAre("latent_moe_full_width", "recompute_not_counted"));
   EXPECT_EQ(d.undecided, 0u);
   EXPECT_NEAR(*d.explanations[0].corrected_mfu, 0.1845, 1e-9);
@@ -257,8 +258,8 @@ TEST(Diagnose, NoCauseIsReadFromAnOfuNearZero) {
 }
 
 TEST(Diagnose, ImpossibleNumbersAreNamed) {
-  const Diagnosis mfu =
-      Of(DiagnosedJob(1.08, 0.53));  // flops.md 6 #5: above 100 % for a window model
+  // An MFU above 100 % has been reported for a model whose windows were ignored.
+  const Diagnosis mfu = Of(DiagnosedJob(1.08, 0.53));
   EXPECT_EQ(mfu.verdict, Verdict::kImpossible);
   EXPECT_THAT(mfu.reason, HasSubstr("108.0 %"));
   EXPECT_TRUE(mfu.flagged());

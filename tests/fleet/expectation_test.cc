@@ -19,7 +19,7 @@ TEST(Expectation, PaperRunsCountedRightAreInside) {
   EXPECT_GT(e.ofu_per_mfu.high, 18.7 / 17.8);
 }
 
-// Full recompute beside usual padding: flops.md 6 #3 gives r = 0.75 to 0.79 for it alone.
+// Full recompute beside usual padding: r = 0.75 to 0.79 for it alone (1 / 1.33 and 1 / 1.27).
 TEST(Expectation, DeclaredRecompute) {
   JobEvidence job;
   job.claim.recompute = Recompute::kFull;
@@ -29,8 +29,8 @@ TEST(Expectation, DeclaredRecompute) {
   EXPECT_NEAR(r.low, 0.728, 0.001);   // 3/4, less 3 % of attention
 }
 
-// flops.md 6.2: Llama-3.1-8B at 32K under a full-attention convention, about 1/1.36 before the
-// other factors. Its core is 32 layers x 4 x 4096 x 16384.5 keys of forward, x 3 = 25.77e9
+// Llama-3.1-8B at 32K under a full-attention convention: about 1/1.36 before the other factors. Its
+// core is 32 layers x 4 x 4096 x 16384.5 keys of forward, x 3 = 25.77e9
 // of 70.80e9.
 TEST(Expectation, FullAttentionConvention) {
   JobEvidence job;
@@ -49,7 +49,7 @@ TEST(Expectation, FullAttentionConvention) {
 
 TEST(Expectation, TileOverheadGivenReplacesTheGuess) {
   JobEvidence job;
-  job.tile_overhead = 0.157;  // flops.md 4.1: 4100^3 on 256x160
+  job.tile_overhead = 0.157;  // 4100^3 on tiles of 256x160, clusters of 2x1
   EXPECT_DOUBLE_EQ(Expect(job).factors[0].factor.low, 1.157);
   EXPECT_DOUBLE_EQ(Expect(job).factors[0].factor.high, 1.157);
 }

@@ -87,8 +87,8 @@ TEST(ModelCases, HybridAsDense) {
   EXPECT_EQ(Diagnose(right, Catalog::Builtin()).verdict, Verdict::kAgrees);
 }
 
-// flops.md 2: KempnerForge / exact for Llama-3.1-8B is 1.125 at 8K and 1.364 at 32K, and its
-// Megatron count at 4K is 48,249,176,064 beside an exact 48.250e9.
+// The public FLOPs oracle: KempnerForge / exact for Llama-3.1-8B is 1.125 at 8K and 1.364 at 32K,
+// its Megatron count at 4K is 48,249,176,064 beside an exact 48.250e9.
 TEST(ModelCases, LlamaUnderItsConventions) {
   constexpr std::string_view kLlama =
       R"({"model_type":"llama","hidden_size":4096,"intermediate_size":14336,

@@ -1,4 +1,4 @@
-// A fleet as fleet-data.md 5.3 describes it, with known truth: 608 jobs in the groups of Table III,
+// A fleet as the OFU paper reports it, with known truth: 608 jobs in the groups of Table III,
 // MFU = OFU with the table's error of the group, 82 of them miscounted as in the paper (288-GPU
 // latent MoE at full width: 54.27 reported, 25.58 seen; hybrid as dense: 24.51, 15.56). All 82 must
 // be found and at most 2 % of the others flagged. The generator knows nothing of the detector.

@@ -1,4 +1,5 @@
-// Peaks: figures of vendor datasheets and reference/flops.md 3.2, 5.4 and 6 (#20, #21).
+// Peaks: figures of vendor datasheets, and the wrong ones of published threads (Megatron-LM #1276,
+// autoresearch #5).
 #include "fleet/divergence/peak.h"
 
 #include <gmock/gmock.h>
@@ -45,19 +46,20 @@ TEST(Peak, SparseFigureHalvesTheClaim) {
 }
 
 TEST(Peak, PeakOfAnotherGpuIsNamed) {
-  // flops.md 5.4: an H100 PCIe gets 989; 989/756 = 1.31.
+  // KempnerForge's lookup gives an H100 PCIe 989: 989/756 = 1.31.
   const auto pcie =
       ReviewPeak(PeakJob({"NVIDIA H100 PCIe"}, 989, {{Precision::kBf16, 1}}), Catalog::Builtin());
   EXPECT_THAT(pcie->used_looks_like, HasSubstr("H100 SXM"));
   EXPECT_NEAR(pcie->factor, 1.31, 0.005);
-  // flops.md 6 #21: 989 on an A100, 3.17.
+  // autoresearch #5: 989 on an A100, 989/312 = 3.17.
   const auto a100 =
       ReviewPeak(PeakJob({"A100 SXM 80GB"}, 989, {{Precision::kBf16, 1}}), Catalog::Builtin());
   EXPECT_THAT(a100->used_looks_like, HasSubstr("H100 SXM"));
   EXPECT_NEAR(a100->factor, 3.17, 0.005);
 }
 
-// flops.md 3.1: half the FLOPs in BF16 (2500) and half in NVFP4 (10000) give 4000, not 6250.
+// Half the FLOPs in BF16 (2500) and half in NVFP4 (10000) give 4000 (the OFU paper, eq. 12), not
+// 6250.
 TEST(Peak, MixIsHarmonic) {
   const auto r =
       ReviewPeak(PeakJob({"GB200"}, 4000, {{Precision::kBf16, 0.5}, {Precision::kFp4, 0.5}}),

@@ -1,6 +1,5 @@
 // Statistics over jobs. Expected values: python 3.11's statistics module on the columns of the
-// paper's Table III, and the figures of reference/flops.md 3.3, which were computed from that table
-// elsewhere.
+// OFU paper's Table III, and figures that were computed from that table elsewhere.
 #include "fleet/divergence/set.h"
 
 #include <gtest/gtest.h>
@@ -99,8 +98,9 @@ std::vector<double> Spread(int n, double mean, double sd) {
   return z;
 }
 
-// flops.md 3.3: over all 608 jobs MFU 25.1 (sd 10.9), |e| 6.2 (sd 7.4); without the 288-GPU group
-// 23.3 and 4.8. Any jobs with the table's group means and sds must give these.
+// Computed from Table III elsewhere: over all 608 jobs MFU 25.1 (sd 10.9), |e| 6.2 (sd 7.4);
+// without the 288-GPU group 23.3 and 4.8. Any jobs with the table's group means and sds must give
+// these.
 TEST(Set, TableThreeAddsUpToItsTotals) {
   std::vector<JobPair> jobs;
   for (const Row& r : kSetTable3) {
@@ -124,7 +124,7 @@ TEST(Set, TableThreeAddsUpToItsTotals) {
   EXPECT_EQ(clean.jobs, 543);
   EXPECT_NEAR(clean.mfu->mean, 0.233, 0.0005);
   EXPECT_NEAR(*clean.mean_error, 0.048, 0.0005);
-  // fleet-data.md 5.3: weighted by GPUs 23.3 %.
+  // Weighted by GPUs, Table III has 23.3 %.
   EXPECT_NEAR(StatisticsOf(jobs, Weighting::kGpuSeconds).mfu->mean, 0.233, 0.0005);
 }
 

@@ -117,7 +117,8 @@ TEST_F(PeaksCsv, ConfidenceFollowsTheCrossCheck) {
     EXPECT_EQ((*found)->confidence, expected) << row.at("model");
     ++count[expected];
   }
-  // counters.md 4.2: 37 rows independent, 18 circular and 7 copied from a sibling.
+  // Of the rows of the table in shared/data: 37 are independent, 18 have a clock that was solved
+  // from the published peak and 7 are copied from a sibling.
   EXPECT_EQ(count[Confidence::kIndependent], 37);
   EXPECT_EQ(count[Confidence::kDerived], 25);
 }

@@ -40,7 +40,7 @@ TEST(Lookup, ReportedAndShortNames) {
   EXPECT_EQ(ModelOf("A16"), "A16 (per GPU)");
 }
 
-// counters.md 4.2.8 and 6.6: others' tables matched prefixes and substrings.
+// Others' tables matched prefixes and substrings: "B300" in "GB300" (OLMo-core #747).
 TEST(Lookup, ANameInsideAnotherNeverMatchesIt) {
   EXPECT_EQ(ModelOf("NVIDIA B300 SXM6 AC"), "B300");
   EXPECT_EQ(ModelOf("B300"), "B300");

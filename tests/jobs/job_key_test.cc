@@ -1,5 +1,5 @@
-// What labels name a job: spellings from reference/counters.md 1.2, 1.5 and the files in
-// shared/data/exposition.
+// What labels name a job: spellings from dcgm-exporter's source and issues (docs/jobs.md) and the
+// recorded answers in shared/data/exposition.
 #include <gtest/gtest.h>
 
 #include "helpers.h"

@@ -51,8 +51,8 @@ TEST(Observe, SameSetForSameJobs) {
   EXPECT_THAT(index.SetMembers(12345), IsEmpty());
 }
 
-// Two lines in the mapping file: every series of the GPU appears twice, its time counts once
-// (fleet-data.md 4, trap 10).
+// Two lines in dcgm-exporter's mapping file: every series of the GPU appears twice, its time counts
+// once.
 TEST(Observe, SharedGpuIsDividedEqually) {
   JobIndex index;
   Show(index, 1, 60, 60, {Slurm("A")});

@@ -125,8 +125,7 @@ TEST(Static, CoversLabelsWhereItSpeaks) {
               UnorderedElementsAre(Pair("label", 200), Pair("static", 100)));
 }
 
-// A crashed epilog leaves the job's id in the mapping file (fleet-data.md 4): the scheduler's end
-// wins.
+// A crashed epilog leaves the job's id in the mapping file: the scheduler's end wins.
 TEST(Static, StaleLabelOfAnEndedJobIsIgnored) {
   JobIndex index;
   index.BindEntity(1, Gpu("GPU-1"), {});
@@ -210,7 +209,8 @@ TEST(Static, RestartReadsTheFileAgainWithoutChange) {
   EXPECT_EQ(Show(second, 9, 150, 10, {Slurm("7")}), 0);
 }
 
-// GPU identity is not the slot (fleet-data.md 6, trap 12): a board swapped at t=500 keeps its past.
+// GPU identity is not the slot: a board swapped at t=500 keeps its past. (On Titan 18,688 slots saw
+// 30,207 GPUs.)
 TEST(Static, SlotChangesHands) {
   JobIndex index;
   index.SetStatic({Assign("n:0", "7", 0, 400), Assign("n:0", "8", 450, 1000)});

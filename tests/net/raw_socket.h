@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -30,6 +31,18 @@ inline std::string AsSent(std::string_view body) {
     body.remove_prefix(line.size());
   }
   return out;
+}
+
+// A body in chunked transfer coding, in pieces of so many bytes.
+inline std::string InChunks(std::string_view body, size_t piece_bytes) {
+  std::string out;
+  char head[32];
+  for (size_t at = 0; at < body.size(); at += piece_bytes) {
+    const std::string_view piece = body.substr(at, piece_bytes);
+    std::snprintf(head, sizeof head, "%zx\r\n", piece.size());
+    out.append(head).append(piece).append("\r\n");
+  }
+  return out + "0\r\n\r\n";
 }
 
 class RawSocket {

@@ -200,8 +200,15 @@ TEST(Scraper, ReadsChunkedGzipAndBodiesThatEndWithTheConnection) {
     Response out;
     out.content_type = "text/plain";
     out.body = big;
-    out.chunked = r.path == "/chunked" || r.path == "/both";
-    out.no_gzip = r.path == "/chunked" || r.path == "/plain";
+    out.no_gzip = r.path != "/gzip";
+    if (r.path == "/both") {
+      out.body = Gzip(out.body);
+      out.headers.emplace_back("Content-Encoding", "gzip");
+    }
+    if (r.path == "/chunked" || r.path == "/both") {
+      out.body = testing_net::InChunks(out.body, 2048);
+      out.headers.emplace_back("Transfer-Encoding", "chunked");
+    }
     return out;
   });
   RawServer until_end([&](RawSocket& s) {

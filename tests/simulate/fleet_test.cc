@@ -378,7 +378,7 @@ TEST(Mig, ExportersListPartitionedGpusAsRealOnesDo) {
   EXPECT_GT(busy, 10);
 }
 
-// Philly's machine list has the hour from 1 to 2 o'clock of 2017-11-05 twice (fleet-data.md 3).
+// Philly's machine list has the hour from 1 to 2 o'clock of 2017-11-05 twice: summer time ended.
 TEST(LocalTime, OffsetsAreThoseOfUsPacific) {
   auto offset = [](std::string_view utc) { return LocalOffsetSeconds(*ParseTime(utc, 0)) / 3600; };
   EXPECT_EQ(offset("2017-11-05T08:59:59Z"), -7);
@@ -468,7 +468,7 @@ TEST(Labels, KubernetesHasPodsAndSlurmJobNumbers) {
 }
 
 // Ranks of a synchronous job do the same cycles a second whatever their clock, so the slowest clock
-// has the highest activity (reference/fleet-data.md 5.6).
+// has the highest activity (docs/simulate.md, The model).
 TEST(Activity, SynchronousRanksHaveOneOfuAndTheSlowestClockTheHighestActivity) {
   auto f = Make(Options(Preset::kSeren, 2000, 12, Faults::kNone));
   const Activity& a = *f->model().activity;

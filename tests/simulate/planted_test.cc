@@ -9,7 +9,7 @@
 
 #include "simulate/trace_job.h"
 #include "trace/findings/finding.h"
-#include "trace/load.h"
+#include "trace/import/load.h"
 
 namespace flopwatch::simulate {
 namespace {

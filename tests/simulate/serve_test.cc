@@ -1,15 +1,21 @@
 #include "simulate/serve.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
 
 #include "net/http.h"
+#include "net/raw_socket.h"
 #include "simulate/fleet.h"
 
 namespace flopwatch::simulate {
 namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Served {
   std::unique_ptr<Fleet> fleet;
@@ -61,6 +67,28 @@ TEST(Serve, StepGivesEveryTickOnceAndThenGone) {
     EXPECT_EQ(s.Get(path).status, 410);
   }
   EXPECT_TRUE(s.server->done());
+}
+
+// dcgm-exporter is a Go program: chunks of 2 KiB, no length.
+TEST(Serve, AHostIsSentInChunksAsGoDoes) {
+  const Served s = Start(SmallServed(), Pace::kStep);
+  std::string text;
+  s.fleet->RenderHost(0, 0, Stamps::kExplicit, &text);
+  ASSERT_GT(text.size(), 4096u);
+  const std::string path = "/node/" + s.fleet->HostName(0) + "/metrics";
+  const auto exchange = [&](const std::string& request) {
+    testing_net::RawSocket socket = testing_net::RawSocket::Connect(s.server->port());
+    EXPECT_TRUE(socket.Send(request));
+    return socket.ReadAll();
+  };
+  const std::string raw = exchange("GET " + path + " HTTP/1.1\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(raw, HasSubstr("Transfer-Encoding: chunked\r\n"));
+  EXPECT_THAT(raw, Not(HasSubstr("Content-Length")));
+  EXPECT_THAT(raw, EndsWith("\r\n\r\n" + testing_net::InChunks(text, 2048)));
+  // A 1.0 client knows no chunks.
+  text.clear();
+  s.fleet->RenderHost(0, 1, Stamps::kExplicit, &text);
+  EXPECT_THAT(exchange("GET " + path + " HTTP/1.0\r\n\r\n"), EndsWith("\r\n\r\n" + text));
 }
 
 TEST(Serve, StepPassesOverTicksWithoutAnswer) {

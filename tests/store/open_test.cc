@@ -362,6 +362,80 @@ TEST_F(OpenTest, AVersionFourSegmentKeepsItsMicroseconds) {
   EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), std::to_string(kSchemaVersion));
 }
 
+// Until version 7 rollups had no frozen time: what is older than the column counts as none, beside
+// newer hours, and after both were merged into one day.
+TEST_F(OpenTest, AVersionSevenDirectoryIsMigrated) {
+  constexpr Micros kHour = kMicrosPerHour;
+  const auto append = [&](int hour, uint32_t flags) {
+    BatchBuilder b(fields_);
+    for (int second : {10, 20})
+      b.Row(kT0 + hour * kHour + second * kSecond, 1, {{kTensorActive, 0.5}, {kSmClockMhz, 1830}},
+            0, 1, 10'000, second == 20 ? flags : 0);
+    ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kHour));
+  };
+  ASSERT_FW_OK(store_->PutModels({H100()}));
+  for (int hour = 0; hour < 8; ++hour) append(hour, 0);
+  ASSERT_FW_OK(store_->Seal(kT0 + 8 * kHour + 2 * kMicrosPerMinute));
+  append(8, 0);
+  ASSERT_FW_OK(store_->RollUp());
+  store_.reset();
+  // As version 7 wrote it.
+  Edit(dir_.path() + "/hot/seg-20260102T13-0001.duckdb",
+       {"DELETE FROM f.schema_version WHERE version >= 8",
+        "ALTER TABLE f.job_minute DROP COLUMN frozen_us"});
+  std::vector<std::string> files;
+  With(dir_.path() + "/meta.duckdb", [&](duck::Connection* c) {
+    ASSERT_FW_OK(c->Execute("DELETE FROM f.schema_version WHERE version >= 8"));
+    auto found = c->Query("SELECT path FROM f.files WHERE columns LIKE '%frozen%'");
+    ASSERT_FW_OK(found);
+    found->ForEach([&](const duck::Row& row) {
+      files.push_back(dir_.path() + "/" + std::string(row.Text(0)));
+    });
+    for (const std::string& file : files) {
+      ASSERT_FW_OK(
+          c->Execute("COPY (SELECT COLUMNS(c -> c NOT LIKE 'frozen%') FROM read_parquet('" + file +
+                     "', hive_partitioning = false)) TO '" + file + ".old' (FORMAT parquet)"));
+      fs::rename(file + ".old", file);
+    }
+    ASSERT_FW_OK(
+        c->Execute("UPDATE f.files SET columns = regexp_replace(columns, ',frozen_[mu]s', '')"));
+  });
+  EXPECT_EQ(files.size(), 5u * 8);  // each rollup of eight hours
+  Open();
+  append(8, telemetry::kFrozen | telemetry::kStaleRepeat);  // into the segment that was migrated
+  append(9, telemetry::kFrozen | telemetry::kStaleRepeat);
+  const Window all = {kT0, kT0 + 10 * kHour};
+  const auto check = [&] {
+    UsageSums fleet;
+    const auto points = store_->FleetSeries(all, kHour).value();
+    for (const UsagePoint& p : points) fleet += p.sums;
+    const auto by_job = store_->UsageByJob(all).value();
+    const auto by_gpu = store_->UsageByGpu(all).value();
+    ASSERT_EQ(by_job.size(), 1u);
+    ASSERT_EQ(by_gpu.size(), 1u);
+    for (const UsageSums& s : {fleet, by_job[0].sums, by_gpu[0].sums}) {
+      EXPECT_NEAR(s.ofu.observed_s, 9 * 20 + 2 * 10, 1e-6);
+      EXPECT_NEAR(s.frozen_s, 20, 1e-6);
+      EXPECT_EQ(s.ofu.samples, 22u);
+    }
+    EXPECT_EQ(by_job[0].sums.gpus, 1);
+    EXPECT_EQ(Sql("SELECT sum(frozen_s), count(frozen_s) FROM gpu_hours"), "20|10");
+    EXPECT_EQ(Sql("SELECT frozen_s FROM gpu_hours ORDER BY ts LIMIT 1"), "0");
+  };
+  check();
+  ASSERT_FW_OK(store_->RollUp());
+  check();
+  ASSERT_FW_OK(store_->Seal(kT0 + 10 * kHour + 2 * kMicrosPerMinute));  // old and new files
+  EXPECT_EQ(store_->stats().hot_segments, 0u);
+  check();
+  ASSERT_FW_OK(store_->Seal(kT0 + 30 * kHour));  // one file of both
+  EXPECT_EQ(Sql("SELECT count(*) FROM sealed_files WHERE \"table\" = 'gpu_hour'"), "1");
+  check();
+  Open();
+  check();
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), std::to_string(kSchemaVersion));
+}
+
 // A field of unknown type is held in the narrowest column that takes its values exactly, in a
 // segment of today as in one that version 5 began, and says the same whatever that is.
 TEST_F(OpenTest, ColumnsOfWholeNumbersGrowAndThoseOfVersionFiveGoOn) {

@@ -4,8 +4,11 @@
 #include <rapidcheck.h>
 
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <random>
+#include <regex>
 #include <set>
 
 #include "store/fixture.h"
@@ -267,6 +270,76 @@ TEST_F(RollupTest, MigInstancesCountByTheirShareOfTheGpu) {
   ASSERT_EQ(exact.size(), 1u);  // no intervals: nobody's
   EXPECT_NEAR(exact[0].sums.ofu.observed_s, 50 / 7.0, 1e-5);
   EXPECT_NEAR(exact[0].sums.power_j, 3000, 1e-6);
+}
+
+// A frozen row's span is the time in which its exporter said nothing new: told from raw rows and
+// from rollups, divided as observed time is, and observed nowhere.
+TEST_F(RollupTest, FrozenTimeIsToldAndWeighsNothing) {
+  EntityRecord gpu = testing::Gpu(1, "GPU-a"), instance = testing::Gpu(2, "GPU-b");
+  instance.key.kind = EntityKind::kGpuInstance;
+  instance.key.gpu_instance = 1;
+  instance.labels.mig_profile = "3g.20gb";  // 3/7
+  ASSERT_FW_OK(store_->PutEntities({gpu, instance}));
+  PutJobs({{1, {1}}, {2, {2}}, {3, {1, 2}}});
+  jobs::Changes changes;
+  for (int job : {1, 2}) {
+    changes.intervals.push_back({.id = job, .entity = 1, .job = job, .from = kT0 - kHour});
+    changes.intervals.push_back({.id = 2 + job, .entity = 2, .job = job, .from = kT0 - kHour});
+  }
+  ASSERT_FW_OK(store_->PutJobs(changes));
+  const std::vector<Value> same = {{kTensorActive, 0.5}, {kSmClockMhz, 1830}, {kPowerW, 500}};
+  const std::vector<Value> of_instance = {{kTensorActive, 0.5}, {kSmClockMhz, 1830}};
+  BatchBuilder b(fields_), of_instances(fields_, EntityKind::kGpuInstance);
+  b.Row(kT0 + 10 * kSecond, 1, same, 3);
+  b.Row(kT0 + 20 * kSecond, 1, same, 3, 1, 10'000, kFrozen | kStaleRepeat);
+  b.Row(kT0 + 50 * kSecond, 1, same, 3, 1, 30'000, kFrozen | kStaleRepeat);
+  of_instances.Row(kT0 + 30 * kSecond, 2, of_instance, 3, 1, 14'000, kFrozen | kStaleRepeat);
+  ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0));
+  ASSERT_FW_OK(store_->Append(of_instances.batch(), fields_, kT0));
+  InEveryState([&] {
+    const auto exact = store_->UsageByJobExact(kFirstHour).value();
+    ASSERT_EQ(exact.size(), 2u);
+    // 40 s of the GPU and 14 s x 3/7 of the instance, by two jobs.
+    for (const UsageSums& s : {Job(1), Job(2), exact[0].sums, exact[1].sums}) {
+      EXPECT_NEAR(s.frozen_s, (40 + 6) / 2.0, 1e-5);
+      EXPECT_NEAR(s.ofu.observed_s, 5, 1e-9);
+      EXPECT_EQ(s.ofu.samples, 4u);
+      EXPECT_EQ(s.stale_s, 0);
+      EXPECT_NEAR(s.power_j, 2500, 1e-6);
+    }
+    EXPECT_NEAR(Fleet().frozen_s, 46, 1e-5);
+    EXPECT_NEAR(Fleet().ofu.observed_s, 10, 1e-9);
+    EXPECT_NEAR(Gpu(1).frozen_s, 40, 1e-9);
+    EXPECT_NEAR(Gpu(2).frozen_s, 14, 1e-9) << "by itself an instance is whole";
+    EXPECT_EQ(Sql("SELECT sum(span_s) FROM samples"), "10") << "of SQL it is the weight";
+    EXPECT_EQ(Sql("SELECT sum(frozen_s), sum(gpu_seconds) FROM gpu_minutes"), "54|10");
+  });
+  EXPECT_EQ(Sql("SELECT round(sum(frozen_s), 3), sum(gpu_seconds) FROM fleet_minutes"), "46|10");
+  // A part of a frozen row: 40 s to 45 s of the last one.
+  const auto part = store_->UsageByJobExact({kT0 + 40 * kSecond, kT0 + 45 * kSecond}).value();
+  ASSERT_EQ(part.size(), 2u);
+  EXPECT_NEAR(part[0].sums.frozen_s, 2.5, 1e-6);
+}
+
+// docs/store.md names the columns that rollup views have for sums, and the versions there are.
+TEST_F(RollupTest, TheDocumentListsTheSums) {
+  std::ifstream file(FLOPWATCH_SOURCE_DIR "/docs/store.md");
+  const std::string document((std::istreambuf_iterator<char>(file)), {});
+  std::string listed = document.substr(document.find("\nSums: `") + 8);
+  listed.resize(listed.find('`'));
+  listed = std::regex_replace(listed, std::regex(",\\s+"), ";");
+  EXPECT_EQ(Sql("SELECT column_name FROM (DESCRIBE fleet_minutes) WHERE column_name NOT IN ('ts', "
+                "'model', 'day')"),
+            listed);
+  for (const auto& spec : efficiency::kUsageSums) {
+    for (const std::string_view column : {spec.view, spec.mean}) {
+      EXPECT_TRUE(column.empty() ||
+                  (";" + listed + ";").find(";" + std::string(column) + ";") != std::string::npos)
+          << column;
+    }
+  }
+  EXPECT_NE(document.find("\n| " + std::to_string(kSchemaVersion) + " |"), std::string::npos);
+  EXPECT_EQ(document.find("\n| " + std::to_string(kSchemaVersion + 1) + " |"), std::string::npos);
 }
 
 TEST_F(RollupTest, SeriesHaveOnePointAStepAndMergeTiers) {

@@ -121,8 +121,8 @@ TEST(FieldRegistry, StoredIntegersHoldWhatExportersPrint) {
 }
 
 TEST(FieldRegistry, BoardLevelFieldsAreThoseOfTheBoard) {
-  // counters.md 1.7: clock, power, energy and temperature are board values; activity and memory are
-  // the instance's own.
+  // On MIG, clock, power, energy and temperature are board values; activity and memory are the
+  // instance's own (docs/ofu.md, MIG).
   const FieldRegistry registry;
   for (const auto id :
        {kSmClockMhz, kMemClockMhz, kPowerW, kPowerLimitW, kEnergyJ, kGpuTempC, kMemTempC}) {

@@ -1,5 +1,6 @@
-// The page in a real browser: node page_test.mjs WEB_BUILD TEST_WORK [BINARY]. Against the mock server, and where the
-// binary is built, against the real one with a body pushed into it. Prints "SKIPPED: why" when it cannot run.
+// The page in a real browser: node page_test.mjs WEB_BUILD TEST_WORK [BINARY]. Against the mock
+// server, and where the binary is built, against the real one with a body pushed into it. Prints
+// "SKIPPED: why" when it cannot run.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -13,7 +14,12 @@ const here = dirname(fileURLToPath(import.meta.url));
 const dist = join(webBuild, 'dist');
 const { startMock } = await import(pathToFileURL(join(here, '../../web/dev/mock.mjs')));
 
-const kBrowsers = [process.env.FLOPWATCH_CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+const kBrowsers = [
+  process.env.FLOPWATCH_CHROMIUM,
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+];
 const executablePath = kBrowsers.find((path) => path && existsSync(path));
 if (!executablePath) {
   console.log('SKIPPED: no chromium found (set FLOPWATCH_CHROMIUM to one)');
@@ -38,8 +44,16 @@ async function test(name, body) {
 
 const { build } = createRequire(join(webBuild, 'package.json'))('esbuild');
 async function load(file) {
-  const out = await build({ entryPoints: [join(webBuild, 'src', file)], bundle: true, write: false, format: 'esm', platform: 'neutral' });
-  return import(`data:text/javascript;base64,${Buffer.from(out.outputFiles[0].text).toString('base64')}`);
+  const out = await build({
+    entryPoints: [join(webBuild, 'src', file)],
+    bundle: true,
+    write: false,
+    format: 'esm',
+    platform: 'neutral',
+  });
+  return import(
+    `data:text/javascript;base64,${Buffer.from(out.outputFiles[0].text).toString('base64')}`
+  );
 }
 
 await test('numbers as a person reads them', async () => {
@@ -65,7 +79,17 @@ await test('numbers as a person reads them', async () => {
 
 await test('CSV: quoting, absent cells, no formulas', async () => {
   const { toCsv } = await load('csv.ts');
-  assert.equal(toCsv(['a', 'b'], [['x,"y"', null], [1.5, '=1+1'], ['-2', -2]]), 'a,b\r\n"x,""y""",\r\n1.5,\'=1+1\r\n\'-2,-2\r\n');
+  assert.equal(
+    toCsv(
+      ['a', 'b'],
+      [
+        ['x,"y"', null],
+        [1.5, '=1+1'],
+        ['-2', -2],
+      ],
+    ),
+    'a,b\r\n"x,""y""",\r\n1.5,\'=1+1\r\n\'-2,-2\r\n',
+  );
 });
 
 // --- the browser ---
@@ -74,16 +98,22 @@ const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '
 
 // A page that fails the test on console errors and on requests to anywhere else.
 async function open(base, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, acceptDownloads: true, ...options });
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 800 },
+    acceptDownloads: true,
+    ...options,
+  });
   const page = await context.newPage();
   const problems = [];
   const allowed = options.allowedErrors ?? /^$/;
   page.on('console', (message) => {
-    if (message.type() === 'error' && !allowed.test(message.text())) problems.push(`console: ${message.text()}`);
+    if (message.type() === 'error' && !allowed.test(message.text()))
+      problems.push(`console: ${message.text()}`);
   });
   page.on('pageerror', (error) => problems.push(`script: ${error.message}`));
   page.on('request', (request) => {
-    if (!request.url().startsWith(base) && !/^(data|blob):/.test(request.url())) problems.push(`request to ${request.url()}`);
+    if (!request.url().startsWith(base) && !/^(data|blob):/.test(request.url()))
+      problems.push(`request to ${request.url()}`);
   });
   page.setDefaultTimeout(15_000);
   return { page, check: () => assert.deepEqual(problems, []), close: () => context.close() };
@@ -91,12 +121,20 @@ async function open(base, options = {}) {
 
 const mock = await startMock({ dist });
 
-await test('Fleet: the number with its basis, charts, jobs, reasons; then a job, then its slowest GPU', async () => {
+const fleetTest =
+  'Fleet: the number with its basis, charts, jobs, reasons; then a job, then its slowest GPU';
+await test(fleetTest, async () => {
   const { page, check, close } = await open(mock.url);
   await page.goto(mock.url);
   assert.equal(await page.textContent('[data-testid=ofu]'), '31.7'); // the mock's now.ofu is 0.3174
   const text = await page.textContent('main');
-  for (const part of ['Coverage', 'weighted by GPU-time', 'tensor activity × clock', 'Lost GPU-hours', 'GPU model unknown']) {
+  for (const part of [
+    'Coverage',
+    'weighted by GPU-time',
+    'tensor activity × clock',
+    'Lost GPU-hours',
+    'GPU model unknown',
+  ]) {
     assert.ok(text.includes(part), `the fleet page does not say "${part}"`);
   }
   assert.equal(await page.title(), 'Fleet · flopwatch');
@@ -114,7 +152,9 @@ await test('Fleet: the number with its basis, charts, jobs, reasons; then a job,
   await close();
 });
 
-await test('Jobs: sorting, filters and pages are in the URL and survive a reload; absent is not zero', async () => {
+const jobsTest =
+  'Jobs: sorting, filters and pages are in the URL and survive a reload; absent is not zero';
+await test(jobsTest, async () => {
   const { page, check, close } = await open(mock.url);
   await page.goto(`${mock.url}/jobs?from=-24h`);
   await page.click('button[aria-label^="Sort by ofu"]');
@@ -123,10 +163,13 @@ await test('Jobs: sorting, filters and pages are in the URL and survive a reload
   await page.keyboard.press('/');
   await page.keyboard.type('bob');
   await page.waitForURL(/q=bob/);
-  await page.waitForFunction(() => [...document.querySelectorAll('tbody tr')].every((tr) => tr.textContent.includes('bob')));
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll('tbody tr')].every((tr) => tr.textContent.includes('bob')),
+  );
   const rows = await page.locator('tbody tr').count();
   assert.ok(rows > 5);
-  const last = page.locator('tbody tr').last(); // the job with the dead counter has no OFU: sorted last, "–", with the reason
+  // The job with the dead counter has no OFU: it is sorted last and shows "–" with the reason.
+  const last = page.locator('tbody tr').last();
   assert.match(await last.locator('.absent').first().getAttribute('title'), /dead/);
   await page.reload();
   await page.waitForFunction((n) => document.querySelectorAll('tbody tr').length === n, rows);
@@ -135,8 +178,13 @@ await test('Jobs: sorting, filters and pages are in the URL and survive a reload
   await page.click('text=Next');
   await page.waitForURL(/offset=50/);
   await page.waitForSelector('text=/51–100 of 137/');
-  const [download] = await Promise.all([page.waitForEvent('download'), page.click('button:text("CSV")')]);
-  const csv = readFileSync(await download.path(), 'utf8').trim().split('\r\n');
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.click('button:text("CSV")'),
+  ]);
+  const csv = readFileSync(await download.path(), 'utf8')
+    .trim()
+    .split('\r\n');
   assert.equal(csv.length, 138); // header and all jobs, not only this page
   assert.ok(csv[0].startsWith('job,name,user,'));
   check();
@@ -158,7 +206,11 @@ await test('Keyboard: g j, g t, g f, d, ?, Esc', async () => {
   const { page, check, close } = await open(mock.url);
   await page.goto(mock.url);
   await page.waitForSelector('[data-testid=ofu]');
-  for (const [key, path] of [['j', '/jobs'], ['t', '/targets'], ['f', '/']]) {
+  for (const [key, path] of [
+    ['j', '/jobs'],
+    ['t', '/targets'],
+    ['f', '/'],
+  ]) {
     await page.keyboard.press('g');
     await page.keyboard.press(key);
     await page.waitForFunction((p) => location.pathname === p, path);
@@ -180,7 +232,13 @@ await test('Every metric name explains itself', async () => {
   await page.click('button.metric:text("OFU now")');
   const help = page.locator('.help:popover-open');
   const text = await help.textContent();
-  for (const part of ['Overall FLOP utilisation', 'Formula', 'Caveat', 'Source', 'DCGM_FI_PROF_PIPE_TENSOR_ACTIVE']) {
+  for (const part of [
+    'Overall FLOP utilisation',
+    'Formula',
+    'Caveat',
+    'Source',
+    'DCGM_FI_PROF_PIPE_TENSOR_ACTIVE',
+  ]) {
     assert.ok(text.includes(part), part);
   }
   await page.keyboard.press('Escape');
@@ -203,7 +261,8 @@ await test('Window: presets and dragging over a chart change the URL', async () 
   await page.waitForURL(/from=20\d\d-.*to=20\d\d-/);
   const query = new URL(page.url()).searchParams;
   const hours = (Date.parse(query.get('to')) - Date.parse(query.get('from'))) / 3.6e6;
-  assert.ok(Math.abs(hours - 0.2 * 168) < 2, `${hours} h chosen, 33.6 h dragged`); // a fifth of seven days
+  // A fifth of seven days.
+  assert.ok(Math.abs(hours - 0.2 * 168) < 2, `${hours} h chosen, 33.6 h dragged`);
   check();
   await close();
 });
@@ -225,7 +284,9 @@ await test('Nothing stored: says why and what to do, and shows no zeros', async 
   mock.set('fleet');
 });
 
-await test('A failing server: the reason at first sight; later the old numbers stay, with their age', async () => {
+const failingTest =
+  'A failing server: the reason at first sight; later the old numbers stay, with their age';
+await test(failingTest, async () => {
   mock.set('broken');
   const { page, check, close } = await open(mock.url, { allowedErrors: /status of 503/ });
   await page.goto(mock.url);
@@ -269,11 +330,20 @@ await test('A hostile job name is text', async () => {
   await close();
 });
 
-await test('No page breaks a rule of axe-core (WCAG A and AA, good practice), wide or narrow, light or dark', async () => {
-  const axe = readFileSync(createRequire(join(testWork, 'package.json')).resolve('axe-core/axe.min.js'), 'utf8');
+const axeTest =
+  'No page breaks a rule of axe-core (WCAG A and AA, good practice), ' +
+  'wide or narrow, light or dark';
+await test(axeTest, async () => {
+  const axe = readFileSync(
+    createRequire(join(testWork, 'package.json')).resolve('axe-core/axe.min.js'),
+    'utf8',
+  );
   for (const width of [1280, 400]) {
     for (const colorScheme of ['light', 'dark']) {
-      const { page, check, close } = await open(mock.url, { colorScheme, viewport: { width, height: 900 } });
+      const { page, check, close } = await open(mock.url, {
+        colorScheme,
+        viewport: { width, height: 900 },
+      });
       for (const path of ['/', '/jobs', '/targets']) {
         await page.goto(mock.url + path);
         await page.waitForSelector('tbody tr', { state: 'attached' });
@@ -285,7 +355,10 @@ await test('No page breaks a rule of axe-core (WCAG A and AA, good practice), wi
         });
         assert.deepEqual(broken, [], `${path} at ${width}, ${colorScheme}`);
         // Nothing lies beside the screen.
-        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${path} at ${width} scrolls sideways`);
+        assert.ok(
+          await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
+          `${path} at ${width} scrolls sideways`,
+        );
       }
       await check();
       await close();
@@ -301,7 +374,9 @@ await test('Both themes have readable text (WCAG AA)', async () => {
     assert.equal(await page.getAttribute('html', 'data-theme'), colorScheme);
     const worst = await page.evaluate(() => {
       const luminance = (rgb) => {
-        const [r, g, b] = rgb.map((v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+        const [r, g, b] = rgb.map((v) =>
+          v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4,
+        );
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
       };
       const parse = (text) => text.match(/[\d.]+/g).map(Number);
@@ -333,11 +408,20 @@ await mock.stop();
 
 // --- the real server ---
 
-// Ten minutes of one H100 under job 4711: tensor activity 0.5 at 1830 MHz is an OFU of 50 % (the H100's maximum tensor clock
-// is 1830 MHz). Power varies: an exporter whose values never change counts as frozen.
+// Ten minutes of one H100 under job 4711: tensor activity 0.5 at 1830 MHz is an OFU of 50 % (the
+// H100's maximum tensor clock is 1830 MHz). Power varies: an exporter whose values never change
+// counts as frozen.
 function bodyAt(ms) {
-  const labels = 'gpu="0",UUID="GPU-11111111-2222-3333-4444-555555555555",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="node-a",hpc_job="4711"';
-  return `DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{${labels}} 0.5 ${ms}\nDCGM_FI_DEV_SM_CLOCK{${labels}} 1830 ${ms}\nDCGM_FI_DEV_GPU_UTIL{${labels}} 97 ${ms}\nDCGM_FI_DEV_POWER_USAGE{${labels}} ${650 + (ms / 10_000) % 7} ${ms}\n`;
+  const labels =
+    'gpu="0",UUID="GPU-11111111-2222-3333-4444-555555555555",device="nvidia0",' +
+    'modelName="NVIDIA H100 80GB HBM3",Hostname="node-a",hpc_job="4711"';
+  const line = (field, value) => `DCGM_FI_${field}{${labels}} ${value} ${ms}\n`;
+  return (
+    line('PROF_PIPE_TENSOR_ACTIVE', 0.5) +
+    line('DEV_SM_CLOCK', 1830) +
+    line('DEV_GPU_UTIL', 97) +
+    line('DEV_POWER_USAGE', 650 + ((ms / 10_000) % 7))
+  );
 }
 
 async function waitFor(probe, what) {
@@ -352,12 +436,25 @@ async function waitFor(probe, what) {
 if (binary && existsSync(binary)) {
   const folder = mkdtempSync(join(tmpdir(), 'flopwatch-page-'));
   const portFile = join(folder, 'port');
-  const server = spawn(binary, ['serve', '--listen', '127.0.0.1:0', '--port-file', portFile, '--data-dir', join(folder, 'data')], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const server = spawn(
+    binary,
+    [
+      'serve',
+      '--listen',
+      '127.0.0.1:0',
+      '--port-file',
+      portFile,
+      '--data-dir',
+      join(folder, 'data'),
+    ],
+    { stdio: ['ignore', 'pipe', 'pipe'] },
+  );
   let log = '';
   server.stdout.on('data', (d) => (log += d));
   server.stderr.on('data', (d) => (log += d));
   try {
-    await test('The real server: 50 % OFU of what was pushed, from the fleet to the job', async () => {
+    const realTest = 'The real server: 50 % OFU of what was pushed, from the fleet to the job';
+    await test(realTest, async () => {
       const port = await waitFor(() => {
         assert.equal(server.exitCode, null, `it did not start:\n${log}`);
         return existsSync(portFile) && readFileSync(portFile, 'utf8').trim();
@@ -365,10 +462,16 @@ if (binary && existsSync(binary)) {
       const base = `http://127.0.0.1:${port}`;
       const now = Date.now();
       for (let back = 60; back >= 0; back -= 1) {
-        const pushed = await fetch(`${base}/api/v1/push/node-a`, { method: 'POST', body: bodyAt(now - back * 10_000) });
+        const pushed = await fetch(`${base}/api/v1/push/node-a`, {
+          method: 'POST',
+          body: bodyAt(now - back * 10_000),
+        });
         assert.equal(pushed.status, 200, await pushed.text());
       }
-      await waitFor(async () => (await (await fetch(`${base}/api/v1/jobs?from=-1h`)).json()).total > 0, 'the job in the answer');
+      await waitFor(
+        async () => (await (await fetch(`${base}/api/v1/jobs?from=-1h`)).json()).total > 0,
+        'the job in the answer',
+      );
       const { page, check, close } = await open(base);
       await page.goto(base);
       assert.equal(await page.textContent('[data-testid=ofu]'), '50.0');

@@ -7,18 +7,21 @@ if(NOT EXISTS ${WORK}/dist/index.html)
 endif()
 
 if(STEP STREQUAL "types")
-  execute_process(COMMAND ${NODE} ${WORK}/node_modules/typescript/bin/tsc --noEmit -p ${WORK}/tsconfig.json
+  execute_process(COMMAND ${NODE} ${WORK}/node_modules/typescript/bin/tsc --noEmit
+                          -p ${WORK}/tsconfig.json
                   RESULT_VARIABLE failed)
 else()
   file(MAKE_DIRECTORY ${TEST_WORK})
   file(COPY ${SOURCE}/package.json ${SOURCE}/package-lock.json DESTINATION ${TEST_WORK})
   execute_process(COMMAND ${NPM} ci --ignore-scripts --no-audit --no-fund --loglevel=error
-                  WORKING_DIRECTORY ${TEST_WORK} RESULT_VARIABLE failed OUTPUT_QUIET ERROR_VARIABLE error)
+                  WORKING_DIRECTORY ${TEST_WORK}
+                  RESULT_VARIABLE failed OUTPUT_QUIET ERROR_VARIABLE error)
   if(failed)
     message("SKIPPED: playwright-core cannot be fetched: ${error}")
     return()
   endif()
-  execute_process(COMMAND ${NODE} ${SOURCE}/page_test.mjs ${WORK} ${TEST_WORK} ${BINARY} RESULT_VARIABLE failed)
+  execute_process(COMMAND ${NODE} ${SOURCE}/page_test.mjs ${WORK} ${TEST_WORK} ${BINARY}
+                  RESULT_VARIABLE failed)
 endif()
 if(failed)
   message(FATAL_ERROR "${STEP}: failed")

@@ -1,6 +1,7 @@
-// A stand-in for the server while working on the page: node dev/mock.mjs [PORT] [DIST]. Same routes and shapes as
-// docs/openapi.json, numbers made up from a seed. Tests start it with startMock(); `scenario` picks a state of the world:
-// "fleet", "empty" (nothing stored), "broken" (every API answer is a 503).
+// A stand-in for the server while working on the page: node dev/mock.mjs [PORT] [DIST]. Same routes
+// and shapes as docs/openapi.json, numbers made up from a seed. Tests start it with startMock();
+// `scenario` picks a state of the world: "fleet", "empty" (nothing stored), "broken" (every API
+// answer is a 503).
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { dirname, join } from 'node:path';
@@ -12,9 +13,15 @@ const kModels = [
   { model: 'ACME Prototype X1', clock: null, tdp: 500, share: 0.05 },
 ];
 const kGpusPerNode = 8;
-const kTypes = { js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml', html: 'text/html; charset=utf-8' };
+const kTypes = {
+  js: 'text/javascript',
+  css: 'text/css',
+  svg: 'image/svg+xml',
+  html: 'text/html; charset=utf-8',
+};
 const kCsp =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+  "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 // Repeatable noise in 0..1 from numbers.
 function noise(...parts) {
@@ -32,7 +39,18 @@ function parseTime(text, now) {
   return Date.parse(text) / 1000;
 }
 
-function usage({ ofu, tensor, clock, util, power, gpus, seconds, coverage, reason = null, lost = {} }) {
+function usage({
+  ofu,
+  tensor,
+  clock,
+  util,
+  power,
+  gpus,
+  seconds,
+  coverage,
+  reason = null,
+  lost = {},
+}) {
   const computable = ofu === null ? 0 : seconds * coverage;
   return {
     ofu,
@@ -55,8 +73,16 @@ function usage({ ofu, tensor, clock, util, power, gpus, seconds, coverage, reaso
     samples: Math.round(seconds / 10),
     first: null,
     last: null,
-    lost_s: { tensor_missing: 0, clock_missing: 0, model_unknown: 0, dead_counter: 0, out_of_range: 0, ...lost },
+    lost_s: {
+      tensor_missing: 0,
+      clock_missing: 0,
+      model_unknown: 0,
+      dead_counter: 0,
+      out_of_range: 0,
+      ...lost,
+    },
     stale_s: 0,
+    frozen_s: 0,
   };
 }
 
@@ -102,13 +128,29 @@ const jobRow = (j, hours) => ({
   workflow: j.workflow,
   running: j.running,
   usage: jobUsage(j, hours),
-  flags: [...(j.dead ? ['dead_counter'] : []), ...(j.model === 2 ? ['model_unknown'] : []), ...(j.k % 10 === 9 ? ['low_coverage'] : [])],
+  flags: [
+    ...(j.dead ? ['dead_counter'] : []),
+    ...(j.model === 2 ? ['model_unknown'] : []),
+    ...(j.k % 10 === 9 ? ['low_coverage'] : []),
+  ],
 });
 
 function series(from, to, level, gpus, hole) {
   const length = to - from;
-  const step = [60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400].find((s) => length / s <= 360) ?? 86400;
-  const out = { step_s: step, ts: [], ofu: [], coverage: [], gpu_seconds: [], tensor_active: [], sm_clock_mhz: [], gpu_util: [], power_w: [] };
+  const step =
+    [60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400].find((s) => length / s <= 360) ??
+    86400;
+  const out = {
+    step_s: step,
+    ts: [],
+    ofu: [],
+    coverage: [],
+    gpu_seconds: [],
+    tensor_active: [],
+    sm_clock_mhz: [],
+    gpu_util: [],
+    power_w: [],
+  };
   for (let t = Math.floor(from / step) * step; t < to; t += step) {
     const day = Math.sin(((t % 86400) / 86400) * 2 * Math.PI - 1.2);
     const wobble = (noise(t / step, 11) + noise(t / step / 5, 12)) / 2 - 0.5;
@@ -126,30 +168,75 @@ function series(from, to, level, gpus, hole) {
   return out;
 }
 
-const kEmptyUsage = usage({ ofu: null, tensor: null, clock: null, util: null, power: null, gpus: 0, seconds: 0, coverage: 0, reason: 'no samples in the window' });
+const kEmptyUsage = usage({
+  ofu: null,
+  tensor: null,
+  clock: null,
+  util: null,
+  power: null,
+  gpus: 0,
+  seconds: 0,
+  coverage: 0,
+  reason: 'no samples in the window',
+});
 
 function answer(url, scenario) {
   const q = url.searchParams;
   const now = Math.floor(Date.now() / 1000);
   const to = parseTime(q.get('to'), now);
   const from = q.get('from') ? parseTime(q.get('from'), now) : to - 3600;
-  if (!Number.isFinite(from) || !Number.isFinite(to) || from >= to) return error(400, 'invalid_argument', "parameters 'from' and 'to': from is not before to");
+  if (!Number.isFinite(from) || !Number.isFinite(to) || from >= to)
+    return error(400, 'invalid_argument', "parameters 'from' and 'to': from is not before to");
   const hours = (to - from) / 3600;
   const window = { from: iso(from), to: iso(to), source: hours <= 1 ? 'live' : 'rollup' };
   const path = url.pathname.replace('/api/v1/', '');
   const empty = scenario === 'empty';
-  if (scenario === 'broken') return error(503, 'unavailable', 'store: another process holds the data directory; stop it or give another --data');
+  if (scenario === 'broken')
+    return error(
+      503,
+      'unavailable',
+      'store: another process holds the data directory; stop it or give another --data',
+    );
 
   if (path === 'status') {
     return {
-      version: '0.1.0', started: iso(now - 86400), uptime_s: 86400, now: iso(now), mode: 'live', gpus: empty ? 0 : 1000, gpus_reporting: empty ? 0 : 997,
-      nodes: empty ? 0 : 125, jobs_running: empty ? 0 : 24, ingest: { samples_per_s: 2000, dropped_rows: 0, sources: 125 },
-      store: { oldest: empty ? null : iso(now - 86400), newest: empty ? null : iso(now - 4), last_error: null },
+      version: '0.1.0',
+      started: iso(now - 86400),
+      uptime_s: 86400,
+      now: iso(now),
+      mode: 'live',
+      gpus: empty ? 0 : 1000,
+      gpus_reporting: empty ? 0 : 997,
+      nodes: empty ? 0 : 125,
+      jobs_running: empty ? 0 : 24,
+      ingest: { samples_per_s: 2000, dropped_rows: 0, sources: 125 },
+      store: {
+        oldest: empty ? null : iso(now - 86400),
+        newest: empty ? null : iso(now - 4),
+        last_error: null,
+      },
     };
   }
   if (path === 'fleet') {
     if (empty) {
-      return { window, now: kEmptyUsage, usage: kEmptyUsage, series: { ...series(from, to, 0, 0), ts: [], ofu: [], coverage: [], gpu_seconds: [], tensor_active: [], sm_clock_mhz: [], gpu_util: [], power_w: [] }, models: [], not_computable: [] };
+      return {
+        window,
+        now: kEmptyUsage,
+        usage: kEmptyUsage,
+        series: {
+          ...series(from, to, 0, 0),
+          ts: [],
+          ofu: [],
+          coverage: [],
+          gpu_seconds: [],
+          tensor_active: [],
+          sm_clock_mhz: [],
+          gpu_util: [],
+          power_w: [],
+        },
+        models: [],
+        not_computable: [],
+      };
     }
     const level = { ofu: 0.312, tensor: 0.345, clock: 1663, util: 0.884, power: 431 };
     return {
@@ -158,8 +245,19 @@ function answer(url, scenario) {
       usage: usage({ ...level, gpus: 1000, seconds: 1000 * hours * 3600, coverage: 0.941 }),
       series: series(from, to, 0.31, 1000, true),
       models: kModels.map((m, k) => ({
-        model: m.model, gpus: Math.round(1000 * m.share), tensor_clock_max_mhz: m.clock,
-        usage: usage({ ofu: m.clock === null ? null : 0.34 - 0.08 * k, tensor: 0.36, clock: 1600, util: 0.9, power: m.tdp * 0.7, gpus: Math.round(1000 * m.share), seconds: 1000 * m.share * hours * 3600, coverage: 0.99 }),
+        model: m.model,
+        gpus: Math.round(1000 * m.share),
+        tensor_clock_max_mhz: m.clock,
+        usage: usage({
+          ofu: m.clock === null ? null : 0.34 - 0.08 * k,
+          tensor: 0.36,
+          clock: 1600,
+          util: 0.9,
+          power: m.tdp * 0.7,
+          gpus: Math.round(1000 * m.share),
+          seconds: 1000 * m.share * hours * 3600,
+          coverage: 0.99,
+        }),
       })),
       not_computable: [
         { reason: 'model_unknown', gpu_seconds: 1000 * hours * 3600 * 0.05 },
@@ -171,17 +269,35 @@ function answer(url, scenario) {
   if (path === 'jobs') {
     const needle = (q.get('q') ?? '').toLowerCase();
     let rows = empty ? [] : kJobs.map((j) => jobRow(j, hours));
-    rows = rows.filter((r) =>
-      (!needle || [r.job, r.name, r.user, r.workflow].some((t) => t?.toLowerCase().includes(needle))) &&
-      (!q.get('user') || r.user === q.get('user')) && (!q.get('workflow') || r.workflow === q.get('workflow')) &&
-      (q.get('running') !== 'true' || r.running));
+    rows = rows.filter(
+      (r) =>
+        (!needle ||
+          [r.job, r.name, r.user, r.workflow].some((t) => t?.toLowerCase().includes(needle))) &&
+        (!q.get('user') || r.user === q.get('user')) &&
+        (!q.get('workflow') || r.workflow === q.get('workflow')) &&
+        (q.get('running') !== 'true' || r.running),
+    );
     const sort = q.get('sort') || 'gpu_seconds';
     const text = sort === 'job' || sort === 'user';
     const key = (r) => (text ? r[sort] : r.usage[sort]);
     const sign = (q.get('order') || (text ? 'asc' : 'desc')) === 'asc' ? 1 : -1;
-    rows.sort((a, b) => (key(a) === null ? 1 : key(b) === null ? -1 : key(a) === key(b) ? 0 : key(a) < key(b) ? -sign : sign));
+    rows.sort((a, b) =>
+      key(a) === null
+        ? 1
+        : key(b) === null
+          ? -1
+          : key(a) === key(b)
+            ? 0
+            : key(a) < key(b)
+              ? -sign
+              : sign,
+    );
     const offset = Number(q.get('offset') ?? 0);
-    return { window, total: rows.length, jobs: rows.slice(offset, offset + Number(q.get('limit') ?? 50)) };
+    return {
+      window,
+      total: rows.length,
+      jobs: rows.slice(offset, offset + Number(q.get('limit') ?? 50)),
+    };
   }
   if (path.startsWith('jobs/')) {
     const name = decodeURIComponent(path.slice(5));
@@ -192,22 +308,62 @@ function answer(url, scenario) {
     return {
       window,
       job: { ...row, started: iso(to - 5 * 3600), ended: j.running ? null : iso(to - 600) },
-      application: j.k % 3 === 1 ? null : {
-        convention: 'megatron', precision: 'bf16', source: 'megatron', claims: 1, training_from: iso(from), training_to: iso(to),
-        mfu: j.base * 0.97, mfu_source: 'throughput', mfu_reason: null, peak_tflops: 989.4, peak_source: 'hardware_table', hfu: null,
-        tflops_per_gpu: j.base * 0.97 * 989.4, tokens_per_s: 21000 * j.gpus * j.base, step_time_s: 4.2, last_mfu: null, loss: 2.31, grad_norm: 0.4,
-        learning_rate: 0.0002, tokens: 3.1e11, samples: 360, covered_s: to - from, first: iso(from), last: iso(to), first_step: 1000, last_step: 1857,
-      },
+      application:
+        j.k % 3 === 1
+          ? null
+          : {
+              convention: 'megatron',
+              precision: 'bf16',
+              source: 'megatron',
+              claims: 1,
+              training_from: iso(from),
+              training_to: iso(to),
+              mfu: j.base * 0.97,
+              mfu_source: 'throughput',
+              mfu_reason: null,
+              peak_tflops: 989.4,
+              peak_source: 'hardware_table',
+              hfu: null,
+              tflops_per_gpu: j.base * 0.97 * 989.4,
+              tokens_per_s: 21000 * j.gpus * j.base,
+              step_time_s: 4.2,
+              last_mfu: null,
+              loss: 2.31,
+              grad_norm: 0.4,
+              learning_rate: 0.0002,
+              tokens: 3.1e11,
+              samples: 360,
+              covered_s: to - from,
+              first: iso(from),
+              last: iso(to),
+              first_step: 1000,
+              last_step: 1857,
+            },
       application_reason: j.k % 3 === 1 ? 'nothing_reported' : null,
       series: series(from, to, j.base, j.gpus, false),
       gpus: Array.from({ length: j.gpus }, (_, g) => {
         const slow = g === 13 ? 0.55 : 1;
-        const ofu = row.usage.ofu === null ? null : j.base * slow * (0.97 + 0.06 * noise(j.k, g, 6));
+        const ofu =
+          row.usage.ofu === null ? null : j.base * slow * (0.97 + 0.06 * noise(j.k, g, 6));
+        const [head, job, tail] = [0x6f1c2b00 + g, j.k, 4096 + g].map((v) => v.toString(16));
         return {
-          gpu: `GPU-${(0x6f1c2b00 + g).toString(16)}-${j.k.toString(16).padStart(4, '0')}-4000-8000-00000000${(4096 + g).toString(16)}`,
-          gpu_instance: null, node: `gpu${String(1 + j.k + Math.floor(g / kGpusPerNode)).padStart(3, '0')}`, index: g % kGpusPerNode, model: m.model,
+          gpu: `GPU-${head}-${job.padStart(4, '0')}-4000-8000-00000000${tail}`,
+          gpu_instance: null,
+          node: `gpu${String(1 + j.k + Math.floor(g / kGpusPerNode)).padStart(3, '0')}`,
+          index: g % kGpusPerNode,
+          model: m.model,
           rank: j.model === 1 ? null : g,
-          usage: usage({ ofu, tensor: ofu === null ? (j.dead ? 0 : 0.3) : ofu / 0.9, clock: 1640 * (slow < 1 ? 0.8 : 1) + 30 * noise(g, 7), util: 0.9, power: m.tdp * (0.6 + 0.2 * noise(g, 8)), gpus: 1, seconds: hours * 3600, coverage: 0.99, reason: row.usage.ofu_reason }),
+          usage: usage({
+            ofu,
+            tensor: ofu === null ? (j.dead ? 0 : 0.3) : ofu / 0.9,
+            clock: 1640 * (slow < 1 ? 0.8 : 1) + 30 * noise(g, 7),
+            util: 0.9,
+            power: m.tdp * (0.6 + 0.2 * noise(g, 8)),
+            gpus: 1,
+            seconds: hours * 3600,
+            coverage: 0.99,
+            reason: row.usage.ofu_reason,
+          }),
         };
       }),
     };
@@ -215,41 +371,116 @@ function answer(url, scenario) {
   if (path.startsWith('gpus/')) {
     return {
       gpu: {
-        gpu: decodeURIComponent(path.slice(5)), gpu_instance: null, node: 'gpu003', index: 5, model: kModels[0].model, device: 'nvidia5', pci_bus_id: null, driver: '580.95.05', mig_profile: null,
-        sm_count: 132, tensor_clock_max_mhz: 1830, first_seen: iso(now - 40 * 86400), job: '2115002', state: 'reporting', age_s: 4, fb_used_mib: 71234, gpu_temp_c: 58, flags: [], instances: [],
+        gpu: decodeURIComponent(path.slice(5)),
+        gpu_instance: null,
+        node: 'gpu003',
+        index: 5,
+        model: kModels[0].model,
+        device: 'nvidia5',
+        pci_bus_id: null,
+        driver: '580.95.05',
+        mig_profile: null,
+        sm_count: 132,
+        tensor_clock_max_mhz: 1830,
+        first_seen: iso(now - 40 * 86400),
+        job: '2115002',
+        state: 'reporting',
+        age_s: 4,
+        fb_used_mib: 71234,
+        gpu_temp_c: 58,
+        flags: [],
+        instances: [],
       },
       window,
-      usage: usage({ ofu: 0.18, tensor: 0.24, clock: 1320, util: 0.99, power: 590, gpus: 1, seconds: hours * 3600, coverage: 0.99 }),
+      usage: usage({
+        ofu: 0.18,
+        tensor: 0.24,
+        clock: 1320,
+        util: 0.99,
+        power: 590,
+        gpus: 1,
+        seconds: hours * 3600,
+        coverage: 0.99,
+      }),
       series: series(from, to, 0.18, 1, false),
       jobs: [
         { job: '2115002', user: 'chen', gpu_instance: null, from: iso(to - 5 * 3600), to: null },
-        { job: '2115044', user: 'emre', gpu_instance: null, from: iso(from - 3600), to: iso(to - 5 * 3600 - 120) },
+        {
+          job: '2115044',
+          user: 'emre',
+          gpu_instance: null,
+          from: iso(from - 3600),
+          to: iso(to - 5 * 3600 - 120),
+        },
       ],
     };
   }
   if (path === 'targets') {
-    const all = empty ? [] : Array.from({ length: 125 }, (_, k) => {
-      const state = k === 3 ? 'down' : k === 17 ? 'back_off' : k === 124 ? 'pending' : 'up';
-      const node = `gpu${String(k + 1).padStart(3, '0')}`;
-      return {
-        url: `http://${node}:9400/metrics`, node, state, pushed: false, last_scrape: state === 'pending' ? null : iso(now - 3), last_success: state === 'up' ? iso(now - 3) : state === 'pending' ? null : iso(now - 4000),
-        age_s: state === 'up' ? 3 + (k % 7) : state === 'pending' ? null : 4000, last_duration_ms: state === 'pending' ? null : 3 + 4 * noise(k, 21), last_bytes: state === 'up' ? 21000 + k * 37 : 0, scrapes: 8640, failures: state === 'up' ? 0 : 402,
-        timeouts: state === 'back_off' ? 402 : 0, oversized: 0, samples: 1382400, rows: 69120, entities: 8, refused: k === 8 ? { blank_sentinel: 17280, malformed_line: 3 } : {},
-        error: state === 'down' ? 'connect: connection refused' : state === 'back_off' ? 'no answer within 5 s; next try in 4 min' : null,
-        last_failure: null,
-        last_failure_at: null,
-        frozen_gpus: k === 5 ? 2 : 0,
-        conflicts:
-          k === 6
-            ? [{ kind: 'uuid_conflict', gpu: 'GPU-00000006-0000-0000-0000-000000000000', gpu_instance: null, other: 'http://node-007:9400/metrics', holds: true, refused_rows: 360, since: iso(now - 600), last: iso(now) }]
-            : [],
-        examples: k === 8 ? ['blank_sentinel: DCGM_FI_DEV_MEMORY_TEMP{gpu="3",…} 9223372036854775794'] : [],
-      };
-    });
+    const all = empty
+      ? []
+      : Array.from({ length: 125 }, (_, k) => {
+          const state = k === 3 ? 'down' : k === 17 ? 'back_off' : k === 124 ? 'pending' : 'up';
+          const node = `gpu${String(k + 1).padStart(3, '0')}`;
+          return {
+            url: `http://${node}:9400/metrics`,
+            node,
+            state,
+            pushed: false,
+            last_scrape: state === 'pending' ? null : iso(now - 3),
+            last_success:
+              state === 'up' ? iso(now - 3) : state === 'pending' ? null : iso(now - 4000),
+            age_s: state === 'up' ? 3 + (k % 7) : state === 'pending' ? null : 4000,
+            last_duration_ms: state === 'pending' ? null : 3 + 4 * noise(k, 21),
+            last_bytes: state === 'up' ? 21000 + k * 37 : 0,
+            scrapes: 8640,
+            failures: state === 'up' ? 0 : 402,
+            timeouts: state === 'back_off' ? 402 : 0,
+            oversized: 0,
+            samples: 1382400,
+            rows: 69120,
+            entities: 8,
+            refused: k === 8 ? { blank_sentinel: 17280, malformed_line: 3 } : {},
+            error:
+              state === 'down'
+                ? 'connect: connection refused'
+                : state === 'back_off'
+                  ? 'no answer within 5 s; next try in 4 min'
+                  : null,
+            last_failure: null,
+            last_failure_at: null,
+            frozen_gpus: k === 5 ? 2 : 0,
+            conflicts:
+              k === 6
+                ? [
+                    {
+                      kind: 'uuid_conflict',
+                      gpu: 'GPU-00000006-0000-0000-0000-000000000000',
+                      gpu_instance: null,
+                      other: 'http://node-007:9400/metrics',
+                      holds: true,
+                      refused_rows: 360,
+                      since: iso(now - 600),
+                      last: iso(now),
+                    },
+                  ]
+                : [],
+            examples:
+              k === 8
+                ? ['blank_sentinel: DCGM_FI_DEV_MEMORY_TEMP{gpu="3",…} 9223372036854775794']
+                : [],
+          };
+        });
     const needle = (q.get('q') ?? '').toLowerCase();
-    const rows = all.filter((t) => (!needle || t.url.includes(needle)) && (!q.get('state') || t.state === q.get('state')));
+    const rows = all.filter(
+      (t) => (!needle || t.url.includes(needle)) && (!q.get('state') || t.state === q.get('state')),
+    );
     const offset = Number(q.get('offset') ?? 0);
-    return { total: all.length, up: all.filter((t) => t.state === 'up').length, matching: rows.length, targets: rows.slice(offset, offset + Number(q.get('limit') ?? 50)) };
+    return {
+      total: all.length,
+      up: all.filter((t) => t.state === 'up').length,
+      matching: rows.length,
+      targets: rows.slice(offset, offset + Number(q.get('limit') ?? 50)),
+    };
   }
   return error(404, 'not_found', `no such path: ${url.pathname}; /openapi.json lists them all`);
 }
@@ -267,15 +498,32 @@ export function startMock({ port = 0, dist, scenario = 'fleet' }) {
     if (url.pathname.startsWith('/api/')) {
       const result = answer(url, state.scenario);
       const status = typeof result.status === 'number' && result.body ? result.status : 200;
-      return send(status, 'application/json', JSON.stringify(status === 200 ? result : result.body), { 'Cache-Control': 'no-store' });
+      return send(
+        status,
+        'application/json',
+        JSON.stringify(status === 200 ? result : result.body),
+        { 'Cache-Control': 'no-store' },
+      );
     }
-    const file = url.pathname.startsWith('/assets/') ? join(dist, 'assets', url.pathname.slice(8).replace(/[^\w.-]/g, '')) : join(dist, 'index.html');
+    const file = url.pathname.startsWith('/assets/')
+      ? join(dist, 'assets', url.pathname.slice(8).replace(/[^\w.-]/g, ''))
+      : join(dist, 'index.html');
     if (!existsSync(file)) return send(404, 'text/plain', 'not found');
-    return send(200, kTypes[file.split('.').pop()], readFileSync(file), { 'Content-Security-Policy': kCsp });
+    return send(200, kTypes[file.split('.').pop()], readFileSync(file), {
+      'Content-Security-Policy': kCsp,
+    });
   });
   return new Promise((resolve) => {
     server.listen(port, '127.0.0.1', () => {
-      resolve({ url: `http://127.0.0.1:${server.address().port}`, set: (next) => (state.scenario = next), stop: () => new Promise((done) => { server.closeAllConnections?.(); server.close(done); }) });
+      resolve({
+        url: `http://127.0.0.1:${server.address().port}`,
+        set: (next) => (state.scenario = next),
+        stop: () =>
+          new Promise((done) => {
+            server.closeAllConnections?.();
+            server.close(done);
+          }),
+      });
     });
   });
 }

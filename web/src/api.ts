@@ -1,4 +1,5 @@
-// What the server answers (docs/openapi.json) and how it is asked. null = not computable, never zero.
+// What the server answers (docs/openapi.json) and how it is asked. null = not computable, never
+// zero.
 
 export interface Usage {
   ofu: number | null;
@@ -23,6 +24,7 @@ export interface Usage {
   last: string | null;
   lost_s: Record<string, number>;
   stale_s: number;
+  frozen_s: number;
 }
 
 export interface TimeWindow {
@@ -130,7 +132,13 @@ export interface GpuDetail {
   window: TimeWindow;
   usage: Usage;
   series: Series;
-  jobs: { job: string; user: string | null; gpu_instance: number | null; from: string; to: string | null }[];
+  jobs: {
+    job: string;
+    user: string | null;
+    gpu_instance: number | null;
+    from: string;
+    to: string | null;
+  }[];
 }
 
 export interface Target {
@@ -178,7 +186,10 @@ export interface Targets {
 
 // status 0: no answer at all.
 export class ApiError extends Error {
-  constructor(readonly status: number, message: string) {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
     super(message);
   }
 }
@@ -188,7 +199,8 @@ export type Query = Record<string, string | number | boolean | null | undefined>
 export function apiUrl(path: string, query: Query = {}): string {
   const search = new URLSearchParams();
   for (const [key, value] of Object.entries(query)) {
-    if (value !== null && value !== undefined && value !== '' && value !== false) search.set(key, String(value));
+    if (value !== null && value !== undefined && value !== '' && value !== false)
+      search.set(key, String(value));
   }
   const text = search.toString();
   return `/api/v1/${path}${text ? `?${text}` : ''}`;
@@ -202,7 +214,10 @@ export async function getJson<T>(url: string, signal?: AbortSignal): Promise<T> 
   const forward = () => timeout.abort();
   signal?.addEventListener('abort', forward);
   try {
-    const response = await fetch(url, { signal: timeout.signal, headers: { Accept: 'application/json' } });
+    const response = await fetch(url, {
+      signal: timeout.signal,
+      headers: { Accept: 'application/json' },
+    });
     if (!response.ok) {
       const text = await response.text();
       let message = `${response.status} ${response.statusText}`;
@@ -216,7 +231,12 @@ export async function getJson<T>(url: string, signal?: AbortSignal): Promise<T> 
     return (await response.json()) as T;
   } catch (e) {
     if (e instanceof ApiError || signal?.aborted) throw e;
-    throw new ApiError(0, timeout.signal.aborted ? `no answer within ${kTimeoutMs / 1000} s` : 'the server cannot be reached');
+    throw new ApiError(
+      0,
+      timeout.signal.aborted
+        ? `no answer within ${kTimeoutMs / 1000} s`
+        : 'the server cannot be reached',
+    );
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener('abort', forward);

@@ -26,7 +26,8 @@ const kStaleAfterS = 30;
 
 const keysOpen = new Store(false);
 
-const local = (time: Date): string => new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+const local = (time: Date): string =>
+  new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 
 // Absolute bounds of the window as it is, to start editing from.
 function absolute(text: string, fallback: Date): Date {
@@ -54,13 +55,24 @@ function WindowPicker() {
             key={value}
             type="button"
             aria-pressed={to === '' && from === value}
-            onClick={() => navigate(withQuery({ from: value === kDefaultFrom ? null : value, to: null, offset: null }))}
+            onClick={() =>
+              navigate(
+                withQuery({ from: value === kDefaultFrom ? null : value, to: null, offset: null }),
+              )
+            }
           >
             {label}
           </button>
         ))}
-        <button type="button" aria-pressed={!isPreset} aria-expanded={editing} onClick={() => setEditing(!editing)}>
-          {isPreset ? 'Custom' : `${moment(start.getTime())} – ${to === '' ? 'now' : moment(end.getTime())}`}
+        <button
+          type="button"
+          aria-pressed={!isPreset}
+          aria-expanded={editing}
+          onClick={() => setEditing(!editing)}
+        >
+          {isPreset
+            ? 'Custom'
+            : `${moment(start.getTime())} – ${to === '' ? 'now' : moment(end.getTime())}`}
         </button>
       </span>
       {editing && (
@@ -101,11 +113,22 @@ function Freshness() {
     return () => clearInterval(timer);
   }, []);
   const age = at === 0 ? null : Math.max(0, Math.round((now - at) / 1000));
-  const tone = error ? 'bad' : isPaused ? 'idle' : age !== null && age > kStaleAfterS ? 'warn' : 'ok';
-  const text = age === null ? (error ? 'no data' : 'loading') : age < 2 ? 'just now' : `${duration(age)} ago`;
+  const tone = error
+    ? 'bad'
+    : isPaused
+      ? 'idle'
+      : age !== null && age > kStaleAfterS
+        ? 'warn'
+        : 'ok';
+  const text =
+    age === null ? (error ? 'no data' : 'loading') : age < 2 ? 'just now' : `${duration(age)} ago`;
   return (
     <div class="fresh">
-      <span class={`dot ${tone}`} title={error ? error.message : 'When the shown data was loaded'} role="status">
+      <span
+        class={`dot ${tone}`}
+        title={error ? error.message : 'When the shown data was loaded'}
+        role="status"
+      >
         <i aria-hidden="true" />
         {isPaused ? `paused, ${text}` : text}
       </span>
@@ -131,7 +154,8 @@ function StaleBanner() {
   if (!error || at === 0) return null;
   return (
     <div class="banner" role="alert">
-      <b>Not renewed since {moment(at)}:</b> {error.message}. The numbers below are from then; asking again every 10 s.
+      <b>Not renewed since {moment(at)}:</b> {error.message}. The numbers below are from then;
+      asking again every 10 s.
     </div>
   );
 }
@@ -169,7 +193,10 @@ function KeysDialog() {
           </div>
         ))}
       </dl>
-      <p class="note">Drag over a chart to look closer; double-click to go back to the usual window. The name of a metric explains it.</p>
+      <p class="note">
+        Drag over a chart to look closer; double-click to go back to the usual window. The name of a
+        metric explains it.
+      </p>
       <form method="dialog">
         <button>Close</button>
       </form>
@@ -183,8 +210,10 @@ function shiftWindow(direction: -1 | 1): void {
   const start = absolute(from, new Date(Date.now() - 3_600_000)).getTime();
   const end = to === '' ? Date.now() : absolute(to, new Date()).getTime();
   const by = ((end - start) / 2) * direction;
-  const iso = (t: number) => new Date(Math.round(t / 60_000) * 60_000).toISOString().replace('.000Z', 'Z');
-  if (end + by >= Date.now()) navigate(withQuery({ from: `-${Math.round((end - start) / 60_000)}m`, to: null }));
+  const iso = (t: number) =>
+    new Date(Math.round(t / 60_000) * 60_000).toISOString().replace('.000Z', 'Z');
+  if (end + by >= Date.now())
+    navigate(withQuery({ from: `-${Math.round((end - start) / 60_000)}m`, to: null }));
   else navigate(withQuery({ from: iso(start + by), to: iso(end + by) }));
 }
 
@@ -192,7 +221,14 @@ function startKeys(): void {
   let prefix = 0; // when "g" was pressed
   addEventListener('keydown', (event) => {
     const target = event.target as HTMLElement;
-    if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName) || document.querySelector('dialog[open]')) return;
+    if (
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName) ||
+      document.querySelector('dialog[open]')
+    )
+      return;
     const going = Date.now() - prefix < 1200;
     prefix = 0;
     if (going) {
@@ -232,7 +268,14 @@ function startKeys(): void {
 function Page() {
   const { page, key } = route.use();
   useEffect(() => {
-    const titles = { fleet: 'Fleet', jobs: 'Jobs', job: `Job ${key}`, gpu: `GPU ${key}`, targets: 'Targets', missing: 'Not found' };
+    const titles = {
+      fleet: 'Fleet',
+      jobs: 'Jobs',
+      job: `Job ${key}`,
+      gpu: `GPU ${key}`,
+      targets: 'Targets',
+      missing: 'Not found',
+    };
     document.title = `${titles[page]} · flopwatch`;
     freshness.set({ at: 0, error: null });
   }, [page, key]);
@@ -251,7 +294,8 @@ function Page() {
       return (
         <Empty title="There is no such page">
           <p>
-            <code>{key}</code> is not a page. Go to <a href={link('/')}>Fleet</a>, <a href={link('/jobs')}>Jobs</a> or <a href={link('/targets')}>Targets</a>.
+            <code>{key}</code> is not a page. Go to <a href={link('/')}>Fleet</a>,{' '}
+            <a href={link('/jobs')}>Jobs</a> or <a href={link('/targets')}>Targets</a>.
           </p>
         </Empty>
       );
@@ -283,16 +327,30 @@ function App() {
         <div class="top-right">
           {page !== 'targets' && <WindowPicker />}
           <Freshness />
-          <button type="button" class="icon" title="Light or dark (d)" aria-label="Light or dark" onClick={toggleTheme}>
+          <button
+            type="button"
+            class="icon"
+            title="Light or dark (d)"
+            aria-label="Light or dark"
+            onClick={toggleTheme}
+          >
             {mode === 'dark' ? '☀' : '☾'}
           </button>
-          <button type="button" class="icon" title="Keyboard (?)" aria-label="Keyboard" onClick={() => keysOpen.set(true)}>
+          <button
+            type="button"
+            class="icon"
+            title="Keyboard (?)"
+            aria-label="Keyboard"
+            onClick={() => keysOpen.set(true)}
+          >
             ?
           </button>
         </div>
       </header>
       <main>
-        {(page === 'fleet' || page === 'jobs' || page === 'targets') && <h1 class="sr">{{ fleet: 'Fleet', jobs: 'Jobs', targets: 'Targets' }[page]}</h1>}
+        {(page === 'fleet' || page === 'jobs' || page === 'targets') && (
+          <h1 class="sr">{{ fleet: 'Fleet', jobs: 'Jobs', targets: 'Targets' }[page]}</h1>
+        )}
         <StaleBanner />
         <Page />
       </main>

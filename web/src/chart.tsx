@@ -1,4 +1,5 @@
-// Lines over time with uPlot. Gaps stay gaps: a step without data has no line. Dragging chooses a new time window.
+// Lines over time with uPlot. Gaps stay gaps: a step without data has no line. Dragging chooses a
+// new time window.
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import { Column } from './api';
@@ -24,8 +25,8 @@ interface Props {
   lines: Line[];
   height: number;
   label: string;
-  // Smallest top of the scale (from zero) or smallest height (else), so that noise does not fill the picture; `ratio`
-  // also cuts it at 1.
+  // Smallest top of the scale (from zero) or smallest height (else), so that noise does not fill
+  // the picture; `ratio` also cuts it at 1.
   minTop: number;
   ratio?: boolean;
   fromZero?: boolean;
@@ -43,14 +44,28 @@ function faint(color: string, alpha: number): string {
   return `color-mix(in srgb, ${color} ${alpha * 100}%, transparent)`;
 }
 
-const kMonths = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+const kMonths = [
+  'Jan',
+  'Feb',
+  'Mar',
+  'Apr',
+  'May',
+  'Jun',
+  'Jul',
+  'Aug',
+  'Sep',
+  'Oct',
+  'Nov',
+  'Dec',
+];
 
 // 14:05 within a day, "Nov 21" at midnight and where ticks are days apart. Local time.
 function timeTicks(splits: number[]): string[] {
   const days = splits.length > 1 && splits[1] - splits[0] >= 86_400;
   return splits.map((t) => {
     const d = new Date(t * 1000);
-    if (days || (d.getHours() === 0 && d.getMinutes() === 0)) return `${kMonths[d.getMonth()]} ${d.getDate()}`;
+    if (days || (d.getHours() === 0 && d.getMinutes() === 0))
+      return `${kMonths[d.getMonth()]} ${d.getDate()}`;
     return `${String(d.getHours()).padStart(2, '0')}:${String(d.getMinutes()).padStart(2, '0')}`;
   });
 }
@@ -77,13 +92,16 @@ export function Chart(props: Props) {
     const at = u.cursor.idx ?? null;
     lines.forEach((line, k) => {
       const value = at === null ? null : line.values[at];
-      if (values?.[k]) values[k].textContent = at === null ? '' : value === null || value === undefined ? kAbsent : line.text(value);
+      if (values?.[k])
+        values[k].textContent =
+          at === null ? '' : value === null || value === undefined ? kAbsent : line.text(value);
     });
     if (time) time.textContent = at === null || ts[at] === undefined ? '' : moment(ts[at] * 1000);
   };
 
   // A new plot when its shape changes; new data goes into the one that is there.
-  const shape = `${mode}|${props.lines.map((l) => l.name + l.color).join()}|${props.height}|${props.label}`;
+  const names = props.lines.map((l) => l.name + l.color).join();
+  const shape = `${mode}|${names}|${props.height}|${props.label}`;
   useEffect(() => {
     const element = box.current;
     if (!element) return;
@@ -98,7 +116,10 @@ export function Chart(props: Props) {
         padding: [8, 8, 0, 0],
         legend: { show: false },
         cursor: {
-          sync: { key: 'flopwatch', filters: { pub: (type) => type !== 'mousedown' && type !== 'mouseup' } },
+          sync: {
+            key: 'flopwatch',
+            filters: { pub: (type) => type !== 'mousedown' && type !== 'mouseup' },
+          },
           drag: { x: true, y: false, setScale: false },
           points: { size: 6 },
           bind: {
@@ -123,7 +144,15 @@ export function Chart(props: Props) {
           },
         },
         axes: [
-          { stroke: muted, font, grid: { show: false }, ticks: { stroke: grid, size: 4 }, size: 28, space: 64, values: (_, splits) => timeTicks(splits) },
+          {
+            stroke: muted,
+            font,
+            grid: { show: false },
+            ticks: { stroke: grid, size: 4 },
+            size: 28,
+            space: 64,
+            values: (_, splits) => timeTicks(splits),
+          },
           {
             stroke: muted,
             font,
@@ -187,12 +216,22 @@ export function Chart(props: Props) {
         <span class="chart-time" />
         {props.lines.map((line) => (
           <span key={line.name} class="chart-key">
-            <i class={line.dash ? 'dashed' : ''} style={{ borderColor: `var(--${line.color})` }} aria-hidden="true" />
+            <i
+              class={line.dash ? 'dashed' : ''}
+              style={{ borderColor: `var(--${line.color})` }}
+              aria-hidden="true"
+            />
             {line.name} <b class="chart-value" />
           </span>
         ))}
       </figcaption>
-      <div ref={box} class="plot" style={{ height: `${props.height}px` }} role="img" aria-label={`${props.label}: ${summary(props)}`} />
+      <div
+        ref={box}
+        class="plot"
+        style={{ height: `${props.height}px` }}
+        role="img"
+        aria-label={`${props.label}: ${summary(props)}`}
+      />
     </figure>
   );
 }
@@ -200,7 +239,13 @@ export function Chart(props: Props) {
 // Steps with no neighbour would draw no line: they get a point.
 function isolated(values: Column | undefined): boolean {
   if (!values) return false;
-  return values.length < 2 || values.every((v, k) => v === null || ((values[k - 1] ?? null) === null && (values[k + 1] ?? null) === null));
+  return (
+    values.length < 2 ||
+    values.every(
+      (v, k) =>
+        v === null || ((values[k - 1] ?? null) === null && (values[k + 1] ?? null) === null),
+    )
+  );
 }
 
 function summary({ lines }: Props): string {
@@ -208,7 +253,8 @@ function summary({ lines }: Props): string {
     .map((line) => {
       const known = line.values.filter((v): v is number => v !== null);
       if (known.length === 0) return `${line.name}: no data`;
-      return `${line.name} between ${line.text(Math.min(...known))} and ${line.text(Math.max(...known))}`;
+      const [low, high] = [Math.min(...known), Math.max(...known)];
+      return `${line.name} between ${line.text(low)} and ${line.text(high)}`;
     })
     .join('; ');
 }

@@ -3,11 +3,14 @@
 export const kAbsent = '–';
 const kThin = ' '; // narrow no-break space between number and unit
 
-const grouped = (digits: number) => new Intl.NumberFormat('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+const grouped = (digits: number) =>
+  new Intl.NumberFormat('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 const formats = [grouped(0), grouped(1), grouped(2), grouped(3)];
 
 export function fixed(value: number | null | undefined, digits: number): string {
-  return value === null || value === undefined || !Number.isFinite(value) ? kAbsent : formats[digits].format(value);
+  return value === null || value === undefined || !Number.isFinite(value)
+    ? kAbsent
+    : formats[digits].format(value);
 }
 
 export const count = (value: number | null | undefined): string => fixed(value, 0);
@@ -31,7 +34,9 @@ export function gpuHours(seconds: number | null | undefined): string {
 export function energy(joules: number | null | undefined): string {
   if (joules === null || joules === undefined) return kAbsent;
   const kwh = joules / 3.6e6;
-  return kwh >= 1000 ? unit(kwh / 1000, 2, 'MWh') : unit(kwh, kwh >= 100 ? 0 : kwh >= 1 ? 1 : 3, 'kWh');
+  return kwh >= 1000
+    ? unit(kwh / 1000, 2, 'MWh')
+    : unit(kwh, kwh >= 100 ? 0 : kwh >= 1 ? 1 : 3, 'kWh');
 }
 
 export function bytes(n: number | null | undefined): string {
@@ -67,7 +72,8 @@ export function moment(time: string | number | null | undefined): string {
   return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${clock}`;
 }
 
-export const isoSeconds = (unixSeconds: number): string => new Date(unixSeconds * 1000).toISOString().replace('.000Z', 'Z');
+export const isoSeconds = (unixSeconds: number): string =>
+  new Date(unixSeconds * 1000).toISOString().replace('.000Z', 'Z');
 
 // GPU-6f1c2b9e-… -> 6f1c2b9e
 export function shortUuid(uuid: string): string {

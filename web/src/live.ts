@@ -1,4 +1,5 @@
-// Fetching with refresh: what was loaded stays on the screen, with its age, while the next answer is on its way or fails.
+// Fetching with refresh: what was loaded stays on the screen, with its age, while the next answer
+// is on its way or fails.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, getJson } from './api';
 import { Store } from './store';
@@ -28,7 +29,8 @@ export interface Loaded<T> {
   data: T | null;
   error: ApiError | null;
   at: number; // when data arrived
-  changing: boolean; // data is of another question (a window that was left); the new answer is on its way
+  // True while data answers another question (a window that was left): the new one is on its way.
+  changing: boolean;
 }
 
 // Answers already seen, so that going back shows something at once.
@@ -78,7 +80,8 @@ export function useApi<T>(url: string, options: LoadOptions = {}): Loaded<T> {
       (e: unknown) => {
         if (abort.signal.aborted) return;
         const error = e instanceof ApiError ? e : new ApiError(0, String(e));
-        // What is shown belongs to another question: an error is the only honest answer to this one.
+        // What is shown belongs to another question: an error is the only honest answer to this
+        // one.
         setState((s) => ({ ...s, url, data: s.changing ? null : s.data, error, changing: false }));
         if (options.main) freshness.set({ at: freshness.value.at, error });
       },

@@ -1,4 +1,5 @@
-// Every metric the page shows: what it is, how it is computed, what it does not say, where it comes from.
+// Every metric the page shows: what it is, how it is computed, what it does not say, where it comes
+// from.
 
 export interface Metric {
   label: string;
@@ -13,16 +14,24 @@ export const metrics = {
   ofu: {
     label: 'OFU',
     title: 'Overall FLOP utilisation',
-    what: 'Share of the tensor arithmetic the GPUs could have done that they did. 100 % is every tensor pipe busy in every cycle at the highest clock.',
+    what:
+      'Share of the tensor arithmetic the GPUs could have done that they did. 100 % is every ' +
+      'tensor pipe busy in every cycle at the highest clock.',
     formula: 'mean over GPU-seconds of tensor activity × SM clock ÷ maximum tensor clock',
     caveat:
-      'Counts issued tensor work, useful or not (recomputation and padding count). Work outside the tensor pipes does not count. The maximum clock is of the GPU model, not what the driver reports.',
-    source: 'DCGM_FI_PROF_PIPE_TENSOR_ACTIVE × DCGM_FI_DEV_SM_CLOCK, or DCGM cycle totals where the exporter has them',
+      'Counts issued tensor work, useful or not (recomputation and padding count). Work outside ' +
+      'the tensor pipes does not count. The maximum clock is of the GPU model, not what the ' +
+      'driver reports.',
+    source:
+      'DCGM_FI_PROF_PIPE_TENSOR_ACTIVE × DCGM_FI_DEV_SM_CLOCK, or DCGM cycle totals where the ' +
+      'exporter has them',
   },
   ci: {
     label: '95 % interval',
     title: 'Confidence interval of OFU',
-    what: 'The clock is sampled, not integrated, so OFU of a short or small sample is uncertain. The true mean lies within ± this half-width in 95 of 100 cases.',
+    what:
+      'The clock is sampled, not integrated, so OFU of a short or small sample is uncertain. ' +
+      'The true mean lies within ± this half-width in 95 of 100 cases.',
     formula: 'from the spread of the steps in the window, corrected for their autocorrelation',
     caveat: 'Absent where the window has too few steps to tell.',
   },
@@ -30,20 +39,27 @@ export const metrics = {
     label: 'Coverage',
     title: 'Coverage',
     what: 'Share of the expected GPU-time for which OFU is known. OFU says nothing about the rest.',
-    formula: 'computable GPU-seconds ÷ expected GPU-seconds (allocated to the job, or deployed in the fleet)',
-    caveat: 'Low coverage means missing scrapes, missing fields or unknown GPU models: see the reasons.',
+    formula:
+      'computable GPU-seconds ÷ expected GPU-seconds (allocated to the job, or deployed in the ' +
+      'fleet)',
+    caveat:
+      'Low coverage means missing scrapes, missing fields or unknown GPU models: see the reasons.',
   },
   gpu_hours: {
     label: 'GPU-hours',
     title: 'GPU-hours',
-    what: 'Time GPUs were allocated (job) or deployed (fleet), summed over GPUs. The weight of every mean on this page.',
+    what:
+      'Time GPUs were allocated (job) or deployed (fleet), summed over GPUs. The weight of ' +
+      'every mean on this page.',
     formula: 'from the job intervals of each GPU; while k jobs share a GPU each is charged 1/k',
     source: 'job labels, pod labels or the static job file',
   },
   lost: {
     label: 'Lost GPU-hours',
     title: 'Lost GPU-hours',
-    what: 'GPU-hours in which the tensor pipes could have worked at full clock and did not. Ranks where an improvement frees the most.',
+    what:
+      'GPU-hours in which the tensor pipes could have worked at full clock and did not. Ranks ' +
+      'where an improvement frees the most.',
     formula: 'computable GPU-hours × (1 − OFU)',
     caveat: '100 % is not reachable in practice: compare jobs with each other, not with it.',
   },
@@ -64,15 +80,20 @@ export const metrics = {
   clock_share: {
     label: 'Clock share',
     title: 'Clock share',
-    what: 'How fast the clock ran while the tensor pipes were busy, against the maximum tensor clock.',
+    what:
+      'How fast the clock ran while the tensor pipes were busy, against the maximum tensor ' +
+      'clock.',
     formula: 'OFU ÷ tensor activity',
-    caveat: 'The other factor of OFU: what is missing to 100 % is lost to power, heat or clock limits.',
+    caveat:
+      'The other factor of OFU: what is missing to 100 % is lost to power, heat or clock limits.',
   },
   gpu_util: {
     label: 'Duty cycle',
     title: 'Duty cycle (GPU utilisation)',
     what: 'Share of time in which any kernel ran, however little of the GPU it used.',
-    caveat: 'Not efficiency: one idle-waiting kernel gives 100 %. Shown because schedulers and dashboards use it.',
+    caveat:
+      'Not efficiency: one idle-waiting kernel gives 100 %. Shown because schedulers and ' +
+      'dashboards use it.',
     source: 'DCGM_FI_DEV_GPU_UTIL (203), else DCGM_FI_PROF_GR_ENGINE_ACTIVE',
   },
   power: {
@@ -90,7 +111,9 @@ export const metrics = {
   not_computable: {
     label: 'Not computable',
     title: 'Not computable',
-    what: 'Expected GPU-time for which there is no OFU, by reason. It is left out of the mean, never counted as zero.',
+    what:
+      'Expected GPU-time for which there is no OFU, by reason. It is left out of the mean, ' +
+      'never counted as zero.',
   },
 } satisfies Record<string, Metric>;
 
@@ -98,21 +121,53 @@ export type MetricId = keyof typeof metrics;
 
 // Reasons and flags of the API in plain words.
 export const reasons: Record<string, { label: string; advice: string }> = {
-  model_unknown: { label: 'GPU model unknown', advice: 'not in the hardware table; see docs/hardware.md for how to add it' },
-  tensor_missing: { label: 'Tensor activity missing', advice: 'add DCGM_FI_PROF_PIPE_TENSOR_ACTIVE to the exporter’s counters file' },
-  clock_missing: { label: 'SM clock missing', advice: 'add DCGM_FI_DEV_SM_CLOCK to the exporter’s counters file' },
-  dead_counter: { label: 'Dead counter', advice: 'tensor activity stays 0 on a busy GPU; restart the exporter (another profiler may hold the counters)' },
-  out_of_range: { label: 'Out of range', advice: 'OFU above 1.02; the exporter’s values or the GPU model are wrong' },
+  model_unknown: {
+    label: 'GPU model unknown',
+    advice: 'not in the hardware table; see docs/hardware.md for how to add it',
+  },
+  tensor_missing: {
+    label: 'Tensor activity missing',
+    advice: 'add DCGM_FI_PROF_PIPE_TENSOR_ACTIVE to the exporter’s counters file',
+  },
+  clock_missing: {
+    label: 'SM clock missing',
+    advice: 'add DCGM_FI_DEV_SM_CLOCK to the exporter’s counters file',
+  },
+  dead_counter: {
+    label: 'Dead counter',
+    advice:
+      'tensor activity stays 0 on a busy GPU; restart the exporter (another profiler may hold ' +
+      'the counters)',
+  },
+  out_of_range: {
+    label: 'Out of range',
+    advice: 'OFU above 1.02; the exporter’s values or the GPU model are wrong',
+  },
   no_samples: { label: 'No samples', advice: 'the exporter was down or not scraped; see Targets' },
-  frozen: { label: 'Frozen exporter', advice: 'it answers with readings that have not changed for 90 s; restart it, see Targets' },
-  suspect_counter: { label: 'Counter may be dead', advice: 'tensor activity is 0 on a busy GPU; decided after three minutes' },
+  frozen: {
+    label: 'Frozen exporter',
+    advice: 'it answers with readings that have not changed for 90 s; restart it, see Targets',
+  },
+  suspect_counter: {
+    label: 'Counter may be dead',
+    advice: 'tensor activity is 0 on a busy GPU; decided after three minutes',
+  },
   stale_repeat: { label: 'Stale repeats', advice: 'the exporter repeated its last values' },
-  low_coverage: { label: 'Low coverage', advice: 'OFU is known for less than 90 % of the GPU-time' },
+  low_coverage: {
+    label: 'Low coverage',
+    advice: 'OFU is known for less than 90 % of the GPU-time',
+  },
   exact: { label: 'Exact', advice: 'joined from raw samples because the job’s data came late' },
-  half_rate_board: { label: 'Half-rate board', advice: 'the tensor counter of this model tops out at 0.5' },
+  half_rate_board: {
+    label: 'Half-rate board',
+    advice: 'the tensor counter of this model tops out at 0.5',
+  },
   span_unknown: { label: 'First sample', advice: 'how long it stands for is not known yet' },
   cycle_path: { label: 'Cycle counters', advice: 'OFU from cycle totals' },
-  counter_reset: { label: 'Counter reset', advice: 'a cycle total went back: reboot or driver reset' },
+  counter_reset: {
+    label: 'Counter reset',
+    advice: 'a cycle total went back: reboot or driver reset',
+  },
   backfilled: { label: 'Backfilled', advice: 'came late' },
   mig_parent: { label: 'MIG', advice: 'its instances are counted instead of it' },
 };

@@ -1,4 +1,5 @@
-// All view state is in the URL: the page in the path, the window and filters in the query. A link carries the window on.
+// All view state is in the URL: the page in the path, the window and filters in the query. A link
+// carries the window on.
 import { Store } from './store';
 
 export interface Route {
@@ -76,9 +77,23 @@ export const gpuPath = (gpu: string): string => `/gpus/${encodeURIComponent(gpu)
 export function startRouting(): void {
   addEventListener('popstate', () => route.set(parse()));
   document.addEventListener('click', (event) => {
-    if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    if (
+      event.defaultPrevented ||
+      event.button !== 0 ||
+      event.metaKey ||
+      event.ctrlKey ||
+      event.shiftKey ||
+      event.altKey
+    )
+      return;
     const anchor = (event.target as Element | null)?.closest?.('a');
-    if (!anchor || anchor.target || anchor.hasAttribute('download') || anchor.origin !== location.origin) return;
+    if (
+      !anchor ||
+      anchor.target ||
+      anchor.hasAttribute('download') ||
+      anchor.origin !== location.origin
+    )
+      return;
     if (/^\/(api|metrics|openapi|healthz|readyz)/.test(anchor.pathname)) return;
     event.preventDefault();
     navigate(anchor.pathname + anchor.search);

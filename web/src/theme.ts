@@ -1,4 +1,5 @@
-// Light or dark: what the system prefers, unless the reader chose. The choice is kept in this browser only.
+// Light or dark: what the system prefers, unless the reader chose. The choice is kept in this
+// browser only.
 import { Store } from './store';
 
 type Mode = 'light' | 'dark';

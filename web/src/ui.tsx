@@ -92,7 +92,12 @@ export function HelpPopover() {
 // "–" that says why.
 export function Absent({ why }: { why: string | null | undefined }) {
   return (
-    <span class="absent" role="img" aria-label={`not known: ${why ?? 'not reported'}`} title={why ?? 'not reported'}>
+    <span
+      class="absent"
+      role="img"
+      aria-label={`not known: ${why ?? 'not reported'}`}
+      title={why ?? 'not reported'}
+    >
       {kAbsent}
     </span>
   );
@@ -104,7 +109,17 @@ export function Value({ value, text, why }: { value: unknown; text: string; why?
 }
 
 // A ratio with a small bar; `scale` is the full length.
-export function Ratio({ value, why, scale = 1, tone = 'useful' }: { value: number | null; why?: string | null; scale?: number; tone?: string }) {
+export function Ratio({
+  value,
+  why,
+  scale = 1,
+  tone = 'useful',
+}: {
+  value: number | null;
+  why?: string | null;
+  scale?: number;
+  tone?: string;
+}) {
   const share = value === null ? 0 : Math.max(0, Math.min(1, value / scale));
   return (
     <span class="ratio">
@@ -123,7 +138,12 @@ export function Flags({ flags, compact }: { flags: string[]; compact?: boolean }
   if (compact && flags.length > 0) {
     const words = flags.map(reasonLabel).join(', ');
     return (
-      <span class={`flag ${flags.every((f) => kNeutralFlags.has(f)) ? '' : 'warn'}`} role="img" aria-label={words} title={words}>
+      <span
+        class={`flag ${flags.every((f) => kNeutralFlags.has(f)) ? '' : 'warn'}`}
+        role="img"
+        aria-label={words}
+        title={words}
+      >
         {flags.length}
       </span>
     );
@@ -131,18 +151,36 @@ export function Flags({ flags, compact }: { flags: string[]; compact?: boolean }
   return (
     <span class="flags">
       {flags.map((flag) => (
-        <span key={flag} class={`flag ${kNeutralFlags.has(flag) ? '' : 'warn'}`} title={reasons[flag]?.advice ?? ''}>
+        <span
+          key={flag}
+          class={`flag ${kNeutralFlags.has(flag) ? '' : 'warn'}`}
+          title={reasons[flag]?.advice ?? ''}
+        >
           {reasonLabel(flag)}
         </span>
       ))}
     </span>
   );
 }
-const kNeutralFlags = new Set(['exact', 'low_coverage', 'stale_repeat', 'cycle_path', 'span_unknown', 'backfilled', 'mig_parent']);
+const kNeutralFlags = new Set([
+  'exact',
+  'low_coverage',
+  'stale_repeat',
+  'cycle_path',
+  'span_unknown',
+  'backfilled',
+  'mig_parent',
+]);
 
 export const whyNot = (usage: Usage): string => usage.ofu_reason ?? 'not computable';
 
-export function Dot({ tone, children }: { tone: 'ok' | 'warn' | 'bad' | 'idle'; children: ComponentChildren }) {
+export function Dot({
+  tone,
+  children,
+}: {
+  tone: 'ok' | 'warn' | 'bad' | 'idle';
+  children: ComponentChildren;
+}) {
   return (
     <span class={`dot ${tone}`}>
       <i aria-hidden="true" />
@@ -151,7 +189,15 @@ export function Dot({ tone, children }: { tone: 'ok' | 'warn' | 'bad' | 'idle'; 
   );
 }
 
-export function Tile({ name, children, note }: { name: ComponentChildren; children: ComponentChildren; note?: ComponentChildren }) {
+export function Tile({
+  name,
+  children,
+  note,
+}: {
+  name: ComponentChildren;
+  children: ComponentChildren;
+  note?: ComponentChildren;
+}) {
   return (
     <div class="tile">
       <div class="tile-name">{name}</div>
@@ -183,7 +229,8 @@ interface TableProps<Row> {
   dim?: boolean;
 }
 
-const cellClass = (c: { text?: boolean; minor?: boolean }): string => `${c.text ? 'text' : ''}${c.minor ? ' minor' : ''}`;
+const cellClass = (c: { text?: boolean; minor?: boolean }): string =>
+  `${c.text ? 'text' : ''}${c.minor ? ' minor' : ''}`;
 
 export function Table<Row>({ columns, rows, rowKey, label, order, onOrder, dim }: TableProps<Row>) {
   return (
@@ -193,13 +240,19 @@ export function Table<Row>({ columns, rows, rowKey, label, order, onOrder, dim }
           <tr>
             {columns.map((c) => {
               const active = order !== undefined && c.sort === order.sort;
-              const next = active ? (order.direction === 'asc' ? 'desc' : 'asc') : (c.first ?? 'desc');
+              const next = active
+                ? order.direction === 'asc'
+                  ? 'desc'
+                  : 'asc'
+                : (c.first ?? 'desc');
               return (
                 <th
                   key={c.id}
                   scope="col"
                   class={cellClass(c)}
-                  aria-sort={active ? (order.direction === 'asc' ? 'ascending' : 'descending') : undefined}
+                  aria-sort={
+                    active ? (order.direction === 'asc' ? 'ascending' : 'descending') : undefined
+                  }
                 >
                   {c.name}
                   {c.sort !== undefined && onOrder && (
@@ -233,7 +286,13 @@ export function Table<Row>({ columns, rows, rowKey, label, order, onOrder, dim }
   );
 }
 
-export function CsvButton({ file, make }: { file: string; make: () => Promise<{ header: string[]; rows: Cell[][] }> | { header: string[]; rows: Cell[][] } }) {
+export function CsvButton({
+  file,
+  make,
+}: {
+  file: string;
+  make: () => Promise<{ header: string[]; rows: Cell[][] }> | { header: string[]; rows: Cell[][] };
+}) {
   return (
     <button
       type="button"
@@ -249,7 +308,17 @@ export function CsvButton({ file, make }: { file: string; make: () => Promise<{ 
   );
 }
 
-export function Pager({ total, limit, offset, what }: { total: number; limit: number; offset: number; what: string }) {
+export function Pager({
+  total,
+  limit,
+  offset,
+  what,
+}: {
+  total: number;
+  limit: number;
+  offset: number;
+  what: string;
+}) {
   if (total === 0) return null;
   const last = Math.min(total, offset + limit);
   const go = (to: number) => navigate(withQuery({ offset: to > 0 ? to : null }));
@@ -268,7 +337,17 @@ export function Pager({ total, limit, offset, what }: { total: number; limit: nu
   );
 }
 
-export function Section({ title, actions, children, id }: { title: ComponentChildren; actions?: ComponentChildren; children: ComponentChildren; id?: string }) {
+export function Section({
+  title,
+  actions,
+  children,
+  id,
+}: {
+  title: ComponentChildren;
+  actions?: ComponentChildren;
+  children: ComponentChildren;
+  id?: string;
+}) {
   return (
     <section class="card" id={id}>
       <header>
@@ -292,12 +371,23 @@ export function Empty({ title, children }: { title: string; children?: Component
 }
 
 export function Problem({ error }: { error: ApiError }) {
-  const title = error.status === 0 ? 'No answer from the server' : error.status === 404 ? 'Not found' : error.status === 400 ? 'The question was not understood' : `The server reports a problem (${error.status})`;
+  const title =
+    error.status === 0
+      ? 'No answer from the server'
+      : error.status === 404
+        ? 'Not found'
+        : error.status === 400
+          ? 'The question was not understood'
+          : `The server reports a problem (${error.status})`;
   return (
     <div class="state bad" role="alert">
       <strong>{title}</strong>
       <p>{error.message}</p>
-      {error.status === 0 && <p>Is <code>flopwatch serve</code> still running? The page asks again every 10 s.</p>}
+      {error.status === 0 && (
+        <p>
+          Is <code>flopwatch serve</code> still running? The page asks again every 10 s.
+        </p>
+      )}
       <button type="button" onClick={refreshNow}>
         Try now
       </button>
@@ -306,13 +396,30 @@ export function Problem({ error }: { error: ApiError }) {
 }
 
 // What to show before there is data: a frame of the final size, or the error.
-export function Waiting<T>({ loaded, height, children }: { loaded: Loaded<T>; height: number; children: (data: T) => ComponentChildren }) {
-  if (loaded.data !== null) return <div class={loaded.changing ? 'dim' : ''}>{children(loaded.data)}</div>;
+export function Waiting<T>({
+  loaded,
+  height,
+  children,
+}: {
+  loaded: Loaded<T>;
+  height: number;
+  children: (data: T) => ComponentChildren;
+}) {
+  if (loaded.data !== null)
+    return <div class={loaded.changing ? 'dim' : ''}>{children(loaded.data)}</div>;
   if (loaded.error) return <Problem error={loaded.error} />;
-  return <div class="skeleton" style={{ height: `${height}px` }} role="status" aria-label="Loading" />;
+  return (
+    <div class="skeleton" style={{ height: `${height}px` }} role="status" aria-label="Loading" />
+  );
 }
 
 export const since = (time: string | null): string =>
   time === null ? kAbsent : `${duration((Date.now() - new Date(time).getTime()) / 1000)} ago`;
 export const When = ({ time, none }: { time: string | null; none?: string }) =>
-  time === null ? <Absent why={none} /> : <time dateTime={time} title={`${time} (${since(time)})`}>{moment(time)}</time>;
+  time === null ? (
+    <Absent why={none} />
+  ) : (
+    <time dateTime={time} title={`${time} (${since(time)})`}>
+      {moment(time)}
+    </time>
+  );

@@ -2,7 +2,16 @@
 import { Series, TimeWindow, Usage } from './api';
 import { Chart } from './chart';
 import { Cell } from './csv';
-import { energy, fixed, gpuHours, isoSeconds, moment, percent, percentNumber, unit } from './format';
+import {
+  energy,
+  fixed,
+  gpuHours,
+  isoSeconds,
+  moment,
+  percent,
+  percentNumber,
+  unit,
+} from './format';
 import { sources } from './metrics';
 import { Absent, CsvButton, Name, Section, Tile, Value, whyNot } from './ui';
 
@@ -19,7 +28,11 @@ export function SplitBar({ usage }: { usage: Usage }) {
   ].filter((p) => p.s / expected >= 0.0005);
   return (
     <div class="split">
-      <div class="split-bar" role="img" aria-label={parts.map((p) => `${p.label} ${percent(p.s / expected)}`).join(', ')}>
+      <div
+        class="split-bar"
+        role="img"
+        aria-label={parts.map((p) => `${p.label} ${percent(p.s / expected)}`).join(', ')}
+      >
         {parts.map((p) => (
           <span key={p.id} class={p.id} style={{ width: `${(100 * p.s) / expected}%` }} />
         ))}
@@ -62,8 +75,8 @@ export function Headline({ usage, title }: { usage: Usage; title: string }) {
         <p class="why">Not computable: {whyNot(usage)}.</p>
       ) : (
         <p class="basis">
-          <Name id="coverage" /> {percent(usage.coverage)} of {gpuHours(usage.gpu_seconds)} GPU-h · weighted by GPU-time ·{' '}
-          {usage.source ? sources[usage.source] : 'no source'}
+          <Name id="coverage" /> {percent(usage.coverage)} of {gpuHours(usage.gpu_seconds)} GPU-h ·
+          weighted by GPU-time · {usage.source ? sources[usage.source] : 'no source'}
         </p>
       )}
       <SplitBar usage={usage} />
@@ -73,7 +86,9 @@ export function Headline({ usage, title }: { usage: Usage; title: string }) {
 
 // OFU is tensor activity times how fast the clock ran meanwhile.
 export function clockShare(usage: Usage): number | null {
-  return usage.ofu === null || !usage.tensor_active || usage.source !== 'ratio' ? null : usage.ofu / usage.tensor_active;
+  return usage.ofu === null || !usage.tensor_active || usage.source !== 'ratio'
+    ? null
+    : usage.ofu / usage.tensor_active;
 }
 
 export function UsageTiles({ usage }: { usage: Usage }) {
@@ -81,16 +96,41 @@ export function UsageTiles({ usage }: { usage: Usage }) {
   return (
     <div class="tiles">
       <Tile name={<Name id="tensor_active" />}>
-        <Value value={usage.tensor_active} text={percent(usage.tensor_active)} why="the exporter does not report it" />
+        <Value
+          value={usage.tensor_active}
+          text={percent(usage.tensor_active)}
+          why="the exporter does not report it"
+        />
       </Tile>
-      <Tile name={<Name id="sm_clock" />} note={share !== null && <><Name id="clock_share" /> {percent(share)}</>}>
-        <Value value={usage.sm_clock_mhz} text={unit(usage.sm_clock_mhz, 0, 'MHz')} why="the exporter does not report it" />
+      <Tile
+        name={<Name id="sm_clock" />}
+        note={
+          share !== null && (
+            <>
+              <Name id="clock_share" /> {percent(share)}
+            </>
+          )
+        }
+      >
+        <Value
+          value={usage.sm_clock_mhz}
+          text={unit(usage.sm_clock_mhz, 0, 'MHz')}
+          why="the exporter does not report it"
+        />
       </Tile>
       <Tile name={<Name id="gpu_util" />} note="not efficiency">
-        <Value value={usage.gpu_util} text={percent(usage.gpu_util)} why="the exporter does not report it" />
+        <Value
+          value={usage.gpu_util}
+          text={percent(usage.gpu_util)}
+          why="the exporter does not report it"
+        />
       </Tile>
       <Tile name={<Name id="power" />} note="per GPU">
-        <Value value={usage.power_w} text={unit(usage.power_w, 0, 'W')} why="the exporter does not report it" />
+        <Value
+          value={usage.power_w}
+          text={unit(usage.power_w, 0, 'W')}
+          why="the exporter does not report it"
+        />
       </Tile>
       <Tile name={<Name id="energy" />}>
         <Value value={usage.energy_j} text={energy(usage.energy_j)} why="needs power readings" />
@@ -104,23 +144,40 @@ export function UsageTiles({ usage }: { usage: Usage }) {
 
 const whole = (v: number) => `${Math.round(v * 100)} %`;
 // Short ticks: 250, 1.5, 12k
-const axisCount = (v: number) => (v >= 10_000 ? `${fixed(v / 1000, v % 1000 ? 1 : 0)}k` : fixed(v, Number.isInteger(v) ? 0 : v < 1 ? 2 : 1));
+const axisCount = (v: number) =>
+  v >= 10_000
+    ? `${fixed(v / 1000, v % 1000 ? 1 : 0)}k`
+    : fixed(v, Number.isInteger(v) ? 0 : v < 1 ? 2 : 1);
 
 export function seriesCsv(series: Series): { header: string[]; rows: Cell[][] } {
-  const columns = ['ofu', 'coverage', 'gpu_seconds', 'tensor_active', 'sm_clock_mhz', 'gpu_util', 'power_w'] as const;
+  const columns = [
+    'ofu',
+    'coverage',
+    'gpu_seconds',
+    'tensor_active',
+    'sm_clock_mhz',
+    'gpu_util',
+    'power_w',
+  ] as const;
   return {
     header: ['time', ...columns],
     rows: series.ts.map((t, k) => [isoSeconds(t), ...columns.map((c) => series[c][k])]),
   };
 }
 
-export const bounds = (window: TimeWindow) => ({ from: Date.parse(window.from) / 1000, to: Date.parse(window.to) / 1000 });
+export const bounds = (window: TimeWindow) => ({
+  from: Date.parse(window.from) / 1000,
+  to: Date.parse(window.to) / 1000,
+});
 
 export function WindowNote({ window, stepS }: { window: TimeWindow; stepS: number }) {
-  const how = { live: 'from memory', rollup: 'from rollups', raw: 'from raw samples' }[window.source];
+  const how = { live: 'from memory', rollup: 'from rollups', raw: 'from raw samples' }[
+    window.source
+  ];
   return (
     <span class="note">
-      {moment(window.from)} – {moment(window.to)}, {stepS >= 3600 ? `${stepS / 3600} h` : `${stepS / 60} min`} steps, {how}
+      {moment(window.from)} – {moment(window.to)},{' '}
+      {stepS >= 3600 ? `${stepS / 3600} h` : `${stepS / 60} min`} steps, {how}
     </span>
   );
 }
@@ -176,7 +233,15 @@ function BasisCharts({ series, window }: { series: Series; window: TimeWindow })
         minTop={1.02}
         ratio
         axisText={whole}
-        lines={[{ name: 'Coverage', values: series.coverage, color: 'neutral', text: percent, fill: true }]}
+        lines={[
+          {
+            name: 'Coverage',
+            values: series.coverage,
+            color: 'neutral',
+            text: percent,
+            fill: true,
+          },
+        ]}
       />
       <Chart
         {...frame}
@@ -186,7 +251,9 @@ function BasisCharts({ series, window }: { series: Series; window: TimeWindow })
         axisText={axisCount}
         lines={[
           {
-            name: `GPU-hours per ${series.step_s >= 3600 ? `${series.step_s / 3600} h` : `${series.step_s / 60} min`}`,
+            name:
+              'GPU-hours per ' +
+              (series.step_s >= 3600 ? `${series.step_s / 3600} h` : `${series.step_s / 60} min`),
             values: series.gpu_seconds.map((s) => (s === null ? null : s / 3600)),
             color: 'neutral',
             text: (hours) => gpuHours(hours * 3600),
@@ -212,8 +279,21 @@ export function FleetCharts({ series, window }: { series: Series; window: TimeWi
         axisText={whole}
         lines={[
           { name: 'OFU', values: series.ofu, color: 'useful', text: percent, width: 2, fill: true },
-          { name: 'Tensor activity', values: series.tensor_active, color: 'second', text: percent, width: 1.25 },
-          { name: 'Duty cycle', values: series.gpu_util, color: 'third', text: percent, width: 1.25, dash: [4, 3] },
+          {
+            name: 'Tensor activity',
+            values: series.tensor_active,
+            color: 'second',
+            text: percent,
+            width: 1.25,
+          },
+          {
+            name: 'Duty cycle',
+            values: series.gpu_util,
+            color: 'third',
+            text: percent,
+            width: 1.25,
+            dash: [4, 3],
+          },
         ]}
       />
       <BasisCharts series={series} window={window} />
@@ -222,7 +302,15 @@ export function FleetCharts({ series, window }: { series: Series; window: TimeWi
   );
 }
 
-export function UsageCharts({ series, window, file }: { series: Series; window: TimeWindow; file: string }) {
+export function UsageCharts({
+  series,
+  window,
+  file,
+}: {
+  series: Series;
+  window: TimeWindow;
+  file: string;
+}) {
   const frame = { ts: series.ts, stepS: series.step_s, ...bounds(window), height: 150 };
   return (
     <Section
@@ -241,7 +329,16 @@ export function UsageCharts({ series, window, file }: { series: Series; window: 
           minTop={0.1}
           ratio
           axisText={whole}
-          lines={[{ name: 'OFU', values: series.ofu, color: 'useful', text: percent, width: 2, fill: true }]}
+          lines={[
+            {
+              name: 'OFU',
+              values: series.ofu,
+              color: 'useful',
+              text: percent,
+              width: 2,
+              fill: true,
+            },
+          ]}
         />
         <Chart
           {...frame}
@@ -250,8 +347,20 @@ export function UsageCharts({ series, window, file }: { series: Series; window: 
           ratio
           axisText={whole}
           lines={[
-            { name: 'Tensor activity', values: series.tensor_active, color: 'second', text: percent },
-            { name: 'Duty cycle', values: series.gpu_util, color: 'third', text: percent, width: 1.25, dash: [4, 3] },
+            {
+              name: 'Tensor activity',
+              values: series.tensor_active,
+              color: 'second',
+              text: percent,
+            },
+            {
+              name: 'Duty cycle',
+              values: series.gpu_util,
+              color: 'third',
+              text: percent,
+              width: 1.25,
+              dash: [4, 3],
+            },
           ]}
         />
         <Chart
@@ -260,14 +369,29 @@ export function UsageCharts({ series, window, file }: { series: Series; window: 
           minTop={100}
           fromZero={false}
           axisText={(v) => fixed(v, 0)}
-          lines={[{ name: 'SM clock, MHz', values: series.sm_clock_mhz, color: 'second', text: (v) => unit(v, 0, 'MHz') }]}
+          lines={[
+            {
+              name: 'SM clock, MHz',
+              values: series.sm_clock_mhz,
+              color: 'second',
+              text: (v) => unit(v, 0, 'MHz'),
+            },
+          ]}
         />
         <Chart
           {...frame}
           label="Power per GPU over time"
           minTop={50}
           axisText={(v) => fixed(v, 0)}
-          lines={[{ name: 'Power per GPU, W', values: series.power_w, color: 'third', text: (v) => unit(v, 0, 'W'), fill: true }]}
+          lines={[
+            {
+              name: 'Power per GPU, W',
+              values: series.power_w,
+              color: 'third',
+              text: (v) => unit(v, 0, 'W'),
+              fill: true,
+            },
+          ]}
         />
       </div>
       <BasisCharts series={series} window={window} />

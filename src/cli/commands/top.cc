@@ -9,17 +9,16 @@
 
 #include <atomic>
 #include <cerrno>
-#include <condition_variable>
 #include <csignal>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "base/file.h"
 #include "base/json_read.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "cli/commands/commands.h"
@@ -104,23 +103,18 @@ class Fetcher {
         ui_(std::move(ui)),
         wake_fd_(wake_fd),
         thread_([this](const std::stop_token& stop) { Loop(stop); }) {}
-  ~Fetcher() {
-    thread_.request_stop();
-    changed_.notify_all();
-  }
-
   // The level or the interval changed, or the person wants news at once.
   void Update(const TopUi& ui, bool now) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ui_ = ui;
       due_ = due_ || now;
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
   std::optional<TopData> Take() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return std::exchange(ready_, std::nullopt);
   }
 
@@ -129,13 +123,13 @@ class Fetcher {
     while (!stop.stop_requested()) {
       TopUi ui;
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         ui = ui_;
         due_ = false;
       }
       StatusOr<TopAnswers> answers = Ask(context_, ui, node_);
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         if (answers.ok()) {
           last_ = MakeTopData(*answers);
           if (ui.level == Level::kFleet) trends_.Extend(&last_);
@@ -147,28 +141,34 @@ class Fetcher {
       }
       const char byte = 'd';
       [[maybe_unused]] const ssize_t n = write(wake_fd_, &byte, 1);
-      std::unique_lock lock(mutex_);
-      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(ui.interval_s);
-      // A stored fleet does not change; only a person's step does.
-      while (!stop.stop_requested() && !due_) {
-        if (ui_.paused || last_.offline) {
-          changed_.wait_for(lock, std::chrono::hours(1));
-        } else if (changed_.wait_until(lock, until) == std::cv_status::timeout) {
-          break;
-        }
-      }
+      Rest(stop, MonotonicNow() + ui.interval_s * kMicrosPerSecond);
     }
   }
 
+  // Until news are due: at `until`, or when a person wants them.
+  void Rest(const std::stop_token& stop, Micros until) {
+    const MutexLock lock(mutex_);
+    while (!stop.stop_requested() && !due_) {
+      // A stored fleet does not change; only a person's step does.
+      if (Still()) {
+        changed_.Wait(mutex_, stop, [this]() FW_REQUIRES(mutex_) { return due_ || !Still(); });
+      } else if (!changed_.WaitFor(mutex_, stop, until - MonotonicNow(),
+                                   [this]() FW_REQUIRES(mutex_) { return due_ || Still(); })) {
+        return;
+      }
+    }
+  }
+  bool Still() const FW_REQUIRES(mutex_) { return ui_.paused || last_.offline; }
+
   Context& context_;
   const std::string node_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  TopUi ui_;
-  bool due_ = false;
-  TopData last_;
-  std::optional<TopData> ready_;
-  Trends trends_;
+  Mutex mutex_;
+  CondVar changed_;
+  TopUi ui_ FW_GUARDED_BY(mutex_);
+  bool due_ FW_GUARDED_BY(mutex_) = false;
+  TopData last_ FW_GUARDED_BY(mutex_);
+  std::optional<TopData> ready_ FW_GUARDED_BY(mutex_);
+  Trends trends_ FW_GUARDED_BY(mutex_);
   const int wake_fd_;
   std::jthread thread_;  // last: it uses the others
 };

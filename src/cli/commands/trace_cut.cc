@@ -12,7 +12,7 @@
 #include "cli/commands/trace.h"
 #include "cli/commands/trace_input.h"
 #include "trace/analysis/critical_path.h"
-#include "trace/export_chrome.h"
+#include "trace/export/chrome.h"
 
 namespace flopwatch::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include "cli/commands/trace.h"
 #include "cli/commands/trace_input.h"
 #include "cli/views/style.h"
+#include "trace/analysis/diff.h"
 #include "trace/analysis/run.h"
-#include "trace/diff.h"
 
 namespace flopwatch::cli {
 namespace {

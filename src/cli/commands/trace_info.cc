@@ -3,7 +3,7 @@
 
 #include "cli/commands/trace.h"
 #include "cli/commands/trace_input.h"
-#include "trace/info.h"
+#include "trace/report/info.h"
 
 namespace flopwatch::cli {
 namespace {

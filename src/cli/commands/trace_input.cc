@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <mutex>
 #include <thread>
 
 #include "base/file.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "cli/context_impl.h"
 #include "cli/views/style.h"
@@ -31,7 +31,7 @@ class Progress {
   }
   void Show(const trace::LoadProgress& p) {
     if (!on_) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const double share =
         p.bytes > 0 ? static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes) : 0;
     std::string text =
@@ -47,8 +47,8 @@ class Progress {
  private:
   Context& context_;
   const bool on_;
-  std::mutex mutex_;
-  bool shown_ = false;
+  Mutex mutex_;
+  bool shown_ FW_GUARDED_BY(mutex_) = false;
 };
 
 // "trace repotr x.json": the first path is a mistyped subcommand.

@@ -11,7 +11,7 @@
 
 #include "cli/command.h"
 #include "trace/analysis/analysis.h"
-#include "trace/load.h"
+#include "trace/import/load.h"
 #include "trace/losses.h"
 
 namespace flopwatch::cli {

@@ -10,7 +10,7 @@
 #include "cli/commands/trace.h"
 #include "cli/commands/trace_input.h"
 #include "trace/analysis/run.h"
-#include "trace/export_ops.h"
+#include "trace/export/operators.h"
 #include "trace/ops/ops.h"
 
 namespace flopwatch::cli {

@@ -4,13 +4,15 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <variant>
 
 #include "base/file.h"
 #include "cli/api_client.h"
 #include "cli/commands/trace.h"
 #include "cli/commands/trace_input.h"
-#include "cli/trace_tables.h"
 #include "store/memory_tables.h"
+#include "trace/export/sql_tables.h"
 
 namespace flopwatch::cli {
 namespace {
@@ -32,8 +34,43 @@ bool LooksLikeSql(const std::string& text) {
   return text.find_first_of(" \n\t") != std::string::npos && !std::filesystem::exists(text, ec);
 }
 
+void Put(std::optional<int64_t> v, size_t i, store::ColumnBlock* out) {
+  v ? out->Integer(i, *v) : out->Null(i);
+}
+void Put(double v, size_t i, store::ColumnBlock* out) { out->Double(i, v); }
+void Put(std::optional<bool> v, size_t i, store::ColumnBlock* out) {
+  v ? out->Boolean(i, *v) : out->Null(i);
+}
+void Put(std::optional<std::string_view> v, size_t i, store::ColumnBlock* out) {
+  v ? out->Text(i, *v) : out->Null(i);
+}
+
+// The trace room's tables as the engine takes them. `input` outlives the result.
+std::vector<store::MemoryTable> TablesOf(const trace::AnalysisInput& input) {
+  constexpr store::SqlType kTypes[] = {store::SqlType::kInteger, store::SqlType::kDouble,
+                                       store::SqlType::kBoolean, store::SqlType::kText};
+  std::vector<store::MemoryTable> out;
+  for (const trace::SqlSource& source : trace::SqlSources()) {
+    const auto table = std::make_shared<const trace::SqlTable>(input, source);
+    store::MemoryTable& t = out.emplace_back();
+    t.name = source.name;
+    t.help = source.help;
+    for (const trace::SqlColumn& c : source.columns)
+      t.columns.push_back({std::string(c.name), kTypes[c.value.index()], std::string(c.help)});
+    t.rows = [table] { return table->rows(); };
+    t.fill = [table](size_t column, uint64_t first, size_t count, store::ColumnBlock* block) {
+      const auto fill = [&](const auto value) {
+        table->ForEach(first, count,
+                       [&](size_t i, const trace::SqlRow& row) { Put(value(row), i, block); });
+      };
+      std::visit(fill, table->source().columns[column].value);
+    };
+  }
+  return out;
+}
+
 Status RunTraceSql(Context& context, TraceSqlOptions o) {
-  if (o.schema) return context.Write(TraceSchema());
+  if (o.schema) return context.Write(trace::SqlSchema());
   std::string query = o.query;
   if (!o.file.empty()) {
     FW_ASSIGN_OR_RETURN(query, ReadFile(o.file, kMaxSqlBytes));
@@ -57,7 +94,7 @@ Status RunTraceSql(Context& context, TraceSqlOptions o) {
   store::MemoryTables::Options engine;
   engine.memory_limit_mb = static_cast<uint64_t>(std::max(o.memory_mb, kMinMemoryMb));
   engine.threads = options.threads;
-  FW_ASSIGN_OR_RETURN(const auto tables, store::MemoryTables::Open(TraceTables(input), engine));
+  FW_ASSIGN_OR_RETURN(const auto tables, store::MemoryTables::Open(TablesOf(input), engine));
   auto result =
       tables->Query(query, {.max_rows = static_cast<uint64_t>(o.max_rows), .timeout = timeout});
   if (!result.ok()) {

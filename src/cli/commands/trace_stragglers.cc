@@ -7,7 +7,7 @@
 #include "cli/commands/trace_input.h"
 #include "cli/views/style.h"
 #include "trace/analysis/run.h"
-#include "trace/stragglers.h"
+#include "trace/analysis/stragglers.h"
 
 namespace flopwatch::cli {
 namespace {

@@ -1,4 +1,4 @@
-// cuBLAS's kernels before nvJet and XMMA (flops.md 4.4):
+// cuBLAS's kernels before nvJet and XMMA (docs/gemm.md, Families):
 //   [trt_]<volta|turing|ampere|maxwell>_[<out>_]<acc><mma>gemm_[<operand>_]<M>x<N>[_slicedAxB]
 //        [_ldg<n>][_relu][_f2f][_stages_<K>x<stages>]_<layouts>[_v1]
 // An instruction shape (884, 1688, 16816) means tensor cores; without one (sgemm, dgemm, hgemm,

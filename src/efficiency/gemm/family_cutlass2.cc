@@ -1,4 +1,4 @@
-// CUTLASS 2.x (flops.md 4.3), bare, wrapped (void cutlass::Kernel2<NAME>(...)), mangled
+// CUTLASS 2.x (docs/gemm.md, Families), bare, wrapped (void cutlass::Kernel2<NAME>(...)), mangled
 // (_ZN7cutlass7Kernel2I66NAME...) or as a template of GemmShapes:
 //   cutlass[_NN]_[wmma_]<tensorop|simt>_[<out>_]<acc><mma>[<math>]<gemm|fprop|dgrad|wgrad>
 //        [_<epilogue>][_<operand>]_<M>x<N>[_<K>x<stages>]_<layouts>_align<n>

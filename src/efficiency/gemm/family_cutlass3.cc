@@ -1,4 +1,4 @@
-// CUTLASS 3.x (flops.md 4.3): the procedural names of cuBLAS and the profiler
+// CUTLASS 3.x (docs/gemm.md, Families): the procedural names of cuBLAS and the profiler
 //   cutlass3x_smNN_<tensorop|bstensorop|simt>_[<acc><MxNxK>[math]]gemm[_block_scaled]
 //        _<A>_<B>_<acc>_<C>_<D>_<M>x<N>x<K>[_<cluster>]_<stages>_<layouts>_align<n>_...
 // and templates: void cutlass::device_kernel<...GemmUniversal<...CollectiveMma<

@@ -1,4 +1,4 @@
-// nvJet, cuBLAS's own GEMMs since CUDA 12.8 (flops.md 4.1; grids of B200 launches confirm tile,
+// nvJet, cuBLAS's own GEMMs since CUDA 12.8 (docs/gemm.md; grids of B200 launches confirm tile,
 // axes and cluster):
 //   nvjet[_smNN]_<sig>[_tf32]_<T1>x<T2>_<BK>x<STG>_<C1>x<C2>[_2cta]_<v|h>_<beta>[_coopA|B]
 //        [_splitK][_bias][_algoN][_Avec<n><fmt>_Bvec<n><fmt>...]_<LLL>

@@ -1,4 +1,4 @@
-// XMMA, NVIDIA's template kernels of cuBLAS, cuDNN and TensorRT (flops.md 4.2):
+// XMMA, NVIDIA's template kernels of cuBLAS, cuDNN and TensorRT (docs/gemm.md, Families):
 //   smNN_xmma_gemm_<A><D>_<B><acc>_<compute>_<tn>_<n>_tilesizeMxNxK[_cgasizeAxBxC][_stageS]
 //        [_warpsize..|_warpgroupsize..][_tensorMxNxK|_ffma...]..._kernel[__5x_cublas|_cudnn|_trt]
 //   smNN_xmma_<fprop|dgrad|wgrad>_implicit_gemm[_indexed]_<types>_<layouts>_tilesize...

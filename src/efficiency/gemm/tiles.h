@@ -1,4 +1,4 @@
-// What a tiled matrix product executes: equations 3 and 4 of the OFU paper (spec/ofu-paper.txt,
+// What a tiled matrix product executes: equations 3 and 4 of the OFU paper (arXiv 2605.20799,
 // IV-A), its overhead (2), the adjusted OFU (8), CTAs and waves.
 //
 //   M_eff    = ceil(ceil(M / tile_m) / cluster_m) * cluster_m * tile_m        (N alike)
@@ -9,7 +9,7 @@
 // Axes: every size here is along the axes of the tile. A tile read from a kernel of cuBLAS runs
 // along BLAS m and n, which are PyTorch's N and M: TileProblem() turns a PyTorch shape round.
 // Waves are kept apart on purpose: a last wave that fills few SMs adds no FLOPs, lowers tensor
-// activity and MFU alike, and so is no part of the overhead (flops.md 4.5).
+// activity and MFU alike, and so is no part of the overhead (docs/gemm.md, Formulas).
 // 128-bit arithmetic inside, results refused where they leave 63 bits. Pure; any thread.
 #ifndef FLOPWATCH_EFFICIENCY_GEMM_TILES_H_
 #define FLOPWATCH_EFFICIENCY_GEMM_TILES_H_
@@ -102,7 +102,7 @@ StatusOr<GroupedExecution> ExecuteGrouped(std::span<const int64_t> tokens, int64
 StatusOr<GroupedExecution> ExecuteGroupedKernel(const KernelInfo& info,
                                                 std::span<const int64_t> tokens, int64_t n,
                                                 int64_t k);
-// Expected padding of t tokens an expert, ceil(t/tile)*tile/t - 1 (flops.md 6.2).
+// Expected padding of t tokens an expert: ceil(t/tile)*tile/t - 1, large where t is small.
 StatusOr<double> ExpertPadding(double tokens_per_expert, int64_t tile_tokens);
 
 }  // namespace flopwatch::efficiency::gemm

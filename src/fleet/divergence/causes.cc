@@ -66,7 +66,8 @@ void OldMegatronMoe(const Facts& f, const Row& row, std::vector<Cause>* out) {
   if (!f.model_known()) Add(row, Standing::kRemote, Exactly(0.57), out);
 }
 
-// Llama-3.1-8B over exact: 1.035 at 2K, 1.125 at 8K, 1.364 at 32K, 1.696 at 128K (flops.md 2).
+// Llama-3.1-8B under a full-attention convention, over the exact count: 1.035 at 2K, 1.125 at 8K,
+// 1.364 at 32K, 1.696 at 128K tokens.
 void CausalHalf(const Facts& f, const Row& row, std::vector<Cause>* out) {
   if (!f.model_known()) Add(row, Standing::kOpen, {1.035, 1.70}, out);
 }
@@ -177,7 +178,7 @@ void DualDie(const Facts& f, const Row& row, std::vector<Cause>* out) {
   Add(row, Standing::kPossible, Exactly(0.5), out).title += ", the other way round";
 }
 
-// Peaks people leave in the code for every GPU, TFLOP/s dense BF16 (flops.md 6, row 21; 5.4).
+// Peaks people leave in the code for every GPU, TFLOP/s dense BF16 (docs/mfu.md, A wrong peak).
 void OtherGpu(const Facts& f, const Row& row, std::vector<Cause>* out) {
   if (f.peak.used.has_value()) return;
   struct Known {
@@ -230,13 +231,13 @@ constexpr std::string_view kConfigAdvice =
 using enum CauseGroup;
 constexpr Row kRows[] = {
     {kWrongPeak, "wrong peak", "divide by the dense peak of this GPU and precision",
-     "flops.md 6 #20, #21", kPeak, true, SeenPeak},
+     "Megatron-LM #1276, #1565; autoresearch #5", kPeak, true, SeenPeak},
     {"tensor_cores_bypassed",
      "the tensor pipes stand still: arithmetic runs elsewhere, or the "
      "counter is missing",
      "check the data type of the matmuls (FP32 without TF32, INT8 outside the tensor path), then "
      "the profiling counters",
-     "flops.md 6.1", kHardware, true, Bypassed},
+     "docs/divergence.md, What a ratio suggests", kHardware, true, Bypassed},
     {"accumulator_not_reset", "a FLOPs sum that is never reset",
      "divide the FLOPs of one interval by its own time", "Megatron-LM #1755", kFactor, true,
      Accumulator},
@@ -248,26 +249,28 @@ constexpr Row kRows[] = {
      "nothing is wrong with the MFU: show HFU beside it, and declare the recompute mode",
      "ofu-paper VI-C; DeepSpeed #3362", kHardware, false, Recomputed},
     {"hfu_as_mfu", "recomputed FLOPs counted in the MFU",
-     "report it as HFU: MFU leaves recompute out", "flops.md 1.3", kFactor, true, HfuAsMfu},
+     "report it as HFU: MFU leaves recompute out", "docs/mfu.md; arXiv 2204.02311, appendix B",
+     kFactor, true, HfuAsMfu},
     {"frozen_as_full", "LoRA or frozen weights counted as full training",
      "count 4N for frozen weights (no weight gradient), 6N for trained ones",
      "Megatron-Bridge #2409, #2416, #2571; Automodel #786", kFactor, true, FrozenAsFull},
     {"fp8_against_bf16_peak", "FP8 run against the BF16 peak",
      "state the precision mix: its effective peak is the harmonic mean (equation 12)",
-     "KempnerForge FP8 caveat, put right in flops.md 5.4", kPeak, true, Fp8AgainstBf16},
+     "KempnerForge FP8 caveat, put right in docs/mfu.md", kPeak, true, Fp8AgainstBf16},
     {"peak_doubled", "a peak twice the right one: the 2:4 sparse figure, or FP8 for a BF16 run",
      "divide by the dense peak of the precision that ran", "Megatron-LM #1276, #1565; miles #2353",
      kPeak, true, PeakDoubled},
     {"dual_die", "dies and packages mixed up: the peak of one times the number of the other",
-     "count GPUs as the peak does", "flops.md 6.1", kPeak, true, DualDie},
+     "count GPUs as the peak does", "docs/divergence.md, What a ratio suggests", kPeak, true,
+     DualDie},
     {"peak_of_other_gpu", "peak of another GPU", "look the peak up by the whole device name",
-     "autoresearch #5; flops.md 5.4", kPeak, true, OtherGpu},
+     "autoresearch #5; docs/mfu.md", kPeak, true, OtherGpu},
     {"counted_twice", "FLOPs counted twice",
      "a multiply-add is 2 FLOPs, once: look for a second "
      "factor 2",
      "PyTorch #134804; transformers #15006", kFactor, true, Doubled},
     {"mac_as_flop", "multiply-adds reported as FLOPs", "a multiply-add is 2 FLOPs",
-     "fvcore convention; flops.md 6 #23", kFactor, true, Halved},
+     "fvcore convention; transformers #15006", kFactor, true, Halved},
     {"virtual_pipeline", "every virtual pipeline stage adds the FLOPs of the whole model",
      "count the model once a rank", "Megatron-Bridge #4750", kFactor, true, VirtualPipeline},
     {"accumulation_forgotten", "gradient accumulation left out",
@@ -287,7 +290,7 @@ constexpr Row kRows[] = {
      "count attention from the sum of squared lengths",
      "Megatron-Bridge #3839, #4366; Megatron-LM #4103", kFlops, true, PackedAsOne},
     {"part_missing", "a part of the model is not counted (vision tower, MTP, indexer, teacher)",
-     kConfigAdvice, "flops.md 6.1", kFlops, true, PartMissing},
+     kConfigAdvice, "docs/divergence.md, What a ratio suggests", kFlops, true, PartMissing},
 };
 
 constexpr double kSameFlops = 0.01;
@@ -372,12 +375,6 @@ std::vector<Cause> CausesFor(const JobEvidence& job, const PeakReview& peak) {
   std::vector<Cause> out;
   AddCountings(facts, &out);
   for (const Row& row : kRows) row.add(facts, row, &out);
-  return out;
-}
-
-std::vector<CauseRow> CauseTable() {
-  std::vector<CauseRow> out;
-  for (const Row& row : kRows) out.push_back({row.id, row.source});
   return out;
 }
 

@@ -1,7 +1,7 @@
 // The candidate set: what is known to make an MFU disagree with the OFU, one row each
-// (reference/flops.md 6). A row says for which jobs it can be the cause at all, and what it does to
-// the number: reported MFU = factor x right MFU (recompute: OFU = factor x what it would be).
-// A new cause is one row of causes.cc and one case of tests/fleet/causes_test.cc.
+// (docs/divergence.md, Causes). A row says for which jobs it can be the cause at all, and what it
+// does to the number: reported MFU = factor x right MFU (recompute: OFU = factor x what it would
+// be). A new cause is one row of causes.cc and one case of tests/fleet/causes_test.cc.
 #ifndef FLOPWATCH_FLEET_DIVERGENCE_CAUSES_H_
 #define FLOPWATCH_FLEET_DIVERGENCE_CAUSES_H_
 
@@ -47,13 +47,6 @@ inline bool IsRecompute(const Cause& c) { return c.ofu_factor.high > 1; }
 
 // All that can be the cause for this job. Deterministic order.
 std::vector<Cause> CausesFor(const JobEvidence& job, const PeakReview& peak);
-
-struct CauseRow {
-  std::string_view id;  // of the row; a row may give several causes
-  std::string_view source;
-};
-// The table itself, for documentation and its test.
-std::vector<CauseRow> CauseTable();
 
 }  // namespace flopwatch::fleet
 

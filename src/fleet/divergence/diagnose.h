@@ -4,11 +4,11 @@
 //   h  = OFU / MFU of a healthy job (expectation.h)
 //   e' = MFU x h - OFU in points;  r' = r x h
 //
-// Verdict (reference/flops.md 6.1): agreement within 5 points and a ratio within 1.25; alarm beyond
-// 10 points or beyond a ratio of 1.25, after the expectation; in between: differs. An alarm needs
-// the ratio to be outside its own error bar, and a divergence that no supported cause explains must
-// be larger than what jobs of that many GPUs scatter by in the paper's Table III (scatter.h);
-// otherwise it is "scatter": shown, counted apart, no alarm.
+// Verdict (docs/divergence.md, Verdict): agreement within 5 points and a ratio within 1.25; alarm
+// beyond 10 points or beyond a ratio of 1.25, after the expectation; in between: differs. An alarm
+// needs the ratio to be outside its own error bar, and a divergence that no supported cause
+// explains must be larger than what jobs of that many GPUs scatter by in the paper's Table III
+// (scatter.h); otherwise it is "scatter": shown, counted apart, no alarm.
 //
 // Causes. Every cause of the candidate set, alone and with full recompute where that is not
 // declared, predicts a range of r. It fits where that range and the error bar of the observed r
@@ -35,13 +35,13 @@
 namespace flopwatch::fleet {
 
 struct Thresholds {
-  double agree_points = 0.05, alarm_points = 0.10, alarm_ratio = 1.25;  // flops.md 6.1
+  double agree_points = 0.05, alarm_points = 0.10, alarm_ratio = 1.25;
   double min_coverage = 0.5;  // of the GPU-seconds of the window
   double min_window_s = 300;  // ofu-paper IV-C: "at least several minutes"
   bool allow_scatter = true;  // of small jobs, Table III
 };
 
-inline constexpr double kTimingUncertainty = 0.01;  // of an MFU, flops.md 6.1
+inline constexpr double kTimingUncertainty = 0.01;  // of an MFU, from timing its steps
 // Half-width of OFU at 30 s sampling over 50 minutes: 0.22 points (ofu-paper table I).
 inline constexpr double kOfuHalfWidth = 0.0022;
 inline constexpr double kOfuHalfWidthWindow = 3000;  // s

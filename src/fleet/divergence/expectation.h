@@ -1,5 +1,5 @@
 // What a job whose numbers are all right would show. OFU sees what the hardware executes, MFU what
-// a formula counts, so OFU / MFU of a healthy job is not 1 (reference/flops.md 6.2):
+// a formula counts, so OFU / MFU of a healthy job is not 1 (docs/divergence.md):
 //
 //   OFU / MFU = (1 + tile overhead) x recompute x (1 + a/6) x (executed FLOPs / counted FLOPs)
 //
@@ -25,15 +25,15 @@ struct Range {
   Range Inverse() const { return {1 / high, 1 / low}; }
 };
 
-// Padding of ordinary training GEMMs where it is not known (flops.md 6.1: 2 to 5 %; the paper's
-// hybrid jobs, once counted right, show OFU / MFU of 1.03 to 1.05).
+// Padding of ordinary training GEMMs where it is not known: 2 to 5 % (the OFU paper's hybrid jobs,
+// once counted right, show OFU / MFU of 1.03 to 1.05).
 inline constexpr Range kUsualPadding{1.02, 1.05};
 // Attention where the model is not known: a between 0 and 0.18 (Llama-3.1-8B at 8K has 0.125).
 inline constexpr Range kUsualAttention{1.0, 1.03};
 // Full activation recompute: the whole forward again (4/3), less what lies outside the checkpointed
-// region (flops.md 1.3: 1.27 to 1.33 is usual; ofu-paper VI-C: 33/26 = 1.27).
+// region: 1.27 to 1.33 is usual (the OFU paper, VI-C: 33/26 = 1.27).
 inline constexpr Range kFullRecompute{1.27, 4.0 / 3};
-// Keys a causal kernel runs beyond the diagonal: half a tile of this many (flops.md 6.2).
+// Keys a causal kernel runs beyond the diagonal: half a tile of this many, as it skips whole tiles.
 inline constexpr double kDiagonalTile = 128;
 
 struct ExpectedFactor {

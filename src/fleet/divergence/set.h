@@ -1,5 +1,5 @@
-// MFU against OFU over a set of jobs, as the paper reports it for 608 (ofu-paper V-B, Table III;
-// reference/flops.md 3.5): correlation, mean absolute error, shares, groups. Pure functions.
+// MFU against OFU over a set of jobs, as the OFU paper reports it for 608 (V-B, Table III): see
+// docs/divergence.md, Sets. Correlation, mean absolute error, shares, groups. Pure functions.
 // e = MFU - OFU, MFU re-expressed against the right peak. Ratios 0..1; weights are counts of jobs
 // or GPU-seconds, and every result says how many jobs it is of.
 #ifndef FLOPWATCH_FLEET_DIVERGENCE_SET_H_

@@ -1,5 +1,5 @@
-// The exact counts (flops.md 1.2): every matrix product once, attention over exactly the pairs the
-// mask leaves.
+// The exact counts (docs/flops.md, What is counted): every matrix product once, attention over
+// exactly the pairs the mask leaves.
 #include <algorithm>
 
 #include "models/conventions/conventions.h"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "jobs/interval_list.h"
-#include "telemetry/sample.h"
 
 namespace flopwatch::store::duck {
 
@@ -18,7 +17,7 @@ JobExact::JobExact(Window window, std::vector<jobs::IntervalRecord> intervals,
   for (const auto& [entity, weight] : weights) largest = std::max(largest, entity);
   gpus_.resize(static_cast<size_t>(largest) + 2);
   for (const auto& [entity, weight] : weights) {
-    if (entity >= 0) gpus_[static_cast<size_t>(entity)].weight = weight;
+    if (entity >= 0) gpus_[static_cast<size_t>(entity)].fraction = weight;
   }
   std::sort(intervals.begin(), intervals.end(),
             [](const auto& a, const auto& b) { return a.entity < b.entity; });
@@ -73,7 +72,7 @@ JobExact::JobExact(Window window, std::vector<jobs::IntervalRecord> intervals,
   }
   plain_.reserve(gpus_.size());
   for (const Gpu& gpu : gpus_)
-    plain_.push_back(gpu.count == 0 && gpu.weight == 1 ? gpu.owners : kNotPlain);
+    plain_.push_back(gpu.count == 0 && gpu.fraction == 1 ? gpu.owners : kNotPlain);
   plain_.back() = kNotPlain;
 }
 
@@ -84,7 +83,7 @@ JobExact::OwnersId JobExact::IdOf(std::vector<int32_t> jobs) {
 }
 
 JobExact::Part* JobExact::OwnPart() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::unique_ptr<Part>& part = parts_[std::this_thread::get_id()];
   if (part == nullptr) {
     part = std::make_unique<Part>();
@@ -108,12 +107,11 @@ void JobExact::AddSlow(const RawColumns& in, size_t row, int32_t entity, int32_t
   const size_t index = IndexOf(entity);
   const Gpu& gpu = gpus_[index];
   const Micros ts = in.ts[row], begin = ts - in.span_ms.data[row] * kMicrosPerMilli;
-  const bool power_only = in.flags.has(row) && (in.flags.data[row] & telemetry::kMigParent) != 0;
   const auto add = [&](const Stretch& s) {
     if (ts <= s.from || begin >= s.to) return false;
     const double ms =
         static_cast<double>(std::min(ts, s.to) - std::max(begin, s.from)) / kMicrosPerMilli;
-    AddRow(in, row, ms * gpu.weight, power_only, part->Of(s.owners, model));
+    AddRow(in, row, ms, gpu.fraction, efficiency::CountedFor::kFleet, part->Of(s.owners, model));
     return true;
   };
   const auto see_with = [&](OwnersId owners) {
@@ -177,6 +175,7 @@ void JobExact::Rows(const RawColumns& in, const int32_t* entity, const int32_t* 
 
 void JobExact::Finish(
     const std::function<void(int32_t job, int32_t model, double share, const RawState&)>& f) {
+  MutexLock lock(mutex_);  // nobody is left to wait for; it says that parts_ is read
   all_.last.resize(owners_.size());
   all_.seen.resize(gpus_.size());
   for (const auto& [thread, part] : parts_) {

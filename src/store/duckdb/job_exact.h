@@ -12,12 +12,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "base/mutex.h"
 #include "jobs/job_index.h"
 #include "store/duckdb/raw_sums.h"
 #include "store/store.h"
@@ -47,7 +47,7 @@ class JobExact : public RowSink {
   struct Gpu {
     OwnersId owners = 0;            // of the whole window, where `count` is 0
     uint32_t begin = 0, count = 0;  // of stretches_
-    double weight = 1;
+    double fraction = 1;            // of its GPU
   };
   // What one thread has counted.
   struct Part {
@@ -78,8 +78,8 @@ class JobExact : public RowSink {
   std::vector<Stretch> stretches_;
   std::vector<std::vector<int32_t>> owners_;
   std::map<std::vector<int32_t>, OwnersId> ids_;
-  std::mutex mutex_;
-  absl::flat_hash_map<std::thread::id, std::unique_ptr<Part>> parts_;
+  Mutex mutex_;
+  absl::flat_hash_map<std::thread::id, std::unique_ptr<Part>> parts_ FW_GUARDED_BY(mutex_);
   Part all_;
 };
 

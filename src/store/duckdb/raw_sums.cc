@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
@@ -12,13 +13,13 @@
 namespace flopwatch::store::duck {
 namespace {
 
-using namespace telemetry;  // NOLINT: sample flags
+using efficiency::CountedFor;
 
-// No product whatever the values say; of these, those that say the tensor value is not one.
-// kModelUnknown is not among them: the model is looked up when reading.
-constexpr uint32_t kNoProduct = kTensorMissing | kClockMissing | kDeadCounter | kOutOfRange;
-constexpr uint32_t kNoTensor = kTensorMissing | kDeadCounter | kOutOfRange;
-constexpr uint32_t kIrregular = kNoProduct | kStaleRepeat | kCyclePath | kMigParent;
+// What keeps a row from being one that all values and no flag say everything of. kModelUnknown does
+// not: the model is looked up when reading.
+constexpr uint32_t kIrregular = efficiency::kNoWork | efficiency::kStaleRepeat |
+                                efficiency::kCyclePath | efficiency::kMigParent |
+                                efficiency::kFrozen;
 
 // Compiled twice where the build is for any x86-64, and chosen when the program starts. Not under
 // sanitizers: theirs are not yet awake then.
@@ -40,7 +41,9 @@ uint64_t Valid(const RawColumns::Column& c, size_t word) {
 }  // namespace
 
 void RawState::Add(const RawState& o) {
-  for (int i = 0; i < kRawCount; ++i) sums[i] += o.sums[i];
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] += o.sums[i];
+  cycle_work += o.cycle_work;
+  gr_active += o.gr_active;
   first_ts = std::min(first_ts, o.first_ts);
   last_ts = std::max(last_ts, o.last_ts);
 }
@@ -65,7 +68,7 @@ uint64_t RegularRows(const RawColumns& in, size_t first) {
   return regular;
 }
 
-FW_ALSO_AVX2 void AddRegular(const RawColumns& in, size_t begin, size_t end, double weight,
+FW_ALSO_AVX2 void AddRegular(const RawColumns& in, size_t begin, size_t end, double fraction,
                              RawState* out) {
   const int32_t *span_at = in.span_ms.data, *tensor_at = in.tensor.data, *clock_at = in.clock.data,
                 *sm_at = in.sm_active.data, *util_at = in.gpu_util.data, *power_at = in.power.data;
@@ -101,19 +104,21 @@ FW_ALSO_AVX2 void AddRegular(const RawColumns& in, size_t begin, size_t end, dou
     utils += in.gpu_util.data[i] * s;
     powers += in.power.data[i] * s;
   }
+  using enum UsageSum;
   auto& sums = out->sums;
-  sums[kRawSamples] += static_cast<double>(end - begin);
-  spans *= weight;
-  for (const Raw r : {kRawObserved, kRawComputable, kRawTensorSpan, kRawClockSpan, kRawSmActiveSpan,
-                      kRawUtilSpan, kRawPowerSpan}) {
-    sums[r] += spans;
+  sums[kSamples] += static_cast<double>(end - begin);
+  sums[kEnergy] += powers;  // of the board, whatever part of it the entity is
+  sums[kPowerSpan] += spans;
+  spans *= fraction;
+  for (const UsageSum s :
+       {kObserved, kComputable, kTensorSpan, kClockSpan, kSmActiveSpan, kGpuUtilSpan}) {
+    sums[s] += spans;
   }
-  sums[kRawProduct] += products * weight;
-  sums[kRawTensor] += tensors * weight;
-  sums[kRawClock] += clocks * weight;
-  sums[kRawSmActive] += sms * weight;
-  sums[kRawGpuUtil] += utils * weight;
-  sums[kRawPower] += powers * weight;
+  sums[kWork] += products * fraction;
+  sums[kTensor] += tensors * fraction;
+  sums[kClock] += clocks * fraction;
+  sums[kSmActive] += sms * fraction;
+  sums[kGpuUtil] += utils * fraction;
   Micros first = out->first_ts, last = out->last_ts;
   for (size_t k = begin; k < end; ++k) {
     first = std::min(first, in.ts[k]);
@@ -123,64 +128,34 @@ FW_ALSO_AVX2 void AddRegular(const RawColumns& in, size_t begin, size_t end, dou
   out->last_ts = last;
 }
 
-void AddRow(const RawColumns& in, size_t row, double span, bool power_only, RawState* out) {
-  auto& sums = out->sums;
+void AddRow(const RawColumns& in, size_t row, double span, double fraction, CountedFor whom,
+            RawState* out) {
   out->first_ts = std::min(out->first_ts, in.ts[row]);
   out->last_ts = std::max(out->last_ts, in.ts[row]);
-  if (in.power.has(row)) {
-    sums[kRawPower] += in.power.data[row] * span;
-    sums[kRawPowerSpan] += span;
-  }
-  if (power_only) return;
-  const uint32_t flags = in.flags.has(row) ? static_cast<uint32_t>(in.flags.data[row]) : 0;
-  const bool has_tensor = in.tensor.has(row), has_clock = in.clock.has(row);
-  const double tensor = has_tensor ? in.tensor.data[row] : 0,
-               clock = has_clock ? in.clock.data[row] : 0;
-  sums[kRawSamples] += 1;
-  sums[kRawObserved] += span;
-  bool computable = false;
-  if ((flags & kNoProduct) == 0) {
-    if (in.tensor_mhz.has(row)) {
-      computable = true;
-      sums[kRawCycleProduct] += in.tensor_mhz.data[row] * span;
-    } else if (has_tensor && has_clock) {
-      computable = true;
-      sums[kRawProduct] += tensor * clock * span;
-    }
-  }
-  if (computable) {
-    sums[kRawComputable] += span;
-    if ((flags & kCyclePath) != 0) sums[kRawCycles] += span;
-  } else {
-    // Charged to the first reason that applies.
-    const Raw reason = (flags & kTensorMissing) != 0  ? kRawTensorMissing
-                       : (flags & kClockMissing) != 0 ? kRawClockMissing
-                       : (flags & kDeadCounter) != 0  ? kRawDeadCounter
-                       : (flags & kOutOfRange) != 0   ? kRawOutOfRange
-                       : has_tensor                   ? kRawClockMissing
-                                                      : kRawTensorMissing;
-    sums[reason] += span;
-  }
-  if (has_tensor && (flags & kNoTensor) == 0) {
-    sums[kRawTensor] += tensor * span;
-    sums[kRawTensorSpan] += span;
-  }
-  if (has_clock) {
-    sums[kRawClock] += clock * span;
-    sums[kRawClockSpan] += span;
-  }
-  if (in.sm_active.has(row)) {
-    sums[kRawSmActive] += in.sm_active.data[row] * span;
-    sums[kRawSmActiveSpan] += span;
-  }
-  if (in.gpu_util.has(row)) {
-    sums[kRawGpuUtil] += in.gpu_util.data[row] * span;
-    sums[kRawUtilSpan] += span;
-  } else if (in.gr_active.has(row)) {
-    sums[kRawGrActive] += in.gr_active.data[row] * span;
-    sums[kRawUtilSpan] += span;
-  }
-  if ((flags & kStaleRepeat) != 0) sums[kRawStale] += span;
+  const auto value = [row](const RawColumns::Column& c) {
+    return c.has(row) ? c.data[row] : efficiency::StampedRow::kAbsent;
+  };
+  const bool cycles = in.tensor_mhz.has(row), has_util = in.gpu_util.has(row);
+  efficiency::StampedRow stamped;
+  stamped.flags = in.flags.has(row) ? static_cast<uint32_t>(in.flags.data[row]) : 0;
+  stamped.span = span;
+  stamped.fraction = fraction;
+  stamped.tensor_active = value(in.tensor);
+  stamped.sm_clock_mhz = value(in.clock);
+  stamped.sm_active = value(in.sm_active);
+  stamped.gpu_util = value(has_util ? in.gpu_util : in.gr_active);
+  stamped.power_w = value(in.power);
+  stamped.work = cycles ? in.tensor_mhz.data[row] : stamped.tensor_active * stamped.sm_clock_mhz;
+  efficiency::Account(stamped, efficiency::Work::kMhz, whom, [&](UsageSum sum, double v) {
+    (sum == UsageSum::kWork && cycles         ? out->cycle_work
+     : sum == UsageSum::kGpuUtil && !has_util ? out->gr_active
+                                              : out->sums[sum]) += v;
+  });
+}
+
+std::string RawFieldName(UsageSum sum) {
+  // With the work apart from the tensor activity, which has the same stem.
+  return sum == UsageSum::kWork ? "work" : std::string(efficiency::SpecOf(sum).stem);
 }
 
 // --- the functions ---
@@ -219,27 +194,26 @@ template <duckdb_type kTime>
 void SumsUpdate(duckdb_function_info, duckdb_data_chunk chunk, duckdb_aggregate_state* states) {
   const RawColumns in = ColumnsAt<kTime>(chunk, 2);
   const bool* of_gpu = Data<bool>(chunk, 0);
-  const double* weight = Data<double>(chunk, 1);
+  const double* fraction = Data<double>(chunk, 1);
   for (size_t first = 0; first < in.rows; first += 64) {
     const uint64_t regular = RegularRows(in, first);
     const size_t n = std::min<size_t>(64, in.rows - first);
     for (size_t i = 0; i < n;) {
       const size_t row = first + i;
       if (((regular >> i) & 1) == 0) {
-        const bool power_only =
-            !of_gpu[row] && in.flags.has(row) && (in.flags.data[row] & kMigParent) != 0;
         if (in.span_ms.has(row)) {
-          AddRow(in, row, in.span_ms.data[row] * weight[row], power_only, StateOf(states[row]));
+          AddRow(in, row, in.span_ms.data[row], fraction[row],
+                 of_gpu[row] ? CountedFor::kItself : CountedFor::kFleet, StateOf(states[row]));
         }
         ++i;
         continue;
       }
       size_t end = i + 1;
       while (end < n && ((regular >> end) & 1) != 0 && states[first + end] == states[row] &&
-             weight[first + end] == weight[row]) {
+             fraction[first + end] == fraction[row]) {
         ++end;
       }
-      AddRegular(in, row, first + end, weight[row], StateOf(states[row]));
+      AddRegular(in, row, first + end, fraction[row], StateOf(states[row]));
       i = end;
     }
   }
@@ -247,22 +221,19 @@ void SumsUpdate(duckdb_function_info, duckdb_data_chunk chunk, duckdb_aggregate_
 
 void SumsFinalize(duckdb_function_info, duckdb_aggregate_state* states, duckdb_vector result,
                   idx_t count, idx_t offset) {
-  for (int s = 0; s < kRawCount; ++s) {
-    auto* out =
-        static_cast<double*>(duckdb_vector_get_data(duckdb_struct_vector_get_child(result, s))) +
-        offset;
-    for (idx_t i = 0; i < count; ++i) out[i] = StateOf(states[i])->sums[s];
-  }
-  auto* first = static_cast<int64_t*>(
-                    duckdb_vector_get_data(duckdb_struct_vector_get_child(result, kRawCount))) +
+  idx_t child = 0;
+  const auto fill = [&](auto type, auto value) {
+    auto* out = static_cast<decltype(type)*>(
+                    duckdb_vector_get_data(duckdb_struct_vector_get_child(result, child++))) +
                 offset;
-  auto* last = static_cast<int64_t*>(
-                   duckdb_vector_get_data(duckdb_struct_vector_get_child(result, kRawCount + 1))) +
-               offset;
-  for (idx_t i = 0; i < count; ++i) {
-    first[i] = StateOf(states[i])->first_ts;
-    last[i] = StateOf(states[i])->last_ts;
-  }
+    for (idx_t i = 0; i < count; ++i) out[i] = value(*StateOf(states[i]));
+  };
+  for (const UsageSum sum : kStoredSums)
+    fill(double(), [&](const RawState& state) { return state.sums[sum]; });
+  fill(double(), [](const RawState& state) { return state.cycle_work; });
+  fill(double(), [](const RawState& state) { return state.gr_active; });
+  fill(int64_t(), [](const RawState& state) { return state.first_ts; });
+  fill(int64_t(), [](const RawState& state) { return state.last_ts; });
 }
 
 template <duckdb_type kTime>
@@ -317,11 +288,15 @@ Status Register(Connection* c, const char* name, const std::vector<duckdb_type>&
 }  // namespace
 
 Status RegisterRawSums(Connection* c) {
+  std::vector<std::string> fields;
+  for (const UsageSum sum : kStoredSums) fields.push_back(RawFieldName(sum));
+  fields.emplace_back(kCycleWorkField);
+  fields.emplace_back(kGrActiveField);
   std::vector<duckdb_logical_type> types;
   std::vector<const char*> names;
-  for (const std::string_view name : kRawNames) {
+  for (const std::string& field : fields) {
     types.push_back(duckdb_create_logical_type(DUCKDB_TYPE_DOUBLE));
-    names.push_back(name.data());
+    names.push_back(field.c_str());
   }
   for (const char* name : {"first_ts", "last_ts"}) {
     types.push_back(duckdb_create_logical_type(DUCKDB_TYPE_TIMESTAMP));

@@ -1,75 +1,65 @@
-// The sums of raw rows (rollup.h says what they mean), made in one pass by a function of our own
-// inside the engine.
+// The sums of raw rows, made in one pass by functions of our own inside the engine. What a row
+// counts for is efficiency/accounting.h; here is how its columns become one, and a fast path.
 //
 // Why not SQL: twenty sum(CASE ...) a row cost 80 ns of CPU a row; here a row whose values are all
 // there and unflagged costs two, because rows of one job lie together and their sums stay in
-// registers. What a row counts for is written once, in AddRow(), and AddRegular() is the same for
-// the rows nearly all are.
+// registers.
 //
-//   fw_sums(of_gpu, weight, ts, span_ms, flags, tensor_mhz, tensor_active, sm_clock_mhz, sm_active,
-//   gpu_util, gr_active,
-//           power_w)                  aggregate; a STRUCT of kRawNames (DOUBLE) and first_ts,
-//           last_ts, in stored integers
-//                                     times milliseconds
-//   fw_rows(sink, entity, model, ts, span_ms, ...)   aggregate that hands its rows to a RowSink;
-//   the result says nothing
+//   fw_sums(of_gpu, fraction, kRawArguments)        aggregate; a STRUCT of RawFieldName() (DOUBLE)
+//                                                   and first_ts, last_ts
+//   fw_rows(sink, entity, model, kRawArguments)     aggregate that hands its rows to a RowSink; the
+//                                                   result says nothing
 //
 // Both are harmless in the SQL of a user: they only compute.
 #ifndef FLOPWATCH_STORE_DUCKDB_RAW_SUMS_H_
 #define FLOPWATCH_STORE_DUCKDB_RAW_SUMS_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <string_view>
 
 #include "base/time.h"
+#include "efficiency/accounting.h"
 #include "store/duckdb/connection.h"
 #include "store/duckdb/handle.h"
 
 namespace flopwatch::store::duck {
 
-enum Raw : int {
-  kRawSamples,
-  kRawObserved,
-  kRawComputable,
-  kRawCycleProduct,  // tensor_mhz of the cycle path
-  kRawProduct,       // tensor activity x clock
-  kRawTensor,
-  kRawTensorSpan,
-  kRawClock,
-  kRawClockSpan,
-  kRawSmActive,
-  kRawSmActiveSpan,
-  kRawGpuUtil,
-  kRawGrActive,  // where GPU_UTIL is absent
-  kRawUtilSpan,
-  kRawPower,
-  kRawPowerSpan,
-  kRawTensorMissing,
-  kRawClockMissing,
-  kRawDeadCounter,
-  kRawOutOfRange,
-  kRawStale,
-  kRawCycles,
-  kRawCount,
-};
-inline constexpr std::array<std::string_view, kRawCount> kRawNames = {
-    "samples",        "observed",       "computable",    "cycle_product", "product",
-    "tensor",         "tensor_span",    "clock",         "clock_span",    "sm_active",
-    "sm_active_span", "gpu_util",       "gr_active",     "util_span",     "power",
-    "power_span",     "tensor_missing", "clock_missing", "dead_counter",  "out_of_range",
-    "stale",          "cycles"};
+using efficiency::PerSum;
+using efficiency::UsageSum;
+
+// The sums that rollups have a column for, in the order of their columns.
+inline constexpr auto kStoredSums = [] {
+  constexpr size_t kStored = static_cast<size_t>(
+      std::count_if(efficiency::kUsageSums.begin(), efficiency::kUsageSums.end(),
+                    [](const efficiency::UsageSumSpec& spec) { return spec.stored; }));
+  std::array<UsageSum, kStored> sums{};
+  size_t at = 0;
+  for (const efficiency::UsageSumSpec& spec : efficiency::kUsageSums) {
+    if (spec.stored) sums[at++] = spec.sum;
+  }
+  return sums;
+}();
 
 // Sums over rows: stored integers x ms. DOUBLE, because tensor x clock x ms of a large job passes
 // 2^63 within hours.
 struct RawState {
-  std::array<double, kRawCount> sums{};
+  PerSum<double> sums{};
+  // Work of the cycle path and duty cycles from GR_ACTIVE: stored at other scales than the columns
+  // whose sums they join once these are known.
+  double cycle_work = 0, gr_active = 0;
   Micros first_ts = std::numeric_limits<Micros>::max();
   Micros last_ts = std::numeric_limits<Micros>::min();
   void Add(const RawState& o);
 };
+
+// Names in the result of fw_sums(): each of kStoredSums, and the two sums beside them.
+std::string RawFieldName(UsageSum sum);
+inline constexpr std::string_view kCycleWorkField = "cycle_work", kGrActiveField = "gr_active";
 
 // Up to 2048 rows of a sample table, as the engine lays them out.
 struct RawColumns {
@@ -89,11 +79,11 @@ struct RawColumns {
 // Bit i: row first + i (first a multiple of 64) has every value, no flag that matters to a sum, and
 // no cycle totals.
 uint64_t RegularRows(const RawColumns& in, size_t first);
-// Rows [begin, end), all regular; each counts for its span times `weight`.
-void AddRegular(const RawColumns& in, size_t begin, size_t end, double weight, RawState* out);
-// Any row. It counts for `span` milliseconds; with `power_only` (a GPU whose instances count
-// instead) for power alone.
-void AddRow(const RawColumns& in, size_t row, double span, bool power_only, RawState* out);
+// Rows [begin, end), all regular: what AddRow() would add for each with its own span.
+void AddRegular(const RawColumns& in, size_t begin, size_t end, double fraction, RawState* out);
+// Any row, by efficiency::Account(). It counts for `span` milliseconds.
+void AddRow(const RawColumns& in, size_t row, double span, double fraction,
+            efficiency::CountedFor whom, RawState* out);
 
 // Receives the rows of one query from several threads at once, each a chunk at a time.
 class RowSink {

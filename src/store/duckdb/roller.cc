@@ -75,8 +75,8 @@ std::string GpuRollup(const Segment& segment, Rollup rollup, const InputScales& 
       continue;  // not "has rows": views outlive the answer to that
     kinds.push_back(fmt::format("SELECT make_timestamp(bucket) AS ts, {}, {} FROM ({})", keys,
                                 StoredSums(spec),
-                                HotSums(segment.alias(), kind, /*as_share_of_gpu=*/false, scales,
-                                        spec.step, keys, "true")));
+                                HotSums(segment.alias(), kind, efficiency::CountedFor::kItself,
+                                        scales, spec.step, keys, "true")));
   }
   return kinds.empty() ? std::string() : UnionAll(kinds);
 }
@@ -98,9 +98,10 @@ std::string InsertSql(const Segment& segment, Level level, EntityKind kind,
   const std::string keys = KeyList(spec);
   // In order of time and job: it costs little and the rows compress and prune far better.
   return fmt::format(
-      "INSERT INTO {0}.{1} SELECT make_timestamp(bucket), {2}, {3} FROM ({4}) ORDER BY bucket, {2}",
+      "INSERT INTO {0}.{1} BY NAME SELECT make_timestamp(bucket) AS ts, {2}, {3} FROM ({4}) ORDER "
+      "BY bucket, {2}",
       alias, spec.table, keys, StoredSums(spec),
-      HotSums(alias, kind, /*as_share_of_gpu=*/true, scales, spec.step, keys, where));
+      HotSums(alias, kind, efficiency::CountedFor::kFleet, scales, spec.step, keys, where));
 }
 
 }  // namespace

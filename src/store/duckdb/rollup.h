@@ -1,6 +1,6 @@
-// What a rollup row holds, and how it is made from raw rows (raw_sums.h adds them up). One
-// definition for gpu_minute, gpu_hour, job_minute, job_hour and fleet_minute, for the raw rows not
-// yet rolled up, and for exact queries by interval.
+// What a rollup row holds, and how it is made from raw rows (raw_sums.h adds them up): the stored
+// sums of efficiency::kUsageSums. One definition for gpu_minute, gpu_hour, job_minute, job_hour and
+// fleet_minute, for the raw rows not yet rolled up, and for exact queries by interval.
 //
 // A rollup row is a partial sum: late rows add another row with the same key, and readers add up.
 // OFU itself is not stored but the product of tensor activity and clock, so that the model's tensor
@@ -19,63 +19,12 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "store/duckdb/connection.h"
 #include "store/duckdb/raw_sums.h"
+#include "store/duckdb/sealed_files.h"
 #include "store/store.h"
 
 namespace flopwatch::store::duck {
-
-enum Sum : int {
-  kSamples,
-  kObserved,    // time samples stand for
-  kComputable,  // of it, with a product; whether the model's tensor clock is known is decided when
-                // reading
-  kProduct,     // tensor activity x clock x time
-  kTensor,
-  kTensorSpan,
-  kClock,
-  kClockSpan,
-  kSmActive,
-  kSmActiveSpan,
-  kGpuUtil,
-  kGpuUtilSpan,
-  kEnergy,
-  kPowerSpan,
-  kTensorMissing,  // the four: time without product, each row charged to one reason
-  kClockMissing,
-  kDeadCounter,
-  kOutOfRange,
-  kStale,
-  kCycles,  // of kComputable, from cycle totals
-  kSumCount,
-};
-
-struct SumName {
-  std::string_view gpu, job;
-};
-inline constexpr std::array<SumName, kSumCount> kSumNames = {{
-    {"samples", "samples"},
-    {"observed_ms", "observed_us"},
-    {"computable_ms", "computable_us"},
-    {"tensor_mhz_s", "tensor_khz_s"},
-    {"tensor_ms", "tensor_us"},
-    {"tensor_span_ms", "tensor_span_us"},
-    {"clock_mhz_s", "clock_khz_s"},
-    {"clock_span_ms", "clock_span_us"},
-    {"sm_active_ms", "sm_active_us"},
-    {"sm_active_span_ms", "sm_active_span_us"},
-    {"gpu_util_ms", "gpu_util_us"},
-    {"gpu_util_span_ms", "gpu_util_span_us"},
-    {"energy_j", "energy_mj"},
-    {"power_span_ms", "power_span_us"},
-    {"tensor_missing_ms", "tensor_missing_us"},
-    {"clock_missing_ms", "clock_missing_us"},
-    {"dead_counter_ms", "dead_counter_us"},
-    {"out_of_range_ms", "out_of_range_us"},
-    {"stale_ms", "stale_us"},
-    {"cycles_ms", "cycles_us"},
-}};
 
 enum class Rollup : uint8_t { kGpuMinute, kGpuHour, kJobMinute, kJobHour, kFleetMinute };
 inline constexpr int kRollupCount = 5;
@@ -90,9 +39,8 @@ struct RollupSpec {
                      // sum
 };
 const RollupSpec& SpecOf(Rollup rollup);
-inline std::string_view SumColumn(const RollupSpec& spec, int sum) {
-  return spec.fine ? kSumNames[sum].job : kSumNames[sum].gpu;
-}
+// The stem of a sum and the unit it is stored in: "observed_ms", or "observed_us" where it is fine.
+std::string SumColumn(UsageSum sum, bool fine);
 
 // How the fields a rollup reads are stored: stored integer / scale = canonical unit.
 struct InputScales {
@@ -108,30 +56,33 @@ inline constexpr double kTensorMhzScale = 1000;
 std::string RollupColumns(const RollupSpec& spec);
 
 // SELECT over raw rows of a hot segment's table of one kind: bucket (microseconds; 0 where step is
-// 0), `keys`, kSumCount sums in coarse units as DOUBLE, first_ts, last_ts; one row for each bucket
-// and key. Rows count as GPU tables count them (each entity its own time) or as job and fleet
-// tables do (a MIG instance by its share of the GPU; a GPU whose instances are counted, for power
-// alone). `where` may use the columns and rowid.
-std::string HotSums(std::string_view segment, telemetry::EntityKind kind, bool as_share_of_gpu,
-                    const InputScales& scales, Micros step, std::string_view keys,
-                    const std::string& where);
+// 0), `keys`, kStoredSums in coarse units as DOUBLE, first_ts, last_ts; one row for each bucket and
+// key. Rows count for their entity, as in GPU tables, or for the fleet, as in job and fleet tables.
+// `where` may use the columns and rowid.
+std::string HotSums(std::string_view segment, telemetry::EntityKind kind,
+                    efficiency::CountedFor whom, const InputScales& scales, Micros step,
+                    std::string_view keys, const std::string& where);
 
 // The sums of HotSums() as a row of `spec` stores them: rounded integers in its unit.
 std::string StoredSums(const RollupSpec& spec);
 // The sums of rollup rows of `spec`, each in coarse units:  "sum(observed_us) / 1e3 AS observed_ms,
 // ...".
 std::string RollupSums(const RollupSpec& spec);
+// SELECTs over sealed files of `spec`, one for each set of columns among them: a scan reads files
+// of one schema. A sum that is younger than a file is NULL in its rows, and counts as 0.
+std::vector<std::string> SealedRollup(const RollupSpec& spec, const std::string& directory,
+                                      const SealedFiles& files);
 // "sum(observed_us)::BIGINT AS observed_us, ...": merges rollup rows of the same unit (and gpus by
 // max).
 std::string MergeSums(const RollupSpec& spec);
 
-// The sums of one rollup row or of many, in coarse units.
+// The sums of one rollup row or of many, in coarse units; kModelUnknown is not among them.
 struct Sums {
-  std::array<double, kSumCount> v{};
+  PerSum<double> v{};
   Micros first_ts = 0, last_ts = 0;  // 0 = no sample
 };
 Sums SumsOf(const RawState& raw, const InputScales& scales);
-// From kSumCount columns and first_ts, last_ts, beginning at `column`.
+// From the columns of kStoredSums and first_ts, last_ts, beginning at `column`.
 Sums ReadSums(const Row& row, size_t column);
 // Adds them to `out` times `share`, applying the model's tensor clock.
 void AddSums(const Sums& sums, const ModelRecord* model, double share, UsageSums* out);

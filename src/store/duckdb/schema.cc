@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "store/duckdb/application.h"
+#include "store/duckdb/cat.h"
 #include "store/duckdb/rollup.h"
 #include "store/store.h"
 
@@ -67,6 +68,7 @@ const std::vector<Migration>& MetaMigrations() {
       {6, "whole numbers of unknown type in hot segments are decimals; nothing changes here", {}},
       // An older flopwatch would take the second frame for the end of the journal.
       {7, "frames of the journal fill blocks; nothing changes here", {}},
+      {8, "rollups of hot segments have frozen time; nothing changes here", {}},
   };
   return kMigrations;
 }
@@ -102,6 +104,12 @@ const std::vector<Migration>& SegmentMigrations() {
       // Likewise: columns that are there stay BIGINT.
       {6, "whole numbers of unknown type are decimals in columns made from now on", {}},
       {7, "frames of the journal fill blocks; nothing changes here", {}},
+      // An older flopwatch would count the span of a frozen row, which was 0, as observed. Files of
+      // version 1 are made with the columns of today.
+      {8,
+       "frozen time in rollups",
+       {Cat("ALTER TABLE {}.job_minute ADD COLUMN IF NOT EXISTS ",
+            SumColumn(efficiency::UsageSum::kFrozen, SpecOf(Rollup::kJobMinute).fine), " BIGINT")}},
   };
   return kMigrations;
 }

@@ -144,7 +144,7 @@ Sealer::Job Sealer::RollupJob(Rollup rollup, std::string source, std::string tag
           .order = std::string(spec.order),
           .key = spec.keys.front() == "model" ? std::string_view() : spec.keys.front(),
           .step = kMicrosPerDay,
-          .columns = spec.keys.size() + kSumCount + 3,
+          .columns = spec.keys.size() + kStoredSums.size() + 3,
           .tag = std::move(tag),
           .merged = merged};
 }
@@ -268,9 +268,8 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment,
 
 StatusOr<std::vector<SealedFile>> Sealer::WriteDay(Rollup rollup, Micros day,
                                                    const SealedFiles& inputs) {
-  return WriteMerged(RollupJob(rollup, ScanFiles(directory_, inputs, ", hive_partitioning = false"),
-                               "merged", true),
-                     day);
+  const std::string source = UnionAll(SealedRollup(SpecOf(rollup), directory_, inputs));
+  return WriteMerged(RollupJob(rollup, Cat("(", source, ")"), "merged", true), day);
 }
 
 StatusOr<std::vector<SealedFile>> Sealer::WriteRawDay(Micros day, const SealedFiles& inputs) {

@@ -15,6 +15,7 @@
 namespace flopwatch::store::duck {
 namespace {
 
+using efficiency::CountedFor;
 using telemetry::EntityKind;
 
 // Raw rows are looked up this much beyond the window for exact answers: a row at ts stands for (ts
@@ -90,9 +91,10 @@ StatusOr<std::string> UsageReader::Sql(const Ask& ask, Window w) {
     if (begin >= end) return;
     const RollupSpec& spec = SpecOf(rollup);
     const SealedFiles files = layout_.Select(spec.table, begin, end, ask.entity);
-    if (files.empty()) return;
-    add(ScanFiles(layout_.directory, files, ", hive_partitioning = false"), RollupSums(spec),
-        fmt::format("{} AND {}", Between(begin, end), ask.filter));
+    for (const std::string& scan : SealedRollup(spec, layout_.directory, files)) {
+      add(Cat("(", scan, ")"), RollupSums(spec),
+          fmt::format("{} AND {}", Between(begin, end), ask.filter));
+    }
   };
   if (ask.hour.has_value()) add_files(*ask.hour, hours_from, hours_to);
   add_files(ask.minute, from, hours_from);
@@ -108,7 +110,7 @@ StatusOr<std::string> UsageReader::Sql(const Ask& ask, Window w) {
       const Extent& extent = state.samples[static_cast<int>(kind)].extent;
       if (!extent.Overlaps(from, to)) continue;
       uint64_t mark = 0;
-      if (!ask.of_gpus) {
+      if (ask.whom == CountedFor::kFleet) {
         if (!marks.has_value()) {
           FW_ASSIGN_OR_RETURN(marks, ReadWatermarks(c_, *segment));
         }
@@ -116,7 +118,7 @@ StatusOr<std::string> UsageReader::Sql(const Ask& ask, Window w) {
       }
       rolled |= mark > 0;
       if (mark < extent.rows) {
-        leaves.push_back(HotSums(segment->alias(), kind, !ask.of_gpus, scales_, ask.step, ask.keys,
+        leaves.push_back(HotSums(segment->alias(), kind, ask.whom, scales_, ask.step, ask.keys,
                                  fmt::format("rowid >= {} AND {}", mark, where)));
       }
     }
@@ -124,7 +126,10 @@ StatusOr<std::string> UsageReader::Sql(const Ask& ask, Window w) {
   }
   if (leaves.empty()) return std::string();
   std::string sums;
-  for (const SumName& name : kSumNames) CatTo(&sums, "sum(", name.gpu, ") AS ", name.gpu, ", ");
+  for (const UsageSum s : kStoredSums) {
+    const std::string column = SumColumn(s, /*fine=*/false);
+    CatTo(&sums, "sum(", column, ") AS ", column, ", ");
+  }
   return fmt::format("SELECT bucket, {}{}min(first_ts), max(last_ts) FROM ({}) GROUP BY ALL", keys,
                      sums, UnionAll(leaves));
 }
@@ -217,7 +222,7 @@ StatusOr<std::vector<GpuUsage>> UsageReader::ByGpu(Window w, int32_t job) {
   FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
   Ask ask = {.minute = Rollup::kGpuMinute,
              .hour = Rollup::kGpuHour,
-             .of_gpus = true,
+             .whom = CountedFor::kItself,
              .keys = "entity, model"};
   absl::flat_hash_map<int32_t, double> shares;
   if (job != 0) {
@@ -304,7 +309,7 @@ StatusOr<std::vector<UsagePoint>> UsageReader::Gpu(int32_t entity, Window w, Mic
   FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
   return Series({.minute = Rollup::kGpuMinute,
                  .hour = Rollup::kGpuHour,
-                 .of_gpus = true,
+                 .whom = CountedFor::kItself,
                  .keys = "model",
                  .filter = fmt::format("entity = {}", entity),
                  .entity = entity,

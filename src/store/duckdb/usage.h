@@ -40,8 +40,8 @@ class UsageReader {
   struct Ask {
     Rollup minute;
     std::optional<Rollup> hour;
-    bool of_gpus = false;   // each entity its own time, hot rows straight from raw; else from
-                            // job_minute and the rows since
+    // kItself: hot rows straight from raw; kFleet: from job_minute and the rows since.
+    efficiency::CountedFor whom = efficiency::CountedFor::kFleet;
     std::string keys = "";  // beside the bucket: a subset of the keys of the tables
     std::string filter = "true";
     int32_t entity = 0;  // the only one asked for, to skip files; 0 = any
@@ -49,7 +49,7 @@ class UsageReader {
   };
   // Starts the snapshot and reads models and job sets.
   StatusOr<Transaction> Begin();
-  // SELECT of: bucket (microseconds), keys, kSumCount sums in coarse units, first_ts, last_ts.
+  // SELECT of: bucket (microseconds), keys, kStoredSums in coarse units, first_ts, last_ts.
   StatusOr<std::string> Sql(const Ask& ask, Window w);
   // Runs Sql() for whole-minute steps and calls f for each row.
   Status Steps(const Ask& ask, Window w, absl::FunctionRef<void(const Row&)> f);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
 #include <map>
 #include <utility>
 #include <vector>
@@ -71,6 +72,26 @@ std::string InUnits(const StoredField& f) {
   return fmt::format("r.{} / {:.17g}", QuoteName(f.column), f.stored_per_unit);
 }
 
+std::string NoFlag(uint32_t flags) { return fmt::format("r.flags & {} = 0", flags); }
+
+// The time a sample of a GPU stands for: none where the exporter said nothing new in it.
+std::string SpanOfSample() {
+  return Cat("CASE WHEN ", NoFlag(efficiency::kFrozen), " THEN r.span_ms ELSE 0 END / 1e3");
+}
+
+// The name of a number on disk: CASE source WHEN 2 THEN 'static' ELSE 'labels' END. The last name
+// stands for every other number as well.
+template <typename Kind>
+std::string NameOf(std::string_view column,
+                   std::initializer_list<std::pair<Kind, std::string_view>> names) {
+  std::string sql = Cat("CASE ", column);
+  for (const auto& [kind, name] : names) {
+    if (&name == &(names.end() - 1)->second) return Cat(sql, " ELSE '", name, "' END");
+    CatTo(&sql, " WHEN ", static_cast<int>(kind), " THEN '", name, "'");
+  }
+  return sql;
+}
+
 // samples, link_samples, ...: raw rows.
 std::string SamplesView(const Layout& layout, std::string_view table,
                         const std::vector<StoredField>& fields) {
@@ -102,11 +123,12 @@ std::string SamplesView(const Layout& layout, std::string_view table,
   std::string select =
       table == "samples"
           ? "r.ts, e.uuid AS gpu, nullif(e.gpu_instance, -1) AS gpu_instance, e.node, "
-            "m.name AS model, j.job, r.span_ms / 1e3 AS span_s, r.flags, "
+            "m.name AS model, j.job, " +
+                SpanOfSample() + " AS span_s, r.flags, "
           : "r.ts, e.uuid AS name, e.node, r.span_ms / 1e3 AS span_s, ";
   if (table == "samples" && tensor != nullptr && clock != nullptr) {
-    CatTo(&select, "CASE WHEN r.flags & 27 = 0 THEN coalesce(r.tensor_mhz / ", kTensorMhzScale,
-          ", ", InUnits(*tensor), " * ", InUnits(*clock),
+    CatTo(&select, "CASE WHEN ", NoFlag(efficiency::kNoWork), " THEN coalesce(r.tensor_mhz / ",
+          kTensorMhzScale, ", ", InUnits(*tensor), " * ", InUnits(*clock),
           ") / m.tensor_clock_max_mhz END AS ofu, ");
   }
   for (const StoredField& f : fields) CatTo(&select, InUnits(f), " AS ", QuoteName(f.column), ", ");
@@ -117,29 +139,46 @@ std::string SamplesView(const Layout& layout, std::string_view table,
       table, select, UnionAll(sources));
 }
 
-// Sums of a rollup in seconds, MHz s and J, times `share`, and the means they give.
+// Sums of a rollup in seconds, OFU s and J, times `share`, and the means they give. What needs the
+// model's tensor clock is not there where that is not known: those seconds are lost to the model.
 std::string RollupSelect(std::string_view share) {
-  const auto seconds = [&](Sum s) { return fmt::format("r.{} / 1e3{}", kSumNames[s].gpu, share); };
-  const auto mean = [](Sum total, Sum span, std::string_view factor) {
-    return fmt::format("r.{}{} / nullif(r.{}, 0)", kSumNames[total].gpu, factor,
-                       kSumNames[span].gpu);
+  const auto stored = [](UsageSum sum) { return "r." + SumColumn(sum, /*fine=*/false); };
+  std::string sql;
+  const auto column = [&](std::string_view expression, std::string_view name) {
+    CatTo(&sql, sql.empty() ? "" : ", ", expression, " AS ", name);
   };
-  return fmt::format(
-      "r.samples, {} AS gpu_seconds, "
-      "CASE WHEN m.tensor_clock_max_mhz > 0 THEN {} ELSE 0 END AS computable_s, "
-      "CASE WHEN r.computable_ms > 0 THEN r.tensor_mhz_s{} / m.tensor_clock_max_mhz END AS ofu_s, "
-      "CASE WHEN r.computable_ms > 0 THEN r.tensor_mhz_s * 1e3 / r.computable_ms / "
-      "m.tensor_clock_max_mhz END AS ofu, "
-      "{} AS tensor_active, {} AS sm_clock_mhz, {} AS sm_active, {} AS gpu_util, {} AS power_w, "
-      "r.energy_j{} AS energy_j, "
-      "{} AS tensor_missing_s, {} AS clock_missing_s, CASE WHEN m.tensor_clock_max_mhz > 0 THEN 0 "
-      "ELSE {} END AS "
-      "model_unknown_s, {} AS dead_counter_s, {} AS out_of_range_s, {} AS stale_s, {} AS cycles_s",
-      seconds(kObserved), seconds(kComputable), share, mean(kTensor, kTensorSpan, ""),
-      mean(kClock, kClockSpan, " * 1e3"), mean(kSmActive, kSmActiveSpan, ""),
-      mean(kGpuUtil, kGpuUtilSpan, ""), mean(kEnergy, kPowerSpan, " * 1e3"), share,
-      seconds(kTensorMissing), seconds(kClockMissing), seconds(kComputable), seconds(kDeadCounter),
-      seconds(kOutOfRange), seconds(kStale), seconds(kCycles));
+  for (const efficiency::UsageSumSpec& spec : efficiency::kUsageSums) {
+    const bool is_seconds = spec.unit == efficiency::SumUnit::kSeconds;
+    const std::string divided =
+        spec.share == efficiency::ShareRule::kWhole ? "" : std::string(share);
+    const std::string value = Cat(stored(spec.stored ? spec.sum : UsageSum::kComputable),
+                                  is_seconds ? " / 1e3" : "", divided);
+    switch (spec.sum) {
+      case UsageSum::kComputable:
+        column(Cat("CASE WHEN m.tensor_clock_max_mhz > 0 THEN ", value, " ELSE 0 END"), spec.view);
+        break;
+      case UsageSum::kModelUnknown:
+        column(Cat("CASE WHEN m.tensor_clock_max_mhz > 0 THEN 0 ELSE ", value, " END"), spec.view);
+        break;
+      case UsageSum::kWork: {
+        const std::string seconds = stored(spec.weight);
+        const auto ofu = [&](std::string_view work) {
+          return Cat("CASE WHEN ", seconds, " > 0 THEN ", work, " / m.tensor_clock_max_mhz END");
+        };
+        column(ofu(value), spec.view);
+        column(ofu(Cat(stored(spec.sum), " * 1e3 / ", seconds)), spec.mean);
+        break;
+      }
+      default:
+        if (!spec.mean.empty()) {
+          column(Cat(stored(spec.sum), is_seconds ? "" : " * 1e3", " / nullif(",
+                     stored(spec.weight), ", 0)"),
+                 spec.mean);
+        }
+        if (!spec.view.empty()) column(value, spec.view);
+    }
+  }
+  return sql;
 }
 
 // The rows of a rollup, hot and sealed, one for each key: late rows and open hours leave several
@@ -151,7 +190,8 @@ std::string RollupRows(const Layout& layout, Rollup rollup, const InputScales& s
   std::vector<std::string> sources;
   std::string schema = "SELECT NULL::TIMESTAMP AS ts";
   for (std::string_view key : spec.keys) CatTo(&schema, ", NULL::INTEGER AS ", key);
-  for (int s = 0; s < kSumCount; ++s) CatTo(&schema, ", NULL::BIGINT AS ", SumColumn(spec, s));
+  for (const UsageSum s : kStoredSums)
+    CatTo(&schema, ", NULL::BIGINT AS ", SumColumn(s, spec.fine));
   sources.push_back(
       schema +
       ", NULL::TIMESTAMP AS first_ts, NULL::TIMESTAMP AS last_ts, NULL::DATE AS day WHERE false");
@@ -231,42 +271,51 @@ std::string ApplicationView(const Layout& layout) {
   return ApplicationSelect(UnionAll(sources));
 }
 
-constexpr std::string_view kDescribing[] = {
-    "CREATE OR REPLACE VIEW gpus AS SELECT e.uuid AS gpu, nullif(e.gpu_instance, -1) AS "
-    "gpu_instance, e.node, "
-    "nullif(e.gpu_index, -1) AS gpu_index, coalesce(m.name, e.model_name) AS model, e.device, "
-    "e.pci_bus_id, e.driver, "
-    "e.mig_profile, nullif(e.sm_count, 0) AS sm_count, p.uuid AS parent, m.tensor_clock_max_mhz, "
-    "e.first_seen, "
-    "e.id AS entity FROM dim.entities e LEFT JOIN dim.entities p ON p.id = e.parent LEFT JOIN "
-    "dim.models m ON m.id = e.model "
-    "WHERE e.kind <= 1",
-    "CREATE OR REPLACE VIEW models AS SELECT name AS model, tensor_clock_max_mhz, nullif(sm_count, "
-    "0) AS sm_count, "
-    "nullif(tdp_w, 0) AS tdp_w, half_rate FROM dim.models",
-    "CREATE OR REPLACE VIEW jobs AS SELECT key AS job, name, user_name AS user, workflow, cluster, "
-    "CASE source WHEN 2 THEN 'static' ELSE 'labels' END AS source FROM dim.jobs",
-    "CREATE OR REPLACE VIEW job_intervals AS SELECT j.key AS job, e.uuid AS gpu, "
-    "nullif(e.gpu_instance, -1) AS "
-    "gpu_instance, e.node, nullif(v.rank, -1) AS rank, v.from_ts AS started, v.to_ts AS ended, "
-    "CASE v.source WHEN 2 THEN 'static' ELSE 'labels' END AS source, v.entity FROM (SELECT * FROM "
-    "meta.intervals QUALIFY "
-    "row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1) v LEFT JOIN dim.jobs j ON j.id = "
-    "v.job "
-    "LEFT JOIN dim.entities e ON e.id = v.entity WHERE v.to_ts IS NULL OR v.to_ts > v.from_ts",
-    "CREATE OR REPLACE VIEW fields AS SELECT column_name AS field, unit, "
-    "CASE kind WHEN 0 THEN 'ratio' WHEN 1 THEN 'gauge' ELSE 'counter' END AS kind, help FROM "
-    "meta.fields",
-    "CREATE OR REPLACE VIEW sealed_files AS SELECT tbl AS \"table\", path, rows, bytes, min_ts, "
-    "max_ts FROM meta.files",
-};
+// Views of the describing tables.
+std::vector<std::string> DescribingViews() {
+  const auto source = [](std::string_view column) {
+    return NameOf<jobs::Source>(
+        column, {{jobs::Source::kStaticFile, "static"}, {jobs::Source::kLabels, "labels"}});
+  };
+  const std::string kind_of_field =
+      NameOf<telemetry::FieldKind>("kind", {{telemetry::FieldKind::kRatio, "ratio"},
+                                            {telemetry::FieldKind::kGauge, "gauge"},
+                                            {telemetry::FieldKind::kCounter, "counter"}});
+  const std::string is_gpu = fmt::format("e.kind IN ({}, {})", static_cast<int>(EntityKind::kGpu),
+                                         static_cast<int>(EntityKind::kGpuInstance));
+  return {
+      "CREATE OR REPLACE VIEW gpus AS SELECT e.uuid AS gpu, nullif(e.gpu_instance, -1) AS "
+      "gpu_instance, e.node, nullif(e.gpu_index, -1) AS gpu_index, coalesce(m.name, e.model_name) "
+      "AS model, e.device, e.pci_bus_id, e.driver, e.mig_profile, nullif(e.sm_count, 0) AS "
+      "sm_count, p.uuid AS parent, m.tensor_clock_max_mhz, e.first_seen, e.id AS entity FROM "
+      "dim.entities e LEFT JOIN dim.entities p ON p.id = e.parent LEFT JOIN dim.models m ON m.id = "
+      "e.model WHERE " +
+          is_gpu,
+      "CREATE OR REPLACE VIEW models AS SELECT name AS model, tensor_clock_max_mhz, "
+      "nullif(sm_count, 0) AS sm_count, nullif(tdp_w, 0) AS tdp_w, half_rate FROM dim.models",
+      Cat("CREATE OR REPLACE VIEW jobs AS SELECT key AS job, name, user_name AS user, workflow, "
+          "cluster, ",
+          source("source"), " AS source FROM dim.jobs"),
+      Cat("CREATE OR REPLACE VIEW job_intervals AS SELECT j.key AS job, e.uuid AS gpu, "
+          "nullif(e.gpu_instance, -1) AS gpu_instance, e.node, nullif(v.rank, -1) AS rank, "
+          "v.from_ts AS started, v.to_ts AS ended, ",
+          source("v.source"),
+          " AS source, v.entity FROM (SELECT * FROM meta.intervals QUALIFY row_number() OVER "
+          "(PARTITION BY id ORDER BY seq DESC) = 1) v LEFT JOIN dim.jobs j ON j.id = v.job LEFT "
+          "JOIN dim.entities e ON e.id = v.entity WHERE v.to_ts IS NULL OR v.to_ts > v.from_ts"),
+      Cat("CREATE OR REPLACE VIEW fields AS SELECT column_name AS field, unit, ", kind_of_field,
+          " AS kind, help FROM meta.fields"),
+      "CREATE OR REPLACE VIEW sealed_files AS SELECT tbl AS \"table\", path, rows, bytes, min_ts, "
+      "max_ts FROM meta.files",
+  };
+}
 
 }  // namespace
 
 Status CreateViews(Connection* c, const Layout& layout, const DimensionTables& dimensions) {
   const std::vector<StoredField> fields = AllFields(dimensions);
   const InputScales scales = ScalesOf(dimensions);
-  std::vector<std::string> statements(std::begin(kDescribing), std::end(kDescribing));
+  std::vector<std::string> statements = DescribingViews();
   for (int k = 0; k < kEntityKinds; ++k) {
     const auto kind = static_cast<EntityKind>(k);
     if (kind == EntityKind::kGpuInstance) continue;

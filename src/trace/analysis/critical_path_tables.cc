@@ -6,8 +6,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "trace/analysis/analyses.h"
 #include "trace/analysis/critical_path.h"
+#include "trace/analysis/short_name.h"
 #include "trace/analysis/tables.h"
-#include "trace/short_name.h"
 
 namespace flopwatch::trace {
 namespace {

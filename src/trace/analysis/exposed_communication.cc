@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include "absl/container/flat_hash_map.h"
 #include "trace/analysis/analyses.h"
+#include "trace/analysis/collectives.h"
 #include "trace/analysis/tables.h"
-#include "trace/collectives.h"
 
 namespace flopwatch::trace {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 #include "trace/analysis/analyses.h"
+#include "trace/analysis/collectives.h"
 #include "trace/analysis/hta.h"
+#include "trace/analysis/stragglers.h"
 #include "trace/analysis/tables.h"
-#include "trace/collectives.h"
-#include "trace/stragglers.h"
 
 namespace flopwatch::trace {
 namespace {

@@ -1,9 +1,6 @@
-#include <algorithm>
-#include <atomic>
-#include <thread>
-
 #include "base/text.h"
 #include "trace/analysis/analyses.h"
+#include "trace/parallel.h"
 
 namespace flopwatch::trace {
 
@@ -58,17 +55,9 @@ StatusOr<const Analysis*> FindAnalysis(std::string_view name) {
 std::vector<AnalysisRun> RunAnalyses(const AnalysisInput& input,
                                      std::span<const Analysis* const> analyses) {
   std::vector<AnalysisRun> out(analyses.size());
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < analyses.size(); i = next++)
-      out[i] = {analyses[i], analyses[i]->run(input)};
-  };
-  const size_t threads =
-      std::min(analyses.size(), static_cast<size_t>(std::max(1, input.options().threads)));
-  std::vector<std::jthread> others;
-  for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
-  work();
-  others.clear();  // joins
+  ForEachOnThreads(analyses.size(), input.options().threads, [&](size_t i) {
+    out[i] = {analyses[i], analyses[i]->run(input)};
+  });
   return out;
 }
 

@@ -7,11 +7,11 @@
 #include <array>
 
 #include "trace/analysis/analyses.h"
+#include "trace/analysis/kernel_names.h"
 #include "trace/analysis/sm_load.h"
 #include "trace/analysis/tables.h"
 #include "trace/call_kind.h"
-#include "trace/findings/evidence.h"
-#include "trace/findings/kernel_names.h"
+#include "trace/name_test.h"
 
 namespace flopwatch::trace {
 namespace {

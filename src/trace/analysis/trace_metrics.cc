@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "trace/analysis/analyses.h"
+#include "trace/analysis/kernel_names.h"
 #include "trace/analysis/tables.h"
 #include "trace/call_kind.h"
-#include "trace/findings/evidence.h"
+#include "trace/name_test.h"
 
 namespace flopwatch::trace {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "trace/analysis/analysis.h"
+#include "trace/analysis/collectives.h"
 #include "trace/analysis/hta.h"
 #include "trace/analysis/tree.h"
-#include "trace/collectives.h"
 
 namespace flopwatch::trace {
 

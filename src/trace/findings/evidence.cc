@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/ascii.h"
 #include "base/text.h"
 
 namespace flopwatch::trace {
@@ -166,13 +165,5 @@ Interval Longest(const IntervalSet& set) {
   }
   return best;
 }
-
-bool HasAny(std::string_view text, std::initializer_list<std::string_view> parts) {
-  const std::string lower = absl::AsciiStrToLower(std::string(text));
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](std::string_view p) { return lower.find(p) != std::string::npos; });
-}
-
-bool IsPageable(std::string_view name) { return HasAny(name, {"pageable"}); }
 
 }  // namespace flopwatch::trace

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "trace/findings/finding.h"
 #include "trace/findings/measures.h"
+#include "trace/name_test.h"
 
 namespace flopwatch::trace {
 
@@ -71,28 +72,6 @@ class TopNames {
 
 // The longest of some intervals; {0, 0} of none.
 Interval Longest(const IntervalSet& set);
-
-// What of names decides once a name: a predicate with its answers kept by NameId.
-class NameTest {
- public:
-  NameTest(const StringPool& names, bool (*test)(std::string_view))
-      : names_(names), test_(test), known_(names.size(), 0) {}
-  bool operator()(NameId id) {
-    uint8_t& k = known_[id];
-    if (k == 0) k = test_(names_.Text(id)) ? 2 : 1;
-    return k == 2;
-  }
-
- private:
-  const StringPool& names_;
-  bool (*test_)(std::string_view);
-  std::vector<uint8_t> known_;
-};
-
-// Whether `text` has one of the parts in it, without regard to case.
-bool HasAny(std::string_view text, std::initializer_list<std::string_view> lower_case_parts);
-// A copy whose host side is pageable, as CUPTI names it ("Memcpy HtoD (Pageable -> Device)").
-bool IsPageable(std::string_view name);
 
 }  // namespace flopwatch::trace
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <thread>
 
 #include "absl/container/flat_hash_map.h"
 #include "trace/analysis/sm_load.h"
+#include "trace/parallel.h"
 
 namespace flopwatch::trace {
 namespace {
@@ -276,15 +276,9 @@ void RankMeasures::MeasureWaits() {
 }
 
 Measures::Measures(const AnalysisInput& input) : input_(input), ranks_(input.ranks().size()) {
-  const size_t workers = std::min<size_t>(
-      ranks_.size(), static_cast<size_t>(std::clamp(input.options().threads, 1, 64)));
-  const auto work = [&](size_t from) {
-    for (size_t i = from; i < ranks_.size(); i += workers)
-      ranks_[i] = std::make_unique<RankMeasures>(*input.ranks()[i]);
-  };
-  std::vector<std::jthread> threads;
-  for (size_t t = 1; t < workers; ++t) threads.emplace_back(work, t);
-  if (workers > 0) work(0);
+  ForEachOnThreads(ranks_.size(), std::min(input.options().threads, 64), [&](size_t i) {
+    ranks_[i] = std::make_unique<RankMeasures>(*input.ranks()[i]);
+  });
 }
 
 }  // namespace flopwatch::trace

@@ -4,17 +4,16 @@
 // a broken event) the text is parsed again from the right place, so the result is that of one
 // parser reading the file from its start, whatever the threads.
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <fmt/format.h>
+#include "base/mutex.h"
 #include "trace/import/gzip_reader.h"
 #include "trace/import/importers.h"
 #include "trace/import/kineto_blocks.h"
@@ -43,8 +42,7 @@ bool AcceptsKineto(const std::string&, bool is_folder, std::string_view prefix) 
 struct Job {
   std::unique_ptr<KinetoBlock> block;
   bool submitted = false;
-  // Of a submitted job, once done.
-  bool done = false;
+  bool done = false;  // guarded by the mutex of Parsers; what follows is the parser's until then
   size_t parser = 0;
   KinetoEventParser::Parsed parsed{};
   KinetoBatch batch;
@@ -63,14 +61,14 @@ class Parsers {
     job->submitted = true;
     job->done = false;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       queue_.push_back(job);
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   void Wait(const Job& job) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return job.done; });
+    const MutexLock lock(mutex_);
+    changed_.Wait(mutex_, [&] { return job.done; });
   }
 
  private:
@@ -79,8 +77,9 @@ class Parsers {
     for (;;) {
       Job* job = nullptr;
       {
-        std::unique_lock lock(mutex_);
-        if (!changed_.wait(lock, stop, [&] { return !queue_.empty(); })) break;
+        const MutexLock lock(mutex_);
+        const auto work = [&]() FW_REQUIRES(mutex_) { return !queue_.empty(); };
+        if (!changed_.Wait(mutex_, stop, work)) break;
         job = queue_.front();
         queue_.pop_front();
       }
@@ -89,16 +88,16 @@ class Parsers {
                                  &job->batch);
       job->parser = index;
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         job->done = true;
       }
-      changed_.notify_all();
+      changed_.NotifyAll();
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::deque<Job*> queue_;
+  Mutex mutex_;  // guards Job::done of submitted jobs too
+  CondVar changed_;
+  std::deque<Job*> queue_ FW_GUARDED_BY(mutex_);
   std::vector<std::jthread> threads_;  // joined before the rest goes
 };
 

@@ -41,11 +41,10 @@ KinetoBlocks::KinetoBlocks(std::unique_ptr<ByteReader> reader, size_t block_byte
   if (ahead_ > 0) thread_ = std::jthread([this](std::stop_token stop) { Run(stop); });
 }
 
-KinetoBlocks::~KinetoBlocks() =
-    default;  // the thread is asked to stop and joined first: it is the last member
+KinetoBlocks::~KinetoBlocks() = default;
 
 std::unique_ptr<KinetoBlock> KinetoBlocks::Take() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (free_.empty()) return std::make_unique<KinetoBlock>();
   std::unique_ptr<KinetoBlock> block = std::move(free_.back());
   free_.pop_back();
@@ -54,12 +53,12 @@ std::unique_ptr<KinetoBlock> KinetoBlocks::Take() {
 
 void KinetoBlocks::Recycle(std::unique_ptr<KinetoBlock> block) {
   if (block->capacity > 2 * block_bytes_ + kJsonPadding) return;  // of one long event
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   free_.push_back(std::move(block));
 }
 
 Status KinetoBlocks::stream_error() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return stream_error_;
 }
 
@@ -81,7 +80,7 @@ Status KinetoBlocks::Fill(KinetoBlock* block, size_t bytes) {
     if (!got.ok()) {
       at_end_ = true;
       if (got.status().code() != absl::StatusCode::kDataLoss) return got.status();
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stream_error_ = got.status();
       break;
     }
@@ -135,30 +134,31 @@ StatusOr<std::unique_ptr<KinetoBlock>> KinetoBlocks::Make() {
 void KinetoBlocks::Run(std::stop_token stop) {
   for (;;) {
     {
-      std::unique_lock lock(mutex_);
-      if (!changed_.wait(lock, stop, [&] { return ready_.size() < ahead_; })) return;
+      const MutexLock lock(mutex_);
+      const auto room = [&]() FW_REQUIRES(mutex_) { return ready_.size() < ahead_; };
+      if (!changed_.Wait(mutex_, stop, room)) return;
     }
     StatusOr<std::unique_ptr<KinetoBlock>> block = Make();
     const bool over = !block.ok() || *block == nullptr;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ready_.push_back(std::move(block));
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
     if (over) return;
   }
 }
 
 StatusOr<std::unique_ptr<KinetoBlock>> KinetoBlocks::Next() {
   if (ahead_ == 0) return Make();
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !ready_.empty(); });
+  MutexLock lock(mutex_);
+  changed_.Wait(mutex_, [&]() FW_REQUIRES(mutex_) { return !ready_.empty(); });
   if (!ready_.front().ok()) return ready_.front().status();
   if (*ready_.front() == nullptr) return std::unique_ptr<KinetoBlock>();
   StatusOr<std::unique_ptr<KinetoBlock>> block = std::move(ready_.front());
   ready_.pop_front();
-  lock.unlock();
-  changed_.notify_all();
+  lock.Unlock();
+  changed_.NotifyAll();
   return block;
 }
 

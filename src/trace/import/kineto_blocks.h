@@ -4,14 +4,14 @@
 #define FLOPWATCH_TRACE_IMPORT_KINETO_BLOCKS_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "trace/import/gzip_reader.h"
 
@@ -63,16 +63,17 @@ class KinetoBlocks {
   const size_t block_bytes_;
   const uint64_t max_text_bytes_;
   const size_t ahead_;
+  // Of whoever makes blocks: the thread where there is one, else the caller.
   std::vector<char> carry_;
   bool at_end_ = false, over_ = false;
   std::atomic<uint64_t> stored_read_{0}, text_bytes_{0};
 
-  mutable std::mutex mutex_;  // what follows
-  std::condition_variable_any changed_;
-  std::deque<StatusOr<std::unique_ptr<KinetoBlock>>> ready_;
-  std::vector<std::unique_ptr<KinetoBlock>> free_;
-  Status stream_error_;
-  std::jthread thread_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::deque<StatusOr<std::unique_ptr<KinetoBlock>>> ready_ FW_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<KinetoBlock>> free_ FW_GUARDED_BY(mutex_);
+  Status stream_error_ FW_GUARDED_BY(mutex_);
+  std::jthread thread_;  // the last member: it is joined before the others go
 };
 
 }  // namespace flopwatch::trace

@@ -7,10 +7,10 @@
 #include <functional>
 
 #include "base/text.h"
+#include "trace/analysis/stragglers.h"
 #include "trace/ops/ops.h"
 #include "trace/parallel.h"
 #include "trace/report/verdict.h"
-#include "trace/stragglers.h"
 
 namespace flopwatch::trace {
 namespace {

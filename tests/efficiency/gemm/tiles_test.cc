@@ -17,8 +17,8 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(Tiles, ThePapersExample) {
-  // flops.md 4.1: 256x160_64x4_2x1: 4096^3 -> 4096 x 4160 x 4096, 1.56 %; 4100^3 -> 4608 x 4160 x
-  // 4160, 15.7 %.
+  // The OFU paper's equations 3 and 4 for 256x160_64x4_2x1: 4096^3 -> 4096 x 4160 x 4096, 1.56 %;
+  // 4100^3 -> 4608 x 4160 x 4160, 15.7 %.
   const KernelInfo info = DecodeKernelName("nvjet_sm90_hsh_256x160_64x4_2x1");
   const auto tiling = TilingOf(info);
   ASSERT_TRUE(tiling.ok()) << tiling.status();
@@ -203,7 +203,7 @@ TEST(AdjustedOfu, EquationEight) {
 }
 
 TEST(Grouped, EachExpertIsPadded) {
-  // flops.md 6.2: ceil(t/T)*T/t - 1. 100 tokens in tiles of 64: 128 -> 28 %.
+  // ceil(t/T)*T/t - 1: 100 tokens in tiles of 64 run 128 -> 28 %.
   EXPECT_NEAR(*ExpertPadding(100, 64), 0.28, 1e-12);
   EXPECT_NEAR(*ExpertPadding(64, 64), 0, 1e-12);
   EXPECT_NEAR(*ExpertPadding(1, 128), 127, 1e-12);

@@ -1,19 +1,45 @@
-// The fleet: OFU now, over time, which jobs lose the most, which models there are, what could not be computed.
+// The fleet: OFU now, over time, which jobs lose the most, which models there are, what could not
+// be computed.
 import { apiUrl, Fleet, Job, Jobs, ModelUsage, Status } from '../api';
 import { count, fixed, gpuHours, percent, percentNumber, shortModel, unit } from '../format';
 import { useApi } from '../live';
 import { reasonLabel, reasons } from '../metrics';
 import { jobPath, link, route, windowOf } from '../route';
-import { Absent, CsvButton, Empty, Flags, Name, Ratio, Section, Table, TableColumn, Tile, Value, Waiting, When, whyNot } from '../ui';
+import {
+  Absent,
+  CsvButton,
+  Empty,
+  Flags,
+  Name,
+  Ratio,
+  Section,
+  Table,
+  TableColumn,
+  Tile,
+  Value,
+  Waiting,
+  When,
+  whyNot,
+} from '../ui';
 import { FleetCharts, Headline, seriesCsv, WindowNote } from '../usage';
 
 const kTopJobs = 10;
 
 function StatusTiles({ status, fleet }: { status: Status | null; fleet: Fleet }) {
-  const silent = status && status.gpus_reporting !== null ? status.gpus - status.gpus_reporting : null;
+  const silent =
+    status && status.gpus_reporting !== null ? status.gpus - status.gpus_reporting : null;
   return (
     <div class="tiles four">
-      <Tile name="GPUs reporting" note={silent ? `${count(silent)} silent` : status?.mode === 'offline' ? 'offline: from the store' : `on ${count(status?.nodes)} nodes`}>
+      <Tile
+        name="GPUs reporting"
+        note={
+          silent
+            ? `${count(silent)} silent`
+            : status?.mode === 'offline'
+              ? 'offline: from the store'
+              : `on ${count(status?.nodes)} nodes`
+        }
+      >
         <Value
           value={status?.gpus_reporting}
           text={`${count(status?.gpus_reporting)} / ${count(status?.gpus)}`}
@@ -24,10 +50,18 @@ function StatusTiles({ status, fleet }: { status: Status | null; fleet: Fleet })
         {count(status?.jobs_running)}
       </Tile>
       <Tile name={<Name id="lost" />} note="in the window">
-        <Value value={fleet.usage.ofu} text={gpuHours(fleet.usage.lost_gpu_seconds)} why={whyNot(fleet.usage)} />
+        <Value
+          value={fleet.usage.ofu}
+          text={gpuHours(fleet.usage.lost_gpu_seconds)}
+          why={whyNot(fleet.usage)}
+        />
       </Tile>
       <Tile name={<Name id="power" label="Power per GPU" />} note="mean in the window">
-        <Value value={fleet.usage.power_w} text={unit(fleet.usage.power_w, 0, 'W')} why="the exporters do not report it" />
+        <Value
+          value={fleet.usage.power_w}
+          text={unit(fleet.usage.power_w, 0, 'W')}
+          why="the exporters do not report it"
+        />
       </Tile>
     </div>
   );
@@ -39,12 +73,17 @@ function NoData({ status }: { status: Status | null }) {
     <Empty title="No samples in this window">
       {newest ? (
         <p>
-          The newest stored sample is of <When time={newest} />. <a href={link('/', { from: `${newest}`.replace(/T.*/, ''), to: newest })}>Show that day</a>.
+          The newest stored sample is of <When time={newest} />.{' '}
+          <a href={link('/', { from: `${newest}`.replace(/T.*/, ''), to: newest })}>
+            Show that day
+          </a>
+          .
         </p>
       ) : (
         <p>
-          Nothing has been stored yet. Start the server with exporters to scrape (<code>flopwatch serve --scrape http://NODE:9400/metrics</code>) and
-          look at <a href={link('/targets')}>Targets</a> for what they answer.
+          Nothing has been stored yet. Start the server with exporters to scrape (
+          <code>flopwatch serve --scrape http://NODE:9400/metrics</code>) and look at{' '}
+          <a href={link('/targets')}>Targets</a> for what they answer.
         </p>
       )}
     </Empty>
@@ -59,30 +98,76 @@ const jobColumns: TableColumn<Job>[] = [
     show: (j) => (
       <>
         <a href={link(jobPath(j.job))}>{j.job}</a>
-        {j.name && j.name !== j.job && !j.job.endsWith(`/${j.name}`) && <span class="sub">{j.name}</span>}
+        {j.name && j.name !== j.job && !j.job.endsWith(`/${j.name}`) && (
+          <span class="sub">{j.name}</span>
+        )}
       </>
     ),
   },
-  { id: 'user', name: 'User', text: true, minor: true, show: (j) => <Value value={j.user} text={j.user ?? ''} why="no label names a user" /> },
+  {
+    id: 'user',
+    name: 'User',
+    text: true,
+    minor: true,
+    show: (j) => <Value value={j.user} text={j.user ?? ''} why="no label names a user" />,
+  },
   { id: 'gpus', name: 'GPUs', minor: true, show: (j) => count(j.usage.gpus) },
-  { id: 'gpu_hours', name: <Name id="gpu_hours" />, minor: true, show: (j) => gpuHours(j.usage.gpu_seconds) },
-  { id: 'lost', name: <Name id="lost" />, show: (j) => <Value value={j.usage.ofu} text={gpuHours(j.usage.lost_gpu_seconds)} why={whyNot(j.usage)} /> },
-  { id: 'ofu', name: <><Name id="ofu" /> %</>, show: (j) => <Ratio value={j.usage.ofu} why={whyNot(j.usage)} /> },
-  { id: 'flags', name: 'Notes', text: true, minor: true, show: (j) => <Flags compact flags={j.flags.filter((f) => f !== 'exact')} /> },
+  {
+    id: 'gpu_hours',
+    name: <Name id="gpu_hours" />,
+    minor: true,
+    show: (j) => gpuHours(j.usage.gpu_seconds),
+  },
+  {
+    id: 'lost',
+    name: <Name id="lost" />,
+    show: (j) => (
+      <Value value={j.usage.ofu} text={gpuHours(j.usage.lost_gpu_seconds)} why={whyNot(j.usage)} />
+    ),
+  },
+  {
+    id: 'ofu',
+    name: (
+      <>
+        <Name id="ofu" /> %
+      </>
+    ),
+    show: (j) => <Ratio value={j.usage.ofu} why={whyNot(j.usage)} />,
+  },
+  {
+    id: 'flags',
+    name: 'Notes',
+    text: true,
+    minor: true,
+    show: (j) => <Flags compact flags={j.flags.filter((f) => f !== 'exact')} />,
+  },
 ];
 
 function TopJobs({ from, to }: { from: string; to: string }) {
-  const jobs = useApi<Jobs>(apiUrl('jobs', { from, to, sort: 'lost_gpu_seconds', limit: kTopJobs }));
+  const jobs = useApi<Jobs>(
+    apiUrl('jobs', { from, to, sort: 'lost_gpu_seconds', limit: kTopJobs }),
+  );
   return (
-    <Section title="Most lost GPU-hours" actions={<a href={link('/jobs', { sort: 'lost_gpu_seconds' })}>All jobs</a>}>
+    <Section
+      title="Most lost GPU-hours"
+      actions={<a href={link('/jobs', { sort: 'lost_gpu_seconds' })}>All jobs</a>}
+    >
       <Waiting loaded={jobs} height={kTopJobs * 30}>
         {(data) =>
           data.total === 0 ? (
             <Empty title="No job owned a GPU in this window">
-              <p>Jobs come from the exporters’ hpc_job or pod labels, or from a job file (docs/jobs.md).</p>
+              <p>
+                Jobs come from the exporters’ hpc_job or pod labels, or from a job file
+                (docs/jobs.md).
+              </p>
             </Empty>
           ) : (
-            <Table label="Jobs by lost GPU-hours" columns={jobColumns} rows={data.jobs} rowKey={(j) => j.job} />
+            <Table
+              label="Jobs by lost GPU-hours"
+              columns={jobColumns}
+              rows={data.jobs}
+              rowKey={(j) => j.job}
+            />
           )
         }
       </Waiting>
@@ -96,23 +181,46 @@ const modelColumns: TableColumn<ModelUsage>[] = [
     name: 'Model',
     text: true,
     show: (m) => (
-      <span title={m.tensor_clock_max_mhz === null ? 'not in the hardware table: no OFU' : `maximum tensor clock ${unit(m.tensor_clock_max_mhz, 0, 'MHz')}`}>
+      <span
+        title={
+          m.tensor_clock_max_mhz === null
+            ? 'not in the hardware table: no OFU'
+            : `maximum tensor clock ${unit(m.tensor_clock_max_mhz, 0, 'MHz')}`
+        }
+      >
         <Value value={m.model} text={shortModel(m.model ?? '')} why="the exporter names no model" />
       </span>
     ),
   },
   { id: 'gpus', name: 'GPUs', show: (m) => count(m.gpus) },
-  { id: 'ofu', name: <><Name id="ofu" /> %</>, show: (m) => <Ratio value={m.usage.ofu} why={whyNot(m.usage)} /> },
+  {
+    id: 'ofu',
+    name: (
+      <>
+        <Name id="ofu" /> %
+      </>
+    ),
+    show: (m) => <Ratio value={m.usage.ofu} why={whyNot(m.usage)} />,
+  },
   {
     id: 'coverage',
     name: <Name id="coverage" />,
-    show: (m) => <Value value={m.usage.coverage} text={percent(m.usage.coverage)} why="nothing was expected" />,
+    show: (m) => (
+      <Value value={m.usage.coverage} text={percent(m.usage.coverage)} why="nothing was expected" />
+    ),
   },
 ];
 
 function Models({ fleet }: { fleet: Fleet }) {
   if (fleet.models.length === 0) return <Empty title="No GPU reported" />;
-  return <Table label="GPU models" columns={modelColumns} rows={fleet.models} rowKey={(m) => m.model ?? ''} />;
+  return (
+    <Table
+      label="GPU models"
+      columns={modelColumns}
+      rows={fleet.models}
+      rowKey={(m) => m.model ?? ''}
+    />
+  );
 }
 
 function NotComputable({ fleet }: { fleet: Fleet }) {
@@ -129,7 +237,13 @@ function NotComputable({ fleet }: { fleet: Fleet }) {
             </td>
             <td>
               {gpuHours(n.gpu_seconds)} GPU-h
-              <span class="sub">{fleet.usage.gpu_seconds > 0 ? percent(n.gpu_seconds / fleet.usage.gpu_seconds) : <Absent why="nothing was expected" />}</span>
+              <span class="sub">
+                {fleet.usage.gpu_seconds > 0 ? (
+                  percent(n.gpu_seconds / fleet.usage.gpu_seconds)
+                ) : (
+                  <Absent why="nothing was expected" />
+                )}
+              </span>
             </td>
           </tr>
         ))}
@@ -146,21 +260,35 @@ export function FleetPage() {
   return (
     <Waiting loaded={fleet} height={560}>
       {(data) => {
-        const seen = data.usage.observed_gpu_seconds > 0 || (data.now?.observed_gpu_seconds ?? 0) > 0;
+        const seen =
+          data.usage.observed_gpu_seconds > 0 || (data.now?.observed_gpu_seconds ?? 0) > 0;
         return (
           <>
             <div class="hero card">
-              {data.now ? <Headline usage={data.now} title="OFU now, last 5 min" /> : <Headline usage={data.usage} title="OFU" />}
+              {data.now ? (
+                <Headline usage={data.now} title="OFU now, last 5 min" />
+              ) : (
+                <Headline usage={data.usage} title="OFU" />
+              )}
               <div class="hero-side">
                 <div class="hero-window">
                   <Name id="ofu" label="OFU in the window" />{' '}
                   <b>
-                    <Value value={data.usage.ofu} text={percent(data.usage.ofu)} why={whyNot(data.usage)} />
+                    <Value
+                      value={data.usage.ofu}
+                      text={percent(data.usage.ofu)}
+                      why={whyNot(data.usage)}
+                    />
                   </b>
-                  {data.usage.ofu_ci95 !== null && <span class="ci">± {fixed(data.usage.ofu_ci95 * 100, data.usage.ofu_ci95 < 0.00095 ? 2 : 1)}</span>}
+                  {data.usage.ofu_ci95 !== null && (
+                    <span class="ci">
+                      ± {fixed(data.usage.ofu_ci95 * 100, data.usage.ofu_ci95 < 0.00095 ? 2 : 1)}
+                    </span>
+                  )}
                   <span class="sub">
-                    <Name id="coverage" /> {percent(data.usage.coverage)} of {gpuHours(data.usage.gpu_seconds)} GPU-h,{' '}
-                    <Name id="gpu_util" /> {percentNumber(data.usage.gpu_util)} %
+                    <Name id="coverage" /> {percent(data.usage.coverage)} of{' '}
+                    {gpuHours(data.usage.gpu_seconds)} GPU-h, <Name id="gpu_util" />{' '}
+                    {percentNumber(data.usage.gpu_util)} %
                   </span>
                 </div>
                 <StatusTiles status={status.data} fleet={data} />

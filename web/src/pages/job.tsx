@@ -5,7 +5,22 @@ import { fixed, gpuHours, percent, shortModel, shortUuid, unit } from '../format
 import { useApi } from '../live';
 import { reasons } from '../metrics';
 import { gpuPath, jobPath, link, navigate, route, windowOf, withQuery } from '../route';
-import { CsvButton, Dot, Empty, Flags, Name, Pager, Ratio, Section, Table, TableColumn, Value, Waiting, When, whyNot } from '../ui';
+import {
+  CsvButton,
+  Dot,
+  Empty,
+  Flags,
+  Name,
+  Pager,
+  Ratio,
+  Section,
+  Table,
+  TableColumn,
+  Value,
+  Waiting,
+  When,
+  whyNot,
+} from '../ui';
 import { clockShare, Headline, UsageCharts, UsageTiles } from '../usage';
 
 const kPage = 128;
@@ -13,9 +28,10 @@ const kStripCells = 4096;
 const notReported = 'the exporter does not report it';
 
 type Key = (g: JobGpu) => number | string | null;
+const padded = (n: number) => String(n).padStart(4, '0');
 const keys: Record<string, Key> = {
   rank: (g) => g.rank,
-  place: (g) => `${g.node ?? ''}:${String(g.index ?? 0).padStart(4, '0')}:${String(g.gpu_instance ?? -1).padStart(4, '0')}`,
+  place: (g) => `${g.node ?? ''}:${padded(g.index ?? 0)}:${padded(g.gpu_instance ?? -1)}`,
   ofu: (g) => g.usage.ofu,
   tensor: (g) => g.usage.tensor_active,
   clock: (g) => g.usage.sm_clock_mhz,
@@ -37,17 +53,28 @@ function sorted(gpus: JobGpu[], sort: string, direction: string): JobGpu[] {
   });
 }
 
-const nameOf = (g: JobGpu): string => `${g.node ?? '?'}:${g.index ?? '?'}${g.gpu_instance !== null ? `/${g.gpu_instance}` : ''}`;
+const nameOf = (g: JobGpu): string =>
+  `${g.node ?? '?'}:${g.index ?? '?'}${g.gpu_instance !== null ? `/${g.gpu_instance}` : ''}`;
 const gpuLink = (g: JobGpu): string => link(gpuPath(g.gpu), { gpu_instance: g.gpu_instance });
 
-const losses = (g: JobGpu): string[] => Object.keys(g.usage.lost_s).filter((reason) => g.usage.lost_s[reason] > 0);
+const losses = (g: JobGpu): string[] =>
+  Object.keys(g.usage.lost_s).filter((reason) => g.usage.lost_s[reason] > 0);
 
 function columns(gpus: JobGpu[]): TableColumn<JobGpu>[] {
   const maxPower = Math.max(1, ...gpus.map((g) => g.usage.power_w ?? 0));
   const ranked = gpus.some((g) => g.rank !== null);
   return [
     ...(ranked
-      ? [{ id: 'rank', name: 'Rank', sort: 'rank', first: 'asc' as const, minor: true, show: (g: JobGpu) => <Value value={g.rank} text={String(g.rank)} why="not known" /> }]
+      ? [
+          {
+            id: 'rank',
+            name: 'Rank',
+            sort: 'rank',
+            first: 'asc' as const,
+            minor: true,
+            show: (g: JobGpu) => <Value value={g.rank} text={String(g.rank)} why="not known" />,
+          },
+        ]
       : []),
     {
       id: 'gpu',
@@ -62,14 +89,67 @@ function columns(gpus: JobGpu[]): TableColumn<JobGpu>[] {
         </a>
       ),
     },
-    { id: 'model', name: 'Model', text: true, minor: true, show: (g) => <Value value={g.model} text={shortModel(g.model ?? '')} why="the exporter names no model" /> },
-    { id: 'ofu', name: <><Name id="ofu" /> %</>, sort: 'ofu', first: 'asc', show: (g) => <Ratio value={g.usage.ofu} why={whyNot(g.usage)} /> },
-    { id: 'tensor', name: <><Name id="tensor_active" label="Tensor" /> %</>, sort: 'tensor', minor: true, show: (g) => <Ratio value={g.usage.tensor_active} why={notReported} tone="second" /> },
-    { id: 'clock', name: <Name id="sm_clock" />, sort: 'clock', first: 'asc', minor: true, show: (g) => <Value value={g.usage.sm_clock_mhz} text={unit(g.usage.sm_clock_mhz, 0, 'MHz')} why={notReported} /> },
-    { id: 'util', name: <Name id="gpu_util" />, sort: 'util', minor: true, show: (g) => <Value value={g.usage.gpu_util} text={percent(g.usage.gpu_util)} why={notReported} /> },
+    {
+      id: 'model',
+      name: 'Model',
+      text: true,
+      minor: true,
+      show: (g) => (
+        <Value value={g.model} text={shortModel(g.model ?? '')} why="the exporter names no model" />
+      ),
+    },
+    {
+      id: 'ofu',
+      name: (
+        <>
+          <Name id="ofu" /> %
+        </>
+      ),
+      sort: 'ofu',
+      first: 'asc',
+      show: (g) => <Ratio value={g.usage.ofu} why={whyNot(g.usage)} />,
+    },
+    {
+      id: 'tensor',
+      name: (
+        <>
+          <Name id="tensor_active" label="Tensor" /> %
+        </>
+      ),
+      sort: 'tensor',
+      minor: true,
+      show: (g) => <Ratio value={g.usage.tensor_active} why={notReported} tone="second" />,
+    },
+    {
+      id: 'clock',
+      name: <Name id="sm_clock" />,
+      sort: 'clock',
+      first: 'asc',
+      minor: true,
+      show: (g) => (
+        <Value
+          value={g.usage.sm_clock_mhz}
+          text={unit(g.usage.sm_clock_mhz, 0, 'MHz')}
+          why={notReported}
+        />
+      ),
+    },
+    {
+      id: 'util',
+      name: <Name id="gpu_util" />,
+      sort: 'util',
+      minor: true,
+      show: (g) => (
+        <Value value={g.usage.gpu_util} text={percent(g.usage.gpu_util)} why={notReported} />
+      ),
+    },
     {
       id: 'power',
-      name: <><Name id="power" /> W</>,
+      name: (
+        <>
+          <Name id="power" /> W
+        </>
+      ),
       sort: 'power',
       minor: true,
       show: (g) => (
@@ -83,18 +163,68 @@ function columns(gpus: JobGpu[]): TableColumn<JobGpu>[] {
         </span>
       ),
     },
-    { id: 'hours', name: <Name id="gpu_hours" />, sort: 'hours', minor: true, show: (g) => gpuHours(g.usage.gpu_seconds) },
-    { id: 'coverage', name: <Name id="coverage" />, sort: 'coverage', first: 'asc', show: (g) => <Value value={g.usage.coverage} text={percent(g.usage.coverage)} why="nothing was expected in the window" /> },
+    {
+      id: 'hours',
+      name: <Name id="gpu_hours" />,
+      sort: 'hours',
+      minor: true,
+      show: (g) => gpuHours(g.usage.gpu_seconds),
+    },
+    {
+      id: 'coverage',
+      name: <Name id="coverage" />,
+      sort: 'coverage',
+      first: 'asc',
+      show: (g) => (
+        <Value
+          value={g.usage.coverage}
+          text={percent(g.usage.coverage)}
+          why="nothing was expected in the window"
+        />
+      ),
+    },
     { id: 'notes', name: 'Notes', text: true, show: (g) => <Flags compact flags={losses(g)} /> },
   ];
 }
 
 function gpusCsv(gpus: JobGpu[]): { header: string[]; rows: Cell[][] } {
   return {
-    header: ['rank', 'node', 'index', 'gpu', 'gpu_instance', 'model', 'ofu', 'ofu_reason', 'tensor_active', 'sm_clock_mhz', 'gpu_util', 'power_w', 'energy_j', 'gpu_seconds', 'coverage'],
+    header: [
+      'rank',
+      'node',
+      'index',
+      'gpu',
+      'gpu_instance',
+      'model',
+      'ofu',
+      'ofu_reason',
+      'tensor_active',
+      'sm_clock_mhz',
+      'gpu_util',
+      'power_w',
+      'energy_j',
+      'gpu_seconds',
+      'coverage',
+    ],
     rows: gpus.map((g) => {
       const u = g.usage;
-      return [g.rank, g.node, g.index, g.gpu, g.gpu_instance, g.model, u.ofu, u.ofu_reason, u.tensor_active, u.sm_clock_mhz, u.gpu_util, u.power_w, u.energy_j, u.gpu_seconds, u.coverage];
+      return [
+        g.rank,
+        g.node,
+        g.index,
+        g.gpu,
+        g.gpu_instance,
+        g.model,
+        u.ofu,
+        u.ofu_reason,
+        u.tensor_active,
+        u.sm_clock_mhz,
+        u.gpu_util,
+        u.power_w,
+        u.energy_j,
+        u.gpu_seconds,
+        u.coverage,
+      ];
     }),
   };
 }
@@ -105,7 +235,10 @@ function Strip({ gpus }: { gpus: JobGpu[] }) {
   if (gpus.length < 2 || known.length === 0) return null;
   const top = Math.max(...known);
   const low = Math.min(...known);
-  const shown = sorted(gpus, gpus.some((g) => g.rank !== null) ? 'rank' : 'place', 'asc').slice(0, kStripCells);
+  const shown = sorted(gpus, gpus.some((g) => g.rank !== null) ? 'rank' : 'place', 'asc').slice(
+    0,
+    kStripCells,
+  );
   return (
     <div class="strip-box">
       <div class="strip">
@@ -114,14 +247,22 @@ function Strip({ gpus }: { gpus: JobGpu[] }) {
             key={`${g.gpu}/${g.gpu_instance}`}
             href={gpuLink(g)}
             class={g.usage.ofu === null ? 'unknown' : ''}
-            style={g.usage.ofu === null ? {} : { '--share': String(Math.round((100 * g.usage.ofu) / Math.max(top, 0.01))) }}
-            title={`${g.rank !== null ? `rank ${g.rank}, ` : ''}${nameOf(g)}: OFU ${g.usage.ofu === null ? whyNot(g.usage) : percent(g.usage.ofu)}`}
+            style={
+              g.usage.ofu === null
+                ? {}
+                : { '--share': String(Math.round((100 * g.usage.ofu) / Math.max(top, 0.01))) }
+            }
+            title={
+              `${g.rank !== null ? `rank ${g.rank}, ` : ''}${nameOf(g)}: ` +
+              `OFU ${g.usage.ofu === null ? whyNot(g.usage) : percent(g.usage.ofu)}`
+            }
             aria-label={`${nameOf(g)} OFU ${percent(g.usage.ofu)}`}
           />
         ))}
       </div>
       <span class="note">
-        one cell a GPU, {percent(low)} to {percent(top)} OFU{gpus.length > kStripCells ? `, first ${kStripCells}` : ''}
+        one cell a GPU, {percent(low)} to {percent(top)} OFU
+        {gpus.length > kStripCells ? `, first ${kStripCells}` : ''}
       </span>
     </div>
   );
@@ -134,7 +275,8 @@ function Verdict({ data }: { data: JobDetail }) {
   const share = clockShare(u);
   const known = data.gpus.filter((g) => g.usage.ofu !== null);
   const slowest = known.length > 1 ? sorted(known, 'ofu', 'asc')[0] : null;
-  const behind = slowest && u.ofu > 0 && (slowest.usage.ofu as number) < 0.9 * u.ofu ? slowest : null;
+  const behind =
+    slowest && u.ofu > 0 && (slowest.usage.ofu as number) < 0.9 * u.ofu ? slowest : null;
   return (
     <p class="verdict">
       Tensor pipes were busy {percent(u.tensor_active)} of the time
@@ -143,7 +285,8 @@ function Verdict({ data }: { data: JobDetail }) {
       {behind && (
         <>
           {' '}
-          Furthest behind: <a href={gpuLink(behind)}>{nameOf(behind)}</a> with {percent(behind.usage.ofu)}.
+          Furthest behind: <a href={gpuLink(behind)}>{nameOf(behind)}</a> with{' '}
+          {percent(behind.usage.ofu)}.
         </>
       )}
     </p>
@@ -157,14 +300,32 @@ function Gpus({ data }: { data: JobDetail }) {
   const offset = Math.max(0, Number.parseInt(query.get('offset') ?? '', 10) || 0);
   const rows = sorted(data.gpus, sort, direction);
   return (
-    <Section title={`GPUs of this job (${data.gpus.length})`} actions={<CsvButton file={`job-${data.job.job.replace(/[^\w.-]/g, '_')}-gpus.csv`} make={() => gpusCsv(rows)} />}>
+    <Section
+      title={`GPUs of this job (${data.gpus.length})`}
+      actions={
+        <CsvButton
+          file={`job-${data.job.job.replace(/[^\w.-]/g, '_')}-gpus.csv`}
+          make={() => gpusCsv(rows)}
+        />
+      }
+    >
       {rows.length === 0 ? (
         <Empty title="No samples of its GPUs in this window">
           <p>
             {data.job.started ? (
               <>
-                The job ran from <When time={data.job.started} />{data.job.ended && <> to <When time={data.job.ended} /></>}.{' '}
-                <a href={withQuery({ from: data.job.started, to: data.job.ended })}>Show that time</a>.
+                The job ran from <When time={data.job.started} />
+                {data.job.ended && (
+                  <>
+                    {' '}
+                    to <When time={data.job.ended} />
+                  </>
+                )}
+                .{' '}
+                <a href={withQuery({ from: data.job.started, to: data.job.ended })}>
+                  Show that time
+                </a>
+                .
               </>
             ) : (
               'Choose a longer window.'
@@ -182,7 +343,9 @@ function Gpus({ data }: { data: JobDetail }) {
             order={{ sort, direction }}
             onOrder={(by, to) => navigate(withQuery({ sort: by, order: to, offset: null }))}
           />
-          {rows.length > kPage && <Pager total={rows.length} limit={kPage} offset={offset} what="GPUs" />}
+          {rows.length > kPage && (
+            <Pager total={rows.length} limit={kPage} offset={offset} what="GPUs" />
+          )}
         </>
       )}
     </Section>
@@ -191,7 +354,10 @@ function Gpus({ data }: { data: JobDetail }) {
 
 export function JobPage({ job }: { job: string }) {
   const { query } = route.use();
-  const detail = useApi<JobDetail>(apiUrl(`jobs/${encodeURIComponent(job)}`, { ...windowOf(query) }), { main: true });
+  const detail = useApi<JobDetail>(
+    apiUrl(`jobs/${encodeURIComponent(job)}`, { ...windowOf(query) }),
+    { main: true },
+  );
   return (
     <>
       <nav class="crumbs" aria-label="Breadcrumb">
@@ -205,7 +371,9 @@ export function JobPage({ job }: { job: string }) {
               <div class="card job">
                 <header class="job-header">
                   <h1>
-                    {j.name && j.name !== j.job && !j.job.endsWith(`/${j.name}`) ? j.name : `Job ${j.job}`}
+                    {j.name && j.name !== j.job && !j.job.endsWith(`/${j.name}`)
+                      ? j.name
+                      : `Job ${j.job}`}
                     {j.running ? <Dot tone="ok">running</Dot> : <Dot tone="idle">ended</Dot>}
                   </h1>
                   <dl class="facts">
@@ -217,12 +385,22 @@ export function JobPage({ job }: { job: string }) {
                     </div>
                     <div>
                       <dt>User</dt>
-                      <dd>{j.user ? <a href={link('/jobs', { user: j.user })}>{j.user}</a> : <Value value={null} text="" why="no label names a user" />}</dd>
+                      <dd>
+                        {j.user ? (
+                          <a href={link('/jobs', { user: j.user })}>{j.user}</a>
+                        ) : (
+                          <Value value={null} text="" why="no label names a user" />
+                        )}
+                      </dd>
                     </div>
                     <div>
                       <dt>Workflow</dt>
                       <dd>
-                        {j.workflow ? <a href={link('/jobs', { workflow: j.workflow })}>{j.workflow}</a> : <Value value={null} text="" why="only a job file names workflows" />}
+                        {j.workflow ? (
+                          <a href={link('/jobs', { workflow: j.workflow })}>{j.workflow}</a>
+                        ) : (
+                          <Value value={null} text="" why="only a job file names workflows" />
+                        )}
                       </dd>
                     </div>
                     <div>
@@ -256,7 +434,11 @@ export function JobPage({ job }: { job: string }) {
                   </ul>
                 )}
               </div>
-              <UsageCharts series={data.series} window={data.window} file={`job-${j.job.replace(/[^\w.-]/g, '_')}`} />
+              <UsageCharts
+                series={data.series}
+                window={data.window}
+                file={`job-${j.job.replace(/[^\w.-]/g, '_')}`}
+              />
               <Gpus data={data} />
             </>
           );

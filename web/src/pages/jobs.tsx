@@ -1,11 +1,26 @@
-// All jobs of the window. Sorting, filtering and paging are the server's; their state is in the URL.
+// All jobs of the window. Sorting, filtering and paging are the server's; their state is in the
+// URL.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { apiUrl, getJson, Job, Jobs } from '../api';
 import { Cell } from '../csv';
 import { count, gpuHours, percent, unit } from '../format';
 import { useApi } from '../live';
 import { jobPath, link, navigate, route, windowOf, withQuery } from '../route';
-import { CsvButton, Dot, Empty, Flags, Name, Pager, Ratio, Section, Table, TableColumn, Value, Waiting, whyNot } from '../ui';
+import {
+  CsvButton,
+  Dot,
+  Empty,
+  Flags,
+  Name,
+  Pager,
+  Ratio,
+  Section,
+  Table,
+  TableColumn,
+  Value,
+  Waiting,
+  whyNot,
+} from '../ui';
 
 const kPage = 50;
 const kCsvRows = 100_000;
@@ -23,11 +38,19 @@ const columns: TableColumn<Job>[] = [
     show: (j) => (
       <>
         <a href={link(jobPath(j.job))}>{j.job}</a>
-        {j.name && j.name !== j.job && !j.job.endsWith(`/${j.name}`) && <span class="sub">{j.name}</span>}
+        {j.name && j.name !== j.job && !j.job.endsWith(`/${j.name}`) && (
+          <span class="sub">{j.name}</span>
+        )}
       </>
     ),
   },
-  { id: 'state', name: 'State', text: true, minor: true, show: (j) => (j.running ? <Dot tone="ok">running</Dot> : <Dot tone="idle">ended</Dot>) },
+  {
+    id: 'state',
+    name: 'State',
+    text: true,
+    minor: true,
+    show: (j) => (j.running ? <Dot tone="ok">running</Dot> : <Dot tone="idle">ended</Dot>),
+  },
   {
     id: 'user',
     name: 'User',
@@ -36,7 +59,11 @@ const columns: TableColumn<Job>[] = [
     sort: 'user',
     first: 'asc',
     show: (j) =>
-      j.user ? <a href={withQuery({ user: j.user, offset: null })}>{j.user}</a> : <Value value={null} text="" why="no label names a user" />,
+      j.user ? (
+        <a href={withQuery({ user: j.user, offset: null })}>{j.user}</a>
+      ) : (
+        <Value value={null} text="" why="no label names a user" />
+      ),
   },
   {
     id: 'workflow',
@@ -44,16 +71,38 @@ const columns: TableColumn<Job>[] = [
     text: true,
     minor: true,
     show: (j) =>
-      j.workflow ? <a href={withQuery({ workflow: j.workflow, offset: null })}>{j.workflow}</a> : <Value value={null} text="" why="only a job file names workflows" />,
+      j.workflow ? (
+        <a href={withQuery({ workflow: j.workflow, offset: null })}>{j.workflow}</a>
+      ) : (
+        <Value value={null} text="" why="only a job file names workflows" />
+      ),
   },
   { id: 'gpus', name: 'GPUs', sort: 'gpus', minor: true, show: (j) => count(j.usage.gpus) },
-  { id: 'gpu_hours', name: <Name id="gpu_hours" />, sort: 'gpu_seconds', minor: true, show: (j) => gpuHours(j.usage.gpu_seconds) },
-  { id: 'ofu', name: <><Name id="ofu" /> %</>, sort: 'ofu', first: 'asc', show: (j) => <Ratio value={j.usage.ofu} why={whyNot(j.usage)} /> },
+  {
+    id: 'gpu_hours',
+    name: <Name id="gpu_hours" />,
+    sort: 'gpu_seconds',
+    minor: true,
+    show: (j) => gpuHours(j.usage.gpu_seconds),
+  },
+  {
+    id: 'ofu',
+    name: (
+      <>
+        <Name id="ofu" /> %
+      </>
+    ),
+    sort: 'ofu',
+    first: 'asc',
+    show: (j) => <Ratio value={j.usage.ofu} why={whyNot(j.usage)} />,
+  },
   {
     id: 'lost',
     name: <Name id="lost" />,
     sort: 'lost_gpu_seconds',
-    show: (j) => <Value value={j.usage.ofu} text={gpuHours(j.usage.lost_gpu_seconds)} why={whyNot(j.usage)} />,
+    show: (j) => (
+      <Value value={j.usage.ofu} text={gpuHours(j.usage.lost_gpu_seconds)} why={whyNot(j.usage)} />
+    ),
   },
   {
     id: 'coverage',
@@ -61,31 +110,111 @@ const columns: TableColumn<Job>[] = [
     sort: 'coverage',
     first: 'asc',
     minor: true,
-    show: (j) => <Value value={j.usage.coverage} text={percent(j.usage.coverage)} why="nothing was expected in the window" />,
+    show: (j) => (
+      <Value
+        value={j.usage.coverage}
+        text={percent(j.usage.coverage)}
+        why="nothing was expected in the window"
+      />
+    ),
   },
-  { id: 'duty_cycle', name: <Name id="gpu_util" />, sort: 'gpu_util', minor: true, show: (j) => <Value value={j.usage.gpu_util} text={percent(j.usage.gpu_util)} why={notReported} /> },
-  { id: 'power', name: <Name id="power" />, sort: 'power_w', minor: true, show: (j) => <Value value={j.usage.power_w} text={unit(j.usage.power_w, 0, 'W')} why={notReported} /> },
-  { id: 'flags', name: 'Notes', text: true, show: (j) => <Flags flags={j.flags.filter((f) => f !== 'exact')} /> },
+  {
+    id: 'duty_cycle',
+    name: <Name id="gpu_util" />,
+    sort: 'gpu_util',
+    minor: true,
+    show: (j) => (
+      <Value value={j.usage.gpu_util} text={percent(j.usage.gpu_util)} why={notReported} />
+    ),
+  },
+  {
+    id: 'power',
+    name: <Name id="power" />,
+    sort: 'power_w',
+    minor: true,
+    show: (j) => (
+      <Value value={j.usage.power_w} text={unit(j.usage.power_w, 0, 'W')} why={notReported} />
+    ),
+  },
+  {
+    id: 'flags',
+    name: 'Notes',
+    text: true,
+    show: (j) => <Flags flags={j.flags.filter((f) => f !== 'exact')} />,
+  },
 ];
 
 export function jobsCsv(jobs: Job[]): { header: string[]; rows: Cell[][] } {
   return {
-    header: ['job', 'name', 'user', 'workflow', 'running', 'gpus', 'gpu_seconds', 'ofu', 'ofu_reason', 'lost_gpu_seconds', 'coverage', 'tensor_active', 'sm_clock_mhz', 'gpu_util', 'power_w', 'energy_j', 'first', 'last', 'flags'],
+    header: [
+      'job',
+      'name',
+      'user',
+      'workflow',
+      'running',
+      'gpus',
+      'gpu_seconds',
+      'ofu',
+      'ofu_reason',
+      'lost_gpu_seconds',
+      'coverage',
+      'tensor_active',
+      'sm_clock_mhz',
+      'gpu_util',
+      'power_w',
+      'energy_j',
+      'first',
+      'last',
+      'flags',
+    ],
     rows: jobs.map((j) => {
       const u = j.usage;
-      return [j.job, j.name, j.user, j.workflow, j.running, u.gpus, u.gpu_seconds, u.ofu, u.ofu_reason, u.lost_gpu_seconds, u.coverage, u.tensor_active, u.sm_clock_mhz, u.gpu_util, u.power_w, u.energy_j, u.first, u.last, j.flags.join(' ')];
+      return [
+        j.job,
+        j.name,
+        j.user,
+        j.workflow,
+        j.running,
+        u.gpus,
+        u.gpu_seconds,
+        u.ofu,
+        u.ofu_reason,
+        u.lost_gpu_seconds,
+        u.coverage,
+        u.tensor_active,
+        u.sm_clock_mhz,
+        u.gpu_util,
+        u.power_w,
+        u.energy_j,
+        u.first,
+        u.last,
+        j.flags.join(' '),
+      ];
     }),
   };
 }
 
 // A text field whose value goes into the URL when the typing stops.
-export function SearchField({ name, value, label, placeholder }: { name: string; value: string; label: string; placeholder: string }) {
+export function SearchField({
+  name,
+  value,
+  label,
+  placeholder,
+}: {
+  name: string;
+  value: string;
+  label: string;
+  placeholder: string;
+}) {
   const [text, setText] = useState(value);
   const timer = useRef(0);
   useEffect(() => setText(value), [value]);
   const send = (next: string, wait: number) => {
     clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => navigate(withQuery({ [name]: next, offset: null }), true), wait);
+    timer.current = window.setTimeout(
+      () => navigate(withQuery({ [name]: next, offset: null }), true),
+      wait,
+    );
   };
   return (
     <input
@@ -118,11 +247,22 @@ export function JobsPage() {
   const { query } = route.use();
   const text = (name: string): string => query.get(name) ?? '';
   const sort = text('sort') || 'gpu_seconds';
-  const direction = (text('order') || (sort === 'job' || sort === 'user' ? 'asc' : 'desc')) as 'asc' | 'desc';
+  const direction = (text('order') || (sort === 'job' || sort === 'user' ? 'asc' : 'desc')) as
+    'asc' | 'desc';
   const offset = Math.max(0, Number.parseInt(text('offset'), 10) || 0);
   const running = text('running') === 'true';
-  const filters = { ...windowOf(query), q: text('q'), user: text('user'), workflow: text('workflow'), running, sort, order: direction };
-  const jobs = useApi<Jobs>(apiUrl('jobs', { ...filters, limit: kPage, offset: offset || null }), { main: true });
+  const filters = {
+    ...windowOf(query),
+    q: text('q'),
+    user: text('user'),
+    workflow: text('workflow'),
+    running,
+    sort,
+    order: direction,
+  };
+  const jobs = useApi<Jobs>(apiUrl('jobs', { ...filters, limit: kPage, offset: offset || null }), {
+    main: true,
+  });
   const filtered = filters.q !== '' || filters.user !== '' || filters.workflow !== '' || running;
 
   return (
@@ -131,14 +271,29 @@ export function JobsPage() {
       actions={
         <CsvButton
           file="jobs.csv"
-          make={async () => jobsCsv((await getJson<Jobs>(apiUrl('jobs', { ...filters, limit: kCsvRows }))).jobs)}
+          make={async () =>
+            jobsCsv((await getJson<Jobs>(apiUrl('jobs', { ...filters, limit: kCsvRows }))).jobs)
+          }
         />
       }
     >
       <div class="filters">
-        <SearchField name="q" value={filters.q} label="Search jobs" placeholder="Search job, name, user, workflow  ( / )" />
+        <SearchField
+          name="q"
+          value={filters.q}
+          label="Search jobs"
+          placeholder="Search job, name, user, workflow  ( / )"
+        />
         <label class="check">
-          <input type="checkbox" checked={running} onChange={(e) => navigate(withQuery({ running: e.currentTarget.checked ? 'true' : null, offset: null }))} />
+          <input
+            type="checkbox"
+            checked={running}
+            onChange={(e) =>
+              navigate(
+                withQuery({ running: e.currentTarget.checked ? 'true' : null, offset: null }),
+              )
+            }
+          />
           running only
         </label>
         {filters.user && <Chip name="user" value={filters.user} />}
@@ -150,12 +305,26 @@ export function JobsPage() {
             filtered ? (
               <Empty title="No job matches">
                 <p>
-                  <a href={withQuery({ q: null, user: null, workflow: null, running: null, offset: null })}>Take the filters away</a> or choose a longer window.
+                  <a
+                    href={withQuery({
+                      q: null,
+                      user: null,
+                      workflow: null,
+                      running: null,
+                      offset: null,
+                    })}
+                  >
+                    Take the filters away
+                  </a>{' '}
+                  or choose a longer window.
                 </p>
               </Empty>
             ) : (
               <Empty title="No job owned a GPU in this window">
-                <p>Jobs come from the exporters’ hpc_job or pod labels, or from a job file (docs/jobs.md).</p>
+                <p>
+                  Jobs come from the exporters’ hpc_job or pod labels, or from a job file
+                  (docs/jobs.md).
+                </p>
               </Empty>
             )
           ) : (

@@ -29,12 +29,18 @@ function Details({ target }: { target: Target }) {
   return (
     <details class="target" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>{says.join('; ') || 'examples'}</summary>
-      {frozen > 0 && <p>{count(frozen)} GPUs answer with readings that have not changed for 90 s; they count as not observed.</p>}
+      {frozen > 0 && (
+        <p>
+          {count(frozen)} GPUs answer with readings that have not changed for 90 s; they count as
+          not observed.
+        </p>
+      )}
       {conflicts.map((c) => (
         <p key={`${c.gpu}/${c.gpu_instance}`}>
           <code>{c.kind}</code> {c.gpu}
-          {c.gpu_instance !== null && `/${c.gpu_instance}`} is reported by {c.other} as well; {c.holds ? 'this target counts' : 'the other one counts'},{' '}
-          {count(c.refused_rows)} rows refused.
+          {c.gpu_instance !== null && `/${c.gpu_instance}`} is reported by {c.other} as well;{' '}
+          {c.holds ? 'this target counts' : 'the other one counts'}, {count(c.refused_rows)} rows
+          refused.
         </p>
       ))}
       {reasons.length > 0 && (
@@ -65,10 +71,33 @@ const columns: TableColumn<Target>[] = [
       </>
     ),
   },
-  { id: 'state', name: 'State', text: true, show: (t) => <Dot tone={tones[t.state]}>{names[t.state]}</Dot> },
-  { id: 'age', name: 'Last success', show: (t) => <Value value={t.age_s} text={`${duration(t.age_s)} ago`} why="never" /> },
-  { id: 'duration', name: 'Took', show: (t) => <Value value={t.last_duration_ms} text={unit(t.last_duration_ms, 0, 'ms')} why="not scraped yet" /> },
-  { id: 'size', name: 'Size', show: (t) => <Value value={t.last_scrape} text={bytes(t.last_bytes)} why="not scraped yet" /> },
+  {
+    id: 'state',
+    name: 'State',
+    text: true,
+    show: (t) => <Dot tone={tones[t.state]}>{names[t.state]}</Dot>,
+  },
+  {
+    id: 'age',
+    name: 'Last success',
+    show: (t) => <Value value={t.age_s} text={`${duration(t.age_s)} ago`} why="never" />,
+  },
+  {
+    id: 'duration',
+    name: 'Took',
+    show: (t) => (
+      <Value
+        value={t.last_duration_ms}
+        text={unit(t.last_duration_ms, 0, 'ms')}
+        why="not scraped yet"
+      />
+    ),
+  },
+  {
+    id: 'size',
+    name: 'Size',
+    show: (t) => <Value value={t.last_scrape} text={bytes(t.last_bytes)} why="not scraped yet" />,
+  },
   { id: 'gpus', name: 'GPUs', show: (t) => count(t.entities) },
   { id: 'samples', name: 'Samples', show: (t) => count(t.samples) },
   {
@@ -86,8 +115,42 @@ const columns: TableColumn<Target>[] = [
 
 function targetsCsv(targets: Target[]): { header: string[]; rows: Cell[][] } {
   return {
-    header: ['url', 'node', 'state', 'last_scrape', 'last_success', 'age_s', 'last_duration_ms', 'last_bytes', 'scrapes', 'failures', 'timeouts', 'oversized', 'samples', 'entities', 'refused', 'error'],
-    rows: targets.map((t) => [t.url, t.node, t.state, t.last_scrape, t.last_success, t.age_s, t.last_duration_ms, t.last_bytes, t.scrapes, t.failures, t.timeouts, t.oversized, t.samples, t.entities, refusedTotal(t), t.error]),
+    header: [
+      'url',
+      'node',
+      'state',
+      'last_scrape',
+      'last_success',
+      'age_s',
+      'last_duration_ms',
+      'last_bytes',
+      'scrapes',
+      'failures',
+      'timeouts',
+      'oversized',
+      'samples',
+      'entities',
+      'refused',
+      'error',
+    ],
+    rows: targets.map((t) => [
+      t.url,
+      t.node,
+      t.state,
+      t.last_scrape,
+      t.last_success,
+      t.age_s,
+      t.last_duration_ms,
+      t.last_bytes,
+      t.scrapes,
+      t.failures,
+      t.timeouts,
+      t.oversized,
+      t.samples,
+      t.entities,
+      refusedTotal(t),
+      t.error,
+    ]),
   };
 }
 
@@ -96,17 +159,39 @@ export function TargetsPage() {
   const q = query.get('q') ?? '';
   const state = query.get('state') ?? '';
   const offset = Math.max(0, Number.parseInt(query.get('offset') ?? '', 10) || 0);
-  const targets = useApi<Targets>(apiUrl('targets', { q, state, limit: kPage, offset: offset || null }), { main: true });
+  const targets = useApi<Targets>(
+    apiUrl('targets', { q, state, limit: kPage, offset: offset || null }),
+    { main: true },
+  );
   return (
     <Section
       title="Targets"
-      actions={<CsvButton file="targets.csv" make={async () => targetsCsv((await getJson<Targets>(apiUrl('targets', { q, state, limit: kCsvRows }))).targets)} />}
+      actions={
+        <CsvButton
+          file="targets.csv"
+          make={async () =>
+            targetsCsv(
+              (await getJson<Targets>(apiUrl('targets', { q, state, limit: kCsvRows }))).targets,
+            )
+          }
+        />
+      }
     >
       <div class="filters">
-        <SearchField name="q" value={q} label="Search targets" placeholder="Search node or address  ( / )" />
+        <SearchField
+          name="q"
+          value={q}
+          label="Search targets"
+          placeholder="Search node or address  ( / )"
+        />
         <span class="segments" role="group" aria-label="State">
           {['', ...Object.keys(names)].map((s) => (
-            <button key={s} type="button" aria-pressed={state === s} onClick={() => navigate(withQuery({ state: s, offset: null }))}>
+            <button
+              key={s}
+              type="button"
+              aria-pressed={state === s}
+              onClick={() => navigate(withQuery({ state: s, offset: null }))}
+            >
               {s === '' ? 'all' : names[s as keyof typeof names]}
             </button>
           ))}
@@ -122,19 +207,28 @@ export function TargetsPage() {
           data.total === 0 ? (
             <Empty title="No targets">
               <p>
-                Nothing is scraped or pushed. Start with <code>flopwatch serve --scrape http://NODE:9400/metrics</code>, give a target file, or push exposition
-                text to <code>/api/v1/push/NODE</code>.
+                Nothing is scraped or pushed. Start with{' '}
+                <code>flopwatch serve --scrape http://NODE:9400/metrics</code>, give a target file,
+                or push exposition text to <code>/api/v1/push/NODE</code>.
               </p>
             </Empty>
           ) : data.targets.length === 0 ? (
             <Empty title="No target matches">
               <p>
-                <a href={withQuery({ q: null, state: null, offset: null })}>Take the filters away</a>.
+                <a href={withQuery({ q: null, state: null, offset: null })}>
+                  Take the filters away
+                </a>
+                .
               </p>
             </Empty>
           ) : (
             <>
-              <Table label="Targets" columns={columns} rows={data.targets} rowKey={(t) => t.url || t.node} />
+              <Table
+                label="Targets"
+                columns={columns}
+                rows={data.targets}
+                rowKey={(t) => t.url || t.node}
+              />
               <Pager total={data.matching} limit={kPage} offset={offset} what="targets" />
             </>
           )

@@ -2,7 +2,7 @@
 // step time.
 #include <fmt/format.h>
 
-#include "trace/collectives.h"
+#include "trace/analysis/collectives.h"
 #include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 

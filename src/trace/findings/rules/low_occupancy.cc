@@ -5,8 +5,8 @@
 
 #include <cmath>
 
+#include "trace/analysis/kernel_names.h"
 #include "trace/findings/evidence.h"
-#include "trace/findings/kernel_names.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {

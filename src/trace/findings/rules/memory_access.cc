@@ -10,8 +10,8 @@
 
 #include <algorithm>
 
+#include "trace/analysis/kernel_names.h"
 #include "trace/findings/evidence.h"
-#include "trace/findings/kernel_names.h"
 #include "trace/findings/op_bytes.h"
 #include "trace/findings/rules/rules.h"
 

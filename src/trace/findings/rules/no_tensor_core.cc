@@ -3,8 +3,8 @@
 // than 5 % of their time is in tensor-core kernels.
 #include <fmt/format.h>
 
+#include "trace/analysis/kernel_names.h"
 #include "trace/findings/evidence.h"
-#include "trace/findings/kernel_names.h"
 #include "trace/findings/op_bytes.h"
 #include "trace/findings/rules/rules.h"
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "trace/analysis/kernel_names.h"
 #include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 

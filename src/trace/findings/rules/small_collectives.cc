@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "trace/collectives.h"
+#include "trace/analysis/collectives.h"
 #include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 

@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trace/analysis/stragglers.h"
 #include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
-#include "trace/stragglers.h"
 
 namespace flopwatch::trace::rules {
 namespace {

@@ -1,0 +1,101 @@
+// What a stamped row adds to which sum: the one rule, for the live state and for rows that are
+// stored. Rollups are sums of it, and the store's fast path for rows without gaps and flags is held
+// against it by a property test (tests/store/raw_sums_test.cc).
+//
+//   the row                                    adds
+//   -----------------------------------------  ---------------------------------------------------
+//   kFrozen                                    1 to samples, its time to frozen; nothing else
+//   has power                                  power x span to energy, span to power_span; a board
+//                                              value, not divided by MIG
+//   kMigParent, as a part of the fleet         nothing else: its instances count
+//   every other one                            1 to samples, its time to observed
+//   has sm_clock_mhz / sm_active / gpu_util    value x time to the sum, time to the sum's weight
+//   has tensor_active, no kNoTensor flag       likewise; a dead counter's zero is no activity
+//   ---- then the first of these that holds has its time ----
+//   kTensorMissing                             tensor_missing
+//   kClockMissing                              clock_missing
+//   kDeadCounter                               dead_counter
+//   kOutOfRange                                out_of_range
+//   kModelUnknown, Work::kOfu                  model_unknown; of stored rows it is asked when read
+//   has work                                   computable, work x time to work; with kCyclePath
+//                                              the time to cycles as well
+//   no work, though tensor_active is there     clock_missing
+//   no work                                    tensor_missing
+//   ---- and ----
+//   kStaleRepeat                               its time to stale as well
+//
+// "Its time" is span x fraction. A frozen kMigParent row, as a part of the fleet, adds nothing.
+// Other flags do not matter here: a row with kSpanUnknown has a span of 0. So computable and the
+// reasons add up to observed.
+#ifndef FLOPWATCH_EFFICIENCY_ACCOUNTING_H_
+#define FLOPWATCH_EFFICIENCY_ACCOUNTING_H_
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "efficiency/sample_flags.h"
+#include "efficiency/usage_sums.h"
+
+namespace flopwatch::efficiency {
+
+// Values in whatever units the caller adds up in; the sums are in these.
+struct StampedRow {
+  static constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
+  uint32_t flags = 0;     // SampleFlag
+  double span = 0;        // the time it stands for; with kFrozen, the time it said nothing new in
+  double fraction = 1;    // of its GPU: below 1 for a MIG instance
+  double work = kAbsent;  // OFU, or what becomes OFU when divided by the maximum tensor clock
+  double tensor_active = kAbsent, sm_clock_mhz = kAbsent, sm_active = kAbsent, gpu_util = kAbsent,
+         power_w = kAbsent;
+};
+
+// What StampedRow::work is.
+enum class Work : uint8_t {
+  kOfu,  // the tensor clock is applied: a model without one has no work
+  kMhz,  // activity x clock: the tensor clock is applied to the sums (ApplyTensorClock)
+};
+
+// Whom the row is counted for.
+enum class CountedFor : uint8_t {
+  kFleet,   // jobs, models, the fleet: instances count instead of their GPU
+  kItself,  // the entity's own history: a GPU has its time whether or not it has instances
+};
+
+// Calls add(UsageSum, double) for each sum the row adds to.
+template <typename Add>
+inline void Account(const StampedRow& row, Work work, CountedFor whom, Add&& add) {
+  const auto has_flag = [&](uint32_t flags) { return (row.flags & flags) != 0; };
+  const auto mean = [&](UsageSum sum, double value, double time) {
+    if (std::isnan(value)) return;
+    add(sum, value * time);
+    add(SpecOf(sum).weight, time);
+  };
+  const bool frozen = has_flag(kFrozen);
+  if (!frozen) mean(UsageSum::kEnergy, row.power_w, row.span);
+  if (has_flag(kMigParent) && whom == CountedFor::kFleet) return;
+  const double time = row.span * row.fraction;
+  add(UsageSum::kSamples, 1.0);
+  if (frozen) return add(UsageSum::kFrozen, time);
+  add(UsageSum::kObserved, time);
+  if (!has_flag(kNoTensor)) mean(UsageSum::kTensor, row.tensor_active, time);
+  mean(UsageSum::kClock, row.sm_clock_mhz, time);
+  mean(UsageSum::kSmActive, row.sm_active, time);
+  mean(UsageSum::kGpuUtil, row.gpu_util, time);
+  if (has_flag(kStaleRepeat)) add(UsageSum::kStale, time);
+  if (has_flag(kTensorMissing)) return add(UsageSum::kTensorMissing, time);
+  if (has_flag(kClockMissing)) return add(UsageSum::kClockMissing, time);
+  if (has_flag(kDeadCounter)) return add(UsageSum::kDeadCounter, time);
+  if (has_flag(kOutOfRange)) return add(UsageSum::kOutOfRange, time);
+  if (has_flag(kModelUnknown) && work == Work::kOfu) return add(UsageSum::kModelUnknown, time);
+  if (std::isnan(row.work)) {
+    return add(std::isnan(row.tensor_active) ? UsageSum::kTensorMissing : UsageSum::kClockMissing,
+               time);
+  }
+  mean(UsageSum::kWork, row.work, time);
+  if (has_flag(kCyclePath)) add(UsageSum::kCycles, time);
+}
+
+}  // namespace flopwatch::efficiency
+
+#endif  // FLOPWATCH_EFFICIENCY_ACCOUNTING_H_

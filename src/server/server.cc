@@ -1,0 +1,167 @@
+#include "server/server.h"
+
+#include <algorithm>
+#include <chrono>
+#include <stop_token>
+#include <thread>
+#include <utility>
+
+#include "api/api.h"
+#include "api/ui_assets.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "server/jobs_file.h"
+
+namespace flopwatch::server {
+namespace {
+
+constexpr Micros kListPoll = 20 * kMicrosPerMilli;
+
+}  // namespace
+
+// Members in the order in which they are made: each uses those before it, and goes before them.
+struct Server::Parts {
+  explicit Parts(ServerOptions o) : options(std::move(o)) {}
+
+  Status Open();
+  Status Listen();
+  void Watch(std::stop_token stop);
+
+  ServerOptions options;
+  std::unique_ptr<store::Store> store;
+  std::unique_ptr<ingest::Pipeline> pipeline;
+  std::unique_ptr<JobsFile> jobs_file;
+  std::unique_ptr<uploads::TraceLibrary> traces;
+  std::unique_ptr<net::Scraper> scraper;
+  std::unique_ptr<api::Api> api;
+  std::unique_ptr<net::HttpServer> http;
+  std::unique_ptr<discovery::Discovery> discovery;
+  std::jthread watcher;
+};
+
+Status Server::Parts::Open() {
+  FW_ASSIGN_OR_RETURN(store, store::OpenDuckDbStore(options.store));
+  ingest::PipelineOptions pipeline_options;
+  pipeline_options.nominal_interval = options.scraper.interval;
+  pipeline_options.max_age = options.store.raw_retention;
+  FW_ASSIGN_OR_RETURN(pipeline,
+                      ingest::Pipeline::Start(pipeline_options, &options.catalog, store.get()));
+  jobs_file = std::make_unique<JobsFile>(options.jobs_file, &pipeline->jobs());
+  FW_RETURN_IF_ERROR(Annotate(jobs_file->Load(), "cannot use the jobs file"));
+  if (options.traces) {
+    options.traces->catalog = &options.catalog;
+    FW_ASSIGN_OR_RETURN(traces, uploads::TraceLibrary::Open(*options.traces));
+  }
+  FW_ASSIGN_OR_RETURN(
+      scraper,
+      net::Scraper::Start(
+          options.scraper,
+          [this](const net::ScrapeResult& r) {
+            pipeline->Ingest(r.info->url, r.info->node, r.body, r.started, r.thread);
+          },
+          // Called after the first SetTargets(): `scraper` is set by then.
+          [this](uint32_t target, int) { pipeline->Forget(scraper->Target(target).url); }));
+  return absl::OkStatus();
+}
+
+Status Server::Parts::Listen() {
+  api::ApiSources parts;
+  parts.store = store.get();
+  parts.pipeline = pipeline.get();
+  parts.scraper = scraper.get();
+  parts.catalog = &options.catalog;
+  parts.traces = traces.get();
+  parts.version = options.version;
+  parts.loopback_only = options.loopback_only;
+  if (options.page) parts.ui = api::ServeUi;
+  api = std::make_unique<api::Api>(std::move(parts));
+  FW_ASSIGN_OR_RETURN(
+      http, net::HttpServer::Start(
+                options.http, [this](const net::Request& r) { return api->AtOnce(r); },
+                [this](const net::Request& r) { return api->OnWorker(r); }, api->Uploads()));
+  auto started = discovery::Discovery::Start(
+      options.targets,
+      [this](std::vector<net::ScrapeTarget> targets) { scraper->SetTargets(std::move(targets)); });
+  FW_RETURN_IF_ERROR(Annotate(started.status(), "cannot use the targets"));
+  discovery = *std::move(started);
+  if (!options.jobs_file.empty())
+    watcher = std::jthread([this](std::stop_token stop) { Watch(std::move(stop)); });
+  return absl::OkStatus();
+}
+
+void Server::Parts::Watch(std::stop_token stop) {
+  Mutex mutex;
+  CondVar wake;
+  MutexLock lock(mutex);
+  while (!stop.stop_requested()) {
+    wake.WaitFor(mutex, stop, options.jobs_file_poll, [] { return false; });
+    if (!stop.stop_requested()) jobs_file->LoadIfChanged();
+  }
+}
+
+StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
+  auto parts = std::make_unique<Parts>(std::move(options));
+  FW_RETURN_IF_ERROR(parts->Open());
+  FW_RETURN_IF_ERROR(parts->Listen());
+  return std::unique_ptr<Server>(new Server(std::move(parts)));
+}
+
+Server::Server(std::unique_ptr<Parts> parts)
+    : parts_(std::move(parts)), port_(parts_->http->port()) {}
+
+Server::~Server() {
+  if (const Status s = Stop(); !s.ok()) LogWarn("{}", std::string(s.message()));
+}
+
+uint16_t Server::port() const { return port_; }
+
+Status Server::Reload() {
+  parts_->discovery->Refresh();
+  return parts_->jobs_file->Load();
+}
+
+Status Server::Stop() {
+  if (parts_ == nullptr) return absl::OkStatus();
+  const std::unique_ptr<Parts> parts = std::move(parts_);
+  parts->http.reset();
+  parts->api.reset();  // it looks at the scraper between requests too
+  parts->watcher = {};
+  parts->discovery.reset();
+  parts->scraper.reset();
+  parts->pipeline->Settle();
+  return Annotate(parts->pipeline->Flush(), "cannot store the last samples");
+}
+
+std::vector<discovery::DiscoveryHealth> Server::TargetLists() const {
+  return parts_->discovery->Health();
+}
+
+void Server::WaitForFirstLists(Micros longest) const {
+  const Micros begun = MonotonicNow();
+  const auto waiting = [this] {
+    const auto lists = TargetLists();
+    return std::any_of(lists.begin(), lists.end(), [](const discovery::DiscoveryHealth& h) {
+      return h.last_refresh == 0 && h.error.empty();
+    });
+  };
+  while (waiting() && MonotonicNow() - begun < longest)
+    std::this_thread::sleep_for(std::chrono::microseconds(kListPoll));
+}
+
+size_t Server::job_assignments() const { return parts_->jobs_file->assignments(); }
+
+store::StoreStats Server::StoreNow() const { return parts_->store->stats(); }
+
+Progress Server::ProgressNow() const {
+  Progress out;
+  const std::vector<net::TargetHealth> health = parts_->scraper->Health();
+  out.targets = health.size();
+  out.targets_up = static_cast<size_t>(
+      std::count_if(health.begin(), health.end(),
+                    [](const net::TargetHealth& h) { return h.state == net::TargetState::kUp; }));
+  out.ingest = parts_->pipeline->stats();
+  out.fleet = parts_->pipeline->live().Fleet(5 * kMicrosPerMinute);
+  return out;
+}
+
+}  // namespace flopwatch::server

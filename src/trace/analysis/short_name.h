@@ -1,0 +1,17 @@
+// Names of kernels and functions made short enough to read, as HTA shortens them (traces.md 2.10).
+#ifndef FLOPWATCH_TRACE_ANALYSIS_SHORT_NAME_H_
+#define FLOPWATCH_TRACE_ANALYSIS_SHORT_NAME_H_
+
+#include <string>
+#include <string_view>
+
+namespace flopwatch::trace {
+
+// Without template arguments and arguments (everything in <> and ()), and of what is left the last
+// word: "void at::native::reduce_kernel<512, 1, ...>(...)" is "at::native::reduce_kernel". Linear
+// in the length.
+std::string ShortName(std::string_view name);
+
+}  // namespace flopwatch::trace
+
+#endif  // FLOPWATCH_TRACE_ANALYSIS_SHORT_NAME_H_
