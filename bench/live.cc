@@ -54,52 +54,50 @@ class Sink : public store::Store {
   Status RollUp() override { return absl::OkStatus(); }
   Status Seal(Micros) override { return absl::OkStatus(); }
   Status ApplyRetention(Micros) override { return absl::OkStatus(); }
-  StatusOr<store::Dimensions> LoadDimensions() const override { return store::Dimensions{}; }
-  StatusOr<std::vector<store::JobUsage>> UsageByJob(store::Window) const override {
+  StatusOr<store::Dimensions> LoadDimensions() override { return store::Dimensions{}; }
+  StatusOr<std::vector<store::JobUsage>> UsageByJob(store::Window) override {
     return std::vector<store::JobUsage>{};
   }
-  StatusOr<std::vector<store::GpuUsage>> UsageByGpu(store::Window, int32_t) const override {
+  StatusOr<std::vector<store::GpuUsage>> UsageByGpu(store::Window, int32_t) override {
     return std::vector<store::GpuUsage>{};
   }
-  StatusOr<std::vector<store::UsagePoint>> FleetSeries(store::Window, Micros) const override {
+  StatusOr<std::vector<store::UsagePoint>> FleetSeries(store::Window, Micros) override {
     return std::vector<store::UsagePoint>{};
   }
-  StatusOr<std::vector<store::ModelPoint>> FleetByModel(store::Window, Micros) const override {
+  StatusOr<std::vector<store::ModelPoint>> FleetByModel(store::Window, Micros) override {
     return std::vector<store::ModelPoint>{};
   }
-  StatusOr<std::vector<store::UsagePoint>> JobSeries(int32_t, store::Window,
-                                                     Micros) const override {
+  StatusOr<std::vector<store::UsagePoint>> JobSeries(int32_t, store::Window, Micros) override {
     return std::vector<store::UsagePoint>{};
   }
-  StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window,
-                                                     Micros) const override {
+  StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window, Micros) override {
     return std::vector<store::UsagePoint>{};
   }
-  StatusOr<std::vector<store::JobUsage>> UsageByJobExact(store::Window) const override {
+  StatusOr<std::vector<store::JobUsage>> UsageByJobExact(store::Window) override {
     return std::vector<store::JobUsage>{};
   }
   StatusOr<std::vector<store::JobUsage>> UsageByJobWindows(absl::Span<const store::JobWindow>,
-                                                           bool) const override {
+                                                           bool) override {
     return std::vector<store::JobUsage>{};
   }
-  StatusOr<std::vector<telemetry::ApplicationClaim>> Claims() const override {
+  StatusOr<std::vector<telemetry::ApplicationClaim>> Claims() override {
     return std::vector<telemetry::ApplicationClaim>{};
   }
   StatusOr<std::vector<store::ApplicationUsage>> ApplicationByClaim(
-      store::Window, absl::Span<const int32_t>) const override {
+      store::Window, absl::Span<const int32_t>) override {
     return std::vector<store::ApplicationUsage>{};
   }
   StatusOr<std::vector<store::ApplicationPoint>> ApplicationSeries(store::Window,
                                                                    absl::Span<const int32_t>,
-                                                                   Micros) const override {
+                                                                   Micros) override {
     return std::vector<store::ApplicationPoint>{};
   }
   StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(store::Window,
                                                                          absl::Span<const int32_t>,
-                                                                         uint64_t) const override {
+                                                                         uint64_t) override {
     return std::vector<telemetry::ApplicationSample>{};
   }
-  StatusOr<store::QueryResult> UserSql(std::string_view, store::QueryLimits) const override {
+  StatusOr<store::QueryResult> UserSql(std::string_view, store::QueryLimits) override {
     return store::QueryResult{};
   }
   store::StoreStats stats() const override { return {}; }
@@ -154,8 +152,8 @@ std::string HostBody(int host, int gpus, const std::vector<std::string>& names, 
   return out;
 }
 
-std::unique_ptr<ingest::Pipeline> MakePipeline(Sink* sink) {
-  return *ingest::Pipeline::Start({}, &hardware::Catalog::Builtin(), sink);
+std::unique_ptr<ingest::IngestSide> StartIngest(Sink* sink) {
+  return *ingest::IngestSide::Start({}, &hardware::Catalog::Builtin(), sink);
 }
 
 void Ingest(double seconds) {
@@ -169,14 +167,15 @@ void Ingest(double seconds) {
   const double per_round = static_cast<double>(kHosts) * kGpus * kFields / 1e6;
 
   Sink sink;
-  auto pipeline = MakePipeline(&sink);
+  auto ingest = StartIngest(&sink);
   Micros ts = Now();
   std::vector<std::string> sources;
   for (int h = 0; h < kHosts; ++h)
     sources.push_back(fmt::format("http://node-{:05}:9400/metrics", h));
   const auto round = [&](int k) {
     ts += 10 * kMicrosPerSecond;
-    for (int h = 0; h < kHosts; ++h) pipeline->Ingest(sources[h], "n", bodies[k % 2][h], ts, 0);
+    for (int h = 0; h < kHosts; ++h)
+      ingest->pipeline.Ingest({sources[h], "n"}, bodies[k % 2][h], ts, 0);
   };
   round(0);
   round(1);
@@ -198,7 +197,7 @@ void Ingest(double seconds) {
     for (int h = 0; h < kHosts; ++h) decoders[h]->Decode(bodies[decoded % 2][h]);
   }
   const double decode = (CpuSeconds(CLOCK_PROCESS_CPUTIME_ID) - start) / (decoded * per_round);
-  const ingest::PipelineStats stats = pipeline->stats();
+  const ingest::PipelineStats stats = ingest->pipeline.stats();
   fmt::print("ingest, {} hosts x {} GPUs x {} fields, CPU-s per million samples\n", kHosts, kGpus,
              kFields);
   fmt::print("  decode alone                               {:.4f}\n", decode);
@@ -232,7 +231,7 @@ void Live(double seconds) {
   constexpr int kHosts = 12'500, kGpus = 8, kFields = 20, kJobs = 2'000;
   const auto names = FieldNames(kFields);
   Sink sink;
-  auto pipeline = MakePipeline(&sink);
+  auto ingest = StartIngest(&sink);
   std::vector<std::string> sources;
   for (int h = 0; h < kHosts; ++h)
     sources.push_back(fmt::format("http://node-{:05}:9400/metrics", h));
@@ -241,7 +240,8 @@ void Live(double seconds) {
   Micros ts = Now() - kMicrosPerHour;
   for (int k = 0; k <= 6; ++k) {
     for (int h = 0; h < kHosts; ++h)
-      pipeline->Ingest(sources[h], "n", HostBody(h, kGpus, names, kJobs, 1 + k % 2), ts, 0);
+      ingest->pipeline.Ingest({sources[h], "n"}, HostBody(h, kGpus, names, kJobs, 1 + k % 2), ts,
+                              0);
     ts += 10 * kMicrosPerMinute;
   }
   fmt::print(
@@ -258,17 +258,17 @@ void Live(double seconds) {
       // 12,500 scrapes in ten seconds: one every 800 us.
       while (!stop && MonotonicNow() - begin < k * 800)
         std::this_thread::sleep_for(std::chrono::microseconds(300));
-      pipeline->Ingest(sources[h], "n", HostBody(h, kGpus, names, kJobs, static_cast<uint64_t>(k)),
-                       Now(), 0);
+      ingest->pipeline.Ingest({sources[h], "n"},
+                              HostBody(h, kGpus, names, kJobs, static_cast<uint64_t>(k)), Now(), 0);
       ++scrapes;
     }
   });
   api::ApiSources parts;
-  parts.pipeline = pipeline.get();
+  parts.ingest = ingest.get();
   parts.store = &sink;
   parts.catalog = &hardware::Catalog::Builtin();
   api::Api api(std::move(parts));
-  const ingest::LiveState& live = pipeline->live();
+  const ingest::LiveState& live = ingest->live;
   Latencies fleet, jobs, allocated, api_fleet, api_jobs, api_gpus, api_status, metrics;
   const auto get = [&](std::string path, std::string query = "") {
     net::Request r;
@@ -283,7 +283,7 @@ void Live(double seconds) {
   for (int k = 0; static_cast<double>(MonotonicNow() - begin) / 1e6 < seconds; ++k) {
     fleet.Time([&] { live.FleetSince(Now() - ingest::kFineWindow); });
     jobs.Time([&] { live.JobsSince(Now() - ingest::kFineWindow); });
-    allocated.Time([&] { pipeline->jobs().GpuSecondsByJob(Now() - kMicrosPerHour, Now()); });
+    allocated.Time([&] { ingest->jobs.GpuSecondsByJob(Now() - kMicrosPerHour, Now()); });
     api_fleet.Time([&] { get("/api/v1/fleet"); });
     api_jobs.Time([&] { get("/api/v1/jobs", "limit=50"); });
     api_gpus.Time([&] { get("/api/v1/gpus", "sort=ofu"); });

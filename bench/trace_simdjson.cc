@@ -10,8 +10,8 @@
 
 namespace flopwatch {
 
-// The floor of reading a trace: the whole file in memory, six members of every event, nothing kept
-// but sums.
+// The floor that a reader of JSON has on one core: whole file in memory, six members of every
+// event, nothing kept but sums.
 uint64_t SimdjsonPass(const std::string& path) {
   simdjson::padded_string text;
   if (simdjson::padded_string::load(path).get(text) != simdjson::SUCCESS) std::abort();

@@ -69,12 +69,12 @@ query::MemorySources MemorySourcesOf(const ApiSources& sources) {
                            .store_stats = [store = sources.store] { return store->stats(); },
                            .clock = sources.clock,
                            .live = std::nullopt};
-  if (const ingest::Pipeline* p = sources.pipeline; p != nullptr) {
-    out.live = query::LiveSources{.registry = &p->registry(),
-                                  .jobs = &sources.pipeline->jobs(),
-                                  .live = &sources.pipeline->live(),
-                                  .applications = &sources.pipeline->application(),
-                                  .silent_after = p->options().max_span};
+  if (const ingest::IngestSide* i = sources.ingest; i != nullptr) {
+    out.live = query::LiveSources{.registry = &i->registry,
+                                  .jobs = &i->jobs,
+                                  .live = &i->live,
+                                  .applications = &i->application,
+                                  .silent_after = i->options.max_span};
   }
   return out;
 }
@@ -116,9 +116,10 @@ Api::Impl::Impl(ApiSources sources)
       page_files(sources.ui),
       traces(sources.traces),
       memory(MemorySourcesOf(sources),
-             sources.pipeline != nullptr ? store::Dimensions() : sources.store->LoadDimensions()),
+             sources.ingest != nullptr ? store::Dimensions() : sources.store->LoadDimensions()),
       query(&memory, sources.store) {
-  ingest::Pipeline* const pipeline = sources.pipeline;
+  ingest::IngestSide* const live = sources.ingest;
+  ingest::Pipeline* const pipeline = live == nullptr ? nullptr : &live->pipeline;
   const Micros started = Now();
   const auto store_stats = [store = sources.store] { return store->stats(); };
   if (pipeline != nullptr) {
@@ -134,11 +135,13 @@ Api::Impl::Impl(ApiSources sources)
   fleet_metrics.emplace(render, kMetricsKept, [this] { return memory.IsLarge(); });
   keeper.emplace(std::vector<query::KeptBase*>{&*fleet_metrics});
 
-  AddStatusRoutes({&memory, pipeline, store_stats, sources.version, started}, &table);
+  AddStatusRoutes({&memory, pipeline, live == nullptr ? ingest::PipelineOptions() : live->options,
+                   store_stats, sources.version, started},
+                  &table);
   AddFleetRoutes(&memory, &query, &table);
   AddJobRoutes(&memory, &query, &table);
   AddDivergenceRoutes(&query, &table);
-  AddApplicationRoutes(&query, pipeline == nullptr ? nullptr : &pipeline->application(), &table);
+  AddApplicationRoutes(&query, live == nullptr ? nullptr : &live->application, &table);
   AddGpuRoutes(&memory, &query, &table);
   AddTargetRoutes({&memory, pipeline, sources.scraper}, &table);
   AddSqlRoutes(sources.store, &table);

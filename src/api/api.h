@@ -34,8 +34,8 @@ namespace flopwatch::api {
 // What an Api is made of; read once, by its constructor, which gives each handler what it uses. All
 // of it outlives the Api.
 struct ApiSources {
-  const store::Store* store = nullptr;   // always there
-  ingest::Pipeline* pipeline = nullptr;  // null when offline
+  store::Store* store = nullptr;         // always there
+  ingest::IngestSide* ingest = nullptr;  // null when offline
   // How long points of remote write and OTLP wait for the rest of their scrape; 0 = not at all
   // (tests).
   Micros join_settle = ingest::ScrapeJoiner::Options().settle;

@@ -25,6 +25,7 @@ namespace flopwatch::api {
 struct StatusSources {
   const query::Memory* memory;
   const ingest::Pipeline* pipeline;  // null offline
+  ingest::PipelineOptions limits;    // of the queue
   std::function<store::StoreStats()> store_stats;
   std::string version;
   Micros started;
@@ -57,7 +58,7 @@ struct TargetSources {
 void AddTargetRoutes(const TargetSources& sources, RouteTable* table);
 
 // routes_sql.cc
-void AddSqlRoutes(const store::Store* store, RouteTable* table);
+void AddSqlRoutes(store::Store* store, RouteTable* table);
 
 // routes_traces.cc. `traces` null: there is no place for them.
 void AddTraceRoutes(uploads::TraceLibrary* traces, RouteTable* table);

@@ -36,9 +36,8 @@ bool HasControl(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](char c) { return c <= ' ' || c == 0x7f; });
 }
 
-// Who sent a series, for the pipeline: one source an exporter, as if it had been scraped.
-std::pair<std::string, std::string_view> SourceOf(const telemetry::MetricSeries& series,
-                                                  std::string_view suffix) {
+// Who sent a series: one source an exporter, as if it had been scraped.
+ingest::Origin OriginOf(const telemetry::MetricSeries& series, ingest::SourceKind kind) {
   std::string_view instance;
   for (std::string_view key :
        {"instance", "service.instance.id", "host.name", "Hostname", "hostname"}) {
@@ -48,7 +47,7 @@ std::pair<std::string, std::string_view> SourceOf(const telemetry::MetricSeries&
   if (node.empty()) node = HostOfInstance(instance);
   if (instance.size() > kMaxNodeName || HasControl(instance)) instance = node = {};
   if (node.size() > kMaxNodeName || HasControl(node)) node = {};
-  return {fmt::format("push:{}{}", instance.empty() ? "unnamed" : instance, suffix), node};
+  return {instance.empty() ? "unnamed" : instance, node, kind};
 }
 
 std::string_view MediaType(const Request& request) {
@@ -65,10 +64,10 @@ Result PostPush(ingest::Pipeline* pipeline, const Call& call) {
         fmt::format("push: the node name '{}' is not 1 to {} printable bytes without blanks",
                     Printable(node, 60), kMaxNodeName));
   }
-  const std::string source = fmt::format("{}{}", ingest::kPushPrefix, node);
-  const int shard = kFirstPushShard +
-                    static_cast<int>(absl::HashOf(source) % (ingest::kMaxShards - kFirstPushShard));
-  const ingest::TargetStats stats = pipeline->Ingest(source, node, call.request.body, Now(), shard);
+  const ingest::Origin origin = {node, node, ingest::SourceKind::kPush};
+  const int shard = kFirstPushShard + static_cast<int>(absl::HashOf(origin.Text()) %
+                                                       (ingest::kMaxShards - kFirstPushShard));
+  const ingest::TargetStats stats = pipeline->Ingest(origin, call.request.body, Now(), shard);
   std::string body;
   JsonWriter json(&body);
   json.BeginObject()
@@ -100,8 +99,7 @@ Result PostRemoteWrite(ingest::ScrapeJoiner* joiner, const Request& request) {
   FW_RETURN_IF_ERROR(telemetry::DecodeRemoteWrite(
       request.body, version_2, kMaxUnpackedBytes,
       [&](const telemetry::MetricSeries& series) {
-        const auto [source, node] = SourceOf(series, ingest::kRemoteWriteSuffix);
-        batch.Add(source, node, series);
+        batch.Add(OriginOf(series, ingest::SourceKind::kRemoteWrite), series);
       },
       &stats));
   const uint64_t points = batch.points;
@@ -157,8 +155,7 @@ Result PostOtlpMetrics(ingest::ScrapeJoiner* joiner, const Request& request) {
   ingest::ScrapeJoiner::Batch batch;
   telemetry::OtlpStats stats;
   const auto give = [&](const telemetry::MetricSeries& series) {
-    const auto [source, node] = SourceOf(series, ingest::kOtlpSuffix);
-    batch.Add(source, node, series);
+    batch.Add(OriginOf(series, ingest::SourceKind::kOtlp), series);
   };
   const Status status = json ? telemetry::DecodeOtlpMetricsJson(request.body, give, &stats)
                              : telemetry::DecodeOtlpMetrics(request.body, give, &stats);

@@ -34,7 +34,7 @@ void WriteCell(JsonWriter& json, const Cell& cell, bool is_time) {
       cell);
 }
 
-Result RunSql(const store::Store& store, std::string_view sql, int64_t limit) {
+Result RunSql(store::Store& store, std::string_view sql, int64_t limit) {
   if (sql.size() > kMaxSqlBytes) {
     return absl::InvalidArgumentError(
         fmt::format("sql: the query is longer than {} bytes", kMaxSqlBytes));
@@ -61,14 +61,14 @@ Result RunSql(const store::Store& store, std::string_view sql, int64_t limit) {
   return JsonResponse(std::move(body));
 }
 
-Result GetSql(const store::Store& store, const Arguments& args) {
+Result GetSql(store::Store& store, const Arguments& args) {
   const auto sql = args[kSqlText];
   if (!sql.has_value())
     return absl::InvalidArgumentError("parameter 'q' is missing: the SELECT to run");
   return RunSql(store, *sql, args[kSqlLimit]);
 }
 
-Result PostSql(const store::Store& store, std::string_view text) {
+Result PostSql(store::Store& store, std::string_view text) {
   const auto body = Json::Parse(text, kSqlBody);
   if (!body.ok())
     return absl::InvalidArgumentError(fmt::format("sql: {}", MessageOf(body.status())));
@@ -96,7 +96,7 @@ Result PostSql(const store::Store& store, std::string_view text) {
 
 }  // namespace
 
-void AddSqlRoutes(const store::Store* store, RouteTable* table) {
+void AddSqlRoutes(store::Store* store, RouteTable* table) {
   const Answer offline = Refused(503, "Not ready, or offline.");
   table->Add(Get("/api/v1/sql", "getSql", "Read-only SQL on the stored tables",
                  {&kSqlText, &kSqlLimit}, {Ok("SqlResult"), BadParameter(), offline}),

@@ -79,8 +79,8 @@ net::Response GetReady(const StatusSources& from) {
     const ingest::PipelineStats s = from.pipeline->stats();
     if (!s.last_store_error.empty())
       reasons.push_back(fmt::format("store: {}", s.last_store_error));
-    if (s.queued_rows > from.pipeline->options().max_queued_rows / 2 ||
-        s.queued_bytes > from.pipeline->options().max_queued_bytes / 2) {
+    if (s.queued_rows > from.limits.max_queued_rows / 2 ||
+        s.queued_bytes > from.limits.max_queued_bytes / 2) {
       reasons.push_back(fmt::format("queue: {} rows wait to be stored", s.queued_rows));
     }
   }

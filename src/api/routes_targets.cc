@@ -33,7 +33,7 @@ std::vector<TargetRow> AllTargets(const TargetSources& from, Micros now) {
   if (from.pipeline == nullptr) return rows;
   // Nodes that push are targets too: they are up while they do.
   for (const ingest::SourceInfo& s : from.pipeline->Sources()) {
-    if (!s.source.starts_with(ingest::kPushPrefix)) continue;
+    if (s.kind == ingest::SourceKind::kExporter) continue;
     TargetRow row;
     row.pushed = true;
     row.health.target.url = s.source;

@@ -9,13 +9,21 @@
 //   { MutexLock lock(mutex_); wake_.Wait(mutex_, [this]() FW_REQUIRES(mutex_) { return
 //   !rows_.empty(); }); }
 //
+// The order of locks is said twice: to clang by FW_ACQUIRED_BEFORE, which it checks within a
+// function, and by a LockRank, which debug and sanitizer builds check as threads run (and others
+// pay nothing for): a thread takes only what ranks higher than everything that it holds. The ranks
+// of the process are the table of docs/concurrency.md.
+//
 // A function that the analysis cannot follow says FW_NO_THREAD_ANALYSIS with its reason beside it,
 // and is listed in docs/concurrency.md.
 #ifndef FLOPWATCH_BASE_MUTEX_H_
 #define FLOPWATCH_BASE_MUTEX_H_
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <shared_mutex>
 #include <stop_token>
@@ -49,17 +57,77 @@
 
 namespace flopwatch {
 
+// Where a lock stands in the order of those that a thread may hold together. A lock without a rank
+// (0) is not looked at.
+struct LockRank {
+  int rank = 0;
+  const char* name = "";
+};
+
+#ifdef NDEBUG
+inline constexpr bool kLockRanksChecked = false;
+class RankedLock {  // nothing, and no bytes of the lock that has it
+ public:
+  explicit RankedLock(LockRank) {}
+  void Take(bool /*may_wait*/ = true) const {}
+  void GiveBack() const {}
+};
+#else
+inline constexpr bool kLockRanksChecked = true;
+class RankedLock {
+ public:
+  explicit RankedLock(LockRank of) : of_(of) {}
+  // Before the lock is waited for, or, where it is only tried, after it was had. Ends the process
+  // when this thread holds one that ranks as high: two threads that do so may wait for each other.
+  void Take(bool may_wait = true) const {
+    if (of_.rank == 0) return;
+    for (int i = 0; i < held_count && may_wait; ++i) {
+      if (held[i].rank < of_.rank) continue;
+      std::fprintf(stderr, "lock order: %s (%d) is taken by a thread that holds %s (%d)\n",
+                   of_.name, of_.rank, held[i].name, held[i].rank);
+      std::abort();
+    }
+    if (held_count < kMaxHeld) held[held_count++] = of_;
+  }
+  void GiveBack() const {
+    for (int i = held_count - 1; i >= 0; --i) {
+      if (held[i].rank != of_.rank) continue;
+      std::copy(held + i + 1, held + held_count, held + i);
+      --held_count;
+      return;
+    }
+  }
+
+ private:
+  static constexpr int kMaxHeld = 16;  // more are not remembered
+  static inline thread_local LockRank held[kMaxHeld];
+  static inline thread_local int held_count = 0;
+  LockRank of_;
+};
+#endif
+
 class FW_CAPABILITY("mutex") Mutex {
  public:
-  Mutex() = default;
+  explicit Mutex(LockRank rank = {}) : order_(rank) {}
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
-  void lock() FW_ACQUIRE() { mutex_.lock(); }
-  void unlock() FW_RELEASE() { mutex_.unlock(); }
-  bool try_lock() FW_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
+  void lock() FW_ACQUIRE() {
+    order_.Take();
+    mutex_.lock();
+  }
+  void unlock() FW_RELEASE() {
+    mutex_.unlock();
+    order_.GiveBack();
+  }
+  bool try_lock() FW_TRY_ACQUIRE(true) {
+    if (!mutex_.try_lock()) return false;
+    order_.Take(/*may_wait=*/false);
+    return true;
+  }
 
  private:
   std::mutex mutex_;
+  [[no_unique_address]] RankedLock order_;
 };
 
 class FW_CAPABILITY("mutex") SharedMutex {

@@ -39,7 +39,9 @@
 
 namespace flopwatch::efficiency {
 
-// Values in whatever units the caller adds up in; the sums are in these.
+// A row as plain numbers, in whatever units the caller adds up in; the sums are in these. Account()
+// takes any type with its first three members, Has() and Value(): one whose values lie in columns
+// reads them when they are asked for.
 struct StampedRow {
   static constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
   uint32_t flags = 0;     // SampleFlag
@@ -48,9 +50,21 @@ struct StampedRow {
   double work = kAbsent;  // OFU, or what becomes OFU when divided by the maximum tensor clock
   double tensor_active = kAbsent, sm_clock_mhz = kAbsent, sm_active = kAbsent, gpu_util = kAbsent,
          power_w = kAbsent;
+
+  // The value whose products with time make up a sum.
+  double Value(UsageSum sum) const {
+    return sum == UsageSum::kWork       ? work
+           : sum == UsageSum::kTensor   ? tensor_active
+           : sum == UsageSum::kClock    ? sm_clock_mhz
+           : sum == UsageSum::kSmActive ? sm_active
+           : sum == UsageSum::kGpuUtil  ? gpu_util
+           : sum == UsageSum::kEnergy   ? power_w
+                                        : kAbsent;
+  }
+  bool Has(UsageSum sum) const { return !std::isnan(Value(sum)); }
 };
 
-// What StampedRow::work is.
+// What a row's work is.
 enum class Work : uint8_t {
   kOfu,  // the tensor clock is applied: a model without one has no work
   kMhz,  // activity x clock: the tensor clock is applied to the sums (ApplyTensorClock)
@@ -63,37 +77,39 @@ enum class CountedFor : uint8_t {
 };
 
 // Calls add(UsageSum, double) for each sum the row adds to.
-template <typename Add>
-inline void Account(const StampedRow& row, Work work, CountedFor whom, Add&& add) {
-  const auto has_flag = [&](uint32_t flags) { return (row.flags & flags) != 0; };
-  const auto mean = [&](UsageSum sum, double value, double time) {
-    if (std::isnan(value)) return;
-    add(sum, value * time);
+template <typename Row, typename Add>
+inline void Account(const Row& row, Work work, CountedFor whom, Add&& add) {
+  const uint32_t flags = row.flags;
+  const auto mean = [&](UsageSum sum, double time) {
+    if (!row.Has(sum)) return false;
+    add(sum, row.Value(sum) * time);
     add(SpecOf(sum).weight, time);
+    return true;
   };
-  const bool frozen = has_flag(kFrozen);
-  if (!frozen) mean(UsageSum::kEnergy, row.power_w, row.span);
-  if (has_flag(kMigParent) && whom == CountedFor::kFleet) return;
+  const bool frozen = (flags & kFrozen) != 0;
+  if (!frozen) mean(UsageSum::kEnergy, row.span);
+  if ((flags & kMigParent) != 0 && whom == CountedFor::kFleet) return;
   const double time = row.span * row.fraction;
   add(UsageSum::kSamples, 1.0);
   if (frozen) return add(UsageSum::kFrozen, time);
   add(UsageSum::kObserved, time);
-  if (!has_flag(kNoTensor)) mean(UsageSum::kTensor, row.tensor_active, time);
-  mean(UsageSum::kClock, row.sm_clock_mhz, time);
-  mean(UsageSum::kSmActive, row.sm_active, time);
-  mean(UsageSum::kGpuUtil, row.gpu_util, time);
-  if (has_flag(kStaleRepeat)) add(UsageSum::kStale, time);
-  if (has_flag(kTensorMissing)) return add(UsageSum::kTensorMissing, time);
-  if (has_flag(kClockMissing)) return add(UsageSum::kClockMissing, time);
-  if (has_flag(kDeadCounter)) return add(UsageSum::kDeadCounter, time);
-  if (has_flag(kOutOfRange)) return add(UsageSum::kOutOfRange, time);
-  if (has_flag(kModelUnknown) && work == Work::kOfu) return add(UsageSum::kModelUnknown, time);
-  if (std::isnan(row.work)) {
-    return add(std::isnan(row.tensor_active) ? UsageSum::kTensorMissing : UsageSum::kClockMissing,
-               time);
+  if ((flags & kNoTensor) == 0) mean(UsageSum::kTensor, time);
+  mean(UsageSum::kClock, time);
+  mean(UsageSum::kSmActive, time);
+  mean(UsageSum::kGpuUtil, time);
+  if ((flags & kStaleRepeat) != 0) add(UsageSum::kStale, time);
+  if ((flags & (work == Work::kOfu ? kNoWork | kModelUnknown : kNoWork)) != 0) {
+    add((flags & kTensorMissing) != 0  ? UsageSum::kTensorMissing
+        : (flags & kClockMissing) != 0 ? UsageSum::kClockMissing
+        : (flags & kDeadCounter) != 0  ? UsageSum::kDeadCounter
+        : (flags & kOutOfRange) != 0   ? UsageSum::kOutOfRange
+                                       : UsageSum::kModelUnknown,
+        time);
+  } else if (mean(UsageSum::kWork, time)) {
+    if ((flags & kCyclePath) != 0) add(UsageSum::kCycles, time);
+  } else {
+    add(row.Has(UsageSum::kTensor) ? UsageSum::kClockMissing : UsageSum::kTensorMissing, time);
   }
-  mean(UsageSum::kWork, row.work, time);
-  if (has_flag(kCyclePath)) add(UsageSum::kCycles, time);
 }
 
 }  // namespace flopwatch::efficiency

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <set>
 
-#include "absl/container/flat_hash_set.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -33,8 +31,7 @@ constexpr size_t kMaxVoices = 200'000;
 constexpr store::Window kAllTime = {946'684'800 * kMicrosPerSecond,
                                     7'258'118'400 * kMicrosPerSecond};
 
-using Key = std::pair<Micros, int64_t>;
-Key KeyOf(const ApplicationSample& s) { return {s.ts, s.step.value_or(-1)}; }
+std::pair<Micros, int64_t> KeyOf(const ApplicationSample& s) { return {s.ts, s.step.value_or(-1)}; }
 
 size_t BytesOf(const ApplicationClaim& c) {
   return c.job.size() + c.convention.size() + c.formula_version.size() + c.gpu.size() +
@@ -83,16 +80,18 @@ ApplicationIntake::~ApplicationIntake() {
 }
 
 void ApplicationIntake::Load(std::vector<ApplicationClaim> claims) {
-  std::scoped_lock lock(mutex_, index_mutex_);
-  claims_ = std::move(claims);
-  jobs_.clear();
-  by_content_.clear();
-  claim_bytes_ = 0;
-  for (size_t k = 0; k < claims_.size(); ++k) {
-    last_id_ = std::max(last_id_, claims_[k].id);
-    jobs_[claims_[k].job].claims.push_back(k);
-    by_content_[claims_[k].Content()] = k;
-    claim_bytes_ += BytesOf(claims_[k]);
+  MutexLock adding(adding_);
+  MutexLock lock(index_mutex_);
+  index_.claims = std::move(claims);
+  index_.jobs.clear();
+  index_.by_content.clear();
+  index_.claim_bytes = 0;
+  for (size_t k = 0; k < index_.claims.size(); ++k) {
+    const ApplicationClaim& claim = index_.claims[k];
+    index_.last_id = std::max(index_.last_id, claim.id);
+    index_.jobs[claim.job].claims.push_back(k);
+    index_.by_content[claim.Content()] = k;
+    index_.claim_bytes += BytesOf(claim);
   }
 }
 
@@ -103,8 +102,8 @@ void ApplicationIntake::Start() {
 void ApplicationIntake::Run(std::stop_token stop) {
   while (!stop.stop_requested()) {
     {
-      std::unique_lock lock(queue_mutex_);
-      wake_.wait_for(lock, stop, std::chrono::microseconds(kFlushInterval), [] { return false; });
+      MutexLock lock(queue_mutex_);
+      wake_.WaitFor(queue_mutex_, stop, kFlushInterval, [] { return false; });
       if (waiting_ == 0) continue;
     }
     if (const Status s = Flush(); !s.ok())
@@ -112,22 +111,23 @@ void ApplicationIntake::Run(std::stop_token stop) {
   }
 }
 
-std::vector<int32_t> ApplicationIntake::IdsOf(const Job& job) const {
+std::vector<int32_t> ApplicationIntake::IdsOf(const Job& job) {
   std::vector<int32_t> ids;
-  for (size_t k : job.claims) ids.push_back(claims_[k].id);
+  for (size_t k : job.claims) ids.push_back(index().claims[k].id);
   return ids;
 }
 
 StatusOr<ApplicationIntake::Job*> ApplicationIntake::JobOf(const std::string& key,
                                                            ApplicationOutcome* outcome,
                                                            uint64_t samples) {
-  if (const auto it = jobs_.find(key); it != jobs_.end()) return &it->second;
-  if (jobs_.size() >= limits_.jobs) {
+  Index& known = index();
+  if (const auto it = known.jobs.find(key); it != known.jobs.end()) return &it->second;
+  if (known.jobs.size() >= limits_.jobs) {
     outcome->Refuse(ApplicationRefusal::kJobLimit, fmt::format("job {}", key), samples);
     return nullptr;
   }
-  std::lock_guard index(index_mutex_);
-  Job& job = jobs_[key];
+  MutexLock lock(index_mutex_);
+  Job& job = index_.jobs[key];
   job.known = true;  // nothing is stored of it
   return &job;
 }
@@ -174,6 +174,34 @@ void ApplicationIntake::SetSpan(Job* job, ApplicationSample* sample) const {
   }
 }
 
+ApplicationIntake::Samples ApplicationIntake::Check(absl::Span<const ApplicationSample> samples,
+                                                    Micros now, ApplicationOutcome* outcome) const {
+  const Micros kept = store_->stats().application_kept;
+  Samples good;
+  for (const ApplicationSample& s : samples) {
+    if (const Status status = telemetry::CheckSample(s); !status.ok()) {
+      outcome->Refuse(ApplicationRefusal::kInvalid,
+                      std::string_view(status.message().data(), status.message().size()));
+    } else if (kept > 0 && s.ts < now - kept) {
+      outcome->Refuse(ApplicationRefusal::kTooOld,
+                      fmt::format("{}: kept for {}", FormatTime(s.ts), FormatDuration(kept)));
+    } else if (s.ts > now + kFutureLimit) {
+      outcome->Refuse(ApplicationRefusal::kFutureTimestamp, FormatTime(s.ts));
+    } else {
+      good.push_back(s);
+    }
+  }
+  return good;
+}
+
+void ApplicationIntake::Count(ApplicationSource source, const ApplicationOutcome& outcome) {
+  MutexLock lock(counters_mutex_);
+  Counters& c = counters_[static_cast<size_t>(source)];
+  c.accepted += outcome.accepted;
+  c.duplicates += outcome.duplicates;
+  for (size_t k = 0; k < kApplicationRefusals; ++k) c.refused[k] += outcome.refused[k];
+}
+
 StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& given,
                                                     absl::Span<const ApplicationSample> samples) {
   if (store_ == nullptr)
@@ -186,58 +214,50 @@ StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& give
   }
   ApplicationOutcome outcome;
   const Micros now = clock_();
-  const Micros kept = store_->stats().application_kept;
-  std::vector<ApplicationSample> good;
+  const Samples good = Check(samples, now, &outcome);
+  if (!good.empty()) {
+    MutexLock adding(adding_);
+    FW_ASSIGN_OR_RETURN(outcome, AddChecked(given, good, now, std::move(outcome)));
+  }
+  Count(given.source, outcome);
+  return outcome;
+}
+
+StatusOr<ApplicationOutcome> ApplicationIntake::AddChecked(const ApplicationClaim& given,
+                                                           const Samples& good, Micros now,
+                                                           ApplicationOutcome outcome) {
+  FW_ASSIGN_OR_RETURN(Job * job, JobOf(given.job, &outcome, good.size()));
+  if (job == nullptr) return outcome;
+  FW_RETURN_IF_ERROR(Recall(job));
+  FW_ASSIGN_OR_RETURN(Sorted sorted, TellApart(job, good, &outcome));
+  FW_ASSIGN_OR_RETURN(const std::optional<size_t> claim,
+                      ClaimFor(given, job, sorted, now, &outcome));
+  if (sorted.fresh.empty() || !claim.has_value()) return outcome;
+  const size_t accepted = sorted.fresh.size();
+  FW_RETURN_IF_ERROR(Store(job, *claim, std::move(sorted.fresh), now));
+  outcome.accepted = accepted;
+  return outcome;
+}
+
+// What is stored already, and what is not. Exporters repeat the same report at every scrape: those
+// of this process are known without a question to the store, which would make it take its journal
+// in each time.
+StatusOr<ApplicationIntake::Sorted> ApplicationIntake::TellApart(Job* job, const Samples& good,
+                                                                 ApplicationOutcome* outcome) {
+  Sorted sorted;
+  absl::flat_hash_set<Key> seen;
   Micros first = std::numeric_limits<Micros>::max(), last = 0;
-  for (const ApplicationSample& s : samples) {
-    if (const Status status = telemetry::CheckSample(s); !status.ok()) {
-      outcome.Refuse(ApplicationRefusal::kInvalid,
-                     std::string_view(status.message().data(), status.message().size()));
-    } else if (kept > 0 && s.ts < now - kept) {
-      outcome.Refuse(ApplicationRefusal::kTooOld,
-                     fmt::format("{}: kept for {}", FormatTime(s.ts), FormatDuration(kept)));
-    } else if (s.ts > now + kFutureLimit) {
-      outcome.Refuse(ApplicationRefusal::kFutureTimestamp, FormatTime(s.ts));
-    } else {
-      good.push_back(s);
-      first = std::min(first, s.ts);
-      last = std::max(last, s.ts);
+  bool all_recent = true;
+  for (const ApplicationSample& s : good) {
+    first = std::min(first, s.ts);
+    last = std::max(last, s.ts);
+    if (const auto it = job->recent.find(KeyOf(s)); it != job->recent.end()) {
+      seen.insert(it->first);
+      sorted.claims_of_duplicates.insert(it->second);
+    } else if (s.ts <= job->last_ts) {
+      all_recent = false;
     }
   }
-  const auto count = [&](const ApplicationOutcome& o) {
-    std::lock_guard lock(counters_mutex_);
-    Counters& c = counters_[static_cast<size_t>(given.source)];
-    c.accepted += o.accepted;
-    c.duplicates += o.duplicates;
-    for (size_t k = 0; k < kApplicationRefusals; ++k) c.refused[k] += o.refused[k];
-  };
-  if (good.empty()) {
-    count(outcome);
-    return outcome;
-  }
-
-  std::lock_guard lock(mutex_);
-  FW_ASSIGN_OR_RETURN(Job * job, JobOf(given.job, &outcome, good.size()));
-  if (job == nullptr) {
-    count(outcome);
-    return outcome;
-  }
-  FW_RETURN_IF_ERROR(Recall(job));
-
-  // What is stored already.
-  absl::flat_hash_set<Key> seen;
-  absl::flat_hash_set<int32_t> claims_of_duplicates;
-  // Exporters repeat the same report at every scrape. Those of this process are known without a
-  // question to the store, which would make it take its journal in each time.
-  for (const ApplicationSample& s : good) {
-    const auto it = job->recent.find(KeyOf(s));
-    if (it == job->recent.end()) continue;
-    seen.insert(it->first);
-    claims_of_duplicates.insert(it->second);
-  }
-  const bool all_recent = std::all_of(good.begin(), good.end(), [&](const ApplicationSample& s) {
-    return s.ts > job->last_ts || seen.contains(KeyOf(s));
-  });
   if (!job->claims.empty() && first <= job->last_ts && !all_recent) {
     FW_ASSIGN_OR_RETURN(const auto stored,
                         store_->ApplicationSamples({first, std::min(last, job->last_ts) + 1},
@@ -248,87 +268,92 @@ StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& give
       const auto it = by_key.find(KeyOf(s));
       if (it == by_key.end()) continue;
       seen.insert(it->first);
-      claims_of_duplicates.insert(it->second);
+      sorted.claims_of_duplicates.insert(it->second);
       if (job->recent.size() < kRecentPerJob) job->recent.insert(*it);
     }
   }
-  std::vector<ApplicationSample> fresh;
   for (const ApplicationSample& s : good) {
     if (seen.insert(KeyOf(s)).second) {
-      fresh.push_back(s);
+      sorted.fresh.push_back(s);
     } else {
-      ++outcome.duplicates;
+      ++outcome->duplicates;
     }
   }
+  return sorted;
+}
 
-  // The claim: known, a completion of the one its duplicates stand under, or new.
+StatusOr<std::optional<size_t>> ApplicationIntake::ClaimFor(const ApplicationClaim& given, Job* job,
+                                                            const Sorted& sorted, Micros now,
+                                                            ApplicationOutcome* outcome) {
+  const Index& known = index();
+  std::string content = given.Content();
+  if (const auto it = known.by_content.find(content); it != known.by_content.end())
+    return it->second;
+  std::optional<size_t> completes;
+  for (size_t k : job->claims) {
+    if (sorted.claims_of_duplicates.contains(known.claims[k].id) &&
+        Completes(known.claims[k], given))
+      completes = k;
+  }
   ApplicationClaim claim = given;
-  const std::string content = claim.Content();
-  auto known = by_content_.find(content);
-  if (known == by_content_.end()) {
-    std::optional<size_t> completes;
-    for (size_t k : job->claims) {
-      if (claims_of_duplicates.contains(claims_[k].id) && Completes(claims_[k], claim))
-        completes = k;
-    }
-    if (completes.has_value()) {
-      ApplicationClaim more = claim;
-      more.id = claims_[*completes].id;
-      more.first_seen = claims_[*completes].first_seen;
-      more.source = claims_[*completes].source;
-      FW_RETURN_IF_ERROR(store_->PutClaims({&more, 1}));
-      std::lock_guard index(index_mutex_);
-      by_content_.erase(claims_[*completes].Content());
-      claim_bytes_ += BytesOf(more) - BytesOf(claims_[*completes]);
-      claims_[*completes] = more;
-      known = by_content_.emplace(more.Content(), *completes).first;
-      outcome.claim_completed = true;
-    } else if (!fresh.empty()) {
-      if (job->claims.size() >= limits_.claims_per_job || claims_.size() >= limits_.claims ||
-          claim_bytes_ > limits_.claim_bytes) {
-        outcome.Refuse(ApplicationRefusal::kClaimLimit,
-                       fmt::format("job {} has {} claims", given.job, job->claims.size()),
-                       fresh.size());
-        count(outcome);
-        return outcome;
-      }
-      claim.id = last_id_ + 1;
-      claim.first_seen = now;
-      FW_RETURN_IF_ERROR(store_->PutClaims({&claim, 1}));
-      std::lock_guard index(index_mutex_);
-      ++last_id_;
-      claim_bytes_ += BytesOf(claim);
-      job->claims.push_back(claims_.size());
-      known = by_content_.emplace(content, claims_.size()).first;
-      claims_.push_back(claim);
-    }
+  if (completes.has_value()) {
+    const ApplicationClaim& less = known.claims[*completes];
+    claim.id = less.id;
+    claim.first_seen = less.first_seen;
+    claim.source = less.source;
+    FW_RETURN_IF_ERROR(store_->PutClaims({&claim, 1}));
+    MutexLock lock(index_mutex_);
+    index_.by_content.erase(less.Content());
+    index_.claim_bytes += BytesOf(claim) - BytesOf(less);
+    index_.by_content.emplace(claim.Content(), *completes);
+    index_.claims[*completes] = std::move(claim);
+    outcome->claim_completed = true;
+    return completes;
   }
-  if (!fresh.empty()) {
-    std::stable_sort(fresh.begin(), fresh.end(),
-                     [](const auto& a, const auto& b) { return a.ts < b.ts; });
-    const auto last_ts = job->last_ts;
-    const auto last_step = job->last_step;
-    for (ApplicationSample& s : fresh) {
-      s.claim = claims_[known->second].id;
-      SetSpan(job, &s);
-    }
-    if (const Status s = store_->AppendApplication(fresh, now); !s.ok()) {
-      job->last_ts = last_ts;
-      job->last_step = last_step;
-      return s;
-    }
-    if (job->recent.size() + fresh.size() > kRecentPerJob) job->recent.clear();
-    for (const ApplicationSample& s : fresh) {
-      if (job->recent.size() < kRecentPerJob) job->recent.emplace(KeyOf(s), s.claim);
-    }
-    outcome.accepted = fresh.size();
+  if (sorted.fresh.empty()) return std::nullopt;
+  if (job->claims.size() >= limits_.claims_per_job || known.claims.size() >= limits_.claims ||
+      known.claim_bytes > limits_.claim_bytes) {
+    outcome->Refuse(ApplicationRefusal::kClaimLimit,
+                    fmt::format("job {} has {} claims", given.job, job->claims.size()),
+                    sorted.fresh.size());
+    return std::nullopt;
   }
-  count(outcome);
-  return outcome;
+  claim.id = known.last_id + 1;
+  claim.first_seen = now;
+  FW_RETURN_IF_ERROR(store_->PutClaims({&claim, 1}));
+  MutexLock lock(index_mutex_);
+  const size_t at = index_.claims.size();
+  ++index_.last_id;
+  index_.claim_bytes += BytesOf(claim);
+  job->claims.push_back(at);
+  index_.by_content.emplace(std::move(content), at);
+  index_.claims.push_back(std::move(claim));
+  return at;
+}
+
+Status ApplicationIntake::Store(Job* job, size_t claim, Samples fresh, Micros now) {
+  std::stable_sort(fresh.begin(), fresh.end(),
+                   [](const auto& a, const auto& b) { return a.ts < b.ts; });
+  const auto last_ts = job->last_ts;
+  const auto last_step = job->last_step;
+  for (ApplicationSample& s : fresh) {
+    s.claim = index().claims[claim].id;
+    SetSpan(job, &s);
+  }
+  if (const Status s = store_->AppendApplication(fresh, now); !s.ok()) {
+    job->last_ts = last_ts;
+    job->last_step = last_step;
+    return s;
+  }
+  if (job->recent.size() + fresh.size() > kRecentPerJob) job->recent.clear();
+  for (const ApplicationSample& s : fresh) {
+    if (job->recent.size() < kRecentPerJob) job->recent.emplace(KeyOf(s), s.claim);
+  }
+  return absl::OkStatus();
 }
 
 void ApplicationIntake::Refuse(ApplicationSource source, ApplicationRefusal reason) {
-  std::lock_guard lock(counters_mutex_);
+  MutexLock lock(counters_mutex_);
   ++counters_[static_cast<size_t>(source)].refused[static_cast<size_t>(reason)];
 }
 
@@ -336,7 +361,7 @@ void ApplicationIntake::Offer(const telemetry::ApplicationSeries& who, Applicati
                               const ApplicationSample& sample) {
   if (store_ == nullptr) return;
   const Micros now = MonotonicNow();
-  std::unique_lock lock(queue_mutex_);
+  MutexLock lock(queue_mutex_);
   if (voices_.size() >= kMaxVoices) {
     absl::erase_if(voices_, [&](const auto& v) { return now - v.second.at > kSpeakerSilence; });
     if (voices_.size() >= kMaxVoices) voices_.clear();
@@ -348,16 +373,10 @@ void ApplicationIntake::Offer(const telemetry::ApplicationSeries& who, Applicati
   };
   const Voice mine = {who.speaker, who.rank, now};
   const bool same = voice.at != 0 && voice.name == mine.name && voice.rank == mine.rank;
-  if (same || voice.at == 0 || now - voice.at > kSpeakerSilence || before(mine, voice)) {
-    voice = mine;
-  } else {
-    lock.unlock();
+  if (!same && voice.at != 0 && now - voice.at <= kSpeakerSilence && !before(mine, voice))
     return Refuse(source, ApplicationRefusal::kOtherRank);
-  }
-  if (waiting_ >= limits_.pending) {
-    lock.unlock();
-    return Refuse(source, ApplicationRefusal::kQueueFull);
-  }
+  voice = mine;
+  if (waiting_ >= limits_.pending) return Refuse(source, ApplicationRefusal::kQueueFull);
   ApplicationClaim claim = who.claim;
   claim.source = source;
   Pending& pending = pending_[claim.Content()];
@@ -369,7 +388,7 @@ void ApplicationIntake::Offer(const telemetry::ApplicationSeries& who, Applicati
 Status ApplicationIntake::Flush() {
   std::map<std::string, Pending> taken;
   {
-    std::lock_guard lock(queue_mutex_);
+    MutexLock lock(queue_mutex_);
     taken = std::exchange(pending_, {});
     waiting_ = 0;
   }
@@ -380,7 +399,7 @@ Status ApplicationIntake::Flush() {
       const auto part = absl::MakeConstSpan(pending.samples).subspan(at, limits_.samples_per_call);
       const auto outcome = Add(pending.claim, part);
       if (outcome.ok()) continue;
-      std::lock_guard lock(counters_mutex_);
+      MutexLock lock(counters_mutex_);
       counters_[static_cast<size_t>(pending.claim.source)]
           .refused[static_cast<size_t>(ApplicationRefusal::kStoreError)] += part.size();
       if (first.ok()) first = outcome.status();
@@ -390,18 +409,18 @@ Status ApplicationIntake::Flush() {
 }
 
 std::vector<ApplicationClaim> ApplicationIntake::ClaimsOf(std::string_view job) const {
-  std::lock_guard lock(index_mutex_);
+  MutexLock lock(index_mutex_);
   std::vector<ApplicationClaim> out;
-  const auto it = jobs_.find(std::string(job));
-  if (it == jobs_.end()) return out;
-  for (size_t k : it->second.claims) out.push_back(claims_[k]);
+  const auto it = index_.jobs.find(std::string(job));
+  if (it == index_.jobs.end()) return out;
+  for (size_t k : it->second.claims) out.push_back(index_.claims[k]);
   return out;
 }
 
 std::vector<std::string> ApplicationIntake::Jobs() const {
-  std::lock_guard lock(index_mutex_);
+  MutexLock lock(index_mutex_);
   std::vector<std::string> out;
-  for (const auto& [key, job] : jobs_) {
+  for (const auto& [key, job] : index_.jobs) {
     if (!job.claims.empty()) out.push_back(key);
   }
   std::sort(out.begin(), out.end());
@@ -411,15 +430,15 @@ std::vector<std::string> ApplicationIntake::Jobs() const {
 ApplicationIntake::Stats ApplicationIntake::stats() const {
   Stats s;
   {
-    std::lock_guard lock(index_mutex_);
-    s.jobs = jobs_.size();
-    s.claims = claims_.size();
+    MutexLock lock(index_mutex_);
+    s.jobs = index_.jobs.size();
+    s.claims = index_.claims.size();
   }
   {
-    std::lock_guard lock(queue_mutex_);
+    MutexLock lock(queue_mutex_);
     s.pending = waiting_;
   }
-  std::lock_guard lock(counters_mutex_);
+  MutexLock lock(counters_mutex_);
   s.by_source = counters_;
   return s;
 }

@@ -21,12 +21,10 @@
 #define FLOPWATCH_INGEST_APPLICATION_H_
 
 #include <array>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,7 +33,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "store/store.h"
@@ -127,41 +127,74 @@ class ApplicationIntake {
     // without asking the store.
     absl::flat_hash_map<std::pair<Micros, int64_t>, int32_t> recent;
   };
-  StatusOr<Job*> JobOf(const std::string& key, ApplicationOutcome* outcome, uint64_t samples);
-  Status Recall(Job* job);
+  // Claims and jobs. Changed with both mutexes held, so that who holds `adding_` alone may read it
+  // and who only looks never waits for the disk.
+  struct Index {
+    std::vector<telemetry::ApplicationClaim> claims;
+    size_t claim_bytes = 0;
+    int32_t last_id = 0;
+    absl::flat_hash_map<std::string, Job> jobs;
+    absl::flat_hash_map<std::string, size_t> by_content;
+  };
+  // Reading with `adding_` alone: see Index. The members of a Job that only Add() knows (all but
+  // its claims) may be changed so as well.
+  Index& index() FW_REQUIRES(adding_) FW_NO_THREAD_ANALYSIS { return index_; }
+
+  using Key = std::pair<Micros, int64_t>;  // time and step
+  using Samples = std::vector<telemetry::ApplicationSample>;
+  // Samples of a call as Add() sorts them.
+  struct Sorted {
+    Samples fresh;
+    absl::flat_hash_set<int32_t> claims_of_duplicates;
+  };
+  // The samples that may be stored; the others are refused in `outcome`.
+  Samples Check(absl::Span<const telemetry::ApplicationSample> samples, Micros now,
+                ApplicationOutcome* outcome) const;
+  StatusOr<ApplicationOutcome> AddChecked(const telemetry::ApplicationClaim& given,
+                                          const Samples& good, Micros now,
+                                          ApplicationOutcome outcome) FW_REQUIRES(adding_);
+  StatusOr<Job*> JobOf(const std::string& key, ApplicationOutcome* outcome, uint64_t samples)
+      FW_REQUIRES(adding_);
+  Status Recall(Job* job) FW_REQUIRES(adding_);
+  StatusOr<Sorted> TellApart(Job* job, const Samples& good, ApplicationOutcome* outcome)
+      FW_REQUIRES(adding_);
+  // Index of the claim the fresh samples are stored under: known, a completion of the one its
+  // duplicates stand under, or new. nullopt where there is none to store under.
+  StatusOr<std::optional<size_t>> ClaimFor(const telemetry::ApplicationClaim& given, Job* job,
+                                           const Sorted& sorted, Micros now,
+                                           ApplicationOutcome* outcome) FW_REQUIRES(adding_);
+  Status Store(Job* job, size_t claim, Samples fresh, Micros now) FW_REQUIRES(adding_);
   void SetSpan(Job* job, telemetry::ApplicationSample* sample) const;
-  std::vector<int32_t> IdsOf(const Job& job) const;
+  std::vector<int32_t> IdsOf(const Job& job) FW_REQUIRES(adding_);
+  void Count(telemetry::ApplicationSource source, const ApplicationOutcome& outcome);
   void Run(std::stop_token stop);
 
   store::Store* const store_;
   const std::function<Micros()> clock_;
   const ApplicationLimits limits_;
 
-  std::mutex mutex_;  // Add(), one at a time; held while the store writes
-  // What follows is changed under both, so that who only looks never waits for the disk.
-  mutable std::mutex index_mutex_;
-  std::vector<telemetry::ApplicationClaim> claims_;
-  size_t claim_bytes_ = 0;
-  int32_t last_id_ = 0;
-  absl::flat_hash_map<std::string, Job> jobs_;
-  absl::flat_hash_map<std::string, size_t> by_content_;
+  mutable Mutex index_mutex_;
+  Index index_ FW_GUARDED_BY(index_mutex_);
+  // One Add() at a time; held while the store writes.
+  Mutex adding_ FW_ACQUIRED_BEFORE(index_mutex_);
 
-  mutable std::mutex queue_mutex_;
-  std::condition_variable_any wake_;
   struct Pending {
     telemetry::ApplicationClaim claim;
-    std::vector<telemetry::ApplicationSample> samples;
+    Samples samples;
   };
-  std::map<std::string, Pending> pending_;  // by content
-  size_t waiting_ = 0;
   struct Voice {
     std::string name;
     int rank = -1;
     Micros at = 0;  // monotonic
   };
-  absl::flat_hash_map<std::string, Voice> voices_;  // by job
-  mutable std::mutex counters_mutex_;
-  std::array<Counters, telemetry::kApplicationSources> counters_;
+  mutable Mutex queue_mutex_ FW_ACQUIRED_BEFORE(counters_mutex_);
+  CondVar wake_;
+  std::map<std::string, Pending> pending_ FW_GUARDED_BY(queue_mutex_);  // by content
+  size_t waiting_ FW_GUARDED_BY(queue_mutex_) = 0;
+  absl::flat_hash_map<std::string, Voice> voices_ FW_GUARDED_BY(queue_mutex_);  // by job
+
+  mutable Mutex counters_mutex_;
+  std::array<Counters, telemetry::kApplicationSources> counters_ FW_GUARDED_BY(counters_mutex_);
   std::jthread thread_;
 };
 

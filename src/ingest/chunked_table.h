@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/prefetch.h"
 
 namespace flopwatch::ingest {
@@ -23,12 +23,13 @@ class ChunkedTable {
   template <typename F>
   auto With(int32_t id, F&& f) {
     Chunk* chunk = Get(id);
-    std::lock_guard lock(chunk->mutex);
+    MutexLock lock(chunk->mutex);
     return f(chunk->entries[id % kChunk]);
   }
 
-  // Asks for the memory of an entry that will be wanted soon, from `offset` within it on.
-  void Prefetch(int32_t id, size_t bytes, size_t offset = 0) const {
+  // Asks for the memory of an entry that will be wanted soon, from `offset` within it on. Without
+  // its lock: only the address is used.
+  void Prefetch(int32_t id, size_t bytes, size_t offset = 0) const FW_NO_THREAD_ANALYSIS {
     if (id < 0 || id >= kLimit) return;
     const Chunk* chunk = chunks_[id / kChunk].load(std::memory_order_acquire);
     if (chunk == nullptr) return;
@@ -41,7 +42,7 @@ class ChunkedTable {
     if (id < 0 || id >= kLimit) return T{};
     const Chunk* chunk = chunks_[id / kChunk].load(std::memory_order_acquire);
     if (chunk == nullptr) return T{};
-    std::lock_guard lock(chunk->mutex);
+    MutexLock lock(chunk->mutex);
     return chunk->entries[id % kChunk];
   }
 
@@ -52,7 +53,7 @@ class ChunkedTable {
     if (id < 0 || id >= kLimit) return {};
     const Chunk* chunk = chunks_[id / kChunk].load(std::memory_order_acquire);
     if (chunk == nullptr) return {};
-    std::lock_guard lock(chunk->mutex);
+    MutexLock lock(chunk->mutex);
     return f(chunk->entries[id % kChunk]);
   }
 
@@ -62,7 +63,7 @@ class ChunkedTable {
     for (const auto& slot : chunks_) {
       const Chunk* chunk = slot.load(std::memory_order_acquire);
       if (chunk == nullptr) continue;
-      std::lock_guard lock(chunk->mutex);
+      MutexLock lock(chunk->mutex);
       for (const T& entry : chunk->entries) f(entry);
     }
   }
@@ -70,15 +71,15 @@ class ChunkedTable {
  private:
   static constexpr int32_t kChunk = 1024;
   struct Chunk {
-    mutable std::mutex mutex;
-    std::array<T, kChunk> entries{};
+    mutable Mutex mutex;
+    std::array<T, kChunk> entries FW_GUARDED_BY(mutex){};
   };
 
   Chunk* Get(int32_t id) {
     std::atomic<Chunk*>& slot = chunks_[id / kChunk];
     Chunk* chunk = slot.load(std::memory_order_acquire);
     if (chunk != nullptr) return chunk;
-    std::lock_guard lock(grow_mutex_);
+    MutexLock lock(grow_mutex_);
     chunk = slot.load(std::memory_order_relaxed);
     if (chunk == nullptr) {
       chunk = owned_.emplace_back(std::make_unique<Chunk>()).get();
@@ -88,8 +89,8 @@ class ChunkedTable {
   }
 
   std::array<std::atomic<Chunk*>, kLimit / kChunk> chunks_{};
-  std::mutex grow_mutex_;
-  std::vector<std::unique_ptr<Chunk>> owned_;
+  Mutex grow_mutex_;
+  std::vector<std::unique_ptr<Chunk>> owned_ FW_GUARDED_BY(grow_mutex_);
 };
 
 }  // namespace flopwatch::ingest

@@ -117,12 +117,12 @@ void Claims::SetHome(int32_t entity, uint64_t node) {
 }
 
 void Claims::Know(uint32_t source, std::string name) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   names_[source] = std::move(name);
 }
 
 void Claims::Forget(uint32_t source) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   names_.erase(source);
   absl::erase_if(conflicts_, [&](const auto& c) {
     return c.first.second == source || c.second.holder == source;
@@ -130,7 +130,7 @@ void Claims::Forget(uint32_t source) {
 }
 
 void Claims::Note(const Claim& refused, uint32_t holder, Outcome outcome, Micros now) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const std::pair key(refused.entity, refused.source);
   auto it = conflicts_.find(key);
   if (it == conflicts_.end()) {
@@ -150,7 +150,7 @@ std::vector<TargetConflict> Claims::Of(uint32_t source, const Registry& registry
                                        Micros now) const {
   std::vector<std::pair<int32_t, TargetConflict>> found;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     for (const auto& [key, c] : conflicts_) {
       const bool holds = c.holder == source;
       if ((!holds && key.second != source) || c.last < now - kRemembered) continue;
@@ -181,7 +181,7 @@ std::vector<TargetConflict> Claims::Of(uint32_t source, const Registry& registry
 
 std::vector<std::pair<std::string, uint64_t>> Claims::BySource(Micros now) const {
   std::map<std::string, std::set<int32_t>> gpus;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const auto& [key, c] : conflicts_) {
     if (c.last < now - kRemembered) continue;
     for (const uint32_t source : {key.second, c.holder}) {
@@ -196,7 +196,7 @@ std::vector<std::pair<std::string, uint64_t>> Claims::BySource(Micros now) const
 
 std::pair<size_t, size_t> Claims::Count(Micros now) const {
   std::set<int32_t> conflicts, duplicates;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const auto& [key, c] : conflicts_) {
     if (c.last < now - kRemembered) continue;
     (c.outcome == Outcome::kDuplicate ? duplicates : conflicts).insert(key.first);

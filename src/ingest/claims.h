@@ -5,11 +5,10 @@
 // been silent for 2.5 intervals, a second source's rows of it are refused, unless its claim is the
 // stronger one; then it takes the GPU over. Stronger is, in this order:
 //   1. the node it names is the host it is scraped from (by name; an IP address tells nothing, a
-//   push names its own node);
-//      naming another host than the one it answers from is the weakest;
+//      push names its own node); naming another host than the one it answers from is the weakest;
 //   2. it names the node the GPU has been known under (from the store after a restart, else the
-//   first claim; a new node
-//      becomes the known one after kSettled without contest: the board was moved);
+//      first claim; a new node becomes the known one after kSettled without contest: the board was
+//      moved);
 //   3. it was there first.
 // Refused rows are counted: duplicate_exporter where both name one node (one exporter behind two
 // addresses, say), else uuid_conflict (one of the two is wrong). Both targets show the conflict. A
@@ -20,13 +19,13 @@
 #define FLOPWATCH_INGEST_CLAIMS_H_
 
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/mutex.h"
 #include "base/time.h"
 #include "ingest/chunked_table.h"
 #include "ingest/registry.h"
@@ -54,8 +53,8 @@ struct TargetConflict {
 class Claims {
  public:
   static constexpr Micros kSettled = 10 * kMicrosPerMinute;
-  static constexpr Micros kRemembered =
-      10 * kMicrosPerMinute;  // a conflict is over when none of its rows came for so long
+  // A conflict is over when none of its rows came for so long.
+  static constexpr Micros kRemembered = 10 * kMicrosPerMinute;
   static constexpr size_t kMaxConflicts = 4096;  // listed; refused rows are counted all the same
 
   struct Claim {
@@ -101,8 +100,8 @@ class Claims {
     int32_t interval_ms = 0;  // between the holder's own rows; 0 = not known
     Evidence evidence = Evidence::kNone;
     Micros last_ts = 0;  // of the last row that counted, whose ever
-    Micros own_ts = 0,
-           before_ts = 0;  // the last row of the holder, and of the one before, while they held it
+    // The last row of the holder, and of the one before, while they held it.
+    Micros own_ts = 0, before_ts = 0;
     uint64_t node = 0, home = 0;
     Micros uncontested_since = 0;
   };
@@ -117,9 +116,10 @@ class Claims {
   static void Hold(Ownership* o, const Claim& claim, Micros ts, const Timing& timing);
 
   ChunkedTable<Ownership, kMaxEntities> owners_;
-  mutable std::mutex mutex_;
-  absl::flat_hash_map<uint32_t, std::string> names_;
-  absl::flat_hash_map<std::pair<int32_t, uint32_t>, Conflict> conflicts_;  // entity, refused source
+  mutable Mutex mutex_;
+  absl::flat_hash_map<uint32_t, std::string> names_ FW_GUARDED_BY(mutex_);
+  // By entity and refused source.
+  absl::flat_hash_map<std::pair<int32_t, uint32_t>, Conflict> conflicts_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace flopwatch::ingest

@@ -12,24 +12,20 @@
 #ifndef FLOPWATCH_INGEST_JOINER_H_
 #define FLOPWATCH_INGEST_JOINER_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/time.h"
+#include "ingest/origin.h"
 #include "ingest/pipeline.h"
 #include "telemetry/metric_series.h"
 
 namespace flopwatch::ingest {
-
-// Names of the pipeline's sources that came by these protocols end so.
-inline constexpr std::string_view kRemoteWriteSuffix = "/remote_write";
-inline constexpr std::string_view kOtlpSuffix = "/otlp";
 
 class ScrapeJoiner {
  public:
@@ -44,14 +40,17 @@ class ScrapeJoiner {
   // Points of one request, collected outside the lock.
   class Batch {
    public:
-    // `source` names the exporter, `node` its host.
-    void Add(std::string_view source, std::string_view node, const telemetry::MetricSeries& series);
+    void Add(const Origin& origin, const telemetry::MetricSeries& series);
     uint64_t points = 0;
 
    private:
     friend class ScrapeJoiner;
-    std::map<std::pair<std::string, Micros>, std::string> texts_;
-    std::map<std::string, std::string> nodes_;
+    struct Sender {
+      std::string name, node;
+      SourceKind kind = SourceKind::kRemoteWrite;
+      std::map<Micros, std::string> texts;
+    };
+    std::map<std::string, Sender> senders_;  // by Origin::Text()
     std::string series_;
   };
   void Add(Batch batch);
@@ -62,25 +61,29 @@ class ScrapeJoiner {
     std::string text;
     Micros touched = 0;  // monotonic
   };
-  struct Source {
-    std::string node;
+  struct Sender {
+    std::string name, node;
+    SourceKind kind = SourceKind::kRemoteWrite;
     std::map<Micros, Body> bodies;
   };
   struct Ready {
-    std::string source, node, text;
+    std::string name, node;
+    SourceKind kind;
+    std::string text;
     Micros ts;
   };
-  std::vector<Ready> Take(Micros touched_before, size_t keep_bytes);
-  void Ingest(std::vector<Ready> ready);
+  std::vector<Ready> Take(Micros touched_before, size_t keep_bytes) FW_REQUIRES(ingest_mutex_);
+  void Ingest(const std::vector<Ready>& ready) FW_REQUIRES(ingest_mutex_);
   void Run(std::stop_token stop);
 
   Pipeline* const pipeline_;
   const Options options_;
-  std::mutex ingest_mutex_;  // bodies of a source go on in order of time
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::map<std::string, Source> sources_;
-  size_t bytes_ = 0;
+  Mutex mutex_;
+  // Bodies of a source go on in order of time.
+  Mutex ingest_mutex_ FW_ACQUIRED_BEFORE(mutex_);
+  CondVar wake_;
+  std::map<std::string, Sender> senders_ FW_GUARDED_BY(mutex_);  // by Origin::Text()
+  size_t bytes_ FW_GUARDED_BY(mutex_) = 0;
   std::jthread thread_;
 };
 

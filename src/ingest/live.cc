@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <mutex>
-#include <shared_mutex>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "base/mutex.h"
 #include "base/prefetch.h"
 #include "efficiency/accounting.h"
 #include "ingest/chunked_table.h"
@@ -45,8 +44,8 @@ Sums Contribution(const LiveRow& row) {
   return sums;
 }
 
-template <typename To>
-void AddTo(To* total, const Sums& delta) {
+template <typename To, typename From>
+void AddTo(To* total, const From& delta) {
   for (size_t i = 0; i < delta.size(); ++i)
     (*total)[i] += static_cast<typename To::value_type>(delta[i]);
 }
@@ -162,12 +161,13 @@ class GpuHistory {
   }
   std::optional<LiveState::GpuWindow> Since(int32_t job_set, Micros from) const {
     if (since_ == 0 || job_set != job_set_) return std::nullopt;
-    LiveState::GpuWindow out{.since = since_, .sums = {}};
+    Sums total{};
     for (int64_t s =
              std::max(FloorTo(from + kGpuSlot - 1, kGpuSlot) / kGpuSlot, last_slot_ - kSlots + 1);
          s <= last_slot_; ++s) {
-      out.sums += ToUsage(slots_[s % kSlots]);
+      AddTo(&total, slots_[s % kSlots]);
     }
+    LiveState::GpuWindow out{.since = since_, .sums = ToUsage(total)};
     if (out.sums.ofu.samples > 0) {
       out.sums.first_ts = std::max(since_, FloorTo(from + kGpuSlot - 1, kGpuSlot));
       out.sums.last_ts = last_;
@@ -192,8 +192,8 @@ static_assert(sizeof(GpuHistory) >=
               GpuHistory::kHeadBytes + (kLongestWindow / kGpuSlot + 1) * GpuHistory::kSlotBytes);
 
 struct FleetShard {
-  mutable std::mutex mutex;
-  absl::flat_hash_map<int32_t, std::unique_ptr<Accumulator>> by_model;
+  mutable Mutex mutex;
+  absl::flat_hash_map<int32_t, std::unique_ptr<Accumulator>> by_model FW_GUARDED_BY(mutex);
 };
 
 struct JobWindow {
@@ -201,8 +201,8 @@ struct JobWindow {
   Accumulator sums;
 };
 struct JobShard {
-  mutable std::mutex mutex;
-  absl::flat_hash_map<int32_t, std::unique_ptr<JobWindow>> jobs;
+  mutable Mutex mutex;
+  absl::flat_hash_map<int32_t, std::unique_ptr<JobWindow>> jobs FW_GUARDED_BY(mutex);
 };
 
 }  // namespace
@@ -214,8 +214,9 @@ struct LiveState::Impl {
       gpu_seen;  // time of the latest row of whole GPUs alone: counted often
   std::array<FleetShard, kShards> fleet;
   std::array<JobShard, kShards> jobs;
-  mutable std::shared_mutex sets_mutex;
-  absl::flat_hash_map<int32_t, std::vector<int32_t>> sets;  // members of job sets seen here
+  mutable SharedMutex sets_mutex;
+  // Members of job sets seen here.
+  absl::flat_hash_map<int32_t, std::vector<int32_t>> sets FW_GUARDED_BY(sets_mutex);
   std::atomic<Micros> newest{0}, oldest{0};
 
   JobShard& ShardOf(int32_t job) { return jobs[static_cast<uint32_t>(job) % kShards]; }
@@ -223,28 +224,28 @@ struct LiveState::Impl {
   void LearnSet(int32_t set, absl::Span<const int32_t> members) {
     if (set == 0) return;
     {
-      std::shared_lock lock(sets_mutex);
+      ReaderLock lock(sets_mutex);
       if (sets.contains(set)) return;
     }
-    std::unique_lock lock(sets_mutex);
+    WriterLock lock(sets_mutex);
     sets.emplace(set, std::vector<int32_t>(members.begin(), members.end()));
   }
 
   std::vector<int32_t> Members(int32_t set) const {
-    std::shared_lock lock(sets_mutex);
+    ReaderLock lock(sets_mutex);
     const auto it = sets.find(set);
     return it == sets.end() ? std::vector<int32_t>{} : it->second;
   }
 
   void CountGpu(int32_t job, int32_t by) {
     JobShard& shard = ShardOf(job);
-    std::lock_guard lock(shard.mutex);
+    MutexLock lock(shard.mutex);
     if (const auto it = shard.jobs.find(job); it != shard.jobs.end()) it->second->gpus += by;
   }
 
   void AddToJob(int32_t job, Micros ts, const Sums& delta) {
     JobShard& shard = ShardOf(job);
-    std::lock_guard lock(shard.mutex);
+    MutexLock lock(shard.mutex);
     auto& window = shard.jobs[job];
     if (window == nullptr) window = std::make_unique<JobWindow>();
     window->sums.Add(ts, delta);
@@ -262,7 +263,7 @@ struct LiveState::Impl {
       for (int32_t job : row.jobs) AddToJob(job, now.ts, part);
     }
     FleetShard& shard = fleet[static_cast<uint32_t>(now.entity) % kShards];
-    std::lock_guard lock(shard.mutex);
+    MutexLock lock(shard.mutex);
     auto& accumulator = shard.by_model[now.model];
     if (accumulator == nullptr) accumulator = std::make_unique<Accumulator>();
     accumulator->Add(now.ts, delta);
@@ -368,7 +369,7 @@ void LiveState::Revise(const LiveRow& before, const LiveRow& after) {
 void LiveState::ForEachGpu(int32_t job, absl::FunctionRef<void(const GpuNow&)> visit) const {
   absl::flat_hash_set<int32_t> wanted_sets;
   if (job != 0) {
-    std::shared_lock lock(impl_->sets_mutex);
+    ReaderLock lock(impl_->sets_mutex);
     for (const auto& [set, members] : impl_->sets) {
       if (std::find(members.begin(), members.end(), job) != members.end()) wanted_sets.insert(set);
     }
@@ -409,7 +410,7 @@ std::vector<std::pair<int32_t, UsageSums>> LiveState::ModelsSince(Micros from) c
   const Impl::Start start = impl_->StartOf(from);
   absl::flat_hash_map<int32_t, UsageSums> merged;
   for (const FleetShard& shard : impl_->fleet) {
-    std::lock_guard lock(shard.mutex);
+    MutexLock lock(shard.mutex);
     for (const auto& [model, accumulator] : shard.by_model) {
       const UsageSums sums = accumulator->Since(start.at, start.fine);
       if (sums.ofu.samples > 0 || sums.power_span_s > 0) merged[model] += sums;
@@ -425,7 +426,7 @@ std::vector<store::JobUsage> LiveState::JobsSince(Micros from) const {
   std::vector<store::JobUsage> out;
   std::vector<std::pair<int32_t, const JobWindow*>> windows;
   for (const JobShard& shard : impl_->jobs) {
-    std::lock_guard lock(shard.mutex);
+    MutexLock lock(shard.mutex);
     windows.clear();
     for (const auto& [job, w] : shard.jobs) windows.emplace_back(job, w.get());
     if (out.empty()) out.reserve((windows.size() + 8) * kShards);
@@ -449,7 +450,7 @@ std::vector<store::JobUsage> LiveState::JobsSince(Micros from) const {
 UsageSums LiveState::JobSince(int32_t job, Micros from) const {
   const Impl::Start start = impl_->StartOf(from);
   JobShard& shard = impl_->ShardOf(job);
-  std::lock_guard lock(shard.mutex);
+  MutexLock lock(shard.mutex);
   const auto it = shard.jobs.find(job);
   if (it == shard.jobs.end()) return {};
   UsageSums sums = it->second->sums.Since(start.at, start.fine);
@@ -462,7 +463,7 @@ std::vector<store::UsagePoint> LiveState::FleetMinutes(Micros from) const {
   for (Micros at = FloorTo(Align(from), kCoarseSlot); at <= newest(); at += kCoarseSlot) {
     store::UsagePoint point{.ts = at, .sums = {}};
     for (const FleetShard& shard : impl_->fleet) {
-      std::lock_guard lock(shard.mutex);
+      MutexLock lock(shard.mutex);
       for (const auto& [model, accumulator] : shard.by_model) point.sums += accumulator->Minute(at);
     }
     if (point.sums.ofu.samples > 0 || point.sums.power_span_s > 0) out.push_back(std::move(point));
@@ -473,7 +474,7 @@ std::vector<store::UsagePoint> LiveState::FleetMinutes(Micros from) const {
 std::vector<store::UsagePoint> LiveState::JobMinutes(int32_t job, Micros from) const {
   std::vector<store::UsagePoint> out;
   JobShard& shard = impl_->ShardOf(job);
-  std::lock_guard lock(shard.mutex);
+  MutexLock lock(shard.mutex);
   const auto it = shard.jobs.find(job);
   if (it == shard.jobs.end()) return out;
   for (Micros at = FloorTo(Align(from), kCoarseSlot); at <= newest(); at += kCoarseSlot) {
@@ -491,7 +492,7 @@ Micros LiveState::oldest() const { return impl_->oldest; }
 void LiveState::Expire() {
   const Micros limit = impl_->newest - kLongestWindow - kCoarseSlot;
   for (JobShard& shard : impl_->jobs) {
-    std::lock_guard lock(shard.mutex);
+    MutexLock lock(shard.mutex);
     absl::erase_if(shard.jobs,
                    [&](const auto& entry) { return entry.second->sums.last() < limit; });
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -31,7 +30,7 @@ ModelRecord LookUp(const hardware::Catalog& catalog, int32_t id, std::string_vie
   record.tensor_clock_max_mhz = a.tensor_clock_max_mhz;
   record.sm_count = a.sm_count.value_or(0);
   record.tdp_w = a.tdp_w.value_or(0);
-  // Half-rate: with FP32 accumulate the counter tops out at half (counters.md 4.2, finding 5).
+  // Half-rate boards: with FP32 accumulation the counter tops out at half (docs/ofu.md).
   record.half_rate = a.tpa_ceiling_fp32_acc.has_value() && *a.tpa_ceiling_fp32_acc < 0.75;
   return record;
 }
@@ -79,7 +78,7 @@ void PlaceAt(std::deque<T>& table, int32_t id, T record) {
 }  // namespace
 
 void Registry::Load(const store::Dimensions& d) {
-  std::unique_lock lock(mutex_);
+  WriterLock lock(mutex_);
   for (const ModelRecord& stored : d.models) {
     if (stored.id < 1 || stored.id > kMaxModels) continue;
     ModelRecord now = LookUp(*catalog_, stored.id, stored.name);
@@ -203,7 +202,7 @@ StatusOr<EntityRecord*> Registry::Upsert(const EntityKey& key, const EntityLabel
 
 StatusOr<ResolvedEntity> Registry::Resolve(const EntityKey& key, const EntityLabels& labels,
                                            Micros ts) {
-  std::unique_lock lock(mutex_);
+  WriterLock lock(mutex_);
   int32_t parent = 0;
   if (key.kind == EntityKind::kGpuInstance) {
     EntityLabels of_gpu = labels;
@@ -218,7 +217,7 @@ StatusOr<ResolvedEntity> Registry::Resolve(const EntityKey& key, const EntityLab
 
 StatusOr<int32_t> Registry::Series(std::string_view target, std::string_view name,
                                    std::string_view labels) {
-  std::unique_lock lock(mutex_);
+  WriterLock lock(mutex_);
   const auto [it, inserted] = series_by_key_.try_emplace(SeriesKey(target, name, labels), 0);
   if (!inserted) return it->second;
   if (last_series_ >= kMaxSeries) {
@@ -235,7 +234,7 @@ StatusOr<int32_t> Registry::Series(std::string_view target, std::string_view nam
 }
 
 Registry::Changes Registry::TakeChanges() {
-  std::unique_lock lock(mutex_);
+  WriterLock lock(mutex_);
   Changes out;
   const auto unique = [](std::vector<int32_t>& ids) {
     std::sort(ids.begin(), ids.end());
@@ -252,21 +251,21 @@ Registry::Changes Registry::TakeChanges() {
 }
 
 std::optional<EntityRecord> Registry::entity(int32_t id) const {
-  std::shared_lock lock(mutex_);
+  ReaderLock lock(mutex_);
   if (id < 1 || id > static_cast<int32_t>(entities_.size()) || entities_[id - 1].id == 0)
     return std::nullopt;
   return entities_[id - 1];
 }
 
 std::optional<ModelRecord> Registry::model(int32_t id) const {
-  std::shared_lock lock(mutex_);
+  ReaderLock lock(mutex_);
   if (id < 1 || id > static_cast<int32_t>(models_.size()) || models_[id - 1].id == 0)
     return std::nullopt;
   return models_[id - 1];
 }
 
 int32_t Registry::FindEntity(std::string_view uuid, int32_t instance) const {
-  std::shared_lock lock(mutex_);
+  ReaderLock lock(mutex_);
   const auto it =
       entity_by_key_.find(KeyOf({.kind = instance < 0 ? EntityKind::kGpu : EntityKind::kGpuInstance,
                                  .uuid = std::string(uuid),
@@ -275,7 +274,7 @@ int32_t Registry::FindEntity(std::string_view uuid, int32_t instance) const {
 }
 
 std::optional<ResolvedEntity> Registry::Known(const EntityKey& key) const {
-  std::shared_lock lock(mutex_);
+  ReaderLock lock(mutex_);
   const auto it = entity_by_key_.find(KeyOf(key));
   if (it == entity_by_key_.end()) return std::nullopt;
   const EntityRecord& e = entities_[it->second - 1];
@@ -284,13 +283,13 @@ std::optional<ResolvedEntity> Registry::Known(const EntityKey& key) const {
 }
 
 double Registry::Fraction(int32_t entity) const {
-  std::shared_lock lock(mutex_);
+  ReaderLock lock(mutex_);
   if (entity < 1 || entity > static_cast<int32_t>(entities_.size())) return 1;
   return FractionOf(entities_[entity - 1]);
 }
 
 void Registry::ForEachEntity(absl::FunctionRef<void(const EntityRecord&)> visit) const {
-  std::shared_lock lock(mutex_);
+  ReaderLock lock(mutex_);
   for (const EntityRecord& e : entities_) {
     if (e.id != 0 && telemetry::IsGpu(e.key.kind)) visit(e);
   }
@@ -303,7 +302,7 @@ std::vector<EntityRecord> Registry::Entities() const {
 }
 
 std::vector<ModelRecord> Registry::Models() const {
-  std::shared_lock lock(mutex_);
+  ReaderLock lock(mutex_);
   std::vector<ModelRecord> out;
   for (const ModelRecord& m : models_) {
     if (m.id != 0) out.push_back(m);
@@ -312,22 +311,22 @@ std::vector<ModelRecord> Registry::Models() const {
 }
 
 size_t Registry::node_count() const {
-  std::shared_lock lock(mutex_);
+  ReaderLock lock(mutex_);
   return gpus_of_node_.size();
 }
 
 uint64_t Registry::version() const {
-  std::shared_lock lock(mutex_);
+  ReaderLock lock(mutex_);
   return version_;
 }
 
 bool Registry::has_instances() const {
-  std::shared_lock lock(mutex_);
+  ReaderLock lock(mutex_);
   return instances_ > 0;
 }
 
 size_t Registry::entity_count() const {
-  std::shared_lock lock(mutex_);
+  ReaderLock lock(mutex_);
   return entities_.size();
 }
 

@@ -11,13 +11,13 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "hardware/accelerator.h"
@@ -96,29 +96,30 @@ class Registry {
     }
   };
   static Key KeyOf(const telemetry::EntityKey& key);
-  int32_t ModelId(std::string_view name);
-  Device DeviceOf(int32_t model) const;
-  double FractionOf(const store::EntityRecord& e) const;
-  int32_t InstanceSms(int32_t model, std::string_view profile) const;
+  int32_t ModelId(std::string_view name) FW_REQUIRES(mutex_);
+  Device DeviceOf(int32_t model) const FW_REQUIRES_SHARED(mutex_);
+  double FractionOf(const store::EntityRecord& e) const FW_REQUIRES_SHARED(mutex_);
+  int32_t InstanceSms(int32_t model, std::string_view profile) const FW_REQUIRES_SHARED(mutex_);
   StatusOr<store::EntityRecord*> Upsert(const telemetry::EntityKey& key,
                                         const telemetry::EntityLabels& labels, int32_t parent,
-                                        Micros ts);
-  void MarkDirty(store::EntityRecord& e);
-  void CountNode(const std::string& node, int by);
+                                        Micros ts) FW_REQUIRES(mutex_);
+  void MarkDirty(store::EntityRecord& e) FW_REQUIRES(mutex_);
+  void CountNode(const std::string& node, int by) FW_REQUIRES(mutex_);
 
-  const hardware::Catalog* catalog_;
-  mutable std::shared_mutex mutex_;
-  std::deque<store::EntityRecord> entities_;  // entities_[id - 1]
-  std::deque<store::ModelRecord> models_;     // models_[id - 1]
-  absl::flat_hash_map<Key, int32_t> entity_by_key_;
-  absl::flat_hash_map<std::string, int32_t> model_by_name_;
-  absl::flat_hash_map<std::string, int32_t> gpus_of_node_;
-  int32_t instances_ = 0;
-  uint64_t version_ = 0;
-  absl::flat_hash_map<std::string, int32_t> series_by_key_;  // target \n name \n labels
-  std::vector<int32_t> dirty_entities_, dirty_models_;
-  std::vector<store::SeriesRecord> new_series_;
-  int32_t last_series_ = 0;
+  using Ids = absl::flat_hash_map<std::string, int32_t>;
+  const hardware::Catalog* const catalog_;
+  mutable SharedMutex mutex_;
+  std::deque<store::EntityRecord> entities_ FW_GUARDED_BY(mutex_);  // entities_[id - 1]
+  std::deque<store::ModelRecord> models_ FW_GUARDED_BY(mutex_);     // models_[id - 1]
+  absl::flat_hash_map<Key, int32_t> entity_by_key_ FW_GUARDED_BY(mutex_);
+  Ids model_by_name_ FW_GUARDED_BY(mutex_);
+  Ids gpus_of_node_ FW_GUARDED_BY(mutex_);  // how many
+  int32_t instances_ FW_GUARDED_BY(mutex_) = 0;
+  uint64_t version_ FW_GUARDED_BY(mutex_) = 0;
+  Ids series_by_key_ FW_GUARDED_BY(mutex_);  // by target, name and labels, a line each
+  std::vector<int32_t> dirty_entities_ FW_GUARDED_BY(mutex_), dirty_models_ FW_GUARDED_BY(mutex_);
+  std::vector<store::SeriesRecord> new_series_ FW_GUARDED_BY(mutex_);
+  int32_t last_series_ FW_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace flopwatch::ingest

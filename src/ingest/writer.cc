@@ -1,7 +1,6 @@
 #include "ingest/writer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "base/log.h"
@@ -59,28 +58,28 @@ void Writer::Batch::Clear() {
 
 Writer::Writer(const PipelineOptions& options, store::Store* store, Registry* registry,
                jobs::JobIndex* jobs, telemetry::FieldRegistry* fields)
-    : options_(options),
-      store_(store),
-      registry_(registry),
-      jobs_(jobs),
-      fields_(fields),
-      clock_(options.clock ? options.clock : Now) {
+    : options_(options), store_(store), registry_(registry), jobs_(jobs), fields_(fields) {
   next_rollup_ = MonotonicNow() + options_.rollup_interval;
   next_maintenance_ = MonotonicNow() + kMaintenanceInterval;
 }
 
-void Writer::Start() {
+void Writer::Start(std::function<void()> on_tick) {
+  on_tick_ = std::move(on_tick);
   thread_ = std::jthread([this](std::stop_token stop) { Run(stop); });
   if (store_ != nullptr && options_.maintenance) {
     upkeep_ = std::jthread([this](std::stop_token stop) { Upkeep(stop); });
   }
 }
 
-Writer::~Writer() {
+void Writer::Stop() {
   for (std::jthread* thread : {&upkeep_, &thread_}) thread->request_stop();
   for (std::jthread* thread : {&upkeep_, &thread_}) {
     if (thread->joinable()) thread->join();
   }
+}
+
+Writer::~Writer() {
+  Stop();
   if (store_ == nullptr) return;
   Status status;
   for (int attempt = 0; attempt < kShutdownTries; ++attempt) {
@@ -96,51 +95,56 @@ Writer::~Writer() {
 // --- adding rows ---
 
 Writer::Session::Session(Writer* writer, int shard)
-    : writer_(writer), shard_(shard), lock_(writer->shards_[shard].mutex) {
-  const Batch& open = writer_->shards_[shard_].open;
-  rows_before_ = open.rows();
-  bytes_before_ = open.bytes();
+    : writer_(writer), shard_(&writer->shards_[shard]) {
+  shard_->mutex.lock();
+  rows_before_ = shard_->open.rows();
+  bytes_before_ = shard_->open.bytes();
+}
+
+Writer::Batch* Writer::Session::open() { return &shard_->open; }
+
+void Writer::Session::Account() {
+  writer_->queued_rows_ += open()->rows() - rows_before_;
+  writer_->queued_bytes_ += open()->bytes() - bytes_before_;
 }
 
 void Writer::Session::Add(EntityKind kind, const RowHeader& header, const double* values,
                           int count) {
   if (writer_->store_ == nullptr) return;
-  Batch* open = &writer_->shards_[shard_].open;
-  if (count > open->stride) {
+  Batch* const batch = open();
+  if (count > batch->stride) {
     // A column was added since the batch was begun: rows of one batch have one stride.
-    if (open->rows() > 0) {
-      writer_->queued_rows_ += open->rows() - rows_before_;
-      writer_->queued_bytes_ += open->bytes() - bytes_before_;
-      writer_->Enqueue(open);
+    if (batch->rows() > 0) {
+      Account();
+      writer_->Enqueue(batch);
       rows_before_ = bytes_before_ = 0;
     }
-    open->SetStride(std::max(count, writer_->fields_->size()));
+    batch->SetStride(std::max(count, writer_->fields_->size()));
   }
-  SampleBatch& batch = open->samples[static_cast<size_t>(kind)];
-  batch.rows.push_back(header);
-  batch.values.insert(batch.values.end(), values, values + count);
-  if (count < open->stride) batch.values.resize(batch.values.size() + open->stride - count);
+  SampleBatch& samples = batch->samples[static_cast<size_t>(kind)];
+  samples.rows.push_back(header);
+  samples.values.insert(samples.values.end(), values, values + count);
+  if (count < batch->stride) samples.values.resize(samples.values.size() + batch->stride - count);
 }
 
 void Writer::Session::AddMetric(const MetricRow& row) {
-  if (writer_->store_ != nullptr) writer_->shards_[shard_].open.metrics.push_back(row);
+  if (writer_->store_ != nullptr) open()->metrics.push_back(row);
 }
 
 Writer::Session::~Session() {
-  Batch* open = &writer_->shards_[shard_].open;
-  writer_->queued_rows_ += open->rows() - rows_before_;
-  writer_->queued_bytes_ += open->bytes() - bytes_before_;
-  if (open->rows() >= kBatchRows || open->bytes() >= kBatchBytes) writer_->Enqueue(open);
-  if (!writer_->Overfull()) return;
-  if (!writer_->options_.backfill) {
-    writer_->DropOldest(open);
-    return;
-  }
-  lock_.unlock();
-  writer_->wake_.notify_all();
-  std::unique_lock lock(writer_->queue_mutex_);
-  // Bounded: when the store is broken for good, back-fill goes on and Flush() reports the error.
-  writer_->room_.wait_for(lock, std::chrono::seconds(60), [&] { return !writer_->Overfull(); });
+  Account();
+  if (open()->rows() >= kBatchRows || open()->bytes() >= kBatchBytes) writer_->Enqueue(open());
+  const bool overfull = writer_->Overfull();
+  if (overfull && !writer_->options_.backfill) writer_->DropOldest(open());
+  shard_->mutex.unlock();
+  if (overfull && writer_->options_.backfill) writer_->WaitForRoom();
+}
+
+// Bounded: when the store is broken for good, back-fill goes on and Flush() reports the error.
+void Writer::WaitForRoom() {
+  wake_.NotifyAll();
+  MutexLock lock(queue_mutex_);
+  room_.WaitFor(queue_mutex_, kMicrosPerMinute, [this] { return !Overfull(); });
 }
 
 bool Writer::Overfull() const {
@@ -150,7 +154,7 @@ bool Writer::Overfull() const {
 void Writer::Release(size_t rows, size_t bytes) {
   queued_rows_ -= rows;
   queued_bytes_ -= bytes;
-  room_.notify_all();
+  room_.NotifyAll();
 }
 
 Writer::Batch Writer::TakeSpare() {
@@ -162,19 +166,19 @@ Writer::Batch Writer::TakeSpare() {
 
 void Writer::GiveSpare(Batch batch) {
   batch.Clear();
-  std::lock_guard lock(queue_mutex_);
+  MutexLock lock(queue_mutex_);
   if (spares_.size() < kSpareBatches) spares_.push_back(std::move(batch));
 }
 
 void Writer::Enqueue(Batch* open) {
-  std::lock_guard lock(queue_mutex_);
+  MutexLock lock(queue_mutex_);
   const int stride = open->stride;
   queue_.push_back(std::exchange(*open, TakeSpare()));
   open->SetStride(stride);
 }
 
 void Writer::DropOldest(Batch* own) {
-  std::lock_guard lock(queue_mutex_);
+  MutexLock lock(queue_mutex_);
   while (Overfull() && !queue_.empty()) {
     dropped_rows_ += queue_.front().rows();
     Release(queue_.front().rows(), queue_.front().bytes());
@@ -191,14 +195,14 @@ void Writer::DropOldest(Batch* own) {
 
 void Writer::Collect() {
   for (Shard& shard : shards_) {
-    std::lock_guard lock(shard.mutex);
+    MutexLock lock(shard.mutex);
     if (shard.open.rows() > 0) Enqueue(&shard.open);
   }
 }
 
 // The next batch to write; small ones are joined so that one flush is one transaction.
 bool Writer::NextBatch(Batch* out) {
-  std::lock_guard lock(queue_mutex_);
+  MutexLock lock(queue_mutex_);
   if (queue_.empty()) return false;
   *out = std::move(queue_.front());
   queue_.pop_front();
@@ -250,7 +254,7 @@ Status Writer::WriteDimensions(bool shutdown) {
 
 // Parts of a batch that were stored are emptied at once: a retry does not store them twice.
 Status Writer::WriteBatch(Batch* batch) {
-  const Micros arrival = clock_();
+  const Micros arrival = options_.Clock();
   const auto settle = [&](const Status& status, size_t rows, size_t bytes) -> bool {
     if (!status.ok() && !absl::IsInvalidArgument(status)) return false;
     if (!status.ok()) {
@@ -296,7 +300,7 @@ Status Writer::WriteAll() {
 void Writer::Record(const Status& status, std::string_view what) {
   ++flush_errors_;
   LogWarn("{}: {}", what, std::string(status.message()));
-  std::lock_guard lock(state_mutex_);
+  MutexLock lock(state_mutex_);
   last_error_ = std::string(status.message());
 }
 
@@ -305,12 +309,12 @@ void Writer::Maintain() {
   if (monotonic >= next_rollup_) {
     if (const Status s = store_->RollUp(); !s.ok()) Record(s, "rolling up");
     next_rollup_ = MonotonicNow() + options_.rollup_interval;
-    std::lock_guard lock(state_mutex_);
+    MutexLock lock(state_mutex_);
     last_rollup_ms_ = MsSince(monotonic);
   }
   if (monotonic >= next_maintenance_) {
     next_maintenance_ = monotonic + kMaintenanceInterval;
-    const Micros now = clock_();
+    const Micros now = options_.Clock();
     if (const Status s = store_->Seal(now); !s.ok()) Record(s, "sealing closed hours");
     if (const Status s = store_->ApplyRetention(now); !s.ok()) Record(s, "applying retention");
     jobs_->DropBefore(now - kIntervalMemory);
@@ -320,10 +324,9 @@ void Writer::Maintain() {
 void Writer::Upkeep(std::stop_token stop) {
   while (!stop.stop_requested()) {
     {
-      std::unique_lock lock(state_mutex_);
+      MutexLock lock(state_mutex_);
       const Micros wait = std::min(next_rollup_, next_maintenance_) - MonotonicNow();
-      upkeep_wake_.wait_for(lock, stop, std::chrono::microseconds(std::max<Micros>(wait, 0)),
-                            [] { return false; });
+      upkeep_wake_.WaitFor(state_mutex_, stop, std::max<Micros>(wait, 0), [] { return false; });
     }
     if (!stop.stop_requested()) Maintain();
   }
@@ -332,16 +335,18 @@ void Writer::Upkeep(std::stop_token stop) {
 void Writer::Run(std::stop_token stop) {
   while (!stop.stop_requested()) {
     uint64_t wanted = 0;
+    bool asked = false;  // by Flush()
     {
-      std::unique_lock lock(state_mutex_);
-      wake_.wait_for(lock, stop, std::chrono::microseconds(options_.flush_interval), [&] {
-        return flush_wanted_ != flush_done_ || (options_.backfill && Overfull());
-      });
+      MutexLock lock(state_mutex_);
+      wake_.WaitFor(state_mutex_, stop, options_.flush_interval,
+                    [this]() FW_REQUIRES(state_mutex_) {
+                      return flush_wanted_ != flush_done_ || (options_.backfill && Overfull());
+                    });
       wanted = flush_wanted_;
+      asked = wanted != flush_done_;
     }
     if (stop.stop_requested()) break;
     if (on_tick_) on_tick_();
-    const bool asked = wanted != flush_done_;
     Status status;
     if (store_ != nullptr) {
       const Micros start = MonotonicNow();
@@ -350,10 +355,10 @@ void Writer::Run(std::stop_token stop) {
         if (status.ok()) {
           ++flushes_;
           backoff_ = retry_at_ = 0;
-          std::lock_guard lock(state_mutex_);
+          MutexLock lock(state_mutex_);
           last_error_.clear();
           last_flush_ms_ = MsSince(start);
-          last_flush_ = clock_();
+          last_flush_ = options_.Clock();
         } else {
           backoff_ = std::clamp(2 * backoff_, kFirstBackoff, kMaxBackoff);
           retry_at_ = MonotonicNow() + backoff_;
@@ -365,24 +370,26 @@ void Writer::Run(std::stop_token stop) {
       }
     }
     if (asked) {
-      std::lock_guard lock(state_mutex_);
+      MutexLock lock(state_mutex_);
       flush_done_ = wanted;
       flush_status_ = status;
-      flushed_.notify_all();
+      flushed_.NotifyAll();
     }
   }
-  std::lock_guard lock(state_mutex_);
+  MutexLock lock(state_mutex_);
   flush_done_ = flush_wanted_;
-  flushed_.notify_all();
+  flushed_.NotifyAll();
 }
 
 Status Writer::Flush() {
-  std::unique_lock lock(state_mutex_);
-  const uint64_t mine = ++flush_wanted_;
-  wake_.notify_all();
-  flushed_.wait(lock, [&] { return flush_done_ >= mine; });
-  const Status status = flush_status_;
-  lock.unlock();
+  Status status;
+  {
+    MutexLock lock(state_mutex_);
+    const uint64_t mine = ++flush_wanted_;
+    wake_.NotifyAll();
+    flushed_.Wait(state_mutex_, [&]() FW_REQUIRES(state_mutex_) { return flush_done_ >= mine; });
+    status = flush_status_;
+  }
   // Here and not on the writer thread: it may have to wait for the end of a sealing.
   return status.ok() && store_ != nullptr ? store_->RollUp() : status;
 }
@@ -394,7 +401,7 @@ void Writer::FillStats(PipelineStats* s) const {
   s->queued_bytes = queued_bytes_;
   s->flushes = flushes_;
   s->flush_errors = flush_errors_;
-  std::lock_guard lock(state_mutex_);
+  MutexLock lock(state_mutex_);
   s->last_flush_ms = last_flush_ms_;
   s->last_rollup_ms = last_rollup_ms_;
   s->last_flush = last_flush_;

@@ -11,24 +11,28 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <mutex>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
-#include "jobs/job_index.h"
-#include "ingest/pipeline.h"
+#include "ingest/counters.h"
+#include "ingest/options.h"
 #include "ingest/registry.h"
+#include "jobs/job_index.h"
 #include "store/store.h"
 #include "telemetry/batch.h"
 
 namespace flopwatch::ingest {
 
 class Writer {
+  struct Batch;
+  struct Shard;
+
  public:
   static constexpr size_t kBatchRows = 65'536;        // an open batch is queued at this size,
   static constexpr size_t kBatchBytes = 16ull << 20;  // or at this one
@@ -39,14 +43,15 @@ class Writer {
   // `store` null: rows are discarded at once (live only).
   Writer(const PipelineOptions& options, store::Store* store, Registry* registry,
          jobs::JobIndex* jobs, telemetry::FieldRegistry* fields);
-  ~Writer();  // writes what is queued, closes open intervals
+  ~Writer();  // stops, writes what is queued, closes open intervals
 
-  // One scrape's access to its shard's open batch. Holds the shard's lock; the destructor accounts
-  // for what was added.
+  // One scrape's access to its shard's open batch. Holds the shard's lock from its beginning to its
+  // end, which the thread-safety analysis cannot follow through an object with methods of its own;
+  // the destructor accounts for what was added.
   class Session {
    public:
-    Session(Writer* writer, int shard);
-    ~Session();
+    Session(Writer* writer, int shard) FW_NO_THREAD_ANALYSIS;
+    ~Session() FW_NO_THREAD_ANALYSIS;
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
     // `values[0..count)` by FieldId, valid where header.present says so.
@@ -55,18 +60,19 @@ class Writer {
     void AddMetric(const telemetry::MetricRow& row);
 
    private:
-    Writer* writer_;
-    int shard_;
-    std::unique_lock<std::mutex> lock_;
+    // What was added since the last time goes into the writer's account of what is queued.
+    void Account();
+    Batch* open() FW_NO_THREAD_ANALYSIS;
+    Writer* const writer_;
+    Shard* const shard_;
     size_t rows_before_, bytes_before_;
-    friend class Writer;
   };
 
   Status Flush();
   void FillStats(PipelineStats* stats) const;
-  // Called by the writer thread about once a second (rates, expiry).
-  void set_on_tick(std::function<void()> on_tick) { on_tick_ = std::move(on_tick); }
-  void Start();
+  // `on_tick` is called by the writer thread about once a flush interval.
+  void Start(std::function<void()> on_tick);
+  void Stop();  // ends the threads; what is added afterwards is written by the destructor
 
  private:
   struct Batch {
@@ -79,17 +85,18 @@ class Writer {
     void Clear();
   };
   struct Shard {
-    std::mutex mutex;
-    Batch open;
+    Mutex mutex;  // before queue_mutex_
+    Batch open FW_GUARDED_BY(mutex);
   };
 
   void Run(std::stop_token stop);
-  void Collect();               // open batches -> queue
-  void Enqueue(Batch* open);    // caller holds the shard
-  void DropOldest(Batch* own);  // caller holds the shard of `own`
-  Batch TakeSpare();
+  void Collect();                                         // open batches -> queue
+  void Enqueue(Batch* open) FW_EXCLUDES(queue_mutex_);    // caller holds the shard of `open`
+  void DropOldest(Batch* own) FW_EXCLUDES(queue_mutex_);  // caller holds the shard of `own`
+  Batch TakeSpare() FW_REQUIRES(queue_mutex_);
   void GiveSpare(Batch batch);
   bool Overfull() const;
+  void WaitForRoom();
   void Release(size_t rows, size_t bytes);
   Status WriteAll();
   Status WriteDimensions(bool shutdown);
@@ -105,13 +112,12 @@ class Writer {
   jobs::JobIndex* const jobs_;
   telemetry::FieldRegistry* const fields_;
   std::function<void()> on_tick_;
-  std::function<Micros()> clock_;
 
   std::array<Shard, kMaxShards> shards_;
-  mutable std::mutex queue_mutex_;
-  std::condition_variable room_;  // back-fill waits for it
-  std::deque<Batch> queue_;
-  std::vector<Batch> spares_;
+  Mutex queue_mutex_;
+  CondVar room_;  // back-fill waits for it
+  std::deque<Batch> queue_ FW_GUARDED_BY(queue_mutex_);
+  std::vector<Batch> spares_ FW_GUARDED_BY(queue_mutex_);
   std::atomic<size_t> queued_rows_{0}, queued_bytes_{0};
   std::atomic<uint64_t> dropped_rows_{0}, refused_by_store_{0}, flushes_{0}, flush_errors_{0};
 
@@ -124,15 +130,15 @@ class Writer {
   // Upkeep thread only.
   Micros next_rollup_ = 0, next_maintenance_ = 0;
 
-  mutable std::mutex state_mutex_;
-  std::condition_variable_any wake_;
-  std::condition_variable flushed_;
-  uint64_t flush_wanted_ = 0, flush_done_ = 0;
-  Status flush_status_;
-  std::string last_error_;
-  double last_flush_ms_ = 0, last_rollup_ms_ = 0;
-  Micros last_flush_ = 0;
-  std::condition_variable_any upkeep_wake_;
+  mutable Mutex state_mutex_;
+  CondVar wake_, flushed_, upkeep_wake_;
+  uint64_t flush_wanted_ FW_GUARDED_BY(state_mutex_) = 0;
+  uint64_t flush_done_ FW_GUARDED_BY(state_mutex_) = 0;
+  Status flush_status_ FW_GUARDED_BY(state_mutex_);
+  std::string last_error_ FW_GUARDED_BY(state_mutex_);
+  double last_flush_ms_ FW_GUARDED_BY(state_mutex_) = 0;
+  double last_rollup_ms_ FW_GUARDED_BY(state_mutex_) = 0;
+  Micros last_flush_ FW_GUARDED_BY(state_mutex_) = 0;
   std::jthread thread_, upkeep_;
 };
 

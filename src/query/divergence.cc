@@ -117,7 +117,7 @@ class ModelCache {
 };
 
 // Ratio of the first and of the last third of the window, for one job.
-std::optional<fleet::RatioTrend> TrendOf(const store::Store& store, const Said& said, int32_t job,
+std::optional<fleet::RatioTrend> TrendOf(store::Store& store, const Said& said, int32_t job,
                                          const store::Window& window, Micros started) {
   const Micros third = (window.to - window.from) / 3;
   if (third < 10 * kMicrosPerMinute || started <= 0) return std::nullopt;
@@ -145,7 +145,7 @@ std::optional<fleet::RatioTrend> TrendOf(const store::Store& store, const Said& 
 
 StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
                                                       const DivergenceQuestion& question) {
-  const store::Store& stored = query.store();
+  store::Store& stored = query.store();
   const Memory& memory = query.memory();
   const hardware::Catalog& catalog = memory.catalog();
   FW_ASSIGN_OR_RETURN(const std::vector<ApplicationClaim> claims, stored.Claims());

@@ -10,15 +10,14 @@
 #define FLOPWATCH_QUERY_KEPT_H_
 
 #include <algorithm>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/time.h"
 
 namespace flopwatch::query {
@@ -47,16 +46,15 @@ class Keeper {
  private:
   void Run(std::stop_token stop) {
     KeptBase::on_keeper_ = true;
-    std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, stop, std::chrono::microseconds(kLook),
-                           [&] { return stop.stop_requested(); })) {
+    MutexLock lock(mutex_);
+    while (!wake_.WaitFor(mutex_, stop, kLook, [&] { return stop.stop_requested(); })) {
       for (KeptBase* value : values_) value->RefreshIfDue(MonotonicNow());
     }
   }
 
   const std::vector<KeptBase*> values_;
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
+  Mutex mutex_;  // guards nothing: the wait needs one
+  CondVar wake_;
   std::jthread thread_;
 };
 
@@ -84,7 +82,7 @@ class Kept : public KeptBase {
   // The same; null where it would have to be made. Never waits.
   std::shared_ptr<const T> AtHand() {
     const Micros now = MonotonicNow();
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!on_keeper_) asked_ = now;
     const Micros usable = on_keeper_ ? period_ : std::max(kUsable, 3 * period_);
     return value_ != nullptr && now - made_ <= usable ? value_ : nullptr;
@@ -98,14 +96,14 @@ class Kept : public KeptBase {
 
   // Whether Get() has one at hand.
   bool Has() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return value_ != nullptr && MonotonicNow() - made_ <= std::max(kUsable, 3 * period_);
   }
 
  private:
   void RefreshIfDue(Micros now) override {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       const bool asked = asked_ != 0 && now - asked_ <= keep_for_;
       if (!asked || now - made_ < Spacing(period_, now - asked_)) return;
     }
@@ -113,15 +111,15 @@ class Kept : public KeptBase {
   }
 
   std::shared_ptr<const T> Make() {
-    std::lock_guard making(making_mutex_);
+    MutexLock making(making_mutex_);
     const Micros begun = MonotonicNow();
     {
       // Another thread made one while this one waited for its turn.
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       if (value_ != nullptr && begun - made_ < kShortestPeriod) return value_;
     }
     std::shared_ptr<const T> value = make_();
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     made_ = MonotonicNow();
     period_ = std::max(kShortestPeriod, kShare * (made_ - begun));
     value_ = value;
@@ -131,10 +129,13 @@ class Kept : public KeptBase {
   const std::function<std::shared_ptr<const T>()> make_;
   const Micros keep_for_;
   const std::function<bool()> wanted_;
-  std::mutex making_mutex_;
-  std::mutex mutex_;
-  std::shared_ptr<const T> value_;  // shared with the requests that still read it
-  Micros asked_ = 0, made_ = 0, period_ = kShortestPeriod;  // monotonic
+  Mutex mutex_;
+  Mutex making_mutex_ FW_ACQUIRED_BEFORE(mutex_);  // one Make() at a time
+  // Shared with the requests that still read it.
+  std::shared_ptr<const T> value_ FW_GUARDED_BY(mutex_);
+  // Monotonic.
+  Micros asked_ FW_GUARDED_BY(mutex_) = 0, made_ FW_GUARDED_BY(mutex_) = 0;
+  Micros period_ FW_GUARDED_BY(mutex_) = kShortestPeriod;
 };
 
 }  // namespace flopwatch::query

@@ -23,10 +23,10 @@ enum class JobJoin : uint8_t { kStamped, kExact };
 class Query {
  public:
   // Both outlive the Query.
-  Query(const Memory* memory, const store::Store* store) : memory_(*memory), store_(*store) {}
+  Query(const Memory* memory, store::Store* store) : memory_(*memory), store_(*store) {}
 
   const Memory& memory() const { return memory_; }
-  const store::Store& store() const { return store_; }
+  store::Store& store() const { return store_; }
 
   // From memory where that has all of it; an exact one from raw rows.
   View Resolve(store::Window asked, JobJoin join = JobJoin::kStamped) const;
@@ -43,7 +43,7 @@ class Query {
                                                            store::Window window) const;
 
   const Memory& memory_;
-  const store::Store& store_;
+  store::Store& store_;
 };
 
 }  // namespace flopwatch::query

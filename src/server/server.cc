@@ -29,7 +29,7 @@ struct Server::Parts {
 
   ServerOptions options;
   std::unique_ptr<store::Store> store;
-  std::unique_ptr<ingest::Pipeline> pipeline;
+  std::unique_ptr<ingest::IngestSide> ingest;
   std::unique_ptr<JobsFile> jobs_file;
   std::unique_ptr<uploads::TraceLibrary> traces;
   std::unique_ptr<net::Scraper> scraper;
@@ -44,9 +44,9 @@ Status Server::Parts::Open() {
   ingest::PipelineOptions pipeline_options;
   pipeline_options.nominal_interval = options.scraper.interval;
   pipeline_options.max_age = options.store.raw_retention;
-  FW_ASSIGN_OR_RETURN(pipeline,
-                      ingest::Pipeline::Start(pipeline_options, &options.catalog, store.get()));
-  jobs_file = std::make_unique<JobsFile>(options.jobs_file, &pipeline->jobs());
+  FW_ASSIGN_OR_RETURN(ingest,
+                      ingest::IngestSide::Start(pipeline_options, &options.catalog, store.get()));
+  jobs_file = std::make_unique<JobsFile>(options.jobs_file, &ingest->jobs);
   FW_RETURN_IF_ERROR(Annotate(jobs_file->Load(), "cannot use the jobs file"));
   if (options.traces) {
     options.traces->catalog = &options.catalog;
@@ -57,17 +57,17 @@ Status Server::Parts::Open() {
       net::Scraper::Start(
           options.scraper,
           [this](const net::ScrapeResult& r) {
-            pipeline->Ingest(r.info->url, r.info->node, r.body, r.started, r.thread);
+            ingest->pipeline.Ingest({r.info->url, r.info->node}, r.body, r.started, r.thread);
           },
           // Called after the first SetTargets(): `scraper` is set by then.
-          [this](uint32_t target, int) { pipeline->Forget(scraper->Target(target).url); }));
+          [this](uint32_t target, int) { ingest->pipeline.Forget(scraper->Target(target).url); }));
   return absl::OkStatus();
 }
 
 Status Server::Parts::Listen() {
   api::ApiSources parts;
   parts.store = store.get();
-  parts.pipeline = pipeline.get();
+  parts.ingest = ingest.get();
   parts.scraper = scraper.get();
   parts.catalog = &options.catalog;
   parts.traces = traces.get();
@@ -128,8 +128,8 @@ Status Server::Stop() {
   parts->watcher = {};
   parts->discovery.reset();
   parts->scraper.reset();
-  parts->pipeline->Settle();
-  return Annotate(parts->pipeline->Flush(), "cannot store the last samples");
+  parts->ingest->pipeline.Settle();
+  return Annotate(parts->ingest->pipeline.Flush(), "cannot store the last samples");
 }
 
 std::vector<discovery::DiscoveryHealth> Server::TargetLists() const {
@@ -159,8 +159,8 @@ Progress Server::ProgressNow() const {
   out.targets_up = static_cast<size_t>(
       std::count_if(health.begin(), health.end(),
                     [](const net::TargetHealth& h) { return h.state == net::TargetState::kUp; }));
-  out.ingest = parts_->pipeline->stats();
-  out.fleet = parts_->pipeline->live().Fleet(5 * kMicrosPerMinute);
+  out.ingest = parts_->ingest->pipeline.stats();
+  out.fleet = parts_->ingest->live.Fleet(5 * kMicrosPerMinute);
   return out;
 }
 

@@ -72,13 +72,13 @@ StatusOr<BackfillResult> WriteHistory(const Fleet& fleet, const BackfillOptions&
   pipeline_options.max_age = kMaxDuration;
   pipeline_options.clock = [&reached] { return reached.load(std::memory_order_relaxed); };
   FW_ASSIGN_OR_RETURN(
-      std::unique_ptr<ingest::Pipeline> pipeline,
-      ingest::Pipeline::Start(pipeline_options, &hardware::Catalog::Builtin(), store.get()));
+      std::unique_ptr<ingest::IngestSide> ingest,
+      ingest::IngestSide::Start(pipeline_options, &hardware::Catalog::Builtin(), store.get()));
   std::vector<jobs::StaticAssignment> assignments = fleet.Assignments();
   std::erase_if(assignments, [&](const jobs::StaticAssignment& a) { return a.from >= end; });
   for (jobs::StaticAssignment& a : assignments)
     if (a.to > end) a.to = jobs::kOpenEnd;  // as it was known then
-  pipeline->jobs().SetStatic(std::move(assignments));
+  ingest->jobs.SetStatic(std::move(assignments));
 
   const int threads = std::clamp(options.threads, 1, 16);
   std::atomic<uint64_t> scrapes{0}, bytes{0}, samples{0}, rows{0}, refused{0};
@@ -97,7 +97,8 @@ StatusOr<BackfillResult> WriteHistory(const Fleet& fleet, const BackfillOptions&
           const Micros t = fleet.TickTime(h, tick);
           if (t > piece_end) break;
           if (fleet.RenderHost(h, tick, Stamps::kExplicit, &text) != Answer::kOk) continue;
-          const ingest::TargetStats stats = pipeline->Ingest(source, names[h], text, t, thread);
+          const ingest::TargetStats stats =
+              ingest->pipeline.Ingest({source, names[h]}, text, t, thread);
           ++n;
           b += text.size();
           s += stats.samples;
@@ -118,9 +119,9 @@ StatusOr<BackfillResult> WriteHistory(const Fleet& fleet, const BackfillOptions&
     reached = piece_end;
     if (options.progress) options.progress(piece_end, samples);
   }
-  pipeline->Settle();
-  FW_RETURN_IF_ERROR(pipeline->Flush());
-  pipeline.reset();
+  ingest->pipeline.Settle();
+  FW_RETURN_IF_ERROR(ingest->pipeline.Flush());
+  ingest.reset();
   BackfillResult result{
       .scrapes = scrapes, .samples = samples, .rows = rows, .bytes = bytes, .refused = refused};
   FW_RETURN_IF_ERROR(WriteApplications(fleet, end, store.get(), &result));

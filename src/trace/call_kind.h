@@ -22,6 +22,9 @@ enum class CallKind : uint8_t {
 };
 CallKind CallKindOf(std::string_view name);
 
+// Launches that a CUDA stream takes before the launch call itself blocks, as HTA 0.6 has it.
+inline constexpr int64_t kFullQueue = 1024;
+
 // Whether a CPU row of this name waits for or makes the next batch: PyTorch's data loader and data
 // pipes, and names people give such annotations.
 bool IsDataLoading(std::string_view name, Category category);

@@ -13,37 +13,22 @@ const T* DetailAt(const std::vector<T>& table, uint32_t index) {
 }  // namespace
 
 std::string_view CategoryName(Category c) {
-  switch (c) {
-    case Category::kCpuOp:
-      return "cpu_op";
-    case Category::kUserAnnotation:
-      return "user_annotation";
-    case Category::kPythonFunction:
-      return "python_function";
-    case Category::kRuntime:
-      return "cuda_runtime";
-    case Category::kDriver:
-      return "cuda_driver";
-    case Category::kKernel:
-      return "kernel";
-    case Category::kGpuMemcpy:
-      return "gpu_memcpy";
-    case Category::kGpuMemset:
-      return "gpu_memset";
-    case Category::kGpuUserAnnotation:
-      return "gpu_user_annotation";
-    case Category::kSync:
-      return "cuda_sync";
-    case Category::kOverhead:
-      return "overhead";
-    case Category::kProfilerRange:
-      return "cuda_profiler_range";
-    case Category::kGpuCollective:
-      return "gpu_collective";
-    case Category::kOther:
-      return "other";
-  }
-  return "other";
+  static constexpr std::string_view kNames[] = {"cpu_op",
+                                                "user_annotation",
+                                                "python_function",
+                                                "cuda_runtime",
+                                                "cuda_driver",
+                                                "kernel",
+                                                "gpu_memcpy",
+                                                "gpu_memset",
+                                                "gpu_user_annotation",
+                                                "cuda_sync",
+                                                "overhead",
+                                                "cuda_profiler_range",
+                                                "gpu_collective",
+                                                "other"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Category::kOther) + 1);
+  return kNames[static_cast<size_t>(c)];
 }
 
 void EventTable::Reserve(size_t rows) {

@@ -208,8 +208,7 @@ struct Device {
   std::string name;  // as the driver says: the hardware room's lookup takes it; "" = not given
   int32_t sm_count = -1, compute_major = -1, compute_minor = -1;
   int64_t memory_bytes = kUnknown;
-  // FP16, FLOP/s, where the trace itself carries it (Ascend: AI cores x clock x 8192,
-  // operator-mfu.md 1.2).
+  // FP16, FLOP/s, where the trace itself carries it (Ascend: AI cores x clock x 8192).
   double tensor_peak_flops = std::numeric_limits<double>::quiet_NaN();
 };
 
@@ -219,10 +218,10 @@ struct ProcessGroup {
   std::vector<int32_t> ranks;
 };
 
-// A window of one training step (traces.md section 3: from the later of the previous step's end and
-// the annotation's start to the later of the annotation's end and the end of the last GPU work
-// launched in it; the first one from when work launched before it is done, as far as that ends
-// before the first work of its own).
+// A window of one training step, as the PyTorch TensorBoard plugin has it: from the later of the
+// previous step's end and the annotation's start to the later of the annotation's end and the end
+// of the last GPU work launched in it; the first one from when work launched before it is done, as
+// far as that ends before the first work of its own.
 struct Step {
   int64_t number = 0;  // N of ProfilerStep#N
   Row row = kNoRow;    // the annotation

@@ -30,17 +30,9 @@ constexpr std::string_view kCommunicationNames[] = {
 }  // namespace
 
 std::string_view KernelClassName(KernelClass c) {
-  switch (c) {
-    case KernelClass::kCompute:
-      return "COMPUTATION";
-    case KernelClass::kCommunication:
-      return "COMMUNICATION";
-    case KernelClass::kMemory:
-      return "MEMORY";
-    case KernelClass::kNone:
-      break;
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"", "COMPUTATION", "COMMUNICATION", "MEMORY"};
+  static_assert(std::size(kNames) == static_cast<size_t>(KernelClass::kMemory) + 1);
+  return kNames[static_cast<size_t>(c)];
 }
 
 bool IsCommunicationKernel(std::string_view name, const std::vector<std::string>& more) {

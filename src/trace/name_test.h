@@ -27,6 +27,9 @@ class NameTest {
   std::vector<uint8_t> known_;
 };
 
+// Of every name of the pool, by NameId, whether it has `part` in it.
+std::vector<bool> NamesWith(const StringPool& names, std::string_view part);
+
 // Whether `text` has one of the parts in it, without regard to case.
 bool HasAny(std::string_view text, std::initializer_list<std::string_view> lower_case_parts);
 

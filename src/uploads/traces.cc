@@ -90,7 +90,10 @@ StatusOr<std::string> TraceText(std::string_view text, std::string_view what) {
 
 StatusOr<std::unique_ptr<TraceLibrary>> TraceLibrary::Open(TraceLibraryOptions options) {
   std::unique_ptr<TraceLibrary> out(new TraceLibrary(std::move(options)));
-  FW_RETURN_IF_ERROR(out->Scan());
+  {
+    const MutexLock lock(out->mutex_);
+    FW_RETURN_IF_ERROR(out->Scan());
+  }
   if (!out->options_.read_only) {
     out->Expire();
     out->thread_ =
@@ -102,7 +105,7 @@ StatusOr<std::unique_ptr<TraceLibrary>> TraceLibrary::Open(TraceLibraryOptions o
 TraceLibrary::~TraceLibrary() {
   if (!thread_.joinable()) return;
   thread_.request_stop();
-  changed_.notify_all();
+  changed_.NotifyAll();
   thread_.join();
 }
 
@@ -200,7 +203,6 @@ Status TraceLibrary::MakeRoom(uint64_t bytes) {
   return absl::OkStatus();
 }
 
-// Under the lock.
 Status TraceLibrary::Drop(const std::string& id) {
   const auto it = traces_.find(id);
   if (it == traces_.end()) return absl::NotFoundError(fmt::format("there is no trace {}", id));
@@ -215,7 +217,7 @@ Status TraceLibrary::Drop(const std::string& id) {
 }
 
 void TraceLibrary::Expire() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::string> old;
   for (const auto& [id, r] : traces_) {
     if (id != analysing_ && r.created < Clock() - options_.retention) old.push_back(id);
@@ -228,7 +230,7 @@ void TraceLibrary::Expire() {
 // --- uploads ---
 
 StatusOr<std::shared_ptr<TraceLibrary::Upload>> TraceLibrary::Begin(const UploadRequest& request) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (options_.read_only)
     return Refuse(
         TraceRefusal::kReadOnly,
@@ -297,7 +299,7 @@ TraceLibrary::Upload::~Upload() {
   if (fd_ >= 0) ::close(fd_);
   if (library_ == nullptr) return;
   ::unlink(path_.c_str());  // gone already where it was filed
-  const std::lock_guard lock(library_->mutex_);
+  const MutexLock lock(library_->mutex_);
   --library_->uploading_;
   library_->reserved_ -= std::min(library_->reserved_, expected_);
 }
@@ -307,7 +309,7 @@ Status TraceLibrary::Upload::Write(std::string_view bytes) {
   if (!begun_ && !bytes.empty()) {
     begun_ = true;
     if (!LooksLikeTrace(bytes)) {
-      const std::lock_guard lock(l.mutex_);
+      const MutexLock lock(l.mutex_);
       return l.Refuse(TraceRefusal::kNotATrace,
                       absl::InvalidArgumentError(
                           "this is no trace: it begins neither as JSON, nor as gzip, nor as an "
@@ -315,14 +317,14 @@ Status TraceLibrary::Upload::Write(std::string_view bytes) {
     }
   }
   if (bytes_ + bytes.size() > l.options_.max_upload_bytes) {
-    const std::lock_guard lock(l.mutex_);
+    const MutexLock lock(l.mutex_);
     return l.Refuse(TraceRefusal::kTooLarge,
                     absl::ResourceExhaustedError(fmt::format(
                         "the trace is larger than {} bytes, the limit (traces.max_upload_mb)",
                         l.options_.max_upload_bytes)));
   }
   if (bytes_ + bytes.size() > expected_) {
-    const std::lock_guard lock(l.mutex_);
+    const MutexLock lock(l.mutex_);
     const uint64_t more = bytes_ + bytes.size() - expected_;
     if (const Status s = l.MakeRoom(more); !s.ok()) return l.Refuse(TraceRefusal::kNoSpace, s);
     l.reserved_ += more;
@@ -333,7 +335,7 @@ Status TraceLibrary::Upload::Write(std::string_view bytes) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       const int error = errno;
-      const std::lock_guard lock(l.mutex_);
+      const MutexLock lock(l.mutex_);
       return l.Refuse(TraceRefusal::kNoSpace, absl::ResourceExhaustedError(fmt::format(
                                                   "cannot store the upload: {}", Errno(error))));
     }
@@ -345,14 +347,14 @@ Status TraceLibrary::Upload::Write(std::string_view bytes) {
 
 StatusOr<TraceRecord> TraceLibrary::Finish(Upload* u) {
   if (u->bytes_ == 0) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return Refuse(TraceRefusal::kNotATrace,
                   absl::InvalidArgumentError("the body is empty: send the trace file as the body "
                                              "(curl --data-binary @trace.json.gz)"));
   }
   if (::fsync(u->fd_) != 0)
     return absl::ResourceExhaustedError(fmt::format("cannot store the upload: {}", Errno(errno)));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   TraceRecord r;
   if (u->trace.empty()) {
     // The time for people who list a directory, random digits so that two servers never make the
@@ -393,7 +395,7 @@ StatusOr<TraceRecord> TraceLibrary::Finish(Upload* u) {
   u->expected_ = 0;
   traces_[r.id] = r;
   if (std::find(queue_.begin(), queue_.end(), r.id) == queue_.end()) queue_.push_back(r.id);
-  changed_.notify_all();
+  changed_.NotifyAll();
   return r;
 }
 
@@ -401,7 +403,7 @@ StatusOr<TraceRecord> TraceLibrary::Finish(Upload* u) {
 
 std::vector<TraceRecord> TraceLibrary::List() const {
   std::vector<TraceRecord> out;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [id, r] : traces_) out.push_back(r);
   std::stable_sort(out.begin(), out.end(), [](const TraceRecord& a, const TraceRecord& b) {
     return a.created > b.created;
@@ -410,7 +412,7 @@ std::vector<TraceRecord> TraceLibrary::List() const {
 }
 
 StatusOr<TraceRecord> TraceLibrary::Find(std::string_view id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = traces_.find(id);
   if (it == traces_.end())
     return absl::NotFoundError(
@@ -419,7 +421,7 @@ StatusOr<TraceRecord> TraceLibrary::Find(std::string_view id) const {
 }
 
 Status TraceLibrary::Delete(std::string_view id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (options_.read_only)
     return Refuse(TraceRefusal::kReadOnly,
                   absl::PermissionDeniedError("traces are deleted by a running server alone"));
@@ -433,22 +435,22 @@ Status TraceLibrary::Delete(std::string_view id) {
 }
 
 StatusOr<TraceRecord> TraceLibrary::WaitFor(std::string_view id, Micros timeout) {
-  std::unique_lock lock(mutex_);
-  const auto now = [&]() -> StatusOr<TraceRecord> {
+  const MutexLock lock(mutex_);
+  const auto now = [&]() FW_REQUIRES(mutex_) -> StatusOr<TraceRecord> {
     const auto it = traces_.find(id);
     if (it == traces_.end())
       return absl::NotFoundError(
           fmt::format("there is no trace {}; GET /api/v1/traces lists them", Printable(id, 80)));
     return it->second;
   };
-  const auto done = [&] {
+  const auto done = [&]() FW_REQUIRES(mutex_) {
     const auto it = traces_.find(id);
     return it == traces_.end() || it->second.state == TraceState::kReady ||
            it->second.state == TraceState::kFailed;
   };
   if (done() || waiting_ || timeout <= 0 || options_.read_only) return now();
   waiting_ = true;
-  changed_.wait_for(lock, std::chrono::microseconds(timeout), done);
+  changed_.WaitFor(mutex_, timeout, done);
   waiting_ = false;
   return now();
 }
@@ -465,7 +467,7 @@ StatusOr<std::string> TraceLibrary::Analyses(std::string_view id, std::string_vi
 }
 
 TraceLibraryStats TraceLibrary::stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   TraceLibraryStats s = stats_;
   s.traces = traces_.size();
   s.queued = queue_.size() + (analysing_.empty() ? 0 : 1);
@@ -481,8 +483,9 @@ void TraceLibrary::Run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     std::string id;
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, stop, std::chrono::minutes(10), [&] { return !queue_.empty(); });
+      const MutexLock lock(mutex_);
+      changed_.WaitFor(mutex_, stop, 10 * kMicrosPerMinute,
+                       [this]() FW_REQUIRES(mutex_) { return !queue_.empty(); });
       if (stop.stop_requested()) return;
       if (!queue_.empty()) {
         id = std::move(queue_.front());
@@ -500,7 +503,7 @@ void TraceLibrary::Analyse(const std::string& id) {
   const Micros start = MonotonicNow();
   TraceRecord r;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     r = traces_[id];
   }
   TraceWork work;
@@ -531,7 +534,7 @@ void TraceLibrary::Analyse(const std::string& id) {
                                                {{Folder(id) + "/files/", ""}}));
   const double seconds = static_cast<double>(MonotonicNow() - start) / kMicrosPerSecond;
   if (!summary.ok()) LogWarn("trace {}: {}", id, std::string(summary.status().message()));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   analysing_.clear();
   ++stats_.analyses;
   stats_.last_analysis_s = seconds;
@@ -548,7 +551,7 @@ void TraceLibrary::Analyse(const std::string& id) {
   } else if (it != traces_.end()) {
     it->second.state = TraceState::kQueued;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 }  // namespace flopwatch::uploads

@@ -5,8 +5,8 @@
 //   ID/meta.json           what was said at the upload
 //   ID/files/*             the files as they came
 //   ID/results/*           answers, written once the analysis has ended: made beside and renamed,
-//   so a reader sees all or none tmp/                   uploads that have not ended; emptied at the
-//   start
+//                          so a reader sees all or none
+//   tmp/                   uploads that have not ended; emptied at the start
 //
 // Bounded: bytes of one upload, of all traces together (the oldest go first), age, uploads at once,
 // events of one analysis. What is refused is counted under a stable name. Threads: any.
@@ -14,19 +14,18 @@
 #define FLOPWATCH_UPLOADS_TRACES_H_
 
 #include <array>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "hardware/accelerator.h"
@@ -136,28 +135,29 @@ class TraceLibrary {
 
  private:
   explicit TraceLibrary(TraceLibraryOptions options) : options_(std::move(options)) {}
-  Status Scan();
-  Status MakeRoom(uint64_t bytes);  // deletes the oldest
+  Status Scan() FW_REQUIRES(mutex_);
+  Status MakeRoom(uint64_t bytes) FW_REQUIRES(mutex_);  // deletes the oldest
   void Expire();
-  Status Drop(const std::string& id);
+  Status Drop(const std::string& id) FW_REQUIRES(mutex_);
   void Run(const std::stop_token& stop);
   void Analyse(const std::string& id);
-  Status Refuse(TraceRefusal reason, Status status);
+  Status Refuse(TraceRefusal reason, Status status) FW_REQUIRES(mutex_);
   Status WriteMeta(const TraceRecord& record) const;
   std::string Folder(std::string_view id) const;
   Micros Clock() const { return options_.clock ? options_.clock() : Now(); }
 
   const TraceLibraryOptions options_;
-  mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::map<std::string, TraceRecord, std::less<>> traces_;
-  std::deque<std::string> queue_;
-  std::string analysing_;  // the trace whose files are being read; it is not deleted meanwhile
-  int uploading_ = 0;
-  uint64_t reserved_ = 0;  // bytes of uploads that run
-  bool waiting_ = false;
-  uint64_t serial_ = 0;
-  TraceLibraryStats stats_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::map<std::string, TraceRecord, std::less<>> traces_ FW_GUARDED_BY(mutex_);
+  std::deque<std::string> queue_ FW_GUARDED_BY(mutex_);
+  // The trace whose files are being read; it is not deleted meanwhile.
+  std::string analysing_ FW_GUARDED_BY(mutex_);
+  int uploading_ FW_GUARDED_BY(mutex_) = 0;
+  uint64_t reserved_ FW_GUARDED_BY(mutex_) = 0;  // bytes of uploads that run
+  bool waiting_ FW_GUARDED_BY(mutex_) = false;
+  uint64_t serial_ FW_GUARDED_BY(mutex_) = 0;
+  TraceLibraryStats stats_ FW_GUARDED_BY(mutex_);
   std::jthread thread_;  // last: it uses the others
 };
 

@@ -222,14 +222,14 @@ TEST_F(ApiTest, PushedTextIsIngestedAndItsNodeIsATarget) {
 
 TEST_F(ApiTest, LateStaticJobsAreFoundByJoiningWithTheIntervals) {
   // A file names job 77 on GPU-E for the whole time, after the samples were stamped with nobody.
-  pipeline_->jobs().SetStatic({{.gpu = "GPU-E",
-                                .job = "77",
-                                .name = "",
-                                .user = "carol",
-                                .workflow = "",
-                                .from = kStart,
-                                .to = now_}});
-  const int32_t id = pipeline_->jobs().FindJob("77")->id;
+  ingest_->jobs.SetStatic({{.gpu = "GPU-E",
+                            .job = "77",
+                            .name = "",
+                            .user = "carol",
+                            .workflow = "",
+                            .from = kStart,
+                            .to = now_}});
+  const int32_t id = ingest_->jobs.FindJob("77")->id;
   store::JobUsage exact{.job = id, .sums = {}};
   exact.sums.ofu.observed_s = 1790;
   exact.sums.ofu.samples = 179;
@@ -250,14 +250,14 @@ TEST_F(ApiTest, LateStaticJobsAreFoundByJoiningWithTheIntervals) {
 // too.
 TEST_F(ApiTest, LateStaticJobsAreJoinedOnAWorkerAlone) {
   EXPECT_FALSE(api_->IsSlow(MakeRequest("GET", "/api/v1/jobs")));
-  pipeline_->jobs().SetStatic({{.gpu = "GPU-E",
-                                .job = "77",
-                                .name = "",
-                                .user = "carol",
-                                .workflow = "",
-                                .from = kStart,
-                                .to = now_}});
-  store::JobUsage exact{.job = pipeline_->jobs().FindJob("77")->id, .sums = {}};
+  ingest_->jobs.SetStatic({{.gpu = "GPU-E",
+                            .job = "77",
+                            .name = "",
+                            .user = "carol",
+                            .workflow = "",
+                            .from = kStart,
+                            .to = now_}});
+  store::JobUsage exact{.job = ingest_->jobs.FindJob("77")->id, .sums = {}};
   exact.sums.ofu.observed_s = 1790;
   fake_.by_job_exact = {exact};
   const int before = fake_.questions;
@@ -294,20 +294,20 @@ TEST_F(ApiTest, StoreTroubleShowsInReadiness) {
   EXPECT_EQ(Get("/readyz").status, 200);
   fake_.fail_next = -1;
   Scrape(kScrapes);
-  EXPECT_FALSE(pipeline_->Flush().ok());
+  EXPECT_FALSE(ingest_->pipeline.Flush().ok());
   const auto v = Json("/readyz", 503);
   EXPECT_EQ(Text(v, "/reasons/0"), "store: no space left on device");
   EXPECT_EQ(Get("/healthz").status, 200);
   EXPECT_EQ(Get("/api/v1/jobs").status, 200);  // live answers go on
   fake_.fail_next = 0;
-  EXPECT_TRUE(pipeline_->Flush().ok());
+  EXPECT_TRUE(ingest_->pipeline.Flush().ok());
   EXPECT_EQ(Get("/readyz").status, 200);
 }
 
 TEST_F(ApiTest, OfflineAnswersComeFromTheStore) {
-  ASSERT_TRUE(pipeline_->Flush().ok());
-  const int32_t job = pipeline_->jobs().FindJob("100")->id;
-  pipeline_.reset();  // stores the ends of open intervals
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
+  const int32_t job = ingest_->jobs.FindJob("100")->id;
+  ingest_.reset();  // stores the ends of open intervals
   store::JobUsage usage{.job = job, .sums = {}};
   usage.sums.ofu = {.ofu_s = 360, .computable_s = 1200, .observed_s = 1200, .samples = 120};
   fake_.by_job = {usage};
@@ -402,7 +402,7 @@ TEST_F(ApiTest, AJobThatLeftAGpuIsAnsweredFromTheStore) {
       .Power(300)
       .Util(100)
       .Energy(3e9);
-  pipeline_->Ingest("http://node1:9400/metrics", "node1", one, now_, 0);
+  ingest_->pipeline.Ingest({"http://node1:9400/metrics", "node1"}, one, now_, 0);
   EXPECT_TRUE(api_->IsSlow(MakeRequest("GET", "/api/v1/jobs/100")));
 }
 

@@ -314,9 +314,10 @@ TEST_F(ApplicationApiTest, ScrapedMetrics) {
         "100\nflopwatch_app_step{0} {2}\n"
         "flopwatch_app_mfu{{convention=\"x\"}} 0.4\nnode_load1 3\n",
         labels, k, 10 + k);
-    pipeline_->Ingest("http://train:8000/metrics", "train", body, now_ + k * 15 * kSecond, 0);
+    ingest_->pipeline.Ingest({"http://train:8000/metrics", "train"}, body, now_ + k * 15 * kSecond,
+                             0);
   }
-  ASSERT_TRUE(pipeline_->application().Flush().ok());
+  ASSERT_TRUE(ingest_->application.Flush().ok());
   ASSERT_EQ(fake_.said.size(), 3u);
   const ApplicationSample& s = fake_.said[2];
   EXPECT_EQ(s.step, 12);
@@ -329,11 +330,10 @@ TEST_F(ApplicationApiTest, ScrapedMetrics) {
   EXPECT_EQ(claim.convention, "torchtitan");
   EXPECT_EQ(claim.gpus, 16);
   EXPECT_EQ(claim.source, ApplicationSource::kPrometheus);
-  const auto stats = pipeline_->application()
-                         .stats()
-                         .by_source[static_cast<size_t>(ApplicationSource::kPrometheus)];
+  const auto stats =
+      ingest_->application.stats().by_source[static_cast<size_t>(ApplicationSource::kPrometheus)];
   EXPECT_EQ(stats.refused[static_cast<size_t>(ApplicationRefusal::kNoJob)], 1u);
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   EXPECT_EQ(fake_.metrics.size(), 6u)
       << "node_load1, and the MFU of nobody: kept as any other metric";
 }
@@ -380,7 +380,7 @@ TEST_F(ApplicationApiTest, RemoteWrite) {
           .status,
       204);
   api_.reset();  // hands on what waits
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   MakeApiThatWaits(0);
   int rows = 0;
   for (const StoredRow& row : fake_.rows) {
@@ -390,7 +390,7 @@ TEST_F(ApplicationApiTest, RemoteWrite) {
         << "in one row, whichever request brought them";
   }
   EXPECT_EQ(rows, 2);
-  EXPECT_TRUE(pipeline_->jobs().FindJob("900").has_value());
+  EXPECT_TRUE(ingest_->jobs.FindJob("900").has_value());
   ASSERT_EQ(fake_.said.size(), 1u);
   EXPECT_EQ(fake_.said[0].ts, ms * 1000);
   EXPECT_EQ(fake_.said[0][ApplicationField::kMfu], 0.4);
@@ -419,7 +419,7 @@ TEST_F(ApplicationApiTest, OpenTelemetryMetrics) {
       "training.mfu", {{"rank", "0"}}, nanos, 0.37,
       {{"k8s.namespace.name", "ml"}, {"k8s.pod.name", "train-0"}, {"host.name", "n7"}});
   EXPECT_EQ(Post("/v1/metrics", request.bytes, "application/x-protobuf").status, 200);
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   ASSERT_EQ(fake_.said.size(), 1u);
   EXPECT_EQ(fake_.said[0][ApplicationField::kMfu], 0.37);
   EXPECT_EQ(fake_.claims.at(fake_.said[0].claim).job, "ml/train-0");

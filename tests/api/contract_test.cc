@@ -170,7 +170,7 @@ TEST_F(ContractTest, RealAnswersFitTheirSchemas) {
       fake_.said.push_back(s);
     }
     store::JobUsage usage{.job = id, .sums = {}};
-    if (const auto record = pipeline_->jobs().FindJob(job)) usage.job = record->id;
+    if (const auto record = ingest_->jobs.FindJob(job)) usage.job = record->id;
     usage.sums.ofu = {.ofu_s = 400, .computable_s = 1000, .observed_s = 1000, .samples = 100};
     fake_.by_job.push_back(usage);
     fake_.by_job_exact.push_back(usage);
@@ -207,7 +207,7 @@ TEST_F(ContractTest, RealAnswersFitTheirSchemas) {
   fits("GET", "/healthz", "/healthz", 200);
   fits("GET", "/readyz", "/readyz", 200);
   // A fleet nobody has seen yet.
-  pipeline_ = *Pipeline::Start({}, &hardware::Catalog::Builtin(), nullptr);
+  ingest_ = *IngestSide::Start({}, &hardware::Catalog::Builtin(), nullptr);
   now_ = kStart;
   MakeApi({});
   fits("GET", "/api/v1/status", "/api/v1/status", 200);

@@ -30,12 +30,12 @@ class DivergenceApiTest : public ApiTest {
     ASSERT_TRUE(opened.ok()) << opened.status();
     duck_ = *std::move(opened);
     ApiTest::SetUp();
-    ASSERT_TRUE(pipeline_->Flush().ok());
+    ASSERT_TRUE(ingest_->pipeline.Flush().ok());
     now_ += kMicrosPerMinute;
   }
   void TearDown() override {
     api_.reset();
-    pipeline_.reset();
+    ingest_.reset();
     duck_.reset();
     std::filesystem::remove_all(directory_);
   }

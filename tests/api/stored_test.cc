@@ -25,7 +25,7 @@ class StoredTest : public ApiTest {
   }
   void TearDown() override {
     api_.reset();
-    pipeline_.reset();
+    ingest_.reset();
     duck_.reset();
     std::filesystem::remove_all(directory_);
   }
@@ -64,7 +64,7 @@ class StoredTest : public ApiTest {
 };
 
 TEST_F(StoredTest, MemoryAndRollupsAgree) {
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   // Live: ends now. Stored: the same minutes, ending a moment ago is not live any more.
   const auto live = Json("/api/v1/fleet?from=2026-09-21T14:20:00Z");
   now_ += kMicrosPerMinute;
@@ -113,10 +113,10 @@ TEST_F(StoredTest, AFrozenExporterIsToldByEverySource) {
     Scrape(kScrapes + k);
     Body same;
     same.Gpu(0, "GPU-F", kA100, R"(hpc_job="400")").Tensor(0.5).Clock(1410).Power(300).Energy(1e9);
-    pipeline_->Ingest("http://node3:9400/metrics", "node3", same, now_, 0);
+    ingest_->pipeline.Ingest({"http://node3:9400/metrics", "node3"}, same, now_, 0);
   }
   now_ += 5 * kSecond;
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   const std::string begin = "?from=2026-09-21T14:20:00Z", end = "&to=2026-09-21T14:49:05Z";
   const auto live = Json("/api/v1/fleet" + begin);
   const auto live_job = Json("/api/v1/jobs/400" + begin);
@@ -200,7 +200,7 @@ TEST_F(StoredTest, OfflineSaysTheSameAsTheServer) {
       "/api/v1/jobs?sort=job&from=2026-09-21T14:15:00Z&to=2026-09-21T14:43:00Z";
   const auto online = Json(jobs_url);
   api_.reset();
-  pipeline_.reset();
+  ingest_.reset();
   Open(/*read_only=*/true);
   ApiSources parts;
   parts.store = duck_.get();
@@ -228,12 +228,12 @@ TEST_F(StoredTest, OfflineSaysTheSameAsTheServer) {
 TEST_F(StoredTest, AfterARestartTheWindowThatNeedsHistoryReadsTheStore) {
   const double gpus = Number(Json("/api/v1/gpus"), "/total");
   api_.reset();
-  pipeline_.reset();
+  ingest_.reset();
   Open(false);
   PipelineOptions options;
   options.clock = [this] { return now_; };
   options.flush_interval = kMicrosPerHour;
-  pipeline_ = *Pipeline::Start(options, &hardware::Catalog::Builtin(), duck_.get());
+  ingest_ = *IngestSide::Start(options, &hardware::Catalog::Builtin(), duck_.get());
   MakeApi({});
   // Before the first scrape every GPU is known, silent, and without values.
   const auto silent = Json("/api/v1/gpus?sort=gpu&order=asc");
@@ -248,7 +248,7 @@ TEST_F(StoredTest, AfterARestartTheWindowThatNeedsHistoryReadsTheStore) {
   now_ += kSecond;
   MakeApi({});
   // Memory knows ten seconds; the hour is in the store, the rows just flushed too.
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   EXPECT_TRUE(api_->IsSlow(MakeRequest("GET", "/api/v1/jobs")));
   const auto jobs = Json("/api/v1/jobs?from=2026-09-21T14:15:00Z");
   EXPECT_EQ(Text(jobs, "/window/source"), "rollup");
@@ -263,8 +263,8 @@ TEST_F(StoredTest, AfterARestartTheWindowThatNeedsHistoryReadsTheStore) {
 TEST_F(StoredTest, PartsOfANodeHaveTablesOfTheirOwnAndAreNoGpus) {
   const double gpus = Number(Json("/api/v1/gpus"), "/total");
   for (int k = 1; k <= 3; ++k) {
-    pipeline_->Ingest(
-        "http://node1:9400/metrics", "node1",
+    ingest_->pipeline.Ingest(
+        {"http://node1:9400/metrics", "node1"},
         fmt::format(
             "DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT{{nvswitch=\"0\",Hostname=\"node1\"}} {}\n"
             "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX{{nvlink=\"3\",nvswitch=\"nvswitch0\",Hostname="
@@ -274,7 +274,7 @@ TEST_F(StoredTest, PartsOfANodeHaveTablesOfTheirOwnAndAreNoGpus) {
         now_ + k * 10 * kSecond, 0);
   }
   now_ += 40 * kSecond;
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   const auto sql = [&](const std::string& text) {
     const auto r = duck_->UserSql(text, {});
     EXPECT_TRUE(r.ok()) << r.status();
@@ -305,17 +305,17 @@ TEST_F(StoredTest, PartsOfANodeHaveTablesOfTheirOwnAndAreNoGpus) {
 }
 
 TEST_F(StoredTest, LateMetadataIsJoinedForReal) {
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   // A static file now says that GPU-A was job 78's from 14:20 to 14:30, not 100's.
-  pipeline_->jobs().SetStatic({{.gpu = "GPU-A",
-                                .job = "78",
-                                .name = "",
-                                .user = "carol",
-                                .workflow = "",
-                                .rank = 0,
-                                .from = kStart + 6 * kMicrosPerMinute,
-                                .to = kStart + 16 * kMicrosPerMinute}});
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ingest_->jobs.SetStatic({{.gpu = "GPU-A",
+                            .job = "78",
+                            .name = "",
+                            .user = "carol",
+                            .workflow = "",
+                            .rank = 0,
+                            .from = kStart + 6 * kMicrosPerMinute,
+                            .to = kStart + 16 * kMicrosPerMinute}});
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   now_ += kMicrosPerMinute;
   const auto v = Json("/api/v1/jobs/78?from=2026-09-21T14:20:00Z&to=2026-09-21T14:30:00Z");
   EXPECT_NEAR(Number(v, "/job/usage/ofu"), 0.6, 1e-6);

@@ -27,7 +27,7 @@ class ConflictTest : public PipelineTest {
   }
   int round_ = 0;
   TargetConflict OnlyConflict(std::string_view source) {
-    const auto all = pipeline_->StatsOf(source).conflicts;
+    const auto all = ingest_->pipeline.StatsOf(source).conflicts;
     EXPECT_EQ(all.size(), 1u) << source;
     return all.empty() ? TargetConflict{} : all[0];
   }
@@ -53,7 +53,7 @@ TEST_F(ConflictTest, OneThatNamesAnotherHostThanItsOwnLosesWhatItClaimedFirst) {
     EXPECT_EQ(r.values[telemetry::kTensorActive], r.header.ts > kMinute + 10 * kS ? 0.5 : 0.9);
   }
   EXPECT_EQ(span, 65'000);
-  EXPECT_EQ(pipeline_->registry().entity(1)->labels.node, "node1");
+  EXPECT_EQ(ingest_->registry.entity(1)->labels.node, "node1");
   // Both show it, each with its side of it.
   const TargetConflict of_liar = OnlyConflict("http://node2:9400/metrics"),
                        of_honest = OnlyConflict("http://node1:9400/metrics");
@@ -64,12 +64,12 @@ TEST_F(ConflictTest, OneThatNamesAnotherHostThanItsOwnLosesWhatItClaimedFirst) {
   EXPECT_EQ(of_liar.refused, 5u);
   EXPECT_EQ(of_honest.other, "http://node2:9400/metrics");
   EXPECT_TRUE(of_honest.holds);
-  EXPECT_EQ(pipeline_->stats().uuid_conflicts, 1u);
-  EXPECT_EQ(Count(pipeline_->stats().refused, "uuid_conflict"), 5u);
+  EXPECT_EQ(ingest_->pipeline.stats().uuid_conflicts, 1u);
+  EXPECT_EQ(Count(ingest_->pipeline.stats().refused, "uuid_conflict"), 5u);
   // It is over ten minutes after its last row.
   now_ += 11 * kMicrosPerMinute;
-  EXPECT_TRUE(pipeline_->StatsOf("http://node1:9400/metrics").conflicts.empty());
-  EXPECT_EQ(pipeline_->stats().uuid_conflicts, 0u);
+  EXPECT_TRUE(ingest_->pipeline.StatsOf("http://node1:9400/metrics").conflicts.empty());
+  EXPECT_EQ(ingest_->pipeline.stats().uuid_conflicts, 0u);
 }
 
 // The phases of two targets are a matter of chance: a tenth of a second apart, say, and that says
@@ -122,7 +122,7 @@ TEST_F(ConflictTest, WhereAddressesSayNothingTheKnownNodeWins) {
                   "http://10.0.0.1:9400/metrics", 0, "10.0.0.1");
   };
   honest(kMinute);
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   Restart({});
   EXPECT_EQ(Liar(kMinute + 10 * kS, "10.0.0.2").rows, 1u);
   EXPECT_EQ(honest(kMinute + 15 * kS).rows, 1u);
@@ -141,7 +141,7 @@ TEST_F(ConflictTest, OfEqualClaimsTheEarlierStaysAndBothShow) {
     EXPECT_EQ(Count(other(kMinute + (k * 10 + 5) * kS).refused, "uuid_conflict"), 1u);
   }
   EXPECT_TRUE(OnlyConflict("http://10.0.0.1:9400/metrics").holds);
-  EXPECT_EQ(pipeline_->registry().entity(1)->labels.node,
+  EXPECT_EQ(ingest_->registry.entity(1)->labels.node,
             "node1");  // the refused one changed nothing
 }
 
@@ -150,8 +150,8 @@ TEST_F(ConflictTest, ABoardThatWasMovedIsTakenOver) {
   // node1 reports it no more; node2 does, under its own name.
   EXPECT_EQ(Liar(kMinute + 120 * kS, "node2", "node2").rows, 1u);
   EXPECT_EQ(Liar(kMinute + 130 * kS, "node2", "node2").rows, 1u);
-  EXPECT_EQ(pipeline_->registry().entity(1)->labels.node, "node2");
-  EXPECT_TRUE(pipeline_->StatsOf("http://node2:9400/metrics").conflicts.empty());
+  EXPECT_EQ(ingest_->registry.entity(1)->labels.node, "node2");
+  EXPECT_TRUE(ingest_->pipeline.StatsOf("http://node2:9400/metrics").conflicts.empty());
 }
 
 TEST(Claims, EvidenceOfAnAddress) {

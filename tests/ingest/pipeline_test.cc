@@ -22,9 +22,9 @@ TEST_F(PipelineTest, FirstSampleHasNoWeightTheNextStandsForTheGap) {
   EXPECT_EQ(rows[1].header.span_ms, 10'000);
   EXPECT_EQ(rows[1].header.flags, 0u);
   EXPECT_EQ(rows[1].values[telemetry::kSmClockMhz], 705);
-  // A100: maximum tensor clock 1410 MHz (reference/counters.md 4.1), so 0.5 x 705 / 1410 = 0.25
+  // A100: maximum tensor clock 1410 MHz (docs/hardware.md), so 0.5 x 705 / 1410 = 0.25
   // over 10 s.
-  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  const auto fleet = ingest_->live.FleetSince(kMinute);
   EXPECT_DOUBLE_EQ(*fleet.ofu.Ofu(), 0.25);
   EXPECT_DOUBLE_EQ(fleet.ofu.computable_s, 10);
   EXPECT_EQ(fleet.gpus, 1);
@@ -62,16 +62,16 @@ TEST_F(PipelineTest, TwoJobsOnOneGpuAreOneRowAndHalfEach) {
   Scrape(body(0.4), kMinute);
   Scrape(body(0.6), kMinute + 10 * kS);
   EXPECT_EQ(Rows("GPU-1").size(), 2u);
-  const auto jobs = pipeline_->live().JobsSince(kMinute);
+  const auto jobs = ingest_->live.JobsSince(kMinute);
   ASSERT_EQ(jobs.size(), 2u);
   for (const auto& j : jobs) {
     EXPECT_DOUBLE_EQ(*j.sums.ofu.Ofu(), 0.6);
     EXPECT_DOUBLE_EQ(j.sums.ofu.computable_s, 5);  // 10 s shared by two
     EXPECT_EQ(j.sums.gpus, 1);
   }
-  EXPECT_DOUBLE_EQ(pipeline_->live().FleetSince(kMinute).ofu.computable_s, 10);
+  EXPECT_DOUBLE_EQ(ingest_->live.FleetSince(kMinute).ofu.computable_s, 10);
   double allocated = 0;
-  for (const auto& g : pipeline_->jobs().GpuSecondsByJob(kMinute, kMinute + 10 * kS))
+  for (const auto& g : ingest_->jobs.GpuSecondsByJob(kMinute, kMinute + 10 * kS))
     allocated += g.gpu_seconds;
   EXPECT_DOUBLE_EQ(allocated, 10);
 }
@@ -86,10 +86,10 @@ TEST_F(PipelineTest, ASecondExporterOfTheSameGpuIsDroppedAndSaysSo) {
     EXPECT_EQ(Count(stats.refused, "duplicate_exporter"), 1u);
   }
   EXPECT_EQ(Rows("GPU-1").size(), 4u);
-  EXPECT_DOUBLE_EQ(*pipeline_->live().FleetSince(kMinute).ofu.Ofu(), 0.5);
-  EXPECT_EQ(Count(pipeline_->StatsOf("http://b/metrics").refused, "duplicate_exporter"), 4u);
-  EXPECT_EQ(Count(pipeline_->stats().refused, "duplicate_exporter"), 4u);
-  EXPECT_TRUE(pipeline_->StatsOf("http://a/metrics").refused.empty());
+  EXPECT_DOUBLE_EQ(*ingest_->live.FleetSince(kMinute).ofu.Ofu(), 0.5);
+  EXPECT_EQ(Count(ingest_->pipeline.StatsOf("http://b/metrics").refused, "duplicate_exporter"), 4u);
+  EXPECT_EQ(Count(ingest_->pipeline.stats().refused, "duplicate_exporter"), 4u);
+  EXPECT_TRUE(ingest_->pipeline.StatsOf("http://a/metrics").refused.empty());
 }
 
 TEST_F(PipelineTest, AnotherExporterTakesOverWhenTheFirstFallsSilent) {
@@ -108,7 +108,7 @@ TEST_F(PipelineTest, AnotherExporterTakesOverWhenTheFirstFallsSilent) {
 }
 
 TEST_F(PipelineTest, MigInstancesUseTheBoardsClockAndTheirShareOfTheSms) {
-  // reference/counters.md 1.8: A100 40GB, 1g.5gb instance at 0.929260 and 1215 MHz is OFU 0.8007.
+  // docs/ofu.md: an A100 at tensor activity 0.92926 and 1215 MHz has OFU 0.8007; here its 1g.5gb.
   // The instance has 14 of 108 SMs, so the GPU stands for 10 s x 14/108 = 1.2963 s. Board power is
   // counted once.
   const auto body = [](int k) {
@@ -131,7 +131,7 @@ TEST_F(PipelineTest, MigInstancesUseTheBoardsClockAndTheirShareOfTheSms) {
   const auto gpu = Rows("GPU-1");
   ASSERT_EQ(gpu.size(), 2u);
   EXPECT_TRUE(gpu[1].header.flags & telemetry::kMigParent);
-  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  const auto fleet = ingest_->live.FleetSince(kMinute);
   EXPECT_NEAR(*fleet.ofu.Ofu(), 0.8007, 5e-5);
   EXPECT_NEAR(fleet.ofu.computable_s, 10.0 * 14 / 108, 1e-9);
   EXPECT_DOUBLE_EQ(fleet.power_j, 2010);
@@ -153,11 +153,11 @@ TEST_F(PipelineTest, TensorOfTheWholeGpuOnlyCountsTheGpu) {
   Scrape(body(1), kMinute + 10 * kS);
   EXPECT_FALSE(Rows("GPU-1")[1].header.flags & telemetry::kMigParent);
   EXPECT_EQ(Rows("GPU-1", 1)[1].header.span_ms, 0);
-  EXPECT_DOUBLE_EQ(pipeline_->live().FleetSince(kMinute).ofu.computable_s, 10);
+  EXPECT_DOUBLE_EQ(ingest_->live.FleetSince(kMinute).ofu.computable_s, 10);
 }
 
 TEST_F(PipelineTest, ADeadCounterIsNotAnOfuOfZero) {
-  // counters.md 1.6: tensor 0 for minutes at GPU_UTIL > 90 and power > 60 % of the limit. A100
+  // docs/ofu.md: tensor 0 for minutes at GPU_UTIL > 90 and power > 60 % of the limit. A100
   // SXM4: TDP 400 W.
   for (int k = 0; k <= 30; ++k) {
     Scrape(Body().Gpu(0, "GPU-1").Tensor(0).Clock(1410).Util(100).Power(300 + k),
@@ -170,7 +170,7 @@ TEST_F(PipelineTest, ADeadCounterIsNotAnOfuOfZero) {
     EXPECT_TRUE(r.header.flags & telemetry::kDeadCounter);
     EXPECT_FALSE(r.header.flags & telemetry::kSuspectCounter);  // it is decided
   }
-  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  const auto fleet = ingest_->live.FleetSince(kMinute);
   EXPECT_DOUBLE_EQ(fleet.dead_counter_s, 300);
   EXPECT_DOUBLE_EQ(fleet.ofu.computable_s, 0);
   EXPECT_DOUBLE_EQ(fleet.ofu.observed_s, 300);
@@ -189,17 +189,16 @@ TEST_F(PipelineTest, ACounterThatMovesAgainGaveTrueZeros) {
   Scrape(body(1, 0.5), kMinute + 10 * kS);
   for (int k = 2; k <= 10; ++k) Scrape(body(k, 0), kMinute + k * 10 * kS);
   // Not decided yet: no OFU for the zeros, and they wait.
-  auto fleet = pipeline_->live().FleetSince(kMinute);
+  auto fleet = ingest_->live.FleetSince(kMinute);
   EXPECT_DOUBLE_EQ(fleet.ofu.computable_s, 10);
   EXPECT_DOUBLE_EQ(fleet.dead_counter_s, 90);
-  EXPECT_EQ(pipeline_->stats().held_rows, 9u);
+  EXPECT_EQ(ingest_->pipeline.stats().held_rows, 9u);
   EXPECT_EQ(Rows("GPU-1").size(), 2u);
-  EXPECT_TRUE(pipeline_->live().Gpu(1).flags & telemetry::kSuspectCounter);
-  EXPECT_TRUE(std::isnan(pipeline_->live().Gpu(1).ofu));
+  EXPECT_TRUE(ingest_->live.Gpu(1).flags & telemetry::kSuspectCounter);
+  EXPECT_TRUE(std::isnan(ingest_->live.Gpu(1).ofu));
   // It moves: they were zeros. (0.5 x 20 s + 0 x 90 s) / 110 s.
   Scrape(body(11, 0.5), kMinute + 110 * kS);
-  for (const auto& sums :
-       {pipeline_->live().FleetSince(kMinute), pipeline_->live().JobSince(1, kMinute)}) {
+  for (const auto& sums : {ingest_->live.FleetSince(kMinute), ingest_->live.JobSince(1, kMinute)}) {
     EXPECT_DOUBLE_EQ(sums.ofu.computable_s, 110);
     EXPECT_NEAR(*sums.ofu.Ofu(), 10.0 / 110, 1e-12);
     EXPECT_DOUBLE_EQ(sums.dead_counter_s, 0);
@@ -212,7 +211,7 @@ TEST_F(PipelineTest, ACounterThatMovesAgainGaveTrueZeros) {
     EXPECT_EQ(rows[k].header.ts, kMinute + static_cast<Micros>(k) * 10 * kS) << k;
     EXPECT_EQ(rows[k].values[telemetry::kPowerW], 300 + static_cast<double>(k));
   }
-  EXPECT_EQ(pipeline_->stats().held_rows, 0u);
+  EXPECT_EQ(ingest_->pipeline.stats().held_rows, 0u);
 }
 
 TEST_F(PipelineTest, WorkOfOtherPipesMakesAZeroTrue) {
@@ -227,7 +226,7 @@ TEST_F(PipelineTest, WorkOfOtherPipesMakesAZeroTrue) {
                .Line("DCGM_FI_PROF_PIPE_FP32_ACTIVE", 0.6),
            kMinute + k * 10 * kS);
   }
-  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  const auto fleet = ingest_->live.FleetSince(kMinute);
   EXPECT_DOUBLE_EQ(fleet.ofu.computable_s, 300);
   EXPECT_DOUBLE_EQ(*fleet.ofu.Ofu(), 0);
   EXPECT_EQ(Rows("GPU-1").size(), 31u);
@@ -238,7 +237,7 @@ TEST_F(PipelineTest, WhatWasNeverDecidedIsStoredAsSuspected) {
     Scrape(Body().Gpu(0, "GPU-1").Tensor(0).Clock(1410).Util(100).Power(300 + k),
            kMinute + k * 10 * kS);
   EXPECT_TRUE(Rows("GPU-1").empty());
-  pipeline_->Settle();  // the server stops
+  ingest_->pipeline.Settle();  // the server stops
   const auto rows = Rows("GPU-1");
   ASSERT_EQ(rows.size(), 4u);
   constexpr uint32_t kBoth = telemetry::kDeadCounter | telemetry::kSuspectCounter;
@@ -247,11 +246,11 @@ TEST_F(PipelineTest, WhatWasNeverDecidedIsStoredAsSuspected) {
   for (int k = 4; k <= 6; ++k)
     Scrape(Body().Gpu(0, "GPU-1").Tensor(0).Clock(1410).Util(100).Power(300 + k),
            kMinute + k * 10 * kS);
-  pipeline_->Forget("http://a/metrics");
+  ingest_->pipeline.Forget("http://a/metrics");
   EXPECT_EQ(Rows("GPU-1").size(), 7u);
   Scrape(Body().Gpu(0, "GPU-1").Tensor(0).Clock(1410).Util(100).Power(310), kMinute + 100 * kS);
   const size_t before = store_.rows.size();
-  pipeline_.reset();
+  ingest_.reset();
   EXPECT_EQ(store_.rows.size(), before + 1);
 }
 
@@ -260,7 +259,7 @@ TEST_F(PipelineTest, ALoadThatEndsWithoutAnyCountDecidesNothing) {
     Scrape(Body().Gpu(0, "GPU-1").Tensor(0).Clock(1410).Util(100).Power(300 + k),
            kMinute + k * 10 * kS);
   Scrape(Body().Gpu(0, "GPU-1").Tensor(0).Clock(1410).Util(5).Power(60), kMinute + 40 * kS);
-  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  const auto fleet = ingest_->live.FleetSince(kMinute);
   EXPECT_DOUBLE_EQ(fleet.dead_counter_s, 30);    // the counter was never seen to count
   EXPECT_DOUBLE_EQ(fleet.ofu.computable_s, 10);  // idle is a true zero
   EXPECT_EQ(Rows("GPU-1").size(), 5u);
@@ -279,7 +278,7 @@ TEST_F(PipelineTest, UnknownModelAndMissingFieldsAreReasonsNotNumbers) {
   EXPECT_EQ(Rows("GPU-2")[1].header.flags, static_cast<uint32_t>(telemetry::kTensorMissing));
   EXPECT_EQ(Rows("GPU-3")[1].header.flags, static_cast<uint32_t>(telemetry::kClockMissing));
   EXPECT_EQ(Rows("GPU-4")[1].header.flags, static_cast<uint32_t>(telemetry::kOutOfRange));
-  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  const auto fleet = ingest_->live.FleetSince(kMinute);
   EXPECT_FALSE(fleet.ofu.Ofu().has_value());
   EXPECT_DOUBLE_EQ(fleet.ofu.observed_s, 40);
   EXPECT_DOUBLE_EQ(fleet.model_unknown_s, 10);
@@ -299,7 +298,7 @@ TEST_F(PipelineTest, AnExporterSlowerThanTheScrapeRepeatsItself) {
   int stale = 0;
   for (const auto& r : rows) stale += (r.header.flags & telemetry::kStaleRepeat) != 0;
   EXPECT_EQ(stale, 4);
-  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  const auto fleet = ingest_->live.FleetSince(kMinute);
   EXPECT_DOUBLE_EQ(fleet.ofu.computable_s, 60);
   EXPECT_DOUBLE_EQ(fleet.stale_s, 40);
 }
@@ -309,7 +308,7 @@ TEST_F(PipelineTest, AFrozenExporterLosesItsWeight) {
     Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410).Energy(1e9), kMinute + k * 10 * kS);
   }
   // Observed for max_span (90 s) after the last news, then no more.
-  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  const auto fleet = ingest_->live.FleetSince(kMinute);
   EXPECT_DOUBLE_EQ(fleet.ofu.observed_s, 90);
   EXPECT_DOUBLE_EQ(fleet.frozen_s, 210);
   // And it says so, in words of its own: not "first sample", and no old OFU shown as now.
@@ -317,13 +316,13 @@ TEST_F(PipelineTest, AFrozenExporterLosesItsWeight) {
   EXPECT_EQ(rows[30].header.flags,
             static_cast<uint32_t>(telemetry::kFrozen | telemetry::kStaleRepeat));
   EXPECT_EQ(rows[0].header.flags, static_cast<uint32_t>(telemetry::kSpanUnknown));
-  EXPECT_TRUE(std::isnan(pipeline_->live().Gpu(1).ofu));
-  EXPECT_EQ(pipeline_->StatsOf("http://a/metrics").frozen, 1u);
-  EXPECT_EQ(pipeline_->stats().frozen_rows, 21u);
+  EXPECT_TRUE(std::isnan(ingest_->live.Gpu(1).ofu));
+  EXPECT_EQ(ingest_->pipeline.StatsOf("http://a/metrics").frozen, 1u);
+  EXPECT_EQ(ingest_->pipeline.stats().frozen_rows, 21u);
   // News ends it.
   Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410).Energy(2e9), kMinute + 310 * kS);
-  EXPECT_EQ(pipeline_->StatsOf("http://a/metrics").frozen, 0u);
-  EXPECT_DOUBLE_EQ(pipeline_->live().FleetSince(kMinute).ofu.observed_s, 100);
+  EXPECT_EQ(ingest_->pipeline.StatsOf("http://a/metrics").frozen, 0u);
+  EXPECT_DOUBLE_EQ(ingest_->live.FleetSince(kMinute).ofu.observed_s, 100);
 }
 
 TEST_F(PipelineTest, OldAndFutureTimestampsAreRefused) {
@@ -353,12 +352,12 @@ TEST_F(PipelineTest, AClockAheadMovesNoWindowButItsOwn) {
              "DCGM_FI_DEV_SM_CLOCK{{gpu=\"0\",UUID=\"GPU-9\",modelName=\"{}\"}} 1410 {}\n", kA100,
              (kMinute + 50 * kMicrosPerMinute) / 1000)),
          kMinute + 11 * kS, "http://ahead/");
-  EXPECT_EQ(pipeline_->live().newest(), kMinute + 11 * kS);
-  EXPECT_DOUBLE_EQ(pipeline_->live().FleetSince(kMinute).ofu.computable_s, 10);
+  EXPECT_EQ(ingest_->live.newest(), kMinute + 11 * kS);
+  EXPECT_DOUBLE_EQ(ingest_->live.FleetSince(kMinute).ofu.computable_s, 10);
 }
 
 TEST_F(PipelineTest, CycleTotalsGiveOfuWithoutTheClockAndAcrossMissedScrapes) {
-  // H100 SXM: 132 SMs, maximum tensor clock 1830 MHz (counters.md 4.1). Totals summed over SMs. At
+  // H100 SXM: 132 SMs, maximum tensor clock 1830 MHz (docs/hardware.md). Totals summed over SMs. At
   // 1500 MHz ten seconds are 132 x 1.5e10 elapsed cycles; the tensor pipe is active in 40 % of
   // them: OFU = 0.4 x 1500 / 1830 = 0.327869.
   const auto body = [](double elapsed_s) {
@@ -381,8 +380,8 @@ TEST_F(PipelineTest, CycleTotalsGiveOfuWithoutTheClockAndAcrossMissedScrapes) {
   EXPECT_TRUE(rows[1].header.flags & telemetry::kCyclePath);
   EXPECT_NEAR(rows[3].header.tensor_mhz, 600, 0.01);
   EXPECT_EQ(rows[3].header.span_ms, 50'000);
-  EXPECT_NEAR(*pipeline_->live().FleetSince(kMinute).ofu.Ofu(), 0.4 * 1500 / 1830, 1e-5);
-  EXPECT_DOUBLE_EQ(pipeline_->live().FleetSince(kMinute).cycle_path_s, 70);
+  EXPECT_NEAR(*ingest_->live.FleetSince(kMinute).ofu.Ofu(), 0.4 * 1500 / 1830, 1e-5);
+  EXPECT_DOUBLE_EQ(ingest_->live.FleetSince(kMinute).cycle_path_s, 70);
 }
 
 TEST_F(PipelineTest, CycleTotalsOfASlowExporterStandForTheTimeSinceTheyMoved) {
@@ -400,7 +399,7 @@ TEST_F(PipelineTest, CycleTotalsOfASlowExporterStandForTheTimeSinceTheyMoved) {
         .Line("DCGM_FI_PROF_MMA_CYCLES_ACTIVE_TOTAL", mma + 1e12);
     Scrape(b, kMinute + k * 10 * kS);
   }
-  const auto fleet = pipeline_->live().FleetSince(kMinute);
+  const auto fleet = ingest_->live.FleetSince(kMinute);
   // 120 s: the first 20 s by the ratio (0.4) while the scale is unknown, then the row that
   // calibrates stands for 10 s at 60 %; then windows of 30 s at 20, 60 and 20 %. (0.4*20 + 0.6*10 +
   // 30*(0.2+0.6+0.2)) / 120 * 1500/1830.
@@ -426,7 +425,7 @@ TEST_F(PipelineTest, ACounterResetFallsBackToTheRatioForOneRow) {
   EXPECT_FALSE(rows[2].header.flags & telemetry::kCyclePath);
   EXPECT_EQ(rows[2].header.span_ms, 10'000);
   EXPECT_TRUE(rows[3].header.flags & telemetry::kCyclePath);
-  EXPECT_NEAR(*pipeline_->live().FleetSince(kMinute).ofu.Ofu(), 0.4 * 1500 / 1830, 1e-5);
+  EXPECT_NEAR(*ingest_->live.FleetSince(kMinute).ofu.Ofu(), 0.4 * 1500 / 1830, 1e-5);
 }
 
 }  // namespace

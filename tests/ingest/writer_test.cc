@@ -30,7 +30,7 @@ TEST_F(WriterTest, WhatARowRefersToIsStoredFirst) {
       b.Raw(fmt::format("node_load1{{round=\"{}\"}} 1\n", round));
       Scrape(b, kMinute + round * 10 * kS, fmt::format("http://node{}/", node), node);
     }
-    ASSERT_TRUE(pipeline_->Flush().ok());
+    ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   }
   EXPECT_EQ(store_.unknown_references, 0);
   EXPECT_EQ(store_.rows.size(), 120u);
@@ -40,13 +40,13 @@ TEST_F(WriterTest, WhatARowRefersToIsStoredFirst) {
 
 TEST_F(WriterTest, IdsSurviveARestart) {
   Scrape(Body().Gpu(0, "GPU-1", kH100, R"(hpc_job="7")").Tensor(0.5).Clock(1400), kMinute);
-  const int32_t id = pipeline_->registry().FindEntity("GPU-1");
+  const int32_t id = ingest_->registry.FindEntity("GPU-1");
   Restart({});
-  EXPECT_EQ(pipeline_->registry().FindEntity("GPU-1"), id);
+  EXPECT_EQ(ingest_->registry.FindEntity("GPU-1"), id);
   Scrape(Body().Gpu(0, "GPU-0", kA100, R"(hpc_job="8")").Tensor(0.5).Clock(1400),
          kMinute + 10 * kS);
-  EXPECT_NE(pipeline_->registry().FindEntity("GPU-0"), id);
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  EXPECT_NE(ingest_->registry.FindEntity("GPU-0"), id);
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   EXPECT_EQ(store_.unknown_references, 0);
   EXPECT_EQ(store_.entities.size(), 2u);
   EXPECT_EQ(store_.jobs.size(), 2u);
@@ -56,17 +56,17 @@ TEST_F(WriterTest, IdsSurviveARestart) {
 TEST_F(WriterTest, StoreErrorsLoseNothingThatFits) {
   Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute);
   store_.fail_next = -1;
-  EXPECT_FALSE(pipeline_->Flush().ok());
+  EXPECT_FALSE(ingest_->pipeline.Flush().ok());
   Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1411), kMinute + 10 * kS);
-  EXPECT_FALSE(pipeline_->Flush().ok());
-  PipelineStats stats = pipeline_->stats();
+  EXPECT_FALSE(ingest_->pipeline.Flush().ok());
+  PipelineStats stats = ingest_->pipeline.stats();
   EXPECT_EQ(stats.last_store_error, "storing models: no space left on device");
   EXPECT_EQ(stats.queued_rows, 2u);
   EXPECT_EQ(stats.dropped_rows, 0u);
   EXPECT_GE(stats.flush_errors, 2u);
   store_.fail_next = 0;
-  EXPECT_TRUE(pipeline_->Flush().ok());
-  stats = pipeline_->stats();
+  EXPECT_TRUE(ingest_->pipeline.Flush().ok());
+  stats = ingest_->pipeline.stats();
   EXPECT_EQ(stats.last_store_error, "");
   EXPECT_EQ(stats.queued_rows, 0u);
   EXPECT_EQ(stats.queued_bytes, 0u);
@@ -83,16 +83,16 @@ TEST_F(WriterTest, AFailureAtAnyStepStoresEverythingOnceInTheEnd) {
     PipelineOptions options;
     options.clock = [this] { return now_.load(); };
     options.flush_interval = kMicrosPerHour;
-    auto pipeline = Pipeline::Start(options, &hardware::Catalog::Builtin(), &store);
-    ASSERT_TRUE(pipeline.ok());
+    auto ingest = IngestSide::Start(options, &hardware::Catalog::Builtin(), &store);
+    ASSERT_TRUE(ingest.ok());
     Body b;
     b.Gpu(0, "GPU-1", kA100, R"(hpc_job="1")").Tensor(0.5).Clock(1410);
     b.Gpu(1, "GPU-2", kA100, R"(GPU_I_PROFILE="1g.5gb",GPU_I_ID="7")").Tensor(0.5).Clock(1410);
     b.Raw("node_load1 1\n");
-    (*pipeline)->Ingest("http://a/", "n", b, kMinute, 0);
-    if (!(*pipeline)->Flush().ok()) {
+    (*ingest)->pipeline.Ingest({"http://a/", "n"}, b, kMinute, 0);
+    if (!(*ingest)->pipeline.Flush().ok()) {
       ++failures;
-      EXPECT_TRUE((*pipeline)->Flush().ok());
+      EXPECT_TRUE((*ingest)->pipeline.Flush().ok());
     }
     EXPECT_EQ(store.rows.size(), 3u) << "k=" << k;
     EXPECT_EQ(store.metrics.size(), 1u);
@@ -110,16 +110,16 @@ TEST_F(WriterTest, AFullQueueDropsTheOldestAndCounts) {
   for (int k = 0; k < 25; ++k) {
     Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1000 + k), kMinute + k * 10 * kS);
     if (k % 5 == 4) {
-      EXPECT_FALSE(pipeline_->Flush().ok());
+      EXPECT_FALSE(ingest_->pipeline.Flush().ok());
     }
   }
-  const PipelineStats stats = pipeline_->stats();
+  const PipelineStats stats = ingest_->pipeline.stats();
   EXPECT_GT(stats.dropped_rows, 0u);
   EXPECT_LE(stats.queued_rows, 11u);
   EXPECT_EQ(stats.dropped_rows + stats.queued_rows, 25u);
   store_.fail_next = 0;
-  ASSERT_TRUE(pipeline_->Flush().ok());
-  EXPECT_EQ(store_.rows.size() + pipeline_->stats().dropped_rows, 25u);
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
+  EXPECT_EQ(store_.rows.size() + ingest_->pipeline.stats().dropped_rows, 25u);
   // What is left is the batch being written when the queue filled, and the newest.
   EXPECT_EQ(store_.rows.back().values[telemetry::kSmClockMhz], 1024);
 }
@@ -128,22 +128,23 @@ TEST_F(WriterTest, UpkeepHoldsUpNoFlush) {
   PipelineOptions options;
   options.clock = [this] { return now_.load(); };
   options.flush_interval = options.rollup_interval = kMicrosPerMilli;
-  pipeline_.reset();
+  ingest_.reset();
   store_.HoldUpkeep(true);
-  pipeline_ = *Pipeline::Start(options, &hardware::Catalog::Builtin(), &store_);
+  ingest_ = *IngestSide::Start(options, &hardware::Catalog::Builtin(), &store_);
   store_.WaitForUpkeep();
   // It is in the middle of a roll-up that does not end; rows are stored all the same.
   for (int k = 0; k < 3; ++k) {
-    const uint64_t before = pipeline_->stats().flushes;
-    pipeline_->Ingest("http://a/metrics", "node1",
-                      Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1000 + k), kMinute + k * 10 * kS, 0);
-    while (pipeline_->stats().flushes < before + 2)
+    const uint64_t before = ingest_->pipeline.stats().flushes;
+    ingest_->pipeline.Ingest({"http://a/metrics", "node1"},
+                             Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1000 + k),
+                             kMinute + k * 10 * kS, 0);
+    while (ingest_->pipeline.stats().flushes < before + 2)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     std::lock_guard lock(store_.mutex);
     EXPECT_EQ(store_.rows.size(), static_cast<size_t>(k + 1));
   }
   store_.HoldUpkeep(false);
-  pipeline_.reset();
+  ingest_.reset();
 }
 
 TEST_F(WriterTest, BackfillWaitsInsteadOfDropping) {
@@ -152,23 +153,23 @@ TEST_F(WriterTest, BackfillWaitsInsteadOfDropping) {
   options.flush_interval = kMicrosPerMilli;
   options.max_queued_rows = 10;
   options.backfill = true;
-  pipeline_ = *Pipeline::Start(options, &hardware::Catalog::Builtin(), &store_);
+  ingest_ = *IngestSide::Start(options, &hardware::Catalog::Builtin(), &store_);
   for (int k = 0; k < 200; ++k)
     Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1000 + k), kMinute + k * 10 * kS);
   EXPECT_EQ(Rows("GPU-1").size(), 200u);
-  EXPECT_EQ(pipeline_->stats().dropped_rows, 0u);
+  EXPECT_EQ(ingest_->pipeline.stats().dropped_rows, 0u);
   EXPECT_TRUE(store_.rows[7].header.flags & telemetry::kBackfilled);
 }
 
 TEST_F(WriterTest, ABatchTheStoreRefusesIsDroppedNotRetriedForEver) {
   Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute);
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1411), kMinute + 10 * kS);
   store_.failure = absl::InvalidArgumentError("stride");
   store_.fail_next = 1;
-  EXPECT_TRUE(pipeline_->Flush().ok());
-  EXPECT_EQ(pipeline_->stats().refused_by_store, 1u);
-  EXPECT_EQ(pipeline_->stats().queued_rows, 0u);
+  EXPECT_TRUE(ingest_->pipeline.Flush().ok());
+  EXPECT_EQ(ingest_->pipeline.stats().refused_by_store, 1u);
+  EXPECT_EQ(ingest_->pipeline.stats().queued_rows, 0u);
 }
 
 TEST_F(WriterTest, NewColumnsInTheMiddleOfABatchStartAnother) {
@@ -178,7 +179,7 @@ TEST_F(WriterTest, NewColumnsInTheMiddleOfABatchStartAnother) {
   Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1411), kMinute + 20 * kS);
   const auto rows = Rows("GPU-1");
   ASSERT_EQ(rows.size(), 3u);
-  const auto field = pipeline_->fields().FindColumn("dcgm_fi_dev_fan_speed");
+  const auto field = ingest_->fields.FindColumn("dcgm_fi_dev_fan_speed");
   ASSERT_TRUE(field.has_value());
   EXPECT_TRUE(rows[1].has(*field));
   EXPECT_EQ(rows[1].values[*field], 42);
@@ -198,7 +199,7 @@ TEST_F(WriterTest, NarrowSeriesOfATargetAreCapped) {
                          .refused,
                      "narrow_limit");
   }
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   EXPECT_EQ(store_.series.size(), 10u);
   EXPECT_EQ(refused, 6u);
 }
@@ -224,7 +225,7 @@ TEST_F(WriterTest, ThreadsMeetOnlyInTheStore) {
   PipelineOptions options;
   options.clock = [] { return kMinute + kMicrosPerHour; };
   options.flush_interval = kMicrosPerMilli;
-  pipeline_ = *Pipeline::Start(options, &hardware::Catalog::Builtin(), &store_);
+  ingest_ = *IngestSide::Start(options, &hardware::Catalog::Builtin(), &store_);
   constexpr int kThreads = 4, kRounds = 60, kGpus = 8;
   std::vector<std::jthread> threads;
   for (int t = 0; t < kThreads; ++t) {
@@ -237,34 +238,34 @@ TEST_F(WriterTest, ThreadsMeetOnlyInTheStore) {
               .Clock(1400 + k);
         }
         b.Raw(fmt::format("steps{{thread=\"{}\"}} {}\n", t, k));
-        pipeline_->Ingest(fmt::format("http://{}/", t), "n", b, kMinute + k * 10 * kS, t);
-        if (k % 30 == 29) pipeline_->Forget(fmt::format("http://gone{}/", t));
+        const std::string source = fmt::format("http://{}/", t);
+        ingest_->pipeline.Ingest({source, "n"}, b, kMinute + k * 10 * kS, t);
+        if (k % 30 == 29) ingest_->pipeline.Forget(fmt::format("http://gone{}/", t));
       }
     });
   }
   for (int k = 0; k < 20; ++k) {
-    pipeline_->stats();
-    pipeline_->Sources();
-    pipeline_->live().JobsSince(kMinute);
-    pipeline_->jobs().GpuSecondsByJob(kMinute, kMinute + kMicrosPerHour);
-    pipeline_->Entities();
+    ingest_->pipeline.stats();
+    ingest_->pipeline.Sources();
+    ingest_->live.JobsSince(kMinute);
+    ingest_->jobs.GpuSecondsByJob(kMinute, kMinute + kMicrosPerHour);
+    ingest_->registry.Entities();
   }
   threads.clear();
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   EXPECT_EQ(store_.unknown_references, 0);
   EXPECT_EQ(store_.rows.size(), static_cast<size_t>(kThreads * kRounds * kGpus));
   EXPECT_EQ(store_.metrics.size(), static_cast<size_t>(kThreads * kRounds));
-  EXPECT_EQ(pipeline_->stats().queued_rows, 0u);
-  EXPECT_EQ(pipeline_->stats().queued_bytes, 0u);
+  EXPECT_EQ(ingest_->pipeline.stats().queued_rows, 0u);
+  EXPECT_EQ(ingest_->pipeline.stats().queued_bytes, 0u);
   // Each GPU: 59 spans of ten seconds.
-  EXPECT_DOUBLE_EQ(pipeline_->live().FleetSince(kMinute).ofu.computable_s,
-                   kThreads * kGpus * 590.0);
+  EXPECT_DOUBLE_EQ(ingest_->live.FleetSince(kMinute).ofu.computable_s, kThreads * kGpus * 590.0);
 }
 
 TEST_F(WriterTest, RowsAfterForgetContinue) {
   Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute);
-  pipeline_->Forget("http://a/metrics");
-  EXPECT_EQ(pipeline_->stats().sources, 0u);
+  ingest_->pipeline.Forget("http://a/metrics");
+  EXPECT_EQ(ingest_->pipeline.stats().sources, 0u);
   // The same target listed again is a new source: it waits for 2.5 intervals like any other, then
   // takes over.
   EXPECT_EQ(Scrape(Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1410), kMinute + 10 * kS).rows, 0u);

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "store/duckdb/fault_point.h"
 #include "store/fixture.h"
 
 namespace flopwatch::store::testing {
@@ -53,7 +52,6 @@ class SmallFileSystem {
 
 class DiskTest : public StoreTest {
  protected:
-  void TearDown() override { duck::wanted_wal_bytes = 0; }
   // Batch `number` of 1000 rows with a value each that does not compress.
   Status Append(int number, int rows = 1000) {
     BatchBuilder b(fields_);
@@ -131,7 +129,8 @@ TEST_F(DiskTest, LogThatCannotGrow) {
 TEST_F(DiskTest, CheckpointThatCannotBeWritten) {
   // DuckDB 1.4.4 shuts itself after a failed checkpoint; one inside a commit would leave an empty
   // table in its place.
-  duck::wanted_wal_bytes = 200'000;
+  options_.checkpoint_log_bytes = 200'000;
+  Open();
   int acknowledged = 0;
   for (; acknowledged < 4; ++acknowledged) ASSERT_FW_OK(Append(acknowledged));
   const std::string path =
@@ -189,7 +188,7 @@ TEST_F(DiskTest, RealFullFileSystem) {
   const SmallFileSystem mount_point("size=24m");
   if (!mount_point.mounted()) GTEST_SKIP() << "no file system may be mounted here";
   options_ = OptionsFor(mount_point.path());
-  duck::wanted_wal_bytes = 1 << 20;
+  options_.checkpoint_log_bytes = 1 << 20;
   Open();
   {
     std::ofstream filler(mount_point.path() + "/filler");

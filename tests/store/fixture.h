@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -122,11 +124,33 @@ inline Options OptionsFor(const std::string& directory) {
   return o;
 }
 
+// Calls what a test sets at every named point of the stores that were opened with it.
+class TestFaults : public FaultPoints {
+ public:
+  using Hook = std::function<Status(std::string_view)>;
+  Status At(std::string_view point) override {
+    const std::shared_ptr<const Hook> hook = std::atomic_load(&hook_);
+    return hook == nullptr ? absl::OkStatus() : (*hook)(point);
+  }
+  void Set(Hook hook) { std::atomic_store(&hook_, std::make_shared<const Hook>(std::move(hook))); }
+  void Clear() { std::atomic_store(&hook_, std::shared_ptr<const Hook>()); }
+  // One point fails from now on.
+  void Refuse(std::string refused) {
+    Set([refused = std::move(refused)](std::string_view point) {
+      return point == refused ? absl::InternalError("injected") : absl::OkStatus();
+    });
+  }
+
+ private:
+  std::shared_ptr<const Hook> hook_;
+};
+
 class StoreTest : public ::testing::Test {
  protected:
   void SetUp() override { Open(); }
   void Open() {
     store_.reset();
+    options_.faults = &faults_;
     auto store = OpenDuckDbStore(options_);
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
@@ -158,6 +182,7 @@ class StoreTest : public ::testing::Test {
   }
 
   TempDir dir_;
+  TestFaults faults_;
   Options options_ = OptionsFor(dir_.path());
   telemetry::FieldRegistry fields_;
   std::unique_ptr<Store> store_;

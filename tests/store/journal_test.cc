@@ -10,7 +10,6 @@
 #include <fstream>
 #include <functional>
 
-#include "store/duckdb/fault_point.h"
 #include "store/duckdb/staged.h"
 #include "store/fixture.h"
 
@@ -38,7 +37,6 @@ size_t PayloadOf(std::string_view frame) {
 
 class JournalTest : public StoreTest {
  protected:
-  void TearDown() override { duck::fault_hook = nullptr; }
   Status Append(int number, int rows = 3) {
     BatchBuilder b(fields_);
     for (int r = 0; r < rows; ++r) {
@@ -114,11 +112,9 @@ TEST_F(JournalTest, KilledBetweenTheCommitAndTheDeletion) {
 
 TEST_F(JournalTest, ACommitThatHappenedThoughItsAnswerWasAnError) {
   ASSERT_FW_OK(Append(1));
-  duck::fault_hook = [](std::string_view point) {
-    return point == "absorb:committed" ? absl::InternalError("injected") : absl::OkStatus();
-  };
+  faults_.Refuse("absorb:committed");
   EXPECT_FALSE(store_->RollUp().ok());
-  duck::fault_hook = nullptr;
+  faults_.Clear();
   ASSERT_FW_OK(Append(2));
   ASSERT_FW_OK(store_->RollUp());
   EXPECT_EQ(Batches(), "6|2");
@@ -130,11 +126,9 @@ TEST_F(JournalTest, RowsThatCannotBeMovedAreShownFromMemory) {
   ASSERT_FW_OK(Append(1));
   EXPECT_EQ(Batches(), "3|1");
   ASSERT_FW_OK(Append(2));
-  duck::fault_hook = [](std::string_view point) {
-    return point == "append:sent" ? absl::InternalError("injected") : absl::OkStatus();
-  };
+  faults_.Refuse("append:sent");
   EXPECT_FALSE(store_->RollUp().ok());
-  duck::fault_hook = nullptr;  // but the next try is some seconds away
+  faults_.Clear();  // but the next try is some seconds away
   EXPECT_EQ(Batches(), "6|2");
   ASSERT_FW_OK(Append(3));
   EXPECT_EQ(Batches(), "9|3");
@@ -275,16 +269,14 @@ TEST_F(RowGroupTest, KilledBetweenTheCommitAndTheDeletion) {
 
 TEST_F(RowGroupTest, KilledBeforeTheCommit) {
   for (int i = 1; i <= 5; ++i) ASSERT_FW_OK(Flush(i));
-  static std::function<std::string()> copy_now;
-  static std::string copy;
-  copy_now = [this] { return CopyOfDirectory(); };
-  duck::fault_hook = [](std::string_view point) {
+  std::string copy;
+  faults_.Set([&](std::string_view point) {
     // The rows carried over are on disk, the others not yet in the segment.
-    if (point == "append:sent") copy = copy_now();
+    if (point == "append:sent") copy = CopyOfDirectory();
     return absl::OkStatus();
-  };
+  });
   ASSERT_FW_OK(Flush(6));
-  duck::fault_hook = nullptr;
+  faults_.Clear();
   ASSERT_EQ(duck::FindJournals(copy), (std::vector<uint64_t>{1, 2}));
   options_.directory = copy;
   options_.read_only = true;
@@ -301,13 +293,9 @@ TEST_F(RowGroupTest, KilledBeforeTheCommit) {
 TEST_F(RowGroupTest, ErrorsBeforeAndAfterTheCommit) {
   for (int i = 1; i <= 5; ++i) ASSERT_FW_OK(Flush(i));
   for (const char* point : {"append:sent", "absorb:committed"}) {
-    static std::string_view failing;
-    failing = point;
-    duck::fault_hook = [](std::string_view at) {
-      return at == failing ? absl::InternalError("injected") : absl::OkStatus();
-    };
+    faults_.Refuse(point);
     EXPECT_FALSE(Flush(6).ok()) << point;
-    duck::fault_hook = nullptr;
+    faults_.Clear();
   }
   ASSERT_FW_OK(Flush(6));
   ExpectEachOnce(6);

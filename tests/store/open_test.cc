@@ -195,9 +195,9 @@ void With(const std::string& path, const std::function<void(duck::Connection*)>&
   duck::Engine engine({.directory = fs::path(path).parent_path().string(), .spill_directory = ""});
   ASSERT_FW_OK(
       engine.Restart([&](duck::Connection* c) { return duck::AttachFile(c, "f", path, false); }));
-  auto lease = engine.Acquire(duck::Engine::Use::kWrite);
-  ASSERT_FW_OK(lease);
-  use(lease->get());
+  const duck::Engine::Lease lease(engine, duck::Engine::Use::kWrite);
+  ASSERT_FW_OK(lease.status());
+  use(lease.get());
 }
 void Edit(const std::string& path, const std::vector<std::string>& statements) {
   With(path, [&](duck::Connection* c) {
@@ -555,9 +555,9 @@ TEST(MigrateTest, StepsRunInOrderOnceAndWholly) {
   duck::Engine engine({.directory = dir.path(), .spill_directory = ""});
   ASSERT_FW_OK(
       engine.Restart([&](duck::Connection* c) { return duck::AttachFile(c, "x", path, false); }));
-  auto lease = engine.Acquire(duck::Engine::Use::kWrite);
-  ASSERT_FW_OK(lease);
-  duck::Connection* c = lease->get();
+  const duck::Engine::Lease lease(engine, duck::Engine::Use::kWrite);
+  ASSERT_FW_OK(lease.status());
+  duck::Connection* c = lease.get();
   const auto value = [&](const char* sql) { return c->QueryInt64(sql).value(); };
   ASSERT_FW_OK(duck::Migrate(c, "x", path, one, false));
   EXPECT_EQ(value("SELECT max(version) FROM x.schema_version"), 1);

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <filesystem>
 
-#include "store/duckdb/fault_point.h"
 #include "store/fixture.h"
 
 namespace flopwatch::store::testing {
@@ -35,8 +34,6 @@ Status Refuse(std::string_view point) {
 
 class SealTest : public StoreTest {
  protected:
-  void TearDown() override { duck::fault_hook = nullptr; }
-
   // Hours of one day with three GPUs and a metric, the rows of each in their own segment; the first
   // are sealed.
   void Fill(int hours = 3, int sealed = 1) {
@@ -118,7 +115,7 @@ class SealDeathTest : public SealTest {
         skip = passes;
         auto store = OpenDuckDbStore(options_);
         if (!store.ok()) ::_exit(1);
-        duck::fault_hook = Die;
+        faults_.Set(Die);
         const Status ignored = (*store)->Seal(kLater);
         ::_exit(0);
       }
@@ -165,7 +162,7 @@ TEST_F(SealTest, AnErrorAtAnyStepIsReportedAndTheNextCallFinishes) {
   const char* points[] = {"rollup:inserted", "seal:copied",      "seal:written",
                           "seal:recorded",   "install:renamed",  "seal:installed",
                           "delete:segment",  "replace:recorded", "delete:unlinked"};
-  duck::fault_hook = Refuse;
+  faults_.Set(Refuse);
   for (const char* point : points) {
     SCOPED_TRACE(point);
     fail_at = point;

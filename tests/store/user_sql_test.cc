@@ -4,7 +4,6 @@
 #include <fstream>
 #include <thread>
 
-#include "store/duckdb/fault_point.h"
 #include "store/fixture.h"
 
 namespace flopwatch::store::testing {
@@ -242,11 +241,11 @@ TEST_F(UserSqlTest, WhatNoTimerCanEndIsBoundedByItself) {
 
 TEST_F(UserSqlTest, WithoutATimerNothingRuns) {
   // Where the system gives no more threads the query is refused; nothing is thrown.
-  duck::fault_hook = +[](std::string_view point) {
+  faults_.Set([](std::string_view point) {
     return point == "user_sql:timer" ? absl::ResourceExhaustedError("no thread") : absl::OkStatus();
-  };
+  });
   const auto result = store_->UserSql("SELECT 1", {});
-  duck::fault_hook = nullptr;
+  faults_.Clear();
   EXPECT_TRUE(absl::IsResourceExhausted(result.status())) << result.status();
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "100");
 }

@@ -11,7 +11,6 @@
 
 #include "base/file.h"
 #include "store/duckdb/cat.h"
-#include "store/duckdb/fault_point.h"
 
 namespace flopwatch::store::duck {
 
@@ -53,10 +52,10 @@ uint64_t FileBytes(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
 }
 
-Status CheckpointIfLarge(Connection* connection, std::string_view alias, const std::string& path) {
+Status CheckpointIfLarge(Connection* connection, std::string_view alias, const std::string& path,
+                         uint64_t limit) {
   const uint64_t wal = WalBytes(path);
-  const uint64_t wanted = wanted_wal_bytes.load(std::memory_order_relaxed);
-  if (wal <= (wanted == 0 ? kCheckpointWalBytes : wanted)) return absl::OkStatus();
+  if (wal <= limit) return absl::OkStatus();
   const StatusOr<uint64_t> free = FreeDiskBytes(path);
   if (free.ok() && *free < 2 * wal + kCheckpointReserveBytes) return absl::OkStatus();
   const Status status = connection->Execute(fmt::format("CHECKPOINT {}", alias));

@@ -11,11 +11,6 @@
 
 namespace flopwatch::store::duck {
 
-// A write-ahead log of this size is merged into its file. Whole row groups do not pass through it
-// (store.h), so what does is rollups, parts of the fleet that have few rows, and small fleets; a
-// limit four times as high costs 0.05 bytes a sample at 100k GPUs and saves nothing. Replaying so
-// much at the next start takes a fraction of a second.
-inline constexpr uint64_t kCheckpointWalBytes = 16ull << 20;
 // Free disk a checkpoint needs beside twice the log. With less the log just grows, until appends
 // are refused.
 inline constexpr uint64_t kCheckpointReserveBytes = 64ull << 20;
@@ -28,10 +23,11 @@ Status AttachFile(Connection* connection, std::string_view alias, const std::str
 uint64_t FileBytes(const std::string& path);  // 0 where it does not exist
 inline uint64_t WalBytes(const std::string& path) { return FileBytes(path + ".wal"); }
 
-// Checkpoints when the log is over the limit and the disk has room. A write transaction of another
-// connection on the same file puts it off. An error is fatal for the instance
+// Checkpoints when the log is over `limit` bytes and the disk has room. A write transaction of
+// another connection on the same file puts it off. An error is fatal for the instance
 // (Connection::fault()); nothing is lost by it.
-Status CheckpointIfLarge(Connection* connection, std::string_view alias, const std::string& path);
+Status CheckpointIfLarge(Connection* connection, std::string_view alias, const std::string& path,
+                         uint64_t limit);
 
 // fsync of a file or folder.
 Status SyncPath(const std::string& path);

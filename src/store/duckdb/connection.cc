@@ -127,10 +127,6 @@ Result::~Result() {
 }
 
 size_t Result::columns() const { return duckdb_column_count(const_cast<duckdb_result*>(&result_)); }
-std::string_view Result::name(size_t column) const {
-  return duckdb_column_name(const_cast<duckdb_result*>(&result_), column);
-}
-
 void Result::ForEach(absl::FunctionRef<void(const Row&)> f) {
   Row row;
   row.vectors_.resize(columns());
@@ -149,8 +145,9 @@ void Result::ForEach(absl::FunctionRef<void(const Row&)> f) {
 
 // --- Database and Connection ---
 
-StatusOr<std::unique_ptr<Database>> Database::OpenInMemory() {
+StatusOr<std::unique_ptr<Database>> Database::OpenInMemory(FaultPoints* faults) {
   auto database = std::unique_ptr<Database>(new Database);
+  database->faults_ = faults;
   char* error = nullptr;
   if (duckdb_open_ext(nullptr, &database->database_, nullptr, &error) != DuckDBSuccess) {
     const std::string message = error == nullptr ? "unknown error" : error;
@@ -166,6 +163,7 @@ Database::~Database() {
 
 StatusOr<std::unique_ptr<Connection>> Database::Connect() {
   auto connection = std::unique_ptr<Connection>(new Connection);
+  connection->faults_ = faults_;
   if (duckdb_connect(database_, &connection->connection_) != DuckDBSuccess) {
     return absl::InternalError("the database engine refused a connection");
   }

@@ -19,6 +19,7 @@
 #include "absl/functional/function_ref.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "store/fault_points.h"
 
 namespace flopwatch::store::duck {
 
@@ -68,10 +69,8 @@ class Result {
   ~Result();
 
   size_t columns() const;
-  std::string_view name(size_t column) const;
   // Reads every row. The result can be read once.
   void ForEach(absl::FunctionRef<void(const Row&)> f);
-  duckdb_result* raw() { return &result_; }
 
  private:
   friend class Connection;
@@ -83,8 +82,8 @@ class Connection;
 
 class Database {
  public:
-  // In memory; files are attached to it.
-  static StatusOr<std::unique_ptr<Database>> OpenInMemory();
+  // In memory; files are attached to it. `faults`, where there is one, outlives it.
+  static StatusOr<std::unique_ptr<Database>> OpenInMemory(FaultPoints* faults = nullptr);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -94,6 +93,7 @@ class Database {
  private:
   Database() = default;
   duckdb_database database_ = nullptr;
+  FaultPoints* faults_ = nullptr;
 };
 
 class Connection {
@@ -111,6 +111,10 @@ class Connection {
   // Why the last call failed; kNone after a success.
   Fault fault() const { return fault_; }
   duckdb_connection raw() { return connection_; }
+  // A place where a test may end the process or make the step fail (fault_points.h).
+  Status FaultPoint(std::string_view point) const {
+    return faults_ == nullptr ? absl::OkStatus() : faults_->At(point);
+  }
   // Turns an error text and type of the C API into a Status, and remembers its fault.
   Status Fail(duckdb_error_type type, std::string_view message);
 
@@ -119,6 +123,7 @@ class Connection {
   friend class Transaction;
   Connection() = default;
   duckdb_connection connection_ = nullptr;
+  FaultPoints* faults_ = nullptr;
   Fault fault_ = Fault::kNone;
 };
 

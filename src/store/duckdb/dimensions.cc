@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "store/duckdb/application.h"
@@ -64,6 +63,7 @@ constexpr std::string_view kJobNamesView =
 }  // namespace
 
 Status DimensionTables::Open(Connection* c, bool compact) {
+  MutexLock lock(writing_);
   FW_RETURN_IF_ERROR(c->Execute("CREATE SCHEMA IF NOT EXISTS dim"));
   auto fields = std::make_shared<Fields>();
   FW_ASSIGN_OR_RETURN(Result result,
@@ -75,7 +75,7 @@ Status DimensionTables::Open(Connection* c, bool compact) {
         StoredField{column, static_cast<telemetry::StorageType>(row.Int64(1)), row.Double(2)});
   });
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(fields_mutex_);
     fields_ = std::move(fields);
   }
   for (int log = 0; log < kLogCount; ++log) {
@@ -86,7 +86,7 @@ Status DimensionTables::Open(Connection* c, bool compact) {
                              "(SELECT count(*) FROM (SELECT DISTINCT {} FROM meta.{})) "
                              "FROM meta.{}",
                              spec.key, spec.table, spec.table)));
-    counts.ForEach([&](const Row& row) {
+    counts.ForEach([&](const Row& row) FW_REQUIRES(writing_) {
       rows_[log] = row.Int64(0);
       next_seq_[log] = row.Int64(1);
       live_[log] = row.Int64(2);
@@ -103,7 +103,7 @@ Status DimensionTables::Open(Connection* c, bool compact) {
 }
 
 std::shared_ptr<const DimensionTables::Fields> DimensionTables::fields() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(fields_mutex_);
   return fields_;
 }
 
@@ -122,6 +122,13 @@ Status DimensionTables::Refresh(Connection* c, Log log, int64_t from_seq) {
   return transaction.Commit();
 }
 
+Status DimensionTables::Written(Connection* c, Log log, size_t records) {
+  const int64_t first = next_seq_[log];
+  next_seq_[log] += static_cast<int64_t>(records);
+  rows_[log] += static_cast<int64_t>(records);
+  return Refresh(c, log, first);
+}
+
 namespace {
 
 std::vector<std::string> ColumnsOf(const LogSpec& spec) {
@@ -138,7 +145,7 @@ std::vector<std::string> ColumnsOf(const LogSpec& spec) {
 // Writes `count` rows to a log through `fill(appender, row in chunk, index)`; column 0 is the
 // sequence number.
 Status AppendLog(Connection* c, const LogSpec& spec, int64_t first_seq, size_t count,
-                 const std::function<void(Appender&, size_t, size_t)>& fill) {
+                 absl::FunctionRef<void(Appender&, size_t, size_t)> fill) {
   if (count == 0) return absl::OkStatus();
   FW_ASSIGN_OR_RETURN(std::unique_ptr<Appender> appender,
                       Appender::Create(c, "meta", std::string(spec.table), ColumnsOf(spec)));
@@ -156,81 +163,61 @@ Status AppendLog(Connection* c, const LogSpec& spec, int64_t first_seq, size_t c
 
 }  // namespace
 
-Status DimensionTables::PutEntities(Connection* c, absl::Span<const EntityRecord> records) {
+Status DimensionTables::PutLog(Connection* c, Log log, size_t count, Fill fill) {
+  MutexLock lock(writing_);
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
-  const int64_t seq = next_seq_[kEntities];
-  FW_RETURN_IF_ERROR(
-      AppendLog(c, kLogs[kEntities], seq, records.size(), [&](Appender& a, size_t r, size_t i) {
-        const EntityRecord& e = records[i];
-        a.Data<int32_t>(1)[r] = e.id;
-        a.Data<uint8_t>(2)[r] = static_cast<uint8_t>(e.key.kind);
-        a.SetText(3, r, e.key.uuid);
-        a.Data<int32_t>(4)[r] = e.key.gpu_instance;
-        a.SetText(5, r, e.labels.node);
-        a.SetText(6, r, e.labels.model);
-        a.SetText(7, r, e.labels.device);
-        a.SetText(8, r, e.labels.pci_bus_id);
-        a.SetText(9, r, e.labels.driver);
-        a.SetText(10, r, e.labels.mig_profile);
-        a.Data<int32_t>(11)[r] = e.labels.index;
-        a.Data<int32_t>(12)[r] = e.parent;
-        a.Data<int32_t>(13)[r] = e.model;
-        a.Data<int32_t>(14)[r] = e.sm_count;
-        a.Data<int64_t>(15)[r] = e.first_seen;
-      }));
+  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[log], next_seq_[log], count, fill));
   FW_RETURN_IF_ERROR(transaction.Commit());
-  next_seq_[kEntities] += records.size();
-  rows_[kEntities] += records.size();
-  return Refresh(c, kEntities, seq);
+  return Written(c, log, count);
+}
+
+Status DimensionTables::PutEntities(Connection* c, absl::Span<const EntityRecord> records) {
+  return PutLog(c, kEntities, records.size(), [&](Appender& a, size_t r, size_t i) {
+    const EntityRecord& e = records[i];
+    a.Data<int32_t>(1)[r] = e.id;
+    a.Data<uint8_t>(2)[r] = static_cast<uint8_t>(e.key.kind);
+    a.SetText(3, r, e.key.uuid);
+    a.Data<int32_t>(4)[r] = e.key.gpu_instance;
+    a.SetText(5, r, e.labels.node);
+    a.SetText(6, r, e.labels.model);
+    a.SetText(7, r, e.labels.device);
+    a.SetText(8, r, e.labels.pci_bus_id);
+    a.SetText(9, r, e.labels.driver);
+    a.SetText(10, r, e.labels.mig_profile);
+    a.Data<int32_t>(11)[r] = e.labels.index;
+    a.Data<int32_t>(12)[r] = e.parent;
+    a.Data<int32_t>(13)[r] = e.model;
+    a.Data<int32_t>(14)[r] = e.sm_count;
+    a.Data<int64_t>(15)[r] = e.first_seen;
+  });
 }
 
 Status DimensionTables::PutModels(Connection* c, absl::Span<const ModelRecord> records) {
-  FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
-  const int64_t seq = next_seq_[kModels];
-  FW_RETURN_IF_ERROR(
-      AppendLog(c, kLogs[kModels], seq, records.size(), [&](Appender& a, size_t r, size_t i) {
-        const ModelRecord& m = records[i];
-        a.Data<int32_t>(1)[r] = m.id;
-        a.SetText(2, r, m.name);
-        a.Data<double>(3)[r] = m.tensor_clock_max_mhz.value_or(0);
-        if (!m.tensor_clock_max_mhz.has_value()) a.SetNull(3, r);
-        a.Data<int32_t>(4)[r] = m.sm_count;
-        a.Data<double>(5)[r] = m.tdp_w;
-        a.Data<bool>(6)[r] = m.half_rate;
-      }));
-  FW_RETURN_IF_ERROR(transaction.Commit());
-  next_seq_[kModels] += records.size();
-  rows_[kModels] += records.size();
-  return Refresh(c, kModels, seq);
+  return PutLog(c, kModels, records.size(), [&](Appender& a, size_t r, size_t i) {
+    const ModelRecord& m = records[i];
+    a.Data<int32_t>(1)[r] = m.id;
+    a.SetText(2, r, m.name);
+    a.Data<double>(3)[r] = m.tensor_clock_max_mhz.value_or(0);
+    if (!m.tensor_clock_max_mhz.has_value()) a.SetNull(3, r);
+    a.Data<int32_t>(4)[r] = m.sm_count;
+    a.Data<double>(5)[r] = m.tdp_w;
+    a.Data<bool>(6)[r] = m.half_rate;
+  });
 }
 
 Status DimensionTables::PutSeries(Connection* c, absl::Span<const SeriesRecord> records) {
-  FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
-  const int64_t seq = next_seq_[kSeries];
-  FW_RETURN_IF_ERROR(
-      AppendLog(c, kLogs[kSeries], seq, records.size(), [&](Appender& a, size_t r, size_t i) {
-        a.Data<int32_t>(1)[r] = records[i].id;
-        a.SetText(2, r, records[i].target);
-        a.SetText(3, r, records[i].name);
-        a.SetText(4, r, records[i].labels);
-      }));
-  FW_RETURN_IF_ERROR(transaction.Commit());
-  next_seq_[kSeries] += records.size();
-  rows_[kSeries] += records.size();
-  return Refresh(c, kSeries, seq);
+  return PutLog(c, kSeries, records.size(), [&](Appender& a, size_t r, size_t i) {
+    a.Data<int32_t>(1)[r] = records[i].id;
+    a.SetText(2, r, records[i].target);
+    a.SetText(3, r, records[i].name);
+    a.SetText(4, r, records[i].labels);
+  });
 }
 
 Status DimensionTables::PutClaims(Connection* c,
                                   absl::Span<const telemetry::ApplicationClaim> records) {
-  FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
-  const int64_t seq = next_seq_[kClaims];
-  FW_RETURN_IF_ERROR(
-      AppendLog(c, kLogs[kClaims], seq, records.size(),
-                [&](Appender& a, size_t r, size_t i) { SetClaim(a, r, records[i]); }));
-  FW_RETURN_IF_ERROR(transaction.Commit());
-  next_seq_[kClaims] += records.size();
-  rows_[kClaims] += records.size();
-  return Refresh(c, kClaims, seq);
+  return PutLog(c, kClaims, records.size(),
+                [&](Appender& a, size_t r, size_t i) { SetClaim(a, r, records[i]); });
 }
 
 Status DimensionTables::PutJobs(Connection* c, const jobs::Changes& changes) {
@@ -238,9 +225,9 @@ Status DimensionTables::PutJobs(Connection* c, const jobs::Changes& changes) {
   for (const jobs::JobSetRecord& set : changes.sets) {
     for (int32_t job : set.jobs) members.emplace_back(&set, job);
   }
-  const std::array<int64_t, kLogCount> seq = next_seq_;
+  MutexLock lock(writing_);
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
-  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kJobs], seq[kJobs], changes.jobs.size(),
+  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kJobs], next_seq_[kJobs], changes.jobs.size(),
                                [&](Appender& a, size_t r, size_t i) {
                                  const jobs::JobRecord& j = changes.jobs[i];
                                  a.Data<int32_t>(1)[r] = j.id;
@@ -251,8 +238,8 @@ Status DimensionTables::PutJobs(Connection* c, const jobs::Changes& changes) {
                                  a.SetText(6, r, j.cluster);
                                  a.Data<uint8_t>(7)[r] = static_cast<uint8_t>(j.source);
                                }));
-  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kIntervals], seq[kIntervals], changes.intervals.size(),
-                               [&](Appender& a, size_t r, size_t i) {
+  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kIntervals], next_seq_[kIntervals],
+                               changes.intervals.size(), [&](Appender& a, size_t r, size_t i) {
                                  const jobs::IntervalRecord& v = changes.intervals[i];
                                  a.Data<int64_t>(1)[r] = v.id;
                                  a.Data<int32_t>(2)[r] = v.entity;
@@ -263,7 +250,7 @@ Status DimensionTables::PutJobs(Connection* c, const jobs::Changes& changes) {
                                  if (v.to == jobs::kOpenEnd) a.SetNull(6, r);
                                  a.Data<uint8_t>(7)[r] = static_cast<uint8_t>(v.source);
                                }));
-  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kSetMembers], seq[kSetMembers], members.size(),
+  FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kSetMembers], next_seq_[kSetMembers], members.size(),
                                [&](Appender& a, size_t r, size_t i) {
                                  a.Data<int32_t>(1)[r] = members[i].first->id;
                                  a.Data<int32_t>(2)[r] = members[i].second;
@@ -275,9 +262,7 @@ Status DimensionTables::PutJobs(Connection* c, const jobs::Changes& changes) {
                                           {kIntervals, changes.intervals.size()},
                                           {kSetMembers, members.size()}};
   for (const auto& [log, n] : added) {
-    next_seq_[log] += n;
-    rows_[log] += n;
-    if (n > 0) FW_RETURN_IF_ERROR(Refresh(c, log, seq[log]));
+    if (n > 0) FW_RETURN_IF_ERROR(Written(c, log, n));
   }
   return absl::OkStatus();
 }
@@ -286,6 +271,7 @@ StatusOr<StoredField> DimensionTables::PutField(Connection* c, const std::string
                                                 const telemetry::FieldSpec& spec) {
   const std::shared_ptr<const Fields> known = fields();
   if (const auto it = known->find(column); it != known->end()) return it->second;
+  MutexLock lock(writing_);
   const StoredField field = {
       column, spec.storage,
       spec.storage == telemetry::StorageType::kDouble ? 1.0 : spec.stored_per_unit};
@@ -295,7 +281,7 @@ StatusOr<StoredField> DimensionTables::PutField(Connection* c, const std::string
                   field.stored_per_unit, QuoteText(spec.help))));
   auto fields = std::make_shared<Fields>(*known);
   fields->emplace(column, field);
-  std::lock_guard lock(mutex_);
+  MutexLock swap(fields_mutex_);
   fields_ = std::move(fields);
   return field;
 }
@@ -331,6 +317,7 @@ Status DimensionTables::Compact(Connection* c, Log log) {
 }
 
 Status DimensionTables::CompactIfWorthwhile(Connection* c) {
+  MutexLock lock(writing_);
   for (int log = 0; log < kLogCount; ++log) {
     if (rows_[log] > kCompactMinRows && rows_[log] > kCompactFactor * live_[log]) {
       FW_RETURN_IF_ERROR(Compact(c, static_cast<Log>(log)));

@@ -2,19 +2,21 @@
 // they are logs (schema.cc); `dim.*` in the in-memory catalogue holds the latest record of each,
 // for joins and views.
 //
-// Threads: everything that writes from one thread at a time; Load* and fields() from any.
+// Threads: any. Who writes has a lease; the writers of a store also take turns (Stage), so that
+// none waits here.
 #ifndef FLOPWATCH_STORE_DUCKDB_DIMENSIONS_H_
 #define FLOPWATCH_STORE_DUCKDB_DIMENSIONS_H_
 
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/mutex.h"
 #include "store/duckdb/connection.h"
+#include "store/duckdb/lock_order.h"
 #include "store/store.h"
 
 namespace flopwatch::store::duck {
@@ -79,14 +81,21 @@ class DimensionTables {
   static StatusOr<absl::flat_hash_map<int32_t, double>> LoadWeights(Connection* c);
 
  private:
-  Status Refresh(Connection* c, Log log, int64_t from_seq);
-  Status Compact(Connection* c, Log log);
+  using Fill = absl::FunctionRef<void(Appender&, size_t row, size_t index)>;
+  // Adds `count` records to a log, in one transaction.
+  Status PutLog(Connection* c, Log log, size_t count, Fill fill) FW_EXCLUDES(writing_);
+  Status Refresh(Connection* c, Log log, int64_t from_seq) FW_REQUIRES(writing_);
+  Status Compact(Connection* c, Log log) FW_REQUIRES(writing_);
+  // What Put*() has committed to a log: from now on it is counted, and joins and views see it.
+  Status Written(Connection* c, Log log, size_t records) FW_REQUIRES(writing_);
 
-  std::array<int64_t, kLogCount> next_seq_{};
-  std::array<int64_t, kLogCount> rows_{},
-      live_{};                // of each log; live at the last compaction or open
-  mutable std::mutex mutex_;  // guards the pointer
-  std::shared_ptr<const Fields> fields_ = std::make_shared<const Fields>();
+  Mutex writing_{kDimensionsRank};  // held while statements run
+  std::array<int64_t, kLogCount> next_seq_ FW_GUARDED_BY(writing_){};
+  // Of each log; `live_` is as of the last compaction or open.
+  std::array<int64_t, kLogCount> rows_ FW_GUARDED_BY(writing_){}, live_ FW_GUARDED_BY(writing_){};
+  mutable Mutex fields_mutex_{kFieldsRank};  // held while the pointer is copied
+  std::shared_ptr<const Fields> fields_ FW_GUARDED_BY(fields_mutex_) =
+      std::make_shared<const Fields>();
 };
 
 }  // namespace flopwatch::store::duck

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <utility>
+
+#include "base/log.h"
+#include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
 #include "store/duckdb/engine_memory.h"
 
@@ -17,38 +20,38 @@ Helpers::Helpers(Database* database, int count) : database_(database) {
 
 Helpers::~Helpers() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stop_ = true;
     for (duckdb_task_state state : running_) duckdb_finish_execution(state);
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   for (std::thread& t : threads_) t.join();
 }
 
 void Helpers::Begin() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (readers_++ > 0) return;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void Helpers::End() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (--readers_ > 0) return;
   for (duckdb_task_state state : running_) duckdb_finish_execution(state);
 }
 
 void Helpers::Run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return stop_ || readers_ > 0; });
+    changed_.Wait(mutex_, [&]() FW_REQUIRES(mutex_) { return stop_ || readers_ > 0; });
     if (stop_) return;
     const duckdb_task_state state = duckdb_create_task_state(database_->raw());
     running_.push_back(state);
-    lock.unlock();
+    lock.Unlock();
     duckdb_execute_tasks_state(state);  // until finished by End() or the destructor
-    lock.lock();
+    lock.Lock();
     std::erase(running_, state);
     duckdb_destroy_task_state(state);
   }
@@ -56,14 +59,17 @@ void Helpers::Run() {
 
 // --- Engine ---
 
-Engine::Lease::Lease(Lease&& other) noexcept
-    : engine_(std::exchange(other.engine_, nullptr)),
-      connection_(std::move(other.connection_)),
-      helped_(other.helped_) {}
+namespace {
 
-Engine::Lease::~Lease() {
-  if (engine_ != nullptr) engine_->Return(std::move(connection_), helped_);
-}
+// After a checkpoint that failed, none is tried for so long.
+constexpr Micros kCheckpointRetry = kMicrosPerMinute;
+
+}  // namespace
+
+Engine::Lease::Lease(Engine& engine, Use use)
+    : engine_(engine), use_(use), connection_(engine.Enter(use)) {}
+
+Engine::Lease::~Lease() { engine_.Leave(std::move(connection_), use_); }
 
 Engine::~Engine() = default;
 
@@ -80,7 +86,7 @@ Status Engine::Configure(Connection* connection) const {
           : fmt::format("SET max_temp_directory_size = '{}GB'", kMaxSpillGb),
       // Checkpoints are our own (Segment, Meta): one that fails inside a commit leaves an empty
       // table in memory, and the next checkpoint would write that emptiness over acknowledged rows
-      // (docs/store.md, "Full disk").
+      // (docs/store.md, "Durability").
       "PRAGMA disable_checkpoint_on_shutdown",
       "SET checkpoint_threshold = '1TB'",
       "SET autoinstall_known_extensions = false",
@@ -97,52 +103,52 @@ Status Engine::Configure(Connection* connection) const {
   return absl::OkStatus();
 }
 
-Status Engine::Restart(const std::function<Status(Connection*)>& set_up) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !restarting_; });
+StatusOr<std::unique_ptr<Database>> Engine::Open(Work set_up,
+                                                 std::unique_ptr<Connection>* connection) {
+  KeepEngineMemory();
+  FW_ASSIGN_OR_RETURN(std::unique_ptr<Database> fresh, Database::OpenInMemory(options_.faults));
+  FW_ASSIGN_OR_RETURN(std::unique_ptr<Connection> first, fresh->Connect());
+  FW_RETURN_IF_ERROR(Configure(first.get()));
+  FW_RETURN_IF_ERROR(set_up(first.get()));
+  *connection = std::move(first);
+  return fresh;
+}
+
+Status Engine::Restart(Work set_up) {
+  order_.Take();
+  MutexLock lock(mutex_);
   restarting_ = true;
-  for (const auto& [c, use] : active_) {
-    if (use < Use::kWrite) c->Interrupt();
-  }
-  changed_.wait(lock, [&] { return active_.empty(); });
+  InterruptBelow(Use::kWrite);
+  changed_.Wait(mutex_, [&]() FW_REQUIRES(mutex_) { return active_.empty(); });
   idle_.clear();
   std::unique_ptr<Helpers> old_helpers = std::move(helpers_);
   std::unique_ptr<Database> old = std::move(database_);
-  lock.unlock();
+  ++epoch_;
+  lock.Unlock();
 
   old_helpers.reset();
   old.reset();
-  Status status;
   std::unique_ptr<Connection> connection;
-  KeepEngineMemory();
-  StatusOr<std::unique_ptr<Database>> fresh = Database::OpenInMemory();
-  if (!fresh.ok()) {
-    status = fresh.status();
-  } else {
-    StatusOr<std::unique_ptr<Connection>> made = (*fresh)->Connect();
-    if (made.ok()) connection = *std::move(made);
-    status = made.ok() ? Configure(connection.get()) : made.status();
-    if (status.ok()) status = set_up(connection.get());
-  }
+  StatusOr<std::unique_ptr<Database>> fresh = Open(set_up, &connection);
 
-  lock.lock();
-  if (status.ok()) {
+  lock.Lock();
+  down_ = fresh.status();
+  if (fresh.ok()) {
     database_ = *std::move(fresh);
     helpers_ = std::make_unique<Helpers>(database_.get(), options_.threads - 1);
     idle_.push_back(std::move(connection));
     needs_restart_ = false;
-  } else {
-    connection.reset();
   }
-  down_ = status;
   restarting_ = false;
-  changed_.notify_all();
-  return status;
+  changed_.NotifyAll();
+  order_.GiveBack();
+  return down_;
 }
 
-StatusOr<Engine::Lease> Engine::Acquire(Use use) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !restarting_; });
+StatusOr<std::unique_ptr<Connection>> Engine::Enter(Use use) {
+  order_.Take();
+  MutexLock lock(mutex_);
+  changed_.Wait(mutex_, [&]() FW_REQUIRES(mutex_) { return !restarting_; });
   if (database_ == nullptr) {
     return absl::UnavailableError(
         Cat("the store is closed after an error: ", std::string(down_.message())));
@@ -155,41 +161,92 @@ StatusOr<Engine::Lease> Engine::Acquire(Use use) {
     FW_ASSIGN_OR_RETURN(connection, database_->Connect());
   }
   active_.emplace(connection.get(), use);
-  const bool helped = use == Use::kRead;
-  if (helped) helpers_->Begin();
-  return Lease(this, std::move(connection), helped);
+  if (use == Use::kRead) helpers_->Begin();
+  return connection;
 }
 
-void Engine::Return(std::unique_ptr<Connection> connection, bool helped) {
-  std::lock_guard lock(mutex_);
-  if (helped) helpers_->End();
-  if (connection->fault() == Fault::kFatal) needs_restart_ = true;
-  active_.erase(connection.get());
-  const bool sound =
-      connection->fault() == Fault::kNone || connection->fault() == Fault::kStatement;
+void Engine::Leave(StatusOr<std::unique_ptr<Connection>> connection, Use use) {
+  order_.GiveBack();
+  if (!connection.ok()) return;
+  MutexLock lock(mutex_);
+  if (use == Use::kRead) helpers_->End();
+  const Fault fault = (*connection)->fault();
+  if (fault == Fault::kFatal) needs_restart_ = true;
+  active_.erase(connection->get());
+  const bool sound = fault == Fault::kNone || fault == Fault::kStatement;
   if (sound && !restarting_ && idle_.size() < kMaxIdle) {
-    idle_.push_back(std::move(connection));
+    idle_.push_back(*std::move(connection));
   } else {
-    connection.reset();  // before Restart() may go on: it closes the database
+    connection->reset();  // before Restart() may go on: it closes the database
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
+}
+
+uint64_t Engine::epoch() const {
+  MutexLock lock(mutex_);
+  return epoch_;
 }
 
 bool Engine::needs_restart() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return needs_restart_ || database_ == nullptr;
 }
 
 void Engine::RequireRestart() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   needs_restart_ = true;
 }
 
 void Engine::InterruptBelow(Use use) {
-  std::lock_guard lock(mutex_);
   for (const auto& [c, other] : active_) {
     if (other < use) c->Interrupt();
   }
+}
+
+Status Engine::Write(std::string_view doing, Use use, Work work, std::optional<uint64_t> epoch) {
+  if (options_.read_only)
+    return absl::FailedPreconditionError(Cat(doing, ": the store was opened read-only"));
+  const Lease lease(*this, use);
+  FW_RETURN_IF_ERROR(lease.status());
+  if (epoch.value_or(this->epoch()) != this->epoch()) {
+    return absl::UnavailableError(
+        Cat(doing, ": the store has been opened again after an error; the next call goes on"));
+  }
+  Status status = work(lease.get());
+  if (!status.ok() && lease->fault() == Fault::kMemory) {
+    {
+      MutexLock lock(mutex_);
+      InterruptBelow(use);
+    }
+    status = work(lease.get());
+  }
+  if (status.ok()) return status;
+  const Fault fault = lease->fault();
+  // A statement that the engine refused leaves everything as it was; anything else may not have.
+  if (fault != Fault::kStatement && fault != Fault::kNone && fault != Fault::kMemory)
+    RequireRestart();
+  // Without a fault of the engine it was a file of our own, the journal.
+  const bool by_file = fault == Fault::kDisk || fault == Fault::kNone;
+  const std::string_view hint =
+      absl::IsResourceExhausted(status) && by_file
+          ? ": the disk is full; free some space or shorten store.raw_retention; nothing that was "
+            "stored is lost"
+          : "";
+  return Status(status.code(), Cat(doing, ": ", std::string(status.message()), hint));
+}
+
+void Engine::Checkpoint(Connection* c, std::string_view alias, const std::string& path) {
+  {
+    MutexLock lock(mutex_);
+    if (MonotonicNow() < next_checkpoint_) return;
+  }
+  const Status status = CheckpointIfLarge(c, alias, path, options_.checkpoint_log_bytes);
+  if (status.ok()) return;
+  // What was committed is in the log, so a failure costs a restart of the engine and no rows.
+  LogWarn("{}", std::string(status.message()));
+  MutexLock lock(mutex_);
+  next_checkpoint_ = MonotonicNow() + kCheckpointRetry;
+  needs_restart_ = true;
 }
 
 }  // namespace flopwatch::store::duck

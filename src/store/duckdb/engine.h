@@ -5,25 +5,29 @@
 // writes nothing, no view on disk can point to a file that is gone, and the instance can be thrown
 // away and built again at any time.
 //
-// Restarting: after a fatal error DuckDB refuses everything until it is closed and opened again.
-// Restart() interrupts readers and upkeep, waits until every Lease is back, and opens a new
-// instance; Acquire() waits meanwhile. Threads: all methods from any thread; a thread that holds a
-// Lease must not call Restart().
+// Leases: an Engine is a capability. Who holds a Lease holds it shared: the instance is not closed
+// meanwhile. Restart() has it alone: after a fatal error DuckDB refuses everything until it is
+// closed and opened again, so Restart() interrupts readers and upkeep, waits until every lease is
+// back, and opens a new instance; a new lease waits for that. Nobody who has a lease may therefore
+// wait for whoever restarts (Stage). Threads: all methods from any thread.
 #ifndef FLOPWATCH_STORE_DUCKDB_ENGINE_H_
 #define FLOPWATCH_STORE_DUCKDB_ENGINE_H_
 
-#include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "store/duckdb/connection.h"
+#include "store/duckdb/lock_order.h"
+#include "store/store.h"
 
 namespace flopwatch::store::duck {
 
@@ -32,6 +36,9 @@ struct EngineOptions {
   std::string spill_directory;   // "" = a query that does not fit in memory fails
   uint64_t memory_limit_mb = 0;  // at least kMinMemoryMb is taken
   int threads = 2;
+  bool read_only = false;  // Write() refuses
+  uint64_t checkpoint_log_bytes = kCheckpointLogBytes;
+  FaultPoints* faults = nullptr;
 };
 
 // Threads that help with statements of readers, and only while there is one. DuckDB's own pool
@@ -50,74 +57,91 @@ class Helpers {
   void Run();
 
   Database* const database_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int readers_ = 0;
-  bool stop_ = false;
-  std::vector<duckdb_task_state> running_;
+  Mutex mutex_{kHelpersRank};
+  CondVar changed_;
+  int readers_ FW_GUARDED_BY(mutex_) = 0;
+  bool stop_ FW_GUARDED_BY(mutex_) = false;
+  std::vector<duckdb_task_state> running_ FW_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
 };
 
-class Engine {
+class FW_CAPABILITY("lease") Engine {
  public:
   // What a connection is used for. Readers' statements run on all threads, others on the caller's
   // alone, which costs the least CPU. In order of precedence: nothing interrupts a kWrite, because
   // of a commit that ended with "interrupted" nobody knows whether it counts, and its caller would
   // store the rows again.
   enum class Use : uint8_t { kRead, kUpkeep, kWrite };
+  using Work = absl::FunctionRef<Status(Connection*)>;
 
-  // Memory the engine must have: replaying a write-ahead log with less has been seen to abort
-  // (reference/storage.md).
+  // Memory the engine must have: with less, replaying a write-ahead log has been seen to abort.
   static constexpr uint64_t kMinMemoryMb = 512;
   static constexpr uint64_t kMaxSpillGb = 4;
   static constexpr size_t kMaxIdle = 8;
 
-  class Lease {
+  // A connection, from here to the end of the block.
+  class FW_SCOPED_CAPABILITY Lease {
    public:
-    Lease(Lease&& other) noexcept;
-    Lease& operator=(Lease&&) = delete;
-    ~Lease();
-    Connection* operator->() const { return connection_.get(); }
-    Connection* get() const { return connection_.get(); }
+    Lease(Engine& engine, Use use) FW_ACQUIRE_SHARED(engine);
+    ~Lease() FW_RELEASE_GENERIC();
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    // Unavailable while there is no instance; the lease has no connection then.
+    const Status& status() const { return connection_.status(); }
+    Connection* operator->() const { return connection_->get(); }
+    Connection* get() const { return connection_->get(); }
 
    private:
-    friend class Engine;
-    Lease(Engine* engine, std::unique_ptr<Connection> connection, bool helped)
-        : engine_(engine), connection_(std::move(connection)), helped_(helped) {}
-    Engine* engine_;
-    std::unique_ptr<Connection> connection_;
-    bool helped_;
+    Engine& engine_;
+    const Use use_;
+    StatusOr<std::unique_ptr<Connection>> connection_;
   };
 
   explicit Engine(EngineOptions options) : options_(std::move(options)) {}
   ~Engine();
 
   // Opens the instance and runs `set_up` on it (attaching files, making views) before anyone gets a
-  // connection. Opens again what was open.
-  Status Restart(const std::function<Status(Connection*)>& set_up);
-  // Unavailable while there is no instance.
-  StatusOr<Lease> Acquire(Use use);
+  // connection. Opens again what was open. One caller at a time.
+  Status Restart(Work set_up) FW_EXCLUDES(this);
+  // How often the instance has been opened. Constant while a lease is held.
+  uint64_t epoch() const FW_EXCLUDES(mutex_);
   // Whether an error was seen after which the instance cannot be trusted. A Lease returned with a
   // fatal fault sets it.
-  bool needs_restart() const;
-  void RequireRestart();
-  // Ends every statement that runs now for a lesser use with an error.
-  void InterruptBelow(Use use);
+  bool needs_restart() const FW_EXCLUDES(mutex_);
+  void RequireRestart() FW_EXCLUDES(mutex_);
+
+  // Runs `work` on a connection that may write; `doing` begins its errors. Out of memory:
+  // interrupts lesser uses and tries once more. An error that leaves the instance in doubt sets
+  // needs_restart(). `epoch` = of the instance that the work began with: Unavailable where another
+  // one has followed.
+  Status Write(std::string_view doing, Use use, Work work, std::optional<uint64_t> epoch = {})
+      FW_EXCLUDES(this);
+  // Merges the log of a file into it when it is large.
+  void Checkpoint(Connection* c, std::string_view alias, const std::string& path);
 
  private:
+  // A lease is entered and left. `order_` stands for the lease in the order of locks.
+  StatusOr<std::unique_ptr<Connection>> Enter(Use use) FW_ACQUIRE_SHARED();
+  void Leave(StatusOr<std::unique_ptr<Connection>> connection, Use use) FW_RELEASE_SHARED();
   Status Configure(Connection* connection) const;
-  void Return(std::unique_ptr<Connection> connection, bool helped);
+  // A new instance, which nobody else has yet.
+  StatusOr<std::unique_ptr<Database>> Open(Work set_up, std::unique_ptr<Connection>* connection);
+  // Ends every statement that runs now for a lesser use with an error.
+  void InterruptBelow(Use use) FW_REQUIRES(mutex_);
 
   const EngineOptions options_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::unique_ptr<Database> database_;  // null = down
-  std::unique_ptr<Helpers> helpers_;    // of database_
-  Status down_;                         // why
-  std::vector<std::unique_ptr<Connection>> idle_;
-  absl::flat_hash_map<Connection*, Use> active_;
-  bool restarting_ = false;
-  bool needs_restart_ = false;
+  [[no_unique_address]] RankedLock order_{kLeaseRank};
+  mutable Mutex mutex_{kEngineRank};
+  CondVar changed_;
+  std::unique_ptr<Database> database_ FW_GUARDED_BY(mutex_);  // null = down
+  std::unique_ptr<Helpers> helpers_ FW_GUARDED_BY(mutex_);    // of database_
+  Status down_ FW_GUARDED_BY(mutex_);                         // why
+  std::vector<std::unique_ptr<Connection>> idle_ FW_GUARDED_BY(mutex_);
+  absl::flat_hash_map<Connection*, Use> active_ FW_GUARDED_BY(mutex_);
+  uint64_t epoch_ FW_GUARDED_BY(mutex_) = 0;
+  Micros next_checkpoint_ FW_GUARDED_BY(mutex_) = 0;  // monotonic
+  bool restarting_ FW_GUARDED_BY(mutex_) = false;
+  bool needs_restart_ FW_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace flopwatch::store::duck

@@ -4,10 +4,10 @@
 #define FLOPWATCH_STORE_DUCKDB_HANDLE_H_
 
 #include <cstdint>
-#include <mutex>
 #include <random>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/mutex.h"
 
 namespace flopwatch::store::duck {
 
@@ -18,14 +18,14 @@ class Handle {
  public:
   explicit Handle(T* object) {
     Known& known = All();
-    std::lock_guard lock(known.mutex);
+    MutexLock lock(known.mutex);
     do {
       id_ = static_cast<int64_t>(known.random() >> 1);
     } while (!known.by_id.emplace(id_, object).second);
   }
   ~Handle() {
     Known& known = All();
-    std::lock_guard lock(known.mutex);
+    MutexLock lock(known.mutex);
     known.by_id.erase(id_);
   }
   Handle(const Handle&) = delete;
@@ -35,16 +35,16 @@ class Handle {
   // Null where there is no such number (any more).
   static T* Find(int64_t id) {
     Known& known = All();
-    std::lock_guard lock(known.mutex);
+    MutexLock lock(known.mutex);
     const auto it = known.by_id.find(id);
     return it == known.by_id.end() ? nullptr : it->second;
   }
 
  private:
   struct Known {
-    std::mutex mutex;
-    std::mt19937_64 random{std::random_device{}()};
-    absl::flat_hash_map<int64_t, T*> by_id;
+    Mutex mutex;
+    std::mt19937_64 random FW_GUARDED_BY(mutex){std::random_device{}()};
+    absl::flat_hash_map<int64_t, T*> by_id FW_GUARDED_BY(mutex);
   };
   static Known& All() {
     static Known* const known = new Known;

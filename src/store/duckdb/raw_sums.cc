@@ -128,28 +128,52 @@ FW_ALSO_AVX2 void AddRegular(const RawColumns& in, size_t begin, size_t end, dou
   out->last_ts = last;
 }
 
+namespace {
+
+// A row of columns, in stored integers and milliseconds, for efficiency::Account().
+struct RawRow {
+  const RawColumns& in;
+  size_t row;
+  uint32_t flags;
+  double span, fraction;
+  bool cycles, has_util;
+
+  bool Has(UsageSum sum) const {
+    if (sum == UsageSum::kWork) return cycles || (in.tensor.has(row) && in.clock.has(row));
+    return ColumnOf(sum).has(row);
+  }
+  double Value(UsageSum sum) const {
+    if (sum != UsageSum::kWork) return ColumnOf(sum).data[row];
+    if (cycles) return in.tensor_mhz.data[row];
+    return static_cast<double>(in.tensor.data[row]) * in.clock.data[row];
+  }
+  const RawColumns::Column& ColumnOf(UsageSum sum) const {
+    return sum == UsageSum::kTensor     ? in.tensor
+           : sum == UsageSum::kClock    ? in.clock
+           : sum == UsageSum::kSmActive ? in.sm_active
+           : sum == UsageSum::kEnergy   ? in.power
+           : has_util                   ? in.gpu_util
+                                        : in.gr_active;
+  }
+};
+
+}  // namespace
+
 void AddRow(const RawColumns& in, size_t row, double span, double fraction, CountedFor whom,
             RawState* out) {
   out->first_ts = std::min(out->first_ts, in.ts[row]);
   out->last_ts = std::max(out->last_ts, in.ts[row]);
-  const auto value = [row](const RawColumns::Column& c) {
-    return c.has(row) ? c.data[row] : efficiency::StampedRow::kAbsent;
-  };
-  const bool cycles = in.tensor_mhz.has(row), has_util = in.gpu_util.has(row);
-  efficiency::StampedRow stamped;
-  stamped.flags = in.flags.has(row) ? static_cast<uint32_t>(in.flags.data[row]) : 0;
-  stamped.span = span;
-  stamped.fraction = fraction;
-  stamped.tensor_active = value(in.tensor);
-  stamped.sm_clock_mhz = value(in.clock);
-  stamped.sm_active = value(in.sm_active);
-  stamped.gpu_util = value(has_util ? in.gpu_util : in.gr_active);
-  stamped.power_w = value(in.power);
-  stamped.work = cycles ? in.tensor_mhz.data[row] : stamped.tensor_active * stamped.sm_clock_mhz;
-  efficiency::Account(stamped, efficiency::Work::kMhz, whom, [&](UsageSum sum, double v) {
-    (sum == UsageSum::kWork && cycles         ? out->cycle_work
-     : sum == UsageSum::kGpuUtil && !has_util ? out->gr_active
-                                              : out->sums[sum]) += v;
+  const RawRow raw = {.in = in,
+                      .row = row,
+                      .flags = in.flags.has(row) ? static_cast<uint32_t>(in.flags.data[row]) : 0,
+                      .span = span,
+                      .fraction = fraction,
+                      .cycles = in.tensor_mhz.has(row),
+                      .has_util = in.gpu_util.has(row)};
+  efficiency::Account(raw, efficiency::Work::kMhz, whom, [&](UsageSum sum, double v) {
+    (sum == UsageSum::kWork && raw.cycles         ? out->cycle_work
+     : sum == UsageSum::kGpuUtil && !raw.has_util ? out->gr_active
+                                                  : out->sums[sum]) += v;
   });
 }
 

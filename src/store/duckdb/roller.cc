@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "store/duckdb/cat.h"
-#include "store/duckdb/fault_point.h"
 
 namespace flopwatch::store::duck {
 namespace {
@@ -117,13 +116,13 @@ Status RollUp(Connection* c, const Segment& segment, Level level, const InputSca
       const std::string where = fmt::format("rowid >= {} AND rowid < {}", mark, next);
       FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
       FW_RETURN_IF_ERROR(c->Execute(InsertSql(segment, level, kind, scales, where)));
-      FW_RETURN_IF_ERROR(FaultPoint("rollup:inserted"));
+      FW_RETURN_IF_ERROR(c->FaultPoint("rollup:inserted"));
       FW_RETURN_IF_ERROR(
           c->Execute(fmt::format("INSERT INTO {}.progress VALUES ({}, {})", segment.alias(),
                                  QuoteText(ProgressKey(level, kind)), next)));
       FW_RETURN_IF_ERROR(transaction.Commit());
       mark = next;
-      FW_RETURN_IF_ERROR(FaultPoint("rollup:committed"));
+      FW_RETURN_IF_ERROR(c->FaultPoint("rollup:committed"));
     }
   }
   return absl::OkStatus();

@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
-#include "store/duckdb/fault_point.h"
 #include "store/duckdb/segment.h"
 
 namespace flopwatch::store::duck {
@@ -70,7 +69,8 @@ Status RecordFiles(Connection* c, const std::vector<SealedFile>& added, const Se
   return transaction.Commit();
 }
 
-Status InstallFiles(const std::string& directory, const std::vector<SealedFile>& files) {
+Status InstallFiles(Connection* c, const std::string& directory,
+                    const std::vector<SealedFile>& files) {
   std::set<std::string> folders;
   for (const SealedFile& f : files) {
     const std::string from = TemporaryPath(directory, f);
@@ -83,17 +83,21 @@ Status InstallFiles(const std::string& directory, const std::vector<SealedFile>&
     }
     for (fs::path p = fs::path(f.path).parent_path(); !p.empty(); p = p.parent_path())
       folders.insert(p.string());
-    FW_RETURN_IF_ERROR(FaultPoint("install:renamed"));
+    FW_RETURN_IF_ERROR(c->FaultPoint("install:renamed"));
   }
   for (const std::string& folder : folders)
     FW_RETURN_IF_ERROR(SyncPath(fmt::format("{}/{}", directory, folder)));
   return absl::OkStatus();
 }
 
+void DiscardFiles(const std::string& directory, const std::vector<SealedFile>& files) {
+  for (const SealedFile& f : files) ::unlink(TemporaryPath(directory, f).c_str());
+}
+
 Status DeleteFiles(Connection* c, const std::string& directory, const SealedFiles& removed) {
   for (const auto& f : removed) {
     FW_RETURN_IF_ERROR(Unlink(fmt::format("{}/{}", directory, f->path)));
-    FW_RETURN_IF_ERROR(FaultPoint("delete:unlinked"));
+    FW_RETURN_IF_ERROR(c->FaultPoint("delete:unlinked"));
     // Folders of days and hours go when their last file does; a folder still in use refuses.
     for (fs::path p = fs::path(f->path).parent_path();
          p.has_parent_path() && p.parent_path() != "sealed"; p = p.parent_path()) {
@@ -109,7 +113,7 @@ Status DeleteFiles(Connection* c, const std::string& directory, const SealedFile
 Status DeleteSegment(Connection* c, const std::string& directory, const std::string& name) {
   const std::string path = Segment::PathOf(directory, name);
   FW_RETURN_IF_ERROR(Unlink(path + ".wal"));
-  FW_RETURN_IF_ERROR(FaultPoint("delete:segment"));
+  FW_RETURN_IF_ERROR(c->FaultPoint("delete:segment"));
   FW_RETURN_IF_ERROR(Unlink(path));
   return c->Execute(
       fmt::format("DELETE FROM meta.sealed_segments WHERE name = {}", QuoteText(name)));
@@ -154,7 +158,7 @@ StatusOr<LoadedFiles> LoadFiles(Connection* c, const std::string& directory, boo
   if (!unfinished.empty()) {
     LogInfo("{}: finishing the sealing of {} files that a stop interrupted", directory,
             unfinished.size());
-    FW_RETURN_IF_ERROR(InstallFiles(directory, unfinished));
+    FW_RETURN_IF_ERROR(InstallFiles(c, directory, unfinished));
   }
   for (SealedFile& f : recorded) {
     if (fs::exists(fmt::format("{}/{}", directory, f.path), error)) {

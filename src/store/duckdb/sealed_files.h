@@ -42,7 +42,10 @@ std::string ScanFiles(const std::string& directory, const SealedFiles& files,
 Status RecordFiles(Connection* c, const std::vector<SealedFile>& added, const SealedFiles& removed,
                    const std::string& sealed_segment);
 // Moves recorded files from tmp to their places and syncs the folders. May be repeated.
-Status InstallFiles(const std::string& directory, const std::vector<SealedFile>& files);
+Status InstallFiles(Connection* c, const std::string& directory,
+                    const std::vector<SealedFile>& files);
+// Removes from tmp what was written and will not be recorded.
+void DiscardFiles(const std::string& directory, const std::vector<SealedFile>& files);
 // Deletes what `removed` or a sealed segment left, and their rows in meta.
 Status DeleteFiles(Connection* c, const std::string& directory, const SealedFiles& removed);
 Status DeleteSegment(Connection* c, const std::string& directory, const std::string& name);

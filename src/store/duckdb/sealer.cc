@@ -1,17 +1,16 @@
 #include "store/duckdb/sealer.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "store/duckdb/application.h"
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
-#include "store/duckdb/fault_point.h"
 #include "store/duckdb/roller.h"
 
 namespace flopwatch::store::duck {
@@ -95,11 +94,11 @@ Status Sealer::Write(const Job& job, const Part& part, std::vector<SealedFile>* 
       fmt::format("ts >= {} AND ts < {}", TimeLiteral(part.from), TimeLiteral(part.to));
   if (part.min < part.max)
     CatTo(&where, " AND ", job.key, " >= ", part.min, " AND ", job.key, " < ", part.max);
-  files->push_back(file);  // from here on Discard() knows of it
+  files->push_back(file);  // from here on DiscardFiles() knows of it
   FW_RETURN_IF_ERROR(c_->Execute(
       fmt::format("COPY (SELECT {} FROM {} WHERE {}{} ORDER BY {}) TO {} {}", job.select,
                   job.source, where, job.group, job.order, QuoteText(temporary), kParquet)));
-  FW_RETURN_IF_ERROR(FaultPoint("seal:copied"));
+  FW_RETURN_IF_ERROR(c_->FaultPoint("seal:copied"));
   FW_RETURN_IF_ERROR(SyncPath(temporary));
   // Reading it back fills in what it holds, and shows that it can be read.
   SealedFile& f = files->back();
@@ -171,99 +170,89 @@ Sealer::Job Sealer::GpuJob(Rollup rollup, const Segment& segment, const InputSca
   return job;
 }
 
+Sealer::Job Sealer::RawJob(std::string_view table, std::string source, size_t columns,
+                           std::string tag, bool merged) {
+  const std::string_view key = table == "metrics"           ? "series"
+                               : table == kApplicationTable ? "claim"
+                                                            : "entity";
+  // Samples of applications are few, and an import brings weeks of them.
+  const bool days = merged || table == kApplicationTable;
+  return {.table = table,
+          .source = std::move(source),
+          .select = "*",
+          .group = "",
+          .order = Cat(key, ", ts"),
+          .key = key,
+          .step = days ? kMicrosPerDay : kMicrosPerHour,
+          .columns = columns,
+          .tag = std::move(tag),
+          .merged = merged};
+}
+
+Status Sealer::WriteRaw(const Segment& segment, std::vector<SealedFile>* files) {
+  const SegmentState state = segment.Describe();
+  const std::string& alias = segment.alias();
+  // GPUs and their instances into one table, every other kind into its own.
+  for (int k = 0; k < kEntityKinds; ++k) {
+    const auto kind = static_cast<EntityKind>(k);
+    if (kind == EntityKind::kGpuInstance) continue;
+    std::string source, replaced = "ts::TIMESTAMP AS ts";
+    size_t columns = std::size(kFixedColumns);
+    for (int member = k; member <= (kind == EntityKind::kGpu ? k + 1 : k); ++member) {
+      if (state.samples[member].extent.rows == 0) continue;
+      CatTo(&source, source.empty() ? "(" : " UNION ALL BY NAME ", "FROM ", alias, ".",
+            HotTable(static_cast<EntityKind>(member)));
+      columns = std::max(columns, std::size(kFixedColumns) + state.samples[member].columns.size());
+      for (const StoredField& field : state.samples[member].columns) {
+        const std::string name = QuoteName(field.column);
+        if (field.whole() && !Contains(replaced, name))
+          CatTo(&replaced, ", ", name, "::DOUBLE AS ", name);
+      }
+    }
+    if (source.empty()) continue;
+    Job job = RawJob(SealedTable(kind), source + ")", columns, segment.name(), false);
+    job.select = Cat("* REPLACE (", replaced, ")");
+    FW_RETURN_IF_ERROR(Run(job, files));
+  }
+  const std::tuple<std::string_view, uint64_t, size_t> others[] = {
+      {"metrics", state.metrics.rows, 3},
+      {kApplicationTable, state.application.rows, kApplicationColumnCount}};
+  for (const auto& [table, rows, columns] : others) {
+    if (rows == 0) continue;
+    FW_RETURN_IF_ERROR(
+        Run(RawJob(table, Cat(alias, ".", table), columns, segment.name(), false), files));
+  }
+  return absl::OkStatus();
+}
+
+Status Sealer::WriteRollups(const Segment& segment, const InputScales& scales,
+                            std::vector<SealedFile>* files) {
+  if (!GpuRollup(segment, Rollup::kGpuMinute, scales).empty()) {
+    for (const Rollup rollup : {Rollup::kGpuMinute, Rollup::kGpuHour})
+      FW_RETURN_IF_ERROR(Run(GpuJob(rollup, segment, scales), files));
+  }
+  const std::string minutes = segment.alias() + ".job_minute";
+  const std::string hours = fmt::format(
+      "(SELECT time_bucket(INTERVAL 1 HOUR, j.ts) AS ts, j.* EXCLUDE (ts), coalesce(g.gpus, 0) AS "
+      "gpus FROM {0}.job_minute j LEFT JOIN (SELECT hour, job_set, model, count(DISTINCT "
+      "entity)::INTEGER AS gpus FROM {0}.present GROUP BY ALL) g ON g.job_set = j.job_set AND "
+      "g.model = j.model AND g.hour = time_bucket(INTERVAL 1 HOUR, j.ts))",
+      segment.alias());
+  const std::pair<Rollup, std::string> rollups[] = {
+      {Rollup::kJobMinute, minutes}, {Rollup::kJobHour, hours}, {Rollup::kFleetMinute, minutes}};
+  for (const auto& [rollup, source] : rollups)
+    FW_RETURN_IF_ERROR(Run(RollupJob(rollup, source, segment.name(), false), files));
+  return absl::OkStatus();
+}
+
 StatusOr<std::vector<SealedFile>> Sealer::WriteSegment(const Segment& segment,
                                                        const InputScales& scales) {
   std::vector<SealedFile> files;
-  const SegmentState state = segment.Describe();
-  const std::string& alias = segment.alias();
-  const auto write = [&]() -> Status {
-    // GPUs and their instances into one table, every other kind into its own.
-    for (int k = 0; k < kEntityKinds; ++k) {
-      const auto kind = static_cast<EntityKind>(k);
-      if (kind == EntityKind::kGpuInstance) continue;
-      std::string source, replaced = "ts::TIMESTAMP AS ts";
-      size_t columns = std::size(kFixedColumns);
-      for (int member = k; member <= (kind == EntityKind::kGpu ? k + 1 : k); ++member) {
-        if (state.samples[member].extent.rows == 0) continue;
-        CatTo(&source, source.empty() ? "(" : " UNION ALL BY NAME ", "FROM ", alias, ".",
-              HotTable(static_cast<EntityKind>(member)));
-        columns =
-            std::max(columns, std::size(kFixedColumns) + state.samples[member].columns.size());
-        for (const StoredField& field : state.samples[member].columns) {
-          const std::string name = QuoteName(field.column);
-          if (field.whole() && !Contains(replaced, name))
-            CatTo(&replaced, ", ", name, "::DOUBLE AS ", name);
-        }
-      }
-      if (source.empty()) continue;
-      FW_RETURN_IF_ERROR(Run({.table = SealedTable(kind),
-                              .source = source + ")",
-                              .select = Cat("* REPLACE (", replaced, ")"),
-                              .group = "",
-                              .order = "entity, ts",
-                              .key = "entity",
-                              .step = kMicrosPerHour,
-                              .columns = columns,
-                              .tag = segment.name(),
-                              .merged = false},
-                             &files));
-    }
-    if (state.metrics.rows > 0) {
-      FW_RETURN_IF_ERROR(Run({.table = "metrics",
-                              .source = alias + ".metrics",
-                              .select = "*",
-                              .group = "",
-                              .order = "series, ts",
-                              .key = "series",
-                              .step = kMicrosPerHour,
-                              .columns = 3,
-                              .tag = segment.name(),
-                              .merged = false},
-                             &files));
-    }
-    if (state.application.rows > 0) {
-      FW_RETURN_IF_ERROR(
-          Run({.table = kApplicationTable,
-               .source = Cat(alias, ".", kApplicationTable),
-               .select = "*",
-               .group = "",
-               .order = "claim, ts",
-               .key = "claim",
-               .step = kMicrosPerDay,  // few rows, and an import brings weeks of them
-               .columns = kApplicationColumnCount,
-               .tag = segment.name(),
-               .merged = false},
-              &files));
-    }
-    if (!GpuRollup(segment, Rollup::kGpuMinute, scales).empty()) {
-      for (const Rollup rollup : {Rollup::kGpuMinute, Rollup::kGpuHour}) {
-        FW_RETURN_IF_ERROR(Run(GpuJob(rollup, segment, scales), &files));
-      }
-    }
-    const std::string job_hours = fmt::format(
-        "(SELECT time_bucket(INTERVAL 1 HOUR, j.ts) AS ts, j.* EXCLUDE (ts), coalesce(g.gpus, 0) "
-        "AS gpus "
-        "FROM {0}.job_minute j LEFT JOIN (SELECT hour, job_set, model, count(DISTINCT "
-        "entity)::INTEGER AS gpus "
-        "FROM {0}.present GROUP BY ALL) g "
-        "ON g.job_set = j.job_set AND g.model = j.model AND g.hour = time_bucket(INTERVAL 1 HOUR, "
-        "j.ts))",
-        alias);
-    const std::pair<Rollup, std::string> rollups[] = {
-        {Rollup::kJobMinute, alias + ".job_minute"},
-        {Rollup::kJobHour, job_hours},
-        {Rollup::kFleetMinute, alias + ".job_minute"},
-    };
-    for (const auto& [rollup, source] : rollups) {
-      FW_RETURN_IF_ERROR(Run(RollupJob(rollup, source, segment.name(), false), &files));
-    }
-    return absl::OkStatus();
-  };
-  if (const Status status = write(); !status.ok()) {
-    Discard(files);
-    return Annotate(status, fmt::format("sealing {}", segment.path()));
-  }
-  return files;
+  Status status = WriteRaw(segment, &files);
+  if (status.ok()) status = WriteRollups(segment, scales, &files);
+  if (status.ok()) return files;
+  DiscardFiles(directory_, files);
+  return Annotate(status, fmt::format("sealing {}", segment.path()));
 }
 
 StatusOr<std::vector<SealedFile>> Sealer::WriteDay(Rollup rollup, Micros day,
@@ -282,35 +271,18 @@ StatusOr<std::vector<SealedFile>> Sealer::WriteRawDay(Micros day, const SealedFi
     columns =
         std::max(columns, static_cast<size_t>(std::count(schema.begin(), schema.end(), ',')) + 1);
   }
-  const std::string& table = inputs.front()->table;
-  const std::string key = table == "metrics"           ? "series"
-                          : table == kApplicationTable ? "claim"
-                                                       : "entity";
-  return WriteMerged({.table = table,
-                      .source = Cat("(", UnionAll(scans), ")"),
-                      .select = "*",
-                      .group = "",
-                      .order = key + ", ts",
-                      .key = key,
-                      .step = kMicrosPerDay,
-                      .columns = columns,
-                      .tag = "merged",
-                      .merged = true},
-                     day);
+  return WriteMerged(
+      RawJob(inputs.front()->table, Cat("(", UnionAll(scans), ")"), columns, "merged", true), day);
 }
 
 StatusOr<std::vector<SealedFile>> Sealer::WriteMerged(const Job& job, Micros day) {
   std::vector<SealedFile> files;
   const Status status = Run(job, &files);
   if (!status.ok()) {
-    Discard(files);
+    DiscardFiles(directory_, files);
     return Annotate(status, fmt::format("merging the {} files of {}", job.table, Day(day)));
   }
   return files;
-}
-
-void Sealer::Discard(const std::vector<SealedFile>& files) const {
-  for (const SealedFile& f : files) ::unlink(TemporaryPath(directory_, f).c_str());
 }
 
 }  // namespace flopwatch::store::duck

@@ -30,8 +30,6 @@ class Sealer {
   // The raw rows of one day from `inputs` of one table, those of hours or of parts of them, sorted
   // by GPU and then time.
   StatusOr<std::vector<SealedFile>> WriteRawDay(Micros day, const SealedFiles& inputs);
-  // Removes what was written, after an error.
-  void Discard(const std::vector<SealedFile>& files) const;
 
  private:
   // Rows with from <= ts < to and, if min < max, min <= key < max: one file.
@@ -57,6 +55,11 @@ class Sealer {
   StatusOr<std::vector<Part>> Cut(const Job& job);
   Status Write(const Job& job, const Part& part, std::vector<SealedFile>* files);
   StatusOr<std::vector<SealedFile>> WriteMerged(const Job& job, Micros day);
+  Status WriteRaw(const Segment& segment, std::vector<SealedFile>* files);
+  Status WriteRollups(const Segment& segment, const InputScales& scales,
+                      std::vector<SealedFile>* files);
+  static Job RawJob(std::string_view table, std::string source, size_t columns, std::string tag,
+                    bool merged);
   Job RollupJob(Rollup rollup, std::string source, std::string tag, bool merged) const;
   Job GpuJob(Rollup rollup, const Segment& segment, const InputScales& scales) const;
 

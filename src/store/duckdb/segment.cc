@@ -9,7 +9,6 @@
 #include "store/duckdb/application.h"
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
-#include "store/duckdb/fault_point.h"
 #include "store/duckdb/rollup.h"
 #include "store/duckdb/schema.h"
 
@@ -129,7 +128,7 @@ StatusOr<std::shared_ptr<Segment>> Segment::Open(Connection* c, const std::strin
     return migrated;
   }
   const std::string& alias = segment->alias_;
-  SegmentState& state = segment->state_;
+  SegmentState state;
   const auto fields = dimensions.fields();
   FW_ASSIGN_OR_RETURN(Result columns,
                       c->Query(fmt::format("SELECT table_name, column_name, data_type FROM "
@@ -167,6 +166,8 @@ StatusOr<std::shared_ptr<Segment>> Segment::Open(Connection* c, const std::strin
   FW_RETURN_IF_ERROR(measure("metrics", &state.metrics));
   FW_RETURN_IF_ERROR(measure(kApplicationTable, &state.application));
   state.last_arrival = segment->hour_;
+  MutexLock lock(segment->mutex_);
+  segment->state_ = std::move(state);
   return segment;
 }
 
@@ -221,7 +222,7 @@ StatusOr<bool> Segment::EnsureColumns(Connection* c, EntityKind kind,
   }
   if (!changed) return false;
   FW_RETURN_IF_ERROR(transaction.Commit());
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   table.extent = state_.samples[k].extent;
   state_.samples[k] = std::move(table);
   return true;
@@ -251,9 +252,9 @@ Status Segment::Append(Connection* c, const StagedRows& rows, uint64_t generatio
   }
   FW_RETURN_IF_ERROR(c->Execute(fmt::format("INSERT INTO {}.progress VALUES ({}, {})", alias_,
                                             QuoteText(kJournalProgress), generation)));
-  FW_RETURN_IF_ERROR(FaultPoint("append:sent"));
+  FW_RETURN_IF_ERROR(c->FaultPoint("append:sent"));
   FW_RETURN_IF_ERROR(transaction.Commit());
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (int k = 0; k < kEntityKinds; ++k) state_.samples[k].extent.Add(rows.tables[k].extent());
   state_.metrics.Add(rows.tables[StagedRows::kMetrics].extent());
   state_.application.Add(rows.tables[StagedRows::kApplication].extent());
@@ -262,12 +263,12 @@ Status Segment::Append(Connection* c, const StagedRows& rows, uint64_t generatio
 }
 
 void Segment::Close() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   state_.closed = true;
 }
 
 SegmentState Segment::Describe() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return state_;
 }
 

@@ -9,7 +9,7 @@
 // so far), metrics, job_minute, present, progress. Nothing is ever updated or deleted in them, so
 // rowid is order of arrival.
 //
-// Threads: Append and EnsureColumns from the appending thread; Describe() from any.
+// Threads: Append and EnsureColumns by who has the turn to write (Stage); Describe() from any.
 #ifndef FLOPWATCH_STORE_DUCKDB_SEGMENT_H_
 #define FLOPWATCH_STORE_DUCKDB_SEGMENT_H_
 
@@ -17,13 +17,14 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/mutex.h"
 #include "store/duckdb/connection.h"
 #include "store/duckdb/dimensions.h"
+#include "store/duckdb/lock_order.h"
 #include "store/duckdb/staged.h"
 #include "telemetry/batch.h"
 
@@ -92,8 +93,8 @@ class Segment {
   Segment() = default;
   std::string name_, alias_, path_;
   Micros hour_ = 0;
-  mutable std::mutex mutex_;  // guards state_
-  SegmentState state_;
+  mutable Mutex mutex_{kSegmentRank};
+  SegmentState state_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace flopwatch::store::duck

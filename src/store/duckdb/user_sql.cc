@@ -4,18 +4,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "store/duckdb/cat.h"
 #include "store/duckdb/cell.h"
-#include "store/duckdb/fault_point.h"
+#include "store/duckdb/lock_order.h"
 
 namespace flopwatch::store::duck {
 namespace {
@@ -195,7 +194,7 @@ class Timer {
   // ResourceExhausted where the system gives no thread: the one thing here that throws, and a query
   // without its limit is not run.
   Status Start(Connection* c, Micros timeout) {
-    FW_RETURN_IF_ERROR(FaultPoint("user_sql:timer"));
+    FW_RETURN_IF_ERROR(c->FaultPoint("user_sql:timer"));
     try {
       thread_ = std::jthread([this, c, timeout](std::stop_token stop) { Run(c, timeout, stop); });
     } catch (const std::system_error& e) {
@@ -206,25 +205,26 @@ class Timer {
     return absl::OkStatus();
   }
   bool fired() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return fired_;
   }
 
  private:
   void Run(Connection* c, Micros timeout, const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    auto wait = std::chrono::microseconds(timeout);
-    while (!wake_.wait_for(lock, stop, wait, [&] { return stop.stop_requested(); })) {
+    MutexLock lock(mutex_);
+    for (Micros wait = timeout;; wait = kInterruptAgain) {
+      wake_.WaitFor(mutex_, stop, wait, [&] { return stop.stop_requested(); });
       if (stop.stop_requested()) return;
       fired_ = true;
       c->Interrupt();
-      wait = std::chrono::milliseconds(50);
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  bool fired_ = false;
+  static constexpr Micros kInterruptAgain = 50 * kMicrosPerMilli;
+
+  Mutex mutex_{kTimerRank};
+  CondVar wake_;
+  bool fired_ FW_GUARDED_BY(mutex_) = false;
   std::jthread thread_;  // last: it ends before what it uses
 };
 

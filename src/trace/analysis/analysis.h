@@ -116,7 +116,13 @@ struct Analysis {
   std::string_view title;   // one line for people
   bool many_ranks = false;  // needs two ranks to say anything
   // FailedPrecondition("not computable: ...") where the trace lacks what it needs.
-  StatusOr<AnalysisTables> (*run)(const AnalysisInput& input);
+  StatusOr<AnalysisTables> (*ours)(const AnalysisInput& input);
+  // HTA's definition, in NAME_hta.cc beside ours; nullptr where the two are one.
+  StatusOr<AnalysisTables> (*as_hta)(const AnalysisInput& input) = nullptr;
+
+  StatusOr<AnalysisTables> run(const AnalysisInput& input) const {
+    return input.options().hta && as_hta != nullptr ? as_hta(input) : ours(input);
+  }
 };
 
 std::span<const Analysis> Analyses();

@@ -1,14 +1,10 @@
-#include <algorithm>
-
 #include "trace/analysis/analyses.h"
-#include "trace/analysis/hta.h"
+#include "trace/analysis/hta_analyses.h"
 #include "trace/analysis/tables.h"
 #include "trace/analysis/tree.h"
 
 namespace flopwatch::trace {
 namespace {
-
-constexpr size_t kHtaNames = 1000;
 
 // The innermost annotation of every piece of GPU work; kNoRow without one. On the GPU: the last to
 // begin, on the same stream, of those that have not ended. On the CPU: around the launch call, on
@@ -42,12 +38,11 @@ std::vector<Row> AnnotationOfWork(const RankView& view, Category category) {
   return out;
 }
 
-StatusOr<AnalysisTables> DefaultAnnotationBreakdown(const AnalysisInput& input, Category category,
-                                                    std::string_view name) {
+StatusOr<AnalysisTables> AnnotationBreakdown(const AnalysisInput& input, Category category,
+                                             std::string_view name) {
   Table table;
-  table.columns = {Plain("rank"),     Plain("name"),       Count("count"),  Plain("sum_us"),
-                   Plain("mean_us"),  Plain("std_us"),     Plain("min_us"), Plain("max_us"),
-                   Count("gpu_rows"), Plain("gpu_work_us")};
+  table.columns = ColumnsOf({"rank", "name", "#count", "sum_us", "mean_us", "std_us", "min_us",
+                             "max_us", "#gpu_rows", "gpu_work_us"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     NameTotals totals(view->set().names.size());
@@ -83,43 +78,11 @@ StatusOr<AnalysisTables> DefaultAnnotationBreakdown(const AnalysisInput& input, 
   return OneTable(std::move(table));
 }
 
-StatusOr<AnalysisTables> HtaAnnotationBreakdown(const AnalysisInput& input,
-                                                std::string_view file_category) {
-  Table table;
-  table.columns =
-      PlainColumns({"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"});
-  for (const auto& view : input.ranks()) {
-    const EventTable& e = view->events();
-    const NameId category = view->set().names.Find(file_category);
-    if (category == kNoName) continue;
-    NameTotals totals(view->set().names.size());
-    for (const Row r : view->hta().rows) {
-      if (e.file_category[r] == category) totals.Add(e.name[r], MicrosOf(e.dur[r]));
-    }
-    for (const HtaNameLine& line : HtaNameLines(view->set().names, totals, kHtaNames)) {
-      table.rows.push_back({TextCell(line.name), line.sum, line.max, line.min, line.std, line.mean,
-                            RankCell(*view)});
-    }
-  }
-  if (table.rows.empty())
-    return NotComputable(
-        absl::StrCat("the trace has no rows of the category ", std::string(file_category)));
-  std::stable_sort(
-      table.rows.begin(), table.rows.end(),
-      [](const std::vector<Cell>& a, const std::vector<Cell>& b) { return a[0] < b[0]; });
-  AddNotes(input, "", &table);
-  return OneTable(std::move(table));
+StatusOr<AnalysisTables> OnGpu(const AnalysisInput& input) {
+  return AnnotationBreakdown(input, Category::kGpuUserAnnotation, "gpu_user_annotation_breakdown");
 }
-
-StatusOr<AnalysisTables> Gpu(const AnalysisInput& input) {
-  return input.options().hta ? HtaAnnotationBreakdown(input, "gpu_user_annotation")
-                             : DefaultAnnotationBreakdown(input, Category::kGpuUserAnnotation,
-                                                          "gpu_user_annotation_breakdown");
-}
-StatusOr<AnalysisTables> Cpu(const AnalysisInput& input) {
-  return input.options().hta ? HtaAnnotationBreakdown(input, "user_annotation")
-                             : DefaultAnnotationBreakdown(input, Category::kUserAnnotation,
-                                                          "user_annotation_breakdown_cpu");
+StatusOr<AnalysisTables> OnCpu(const AnalysisInput& input) {
+  return AnnotationBreakdown(input, Category::kUserAnnotation, "user_annotation_breakdown_cpu");
 }
 
 }  // namespace
@@ -127,13 +90,15 @@ StatusOr<AnalysisTables> Cpu(const AnalysisInput& input) {
 constinit const Analysis kGpuUserAnnotationBreakdown = {
     .name = "gpu_user_annotation_breakdown",
     .title = "Time of user annotations on the GPU",
-    .run = Gpu,
+    .ours = OnGpu,
+    .as_hta = HtaGpuUserAnnotationBreakdown,
 };
 
 constinit const Analysis kUserAnnotationBreakdownCpu = {
     .name = "user_annotation_breakdown_cpu",
     .title = "Time of user annotations on the CPU",
-    .run = Cpu,
+    .ours = OnCpu,
+    .as_hta = HtaUserAnnotationBreakdownCpu,
 };
 
 }  // namespace flopwatch::trace

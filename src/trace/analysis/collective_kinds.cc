@@ -22,31 +22,11 @@ std::string LettersAndDigits(std::string_view text) {
 }  // namespace
 
 std::string_view CollectiveKindName(CollectiveKind k) {
-  switch (k) {
-    case CollectiveKind::kAllReduce:
-      return "all_reduce";
-    case CollectiveKind::kReduceScatter:
-      return "reduce_scatter";
-    case CollectiveKind::kAllGather:
-      return "all_gather";
-    case CollectiveKind::kAllToAll:
-      return "all_to_all";
-    case CollectiveKind::kBarrier:
-      return "barrier";
-    case CollectiveKind::kBroadcast:
-      return "broadcast";
-    case CollectiveKind::kReduce:
-      return "reduce";
-    case CollectiveKind::kGather:
-      return "gather";
-    case CollectiveKind::kScatter:
-      return "scatter";
-    case CollectiveKind::kPointToPoint:
-      return "send_recv";
-    case CollectiveKind::kUnknown:
-      break;
-  }
-  return "unknown";
+  static constexpr std::string_view kNames[] = {
+      "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "barrier", "broadcast",
+      "reduce",     "gather",         "scatter",    "send_recv",  "unknown"};
+  static_assert(std::size(kNames) == static_cast<size_t>(CollectiveKind::kUnknown) + 1);
+  return kNames[static_cast<size_t>(k)];
 }
 
 CollectiveKind CollectiveKindOf(std::string_view name) {

@@ -2,9 +2,8 @@
 // and who made whom wait.
 //
 // Everyone leaves a synchronising collective together, so the rank that arrives last has the
-// shortest kernel and the kernels of the others are mostly waiting (traces.md section 5;
-// ondemand.md section 3.4). That gives both the waits and, because ends must agree, the offset
-// between the clocks of the ranks.
+// shortest kernel and the kernels of the others are mostly waiting. That gives both the waits and,
+// because ends must agree, the offset between the clocks of the ranks.
 //
 // Pure; the result may be read from any thread. Near linear in the number of communication rows.
 #ifndef FLOPWATCH_TRACE_ANALYSIS_COLLECTIVES_H_
@@ -114,8 +113,8 @@ struct Collectives {
   }
 };
 
-// Ends of one collective on one clock differ by 1-7 µs in the 8-rank DLRM traces (traces.md section
-// 5); kernels poll.
+// Ends of one collective on one clock differ by 1-7 µs in the 8-rank DLRM traces that
+// facebookresearch/param publishes; kernels poll.
 inline constexpr Nanos kClockNoise = 20'000;
 
 Collectives MatchCollectives(const AnalysisInput& input);

@@ -1,37 +1,17 @@
 #include "trace/analysis/analyses.h"
-#include "trace/analysis/hta.h"
+#include "trace/analysis/hta_analyses.h"
 #include "trace/analysis/tables.h"
 
 namespace flopwatch::trace {
 namespace {
 
-// traces.md 2.5: the part of communication time during which compute runs too; nothing without
-// communication.
-StatusOr<AnalysisTables> RunCommCompOverlap(const AnalysisInput& input) {
+// The part of communication time during which compute runs too; absent without communication.
+StatusOr<AnalysisTables> CommCompOverlap(const AnalysisInput& input) {
+  if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
   Table table;
-  const bool hta = input.options().hta;
-  if (hta) {
-    table.columns = PlainColumns({"rank", "comp_comm_overlap_pctg"});
-  } else {
-    if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
-    table.columns = {Plain("rank"),          Plain("communication_us"),
-                     Plain("overlapped_us"), Plain("exposed_us"),
-                     Share("overlap_share"), Share("exposed_share_of_span")};
-  }
+  table.columns = ColumnsOf({"rank", "communication_us", "overlapped_us", "exposed_us",
+                             "%overlap_share", "%exposed_share_of_span"});
   for (const auto& view : input.ranks()) {
-    if (hta) {
-      const IntervalSet communication =
-          HtaBusy(view->events(), view->hta(), HtaKernelType::kCommunication);
-      const Nanos all = Length(communication);
-      const Nanos hidden = Length(Intersect(
-          communication, HtaBusy(view->events(), view->hta(), HtaKernelType::kComputation)));
-      table.rows.push_back(
-          {RankCell(*view),
-           all > 0
-               ? Cell{HtaRound(100.0 * static_cast<double>(hidden) / static_cast<double>(all), 2)}
-               : Cell{}});
-      continue;
-    }
     const Nanos all = Length(view->busy(KernelClass::kCommunication));
     const Nanos exposed = Length(view->exposed_communication());
     const Interval span = view->gpu_span();
@@ -48,7 +28,8 @@ StatusOr<AnalysisTables> RunCommCompOverlap(const AnalysisInput& input) {
 constinit const Analysis kCommCompOverlap = {
     .name = "comm_comp_overlap",
     .title = "How much of the communication compute hides",
-    .run = RunCommCompOverlap,
+    .ours = CommCompOverlap,
+    .as_hta = HtaCommCompOverlap,
 };
 
 }  // namespace flopwatch::trace

@@ -4,22 +4,22 @@
 // longest.
 //
 // Edges and their weights, in nanoseconds:
-//   operator            along a thread from one start or end to the next inside an operator, and a
-//   kernel from start to end:
-//                       the time between. 0 where a call only waits for the GPU.
-//   dependency          from one top-level operator of a thread to the next: 0, the thread was
-//   idle. The thread of the backward
-//                       pass (autograd) continues the thread that holds the steps.
-//   kernel_launch_delay from a launch call's start to the kernel's where the stream was idle at the
-//   launch; otherwise 0. kernel_kernel_delay from the stream's previous kernel, up to 1.5 ms;
-//   longer gaps have another cause. sync_dependency     0: from a kernel to the call that waited
-//   for it, or to the kernel of another stream that did.
-// Default mode: GPU work by category, every way of launching (driver API, HIP, graphs),
-// nanoseconds. Where the trace has no rows of synchronisation (the usual case) they are inferred: a
-// blocking call waited for the GPU work that ended last inside it, and a kernel that was launched
-// before, started when the kernel that ended last before it ended. hta mode: HTA 0.6's graph
-// (traces.md 2.10) with its rounding to microseconds, queue lengths and lock model, so that numbers
-// can be compared.
+//  - operator: along a thread from one start or end to the next inside an operator, and of a kernel
+//    from its start to its end: the time between. 0 where a call only waits for the GPU.
+//  - dependency: from one top-level operator of a thread to the next: 0, the thread was idle. The
+//    thread of the backward pass (autograd) continues the thread that holds the steps.
+//  - kernel_launch_delay: from a launch call's start to the kernel's where the stream was idle at
+//    the launch; otherwise 0.
+//  - kernel_kernel_delay: from the stream's previous kernel, up to 1.5 ms; longer gaps have another
+//    cause.
+//  - sync_dependency: 0, from a kernel to the call that waited for it, or to the kernel of another
+//    stream that did.
+// Our definition (critical_path.cc): GPU work by category, every way of launching (driver API, HIP,
+// graphs), nanoseconds. Where the trace has no rows of synchronisation (the usual case) they are
+// inferred: a blocking call waited for the GPU work that ended last inside it, and a kernel that
+// was launched before, started when the kernel that ended last before it ended. HTA 0.6's graph,
+// with its rounding to microseconds, queue lengths and lock model, is in critical_path_hta.cc;
+// path_builder.h has what the two share.
 #ifndef FLOPWATCH_TRACE_ANALYSIS_CRITICAL_PATH_H_
 #define FLOPWATCH_TRACE_ANALYSIS_CRITICAL_PATH_H_
 
@@ -71,6 +71,8 @@ struct CriticalPath {
 // trace). NotFound where there is no such row, FailedPrecondition ("not computable: ...") where the
 // window holds nothing. n log n in the rows of the window.
 StatusOr<CriticalPath> FindCriticalPath(const RankView& view);
+// HTA's, whatever the options say (critical_path_hta.cc).
+StatusOr<CriticalPath> FindHtaCriticalPath(const RankView& view);
 
 }  // namespace flopwatch::trace
 

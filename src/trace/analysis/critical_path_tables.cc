@@ -60,7 +60,7 @@ StatusOr<AnalysisTables> RunCriticalPathTables(const AnalysisInput& input) {
 
   const auto share = [&](Nanos t) { return ShareCell(MicrosOf(t), MicrosOf(path.total)); };
   Table summary;
-  summary.columns = {Plain("bound_by"), Plain("duration_us"), Share("share"), Count("edges")};
+  summary.columns = ColumnsOf({"bound_by", "duration_us", "%share", "#edges"});
   for (const auto& [bound, sums] : bounds) {
     summary.rows.push_back(
         {TextCell(PathBoundName(bound)), MicrosCell(sums.time), share(sums.time), sums.edges});
@@ -90,22 +90,21 @@ StatusOr<AnalysisTables> RunCriticalPathTables(const AnalysisInput& input) {
         "{} edges ran in a circle (times contradict each other) and were left out", path.dropped));
 
   Table edges;
-  edges.columns = {Plain("edge_type"), Count("edges"), Plain("duration_us"), Share("share")};
+  edges.columns = ColumnsOf({"edge_type", "#edges", "duration_us", "%share"});
   for (const auto& [type, sums] : types) {
     edges.rows.push_back(
         {TextCell(PathEdgeName(type)), sums.edges, MicrosCell(sums.time), share(sums.time)});
   }
   Table top;
-  top.columns = {Plain("name"), Plain("duration_us"), Share("share"), Count("edges")};
+  top.columns = ColumnsOf({"name", "duration_us", "%share", "#edges"});
   for (size_t i = 0; i < std::min(events.size(), kTopEvents); ++i) {
     const auto& [name, sums] = events[i];
     top.rows.push_back({TextCell(name), MicrosCell(sums.time), share(sums.time), sums.edges});
   }
   top.notes.push_back(fmt::format("{} names in all; time on the path", events.size()));
   Table graph;
-  graph.columns = {Plain("rank"),           Count("nodes"),          Count("edges"),
-                   Count("critical_nodes"), Count("critical_edges"), Plain("total_duration_us"),
-                   Plain("window_us"),      Plain("share_of_window")};
+  graph.columns = ColumnsOf({"rank", "#nodes", "#edges", "#critical_nodes", "#critical_edges",
+                             "total_duration_us", "window_us", "share_of_window"});
   graph.rows.push_back(
       {int64_t{view->rank().rank}, static_cast<int64_t>(path.nodes),
        static_cast<int64_t>(path.edges),
@@ -124,47 +123,30 @@ StatusOr<AnalysisTables> RunCriticalPathTables(const AnalysisInput& input) {
 }  // namespace
 
 std::string_view PathEdgeName(PathEdge e) {
-  switch (e) {
-    case PathEdge::kOperator:
-      return "critical_path_operator";
-    case PathEdge::kDependency:
-      return "critical_path_dependency";
-    case PathEdge::kLaunchDelay:
-      return "critical_path_kernel_launch_delay";
-    case PathEdge::kKernelKernelDelay:
-      return "critical_path_kernel_kernel_delay";
-    case PathEdge::kSync:
-      return "critical_path_sync_dependency";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {
+      "critical_path_operator", "critical_path_dependency", "critical_path_kernel_launch_delay",
+      "critical_path_kernel_kernel_delay", "critical_path_sync_dependency"};
+  static_assert(std::size(kNames) == static_cast<size_t>(PathEdge::kSync) + 1);
+  return kNames[static_cast<size_t>(e)];
 }
 
 std::string_view PathBoundName(PathBound b) {
-  switch (b) {
-    case PathBound::kNone:
-      return "(dependency)";
-    case PathBound::kCpu:
-      return "cpu_bound";
-    case PathBound::kDataLoading:
-      return "data_loading";
-    case PathBound::kGpuCompute:
-      return "gpu_compute_bound";
-    case PathBound::kGpuMemory:
-      return "gpu_memory_bound";
-    case PathBound::kGpuCommunication:
-      return "gpu_communication_bound";
-    case PathBound::kKernelKernel:
-      return "gpu_kernel_kernel_overhead";
-    case PathBound::kLaunch:
-      return "gpu_kernel_launch_overhead";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"(dependency)",
+                                                "cpu_bound",
+                                                "data_loading",
+                                                "gpu_compute_bound",
+                                                "gpu_memory_bound",
+                                                "gpu_communication_bound",
+                                                "gpu_kernel_kernel_overhead",
+                                                "gpu_kernel_launch_overhead"};
+  static_assert(std::size(kNames) == static_cast<size_t>(PathBound::kLaunch) + 1);
+  return kNames[static_cast<size_t>(b)];
 }
 
 constinit const Analysis kCriticalPath = {
     .name = "critical_path",
     .title = "The chain of CPU and GPU work that decides how long a step takes",
-    .run = RunCriticalPathTables,
+    .ours = RunCriticalPathTables,
 };
 
 }  // namespace flopwatch::trace

@@ -16,8 +16,8 @@ struct Ranges {
   std::vector<Row> ranges, launches;  // by start time
 };
 
-// The profiler measures one kernel a range and serialises them: the i-th range is the i-th launch
-// (traces.md 2.10). Anything else would put one kernel's counters on another.
+// The profiler measures one kernel a range and serialises them: the i-th range is the i-th launch,
+// and HTA pairs them so too. Anything else would put one kernel's counters on another.
 Ranges RangesOf(const RankView& view) {
   const EventTable& e = view.events();
   Ranges out;
@@ -49,8 +49,8 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
     return NotComputable(
         "the trace has no cuda_profiler_range events (record with the CUPTI profiler's metrics)");
   Table table;
-  table.columns = {Plain("rank"),         Plain("kernel"),          Plain("begin_us"),
-                   Plain("top_level_op"), Plain("bottom_level_op"), Plain("op_stack")};
+  table.columns =
+      ColumnsOf({"rank", "kernel", "begin_us", "top_level_op", "bottom_level_op", "op_stack"});
   const size_t fixed = table.columns.size();
   for (const NameId metric : metrics) table.columns.push_back(Plain(names.Text(metric)));
   std::string refused;
@@ -114,7 +114,7 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
 constinit const Analysis kCuptiCounters = {
     .name = "cupti_counters",
     .title = "Hardware counters of single kernels, with the operator that launched them",
-    .run = RunCuptiCounters,
+    .ours = RunCuptiCounters,
 };
 
 }  // namespace flopwatch::trace

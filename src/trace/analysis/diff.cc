@@ -6,28 +6,25 @@
 
 #include <fmt/format.h>
 #include "absl/container/flat_hash_map.h"
-#include "trace/analysis/hta.h"
 #include "trace/analysis/short_name.h"
 #include "trace/analysis/tables.h"
 #include "trace/analysis/tree.h"
 
 namespace flopwatch::trace {
+
+Status NoRank(const TraceSet& set, int32_t rank, std::string_view side) {
+  std::string ranks;
+  for (size_t i = 0; i < set.ranks.size() && i < 16; ++i)
+    ranks += fmt::format("{}{}", i == 0 ? "" : ", ", set.ranks[i].rank);
+  if (set.ranks.size() > 16) ranks += ", ...";
+  return absl::NotFoundError(
+      fmt::format("rank {} is not in the {} trace; it has {}", rank, side, ranks));
+}
+
 namespace {
 
 constexpr double kWorthNaming =
     0.05;  // of the step's change: smaller shares are not named in the sentence
-
-std::string RanksOf(const TraceSet& set) {
-  std::string out;
-  for (size_t i = 0; i < set.ranks.size() && i < 16; ++i)
-    out += fmt::format("{}{}", i == 0 ? "" : ", ", set.ranks[i].rank);
-  return out + (set.ranks.size() > 16 ? ", ..." : "");
-}
-
-Status NoRank(const TraceSet& set, int32_t rank, std::string_view side) {
-  return absl::NotFoundError(
-      fmt::format("rank {} is not in the {} trace; it has {}", rank, side, RanksOf(set)));
-}
 
 // What a name did on one side.
 struct Sums {
@@ -246,19 +243,9 @@ std::string Sentence(const TraceDiff& diff) {
 }  // namespace
 
 std::string_view DiffChangeName(DiffChange c) {
-  switch (c) {
-    case DiffChange::kAdded:
-      return "added";
-    case DiffChange::kRemoved:
-      return "removed";
-    case DiffChange::kMore:
-      return "more";
-    case DiffChange::kFewer:
-      return "fewer";
-    case DiffChange::kSame:
-      break;
-  }
-  return "same";
+  static constexpr std::string_view kNames[] = {"added", "removed", "more", "fewer", "same"};
+  static_assert(std::size(kNames) == static_cast<size_t>(DiffChange::kSame) + 1);
+  return kNames[static_cast<size_t>(c)];
 }
 
 StatusOr<TraceDiff> DiffTraces(const TraceSet& a, const TraceSet& b, const DiffOptions& options) {
@@ -299,8 +286,7 @@ AnalysisTables DiffTables(const TraceDiff& diff, size_t most) {
     return step_delta != 0 ? Cell{delta / step_delta} : Cell{};
   };
   Table parts;
-  parts.columns = {Plain("part"), Plain("us_a"), Plain("us_b"), Plain("delta_us"),
-                   Share("share_of_change")};
+  parts.columns = ColumnsOf({"part", "us_a", "us_b", "delta_us", "%share_of_change"});
   for (const DiffPart& part : diff.parts) {
     parts.rows.push_back(
         {part.name, part.us_a, part.us_b, part.delta_us(), share(part.delta_us())});
@@ -312,13 +298,10 @@ AnalysisTables DiffTables(const TraceDiff& diff, size_t most) {
 
   const auto lines = [&](const std::vector<DiffLine>& from, bool cpu) {
     Table table;
-    table.columns = {Plain("name"),    Plain("kind"),     Plain("change"),
-                     Plain("count_a"), Plain("count_b"),  Plain("us_a"),
-                     Plain("us_b"),    Plain("delta_us"), Share("share_of_change")};
-    if (cpu) {
-      table.columns.push_back(Plain("total_us_a"));
-      table.columns.push_back(Plain("total_us_b"));
-    }
+    table.columns = ColumnsOf({"name", "kind", "change", "count_a", "count_b", "us_a", "us_b",
+                               "delta_us", "%share_of_change"});
+    if (cpu)
+      for (const char* name : {"total_us_a", "total_us_b"}) table.columns.push_back(Plain(name));
     const size_t shown = most == 0 ? from.size() : std::min(most, from.size());
     for (size_t i = 0; i < shown; ++i) {
       const DiffLine& line = from[i];
@@ -345,68 +328,6 @@ AnalysisTables DiffTables(const TraceDiff& diff, size_t most) {
   out.parts.push_back({"kernels", lines(diff.kernels, false)});
   out.parts.push_back({"operators", lines(diff.operators, true)});
   return out;
-}
-
-StatusOr<Table> HtaTraceDiff(const TraceSet& a, const TraceSet& b, const DiffOptions& options,
-                             DiffDevice device) {
-  struct Both {
-    int64_t counts[2] = {0, 0};
-    Nanos dur[2] = {0, 0};
-  };
-  std::map<std::string, Both> by_name;
-  const auto add = [&](const TraceSet& set, std::optional<int32_t> only_rank,
-                       std::optional<int64_t> only_step, int side) -> Status {
-    const std::string_view which = side == 0 ? "control" : "test";
-    if (set.ranks.empty()) return NotComputable(fmt::format("the {} trace has no rank", which));
-    const RankTrace* rank = only_rank ? set.FindRank(*only_rank) : &set.ranks.front();
-    if (rank == nullptr) return NoRank(set, *only_rank, which);
-    if (rank->steps.empty())
-      return NotComputable(fmt::format("the {} trace marks no steps (ProfilerStep)", which));
-    const int64_t number = only_step.value_or(rank->steps.front().number);
-    const auto step = std::find_if(rank->steps.begin(), rank->steps.end(),
-                                   [&](const Step& s) { return s.number == number; });
-    if (step == rank->steps.end())
-      return absl::NotFoundError(
-          fmt::format("the {} trace has no step ProfilerStep#{}", which, number));
-    const int32_t index = static_cast<int32_t>(step - rank->steps.begin());
-    const EventTable& e = rank->events;
-    std::vector<Sums> sums(set.names.size());
-    for (const Row r : SelectHtaRows(set, *rank).rows) {
-      const bool gpu = e.stream[r] != kNoStream;
-      if (e.step[r] != index || (device == DiffDevice::kCpu && gpu) ||
-          (device == DiffDevice::kGpu && !gpu))
-        continue;
-      ++sums[e.name[r]].count;
-      sums[e.name[r]].total += e.dur[r];
-    }
-    for (NameId id = 0; id < sums.size(); ++id) {
-      if (sums[id].count == 0) continue;
-      const std::string_view text = set.names.Text(id);
-      Both& both = by_name[options.short_names ? ShortName(text) : std::string(text)];
-      both.counts[side] += sums[id].count;
-      both.dur[side] += sums[id].total;
-    }
-    return absl::OkStatus();
-  };
-  FW_RETURN_IF_ERROR(add(a, options.rank_a, options.step_a, 0));
-  FW_RETURN_IF_ERROR(add(b, options.rank_b, options.step_b, 1));
-  Table table;
-  table.columns = PlainColumns({"name", "control_counts", "control_total_duration", "test_counts",
-                                "test_total_duration", "diff_counts", "diff_duration",
-                                "counts_change_categories"});
-  // First the names of the control, then those that only the test has, as HTA joins them.
-  for (const bool in_control : {true, false}) {
-    for (const auto& [name, both] : by_name) {
-      if ((both.counts[0] > 0) != in_control) continue;
-      const int64_t diff = both.counts[1] - both.counts[0];
-      table.rows.push_back({name, both.counts[0], MicrosCell(both.dur[0]), both.counts[1],
-                            MicrosCell(both.dur[1]), diff, MicrosCell(both.dur[1] - both.dur[0]),
-                            std::string(diff > 0   ? "+"
-                                        : diff < 0 ? "-"
-                                                   : "=")});
-    }
-  }
-  return table;
 }
 
 }  // namespace flopwatch::trace

@@ -5,7 +5,7 @@
 // rest by what its GPU does: compute, communication that no compute hides, copies that neither
 // hides, idle. The parts' changes add up to the change of the step. Kernels and CPU work stand in
 // lists of their own, by the time that changed; CPU work counts its own time, without what it
-// calls. hta: HTA's table (traces.md 2.10), one rank and one iteration a side, inclusive durations,
+// calls. hta: HTA's table (diff_hta.cc), one rank and one iteration a side, inclusive durations,
 // by name.
 //
 // Pure; any thread. Linear in the rows of both.
@@ -84,6 +84,9 @@ StatusOr<TraceDiff> DiffTraces(const TraceSet& a, const TraceSet& b, const DiffO
 // Parts "" (the step and its parts), "kernels", "operators"; at most `most` lines of each list (0 =
 // all).
 AnalysisTables DiffTables(const TraceDiff& diff, size_t most = 0);
+
+// NotFound: the rank is not in that trace, which has these.
+Status NoRank(const TraceSet& set, int32_t rank, std::string_view side);
 
 // HTA's table: name, control_counts, control_total_duration, test_counts, test_total_duration,
 // diff_counts, diff_duration (µs), counts_change_categories ("+", "-", "="); `a` is the control.

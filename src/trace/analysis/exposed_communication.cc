@@ -78,16 +78,9 @@ std::vector<Line> LinesOf(const RankView& view) {
 
 StatusOr<AnalysisTables> RunExposedCommunication(const AnalysisInput& input) {
   Table table;
-  table.columns = {Plain("rank"),
-                   Plain("step"),
-                   Plain("collective"),
-                   Plain("group"),
-                   Count("count"),
-                   Column{"bytes", "", ColumnFormat::kBytes},
-                   Plain("communication_us"),
-                   Plain("exposed_us"),
-                   Share("exposed_share"),
-                   Share("exposed_share_of_step")};
+  table.columns =
+      ColumnsOf({"rank", "step", "collective", "group", "#count", "@bytes", "communication_us",
+                 "exposed_us", "%exposed_share", "%exposed_share_of_step"});
   size_t left_out = 0;
   for (const auto& view : input.ranks()) {
     const StringPool& names = view->set().names;
@@ -133,7 +126,7 @@ StatusOr<AnalysisTables> RunExposedCommunication(const AnalysisInput& input) {
 constinit const Analysis kExposedCommunication = {
     .name = "exposed_communication",
     .title = "Communication that no compute hides, by step and collective",
-    .run = RunExposedCommunication,
+    .ours = RunExposedCommunication,
 };
 
 }  // namespace flopwatch::trace

@@ -56,9 +56,8 @@ AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name,
   std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(keep), order.end(), more);
 
   Table table;
-  table.columns = {Plain("name"),   Count("count"),   Plain("total_us"),
-                   Share("share"),  Plain("mean_us"), Plain("p50_us"),
-                   Plain("p90_us"), Plain("p99_us"),  Plain("max_us")};
+  table.columns = ColumnsOf(
+      {"name", "#count", "total_us", "%share", "mean_us", "p50_us", "p90_us", "p99_us", "max_us"});
   if (!size_name.empty()) {
     for (const char* what : {"_p50", "_p90", "_max", "_total"})
       table.columns.push_back(Plain(std::string(size_name) + what));
@@ -155,7 +154,7 @@ StatusOr<AnalysisTables> RunHotspots(const AnalysisInput& input) {
 constinit const Analysis kHotspots = {
     .name = "hotspots",
     .title = "Operators (own time), calls, kernels and copies: how often, how long, how large",
-    .run = RunHotspots,
+    .ours = RunHotspots,
 };
 
 }  // namespace flopwatch::trace

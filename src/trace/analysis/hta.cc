@@ -5,7 +5,9 @@
 #include <limits>
 #include <optional>
 
+#include <fmt/format.h>
 #include "absl/container/flat_hash_set.h"
+#include "trace/analysis/tables.h"
 
 namespace flopwatch::trace {
 namespace {
@@ -42,17 +44,9 @@ void Classify(const TraceSet& set, const EventTable& events, HtaRows* out) {
 }  // namespace
 
 std::string_view HtaKernelTypeName(HtaKernelType type) {
-  switch (type) {
-    case HtaKernelType::kComputation:
-      return "COMPUTATION";
-    case HtaKernelType::kCommunication:
-      return "COMMUNICATION";
-    case HtaKernelType::kMemory:
-      return "MEMORY";
-    case HtaKernelType::kOther:
-      break;
-  }
-  return "OTHER";
+  static constexpr std::string_view kNames[] = {"COMPUTATION", "COMMUNICATION", "MEMORY", "OTHER"};
+  static_assert(std::size(kNames) == static_cast<size_t>(HtaKernelType::kOther) + 1);
+  return kNames[static_cast<size_t>(type)];
 }
 
 HtaKernelType HtaKernelTypeOf(std::string_view name) {
@@ -167,6 +161,26 @@ std::vector<HtaNameLine> HtaNameLines(const StringPool& names, const NameTotals&
 double HtaRound(double value, int digits) {
   const double scale = std::pow(10.0, digits);
   return std::nearbyint(value * scale) / scale;
+}
+
+Cell HtaPercent(int64_t part, int64_t whole, int digits) {
+  if (whole <= 0) return {};
+  return HtaRound(100.0 * static_cast<double>(part) / static_cast<double>(whole), digits);
+}
+
+void AddHtaNotes(const AnalysisInput& input, Table* table) {
+  size_t rows = 0, used = 0, with_gpu = 0;
+  for (const auto& view : input.ranks()) {
+    rows += view->events().size();
+    used += view->hta().rows.size();
+    with_gpu += !view->hta().gpu.empty();
+  }
+  table->notes.push_back(
+      fmt::format("window: as HolisticTraceAnalysis 0.6 selects ({} of {} rows; with two or more "
+                  "steps the last one is dropped)",
+                  used, rows));
+  table->notes.push_back("definition: docs/traces.md, analyses, column hta");
+  AddCoverage(input, with_gpu, table);
 }
 
 }  // namespace flopwatch::trace

@@ -1,7 +1,8 @@
 // What HolisticTraceAnalysis 0.6 selects and how it names kinds of kernels, for the `hta` mode
 // only. Times stay nanosecond integers: its rounding to whole microseconds, which makes durations
-// negative, is not repeated (docs/traces.md lists what is and what is not). Source: traces.md 2.1
-// to 2.4, checked against its outputs.
+// negative, is not repeated (docs/traces.md, "Compatibility with HolisticTraceAnalysis", lists what
+// is and what is not). Read in facebookresearch/HolisticTraceAnalysis, commit f4d0062, and checked
+// against its outputs.
 #ifndef FLOPWATCH_TRACE_ANALYSIS_HTA_H_
 #define FLOPWATCH_TRACE_ANALYSIS_HTA_H_
 
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trace/analysis/analysis.h"
 #include "trace/analysis/statistics.h"
 #include "trace/event_table.h"
 
@@ -38,7 +40,7 @@ IntervalSet HtaBusy(const EventTable& events, const HtaRows& rows);  // of all o
 
 // HTA's table of names: one line a name, and above `most` names a line "others" that stands for the
 // names of little time. Its maximum, minimum, mean and deviation then describe sums by name, not
-// kernels (traces.md 2.12 item 6); repeated here because the numbers are to be comparable.
+// kernels: a defect, repeated here because the numbers are to be comparable.
 struct HtaNameLine {
   std::string_view name;
   double sum = 0, max = 0, min = 0, std = 0, mean = 0;  // µs
@@ -48,6 +50,11 @@ std::vector<HtaNameLine> HtaNameLines(const StringPool& names, const NameTotals&
 
 // pandas' round(): to `digits` decimals, halves to even.
 double HtaRound(double value, int digits);
+// part / whole in per cent, rounded so; absent where the whole is nothing.
+Cell HtaPercent(int64_t part, int64_t whole, int digits);
+
+// AddNotes() (tables.h) for its mode: its window in place of ours.
+void AddHtaNotes(const AnalysisInput& input, Table* table);
 
 }  // namespace flopwatch::trace
 

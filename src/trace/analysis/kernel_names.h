@@ -10,7 +10,7 @@ namespace flopwatch::trace {
 // names.
 bool IsProductKernel(std::string_view name);
 // Runs on tensor cores, as far as the name says: the decoder first, then the marks of the
-// TensorBoard plugin's list (traces.md section 3) and of newer GPUs (wgmma, MFMA).
+// TensorBoard plugin's list (step_roles.cc) and of newer GPUs (wgmma, MFMA).
 bool IsTensorCoreKernel(std::string_view name);
 // An FP32 product outside tensor cores, as far as the name says (sgemm, scudnn).
 bool IsFp32ProductKernel(std::string_view name);

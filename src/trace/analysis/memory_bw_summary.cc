@@ -1,9 +1,7 @@
 #include <algorithm>
-#include <map>
-#include <string>
 
 #include "trace/analysis/analyses.h"
-#include "trace/analysis/hta.h"
+#include "trace/analysis/hta_analyses.h"
 #include "trace/analysis/tables.h"
 
 namespace flopwatch::trace {
@@ -46,21 +44,11 @@ std::vector<Held> Curve(std::vector<Edge> edges) {
   return out;
 }
 
-StatusOr<AnalysisTables> DefaultMemoryBwSummary(const AnalysisInput& input) {
+StatusOr<AnalysisTables> MemoryBwSummary(const AnalysisInput& input) {
   Table table;
-  table.columns = {Plain("rank"),
-                   Plain("name"),
-                   Count("copies"),
-                   Column{"bytes", "", ColumnFormat::kBytes},
-                   Plain("copy_us"),
-                   Plain("busy_us"),
-                   Plain("mean_gbps"),
-                   Plain("std_gbps"),
-                   Plain("min_gbps"),
-                   Plain("p50_gbps"),
-                   Plain("p90_gbps"),
-                   Plain("max_gbps"),
-                   Count("without_bandwidth")};
+  table.columns =
+      ColumnsOf({"rank", "name", "#copies", "@bytes", "copy_us", "busy_us", "mean_gbps", "std_gbps",
+                 "min_gbps", "p50_gbps", "p90_gbps", "max_gbps", "#without_bandwidth"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     std::vector<uint32_t> slot(view->set().names.size(), 0);
@@ -109,67 +97,13 @@ StatusOr<AnalysisTables> DefaultMemoryBwSummary(const AnalysisInput& input) {
   return OneTable(std::move(table));
 }
 
-std::string HtaCopyName(std::string_view name) {
-  if (name.starts_with("Memset")) return "Memset";
-  return name.starts_with("Memcpy") ? std::string(name.substr(0, 11)) : "Memcpy Unknown";
-}
-
-// The running sum at its change points, those above zero, however long they last. Of equal times
-// starts come before ends (HTA sorts them with a sort that promises no order).
-StatusOr<AnalysisTables> HtaMemoryBwSummary(const AnalysisInput& input) {
-  Table table;
-  table.columns = PlainColumns({"rank", "name", "memory_bw_gbps.count", "memory_bw_gbps.mean",
-                                "memory_bw_gbps.std", "memory_bw_gbps.min", "memory_bw_gbps.25%",
-                                "memory_bw_gbps.50%", "memory_bw_gbps.75%", "memory_bw_gbps.max"});
-  bool any = false;
-  for (const auto& view : input.ranks()) {
-    const EventTable& e = view->events();
-    const HtaRows& rows = view->hta();
-    std::map<std::string, std::vector<Edge>> series;
-    for (size_t i = 0; i < rows.gpu.size(); ++i) {
-      if (rows.gpu_type[i] != HtaKernelType::kMemory) continue;
-      any = true;
-      const Row r = rows.gpu[i];
-      const CopyDetail* detail = view->rank().CopyOf(r);
-      const double gbps =
-          detail == nullptr || std::isnan(detail->bandwidth_gbps) ? 0.0 : detail->bandwidth_gbps;
-      std::vector<Edge>& edges = series[HtaCopyName(view->set().names.Text(e.name[r]))];
-      edges.push_back({e.ts[r], gbps});
-      edges.push_back({e.ts[r] + (e.dur[r] == 0 ? 1000 : e.dur[r]), -gbps});
-    }
-    for (auto& [name, edges] : series) {
-      std::stable_sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
-        return a.ts != b.ts ? a.ts < b.ts : a.gbps > b.gbps;
-      });
-      std::vector<double> values;
-      double now = 0;
-      for (const Edge& edge : edges) {
-        now += edge.gbps;
-        if (now > 0) values.push_back(now);
-      }
-      if (values.empty()) continue;
-      const Summary s = Describe(std::move(values), kQuartiles);
-      table.rows.push_back({RankCell(*view), name, static_cast<double>(s.count), NumberCell(s.mean),
-                            NumberCell(s.std), NumberCell(s.min), NumberCell(s.percentiles[0]),
-                            NumberCell(s.percentiles[1]), NumberCell(s.percentiles[2]),
-                            NumberCell(s.max)});
-    }
-  }
-  if (!any) return NotComputable("the trace has no copies and no fills");
-  AddNotes(input, "", &table);
-  return OneTable(std::move(table));
-}
-
-StatusOr<AnalysisTables> RunMemoryBwSummary(const AnalysisInput& input) {
-  return input.options().hta ? HtaMemoryBwSummary(input) : DefaultMemoryBwSummary(input);
-}
-
 }  // namespace
 
 constinit const Analysis kMemoryBwSummary = {
     .name = "memory_bw_summary",
     .title = "Bandwidth of copies and fills",
-    .run = RunMemoryBwSummary,
+    .ours = MemoryBwSummary,
+    .as_hta = HtaMemoryBwSummary,
 };
 
 }  // namespace flopwatch::trace

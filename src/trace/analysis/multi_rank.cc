@@ -6,14 +6,12 @@
 #include <fmt/format.h>
 #include "trace/analysis/analyses.h"
 #include "trace/analysis/collectives.h"
-#include "trace/analysis/hta.h"
 #include "trace/analysis/stragglers.h"
 #include "trace/analysis/tables.h"
 
 namespace flopwatch::trace {
 namespace {
 
-constexpr std::string_view kFewRanks = "it compares ranks, and fewer than two are loaded";
 constexpr std::string_view kNoCollectives =
     "no communication kernel of one rank has a counterpart on another";
 
@@ -43,26 +41,26 @@ StatusOr<AnalysisTables> Skew(const AnalysisInput& input) {
   if (all.all.empty()) return NotComputable(kNoCollectives);
   const TraceSet& set = input.set();
   Table table;
-  table.columns = {Plain("i"),
-                   Plain("name"),
-                   Plain("operation"),
-                   Plain("group"),
-                   Plain("step"),
-                   Plain("sequence"),
-                   Count("ranks"),
-                   Count("ranks_missing"),
-                   Plain("start_skew_us"),
-                   Plain("end_skew_us"),
-                   Plain("last_arriver"),
-                   Plain("first_arriver"),
-                   Plain("min_dur_us"),
-                   Plain("max_dur_us"),
-                   Plain("wait_us"),
-                   Column{"bytes", "", ColumnFormat::kBytes},
-                   Plain("algorithm_gbps"),
-                   Plain("bus_gbps"),
-                   Plain("synchronising"),
-                   Plain("names_differ")};
+  table.columns = ColumnsOf({"i",
+                             "name",
+                             "operation",
+                             "group",
+                             "step",
+                             "sequence",
+                             "#ranks",
+                             "#ranks_missing",
+                             "start_skew_us",
+                             "end_skew_us",
+                             "last_arriver",
+                             "first_arriver",
+                             "min_dur_us",
+                             "max_dur_us",
+                             "wait_us",
+                             "@bytes",
+                             "algorithm_gbps",
+                             "bus_gbps",
+                             "synchronising",
+                             "names_differ"});
   int64_t i = 0;
   for (const Collective& c : all.all) {
     Nanos wait = 0;
@@ -144,17 +142,9 @@ StatusOr<AnalysisTables> PerRank(const AnalysisInput& input) {
     ++sums[c.first_rank].first;
   }
   Table ranks;
-  ranks.columns = {Plain("rank"),
-                   Count("collectives"),
-                   Count("last_arrivals"),
-                   Count("first_arrivals"),
-                   Plain("wait_us"),
-                   Plain("caused_wait_us"),
-                   Plain("total_collective_us"),
-                   Plain("clock_offset_us"),
-                   Plain("measured_offset_us"),
-                   Plain("end_spread_us"),
-                   Plain("clock_component")};
+  ranks.columns = ColumnsOf({"rank", "#collectives", "#last_arrivals", "#first_arrivals", "wait_us",
+                             "caused_wait_us", "total_collective_us", "clock_offset_us",
+                             "measured_offset_us", "end_spread_us", "clock_component"});
   for (size_t r = 0; r < set.ranks.size(); ++r) {
     const RankClock& clock = all.clocks[r];
     const bool linked = clock.samples > 0;
@@ -169,16 +159,9 @@ StatusOr<AnalysisTables> PerRank(const AnalysisInput& input) {
       "wait: until the last rank arrives; caused wait: that of all others, charged to the last to "
       "arrive (docs/traces.md, collectives)");
   Table operations;
-  operations.columns = {Plain("group"),
-                        Plain("operation"),
-                        Count("count"),
-                        Column{"mean_bytes", "", ColumnFormat::kBytes},
-                        Plain("mean_shortest_us"),
-                        Plain("algorithm_gbps"),
-                        Plain("bus_gbps"),
-                        Plain("mean_start_skew_us"),
-                        Plain("wait_us"),
-                        Plain("total_us")};
+  operations.columns =
+      ColumnsOf({"group", "operation", "#count", "@mean_bytes", "mean_shortest_us",
+                 "algorithm_gbps", "bus_gbps", "mean_start_skew_us", "wait_us", "total_us"});
   for (const auto& [key, k] : kinds) {
     const double n = static_cast<double>(k.count), b = static_cast<double>(k.with_bytes);
     operations.rows.push_back(
@@ -201,10 +184,9 @@ StatusOr<AnalysisTables> PerRank(const AnalysisInput& input) {
 StatusOr<AnalysisTables> Stragglers(const AnalysisInput& input) {
   FW_ASSIGN_OR_RETURN(const StragglerVerdict verdict, FindStragglers(input, input.collectives()));
   Table table;
-  table.columns = {Plain("rank"),          Plain("straggler"),   Count("collectives"),
-                   Count("last_arrivals"), Count("late"),        Plain("caused_wait_us"),
-                   Plain("excused_us"),    Plain("wait_us"),     Share("share_of_step"),
-                   Plain("cause"),         Share("cause_share"), Plain("lateness_us")};
+  table.columns = ColumnsOf({"rank", "straggler", "#collectives", "#last_arrivals", "#late",
+                             "caused_wait_us", "excused_us", "wait_us", "%share_of_step", "cause",
+                             "%cause_share", "lateness_us"});
   for (size_t i = 0; i < kLatenessCauses; ++i) {
     std::string name(LatenessCauseName(static_cast<LatenessCause>(i)));
     std::replace(name.begin(), name.end(), ' ', '_');
@@ -240,124 +222,25 @@ StatusOr<AnalysisTables> Stragglers(const AnalysisInput& input) {
   return OneTable(std::move(table));
 }
 
-// HTA's rule (traces.md 2.10), with nanoseconds. In the default mode communication is what
-// kernel_class.h says it is, in HTA's mode names that start with "ncclKernel".
-StatusOr<AnalysisTables> Potential(const AnalysisInput& input) {
-  constexpr double kMinShare = 0.01;  // of a mean step
-  constexpr size_t kCandidates = 2;
-  if (input.ranks().size() < 2) return NotComputable(kFewRanks);
-  const TraceSet& set = input.set();
-  struct Last {
-    Nanos ts = 0, dur = 0;
-  };
-  using Where = std::pair<int32_t, NameId>;  // stream, name
-  std::map<Where, std::map<int64_t, std::map<uint32_t, Last>>>
-      kernels;  // -> step -> rank -> its last
-  std::map<int64_t, bool> steps;
-  Nanos first = std::numeric_limits<Nanos>::max(), last = std::numeric_limits<Nanos>::min();
-  const auto rows_of = [&](uint32_t r, const auto& use) {
-    if (input.options().hta) {
-      for (const Row row : input.ranks()[r]->hta().rows) use(row);
-    } else {
-      for (Row row = 0; row < set.ranks[r].events.size(); ++row) use(row);
-    }
-  };
-  const auto step_of = [&](const RankTrace& rank, Row row) {
-    return rank.steps[static_cast<size_t>(rank.events.step[row])].number;
-  };
-  for (uint32_t r = 0; r < set.ranks.size(); ++r) {
-    const EventTable& e = set.ranks[r].events;
-    rows_of(r, [&](Row row) {
-      if (e.step[row] == kNoStep) return;
-      steps[step_of(set.ranks[r], row)] = true;
-      first = std::min(first, e.ts[row]);
-      last = std::max(last, e.end(row));
-    });
-  }
-  if (steps.empty()) return NotComputable("the trace marks no steps (ProfilerStep)");
-  const double mean_step = static_cast<double>(last - first) / static_cast<double>(steps.size());
-  for (uint32_t r = 0; r < set.ranks.size(); ++r) {
-    const EventTable& e = set.ranks[r].events;
-    const std::vector<KernelClass>& classes = input.ranks()[r]->classes();
-    rows_of(r, [&](Row row) {
-      if (e.step[row] == kNoStep || e.stream[row] <= 0 ||
-          static_cast<double>(e.dur[row]) < mean_step * kMinShare)
-        return;
-      const bool communicates = input.options().hta
-                                    ? set.names.Text(e.name[row]).starts_with("ncclKernel")
-                                    : classes[row] == KernelClass::kCommunication;
-      const int64_t step = step_of(set.ranks[r], row);
-      if (communicates && step > 0)
-        kernels[{e.stream[row], e.name[row]}][step][r] = {e.ts[row], e.dur[row]};
-    });
-  }
-  const std::map<int64_t, std::map<uint32_t, Last>>* chosen = nullptr;
-  double largest = -1;
-  for (const auto& [where, by_step] : kernels) {
-    double sum = 0, count = 0;
-    for (const auto& [step, of_ranks] : by_step) {
-      if (of_ranks.size() < 2) continue;
-      double mean = 0, squares = 0;
-      const double n = static_cast<double>(of_ranks.size());
-      for (const auto& [rank, kernel] : of_ranks) mean += static_cast<double>(kernel.dur) / n;
-      for (const auto& [rank, kernel] : of_ranks)
-        squares += std::pow(static_cast<double>(kernel.dur) - mean, 2);
-      sum += std::sqrt(squares / (n - 1));
-      ++count;
-    }
-    if (count > 0 && sum / count > largest) {
-      largest = sum / count;
-      chosen = &by_step;
-    }
-  }
-  if (chosen == nullptr)
-    return NotComputable("no communication kernel of 1 % of a step or more is on two ranks");
-  std::map<uint32_t, int64_t> times;  // rank -> steps in which it is a candidate
-  for (const auto& [step, of_ranks] : *chosen) {
-    std::vector<Nanos> starts;
-    for (const auto& [rank, kernel] : of_ranks) starts.push_back(kernel.ts);
-    std::sort(starts.rbegin(), starts.rend());
-    const Nanos limit = starts[std::min(kCandidates, starts.size()) - 1];
-    for (const auto& [rank, kernel] : of_ranks) times[rank] += kernel.ts >= limit;
-  }
-  std::vector<std::pair<uint32_t, int64_t>> order(times.begin(), times.end());
-  std::stable_sort(order.begin(), order.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
-  if (order.size() > kCandidates) order.resize(kCandidates);
-  Table table;
-  table.columns = {Plain("rank")};
-  for (const auto& [rank, count] : order) table.rows.push_back({int64_t{set.ranks[rank].rank}});
-  table.notes.push_back(
-      "HTA's rule: the two ranks whose longest-varying communication kernel starts last; no clock "
-      "correction, no cause: prefer stragglers");
-  return OneTable(std::move(table));
-}
-
 }  // namespace
 
 constinit const Analysis kCollectiveSkew = {
     .name = "collective_skew",
     .title = "Every collective: who arrived first and last, how far apart, and its bandwidth",
     .many_ranks = true,
-    .run = Skew,
+    .ours = Skew,
 };
 constinit const Analysis kCollectives = {
     .name = "collectives",
     .title = "Per rank: wait in collectives and wait caused; per operation: bytes, bandwidth",
     .many_ranks = true,
-    .run = PerRank,
+    .ours = PerRank,
 };
 constinit const Analysis kStragglers = {
     .name = "stragglers",
     .title = "The rank that holds the others up, what it costs and why",
     .many_ranks = true,
-    .run = Stragglers,
-};
-constinit const Analysis kPotentialStragglers = {
-    .name = "potential_stragglers",
-    .title = "The two candidates of HTA's straggler rule",
-    .many_ranks = true,
-    .run = Potential,
+    .ours = Stragglers,
 };
 
 }  // namespace flopwatch::trace

@@ -23,9 +23,9 @@ struct Delays {
   int64_t kernels = 0;
 };
 
-// traces.md 2.10: for the innermost aten operator above a launch call (same thread: no other can
-// have made it), the time from the operator's start to its first launch call and from that call's
-// start to the start of its first GPU work.
+// For the innermost aten operator above a launch call (same thread: no other can have made it), the
+// time from the operator's start to its first launch call and from that call's start to the start
+// of its first GPU work.
 std::vector<Delays> DelaysOf(const RankView& view) {
   const EventTable& e = view.events();
   const StringPool& names = view.set().names;
@@ -70,14 +70,9 @@ std::vector<Delays> DelaysOf(const RankView& view) {
 
 StatusOr<AnalysisTables> RunOpLaunchDelay(const AnalysisInput& input) {
   Table table;
-  table.columns = {Plain("rank"),
-                   Plain("operator"),
-                   Count("instances"),
-                   Count("kernels"),
-                   Plain("op_to_launch_mean_us"),
-                   Plain("op_to_launch_max_us"),
-                   Plain("launch_to_start_mean_us"),
-                   Plain("launch_to_start_max_us")};
+  table.columns =
+      ColumnsOf({"rank", "operator", "#instances", "#kernels", "op_to_launch_mean_us",
+                 "op_to_launch_max_us", "launch_to_start_mean_us", "launch_to_start_max_us"});
   for (const auto& view : input.ranks()) {
     std::vector<Delays> all = DelaysOf(*view);
     const size_t shown = std::min(all.size(), kMostDelayed);
@@ -112,7 +107,7 @@ StatusOr<AnalysisTables> RunOpLaunchDelay(const AnalysisInput& input) {
 constinit const Analysis kOpLaunchDelay = {
     .name = "op_launch_delay",
     .title = "From an operator's start to its launch, and from the launch to the GPU",
-    .run = RunOpLaunchDelay,
+    .ours = RunOpLaunchDelay,
 };
 
 }  // namespace flopwatch::trace

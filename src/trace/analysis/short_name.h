@@ -1,4 +1,5 @@
-// Names of kernels and functions made short enough to read, as HTA shortens them (traces.md 2.10).
+// Names of kernels and functions made short enough to read, as HTA shortens them in its trace diff
+// and critical path.
 #ifndef FLOPWATCH_TRACE_ANALYSIS_SHORT_NAME_H_
 #define FLOPWATCH_TRACE_ANALYSIS_SHORT_NAME_H_
 

@@ -1,6 +1,6 @@
 // The share of an accelerator's SMs that kernels can have kept busy, from the shapes of their
-// launches: the estimate of the PyTorch TensorBoard plugin (traces.md section 3). An upper bound:
-// one resident block counts as a busy SM.
+// launches: the estimate of the PyTorch TensorBoard plugin. An upper bound: one resident block
+// counts as a busy SM.
 #ifndef FLOPWATCH_TRACE_ANALYSIS_SM_LOAD_H_
 #define FLOPWATCH_TRACE_ANALYSIS_SM_LOAD_H_
 

@@ -1,8 +1,8 @@
-// Step time by role as the PyTorch TensorBoard plugin counts it (traces.md section 3), for people
-// who know its overview page, and its device figures. Every moment of a step belongs to one role,
-// the first of: kernel, memcpy, memset, communication, runtime, data loader, CPU operator, other.
-// Its list of communication names is its own (ten names), so all-to-all and most of NCCL count as
-// kernels here; comm_comp_overlap has the project's definition.
+// Step time by role as the PyTorch TensorBoard plugin counts it (pytorch/kineto, tb_plugin, until
+// 2026), for people who know its overview page, and its device figures. Every moment of a step
+// belongs to one role, the first of: kernel, memcpy, memset, communication, runtime, data loader,
+// CPU operator, other. Its list of communication names is its own (ten names), so all-to-all and
+// most of NCCL count as kernels here; comm_comp_overlap has the project's definition.
 #include <algorithm>
 #include <array>
 
@@ -30,7 +30,7 @@ bool IsPluginLoader(std::string_view name) {
          name.ends_with(".__next__");
 }
 // The marks the plugin looks for; newer GPUs' names are not among them, so its ratio is too low
-// there (traces.md section 3).
+// there.
 bool IsPluginTensorCore(std::string_view name) {
   return HasAny(name,
                 {"h884", "s884", "h1688", "s1688", "hmma", "i8816", "16816", "dgrad_1x1_stride_2x2",
@@ -217,17 +217,12 @@ void AddRank(const RankView& view, Figures* out) {
 
 StatusOr<AnalysisTables> RunStepRoles(const AnalysisInput& input) {
   Figures figures;
-  figures.steps.columns = {Plain("rank"), Plain("step")};
+  figures.steps.columns = ColumnsOf({"rank", "step"});
   for (const char* role : kRoles) figures.steps.columns.push_back(Plain(role));
   figures.steps.columns.push_back(Plain("total_us"));
-  figures.devices.columns = {Plain("rank"),
-                             Plain("device"),
-                             Share("gpu_utilization"),
-                             Share("est_sm_efficiency"),
-                             Share("est_achieved_occupancy"),
-                             Share("plugin_tensor_core_ratio"),
-                             Share("tensor_core_ratio"),
-                             Plain("rules_fired")};
+  figures.devices.columns = ColumnsOf({"rank", "device", "%gpu_utilization", "%est_sm_efficiency",
+                                       "%est_achieved_occupancy", "%plugin_tensor_core_ratio",
+                                       "%tensor_core_ratio", "rules_fired"});
   for (const auto& view : input.ranks()) AddRank(*view, &figures);
   if (figures.steps.rows.empty())
     return NotComputable("the trace has no steps, operators, calls or GPU work");
@@ -244,7 +239,7 @@ StatusOr<AnalysisTables> RunStepRoles(const AnalysisInput& input) {
 constinit const Analysis kStepRoles = {
     .name = "step_roles",
     .title = "Step time by role and device figures, as the PyTorch TensorBoard plugin counts them",
-    .run = RunStepRoles,
+    .ours = RunStepRoles,
 };
 
 }  // namespace flopwatch::trace

@@ -1,60 +1,28 @@
-#include <algorithm>
-#include <set>
-
 #include "trace/analysis/analyses.h"
-#include "trace/analysis/hta.h"
+#include "trace/analysis/hta_analyses.h"
 #include "trace/analysis/tables.h"
 
 namespace flopwatch::trace {
 namespace {
 
-constexpr std::string_view kNoSteps =
-    "the trace marks no steps (profiler.step() was not called, so there is no ProfilerStep#N)";
-
-bool AnySteps(const AnalysisInput& input) {
-  for (const auto& view : input.ranks()) {
-    if (!view->rank().steps.empty()) return true;
-  }
-  return false;
-}
-
-// HTA: the numbers of the steps that its selection keeps, over all ranks.
-Table HtaSteps(const AnalysisInput& input) {
-  Table table;
-  table.columns = PlainColumns({"step"});
-  std::set<int64_t> numbers;
-  for (const auto& view : input.ranks()) {
-    const std::vector<Row>& rows = view->hta().rows;
-    for (const Step& step : view->rank().steps) {
-      if (std::binary_search(rows.begin(), rows.end(), step.row)) numbers.insert(step.number);
-    }
-  }
-  for (const int64_t number : numbers) table.rows.push_back({number});
-  return table;
-}
-
 StatusOr<AnalysisTables> Steps(const AnalysisInput& input) {
   if (!AnySteps(input)) return NotComputable(kNoSteps);
   Table table;
-  if (input.options().hta) {
-    table = HtaSteps(input);
-  } else {
-    table.columns = {Plain("rank"),          Plain("step"),        Plain("begin_us"),
-                     Plain("annotation_us"), Plain("duration_us"), Plain("complete")};
-    const Nanos origin = input.set().origin();
-    for (const auto& view : input.ranks()) {
-      for (const Step& step : view->rank().steps) {
-        table.rows.push_back({RankCell(*view), step.number, MicrosCell(step.begin - origin),
-                              MicrosCell(view->events().dur[step.row]),
-                              MicrosCell(step.end - step.begin), step.complete});
-      }
+  table.columns =
+      ColumnsOf({"rank", "step", "begin_us", "annotation_us", "duration_us", "complete"});
+  const Nanos origin = input.set().origin();
+  for (const auto& view : input.ranks()) {
+    for (const Step& step : view->rank().steps) {
+      table.rows.push_back({RankCell(*view), step.number, MicrosCell(step.begin - origin),
+                            MicrosCell(view->events().dur[step.row]),
+                            MicrosCell(step.end - step.begin), step.complete});
     }
-    table.notes.push_back(
-        "a step lasts from the later of the previous step's end and its annotation's start to the "
-        "later of the annotation's end "
-        "and the end of the last GPU work launched in it; complete = not cut by the end of the "
-        "profile");
   }
+  table.notes.push_back(
+      "a step lasts from the later of the previous step's end and its annotation's start to the "
+      "later of the annotation's end "
+      "and the end of the last GPU work launched in it; complete = not cut by the end of the "
+      "profile");
   AddNotes(input, "profiler_steps", &table);
   return OneTable(std::move(table));
 }
@@ -63,13 +31,10 @@ StatusOr<AnalysisTables> Steps(const AnalysisInput& input) {
 StatusOr<AnalysisTables> SummariseSteps(const AnalysisInput& input) {
   if (!AnySteps(input)) return NotComputable(kNoSteps);
   Table table;
-  table.columns = {Plain("rank"),        Plain("step"),
-                   Plain("complete"),    Plain("begin_us"),
-                   Plain("duration_us"), Plain("idle_us"),
-                   Plain("compute_us"),  Plain("exposed_communication_us"),
-                   Plain("memory_us"),   Plain("communication_us"),
-                   Share("idle_share"),  Share("exposed_communication_share"),
-                   Count("gpu_rows")};
+  table.columns =
+      ColumnsOf({"rank", "step", "complete", "begin_us", "duration_us", "idle_us", "compute_us",
+                 "exposed_communication_us", "memory_us", "communication_us", "%idle_share",
+                 "%exposed_communication_share", "#gpu_rows"});
   const Nanos origin = input.set().origin();
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
@@ -111,13 +76,14 @@ StatusOr<AnalysisTables> SummariseSteps(const AnalysisInput& input) {
 constinit const Analysis kProfilerSteps = {
     .name = "profiler_steps",
     .title = "The steps of the trace",
-    .run = Steps,
+    .ours = Steps,
+    .as_hta = HtaProfilerSteps,
 };
 
 constinit const Analysis kStepSummary = {
     .name = "step_summary",
     .title = "Where the GPU's time went, step by step",
-    .run = SummariseSteps,
+    .ours = SummariseSteps,
 };
 
 }  // namespace flopwatch::trace

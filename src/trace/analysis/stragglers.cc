@@ -88,23 +88,11 @@ std::array<Nanos, kLatenessCauses> Split(const RankTime& time, const Way& way) {
 }  // namespace
 
 std::string_view LatenessCauseName(LatenessCause c) {
-  switch (c) {
-    case LatenessCause::kCompute:
-      return "compute";
-    case LatenessCause::kMemoryCopies:
-      return "memory copies";
-    case LatenessCause::kEarlierWait:
-      return "earlier wait";
-    case LatenessCause::kCommunication:
-      return "communication";
-    case LatenessCause::kDataLoading:
-      return "data loading";
-    case LatenessCause::kCpu:
-      return "cpu or launch";
-    case LatenessCause::kBefore:
-      return "before the trace";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"compute",         "memory copies", "earlier wait",
+                                                "communication",   "data loading",  "cpu or launch",
+                                                "before the trace"};
+  static_assert(std::size(kNames) == static_cast<size_t>(LatenessCause::kBefore) + 1);
+  return kNames[static_cast<size_t>(c)];
 }
 
 StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input,

@@ -4,10 +4,10 @@
 // middle (the lower median of the others). Both have left the group's previous collective together,
 // so what differs between their two ways from there to here is the cause: each way is split without
 // rest into compute, memory copies, waiting in other collectives, communication, data loading and
-// the remaining idle time (CPU, launches), and the parts are subtracted (ondemand.md section 3.4:
-// self time between collectives, compared across peers; traces.md section 5). Lateness that comes
-// from waiting elsewhere (a cascade: TP inside PP inside DP) is excused: whoever was last there is
-// blamed there.
+// the remaining idle time (CPU, launches), and the parts are subtracted: a rank's own time between
+// collectives is compared across its peers, never the length of its collectives, which inverts the
+// answer. Lateness that comes from waiting elsewhere (a cascade: TP inside PP inside DP) is
+// excused: whoever was last there is blamed there.
 //
 // Pure; any thread.
 #ifndef FLOPWATCH_TRACE_ANALYSIS_STRAGGLERS_H_
@@ -61,7 +61,7 @@ struct StragglerVerdict {
   double steps = 0;                 // the window: number of steps (1 without step marks)
   Nanos step_time = 0;              // mean
   // The first of `ranks` where it is last in more than half of the collectives, or causes more than
-  // half of all wait, and costs more than kStragglerShare of the step (traces.md section 6.1).
+  // half of all wait, and costs more than kStragglerShare of the step.
   bool straggler = false;
   std::optional<LatenessCause> cause;  // only if one explains at least kCauseShare of its lateness
   double cause_share = 0;              // of the largest part, named or not
@@ -69,9 +69,10 @@ struct StragglerVerdict {
   std::vector<std::string> notes;      // what limits it: missing ranks, clocks
 };
 
-inline constexpr double kStragglerShare = 0.05;  // traces.md section 6.1
-inline constexpr double kCauseShare =
-    0.8;  // traceml names a cause only above this (traces.md section 2.11)
+// docs/traces.md, "Ranks: collectives and stragglers".
+inline constexpr double kStragglerShare = 0.05;
+// traceopt-ai/traceml names a cause only above this.
+inline constexpr double kCauseShare = 0.8;
 
 // FailedPrecondition("not computable: ...") with fewer than two ranks or without a synchronising
 // collective.

@@ -7,12 +7,6 @@
 
 namespace flopwatch::trace {
 
-std::vector<Column> PlainColumns(std::initializer_list<std::string_view> names) {
-  std::vector<Column> out;
-  for (const std::string_view name : names) out.push_back(Plain(name));
-  return out;
-}
-
 AnalysisTables OneTable(Table table) {
   AnalysisTables out;
   out.parts.push_back({"", std::move(table)});
@@ -29,42 +23,45 @@ bool AnyGpuWork(const AnalysisInput& input) {
   });
 }
 
+bool AnySteps(const AnalysisInput& input) {
+  return std::any_of(input.ranks().begin(), input.ranks().end(),
+                     [](const auto& view) { return !view->rank().steps.empty(); });
+}
+
+const RankView* AskedRank(const AnalysisInput& input) {
+  for (const auto& view : input.ranks()) {
+    if (!input.options().rank || view->rank().rank == *input.options().rank) return view.get();
+  }
+  return nullptr;
+}
+
 void AddNotes(const AnalysisInput& input, std::string_view definition, Table* table) {
   if (table->rows.size() > kMaxTableRows) {
     table->notes.push_back(
         fmt::format("the first {} of {} lines", kMaxTableRows, table->rows.size()));
     table->rows.resize(kMaxTableRows);
   }
-  size_t steps = 0, complete = 0, rows = 0, used = 0, with_gpu = 0;
+  if (input.options().hta) return AddHtaNotes(input, table);
+  size_t steps = 0, complete = 0, with_gpu = 0;
   for (const auto& view : input.ranks()) {
     steps += view->rank().steps.size();
     complete +=
         static_cast<size_t>(std::count_if(view->rank().steps.begin(), view->rank().steps.end(),
                                           [](const Step& s) { return s.complete; }));
-    rows += view->events().size();
-    if (input.options().hta) {
-      used += view->hta().rows.size();
-      with_gpu += !view->hta().gpu.empty();
-    } else {
-      with_gpu += !view->gpu_rows().empty();
-    }
-  }
-  if (input.options().hta) {
-    table->notes.push_back(
-        fmt::format("window: as HolisticTraceAnalysis 0.6 selects ({} of {} rows; with two or more "
-                    "steps the last one is dropped)",
-                    used, rows));
-    table->notes.push_back("definition: docs/traces.md, analyses, column hta");
-  } else {
-    table->notes.push_back(
-        steps == 0
-            ? std::string("window: the whole trace (it marks no steps)")
-            : fmt::format("window: the whole trace with every step ({} steps, {} of them complete)",
-                          steps, complete));
-    table->notes.push_back(fmt::format("definition: docs/traces.md, analyses: {}", definition));
+    with_gpu += !view->gpu_rows().empty();
   }
   table->notes.push_back(
-      fmt::format("coverage: {} of {} ranks have GPU work", with_gpu, input.ranks().size()));
+      steps == 0
+          ? std::string("window: the whole trace (it marks no steps)")
+          : fmt::format("window: the whole trace with every step ({} steps, {} of them complete)",
+                        steps, complete));
+  table->notes.push_back(fmt::format("definition: docs/traces.md, analyses: {}", definition));
+  AddCoverage(input, with_gpu, table);
+}
+
+void AddCoverage(const AnalysisInput& input, size_t ranks, Table* table) {
+  table->notes.push_back(
+      fmt::format("coverage: {} of {} ranks have GPU work", ranks, input.ranks().size()));
 }
 
 }  // namespace flopwatch::trace

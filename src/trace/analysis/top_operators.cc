@@ -113,10 +113,9 @@ std::vector<Operator> OperatorsOf(const RankView& view) {
 
 StatusOr<AnalysisTables> RunTopOperators(const AnalysisInput& input) {
   Table table;
-  table.columns = {Plain("rank"),          Plain("operator"),    Count("calls"),
-                   Plain("cpu_total_us"),  Plain("cpu_self_us"), Plain("cuda_api_us"),
-                   Plain("gpu_total_us"),  Plain("gpu_self_us"), Count("kernels"),
-                   Share("gpu_self_share")};
+  table.columns =
+      ColumnsOf({"rank", "operator", "#calls", "cpu_total_us", "cpu_self_us", "cuda_api_us",
+                 "gpu_total_us", "gpu_self_us", "#kernels", "%gpu_self_share"});
   for (const auto& view : input.ranks()) {
     std::vector<Operator> ops = OperatorsOf(*view);
     double all_gpu = 0;
@@ -155,7 +154,7 @@ StatusOr<AnalysisTables> RunTopOperators(const AnalysisInput& input) {
 constinit const Analysis kTopOperators = {
     .name = "top_operators",
     .title = "Operators by their GPU and CPU time",
-    .run = RunTopOperators,
+    .ours = RunTopOperators,
 };
 
 }  // namespace flopwatch::trace

@@ -145,35 +145,35 @@ std::vector<Cell> RowOf(const RankView& view) {
 StatusOr<AnalysisTables> RunTraceMetrics(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
   Table table;
-  table.columns = {Plain("rank"),
-                   Plain("span_us"),
-                   Count("steps"),
-                   Plain("step_annotations_us"),
-                   Count("kernels"),
-                   Share("idle_share"),
-                   Share("communication_share"),
-                   Share("exposed_communication_share"),
-                   Share("communication_overlap_share"),
-                   Share("kernels_under_5us_share"),
-                   Share("kernels_under_10us_share"),
-                   Share("kernels_shorter_than_launch_share"),
-                   Plain("median_kernel_us"),
-                   Plain("mean_blocks_per_sm"),
-                   Share("mean_occupancy"),
-                   Share("low_parallelism_share"),
-                   Count("copies"),
-                   Count("copies_under_4k"),
-                   Count("pageable_copies"),
-                   Plain("copies_to_device_us"),
-                   Plain("copies_to_host_us"),
-                   Count("blocking_calls"),
-                   Plain("blocking_us"),
-                   Count("allocation_calls"),
-                   Plain("allocation_us"),
-                   Plain("data_loading_us"),
-                   Count("gloo_events"),
-                   Count("gaps_over_1ms"),
-                   Share("gaps_over_1ms_share")};
+  table.columns = ColumnsOf({"rank",
+                             "span_us",
+                             "#steps",
+                             "step_annotations_us",
+                             "#kernels",
+                             "%idle_share",
+                             "%communication_share",
+                             "%exposed_communication_share",
+                             "%communication_overlap_share",
+                             "%kernels_under_5us_share",
+                             "%kernels_under_10us_share",
+                             "%kernels_shorter_than_launch_share",
+                             "median_kernel_us",
+                             "mean_blocks_per_sm",
+                             "%mean_occupancy",
+                             "%low_parallelism_share",
+                             "#copies",
+                             "#copies_under_4k",
+                             "#pageable_copies",
+                             "copies_to_device_us",
+                             "copies_to_host_us",
+                             "#blocking_calls",
+                             "blocking_us",
+                             "#allocation_calls",
+                             "allocation_us",
+                             "data_loading_us",
+                             "#gloo_events",
+                             "#gaps_over_1ms",
+                             "%gaps_over_1ms_share"});
   for (const auto& view : input.ranks()) table.rows.push_back(RowOf(*view));
   AddNotes(input, "trace_metrics", &table);
   return OneTable(std::move(table));
@@ -184,7 +184,7 @@ StatusOr<AnalysisTables> RunTraceMetrics(const AnalysisInput& input) {
 constinit const Analysis kTraceMetrics = {
     .name = "trace_metrics",
     .title = "The measurements that findings are made of, one row a rank",
-    .run = RunTraceMetrics,
+    .ours = RunTraceMetrics,
 };
 
 }  // namespace flopwatch::trace

@@ -15,7 +15,7 @@ constexpr size_t kMaxSheetRows = 1'048'575;
 constexpr size_t kMaxCellText = 32'767;  // characters a cell holds; bytes are at least as many
 constexpr double kHeaderHeight = 27;
 
-// The reference's titles; what it did not rename keeps its name.
+// msprof-analyze's titles; what it did not rename keeps its name.
 std::string TitleOf(const std::string& column) {
   static const std::map<std::string_view, std::string_view> kTitles = {
       {"rank_id", "Rank ID"},
@@ -37,7 +37,7 @@ std::string TitleOf(const std::string& column) {
   return it == kTitles.end() ? column : std::string(it->second);
 }
 
-// By name: the reference sets widths by position, one off.
+// By name: msprof-analyze sets widths by position, one off.
 double WidthOf(std::string_view column) {
   if (column == "parent_module" || column == "module" || column == "op_name" ||
       column == "kernel_name")

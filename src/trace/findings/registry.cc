@@ -45,15 +45,9 @@ constexpr Rule kRules[] = {
 }  // namespace
 
 std::string_view SeverityName(Severity s) {
-  switch (s) {
-    case Severity::kInfo:
-      return "info";
-    case Severity::kWarning:
-      return "warning";
-    case Severity::kCritical:
-      return "critical";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"info", "warning", "critical"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Severity::kCritical) + 1);
+  return kNames[static_cast<size_t>(s)];
 }
 
 Severity SeverityOf(double gain) {

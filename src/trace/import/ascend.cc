@@ -34,7 +34,7 @@ constexpr int64_t kNoConnection = 4'294'967'295;  // how the writer says "none" 
 // pair.
 constexpr size_t kLinksPerRow = 64;
 
-// The reader of the reference strips both kinds of quotes off both ends.
+// msprof-analyze's reader strips both kinds of quotes off both ends.
 std::string_view StripQuotes(std::string_view text) {
   while (!text.empty() && (text.front() == '"' || text.front() == '\'')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == '"' || text.back() == '\'')) text.remove_suffix(1);

@@ -17,7 +17,7 @@ constexpr std::string_view kOutput = "ASCEND_PROFILER_OUTPUT";
 constexpr std::string_view kPytorch = "ascend_pytorch_profiler",
                            kMindspore = "ascend_mindspore_profiler";
 constexpr uint64_t kMaxInfoBytes = 4 << 20;
-constexpr int kMaxDepth = 10;           // of the search for info.json, as the reference has it
+constexpr int kMaxDepth = 10;           // of the search for info.json, as msprof-analyze has it
 constexpr size_t kMaxVisited = 20'000;  // folders and files looked at
 
 bool AllDigits(std::string_view text, size_t most) {

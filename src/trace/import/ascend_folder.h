@@ -16,8 +16,8 @@ namespace flopwatch::trace {
 // The rank of a run on one card, as the vendor's tools print it.
 inline constexpr int32_t kSingleCardRank = -1;
 
-// info.json of the device. There is no table of chip names: the peak follows from cores and clock
-// (operator-mfu.md 1.2).
+// info.json of the device. There is no table of chip names: the peak follows from cores and clock,
+// as in msprof-analyze.
 struct AscendChip {
   int32_t ai_cores = 0;
   double mhz = 0;

@@ -10,7 +10,9 @@ namespace flopwatch::trace {
 
 enum class EventKey : uint8_t { kPh, kId, kTs, kCat, kPid, kTid, kDur, kName, kArgs, kCount };
 
-// traces.md 4.4 says who writes which.
+// Kernels carry their launch's shape, copies their bytes, operators what was recorded of their
+// inputs, record_param_comms and NCCL's kernels the collective. ROCm gives no blocks, warps or
+// occupancy.
 enum class Arg : uint8_t {
   kExternalId,
   kDevice,

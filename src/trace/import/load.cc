@@ -159,8 +159,8 @@ void Remap(const StringPool& from, StringPool* to, RankTrace* rank) {
     all(t.pid_text, t.tid_text, t.process_name, t.process_label, t.name);
 }
 
-// Of several Ascend profiles of one rank the latest counts, by the time stamp in the folder's name
-// (operator-mfu.md 1.1).
+// Of several Ascend profiles of one rank the latest counts, by the time stamp in the folder's name,
+// as in msprof-analyze.
 void DropOlderAscendProfiles(std::vector<RankTrace>* ranks) {
   std::map<int32_t, std::pair<std::string, size_t>> latest;  // rank -> time, index
   std::vector<bool> older(ranks->size(), false);

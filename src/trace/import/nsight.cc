@@ -1,6 +1,6 @@
 // Nsight Systems SQLite exports. Tables appear when there is data and columns come and go with the
-// version, so nothing but the kernel's and the call's times and ids is taken for granted
-// (operator-mfu.md 4.1; export schema 3.25 as seen).
+// version, so nothing but the kernel's and the call's times and ids is taken for granted (NVIDIA's
+// export guide; export schema 3.25 as seen).
 //
 // A process is a rank: correlation ids are unique within one process only. A process that NCCL says
 // holds several ranks, one a GPU, becomes one rank a GPU. Times are made wall clock where the

@@ -37,7 +37,7 @@ class Attributor {
   }
 
   // Kernels of operators that start within a recorded range of their thread belong to the innermost
-  // such range. (The rows of the reference's table are matched as it does, in reference.cc; this is
+  // such range. (The rows of msprof-analyze's table are matched as it does, in msprof.cc; this is
   // the figure without its double counting.)
   void TakeRecorded() {
     struct Launch {

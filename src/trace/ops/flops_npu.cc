@@ -1,6 +1,6 @@
-// torch_npu's own operators by the rules of spec/operator-mfu.txt, for traces that have their sizes
-// but no recorded FLOPs. Where the sizes do not tell (layouts, lengths of packed sequences, tokens
-// a group), the rule says so instead.
+// torch_npu's own operators, for traces that have their sizes but no recorded FLOPs. Where the
+// sizes do not tell (layouts, lengths of packed sequences, tokens a group), the rule says so
+// instead.
 #include "trace/ops/formulas.h"
 
 namespace flopwatch::trace {

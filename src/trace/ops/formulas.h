@@ -1,7 +1,7 @@
-// FLOPs of an operator from the sizes of its arguments (operator-mfu.md section 6 and the rules of
-// spec/operator-mfu.txt). A multiply-add is two; bias, scale, mask, softmax and activation are not
-// counted. A new rule is a row in one of the families' files (flops_*.cc); a new family is one file
-// and one line in formulas.cc. Pure; any thread.
+// FLOPs of an operator from the sizes of its arguments (docs/traces.md, "Operator MFU", lists the
+// families). A multiply-add is two; bias, scale, mask, softmax and activation are not counted. A
+// new rule is a row in one of the families' files (flops_*.cc); a new family is one file and one
+// line in formulas.cc. Pure; any thread.
 #ifndef FLOPWATCH_TRACE_OPS_FORMULAS_H_
 #define FLOPWATCH_TRACE_OPS_FORMULAS_H_
 

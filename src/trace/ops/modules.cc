@@ -1,16 +1,16 @@
-// ModuleMFU: kernels by module, operator and its place in the module's call (operator-mfu.md 1.5,
-// second half).
+// ModuleMFU as msprof-analyze builds it: kernels by module, operator and its place in the module's
+// call.
 //
 // Ranges of modules nest: a range's and an operator's parent is the innermost open range that holds
-// it whole. Ascend looks at time alone, as the reference; other traces at the thread too. The
-// reference follows 20 levels of modules, this one 64.
+// it whole. Ascend looks at time alone, as msprof-analyze; other traces at the thread too.
+// msprof-analyze follows 20 levels of modules, this one 64.
 #include <algorithm>
 #include <cmath>
 #include <tuple>
 
 #include <fmt/format.h>
 #include "absl/container/flat_hash_map.h"
-#include "trace/ops/reference.h"
+#include "trace/ops/msprof.h"
 
 namespace flopwatch::trace {
 namespace {

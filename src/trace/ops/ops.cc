@@ -13,8 +13,8 @@
 #include "trace/intervals.h"
 #include "trace/kernel_class.h"
 #include "trace/ops/attribution.h"
+#include "trace/ops/msprof.h"
 #include "trace/ops/peaks.h"
-#include "trace/ops/reference.h"
 #include "trace/ops/tensor_counters.h"
 
 namespace flopwatch::trace {

@@ -1,16 +1,14 @@
 // Operator MFU: what every operator and module makes of the chip, on one model for Ascend, Nsight
 // and Kineto traces.
 //
-// Three figures that are never mixed (operator-mfu.md section 5):
-//   kernel MFU     FLOPs of the whole operator / (one kernel's time x peak), row for row as
-//   msprof-analyze's operator_mfu
-//                  prints it (tables OperatorMFU and ModuleMFU). A helper kernel of a product can
-//                  show 200 %.
-//   operator MFU   FLOPs / (union of the times of the operator's compute kernels x peak). Above 1 a
-//   formula, a peak or a
-//                  link is wrong, and it is flagged.
-//   OFU            what the chip itself counted over the same intervals, where the trace has GPU
-//   metrics (Nsight).
+// Three figures that are never mixed (docs/traces.md, "Operator MFU"):
+//  - kernel MFU: FLOPs of the whole operator / (one kernel's time x peak), row for row as
+//    msprof-analyze's operator_mfu prints it (tables OperatorMFU and ModuleMFU). A helper kernel of
+//    a product can show 200 %.
+//  - operator MFU: FLOPs / (union of the times of the operator's compute kernels x peak). Above 1 a
+//    formula, a peak or a link is wrong, and it is flagged.
+//  - OFU: what the chip itself counted over the same intervals, where the trace has GPU metrics
+//    (Nsight).
 //
 // FLOPs are counted once, at the lowest operator that has a rule (formulas.h), or come from the
 // framework's own record (Ascend `mfu_flops`, which then goes before any formula). A multiply-add
@@ -52,9 +50,9 @@ struct OpsOptions {
   // Rows of the kernel table. Reports that show only the summary do without: they are one a kernel
   // with FLOPs.
   bool kernel_rows = true;
-  // Recorded FLOPs ranges match only operators of their own thread. The reference looks at the time
-  // alone, so that the operators of a data loader or of autograd that start meanwhile are matched
-  // too.
+  // Recorded FLOPs ranges match only operators of their own thread. msprof-analyze looks at the
+  // time alone, so that the operators of a data loader or of autograd that start meanwhile are
+  // matched too.
   bool same_thread = false;
 };
 
@@ -150,7 +148,7 @@ struct RankOps {
 };
 
 struct OpsReport {
-  std::vector<KernelMfu> kernels;  // by rank, then as the reference orders them
+  std::vector<KernelMfu> kernels;  // by rank, then as msprof-analyze orders them
   std::vector<ModuleMfu> modules;
   std::vector<OperatorMfu> operators;      // by time, longest first
   std::vector<UncountedKernel> uncounted;  // by time, longest first
@@ -165,9 +163,9 @@ struct OpsReport {
 // FailedPrecondition where no rank has GPU work.
 StatusOr<OpsReport> AnalyseOperators(const TraceSet& set, const OpsOptions& options);
 
-// The tables; the first two with the column names of the reference. max_rows 0 = all.
+// The tables; the first two with the column names of msprof-analyze. max_rows 0 = all.
 Table KernelMfuTable(const OpsReport& report, size_t max_rows = 0);
-// Without the column avg_mfu where no row has one, as the reference.
+// Without the column avg_mfu where no row has one, as msprof-analyze.
 Table ModuleMfuTable(const OpsReport& report, size_t max_rows = 0);
 Table OperatorTable(const OpsReport& report, size_t max_rows = 0);
 Table UncountedTable(const OpsReport& report, size_t max_rows = 0);

@@ -165,7 +165,8 @@ StatusOr<Peaks> Peaks::Of(const RankTrace& rank, int32_t device_id, const OpsOpt
   out.clock_ = options.tensor_clock_mhz;
   if (!out.clock_ && accelerator != nullptr) out.clock_ = accelerator->tensor_clock_max_mhz;
 
-  // Ascend: cores x clock of info.json; INT8 is twice FP16 (operator-mfu.md 1.2).
+  // Ascend: cores x clock of info.json x 8192 (AscendChip); a cube makes twice as many INT8
+  // operations a cycle.
   const bool ascend = rank.format == "ascend";
   std::string ascend_source;
   if (ascend) {
@@ -196,7 +197,7 @@ StatusOr<Peaks> Peaks::Of(const RankTrace& rank, int32_t device_id, const OpsOpt
       const bool fp32 = pay == Pay::kFp32 || pay == Pay::kFp32OrTf32 || pay == Pay::kTf32;
       out.of_[i] = PeakRange{
           peak, peak,
-          fp32 ? ascend_source + " (FP16: the reference takes it for FP32 too)" : ascend_source};
+          fp32 ? ascend_source + " (FP16: msprof-analyze takes it for FP32 too)" : ascend_source};
     } else if (accelerator != nullptr) {
       out.of_[i] = OfAccelerator(*accelerator, device, pay);
     } else {

@@ -53,9 +53,8 @@ class Peaks {
 
   // Why not, where there is none.
   const StatusOr<PeakRange>& Of(Pay pay) const { return of_[static_cast<size_t>(pay)]; }
-  // The peak that the reference takes on Ascend: by the first input type of the range's first
-  // kernel (operator-mfu.md 1.2); `known` is false where its type is none of its list and FP16
-  // stands in.
+  // The peak that msprof-analyze takes on Ascend: by the first input type of the range's first
+  // kernel, FP32 as FP16; `known` is false where its type is none of its list and FP16 stands in.
   std::optional<double> AscendPeak(std::string_view type, bool* known) const;
 
   const std::string& gpu() const { return gpu_; }  // "" = unknown

@@ -1,8 +1,9 @@
-// The report as tables. The first two have the column names, order and rounding of the reference
-// (operator-mfu.md 1.7).
+// The report as tables. The first two have the column names, order and rounding of msprof-analyze's
+// OperatorMFU and ModuleMFU.
 #include <cstdlib>
 
 #include <fmt/format.h>
+#include "trace/columns.h"
 #include "trace/ops/ops.h"
 
 namespace flopwatch::trace {
@@ -16,9 +17,6 @@ double Rounded(double value, int digits) {
 Cell Of(const std::optional<double>& value) { return value ? Cell(*value) : Cell(); }
 Cell Of(std::string_view text) { return std::string(text); }
 Cell OrAbsent(std::string_view text) { return text.empty() ? Cell() : Cell(std::string(text)); }
-Column Named(std::string_view name, ColumnFormat format = ColumnFormat::kPlain) {
-  return {std::string(name), "", format};
-}
 
 size_t Shown(size_t rows, size_t max_rows, Table* table) {
   if (max_rows == 0 || rows <= max_rows) return rows;
@@ -30,12 +28,9 @@ size_t Shown(size_t rows, size_t max_rows, Table* table) {
 
 Table KernelMfuTable(const OpsReport& report, size_t max_rows) {
   Table t;
-  for (const char* name :
-       {"rank_id", "op_name", "kernel_name", "kernel_start(ns)", "kernel_end(ns)",
-        "kernel_duration(ns)", "mfu", "actual_tflops", "chip_peak_tflops", "flops", "flops_op_name",
-        "input_shapes", "output_shapes"}) {
-    t.columns.push_back(Named(name));
-  }
+  t.columns = ColumnsOf({"rank_id", "op_name", "kernel_name", "kernel_start(ns)", "kernel_end(ns)",
+                         "kernel_duration(ns)", "mfu", "actual_tflops", "chip_peak_tflops", "flops",
+                         "flops_op_name", "input_shapes", "output_shapes"});
   const size_t rows = Shown(report.kernels.size(), max_rows, &t);
   t.rows.reserve(rows);
   for (size_t i = 0; i < rows; ++i) {
@@ -52,11 +47,9 @@ Table ModuleMfuTable(const OpsReport& report, size_t max_rows) {
   Table t;
   bool any = false;
   for (const ModuleMfu& m : report.modules) any |= !m.avg_mfu.empty();
-  for (const char* name : {"rank_id", "parent_module", "module", "op_name", "kernel_list",
-                           "total_kernel_duration(ns)", "avg_kernel_duration(ns)", "op_count"}) {
-    t.columns.push_back(Named(name));
-  }
-  if (any) t.columns.push_back(Named("avg_mfu"));
+  t.columns = ColumnsOf({"rank_id", "parent_module", "module", "op_name", "kernel_list",
+                         "total_kernel_duration(ns)", "avg_kernel_duration(ns)", "op_count"});
+  if (any) t.columns.push_back({"avg_mfu", "", ColumnFormat::kPlain});
   const size_t rows = Shown(report.modules.size(), max_rows, &t);
   for (size_t i = 0; i < rows; ++i) {
     const ModuleMfu& m = report.modules[i];
@@ -72,34 +65,20 @@ Table ModuleMfuTable(const OpsReport& report, size_t max_rows) {
 
 Table OperatorTable(const OpsReport& report, size_t max_rows) {
   Table t;
-  t.columns = {Named("op_name"),
-               Named("shapes"),
-               Named("precision"),
-               Named("calls", ColumnFormat::kCount),
-               Named("time_ns", ColumnFormat::kCount),
-               Named("time_share", ColumnFormat::kPercent),
-               Named("flops"),
-               Named("flops_high"),
-               Named("tflops"),
-               Named("peak_tflops"),
-               Named("op_mfu", ColumnFormat::kPercent),
-               Named("op_mfu_low", ColumnFormat::kPercent),
-               Named("op_mfu_high", ColumnFormat::kPercent),
-               Named("main_kernel_mfu", ColumnFormat::kPercent),
-               Named("tile_overhead", ColumnFormat::kPercent),
-               Named("tile_overhead_exact"),
-               Named("executed_mfu", ColumnFormat::kPercent),
-               Named("ofu", ColumnFormat::kPercent),
-               Named("ofu_samples", ColumnFormat::kCount),
-               Named("adjusted_ofu", ColumnFormat::kPercent),
-               Named("formula"),
-               Named("source"),
-               Named("convention"),
-               Named("peak_source"),
-               Named("main_kernel"),
-               Named("types"),
-               Named("impossible"),
-               Named("not_computable")};
+  t.columns = ColumnsOf({"op_name",        "shapes",
+                         "precision",      "#calls",
+                         "#time_ns",       "%time_share",
+                         "flops",          "flops_high",
+                         "tflops",         "peak_tflops",
+                         "%op_mfu",        "%op_mfu_low",
+                         "%op_mfu_high",   "%main_kernel_mfu",
+                         "%tile_overhead", "tile_overhead_exact",
+                         "%executed_mfu",  "%ofu",
+                         "#ofu_samples",   "%adjusted_ofu",
+                         "formula",        "source",
+                         "convention",     "peak_source",
+                         "main_kernel",    "types",
+                         "impossible",     "not_computable"});
   const size_t rows = Shown(report.operators.size(), max_rows, &t);
   for (size_t i = 0; i < rows; ++i) {
     const OperatorMfu& o = report.operators[i];
@@ -140,14 +119,8 @@ Table OperatorTable(const OpsReport& report, size_t max_rows) {
 
 Table UncountedTable(const OpsReport& report, size_t max_rows) {
   Table t;
-  t.columns = {Named("kernel_name"),
-               Named("op_name"),
-               Named("count", ColumnFormat::kCount),
-               Named("time_ns", ColumnFormat::kCount),
-               Named("time_share", ColumnFormat::kPercent),
-               Named("reason"),
-               Named("ofu", ColumnFormat::kPercent),
-               Named("ofu_samples", ColumnFormat::kCount)};
+  t.columns = ColumnsOf({"kernel_name", "op_name", "#count", "#time_ns", "%time_share", "reason",
+                         "%ofu", "#ofu_samples"});
   const size_t rows = Shown(report.uncounted.size(), max_rows, &t);
   for (size_t i = 0; i < rows; ++i) {
     const UncountedKernel& u = report.uncounted[i];
@@ -159,22 +132,9 @@ Table UncountedTable(const OpsReport& report, size_t max_rows) {
 
 Table CoverageTable(const OpsReport& report) {
   Table t;
-  t.columns = {Named("rank_id"),
-               Named("device"),
-               Named("gpu"),
-               Named("precision"),
-               Named("peak_tflops"),
-               Named("compute_ns", ColumnFormat::kCount),
-               Named("counted_ns", ColumnFormat::kCount),
-               Named("coverage", ColumnFormat::kPercent),
-               Named("flops"),
-               Named("flops_high"),
-               Named("mfu_compute", ColumnFormat::kPercent),
-               Named("mfu_span", ColumnFormat::kPercent),
-               Named("ofu", ColumnFormat::kPercent),
-               Named("ofu_samples", ColumnFormat::kCount),
-               Named("peak_source"),
-               Named("modules_from")};
+  t.columns = ColumnsOf({"rank_id", "device", "gpu", "precision", "peak_tflops", "#compute_ns",
+                         "#counted_ns", "%coverage", "flops", "flops_high", "%mfu_compute",
+                         "%mfu_span", "%ofu", "#ofu_samples", "peak_source", "modules_from"});
   for (const RankOps& r : report.ranks) {
     t.rows.push_back({int64_t{r.rank}, r.device < 0 ? Cell() : Cell(int64_t{r.device}),
                       OrAbsent(r.gpu), OrAbsent(r.precision), Of(r.peak_tflops), r.compute_ns,

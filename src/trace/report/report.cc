@@ -143,8 +143,8 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
     });
   }
   if (const auto analysis = FindAnalysis("stragglers"); analysis.ok() && set.ranks.size() > 1) {
-    tasks.push_back([&, run = (*analysis)->run] {
-      stragglers = run(input);
+    tasks.push_back([&, analysis = *analysis] {
+      stragglers = analysis->run(input);
       if (const auto verdict = FindStragglers(input, input.collectives()); verdict.ok()) {
         if (verdict->straggler) out.straggler = verdict->ranks.front().rank;
         out.straggler_sentence = verdict->sentence;

@@ -56,7 +56,7 @@ TEST(TemporalBreakdown, WithoutGpuWorkIsNotComputable) {
   }
 }
 
-// Triton's operators carry the stream they launch on: no GPU work (traces.md 2.12 item 2).
+// Triton's operators carry the stream they launch on: no GPU work; HTA counts them.
 TEST(TemporalBreakdown, OperatorsAndSyncRowsWithAStreamAreNoGpuWork) {
   TraceBuilder b;
   b.Gpu(Category::kCpuOp, "triton_poi_fused_0", 0, 90 * kUs);
@@ -81,7 +81,7 @@ TEST(CommCompOverlap, CountsWhatComputeHides) {
   EXPECT_DOUBLE_EQ(NumberAt(PartOf(*tables, ""), "overlap_share"), 1.0 / 3);
 }
 
-// HTA takes DeepEP's kernels for compute (traces.md 2.12 item 4) and finds no communication at all.
+// HTA takes DeepEP's kernels for compute and finds no communication at all.
 TEST(CommCompOverlap, DeepEpIsCommunication) {
   TraceBuilder b;
   b.Gpu(Category::kKernel,
@@ -114,8 +114,7 @@ TEST(KernelBreakdown, TypesThatRunTogether) {
   EXPECT_EQ(t.rows.size(), 5u);
 }
 
-// Names beyond the tenth become one line; its statistics are over kernels, HTA's over sums by name
-// (traces.md 2.12 item 6).
+// Names beyond the tenth become one line; its statistics are over kernels, HTA's over sums by name.
 TEST(KernelBreakdown, OthersDescribeKernels) {
   TraceBuilder b;
   Nanos at = 0;

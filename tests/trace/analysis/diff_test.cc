@@ -163,7 +163,8 @@ TEST(TraceDiffOracle, ResNetWithAndWithoutWorkers) {
   options.step_a = (*truth)["control_iteration"].integer();
   options.step_b = (*truth)["test_iteration"].integer();
   Compare(a->set, b->set, options, *truth);
-  // Without workers the GPU waits for data (traces.md 6.2): the default says so.
+  // Without workers the GPU waits for data (33 % of the step, says the traces' README): the default
+  // says so.
   const StatusOr<TraceDiff> diff = DiffTraces(a->set, b->set, {});
   ASSERT_TRUE(diff.ok());
   EXPECT_THAT(diff->sentence, HasSubstr("idle GPU time"));

@@ -118,7 +118,7 @@ TEST(QueueLength, AGraphLaunchIsOneCommand) {
   EXPECT_EQ(CellAt(PartOf(*stats, ""), "launch_delay_mean_us"), Cell{});
 }
 
-// Two streams of one rank fill up; HTA keeps one (traces.md 2.12 item 6).
+// Two streams of one rank fill up; HTA keeps one.
 TEST(QueueLength, TimeOfAFullQueueOnEveryStream) {
   Launcher l;
   for (const int32_t stream : {7, 8}) {

@@ -416,8 +416,8 @@ TEST(HtaOracle, EveryNumberOfEveryFile) {
   EXPECT_GE(names.size(), 30u);
   int files = 0, rounded = 0;
   for (const std::string& name : names) {
-    // HTA's default rounds fractional times to µs, which makes durations negative (traces.md 2.12
-    // item 1): the run without that is the one to compare with.
+    // HTA's default rounds fractional times to µs, which makes durations negative: the run without
+    // that is the one to compare with.
     if (std::find(names.begin(), names.end(), name + std::string(kNoRound)) != names.end()) {
       ++rounded;
       continue;

@@ -1,4 +1,4 @@
-// Findings against the public traces: what the reference (traces.md 6.2) expects of each, and the
+// Findings against the public traces: what an independent look at each expects, and the
 // measurements against the figures of an independent script (oracle/atc_metrics.json) and of the
 // PyTorch TensorBoard plugin (oracle/tb_plugin.json).
 #include "trace/findings/finding.h"
@@ -91,7 +91,8 @@ void ExpectComplete(const Loaded& loaded, const Findings& findings) {
 
 struct Expected {
   std::string trace;
-  std::vector<std::string> found;  // traces.md 6.2
+  // By an independent script's figures (oracle/atc_metrics.json) and what is known of the job.
+  std::vector<std::string> found;
   std::vector<std::string> not_found;
   bool healthy = false;  // nothing above info
 };
@@ -165,7 +166,7 @@ TEST(Findings, TheStragglerOfDlrmIsRankSeven) {
   const Finding* f = Get(findings, "straggler");
   ASSERT_NE(f, nullptr);
   EXPECT_THAT(f->ranks, ::testing::ElementsAre(7));
-  EXPECT_EQ(FactOf(*f, "last_to_arrive"), 5);  // traces.md 6.2: "rank 7 five times"
+  EXPECT_EQ(FactOf(*f, "last_to_arrive"), 5);  // an independent script: rank 7 five times of eight
 }
 
 TEST(Findings, SeveritiesFollowTheGain) {

@@ -44,7 +44,7 @@ TEST(AscendImport, RealDatabaseOfTwoRanks) {
   EXPECT_EQ(rows["COMMUNICATION_OP"], 4);
   EXPECT_EQ(rows["PYTORCH_API"], 2460);
   EXPECT_EQ(rows["CANN_API"], 710);  // select count(*) from CANN_API
-  // "In the real capture each of 187 kernels links to exactly one op" (operator-mfu.md 1.8).
+  // In the real capture each of 187 kernels links to exactly one op (SQL over the database).
   std::map<Row, int> links;
   for (const OpLink& link : rank.op_links) ++links[link.work];
   int linked = 0;

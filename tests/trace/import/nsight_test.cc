@@ -1,4 +1,4 @@
-// Expected counts: the captures' README and operator-mfu.md 4.1 (SQL over the databases), and the
+// Expected counts: the captures' README and SQL over the databases, and the
 // fixture's own arithmetic.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

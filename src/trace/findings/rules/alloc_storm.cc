@@ -1,6 +1,6 @@
-// alloc-storm (traces.md 6.1): cudaMalloc, cudaFree, cudaHostAlloc and the like more than five
-// times or for more than 1 % of the time in at least half of the steady steps. The first step is
-// left out where there are others: it fills the caching allocator.
+// alloc-storm: cudaMalloc, cudaFree, cudaHostAlloc and the like more than five times or for more
+// than 1 % of the time in at least half of the steady steps. The first step is left out where there
+// are others: it fills the caching allocator.
 #include <fmt/format.h>
 
 #include <algorithm>

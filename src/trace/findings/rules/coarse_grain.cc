@@ -1,7 +1,7 @@
-// coarse-grain (traces.md 6.1; the fleet paper's improper grain size): kernels longer than 100 µs
-// with fewer blocks than SMs although the blocks have 128 threads and more: much work a thread, few
-// blocks. Reported when the SMs left empty by them are worth 5 % of computing time, so that
-// persistent kernels on nearly all SMs are not.
+// coarse-grain (the fleet paper's improper grain size): kernels longer than 100 µs with fewer
+// blocks than SMs although the blocks have 128 threads and more: much work a thread, few blocks.
+// Reported when the SMs left empty by them are worth 5 % of computing time, so that persistent
+// kernels on nearly all SMs are not.
 #include <fmt/format.h>
 
 #include "trace/findings/evidence.h"

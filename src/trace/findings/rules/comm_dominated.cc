@@ -1,5 +1,4 @@
-// comm-dominated (traces.md 6.1): communication that no computation hides takes more than 10 % of
-// step time.
+// comm-dominated: communication that no computation hides takes more than 10 % of step time.
 #include <fmt/format.h>
 
 #include "trace/analysis/collectives.h"
@@ -67,7 +66,9 @@ RankCheck CheckCommDominated(const RankMeasures& m) {
       "accumulate gradients over "
       "micro-batches, "
       "compress or use lower precision, and keep the busiest groups within a node.";
-  f.source = "Holistic trace analysis, communication computation overlap; traces.md 6.1";
+  f.source =
+      "Holistic trace analysis, communication computation overlap; docs/traces.md, How findings "
+      "are judged";
   if (m.view.set().ranks.size() < 2)
     f.uncertain.push_back(
         "the other ranks' traces would tell waiting for a late rank from moving data");

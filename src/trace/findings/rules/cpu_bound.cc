@@ -1,7 +1,7 @@
-// cpu-bound (traces.md 6.1): the GPU is idle more than 30 % of the time, more than half of the gaps
-// on its streams end with work that was launched only after the stream had run dry (host wait), and
-// the launching threads are busy in more than 80 % of the idle time. Data loading and blocking
-// waits are not the host being busy.
+// cpu-bound: the GPU is idle more than 30 % of the time, more than half of the gaps on its streams
+// end with work that was launched only after the stream had run dry (host wait), and the launching
+// threads are busy in more than 80 % of the idle time. Data loading and blocking waits are not the
+// host being busy.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// dataparallel (traces.md 6.1, TensorBoard plugin's rule): torch.nn.DataParallel with more than one
-// device: one process and one interpreter lock drive all GPUs, and the model is copied to each of
-// them in every step.
+// dataparallel (TensorBoard plugin's rule): torch.nn.DataParallel with more than one device: one
+// process and one interpreter lock drive all GPUs, and the model is copied to each of them in every
+// step.
 #include <fmt/format.h>
 
 #include "trace/findings/evidence.h"

@@ -1,7 +1,7 @@
-// data-starvation (traces.md 6.1, TensorBoard plugin's rule at 5 %): getting the next batch takes
-// more than 5 % of step time, or the longest idle gap lies by more than half under it in at least
-// half of the steps, and that is at least 2 % of step time (a job whose GPU is never idle has a
-// longest gap too). What can be gained is only the loading during which the GPU was idle.
+// data-starvation (TensorBoard plugin's rule at 5 %): getting the next batch takes more than 5 % of
+// step time, or the longest idle gap lies by more than half under it in at least half of the steps,
+// and that is at least 2 % of step time (a job whose GPU is never idle has a longest gap too). What
+// can be gained is only the loading during which the GPU was idle.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// gc-pause (traces.md 6.1): at least two idle gaps of more than 5 ms under Python's garbage
-// collection, or in which the launching threads have no event at all (collection, the global
-// interpreter lock held by another thread, the process not scheduled).
+// gc-pause: at least two idle gaps of more than 5 ms under Python's garbage collection, or in which
+// the launching threads have no event at all (collection, the global interpreter lock held by
+// another thread, the process not scheduled).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -95,7 +95,7 @@ RankCheck CheckGcPause(const RankMeasures& m) {
       "gc.collect() every N steps, on all "
       "ranks at once); "
       "look for other Python threads that hold the interpreter lock and for an overcommitted CPU.";
-  f.source = "Megatron-LM --manual-gc; traces.md 6.1";
+  f.source = "Megatron-LM --manual-gc; docs/traces.md, How findings are judged";
   if (named < static_cast<int64_t>(pauses.size()))
     f.uncertain.push_back(
         "the trace does not say what the host did in these gaps; Python stacks (with_stack) or a "

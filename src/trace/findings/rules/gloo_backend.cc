@@ -1,5 +1,5 @@
-// gloo-backend (traces.md 6.1; TensorBoard plugin's rule on the backend): a job that works on a GPU
-// has collectives over Gloo and none of NCCL: gradients go through the CPU.
+// gloo-backend (TensorBoard plugin's rule on the backend): a job that works on a GPU has
+// collectives over Gloo and none of NCCL: gradients go through the CPU.
 #include <fmt/format.h>
 
 #include "trace/findings/rules/gloo.h"

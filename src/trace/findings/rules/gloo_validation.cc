@@ -1,6 +1,6 @@
-// gloo-validation (ofu-paper.txt VI-A; traces.md 6.1): TORCH_DISTRIBUTED_DEBUG=DETAIL makes PyTorch
-// check every collective of NCCL with collectives over Gloo, on the CPU (pytorch #58281 describes
-// the wrapper). Seen as at least one gloo:all_gather, or gloo:send or gloo:recv, per collective of
+// gloo-validation (the OFU paper, section VI-A): TORCH_DISTRIBUTED_DEBUG=DETAIL makes PyTorch check
+// every collective of NCCL with collectives over Gloo, on the CPU (pytorch #58281 describes the
+// wrapper). Seen as at least one gloo:all_gather, or gloo:send or gloo:recv, per collective of
 // NCCL, for more than 5 % of step time (or at least 100 events, whatever their time: nothing else
 // makes so many). Counts are of whole traces, not of complete steps alone: 15,360 send, 7,560 recv
 // and 240 all_gather in the paper's.

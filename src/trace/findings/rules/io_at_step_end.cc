@@ -1,7 +1,7 @@
-// io-at-step-end (traces.md 6.1; the fleet paper's file I/O at the end of iterations): in at least
-// 60 % of steps the GPU is idle for more than 5 % of the step in one gap that reaches into its last
-// fifth, while the host saves, writes, logs or prints: the gap lies by half under operators,
-// annotations or Python frames with such a name, or by 80 % under one that launches nothing.
+// io-at-step-end (the fleet paper's file I/O at the end of iterations): in at least 60 % of steps
+// the GPU is idle for more than 5 % of the step in one gap that reaches into its last fifth, while
+// the host saves, writes, logs or prints: the gap lies by half under operators, annotations or
+// Python frames with such a name, or by 80 % under one that launches nothing.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// low-occupancy (traces.md 6.1): kernels with at least a block an SM whose estimated occupancy is
-// below 15 % over time and that are more than a tenth of computing time. Matrix products,
-// convolutions and attention are left out: they run best with few warps and many registers.
+// low-occupancy: kernels with at least a block an SM whose estimated occupancy is below 15 % over
+// time and that are more than a tenth of computing time. Matrix products, convolutions and
+// attention are left out: they run best with few warps and many registers.
 #include <fmt/format.h>
 
 #include <cmath>

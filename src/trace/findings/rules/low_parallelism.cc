@@ -1,5 +1,5 @@
-// low-parallelism (traces.md 6.1; the fleet paper's insufficient concurrency): more than a quarter
-// of computing time is in kernels with fewer blocks than the GPU has SMs.
+// low-parallelism (the fleet paper's insufficient concurrency): more than a quarter of computing
+// time is in kernels with fewer blocks than the GPU has SMs.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -1,10 +1,9 @@
-// memory-access (traces.md 6.1; the fleet paper's improper memory access patterns). Either of
+// memory-access (the fleet paper's improper memory access patterns). Either of
 //  - elementwise, copy, gather, index and transpose kernels take more than 40 % of computing time,
-//  and those whose sizes are recorded
-//    move their bytes at less than 30 % of the device's bandwidth: the accesses are bad, not just
-//    many;
+//    and those whose sizes are recorded move their bytes at less than 30 % of the device's
+//    bandwidth: the accesses are bad, not just many;
 //  - copies that only change the layout (contiguous, clone, copy_ of equal types, transposes,
-//  NCHW-NHWC conversions) take more than 10 %.
+//    NCHW-NHWC conversions) take more than 10 %.
 // Copies that change the type or the device (aten::to) are work that was asked for.
 #include <fmt/format.h>
 

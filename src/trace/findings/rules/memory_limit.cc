@@ -1,5 +1,5 @@
-// memory-limit (traces.md 6.1, TensorBoard plugin's rule): the framework has more than 90 % of a
-// device's memory allocated at its peak. A risk, not a loss of time.
+// memory-limit (TensorBoard plugin's rule): the framework has more than 90 % of a device's memory
+// allocated at its peak. A risk, not a loss of time.
 #include <fmt/format.h>
 
 #include "trace/findings/evidence.h"

@@ -1,6 +1,6 @@
-// no-tensor-core (traces.md 6.1, TensorBoard plugin's rule): on a device with tensor cores, matrix
-// products and convolutions take more than 20 % of computing time, their inputs are FP32, and less
-// than 5 % of their time is in tensor-core kernels.
+// no-tensor-core (TensorBoard plugin's rule): on a device with tensor cores, matrix products and
+// convolutions take more than 20 % of computing time, their inputs are FP32, and less than 5 % of
+// their time is in tensor-core kernels.
 #include <fmt/format.h>
 
 #include "trace/analysis/kernel_names.h"

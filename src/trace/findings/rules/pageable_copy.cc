@@ -1,6 +1,6 @@
-// pageable-copy (traces.md 6.1): copies between host and device whose host side is pageable, more
-// than 1 MiB or more than five of them a step. The driver stages them through a pinned buffer,
-// which halves the rate and blocks the calling thread.
+// pageable-copy: copies between host and device whose host side is pageable, more than 1 MiB or
+// more than five of them a step. The driver stages them through a pinned buffer, which halves the
+// rate and blocks the calling thread.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,5 @@
-// poor-overlap (traces.md 6.1): communication runs for more than 10 % of step time and computation
-// hides less than 30 % of it. A job whose communication is hidden is not reported, however much
-// there is of it.
+// poor-overlap: communication runs for more than 10 % of step time and computation hides less than
+// 30 % of it. A job whose communication is hidden is not reported, however much there is of it.
 #include <fmt/format.h>
 
 #include "trace/findings/evidence.h"

@@ -1,7 +1,6 @@
-// profiler-overhead (traces.md 6.1): the profiler's own events or Python frames (outside operators
-// and calls) fill more than 20 % of step time, or the first profiled step takes more than 1.3 times
-// the later ones. Says how far to trust the trace; the job without the profiler does not have this
-// cost.
+// profiler-overhead: the profiler's own events or Python frames (outside operators and calls) fill
+// more than 20 % of step time, or the first profiled step takes more than 1.3 times the later ones.
+// Says how far to trust the trace; the job without the profiler does not have this cost.
 #include <fmt/format.h>
 
 #include <algorithm>

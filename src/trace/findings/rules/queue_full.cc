@@ -1,6 +1,6 @@
-// queue-full (traces.md 6.1): a stream's queue holds 1,000 launches and more for over 5 % of the
-// span. The driver takes 1,024; then the launch call blocks. This is what a GPU-bound job looks
-// like, so it is only said, not blamed.
+// queue-full: a stream's queue holds 1,000 launches and more for over 5 % of the span. The driver
+// takes 1,024; then the launch call blocks. This is what a GPU-bound job looks like, so it is only
+// said, not blamed.
 #include <fmt/format.h>
 
 #include "trace/findings/evidence.h"

@@ -1,6 +1,6 @@
 // The check functions of the rules, for registry.cc. One file a rule; what each looks for, and why
-// with these numbers, is said there. Thresholds without another source are those of the project's
-// reference (traces.md 6.1), calibrated on public traces.
+// with these numbers, is said there. Thresholds without another source are the project's own,
+// calibrated on public traces; docs/traces.md, "How findings are judged", lists them all.
 #ifndef FLOPWATCH_TRACE_FINDINGS_RULES_RULES_H_
 #define FLOPWATCH_TRACE_FINDINGS_RULES_RULES_H_
 

@@ -1,6 +1,6 @@
-// single-stream (traces.md 6.1): all computing on one stream, copies of more than a tenth of the
-// busy time on the same one, and less than half of the SMs in use by estimate: nothing overlaps
-// although there is room.
+// single-stream: all computing on one stream, copies of more than a tenth of the busy time on the
+// same one, and less than half of the SMs in use by estimate: nothing overlaps although there is
+// room.
 #include <fmt/format.h>
 
 #include <cmath>

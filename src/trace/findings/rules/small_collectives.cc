@@ -1,6 +1,6 @@
-// small-collectives (traces.md 6.1): messages below 1 MiB on average and more than 50 a step, or
-// more than half of the time of more than ten collectives a step is the cost of starting them,
-// taken as the median time of those below 64 KiB, which move hardly any data.
+// small-collectives: messages below 1 MiB on average and more than 50 a step, or more than half of
+// the time of more than ten collectives a step is the cost of starting them, taken as the median
+// time of those below 64 KiB, which move hardly any data.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// step-variance (traces.md 6.1): step times vary by more than 15 % (coefficient of variation), or
-// one step takes more than 1.5 times the median. A slow first profiled step alone is the profiler's
-// doing and is reported there.
+// step-variance: step times vary by more than 15 % (coefficient of variation), or one step takes
+// more than 1.5 times the median. A slow first profiled step alone is the profiler's doing and is
+// reported there.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -99,7 +99,7 @@ RankCheck CheckStepVariance(const RankMeasures& m) {
       "Look at the slow step for what the others do not have: evaluation, a checkpoint, garbage "
       "collection, a longer batch, a "
       "busy host.";
-  f.source = "traces.md 6.1";
+  f.source = "docs/traces.md, How findings are judged";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
 

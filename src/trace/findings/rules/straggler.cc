@@ -1,8 +1,8 @@
-// straggler (traces.md 6.1): with the clocks of the ranks aligned, one rank is the last to arrive
-// in more than half of the collectives (or causes more than half of all waiting) and makes the
-// others wait for more than 5 % of the step (stragglers.h has the arithmetic); or its computing
-// takes more than 1.2 times the median rank's and lies more than three median deviations away. The
-// cause is named only where one explains at least 80 % of the lateness.
+// straggler: with the clocks of the ranks aligned, one rank is the last to arrive in more than half
+// of the collectives (or causes more than half of all waiting) and makes the others wait for more
+// than 5 % of the step (stragglers.h has the arithmetic); or its computing takes more than 1.2
+// times the median rank's and lies more than three median deviations away. The cause is named only
+// where one explains at least 80 % of the lateness.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -156,7 +156,7 @@ RuleResult Straggler(const Measures& measures) {
       "the data with the others'; "
       "if it is "
       "always this one, drain the node.";
-  found->source = "traces.md 6.1; clock-free slow-rank arithmetic";
+  found->source = "docs/traces.md, Ranks; clock-free slow-rank arithmetic";
   result.findings.push_back(*std::move(found));
   return result;
 }

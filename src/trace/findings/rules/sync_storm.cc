@@ -1,7 +1,7 @@
-// sync-storm (traces.md 6.1): more than ten blocking calls a step after which the GPU is idle, or
-// three and more a step that take more than 10 % of step time, with idle time of at least 5 % right
-// after them. A wait that ends with work still running on the GPU costs nothing and does not count,
-// however long: the Qwen trace spends a third of its step in one and is 92 % busy.
+// sync-storm: more than ten blocking calls a step after which the GPU is idle, or three and more a
+// step that take more than 10 % of step time, with idle time of at least 5 % right after them. A
+// wait that ends with work still running on the GPU costs nothing and does not count, however long:
+// the Qwen trace spends a third of its step in one and is 92 % busy.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// tiny-copies (traces.md 6.1; the fleet paper saw 200 times on such an operator): at least 50
-// copies under 4 KiB a step from one operator, or copy calls of less than 1 MiB that hold the host
-// more than 5 % of the step while no kernel runs, or runs of eight and more such copies less than
-// 50 µs apart that fill more than 5 % of the step.
+// tiny-copies (the fleet paper saw 200 times on such an operator): at least 50 copies under 4 KiB a
+// step from one operator, or copy calls of less than 1 MiB that hold the host more than 5 % of the
+// step while no kernel runs, or runs of eight and more such copies less than 50 µs apart that fill
+// more than 5 % of the step.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// tiny-kernels (traces.md 6.1; the fleet paper's "too little work per CUDA kernel": a launch costs
-// about 5 µs): more than half of the kernels are shorter than the call that launched them, or the
-// median is below 10 µs, and the GPU is idle more than 20 % of the time. Kernels of graphs have no
-// launch of their own and do not count. Idle time under data loading has another cause.
+// tiny-kernels (the fleet paper's "too little work per CUDA kernel": a launch costs about 5 µs):
+// more than half of the kernels are shorter than the call that launched them, or the median is
+// below 10 µs, and the GPU is idle more than 20 % of the time. Kernels of graphs have no launch of
+// their own and do not count. Idle time under data loading has another cause.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "trace/ops/reference.h"
+#include "trace/ops/msprof.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,8 @@
 namespace flopwatch::trace {
 namespace {
 
-using Key = std::tuple<NameId, Nanos, Nanos>;  // the reference joins kernels on name, start and end
+using Key =
+    std::tuple<NameId, Nanos, Nanos>;  // msprof-analyze joins kernels on name, start and end
 
 class AscendJoin {
  public:
@@ -134,7 +135,7 @@ class AscendJoin {
     if (guessed > 0) {
       notes_->push_back(
           fmt::format("rank {}: {} FLOPs records are of a data type without a known peak; FP16 "
-                      "stands in, as the reference's guide "
+                      "stands in, as msprof-analyze's guide "
                       "says",
                       rank_.rank, guessed));
     }

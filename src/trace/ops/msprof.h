@@ -1,7 +1,9 @@
-// The rows of OperatorMFU and what ModuleMFU is built from, in the order of the reference
-// (msprof-analyze operator_mfu; operator-mfu.md 1.5 has it step by step). Internal to ops/. Pure.
-#ifndef FLOPWATCH_TRACE_OPS_REFERENCE_H_
-#define FLOPWATCH_TRACE_OPS_REFERENCE_H_
+// The rows of OperatorMFU and what ModuleMFU is built from, as msprof-analyze's operator_mfu gives
+// them (Ascend/msprof-analyze, commit 8399c1cd of August 2026): its join of ranges, operators and
+// kernels, and its order. Our own figures, which count every operator once, are in attribution.h
+// and ops.cc. Internal to ops/. Pure.
+#ifndef FLOPWATCH_TRACE_OPS_MSPROF_H_
+#define FLOPWATCH_TRACE_OPS_MSPROF_H_
 
 #include <limits>
 #include <string>
@@ -28,7 +30,7 @@ struct KernelEntry {
 // (Nsight), unless that says nothing (CUTLASS calls its kernels "Kernel2").
 std::string_view KernelTitle(const StringPool& names, const RankTrace& rank, Row kernel);
 
-// Ascend: the join of the reference, with its habits. Notes what was limited or guessed.
+// Ascend: the join of msprof-analyze, with its habits. Notes what was limited or guessed.
 std::vector<KernelEntry> AscendEntries(const StringPool& names, const RankTrace& rank,
                                        const Peaks& peaks, const OpsOptions& options,
                                        std::vector<std::string>* notes);
@@ -46,4 +48,4 @@ std::vector<ModuleMfu> Modules(const StringPool& names, const RankTrace& rank,
 
 }  // namespace flopwatch::trace
 
-#endif  // FLOPWATCH_TRACE_OPS_REFERENCE_H_
+#endif  // FLOPWATCH_TRACE_OPS_MSPROF_H_

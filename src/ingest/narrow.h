@@ -1,0 +1,69 @@
+// Samples of a source that are no fields of a GPU: series of their own in the side table, and what
+// training jobs say of themselves as metrics, which goes to the intake of applications
+// (docs/application.md).
+//
+// Bounded: at most DecodeLimits::max_narrow_series that a source ever had, so that changing label
+// values grow no table. Threads: one NarrowSeries belongs to one source and is used under its lock.
+#ifndef FLOPWATCH_INGEST_NARROW_H_
+#define FLOPWATCH_INGEST_NARROW_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/time.h"
+#include "ingest/application.h"
+#include "ingest/origin.h"
+#include "ingest/registry.h"
+#include "ingest/writer.h"
+#include "telemetry/application_series.h"
+#include "telemetry/exposition.h"
+
+namespace flopwatch::ingest {
+
+class NarrowSeries {
+ public:
+  // The pointers outlive it. `limit`: of series.
+  NarrowSeries(Registry* registry, ApplicationIntake* application, const Origin& origin,
+               size_t limit);
+
+  // Hands on the samples of one scrape. Returns how many were refused by the limits on series.
+  uint64_t Deliver(absl::Span<const telemetry::NarrowSample> samples, Micros ts,
+                   Writer::Session* session);
+
+ private:
+  // What a series is: an id of the side table, a number that an application reports, or refused.
+  enum class Use : uint8_t { kRefused, kStored, kReported };
+  struct Series {
+    Use use = Use::kRefused;
+    int32_t id = 0;  // of the side table, or index in members_
+  };
+  // A number of an application's report.
+  struct Member {
+    telemetry::ApplicationKey key;
+    bool is_step = false;
+    size_t group = 0;  // index in groups_
+  };
+  Series Learn(const telemetry::NarrowSample& sample);
+  void Collect(const Member& member, const telemetry::NarrowSample& sample, Micros ts);
+  void Offer();
+
+  Registry* const registry_;
+  ApplicationIntake* const application_;
+  const std::string source_;
+  const telemetry::ApplicationSource reports_as_;
+  const size_t limit_;
+  absl::flat_hash_map<uint64_t, Series> series_;  // by hash of name and labels
+  std::vector<Member> members_;
+  std::vector<telemetry::ApplicationSeries> groups_;  // by what they claim and who says it
+  absl::flat_hash_map<std::string, size_t> group_of_;
+  // Of this scrape, by group and time.
+  std::map<std::pair<size_t, Micros>, telemetry::ApplicationSample> collected_;
+};
+
+}  // namespace flopwatch::ingest
+
+#endif  // FLOPWATCH_INGEST_NARROW_H_

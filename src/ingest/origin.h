@@ -1,0 +1,37 @@
+// Where a body of points comes from. The kind decides whose word the node's name is (claims.h) and
+// under which source reports of applications are counted (narrow.h).
+#ifndef FLOPWATCH_INGEST_ORIGIN_H_
+#define FLOPWATCH_INGEST_ORIGIN_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace flopwatch::ingest {
+
+enum class SourceKind : uint8_t {
+  kExporter,     // is scraped: its name is its URL
+  kPush,         // a node sends its exporter's text: its name is the node's
+  kRemoteWrite,  // a Prometheus sends points: its name is the instance they are labelled with
+  kOtlp,         // a collector or a job sends points: likewise
+};
+
+// Views of what the caller keeps.
+struct Origin {
+  std::string_view name;
+  std::string_view node;  // its host, where labels do not name one
+  SourceKind kind = SourceKind::kExporter;
+
+  // As people and the store know it; two origins of one text are one source.
+  std::string Text() const {
+    std::string text = kind == SourceKind::kExporter ? "" : "push:";
+    text += name;
+    if (kind == SourceKind::kRemoteWrite) text += "/remote_write";
+    if (kind == SourceKind::kOtlp) text += "/otlp";
+    return text;
+  }
+};
+
+}  // namespace flopwatch::ingest
+
+#endif  // FLOPWATCH_INGEST_ORIGIN_H_

@@ -1,0 +1,174 @@
+#include "store/duckdb/layouts.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "base/log.h"
+#include "store/duckdb/attach.h"
+#include "store/duckdb/views.h"
+
+namespace flopwatch::store::duck {
+namespace {
+
+// Names of the segments whose files lie in hot/, but for those that have been sealed.
+std::set<std::string> HotSegments(const std::string& directory,
+                                  const std::vector<std::string>& sealed) {
+  std::set<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory + "/hot", error)) {
+    const std::string file = entry.path().filename().string();
+    Micros hour = 0;
+    int sequence = 0;
+    if (!file.starts_with("seg-") || !file.ends_with(".duckdb")) continue;
+    const std::string name = file.substr(4, file.size() - 4 - 7);
+    if (!Segment::ParseName(name, &hour, &sequence)) continue;
+    if (std::find(sealed.begin(), sealed.end(), name) == sealed.end()) names.insert(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+Layouts::Layouts(const std::string& directory, const DimensionTables& dimensions)
+    : directory_(directory), dimensions_(dimensions) {}
+
+Status Layouts::Open(Connection* c, bool read_only) {
+  FW_ASSIGN_OR_RETURN(LoadedFiles loaded, LoadFiles(c, directory_, read_only));
+  auto next = std::make_shared<Layout>();
+  next->directory = directory_;
+  next->files = std::move(loaded.files);
+  for (const std::string& name : HotSegments(directory_, loaded.sealed_segments)) {
+    StatusOr<std::shared_ptr<Segment>> segment =
+        Segment::Open(c, directory_, name, dimensions_, read_only);
+    if (!segment.ok() && read_only && absl::IsFailedPrecondition(segment.status())) {
+      LogWarn("{}", std::string(segment.status().message()));
+      continue;
+    }
+    FW_RETURN_IF_ERROR(segment.status());
+    next->hot.push_back(*std::move(segment));
+  }
+  FW_RETURN_IF_ERROR(CreateViews(c, *next, dimensions_));
+  next_file_id_ = std::max(next_file_id_.load(), loaded.next_id);
+  MutexLock lock(mutex_);
+  next->generation = layout_->generation + 1;
+  layout_ = std::move(next);
+  retired_.clear();
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const Layout> Layouts::Now() const {
+  MutexLock lock(mutex_);
+  return layout_;
+}
+
+Layouts::Reading::Reading(Layouts& layouts) : layouts_(layouts) {
+  MutexLock lock(layouts_.mutex_);
+  layouts_.changed_.Wait(layouts_.mutex_,
+                         [&]() FW_REQUIRES(layouts_.mutex_) { return !layouts_.paused_; });
+  layout_ = layouts_.layout_;
+  ++layouts_.readers_[layout_->generation];
+}
+
+Layouts::Reading::~Reading() {
+  MutexLock lock(layouts_.mutex_);
+  const auto readers = layouts_.readers_.find(layout_->generation);
+  if (--readers->second > 0) return;
+  layouts_.readers_.erase(readers);
+  layouts_.changed_.NotifyAll();
+}
+
+Status Layouts::Publish(Connection* c, absl::FunctionRef<void(Layout*)> change, Gone gone) {
+  MutexLock publishing(publish_);
+  auto next = std::make_shared<Layout>(*Now());
+  change(next.get());
+  ++next->generation;
+  FW_RETURN_IF_ERROR(CreateViews(c, *next, dimensions_));
+  MutexLock lock(mutex_);
+  if (next->staged != nullptr) last_shown_ = next->generation;
+  if (gone.segment != nullptr || !gone.files.empty())
+    retired_.push_back({next->generation, std::move(gone)});
+  layout_ = std::move(next);
+  return absl::OkStatus();
+}
+
+Status Layouts::Drop(Connection* c, const Gone& gone) {
+  FW_RETURN_IF_ERROR(DeleteFiles(c, directory_, gone.files));
+  if (gone.segment == nullptr) return absl::OkStatus();
+  FW_RETURN_IF_ERROR(c->Execute("DETACH DATABASE IF EXISTS " + gone.segment->alias()));
+  if (gone.segment->in_memory()) return absl::OkStatus();
+  return DeleteSegment(c, directory_, gone.segment->name());
+}
+
+Status Layouts::Reclaim(Connection* c) {
+  std::vector<Retired> free;
+  {
+    MutexLock lock(mutex_);
+    const uint64_t oldest = readers_.empty() ? layout_->generation : readers_.begin()->first;
+    const auto first_free = std::partition(retired_.begin(), retired_.end(),
+                                           [&](const Retired& r) { return r.generation > oldest; });
+    std::move(first_free, retired_.end(), std::back_inserter(free));
+    retired_.erase(first_free, retired_.end());
+  }
+  for (auto r = free.begin(); r != free.end(); ++r) {
+    if (const Status s = Drop(c, r->what); !s.ok()) {
+      MutexLock lock(mutex_);
+      std::move(r, free.end(), std::back_inserter(retired_));  // the next call tries again
+      return s;
+    }
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<std::shared_ptr<Segment>> Layouts::SegmentFor(Connection* c, Micros arrival) {
+  const Micros hour = FloorTo(arrival, kMicrosPerHour);
+  int sequence = 0;
+  std::shared_ptr<Segment> found;
+  const auto consider = [&](const std::shared_ptr<Segment>& s, bool usable) {
+    if (s == nullptr || s->in_memory() || s->hour() != hour) return;
+    Micros ignored = 0;
+    int n = 0;
+    Segment::ParseName(s->name(), &ignored, &n);
+    if (n <= sequence) return;
+    sequence = n;
+    found = usable ? s : nullptr;
+  };
+  {
+    MutexLock lock(mutex_);
+    for (const auto& s : layout_->hot) consider(s, !s->Describe().closed);
+    for (const Retired& r : retired_) consider(r.what.segment, false);
+  }
+  if (found != nullptr) return found;
+  FW_ASSIGN_OR_RETURN(found, Segment::Open(c, directory_, Segment::NameOf(arrival, sequence + 1),
+                                           dimensions_, /*read_only=*/false));
+  FW_RETURN_IF_ERROR(SyncPath(directory_ + "/hot"));
+  FW_RETURN_IF_ERROR(Publish(c, [&](Layout* l) { l->hot.push_back(found); }));
+  return found;
+}
+
+Status Layouts::Show(Connection* c, std::shared_ptr<Segment> staged) {
+  const std::shared_ptr<Segment> before = Now()->staged;
+  if (before == staged) return absl::OkStatus();
+  return Publish(c, [&](Layout* l) { l->staged = staged; }, {.segment = before, .files = {}});
+}
+
+Layouts::Pause::Pause(Layouts& layouts, Micros longest) : layouts_(layouts) {
+  MutexLock lock(layouts_.mutex_);
+  layouts_.paused_ = layouts_.layout_->staged != nullptr;
+  // A reader of an older layout may have met the views of a newer one.
+  granted_ =
+      layouts_.changed_.WaitFor(layouts_.mutex_, longest, [&]() FW_REQUIRES(layouts_.mutex_) {
+        return layouts_.readers_.empty() || layouts_.readers_.begin()->first > layouts_.last_shown_;
+      });
+}
+
+Layouts::Pause::~Pause() {
+  MutexLock lock(layouts_.mutex_);
+  layouts_.paused_ = false;
+  layouts_.changed_.NotifyAll();
+}
+
+}  // namespace flopwatch::store::duck

@@ -1,0 +1,94 @@
+// Works on what is stored, beside appends and readers: rolling up, sealing hours, merging days,
+// retention.
+//
+// Long steps have a lease alone. Short ones that nobody may append beside (closing a segment,
+// recording files, rewriting the describing tables) take the turn to write first (Stage) and a
+// lease after it. So no step waits for the turn with a lease in hand, and between two steps the
+// engine may be opened again: each names the instance (epoch) that the work began with, and the
+// next call goes on from disk.
+#ifndef FLOPWATCH_STORE_DUCKDB_UPKEEP_H_
+#define FLOPWATCH_STORE_DUCKDB_UPKEEP_H_
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "base/mutex.h"
+#include "store/duckdb/dimensions.h"
+#include "store/duckdb/engine.h"
+#include "store/duckdb/layouts.h"
+#include "store/duckdb/roller.h"
+#include "store/duckdb/sealer.h"
+#include "store/duckdb/stage.h"
+#include "store/store.h"
+
+namespace flopwatch::store::duck {
+
+// A segment is sealed so long after its hour of arrival has ended: batches that waited in a queue
+// still go into it.
+inline constexpr Micros kSealGrace = kMicrosPerMinute;
+// Files of a day are merged when the day has ended so long ago and so many files of one segment
+// each lie there.
+inline constexpr Micros kMergeGrace = 2 * kMicrosPerHour;
+inline constexpr size_t kMergeFiles = 8;
+// A call of Seal() stops merging after so many raw rows (about a minute of one core at 20 fields)
+// and leaves the rest to the next, so that rolling up goes on in between.
+inline constexpr uint64_t kMergeRowsPerCall = 50'000'000;
+// Intervals are looked through for old ones so often.
+inline constexpr Micros kIntervalSweep = kMicrosPerHour;
+
+class Upkeep {
+ public:
+  Upkeep(const Options& options, Engine* engine, DimensionTables* dimensions, Layouts* layouts,
+         Stage* stage);
+
+  Status RollUp() FW_EXCLUDES(mutex_);
+  Status Seal(Micros now) FW_EXCLUDES(mutex_);
+  Status ApplyRetention(Micros now) FW_EXCLUDES(mutex_);
+  // Every row that arrived before this is in a rollup.
+  Micros rolled_up_to() const { return rolled_up_to_; }
+
+ private:
+  // The engine is up; what follows is for this instance of it.
+  Status Begin(std::string_view doing) FW_REQUIRES(mutex_);
+  // A step beside appends, and one between them.
+  Status Beside(Engine::Work work) FW_REQUIRES(mutex_);
+  Status InTurn(Engine::Work work) FW_REQUIRES(mutex_);
+
+  Status RollUpSegment(Connection* c, const Segment& segment) FW_REQUIRES(mutex_);
+  Status SealSegment(const std::shared_ptr<Segment>& segment) FW_REQUIRES(mutex_);
+  Status MergeRollupDays(Micros now) FW_REQUIRES(mutex_);
+  Status MergeRawDays(Micros now) FW_REQUIRES(mutex_);
+  // Replaces `inputs` by what `write` makes of them.
+  Status Merge(const SealedFiles& inputs,
+               absl::FunctionRef<StatusOr<std::vector<SealedFile>>(Sealer*)> write)
+      FW_REQUIRES(mutex_);
+  // Records `added` in place of `gone`, in one commit, and lets readers see it. An error of the
+  // commit, or before it, leaves everything as it was, without the files.
+  Status Replace(const std::vector<SealedFile>& added, const Layouts::Gone& gone)
+      FW_REQUIRES(mutex_);
+  Status Reclaim() FW_REQUIRES(mutex_);
+  Sealer SealerOn(Connection* c) const;
+
+  const Options& options_;
+  const std::string meta_path_;
+  Engine& engine_;
+  DimensionTables& dimensions_;
+  Layouts& layouts_;
+  Stage& stage_;
+
+  Mutex mutex_ FW_ACQUIRED_BEFORE(stage_.mutex(), engine_){kUpkeepRank};  // held for a whole call
+  std::string_view doing_ FW_GUARDED_BY(mutex_);
+  uint64_t epoch_ FW_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, Watermarks> progress_ FW_GUARDED_BY(mutex_);  // by segment, in this epoch
+  Micros next_interval_sweep_ FW_GUARDED_BY(mutex_) = 0;
+  std::atomic<Micros> rolled_up_to_{0};
+};
+
+}  // namespace flopwatch::store::duck
+
+#endif  // FLOPWATCH_STORE_DUCKDB_UPKEEP_H_
