@@ -56,6 +56,15 @@ class TempDir {
   std::string path_;
 };
 
+// Whether a process that has opened a store may fork. With the thread sanitizer it may not: at a
+// fork libduckdb's allocator takes more locks than the sanitizer's tables of held locks have room
+// for.
+#ifdef __SANITIZE_THREAD__
+inline constexpr bool kMayFork = false;
+#else
+inline constexpr bool kMayFork = true;
+#endif
+
 // 2026-01-02T05:00:00Z, the start of an hour.
 inline constexpr Micros kT0 = 1767330000LL * kMicrosPerSecond;
 inline constexpr Micros kSecond = kMicrosPerSecond;

@@ -103,6 +103,7 @@ TEST_F(OpenTest, ReadersSeeALargeTransactionInTheLog) {
 }
 
 TEST_F(OpenTest, AWriterWaitsForReadersAndThenSaysSo) {
+  if (!kMayFork) GTEST_SKIP() << "forks with a store open (fixture.h)";
   store_.reset();
   Options reader = options_;
   reader.read_only = true;

@@ -101,6 +101,7 @@ class SealDeathTest : public SealTest {
   // A child dies in Seal() at each point; what it leaves is then opened, read, and sealed to the
   // end.
   void DieAt(const std::vector<std::pair<const char*, int>>& points) {
+    if (!kMayFork) GTEST_SKIP() << "forks with a store open (fixture.h)";
     store_.reset();
     TempDir original;
     fs::copy(dir_.path(), original.path(),
