@@ -263,7 +263,7 @@ void Live(double seconds) {
       ++scrapes;
     }
   });
-  api::ApiParts parts;
+  api::ApiSources parts;
   parts.ingest = ingest.get();
   parts.store = &sink;
   parts.catalog = &hardware::Catalog::Builtin();

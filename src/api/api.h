@@ -1,11 +1,12 @@
 // The JSON API: every question the page, the terminal and scripts ask, answered by one router. A
 // running server mounts it; a command without a server calls the same router on a store opened
-// read-only (then there is no live state). Contract: docs/openapi.json, checked by a test.
+// read-only (then there is no live state). Contract: docs/openapi.json, checked by a test. Each
+// route is declared once, in the file of its subject (routes.h).
 //
 // Read-only but for pushes of samples and uploads of traces. Browsers: a request that changes
 // something is refused when it comes from another origin; with loopback_only every request must
-// name a loopback host, so that no web page can reach the API by DNS rebinding. Threads: Handle()
-// from any thread.
+// name a loopback host, so that no web page can reach the API by DNS rebinding. Threads: all
+// methods from any thread.
 #ifndef FLOPWATCH_API_API_H_
 #define FLOPWATCH_API_API_H_
 
@@ -16,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "api/route.h"
 #include "hardware/accelerator.h"
-#include "ingest/application.h"
 #include "ingest/joiner.h"
 #include "ingest/pipeline.h"
 #include "net/http.h"
@@ -30,35 +31,43 @@ class TraceLibrary;
 
 namespace flopwatch::api {
 
-struct ApiParts {
-  store::Store* store = nullptr;         // may be null only in tests
+// What an Api is made of; read once, by its constructor, which gives each handler what it uses. All
+// of it outlives the Api.
+struct ApiSources {
+  store::Store* store = nullptr;         // always there
   ingest::IngestSide* ingest = nullptr;  // null when offline
   // How long points of remote write and OTLP wait for the rest of their scrape; 0 = not at all
   // (tests).
   Micros join_settle = ingest::ScrapeJoiner::Options().settle;
-  net::Scraper* scraper = nullptr;  // null when offline or push-only
-  const hardware::Catalog* catalog = nullptr;
+  const net::Scraper* scraper = nullptr;  // null when offline or push-only
+  const hardware::Catalog* catalog = &hardware::Catalog::Builtin();
   std::function<Micros()> clock;  // empty: Now(), or the newest stored sample when offline
-  uploads::TraceLibrary* traces =
-      nullptr;  // uploaded traces; null where there is no place for them
+  uploads::TraceLibrary* traces = nullptr;  // null where there is no place for uploaded traces
   std::string version;
-  bool loopback_only =
-      false;  // the server listens on loopback: refuse requests for any other host name
+  // The server listens on loopback: refuse requests for any other host name.
+  bool loopback_only = false;
   // Embedded page: the file at a path, or nullopt. Empty = a plain page with links.
   std::function<std::optional<net::Response>(std::string_view path)> ui;
 };
 
 class Api {
  public:
-  explicit Api(ApiParts parts);
+  explicit Api(ApiSources sources);
   ~Api();
-  net::Response Handle(const net::Request& request);
-  // Whether a request may take longer than a few milliseconds (goes to the worker pool).
-  bool IsSlow(const net::Request& request) const;
+
+  // Answers at once, from memory, on an event loop; nullopt: the request is for OnWorker().
+  std::optional<net::Response> AtOnce(const net::Request& request) const;
+  // May read the store and take long.
+  net::Response OnWorker(const net::Request& request) const;
+  // Either, for callers that may wait.
+  net::Response Handle(const net::Request& request) const;
   // Bodies of uploaded traces go to disk as they arrive. Valid as long as this object.
-  net::Uploads Uploads();
-  // Route templates, for the OpenAPI test: "GET /api/v1/jobs/{job}".
-  static std::vector<std::string> Routes();
+  net::Uploads Uploads() const;
+
+  // As declared, in the order of docs/openapi.json.
+  const std::vector<Endpoint>& endpoints() const;
+  // The declaration that a request falls under; null where none does.
+  const Route* RouteOf(const net::Request& request) const;
 
  private:
   struct Impl;

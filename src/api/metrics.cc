@@ -268,17 +268,16 @@ double CpuSeconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
 }
 
-void Derived(Page& page, const query::Query& query) {
-  const ingest::LiveState* live = query.live();
+void Derived(Page& page, const query::Memory& memory, const query::JobList* list) {
+  const ingest::LiveState* live = memory.live();
   query::Usage fleet;
   query::Fleet::Models models;
   std::vector<const query::JobRow*> jobs;
-  std::shared_ptr<const query::JobList> list;
-  if (const auto now = query.NowView()) {
-    const query::View& view = *now;
-    fleet = query.FleetUsage(view);
-    models = query.ModelUsage(view);
-    list = query.Jobs(view, /*exact=*/false).value_or(std::make_shared<const query::JobList>());
+  if (const auto now = memory.NowView()) {
+    fleet = memory.FleetUsage(*now);
+    models = memory.ModelUsage(*now);
+  }
+  if (list != nullptr) {
     for (const query::JobRow& row : list->rows) {
       if (row.running) jobs.push_back(&row);
     }
@@ -293,10 +292,10 @@ void Derived(Page& page, const query::Query& query) {
   page.Maybe(kFleetOfu, fleet.Ofu());
   page.Maybe(kFleetCoverage, fleet.CoverageRatio());
   page.Begin(kFleetGpus);
-  page.Sample(static_cast<double>(query.deployed()->Gpus(query.now())), {{"state", "deployed"}});
-  page.Sample(live == nullptr ? 0 : live->GpusReporting(query.now() - query.silent_after()),
+  page.Sample(static_cast<double>(memory.deployed()->Gpus(memory.now())), {{"state", "deployed"}});
+  page.Sample(live == nullptr ? 0 : live->GpusReporting(memory.now() - memory.silent_after()),
               {{"state", "reporting"}});
-  page.One(kFleetNodes, static_cast<double>(query.registry().node_count()));
+  page.One(kFleetNodes, static_cast<double>(memory.registry().node_count()));
   page.Maybe(kFleetPower, query::MeanOf(fleet.sums.power_j, fleet.sums.power_span_s));
   page.Begin(kModelOfu);
   for (const auto& [model, usage] : models) {
@@ -319,12 +318,12 @@ void Derived(Page& page, const query::Query& query) {
   page.One(kJobsNotListed, static_cast<double>(jobs.size() - listed));
 }
 
-void PerGpu(Page& page, const query::Query& query) {
+void PerGpu(Page& page, const query::Memory& memory) {
   page.Begin(kGpuOfu);
-  if (query.live() == nullptr) return;
-  for (const ingest::GpuNow& g : query.live()->Gpus()) {
-    if (std::isnan(g.ofu) || g.ts <= query.now() - query.silent_after()) continue;
-    const auto e = query.registry().entity(g.entity);
+  if (memory.live() == nullptr) return;
+  for (const ingest::GpuNow& g : memory.live()->Gpus()) {
+    if (std::isnan(g.ofu) || g.ts <= memory.now() - memory.silent_after()) continue;
+    const auto e = memory.registry().entity(g.entity);
     if (!e.has_value()) continue;
     const std::string instance =
         e->key.gpu_instance >= 0 ? std::to_string(e->key.gpu_instance) : "";
@@ -335,9 +334,9 @@ void PerGpu(Page& page, const query::Query& query) {
   }
 }
 
-void Targets(Page& page, const ApiParts& parts) {
+void Targets(Page& page, const FleetMetrics& of) {
   std::vector<net::TargetHealth> health;
-  if (parts.scraper != nullptr) health = parts.scraper->Health();
+  if (of.scraper != nullptr) health = of.scraper->Health();
   page.Begin(kTargets);
   for (const net::TargetState state : {net::TargetState::kPending, net::TargetState::kUp,
                                        net::TargetState::kDown, net::TargetState::kBackOff}) {
@@ -364,9 +363,8 @@ void Targets(Page& page, const ApiParts& parts) {
   page.One(kTargetsNotListed,
            static_cast<double>(std::count_if(health.begin(), health.end(),
                                              [&](const auto& h) { return !listed(h); })));
-  const std::vector<ingest::SourceInfo> sources = parts.ingest == nullptr
-                                                      ? std::vector<ingest::SourceInfo>{}
-                                                      : parts.ingest->pipeline.Sources();
+  const std::vector<ingest::SourceInfo> sources =
+      of.pipeline == nullptr ? std::vector<ingest::SourceInfo>{} : of.pipeline->Sources();
   page.Begin(kTargetRefused);
   for (const ingest::SourceInfo& source : sources) {
     for (const auto& [reason, n] : source.stats.refused) {
@@ -379,8 +377,8 @@ void Targets(Page& page, const ApiParts& parts) {
       page.Sample(static_cast<double>(source.stats.frozen), {{"target", source.source}});
   }
   page.Begin(kTargetConflicts);
-  if (parts.ingest == nullptr) return;
-  for (const auto& [source, gpus] : parts.ingest->pipeline.ContestedGpus()) {
+  if (of.pipeline == nullptr) return;
+  for (const auto& [source, gpus] : of.pipeline->ContestedGpus()) {
     page.Sample(static_cast<double>(gpus), {{"target", source}});
   }
 }
@@ -494,33 +492,31 @@ void TraceMetrics(Page& page, const uploads::TraceLibraryStats& s) {
 
 std::span<const MetricInfo> AllMetrics() { return kMetrics; }
 
-std::string RenderFleetMetrics(const ApiParts& parts, const query::Query& query) {
+std::string RenderFleetMetrics(const FleetMetrics& of, const query::JobList* jobs) {
   std::string out;
   Page page(&out);
-  Derived(page, query);
-  Targets(page, parts);
+  Derived(page, *of.memory, jobs);
+  Targets(page, of);
   return out;
 }
 
-void RenderServerMetrics(const ApiParts& parts, const query::Query& query, Micros started,
-                         bool per_gpu, std::string* out) {
+void RenderServerMetrics(const ServerMetrics& of, bool per_gpu, std::string* out) {
   Page page(out);
   page.Begin(kBuildInfo);
-  page.Sample(1, {{"version", parts.version}});
-  page.One(kStartTime, ToSeconds(started));
+  page.Sample(1, {{"version", of.version}});
+  page.One(kStartTime, ToSeconds(of.started));
   page.One(kResidentMemory, ResidentBytes());
   page.One(kCpuSeconds, CpuSeconds());
-  if (per_gpu) PerGpu(page, query);
+  if (per_gpu) PerGpu(page, *of.memory);
   page.Maybe(kScrapeFailures,
-             parts.scraper == nullptr
+             of.scraper == nullptr
                  ? std::nullopt
-                 : std::optional<double>(static_cast<double>(parts.scraper->stats().failures)));
-  if (parts.ingest != nullptr) Ingest(page, parts.ingest->pipeline.stats());
-  if (parts.store != nullptr) StoreMetrics(page, parts.store->stats());
-  IndexMetrics(page, query.jobs().stats());
-  if (parts.ingest != nullptr) ApplicationMetrics(page, parts.ingest->application.stats());
-  TraceMetrics(page,
-               parts.traces != nullptr ? parts.traces->stats() : uploads::TraceLibraryStats());
+                 : std::optional<double>(static_cast<double>(of.scraper->stats().failures)));
+  if (of.pipeline != nullptr) Ingest(page, of.pipeline->stats());
+  StoreMetrics(page, of.store_stats());
+  IndexMetrics(page, of.memory->jobs().stats());
+  if (of.pipeline != nullptr) ApplicationMetrics(page, of.memory->applications().stats());
+  TraceMetrics(page, of.traces != nullptr ? of.traces->stats() : uploads::TraceLibraryStats());
 }
 
 }  // namespace flopwatch::api

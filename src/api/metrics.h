@@ -3,12 +3,15 @@
 #ifndef FLOPWATCH_API_METRICS_H_
 #define FLOPWATCH_API_METRICS_H_
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "api/api.h"
-#include "query/query.h"
+#include "ingest/pipeline.h"
+#include "net/scraper.h"
+#include "query/memory.h"
+#include "uploads/traces.h"
 
 namespace flopwatch::api {
 
@@ -17,12 +20,27 @@ struct MetricInfo {
 };
 std::span<const MetricInfo> AllMetrics();
 
-// Derived series and targets: what grows with the fleet.
-std::string RenderFleetMetrics(const ApiParts& parts, const query::Query& query);
-// Adds the server's own: always as they are now, because rates are taken from them. `per_gpu` adds
-// flopwatch_gpu_ofu_ratio, a series a GPU.
-void RenderServerMetrics(const ApiParts& parts, const query::Query& query, Micros started,
-                         bool per_gpu, std::string* out);
+// What grows with the fleet: derived series and targets.
+struct FleetMetrics {
+  const query::Memory* memory;
+  const ingest::Pipeline* pipeline;  // null offline
+  const net::Scraper* scraper;       // null offline or push-only
+};
+// `jobs` are those of memory.NowView(); null where there is none.
+std::string RenderFleetMetrics(const FleetMetrics& of, const query::JobList* jobs);
+
+// The server's own: always as they are now, because rates are taken from them.
+struct ServerMetrics {
+  const query::Memory* memory;
+  const ingest::Pipeline* pipeline;     // null offline
+  const net::Scraper* scraper;          // null offline or push-only
+  const uploads::TraceLibrary* traces;  // null where none are kept
+  std::function<store::StoreStats()> store_stats;
+  std::string version;
+  Micros started;
+};
+// `per_gpu` adds flopwatch_gpu_ofu_ratio, a series a GPU.
+void RenderServerMetrics(const ServerMetrics& of, bool per_gpu, std::string* out);
 
 }  // namespace flopwatch::api
 

@@ -1,4 +1,4 @@
-// The API without a server: the router of server/ on a store directory opened read-only.
+// The API without a server: its router on a store directory opened read-only.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ class Offline final : public ApiClient {
   Offline(std::unique_ptr<store::Store> store, hardware::Catalog catalog, std::string directory)
       : store_(std::move(store)), catalog_(std::move(catalog)), directory_(std::move(directory)) {
     if (const Micros newest = store_->stats().newest_ts; newest > 0) newest_ = newest;
-    api::ApiParts parts;
+    api::ApiSources parts;
     parts.store = store_.get();
     parts.catalog = &catalog_;
     // Windows such as "the last hour" end at the newest sample: there is no now in a stored fleet

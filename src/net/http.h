@@ -75,8 +75,7 @@ struct ServerOptions {
   // Longest wait for the next request, for one whole request to arrive, and for a reader to take 64
   // KiB of an answer.
   Micros idle_timeout = 60 * kMicrosPerSecond;
-  // Requests that `is_slow` names run here; when the queue is full the answer is 503 with
-  // Retry-After.
+  // Requests that are not answered at once run here; when the queue is full the answer is 503.
   int workers = 2;
   int max_queued = 64;
 };
@@ -91,16 +90,16 @@ struct ServerStats {
   uint64_t timed_out_connections = 0;
 };
 
-// `handler` runs on a server thread and must not block for long; `is_slow` decides (by path) which
-// requests go to a bounded worker pool instead. Gzip is applied to large text answers when the
-// client accepts it. A handler that throws is answered with 500 and logged. An answer with an ETag
-// that the request's If-None-Match names becomes 304; one that is stored packed (Content-Encoding)
-// is unpacked for clients that do not take gzip. A body that comes with a Transfer-Encoding of its
-// own is sent as it is (set no_gzip). Requests that would change something (not GET) and
-// that a browser sends for a page of another site (Sec-Fetch-Site) are refused with 403: a loopback
-// port is no protection from web pages.
+// A request is first offered to `AtOnce`, on a server thread, which must not block for long: it
+// answers, or declines with nullopt, and then the request goes to `Handler` on a bounded worker
+// pool. Gzip is applied to large text answers when the client accepts it. A handler that throws is
+// answered with 500 and logged. An answer with an ETag that the request's If-None-Match names
+// becomes 304; one that is stored packed (Content-Encoding) is unpacked for clients that do not
+// take gzip. A body that comes with a Transfer-Encoding of its own is sent as it is (set no_gzip).
+// Requests that would change something (not GET) and that a browser sends for a page of another
+// site (Sec-Fetch-Site) are refused with 403: a loopback port is no protection from web pages.
 using Handler = std::function<Response(const Request&)>;
-using IsSlow = std::function<bool(const Request&)>;
+using AtOnce = std::function<std::optional<Response>(const Request&)>;
 // Requests whose bodies go to a sink. Their size is the sink's business: max_body_bytes does not
 // hold for them.
 struct Uploads {
@@ -114,8 +113,10 @@ struct Uploads {
 class HttpServer {
  public:
   // A port in use is AlreadyExists and names the process that has it where that can be seen.
-  static StatusOr<std::unique_ptr<HttpServer>> Start(const ServerOptions& options, Handler handler,
-                                                     IsSlow is_slow = {}, Uploads uploads = {});
+  static StatusOr<std::unique_ptr<HttpServer>> Start(const ServerOptions& options, AtOnce at_once,
+                                                     Handler on_worker, Uploads uploads = {});
+  // Every request is answered at once.
+  static StatusOr<std::unique_ptr<HttpServer>> Start(const ServerOptions& options, Handler handler);
   // Stops accepting, lets requests in progress be answered for at most 5 s, closes connections,
   // joins. A handler that still runs is waited for.
   virtual ~HttpServer() = default;

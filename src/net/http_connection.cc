@@ -21,9 +21,9 @@ constexpr size_t kMaxLingerBytes =
     8 << 20;  // read and thrown away after a refusal, so that the answer is seen
 constexpr size_t kMaxTargetBytes = 16 << 10;
 
-}  // namespace
-
-Response ServerState::Answer(const Request& request) const {
+// A handler that throws is answered with 500.
+template <typename F>
+auto Guarded(const F& handler, const Request& request) -> decltype(handler(request)) {
   try {
     return handler(request);
   } catch (const std::exception& e) {
@@ -31,6 +31,16 @@ Response ServerState::Answer(const Request& request) const {
     return ErrorResponse(
         absl::InternalError("the request could not be answered; the server's log says why"));
   }
+}
+
+}  // namespace
+
+std::optional<Response> ServerState::AnswerAtOnce(const Request& request) const {
+  return Guarded(at_once, request);
+}
+
+Response ServerState::AnswerOnWorker(const Request& request) const {
+  return Guarded(on_worker, request);
 }
 
 ServerConnection::ServerConnection(ServerState* shared, ServerLoop* loop, tcp::socket socket)
@@ -228,7 +238,8 @@ void ServerConnection::HandleRequest() {
   keep_alive_ = p.keep_alive() && !loop_.stopping;
   shared_.requests.fetch_add(1, std::memory_order_relaxed);
 
-  // Owned by a shared pointer: a std::function must be copyable, and a slow request moves into one.
+  // Owned by a shared pointer: a std::function must be copyable, and a declined request moves into
+  // one.
   const auto request = std::make_shared<Request>();
   head_ = p.method == "HEAD";
   request->method = head_ ? "GET" : std::move(p.method);
@@ -262,10 +273,10 @@ void ServerConnection::HandleRequest() {
                                 ? std::string(request->Header("if-none-match").value_or(""))
                                 : std::string();
 
-  if (!shared_.is_slow || !shared_.is_slow(*request)) return Send(shared_.Answer(*request));
+  if (auto answer = shared_.AnswerAtOnce(*request)) return Send(*std::move(answer));
   const bool queued = shared_.pool.TrySubmit([self = shared_from_this(), request]() mutable {
     // Shared for the same reason as the request; compressed here so that it costs no loop time.
-    const auto response = std::make_shared<Response>(self->shared_.Answer(*request));
+    const auto response = std::make_shared<Response>(self->shared_.AnswerOnWorker(*request));
     Negotiate(self->accepted_, response.get());
     // Moved, so that the connection never ends on this thread.
     asio::io_context& io = self->loop_.io;

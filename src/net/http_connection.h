@@ -2,7 +2,8 @@
 //
 // A connection that waits for its next request holds a socket and a few hundred bytes, no buffer:
 // it waits for "readable" and reads into its loop's scratch memory. All of a connection's state is
-// touched by its loop alone; slow requests run on a worker and come back by post.
+// touched by its loop alone; requests that are not answered at once run on a
+// worker and come back by post.
 #ifndef FLOPWATCH_NET_HTTP_CONNECTION_H_
 #define FLOPWATCH_NET_HTTP_CONNECTION_H_
 
@@ -51,23 +52,25 @@ struct ServerLoop {
 
 // What all connections share.
 struct ServerState {
-  ServerState(ServerOptions o, Handler h, IsSlow s, Uploads u)
+  ServerState(ServerOptions o, AtOnce a, Handler w, Uploads u)
       : options(std::move(o)),
-        handler(std::move(h)),
-        is_slow(std::move(s)),
+        at_once(std::move(a)),
+        on_worker(std::move(w)),
         uploads(std::move(u)),
         pool(options.workers, options.max_queued) {}
 
   const ServerOptions options;
-  const Handler handler;
-  const IsSlow is_slow;
+  const AtOnce at_once;
+  const Handler on_worker;
   const Uploads uploads;
   std::atomic<uint64_t> requests{0}, refused_connections{0}, refused_requests{0}, timed_out{0};
   std::atomic<int> open{0};
   std::atomic<uint64_t> body_bytes{0};  // held by all connections
   WorkerPool pool;
 
-  Response Answer(const Request& request) const;
+  // Both answer 500 where the handler throws.
+  std::optional<Response> AnswerAtOnce(const Request& request) const;
+  Response AnswerOnWorker(const Request& request) const;
 };
 
 // Shared ownership: the pending socket operation or the worker task keeps it alive, whichever it is

@@ -26,8 +26,8 @@ constexpr Micros kDrain = 5 * kMicrosPerSecond;
 
 class ServerImpl final : public HttpServer {
  public:
-  ServerImpl(ServerOptions options, Handler handler, IsSlow is_slow, Uploads uploads)
-      : shared_(std::move(options), std::move(handler), std::move(is_slow), std::move(uploads)) {
+  ServerImpl(ServerOptions options, AtOnce at_once, Handler on_worker, Uploads uploads)
+      : shared_(std::move(options), std::move(at_once), std::move(on_worker), std::move(uploads)) {
     for (int i = 0; i < std::max(shared_.options.threads, 1); ++i)
       loops_.push_back(std::make_unique<ServerLoop>());
     acceptor_.emplace(loops_[0]->io);
@@ -187,13 +187,18 @@ class ServerImpl final : public HttpServer {
 }  // namespace
 
 StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const ServerOptions& options,
-                                                        Handler handler, IsSlow is_slow,
+                                                        AtOnce at_once, Handler on_worker,
                                                         Uploads uploads) {
-  auto server = std::make_unique<ServerImpl>(options, std::move(handler), std::move(is_slow),
+  auto server = std::make_unique<ServerImpl>(options, std::move(at_once), std::move(on_worker),
                                              std::move(uploads));
   FW_RETURN_IF_ERROR(server->Listen());
   server->Run();
   return server;
+}
+
+StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const ServerOptions& options,
+                                                        Handler handler) {
+  return Start(options, AtOnce(std::move(handler)), Handler());
 }
 
 }  // namespace flopwatch::net

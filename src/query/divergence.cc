@@ -145,10 +145,9 @@ std::optional<fleet::RatioTrend> TrendOf(store::Store& store, const Said& said, 
 
 StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
                                                       const DivergenceQuestion& question) {
-  if (query.store() == nullptr)
-    return absl::UnavailableError("divergence: there is no store to read");
-  store::Store& stored = *query.store();
-  const hardware::Catalog& catalog = query.catalog();
+  store::Store& stored = query.store();
+  const Memory& memory = query.memory();
+  const hardware::Catalog& catalog = memory.catalog();
   FW_ASSIGN_OR_RETURN(const std::vector<ApplicationClaim> claims, stored.Claims());
   absl::flat_hash_map<int32_t, const ApplicationClaim*> by_id;
   std::vector<int32_t> asked;
@@ -182,8 +181,8 @@ StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
   std::vector<Found> found;
   std::vector<store::JobWindow> windows;
   for (auto& [key, s] : said) {
-    Found& f = found.emplace_back(
-        Found{.key = key, .said = std::move(s), .record = query.jobs().FindJob(key), .window = {}});
+    Found& f = found.emplace_back(Found{
+        .key = key, .said = std::move(s), .record = memory.jobs().FindJob(key), .window = {}});
     if (f.said.claim == nullptr) continue;
     f.window = {std::max(f.said.sums.first_ts, question.window.from),
                 std::min(f.said.sums.last_ts, question.window.to)};
@@ -191,7 +190,7 @@ StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
   }
   const bool one = question.job.has_value();
   const bool exact =
-      question.exact || (one && !query.IsLarge() && !windows.empty() &&
+      question.exact || (one && !memory.IsLarge() && !windows.empty() &&
                          windows[0].window.to - windows[0].window.from <= kExactWindow);
   absl::flat_hash_map<int32_t, store::UsageSums> seen;
   bool raw = exact;
@@ -204,7 +203,7 @@ StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
     }
     for (store::JobUsage& u : usage) seen[u.job] = std::move(u.sums);
   }
-  const absl::flat_hash_map<int32_t, Holding> holdings = query.Holdings(windows);
+  const absl::flat_hash_map<int32_t, Holding> holdings = memory.Holdings(windows);
 
   ModelCache models;
   std::vector<JobDivergence> out;

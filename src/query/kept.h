@@ -75,15 +75,17 @@ class Kept : public KeptBase {
 
   // Made at once where there is none yet, or only one that is too old.
   std::shared_ptr<const T> Get() {
+    std::shared_ptr<const T> known = AtHand();
+    return known != nullptr ? known : Make();
+  }
+
+  // The same; null where it would have to be made. Never waits.
+  std::shared_ptr<const T> AtHand() {
     const Micros now = MonotonicNow();
-    {
-      MutexLock lock(mutex_);
-      if (!on_keeper_) asked_ = now;
-      if (value_ != nullptr &&
-          now - made_ <= (on_keeper_ ? period_ : std::max(kUsable, 3 * period_)))
-        return value_;
-    }
-    return Make();
+    MutexLock lock(mutex_);
+    if (!on_keeper_) asked_ = now;
+    const Micros usable = on_keeper_ ? period_ : std::max(kUsable, 3 * period_);
+    return value_ != nullptr && now - made_ <= usable ? value_ : nullptr;
   }
 
   // How old one gets before the next is made, `since_asked` after the last question; `period` is

@@ -65,7 +65,7 @@ Status Server::Parts::Open() {
 }
 
 Status Server::Parts::Listen() {
-  api::ApiParts parts;
+  api::ApiSources parts;
   parts.store = store.get();
   parts.ingest = ingest.get();
   parts.scraper = scraper.get();
@@ -77,8 +77,8 @@ Status Server::Parts::Listen() {
   api = std::make_unique<api::Api>(std::move(parts));
   FW_ASSIGN_OR_RETURN(
       http, net::HttpServer::Start(
-                options.http, [this](const net::Request& r) { return api->Handle(r); },
-                [this](const net::Request& r) { return api->IsSlow(r); }, api->Uploads()));
+                options.http, [this](const net::Request& r) { return api->AtOnce(r); },
+                [this](const net::Request& r) { return api->OnWorker(r); }, api->Uploads()));
   auto started = discovery::Discovery::Start(
       options.targets,
       [this](std::vector<net::ScrapeTarget> targets) { scraper->SetTargets(std::move(targets)); });

@@ -66,10 +66,13 @@ class FleetServerImpl final : public FleetServer {
     o.threads = options_.threads;
     // One connection a host and scraper, kept between scrapes.
     o.max_connections = std::max(4096, 4 * fleet_.hosts());
-    FW_ASSIGN_OR_RETURN(server_,
-                        net::HttpServer::Start(
-                            o, [this](const net::Request& r) { return Handle(r); },
-                            [](const net::Request& r) { return !r.path.starts_with("/node/"); }));
+    FW_ASSIGN_OR_RETURN(server_, net::HttpServer::Start(
+                                     o,
+                                     [this](const net::Request& r) -> std::optional<net::Response> {
+                                       if (!r.path.starts_with("/node/")) return std::nullopt;
+                                       return Handle(r);
+                                     },
+                                     [this](const net::Request& r) { return Handle(r); }));
     return absl::OkStatus();
   }
 

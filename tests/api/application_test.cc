@@ -198,7 +198,7 @@ class ApplicationApiTest : public ApiTest {
     now_ = Now();  // reports without a time mean this
   }
   void MakeApiThatWaits(Micros settle) {
-    ApiParts parts;
+    ApiSources parts;
     parts.join_settle = settle;
     MakeApi(std::move(parts));
   }
@@ -234,7 +234,7 @@ TEST_F(ApplicationApiTest, AReportComesBackInTheAnswers) {
   EXPECT_EQ(Text(answer, "/application/mfu_source"), "throughput");
   EXPECT_EQ(Text(answer, "/application/peak_source"), "hardware_table")
       << "no peak was claimed; telemetry saw A100s";
-  // An A100's BF16 peak: 108 SMs x 2048 FLOPs x 1.41 GHz = 311.9 TFLOP/s (flops.md 3.2); mean of
+  // An A100's BF16 peak: 108 SMs x 2048 FLOPs x 1.41 GHz = 311.9 TFLOP/s; mean of
   // 100 and 130 by 60 and 30 s.
   EXPECT_NEAR(Number(answer, "/application/peak_tflops"), 311.9, 0.05);
   EXPECT_NEAR(Number(answer, "/application/mfu"), 110 / 311.87, 1e-4);

@@ -147,7 +147,7 @@ TEST_F(DivergenceApiTest, ModelOfTheClaimDecides) {
       R"({"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,
     "num_attention_heads":32,"num_key_value_heads":8,"vocab_size":128256,
     "tie_word_embeddings":false})";
-  // flops.md 6.2: full attention counted at 32K; a healthy claim is some 1.3 times the OFU.
+  // Full attention counted at 32K; a healthy claim is some 1.3 times the OFU.
   Say(c, ApplicationField::kMfu, 0.52);
   EXPECT_EQ(Text(Of("100"), "/verdict"), "agrees");
   EXPECT_NEAR(Number(Of("100"), "/model/attention_share"), 0.364, 0.005);

@@ -113,10 +113,10 @@ TEST_F(StoredTest, AFrozenExporterIsToldByEverySource) {
     Scrape(kScrapes + k);
     Body same;
     same.Gpu(0, "GPU-F", kA100, R"(hpc_job="400")").Tensor(0.5).Clock(1410).Power(300).Energy(1e9);
-    pipeline_->Ingest("http://node3:9400/metrics", "node3", same, now_, 0);
+    ingest_->pipeline.Ingest({"http://node3:9400/metrics", "node3"}, same, now_, 0);
   }
   now_ += 5 * kSecond;
-  ASSERT_TRUE(pipeline_->Flush().ok());
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   const std::string begin = "?from=2026-09-21T14:20:00Z", end = "&to=2026-09-21T14:49:05Z";
   const auto live = Json("/api/v1/fleet" + begin);
   const auto live_job = Json("/api/v1/jobs/400" + begin);
@@ -202,10 +202,10 @@ TEST_F(StoredTest, OfflineSaysTheSameAsTheServer) {
   api_.reset();
   ingest_.reset();
   Open(/*read_only=*/true);
-  ApiParts parts;
+  ApiSources parts;
   parts.store = duck_.get();
   parts.catalog = &hardware::Catalog::Builtin();
-  api_ = std::make_unique<Api>(std::move(parts));
+  api_ = std::make_unique<CheckedApi>(std::move(parts));
   const auto offline = Json(jobs_url);
   ASSERT_EQ(Number(offline, "/total"), 4);
   for (int k = 0; k < 4; ++k) {

@@ -53,7 +53,7 @@ class TraceLibraryTest : public ApiTest {
     auto opened = TraceLibrary::Open(options_);
     ASSERT_TRUE(opened.ok()) << opened.status();
     library_ = *std::move(opened);
-    ApiParts parts;
+    ApiSources parts;
     parts.traces = library_.get();
     MakeApi(std::move(parts));
   }
@@ -298,8 +298,8 @@ TEST_F(TraceLibraryTest, AnUploadThroughARealServerGoesToDisk) {
   options_.max_upload_bytes = 200 << 20;
   Open();
   auto server = net::HttpServer::Start(
-      {.max_body_bytes = 1 << 20}, [&](const net::Request& r) { return api_->Handle(r); },
-      [&](const net::Request& r) { return api_->IsSlow(r); }, api_->Uploads());
+      {.max_body_bytes = 1 << 20}, [&](const net::Request& r) { return api_->AtOnce(r); },
+      [&](const net::Request& r) { return api_->OnWorker(r); }, api_->Uploads());
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string url = fmt::format("http://127.0.0.1:{}/api/v1/traces", (*server)->port());
   // Larger than any body the server keeps in memory: blanks between the events.

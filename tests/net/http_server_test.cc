@@ -24,8 +24,11 @@ Response Text(std::string body) {
 }
 
 std::unique_ptr<HttpServer> Serve(Handler handler, ServerOptions options = {},
-                                  IsSlow is_slow = {}) {
-  auto server = HttpServer::Start(options, std::move(handler), std::move(is_slow));
+                                  std::function<bool(const Request&)> is_slow = {}) {
+  const auto at_once = [handler, is_slow](const Request& r) {
+    return is_slow && is_slow(r) ? std::nullopt : std::optional<Response>(handler(r));
+  };
+  auto server = HttpServer::Start(options, at_once, handler);
   EXPECT_TRUE(server.ok()) << server.status();
   return server.ok() ? *std::move(server) : nullptr;
 }

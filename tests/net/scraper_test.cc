@@ -442,7 +442,7 @@ TEST(Scraper, AnAttemptLongerThanTheIntervalSkipsTicksAndNeverOverlaps) {
   ServerOptions options;
   options.workers = 4;
   const auto server = HttpServer::Start(
-      options,
+      options, [](const Request&) { return std::optional<Response>(); },
       [&](const Request&) {
         most = std::max(most.load(), ++running);
         std::this_thread::sleep_for(std::chrono::milliseconds(35));
@@ -450,8 +450,7 @@ TEST(Scraper, AnAttemptLongerThanTheIntervalSkipsTicksAndNeverOverlaps) {
         Response r;
         r.content_type = "text/plain";
         return r;
-      },
-      [](const Request&) { return true; });
+      });
   Collector c;
   const auto scraper = StartScraper(Fast(), &c);
   const std::string url = Local((*server)->port());

@@ -50,14 +50,14 @@ class UploadTest : public testing::Test {
       return std::make_shared<StringSink>(&sunk_);
     };
     auto server = HttpServer::Start(
-        options,
+        options, [](const Request&) { return std::optional<Response>(); },
         [](const Request& r) {
           Response out;
           out.body = std::string(r.sink != nullptr ? "sunk" : "kept") + " " +
                      std::to_string(r.body.size());
           return out;
         },
-        [](const Request&) { return true; }, std::move(uploads));
+        std::move(uploads));
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }

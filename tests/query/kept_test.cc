@@ -33,6 +33,15 @@ TEST(Kept, IsMadeWhenFirstAskedAndSharedAfterwards) {
   EXPECT_EQ(c.made, 1);
 }
 
+TEST(Kept, WhatIsNotAtHandIsNotMade) {
+  Counting c;
+  Kept<int> value(c.Make(), kMicrosPerMinute, c.Wanted());
+  EXPECT_EQ(value.AtHand(), nullptr);
+  EXPECT_EQ(c.made, 0);
+  const auto made = value.Get();
+  EXPECT_EQ(value.AtHand(), made);
+}
+
 TEST(Kept, IsMadeAnewWithoutAQuestionWaiting) {
   Counting c;
   Kept<int> value(c.Make(), kMicrosPerMinute, c.Wanted());

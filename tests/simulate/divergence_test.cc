@@ -245,9 +245,10 @@ TEST(DivergenceOfAStore, FindsTheMiscountsOfAFleetInItsHistory) {
   {
     auto store = store::OpenDuckDbStore({.directory = directory});
     ASSERT_TRUE(store.ok()) << store.status();
-    const query::Query query(
-        {.store = store->get(), .clock = [&] { return o.start + o.duration; }});
-    ASSERT_TRUE(query.ready().ok()) << query.ready();
+    const query::Memory memory({.clock = [&] { return o.start + o.duration; }},
+                               (*store)->LoadDimensions());
+    ASSERT_TRUE(memory.ready().ok()) << memory.ready();
+    const query::Query query(&memory, store->get());
     query::DivergenceQuestion question;
     question.window = {o.start, o.start + o.duration};
     const auto jobs = query::GatherDivergence(query, question);

@@ -1,0 +1,81 @@
+// The routes by subject, one file each (routes_*.cc), and what the handlers of each are given. A
+// handler that may answer on the event loop is given memory alone; one that needs the store gets a
+// `Query` or the store itself and runs on a worker. Everything given outlives the table.
+#ifndef FLOPWATCH_API_ROUTES_H_
+#define FLOPWATCH_API_ROUTES_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "api/arguments.h"
+#include "api/metrics.h"
+#include "api/route.h"
+#include "ingest/joiner.h"
+#include "ingest/pipeline.h"
+#include "net/scraper.h"
+#include "query/query.h"
+#include "uploads/traces.h"
+
+namespace flopwatch::api {
+
+// routes_status.cc: the server itself, its readiness, this document, the page.
+struct StatusSources {
+  const query::Memory* memory;
+  const ingest::Pipeline* pipeline;  // null offline
+  ingest::PipelineOptions limits;    // of the queue
+  std::function<store::StoreStats()> store_stats;
+  std::string version;
+  Micros started;
+};
+using PageFiles = std::function<std::optional<net::Response>(std::string_view path)>;
+void AddStatusRoutes(const StatusSources& sources, RouteTable* table);
+// `files` empty: a plain page with links.
+void AddPageRoutes(const PageFiles& files, RouteTable* table);
+
+// routes_fleet.cc, routes_jobs.cc
+void AddFleetRoutes(const query::Memory* memory, const query::Query* query, RouteTable* table);
+void AddJobRoutes(const query::Memory* memory, const query::Query* query, RouteTable* table);
+
+// routes_divergence.cc: MFU against OFU.
+void AddDivergenceRoutes(const query::Query* query, RouteTable* table);
+
+// routes_application.cc: what applications report. `reports` null: nobody takes any here.
+void AddApplicationRoutes(const query::Query* query, ingest::ApplicationIntake* reports,
+                          RouteTable* table);
+
+// routes_gpus.cc
+void AddGpuRoutes(const query::Memory* memory, const query::Query* query, RouteTable* table);
+
+// routes_targets.cc: exporters and nodes that push, and their health.
+struct TargetSources {
+  const query::Memory* memory;       // its clock, and when silence begins
+  const ingest::Pipeline* pipeline;  // null offline
+  const net::Scraper* scraper;       // null offline or push-only
+};
+void AddTargetRoutes(const TargetSources& sources, RouteTable* table);
+
+// routes_sql.cc
+void AddSqlRoutes(store::Store* store, RouteTable* table);
+
+// routes_traces.cc. `traces` null: there is no place for them.
+void AddTraceRoutes(uploads::TraceLibrary* traces, RouteTable* table);
+// Where the body of an upload goes as it arrives; `call` is of the route that takes it.
+bool IsTraceUpload(std::string_view method, std::string_view target);
+StatusOr<std::shared_ptr<net::UploadSink>> OpenTraceUpload(uploads::TraceLibrary* traces,
+                                                           const Call& call);
+
+// routes_push.cc: samples that are sent to us. Both null offline.
+void AddPushRoutes(ingest::Pipeline* pipeline, ingest::ScrapeJoiner* joiner, RouteTable* table);
+
+// routes_metrics.cc: /metrics. `fleet` makes what grows with the fleet and may read the store;
+// `fleet_at_hand` gives the kept snapshot of it, or null, and never waits.
+using MetricsAtHand = std::function<std::shared_ptr<const std::string>()>;
+void AddMetricsRoute(const ServerMetrics& server, MetricsAtHand fleet_at_hand,
+                     std::function<std::shared_ptr<const std::string>()> fleet, RouteTable* table);
+
+}  // namespace flopwatch::api
+
+#endif  // FLOPWATCH_API_ROUTES_H_
