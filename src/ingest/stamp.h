@@ -10,14 +10,13 @@
 // and are flagged kStaleRepeat. A run of them longer than max_span is a frozen exporter: kFrozen,
 // no weight, and its span is the time in which nothing new was said. What tells a repeat:
 //
-//   the row has                           it is a repeat when the same as before are
-//   ------------------------------------ ----------------------------------------------------------
-//   a total of elapsed SM cycles          that total: on a powered GPU it always moves
-//   else an energy total                  energy and tensor activity: energy may be printed
-//   coarsely else tensor activity above 0          all of tensor activity, energy, clock, SM
-//   activity, power,
-//                                         utilisation and cycle totals, to the last digit
-//   none of these                         never: an idle GPU may say the same for hours
+//   the row has                      it is a repeat when the same as before are
+//   -------------------------------  ----------------------------------------------------
+//   a total of elapsed SM cycles     that total: on a powered GPU it always moves
+//   else an energy total             energy and tensor activity: energy may be printed coarsely
+//   else tensor activity above 0     all of tensor activity, energy, clock, SM activity, power,
+//                                    utilisation and cycle totals, to the last digit
+//   none of these                    never: an idle GPU may say the same for hours
 //
 // Energy, clock and power of a MIG instance are its board's.
 //
@@ -29,12 +28,11 @@
 //
 // MIG. An instance's OFU uses the board's clock, which the decoder copies into its row. Who counts:
 //
-//   instances listed with it   the exporter gives tensor activity of   GPU's row     instances'
-//   rows
-//   -------------------------  --------------------------------------  ------------
-//   ---------------- no                         (any)                                   counts
-//   (none) yes                        an instance, or of nobody               kMigParent    count
-//   yes                        the GPU alone                           counts        no weight
+//   instances   tensor activity is given of   the GPU's row   the instances' rows
+//   ---------   ---------------------------   -------------   -------------------
+//   none        (any)                         counts          (none)
+//   listed      an instance, or nobody        kMigParent      count
+//   listed      the GPU alone                 counts          have no weight
 //
 // A kMigParent row carries board values (power) and no OFU, nor reasons for its absence.
 //
