@@ -1,12 +1,11 @@
 // The server's own share of ingest and of live answers.
 //
 //   ingest  bodies of 100 fields x 8 GPUs -> decode, job stamp, flags, live state, batch:
-//   CPU-seconds per million samples.
-//           The store accepts and forgets, so that its cost is not in the figure (bench_store has
-//           that). Beside it, in the same run, the decoder alone: what is left is the pipeline's.
+//           CPU-seconds per million samples. The store accepts and forgets, so that its cost is not
+//           in the figure (bench_store has that). Beside it, in the same run, the decoder alone:
+//           what is left is the pipeline's.
 //   live    100,000 GPUs, 2,000 jobs, all sending every ten seconds at the pace of the clock, while
-//   one thread asks: latency of snapshots and
-//           of whole API answers, and memory.
+//           one thread asks: latency of snapshots and of whole API answers, and memory.
 //
 //   bin/bench_live [ingest|live] [seconds]
 #include <fmt/format.h>

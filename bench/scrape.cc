@@ -3,10 +3,9 @@
 // does the same work for both.
 //
 //   bench_scrape [--targets 2000] [--rate 1250] [--seconds 8] [--rounds 3] [--body 42000|206000]
-//   bench_scrape --port PORT --paths FILE --rate 1438    the floor alone, on another server's
-//   chunked answers, until it is
-//                                                        killed; prints how many came (compare.py's
-//                                                        engine "receive")
+//   bench_scrape --port PORT --paths FILE --rate 1438
+//       the floor alone, on another server's chunked answers, until it is killed; prints how many
+//       came (compare.py's engine "receive")
 //
 // Bodies: 42 KB and 206 KB (dcgm-exporter on 8 GPUs with its default and with its full field list),
 // with Content-Length and in the 2 KiB chunks that Go sends. Rounds alternate, the least CPU of

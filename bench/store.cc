@@ -2,15 +2,17 @@
 // in the same run, what the raw values cost to copy and what delta + byte shuffle + deflate makes
 // of them.
 //
-//   bench_store --gpus 100000 --hours 1 --interval 10 --flush-rows 10000     the hour of the whole
-//   fleet bench_store --gpus 100000 --days 14 --interval 3600 --flush-rows 1667 --spread 1
-//                       two weeks of rollups of the whole fleet, cheaply: each GPU has one sample
-//                       an hour, that stands for the hour, and a minute has every 60th GPU, so hour
-//                       and fleet tables are as large as with 10 s samples
-//   --dir D --keep 1    leaves the data; --dir D --ask 1 only asks, again; --repeat N asks N times
-//   (the least counts)
-//   --seal-beside 1     the longest flush while another thread rolls up, seals and applies
-//   retention
+//   bench_store --gpus 100000 --hours 1 --interval 10 --flush-rows 10000
+//       the hour of the whole fleet
+//   bench_store --gpus 100000 --days 14 --interval 3600 --flush-rows 1667 --spread 1
+//       two weeks of rollups of the whole fleet, cheaply: each GPU has one sample an hour, that
+//       stands for the hour, and a minute has every 60th GPU, so hour and fleet tables are as large
+//       as with 10 s samples
+//   --dir D --keep 1
+//       leaves the data; --dir D --ask 1 only asks, again; --repeat N asks N times (the least
+//       counts)
+//   --seal-beside 1
+//       the longest flush while another thread rolls up, seals and applies retention
 //
 // The fleet: four GPU models, jobs on contiguous GPUs, 20 fields a GPU of which 11 are noisy (five
 // ratios with six decimals, power with three, energy, four byte rates), as in the measurements the

@@ -3,8 +3,7 @@
 // app.cc, help.cc and completion.cc see the library itself.
 //
 //   Args sub = app.Command("sql", "Read-only SQL on samples, rollups, jobs and GPUs");
-//   sub.Option("--max-rows", o->max_rows, "At most so many rows").Type("N").Range(1,
-//   100'000).ShowDefault();
+//   sub.Option("--max-rows", o->max_rows, "At most so many rows").Type("N").ShowDefault();
 //
 // Copies are the same command or option; valid as long as the command line's description. Before
 // parsing, one thread. What is bound (o->max_rows) is written while the line is parsed and must

@@ -1,12 +1,12 @@
 // The fleet's exporters on one port, as HTTP.
 //
-//   /node/NAME/metrics   exposition text of that host, chunked like Go's server
-//   /applications/metrics   what the training jobs that are running say of themselves, as a gateway
-//                        between them would have it; not with Pace::kStep
-//   /targets             Prometheus http_sd JSON; /targets.txt one URL a line
-//   /jobs.csv            who owned which GPU when (the static file of jobs/)
-//   /truth               what really happened, as JSON; ?from= and ?to= as flopwatch reads times
-//   /                    this list
+//   /node/NAME/metrics     exposition text of that host, chunked like Go's server
+//   /applications/metrics  what the training jobs that are running say of themselves, as a gateway
+//                          between them would have it; not with Pace::kStep
+//   /targets               Prometheus http_sd JSON; /targets.txt one URL a line
+//   /jobs.csv              who owned which GPU when (the static file of jobs/)
+//   /truth                 what really happened, as JSON; ?from= and ?to= as flopwatch reads times
+//   /                      this list
 //
 // A host that is down or whose exporter does not answer gives 503; after the last tick 410 Gone.
 #ifndef FLOPWATCH_SIMULATE_SERVE_H_

@@ -2,10 +2,12 @@
 // today, duckdb/ (embedded).
 //
 // Layout of a data directory (docs/store.md):
-//   LOCK                    one writer process at a time
-//   meta.duckdb             schema version, entities, models, jobs, intervals, segments, and the
-//   rollups of open days hot/journal-*.log       flushes not yet in a segment hot/seg-*.duckdb rows
-//   as they arrive; one file spans one hour of arrival; appended only, no index, no key
+//   LOCK                   one writer process at a time
+//   meta.duckdb            schema version, entities, models, jobs, intervals, segments, and the
+//                          rollups of open days
+//   hot/journal-*.log      flushes not yet in a segment
+//   hot/seg-*.duckdb       rows as they arrive; one file spans one hour of arrival; appended only,
+//                          no index, no key
 //   sealed/samples/day=…/hour=…/*.parquet      GPU-sorted, zstd
 //   sealed/gpu_minute/day=… job_minute/… gpu_hour/… fleet_minute/…
 //

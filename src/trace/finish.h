@@ -11,8 +11,7 @@ namespace flopwatch::trace {
 //  - launch: GPU row <-> launch call of the same correlation (both within this rank: importers of
 //    multi-process files make a rank a process). The first GPU row of a call is the call's.
 //  - op: the innermost of RankTrace::op_links where the trace has them; else the innermost kCpuOp
-//  row
-//    on the launch call's thread that encloses the call's start; without a launch call, the
+//    row on the launch call's thread that encloses the call's start; without a launch call, the
 //    operator of the same external id.
 //  - parent: innermost enclosing row of the same thread among kCpuOp, kUserAnnotation,
 //    kPythonFunction, kRuntime, kDriver. Of two rows with equal times the first of the file

@@ -2,8 +2,7 @@
 // are in the weight already.
 //   forward     2 * B * Cout * prod(output spatial) * Cin/groups * prod(k)
 //   transposed  the same with the spatial size of the input
-//   backward    each of grad_input and grad_weight is as much as the forward pass (the bias
-//   nothing)
+//   backward    each of grad_input and grad_weight as much as forward (the bias nothing)
 #include <algorithm>
 
 #include "trace/ops/formulas.h"
