@@ -84,130 +84,60 @@ enum class ShareRule : uint8_t {
 struct UsageSumSpec {
   UsageSum sum;
   std::string_view stem;  // of its rollup columns and its reason: "tensor_missing", a unit follows
-  SumUnit unit = SumUnit::kSeconds;
-  ShareRule share = ShareRule::kOfGpu;
-  UsageSum weight = UsageSum::kCount;  // of a value: the seconds its mean is over; kCount = none
-  std::string_view view = {}, mean = {},
-                   json = {};  // SQL column; SQL column and JSON key of the mean; JSON key
+  SumUnit unit;
+  ShareRule share;
+  UsageSum weight;  // of a value: the seconds its mean is over; kCount = it is no value
+  std::string_view view, mean, json;  // SQL column; SQL column and JSON key of the mean; JSON key
+  uint32_t flag;                      // of the rows whose seconds it has
   // Where UsageSums has it (both null: the count of samples).
-  double UsageSums::*own = nullptr;
+  double UsageSums::*own;
   double OfuSums::*of_ofu = nullptr;
-  uint32_t flag = 0;   // of the rows whose seconds it has
   bool stored = true;  // false: not a column but found out when sums are read
 };
 
 // In the order of UsageSum.
-inline constexpr std::array<UsageSumSpec, kUsageSumCount> kUsageSums = {{
-    {.sum = UsageSum::kSamples,
-     .stem = "samples",
-     .unit = SumUnit::kCount,
-     .share = ShareRule::kWhole,
-     .view = "samples",
-     .json = "samples"},
-    {.sum = UsageSum::kObserved,
-     .stem = "observed",
-     .view = "gpu_seconds",
-     .json = "observed_gpu_seconds",
-     .of_ofu = &OfuSums::observed_s},
-    {.sum = UsageSum::kComputable,
-     .stem = "computable",
-     .view = "computable_s",
-     .json = "computable_gpu_seconds",
-     .of_ofu = &OfuSums::computable_s},
-    {.sum = UsageSum::kWork,
-     .stem = "tensor",
-     .unit = SumUnit::kMhzSeconds,
-     .weight = UsageSum::kComputable,
-     .view = "ofu_s",
-     .mean = "ofu",
-     .of_ofu = &OfuSums::ofu_s},
-    {.sum = UsageSum::kTensor,
-     .stem = "tensor",
-     .weight = UsageSum::kTensorSpan,
-     .mean = "tensor_active",
-     .own = &UsageSums::tensor_s},
-    {.sum = UsageSum::kTensorSpan, .stem = "tensor_span", .own = &UsageSums::tensor_span_s},
-    {.sum = UsageSum::kClock,
-     .stem = "clock",
-     .unit = SumUnit::kMhzSeconds,
-     .weight = UsageSum::kClockSpan,
-     .mean = "sm_clock_mhz",
-     .own = &UsageSums::clock_mhz_s},
-    {.sum = UsageSum::kClockSpan, .stem = "clock_span", .own = &UsageSums::clock_span_s},
-    {.sum = UsageSum::kSmActive,
-     .stem = "sm_active",
-     .weight = UsageSum::kSmActiveSpan,
-     .mean = "sm_active",
-     .own = &UsageSums::sm_active_s},
-    {.sum = UsageSum::kSmActiveSpan, .stem = "sm_active_span", .own = &UsageSums::sm_active_span_s},
-    {.sum = UsageSum::kGpuUtil,
-     .stem = "gpu_util",
-     .weight = UsageSum::kGpuUtilSpan,
-     .mean = "gpu_util",
-     .own = &UsageSums::gpu_util_s},
-    {.sum = UsageSum::kGpuUtilSpan, .stem = "gpu_util_span", .own = &UsageSums::gpu_util_span_s},
-    {.sum = UsageSum::kEnergy,
-     .stem = "energy",
-     .unit = SumUnit::kJoules,
-     .share = ShareRule::kOfBoard,
-     .weight = UsageSum::kPowerSpan,
-     .view = "energy_j",
-     .mean = "power_w",
-     .json = "energy_j",
-     .own = &UsageSums::power_j},
-    {.sum = UsageSum::kPowerSpan,
-     .stem = "power_span",
-     .share = ShareRule::kOfBoard,
-     .own = &UsageSums::power_span_s},
-    {.sum = UsageSum::kTensorMissing,
-     .stem = "tensor_missing",
-     .view = "tensor_missing_s",
-     .json = "lost_s.tensor_missing",
-     .own = &UsageSums::tensor_missing_s,
-     .flag = kTensorMissing},
-    {.sum = UsageSum::kClockMissing,
-     .stem = "clock_missing",
-     .view = "clock_missing_s",
-     .json = "lost_s.clock_missing",
-     .own = &UsageSums::clock_missing_s,
-     .flag = kClockMissing},
-    {.sum = UsageSum::kModelUnknown,
-     .stem = "model_unknown",
-     .view = "model_unknown_s",
-     .json = "lost_s.model_unknown",
-     .own = &UsageSums::model_unknown_s,
-     .flag = kModelUnknown,
-     .stored = false},
-    {.sum = UsageSum::kDeadCounter,
-     .stem = "dead_counter",
-     .view = "dead_counter_s",
-     .json = "lost_s.dead_counter",
-     .own = &UsageSums::dead_counter_s,
-     .flag = kDeadCounter},
-    {.sum = UsageSum::kOutOfRange,
-     .stem = "out_of_range",
-     .view = "out_of_range_s",
-     .json = "lost_s.out_of_range",
-     .own = &UsageSums::out_of_range_s,
-     .flag = kOutOfRange},
-    {.sum = UsageSum::kStale,
-     .stem = "stale",
-     .view = "stale_s",
-     .json = "stale_s",
-     .own = &UsageSums::stale_s,
-     .flag = kStaleRepeat},
-    {.sum = UsageSum::kCycles,
-     .stem = "cycles",
-     .view = "cycles_s",
-     .own = &UsageSums::cycle_path_s,
-     .flag = kCyclePath},
-    {.sum = UsageSum::kFrozen,
-     .stem = "frozen",
-     .view = "frozen_s",
-     .json = "frozen_s",
-     .own = &UsageSums::frozen_s,
-     .flag = kFrozen},
-}};
+inline constexpr auto kUsageSums = [] {
+  using S = UsageSum;
+  using U = UsageSums;
+  using O = OfuSums;
+  constexpr auto kS = SumUnit::kSeconds, kMhz = SumUnit::kMhzSeconds, kJ = SumUnit::kJoules;
+  constexpr auto kGpu = ShareRule::kOfGpu, kBoard = ShareRule::kOfBoard;
+  constexpr auto kRow = ShareRule::kWhole;
+  constexpr auto kNone = S::kCount;
+  return std::array<UsageSumSpec, kUsageSumCount>{{
+      {S::kSamples, "samples", SumUnit::kCount, kRow, kNone, "samples", "", "samples", 0, nullptr},
+      {S::kObserved, "observed", kS, kGpu, kNone, "gpu_seconds", "", "observed_gpu_seconds", 0,
+       nullptr, &O::observed_s},
+      {S::kComputable, "computable", kS, kGpu, kNone, "computable_s", "", "computable_gpu_seconds",
+       0, nullptr, &O::computable_s},
+      {S::kWork, "tensor", kMhz, kGpu, S::kComputable, "ofu_s", "ofu", "", 0, nullptr, &O::ofu_s},
+      {S::kTensor, "tensor", kS, kGpu, S::kTensorSpan, "", "tensor_active", "", 0, &U::tensor_s},
+      {S::kTensorSpan, "tensor_span", kS, kGpu, kNone, "", "", "", 0, &U::tensor_span_s},
+      {S::kClock, "clock", kMhz, kGpu, S::kClockSpan, "", "sm_clock_mhz", "", 0, &U::clock_mhz_s},
+      {S::kClockSpan, "clock_span", kS, kGpu, kNone, "", "", "", 0, &U::clock_span_s},
+      {S::kSmActive, "sm_active", kS, kGpu, S::kSmActiveSpan, "", "sm_active", "", 0,
+       &U::sm_active_s},
+      {S::kSmActiveSpan, "sm_active_span", kS, kGpu, kNone, "", "", "", 0, &U::sm_active_span_s},
+      {S::kGpuUtil, "gpu_util", kS, kGpu, S::kGpuUtilSpan, "", "gpu_util", "", 0, &U::gpu_util_s},
+      {S::kGpuUtilSpan, "gpu_util_span", kS, kGpu, kNone, "", "", "", 0, &U::gpu_util_span_s},
+      {S::kEnergy, "energy", kJ, kBoard, S::kPowerSpan, "energy_j", "power_w", "energy_j", 0,
+       &U::power_j},
+      {S::kPowerSpan, "power_span", kS, kBoard, kNone, "", "", "", 0, &U::power_span_s},
+      {S::kTensorMissing, "tensor_missing", kS, kGpu, kNone, "tensor_missing_s", "",
+       "lost_s.tensor_missing", kTensorMissing, &U::tensor_missing_s},
+      {S::kClockMissing, "clock_missing", kS, kGpu, kNone, "clock_missing_s", "",
+       "lost_s.clock_missing", kClockMissing, &U::clock_missing_s},
+      {S::kModelUnknown, "model_unknown", kS, kGpu, kNone, "model_unknown_s", "",
+       "lost_s.model_unknown", kModelUnknown, &U::model_unknown_s, nullptr, /*stored=*/false},
+      {S::kDeadCounter, "dead_counter", kS, kGpu, kNone, "dead_counter_s", "",
+       "lost_s.dead_counter", kDeadCounter, &U::dead_counter_s},
+      {S::kOutOfRange, "out_of_range", kS, kGpu, kNone, "out_of_range_s", "", "lost_s.out_of_range",
+       kOutOfRange, &U::out_of_range_s},
+      {S::kStale, "stale", kS, kGpu, kNone, "stale_s", "", "stale_s", kStaleRepeat, &U::stale_s},
+      {S::kCycles, "cycles", kS, kGpu, kNone, "cycles_s", "", "", kCyclePath, &U::cycle_path_s},
+      {S::kFrozen, "frozen", kS, kGpu, kNone, "frozen_s", "", "frozen_s", kFrozen, &U::frozen_s},
+  }};
+}();
 
 constexpr const UsageSumSpec& SpecOf(UsageSum sum) { return kUsageSums[static_cast<size_t>(sum)]; }
 

@@ -30,7 +30,7 @@ void ScrapeJoiner::Batch::Add(const Origin& origin, const telemetry::MetricSerie
   if (sender.name.empty())
     sender = {std::string(origin.name), std::string(origin.node), origin.kind, {}};
   for (const telemetry::MetricPoint& point : series.points) {
-    std::string& text = sender.texts[point.ts];
+    std::string& text = sender.bodies[point.ts].text;
     text += series_;
     telemetry::AppendPoint(point, &text);
     ++points;
@@ -49,8 +49,9 @@ void ScrapeJoiner::Add(Batch batch) {
         sender.kind = from.kind;
       }
       if (sender.node.empty()) sender.node = std::move(from.node);
-      for (auto& [ts, text] : from.texts) {
+      for (auto& [ts, more] : from.bodies) {
         Body& body = sender.bodies[ts];
+        std::string& text = more.text;
         bytes_ += text.size();
         if (body.text.empty()) {
           body.text = std::move(text);
@@ -65,38 +66,37 @@ void ScrapeJoiner::Add(Batch batch) {
   // Not more than fits: the sender waits meanwhile.
   if (waiting > options_.max_bytes || options_.settle <= 0) {
     MutexLock ingesting(ingest_mutex_);
-    Ingest(Take(options_.settle <= 0 ? std::numeric_limits<Micros>::max() : 0,
-                options_.max_bytes / 2));
+    HandOn(options_.settle <= 0 ? std::numeric_limits<Micros>::max() : 0, options_.max_bytes / 2);
   }
 }
 
-std::vector<ScrapeJoiner::Ready> ScrapeJoiner::Take(Micros touched_before, size_t keep_bytes) {
-  std::vector<Ready> ready;
-  MutexLock lock(mutex_);
-  const bool crowded = senders_.size() > kMaxSenders;
-  for (auto it = senders_.begin(); it != senders_.end();) {
-    Sender& sender = it->second;
-    while (!sender.bodies.empty()) {
-      auto first = sender.bodies.begin();
-      if (first->second.touched >= touched_before && bytes_ <= keep_bytes && !crowded) break;
-      bytes_ -= first->second.text.size();
-      ready.push_back(
-          {sender.name, sender.node, sender.kind, std::move(first->second.text), first->first});
-      sender.bodies.erase(first);
+void ScrapeJoiner::HandOn(Micros touched_before, size_t keep_bytes) {
+  std::vector<Sender> ready;
+  {
+    MutexLock lock(mutex_);
+    const bool crowded = senders_.size() > kMaxSenders;
+    for (auto it = senders_.begin(); it != senders_.end();) {
+      Sender& sender = it->second;
+      Sender part = {sender.name, sender.node, sender.kind, {}};
+      while (!sender.bodies.empty()) {
+        const auto first = sender.bodies.begin();
+        if (first->second.touched >= touched_before && bytes_ <= keep_bytes && !crowded) break;
+        bytes_ -= first->second.text.size();
+        part.bodies.insert(sender.bodies.extract(first));
+      }
+      if (!part.bodies.empty()) ready.push_back(std::move(part));
+      it = sender.bodies.empty() ? senders_.erase(it) : std::next(it);
     }
-    it = sender.bodies.empty() ? senders_.erase(it) : std::next(it);
   }
-  return ready;
-}
-
-void ScrapeJoiner::Ingest(const std::vector<Ready>& ready) {
-  for (const Ready& r : ready)
-    pipeline_->Ingest({r.name, r.node, r.kind}, r.text, r.ts, kMaxShards - 1);
+  for (const Sender& r : ready) {
+    for (const auto& [ts, body] : r.bodies)
+      pipeline_->Ingest({r.name, r.node, r.kind}, body.text, ts, kMaxShards - 1);
+  }
 }
 
 void ScrapeJoiner::Flush() {
   MutexLock ingesting(ingest_mutex_);
-  Ingest(Take(std::numeric_limits<Micros>::max(), 0));
+  HandOn(std::numeric_limits<Micros>::max(), 0);
 }
 
 void ScrapeJoiner::Run(std::stop_token stop) {
@@ -108,7 +108,7 @@ void ScrapeJoiner::Run(std::stop_token stop) {
     }
     if (stop.stop_requested()) return;
     MutexLock ingesting(ingest_mutex_);
-    Ingest(Take(MonotonicNow() - options_.settle, std::numeric_limits<size_t>::max()));
+    HandOn(MonotonicNow() - options_.settle, std::numeric_limits<size_t>::max());
   }
 }
 

@@ -28,6 +28,17 @@
 namespace flopwatch::ingest {
 
 class ScrapeJoiner {
+  struct Body {
+    std::string text;
+    Micros touched = 0;  // monotonic
+  };
+  struct Sender {
+    std::string name, node;
+    SourceKind kind = SourceKind::kRemoteWrite;
+    std::map<Micros, Body> bodies;
+  };
+  using Senders = std::map<std::string, Sender>;  // by Origin::Text()
+
  public:
   struct Options {
     // A Prometheus sends what it has after at most five seconds (queue_config.batch_send_deadline).
@@ -45,35 +56,16 @@ class ScrapeJoiner {
 
    private:
     friend class ScrapeJoiner;
-    struct Sender {
-      std::string name, node;
-      SourceKind kind = SourceKind::kRemoteWrite;
-      std::map<Micros, std::string> texts;
-    };
-    std::map<std::string, Sender> senders_;  // by Origin::Text()
+    Senders senders_;
     std::string series_;
   };
   void Add(Batch batch);
   void Flush();  // all of it, settled or not
 
  private:
-  struct Body {
-    std::string text;
-    Micros touched = 0;  // monotonic
-  };
-  struct Sender {
-    std::string name, node;
-    SourceKind kind = SourceKind::kRemoteWrite;
-    std::map<Micros, Body> bodies;
-  };
-  struct Ready {
-    std::string name, node;
-    SourceKind kind;
-    std::string text;
-    Micros ts;
-  };
-  std::vector<Ready> Take(Micros touched_before, size_t keep_bytes) FW_REQUIRES(ingest_mutex_);
-  void Ingest(const std::vector<Ready>& ready) FW_REQUIRES(ingest_mutex_);
+  // Hands on the bodies not touched since, and the oldest of each sender while more than
+  // `keep_bytes` wait.
+  void HandOn(Micros touched_before, size_t keep_bytes) FW_REQUIRES(ingest_mutex_);
   void Run(std::stop_token stop);
 
   Pipeline* const pipeline_;
@@ -82,7 +74,7 @@ class ScrapeJoiner {
   // Bodies of a source go on in order of time.
   Mutex ingest_mutex_ FW_ACQUIRED_BEFORE(mutex_);
   CondVar wake_;
-  std::map<std::string, Sender> senders_ FW_GUARDED_BY(mutex_);  // by Origin::Text()
+  Senders senders_ FW_GUARDED_BY(mutex_);
   size_t bytes_ FW_GUARDED_BY(mutex_) = 0;
   std::jthread thread_;
 };

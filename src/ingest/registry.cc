@@ -301,15 +301,6 @@ std::vector<EntityRecord> Registry::Entities() const {
   return out;
 }
 
-std::vector<ModelRecord> Registry::Models() const {
-  ReaderLock lock(mutex_);
-  std::vector<ModelRecord> out;
-  for (const ModelRecord& m : models_) {
-    if (m.id != 0) out.push_back(m);
-  }
-  return out;
-}
-
 size_t Registry::node_count() const {
   ReaderLock lock(mutex_);
   return gpus_of_node_.size();

@@ -78,7 +78,6 @@ class Registry {
   // quick and must not call back.
   void ForEachEntity(absl::FunctionRef<void(const store::EntityRecord&)> visit) const;
   std::vector<store::EntityRecord> Entities() const;
-  std::vector<store::ModelRecord> Models() const;
   size_t entity_count() const;
   size_t node_count() const;
   uint64_t version() const;    // changes with every change

@@ -50,8 +50,8 @@ class Writer {
   // the destructor accounts for what was added.
   class Session {
    public:
-    Session(Writer* writer, int shard) FW_NO_THREAD_ANALYSIS;
-    ~Session() FW_NO_THREAD_ANALYSIS;
+    Session(Writer* writer, int shard);
+    ~Session();
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
     // `values[0..count)` by FieldId, valid where header.present says so.

@@ -52,6 +52,23 @@ TEST_F(PipelineTest, SpansTelescopeToTheMillisecond) {
   EXPECT_EQ(total, 1'000'033);
 }
 
+TEST_F(PipelineTest, ASourceIsKnownByTheTextOfItsOrigin) {
+  for (const SourceKind kind :
+       {SourceKind::kExporter, SourceKind::kPush, SourceKind::kRemoteWrite, SourceKind::kOtlp}) {
+    ingest_->pipeline.Ingest({"gpu1:9400", "gpu1", kind}, "", kMinute, 0);
+    ingest_->pipeline.Ingest({"gpu1:9400", "gpu1", kind}, "", kMinute + kS, 0);
+  }
+  std::vector<std::string> texts;
+  for (const SourceInfo& s : ingest_->pipeline.Sources()) {
+    EXPECT_EQ(s.node, "gpu1");
+    EXPECT_EQ(s.stats.scrapes, 2u);
+    EXPECT_EQ(s.kind == SourceKind::kExporter, !s.source.starts_with("push:"));
+    texts.push_back(s.source);
+  }
+  EXPECT_EQ(texts, (std::vector<std::string>{"gpu1:9400", "push:gpu1:9400", "push:gpu1:9400/otlp",
+                                             "push:gpu1:9400/remote_write"}));
+}
+
 TEST_F(PipelineTest, TwoJobsOnOneGpuAreOneRowAndHalfEach) {
   const auto body = [](double t) {
     Body b;

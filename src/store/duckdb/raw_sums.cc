@@ -15,8 +15,8 @@ namespace {
 
 using efficiency::CountedFor;
 
-// What keeps a row from being one that all values and no flag say everything of. kModelUnknown does
-// not: the model is looked up when reading.
+// Flags that keep a row from the fast path. kModelUnknown does not: the model is looked up when
+// reading.
 constexpr uint32_t kIrregular = efficiency::kNoWork | efficiency::kStaleRepeat |
                                 efficiency::kCyclePath | efficiency::kMigParent |
                                 efficiency::kFrozen;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <initializer_list>
 #include <map>
 #include <utility>
 #include <vector>
@@ -77,19 +76,6 @@ std::string NoFlag(uint32_t flags) { return fmt::format("r.flags & {} = 0", flag
 // The time a sample of a GPU stands for: none where the exporter said nothing new in it.
 std::string SpanOfSample() {
   return Cat("CASE WHEN ", NoFlag(efficiency::kFrozen), " THEN r.span_ms ELSE 0 END / 1e3");
-}
-
-// The name of a number on disk: CASE source WHEN 2 THEN 'static' ELSE 'labels' END. The last name
-// stands for every other number as well.
-template <typename Kind>
-std::string NameOf(std::string_view column,
-                   std::initializer_list<std::pair<Kind, std::string_view>> names) {
-  std::string sql = Cat("CASE ", column);
-  for (const auto& [kind, name] : names) {
-    if (&name == &(names.end() - 1)->second) return Cat(sql, " ELSE '", name, "' END");
-    CatTo(&sql, " WHEN ", static_cast<int>(kind), " THEN '", name, "'");
-  }
-  return sql;
 }
 
 // samples, link_samples, ...: raw rows.
@@ -273,14 +259,12 @@ std::string ApplicationView(const Layout& layout) {
 
 // Views of the describing tables.
 std::vector<std::string> DescribingViews() {
-  const auto source = [](std::string_view column) {
-    return NameOf<jobs::Source>(
-        column, {{jobs::Source::kStaticFile, "static"}, {jobs::Source::kLabels, "labels"}});
-  };
+  const std::string source = fmt::format("source WHEN {} THEN 'static' ELSE 'labels' END AS source",
+                                         static_cast<int>(jobs::Source::kStaticFile));
   const std::string kind_of_field =
-      NameOf<telemetry::FieldKind>("kind", {{telemetry::FieldKind::kRatio, "ratio"},
-                                            {telemetry::FieldKind::kGauge, "gauge"},
-                                            {telemetry::FieldKind::kCounter, "counter"}});
+      fmt::format("CASE kind WHEN {} THEN 'ratio' WHEN {} THEN 'gauge' ELSE 'counter' END AS kind",
+                  static_cast<int>(telemetry::FieldKind::kRatio),
+                  static_cast<int>(telemetry::FieldKind::kGauge));
   const std::string is_gpu = fmt::format("e.kind IN ({}, {})", static_cast<int>(EntityKind::kGpu),
                                          static_cast<int>(EntityKind::kGpuInstance));
   return {
@@ -294,17 +278,17 @@ std::vector<std::string> DescribingViews() {
       "CREATE OR REPLACE VIEW models AS SELECT name AS model, tensor_clock_max_mhz, "
       "nullif(sm_count, 0) AS sm_count, nullif(tdp_w, 0) AS tdp_w, half_rate FROM dim.models",
       Cat("CREATE OR REPLACE VIEW jobs AS SELECT key AS job, name, user_name AS user, workflow, "
-          "cluster, ",
-          source("source"), " AS source FROM dim.jobs"),
+          "cluster, CASE ",
+          source, " FROM dim.jobs"),
       Cat("CREATE OR REPLACE VIEW job_intervals AS SELECT j.key AS job, e.uuid AS gpu, "
           "nullif(e.gpu_instance, -1) AS gpu_instance, e.node, nullif(v.rank, -1) AS rank, "
-          "v.from_ts AS started, v.to_ts AS ended, ",
-          source("v.source"),
-          " AS source, v.entity FROM (SELECT * FROM meta.intervals QUALIFY row_number() OVER "
+          "v.from_ts AS started, v.to_ts AS ended, CASE v.",
+          source,
+          ", v.entity FROM (SELECT * FROM meta.intervals QUALIFY row_number() OVER "
           "(PARTITION BY id ORDER BY seq DESC) = 1) v LEFT JOIN dim.jobs j ON j.id = v.job LEFT "
           "JOIN dim.entities e ON e.id = v.entity WHERE v.to_ts IS NULL OR v.to_ts > v.from_ts"),
       Cat("CREATE OR REPLACE VIEW fields AS SELECT column_name AS field, unit, ", kind_of_field,
-          " AS kind, help FROM meta.fields"),
+          ", help FROM meta.fields"),
       "CREATE OR REPLACE VIEW sealed_files AS SELECT tbl AS \"table\", path, rows, bytes, min_ts, "
       "max_ts FROM meta.files",
   };

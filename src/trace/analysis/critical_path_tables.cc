@@ -14,14 +14,78 @@ namespace {
 
 constexpr size_t kTopEvents = 30;
 
-StatusOr<AnalysisTables> RunCriticalPathTables(const AnalysisInput& input) {
-  const RankView* view = nullptr;
-  for (const auto& candidate : input.ranks()) {
-    if (!input.options().rank || candidate->rank().rank == *input.options().rank) {
-      view = candidate.get();
-      break;
-    }
+struct PathSums {
+  int64_t edges = 0;
+  Nanos time = 0;
+  void Add(Nanos t) {
+    ++edges;
+    time += t;
   }
+};
+
+// Time on the path by name, longest first. HTA adds the gap after a kernel to the kernel, and adds
+// up by the short name.
+std::vector<std::pair<std::string, PathSums>> TimeByName(const RankView& view,
+                                                         const CriticalPath& path) {
+  const bool hta = view.options().hta;
+  absl::flat_hash_map<NameId, PathSums> by_name;
+  for (const PathStep& step : path.steps) {
+    if (step.row != kNoRow && (hta || step.edge == PathEdge::kOperator))
+      by_name[view.events().name[step.row]].Add(step.duration);
+  }
+  std::map<std::string, PathSums> by_text;
+  for (const auto& [name, sums] : by_name) {
+    const std::string_view text = view.set().names.Text(name);
+    PathSums& of = by_text[hta ? ShortName(text) : std::string(text)];
+    of.edges += sums.edges;
+    of.time += sums.time;
+  }
+  std::vector<std::pair<std::string, PathSums>> out(by_text.begin(), by_text.end());
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto& a, const auto& b) { return a.second.time > b.second.time; });
+  return out;
+}
+
+void AddPathNotes(const RankView& view, const CriticalPath& path, Table* out) {
+  const AnalysisOptions& options = view.options();
+  out->notes.push_back(fmt::format(
+      "window: rank {}, {}, {:.3f} ms; the path has {:.3f} ms of work, the rest of the window "
+      "nobody worked on it",
+      view.rank().rank,
+      options.annotation.empty()
+          ? std::string("the whole trace")
+          : fmt::format("'{}', instance {}", options.annotation, options.instance),
+      static_cast<double>(path.window.end - path.window.begin) / 1e6,
+      static_cast<double>(path.total) / 1e6));
+  if (!path.sync_rows) {
+    out->notes.push_back(options.hta
+                             ? std::string("the trace has no rows of synchronisation (cuda_sync): "
+                                           "HTA's path does not know what calls waited for")
+                             : fmt::format("the trace has no rows of synchronisation (cuda_sync): "
+                                           "{} waits were inferred from times",
+                                           path.inferred));
+  }
+  if (path.dropped > 0)
+    out->notes.push_back(fmt::format(
+        "{} edges ran in a circle (times contradict each other) and were left out", path.dropped));
+}
+
+Table GraphTable(const RankView& view, const CriticalPath& path) {
+  Table graph;
+  graph.columns = ColumnsOf({"rank", "#nodes", "#edges", "#critical_nodes", "#critical_edges",
+                             "total_duration_us", "window_us", "share_of_window"});
+  graph.rows.push_back(
+      {int64_t{view.rank().rank}, static_cast<int64_t>(path.nodes),
+       static_cast<int64_t>(path.edges),
+       path.steps.empty() ? int64_t{0} : static_cast<int64_t>(path.steps.size() + 1),
+       static_cast<int64_t>(path.steps.size()), MicrosCell(path.total),
+       MicrosCell(path.window.end - path.window.begin),
+       ShareCell(MicrosOf(path.total), MicrosOf(path.window.end - path.window.begin))});
+  return graph;
+}
+
+StatusOr<AnalysisTables> CriticalPathTables(const AnalysisInput& input) {
+  const RankView* view = AskedRank(input);
   if (view == nullptr) {
     return absl::NotFoundError(
         input.ranks().empty()
@@ -29,35 +93,12 @@ StatusOr<AnalysisTables> RunCriticalPathTables(const AnalysisInput& input) {
             : fmt::format("rank {} is not loaded", input.options().rank.value_or(0)));
   }
   FW_ASSIGN_OR_RETURN(const CriticalPath path, FindCriticalPath(*view));
-  struct Sums {
-    int64_t edges = 0;
-    Nanos time = 0;
-  };
-  std::map<PathBound, Sums> bounds;
-  std::map<PathEdge, Sums> types;
-  absl::flat_hash_map<NameId, Sums> by_name;
+  std::map<PathBound, PathSums> bounds;
+  std::map<PathEdge, PathSums> types;
   for (const PathStep& step : path.steps) {
-    for (Sums* sums : {&bounds[step.bound], &types[step.edge]}) {
-      ++sums->edges;
-      sums->time += step.duration;
-    }
-    // HTA adds the gap after a kernel to the kernel.
-    if (step.row == kNoRow || (!input.options().hta && step.edge != PathEdge::kOperator)) continue;
-    Sums& of_name = by_name[view->events().name[step.row]];
-    ++of_name.edges;
-    of_name.time += step.duration;
+    bounds[step.bound].Add(step.duration);
+    types[step.edge].Add(step.duration);
   }
-  std::map<std::string, Sums> shortened;  // HTA adds up by the short name
-  for (const auto& [name, sums] : by_name) {
-    const std::string_view text = input.set().names.Text(name);
-    Sums& of = shortened[input.options().hta ? ShortName(text) : std::string(text)];
-    of.edges += sums.edges;
-    of.time += sums.time;
-  }
-  std::vector<std::pair<std::string, Sums>> events(shortened.begin(), shortened.end());
-  std::stable_sort(events.begin(), events.end(),
-                   [](const auto& a, const auto& b) { return a.second.time > b.second.time; });
-
   const auto share = [&](Nanos t) { return ShareCell(MicrosOf(t), MicrosOf(path.total)); };
   Table summary;
   summary.columns = ColumnsOf({"bound_by", "duration_us", "%share", "#edges"});
@@ -68,26 +109,7 @@ StatusOr<AnalysisTables> RunCriticalPathTables(const AnalysisInput& input) {
   std::stable_sort(summary.rows.begin(), summary.rows.end(), [](const auto& a, const auto& b) {
     return std::get<double>(a[1]) > std::get<double>(b[1]);
   });
-  summary.notes.push_back(fmt::format(
-      "window: rank {}, {}, {:.3f} ms; the path has {:.3f} ms of work, the rest of the window "
-      "nobody worked on it",
-      view->rank().rank,
-      input.options().annotation.empty()
-          ? std::string("the whole trace")
-          : fmt::format("'{}', instance {}", input.options().annotation, input.options().instance),
-      static_cast<double>(path.window.end - path.window.begin) / 1e6,
-      static_cast<double>(path.total) / 1e6));
-  if (!path.sync_rows) {
-    summary.notes.push_back(
-        input.options().hta ? std::string("the trace has no rows of synchronisation (cuda_sync): "
-                                          "HTA's path does not know what calls waited for")
-                            : fmt::format("the trace has no rows of synchronisation (cuda_sync): "
-                                          "{} waits were inferred from times",
-                                          path.inferred));
-  }
-  if (path.dropped > 0)
-    summary.notes.push_back(fmt::format(
-        "{} edges ran in a circle (times contradict each other) and were left out", path.dropped));
+  AddPathNotes(*view, path, &summary);
 
   Table edges;
   edges.columns = ColumnsOf({"edge_type", "#edges", "duration_us", "%share"});
@@ -95,6 +117,7 @@ StatusOr<AnalysisTables> RunCriticalPathTables(const AnalysisInput& input) {
     edges.rows.push_back(
         {TextCell(PathEdgeName(type)), sums.edges, MicrosCell(sums.time), share(sums.time)});
   }
+  const std::vector<std::pair<std::string, PathSums>> events = TimeByName(*view, path);
   Table top;
   top.columns = ColumnsOf({"name", "duration_us", "%share", "#edges"});
   for (size_t i = 0; i < std::min(events.size(), kTopEvents); ++i) {
@@ -102,21 +125,11 @@ StatusOr<AnalysisTables> RunCriticalPathTables(const AnalysisInput& input) {
     top.rows.push_back({TextCell(name), MicrosCell(sums.time), share(sums.time), sums.edges});
   }
   top.notes.push_back(fmt::format("{} names in all; time on the path", events.size()));
-  Table graph;
-  graph.columns = ColumnsOf({"rank", "#nodes", "#edges", "#critical_nodes", "#critical_edges",
-                             "total_duration_us", "window_us", "share_of_window"});
-  graph.rows.push_back(
-      {int64_t{view->rank().rank}, static_cast<int64_t>(path.nodes),
-       static_cast<int64_t>(path.edges),
-       path.steps.empty() ? int64_t{0} : static_cast<int64_t>(path.steps.size() + 1),
-       static_cast<int64_t>(path.steps.size()), MicrosCell(path.total),
-       MicrosCell(path.window.end - path.window.begin),
-       ShareCell(MicrosOf(path.total), MicrosOf(path.window.end - path.window.begin))});
   AnalysisTables out;
   out.parts.push_back({"", std::move(summary)});
   out.parts.push_back({"edge_types", std::move(edges)});
   out.parts.push_back({"top_events", std::move(top)});
-  out.parts.push_back({"graph", std::move(graph)});
+  out.parts.push_back({"graph", GraphTable(*view, path)});
   return out;
 }
 
@@ -146,7 +159,7 @@ std::string_view PathBoundName(PathBound b) {
 constinit const Analysis kCriticalPath = {
     .name = "critical_path",
     .title = "The chain of CPU and GPU work that decides how long a step takes",
-    .ours = RunCriticalPathTables,
+    .ours = CriticalPathTables,
 };
 
 }  // namespace flopwatch::trace

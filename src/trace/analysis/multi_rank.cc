@@ -93,31 +93,31 @@ StatusOr<AnalysisTables> Skew(const AnalysisInput& input) {
   return OneTable(std::move(table));
 }
 
-// One line a rank, and one line a kind of collective.
-StatusOr<AnalysisTables> PerRank(const AnalysisInput& input) {
-  if (input.ranks().size() < 2) return NotComputable(kFewRanks);
-  const Collectives& all = input.collectives();
-  if (all.all.empty()) return NotComputable(kNoCollectives);
-  const TraceSet& set = input.set();
-  struct Sums {
-    int64_t collectives = 0, last = 0, first = 0;
-    Nanos wait = 0, caused = 0, total = 0;
-  };
-  std::vector<Sums> sums(set.ranks.size());
-  struct KindSums {
-    int64_t count = 0, with_bytes = 0, bytes = 0;
-    double bandwidth = 0, bus = 0;  // sums
-    Nanos wait = 0, shortest = 0, total = 0, skew = 0;
-    bool synchronising = true;
-  };
-  std::map<std::tuple<uint32_t, std::string_view>, KindSums> kinds;  // group, operation's name
+struct RankSums {
+  int64_t collectives = 0, last = 0, first = 0;
+  Nanos wait = 0, caused = 0, total = 0;
+};
+struct OperationSums {
+  int64_t count = 0, with_bytes = 0, bytes = 0;
+  double bandwidth = 0, bus = 0;  // sums
+  Nanos wait = 0, shortest = 0, total = 0, skew = 0;
+  bool synchronising = true;
+};
+struct CollectiveSums {
+  std::vector<RankSums> ranks;                                                 // as in the set
+  std::map<std::tuple<uint32_t, std::string_view>, OperationSums> operations;  // by group and name
+};
+
+CollectiveSums SumUp(const TraceSet& set, const Collectives& all) {
+  CollectiveSums out;
+  out.ranks.resize(set.ranks.size());
   for (const Collective& c : all.all) {
     Nanos caused = 0;
-    KindSums& kind =
-        kinds[{c.group, c.kind == CollectiveKind::kUnknown ? set.names.Text(c.name)
-                                                           : CollectiveKindName(c.kind)}];
+    OperationSums& kind =
+        out.operations[{c.group, c.kind == CollectiveKind::kUnknown ? set.names.Text(c.name)
+                                                                    : CollectiveKindName(c.kind)}];
     for (const CollectivePart& part : all.PartsOf(c)) {
-      Sums& of = sums[part.rank];
+      RankSums& of = out.ranks[part.rank];
       ++of.collectives;
       of.total += part.end - part.begin;
       kind.total += part.end - part.begin;
@@ -137,32 +137,45 @@ StatusOr<AnalysisTables> PerRank(const AnalysisInput& input) {
       kind.bus += BusBandwidth(c, SizeOf(all, c)).value_or(0);
     }
     if (!c.synchronising) continue;
-    sums[c.last_rank].caused += caused;
-    ++sums[c.last_rank].last;
-    ++sums[c.first_rank].first;
+    out.ranks[c.last_rank].caused += caused;
+    ++out.ranks[c.last_rank].last;
+    ++out.ranks[c.first_rank].first;
   }
-  Table ranks;
-  ranks.columns = ColumnsOf({"rank", "#collectives", "#last_arrivals", "#first_arrivals", "wait_us",
+  return out;
+}
+
+Table RankTable(const TraceSet& set, const Collectives& all, const std::vector<RankSums>& sums) {
+  Table table;
+  table.columns = ColumnsOf({"rank", "#collectives", "#last_arrivals", "#first_arrivals", "wait_us",
                              "caused_wait_us", "total_collective_us", "clock_offset_us",
                              "measured_offset_us", "end_spread_us", "clock_component"});
   for (size_t r = 0; r < set.ranks.size(); ++r) {
     const RankClock& clock = all.clocks[r];
     const bool linked = clock.samples > 0;
-    ranks.rows.push_back({int64_t{set.ranks[r].rank}, sums[r].collectives, sums[r].last,
+    table.rows.push_back({int64_t{set.ranks[r].rank}, sums[r].collectives, sums[r].last,
                           sums[r].first, MicrosCell(sums[r].wait), MicrosCell(sums[r].caused),
                           MicrosCell(sums[r].total), linked ? MicrosCell(clock.offset) : Cell{},
                           linked ? MicrosCell(clock.measured) : Cell{},
                           linked ? MicrosCell(clock.spread) : Cell{}, int64_t{clock.component}});
   }
-  MatchNotes(all, &ranks);
-  ranks.notes.push_back(
+  MatchNotes(all, &table);
+  table.notes.push_back(
       "wait: until the last rank arrives; caused wait: that of all others, charged to the last to "
       "arrive (docs/traces.md, collectives)");
+  return table;
+}
+
+// One line a rank, and one line a kind of collective.
+StatusOr<AnalysisTables> PerRank(const AnalysisInput& input) {
+  if (input.ranks().size() < 2) return NotComputable(kFewRanks);
+  const Collectives& all = input.collectives();
+  if (all.all.empty()) return NotComputable(kNoCollectives);
+  const CollectiveSums sums = SumUp(input.set(), all);
   Table operations;
   operations.columns =
       ColumnsOf({"group", "operation", "#count", "@mean_bytes", "mean_shortest_us",
                  "algorithm_gbps", "bus_gbps", "mean_start_skew_us", "wait_us", "total_us"});
-  for (const auto& [key, k] : kinds) {
+  for (const auto& [key, k] : sums.operations) {
     const double n = static_cast<double>(k.count), b = static_cast<double>(k.with_bytes);
     operations.rows.push_back(
         {all.groups[std::get<0>(key)].name, TextCell(std::get<1>(key)), k.count,
@@ -176,7 +189,7 @@ StatusOr<AnalysisTables> PerRank(const AnalysisInput& input) {
       "bandwidth over the shortest kernel of each collective, the one that did not wait; bus "
       "bandwidth as in NCCL tests, PERFORMANCE.md");
   AnalysisTables out;
-  out.parts.push_back({"", std::move(ranks)});
+  out.parts.push_back({"", RankTable(input.set(), all, sums.ranks)});
   out.parts.push_back({"by_operation", std::move(operations)});
   return out;
 }

@@ -5,6 +5,7 @@
 // most of NCCL count as kernels here; comm_comp_overlap has the project's definition.
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "trace/analysis/analyses.h"
 #include "trace/analysis/kernel_names.h"
@@ -16,8 +17,22 @@
 namespace flopwatch::trace {
 namespace {
 
-constexpr std::array kRoles = {"kernel_us",  "memcpy_us",      "memset_us", "communication_us",
-                               "runtime_us", "data_loader_us", "cpu_op_us", "other_us"};
+// In the order in which they claim a moment.
+enum Role : size_t {
+  kKernels,
+  kMemcpys,
+  kMemsets,
+  kCommunication,
+  kRuntimeCalls,
+  kDataLoader,
+  kCpuOps,
+  kRoles,
+  kOther = kRoles
+};
+constexpr std::array<const char*, kRoles + 1> kRoleNames = {
+    "kernel_us",  "memcpy_us",      "memset_us", "communication_us",
+    "runtime_us", "data_loader_us", "cpu_op_us", "other_us"};
+using RoleTimes = std::array<IntervalSet, kRoles>;
 
 bool IsPluginCommunication(std::string_view name) {
   if (!name.starts_with("nccl:") && !name.starts_with("gloo:")) return false;
@@ -69,20 +84,12 @@ std::vector<Window> WindowsOf(const RankView& view) {
   return out;
 }
 
-struct Figures {
-  Table steps, devices;
-};
-
-void AddRank(const RankView& view, Figures* out) {
+// The times of each role inside the windows, without what an earlier role claims.
+RoleTimes RoleTimesOf(const RankView& view, const std::vector<Window>& windows) {
   const EventTable& e = view.events();
-  const RankTrace& rank = view.rank();
   const StringPool& names = view.set().names;
-  const std::vector<Window> windows = WindowsOf(view);
-  if (windows.empty()) return;
   NameTest communication(names, IsPluginCommunication), loader(names, IsPluginLoader),
-      tensor_plugin(names, IsPluginTensorCore), tensor(names, IsTensorCoreKernel),
       step_name(names, IsStepName);
-
   // External ids of communication calls: kernels that share one are communication too.
   std::vector<int64_t> ids;
   for (Row r = 0; r < e.size(); ++r) {
@@ -91,49 +98,49 @@ void AddRank(const RankView& view, Figures* out) {
       ids.push_back(e.external_id[r]);
   }
   std::sort(ids.begin(), ids.end());
-  std::array<std::vector<Interval>, 7> rows;
-  std::vector<Interval> kernels;
-  for (Row r = 0; r < e.size(); ++r) {
-    const Interval at{e.ts[r], e.end(r)};
-    size_t role = 7;
+  const auto role_of = [&](Row r) {
     switch (e.category[r]) {
       case Category::kKernel:
-        role = e.external_id[r] > 0 && std::binary_search(ids.begin(), ids.end(), e.external_id[r])
-                   ? 3
-                   : 0;
-        kernels.push_back(at);
-        break;
+        return e.external_id[r] > 0 && std::binary_search(ids.begin(), ids.end(), e.external_id[r])
+                   ? kCommunication
+                   : kKernels;
       case Category::kGpuMemcpy:
-        role = 1;
-        break;
+        return kMemcpys;
       case Category::kGpuMemset:
-        role = 2;
-        break;
+        return kMemsets;
       case Category::kRuntime:
-        role = 4;
-        break;  // the plugin does not know driver calls
+        return kRuntimeCalls;  // the plugin does not know driver calls
       case Category::kGpuUserAnnotation:
-        role = communication(e.name[r]) ? 3 : 7;
-        break;
+        return communication(e.name[r]) ? kCommunication : kOther;
       case Category::kCpuOp:
       case Category::kUserAnnotation:
-        role = communication(e.name[r]) ? 3 : loader(e.name[r]) ? 5 : step_name(e.name[r]) ? 7 : 6;
-        break;
+        return communication(e.name[r]) ? kCommunication
+               : loader(e.name[r])      ? kDataLoader
+               : step_name(e.name[r])   ? kOther
+                                        : kCpuOps;
       default:
-        break;
+        return kOther;
     }
-    if (role < rows.size()) rows[role].push_back(at);
+  };
+  std::array<std::vector<Interval>, kRoles> rows;
+  for (Row r = 0; r < e.size(); ++r) {
+    if (const Role role = role_of(r); role != kOther) rows[role].push_back({e.ts[r], e.end(r)});
   }
   std::vector<Interval> pieces;
   for (const Window& w : windows) pieces.push_back(w.at);
   const IntervalSet inside = Merge(std::move(pieces));
-  std::array<IntervalSet, 7> own;
+  RoleTimes own;
   IntervalSet claimed;
-  for (size_t role = 0; role < rows.size(); ++role) {
+  for (size_t role = 0; role < kRoles; ++role) {
     const IntervalSet all = Intersect(Merge(std::move(rows[role])), inside);
     own[role] = Subtract(all, claimed);
     claimed = Union(claimed, all);
   }
+  return own;
+}
+
+void AddSteps(const RankView& view, const std::vector<Window>& windows, const RoleTimes& own,
+              Table* out) {
   for (const Window& w : windows) {
     std::vector<Cell> row = {RankCell(view), w.label};
     Nanos sum = 0;
@@ -144,23 +151,26 @@ void AddRank(const RankView& view, Figures* out) {
     }
     row.push_back(MicrosCell(w.at.end - w.at.begin - sum));
     row.push_back(MicrosCell(w.at.end - w.at.begin));
-    out->steps.rows.push_back(std::move(row));
+    out->rows.push_back(std::move(row));
   }
+}
 
-  // Its device figures are over one window, from the first step's begin to the last one's end.
-  const Interval whole{windows.front().at.begin, windows.back().at.end};
-  const double length = static_cast<double>(whole.end - whole.begin);
-  struct PerDevice {
-    std::vector<Interval> kernels;
-    std::vector<SmLoad> loads;
-    double occupancy = 0, occupancy_time = 0;
-    Nanos time = 0, plugin_tensor = 0, tensor = 0, compute = 0;
-  };
-  absl::flat_hash_map<int32_t, PerDevice> devices;
+struct DeviceSums {
+  std::vector<Interval> kernels;
+  std::vector<SmLoad> loads;
+  double occupancy = 0, occupancy_time = 0;
+  Nanos time = 0, plugin_tensor = 0, tensor = 0, compute = 0;
+};
+
+std::map<int32_t, DeviceSums> DevicesOf(const RankView& view, Interval whole) {
+  const EventTable& e = view.events();
+  NameTest tensor_plugin(view.set().names, IsPluginTensorCore),
+      tensor(view.set().names, IsTensorCoreKernel);
+  std::map<int32_t, DeviceSums> devices;
   for (Row r = 0; r < e.size(); ++r) {
     if (e.category[r] != Category::kKernel) continue;
-    const KernelDetail* k = rank.KernelOf(r);
-    PerDevice& d = devices[k == nullptr ? -1 : k->device];
+    const KernelDetail* k = view.rank().KernelOf(r);
+    DeviceSums& d = devices[k == nullptr ? -1 : k->device];
     // Its tensor-core ratio is of all kernels of the trace.
     d.time += e.dur[r];
     d.plugin_tensor += tensor_plugin(e.name[r]) ? e.dur[r] : 0;
@@ -177,25 +187,27 @@ void AddRank(const RankView& view, Figures* out) {
       d.occupancy_time += static_cast<double>(e.dur[r]);
     }
   }
+  return devices;
+}
+
+// The plugin's device figures are over one window, from the first step's begin to the last one's
+// end.
+void AddDevices(const RankView& view, const std::vector<Window>& windows, const RoleTimes& own,
+                Table* out) {
+  const Interval whole{windows.front().at.begin, windows.back().at.end};
+  const double length = static_cast<double>(whole.end - whole.begin);
   Nanos load = 0, communicate = 0, total = 0;
   for (const Window& w : windows) {
-    load += LengthWithin(own[5], w.at.begin, w.at.end);
-    communicate += LengthWithin(own[3], w.at.begin, w.at.end);
+    load += LengthWithin(own[kDataLoader], w.at.begin, w.at.end);
+    communicate += LengthWithin(own[kCommunication], w.at.begin, w.at.end);
     total += w.at.end - w.at.begin;
   }
-  std::vector<int32_t> order;
-  for (const auto& [id, d] : devices) order.push_back(id);
-  std::sort(order.begin(), order.end());
-  for (const int32_t id : order) {
-    PerDevice& d = devices[id];
+  for (auto& [id, d] : DevicesOf(view, whole)) {
     const bool any_blocks = std::any_of(d.loads.begin(), d.loads.end(), [](const SmLoad& l) {
       return !std::isnan(l.blocks_per_sm);
     });
-    const double utilisation = length > 0
-                                   ? static_cast<double>(LengthWithin(Merge(std::move(d.kernels)),
-                                                                      whole.begin, whole.end)) /
-                                         length
-                                   : 0;
+    const Nanos busy = LengthWithin(Merge(d.kernels), whole.begin, whole.end);
+    const double utilisation = length > 0 ? static_cast<double>(busy) / length : 0;
     std::string fired;
     const auto fire = [&](bool yes, std::string_view rule) {
       if (yes) fired += (fired.empty() ? "" : ", ") + std::string(rule);
@@ -205,7 +217,7 @@ void AddRank(const RankView& view, Figures* out) {
     fire(static_cast<double>(communicate) > 0.10 * static_cast<double>(total),
          "communication_over_10pct");
     fire(utilisation < 0.5, "gpu_util_under_50pct");
-    out->devices.rows.push_back(
+    out->rows.push_back(
         {RankCell(view), int64_t{id}, Cell{utilisation},
          any_blocks ? ShareCell(BusySmTime(d.loads, {whole}), length) : Cell{},
          ShareCell(d.occupancy, d.occupancy_time),
@@ -215,22 +227,28 @@ void AddRank(const RankView& view, Figures* out) {
   }
 }
 
-StatusOr<AnalysisTables> RunStepRoles(const AnalysisInput& input) {
-  Figures figures;
-  figures.steps.columns = ColumnsOf({"rank", "step"});
-  for (const char* role : kRoles) figures.steps.columns.push_back(Plain(role));
-  figures.steps.columns.push_back(Plain("total_us"));
-  figures.devices.columns = ColumnsOf({"rank", "device", "%gpu_utilization", "%est_sm_efficiency",
-                                       "%est_achieved_occupancy", "%plugin_tensor_core_ratio",
-                                       "%tensor_core_ratio", "rules_fired"});
-  for (const auto& view : input.ranks()) AddRank(*view, &figures);
-  if (figures.steps.rows.empty())
+StatusOr<AnalysisTables> StepRoles(const AnalysisInput& input) {
+  Table steps, devices;
+  steps.columns = ColumnsOf({"rank", "step"});
+  for (const char* role : kRoleNames) steps.columns.push_back(Plain(role));
+  steps.columns.push_back(Plain("total_us"));
+  devices.columns = ColumnsOf({"rank", "device", "%gpu_utilization", "%est_sm_efficiency",
+                               "%est_achieved_occupancy", "%plugin_tensor_core_ratio",
+                               "%tensor_core_ratio", "rules_fired"});
+  for (const auto& view : input.ranks()) {
+    const std::vector<Window> windows = WindowsOf(*view);
+    if (windows.empty()) continue;
+    const RoleTimes own = RoleTimesOf(*view, windows);
+    AddSteps(*view, windows, own, &steps);
+    AddDevices(*view, windows, own, &devices);
+  }
+  if (steps.rows.empty())
     return NotComputable("the trace has no steps, operators, calls or GPU work");
-  AddNotes(input, "step_roles", &figures.steps);
-  AddNotes(input, "step_roles", &figures.devices);
+  AddNotes(input, "step_roles", &steps);
+  AddNotes(input, "step_roles", &devices);
   AnalysisTables out;
-  out.parts.push_back({"steps", std::move(figures.steps)});
-  out.parts.push_back({"devices", std::move(figures.devices)});
+  out.parts.push_back({"steps", std::move(steps)});
+  out.parts.push_back({"devices", std::move(devices)});
   return out;
 }
 
@@ -239,7 +257,7 @@ StatusOr<AnalysisTables> RunStepRoles(const AnalysisInput& input) {
 constinit const Analysis kStepRoles = {
     .name = "step_roles",
     .title = "Step time by role and device figures, as the PyTorch TensorBoard plugin counts them",
-    .ours = RunStepRoles,
+    .ours = StepRoles,
 };
 
 }  // namespace flopwatch::trace

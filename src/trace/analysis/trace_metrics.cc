@@ -28,21 +28,21 @@ bool IsToDevice(std::string_view name) { return HasAny(name, {"htod"}); }
 bool IsToHost(std::string_view name) { return HasAny(name, {"dtoh"}); }
 bool IsGloo(std::string_view name) { return name.starts_with("gloo:"); }
 
-std::vector<Cell> RowOf(const RankView& view) {
-  const EventTable& e = view.events();
-  const RankTrace& rank = view.rank();
-  const StringPool& names = view.set().names;
-  const Interval span = view.gpu_span();
-  const double length = static_cast<double>(span.end - span.begin);
-  const auto of_span = [&](Nanos t) { return ShareCell(static_cast<double>(t), length); };
+struct GpuMetrics {
+  explicit GpuMetrics(const RankView& view);
 
-  std::vector<Nanos> durations;
-  Nanos compute = 0, low = 0, to_device = 0, to_host = 0;
+  std::vector<Nanos> durations;  // of kernels
+  Nanos compute = 0, low = 0, to_device = 0, to_host = 0, median = 0;
   int64_t under5 = 0, under10 = 0, shorter = 0, copies = 0, small = 0, pageable = 0;
   Weighted blocks, occupancy;
   bool any_blocks = false;
-  NameTest is_pageable(names, IsPageable), htod(names, IsToDevice), dtoh(names, IsToHost),
-      gloo(names, IsGloo);
+};
+
+GpuMetrics::GpuMetrics(const RankView& view) {
+  const EventTable& e = view.events();
+  const RankTrace& rank = view.rank();
+  const StringPool& names = view.set().names;
+  NameTest is_pageable(names, IsPageable), htod(names, IsToDevice), dtoh(names, IsToHost);
   for (const Row r : view.gpu_rows()) {
     if (e.category[r] == Category::kKernel) {
       durations.push_back(e.dur[r]);
@@ -66,16 +66,26 @@ std::vector<Cell> RowOf(const RankView& view) {
       to_host += dtoh(e.name[r]) ? e.dur[r] : 0;
     }
   }
-  Nanos median = 0;
   if (!durations.empty()) {
     const auto middle = durations.begin() + static_cast<ptrdiff_t>(durations.size() / 2);
     std::nth_element(durations.begin(), middle, durations.end());
     median = *middle;  // the upper one of an even number
   }
+}
+
+struct HostMetrics {
+  explicit HostMetrics(const RankView& view);
 
   int64_t syncs = 0, allocations = 0, gloo_events = 0;
   Nanos sync_time = 0, allocation_time = 0, step_time = 0;
   std::vector<Interval> loading;
+};
+
+HostMetrics::HostMetrics(const RankView& view) {
+  const EventTable& e = view.events();
+  const RankTrace& rank = view.rank();
+  const StringPool& names = view.set().names;
+  NameTest gloo(names, IsGloo);
   std::vector<uint8_t> kind(names.size(), 0), loads(names.size(), 0);
   for (const Step& s : rank.steps) step_time += e.dur[s.row];
   for (Row r = 0; r < e.size(); ++r) {
@@ -99,6 +109,15 @@ std::vector<Cell> RowOf(const RankView& view) {
       gloo_events += gloo(e.name[r]);
     }
   }
+}
+
+std::vector<Cell> RowOf(const RankView& view) {
+  const RankTrace& rank = view.rank();
+  const Interval span = view.gpu_span();
+  const double length = static_cast<double>(span.end - span.begin);
+  const auto of_span = [&](Nanos t) { return ShareCell(static_cast<double>(t), length); };
+  const GpuMetrics gpu(view);
+  HostMetrics host(view);
   const IntervalSet idle = length > 0 ? Subtract({span}, view.busy()) : IntervalSet{};
   int64_t long_gaps = 0;
   Nanos long_time = 0;
@@ -109,40 +128,41 @@ std::vector<Cell> RowOf(const RankView& view) {
   }
   const Nanos communication = Length(view.busy(KernelClass::kCommunication)),
               exposed = Length(view.exposed_communication());
-  const double kernels = static_cast<double>(durations.size());
+  const double kernels = static_cast<double>(gpu.durations.size());
   return {
       RankCell(view),
       MicrosCell(span.end - span.begin),
       static_cast<int64_t>(rank.steps.size()),
-      MicrosCell(step_time),
-      static_cast<int64_t>(durations.size()),
+      MicrosCell(host.step_time),
+      static_cast<int64_t>(gpu.durations.size()),
       of_span(Length(idle)),
       of_span(communication),
       of_span(exposed),
       ShareCell(static_cast<double>(communication - exposed), static_cast<double>(communication)),
-      ShareCell(static_cast<double>(under5), kernels),
-      ShareCell(static_cast<double>(under10), kernels),
-      ShareCell(static_cast<double>(shorter), kernels),
-      durations.empty() ? Cell{} : MicrosCell(median),
-      blocks.mean(),
-      occupancy.mean(),
-      any_blocks ? ShareCell(static_cast<double>(low), static_cast<double>(compute)) : Cell{},
-      copies,
-      small,
-      pageable,
-      MicrosCell(to_device),
-      MicrosCell(to_host),
-      syncs,
-      MicrosCell(sync_time),
-      allocations,
-      MicrosCell(allocation_time),
-      MicrosCell(Length(Merge(std::move(loading)))),
-      gloo_events,
+      ShareCell(static_cast<double>(gpu.under5), kernels),
+      ShareCell(static_cast<double>(gpu.under10), kernels),
+      ShareCell(static_cast<double>(gpu.shorter), kernels),
+      gpu.durations.empty() ? Cell{} : MicrosCell(gpu.median),
+      gpu.blocks.mean(),
+      gpu.occupancy.mean(),
+      gpu.any_blocks ? ShareCell(static_cast<double>(gpu.low), static_cast<double>(gpu.compute))
+                     : Cell{},
+      gpu.copies,
+      gpu.small,
+      gpu.pageable,
+      MicrosCell(gpu.to_device),
+      MicrosCell(gpu.to_host),
+      host.syncs,
+      MicrosCell(host.sync_time),
+      host.allocations,
+      MicrosCell(host.allocation_time),
+      MicrosCell(Length(Merge(std::move(host.loading)))),
+      host.gloo_events,
       long_gaps,
       of_span(long_time)};
 }
 
-StatusOr<AnalysisTables> RunTraceMetrics(const AnalysisInput& input) {
+StatusOr<AnalysisTables> TraceMetrics(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
   Table table;
   table.columns = ColumnsOf({"rank",
@@ -184,7 +204,7 @@ StatusOr<AnalysisTables> RunTraceMetrics(const AnalysisInput& input) {
 constinit const Analysis kTraceMetrics = {
     .name = "trace_metrics",
     .title = "The measurements that findings are made of, one row a rank",
-    .ours = RunTraceMetrics,
+    .ours = TraceMetrics,
 };
 
 }  // namespace flopwatch::trace

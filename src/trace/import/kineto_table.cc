@@ -104,6 +104,25 @@ void KinetoTable::Append(size_t parser_index, const KinetoBatch& batch) {
         detail == kNoDetail ? kNoDetail : detail + detail_base(from.events.category[i]);
   }
 
+  AppendDetails(parser, batch, first);
+  for (KinetoBatch::Flow flow : batch.flows) {
+    flow.thread = ThreadIdOf(parser, flow.thread);
+    flows_.push_back(flow);
+  }
+  for (KinetoBatch::Label label : batch.labels) {
+    label.thread = ThreadIdOf(parser, label.thread);
+    label.text = name(label.text);
+    labels_.push_back(label);
+  }
+  for (size_t i = 0; i < losses_.size(); ++i) losses_[i] += batch.losses[i];
+  entries_ += batch.entries;
+}
+
+void KinetoTable::AppendDetails(Parser* parser, const KinetoBatch& batch, size_t first_row) {
+  const auto name = [&](NameId id) { return NameOf(parser, id); };
+  const RankTrace& from = batch.rows;
+  RankTrace& to = rank_->trace;
+  const auto collectives = static_cast<uint32_t>(to.collectives.size());
   const auto shift = [&](uint32_t* index) { *index += *index == kNoDetail ? 0 : collectives; };
   for (KernelDetail k : from.kernels) {
     shift(&k.collective);
@@ -132,23 +151,12 @@ void KinetoTable::Append(size_t parser_index, const KinetoBatch& batch) {
   Join(from.python, &to.python);
   Join(from.memory, &to.memory);
   for (RangeMetric m : from.range_metrics) {
-    to.range_metrics.push_back({static_cast<Row>(m.row + first), name(m.metric), m.value});
+    to.range_metrics.push_back({static_cast<Row>(m.row + first_row), name(m.metric), m.value});
   }
   for (CounterSample c : from.counters) {
     c.counter = name(c.counter);
     to.counters.push_back(c);
   }
-  for (KinetoBatch::Flow flow : batch.flows) {
-    flow.thread = ThreadIdOf(parser, flow.thread);
-    flows_.push_back(flow);
-  }
-  for (KinetoBatch::Label label : batch.labels) {
-    label.thread = ThreadIdOf(parser, label.thread);
-    label.text = name(label.text);
-    labels_.push_back(label);
-  }
-  for (size_t i = 0; i < losses_.size(); ++i) losses_[i] += batch.losses[i];
-  entries_ += batch.entries;
 }
 
 }  // namespace flopwatch::trace

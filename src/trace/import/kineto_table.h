@@ -46,6 +46,7 @@ class KinetoTable {
   void Learn(size_t parser, const KinetoBatch& batch);
   NameId NameOf(Parser* parser, NameId name);
   uint32_t ThreadIdOf(Parser* parser, uint32_t thread);
+  void AppendDetails(Parser* parser, const KinetoBatch& batch, size_t first_row);
 
   ImportedRank* const rank_;
   std::vector<Parser> parsers_;
