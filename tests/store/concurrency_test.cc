@@ -39,6 +39,7 @@ class Gate {
 
 class ConcurrencyTest : public StoreTest {
  protected:
+  void TearDown() override { faults_.Clear(); }  // what a test set names what it had
   // Three GPUs for ten seconds each.
   Status Append(int number, Micros hour = kT0) {
     BatchBuilder b(fields_);
@@ -81,6 +82,21 @@ TEST_F(ConcurrencyTest, RowsSomebodyReadsFromMemoryAreNotMovedBeforeHeEnds) {
   EXPECT_EQ(Observed(), 60);
   Open();
   EXPECT_EQ(Observed(), 60);
+}
+
+// A move that fails opens the engine again beneath the very reader that asked for it.
+TEST_F(ConcurrencyTest, AReaderWhoseOwnMoveFailsIsAnsweredFromMemory) {
+  ASSERT_FW_OK(Append(1));
+  // Shown in memory, rows pass the point too: let those through after the first try.
+  std::atomic<int> tries{0}, reads{0};
+  faults_.Set([&](std::string_view point) {
+    reads += point == "read:begun" ? 1 : 0;
+    return point == "append:sent" && tries++ == 0 ? absl::InternalError("injected")
+                                                  : absl::OkStatus();
+  });
+  EXPECT_EQ(Observed(), 30);
+  EXPECT_EQ(reads, 1) << "the first try is good";
+  EXPECT_EQ(Journals(), 1u);
 }
 
 // A commit whose answer was an error: the rows are in the segment and in the journal, until the

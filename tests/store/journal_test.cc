@@ -226,6 +226,11 @@ TEST_F(JournalTest, AFieldThatComesLaterIsNullBefore) {
 // segment, 8,480 rows go on to the next journal.
 class RowGroupTest : public JournalTest {
  protected:
+  void SetUp() override {
+    options_.journal_age =
+        kMicrosPerDay;  // it is their number that moves rows, on slow machines too
+    JournalTest::SetUp();
+  }
   static constexpr int kRows = 100'000;
   Status Flush(int number) { return Append(number, kRows); }
   void FlushSix() {

@@ -398,20 +398,24 @@ Status Stage::SettleIfArrivedBefore(Micros horizon) {
   return SettleInTurn(kWaitForReaders);
 }
 
-Status Stage::MakeReadable() {
+StatusOr<uint64_t> Stage::MakeReadable() {
+  const uint64_t epoch = engine_.epoch();
   {
     MutexLock seen(seen_mutex_);
-    if (seen_.rows == 0) return absl::OkStatus();
+    if (seen_.rows == 0) return epoch;
   }
   MutexLock lock(mutex_);
-  if (staged_.rows() == 0) return absl::OkStatus();
-  if (MonotonicNow() >= next_absorb_ && SettleInTurn(0).ok()) return absl::OkStatus();
-  return WriteInTurn("showing rows from memory", Engine::Use::kWrite,
-                     [&](Connection* c) FW_REQUIRES(mutex_) -> Status {
-                       if (layouts_.Now()->staged != nullptr && shown_rows_ == staged_.rows())
-                         return absl::OkStatus();
-                       return Show(c, staged_, staged_arrival_);
-                     });
+  const bool move = staged_.rows() > 0 && MonotonicNow() >= next_absorb_;
+  if (staged_.rows() > 0 && !(move && SettleInTurn(0).ok())) {
+    FW_RETURN_IF_ERROR(WriteInTurn("showing rows from memory", Engine::Use::kWrite,
+                                   [&](Connection* c) FW_REQUIRES(mutex_) -> Status {
+                                     if (layouts_.Now()->staged != nullptr &&
+                                         shown_rows_ == staged_.rows())
+                                       return absl::OkStatus();
+                                     return Show(c, staged_, staged_arrival_);
+                                   }));
+  }
+  return engine_.epoch();
 }
 
 Status Stage::Close(std::string_view doing, Segment* segment, uint64_t epoch) {

@@ -75,8 +75,9 @@ class Stage {
   Status Settle() FW_EXCLUDES(mutex_) { return SettleIfWaiting(0); }
   Status SettleIfWaiting(Micros age) FW_EXCLUDES(mutex_);
   Status SettleIfArrivedBefore(Micros horizon) FW_EXCLUDES(mutex_);
-  // What was acknowledged can be read afterwards, from a segment or from memory.
-  Status MakeReadable() FW_EXCLUDES(mutex_);
+  // What was acknowledged can be read afterwards, from a segment or from memory: in the instance of
+  // the engine whose epoch is returned. (Moving rows may itself lead to another one.)
+  StatusOr<uint64_t> MakeReadable() FW_EXCLUDES(mutex_);
   // The segment takes no more rows, and no journal is left of which it alone says that it is in.
   Status Close(std::string_view doing, Segment* segment, uint64_t epoch) FW_EXCLUDES(mutex_);
 

@@ -257,8 +257,8 @@ auto DuckDbStore::Read(F&& f) {
   constexpr int kTries = 2;
   for (int tries = 1;; ++tries) {
     if (const Status up = stage_.EnsureUp(); !up.ok()) return Answer(up);
-    const uint64_t epoch = engine_.epoch();
-    if (const Status shown = stage_.MakeReadable(); !shown.ok()) return Answer(shown);
+    const StatusOr<uint64_t> epoch = stage_.MakeReadable();
+    if (!epoch.ok()) return Answer(epoch.status());
     Answer answer = absl::UnavailableError("the store is being opened again after an error");
     {
       const Engine::Lease lease(engine_, Engine::Use::kRead);
@@ -267,14 +267,14 @@ auto DuckDbStore::Read(F&& f) {
         if (const Status s = lease->FaultPoint("read:begun"); !s.ok()) return Answer(s);
         // An instance that is in doubt, or newer than what was made readable, is no answer's
         // ground.
-        if (engine_.epoch() == epoch && !engine_.needs_restart()) answer = f(lease.get(), *now);
+        if (engine_.epoch() == *epoch && !engine_.needs_restart()) answer = f(lease.get(), *now);
         const bool interrupted = lease->fault() == Fault::kInterrupted;
         if (answer.ok() || absl::IsDeadlineExceeded(answer.status())) return answer;
         // Only whoever opens the engine again, or a writer short of memory, interrupts a reader.
         if (interrupted && tries < kTries) continue;
       }
     }
-    const bool down = engine_.needs_restart() || engine_.epoch() != epoch;
+    const bool down = engine_.needs_restart() || engine_.epoch() != *epoch;
     if (!down || tries == kTries) return answer;
   }
 }
