@@ -1,7 +1,6 @@
 // Where tests find the real data (../shared/data, overridden by FLOPWATCH_DATA), and how they skip
 // without it.
-#ifndef FLOPWATCH_TESTS_DATA_H_
-#define FLOPWATCH_TESTS_DATA_H_
+#pragma once
 
 #include <cstdlib>
 #include <filesystem>
@@ -28,5 +27,3 @@ inline std::string ReadFile(const std::filesystem::path& path) {
   GTEST_SKIP() << "real data not present: "                                         \
                << (flopwatch::testing_data::SharedData() / (relative))              \
                << " (set FLOPWATCH_DATA to where it is)"
-
-#endif  // FLOPWATCH_TESTS_DATA_H_

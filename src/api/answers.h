@@ -1,6 +1,5 @@
 // What the answers of several subjects have in common.
-#ifndef FLOPWATCH_API_ANSWERS_H_
-#define FLOPWATCH_API_ANSWERS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -36,5 +35,3 @@ std::vector<std::string_view> FlagNames(uint32_t flags);
 Status NoSuchJob(const jobs::JobIndex& jobs, std::string_view key);
 
 }  // namespace flopwatch::api
-
-#endif  // FLOPWATCH_API_ANSWERS_H_

@@ -7,8 +7,7 @@
 // something is refused when it comes from another origin; with loopback_only every request must
 // name a loopback host, so that no web page can reach the API by DNS rebinding. Threads: all
 // methods from any thread.
-#ifndef FLOPWATCH_API_API_H_
-#define FLOPWATCH_API_API_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -78,5 +77,3 @@ class Api {
 std::string_view OpenApiDocument();
 
 }  // namespace flopwatch::api
-
-#endif  // FLOPWATCH_API_API_H_

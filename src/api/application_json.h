@@ -1,7 +1,6 @@
 // What applications report, to and from JSON: the body of POST /api/v1/jobs/ID/mfu, and the
 // answers. One place where an MFU gets its peak.
-#ifndef FLOPWATCH_API_APPLICATION_JSON_H_
-#define FLOPWATCH_API_APPLICATION_JSON_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -45,5 +44,3 @@ void WriteApplicationSeries(JsonWriter& json, const std::vector<query::ClaimUsag
                             const hardware::Catalog* catalog, std::string_view gpu_seen);
 
 }  // namespace flopwatch::api
-
-#endif  // FLOPWATCH_API_APPLICATION_JSON_H_

@@ -1,7 +1,6 @@
 // The parameters of one request, read once, as its route declares them: every error names the
 // parameter, what it was and what it may be. Views into the request, which outlives them.
-#ifndef FLOPWATCH_API_ARGUMENTS_H_
-#define FLOPWATCH_API_ARGUMENTS_H_
+#pragma once
 
 #include <array>
 #include <functional>
@@ -92,5 +91,3 @@ inline std::pair<size_t, size_t> PageOf(const Arguments& args, const Integer& li
 }
 
 }  // namespace flopwatch::api
-
-#endif  // FLOPWATCH_API_ARGUMENTS_H_

@@ -1,7 +1,6 @@
 // The divergence objects of the API; `flopwatch divergence` with numbers given by hand writes the
 // same.
-#ifndef FLOPWATCH_API_DIVERGENCE_JSON_H_
-#define FLOPWATCH_API_DIVERGENCE_JSON_H_
+#pragma once
 
 #include "base/json_writer.h"
 #include "fleet/divergence/diagnose.h"
@@ -18,5 +17,3 @@ void WriteDivergenceRow(JsonWriter& json, const query::JobDivergence& job);
 void WriteSetStatistics(JsonWriter& json, const fleet::SetStatistics& statistics);
 
 }  // namespace flopwatch::api
-
-#endif  // FLOPWATCH_API_DIVERGENCE_JSON_H_

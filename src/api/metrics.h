@@ -1,7 +1,6 @@
 // /metrics: own health and the derived series, in Prometheus exposition text. docs/metrics.md lists
 // them; a test compares.
-#ifndef FLOPWATCH_API_METRICS_H_
-#define FLOPWATCH_API_METRICS_H_
+#pragma once
 
 #include <functional>
 #include <span>
@@ -43,5 +42,3 @@ struct ServerMetrics {
 void RenderServerMetrics(const ServerMetrics& of, bool per_gpu, std::string* out);
 
 }  // namespace flopwatch::api
-
-#endif  // FLOPWATCH_API_METRICS_H_

@@ -1,6 +1,5 @@
 // What a server without its page answers in its place: the same numbers, as links.
-#ifndef FLOPWATCH_API_PLAIN_PAGE_H_
-#define FLOPWATCH_API_PLAIN_PAGE_H_
+#pragma once
 
 #include <string_view>
 
@@ -32,5 +31,3 @@ or read the same numbers here:</p>
 )";
 
 }  // namespace flopwatch::api
-
-#endif  // FLOPWATCH_API_PLAIN_PAGE_H_

@@ -1,8 +1,7 @@
 // One declaration of a route: method, path, parameters, body, shapes of its answers, and the
 // handlers, whose arguments say what the route costs. Requests are read by it (arguments.h), and
 // the paths of docs/openapi.json are written from it (tests/api/openapi_document.h).
-#ifndef FLOPWATCH_API_ROUTE_H_
-#define FLOPWATCH_API_ROUTE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -178,5 +177,3 @@ class RouteTable {
 };
 
 }  // namespace flopwatch::api
-
-#endif  // FLOPWATCH_API_ROUTE_H_

@@ -1,8 +1,7 @@
 // The routes by subject, one file each (routes_*.cc), and what the handlers of each are given. A
 // handler that may answer on the event loop is given memory alone; one that needs the store gets a
 // `Query` or the store itself and runs on a worker. Everything given outlives the table.
-#ifndef FLOPWATCH_API_ROUTES_H_
-#define FLOPWATCH_API_ROUTES_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -77,5 +76,3 @@ void AddMetricsRoute(const ServerMetrics& server, MetricsAtHand fleet_at_hand,
                      std::function<std::shared_ptr<const std::string>()> fleet, RouteTable* table);
 
 }  // namespace flopwatch::api
-
-#endif  // FLOPWATCH_API_ROUTES_H_

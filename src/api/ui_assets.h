@@ -1,7 +1,6 @@
 // The embedded page (web/): files made by the build, held in the binary, compressed. Without
 // Node.js at build time a plain page says so and links to the API.
-#ifndef FLOPWATCH_API_UI_ASSETS_H_
-#define FLOPWATCH_API_UI_ASSETS_H_
+#pragma once
 
 #include <optional>
 #include <string_view>
@@ -18,5 +17,3 @@ namespace flopwatch::api {
 std::optional<net::Response> ServeUi(std::string_view path);
 
 }  // namespace flopwatch::api
-
-#endif  // FLOPWATCH_API_UI_ASSETS_H_

@@ -1,6 +1,5 @@
 // Files, with bounds: nothing from outside is read without a size limit.
-#ifndef FLOPWATCH_BASE_FILE_H_
-#define FLOPWATCH_BASE_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -40,5 +39,3 @@ class FileLock {
 StatusOr<uint64_t> FreeDiskBytes(const std::string& path);
 
 }  // namespace flopwatch
-
-#endif  // FLOPWATCH_BASE_FILE_H_

@@ -1,6 +1,5 @@
 // Documents for a browser: one file, styles inside, no script, no outside request; light and dark.
-#ifndef FLOPWATCH_BASE_HTML_H_
-#define FLOPWATCH_BASE_HTML_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -18,5 +17,3 @@ std::string HtmlTable(const Table& table);
 std::string HtmlPage(std::string_view title, std::string_view body);
 
 }  // namespace flopwatch
-
-#endif  // FLOPWATCH_BASE_HTML_H_

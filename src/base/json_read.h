@@ -2,8 +2,7 @@
 // another kind, reads as absent, because a view must show what there is. A reader that must not
 // forgive asks is_null() / the variant first (models/fields.h does). Size and depth are bounded
 // before a tree is built; the parsing library stays in json_read.cc.
-#ifndef FLOPWATCH_BASE_JSON_READ_H_
-#define FLOPWATCH_BASE_JSON_READ_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -66,5 +65,3 @@ class Json {
 };
 
 }  // namespace flopwatch
-
-#endif  // FLOPWATCH_BASE_JSON_READ_H_

@@ -1,8 +1,7 @@
 // Appends JSON to a string, fast enough for live endpoints (no tree is built). NaN and infinity
 // become null, because a number that cannot be computed must not look like one. The caller keeps
 // the nesting right; debug builds assert it.
-#ifndef FLOPWATCH_BASE_JSON_WRITER_H_
-#define FLOPWATCH_BASE_JSON_WRITER_H_
+#pragma once
 
 #include <concepts>
 #include <cstdint>
@@ -71,5 +70,3 @@ void AppendJsonString(std::string* out, std::string_view text);
 size_t Utf8Length(std::string_view text, size_t at);
 
 }  // namespace flopwatch
-
-#endif  // FLOPWATCH_BASE_JSON_WRITER_H_

@@ -1,7 +1,6 @@
 // Logging to stderr: level, time, message. stdout is for data alone. The logging library stays in
 // log.cc.
-#ifndef FLOPWATCH_BASE_LOG_H_
-#define FLOPWATCH_BASE_LOG_H_
+#pragma once
 
 #include <fmt/format.h>
 
@@ -32,5 +31,3 @@ void LogDebug(fmt::format_string<Args...> f, Args&&... args) {
 }
 
 }  // namespace flopwatch
-
-#endif  // FLOPWATCH_BASE_LOG_H_

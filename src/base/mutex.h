@@ -16,8 +16,7 @@
 //
 // A function that the analysis cannot follow says FW_NO_THREAD_ANALYSIS with its reason beside it,
 // and is listed in docs/concurrency.md.
-#ifndef FLOPWATCH_BASE_MUTEX_H_
-#define FLOPWATCH_BASE_MUTEX_H_
+#pragma once
 
 #include <algorithm>
 #include <chrono>
@@ -215,5 +214,3 @@ class CondVar {
 };
 
 }  // namespace flopwatch
-
-#endif  // FLOPWATCH_BASE_MUTEX_H_

@@ -1,8 +1,7 @@
 // Asking for memory ahead of its use. State of a target, a GPU or a job is cold when its turn comes
 // again: thousands of others were there meanwhile. Asked for all at once, the misses overlap; met
 // one by one, each is waited for.
-#ifndef FLOPWATCH_BASE_PREFETCH_H_
-#define FLOPWATCH_BASE_PREFETCH_H_
+#pragma once
 
 #include <cstddef>
 
@@ -19,5 +18,3 @@ inline void PrefetchToWrite(const void* data, size_t bytes) {
 }
 
 }  // namespace flopwatch
-
-#endif  // FLOPWATCH_BASE_PREFETCH_H_

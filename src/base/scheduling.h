@@ -1,7 +1,6 @@
 // Who should run first when there are more busy threads than cores: a hint for the calling thread
 // and threads it starts later. A kernel that does not take it changes nothing.
-#ifndef FLOPWATCH_BASE_SCHEDULING_H_
-#define FLOPWATCH_BASE_SCHEDULING_H_
+#pragma once
 
 namespace flopwatch {
 
@@ -11,5 +10,3 @@ namespace flopwatch {
 void PreferLatency();
 
 }  // namespace flopwatch
-
-#endif  // FLOPWATCH_BASE_SCHEDULING_H_

@@ -1,7 +1,6 @@
 // Expected failures as values: absl::Status / StatusOr with a message of the form "what failed:
 // why; what to try". No exception leaves the file that wraps a throwing library.
-#ifndef FLOPWATCH_BASE_STATUS_H_
-#define FLOPWATCH_BASE_STATUS_H_
+#pragma once
 
 #include <string_view>
 
@@ -54,5 +53,3 @@ ExitCode ExitCodeFor(const Status& status);
   auto tmp = (expr);                             \
   if (!tmp.ok()) return tmp.status();            \
   lhs = *std::move(tmp)
-
-#endif  // FLOPWATCH_BASE_STATUS_H_

@@ -1,7 +1,6 @@
 // A small result table: what a query, a study or a command gives back before it is written as a
 // terminal table, JSON, CSV or Markdown. Not for bulk samples.
-#ifndef FLOPWATCH_BASE_TABLE_H_
-#define FLOPWATCH_BASE_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -81,5 +80,3 @@ int DisplayWidth(std::string_view text);
 std::string CutToWidth(std::string_view text, int width);
 
 }  // namespace flopwatch
-
-#endif  // FLOPWATCH_BASE_TABLE_H_

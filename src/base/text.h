@@ -1,6 +1,5 @@
 // Text helpers several rooms need.
-#ifndef FLOPWATCH_BASE_TEXT_H_
-#define FLOPWATCH_BASE_TEXT_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -27,5 +26,3 @@ bool StartsWithIgnoringCase(std::string_view text, std::string_view prefix);
 std::string Printable(std::string_view text, size_t max_bytes = 200);
 
 }  // namespace flopwatch
-
-#endif  // FLOPWATCH_BASE_TEXT_H_

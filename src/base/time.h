@@ -1,7 +1,6 @@
 // Time as the product stores it: int64 microseconds since the Unix epoch, UTC. Durations are int64
 // microseconds too. Nothing here reads a clock except Now(); pure rooms take times as arguments.
-#ifndef FLOPWATCH_BASE_TIME_H_
-#define FLOPWATCH_BASE_TIME_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -43,5 +42,3 @@ StatusOr<Micros> ParseTime(std::string_view text, Micros now);
 Micros FloorTo(Micros t, Micros step);
 
 }  // namespace flopwatch
-
-#endif  // FLOPWATCH_BASE_TIME_H_

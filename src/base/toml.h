@@ -1,11 +1,8 @@
 // toml++, set up once for every reader of TOML: a parse error is a value and not an exception, and
 // the library's code, which is all headers, is compiled in toml.cc alone.
-#ifndef FLOPWATCH_BASE_TOML_H_
-#define FLOPWATCH_BASE_TOML_H_
+#pragma once
 
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
 #define TOML_HEADER_ONLY 0
 #include <toml++/toml.h>
-
-#endif  // FLOPWATCH_BASE_TOML_H_

@@ -1,7 +1,6 @@
 // Where a reading command gets its JSON: a running server over HTTP, or the same router on a store
 // directory opened read-only in this process.
-#ifndef FLOPWATCH_CLI_API_CLIENT_H_
-#define FLOPWATCH_CLI_API_CLIENT_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -52,5 +51,3 @@ Status FromHttp(int http_status, std::string_view body, std::string_view what);
 std::string OneLine(std::string_view text);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_API_CLIENT_H_

@@ -1,7 +1,6 @@
 // The program: command line in, exit code out. Everything it touches outside (streams, environment,
 // terminal) is in Streams, so that tests run whole commands in-process.
-#ifndef FLOPWATCH_CLI_APP_H_
-#define FLOPWATCH_CLI_APP_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -37,5 +36,3 @@ std::string CommandReference();
 std::string ConfigReference();
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_APP_H_

@@ -8,8 +8,7 @@
 // Copies are the same command or option; valid as long as the command line's description. Before
 // parsing, one thread. What is bound (o->max_rows) is written while the line is parsed and must
 // live until then.
-#ifndef FLOPWATCH_CLI_ARGS_H_
-#define FLOPWATCH_CLI_ARGS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -71,5 +70,3 @@ class Args {
 };
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_ARGS_H_

@@ -1,7 +1,6 @@
 // One file a command: it registers a subcommand with its options and its help (args.h), and a
 // function to run.
-#ifndef FLOPWATCH_CLI_COMMAND_H_
-#define FLOPWATCH_CLI_COMMAND_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -90,5 +89,3 @@ struct CommandEntry {
 const std::vector<CommandEntry>& Commands();
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_COMMAND_H_

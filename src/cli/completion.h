@@ -1,6 +1,5 @@
 // Completion scripts, from the same command table as the help.
-#ifndef FLOPWATCH_CLI_COMPLETION_H_
-#define FLOPWATCH_CLI_COMPLETION_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -14,5 +13,3 @@ namespace flopwatch::cli {
 StatusOr<std::string> CompletionScript(Args root, std::string_view shell);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_COMPLETION_H_

@@ -1,7 +1,6 @@
 // Configuration: command-line flag > FLOPWATCH_* environment > TOML file > default, resolved once,
 // each value with its origin. The keys are one table; docs/config.md is compared with it by a test.
-#ifndef FLOPWATCH_CLI_CONFIG_H_
-#define FLOPWATCH_CLI_CONFIG_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -87,5 +86,3 @@ std::vector<std::string> ConfigFileCandidates(const GetEnv& getenv);
 std::string DefaultDataDirectory(const GetEnv& getenv, bool root);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_CONFIG_H_

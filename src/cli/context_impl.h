@@ -1,6 +1,5 @@
 // What stands behind Context; only the framework (app.cc, context.cc) sees it.
-#ifndef FLOPWATCH_CLI_CONTEXT_IMPL_H_
-#define FLOPWATCH_CLI_CONTEXT_IMPL_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -46,5 +45,3 @@ struct Context::Impl {
 StatusOr<Table> Arrange(const Table& table, const GlobalOptions& options);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_CONTEXT_IMPL_H_

@@ -1,6 +1,5 @@
 // How help looks, and the same facts as Markdown: all from the one command table.
-#ifndef FLOPWATCH_CLI_HELP_H_
-#define FLOPWATCH_CLI_HELP_H_
+#pragma once
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -26,5 +25,3 @@ std::string DisplayName(const CLI::Option* option);
 std::string ReferenceOf(const CLI::App& root);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_HELP_H_

@@ -1,6 +1,5 @@
 // The server's memory on pages of 2 MB where the kernel gives them to those who ask.
-#ifndef FLOPWATCH_CLI_LARGE_PAGES_H_
-#define FLOPWATCH_CLI_LARGE_PAGES_H_
+#pragma once
 
 namespace flopwatch::cli {
 
@@ -15,5 +14,3 @@ namespace flopwatch::cli {
 void RestartOnLargePages(char** argv);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_LARGE_PAGES_H_

@@ -1,6 +1,5 @@
 // The names -o takes, in the order help and completion show them.
-#ifndef FLOPWATCH_CLI_OUTPUT_FORMATS_H_
-#define FLOPWATCH_CLI_OUTPUT_FORMATS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -23,5 +22,3 @@ inline std::string OutputFormatNames(std::string_view separator) {
 }
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_OUTPUT_FORMATS_H_

@@ -1,6 +1,5 @@
 // How --sort is written everywhere: NAME, NAME:asc, NAME:desc, or -NAME for the largest first.
-#ifndef FLOPWATCH_CLI_SORT_SPEC_H_
-#define FLOPWATCH_CLI_SORT_SPEC_H_
+#pragma once
 
 #include <optional>
 #include <string_view>
@@ -21,5 +20,3 @@ struct SortSpec {
 };
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_SORT_SPEC_H_

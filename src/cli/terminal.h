@@ -1,6 +1,5 @@
 // The real streams of this process.
-#ifndef FLOPWATCH_CLI_TERMINAL_H_
-#define FLOPWATCH_CLI_TERMINAL_H_
+#pragma once
 
 #include <string_view>
 
@@ -14,5 +13,3 @@ Streams RealStreams();
 void WriteFd(int fd, std::string_view text);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_TERMINAL_H_

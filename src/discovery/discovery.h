@@ -1,8 +1,7 @@
 // Which exporters to scrape: a static list, flopwatch's own target files (TOML), Prometheus file_sd
 // and http_sd; merged, without duplicates, watched for changes. A source that fails keeps its last
 // good list, and its error can be read.
-#ifndef FLOPWATCH_DISCOVERY_DISCOVERY_H_
-#define FLOPWATCH_DISCOVERY_DISCOVERY_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -110,5 +109,3 @@ StatusOr<std::vector<net::ScrapeTarget>> ParseStaticTarget(std::string_view text
 std::vector<LocalExporter> FindLocalExporters(const ProbeOptions& options = {});
 
 }  // namespace flopwatch::discovery
-
-#endif  // FLOPWATCH_DISCOVERY_DISCOVERY_H_

@@ -1,7 +1,6 @@
 // Lists of targets in files: one file, or all that match a pattern. What is common to the kinds
 // that differ only in how a file is read.
-#ifndef FLOPWATCH_DISCOVERY_FILE_SOURCE_H_
-#define FLOPWATCH_DISCOVERY_FILE_SOURCE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -48,5 +47,3 @@ class FileSource : public TargetSource {
 };
 
 }  // namespace flopwatch::discovery
-
-#endif  // FLOPWATCH_DISCOVERY_FILE_SOURCE_H_

@@ -1,6 +1,5 @@
 // An address and its labels, however they were written down, as a target of the scraper.
-#ifndef FLOPWATCH_DISCOVERY_TARGET_H_
-#define FLOPWATCH_DISCOVERY_TARGET_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -29,5 +28,3 @@ Status AppendAddresses(const std::vector<std::string>& texts, const Labels& labe
                        size_t max_targets, std::vector<ScrapeTarget>* out);
 
 }  // namespace flopwatch::discovery
-
-#endif  // FLOPWATCH_DISCOVERY_TARGET_H_

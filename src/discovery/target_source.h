@@ -1,8 +1,7 @@
 // One place that names targets, of one kind. Discovery looks at its sources one after the other,
 // never at two at once, and merges what they name. A new kind is a file with a function that makes
 // it (below), and a line in Discovery's constructor.
-#ifndef FLOPWATCH_DISCOVERY_TARGET_SOURCE_H_
-#define FLOPWATCH_DISCOVERY_TARGET_SOURCE_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -49,5 +48,3 @@ std::unique_ptr<TargetSource> HttpSdSource(const DiscoveryOptions& options, std:
 std::unique_ptr<TargetSource> LocalSource(const ProbeOptions& options);
 
 }  // namespace flopwatch::discovery
-
-#endif  // FLOPWATCH_DISCOVERY_TARGET_SOURCE_H_

@@ -1,8 +1,7 @@
 // A list in YAML as a tree. Aliases, anchors and tags are refused, depth and nodes bounded: a file
 // of some hundred bytes must not become gigabytes, and nothing may mean two things. Every scalar is
 // text, as Prometheus reads labels ("rack: 7" is "7"). yaml-cpp stays in yaml.cc.
-#ifndef FLOPWATCH_DISCOVERY_YAML_H_
-#define FLOPWATCH_DISCOVERY_YAML_H_
+#pragma once
 
 #include <cstddef>
 #include <string_view>
@@ -28,5 +27,3 @@ struct YamlList {
 StatusOr<YamlList> ReadYamlList(std::string_view text, const YamlLimits& limits = {});
 
 }  // namespace flopwatch::discovery
-
-#endif  // FLOPWATCH_DISCOVERY_YAML_H_

@@ -27,8 +27,7 @@
 // "Its time" is span x fraction. A frozen kMigParent row, as a part of the fleet, adds nothing.
 // Other flags do not matter here: a row with kSpanUnknown has a span of 0. So computable and the
 // reasons add up to observed.
-#ifndef FLOPWATCH_EFFICIENCY_ACCOUNTING_H_
-#define FLOPWATCH_EFFICIENCY_ACCOUNTING_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -113,5 +112,3 @@ inline void Account(const Row& row, Work work, CountedFor whom, Add&& add) {
 }
 
 }  // namespace flopwatch::efficiency
-
-#endif  // FLOPWATCH_EFFICIENCY_ACCOUNTING_H_

@@ -4,8 +4,7 @@
 // instant reading. An exporter that collects every T seconds therefore reports, for each window,
 // mean(tensor activity) x last clock, where the truth is mean(tensor activity x clock). The study
 // makes that loss visible from a series with a short step.
-#ifndef FLOPWATCH_EFFICIENCY_CLOCK_NOISE_H_
-#define FLOPWATCH_EFFICIENCY_CLOCK_NOISE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -93,5 +92,3 @@ ClockSeries SimulateClock(const ClockModel& model, const GemmLoad& load, int sec
                           uint64_t seed);
 
 }  // namespace flopwatch::efficiency
-
-#endif  // FLOPWATCH_EFFICIENCY_CLOCK_NOISE_H_

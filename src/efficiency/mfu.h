@@ -9,8 +9,7 @@
 // never 0: NaN stands for missing (FailedPrecondition), zero, negative and infinite inputs are
 // refused (OutOfRange). Results above 1 are returned as they are: BandOf() and the divergence rules
 // say what they mean. Pure functions, any thread. docs/mfu.md has the formulas and the bands.
-#ifndef FLOPWATCH_EFFICIENCY_MFU_H_
-#define FLOPWATCH_EFFICIENCY_MFU_H_
+#pragma once
 
 #include <optional>
 #include <span>
@@ -113,5 +112,3 @@ struct BandVerdict {
 StatusOr<BandVerdict> JudgeMfu(double mfu, ModelClass c);
 
 }  // namespace flopwatch::efficiency
-
-#endif  // FLOPWATCH_EFFICIENCY_MFU_H_

@@ -4,8 +4,7 @@
 // OFU of a set of samples is the mean of the products weighted by GPU-seconds, never the product of
 // the means, and it always travels with its coverage (share of the GPU-seconds it was computable
 // for) and the reasons for the rest. Pure functions: no I/O, no clock.
-#ifndef FLOPWATCH_EFFICIENCY_OFU_H_
-#define FLOPWATCH_EFFICIENCY_OFU_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -147,5 +146,3 @@ class DeadCounterDetector {
 };
 
 }  // namespace flopwatch::efficiency
-
-#endif  // FLOPWATCH_EFFICIENCY_OFU_H_

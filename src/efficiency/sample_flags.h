@@ -1,7 +1,6 @@
 // What is known of one sample beside its values: bits that are stamped on the row when it is taken
 // in, stored with it, and read by everything that adds rows up (accounting.h).
-#ifndef FLOPWATCH_EFFICIENCY_SAMPLE_FLAGS_H_
-#define FLOPWATCH_EFFICIENCY_SAMPLE_FLAGS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -36,5 +35,3 @@ enum SampleFlag : uint32_t {
 };
 
 }  // namespace flopwatch::efficiency
-
-#endif  // FLOPWATCH_EFFICIENCY_SAMPLE_FLAGS_H_

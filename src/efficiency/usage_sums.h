@@ -5,8 +5,7 @@
 //
 // A new sum: a row of kUsageSums, its member, what adds to it in accounting.h, and a migration that
 // adds its column to hot segments (docs/store.md).
-#ifndef FLOPWATCH_EFFICIENCY_USAGE_SUMS_H_
-#define FLOPWATCH_EFFICIENCY_USAGE_SUMS_H_
+#pragma once
 
 #include <array>
 #include <cmath>
@@ -205,5 +204,3 @@ UsageSums OfBoard(const UsageSums& sums);
 void ApplyTensorClock(double tensor_clock_max_mhz, PerSum<double>* sums);
 
 }  // namespace flopwatch::efficiency
-
-#endif  // FLOPWATCH_EFFICIENCY_USAGE_SUMS_H_

@@ -1,8 +1,7 @@
 // Accelerator specifications: SMs, FLOPs per SM and cycle by precision, tensor clock, dense peaks,
 // memory, links, TDP, with confidence and source. Facts from public datasheets and device queries
 // (docs/hardware.md); no network, no device.
-#ifndef FLOPWATCH_HARDWARE_ACCELERATOR_H_
-#define FLOPWATCH_HARDWARE_ACCELERATOR_H_
+#pragma once
 
 #include <functional>
 #include <map>
@@ -103,5 +102,3 @@ inline constexpr size_t kMaxOverrideEntries = 1024;
 std::string NormaliseName(std::string_view reported_name);
 
 }  // namespace flopwatch::hardware
-
-#endif  // FLOPWATCH_HARDWARE_ACCELERATOR_H_

@@ -1,8 +1,7 @@
 // The built-in facts, one constant row per device (catalog_nvidia.cc, catalog_other.cc). Internal
 // to this room; everyone else sees hardware::Accelerator. docs/hardware.md says how to add a
 // device.
-#ifndef FLOPWATCH_HARDWARE_CATALOG_H_
-#define FLOPWATCH_HARDWARE_CATALOG_H_
+#pragma once
 
 #include <array>
 #include <optional>
@@ -50,5 +49,3 @@ std::span<const DeviceFacts> NvidiaDevices();
 std::span<const DeviceFacts> OtherDevices();
 
 }  // namespace flopwatch::hardware
-
-#endif  // FLOPWATCH_HARDWARE_CATALOG_H_

@@ -17,8 +17,7 @@
 // Limits are below; each hit has a counted reason. Durability: what Add() acknowledged is on disk.
 // What came by Offer() (metrics) is stored within about a second; a process that is killed loses
 // that second. Threads: all methods from any thread; Add() waits for the disk.
-#ifndef FLOPWATCH_INGEST_APPLICATION_H_
-#define FLOPWATCH_INGEST_APPLICATION_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -199,5 +198,3 @@ class ApplicationIntake {
 };
 
 }  // namespace flopwatch::ingest
-
-#endif  // FLOPWATCH_INGEST_APPLICATION_H_

@@ -1,7 +1,6 @@
 // A table indexed by small ids that grows in chunks and never moves: entries of one chunk share a
 // mutex, so threads that work on different targets rarely meet.
-#ifndef FLOPWATCH_INGEST_CHUNKED_TABLE_H_
-#define FLOPWATCH_INGEST_CHUNKED_TABLE_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -94,5 +93,3 @@ class ChunkedTable {
 };
 
 }  // namespace flopwatch::ingest
-
-#endif  // FLOPWATCH_INGEST_CHUNKED_TABLE_H_

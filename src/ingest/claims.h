@@ -15,8 +15,7 @@
 // refused claim changes nothing else: no label, no job, no sum.
 //
 // Threads: every method from any thread. Only conflicts take the one mutex.
-#ifndef FLOPWATCH_INGEST_CLAIMS_H_
-#define FLOPWATCH_INGEST_CLAIMS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -123,5 +122,3 @@ class Claims {
 };
 
 }  // namespace flopwatch::ingest
-
-#endif  // FLOPWATCH_INGEST_CLAIMS_H_

@@ -1,6 +1,5 @@
 // What the ingest side counts, of one source and of all, and the names under which it refuses.
-#ifndef FLOPWATCH_INGEST_COUNTERS_H_
-#define FLOPWATCH_INGEST_COUNTERS_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -78,5 +77,3 @@ struct Totals {
 };
 
 }  // namespace flopwatch::ingest
-
-#endif  // FLOPWATCH_INGEST_COUNTERS_H_

@@ -6,8 +6,7 @@
 // that is killed loses the rows that wait.
 //
 // Threads: one Delivery belongs to one source and is used under its lock.
-#ifndef FLOPWATCH_INGEST_DELIVER_H_
-#define FLOPWATCH_INGEST_DELIVER_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -67,5 +66,3 @@ class Delivery {
 };
 
 }  // namespace flopwatch::ingest
-
-#endif  // FLOPWATCH_INGEST_DELIVER_H_

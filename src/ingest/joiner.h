@@ -9,8 +9,7 @@
 // The request is answered when its points are in memory: a process that is killed loses what waits
 // (Options::settle, and the flush after it). When more waits than max_bytes, the oldest is handed
 // on before it has settled. Threads: Add() and Flush() from any.
-#ifndef FLOPWATCH_INGEST_JOINER_H_
-#define FLOPWATCH_INGEST_JOINER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -80,5 +79,3 @@ class ScrapeJoiner {
 };
 
 }  // namespace flopwatch::ingest
-
-#endif  // FLOPWATCH_INGEST_JOINER_H_

@@ -8,8 +8,7 @@
 // come late by as much as the tier is deep. Threads: Update from ingest threads, snapshots from
 // any; sharded locks, none held longer than one shard's copy. Memory: 1.4 KB a GPU, about 17 KB a
 // job that ran within the last hour.
-#ifndef FLOPWATCH_INGEST_LIVE_H_
-#define FLOPWATCH_INGEST_LIVE_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -104,5 +103,3 @@ class LiveState {
 };
 
 }  // namespace flopwatch::ingest
-
-#endif  // FLOPWATCH_INGEST_LIVE_H_

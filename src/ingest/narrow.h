@@ -4,8 +4,7 @@
 //
 // Bounded: at most DecodeLimits::max_narrow_series that a source ever had, so that changing label
 // values grow no table. Threads: one NarrowSeries belongs to one source and is used under its lock.
-#ifndef FLOPWATCH_INGEST_NARROW_H_
-#define FLOPWATCH_INGEST_NARROW_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -65,5 +64,3 @@ class NarrowSeries {
 };
 
 }  // namespace flopwatch::ingest
-
-#endif  // FLOPWATCH_INGEST_NARROW_H_

@@ -1,6 +1,5 @@
 // What the ingest side is told once, at its start.
-#ifndef FLOPWATCH_INGEST_OPTIONS_H_
-#define FLOPWATCH_INGEST_OPTIONS_H_
+#pragma once
 
 #include <cstddef>
 #include <functional>
@@ -35,5 +34,3 @@ struct PipelineOptions {
 };
 
 }  // namespace flopwatch::ingest
-
-#endif  // FLOPWATCH_INGEST_OPTIONS_H_

@@ -1,7 +1,6 @@
 // Where a body of points comes from. The kind decides whose word the node's name is (claims.h) and
 // under which source reports of applications are counted (narrow.h).
-#ifndef FLOPWATCH_INGEST_ORIGIN_H_
-#define FLOPWATCH_INGEST_ORIGIN_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -33,5 +32,3 @@ struct Origin {
 };
 
 }  // namespace flopwatch::ingest
-
-#endif  // FLOPWATCH_INGEST_ORIGIN_H_

@@ -8,8 +8,7 @@
 // the oldest batch that it has not begun to write is dropped and counted. What Append()
 // acknowledged is never lost, and a batch whose Append() failed is tried again until it is stored
 // or the store refuses it as invalid.
-#ifndef FLOPWATCH_INGEST_PIPELINE_H_
-#define FLOPWATCH_INGEST_PIPELINE_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -117,5 +116,3 @@ struct IngestSide {
 };
 
 }  // namespace flopwatch::ingest
-
-#endif  // FLOPWATCH_INGEST_PIPELINE_H_

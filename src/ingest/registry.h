@@ -5,8 +5,7 @@
 // Threads: every method from any thread. Resolve() and Series() are called when an identity
 // changes, never per sample. Limits: kMaxEntities, kMaxModels, kMaxSeries; past them
 // Resolve()/Series() refuse and the caller counts it.
-#ifndef FLOPWATCH_INGEST_REGISTRY_H_
-#define FLOPWATCH_INGEST_REGISTRY_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -122,5 +121,3 @@ class Registry {
 };
 
 }  // namespace flopwatch::ingest
-
-#endif  // FLOPWATCH_INGEST_REGISTRY_H_

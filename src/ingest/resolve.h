@@ -3,8 +3,7 @@
 //
 // Threads: one Resolver belongs to one source and is used under its lock; what it asks is shared
 // with all sources and locks itself.
-#ifndef FLOPWATCH_INGEST_RESOLVE_H_
-#define FLOPWATCH_INGEST_RESOLVE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -82,5 +81,3 @@ class Resolver {
 };
 
 }  // namespace flopwatch::ingest
-
-#endif  // FLOPWATCH_INGEST_RESOLVE_H_

@@ -5,8 +5,7 @@
 //                                └─▶ narrow                        every other series
 //
 // Threads: one mutex; uncontended, because a target is scraped by one thread at a time.
-#ifndef FLOPWATCH_INGEST_SOURCE_H_
-#define FLOPWATCH_INGEST_SOURCE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -104,5 +103,3 @@ class Source {
 };
 
 }  // namespace flopwatch::ingest
-
-#endif  // FLOPWATCH_INGEST_SOURCE_H_

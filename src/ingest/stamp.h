@@ -39,8 +39,7 @@
 // No OFU rather than a wrong one, each with its flag: kTensorMissing and kClockMissing (not asked
 // for on the cycle path), kModelUnknown, kOutOfRange, and kDeadCounter for a zero that may be wrong
 // (efficiency::DeadCounterDetector), with kSuspectCounter while it is not decided.
-#ifndef FLOPWATCH_INGEST_STAMP_H_
-#define FLOPWATCH_INGEST_STAMP_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -99,5 +98,3 @@ Stamp StampRow(const StampRules& rules, const RowToStamp& in, GpuState* gpu);
 int32_t SpanMs(Micros from, Micros to);
 
 }  // namespace flopwatch::ingest
-
-#endif  // FLOPWATCH_INGEST_STAMP_H_

@@ -6,8 +6,7 @@
 // jobs, so that what a row refers to is always stored before the row. Failures are retried with
 // back-off from kFirstBackoff to kMaxBackoff; rows keep arriving meanwhile, up to the bounds, then
 // the oldest batch not yet begun is dropped and counted.
-#ifndef FLOPWATCH_INGEST_WRITER_H_
-#define FLOPWATCH_INGEST_WRITER_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -143,5 +142,3 @@ class Writer {
 };
 
 }  // namespace flopwatch::ingest
-
-#endif  // FLOPWATCH_INGEST_WRITER_H_

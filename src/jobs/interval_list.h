@@ -1,7 +1,6 @@
 // The intervals of one entity, sorted by start, and the sweep over them that says who owned it
 // when. No locks, no ids made here, no clock: JobIndex wraps it.
-#ifndef FLOPWATCH_JOBS_INTERVAL_LIST_H_
-#define FLOPWATCH_JOBS_INTERVAL_LIST_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -190,5 +189,3 @@ void IntervalList::Sweep(Micros from, Micros to, const StaticTimes& times, Sweep
 }
 
 }  // namespace flopwatch::jobs
-
-#endif  // FLOPWATCH_JOBS_INTERVAL_LIST_H_

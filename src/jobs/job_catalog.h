@@ -1,7 +1,6 @@
 // The jobs and job sets that are known, by id and by key. One mutex, held for lookups only;
 // JobIndex takes it inside an entity shard's lock, never the other way round.
-#ifndef FLOPWATCH_JOBS_JOB_CATALOG_H_
-#define FLOPWATCH_JOBS_JOB_CATALOG_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -88,5 +87,3 @@ class JobCatalog {
 };
 
 }  // namespace flopwatch::jobs
-
-#endif  // FLOPWATCH_JOBS_JOB_CATALOG_H_

@@ -18,8 +18,7 @@
 // Threads: all methods may be called from any thread. Entities are spread over shards with a mutex
 // each; Observe with nothing new takes one uncontended lock, compares the labels and allocates
 // nothing.
-#ifndef FLOPWATCH_JOBS_JOB_INDEX_H_
-#define FLOPWATCH_JOBS_JOB_INDEX_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -204,5 +203,3 @@ class JobIndex {
 };
 
 }  // namespace flopwatch::jobs
-
-#endif  // FLOPWATCH_JOBS_JOB_INDEX_H_

@@ -1,8 +1,7 @@
 // Inside of JobIndex: the state of each entity and the parts that work on it, spread over files by
 // purpose: job_index.cc (load, changes, retention), observe.cc (labels), static_owners.cc (the
 // static file), owned.cc (answers).
-#ifndef FLOPWATCH_JOBS_JOB_INDEX_IMPL_H_
-#define FLOPWATCH_JOBS_JOB_INDEX_IMPL_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -181,5 +180,3 @@ struct JobIndex::Impl {
 };
 
 }  // namespace flopwatch::jobs
-
-#endif  // FLOPWATCH_JOBS_JOB_INDEX_IMPL_H_

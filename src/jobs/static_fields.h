@@ -1,6 +1,5 @@
 // The fields of a static assignment, shared by its CSV and TOML readers.
-#ifndef FLOPWATCH_JOBS_STATIC_FIELDS_H_
-#define FLOPWATCH_JOBS_STATIC_FIELDS_H_
+#pragma once
 
 #include <array>
 #include <string_view>
@@ -30,5 +29,3 @@ StatusOr<std::vector<StaticAssignment>> ParseStaticToml(std::string_view text,
                                                         std::string_view file_name, Micros now);
 
 }  // namespace flopwatch::jobs
-
-#endif  // FLOPWATCH_JOBS_STATIC_FIELDS_H_

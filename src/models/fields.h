@@ -1,8 +1,7 @@
 // Strict reading of a configuration's fields: a value of the wrong kind or size is an error that
 // names the field; the first one is kept, so that a reader can be written straight down and asks
 // status() once.
-#ifndef FLOPWATCH_MODELS_FIELDS_H_
-#define FLOPWATCH_MODELS_FIELDS_H_
+#pragma once
 
 #include <cstdint>
 #include <initializer_list>
@@ -60,5 +59,3 @@ class Fields {
 };
 
 }  // namespace flopwatch::models
-
-#endif  // FLOPWATCH_MODELS_FIELDS_H_

@@ -10,8 +10,7 @@
 // comes last and rounds to the nearest. FailedPrecondition: the convention does not apply to this
 // model, or to what is known of the workload; the message says why. OutOfRange: a result does not
 // fit 64 bits.
-#ifndef FLOPWATCH_MODELS_FLOPS_H_
-#define FLOPWATCH_MODELS_FLOPS_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -80,5 +79,3 @@ StatusOr<const Convention*> FindConvention(std::string_view id);
 const Convention& ExactFor(const Model& model);
 
 }  // namespace flopwatch::models
-
-#endif  // FLOPWATCH_MODELS_FLOPS_H_

@@ -2,8 +2,7 @@
 // miscounts), applied to this model, and the conventions that apply to it. A reported MFU that is
 // off by candidate / exact was probably counted that way. Errors in the peak, the clock or the
 // number of steps are not of the model and not here.
-#ifndef FLOPWATCH_MODELS_MISCOUNTS_H_
-#define FLOPWATCH_MODELS_MISCOUNTS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -41,5 +40,3 @@ StatusOr<std::vector<Candidate>> Candidates(const Model& model, const Workload& 
                                             const TrainingSetup& setup = {});
 
 }  // namespace flopwatch::models
-
-#endif  // FLOPWATCH_MODELS_MISCOUNTS_H_

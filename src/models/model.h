@@ -6,8 +6,7 @@
 // query heads, G key/value heads, E experts, k experts a token, F MLP width. Every size is bounded
 // by the limits below, so that sums over the list fit 128 bits whatever the config says; a result
 // that does not fit 64 bits is refused. Threads: values; the functions are pure.
-#ifndef FLOPWATCH_MODELS_MODEL_H_
-#define FLOPWATCH_MODELS_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -178,5 +177,3 @@ StatusOr<int64_t> DivideRounded(Int value, Int divisor, std::string_view what);
 std::string ToString(Int value);
 
 }  // namespace flopwatch::models
-
-#endif  // FLOPWATCH_MODELS_MODEL_H_

@@ -9,8 +9,7 @@
 // Errors are InvalidArgument (OutOfRange for too much text) and one line: they name the field and
 // what was expected. A model type that is not known is refused with its nearest known name; nothing
 // is ever counted as dense for want of knowing better.
-#ifndef FLOPWATCH_MODELS_READ_H_
-#define FLOPWATCH_MODELS_READ_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -40,5 +39,3 @@ StatusOr<Model> ReadMegatronArguments(std::string_view text, std::string_view na
 std::vector<std::string_view> KnownModelTypes();
 
 }  // namespace flopwatch::models
-
-#endif  // FLOPWATCH_MODELS_READ_H_

@@ -1,7 +1,6 @@
 // What conventions are made of. Private to the room: a convention's file says which of these it
 // counts.
-#ifndef FLOPWATCH_MODELS_TERMS_H_
-#define FLOPWATCH_MODELS_TERMS_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -70,5 +69,3 @@ Status AddParameters(const Model& model, const Workload& workload, ParameterTerm
                      Count* count);
 
 }  // namespace flopwatch::models
-
-#endif  // FLOPWATCH_MODELS_TERMS_H_

@@ -5,8 +5,7 @@
 //   frozen first layers   forward only: nothing before them needs a gradient
 //   LoRA of rank r        frozen weights, and r*(in+out) trained ones beside each adapted matrix
 //   recomputation         adds forward FLOPs to HFU, never to MFU
-#ifndef FLOPWATCH_MODELS_TRAINING_H_
-#define FLOPWATCH_MODELS_TRAINING_H_
+#pragma once
 
 #include <string_view>
 #include <vector>
@@ -52,5 +51,3 @@ Int HardwareFlops(const Count& count, Recompute recompute);
 Int AttentionCoreTraining(const Count& count);
 
 }  // namespace flopwatch::models
-
-#endif  // FLOPWATCH_MODELS_TRAINING_H_

@@ -1,6 +1,5 @@
 // Decompression into a buffer that is used again; Gunzip() in http.h is the public form.
-#ifndef FLOPWATCH_NET_GZIP_H_
-#define FLOPWATCH_NET_GZIP_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -14,5 +13,3 @@ namespace flopwatch::net {
 Status GunzipInto(std::string_view data, uint64_t max_bytes, std::string* out);
 
 }  // namespace flopwatch::net
-
-#endif  // FLOPWATCH_NET_GZIP_H_

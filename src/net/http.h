@@ -1,6 +1,5 @@
 // HTTP messages as the rest of the product sees them. Boost.Asio/Beast stay inside net/.
-#ifndef FLOPWATCH_NET_HTTP_H_
-#define FLOPWATCH_NET_HTTP_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -158,5 +157,3 @@ std::string PercentDecode(std::string_view text);
 std::string PercentEncode(std::string_view text);
 
 }  // namespace flopwatch::net
-
-#endif  // FLOPWATCH_NET_HTTP_H_

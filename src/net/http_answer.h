@@ -1,7 +1,6 @@
 // What the HTTP server reads out of a request's target and how an answer looks on the wire; no I/O.
 // Internal to the server.
-#ifndef FLOPWATCH_NET_HTTP_ANSWER_H_
-#define FLOPWATCH_NET_HTTP_ANSWER_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -31,5 +30,3 @@ void Negotiate(const Accepted& accepted, Response* r);
 void AppendHeader(std::string* out, std::string_view name, std::string_view value);
 
 }  // namespace flopwatch::net
-
-#endif  // FLOPWATCH_NET_HTTP_ANSWER_H_

@@ -4,8 +4,7 @@
 // it waits for "readable" and reads into its loop's scratch memory. All of a connection's state is
 // touched by its loop alone; requests that are not answered at once run on a
 // worker and come back by post.
-#ifndef FLOPWATCH_NET_HTTP_CONNECTION_H_
-#define FLOPWATCH_NET_HTTP_CONNECTION_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -147,5 +146,3 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
 };
 
 }  // namespace flopwatch::net
-
-#endif  // FLOPWATCH_NET_HTTP_CONNECTION_H_

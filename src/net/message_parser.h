@@ -1,7 +1,6 @@
 // Beast's incremental HTTP/1.1 parser, set up so that bytes go where we want them: no field
 // containers, and bytes that do not form a whole header yet stay in the caller's small buffer.
-#ifndef FLOPWATCH_NET_MESSAGE_PARSER_H_
-#define FLOPWATCH_NET_MESSAGE_PARSER_H_
+#pragma once
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
@@ -217,5 +216,3 @@ class ResponseParser final : public http::basic_parser<false> {
 };
 
 }  // namespace flopwatch::net
-
-#endif  // FLOPWATCH_NET_MESSAGE_PARSER_H_

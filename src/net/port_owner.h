@@ -1,6 +1,5 @@
 // Who listens on a local TCP port, for an error message that says what to stop.
-#ifndef FLOPWATCH_NET_PORT_OWNER_H_
-#define FLOPWATCH_NET_PORT_OWNER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -11,5 +10,3 @@ namespace flopwatch::net {
 std::string PortOwner(uint16_t port);
 
 }  // namespace flopwatch::net
-
-#endif  // FLOPWATCH_NET_PORT_OWNER_H_

@@ -1,8 +1,7 @@
 // Host names to addresses, off the event loops: getaddrinfo blocks for seconds when a name server
 // is gone, so a few threads of its own ask it, and answers (also failures) are cached. Numeric
 // hosts are answered at once.
-#ifndef FLOPWATCH_NET_RESOLVER_H_
-#define FLOPWATCH_NET_RESOLVER_H_
+#pragma once
 
 #include <boost/asio/ip/address.hpp>
 #include <functional>
@@ -54,5 +53,3 @@ class Resolver {
 };
 
 }  // namespace flopwatch::net
-
-#endif  // FLOPWATCH_NET_RESOLVER_H_

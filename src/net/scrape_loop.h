@@ -9,8 +9,7 @@
 // belong to the loop and are lent to the targets in flight. Time: at most a wake-up per tick for
 // what is due; due targets lie in a heap, deadlines (the same timeout for all) in a queue that is
 // sorted by itself.
-#ifndef FLOPWATCH_NET_SCRAPE_LOOP_H_
-#define FLOPWATCH_NET_SCRAPE_LOOP_H_
+#pragma once
 
 #include <atomic>
 #include <deque>
@@ -168,5 +167,3 @@ class ScrapeLoop {
 };
 
 }  // namespace flopwatch::net
-
-#endif  // FLOPWATCH_NET_SCRAPE_LOOP_H_

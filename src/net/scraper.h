@@ -4,8 +4,7 @@
 // One slow, broken or hostile target costs only itself: connect and read timeouts, a body limit,
 // exponential back-off with jitter, and health that can be read at any time. Bodies are handed over
 // whole, decompressed, on the loop thread that owns the target; the callback must be quick.
-#ifndef FLOPWATCH_NET_SCRAPER_H_
-#define FLOPWATCH_NET_SCRAPER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -106,5 +105,3 @@ class Scraper {
 };
 
 }  // namespace flopwatch::net
-
-#endif  // FLOPWATCH_NET_SCRAPER_H_

@@ -1,7 +1,6 @@
 // TLS for clients whose bytes move elsewhere: OpenSSL between memory buffers. Host names (or
 // addresses) are always verified against the certificate.
-#ifndef FLOPWATCH_NET_TLS_H_
-#define FLOPWATCH_NET_TLS_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -54,5 +53,3 @@ class TlsClient {
 };
 
 }  // namespace flopwatch::net
-
-#endif  // FLOPWATCH_NET_TLS_H_

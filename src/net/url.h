@@ -1,6 +1,5 @@
 // The parts of an http(s) URL that a client needs. Strict (RFC 3986); Boost.URL stays in url.cc.
-#ifndef FLOPWATCH_NET_URL_H_
-#define FLOPWATCH_NET_URL_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -26,5 +25,3 @@ StatusOr<Url> ParseUrl(std::string_view text);
 StatusOr<std::string> ResolveReference(std::string_view base, std::string_view reference);
 
 }  // namespace flopwatch::net
-
-#endif  // FLOPWATCH_NET_URL_H_

@@ -1,6 +1,5 @@
 // Threads for requests that take long, with a bounded queue. Internal to the server.
-#ifndef FLOPWATCH_NET_WORKER_POOL_H_
-#define FLOPWATCH_NET_WORKER_POOL_H_
+#pragma once
 
 #include <pthread.h>
 
@@ -62,5 +61,3 @@ class WorkerPool {
 };
 
 }  // namespace flopwatch::net
-
-#endif  // FLOPWATCH_NET_WORKER_POOL_H_

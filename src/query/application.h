@@ -1,7 +1,6 @@
 // What a job's application said of itself over a window, and the MFU that comes of it. The one
 // place where an MFU gets its peak.
-#ifndef FLOPWATCH_QUERY_APPLICATION_H_
-#define FLOPWATCH_QUERY_APPLICATION_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -38,5 +37,3 @@ struct ClaimUsage {
 const ClaimUsage* MainClaim(const std::vector<ClaimUsage>& claims);
 
 }  // namespace flopwatch::query
-
-#endif  // FLOPWATCH_QUERY_APPLICATION_H_

@@ -1,8 +1,7 @@
 // How many GPU-seconds of hardware there were in a window: every GPU from when it was first seen,
 // until a day after it fell silent. Built once from the registry and the live state, then any
 // window is two binary searches, whatever the fleet's size. Immutable.
-#ifndef FLOPWATCH_QUERY_DEPLOYED_H_
-#define FLOPWATCH_QUERY_DEPLOYED_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -46,5 +45,3 @@ class Deployed {
 };
 
 }  // namespace flopwatch::query
-
-#endif  // FLOPWATCH_QUERY_DEPLOYED_H_

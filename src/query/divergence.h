@@ -7,8 +7,7 @@
 // from minutes in one question, unless exact is asked for. Several claims of one job (a restart
 // with another configuration, two sources) are not mixed: the one with the most time behind it
 // stands for the job.
-#ifndef FLOPWATCH_QUERY_DIVERGENCE_H_
-#define FLOPWATCH_QUERY_DIVERGENCE_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -51,5 +50,3 @@ StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
                                                       const DivergenceQuestion& question);
 
 }  // namespace flopwatch::query
-
-#endif  // FLOPWATCH_QUERY_DIVERGENCE_H_

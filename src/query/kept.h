@@ -6,8 +6,7 @@
 //
 // Readers share an immutable snapshot; it lives as long as one of them has it. Threads: Get() from
 // any thread.
-#ifndef FLOPWATCH_QUERY_KEPT_H_
-#define FLOPWATCH_QUERY_KEPT_H_
+#pragma once
 
 #include <algorithm>
 #include <functional>
@@ -139,5 +138,3 @@ class Kept : public KeptBase {
 };
 
 }  // namespace flopwatch::query
-
-#endif  // FLOPWATCH_QUERY_KEPT_H_

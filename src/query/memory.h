@@ -8,8 +8,7 @@
 // share of the GPU. Of the fleet: deployed.h. In a fleet of more than kInlineEntities, jobs and
 // deployed time of a live window are up to a few seconds old: snapshots (kept.h) made beside the
 // requests, so that none waits for a walk over the fleet. Threads: all methods from any thread.
-#ifndef FLOPWATCH_QUERY_MEMORY_H_
-#define FLOPWATCH_QUERY_MEMORY_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -240,5 +239,3 @@ class Memory {
 };
 
 }  // namespace flopwatch::query
-
-#endif  // FLOPWATCH_QUERY_MEMORY_H_

@@ -1,8 +1,7 @@
 // What a view needs to know, from wherever it is: memory (memory.h) for windows that end now,
 // rollups for the past, raw rows where a job's metadata came late or where it is asked for. Every
 // method may read the store: not for an event loop. Threads: all methods from any thread.
-#ifndef FLOPWATCH_QUERY_QUERY_H_
-#define FLOPWATCH_QUERY_QUERY_H_
+#pragma once
 
 #include <memory>
 #include <string_view>
@@ -47,5 +46,3 @@ class Query {
 };
 
 }  // namespace flopwatch::query
-
-#endif  // FLOPWATCH_QUERY_QUERY_H_

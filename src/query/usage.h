@@ -1,7 +1,6 @@
 // Sums of a window as what people read: OFU with its reason, coverage, losses, and a series of
 // steps. Every answer, whoever writes it down, takes its numbers from here.
-#ifndef FLOPWATCH_QUERY_USAGE_H_
-#define FLOPWATCH_QUERY_USAGE_H_
+#pragma once
 
 #include <optional>
 #include <string_view>
@@ -49,5 +48,3 @@ struct NotComputable {
 std::vector<NotComputable> Losses(const Usage& usage);
 
 }  // namespace flopwatch::query
-
-#endif  // FLOPWATCH_QUERY_USAGE_H_

@@ -1,7 +1,6 @@
 // The static file of jobs, read again whenever it changed; a broken one leaves the last good
 // assignments in force.
-#ifndef FLOPWATCH_SERVER_JOBS_FILE_H_
-#define FLOPWATCH_SERVER_JOBS_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -35,5 +34,3 @@ class JobsFile {
 };
 
 }  // namespace flopwatch::server
-
-#endif  // FLOPWATCH_SERVER_JOBS_FILE_H_

@@ -1,8 +1,7 @@
 // A whole running server: options in, an address out. Composition alone: it makes the parts in the
 // order in which they need each other, joins them, and takes them apart in the opposite order.
 // Whoever starts it (the command `serve`, a test) decides about signals, words and colours.
-#ifndef FLOPWATCH_SERVER_SERVER_H_
-#define FLOPWATCH_SERVER_SERVER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -76,5 +75,3 @@ class Server {
 };
 
 }  // namespace flopwatch::server
-
-#endif  // FLOPWATCH_SERVER_SERVER_H_

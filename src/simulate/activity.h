@@ -10,8 +10,7 @@
 // Synchronous jobs (docs/simulate.md, The model): every rank does the same tensor cycles a second,
 // so its tensor activity is that rate divided by its own clock: the rank with the lowest clock
 // shows the highest activity.
-#ifndef FLOPWATCH_SIMULATE_ACTIVITY_H_
-#define FLOPWATCH_SIMULATE_ACTIVITY_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -181,5 +180,3 @@ class Activity {
 };
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_ACTIVITY_H_

@@ -1,6 +1,5 @@
 // How an Activity is made: incidents, phases, levels, stints. Private to the room.
-#ifndef FLOPWATCH_SIMULATE_ACTIVITY_BUILDER_H_
-#define FLOPWATCH_SIMULATE_ACTIVITY_BUILDER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -137,5 +136,3 @@ class ActivityBuilder {
 };
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_ACTIVITY_BUILDER_H_

@@ -5,8 +5,7 @@
 // application counts them. A sample stands for the time since the one before it, as a training
 // loop's clock has it, so a pause for a checkpoint lowers it, and in a long one come reports of no
 // progress; over any part of a job its MFU is the OFU times the job's own ratio. docs/simulate.md.
-#ifndef FLOPWATCH_SIMULATE_APPLICATION_H_
-#define FLOPWATCH_SIMULATE_APPLICATION_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -55,5 +54,3 @@ void RenderApplications(const Fleet& fleet, const std::vector<Application>& appl
                         Micros now, std::string* out);
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_APPLICATION_H_

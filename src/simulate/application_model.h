@@ -1,7 +1,6 @@
 // What simulated applications train and how they count its FLOPs. The models are the simulator's
 // own: sizes between those of published families, so that no configuration is anybody's.
-#ifndef FLOPWATCH_SIMULATE_APPLICATION_MODEL_H_
-#define FLOPWATCH_SIMULATE_APPLICATION_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -39,5 +38,3 @@ const Counted& CountedWrong(Miscount miscount);
 std::string_view MiscountName(Miscount miscount);
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_APPLICATION_MODEL_H_

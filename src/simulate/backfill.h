@@ -1,6 +1,5 @@
 // Simulated history written straight into a store, through the same pipeline a scrape takes.
-#ifndef FLOPWATCH_SIMULATE_BACKFILL_H_
-#define FLOPWATCH_SIMULATE_BACKFILL_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -29,5 +28,3 @@ struct BackfillResult {
 StatusOr<BackfillResult> WriteHistory(const Fleet& fleet, const BackfillOptions& options);
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_BACKFILL_H_

@@ -1,8 +1,7 @@
 // Demand: who submits what when, before anything is scheduled. Arrivals come in campaigns (one
 // user, one job name) with the hour and weekday shape of a real cluster (docs/simulate.md, The
 // model).
-#ifndef FLOPWATCH_SIMULATE_DEMAND_H_
-#define FLOPWATCH_SIMULATE_DEMAND_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -95,5 +94,3 @@ class DemandModel {
 };
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_DEMAND_H_

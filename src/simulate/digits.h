@@ -1,6 +1,5 @@
 // Fixed-point numbers as text, two digits at a time. The callers guarantee room.
-#ifndef FLOPWATCH_SIMULATE_DIGITS_H_
-#define FLOPWATCH_SIMULATE_DIGITS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -66,5 +65,3 @@ inline char* WriteMilli(char* out, uint64_t v) {
 }
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_DIGITS_H_

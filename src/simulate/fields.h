@@ -1,6 +1,5 @@
 // The fields a simulated exporter writes, in dcgm-exporter's spelling and order.
-#ifndef FLOPWATCH_SIMULATE_FIELDS_H_
-#define FLOPWATCH_SIMULATE_FIELDS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -84,5 +83,3 @@ struct FieldDef {
 std::span<const FieldDef> Fields(int count);
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_FIELDS_H_

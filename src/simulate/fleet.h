@@ -2,8 +2,7 @@
 // where, and what really happened. Reproducible from one seed; after construction everything is
 // const and any host, time and thread is independent of every other. A longer duration has the same
 // past (all presets but seren). docs/simulate.md.
-#ifndef FLOPWATCH_SIMULATE_FLEET_H_
-#define FLOPWATCH_SIMULATE_FLEET_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -91,5 +90,3 @@ class Fleet {
 };
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_FLEET_H_

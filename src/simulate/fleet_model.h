@@ -1,6 +1,5 @@
 // The parts of a Fleet, shared by the files of this room.
-#ifndef FLOPWATCH_SIMULATE_FLEET_MODEL_H_
-#define FLOPWATCH_SIMULATE_FLEET_MODEL_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -52,5 +51,3 @@ inline constexpr size_t kUuidBytes = 40;
 void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Values* out);
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_FLEET_MODEL_H_

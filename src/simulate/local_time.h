@@ -1,7 +1,6 @@
 // The wall clock of a site that does not keep UTC: exporters and schedulers there may write local
 // time without a zone, and once a year an hour of it comes twice, as in Philly's machine list.
-#ifndef FLOPWATCH_SIMULATE_LOCAL_TIME_H_
-#define FLOPWATCH_SIMULATE_LOCAL_TIME_H_
+#pragma once
 
 #include "base/time.h"
 
@@ -13,5 +12,3 @@ namespace flopwatch::simulate {
 int LocalOffsetSeconds(Micros utc);
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_LOCAL_TIME_H_

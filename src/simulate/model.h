@@ -1,7 +1,6 @@
 // Parameters of the simulated fleets: GPU models, clusters, presets of demand and of utilisation
 // levels. Numbers carry their source; docs/simulate.md lists them for a reader.
-#ifndef FLOPWATCH_SIMULATE_MODEL_H_
-#define FLOPWATCH_SIMULATE_MODEL_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -137,5 +136,3 @@ extern const std::array<double, 24> kHourShape;
 extern const std::array<double, 7> kWeekdayShape;
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_MODEL_H_

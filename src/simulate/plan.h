@@ -1,8 +1,7 @@
 // The plan: where and when every job runs, and when every host can be used. Built once,
 // single-threaded and fast (a FIFO queue with backfill over whole GPUs); everything later is
 // computed from it for any host and time alone.
-#ifndef FLOPWATCH_SIMULATE_PLAN_H_
-#define FLOPWATCH_SIMULATE_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -107,5 +106,3 @@ Plan BuildPlan(const PresetSpec& spec, DemandModel* demand, uint64_t seed, int t
                int32_t horizon, const FailureOptions& failures);
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_PLAN_H_

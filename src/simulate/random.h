@@ -1,8 +1,7 @@
 // Counter-based random numbers: every draw is a hash of (seed, purpose, entity, time bin), so that
 // any host and any time window can be generated alone, in any order and on any thread, and the same
 // seed gives the same fleet.
-#ifndef FLOPWATCH_SIMULATE_RANDOM_H_
-#define FLOPWATCH_SIMULATE_RANDOM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -90,5 +89,3 @@ class Draws {
 };
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_RANDOM_H_

@@ -9,8 +9,7 @@
 //   /                      this list
 //
 // A host that is down or whose exporter does not answer gives 503; after the last tick 410 Gone.
-#ifndef FLOPWATCH_SIMULATE_SERVE_H_
-#define FLOPWATCH_SIMULATE_SERVE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -53,5 +52,3 @@ class FleetServer {
 };
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_SERVE_H_

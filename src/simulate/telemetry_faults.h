@@ -1,8 +1,7 @@
 // What goes wrong between a GPU and the reader (docs/simulate.md, --faults telemetry). Every
 // question is a hash of host, tick and purpose: no state, any order. Rates are assumptions; no
 // public data set gives them.
-#ifndef FLOPWATCH_SIMULATE_TELEMETRY_FAULTS_H_
-#define FLOPWATCH_SIMULATE_TELEMETRY_FAULTS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -36,5 +35,3 @@ class TelemetryFaults {
 };
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_TELEMETRY_FAULTS_H_

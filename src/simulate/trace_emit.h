@@ -1,7 +1,6 @@
 // Kineto's JSON, event by event, as PyTorch 2.6 writes it. Text goes out in pieces; nothing is kept
 // but counts.
-#ifndef FLOPWATCH_SIMULATE_TRACE_EMIT_H_
-#define FLOPWATCH_SIMULATE_TRACE_EMIT_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -65,5 +64,3 @@ class TraceEmitter {
 };
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_TRACE_EMIT_H_

@@ -7,8 +7,7 @@
 // Ranks are simulated together, step by step: a collective ends when its last rank has arrived and
 // the data have moved, and the optimizer waits for it. Deterministic by seed, on any thread, ranks
 // in any order; written as a stream (memory does not grow with the file).
-#ifndef FLOPWATCH_SIMULATE_TRACE_JOB_H_
-#define FLOPWATCH_SIMULATE_TRACE_JOB_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -93,5 +92,3 @@ inline constexpr int kMaxTraceRanks = 4096, kMaxTraceSteps = 100'000;
 inline constexpr int64_t kMinTraceEvents = 500, kMaxTraceEvents = 50'000'000;
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_TRACE_JOB_H_

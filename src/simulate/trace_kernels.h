@@ -1,7 +1,6 @@
 // The kernels of the simulated job, with names, launch shapes and occupancies as an H100 shows them
 // for a 4096-wide transformer.
-#ifndef FLOPWATCH_SIMULATE_TRACE_KERNELS_H_
-#define FLOPWATCH_SIMULATE_TRACE_KERNELS_H_
+#pragma once
 
 #include "simulate/trace_emit.h"
 
@@ -83,5 +82,3 @@ inline constexpr TraceKernel kCoarse = {
     "void user_transform_kernel(float*, float const*, int)", 20, 256, 90, 0, 3};
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_TRACE_KERNELS_H_

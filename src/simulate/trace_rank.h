@@ -1,7 +1,6 @@
 // One rank of a simulated training job in time: its threads, its streams, and what the profiler
 // would have written of them.
-#ifndef FLOPWATCH_SIMULATE_TRACE_RANK_H_
-#define FLOPWATCH_SIMULATE_TRACE_RANK_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -119,5 +118,3 @@ class TraceRank {
 };
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_TRACE_RANK_H_

@@ -2,8 +2,7 @@
 // sampling nor telemetry faults are in it. Every ratio is a quotient of two of these integers; the
 // levels of a cluster multiply to its compound efficiency exactly because each level's numerator is
 // the next one's denominator.
-#ifndef FLOPWATCH_SIMULATE_TRUTH_H_
-#define FLOPWATCH_SIMULATE_TRUTH_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -98,5 +97,3 @@ std::string TruthJson(const Truth& truth);
 std::string ToString(Int128 v);
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_SIMULATE_TRUTH_H_

@@ -2,8 +2,7 @@
 // crash between any two steps is harmless. A store has them where its Options name an object;
 // others pay for a null pointer, on rare paths only (rolling up, sealing, retention), never per
 // row.
-#ifndef FLOPWATCH_STORE_FAULT_POINTS_H_
-#define FLOPWATCH_STORE_FAULT_POINTS_H_
+#pragma once
 
 #include <string_view>
 
@@ -19,5 +18,3 @@ class FaultPoints {
 };
 
 }  // namespace flopwatch::store
-
-#endif  // FLOPWATCH_STORE_FAULT_POINTS_H_

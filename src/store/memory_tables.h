@@ -2,8 +2,7 @@
 // a few thousand rows at a time, so nothing is copied or loaded before. For traces; the data
 // directory is no part of it. The same guards as for queries on the store (duckdb/user_sql.h): one
 // SELECT, no files, no extensions, bounded rows, time and memory.
-#ifndef FLOPWATCH_STORE_MEMORY_TABLES_H_
-#define FLOPWATCH_STORE_MEMORY_TABLES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -66,5 +65,3 @@ class MemoryTables {
 };
 
 }  // namespace flopwatch::store
-
-#endif  // FLOPWATCH_STORE_MEMORY_TABLES_H_

@@ -21,8 +21,7 @@
 // with what they work on: closing a segment, the commit that records sealed files, and about once
 // an hour a rewrite of the describing tables. A segment's checkpoint (16 MB of log) holds up
 // appends to that segment, whoever runs it.
-#ifndef FLOPWATCH_STORE_STORE_H_
-#define FLOPWATCH_STORE_STORE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -288,5 +287,3 @@ class Store {
 StatusOr<std::unique_ptr<Store>> OpenDuckDbStore(const Options& options);
 
 }  // namespace flopwatch::store
-
-#endif  // FLOPWATCH_STORE_STORE_H_

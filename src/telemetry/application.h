@@ -6,8 +6,7 @@
 // Everything here is the application's word. Nothing of it is measured or corrected by flopwatch;
 // what a claim does not say is unknown and stays unknown (empty text, no value), it is never filled
 // in from a default.
-#ifndef FLOPWATCH_TELEMETRY_APPLICATION_H_
-#define FLOPWATCH_TELEMETRY_APPLICATION_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -119,5 +118,3 @@ Status CheckClaim(const ApplicationClaim& claim);
 Status CheckSample(const ApplicationSample& sample);
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_APPLICATION_H_

@@ -2,8 +2,7 @@
 // lines, metrics and OTLP. A unit is taken from the name where the name has it ("mfu(%)",
 // "iteration_time_ms"), never guessed from the value; docs/application.md lists every name (a test
 // compares the two).
-#ifndef FLOPWATCH_TELEMETRY_APPLICATION_KEYS_H_
-#define FLOPWATCH_TELEMETRY_APPLICATION_KEYS_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -47,5 +46,3 @@ std::vector<std::pair<std::string_view, std::string_view>> AllApplicationKeys();
 std::vector<std::string_view> AllClaimKeys();
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_APPLICATION_KEYS_H_

@@ -9,8 +9,7 @@
 // the scrape configuration's name once a Prometheus has touched the series: it counts only for
 // flopwatch_app_ names that come straight from a program. Claim: labels named as in SetClaimField
 // (convention, peak_tflops, gpu_model, precision, world_size, ...). Rank: rank, global_rank.
-#ifndef FLOPWATCH_TELEMETRY_APPLICATION_SERIES_H_
-#define FLOPWATCH_TELEMETRY_APPLICATION_SERIES_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -39,5 +38,3 @@ SeriesMeaning ReadApplicationSeries(std::string_view name, std::string_view labe
 bool MayBeApplicationName(std::string_view name);
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_APPLICATION_SERIES_H_

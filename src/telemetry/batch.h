@@ -1,7 +1,6 @@
 // Rows on their way from the decoder to the store: row-major, fixed stride, no allocation per
 // sample once warm.
-#ifndef FLOPWATCH_TELEMETRY_BATCH_H_
-#define FLOPWATCH_TELEMETRY_BATCH_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -48,5 +47,3 @@ struct MetricRow {
 };
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_BATCH_H_

@@ -5,8 +5,7 @@
 // entity is a GPU or an instance, known by its key; several label sets may belong to it (a GPU with
 // two jobs has two). What a scrape does not mention is dropped when something new is learned, so
 // the table is bounded by two scrapes.
-#ifndef FLOPWATCH_TELEMETRY_ENTITY_TABLE_H_
-#define FLOPWATCH_TELEMETRY_ENTITY_TABLE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -160,5 +159,3 @@ class EntityTable {
 inline constexpr uint8_t kCopiedRank = 255;
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_ENTITY_TABLE_H_

@@ -12,8 +12,7 @@
 //   lines = samples + narrow + refused - (lines that went narrow for a counted reason:
 //   no_gpu_identity, field_limit)
 // Not thread-safe; use one per target.
-#ifndef FLOPWATCH_TELEMETRY_EXPOSITION_H_
-#define FLOPWATCH_TELEMETRY_EXPOSITION_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -133,5 +132,3 @@ class ExpositionDecoder {
 };
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_EXPOSITION_H_

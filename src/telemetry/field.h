@@ -4,8 +4,7 @@
 //
 // Threads: every method may be called from any thread; AddDynamic() takes a lock. A FieldId never
 // changes meaning while the process lives. On disk a field is its column name, never its id.
-#ifndef FLOPWATCH_TELEMETRY_FIELD_H_
-#define FLOPWATCH_TELEMETRY_FIELD_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -160,5 +159,3 @@ class FieldRegistry {
 };
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_FIELD_H_

@@ -1,7 +1,6 @@
 // The canonical fields and their spellings, as data. docs/fields.md is the same table for people; a
 // test compares them.
-#ifndef FLOPWATCH_TELEMETRY_FIELD_TABLE_H_
-#define FLOPWATCH_TELEMETRY_FIELD_TABLE_H_
+#pragma once
 
 #include <string_view>
 
@@ -37,5 +36,3 @@ absl::Span<const CanonicalRow> CanonicalRows();
 absl::Span<const SpellingRow> SpellingRows();
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_FIELD_TABLE_H_

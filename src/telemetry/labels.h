@@ -1,7 +1,6 @@
 // Slow path of the decoder: one series ("name{label="value",...}") taken apart, and what its labels
 // say about whose it is.
-#ifndef FLOPWATCH_TELEMETRY_LABELS_H_
-#define FLOPWATCH_TELEMETRY_LABELS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -67,5 +66,3 @@ struct LabelFacts {
 LabelFacts ReadLabels(const SeriesText& series, Dialect dialect, const std::string& default_node);
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_LABELS_H_

@@ -17,8 +17,7 @@
 // restart from a checkpoint.
 //
 // Not thread-safe.
-#ifndef FLOPWATCH_TELEMETRY_LOG_DECODER_H_
-#define FLOPWATCH_TELEMETRY_LOG_DECODER_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -161,5 +160,3 @@ void StripAnsi(std::string_view line, std::string* out);
 std::optional<int> TakeRankPrefix(std::string_view* line);
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_LOG_DECODER_H_

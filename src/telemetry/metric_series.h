@@ -1,8 +1,7 @@
 // One series of a metrics protocol (remote write, OTLP): name, labels, points. And its way into
 // exposition text, which every pipeline of ours reads: whatever brought a metric, one decoder
 // decides what it is.
-#ifndef FLOPWATCH_TELEMETRY_METRIC_SERIES_H_
-#define FLOPWATCH_TELEMETRY_METRIC_SERIES_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -34,5 +33,3 @@ void AppendSeries(const MetricSeries& series, std::string* out);
 void AppendPoint(const MetricPoint& point, std::string* out);
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_METRIC_SERIES_H_

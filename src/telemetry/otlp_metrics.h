@@ -4,8 +4,7 @@
 // without a time. Attributes of the resource come after those of the point; the point's win.
 // Source: opentelemetry-proto metrics/v1/metrics.proto, common/v1/common.proto,
 // collector/metrics/v1/metrics_service.proto.
-#ifndef FLOPWATCH_TELEMETRY_OTLP_METRICS_H_
-#define FLOPWATCH_TELEMETRY_OTLP_METRICS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -39,5 +38,3 @@ std::string OtlpMetricsResponse(uint64_t rejected, std::string_view message, boo
 std::string OtlpError(const Status& status, bool json);
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_OTLP_METRICS_H_

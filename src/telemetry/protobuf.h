@@ -1,6 +1,5 @@
 // protozero, as the readers of pushed formats use it.
-#ifndef FLOPWATCH_TELEMETRY_PROTOBUF_H_
-#define FLOPWATCH_TELEMETRY_PROTOBUF_H_
+#pragma once
 
 #include <protozero/pbf_reader.hpp>
 #include <string_view>
@@ -10,5 +9,3 @@ namespace flopwatch::telemetry {
 inline std::string_view TextOf(protozero::data_view view) { return {view.data(), view.size()}; }
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_PROTOBUF_H_

@@ -3,8 +3,7 @@
 // metadata are counted and left out, staleness markers too. Everything is hostile: the unpacked
 // size is bounded before anything is unpacked, and so are labels and symbols. Source of the
 // numbers: prometheus/prompb/remote.proto, types.proto; prompb/io/prometheus/write/v2/types.proto.
-#ifndef FLOPWATCH_TELEMETRY_REMOTE_WRITE_H_
-#define FLOPWATCH_TELEMETRY_REMOTE_WRITE_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -33,5 +32,3 @@ Status DecodeRemoteWrite(std::string_view body, bool version_2, uint64_t max_byt
                          RemoteWriteStats* stats);
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_REMOTE_WRITE_H_

@@ -1,7 +1,6 @@
 // The canonical sample: one row per entity (GPU or MIG instance, ...) and observation, one value
 // per field.
-#ifndef FLOPWATCH_TELEMETRY_SAMPLE_H_
-#define FLOPWATCH_TELEMETRY_SAMPLE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -68,5 +67,3 @@ using efficiency::SampleFlag;
 using enum efficiency::SampleFlag;
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_SAMPLE_H_

@@ -9,8 +9,7 @@
 // Series lie grouped by metric name, in the order of the body they were learned from; each group
 // has its own cursor and remembers which group came after it. So groups in another order cost one
 // look-up by name each, and so do the lines of a body that interleaves its groups.
-#ifndef FLOPWATCH_TELEMETRY_SEQUENCE_CACHE_H_
-#define FLOPWATCH_TELEMETRY_SEQUENCE_CACHE_H_
+#pragma once
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -152,5 +151,3 @@ class SequenceCache {
 };
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_SEQUENCE_CACHE_H_

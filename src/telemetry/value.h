@@ -1,6 +1,5 @@
 // Numbers in exposition text, and the numbers DCGM uses to say "no value".
-#ifndef FLOPWATCH_TELEMETRY_VALUE_H_
-#define FLOPWATCH_TELEMETRY_VALUE_H_
+#pragma once
 
 #include <bit>
 #include <cstddef>
@@ -96,5 +95,3 @@ inline const char* ParsePlainDecimal(const char* p, const char* limit, double* v
 }
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TELEMETRY_VALUE_H_

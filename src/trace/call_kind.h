@@ -1,7 +1,6 @@
 // What calls and blocks of the host do, by their names: shared by everything that asks what the
 // host did while the GPU was idle.
-#ifndef FLOPWATCH_TRACE_CALL_KIND_H_
-#define FLOPWATCH_TRACE_CALL_KIND_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -33,5 +32,3 @@ bool IsDataLoading(std::string_view name, Category category);
 bool IsStepName(std::string_view name);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_CALL_KIND_H_

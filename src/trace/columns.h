@@ -1,6 +1,5 @@
 // Columns of a table as a list of their names, the way every table of this room is declared.
-#ifndef FLOPWATCH_TRACE_COLUMNS_H_
-#define FLOPWATCH_TRACE_COLUMNS_H_
+#pragma once
 
 #include <initializer_list>
 #include <string>
@@ -25,5 +24,3 @@ inline std::vector<Column> ColumnsOf(std::initializer_list<std::string_view> nam
 }
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_COLUMNS_H_

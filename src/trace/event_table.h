@@ -9,8 +9,7 @@
 // Columns are parallel vectors (structure of arrays). 61 bytes an event; 1.7 M events are 105 MB.
 // Rows are sorted by start time, equal times in the order of the file, after Finish(). A missing
 // value is the constant below, never a zero.
-#ifndef FLOPWATCH_TRACE_EVENT_TABLE_H_
-#define FLOPWATCH_TRACE_EVENT_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -308,5 +307,3 @@ struct TraceSet {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_EVENT_TABLE_H_

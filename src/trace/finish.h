@@ -1,7 +1,6 @@
 // The step between an importer and everything else: sorts the rows, links operators, launch calls
 // and GPU work, finds the parent of every CPU row and the steps.
-#ifndef FLOPWATCH_TRACE_FINISH_H_
-#define FLOPWATCH_TRACE_FINISH_H_
+#pragma once
 
 #include "trace/event_table.h"
 
@@ -22,5 +21,3 @@ namespace flopwatch::trace {
 void Finish(const StringPool& names, RankTrace* rank);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_FINISH_H_

@@ -1,7 +1,6 @@
 // Sets of half-open time intervals [begin, end) in nanoseconds: the arithmetic under every "how
 // long was X busy" answer. Pure; any thread.
-#ifndef FLOPWATCH_TRACE_INTERVALS_H_
-#define FLOPWATCH_TRACE_INTERVALS_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -34,5 +33,3 @@ Nanos LengthWithin(const IntervalSet& set, Nanos begin, Nanos end);
 IntervalSet Clip(const IntervalSet& set, Nanos begin, Nanos end);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_INTERVALS_H_

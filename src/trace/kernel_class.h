@@ -1,8 +1,7 @@
 // What kind of work a GPU row does: by category first, then for kernels by the collective metadata
 // they carry, then by the table of names of communication kernels (kernel_class.cc, each with its
 // source; configuration may add more).
-#ifndef FLOPWATCH_TRACE_KERNEL_CLASS_H_
-#define FLOPWATCH_TRACE_KERNEL_CLASS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -31,5 +30,3 @@ std::vector<KernelClass> ClassifyRows(const StringPool& names, const RankTrace& 
                                       const std::vector<std::string>& more = {});
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_KERNEL_CLASS_H_

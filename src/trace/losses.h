@@ -1,7 +1,6 @@
 // What was left out or repaired while reading, added up over files: no answer about a trace goes
 // without it.
-#ifndef FLOPWATCH_TRACE_LOSSES_H_
-#define FLOPWATCH_TRACE_LOSSES_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -48,5 +47,3 @@ Table LossTable(const LossReport& losses);
 std::string LossSentence(const LossReport& losses);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_LOSSES_H_

@@ -1,6 +1,5 @@
 // Questions about names, asked once a name: a trace has millions of rows and a few thousand names.
-#ifndef FLOPWATCH_TRACE_NAME_TEST_H_
-#define FLOPWATCH_TRACE_NAME_TEST_H_
+#pragma once
 
 #include <initializer_list>
 #include <string_view>
@@ -34,5 +33,3 @@ std::vector<bool> NamesWith(const StringPool& names, std::string_view part);
 bool HasAny(std::string_view text, std::initializer_list<std::string_view> lower_case_parts);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_NAME_TEST_H_

@@ -1,6 +1,5 @@
 // Independent pieces of work on a few threads.
-#ifndef FLOPWATCH_TRACE_PARALLEL_H_
-#define FLOPWATCH_TRACE_PARALLEL_H_
+#pragma once
 
 #include <algorithm>
 #include <atomic>
@@ -25,5 +24,3 @@ void ForEachOnThreads(size_t count, int threads, const Work& work) {
 }
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_PARALLEL_H_

@@ -1,7 +1,6 @@
 // Names once: an event table holds 32-bit ids, the pool the text. Equal ids mean equal text within
 // one pool.
-#ifndef FLOPWATCH_TRACE_STRING_POOL_H_
-#define FLOPWATCH_TRACE_STRING_POOL_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -41,5 +40,3 @@ class StringPool {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_STRING_POOL_H_

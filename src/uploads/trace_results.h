@@ -1,6 +1,5 @@
 // The answers about one uploaded trace: made once, kept as files beside it, collected from them.
-#ifndef FLOPWATCH_UPLOADS_TRACE_RESULTS_H_
-#define FLOPWATCH_UPLOADS_TRACE_RESULTS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -37,5 +36,3 @@ Status WriteTraceFailure(const TraceWork& work, const Status& why);
 StatusOr<std::string> CollectAnalyses(const std::string& results, std::string_view names, bool hta);
 
 }  // namespace flopwatch::uploads
-
-#endif  // FLOPWATCH_UPLOADS_TRACE_RESULTS_H_

@@ -10,8 +10,7 @@
 //
 // Bounded: bytes of one upload, of all traces together (the oldest go first), age, uploads at once,
 // events of one analysis. What is refused is counted under a stable name. Threads: any.
-#ifndef FLOPWATCH_UPLOADS_TRACES_H_
-#define FLOPWATCH_UPLOADS_TRACES_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -165,5 +164,3 @@ class TraceLibrary {
 StatusOr<std::string> TraceText(std::string_view text, std::string_view what);
 
 }  // namespace flopwatch::uploads
-
-#endif  // FLOPWATCH_UPLOADS_TRACES_H_

@@ -1,7 +1,6 @@
 // docs/openapi.json as the routes declare it: its paths are written from the declarations, its head
 // and the schemas of answers are written by hand and kept.
-#ifndef FLOPWATCH_TESTS_API_OPENAPI_DOCUMENT_H_
-#define FLOPWATCH_TESTS_API_OPENAPI_DOCUMENT_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -15,5 +14,3 @@ namespace flopwatch::test {
 std::string OpenApiOf(const std::vector<api::Endpoint>& endpoints, std::string_view committed);
 
 }  // namespace flopwatch::test
-
-#endif  // FLOPWATCH_TESTS_API_OPENAPI_DOCUMENT_H_

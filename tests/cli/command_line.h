@@ -1,6 +1,5 @@
 // Runs whole commands in this process and keeps what they wrote.
-#ifndef FLOPWATCH_TESTS_CLI_COMMAND_LINE_H_
-#define FLOPWATCH_TESTS_CLI_COMMAND_LINE_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -37,5 +36,3 @@ inline Outcome RunCommand(const std::vector<std::string>& args, const Surroundin
 }
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_TESTS_CLI_COMMAND_LINE_H_

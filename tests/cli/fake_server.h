@@ -1,6 +1,5 @@
 // A server on loopback that gives canned answers, and remembers what it was asked.
-#ifndef FLOPWATCH_TESTS_CLI_FAKE_SERVER_H_
-#define FLOPWATCH_TESTS_CLI_FAKE_SERVER_H_
+#pragma once
 
 #include <map>
 #include <memory>
@@ -69,5 +68,3 @@ class FakeServer {
 };
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_TESTS_CLI_FAKE_SERVER_H_

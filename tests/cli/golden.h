@@ -1,8 +1,7 @@
 // Golden text: an input in tests/golden/cli, the view, the expected text beside it.
 // FLOPWATCH_UPDATE_GOLDEN=1 writes the text instead of comparing; the diff is then reviewed like
 // code.
-#ifndef FLOPWATCH_TESTS_CLI_GOLDEN_H_
-#define FLOPWATCH_TESTS_CLI_GOLDEN_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -54,5 +53,3 @@ inline void ExpectGolden(const std::string& name, const std::string& actual) {
 }
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_TESTS_CLI_GOLDEN_H_

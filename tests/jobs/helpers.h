@@ -1,6 +1,5 @@
 // Short ways to write observations and to read answers in the tests of jobs/.
-#ifndef FLOPWATCH_TESTS_JOBS_HELPERS_H_
-#define FLOPWATCH_TESTS_JOBS_HELPERS_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -85,5 +84,3 @@ inline StaticAssignment Assign(std::string gpu, std::string job, double from, do
 }
 
 }  // namespace flopwatch::jobs
-
-#endif  // FLOPWATCH_TESTS_JOBS_HELPERS_H_

@@ -1,6 +1,5 @@
 // Models of the shared data, and small ones written here so that a fresh clone tests alone.
-#ifndef FLOPWATCH_TESTS_MODELS_HELPERS_H_
-#define FLOPWATCH_TESTS_MODELS_HELPERS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -65,5 +64,3 @@ inline int64_t PerToken(std::string_view convention, const Model& model, int64_t
 }
 
 }  // namespace flopwatch::models
-
-#endif  // FLOPWATCH_TESTS_MODELS_HELPERS_H_

@@ -1,6 +1,5 @@
 // Small models whose numbers are worked out by hand in the tests.
-#ifndef FLOPWATCH_TESTS_MODELS_SMALL_MODELS_H_
-#define FLOPWATCH_TESTS_MODELS_SMALL_MODELS_H_
+#pragma once
 
 namespace flopwatch::models {
 
@@ -20,5 +19,3 @@ inline constexpr char kSmallMegatron[] =
     "--untie-embeddings-and-output-weights --position-embedding-type rope --seq-length 32";
 
 }  // namespace flopwatch::models
-
-#endif  // FLOPWATCH_TESTS_MODELS_SMALL_MODELS_H_

@@ -1,6 +1,5 @@
 // Plain blocking sockets for tests that must send what no well-behaved client or server would.
-#ifndef FLOPWATCH_TESTS_NET_RAW_SOCKET_H_
-#define FLOPWATCH_TESTS_NET_RAW_SOCKET_H_
+#pragma once
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -167,5 +166,3 @@ class RawServer {
 };
 
 }  // namespace flopwatch::testing_net
-
-#endif  // FLOPWATCH_TESTS_NET_RAW_SOCKET_H_

@@ -1,6 +1,5 @@
 // A fleet for a test, or a failed test.
-#ifndef FLOPWATCH_TESTS_SIMULATE_MAKE_FLEET_H_
-#define FLOPWATCH_TESTS_SIMULATE_MAKE_FLEET_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -35,5 +34,3 @@ inline std::unique_ptr<Fleet> Make(Preset preset, int gpus, double hours, Faults
 }
 
 }  // namespace flopwatch::simulate
-
-#endif  // FLOPWATCH_TESTS_SIMULATE_MAKE_FLEET_H_

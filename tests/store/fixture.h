@@ -1,7 +1,6 @@
 // What the store's tests share: a directory that goes away, batches written as short lists, and
 // sums computed by hand.
-#ifndef FLOPWATCH_TESTS_STORE_FIXTURE_H_
-#define FLOPWATCH_TESTS_STORE_FIXTURE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -198,5 +197,3 @@ class StoreTest : public ::testing::Test {
 };
 
 }  // namespace flopwatch::store::testing
-
-#endif  // FLOPWATCH_TESTS_STORE_FIXTURE_H_

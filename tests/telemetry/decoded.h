@@ -1,6 +1,5 @@
 // A decoded scrape as plain maps, for comparison in tests.
-#ifndef FLOPWATCH_TESTS_TELEMETRY_DECODED_H_
-#define FLOPWATCH_TESTS_TELEMETRY_DECODED_H_
+#pragma once
 
 #include <fmt/format.h>
 
@@ -90,5 +89,3 @@ inline std::string Describe(const Plain& p) {
 inline std::ostream& operator<<(std::ostream& os, const Plain& p) { return os << Describe(p); }
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TESTS_TELEMETRY_DECODED_H_

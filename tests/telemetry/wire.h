@@ -1,8 +1,7 @@
 // A protobuf encoder of the tests' own, so that the decoders are not judged by the library they
 // use: varints, fixed64 and length-delimited fields as
 // developers.google.com/protocol-buffers/docs/encoding describes them.
-#ifndef FLOPWATCH_TESTS_TELEMETRY_WIRE_H_
-#define FLOPWATCH_TESTS_TELEMETRY_WIRE_H_
+#pragma once
 
 #include <bit>
 #include <cstdint>
@@ -70,5 +69,3 @@ inline Message OtlpGauge(std::string_view name, const LabelList& attributes, uin
 }
 
 }  // namespace flopwatch::telemetry
-
-#endif  // FLOPWATCH_TESTS_TELEMETRY_WIRE_H_

@@ -1,7 +1,6 @@
 // Traces written by hand in a test: rows are added in any order, Finish() links them as after an
 // import.
-#ifndef FLOPWATCH_TESTS_TRACE_BUILDER_H_
-#define FLOPWATCH_TESTS_TRACE_BUILDER_H_
+#pragma once
 
 #include <string_view>
 #include <utility>
@@ -90,5 +89,3 @@ class JobBuilder {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TESTS_TRACE_BUILDER_H_

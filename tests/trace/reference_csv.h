@@ -1,6 +1,5 @@
 // What the reference tool wrote for a trace, as CSV, and comparing a value with it.
-#ifndef FLOPWATCH_TESTS_TRACE_REFERENCE_CSV_H_
-#define FLOPWATCH_TESTS_TRACE_REFERENCE_CSV_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -56,5 +55,3 @@ inline TraceSet LoadSet(const std::string& relative) {
 }
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TESTS_TRACE_REFERENCE_CSV_H_

@@ -1,7 +1,6 @@
 // What the subcommands of `flopwatch calc` share: how they register, and how they put numbers into
 // a table. One file a subcommand (calc_NAME.cc), one row of the table in calc.cc.
-#ifndef FLOPWATCH_CLI_COMMANDS_CALC_H_
-#define FLOPWATCH_CLI_COMMANDS_CALC_H_
+#pragma once
 
 #include <cmath>
 #include <optional>
@@ -36,5 +35,3 @@ Cell CellOf(const std::optional<T>& v) {
 inline double RoundedTflops(double tflops) { return std::round(tflops * 1e4) / 1e4; }
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_COMMANDS_CALC_H_

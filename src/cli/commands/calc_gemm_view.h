@@ -1,7 +1,6 @@
 // How `flopwatch calc gemm` shows its answer: a row, a card with a line an axis, the curve as JSON.
 // Pure functions of the answer; calc_gemm.cc makes it.
-#ifndef FLOPWATCH_CLI_COMMANDS_CALC_GEMM_VIEW_H_
-#define FLOPWATCH_CLI_COMMANDS_CALC_GEMM_VIEW_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -74,5 +73,3 @@ std::string GemmCard(const GemmAnswer& a, const ViewOptions& view);
 std::string GemmCurveJson(const std::vector<GemmCurve>& curves);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_COMMANDS_CALC_GEMM_VIEW_H_

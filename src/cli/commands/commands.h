@@ -1,6 +1,5 @@
 // Every command's Register function; commands.cc puts them in order.
-#ifndef FLOPWATCH_CLI_COMMANDS_COMMANDS_H_
-#define FLOPWATCH_CLI_COMMANDS_COMMANDS_H_
+#pragma once
 
 #include "cli/command.h"
 
@@ -27,5 +26,3 @@ Args AddCompletion(Args app, Run* run);
 Args AddVersion(Args app, Run* run);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_COMMANDS_COMMANDS_H_

@@ -1,6 +1,5 @@
 // Names of the environment variables of this process.
-#ifndef FLOPWATCH_CLI_COMMANDS_ENVIRONMENT_H_
-#define FLOPWATCH_CLI_COMMANDS_ENVIRONMENT_H_
+#pragma once
 
 #include <unistd.h>
 
@@ -20,5 +19,3 @@ inline std::vector<std::string> EnvironmentNames() {
 }
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_COMMANDS_ENVIRONMENT_H_

@@ -1,7 +1,6 @@
 // Options that several commands share: the window in time, and the order and page of a list the
 // server sorts.
-#ifndef FLOPWATCH_CLI_COMMANDS_LIST_OPTIONS_H_
-#define FLOPWATCH_CLI_COMMANDS_LIST_OPTIONS_H_
+#pragma once
 
 #include <span>
 #include <string>
@@ -66,5 +65,3 @@ inline void AddPageOptions(Args sub, PageOptions* o, std::string_view what,
 }
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_COMMANDS_LIST_OPTIONS_H_

@@ -1,6 +1,5 @@
 // HOST:PORT of a listening socket.
-#ifndef FLOPWATCH_CLI_COMMANDS_LISTEN_ADDRESS_H_
-#define FLOPWATCH_CLI_COMMANDS_LISTEN_ADDRESS_H_
+#pragma once
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -64,5 +63,3 @@ struct ListenAddress {
 };
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_COMMANDS_LISTEN_ADDRESS_H_

@@ -1,6 +1,5 @@
 // Builds the path and query of an API request.
-#ifndef FLOPWATCH_CLI_COMMANDS_QUERY_STRING_H_
-#define FLOPWATCH_CLI_COMMANDS_QUERY_STRING_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -26,5 +25,3 @@ class QueryString {
 };
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_COMMANDS_QUERY_STRING_H_

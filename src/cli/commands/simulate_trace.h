@@ -1,6 +1,5 @@
 // flopwatch simulate trace: the second command of `simulate`.
-#ifndef FLOPWATCH_CLI_COMMANDS_SIMULATE_TRACE_H_
-#define FLOPWATCH_CLI_COMMANDS_SIMULATE_TRACE_H_
+#pragma once
 
 #include <functional>
 
@@ -12,5 +11,3 @@ namespace flopwatch::cli {
 Args AddSimulateTrace(Args simulate, Run* run);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_COMMANDS_SIMULATE_TRACE_H_

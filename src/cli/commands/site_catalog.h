@@ -1,7 +1,6 @@
 // The accelerator table a command uses: the built-in one with the [[accelerator]] entries of the
 // configuration file.
-#ifndef FLOPWATCH_CLI_COMMANDS_SITE_CATALOG_H_
-#define FLOPWATCH_CLI_COMMANDS_SITE_CATALOG_H_
+#pragma once
 
 #include "base/file.h"
 #include "cli/command.h"
@@ -20,5 +19,3 @@ inline StatusOr<hardware::Catalog> SiteCatalog(Context& context) {
 }
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_COMMANDS_SITE_CATALOG_H_

@@ -1,7 +1,6 @@
 // The subcommands of `flopwatch trace`: one file each; trace.cc registers them in the order of
 // --help.
-#ifndef FLOPWATCH_CLI_COMMANDS_TRACE_H_
-#define FLOPWATCH_CLI_COMMANDS_TRACE_H_
+#pragma once
 
 #include "cli/command.h"
 
@@ -25,5 +24,3 @@ Args AddTraceList(Args trace, Run* run);
 void AddReportOptions(Args app, Run* run);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_COMMANDS_TRACE_H_

@@ -1,7 +1,6 @@
 // What every trace command shares: paths and options in, a loaded TraceSet out, with progress on a
 // terminal, and what reading lost said once.
-#ifndef FLOPWATCH_CLI_COMMANDS_TRACE_INPUT_H_
-#define FLOPWATCH_CLI_COMMANDS_TRACE_INPUT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -54,5 +53,3 @@ Status WriteTables(Context& context, const std::vector<std::pair<std::string, Ta
 Status WriteDocument(Context& context, const std::string& path, const std::string& text);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_COMMANDS_TRACE_INPUT_H_

@@ -1,7 +1,6 @@
 // One frame of `flopwatch top`: a pure function of what is known, what the person chose, and the
 // size of the terminal.
-#ifndef FLOPWATCH_CLI_TOP_FRAME_H_
-#define FLOPWATCH_CLI_TOP_FRAME_H_
+#pragma once
 
 #include "cli/top/model.h"
 #include "cli/top/screen.h"
@@ -18,5 +17,3 @@ Screen DrawTop(const TopData& data, const TopUi& ui, int width, int height,
 int NaturalHeight(const TopData& data, const TopUi& ui, int width);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_TOP_FRAME_H_

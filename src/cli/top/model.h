@@ -1,7 +1,6 @@
 // What `flopwatch top` shows and the state of the person in front of it: plain values. A frame is a
 // function of both.
-#ifndef FLOPWATCH_CLI_TOP_MODEL_H_
-#define FLOPWATCH_CLI_TOP_MODEL_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -132,5 +131,3 @@ TopAction HandleMouse(std::string_view key, const TopHits& hits, const TopData& 
 std::vector<std::string> DecodeKeys(std::string* pending, bool flush);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_TOP_MODEL_H_

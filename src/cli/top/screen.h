@@ -1,7 +1,6 @@
 // A grid of character cells, and the escape codes that turn one grid into the next. No terminal is
 // touched here: a frame is a value, compared in tests as text.
-#ifndef FLOPWATCH_CLI_TOP_SCREEN_H_
-#define FLOPWATCH_CLI_TOP_SCREEN_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -63,5 +62,3 @@ class Screen {
 std::string PaintCode(const Paintwork& paint, ColorDepth depth);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_TOP_SCREEN_H_

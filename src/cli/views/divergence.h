@@ -1,7 +1,6 @@
 // MFU against OFU for people: a card of one job, tables of many. Everything comes from the API's
 // answer (docs/divergence.md).
-#ifndef FLOPWATCH_CLI_VIEWS_DIVERGENCE_H_
-#define FLOPWATCH_CLI_VIEWS_DIVERGENCE_H_
+#pragma once
 
 #include <string>
 
@@ -25,5 +24,3 @@ Table DivergenceGroupsTable(const Json& answer);
 Table DivergenceJobsTable(const Json& answer);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_VIEWS_DIVERGENCE_H_

@@ -1,6 +1,5 @@
 // `flopwatch job ID`: one job on one card, with what to do about it.
-#ifndef FLOPWATCH_CLI_VIEWS_JOB_CARD_H_
-#define FLOPWATCH_CLI_VIEWS_JOB_CARD_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -29,5 +28,3 @@ std::string ApplicationCard(const Json& answer, const ViewOptions& view);
 Table ApplicationTable(const Json& answer);  // a row a claim
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_VIEWS_JOB_CARD_H_

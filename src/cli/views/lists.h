@@ -1,6 +1,5 @@
 // Lists of the API as tables: one row an item, columns with stable names.
-#ifndef FLOPWATCH_CLI_VIEWS_LISTS_H_
-#define FLOPWATCH_CLI_VIEWS_LISTS_H_
+#pragma once
 
 #include "base/json_read.h"
 #include "base/table.h"
@@ -14,5 +13,3 @@ Table TargetsTable(const Json& answer);  // GET /api/v1/targets
 Table SqlTable(const Json& answer);      // POST /api/v1/sql
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_VIEWS_LISTS_H_

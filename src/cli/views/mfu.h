@@ -1,7 +1,6 @@
 // `calc mfu`: a model's FLOPs under conventions, and what throughput makes of them, as text, tables
 // and JSON. Pure functions.
-#ifndef FLOPWATCH_CLI_VIEWS_MFU_H_
-#define FLOPWATCH_CLI_VIEWS_MFU_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -62,5 +61,3 @@ Table MiscountsTable(const std::string& model, int64_t exact,
                      const std::vector<models::Candidate>& candidates);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_VIEWS_MFU_H_

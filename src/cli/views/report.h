@@ -1,7 +1,6 @@
 // `flopwatch report`: the fleet over a window as one document, written for a terminal, as Markdown,
 // as one HTML file without outside references, or as JSON. All four say the same.
-#ifndef FLOPWATCH_CLI_VIEWS_REPORT_H_
-#define FLOPWATCH_CLI_VIEWS_REPORT_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -98,5 +97,3 @@ std::string ReportHtml(const Report& report);
 std::string ReportJson(const Report& report);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_VIEWS_REPORT_H_

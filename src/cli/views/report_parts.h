@@ -1,6 +1,5 @@
 // What the four forms of the report share, inside views/.
-#ifndef FLOPWATCH_CLI_VIEWS_REPORT_PARTS_H_
-#define FLOPWATCH_CLI_VIEWS_REPORT_PARTS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -26,5 +25,3 @@ std::string OfuHeadline(const Report& report);
 std::string MethodText(const Report& report);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_VIEWS_REPORT_PARTS_H_

@@ -1,7 +1,6 @@
 // What all terminal views draw with: colours by meaning, bars, sparklines, numbers a person reads.
 // Pure functions.
-#ifndef FLOPWATCH_CLI_VIEWS_STYLE_H_
-#define FLOPWATCH_CLI_VIEWS_STYLE_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -62,5 +61,3 @@ std::string PadLeft(std::string_view text, int width);
 std::string Wrap(std::string_view text, int width, std::string_view first, std::string_view indent);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_VIEWS_STYLE_H_

@@ -1,6 +1,5 @@
 // The report on a trace in a terminal. Pure: the structure and the width in, text out.
-#ifndef FLOPWATCH_CLI_VIEWS_TRACE_REPORT_H_
-#define FLOPWATCH_CLI_VIEWS_TRACE_REPORT_H_
+#pragma once
 
 #include <string>
 
@@ -18,5 +17,3 @@ std::string FindingsText(const trace::Findings& findings, trace::Nanos origin,
 std::string SplitBar(const trace::TimeSplit& split, int width, const ViewOptions& view);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_VIEWS_TRACE_REPORT_H_

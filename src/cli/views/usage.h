@@ -1,6 +1,5 @@
 // The `usage` object of the API as the views read it.
-#ifndef FLOPWATCH_CLI_VIEWS_USAGE_H_
-#define FLOPWATCH_CLI_VIEWS_USAGE_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -63,5 +62,3 @@ std::string JobNote(const UsageView& usage);
 std::string JoinTexts(const Json& array, std::string_view separator);
 
 }  // namespace flopwatch::cli
-
-#endif  // FLOPWATCH_CLI_VIEWS_USAGE_H_

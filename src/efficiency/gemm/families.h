@@ -1,7 +1,6 @@
 // The decoder's families. One file a family group (family_*.cc), one row of the table in
 // kernel_name.cc. Internal to gemm/.
-#ifndef FLOPWATCH_EFFICIENCY_GEMM_FAMILIES_H_
-#define FLOPWATCH_EFFICIENCY_GEMM_FAMILIES_H_
+#pragma once
 
 #include "efficiency/gemm/kernel_name.h"
 #include "efficiency/gemm/name_scan.h"
@@ -27,5 +26,3 @@ bool ReadTriton(const NameParts& name, KernelInfo* info);
 bool ReadQuantised(const NameParts& name, KernelInfo* info);
 
 }  // namespace flopwatch::efficiency::gemm
-
-#endif  // FLOPWATCH_EFFICIENCY_GEMM_FAMILIES_H_

@@ -9,8 +9,7 @@
 // One pass over at most kMaxKernelNameBytes, no allocation, no backtracking, well under a
 // microsecond, so a trace of millions of events needs no cache; group by name and decode once
 // anyway. KernelInfo points into the name it was decoded from. Pure; any thread.
-#ifndef FLOPWATCH_EFFICIENCY_GEMM_KERNEL_NAME_H_
-#define FLOPWATCH_EFFICIENCY_GEMM_KERNEL_NAME_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -144,5 +143,3 @@ std::optional<hardware::Precision> TensorPrecisionOf(const KernelInfo& info);
 std::span<const Family> AllFamilies();
 
 }  // namespace flopwatch::efficiency::gemm
-
-#endif  // FLOPWATCH_EFFICIENCY_GEMM_KERNEL_NAME_H_

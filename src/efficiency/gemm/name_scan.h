@@ -1,7 +1,6 @@
 // Reading a kernel name: its parts (namespace, function, template arguments) and its
 // underscore-separated tokens, remembering where the name was cut. Internal to gemm/.
-#ifndef FLOPWATCH_EFFICIENCY_GEMM_NAME_SCAN_H_
-#define FLOPWATCH_EFFICIENCY_GEMM_NAME_SCAN_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -92,5 +91,3 @@ bool Contains(std::string_view text, std::string_view what);
 bool IsLayout(std::string_view token, std::string_view letters, size_t min, size_t max);
 
 }  // namespace flopwatch::efficiency::gemm
-
-#endif  // FLOPWATCH_EFFICIENCY_GEMM_NAME_SCAN_H_

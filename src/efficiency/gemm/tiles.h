@@ -11,8 +11,7 @@
 // Waves are kept apart on purpose: a last wave that fills few SMs adds no FLOPs, lowers tensor
 // activity and MFU alike, and so is no part of the overhead (docs/gemm.md, Formulas).
 // 128-bit arithmetic inside, results refused where they leave 63 bits. Pure; any thread.
-#ifndef FLOPWATCH_EFFICIENCY_GEMM_TILES_H_
-#define FLOPWATCH_EFFICIENCY_GEMM_TILES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -106,5 +105,3 @@ StatusOr<GroupedExecution> ExecuteGroupedKernel(const KernelInfo& info,
 StatusOr<double> ExpertPadding(double tokens_per_expert, int64_t tile_tokens);
 
 }  // namespace flopwatch::efficiency::gemm
-
-#endif  // FLOPWATCH_EFFICIENCY_GEMM_TILES_H_

@@ -2,8 +2,7 @@
 // (docs/divergence.md, Causes). A row says for which jobs it can be the cause at all, and what it
 // does to the number: reported MFU = factor x right MFU (recompute: OFU = factor x what it would
 // be). A new cause is one row of causes.cc and one case of tests/fleet/causes_test.cc.
-#ifndef FLOPWATCH_FLEET_DIVERGENCE_CAUSES_H_
-#define FLOPWATCH_FLEET_DIVERGENCE_CAUSES_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -49,5 +48,3 @@ inline bool IsRecompute(const Cause& c) { return c.ofu_factor.high > 1; }
 std::vector<Cause> CausesFor(const JobEvidence& job, const PeakReview& peak);
 
 }  // namespace flopwatch::fleet
-
-#endif  // FLOPWATCH_FLEET_DIVERGENCE_CAUSES_H_

@@ -19,8 +19,7 @@
 // tried only where no single one comes near, and one of them must be likely. Where several come
 // within 1 of the best, none is named alone. r is as claimed there, and a peak the claim shows to
 // be wrong is part of every explanation. Pure; no I/O, no clock.
-#ifndef FLOPWATCH_FLEET_DIVERGENCE_DIAGNOSE_H_
-#define FLOPWATCH_FLEET_DIVERGENCE_DIAGNOSE_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -108,5 +107,3 @@ Diagnosis Diagnose(const JobEvidence& job, const hardware::Catalog& catalog,
 double ScatterPoints(int64_t gpus);
 
 }  // namespace flopwatch::fleet
-
-#endif  // FLOPWATCH_FLEET_DIVERGENCE_DIAGNOSE_H_

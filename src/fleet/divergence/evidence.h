@@ -1,8 +1,7 @@
 // What a divergence is judged from: the claim an application makes (MFU), the measurement of the
 // hardware (OFU) over exactly the same time, and what is known of the model and the run. Plain
 // values; what is not known is absent and stays so. Ratios are 0..1, peaks TFLOP/s of one GPU.
-#ifndef FLOPWATCH_FLEET_DIVERGENCE_EVIDENCE_H_
-#define FLOPWATCH_FLEET_DIVERGENCE_EVIDENCE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -82,5 +81,3 @@ struct JobEvidence {
 };
 
 }  // namespace flopwatch::fleet
-
-#endif  // FLOPWATCH_FLEET_DIVERGENCE_EVIDENCE_H_

@@ -5,8 +5,7 @@
 //
 // with a the attention core's share of the FLOPs: a fused backward runs 5 matmuls to the forward's
 // 2, so the core costs 3.5 where 3 are counted. Each factor is a range; the ranges multiply.
-#ifndef FLOPWATCH_FLEET_DIVERGENCE_EXPECTATION_H_
-#define FLOPWATCH_FLEET_DIVERGENCE_EXPECTATION_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -51,5 +50,3 @@ struct Expectation {
 Expectation Expect(const JobEvidence& job, bool full_recompute_assumed = false);
 
 }  // namespace flopwatch::fleet
-
-#endif  // FLOPWATCH_FLEET_DIVERGENCE_EXPECTATION_H_

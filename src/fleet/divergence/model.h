@@ -1,7 +1,6 @@
 // A model's FLOPs as the candidate set needs them: what the hardware executes, what the claim's
 // convention counts, and what every other known way of counting would have given.
-#ifndef FLOPWATCH_FLEET_DIVERGENCE_MODEL_H_
-#define FLOPWATCH_FLEET_DIVERGENCE_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -19,5 +18,3 @@ StatusOr<ModelFlops> FlopsOf(const models::Model& model, int64_t seq_len,
                              std::string_view convention);
 
 }  // namespace flopwatch::fleet
-
-#endif  // FLOPWATCH_FLEET_DIVERGENCE_MODEL_H_

@@ -1,6 +1,5 @@
 // The peak an MFU should be divided by, and what the claim used instead.
-#ifndef FLOPWATCH_FLEET_DIVERGENCE_PEAK_H_
-#define FLOPWATCH_FLEET_DIVERGENCE_PEAK_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -36,5 +35,3 @@ StatusOr<PeakReview> ReviewPeak(const JobEvidence& job, const hardware::Catalog&
 std::optional<double> TrainingPeak(const hardware::Accelerator& gpu);
 
 }  // namespace flopwatch::fleet
-
-#endif  // FLOPWATCH_FLEET_DIVERGENCE_PEAK_H_

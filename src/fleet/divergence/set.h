@@ -2,8 +2,7 @@
 // docs/divergence.md, Sets. Correlation, mean absolute error, shares, groups. Pure functions.
 // e = MFU - OFU, MFU re-expressed against the right peak. Ratios 0..1; weights are counts of jobs
 // or GPU-seconds, and every result says how many jobs it is of.
-#ifndef FLOPWATCH_FLEET_DIVERGENCE_SET_H_
-#define FLOPWATCH_FLEET_DIVERGENCE_SET_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -60,5 +59,3 @@ SetStatistics StatisticsOf(std::span<const JobPair> jobs, Weighting weighting,
                            bool without_flagged = false);
 
 }  // namespace flopwatch::fleet
-
-#endif  // FLOPWATCH_FLEET_DIVERGENCE_SET_H_

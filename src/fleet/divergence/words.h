@@ -1,6 +1,5 @@
 // A diagnosis as sentences, so that the terminal, the page and a report say the same.
-#ifndef FLOPWATCH_FLEET_DIVERGENCE_WORDS_H_
-#define FLOPWATCH_FLEET_DIVERGENCE_WORDS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -20,5 +19,3 @@ DivergenceWords Describe(const JobEvidence& job, const Diagnosis& diagnosis);
 std::string TitleOf(const Explanation& explanation);
 
 }  // namespace flopwatch::fleet
-
-#endif  // FLOPWATCH_FLEET_DIVERGENCE_WORDS_H_

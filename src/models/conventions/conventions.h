@@ -1,6 +1,5 @@
 // One file a convention: it defines its row, registry.cc lists it.
-#ifndef FLOPWATCH_MODELS_CONVENTIONS_CONVENTIONS_H_
-#define FLOPWATCH_MODELS_CONVENTIONS_CONVENTIONS_H_
+#pragma once
 
 #include "models/flops.h"
 
@@ -15,5 +14,3 @@ extern const Convention kNemo, kNemoTransformer;
 extern const Convention kVerl, kVerlBefore4959;
 
 }  // namespace flopwatch::models
-
-#endif  // FLOPWATCH_MODELS_CONVENTIONS_CONVENTIONS_H_

@@ -1,7 +1,6 @@
 // Arguments as text: a command line, a shell script, or the dump at the head of a training log.
 // Private to the room.
-#ifndef FLOPWATCH_MODELS_READERS_ARGUMENT_TEXT_H_
-#define FLOPWATCH_MODELS_READERS_ARGUMENT_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -22,5 +21,3 @@ StatusOr<Json> ReadArguments(std::string_view text, std::string_view name);
 std::optional<std::vector<int64_t>> ParseListExpression(std::string_view text);
 
 }  // namespace flopwatch::models
-
-#endif  // FLOPWATCH_MODELS_READERS_ARGUMENT_TEXT_H_

@@ -1,7 +1,6 @@
 // One function a family of config.json; the table in hf_config.cc names the model types each reads.
 // Private to the room.
-#ifndef FLOPWATCH_MODELS_READERS_FAMILIES_H_
-#define FLOPWATCH_MODELS_READERS_FAMILIES_H_
+#pragma once
 
 #include <functional>
 #include <string_view>
@@ -61,5 +60,3 @@ std::vector<Layer> ReadPattern(Fields& fields, std::string_view field, std::stri
 void SetEmbedding(Fields& fields, Model& model, bool tied_by_default);
 
 }  // namespace flopwatch::models
-
-#endif  // FLOPWATCH_MODELS_READERS_FAMILIES_H_

@@ -1,8 +1,7 @@
 // What applications report: where it lies, and the answers about it. A few rows a step and job, so
 // there are no rollups: an answer reads the rows. Kept as long as the hour rollups of jobs it is
 // compared with (Options::hour_retention).
-#ifndef FLOPWATCH_STORE_DUCKDB_APPLICATION_H_
-#define FLOPWATCH_STORE_DUCKDB_APPLICATION_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -62,5 +61,3 @@ class ApplicationReader {
 };
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_APPLICATION_H_

@@ -1,7 +1,6 @@
 // Database files attached to the in-memory instance: attaching with errors that name the file, and
 // checkpoints.
-#ifndef FLOPWATCH_STORE_DUCKDB_ATTACH_H_
-#define FLOPWATCH_STORE_DUCKDB_ATTACH_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -33,5 +32,3 @@ Status CheckpointIfLarge(Connection* connection, std::string_view alias, const s
 Status SyncPath(const std::string& path);
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_ATTACH_H_

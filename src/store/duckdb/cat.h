@@ -1,7 +1,6 @@
 // Putting text together: absl::StrCat takes absl::string_view, which in Debian's build is not
 // std::string_view.
-#ifndef FLOPWATCH_STORE_DUCKDB_CAT_H_
-#define FLOPWATCH_STORE_DUCKDB_CAT_H_
+#pragma once
 
 #include <fmt/format.h>
 
@@ -46,5 +45,3 @@ inline bool Contains(std::string_view text, std::string_view part) {
 }
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_CAT_H_

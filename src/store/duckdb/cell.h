@@ -1,7 +1,6 @@
 // Values of any SQL type as table cells: numbers as numbers, times as RFC 3339, nested values as
 // text.
-#ifndef FLOPWATCH_STORE_DUCKDB_CELL_H_
-#define FLOPWATCH_STORE_DUCKDB_CELL_H_
+#pragma once
 
 #include <string>
 
@@ -16,5 +15,3 @@ std::string TypeName(duckdb_logical_type type);
 Cell CellOf(duckdb_vector vector, duckdb_logical_type type, idx_t row, size_t max_bytes);
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_CELL_H_

@@ -3,8 +3,7 @@
 //
 // Threads: a Database may be used from any thread, a Connection and what it made from one thread at
 // a time, except Interrupt().
-#ifndef FLOPWATCH_STORE_DUCKDB_CONNECTION_H_
-#define FLOPWATCH_STORE_DUCKDB_CONNECTION_H_
+#pragma once
 
 #include <duckdb.h>
 
@@ -198,5 +197,3 @@ class Appender : public ChunkColumns {
 };
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_CONNECTION_H_

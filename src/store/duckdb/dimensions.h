@@ -4,8 +4,7 @@
 //
 // Threads: any. Who writes has a lease; the writers of a store also take turns (Stage), so that
 // none waits here.
-#ifndef FLOPWATCH_STORE_DUCKDB_DIMENSIONS_H_
-#define FLOPWATCH_STORE_DUCKDB_DIMENSIONS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -99,5 +98,3 @@ class DimensionTables {
 };
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_DIMENSIONS_H_

@@ -10,8 +10,7 @@
 // closed and opened again, so Restart() interrupts readers and upkeep, waits until every lease is
 // back, and opens a new instance; a new lease waits for that. Nobody who has a lease may therefore
 // wait for whoever restarts (Stage). Threads: all methods from any thread.
-#ifndef FLOPWATCH_STORE_DUCKDB_ENGINE_H_
-#define FLOPWATCH_STORE_DUCKDB_ENGINE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -145,5 +144,3 @@ class FW_CAPABILITY("lease") Engine {
 };
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_ENGINE_H_

@@ -1,7 +1,6 @@
 // The engine's allocator (jemalloc inside libduckdb), told to keep what rows on their way into a
 // file will need again soon.
-#ifndef FLOPWATCH_STORE_DUCKDB_ENGINE_MEMORY_H_
-#define FLOPWATCH_STORE_DUCKDB_ENGINE_MEMORY_H_
+#pragma once
 
 namespace flopwatch::store::duck {
 
@@ -18,5 +17,3 @@ namespace flopwatch::store::duck {
 void KeepEngineMemory();
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_ENGINE_MEMORY_H_

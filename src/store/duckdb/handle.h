@@ -1,7 +1,6 @@
 // A pointer under a number nobody can guess, for functions of ours inside the engine: SQL can pass
 // numbers, not pointers.
-#ifndef FLOPWATCH_STORE_DUCKDB_HANDLE_H_
-#define FLOPWATCH_STORE_DUCKDB_HANDLE_H_
+#pragma once
 
 #include <cstdint>
 #include <random>
@@ -54,5 +53,3 @@ class Handle {
 };
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_HANDLE_H_

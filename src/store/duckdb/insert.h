@@ -3,8 +3,7 @@
 //
 // Why not the Appender: it keeps a copy of the rows (204,800 at a time) before the table gets any
 // of them, a tenth of what storing a sample costs. For a handful of rows it is the simpler one.
-#ifndef FLOPWATCH_STORE_DUCKDB_INSERT_H_
-#define FLOPWATCH_STORE_DUCKDB_INSERT_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -39,5 +38,3 @@ Status Insert(Connection* c, std::string_view table, RowSource* rows);
 Status RegisterInsert(Connection* c);
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_INSERT_H_

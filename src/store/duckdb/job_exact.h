@@ -4,8 +4,7 @@
 // A row at ts stands for (ts - span, ts]; the part of that which lies in a stretch of constant
 // owners counts for them, each an equal share; time between stretches is nobody's (job 0). Most
 // GPUs have one owner for the whole window, and their rows cost no more than those of a plain sum.
-#ifndef FLOPWATCH_STORE_DUCKDB_JOB_EXACT_H_
-#define FLOPWATCH_STORE_DUCKDB_JOB_EXACT_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -84,5 +83,3 @@ class JobExact : public RowSink {
 };
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_JOB_EXACT_H_

@@ -17,8 +17,7 @@
 // with those of later ones in one transaction, or not at all.
 //
 // Threads: one at a time.
-#ifndef FLOPWATCH_STORE_DUCKDB_JOURNAL_H_
-#define FLOPWATCH_STORE_DUCKDB_JOURNAL_H_
+#pragma once
 
 #include <cstdint>
 #include <cstdlib>
@@ -82,5 +81,3 @@ StatusOr<uint64_t> ReadJournal(
     absl::FunctionRef<Status(Micros arrival, std::string_view payload, uint64_t from)> frame);
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_JOURNAL_H_

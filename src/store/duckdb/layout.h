@@ -1,7 +1,6 @@
 // What there is to read at one moment: hot segments and sealed files. Immutable; a reader keeps the
 // one it began with, and nothing in it is detached or deleted before that reader is done.
-#ifndef FLOPWATCH_STORE_DUCKDB_LAYOUT_H_
-#define FLOPWATCH_STORE_DUCKDB_LAYOUT_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -43,5 +42,3 @@ struct Layout {
 };
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_LAYOUT_H_

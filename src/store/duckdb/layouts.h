@@ -5,8 +5,7 @@
 // the layout it has, never older ones; what either names is there.
 //
 // Threads: any. Whoever is given a Connection has a lease.
-#ifndef FLOPWATCH_STORE_DUCKDB_LAYOUTS_H_
-#define FLOPWATCH_STORE_DUCKDB_LAYOUTS_H_
+#pragma once
 
 #include <atomic>
 #include <map>
@@ -106,5 +105,3 @@ class Layouts {
 };
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_LAYOUTS_H_

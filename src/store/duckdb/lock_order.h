@@ -1,8 +1,7 @@
 // The order of the locks of a store: who holds one takes only what stands below it. The mutexes say
 // it with these ranks, the leases of the engine too (base/mutex.h checks them as tests run);
 // docs/concurrency.md has the table with what each guards.
-#ifndef FLOPWATCH_STORE_DUCKDB_LOCK_ORDER_H_
-#define FLOPWATCH_STORE_DUCKDB_LOCK_ORDER_H_
+#pragma once
 
 #include "base/mutex.h"
 
@@ -23,5 +22,3 @@ inline constexpr LockRank kHelpersRank{281, "store: helpers of the engine"};
 inline constexpr LockRank kTimerRank{282, "store: timer of a query"};
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_LOCK_ORDER_H_

@@ -11,8 +11,7 @@
 //                                                   result says nothing
 //
 // Both are harmless in the SQL of a user: they only compute.
-#ifndef FLOPWATCH_STORE_DUCKDB_RAW_SUMS_H_
-#define FLOPWATCH_STORE_DUCKDB_RAW_SUMS_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -103,5 +102,3 @@ inline constexpr std::string_view kRawArguments =
 Status RegisterRawSums(Connection* c);
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_RAW_SUMS_H_

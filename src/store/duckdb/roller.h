@@ -1,7 +1,6 @@
 // Rolls raw rows of a segment up into its own rollup tables: rows in order of arrival, each exactly
 // once, the new partial sums and the new watermark in one transaction.
-#ifndef FLOPWATCH_STORE_DUCKDB_ROLLER_H_
-#define FLOPWATCH_STORE_DUCKDB_ROLLER_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -54,5 +53,3 @@ Status RollUp(Connection* c, const Segment& segment, Level level, const InputSca
               Watermarks* done);
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_ROLLER_H_

@@ -11,8 +11,7 @@
 // Units: GPU tables are coarse (ms, MHz s, J: 1/60000 of a minute at full scale) because they have
 // most rows; job and fleet tables are a thousand times finer, because their sums are the product's
 // main figures.
-#ifndef FLOPWATCH_STORE_DUCKDB_ROLLUP_H_
-#define FLOPWATCH_STORE_DUCKDB_ROLLUP_H_
+#pragma once
 
 #include <array>
 #include <string>
@@ -88,5 +87,3 @@ Sums ReadSums(const Row& row, size_t column);
 void AddSums(const Sums& sums, const ModelRecord* model, double share, UsageSums* out);
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_ROLLUP_H_

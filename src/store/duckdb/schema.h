@@ -4,8 +4,7 @@
 // empty file; making the tables is the migration to 1. Migrations run in one transaction per file,
 // so a crash leaves the old version or the new one. A newer version than this program knows is
 // refused.
-#ifndef FLOPWATCH_STORE_DUCKDB_SCHEMA_H_
-#define FLOPWATCH_STORE_DUCKDB_SCHEMA_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -39,5 +38,3 @@ Status Migrate(Connection* connection, std::string_view catalog, const std::stri
                absl::Span<const Migration> migrations, bool read_only);
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_SCHEMA_H_

@@ -5,8 +5,7 @@
 // then renamed into place. So a crash leaves either a file in tmp that is not recorded (deleted at
 // the next open) or a recorded one still in tmp (renamed at the next open). A file elsewhere under
 // sealed/ that is not recorded is nobody's: it is left alone.
-#ifndef FLOPWATCH_STORE_DUCKDB_SEALED_FILES_H_
-#define FLOPWATCH_STORE_DUCKDB_SEALED_FILES_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -60,5 +59,3 @@ struct LoadedFiles {
 StatusOr<LoadedFiles> LoadFiles(Connection* c, const std::string& directory, bool read_only);
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_SEALED_FILES_H_

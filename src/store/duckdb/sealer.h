@@ -1,7 +1,6 @@
 // Writes Parquet: a closed segment into the sealed tier, and the files of a closed day into fewer.
 // Only writes under sealed/tmp; recording and installing is sealed_files.h.
-#ifndef FLOPWATCH_STORE_DUCKDB_SEALER_H_
-#define FLOPWATCH_STORE_DUCKDB_SEALER_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -70,5 +69,3 @@ class Sealer {
 };
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_SEALER_H_

@@ -10,8 +10,7 @@
 // rowid is order of arrival.
 //
 // Threads: Append and EnsureColumns by who has the turn to write (Stage); Describe() from any.
-#ifndef FLOPWATCH_STORE_DUCKDB_SEGMENT_H_
-#define FLOPWATCH_STORE_DUCKDB_SEGMENT_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -98,5 +97,3 @@ class Segment {
 };
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_SEGMENT_H_

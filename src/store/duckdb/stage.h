@@ -8,8 +8,7 @@
 //
 // Reading is not only looking: what was acknowledged is moved to where it is read from, when
 // somebody asks (MakeReadable), and the engine is opened again when it has to be (EnsureUp).
-#ifndef FLOPWATCH_STORE_DUCKDB_STAGE_H_
-#define FLOPWATCH_STORE_DUCKDB_STAGE_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -151,5 +150,3 @@ class Stage {
 };
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_STAGE_H_

@@ -7,8 +7,7 @@
 // time, or as soon as a reader asks (docs/store.md, "Journal").
 //
 // Threads: none of its own; one at a time.
-#ifndef FLOPWATCH_STORE_DUCKDB_STAGED_H_
-#define FLOPWATCH_STORE_DUCKDB_STAGED_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -152,5 +151,3 @@ struct StagedRows {
 };
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_STAGED_H_

@@ -3,8 +3,7 @@
 //   Layouts   what there is to read, and who reads which state of it
 //   Upkeep    rolling up, sealing, merging, retention
 // Each owns its state and its mutex; lock_order.h has their order.
-#ifndef FLOPWATCH_STORE_DUCKDB_STORE_H_
-#define FLOPWATCH_STORE_DUCKDB_STORE_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -84,5 +83,3 @@ class DuckDbStore : public Store {
 };
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_STORE_H_

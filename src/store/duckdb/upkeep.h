@@ -6,8 +6,7 @@
 // lease after it. So no step waits for the turn with a lease in hand, and between two steps the
 // engine may be opened again: each names the instance (epoch) that the work began with, and the
 // next call goes on from disk.
-#ifndef FLOPWATCH_STORE_DUCKDB_UPKEEP_H_
-#define FLOPWATCH_STORE_DUCKDB_UPKEEP_H_
+#pragma once
 
 #include <atomic>
 #include <map>
@@ -90,5 +89,3 @@ class Upkeep {
 };
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_UPKEEP_H_

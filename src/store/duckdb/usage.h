@@ -1,8 +1,7 @@
 // Answers about GPU time, from rollups: whole hours inside the window from hour tables, the rest
 // from minute tables, and rows that no rollup has yet from the raw rows, all in one snapshot. So an
 // answer never depends on when RollUp() ran.
-#ifndef FLOPWATCH_STORE_DUCKDB_USAGE_H_
-#define FLOPWATCH_STORE_DUCKDB_USAGE_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -71,5 +70,3 @@ class UsageReader {
 };
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_USAGE_H_

@@ -10,8 +10,7 @@
 //   a locked
 //     configuration;
 //   - a read-only transaction; streaming results; a timer that interrupts.
-#ifndef FLOPWATCH_STORE_DUCKDB_USER_SQL_H_
-#define FLOPWATCH_STORE_DUCKDB_USER_SQL_H_
+#pragma once
 
 #include <string_view>
 
@@ -33,5 +32,3 @@ inline constexpr size_t kMaxCellBytes = 64 * 1024;  // longer text and lists are
 StatusOr<QueryResult> RunUserSql(Connection* c, std::string_view sql, const QueryLimits& limits);
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_USER_SQL_H_

@@ -1,7 +1,6 @@
 // The views a user's SQL sees (docs/store.md lists them): canonical units, names instead of ids,
 // hot and sealed together.
-#ifndef FLOPWATCH_STORE_DUCKDB_VIEWS_H_
-#define FLOPWATCH_STORE_DUCKDB_VIEWS_H_
+#pragma once
 
 #include "store/duckdb/connection.h"
 #include "store/duckdb/dimensions.h"
@@ -13,5 +12,3 @@ namespace flopwatch::store::duck {
 Status CreateViews(Connection* c, const Layout& layout, const DimensionTables& dimensions);
 
 }  // namespace flopwatch::store::duck
-
-#endif  // FLOPWATCH_STORE_DUCKDB_VIEWS_H_

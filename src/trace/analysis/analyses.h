@@ -1,6 +1,5 @@
 // The list behind registry.cc: a new analysis is one file, one line here and one line there.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_ANALYSES_H_
-#define FLOPWATCH_TRACE_ANALYSIS_ANALYSES_H_
+#pragma once
 
 #include "trace/analysis/analysis.h"
 
@@ -36,5 +35,3 @@ extern const Analysis kStepRoles;
 extern const Analysis kTraceMetrics;
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_ANALYSES_H_

@@ -6,8 +6,7 @@
 // integers, all steps. `hta` selects events as HolisticTraceAnalysis 0.6 does (its rows, its kernel
 // types, the last step dropped), with its column names, so that numbers can be compared; its
 // defects that are not repeated are listed in docs/traces.md.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_ANALYSIS_H_
-#define FLOPWATCH_TRACE_ANALYSIS_ANALYSIS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -139,5 +138,3 @@ std::vector<AnalysisRun> RunAnalyses(const AnalysisInput& input,
                                      std::span<const Analysis* const> analyses);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_ANALYSIS_H_

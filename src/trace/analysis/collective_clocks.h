@@ -1,7 +1,6 @@
 // The two steps of collectives.cc that compare ends: which grouped send/recv kernels are
 // all-to-alls, and how far apart the clocks of the ranks are. Internal to collectives.cc.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_COLLECTIVE_CLOCKS_H_
-#define FLOPWATCH_TRACE_ANALYSIS_COLLECTIVE_CLOCKS_H_
+#pragma once
 
 #include <vector>
 
@@ -19,5 +18,3 @@ void JudgePointToPoint(const std::vector<bool>& paired, Collectives* all);
 void AlignClocks(Collectives* all);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_COLLECTIVE_CLOCKS_H_

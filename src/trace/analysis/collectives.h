@@ -6,8 +6,7 @@
 // because ends must agree, the offset between the clocks of the ranks.
 //
 // Pure; the result may be read from any thread. Near linear in the number of communication rows.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_COLLECTIVES_H_
-#define FLOPWATCH_TRACE_ANALYSIS_COLLECTIVES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -134,5 +133,3 @@ int64_t ElementBytes(std::string_view dtype);
 int64_t MessageBytes(const StringPool& names, const CollectiveDetail& c);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_COLLECTIVES_H_

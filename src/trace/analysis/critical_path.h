@@ -20,8 +20,7 @@
 // was launched before, started when the kernel that ended last before it ended. HTA 0.6's graph,
 // with its rounding to microseconds, queue lengths and lock model, is in critical_path_hta.cc;
 // path_builder.h has what the two share.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_CRITICAL_PATH_H_
-#define FLOPWATCH_TRACE_ANALYSIS_CRITICAL_PATH_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -75,5 +74,3 @@ StatusOr<CriticalPath> FindCriticalPath(const RankView& view);
 StatusOr<CriticalPath> FindHtaCriticalPath(const RankView& view);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_CRITICAL_PATH_H_

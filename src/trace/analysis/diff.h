@@ -9,8 +9,7 @@
 // by name.
 //
 // Pure; any thread. Linear in the rows of both.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_DIFF_H_
-#define FLOPWATCH_TRACE_ANALYSIS_DIFF_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -96,5 +95,3 @@ StatusOr<Table> HtaTraceDiff(const TraceSet& a, const TraceSet& b, const DiffOpt
                              DiffDevice device);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_DIFF_H_

@@ -3,8 +3,7 @@
 // negative, is not repeated (docs/traces.md, "Compatibility with HolisticTraceAnalysis", lists what
 // is and what is not). Read in facebookresearch/HolisticTraceAnalysis, commit f4d0062, and checked
 // against its outputs.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_HTA_H_
-#define FLOPWATCH_TRACE_ANALYSIS_HTA_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -57,5 +56,3 @@ Cell HtaPercent(int64_t part, int64_t whole, int digits);
 void AddHtaNotes(const AnalysisInput& input, Table* table);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_HTA_H_

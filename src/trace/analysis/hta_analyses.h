@@ -1,7 +1,6 @@
 // The analyses by HolisticTraceAnalysis 0.6's definitions, each in NAME_hta.cc beside the file of
 // ours that it differs from: its rows (hta.h), its columns, its rounding to decimals.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_HTA_ANALYSES_H_
-#define FLOPWATCH_TRACE_ANALYSIS_HTA_ANALYSES_H_
+#pragma once
 
 #include "trace/analysis/analysis.h"
 
@@ -23,5 +22,3 @@ StatusOr<AnalysisTables> HtaFrequentPatterns(const AnalysisInput& input);
 StatusOr<AnalysisTables> HtaPotentialStragglers(const AnalysisInput& input);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_HTA_ANALYSES_H_

@@ -1,6 +1,5 @@
 // Why a stream was idle, for our definition of its gaps and for HTA's. Internal to the two.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_IDLE_GAPS_H_
-#define FLOPWATCH_TRACE_ANALYSIS_IDLE_GAPS_H_
+#pragma once
 
 #include <array>
 #include <string_view>
@@ -47,5 +46,3 @@ struct IdleTables {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_IDLE_GAPS_H_

@@ -1,7 +1,6 @@
 // What our breakdown of GPU time by kind of work and HTA's have in common: the sets of kinds that
 // run at the same time. Internal to the two.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_KERNEL_BREAKDOWN_H_
-#define FLOPWATCH_TRACE_ANALYSIS_KERNEL_BREAKDOWN_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -74,5 +73,3 @@ inline void SortByTime(std::vector<std::vector<Cell>>* rows) {
 }
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_KERNEL_BREAKDOWN_H_

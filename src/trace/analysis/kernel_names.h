@@ -1,6 +1,5 @@
 // What analyses and rules ask of the names of kernels, copies and operators beside their class.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_KERNEL_NAMES_H_
-#define FLOPWATCH_TRACE_ANALYSIS_KERNEL_NAMES_H_
+#pragma once
 
 #include <string_view>
 
@@ -25,5 +24,3 @@ bool IsTensorCoreOperator(std::string_view name);
 bool IsPageable(std::string_view name);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_KERNEL_NAMES_H_

@@ -1,7 +1,6 @@
 // What is added up over launch calls and their work, in our definition and in HTA's: the two differ
 // in which pairs they take. Internal to the two.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_LAUNCHES_H_
-#define FLOPWATCH_TRACE_ANALYSIS_LAUNCHES_H_
+#pragma once
 
 #include <algorithm>
 #include <vector>
@@ -36,5 +35,3 @@ struct Launches {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_LAUNCHES_H_

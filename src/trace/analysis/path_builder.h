@@ -1,8 +1,7 @@
 // The graph under the critical path, as far as our definition and HTA's agree: nodes, the walk
 // along threads, waits for events, the longest way. What differs is a class of its own on top of
 // this one, in critical_path.cc and critical_path_hta.cc. Internal to the two.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_PATH_BUILDER_H_
-#define FLOPWATCH_TRACE_ANALYSIS_PATH_BUILDER_H_
+#pragma once
 
 #include <algorithm>
 #include <limits>
@@ -319,5 +318,3 @@ class PathBuilder {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_PATH_BUILDER_H_

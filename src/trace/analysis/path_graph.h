@@ -1,6 +1,5 @@
 // The longest way through a graph of edges with weights: what the critical path is. Pure.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_PATH_GRAPH_H_
-#define FLOPWATCH_TRACE_ANALYSIS_PATH_GRAPH_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -107,5 +106,3 @@ PathGraph::Way PathGraph::Longest(size_t nodes, const Weight& weight) const {
 }
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_PATH_GRAPH_H_

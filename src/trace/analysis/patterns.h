@@ -1,7 +1,6 @@
 // Sequences of kernels below operators, for our choice of the operators and for HTA's. Internal to
 // the two.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_PATTERNS_H_
-#define FLOPWATCH_TRACE_ANALYSIS_PATTERNS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -32,5 +31,3 @@ std::string JoinPattern(const StringPool& names, const Pattern& pattern, std::st
 std::string PatternNote(const RankView& view);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_PATTERNS_H_

@@ -1,7 +1,6 @@
 // Runs many analyses over one set, on several threads where there are several, and writes their
 // tables as JSON.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_RUN_H_
-#define FLOPWATCH_TRACE_ANALYSIS_RUN_H_
+#pragma once
 
 #include <span>
 #include <string>
@@ -49,5 +48,3 @@ void WriteAnalysisJson(JsonWriter& json, std::string_view key,
 std::string AnalysesJson(std::span<const AnalysisAnswer> answers);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_RUN_H_

@@ -1,7 +1,6 @@
 // Names of kernels and functions made short enough to read, as HTA shortens them in its trace diff
 // and critical path.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_SHORT_NAME_H_
-#define FLOPWATCH_TRACE_ANALYSIS_SHORT_NAME_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -14,5 +13,3 @@ namespace flopwatch::trace {
 std::string ShortName(std::string_view name);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_SHORT_NAME_H_

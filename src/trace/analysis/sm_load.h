@@ -1,8 +1,7 @@
 // The share of an accelerator's SMs that kernels can have kept busy, from the shapes of their
 // launches: the estimate of the PyTorch TensorBoard plugin. An upper bound: one resident block
 // counts as a busy SM.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_SM_LOAD_H_
-#define FLOPWATCH_TRACE_ANALYSIS_SM_LOAD_H_
+#pragma once
 
 #include <vector>
 
@@ -21,5 +20,3 @@ struct SmLoad {
 double BusySmTime(const std::vector<SmLoad>& loads, const IntervalSet& windows);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_SM_LOAD_H_

@@ -1,7 +1,6 @@
 // The statistics under the tables: summaries of samples, sums by name, and step functions of time
 // weighted by how long each value lasted. Pure.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_STATISTICS_H_
-#define FLOPWATCH_TRACE_ANALYSIS_STATISTICS_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -100,5 +99,3 @@ struct HeldSummary {
 HeldSummary DescribeHeld(std::vector<Held> values);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_STATISTICS_H_

@@ -10,8 +10,7 @@
 // excused: whoever was last there is blamed there.
 //
 // Pure; any thread.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_STRAGGLERS_H_
-#define FLOPWATCH_TRACE_ANALYSIS_STRAGGLERS_H_
+#pragma once
 
 #include <array>
 #include <optional>
@@ -80,5 +79,3 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input,
                                           const Collectives& collectives);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_STRAGGLERS_H_

@@ -1,7 +1,6 @@
 // What every analysis writes its tables with: columns, absent cells, and the notes that say window,
 // source and coverage.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_TABLES_H_
-#define FLOPWATCH_TRACE_ANALYSIS_TABLES_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -50,5 +49,3 @@ void AddNotes(const AnalysisInput& input, std::string_view definition, Table* ta
 void AddCoverage(const AnalysisInput& input, size_t ranks, Table* table);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_TABLES_H_

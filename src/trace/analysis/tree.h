@@ -1,7 +1,6 @@
 // Walking the rows of the CPU threads as trees of calls (EventTable::parent) without recursion.
 // Pure.
-#ifndef FLOPWATCH_TRACE_ANALYSIS_TREE_H_
-#define FLOPWATCH_TRACE_ANALYSIS_TREE_H_
+#pragma once
 
 #include <vector>
 
@@ -27,5 +26,3 @@ std::vector<Row> NearestAbove(const EventTable& events, const std::vector<Row>& 
 }
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_ANALYSIS_TREE_H_

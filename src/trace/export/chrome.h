@@ -6,8 +6,7 @@
 // processes and threads; in a file of several every process has a number of its own (rank * 100 +
 // n, or wider), named "rank 3: python", and the clock of each rank is shifted by its offset from
 // collectives.h, which the file states under "flopwatch".
-#ifndef FLOPWATCH_TRACE_EXPORT_CHROME_H_
-#define FLOPWATCH_TRACE_EXPORT_CHROME_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -58,5 +57,3 @@ StatusOr<ChromeExport> WriteChromeTrace(const TraceSet& set, const ChromeExportO
                                         const ChromeSink& sink);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_EXPORT_CHROME_H_

@@ -1,8 +1,7 @@
 // One JSON object written member by member into a text, for files of millions of small objects: no
 // tree, no temporary. Names of members are the caller's and need no escaping. Internal to this
 // room.
-#ifndef FLOPWATCH_TRACE_EXPORT_JSON_MEMBERS_H_
-#define FLOPWATCH_TRACE_EXPORT_JSON_MEMBERS_H_
+#pragma once
 
 #include <charconv>
 #include <cmath>
@@ -78,5 +77,3 @@ class Members {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_EXPORT_JSON_MEMBERS_H_

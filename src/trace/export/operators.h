@@ -9,8 +9,7 @@
 //  - csv: <out>/cluster_analysis_output/OperatorMfu/operator_mfu_kernel.csv and
 //    operator_mfu_module.csv, all ranks, headers as the db.
 // An empty result writes no table and no file.
-#ifndef FLOPWATCH_TRACE_EXPORT_OPERATORS_H_
-#define FLOPWATCH_TRACE_EXPORT_OPERATORS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -27,5 +26,3 @@ StatusOr<std::vector<std::string>> ExportOperators(const OpsReport& report, std:
                                                    const std::string& out_dir);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_EXPORT_OPERATORS_H_

@@ -1,8 +1,7 @@
 // The tables that `flopwatch trace sql` shows: their names, columns and meaning, and how a value of
 // a column follows from the event table. A declaration without an engine: whoever has one asks for
 // the columns that a query needs, row by row, and nothing is copied before.
-#ifndef FLOPWATCH_TRACE_EXPORT_SQL_TABLES_H_
-#define FLOPWATCH_TRACE_EXPORT_SQL_TABLES_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -97,5 +96,3 @@ class SqlTable {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_EXPORT_SQL_TABLES_H_

@@ -1,7 +1,6 @@
 // A table into an SQLite file: made when absent, replaced when there, other tables of the file left
 // alone.
-#ifndef FLOPWATCH_TRACE_EXPORT_SQLITE_WRITER_H_
-#define FLOPWATCH_TRACE_EXPORT_SQLITE_WRITER_H_
+#pragma once
 
 #include <span>
 #include <string>
@@ -18,5 +17,3 @@ Status WriteSqliteTable(const std::string& path, std::string_view name, const Ta
                         std::span<const std::string_view> types);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_EXPORT_SQLITE_WRITER_H_

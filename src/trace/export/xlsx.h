@@ -1,8 +1,7 @@
 // A table as one spreadsheet in the style of msprof-analyze: Times New Roman, thin borders, a bold
 // header on #AFEEEE; in the sheet of modules equal neighbours under Parent Module and Module are
 // merged. The only place that sees libxlsxwriter.
-#ifndef FLOPWATCH_TRACE_EXPORT_XLSX_H_
-#define FLOPWATCH_TRACE_EXPORT_XLSX_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -18,5 +17,3 @@ enum class SheetKind : uint8_t { kKernels, kModules };
 Status WriteSheet(const std::string& path, const Table& table, SheetKind kind);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_EXPORT_XLSX_H_

@@ -1,7 +1,6 @@
 // How rules put a finding together: facts with their text, top lists, the place to look, one
 // finding out of many ranks'.
-#ifndef FLOPWATCH_TRACE_FINDINGS_EVIDENCE_H_
-#define FLOPWATCH_TRACE_FINDINGS_EVIDENCE_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -74,5 +73,3 @@ class TopNames {
 Interval Longest(const IntervalSet& set);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_FINDINGS_EVIDENCE_H_

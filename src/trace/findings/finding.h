@@ -1,7 +1,6 @@
 // Automated trace comprehension: each rule looks for one way of wasting a GPU and says what it saw,
 // what it costs and what to do. One file a rule, registered in registry.cc. Pure.
-#ifndef FLOPWATCH_TRACE_FINDINGS_FINDING_H_
-#define FLOPWATCH_TRACE_FINDINGS_FINDING_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -80,5 +79,3 @@ Findings FindAll(const AnalysisInput& input);
 Severity SeverityOf(double gain);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_FINDINGS_FINDING_H_

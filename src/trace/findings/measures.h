@@ -5,8 +5,7 @@
 //
 // Cost: a few passes over the rows and one over the idle intervals; nothing is quadratic, names are
 // judged once each.
-#ifndef FLOPWATCH_TRACE_FINDINGS_MEASURES_H_
-#define FLOPWATCH_TRACE_FINDINGS_MEASURES_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -135,5 +134,3 @@ class Measures {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_FINDINGS_MEASURES_H_

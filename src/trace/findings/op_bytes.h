@@ -1,7 +1,6 @@
 // Bytes that an operator's tensors hold, from the texts of Input Dims and Input type. For bandwidth
 // estimates of operators that read each input once and write one output.
-#ifndef FLOPWATCH_TRACE_FINDINGS_OP_BYTES_H_
-#define FLOPWATCH_TRACE_FINDINGS_OP_BYTES_H_
+#pragma once
 
 #include <optional>
 #include <string_view>
@@ -23,5 +22,3 @@ std::optional<std::vector<double>> InputBytes(std::string_view dims, std::string
 std::vector<std::string_view> InputTypes(std::string_view types);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_FINDINGS_OP_BYTES_H_

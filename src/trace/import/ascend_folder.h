@@ -1,7 +1,6 @@
 // The files around an Ascend database: which rank it is, what the chip can do, what was asked of
 // the profiler. Internal to import/.
-#ifndef FLOPWATCH_TRACE_IMPORT_ASCEND_FOLDER_H_
-#define FLOPWATCH_TRACE_IMPORT_ASCEND_FOLDER_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -51,5 +50,3 @@ StatusOr<AscendRank> ReadAscendFolder(const std::string& path);
 std::string AscendFolderTime(const std::string& path);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_IMPORT_ASCEND_FOLDER_H_

@@ -1,7 +1,6 @@
 // A file as a stream of decompressed bytes, plain or gzip (by its first bytes, never by its name).
 // The only place of this room that sees zlib.
-#ifndef FLOPWATCH_TRACE_IMPORT_GZIP_READER_H_
-#define FLOPWATCH_TRACE_IMPORT_GZIP_READER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -29,5 +28,3 @@ class ByteReader {
 StatusOr<std::string> ReadPrefix(const std::string& path, size_t max_bytes);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_IMPORT_GZIP_READER_H_

@@ -1,6 +1,5 @@
 // The interface of a trace format. A new format is one file here and one line in registry.cc.
-#ifndef FLOPWATCH_TRACE_IMPORT_IMPORTER_H_
-#define FLOPWATCH_TRACE_IMPORT_IMPORTER_H_
+#pragma once
 
 #include <functional>
 #include <span>
@@ -52,5 +51,3 @@ struct Importer {
 std::span<const Importer> Importers();
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_IMPORT_IMPORTER_H_

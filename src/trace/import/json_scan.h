@@ -6,8 +6,7 @@
 // name, and wants the document in memory. This one names what is wrong, goes on with the next
 // event, and works on any piece of the text. The tests hold it against Boost.JSON (base/json_read)
 // on every real trace; bench/trace.cc beside simdjson.
-#ifndef FLOPWATCH_TRACE_IMPORT_JSON_SCAN_H_
-#define FLOPWATCH_TRACE_IMPORT_JSON_SCAN_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -171,5 +170,3 @@ bool ParseInteger(std::string_view text, int64_t* out);
 bool ParseDouble(std::string_view text, double* out);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_IMPORT_JSON_SCAN_H_

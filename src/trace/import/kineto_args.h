@@ -1,6 +1,5 @@
 // The members of an event and of its "args" that are read, by name. Internal to import/.
-#ifndef FLOPWATCH_TRACE_IMPORT_KINETO_ARGS_H_
-#define FLOPWATCH_TRACE_IMPORT_KINETO_ARGS_H_
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -199,5 +198,3 @@ inline Arg ArgOf(std::string_view key) {
 }
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_IMPORT_KINETO_ARGS_H_

@@ -1,7 +1,6 @@
 // A trace file as blocks of text that end, by the looks of it, between two events. Read and
 // decompressed on a thread of its own beside whoever takes the blocks. Internal to import/.
-#ifndef FLOPWATCH_TRACE_IMPORT_KINETO_BLOCKS_H_
-#define FLOPWATCH_TRACE_IMPORT_KINETO_BLOCKS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -77,5 +76,3 @@ class KinetoBlocks {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_IMPORT_KINETO_BLOCKS_H_

@@ -1,6 +1,5 @@
 // The categories of Kineto and Chrome traces, of every year and back end. Internal to import/.
-#ifndef FLOPWATCH_TRACE_IMPORT_KINETO_CATEGORIES_H_
-#define FLOPWATCH_TRACE_IMPORT_KINETO_CATEGORIES_H_
+#pragma once
 
 #include <string_view>
 
@@ -19,5 +18,3 @@ struct KinetoCategory {
 KinetoCategory KinetoCategoryOf(std::string_view text);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_IMPORT_KINETO_CATEGORIES_H_

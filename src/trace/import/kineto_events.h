@@ -1,7 +1,6 @@
 // The events of a Kineto trace, from text to columns: what each worker of the importer runs over
 // its piece of the file. Internal to import/.
-#ifndef FLOPWATCH_TRACE_IMPORT_KINETO_EVENTS_H_
-#define FLOPWATCH_TRACE_IMPORT_KINETO_EVENTS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -172,5 +171,3 @@ class KinetoEventParser {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_IMPORT_KINETO_EVENTS_H_

@@ -1,7 +1,6 @@
 // What a Kineto trace needs once all of its text is read: absolute times, names of threads, arrows
 // between rows. Internal to import/.
-#ifndef FLOPWATCH_TRACE_IMPORT_KINETO_FINISH_H_
-#define FLOPWATCH_TRACE_IMPORT_KINETO_FINISH_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -20,5 +19,3 @@ void FinishKineto(std::optional<int64_t> base_time, const std::vector<KinetoBatc
                   RankTrace* trace);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_IMPORT_KINETO_FINISH_H_

@@ -1,7 +1,6 @@
 // What a Kineto file says besides its events: the members of its root object, which may stand
 // before and behind them. Internal to import/.
-#ifndef FLOPWATCH_TRACE_IMPORT_KINETO_HEADER_H_
-#define FLOPWATCH_TRACE_IMPORT_KINETO_HEADER_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -53,5 +52,3 @@ class KinetoHeader {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_IMPORT_KINETO_HEADER_H_

@@ -1,6 +1,5 @@
 // What a Kineto file can lose, with a stable name each. Internal to import/.
-#ifndef FLOPWATCH_TRACE_IMPORT_KINETO_LOSSES_H_
-#define FLOPWATCH_TRACE_IMPORT_KINETO_LOSSES_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -90,5 +89,3 @@ inline constexpr std::array<KinetoLossText, kKinetoLossCount> kKinetoLossTexts =
 using KinetoLossCounts = std::array<int64_t, kKinetoLossCount>;
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_IMPORT_KINETO_LOSSES_H_

@@ -1,6 +1,5 @@
 // Batches of rows of several parsers into one table, in order. Internal to import/.
-#ifndef FLOPWATCH_TRACE_IMPORT_KINETO_TABLE_H_
-#define FLOPWATCH_TRACE_IMPORT_KINETO_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -58,5 +57,3 @@ class KinetoTable {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_IMPORT_KINETO_TABLE_H_

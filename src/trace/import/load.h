@@ -1,6 +1,5 @@
 // Paths in, one TraceSet out: the only way traces are read.
-#ifndef FLOPWATCH_TRACE_IMPORT_LOAD_H_
-#define FLOPWATCH_TRACE_IMPORT_LOAD_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -43,5 +42,3 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
 inline constexpr size_t kMaxTraceFiles = 20'000;
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_IMPORT_LOAD_H_

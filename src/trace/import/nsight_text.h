@@ -1,6 +1,5 @@
 // What the texts in an Nsight Systems export say. Pure; internal to import/.
-#ifndef FLOPWATCH_TRACE_IMPORT_NSIGHT_TEXT_H_
-#define FLOPWATCH_TRACE_IMPORT_NSIGHT_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -26,5 +25,3 @@ std::string_view ApiName(std::string_view name);
 bool IsClockInMegahertz(std::string_view metric);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_IMPORT_NSIGHT_TEXT_H_

@@ -1,6 +1,5 @@
 // Rows into a rank under construction, for importers that take them one by one from tables.
-#ifndef FLOPWATCH_TRACE_IMPORT_ROW_WRITER_H_
-#define FLOPWATCH_TRACE_IMPORT_ROW_WRITER_H_
+#pragma once
 
 #include <string_view>
 #include <utility>
@@ -73,5 +72,3 @@ class RowWriter {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_IMPORT_ROW_WRITER_H_

@@ -7,8 +7,7 @@
 // count and the number of tables have limits. The file is opened immutable, so that read-only
 // folders work and nothing is written beside it; a write-ahead log beside it is then not read and
 // unread_log() says so.
-#ifndef FLOPWATCH_TRACE_IMPORT_SQLITE_READER_H_
-#define FLOPWATCH_TRACE_IMPORT_SQLITE_READER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -86,5 +85,3 @@ class SqliteReader {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_IMPORT_SQLITE_READER_H_

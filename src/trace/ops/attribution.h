@@ -1,7 +1,6 @@
 // Which compute kernel works for which counted operator: FLOPs once each, at the lowest operator
 // that has a rule, or by the framework's own record. Internal to ops/. Pure.
-#ifndef FLOPWATCH_TRACE_OPS_ATTRIBUTION_H_
-#define FLOPWATCH_TRACE_OPS_ATTRIBUTION_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -45,5 +44,3 @@ Attribution Attribute(const StringPool& names, const RankTrace& rank,
                       const std::vector<KernelClass>& classes);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_OPS_ATTRIBUTION_H_

@@ -2,8 +2,7 @@
 // families). A multiply-add is two; bias, scale, mask, softmax and activation are not counted. A
 // new rule is a row in one of the families' files (flops_*.cc); a new family is one file and one
 // line in formulas.cc. Pure; any thread.
-#ifndef FLOPWATCH_TRACE_OPS_FORMULAS_H_
-#define FLOPWATCH_TRACE_OPS_FORMULAS_H_
+#pragma once
 
 #include <cstdint>
 #include <initializer_list>
@@ -65,5 +64,3 @@ std::optional<int64_t> ScorePairs(int64_t queries, int64_t keys, int64_t offset,
                                   std::optional<int64_t> left, std::optional<int64_t> right);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_OPS_FORMULAS_H_

@@ -2,8 +2,7 @@
 // them (Ascend/msprof-analyze, commit 8399c1cd of August 2026): its join of ranges, operators and
 // kernels, and its order. Our own figures, which count every operator once, are in attribution.h
 // and ops.cc. Internal to ops/. Pure.
-#ifndef FLOPWATCH_TRACE_OPS_MSPROF_H_
-#define FLOPWATCH_TRACE_OPS_MSPROF_H_
+#pragma once
 
 #include <limits>
 #include <string>
@@ -47,5 +46,3 @@ std::vector<ModuleMfu> Modules(const StringPool& names, const RankTrace& rank,
                                const std::vector<KernelEntry>& entries, std::string* from);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_OPS_MSPROF_H_

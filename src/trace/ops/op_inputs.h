@@ -6,8 +6,7 @@
 // tensors that the profiler cut (PyTorch writes "[]" for more than 30), so it is never taken for a
 // small tensor. Sizes that are no numbers, negative, or beyond the limits make the text unreadable,
 // which is an error. Pure; any thread.
-#ifndef FLOPWATCH_TRACE_OPS_OP_INPUTS_H_
-#define FLOPWATCH_TRACE_OPS_OP_INPUTS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -51,5 +50,3 @@ StatusOr<OpInputs> ParseOpInputs(std::string_view dims, std::string_view types,
                                  std::string_view values);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_OPS_OP_INPUTS_H_

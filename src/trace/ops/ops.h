@@ -18,8 +18,7 @@
 //
 // Pure: no file, no clock. Near linear in the events. Texts are those of the set, which must
 // outlive the report.
-#ifndef FLOPWATCH_TRACE_OPS_OPS_H_
-#define FLOPWATCH_TRACE_OPS_OPS_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -172,5 +171,3 @@ Table UncountedTable(const OpsReport& report, size_t max_rows = 0);
 Table CoverageTable(const OpsReport& report);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_OPS_OPS_H_

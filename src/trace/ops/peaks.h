@@ -1,6 +1,5 @@
 // The denominator: what a product is paid in, and what the chip can do in it.
-#ifndef FLOPWATCH_TRACE_OPS_PEAKS_H_
-#define FLOPWATCH_TRACE_OPS_PEAKS_H_
+#pragma once
 
 #include <array>
 #include <optional>
@@ -70,5 +69,3 @@ class Peaks {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_OPS_PEAKS_H_

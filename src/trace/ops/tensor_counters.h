@@ -2,8 +2,7 @@
 // over the samples inside of tensor activity x clock / tensor clock, the mean of products and not
 // the product of means. A sample counts where its moment lies inside; at 10 kHz one stands for 100
 // us, so that under some ten samples a figure is rough. Pure.
-#ifndef FLOPWATCH_TRACE_OPS_TENSOR_COUNTERS_H_
-#define FLOPWATCH_TRACE_OPS_TENSOR_COUNTERS_H_
+#pragma once
 
 #include <optional>
 #include <vector>
@@ -44,5 +43,3 @@ class TensorCounters {
 };
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_OPS_TENSOR_COUNTERS_H_

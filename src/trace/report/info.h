@@ -1,6 +1,5 @@
 // What is in a trace: ranks, steps, devices, formats, events by category. Pure; any thread.
-#ifndef FLOPWATCH_TRACE_REPORT_INFO_H_
-#define FLOPWATCH_TRACE_REPORT_INFO_H_
+#pragma once
 
 #include <string>
 
@@ -18,5 +17,3 @@ Table InfoGroups(const TraceSet& set);      // process groups of the first rank 
 std::string InfoJson(const TraceSet& set, const LossReport& losses);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_REPORT_INFO_H_

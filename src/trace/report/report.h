@@ -4,8 +4,7 @@
 // Where time went, of one rank or one step, adds up to the whole: every nanosecond of the window is
 // given to the first of compute, exposed communication, exposed memory, idle that was true
 // (definitions: docs/traces.md; busy intervals of RankView). Pure; any thread.
-#ifndef FLOPWATCH_TRACE_REPORT_REPORT_H_
-#define FLOPWATCH_TRACE_REPORT_REPORT_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -133,5 +132,3 @@ std::string WhereOf(const Finding& finding, Nanos origin);
 void WriteFindings(JsonWriter& json, const Findings& findings, Nanos origin);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_REPORT_REPORT_H_

@@ -1,6 +1,5 @@
 // The paragraph a person reads first.
-#ifndef FLOPWATCH_TRACE_REPORT_VERDICT_H_
-#define FLOPWATCH_TRACE_REPORT_VERDICT_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -14,5 +13,3 @@ namespace flopwatch::trace {
 std::vector<std::string> VerdictOf(const TraceReport& report);
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TRACE_REPORT_VERDICT_H_

@@ -1,6 +1,5 @@
 // Running one analysis in a test and reading cells of its tables.
-#ifndef FLOPWATCH_TESTS_TRACE_ANALYSIS_RUN_ANALYSIS_H_
-#define FLOPWATCH_TESTS_TRACE_ANALYSIS_RUN_ANALYSIS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -61,5 +60,3 @@ inline Cell Text(std::string_view text) { return std::string(text); }
 inline AnalysisOptions Hta() { return {.hta = true}; }
 
 }  // namespace flopwatch::trace
-
-#endif  // FLOPWATCH_TESTS_TRACE_ANALYSIS_RUN_ANALYSIS_H_

@@ -1,6 +1,5 @@
 // What both Gloo rules count: CPU events named gloo:*, and the collectives of NCCL beside them.
-#ifndef FLOPWATCH_TRACE_FINDINGS_RULES_GLOO_H_
-#define FLOPWATCH_TRACE_FINDINGS_RULES_GLOO_H_
+#pragma once
 
 #include "trace/findings/evidence.h"
 
@@ -20,5 +19,3 @@ struct GlooUse {
 GlooUse GlooOf(const RankMeasures& m);
 
 }  // namespace flopwatch::trace::rules
-
-#endif  // FLOPWATCH_TRACE_FINDINGS_RULES_GLOO_H_

@@ -1,8 +1,7 @@
 // The check functions of the rules, for registry.cc. One file a rule; what each looks for, and why
 // with these numbers, is said there. Thresholds without another source are the project's own,
 // calibrated on public traces; docs/traces.md, "How findings are judged", lists them all.
-#ifndef FLOPWATCH_TRACE_FINDINGS_RULES_RULES_H_
-#define FLOPWATCH_TRACE_FINDINGS_RULES_RULES_H_
+#pragma once
 
 #include "trace/findings/finding.h"
 
@@ -36,5 +35,3 @@ RuleResult TinyCopies(const Measures& measures);
 RuleResult TinyKernels(const Measures& measures);
 
 }  // namespace flopwatch::trace::rules
-
-#endif  // FLOPWATCH_TRACE_FINDINGS_RULES_RULES_H_
