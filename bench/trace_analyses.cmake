@@ -1,1 +1,3 @@
-flopwatch_bench(bench_trace_analyses SOURCES trace_analyses.cc ROOMS base trace/import trace/analysis)
+flopwatch_bench(bench_trace_analyses
+  SOURCES trace_analyses.cc
+  ROOMS base trace/import trace/analysis)

@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "api/api.h"
 #include "cli/api_client.h"
 #include "hardware/accelerator.h"
 #include "net/http.h"
-#include "api/api.h"
-#include "uploads/traces.h"
 #include "store/store.h"
+#include "uploads/traces.h"
 
 namespace flopwatch::cli {
 namespace {

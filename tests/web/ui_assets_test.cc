@@ -6,8 +6,8 @@
 #include <regex>
 #include <string>
 
-#include "net/http.h"
 #include "api/ui_assets.h"
+#include "net/http.h"
 
 namespace flopwatch::api {
 namespace {

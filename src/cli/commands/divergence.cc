@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_replace.h"
+#include "api/divergence_json.h"
 #include "base/file.h"
 #include "base/json_read.h"
 #include "base/text.h"
@@ -21,7 +22,6 @@
 #include "fleet/divergence/model.h"
 #include "models/flops.h"
 #include "models/read.h"
-#include "api/divergence_json.h"
 
 namespace flopwatch::cli {
 namespace {

@@ -20,8 +20,8 @@
 #include "cli/commands/import.h"
 #include "cli/commands/site_catalog.h"
 #include "cli/context_impl.h"
-#include "net/http.h"
 #include "ingest/application.h"
+#include "net/http.h"
 #include "store/store.h"
 #include "telemetry/log_decoder.h"
 
