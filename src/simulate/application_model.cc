@@ -62,8 +62,7 @@ constexpr Family kFamilies[] = {
      R"("num_experts_per_tok":6,)"
      R"("vocab_size":100352})"},
     {"latent-moe-40b", 128, 1 << 20, kLatentConfig},
-    {"hybrid-9b", 64, 4096, kHybridConfig},
-};
+    {"hybrid-9b", 64, 4096, kHybridConfig}};
 
 struct Way {
   std::string_view convention, version;

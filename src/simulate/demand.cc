@@ -109,11 +109,10 @@ int32_t DemandModel::AddWorkflow(std::string name, uint64_t id, int cluster, int
 
 int32_t DemandModel::InteractiveWorkflow(int cluster, int user) {
   auto [it, fresh] = by_key_.try_emplace({cluster, -1, user, 0}, 0);
-  if (fresh) {
+  if (fresh)
     it->second = AddWorkflow(
         fmt::format("interactive-{}-{}", users_[user].name, static_cast<char>('a' + cluster)),
         static_cast<uint64_t>(user) * 64 + 63, cluster, user, 1, false);
-  }
   return it->second;
 }
 

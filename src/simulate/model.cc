@@ -142,28 +142,24 @@ std::vector<SizeClass> ResearchSizes() {
                 {.75, p75}, {.9, p90}, {.99, p99}, {1, p100}};
     return d;
   };
-  return {
-      Sized({1}, .9315, 8, curve(5, 62, 90, 1117, 2900, 8512, 135399, 495593)),
-      Sized({2, 2, 2, 4, 4}, .045, 4, curve(2, 15, 25, 367, 40000, 166120, 747317, 3.454e6)),
-      Sized({8}, .020, 2, curve(5, 216, 1500, 23683, 130000, 351982, 1060498, 3.216e6)),
-      Sized({16}, .0025, 1.5, curve(5, 62, 600, 37188, 125000, 338082, 1139333, 1.75e6)),
-      Sized({32, 32, 64, 32, 64}, .0010, 1.5,
-            curve(10, 330, 800, 3718, 14000, 59596, 144112, 589513)),
-  };
+  return {Sized({1}, .9315, 8, curve(5, 62, 90, 1117, 2900, 8512, 135399, 495593)),
+          Sized({2, 2, 2, 4, 4}, .045, 4, curve(2, 15, 25, 367, 40000, 166120, 747317, 3.454e6)),
+          Sized({8}, .020, 2, curve(5, 216, 1500, 23683, 130000, 351982, 1060498, 3.216e6)),
+          Sized({16}, .0025, 1.5, curve(5, 62, 600, 37188, 125000, 338082, 1139333, 1.75e6)),
+          Sized({32, 32, 64, 32, 64}, .0010, 1.5,
+                curve(10, 330, 800, 3718, 14000, 59596, 144112, 589513))};
 }
 
 // Seren: 5.7 GPUs a job, median 122 s, mean 1,414 s, largest 1,024; the GPU time sits in few large,
 // long jobs (its 2,288 GPUs ran about 2,000 jobs a day).
 std::vector<SizeClass> SerenSizes() {
-  return {
-      Sized({1}, .68, 9, LogNormalDuration(95, 1.85, 2 * 86400)),
-      Sized({2, 4}, .10, 5, LogNormalDuration(110, 1.9, 2 * 86400)),
-      Sized({8}, .15, 5, LogNormalDuration(160, 1.9, 3 * 86400)),
-      Sized({16, 16, 32}, .048, 3, LogNormalDuration(1500, 1.6, 3 * 86400)),
-      Sized({64, 64, 64, 128}, .015, 2, LogNormalDuration(9000, 1.4, 4 * 86400)),
-      Sized({256}, .0025, 1.5, LogNormalDuration(14000, 1.3, 4 * 86400)),
-      Sized({512, 512, 1024}, .0008, 1, LogNormalDuration(20000, 1.2, 4 * 86400)),
-  };
+  return {Sized({1}, .68, 9, LogNormalDuration(95, 1.85, 2 * 86400)),
+          Sized({2, 4}, .10, 5, LogNormalDuration(110, 1.9, 2 * 86400)),
+          Sized({8}, .15, 5, LogNormalDuration(160, 1.9, 3 * 86400)),
+          Sized({16, 16, 32}, .048, 3, LogNormalDuration(1500, 1.6, 3 * 86400)),
+          Sized({64, 64, 64, 128}, .015, 2, LogNormalDuration(9000, 1.4, 4 * 86400)),
+          Sized({256}, .0025, 1.5, LogNormalDuration(14000, 1.3, 4 * 86400)),
+          Sized({512, 512, 1024}, .0008, 1, LogNormalDuration(20000, 1.2, 4 * 86400))};
 }
 
 // Reported MFU over OFU in the paper's two cases (ofu-paper V-C).

@@ -70,11 +70,10 @@ void FindParents(RankTrace* rank) {
     for (size_t i = 0; i < rows.size();) {
       size_t j = i + 1;
       while (j < rows.size() && e.ts[rows[j]] == e.ts[rows[i]]) ++j;
-      if (j - i > 1) {
+      if (j - i > 1)
         std::stable_sort(rows.begin() + static_cast<ptrdiff_t>(i),
                          rows.begin() + static_cast<ptrdiff_t>(j),
                          [&](Row a, Row b) { return e.dur[a] > e.dur[b]; });
-      }
       i = j;
     }
     open.clear();

@@ -24,9 +24,8 @@ IntervalSet::const_iterator EndingAfter(const IntervalSet& set, Nanos t) {
 
 IntervalSet Merge(std::vector<Interval> intervals) {
   const auto by_begin = [](const Interval& a, const Interval& b) { return a.begin < b.begin; };
-  if (!std::is_sorted(intervals.begin(), intervals.end(), by_begin)) {
+  if (!std::is_sorted(intervals.begin(), intervals.end(), by_begin))
     std::sort(intervals.begin(), intervals.end(), by_begin);
-  }
   // In place: the merged pieces never outrun the ones that were read.
   size_t kept = 0;
   for (const Interval piece : intervals) {
@@ -88,17 +87,15 @@ IntervalSet Subtract(const IntervalSet& a, const IntervalSet& b) {
 
 Nanos LengthWithin(const IntervalSet& set, Nanos begin, Nanos end) {
   Nanos sum = 0;
-  for (auto it = EndingAfter(set, begin); it != set.end() && it->begin < end; ++it) {
+  for (auto it = EndingAfter(set, begin); it != set.end() && it->begin < end; ++it)
     sum += std::min(it->end, end) - std::max(it->begin, begin);
-  }
   return sum;
 }
 
 IntervalSet Clip(const IntervalSet& set, Nanos begin, Nanos end) {
   IntervalSet out;
-  for (auto it = EndingAfter(set, begin); it != set.end() && it->begin < end; ++it) {
+  for (auto it = EndingAfter(set, begin); it != set.end() && it->begin < end; ++it)
     Append(&out, {std::max(it->begin, begin), std::min(it->end, end)});
-  }
   return out;
 }
 

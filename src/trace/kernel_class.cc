@@ -56,10 +56,9 @@ std::vector<KernelClass> ClassifyRows(const StringPool& names, const RankTrace& 
       out[r] = KernelClass::kMemory;
     } else if (e.category[r] == Category::kKernel) {
       KernelClass& known = by_name[e.name[r]];
-      if (known == KernelClass::kNone) {
+      if (known == KernelClass::kNone)
         known = IsCommunicationKernel(names.Text(e.name[r]), more) ? KernelClass::kCommunication
                                                                    : KernelClass::kCompute;
-      }
       out[r] = rank.CollectiveOf(r) != nullptr ? KernelClass::kCommunication : known;
     }
   }

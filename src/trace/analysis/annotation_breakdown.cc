@@ -91,14 +91,12 @@ constinit const Analysis kGpuUserAnnotationBreakdown = {
     .name = "gpu_user_annotation_breakdown",
     .title = "Time of user annotations on the GPU",
     .ours = OnGpu,
-    .as_hta = HtaGpuUserAnnotationBreakdown,
-};
+    .as_hta = HtaGpuUserAnnotationBreakdown};
 
 constinit const Analysis kUserAnnotationBreakdownCpu = {
     .name = "user_annotation_breakdown_cpu",
     .title = "Time of user annotations on the CPU",
     .ours = OnCpu,
-    .as_hta = HtaUserAnnotationBreakdownCpu,
-};
+    .as_hta = HtaUserAnnotationBreakdownCpu};
 
 }  // namespace flopwatch::trace

@@ -22,10 +22,9 @@ StatusOr<AnalysisTables> HtaAnnotationBreakdown(const AnalysisInput& input,
     for (const Row r : view->hta().rows) {
       if (e.file_category[r] == category) totals.Add(e.name[r], MicrosOf(e.dur[r]));
     }
-    for (const HtaNameLine& line : HtaNameLines(view->set().names, totals, kHtaNames)) {
+    for (const HtaNameLine& line : HtaNameLines(view->set().names, totals, kHtaNames))
       table.rows.push_back({TextCell(line.name), line.sum, line.max, line.min, line.std, line.mean,
                             RankCell(*view)});
-    }
   }
   if (table.rows.empty())
     return NotComputable(

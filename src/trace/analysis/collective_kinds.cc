@@ -46,8 +46,7 @@ CollectiveKind CollectiveKindOf(std::string_view name) {
       {"send", CollectiveKind::kPointToPoint},
       {"recv", CollectiveKind::kPointToPoint},
       {"receive", CollectiveKind::kPointToPoint},
-      {"reduce", CollectiveKind::kReduce},
-  };
+      {"reduce", CollectiveKind::kReduce}};
   for (const auto& [mark, kind] : kMarks) {
     if (plain.find(mark) != std::string::npos) return kind;
   }
@@ -61,16 +60,15 @@ int64_t ElementBytes(std::string_view dtype) {
   }
   // c10::toString (c10/core/ScalarType.h), numpy-like and HCCL names.
   static constexpr std::pair<std::string_view, int64_t> kTypes[] = {
-      {"float", 4},          {"float32", 4},    {"fp32", 4},           {"double", 8},
-      {"float64", 8},        {"fp64", 8},       {"half", 2},           {"float16", 2},
-      {"fp16", 2},           {"bfloat16", 2},   {"bfp16", 2},          {"bf16", 2},
-      {"float8e4m3fn", 1},   {"float8e5m2", 1}, {"float8e4m3fnuz", 1}, {"float8e5m2fnuz", 1},
-      {"float8e8m0fnu", 1},  {"int", 4},        {"int32", 4},          {"uint32", 4},
-      {"long", 8},           {"int64", 8},      {"uint64", 8},         {"short", 2},
-      {"int16", 2},          {"uint16", 2},     {"char", 1},           {"int8", 1},
-      {"byte", 1},           {"uint8", 1},      {"bool", 1},           {"complexfloat", 8},
-      {"complexdouble", 16},
-  };
+      {"float", 4},         {"float32", 4},    {"fp32", 4},           {"double", 8},
+      {"float64", 8},       {"fp64", 8},       {"half", 2},           {"float16", 2},
+      {"fp16", 2},          {"bfloat16", 2},   {"bfp16", 2},          {"bf16", 2},
+      {"float8e4m3fn", 1},  {"float8e5m2", 1}, {"float8e4m3fnuz", 1}, {"float8e5m2fnuz", 1},
+      {"float8e8m0fnu", 1}, {"int", 4},        {"int32", 4},          {"uint32", 4},
+      {"long", 8},          {"int64", 8},      {"uint64", 8},         {"short", 2},
+      {"int16", 2},         {"uint16", 2},     {"char", 1},           {"int8", 1},
+      {"byte", 1},          {"uint8", 1},      {"bool", 1},           {"complexfloat", 8},
+      {"complexdouble", 16}};
   for (const auto& [name, bytes] : kTypes) {
     if (plain == name) return bytes;
   }

@@ -461,15 +461,13 @@ class Matcher {
     if (differ > 0) {
       out_.notes.push_back(
           fmt::format("{} of {} collectives have different operations on different ranks: they are "
-                      "shown but nobody is blamed "
-                      "(some ranks may have started profiling later)",
+                      "shown but nobody is blamed (some ranks may have started profiling later)",
                       differ, out_.all.size()));
     }
-    if (out_.matched_rows < out_.rows && set_.ranks.size() > 1) {
+    if (out_.matched_rows < out_.rows && set_.ranks.size() > 1)
       out_.notes.push_back(
           fmt::format("{} of {} communication kernels have no counterpart on a loaded rank",
                       out_.rows - out_.matched_rows, out_.rows));
-    }
     std::set<int32_t> missing;
     for (const CollectiveGroup& group : out_.groups)
       missing.insert(group.not_loaded.begin(), group.not_loaded.end());

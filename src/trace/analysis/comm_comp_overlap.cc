@@ -25,11 +25,9 @@ StatusOr<AnalysisTables> CommCompOverlap(const AnalysisInput& input) {
 
 }  // namespace
 
-constinit const Analysis kCommCompOverlap = {
-    .name = "comm_comp_overlap",
-    .title = "How much of the communication compute hides",
-    .ours = CommCompOverlap,
-    .as_hta = HtaCommCompOverlap,
-};
+constinit const Analysis kCommCompOverlap = {.name = "comm_comp_overlap",
+                                             .title = "How much of the communication compute hides",
+                                             .ours = CommCompOverlap,
+                                             .as_hta = HtaCommCompOverlap};
 
 }  // namespace flopwatch::trace

@@ -95,8 +95,7 @@ class HtaPath : public PathBuilder<HtaPath> {
     for (size_t i = 0; i < rows_.size(); ++i) waits_[i] = blocking[e_.name[rows_[i]]];
   }
 
-  // Overlapping calls that need the lock of the CUDA runtime end in the order in which they
-  // got it.
+  // Overlapping calls that need the lock of the CUDA runtime end in the order in which they got it.
   void AddLocks() {
     lock_names_ = NamesIn(names_, kHtaLock);
     std::vector<Node> nodes;

@@ -102,10 +102,9 @@ StatusOr<AnalysisTables> CriticalPathTables(const AnalysisInput& input) {
   const auto share = [&](Nanos t) { return ShareCell(MicrosOf(t), MicrosOf(path.total)); };
   Table summary;
   summary.columns = ColumnsOf({"bound_by", "duration_us", "%share", "#edges"});
-  for (const auto& [bound, sums] : bounds) {
+  for (const auto& [bound, sums] : bounds)
     summary.rows.push_back(
         {TextCell(PathBoundName(bound)), MicrosCell(sums.time), share(sums.time), sums.edges});
-  }
   std::stable_sort(summary.rows.begin(), summary.rows.end(), [](const auto& a, const auto& b) {
     return std::get<double>(a[1]) > std::get<double>(b[1]);
   });
@@ -113,10 +112,9 @@ StatusOr<AnalysisTables> CriticalPathTables(const AnalysisInput& input) {
 
   Table edges;
   edges.columns = ColumnsOf({"edge_type", "#edges", "duration_us", "%share"});
-  for (const auto& [type, sums] : types) {
+  for (const auto& [type, sums] : types)
     edges.rows.push_back(
         {TextCell(PathEdgeName(type)), sums.edges, MicrosCell(sums.time), share(sums.time)});
-  }
   const std::vector<std::pair<std::string, PathSums>> events = TimeByName(*view, path);
   Table top;
   top.columns = ColumnsOf({"name", "duration_us", "%share", "#edges"});
@@ -159,7 +157,6 @@ std::string_view PathBoundName(PathBound b) {
 constinit const Analysis kCriticalPath = {
     .name = "critical_path",
     .title = "The chain of CPU and GPU work that decides how long a step takes",
-    .ours = CriticalPathTables,
-};
+    .ours = CriticalPathTables};
 
 }  // namespace flopwatch::trace

@@ -50,10 +50,9 @@ StatusOr<AnalysisTables> CudaKernelLaunchStats(const AnalysisInput& input) {
   if (table.rows.empty()) return NotComputable(kNoGpuWork);
   table.notes.push_back(
       "a launch is a call (CUDA, HIP or driver) and the first GPU row it made; delay from the end "
-      "of the call to the start of the "
-      "work. short_kernels: shorter than their call of at most 50 µs; slow_calls: over 50 µs; "
-      "slow_launches: delay over 100 µs. "
-      "Graph launches are counted apart: one call starts many kernels");
+      "of the call to the start of the work. short_kernels: shorter than their call of at most 50 "
+      "µs; slow_calls: over 50 µs; slow_launches: delay over 100 µs. Graph launches are counted "
+      "apart: one call starts many kernels");
   AddNotes(input, "cuda_kernel_launch_stats", &table);
   return OneTable(std::move(table));
 }
@@ -66,7 +65,6 @@ constinit const Analysis kCudaKernelLaunchStats = {
         "Launch calls: their own time, the delay until the work starts, kernels shorter than their "
         "call",
     .ours = CudaKernelLaunchStats,
-    .as_hta = HtaCudaKernelLaunchStats,
-};
+    .as_hta = HtaCudaKernelLaunchStats};
 
 }  // namespace flopwatch::trace

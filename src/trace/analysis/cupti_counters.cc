@@ -94,9 +94,8 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
       row_of[range] = static_cast<uint32_t>(table.rows.size());
     }
     for (const RangeMetric& m : view->rank().range_metrics) {
-      if (m.row < row_of.size() && row_of[m.row] != 0 && column[m.metric] != 0) {
+      if (m.row < row_of.size() && row_of[m.row] != 0 && column[m.metric] != 0)
         table.rows[row_of[m.row] - 1][fixed + column[m.metric] - 1] = NumberCell(m.value);
-      }
     }
   }
   if (table.rows.empty()) return NotComputable(refused.empty() ? "no measured ranges" : refused);
@@ -114,7 +113,6 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
 constinit const Analysis kCuptiCounters = {
     .name = "cupti_counters",
     .title = "Hardware counters of single kernels, with the operator that launched them",
-    .ours = RunCuptiCounters,
-};
+    .ours = RunCuptiCounters};
 
 }  // namespace flopwatch::trace

@@ -119,10 +119,9 @@ StatusOr<Side> SideOf(const TraceSet& set, std::optional<int32_t> only_rank,
     }
   }
   if (!found) return NoRank(set, only_rank.value_or(0), which);
-  if (side.info.steps == 0 && only_step) {
+  if (side.info.steps == 0 && only_step)
     return absl::NotFoundError(
         fmt::format("no rank of the {} trace has a step ProfilerStep#{}", which, *only_step));
-  }
   if (side.info.steps == 0 || side.step <= 0)
     return NotComputable(fmt::format("the {} trace has no time to compare", which));
   side.info.step_us = MicrosOf(side.step) / static_cast<double>(side.info.steps);
@@ -233,10 +232,9 @@ std::string Sentence(const TraceDiff& diff) {
                                 : first.name == "exposed_memory"        ? "memory"
                                                                         : "";
   const DiffLine* line = Largest(idle ? diff.operators : diff.kernels, delta, kind);
-  if (line != nullptr && std::abs(line->delta_us()) >= kWorthNaming * std::abs(delta)) {
+  if (line != nullptr && std::abs(line->delta_us()) >= kWorthNaming * std::abs(delta))
     out += fmt::format("; most changed {}: {} ({} a step)", idle ? "on the CPU" : "kernel",
                        idle ? line->name : ShortName(line->name), SignedMs(line->delta_us()));
-  }
   return out;
 }
 
@@ -287,10 +285,9 @@ AnalysisTables DiffTables(const TraceDiff& diff, size_t most) {
   };
   Table parts;
   parts.columns = ColumnsOf({"part", "us_a", "us_b", "delta_us", "%share_of_change"});
-  for (const DiffPart& part : diff.parts) {
+  for (const DiffPart& part : diff.parts)
     parts.rows.push_back(
         {part.name, part.us_a, part.us_b, part.delta_us(), share(part.delta_us())});
-  }
   parts.rows.push_back(
       {std::string("step"), diff.a.step_us, diff.b.step_us, step_delta, share(step_delta)});
   parts.notes.push_back(diff.sentence);

@@ -113,10 +113,8 @@ StatusOr<AnalysisTables> RunExposedCommunication(const AnalysisInput& input) {
   if (left_out > 0) table.notes.push_back(fmt::format("{} further lines are left out", left_out));
   table.notes.push_back(
       "by the step that launched it and the collective; exposed = no compute kernel runs. Where "
-      "collectives overlap, the time is of "
-      "the one that started first, so that the lines add up to the exposed communication of the "
-      "rank; without steps the share is of "
-      "the GPU span");
+      "collectives overlap, the time is of the one that started first, so that the lines add up to "
+      "the exposed communication of the rank; without steps the share is of the GPU span");
   AddNotes(input, "exposed_communication", &table);
   return OneTable(std::move(table));
 }
@@ -126,7 +124,6 @@ StatusOr<AnalysisTables> RunExposedCommunication(const AnalysisInput& input) {
 constinit const Analysis kExposedCommunication = {
     .name = "exposed_communication",
     .title = "Communication that no compute hides, by step and collective",
-    .ours = RunExposedCommunication,
-};
+    .ours = RunExposedCommunication};
 
 }  // namespace flopwatch::trace

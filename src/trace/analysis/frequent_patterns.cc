@@ -42,10 +42,9 @@ StatusOr<AnalysisTables> FrequentPatterns(const AnalysisInput& input) {
     table.rows.push_back({RankCell(*view), JoinPattern(input.set().names, p, " | ", kMostKernels),
                           static_cast<int64_t>(p.names.size()) - 1, p.count, p.gpu_us, p.cpu_us});
   }
-  if (patterns.size() > kMostPatterns) {
+  if (patterns.size() > kMostPatterns)
     table.notes.push_back(
         fmt::format("the first {} of {} sequences by GPU time", kMostPatterns, patterns.size()));
-  }
   table.notes.push_back(PatternNote(*view));
   AddNotes(input, "frequent_patterns", &table);
   return OneTable(std::move(table));
@@ -57,7 +56,6 @@ constinit const Analysis kFrequentPatterns = {
     .name = "frequent_patterns",
     .title = "Sequences of kernels that an operator launches again and again",
     .ours = FrequentPatterns,
-    .as_hta = HtaFrequentPatterns,
-};
+    .as_hta = HtaFrequentPatterns};
 
 }  // namespace flopwatch::trace

@@ -154,7 +154,6 @@ StatusOr<AnalysisTables> RunHotspots(const AnalysisInput& input) {
 constinit const Analysis kHotspots = {
     .name = "hotspots",
     .title = "Operators (own time), calls, kernels and copies: how often, how long, how large",
-    .ours = RunHotspots,
-};
+    .ours = RunHotspots};
 
 }  // namespace flopwatch::trace

@@ -95,14 +95,12 @@ constinit const Analysis kGpuKernelBreakdown = {
     .name = "gpu_kernel_breakdown",
     .title = "GPU time by kind of work, and the kernels that take most of it",
     .ours = Top,
-    .as_hta = HtaKernelBreakdown,
-};
+    .as_hta = HtaKernelBreakdown};
 
 constinit const Analysis kGpuKernelBreakdownAll = {
     .name = "gpu_kernel_breakdown_all",
     .title = "GPU time by kind of work, and every kernel",
     .ours = All,
-    .as_hta = HtaKernelBreakdownAll,
-};
+    .as_hta = HtaKernelBreakdownAll};
 
 }  // namespace flopwatch::trace

@@ -48,11 +48,10 @@ Table HtaKernels(const AnalysisInput& input, size_t most) {
                                                         MicrosOf(e.dur[rows.gpu[i]]));
     }
     for (size_t kind = 0; kind < kKinds; ++kind) {
-      for (const HtaNameLine& line : HtaNameLines(view->set().names, totals[kind], most)) {
+      for (const HtaNameLine& line : HtaNameLines(view->set().names, totals[kind], most))
         table.rows.push_back({TextCell(line.name), line.sum, line.max, line.min, line.std,
                               line.mean, TextCell(HtaKernelTypeName(kHtaKernelTypes[kind])),
                               RankCell(*view)});
-      }
     }
   }
   // By type, name and rank; the types by their names.

@@ -91,19 +91,16 @@ StatusOr<AnalysisTables> MemoryBwSummary(const AnalysisInput& input) {
     return NotComputable("the trace has no copies and no fills (gpu_memcpy, gpu_memset)");
   table.notes.push_back(
       "bandwidth of all copies of one name together (1e9 bytes/s), weighted by time, while any of "
-      "them runs; copies without a "
-      "duration or without bytes have none (without_bandwidth)");
+      "them runs; copies without a duration or without bytes have none (without_bandwidth)");
   AddNotes(input, "memory_bw_summary", &table);
   return OneTable(std::move(table));
 }
 
 }  // namespace
 
-constinit const Analysis kMemoryBwSummary = {
-    .name = "memory_bw_summary",
-    .title = "Bandwidth of copies and fills",
-    .ours = MemoryBwSummary,
-    .as_hta = HtaMemoryBwSummary,
-};
+constinit const Analysis kMemoryBwSummary = {.name = "memory_bw_summary",
+                                             .title = "Bandwidth of copies and fills",
+                                             .ours = MemoryBwSummary,
+                                             .as_hta = HtaMemoryBwSummary};
 
 }  // namespace flopwatch::trace

@@ -241,19 +241,16 @@ constinit const Analysis kCollectiveSkew = {
     .name = "collective_skew",
     .title = "Every collective: who arrived first and last, how far apart, and its bandwidth",
     .many_ranks = true,
-    .ours = Skew,
-};
+    .ours = Skew};
 constinit const Analysis kCollectives = {
     .name = "collectives",
     .title = "Per rank: wait in collectives and wait caused; per operation: bytes, bandwidth",
     .many_ranks = true,
-    .ours = PerRank,
-};
+    .ours = PerRank};
 constinit const Analysis kStragglers = {
     .name = "stragglers",
     .title = "The rank that holds the others up, what it costs and why",
     .many_ranks = true,
-    .ours = Stragglers,
-};
+    .ours = Stragglers};
 
 }  // namespace flopwatch::trace

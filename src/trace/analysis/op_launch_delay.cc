@@ -88,10 +88,9 @@ StatusOr<AnalysisTables> RunOpLaunchDelay(const AnalysisInput& input) {
                             d.to_launch.count(), d.kernels, d.to_launch.mean(), d.to_launch.max(),
                             d.to_start.mean(), d.to_start.max()});
     }
-    if (shown < all.size()) {
+    if (shown < all.size())
       table.notes.push_back(fmt::format("rank {}: the first {} of {} operators", view->rank().rank,
                                         shown, all.size()));
-    }
   }
   if (table.rows.empty()) return NotComputable("no aten operator of the trace launches GPU work");
   table.notes.push_back(
@@ -107,7 +106,6 @@ StatusOr<AnalysisTables> RunOpLaunchDelay(const AnalysisInput& input) {
 constinit const Analysis kOpLaunchDelay = {
     .name = "op_launch_delay",
     .title = "From an operator's start to its launch, and from the launch to the GPU",
-    .ours = RunOpLaunchDelay,
-};
+    .ours = RunOpLaunchDelay};
 
 }  // namespace flopwatch::trace

@@ -191,11 +191,10 @@ class PathBuilder {
     for (size_t i = 0; i < rows->size();) {
       size_t j = i + 1;
       while (j < rows->size() && self().Begin((*rows)[j]) == self().Begin((*rows)[i])) ++j;
-      if (j - i > 1) {
+      if (j - i > 1)
         std::stable_sort(rows->begin() + static_cast<ptrdiff_t>(i),
                          rows->begin() + static_cast<ptrdiff_t>(j),
                          [&](Row a, Row b) { return self().End(a) > self().End(b); });
-      }
       i = j;
     }
     std::priority_queue<Nanos, std::vector<Nanos>, std::greater<>>
@@ -208,9 +207,8 @@ class PathBuilder {
       stack.push_back(r);
       if (!HasNode(r)) return;
       above_[index_[r]] = above;
-      if (last != kNoPathNode && !self().ShareLock(last, StartOf(r))) {
+      if (last != kNoPathNode && !self().ShareLock(last, StartOf(r)))
         AddEdge(last, StartOf(r), depth == 0 ? PathEdge::kDependency : PathEdge::kOperator);
-      }
       last = StartOf(r);
       ++depth;
     };

@@ -162,7 +162,6 @@ constinit const Analysis kPotentialStragglers = {
     .title = "The two candidates of HTA's straggler rule",
     .many_ranks = true,
     .ours = PotentialStragglers,
-    .as_hta = HtaPotentialStragglers,
-};
+    .as_hta = HtaPotentialStragglers};
 
 }  // namespace flopwatch::trace

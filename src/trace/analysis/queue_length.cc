@@ -72,8 +72,7 @@ std::vector<Held> HeldLengths(const QueueTimes& queue) {
 
 constexpr std::string_view kCommandNote =
     "commands issued to a stream and not yet started on it, weighted by how long each length "
-    "lasted, from the first launch call "
-    "to the last start; a graph launch is one command";
+    "lasted, from the first launch call to the last start; a graph launch is one command";
 
 StatusOr<AnalysisTables> SummariseQueue(const AnalysisInput& input) {
   Table table;
@@ -128,14 +127,12 @@ constinit const Analysis kQueueLengthSummary = {
     .name = "queue_length_summary",
     .title = "How many launched commands waited on each stream",
     .ours = SummariseQueue,
-    .as_hta = HtaQueueLengthSummary,
-};
+    .as_hta = HtaQueueLengthSummary};
 
 constinit const Analysis kBlockedOnFullQueue = {
     .name = "blocked_on_full_queue",
     .title = "How long the launch queue of each stream was full",
     .ours = BlockedOnFullQueue,
-    .as_hta = HtaBlockedOnFullQueue,
-};
+    .as_hta = HtaBlockedOnFullQueue};
 
 }  // namespace flopwatch::trace

@@ -104,10 +104,9 @@ std::vector<AnalysisAnswer> RunAnalyses(const AnalysisInput& input,
   });
   std::vector<AnalysisAnswer> out;
   out.reserve(requests.size());
-  for (size_t i = 0; i < requests.size(); ++i) {
+  for (size_t i = 0; i < requests.size(); ++i)
     out.push_back(
         {requests[i].key, std::string(requests[i].analysis->title), *std::move(results[i])});
-  }
   return out;
 }
 

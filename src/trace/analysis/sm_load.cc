@@ -33,9 +33,8 @@ double BusySmTime(const std::vector<SmLoad>& loads, const IntervalSet& windows) 
     const Nanos from = changes[i].at, to = changes[i + 1].at;
     while (window < windows.size() && windows[window].end <= from) ++window;
     Nanos inside = 0;
-    for (size_t w = window; w < windows.size() && windows[w].begin < to; ++w) {
+    for (size_t w = window; w < windows.size() && windows[w].begin < to; ++w)
       inside += std::max<Nanos>(0, std::min(to, windows[w].end) - std::max(from, windows[w].begin));
-    }
     busy += static_cast<double>(inside) * std::min(level, 1.0);
   }
   return busy;

@@ -257,7 +257,6 @@ StatusOr<AnalysisTables> StepRoles(const AnalysisInput& input) {
 constinit const Analysis kStepRoles = {
     .name = "step_roles",
     .title = "Step time by role and device figures, as the PyTorch TensorBoard plugin counts them",
-    .ours = StepRoles,
-};
+    .ours = StepRoles};
 
 }  // namespace flopwatch::trace

@@ -12,17 +12,15 @@ StatusOr<AnalysisTables> Steps(const AnalysisInput& input) {
       ColumnsOf({"rank", "step", "begin_us", "annotation_us", "duration_us", "complete"});
   const Nanos origin = input.set().origin();
   for (const auto& view : input.ranks()) {
-    for (const Step& step : view->rank().steps) {
+    for (const Step& step : view->rank().steps)
       table.rows.push_back({RankCell(*view), step.number, MicrosCell(step.begin - origin),
                             MicrosCell(view->events().dur[step.row]),
                             MicrosCell(step.end - step.begin), step.complete});
-    }
   }
   table.notes.push_back(
       "a step lasts from the later of the previous step's end and its annotation's start to the "
-      "later of the annotation's end "
-      "and the end of the last GPU work launched in it; complete = not cut by the end of the "
-      "profile");
+      "later of the annotation's end and the end of the last GPU work launched in it; complete = "
+      "not cut by the end of the profile");
   AddNotes(input, "profiler_steps", &table);
   return OneTable(std::move(table));
 }
@@ -73,17 +71,13 @@ StatusOr<AnalysisTables> SummariseSteps(const AnalysisInput& input) {
 
 }  // namespace
 
-constinit const Analysis kProfilerSteps = {
-    .name = "profiler_steps",
-    .title = "The steps of the trace",
-    .ours = Steps,
-    .as_hta = HtaProfilerSteps,
-};
+constinit const Analysis kProfilerSteps = {.name = "profiler_steps",
+                                           .title = "The steps of the trace",
+                                           .ours = Steps,
+                                           .as_hta = HtaProfilerSteps};
 
-constinit const Analysis kStepSummary = {
-    .name = "step_summary",
-    .title = "Where the GPU's time went, step by step",
-    .ours = SummariseSteps,
-};
+constinit const Analysis kStepSummary = {.name = "step_summary",
+                                         .title = "Where the GPU's time went, step by step",
+                                         .ours = SummariseSteps};
 
 }  // namespace flopwatch::trace

@@ -98,10 +98,9 @@ std::string_view LatenessCauseName(LatenessCause c) {
 StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input,
                                           const Collectives& collectives) {
   const TraceSet& set = input.set();
-  if (set.ranks.size() < 2) {
+  if (set.ranks.size() < 2)
     return absl::FailedPreconditionError(
         "not computable: stragglers need the traces of two ranks or more of one job");
-  }
   std::vector<uint32_t> used;
   for (uint32_t i = 0; i < collectives.all.size(); ++i) {
     if (collectives.all[i].synchronising) used.push_back(i);

@@ -45,7 +45,6 @@ constinit const Analysis kTemporalBreakdown = {
     .name = "temporal_breakdown",
     .title = "Where the GPU's time went: idle, compute, exposed communication, copies",
     .ours = TemporalBreakdown,
-    .as_hta = HtaTemporalBreakdown,
-};
+    .as_hta = HtaTemporalBreakdown};
 
 }  // namespace flopwatch::trace

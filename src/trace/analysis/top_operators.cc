@@ -134,27 +134,23 @@ StatusOr<AnalysisTables> RunTopOperators(const AnalysisInput& input) {
                             op.cpu_total, op.cpu_self, op.api, gpu(op.gpu_total), gpu(op.gpu_self),
                             gpu(op.kernels), ShareCell(op.gpu_self, all_gpu)});
     }
-    if (shown < ops.size()) {
+    if (shown < ops.size())
       table.notes.push_back(fmt::format("rank {}: the first {} of {} operators", view->rank().rank,
                                         shown, ops.size()));
-    }
   }
   if (table.rows.empty()) return NotComputable("the trace has no operators (cpu_op)");
   table.notes.push_back(
       "by GPU time of the kernels an operator launched itself, then by its own CPU time. total "
-      "counts what it calls, once where it "
-      "calls itself; self does not; cuda_api is the time in launch and runtime calls, part of "
-      "cpu_self; GPU times are sums of durations");
+      "counts what it calls, once where it calls itself; self does not; cuda_api is the time in "
+      "launch and runtime calls, part of cpu_self; GPU times are sums of durations");
   AddNotes(input, "top_operators", &table);
   return OneTable(std::move(table));
 }
 
 }  // namespace
 
-constinit const Analysis kTopOperators = {
-    .name = "top_operators",
-    .title = "Operators by their GPU and CPU time",
-    .ours = RunTopOperators,
-};
+constinit const Analysis kTopOperators = {.name = "top_operators",
+                                          .title = "Operators by their GPU and CPU time",
+                                          .ours = RunTopOperators};
 
 }  // namespace flopwatch::trace

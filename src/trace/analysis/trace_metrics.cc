@@ -204,7 +204,6 @@ StatusOr<AnalysisTables> TraceMetrics(const AnalysisInput& input) {
 constinit const Analysis kTraceMetrics = {
     .name = "trace_metrics",
     .title = "The measurements that findings are made of, one row a rank",
-    .ours = TraceMetrics,
-};
+    .ours = TraceMetrics};
 
 }  // namespace flopwatch::trace

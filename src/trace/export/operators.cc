@@ -109,10 +109,9 @@ StatusOr<std::vector<std::string>> WriteCsv(const OpsReport& report, const fs::p
 
 StatusOr<std::vector<std::string>> ExportOperators(const OpsReport& report, std::string_view format,
                                                    const std::string& out_dir) {
-  if (format != "db" && format != "xlsx" && format != "csv") {
+  if (format != "db" && format != "xlsx" && format != "csv")
     return absl::InvalidArgumentError(
         fmt::format("no export format '{}'; there are db, xlsx and csv", format));
-  }
   if (report.kernels.empty() && report.modules.empty()) return std::vector<std::string>();
   fs::path folder = fs::path(out_dir) / "cluster_analysis_output";
   if (format != "db") folder /= "OperatorMfu";

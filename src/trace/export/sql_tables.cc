@@ -378,8 +378,7 @@ const std::vector<SqlSource>& SqlSources() {
       {"memory", "events of the framework's allocator", MemoryColumns(), nullptr,
        SizeOf<&RankTrace::memory>},
       {"ranks", "the ranks", RankColumns(), nullptr, [](const RankTrace&) { return size_t{1}; }},
-      {"findings", "what the rules found", FindingColumns()},
-  };
+      {"findings", "what the rules found", FindingColumns()}};
   return *sources;
 }
 
@@ -388,10 +387,9 @@ Table SqlSchema() {
   Table t;
   t.columns = {{"table", "table"}, {"column", "column"}, {"type", "type"}, {"meaning", "meaning"}};
   for (const SqlSource& s : SqlSources()) {
-    for (const SqlColumn& c : s.columns) {
+    for (const SqlColumn& c : s.columns)
       t.rows.push_back({std::string(s.name), std::string(c.name),
                         std::string(kTypes[c.value.index()]), std::string(c.help)});
-    }
   }
   return t;
 }

@@ -104,10 +104,9 @@ class AscendDatabase {
     ReadCannApi();
     ReadRanges();
     LinkOperators();
-    if (trace_.events.size() == 0) {
+    if (trace_.events.size() == 0)
       return absl::InvalidArgumentError(
           fmt::format("{} holds no operator and no task: nothing was recorded", folder_.database));
-    }
     return absl::OkStatus();
   }
 
@@ -417,9 +416,8 @@ class AscendDatabase {
              AddFlops(*begin, *end, thread, Text(message));
              return;
            }
-           if (domain != kNoName && domain == modules && type == kMstxStartEnd) {
+           if (domain != kNoName && domain == modules && type == kMstxStartEnd)
              trace_.module_ranges.push_back({*begin, *end, thread, message});
-           }
            if (type == kMstxPushPop || type == kMstxStartEnd)
              w_.Add({Category::kUserAnnotation, message, table, *begin, *end, thread});
          });

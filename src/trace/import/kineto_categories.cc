@@ -40,8 +40,7 @@ constexpr Entry kCategories[] = {
     {"overhead", {Category::kOverhead}},
     {"cuda_profiler_range", {Category::kProfilerRange}},
     {"collective_comm", {Category::kGpuCollective}},
-    {"Trace", {Category::kOther, true}},
-};
+    {"Trace", {Category::kOther, true}}};
 
 }  // namespace
 

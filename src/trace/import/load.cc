@@ -145,10 +145,9 @@ void Remap(const StringPool& from, StringPool* to, RankTrace* rank) {
   column(rank->events.file_category);
   for (KernelDetail& k : rank->kernels)
     all(k.input_shapes, k.input_types, k.output_shapes, k.short_name);
-  for (OpDetail& o : rank->ops) {
+  for (OpDetail& o : rank->ops)
     all(o.input_dims, o.input_types, o.input_strides, o.concrete_inputs, o.call_stack,
         o.module_hierarchy);
-  }
   for (CollectiveDetail& c : rank->collectives)
     all(c.collective, c.dtype, c.group_name, c.group_description, c.group_ranks);
   for (RangeMetric& m : rank->range_metrics) all(m.metric);

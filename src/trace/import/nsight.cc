@@ -79,11 +79,10 @@ class NsightExport {
       : path_(path), options_(options), db_(db) {}
 
   StatusOr<std::vector<ImportedRank>> Read() {
-    if (!db_->has_table(kKernels) && !db_->has_table(kNvtx) && !db_->has_table(kRuntime)) {
+    if (!db_->has_table(kKernels) && !db_->has_table(kNvtx) && !db_->has_table(kRuntime))
       return absl::InvalidArgumentError(fmt::format(
           "{} has no table {}, {} or {}: export the report with 'nsys export --type sqlite'", path_,
           kKernels, kRuntime, kNvtx));
-    }
     ReadFacts();
     Scan("StringIds", {"id", "value"}, [&](const auto& r) {
       strings_[r.integer_or(0, -1)] = std::string(r.text(1).substr(0, kMaxNameBytes));
@@ -456,10 +455,9 @@ class NsightExport {
                 {when, Name(p, metric->second.name), device, scaled});
           }
         });
-    for (auto& [pid, p] : processes_) {
+    for (auto& [pid, p] : processes_)
       std::stable_sort(p->imported.trace.counters.begin(), p->imported.trace.counters.end(),
                        [](const CounterSample& a, const CounterSample& b) { return a.ts < b.ts; });
-    }
   }
 
   StatusOr<std::vector<ImportedRank>> Finish() {

@@ -114,10 +114,9 @@ StatusOr<std::unique_ptr<SqliteReader>> SqliteReader::Open(const std::string& pa
       UriOf(path).c_str(), &reader->db_,
       SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
       nullptr);
-  if (opened != SQLITE_OK) {
+  if (opened != SQLITE_OK)
     return absl::InvalidArgumentError(
         fmt::format("cannot open {} as an SQLite database: {}", path, sqlite3_errstr(opened)));
-  }
   sqlite3* const db = reader->db_;
   sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);

@@ -211,8 +211,7 @@ constexpr FlopsRule kAttentionRules[] = {
     {"flash_attn::_flash_attn_forward", "sdpa", FlashAttn},
     {"flash_attn::_flash_attn_backward", "sdpa_backward", FlashAttnBackward},
     {"flash_attn::_flash_attn_varlen_forward", "sdpa", FlashAttnPacked},
-    {"flash_attn::_flash_attn_varlen_backward", "sdpa_backward", FlashAttnPackedBackward},
-};
+    {"flash_attn::_flash_attn_varlen_backward", "sdpa_backward", FlashAttnPackedBackward}};
 
 }  // namespace
 

@@ -195,8 +195,7 @@ constexpr FlopsRule kConvRules[] = {
     {"aten::convolution_backward_overrideable", "conv_backward", ConvolutionBackward},
     {"aten::cudnn_convolution_backward", "conv_backward", CudnnBackward},
     {"aten::cudnn_convolution_backward_input", "conv_backward_input", BackwardInput},
-    {"aten::cudnn_convolution_backward_weight", "conv_backward_weight", BackwardWeight, true},
-};
+    {"aten::cudnn_convolution_backward_weight", "conv_backward_weight", BackwardWeight, true}};
 
 }  // namespace
 

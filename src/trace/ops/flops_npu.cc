@@ -159,8 +159,7 @@ constexpr FlopsRule kNpuRules[] = {
     {"npu::npu_fusion_attention", "npu_fusion_attention", FusionAttention},
     {"npu::npu_fused_infer_attention_score", "npu_fused_infer_attention_score",
      FusedInferAttention},
-    {"npu::npu_block_sparse_attention", "npu_block_sparse_attention", BlockSparse},
-};
+    {"npu::npu_block_sparse_attention", "npu_block_sparse_attention", BlockSparse}};
 
 }  // namespace
 

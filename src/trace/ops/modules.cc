@@ -156,10 +156,9 @@ class ModuleTable {
       uint32_t index;
     };
     std::vector<Node> nodes;
-    for (uint32_t i = 0; i < ranges_.size(); ++i) {
+    for (uint32_t i = 0; i < ranges_.size(); ++i)
       nodes.push_back(
           {ByThread() ? ranges_[i].thread : 0, ranges_[i].begin, ranges_[i].end, false, i});
-    }
     for (uint32_t i = 0; i < operators_.size(); ++i) {
       const Row r = operators_[i].row;
       nodes.push_back({ByThread() ? e_.thread[r] : 0, e_.ts[r], e_.end(r), true, i});

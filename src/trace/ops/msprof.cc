@@ -135,8 +135,7 @@ class AscendJoin {
     if (guessed > 0) {
       notes_->push_back(
           fmt::format("rank {}: {} FLOPs records are of a data type without a known peak; FP16 "
-                      "stands in, as msprof-analyze's guide "
-                      "says",
+                      "stands in, as msprof-analyze's guide says",
                       rank_.rank, guessed));
     }
     if (matched >= kMaxKernelRows) {

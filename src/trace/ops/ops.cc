@@ -87,19 +87,17 @@ class Analysis {
  private:
   Status Check() const {
     for (const auto& [precision, tflops] : options_.peak_tflops) {
-      if (!std::isfinite(tflops) || tflops <= 0 || tflops > 1e9) {
+      if (!std::isfinite(tflops) || tflops <= 0 || tflops > 1e9)
         return absl::InvalidArgumentError(fmt::format("a peak of {} TFLOP/s cannot be", tflops));
-      }
       if (precision.empty()) continue;
       bool known = false;
       for (size_t i = 1; i < kPayCount; ++i)
         known |=
             PayName(static_cast<Pay>(i)) == precision && static_cast<Pay>(i) != Pay::kFp32OrTf32;
-      if (!known) {
+      if (!known)
         return absl::InvalidArgumentError(
             fmt::format("no precision '{}'; known are fp64, fp32, tf32, bf16, fp16, fp8, int8, fp4",
                         precision));
-      }
     }
     if (options_.tensor_clock_mhz &&
         !(*options_.tensor_clock_mhz > 0 && *options_.tensor_clock_mhz < 1e5)) {
@@ -443,9 +441,8 @@ class Analysis {
     if (any_recorded_) {
       report_.notes.push_back(
           "recorded FLOPs are those of the framework's Python calls: in training a view of the "
-          "forward pass (backward "
-          "products, convolutions and compiled graphs record nothing); what has sizes is counted "
-          "by formula beside them");
+          "forward pass (backward products, convolutions and compiled graphs record nothing); what "
+          "has sizes is counted by formula beside them");
     }
     int64_t ranges = 0, impossible = 0, rough = 0, fast = 0;
     for (const OperatorMfu& row : report_.operators) {
@@ -470,14 +467,12 @@ class Analysis {
     if (fast > 0) {
       report_.notes.push_back(
           fmt::format("{} convolutions are above 100 %: their FLOPs are those of the direct "
-                      "convolution, and Winograd or FFT "
-                      "kernels do less",
+                      "convolution, and Winograd or FFT kernels do less",
                       fast));
     }
-    if (rough > 0) {
+    if (rough > 0)
       report_.notes.push_back(fmt::format(
           "{} operators have an OFU of fewer than {} samples: a rough figure", rough, kFewSamples));
-    }
   }
 
   // Ranks of one chip share a row.

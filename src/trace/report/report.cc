@@ -136,10 +136,9 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
     tasks.push_back([&, i] {
       const RankView& view = *input.ranks()[i];
       out.ranks[i] = RankOf(view, out.origin);
-      for (const Step& s : set.ranks[i].steps) {
+      for (const Step& s : set.ranks[i].steps)
         steps[i].push_back({set.ranks[i].rank, s.number, s.complete, s.begin - out.origin,
                             SplitOf(view, s.begin, s.end)});
-      }
     });
   }
   if (const auto analysis = FindAnalysis("stragglers"); analysis.ok() && set.ranks.size() > 1) {
@@ -197,11 +196,10 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
         Picked(OperatorTable(*ops, static_cast<size_t>(options.operators)),
                {"op_name", "calls", "time_ns", "time_share", "op_mfu", "tflops", "peak_tflops",
                 "ofu", "precision", "shapes", "convention", "main_kernel", "not_computable"});
-    if (ops->operators.size() > out.operators.table.rows.size()) {
+    if (ops->operators.size() > out.operators.table.rows.size())
       out.operators.table.notes.push_back(
           fmt::format("{} of {} operators with FLOPs, by time; \"flopwatch trace ops\" has all",
                       out.operators.table.rows.size(), ops->operators.size()));
-    }
     out.uncounted.table =
         Picked(UncountedTable(*ops, kUncountedLines),
                {"kernel_name", "count", "time_ns", "time_share", "reason", "op_name"});
@@ -269,10 +267,9 @@ std::string WhereOf(const Finding& f, Nanos origin) {
   std::string out;
   if (f.rank) out = fmt::format("rank {}", *f.rank);
   if (f.step) out += fmt::format("{}step {}", out.empty() ? "" : ", ", *f.step);
-  if (f.window.end > f.window.begin) {
+  if (f.window.end > f.window.begin)
     out += fmt::format("{}{} to {}", out.empty() ? "" : ", ", HumanNanos(f.window.begin - origin),
                        HumanNanos(f.window.end - origin));
-  }
   return out;
 }
 

@@ -40,23 +40,21 @@ details{margin:8px 0}summary{cursor:pointer}td{overflow-wrap:anywhere}
 constexpr std::string_view kPatterns =
     "<svg width=\"0\" height=\"0\" style=\"position:absolute\" aria-hidden=\"true\"><defs><pattern "
     "id=\"pc\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
-    "patternTransform=\"rotate(45)\">"
-    "<rect width=\"6\" height=\"6\" fill=\"var(--lost)\"/><rect width=\"2\" height=\"6\" "
-    "fill=\"var(--page)\" fill-opacity=\".55\"/></pattern>"
-    "<pattern id=\"pm\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\"><rect width=\"5\" "
-    "height=\"5\" fill=\"var(--copy)\"/>"
-    "<circle cx=\"2.5\" cy=\"2.5\" r=\"1\" fill=\"var(--page)\"/></pattern></defs></svg>\n";
+    "patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" fill=\"var(--lost)\"/><rect "
+    "width=\"2\" height=\"6\" fill=\"var(--page)\" fill-opacity=\".55\"/></pattern><pattern "
+    "id=\"pm\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\"><rect width=\"5\" "
+    "height=\"5\" fill=\"var(--copy)\"/><circle cx=\"2.5\" cy=\"2.5\" r=\"1\" "
+    "fill=\"var(--page)\"/></pattern></defs></svg>\n";
 constexpr std::string_view kFills[] = {"var(--useful)", "url(#pc)", "url(#pm)"};
 
 std::string Key() {
   std::string out = "<p class=\"soft key\">";
   constexpr std::string_view kNames[] = {"compute", "communication that no compute hides",
                                          "copies that neither hides"};
-  for (size_t i = 0; i < 3; ++i) {
+  for (size_t i = 0; i < 3; ++i)
     out += fmt::format(
         "<svg viewBox=\"0 0 12 12\"><rect width=\"12\" height=\"12\" fill=\"{}\"/></svg>{}",
         kFills[i], kNames[i]);
-  }
   return out +
          "<svg viewBox=\"0 0 12 12\"><rect width=\"12\" height=\"12\" "
          "fill=\"var(--line)\"/></svg>idle</p>\n";
@@ -201,10 +199,9 @@ std::string Steps(const TraceReport& r) {
         bottom -= high(parts[p]);
         out += Rect(x, bottom, w, high(parts[p]), kFills[p]);
       }
-      if (i % every == 0) {
+      if (i % every == 0)
         out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}{}</text>", x, y + kHigh + 14,
                            steps[i]->number, steps[i]->complete ? "" : "*");
-      }
     }
     out += '\n';
     y += kRow;
@@ -212,8 +209,7 @@ std::string Steps(const TraceReport& r) {
   out += "</svg>\n" + Key();
   out += fmt::format(
       "<p class=\"soft\">Height: duration, the longest is {}. From below: compute, exposed "
-      "communication, exposed copies; the rest is idle. "
-      "* = not wholly in the trace.</p>\n",
+      "communication, exposed copies; the rest is idle. * = not wholly in the trace.</p>\n",
       HumanNanos(longest));
   return out;
 }

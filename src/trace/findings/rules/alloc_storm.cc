@@ -5,16 +5,14 @@
 
 #include <algorithm>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr int64_t kCalls = 5;
 constexpr double kAllocTimeShare = 0.01, kAllocStepsShare = 0.5;
 
-RankCheck CheckAllocStorm(const RankMeasures& m) {
+RankCheck AllocStorm(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (!m.has_steps)
     return CannotCheck(
@@ -76,17 +74,12 @@ RankCheck CheckAllocStorm(const RankMeasures& m) {
   PointTo(&f, m, {e.ts[longest], e.end(longest)});
   f.advice =
       "Let the caching allocator keep memory (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True), "
-      "avoid empty_cache() in the "
-      "loop, "
-      "keep shapes constant or padded, allocate pinned buffers once.";
+      "avoid empty_cache() in the loop, keep shapes constant or padded, allocate pinned buffers "
+      "once.";
   f.source = "PyTorch notes on CUDA memory management";
   if (from == 0)
     f.uncertain.push_back("the trace has one complete step, which may be the job's first");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult AllocStorm(const Measures& measures) { return EachRank(measures, CheckAllocStorm); }
 
 }  // namespace flopwatch::trace::rules

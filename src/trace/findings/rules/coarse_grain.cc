@@ -4,17 +4,15 @@
 // kernels on nearly all SMs are not.
 #include <fmt/format.h>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr Nanos kLong = 100'000;
 constexpr int64_t kThreads = 128;
 constexpr double kUnusedShare = 0.05;
 
-RankCheck CheckCoarseGrain(const RankMeasures& m) {
+RankCheck CoarseGrain(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.sm_count == 0)
     return CannotCheck(
@@ -68,9 +66,5 @@ RankCheck CheckCoarseGrain(const RankMeasures& m) {
   f.source = "Facebook GPU fleet paper, case studies: improper grain size per GPU thread";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult CoarseGrain(const Measures& measures) { return EachRank(measures, CheckCoarseGrain); }
 
 }  // namespace flopwatch::trace::rules

@@ -2,15 +2,13 @@
 #include <fmt/format.h>
 
 #include "trace/analysis/collectives.h"
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kCommShare = 0.10;
 
-RankCheck CheckCommDominated(const RankMeasures& m) {
+RankCheck CommDominated(const RankMeasures& m) {
   if (m.communication_busy == 0) return CannotCheck("no communication kernels in the trace");
   const double share = m.Share(m.exposed_communication);
   if (share <= kCommShare) return Nothing();
@@ -63,9 +61,8 @@ RankCheck CheckCommDominated(const RankMeasures& m) {
   PointTo(&f, m, worst);
   f.advice =
       "Overlap communication with computation (bucketed gradients, prefetched parameters), "
-      "accumulate gradients over "
-      "micro-batches, "
-      "compress or use lower precision, and keep the busiest groups within a node.";
+      "accumulate gradients over micro-batches, compress or use lower precision, and keep the "
+      "busiest groups within a node.";
   f.source =
       "Holistic trace analysis, communication computation overlap; docs/traces.md, How findings "
       "are judged";
@@ -73,12 +70,6 @@ RankCheck CheckCommDominated(const RankMeasures& m) {
     f.uncertain.push_back(
         "the other ranks' traces would tell waiting for a late rank from moving data");
   return {.finding = std::move(f), .not_checked = std::nullopt};
-}
-
-}  // namespace
-
-RuleResult CommDominated(const Measures& measures) {
-  return EachRank(measures, CheckCommDominated);
 }
 
 }  // namespace flopwatch::trace::rules

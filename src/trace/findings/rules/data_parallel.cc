@@ -3,7 +3,6 @@
 // step.
 #include <fmt/format.h>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
@@ -19,7 +18,9 @@ bool IsDataParallel(std::string_view name) {
           name.find("forward") != std::string_view::npos);
 }
 
-RankCheck CheckDataParallel(const RankMeasures& m) {
+}  // namespace
+
+RankCheck DataParallel(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
   NameTest parallel(m.names, IsDataParallel);
@@ -61,9 +62,5 @@ RankCheck CheckDataParallel(const RankMeasures& m) {
   f.source = "PyTorch documentation of DataParallel; TensorBoard plugin's rule";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult DataParallel(const Measures& measures) { return EachRank(measures, CheckDataParallel); }
 
 }  // namespace flopwatch::trace::rules

@@ -6,16 +6,14 @@
 
 #include <algorithm>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kLoadShare = 0.05, kStarvedGapShare = 0.5, kStarvedStepsShare = 0.5,
                  kLeastIdle = 0.02;
 
-RankCheck CheckDataStarvation(const RankMeasures& m) {
+RankCheck DataStarvation(const RankMeasures& m) {
   if (m.loader.empty())
     return CannotCheck("no operator, annotation or Python frame of a data loader in the trace");
   const Nanos load = Length(m.loader), idle = Length(m.loader_idle);
@@ -57,30 +55,22 @@ RankCheck CheckDataStarvation(const RankMeasures& m) {
                       DurationText(static_cast<Nanos>(m.PerStep(static_cast<double>(load))))));
   AddShare(&f, "idle_under_loading_share", m.Share(idle),
            fmt::format("the GPU is idle under it for {} of step time", PercentText(m.Share(idle))));
-  if (steps > 0) {
+  if (steps > 0)
     AddCount(&f, "steps_with_longest_gap_under_loading", static_cast<double>(under),
              fmt::format("in {} of {} steps the longest idle gap lies under data loading", under,
                          steps));
-  }
   f.top = names.Texts(m.names);
   SetGain(&f, m, idle,
           "time in which the data loader ran and the GPU was idle: prefetching hides it at best");
   PointTo(&f, m, worst);
   f.advice =
       "Raise the data loader's num_workers and prefetch_factor, keep workers alive "
-      "(persistent_workers), pin memory, move "
-      "decoding to "
-      "the GPU or beforehand, and check the storage.";
+      "(persistent_workers), pin memory, move decoding to the GPU or beforehand, and check the "
+      "storage.";
   f.source =
       "PyTorch TensorBoard plugin, data loader rule; Facebook GPU fleet paper, bottlenecks at the "
       "CPU";
   return {.finding = std::move(f), .not_checked = std::nullopt};
-}
-
-}  // namespace
-
-RuleResult DataStarvation(const Measures& measures) {
-  return EachRank(measures, CheckDataStarvation);
 }
 
 }  // namespace flopwatch::trace::rules

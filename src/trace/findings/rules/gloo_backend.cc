@@ -6,9 +6,8 @@
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
-RankCheck CheckGlooBackend(const RankMeasures& m) {
+RankCheck GlooBackend(const RankMeasures& m) {
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
   GlooUse use = GlooOf(m);
   if (use.all == 0 || use.nccl > 0 || m.rank.backend.find("nccl") != std::string::npos)
@@ -32,9 +31,5 @@ RankCheck CheckGlooBackend(const RankMeasures& m) {
   f.source = "PyTorch TensorBoard plugin, distributed rule";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult GlooBackend(const Measures& measures) { return EachRank(measures, CheckGlooBackend); }
 
 }  // namespace flopwatch::trace::rules

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
@@ -92,7 +91,9 @@ Cover CoverOf(const RankMeasures& m, Interval gap, NameTest* output) {
   return cover;
 }
 
-RankCheck CheckIoAtStepEnd(const RankMeasures& m) {
+}  // namespace
+
+RankCheck IoAtStepEnd(const RankMeasures& m) {
   if (!m.has_steps) return CannotCheck("the trace has no steps (ProfilerStep annotations)");
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
   NameTest output(m.names, IsOutput);
@@ -140,9 +141,7 @@ RankCheck CheckIoAtStepEnd(const RankMeasures& m) {
   PointTo(&f, m, worst);
   f.advice =
       "Log and checkpoint less often, from another thread or process (asynchronous checkpointing), "
-      "and keep .item(), print and "
-      "file "
-      "writes out of the step.";
+      "and keep .item(), print and file writes out of the step.";
   f.source =
       "Facebook GPU fleet paper, case studies: expensive file I/O at the end of each iteration";
   if (named < with)
@@ -151,9 +150,5 @@ RankCheck CheckIoAtStepEnd(const RankMeasures& m) {
         "would");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult IoAtStepEnd(const Measures& measures) { return EachRank(measures, CheckIoAtStepEnd); }
 
 }  // namespace flopwatch::trace::rules

@@ -6,18 +6,16 @@
 #include <cmath>
 
 #include "trace/analysis/kernel_names.h"
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kOccupancyPct = 15, kLowOccupancyShare = 0.10;
 // What an occupancy is compared with for the gain: latency is usually hidden from about half of the
 // warps on.
 constexpr double kEnoughPct = 50;
 
-RankCheck CheckLowOccupancy(const RankMeasures& m) {
+RankCheck LowOccupancy(const RankMeasures& m) {
   const EventTable& e = m.events;
   NameTest product(m.names, IsProductKernel);
   struct Sum {
@@ -89,17 +87,12 @@ RankCheck CheckLowOccupancy(const RankMeasures& m) {
   PointTo(&f, m, {e.ts[longest], e.end(longest)});
   f.advice =
       "Change the block size, cap registers (__launch_bounds__, maxrregcount, Triton num_warps) or "
-      "use less shared memory a "
-      "block.";
+      "use less shared memory a block.";
   f.source = "CUDA programming guide, occupancy";
   f.uncertain.push_back(
       "measured occupancy and stall reasons (Nsight Compute): the trace has an estimate from the "
       "launch");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult LowOccupancy(const Measures& measures) { return EachRank(measures, CheckLowOccupancy); }
 
 }  // namespace flopwatch::trace::rules

@@ -2,16 +2,14 @@
 // allocated at its peak. A risk, not a loss of time.
 #include <fmt/format.h>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kMemoryLimitShare = 0.90;
 constexpr int32_t kCuda = 1, kHip = 20;  // c10::DeviceType
 
-RankCheck CheckMemoryLimit(const RankMeasures& m) {
+RankCheck MemoryLimit(const RankMeasures& m) {
   absl::flat_hash_map<int32_t, const MemoryEvent*> peaks;
   for (const MemoryEvent& e : m.rank.memory) {
     if ((e.device_type != kCuda && e.device_type != kHip) || e.total_allocated == kUnknown)
@@ -44,25 +42,19 @@ RankCheck CheckMemoryLimit(const RankMeasures& m) {
                        BytesText(static_cast<double>(size))));
   AddBytes(&f, "peak_allocated_bytes", static_cast<double>(worst->total_allocated),
            fmt::format("on device {}", worst->device));
-  if (worst->total_reserved != kUnknown) {
+  if (worst->total_reserved != kUnknown)
     AddBytes(&f, "reserved_bytes", static_cast<double>(worst->total_reserved),
              fmt::format("reserved at that moment {}",
                          BytesText(static_cast<double>(worst->total_reserved))));
-  }
   if (const Row r = m.HostRowAt(worst->ts); r != kNoRow) f.top.push_back(std::string(m.Name(r)));
   f.gain = 0;
   f.gain_basis = "a risk of running out of memory, not a loss of time";
   PointTo(&f, m, {worst->ts, worst->ts + 1});
   f.advice =
       "Leave room: activation checkpointing, a smaller micro-batch, sharded optimizer states, "
-      "expandable segments against "
-      "fragmentation.";
+      "expandable segments against fragmentation.";
   f.source = "PyTorch TensorBoard plugin, memory rule";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult MemoryLimit(const Measures& measures) { return EachRank(measures, CheckMemoryLimit); }
 
 }  // namespace flopwatch::trace::rules

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "trace/analysis/kernel_names.h"
-#include "trace/findings/evidence.h"
 #include "trace/findings/op_bytes.h"
 #include "trace/findings/rules/rules.h"
 
@@ -31,7 +30,9 @@ Inputs InputsOf(std::string_view types) {
   return fp32 ? Inputs::kFp32 : Inputs::kUnknown;
 }
 
-RankCheck CheckNoTensorCore(const RankMeasures& m) {
+}  // namespace
+
+RankCheck NoTensorCore(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.compute_sum == 0) return CannotCheck("no computing kernels in the trace");
   const bool has_tensor_cores =
@@ -108,15 +109,9 @@ RankCheck CheckNoTensorCore(const RankMeasures& m) {
   PointTo(&f, m, {e.ts[longest], e.end(longest)});
   f.advice =
       "Use mixed precision (torch.autocast with bfloat16 or float16), or allow TF32 on Ampere and "
-      "newer "
-      "(torch.set_float32_matmul_precision(\"high\")); "
-      "keep dimensions multiples of 8.";
+      "newer (torch.set_float32_matmul_precision(\"high\")); keep dimensions multiples of 8.";
   f.source = "PyTorch TensorBoard plugin, tensor cores rule";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult NoTensorCore(const Measures& measures) { return EachRank(measures, CheckNoTensorCore); }
 
 }  // namespace flopwatch::trace::rules

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "trace/analysis/kernel_names.h"
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
@@ -18,7 +17,9 @@ bool IsHostCopy(std::string_view name) {
   return HasAny(name, {"htod", "dtoh", "hosttodevice", "devicetohost"});
 }
 
-RankCheck CheckPageableCopy(const RankMeasures& m) {
+}  // namespace
+
+RankCheck PageableCopy(const RankMeasures& m) {
   const EventTable& e = m.events;
   NameTest host(m.names, IsHostCopy), pageable(m.names, IsPageable);
   int64_t copies = 0, count = 0, bytes = 0, pinned_bytes = 0;
@@ -78,9 +79,5 @@ RankCheck CheckPageableCopy(const RankMeasures& m) {
   f.source = "CUDA programming guide on page-locked memory; TensorBoard plugin's recommendations";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult PageableCopy(const Measures& measures) { return EachRank(measures, CheckPageableCopy); }
 
 }  // namespace flopwatch::trace::rules

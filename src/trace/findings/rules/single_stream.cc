@@ -5,16 +5,14 @@
 
 #include <cmath>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kStreamCopyShare = 0.10, kSmEfficiency = 0.50;
 constexpr double kStreamShare = 0.01;  // of computing time: less is not a compute stream
 
-RankCheck CheckSingleStream(const RankMeasures& m) {
+RankCheck SingleStream(const RankMeasures& m) {
   const EventTable& e = m.events;
   absl::flat_hash_map<int32_t, Nanos> compute;
   for (const Row r : m.gpu) {
@@ -59,14 +57,9 @@ RankCheck CheckSingleStream(const RankMeasures& m) {
   PointTo(&f, m, Longest(copy_time));
   f.advice =
       "Prefetch on a stream of its own (non_blocking copies from pinned memory, DataLoader "
-      "prefetch to the device) and wait "
-      "with events.";
+      "prefetch to the device) and wait with events.";
   f.source = "Facebook GPU fleet paper, case studies: insufficient concurrency";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult SingleStream(const Measures& measures) { return EachRank(measures, CheckSingleStream); }
 
 }  // namespace flopwatch::trace::rules

@@ -6,16 +6,14 @@
 #include <algorithm>
 
 #include "trace/analysis/collectives.h"
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kMeanBytes = 1 << 20, kSmallPerStep = 50, kStartShare = 0.5, kStartPerStep = 10;
 constexpr int64_t kTiny = 64 << 10;
 
-RankCheck CheckSmallCollectives(const RankMeasures& m) {
+RankCheck SmallCollectives(const RankMeasures& m) {
   const EventTable& e = m.events;
   int64_t count = 0;
   double bytes = 0;
@@ -79,12 +77,6 @@ RankCheck CheckSmallCollectives(const RankMeasures& m) {
       "flattened parameters.";
   f.source = "NCCL tuning: latency of a collective does not fall with its size";
   return {.finding = std::move(f), .not_checked = std::nullopt};
-}
-
-}  // namespace
-
-RuleResult SmallCollectives(const Measures& measures) {
-  return EachRank(measures, CheckSmallCollectives);
 }
 
 }  // namespace flopwatch::trace::rules

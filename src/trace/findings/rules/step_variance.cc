@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
@@ -30,7 +29,9 @@ Parts PartsOf(const RankMeasures& m, const Step& s) {
   return p;
 }
 
-RankCheck CheckStepVariance(const RankMeasures& m) {
+}  // namespace
+
+RankCheck StepVariance(const RankMeasures& m) {
   if (m.steps.size() < kLeastSteps)
     return CannotCheck(
         fmt::format("{} complete steps in the trace; three are needed", m.steps.size()));
@@ -94,14 +95,9 @@ RankCheck CheckStepVariance(const RankMeasures& m) {
   f.step = worst->number;
   f.advice =
       "Look at the slow step for what the others do not have: evaluation, a checkpoint, garbage "
-      "collection, a longer batch, a "
-      "busy host.";
+      "collection, a longer batch, a busy host.";
   f.source = "docs/traces.md, How findings are judged";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult StepVariance(const Measures& measures) { return EachRank(measures, CheckStepVariance); }
 
 }  // namespace flopwatch::trace::rules

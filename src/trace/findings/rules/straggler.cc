@@ -9,7 +9,6 @@
 #include <cmath>
 
 #include "trace/analysis/stragglers.h"
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
@@ -153,9 +152,7 @@ RuleResult Straggler(const Measures& measures) {
   }
   found->advice =
       "Compare this rank's GPU clock, temperature and ECC state, its host's load and its share of "
-      "the data with the others'; "
-      "if it is "
-      "always this one, drain the node.";
+      "the data with the others'; if it is always this one, drain the node.";
   found->source = "docs/traces.md, Ranks; clock-free slow-rank arithmetic";
   result.findings.push_back(*std::move(found));
   return result;

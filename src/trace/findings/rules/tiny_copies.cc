@@ -6,18 +6,16 @@
 
 #include <algorithm>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr int64_t kSmall = 4096, kLarge = 1 << 20;
 constexpr double kTinyPerStep = 50, kTinyCopyTimeShare = 0.05;
 constexpr Nanos kRunGap = 50'000;
 constexpr int64_t kRun = 8;
 
-RankCheck CheckTinyCopies(const RankMeasures& m) {
+RankCheck TinyCopies(const RankMeasures& m) {
   const EventTable& e = m.events;
   TopNames ops;
   std::vector<Interval> calls, touched, runs;
@@ -103,9 +101,5 @@ RankCheck CheckTinyCopies(const RankMeasures& m) {
   f.source = "Facebook GPU fleet paper, case studies: too little work per memcopy";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult TinyCopies(const Measures& measures) { return EachRank(measures, CheckTinyCopies); }
 
 }  // namespace flopwatch::trace::rules

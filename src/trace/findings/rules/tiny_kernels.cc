@@ -6,16 +6,14 @@
 
 #include <algorithm>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kTinyKernelIdleShare = 0.20, kShorterShare = 0.50;
 constexpr Nanos kMedian = 10'000;
 
-RankCheck CheckTinyKernels(const RankMeasures& m) {
+RankCheck TinyKernels(const RankMeasures& m) {
   const EventTable& e = m.events;
   std::vector<Nanos> durations;
   Nanos kernel_time = 0, launch_time = 0;
@@ -78,14 +76,9 @@ RankCheck CheckTinyKernels(const RankMeasures& m) {
   PointTo(&f, m, worst);
   f.advice =
       "Launch less: fuse operators (torch.compile), capture the step in a CUDA graph, use foreach "
-      "or fused optimizers, or give "
-      "each kernel more work with a larger batch.";
+      "or fused optimizers, or give each kernel more work with a larger batch.";
   f.source = "Facebook GPU fleet paper, case studies: too little work per CUDA kernel";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult TinyKernels(const Measures& measures) { return EachRank(measures, CheckTinyKernels); }
 
 }  // namespace flopwatch::trace::rules
