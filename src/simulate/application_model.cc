@@ -186,15 +186,9 @@ const Counted& CountedWrong(Miscount miscount) {
 }
 
 std::string_view MiscountName(Miscount miscount) {
-  switch (miscount) {
-    case Miscount::kNone:
-      return "";
-    case Miscount::kLatentMoe:
-      return "latent_moe_full_width";
-    case Miscount::kHybrid:
-      return "hybrid_as_dense";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"", "latent_moe_full_width", "hybrid_as_dense"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Miscount::kHybrid) + 1);
+  return kNames[static_cast<size_t>(miscount)];
 }
 
 }  // namespace flopwatch::simulate

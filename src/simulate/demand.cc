@@ -193,8 +193,7 @@ std::vector<Request> DemandModel::Arrivals(int cluster, int capacity, int32_t ho
       }
     }
   }
-  std::stable_sort(out.begin(), out.end(),
-                   [](const Request& a, const Request& b) { return a.submit < b.submit; });
+  std::ranges::stable_sort(out, {}, &Request::submit);
   while (!out.empty() && out.back().submit >= horizon) out.pop_back();
   return out;
 }
@@ -249,8 +248,7 @@ std::vector<Request> DemandModel::Running(int cluster, int capacity) {
     wanted -= gpus;
   }
   // Largest first: whole hosts before they are broken up.
-  std::stable_sort(out.begin(), out.end(),
-                   [](const Request& a, const Request& b) { return a.gpus > b.gpus; });
+  std::ranges::stable_sort(out, [](const Request& a, const Request& b) { return a.gpus > b.gpus; });
   return out;
 }
 

@@ -252,17 +252,9 @@ StatusOr<Preset> ParsePreset(std::string_view name) {
 }
 
 std::string_view PresetName(Preset preset) {
-  switch (preset) {
-    case Preset::kResearch:
-      return "research";
-    case Preset::kLlm:
-      return "llm";
-    case Preset::kServing:
-      return "serving";
-    case Preset::kSeren:
-      return "seren";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"research", "llm", "serving", "seren"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Preset::kSeren) + 1);
+  return kNames[static_cast<size_t>(preset)];
 }
 
 StatusOr<Faults> ParseFaults(std::string_view name) {
@@ -273,22 +265,15 @@ StatusOr<Faults> ParseFaults(std::string_view name) {
 }
 
 std::string_view FaultsName(Faults faults) {
-  switch (faults) {
-    case Faults::kNone:
-      return "none";
-    case Faults::kTelemetry:
-      return "telemetry";
-    case Faults::kAll:
-      return "all";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"none", "telemetry", "all"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Faults::kAll) + 1);
+  return kNames[static_cast<size_t>(faults)];
 }
 
 double Interpolate(std::span<const Point> curve, double x) {
   if (curve.empty()) return 0;
   if (x <= curve.front().x) return curve.front().y;
-  auto it = std::upper_bound(curve.begin(), curve.end(), x,
-                             [](double v, const Point& p) { return v < p.x; });
+  auto it = std::ranges::upper_bound(curve, x, {}, &Point::x);
   if (it == curve.end()) return curve.back().y;
   const Point &a = *(it - 1), &b = *it;
   return a.y + (b.y - a.y) * (x - a.x) / (b.x - a.x);
@@ -300,8 +285,7 @@ double DurationCurve::At(double rank) const {
     return std::min(cap, median * std::exp(sigma * z));
   }
   if (rank <= points.front().x) return points.front().y;
-  auto it = std::upper_bound(points.begin(), points.end(), rank,
-                             [](double v, const Point& p) { return v < p.x; });
+  auto it = std::ranges::upper_bound(points, rank, {}, &Point::x);
   if (it == points.end()) return points.back().y;
   const Point &a = *(it - 1), &b = *it;
   return a.y * std::pow(b.y / a.y, (rank - a.x) / (b.x - a.x));

@@ -218,28 +218,16 @@ std::string TraceTruthJson(const TraceJobTruth& truth) {
   for (const std::string& p : truth.planted) w.Value(p);
   w.EndArray();
   w.Key("straggler");
-  if (truth.straggler < 0) {
-    w.Null();
-  } else {
-    w.Value(truth.straggler);
-  }
+  truth.straggler < 0 ? w.Null() : w.Value(truth.straggler);
   w.Key("ranks").BeginArray();
   for (const TraceRankTruth& r : truth.ranks) {
-    w.BeginObject()
-        .Field("rank", r.rank)
-        .Field("events", r.events)
-        .Field("kernels", r.kernels)
-        .Field("copies", r.copies)
-        .Field("collectives", r.collectives);
-    w.Field("first_gpu_ns", r.first_gpu)
-        .Field("last_gpu_ns", r.last_gpu)
-        .Field("busy_ns", r.busy)
-        .Field("compute_ns", r.compute)
-        .Field("communication_ns", r.communication);
-    w.Field("exposed_communication_ns", r.exposed_communication)
-        .Field("data_loading_ns", r.data_loading)
-        .Field("blocking_calls", r.blocking_calls)
-        .Field("late_collectives", r.late_collectives);
+    w.BeginObject().Field("rank", r.rank).Field("events", r.events).Field("kernels", r.kernels);
+    w.Field("copies", r.copies).Field("collectives", r.collectives);
+    w.Field("first_gpu_ns", r.first_gpu).Field("last_gpu_ns", r.last_gpu).Field("busy_ns", r.busy);
+    w.Field("compute_ns", r.compute).Field("communication_ns", r.communication);
+    w.Field("exposed_communication_ns", r.exposed_communication);
+    w.Field("data_loading_ns", r.data_loading).Field("blocking_calls", r.blocking_calls);
+    w.Field("late_collectives", r.late_collectives);
     w.Key("steps").BeginArray();
     for (const auto& [begin, end] : r.step_annotations)
       w.BeginArray().Value(begin).Value(end).EndArray();

@@ -29,7 +29,7 @@ void SortRows(RankTrace* rank) {
   std::iota(order.begin(), order.end(), Row{0});
   // Kineto writes long sorted runs; a stable sort merges them and keeps the order of the file among
   // equal times.
-  std::stable_sort(order.begin(), order.end(), [&](Row a, Row b) { return e.ts[a] < e.ts[b]; });
+  std::ranges::stable_sort(order, [&](Row a, Row b) { return e.ts[a] < e.ts[b]; });
   Reorder(order, &e.ts);
   Reorder(order, &e.dur);
   Reorder(order, &e.category);
@@ -122,7 +122,7 @@ void LinkLaunches(RankTrace* rank) {
   };
   // Links that the trace gives itself go before what lies around the launch call. Sorted by
   // operator, the last of a row is its innermost operator.
-  std::sort(rank->op_links.begin(), rank->op_links.end(), [](const OpLink& a, const OpLink& b) {
+  std::ranges::sort(rank->op_links, [](const OpLink& a, const OpLink& b) {
     return a.op != b.op ? a.op < b.op : a.work < b.work;
   });
   for (const OpLink& link : rank->op_links) e.op[link.work] = link.op;
@@ -179,8 +179,7 @@ void FindSteps(const StringPool& names, RankTrace* rank) {
   std::vector<int64_t> gpu_rows(rank->steps.size(), 0);
   std::vector<Nanos> gpu_end(rank->steps.size(), std::numeric_limits<Nanos>::min());
   const auto step_at = [&](Nanos t) {
-    auto it = std::upper_bound(rank->steps.begin(), rank->steps.end(), t,
-                               [](Nanos at, const Step& s) { return at < s.begin; });
+    auto it = std::ranges::upper_bound(rank->steps, t, {}, &Step::begin);
     if (it == rank->steps.begin()) return kNoStep;
     --it;
     return t < it->end ? static_cast<int32_t>(it - rank->steps.begin()) : kNoStep;
@@ -217,8 +216,7 @@ void FindSteps(const StringPool& names, RankTrace* rank) {
         before = std::max(before, e.end(r));
     }
   }
-  const bool any_gpu =
-      std::any_of(gpu_rows.begin(), gpu_rows.end(), [](int64_t n) { return n > 0; });
+  const bool any_gpu = std::ranges::any_of(gpu_rows, [](int64_t n) { return n > 0; });
   for (size_t i = 0; i < rank->steps.size(); ++i) {
     Step& step = rank->steps[i];
     step.end = std::max(step.end, gpu_end[i]);

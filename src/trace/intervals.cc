@@ -16,8 +16,7 @@ void Append(IntervalSet* out, Interval piece) {
 
 // The first piece that ends after `t`.
 IntervalSet::const_iterator EndingAfter(const IntervalSet& set, Nanos t) {
-  return std::upper_bound(set.begin(), set.end(), t,
-                          [](Nanos at, const Interval& i) { return at < i.end; });
+  return std::ranges::upper_bound(set, t, {}, &Interval::end);
 }
 
 }  // namespace
@@ -25,7 +24,7 @@ IntervalSet::const_iterator EndingAfter(const IntervalSet& set, Nanos t) {
 IntervalSet Merge(std::vector<Interval> intervals) {
   const auto by_begin = [](const Interval& a, const Interval& b) { return a.begin < b.begin; };
   if (!std::is_sorted(intervals.begin(), intervals.end(), by_begin))
-    std::sort(intervals.begin(), intervals.end(), by_begin);
+    std::ranges::sort(intervals, by_begin);
   // In place: the merged pieces never outrun the ones that were read.
   size_t kept = 0;
   for (const Interval piece : intervals) {

@@ -85,26 +85,18 @@ int64_t MessageBytes(const StringPool& names, const CollectiveDetail& c) {
 
 std::optional<double> AlgorithmBandwidth(const Collective& c) {
   if (c.bytes == kUnknown || c.bytes <= 0 || c.min_duration <= 0) return std::nullopt;
-  return static_cast<double>(c.bytes) /
-         static_cast<double>(c.min_duration);  // bytes a nanosecond = GB/s
+  return static_cast<double>(c.bytes) / c.min_duration;  // bytes a nanosecond = GB/s
 }
 
 std::optional<double> BusBandwidth(const Collective& c, int64_t group_size) {
   const std::optional<double> algorithm = AlgorithmBandwidth(c);
   if (!algorithm || group_size < 2) return std::nullopt;
   const double n = static_cast<double>(group_size);
-  switch (c.kind) {
-    case CollectiveKind::kAllReduce:
-      return *algorithm * 2 * (n - 1) / n;
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kAllGather:
-    case CollectiveKind::kAllToAll:
-    case CollectiveKind::kGather:
-    case CollectiveKind::kScatter:
-      return *algorithm * (n - 1) / n;
-    default:
-      return *algorithm;
-  }
+  using enum CollectiveKind;
+  if (c.kind == kAllReduce) return *algorithm * 2 * (n - 1) / n;
+  const bool own_part_stays = c.kind == kReduceScatter || c.kind == kAllGather ||
+                              c.kind == kAllToAll || c.kind == kGather || c.kind == kScatter;
+  return own_part_stays ? *algorithm * (n - 1) / n : *algorithm;
 }
 
 }  // namespace flopwatch::trace

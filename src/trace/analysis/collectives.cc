@@ -33,7 +33,7 @@ std::vector<int32_t> ParseRanks(std::string_view text) {
     out.push_back(value);
     at = stop;
   }
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
@@ -107,8 +107,8 @@ class Matcher {
       if (rank.steps.empty()) return;
       for (const Step& step : rank.steps) ++seen[step.number];
     }
-    by_step_ = std::any_of(seen.begin(), seen.end(),
-                           [&](const auto& s) { return s.second == set_.ranks.size(); });
+    by_step_ =
+        std::ranges::any_of(seen, [&](const auto& s) { return s.second == set_.ranks.size(); });
   }
 
   int64_t StepOf(const RankTrace& rank, Row r) const {
@@ -117,8 +117,7 @@ class Matcher {
     // Launched between steps, or by a call that is not in the trace: after the last step that had
     // begun.
     const Nanos at = e.launch[r] == kNoRow ? e.ts[r] : e.ts[e.launch[r]];
-    const auto next = std::upper_bound(rank.steps.begin(), rank.steps.end(), at,
-                                       [](Nanos t, const Step& s) { return t < s.begin; });
+    const auto next = std::ranges::upper_bound(rank.steps, at, {}, &Step::begin);
     return next == rank.steps.begin() ? rank.steps.front().number - 1 : (next - 1)->number;
   }
 
@@ -242,12 +241,10 @@ class Matcher {
       if (counts[entry.rank][stream]++ == 0)
         by_use[entry.rank].emplace(stream, static_cast<int32_t>(by_use[entry.rank].size()));
     }
-    const bool same_streams = std::all_of(counts.begin(), counts.end(), [&](const auto& c) {
-      return c.second == counts.begin()->second;
-    });
-    const bool as_many = std::all_of(by_use.begin(), by_use.end(), [&](const auto& u) {
-      return u.second.size() == by_use.begin()->second.size();
-    });
+    const bool same_streams = std::ranges::all_of(
+        counts, [&](const auto& c) { return c.second == counts.begin()->second; });
+    const bool as_many = std::ranges::all_of(
+        by_use, [&](const auto& u) { return u.second.size() == by_use.begin()->second.size(); });
     std::map<int32_t, uint32_t> groups;
     int64_t world = kUnknown;
     for (const RankTrace& rank : set_.ranks) world = std::max(world, rank.world_size);
@@ -329,7 +326,7 @@ class Matcher {
       return std::tie(a.group, a.place, a.sub, a.rank, a.row) <
              std::tie(b.group, b.place, b.sub, b.rank, b.row);
     };
-    std::sort(entries_.begin(), entries_.end(), in_rank);
+    std::ranges::sort(entries_, in_rank);
     for (size_t i = 1; i < entries_.size(); ++i) {
       const Entry& before = entries_[i - 1];
       Entry& entry = entries_[i];
@@ -337,8 +334,8 @@ class Matcher {
                         std::tie(entry.group, entry.place, entry.sub, entry.rank);
       entry.occurrence = same ? before.occurrence + 1 : 0;
     }
-    std::stable_sort(entries_.begin(), entries_.end(),
-                     [](const Entry& a, const Entry& b) { return a.key() < b.key(); });
+    std::ranges::stable_sort(entries_,
+                             [](const Entry& a, const Entry& b) { return a.key() < b.key(); });
   }
 
   // Groups known by their stream alone whose ranks have the same operations in different orders:
@@ -453,11 +450,9 @@ class Matcher {
         }
       }
     }
-    std::stable_sort(
-        out_.all.begin(), out_.all.end(),
-        [](const Collective& a, const Collective& b) { return a.first_arrival < b.first_arrival; });
-    const int64_t differ = std::count_if(out_.all.begin(), out_.all.end(),
-                                         [](const Collective& c) { return c.names_differ; });
+    std::ranges::stable_sort(out_.all, {}, &Collective::first_arrival);
+    const int64_t differ =
+        std::ranges::count_if(out_.all, [](const Collective& c) { return c.names_differ; });
     if (differ > 0) {
       out_.notes.push_back(
           fmt::format("{} of {} collectives have different operations on different ranks: they are "

@@ -55,8 +55,7 @@ class OurPath : public PathBuilder<OurPath> {
   // Which calls waited, and for what. GPU work by its end.
   void FindWaits() {
     by_end_ = gpu_;
-    std::stable_sort(by_end_.begin(), by_end_.end(),
-                     [&](Row a, Row b) { return e_.end(a) < e_.end(b); });
+    std::ranges::stable_sort(by_end_, [&](Row a, Row b) { return e_.end(a) < e_.end(b); });
     if (gpu_.empty()) return;
     const std::vector<bool> may_block = NamesThat(names_, MayBlock);
     // Where the trace says which stream a call waited for.

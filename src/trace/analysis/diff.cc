@@ -130,24 +130,14 @@ StatusOr<Side> SideOf(const TraceSet& set, std::optional<int32_t> only_rank,
 
 std::string_view KindText(bool gpu, uint8_t kind) {
   if (gpu) {
-    switch (static_cast<KernelClass>(kind)) {
-      case KernelClass::kCommunication:
-        return "communication";
-      case KernelClass::kMemory:
-        return "memory";
-      default:
-        return "compute";
-    }
+    const auto c = static_cast<KernelClass>(kind);
+    return c == KernelClass::kCommunication ? "communication"
+           : c == KernelClass::kMemory      ? "memory"
+                                            : "compute";
   }
-  switch (static_cast<Category>(kind)) {
-    case Category::kUserAnnotation:
-      return "annotation";
-    case Category::kRuntime:
-    case Category::kDriver:
-      return "runtime";
-    default:
-      return "operator";
-  }
+  const auto c = static_cast<Category>(kind);
+  if (c == Category::kUserAnnotation) return "annotation";
+  return c == Category::kRuntime || c == Category::kDriver ? "runtime" : "operator";
 }
 
 // A step's annotation carries its number, which tells nothing about what ran.

@@ -78,7 +78,7 @@ AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name,
                              Quantile(values, 0.5),
                              Quantile(values, 0.9),
                              Quantile(values, 0.99),
-                             *std::max_element(values.begin(), values.end())};
+                             *std::ranges::max_element(values)};
     if (!size_name.empty()) {
       values.clear();
       double sum = 0;
@@ -88,8 +88,7 @@ AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name,
       }
       row.push_back(NumberCell(Quantile(values, 0.5)));
       row.push_back(NumberCell(Quantile(values, 0.9)));
-      row.push_back(
-          NumberCell(values.empty() ? kNaN : *std::max_element(values.begin(), values.end())));
+      row.push_back(NumberCell(values.empty() ? kNaN : *std::ranges::max_element(values)));
       row.push_back(NumberCell(values.empty() ? kNaN : sum));
     }
     table.rows.push_back(std::move(row));

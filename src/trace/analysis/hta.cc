@@ -153,8 +153,7 @@ std::vector<HtaNameLine> HtaNameLines(const StringPool& names, const NameTotals&
     }
     out.push_back(line("others", others));
   }
-  std::sort(out.begin(), out.end(),
-            [](const HtaNameLine& a, const HtaNameLine& b) { return a.name < b.name; });
+  std::ranges::sort(out, {}, &HtaNameLine::name);
   return out;
 }
 

@@ -55,10 +55,9 @@ Table HtaKernels(const AnalysisInput& input, size_t most) {
     }
   }
   // By type, name and rank; the types by their names.
-  std::stable_sort(table.rows.begin(), table.rows.end(),
-                   [](const std::vector<Cell>& a, const std::vector<Cell>& b) {
-                     return std::tie(a[6], a[0], a[7]) < std::tie(b[6], b[0], b[7]);
-                   });
+  std::ranges::stable_sort(table.rows, [](const std::vector<Cell>& a, const std::vector<Cell>& b) {
+    return std::tie(a[6], a[0], a[7]) < std::tie(b[6], b[0], b[7]);
+  });
   return table;
 }
 

@@ -21,8 +21,7 @@ struct Copies {
 // GB/s is 1e9 bytes a second, as Kineto's "memory bandwidth (GB/s)": bytes per nanosecond.
 double Bandwidth(const CopyDetail* copy, Nanos dur) {
   if (copy == nullptr) return kNaN;
-  if (copy->bytes >= 0 && dur > 0)
-    return static_cast<double>(copy->bytes) / static_cast<double>(dur);
+  if (copy->bytes >= 0 && dur > 0) return static_cast<double>(copy->bytes) / dur;
   return dur > 0 ? copy->bandwidth_gbps : kNaN;
 }
 

@@ -165,11 +165,9 @@ class PathBuilder {
       if (is_backward[e_.name[r]]) backward[e_.thread[r]] = true;
       if (is_main[e_.name[r]]) main[e_.thread[r]] = true;
     }
-    const auto backs = std::count(backward.begin(), backward.end(), true),
-               mains = std::count(main.begin(), main.end(), true);
+    const auto backs = std::ranges::count(backward, true), mains = std::ranges::count(main, true);
     if (mains != 1 || backs < 1 || (!Definition::kManyBackward && backs != 1)) return chain;
-    const auto front =
-        static_cast<uint32_t>(std::find(main.begin(), main.end(), true) - main.begin());
+    const auto front = static_cast<uint32_t>(std::ranges::find(main, true) - main.begin());
     for (uint32_t t = 0; t < chain.size(); ++t) {
       if (backward[t]) chain[t] = front;
     }

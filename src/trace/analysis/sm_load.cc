@@ -20,8 +20,7 @@ double BusySmTime(const std::vector<SmLoad>& loads, const IntervalSet& windows) 
     changes.push_back({l.at.begin, blocks, 1});
     changes.push_back({l.at.end, -blocks, -1});
   }
-  std::sort(changes.begin(), changes.end(),
-            [](const Change& a, const Change& b) { return a.at < b.at; });
+  std::ranges::sort(changes, {}, &Change::at);
   double busy = 0, level = 0;
   int running = 0;
   size_t window = 0;

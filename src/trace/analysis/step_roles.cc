@@ -97,7 +97,7 @@ RoleTimes RoleTimesOf(const RankView& view, const std::vector<Window>& windows) 
         e.external_id[r] > 0 && communication(e.name[r]))
       ids.push_back(e.external_id[r]);
   }
-  std::sort(ids.begin(), ids.end());
+  std::ranges::sort(ids);
   const auto role_of = [&](Row r) {
     switch (e.category[r]) {
       case Category::kKernel:
@@ -203,9 +203,8 @@ void AddDevices(const RankView& view, const std::vector<Window>& windows, const 
     total += w.at.end - w.at.begin;
   }
   for (auto& [id, d] : DevicesOf(view, whole)) {
-    const bool any_blocks = std::any_of(d.loads.begin(), d.loads.end(), [](const SmLoad& l) {
-      return !std::isnan(l.blocks_per_sm);
-    });
+    const bool any_blocks =
+        std::ranges::any_of(d.loads, [](const SmLoad& l) { return !std::isnan(l.blocks_per_sm); });
     const Nanos busy = LengthWithin(Merge(d.kernels), whole.begin, whole.end);
     const double utilisation = length > 0 ? static_cast<double>(busy) / length : 0;
     std::string fired;

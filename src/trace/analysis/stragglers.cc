@@ -24,8 +24,7 @@ class Measured {
 
  private:
   Nanos Until(Nanos t) const {
-    const auto next = std::upper_bound(set_.begin(), set_.end(), t,
-                                       [](Nanos at, const Interval& i) { return at < i.end; });
+    const auto next = std::ranges::upper_bound(set_, t, {}, &Interval::end);
     const size_t i = static_cast<size_t>(next - set_.begin());
     return before_[i] + (next != set_.end() && t > next->begin ? t - next->begin : 0);
   }
@@ -153,9 +152,7 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input,
         return Way{std::min(begin, part.begin + offset), part.begin + offset};
       };
       by_arrival.assign(parts.begin(), parts.end());
-      std::stable_sort(
-          by_arrival.begin(), by_arrival.end(),
-          [](const CollectivePart& a, const CollectivePart& b) { return a.begin < b.begin; });
+      std::ranges::stable_sort(by_arrival, {}, &CollectivePart::begin);
       const CollectivePart& last = by_arrival.back();
       Nanos caused = 0;
       for (const CollectivePart& part : parts) {
@@ -186,9 +183,8 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input,
         late.lateness += lateness;
         const size_t wait = static_cast<size_t>(LatenessCause::kEarlierWait);
         const Nanos cascade = std::clamp<Nanos>(own_split[wait] - other_split[wait], 0, lateness);
-        late.excused +=
-            static_cast<Nanos>(static_cast<double>(caused) *
-                               (static_cast<double>(cascade) / static_cast<double>(lateness)));
+        late.excused += static_cast<Nanos>(static_cast<double>(caused) *
+                                           (static_cast<double>(cascade) / lateness));
       }
     }
     for (const CollectivePart& part : parts) {
@@ -224,9 +220,9 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input,
         window > 0 ? static_cast<double>(rank.blamed()) / static_cast<double>(n - 1) / window
                    : std::numeric_limits<double>::quiet_NaN();
   }
-  std::stable_sort(
-      verdict.ranks.begin(), verdict.ranks.end(),
-      [](const RankLateness& a, const RankLateness& b) { return a.blamed() > b.blamed(); });
+  std::ranges::stable_sort(verdict.ranks, [](const RankLateness& a, const RankLateness& b) {
+    return a.blamed() > b.blamed();
+  });
 
   const RankLateness& worst = verdict.ranks.front();
   const bool often = worst.last * 2 > worst.collectives;
@@ -237,8 +233,8 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input,
     if (worst.causes[i] > worst.causes[largest]) largest = i;
   }
   if (worst.lateness > 0) {
-    verdict.cause_share = std::max(
-        0.0, static_cast<double>(worst.causes[largest]) / static_cast<double>(worst.lateness));
+    verdict.cause_share =
+        std::max(0.0, static_cast<double>(worst.causes[largest]) / worst.lateness);
     const auto cause = static_cast<LatenessCause>(largest);
     if (verdict.cause_share >= kCauseShare && cause != LatenessCause::kBefore)
       verdict.cause = cause;

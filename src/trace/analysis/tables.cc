@@ -45,9 +45,8 @@ void AddNotes(const AnalysisInput& input, std::string_view definition, Table* ta
   size_t steps = 0, complete = 0, with_gpu = 0;
   for (const auto& view : input.ranks()) {
     steps += view->rank().steps.size();
-    complete +=
-        static_cast<size_t>(std::count_if(view->rank().steps.begin(), view->rank().steps.end(),
-                                          [](const Step& s) { return s.complete; }));
+    complete += static_cast<size_t>(
+        std::ranges::count_if(view->rank().steps, [](const Step& s) { return s.complete; }));
     with_gpu += !view->gpu_rows().empty();
   }
   table->notes.push_back(

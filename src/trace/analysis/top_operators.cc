@@ -34,8 +34,7 @@ struct Call {
 std::vector<Call> CallsOf(const RankView& view, std::vector<uint32_t>* call_of) {
   const EventTable& e = view.events();
   std::vector<Call> calls;
-  calls.reserve(
-      static_cast<size_t>(std::count(e.category.begin(), e.category.end(), Category::kCpuOp)));
+  calls.reserve(static_cast<size_t>(std::ranges::count(e.category, Category::kCpuOp)));
   call_of->assign(e.size(), kNoCall);
   for (const Row r : view.parents_first()) {
     const Row parent = e.parent[r];

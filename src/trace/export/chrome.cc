@@ -90,8 +90,7 @@ class Writer {
     for (uint32_t i = 0; i < set_.ranks.size(); ++i) {
       const RankTrace& rank = set_.ranks[i];
       const bool asked = options_.ranks.empty() ||
-                         std::find(options_.ranks.begin(), options_.ranks.end(), rank.rank) !=
-                             options_.ranks.end();
+                         std::ranges::find(options_.ranks, rank.rank) != options_.ranks.end();
       if (!asked) continue;
       if (options_.step && StepIndex(rank) == kNoStep) {
         without += fmt::format("{}{}", without.empty() ? "" : ", ", rank.rank);
@@ -370,7 +369,7 @@ class Writer {
     for (uint32_t t = 0; t < rank.threads.size(); ++t) {
       if (used[t]) order.push_back(t);
     }
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) {
       return std::pair(processes_[a].pid, rank.threads[a].tid) <
              std::pair(processes_[b].pid, rank.threads[b].tid);
     });

@@ -80,8 +80,7 @@ double RankMeasures::BlocksPerSm(const KernelDetail& k) const {
 }
 
 std::optional<int64_t> RankMeasures::StepAt(Nanos t) const {
-  const auto it = std::upper_bound(rank.steps.begin(), rank.steps.end(), t,
-                                   [](Nanos at, const Step& s) { return at < s.begin; });
+  const auto it = std::ranges::upper_bound(rank.steps, t, {}, &Step::begin);
   if (it == rank.steps.begin() || std::prev(it)->end <= t) return std::nullopt;
   return std::prev(it)->number;
 }
@@ -172,9 +171,7 @@ void RankMeasures::MeasureGpu() {
 
   idle = Subtract(gpu_windows, view.busy());
   const Nanos in_gpu_windows = Length(gpu_windows);
-  idle_share = in_gpu_windows > 0
-                   ? static_cast<double>(Length(idle)) / static_cast<double>(in_gpu_windows)
-                   : 0;
+  idle_share = in_gpu_windows > 0 ? static_cast<double>(Length(idle)) / in_gpu_windows : 0;
   busy_time = Length(Intersect(windows, view.busy()));
   compute_busy = Length(Intersect(windows, view.busy(KernelClass::kCompute)));
   communication_busy = Length(Intersect(windows, view.busy(KernelClass::kCommunication)));
@@ -261,9 +258,8 @@ void RankMeasures::MeasureHost() {
   host_busy = Subtract(Subtract(busy, blocked), load);
   idle_rest = Subtract(idle, loader);
   const Nanos in_gpu_windows = Length(gpu_windows);
-  idle_rest_share = in_gpu_windows > 0 ? static_cast<double>(Length(idle_rest)) /
-                                             static_cast<double>(in_gpu_windows)
-                                       : 0;
+  idle_rest_share =
+      in_gpu_windows > 0 ? static_cast<double>(Length(idle_rest)) / in_gpu_windows : 0;
 }
 
 void RankMeasures::MeasureWaits() {

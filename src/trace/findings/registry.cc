@@ -84,10 +84,9 @@ Findings FindAll(const AnalysisInput& input) {
       out.not_checked.push_back({std::string(rule.id), *std::move(result.not_checked)});
   }
   const auto gain = [](const Finding& f) { return std::isnan(f.gain) ? 0.0 : f.gain; };
-  std::stable_sort(out.findings.begin(), out.findings.end(),
-                   [&](const Finding& a, const Finding& b) {
-                     return a.severity != b.severity ? a.severity > b.severity : gain(a) > gain(b);
-                   });
+  std::ranges::stable_sort(out.findings, [&](const Finding& a, const Finding& b) {
+    return a.severity != b.severity ? a.severity > b.severity : gain(a) > gain(b);
+  });
   return out;
 }
 

@@ -172,8 +172,7 @@ class AscendDatabase {
       if (value && at >= 0 && at <= kMaxTime)
         trace_.counters.push_back({at, clock, static_cast<int32_t>(r.integer_or(0, 0)), *value});
     });
-    std::stable_sort(trace_.counters.begin(), trace_.counters.end(),
-                     [](const auto& a, const auto& b) { return a.ts < b.ts; });
+    std::ranges::stable_sort(trace_.counters, {}, &CounterSample::ts);
     trace_.record_shapes = folder_.record_shapes;
     trace_.with_flops = folder_.with_flops;
     trace_.with_stack = folder_.with_stack;
@@ -421,12 +420,10 @@ class AscendDatabase {
            if (type == kMstxPushPop || type == kMstxStartEnd)
              w_.Add({Category::kUserAnnotation, message, table, *begin, *end, thread});
          });
-    std::stable_sort(trace_.flops_records.begin(), trace_.flops_records.end(),
-                     [](const FlopsRecord& a, const FlopsRecord& b) { return a.begin < b.begin; });
-    std::stable_sort(trace_.module_ranges.begin(), trace_.module_ranges.end(),
-                     [](const ModuleRange& a, const ModuleRange& b) {
-                       return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
-                     });
+    std::ranges::stable_sort(trace_.flops_records, {}, &FlopsRecord::begin);
+    std::ranges::stable_sort(trace_.module_ranges, [](const ModuleRange& a, const ModuleRange& b) {
+      return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+    });
   }
 
   // "<FLOPs>-<op>", of a range that is not empty.
@@ -452,8 +449,8 @@ class AscendDatabase {
       const auto id = r.integer(0), connection = r.integer(1);
       if (id && connection) ids.emplace_back(*connection, *id);
     });
-    std::sort(ids.begin(), ids.end());
-    std::sort(operators_.begin(), operators_.end());
+    std::ranges::sort(ids);
+    std::ranges::sort(operators_);
     const size_t limit = kLinksPerRow * (work_.size() + operators_.size() + 1);
     const auto below = [](const auto& a, int64_t b) { return a.first < b; };
     for (const Pair& work : work_) {

@@ -79,7 +79,7 @@ class Search {
         inside.push_back(entry.path());
         if (inside.size() > kMaxTraceFiles) break;
       }
-      std::sort(inside.begin(), inside.end());
+      std::ranges::sort(inside);
       for (const fs::path& child : inside) Add(child, false, depth + 1);
       return;
     }
@@ -293,9 +293,9 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
       continue;
     }
     for (ImportedRank& rank : *imported[i]) {
-      const bool wanted = options.only_ranks.empty() || !rank.trace.rank_known ||
-                          std::find(options.only_ranks.begin(), options.only_ranks.end(),
-                                    rank.trace.rank) != options.only_ranks.end();
+      const bool wanted =
+          options.only_ranks.empty() || !rank.trace.rank_known ||
+          std::ranges::find(options.only_ranks, rank.trace.rank) != options.only_ranks.end();
       if (!wanted) continue;
       if (out.set.ranks.empty()) {
         out.set.names = std::move(rank.names);  // the first rank's ids are the set's
@@ -306,8 +306,7 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
     }
     imported[i]->clear();
   }
-  std::sort(out.failures.begin(), out.failures.end(),
-            [](const LoadFailure& a, const LoadFailure& b) { return a.path < b.path; });
+  std::ranges::sort(out.failures, {}, &LoadFailure::path);
   if (out.set.ranks.empty()) {
     if (!out.failures.empty()) return out.failures.front().status;
     return absl::NotFoundError("none of the asked ranks is in these traces");

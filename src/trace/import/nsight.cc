@@ -456,14 +456,13 @@ class NsightExport {
           }
         });
     for (auto& [pid, p] : processes_)
-      std::stable_sort(p->imported.trace.counters.begin(), p->imported.trace.counters.end(),
-                       [](const CounterSample& a, const CounterSample& b) { return a.ts < b.ts; });
+      std::ranges::stable_sort(p->imported.trace.counters, {}, &CounterSample::ts);
   }
 
   StatusOr<std::vector<ImportedRank>> Finish() {
     // Processes that used no GPU (data loaders) are no ranks, unless nobody used one.
-    const bool any_gpu = std::any_of(processes_.begin(), processes_.end(),
-                                     [](const auto& p) { return !p.second->devices.empty(); });
+    const bool any_gpu =
+        std::ranges::any_of(processes_, [](const auto& p) { return !p.second->devices.empty(); });
     std::vector<std::pair<std::pair<int32_t, int64_t>, Process*>>
         order;  // by first device, then process
     for (auto& [pid, p] : processes_) {
@@ -472,11 +471,10 @@ class NsightExport {
         Lose("process_without_gpu", "processes that used no GPU, left out");
         continue;
       }
-      const int32_t first =
-          p->devices.empty() ? -1 : *std::min_element(p->devices.begin(), p->devices.end());
+      const int32_t first = p->devices.empty() ? -1 : *std::ranges::min_element(p->devices);
       order.push_back({{first, pid}, p.get()});
     }
-    std::sort(order.begin(), order.end());
+    std::ranges::sort(order);
     if (order.empty()) {
       return absl::InvalidArgumentError(
           fmt::format("{} holds no kernel, no call and no range: nothing was recorded, or the "

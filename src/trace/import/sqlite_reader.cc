@@ -181,8 +181,7 @@ Status SqliteReader::ReadSchema() {
 
 bool SqliteReader::has_column(std::string_view table, std::string_view column) const {
   const auto it = tables_.find(table);
-  return it != tables_.end() &&
-         std::find(it->second.begin(), it->second.end(), column) != it->second.end();
+  return it != tables_.end() && std::ranges::find(it->second, column) != it->second.end();
 }
 
 Status SqliteReader::Scan(std::string_view table, std::span<const std::string_view> columns,

@@ -139,11 +139,10 @@ class ModuleTable {
       if (added) operators_.push_back({.row = op, .entries = {}});
       operators_[it->second].entries.push_back(i);
     }
-    std::stable_sort(operators_.begin(), operators_.end(),
-                     [&](const Operator& a, const Operator& b) {
-                       return e_.ts[a.row] != e_.ts[b.row] ? e_.ts[a.row] < e_.ts[b.row]
-                                                           : e_.end(a.row) > e_.end(b.row);
-                     });
+    std::ranges::stable_sort(operators_, [&](const Operator& a, const Operator& b) {
+      return e_.ts[a.row] != e_.ts[b.row] ? e_.ts[a.row] < e_.ts[b.row]
+                                          : e_.end(a.row) > e_.end(b.row);
+    });
   }
 
   bool ByThread() const { return rank_.format != "ascend"; }
@@ -163,7 +162,7 @@ class ModuleTable {
       const Row r = operators_[i].row;
       nodes.push_back({ByThread() ? e_.thread[r] : 0, e_.ts[r], e_.end(r), true, i});
     }
-    std::stable_sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) {
+    std::ranges::stable_sort(nodes, [](const Node& a, const Node& b) {
       if (a.thread != b.thread) return a.thread < b.thread;
       if (a.begin != b.begin) return a.begin < b.begin;
       if (a.end != b.end) return a.end > b.end;

@@ -64,8 +64,7 @@ class Analysis {
     bool any = false;
     for (const RankTrace& rank : set_.ranks) {
       if (!Wanted(rank.rank)) continue;
-      const bool work =
-          std::any_of(rank.events.category.begin(), rank.events.category.end(), IsGpuWork);
+      const bool work = std::ranges::any_of(rank.events.category, IsGpuWork);
       if (!work) {
         report_.notes.push_back(fmt::format("rank {} has no GPU work", rank.rank));
         continue;
@@ -112,8 +111,7 @@ class Analysis {
 
   bool Wanted(int32_t rank) const {
     return options_.only_ranks.empty() ||
-           std::find(options_.only_ranks.begin(), options_.only_ranks.end(), rank) !=
-               options_.only_ranks.end();
+           std::ranges::find(options_.only_ranks, rank) != options_.only_ranks.end();
   }
 
   // Some writers break lists over lines; a table has them as "[[32,9216],[9216,4096]]".
@@ -292,8 +290,8 @@ class Analysis {
       group.flops_low += static_cast<double>(counted.flops.low);
       group.flops_high += static_cast<double>(counted.flops.high);
       group.ofu += ofu;
-      auto known = std::find_if(group.main_kernels.begin(), group.main_kernels.end(),
-                                [&](const auto& m) { return m.first == e.name[main]; });
+      auto known = std::ranges::find_if(group.main_kernels,
+                                        [&](const auto& m) { return m.first == e.name[main]; });
       if (known != group.main_kernels.end()) {
         known->second += e.dur[main];
       } else if (group.main_kernels.size() < kMainKernels) {
@@ -306,8 +304,8 @@ class Analysis {
       all_peaks &= peak.ok();
       if (peak.ok()) peak_seconds += static_cast<double>(counted.flops.low) / peak->high;
     }
-    const auto most = static_cast<size_t>(
-        std::max_element(flops_by_pay.begin(), flops_by_pay.end()) - flops_by_pay.begin());
+    const auto most =
+        static_cast<size_t>(std::ranges::max_element(flops_by_pay) - flops_by_pay.begin());
     if (attribution.calls.empty()) return;
     totals->precision = PayName(static_cast<Pay>(most));
     if (const StatusOr<PeakRange>& peak = peaks.Of(static_cast<Pay>(most)); peak.ok()) {
@@ -377,9 +375,8 @@ class Analysis {
       if (auto rate = Ratio(group.flops_low, seconds)) row.tflops = *rate / 1e12;
       row.ofu = group.ofu.Ofu();
       row.ofu_samples = group.ofu.samples;
-      const auto main =
-          std::max_element(group.main_kernels.begin(), group.main_kernels.end(),
-                           [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto main = std::ranges::max_element(
+          group.main_kernels, [](const auto& a, const auto& b) { return a.second < b.second; });
       row.main_kernel = names_.Text(main->first);
       if (counted.flops.problem) {
         const StatusOr<gemm::Execution> execution =
@@ -408,11 +405,10 @@ class Analysis {
       }
       report_.operators.push_back(std::move(row));
     }
-    std::sort(report_.operators.begin(), report_.operators.end(),
-              [](const OperatorMfu& a, const OperatorMfu& b) {
-                return std::tie(b.time_ns, a.op_name, a.shapes, a.types, a.precision) <
-                       std::tie(a.time_ns, b.op_name, b.shapes, b.types, b.precision);
-              });
+    std::ranges::sort(report_.operators, [](const OperatorMfu& a, const OperatorMfu& b) {
+      return std::tie(b.time_ns, a.op_name, a.shapes, a.types, a.precision) <
+             std::tie(a.time_ns, b.op_name, b.shapes, b.types, b.precision);
+    });
   }
 
   void AddUncounted() {
@@ -430,11 +426,10 @@ class Analysis {
       row.ofu_samples = group.ofu.samples;
       report_.uncounted.push_back(std::move(row));
     }
-    std::sort(report_.uncounted.begin(), report_.uncounted.end(),
-              [](const UncountedKernel& a, const UncountedKernel& b) {
-                return std::tie(b.time_ns, a.kernel_name, a.op_name, a.reason) <
-                       std::tie(a.time_ns, b.kernel_name, b.op_name, b.reason);
-              });
+    std::ranges::sort(report_.uncounted, [](const UncountedKernel& a, const UncountedKernel& b) {
+      return std::tie(b.time_ns, a.kernel_name, a.op_name, a.reason) <
+             std::tie(a.time_ns, b.kernel_name, b.op_name, b.reason);
+    });
   }
 
   void AddNotes() {

@@ -54,13 +54,11 @@ ReportRank RankOf(const RankView& view, Nanos origin) {
   out.device = DeviceName(rank);
   out.events = static_cast<int64_t>(rank.events.size());
   out.gpu_events = static_cast<int64_t>(view.gpu_rows().size());
-  out.kernels =
-      std::count(rank.events.category.begin(), rank.events.category.end(), Category::kKernel);
+  out.kernels = std::ranges::count(rank.events.category, Category::kKernel);
   out.file_bytes = rank.file_bytes;
   out.text_bytes = rank.text_bytes;
   out.steps = static_cast<int64_t>(rank.steps.size());
-  out.complete_steps =
-      std::count_if(rank.steps.begin(), rank.steps.end(), [](const Step& s) { return s.complete; });
+  out.complete_steps = std::ranges::count_if(rank.steps, [](const Step& s) { return s.complete; });
   out.begin = rank.begin - origin;
   out.end = rank.end - origin;
   const Interval span = view.gpu_span();

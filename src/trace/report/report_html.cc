@@ -127,9 +127,7 @@ std::string Timelines(const TraceReport& r) {
     out += fmt::format("<text x=\"0\" y=\"{:.1f}\">rank {}</text>", y + 17, k->rank);
     out += Rect(x, y, w, kStrip, "var(--line)");
     for (size_t part = 0; part < 3; ++part) out += Band(*k, part, x, w, y, kStrip);
-    const auto wide = [&](Nanos part) {
-      return static_cast<double>(part) / static_cast<double>(t.window) * kWidth;
-    };
+    const auto wide = [&](Nanos part) { return static_cast<double>(part) / t.window * kWidth; };
     const double b = y + kStrip + 3;
     out += Rect(kLeft, b, kWidth, kBar, "var(--line)");
     double at = kLeft;
@@ -163,8 +161,7 @@ std::string Timelines(const TraceReport& r) {
 }
 
 std::string Steps(const TraceReport& r) {
-  if (std::none_of(r.ranks.begin(), r.ranks.end(), [](const ReportRank& k) { return k.steps > 1; }))
-    return "";
+  if (std::ranges::none_of(r.ranks, [](const ReportRank& k) { return k.steps > 1; })) return "";
   constexpr double kLeft = 76, kWidth = 884, kHigh = 72, kRow = 96;
   Nanos longest = 1;
   std::vector<std::vector<const ReportStep*>> by_rank;
@@ -189,9 +186,7 @@ std::string Steps(const TraceReport& r) {
     for (size_t i = 0; i < steps.size(); ++i) {
       const TimeSplit& t = steps[i]->time;
       const double x = kLeft + pitch * static_cast<double>(i);
-      const auto high = [&](Nanos part) {
-        return static_cast<double>(part) / static_cast<double>(longest) * kHigh;
-      };
+      const auto high = [&](Nanos part) { return static_cast<double>(part) / longest * kHigh; };
       double bottom = y + kHigh;
       out += Rect(x, bottom - high(t.window), w, high(t.window), "var(--line)");
       const Nanos parts[] = {t.compute, t.exposed_communication, t.exposed_memory};

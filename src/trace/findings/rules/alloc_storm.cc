@@ -62,10 +62,8 @@ RankCheck AllocStorm(const RankMeasures& m) {
            fmt::format("{} calls in {} steady steps", calls, NumberText(counted)));
   AddTime(&f, "allocation_time_us", time,
           fmt::format("{} in them, {} of these steps", DurationText(time),
-                      PercentText(steady_time > 0
-                                      ? static_cast<double>(time) / static_cast<double>(steady_time)
-                                      : 0)));
-  AddCount(&f, "steps", static_cast<double>(stormy),
+                      PercentText(steady_time > 0 ? static_cast<double>(time) / steady_time : 0)));
+  AddCount(&f, "steps", stormy,
            fmt::format("in {} of {} steady steps", stormy, NumberText(counted)));
   f.top = names.Texts(m.names);
   SetGain(&f, m, time,

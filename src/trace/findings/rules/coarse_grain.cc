@@ -42,14 +42,13 @@ RankCheck CoarseGrain(const RankMeasures& m) {
   if (m.compute_sum == 0 || unused < kUnusedShare * static_cast<double>(m.compute_sum))
     return Nothing();
   const KernelDetail* k = m.rank.KernelOf(longest);
-  Finding f =
-      FindingOf(m, fmt::format("{} long kernels a step have fewer blocks than the {} SMs",
-                               NumberText(m.PerStep(static_cast<double>(kernels))), m.sm_count));
-  AddCount(&f, "kernels", static_cast<double>(kernels),
+  Finding f = FindingOf(m, fmt::format("{} long kernels a step have fewer blocks than the {} SMs",
+                                       NumberText(m.PerStep(kernels)), m.sm_count));
+  AddCount(&f, "kernels", kernels,
            fmt::format("{} kernels, {} together", kernels, DurationText(time)));
-  AddShare(&f, "compute_share", static_cast<double>(time) / static_cast<double>(m.compute_sum),
-           fmt::format("{} of computing time", PercentText(static_cast<double>(time) /
-                                                           static_cast<double>(m.compute_sum))));
+  AddShare(
+      &f, "compute_share", static_cast<double>(time) / m.compute_sum,
+      fmt::format("{} of computing time", PercentText(static_cast<double>(time) / m.compute_sum)));
   AddText(&f, "longest_launch",
           fmt::format("{}x{}x{} blocks of {}x{}x{}", k->grid[0], k->grid[1], k->grid[2],
                       k->block[0], k->block[1], k->block[2]),

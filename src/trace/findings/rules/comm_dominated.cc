@@ -39,14 +39,13 @@ RankCheck CommDominated(const RankMeasures& m) {
   AddShare(&f, "communication_share", m.Share(m.communication_busy),
            fmt::format("communication runs for {} of step time",
                        PercentText(m.Share(m.communication_busy))));
-  AddCount(&f, "collectives_per_step", m.PerStep(static_cast<double>(count)),
-           fmt::format("{} collectives a step", NumberText(m.PerStep(static_cast<double>(count)))));
+  AddCount(&f, "collectives_per_step", m.PerStep(count),
+           fmt::format("{} collectives a step", NumberText(m.PerStep(count))));
   if (sized > 0) {
-    AddBytes(&f, "mean_message_bytes", static_cast<double>(bytes) / static_cast<double>(sized),
-             fmt::format("mean message {}",
-                         BytesText(static_cast<double>(bytes) / static_cast<double>(sized))));
+    AddBytes(&f, "mean_message_bytes", static_cast<double>(bytes) / sized,
+             fmt::format("mean message {}", BytesText(static_cast<double>(bytes) / sized)));
     if (sized_time > 0) {
-      const double rate = static_cast<double>(bytes) / static_cast<double>(sized_time);
+      const double rate = static_cast<double>(bytes) / sized_time;
       AddCount(&f, "algorithm_gb_per_s", rate,
                fmt::format("{:.3g} GB/s by message size over kernel time, waiting included", rate));
     }

@@ -17,12 +17,10 @@ RankCheck CpuBound(const RankMeasures& m) {
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
   if (std::none_of(m.launches.begin(), m.launches.end(), [](bool b) { return b; }))
     return CannotCheck("no launch calls linked to GPU work in the trace");
-  const double host_wait =
-      m.stream_gaps > 0 ? static_cast<double>(m.host_wait) / static_cast<double>(m.stream_gaps) : 0;
+  const double host_wait = m.stream_gaps > 0 ? static_cast<double>(m.host_wait) / m.stream_gaps : 0;
   const IntervalSet covered = Intersect(m.idle_rest, m.host_busy);
   const Nanos rest = Length(m.idle_rest);
-  const double busy =
-      rest > 0 ? static_cast<double>(Length(covered)) / static_cast<double>(rest) : 0;
+  const double busy = rest > 0 ? static_cast<double>(Length(covered)) / rest : 0;
   if (m.idle_rest_share <= kCpuBoundIdleShare || host_wait <= kHostWaitShare || busy <= kBusyShare)
     return Nothing();
 

@@ -50,8 +50,7 @@ RankCheck DataParallel(const RankMeasures& m) {
   const auto n = static_cast<Nanos>(devices.size());
   Finding f =
       FindingOf(m, fmt::format("DataParallel drives {} GPUs from one process", devices.size()));
-  AddCount(&f, "devices", static_cast<double>(devices.size()),
-           fmt::format("kernels on {} devices", devices.size()));
+  AddCount(&f, "devices", devices.size(), fmt::format("kernels on {} devices", devices.size()));
   AddShare(&f, "mean_busy_share", m.Share(busy / n),
            fmt::format("each busy {} of step time on average", PercentText(m.Share(busy / n))));
   f.top = names.Texts(m.names);

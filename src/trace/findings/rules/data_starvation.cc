@@ -50,13 +50,12 @@ RankCheck DataStarvation(const RankMeasures& m) {
   AddShare(&f, "data_loading_share", m.Share(load),
            fmt::format("the data loader's next batch takes {} of step time",
                        PercentText(m.Share(load))));
-  AddTime(&f, "data_loading_per_step_us", static_cast<Nanos>(m.PerStep(static_cast<double>(load))),
-          fmt::format("{} a step",
-                      DurationText(static_cast<Nanos>(m.PerStep(static_cast<double>(load))))));
+  AddTime(&f, "data_loading_per_step_us", static_cast<Nanos>(m.PerStep(load)),
+          fmt::format("{} a step", DurationText(static_cast<Nanos>(m.PerStep(load)))));
   AddShare(&f, "idle_under_loading_share", m.Share(idle),
            fmt::format("the GPU is idle under it for {} of step time", PercentText(m.Share(idle))));
   if (steps > 0)
-    AddCount(&f, "steps_with_longest_gap_under_loading", static_cast<double>(under),
+    AddCount(&f, "steps_with_longest_gap_under_loading", under,
              fmt::format("in {} of {} steps the longest idle gap lies under data loading", under,
                          steps));
   f.top = names.Texts(m.names);

@@ -127,8 +127,7 @@ RankCheck IoAtStepEnd(const RankMeasures& m) {
   Finding f = FindingOf(
       m, fmt::format("The GPU is idle at the end of {} of {} steps while the host writes or logs",
                      with, m.steps.size()));
-  AddCount(&f, "steps", static_cast<double>(with),
-           fmt::format("in {} of {} steps", with, m.steps.size()));
+  AddCount(&f, "steps", with, fmt::format("in {} of {} steps", with, m.steps.size()));
   AddTime(&f, "mean_gap_us", lost / with, fmt::format("mean gap {}", DurationText(lost / with)));
   AddTime(&f, "longest_gap_us", worst.end - worst.begin,
           fmt::format("longest gap {}", DurationText(worst.end - worst.begin)));

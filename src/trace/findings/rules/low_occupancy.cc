@@ -56,7 +56,7 @@ RankCheck LowOccupancy(const RankMeasures& m) {
       time == 0)
     return Nothing();
   const double mean = weighted / static_cast<double>(time),
-               share = static_cast<double>(time) / static_cast<double>(m.compute_sum);
+               share = static_cast<double>(time) / m.compute_sum;
   const KernelDetail* k = m.rank.KernelOf(longest);
   Finding f =
       FindingOf(m, fmt::format("Kernels of {} of computing time have an occupancy of {:.0f} %",
@@ -67,9 +67,8 @@ RankCheck LowOccupancy(const RankMeasures& m) {
     AddCount(&f, "registers_per_thread", k->registers_per_thread,
              fmt::format("the longest uses {} registers a thread", k->registers_per_thread));
   if (k->shared_memory_bytes != kUnknown)
-    AddBytes(&f, "shared_memory_bytes", static_cast<double>(k->shared_memory_bytes),
-             fmt::format("and {} of shared memory a block",
-                         BytesText(static_cast<double>(k->shared_memory_bytes))));
+    AddBytes(&f, "shared_memory_bytes", k->shared_memory_bytes,
+             fmt::format("and {} of shared memory a block", BytesText(k->shared_memory_bytes)));
   // 65,536 registers and 2,048 threads an SM (1,024 or 1,536 on some consumer parts): above 32
   // registers a thread they limit.
   const int64_t threads =

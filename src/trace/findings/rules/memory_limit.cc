@@ -25,8 +25,7 @@ RankCheck MemoryLimit(const RankMeasures& m) {
   for (const auto& [id, peak] : peaks) {
     const Device* d = m.rank.DeviceOf(id);
     if (d == nullptr || d->memory_bytes == kUnknown || d->memory_bytes <= 0) continue;
-    const double s =
-        static_cast<double>(peak->total_allocated) / static_cast<double>(d->memory_bytes);
+    const double s = static_cast<double>(peak->total_allocated) / d->memory_bytes;
     if (worst == nullptr || s > share) {
       worst = peak;
       share = s;
@@ -38,14 +37,12 @@ RankCheck MemoryLimit(const RankMeasures& m) {
   Finding f =
       FindingOf(m, fmt::format("The framework's peak is {} of device memory", PercentText(share)));
   AddShare(&f, "peak_share", share,
-           fmt::format("peak {} of {}", BytesText(static_cast<double>(worst->total_allocated)),
-                       BytesText(static_cast<double>(size))));
-  AddBytes(&f, "peak_allocated_bytes", static_cast<double>(worst->total_allocated),
+           fmt::format("peak {} of {}", BytesText(worst->total_allocated), BytesText(size)));
+  AddBytes(&f, "peak_allocated_bytes", worst->total_allocated,
            fmt::format("on device {}", worst->device));
   if (worst->total_reserved != kUnknown)
-    AddBytes(&f, "reserved_bytes", static_cast<double>(worst->total_reserved),
-             fmt::format("reserved at that moment {}",
-                         BytesText(static_cast<double>(worst->total_reserved))));
+    AddBytes(&f, "reserved_bytes", worst->total_reserved,
+             fmt::format("reserved at that moment {}", BytesText(worst->total_reserved)));
   if (const Row r = m.HostRowAt(worst->ts); r != kNoRow) f.top.push_back(std::string(m.Name(r)));
   f.gain = 0;
   f.gain_basis = "a risk of running out of memory, not a loss of time";

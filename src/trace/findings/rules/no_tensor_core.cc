@@ -75,9 +75,8 @@ RankCheck NoTensorCore(const RankMeasures& m) {
     ops.Add(op == kNoRow ? e.name[r] : e.name[op], e.dur[r]);
     if (longest == kNoRow || e.dur[r] > e.dur[longest]) longest = r;
   }
-  const double eligible_share = static_cast<double>(eligible) / static_cast<double>(m.compute_sum);
-  const double tensor_share =
-      eligible > 0 ? static_cast<double>(with_tensor) / static_cast<double>(eligible) : 0;
+  const double eligible_share = static_cast<double>(eligible) / m.compute_sum;
+  const double tensor_share = eligible > 0 ? static_cast<double>(with_tensor) / eligible : 0;
   if (eligible_share <= kEligibleShare || tensor_share >= kTensorShare) return Nothing();
   if (static_cast<double>(fp32) < kFp32Share * static_cast<double>(eligible)) {
     // Neither shapes nor names say FP32: products in other types have other reasons.
@@ -88,10 +87,10 @@ RankCheck NoTensorCore(const RankMeasures& m) {
     return Nothing();
   }
   Finding f = FindingOf(
-      m, fmt::format("{} of computing time is products and convolutions, {} of them in FP32 "
-                     "without tensor cores",
-                     PercentText(eligible_share),
-                     PercentText(static_cast<double>(fp32) / static_cast<double>(eligible))));
+      m,
+      fmt::format("{} of computing time is products and convolutions, {} of them in FP32 "
+                  "without tensor cores",
+                  PercentText(eligible_share), PercentText(static_cast<double>(fp32) / eligible)));
   AddShare(&f, "eligible_share", eligible_share,
            fmt::format("products and convolutions take {} of computing time",
                        PercentText(eligible_share)));

@@ -46,23 +46,20 @@ RankCheck PageableCopy(const RankMeasures& m) {
     if (longest == kNoRow || e.dur[r] > e.dur[longest]) longest = r;
   }
   if (copies == 0) return CannotCheck("no copies between host and device in the trace");
-  if (m.PerStep(static_cast<double>(bytes)) <= kBytesPerStep &&
-      m.PerStep(static_cast<double>(count)) <= kPageablePerStep)
-    return Nothing();
+  if (m.PerStep(bytes) <= kBytesPerStep && m.PerStep(count) <= kPageablePerStep) return Nothing();
 
   Finding f = FindingOf(m, fmt::format("{} pageable copies a step, {}",
-                                       NumberText(m.PerStep(static_cast<double>(count))),
-                                       BytesText(m.PerStep(static_cast<double>(bytes)))));
-  AddCount(&f, "pageable_copies_per_step", m.PerStep(static_cast<double>(count)),
+                                       NumberText(m.PerStep(count)), BytesText(m.PerStep(bytes))));
+  AddCount(&f, "pageable_copies_per_step", m.PerStep(count),
            fmt::format("{} of {} copies between host and device are pageable", count, copies));
-  AddBytes(&f, "pageable_bytes_per_step", m.PerStep(static_cast<double>(bytes)),
-           fmt::format("{} a step", BytesText(m.PerStep(static_cast<double>(bytes)))));
+  AddBytes(&f, "pageable_bytes_per_step", m.PerStep(bytes),
+           fmt::format("{} a step", BytesText(m.PerStep(bytes))));
   if (time > 0) {
-    const double rate = static_cast<double>(bytes) / static_cast<double>(time);
+    const double rate = static_cast<double>(bytes) / time;
     AddCount(&f, "pageable_gb_per_s", rate, fmt::format("at {:.3g} GB/s", rate));
   }
   if (pinned_time > 0) {
-    const double rate = static_cast<double>(pinned_bytes) / static_cast<double>(pinned_time);
+    const double rate = static_cast<double>(pinned_bytes) / pinned_time;
     AddCount(&f, "pinned_gb_per_s", rate,
              fmt::format("pinned copies of the same trace reach {:.3g} GB/s", rate));
   }

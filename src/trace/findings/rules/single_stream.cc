@@ -39,9 +39,7 @@ RankCheck SingleStream(const RankMeasures& m) {
     names.Add(e.name[r], e.dur[r]);
   }
   const IntervalSet copy_time = Intersect(Merge(std::move(copies)), m.windows);
-  const double share =
-      m.busy_time > 0 ? static_cast<double>(Length(copy_time)) / static_cast<double>(m.busy_time)
-                      : 0;
+  const double share = m.busy_time > 0 ? static_cast<double>(Length(copy_time)) / m.busy_time : 0;
   if (share <= kStreamCopyShare || m.sm_efficiency >= kSmEfficiency) return Nothing();
   Finding f =
       FindingOf(m, fmt::format("Copies take {} of the GPU's busy time on the only compute stream",

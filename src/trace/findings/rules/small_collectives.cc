@@ -40,8 +40,7 @@ RankCheck SmallCollectives(const RankMeasures& m) {
   if (!any) return CannotCheck("no communication kernels in the trace");
   if (count == 0)
     return CannotCheck("message sizes are not recorded in this trace (they are since PyTorch 2.4)");
-  const double mean = bytes / static_cast<double>(count),
-               per_step = m.PerStep(static_cast<double>(count));
+  const double mean = bytes / static_cast<double>(count), per_step = m.PerStep(count);
   Nanos start = 0;
   if (!tiny.empty()) {
     const auto middle = tiny.begin() + static_cast<ptrdiff_t>(tiny.size() / 2);

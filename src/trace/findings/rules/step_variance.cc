@@ -45,7 +45,7 @@ RankCheck StepVariance(const RankMeasures& m) {
     for (const Step* s : steps) t.push_back(static_cast<double>(length(s))), sum += t.back();
     const double mean = sum / static_cast<double>(t.size());
     for (const double x : t) squares += (x - mean) * (x - mean);
-    std::sort(t.begin(), t.end());
+    std::ranges::sort(t);
     const double median =
         t.size() % 2 == 1 ? t[t.size() / 2] : (t[t.size() / 2 - 1] + t[t.size() / 2]) / 2;
     *variation = mean > 0 ? std::sqrt(squares / static_cast<double>(t.size() - 1)) / mean : 0;
@@ -58,8 +58,8 @@ RankCheck StepVariance(const RankMeasures& m) {
   double later_variation = 0, later_slowest = 0;
   if (later.size() >= 2 && !varies(later, &later_variation, &later_slowest)) return Nothing();
 
-  std::stable_sort(by_time.begin(), by_time.end(),
-                   [&](const Step* a, const Step* b) { return length(a) < length(b); });
+  std::ranges::stable_sort(by_time,
+                           [&](const Step* a, const Step* b) { return length(a) < length(b); });
   const Step* median = by_time[(by_time.size() - 1) / 2];
   const Step* worst = by_time.back();
   Nanos above = 0;
@@ -71,8 +71,7 @@ RankCheck StepVariance(const RankMeasures& m) {
       {slow.memory - usual.memory, "copies"},
       {slow.loading - usual.loading, "data loading"},
       {slow.other - usual.other, "other idle time"}};
-  std::stable_sort(grew.begin(), grew.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::ranges::stable_sort(grew, [](const auto& a, const auto& b) { return a.first > b.first; });
   Finding f =
       FindingOf(m, fmt::format("Step times vary by {}; the slowest takes {:.2f} times the median",
                                PercentText(variation), slowest));

@@ -95,7 +95,7 @@ std::optional<Finding> SlowFinding(const Measures& measures) {
   for (const auto& m : measures.ranks())
     compute.push_back(static_cast<double>(m->compute_busy) / m->step_count);
   const auto median_of = [](std::vector<double> v) {
-    std::sort(v.begin(), v.end());
+    std::ranges::sort(v);
     return v.size() % 2 == 1 ? v[v.size() / 2] : (v[v.size() / 2 - 1] + v[v.size() / 2]) / 2;
   };
   if (compute.size() < 3) return std::nullopt;  // of two ranks neither is the odd one
@@ -103,8 +103,7 @@ std::optional<Finding> SlowFinding(const Measures& measures) {
   std::vector<double> distance;
   for (const double c : compute) distance.push_back(std::abs(c - median));
   const double deviation = median_of(distance);
-  const auto worst =
-      static_cast<size_t>(std::max_element(compute.begin(), compute.end()) - compute.begin());
+  const auto worst = static_cast<size_t>(std::ranges::max_element(compute) - compute.begin());
   if (!(compute[worst] > kSlowCompute * median) ||
       !(compute[worst] - median > kDeviations * deviation) || median <= 0)
     return std::nullopt;

@@ -36,8 +36,7 @@ RankCheck TinyKernels(const RankMeasures& m) {
   if (durations.empty()) return CannotCheck("no kernels launched one by one in the trace");
   const auto middle = durations.begin() + static_cast<ptrdiff_t>(durations.size() / 2);
   std::nth_element(durations.begin(), middle, durations.end());
-  const double shorter_share =
-      launched > 0 ? static_cast<double>(shorter) / static_cast<double>(launched) : 0;
+  const double shorter_share = launched > 0 ? static_cast<double>(shorter) / launched : 0;
   if (m.idle_rest_share <= kTinyKernelIdleShare ||
       (shorter_share <= kShorterShare && *middle >= kMedian))
     return Nothing();
@@ -59,11 +58,11 @@ RankCheck TinyKernels(const RankMeasures& m) {
   AddShare(&f, "shorter_than_launch_share", shorter_share,
            fmt::format("{} of {} kernels are shorter than the call that launched them", shorter,
                        launched));
-  AddCount(&f, "kernels_per_step", m.PerStep(static_cast<double>(durations.size())),
+  AddCount(&f, "kernels_per_step", m.PerStep(durations.size()),
            fmt::format("{} kernels a step, without those of graphs",
-                       NumberText(m.PerStep(static_cast<double>(durations.size())))));
+                       NumberText(m.PerStep(durations.size()))));
   if (kernel_time > 0) {
-    const double ratio = static_cast<double>(launch_time) / static_cast<double>(kernel_time);
+    const double ratio = static_cast<double>(launch_time) / kernel_time;
     AddCount(&f, "launch_to_kernel_time", ratio,
              fmt::format("launch calls take {:.2g} times as long as the kernels", ratio));
   }
