@@ -66,11 +66,10 @@ class Output {
   static StatusOr<std::unique_ptr<Output>> Open(const std::string& path, bool gzip) {
     auto out = std::make_unique<Output>();
     out->path_ = path;
-    if (gzip) {
+    if (gzip)
       out->gzip_ = gzopen(path.c_str(), "wb6");
-    } else {
+    else
       out->plain_ = std::fopen(path.c_str(), "wb");
-    }
     if (out->gzip_ == nullptr && out->plain_ == nullptr)
       return absl::PermissionDeniedError(
           fmt::format("cannot write {}: check the directory and its rights", path));

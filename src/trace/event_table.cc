@@ -48,11 +48,10 @@ void RankTrace::AddLoss(std::string_view reason, std::string_view explain, int64
                         bool repaired) {
   if (count == 0) return;
   const auto it = std::ranges::find_if(losses, [&](const Loss& l) { return l.reason == reason; });
-  if (it != losses.end()) {
+  if (it != losses.end())
     it->count += count;
-  } else {
+  else
     losses.push_back({std::string(reason), std::string(explain), count, repaired});
-  }
 }
 
 const KernelDetail* RankTrace::KernelOf(Row r) const {
@@ -100,9 +99,8 @@ const RankTrace* TraceSet::FindRank(int32_t rank) const {
 
 Nanos TraceSet::origin() const {
   Nanos origin = std::numeric_limits<Nanos>::max();
-  for (const RankTrace& rank : ranks) {
+  for (const RankTrace& rank : ranks)
     if (rank.events.size() > 0) origin = std::min(origin, rank.begin);
-  }
   return origin == std::numeric_limits<Nanos>::max() ? 0 : origin;
 }
 

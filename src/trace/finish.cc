@@ -61,9 +61,8 @@ void FindParents(RankTrace* rank) {
   EventTable& e = rank->events;
   e.parent.assign(e.size(), kNoRow);
   std::vector<std::vector<Row>> by_thread(rank->threads.size());
-  for (Row r = 0; r < e.size(); ++r) {
+  for (Row r = 0; r < e.size(); ++r)
     if (Nests(e.category[r])) by_thread[e.thread[r]].push_back(r);
-  }
   std::vector<Row> open;
   for (std::vector<Row>& rows : by_thread) {
     // Of rows that start together the longest is the outermost, whatever the order of the file.
@@ -105,9 +104,8 @@ void LinkLaunches(RankTrace* rank) {
     while (r != kNoRow && e.category[r] != Category::kCpuOp) r = e.parent[r];
     return r;
   };
-  for (Row r = 0; r < e.size(); ++r) {
+  for (Row r = 0; r < e.size(); ++r)
     if (IsLaunchApi(e.category[r])) e.op[r] = innermost_op(e.parent[r]);
-  }
   const auto by_external_id = [&](int64_t id) {
     if (id == kNoId) return kNoRow;
     if (op_of_id.empty()) {

@@ -7,11 +7,10 @@ namespace {
 
 void Append(IntervalSet* out, Interval piece) {
   if (piece.end <= piece.begin) return;
-  if (!out->empty() && piece.begin <= out->back().end) {
+  if (!out->empty() && piece.begin <= out->back().end)
     out->back().end = std::max(out->back().end, piece.end);
-  } else {
+  else
     out->push_back(piece);
-  }
 }
 
 // The first piece that ends after `t`.
@@ -29,11 +28,10 @@ IntervalSet Merge(std::vector<Interval> intervals) {
   size_t kept = 0;
   for (const Interval piece : intervals) {
     if (piece.end <= piece.begin) continue;
-    if (kept > 0 && piece.begin <= intervals[kept - 1].end) {
+    if (kept > 0 && piece.begin <= intervals[kept - 1].end)
       intervals[kept - 1].end = std::max(intervals[kept - 1].end, piece.end);
-    } else {
+    else
       intervals[kept++] = piece;
-    }
   }
   intervals.resize(kept);
   return intervals;
@@ -60,11 +58,10 @@ IntervalSet Intersect(const IntervalSet& a, const IntervalSet& b) {
   IntervalSet out;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     Append(&out, {std::max(a[i].begin, b[j].begin), std::min(a[i].end, b[j].end)});
-    if (a[i].end < b[j].end) {
+    if (a[i].end < b[j].end)
       ++i;
-    } else {
+    else
       ++j;
-    }
   }
   return out;
 }

@@ -16,9 +16,8 @@ std::vector<Row> AnnotationOfWork(const RankView& view, Category category) {
   if (category == Category::kUserAnnotation) {
     const std::vector<Row> above = NearestAbove(
         e, view.parents_first(), [&](Row r) { return e.category[r] == Category::kUserAnnotation; });
-    for (size_t i = 0; i < work.size(); ++i) {
+    for (size_t i = 0; i < work.size(); ++i)
       if (e.launch[work[i]] != kNoRow) out[i] = above[e.launch[work[i]]];
-    }
     return out;
   }
   std::vector<Row> of_row(e.size(), kNoRow);
@@ -46,9 +45,8 @@ StatusOr<AnalysisTables> AnnotationBreakdown(const AnalysisInput& input, Categor
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     NameTotals totals(view->set().names.size());
-    for (Row r = 0; r < e.size(); ++r) {
+    for (Row r = 0; r < e.size(); ++r)
       if (e.category[r] == category) totals.Add(e.name[r], MicrosOf(e.dur[r]));
-    }
     if (totals.lines().empty()) continue;
     std::vector<double> work_us(view->set().names.size(), 0);
     std::vector<int64_t> work_rows(view->set().names.size(), 0);

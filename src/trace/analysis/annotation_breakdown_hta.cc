@@ -19,9 +19,8 @@ StatusOr<AnalysisTables> HtaAnnotationBreakdown(const AnalysisInput& input,
     const NameId category = view->set().names.Find(file_category);
     if (category == kNoName) continue;
     NameTotals totals(view->set().names.size());
-    for (const Row r : view->hta().rows) {
+    for (const Row r : view->hta().rows)
       if (e.file_category[r] == category) totals.Add(e.name[r], MicrosOf(e.dur[r]));
-    }
     for (const HtaNameLine& line : HtaNameLines(view->set().names, totals, kHtaNames))
       table.rows.push_back({TextCell(line.name), line.sum, line.max, line.min, line.std, line.mean,
                             RankCell(*view)});

@@ -47,17 +47,15 @@ CollectiveKind CollectiveKindOf(std::string_view name) {
       {"recv", CollectiveKind::kPointToPoint},
       {"receive", CollectiveKind::kPointToPoint},
       {"reduce", CollectiveKind::kReduce}};
-  for (const auto& [mark, kind] : kMarks) {
+  for (const auto& [mark, kind] : kMarks)
     if (plain.find(mark) != std::string::npos) return kind;
-  }
   return CollectiveKind::kUnknown;
 }
 
 int64_t ElementBytes(std::string_view dtype) {
   std::string plain = LettersAndDigits(dtype);
-  for (const std::string_view prefix : {"c10", "torch"}) {
+  for (const std::string_view prefix : {"c10", "torch"})
     if (plain.starts_with(prefix)) plain.erase(0, prefix.size());
-  }
   // c10::toString (c10/core/ScalarType.h), numpy-like and HCCL names.
   static constexpr std::pair<std::string_view, int64_t> kTypes[] = {
       {"float", 4},         {"float32", 4},    {"fp32", 4},           {"double", 8},
@@ -69,9 +67,8 @@ int64_t ElementBytes(std::string_view dtype) {
       {"int16", 2},         {"uint16", 2},     {"char", 1},           {"int8", 1},
       {"byte", 1},          {"uint8", 1},      {"bool", 1},           {"complexfloat", 8},
       {"complexdouble", 16}};
-  for (const auto& [name, bytes] : kTypes) {
+  for (const auto& [name, bytes] : kTypes)
     if (plain == name) return bytes;
-  }
   return 0;
 }
 

@@ -56,9 +56,8 @@ struct Entry {
 const CollectiveDetail* DetailOf(const RankTrace& rank, Row r) {
   if (const CollectiveDetail* own = rank.CollectiveOf(r)) return own;
   Row op = rank.events.op[r];
-  for (int depth = 0; op != kNoRow && depth < kMaxOpDepth; op = rank.events.parent[op], ++depth) {
+  for (int depth = 0; op != kNoRow && depth < kMaxOpDepth; op = rank.events.parent[op], ++depth)
     if (const CollectiveDetail* of_op = rank.CollectiveOf(op)) return of_op;
-  }
   return nullptr;
 }
 
@@ -67,9 +66,8 @@ class Matcher {
   explicit Matcher(const AnalysisInput& input) : input_(input), set_(input.set()) {
     for (const RankTrace& rank : set_.ranks) {
       loaded_.insert(rank.rank);
-      for (const ProcessGroup& group : rank.process_groups) {
+      for (const ProcessGroup& group : rank.process_groups)
         if (!group.ranks.empty()) configured_.try_emplace(group.name, &group);
-      }
     }
   }
 
@@ -193,11 +191,10 @@ class Matcher {
     for (size_t i = 0; i < entries_.size(); ++i) {
       const CollectiveDetail* d = entries_[i].detail;
       // Without a name, members or a communicator the metadata does not say which group it is.
-      if (d != nullptr && (d->group_name != kNoName || d->group_ranks != kNoName)) {
+      if (d != nullptr && (d->group_name != kNoName || d->group_ranks != kNoName))
         entries_[i].group = group_of(*d);
-      } else {
+      else
         unnamed.push_back(i);
-      }
     }
     unnamed_.assign(out_.groups.size(), false);
     GroupByStream(unnamed);
@@ -222,9 +219,8 @@ class Matcher {
   }
 
   void FindNotLoaded(CollectiveGroup* group) const {
-    for (const int32_t member : group->ranks) {
+    for (const int32_t member : group->ranks)
       if (!loaded_.contains(member)) group->not_loaded.push_back(member);
-    }
   }
 
   // No metadata (before 2024): a communicator has a stream of its own. Ranks usually give it the

@@ -29,9 +29,8 @@ constexpr std::string_view kPathLaunches[] = {
 template <size_t n>
 std::vector<bool> NamesIn(const StringPool& names, const std::string_view (&list)[n]) {
   std::vector<bool> out(names.size());
-  for (const std::string_view text : list) {
+  for (const std::string_view text : list)
     if (const NameId id = names.Find(text); id != kNoName) out[id] = true;
-  }
   return out;
 }
 

@@ -98,9 +98,8 @@ StatusOr<Side> SideOf(const TraceSet& set, std::optional<int32_t> only_rank,
     std::vector<Nanos> own(e.dur);
     const std::vector<Row> above =
         NearestAbove(e, ParentsFirst(e), [&](Row r) { return CountsAsCpu(e.category[r]); });
-    for (Row r = 0; r < e.size(); ++r) {
+    for (Row r = 0; r < e.size(); ++r)
       if (above[r] != kNoRow && CountsAsCpu(e.category[r])) own[above[r]] -= e.dur[r];
-    }
     for (Row r = 0; r < e.size(); ++r) {
       if (!inside(r)) continue;
       if (IsGpuWork(e.category[r])) {
@@ -192,9 +191,8 @@ std::string SignedMs(double us) { return fmt::format("{:+.3f} ms", us / 1e3); }
 // The line that moved most in the direction of the change.
 const DiffLine* Largest(const std::vector<DiffLine>& lines, double direction,
                         std::string_view kind) {
-  for (const DiffLine& line : lines) {
+  for (const DiffLine& line : lines)
     if (line.delta_us() * direction > 0 && (kind.empty() || line.kind == kind)) return &line;
-  }
   return nullptr;
 }
 

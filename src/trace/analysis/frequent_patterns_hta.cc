@@ -40,9 +40,8 @@ std::vector<Row> HtaRoots(const RankView& view) {
 std::vector<bool> CallsWithChildren(const RankView& view) {
   const EventTable& e = view.events();
   std::vector<bool> out(e.size(), false);
-  for (Row r = 0; r < e.size(); ++r) {
+  for (Row r = 0; r < e.size(); ++r)
     if (e.parent[r] != kNoRow && e.dur[r] > 0) out[e.parent[r]] = true;
-  }
   return out;
 }
 

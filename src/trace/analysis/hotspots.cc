@@ -43,9 +43,8 @@ AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name,
     all += i.dur;
   }
   std::vector<NameId> order;
-  for (NameId n = 0; n < names.size(); ++n) {
+  for (NameId n = 0; n < names.size(); ++n)
     if (begin[n + 1] > 0) order.push_back(n);
-  }
   for (size_t n = 1; n < begin.size(); ++n) begin[n] += begin[n - 1];
   std::vector<uint32_t> next(begin.begin(), begin.end() - 1), grouped(items.size());
   for (uint32_t i = 0; i < items.size(); ++i) grouped[next[items[i].name]++] = i;

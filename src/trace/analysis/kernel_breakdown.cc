@@ -67,9 +67,8 @@ Table BreakdownKernels(const AnalysisInput& input, size_t most) {
       }
       if (shown == lines.size()) continue;
       Accumulator others;
-      for (const Row r : rows_of[kind]) {
+      for (const Row r : rows_of[kind])
         if (!named[e.name[r]]) others.Add(MicrosOf(e.dur[r]));
-      }
       add(fmt::format("others ({} names)", lines.size() - shown), others);
     }
   }

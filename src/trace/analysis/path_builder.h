@@ -168,9 +168,8 @@ class PathBuilder {
     const auto backs = std::ranges::count(backward, true), mains = std::ranges::count(main, true);
     if (mains != 1 || backs < 1 || (!Definition::kManyBackward && backs != 1)) return chain;
     const auto front = static_cast<uint32_t>(std::ranges::find(main, true) - main.begin());
-    for (uint32_t t = 0; t < chain.size(); ++t) {
+    for (uint32_t t = 0; t < chain.size(); ++t)
       if (backward[t]) chain[t] = front;
-    }
     return chain;
   }
 

@@ -26,9 +26,8 @@ struct Change {
 std::map<int32_t, std::vector<Change>> HtaSeries(const RankView& view) {
   const EventTable& e = view.events();
   std::vector<NameId> launches;
-  for (const std::string_view name : kQueueLaunches) {
+  for (const std::string_view name : kQueueLaunches)
     if (const NameId id = view.set().names.Find(name); id != kNoName) launches.push_back(id);
-  }
   std::map<int32_t, std::vector<Change>> out;
   for (const Row r : view.hta().gpu) {
     const Row call = e.launch[r];

@@ -123,9 +123,8 @@ RoleTimes RoleTimesOf(const RankView& view, const std::vector<Window>& windows) 
     }
   };
   std::array<std::vector<Interval>, kRoles> rows;
-  for (Row r = 0; r < e.size(); ++r) {
+  for (Row r = 0; r < e.size(); ++r)
     if (const Role role = role_of(r); role != kOther) rows[role].push_back({e.ts[r], e.end(r)});
-  }
   std::vector<Interval> pieces;
   for (const Window& w : windows) pieces.push_back(w.at);
   const IntervalSet inside = Merge(std::move(pieces));

@@ -37,9 +37,8 @@ StatusOr<AnalysisTables> SummariseSteps(const AnalysisInput& input) {
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     std::vector<int64_t> launched(view->rank().steps.size(), 0);
-    for (const Row r : view->gpu_rows()) {
+    for (const Row r : view->gpu_rows())
       if (e.step[r] != kNoStep) ++launched[static_cast<size_t>(e.step[r])];
-    }
     for (size_t i = 0; i < view->rank().steps.size(); ++i) {
       const Step& step = view->rank().steps[i];
       const Nanos whole = step.end - step.begin;

@@ -15,9 +15,8 @@ StatusOr<AnalysisTables> HtaProfilerSteps(const AnalysisInput& input) {
   std::set<int64_t> numbers;
   for (const auto& view : input.ranks()) {
     const std::vector<Row>& rows = view->hta().rows;
-    for (const Step& step : view->rank().steps) {
+    for (const Step& step : view->rank().steps)
       if (std::binary_search(rows.begin(), rows.end(), step.row)) numbers.insert(step.number);
-    }
   }
   for (const int64_t number : numbers) table.rows.push_back({number});
   AddNotes(input, "profiler_steps", &table);

@@ -101,9 +101,8 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input,
     return absl::FailedPreconditionError(
         "not computable: stragglers need the traces of two ranks or more of one job");
   std::vector<uint32_t> used;
-  for (uint32_t i = 0; i < collectives.all.size(); ++i) {
+  for (uint32_t i = 0; i < collectives.all.size(); ++i)
     if (collectives.all[i].synchronising) used.push_back(i);
-  }
   if (used.empty()) {
     return absl::FailedPreconditionError(
         collectives.rows == 0 ? "not computable: no rank has a communication kernel"
@@ -229,9 +228,8 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input,
   const bool most = all_caused > 0 && worst.blamed() * 2 > all_caused;
   verdict.straggler = (often || most) && worst.share_of_step > kStragglerShare;
   size_t largest = 0;
-  for (size_t i = 1; i < kLatenessCauses; ++i) {
+  for (size_t i = 1; i < kLatenessCauses; ++i)
     if (worst.causes[i] > worst.causes[largest]) largest = i;
-  }
   if (worst.lateness > 0) {
     verdict.cause_share =
         std::max(0.0, static_cast<double>(worst.causes[largest]) / worst.lateness);

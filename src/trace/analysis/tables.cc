@@ -29,9 +29,8 @@ bool AnySteps(const AnalysisInput& input) {
 }
 
 const RankView* AskedRank(const AnalysisInput& input) {
-  for (const auto& view : input.ranks()) {
+  for (const auto& view : input.ranks())
     if (!input.options().rank || view->rank().rank == *input.options().rank) return view.get();
-  }
   return nullptr;
 }
 

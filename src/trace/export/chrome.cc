@@ -79,9 +79,8 @@ class Writer {
 
   int32_t StepIndex(const RankTrace& rank) const {
     if (!options_.step) return kNoStep;
-    for (size_t i = 0; i < rank.steps.size(); ++i) {
+    for (size_t i = 0; i < rank.steps.size(); ++i)
       if (rank.steps[i].number == *options_.step) return static_cast<int32_t>(i);
-    }
     return kNoStep;
   }
 
@@ -241,16 +240,14 @@ class Writer {
   void Place(Members* m, const RankTrace& rank, uint32_t thread) const {
     const Thread& t = rank.threads[thread];
     const Process& p = processes_[thread];
-    if (p.numeric) {
+    if (p.numeric)
       m->Integer("pid", p.pid);
-    } else {
+    else
       m->Text("pid", p.text);
-    }
-    if (t.tid == kUnknown && t.tid_text != kNoName) {
+    if (t.tid == kUnknown && t.tid_text != kNoName)
       m->Text("tid", Text(t.tid_text));
-    } else {
+    else
       m->Integer("tid", t.tid == kUnknown ? 0 : t.tid);
-    }
   }
 
   // In a merged file the processes of a rank are counted from rank * kProcessesARank, in the order
@@ -299,9 +296,8 @@ class Writer {
     NameThreads(rank, used, device);
     absl::flat_hash_set<Row> critical;
     const CriticalPath* path = nullptr;
-    for (const ChromeOverlay& overlay : options_.overlays) {
+    for (const ChromeOverlay& overlay : options_.overlays)
       if (overlay.rank == rank.rank) path = overlay.path;
-    }
     if (path != nullptr) {
       for (const PathStep& s : path->steps) {
         critical.insert(s.from);
@@ -366,9 +362,8 @@ class Writer {
   void NameThreads(const RankTrace& rank, const std::vector<bool>& used,
                    const std::vector<bool>& device) {
     std::vector<uint32_t> order;
-    for (uint32_t t = 0; t < rank.threads.size(); ++t) {
+    for (uint32_t t = 0; t < rank.threads.size(); ++t)
       if (used[t]) order.push_back(t);
-    }
     std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) {
       return std::pair(processes_[a].pid, rank.threads[a].tid) <
              std::pair(processes_[b].pid, rank.threads[b].tid);
@@ -441,11 +436,10 @@ class Writer {
       const bool list = !text.empty() && (text.front() == '[' || text.front() == '{');
       kind = list && Json::Parse(text).ok() ? 1 : 2;
     }
-    if (kind == 1) {
+    if (kind == 1)
       m->Raw(key, text);
-    } else {
+    else
       m->Text(key, text);
-    }
   }
 
   void TextOf(Members* m, std::string_view key, NameId id) const {

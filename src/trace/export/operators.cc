@@ -32,12 +32,10 @@ StatusOr<fs::path> MakeFolder(const fs::path& folder) {
 // One rank's rows of a report, as the spreadsheets have them.
 OpsReport RankOf(const OpsReport& report, int32_t rank) {
   OpsReport out;
-  for (const KernelMfu& k : report.kernels) {
+  for (const KernelMfu& k : report.kernels)
     if (k.rank == rank) out.kernels.push_back(k);
-  }
-  for (const ModuleMfu& m : report.modules) {
+  for (const ModuleMfu& m : report.modules)
     if (m.rank == rank) out.modules.push_back(m);
-  }
   return out;
 }
 

@@ -413,9 +413,8 @@ void SqlTable::FindRows() const {
       count_ += source_.size(rank);
       continue;
     }
-    for (Row r = 0; r < rank.events.size(); ++r) {
+    for (Row r = 0; r < rank.events.size(); ++r)
       if (source_.keep(rank, r)) kept_.push_back(r);
-    }
     count_ = kept_.size();
   }
 }

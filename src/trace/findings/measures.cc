@@ -18,11 +18,10 @@ constexpr double kLaunchThreadShare = 0.05;
 // Joins intervals that come by rising begin.
 void Append(IntervalSet* set, Nanos begin, Nanos end) {
   if (end <= begin) return;
-  if (!set->empty() && begin <= set->back().end) {
+  if (!set->empty() && begin <= set->back().end)
     set->back().end = std::max(set->back().end, end);
-  } else {
+  else
     set->push_back({begin, end});
-  }
 }
 
 }  // namespace
@@ -57,9 +56,8 @@ const CollectiveDetail* RankMeasures::CollectiveOf(Row r) const {
   // record_param_comms encloses nccl:*, c10d::* and the launch.
   constexpr int kMaxParents = 64;
   Row op = events.op[r];
-  for (int i = 0; i < kMaxParents && op != kNoRow; ++i, op = events.parent[op]) {
+  for (int i = 0; i < kMaxParents && op != kNoRow; ++i, op = events.parent[op])
     if (const CollectiveDetail* c = rank.CollectiveOf(op); c != nullptr) return c;
-  }
   return nullptr;
 }
 
@@ -108,9 +106,8 @@ Row RankMeasures::HostRowAt(Nanos t) const {
 }
 
 void RankMeasures::FindWindows() {
-  for (size_t i = 0; i < rank.steps.size(); ++i) {
+  for (size_t i = 0; i < rank.steps.size(); ++i)
     if (rank.steps[i].complete) steps.push_back(static_cast<int32_t>(i));
-  }
   if (steps.empty()) {
     for (size_t i = 0; i < rank.steps.size(); ++i) steps.push_back(static_cast<int32_t>(i));
   }

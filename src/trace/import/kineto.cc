@@ -161,11 +161,10 @@ class Importing {
     if (job->submitted) {
       parsers_.Wait(*job);
       const bool right = in_events_ && pending_.empty() && skip_ == 0 && !need_comma_;
-      if (right) {
+      if (right)
         table_.Append(job->parser, job->batch);
-      } else {
+      else
         table_.Skip(job->parser, job->batch);
-      }
       job->batch.Clear();
       if (right) return Continue(job->parsed, block);
     }

@@ -45,9 +45,8 @@ constexpr Entry kCategories[] = {
 }  // namespace
 
 KinetoCategory KinetoCategoryOf(std::string_view text) {
-  for (const Entry& entry : kCategories) {
+  for (const Entry& entry : kCategories)
     if (entry.text == text) return entry.meaning;
-  }
   return {};
 }
 

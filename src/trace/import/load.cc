@@ -42,9 +42,8 @@ bool LooksLikeTrace(const fs::path& file) {
 }
 
 const Importer* ImporterOf(const std::string& path, bool folder, std::string_view prefix) {
-  for (const Importer& importer : Importers()) {
+  for (const Importer& importer : Importers())
     if (importer.accepts(path, folder, prefix)) return &importer;
-  }
   return nullptr;
 }
 

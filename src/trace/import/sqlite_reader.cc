@@ -20,11 +20,10 @@ constexpr size_t kMaxColumns = 512;
 std::string UriOf(const std::string& path) {
   std::string uri = "file:";
   for (const char c : path) {
-    if (c == '?' || c == '#' || c == '%') {
+    if (c == '?' || c == '#' || c == '%')
       uri += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    } else {
+    else
       uri += c;
-    }
   }
   return uri + "?immutable=1";
 }

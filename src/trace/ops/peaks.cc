@@ -84,9 +84,8 @@ std::string_view PayName(Pay pay) {
 
 Pay PayOfType(std::string_view type) {
   std::string name = absl::AsciiStrToLower(std::string(type));
-  for (const std::string_view prefix : {"c10::", "torch.", "dt_"}) {
+  for (const std::string_view prefix : {"c10::", "torch.", "dt_"})
     if (std::string_view(name).starts_with(prefix)) name.erase(0, prefix.size());
-  }
   const auto starts = [&](std::string_view with) {
     return std::string_view(name).starts_with(with);
   };
@@ -141,11 +140,10 @@ StatusOr<Peaks> Peaks::Of(const RankTrace& rank, int32_t device_id, const OpsOpt
     why = "the trace does not name its GPU: give --gpu or --peak-tflops";
   } else {
     const StatusOr<const Accelerator*> found = catalog.Find(device->name);
-    if (found.ok()) {
+    if (found.ok())
       accelerator = *found;
-    } else {
+    else
       why = std::string(found.status().message()) + "; give --gpu or --peak-tflops";
-    }
     out.gpu_ = device->name;
   }
   if (accelerator != nullptr) out.gpu_ = accelerator->model;

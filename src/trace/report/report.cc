@@ -22,9 +22,8 @@ Table Picked(const Table& table, std::initializer_list<std::string_view> names) 
   Table out;
   std::vector<size_t> from;
   for (const std::string_view name : names) {
-    for (size_t c = 0; c < table.columns.size(); ++c) {
+    for (size_t c = 0; c < table.columns.size(); ++c)
       if (table.columns[c].name == name) from.push_back(c);
-    }
   }
   for (const size_t c : from) out.columns.push_back(table.columns[c]);
   for (const auto& row : table.rows) {
@@ -161,11 +160,10 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
 
   for (auto& of_rank : steps) {
     for (ReportStep& s : of_rank) {
-      if (out.steps.size() < kMaxReportSteps) {
+      if (out.steps.size() < kMaxReportSteps)
         out.steps.push_back(s);
-      } else {
+      else
         ++out.steps_left_out;
-      }
     }
   }
   for (const RankTrace& rank : set.ranks)

@@ -48,9 +48,8 @@ std::string TimeSentence(const TraceReport& r) {
 }
 
 const Finding* FindingOf(const TraceReport& r, std::string_view id) {
-  for (const Finding& f : r.findings.findings) {
+  for (const Finding& f : r.findings.findings)
     if (f.id == id) return &f;
-  }
   return nullptr;
 }
 

@@ -29,9 +29,8 @@ bool IsCollection(std::string_view name) {
     };
     return !(at > 0 && letter(at - 1)) && !letter(at + 2);
   };
-  for (size_t at = lower.find("gc"); at != std::string::npos; at = lower.find("gc", at + 1)) {
+  for (size_t at = lower.find("gc"); at != std::string::npos; at = lower.find("gc", at + 1))
     if (word(at)) return true;
-  }
   return lower.find("gc_collect") != std::string::npos;
 }
 

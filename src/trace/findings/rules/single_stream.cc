@@ -15,9 +15,8 @@ constexpr double kStreamShare = 0.01;  // of computing time: less is not a compu
 RankCheck SingleStream(const RankMeasures& m) {
   const EventTable& e = m.events;
   absl::flat_hash_map<int32_t, Nanos> compute;
-  for (const Row r : m.gpu) {
+  for (const Row r : m.gpu)
     if (m.ClassOf(r) == KernelClass::kCompute) compute[e.stream[r]] += e.dur[r];
-  }
   int streams = 0;
   int32_t stream = kNoStream;
   for (const auto& [s, time] : compute) {

@@ -119,9 +119,8 @@ std::optional<Finding> SlowFinding(const Measures& measures) {
            fmt::format("median deviation {}", DurationText(static_cast<Nanos>(deviation))));
   SetGain(&f, m, more, "computing time of this rank above the median's");
   TopNames names;
-  for (const Row r : m.gpu) {
+  for (const Row r : m.gpu)
     if (m.ClassOf(r) == KernelClass::kCompute) names.Add(m.events.name[r], m.events.dur[r]);
-  }
   f.top = names.Texts(m.names);
   PointTo(&f, m, m.windows.empty() ? Interval{} : m.windows[0]);
   f.uncertain.push_back(
@@ -140,11 +139,10 @@ RuleResult Straggler(const Measures& measures) {
   const Collectives collectives = MatchCollectives(measures.input());
   const StatusOr<StragglerVerdict> verdict = FindStragglers(measures.input(), collectives);
   std::optional<Finding> found;
-  if (verdict.ok() && verdict->straggler && !verdict->ranks.empty()) {
+  if (verdict.ok() && verdict->straggler && !verdict->ranks.empty())
     found = LateFinding(measures, collectives, *verdict);
-  } else {
+  else
     found = SlowFinding(measures);
-  }
   if (!found.has_value()) {
     if (!verdict.ok()) result.not_checked = std::string(verdict.status().message());
     return result;
