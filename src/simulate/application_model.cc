@@ -1,6 +1,5 @@
 #include "simulate/application_model.h"
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 

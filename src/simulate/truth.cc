@@ -1,7 +1,5 @@
 #include "simulate/truth.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <numeric>

@@ -39,9 +39,8 @@ std::vector<Row> AnnotationOfWork(const RankView& view, Category category) {
 
 StatusOr<AnalysisTables> AnnotationBreakdown(const AnalysisInput& input, Category category,
                                              std::string_view name) {
-  Table table;
-  table.columns = ColumnsOf({"rank", "name", "#count", "sum_us", "mean_us", "std_us", "min_us",
-                             "max_us", "#gpu_rows", "gpu_work_us"});
+  Table table = TableOf({"rank", "name", "#count", "sum_us", "mean_us", "std_us", "min_us",
+                         "max_us", "#gpu_rows", "gpu_work_us"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     NameTotals totals(view->set().names.size());
@@ -72,8 +71,7 @@ StatusOr<AnalysisTables> AnnotationBreakdown(const AnalysisInput& input, Categor
       "sums of durations: annotations inside each other count each. gpu_rows and gpu_work_us are "
       "the GPU work whose innermost "
       "annotation this is: on the GPU by time and stream, on the CPU by the launch call's thread");
-  AddNotes(input, name, &table);
-  return OneTable(std::move(table));
+  return OneTable(input, name, std::move(table));
 }
 
 StatusOr<AnalysisTables> OnGpu(const AnalysisInput& input) {

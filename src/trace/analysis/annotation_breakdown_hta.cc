@@ -11,9 +11,8 @@ constexpr size_t kHtaNames = 1000;
 
 StatusOr<AnalysisTables> HtaAnnotationBreakdown(const AnalysisInput& input,
                                                 std::string_view file_category) {
-  Table table;
-  table.columns =
-      ColumnsOf({"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"});
+  Table table =
+      TableOf({"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     const NameId category = view->set().names.Find(file_category);
@@ -31,8 +30,7 @@ StatusOr<AnalysisTables> HtaAnnotationBreakdown(const AnalysisInput& input,
   std::stable_sort(
       table.rows.begin(), table.rows.end(),
       [](const std::vector<Cell>& a, const std::vector<Cell>& b) { return a[0] < b[0]; });
-  AddNotes(input, "", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "", std::move(table));
 }
 
 }  // namespace

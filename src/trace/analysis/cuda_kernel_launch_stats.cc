@@ -7,12 +7,11 @@ namespace flopwatch::trace {
 namespace {
 
 StatusOr<AnalysisTables> CudaKernelLaunchStats(const AnalysisInput& input) {
-  Table table;
-  table.columns = ColumnsOf(
-      {"rank", "#launches", "call_us", "gpu_us", "launch_delay_us", "launch_delay_mean_us",
-       "launch_delay_std_us", "launch_delay_min_us", "launch_delay_p50_us", "launch_delay_p90_us",
-       "launch_delay_p99_us", "launch_delay_max_us", "#short_kernels", "#slow_calls",
-       "#slow_launches", "#graph_launches", "#graph_rows", "#rows_without_launch"});
+  Table table = TableOf({"rank", "#launches", "call_us", "gpu_us", "launch_delay_us",
+                         "launch_delay_mean_us", "launch_delay_std_us", "launch_delay_min_us",
+                         "launch_delay_p50_us", "launch_delay_p90_us", "launch_delay_p99_us",
+                         "launch_delay_max_us", "#short_kernels", "#slow_calls", "#slow_launches",
+                         "#graph_launches", "#graph_rows", "#rows_without_launch"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     if (view->gpu_rows().empty()) continue;
@@ -53,8 +52,7 @@ StatusOr<AnalysisTables> CudaKernelLaunchStats(const AnalysisInput& input) {
       "of the call to the start of the work. short_kernels: shorter than their call of at most 50 "
       "µs; slow_calls: over 50 µs; slow_launches: delay over 100 µs. Graph launches are counted "
       "apart: one call starts many kernels");
-  AddNotes(input, "cuda_kernel_launch_stats", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "cuda_kernel_launch_stats", std::move(table));
 }
 
 }  // namespace

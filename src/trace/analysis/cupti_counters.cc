@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <string>
 
 #include <fmt/format.h>
@@ -48,9 +47,8 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
   if (!any)
     return NotComputable(
         "the trace has no cuda_profiler_range events (record with the CUPTI profiler's metrics)");
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "kernel", "begin_us", "top_level_op", "bottom_level_op", "op_stack"});
+  Table table =
+      TableOf({"rank", "kernel", "begin_us", "top_level_op", "bottom_level_op", "op_stack"});
   const size_t fixed = table.columns.size();
   for (const NameId metric : metrics) table.columns.push_back(Plain(names.Text(metric)));
   std::string refused;
@@ -104,8 +102,7 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
   table.notes.push_back(
       "counters of one kernel each, in the order of the launches, with the operators around the "
       "launch");
-  AddNotes(input, "cupti_counters", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "cupti_counters", std::move(table));
 }
 
 }  // namespace

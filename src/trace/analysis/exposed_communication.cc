@@ -77,10 +77,9 @@ std::vector<Line> LinesOf(const RankView& view) {
 }
 
 StatusOr<AnalysisTables> RunExposedCommunication(const AnalysisInput& input) {
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "step", "collective", "group", "#count", "@bytes", "communication_us",
-                 "exposed_us", "%exposed_share", "%exposed_share_of_step"});
+  Table table =
+      TableOf({"rank", "step", "collective", "group", "#count", "@bytes", "communication_us",
+               "exposed_us", "%exposed_share", "%exposed_share_of_step"});
   size_t left_out = 0;
   for (const auto& view : input.ranks()) {
     const StringPool& names = view->set().names;
@@ -115,8 +114,7 @@ StatusOr<AnalysisTables> RunExposedCommunication(const AnalysisInput& input) {
       "by the step that launched it and the collective; exposed = no compute kernel runs. Where "
       "collectives overlap, the time is of the one that started first, so that the lines add up to "
       "the exposed communication of the rank; without steps the share is of the GPU span");
-  AddNotes(input, "exposed_communication", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "exposed_communication", std::move(table));
 }
 
 }  // namespace

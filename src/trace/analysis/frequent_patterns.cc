@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <string>
 
 #include <fmt/format.h>
 #include "trace/analysis/analyses.h"
@@ -35,8 +34,7 @@ StatusOr<AnalysisTables> FrequentPatterns(const AnalysisInput& input) {
     if (a.gpu_us != b.gpu_us) return a.gpu_us > b.gpu_us;
     return a.count != b.count ? a.count > b.count : a.names < b.names;
   });
-  Table table;
-  table.columns = ColumnsOf({"rank", "pattern", "#kernels", "#count", "gpu_us", "cpu_us"});
+  Table table = TableOf({"rank", "pattern", "#kernels", "#count", "gpu_us", "cpu_us"});
   for (size_t i = 0; i < std::min(patterns.size(), kMostPatterns); ++i) {
     const Pattern& p = patterns[i];
     table.rows.push_back({RankCell(*view), JoinPattern(input.set().names, p, " | ", kMostKernels),
@@ -46,8 +44,7 @@ StatusOr<AnalysisTables> FrequentPatterns(const AnalysisInput& input) {
     table.notes.push_back(
         fmt::format("the first {} of {} sequences by GPU time", kMostPatterns, patterns.size()));
   table.notes.push_back(PatternNote(*view));
-  AddNotes(input, "frequent_patterns", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "frequent_patterns", std::move(table));
 }
 
 }  // namespace

@@ -54,8 +54,7 @@ AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name,
   const size_t keep = std::min(kTop, order.size());
   std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(keep), order.end(), more);
 
-  Table table;
-  table.columns = ColumnsOf(
+  Table table = TableOf(
       {"name", "#count", "total_us", "%share", "mean_us", "p50_us", "p90_us", "p99_us", "max_us"});
   if (!size_name.empty()) {
     for (const char* what : {"_p50", "_p90", "_max", "_total"})

@@ -12,8 +12,7 @@ namespace flopwatch::trace {
 namespace {
 
 Table BreakdownTypes(const AnalysisInput& input) {
-  Table table;
-  table.columns = ColumnsOf({"kernel_type", "sum_us", "%share_of_busy"});
+  Table table = TableOf({"kernel_type", "sum_us", "%share_of_busy"});
   std::array<Nanos, kSubsets> sums{};
   Nanos all = 0;
   for (const auto& view : input.ranks()) {
@@ -36,9 +35,8 @@ Table BreakdownTypes(const AnalysisInput& input) {
 }
 
 Table BreakdownKernels(const AnalysisInput& input, size_t most) {
-  Table table;
-  table.columns = ColumnsOf({"rank", "kernel_type", "name", "#count", "sum_us", "mean_us", "std_us",
-                             "min_us", "max_us", "%share_of_kernel_time"});
+  Table table = TableOf({"rank", "kernel_type", "name", "#count", "sum_us", "mean_us", "std_us",
+                         "min_us", "max_us", "%share_of_kernel_time"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     const std::vector<KernelClass>& classes = view->classes();

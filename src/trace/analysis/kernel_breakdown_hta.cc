@@ -11,8 +11,7 @@ namespace {
 
 // HTA cuts every stretch to whole µs before it adds them up.
 Table HtaTypes(const AnalysisInput& input) {
-  Table table;
-  table.columns = ColumnsOf({"kernel_type", "sum", "percentage"});
+  Table table = TableOf({"kernel_type", "sum", "percentage"});
   std::array<int64_t, kSubsets> sums{};
   std::array<bool, kSubsets> seen{};
   int64_t all = 0;
@@ -35,8 +34,7 @@ Table HtaTypes(const AnalysisInput& input) {
 }
 
 Table HtaKernels(const AnalysisInput& input, size_t most) {
-  Table table;
-  table.columns = ColumnsOf(
+  Table table = TableOf(
       {"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "kernel_type", "rank"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();

@@ -44,10 +44,9 @@ std::vector<Held> Curve(std::vector<Edge> edges) {
 }
 
 StatusOr<AnalysisTables> MemoryBwSummary(const AnalysisInput& input) {
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "name", "#copies", "@bytes", "copy_us", "busy_us", "mean_gbps", "std_gbps",
-                 "min_gbps", "p50_gbps", "p90_gbps", "max_gbps", "#without_bandwidth"});
+  Table table =
+      TableOf({"rank", "name", "#copies", "@bytes", "copy_us", "busy_us", "mean_gbps", "std_gbps",
+               "min_gbps", "p50_gbps", "p90_gbps", "max_gbps", "#without_bandwidth"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     std::vector<uint32_t> slot(view->set().names.size(), 0);
@@ -91,8 +90,7 @@ StatusOr<AnalysisTables> MemoryBwSummary(const AnalysisInput& input) {
   table.notes.push_back(
       "bandwidth of all copies of one name together (1e9 bytes/s), weighted by time, while any of "
       "them runs; copies without a duration or without bytes have none (without_bandwidth)");
-  AddNotes(input, "memory_bw_summary", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "memory_bw_summary", std::move(table));
 }
 
 }  // namespace

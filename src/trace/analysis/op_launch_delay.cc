@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <string>
 
 #include <fmt/format.h>
 #include "trace/analysis/analyses.h"
@@ -69,10 +68,9 @@ std::vector<Delays> DelaysOf(const RankView& view) {
 }
 
 StatusOr<AnalysisTables> RunOpLaunchDelay(const AnalysisInput& input) {
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "operator", "#instances", "#kernels", "op_to_launch_mean_us",
-                 "op_to_launch_max_us", "launch_to_start_mean_us", "launch_to_start_max_us"});
+  Table table =
+      TableOf({"rank", "operator", "#instances", "#kernels", "op_to_launch_mean_us",
+               "op_to_launch_max_us", "launch_to_start_mean_us", "launch_to_start_max_us"});
   for (const auto& view : input.ranks()) {
     std::vector<Delays> all = DelaysOf(*view);
     const size_t shown = std::min(all.size(), kMostDelayed);
@@ -97,8 +95,7 @@ StatusOr<AnalysisTables> RunOpLaunchDelay(const AnalysisInput& input) {
       "of operators (aten::) that launch GPU work themselves: from the operator's start to its "
       "first launch call, and from that "
       "call's start to the start of its first GPU work; by total time to the launch");
-  AddNotes(input, "op_launch_delay", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "op_launch_delay", std::move(table));
 }
 
 }  // namespace

@@ -75,9 +75,8 @@ constexpr std::string_view kCommandNote =
     "lasted, from the first launch call to the last start; a graph launch is one command";
 
 StatusOr<AnalysisTables> SummariseQueue(const AnalysisInput& input) {
-  Table table;
-  table.columns = ColumnsOf({"rank", "device", "stream", "#commands", "window_us", "mean", "std",
-                             "min", "p50", "p90", "max", "%empty_share"});
+  Table table = TableOf({"rank", "device", "stream", "#commands", "window_us", "mean", "std", "min",
+                         "p50", "p90", "max", "%empty_share"});
   int64_t without = 0, before = 0;
   ForEachStream(input, [&](const RankView& view, const GpuStream& stream, const QueueTimes& queue) {
     const HeldSummary s = DescribeHeld(HeldLengths(queue));
@@ -97,14 +96,12 @@ StatusOr<AnalysisTables> SummariseQueue(const AnalysisInput& input) {
   if (before > 0)
     table.notes.push_back(
         absl::StrCat(before, " rows start before their launch call; counted as started at once"));
-  AddNotes(input, "queue_length_summary", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "queue_length_summary", std::move(table));
 }
 
 StatusOr<AnalysisTables> BlockedOnFullQueue(const AnalysisInput& input) {
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "device", "stream", "full_us", "%full_share_of_trace", "#max_length"});
+  Table table =
+      TableOf({"rank", "device", "stream", "full_us", "%full_share_of_trace", "#max_length"});
   ForEachStream(input, [&](const RankView& view, const GpuStream& stream, const QueueTimes& queue) {
     Nanos full = 0;
     for (size_t i = kFullQueue; i < queue.time_at.size(); ++i) full += queue.time_at[i];
@@ -117,8 +114,7 @@ StatusOr<AnalysisTables> BlockedOnFullQueue(const AnalysisInput& input) {
   table.notes.push_back(absl::StrCat("time with ", kFullQueue,
                                      " commands or more waiting, where launch calls block; ",
                                      std::string(kCommandNote)));
-  AddNotes(input, "blocked_on_full_queue", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "blocked_on_full_queue", std::move(table));
 }
 
 }  // namespace

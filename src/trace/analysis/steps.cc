@@ -7,9 +7,7 @@ namespace {
 
 StatusOr<AnalysisTables> Steps(const AnalysisInput& input) {
   if (!AnySteps(input)) return NotComputable(kNoSteps);
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "step", "begin_us", "annotation_us", "duration_us", "complete"});
+  Table table = TableOf({"rank", "step", "begin_us", "annotation_us", "duration_us", "complete"});
   const Nanos origin = input.set().origin();
   for (const auto& view : input.ranks()) {
     for (const Step& step : view->rank().steps)
@@ -21,18 +19,15 @@ StatusOr<AnalysisTables> Steps(const AnalysisInput& input) {
       "a step lasts from the later of the previous step's end and its annotation's start to the "
       "later of the annotation's end and the end of the last GPU work launched in it; complete = "
       "not cut by the end of the profile");
-  AddNotes(input, "profiler_steps", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "profiler_steps", std::move(table));
 }
 
 // The same shares as temporal_breakdown, of each step's window.
 StatusOr<AnalysisTables> SummariseSteps(const AnalysisInput& input) {
   if (!AnySteps(input)) return NotComputable(kNoSteps);
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "step", "complete", "begin_us", "duration_us", "idle_us", "compute_us",
-                 "exposed_communication_us", "memory_us", "communication_us", "%idle_share",
-                 "%exposed_communication_share", "#gpu_rows"});
+  Table table = TableOf({"rank", "step", "complete", "begin_us", "duration_us", "idle_us",
+                         "compute_us", "exposed_communication_us", "memory_us", "communication_us",
+                         "%idle_share", "%exposed_communication_share", "#gpu_rows"});
   const Nanos origin = input.set().origin();
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
@@ -64,8 +59,7 @@ StatusOr<AnalysisTables> SummariseSteps(const AnalysisInput& input) {
   }
   table.notes.push_back(
       "times are what ran inside the step's window; gpu_rows are those launched in it");
-  AddNotes(input, "step_summary", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "step_summary", std::move(table));
 }
 
 }  // namespace

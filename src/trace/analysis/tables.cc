@@ -57,6 +57,11 @@ void AddNotes(const AnalysisInput& input, std::string_view definition, Table* ta
   AddCoverage(input, with_gpu, table);
 }
 
+AnalysisTables OneTable(const AnalysisInput& input, std::string_view definition, Table table) {
+  AddNotes(input, definition, &table);
+  return OneTable(std::move(table));
+}
+
 void AddCoverage(const AnalysisInput& input, size_t ranks, Table* table) {
   table->notes.push_back(
       fmt::format("coverage: {} of {} ranks have GPU work", ranks, input.ranks().size()));

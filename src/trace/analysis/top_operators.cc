@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <limits>
-#include <string>
 
 #include <fmt/format.h>
 #include "trace/analysis/analyses.h"
@@ -111,10 +110,8 @@ std::vector<Operator> OperatorsOf(const RankView& view) {
 }
 
 StatusOr<AnalysisTables> RunTopOperators(const AnalysisInput& input) {
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "operator", "#calls", "cpu_total_us", "cpu_self_us", "cuda_api_us",
-                 "gpu_total_us", "gpu_self_us", "#kernels", "%gpu_self_share"});
+  Table table = TableOf({"rank", "operator", "#calls", "cpu_total_us", "cpu_self_us", "cuda_api_us",
+                         "gpu_total_us", "gpu_self_us", "#kernels", "%gpu_self_share"});
   for (const auto& view : input.ranks()) {
     std::vector<Operator> ops = OperatorsOf(*view);
     double all_gpu = 0;
@@ -142,8 +139,7 @@ StatusOr<AnalysisTables> RunTopOperators(const AnalysisInput& input) {
       "by GPU time of the kernels an operator launched itself, then by its own CPU time. total "
       "counts what it calls, once where it calls itself; self does not; cuda_api is the time in "
       "launch and runtime calls, part of cpu_self; GPU times are sums of durations");
-  AddNotes(input, "top_operators", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "top_operators", std::move(table));
 }
 
 }  // namespace

@@ -208,8 +208,7 @@ void RankMeasures::MeasureHost() {
   }
   bool any = false;
   for (size_t t = 0; t < launched.size(); ++t) {
-    launches[t] = launched[t] > 0 &&
-                  static_cast<double>(launched[t]) >= kLaunchThreadShare * static_cast<double>(all);
+    launches[t] = launched[t] > 0 && launched[t] >= kLaunchThreadShare * all;
     any = any || launches[t];
   }
   std::vector<bool> waits =

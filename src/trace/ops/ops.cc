@@ -77,8 +77,7 @@ class Analysis {
           "not computable: no rank of this trace has GPU work (kernels, copies or fills)");
     AddOperators();
     AddUncounted();
-    report_.coverage =
-        Ratio(static_cast<double>(report_.counted_ns), static_cast<double>(report_.compute_ns));
+    report_.coverage = Ratio(report_.counted_ns, report_.compute_ns);
     AddNotes();
     return std::move(report_);
   }
@@ -231,8 +230,7 @@ class Analysis {
     for (ModuleMfu& row : Modules(names_, rank, entries, &totals.modules_from))
       report_.modules.push_back(std::move(row));
 
-    totals.coverage =
-        Ratio(static_cast<double>(totals.counted_ns), static_cast<double>(totals.compute_ns));
+    totals.coverage = Ratio(totals.counted_ns, totals.compute_ns);
     report_.compute_ns += totals.compute_ns;
     report_.counted_ns += totals.counted_ns;
     if (rank.format == "ascend" && rank.flops_records.empty()) {
@@ -317,8 +315,8 @@ class Analysis {
           "rank {}: no MFU of the whole: some counted operators have no peak", rank.rank));
       return;
     }
-    totals->mfu_compute = Ratio(peak_seconds, static_cast<double>(compute_union) * kSecondsPerNano);
-    totals->mfu_span = Ratio(peak_seconds, static_cast<double>(span) * kSecondsPerNano);
+    totals->mfu_compute = Ratio(peak_seconds, compute_union * kSecondsPerNano);
+    totals->mfu_span = Ratio(peak_seconds, span * kSecondsPerNano);
   }
 
   void AddKernelRows(const RankTrace& rank, const std::vector<KernelEntry>& entries) {
@@ -366,12 +364,10 @@ class Analysis {
       row.convention = counted.flops.convention;
       row.calls = group.calls;
       row.time_ns = group.time;
-      row.time_share =
-          Ratio(static_cast<double>(group.time), static_cast<double>(report_.compute_ns))
-              .value_or(0);
+      row.time_share = Ratio(group.time, report_.compute_ns).value_or(0);
       row.flops_low = group.flops_low;
       row.flops_high = group.flops_high;
-      const double seconds = static_cast<double>(group.time) * kSecondsPerNano;
+      const double seconds = group.time * kSecondsPerNano;
       if (auto rate = Ratio(group.flops_low, seconds)) row.tflops = *rate / 1e12;
       row.ofu = group.ofu.Ofu();
       row.ofu_samples = group.ofu.samples;
@@ -393,8 +389,7 @@ class Analysis {
         row.peak_source = peak.source;
         row.mfu_low = Ratio(group.flops_low, seconds * peak.high);
         row.mfu_high = Ratio(group.flops_high, seconds * peak.low);
-        row.main_kernel_mfu = Ratio(
-            group.flops_low, static_cast<double>(group.main_time) * kSecondsPerNano * peak.high);
+        row.main_kernel_mfu = Ratio(group.flops_low, group.main_time * kSecondsPerNano * peak.high);
         if (row.mfu_low && row.tile_overhead)
           row.executed_mfu = *row.mfu_low * (1 + *row.tile_overhead);
         row.impossible = row.mfu_low.value_or(0) > (IsConvolution(row) ? kFastConvolution : 1);
@@ -419,9 +414,7 @@ class Analysis {
       row.reason = std::get<2>(key);
       row.count = group.count;
       row.time_ns = group.time;
-      row.time_share =
-          Ratio(static_cast<double>(group.time), static_cast<double>(report_.compute_ns))
-              .value_or(0);
+      row.time_share = Ratio(group.time, report_.compute_ns).value_or(0);
       row.ofu = group.ofu.Ofu();
       row.ofu_samples = group.ofu.samples;
       report_.uncounted.push_back(std::move(row));

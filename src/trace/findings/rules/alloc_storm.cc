@@ -50,8 +50,7 @@ RankCheck AllocStorm(const RankMeasures& m) {
     const auto s = static_cast<size_t>(m.steps[i]);
     const Nanos length = m.rank.steps[s].end - m.rank.steps[s].begin;
     steady_time += length;
-    stormy += per_step[s].calls > kCalls ||
-              static_cast<double>(per_step[s].time) > kAllocTimeShare * static_cast<double>(length);
+    stormy += per_step[s].calls > kCalls || per_step[s].time > kAllocTimeShare * length;
   }
   const auto counted = static_cast<double>(m.steps.size() - from);
   if (calls == 0 || static_cast<double>(stormy) < kAllocStepsShare * counted) return Nothing();

@@ -4,8 +4,6 @@
 // can be gained is only the loading during which the GPU was idle.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
@@ -27,8 +25,7 @@ RankCheck DataStarvation(const RankMeasures& m) {
              kStarvedGapShare * static_cast<double>(longest.end - longest.begin);
   }
   const bool gaps_say =
-      steps > 0 && static_cast<double>(under) >= kStarvedStepsShare * static_cast<double>(steps) &&
-      m.Share(idle) >= kLeastIdle;
+      steps > 0 && under >= kStarvedStepsShare * steps && m.Share(idle) >= kLeastIdle;
   if (m.Share(load) <= kLoadShare && !gaps_say) return Nothing();
 
   const Interval worst = Longest(m.loader_idle.empty() ? m.loader : m.loader_idle);

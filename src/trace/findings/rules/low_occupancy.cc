@@ -52,9 +52,7 @@ RankCheck LowOccupancy(const RankMeasures& m) {
         (e.dur[sum.longest] == e.dur[longest] && sum.longest < longest))
       longest = sum.longest;
   }
-  if (static_cast<double>(time) <= kLowOccupancyShare * static_cast<double>(m.compute_sum) ||
-      time == 0)
-    return Nothing();
+  if (time <= kLowOccupancyShare * m.compute_sum || time == 0) return Nothing();
   const double mean = weighted / static_cast<double>(time),
                share = static_cast<double>(time) / m.compute_sum;
   const KernelDetail* k = m.rank.KernelOf(longest);

@@ -137,7 +137,7 @@ RankCheck MemoryAccess(const RankMeasures& m) {
   double achieved = 0, of_peak = 0;
   if (moving_share > kMovingShare) {
     const double peak = m.accelerator != nullptr ? m.accelerator->mem_bw_gbps.value_or(0) : 0;
-    if (static_cast<double>(sized_time) < kSizedShare * static_cast<double>(moved_time)) {
+    if (sized_time < kSizedShare * moved_time) {
       reason = fmt::format(
           "data-moving kernels take {} of computing time, but the sizes of their tensors are not "
           "recorded (record_shapes)",

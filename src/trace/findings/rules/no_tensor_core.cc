@@ -78,7 +78,7 @@ RankCheck NoTensorCore(const RankMeasures& m) {
   const double eligible_share = static_cast<double>(eligible) / m.compute_sum;
   const double tensor_share = eligible > 0 ? static_cast<double>(with_tensor) / eligible : 0;
   if (eligible_share <= kEligibleShare || tensor_share >= kTensorShare) return Nothing();
-  if (static_cast<double>(fp32) < kFp32Share * static_cast<double>(eligible)) {
+  if (fp32 < kFp32Share * eligible) {
     // Neither shapes nor names say FP32: products in other types have other reasons.
     if (fp32 == 0)
       return CannotCheck(

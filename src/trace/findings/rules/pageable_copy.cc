@@ -3,8 +3,6 @@
 // rate and blocks the calling thread.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "trace/analysis/kernel_names.h"
 #include "trace/findings/rules/rules.h"
 

@@ -20,7 +20,7 @@ RankCheck SingleStream(const RankMeasures& m) {
   int streams = 0;
   int32_t stream = kNoStream;
   for (const auto& [s, time] : compute) {
-    if (static_cast<double>(time) < kStreamShare * static_cast<double>(m.compute_sum)) continue;
+    if (time < kStreamShare * m.compute_sum) continue;
     ++streams;
     stream = s;
   }
