@@ -41,8 +41,7 @@ constexpr GpuModel kH100 = {"NVIDIA H100 80GB HBM3",
                             81559,
                             68,
                             700,
-                            true,
-                            {}};
+                            true};
 constexpr GpuModel kA100 = {"NVIDIA A100-SXM4-80GB",
                             "a100",
                             "535.129.03",
@@ -60,7 +59,7 @@ constexpr GpuModel kA100 = {"NVIDIA A100-SXM4-80GB",
                             false,
                             kA100Layouts};
 constexpr GpuModel kGb200 = {"NVIDIA GB200", "gb200", "580.126.20", 152,    2008, 2062, 1740, 0.60,
-                             1965,           345,     3996,         188729, 160,  1200, true, {}};
+                             1965,           345,     3996,         188729, 160,  1200, true};
 
 // Quantile functions of the Acme "Seren" cluster over every GPU and 15 s sample, reduced to a few
 // points each (Hu et al., NSDI'24, CC BY 4.0). x = rank, y = ratio.

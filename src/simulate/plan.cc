@@ -578,12 +578,11 @@ Plan BuildPlan(const PresetSpec& spec, DemandModel* demand, uint64_t seed, int t
   std::ranges::stable_sort(plan.periods, [](const HostPeriod& a, const HostPeriod& b) {
     return std::tie(a.host, a.from) < std::tie(b.host, b.from);
   });
-  std::ranges::stable_sort(plan.swaps, [](const GpuSwap& a, const GpuSwap& b) {
+  const auto by_gpu = [](const auto& a, const auto& b) {
     return std::tie(a.gpu, a.at) < std::tie(b.gpu, b.at);
-  });
-  std::ranges::stable_sort(plan.xids, [](const XidEvent& a, const XidEvent& b) {
-    return std::tie(a.gpu, a.at) < std::tie(b.gpu, b.at);
-  });
+  };
+  std::ranges::stable_sort(plan.swaps, by_gpu);
+  std::ranges::stable_sort(plan.xids, by_gpu);
   return plan;
 }
 

@@ -22,7 +22,7 @@ inline std::vector<Column> ColumnsOf(std::initializer_list<std::string_view> nam
   }
   return out;
 }
-inline Table TableOf(std::initializer_list<std::string_view> names) {
+inline Table TableWith(std::initializer_list<std::string_view> names) {
   Table out;
   out.columns = ColumnsOf(names);
   return out;

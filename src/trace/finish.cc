@@ -96,10 +96,9 @@ void LinkLaunches(RankTrace* rank) {
   e.op.assign(e.size(), kNoRow);
   absl::flat_hash_map<int64_t, Row> calls;     // correlation -> launch call
   absl::flat_hash_map<int64_t, Row> op_of_id;  // external id -> operator
-  for (Row r = 0; r < e.size(); ++r) {
+  for (Row r = 0; r < e.size(); ++r)
     if (IsLaunchApi(e.category[r]) && e.correlation[r] != kNoId)
       calls.try_emplace(e.correlation[r], r);
-  }
   const auto innermost_op = [&](Row r) {
     while (r != kNoRow && e.category[r] != Category::kCpuOp) r = e.parent[r];
     return r;
@@ -110,10 +109,9 @@ void LinkLaunches(RankTrace* rank) {
     if (id == kNoId) return kNoRow;
     if (op_of_id.empty()) {
       op_of_id.try_emplace(kNoId, kNoRow);
-      for (Row r = 0; r < e.size(); ++r) {
+      for (Row r = 0; r < e.size(); ++r)
         if (e.category[r] == Category::kCpuOp && e.external_id[r] != kNoId)
           op_of_id[e.external_id[r]] = r;
-      }
     }
     const auto it = op_of_id.find(id);
     return it == op_of_id.end() ? kNoRow : it->second;
@@ -209,10 +207,9 @@ void FindSteps(const StringPool& names, RankTrace* rank) {
         break;
       }
     }
-    for (Row r = 0; r < e.size() && e.ts[r] < first_work; ++r) {
+    for (Row r = 0; r < e.size() && e.ts[r] < first_work; ++r)
       if (IsGpuWork(e.category[r]) && e.step[r] == kNoStep && e.end(r) < first_work)
         before = std::max(before, e.end(r));
-    }
   }
   const bool any_gpu = std::ranges::any_of(gpu_rows, [](int64_t n) { return n > 0; });
   for (size_t i = 0; i < rank->steps.size(); ++i) {

@@ -39,8 +39,8 @@ std::vector<Row> AnnotationOfWork(const RankView& view, Category category) {
 
 StatusOr<AnalysisTables> AnnotationBreakdown(const AnalysisInput& input, Category category,
                                              std::string_view name) {
-  Table table = TableOf({"rank", "name", "#count", "sum_us", "mean_us", "std_us", "min_us",
-                         "max_us", "#gpu_rows", "gpu_work_us"});
+  Table table = TableWith({"rank", "name", "#count", "sum_us", "mean_us", "std_us", "min_us",
+                           "max_us", "#gpu_rows", "gpu_work_us"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     NameTotals totals(view->set().names.size());

@@ -12,7 +12,7 @@ constexpr size_t kHtaNames = 1000;
 StatusOr<AnalysisTables> HtaAnnotationBreakdown(const AnalysisInput& input,
                                                 std::string_view file_category) {
   Table table =
-      TableOf({"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"});
+      TableWith({"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     const NameId category = view->set().names.Find(file_category);

@@ -8,8 +8,8 @@ namespace {
 // The part of communication time during which compute runs too; absent without communication.
 StatusOr<AnalysisTables> CommCompOverlap(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
-  Table table = TableOf({"rank", "communication_us", "overlapped_us", "exposed_us",
-                         "%overlap_share", "%exposed_share_of_span"});
+  Table table = TableWith({"rank", "communication_us", "overlapped_us", "exposed_us",
+                           "%overlap_share", "%exposed_share_of_span"});
   for (const auto& view : input.ranks()) {
     const Nanos all = Length(view->busy(KernelClass::kCommunication));
     const Nanos exposed = Length(view->exposed_communication());

@@ -6,7 +6,7 @@ namespace flopwatch::trace {
 
 // The same share of HTA's rows and kinds of kernels, in per cent.
 StatusOr<AnalysisTables> HtaCommCompOverlap(const AnalysisInput& input) {
-  Table table = TableOf({"rank", "comp_comm_overlap_pctg"});
+  Table table = TableWith({"rank", "comp_comm_overlap_pctg"});
   for (const auto& view : input.ranks()) {
     const IntervalSet communication =
         HtaBusy(view->events(), view->hta(), HtaKernelType::kCommunication);

@@ -7,11 +7,11 @@ namespace flopwatch::trace {
 namespace {
 
 StatusOr<AnalysisTables> CudaKernelLaunchStats(const AnalysisInput& input) {
-  Table table = TableOf({"rank", "#launches", "call_us", "gpu_us", "launch_delay_us",
-                         "launch_delay_mean_us", "launch_delay_std_us", "launch_delay_min_us",
-                         "launch_delay_p50_us", "launch_delay_p90_us", "launch_delay_p99_us",
-                         "launch_delay_max_us", "#short_kernels", "#slow_calls", "#slow_launches",
-                         "#graph_launches", "#graph_rows", "#rows_without_launch"});
+  Table table = TableWith({"rank", "#launches", "call_us", "gpu_us", "launch_delay_us",
+                           "launch_delay_mean_us", "launch_delay_std_us", "launch_delay_min_us",
+                           "launch_delay_p50_us", "launch_delay_p90_us", "launch_delay_p99_us",
+                           "launch_delay_max_us", "#short_kernels", "#slow_calls", "#slow_launches",
+                           "#graph_launches", "#graph_rows", "#rows_without_launch"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     if (view->gpu_rows().empty()) continue;

@@ -10,11 +10,11 @@ namespace flopwatch::trace {
 // By HTA's rows, and the launch calls that it knows by name; every GPU row of a call is a pair.
 StatusOr<AnalysisTables> HtaCudaKernelLaunchStats(const AnalysisInput& input) {
   Table table =
-      TableOf({"rank", "n", "cpu_duration_sum", "gpu_duration_sum", "launch_delay_sum",
-               "launch_delay.count", "launch_delay.mean", "launch_delay.std", "launch_delay.min",
-               "launch_delay.50%", "launch_delay.90%", "launch_delay.99%", "launch_delay.max",
-               "short_gpu_kernels(cpu<=50&gpu<cpu)", "runtime_outliers(cpu>50)",
-               "launch_delay_outliers(>100)"});
+      TableWith({"rank", "n", "cpu_duration_sum", "gpu_duration_sum", "launch_delay_sum",
+                 "launch_delay.count", "launch_delay.mean", "launch_delay.std", "launch_delay.min",
+                 "launch_delay.50%", "launch_delay.90%", "launch_delay.99%", "launch_delay.max",
+                 "short_gpu_kernels(cpu<=50&gpu<cpu)", "runtime_outliers(cpu>50)",
+                 "launch_delay_outliers(>100)"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     std::vector<NameId> names;

@@ -48,7 +48,7 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
     return NotComputable(
         "the trace has no cuda_profiler_range events (record with the CUPTI profiler's metrics)");
   Table table =
-      TableOf({"rank", "kernel", "begin_us", "top_level_op", "bottom_level_op", "op_stack"});
+      TableWith({"rank", "kernel", "begin_us", "top_level_op", "bottom_level_op", "op_stack"});
   const size_t fixed = table.columns.size();
   for (const NameId metric : metrics) table.columns.push_back(Plain(names.Text(metric)));
   std::string refused;
@@ -91,10 +91,9 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
       table.rows.push_back(std::move(row));
       row_of[range] = static_cast<uint32_t>(table.rows.size());
     }
-    for (const RangeMetric& m : view->rank().range_metrics) {
+    for (const RangeMetric& m : view->rank().range_metrics)
       if (m.row < row_of.size() && row_of[m.row] != 0 && column[m.metric] != 0)
         table.rows[row_of[m.row] - 1][fixed + column[m.metric] - 1] = NumberCell(m.value);
-    }
   }
   if (table.rows.empty()) return NotComputable(refused.empty() ? "no measured ranges" : refused);
   if (!refused.empty()) table.notes.push_back("left out: " + refused);

@@ -270,7 +270,7 @@ AnalysisTables DiffTables(const TraceDiff& diff, size_t most) {
   const auto share = [&](double delta) {
     return step_delta != 0 ? Cell{delta / step_delta} : Cell{};
   };
-  Table parts = TableOf({"part", "us_a", "us_b", "delta_us", "%share_of_change"});
+  Table parts = TableWith({"part", "us_a", "us_b", "delta_us", "%share_of_change"});
   for (const DiffPart& part : diff.parts)
     parts.rows.push_back(
         {part.name, part.us_a, part.us_b, part.delta_us(), share(part.delta_us())});
@@ -280,8 +280,8 @@ AnalysisTables DiffTables(const TraceDiff& diff, size_t most) {
   for (const std::string& note : diff.notes) parts.notes.push_back(note);
 
   const auto lines = [&](const std::vector<DiffLine>& from, bool cpu) {
-    Table table = TableOf({"name", "kind", "change", "count_a", "count_b", "us_a", "us_b",
-                           "delta_us", "%share_of_change"});
+    Table table = TableWith({"name", "kind", "change", "count_a", "count_b", "us_a", "us_b",
+                             "delta_us", "%share_of_change"});
     if (cpu)
       for (const char* name : {"total_us_a", "total_us_b"}) table.columns.push_back(Plain(name));
     const size_t shown = most == 0 ? from.size() : std::min(most, from.size());

@@ -78,8 +78,8 @@ std::vector<Line> LinesOf(const RankView& view) {
 
 StatusOr<AnalysisTables> RunExposedCommunication(const AnalysisInput& input) {
   Table table =
-      TableOf({"rank", "step", "collective", "group", "#count", "@bytes", "communication_us",
-               "exposed_us", "%exposed_share", "%exposed_share_of_step"});
+      TableWith({"rank", "step", "collective", "group", "#count", "@bytes", "communication_us",
+                 "exposed_us", "%exposed_share", "%exposed_share_of_step"});
   size_t left_out = 0;
   for (const auto& view : input.ranks()) {
     const StringPool& names = view->set().names;

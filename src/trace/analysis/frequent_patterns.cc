@@ -34,7 +34,7 @@ StatusOr<AnalysisTables> FrequentPatterns(const AnalysisInput& input) {
     if (a.gpu_us != b.gpu_us) return a.gpu_us > b.gpu_us;
     return a.count != b.count ? a.count > b.count : a.names < b.names;
   });
-  Table table = TableOf({"rank", "pattern", "#kernels", "#count", "gpu_us", "cpu_us"});
+  Table table = TableWith({"rank", "pattern", "#kernels", "#count", "gpu_us", "cpu_us"});
   for (size_t i = 0; i < std::min(patterns.size(), kMostPatterns); ++i) {
     const Pattern& p = patterns[i];
     table.rows.push_back({RankCell(*view), JoinPattern(input.set().names, p, " | ", kMostKernels),

@@ -57,7 +57,7 @@ StatusOr<AnalysisTables> HtaFrequentPatterns(const AnalysisInput& input) {
     if (a.count != b.count) return a.count > b.count;
     return a.gpu_us != b.gpu_us ? a.gpu_us > b.gpu_us : a.names < b.names;
   });
-  Table table = TableOf({"pattern", "count", "GPU kernel duration (us)", "CPU op duration (us)"});
+  Table table = TableWith({"pattern", "count", "GPU kernel duration (us)", "CPU op duration (us)"});
   size_t text = 0;
   for (const Pattern& p : patterns) {
     if (text > kMostPatternText) {

@@ -54,7 +54,7 @@ AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name,
   const size_t keep = std::min(kTop, order.size());
   std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(keep), order.end(), more);
 
-  Table table = TableOf(
+  Table table = TableWith(
       {"name", "#count", "total_us", "%share", "mean_us", "p50_us", "p90_us", "p99_us", "max_us"});
   if (!size_name.empty()) {
     for (const char* what : {"_p50", "_p90", "_max", "_total"})
@@ -80,10 +80,9 @@ AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name,
     if (!size_name.empty()) {
       values.clear();
       double sum = 0;
-      for (uint32_t i = begin[n]; i < begin[n + 1]; ++i) {
+      for (uint32_t i = begin[n]; i < begin[n + 1]; ++i)
         if (items[grouped[i]].size >= 0)
           values.push_back(items[grouped[i]].size), sum += values.back();
-      }
       row.push_back(NumberCell(Quantile(values, 0.5)));
       row.push_back(NumberCell(Quantile(values, 0.9)));
       row.push_back(NumberCell(values.empty() ? kNaN : *std::ranges::max_element(values)));

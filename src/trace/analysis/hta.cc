@@ -107,10 +107,9 @@ Interval HtaSpan(const EventTable& events, const HtaRows& rows) {
 
 IntervalSet HtaBusy(const EventTable& events, const HtaRows& rows, HtaKernelType type) {
   std::vector<Interval> intervals;
-  for (size_t i = 0; i < rows.gpu.size(); ++i) {
+  for (size_t i = 0; i < rows.gpu.size(); ++i)
     if (rows.gpu_type[i] == type)
       intervals.push_back({events.ts[rows.gpu[i]], events.end(rows.gpu[i])});
-  }
   return Merge(std::move(intervals));
 }
 

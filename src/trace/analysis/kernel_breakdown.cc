@@ -12,7 +12,7 @@ namespace flopwatch::trace {
 namespace {
 
 Table BreakdownTypes(const AnalysisInput& input) {
-  Table table = TableOf({"kernel_type", "sum_us", "%share_of_busy"});
+  Table table = TableWith({"kernel_type", "sum_us", "%share_of_busy"});
   std::array<Nanos, kSubsets> sums{};
   Nanos all = 0;
   for (const auto& view : input.ranks()) {
@@ -35,8 +35,8 @@ Table BreakdownTypes(const AnalysisInput& input) {
 }
 
 Table BreakdownKernels(const AnalysisInput& input, size_t most) {
-  Table table = TableOf({"rank", "kernel_type", "name", "#count", "sum_us", "mean_us", "std_us",
-                         "min_us", "max_us", "%share_of_kernel_time"});
+  Table table = TableWith({"rank", "kernel_type", "name", "#count", "sum_us", "mean_us", "std_us",
+                           "min_us", "max_us", "%share_of_kernel_time"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     const std::vector<KernelClass>& classes = view->classes();

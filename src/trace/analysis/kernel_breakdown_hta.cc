@@ -11,7 +11,7 @@ namespace {
 
 // HTA cuts every stretch to whole µs before it adds them up.
 Table HtaTypes(const AnalysisInput& input) {
-  Table table = TableOf({"kernel_type", "sum", "percentage"});
+  Table table = TableWith({"kernel_type", "sum", "percentage"});
   std::array<int64_t, kSubsets> sums{};
   std::array<bool, kSubsets> seen{};
   int64_t all = 0;
@@ -34,7 +34,7 @@ Table HtaTypes(const AnalysisInput& input) {
 }
 
 Table HtaKernels(const AnalysisInput& input, size_t most) {
-  Table table = TableOf(
+  Table table = TableWith(
       {"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "kernel_type", "rank"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();

@@ -45,8 +45,8 @@ std::vector<Held> Curve(std::vector<Edge> edges) {
 
 StatusOr<AnalysisTables> MemoryBwSummary(const AnalysisInput& input) {
   Table table =
-      TableOf({"rank", "name", "#copies", "@bytes", "copy_us", "busy_us", "mean_gbps", "std_gbps",
-               "min_gbps", "p50_gbps", "p90_gbps", "max_gbps", "#without_bandwidth"});
+      TableWith({"rank", "name", "#copies", "@bytes", "copy_us", "busy_us", "mean_gbps", "std_gbps",
+                 "min_gbps", "p50_gbps", "p90_gbps", "max_gbps", "#without_bandwidth"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     std::vector<uint32_t> slot(view->set().names.size(), 0);

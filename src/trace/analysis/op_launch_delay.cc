@@ -69,8 +69,8 @@ std::vector<Delays> DelaysOf(const RankView& view) {
 
 StatusOr<AnalysisTables> RunOpLaunchDelay(const AnalysisInput& input) {
   Table table =
-      TableOf({"rank", "operator", "#instances", "#kernels", "op_to_launch_mean_us",
-               "op_to_launch_max_us", "launch_to_start_mean_us", "launch_to_start_max_us"});
+      TableWith({"rank", "operator", "#instances", "#kernels", "op_to_launch_mean_us",
+                 "op_to_launch_max_us", "launch_to_start_mean_us", "launch_to_start_max_us"});
   for (const auto& view : input.ranks()) {
     std::vector<Delays> all = DelaysOf(*view);
     const size_t shown = std::min(all.size(), kMostDelayed);

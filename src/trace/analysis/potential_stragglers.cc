@@ -125,7 +125,7 @@ StatusOr<AnalysisTables> Candidates(const AnalysisInput& input, const Selection&
   }
   if (chosen == nullptr)
     return NotComputable("no communication kernel of 1 % of a step or more is on two ranks");
-  Table table = TableOf({"rank"});
+  Table table = TableWith({"rank"});
   for (const uint32_t rank : LastToStart(*chosen))
     table.rows.push_back({RankCell(*input.ranks()[rank])});
   table.notes.push_back(

@@ -75,8 +75,8 @@ constexpr std::string_view kCommandNote =
     "lasted, from the first launch call to the last start; a graph launch is one command";
 
 StatusOr<AnalysisTables> SummariseQueue(const AnalysisInput& input) {
-  Table table = TableOf({"rank", "device", "stream", "#commands", "window_us", "mean", "std", "min",
-                         "p50", "p90", "max", "%empty_share"});
+  Table table = TableWith({"rank", "device", "stream", "#commands", "window_us", "mean", "std",
+                           "min", "p50", "p90", "max", "%empty_share"});
   int64_t without = 0, before = 0;
   ForEachStream(input, [&](const RankView& view, const GpuStream& stream, const QueueTimes& queue) {
     const HeldSummary s = DescribeHeld(HeldLengths(queue));
@@ -101,7 +101,7 @@ StatusOr<AnalysisTables> SummariseQueue(const AnalysisInput& input) {
 
 StatusOr<AnalysisTables> BlockedOnFullQueue(const AnalysisInput& input) {
   Table table =
-      TableOf({"rank", "device", "stream", "full_us", "%full_share_of_trace", "#max_length"});
+      TableWith({"rank", "device", "stream", "full_us", "%full_share_of_trace", "#max_length"});
   ForEachStream(input, [&](const RankView& view, const GpuStream& stream, const QueueTimes& queue) {
     Nanos full = 0;
     for (size_t i = kFullQueue; i < queue.time_at.size(); ++i) full += queue.time_at[i];

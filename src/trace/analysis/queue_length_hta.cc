@@ -49,9 +49,9 @@ std::map<int32_t, std::vector<Change>> HtaSeries(const RankView& view) {
 }  // namespace
 
 StatusOr<AnalysisTables> HtaQueueLengthSummary(const AnalysisInput& input) {
-  Table table = TableOf({"rank", "stream", "queue_length.count", "queue_length.mean",
-                         "queue_length.std", "queue_length.min", "queue_length.25%",
-                         "queue_length.50%", "queue_length.75%", "queue_length.max"});
+  Table table = TableWith({"rank", "stream", "queue_length.count", "queue_length.mean",
+                           "queue_length.std", "queue_length.min", "queue_length.25%",
+                           "queue_length.50%", "queue_length.75%", "queue_length.max"});
   for (const auto& view : input.ranks()) {
     for (const auto& [stream, changes] : HtaSeries(*view)) {
       std::vector<double> lengths;
@@ -68,7 +68,7 @@ StatusOr<AnalysisTables> HtaQueueLengthSummary(const AnalysisInput& input) {
 }
 
 StatusOr<AnalysisTables> HtaBlockedOnFullQueue(const AnalysisInput& input) {
-  Table table = TableOf(
+  Table table = TableWith(
       {"rank", "stream", "duration_at_max_queue_length", "relative_duration_at_max_queue_length"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();

@@ -7,7 +7,7 @@ namespace {
 
 StatusOr<AnalysisTables> Steps(const AnalysisInput& input) {
   if (!AnySteps(input)) return NotComputable(kNoSteps);
-  Table table = TableOf({"rank", "step", "begin_us", "annotation_us", "duration_us", "complete"});
+  Table table = TableWith({"rank", "step", "begin_us", "annotation_us", "duration_us", "complete"});
   const Nanos origin = input.set().origin();
   for (const auto& view : input.ranks()) {
     for (const Step& step : view->rank().steps)
@@ -25,9 +25,10 @@ StatusOr<AnalysisTables> Steps(const AnalysisInput& input) {
 // The same shares as temporal_breakdown, of each step's window.
 StatusOr<AnalysisTables> SummariseSteps(const AnalysisInput& input) {
   if (!AnySteps(input)) return NotComputable(kNoSteps);
-  Table table = TableOf({"rank", "step", "complete", "begin_us", "duration_us", "idle_us",
-                         "compute_us", "exposed_communication_us", "memory_us", "communication_us",
-                         "%idle_share", "%exposed_communication_share", "#gpu_rows"});
+  Table table =
+      TableWith({"rank", "step", "complete", "begin_us", "duration_us", "idle_us", "compute_us",
+                 "exposed_communication_us", "memory_us", "communication_us", "%idle_share",
+                 "%exposed_communication_share", "#gpu_rows"});
   const Nanos origin = input.set().origin();
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();

@@ -10,7 +10,7 @@ namespace flopwatch::trace {
 // The numbers of the steps that its selection keeps, over all ranks.
 StatusOr<AnalysisTables> HtaProfilerSteps(const AnalysisInput& input) {
   if (!AnySteps(input)) return NotComputable(kNoSteps);
-  Table table = TableOf({"step"});
+  Table table = TableWith({"step"});
   std::set<int64_t> numbers;
   for (const auto& view : input.ranks()) {
     const std::vector<Row>& rows = view->hta().rows;

@@ -10,9 +10,9 @@ namespace {
 // communication that no compute hides, copies and fills that neither hides.
 StatusOr<AnalysisTables> TemporalBreakdown(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
-  Table table = TableOf({"rank", "span_us", "idle_us", "compute_us", "exposed_communication_us",
-                         "memory_us", "communication_us", "%idle_share", "%compute_share",
-                         "%exposed_communication_share", "%memory_share"});
+  Table table = TableWith({"rank", "span_us", "idle_us", "compute_us", "exposed_communication_us",
+                           "memory_us", "communication_us", "%idle_share", "%compute_share",
+                           "%exposed_communication_share", "%memory_share"});
   for (const auto& view : input.ranks()) {
     if (view->gpu_rows().empty()) {
       std::vector<Cell> row(table.columns.size());

@@ -110,8 +110,9 @@ std::vector<Operator> OperatorsOf(const RankView& view) {
 }
 
 StatusOr<AnalysisTables> RunTopOperators(const AnalysisInput& input) {
-  Table table = TableOf({"rank", "operator", "#calls", "cpu_total_us", "cpu_self_us", "cuda_api_us",
-                         "gpu_total_us", "gpu_self_us", "#kernels", "%gpu_self_share"});
+  Table table =
+      TableWith({"rank", "operator", "#calls", "cpu_total_us", "cpu_self_us", "cuda_api_us",
+                 "gpu_total_us", "gpu_self_us", "#kernels", "%gpu_self_share"});
   for (const auto& view : input.ranks()) {
     std::vector<Operator> ops = OperatorsOf(*view);
     double all_gpu = 0;

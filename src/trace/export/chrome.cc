@@ -106,10 +106,9 @@ class Writer {
     }
     if (!without.empty())
       out_.notes.push_back(fmt::format("without step {}: rank {}", *options_.step, without));
-    for (const int32_t rank : options_.ranks) {
+    for (const int32_t rank : options_.ranks)
       if (set_.FindRank(rank) == nullptr)
         out_.notes.push_back(fmt::format("rank {} is not loaded", rank));
-    }
     if (options_.clocks != nullptr && merged()) {
       std::map<int, int> components;
       for (const uint32_t r : ranks_) ++components[options_.clocks->clocks[r].component];

@@ -108,9 +108,8 @@ Row RankMeasures::HostRowAt(Nanos t) const {
 void RankMeasures::FindWindows() {
   for (size_t i = 0; i < rank.steps.size(); ++i)
     if (rank.steps[i].complete) steps.push_back(static_cast<int32_t>(i));
-  if (steps.empty()) {
+  if (steps.empty())
     for (size_t i = 0; i < rank.steps.size(); ++i) steps.push_back(static_cast<int32_t>(i));
-  }
   has_steps = !steps.empty();
   const Interval span = view.gpu_span();
   if (has_steps) {

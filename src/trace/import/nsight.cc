@@ -426,9 +426,8 @@ class NsightExport {
                                                              IsClockInMegahertz(name)};
     });
     std::map<int32_t, std::vector<Process*>> on_device;
-    for (auto& [pid, p] : processes_) {
+    for (auto& [pid, p] : processes_)
       for (const int32_t device : p->devices) on_device[device].push_back(p.get());
-    }
     Scan(
         kMetrics, {"timestamp", "typeId", "metricId", "value", "rawTimestamp"}, [&](const auto& r) {
           const auto at = r.null(0) ? r.integer(4) : r.integer(0);
@@ -522,10 +521,9 @@ class NsightExport {
   static std::vector<ImportedRank> SplitByDevice(Process* p) {
     RankTrace& t = p->imported.trace;
     std::map<int32_t, int32_t> rank_of_device;
-    for (const NcclRank& n : p->nccl) {
+    for (const NcclRank& n : p->nccl)
       if (n.ranks == t.world_size && n.device >= 0 && p->devices.contains(n.device))
         rank_of_device[n.device] = n.rank;
-    }
     absl::flat_hash_set<int32_t> distinct;
     for (const auto& [device, rank] : rank_of_device) distinct.insert(rank);
     if (rank_of_device.size() < 2 || distinct.size() != rank_of_device.size() ||

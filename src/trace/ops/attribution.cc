@@ -19,10 +19,9 @@ class Attributor {
       : names_(names), rank_(rank), e_(rank.events), classes_(classes) {}
 
   Attribution Run() {
-    for (Row r = 0; r < e_.size(); ++r) {
+    for (Row r = 0; r < e_.size(); ++r)
       if (e_.category[r] == Category::kKernel && classes_[r] == KernelClass::kCompute)
         open_.push_back(r);
-    }
     if (!rank_.flops_records.empty()) TakeRecorded();
     TakeDerived();
     return std::move(out_);

@@ -196,9 +196,8 @@ class ModuleTable {
       if (open.size() >= kMaxDepth) open.erase(open.begin());
       if (paths_[path_of_[node.index]].depth < kMaxDepth) open.push_back(node.index);
     }
-    for (std::vector<uint32_t>& call : calls_) {
+    for (std::vector<uint32_t>& call : calls_)
       for (uint32_t i = 0; i < call.size(); ++i) operators_[call[i]].order = i;
-    }
   }
 
   uint32_t PathUnder(uint32_t parent, std::string_view name) {

@@ -101,10 +101,9 @@ class Analysis {
         !(*options_.tensor_clock_mhz > 0 && *options_.tensor_clock_mhz < 1e5)) {
       return absl::InvalidArgumentError("the tensor clock is given in MHz, above 0");
     }
-    for (const int32_t rank : options_.only_ranks) {
+    for (const int32_t rank : options_.only_ranks)
       if (set_.FindRank(rank) == nullptr)
         return absl::NotFoundError(fmt::format("no rank {} in this trace", rank));
-    }
     return absl::OkStatus();
   }
 
@@ -198,9 +197,8 @@ class Analysis {
     }
     const IntervalSet compute = Merge(std::move(busy));
     OfuSum ofu;
-    if (!counters.empty()) {
+    if (!counters.empty())
       for (const Interval& i : compute) ofu += counters.Over(i.begin, i.end);
-    }
     totals.ofu = ofu.Ofu();
     totals.ofu_samples = ofu.samples;
 

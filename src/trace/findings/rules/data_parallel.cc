@@ -36,10 +36,9 @@ RankCheck DataParallel(const RankMeasures& m) {
   }
   if (first == kNoRow) return Nothing();
   absl::flat_hash_map<int32_t, std::vector<Interval>> devices;
-  for (const Row r : m.gpu) {
+  for (const Row r : m.gpu)
     if (const KernelDetail* k = m.rank.KernelOf(r))
       devices[k->device].push_back({e.ts[r], e.end(r)});
-  }
   if (devices.size() < 2) return Nothing();
   Nanos busy = 0, idle = 0;
   for (auto& [id, rows] : devices) {

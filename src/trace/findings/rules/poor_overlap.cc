@@ -16,10 +16,9 @@ RankCheck PoorOverlap(const RankMeasures& m) {
   const EventTable& e = m.events;
   const IntervalSet exposed = Intersect(m.view.exposed_communication(), m.windows);
   TopNames names;
-  for (const Row r : m.gpu) {
+  for (const Row r : m.gpu)
     if (m.ClassOf(r) == KernelClass::kCommunication)
       names.Add(e.name[r], LengthWithin(exposed, e.ts[r], e.end(r)));
-  }
   Finding f =
       FindingOf(m, fmt::format("Computation hides {} of communication", PercentText(overlap)));
   AddShare(&f, "overlap_share", overlap,

@@ -85,10 +85,9 @@ RankCheck StepVariance(const RankMeasures& m) {
   AddText(&f, "grew_most", std::string(grew[0].second),
           fmt::format("in it {} is longer by {} than in step {}", grew[0].second,
                       DurationText(grew[0].first), median->number));
-  for (const auto& [time, what] : grew) {
+  for (const auto& [time, what] : grew)
     if (time > 0 && f.top.size() < 3)
       f.top.push_back(fmt::format("{} (+{})", what, DurationText(time)));
-  }
   SetGain(&f, m, above, "time by which steps exceed the median step");
   PointTo(&f, m, {worst->begin, worst->end});
   f.step = worst->number;

@@ -58,10 +58,9 @@ Finding LateFinding(const Measures& measures, const Collectives& collectives,
   // Waiting that computation hides costs nothing: the others can win no more than what they expose
   // or idle away.
   double open = 0;
-  for (const auto& other : measures.ranks()) {
+  for (const auto& other : measures.ranks())
     if (other.get() != &m)
       open = std::max(open, other->Share(other->exposed_communication + Length(other->idle)));
-  }
   f.gain = std::isnan(late.share_of_step)
                ? late.share_of_step
                : std::clamp(late.share_of_step, 0.0, std::min(open, 1.0));
