@@ -52,10 +52,7 @@ void SortRows(RankTrace* rank) {
   for (OpLink& link : rank->op_links) link = {moved[link.op], moved[link.work]};
 }
 
-bool Nests(Category c) {
-  return c == Category::kCpuOp || c == Category::kUserAnnotation ||
-         c == Category::kPythonFunction || IsLaunchApi(c);
-}
+bool Nests(Category c) { return IsHostBlock(c) || IsLaunchApi(c); }
 
 void FindParents(RankTrace* rank) {
   EventTable& e = rank->events;

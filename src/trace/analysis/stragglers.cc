@@ -52,8 +52,7 @@ RankTime TimeOf(const AnalysisInput& input, uint32_t r, std::vector<Interval> wa
   std::vector<Interval> loading;
   for (Row row = 0; row < e.size(); ++row) {
     const Category c = e.category[row];
-    if (c != Category::kCpuOp && c != Category::kUserAnnotation && c != Category::kPythonFunction)
-      continue;
+    if (!IsHostBlock(c)) continue;
     char& known = loads[2 * e.name[row] + (c == Category::kPythonFunction ? 1 : 0)];
     if (known < 0) known = IsDataLoading(names.Text(e.name[row]), c) ? 1 : 0;
     if (known == 1) loading.push_back({e.ts[row], e.end(row)});

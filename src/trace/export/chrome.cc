@@ -375,11 +375,10 @@ class Writer {
       Place(&m, rank, thread);
       m.Integer("ts", 0);
       Members args(m.Key("args"));
-      if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>) {
+      if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>)
         args.Integer(key, value);
-      } else {
+      else
         args.Text(key, value);
-      }
       args.Close();
       m.Close();
     };

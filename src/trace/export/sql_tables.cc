@@ -26,11 +26,10 @@ Integer RowOf(Row v) { return v == kNoRow ? Integer() : v; }
 
 template <typename T>
 T Null() {
-  if constexpr (std::is_floating_point_v<T>) {
+  if constexpr (std::is_floating_point_v<T>)
     return std::numeric_limits<T>::quiet_NaN();
-  } else {
+  else
     return T();
-  }
 }
 
 // A member of what RankTrace knows beside a row (KernelOf, OpOf, ...).

@@ -220,8 +220,7 @@ void RankMeasures::MeasureHost() {
   IntervalSet busy, blocked, load, load_elsewhere;
   for (Row r = 0; r < events.size(); ++r) {
     const Category c = events.category[r];
-    const bool block =
-        c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction;
+    const bool block = IsHostBlock(c);
     if (!block && !IsLaunchApi(c)) continue;
     const uint32_t thread = events.thread[r];
     if (block) {

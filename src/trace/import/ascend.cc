@@ -491,14 +491,11 @@ bool AcceptsAscend(const std::string& path, bool is_folder, std::string_view pre
 
 StatusOr<std::vector<ImportedRank>> ImportAscend(const ImportInput& input,
                                                  const ImportOptions& options) {
-  StatusOr<AscendRank> folder = ReadAscendFolder(input.path);
-  if (!folder.ok()) return folder.status();
-  StatusOr<std::unique_ptr<SqliteReader>> db = SqliteReader::Open(folder->database);
-  if (!db.ok()) return db.status();
+  FW_ASSIGN_OR_RETURN(const AscendRank folder, ReadAscendFolder(input.path));
+  FW_ASSIGN_OR_RETURN(const auto db, SqliteReader::Open(folder.database));
   std::vector<ImportedRank> out(1);
-  if (Status status = AscendDatabase(*folder, options, db->get(), &out[0]).Read(); !status.ok())
-    return status;
-  for (const std::string& note : folder->notes) out[0].trace.AddLoss("chip_unknown", note);
+  FW_RETURN_IF_ERROR(AscendDatabase(folder, options, db.get(), &out[0]).Read());
+  for (const std::string& note : folder.notes) out[0].trace.AddLoss("chip_unknown", note);
   return out;
 }
 

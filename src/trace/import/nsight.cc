@@ -580,9 +580,8 @@ bool AcceptsNsight(const std::string& path, bool is_folder, std::string_view pre
 
 StatusOr<std::vector<ImportedRank>> ImportNsight(const ImportInput& input,
                                                  const ImportOptions& options) {
-  StatusOr<std::unique_ptr<SqliteReader>> db = SqliteReader::Open(input.path);
-  if (!db.ok()) return db.status();
-  return NsightExport(input.path, options, db->get()).Read();
+  FW_ASSIGN_OR_RETURN(const auto db, SqliteReader::Open(input.path));
+  return NsightExport(input.path, options, db.get()).Read();
 }
 
 }  // namespace

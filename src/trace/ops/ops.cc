@@ -64,8 +64,7 @@ class Analysis {
     bool any = false;
     for (const RankTrace& rank : set_.ranks) {
       if (!Wanted(rank.rank)) continue;
-      const bool work = std::ranges::any_of(rank.events.category, IsGpuWork);
-      if (!work) {
+      if (std::ranges::none_of(rank.events.category, IsGpuWork)) {
         report_.notes.push_back(fmt::format("rank {} has no GPU work", rank.rank));
         continue;
       }
@@ -161,9 +160,8 @@ class Analysis {
     RankOps totals;
     totals.rank = rank.rank;
     totals.device = DeviceOf(rank, classes);
-    StatusOr<Peaks> found = Peaks::Of(rank, totals.device, options_);
-    if (!found.ok()) return found.status();
-    peaks_.push_back(std::make_unique<Peaks>(*std::move(found)));
+    FW_ASSIGN_OR_RETURN(Peaks found, Peaks::Of(rank, totals.device, options_));
+    peaks_.push_back(std::make_unique<Peaks>(std::move(found)));
     const Peaks& peaks = *peaks_.back();
     totals.gpu = peaks.gpu();
     const TensorCounters counters =

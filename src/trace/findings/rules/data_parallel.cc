@@ -27,10 +27,7 @@ RankCheck DataParallel(const RankMeasures& m) {
   TopNames names;
   Row first = kNoRow;
   for (Row r = 0; r < e.size(); ++r) {
-    const Category c = e.category[r];
-    if (c != Category::kCpuOp && c != Category::kUserAnnotation && c != Category::kPythonFunction)
-      continue;
-    if (!parallel(e.name[r])) continue;
+    if (!IsHostBlock(e.category[r]) || !parallel(e.name[r])) continue;
     names.Add(e.name[r], e.dur[r]);
     if (first == kNoRow) first = r;
   }

@@ -35,9 +35,7 @@ RankCheck DataStarvation(const RankMeasures& m) {
   RankMeasures::Cursor in(m.loader);
   for (Row r = 0; r < e.size(); ++r) {
     const Category c = e.category[r];
-    if (c != Category::kCpuOp && c != Category::kUserAnnotation && c != Category::kPythonFunction)
-      continue;
-    if (!in.Contains(e.ts[r])) continue;
+    if (!IsHostBlock(c) || !in.Contains(e.ts[r])) continue;
     uint8_t& known = loading[e.name[r]];
     if (known == 0) known = IsDataLoading(m.Name(r), c) ? 2 : 1;
     if (known == 2) names.Add(e.name[r], e.dur[r]);

@@ -55,8 +55,7 @@ RankCheck GcPause(const RankMeasures& m) {
     std::vector<Interval> events, collecting;
     const auto look = [&](Row r) {
       const Category c = e.category[r];
-      const bool block =
-          c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction;
+      const bool block = IsHostBlock(c);
       if ((!block && !IsLaunchApi(c)) || !m.launches[e.thread[r]] || m.IsStepAnnotation(r)) return;
       const Interval inside{std::max(gap.begin, e.ts[r]), std::min(gap.end, e.end(r))};
       if (block && collection(e.name[r])) {

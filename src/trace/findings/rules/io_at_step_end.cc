@@ -53,11 +53,7 @@ Cover CoverOf(const RankMeasures& m, Interval gap, NameTest* output) {
   Cover cover;
   Nanos longest = 0;
   const auto look = [&](Row r) {
-    const Category c = e.category[r];
-    if (m.IsStepAnnotation(r) ||
-        (c != Category::kCpuOp && c != Category::kUserAnnotation && c != Category::kPythonFunction))
-      return;
-    if (!(*output)(e.name[r])) return;
+    if (m.IsStepAnnotation(r) || !IsHostBlock(e.category[r]) || !(*output)(e.name[r])) return;
     named.push_back({std::max(gap.begin, e.ts[r]), std::min(gap.end, e.end(r))});
     if (inside(r) > longest) {
       longest = inside(r);
