@@ -279,22 +279,13 @@ Truth Fleet::TruthOf(Micros window_from, Micros window_to) const {
     t.kind = TruthKindName(e.kind);
     if (e.job >= 0) t.job = m.JobKey(e.job);
     if (e.host >= 0) t.node = HostName(e.host);
-    switch (e.kind) {
-      case TruthKind::kRegression:
-      case TruthKind::kPrecisionChange:
-        t.entity = m.demand->workflows()[e.workflow].name;
-        break;
-      case TruthKind::kHang:
-      case TruthKind::kInflatedMfu:
-      case TruthKind::kIdleGpus:
-        t.entity = t.job;
-        break;
-      case TruthKind::kNodeDown:
-        t.entity = t.node;
-        break;
-      default:
-        t.entity = m.Uuid(e.gpu, m.Generation(e.gpu, e.from));
-    }
+    using enum TruthKind;
+    if (e.kind == kRegression || e.kind == kPrecisionChange)
+      t.entity = m.demand->workflows()[e.workflow].name;
+    else if (e.kind == kHang || e.kind == kInflatedMfu || e.kind == kIdleGpus)
+      t.entity = t.job;
+    else
+      t.entity = e.kind == kNodeDown ? t.node : m.Uuid(e.gpu, m.Generation(e.gpu, e.from));
     t.start = micros(e.from);
     t.end = micros(e.to);
     t.size = e.size;

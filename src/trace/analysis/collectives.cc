@@ -396,27 +396,17 @@ class Matcher {
     const int64_t expected =
         c.kind == CollectiveKind::kPointToPoint && head.sub >= 0x80000000u ? 2 : group.size;
     c.ranks_missing = expected == kUnknown ? kUnknown : std::max<int64_t>(0, expected - c.parts);
-    switch (c.kind) {
-      case CollectiveKind::kAllReduce:
-      case CollectiveKind::kReduceScatter:
-      case CollectiveKind::kAllGather:
-      case CollectiveKind::kAllToAll:
-      case CollectiveKind::kBarrier:
-        c.synchronising = !c.names_differ;
-        break;
-      default:
-        break;
-    }
+    using enum CollectiveKind;
+    if (c.kind == kAllReduce || c.kind == kReduceScatter || c.kind == kAllGather ||
+        c.kind == kAllToAll || c.kind == kBarrier)
+      c.synchronising = !c.names_differ;
     out_.matched_rows += c.parts;
     out_.all.push_back(c);
     paired_.push_back(head.detail != nullptr &&
                       (head.detail->source_rank >= 0 || head.detail->destination_rank >= 0));
   }
 
-  static int64_t BytesOf(const CollectiveDetail* d) {
-    if (d == nullptr) return kUnknown;
-    return d->bytes;
-  }
+  static int64_t BytesOf(const CollectiveDetail* d) { return d == nullptr ? kUnknown : d->bytes; }
 
   void Measure() {
     for (Collective& c : out_.all) {

@@ -149,16 +149,10 @@ class OurPath : public PathBuilder<OurPath> {
   }
 
   PathBound BoundOf(Row r) const {
-    switch (view_.classes()[r]) {
-      case KernelClass::kCommunication:
-        return PathBound::kGpuCommunication;
-      case KernelClass::kMemory:
-        return PathBound::kGpuMemory;
-      case KernelClass::kCompute:
-        return PathBound::kGpuCompute;
-      case KernelClass::kNone:
-        break;
-    }
+    const KernelClass c = view_.classes()[r];
+    if (c == KernelClass::kCommunication) return PathBound::kGpuCommunication;
+    if (c == KernelClass::kMemory) return PathBound::kGpuMemory;
+    if (c == KernelClass::kCompute) return PathBound::kGpuCompute;
     for (int depth = 0; r != kNoRow && depth < kMaxDepth; r = e_.parent[r], ++depth) {
       int8_t& known =
           loads_[2 * e_.name[r] + (e_.category[r] == Category::kPythonFunction ? 1 : 0)];
