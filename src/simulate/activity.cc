@@ -15,8 +15,7 @@ using Wide = __int128;
 constexpr uint32_t kAheadMask = 0x3fff;
 
 ProgramTotals ProgramAt(std::span<const Phase> phases, int32_t tau, const Phase** at) {
-  auto it = std::upper_bound(phases.begin(), phases.end(), tau,
-                             [](int32_t t, const Phase& p) { return t < p.start; });
+  auto it = std::ranges::upper_bound(phases, tau, {}, &Phase::start);
   const Phase& p = *(it - 1);
   *at = &p;
   int64_t s = tau - p.start;
@@ -96,33 +95,12 @@ int GpuClockMhz(const GpuModel& model, double job_clock_mhz, double clock_factor
 }
 
 std::string_view TruthKindName(TruthKind k) {
-  switch (k) {
-    case TruthKind::kRegression:
-      return "regression";
-    case TruthKind::kPrecisionChange:
-      return "precision_change";
-    case TruthKind::kHang:
-      return "hang";
-    case TruthKind::kIdleGpus:
-      return "idle_gpus";
-    case TruthKind::kNodeDown:
-      return "node_down";
-    case TruthKind::kThrottle:
-      return "throttle";
-    case TruthKind::kGpuSwap:
-      return "gpu_swap";
-    case TruthKind::kXidDrain:
-      return "xid_drain";
-    case TruthKind::kSlowClock:
-      return "straggler_clock";
-    case TruthKind::kSlowStall:
-      return "straggler_stall";
-    case TruthKind::kInflatedMfu:
-      return "inflated_mfu";
-    case TruthKind::kClockChange:
-      return "clock_change";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {
+      "regression",      "precision_change", "hang",         "idle_gpus",
+      "node_down",       "throttle",         "gpu_swap",     "xid_drain",
+      "straggler_clock", "straggler_stall",  "inflated_mfu", "clock_change"};
+  static_assert(std::size(kNames) == static_cast<size_t>(TruthKind::kClockChange) + 1);
+  return kNames[static_cast<size_t>(k)];
 }
 
 Totals Activity::AtStint(const Stint& s, int32_t t) const {
@@ -176,8 +154,7 @@ std::span<const Stint> Activity::Stints(int32_t lane) const {
 
 const Stint* Activity::Holder(int32_t lane, int32_t t) const {
   auto all = Stints(lane);
-  auto it = std::upper_bound(all.begin(), all.end(), t,
-                             [](int32_t v, const Stint& s) { return v < s.from; });
+  auto it = std::ranges::upper_bound(all, t, {}, &Stint::from);
   if (it == all.begin()) return nullptr;
   const Stint& s = *(it - 1);
   return t < s.to ? &s : nullptr;
@@ -185,8 +162,7 @@ const Stint* Activity::Holder(int32_t lane, int32_t t) const {
 
 Totals Activity::At(int32_t lane, int32_t t) const {
   auto all = Stints(lane);
-  auto it = std::upper_bound(all.begin(), all.end(), t,
-                             [](int32_t v, const Stint& s) { return v < s.from; });
+  auto it = std::ranges::upper_bound(all, t, {}, &Stint::from);
   int64_t idle_hz = static_cast<int64_t>(ModelOf(lane).idle_mhz) * 1'000'000;
   if (it == all.begin()) {
     Totals idle;
@@ -205,8 +181,7 @@ const Phase& Activity::PhaseAt(const Stint& s, int32_t t) const {
   std::span<const Phase> phases(phases_.data() + program.first_phase, program.phases);
   int32_t tau =
       static_cast<int32_t>((static_cast<int64_t>(s.offset) + (t - s.from)) % program.length);
-  auto it = std::upper_bound(phases.begin(), phases.end(), tau,
-                             [](int32_t v, const Phase& p) { return v < p.start; });
+  auto it = std::ranges::upper_bound(phases, tau, {}, &Phase::start);
   return *(it - 1);
 }
 

@@ -54,7 +54,7 @@ void ActivityBuilder::Build() {
 void ActivityBuilder::SortPlacements() {
   by_job_.resize(plan_.placements.size());
   std::iota(by_job_.begin(), by_job_.end(), 0);
-  std::stable_sort(by_job_.begin(), by_job_.end(), [&](int32_t x, int32_t y) {
+  std::ranges::stable_sort(by_job_, [&](int32_t x, int32_t y) {
     const Placement &p = plan_.placements[x], &q = plan_.placements[y];
     return std::tie(p.job, p.rank) < std::tie(q.job, q.rank);
   });
@@ -103,8 +103,7 @@ void ActivityBuilder::PlanThrottles() {
     if (job.kind != JobKind::kSynchronous && job.kind != JobKind::kSingle) continue;
     for (int i = 0; i < jobs_[j].placements - jobs_[j].unused; ++i) {
       int32_t lane = LaneOf(jobs_[j], i);
-      auto it = std::lower_bound(throttle_at_.begin(), throttle_at_.end(), lane,
-                                 [](const Throttle& t, int32_t l) { return t.lane < l; });
+      auto it = std::ranges::lower_bound(throttle_at_, lane, {}, &Throttle::lane);
       for (; it != throttle_at_.end() && it->lane == lane; ++it) {
         int32_t from = std::max(it->from, jobs_[j].from), to = std::min(it->to, jobs_[j].to);
         if (from + 60 > to) continue;
@@ -212,8 +211,7 @@ void ActivityBuilder::Layout(int32_t j) {
   for (auto [it, end] = throttles_.equal_range(j); it != end; ++it) {
     for (int32_t t : {it->second.from - info.from, it->second.to - info.from}) {
       if (t <= 0 || t >= window) continue;
-      auto at = std::upper_bound(cuts.begin(), cuts.end(), t,
-                                 [](int32_t v, const auto& c) { return v < c.first; });
+      auto at = std::ranges::upper_bound(cuts, t, {}, [](const auto& c) { return c.first; });
       PhaseKind kind = (at - 1)->second;
       cuts.insert(at, {t, kind});
     }
@@ -283,8 +281,7 @@ void ActivityBuilder::PlanEvents() {
   for (const XidEvent& x : plan_.xids)
     a_.events_.push_back({TruthKind::kXidDrain, x.at, x.at, -1, -1, x.gpu, a_.host_of_gpu_[x.gpu],
                           double{1} * x.code});
-  std::stable_sort(a_.events_.begin(), a_.events_.end(),
-                   [](const TruthEvent& x, const TruthEvent& y) { return x.from < y.from; });
+  std::ranges::stable_sort(a_.events_, {}, &TruthEvent::from);
 }
 
 }  // namespace flopwatch::simulate

@@ -65,7 +65,7 @@ void ActivityBuilder::MakeStints() {
                             a_.host_of_gpu_[info.slowest_gpu], info.slowest});
   }
   auto& all = a_.stints_;
-  std::stable_sort(all.begin(), all.end(), [](const Stint& x, const Stint& y) {
+  std::ranges::stable_sort(all, [](const Stint& x, const Stint& y) {
     return std::tie(x.lane, x.from) < std::tie(y.lane, y.from);
   });
   SplitShared();
@@ -92,8 +92,7 @@ void ActivityBuilder::AddStint(const Stint& s, int32_t job) {
   std::vector<Throttle> cuts;
   for (auto [it, end] = throttles_.equal_range(job); it != end; ++it)
     if (it->second.lane == s.lane) cuts.push_back(it->second);
-  std::sort(cuts.begin(), cuts.end(),
-            [](const Throttle& x, const Throttle& y) { return x.from < y.from; });
+  std::ranges::sort(cuts, {}, &Throttle::from);
   Stint rest = s;
   auto emit = [&](int32_t to, int percent) {
     if (to <= rest.from) return;
@@ -130,7 +129,7 @@ void ActivityBuilder::SplitShared() {
     } else {
       std::vector<int32_t> cuts;
       for (size_t k = i; k < end; ++k) cuts.insert(cuts.end(), {all[k].from, all[k].to});
-      std::sort(cuts.begin(), cuts.end());
+      std::ranges::sort(cuts);
       cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
       for (size_t c = 0; c + 1 < cuts.size(); ++c) {
         const Stint *first = nullptr, *second = nullptr;

@@ -1,6 +1,5 @@
 #include "simulate/application_model.h"
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -62,8 +61,7 @@ constexpr Family kFamilies[] = {
      R"("num_experts_per_tok":6,)"
      R"("vocab_size":100352})"},
     {"latent-moe-40b", 128, 1 << 20, kLatentConfig},
-    {"hybrid-9b", 64, 4096, kHybridConfig},
-};
+    {"hybrid-9b", 64, 4096, kHybridConfig}};
 
 struct Way {
   std::string_view convention, version;
@@ -187,15 +185,9 @@ const Counted& CountedWrong(Miscount miscount) {
 }
 
 std::string_view MiscountName(Miscount miscount) {
-  switch (miscount) {
-    case Miscount::kNone:
-      return "";
-    case Miscount::kLatentMoe:
-      return "latent_moe_full_width";
-    case Miscount::kHybrid:
-      return "hybrid_as_dense";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"", "latent_moe_full_width", "hybrid_as_dense"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Miscount::kHybrid) + 1);
+  return kNames[static_cast<size_t>(miscount)];
 }
 
 }  // namespace flopwatch::simulate

@@ -109,11 +109,10 @@ int32_t DemandModel::AddWorkflow(std::string name, uint64_t id, int cluster, int
 
 int32_t DemandModel::InteractiveWorkflow(int cluster, int user) {
   auto [it, fresh] = by_key_.try_emplace({cluster, -1, user, 0}, 0);
-  if (fresh) {
+  if (fresh)
     it->second = AddWorkflow(
         fmt::format("interactive-{}-{}", users_[user].name, static_cast<char>('a' + cluster)),
         static_cast<uint64_t>(user) * 64 + 63, cluster, user, 1, false);
-  }
   return it->second;
 }
 
@@ -194,8 +193,7 @@ std::vector<Request> DemandModel::Arrivals(int cluster, int capacity, int32_t ho
       }
     }
   }
-  std::stable_sort(out.begin(), out.end(),
-                   [](const Request& a, const Request& b) { return a.submit < b.submit; });
+  std::ranges::stable_sort(out, {}, &Request::submit);
   while (!out.empty() && out.back().submit >= horizon) out.pop_back();
   return out;
 }
@@ -250,8 +248,7 @@ std::vector<Request> DemandModel::Running(int cluster, int capacity) {
     wanted -= gpus;
   }
   // Largest first: whole hosts before they are broken up.
-  std::stable_sort(out.begin(), out.end(),
-                   [](const Request& a, const Request& b) { return a.gpus > b.gpus; });
+  std::ranges::stable_sort(out, [](const Request& a, const Request& b) { return a.gpus > b.gpus; });
   return out;
 }
 

@@ -122,8 +122,7 @@ void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Va
   v[kZero] = 0;
   v[kXid] = 0;
   if (!m.plan.xids.empty()) {
-    auto it = std::lower_bound(m.plan.xids.begin(), m.plan.xids.end(), gpu,
-                               [](const XidEvent& x, int32_t g) { return x.gpu < g; });
+    auto it = std::ranges::lower_bound(m.plan.xids, gpu, {}, &XidEvent::gpu);
     for (; it != m.plan.xids.end() && it->gpu == gpu && it->at <= t; ++it) v[kXid] = it->code;
   }
   int64_t total = mig != nullptr ? mig->fb_mib : model.fb_total_mib;
@@ -310,8 +309,7 @@ Answer Fleet::RenderHost(int host_index, int64_t tick, Stamps stamps, std::strin
   {
     const int32_t asked = second_of(tick);
     if (m.faults.Lost(host_index, tick) || m.faults.Silent(host_index, asked)) return Answer::kNone;
-    auto it = std::lower_bound(m.plan.periods.begin(), m.plan.periods.end(), host_index,
-                               [](const HostPeriod& p, int h) { return p.host < h; });
+    auto it = std::ranges::lower_bound(m.plan.periods, host_index, {}, &HostPeriod::host);
     for (; it != m.plan.periods.end() && it->host == host_index && it->from <= asked; ++it)
       if (asked < it->to && it->condition != HostCondition::kDraining) return Answer::kNone;
   }
@@ -349,8 +347,7 @@ Answer Fleet::RenderHost(int host_index, int64_t tick, Stamps stamps, std::strin
     } else if (lane >= 0 && m.faults.enabled() && m.Cluster(host).scheduler == Scheduler::kSlurm) {
       // A crashed epilog leaves the last job's id in the map.
       auto stints = m.activity->Stints(lane);
-      auto last = std::upper_bound(stints.begin(), stints.end(), t,
-                                   [](int32_t v, const Stint& x) { return v < x.from; });
+      auto last = std::ranges::upper_bound(stints, t, {}, &Stint::from);
       if (last != stints.begin() &&
           t - (last - 1)->to < m.faults.StaleMapSeconds(host_index, (last - 1)->job))
         job = (last - 1)->job;

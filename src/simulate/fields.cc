@@ -217,8 +217,7 @@ constexpr FieldDef kFields[] = {
      Format::kInteger, Scope::kWholeGpu},
     {"DCGM_FI_PROF_NVLINK_L15_TX_BYTES",
      "The rate of data transmitted over NVLink 15, in bytes per second.", "gauge", kLinkTx,
-     Format::kInteger, Scope::kWholeGpu},
-};
+     Format::kInteger, Scope::kWholeGpu}};
 static_assert(std::size(kFields) == 100);
 
 }  // namespace

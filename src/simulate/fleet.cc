@@ -25,8 +25,7 @@ int64_t PhaseMs(const Fleet::Model& m, int host, int64_t interval_ms) {
 
 int Fleet::Model::Generation(int32_t gpu, int32_t t) const {
   if (plan.swaps.empty()) return 0;
-  auto it = std::lower_bound(plan.swaps.begin(), plan.swaps.end(), gpu,
-                             [](const GpuSwap& s, int32_t g) { return s.gpu < g; });
+  auto it = std::ranges::lower_bound(plan.swaps, gpu, {}, &GpuSwap::gpu);
   int n = 0;
   for (; it != plan.swaps.end() && it->gpu == gpu && it->at <= t; ++it) ++n;
   return n;

@@ -41,8 +41,7 @@ constexpr GpuModel kH100 = {"NVIDIA H100 80GB HBM3",
                             81559,
                             68,
                             700,
-                            true,
-                            {}};
+                            true};
 constexpr GpuModel kA100 = {"NVIDIA A100-SXM4-80GB",
                             "a100",
                             "535.129.03",
@@ -60,7 +59,7 @@ constexpr GpuModel kA100 = {"NVIDIA A100-SXM4-80GB",
                             false,
                             kA100Layouts};
 constexpr GpuModel kGb200 = {"NVIDIA GB200", "gb200", "580.126.20", 152,    2008, 2062, 1740, 0.60,
-                             1965,           345,     3996,         188729, 160,  1200, true, {}};
+                             1965,           345,     3996,         188729, 160,  1200, true};
 
 // Quantile functions of the Acme "Seren" cluster over every GPU and 15 s sample, reduced to a few
 // points each (Hu et al., NSDI'24, CC BY 4.0). x = rank, y = ratio.
@@ -142,28 +141,24 @@ std::vector<SizeClass> ResearchSizes() {
                 {.75, p75}, {.9, p90}, {.99, p99}, {1, p100}};
     return d;
   };
-  return {
-      Sized({1}, .9315, 8, curve(5, 62, 90, 1117, 2900, 8512, 135399, 495593)),
-      Sized({2, 2, 2, 4, 4}, .045, 4, curve(2, 15, 25, 367, 40000, 166120, 747317, 3.454e6)),
-      Sized({8}, .020, 2, curve(5, 216, 1500, 23683, 130000, 351982, 1060498, 3.216e6)),
-      Sized({16}, .0025, 1.5, curve(5, 62, 600, 37188, 125000, 338082, 1139333, 1.75e6)),
-      Sized({32, 32, 64, 32, 64}, .0010, 1.5,
-            curve(10, 330, 800, 3718, 14000, 59596, 144112, 589513)),
-  };
+  return {Sized({1}, .9315, 8, curve(5, 62, 90, 1117, 2900, 8512, 135399, 495593)),
+          Sized({2, 2, 2, 4, 4}, .045, 4, curve(2, 15, 25, 367, 40000, 166120, 747317, 3.454e6)),
+          Sized({8}, .020, 2, curve(5, 216, 1500, 23683, 130000, 351982, 1060498, 3.216e6)),
+          Sized({16}, .0025, 1.5, curve(5, 62, 600, 37188, 125000, 338082, 1139333, 1.75e6)),
+          Sized({32, 32, 64, 32, 64}, .0010, 1.5,
+                curve(10, 330, 800, 3718, 14000, 59596, 144112, 589513))};
 }
 
 // Seren: 5.7 GPUs a job, median 122 s, mean 1,414 s, largest 1,024; the GPU time sits in few large,
 // long jobs (its 2,288 GPUs ran about 2,000 jobs a day).
 std::vector<SizeClass> SerenSizes() {
-  return {
-      Sized({1}, .68, 9, LogNormalDuration(95, 1.85, 2 * 86400)),
-      Sized({2, 4}, .10, 5, LogNormalDuration(110, 1.9, 2 * 86400)),
-      Sized({8}, .15, 5, LogNormalDuration(160, 1.9, 3 * 86400)),
-      Sized({16, 16, 32}, .048, 3, LogNormalDuration(1500, 1.6, 3 * 86400)),
-      Sized({64, 64, 64, 128}, .015, 2, LogNormalDuration(9000, 1.4, 4 * 86400)),
-      Sized({256}, .0025, 1.5, LogNormalDuration(14000, 1.3, 4 * 86400)),
-      Sized({512, 512, 1024}, .0008, 1, LogNormalDuration(20000, 1.2, 4 * 86400)),
-  };
+  return {Sized({1}, .68, 9, LogNormalDuration(95, 1.85, 2 * 86400)),
+          Sized({2, 4}, .10, 5, LogNormalDuration(110, 1.9, 2 * 86400)),
+          Sized({8}, .15, 5, LogNormalDuration(160, 1.9, 3 * 86400)),
+          Sized({16, 16, 32}, .048, 3, LogNormalDuration(1500, 1.6, 3 * 86400)),
+          Sized({64, 64, 64, 128}, .015, 2, LogNormalDuration(9000, 1.4, 4 * 86400)),
+          Sized({256}, .0025, 1.5, LogNormalDuration(14000, 1.3, 4 * 86400)),
+          Sized({512, 512, 1024}, .0008, 1, LogNormalDuration(20000, 1.2, 4 * 86400))};
 }
 
 // Reported MFU over OFU in the paper's two cases (ofu-paper V-C).
@@ -256,17 +251,9 @@ StatusOr<Preset> ParsePreset(std::string_view name) {
 }
 
 std::string_view PresetName(Preset preset) {
-  switch (preset) {
-    case Preset::kResearch:
-      return "research";
-    case Preset::kLlm:
-      return "llm";
-    case Preset::kServing:
-      return "serving";
-    case Preset::kSeren:
-      return "seren";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"research", "llm", "serving", "seren"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Preset::kSeren) + 1);
+  return kNames[static_cast<size_t>(preset)];
 }
 
 StatusOr<Faults> ParseFaults(std::string_view name) {
@@ -277,22 +264,15 @@ StatusOr<Faults> ParseFaults(std::string_view name) {
 }
 
 std::string_view FaultsName(Faults faults) {
-  switch (faults) {
-    case Faults::kNone:
-      return "none";
-    case Faults::kTelemetry:
-      return "telemetry";
-    case Faults::kAll:
-      return "all";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"none", "telemetry", "all"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Faults::kAll) + 1);
+  return kNames[static_cast<size_t>(faults)];
 }
 
 double Interpolate(std::span<const Point> curve, double x) {
   if (curve.empty()) return 0;
   if (x <= curve.front().x) return curve.front().y;
-  auto it = std::upper_bound(curve.begin(), curve.end(), x,
-                             [](double v, const Point& p) { return v < p.x; });
+  auto it = std::ranges::upper_bound(curve, x, {}, &Point::x);
   if (it == curve.end()) return curve.back().y;
   const Point &a = *(it - 1), &b = *it;
   return a.y + (b.y - a.y) * (x - a.x) / (b.x - a.x);
@@ -304,8 +284,7 @@ double DurationCurve::At(double rank) const {
     return std::min(cap, median * std::exp(sigma * z));
   }
   if (rank <= points.front().x) return points.front().y;
-  auto it = std::upper_bound(points.begin(), points.end(), rank,
-                             [](double v, const Point& p) { return v < p.x; });
+  auto it = std::ranges::upper_bound(points, rank, {}, &Point::x);
   if (it == points.end()) return points.back().y;
   const Point &a = *(it - 1), &b = *it;
   return a.y * std::pow(b.y / a.y, (rank - a.x) / (b.x - a.x));

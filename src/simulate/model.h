@@ -49,8 +49,8 @@ struct GpuModel {
   int mem_clock_mhz;
   int fb_total_mib;
   int idle_w, tdp_w;
-  bool fp8;                        // has FP8 tensor cores
-  std::span<const MigLayout> mig;  // ways a GPU of this model is partitioned; none = never
+  bool fp8;                             // has FP8 tensor cores
+  std::span<const MigLayout> mig = {};  // ways a GPU of this model is partitioned; none = never
 };
 inline constexpr int kClockStepMhz = 15;
 inline constexpr int kMaxGpusPerHost = 8;

@@ -189,8 +189,7 @@ class ClusterRun {
       }
       take(PickFrom(b), rest);
     }
-    std::sort(held.begin(), held.end(),
-              [](const Held& a, const Held& b) { return a.host < b.host; });
+    std::ranges::sort(held, {}, &Held::host);
     int32_t rank = 0;
     for (const Held& h : held)
       for (int g = 0; g < kMaxGpusPerHost; ++g)
@@ -276,8 +275,7 @@ class ClusterRun {
     if (!hosts_[h].usable && hosts_[h].condition != HostCondition::kDraining) return;
     std::vector<int32_t> victims;
     for (int32_t job : hosts_[h].job)
-      if (job >= 0 && std::find(victims.begin(), victims.end(), job) == victims.end())
-        victims.push_back(job);
+      if (job >= 0 && std::ranges::find(victims, job) == victims.end()) victims.push_back(job);
     SetUnusable(h, now, HostCondition::kDown);
     for (int32_t job : victims) {
       int32_t left = (*jobs_)[job].end == kNever ? kNever : (*jobs_)[job].end - now;
@@ -473,32 +471,19 @@ void AddSessions(Plan* plan, DemandModel* demand, uint64_t seed, int cluster, in
 }  // namespace
 
 std::string_view JobStateName(JobState s) {
-  switch (s) {
-    case JobState::kPending:
-      return "PENDING";
-    case JobState::kRunning:
-      return "RUNNING";
-    case JobState::kCompleted:
-      return "COMPLETED";
-    case JobState::kCancelled:
-      return "CANCELLED";
-    case JobState::kFailed:
-      return "FAILED";
-    case JobState::kNodeFail:
-      return "NODE_FAIL";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"PENDING",   "RUNNING", "COMPLETED",
+                                                "CANCELLED", "FAILED",  "NODE_FAIL"};
+  static_assert(std::size(kNames) == static_cast<size_t>(JobState::kNodeFail) + 1);
+  return kNames[static_cast<size_t>(s)];
 }
 
 const Plan::MigGpu& Plan::MigOfLane(int32_t lane) const {
-  auto it = std::upper_bound(mig.begin(), mig.end(), lane,
-                             [](int32_t l, const MigGpu& m) { return l < m.first_lane; });
+  auto it = std::ranges::upper_bound(mig, lane, {}, &MigGpu::first_lane);
   return *(it - 1);
 }
 
 const Plan::MigGpu& Plan::MigOfGpu(int32_t gpu) const {
-  return *std::lower_bound(mig.begin(), mig.end(), gpu,
-                           [](const MigGpu& m, int32_t g) { return m.gpu < g; });
+  return *std::ranges::lower_bound(mig, gpu, {}, &MigGpu::gpu);
 }
 
 Plan BuildPlan(const PresetSpec& spec, DemandModel* demand, uint64_t seed, int total_gpus,
@@ -579,8 +564,8 @@ Plan BuildPlan(const PresetSpec& spec, DemandModel* demand, uint64_t seed, int t
   }
   std::vector<int32_t> order(jobs.size()), place(jobs.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int32_t a, int32_t b) { return jobs[a].submit < jobs[b].submit; });
+  std::ranges::stable_sort(order,
+                           [&](int32_t a, int32_t b) { return jobs[a].submit < jobs[b].submit; });
   for (size_t i = 0; i < order.size(); ++i) {
     place[order[i]] = static_cast<int32_t>(i);
     Job j = jobs[order[i]];
@@ -590,16 +575,14 @@ Plan BuildPlan(const PresetSpec& spec, DemandModel* demand, uint64_t seed, int t
   }
   for (Placement& p : plan.placements) p.job = place[p.job];
 
-  std::stable_sort(plan.periods.begin(), plan.periods.end(),
-                   [](const HostPeriod& a, const HostPeriod& b) {
-                     return std::tie(a.host, a.from) < std::tie(b.host, b.from);
-                   });
-  std::stable_sort(plan.swaps.begin(), plan.swaps.end(), [](const GpuSwap& a, const GpuSwap& b) {
-    return std::tie(a.gpu, a.at) < std::tie(b.gpu, b.at);
+  std::ranges::stable_sort(plan.periods, [](const HostPeriod& a, const HostPeriod& b) {
+    return std::tie(a.host, a.from) < std::tie(b.host, b.from);
   });
-  std::stable_sort(plan.xids.begin(), plan.xids.end(), [](const XidEvent& a, const XidEvent& b) {
+  const auto by_gpu = [](const auto& a, const auto& b) {
     return std::tie(a.gpu, a.at) < std::tie(b.gpu, b.at);
-  });
+  };
+  std::ranges::stable_sort(plan.swaps, by_gpu);
+  std::ranges::stable_sort(plan.xids, by_gpu);
   return plan;
 }
 

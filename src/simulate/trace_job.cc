@@ -21,8 +21,7 @@ constexpr std::string_view kPatterns[] = {
     "memory-access",     "memory-limit",      "no-tensor-core", "pageable-copy",
     "poor-overlap",      "profiler-overhead", "queue-full",     "single-stream",
     "small-collectives", "step-variance",     "straggler",      "sync-storm",
-    "tiny-copies",       "tiny-kernels",      "graphs",         "hidden-communication",
-};
+    "tiny-copies",       "tiny-kernels",      "graphs",         "hidden-communication"};
 
 constexpr int64_t kBase = 1'749'999'990'000'000'000;  // baseTimeNanoseconds
 
@@ -47,10 +46,8 @@ std::string Header(const TracePlan& plan, int rank) {
     const int size = std::max(plan.options.ranks, 2);
     out += fmt::format(
         "  \"distributedInfo\": {{\"backend\": \"{}\", \"rank\": {}, \"world_size\": {}, "
-        "\"pg_count\": 1, \"pg_config\": "
-        "[{{\"pg_name\": \"0\", "
-        "\"pg_desc\": \"default_pg\", \"backend_config\": \"cuda:{}\", \"pg_size\": {}}}], "
-        "\"nccl_version\": \"2.21.5\"}},\n",
+        "\"pg_count\": 1, \"pg_config\": [{{\"pg_name\": \"0\", \"pg_desc\": \"default_pg\", "
+        "\"backend_config\": \"cuda:{}\", \"pg_size\": {}}}], \"nccl_version\": \"2.21.5\"}},\n",
         backend, rank, size, backend, size);
   } else {
     out += fmt::format(
@@ -58,8 +55,7 @@ std::string Header(const TracePlan& plan, int rank) {
   }
   out += fmt::format(
       "  \"record_shapes\": 1, \"profile_memory\": 1,\n  \"displayTimeUnit\": \"ms\",\n  "
-      "\"baseTimeNanoseconds\": {},\n  "
-      "\"traceEvents\": [",
+      "\"baseTimeNanoseconds\": {},\n  \"traceEvents\": [",
       kBase);
   return out;
 }
@@ -70,11 +66,10 @@ class Output {
   static StatusOr<std::unique_ptr<Output>> Open(const std::string& path, bool gzip) {
     auto out = std::make_unique<Output>();
     out->path_ = path;
-    if (gzip) {
+    if (gzip)
       out->gzip_ = gzopen(path.c_str(), "wb6");
-    } else {
+    else
       out->plain_ = std::fopen(path.c_str(), "wb");
-    }
     if (out->gzip_ == nullptr && out->plain_ == nullptr)
       return absl::PermissionDeniedError(
           fmt::format("cannot write {}: check the directory and its rights", path));
@@ -122,15 +117,13 @@ StatusOr<TraceJob> TraceJob::Create(const TraceJobOptions& o) {
   if (o.steps < 1 || o.steps > kMaxTraceSteps)
     return absl::InvalidArgumentError(
         fmt::format("steps: {}; give 1 to {}", o.steps, kMaxTraceSteps));
-  if (o.events_per_step < kMinTraceEvents || o.events_per_step > kMaxTraceEvents) {
+  if (o.events_per_step < kMinTraceEvents || o.events_per_step > kMaxTraceEvents)
     return absl::InvalidArgumentError(fmt::format(
         "events per step: {}; give {} to {}", o.events_per_step, kMinTraceEvents, kMaxTraceEvents));
-  }
   for (const std::string& p : o.plant) {
-    if (std::find(std::begin(kPatterns), std::end(kPatterns), p) == std::end(kPatterns)) {
+    if (std::find(std::begin(kPatterns), std::end(kPatterns), p) == std::end(kPatterns))
       return absl::InvalidArgumentError(
           fmt::format("no pattern is named '{}'; there are {}", p, fmt::join(kPatterns, ", ")));
-    }
   }
   if (o.plant.contains("straggler") && o.ranks < 2)
     return absl::InvalidArgumentError("a straggler needs two ranks or more");
@@ -224,28 +217,16 @@ std::string TraceTruthJson(const TraceJobTruth& truth) {
   for (const std::string& p : truth.planted) w.Value(p);
   w.EndArray();
   w.Key("straggler");
-  if (truth.straggler < 0) {
-    w.Null();
-  } else {
-    w.Value(truth.straggler);
-  }
+  truth.straggler < 0 ? w.Null() : w.Value(truth.straggler);
   w.Key("ranks").BeginArray();
   for (const TraceRankTruth& r : truth.ranks) {
-    w.BeginObject()
-        .Field("rank", r.rank)
-        .Field("events", r.events)
-        .Field("kernels", r.kernels)
-        .Field("copies", r.copies)
-        .Field("collectives", r.collectives);
-    w.Field("first_gpu_ns", r.first_gpu)
-        .Field("last_gpu_ns", r.last_gpu)
-        .Field("busy_ns", r.busy)
-        .Field("compute_ns", r.compute)
-        .Field("communication_ns", r.communication);
-    w.Field("exposed_communication_ns", r.exposed_communication)
-        .Field("data_loading_ns", r.data_loading)
-        .Field("blocking_calls", r.blocking_calls)
-        .Field("late_collectives", r.late_collectives);
+    w.BeginObject().Field("rank", r.rank).Field("events", r.events).Field("kernels", r.kernels);
+    w.Field("copies", r.copies).Field("collectives", r.collectives);
+    w.Field("first_gpu_ns", r.first_gpu).Field("last_gpu_ns", r.last_gpu).Field("busy_ns", r.busy);
+    w.Field("compute_ns", r.compute).Field("communication_ns", r.communication);
+    w.Field("exposed_communication_ns", r.exposed_communication);
+    w.Field("data_loading_ns", r.data_loading).Field("blocking_calls", r.blocking_calls);
+    w.Field("late_collectives", r.late_collectives);
     w.Key("steps").BeginArray();
     for (const auto& [begin, end] : r.step_annotations)
       w.BeginArray().Value(begin).Value(end).EndArray();

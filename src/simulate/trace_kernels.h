@@ -27,8 +27,7 @@ inline constexpr TraceKernel kAttention = {
     13};
 inline constexpr TraceKernel kAttentionBackward = {
     "void flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<128, 64, "
-    "128, 8, 2, 4, 2, false, false, "
-    "cutlass::bfloat16_t>>(flash::Flash_bwd_params)",
+    "128, 8, 2, 4, 2, false, false, cutlass::bfloat16_t>>(flash::Flash_bwd_params)",
     1024,
     256,
     255,
@@ -36,8 +35,7 @@ inline constexpr TraceKernel kAttentionBackward = {
     13};
 inline constexpr TraceKernel kNorm = {
     "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, "
-    "float>(int, float, c10::BFloat16 "
-    "const*)",
+    "float>(int, float, c10::BFloat16 const*)",
     4096,
     128,
     40,
@@ -53,8 +51,7 @@ inline constexpr TraceKernel kElementwise = {
     90};
 inline constexpr TraceKernel kAdam = {
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor<float, "
-    "4, "
-    "false>>(TensorListMetadata<4>)",
+    "4, false>>(TensorListMetadata<4>)",
     2640,
     512,
     46,

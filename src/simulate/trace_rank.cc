@@ -182,11 +182,10 @@ void TraceRank::LoadBatch() {
   OpenOp("aten::to");
   OpenOp("aten::_to_copy");
   OpenOp("aten::copy_");
-  if (plan_.Planted("pageable-copy")) {
+  if (plan_.Planted("pageable-copy"))
     CopyWork("Memcpy HtoD (Pageable -> Device)", 40 << 20, 6600 * kUs, kCompute, true);
-  } else {
+  else
     CopyWork("Memcpy HtoD (Pinned -> Device)", kTokens * 8 * 4, 6 * kUs, kCopies, false);
-  }
   CloseOp(R"("Input Dims": [[2, 1024], [2, 1024], []], "Input type": ["long int", "long int", )"
           R"("Scalar"], "Concrete Inputs": ["", "", "True"])");
   CloseOp();
@@ -446,11 +445,10 @@ void TraceRank::Finish() {
     std::sort(set.begin(), set.end());
     Set out;
     for (const auto& [begin, end] : set) {
-      if (!out.empty() && begin <= out.back().second) {
+      if (!out.empty() && begin <= out.back().second)
         out.back().second = std::max(out.back().second, end);
-      } else {
+      else
         out.push_back({begin, end});
-      }
     }
     return out;
   };

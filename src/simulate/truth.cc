@@ -1,7 +1,5 @@
 #include "simulate/truth.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -168,8 +166,7 @@ Truth Fleet::TruthOf(Micros window_from, Micros window_to) const {
       }
     }
     // Seconds with at least one job, on a host that takes jobs.
-    std::sort(held.begin(), held.end(),
-              [](const Span& x, const Span& y) { return x.from < y.from; });
+    std::ranges::sort(held, {}, &Span::from);
     int64_t busy = 0;
     int32_t end = a;
     for (const Span& s : held) {
@@ -282,22 +279,13 @@ Truth Fleet::TruthOf(Micros window_from, Micros window_to) const {
     t.kind = TruthKindName(e.kind);
     if (e.job >= 0) t.job = m.JobKey(e.job);
     if (e.host >= 0) t.node = HostName(e.host);
-    switch (e.kind) {
-      case TruthKind::kRegression:
-      case TruthKind::kPrecisionChange:
-        t.entity = m.demand->workflows()[e.workflow].name;
-        break;
-      case TruthKind::kHang:
-      case TruthKind::kInflatedMfu:
-      case TruthKind::kIdleGpus:
-        t.entity = t.job;
-        break;
-      case TruthKind::kNodeDown:
-        t.entity = t.node;
-        break;
-      default:
-        t.entity = m.Uuid(e.gpu, m.Generation(e.gpu, e.from));
-    }
+    using enum TruthKind;
+    if (e.kind == kRegression || e.kind == kPrecisionChange)
+      t.entity = m.demand->workflows()[e.workflow].name;
+    else if (e.kind == kHang || e.kind == kInflatedMfu || e.kind == kIdleGpus)
+      t.entity = t.job;
+    else
+      t.entity = e.kind == kNodeDown ? t.node : m.Uuid(e.gpu, m.Generation(e.gpu, e.from));
     t.start = micros(e.from);
     t.end = micros(e.to);
     t.size = e.size;
@@ -320,9 +308,8 @@ namespace {
 
 void Write(JsonWriter& w, const WorkCounters& c, bool peak) {
   w.Key("work").BeginObject();
-  w.Field("allocated_us", c.allocated_us)
-      .Field("gpu_busy_us", c.gpu_busy_us)
-      .Field("sm_active_us", c.sm_active_us);
+  w.Field("allocated_us", c.allocated_us).Field("gpu_busy_us", c.gpu_busy_us);
+  w.Field("sm_active_us", c.sm_active_us);
   w.Field("tensor_active_us", c.tensor_active_us);
   w.Key("tensor_cycles").Raw(ToString(c.tensor_cycles));
   if (peak) w.Key("peak_cycles").Raw(ToString(c.peak_cycles));
@@ -348,24 +335,17 @@ std::string TruthJson(const Truth& t) {
   std::string out;
   JsonWriter w(&out);
   w.BeginObject();
-  w.Key("window")
-      .BeginObject()
-      .Field("from", FormatTime(t.from))
-      .Field("to", FormatTime(t.to))
-      .EndObject();
+  w.Key("window").BeginObject().Field("from", FormatTime(t.from)).Field("to", FormatTime(t.to));
+  w.EndObject();
   w.Field("seed", t.seed).Field("preset", t.preset).Field("faults", t.faults);
   w.Key("fleet");
   Write(w, t.fleet);
   w.Key("clusters").BeginArray();
   for (const ClusterTruth& c : t.clusters) {
-    w.BeginObject()
-        .Field("cluster", c.cluster)
-        .Field("model", c.model)
-        .Field("mig", c.mig)
-        .Field("gpus", c.gpus);
-    w.Field("unit", c.mig ? "sm_us" : "gpu_us")
-        .Field("sms_per_gpu", c.sms_per_gpu)
-        .Field("tensor_max_mhz", c.tensor_max_mhz);
+    w.BeginObject().Field("cluster", c.cluster).Field("model", c.model).Field("mig", c.mig);
+    w.Field("gpus", c.gpus);
+    w.Field("unit", c.mig ? "sm_us" : "gpu_us").Field("sms_per_gpu", c.sms_per_gpu);
+    w.Field("tensor_max_mhz", c.tensor_max_mhz);
     w.Field("deployed_us", c.deployed_us).Field("schedulable_us", c.schedulable_us);
     w.Field("provisioned_on_busy_us", c.provisioned_on_busy_us);
     Write(w, c.work, true);
@@ -375,22 +355,12 @@ std::string TruthJson(const Truth& t) {
   }
   w.EndArray().Key("jobs").BeginArray();
   for (const JobTruth& j : t.jobs) {
-    w.BeginObject()
-        .Field("key", j.key)
-        .Field("name", j.name)
-        .Field("user", j.user)
-        .Field("workflow", j.workflow);
-    w.Field("cluster", j.cluster)
-        .Field("model", j.model)
-        .Field("state", j.state)
-        .Field("gpus", j.gpus)
-        .Field("run", j.run);
+    w.BeginObject().Field("key", j.key).Field("name", j.name).Field("user", j.user);
+    w.Field("workflow", j.workflow);
+    w.Field("cluster", j.cluster).Field("model", j.model).Field("state", j.state);
+    w.Field("gpus", j.gpus).Field("run", j.run);
     w.Field("start", FormatTime(j.start));
-    w.Key("end");
-    if (j.end != 0)
-      w.Value(FormatTime(j.end));
-    else
-      w.Null();
+    w.TextField("end", j.end != 0 ? FormatTime(j.end) : "");
     if (!j.pods.empty()) {
       w.Key("pods").BeginArray();
       for (const std::string& pod : j.pods) w.Value(pod);
@@ -402,22 +372,14 @@ std::string TruthJson(const Truth& t) {
     Write(w, j.work, true);
     if (j.reported_mfu > 0) w.Field("reported_mfu", j.reported_mfu);
     if (!j.app_model.empty()) {
-      w.Key("application")
-          .BeginObject()
-          .Field("model", j.app_model)
-          .Field("convention", j.convention);
+      w.Key("application").BeginObject().Field("model", j.app_model);
+      w.Field("convention", j.convention);
       w.Field("inflated", !j.miscount.empty());
-      w.Key("cause");
-      if (j.miscount.empty())
-        w.Null();
-      else
-        w.Value(j.miscount);
-      w.Field("inflation", j.inflation)
-          .Field("full_recompute", j.full_recompute)
-          .Field("gpus", j.app_gpus);
-      w.Field("counted_flops_per_token", j.counted_flops)
-          .Field("exact_flops_per_token", j.exact_flops)
-          .EndObject();
+      w.TextField("cause", j.miscount);
+      w.Field("inflation", j.inflation).Field("full_recompute", j.full_recompute);
+      w.Field("gpus", j.app_gpus);
+      w.Field("counted_flops_per_token", j.counted_flops);
+      w.Field("exact_flops_per_token", j.exact_flops).EndObject();
     }
     w.EndObject();
   }
@@ -430,10 +392,8 @@ std::string TruthJson(const Truth& t) {
     w.BeginObject().Field("kind", e.kind).Field("entity", e.entity);
     if (!e.job.empty()) w.Field("job", e.job);
     if (!e.node.empty()) w.Field("node", e.node);
-    w.Field("start", FormatTime(e.start))
-        .Field("end", FormatTime(e.end))
-        .Field("size", e.size)
-        .EndObject();
+    w.Field("start", FormatTime(e.start)).Field("end", FormatTime(e.end)).Field("size", e.size);
+    w.EndObject();
   }
   w.EndArray().EndObject();
   out += '\n';

@@ -22,5 +22,10 @@ inline std::vector<Column> ColumnsOf(std::initializer_list<std::string_view> nam
   }
   return out;
 }
+inline Table TableWith(std::initializer_list<std::string_view> names) {
+  Table out;
+  out.columns = ColumnsOf(names);
+  return out;
+}
 
 }  // namespace flopwatch::trace

@@ -47,13 +47,11 @@ void EventTable::Reserve(size_t rows) {
 void RankTrace::AddLoss(std::string_view reason, std::string_view explain, int64_t count,
                         bool repaired) {
   if (count == 0) return;
-  const auto it =
-      std::find_if(losses.begin(), losses.end(), [&](const Loss& l) { return l.reason == reason; });
-  if (it != losses.end()) {
+  const auto it = std::ranges::find_if(losses, [&](const Loss& l) { return l.reason == reason; });
+  if (it != losses.end())
     it->count += count;
-  } else {
+  else
     losses.push_back({std::string(reason), std::string(explain), count, repaired});
-  }
 }
 
 const KernelDetail* RankTrace::KernelOf(Row r) const {
@@ -90,22 +88,19 @@ const CollectiveDetail* RankTrace::CollectiveOf(Row r) const {
 }
 
 const Device* RankTrace::DeviceOf(int32_t id) const {
-  const auto it =
-      std::find_if(devices.begin(), devices.end(), [&](const Device& d) { return d.id == id; });
+  const auto it = std::ranges::find_if(devices, [&](const Device& d) { return d.id == id; });
   return it == devices.end() ? nullptr : &*it;
 }
 
 const RankTrace* TraceSet::FindRank(int32_t rank) const {
-  const auto it =
-      std::find_if(ranks.begin(), ranks.end(), [&](const RankTrace& r) { return r.rank == rank; });
+  const auto it = std::ranges::find_if(ranks, [&](const RankTrace& r) { return r.rank == rank; });
   return it == ranks.end() ? nullptr : &*it;
 }
 
 Nanos TraceSet::origin() const {
   Nanos origin = std::numeric_limits<Nanos>::max();
-  for (const RankTrace& rank : ranks) {
+  for (const RankTrace& rank : ranks)
     if (rank.events.size() > 0) origin = std::min(origin, rank.begin);
-  }
   return origin == std::numeric_limits<Nanos>::max() ? 0 : origin;
 }
 

@@ -58,6 +58,10 @@ inline bool IsGpuWork(Category c) {
   return c == Category::kKernel || c == Category::kGpuMemcpy || c == Category::kGpuMemset;
 }
 inline bool IsLaunchApi(Category c) { return c == Category::kRuntime || c == Category::kDriver; }
+// What the host says of itself: an operator, an annotation or a Python function.
+inline bool IsHostBlock(Category c) {
+  return c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction;
+}
 
 struct EventTable {
   // One value a row.

@@ -29,7 +29,7 @@ void SortRows(RankTrace* rank) {
   std::iota(order.begin(), order.end(), Row{0});
   // Kineto writes long sorted runs; a stable sort merges them and keeps the order of the file among
   // equal times.
-  std::stable_sort(order.begin(), order.end(), [&](Row a, Row b) { return e.ts[a] < e.ts[b]; });
+  std::ranges::stable_sort(order, [&](Row a, Row b) { return e.ts[a] < e.ts[b]; });
   Reorder(order, &e.ts);
   Reorder(order, &e.dur);
   Reorder(order, &e.category);
@@ -52,29 +52,24 @@ void SortRows(RankTrace* rank) {
   for (OpLink& link : rank->op_links) link = {moved[link.op], moved[link.work]};
 }
 
-bool Nests(Category c) {
-  return c == Category::kCpuOp || c == Category::kUserAnnotation ||
-         c == Category::kPythonFunction || IsLaunchApi(c);
-}
+bool Nests(Category c) { return IsHostBlock(c) || IsLaunchApi(c); }
 
 void FindParents(RankTrace* rank) {
   EventTable& e = rank->events;
   e.parent.assign(e.size(), kNoRow);
   std::vector<std::vector<Row>> by_thread(rank->threads.size());
-  for (Row r = 0; r < e.size(); ++r) {
+  for (Row r = 0; r < e.size(); ++r)
     if (Nests(e.category[r])) by_thread[e.thread[r]].push_back(r);
-  }
   std::vector<Row> open;
   for (std::vector<Row>& rows : by_thread) {
     // Of rows that start together the longest is the outermost, whatever the order of the file.
     for (size_t i = 0; i < rows.size();) {
       size_t j = i + 1;
       while (j < rows.size() && e.ts[rows[j]] == e.ts[rows[i]]) ++j;
-      if (j - i > 1) {
+      if (j - i > 1)
         std::stable_sort(rows.begin() + static_cast<ptrdiff_t>(i),
                          rows.begin() + static_cast<ptrdiff_t>(j),
                          [&](Row a, Row b) { return e.dur[a] > e.dur[b]; });
-      }
       i = j;
     }
     open.clear();
@@ -98,32 +93,29 @@ void LinkLaunches(RankTrace* rank) {
   e.op.assign(e.size(), kNoRow);
   absl::flat_hash_map<int64_t, Row> calls;     // correlation -> launch call
   absl::flat_hash_map<int64_t, Row> op_of_id;  // external id -> operator
-  for (Row r = 0; r < e.size(); ++r) {
+  for (Row r = 0; r < e.size(); ++r)
     if (IsLaunchApi(e.category[r]) && e.correlation[r] != kNoId)
       calls.try_emplace(e.correlation[r], r);
-  }
   const auto innermost_op = [&](Row r) {
     while (r != kNoRow && e.category[r] != Category::kCpuOp) r = e.parent[r];
     return r;
   };
-  for (Row r = 0; r < e.size(); ++r) {
+  for (Row r = 0; r < e.size(); ++r)
     if (IsLaunchApi(e.category[r])) e.op[r] = innermost_op(e.parent[r]);
-  }
   const auto by_external_id = [&](int64_t id) {
     if (id == kNoId) return kNoRow;
     if (op_of_id.empty()) {
       op_of_id.try_emplace(kNoId, kNoRow);
-      for (Row r = 0; r < e.size(); ++r) {
+      for (Row r = 0; r < e.size(); ++r)
         if (e.category[r] == Category::kCpuOp && e.external_id[r] != kNoId)
           op_of_id[e.external_id[r]] = r;
-      }
     }
     const auto it = op_of_id.find(id);
     return it == op_of_id.end() ? kNoRow : it->second;
   };
   // Links that the trace gives itself go before what lies around the launch call. Sorted by
   // operator, the last of a row is its innermost operator.
-  std::sort(rank->op_links.begin(), rank->op_links.end(), [](const OpLink& a, const OpLink& b) {
+  std::ranges::sort(rank->op_links, [](const OpLink& a, const OpLink& b) {
     return a.op != b.op ? a.op < b.op : a.work < b.work;
   });
   for (const OpLink& link : rank->op_links) e.op[link.work] = link.op;
@@ -180,8 +172,7 @@ void FindSteps(const StringPool& names, RankTrace* rank) {
   std::vector<int64_t> gpu_rows(rank->steps.size(), 0);
   std::vector<Nanos> gpu_end(rank->steps.size(), std::numeric_limits<Nanos>::min());
   const auto step_at = [&](Nanos t) {
-    auto it = std::upper_bound(rank->steps.begin(), rank->steps.end(), t,
-                               [](Nanos at, const Step& s) { return at < s.begin; });
+    auto it = std::ranges::upper_bound(rank->steps, t, {}, &Step::begin);
     if (it == rank->steps.begin()) return kNoStep;
     --it;
     return t < it->end ? static_cast<int32_t>(it - rank->steps.begin()) : kNoStep;
@@ -213,13 +204,11 @@ void FindSteps(const StringPool& names, RankTrace* rank) {
         break;
       }
     }
-    for (Row r = 0; r < e.size() && e.ts[r] < first_work; ++r) {
+    for (Row r = 0; r < e.size() && e.ts[r] < first_work; ++r)
       if (IsGpuWork(e.category[r]) && e.step[r] == kNoStep && e.end(r) < first_work)
         before = std::max(before, e.end(r));
-    }
   }
-  const bool any_gpu =
-      std::any_of(gpu_rows.begin(), gpu_rows.end(), [](int64_t n) { return n > 0; });
+  const bool any_gpu = std::ranges::any_of(gpu_rows, [](int64_t n) { return n > 0; });
   for (size_t i = 0; i < rank->steps.size(); ++i) {
     Step& step = rank->steps[i];
     step.end = std::max(step.end, gpu_end[i]);

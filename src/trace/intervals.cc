@@ -7,35 +7,31 @@ namespace {
 
 void Append(IntervalSet* out, Interval piece) {
   if (piece.end <= piece.begin) return;
-  if (!out->empty() && piece.begin <= out->back().end) {
+  if (!out->empty() && piece.begin <= out->back().end)
     out->back().end = std::max(out->back().end, piece.end);
-  } else {
+  else
     out->push_back(piece);
-  }
 }
 
 // The first piece that ends after `t`.
 IntervalSet::const_iterator EndingAfter(const IntervalSet& set, Nanos t) {
-  return std::upper_bound(set.begin(), set.end(), t,
-                          [](Nanos at, const Interval& i) { return at < i.end; });
+  return std::ranges::upper_bound(set, t, {}, &Interval::end);
 }
 
 }  // namespace
 
 IntervalSet Merge(std::vector<Interval> intervals) {
   const auto by_begin = [](const Interval& a, const Interval& b) { return a.begin < b.begin; };
-  if (!std::is_sorted(intervals.begin(), intervals.end(), by_begin)) {
-    std::sort(intervals.begin(), intervals.end(), by_begin);
-  }
+  if (!std::is_sorted(intervals.begin(), intervals.end(), by_begin))
+    std::ranges::sort(intervals, by_begin);
   // In place: the merged pieces never outrun the ones that were read.
   size_t kept = 0;
   for (const Interval piece : intervals) {
     if (piece.end <= piece.begin) continue;
-    if (kept > 0 && piece.begin <= intervals[kept - 1].end) {
+    if (kept > 0 && piece.begin <= intervals[kept - 1].end)
       intervals[kept - 1].end = std::max(intervals[kept - 1].end, piece.end);
-    } else {
+    else
       intervals[kept++] = piece;
-    }
   }
   intervals.resize(kept);
   return intervals;
@@ -62,11 +58,10 @@ IntervalSet Intersect(const IntervalSet& a, const IntervalSet& b) {
   IntervalSet out;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     Append(&out, {std::max(a[i].begin, b[j].begin), std::min(a[i].end, b[j].end)});
-    if (a[i].end < b[j].end) {
+    if (a[i].end < b[j].end)
       ++i;
-    } else {
+    else
       ++j;
-    }
   }
   return out;
 }
@@ -88,17 +83,15 @@ IntervalSet Subtract(const IntervalSet& a, const IntervalSet& b) {
 
 Nanos LengthWithin(const IntervalSet& set, Nanos begin, Nanos end) {
   Nanos sum = 0;
-  for (auto it = EndingAfter(set, begin); it != set.end() && it->begin < end; ++it) {
+  for (auto it = EndingAfter(set, begin); it != set.end() && it->begin < end; ++it)
     sum += std::min(it->end, end) - std::max(it->begin, begin);
-  }
   return sum;
 }
 
 IntervalSet Clip(const IntervalSet& set, Nanos begin, Nanos end) {
   IntervalSet out;
-  for (auto it = EndingAfter(set, begin); it != set.end() && it->begin < end; ++it) {
+  for (auto it = EndingAfter(set, begin); it != set.end() && it->begin < end; ++it)
     Append(&out, {std::max(it->begin, begin), std::min(it->end, end)});
-  }
   return out;
 }
 

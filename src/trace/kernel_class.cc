@@ -40,10 +40,9 @@ bool IsCommunicationKernel(std::string_view name, const std::vector<std::string>
   const auto contains = [&](std::string_view part) {
     return lower.find(part) != std::string::npos;
   };
-  return std::any_of(std::begin(kCommunicationNames), std::end(kCommunicationNames), contains) ||
-         std::any_of(more.begin(), more.end(), [&](const std::string& part) {
-           return contains(absl::AsciiStrToLower(part));
-         });
+  return std::ranges::any_of(kCommunicationNames, contains) ||
+         std::ranges::any_of(
+             more, [&](const std::string& part) { return contains(absl::AsciiStrToLower(part)); });
 }
 
 std::vector<KernelClass> ClassifyRows(const StringPool& names, const RankTrace& rank,
@@ -56,10 +55,9 @@ std::vector<KernelClass> ClassifyRows(const StringPool& names, const RankTrace& 
       out[r] = KernelClass::kMemory;
     } else if (e.category[r] == Category::kKernel) {
       KernelClass& known = by_name[e.name[r]];
-      if (known == KernelClass::kNone) {
+      if (known == KernelClass::kNone)
         known = IsCommunicationKernel(names.Text(e.name[r]), more) ? KernelClass::kCommunication
                                                                    : KernelClass::kCompute;
-      }
       out[r] = rank.CollectiveOf(r) != nullptr ? KernelClass::kCommunication : known;
     }
   }

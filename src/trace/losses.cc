@@ -24,18 +24,14 @@ LossReport LossesOf(const TraceSet& set, std::span<const LoadFailure> failures) 
 void WriteLosses(JsonWriter& json, const LossReport& losses) {
   std::map<std::string, int64_t> by_reason;
   for (const LossLine& line : losses.lines) by_reason[line.loss.reason] += line.loss.count;
-  json.Key("losses")
-      .BeginObject()
-      .Field("dropped", losses.dropped)
-      .Field("repaired", losses.repaired);
+  json.Key("losses").BeginObject().Field("dropped", losses.dropped);
+  json.Field("repaired", losses.repaired);
   json.Key("by_reason").BeginObject();
   for (const auto& [reason, count] : by_reason) json.Field(reason, count);
   json.EndObject().Key("details").BeginArray();
   for (const LossLine& line : losses.lines) {
-    json.BeginObject()
-        .Field("rank", line.rank)
-        .Field("reason", line.loss.reason)
-        .Field("count", line.loss.count);
+    json.BeginObject().Field("rank", line.rank).Field("reason", line.loss.reason);
+    json.Field("count", line.loss.count);
     json.Field("repaired", line.loss.repaired).Field("explain", line.loss.explain).EndObject();
   }
   json.EndArray().Key("failed_files").BeginArray();

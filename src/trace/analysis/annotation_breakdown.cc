@@ -16,9 +16,8 @@ std::vector<Row> AnnotationOfWork(const RankView& view, Category category) {
   if (category == Category::kUserAnnotation) {
     const std::vector<Row> above = NearestAbove(
         e, view.parents_first(), [&](Row r) { return e.category[r] == Category::kUserAnnotation; });
-    for (size_t i = 0; i < work.size(); ++i) {
+    for (size_t i = 0; i < work.size(); ++i)
       if (e.launch[work[i]] != kNoRow) out[i] = above[e.launch[work[i]]];
-    }
     return out;
   }
   std::vector<Row> of_row(e.size(), kNoRow);
@@ -40,15 +39,13 @@ std::vector<Row> AnnotationOfWork(const RankView& view, Category category) {
 
 StatusOr<AnalysisTables> AnnotationBreakdown(const AnalysisInput& input, Category category,
                                              std::string_view name) {
-  Table table;
-  table.columns = ColumnsOf({"rank", "name", "#count", "sum_us", "mean_us", "std_us", "min_us",
-                             "max_us", "#gpu_rows", "gpu_work_us"});
+  Table table = TableWith({"rank", "name", "#count", "sum_us", "mean_us", "std_us", "min_us",
+                           "max_us", "#gpu_rows", "gpu_work_us"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     NameTotals totals(view->set().names.size());
-    for (Row r = 0; r < e.size(); ++r) {
+    for (Row r = 0; r < e.size(); ++r)
       if (e.category[r] == category) totals.Add(e.name[r], MicrosOf(e.dur[r]));
-    }
     if (totals.lines().empty()) continue;
     std::vector<double> work_us(view->set().names.size(), 0);
     std::vector<int64_t> work_rows(view->set().names.size(), 0);
@@ -74,8 +71,7 @@ StatusOr<AnalysisTables> AnnotationBreakdown(const AnalysisInput& input, Categor
       "sums of durations: annotations inside each other count each. gpu_rows and gpu_work_us are "
       "the GPU work whose innermost "
       "annotation this is: on the GPU by time and stream, on the CPU by the launch call's thread");
-  AddNotes(input, name, &table);
-  return OneTable(std::move(table));
+  return OneTable(input, name, std::move(table));
 }
 
 StatusOr<AnalysisTables> OnGpu(const AnalysisInput& input) {
@@ -91,14 +87,12 @@ constinit const Analysis kGpuUserAnnotationBreakdown = {
     .name = "gpu_user_annotation_breakdown",
     .title = "Time of user annotations on the GPU",
     .ours = OnGpu,
-    .as_hta = HtaGpuUserAnnotationBreakdown,
-};
+    .as_hta = HtaGpuUserAnnotationBreakdown};
 
 constinit const Analysis kUserAnnotationBreakdownCpu = {
     .name = "user_annotation_breakdown_cpu",
     .title = "Time of user annotations on the CPU",
     .ours = OnCpu,
-    .as_hta = HtaUserAnnotationBreakdownCpu,
-};
+    .as_hta = HtaUserAnnotationBreakdownCpu};
 
 }  // namespace flopwatch::trace

@@ -11,21 +11,18 @@ constexpr size_t kHtaNames = 1000;
 
 StatusOr<AnalysisTables> HtaAnnotationBreakdown(const AnalysisInput& input,
                                                 std::string_view file_category) {
-  Table table;
-  table.columns =
-      ColumnsOf({"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"});
+  Table table =
+      TableWith({"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     const NameId category = view->set().names.Find(file_category);
     if (category == kNoName) continue;
     NameTotals totals(view->set().names.size());
-    for (const Row r : view->hta().rows) {
+    for (const Row r : view->hta().rows)
       if (e.file_category[r] == category) totals.Add(e.name[r], MicrosOf(e.dur[r]));
-    }
-    for (const HtaNameLine& line : HtaNameLines(view->set().names, totals, kHtaNames)) {
+    for (const HtaNameLine& line : HtaNameLines(view->set().names, totals, kHtaNames))
       table.rows.push_back({TextCell(line.name), line.sum, line.max, line.min, line.std, line.mean,
                             RankCell(*view)});
-    }
   }
   if (table.rows.empty())
     return NotComputable(
@@ -33,8 +30,7 @@ StatusOr<AnalysisTables> HtaAnnotationBreakdown(const AnalysisInput& input,
   std::stable_sort(
       table.rows.begin(), table.rows.end(),
       [](const std::vector<Cell>& a, const std::vector<Cell>& b) { return a[0] < b[0]; });
-  AddNotes(input, "", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "", std::move(table));
 }
 
 }  // namespace

@@ -54,9 +54,8 @@ std::vector<uint32_t> AlignGroup(const std::vector<uint32_t>& collectives, int c
     for (const uint32_t i : collectives) {
       const std::span<const CollectivePart> parts = all->PartsOf(all->all[i]);
       ends.clear();
-      for (const CollectivePart& part : parts) {
+      for (const CollectivePart& part : parts)
         if ((*known)[part.rank]) ends.push_back(part.end - all->clocks[part.rank].measured);
-      }
       if (ends.empty()) continue;
       const Nanos reference = Median(&ends);
       for (const CollectivePart& part : parts) against[part.rank].push_back(part.end - reference);
@@ -123,9 +122,8 @@ void JudgePointToPoint(const std::vector<bool>& paired, Collectives* all) {
 void AlignClocks(Collectives* all) {
   const size_t ranks = all->clocks.size();
   std::vector<std::vector<uint32_t>> of_group(all->groups.size());
-  for (uint32_t i = 0; i < all->all.size(); ++i) {
+  for (uint32_t i = 0; i < all->all.size(); ++i)
     if (all->all[i].synchronising) of_group[all->all[i].group].push_back(i);
-  }
   std::vector<std::vector<uint32_t>> groups_of(ranks);
   for (uint32_t g = 0; g < of_group.size(); ++g) {
     for (const uint32_t i : of_group[g]) {

@@ -46,34 +46,29 @@ CollectiveKind CollectiveKindOf(std::string_view name) {
       {"send", CollectiveKind::kPointToPoint},
       {"recv", CollectiveKind::kPointToPoint},
       {"receive", CollectiveKind::kPointToPoint},
-      {"reduce", CollectiveKind::kReduce},
-  };
-  for (const auto& [mark, kind] : kMarks) {
+      {"reduce", CollectiveKind::kReduce}};
+  for (const auto& [mark, kind] : kMarks)
     if (plain.find(mark) != std::string::npos) return kind;
-  }
   return CollectiveKind::kUnknown;
 }
 
 int64_t ElementBytes(std::string_view dtype) {
   std::string plain = LettersAndDigits(dtype);
-  for (const std::string_view prefix : {"c10", "torch"}) {
+  for (const std::string_view prefix : {"c10", "torch"})
     if (plain.starts_with(prefix)) plain.erase(0, prefix.size());
-  }
   // c10::toString (c10/core/ScalarType.h), numpy-like and HCCL names.
   static constexpr std::pair<std::string_view, int64_t> kTypes[] = {
-      {"float", 4},          {"float32", 4},    {"fp32", 4},           {"double", 8},
-      {"float64", 8},        {"fp64", 8},       {"half", 2},           {"float16", 2},
-      {"fp16", 2},           {"bfloat16", 2},   {"bfp16", 2},          {"bf16", 2},
-      {"float8e4m3fn", 1},   {"float8e5m2", 1}, {"float8e4m3fnuz", 1}, {"float8e5m2fnuz", 1},
-      {"float8e8m0fnu", 1},  {"int", 4},        {"int32", 4},          {"uint32", 4},
-      {"long", 8},           {"int64", 8},      {"uint64", 8},         {"short", 2},
-      {"int16", 2},          {"uint16", 2},     {"char", 1},           {"int8", 1},
-      {"byte", 1},           {"uint8", 1},      {"bool", 1},           {"complexfloat", 8},
-      {"complexdouble", 16},
-  };
-  for (const auto& [name, bytes] : kTypes) {
+      {"float", 4},         {"float32", 4},    {"fp32", 4},           {"double", 8},
+      {"float64", 8},       {"fp64", 8},       {"half", 2},           {"float16", 2},
+      {"fp16", 2},          {"bfloat16", 2},   {"bfp16", 2},          {"bf16", 2},
+      {"float8e4m3fn", 1},  {"float8e5m2", 1}, {"float8e4m3fnuz", 1}, {"float8e5m2fnuz", 1},
+      {"float8e8m0fnu", 1}, {"int", 4},        {"int32", 4},          {"uint32", 4},
+      {"long", 8},          {"int64", 8},      {"uint64", 8},         {"short", 2},
+      {"int16", 2},         {"uint16", 2},     {"char", 1},           {"int8", 1},
+      {"byte", 1},          {"uint8", 1},      {"bool", 1},           {"complexfloat", 8},
+      {"complexdouble", 16}};
+  for (const auto& [name, bytes] : kTypes)
     if (plain == name) return bytes;
-  }
   return 0;
 }
 
@@ -87,26 +82,18 @@ int64_t MessageBytes(const StringPool& names, const CollectiveDetail& c) {
 
 std::optional<double> AlgorithmBandwidth(const Collective& c) {
   if (c.bytes == kUnknown || c.bytes <= 0 || c.min_duration <= 0) return std::nullopt;
-  return static_cast<double>(c.bytes) /
-         static_cast<double>(c.min_duration);  // bytes a nanosecond = GB/s
+  return static_cast<double>(c.bytes) / c.min_duration;  // bytes a nanosecond = GB/s
 }
 
 std::optional<double> BusBandwidth(const Collective& c, int64_t group_size) {
   const std::optional<double> algorithm = AlgorithmBandwidth(c);
   if (!algorithm || group_size < 2) return std::nullopt;
   const double n = static_cast<double>(group_size);
-  switch (c.kind) {
-    case CollectiveKind::kAllReduce:
-      return *algorithm * 2 * (n - 1) / n;
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kAllGather:
-    case CollectiveKind::kAllToAll:
-    case CollectiveKind::kGather:
-    case CollectiveKind::kScatter:
-      return *algorithm * (n - 1) / n;
-    default:
-      return *algorithm;
-  }
+  using enum CollectiveKind;
+  if (c.kind == kAllReduce) return *algorithm * 2 * (n - 1) / n;
+  const bool own_part_stays = c.kind == kReduceScatter || c.kind == kAllGather ||
+                              c.kind == kAllToAll || c.kind == kGather || c.kind == kScatter;
+  return own_part_stays ? *algorithm * (n - 1) / n : *algorithm;
 }
 
 }  // namespace flopwatch::trace

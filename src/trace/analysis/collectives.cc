@@ -33,7 +33,7 @@ std::vector<int32_t> ParseRanks(std::string_view text) {
     out.push_back(value);
     at = stop;
   }
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
@@ -56,9 +56,8 @@ struct Entry {
 const CollectiveDetail* DetailOf(const RankTrace& rank, Row r) {
   if (const CollectiveDetail* own = rank.CollectiveOf(r)) return own;
   Row op = rank.events.op[r];
-  for (int depth = 0; op != kNoRow && depth < kMaxOpDepth; op = rank.events.parent[op], ++depth) {
+  for (int depth = 0; op != kNoRow && depth < kMaxOpDepth; op = rank.events.parent[op], ++depth)
     if (const CollectiveDetail* of_op = rank.CollectiveOf(op)) return of_op;
-  }
   return nullptr;
 }
 
@@ -67,9 +66,8 @@ class Matcher {
   explicit Matcher(const AnalysisInput& input) : input_(input), set_(input.set()) {
     for (const RankTrace& rank : set_.ranks) {
       loaded_.insert(rank.rank);
-      for (const ProcessGroup& group : rank.process_groups) {
+      for (const ProcessGroup& group : rank.process_groups)
         if (!group.ranks.empty()) configured_.try_emplace(group.name, &group);
-      }
     }
   }
 
@@ -107,8 +105,8 @@ class Matcher {
       if (rank.steps.empty()) return;
       for (const Step& step : rank.steps) ++seen[step.number];
     }
-    by_step_ = std::any_of(seen.begin(), seen.end(),
-                           [&](const auto& s) { return s.second == set_.ranks.size(); });
+    by_step_ =
+        std::ranges::any_of(seen, [&](const auto& s) { return s.second == set_.ranks.size(); });
   }
 
   int64_t StepOf(const RankTrace& rank, Row r) const {
@@ -117,8 +115,7 @@ class Matcher {
     // Launched between steps, or by a call that is not in the trace: after the last step that had
     // begun.
     const Nanos at = e.launch[r] == kNoRow ? e.ts[r] : e.ts[e.launch[r]];
-    const auto next = std::upper_bound(rank.steps.begin(), rank.steps.end(), at,
-                                       [](Nanos t, const Step& s) { return t < s.begin; });
+    const auto next = std::ranges::upper_bound(rank.steps, at, {}, &Step::begin);
     return next == rank.steps.begin() ? rank.steps.front().number - 1 : (next - 1)->number;
   }
 
@@ -194,11 +191,10 @@ class Matcher {
     for (size_t i = 0; i < entries_.size(); ++i) {
       const CollectiveDetail* d = entries_[i].detail;
       // Without a name, members or a communicator the metadata does not say which group it is.
-      if (d != nullptr && (d->group_name != kNoName || d->group_ranks != kNoName)) {
+      if (d != nullptr && (d->group_name != kNoName || d->group_ranks != kNoName))
         entries_[i].group = group_of(*d);
-      } else {
+      else
         unnamed.push_back(i);
-      }
     }
     unnamed_.assign(out_.groups.size(), false);
     GroupByStream(unnamed);
@@ -223,9 +219,8 @@ class Matcher {
   }
 
   void FindNotLoaded(CollectiveGroup* group) const {
-    for (const int32_t member : group->ranks) {
+    for (const int32_t member : group->ranks)
       if (!loaded_.contains(member)) group->not_loaded.push_back(member);
-    }
   }
 
   // No metadata (before 2024): a communicator has a stream of its own. Ranks usually give it the
@@ -242,12 +237,10 @@ class Matcher {
       if (counts[entry.rank][stream]++ == 0)
         by_use[entry.rank].emplace(stream, static_cast<int32_t>(by_use[entry.rank].size()));
     }
-    const bool same_streams = std::all_of(counts.begin(), counts.end(), [&](const auto& c) {
-      return c.second == counts.begin()->second;
-    });
-    const bool as_many = std::all_of(by_use.begin(), by_use.end(), [&](const auto& u) {
-      return u.second.size() == by_use.begin()->second.size();
-    });
+    const bool same_streams = std::ranges::all_of(
+        counts, [&](const auto& c) { return c.second == counts.begin()->second; });
+    const bool as_many = std::ranges::all_of(
+        by_use, [&](const auto& u) { return u.second.size() == by_use.begin()->second.size(); });
     std::map<int32_t, uint32_t> groups;
     int64_t world = kUnknown;
     for (const RankTrace& rank : set_.ranks) world = std::max(world, rank.world_size);
@@ -329,7 +322,7 @@ class Matcher {
       return std::tie(a.group, a.place, a.sub, a.rank, a.row) <
              std::tie(b.group, b.place, b.sub, b.rank, b.row);
     };
-    std::sort(entries_.begin(), entries_.end(), in_rank);
+    std::ranges::sort(entries_, in_rank);
     for (size_t i = 1; i < entries_.size(); ++i) {
       const Entry& before = entries_[i - 1];
       Entry& entry = entries_[i];
@@ -337,8 +330,8 @@ class Matcher {
                         std::tie(entry.group, entry.place, entry.sub, entry.rank);
       entry.occurrence = same ? before.occurrence + 1 : 0;
     }
-    std::stable_sort(entries_.begin(), entries_.end(),
-                     [](const Entry& a, const Entry& b) { return a.key() < b.key(); });
+    std::ranges::stable_sort(entries_,
+                             [](const Entry& a, const Entry& b) { return a.key() < b.key(); });
   }
 
   // Groups known by their stream alone whose ranks have the same operations in different orders:
@@ -403,27 +396,17 @@ class Matcher {
     const int64_t expected =
         c.kind == CollectiveKind::kPointToPoint && head.sub >= 0x80000000u ? 2 : group.size;
     c.ranks_missing = expected == kUnknown ? kUnknown : std::max<int64_t>(0, expected - c.parts);
-    switch (c.kind) {
-      case CollectiveKind::kAllReduce:
-      case CollectiveKind::kReduceScatter:
-      case CollectiveKind::kAllGather:
-      case CollectiveKind::kAllToAll:
-      case CollectiveKind::kBarrier:
-        c.synchronising = !c.names_differ;
-        break;
-      default:
-        break;
-    }
+    using enum CollectiveKind;
+    if (c.kind == kAllReduce || c.kind == kReduceScatter || c.kind == kAllGather ||
+        c.kind == kAllToAll || c.kind == kBarrier)
+      c.synchronising = !c.names_differ;
     out_.matched_rows += c.parts;
     out_.all.push_back(c);
     paired_.push_back(head.detail != nullptr &&
                       (head.detail->source_rank >= 0 || head.detail->destination_rank >= 0));
   }
 
-  static int64_t BytesOf(const CollectiveDetail* d) {
-    if (d == nullptr) return kUnknown;
-    return d->bytes;
-  }
+  static int64_t BytesOf(const CollectiveDetail* d) { return d == nullptr ? kUnknown : d->bytes; }
 
   void Measure() {
     for (Collective& c : out_.all) {
@@ -453,23 +436,19 @@ class Matcher {
         }
       }
     }
-    std::stable_sort(
-        out_.all.begin(), out_.all.end(),
-        [](const Collective& a, const Collective& b) { return a.first_arrival < b.first_arrival; });
-    const int64_t differ = std::count_if(out_.all.begin(), out_.all.end(),
-                                         [](const Collective& c) { return c.names_differ; });
+    std::ranges::stable_sort(out_.all, {}, &Collective::first_arrival);
+    const int64_t differ =
+        std::ranges::count_if(out_.all, [](const Collective& c) { return c.names_differ; });
     if (differ > 0) {
       out_.notes.push_back(
           fmt::format("{} of {} collectives have different operations on different ranks: they are "
-                      "shown but nobody is blamed "
-                      "(some ranks may have started profiling later)",
+                      "shown but nobody is blamed (some ranks may have started profiling later)",
                       differ, out_.all.size()));
     }
-    if (out_.matched_rows < out_.rows && set_.ranks.size() > 1) {
+    if (out_.matched_rows < out_.rows && set_.ranks.size() > 1)
       out_.notes.push_back(
           fmt::format("{} of {} communication kernels have no counterpart on a loaded rank",
                       out_.rows - out_.matched_rows, out_.rows));
-    }
     std::set<int32_t> missing;
     for (const CollectiveGroup& group : out_.groups)
       missing.insert(group.not_loaded.begin(), group.not_loaded.end());

@@ -8,9 +8,8 @@ namespace {
 // The part of communication time during which compute runs too; absent without communication.
 StatusOr<AnalysisTables> CommCompOverlap(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
-  Table table;
-  table.columns = ColumnsOf({"rank", "communication_us", "overlapped_us", "exposed_us",
-                             "%overlap_share", "%exposed_share_of_span"});
+  Table table = TableWith({"rank", "communication_us", "overlapped_us", "exposed_us",
+                           "%overlap_share", "%exposed_share_of_span"});
   for (const auto& view : input.ranks()) {
     const Nanos all = Length(view->busy(KernelClass::kCommunication));
     const Nanos exposed = Length(view->exposed_communication());
@@ -19,17 +18,14 @@ StatusOr<AnalysisTables> CommCompOverlap(const AnalysisInput& input) {
                           MicrosCell(exposed), ShareCell(MicrosOf(all - exposed), MicrosOf(all)),
                           ShareCell(MicrosOf(exposed), MicrosOf(span.end - span.begin))});
   }
-  AddNotes(input, "comm_comp_overlap", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "comm_comp_overlap", std::move(table));
 }
 
 }  // namespace
 
-constinit const Analysis kCommCompOverlap = {
-    .name = "comm_comp_overlap",
-    .title = "How much of the communication compute hides",
-    .ours = CommCompOverlap,
-    .as_hta = HtaCommCompOverlap,
-};
+constinit const Analysis kCommCompOverlap = {.name = "comm_comp_overlap",
+                                             .title = "How much of the communication compute hides",
+                                             .ours = CommCompOverlap,
+                                             .as_hta = HtaCommCompOverlap};
 
 }  // namespace flopwatch::trace

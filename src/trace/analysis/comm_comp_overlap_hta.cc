@@ -6,8 +6,7 @@ namespace flopwatch::trace {
 
 // The same share of HTA's rows and kinds of kernels, in per cent.
 StatusOr<AnalysisTables> HtaCommCompOverlap(const AnalysisInput& input) {
-  Table table;
-  table.columns = ColumnsOf({"rank", "comp_comm_overlap_pctg"});
+  Table table = TableWith({"rank", "comp_comm_overlap_pctg"});
   for (const auto& view : input.ranks()) {
     const IntervalSet communication =
         HtaBusy(view->events(), view->hta(), HtaKernelType::kCommunication);
@@ -16,8 +15,7 @@ StatusOr<AnalysisTables> HtaCommCompOverlap(const AnalysisInput& input) {
         communication, HtaBusy(view->events(), view->hta(), HtaKernelType::kComputation)));
     table.rows.push_back({RankCell(*view), HtaPercent(hidden, all, 2)});
   }
-  AddNotes(input, "comm_comp_overlap", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "comm_comp_overlap", std::move(table));
 }
 
 }  // namespace flopwatch::trace

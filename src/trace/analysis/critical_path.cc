@@ -55,8 +55,7 @@ class OurPath : public PathBuilder<OurPath> {
   // Which calls waited, and for what. GPU work by its end.
   void FindWaits() {
     by_end_ = gpu_;
-    std::stable_sort(by_end_.begin(), by_end_.end(),
-                     [&](Row a, Row b) { return e_.end(a) < e_.end(b); });
+    std::ranges::stable_sort(by_end_, [&](Row a, Row b) { return e_.end(a) < e_.end(b); });
     if (gpu_.empty()) return;
     const std::vector<bool> may_block = NamesThat(names_, MayBlock);
     // Where the trace says which stream a call waited for.
@@ -150,16 +149,10 @@ class OurPath : public PathBuilder<OurPath> {
   }
 
   PathBound BoundOf(Row r) const {
-    switch (view_.classes()[r]) {
-      case KernelClass::kCommunication:
-        return PathBound::kGpuCommunication;
-      case KernelClass::kMemory:
-        return PathBound::kGpuMemory;
-      case KernelClass::kCompute:
-        return PathBound::kGpuCompute;
-      case KernelClass::kNone:
-        break;
-    }
+    const KernelClass c = view_.classes()[r];
+    if (c == KernelClass::kCommunication) return PathBound::kGpuCommunication;
+    if (c == KernelClass::kMemory) return PathBound::kGpuMemory;
+    if (c == KernelClass::kCompute) return PathBound::kGpuCompute;
     for (int depth = 0; r != kNoRow && depth < kMaxDepth; r = e_.parent[r], ++depth) {
       int8_t& known =
           loads_[2 * e_.name[r] + (e_.category[r] == Category::kPythonFunction ? 1 : 0)];

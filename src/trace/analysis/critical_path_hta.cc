@@ -29,9 +29,8 @@ constexpr std::string_view kPathLaunches[] = {
 template <size_t n>
 std::vector<bool> NamesIn(const StringPool& names, const std::string_view (&list)[n]) {
   std::vector<bool> out(names.size());
-  for (const std::string_view text : list) {
+  for (const std::string_view text : list)
     if (const NameId id = names.Find(text); id != kNoName) out[id] = true;
-  }
   return out;
 }
 
@@ -95,8 +94,7 @@ class HtaPath : public PathBuilder<HtaPath> {
     for (size_t i = 0; i < rows_.size(); ++i) waits_[i] = blocking[e_.name[rows_[i]]];
   }
 
-  // Overlapping calls that need the lock of the CUDA runtime end in the order in which they
-  // got it.
+  // Overlapping calls that need the lock of the CUDA runtime end in the order in which they got it.
   void AddLocks() {
     lock_names_ = NamesIn(names_, kHtaLock);
     std::vector<Node> nodes;

@@ -29,10 +29,9 @@ std::vector<std::pair<std::string, PathSums>> TimeByName(const RankView& view,
                                                          const CriticalPath& path) {
   const bool hta = view.options().hta;
   absl::flat_hash_map<NameId, PathSums> by_name;
-  for (const PathStep& step : path.steps) {
+  for (const PathStep& step : path.steps)
     if (step.row != kNoRow && (hta || step.edge == PathEdge::kOperator))
       by_name[view.events().name[step.row]].Add(step.duration);
-  }
   std::map<std::string, PathSums> by_text;
   for (const auto& [name, sums] : by_name) {
     const std::string_view text = view.set().names.Text(name);
@@ -71,9 +70,8 @@ void AddPathNotes(const RankView& view, const CriticalPath& path, Table* out) {
 }
 
 Table GraphTable(const RankView& view, const CriticalPath& path) {
-  Table graph;
-  graph.columns = ColumnsOf({"rank", "#nodes", "#edges", "#critical_nodes", "#critical_edges",
-                             "total_duration_us", "window_us", "share_of_window"});
+  Table graph = TableWith({"rank", "#nodes", "#edges", "#critical_nodes", "#critical_edges",
+                           "total_duration_us", "window_us", "share_of_window"});
   graph.rows.push_back(
       {int64_t{view.rank().rank}, static_cast<int64_t>(path.nodes),
        static_cast<int64_t>(path.edges),
@@ -100,26 +98,21 @@ StatusOr<AnalysisTables> CriticalPathTables(const AnalysisInput& input) {
     types[step.edge].Add(step.duration);
   }
   const auto share = [&](Nanos t) { return ShareCell(MicrosOf(t), MicrosOf(path.total)); };
-  Table summary;
-  summary.columns = ColumnsOf({"bound_by", "duration_us", "%share", "#edges"});
-  for (const auto& [bound, sums] : bounds) {
+  Table summary = TableWith({"bound_by", "duration_us", "%share", "#edges"});
+  for (const auto& [bound, sums] : bounds)
     summary.rows.push_back(
         {TextCell(PathBoundName(bound)), MicrosCell(sums.time), share(sums.time), sums.edges});
-  }
   std::stable_sort(summary.rows.begin(), summary.rows.end(), [](const auto& a, const auto& b) {
     return std::get<double>(a[1]) > std::get<double>(b[1]);
   });
   AddPathNotes(*view, path, &summary);
 
-  Table edges;
-  edges.columns = ColumnsOf({"edge_type", "#edges", "duration_us", "%share"});
-  for (const auto& [type, sums] : types) {
+  Table edges = TableWith({"edge_type", "#edges", "duration_us", "%share"});
+  for (const auto& [type, sums] : types)
     edges.rows.push_back(
         {TextCell(PathEdgeName(type)), sums.edges, MicrosCell(sums.time), share(sums.time)});
-  }
   const std::vector<std::pair<std::string, PathSums>> events = TimeByName(*view, path);
-  Table top;
-  top.columns = ColumnsOf({"name", "duration_us", "%share", "#edges"});
+  Table top = TableWith({"name", "duration_us", "%share", "#edges"});
   for (size_t i = 0; i < std::min(events.size(), kTopEvents); ++i) {
     const auto& [name, sums] = events[i];
     top.rows.push_back({TextCell(name), MicrosCell(sums.time), share(sums.time), sums.edges});
@@ -159,7 +152,6 @@ std::string_view PathBoundName(PathBound b) {
 constinit const Analysis kCriticalPath = {
     .name = "critical_path",
     .title = "The chain of CPU and GPU work that decides how long a step takes",
-    .ours = CriticalPathTables,
-};
+    .ours = CriticalPathTables};
 
 }  // namespace flopwatch::trace

@@ -7,12 +7,11 @@ namespace flopwatch::trace {
 namespace {
 
 StatusOr<AnalysisTables> CudaKernelLaunchStats(const AnalysisInput& input) {
-  Table table;
-  table.columns = ColumnsOf(
-      {"rank", "#launches", "call_us", "gpu_us", "launch_delay_us", "launch_delay_mean_us",
-       "launch_delay_std_us", "launch_delay_min_us", "launch_delay_p50_us", "launch_delay_p90_us",
-       "launch_delay_p99_us", "launch_delay_max_us", "#short_kernels", "#slow_calls",
-       "#slow_launches", "#graph_launches", "#graph_rows", "#rows_without_launch"});
+  Table table = TableWith({"rank", "#launches", "call_us", "gpu_us", "launch_delay_us",
+                           "launch_delay_mean_us", "launch_delay_std_us", "launch_delay_min_us",
+                           "launch_delay_p50_us", "launch_delay_p90_us", "launch_delay_p99_us",
+                           "launch_delay_max_us", "#short_kernels", "#slow_calls", "#slow_launches",
+                           "#graph_launches", "#graph_rows", "#rows_without_launch"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     if (view->gpu_rows().empty()) continue;
@@ -50,12 +49,10 @@ StatusOr<AnalysisTables> CudaKernelLaunchStats(const AnalysisInput& input) {
   if (table.rows.empty()) return NotComputable(kNoGpuWork);
   table.notes.push_back(
       "a launch is a call (CUDA, HIP or driver) and the first GPU row it made; delay from the end "
-      "of the call to the start of the "
-      "work. short_kernels: shorter than their call of at most 50 µs; slow_calls: over 50 µs; "
-      "slow_launches: delay over 100 µs. "
-      "Graph launches are counted apart: one call starts many kernels");
-  AddNotes(input, "cuda_kernel_launch_stats", &table);
-  return OneTable(std::move(table));
+      "of the call to the start of the work. short_kernels: shorter than their call of at most 50 "
+      "µs; slow_calls: over 50 µs; slow_launches: delay over 100 µs. Graph launches are counted "
+      "apart: one call starts many kernels");
+  return OneTable(input, "cuda_kernel_launch_stats", std::move(table));
 }
 
 }  // namespace
@@ -66,7 +63,6 @@ constinit const Analysis kCudaKernelLaunchStats = {
         "Launch calls: their own time, the delay until the work starts, kernels shorter than their "
         "call",
     .ours = CudaKernelLaunchStats,
-    .as_hta = HtaCudaKernelLaunchStats,
-};
+    .as_hta = HtaCudaKernelLaunchStats};
 
 }  // namespace flopwatch::trace

@@ -9,9 +9,8 @@ namespace flopwatch::trace {
 
 // By HTA's rows, and the launch calls that it knows by name; every GPU row of a call is a pair.
 StatusOr<AnalysisTables> HtaCudaKernelLaunchStats(const AnalysisInput& input) {
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "n", "cpu_duration_sum", "gpu_duration_sum", "launch_delay_sum",
+  Table table =
+      TableWith({"rank", "n", "cpu_duration_sum", "gpu_duration_sum", "launch_delay_sum",
                  "launch_delay.count", "launch_delay.mean", "launch_delay.std", "launch_delay.min",
                  "launch_delay.50%", "launch_delay.90%", "launch_delay.99%", "launch_delay.max",
                  "short_gpu_kernels(cpu<=50&gpu<cpu)", "runtime_outliers(cpu>50)",
@@ -37,8 +36,7 @@ StatusOr<AnalysisTables> HtaCudaKernelLaunchStats(const AnalysisInput& input) {
                           NumberCell(s.percentiles[1]), NumberCell(s.percentiles[2]),
                           NumberCell(s.max), all.short_kernels, all.slow_calls, all.slow_launches});
   }
-  AddNotes(input, "", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "", std::move(table));
 }
 
 }  // namespace flopwatch::trace

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <string>
 
 #include <fmt/format.h>
@@ -48,9 +47,8 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
   if (!any)
     return NotComputable(
         "the trace has no cuda_profiler_range events (record with the CUPTI profiler's metrics)");
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "kernel", "begin_us", "top_level_op", "bottom_level_op", "op_stack"});
+  Table table =
+      TableWith({"rank", "kernel", "begin_us", "top_level_op", "bottom_level_op", "op_stack"});
   const size_t fixed = table.columns.size();
   for (const NameId metric : metrics) table.columns.push_back(Plain(names.Text(metric)));
   std::string refused;
@@ -93,11 +91,9 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
       table.rows.push_back(std::move(row));
       row_of[range] = static_cast<uint32_t>(table.rows.size());
     }
-    for (const RangeMetric& m : view->rank().range_metrics) {
-      if (m.row < row_of.size() && row_of[m.row] != 0 && column[m.metric] != 0) {
+    for (const RangeMetric& m : view->rank().range_metrics)
+      if (m.row < row_of.size() && row_of[m.row] != 0 && column[m.metric] != 0)
         table.rows[row_of[m.row] - 1][fixed + column[m.metric] - 1] = NumberCell(m.value);
-      }
-    }
   }
   if (table.rows.empty()) return NotComputable(refused.empty() ? "no measured ranges" : refused);
   if (!refused.empty()) table.notes.push_back("left out: " + refused);
@@ -105,8 +101,7 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
   table.notes.push_back(
       "counters of one kernel each, in the order of the launches, with the operators around the "
       "launch");
-  AddNotes(input, "cupti_counters", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "cupti_counters", std::move(table));
 }
 
 }  // namespace
@@ -114,7 +109,6 @@ StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
 constinit const Analysis kCuptiCounters = {
     .name = "cupti_counters",
     .title = "Hardware counters of single kernels, with the operator that launched them",
-    .ours = RunCuptiCounters,
-};
+    .ours = RunCuptiCounters};
 
 }  // namespace flopwatch::trace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include <fmt/format.h>
 #include "absl/container/flat_hash_map.h"
@@ -98,9 +97,8 @@ StatusOr<Side> SideOf(const TraceSet& set, std::optional<int32_t> only_rank,
     std::vector<Nanos> own(e.dur);
     const std::vector<Row> above =
         NearestAbove(e, ParentsFirst(e), [&](Row r) { return CountsAsCpu(e.category[r]); });
-    for (Row r = 0; r < e.size(); ++r) {
+    for (Row r = 0; r < e.size(); ++r)
       if (above[r] != kNoRow && CountsAsCpu(e.category[r])) own[above[r]] -= e.dur[r];
-    }
     for (Row r = 0; r < e.size(); ++r) {
       if (!inside(r)) continue;
       if (IsGpuWork(e.category[r])) {
@@ -119,10 +117,9 @@ StatusOr<Side> SideOf(const TraceSet& set, std::optional<int32_t> only_rank,
     }
   }
   if (!found) return NoRank(set, only_rank.value_or(0), which);
-  if (side.info.steps == 0 && only_step) {
+  if (side.info.steps == 0 && only_step)
     return absl::NotFoundError(
         fmt::format("no rank of the {} trace has a step ProfilerStep#{}", which, *only_step));
-  }
   if (side.info.steps == 0 || side.step <= 0)
     return NotComputable(fmt::format("the {} trace has no time to compare", which));
   side.info.step_us = MicrosOf(side.step) / static_cast<double>(side.info.steps);
@@ -131,24 +128,14 @@ StatusOr<Side> SideOf(const TraceSet& set, std::optional<int32_t> only_rank,
 
 std::string_view KindText(bool gpu, uint8_t kind) {
   if (gpu) {
-    switch (static_cast<KernelClass>(kind)) {
-      case KernelClass::kCommunication:
-        return "communication";
-      case KernelClass::kMemory:
-        return "memory";
-      default:
-        return "compute";
-    }
+    const auto c = static_cast<KernelClass>(kind);
+    return c == KernelClass::kCommunication ? "communication"
+           : c == KernelClass::kMemory      ? "memory"
+                                            : "compute";
   }
-  switch (static_cast<Category>(kind)) {
-    case Category::kUserAnnotation:
-      return "annotation";
-    case Category::kRuntime:
-    case Category::kDriver:
-      return "runtime";
-    default:
-      return "operator";
-  }
+  const auto c = static_cast<Category>(kind);
+  if (c == Category::kUserAnnotation) return "annotation";
+  return c == Category::kRuntime || c == Category::kDriver ? "runtime" : "operator";
 }
 
 // A step's annotation carries its number, which tells nothing about what ran.
@@ -203,9 +190,8 @@ std::string SignedMs(double us) { return fmt::format("{:+.3f} ms", us / 1e3); }
 // The line that moved most in the direction of the change.
 const DiffLine* Largest(const std::vector<DiffLine>& lines, double direction,
                         std::string_view kind) {
-  for (const DiffLine& line : lines) {
+  for (const DiffLine& line : lines)
     if (line.delta_us() * direction > 0 && (kind.empty() || line.kind == kind)) return &line;
-  }
   return nullptr;
 }
 
@@ -233,10 +219,9 @@ std::string Sentence(const TraceDiff& diff) {
                                 : first.name == "exposed_memory"        ? "memory"
                                                                         : "";
   const DiffLine* line = Largest(idle ? diff.operators : diff.kernels, delta, kind);
-  if (line != nullptr && std::abs(line->delta_us()) >= kWorthNaming * std::abs(delta)) {
+  if (line != nullptr && std::abs(line->delta_us()) >= kWorthNaming * std::abs(delta))
     out += fmt::format("; most changed {}: {} ({} a step)", idle ? "on the CPU" : "kernel",
                        idle ? line->name : ShortName(line->name), SignedMs(line->delta_us()));
-  }
   return out;
 }
 
@@ -285,21 +270,18 @@ AnalysisTables DiffTables(const TraceDiff& diff, size_t most) {
   const auto share = [&](double delta) {
     return step_delta != 0 ? Cell{delta / step_delta} : Cell{};
   };
-  Table parts;
-  parts.columns = ColumnsOf({"part", "us_a", "us_b", "delta_us", "%share_of_change"});
-  for (const DiffPart& part : diff.parts) {
+  Table parts = TableWith({"part", "us_a", "us_b", "delta_us", "%share_of_change"});
+  for (const DiffPart& part : diff.parts)
     parts.rows.push_back(
         {part.name, part.us_a, part.us_b, part.delta_us(), share(part.delta_us())});
-  }
   parts.rows.push_back(
       {std::string("step"), diff.a.step_us, diff.b.step_us, step_delta, share(step_delta)});
   parts.notes.push_back(diff.sentence);
   for (const std::string& note : diff.notes) parts.notes.push_back(note);
 
   const auto lines = [&](const std::vector<DiffLine>& from, bool cpu) {
-    Table table;
-    table.columns = ColumnsOf({"name", "kind", "change", "count_a", "count_b", "us_a", "us_b",
-                               "delta_us", "%share_of_change"});
+    Table table = TableWith({"name", "kind", "change", "count_a", "count_b", "us_a", "us_b",
+                             "delta_us", "%share_of_change"});
     if (cpu)
       for (const char* name : {"total_us_a", "total_us_b"}) table.columns.push_back(Plain(name));
     const size_t shown = most == 0 ? from.size() : std::min(most, from.size());

@@ -62,10 +62,9 @@ StatusOr<Table> HtaTraceDiff(const TraceSet& a, const TraceSet& b, const DiffOpt
   HtaSumsByName by_name;
   FW_RETURN_IF_ERROR(AddHtaSide(a, options, device, 0, &by_name));
   FW_RETURN_IF_ERROR(AddHtaSide(b, options, device, 1, &by_name));
-  Table table;
-  table.columns = ColumnsOf({"name", "control_counts", "control_total_duration", "test_counts",
-                             "test_total_duration", "diff_counts", "diff_duration",
-                             "counts_change_categories"});
+  Table table = TableWith({"name", "control_counts", "control_total_duration", "test_counts",
+                           "test_total_duration", "diff_counts", "diff_duration",
+                           "counts_change_categories"});
   // First the names of the control, then those that only the test has, as HTA joins them.
   for (const bool in_control : {true, false}) {
     for (const auto& [name, both] : by_name) {

@@ -77,9 +77,8 @@ std::vector<Line> LinesOf(const RankView& view) {
 }
 
 StatusOr<AnalysisTables> RunExposedCommunication(const AnalysisInput& input) {
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "step", "collective", "group", "#count", "@bytes", "communication_us",
+  Table table =
+      TableWith({"rank", "step", "collective", "group", "#count", "@bytes", "communication_us",
                  "exposed_us", "%exposed_share", "%exposed_share_of_step"});
   size_t left_out = 0;
   for (const auto& view : input.ranks()) {
@@ -113,12 +112,9 @@ StatusOr<AnalysisTables> RunExposedCommunication(const AnalysisInput& input) {
   if (left_out > 0) table.notes.push_back(fmt::format("{} further lines are left out", left_out));
   table.notes.push_back(
       "by the step that launched it and the collective; exposed = no compute kernel runs. Where "
-      "collectives overlap, the time is of "
-      "the one that started first, so that the lines add up to the exposed communication of the "
-      "rank; without steps the share is of "
-      "the GPU span");
-  AddNotes(input, "exposed_communication", &table);
-  return OneTable(std::move(table));
+      "collectives overlap, the time is of the one that started first, so that the lines add up to "
+      "the exposed communication of the rank; without steps the share is of the GPU span");
+  return OneTable(input, "exposed_communication", std::move(table));
 }
 
 }  // namespace
@@ -126,7 +122,6 @@ StatusOr<AnalysisTables> RunExposedCommunication(const AnalysisInput& input) {
 constinit const Analysis kExposedCommunication = {
     .name = "exposed_communication",
     .title = "Communication that no compute hides, by step and collective",
-    .ours = RunExposedCommunication,
-};
+    .ours = RunExposedCommunication};
 
 }  // namespace flopwatch::trace

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <string>
 
 #include <fmt/format.h>
 #include "trace/analysis/analyses.h"
@@ -35,20 +34,17 @@ StatusOr<AnalysisTables> FrequentPatterns(const AnalysisInput& input) {
     if (a.gpu_us != b.gpu_us) return a.gpu_us > b.gpu_us;
     return a.count != b.count ? a.count > b.count : a.names < b.names;
   });
-  Table table;
-  table.columns = ColumnsOf({"rank", "pattern", "#kernels", "#count", "gpu_us", "cpu_us"});
+  Table table = TableWith({"rank", "pattern", "#kernels", "#count", "gpu_us", "cpu_us"});
   for (size_t i = 0; i < std::min(patterns.size(), kMostPatterns); ++i) {
     const Pattern& p = patterns[i];
     table.rows.push_back({RankCell(*view), JoinPattern(input.set().names, p, " | ", kMostKernels),
                           static_cast<int64_t>(p.names.size()) - 1, p.count, p.gpu_us, p.cpu_us});
   }
-  if (patterns.size() > kMostPatterns) {
+  if (patterns.size() > kMostPatterns)
     table.notes.push_back(
         fmt::format("the first {} of {} sequences by GPU time", kMostPatterns, patterns.size()));
-  }
   table.notes.push_back(PatternNote(*view));
-  AddNotes(input, "frequent_patterns", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "frequent_patterns", std::move(table));
 }
 
 }  // namespace
@@ -57,7 +53,6 @@ constinit const Analysis kFrequentPatterns = {
     .name = "frequent_patterns",
     .title = "Sequences of kernels that an operator launches again and again",
     .ours = FrequentPatterns,
-    .as_hta = HtaFrequentPatterns,
-};
+    .as_hta = HtaFrequentPatterns};
 
 }  // namespace flopwatch::trace

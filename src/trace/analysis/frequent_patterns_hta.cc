@@ -40,9 +40,8 @@ std::vector<Row> HtaRoots(const RankView& view) {
 std::vector<bool> CallsWithChildren(const RankView& view) {
   const EventTable& e = view.events();
   std::vector<bool> out(e.size(), false);
-  for (Row r = 0; r < e.size(); ++r) {
+  for (Row r = 0; r < e.size(); ++r)
     if (e.parent[r] != kNoRow && e.dur[r] > 0) out[e.parent[r]] = true;
-  }
   return out;
 }
 
@@ -58,9 +57,7 @@ StatusOr<AnalysisTables> HtaFrequentPatterns(const AnalysisInput& input) {
     if (a.count != b.count) return a.count > b.count;
     return a.gpu_us != b.gpu_us ? a.gpu_us > b.gpu_us : a.names < b.names;
   });
-  Table table;
-  table.columns =
-      ColumnsOf({"pattern", "count", "GPU kernel duration (us)", "CPU op duration (us)"});
+  Table table = TableWith({"pattern", "count", "GPU kernel duration (us)", "CPU op duration (us)"});
   size_t text = 0;
   for (const Pattern& p : patterns) {
     if (text > kMostPatternText) {
@@ -73,8 +70,7 @@ StatusOr<AnalysisTables> HtaFrequentPatterns(const AnalysisInput& input) {
     table.rows.push_back({std::move(joined), p.count, p.gpu_us, p.cpu_us});
   }
   table.notes.push_back(PatternNote(*view));
-  AddNotes(input, "frequent_patterns", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "frequent_patterns", std::move(table));
 }
 
 }  // namespace flopwatch::trace

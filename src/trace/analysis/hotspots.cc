@@ -43,9 +43,8 @@ AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name,
     all += i.dur;
   }
   std::vector<NameId> order;
-  for (NameId n = 0; n < names.size(); ++n) {
+  for (NameId n = 0; n < names.size(); ++n)
     if (begin[n + 1] > 0) order.push_back(n);
-  }
   for (size_t n = 1; n < begin.size(); ++n) begin[n] += begin[n - 1];
   std::vector<uint32_t> next(begin.begin(), begin.end() - 1), grouped(items.size());
   for (uint32_t i = 0; i < items.size(); ++i) grouped[next[items[i].name]++] = i;
@@ -55,8 +54,7 @@ AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name,
   const size_t keep = std::min(kTop, order.size());
   std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(keep), order.end(), more);
 
-  Table table;
-  table.columns = ColumnsOf(
+  Table table = TableWith(
       {"name", "#count", "total_us", "%share", "mean_us", "p50_us", "p90_us", "p99_us", "max_us"});
   if (!size_name.empty()) {
     for (const char* what : {"_p50", "_p90", "_max", "_total"})
@@ -78,18 +76,16 @@ AnalysisTables::Part PartOf(const AnalysisInput& input, std::string name,
                              Quantile(values, 0.5),
                              Quantile(values, 0.9),
                              Quantile(values, 0.99),
-                             *std::max_element(values.begin(), values.end())};
+                             *std::ranges::max_element(values)};
     if (!size_name.empty()) {
       values.clear();
       double sum = 0;
-      for (uint32_t i = begin[n]; i < begin[n + 1]; ++i) {
+      for (uint32_t i = begin[n]; i < begin[n + 1]; ++i)
         if (items[grouped[i]].size >= 0)
           values.push_back(items[grouped[i]].size), sum += values.back();
-      }
       row.push_back(NumberCell(Quantile(values, 0.5)));
       row.push_back(NumberCell(Quantile(values, 0.9)));
-      row.push_back(
-          NumberCell(values.empty() ? kNaN : *std::max_element(values.begin(), values.end())));
+      row.push_back(NumberCell(values.empty() ? kNaN : *std::ranges::max_element(values)));
       row.push_back(NumberCell(values.empty() ? kNaN : sum));
     }
     table.rows.push_back(std::move(row));
@@ -154,7 +150,6 @@ StatusOr<AnalysisTables> RunHotspots(const AnalysisInput& input) {
 constinit const Analysis kHotspots = {
     .name = "hotspots",
     .title = "Operators (own time), calls, kernels and copies: how often, how long, how large",
-    .ours = RunHotspots,
-};
+    .ours = RunHotspots};
 
 }  // namespace flopwatch::trace

@@ -50,16 +50,13 @@ std::string_view HtaKernelTypeName(HtaKernelType type) {
 }
 
 HtaKernelType HtaKernelTypeOf(std::string_view name) {
-  for (const std::string_view prefix : {"nccl", "hip", "hccl"}) {
+  for (const std::string_view prefix : {"nccl", "hip", "hccl"})
     if (name.starts_with(prefix)) return HtaKernelType::kCommunication;
-  }
   if (Contains(name, "ncclKernel")) return HtaKernelType::kCommunication;
-  for (const std::string_view prefix : {"Memcpy", "Memset", "dma"}) {
+  for (const std::string_view prefix : {"Memcpy", "Memset", "dma"})
     if (name.starts_with(prefix)) return HtaKernelType::kMemory;
-  }
-  for (const std::string_view part : {"Memcpy", "Memset", "dma", "Sync"}) {
+  for (const std::string_view part : {"Memcpy", "Memset", "dma", "Sync"})
     if (Contains(name, part)) return HtaKernelType::kOther;
-  }
   const size_t cuda = name.find("cuda");
   if (name.starts_with("Stream Wait Event") || name.starts_with("runFunction") ||
       (cuda != std::string_view::npos && Contains(name.substr(cuda), "LaunchKernel"))) {
@@ -89,9 +86,8 @@ HtaRows SelectHtaRows(const TraceSet& set, const RankTrace& rank) {
       if (on_cpu(r) && set.names.Text(e.name[r]).starts_with(kStepPrefix))
         last_step = std::max(last_step, e.ts[r]);
     }
-    for (Row r = 0; r < e.size() && e.ts[r] < last_step; ++r) {
+    for (Row r = 0; r < e.size() && e.ts[r] < last_step; ++r)
       if (e.correlation[r] != kNoId && on_cpu(r)) launched.insert(e.correlation[r]);
-    }
   }
   for (Row r = 0; r < e.size(); ++r) {
     if (trim && !(on_cpu(r) ? e.ts[r] < last_step : launched.contains(e.correlation[r]))) continue;
@@ -111,10 +107,9 @@ Interval HtaSpan(const EventTable& events, const HtaRows& rows) {
 
 IntervalSet HtaBusy(const EventTable& events, const HtaRows& rows, HtaKernelType type) {
   std::vector<Interval> intervals;
-  for (size_t i = 0; i < rows.gpu.size(); ++i) {
+  for (size_t i = 0; i < rows.gpu.size(); ++i)
     if (rows.gpu_type[i] == type)
       intervals.push_back({events.ts[rows.gpu[i]], events.end(rows.gpu[i])});
-  }
   return Merge(std::move(intervals));
 }
 
@@ -153,8 +148,7 @@ std::vector<HtaNameLine> HtaNameLines(const StringPool& names, const NameTotals&
     }
     out.push_back(line("others", others));
   }
-  std::sort(out.begin(), out.end(),
-            [](const HtaNameLine& a, const HtaNameLine& b) { return a.name < b.name; });
+  std::ranges::sort(out, {}, &HtaNameLine::name);
   return out;
 }
 

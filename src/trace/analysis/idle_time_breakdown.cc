@@ -72,7 +72,6 @@ constinit const Analysis kIdleTimeBreakdown = {
     .name = "idle_time_breakdown",
     .title = "Why streams were idle: waiting for the host, for the GPU itself, or for others",
     .ours = IdleTimeBreakdown,
-    .as_hta = HtaIdleTimeBreakdown,
-};
+    .as_hta = HtaIdleTimeBreakdown};
 
 }  // namespace flopwatch::trace

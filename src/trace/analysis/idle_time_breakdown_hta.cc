@@ -32,9 +32,8 @@ GapsByKind HtaGaps(const EventTable& e, const std::vector<Row>& rows) {
 void AddHtaGaps(const RankView& view, IdleTables* out) {
   const EventTable& e = view.events();
   std::map<int32_t, std::vector<Row>> streams;
-  for (const Row r : view.hta().gpu) {
+  for (const Row r : view.hta().gpu)
     if (IsGpuWork(e.category[r])) streams[e.stream[r]].push_back(r);
-  }
   const auto rounded = [](double value) { return NumberCell(HtaRound(value, 2)); };
   for (const auto& [stream, rows] : streams) {
     GapsByKind gaps = HtaGaps(e, rows);

@@ -12,8 +12,7 @@ namespace flopwatch::trace {
 namespace {
 
 Table BreakdownTypes(const AnalysisInput& input) {
-  Table table;
-  table.columns = ColumnsOf({"kernel_type", "sum_us", "%share_of_busy"});
+  Table table = TableWith({"kernel_type", "sum_us", "%share_of_busy"});
   std::array<Nanos, kSubsets> sums{};
   Nanos all = 0;
   for (const auto& view : input.ranks()) {
@@ -36,9 +35,8 @@ Table BreakdownTypes(const AnalysisInput& input) {
 }
 
 Table BreakdownKernels(const AnalysisInput& input, size_t most) {
-  Table table;
-  table.columns = ColumnsOf({"rank", "kernel_type", "name", "#count", "sum_us", "mean_us", "std_us",
-                             "min_us", "max_us", "%share_of_kernel_time"});
+  Table table = TableWith({"rank", "kernel_type", "name", "#count", "sum_us", "mean_us", "std_us",
+                           "min_us", "max_us", "%share_of_kernel_time"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     const std::vector<KernelClass>& classes = view->classes();
@@ -67,9 +65,8 @@ Table BreakdownKernels(const AnalysisInput& input, size_t most) {
       }
       if (shown == lines.size()) continue;
       Accumulator others;
-      for (const Row r : rows_of[kind]) {
+      for (const Row r : rows_of[kind])
         if (!named[e.name[r]]) others.Add(MicrosOf(e.dur[r]));
-      }
       add(fmt::format("others ({} names)", lines.size() - shown), others);
     }
   }
@@ -95,14 +92,12 @@ constinit const Analysis kGpuKernelBreakdown = {
     .name = "gpu_kernel_breakdown",
     .title = "GPU time by kind of work, and the kernels that take most of it",
     .ours = Top,
-    .as_hta = HtaKernelBreakdown,
-};
+    .as_hta = HtaKernelBreakdown};
 
 constinit const Analysis kGpuKernelBreakdownAll = {
     .name = "gpu_kernel_breakdown_all",
     .title = "GPU time by kind of work, and every kernel",
     .ours = All,
-    .as_hta = HtaKernelBreakdownAll,
-};
+    .as_hta = HtaKernelBreakdownAll};
 
 }  // namespace flopwatch::trace

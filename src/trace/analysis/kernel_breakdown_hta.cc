@@ -11,8 +11,7 @@ namespace {
 
 // HTA cuts every stretch to whole µs before it adds them up.
 Table HtaTypes(const AnalysisInput& input) {
-  Table table;
-  table.columns = ColumnsOf({"kernel_type", "sum", "percentage"});
+  Table table = TableWith({"kernel_type", "sum", "percentage"});
   std::array<int64_t, kSubsets> sums{};
   std::array<bool, kSubsets> seen{};
   int64_t all = 0;
@@ -35,8 +34,7 @@ Table HtaTypes(const AnalysisInput& input) {
 }
 
 Table HtaKernels(const AnalysisInput& input, size_t most) {
-  Table table;
-  table.columns = ColumnsOf(
+  Table table = TableWith(
       {"name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "kernel_type", "rank"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
@@ -48,18 +46,16 @@ Table HtaKernels(const AnalysisInput& input, size_t most) {
                                                         MicrosOf(e.dur[rows.gpu[i]]));
     }
     for (size_t kind = 0; kind < kKinds; ++kind) {
-      for (const HtaNameLine& line : HtaNameLines(view->set().names, totals[kind], most)) {
+      for (const HtaNameLine& line : HtaNameLines(view->set().names, totals[kind], most))
         table.rows.push_back({TextCell(line.name), line.sum, line.max, line.min, line.std,
                               line.mean, TextCell(HtaKernelTypeName(kHtaKernelTypes[kind])),
                               RankCell(*view)});
-      }
     }
   }
   // By type, name and rank; the types by their names.
-  std::stable_sort(table.rows.begin(), table.rows.end(),
-                   [](const std::vector<Cell>& a, const std::vector<Cell>& b) {
-                     return std::tie(a[6], a[0], a[7]) < std::tie(b[6], b[0], b[7]);
-                   });
+  std::ranges::stable_sort(table.rows, [](const std::vector<Cell>& a, const std::vector<Cell>& b) {
+    return std::tie(a[6], a[0], a[7]) < std::tie(b[6], b[0], b[7]);
+  });
   return table;
 }
 

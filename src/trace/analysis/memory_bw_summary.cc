@@ -21,8 +21,7 @@ struct Copies {
 // GB/s is 1e9 bytes a second, as Kineto's "memory bandwidth (GB/s)": bytes per nanosecond.
 double Bandwidth(const CopyDetail* copy, Nanos dur) {
   if (copy == nullptr) return kNaN;
-  if (copy->bytes >= 0 && dur > 0)
-    return static_cast<double>(copy->bytes) / static_cast<double>(dur);
+  if (copy->bytes >= 0 && dur > 0) return static_cast<double>(copy->bytes) / dur;
   return dur > 0 ? copy->bandwidth_gbps : kNaN;
 }
 
@@ -45,9 +44,8 @@ std::vector<Held> Curve(std::vector<Edge> edges) {
 }
 
 StatusOr<AnalysisTables> MemoryBwSummary(const AnalysisInput& input) {
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "name", "#copies", "@bytes", "copy_us", "busy_us", "mean_gbps", "std_gbps",
+  Table table =
+      TableWith({"rank", "name", "#copies", "@bytes", "copy_us", "busy_us", "mean_gbps", "std_gbps",
                  "min_gbps", "p50_gbps", "p90_gbps", "max_gbps", "#without_bandwidth"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
@@ -91,19 +89,15 @@ StatusOr<AnalysisTables> MemoryBwSummary(const AnalysisInput& input) {
     return NotComputable("the trace has no copies and no fills (gpu_memcpy, gpu_memset)");
   table.notes.push_back(
       "bandwidth of all copies of one name together (1e9 bytes/s), weighted by time, while any of "
-      "them runs; copies without a "
-      "duration or without bytes have none (without_bandwidth)");
-  AddNotes(input, "memory_bw_summary", &table);
-  return OneTable(std::move(table));
+      "them runs; copies without a duration or without bytes have none (without_bandwidth)");
+  return OneTable(input, "memory_bw_summary", std::move(table));
 }
 
 }  // namespace
 
-constinit const Analysis kMemoryBwSummary = {
-    .name = "memory_bw_summary",
-    .title = "Bandwidth of copies and fills",
-    .ours = MemoryBwSummary,
-    .as_hta = HtaMemoryBwSummary,
-};
+constinit const Analysis kMemoryBwSummary = {.name = "memory_bw_summary",
+                                             .title = "Bandwidth of copies and fills",
+                                             .ours = MemoryBwSummary,
+                                             .as_hta = HtaMemoryBwSummary};
 
 }  // namespace flopwatch::trace

@@ -24,10 +24,9 @@ std::string HtaCopyName(std::string_view name) {
 // The running sum at its change points, those above zero, however long they last. Of equal times
 // starts come before ends (HTA sorts them with a sort that promises no order).
 StatusOr<AnalysisTables> HtaMemoryBwSummary(const AnalysisInput& input) {
-  Table table;
-  table.columns = ColumnsOf({"rank", "name", "memory_bw_gbps.count", "memory_bw_gbps.mean",
-                             "memory_bw_gbps.std", "memory_bw_gbps.min", "memory_bw_gbps.25%",
-                             "memory_bw_gbps.50%", "memory_bw_gbps.75%", "memory_bw_gbps.max"});
+  Table table = TableWith({"rank", "name", "memory_bw_gbps.count", "memory_bw_gbps.mean",
+                           "memory_bw_gbps.std", "memory_bw_gbps.min", "memory_bw_gbps.25%",
+                           "memory_bw_gbps.50%", "memory_bw_gbps.75%", "memory_bw_gbps.max"});
   bool any = false;
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
@@ -63,8 +62,7 @@ StatusOr<AnalysisTables> HtaMemoryBwSummary(const AnalysisInput& input) {
     }
   }
   if (!any) return NotComputable("the trace has no copies and no fills");
-  AddNotes(input, "", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "", std::move(table));
 }
 
 }  // namespace flopwatch::trace

@@ -40,27 +40,26 @@ StatusOr<AnalysisTables> Skew(const AnalysisInput& input) {
   const Collectives& all = input.collectives();
   if (all.all.empty()) return NotComputable(kNoCollectives);
   const TraceSet& set = input.set();
-  Table table;
-  table.columns = ColumnsOf({"i",
-                             "name",
-                             "operation",
-                             "group",
-                             "step",
-                             "sequence",
-                             "#ranks",
-                             "#ranks_missing",
-                             "start_skew_us",
-                             "end_skew_us",
-                             "last_arriver",
-                             "first_arriver",
-                             "min_dur_us",
-                             "max_dur_us",
-                             "wait_us",
-                             "@bytes",
-                             "algorithm_gbps",
-                             "bus_gbps",
-                             "synchronising",
-                             "names_differ"});
+  Table table = TableWith({"i",
+                           "name",
+                           "operation",
+                           "group",
+                           "step",
+                           "sequence",
+                           "#ranks",
+                           "#ranks_missing",
+                           "start_skew_us",
+                           "end_skew_us",
+                           "last_arriver",
+                           "first_arriver",
+                           "min_dur_us",
+                           "max_dur_us",
+                           "wait_us",
+                           "@bytes",
+                           "algorithm_gbps",
+                           "bus_gbps",
+                           "synchronising",
+                           "names_differ"});
   int64_t i = 0;
   for (const Collective& c : all.all) {
     Nanos wait = 0;
@@ -145,10 +144,9 @@ CollectiveSums SumUp(const TraceSet& set, const Collectives& all) {
 }
 
 Table RankTable(const TraceSet& set, const Collectives& all, const std::vector<RankSums>& sums) {
-  Table table;
-  table.columns = ColumnsOf({"rank", "#collectives", "#last_arrivals", "#first_arrivals", "wait_us",
-                             "caused_wait_us", "total_collective_us", "clock_offset_us",
-                             "measured_offset_us", "end_spread_us", "clock_component"});
+  Table table = TableWith({"rank", "#collectives", "#last_arrivals", "#first_arrivals", "wait_us",
+                           "caused_wait_us", "total_collective_us", "clock_offset_us",
+                           "measured_offset_us", "end_spread_us", "clock_component"});
   for (size_t r = 0; r < set.ranks.size(); ++r) {
     const RankClock& clock = all.clocks[r];
     const bool linked = clock.samples > 0;
@@ -171,9 +169,8 @@ StatusOr<AnalysisTables> PerRank(const AnalysisInput& input) {
   const Collectives& all = input.collectives();
   if (all.all.empty()) return NotComputable(kNoCollectives);
   const CollectiveSums sums = SumUp(input.set(), all);
-  Table operations;
-  operations.columns =
-      ColumnsOf({"group", "operation", "#count", "@mean_bytes", "mean_shortest_us",
+  Table operations =
+      TableWith({"group", "operation", "#count", "@mean_bytes", "mean_shortest_us",
                  "algorithm_gbps", "bus_gbps", "mean_start_skew_us", "wait_us", "total_us"});
   for (const auto& [key, k] : sums.operations) {
     const double n = static_cast<double>(k.count), b = static_cast<double>(k.with_bytes);
@@ -196,10 +193,9 @@ StatusOr<AnalysisTables> PerRank(const AnalysisInput& input) {
 
 StatusOr<AnalysisTables> Stragglers(const AnalysisInput& input) {
   FW_ASSIGN_OR_RETURN(const StragglerVerdict verdict, FindStragglers(input, input.collectives()));
-  Table table;
-  table.columns = ColumnsOf({"rank", "straggler", "#collectives", "#last_arrivals", "#late",
-                             "caused_wait_us", "excused_us", "wait_us", "%share_of_step", "cause",
-                             "%cause_share", "lateness_us"});
+  Table table = TableWith({"rank", "straggler", "#collectives", "#last_arrivals", "#late",
+                           "caused_wait_us", "excused_us", "wait_us", "%share_of_step", "cause",
+                           "%cause_share", "lateness_us"});
   for (size_t i = 0; i < kLatenessCauses; ++i) {
     std::string name(LatenessCauseName(static_cast<LatenessCause>(i)));
     std::replace(name.begin(), name.end(), ' ', '_');
@@ -241,19 +237,16 @@ constinit const Analysis kCollectiveSkew = {
     .name = "collective_skew",
     .title = "Every collective: who arrived first and last, how far apart, and its bandwidth",
     .many_ranks = true,
-    .ours = Skew,
-};
+    .ours = Skew};
 constinit const Analysis kCollectives = {
     .name = "collectives",
     .title = "Per rank: wait in collectives and wait caused; per operation: bytes, bandwidth",
     .many_ranks = true,
-    .ours = PerRank,
-};
+    .ours = PerRank};
 constinit const Analysis kStragglers = {
     .name = "stragglers",
     .title = "The rank that holds the others up, what it costs and why",
     .many_ranks = true,
-    .ours = Stragglers,
-};
+    .ours = Stragglers};
 
 }  // namespace flopwatch::trace

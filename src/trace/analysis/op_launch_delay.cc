@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <string>
 
 #include <fmt/format.h>
 #include "trace/analysis/analyses.h"
@@ -69,9 +68,8 @@ std::vector<Delays> DelaysOf(const RankView& view) {
 }
 
 StatusOr<AnalysisTables> RunOpLaunchDelay(const AnalysisInput& input) {
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "operator", "#instances", "#kernels", "op_to_launch_mean_us",
+  Table table =
+      TableWith({"rank", "operator", "#instances", "#kernels", "op_to_launch_mean_us",
                  "op_to_launch_max_us", "launch_to_start_mean_us", "launch_to_start_max_us"});
   for (const auto& view : input.ranks()) {
     std::vector<Delays> all = DelaysOf(*view);
@@ -88,18 +86,16 @@ StatusOr<AnalysisTables> RunOpLaunchDelay(const AnalysisInput& input) {
                             d.to_launch.count(), d.kernels, d.to_launch.mean(), d.to_launch.max(),
                             d.to_start.mean(), d.to_start.max()});
     }
-    if (shown < all.size()) {
+    if (shown < all.size())
       table.notes.push_back(fmt::format("rank {}: the first {} of {} operators", view->rank().rank,
                                         shown, all.size()));
-    }
   }
   if (table.rows.empty()) return NotComputable("no aten operator of the trace launches GPU work");
   table.notes.push_back(
       "of operators (aten::) that launch GPU work themselves: from the operator's start to its "
       "first launch call, and from that "
       "call's start to the start of its first GPU work; by total time to the launch");
-  AddNotes(input, "op_launch_delay", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "op_launch_delay", std::move(table));
 }
 
 }  // namespace
@@ -107,7 +103,6 @@ StatusOr<AnalysisTables> RunOpLaunchDelay(const AnalysisInput& input) {
 constinit const Analysis kOpLaunchDelay = {
     .name = "op_launch_delay",
     .title = "From an operator's start to its launch, and from the launch to the GPU",
-    .ours = RunOpLaunchDelay,
-};
+    .ours = RunOpLaunchDelay};
 
 }  // namespace flopwatch::trace

@@ -165,14 +165,11 @@ class PathBuilder {
       if (is_backward[e_.name[r]]) backward[e_.thread[r]] = true;
       if (is_main[e_.name[r]]) main[e_.thread[r]] = true;
     }
-    const auto backs = std::count(backward.begin(), backward.end(), true),
-               mains = std::count(main.begin(), main.end(), true);
+    const auto backs = std::ranges::count(backward, true), mains = std::ranges::count(main, true);
     if (mains != 1 || backs < 1 || (!Definition::kManyBackward && backs != 1)) return chain;
-    const auto front =
-        static_cast<uint32_t>(std::find(main.begin(), main.end(), true) - main.begin());
-    for (uint32_t t = 0; t < chain.size(); ++t) {
+    const auto front = static_cast<uint32_t>(std::ranges::find(main, true) - main.begin());
+    for (uint32_t t = 0; t < chain.size(); ++t)
       if (backward[t]) chain[t] = front;
-    }
     return chain;
   }
 
@@ -191,11 +188,10 @@ class PathBuilder {
     for (size_t i = 0; i < rows->size();) {
       size_t j = i + 1;
       while (j < rows->size() && self().Begin((*rows)[j]) == self().Begin((*rows)[i])) ++j;
-      if (j - i > 1) {
+      if (j - i > 1)
         std::stable_sort(rows->begin() + static_cast<ptrdiff_t>(i),
                          rows->begin() + static_cast<ptrdiff_t>(j),
                          [&](Row a, Row b) { return self().End(a) > self().End(b); });
-      }
       i = j;
     }
     std::priority_queue<Nanos, std::vector<Nanos>, std::greater<>>
@@ -208,9 +204,8 @@ class PathBuilder {
       stack.push_back(r);
       if (!HasNode(r)) return;
       above_[index_[r]] = above;
-      if (last != kNoPathNode && !self().ShareLock(last, StartOf(r))) {
+      if (last != kNoPathNode && !self().ShareLock(last, StartOf(r)))
         AddEdge(last, StartOf(r), depth == 0 ? PathEdge::kDependency : PathEdge::kOperator);
-      }
       last = StartOf(r);
       ++depth;
     };

@@ -72,9 +72,8 @@ PathGraph::Way PathGraph::Longest(size_t nodes, const Weight& weight) const {
     queued[n] = true;
     order.push_back(n);
   };
-  for (size_t i = 0; i < edges; ++i) {
+  for (size_t i = 0; i < edges; ++i)
     if (waiting[from_[i]] == 0 && !queued[from_[i]]) push(from_[i]);
-  }
   PathNode best = kNoPathNode, stuck = 0;
   for (size_t at = 0; at < way.nodes; ++at) {
     if (at == order.size()) {

@@ -56,8 +56,7 @@ double MeanStep(const AnalysisInput& input, const Selection& selection) {
       last = std::max(last, e.end(row));
     });
   }
-  return steps.empty() ? kNaN
-                       : static_cast<double>(last - first) / static_cast<double>(steps.size());
+  return steps.empty() ? kNaN : static_cast<double>(last - first) / steps.size();
 }
 
 KernelsByPlace LongKernels(const AnalysisInput& input, const Selection& selection,
@@ -105,8 +104,7 @@ std::vector<uint32_t> LastToStart(const ByStep& by_step) {
     for (const auto& [rank, kernel] : of_ranks) times[rank] += kernel.ts >= limit;
   }
   std::vector<std::pair<uint32_t, int64_t>> order(times.begin(), times.end());
-  std::stable_sort(order.begin(), order.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::ranges::stable_sort(order, [](const auto& a, const auto& b) { return a.second > b.second; });
   std::vector<uint32_t> out;
   for (size_t i = 0; i < std::min(kCandidates, order.size()); ++i) out.push_back(order[i].first);
   return out;
@@ -127,8 +125,7 @@ StatusOr<AnalysisTables> Candidates(const AnalysisInput& input, const Selection&
   }
   if (chosen == nullptr)
     return NotComputable("no communication kernel of 1 % of a step or more is on two ranks");
-  Table table;
-  table.columns = ColumnsOf({"rank"});
+  Table table = TableWith({"rank"});
   for (const uint32_t rank : LastToStart(*chosen))
     table.rows.push_back({RankCell(*input.ranks()[rank])});
   table.notes.push_back(
@@ -162,7 +159,6 @@ constinit const Analysis kPotentialStragglers = {
     .title = "The two candidates of HTA's straggler rule",
     .many_ranks = true,
     .ours = PotentialStragglers,
-    .as_hta = HtaPotentialStragglers,
-};
+    .as_hta = HtaPotentialStragglers};
 
 }  // namespace flopwatch::trace

@@ -72,13 +72,11 @@ std::vector<Held> HeldLengths(const QueueTimes& queue) {
 
 constexpr std::string_view kCommandNote =
     "commands issued to a stream and not yet started on it, weighted by how long each length "
-    "lasted, from the first launch call "
-    "to the last start; a graph launch is one command";
+    "lasted, from the first launch call to the last start; a graph launch is one command";
 
 StatusOr<AnalysisTables> SummariseQueue(const AnalysisInput& input) {
-  Table table;
-  table.columns = ColumnsOf({"rank", "device", "stream", "#commands", "window_us", "mean", "std",
-                             "min", "p50", "p90", "max", "%empty_share"});
+  Table table = TableWith({"rank", "device", "stream", "#commands", "window_us", "mean", "std",
+                           "min", "p50", "p90", "max", "%empty_share"});
   int64_t without = 0, before = 0;
   ForEachStream(input, [&](const RankView& view, const GpuStream& stream, const QueueTimes& queue) {
     const HeldSummary s = DescribeHeld(HeldLengths(queue));
@@ -98,14 +96,12 @@ StatusOr<AnalysisTables> SummariseQueue(const AnalysisInput& input) {
   if (before > 0)
     table.notes.push_back(
         absl::StrCat(before, " rows start before their launch call; counted as started at once"));
-  AddNotes(input, "queue_length_summary", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "queue_length_summary", std::move(table));
 }
 
 StatusOr<AnalysisTables> BlockedOnFullQueue(const AnalysisInput& input) {
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "device", "stream", "full_us", "%full_share_of_trace", "#max_length"});
+  Table table =
+      TableWith({"rank", "device", "stream", "full_us", "%full_share_of_trace", "#max_length"});
   ForEachStream(input, [&](const RankView& view, const GpuStream& stream, const QueueTimes& queue) {
     Nanos full = 0;
     for (size_t i = kFullQueue; i < queue.time_at.size(); ++i) full += queue.time_at[i];
@@ -118,8 +114,7 @@ StatusOr<AnalysisTables> BlockedOnFullQueue(const AnalysisInput& input) {
   table.notes.push_back(absl::StrCat("time with ", kFullQueue,
                                      " commands or more waiting, where launch calls block; ",
                                      std::string(kCommandNote)));
-  AddNotes(input, "blocked_on_full_queue", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "blocked_on_full_queue", std::move(table));
 }
 
 }  // namespace
@@ -128,14 +123,12 @@ constinit const Analysis kQueueLengthSummary = {
     .name = "queue_length_summary",
     .title = "How many launched commands waited on each stream",
     .ours = SummariseQueue,
-    .as_hta = HtaQueueLengthSummary,
-};
+    .as_hta = HtaQueueLengthSummary};
 
 constinit const Analysis kBlockedOnFullQueue = {
     .name = "blocked_on_full_queue",
     .title = "How long the launch queue of each stream was full",
     .ours = BlockedOnFullQueue,
-    .as_hta = HtaBlockedOnFullQueue,
-};
+    .as_hta = HtaBlockedOnFullQueue};
 
 }  // namespace flopwatch::trace

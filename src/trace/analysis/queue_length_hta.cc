@@ -26,9 +26,8 @@ struct Change {
 std::map<int32_t, std::vector<Change>> HtaSeries(const RankView& view) {
   const EventTable& e = view.events();
   std::vector<NameId> launches;
-  for (const std::string_view name : kQueueLaunches) {
+  for (const std::string_view name : kQueueLaunches)
     if (const NameId id = view.set().names.Find(name); id != kNoName) launches.push_back(id);
-  }
   std::map<int32_t, std::vector<Change>> out;
   for (const Row r : view.hta().gpu) {
     const Row call = e.launch[r];
@@ -50,10 +49,9 @@ std::map<int32_t, std::vector<Change>> HtaSeries(const RankView& view) {
 }  // namespace
 
 StatusOr<AnalysisTables> HtaQueueLengthSummary(const AnalysisInput& input) {
-  Table table;
-  table.columns = ColumnsOf({"rank", "stream", "queue_length.count", "queue_length.mean",
-                             "queue_length.std", "queue_length.min", "queue_length.25%",
-                             "queue_length.50%", "queue_length.75%", "queue_length.max"});
+  Table table = TableWith({"rank", "stream", "queue_length.count", "queue_length.mean",
+                           "queue_length.std", "queue_length.min", "queue_length.25%",
+                           "queue_length.50%", "queue_length.75%", "queue_length.max"});
   for (const auto& view : input.ranks()) {
     for (const auto& [stream, changes] : HtaSeries(*view)) {
       std::vector<double> lengths;
@@ -66,13 +64,11 @@ StatusOr<AnalysisTables> HtaQueueLengthSummary(const AnalysisInput& input) {
     }
   }
   if (table.rows.empty()) return NotComputable("no GPU work has a launch call that HTA knows");
-  AddNotes(input, "", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "", std::move(table));
 }
 
 StatusOr<AnalysisTables> HtaBlockedOnFullQueue(const AnalysisInput& input) {
-  Table table;
-  table.columns = ColumnsOf(
+  Table table = TableWith(
       {"rank", "stream", "duration_at_max_queue_length", "relative_duration_at_max_queue_length"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
@@ -93,8 +89,7 @@ StatusOr<AnalysisTables> HtaBlockedOnFullQueue(const AnalysisInput& input) {
     }
     if (kept.has_value()) table.rows.push_back(*std::move(kept));
   }
-  AddNotes(input, "", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "", std::move(table));
 }
 
 }  // namespace flopwatch::trace

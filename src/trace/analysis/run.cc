@@ -56,7 +56,7 @@ StatusOr<std::vector<AnalysisRequest>> ParseAnalyses(std::string_view names,
     std::string key(analysis->name);
     if (!argument.empty()) key += fmt::format(":{}", argument);
     const auto same = [&](const AnalysisRequest& r) { return r.key == key; };
-    if (std::none_of(out.begin(), out.end(), same))
+    if (std::ranges::none_of(out, same))
       out.push_back({analysis, std::move(key), std::string(argument)});
   };
   while (!names.empty()) {
@@ -104,10 +104,9 @@ std::vector<AnalysisAnswer> RunAnalyses(const AnalysisInput& input,
   });
   std::vector<AnalysisAnswer> out;
   out.reserve(requests.size());
-  for (size_t i = 0; i < requests.size(); ++i) {
+  for (size_t i = 0; i < requests.size(); ++i)
     out.push_back(
         {requests[i].key, std::string(requests[i].analysis->title), *std::move(results[i])});
-  }
   return out;
 }
 
@@ -144,8 +143,7 @@ void WriteAnalysisJson(JsonWriter& json, std::string_view key,
     }
     const Table& main = tables->parts.front().table;
     const auto dotted = [](const Column& c) { return c.name.find('.') != std::string::npos; };
-    if (key == kByRank && std::any_of(main.columns.begin(), main.columns.end(), dotted))
-      WriteByRank(json, main);
+    if (key == kByRank && std::ranges::any_of(main.columns, dotted)) WriteByRank(json, main);
   }
   json.EndObject();
 }

@@ -20,8 +20,7 @@ double BusySmTime(const std::vector<SmLoad>& loads, const IntervalSet& windows) 
     changes.push_back({l.at.begin, blocks, 1});
     changes.push_back({l.at.end, -blocks, -1});
   }
-  std::sort(changes.begin(), changes.end(),
-            [](const Change& a, const Change& b) { return a.at < b.at; });
+  std::ranges::sort(changes, {}, &Change::at);
   double busy = 0, level = 0;
   int running = 0;
   size_t window = 0;
@@ -33,9 +32,8 @@ double BusySmTime(const std::vector<SmLoad>& loads, const IntervalSet& windows) 
     const Nanos from = changes[i].at, to = changes[i + 1].at;
     while (window < windows.size() && windows[window].end <= from) ++window;
     Nanos inside = 0;
-    for (size_t w = window; w < windows.size() && windows[w].begin < to; ++w) {
+    for (size_t w = window; w < windows.size() && windows[w].begin < to; ++w)
       inside += std::max<Nanos>(0, std::min(to, windows[w].end) - std::max(from, windows[w].begin));
-    }
     busy += static_cast<double>(inside) * std::min(level, 1.0);
   }
   return busy;

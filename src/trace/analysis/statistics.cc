@@ -35,7 +35,7 @@ Summary Describe(std::vector<double> values, std::span<const double> quantiles) 
 
 std::vector<NameTotals::Line> NameTotals::BySum() const {
   std::vector<Line> out = lines_;
-  std::sort(out.begin(), out.end(), [](const Line& a, const Line& b) {
+  std::ranges::sort(out, [](const Line& a, const Line& b) {
     return a.total.sum() != b.total.sum() ? a.total.sum() > b.total.sum() : a.name < b.name;
   });
   return out;
@@ -45,8 +45,7 @@ HeldSummary DescribeHeld(std::vector<Held> values) {
   HeldSummary out;
   std::erase_if(values, [](const Held& h) { return h.time <= 0; });
   if (values.empty()) return out;
-  std::sort(values.begin(), values.end(),
-            [](const Held& a, const Held& b) { return a.value < b.value; });
+  std::ranges::sort(values, {}, &Held::value);
   double time = 0, sum = 0;
   for (const Held& h : values) {
     out.time += h.time;

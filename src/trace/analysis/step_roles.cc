@@ -97,7 +97,7 @@ RoleTimes RoleTimesOf(const RankView& view, const std::vector<Window>& windows) 
         e.external_id[r] > 0 && communication(e.name[r]))
       ids.push_back(e.external_id[r]);
   }
-  std::sort(ids.begin(), ids.end());
+  std::ranges::sort(ids);
   const auto role_of = [&](Row r) {
     switch (e.category[r]) {
       case Category::kKernel:
@@ -123,9 +123,8 @@ RoleTimes RoleTimesOf(const RankView& view, const std::vector<Window>& windows) 
     }
   };
   std::array<std::vector<Interval>, kRoles> rows;
-  for (Row r = 0; r < e.size(); ++r) {
+  for (Row r = 0; r < e.size(); ++r)
     if (const Role role = role_of(r); role != kOther) rows[role].push_back({e.ts[r], e.end(r)});
-  }
   std::vector<Interval> pieces;
   for (const Window& w : windows) pieces.push_back(w.at);
   const IntervalSet inside = Merge(std::move(pieces));
@@ -203,9 +202,8 @@ void AddDevices(const RankView& view, const std::vector<Window>& windows, const 
     total += w.at.end - w.at.begin;
   }
   for (auto& [id, d] : DevicesOf(view, whole)) {
-    const bool any_blocks = std::any_of(d.loads.begin(), d.loads.end(), [](const SmLoad& l) {
-      return !std::isnan(l.blocks_per_sm);
-    });
+    const bool any_blocks =
+        std::ranges::any_of(d.loads, [](const SmLoad& l) { return !std::isnan(l.blocks_per_sm); });
     const Nanos busy = LengthWithin(Merge(d.kernels), whole.begin, whole.end);
     const double utilisation = length > 0 ? static_cast<double>(busy) / length : 0;
     std::string fired;
@@ -257,7 +255,6 @@ StatusOr<AnalysisTables> StepRoles(const AnalysisInput& input) {
 constinit const Analysis kStepRoles = {
     .name = "step_roles",
     .title = "Step time by role and device figures, as the PyTorch TensorBoard plugin counts them",
-    .ours = StepRoles,
-};
+    .ours = StepRoles};
 
 }  // namespace flopwatch::trace

@@ -7,41 +7,34 @@ namespace {
 
 StatusOr<AnalysisTables> Steps(const AnalysisInput& input) {
   if (!AnySteps(input)) return NotComputable(kNoSteps);
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "step", "begin_us", "annotation_us", "duration_us", "complete"});
+  Table table = TableWith({"rank", "step", "begin_us", "annotation_us", "duration_us", "complete"});
   const Nanos origin = input.set().origin();
   for (const auto& view : input.ranks()) {
-    for (const Step& step : view->rank().steps) {
+    for (const Step& step : view->rank().steps)
       table.rows.push_back({RankCell(*view), step.number, MicrosCell(step.begin - origin),
                             MicrosCell(view->events().dur[step.row]),
                             MicrosCell(step.end - step.begin), step.complete});
-    }
   }
   table.notes.push_back(
       "a step lasts from the later of the previous step's end and its annotation's start to the "
-      "later of the annotation's end "
-      "and the end of the last GPU work launched in it; complete = not cut by the end of the "
-      "profile");
-  AddNotes(input, "profiler_steps", &table);
-  return OneTable(std::move(table));
+      "later of the annotation's end and the end of the last GPU work launched in it; complete = "
+      "not cut by the end of the profile");
+  return OneTable(input, "profiler_steps", std::move(table));
 }
 
 // The same shares as temporal_breakdown, of each step's window.
 StatusOr<AnalysisTables> SummariseSteps(const AnalysisInput& input) {
   if (!AnySteps(input)) return NotComputable(kNoSteps);
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "step", "complete", "begin_us", "duration_us", "idle_us", "compute_us",
+  Table table =
+      TableWith({"rank", "step", "complete", "begin_us", "duration_us", "idle_us", "compute_us",
                  "exposed_communication_us", "memory_us", "communication_us", "%idle_share",
                  "%exposed_communication_share", "#gpu_rows"});
   const Nanos origin = input.set().origin();
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
     std::vector<int64_t> launched(view->rank().steps.size(), 0);
-    for (const Row r : view->gpu_rows()) {
+    for (const Row r : view->gpu_rows())
       if (e.step[r] != kNoStep) ++launched[static_cast<size_t>(e.step[r])];
-    }
     for (size_t i = 0; i < view->rank().steps.size(); ++i) {
       const Step& step = view->rank().steps[i];
       const Nanos whole = step.end - step.begin;
@@ -67,23 +60,18 @@ StatusOr<AnalysisTables> SummariseSteps(const AnalysisInput& input) {
   }
   table.notes.push_back(
       "times are what ran inside the step's window; gpu_rows are those launched in it");
-  AddNotes(input, "step_summary", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "step_summary", std::move(table));
 }
 
 }  // namespace
 
-constinit const Analysis kProfilerSteps = {
-    .name = "profiler_steps",
-    .title = "The steps of the trace",
-    .ours = Steps,
-    .as_hta = HtaProfilerSteps,
-};
+constinit const Analysis kProfilerSteps = {.name = "profiler_steps",
+                                           .title = "The steps of the trace",
+                                           .ours = Steps,
+                                           .as_hta = HtaProfilerSteps};
 
-constinit const Analysis kStepSummary = {
-    .name = "step_summary",
-    .title = "Where the GPU's time went, step by step",
-    .ours = SummariseSteps,
-};
+constinit const Analysis kStepSummary = {.name = "step_summary",
+                                         .title = "Where the GPU's time went, step by step",
+                                         .ours = SummariseSteps};
 
 }  // namespace flopwatch::trace

@@ -10,18 +10,15 @@ namespace flopwatch::trace {
 // The numbers of the steps that its selection keeps, over all ranks.
 StatusOr<AnalysisTables> HtaProfilerSteps(const AnalysisInput& input) {
   if (!AnySteps(input)) return NotComputable(kNoSteps);
-  Table table;
-  table.columns = ColumnsOf({"step"});
+  Table table = TableWith({"step"});
   std::set<int64_t> numbers;
   for (const auto& view : input.ranks()) {
     const std::vector<Row>& rows = view->hta().rows;
-    for (const Step& step : view->rank().steps) {
+    for (const Step& step : view->rank().steps)
       if (std::binary_search(rows.begin(), rows.end(), step.row)) numbers.insert(step.number);
-    }
   }
   for (const int64_t number : numbers) table.rows.push_back({number});
-  AddNotes(input, "profiler_steps", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "profiler_steps", std::move(table));
 }
 
 }  // namespace flopwatch::trace

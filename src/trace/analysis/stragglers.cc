@@ -24,8 +24,7 @@ class Measured {
 
  private:
   Nanos Until(Nanos t) const {
-    const auto next = std::upper_bound(set_.begin(), set_.end(), t,
-                                       [](Nanos at, const Interval& i) { return at < i.end; });
+    const auto next = std::ranges::upper_bound(set_, t, {}, &Interval::end);
     const size_t i = static_cast<size_t>(next - set_.begin());
     return before_[i] + (next != set_.end() && t > next->begin ? t - next->begin : 0);
   }
@@ -53,8 +52,7 @@ RankTime TimeOf(const AnalysisInput& input, uint32_t r, std::vector<Interval> wa
   std::vector<Interval> loading;
   for (Row row = 0; row < e.size(); ++row) {
     const Category c = e.category[row];
-    if (c != Category::kCpuOp && c != Category::kUserAnnotation && c != Category::kPythonFunction)
-      continue;
+    if (!IsHostBlock(c)) continue;
     char& known = loads[2 * e.name[row] + (c == Category::kPythonFunction ? 1 : 0)];
     if (known < 0) known = IsDataLoading(names.Text(e.name[row]), c) ? 1 : 0;
     if (known == 1) loading.push_back({e.ts[row], e.end(row)});
@@ -98,14 +96,12 @@ std::string_view LatenessCauseName(LatenessCause c) {
 StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input,
                                           const Collectives& collectives) {
   const TraceSet& set = input.set();
-  if (set.ranks.size() < 2) {
+  if (set.ranks.size() < 2)
     return absl::FailedPreconditionError(
         "not computable: stragglers need the traces of two ranks or more of one job");
-  }
   std::vector<uint32_t> used;
-  for (uint32_t i = 0; i < collectives.all.size(); ++i) {
+  for (uint32_t i = 0; i < collectives.all.size(); ++i)
     if (collectives.all[i].synchronising) used.push_back(i);
-  }
   if (used.empty()) {
     return absl::FailedPreconditionError(
         collectives.rows == 0 ? "not computable: no rank has a communication kernel"
@@ -154,9 +150,7 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input,
         return Way{std::min(begin, part.begin + offset), part.begin + offset};
       };
       by_arrival.assign(parts.begin(), parts.end());
-      std::stable_sort(
-          by_arrival.begin(), by_arrival.end(),
-          [](const CollectivePart& a, const CollectivePart& b) { return a.begin < b.begin; });
+      std::ranges::stable_sort(by_arrival, {}, &CollectivePart::begin);
       const CollectivePart& last = by_arrival.back();
       Nanos caused = 0;
       for (const CollectivePart& part : parts) {
@@ -187,9 +181,8 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input,
         late.lateness += lateness;
         const size_t wait = static_cast<size_t>(LatenessCause::kEarlierWait);
         const Nanos cascade = std::clamp<Nanos>(own_split[wait] - other_split[wait], 0, lateness);
-        late.excused +=
-            static_cast<Nanos>(static_cast<double>(caused) *
-                               (static_cast<double>(cascade) / static_cast<double>(lateness)));
+        late.excused += static_cast<Nanos>(static_cast<double>(caused) *
+                                           (static_cast<double>(cascade) / lateness));
       }
     }
     for (const CollectivePart& part : parts) {
@@ -225,21 +218,20 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input,
         window > 0 ? static_cast<double>(rank.blamed()) / static_cast<double>(n - 1) / window
                    : std::numeric_limits<double>::quiet_NaN();
   }
-  std::stable_sort(
-      verdict.ranks.begin(), verdict.ranks.end(),
-      [](const RankLateness& a, const RankLateness& b) { return a.blamed() > b.blamed(); });
+  std::ranges::stable_sort(verdict.ranks, [](const RankLateness& a, const RankLateness& b) {
+    return a.blamed() > b.blamed();
+  });
 
   const RankLateness& worst = verdict.ranks.front();
   const bool often = worst.last * 2 > worst.collectives;
   const bool most = all_caused > 0 && worst.blamed() * 2 > all_caused;
   verdict.straggler = (often || most) && worst.share_of_step > kStragglerShare;
   size_t largest = 0;
-  for (size_t i = 1; i < kLatenessCauses; ++i) {
+  for (size_t i = 1; i < kLatenessCauses; ++i)
     if (worst.causes[i] > worst.causes[largest]) largest = i;
-  }
   if (worst.lateness > 0) {
-    verdict.cause_share = std::max(
-        0.0, static_cast<double>(worst.causes[largest]) / static_cast<double>(worst.lateness));
+    verdict.cause_share =
+        std::max(0.0, static_cast<double>(worst.causes[largest]) / worst.lateness);
     const auto cause = static_cast<LatenessCause>(largest);
     if (verdict.cause_share >= kCauseShare && cause != LatenessCause::kBefore)
       verdict.cause = cause;

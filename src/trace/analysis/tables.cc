@@ -29,9 +29,8 @@ bool AnySteps(const AnalysisInput& input) {
 }
 
 const RankView* AskedRank(const AnalysisInput& input) {
-  for (const auto& view : input.ranks()) {
+  for (const auto& view : input.ranks())
     if (!input.options().rank || view->rank().rank == *input.options().rank) return view.get();
-  }
   return nullptr;
 }
 
@@ -45,9 +44,8 @@ void AddNotes(const AnalysisInput& input, std::string_view definition, Table* ta
   size_t steps = 0, complete = 0, with_gpu = 0;
   for (const auto& view : input.ranks()) {
     steps += view->rank().steps.size();
-    complete +=
-        static_cast<size_t>(std::count_if(view->rank().steps.begin(), view->rank().steps.end(),
-                                          [](const Step& s) { return s.complete; }));
+    complete += static_cast<size_t>(
+        std::ranges::count_if(view->rank().steps, [](const Step& s) { return s.complete; }));
     with_gpu += !view->gpu_rows().empty();
   }
   table->notes.push_back(
@@ -57,6 +55,11 @@ void AddNotes(const AnalysisInput& input, std::string_view definition, Table* ta
                         steps, complete));
   table->notes.push_back(fmt::format("definition: docs/traces.md, analyses: {}", definition));
   AddCoverage(input, with_gpu, table);
+}
+
+AnalysisTables OneTable(const AnalysisInput& input, std::string_view definition, Table table) {
+  AddNotes(input, definition, &table);
+  return OneTable(std::move(table));
 }
 
 void AddCoverage(const AnalysisInput& input, size_t ranks, Table* table) {

@@ -45,6 +45,8 @@ inline constexpr size_t kMaxTableRows = 100'000;
 // Appends the window, where the definition is written down, and how much of the trace the numbers
 // stand on; cuts the table to kMaxTableRows.
 void AddNotes(const AnalysisInput& input, std::string_view definition, Table* table);
+// An analysis of one table, with AddNotes().
+AnalysisTables OneTable(const AnalysisInput& input, std::string_view definition, Table table);
 // Its last line: the ranks that have GPU work.
 void AddCoverage(const AnalysisInput& input, size_t ranks, Table* table);
 

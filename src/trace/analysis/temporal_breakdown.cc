@@ -10,10 +10,9 @@ namespace {
 // communication that no compute hides, copies and fills that neither hides.
 StatusOr<AnalysisTables> TemporalBreakdown(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
-  Table table;
-  table.columns = ColumnsOf({"rank", "span_us", "idle_us", "compute_us", "exposed_communication_us",
-                             "memory_us", "communication_us", "%idle_share", "%compute_share",
-                             "%exposed_communication_share", "%memory_share"});
+  Table table = TableWith({"rank", "span_us", "idle_us", "compute_us", "exposed_communication_us",
+                           "memory_us", "communication_us", "%idle_share", "%compute_share",
+                           "%exposed_communication_share", "%memory_share"});
   for (const auto& view : input.ranks()) {
     if (view->gpu_rows().empty()) {
       std::vector<Cell> row(table.columns.size());
@@ -35,8 +34,7 @@ StatusOr<AnalysisTables> TemporalBreakdown(const AnalysisInput& input) {
                           MicrosCell(Length(view->busy(KernelClass::kCommunication))),
                           share(whole - busy), share(compute), share(exposed), share(memory)});
   }
-  AddNotes(input, "temporal_breakdown", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "temporal_breakdown", std::move(table));
 }
 
 }  // namespace
@@ -45,7 +43,6 @@ constinit const Analysis kTemporalBreakdown = {
     .name = "temporal_breakdown",
     .title = "Where the GPU's time went: idle, compute, exposed communication, copies",
     .ours = TemporalBreakdown,
-    .as_hta = HtaTemporalBreakdown,
-};
+    .as_hta = HtaTemporalBreakdown};
 
 }  // namespace flopwatch::trace

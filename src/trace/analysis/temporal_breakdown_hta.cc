@@ -7,10 +7,9 @@ namespace flopwatch::trace {
 // non_compute = communication and copies that compute does not hide; OTHER kernels count in it too.
 StatusOr<AnalysisTables> HtaTemporalBreakdown(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
-  Table table;
-  table.columns = ColumnsOf({"rank", "idle_time(us)", "compute_time(us)", "non_compute_time(us)",
-                             "kernel_time(us)", "idle_time_pctg", "compute_time_pctg",
-                             "non_compute_time_pctg"});
+  Table table = TableWith({"rank", "idle_time(us)", "compute_time(us)", "non_compute_time(us)",
+                           "kernel_time(us)", "idle_time_pctg", "compute_time_pctg",
+                           "non_compute_time_pctg"});
   for (const auto& view : input.ranks()) {
     const HtaRows& rows = view->hta();
     if (rows.gpu.empty()) continue;
@@ -24,8 +23,7 @@ StatusOr<AnalysisTables> HtaTemporalBreakdown(const AnalysisInput& input) {
     table.rows.push_back({RankCell(*view), MicrosCell(idle), MicrosCell(compute), MicrosCell(other),
                           MicrosCell(whole), percent(idle), percent(compute), percent(other)});
   }
-  AddNotes(input, "", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "", std::move(table));
 }
 
 }  // namespace flopwatch::trace

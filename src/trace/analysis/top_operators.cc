@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <limits>
-#include <string>
 
 #include <fmt/format.h>
 #include "trace/analysis/analyses.h"
@@ -34,8 +33,7 @@ struct Call {
 std::vector<Call> CallsOf(const RankView& view, std::vector<uint32_t>* call_of) {
   const EventTable& e = view.events();
   std::vector<Call> calls;
-  calls.reserve(
-      static_cast<size_t>(std::count(e.category.begin(), e.category.end(), Category::kCpuOp)));
+  calls.reserve(static_cast<size_t>(std::ranges::count(e.category, Category::kCpuOp)));
   call_of->assign(e.size(), kNoCall);
   for (const Row r : view.parents_first()) {
     const Row parent = e.parent[r];
@@ -112,9 +110,8 @@ std::vector<Operator> OperatorsOf(const RankView& view) {
 }
 
 StatusOr<AnalysisTables> RunTopOperators(const AnalysisInput& input) {
-  Table table;
-  table.columns =
-      ColumnsOf({"rank", "operator", "#calls", "cpu_total_us", "cpu_self_us", "cuda_api_us",
+  Table table =
+      TableWith({"rank", "operator", "#calls", "cpu_total_us", "cpu_self_us", "cuda_api_us",
                  "gpu_total_us", "gpu_self_us", "#kernels", "%gpu_self_share"});
   for (const auto& view : input.ranks()) {
     std::vector<Operator> ops = OperatorsOf(*view);
@@ -134,27 +131,22 @@ StatusOr<AnalysisTables> RunTopOperators(const AnalysisInput& input) {
                             op.cpu_total, op.cpu_self, op.api, gpu(op.gpu_total), gpu(op.gpu_self),
                             gpu(op.kernels), ShareCell(op.gpu_self, all_gpu)});
     }
-    if (shown < ops.size()) {
+    if (shown < ops.size())
       table.notes.push_back(fmt::format("rank {}: the first {} of {} operators", view->rank().rank,
                                         shown, ops.size()));
-    }
   }
   if (table.rows.empty()) return NotComputable("the trace has no operators (cpu_op)");
   table.notes.push_back(
       "by GPU time of the kernels an operator launched itself, then by its own CPU time. total "
-      "counts what it calls, once where it "
-      "calls itself; self does not; cuda_api is the time in launch and runtime calls, part of "
-      "cpu_self; GPU times are sums of durations");
-  AddNotes(input, "top_operators", &table);
-  return OneTable(std::move(table));
+      "counts what it calls, once where it calls itself; self does not; cuda_api is the time in "
+      "launch and runtime calls, part of cpu_self; GPU times are sums of durations");
+  return OneTable(input, "top_operators", std::move(table));
 }
 
 }  // namespace
 
-constinit const Analysis kTopOperators = {
-    .name = "top_operators",
-    .title = "Operators by their GPU and CPU time",
-    .ours = RunTopOperators,
-};
+constinit const Analysis kTopOperators = {.name = "top_operators",
+                                          .title = "Operators by their GPU and CPU time",
+                                          .ours = RunTopOperators};
 
 }  // namespace flopwatch::trace

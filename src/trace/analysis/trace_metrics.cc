@@ -164,39 +164,37 @@ std::vector<Cell> RowOf(const RankView& view) {
 
 StatusOr<AnalysisTables> TraceMetrics(const AnalysisInput& input) {
   if (!AnyGpuWork(input)) return NotComputable(kNoGpuWork);
-  Table table;
-  table.columns = ColumnsOf({"rank",
-                             "span_us",
-                             "#steps",
-                             "step_annotations_us",
-                             "#kernels",
-                             "%idle_share",
-                             "%communication_share",
-                             "%exposed_communication_share",
-                             "%communication_overlap_share",
-                             "%kernels_under_5us_share",
-                             "%kernels_under_10us_share",
-                             "%kernels_shorter_than_launch_share",
-                             "median_kernel_us",
-                             "mean_blocks_per_sm",
-                             "%mean_occupancy",
-                             "%low_parallelism_share",
-                             "#copies",
-                             "#copies_under_4k",
-                             "#pageable_copies",
-                             "copies_to_device_us",
-                             "copies_to_host_us",
-                             "#blocking_calls",
-                             "blocking_us",
-                             "#allocation_calls",
-                             "allocation_us",
-                             "data_loading_us",
-                             "#gloo_events",
-                             "#gaps_over_1ms",
-                             "%gaps_over_1ms_share"});
+  Table table = TableWith({"rank",
+                           "span_us",
+                           "#steps",
+                           "step_annotations_us",
+                           "#kernels",
+                           "%idle_share",
+                           "%communication_share",
+                           "%exposed_communication_share",
+                           "%communication_overlap_share",
+                           "%kernels_under_5us_share",
+                           "%kernels_under_10us_share",
+                           "%kernels_shorter_than_launch_share",
+                           "median_kernel_us",
+                           "mean_blocks_per_sm",
+                           "%mean_occupancy",
+                           "%low_parallelism_share",
+                           "#copies",
+                           "#copies_under_4k",
+                           "#pageable_copies",
+                           "copies_to_device_us",
+                           "copies_to_host_us",
+                           "#blocking_calls",
+                           "blocking_us",
+                           "#allocation_calls",
+                           "allocation_us",
+                           "data_loading_us",
+                           "#gloo_events",
+                           "#gaps_over_1ms",
+                           "%gaps_over_1ms_share"});
   for (const auto& view : input.ranks()) table.rows.push_back(RowOf(*view));
-  AddNotes(input, "trace_metrics", &table);
-  return OneTable(std::move(table));
+  return OneTable(input, "trace_metrics", std::move(table));
 }
 
 }  // namespace
@@ -204,7 +202,6 @@ StatusOr<AnalysisTables> TraceMetrics(const AnalysisInput& input) {
 constinit const Analysis kTraceMetrics = {
     .name = "trace_metrics",
     .title = "The measurements that findings are made of, one row a rank",
-    .ours = TraceMetrics,
-};
+    .ours = TraceMetrics};
 
 }  // namespace flopwatch::trace

@@ -13,11 +13,10 @@ std::vector<Row> ParentsFirst(const EventTable& events) {
   for (size_t i = 0; i < order.size();) {
     size_t j = i + 1;
     while (j < order.size() && events.ts[order[j]] == events.ts[order[i]]) ++j;
-    if (j - i > 1) {
+    if (j - i > 1)
       std::stable_sort(order.begin() + static_cast<ptrdiff_t>(i),
                        order.begin() + static_cast<ptrdiff_t>(j),
                        [&](Row a, Row b) { return events.dur[a] > events.dur[b]; });
-    }
     i = j;
   }
   return order;

@@ -39,8 +39,7 @@ const std::vector<KernelClass>& RankView::classes() const {
 const std::vector<Row>& RankView::gpu_rows() const {
   std::call_once(lazy_->gpu_once, [&] {
     const EventTable& e = events();
-    lazy_->gpu.reserve(
-        static_cast<size_t>(std::count_if(e.category.begin(), e.category.end(), IsGpuWork)));
+    lazy_->gpu.reserve(static_cast<size_t>(std::ranges::count_if(e.category, IsGpuWork)));
     for (Row r = 0; r < e.size(); ++r) {
       if (!IsGpuWork(e.category[r])) continue;
       if (lazy_->gpu.empty()) lazy_->span = {e.ts[r], e.end(r)};
@@ -72,7 +71,7 @@ const std::vector<GpuStream>& RankView::gpu_streams() const {
       }
       out[at].rows.push_back(r);
     }
-    std::sort(out.begin(), out.end(), [](const GpuStream& a, const GpuStream& b) {
+    std::ranges::sort(out, [](const GpuStream& a, const GpuStream& b) {
       return std::tie(a.device, a.stream) < std::tie(b.device, b.stream);
     });
   });

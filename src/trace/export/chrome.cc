@@ -79,9 +79,8 @@ class Writer {
 
   int32_t StepIndex(const RankTrace& rank) const {
     if (!options_.step) return kNoStep;
-    for (size_t i = 0; i < rank.steps.size(); ++i) {
+    for (size_t i = 0; i < rank.steps.size(); ++i)
       if (rank.steps[i].number == *options_.step) return static_cast<int32_t>(i);
-    }
     return kNoStep;
   }
 
@@ -90,8 +89,7 @@ class Writer {
     for (uint32_t i = 0; i < set_.ranks.size(); ++i) {
       const RankTrace& rank = set_.ranks[i];
       const bool asked = options_.ranks.empty() ||
-                         std::find(options_.ranks.begin(), options_.ranks.end(), rank.rank) !=
-                             options_.ranks.end();
+                         std::ranges::find(options_.ranks, rank.rank) != options_.ranks.end();
       if (!asked) continue;
       if (options_.step && StepIndex(rank) == kNoStep) {
         without += fmt::format("{}{}", without.empty() ? "" : ", ", rank.rank);
@@ -108,10 +106,9 @@ class Writer {
     }
     if (!without.empty())
       out_.notes.push_back(fmt::format("without step {}: rank {}", *options_.step, without));
-    for (const int32_t rank : options_.ranks) {
+    for (const int32_t rank : options_.ranks)
       if (set_.FindRank(rank) == nullptr)
         out_.notes.push_back(fmt::format("rank {} is not loaded", rank));
-    }
     if (options_.clocks != nullptr && merged()) {
       std::map<int, int> components;
       for (const uint32_t r : ranks_) ++components[options_.clocks->clocks[r].component];
@@ -242,16 +239,14 @@ class Writer {
   void Place(Members* m, const RankTrace& rank, uint32_t thread) const {
     const Thread& t = rank.threads[thread];
     const Process& p = processes_[thread];
-    if (p.numeric) {
+    if (p.numeric)
       m->Integer("pid", p.pid);
-    } else {
+    else
       m->Text("pid", p.text);
-    }
-    if (t.tid == kUnknown && t.tid_text != kNoName) {
+    if (t.tid == kUnknown && t.tid_text != kNoName)
       m->Text("tid", Text(t.tid_text));
-    } else {
+    else
       m->Integer("tid", t.tid == kUnknown ? 0 : t.tid);
-    }
   }
 
   // In a merged file the processes of a rank are counted from rank * kProcessesARank, in the order
@@ -300,9 +295,8 @@ class Writer {
     NameThreads(rank, used, device);
     absl::flat_hash_set<Row> critical;
     const CriticalPath* path = nullptr;
-    for (const ChromeOverlay& overlay : options_.overlays) {
+    for (const ChromeOverlay& overlay : options_.overlays)
       if (overlay.rank == rank.rank) path = overlay.path;
-    }
     if (path != nullptr) {
       for (const PathStep& s : path->steps) {
         critical.insert(s.from);
@@ -367,10 +361,9 @@ class Writer {
   void NameThreads(const RankTrace& rank, const std::vector<bool>& used,
                    const std::vector<bool>& device) {
     std::vector<uint32_t> order;
-    for (uint32_t t = 0; t < rank.threads.size(); ++t) {
+    for (uint32_t t = 0; t < rank.threads.size(); ++t)
       if (used[t]) order.push_back(t);
-    }
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) {
       return std::pair(processes_[a].pid, rank.threads[a].tid) <
              std::pair(processes_[b].pid, rank.threads[b].tid);
     });
@@ -382,11 +375,10 @@ class Writer {
       Place(&m, rank, thread);
       m.Integer("ts", 0);
       Members args(m.Key("args"));
-      if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>) {
+      if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>)
         args.Integer(key, value);
-      } else {
+      else
         args.Text(key, value);
-      }
       args.Close();
       m.Close();
     };
@@ -442,11 +434,10 @@ class Writer {
       const bool list = !text.empty() && (text.front() == '[' || text.front() == '{');
       kind = list && Json::Parse(text).ok() ? 1 : 2;
     }
-    if (kind == 1) {
+    if (kind == 1)
       m->Raw(key, text);
-    } else {
+    else
       m->Text(key, text);
-    }
   }
 
   void TextOf(Members* m, std::string_view key, NameId id) const {

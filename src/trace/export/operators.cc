@@ -32,12 +32,10 @@ StatusOr<fs::path> MakeFolder(const fs::path& folder) {
 // One rank's rows of a report, as the spreadsheets have them.
 OpsReport RankOf(const OpsReport& report, int32_t rank) {
   OpsReport out;
-  for (const KernelMfu& k : report.kernels) {
+  for (const KernelMfu& k : report.kernels)
     if (k.rank == rank) out.kernels.push_back(k);
-  }
-  for (const ModuleMfu& m : report.modules) {
+  for (const ModuleMfu& m : report.modules)
     if (m.rank == rank) out.modules.push_back(m);
-  }
   return out;
 }
 
@@ -109,10 +107,9 @@ StatusOr<std::vector<std::string>> WriteCsv(const OpsReport& report, const fs::p
 
 StatusOr<std::vector<std::string>> ExportOperators(const OpsReport& report, std::string_view format,
                                                    const std::string& out_dir) {
-  if (format != "db" && format != "xlsx" && format != "csv") {
+  if (format != "db" && format != "xlsx" && format != "csv")
     return absl::InvalidArgumentError(
         fmt::format("no export format '{}'; there are db, xlsx and csv", format));
-  }
   if (report.kernels.empty() && report.modules.empty()) return std::vector<std::string>();
   fs::path folder = fs::path(out_dir) / "cluster_analysis_output";
   if (format != "db") folder /= "OperatorMfu";

@@ -26,11 +26,10 @@ Integer RowOf(Row v) { return v == kNoRow ? Integer() : v; }
 
 template <typename T>
 T Null() {
-  if constexpr (std::is_floating_point_v<T>) {
+  if constexpr (std::is_floating_point_v<T>)
     return std::numeric_limits<T>::quiet_NaN();
-  } else {
+  else
     return T();
-  }
 }
 
 // A member of what RankTrace knows beside a row (KernelOf, OpOf, ...).
@@ -378,8 +377,7 @@ const std::vector<SqlSource>& SqlSources() {
       {"memory", "events of the framework's allocator", MemoryColumns(), nullptr,
        SizeOf<&RankTrace::memory>},
       {"ranks", "the ranks", RankColumns(), nullptr, [](const RankTrace&) { return size_t{1}; }},
-      {"findings", "what the rules found", FindingColumns()},
-  };
+      {"findings", "what the rules found", FindingColumns()}};
   return *sources;
 }
 
@@ -388,10 +386,9 @@ Table SqlSchema() {
   Table t;
   t.columns = {{"table", "table"}, {"column", "column"}, {"type", "type"}, {"meaning", "meaning"}};
   for (const SqlSource& s : SqlSources()) {
-    for (const SqlColumn& c : s.columns) {
+    for (const SqlColumn& c : s.columns)
       t.rows.push_back({std::string(s.name), std::string(c.name),
                         std::string(kTypes[c.value.index()]), std::string(c.help)});
-    }
   }
   return t;
 }
@@ -415,9 +412,8 @@ void SqlTable::FindRows() const {
       count_ += source_.size(rank);
       continue;
     }
-    for (Row r = 0; r < rank.events.size(); ++r) {
+    for (Row r = 0; r < rank.events.size(); ++r)
       if (source_.keep(rank, r)) kept_.push_back(r);
-    }
     count_ = kept_.size();
   }
 }

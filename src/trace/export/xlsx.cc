@@ -31,8 +31,7 @@ std::string TitleOf(const std::string& column) {
       {"total_kernel_duration(ns)", "Total Kernel Duration(ns)"},
       {"avg_kernel_duration(ns)", "Avg Kernel Duration(ns)"},
       {"op_count", "Op Count"},
-      {"avg_mfu", "Avg MFU"},
-  };
+      {"avg_mfu", "Avg MFU"}};
   const auto it = kTitles.find(column);
   return it == kTitles.end() ? column : std::string(it->second);
 }
@@ -107,9 +106,8 @@ class Sheet {
     }
     if (const auto* number = std::get_if<double>(&cell))
       return worksheet_write_number(sheet_, row, column, *number, body_);
-    if (const auto* text = std::get_if<std::string>(&cell); text != nullptr && !text->empty()) {
+    if (const auto* text = std::get_if<std::string>(&cell); text != nullptr && !text->empty())
       return worksheet_write_string(sheet_, row, column, CutText(*text).c_str(), body_);
-    }
     return worksheet_write_blank(sheet_, row, column, body_);
   }
 
@@ -139,11 +137,10 @@ class Sheet {
 }  // namespace
 
 Status WriteSheet(const std::string& path, const Table& table, SheetKind kind) {
-  if (table.rows.size() > kMaxSheetRows) {
+  if (table.rows.size() > kMaxSheetRows)
     return absl::InvalidArgumentError(
         fmt::format("{} rows for {}: a sheet holds {}; export as db or csv, or fewer ranks",
                     table.rows.size(), path, kMaxSheetRows));
-  }
   lxw_workbook* const book = workbook_new(path.c_str());
   if (book == nullptr)
     return absl::ResourceExhaustedError(fmt::format("no memory for the spreadsheet {}", path));

@@ -160,9 +160,8 @@ NameId TopNames::Most() const {
 
 Interval Longest(const IntervalSet& set) {
   Interval best;
-  for (const Interval& i : set) {
+  for (const Interval& i : set)
     if (i.end - i.begin > best.end - best.begin) best = i;
-  }
   return best;
 }
 

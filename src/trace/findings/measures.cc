@@ -18,11 +18,10 @@ constexpr double kLaunchThreadShare = 0.05;
 // Joins intervals that come by rising begin.
 void Append(IntervalSet* set, Nanos begin, Nanos end) {
   if (end <= begin) return;
-  if (!set->empty() && begin <= set->back().end) {
+  if (!set->empty() && begin <= set->back().end)
     set->back().end = std::max(set->back().end, end);
-  } else {
+  else
     set->push_back({begin, end});
-  }
 }
 
 }  // namespace
@@ -57,9 +56,8 @@ const CollectiveDetail* RankMeasures::CollectiveOf(Row r) const {
   // record_param_comms encloses nccl:*, c10d::* and the launch.
   constexpr int kMaxParents = 64;
   Row op = events.op[r];
-  for (int i = 0; i < kMaxParents && op != kNoRow; ++i, op = events.parent[op]) {
+  for (int i = 0; i < kMaxParents && op != kNoRow; ++i, op = events.parent[op])
     if (const CollectiveDetail* c = rank.CollectiveOf(op); c != nullptr) return c;
-  }
   return nullptr;
 }
 
@@ -80,8 +78,7 @@ double RankMeasures::BlocksPerSm(const KernelDetail& k) const {
 }
 
 std::optional<int64_t> RankMeasures::StepAt(Nanos t) const {
-  const auto it = std::upper_bound(rank.steps.begin(), rank.steps.end(), t,
-                                   [](Nanos at, const Step& s) { return at < s.begin; });
+  const auto it = std::ranges::upper_bound(rank.steps, t, {}, &Step::begin);
   if (it == rank.steps.begin() || std::prev(it)->end <= t) return std::nullopt;
   return std::prev(it)->number;
 }
@@ -109,12 +106,10 @@ Row RankMeasures::HostRowAt(Nanos t) const {
 }
 
 void RankMeasures::FindWindows() {
-  for (size_t i = 0; i < rank.steps.size(); ++i) {
+  for (size_t i = 0; i < rank.steps.size(); ++i)
     if (rank.steps[i].complete) steps.push_back(static_cast<int32_t>(i));
-  }
-  if (steps.empty()) {
+  if (steps.empty())
     for (size_t i = 0; i < rank.steps.size(); ++i) steps.push_back(static_cast<int32_t>(i));
-  }
   has_steps = !steps.empty();
   const Interval span = view.gpu_span();
   if (has_steps) {
@@ -172,9 +167,7 @@ void RankMeasures::MeasureGpu() {
 
   idle = Subtract(gpu_windows, view.busy());
   const Nanos in_gpu_windows = Length(gpu_windows);
-  idle_share = in_gpu_windows > 0
-                   ? static_cast<double>(Length(idle)) / static_cast<double>(in_gpu_windows)
-                   : 0;
+  idle_share = in_gpu_windows > 0 ? static_cast<double>(Length(idle)) / in_gpu_windows : 0;
   busy_time = Length(Intersect(windows, view.busy()));
   compute_busy = Length(Intersect(windows, view.busy(KernelClass::kCompute)));
   communication_busy = Length(Intersect(windows, view.busy(KernelClass::kCommunication)));
@@ -214,8 +207,7 @@ void RankMeasures::MeasureHost() {
   }
   bool any = false;
   for (size_t t = 0; t < launched.size(); ++t) {
-    launches[t] = launched[t] > 0 &&
-                  static_cast<double>(launched[t]) >= kLaunchThreadShare * static_cast<double>(all);
+    launches[t] = launched[t] > 0 && launched[t] >= kLaunchThreadShare * all;
     any = any || launches[t];
   }
   std::vector<bool> waits =
@@ -228,8 +220,7 @@ void RankMeasures::MeasureHost() {
   IntervalSet busy, blocked, load, load_elsewhere;
   for (Row r = 0; r < events.size(); ++r) {
     const Category c = events.category[r];
-    const bool block =
-        c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction;
+    const bool block = IsHostBlock(c);
     if (!block && !IsLaunchApi(c)) continue;
     const uint32_t thread = events.thread[r];
     if (block) {
@@ -261,9 +252,8 @@ void RankMeasures::MeasureHost() {
   host_busy = Subtract(Subtract(busy, blocked), load);
   idle_rest = Subtract(idle, loader);
   const Nanos in_gpu_windows = Length(gpu_windows);
-  idle_rest_share = in_gpu_windows > 0 ? static_cast<double>(Length(idle_rest)) /
-                                             static_cast<double>(in_gpu_windows)
-                                       : 0;
+  idle_rest_share =
+      in_gpu_windows > 0 ? static_cast<double>(Length(idle_rest)) / in_gpu_windows : 0;
 }
 
 void RankMeasures::MeasureWaits() {

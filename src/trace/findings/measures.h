@@ -97,9 +97,7 @@ struct RankMeasures {
   // neither is known.
   double BlocksPerSm(const KernelDetail& k) const;
   int64_t Blocks(const KernelDetail& k) const;  // of the grid; 0 = not given
-  double Share(Nanos t) const {
-    return step_time > 0 ? static_cast<double>(t) / static_cast<double>(step_time) : 0;
-  }
+  double Share(Nanos t) const { return step_time > 0 ? static_cast<double>(t) / step_time : 0; }
   double PerStep(double n) const { return n / step_count; }
   // The number of the step that holds a moment, as the trace numbers them.
   std::optional<int64_t> StepAt(Nanos t) const;

@@ -104,10 +104,9 @@ class AscendDatabase {
     ReadCannApi();
     ReadRanges();
     LinkOperators();
-    if (trace_.events.size() == 0) {
+    if (trace_.events.size() == 0)
       return absl::InvalidArgumentError(
           fmt::format("{} holds no operator and no task: nothing was recorded", folder_.database));
-    }
     return absl::OkStatus();
   }
 
@@ -173,8 +172,7 @@ class AscendDatabase {
       if (value && at >= 0 && at <= kMaxTime)
         trace_.counters.push_back({at, clock, static_cast<int32_t>(r.integer_or(0, 0)), *value});
     });
-    std::stable_sort(trace_.counters.begin(), trace_.counters.end(),
-                     [](const auto& a, const auto& b) { return a.ts < b.ts; });
+    std::ranges::stable_sort(trace_.counters, {}, &CounterSample::ts);
     trace_.record_shapes = folder_.record_shapes;
     trace_.with_flops = folder_.with_flops;
     trace_.with_stack = folder_.with_stack;
@@ -417,18 +415,15 @@ class AscendDatabase {
              AddFlops(*begin, *end, thread, Text(message));
              return;
            }
-           if (domain != kNoName && domain == modules && type == kMstxStartEnd) {
+           if (domain != kNoName && domain == modules && type == kMstxStartEnd)
              trace_.module_ranges.push_back({*begin, *end, thread, message});
-           }
            if (type == kMstxPushPop || type == kMstxStartEnd)
              w_.Add({Category::kUserAnnotation, message, table, *begin, *end, thread});
          });
-    std::stable_sort(trace_.flops_records.begin(), trace_.flops_records.end(),
-                     [](const FlopsRecord& a, const FlopsRecord& b) { return a.begin < b.begin; });
-    std::stable_sort(trace_.module_ranges.begin(), trace_.module_ranges.end(),
-                     [](const ModuleRange& a, const ModuleRange& b) {
-                       return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
-                     });
+    std::ranges::stable_sort(trace_.flops_records, {}, &FlopsRecord::begin);
+    std::ranges::stable_sort(trace_.module_ranges, [](const ModuleRange& a, const ModuleRange& b) {
+      return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+    });
   }
 
   // "<FLOPs>-<op>", of a range that is not empty.
@@ -454,8 +449,8 @@ class AscendDatabase {
       const auto id = r.integer(0), connection = r.integer(1);
       if (id && connection) ids.emplace_back(*connection, *id);
     });
-    std::sort(ids.begin(), ids.end());
-    std::sort(operators_.begin(), operators_.end());
+    std::ranges::sort(ids);
+    std::ranges::sort(operators_);
     const size_t limit = kLinksPerRow * (work_.size() + operators_.size() + 1);
     const auto below = [](const auto& a, int64_t b) { return a.first < b; };
     for (const Pair& work : work_) {
@@ -496,14 +491,11 @@ bool AcceptsAscend(const std::string& path, bool is_folder, std::string_view pre
 
 StatusOr<std::vector<ImportedRank>> ImportAscend(const ImportInput& input,
                                                  const ImportOptions& options) {
-  StatusOr<AscendRank> folder = ReadAscendFolder(input.path);
-  if (!folder.ok()) return folder.status();
-  StatusOr<std::unique_ptr<SqliteReader>> db = SqliteReader::Open(folder->database);
-  if (!db.ok()) return db.status();
+  FW_ASSIGN_OR_RETURN(const AscendRank folder, ReadAscendFolder(input.path));
+  FW_ASSIGN_OR_RETURN(const auto db, SqliteReader::Open(folder.database));
   std::vector<ImportedRank> out(1);
-  if (Status status = AscendDatabase(*folder, options, db->get(), &out[0]).Read(); !status.ok())
-    return status;
-  for (const std::string& note : folder->notes) out[0].trace.AddLoss("chip_unknown", note);
+  FW_RETURN_IF_ERROR(AscendDatabase(folder, options, db.get(), &out[0]).Read());
+  for (const std::string& note : folder.notes) out[0].trace.AddLoss("chip_unknown", note);
   return out;
 }
 

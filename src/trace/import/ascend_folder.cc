@@ -165,11 +165,10 @@ StatusOr<AscendRank> ReadAscendFolder(const std::string& path) {
     const fs::path parent = fs::absolute(path, error).parent_path();
     root = parent.filename() == kOutput ? parent.parent_path() : parent;
   }
-  if (out.database.empty()) {
+  if (out.database.empty())
     return absl::NotFoundError(
         fmt::format("no {}/{}*.db in {}: profile with export_type=Db, or export the folder again",
                     kOutput, kPytorch, path));
-  }
   ReadChip(root, &out);
   ReadSettings(root, &out);
   return out;

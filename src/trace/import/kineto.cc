@@ -7,7 +7,6 @@
 #include <cstring>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -51,9 +50,8 @@ struct Job {
 class Parsers {
  public:
   explicit Parsers(int threads) {
-    for (int i = 0; i < threads; ++i) {
+    for (int i = 0; i < threads; ++i)
       threads_.emplace_back([this, i](std::stop_token stop) { Run(static_cast<size_t>(i), stop); });
-    }
   }
   size_t size() const { return threads_.size(); }
 
@@ -134,11 +132,10 @@ class Importing {
     rank_->trace.path = path;
     rank_->trace.file_bytes = blocks_.stored_bytes();
     rank_->trace.text_bytes = blocks_.text_bytes();
-    if (!header_.events_seen()) {
+    if (!header_.events_seen())
       return absl::InvalidArgumentError(fmt::format(
           "{} holds no trace: {}; give the JSON that torch.profiler's export_chrome_trace() wrote",
           path, rank_->trace.text_bytes == 0 ? "it is empty" : "it has no list of events"));
-    }
     KinetoLossCounts losses = table_.losses();
     for (size_t i = 0; i < losses.size(); ++i) losses[i] += header_losses_[i];
     if (!blocks_.stream_error().ok()) ++losses[static_cast<size_t>(KinetoLoss::kGzipBroken)];
@@ -163,11 +160,10 @@ class Importing {
     if (job->submitted) {
       parsers_.Wait(*job);
       const bool right = in_events_ && pending_.empty() && skip_ == 0 && !need_comma_;
-      if (right) {
+      if (right)
         table_.Append(job->parser, job->batch);
-      } else {
+      else
         table_.Skip(job->parser, job->batch);
-      }
       job->batch.Clear();
       if (right) return Continue(job->parsed, block);
     }

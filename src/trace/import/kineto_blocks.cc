@@ -86,11 +86,10 @@ Status KinetoBlocks::Fill(KinetoBlock* block, size_t bytes) {
     }
     if (*got == 0) at_end_ = true;
     block->size += *got;
-    if (text_bytes_.fetch_add(*got) + *got > max_text_bytes_) {
+    if (text_bytes_.fetch_add(*got) + *got > max_text_bytes_)
       return absl::ResourceExhaustedError(fmt::format(
           "the trace has more than {} bytes of text; trace fewer steps, or raise the limit",
           max_text_bytes_));
-    }
   }
   return absl::OkStatus();
 }

@@ -40,15 +40,13 @@ constexpr Entry kCategories[] = {
     {"overhead", {Category::kOverhead}},
     {"cuda_profiler_range", {Category::kProfilerRange}},
     {"collective_comm", {Category::kGpuCollective}},
-    {"Trace", {Category::kOther, true}},
-};
+    {"Trace", {Category::kOther, true}}};
 
 }  // namespace
 
 KinetoCategory KinetoCategoryOf(std::string_view text) {
-  for (const Entry& entry : kCategories) {
+  for (const Entry& entry : kCategories)
     if (entry.text == text) return entry.meaning;
-  }
   return {};
 }
 

@@ -16,9 +16,8 @@ constexpr Nanos kFirstAbsolute = 10'000'000'000'000;
 template <typename T>
 void Keep(const std::vector<bool>& drop, std::vector<T>* column) {
   size_t to = 0;
-  for (size_t i = 0; i < column->size(); ++i) {
+  for (size_t i = 0; i < column->size(); ++i)
     if (!drop[i]) (*column)[to++] = (*column)[i];
-  }
   column->resize(to);
 }
 
@@ -49,9 +48,8 @@ void DropLostTimes(int64_t base, KinetoLossCounts* losses, RankTrace* trace) {
   if (dropped == 0) return;
   std::vector<Row> moved(e.size(), kNoRow);
   Row to = 0;
-  for (size_t row = 0; row < e.size(); ++row) {
+  for (size_t row = 0; row < e.size(); ++row)
     if (!drop[row]) moved[row] = to++;
-  }
   Keep(drop, &e.ts);
   Keep(drop, &e.dur);
   Keep(drop, &e.category);
@@ -104,18 +102,16 @@ void LinkForwardBackward(int64_t base, const std::vector<KinetoBatch::Flow>& flo
     return rows[{static_cast<Nanos>(static_cast<uint64_t>(flow.ts) + static_cast<uint64_t>(base)),
                  flow.thread}];
   };
-  for (const KinetoBatch::Flow& flow : flows) {
+  for (const KinetoBatch::Flow& flow : flows)
     if (flow.start) forward[flow.id] = row_of(flow);
-  }
   for (const KinetoBatch::Flow& flow : flows) {
     if (flow.start) continue;
     const auto it = forward.find(flow.id);
     const Row backward = row_of(flow);
-    if (it == forward.end() || it->second == kNoRow || backward == kNoRow) {
+    if (it == forward.end() || it->second == kNoRow || backward == kNoRow)
       ++(*losses)[static_cast<size_t>(KinetoLoss::kFlowWithoutOperator)];
-    } else {
+    else
       trace->forward_backward.emplace_back(it->second, backward);
-    }
   }
 }
 

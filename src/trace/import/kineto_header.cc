@@ -137,11 +137,10 @@ void KinetoHeader::Member(std::string_view key, std::string_view value, bool is_
   }
   if (key == "baseTimeNanoseconds") {
     int64_t base = 0;
-    if (ParseInteger(value, &base)) {
+    if (ParseInteger(value, &base))
       base_time_ = base;
-    } else {
+    else
       Count(losses, KinetoLoss::kMetadata);
-    }
     return;
   }
   if (key == "record_shapes") trace->record_shapes = flag();

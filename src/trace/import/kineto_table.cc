@@ -150,9 +150,8 @@ void KinetoTable::AppendDetails(Parser* parser, const KinetoBatch& batch, size_t
   Join(from.syncs, &to.syncs);
   Join(from.python, &to.python);
   Join(from.memory, &to.memory);
-  for (RangeMetric m : from.range_metrics) {
+  for (RangeMetric m : from.range_metrics)
     to.range_metrics.push_back({static_cast<Row>(m.row + first_row), name(m.metric), m.value});
-  }
   for (CounterSample c : from.counters) {
     c.counter = name(c.counter);
     to.counters.push_back(c);

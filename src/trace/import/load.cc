@@ -42,9 +42,8 @@ bool LooksLikeTrace(const fs::path& file) {
 }
 
 const Importer* ImporterOf(const std::string& path, bool folder, std::string_view prefix) {
-  for (const Importer& importer : Importers()) {
+  for (const Importer& importer : Importers())
     if (importer.accepts(path, folder, prefix)) return &importer;
-  }
   return nullptr;
 }
 
@@ -79,7 +78,7 @@ class Search {
         inside.push_back(entry.path());
         if (inside.size() > kMaxTraceFiles) break;
       }
-      std::sort(inside.begin(), inside.end());
+      std::ranges::sort(inside);
       for (const fs::path& child : inside) Add(child, false, depth + 1);
       return;
     }
@@ -145,10 +144,9 @@ void Remap(const StringPool& from, StringPool* to, RankTrace* rank) {
   column(rank->events.file_category);
   for (KernelDetail& k : rank->kernels)
     all(k.input_shapes, k.input_types, k.output_shapes, k.short_name);
-  for (OpDetail& o : rank->ops) {
+  for (OpDetail& o : rank->ops)
     all(o.input_dims, o.input_types, o.input_strides, o.concrete_inputs, o.call_stack,
         o.module_hierarchy);
-  }
   for (CollectiveDetail& c : rank->collectives)
     all(c.collective, c.dtype, c.group_name, c.group_description, c.group_ranks);
   for (RangeMetric& m : rank->range_metrics) all(m.metric);
@@ -294,9 +292,9 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
       continue;
     }
     for (ImportedRank& rank : *imported[i]) {
-      const bool wanted = options.only_ranks.empty() || !rank.trace.rank_known ||
-                          std::find(options.only_ranks.begin(), options.only_ranks.end(),
-                                    rank.trace.rank) != options.only_ranks.end();
+      const bool wanted =
+          options.only_ranks.empty() || !rank.trace.rank_known ||
+          std::ranges::find(options.only_ranks, rank.trace.rank) != options.only_ranks.end();
       if (!wanted) continue;
       if (out.set.ranks.empty()) {
         out.set.names = std::move(rank.names);  // the first rank's ids are the set's
@@ -307,8 +305,7 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
     }
     imported[i]->clear();
   }
-  std::sort(out.failures.begin(), out.failures.end(),
-            [](const LoadFailure& a, const LoadFailure& b) { return a.path < b.path; });
+  std::ranges::sort(out.failures, {}, &LoadFailure::path);
   if (out.set.ranks.empty()) {
     if (!out.failures.empty()) return out.failures.front().status;
     return absl::NotFoundError("none of the asked ranks is in these traces");

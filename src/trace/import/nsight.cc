@@ -79,11 +79,10 @@ class NsightExport {
       : path_(path), options_(options), db_(db) {}
 
   StatusOr<std::vector<ImportedRank>> Read() {
-    if (!db_->has_table(kKernels) && !db_->has_table(kNvtx) && !db_->has_table(kRuntime)) {
+    if (!db_->has_table(kKernels) && !db_->has_table(kNvtx) && !db_->has_table(kRuntime))
       return absl::InvalidArgumentError(fmt::format(
           "{} has no table {}, {} or {}: export the report with 'nsys export --type sqlite'", path_,
           kKernels, kRuntime, kNvtx));
-    }
     ReadFacts();
     Scan("StringIds", {"id", "value"}, [&](const auto& r) {
       strings_[r.integer_or(0, -1)] = std::string(r.text(1).substr(0, kMaxNameBytes));
@@ -427,9 +426,8 @@ class NsightExport {
                                                              IsClockInMegahertz(name)};
     });
     std::map<int32_t, std::vector<Process*>> on_device;
-    for (auto& [pid, p] : processes_) {
+    for (auto& [pid, p] : processes_)
       for (const int32_t device : p->devices) on_device[device].push_back(p.get());
-    }
     Scan(
         kMetrics, {"timestamp", "typeId", "metricId", "value", "rawTimestamp"}, [&](const auto& r) {
           const auto at = r.null(0) ? r.integer(4) : r.integer(0);
@@ -456,16 +454,14 @@ class NsightExport {
                 {when, Name(p, metric->second.name), device, scaled});
           }
         });
-    for (auto& [pid, p] : processes_) {
-      std::stable_sort(p->imported.trace.counters.begin(), p->imported.trace.counters.end(),
-                       [](const CounterSample& a, const CounterSample& b) { return a.ts < b.ts; });
-    }
+    for (auto& [pid, p] : processes_)
+      std::ranges::stable_sort(p->imported.trace.counters, {}, &CounterSample::ts);
   }
 
   StatusOr<std::vector<ImportedRank>> Finish() {
     // Processes that used no GPU (data loaders) are no ranks, unless nobody used one.
-    const bool any_gpu = std::any_of(processes_.begin(), processes_.end(),
-                                     [](const auto& p) { return !p.second->devices.empty(); });
+    const bool any_gpu =
+        std::ranges::any_of(processes_, [](const auto& p) { return !p.second->devices.empty(); });
     std::vector<std::pair<std::pair<int32_t, int64_t>, Process*>>
         order;  // by first device, then process
     for (auto& [pid, p] : processes_) {
@@ -474,11 +470,10 @@ class NsightExport {
         Lose("process_without_gpu", "processes that used no GPU, left out");
         continue;
       }
-      const int32_t first =
-          p->devices.empty() ? -1 : *std::min_element(p->devices.begin(), p->devices.end());
+      const int32_t first = p->devices.empty() ? -1 : *std::ranges::min_element(p->devices);
       order.push_back({{first, pid}, p.get()});
     }
-    std::sort(order.begin(), order.end());
+    std::ranges::sort(order);
     if (order.empty()) {
       return absl::InvalidArgumentError(
           fmt::format("{} holds no kernel, no call and no range: nothing was recorded, or the "
@@ -526,10 +521,9 @@ class NsightExport {
   static std::vector<ImportedRank> SplitByDevice(Process* p) {
     RankTrace& t = p->imported.trace;
     std::map<int32_t, int32_t> rank_of_device;
-    for (const NcclRank& n : p->nccl) {
+    for (const NcclRank& n : p->nccl)
       if (n.ranks == t.world_size && n.device >= 0 && p->devices.contains(n.device))
         rank_of_device[n.device] = n.rank;
-    }
     absl::flat_hash_set<int32_t> distinct;
     for (const auto& [device, rank] : rank_of_device) distinct.insert(rank);
     if (rank_of_device.size() < 2 || distinct.size() != rank_of_device.size() ||
@@ -586,9 +580,8 @@ bool AcceptsNsight(const std::string& path, bool is_folder, std::string_view pre
 
 StatusOr<std::vector<ImportedRank>> ImportNsight(const ImportInput& input,
                                                  const ImportOptions& options) {
-  StatusOr<std::unique_ptr<SqliteReader>> db = SqliteReader::Open(input.path);
-  if (!db.ok()) return db.status();
-  return NsightExport(input.path, options, db->get()).Read();
+  FW_ASSIGN_OR_RETURN(const auto db, SqliteReader::Open(input.path));
+  return NsightExport(input.path, options, db.get()).Read();
 }
 
 }  // namespace

@@ -4,11 +4,7 @@
 namespace flopwatch::trace {
 
 std::span<const Importer> Importers() {
-  static const Importer kImporters[] = {
-      kAscendImporter,
-      kNsightImporter,
-      kKinetoImporter,
-  };
+  static const Importer kImporters[] = {kAscendImporter, kNsightImporter, kKinetoImporter};
   return kImporters;
 }
 

@@ -20,11 +20,10 @@ constexpr size_t kMaxColumns = 512;
 std::string UriOf(const std::string& path) {
   std::string uri = "file:";
   for (const char c : path) {
-    if (c == '?' || c == '#' || c == '%') {
+    if (c == '?' || c == '#' || c == '%')
       uri += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    } else {
+    else
       uri += c;
-    }
   }
   return uri + "?immutable=1";
 }
@@ -114,10 +113,9 @@ StatusOr<std::unique_ptr<SqliteReader>> SqliteReader::Open(const std::string& pa
       UriOf(path).c_str(), &reader->db_,
       SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
       nullptr);
-  if (opened != SQLITE_OK) {
+  if (opened != SQLITE_OK)
     return absl::InvalidArgumentError(
         fmt::format("cannot open {} as an SQLite database: {}", path, sqlite3_errstr(opened)));
-  }
   sqlite3* const db = reader->db_;
   sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
@@ -182,8 +180,7 @@ Status SqliteReader::ReadSchema() {
 
 bool SqliteReader::has_column(std::string_view table, std::string_view column) const {
   const auto it = tables_.find(table);
-  return it != tables_.end() &&
-         std::find(it->second.begin(), it->second.end(), column) != it->second.end();
+  return it != tables_.end() && std::ranges::find(it->second, column) != it->second.end();
 }
 
 Status SqliteReader::Scan(std::string_view table, std::span<const std::string_view> columns,

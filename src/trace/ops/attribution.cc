@@ -19,10 +19,9 @@ class Attributor {
       : names_(names), rank_(rank), e_(rank.events), classes_(classes) {}
 
   Attribution Run() {
-    for (Row r = 0; r < e_.size(); ++r) {
+    for (Row r = 0; r < e_.size(); ++r)
       if (e_.category[r] == Category::kKernel && classes_[r] == KernelClass::kCompute)
         open_.push_back(r);
-    }
     if (!rank_.flops_records.empty()) TakeRecorded();
     TakeDerived();
     return std::move(out_);
@@ -49,11 +48,10 @@ class Attributor {
     std::vector<Row> rest;
     for (const Row kernel : open_) {
       const Row op = e_.op[kernel];
-      if (op == kNoRow) {
+      if (op == kNoRow)
         rest.push_back(kernel);
-      } else {
+      else
         launches.push_back({e_.thread[op], e_.ts[op], kernel});
-      }
     }
     std::sort(launches.begin(), launches.end(), [](const Launch& a, const Launch& b) {
       return std::tie(a.thread, a.at, a.kernel) < std::tie(b.thread, b.at, b.kernel);
@@ -75,11 +73,10 @@ class Attributor {
         ++next;
       }
       while (!open.empty() && of[open.back()].end < launch.at) open.pop_back();
-      if (open.empty()) {
+      if (open.empty())
         rest.push_back(launch.kernel);
-      } else {
+      else
         taken.emplace_back(open.back(), launch.kernel);
-      }
     }
     std::sort(taken.begin(), taken.end());
     absl::flat_hash_map<std::pair<NameId, int64_t>,

@@ -20,7 +20,8 @@ struct Variant {
   size_t q = 0;  // key and value follow
   Layout layout = Layout::kHeadsFirst;
   Align align = Align::kFirstKey;
-  int causal = -1, window_left = -1, window_right = -1, mask = -1, packed_q = -1, custom_mask = -1;
+  int window = -1;  // its left bound; the right one follows
+  int causal = -1, mask = -1, packed_q = -1, custom_mask = -1;
   bool backward = false;
 };
 
@@ -78,7 +79,7 @@ StatusOr<FlopsCount> CountAttention(const OpInputs& in, const Variant& v) {
     causal = in.boolean(static_cast<size_t>(v.causal));
   }
   const int64_t offset = align == Align::kLastKey ? heads->keys - heads->queries : 0;
-  const auto left = Bound(in, v.window_left), right = Bound(in, v.window_right);
+  const auto left = Bound(in, v.window), right = Bound(in, v.window < 0 ? -1 : v.window + 1);
   const auto dense =
       Flops(*heads, ScorePairs(heads->queries, heads->keys, offset, left, right), v.backward);
   const auto cut =
@@ -95,23 +96,14 @@ StatusOr<FlopsCount> CountAttention(const OpInputs& in, const Variant& v) {
                     a, b);
 }
 
-constexpr Layout kBhsd = Layout::kHeadsFirst, kBshd = Layout::kTokensFirst;
+constexpr Layout kBshd = Layout::kTokensFirst;
+constexpr Align kLastKey = Align::kLastKey;
 
-StatusOr<FlopsCount> Sdpa(const OpInputs& in, const OpInputs*) {
-  return CountAttention(in, {.causal = 5, .mask = 3});
+template <Variant variant>
+StatusOr<FlopsCount> Attention(const OpInputs& in, const OpInputs*) {
+  return CountAttention(in, variant);
 }
-StatusOr<FlopsCount> SdpaFlash(const OpInputs& in, const OpInputs*) {
-  return CountAttention(in, {.causal = 4});
-}
-StatusOr<FlopsCount> SdpaFlashBackward(const OpInputs& in, const OpInputs*) {
-  return CountAttention(in, {.q = 1, .causal = 11, .packed_q = 6, .backward = true});
-}
-StatusOr<FlopsCount> SdpaEfficient(const OpInputs& in, const OpInputs*) {
-  return CountAttention(in, {.causal = 6, .mask = 3});
-}
-StatusOr<FlopsCount> SdpaEfficientBackward(const OpInputs& in, const OpInputs*) {
-  return CountAttention(in, {.q = 1, .causal = 11, .mask = 4, .backward = true});
-}
+
 // PyTorch 2.5 put a mask before the flags.
 StatusOr<FlopsCount> SdpaCudnn(const OpInputs& in, const OpInputs*) {
   return IsNamedBoolean(in, 6) ? CountAttention(in, {.causal = 6, .mask = 3})
@@ -125,94 +117,59 @@ StatusOr<FlopsCount> SdpaCudnnBackward(const OpInputs& in, const OpInputs*) {
                              .packed_q = old ? -1 : 9,
                              .backward = true});
 }
-StatusOr<FlopsCount> SdpaOverrideable(const OpInputs& in, const OpInputs*) {
-  return CountAttention(in, {.causal = 5, .mask = 3});
-}
-StatusOr<FlopsCount> SdpaOverrideableBackward(const OpInputs& in, const OpInputs*) {
-  return CountAttention(in, {.q = 1, .causal = 13, .mask = 4, .packed_q = 8, .backward = true});
-}
-StatusOr<FlopsCount> Flash(const OpInputs& in, const OpInputs*) {
-  return CountAttention(in, {.layout = kBshd,
-                             .align = Align::kLastKey,
-                             .causal = 8,
-                             .window_left = 11,
-                             .window_right = 12,
-                             .packed_q = 3});
-}
-StatusOr<FlopsCount> FlashBackward(const OpInputs& in, const OpInputs*) {
-  return CountAttention(in, {.q = 1,
-                             .layout = kBshd,
-                             .align = Align::kLastKey,
-                             .causal = 11,
-                             .window_left = 15,
-                             .window_right = 16,
-                             .packed_q = 6,
-                             .backward = true});
-}
-StatusOr<FlopsCount> Efficient(const OpInputs& in, const OpInputs*) {
-  return CountAttention(in, {.layout = kBshd, .mask = 3, .packed_q = 4, .custom_mask = 9});
-}
-StatusOr<FlopsCount> EfficientBackward(const OpInputs& in, const OpInputs*) {
-  return CountAttention(
-      in, {.q = 1, .layout = kBshd, .mask = 4, .packed_q = 6, .custom_mask = 14, .backward = true});
-}
-// The package flash_attn.
-StatusOr<FlopsCount> FlashAttn(const OpInputs& in, const OpInputs*) {
-  return CountAttention(in, {.layout = kBshd,
-                             .align = Align::kLastKey,
-                             .causal = 5,
-                             .window_left = 6,
-                             .window_right = 7});
-}
-StatusOr<FlopsCount> FlashAttnBackward(const OpInputs& in, const OpInputs*) {
-  return CountAttention(in, {.q = 1,
-                             .layout = kBshd,
-                             .align = Align::kLastKey,
-                             .causal = 11,
-                             .window_left = 12,
-                             .window_right = 13,
-                             .backward = true});
-}
-StatusOr<FlopsCount> FlashAttnPacked(const OpInputs& in, const OpInputs*) {
-  return CountAttention(in, {.layout = kBshd,
-                             .align = Align::kLastKey,
-                             .causal = 9,
-                             .window_left = 10,
-                             .window_right = 11,
-                             .packed_q = 3});
-}
-StatusOr<FlopsCount> FlashAttnPackedBackward(const OpInputs& in, const OpInputs*) {
-  return CountAttention(in, {.q = 1,
-                             .layout = kBshd,
-                             .align = Align::kLastKey,
-                             .causal = 15,
-                             .window_left = 16,
-                             .window_right = 17,
-                             .packed_q = 9,
-                             .backward = true});
-}
 
 constexpr FlopsRule kAttentionRules[] = {
-    {"aten::scaled_dot_product_attention", "sdpa", Sdpa},
-    {"aten::_scaled_dot_product_flash_attention", "sdpa", SdpaFlash},
-    {"aten::_scaled_dot_product_flash_attention_backward", "sdpa_backward", SdpaFlashBackward},
-    {"aten::_scaled_dot_product_efficient_attention", "sdpa", SdpaEfficient},
+    {"aten::scaled_dot_product_attention", "sdpa", Attention<Variant{.causal = 5, .mask = 3}>},
+    {"aten::_scaled_dot_product_flash_attention", "sdpa", Attention<Variant{.causal = 4}>},
+    {"aten::_scaled_dot_product_flash_attention_backward", "sdpa_backward",
+     Attention<Variant{.q = 1, .causal = 11, .packed_q = 6, .backward = true}>},
+    {"aten::_scaled_dot_product_efficient_attention", "sdpa",
+     Attention<Variant{.causal = 6, .mask = 3}>},
     {"aten::_scaled_dot_product_efficient_attention_backward", "sdpa_backward",
-     SdpaEfficientBackward},
+     Attention<Variant{.q = 1, .causal = 11, .mask = 4, .backward = true}>},
     {"aten::_scaled_dot_product_cudnn_attention", "sdpa", SdpaCudnn},
     {"aten::_scaled_dot_product_cudnn_attention_backward", "sdpa_backward", SdpaCudnnBackward},
-    {"aten::_scaled_dot_product_fused_attention_overrideable", "sdpa", SdpaOverrideable},
+    {"aten::_scaled_dot_product_fused_attention_overrideable", "sdpa",
+     Attention<Variant{.causal = 5, .mask = 3}>},
     {"aten::_scaled_dot_product_fused_attention_overrideable_backward", "sdpa_backward",
-     SdpaOverrideableBackward},
-    {"aten::_flash_attention_forward", "sdpa", Flash},
-    {"aten::_flash_attention_backward", "sdpa_backward", FlashBackward},
-    {"aten::_efficient_attention_forward", "sdpa", Efficient},
-    {"aten::_efficient_attention_backward", "sdpa_backward", EfficientBackward},
-    {"flash_attn::_flash_attn_forward", "sdpa", FlashAttn},
-    {"flash_attn::_flash_attn_backward", "sdpa_backward", FlashAttnBackward},
-    {"flash_attn::_flash_attn_varlen_forward", "sdpa", FlashAttnPacked},
-    {"flash_attn::_flash_attn_varlen_backward", "sdpa_backward", FlashAttnPackedBackward},
-};
+     Attention<Variant{.q = 1, .causal = 13, .mask = 4, .packed_q = 8, .backward = true}>},
+    {"aten::_flash_attention_forward", "sdpa",
+     Attention<Variant{
+         .layout = kBshd, .align = kLastKey, .window = 11, .causal = 8, .packed_q = 3}>},
+    {"aten::_flash_attention_backward", "sdpa_backward",
+     Attention<Variant{.q = 1,
+                       .layout = kBshd,
+                       .align = kLastKey,
+                       .window = 15,
+                       .causal = 11,
+                       .packed_q = 6,
+                       .backward = true}>},
+    {"aten::_efficient_attention_forward", "sdpa",
+     Attention<Variant{.layout = kBshd, .mask = 3, .packed_q = 4, .custom_mask = 9}>},
+    {"aten::_efficient_attention_backward", "sdpa_backward",
+     Attention<Variant{
+         .q = 1, .layout = kBshd, .mask = 4, .packed_q = 6, .custom_mask = 14, .backward = true}>},
+    // The package flash_attn.
+    {"flash_attn::_flash_attn_forward", "sdpa",
+     Attention<Variant{.layout = kBshd, .align = kLastKey, .window = 6, .causal = 5}>},
+    {"flash_attn::_flash_attn_backward", "sdpa_backward",
+     Attention<Variant{.q = 1,
+                       .layout = kBshd,
+                       .align = kLastKey,
+                       .window = 12,
+                       .causal = 11,
+                       .backward = true}>},
+    {"flash_attn::_flash_attn_varlen_forward", "sdpa",
+     Attention<Variant{
+         .layout = kBshd, .align = kLastKey, .window = 10, .causal = 9, .packed_q = 3}>},
+    {"flash_attn::_flash_attn_varlen_backward", "sdpa_backward",
+     Attention<Variant{.q = 1,
+                       .layout = kBshd,
+                       .align = kLastKey,
+                       .window = 16,
+                       .causal = 15,
+                       .packed_q = 9,
+                       .backward = true}>}};
 
 }  // namespace
 

@@ -36,6 +36,14 @@ std::optional<int64_t> CountConv(const Spatial& s, const Shape& weight) {
   return spatial && taps ? ProductOf({2, s.batch, *spatial, *taps}) : std::nullopt;
 }
 
+// The count that two recorded sizes settle, those of arguments `a` and `b`.
+StatusOr<FlopsCount> CountSizes(const Shape& shape, const Shape& weight, int a, int b) {
+  const std::optional<Spatial> spatial = SpatialOf(shape, weight);
+  if (!spatial) return NotCounted(kNoConvolution);
+  const auto flops = CountConv(*spatial, weight);
+  return RangeCount(flops, flops, "", a, b);
+}
+
 // One value an axis, from a list of that many or of one.
 std::optional<int64_t> Axis(const std::optional<Shape>& list, size_t axis, size_t axes) {
   if (!list || (list->size() != axes && list->size() != 1)) return std::nullopt;
@@ -132,10 +140,7 @@ StatusOr<FlopsCount> Conv(const OpInputs& in, const OpInputs*) {
 StatusOr<FlopsCount> Transposed(const OpInputs& in, const OpInputs*) {
   const Shape *x = in.tensor(0), *w = in.tensor(1);
   if (x == nullptr || w == nullptr) return NotCounted(kSizesNotRecorded);
-  const auto input = SpatialOf(*x, *w);
-  if (!input) return NotCounted(kNoConvolution);
-  const auto flops = CountConv(*input, *w);
-  return RangeCount(flops, flops, "", 0, 1);
+  return CountSizes(*x, *w, 0, 1);
 }
 
 // convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation,
@@ -154,10 +159,7 @@ StatusOr<FlopsCount> CudnnBackward(const OpInputs& in, const OpInputs*) {
 StatusOr<FlopsCount> BackwardInput(const OpInputs& in, const OpInputs*) {
   const Shape *g = in.tensor(1), *w = in.tensor(2);
   if (g == nullptr || w == nullptr) return NotCounted(kSizesNotRecorded);
-  const auto out = SpatialOf(*g, *w);
-  if (!out) return NotCounted(kNoConvolution);
-  const auto flops = CountConv(*out, *w);
-  return RangeCount(flops, flops, "", 1, 2);
+  return CountSizes(*g, *w, 1, 2);
 }
 
 // cudnn_convolution_backward_weight(weight_size, grad_output, self, ...): the weight's size is a
@@ -166,10 +168,7 @@ StatusOr<FlopsCount> BackwardWeight(const OpInputs& in, const OpInputs* parent) 
   const Shape* const g = in.tensor(1);
   const Shape* const w = parent == nullptr ? nullptr : parent->tensor(2);
   if (g == nullptr || w == nullptr) return NotCounted("the size of the weight was not recorded");
-  const auto out = SpatialOf(*g, *w);
-  if (!out) return NotCounted(kNoConvolution);
-  const auto flops = CountConv(*out, *w);
-  return RangeCount(flops, flops, "", 1, 2);
+  return CountSizes(*g, *w, 1, 2);
 }
 
 constexpr FlopsRule kConvRules[] = {
@@ -195,8 +194,7 @@ constexpr FlopsRule kConvRules[] = {
     {"aten::convolution_backward_overrideable", "conv_backward", ConvolutionBackward},
     {"aten::cudnn_convolution_backward", "conv_backward", CudnnBackward},
     {"aten::cudnn_convolution_backward_input", "conv_backward_input", BackwardInput},
-    {"aten::cudnn_convolution_backward_weight", "conv_backward_weight", BackwardWeight, true},
-};
+    {"aten::cudnn_convolution_backward_weight", "conv_backward_weight", BackwardWeight, true}};
 
 }  // namespace
 

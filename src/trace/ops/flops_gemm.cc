@@ -93,28 +93,26 @@ StatusOr<FlopsCount> Dot(const OpInputs& in, const OpInputs*) {
   return GemmCount(1, 1, (*a)[0], 1, 0, 1);
 }
 
-constexpr FlopsRule kGemmRules[] = {
-    {"aten::mm", "mm", Mm<0, 1>},
-    {"aten::addmm", "addmm", Mm<1, 2>},
-    {"aten::addmm_", "addmm", Mm<1, 2>},
-    {"aten::_addmm_activation", "addmm", Mm<1, 2>},
-    {"aten::bmm", "bmm", Bmm<0, 1>},
-    {"aten::baddbmm", "baddbmm", Bmm<1, 2>},
-    {"aten::baddbmm_", "baddbmm", Bmm<1, 2>},
-    {"aten::addbmm", "addbmm", Bmm<1, 2>},
-    {"aten::linear", "linear", Linear},
-    {"aten::matmul", "matmul", Matmul},
-    {"aten::_scaled_mm", "scaled_mm", ScaledMm},
-    {"aten::_scaled_mm_v2", "scaled_mm", ScaledMm},
-    {"aten::_int_mm", "int_mm", Mm<0, 1>},
-    {"aten::_weight_int8pack_mm", "weight_int8pack_mm", WeightRows},
-    {"fbgemm::f8f8bf16_rowwise", "linear", WeightRows},
-    {"aten::mv", "mv", MatrixVector<0, 1>},
-    {"aten::addmv", "addmv", MatrixVector<1, 2>},
-    {"aten::addmv_", "addmv", MatrixVector<1, 2>},
-    {"aten::dot", "dot", Dot},
-    {"aten::vdot", "dot", Dot},
-};
+constexpr FlopsRule kGemmRules[] = {{"aten::mm", "mm", Mm<0, 1>},
+                                    {"aten::addmm", "addmm", Mm<1, 2>},
+                                    {"aten::addmm_", "addmm", Mm<1, 2>},
+                                    {"aten::_addmm_activation", "addmm", Mm<1, 2>},
+                                    {"aten::bmm", "bmm", Bmm<0, 1>},
+                                    {"aten::baddbmm", "baddbmm", Bmm<1, 2>},
+                                    {"aten::baddbmm_", "baddbmm", Bmm<1, 2>},
+                                    {"aten::addbmm", "addbmm", Bmm<1, 2>},
+                                    {"aten::linear", "linear", Linear},
+                                    {"aten::matmul", "matmul", Matmul},
+                                    {"aten::_scaled_mm", "scaled_mm", ScaledMm},
+                                    {"aten::_scaled_mm_v2", "scaled_mm", ScaledMm},
+                                    {"aten::_int_mm", "int_mm", Mm<0, 1>},
+                                    {"aten::_weight_int8pack_mm", "weight_int8pack_mm", WeightRows},
+                                    {"fbgemm::f8f8bf16_rowwise", "linear", WeightRows},
+                                    {"aten::mv", "mv", MatrixVector<0, 1>},
+                                    {"aten::addmv", "addmv", MatrixVector<1, 2>},
+                                    {"aten::addmv_", "addmv", MatrixVector<1, 2>},
+                                    {"aten::dot", "dot", Dot},
+                                    {"aten::vdot", "dot", Dot}};
 
 }  // namespace
 

@@ -28,11 +28,9 @@ StatusOr<FlopsCount> GroupedMm(const OpInputs& in, const OpInputs*) {
   return RangeCount(flops, flops, kUpperBound, 0, 1);
 }
 
-constexpr FlopsRule kGroupedRules[] = {
-    {"aten::_grouped_mm", "grouped_mm", GroupedMm},
-    {"aten::_scaled_grouped_mm", "grouped_mm", GroupedMm},
-    {"aten::_scaled_grouped_mm_v2", "grouped_mm", GroupedMm},
-};
+constexpr FlopsRule kGroupedRules[] = {{"aten::_grouped_mm", "grouped_mm", GroupedMm},
+                                       {"aten::_scaled_grouped_mm", "grouped_mm", GroupedMm},
+                                       {"aten::_scaled_grouped_mm_v2", "grouped_mm", GroupedMm}};
 
 }  // namespace
 

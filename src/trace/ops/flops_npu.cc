@@ -75,10 +75,9 @@ StatusOr<FlopsCount> GroupedMatmul(const OpInputs& in, const OpInputs*) {
   }
   if (x.size() != 1 || x[0].size() != 2)
     return NotCounted("tokens a group are values, which a trace does not hold");
-  for (const Shape& one : w) {
+  for (const Shape& one : w)
     if (one != w[0] || one.size() != 2 || one[0] != x[0][1])
       return NotCounted("tokens a group are values, which a trace does not hold");
-  }
   const auto flops = ProductOf({2, x[0][0], x[0][1], w[0][1]});
   return RangeCount(flops, flops, kUpperBound, 0, 1);
 }
@@ -159,8 +158,7 @@ constexpr FlopsRule kNpuRules[] = {
     {"npu::npu_fusion_attention", "npu_fusion_attention", FusionAttention},
     {"npu::npu_fused_infer_attention_score", "npu_fused_infer_attention_score",
      FusedInferAttention},
-    {"npu::npu_block_sparse_attention", "npu_block_sparse_attention", BlockSparse},
-};
+    {"npu::npu_block_sparse_attention", "npu_block_sparse_attention", BlockSparse}};
 
 }  // namespace
 

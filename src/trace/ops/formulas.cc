@@ -52,10 +52,9 @@ Status NotCounted(std::string_view why) { return absl::FailedPreconditionError(s
 
 std::optional<int64_t> ProductOf(std::span<const int64_t> sizes) {
   int64_t product = 1;
-  for (const int64_t size : sizes) {
+  for (const int64_t size : sizes)
     if (size < 0 || __builtin_mul_overflow(product, size, &product) || product > kMaxFlops)
       return std::nullopt;
-  }
   return product;
 }
 

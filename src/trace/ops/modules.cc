@@ -139,11 +139,10 @@ class ModuleTable {
       if (added) operators_.push_back({.row = op, .entries = {}});
       operators_[it->second].entries.push_back(i);
     }
-    std::stable_sort(operators_.begin(), operators_.end(),
-                     [&](const Operator& a, const Operator& b) {
-                       return e_.ts[a.row] != e_.ts[b.row] ? e_.ts[a.row] < e_.ts[b.row]
-                                                           : e_.end(a.row) > e_.end(b.row);
-                     });
+    std::ranges::stable_sort(operators_, [&](const Operator& a, const Operator& b) {
+      return e_.ts[a.row] != e_.ts[b.row] ? e_.ts[a.row] < e_.ts[b.row]
+                                          : e_.end(a.row) > e_.end(b.row);
+    });
   }
 
   bool ByThread() const { return rank_.format != "ascend"; }
@@ -156,15 +155,14 @@ class ModuleTable {
       uint32_t index;
     };
     std::vector<Node> nodes;
-    for (uint32_t i = 0; i < ranges_.size(); ++i) {
+    for (uint32_t i = 0; i < ranges_.size(); ++i)
       nodes.push_back(
           {ByThread() ? ranges_[i].thread : 0, ranges_[i].begin, ranges_[i].end, false, i});
-    }
     for (uint32_t i = 0; i < operators_.size(); ++i) {
       const Row r = operators_[i].row;
       nodes.push_back({ByThread() ? e_.thread[r] : 0, e_.ts[r], e_.end(r), true, i});
     }
-    std::stable_sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) {
+    std::ranges::stable_sort(nodes, [](const Node& a, const Node& b) {
       if (a.thread != b.thread) return a.thread < b.thread;
       if (a.begin != b.begin) return a.begin < b.begin;
       if (a.end != b.end) return a.end > b.end;
@@ -198,9 +196,8 @@ class ModuleTable {
       if (open.size() >= kMaxDepth) open.erase(open.begin());
       if (paths_[path_of_[node.index]].depth < kMaxDepth) open.push_back(node.index);
     }
-    for (std::vector<uint32_t>& call : calls_) {
+    for (std::vector<uint32_t>& call : calls_)
       for (uint32_t i = 0; i < call.size(); ++i) operators_[call[i]].order = i;
-    }
   }
 
   uint32_t PathUnder(uint32_t parent, std::string_view name) {

@@ -90,9 +90,8 @@ class AscendJoin {
 
   void MatchRecords() {
     std::vector<OpLink> candidates;
-    for (const OpLink& link : compute_) {
+    for (const OpLink& link : compute_)
       if (valid_.contains(KeyOf(link.work))) candidates.push_back(link);
-    }
     std::stable_sort(candidates.begin(), candidates.end(), [&](const OpLink& a, const OpLink& b) {
       return std::tuple(e_.ts[a.op], e_.ts[a.work], e_.end(a.work)) <
              std::tuple(e_.ts[b.op], e_.ts[b.work], e_.end(b.work));
@@ -135,8 +134,7 @@ class AscendJoin {
     if (guessed > 0) {
       notes_->push_back(
           fmt::format("rank {}: {} FLOPs records are of a data type without a known peak; FP16 "
-                      "stands in, as msprof-analyze's guide "
-                      "says",
+                      "stands in, as msprof-analyze's guide says",
                       rank_.rank, guessed));
     }
     if (matched >= kMaxKernelRows) {
@@ -164,9 +162,8 @@ std::string_view KernelTitle(const StringPool& names, const RankTrace& rank, Row
   const KernelDetail* const detail = rank.KernelOf(kernel);
   const std::string_view name =
       detail == nullptr ? std::string_view() : names.Text(detail->short_name);
-  for (const std::string_view empty : {"", "Kernel", "Kernel2", "kernel", "device_kernel"}) {
+  for (const std::string_view empty : {"", "Kernel", "Kernel2", "kernel", "device_kernel"})
     if (name == empty) return names.Text(rank.events.name[kernel]);
-  }
   return name;
 }
 

@@ -64,9 +64,7 @@ class Analysis {
     bool any = false;
     for (const RankTrace& rank : set_.ranks) {
       if (!Wanted(rank.rank)) continue;
-      const bool work =
-          std::any_of(rank.events.category.begin(), rank.events.category.end(), IsGpuWork);
-      if (!work) {
+      if (std::ranges::none_of(rank.events.category, IsGpuWork)) {
         report_.notes.push_back(fmt::format("rank {} has no GPU work", rank.rank));
         continue;
       }
@@ -78,8 +76,7 @@ class Analysis {
           "not computable: no rank of this trace has GPU work (kernels, copies or fills)");
     AddOperators();
     AddUncounted();
-    report_.coverage =
-        Ratio(static_cast<double>(report_.counted_ns), static_cast<double>(report_.compute_ns));
+    report_.coverage = Ratio(report_.counted_ns, report_.compute_ns);
     AddNotes();
     return std::move(report_);
   }
@@ -87,35 +84,31 @@ class Analysis {
  private:
   Status Check() const {
     for (const auto& [precision, tflops] : options_.peak_tflops) {
-      if (!std::isfinite(tflops) || tflops <= 0 || tflops > 1e9) {
+      if (!std::isfinite(tflops) || tflops <= 0 || tflops > 1e9)
         return absl::InvalidArgumentError(fmt::format("a peak of {} TFLOP/s cannot be", tflops));
-      }
       if (precision.empty()) continue;
       bool known = false;
       for (size_t i = 1; i < kPayCount; ++i)
         known |=
             PayName(static_cast<Pay>(i)) == precision && static_cast<Pay>(i) != Pay::kFp32OrTf32;
-      if (!known) {
+      if (!known)
         return absl::InvalidArgumentError(
             fmt::format("no precision '{}'; known are fp64, fp32, tf32, bf16, fp16, fp8, int8, fp4",
                         precision));
-      }
     }
     if (options_.tensor_clock_mhz &&
         !(*options_.tensor_clock_mhz > 0 && *options_.tensor_clock_mhz < 1e5)) {
       return absl::InvalidArgumentError("the tensor clock is given in MHz, above 0");
     }
-    for (const int32_t rank : options_.only_ranks) {
+    for (const int32_t rank : options_.only_ranks)
       if (set_.FindRank(rank) == nullptr)
         return absl::NotFoundError(fmt::format("no rank {} in this trace", rank));
-    }
     return absl::OkStatus();
   }
 
   bool Wanted(int32_t rank) const {
     return options_.only_ranks.empty() ||
-           std::find(options_.only_ranks.begin(), options_.only_ranks.end(), rank) !=
-               options_.only_ranks.end();
+           std::ranges::find(options_.only_ranks, rank) != options_.only_ranks.end();
   }
 
   // Some writers break lists over lines; a table has them as "[[32,9216],[9216,4096]]".
@@ -167,9 +160,8 @@ class Analysis {
     RankOps totals;
     totals.rank = rank.rank;
     totals.device = DeviceOf(rank, classes);
-    StatusOr<Peaks> found = Peaks::Of(rank, totals.device, options_);
-    if (!found.ok()) return found.status();
-    peaks_.push_back(std::make_unique<Peaks>(*std::move(found)));
+    FW_ASSIGN_OR_RETURN(Peaks found, Peaks::Of(rank, totals.device, options_));
+    peaks_.push_back(std::make_unique<Peaks>(std::move(found)));
     const Peaks& peaks = *peaks_.back();
     totals.gpu = peaks.gpu();
     const TensorCounters counters =
@@ -203,9 +195,8 @@ class Analysis {
     }
     const IntervalSet compute = Merge(std::move(busy));
     OfuSum ofu;
-    if (!counters.empty()) {
+    if (!counters.empty())
       for (const Interval& i : compute) ofu += counters.Over(i.begin, i.end);
-    }
     totals.ofu = ofu.Ofu();
     totals.ofu_samples = ofu.samples;
 
@@ -235,8 +226,7 @@ class Analysis {
     for (ModuleMfu& row : Modules(names_, rank, entries, &totals.modules_from))
       report_.modules.push_back(std::move(row));
 
-    totals.coverage =
-        Ratio(static_cast<double>(totals.counted_ns), static_cast<double>(totals.compute_ns));
+    totals.coverage = Ratio(totals.counted_ns, totals.compute_ns);
     report_.compute_ns += totals.compute_ns;
     report_.counted_ns += totals.counted_ns;
     if (rank.format == "ascend" && rank.flops_records.empty()) {
@@ -294,8 +284,8 @@ class Analysis {
       group.flops_low += static_cast<double>(counted.flops.low);
       group.flops_high += static_cast<double>(counted.flops.high);
       group.ofu += ofu;
-      auto known = std::find_if(group.main_kernels.begin(), group.main_kernels.end(),
-                                [&](const auto& m) { return m.first == e.name[main]; });
+      auto known = std::ranges::find_if(group.main_kernels,
+                                        [&](const auto& m) { return m.first == e.name[main]; });
       if (known != group.main_kernels.end()) {
         known->second += e.dur[main];
       } else if (group.main_kernels.size() < kMainKernels) {
@@ -308,8 +298,8 @@ class Analysis {
       all_peaks &= peak.ok();
       if (peak.ok()) peak_seconds += static_cast<double>(counted.flops.low) / peak->high;
     }
-    const auto most = static_cast<size_t>(
-        std::max_element(flops_by_pay.begin(), flops_by_pay.end()) - flops_by_pay.begin());
+    const auto most =
+        static_cast<size_t>(std::ranges::max_element(flops_by_pay) - flops_by_pay.begin());
     if (attribution.calls.empty()) return;
     totals->precision = PayName(static_cast<Pay>(most));
     if (const StatusOr<PeakRange>& peak = peaks.Of(static_cast<Pay>(most)); peak.ok()) {
@@ -321,8 +311,8 @@ class Analysis {
           "rank {}: no MFU of the whole: some counted operators have no peak", rank.rank));
       return;
     }
-    totals->mfu_compute = Ratio(peak_seconds, static_cast<double>(compute_union) * kSecondsPerNano);
-    totals->mfu_span = Ratio(peak_seconds, static_cast<double>(span) * kSecondsPerNano);
+    totals->mfu_compute = Ratio(peak_seconds, compute_union * kSecondsPerNano);
+    totals->mfu_span = Ratio(peak_seconds, span * kSecondsPerNano);
   }
 
   void AddKernelRows(const RankTrace& rank, const std::vector<KernelEntry>& entries) {
@@ -370,18 +360,15 @@ class Analysis {
       row.convention = counted.flops.convention;
       row.calls = group.calls;
       row.time_ns = group.time;
-      row.time_share =
-          Ratio(static_cast<double>(group.time), static_cast<double>(report_.compute_ns))
-              .value_or(0);
+      row.time_share = Ratio(group.time, report_.compute_ns).value_or(0);
       row.flops_low = group.flops_low;
       row.flops_high = group.flops_high;
-      const double seconds = static_cast<double>(group.time) * kSecondsPerNano;
+      const double seconds = group.time * kSecondsPerNano;
       if (auto rate = Ratio(group.flops_low, seconds)) row.tflops = *rate / 1e12;
       row.ofu = group.ofu.Ofu();
       row.ofu_samples = group.ofu.samples;
-      const auto main =
-          std::max_element(group.main_kernels.begin(), group.main_kernels.end(),
-                           [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto main = std::ranges::max_element(
+          group.main_kernels, [](const auto& a, const auto& b) { return a.second < b.second; });
       row.main_kernel = names_.Text(main->first);
       if (counted.flops.problem) {
         const StatusOr<gemm::Execution> execution =
@@ -398,8 +385,7 @@ class Analysis {
         row.peak_source = peak.source;
         row.mfu_low = Ratio(group.flops_low, seconds * peak.high);
         row.mfu_high = Ratio(group.flops_high, seconds * peak.low);
-        row.main_kernel_mfu = Ratio(
-            group.flops_low, static_cast<double>(group.main_time) * kSecondsPerNano * peak.high);
+        row.main_kernel_mfu = Ratio(group.flops_low, group.main_time * kSecondsPerNano * peak.high);
         if (row.mfu_low && row.tile_overhead)
           row.executed_mfu = *row.mfu_low * (1 + *row.tile_overhead);
         row.impossible = row.mfu_low.value_or(0) > (IsConvolution(row) ? kFastConvolution : 1);
@@ -410,11 +396,10 @@ class Analysis {
       }
       report_.operators.push_back(std::move(row));
     }
-    std::sort(report_.operators.begin(), report_.operators.end(),
-              [](const OperatorMfu& a, const OperatorMfu& b) {
-                return std::tie(b.time_ns, a.op_name, a.shapes, a.types, a.precision) <
-                       std::tie(a.time_ns, b.op_name, b.shapes, b.types, b.precision);
-              });
+    std::ranges::sort(report_.operators, [](const OperatorMfu& a, const OperatorMfu& b) {
+      return std::tie(b.time_ns, a.op_name, a.shapes, a.types, a.precision) <
+             std::tie(a.time_ns, b.op_name, b.shapes, b.types, b.precision);
+    });
   }
 
   void AddUncounted() {
@@ -425,27 +410,23 @@ class Analysis {
       row.reason = std::get<2>(key);
       row.count = group.count;
       row.time_ns = group.time;
-      row.time_share =
-          Ratio(static_cast<double>(group.time), static_cast<double>(report_.compute_ns))
-              .value_or(0);
+      row.time_share = Ratio(group.time, report_.compute_ns).value_or(0);
       row.ofu = group.ofu.Ofu();
       row.ofu_samples = group.ofu.samples;
       report_.uncounted.push_back(std::move(row));
     }
-    std::sort(report_.uncounted.begin(), report_.uncounted.end(),
-              [](const UncountedKernel& a, const UncountedKernel& b) {
-                return std::tie(b.time_ns, a.kernel_name, a.op_name, a.reason) <
-                       std::tie(a.time_ns, b.kernel_name, b.op_name, b.reason);
-              });
+    std::ranges::sort(report_.uncounted, [](const UncountedKernel& a, const UncountedKernel& b) {
+      return std::tie(b.time_ns, a.kernel_name, a.op_name, a.reason) <
+             std::tie(a.time_ns, b.kernel_name, b.op_name, b.reason);
+    });
   }
 
   void AddNotes() {
     if (any_recorded_) {
       report_.notes.push_back(
           "recorded FLOPs are those of the framework's Python calls: in training a view of the "
-          "forward pass (backward "
-          "products, convolutions and compiled graphs record nothing); what has sizes is counted "
-          "by formula beside them");
+          "forward pass (backward products, convolutions and compiled graphs record nothing); what "
+          "has sizes is counted by formula beside them");
     }
     int64_t ranges = 0, impossible = 0, rough = 0, fast = 0;
     for (const OperatorMfu& row : report_.operators) {
@@ -470,14 +451,12 @@ class Analysis {
     if (fast > 0) {
       report_.notes.push_back(
           fmt::format("{} convolutions are above 100 %: their FLOPs are those of the direct "
-                      "convolution, and Winograd or FFT "
-                      "kernels do less",
+                      "convolution, and Winograd or FFT kernels do less",
                       fast));
     }
-    if (rough > 0) {
+    if (rough > 0)
       report_.notes.push_back(fmt::format(
           "{} operators have an OFU of fewer than {} samples: a rough figure", rough, kFewSamples));
-    }
   }
 
   // Ranks of one chip share a row.

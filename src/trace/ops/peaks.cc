@@ -47,36 +47,23 @@ StatusOr<PeakRange> FromTable(const Accelerator& a, Precision precision) {
 }
 
 StatusOr<PeakRange> OfAccelerator(const Accelerator& a, const Device* device, Pay pay) {
-  switch (pay) {
-    case Pay::kFp64:
-      return FromTable(a, Precision::kFp64);
-    case Pay::kTf32:
-      return FromTable(a, Precision::kTf32);
-    case Pay::kBf16:
-      return FromTable(a, Precision::kBf16);
-    case Pay::kFp16:
-      return FromTable(a, Precision::kFp16);
-    case Pay::kFp8:
-      return FromTable(a, Precision::kFp8);
-    case Pay::kInt8:
-      return FromTable(a, Precision::kInt8);
-    case Pay::kFp4:
-      return FromTable(a, Precision::kFp4);
-    case Pay::kFp32:
-    case Pay::kFp32OrTf32: {
-      const auto vector = VectorFp32(a, device);
-      if (!vector)
-        return absl::FailedPreconditionError(fmt::format("no FP32 peak is known for {}", a.model));
-      if (pay == Pay::kFp32) return *vector;
-      const StatusOr<PeakRange> tf32 = FromTable(a, Precision::kTf32);
-      if (!tf32.ok()) return *vector;  // a chip without TF32
-      return PeakRange{std::min(vector->low, tf32->low), std::max(vector->high, tf32->high),
-                       "FP32 and TF32: " + tf32->source};
-    }
-    case Pay::kUnknown:
-      break;
-  }
-  return absl::FailedPreconditionError("neither types nor the kernel's name tell the precision");
+  static constexpr std::pair<Pay, Precision> kOfTable[] = {
+      {Pay::kFp64, Precision::kFp64}, {Pay::kTf32, Precision::kTf32},
+      {Pay::kBf16, Precision::kBf16}, {Pay::kFp16, Precision::kFp16},
+      {Pay::kFp8, Precision::kFp8},   {Pay::kInt8, Precision::kInt8},
+      {Pay::kFp4, Precision::kFp4}};
+  for (const auto& [of, precision] : kOfTable)
+    if (pay == of) return FromTable(a, precision);
+  if (pay != Pay::kFp32 && pay != Pay::kFp32OrTf32)
+    return absl::FailedPreconditionError("neither types nor the kernel's name tell the precision");
+  const auto vector = VectorFp32(a, device);
+  if (!vector)
+    return absl::FailedPreconditionError(fmt::format("no FP32 peak is known for {}", a.model));
+  if (pay == Pay::kFp32) return *vector;
+  const StatusOr<PeakRange> tf32 = FromTable(a, Precision::kTf32);
+  if (!tf32.ok()) return *vector;  // a chip without TF32
+  return PeakRange{std::min(vector->low, tf32->low), std::max(vector->high, tf32->high),
+                   "FP32 and TF32: " + tf32->source};
 }
 
 // The user's figure: of the precision, else of every other.
@@ -97,9 +84,8 @@ std::string_view PayName(Pay pay) {
 
 Pay PayOfType(std::string_view type) {
   std::string name = absl::AsciiStrToLower(std::string(type));
-  for (const std::string_view prefix : {"c10::", "torch.", "dt_"}) {
+  for (const std::string_view prefix : {"c10::", "torch.", "dt_"})
     if (std::string_view(name).starts_with(prefix)) name.erase(0, prefix.size());
-  }
   const auto starts = [&](std::string_view with) {
     return std::string_view(name).starts_with(with);
   };
@@ -154,11 +140,10 @@ StatusOr<Peaks> Peaks::Of(const RankTrace& rank, int32_t device_id, const OpsOpt
     why = "the trace does not name its GPU: give --gpu or --peak-tflops";
   } else {
     const StatusOr<const Accelerator*> found = catalog.Find(device->name);
-    if (found.ok()) {
+    if (found.ok())
       accelerator = *found;
-    } else {
+    else
       why = std::string(found.status().message()) + "; give --gpu or --peak-tflops";
-    }
     out.gpu_ = device->name;
   }
   if (accelerator != nullptr) out.gpu_ = accelerator->model;

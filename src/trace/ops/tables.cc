@@ -27,10 +27,9 @@ size_t Shown(size_t rows, size_t max_rows, Table* table) {
 }  // namespace
 
 Table KernelMfuTable(const OpsReport& report, size_t max_rows) {
-  Table t;
-  t.columns = ColumnsOf({"rank_id", "op_name", "kernel_name", "kernel_start(ns)", "kernel_end(ns)",
-                         "kernel_duration(ns)", "mfu", "actual_tflops", "chip_peak_tflops", "flops",
-                         "flops_op_name", "input_shapes", "output_shapes"});
+  Table t = TableWith({"rank_id", "op_name", "kernel_name", "kernel_start(ns)", "kernel_end(ns)",
+                       "kernel_duration(ns)", "mfu", "actual_tflops", "chip_peak_tflops", "flops",
+                       "flops_op_name", "input_shapes", "output_shapes"});
   const size_t rows = Shown(report.kernels.size(), max_rows, &t);
   t.rows.reserve(rows);
   for (size_t i = 0; i < rows; ++i) {
@@ -64,21 +63,20 @@ Table ModuleMfuTable(const OpsReport& report, size_t max_rows) {
 }
 
 Table OperatorTable(const OpsReport& report, size_t max_rows) {
-  Table t;
-  t.columns = ColumnsOf({"op_name",        "shapes",
-                         "precision",      "#calls",
-                         "#time_ns",       "%time_share",
-                         "flops",          "flops_high",
-                         "tflops",         "peak_tflops",
-                         "%op_mfu",        "%op_mfu_low",
-                         "%op_mfu_high",   "%main_kernel_mfu",
-                         "%tile_overhead", "tile_overhead_exact",
-                         "%executed_mfu",  "%ofu",
-                         "#ofu_samples",   "%adjusted_ofu",
-                         "formula",        "source",
-                         "convention",     "peak_source",
-                         "main_kernel",    "types",
-                         "impossible",     "not_computable"});
+  Table t = TableWith({"op_name",        "shapes",
+                       "precision",      "#calls",
+                       "#time_ns",       "%time_share",
+                       "flops",          "flops_high",
+                       "tflops",         "peak_tflops",
+                       "%op_mfu",        "%op_mfu_low",
+                       "%op_mfu_high",   "%main_kernel_mfu",
+                       "%tile_overhead", "tile_overhead_exact",
+                       "%executed_mfu",  "%ofu",
+                       "#ofu_samples",   "%adjusted_ofu",
+                       "formula",        "source",
+                       "convention",     "peak_source",
+                       "main_kernel",    "types",
+                       "impossible",     "not_computable"});
   const size_t rows = Shown(report.operators.size(), max_rows, &t);
   for (size_t i = 0; i < rows; ++i) {
     const OperatorMfu& o = report.operators[i];
@@ -118,9 +116,8 @@ Table OperatorTable(const OpsReport& report, size_t max_rows) {
 }
 
 Table UncountedTable(const OpsReport& report, size_t max_rows) {
-  Table t;
-  t.columns = ColumnsOf({"kernel_name", "op_name", "#count", "#time_ns", "%time_share", "reason",
-                         "%ofu", "#ofu_samples"});
+  Table t = TableWith({"kernel_name", "op_name", "#count", "#time_ns", "%time_share", "reason",
+                       "%ofu", "#ofu_samples"});
   const size_t rows = Shown(report.uncounted.size(), max_rows, &t);
   for (size_t i = 0; i < rows; ++i) {
     const UncountedKernel& u = report.uncounted[i];
@@ -131,10 +128,9 @@ Table UncountedTable(const OpsReport& report, size_t max_rows) {
 }
 
 Table CoverageTable(const OpsReport& report) {
-  Table t;
-  t.columns = ColumnsOf({"rank_id", "device", "gpu", "precision", "peak_tflops", "#compute_ns",
-                         "#counted_ns", "%coverage", "flops", "flops_high", "%mfu_compute",
-                         "%mfu_span", "%ofu", "#ofu_samples", "peak_source", "modules_from"});
+  Table t = TableWith({"rank_id", "device", "gpu", "precision", "peak_tflops", "#compute_ns",
+                       "#counted_ns", "%coverage", "flops", "flops_high", "%mfu_compute",
+                       "%mfu_span", "%ofu", "#ofu_samples", "peak_source", "modules_from"});
   for (const RankOps& r : report.ranks) {
     t.rows.push_back({int64_t{r.rank}, r.device < 0 ? Cell() : Cell(int64_t{r.device}),
                       OrAbsent(r.gpu), OrAbsent(r.precision), Of(r.peak_tflops), r.compute_ns,

@@ -22,9 +22,8 @@ Table Picked(const Table& table, std::initializer_list<std::string_view> names) 
   Table out;
   std::vector<size_t> from;
   for (const std::string_view name : names) {
-    for (size_t c = 0; c < table.columns.size(); ++c) {
+    for (size_t c = 0; c < table.columns.size(); ++c)
       if (table.columns[c].name == name) from.push_back(c);
-    }
   }
   for (const size_t c : from) out.columns.push_back(table.columns[c]);
   for (const auto& row : table.rows) {
@@ -54,13 +53,11 @@ ReportRank RankOf(const RankView& view, Nanos origin) {
   out.device = DeviceName(rank);
   out.events = static_cast<int64_t>(rank.events.size());
   out.gpu_events = static_cast<int64_t>(view.gpu_rows().size());
-  out.kernels =
-      std::count(rank.events.category.begin(), rank.events.category.end(), Category::kKernel);
+  out.kernels = std::ranges::count(rank.events.category, Category::kKernel);
   out.file_bytes = rank.file_bytes;
   out.text_bytes = rank.text_bytes;
   out.steps = static_cast<int64_t>(rank.steps.size());
-  out.complete_steps =
-      std::count_if(rank.steps.begin(), rank.steps.end(), [](const Step& s) { return s.complete; });
+  out.complete_steps = std::ranges::count_if(rank.steps, [](const Step& s) { return s.complete; });
   out.begin = rank.begin - origin;
   out.end = rank.end - origin;
   const Interval span = view.gpu_span();
@@ -136,10 +133,9 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
     tasks.push_back([&, i] {
       const RankView& view = *input.ranks()[i];
       out.ranks[i] = RankOf(view, out.origin);
-      for (const Step& s : set.ranks[i].steps) {
+      for (const Step& s : set.ranks[i].steps)
         steps[i].push_back({set.ranks[i].rank, s.number, s.complete, s.begin - out.origin,
                             SplitOf(view, s.begin, s.end)});
-      }
     });
   }
   if (const auto analysis = FindAnalysis("stragglers"); analysis.ok() && set.ranks.size() > 1) {
@@ -164,11 +160,10 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
 
   for (auto& of_rank : steps) {
     for (ReportStep& s : of_rank) {
-      if (out.steps.size() < kMaxReportSteps) {
+      if (out.steps.size() < kMaxReportSteps)
         out.steps.push_back(s);
-      } else {
+      else
         ++out.steps_left_out;
-      }
     }
   }
   for (const RankTrace& rank : set.ranks)
@@ -197,11 +192,10 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
         Picked(OperatorTable(*ops, static_cast<size_t>(options.operators)),
                {"op_name", "calls", "time_ns", "time_share", "op_mfu", "tflops", "peak_tflops",
                 "ofu", "precision", "shapes", "convention", "main_kernel", "not_computable"});
-    if (ops->operators.size() > out.operators.table.rows.size()) {
+    if (ops->operators.size() > out.operators.table.rows.size())
       out.operators.table.notes.push_back(
           fmt::format("{} of {} operators with FLOPs, by time; \"flopwatch trace ops\" has all",
                       out.operators.table.rows.size(), ops->operators.size()));
-    }
     out.uncounted.table =
         Picked(UncountedTable(*ops, kUncountedLines),
                {"kernel_name", "count", "time_ns", "time_share", "reason", "op_name"});
@@ -269,10 +263,9 @@ std::string WhereOf(const Finding& f, Nanos origin) {
   std::string out;
   if (f.rank) out = fmt::format("rank {}", *f.rank);
   if (f.step) out += fmt::format("{}step {}", out.empty() ? "" : ", ", *f.step);
-  if (f.window.end > f.window.begin) {
+  if (f.window.end > f.window.begin)
     out += fmt::format("{}{} to {}", out.empty() ? "" : ", ", HumanNanos(f.window.begin - origin),
                        HumanNanos(f.window.end - origin));
-  }
   return out;
 }
 

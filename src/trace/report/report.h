@@ -34,9 +34,7 @@ struct TimeSplit {
   Nanos communication = 0;
 
   std::optional<double> Share(Nanos part) const {
-    return window > 0
-               ? std::optional<double>(static_cast<double>(part) / static_cast<double>(window))
-               : std::nullopt;
+    return window > 0 ? std::optional<double>(static_cast<double>(part) / window) : std::nullopt;
   }
 };
 

@@ -40,23 +40,21 @@ details{margin:8px 0}summary{cursor:pointer}td{overflow-wrap:anywhere}
 constexpr std::string_view kPatterns =
     "<svg width=\"0\" height=\"0\" style=\"position:absolute\" aria-hidden=\"true\"><defs><pattern "
     "id=\"pc\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
-    "patternTransform=\"rotate(45)\">"
-    "<rect width=\"6\" height=\"6\" fill=\"var(--lost)\"/><rect width=\"2\" height=\"6\" "
-    "fill=\"var(--page)\" fill-opacity=\".55\"/></pattern>"
-    "<pattern id=\"pm\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\"><rect width=\"5\" "
-    "height=\"5\" fill=\"var(--copy)\"/>"
-    "<circle cx=\"2.5\" cy=\"2.5\" r=\"1\" fill=\"var(--page)\"/></pattern></defs></svg>\n";
+    "patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" fill=\"var(--lost)\"/><rect "
+    "width=\"2\" height=\"6\" fill=\"var(--page)\" fill-opacity=\".55\"/></pattern><pattern "
+    "id=\"pm\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\"><rect width=\"5\" "
+    "height=\"5\" fill=\"var(--copy)\"/><circle cx=\"2.5\" cy=\"2.5\" r=\"1\" "
+    "fill=\"var(--page)\"/></pattern></defs></svg>\n";
 constexpr std::string_view kFills[] = {"var(--useful)", "url(#pc)", "url(#pm)"};
 
 std::string Key() {
   std::string out = "<p class=\"soft key\">";
   constexpr std::string_view kNames[] = {"compute", "communication that no compute hides",
                                          "copies that neither hides"};
-  for (size_t i = 0; i < 3; ++i) {
+  for (size_t i = 0; i < 3; ++i)
     out += fmt::format(
         "<svg viewBox=\"0 0 12 12\"><rect width=\"12\" height=\"12\" fill=\"{}\"/></svg>{}",
         kFills[i], kNames[i]);
-  }
   return out +
          "<svg viewBox=\"0 0 12 12\"><rect width=\"12\" height=\"12\" "
          "fill=\"var(--line)\"/></svg>idle</p>\n";
@@ -129,9 +127,7 @@ std::string Timelines(const TraceReport& r) {
     out += fmt::format("<text x=\"0\" y=\"{:.1f}\">rank {}</text>", y + 17, k->rank);
     out += Rect(x, y, w, kStrip, "var(--line)");
     for (size_t part = 0; part < 3; ++part) out += Band(*k, part, x, w, y, kStrip);
-    const auto wide = [&](Nanos part) {
-      return static_cast<double>(part) / static_cast<double>(t.window) * kWidth;
-    };
+    const auto wide = [&](Nanos part) { return static_cast<double>(part) / t.window * kWidth; };
     const double b = y + kStrip + 3;
     out += Rect(kLeft, b, kWidth, kBar, "var(--line)");
     double at = kLeft;
@@ -165,8 +161,7 @@ std::string Timelines(const TraceReport& r) {
 }
 
 std::string Steps(const TraceReport& r) {
-  if (std::none_of(r.ranks.begin(), r.ranks.end(), [](const ReportRank& k) { return k.steps > 1; }))
-    return "";
+  if (std::ranges::none_of(r.ranks, [](const ReportRank& k) { return k.steps > 1; })) return "";
   constexpr double kLeft = 76, kWidth = 884, kHigh = 72, kRow = 96;
   Nanos longest = 1;
   std::vector<std::vector<const ReportStep*>> by_rank;
@@ -191,9 +186,7 @@ std::string Steps(const TraceReport& r) {
     for (size_t i = 0; i < steps.size(); ++i) {
       const TimeSplit& t = steps[i]->time;
       const double x = kLeft + pitch * static_cast<double>(i);
-      const auto high = [&](Nanos part) {
-        return static_cast<double>(part) / static_cast<double>(longest) * kHigh;
-      };
+      const auto high = [&](Nanos part) { return static_cast<double>(part) / longest * kHigh; };
       double bottom = y + kHigh;
       out += Rect(x, bottom - high(t.window), w, high(t.window), "var(--line)");
       const Nanos parts[] = {t.compute, t.exposed_communication, t.exposed_memory};
@@ -201,10 +194,9 @@ std::string Steps(const TraceReport& r) {
         bottom -= high(parts[p]);
         out += Rect(x, bottom, w, high(parts[p]), kFills[p]);
       }
-      if (i % every == 0) {
+      if (i % every == 0)
         out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}{}</text>", x, y + kHigh + 14,
                            steps[i]->number, steps[i]->complete ? "" : "*");
-      }
     }
     out += '\n';
     y += kRow;
@@ -212,8 +204,7 @@ std::string Steps(const TraceReport& r) {
   out += "</svg>\n" + Key();
   out += fmt::format(
       "<p class=\"soft\">Height: duration, the longest is {}. From below: compute, exposed "
-      "communication, exposed copies; the rest is idle. "
-      "* = not wholly in the trace.</p>\n",
+      "communication, exposed copies; the rest is idle. * = not wholly in the trace.</p>\n",
       HumanNanos(longest));
   return out;
 }

@@ -13,24 +13,17 @@ void WriteSplit(JsonWriter& json, const TimeSplit& t) {
   json.Field("idle_us", Us(t.idle)).Field("communication_us", Us(t.communication));
   json.Field("compute_share", t.Share(t.compute))
       .Field("exposed_communication_share", t.Share(t.exposed_communication));
-  json.Field("exposed_memory_share", t.Share(t.exposed_memory))
-      .Field("idle_share", t.Share(t.idle))
-      .EndObject();
+  json.Field("exposed_memory_share", t.Share(t.exposed_memory));
+  json.Field("idle_share", t.Share(t.idle)).EndObject();
 }
 
 void WriteTable(JsonWriter& json, std::string_view name, const ReportTable& t) {
   json.Key(name).BeginObject();
-  if (t.missing.empty()) {
-    WriteTableJson(json, t.table);
-  } else {
+  if (!t.missing.empty())
     json.Field("error", t.missing);
-  }
+  else
+    WriteTableJson(json, t.table);
   json.EndObject();
-}
-
-void WriteTextOrNull(JsonWriter& json, std::string_view name, const std::string& text) {
-  json.Key(name);
-  text.empty() ? json.Null() : json.Value(text);
 }
 
 }  // namespace
@@ -38,14 +31,10 @@ void WriteTextOrNull(JsonWriter& json, std::string_view name, const std::string&
 void WriteFindings(JsonWriter& json, const Findings& findings, Nanos origin) {
   json.Key("findings").BeginArray();
   for (const Finding& f : findings.findings) {
-    json.BeginObject()
-        .Field("id", f.id)
-        .Field("title", f.title)
-        .Field("severity", SeverityName(f.severity));
-    json.Field("gain_pct", f.gain * 100)
-        .Field("gain_basis", f.gain_basis)
-        .Key("ranks")
-        .BeginArray();
+    json.BeginObject().Field("id", f.id).Field("title", f.title);
+    json.Field("severity", SeverityName(f.severity));
+    json.Field("gain_pct", f.gain * 100).Field("gain_basis", f.gain_basis).Key("ranks");
+    json.BeginArray();
     for (const int32_t rank : f.ranks) json.Value(rank);
     json.EndArray().Key("evidence").BeginArray();
     for (const Fact& fact : f.evidence) {
@@ -55,26 +44,18 @@ void WriteFindings(JsonWriter& json, const Findings& findings, Nanos origin) {
     }
     json.EndArray().Key("top").BeginArray();
     for (const std::string& name : f.top) json.Value(name);
-    json.EndArray()
-        .Key("where")
-        .BeginObject()
-        .Field("rank", f.rank)
-        .Field("step", f.step)
-        .Key("window");
+    json.EndArray().Key("where").BeginObject().Field("rank", f.rank).Field("step", f.step);
+    json.Key("window");
     if (f.window.end > f.window.begin) {
       // Both: the raw clock of the trace to jump to, and what the tables show.
       json.BeginObject().Field("from_ns", f.window.begin).Field("to_ns", f.window.end);
-      json.Field("from_us", Us(f.window.begin - origin))
-          .Field("to_us", Us(f.window.end - origin))
-          .EndObject();
+      json.Field("from_us", Us(f.window.begin - origin)).Field("to_us", Us(f.window.end - origin));
+      json.EndObject();
     } else {
       json.Null();
     }
-    json.EndObject()
-        .Field("advice", f.advice)
-        .Field("source", f.source)
-        .Key("uncertain")
-        .BeginArray();
+    json.EndObject().Field("advice", f.advice).Field("source", f.source).Key("uncertain");
+    json.BeginArray();
     for (const std::string& text : f.uncertain) json.Value(text);
     json.EndArray().EndObject();
   }
@@ -87,11 +68,8 @@ void WriteFindings(JsonWriter& json, const Findings& findings, Nanos origin) {
 std::string ReportJson(const TraceReport& r) {
   std::string out;
   JsonWriter json(&out);
-  json.BeginObject()
-      .Field("written", r.written)
-      .Field("headline", Headline(r))
-      .Key("verdict")
-      .BeginArray();
+  json.BeginObject().Field("written", r.written).Field("headline", Headline(r)).Key("verdict");
+  json.BeginArray();
   for (const std::string& s : r.verdict) json.Value(s);
   json.EndArray().Field("origin_ns", r.origin).Key("world_size");
   r.world_size > 0 ? json.Value(r.world_size) : json.Null();
@@ -99,31 +77,23 @@ std::string ReportJson(const TraceReport& r) {
   r.total.window > 0 ? WriteSplit(json, r.total) : static_cast<void>(json.Null());
   json.Key("ranks").BeginArray();
   for (const ReportRank& k : r.ranks) {
-    json.BeginObject()
-        .Field("rank", k.rank)
-        .Field("rank_known", k.rank_known)
-        .Field("path", k.path)
-        .Field("format", k.format);
-    WriteTextOrNull(json, "device", k.device);
-    WriteTextOrNull(json, "backend", k.backend);
+    json.BeginObject().Field("rank", k.rank).Field("rank_known", k.rank_known);
+    json.Field("path", k.path).Field("format", k.format);
+    json.TextField("device", k.device);
+    json.TextField("backend", k.backend);
     json.Field("events", k.events).Field("gpu_events", k.gpu_events).Field("kernels", k.kernels);
     json.Field("steps", k.steps).Field("complete_steps", k.complete_steps);
     json.Field("file_bytes", k.file_bytes).Field("text_bytes", k.text_bytes);
     json.Field("begin_us", Us(k.begin)).Field("end_us", Us(k.end)).Key("time");
     k.time ? WriteSplit(json, *k.time) : static_cast<void>(json.Null());
-    json.Field("mfu", k.mfu_span)
-        .Field("mfu_compute", k.mfu_compute)
-        .Field("flops_coverage", k.flops_coverage)
-        .Field("ofu", k.ofu);
+    json.Field("mfu", k.mfu_span).Field("mfu_compute", k.mfu_compute);
+    json.Field("flops_coverage", k.flops_coverage).Field("ofu", k.ofu);
     json.EndObject();
   }
   json.EndArray().Key("steps").BeginArray();
   for (const ReportStep& s : r.steps) {
-    json.BeginObject()
-        .Field("rank", s.rank)
-        .Field("step", s.number)
-        .Field("complete", s.complete)
-        .Field("begin_us", Us(s.begin));
+    json.BeginObject().Field("rank", s.rank).Field("step", s.number).Field("complete", s.complete);
+    json.Field("begin_us", Us(s.begin));
     json.Key("time");
     WriteSplit(json, s.time);
     json.EndObject();
@@ -131,11 +101,11 @@ std::string ReportJson(const TraceReport& r) {
   json.EndArray().Field("steps_left_out", r.steps_left_out);
   WriteFindings(json, r.findings, r.origin);
   json.Field("straggler", r.straggler);
-  WriteTextOrNull(json, "straggler_verdict", r.straggler_sentence);
+  json.TextField("straggler_verdict", r.straggler_sentence);
   WriteTable(json, "stragglers", r.stragglers);
   WriteTable(json, "operators", r.operators);
   WriteTable(json, "uncounted", r.uncounted);
-  WriteTextOrNull(json, "operator_note", r.operator_note);
+  json.TextField("operator_note", r.operator_note);
   WriteLosses(json, r.losses);
   json.EndObject();
   out += '\n';

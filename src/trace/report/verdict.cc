@@ -28,13 +28,12 @@ std::string TimeSentence(const TraceReport& r) {
                              {t.exposed_communication, "communication that no compute hid"},
                              {t.exposed_memory, "copies that nothing hid"},
                              {t.idle, "idle"}};
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const Part& a, const Part& b) { return a.time > b.time; });
+  std::ranges::stable_sort(parts, [](const Part& a, const Part& b) { return a.time > b.time; });
   std::erase_if(parts, [&](const Part& p) {
     return static_cast<double>(p.time) < 0.001 * static_cast<double>(t.window);
   });
-  const int64_t with_gpu = std::count_if(r.ranks.begin(), r.ranks.end(),
-                                         [](const ReportRank& k) { return k.time.has_value(); });
+  const int64_t with_gpu =
+      std::ranges::count_if(r.ranks, [](const ReportRank& k) { return k.time.has_value(); });
   std::string out = fmt::format("Of {} of GPU time{}, ", HumanNanos(t.window),
                                 with_gpu > 1 ? fmt::format(" on {} ranks", with_gpu) : "");
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -49,9 +48,8 @@ std::string TimeSentence(const TraceReport& r) {
 }
 
 const Finding* FindingOf(const TraceReport& r, std::string_view id) {
-  for (const Finding& f : r.findings.findings) {
+  for (const Finding& f : r.findings.findings)
     if (f.id == id) return &f;
-  }
   return nullptr;
 }
 
@@ -102,7 +100,7 @@ std::vector<std::string> VerdictOf(const TraceReport& r) {
   const auto worth = [&](const Finding& f) {
     return &f != straggler && f.severity != Severity::kInfo;
   };
-  const auto biggest = std::find_if(r.findings.findings.begin(), r.findings.findings.end(), worth);
+  const auto biggest = std::ranges::find_if(r.findings.findings, worth);
   const bool first_is_straggler = straggler != nullptr && !r.findings.findings.empty() &&
                                   &r.findings.findings.front() == straggler;
   if (biggest != r.findings.findings.end()) {

@@ -5,16 +5,14 @@
 
 #include <algorithm>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr int64_t kCalls = 5;
 constexpr double kAllocTimeShare = 0.01, kAllocStepsShare = 0.5;
 
-RankCheck CheckAllocStorm(const RankMeasures& m) {
+RankCheck AllocStorm(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (!m.has_steps)
     return CannotCheck(
@@ -52,8 +50,7 @@ RankCheck CheckAllocStorm(const RankMeasures& m) {
     const auto s = static_cast<size_t>(m.steps[i]);
     const Nanos length = m.rank.steps[s].end - m.rank.steps[s].begin;
     steady_time += length;
-    stormy += per_step[s].calls > kCalls ||
-              static_cast<double>(per_step[s].time) > kAllocTimeShare * static_cast<double>(length);
+    stormy += per_step[s].calls > kCalls || per_step[s].time > kAllocTimeShare * length;
   }
   const auto counted = static_cast<double>(m.steps.size() - from);
   if (calls == 0 || static_cast<double>(stormy) < kAllocStepsShare * counted) return Nothing();
@@ -64,10 +61,8 @@ RankCheck CheckAllocStorm(const RankMeasures& m) {
            fmt::format("{} calls in {} steady steps", calls, NumberText(counted)));
   AddTime(&f, "allocation_time_us", time,
           fmt::format("{} in them, {} of these steps", DurationText(time),
-                      PercentText(steady_time > 0
-                                      ? static_cast<double>(time) / static_cast<double>(steady_time)
-                                      : 0)));
-  AddCount(&f, "steps", static_cast<double>(stormy),
+                      PercentText(steady_time > 0 ? static_cast<double>(time) / steady_time : 0)));
+  AddCount(&f, "steps", stormy,
            fmt::format("in {} of {} steady steps", stormy, NumberText(counted)));
   f.top = names.Texts(m.names);
   SetGain(&f, m, time,
@@ -76,17 +71,12 @@ RankCheck CheckAllocStorm(const RankMeasures& m) {
   PointTo(&f, m, {e.ts[longest], e.end(longest)});
   f.advice =
       "Let the caching allocator keep memory (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True), "
-      "avoid empty_cache() in the "
-      "loop, "
-      "keep shapes constant or padded, allocate pinned buffers once.";
+      "avoid empty_cache() in the loop, keep shapes constant or padded, allocate pinned buffers "
+      "once.";
   f.source = "PyTorch notes on CUDA memory management";
   if (from == 0)
     f.uncertain.push_back("the trace has one complete step, which may be the job's first");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult AllocStorm(const Measures& measures) { return EachRank(measures, CheckAllocStorm); }
 
 }  // namespace flopwatch::trace::rules

@@ -4,17 +4,15 @@
 // kernels on nearly all SMs are not.
 #include <fmt/format.h>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr Nanos kLong = 100'000;
 constexpr int64_t kThreads = 128;
 constexpr double kUnusedShare = 0.05;
 
-RankCheck CheckCoarseGrain(const RankMeasures& m) {
+RankCheck CoarseGrain(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.sm_count == 0)
     return CannotCheck(
@@ -44,14 +42,13 @@ RankCheck CheckCoarseGrain(const RankMeasures& m) {
   if (m.compute_sum == 0 || unused < kUnusedShare * static_cast<double>(m.compute_sum))
     return Nothing();
   const KernelDetail* k = m.rank.KernelOf(longest);
-  Finding f =
-      FindingOf(m, fmt::format("{} long kernels a step have fewer blocks than the {} SMs",
-                               NumberText(m.PerStep(static_cast<double>(kernels))), m.sm_count));
-  AddCount(&f, "kernels", static_cast<double>(kernels),
+  Finding f = FindingOf(m, fmt::format("{} long kernels a step have fewer blocks than the {} SMs",
+                                       NumberText(m.PerStep(kernels)), m.sm_count));
+  AddCount(&f, "kernels", kernels,
            fmt::format("{} kernels, {} together", kernels, DurationText(time)));
-  AddShare(&f, "compute_share", static_cast<double>(time) / static_cast<double>(m.compute_sum),
-           fmt::format("{} of computing time", PercentText(static_cast<double>(time) /
-                                                           static_cast<double>(m.compute_sum))));
+  AddShare(
+      &f, "compute_share", static_cast<double>(time) / m.compute_sum,
+      fmt::format("{} of computing time", PercentText(static_cast<double>(time) / m.compute_sum)));
   AddText(&f, "longest_launch",
           fmt::format("{}x{}x{} blocks of {}x{}x{}", k->grid[0], k->grid[1], k->grid[2],
                       k->block[0], k->block[1], k->block[2]),
@@ -68,9 +65,5 @@ RankCheck CheckCoarseGrain(const RankMeasures& m) {
   f.source = "Facebook GPU fleet paper, case studies: improper grain size per GPU thread";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult CoarseGrain(const Measures& measures) { return EachRank(measures, CheckCoarseGrain); }
 
 }  // namespace flopwatch::trace::rules

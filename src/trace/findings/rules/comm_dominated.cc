@@ -2,15 +2,13 @@
 #include <fmt/format.h>
 
 #include "trace/analysis/collectives.h"
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kCommShare = 0.10;
 
-RankCheck CheckCommDominated(const RankMeasures& m) {
+RankCheck CommDominated(const RankMeasures& m) {
   if (m.communication_busy == 0) return CannotCheck("no communication kernels in the trace");
   const double share = m.Share(m.exposed_communication);
   if (share <= kCommShare) return Nothing();
@@ -41,14 +39,13 @@ RankCheck CheckCommDominated(const RankMeasures& m) {
   AddShare(&f, "communication_share", m.Share(m.communication_busy),
            fmt::format("communication runs for {} of step time",
                        PercentText(m.Share(m.communication_busy))));
-  AddCount(&f, "collectives_per_step", m.PerStep(static_cast<double>(count)),
-           fmt::format("{} collectives a step", NumberText(m.PerStep(static_cast<double>(count)))));
+  AddCount(&f, "collectives_per_step", m.PerStep(count),
+           fmt::format("{} collectives a step", NumberText(m.PerStep(count))));
   if (sized > 0) {
-    AddBytes(&f, "mean_message_bytes", static_cast<double>(bytes) / static_cast<double>(sized),
-             fmt::format("mean message {}",
-                         BytesText(static_cast<double>(bytes) / static_cast<double>(sized))));
+    AddBytes(&f, "mean_message_bytes", static_cast<double>(bytes) / sized,
+             fmt::format("mean message {}", BytesText(static_cast<double>(bytes) / sized)));
     if (sized_time > 0) {
-      const double rate = static_cast<double>(bytes) / static_cast<double>(sized_time);
+      const double rate = static_cast<double>(bytes) / sized_time;
       AddCount(&f, "algorithm_gb_per_s", rate,
                fmt::format("{:.3g} GB/s by message size over kernel time, waiting included", rate));
     }
@@ -63,9 +60,8 @@ RankCheck CheckCommDominated(const RankMeasures& m) {
   PointTo(&f, m, worst);
   f.advice =
       "Overlap communication with computation (bucketed gradients, prefetched parameters), "
-      "accumulate gradients over "
-      "micro-batches, "
-      "compress or use lower precision, and keep the busiest groups within a node.";
+      "accumulate gradients over micro-batches, compress or use lower precision, and keep the "
+      "busiest groups within a node.";
   f.source =
       "Holistic trace analysis, communication computation overlap; docs/traces.md, How findings "
       "are judged";
@@ -73,12 +69,6 @@ RankCheck CheckCommDominated(const RankMeasures& m) {
     f.uncertain.push_back(
         "the other ranks' traces would tell waiting for a late rank from moving data");
   return {.finding = std::move(f), .not_checked = std::nullopt};
-}
-
-}  // namespace
-
-RuleResult CommDominated(const Measures& measures) {
-  return EachRank(measures, CheckCommDominated);
 }
 
 }  // namespace flopwatch::trace::rules

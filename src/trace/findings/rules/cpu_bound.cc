@@ -6,26 +6,21 @@
 
 #include <algorithm>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kCpuBoundIdleShare = 0.30, kHostWaitShare = 0.50, kBusyShare = 0.80;
 constexpr size_t kLookedAt = 200;  // longest gaps whose covering operator is named
 
-RankCheck CheckCpuBound(const RankMeasures& m) {
+RankCheck CpuBound(const RankMeasures& m) {
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
-  if (std::none_of(m.launches.begin(), m.launches.end(), [](bool b) { return b; })) {
+  if (std::none_of(m.launches.begin(), m.launches.end(), [](bool b) { return b; }))
     return CannotCheck("no launch calls linked to GPU work in the trace");
-  }
-  const double host_wait =
-      m.stream_gaps > 0 ? static_cast<double>(m.host_wait) / static_cast<double>(m.stream_gaps) : 0;
+  const double host_wait = m.stream_gaps > 0 ? static_cast<double>(m.host_wait) / m.stream_gaps : 0;
   const IntervalSet covered = Intersect(m.idle_rest, m.host_busy);
   const Nanos rest = Length(m.idle_rest);
-  const double busy =
-      rest > 0 ? static_cast<double>(Length(covered)) / static_cast<double>(rest) : 0;
+  const double busy = rest > 0 ? static_cast<double>(Length(covered)) / rest : 0;
   if (m.idle_rest_share <= kCpuBoundIdleShare || host_wait <= kHostWaitShare || busy <= kBusyShare)
     return Nothing();
 
@@ -59,9 +54,8 @@ RankCheck CheckCpuBound(const RankMeasures& m) {
   PointTo(&f, m, gaps.empty() ? Interval{} : gaps[0]);
   f.advice =
       "Do less on the launching thread: move transforms to the GPU or to worker threads, compile "
-      "(torch.compile, CUDA graphs), "
-      "use "
-      "fused optimizers, or give each launch more work with a larger batch.";
+      "(torch.compile, CUDA graphs), use fused optimizers, or give each launch more work with a "
+      "larger batch.";
   f.source =
       "Facebook GPU fleet paper, case studies: bottlenecks at the CPU cause high GPU idle time";
   if (!m.rank.with_stack)
@@ -69,9 +63,5 @@ RankCheck CheckCpuBound(const RankMeasures& m) {
         "Python stacks (with_stack) would name the code that keeps the host busy");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult CpuBound(const Measures& measures) { return EachRank(measures, CheckCpuBound); }
 
 }  // namespace flopwatch::trace::rules

@@ -3,7 +3,6 @@
 // step.
 #include <fmt/format.h>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
@@ -19,26 +18,24 @@ bool IsDataParallel(std::string_view name) {
           name.find("forward") != std::string_view::npos);
 }
 
-RankCheck CheckDataParallel(const RankMeasures& m) {
+}  // namespace
+
+RankCheck DataParallel(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
   NameTest parallel(m.names, IsDataParallel);
   TopNames names;
   Row first = kNoRow;
   for (Row r = 0; r < e.size(); ++r) {
-    const Category c = e.category[r];
-    if (c != Category::kCpuOp && c != Category::kUserAnnotation && c != Category::kPythonFunction)
-      continue;
-    if (!parallel(e.name[r])) continue;
+    if (!IsHostBlock(e.category[r]) || !parallel(e.name[r])) continue;
     names.Add(e.name[r], e.dur[r]);
     if (first == kNoRow) first = r;
   }
   if (first == kNoRow) return Nothing();
   absl::flat_hash_map<int32_t, std::vector<Interval>> devices;
-  for (const Row r : m.gpu) {
+  for (const Row r : m.gpu)
     if (const KernelDetail* k = m.rank.KernelOf(r))
       devices[k->device].push_back({e.ts[r], e.end(r)});
-  }
   if (devices.size() < 2) return Nothing();
   Nanos busy = 0, idle = 0;
   for (auto& [id, rows] : devices) {
@@ -49,8 +46,7 @@ RankCheck CheckDataParallel(const RankMeasures& m) {
   const auto n = static_cast<Nanos>(devices.size());
   Finding f =
       FindingOf(m, fmt::format("DataParallel drives {} GPUs from one process", devices.size()));
-  AddCount(&f, "devices", static_cast<double>(devices.size()),
-           fmt::format("kernels on {} devices", devices.size()));
+  AddCount(&f, "devices", devices.size(), fmt::format("kernels on {} devices", devices.size()));
   AddShare(&f, "mean_busy_share", m.Share(busy / n),
            fmt::format("each busy {} of step time on average", PercentText(m.Share(busy / n))));
   f.top = names.Texts(m.names);
@@ -61,9 +57,5 @@ RankCheck CheckDataParallel(const RankMeasures& m) {
   f.source = "PyTorch documentation of DataParallel; TensorBoard plugin's rule";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult DataParallel(const Measures& measures) { return EachRank(measures, CheckDataParallel); }
 
 }  // namespace flopwatch::trace::rules

@@ -4,18 +4,14 @@
 // can be gained is only the loading during which the GPU was idle.
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kLoadShare = 0.05, kStarvedGapShare = 0.5, kStarvedStepsShare = 0.5,
                  kLeastIdle = 0.02;
 
-RankCheck CheckDataStarvation(const RankMeasures& m) {
+RankCheck DataStarvation(const RankMeasures& m) {
   if (m.loader.empty())
     return CannotCheck("no operator, annotation or Python frame of a data loader in the trace");
   const Nanos load = Length(m.loader), idle = Length(m.loader_idle);
@@ -29,8 +25,7 @@ RankCheck CheckDataStarvation(const RankMeasures& m) {
              kStarvedGapShare * static_cast<double>(longest.end - longest.begin);
   }
   const bool gaps_say =
-      steps > 0 && static_cast<double>(under) >= kStarvedStepsShare * static_cast<double>(steps) &&
-      m.Share(idle) >= kLeastIdle;
+      steps > 0 && under >= kStarvedStepsShare * steps && m.Share(idle) >= kLeastIdle;
   if (m.Share(load) <= kLoadShare && !gaps_say) return Nothing();
 
   const Interval worst = Longest(m.loader_idle.empty() ? m.loader : m.loader_idle);
@@ -40,9 +35,7 @@ RankCheck CheckDataStarvation(const RankMeasures& m) {
   RankMeasures::Cursor in(m.loader);
   for (Row r = 0; r < e.size(); ++r) {
     const Category c = e.category[r];
-    if (c != Category::kCpuOp && c != Category::kUserAnnotation && c != Category::kPythonFunction)
-      continue;
-    if (!in.Contains(e.ts[r])) continue;
+    if (!IsHostBlock(c) || !in.Contains(e.ts[r])) continue;
     uint8_t& known = loading[e.name[r]];
     if (known == 0) known = IsDataLoading(m.Name(r), c) ? 2 : 1;
     if (known == 2) names.Add(e.name[r], e.dur[r]);
@@ -52,35 +45,26 @@ RankCheck CheckDataStarvation(const RankMeasures& m) {
   AddShare(&f, "data_loading_share", m.Share(load),
            fmt::format("the data loader's next batch takes {} of step time",
                        PercentText(m.Share(load))));
-  AddTime(&f, "data_loading_per_step_us", static_cast<Nanos>(m.PerStep(static_cast<double>(load))),
-          fmt::format("{} a step",
-                      DurationText(static_cast<Nanos>(m.PerStep(static_cast<double>(load))))));
+  AddTime(&f, "data_loading_per_step_us", static_cast<Nanos>(m.PerStep(load)),
+          fmt::format("{} a step", DurationText(static_cast<Nanos>(m.PerStep(load)))));
   AddShare(&f, "idle_under_loading_share", m.Share(idle),
            fmt::format("the GPU is idle under it for {} of step time", PercentText(m.Share(idle))));
-  if (steps > 0) {
-    AddCount(&f, "steps_with_longest_gap_under_loading", static_cast<double>(under),
+  if (steps > 0)
+    AddCount(&f, "steps_with_longest_gap_under_loading", under,
              fmt::format("in {} of {} steps the longest idle gap lies under data loading", under,
                          steps));
-  }
   f.top = names.Texts(m.names);
   SetGain(&f, m, idle,
           "time in which the data loader ran and the GPU was idle: prefetching hides it at best");
   PointTo(&f, m, worst);
   f.advice =
       "Raise the data loader's num_workers and prefetch_factor, keep workers alive "
-      "(persistent_workers), pin memory, move "
-      "decoding to "
-      "the GPU or beforehand, and check the storage.";
+      "(persistent_workers), pin memory, move decoding to the GPU or beforehand, and check the "
+      "storage.";
   f.source =
       "PyTorch TensorBoard plugin, data loader rule; Facebook GPU fleet paper, bottlenecks at the "
       "CPU";
   return {.finding = std::move(f), .not_checked = std::nullopt};
-}
-
-}  // namespace
-
-RuleResult DataStarvation(const Measures& measures) {
-  return EachRank(measures, CheckDataStarvation);
 }
 
 }  // namespace flopwatch::trace::rules

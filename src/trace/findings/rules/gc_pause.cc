@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
@@ -30,13 +29,14 @@ bool IsCollection(std::string_view name) {
     };
     return !(at > 0 && letter(at - 1)) && !letter(at + 2);
   };
-  for (size_t at = lower.find("gc"); at != std::string::npos; at = lower.find("gc", at + 1)) {
+  for (size_t at = lower.find("gc"); at != std::string::npos; at = lower.find("gc", at + 1))
     if (word(at)) return true;
-  }
   return lower.find("gc_collect") != std::string::npos;
 }
 
-RankCheck CheckGcPause(const RankMeasures& m) {
+}  // namespace
+
+RankCheck GcPause(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
   if (std::none_of(m.launches.begin(), m.launches.end(), [](bool b) { return b; }))
@@ -55,8 +55,7 @@ RankCheck CheckGcPause(const RankMeasures& m) {
     std::vector<Interval> events, collecting;
     const auto look = [&](Row r) {
       const Category c = e.category[r];
-      const bool block =
-          c == Category::kCpuOp || c == Category::kUserAnnotation || c == Category::kPythonFunction;
+      const bool block = IsHostBlock(c);
       if ((!block && !IsLaunchApi(c)) || !m.launches[e.thread[r]] || m.IsStepAnnotation(r)) return;
       const Interval inside{std::max(gap.begin, e.ts[r]), std::min(gap.end, e.end(r))};
       if (block && collection(e.name[r])) {
@@ -92,9 +91,8 @@ RankCheck CheckGcPause(const RankMeasures& m) {
   PointTo(&f, m, Longest(pauses));
   f.advice =
       "Freeze long-lived objects (gc.freeze()) and collect at chosen moments (gc.disable(), "
-      "gc.collect() every N steps, on all "
-      "ranks at once); "
-      "look for other Python threads that hold the interpreter lock and for an overcommitted CPU.";
+      "gc.collect() every N steps, on all ranks at once); look for other Python threads that hold "
+      "the interpreter lock and for an overcommitted CPU.";
   f.source = "Megatron-LM --manual-gc; docs/traces.md, How findings are judged";
   if (named < static_cast<int64_t>(pauses.size()))
     f.uncertain.push_back(
@@ -102,9 +100,5 @@ RankCheck CheckGcPause(const RankMeasures& m) {
         "CPU profile would");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult GcPause(const Measures& measures) { return EachRank(measures, CheckGcPause); }
 
 }  // namespace flopwatch::trace::rules

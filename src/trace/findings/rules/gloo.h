@@ -11,9 +11,7 @@ struct GlooUse {
   IntervalSet time;  // of gloo events, merged, whole trace
   Nanos base = 0;    // what the share is of: the steps, else the trace
   TopNames names;
-  double share() const {
-    return base > 0 ? static_cast<double>(Length(time)) / static_cast<double>(base) : 0;
-  }
+  double share() const { return base > 0 ? static_cast<double>(Length(time)) / base : 0; }
 };
 
 GlooUse GlooOf(const RankMeasures& m);

@@ -42,9 +42,7 @@ RuleResult GlooValidation(const Measures& measures) {
     worst_share = use.share();
     f = FindingOf(*m, "");
     const IntervalSet alone = Subtract(use.time, m->view.busy());
-    f.gain = use.base > 0
-                 ? std::min(1.0, static_cast<double>(Length(alone)) / static_cast<double>(use.base))
-                 : 0;
+    f.gain = use.base > 0 ? std::min(1.0, static_cast<double>(Length(alone)) / use.base) : 0;
     f.gain_basis =
         "time of Gloo's events in which the GPU was idle: all of it goes with the variable";
     f.top = use.names.Texts(m->names);
@@ -59,13 +57,11 @@ RuleResult GlooValidation(const Measures& measures) {
       "TORCH_DISTRIBUTED_DEBUG=DETAIL is set",
       total.send, total.receive, total.all_gather);
   f.ranks = std::move(ranks);
-  AddCount(&f, "gloo_send", static_cast<double>(total.send),
-           fmt::format("{} gloo:send", total.send));
-  AddCount(&f, "gloo_recv", static_cast<double>(total.receive),
-           fmt::format("{} gloo:recv", total.receive));
-  AddCount(&f, "gloo_all_gather", static_cast<double>(total.all_gather),
+  AddCount(&f, "gloo_send", total.send, fmt::format("{} gloo:send", total.send));
+  AddCount(&f, "gloo_recv", total.receive, fmt::format("{} gloo:recv", total.receive));
+  AddCount(&f, "gloo_all_gather", total.all_gather,
            fmt::format("{} gloo:all_gather", total.all_gather));
-  AddCount(&f, "nccl_collectives", static_cast<double>(total.nccl),
+  AddCount(&f, "nccl_collectives", total.nccl,
            fmt::format("beside {} collectives of NCCL", total.nccl));
   AddShare(&f, "gloo_share", worst_share,
            fmt::format("Gloo's events fill {} of step time (of rank {})", PercentText(worst_share),

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
@@ -54,11 +53,7 @@ Cover CoverOf(const RankMeasures& m, Interval gap, NameTest* output) {
   Cover cover;
   Nanos longest = 0;
   const auto look = [&](Row r) {
-    const Category c = e.category[r];
-    if (m.IsStepAnnotation(r) ||
-        (c != Category::kCpuOp && c != Category::kUserAnnotation && c != Category::kPythonFunction))
-      return;
-    if (!(*output)(e.name[r])) return;
+    if (m.IsStepAnnotation(r) || !IsHostBlock(e.category[r]) || !(*output)(e.name[r])) return;
     named.push_back({std::max(gap.begin, e.ts[r]), std::min(gap.end, e.end(r))});
     if (inside(r) > longest) {
       longest = inside(r);
@@ -92,7 +87,9 @@ Cover CoverOf(const RankMeasures& m, Interval gap, NameTest* output) {
   return cover;
 }
 
-RankCheck CheckIoAtStepEnd(const RankMeasures& m) {
+}  // namespace
+
+RankCheck IoAtStepEnd(const RankMeasures& m) {
   if (!m.has_steps) return CannotCheck("the trace has no steps (ProfilerStep annotations)");
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
   NameTest output(m.names, IsOutput);
@@ -126,8 +123,7 @@ RankCheck CheckIoAtStepEnd(const RankMeasures& m) {
   Finding f = FindingOf(
       m, fmt::format("The GPU is idle at the end of {} of {} steps while the host writes or logs",
                      with, m.steps.size()));
-  AddCount(&f, "steps", static_cast<double>(with),
-           fmt::format("in {} of {} steps", with, m.steps.size()));
+  AddCount(&f, "steps", with, fmt::format("in {} of {} steps", with, m.steps.size()));
   AddTime(&f, "mean_gap_us", lost / with, fmt::format("mean gap {}", DurationText(lost / with)));
   AddTime(&f, "longest_gap_us", worst.end - worst.begin,
           fmt::format("longest gap {}", DurationText(worst.end - worst.begin)));
@@ -140,9 +136,7 @@ RankCheck CheckIoAtStepEnd(const RankMeasures& m) {
   PointTo(&f, m, worst);
   f.advice =
       "Log and checkpoint less often, from another thread or process (asynchronous checkpointing), "
-      "and keep .item(), print and "
-      "file "
-      "writes out of the step.";
+      "and keep .item(), print and file writes out of the step.";
   f.source =
       "Facebook GPU fleet paper, case studies: expensive file I/O at the end of each iteration";
   if (named < with)
@@ -151,9 +145,5 @@ RankCheck CheckIoAtStepEnd(const RankMeasures& m) {
         "would");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult IoAtStepEnd(const Measures& measures) { return EachRank(measures, CheckIoAtStepEnd); }
 
 }  // namespace flopwatch::trace::rules

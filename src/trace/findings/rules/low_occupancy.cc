@@ -6,18 +6,16 @@
 #include <cmath>
 
 #include "trace/analysis/kernel_names.h"
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kOccupancyPct = 15, kLowOccupancyShare = 0.10;
 // What an occupancy is compared with for the gain: latency is usually hidden from about half of the
 // warps on.
 constexpr double kEnoughPct = 50;
 
-RankCheck CheckLowOccupancy(const RankMeasures& m) {
+RankCheck LowOccupancy(const RankMeasures& m) {
   const EventTable& e = m.events;
   NameTest product(m.names, IsProductKernel);
   struct Sum {
@@ -54,11 +52,9 @@ RankCheck CheckLowOccupancy(const RankMeasures& m) {
         (e.dur[sum.longest] == e.dur[longest] && sum.longest < longest))
       longest = sum.longest;
   }
-  if (static_cast<double>(time) <= kLowOccupancyShare * static_cast<double>(m.compute_sum) ||
-      time == 0)
-    return Nothing();
+  if (time <= kLowOccupancyShare * m.compute_sum || time == 0) return Nothing();
   const double mean = weighted / static_cast<double>(time),
-               share = static_cast<double>(time) / static_cast<double>(m.compute_sum);
+               share = static_cast<double>(time) / m.compute_sum;
   const KernelDetail* k = m.rank.KernelOf(longest);
   Finding f =
       FindingOf(m, fmt::format("Kernels of {} of computing time have an occupancy of {:.0f} %",
@@ -69,9 +65,8 @@ RankCheck CheckLowOccupancy(const RankMeasures& m) {
     AddCount(&f, "registers_per_thread", k->registers_per_thread,
              fmt::format("the longest uses {} registers a thread", k->registers_per_thread));
   if (k->shared_memory_bytes != kUnknown)
-    AddBytes(&f, "shared_memory_bytes", static_cast<double>(k->shared_memory_bytes),
-             fmt::format("and {} of shared memory a block",
-                         BytesText(static_cast<double>(k->shared_memory_bytes))));
+    AddBytes(&f, "shared_memory_bytes", k->shared_memory_bytes,
+             fmt::format("and {} of shared memory a block", BytesText(k->shared_memory_bytes)));
   // 65,536 registers and 2,048 threads an SM (1,024 or 1,536 on some consumer parts): above 32
   // registers a thread they limit.
   const int64_t threads =
@@ -89,17 +84,12 @@ RankCheck CheckLowOccupancy(const RankMeasures& m) {
   PointTo(&f, m, {e.ts[longest], e.end(longest)});
   f.advice =
       "Change the block size, cap registers (__launch_bounds__, maxrregcount, Triton num_warps) or "
-      "use less shared memory a "
-      "block.";
+      "use less shared memory a block.";
   f.source = "CUDA programming guide, occupancy";
   f.uncertain.push_back(
       "measured occupancy and stall reasons (Nsight Compute): the trace has an estimate from the "
       "launch");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult LowOccupancy(const Measures& measures) { return EachRank(measures, CheckLowOccupancy); }
 
 }  // namespace flopwatch::trace::rules

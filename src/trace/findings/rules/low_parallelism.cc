@@ -4,15 +4,13 @@
 
 #include <cmath>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kLowParallelismShare = 0.25;
 
-RankCheck CheckLowParallelism(const RankMeasures& m) {
+RankCheck LowParallelism(const RankMeasures& m) {
   const EventTable& e = m.events;
   Nanos low = 0, known = 0;
   double unused = 0;
@@ -57,17 +55,9 @@ RankCheck CheckLowParallelism(const RankMeasures& m) {
   PointTo(&f, m, {e.ts[longest], e.end(longest)});
   f.advice =
       "Give these kernels more parallel work: a larger batch, several of them at once on streams, "
-      "split-K or a finer grid; run "
-      "what is "
-      "serial by nature on the CPU.";
+      "split-K or a finer grid; run what is serial by nature on the CPU.";
   f.source = "Facebook GPU fleet paper, case studies: insufficient concurrency";
   return {.finding = std::move(f), .not_checked = std::nullopt};
-}
-
-}  // namespace
-
-RuleResult LowParallelism(const Measures& measures) {
-  return EachRank(measures, CheckLowParallelism);
 }
 
 }  // namespace flopwatch::trace::rules

@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "trace/analysis/kernel_names.h"
-#include "trace/findings/evidence.h"
 #include "trace/findings/op_bytes.h"
 #include "trace/findings/rules/rules.h"
 
@@ -85,7 +84,9 @@ class Sizes {
   absl::flat_hash_map<NameId, bool> same_;
 };
 
-RankCheck CheckMemoryAccess(const RankMeasures& m) {
+}  // namespace
+
+RankCheck MemoryAccess(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.compute_sum == 0) return CannotCheck("no computing kernels in the trace");
   NameTest moving(m.names, IsDataMovingKernel), streaming(m.names, IsStreaming),
@@ -136,7 +137,7 @@ RankCheck CheckMemoryAccess(const RankMeasures& m) {
   double achieved = 0, of_peak = 0;
   if (moving_share > kMovingShare) {
     const double peak = m.accelerator != nullptr ? m.accelerator->mem_bw_gbps.value_or(0) : 0;
-    if (static_cast<double>(sized_time) < kSizedShare * static_cast<double>(moved_time)) {
+    if (sized_time < kSizedShare * moved_time) {
       reason = fmt::format(
           "data-moving kernels take {} of computing time, but the sizes of their tensors are not "
           "recorded (record_shapes)",
@@ -168,11 +169,10 @@ RankCheck CheckMemoryAccess(const RankMeasures& m) {
   AddShare(&f, "layout_copy_share", copy_share,
            fmt::format("copies that keep type and device take {} of computing time",
                        PercentText(copy_share)));
-  if (of_peak > 0) {
+  if (of_peak > 0)
     AddCount(&f, "achieved_gb_per_s", achieved,
              fmt::format("{:.0f} GB/s by the sizes of their tensors, {} of the device's {:.0f}",
                          achieved, PercentText(of_peak), *m.accelerator->mem_bw_gbps));
-  }
   f.top = many_copies && !slow ? copies.Texts(m.names) : kernels.Texts(m.names);
   const double slow_time = slow ? static_cast<double>(moved_time) * (1 - of_peak) : 0;
   const Nanos touch = std::max(static_cast<Nanos>(slow_time), many_copies ? copy_time : 0);
@@ -183,18 +183,13 @@ RankCheck CheckMemoryAccess(const RankMeasures& m) {
   PointTo(&f, m, {e.ts[at], e.end(at)});
   f.advice =
       "Keep one layout (channels_last throughout, no transposes between operators), fuse "
-      "elementwise operators "
-      "(torch.compile), make inner "
-      "dimensions contiguous and accesses vectorised.";
+      "elementwise operators (torch.compile), make inner dimensions contiguous and accesses "
+      "vectorised.";
   f.source =
       "Facebook GPU fleet paper, automated trace comprehension: improper memory access patterns";
   f.uncertain.push_back(
       "memory counters (Nsight Compute) would tell access patterns from the amount of data");
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult MemoryAccess(const Measures& measures) { return EachRank(measures, CheckMemoryAccess); }
 
 }  // namespace flopwatch::trace::rules

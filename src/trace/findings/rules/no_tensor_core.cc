@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "trace/analysis/kernel_names.h"
-#include "trace/findings/evidence.h"
 #include "trace/findings/op_bytes.h"
 #include "trace/findings/rules/rules.h"
 
@@ -31,7 +30,9 @@ Inputs InputsOf(std::string_view types) {
   return fp32 ? Inputs::kFp32 : Inputs::kUnknown;
 }
 
-RankCheck CheckNoTensorCore(const RankMeasures& m) {
+}  // namespace
+
+RankCheck NoTensorCore(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.compute_sum == 0) return CannotCheck("no computing kernels in the trace");
   const bool has_tensor_cores =
@@ -74,11 +75,10 @@ RankCheck CheckNoTensorCore(const RankMeasures& m) {
     ops.Add(op == kNoRow ? e.name[r] : e.name[op], e.dur[r]);
     if (longest == kNoRow || e.dur[r] > e.dur[longest]) longest = r;
   }
-  const double eligible_share = static_cast<double>(eligible) / static_cast<double>(m.compute_sum);
-  const double tensor_share =
-      eligible > 0 ? static_cast<double>(with_tensor) / static_cast<double>(eligible) : 0;
+  const double eligible_share = static_cast<double>(eligible) / m.compute_sum;
+  const double tensor_share = eligible > 0 ? static_cast<double>(with_tensor) / eligible : 0;
   if (eligible_share <= kEligibleShare || tensor_share >= kTensorShare) return Nothing();
-  if (static_cast<double>(fp32) < kFp32Share * static_cast<double>(eligible)) {
+  if (fp32 < kFp32Share * eligible) {
     // Neither shapes nor names say FP32: products in other types have other reasons.
     if (fp32 == 0)
       return CannotCheck(
@@ -87,10 +87,10 @@ RankCheck CheckNoTensorCore(const RankMeasures& m) {
     return Nothing();
   }
   Finding f = FindingOf(
-      m, fmt::format("{} of computing time is products and convolutions, {} of them in FP32 "
-                     "without tensor cores",
-                     PercentText(eligible_share),
-                     PercentText(static_cast<double>(fp32) / static_cast<double>(eligible))));
+      m,
+      fmt::format("{} of computing time is products and convolutions, {} of them in FP32 "
+                  "without tensor cores",
+                  PercentText(eligible_share), PercentText(static_cast<double>(fp32) / eligible)));
   AddShare(&f, "eligible_share", eligible_share,
            fmt::format("products and convolutions take {} of computing time",
                        PercentText(eligible_share)));
@@ -108,15 +108,9 @@ RankCheck CheckNoTensorCore(const RankMeasures& m) {
   PointTo(&f, m, {e.ts[longest], e.end(longest)});
   f.advice =
       "Use mixed precision (torch.autocast with bfloat16 or float16), or allow TF32 on Ampere and "
-      "newer "
-      "(torch.set_float32_matmul_precision(\"high\")); "
-      "keep dimensions multiples of 8.";
+      "newer (torch.set_float32_matmul_precision(\"high\")); keep dimensions multiples of 8.";
   f.source = "PyTorch TensorBoard plugin, tensor cores rule";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult NoTensorCore(const Measures& measures) { return EachRank(measures, CheckNoTensorCore); }
 
 }  // namespace flopwatch::trace::rules

@@ -3,10 +3,7 @@
 // rate and blocks the calling thread.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "trace/analysis/kernel_names.h"
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
@@ -18,7 +15,9 @@ bool IsHostCopy(std::string_view name) {
   return HasAny(name, {"htod", "dtoh", "hosttodevice", "devicetohost"});
 }
 
-RankCheck CheckPageableCopy(const RankMeasures& m) {
+}  // namespace
+
+RankCheck PageableCopy(const RankMeasures& m) {
   const EventTable& e = m.events;
   NameTest host(m.names, IsHostCopy), pageable(m.names, IsPageable);
   int64_t copies = 0, count = 0, bytes = 0, pinned_bytes = 0;
@@ -45,23 +44,20 @@ RankCheck CheckPageableCopy(const RankMeasures& m) {
     if (longest == kNoRow || e.dur[r] > e.dur[longest]) longest = r;
   }
   if (copies == 0) return CannotCheck("no copies between host and device in the trace");
-  if (m.PerStep(static_cast<double>(bytes)) <= kBytesPerStep &&
-      m.PerStep(static_cast<double>(count)) <= kPageablePerStep)
-    return Nothing();
+  if (m.PerStep(bytes) <= kBytesPerStep && m.PerStep(count) <= kPageablePerStep) return Nothing();
 
   Finding f = FindingOf(m, fmt::format("{} pageable copies a step, {}",
-                                       NumberText(m.PerStep(static_cast<double>(count))),
-                                       BytesText(m.PerStep(static_cast<double>(bytes)))));
-  AddCount(&f, "pageable_copies_per_step", m.PerStep(static_cast<double>(count)),
+                                       NumberText(m.PerStep(count)), BytesText(m.PerStep(bytes))));
+  AddCount(&f, "pageable_copies_per_step", m.PerStep(count),
            fmt::format("{} of {} copies between host and device are pageable", count, copies));
-  AddBytes(&f, "pageable_bytes_per_step", m.PerStep(static_cast<double>(bytes)),
-           fmt::format("{} a step", BytesText(m.PerStep(static_cast<double>(bytes)))));
+  AddBytes(&f, "pageable_bytes_per_step", m.PerStep(bytes),
+           fmt::format("{} a step", BytesText(m.PerStep(bytes))));
   if (time > 0) {
-    const double rate = static_cast<double>(bytes) / static_cast<double>(time);
+    const double rate = static_cast<double>(bytes) / time;
     AddCount(&f, "pageable_gb_per_s", rate, fmt::format("at {:.3g} GB/s", rate));
   }
   if (pinned_time > 0) {
-    const double rate = static_cast<double>(pinned_bytes) / static_cast<double>(pinned_time);
+    const double rate = static_cast<double>(pinned_bytes) / pinned_time;
     AddCount(&f, "pinned_gb_per_s", rate,
              fmt::format("pinned copies of the same trace reach {:.3g} GB/s", rate));
   }
@@ -78,9 +74,5 @@ RankCheck CheckPageableCopy(const RankMeasures& m) {
   f.source = "CUDA programming guide on page-locked memory; TensorBoard plugin's recommendations";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult PageableCopy(const Measures& measures) { return EachRank(measures, CheckPageableCopy); }
 
 }  // namespace flopwatch::trace::rules

@@ -2,15 +2,13 @@
 // 30 % of it. A job whose communication is hidden is not reported, however much there is of it.
 #include <fmt/format.h>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kPoorOverlapShare = 0.10, kOverlap = 0.30;
 
-RankCheck CheckPoorOverlap(const RankMeasures& m) {
+RankCheck PoorOverlap(const RankMeasures& m) {
   if (m.communication_busy == 0) return CannotCheck("no communication kernels in the trace");
   const Nanos hidden = m.communication_busy - m.exposed_communication;
   const double overlap = static_cast<double>(hidden) / static_cast<double>(m.communication_busy);
@@ -18,10 +16,9 @@ RankCheck CheckPoorOverlap(const RankMeasures& m) {
   const EventTable& e = m.events;
   const IntervalSet exposed = Intersect(m.view.exposed_communication(), m.windows);
   TopNames names;
-  for (const Row r : m.gpu) {
+  for (const Row r : m.gpu)
     if (m.ClassOf(r) == KernelClass::kCommunication)
       names.Add(e.name[r], LengthWithin(exposed, e.ts[r], e.end(r)));
-  }
   Finding f =
       FindingOf(m, fmt::format("Computation hides {} of communication", PercentText(overlap)));
   AddShare(&f, "overlap_share", overlap,
@@ -38,15 +35,10 @@ RankCheck CheckPoorOverlap(const RankMeasures& m) {
   PointTo(&f, m, Longest(exposed));
   f.advice =
       "Start collectives as soon as their data are ready, on streams of their own (DDP buckets, "
-      "FSDP backward prefetch, "
-      "asynchronous "
-      "all-to-all), and do not wait for them before they are needed.";
+      "FSDP backward prefetch, asynchronous all-to-all), and do not wait for them before they are "
+      "needed.";
   f.source = "Holistic trace analysis, communication computation overlap";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult PoorOverlap(const Measures& measures) { return EachRank(measures, CheckPoorOverlap); }
 
 }  // namespace flopwatch::trace::rules

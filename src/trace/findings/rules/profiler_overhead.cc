@@ -5,15 +5,13 @@
 
 #include <algorithm>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kProfilerShare = 0.20, kFirst = 1.3;
 
-RankCheck CheckProfilerOverhead(const RankMeasures& m) {
+RankCheck ProfilerOverhead(const RankMeasures& m) {
   const EventTable& e = m.events;
   std::vector<Interval> overhead;
   IntervalSet python,
@@ -79,16 +77,9 @@ RankCheck CheckProfilerOverhead(const RankMeasures& m) {
   PointTo(&f, m, s == nullptr ? m.view.gpu_span() : Interval{s->begin, s->end});
   f.advice =
       "Profile shorter windows with warm-up steps (schedule(wait, warmup, active)), without stacks "
-      "and shapes unless they are "
-      "needed.";
+      "and shapes unless they are needed.";
   f.source = "Facebook GPU fleet paper, on demand tracing: warm-up and overhead";
   return {.finding = std::move(f), .not_checked = std::nullopt};
-}
-
-}  // namespace
-
-RuleResult ProfilerOverhead(const Measures& measures) {
-  return EachRank(measures, CheckProfilerOverhead);
 }
 
 }  // namespace flopwatch::trace::rules

@@ -3,16 +3,14 @@
 // said, not blamed.
 #include <fmt/format.h>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr int64_t kFull = 1000;
 constexpr double kQueueFullShare = 0.05;
 
-RankCheck CheckQueueFull(const RankMeasures& m) {
+RankCheck QueueFull(const RankMeasures& m) {
   const EventTable& e = m.events;
   const Interval span = m.view.gpu_span();
   struct Queue {
@@ -70,9 +68,5 @@ RankCheck CheckQueueFull(const RankMeasures& m) {
   f.source = "Holistic trace analysis, queue length (blocked from 1,024 on)";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult QueueFull(const Measures& measures) { return EachRank(measures, CheckQueueFull); }
 
 }  // namespace flopwatch::trace::rules

@@ -3,35 +3,35 @@
 // calibrated on public traces; docs/traces.md, "How findings are judged", lists them all.
 #pragma once
 
-#include "trace/findings/finding.h"
+#include "trace/findings/evidence.h"
 
 namespace flopwatch::trace::rules {
 
-RuleResult AllocStorm(const Measures& measures);
-RuleResult CoarseGrain(const Measures& measures);
-RuleResult CommDominated(const Measures& measures);
-RuleResult CpuBound(const Measures& measures);
-RuleResult DataParallel(const Measures& measures);
-RuleResult DataStarvation(const Measures& measures);
-RuleResult GcPause(const Measures& measures);
-RuleResult GlooBackend(const Measures& measures);
+RankCheck AllocStorm(const RankMeasures& m);
+RankCheck CoarseGrain(const RankMeasures& m);
+RankCheck CommDominated(const RankMeasures& m);
+RankCheck CpuBound(const RankMeasures& m);
+RankCheck DataParallel(const RankMeasures& m);
+RankCheck DataStarvation(const RankMeasures& m);
+RankCheck GcPause(const RankMeasures& m);
+RankCheck GlooBackend(const RankMeasures& m);
 RuleResult GlooValidation(const Measures& measures);
-RuleResult IoAtStepEnd(const Measures& measures);
-RuleResult LowOccupancy(const Measures& measures);
-RuleResult LowParallelism(const Measures& measures);
-RuleResult MemoryAccess(const Measures& measures);
-RuleResult MemoryLimit(const Measures& measures);
-RuleResult NoTensorCore(const Measures& measures);
-RuleResult PageableCopy(const Measures& measures);
-RuleResult PoorOverlap(const Measures& measures);
-RuleResult ProfilerOverhead(const Measures& measures);
-RuleResult QueueFull(const Measures& measures);
-RuleResult SingleStream(const Measures& measures);
-RuleResult SmallCollectives(const Measures& measures);
-RuleResult StepVariance(const Measures& measures);
+RankCheck IoAtStepEnd(const RankMeasures& m);
+RankCheck LowOccupancy(const RankMeasures& m);
+RankCheck LowParallelism(const RankMeasures& m);
+RankCheck MemoryAccess(const RankMeasures& m);
+RankCheck MemoryLimit(const RankMeasures& m);
+RankCheck NoTensorCore(const RankMeasures& m);
+RankCheck PageableCopy(const RankMeasures& m);
+RankCheck PoorOverlap(const RankMeasures& m);
+RankCheck ProfilerOverhead(const RankMeasures& m);
+RankCheck QueueFull(const RankMeasures& m);
+RankCheck SingleStream(const RankMeasures& m);
+RankCheck SmallCollectives(const RankMeasures& m);
+RankCheck StepVariance(const RankMeasures& m);
 RuleResult Straggler(const Measures& measures);
-RuleResult SyncStorm(const Measures& measures);
-RuleResult TinyCopies(const Measures& measures);
-RuleResult TinyKernels(const Measures& measures);
+RankCheck SyncStorm(const RankMeasures& m);
+RankCheck TinyCopies(const RankMeasures& m);
+RankCheck TinyKernels(const RankMeasures& m);
 
 }  // namespace flopwatch::trace::rules

@@ -5,25 +5,22 @@
 
 #include <cmath>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kStreamCopyShare = 0.10, kSmEfficiency = 0.50;
 constexpr double kStreamShare = 0.01;  // of computing time: less is not a compute stream
 
-RankCheck CheckSingleStream(const RankMeasures& m) {
+RankCheck SingleStream(const RankMeasures& m) {
   const EventTable& e = m.events;
   absl::flat_hash_map<int32_t, Nanos> compute;
-  for (const Row r : m.gpu) {
+  for (const Row r : m.gpu)
     if (m.ClassOf(r) == KernelClass::kCompute) compute[e.stream[r]] += e.dur[r];
-  }
   int streams = 0;
   int32_t stream = kNoStream;
   for (const auto& [s, time] : compute) {
-    if (static_cast<double>(time) < kStreamShare * static_cast<double>(m.compute_sum)) continue;
+    if (time < kStreamShare * m.compute_sum) continue;
     ++streams;
     stream = s;
   }
@@ -41,9 +38,7 @@ RankCheck CheckSingleStream(const RankMeasures& m) {
     names.Add(e.name[r], e.dur[r]);
   }
   const IntervalSet copy_time = Intersect(Merge(std::move(copies)), m.windows);
-  const double share =
-      m.busy_time > 0 ? static_cast<double>(Length(copy_time)) / static_cast<double>(m.busy_time)
-                      : 0;
+  const double share = m.busy_time > 0 ? static_cast<double>(Length(copy_time)) / m.busy_time : 0;
   if (share <= kStreamCopyShare || m.sm_efficiency >= kSmEfficiency) return Nothing();
   Finding f =
       FindingOf(m, fmt::format("Copies take {} of the GPU's busy time on the only compute stream",
@@ -59,14 +54,9 @@ RankCheck CheckSingleStream(const RankMeasures& m) {
   PointTo(&f, m, Longest(copy_time));
   f.advice =
       "Prefetch on a stream of its own (non_blocking copies from pinned memory, DataLoader "
-      "prefetch to the device) and wait "
-      "with events.";
+      "prefetch to the device) and wait with events.";
   f.source = "Facebook GPU fleet paper, case studies: insufficient concurrency";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult SingleStream(const Measures& measures) { return EachRank(measures, CheckSingleStream); }
 
 }  // namespace flopwatch::trace::rules

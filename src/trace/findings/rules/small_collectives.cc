@@ -6,16 +6,14 @@
 #include <algorithm>
 
 #include "trace/analysis/collectives.h"
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kMeanBytes = 1 << 20, kSmallPerStep = 50, kStartShare = 0.5, kStartPerStep = 10;
 constexpr int64_t kTiny = 64 << 10;
 
-RankCheck CheckSmallCollectives(const RankMeasures& m) {
+RankCheck SmallCollectives(const RankMeasures& m) {
   const EventTable& e = m.events;
   int64_t count = 0;
   double bytes = 0;
@@ -42,8 +40,7 @@ RankCheck CheckSmallCollectives(const RankMeasures& m) {
   if (!any) return CannotCheck("no communication kernels in the trace");
   if (count == 0)
     return CannotCheck("message sizes are not recorded in this trace (they are since PyTorch 2.4)");
-  const double mean = bytes / static_cast<double>(count),
-               per_step = m.PerStep(static_cast<double>(count));
+  const double mean = bytes / static_cast<double>(count), per_step = m.PerStep(count);
   Nanos start = 0;
   if (!tiny.empty()) {
     const auto middle = tiny.begin() + static_cast<ptrdiff_t>(tiny.size() / 2);
@@ -79,12 +76,6 @@ RankCheck CheckSmallCollectives(const RankMeasures& m) {
       "flattened parameters.";
   f.source = "NCCL tuning: latency of a collective does not fall with its size";
   return {.finding = std::move(f), .not_checked = std::nullopt};
-}
-
-}  // namespace
-
-RuleResult SmallCollectives(const Measures& measures) {
-  return EachRank(measures, CheckSmallCollectives);
 }
 
 }  // namespace flopwatch::trace::rules

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
@@ -30,7 +29,9 @@ Parts PartsOf(const RankMeasures& m, const Step& s) {
   return p;
 }
 
-RankCheck CheckStepVariance(const RankMeasures& m) {
+}  // namespace
+
+RankCheck StepVariance(const RankMeasures& m) {
   if (m.steps.size() < kLeastSteps)
     return CannotCheck(
         fmt::format("{} complete steps in the trace; three are needed", m.steps.size()));
@@ -44,7 +45,7 @@ RankCheck CheckStepVariance(const RankMeasures& m) {
     for (const Step* s : steps) t.push_back(static_cast<double>(length(s))), sum += t.back();
     const double mean = sum / static_cast<double>(t.size());
     for (const double x : t) squares += (x - mean) * (x - mean);
-    std::sort(t.begin(), t.end());
+    std::ranges::sort(t);
     const double median =
         t.size() % 2 == 1 ? t[t.size() / 2] : (t[t.size() / 2 - 1] + t[t.size() / 2]) / 2;
     *variation = mean > 0 ? std::sqrt(squares / static_cast<double>(t.size() - 1)) / mean : 0;
@@ -57,8 +58,8 @@ RankCheck CheckStepVariance(const RankMeasures& m) {
   double later_variation = 0, later_slowest = 0;
   if (later.size() >= 2 && !varies(later, &later_variation, &later_slowest)) return Nothing();
 
-  std::stable_sort(by_time.begin(), by_time.end(),
-                   [&](const Step* a, const Step* b) { return length(a) < length(b); });
+  std::ranges::stable_sort(by_time,
+                           [&](const Step* a, const Step* b) { return length(a) < length(b); });
   const Step* median = by_time[(by_time.size() - 1) / 2];
   const Step* worst = by_time.back();
   Nanos above = 0;
@@ -70,8 +71,7 @@ RankCheck CheckStepVariance(const RankMeasures& m) {
       {slow.memory - usual.memory, "copies"},
       {slow.loading - usual.loading, "data loading"},
       {slow.other - usual.other, "other idle time"}};
-  std::stable_sort(grew.begin(), grew.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::ranges::stable_sort(grew, [](const auto& a, const auto& b) { return a.first > b.first; });
   Finding f =
       FindingOf(m, fmt::format("Step times vary by {}; the slowest takes {:.2f} times the median",
                                PercentText(variation), slowest));
@@ -85,23 +85,17 @@ RankCheck CheckStepVariance(const RankMeasures& m) {
   AddText(&f, "grew_most", std::string(grew[0].second),
           fmt::format("in it {} is longer by {} than in step {}", grew[0].second,
                       DurationText(grew[0].first), median->number));
-  for (const auto& [time, what] : grew) {
+  for (const auto& [time, what] : grew)
     if (time > 0 && f.top.size() < 3)
       f.top.push_back(fmt::format("{} (+{})", what, DurationText(time)));
-  }
   SetGain(&f, m, above, "time by which steps exceed the median step");
   PointTo(&f, m, {worst->begin, worst->end});
   f.step = worst->number;
   f.advice =
       "Look at the slow step for what the others do not have: evaluation, a checkpoint, garbage "
-      "collection, a longer batch, a "
-      "busy host.";
+      "collection, a longer batch, a busy host.";
   f.source = "docs/traces.md, How findings are judged";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult StepVariance(const Measures& measures) { return EachRank(measures, CheckStepVariance); }
 
 }  // namespace flopwatch::trace::rules

@@ -9,7 +9,6 @@
 #include <cmath>
 
 #include "trace/analysis/stragglers.h"
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
@@ -59,10 +58,9 @@ Finding LateFinding(const Measures& measures, const Collectives& collectives,
   // Waiting that computation hides costs nothing: the others can win no more than what they expose
   // or idle away.
   double open = 0;
-  for (const auto& other : measures.ranks()) {
+  for (const auto& other : measures.ranks())
     if (other.get() != &m)
       open = std::max(open, other->Share(other->exposed_communication + Length(other->idle)));
-  }
   f.gain = std::isnan(late.share_of_step)
                ? late.share_of_step
                : std::clamp(late.share_of_step, 0.0, std::min(open, 1.0));
@@ -96,7 +94,7 @@ std::optional<Finding> SlowFinding(const Measures& measures) {
   for (const auto& m : measures.ranks())
     compute.push_back(static_cast<double>(m->compute_busy) / m->step_count);
   const auto median_of = [](std::vector<double> v) {
-    std::sort(v.begin(), v.end());
+    std::ranges::sort(v);
     return v.size() % 2 == 1 ? v[v.size() / 2] : (v[v.size() / 2 - 1] + v[v.size() / 2]) / 2;
   };
   if (compute.size() < 3) return std::nullopt;  // of two ranks neither is the odd one
@@ -104,8 +102,7 @@ std::optional<Finding> SlowFinding(const Measures& measures) {
   std::vector<double> distance;
   for (const double c : compute) distance.push_back(std::abs(c - median));
   const double deviation = median_of(distance);
-  const auto worst =
-      static_cast<size_t>(std::max_element(compute.begin(), compute.end()) - compute.begin());
+  const auto worst = static_cast<size_t>(std::ranges::max_element(compute) - compute.begin());
   if (!(compute[worst] > kSlowCompute * median) ||
       !(compute[worst] - median > kDeviations * deviation) || median <= 0)
     return std::nullopt;
@@ -121,9 +118,8 @@ std::optional<Finding> SlowFinding(const Measures& measures) {
            fmt::format("median deviation {}", DurationText(static_cast<Nanos>(deviation))));
   SetGain(&f, m, more, "computing time of this rank above the median's");
   TopNames names;
-  for (const Row r : m.gpu) {
+  for (const Row r : m.gpu)
     if (m.ClassOf(r) == KernelClass::kCompute) names.Add(m.events.name[r], m.events.dur[r]);
-  }
   f.top = names.Texts(m.names);
   PointTo(&f, m, m.windows.empty() ? Interval{} : m.windows[0]);
   f.uncertain.push_back(
@@ -142,20 +138,17 @@ RuleResult Straggler(const Measures& measures) {
   const Collectives collectives = MatchCollectives(measures.input());
   const StatusOr<StragglerVerdict> verdict = FindStragglers(measures.input(), collectives);
   std::optional<Finding> found;
-  if (verdict.ok() && verdict->straggler && !verdict->ranks.empty()) {
+  if (verdict.ok() && verdict->straggler && !verdict->ranks.empty())
     found = LateFinding(measures, collectives, *verdict);
-  } else {
+  else
     found = SlowFinding(measures);
-  }
   if (!found.has_value()) {
     if (!verdict.ok()) result.not_checked = std::string(verdict.status().message());
     return result;
   }
   found->advice =
       "Compare this rank's GPU clock, temperature and ECC state, its host's load and its share of "
-      "the data with the others'; "
-      "if it is "
-      "always this one, drain the node.";
+      "the data with the others'; if it is always this one, drain the node.";
   found->source = "docs/traces.md, Ranks; clock-free slow-rank arithmetic";
   result.findings.push_back(*std::move(found));
   return result;

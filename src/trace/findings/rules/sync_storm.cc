@@ -6,17 +6,15 @@
 
 #include <algorithm>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kSyncsPerStep = 10, kSyncTimeShare = 0.10, kSyncIdleShare = 0.05;
 // What a single wait a step is followed by (a checkpoint, the next batch) is not its doing.
 constexpr double kLeastPerStep = 3;
 
-RankCheck CheckSyncStorm(const RankMeasures& m) {
+RankCheck SyncStorm(const RankMeasures& m) {
   const EventTable& e = m.events;
   const bool any_call = std::any_of(e.category.begin(), e.category.end(), IsLaunchApi);
   if (!any_call) return CannotCheck("no runtime calls in the trace");
@@ -60,15 +58,10 @@ RankCheck CheckSyncStorm(const RankMeasures& m) {
   PointTo(&f, m, Longest(after));
   f.advice =
       "Avoid .item(), .cpu(), nonzero, masks as indices and prints of tensors in the step; keep "
-      "values on the GPU and fetch "
-      "them in "
-      "batches; use non_blocking copies and events instead of synchronize.";
+      "values on the GPU and fetch them in batches; use non_blocking copies and events instead of "
+      "synchronize.";
   f.source = "PyTorch performance tuning guide, avoid unnecessary CPU-GPU synchronization";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult SyncStorm(const Measures& measures) { return EachRank(measures, CheckSyncStorm); }
 
 }  // namespace flopwatch::trace::rules

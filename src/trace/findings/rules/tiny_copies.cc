@@ -6,18 +6,16 @@
 
 #include <algorithm>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr int64_t kSmall = 4096, kLarge = 1 << 20;
 constexpr double kTinyPerStep = 50, kTinyCopyTimeShare = 0.05;
 constexpr Nanos kRunGap = 50'000;
 constexpr int64_t kRun = 8;
 
-RankCheck CheckTinyCopies(const RankMeasures& m) {
+RankCheck TinyCopies(const RankMeasures& m) {
   const EventTable& e = m.events;
   TopNames ops;
   std::vector<Interval> calls, touched, runs;
@@ -71,7 +69,7 @@ RankCheck CheckTinyCopies(const RankMeasures& m) {
       Union(m.view.busy(KernelClass::kCompute), m.view.busy(KernelClass::kCommunication));
   const IntervalSet call_time = Intersect(Subtract(Merge(std::move(calls)), kernels), m.windows);
   const IntervalSet run_time = Intersect(Subtract(Merge(std::move(runs)), kernels), m.windows);
-  const bool many = m.PerStep(static_cast<double>(most_count)) >= kTinyPerStep;
+  const bool many = m.PerStep(most_count) >= kTinyPerStep;
   if (!many && m.Share(Length(call_time)) <= kTinyCopyTimeShare &&
       m.Share(Length(run_time)) <= kTinyCopyTimeShare)
     return Nothing();
@@ -80,18 +78,17 @@ RankCheck CheckTinyCopies(const RankMeasures& m) {
       Subtract(Union(Union(Merge(std::move(touched)), call_time), run_time), kernels);
   touch = Intersect(touch, m.windows);
   const std::string op = most == kNoName ? "no operator" : std::string(m.names.Text(most));
-  Finding f = FindingOf(m, fmt::format("{} copies under 4 KiB a step",
-                                       NumberText(m.PerStep(static_cast<double>(small)))));
-  AddCount(&f, "small_copies_per_step", m.PerStep(static_cast<double>(small)),
+  Finding f =
+      FindingOf(m, fmt::format("{} copies under 4 KiB a step", NumberText(m.PerStep(small))));
+  AddCount(&f, "small_copies_per_step", m.PerStep(small),
            fmt::format("{} of {} copies move less than 4 KiB, {} together", small, copies,
-                       BytesText(static_cast<double>(bytes))));
-  AddCount(
-      &f, "small_copies_of_one_operator_per_step", m.PerStep(static_cast<double>(most_count)),
-      fmt::format("{} a step from {}", NumberText(m.PerStep(static_cast<double>(most_count))), op));
+                       BytesText(bytes)));
+  AddCount(&f, "small_copies_of_one_operator_per_step", m.PerStep(most_count),
+           fmt::format("{} a step from {}", NumberText(m.PerStep(most_count)), op));
   AddShare(&f, "copy_call_share", m.Share(Length(call_time)),
            fmt::format("copy calls hold the host {} of step time while no kernel runs",
                        PercentText(m.Share(Length(call_time)))));
-  AddCount(&f, "longest_run", static_cast<double>(longest_run),
+  AddCount(&f, "longest_run", longest_run,
            fmt::format("longest run of copies less than 50 µs apart: {}", longest_run));
   f.top = ops.Texts(m.names);
   SetGain(&f, m, Length(touch),
@@ -103,9 +100,5 @@ RankCheck CheckTinyCopies(const RankMeasures& m) {
   f.source = "Facebook GPU fleet paper, case studies: too little work per memcopy";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult TinyCopies(const Measures& measures) { return EachRank(measures, CheckTinyCopies); }
 
 }  // namespace flopwatch::trace::rules

@@ -6,16 +6,14 @@
 
 #include <algorithm>
 
-#include "trace/findings/evidence.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
-namespace {
 
 constexpr double kTinyKernelIdleShare = 0.20, kShorterShare = 0.50;
 constexpr Nanos kMedian = 10'000;
 
-RankCheck CheckTinyKernels(const RankMeasures& m) {
+RankCheck TinyKernels(const RankMeasures& m) {
   const EventTable& e = m.events;
   std::vector<Nanos> durations;
   Nanos kernel_time = 0, launch_time = 0;
@@ -38,8 +36,7 @@ RankCheck CheckTinyKernels(const RankMeasures& m) {
   if (durations.empty()) return CannotCheck("no kernels launched one by one in the trace");
   const auto middle = durations.begin() + static_cast<ptrdiff_t>(durations.size() / 2);
   std::nth_element(durations.begin(), middle, durations.end());
-  const double shorter_share =
-      launched > 0 ? static_cast<double>(shorter) / static_cast<double>(launched) : 0;
+  const double shorter_share = launched > 0 ? static_cast<double>(shorter) / launched : 0;
   if (m.idle_rest_share <= kTinyKernelIdleShare ||
       (shorter_share <= kShorterShare && *middle >= kMedian))
     return Nothing();
@@ -61,11 +58,11 @@ RankCheck CheckTinyKernels(const RankMeasures& m) {
   AddShare(&f, "shorter_than_launch_share", shorter_share,
            fmt::format("{} of {} kernels are shorter than the call that launched them", shorter,
                        launched));
-  AddCount(&f, "kernels_per_step", m.PerStep(static_cast<double>(durations.size())),
+  AddCount(&f, "kernels_per_step", m.PerStep(durations.size()),
            fmt::format("{} kernels a step, without those of graphs",
-                       NumberText(m.PerStep(static_cast<double>(durations.size())))));
+                       NumberText(m.PerStep(durations.size()))));
   if (kernel_time > 0) {
-    const double ratio = static_cast<double>(launch_time) / static_cast<double>(kernel_time);
+    const double ratio = static_cast<double>(launch_time) / kernel_time;
     AddCount(&f, "launch_to_kernel_time", ratio,
              fmt::format("launch calls take {:.2g} times as long as the kernels", ratio));
   }
@@ -78,14 +75,9 @@ RankCheck CheckTinyKernels(const RankMeasures& m) {
   PointTo(&f, m, worst);
   f.advice =
       "Launch less: fuse operators (torch.compile), capture the step in a CUDA graph, use foreach "
-      "or fused optimizers, or give "
-      "each kernel more work with a larger batch.";
+      "or fused optimizers, or give each kernel more work with a larger batch.";
   f.source = "Facebook GPU fleet paper, case studies: too little work per CUDA kernel";
   return {.finding = std::move(f), .not_checked = std::nullopt};
 }
-
-}  // namespace
-
-RuleResult TinyKernels(const Measures& measures) { return EachRank(measures, CheckTinyKernels); }
 
 }  // namespace flopwatch::trace::rules
