@@ -113,21 +113,10 @@ Status CheckValue(const ConfigKey& key, const ConfigValue& value) {
 }  // namespace
 
 std::string_view ConfigTypeName(ConfigType type) {
-  switch (type) {
-    case ConfigType::kString:
-      return "string";
-    case ConfigType::kInteger:
-      return "integer";
-    case ConfigType::kBool:
-      return "boolean";
-    case ConfigType::kDuration:
-      return "duration";
-    case ConfigType::kList:
-      return "list";
-    case ConfigType::kChoice:
-      return "choice";
-  }
-  return "";
+  // In the order of ConfigType.
+  static constexpr std::string_view kNames[] = {"string",   "integer", "boolean",
+                                                "duration", "list",    "choice"};
+  return kNames[static_cast<size_t>(type)];
 }
 
 const std::vector<ConfigKey>& ConfigKeys() {

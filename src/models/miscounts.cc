@@ -1,8 +1,6 @@
 #include "models/miscounts.h"
 
 #include <algorithm>
-#include <functional>
-#include <optional>
 
 #include "models/terms.h"
 

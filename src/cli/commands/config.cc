@@ -1,5 +1,4 @@
 // flopwatch config: what is configured, and by whom.
-#include <fmt/format.h>
 
 #include <memory>
 #include <string>

@@ -1,5 +1,4 @@
 // flopwatch jobs: the jobs of a window, ranked; flopwatch job ID: one of them on a card.
-#include <fmt/format.h>
 
 #include <memory>
 #include <string>

@@ -1,5 +1,4 @@
 // flopwatch gpus, targets and sql: one question to the API, one table.
-#include <fmt/format.h>
 
 #include <memory>
 #include <string>

@@ -1,5 +1,4 @@
 // flopwatch trace diff: what changed between two traces of one program.
-#include <fmt/format.h>
 
 #include <memory>
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 #include <set>
 
 #include "base/text.h"
@@ -27,21 +26,10 @@ bool Before(const std::optional<T>& a, const std::optional<T>& b, bool descendin
 }  // namespace
 
 std::string_view MetricName(Metric metric) {
-  switch (metric) {
-    case Metric::kOfu:
-      return "OFU";
-    case Metric::kTensor:
-      return "tensor activity";
-    case Metric::kDuty:
-      return "duty cycle";
-    case Metric::kPower:
-      return "power";
-    case Metric::kTemperature:
-      return "temperature";
-    case Metric::kCount:
-      break;
-  }
-  return "";
+  // In the order of Metric.
+  static constexpr std::string_view kNames[] = {"OFU", "tensor activity", "duty cycle", "power",
+                                                "temperature"};
+  return kNames[static_cast<size_t>(metric)];
 }
 
 std::string_view JobSortName(JobSort sort) {

@@ -86,101 +86,41 @@ std::string_view FamilyName(Family f) {
 }
 
 std::string_view OperationName(Operation op) {
-  switch (op) {
-    case Operation::kUnknown:
-      return "";
-    case Operation::kGemm:
-      return "gemm";
-    case Operation::kBatchedGemm:
-      return "batched_gemm";
-    case Operation::kGroupedGemm:
-      return "grouped_gemm";
-    case Operation::kConvForward:
-      return "conv_forward";
-    case Operation::kConvDataGrad:
-      return "conv_data_grad";
-    case Operation::kConvWeightGrad:
-      return "conv_weight_grad";
-    case Operation::kGemv:
-      return "gemv";
-    case Operation::kDot:
-      return "dot";
-    case Operation::kAttentionForward:
-      return "attention_forward";
-    case Operation::kAttentionBackward:
-      return "attention_backward";
-    case Operation::kHelper:
-      return "helper";
-    case Operation::kPointwise:
-      return "pointwise";
-  }
-  return "";
+  // In the order of Operation.
+  static constexpr std::string_view kNames[] = {"",
+                                                "gemm",
+                                                "batched_gemm",
+                                                "grouped_gemm",
+                                                "conv_forward",
+                                                "conv_data_grad",
+                                                "conv_weight_grad",
+                                                "gemv",
+                                                "dot",
+                                                "attention_forward",
+                                                "attention_backward",
+                                                "helper",
+                                                "pointwise"};
+  return kNames[static_cast<size_t>(op)];
 }
 
 std::string_view NumberTypeName(NumberType t) {
-  switch (t) {
-    case NumberType::kUnknown:
-      return "";
-    case NumberType::kFp64:
-      return "fp64";
-    case NumberType::kFp32:
-      return "fp32";
-    case NumberType::kTf32:
-      return "tf32";
-    case NumberType::kFp16:
-      return "fp16";
-    case NumberType::kBf16:
-      return "bf16";
-    case NumberType::kFp8:
-      return "fp8";
-    case NumberType::kE4m3:
-      return "e4m3";
-    case NumberType::kE5m2:
-      return "e5m2";
-    case NumberType::kFp6:
-      return "fp6";
-    case NumberType::kFp4:
-      return "fp4";
-    case NumberType::kInt8:
-      return "int8";
-    case NumberType::kInt4:
-      return "int4";
-    case NumberType::kInt32:
-      return "int32";
-    case NumberType::kComplex64:
-      return "complex64";
-    case NumberType::kComplex128:
-      return "complex128";
-  }
-  return "";
+  // In the order of NumberType.
+  static constexpr std::string_view kNames[] = {
+      "",     "fp64", "fp32", "tf32", "fp16", "bf16",  "fp8",       "e4m3",
+      "e5m2", "fp6",  "fp4",  "int8", "int4", "int32", "complex64", "complex128"};
+  return kNames[static_cast<size_t>(t)];
 }
 
 std::string_view NameConfidenceName(NameConfidence c) {
-  switch (c) {
-    case NameConfidence::kNone:
-      return "none";
-    case NameConfidence::kLow:
-      return "low";
-    case NameConfidence::kMedium:
-      return "medium";
-    case NameConfidence::kHigh:
-      return "high";
-  }
-  return "none";
+  // In the order of NameConfidence.
+  static constexpr std::string_view kNames[] = {"none", "low", "medium", "high"};
+  return kNames[static_cast<size_t>(c)];
 }
 
 std::string_view TileAxesName(TileAxes a) {
-  switch (a) {
-    case TileAxes::kUnknown:
-      return "";
-    case TileAxes::kBlas:
-      return "blas";
-    case TileAxes::kRowMajor:
-      return "row_major";
-    case TileAxes::kAttention:
-      return "attention";
-  }
-  return "";
+  // In the order of TileAxes.
+  static constexpr std::string_view kNames[] = {"", "blas", "row_major", "attention"};
+  return kNames[static_cast<size_t>(a)];
 }
 
 std::string_view PrecisionOf(const KernelInfo& info) {
