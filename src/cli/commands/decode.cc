@@ -396,10 +396,9 @@ Args AddDecode(Args app, Run* run) {
   Args sub = app.Command(
       "decode", "Canonical samples in a file of exporter output, and what is wrong with the rest");
   auto options = std::make_shared<DecodeOptions>();
-  sub.Option("files", options->files, "Exposition text, also gzip; - is standard input")
-      .Required()
-      .Type("FILE");
-  sub.Option("--node", options->node, "Node name where the labels say none").Type("NAME");
+  sub.Option("files FILE", options->files, "Exposition text, also gzip; - is standard input")
+      .Required();
+  sub.Option("--node NAME", options->node, "Node name where the labels say none");
   sub.Flag(
       "--narrow", options->narrow,
       "Also the series that are no GPU fields (-v too; in csv and tsv instead of the samples)");

@@ -122,14 +122,12 @@ Args AddReport(Args app, Run* run) {
                          "The fleet over a window as a document: terminal, Markdown, HTML or JSON");
   auto o = std::make_shared<ReportOptions>();
   AddWindowOptions(sub, &o->window, "-1d");
-  sub.Option("--step", o->step, "Step of the trend: 10m, 1h, 1d").Type("DURATION");
-  sub.Option("--format", o->format, "text, md, html or json; -o does the same")
-      .OneOf({"text", "md", "html", "json"})
-      .Type("FORMAT");
-  sub.Option("--write", o->output,
-             "Write to this file; its ending (.html, .md, .json) chooses the format")
-      .Type("FILE");
-  sub.Option("--top", o->top, "Lines of each ranking").Type("N").Range(1, 1000).ShowDefault();
+  sub.Option("--step DURATION", o->step, "Step of the trend: 10m, 1h, 1d");
+  sub.Option("--format FORMAT", o->format, "text, md, html or json; -o does the same")
+      .OneOf({"text", "md", "html", "json"});
+  sub.Option("--write FILE", o->output,
+             "Write to this file; its ending (.html, .md, .json) chooses the format");
+  sub.Option("--top N", o->top, "Lines of each ranking").Range(1, 1000).ShowDefault();
   sub.Footer(
       "Examples:\n"
       "  flopwatch report                               the last day, in this terminal\n"

@@ -331,26 +331,20 @@ Args AddStudy(Args app, Run* run) {
   Args noise =
       study.Command("clock-noise", "What sampling the SM clock every 5 to 30 s costs in OFU");
   noise.Flag("--simulate", options->simulate, "A simulated GPU under sustained GEMM load");
-  noise
-      .Option("--gpu", options->gpu,
-              "Stored GPU: its UUID; with --simulate or --file: an accelerator")
-      .Type("NAME");
+  noise.Option("--gpu NAME", options->gpu,
+               "Stored GPU: its UUID; with --simulate or --file: an accelerator");
   AddWindowOptions(noise, &options->window, "-1h");
-  noise
-      .Option("--file", options->file,
-              "CSV with tensor_active, sm_clock_mhz and, unless 1 s apart, ts")
-      .Type("CSV");
-  noise
-      .Option("--tensor-clock-max", options->tensor_clock_max,
-              "Maximum tensor clock, instead of the table's")
-      .Type("MHZ");
-  noise.Option("--seed", options->seed, "Seed of the simulation").ShowDefault().Type("N");
-  noise.Option("--seconds", options->seconds, "Length of the simulation").ShowDefault().Type("S");
-  Arg intervals = noise.Option("--intervals", options->intervals, "Collection intervals in seconds")
-                      .Delimiter(',')
-                      .OneWord()
-                      .ShowDefault()
-                      .Type("S,...");
+  noise.Option("--file CSV", options->file,
+               "CSV with tensor_active, sm_clock_mhz and, unless 1 s apart, ts");
+  noise.Option("--tensor-clock-max MHZ", options->tensor_clock_max,
+               "Maximum tensor clock, instead of the table's");
+  noise.Option("--seed N", options->seed, "Seed of the simulation").ShowDefault();
+  noise.Option("--seconds S", options->seconds, "Length of the simulation").ShowDefault();
+  Arg intervals =
+      noise.Option("--intervals S,...", options->intervals, "Collection intervals in seconds")
+          .Delimiter(',')
+          .OneWord()
+          .ShowDefault();
   noise.Footer(
       "Examples:\n"
       "  flopwatch study clock-noise --simulate --gpu \"H100 SXM\"\n"

@@ -93,9 +93,8 @@ Args AddTraceFindings(Args trace, Run* run) {
   AddTraceInput(sub, &o->input);
   sub.Find("PATH").Required(false);  // --list needs none
   AddTraceAnalysisOptions(sub, &o->analysis);
-  sub.Option("--fail-on", o->fail_on,
+  sub.Option("--fail-on SEVERITY", o->fail_on,
              "Exit with 3 when a finding is this severe or worse: warning or critical")
-      .Type("SEVERITY")
       .OneOf({"warning", "critical"});
   sub.Flag("--list", o->list, "The rules there are, and nothing else");
   sub.Footer(

@@ -74,15 +74,12 @@ void AddReportOptions(Args app, Run* run) {
   AddTraceInput(app, &o->input);
   app.Find("PATH").Required(
       false);  // LoadTrace() says what is missing, also where a subcommand has the paths
-  app.Option("--write", o->output,
-             "Write to this file; its ending (.html, .md, .json) chooses the format")
-      .Type("FILE");
-  app.Option("--top", o->report.operators, "Lines of the table of operators (default 15)")
-      .Type("N")
+  app.Option("--write FILE", o->output,
+             "Write to this file; its ending (.html, .md, .json) chooses the format");
+  app.Option("--top N", o->report.operators, "Lines of the table of operators (default 15)")
       .Range(1, 1000);
-  app.Option("--peak-tflops", o->report.peak_tflops,
+  app.Option("--peak-tflops TFLOPS", o->report.peak_tflops,
              "Peak of one GPU for the operators' MFU, where the table of GPUs is not to decide")
-      .Type("TFLOPS")
       .RangeOf(1e-3, 1e7);
   AddTraceAnalysisOptions(app, &o->analysis);
   *run = [o](Context& context) { return RunTraceReport(context, *o); };

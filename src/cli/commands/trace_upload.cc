@@ -154,11 +154,10 @@ Status RunList(Context& context, const ListOptions& o) {
 Args AddTraceUpload(Args trace, Run* run) {
   Args sub = trace.Command("upload", "Give trace files to a server, which analyses and keeps them");
   auto o = std::make_shared<UploadOptions>();
-  sub.Option("PATH", o->input.paths, "Trace files of one job, one a rank, or a folder of them")
-      .Required()
-      .Type("PATH");
-  sub.Option("--name", o->name, "Name of the trace (default: of the first file)").Type("NAME");
-  sub.Option("--job", o->job, "Job it belongs to").Type("ID");
+  sub.Option("PATH PATH", o->input.paths, "Trace files of one job, one a rank, or a folder of them")
+      .Required();
+  sub.Option("--name NAME", o->name, "Name of the trace (default: of the first file)");
+  sub.Option("--job ID", o->job, "Job it belongs to");
   sub.Flag("--wait", o->wait, "Wait until it is analysed");
   sub.Footer(
       "Examples:\n"
@@ -171,8 +170,8 @@ Args AddTraceUpload(Args trace, Run* run) {
 Args AddTraceList(Args trace, Run* run) {
   Args sub = trace.Command("list", "Traces that were uploaded to the server");
   auto o = std::make_shared<ListOptions>();
-  sub.Option("--job", o->job, "Traces of this job alone").Type("ID");
-  sub.Option("--limit", o->limit, "At most so many").Type("N").Range(1, 10'000).ShowDefault();
+  sub.Option("--job ID", o->job, "Traces of this job alone");
+  sub.Option("--limit N", o->limit, "At most so many").Range(1, 10'000).ShowDefault();
   sub.Footer(
       "Examples:\n"
       "  flopwatch trace list\n"
