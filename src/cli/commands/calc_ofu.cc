@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "cli/commands/calc.h"
 #include "cli/commands/site_catalog.h"
+#include "cli/views/columns.h"
 #include "efficiency/ofu.h"
 #include "hardware/accelerator.h"
 #include "telemetry/exposition.h"
@@ -338,18 +339,13 @@ Status RunOfuOfFile(Context& context, const OfuOptions& options) {
   }
 
   Table table;
-  table.columns = {{"gpu", "GPU"},
-                   {"gpu_instance", "GI"},
-                   {"mig_profile", "PROFILE"},
-                   {"model", "MODEL"},
-                   {"tensor_active", "TENSOR", ColumnFormat::kPercent},
-                   {"sm_clock_mhz", "SM MHZ"},
-                   {"ofu", "OFU", ColumnFormat::kPercent},
-                   {"reason", "REASON"},
-                   {"sm_count", "SMS"},
-                   {"sm_weight", "SM WEIGHT", ColumnFormat::kPercent},
-                   {"ofu_by_sms", "OFU BY SMS", ColumnFormat::kPercent},
-                   {"node", "NODE"}};
+  table.columns = ColumnsOf(
+      Column{"gpu", "GPU"}, Column{"gpu_instance", "GI"}, Column{"mig_profile", "PROFILE"},
+      Column{"model", "MODEL"}, Column{"tensor_active", "TENSOR", ColumnFormat::kPercent},
+      Column{"sm_clock_mhz", "SM MHZ"}, Column{"ofu", "OFU", ColumnFormat::kPercent},
+      Column{"reason", "REASON"}, Column{"sm_count", "SMS"},
+      Column{"sm_weight", "SM WEIGHT", ColumnFormat::kPercent},
+      Column{"ofu_by_sms", "OFU BY SMS", ColumnFormat::kPercent}, Column{"node", "NODE"});
   std::map<std::string, std::vector<EntityOfu*>> instances;
   std::map<std::string, EntityOfu*> gpus;
   for (EntityOfu& e : entities) {

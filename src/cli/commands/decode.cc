@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "cli/commands/commands.h"
+#include "cli/views/columns.h"
 #include "net/http.h"
 #include "telemetry/exposition.h"
 #include "telemetry/field.h"
@@ -231,23 +232,13 @@ Table ForPeople(const Table& table) {
 
 Table AsTable(const std::vector<Decoded>& files, const FieldRegistry& registry, bool for_people) {
   Table table;
-  table.columns = {{"file", "FILE"},
-                   {"uuid", "GPU"},
-                   {"gpu_instance", "MIG"},
-                   {"kind", "KIND"},
-                   {"ts", "TIME", ColumnFormat::kTime},
-                   {"node", "NODE"},
-                   {"index", "#"},
-                   {"model", "MODEL"},
-                   {"device", "DEVICE"},
-                   {"pci_bus_id", "PCI"},
-                   {"driver", "DRIVER"},
-                   {"mig_profile", "PROFILE"},
-                   {"hpc_job", "JOB"},
-                   {"namespace", "NAMESPACE"},
-                   {"pod", "POD"},
-                   {"container", "CONTAINER"},
-                   {"user", "USER"}};
+  table.columns = ColumnsOf(
+      Column{"file", "FILE"}, Column{"uuid", "GPU"}, Column{"gpu_instance", "MIG"},
+      Column{"kind", "KIND"}, Column{"ts", "TIME", ColumnFormat::kTime}, Column{"node", "NODE"},
+      Column{"index", "#"}, Column{"model", "MODEL"}, Column{"device", "DEVICE"},
+      Column{"pci_bus_id", "PCI"}, Column{"driver", "DRIVER"}, Column{"mig_profile", "PROFILE"},
+      Column{"hpc_job", "JOB"}, Column{"namespace", "NAMESPACE"}, Column{"pod", "POD"},
+      Column{"container", "CONTAINER"}, Column{"user", "USER"});
   std::vector<FieldId> fields;
   for (int f = 0; f < registry.size(); ++f) {
     const auto id = static_cast<FieldId>(f);

@@ -20,6 +20,7 @@
 #include "cli/commands/import.h"
 #include "cli/commands/site_catalog.h"
 #include "cli/context_impl.h"
+#include "cli/views/columns.h"
 #include "ingest/application.h"
 #include "net/http.h"
 #include "store/store.h"
@@ -370,19 +371,15 @@ Status RunImportLog(Context& context, const LogImport& o) {
   FW_ASSIGN_OR_RETURN(const std::unique_ptr<Sink> sink, OpenSink(context, o.dry_run));
   context.Say(fmt::format("into {}", sink->name()));
   Table table;
-  table.columns = {{"file", "FILE"},
-                   {"format", "FORMAT"},
-                   {"samples", "SAMPLES", ColumnFormat::kCount},
-                   {"stored", "STORED", ColumnFormat::kCount},
-                   {"duplicates", "DUPLICATES", ColumnFormat::kCount},
-                   {"refused", "REFUSED", ColumnFormat::kCount},
-                   {"first", "FIRST"},
-                   {"last", "LAST"},
-                   {"first_step", "FROM STEP"},
-                   {"last_step", "TO STEP"},
-                   {"convention", "CONVENTION"},
-                   {"gpus", "GPUS"},
-                   {"lines", "LINES", ColumnFormat::kCount}};
+  table.columns =
+      ColumnsOf(Column{"file", "FILE"}, Column{"format", "FORMAT"},
+                Column{"samples", "SAMPLES", ColumnFormat::kCount},
+                Column{"stored", "STORED", ColumnFormat::kCount},
+                Column{"duplicates", "DUPLICATES", ColumnFormat::kCount},
+                Column{"refused", "REFUSED", ColumnFormat::kCount}, Column{"first", "FIRST"},
+                Column{"last", "LAST"}, Column{"first_step", "FROM STEP"},
+                Column{"last_step", "TO STEP"}, Column{"convention", "CONVENTION"},
+                Column{"gpus", "GPUS"}, Column{"lines", "LINES", ColumnFormat::kCount});
   Table refusals;
   refusals.columns = {{"file", "FILE"},
                       {"reason", "REFUSED"},

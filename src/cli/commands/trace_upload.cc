@@ -12,6 +12,7 @@
 #include "cli/commands/trace.h"
 #include "cli/commands/trace_input.h"
 #include "cli/context_impl.h"
+#include "cli/views/columns.h"
 #include "net/http.h"
 
 namespace flopwatch::cli {
@@ -58,16 +59,10 @@ StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>& paths
 
 Table RecordsTable(const std::vector<Json>& records) {
   Table t;
-  t.columns = {{"id", "id"},
-               {"state", "state"},
-               {"created", "uploaded"},
-               {"name", "name"},
-               {"job", "job"},
-               {"files", "files"},
-               {"bytes", "size", ColumnFormat::kBytes},
-               {"headline", "what"},
-               {"error", "error"},
-               {"verdict", "verdict"}};
+  t.columns = ColumnsOf(Column{"id", "id"}, Column{"state", "state"}, Column{"created", "uploaded"},
+                        Column{"name", "name"}, Column{"job", "job"}, Column{"files", "files"},
+                        Column{"bytes", "size", ColumnFormat::kBytes}, Column{"headline", "what"},
+                        Column{"error", "error"}, Column{"verdict", "verdict"});
   const auto text = [](const Json& j) -> Cell { return j.is_null() ? Cell{} : Cell(j.text()); };
   const auto number = [](const Json& j) -> Cell {
     return j.integer() ? Cell(*j.integer()) : Cell{};

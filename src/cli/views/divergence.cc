@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "cli/views/columns.h"
 #include "cli/views/usage.h"
 
 namespace flopwatch::cli {
@@ -202,20 +203,12 @@ std::string DivergenceCard(const Json& divergence, const ViewOptions& view) {
 
 Table ExplanationsTable(const Json& d) {
   Table t;
-  t.columns = {{"rank", "#"},
-               {"cause", "cause"},
-               {"fits", "fits"},
-               {"ratio_low", "from"},
-               {"ratio_high", "to"},
-               {"standing", "standing"},
-               {"corrected_mfu", "corrected MFU", kPercent},
-               {"corrected_hfu", "HFU", kPercent},
-               {"residual", "OFU / corrected"},
-               {"ids", "ids"},
-               {"misfit", "misfit"},
-               {"log_distance", "log distance"},
-               {"cost", "cost"},
-               {"source", "source"}};
+  t.columns = ColumnsOf(
+      Column{"rank", "#"}, Column{"cause", "cause"}, Column{"fits", "fits"},
+      Column{"ratio_low", "from"}, Column{"ratio_high", "to"}, Column{"standing", "standing"},
+      Column{"corrected_mfu", "corrected MFU", kPercent}, Column{"corrected_hfu", "HFU", kPercent},
+      Column{"residual", "OFU / corrected"}, Column{"ids", "ids"}, Column{"misfit", "misfit"},
+      Column{"log_distance", "log distance"}, Column{"cost", "cost"}, Column{"source", "source"});
   const auto rounded = [](const Json& v) {
     return v.number() ? Cell(std::round(*v.number() * 1e4) / 1e4) : Cell();
   };
@@ -258,18 +251,13 @@ std::string DivergenceSummary(const Json& answer, const ViewOptions& v) {
 
 Table DivergenceStatisticsTable(const Json& answer) {
   Table t;
-  t.columns = {{"jobs_taken", "jobs"},
-               {"weight", "weighted by"},
-               {"n", "n", kCount},
-               {"mfu_mean", "MFU", kPercent},
-               {"ofu_mean", "OFU", kPercent},
-               {"mae", "mean |error|", kPercent},
-               {"within_10_points", "within 10 points", kPercent},
-               {"over_20_points", "over 20", kPercent},
-               {"pearson", "Pearson r"},
-               {"pearson_low", "from"},
-               {"pearson_high", "to"},
-               {"spearman", "Spearman"}};
+  t.columns = ColumnsOf(
+      Column{"jobs_taken", "jobs"}, Column{"weight", "weighted by"}, Column{"n", "n", kCount},
+      Column{"mfu_mean", "MFU", kPercent}, Column{"ofu_mean", "OFU", kPercent},
+      Column{"mae", "mean |error|", kPercent},
+      Column{"within_10_points", "within 10 points", kPercent},
+      Column{"over_20_points", "over 20", kPercent}, Column{"pearson", "Pearson r"},
+      Column{"pearson_low", "from"}, Column{"pearson_high", "to"}, Column{"spearman", "Spearman"});
   const auto rounded = [](const Json& x) {
     return x.number() ? Cell(std::round(*x.number() * 1e3) / 1e3) : Cell();
   };
@@ -292,15 +280,12 @@ Table DivergenceStatisticsTable(const Json& answer) {
 Table DivergenceGroupsTable(const Json& answer) {
   Table t;
   const std::string by = answer["group_by"].text();
-  t.columns = {{by, by == "gpus" ? "GPUs" : by},
-               {"jobs", "jobs", kCount},
-               {"flagged", "flagged", kCount},
-               {"mfu_mean", "MFU", kPercent},
-               {"mfu_sd", "sd", kPercent},
-               {"ofu_mean", "OFU", kPercent},
-               {"abs_error_mean", "|error|", kPercent},
-               {"abs_error_sd", "sd", kPercent},
-               {"gpu_seconds", "GPU time", kGpuHours}};
+  t.columns = ColumnsOf(Column{by, by == "gpus" ? "GPUs" : by}, Column{"jobs", "jobs", kCount},
+                        Column{"flagged", "flagged", kCount}, Column{"mfu_mean", "MFU", kPercent},
+                        Column{"mfu_sd", "sd", kPercent}, Column{"ofu_mean", "OFU", kPercent},
+                        Column{"abs_error_mean", "|error|", kPercent},
+                        Column{"abs_error_sd", "sd", kPercent},
+                        Column{"gpu_seconds", "GPU time", kGpuHours});
   for (const Json& g : answer["groups"].array()) {
     const Json& s = g["by_jobs"];
     t.rows.push_back({TextCell(g["group"]), IntegerCell(s["jobs"]), IntegerCell(g["flagged"]),
@@ -313,26 +298,17 @@ Table DivergenceGroupsTable(const Json& answer) {
 
 Table DivergenceJobsTable(const Json& answer) {
   Table t;
-  t.columns = {{"job", "job"},
-               {"verdict", "verdict"},
-               {"gpus", "GPUs", kCount},
-               {"mfu", "MFU", kPercent},
-               {"ofu", "OFU", kPercent},
-               {"ratio", "MFU / OFU"},
-               {"difference_expected", "off", kPercent},
-               {"headline", "what"},
-               {"user", "user"},
-               {"workflow", "workflow"},
-               {"mfu_claimed", "MFU claimed", kPercent},
-               {"ofu_ci95", "OFU ±", kPercent},
-               {"difference", "MFU - OFU", kPercent},
-               {"ratio_expected", "ratio after expectation"},
-               {"flagged", "flagged"},
-               {"causes", "causes"},
-               {"corrected_mfu", "corrected MFU", kPercent},
-               {"convention", "convention"},
-               {"gpu_seconds", "GPU time", kGpuHours},
-               {"reason", "reason"}};
+  t.columns =
+      ColumnsOf(Column{"job", "job"}, Column{"verdict", "verdict"}, Column{"gpus", "GPUs", kCount},
+                Column{"mfu", "MFU", kPercent}, Column{"ofu", "OFU", kPercent},
+                Column{"ratio", "MFU / OFU"}, Column{"difference_expected", "off", kPercent},
+                Column{"headline", "what"}, Column{"user", "user"}, Column{"workflow", "workflow"},
+                Column{"mfu_claimed", "MFU claimed", kPercent},
+                Column{"ofu_ci95", "OFU ±", kPercent}, Column{"difference", "MFU - OFU", kPercent},
+                Column{"ratio_expected", "ratio after expectation"}, Column{"flagged", "flagged"},
+                Column{"causes", "causes"}, Column{"corrected_mfu", "corrected MFU", kPercent},
+                Column{"convention", "convention"}, Column{"gpu_seconds", "GPU time", kGpuHours},
+                Column{"reason", "reason"});
   const auto rounded = [](const Json& x) {
     return x.number() ? Cell(std::round(*x.number() * 1e4) / 1e4) : Cell();
   };

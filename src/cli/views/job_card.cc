@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/table.h"
+#include "cli/views/columns.h"
 #include "cli/views/usage.h"
 
 namespace flopwatch::cli {
@@ -61,7 +62,7 @@ std::string BarLine(const ViewOptions& v, std::string_view label, const std::str
 }
 
 // What the job reports of itself, beside what its GPUs did.
-std::string Application(const Json& job, const Json& answer, const ViewOptions& v) {
+std::string Application(const Json& answer, const ViewOptions& v) {
   const Json& said = answer["application"];
   if (!said.is_object()) return "";
   const auto mfu = said["mfu"].number();
@@ -100,7 +101,7 @@ std::string Bars(const Json& job, const Json& answer, const ViewOptions& v) {
   std::string out;
   out += BarLine(v, "OFU", ofu, u.ofu, Tone::kUseful, "of peak arithmetic");
   if (!u.ofu) out += Wrap(u.reason, v.width, "    not computable: ", "    ");
-  out += Application(job, answer, v);
+  out += Application(answer, v);
   out += BarLine(v, "tensor active", Percent(u.tensor_active), u.tensor_active, Tone::kUseful,
                  "of cycles on tensor cores");
   std::string clock = u.sm_clock_mhz ? fmt::format("{:.0f} MHz", *u.sm_clock_mhz) : "-";
@@ -250,24 +251,18 @@ std::string ApplicationCard(const Json& answer, const ViewOptions& v) {
   if (window.is_object())
     out += Wrap(fmt::format("from {} to {}", window["from"].text(), window["to"].text()), v.width,
                 "  ", "  ");
-  return out + "\n" + Application({}, answer, v);
+  return out + "\n" + Application(answer, v);
 }
 
 Table ApplicationTable(const Json& answer) {
   Table table;
-  table.columns = {{"job", "JOB"},
-                   {"convention", "CONVENTION"},
-                   {"precision", "PRECISION"},
-                   {"gpus", "GPUS"},
-                   {"mfu", "MFU", ColumnFormat::kPercent},
-                   {"mfu_source", "FROM"},
-                   {"peak_tflops", "PEAK"},
-                   {"tflops_per_gpu", "TFLOPS"},
-                   {"tokens_per_s", "TOKENS/S", ColumnFormat::kCount},
-                   {"loss", "LOSS"},
-                   {"samples", "SAMPLES", ColumnFormat::kCount},
-                   {"first", "FIRST"},
-                   {"last", "LAST"}};
+  table.columns = ColumnsOf(
+      Column{"job", "JOB"}, Column{"convention", "CONVENTION"}, Column{"precision", "PRECISION"},
+      Column{"gpus", "GPUS"}, Column{"mfu", "MFU", ColumnFormat::kPercent},
+      Column{"mfu_source", "FROM"}, Column{"peak_tflops", "PEAK"},
+      Column{"tflops_per_gpu", "TFLOPS"}, Column{"tokens_per_s", "TOKENS/S", ColumnFormat::kCount},
+      Column{"loss", "LOSS"}, Column{"samples", "SAMPLES", ColumnFormat::kCount},
+      Column{"first", "FIRST"}, Column{"last", "LAST"});
   const auto text = [](const Json& v) {
     return v.text().empty() ? Cell(std::monostate{}) : Cell(v.text());
   };
