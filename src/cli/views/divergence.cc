@@ -314,26 +314,13 @@ Table DivergenceJobsTable(const Json& answer) {
   };
   for (const Json& j : answer["jobs"].array()) {
     const std::string causes = JoinTexts(j["causes"], "+");
-    t.rows.push_back({TextCell(j["job"]),
-                      TextCell(j["verdict"]),
-                      IntegerCell(j["gpus"]),
-                      NumberCell(j["mfu"]),
-                      NumberCell(j["ofu"]),
-                      rounded(j["ratio"]),
-                      NumberCell(j["difference_expected"]),
-                      TextCell(j["headline"]),
-                      TextCell(j["user"]),
-                      TextCell(j["workflow"]),
-                      NumberCell(j["mfu_claimed"]),
-                      NumberCell(j["ofu_ci95"]),
-                      NumberCell(j["difference"]),
-                      rounded(j["ratio_expected"]),
-                      j["flagged"].boolean(),
-                      causes.empty() ? Cell() : Cell(causes),
-                      NumberCell(j["corrected_mfu"]),
-                      TextCell(j["convention"]),
-                      NumberCell(j["gpu_seconds"]),
-                      TextCell(j["reason"])});
+    AddRow(&t, TextCell(j["job"]), TextCell(j["verdict"]), IntegerCell(j["gpus"]),
+           NumberCell(j["mfu"]), NumberCell(j["ofu"]), rounded(j["ratio"]),
+           NumberCell(j["difference_expected"]), TextCell(j["headline"]), TextCell(j["user"]),
+           TextCell(j["workflow"]), NumberCell(j["mfu_claimed"]), NumberCell(j["ofu_ci95"]),
+           NumberCell(j["difference"]), rounded(j["ratio_expected"]), j["flagged"].boolean(),
+           causes.empty() ? Cell() : Cell(causes), NumberCell(j["corrected_mfu"]),
+           TextCell(j["convention"]), NumberCell(j["gpu_seconds"]), TextCell(j["reason"]));
   }
   const int64_t total = answer["total"].integer_or(0);
   if (static_cast<int64_t>(t.rows.size()) < total) {

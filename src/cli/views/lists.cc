@@ -152,28 +152,17 @@ Table TargetsTable(const Json& answer) {
       Column{"conflicts", "contested gpus", kCount}, Column{"last_failure", "last failure"});
   for (const Json& g : answer["targets"].array()) {
     const auto ms = g["last_duration_ms"].number();
-    t.rows.push_back(
-        {TextCell(g["url"]),
-         TextCell(g["state"]),
-         NumberCell(g["age_s"].number()),
-         IntegerCell(g["failures"]),
-         Sum(g["refused"]),
-         TextCell(g["error"]),
-         TextCell(g["node"]),
-         IntegerCell(g["entities"]),
-         IntegerCell(g["samples"]),
-         ms ? Cell(static_cast<double>(static_cast<int64_t>(*ms * 10 + 0.5)) / 10) : Cell(),
-         NumberCell(g["last_bytes"].number()),
-         IntegerCell(g["scrapes"]),
-         IntegerCell(g["timeouts"]),
-         IntegerCell(g["oversized"]),
-         TextCell(g["last_scrape"]),
-         TextCell(g["last_success"]),
-         TextCell(RefusedText(g["refused"])),
-         IntegerCell(g["frozen_gpus"]),
-         g["conflicts"].is_array() ? Cell(static_cast<int64_t>(g["conflicts"].array().size()))
-                                   : Cell(),
-         TextCell(g["last_failure"])});
+    AddRow(&t, TextCell(g["url"]), TextCell(g["state"]), NumberCell(g["age_s"].number()),
+           IntegerCell(g["failures"]), Sum(g["refused"]), TextCell(g["error"]), TextCell(g["node"]),
+           IntegerCell(g["entities"]), IntegerCell(g["samples"]),
+           ms ? Cell(static_cast<double>(static_cast<int64_t>(*ms * 10 + 0.5)) / 10) : Cell(),
+           NumberCell(g["last_bytes"].number()), IntegerCell(g["scrapes"]),
+           IntegerCell(g["timeouts"]), IntegerCell(g["oversized"]), TextCell(g["last_scrape"]),
+           TextCell(g["last_success"]), TextCell(RefusedText(g["refused"])),
+           IntegerCell(g["frozen_gpus"]),
+           g["conflicts"].is_array() ? Cell(static_cast<int64_t>(g["conflicts"].array().size()))
+                                     : Cell(),
+           TextCell(g["last_failure"]));
   }
   const int64_t total = answer["total"].integer_or(static_cast<int64_t>(t.rows.size()));
   t.notes.push_back(fmt::format("{} targets, {} up", total, answer["up"].integer_or(0)));
