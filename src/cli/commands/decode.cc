@@ -66,19 +66,9 @@ struct Totals {
 };
 
 std::string_view KindName(telemetry::EntityKind kind) {
-  switch (kind) {
-    case telemetry::EntityKind::kGpu:
-      return "gpu";
-    case telemetry::EntityKind::kGpuInstance:
-      return "gpu_instance";
-    case telemetry::EntityKind::kLink:
-      return "link";
-    case telemetry::EntityKind::kSwitch:
-      return "switch";
-    case telemetry::EntityKind::kCpu:
-      return "cpu";
-  }
-  return "unknown";
+  // In the order of EntityKind.
+  static constexpr std::string_view kNames[] = {"gpu", "gpu_instance", "link", "switch", "cpu"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 StatusOr<Decoded> DecodeFile(const std::string& file, const std::string& node,

@@ -36,29 +36,14 @@ std::string Short(int64_t n) {
 }
 
 std::string ClassText(const Model& model) {
-  switch (model.kind) {
-    case Model::Kind::kEncoder:
-      return "encoder";
-    case Model::Kind::kEncoderDecoder:
-      return "encoder-decoder";
-    case Model::Kind::kImageEncoder:
-      return "image encoder";
-    case Model::Kind::kDiffusion:
-      return "diffusion transformer";
-    case Model::Kind::kDecoder:
-      break;
-  }
-  switch (*models::ClassOf(model)) {
-    case efficiency::ModelClass::kDense:
-      return "dense";
-    case efficiency::ModelClass::kMoe:
-      return "mixture of experts";
-    case efficiency::ModelClass::kMoeFine:
-      return "fine-grained mixture of experts";
-    case efficiency::ModelClass::kHybrid:
-      return "hybrid";
-  }
-  return "";
+  // In the order of Model::Kind and of efficiency::ModelClass.
+  static constexpr const char* kKinds[] = {"", "encoder", "encoder-decoder", "image encoder",
+                                           "diffusion transformer"};
+  static constexpr const char* kClasses[] = {"dense", "mixture of experts",
+                                             "fine-grained mixture of experts", "hybrid"};
+  return model.kind == Model::Kind::kDecoder
+             ? kClasses[static_cast<size_t>(*models::ClassOf(model))]
+             : kKinds[static_cast<size_t>(model.kind)];
 }
 
 std::string MfuHeading(const MfuAnswer& a, const ViewOptions& v) {
