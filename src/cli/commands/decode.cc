@@ -101,11 +101,6 @@ void Add(const DecodedScrape& scrape, Totals* totals) {
 
 // Absent labels are null, so that every object has the same ones; absent fields are left out, so
 // that none looks measured.
-void WriteLabel(JsonWriter& json, std::string_view key, const std::string& value) {
-  json.Key(key);
-  value.empty() ? json.Null() : json.Value(value);
-}
-
 void WriteRow(JsonWriter& json, const DecodedRow& row, const std::string* file,
               const FieldRegistry& registry) {
   const auto& labels = *row.labels;
@@ -115,24 +110,19 @@ void WriteRow(JsonWriter& json, const DecodedRow& row, const std::string* file,
   json.Key("gpu_instance");
   row.key->gpu_instance < 0 ? json.Null() : json.Value(row.key->gpu_instance);
   json.Field("kind", KindName(row.key->kind));
-  json.Key("ts");
-  row.timestamp.has_value() ? json.Value(FormatTime(*row.timestamp)) : json.Null();
-  WriteLabel(json, "node", labels.node);
+  json.TextField("ts", row.timestamp ? FormatTime(*row.timestamp) : "");
+  json.TextField("node", labels.node);
   json.Key("index");
   labels.index < 0 ? json.Null() : json.Value(labels.index);
-  WriteLabel(json, "model", labels.model);
-  WriteLabel(json, "device", labels.device);
-  WriteLabel(json, "pci_bus_id", labels.pci_bus_id);
-  WriteLabel(json, "driver", labels.driver);
-  WriteLabel(json, "mig_profile", labels.mig_profile);
+  json.TextField("model", labels.model);
+  json.TextField("device", labels.device).TextField("pci_bus_id", labels.pci_bus_id);
+  json.TextField("driver", labels.driver).TextField("mig_profile", labels.mig_profile);
   json.Key("owners").BeginArray();
   for (const OwnerLabels* owner : row.owners) {
     json.BeginObject();
-    WriteLabel(json, "hpc_job", owner->hpc_job);
-    WriteLabel(json, "namespace", owner->ns);
-    WriteLabel(json, "pod", owner->pod);
-    WriteLabel(json, "container", owner->container);
-    WriteLabel(json, "user", owner->user);
+    json.TextField("hpc_job", owner->hpc_job);
+    json.TextField("namespace", owner->ns).TextField("pod", owner->pod);
+    json.TextField("container", owner->container).TextField("user", owner->user);
     json.EndObject();
   }
   json.EndArray();
@@ -150,8 +140,7 @@ void WriteNarrow(JsonWriter& json, const NarrowSample& sample, const std::string
       .Field("metric", sample.name)
       .Field("labels", sample.labels)
       .Field("value", sample.value);
-  json.Key("ts");
-  sample.timestamp.has_value() ? json.Value(FormatTime(*sample.timestamp)) : json.Null();
+  json.TextField("ts", sample.timestamp ? FormatTime(*sample.timestamp) : "");
   json.EndObject();
 }
 

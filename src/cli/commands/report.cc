@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/list_options.h"
+#include "cli/output_formats.h"
 #include "cli/views/report.h"
 
 namespace flopwatch::cli {
@@ -26,24 +27,11 @@ struct ReportOptions {
 Status RunReport(Context& context, const ReportOptions& o) {
   std::string format = o.format;
   if (format.empty() && context.format_given()) {
-    switch (context.format()) {
-      case OutputFormat::kJson:
-        format = "json";
-        break;
-      case OutputFormat::kMarkdown:
-        format = "md";
-        break;
-      case OutputFormat::kHtml:
-        format = "html";
-        break;
-      case OutputFormat::kTable:
-      case OutputFormat::kWide:
-        format = "text";
-        break;
-      default:
-        return absl::InvalidArgumentError(
-            "report: it is a document, not a table; choose -o table, md, html or json, or take the "
-            "rows from \"flopwatch jobs\"");
+    format = DocumentFormat(context.format());
+    if (format.empty()) {
+      return absl::InvalidArgumentError(
+          "report: it is a document, not a table; choose -o table, md, html or json, or take the "
+          "rows from \"flopwatch jobs\"");
     }
   }
   if (format.empty())

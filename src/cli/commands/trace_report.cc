@@ -4,6 +4,7 @@
 #include "cli/commands/site_catalog.h"
 #include "cli/commands/trace.h"
 #include "cli/commands/trace_input.h"
+#include "cli/output_formats.h"
 #include "cli/views/trace_report.h"
 #include "trace/report/report.h"
 
@@ -19,21 +20,11 @@ struct TraceReportOptions {
 
 StatusOr<std::string> FormatOf(Context& context, const std::string& output) {
   if (context.format_given()) {
-    switch (context.format()) {
-      case OutputFormat::kJson:
-        return "json";
-      case OutputFormat::kMarkdown:
-        return "md";
-      case OutputFormat::kHtml:
-        return "html";
-      case OutputFormat::kTable:
-      case OutputFormat::kWide:
-        return "text";
-      default:
-        return absl::InvalidArgumentError(
-            "trace report: it is a document, not a table; choose -o table, md, html or json, or "
-            "take rows from \"flopwatch trace analyze\"");
-    }
+    const std::string_view format = DocumentFormat(context.format());
+    if (!format.empty()) return std::string(format);
+    return absl::InvalidArgumentError(
+        "trace report: it is a document, not a table; choose -o table, md, html or json, or "
+        "take rows from \"flopwatch trace analyze\"");
   }
   if (output.ends_with(".html") || output.ends_with(".htm")) return "html";
   if (output.ends_with(".md")) return "md";

@@ -74,11 +74,7 @@ std::string Sparkline(const ViewOptions& v, const std::vector<std::optional<doub
       continue;
     }
     const int level = scale > 0 ? std::clamp(static_cast<int>(*p / scale * 8), 0, 7) : 0;
-    if (v.ascii) {
-      out += kAscii[level];
-    } else {
-      out += kBlocks[level];
-    }
+    out += v.ascii ? kAscii.substr(static_cast<size_t>(level), 1) : kBlocks[level];
   }
   return out;
 }

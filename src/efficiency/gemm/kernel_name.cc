@@ -1,6 +1,7 @@
 #include "efficiency/gemm/kernel_name.h"
 
 #include <array>
+#include <utility>
 
 #include "efficiency/gemm/families.h"
 
@@ -141,27 +142,16 @@ std::string_view PrecisionOf(const KernelInfo& info) {
 
 std::optional<hardware::Precision> TensorPrecisionOf(const KernelInfo& info) {
   using hardware::Precision;
-  switch (info.math) {
-    case NumberType::kFp64:
-    case NumberType::kComplex128:
-      return Precision::kFp64;
-    case NumberType::kTf32:
-      return Precision::kTf32;
-    case NumberType::kFp16:
-      return Precision::kFp16;
-    case NumberType::kBf16:
-      return Precision::kBf16;
-    case NumberType::kFp8:
-    case NumberType::kE4m3:
-    case NumberType::kE5m2:
-      return Precision::kFp8;
-    case NumberType::kFp4:
-      return Precision::kFp4;
-    case NumberType::kInt8:
-      return Precision::kInt8;
-    default:
-      return std::nullopt;
+  static constexpr std::pair<NumberType, Precision> kPrecisions[] = {
+      {NumberType::kFp64, Precision::kFp64}, {NumberType::kComplex128, Precision::kFp64},
+      {NumberType::kTf32, Precision::kTf32}, {NumberType::kFp16, Precision::kFp16},
+      {NumberType::kBf16, Precision::kBf16}, {NumberType::kFp8, Precision::kFp8},
+      {NumberType::kE4m3, Precision::kFp8},  {NumberType::kE5m2, Precision::kFp8},
+      {NumberType::kFp4, Precision::kFp4},   {NumberType::kInt8, Precision::kInt8}};
+  for (const auto& [type, precision] : kPrecisions) {
+    if (type == info.math) return precision;
   }
+  return std::nullopt;
 }
 
 }  // namespace flopwatch::efficiency::gemm
