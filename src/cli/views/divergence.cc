@@ -33,6 +33,10 @@ std::string Points(const Json& v) {
 // Names come from outside: an escape sequence in one must not reach a terminal.
 std::string Safe(const Json& v) { return Printable(v.text(), 2000); }
 
+Cell Rounded(const Json& v, double steps) {
+  return v.number() ? Cell(std::round(*v.number() * steps) / steps) : Cell();
+}
+
 Tone ToneOfVerdict(const std::string& verdict) {
   if (verdict == "agrees") return Tone::kGood;
   if (verdict == "alarm" || verdict == "impossible") return Tone::kBad;
@@ -209,9 +213,6 @@ Table ExplanationsTable(const Json& d) {
       Column{"corrected_mfu", "corrected MFU", kPercent}, Column{"corrected_hfu", "HFU", kPercent},
       Column{"residual", "OFU / corrected"}, Column{"ids", "ids"}, Column{"misfit", "misfit"},
       Column{"log_distance", "log distance"}, Column{"cost", "cost"}, Column{"source", "source"});
-  const auto rounded = [](const Json& v) {
-    return v.number() ? Cell(std::round(*v.number() * 1e4) / 1e4) : Cell();
-  };
   for (const Json& e : d["explanations"].array()) {
     std::string ids, standing, source;
     const auto add = [](std::string* to, const std::string& s, std::string_view separator) {
@@ -222,12 +223,12 @@ Table ExplanationsTable(const Json& d) {
       add(&standing, p["standing"].text(), " + ");
       add(&source, p["source"].text(), "; ");
     }
-    t.rows.push_back(
-        {IntegerCell(e["rank"]), TextCell(e["title"]), e["fits"].boolean(), rounded(e["ratio_low"]),
-         rounded(e["ratio_high"]), standing.empty() ? Cell() : Cell(standing),
-         NumberCell(e["corrected_mfu"]), NumberCell(e["corrected_hfu"]), rounded(e["residual"]),
-         ids.empty() ? Cell() : Cell(ids), rounded(e["misfit"]), rounded(e["log_distance"]),
-         IntegerCell(e["cost"]), source.empty() ? Cell() : Cell(source)});
+    t.rows.push_back({IntegerCell(e["rank"]), TextCell(e["title"]), e["fits"].boolean(),
+                      Rounded(e["ratio_low"], 1e4), Rounded(e["ratio_high"], 1e4),
+                      TextCell(standing), NumberCell(e["corrected_mfu"]),
+                      NumberCell(e["corrected_hfu"]), Rounded(e["residual"], 1e4), TextCell(ids),
+                      Rounded(e["misfit"], 1e4), Rounded(e["log_distance"], 1e4),
+                      IntegerCell(e["cost"]), TextCell(source)});
   }
   if (t.rows.empty()) t.notes.push_back(d["headline"].text());
   return t;
@@ -258,9 +259,6 @@ Table DivergenceStatisticsTable(const Json& answer) {
       Column{"within_10_points", "within 10 points", kPercent},
       Column{"over_20_points", "over 20", kPercent}, Column{"pearson", "Pearson r"},
       Column{"pearson_low", "from"}, Column{"pearson_high", "to"}, Column{"spearman", "Spearman"});
-  const auto rounded = [](const Json& x) {
-    return x.number() ? Cell(std::round(*x.number() * 1e3) / 1e3) : Cell();
-  };
   for (const auto& [member, title] :
        {std::pair("all", "all"), std::pair("without_flagged", "without flagged")}) {
     for (const auto& [weight, name] :
@@ -269,9 +267,9 @@ Table DivergenceStatisticsTable(const Json& answer) {
       t.rows.push_back({std::string(title), std::string(name), IntegerCell(s["jobs"]),
                         NumberCell(s["mfu"]["mean"]), NumberCell(s["ofu"]["mean"]),
                         NumberCell(s["mae"]), NumberCell(s["within_10_points"]),
-                        NumberCell(s["over_20_points"]), rounded(s["pearson"]["r"]),
-                        rounded(s["pearson"]["low"]), rounded(s["pearson"]["high"]),
-                        rounded(s["spearman"])});
+                        NumberCell(s["over_20_points"]), Rounded(s["pearson"]["r"], 1e3),
+                        Rounded(s["pearson"]["low"], 1e3), Rounded(s["pearson"]["high"], 1e3),
+                        Rounded(s["spearman"], 1e3)});
     }
   }
   return t;
@@ -309,18 +307,15 @@ Table DivergenceJobsTable(const Json& answer) {
                 Column{"causes", "causes"}, Column{"corrected_mfu", "corrected MFU", kPercent},
                 Column{"convention", "convention"}, Column{"gpu_seconds", "GPU time", kGpuHours},
                 Column{"reason", "reason"});
-  const auto rounded = [](const Json& x) {
-    return x.number() ? Cell(std::round(*x.number() * 1e4) / 1e4) : Cell();
-  };
   for (const Json& j : answer["jobs"].array()) {
     const std::string causes = JoinTexts(j["causes"], "+");
     AddRow(&t, TextCell(j["job"]), TextCell(j["verdict"]), IntegerCell(j["gpus"]),
-           NumberCell(j["mfu"]), NumberCell(j["ofu"]), rounded(j["ratio"]),
+           NumberCell(j["mfu"]), NumberCell(j["ofu"]), Rounded(j["ratio"], 1e4),
            NumberCell(j["difference_expected"]), TextCell(j["headline"]), TextCell(j["user"]),
            TextCell(j["workflow"]), NumberCell(j["mfu_claimed"]), NumberCell(j["ofu_ci95"]),
-           NumberCell(j["difference"]), rounded(j["ratio_expected"]), j["flagged"].boolean(),
-           causes.empty() ? Cell() : Cell(causes), NumberCell(j["corrected_mfu"]),
-           TextCell(j["convention"]), NumberCell(j["gpu_seconds"]), TextCell(j["reason"]));
+           NumberCell(j["difference"]), Rounded(j["ratio_expected"], 1e4), j["flagged"].boolean(),
+           TextCell(causes), NumberCell(j["corrected_mfu"]), TextCell(j["convention"]),
+           NumberCell(j["gpu_seconds"]), TextCell(j["reason"]));
   }
   const int64_t total = answer["total"].integer_or(0);
   if (static_cast<int64_t>(t.rows.size()) < total) {

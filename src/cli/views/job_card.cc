@@ -263,21 +263,13 @@ Table ApplicationTable(const Json& answer) {
       Column{"tflops_per_gpu", "TFLOPS"}, Column{"tokens_per_s", "TOKENS/S", ColumnFormat::kCount},
       Column{"loss", "LOSS"}, Column{"samples", "SAMPLES", ColumnFormat::kCount},
       Column{"first", "FIRST"}, Column{"last", "LAST"});
-  const auto text = [](const Json& v) {
-    return v.text().empty() ? Cell(std::monostate{}) : Cell(v.text());
-  };
-  const auto number = [](const Json& v) {
-    return v.number() ? Cell(*v.number()) : Cell(std::monostate{});
-  };
-  const auto integer = [](const Json& v) {
-    return v.integer() ? Cell(*v.integer()) : Cell(std::monostate{});
-  };
   for (const Json& c : answer["claims"].array()) {
-    table.rows.push_back({text(answer["job"]), text(c["convention"]), text(c["precision"]),
-                          integer(c["gpus"]), number(c["mfu"]), text(c["mfu_source"]),
-                          number(c["peak_tflops"]), number(c["tflops_per_gpu"]),
-                          number(c["tokens_per_s"]), number(c["loss"]), integer(c["samples"]),
-                          text(c["first"]), text(c["last"])});
+    table.rows.push_back({TextCell(answer["job"]), TextCell(c["convention"]),
+                          TextCell(c["precision"]), IntegerCell(c["gpus"]), NumberCell(c["mfu"]),
+                          TextCell(c["mfu_source"]), NumberCell(c["peak_tflops"]),
+                          NumberCell(c["tflops_per_gpu"]), NumberCell(c["tokens_per_s"]),
+                          NumberCell(c["loss"]), IntegerCell(c["samples"]), TextCell(c["first"]),
+                          TextCell(c["last"])});
   }
   return table;
 }

@@ -26,6 +26,15 @@ double Sum(const Json& object) {
   return sum;
 }
 
+// A value that is no list and no object; empty for null.
+Cell ScalarCell(const Json& v) {
+  if (const auto* b = std::get_if<bool>(&v.value_)) return *b;
+  if (const auto* i = std::get_if<int64_t>(&v.value_)) return *i;
+  if (const auto* d = std::get_if<double>(&v.value_)) return *d;
+  if (const auto* s = std::get_if<std::string>(&v.value_)) return *s;
+  return {};
+}
+
 // A value of a SQL result that is no scalar (a list, a struct) as JSON text.
 std::string AsJson(const Json& v) {
   std::string out;
@@ -42,16 +51,8 @@ std::string AsJson(const Json& v) {
         self(self, e);
       }
       json.EndObject();
-    } else if (const auto* b = std::get_if<bool>(&j.value_)) {
-      json.Value(*b);
-    } else if (const auto* i = std::get_if<int64_t>(&j.value_)) {
-      json.Value(*i);
-    } else if (const auto* d = std::get_if<double>(&j.value_)) {
-      json.Value(*d);
-    } else if (const auto* s = std::get_if<std::string>(&j.value_)) {
-      json.Value(*s);
     } else {
-      json.Null();
+      WriteCell(json, ScalarCell(j));
     }
   };
   write(write, v);
@@ -101,14 +102,12 @@ Table GpusTable(const Json& answer) {
       Column{"age_s", "age", kSeconds}, Column{"flags", "notes"}, Column{"model", "model"},
       Column{"gpu", "uuid"}, Column{"gpu_instance", "instance"});
   for (const Json& g : answer["gpus"].array()) {
-    t.rows.push_back({TextCell(g["node"]), IntegerCell(g["index"]), TextCell(g["job"]),
-                      TextCell(g["state"]), NumberCell(g["ofu"].number()),
-                      NumberCell(g["tensor_active"].number()),
-                      NumberCell(g["sm_clock_mhz"].number()), NumberCell(g["gpu_util"].number()),
-                      NumberCell(g["power_w"].number()), NumberCell(g["gpu_temp_c"].number()),
-                      NumberCell(g["fb_used_mib"].number()), NumberCell(g["age_s"].number()),
-                      TextCell(JoinTexts(g["flags"], ",")), TextCell(g["model"]),
-                      TextCell(g["gpu"]), IntegerCell(g["gpu_instance"])});
+    t.rows.push_back(
+        {TextCell(g["node"]), IntegerCell(g["index"]), TextCell(g["job"]), TextCell(g["state"]),
+         NumberCell(g["ofu"]), NumberCell(g["tensor_active"]), NumberCell(g["sm_clock_mhz"]),
+         NumberCell(g["gpu_util"]), NumberCell(g["power_w"]), NumberCell(g["gpu_temp_c"]),
+         NumberCell(g["fb_used_mib"]), NumberCell(g["age_s"]), TextCell(JoinTexts(g["flags"], ",")),
+         TextCell(g["model"]), TextCell(g["gpu"]), IntegerCell(g["gpu_instance"])});
   }
   t.notes.push_back(
       fmt::format("{} of {} GPUs, each as its last sample says; OFU = tensor activity × SM clock ÷ "
@@ -152,14 +151,13 @@ Table TargetsTable(const Json& answer) {
       Column{"conflicts", "contested gpus", kCount}, Column{"last_failure", "last failure"});
   for (const Json& g : answer["targets"].array()) {
     const auto ms = g["last_duration_ms"].number();
-    AddRow(&t, TextCell(g["url"]), TextCell(g["state"]), NumberCell(g["age_s"].number()),
+    AddRow(&t, TextCell(g["url"]), TextCell(g["state"]), NumberCell(g["age_s"]),
            IntegerCell(g["failures"]), Sum(g["refused"]), TextCell(g["error"]), TextCell(g["node"]),
            IntegerCell(g["entities"]), IntegerCell(g["samples"]),
            ms ? Cell(static_cast<double>(static_cast<int64_t>(*ms * 10 + 0.5)) / 10) : Cell(),
-           NumberCell(g["last_bytes"].number()), IntegerCell(g["scrapes"]),
-           IntegerCell(g["timeouts"]), IntegerCell(g["oversized"]), TextCell(g["last_scrape"]),
-           TextCell(g["last_success"]), TextCell(RefusedText(g["refused"])),
-           IntegerCell(g["frozen_gpus"]),
+           NumberCell(g["last_bytes"]), IntegerCell(g["scrapes"]), IntegerCell(g["timeouts"]),
+           IntegerCell(g["oversized"]), TextCell(g["last_scrape"]), TextCell(g["last_success"]),
+           TextCell(RefusedText(g["refused"])), IntegerCell(g["frozen_gpus"]),
            g["conflicts"].is_array() ? Cell(static_cast<int64_t>(g["conflicts"].array().size()))
                                      : Cell(),
            TextCell(g["last_failure"]));
@@ -175,19 +173,7 @@ Table SqlTable(const Json& answer) {
   for (const Json& row : answer["rows"].array()) {
     auto& out = t.rows.emplace_back();
     for (const Json& v : row.array()) {
-      if (v.is_array() || v.is_object()) {
-        out.emplace_back(AsJson(v));
-      } else if (const auto* b = std::get_if<bool>(&v.value_)) {
-        out.emplace_back(*b);
-      } else if (const auto* i = std::get_if<int64_t>(&v.value_)) {
-        out.emplace_back(*i);
-      } else if (const auto* d = std::get_if<double>(&v.value_)) {
-        out.emplace_back(*d);
-      } else if (const auto* s = std::get_if<std::string>(&v.value_)) {
-        out.emplace_back(*s);
-      } else {
-        out.emplace_back();
-      }
+      out.push_back(v.is_array() || v.is_object() ? Cell(AsJson(v)) : ScalarCell(v));
     }
   }
   const auto ms = answer["elapsed_ms"].number();

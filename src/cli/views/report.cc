@@ -151,7 +151,7 @@ Table ReportModels(const Report& r) {
   for (const ReportModel& m : r.models) {
     t.rows.push_back({m.model.empty() ? Cell(std::string("(not reported)")) : Cell(m.model), m.gpus,
                       m.usage.gpu_seconds, NumberCell(m.usage.ofu), NumberCell(m.usage.coverage),
-                      m.usage.reason.empty() ? Cell() : Cell(m.usage.reason)});
+                      TextCell(m.usage.reason)});
   }
   if (std::all_of(r.models.begin(), r.models.end(),
                   [](const ReportModel& m) { return m.usage.reason.empty(); })) {
@@ -172,9 +172,9 @@ Table ReportJobs(const Report& r) {
   for (const ReportJob& j : r.worst_jobs) {
     const UsageView& u = j.usage;
     const std::string notes = JobNote(u);
-    t.rows.push_back({j.job, j.user.empty() ? Cell() : Cell(j.user), u.gpus, u.gpu_seconds,
+    t.rows.push_back({j.job, TextCell(j.user), u.gpus, u.gpu_seconds,
                       u.computable_s > 0 ? Cell(u.lost_s) : Cell(), NumberCell(u.ofu),
-                      NumberCell(u.gpu_util), notes.empty() ? Cell() : Cell(notes)});
+                      NumberCell(u.gpu_util), TextCell(notes)});
   }
   return t;
 }
@@ -202,7 +202,7 @@ Table ReportLosses(const Report& r) {
     const std::string advice = ReasonAdvice(l.reason);
     t.rows.push_back({ReasonTitle(l.reason), l.gpu_seconds,
                       r.fleet.gpu_seconds > 0 ? Cell(l.gpu_seconds / r.fleet.gpu_seconds) : Cell(),
-                      advice.empty() ? Cell() : Cell(advice)});
+                      TextCell(advice)});
   }
   return t;
 }
@@ -214,8 +214,7 @@ Table ReportTargets(const Report& r) {
                {"age_s", "last seen", ColumnFormat::kSeconds},
                {"error", "error"}};
   for (const ReportTarget& d : r.down) {
-    t.rows.push_back({d.url, d.state, d.age_s ? Cell(*d.age_s) : Cell(),
-                      d.error.empty() ? Cell() : Cell(d.error)});
+    t.rows.push_back({d.url, d.state, NumberCell(d.age_s), TextCell(d.error)});
   }
   return t;
 }
@@ -226,14 +225,12 @@ Table ReportDivergenceJobs(const Report& r) {
       Column{"job", "job"}, Column{"user", "user"}, Column{"gpus", "GPUs", ColumnFormat::kCount},
       Column{"mfu", "MFU", ColumnFormat::kPercent}, Column{"ofu", "OFU", ColumnFormat::kPercent},
       Column{"ratio", "MFU / OFU"}, Column{"verdict", "verdict"}, Column{"what", "what"});
-  const auto text = [](const Json& v) { return v.text().empty() ? Cell() : Cell(v.text()); };
   for (const Json& j : r.divergence.jobs.array()) {
     const auto ratio = j["ratio"].number();
-    t.rows.push_back({text(j["job"]), text(j["user"]),
-                      j["gpus"].integer() ? Cell(*j["gpus"].integer()) : Cell(),
-                      NumberCell(j["mfu"].number()), NumberCell(j["ofu"].number()),
-                      ratio ? Cell(std::round(*ratio * 100) / 100) : Cell(), text(j["verdict"]),
-                      text(j["headline"])});
+    t.rows.push_back({TextCell(j["job"]), TextCell(j["user"]), IntegerCell(j["gpus"]),
+                      NumberCell(j["mfu"]), NumberCell(j["ofu"]),
+                      ratio ? Cell(std::round(*ratio * 100) / 100) : Cell(), TextCell(j["verdict"]),
+                      TextCell(j["headline"])});
   }
   return t;
 }
