@@ -3,27 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace flopwatch::models {
 
 std::string_view PartName(Part part) {
   // In the order of Part.
-  static constexpr std::string_view kNames[] = {"attention projections",
-                                                "attention output gate",
-                                                "cross-attention projections",
-                                                "Mamba projections",
-                                                "delta-net projections",
-                                                "MLP",
-                                                "router",
-                                                "routed experts",
-                                                "shared experts",
-                                                "latent projections",
-                                                "LM head",
-                                                "head transform",
-                                                "joint projection",
-                                                "patch embedding",
-                                                "conditioning (adaLN)"};
+  static constexpr auto kNames = std::to_array<std::string_view>(
+      {"attention projections", "attention output gate", "cross-attention projections",
+       "Mamba projections", "delta-net projections", "MLP", "router", "routed experts",
+       "shared experts", "latent projections", "LM head", "head transform", "joint projection",
+       "patch embedding", "conditioning (adaLN)"});
   return kNames[static_cast<size_t>(part)];
 }
 

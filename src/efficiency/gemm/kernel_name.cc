@@ -16,41 +16,36 @@ constexpr Reader kReaders[] = {
     ReadFmhaCutlass, ReadTrtllm,   ReadTriton,
 };
 
-struct FamilyRow {
-  Family family;
-  std::string_view name;
-};
-constexpr FamilyRow kFamilies[] = {
-    {Family::kUnknown, "unknown"},
-    {Family::kNvjet, "nvjet"},
-    {Family::kXmma, "xmma"},
-    {Family::kCutlass2, "cutlass2"},
-    {Family::kCutlass3, "cutlass3"},
-    {Family::kCublas, "cublas"},
-    {Family::kGemv, "gemv"},
-    {Family::kSmallGemm, "small_gemm"},
-    {Family::kDot, "dot"},
-    {Family::kSplitKReduce, "splitk_reduce"},
-    {Family::kFlashAttention, "flash_attention"},
-    {Family::kFlashAttention2, "flash_attention_2"},
-    {Family::kFlashAttention3, "flash_attention_3"},
-    {Family::kCudnnSdpa, "cudnn_sdpa"},
-    {Family::kCudnnConv, "cudnn_conv"},
-    {Family::kFmhaCutlass, "fmha_cutlass"},
-    {Family::kTrtllmGemm, "trtllm_gemm"},
-    {Family::kTrtllmFmha, "trtllm_fmha"},
-    {Family::kTritonGemm, "triton_gemm"},
-    {Family::kTritonAttention, "triton_attention"},
-    {Family::kTritonPointwise, "triton_pointwise"},
-    {Family::kDeepGemm, "deep_gemm"},
-    {Family::kMarlin, "marlin"},
-    {Family::kFusedMoe, "fused_moe"},
-    {Family::kMagma, "magma"},
-};
+// In the order of Family.
+constexpr std::string_view kFamilyNames[] = {"unknown",
+                                             "nvjet",
+                                             "xmma",
+                                             "cutlass2",
+                                             "cutlass3",
+                                             "cublas",
+                                             "gemv",
+                                             "small_gemm",
+                                             "dot",
+                                             "splitk_reduce",
+                                             "flash_attention",
+                                             "flash_attention_2",
+                                             "flash_attention_3",
+                                             "cudnn_sdpa",
+                                             "cudnn_conv",
+                                             "fmha_cutlass",
+                                             "trtllm_gemm",
+                                             "trtllm_fmha",
+                                             "triton_gemm",
+                                             "triton_attention",
+                                             "triton_pointwise",
+                                             "deep_gemm",
+                                             "marlin",
+                                             "fused_moe",
+                                             "magma"};
 
-constexpr auto kFamilyList = [] {
-  std::array<Family, std::size(kFamilies)> out{};
-  for (size_t i = 0; i < out.size(); ++i) out[i] = kFamilies[i].family;
+constexpr auto kFamilies = [] {
+  std::array<Family, std::size(kFamilyNames)> out{};
+  for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<Family>(i);
   return out;
 }();
 
@@ -77,44 +72,30 @@ KernelInfo DecodeKernelName(std::string_view name) {
   return info;
 }
 
-std::span<const Family> AllFamilies() { return kFamilyList; }
+std::span<const Family> AllFamilies() { return kFamilies; }
 
-std::string_view FamilyName(Family f) {
-  for (const FamilyRow& row : kFamilies) {
-    if (row.family == f) return row.name;
-  }
-  return "unknown";
-}
+std::string_view FamilyName(Family f) { return kFamilyNames[static_cast<size_t>(f)]; }
 
 std::string_view OperationName(Operation op) {
   // In the order of Operation.
-  static constexpr std::string_view kNames[] = {"",
-                                                "gemm",
-                                                "batched_gemm",
-                                                "grouped_gemm",
-                                                "conv_forward",
-                                                "conv_data_grad",
-                                                "conv_weight_grad",
-                                                "gemv",
-                                                "dot",
-                                                "attention_forward",
-                                                "attention_backward",
-                                                "helper",
-                                                "pointwise"};
+  static constexpr auto kNames = std::to_array<std::string_view>(
+      {"", "gemm", "batched_gemm", "grouped_gemm", "conv_forward", "conv_data_grad",
+       "conv_weight_grad", "gemv", "dot", "attention_forward", "attention_backward", "helper",
+       "pointwise"});
   return kNames[static_cast<size_t>(op)];
 }
 
 std::string_view NumberTypeName(NumberType t) {
   // In the order of NumberType.
-  static constexpr std::string_view kNames[] = {
-      "",     "fp64", "fp32", "tf32", "fp16", "bf16",  "fp8",       "e4m3",
-      "e5m2", "fp6",  "fp4",  "int8", "int4", "int32", "complex64", "complex128"};
+  static constexpr auto kNames = std::to_array<std::string_view>(
+      {"", "fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "e4m3", "e5m2", "fp6", "fp4", "int8",
+       "int4", "int32", "complex64", "complex128"});
   return kNames[static_cast<size_t>(t)];
 }
 
 std::string_view NameConfidenceName(NameConfidence c) {
   // In the order of NameConfidence.
-  static constexpr std::string_view kNames[] = {"none", "low", "medium", "high"};
+  static constexpr auto kNames = std::to_array<std::string_view>({"none", "low", "medium", "high"});
   return kNames[static_cast<size_t>(c)];
 }
 
