@@ -153,8 +153,8 @@ StatusOr<Json> GetJson(Context& context, const std::string& path) {
   FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(path));
   auto json = Json::Parse(body);
   if (json.ok()) return json;
-  return absl::InternalError(
-      fmt::format("study: the answer to {} is not JSON: {}", path, std::string(json.status().message())));
+  return absl::InternalError(fmt::format("study: the answer to {} is not JSON: {}", path,
+                                         std::string(json.status().message())));
 }
 
 // A SQL time: text, or an integer count of microseconds.
