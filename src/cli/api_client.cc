@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/json_read.h"
 #include "base/text.h"
 #include "net/http.h"
@@ -89,26 +91,16 @@ Status FromHttp(int http_status, std::string_view body, std::string_view what) {
     if (const std::string said = (*json)["error"]["message"].text(); !said.empty())
       message = Printable(OneLine(said), 2000);
   }
-  switch (http_status) {
-    case 400:
-    case 413:
-    case 422:
-      return absl::InvalidArgumentError(message);
-    case 401:
-      return absl::UnauthenticatedError(message);
-    case 403:
-      return absl::PermissionDeniedError(message);
-    case 404:
-      return absl::NotFoundError(message);
-    case 429:
-    case 502:
-    case 503:
-      return absl::UnavailableError(message);
-    case 504:
-      return absl::DeadlineExceededError(message);
-    default:
-      return absl::InternalError(message);
+  static constexpr std::pair<int, absl::StatusCode> kCodes[] = {
+      {400, absl::StatusCode::kInvalidArgument},  {401, absl::StatusCode::kUnauthenticated},
+      {403, absl::StatusCode::kPermissionDenied}, {404, absl::StatusCode::kNotFound},
+      {413, absl::StatusCode::kInvalidArgument},  {422, absl::StatusCode::kInvalidArgument},
+      {429, absl::StatusCode::kUnavailable},      {502, absl::StatusCode::kUnavailable},
+      {503, absl::StatusCode::kUnavailable},      {504, absl::StatusCode::kDeadlineExceeded}};
+  for (const auto& [answered, code] : kCodes) {
+    if (answered == http_status) return Status(code, message);
   }
+  return absl::InternalError(message);
 }
 
 }  // namespace flopwatch::cli

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"

@@ -6,7 +6,6 @@
 
 namespace flopwatch::cli {
 
-Arg Arg::Type(const std::string& name) const { return Arg(option_->type_name(name)); }
 Arg Arg::Describe(const std::string& about) const { return Arg(option_->description(about)); }
 Arg Arg::Required(bool required) const { return Arg(option_->required(required)); }
 Arg Arg::ShowDefault() const { return Arg(option_->capture_default_str()); }
@@ -35,7 +34,9 @@ Args Args::Command(const std::string& name, const std::string& about) const {
 void Args::NeedsCommand() const { app_->require_subcommand(1); }
 template <typename T>
 Arg Args::Option(const std::string& names, T& value, const std::string& about) const {
-  return Arg(app_->add_option(names, value, about));
+  const size_t blank = names.find(' ');
+  CLI::Option* option = app_->add_option(names.substr(0, blank), value, about);
+  return Arg(blank == std::string::npos ? option : option->type_name(names.substr(blank + 1)));
 }
 Arg Args::Flag(const std::string& names, bool& value, const std::string& about) const {
   return Arg(app_->add_flag(names, value, about));

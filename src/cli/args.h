@@ -3,7 +3,7 @@
 // app.cc, help.cc and completion.cc see the library itself.
 //
 //   Args sub = app.Command("sql", "Read-only SQL on samples, rollups, jobs and GPUs");
-//   sub.Option("--max-rows", o->max_rows, "At most so many rows").Type("N").ShowDefault();
+//   sub.Option("--max-rows N", o->max_rows, "At most so many rows").ShowDefault();
 //
 // Copies are the same command or option; valid as long as the command line's description. Before
 // parsing, one thread. What is bound (o->max_rows) is written while the line is parsed and must
@@ -27,7 +27,6 @@ namespace flopwatch::cli {
 class Arg {
  public:
   explicit Arg(CLI::Option* option) : option_(option) {}
-  Arg Type(const std::string& name) const;  // what stands for the value in --help: "N", "FILE"
   Arg Describe(const std::string& about) const;
   Arg Required(bool required = true) const;
   Arg ShowDefault() const;                     // --help shows the bound variable's value of now
@@ -55,7 +54,8 @@ class Args {
   Args Command(const std::string& name,
                const std::string& about) const;  // a command below this one
   void NeedsCommand() const;                     // one of those below must be chosen
-  // "--name", "-n,--name", or a positional argument "NAME". T: std::string, int, int64_t, uint64_t,
+  // "--name", "-n,--name", or a positional argument "NAME", each with what stands for the value in
+  // --help after a blank: "--max-rows N", "--from TIME". T: std::string, int, int64_t, uint64_t,
   // double, std::optional and std::vector of such (args.cc lists them).
   template <typename T>
   Arg Option(const std::string& names, T& value, const std::string& about) const;

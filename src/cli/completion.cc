@@ -63,6 +63,8 @@ constexpr std::string_view kNodes =
 
 // What the value of an option is, beyond free text.
 enum class Takes : uint8_t { kText, kFormat, kNode, kJob, kFile, kFolder };
+// The command that names the nodes or the jobs there are.
+std::string_view LiveNames(Takes takes) { return takes == Takes::kNode ? kNodes : kJobs; }
 struct TakingOption {
   std::string_view name;
   Takes takes;
@@ -106,19 +108,11 @@ std::string Bash(const std::vector<Entry>& entries) {
       "  prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n";
   out += WalkWords(
       entries, "\"${COMP_WORDS[@]:1:COMP_CWORD-1}\"", "$prev", [](Takes takes) -> std::string {
-        switch (takes) {
-          case Takes::kFormat:
-            return fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$cur\"))",
-                               OutputFormatNames(" "));
-          case Takes::kNode:
-            return fmt::format("COMPREPLY=($(compgen -W \"$({})\" -- \"$cur\"))", kNodes);
-          case Takes::kJob:
-            return fmt::format("COMPREPLY=($(compgen -W \"$({})\" -- \"$cur\"))", kJobs);
-          case Takes::kFolder:
-            return "COMPREPLY=($(compgen -d -- \"$cur\"))";
-          default:
-            return "COMPREPLY=($(compgen -f -- \"$cur\"))";
-        }
+        if (takes == Takes::kFolder) return "COMPREPLY=($(compgen -d -- \"$cur\"))";
+        if (takes == Takes::kFile) return "COMPREPLY=($(compgen -f -- \"$cur\"))";
+        return fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$cur\"))",
+                           takes == Takes::kFormat ? OutputFormatNames(" ")
+                                                   : fmt::format("$({})", LiveNames(takes)));
       });
   out += "  case \"$at\" in\n";
   const std::string global = Join(entries[0].words);
@@ -173,18 +167,10 @@ std::string Zsh(const std::vector<Entry>& entries) {
       "  local -a entries\n";
   out += WalkWords(entries, "${words[2,CURRENT-1]}", "${words[CURRENT-1]}",
                    [](Takes takes) -> std::string {
-                     switch (takes) {
-                       case Takes::kFormat:
-                         return "compadd " + OutputFormatNames(" ");
-                       case Takes::kNode:
-                         return fmt::format("compadd ${{(f)\"$({})\"}}", kNodes);
-                       case Takes::kJob:
-                         return fmt::format("compadd ${{(f)\"$({})\"}}", kJobs);
-                       case Takes::kFolder:
-                         return "_files -/";
-                       default:
-                         return "_files";
-                     }
+                     if (takes == Takes::kFolder) return "_files -/";
+                     if (takes == Takes::kFile) return "_files";
+                     if (takes == Takes::kFormat) return "compadd " + OutputFormatNames(" ");
+                     return fmt::format("compadd ${{(f)\"$({})\"}}", LiveNames(takes));
                    });
   out += "  case \"$at\" in\n";
   for (const Entry& e : entries) {
@@ -247,25 +233,12 @@ std::string Fish(const std::vector<Entry>& entries) {
       const auto taking =
           std::find_if(std::begin(kTaking), std::end(kTaking),
                        [&name = name](const TakingOption& o) { return o.name == name; });
-      switch (taking == std::end(kTaking) ? Takes::kText : taking->takes) {
-        case Takes::kFormat:
-          values = fmt::format(" -x -a '{}'", OutputFormatNames(" "));
-          break;
-        case Takes::kNode:
-          values = fmt::format(" -x -a '({})'", kNodes);
-          break;
-        case Takes::kJob:
-          values = fmt::format(" -x -a '({})'", kJobs);
-          break;
-        case Takes::kFile:
-          values = " -r -F";
-          break;
-        case Takes::kFolder:
-          values = " -x -a '(__fish_complete_directories)'";
-          break;
-        case Takes::kText:
-          break;
-      }
+      const Takes takes = taking == std::end(kTaking) ? Takes::kText : taking->takes;
+      if (takes == Takes::kFormat) values = fmt::format(" -x -a '{}'", OutputFormatNames(" "));
+      if (takes == Takes::kNode || takes == Takes::kJob)
+        values = fmt::format(" -x -a '({})'", LiveNames(takes));
+      if (takes == Takes::kFile) values = " -r -F";
+      if (takes == Takes::kFolder) values = " -x -a '(__fish_complete_directories)'";
       out += fmt::format("complete -c flopwatch{}{} -l {}{} -d '{}'\n", scope,
                          letter.empty() ? "" : " -s " + letter, name.substr(2), values,
                          Quoted(about, false));

@@ -113,150 +113,63 @@ Status CheckValue(const ConfigKey& key, const ConfigValue& value) {
 }  // namespace
 
 std::string_view ConfigTypeName(ConfigType type) {
-  switch (type) {
-    case ConfigType::kString:
-      return "string";
-    case ConfigType::kInteger:
-      return "integer";
-    case ConfigType::kBool:
-      return "boolean";
-    case ConfigType::kDuration:
-      return "duration";
-    case ConfigType::kList:
-      return "list";
-    case ConfigType::kChoice:
-      return "choice";
-  }
-  return "";
+  // In the order of ConfigType.
+  static constexpr std::string_view kNames[] = {"string",   "integer", "boolean",
+                                                "duration", "list",    "choice"};
+  return kNames[static_cast<size_t>(type)];
 }
 
 const std::vector<ConfigKey>& ConfigKeys() {
   using T = ConfigType;
   static const auto* const keys = new std::vector<ConfigKey>{
-      {.name = "client.server",
-       .type = T::kString,
-       .fallback = "",
-       .help = "Server the reading commands ask, e.g. http://head:9530. Empty: the one on "
-               "server.listen if something "
-               "answers there, else the store directory.",
-       .environment = "FLOPWATCH_SERVER"},
-      {.name = "server.listen",
-       .type = T::kString,
-       .fallback = kDefaultListen,
-       .help = "Address and port of the HTTP server. Anything but loopback needs serve "
-               "--allow-remote."},
-      {.name = "server.threads",
-       .type = T::kInteger,
-       .fallback = "1",
-       .help = "Threads that answer HTTP requests.",
-       .min = 1,
-       .max = 256},
-      {.name = "store.directory",
-       .type = T::kString,
-       .fallback = "",
-       .help = "Data directory. Empty: /var/lib/flopwatch for root, else $XDG_DATA_HOME/flopwatch "
-               "(~/.local/share/flopwatch)."},
-      {.name = "store.memory_limit_mb",
-       .type = T::kInteger,
-       .fallback = "512",
-       .help = "Memory the embedded database may use, in MiB.",
-       .min = 512,
-       .max = 1 << 20},
-      {.name = "store.threads",
-       .type = T::kInteger,
-       .fallback = "2",
-       .help = "Threads of the embedded database.",
-       .min = 1,
-       .max = 256},
-      {.name = "store.raw_retention",
-       .type = T::kDuration,
-       .fallback = "15d",
-       .help = "How long every sample is kept."},
-      {.name = "store.minute_retention",
-       .type = T::kDuration,
-       .fallback = "90d",
-       .help = "How long one-minute rollups of GPUs, jobs and the fleet are kept."},
-      {.name = "store.hour_retention",
-       .type = T::kDuration,
-       .fallback = "2y",
-       .help = "How long one-hour rollups of GPUs are kept."},
-      {.name = "scrape.interval",
-       .type = T::kDuration,
-       .fallback = "10s",
-       .help = "Time between two scrapes of a target."},
-      {.name = "scrape.timeout",
-       .type = T::kDuration,
-       .fallback = "8s",
-       .help = "Time one scrape may take; cut to the interval where it is longer."},
-      {.name = "scrape.targets",
-       .type = T::kList,
-       .fallback = "",
-       .help = "Exporters: HOST, HOST:PORT (9400 and /metrics where not said) or URL; gpu[001-128] "
-               "stands for 128 hosts."},
-      {.name = "scrape.targets_file",
-       .type = T::kString,
-       .fallback = "",
-       .help = "TOML file with targets = [...] and [[group]] tables; the configuration file itself "
-               "may be named. Read again "
-               "when it changes."},
-      {.name = "scrape.file_sd",
-       .type = T::kList,
-       .fallback = "",
-       .help = "Prometheus file_sd files or patterns (JSON or YAML). Read again when they change."},
-      {.name = "scrape.http_sd",
-       .type = T::kList,
-       .fallback = "",
-       .help = "Prometheus http_sd URLs, asked every minute."},
-      {.name = "scrape.max_body_bytes",
-       .type = T::kInteger,
-       .fallback = "16777216",
-       .help = "Largest scrape accepted, in bytes after decompression.",
-       .min = 1024,
-       .max = int64_t{1} << 32},
-      {.name = "scrape.threads",
-       .type = T::kInteger,
-       .fallback = "1",
-       .help = "Threads that scrape.",
-       .min = 1,
-       .max = 64},
-      {.name = "jobs.static_file",
-       .type = T::kString,
-       .fallback = "",
-       .help = "CSV or TOML file that says which job owned which GPU when; stronger than labels. "
-               "Read again when it "
-               "changes."},
-      {.name = "traces.max_mb",
-       .type = T::kInteger,
-       .fallback = "20480",
-       .help = "Room for uploaded traces, in MiB; the oldest go first. 0 takes none.",
-       .min = 0,
-       .max = int64_t{1} << 30},
-      {.name = "traces.max_upload_mb",
-       .type = T::kInteger,
-       .fallback = "2048",
-       .help = "Largest file of an uploaded trace, in MiB.",
-       .min = 1,
-       .max = 1 << 20},
-      {.name = "traces.max_events",
-       .type = T::kInteger,
-       .fallback = "8000000",
-       .help = "Events of one uploaded file that are read, because the analysis shares the "
-               "server's memory (about 200 bytes an event).",
-       .min = 1000,
-       .max = 200'000'000},
-      {.name = "traces.retention",
-       .type = T::kDuration,
-       .fallback = "30d",
-       .help = "How long uploaded traces are kept."},
-      {.name = "ui.enabled",
-       .type = T::kBool,
-       .fallback = "true",
-       .help = "Serve the web page at /."},
-      {.name = "log.level",
-       .type = T::kChoice,
-       .fallback = "info",
-       .help = "Least severe log line written to stderr.",
-       .choices = "debug|info|warn|error"},
+      // name, type, fallback, help; where they say something: min, max, choices, environment
+      {"client.server", T::kString, "",
+       "Server the reading commands ask, e.g. http://head:9530. Empty: the one on server.listen if "
+       "something answers there, else the store directory.",
+       0, 0, "", "FLOPWATCH_SERVER"},
+      {"server.listen", T::kString, kDefaultListen,
+       "Address and port of the HTTP server. Anything but loopback needs serve --allow-remote."},
+      {"server.threads", T::kInteger, "1", "Threads that answer HTTP requests.", 1, 256},
+      {"store.directory", T::kString, "",
+       "Data directory. Empty: /var/lib/flopwatch for root, else $XDG_DATA_HOME/flopwatch "
+       "(~/.local/share/flopwatch)."},
+      {"store.memory_limit_mb", T::kInteger, "512", "Memory the embedded database may use, in MiB.",
+       512, 1 << 20},
+      {"store.threads", T::kInteger, "2", "Threads of the embedded database.", 1, 256},
+      {"store.raw_retention", T::kDuration, "15d", "How long every sample is kept."},
+      {"store.minute_retention", T::kDuration, "90d",
+       "How long one-minute rollups of GPUs, jobs and the fleet are kept."},
+      {"store.hour_retention", T::kDuration, "2y", "How long one-hour rollups of GPUs are kept."},
+      {"scrape.interval", T::kDuration, "10s", "Time between two scrapes of a target."},
+      {"scrape.timeout", T::kDuration, "8s",
+       "Time one scrape may take; cut to the interval where it is longer."},
+      {"scrape.targets", T::kList, "",
+       "Exporters: HOST, HOST:PORT (9400 and /metrics where not said) or URL; gpu[001-128] stands "
+       "for 128 hosts."},
+      {"scrape.targets_file", T::kString, "",
+       "TOML file with targets = [...] and [[group]] tables; the configuration file itself may be "
+       "named. Read again when it changes."},
+      {"scrape.file_sd", T::kList, "",
+       "Prometheus file_sd files or patterns (JSON or YAML). Read again when they change."},
+      {"scrape.http_sd", T::kList, "", "Prometheus http_sd URLs, asked every minute."},
+      {"scrape.max_body_bytes", T::kInteger, "16777216",
+       "Largest scrape accepted, in bytes after decompression.", 1024, int64_t{1} << 32},
+      {"scrape.threads", T::kInteger, "1", "Threads that scrape.", 1, 64},
+      {"jobs.static_file", T::kString, "",
+       "CSV or TOML file that says which job owned which GPU when; stronger than labels. Read "
+       "again when it changes."},
+      {"traces.max_mb", T::kInteger, "20480",
+       "Room for uploaded traces, in MiB; the oldest go first. 0 takes none.", 0, int64_t{1} << 30},
+      {"traces.max_upload_mb", T::kInteger, "2048", "Largest file of an uploaded trace, in MiB.", 1,
+       1 << 20},
+      {"traces.max_events", T::kInteger, "8000000",
+       "Events of one uploaded file that are read, because the analysis shares the server's memory "
+       "(about 200 bytes an event).",
+       1000, 200'000'000},
+      {"traces.retention", T::kDuration, "30d", "How long uploaded traces are kept."},
+      {"ui.enabled", T::kBool, "true", "Serve the web page at /."},
+      {"log.level", T::kChoice, "info", "Least severe log line written to stderr.", 0, 0,
+       "debug|info|warn|error"},
   };
   return *keys;
 }

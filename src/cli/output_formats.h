@@ -21,4 +21,19 @@ inline std::string OutputFormatNames(std::string_view separator) {
   return out;
 }
 
+// Of a report, which is a document: "json", "md", "html" or "text"; "" where the format is only for
+// tables.
+inline std::string_view DocumentFormat(OutputFormat format) {
+  static constexpr std::pair<OutputFormat, std::string_view> kDocuments[] = {
+      {OutputFormat::kJson, "json"},
+      {OutputFormat::kMarkdown, "md"},
+      {OutputFormat::kHtml, "html"},
+      {OutputFormat::kTable, "text"},
+      {OutputFormat::kWide, "text"}};
+  for (const auto& [of, name] : kDocuments) {
+    if (of == format) return name;
+  }
+  return "";
+}
+
 }  // namespace flopwatch::cli

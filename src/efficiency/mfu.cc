@@ -59,17 +59,11 @@ constexpr Band kBands[] = {
 };
 
 std::string_view ClassPhrase(ModelClass c) {
-  switch (c) {
-    case ModelClass::kDense:
-      return "a dense model";
-    case ModelClass::kMoe:
-      return "a mixture of few wide experts";
-    case ModelClass::kMoeFine:
-      return "a mixture of many narrow experts";
-    case ModelClass::kHybrid:
-      return "a hybrid of attention and state-space layers";
-  }
-  return "";
+  // In the order of ModelClass.
+  static constexpr std::string_view kNames[] = {"a dense model", "a mixture of few wide experts",
+                                                "a mixture of many narrow experts",
+                                                "a hybrid of attention and state-space layers"};
+  return kNames[static_cast<size_t>(c)];
 }
 
 }  // namespace
@@ -224,17 +218,9 @@ std::string PrecisionCaveat(const Accelerator& device, Precision work, Precision
 }
 
 std::string_view ModelClassName(ModelClass c) {
-  switch (c) {
-    case ModelClass::kDense:
-      return "dense";
-    case ModelClass::kMoe:
-      return "moe";
-    case ModelClass::kMoeFine:
-      return "moe_fine";
-    case ModelClass::kHybrid:
-      return "hybrid";
-  }
-  return "";
+  // In the order of ModelClass.
+  static constexpr std::string_view kNames[] = {"dense", "moe", "moe_fine", "hybrid"};
+  return kNames[static_cast<size_t>(c)];
 }
 
 StatusOr<ModelClass> ParseModelClass(std::string_view name) {
@@ -251,19 +237,9 @@ StatusOr<ModelClass> ParseModelClass(std::string_view name) {
 }
 
 std::string_view BandLevelName(BandLevel level) {
-  switch (level) {
-    case BandLevel::kLow:
-      return "low";
-    case BandLevel::kUsual:
-      return "usual";
-    case BandLevel::kTuned:
-      return "tuned";
-    case BandLevel::kSuspect:
-      return "suspect";
-    case BandLevel::kImpossible:
-      return "impossible";
-  }
-  return "";
+  // In the order of BandLevel.
+  static constexpr std::string_view kNames[] = {"low", "usual", "tuned", "suspect", "impossible"};
+  return kNames[static_cast<size_t>(level)];
 }
 
 const Band& BandOf(ModelClass c) { return kBands[static_cast<size_t>(c)]; }

@@ -125,15 +125,9 @@ std::string_view PrecisionName(Precision p) {
 }
 
 std::string_view ConfidenceName(Confidence c) {
-  switch (c) {
-    case Confidence::kIndependent:
-      return "independent";
-    case Confidence::kDerived:
-      return "derived";
-    case Confidence::kQuoted:
-      return "quoted";
-  }
-  return "?";
+  // In the order of Confidence.
+  static constexpr std::string_view kNames[] = {"independent", "derived", "quoted"};
+  return kNames[static_cast<size_t>(c)];
 }
 
 StatusOr<Peak> PeakOf(const Accelerator& a, Precision p) {

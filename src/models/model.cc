@@ -3,44 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace flopwatch::models {
 
 std::string_view PartName(Part part) {
-  switch (part) {
-    case Part::kAttention:
-      return "attention projections";
-    case Part::kAttentionGate:
-      return "attention output gate";
-    case Part::kCross:
-      return "cross-attention projections";
-    case Part::kMamba:
-      return "Mamba projections";
-    case Part::kDeltaNet:
-      return "delta-net projections";
-    case Part::kMlp:
-      return "MLP";
-    case Part::kRouter:
-      return "router";
-    case Part::kExperts:
-      return "routed experts";
-    case Part::kSharedExperts:
-      return "shared experts";
-    case Part::kLatentProjection:
-      return "latent projections";
-    case Part::kLmHead:
-      return "LM head";
-    case Part::kHeadTransform:
-      return "head transform";
-    case Part::kMtpProjection:
-      return "joint projection";
-    case Part::kPatchEmbedding:
-      return "patch embedding";
-    case Part::kConditioning:
-      return "conditioning (adaLN)";
-  }
-  return "?";
+  // In the order of Part.
+  static constexpr auto kNames = std::to_array<std::string_view>(
+      {"attention projections", "attention output gate", "cross-attention projections",
+       "Mamba projections", "delta-net projections", "MLP", "router", "routed experts",
+       "shared experts", "latent projections", "LM head", "head transform", "joint projection",
+       "patch embedding", "conditioning (adaLN)"});
+  return kNames[static_cast<size_t>(part)];
 }
 
 namespace {

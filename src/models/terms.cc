@@ -138,35 +138,23 @@ bool HasMoe(const Model& model) {
 }
 
 Status DecoderOnly(const Model& model, std::string_view who) {
-  switch (model.kind) {
-    case Model::Kind::kDecoder:
-      return absl::OkStatus();
-    case Model::Kind::kEncoder:
-      return DoesNotApply(who, "it counts decoders, this is a bidirectional encoder");
-    case Model::Kind::kEncoderDecoder:
-      return DoesNotApply(who, "it counts decoders, this is an encoder-decoder");
-    case Model::Kind::kImageEncoder:
-      return DoesNotApply(who, "it counts decoders, this is an image encoder");
-    case Model::Kind::kDiffusion:
-      return DoesNotApply(who, "it counts decoders, this is a diffusion transformer");
-  }
-  return absl::OkStatus();
+  if (model.kind == Model::Kind::kDecoder) return absl::OkStatus();
+  // In the order of Model::Kind.
+  static constexpr const char* kKinds[] = {"", "a bidirectional encoder", "an encoder-decoder",
+                                           "an image encoder", "a diffusion transformer"};
+  return DoesNotApply(
+      who, std::string("it counts decoders, this is ") + kKinds[static_cast<size_t>(model.kind)]);
 }
 
 Status OnlyAttention(const Model& model, std::string_view who) {
   FW_RETURN_IF_ERROR(DecoderOnly(model, who));
   for (const Layer& layer : model.layers) {
-    switch (layer.mixer) {
-      case Mixer::kMamba1:
-      case Mixer::kMamba2:
-        return DoesNotApply(who, "the model has Mamba layers");
-      case Mixer::kDeltaNet:
-        return DoesNotApply(who, "the model has gated delta-net layers");
-      case Mixer::kNone:
-        return DoesNotApply(who, "the model has layers without a mixer (a hybrid pattern)");
-      default:
-        break;
-    }
+    if (layer.mixer == Mixer::kMamba1 || layer.mixer == Mixer::kMamba2)
+      return DoesNotApply(who, "the model has Mamba layers");
+    if (layer.mixer == Mixer::kDeltaNet)
+      return DoesNotApply(who, "the model has gated delta-net layers");
+    if (layer.mixer == Mixer::kNone)
+      return DoesNotApply(who, "the model has layers without a mixer (a hybrid pattern)");
   }
   return absl::OkStatus();
 }

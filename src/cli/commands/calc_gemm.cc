@@ -213,27 +213,23 @@ Args AddCalcGemm(Args calc, Run* run) {
   sub.Option("M", o->m, "Rows of the output (tokens), as PyTorch has them").Required();
   sub.Option("N", o->n, "Columns of the output (features)").Required();
   sub.Option("K", o->k, "Length of the products summed up").Required();
-  sub.Option("--kernel", o->kernel, "Kernel whose name shows the tile, as a profiler prints it")
-      .Type("NAME");
-  sub.Option("--tile", o->tile,
-             "Tile of a CTA along M, N and K as given, instead of a kernel's: 256x128x64")
-      .Type("MxNxK");
-  sub.Option("--cluster", o->cluster,
-             "Cluster in tiles, in the tile's axes (default 1x1, or the kernel's)")
-      .Type("AxB");
-  sub.Option("--split-k", o->split_k, "CTAs that share one K (default 1)").Type("N");
-  sub.Option("--batch", o->batch, "Products in one launch (default 1)").Type("B");
-  sub.Option("--gpu", o->gpu, "Accelerator: waves over its SMs and the least time at its peak")
-      .Type("NAME");
-  sub.Option("--precision", o->precision,
-             "fp64, tf32, fp16, bf16, fp8, int8, fp4 (default: the kernel's)")
-      .Type("P");
-  sub.Option("--order", o->order, "torch: M rows, N columns; blas: column-major m, n of cuBLAS")
-      .Type("ORDER")
+  sub.Option("--kernel NAME", o->kernel,
+             "Kernel whose name shows the tile, as a profiler prints it");
+  sub.Option("--tile MxNxK", o->tile,
+             "Tile of a CTA along M, N and K as given, instead of a kernel's: 256x128x64");
+  sub.Option("--cluster AxB", o->cluster,
+             "Cluster in tiles, in the tile's axes (default 1x1, or the kernel's)");
+  sub.Option("--split-k N", o->split_k, "CTAs that share one K (default 1)");
+  sub.Option("--batch B", o->batch, "Products in one launch (default 1)");
+  sub.Option("--gpu NAME", o->gpu,
+             "Accelerator: waves over its SMs and the least time at its peak");
+  sub.Option("--precision P", o->precision,
+             "fp64, tf32, fp16, bf16, fp8, int8, fp4 (default: the kernel's)");
+  sub.Option("--order ORDER", o->order,
+             "torch: M rows, N columns; blas: column-major m, n of cuBLAS")
       .ShowDefault();
-  sub.Option("--ofu", o->ofu,
-             "OFU measured over this product alone: also what it is without padding")
-      .Type("X");
+  sub.Option("--ofu X", o->ofu,
+             "OFU measured over this product alone: also what it is without padding");
   sub.Footer(
       "Examples:\n"
       "  flopwatch calc gemm 4100 4100 4100 --kernel nvjet_sm90_hsh_256x160_64x4_2x1 --gpu \"H100 "

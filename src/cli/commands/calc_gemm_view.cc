@@ -6,6 +6,7 @@
 
 #include "base/json_writer.h"
 #include "cli/commands/calc.h"
+#include "cli/views/columns.h"
 
 namespace flopwatch::cli {
 namespace {
@@ -177,15 +178,11 @@ std::string GemmCard(const GemmAnswer& a, const ViewOptions& view) {
       "{} x {} x {}{} ({} order), tile from {}\n\n", q.given.m, q.given.n, q.given.k,
       q.given.batch > 1 ? fmt::format(" x {} batched", q.given.batch) : "", a.order, q.tile_source);
   Table axes;
-  axes.columns = {{"axis", "AXIS"},
-                  {"size", "SIZE"},
-                  {"tile", "TILE"},
-                  {"cluster", "CLUSTER"},
-                  {"padded", "PADDED"},
-                  {"extra", "EXTRA", ColumnFormat::kPercent},
-                  {"below", "WHOLE BELOW"},
-                  {"above", "WHOLE ABOVE"},
-                  {"curve", "EXTRA AROUND IT"}};
+  axes.columns =
+      ColumnsOf(Column{"axis", "AXIS"}, Column{"size", "SIZE"}, Column{"tile", "TILE"},
+                Column{"cluster", "CLUSTER"}, Column{"padded", "PADDED"},
+                Column{"extra", "EXTRA", ColumnFormat::kPercent}, Column{"below", "WHOLE BELOW"},
+                Column{"above", "WHOLE ABOVE"}, Column{"curve", "EXTRA AROUND IT"});
   for (const GemmCurve& curve : a.curves) {
     const char axis = curve.axis;
     const int64_t size = axis == 'M' ? q.given.m : axis == 'N' ? q.given.n : q.given.k;

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/commands/calc.h"
+#include "cli/views/columns.h"
 #include "efficiency/gemm/kernel_name.h"
 
 namespace flopwatch::cli {
@@ -58,67 +59,33 @@ Status RunKernel(Context& context, const std::vector<std::string>& given) {
   }
 
   Table table;
-  table.columns = {{"name", "KERNEL"},
-                   {"family", "FAMILY"},
-                   {"precision", "PRECISION"},
-                   {"tensor_core", "TENSOR"},
-                   {"tile_m", "TILE M"},
-                   {"tile_n", "TILE N"},
-                   {"tile_k", "TILE K"},
-                   {"stages", "STAGES"},
-                   {"cluster_m", "CLUSTER M"},
-                   {"cluster_n", "CLUSTER N"},
-                   {"split_k", "SPLIT K"},
-                   {"confidence", "CONFIDENCE"},
-                   {"operation", "OPERATION"},
-                   {"tile_axes", "TILE AXES"},
-                   {"operand_a", "A"},
-                   {"operand_b", "B"},
-                   {"accumulate", "ACCUMULATE"},
-                   {"output", "OUTPUT"},
-                   {"layout", "LAYOUT"},
-                   {"arch", "SM"},
-                   {"two_cta", "2CTA"},
-                   {"tile_spans_pair", "TILE OF PAIR"},
-                   {"sliced_k", "SLICED K"},
-                   {"head_dim", "HEAD DIM"},
-                   {"bias", "BIAS"},
-                   {"block_scaling", "SCALING"},
-                   {"signature", "SIGNATURE"},
-                   {"cut", "CUT"}};
+  table.columns = ColumnsOf(
+      Column{"name", "KERNEL"}, Column{"family", "FAMILY"}, Column{"precision", "PRECISION"},
+      Column{"tensor_core", "TENSOR"}, Column{"tile_m", "TILE M"}, Column{"tile_n", "TILE N"},
+      Column{"tile_k", "TILE K"}, Column{"stages", "STAGES"}, Column{"cluster_m", "CLUSTER M"},
+      Column{"cluster_n", "CLUSTER N"}, Column{"split_k", "SPLIT K"},
+      Column{"confidence", "CONFIDENCE"}, Column{"operation", "OPERATION"},
+      Column{"tile_axes", "TILE AXES"}, Column{"operand_a", "A"}, Column{"operand_b", "B"},
+      Column{"accumulate", "ACCUMULATE"}, Column{"output", "OUTPUT"}, Column{"layout", "LAYOUT"},
+      Column{"arch", "SM"}, Column{"two_cta", "2CTA"}, Column{"tile_spans_pair", "TILE OF PAIR"},
+      Column{"sliced_k", "SLICED K"}, Column{"head_dim", "HEAD DIM"}, Column{"bias", "BIAS"},
+      Column{"block_scaling", "SCALING"}, Column{"signature", "SIGNATURE"}, Column{"cut", "CUT"});
   size_t unknown = 0, without_tile = 0;
   for (const std::string& name : names) {
     const gemm::KernelInfo i = gemm::DecodeKernelName(name);
     unknown += i.family == gemm::Family::kUnknown;
     without_tile += i.family != gemm::Family::kUnknown && !i.tile_m;
-    table.rows.push_back({Printable(name, gemm::kMaxKernelNameBytes),
-                          std::string(gemm::FamilyName(i.family)),
-                          TextCell(gemm::PrecisionOf(i)),
-                          CellOf(i.tensor_core),
-                          CellOf(i.tile_m),
-                          CellOf(i.tile_n),
-                          CellOf(i.tile_k),
-                          CellOf(i.stages),
-                          CellOf(i.cluster_m),
-                          CellOf(i.cluster_n),
-                          CellOf(i.split_k),
-                          std::string(gemm::NameConfidenceName(i.confidence)),
-                          TextCell(gemm::OperationName(i.operation)),
-                          TextCell(gemm::TileAxesName(i.axes)),
-                          TextCell(gemm::NumberTypeName(i.a)),
-                          TextCell(gemm::NumberTypeName(i.b)),
-                          TextCell(gemm::NumberTypeName(i.accumulate)),
-                          TextCell(gemm::NumberTypeName(i.output)),
-                          TextCell(Printable(i.layout)),
-                          CellOf(i.arch),
-                          i.two_cta,
-                          i.tile_spans_pair,
-                          CellOf(i.sliced_k),
-                          CellOf(i.head_dim),
-                          i.bias,
-                          TextCell(Printable(i.scaling)),
-                          TextCell(Printable(i.signature)),
-                          i.cut});
+    AddRow(&table, Printable(name, gemm::kMaxKernelNameBytes),
+           std::string(gemm::FamilyName(i.family)), TextCell(gemm::PrecisionOf(i)),
+           CellOf(i.tensor_core), CellOf(i.tile_m), CellOf(i.tile_n), CellOf(i.tile_k),
+           CellOf(i.stages), CellOf(i.cluster_m), CellOf(i.cluster_n), CellOf(i.split_k),
+           std::string(gemm::NameConfidenceName(i.confidence)),
+           TextCell(gemm::OperationName(i.operation)), TextCell(gemm::TileAxesName(i.axes)),
+           TextCell(gemm::NumberTypeName(i.a)), TextCell(gemm::NumberTypeName(i.b)),
+           TextCell(gemm::NumberTypeName(i.accumulate)), TextCell(gemm::NumberTypeName(i.output)),
+           TextCell(Printable(i.layout)), CellOf(i.arch), i.two_cta, i.tile_spans_pair,
+           CellOf(i.sliced_k), CellOf(i.head_dim), i.bias, TextCell(Printable(i.scaling)),
+           TextCell(Printable(i.signature)), i.cut);
   }
   if (unknown > 0) {
     table.notes.push_back(fmt::format("{} of {} names are of no known GEMM or attention family",

@@ -326,45 +326,35 @@ Args AddCalcMfu(Args calc, Run* run) {
   app.Option(
       "CONFIG", o->config,
       "config.json (or its folder), or a file with Megatron-LM arguments; - reads standard input");
-  app.Option("--seq-len", o->seq_len,
-             "Tokens of a sequence (default: what the configuration fixes, if it does)")
-      .Type("N");
-  app.Option("--seq-lens", o->seq_lens, "Real lengths of packed sequences instead")
+  app.Option("--seq-len N", o->seq_len,
+             "Tokens of a sequence (default: what the configuration fixes, if it does)");
+  app.Option("--seq-lens N,N", o->seq_lens, "Real lengths of packed sequences instead")
       .Delimiter(',')
-      .OneWord()
-      .Type("N,N");
-  app.Option("--packed-sum", o->packed_sum,
-             "Sum of the lengths of packed sequences instead, with --packed-sum-sq")
-      .Type("S");
-  app.Option("--packed-sum-sq", o->packed_sum_sq, "Sum of their squared lengths").Type("S2");
-  app.Option("--convention", o->conventions,
+      .OneWord();
+  app.Option("--packed-sum S", o->packed_sum,
+             "Sum of the lengths of packed sequences instead, with --packed-sum-sq");
+  app.Option("--packed-sum-sq S2", o->packed_sum_sq, "Sum of their squared lengths");
+  app.Option("--convention NAME", o->conventions,
              "How to count: a name of --list-conventions, several, or all (default: exact)")
       .Delimiter(',')
-      .OneWord()
-      .Type("NAME");
-  app.Option("--mtp", o->mtp,
-             "Multi-token-prediction modules to count in exact, maxtext and torch_flop_counter")
-      .Type("N");
-  app.Option("--tokens-per-sec", o->tokens_per_s,
-             "Tokens a second of the whole job: also MFU and HFU")
-      .Type("R");
-  app.Option("--gpus", o->gpus, "GPUs of the job").Type("G");
-  app.Option("--gpu", o->gpu, "Accelerator whose dense peak counts").Type("NAME");
-  app.Option("--precision", o->precision, "Precision of the matmuls (default: bf16)").Type("P");
-  app.Option("--mix", o->mix, "Shares of FLOPs by precision instead: their effective peak")
-      .Type("P=X,P=Y");
-  app.Option("--peak", o->peak, "Peak of one GPU in TFLOP/s instead").Type("TFLOPS");
-  app.Option("--recompute", o->recompute,
-             "none, selective (attention core), layers, full: what HFU adds")
-      .Type("WHAT");
-  app.Option("--lora", o->lora, "LoRA of this rank: everything else is frozen").Type("RANK");
-  app.Option("--lora-targets", o->lora_targets, "all (attention and dense MLPs) or attention")
-      .Type("WHAT");
-  app.Option("--frozen", o->frozen, "Frozen weights: attention, mlp, experts, mixer, head")
+      .OneWord();
+  app.Option("--mtp N", o->mtp,
+             "Multi-token-prediction modules to count in exact, maxtext and torch_flop_counter");
+  app.Option("--tokens-per-sec R", o->tokens_per_s,
+             "Tokens a second of the whole job: also MFU and HFU");
+  app.Option("--gpus G", o->gpus, "GPUs of the job");
+  app.Option("--gpu NAME", o->gpu, "Accelerator whose dense peak counts");
+  app.Option("--precision P", o->precision, "Precision of the matmuls (default: bf16)");
+  app.Option("--mix P=X,P=Y", o->mix, "Shares of FLOPs by precision instead: their effective peak");
+  app.Option("--peak TFLOPS", o->peak, "Peak of one GPU in TFLOP/s instead");
+  app.Option("--recompute WHAT", o->recompute,
+             "none, selective (attention core), layers, full: what HFU adds");
+  app.Option("--lora RANK", o->lora, "LoRA of this rank: everything else is frozen");
+  app.Option("--lora-targets WHAT", o->lora_targets, "all (attention and dense MLPs) or attention");
+  app.Option("--frozen PART", o->frozen, "Frozen weights: attention, mlp, experts, mixer, head")
       .Delimiter(',')
-      .OneWord()
-      .Type("PART");
-  app.Option("--frozen-layers", o->frozen_layers, "Frozen first layers: forward only").Type("N");
+      .OneWord();
+  app.Option("--frozen-layers N", o->frozen_layers, "Frozen first layers: forward only");
   app.Flag("--terms", o->terms, "One row a term, in every format");
   app.Flag("--layers", o->layers, "The layers as they were read, and nothing else");
   app.Flag("--miscounts", o->miscounts,

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "cli/commands/calc.h"
 #include "cli/commands/site_catalog.h"
+#include "cli/views/columns.h"
 #include "efficiency/ofu.h"
 #include "hardware/accelerator.h"
 #include "telemetry/exposition.h"
@@ -338,18 +339,13 @@ Status RunOfuOfFile(Context& context, const OfuOptions& options) {
   }
 
   Table table;
-  table.columns = {{"gpu", "GPU"},
-                   {"gpu_instance", "GI"},
-                   {"mig_profile", "PROFILE"},
-                   {"model", "MODEL"},
-                   {"tensor_active", "TENSOR", ColumnFormat::kPercent},
-                   {"sm_clock_mhz", "SM MHZ"},
-                   {"ofu", "OFU", ColumnFormat::kPercent},
-                   {"reason", "REASON"},
-                   {"sm_count", "SMS"},
-                   {"sm_weight", "SM WEIGHT", ColumnFormat::kPercent},
-                   {"ofu_by_sms", "OFU BY SMS", ColumnFormat::kPercent},
-                   {"node", "NODE"}};
+  table.columns = ColumnsOf(
+      Column{"gpu", "GPU"}, Column{"gpu_instance", "GI"}, Column{"mig_profile", "PROFILE"},
+      Column{"model", "MODEL"}, Column{"tensor_active", "TENSOR", ColumnFormat::kPercent},
+      Column{"sm_clock_mhz", "SM MHZ"}, Column{"ofu", "OFU", ColumnFormat::kPercent},
+      Column{"reason", "REASON"}, Column{"sm_count", "SMS"},
+      Column{"sm_weight", "SM WEIGHT", ColumnFormat::kPercent},
+      Column{"ofu_by_sms", "OFU BY SMS", ColumnFormat::kPercent}, Column{"node", "NODE"});
   std::map<std::string, std::vector<EntityOfu*>> instances;
   std::map<std::string, EntityOfu*> gpus;
   for (EntityOfu& e : entities) {
@@ -403,32 +399,25 @@ Args AddCalcOfu(Args calc, Run* run) {
   Args ofu_app = calc.Command(
       "ofu", "Overall FLOP Utilisation of one sample, of cycle totals, or of a scrape");
   ofu_app.Option("FILE", ofu->file, "Exporter text, one scrape; - reads standard input");
-  ofu_app.Option("--gpu", ofu->gpu, "Accelerator; with FILE only where the exporter names no model")
-      .Type("NAME");
-  ofu_app.Option("--tensor-active", ofu->tensor_active, "Tensor-pipe activity, 0..1").Type("X");
-  ofu_app.Option("--sm-clock", ofu->sm_clock, "SM clock").Type("MHZ");
-  ofu_app
-      .Option("--tensor-clock-max", ofu->tensor_clock_max,
-              "Maximum tensor clock, instead of the table's")
-      .Type("MHZ");
-  ofu_app
-      .Option("--precision", ofu->precision, "Also TFLOP/s, if all tensor work had this precision")
-      .Type("P");
-  ofu_app.Option("--mma-cycles", ofu->mma_cycles, "Two readings of the MMA-active cycle total")
+  ofu_app.Option("--gpu NAME", ofu->gpu,
+                 "Accelerator; with FILE only where the exporter names no model");
+  ofu_app.Option("--tensor-active X", ofu->tensor_active, "Tensor-pipe activity, 0..1");
+  ofu_app.Option("--sm-clock MHZ", ofu->sm_clock, "SM clock");
+  ofu_app.Option("--tensor-clock-max MHZ", ofu->tensor_clock_max,
+                 "Maximum tensor clock, instead of the table's");
+  ofu_app.Option("--precision P", ofu->precision,
+                 "Also TFLOP/s, if all tensor work had this precision");
+  ofu_app.Option("--mma-cycles A,B", ofu->mma_cycles, "Two readings of the MMA-active cycle total")
       .Delimiter(',')
-      .OneWord()
-      .Type("A,B");
+      .OneWord();
   ofu_app
-      .Option("--elapsed-cycles", ofu->elapsed_cycles,
+      .Option("--elapsed-cycles A,B", ofu->elapsed_cycles,
               "The same readings of elapsed SM cycles: calibrates --scale")
       .Delimiter(',')
-      .OneWord()
-      .Type("A,B");
-  ofu_app.Option("--seconds", ofu->seconds, "Time between the two readings").Type("S");
-  ofu_app
-      .Option("--scale", ofu->scale,
-              "Counter cycles per SM cycle: 1 (averaged) or the SM count (summed)")
-      .Type("K");
+      .OneWord();
+  ofu_app.Option("--seconds S", ofu->seconds, "Time between the two readings");
+  ofu_app.Option("--scale K", ofu->scale,
+                 "Counter cycles per SM cycle: 1 (averaged) or the SM count (summed)");
   ofu_app.Footer(
       "Examples:\n"
       "  flopwatch calc ofu --tensor-active 0.7 --sm-clock 1400 --gpu \"H100 SXM\" --precision "

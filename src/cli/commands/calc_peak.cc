@@ -80,14 +80,10 @@ Args AddCalcPeak(Args calc, Run* run) {
   auto peak = std::make_shared<PeakOptions>();
   Args peak_app =
       calc.Command("peak", "Dense tensor peak of an accelerator, with its source and confidence");
-  peak_app
-      .Option("--gpu", peak->gpus,
-              "Model or reported name, whole: \"H100 SXM\", \"NVIDIA H100 80GB HBM3\"")
-      .Type("NAME");
-  peak_app
-      .Option("--precision", peak->precisions,
-              "fp64, tf32, fp16, bf16, fp8, int8, fp4 (default: all that are known)")
-      .Type("P");
+  peak_app.Option("--gpu NAME", peak->gpus,
+                  "Model or reported name, whole: \"H100 SXM\", \"NVIDIA H100 80GB HBM3\"");
+  peak_app.Option("--precision P", peak->precisions,
+                  "fp64, tf32, fp16, bf16, fp8, int8, fp4 (default: all that are known)");
   peak_app.Flag("--all", peak->all, "Every known accelerator");
   peak_app.Footer(
       "Examples:\n"

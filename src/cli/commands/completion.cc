@@ -10,10 +10,7 @@ namespace flopwatch::cli {
 Args AddCompletion(Args app, Run* run) {
   Args sub = app.Command("completion", "Completion script for bash, zsh or fish");
   auto shell = std::make_shared<std::string>();
-  sub.Option("shell", *shell, "bash, zsh or fish")
-      .Required()
-      .OneOf({"bash", "zsh", "fish"})
-      .Type("SHELL");
+  sub.Option("shell SHELL", *shell, "bash, zsh or fish").Required().OneOf({"bash", "zsh", "fish"});
   sub.Footer(
       "Examples:\n"
       "  source <(flopwatch completion bash)\n"

@@ -1,5 +1,4 @@
 // flopwatch config: what is configured, and by whom.
-#include <fmt/format.h>
 
 #include <memory>
 #include <string>
@@ -57,7 +56,7 @@ Args AddConfig(Args app, Run* run) {
   auto key = std::make_shared<std::string>();
   Args show = config.Command(
       "show", "Every key with its value and its origin: flag, environment, file or default");
-  show.Option("key", *key, "One key alone").Type("KEY");
+  show.Option("key KEY", *key, "One key alone");
   show.Footer(
       "Examples:\n"
       "  flopwatch config show\n"

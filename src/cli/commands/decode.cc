@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "cli/commands/commands.h"
+#include "cli/views/columns.h"
 #include "net/http.h"
 #include "telemetry/exposition.h"
 #include "telemetry/field.h"
@@ -65,19 +66,9 @@ struct Totals {
 };
 
 std::string_view KindName(telemetry::EntityKind kind) {
-  switch (kind) {
-    case telemetry::EntityKind::kGpu:
-      return "gpu";
-    case telemetry::EntityKind::kGpuInstance:
-      return "gpu_instance";
-    case telemetry::EntityKind::kLink:
-      return "link";
-    case telemetry::EntityKind::kSwitch:
-      return "switch";
-    case telemetry::EntityKind::kCpu:
-      return "cpu";
-  }
-  return "unknown";
+  // In the order of EntityKind.
+  static constexpr std::string_view kNames[] = {"gpu", "gpu_instance", "link", "switch", "cpu"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 StatusOr<Decoded> DecodeFile(const std::string& file, const std::string& node,
@@ -110,11 +101,6 @@ void Add(const DecodedScrape& scrape, Totals* totals) {
 
 // Absent labels are null, so that every object has the same ones; absent fields are left out, so
 // that none looks measured.
-void WriteLabel(JsonWriter& json, std::string_view key, const std::string& value) {
-  json.Key(key);
-  value.empty() ? json.Null() : json.Value(value);
-}
-
 void WriteRow(JsonWriter& json, const DecodedRow& row, const std::string* file,
               const FieldRegistry& registry) {
   const auto& labels = *row.labels;
@@ -124,24 +110,19 @@ void WriteRow(JsonWriter& json, const DecodedRow& row, const std::string* file,
   json.Key("gpu_instance");
   row.key->gpu_instance < 0 ? json.Null() : json.Value(row.key->gpu_instance);
   json.Field("kind", KindName(row.key->kind));
-  json.Key("ts");
-  row.timestamp.has_value() ? json.Value(FormatTime(*row.timestamp)) : json.Null();
-  WriteLabel(json, "node", labels.node);
+  json.TextField("ts", row.timestamp ? FormatTime(*row.timestamp) : "");
+  json.TextField("node", labels.node);
   json.Key("index");
   labels.index < 0 ? json.Null() : json.Value(labels.index);
-  WriteLabel(json, "model", labels.model);
-  WriteLabel(json, "device", labels.device);
-  WriteLabel(json, "pci_bus_id", labels.pci_bus_id);
-  WriteLabel(json, "driver", labels.driver);
-  WriteLabel(json, "mig_profile", labels.mig_profile);
+  json.TextField("model", labels.model);
+  json.TextField("device", labels.device).TextField("pci_bus_id", labels.pci_bus_id);
+  json.TextField("driver", labels.driver).TextField("mig_profile", labels.mig_profile);
   json.Key("owners").BeginArray();
   for (const OwnerLabels* owner : row.owners) {
     json.BeginObject();
-    WriteLabel(json, "hpc_job", owner->hpc_job);
-    WriteLabel(json, "namespace", owner->ns);
-    WriteLabel(json, "pod", owner->pod);
-    WriteLabel(json, "container", owner->container);
-    WriteLabel(json, "user", owner->user);
+    json.TextField("hpc_job", owner->hpc_job);
+    json.TextField("namespace", owner->ns).TextField("pod", owner->pod);
+    json.TextField("container", owner->container).TextField("user", owner->user);
     json.EndObject();
   }
   json.EndArray();
@@ -159,8 +140,7 @@ void WriteNarrow(JsonWriter& json, const NarrowSample& sample, const std::string
       .Field("metric", sample.name)
       .Field("labels", sample.labels)
       .Field("value", sample.value);
-  json.Key("ts");
-  sample.timestamp.has_value() ? json.Value(FormatTime(*sample.timestamp)) : json.Null();
+  json.TextField("ts", sample.timestamp ? FormatTime(*sample.timestamp) : "");
   json.EndObject();
 }
 
@@ -231,23 +211,13 @@ Table ForPeople(const Table& table) {
 
 Table AsTable(const std::vector<Decoded>& files, const FieldRegistry& registry, bool for_people) {
   Table table;
-  table.columns = {{"file", "FILE"},
-                   {"uuid", "GPU"},
-                   {"gpu_instance", "MIG"},
-                   {"kind", "KIND"},
-                   {"ts", "TIME", ColumnFormat::kTime},
-                   {"node", "NODE"},
-                   {"index", "#"},
-                   {"model", "MODEL"},
-                   {"device", "DEVICE"},
-                   {"pci_bus_id", "PCI"},
-                   {"driver", "DRIVER"},
-                   {"mig_profile", "PROFILE"},
-                   {"hpc_job", "JOB"},
-                   {"namespace", "NAMESPACE"},
-                   {"pod", "POD"},
-                   {"container", "CONTAINER"},
-                   {"user", "USER"}};
+  table.columns = ColumnsOf(
+      Column{"file", "FILE"}, Column{"uuid", "GPU"}, Column{"gpu_instance", "MIG"},
+      Column{"kind", "KIND"}, Column{"ts", "TIME", ColumnFormat::kTime}, Column{"node", "NODE"},
+      Column{"index", "#"}, Column{"model", "MODEL"}, Column{"device", "DEVICE"},
+      Column{"pci_bus_id", "PCI"}, Column{"driver", "DRIVER"}, Column{"mig_profile", "PROFILE"},
+      Column{"hpc_job", "JOB"}, Column{"namespace", "NAMESPACE"}, Column{"pod", "POD"},
+      Column{"container", "CONTAINER"}, Column{"user", "USER"});
   std::vector<FieldId> fields;
   for (int f = 0; f < registry.size(); ++f) {
     const auto id = static_cast<FieldId>(f);
@@ -396,10 +366,9 @@ Args AddDecode(Args app, Run* run) {
   Args sub = app.Command(
       "decode", "Canonical samples in a file of exporter output, and what is wrong with the rest");
   auto options = std::make_shared<DecodeOptions>();
-  sub.Option("files", options->files, "Exposition text, also gzip; - is standard input")
-      .Required()
-      .Type("FILE");
-  sub.Option("--node", options->node, "Node name where the labels say none").Type("NAME");
+  sub.Option("files FILE", options->files, "Exposition text, also gzip; - is standard input")
+      .Required();
+  sub.Option("--node NAME", options->node, "Node name where the labels say none");
   sub.Flag(
       "--narrow", options->narrow,
       "Also the series that are no GPU fields (-v too; in csv and tsv instead of the samples)");

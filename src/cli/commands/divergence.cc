@@ -254,15 +254,13 @@ Args AddDivergence(Args app, Run* run) {
       "divergence", "Where claimed MFU and measured OFU disagree, why, and what the MFU should be");
   auto o = std::make_shared<DivergenceOptions>();
   AddWindowOptions(sub, &o->window, "-7d");
-  const Arg job = sub.Option("--job", o->job,
+  const Arg job = sub.Option("--job ID", o->job,
                              "One job on a card, over all the time it reported in unless --from or "
-                             "--to say otherwise")
-                      .Type("ID");
-  sub.Option("--group-by", o->group_by,
+                             "--to say otherwise");
+  sub.Option("--group-by WHAT", o->group_by,
              "A table by gpus (as Table III of the OFU paper), gpu_model, convention, user, "
              "workflow or verdict")
       .OneOf({"none", "gpus", "gpu_model", "convention", "user", "workflow", "verdict"})
-      .Type("WHAT")
       .Excludes(job);
   sub.Flag("--flagged", o->flagged, "Jobs with an alarm alone").Excludes(job);
   AddPageOptions(
@@ -271,48 +269,36 @@ Args AddDivergence(Args app, Run* run) {
   sub.Flag("--exact", o->exact,
            "OFU from raw samples, cut at the ends of each job's window; reads raw samples");
   sub.Flag("--strict", o->strict, "Alarm on the thresholds alone, also for small jobs");
-  sub.Option("--mfu", o->mfu,
-             "Judge numbers by hand: the claimed MFU, per cent (54.27) or a ratio (0.5427)")
-      .Type("MFU");
-  sub.Option("--ofu", o->ofu, "... and the OFU of the same time").Type("OFU");
-  sub.Option("--ofu-ci", o->ofu_ci, "95 % half-width of the OFU in points (default 0.22)")
-      .Type("POINTS")
+  sub.Option("--mfu MFU", o->mfu,
+             "Judge numbers by hand: the claimed MFU, per cent (54.27) or a ratio (0.5427)");
+  sub.Option("--ofu OFU", o->ofu, "... and the OFU of the same time");
+  sub.Option("--ofu-ci POINTS", o->ofu_ci, "95 % half-width of the OFU in points (default 0.22)")
       .RangeOf(0.0, 100.0);
-  sub.Option("--config", o->config,
-             "The model's config.json or Megatron arguments: its own FLOPs decide")
-      .Type("FILE");
-  sub.Option("--seq-len", o->seq_len, "Tokens of a sequence, with --config")
-      .Type("N")
+  sub.Option("--config FILE", o->config,
+             "The model's config.json or Megatron arguments: its own FLOPs decide");
+  sub.Option("--seq-len N", o->seq_len, "Tokens of a sequence, with --config")
       .Range(int64_t{1}, int64_t{1} << 32);
-  sub.Option("--convention", o->convention,
-             "How the claim counts FLOPs: megatron, torchtitan, palm, ...")
-      .Type("NAME");
-  sub.Option("--gpu", o->gpu, "GPU model").Type("NAME");
-  sub.Option("--gpus", o->gpus, "GPUs of the job").Type("N").Range(int64_t{1}, int64_t{1} << 24);
-  sub.Option("--peak", o->peak, "The peak the claim was divided by, TFLOP/s of one GPU")
-      .Type("TFLOPS")
+  sub.Option("--convention NAME", o->convention,
+             "How the claim counts FLOPs: megatron, torchtitan, palm, ...");
+  sub.Option("--gpu NAME", o->gpu, "GPU model");
+  sub.Option("--gpus N", o->gpus, "GPUs of the job").Range(int64_t{1}, int64_t{1} << 24);
+  sub.Option("--peak TFLOPS", o->peak, "The peak the claim was divided by, TFLOP/s of one GPU")
       .RangeOf(1e-3, 1e7);
   const Arg precision =
-      sub.Option("--precision", o->precision, "Precision it ran in: bf16, fp8, ...").Type("NAME");
-  sub.Option("--mix", o->mix, "Shares of the FLOPs by precision: bf16=0.3,fp8=0.7")
-      .Type("MIX")
+      sub.Option("--precision NAME", o->precision, "Precision it ran in: bf16, fp8, ...");
+  sub.Option("--mix MIX", o->mix, "Shares of the FLOPs by precision: bf16=0.3,fp8=0.7")
       .Excludes(precision);
-  sub.Option("--recompute", o->recompute, "Activation recompute: full, selective, none, unknown")
-      .Type("MODE");
-  sub.Option("--frozen", o->frozen, "LoRA or other frozen weights: yes, no").Type("YES|NO");
-  sub.Option("--packed", o->packed, "Sequences packed into one: yes, no").Type("YES|NO");
-  sub.Option("--virtual-pipeline", o->virtual_pipeline, "Virtual pipeline stages of a rank")
-      .Type("N")
+  sub.Option("--recompute MODE", o->recompute,
+             "Activation recompute: full, selective, none, unknown");
+  sub.Option("--frozen YES|NO", o->frozen, "LoRA or other frozen weights: yes, no");
+  sub.Option("--packed YES|NO", o->packed, "Sequences packed into one: yes, no");
+  sub.Option("--virtual-pipeline N", o->virtual_pipeline, "Virtual pipeline stages of a rank")
       .Range(1, 1024);
-  sub.Option("--accumulation", o->accumulation, "Gradient accumulation steps")
-      .Type("N")
-      .Range(1, 1 << 20);
-  sub.Option("--tile-overhead", o->tile_overhead,
+  sub.Option("--accumulation N", o->accumulation, "Gradient accumulation steps").Range(1, 1 << 20);
+  sub.Option("--tile-overhead PERCENT", o->tile_overhead,
              "Executed over useful GEMM FLOPs minus 1, per cent (calc gemm)")
-      .Type("PERCENT")
       .RangeOf(0.0, 10'000.0);
-  sub.Option("--tensor-active", o->tensor_active, "Mean tensor activity, per cent")
-      .Type("PERCENT")
+  sub.Option("--tensor-active PERCENT", o->tensor_active, "Mean tensor activity, per cent")
       .RangeOf(0.0, 100.0);
   sub.Footer(
       "Examples:\n"

@@ -5,12 +5,10 @@
 #include <sys/timex.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include "base/file.h"

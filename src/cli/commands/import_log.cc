@@ -20,6 +20,7 @@
 #include "cli/commands/import.h"
 #include "cli/commands/site_catalog.h"
 #include "cli/context_impl.h"
+#include "cli/views/columns.h"
 #include "ingest/application.h"
 #include "net/http.h"
 #include "store/store.h"
@@ -370,19 +371,15 @@ Status RunImportLog(Context& context, const LogImport& o) {
   FW_ASSIGN_OR_RETURN(const std::unique_ptr<Sink> sink, OpenSink(context, o.dry_run));
   context.Say(fmt::format("into {}", sink->name()));
   Table table;
-  table.columns = {{"file", "FILE"},
-                   {"format", "FORMAT"},
-                   {"samples", "SAMPLES", ColumnFormat::kCount},
-                   {"stored", "STORED", ColumnFormat::kCount},
-                   {"duplicates", "DUPLICATES", ColumnFormat::kCount},
-                   {"refused", "REFUSED", ColumnFormat::kCount},
-                   {"first", "FIRST"},
-                   {"last", "LAST"},
-                   {"first_step", "FROM STEP"},
-                   {"last_step", "TO STEP"},
-                   {"convention", "CONVENTION"},
-                   {"gpus", "GPUS"},
-                   {"lines", "LINES", ColumnFormat::kCount}};
+  table.columns =
+      ColumnsOf(Column{"file", "FILE"}, Column{"format", "FORMAT"},
+                Column{"samples", "SAMPLES", ColumnFormat::kCount},
+                Column{"stored", "STORED", ColumnFormat::kCount},
+                Column{"duplicates", "DUPLICATES", ColumnFormat::kCount},
+                Column{"refused", "REFUSED", ColumnFormat::kCount}, Column{"first", "FIRST"},
+                Column{"last", "LAST"}, Column{"first_step", "FROM STEP"},
+                Column{"last_step", "TO STEP"}, Column{"convention", "CONVENTION"},
+                Column{"gpus", "GPUS"}, Column{"lines", "LINES", ColumnFormat::kCount});
   Table refusals;
   refusals.columns = {{"file", "FILE"},
                       {"reason", "REFUSED"},
@@ -470,51 +467,37 @@ Status RunImportLog(Context& context, const LogImport& o) {
 Args AddImportLog(Args app, Run* run) {
   Args sub = app.Command("log", "What a training job reported in its log: MFU, throughput, loss");
   auto o = std::make_shared<LogImport>();
-  sub.Option("files", o->files,
+  sub.Option("files FILE", o->files,
              "Log of Megatron-LM or torchtitan, or JSON lines; also gzip; - is standard input")
-      .Required()
-      .Type("FILE");
-  sub.Option("--job", o->job, "Whose it is: job id, or namespace/pod").Required().Type("ID");
-  sub.Option("--format", o->format, "auto, megatron, torchtitan, jsonl").Type("NAME").ShowDefault();
-  sub.Option("--gpus", o->gpus, "GPUs of the job, where the log does not say")
-      .Type("N")
+      .Required();
+  sub.Option("--job ID", o->job, "Whose it is: job id, or namespace/pod").Required();
+  sub.Option("--format NAME", o->format, "auto, megatron, torchtitan, jsonl").ShowDefault();
+  sub.Option("--gpus N", o->gpus, "GPUs of the job, where the log does not say")
       .Range(int64_t{1}, int64_t{100'000'000});
-  sub.Option("--gpu", o->claim.gpu, "Their model, for the peak: \"H100 SXM\", B200").Type("NAME");
-  sub.Option("--precision", o->claim.precision, "Of the matrix products, for the peak: bf16, fp8")
-      .Type("NAME");
-  sub.Option("--peak-tflops", o->peak, "What its MFU was divided by, a GPU")
-      .Type("TFLOPS")
+  sub.Option("--gpu NAME", o->claim.gpu, "Their model, for the peak: \"H100 SXM\", B200");
+  sub.Option("--precision NAME", o->claim.precision,
+             "Of the matrix products, for the peak: bf16, fp8");
+  sub.Option("--peak-tflops TFLOPS", o->peak, "What its MFU was divided by, a GPU").Positive();
+  sub.Option("--convention NAME", o->claim.convention,
+             "By which FLOPs were counted; default: the framework's");
+  sub.Option("--formula-version TEXT", o->claim.formula_version,
+             "Release or commit of the counter");
+  sub.Option("--flops-per-token N", o->flops_per_token, "Training FLOPs a token it counted")
       .Positive();
-  sub.Option("--convention", o->claim.convention,
-             "By which FLOPs were counted; default: the framework's")
-      .Type("NAME");
-  sub.Option("--formula-version", o->claim.formula_version, "Release or commit of the counter")
-      .Type("TEXT");
-  sub.Option("--flops-per-token", o->flops_per_token, "Training FLOPs a token it counted")
-      .Type("N")
-      .Positive();
-  sub.Option("--model", o->model,
-             "Configuration of the model: config.json, or Megatron-LM arguments")
-      .Type("CONFIG");
-  sub.Option("--seq-len", o->seq_len, "Tokens of a sequence")
-      .Type("N")
+  sub.Option("--model CONFIG", o->model,
+             "Configuration of the model: config.json, or Megatron-LM arguments");
+  sub.Option("--seq-len N", o->seq_len, "Tokens of a sequence").Range(int64_t{1}, int64_t{1} << 40);
+  sub.Option("--global-batch N", o->global_batch, "Sequences of a step")
       .Range(int64_t{1}, int64_t{1} << 40);
-  sub.Option("--global-batch", o->global_batch, "Sequences of a step")
-      .Type("N")
-      .Range(int64_t{1}, int64_t{1} << 40);
-  sub.Option("--recompute", o->claim.recompute, "none, selective or full")
-      .Type("KIND")
+  sub.Option("--recompute KIND", o->claim.recompute, "none, selective or full")
       .OneOf({"none", "selective", "full"});
-  sub.Option("--mfu-unit", o->mfu_unit,
+  sub.Option("--mfu-unit UNIT", o->mfu_unit,
              "Of an mfu in JSON lines: name (as its name says), ratio, percent")
-      .Type("UNIT")
       .OneOf({"name", "ratio", "percent"})
       .ShowDefault();
-  sub.Option("--timezone", o->timezone, "Of times without a zone: UTC (default), +02:00")
-      .Type("OFFSET");
-  sub.Option("--start", o->start, "When the first step began, for logs without times").Type("TIME");
-  sub.Option("--log-interval", o->log_interval, "Steps the first line stands for")
-      .Type("N")
+  sub.Option("--timezone OFFSET", o->timezone, "Of times without a zone: UTC (default), +02:00");
+  sub.Option("--start TIME", o->start, "When the first step began, for logs without times");
+  sub.Option("--log-interval N", o->log_interval, "Steps the first line stands for")
       .Range(int64_t{1}, int64_t{1'000'000})
       .ShowDefault();
   sub.Flag("--dry-run", o->dry_run, "Read and count, store nothing");

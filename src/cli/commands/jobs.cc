@@ -1,5 +1,4 @@
 // flopwatch jobs: the jobs of a window, ranked; flopwatch job ID: one of them on a card.
-#include <fmt/format.h>
 
 #include <memory>
 #include <string>
@@ -101,10 +100,9 @@ Args AddJobs(Args app, Run* run) {
   Args sub = app.Command("jobs", "Jobs of a window, ranked by GPU-hours, OFU or hours lost");
   auto o = std::make_shared<JobsOptions>();
   AddWindowOptions(sub, &o->window, "-1h");
-  sub.Option("--user", o->user, "Jobs of this user alone").Type("NAME");
-  sub.Option("--workflow", o->workflow, "Jobs of this workflow alone").Type("NAME");
-  sub.Option("--search", o->search, "Jobs with this text in id, name, user or workflow")
-      .Type("TEXT");
+  sub.Option("--user NAME", o->user, "Jobs of this user alone");
+  sub.Option("--workflow NAME", o->workflow, "Jobs of this workflow alone");
+  sub.Option("--search TEXT", o->search, "Jobs with this text in id, name, user or workflow");
   sub.Flag("--running", o->running, "Jobs that run now alone");
   AddPageOptions(sub, &o->page, "jobs",
                  "gpu_seconds, ofu, lost (hours), coverage, duty, power, gpus, job or user; "
@@ -125,11 +123,10 @@ Args AddJob(Args app, Run* run) {
   Args sub =
       app.Command("job", "One job on a card: OFU, where its GPU-hours went, its GPUs, what to do");
   auto o = std::make_shared<JobOptions>();
-  sub.Option("job", o->job, "Job id, or namespace/pod").Required().Type("ID");
+  sub.Option("job ID", o->job, "Job id, or namespace/pod").Required();
   AddWindowOptions(sub, &o->window, "-1h");
-  sub.Option("--step", o->step, "Step of the series: 1m, 10m, 1h").Type("DURATION");
-  sub.Option("--gpus", o->gpus, "Lines of single GPUs on the card, lowest OFU first; 0 = all")
-      .Type("N")
+  sub.Option("--step DURATION", o->step, "Step of the series: 1m, 10m, 1h");
+  sub.Option("--gpus N", o->gpus, "Lines of single GPUs on the card, lowest OFU first; 0 = all")
       .NotNegative()
       .ShowDefault();
   sub.Flag("--exact", o->exact, "Join every sample with the interval table; reads raw samples");

@@ -23,12 +23,11 @@ inline void AddWindowOptions(Args sub, WindowOptions* o, std::string_view defaul
   const auto is_time = [](const std::string& text) {
     return std::string(ParseTime(text, Now()).status().message());
   };
-  sub.Option("--from", o->from,
+  sub.Option("--from TIME", o->from,
              "Start of the window: -1h, 2026-11-20, RFC 3339 (default " +
                  std::string(default_from) + ")")
-      .Type("TIME")
       .Check(is_time);
-  sub.Option("--to", o->to, "End of the window (default now)").Type("TIME").Check(is_time);
+  sub.Option("--to TIME", o->to, "End of the window (default now)").Check(is_time);
 }
 
 // A short name people type, and the field it stands for.
@@ -56,12 +55,11 @@ struct PageOptions {
 // `what`: "jobs"; the values in *o are the defaults.
 inline void AddPageOptions(Args sub, PageOptions* o, std::string_view what,
                            const std::string& fields) {
-  sub.Option("--sort", o->sort, fields).Type("FIELD").ShowDefault();
-  sub.Option("--limit", o->limit, "At most so many " + std::string(what))
-      .Type("N")
+  sub.Option("--sort FIELD", o->sort, fields).ShowDefault();
+  sub.Option("--limit N", o->limit, "At most so many " + std::string(what))
       .Range(1, 10'000)
       .ShowDefault();
-  sub.Option("--offset", o->offset, "Leave out the first so many").Type("N").NotNegative();
+  sub.Option("--offset N", o->offset, "Leave out the first so many").NotNegative();
 }
 
 }  // namespace flopwatch::cli

@@ -1,5 +1,4 @@
 // flopwatch gpus, targets and sql: one question to the API, one table.
-#include <fmt/format.h>
 
 #include <memory>
 #include <string>
@@ -89,9 +88,9 @@ Status RunSql(Context& context, const SqlOptions& o) {
 Args AddGpus(Args app, Run* run) {
   Args sub = app.Command("gpus", "What every GPU does now");
   auto o = std::make_shared<GpusOptions>();
-  sub.Option("--node", o->node, "GPUs of this node alone").Type("NAME");
-  sub.Option("--job", o->job, "GPUs of this job alone").Type("ID");
-  sub.Option("--model", o->model, "GPUs of this model alone, as reported").Type("NAME");
+  sub.Option("--node NAME", o->node, "GPUs of this node alone");
+  sub.Option("--job ID", o->job, "GPUs of this job alone");
+  sub.Option("--model NAME", o->model, "GPUs of this model alone, as reported");
   AddPageOptions(sub, &o->page, "GPUs",
                  "node, gpu, ofu, tensor, duty, power, memory, temperature or age; :asc and :desc "
                  "turn it round");
@@ -108,15 +107,11 @@ Args AddTargets(Args app, Run* run) {
   Args sub = app.Command("targets",
                          "Exporters that are scraped, trouble first, and what was refused of them");
   auto o = std::make_shared<TargetsOptions>();
-  sub.Option("--state", o->state, "Targets in this state alone")
-      .OneOf({"pending", "up", "down", "back_off"})
-      .Type("STATE");
-  sub.Option("--search", o->search, "Targets with this text in URL or node").Type("TEXT");
-  sub.Option("--limit", o->limit, "At most so many targets")
-      .Type("N")
-      .Range(1, 10'000)
-      .ShowDefault();
-  sub.Option("--offset", o->offset, "Leave out the first so many").Type("N").NotNegative();
+  sub.Option("--state STATE", o->state, "Targets in this state alone")
+      .OneOf({"pending", "up", "down", "back_off"});
+  sub.Option("--search TEXT", o->search, "Targets with this text in URL or node");
+  sub.Option("--limit N", o->limit, "At most so many targets").Range(1, 10'000).ShowDefault();
+  sub.Option("--offset N", o->offset, "Leave out the first so many").NotNegative();
   sub.Flag("--fail", o->fail, "Exit with 3 unless every target is up");
   sub.Footer(
       "Examples:\n"
@@ -130,10 +125,9 @@ Args AddTargets(Args app, Run* run) {
 Args AddSql(Args app, Run* run) {
   Args sub = app.Command("sql", "Read-only SQL on samples, rollups, jobs and GPUs");
   auto o = std::make_shared<SqlOptions>();
-  sub.Option("query", o->query, "The query; - reads it from standard input").Type("QUERY");
-  sub.Option("--file", o->file, "Read the query from this file").Type("FILE");
-  sub.Option("--max-rows", o->max_rows, "At most so many rows; a cut answer exits with 7")
-      .Type("N")
+  sub.Option("query QUERY", o->query, "The query; - reads it from standard input");
+  sub.Option("--file FILE", o->file, "Read the query from this file");
+  sub.Option("--max-rows N", o->max_rows, "At most so many rows; a cut answer exits with 7")
       .Range(1, 100'000)
       .ShowDefault();
   sub.Footer(

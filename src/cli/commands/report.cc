@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/list_options.h"
+#include "cli/output_formats.h"
 #include "cli/views/report.h"
 
 namespace flopwatch::cli {
@@ -26,24 +27,11 @@ struct ReportOptions {
 Status RunReport(Context& context, const ReportOptions& o) {
   std::string format = o.format;
   if (format.empty() && context.format_given()) {
-    switch (context.format()) {
-      case OutputFormat::kJson:
-        format = "json";
-        break;
-      case OutputFormat::kMarkdown:
-        format = "md";
-        break;
-      case OutputFormat::kHtml:
-        format = "html";
-        break;
-      case OutputFormat::kTable:
-      case OutputFormat::kWide:
-        format = "text";
-        break;
-      default:
-        return absl::InvalidArgumentError(
-            "report: it is a document, not a table; choose -o table, md, html or json, or take the "
-            "rows from \"flopwatch jobs\"");
+    format = DocumentFormat(context.format());
+    if (format.empty()) {
+      return absl::InvalidArgumentError(
+          "report: it is a document, not a table; choose -o table, md, html or json, or take the "
+          "rows from \"flopwatch jobs\"");
     }
   }
   if (format.empty())
@@ -122,14 +110,12 @@ Args AddReport(Args app, Run* run) {
                          "The fleet over a window as a document: terminal, Markdown, HTML or JSON");
   auto o = std::make_shared<ReportOptions>();
   AddWindowOptions(sub, &o->window, "-1d");
-  sub.Option("--step", o->step, "Step of the trend: 10m, 1h, 1d").Type("DURATION");
-  sub.Option("--format", o->format, "text, md, html or json; -o does the same")
-      .OneOf({"text", "md", "html", "json"})
-      .Type("FORMAT");
-  sub.Option("--write", o->output,
-             "Write to this file; its ending (.html, .md, .json) chooses the format")
-      .Type("FILE");
-  sub.Option("--top", o->top, "Lines of each ranking").Type("N").Range(1, 1000).ShowDefault();
+  sub.Option("--step DURATION", o->step, "Step of the trend: 10m, 1h, 1d");
+  sub.Option("--format FORMAT", o->format, "text, md, html or json; -o does the same")
+      .OneOf({"text", "md", "html", "json"});
+  sub.Option("--write FILE", o->output,
+             "Write to this file; its ending (.html, .md, .json) chooses the format");
+  sub.Option("--top N", o->top, "Lines of each ranking").Range(1, 1000).ShowDefault();
   sub.Footer(
       "Examples:\n"
       "  flopwatch report                               the last day, in this terminal\n"

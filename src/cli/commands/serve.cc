@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -285,34 +284,29 @@ Args AddServe(Args app, Run* run) {
   Args sub = app.Command("serve", "Collect from exporters and answer: API, page, /metrics");
   auto o = std::make_shared<ServeOptions>();
   const auto list = [](Arg option) { return option.OneWord(); };
-  list(
-      sub.Option(
-             "--target", o->targets,
-             "Exporter: HOST, HOST:PORT or URL; gpu[001-128] stands for 128 hosts; may be repeated")
-          .Type("TARGET"));
-  list(sub.Option("--scrape", o->scrape, "The same, or a file of targets").Type("TARGET|FILE"));
-  sub.Option("--targets-file", o->targets_file,
-             "TOML file with targets = [...]; read again when it changes")
-      .Type("FILE");
-  list(sub.Option("--file-sd", o->file_sd, "Prometheus file_sd file or pattern; may be repeated")
-           .Type("PATTERN"));
-  list(sub.Option("--http-sd", o->http_sd, "Prometheus http_sd URL; may be repeated").Type("URL"));
-  sub.Option("--interval", o->interval, "Time between two scrapes of a target (default 10s)")
-      .Type("DURATION");
-  sub.Option("--timeout", o->timeout, "Time one scrape may take (default 8s, at most the interval)")
-      .Type("DURATION");
-  sub.Option("--threads", o->threads, "Threads that scrape (default 1: enough for 10,000 targets)")
-      .Type("N");
-  sub.Option("--jobs-file", o->jobs_file,
-             "CSV or TOML: which job owned which GPU when; stronger than labels")
-      .Type("FILE");
-  sub.Option("--listen", o->listen,
-             "Address of the server (default 127.0.0.1:9530; port 0 takes any free one)")
-      .Type("HOST:PORT");
+  list(sub.Option(
+      "--target TARGET", o->targets,
+      "Exporter: HOST, HOST:PORT or URL; gpu[001-128] stands for 128 hosts; may be repeated"));
+  list(sub.Option("--scrape TARGET|FILE", o->scrape, "The same, or a file of targets"));
+  sub.Option("--targets-file FILE", o->targets_file,
+             "TOML file with targets = [...]; read again when it changes");
+  list(sub.Option("--file-sd PATTERN", o->file_sd,
+                  "Prometheus file_sd file or pattern; may be repeated"));
+  list(sub.Option("--http-sd URL", o->http_sd, "Prometheus http_sd URL; may be repeated"));
+  sub.Option("--interval DURATION", o->interval,
+             "Time between two scrapes of a target (default 10s)");
+  sub.Option("--timeout DURATION", o->timeout,
+             "Time one scrape may take (default 8s, at most the interval)");
+  sub.Option("--threads N", o->threads,
+             "Threads that scrape (default 1: enough for 10,000 targets)");
+  sub.Option("--jobs-file FILE", o->jobs_file,
+             "CSV or TOML: which job owned which GPU when; stronger than labels");
+  sub.Option("--listen HOST:PORT", o->listen,
+             "Address of the server (default 127.0.0.1:9530; port 0 takes any free one)");
   sub.Flag("--allow-remote", o->allow_remote,
            "Listen on an address that other machines reach, without authentication");
   sub.Flag("--no-page", o->no_page, "API and /metrics without the page");
-  sub.Option("--port-file", o->port_file, "Write the port that was taken").Type("FILE");
+  sub.Option("--port-file FILE", o->port_file, "Write the port that was taken");
   sub.Footer(
       "Examples:\n"
       "  flopwatch serve                                what runs on this machine\n"

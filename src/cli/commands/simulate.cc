@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <csignal>
 #include <ctime>
 #include <memory>
@@ -185,43 +184,35 @@ Args AddSimulate(Args app, Run* run) {
   auto o = std::make_shared<Options>();
   Args fleet = simulate.Command(
       "fleet", "Serve the exporters of a simulated fleet, or write its history into a store");
-  fleet.Option("--gpus", o->gpus, "GPUs").ShowDefault().Type("N");
-  fleet.Option("--preset", o->preset, "research, llm, serving or seren").ShowDefault().Type("NAME");
-  fleet.Option("--seed", o->seed, "The same seed gives the same fleet").ShowDefault().Type("S");
-  fleet.Option("--hours", o->hours, "Length of the simulated time").ShowDefault().Type("H");
+  fleet.Option("--gpus N", o->gpus, "GPUs").ShowDefault();
+  fleet.Option("--preset NAME", o->preset, "research, llm, serving or seren").ShowDefault();
+  fleet.Option("--seed S", o->seed, "The same seed gives the same fleet").ShowDefault();
+  fleet.Option("--hours H", o->hours, "Length of the simulated time").ShowDefault();
+  fleet.Option("--start TIME", o->start,
+               "Its begin (default: so that it fits now; fixed with --step, --accelerate)");
+  fleet.Option("--interval DURATION", o->interval, "Collect interval of the exporters")
+      .ShowDefault();
+  fleet.Option("--fields 20|100", o->fields, "Fields a GPU: 20 or 100").ShowDefault();
   fleet
-      .Option("--start", o->start,
-              "Its begin (default: so that it fits now; fixed with --step, --accelerate)")
-      .Type("TIME");
-  fleet.Option("--interval", o->interval, "Collect interval of the exporters")
-      .ShowDefault()
-      .Type("DURATION");
-  fleet.Option("--fields", o->fields, "Fields a GPU: 20 or 100").ShowDefault().Type("20|100");
-  fleet
-      .Option("--faults", o->faults,
+      .Option("--faults SET", o->faults,
               "none, telemetry (lost, blank, late samples), all (and hosts, GPUs, jobs fail)")
-      .ShowDefault()
-      .Type("SET");
+      .ShowDefault();
   fleet.Flag("--local-time", o->local_time,
              "The last cluster keeps US Pacific time: its day, and timestamps without a zone");
-  fleet.Option("--listen", o->listen, fmt::format("Serve here (default {})", kDefaultFleetListen))
-      .Type("HOST:PORT");
-  fleet.Option("--port-file", o->port_file, "Write the port that was taken").Type("FILE");
-  fleet.Option("--threads", o->threads, "Server threads").ShowDefault().Range(1, 64).Type("N");
-  fleet.Option("--accelerate", o->accelerate, "Simulated seconds a second; timestamps in the text")
-      .Positive()
-      .Type("X");
+  fleet.Option("--listen HOST:PORT", o->listen,
+               fmt::format("Serve here (default {})", kDefaultFleetListen));
+  fleet.Option("--port-file FILE", o->port_file, "Write the port that was taken");
+  fleet.Option("--threads N", o->threads, "Server threads").ShowDefault().Range(1, 64);
+  fleet
+      .Option("--accelerate X", o->accelerate, "Simulated seconds a second; timestamps in the text")
+      .Positive();
   fleet.Flag("--step", o->step,
              "Each GET gives the host's next sample, whatever the time; 410 after the last");
-  fleet.Option("--into", o->into, "Write the history into this data directory").Type("DIR");
-  fleet
-      .Option("--until", o->until,
-              "Files and --into end here, before the end of the simulated time")
-      .Type("TIME");
-  fleet.Option("--truth", o->truth_file, "Write what really happened (JSON, integers)")
-      .Type("FILE");
-  fleet.Option("--jobs-file", o->jobs_file, "Write who owned which GPU when (CSV for serve)")
-      .Type("FILE");
+  fleet.Option("--into DIR", o->into, "Write the history into this data directory");
+  fleet.Option("--until TIME", o->until,
+               "Files and --into end here, before the end of the simulated time");
+  fleet.Option("--truth FILE", o->truth_file, "Write what really happened (JSON, integers)");
+  fleet.Option("--jobs-file FILE", o->jobs_file, "Write who owned which GPU when (CSV for serve)");
   fleet.Footer(
       "Examples:\n"
       "  flopwatch simulate fleet --gpus 1000 --listen 127.0.0.1:9450\n"

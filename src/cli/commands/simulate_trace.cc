@@ -52,21 +52,16 @@ Args AddSimulateTrace(Args simulate, Run* run) {
   auto o = std::make_shared<TraceOptions>();
   Args trace = simulate.Command(
       "trace", "Write profiler traces (Kineto JSON) of a simulated training job, a file a rank");
-  trace.Option("--out", o->directory, "Directory for rank0.json, rank1.json, ...")
-      .Required()
-      .Type("DIR");
-  trace.Option("--ranks", o->ranks, "Ranks of the job").ShowDefault().Type("N");
-  trace.Option("--steps", o->steps, "Profiled steps").ShowDefault().Type("K");
-  trace.Option("--seed", o->seed, "The same seed gives the same files").ShowDefault().Type("S");
-  trace.Option("--events-per-step", o->events_per_step, "Events of a rank in a step, about")
-      .ShowDefault()
-      .Type("M");
+  trace.Option("--out DIR", o->directory, "Directory for rank0.json, rank1.json, ...").Required();
+  trace.Option("--ranks N", o->ranks, "Ranks of the job").ShowDefault();
+  trace.Option("--steps K", o->steps, "Profiled steps").ShowDefault();
+  trace.Option("--seed S", o->seed, "The same seed gives the same files").ShowDefault();
+  trace.Option("--events-per-step M", o->events_per_step, "Events of a rank in a step, about")
+      .ShowDefault();
   trace.Flag("--gzip", o->gzip, "Write rank0.json.gz, ...");
-  trace.Option("--plant", o->plant, "Ways of wasting a GPU to plant: ids of findings")
-      .Delimiter(',')
-      .Type("PATTERN,...");
-  trace.Option("--truth", o->truth_file, "Write what really happened (JSON, nanoseconds)")
-      .Type("FILE");
+  trace.Option("--plant PATTERN,...", o->plant, "Ways of wasting a GPU to plant: ids of findings")
+      .Delimiter(',');
+  trace.Option("--truth FILE", o->truth_file, "Write what really happened (JSON, nanoseconds)");
   trace.Footer(
       "Examples:\n"
       "  flopwatch simulate trace --out traces --ranks 8 --steps 5 --plant straggler --truth "

@@ -2,7 +2,6 @@
 // a CSV file.
 #include <fmt/format.h>
 
-#include <boost/json.hpp>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -13,12 +12,15 @@
 
 #include "absl/strings/numbers.h"
 #include "base/file.h"
+#include "base/json_read.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "cli/command.h"
 #include "cli/commands/list_options.h"
 #include "cli/commands/site_catalog.h"
+#include "cli/views/columns.h"
 #include "efficiency/clock_noise.h"
+#include "net/http.h"
 
 namespace flopwatch::cli {
 namespace {
@@ -147,48 +149,22 @@ StatusOr<Input> FromCsv(const hardware::Catalog& catalog, const StudyOptions& op
   return input;
 }
 
-std::string UrlEncode(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const auto u = static_cast<unsigned char>(c);
-    const bool plain = std::isalnum(u) != 0 || c == '-' || c == '_' || c == '.' || c == '~';
-    out += plain ? std::string(1, c) : fmt::format("%{:02X}", u);
-  }
-  return out;
-}
-
-StatusOr<boost::json::value> GetJson(Context& context, const std::string& path) {
+StatusOr<Json> GetJson(Context& context, const std::string& path) {
   FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(path));
-  boost::system::error_code error;
-  boost::json::value value = boost::json::parse(body, error);
-  if (error)
-    return absl::InternalError(
-        fmt::format("study: the answer to {} is not JSON: {}", path, error.message()));
-  return value;
-}
-
-const boost::json::value* Member(const boost::json::value* v, std::string_view key) {
-  const boost::json::object* object = v != nullptr ? v->if_object() : nullptr;
-  return object != nullptr ? object->if_contains(boost::json::string_view(key.data(), key.size()))
-                           : nullptr;
-}
-
-double NumberOf(const boost::json::value& v) {
-  boost::system::error_code error;
-  const double d = v.to_number<double>(error);
-  return error ? kNan : d;
+  auto json = Json::Parse(body);
+  if (json.ok()) return json;
+  return absl::InternalError(fmt::format("study: the answer to {} is not JSON: {}", path,
+                                         std::string(json.status().message())));
 }
 
 // A SQL time: text, or an integer count of microseconds.
-StatusOr<double> SecondsOf(const boost::json::value& v) {
-  if (const boost::json::string* text = v.if_string()) {
-    FW_ASSIGN_OR_RETURN(const Micros t, ParseTime(std::string_view(text->data(), text->size()), 0));
+StatusOr<double> SecondsOf(const Json& v) {
+  if (const auto* text = std::get_if<std::string>(&v.value_)) {
+    FW_ASSIGN_OR_RETURN(const Micros t, ParseTime(*text, 0));
     return static_cast<double>(t) / 1e6;
   }
-  const double micros = NumberOf(v);
-  if (std::isnan(micros))
-    return absl::InternalError("study: a stored time is neither text nor a number");
-  return micros / 1e6;
+  if (!v.number()) return absl::InternalError("study: a stored time is neither text nor a number");
+  return *v.number() / 1e6;
 }
 
 StatusOr<Input> Stored(Context& context, const hardware::Catalog& catalog,
@@ -206,13 +182,9 @@ StatusOr<Input> Stored(Context& context, const hardware::Catalog& catalog,
   if (to <= from) return absl::InvalidArgumentError("study: --to must be later than --from");
 
   Input input;
-  FW_ASSIGN_OR_RETURN(const boost::json::value about,
-                      GetJson(context, "/api/v1/gpus/" + UrlEncode(options.gpu)));
-  std::string model;
-  if (const boost::json::value* name = Member(Member(&about, "gpu"), "model");
-      name != nullptr && name->is_string()) {
-    model.assign(name->get_string().data(), name->get_string().size());
-  }
+  FW_ASSIGN_OR_RETURN(const Json about,
+                      GetJson(context, "/api/v1/gpus/" + net::PercentEncode(options.gpu)));
+  const std::string model = about["gpu"]["model"].text();
   FW_ASSIGN_OR_RETURN(input.tensor_clock_max_mhz, TensorClockMax(catalog, options, model));
 
   const std::string sql = fmt::format(
@@ -220,27 +192,25 @@ StatusOr<Input> Stored(Context& context, const hardware::Catalog& catalog,
       "make_timestamp({}) AND "
       "ts < make_timestamp({}) ORDER BY ts",
       options.gpu, from, to);
-  FW_ASSIGN_OR_RETURN(
-      const boost::json::value answer,
-      GetJson(context, fmt::format("/api/v1/sql?limit={}&q={}", kMaxStoredRows, UrlEncode(sql))));
-  const boost::json::value* rows = Member(&answer, "rows");
-  const boost::json::array* list = rows != nullptr ? rows->if_array() : nullptr;
-  if (list == nullptr) return absl::InternalError("study: the answer to the query has no rows");
+  FW_ASSIGN_OR_RETURN(const Json answer,
+                      GetJson(context, fmt::format("/api/v1/sql?limit={}&q={}", kMaxStoredRows,
+                                                   net::PercentEncode(sql))));
+  const Json& rows = answer["rows"];
+  if (!rows.is_array()) return absl::InternalError("study: the answer to the query has no rows");
   std::vector<TimedClock> readings;
-  readings.reserve(list->size());
-  for (const boost::json::value& row : *list) {
-    const boost::json::array* cells = row.if_array();
-    if (cells == nullptr || cells->size() != 3)
+  readings.reserve(rows.array().size());
+  for (const Json& row : rows.array()) {
+    const Json::Array& cells = row.array();
+    if (cells.size() != 3)
       return absl::InternalError("study: a row of the answer has not three cells");
-    FW_ASSIGN_OR_RETURN(const double seconds, SecondsOf((*cells)[0]));
-    readings.push_back({seconds, NumberOf((*cells)[1]), NumberOf((*cells)[2])});
+    FW_ASSIGN_OR_RETURN(const double seconds, SecondsOf(cells[0]));
+    readings.push_back({seconds, cells[1].number_or(kNan), cells[2].number_or(kNan)});
   }
   if (readings.empty()) {
     return absl::NotFoundError(fmt::format("study: no sample of {} is stored between {} and {}",
                                            options.gpu, FormatTime(from), FormatTime(to)));
   }
-  if (const boost::json::value* cut = Member(&answer, "truncated");
-      cut != nullptr && cut->is_bool() && cut->get_bool()) {
+  if (answer["truncated"].boolean()) {
     input.notes.push_back(
         fmt::format("the window holds more samples than one query gives: studied up to {}",
                     FormatTime(static_cast<Micros>(readings.back().seconds * 1e6))));
@@ -271,14 +241,12 @@ Status RunClockNoise(Context& context, const StudyOptions& options) {
 
   Table table;
   table.notes = std::move(input->notes);
-  table.columns = {{"workload", "WORKLOAD"},
-                   {"interval_s", "INTERVAL S"},
-                   {"windows", "WINDOWS"},
-                   {"mean_abs_deviation_pp", "MEAN DEV PP"},
-                   {"half_width_95_pp", "95 % PP"},
-                   {"worst_deviation_pp", "WORST PP"},
-                   {"paper_deviation_pp", "PAPER DEV PP"},
-                   {"paper_half_width_95_pp", "PAPER 95 % PP"}};
+  table.columns =
+      ColumnsOf(Column{"workload", "WORKLOAD"}, Column{"interval_s", "INTERVAL S"},
+                Column{"windows", "WINDOWS"}, Column{"mean_abs_deviation_pp", "MEAN DEV PP"},
+                Column{"half_width_95_pp", "95 % PP"}, Column{"worst_deviation_pp", "WORST PP"},
+                Column{"paper_deviation_pp", "PAPER DEV PP"},
+                Column{"paper_half_width_95_pp", "PAPER 95 % PP"});
   for (const Workload& w : input->workloads) {
     std::vector<int> intervals;
     for (const int s : options.intervals) {
@@ -331,26 +299,20 @@ Args AddStudy(Args app, Run* run) {
   Args noise =
       study.Command("clock-noise", "What sampling the SM clock every 5 to 30 s costs in OFU");
   noise.Flag("--simulate", options->simulate, "A simulated GPU under sustained GEMM load");
-  noise
-      .Option("--gpu", options->gpu,
-              "Stored GPU: its UUID; with --simulate or --file: an accelerator")
-      .Type("NAME");
+  noise.Option("--gpu NAME", options->gpu,
+               "Stored GPU: its UUID; with --simulate or --file: an accelerator");
   AddWindowOptions(noise, &options->window, "-1h");
-  noise
-      .Option("--file", options->file,
-              "CSV with tensor_active, sm_clock_mhz and, unless 1 s apart, ts")
-      .Type("CSV");
-  noise
-      .Option("--tensor-clock-max", options->tensor_clock_max,
-              "Maximum tensor clock, instead of the table's")
-      .Type("MHZ");
-  noise.Option("--seed", options->seed, "Seed of the simulation").ShowDefault().Type("N");
-  noise.Option("--seconds", options->seconds, "Length of the simulation").ShowDefault().Type("S");
-  Arg intervals = noise.Option("--intervals", options->intervals, "Collection intervals in seconds")
-                      .Delimiter(',')
-                      .OneWord()
-                      .ShowDefault()
-                      .Type("S,...");
+  noise.Option("--file CSV", options->file,
+               "CSV with tensor_active, sm_clock_mhz and, unless 1 s apart, ts");
+  noise.Option("--tensor-clock-max MHZ", options->tensor_clock_max,
+               "Maximum tensor clock, instead of the table's");
+  noise.Option("--seed N", options->seed, "Seed of the simulation").ShowDefault();
+  noise.Option("--seconds S", options->seconds, "Length of the simulation").ShowDefault();
+  Arg intervals =
+      noise.Option("--intervals S,...", options->intervals, "Collection intervals in seconds")
+          .Delimiter(',')
+          .OneWord()
+          .ShowDefault();
   noise.Footer(
       "Examples:\n"
       "  flopwatch study clock-noise --simulate --gpu \"H100 SXM\"\n"

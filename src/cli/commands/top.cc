@@ -348,15 +348,12 @@ Args AddTop(Args app, Run* run) {
   Args sub = app.Command("top", "The whole fleet, live, in this terminal");
   auto o = std::make_shared<TopOptions>();
   sub.Flag("--once", o->once, "One frame with every job, then exit; for a pipe or a cron mail");
-  sub.Option("--interval", o->interval, "Time between refreshes, 1s to 5m")
-      .Type("DURATION")
+  sub.Option("--interval DURATION", o->interval, "Time between refreshes, 1s to 5m").ShowDefault();
+  sub.Option("--sort NAME", o->sort, "Order of the jobs: lost, ofu, gpus, duty, power, user or job")
       .ShowDefault();
-  sub.Option("--sort", o->sort, "Order of the jobs: lost, ofu, gpus, duty, power, user or job")
-      .Type("NAME")
-      .ShowDefault();
-  sub.Option("--filter", o->filter, "Jobs and GPUs with this text in job, user, workflow or node")
-      .Type("TEXT");
-  sub.Option("--node", o->node, "GPUs of this node alone").Type("NAME");
+  sub.Option("--filter TEXT", o->filter,
+             "Jobs and GPUs with this text in job, user, workflow or node");
+  sub.Option("--node NAME", o->node, "GPUs of this node alone");
   sub.Flag("--light", o->light, "Colours for a light background (where COLORFGBG does not tell)");
   sub.Flag("--no-mouse", o->no_mouse, "Leave the mouse to the terminal");
   sub.Footer(

@@ -64,8 +64,7 @@ Args AddTraceAnalyze(Args trace, Run* run) {
   auto o = std::make_shared<AnalyzeOptions>();
   AddTraceInput(sub, &o->input);
   sub.Find("PATH").Required(false);  // --list needs none
-  sub.Option("--analysis", o->names, "Analyses, separated by commas, or all")
-      .Type("NAME,NAME")
+  sub.Option("--analysis NAME,NAME", o->names, "Analyses, separated by commas, or all")
       .ShowDefault();
   AddTraceAnalysisOptions(sub, &o->analysis);
   sub.Flag("--list", o->list, "The analyses there are, and nothing else");

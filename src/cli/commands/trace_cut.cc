@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <system_error>
@@ -114,7 +113,7 @@ Status RunCut(Context& context, const CutOptions& o) {
 }
 
 void AddCommon(Args sub, const std::shared_ptr<CutOptions>& o) {
-  sub.Option("-O,--out", o->out, "File to write; - is standard output").Required().Type("FILE");
+  sub.Option("-O,--out FILE", o->out, "File to write; - is standard output").Required();
   sub.Flag("--no-align", o->no_align,
            "Keep the clocks of several ranks as recorded, instead of aligning them on collectives");
   sub.Flag("--no-arrows", o->no_arrows, "Leave out the arrows from launches to GPU work");
@@ -126,7 +125,7 @@ Args AddTraceCut(Args trace, Run* run) {
   Args sub = trace.Command("cut", "One step of a trace as Chrome JSON, small enough for Perfetto");
   auto o = std::make_shared<CutOptions>();
   AddTraceInput(sub, &o->input);
-  sub.Option("--step", o->step, "The step: N of ProfilerStep#N (default: everything)").Type("N");
+  sub.Option("--step N", o->step, "The step: N of ProfilerStep#N (default: everything)");
   AddCommon(sub, o);
   sub.Flag("--critical-path", o->critical_path, "Mark the critical path of the first rank");
   sub.Footer(

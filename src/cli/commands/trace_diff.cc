@@ -1,5 +1,4 @@
 // flopwatch trace diff: what changed between two traces of one program.
-#include <fmt/format.h>
 
 #include <memory>
 
@@ -104,34 +103,26 @@ Args AddTraceDiff(Args trace, Run* run) {
   Args sub = trace.Command(
       "diff", "What changed between two traces: the step and its parts, kernels, operators");
   auto o = std::make_shared<TraceDiffOptions>();
-  sub.Option("A", o->a, "Before: a trace file or a folder of ranks").Required().Type("A");
-  sub.Option("B", o->b, "After").Required().Type("B");
-  sub.Option("--rank-a", o->diff.rank_a, "This rank of A alone").Type("N").NotNegative();
-  sub.Option("--rank-b", o->diff.rank_b, "This rank of B alone").Type("N").NotNegative();
-  sub.Option("--step-a", o->diff.step_a,
-             "This step of A alone (default: the mean of the complete ones)")
-      .Type("N");
-  sub.Option("--step-b", o->diff.step_b, "This step of B alone").Type("N");
+  sub.Option("A A", o->a, "Before: a trace file or a folder of ranks").Required();
+  sub.Option("B B", o->b, "After").Required();
+  sub.Option("--rank-a N", o->diff.rank_a, "This rank of A alone").NotNegative();
+  sub.Option("--rank-b N", o->diff.rank_b, "This rank of B alone").NotNegative();
+  sub.Option("--step-a N", o->diff.step_a,
+             "This step of A alone (default: the mean of the complete ones)");
+  sub.Option("--step-b N", o->diff.step_b, "This step of B alone");
   sub.Flag("--short-names", o->diff.short_names, "Kernels of one template together");
   sub.Option(
-         "--communication", o->diff.communication_names,
+         "--communication TEXT", o->diff.communication_names,
          "Kernels with this text in their name communicate, beside those known; may be repeated")
-      .Type("TEXT")
       .OneWord();
-  sub.Option("--top", o->top, "Lines of each list for people")
-      .Type("N")
-      .Range(1, 100'000)
-      .ShowDefault();
-  sub.Option("--compat", o->compat, "hta: the table of HolisticTraceAnalysis, A being the control")
-      .Type("NAME")
+  sub.Option("--top N", o->top, "Lines of each list for people").Range(1, 100'000).ShowDefault();
+  sub.Option("--compat NAME", o->compat,
+             "hta: the table of HolisticTraceAnalysis, A being the control")
       .OneOf({"hta", "none"});
-  sub.Option("--device", o->device, "With --compat hta: cpu, gpu or all (JSON has all three)")
-      .Type("WHAT")
+  sub.Option("--device WHAT", o->device, "With --compat hta: cpu, gpu or all (JSON has all three)")
       .OneOf({"cpu", "gpu", "all"})
       .ShowDefault();
-  sub.Option("--threads", o->threads, "Threads to use (default: one a core)")
-      .Type("N")
-      .Range(1, 1024);
+  sub.Option("--threads N", o->threads, "Threads to use (default: one a core)").Range(1, 1024);
   sub.Footer(
       "Examples:\n"
       "  flopwatch trace diff before/ after/\n"

@@ -5,6 +5,7 @@
 
 #include "cli/commands/trace.h"
 #include "cli/commands/trace_input.h"
+#include "cli/views/columns.h"
 #include "cli/views/trace_report.h"
 #include "trace/findings/finding.h"
 #include "trace/report/report.h"
@@ -29,15 +30,11 @@ Table ListRules() {
 
 Table FindingsTable(const trace::Findings& findings, trace::Nanos origin) {
   Table t;
-  t.columns = {{"id", "id"},
-               {"severity", "severity"},
-               {"gain_share", "gain, up to", ColumnFormat::kPercent},
-               {"ranks", "ranks"},
-               {"title", "finding"},
-               {"where", "where"},
-               {"evidence", "evidence"},
-               {"top", "most concerned"},
-               {"advice", "advice"}};
+  t.columns = ColumnsOf(Column{"id", "id"}, Column{"severity", "severity"},
+                        Column{"gain_share", "gain, up to", ColumnFormat::kPercent},
+                        Column{"ranks", "ranks"}, Column{"title", "finding"},
+                        Column{"where", "where"}, Column{"evidence", "evidence"},
+                        Column{"top", "most concerned"}, Column{"advice", "advice"});
   for (const trace::Finding& f : findings.findings) {
     std::string ranks, evidence, top;
     for (const int32_t r : f.ranks) ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", r);
@@ -93,9 +90,8 @@ Args AddTraceFindings(Args trace, Run* run) {
   AddTraceInput(sub, &o->input);
   sub.Find("PATH").Required(false);  // --list needs none
   AddTraceAnalysisOptions(sub, &o->analysis);
-  sub.Option("--fail-on", o->fail_on,
+  sub.Option("--fail-on SEVERITY", o->fail_on,
              "Exit with 3 when a finding is this severe or worse: warning or critical")
-      .Type("SEVERITY")
       .OneOf({"warning", "critical"});
   sub.Flag("--list", o->list, "The rules there are, and nothing else");
   sub.Footer(

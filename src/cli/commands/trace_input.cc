@@ -72,45 +72,33 @@ Status CheckPaths(const TraceInputOptions& options) {
 
 void AddTraceInput(Args app, TraceInputOptions* o, bool positional) {
   if (positional) {
-    app.Option("PATH", o->paths,
+    app.Option("PATH PATH", o->paths,
                "Trace file of PyTorch (Kineto JSON, also gzip) or Nsight Systems (sqlite), Ascend "
                "profile, or a folder of them")
-        .Required()
-        .Type("PATH");
+        .Required();
   }
-  app.Option("--rank", o->ranks, "These ranks alone")
-      .Type("N,N")
-      .Delimiter(',')
-      .OneWord()
-      .NotNegative();
-  app.Option("--threads", o->threads, "Threads to use (default: one a core)")
-      .Type("N")
-      .Range(1, 1024);
+  app.Option("--rank N,N", o->ranks, "These ranks alone").Delimiter(',').OneWord().NotNegative();
+  app.Option("--threads N", o->threads, "Threads to use (default: one a core)").Range(1, 1024);
 }
 
 void AddTraceAnalysisOptions(Args app, TraceAnalysisOptions* o) {
-  app.Option("--compat", o->compat,
+  app.Option("--compat NAME", o->compat,
              "hta: event selection, columns and kernel types of HolisticTraceAnalysis, to compare "
              "numbers")
-      .Type("NAME")
       .OneOf({"hta", "none"});
   app.Option(
-         "--communication", o->communication,
+         "--communication TEXT", o->communication,
          "Kernels with this text in their name communicate, beside those known; may be repeated")
-      .Type("TEXT")
       .OneWord();
-  app.Option("--annotation", o->annotation,
-             "critical_path: the annotation whose instance counts (default: the whole trace)")
-      .Type("NAME");
-  app.Option("--instance", o->instance, "critical_path: which instance of it, from 0")
-      .Type("N")
+  app.Option("--annotation NAME", o->annotation,
+             "critical_path: the annotation whose instance counts (default: the whole trace)");
+  app.Option("--instance N", o->instance, "critical_path: which instance of it, from 0")
       .NotNegative();
-  app.Option("--operator", o->operator_name,
+  app.Option("--operator TEXT", o->operator_name,
              "frequent_patterns: operators whose name contains this")
-      .Type("TEXT")
       .ShowDefault();
-  app.Option("--min-pattern", o->min_pattern, "frequent_patterns: kernels in a sequence, at least")
-      .Type("N")
+  app.Option("--min-pattern N", o->min_pattern,
+             "frequent_patterns: kernels in a sequence, at least")
       .Range(1, 10'000)
       .ShowDefault();
 }

@@ -123,30 +123,25 @@ Args AddTraceOps(Args trace, Run* run) {
       "ops", "Operators and modules: time, FLOPs, MFU, what could not be counted; exports");
   auto o = std::make_shared<TraceOpsOptions>();
   AddTraceInput(sub, &o->input);
-  sub.Option("--gpu", o->gpu,
-             "Accelerator whose peak counts, where the trace does not say or says it wrongly")
-      .Type("NAME");
-  sub.Option("--peak-tflops", o->peaks,
+  sub.Option("--gpu NAME", o->gpu,
+             "Accelerator whose peak counts, where the trace does not say or says it wrongly");
+  sub.Option("--peak-tflops TFLOPS|P=TFLOPS", o->peaks,
              "Peak of one GPU instead of the table's: for every precision, or by precision")
-      .Type("TFLOPS|P=TFLOPS")
       .Delimiter(',')
       .OneWord();
-  sub.Option("--tensor-clock", o->clock, "Clock in OFU's denominator, instead of the table's")
-      .Type("MHZ")
+  sub.Option("--tensor-clock MHZ", o->clock, "Clock in OFU's denominator, instead of the table's")
       .RangeOf(1.0, 1e5);
-  sub.Option("--level", o->level, "Table to write: operator, kernel, module, uncounted, coverage")
-      .Type("LEVEL")
+  sub.Option("--level LEVEL", o->level,
+             "Table to write: operator, kernel, module, uncounted, coverage")
       .OneOf({"operator", "kernel", "module", "uncounted", "coverage"})
       .ShowDefault();
-  sub.Option("--export", o->format,
+  sub.Option("--export FORMAT", o->format,
              "Write OperatorMFU and ModuleMFU as msprof-analyze does: db, xlsx or csv")
-      .Type("FORMAT")
       .OneOf({"db", "xlsx", "csv"});
-  sub.Option("--out", o->out, "Folder for --export (default .)").Type("DIR");
+  sub.Option("--out DIR", o->out, "Folder for --export (default .)");
   sub.Option(
-         "--communication", o->communication,
+         "--communication TEXT", o->communication,
          "Kernels with this text in their name communicate, beside those known; may be repeated")
-      .Type("TEXT")
       .OneWord();
   sub.Flag("--same-thread", o->same_thread,
            "Recorded FLOPs ranges match operators of their own thread alone");

@@ -4,6 +4,7 @@
 #include "cli/commands/site_catalog.h"
 #include "cli/commands/trace.h"
 #include "cli/commands/trace_input.h"
+#include "cli/output_formats.h"
 #include "cli/views/trace_report.h"
 #include "trace/report/report.h"
 
@@ -19,21 +20,11 @@ struct TraceReportOptions {
 
 StatusOr<std::string> FormatOf(Context& context, const std::string& output) {
   if (context.format_given()) {
-    switch (context.format()) {
-      case OutputFormat::kJson:
-        return "json";
-      case OutputFormat::kMarkdown:
-        return "md";
-      case OutputFormat::kHtml:
-        return "html";
-      case OutputFormat::kTable:
-      case OutputFormat::kWide:
-        return "text";
-      default:
-        return absl::InvalidArgumentError(
-            "trace report: it is a document, not a table; choose -o table, md, html or json, or "
-            "take rows from \"flopwatch trace analyze\"");
-    }
+    const std::string_view format = DocumentFormat(context.format());
+    if (!format.empty()) return std::string(format);
+    return absl::InvalidArgumentError(
+        "trace report: it is a document, not a table; choose -o table, md, html or json, or "
+        "take rows from \"flopwatch trace analyze\"");
   }
   if (output.ends_with(".html") || output.ends_with(".htm")) return "html";
   if (output.ends_with(".md")) return "md";
@@ -74,15 +65,12 @@ void AddReportOptions(Args app, Run* run) {
   AddTraceInput(app, &o->input);
   app.Find("PATH").Required(
       false);  // LoadTrace() says what is missing, also where a subcommand has the paths
-  app.Option("--write", o->output,
-             "Write to this file; its ending (.html, .md, .json) chooses the format")
-      .Type("FILE");
-  app.Option("--top", o->report.operators, "Lines of the table of operators (default 15)")
-      .Type("N")
+  app.Option("--write FILE", o->output,
+             "Write to this file; its ending (.html, .md, .json) chooses the format");
+  app.Option("--top N", o->report.operators, "Lines of the table of operators (default 15)")
       .Range(1, 1000);
-  app.Option("--peak-tflops", o->report.peak_tflops,
+  app.Option("--peak-tflops TFLOPS", o->report.peak_tflops,
              "Peak of one GPU for the operators' MFU, where the table of GPUs is not to decide")
-      .Type("TFLOPS")
       .RangeOf(1e-3, 1e7);
   AddTraceAnalysisOptions(app, &o->analysis);
   *run = [o](Context& context) { return RunTraceReport(context, *o); };

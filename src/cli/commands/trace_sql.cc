@@ -127,16 +127,14 @@ Args AddTraceSql(Args trace, Run* run) {
   AddTraceInput(sub, &o->input);
   sub.Find("PATH").Required(false).Describe(
       "Trace files or folders, and last the query (- reads it from standard input)");
-  sub.Option("--query", o->query, "The query, instead of the last argument").Type("SQL");
-  sub.Option("--file", o->file, "Read the query from this file").Type("FILE");
+  sub.Option("--query SQL", o->query, "The query, instead of the last argument");
+  sub.Option("--file FILE", o->file, "Read the query from this file");
   sub.Flag("--schema", o->schema, "The tables and columns there are, and nothing else");
-  sub.Option("--max-rows", o->max_rows, "At most so many rows; a cut answer exits with 7")
-      .Type("N")
+  sub.Option("--max-rows N", o->max_rows, "At most so many rows; a cut answer exits with 7")
       .Range(1, 10'000'000)
       .ShowDefault();
-  sub.Option("--timeout", o->timeout, "Longest time of the query").Type("DURATION").ShowDefault();
-  sub.Option("--memory-mb", o->memory_mb, "Memory of the query, beside the trace")
-      .Type("MB")
+  sub.Option("--timeout DURATION", o->timeout, "Longest time of the query").ShowDefault();
+  sub.Option("--memory-mb MB", o->memory_mb, "Memory of the query, beside the trace")
       .Range(kMinMemoryMb, 1 << 20)
       .ShowDefault();
   sub.Footer(

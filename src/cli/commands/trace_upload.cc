@@ -12,6 +12,7 @@
 #include "cli/commands/trace.h"
 #include "cli/commands/trace_input.h"
 #include "cli/context_impl.h"
+#include "cli/views/columns.h"
 #include "net/http.h"
 
 namespace flopwatch::cli {
@@ -58,16 +59,10 @@ StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>& paths
 
 Table RecordsTable(const std::vector<Json>& records) {
   Table t;
-  t.columns = {{"id", "id"},
-               {"state", "state"},
-               {"created", "uploaded"},
-               {"name", "name"},
-               {"job", "job"},
-               {"files", "files"},
-               {"bytes", "size", ColumnFormat::kBytes},
-               {"headline", "what"},
-               {"error", "error"},
-               {"verdict", "verdict"}};
+  t.columns = ColumnsOf(Column{"id", "id"}, Column{"state", "state"}, Column{"created", "uploaded"},
+                        Column{"name", "name"}, Column{"job", "job"}, Column{"files", "files"},
+                        Column{"bytes", "size", ColumnFormat::kBytes}, Column{"headline", "what"},
+                        Column{"error", "error"}, Column{"verdict", "verdict"});
   const auto text = [](const Json& j) -> Cell { return j.is_null() ? Cell{} : Cell(j.text()); };
   const auto number = [](const Json& j) -> Cell {
     return j.integer() ? Cell(*j.integer()) : Cell{};
@@ -154,11 +149,10 @@ Status RunList(Context& context, const ListOptions& o) {
 Args AddTraceUpload(Args trace, Run* run) {
   Args sub = trace.Command("upload", "Give trace files to a server, which analyses and keeps them");
   auto o = std::make_shared<UploadOptions>();
-  sub.Option("PATH", o->input.paths, "Trace files of one job, one a rank, or a folder of them")
-      .Required()
-      .Type("PATH");
-  sub.Option("--name", o->name, "Name of the trace (default: of the first file)").Type("NAME");
-  sub.Option("--job", o->job, "Job it belongs to").Type("ID");
+  sub.Option("PATH PATH", o->input.paths, "Trace files of one job, one a rank, or a folder of them")
+      .Required();
+  sub.Option("--name NAME", o->name, "Name of the trace (default: of the first file)");
+  sub.Option("--job ID", o->job, "Job it belongs to");
   sub.Flag("--wait", o->wait, "Wait until it is analysed");
   sub.Footer(
       "Examples:\n"
@@ -171,8 +165,8 @@ Args AddTraceUpload(Args trace, Run* run) {
 Args AddTraceList(Args trace, Run* run) {
   Args sub = trace.Command("list", "Traces that were uploaded to the server");
   auto o = std::make_shared<ListOptions>();
-  sub.Option("--job", o->job, "Traces of this job alone").Type("ID");
-  sub.Option("--limit", o->limit, "At most so many").Type("N").Range(1, 10'000).ShowDefault();
+  sub.Option("--job ID", o->job, "Traces of this job alone");
+  sub.Option("--limit N", o->limit, "At most so many").Range(1, 10'000).ShowDefault();
   sub.Footer(
       "Examples:\n"
       "  flopwatch trace list\n"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/table.h"
 #include "cli/views/style.h"
@@ -39,14 +38,8 @@ struct Frame {
 
 // Where a metric stands between nothing and full.
 double Scaled(double value, Metric metric, double top_power) {
-  switch (metric) {
-    case Metric::kPower:
-      return top_power > 0 ? value / top_power : 0;
-    case Metric::kTemperature:
-      return (value - 20) / 70;  // 20 to 90 °C
-    default:
-      return value;
-  }
+  if (metric == Metric::kPower) return top_power > 0 ? value / top_power : 0;
+  return metric == Metric::kTemperature ? (value - 20) / 70 : value;  // 20 to 90 °C
 }
 
 // The scale of OFU ends at 60 %: few jobs pass it, and below it every step shows (an 8-level scale

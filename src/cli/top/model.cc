@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 #include <set>
 
 #include "base/text.h"
@@ -27,61 +26,24 @@ bool Before(const std::optional<T>& a, const std::optional<T>& b, bool descendin
 }  // namespace
 
 std::string_view MetricName(Metric metric) {
-  switch (metric) {
-    case Metric::kOfu:
-      return "OFU";
-    case Metric::kTensor:
-      return "tensor activity";
-    case Metric::kDuty:
-      return "duty cycle";
-    case Metric::kPower:
-      return "power";
-    case Metric::kTemperature:
-      return "temperature";
-    case Metric::kCount:
-      break;
-  }
-  return "";
+  // In the order of Metric.
+  static constexpr std::string_view kNames[] = {"OFU", "tensor activity", "duty cycle", "power",
+                                                "temperature"};
+  return kNames[static_cast<size_t>(metric)];
 }
 
 std::string_view JobSortName(JobSort sort) {
-  switch (sort) {
-    case JobSort::kLost:
-      return "lost";
-    case JobSort::kOfu:
-      return "ofu";
-    case JobSort::kGpus:
-      return "gpus";
-    case JobSort::kDuty:
-      return "duty";
-    case JobSort::kPower:
-      return "power";
-    case JobSort::kUser:
-      return "user";
-    case JobSort::kJob:
-      return "job";
-    case JobSort::kCount:
-      break;
-  }
-  return "";
+  // In the order of JobSort.
+  static constexpr std::string_view kNames[] = {"lost",  "ofu",  "gpus", "duty",
+                                                "power", "user", "job"};
+  return kNames[static_cast<size_t>(sort)];
 }
 
 std::optional<double> TopGpu::value(Metric metric) const {
-  switch (metric) {
-    case Metric::kOfu:
-      return ofu;
-    case Metric::kTensor:
-      return tensor;
-    case Metric::kDuty:
-      return duty;
-    case Metric::kPower:
-      return power_w;
-    case Metric::kTemperature:
-      return temperature_c;
-    case Metric::kCount:
-      break;
-  }
-  return std::nullopt;
+  // In the order of Metric.
+  static constexpr std::optional<double> TopGpu::*kValues[] = {
+      &TopGpu::ofu, &TopGpu::tensor, &TopGpu::duty, &TopGpu::power_w, &TopGpu::temperature_c};
+  return this->*kValues[static_cast<size_t>(metric)];
 }
 
 TopData MakeTopData(const TopAnswers& a) {
@@ -325,15 +287,9 @@ std::vector<TreeRow> TreeRows(const TopData& data, const TopUi& ui) {
 }
 
 int RowCount(const TopData& data, const TopUi& ui) {
-  switch (ui.level) {
-    case Level::kFleet:
-      return static_cast<int>(ui.tree ? TreeRows(data, ui).size() : VisibleJobs(data, ui).size());
-    case Level::kJob:
-      return static_cast<int>(VisibleGpus(data, ui).size());
-    case Level::kGpu:
-      return 0;
-  }
-  return 0;
+  if (ui.level == Level::kGpu) return 0;
+  if (ui.level == Level::kJob) return static_cast<int>(VisibleGpus(data, ui).size());
+  return static_cast<int>(ui.tree ? TreeRows(data, ui).size() : VisibleJobs(data, ui).size());
 }
 
 namespace {
@@ -566,13 +522,8 @@ std::vector<std::string> DecodeKeys(std::string* pending, bool flush) {
   while (!rest.empty()) {
     const auto c = static_cast<unsigned char>(rest[0]);
     if (c == 0x1B) {
-      if (rest.size() == 1) {
-        if (!flush) break;
-        out.emplace_back("esc");
-        rest.remove_prefix(1);
-        continue;
-      }
-      if (rest[1] != '[' && rest[1] != 'O') {
+      if (rest.size() == 1 && !flush) break;
+      if (rest.size() == 1 || (rest[1] != '[' && rest[1] != 'O')) {
         out.emplace_back("esc");
         rest.remove_prefix(1);
         continue;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "cli/views/columns.h"
 #include "cli/views/usage.h"
 
 namespace flopwatch::cli {
@@ -31,6 +32,10 @@ std::string Points(const Json& v) {
 
 // Names come from outside: an escape sequence in one must not reach a terminal.
 std::string Safe(const Json& v) { return Printable(v.text(), 2000); }
+
+Cell Rounded(const Json& v, double steps) {
+  return v.number() ? Cell(std::round(*v.number() * steps) / steps) : Cell();
+}
 
 Tone ToneOfVerdict(const std::string& verdict) {
   if (verdict == "agrees") return Tone::kGood;
@@ -202,23 +207,12 @@ std::string DivergenceCard(const Json& divergence, const ViewOptions& view) {
 
 Table ExplanationsTable(const Json& d) {
   Table t;
-  t.columns = {{"rank", "#"},
-               {"cause", "cause"},
-               {"fits", "fits"},
-               {"ratio_low", "from"},
-               {"ratio_high", "to"},
-               {"standing", "standing"},
-               {"corrected_mfu", "corrected MFU", kPercent},
-               {"corrected_hfu", "HFU", kPercent},
-               {"residual", "OFU / corrected"},
-               {"ids", "ids"},
-               {"misfit", "misfit"},
-               {"log_distance", "log distance"},
-               {"cost", "cost"},
-               {"source", "source"}};
-  const auto rounded = [](const Json& v) {
-    return v.number() ? Cell(std::round(*v.number() * 1e4) / 1e4) : Cell();
-  };
+  t.columns = ColumnsOf(
+      Column{"rank", "#"}, Column{"cause", "cause"}, Column{"fits", "fits"},
+      Column{"ratio_low", "from"}, Column{"ratio_high", "to"}, Column{"standing", "standing"},
+      Column{"corrected_mfu", "corrected MFU", kPercent}, Column{"corrected_hfu", "HFU", kPercent},
+      Column{"residual", "OFU / corrected"}, Column{"ids", "ids"}, Column{"misfit", "misfit"},
+      Column{"log_distance", "log distance"}, Column{"cost", "cost"}, Column{"source", "source"});
   for (const Json& e : d["explanations"].array()) {
     std::string ids, standing, source;
     const auto add = [](std::string* to, const std::string& s, std::string_view separator) {
@@ -229,12 +223,12 @@ Table ExplanationsTable(const Json& d) {
       add(&standing, p["standing"].text(), " + ");
       add(&source, p["source"].text(), "; ");
     }
-    t.rows.push_back(
-        {IntegerCell(e["rank"]), TextCell(e["title"]), e["fits"].boolean(), rounded(e["ratio_low"]),
-         rounded(e["ratio_high"]), standing.empty() ? Cell() : Cell(standing),
-         NumberCell(e["corrected_mfu"]), NumberCell(e["corrected_hfu"]), rounded(e["residual"]),
-         ids.empty() ? Cell() : Cell(ids), rounded(e["misfit"]), rounded(e["log_distance"]),
-         IntegerCell(e["cost"]), source.empty() ? Cell() : Cell(source)});
+    t.rows.push_back({IntegerCell(e["rank"]), TextCell(e["title"]), e["fits"].boolean(),
+                      Rounded(e["ratio_low"], 1e4), Rounded(e["ratio_high"], 1e4),
+                      TextCell(standing), NumberCell(e["corrected_mfu"]),
+                      NumberCell(e["corrected_hfu"]), Rounded(e["residual"], 1e4), TextCell(ids),
+                      Rounded(e["misfit"], 1e4), Rounded(e["log_distance"], 1e4),
+                      IntegerCell(e["cost"]), TextCell(source)});
   }
   if (t.rows.empty()) t.notes.push_back(d["headline"].text());
   return t;
@@ -258,21 +252,13 @@ std::string DivergenceSummary(const Json& answer, const ViewOptions& v) {
 
 Table DivergenceStatisticsTable(const Json& answer) {
   Table t;
-  t.columns = {{"jobs_taken", "jobs"},
-               {"weight", "weighted by"},
-               {"n", "n", kCount},
-               {"mfu_mean", "MFU", kPercent},
-               {"ofu_mean", "OFU", kPercent},
-               {"mae", "mean |error|", kPercent},
-               {"within_10_points", "within 10 points", kPercent},
-               {"over_20_points", "over 20", kPercent},
-               {"pearson", "Pearson r"},
-               {"pearson_low", "from"},
-               {"pearson_high", "to"},
-               {"spearman", "Spearman"}};
-  const auto rounded = [](const Json& x) {
-    return x.number() ? Cell(std::round(*x.number() * 1e3) / 1e3) : Cell();
-  };
+  t.columns = ColumnsOf(
+      Column{"jobs_taken", "jobs"}, Column{"weight", "weighted by"}, Column{"n", "n", kCount},
+      Column{"mfu_mean", "MFU", kPercent}, Column{"ofu_mean", "OFU", kPercent},
+      Column{"mae", "mean |error|", kPercent},
+      Column{"within_10_points", "within 10 points", kPercent},
+      Column{"over_20_points", "over 20", kPercent}, Column{"pearson", "Pearson r"},
+      Column{"pearson_low", "from"}, Column{"pearson_high", "to"}, Column{"spearman", "Spearman"});
   for (const auto& [member, title] :
        {std::pair("all", "all"), std::pair("without_flagged", "without flagged")}) {
     for (const auto& [weight, name] :
@@ -281,9 +267,9 @@ Table DivergenceStatisticsTable(const Json& answer) {
       t.rows.push_back({std::string(title), std::string(name), IntegerCell(s["jobs"]),
                         NumberCell(s["mfu"]["mean"]), NumberCell(s["ofu"]["mean"]),
                         NumberCell(s["mae"]), NumberCell(s["within_10_points"]),
-                        NumberCell(s["over_20_points"]), rounded(s["pearson"]["r"]),
-                        rounded(s["pearson"]["low"]), rounded(s["pearson"]["high"]),
-                        rounded(s["spearman"])});
+                        NumberCell(s["over_20_points"]), Rounded(s["pearson"]["r"], 1e3),
+                        Rounded(s["pearson"]["low"], 1e3), Rounded(s["pearson"]["high"], 1e3),
+                        Rounded(s["spearman"], 1e3)});
     }
   }
   return t;
@@ -292,15 +278,12 @@ Table DivergenceStatisticsTable(const Json& answer) {
 Table DivergenceGroupsTable(const Json& answer) {
   Table t;
   const std::string by = answer["group_by"].text();
-  t.columns = {{by, by == "gpus" ? "GPUs" : by},
-               {"jobs", "jobs", kCount},
-               {"flagged", "flagged", kCount},
-               {"mfu_mean", "MFU", kPercent},
-               {"mfu_sd", "sd", kPercent},
-               {"ofu_mean", "OFU", kPercent},
-               {"abs_error_mean", "|error|", kPercent},
-               {"abs_error_sd", "sd", kPercent},
-               {"gpu_seconds", "GPU time", kGpuHours}};
+  t.columns = ColumnsOf(Column{by, by == "gpus" ? "GPUs" : by}, Column{"jobs", "jobs", kCount},
+                        Column{"flagged", "flagged", kCount}, Column{"mfu_mean", "MFU", kPercent},
+                        Column{"mfu_sd", "sd", kPercent}, Column{"ofu_mean", "OFU", kPercent},
+                        Column{"abs_error_mean", "|error|", kPercent},
+                        Column{"abs_error_sd", "sd", kPercent},
+                        Column{"gpu_seconds", "GPU time", kGpuHours});
   for (const Json& g : answer["groups"].array()) {
     const Json& s = g["by_jobs"];
     t.rows.push_back({TextCell(g["group"]), IntegerCell(s["jobs"]), IntegerCell(g["flagged"]),
@@ -313,51 +296,26 @@ Table DivergenceGroupsTable(const Json& answer) {
 
 Table DivergenceJobsTable(const Json& answer) {
   Table t;
-  t.columns = {{"job", "job"},
-               {"verdict", "verdict"},
-               {"gpus", "GPUs", kCount},
-               {"mfu", "MFU", kPercent},
-               {"ofu", "OFU", kPercent},
-               {"ratio", "MFU / OFU"},
-               {"difference_expected", "off", kPercent},
-               {"headline", "what"},
-               {"user", "user"},
-               {"workflow", "workflow"},
-               {"mfu_claimed", "MFU claimed", kPercent},
-               {"ofu_ci95", "OFU ±", kPercent},
-               {"difference", "MFU - OFU", kPercent},
-               {"ratio_expected", "ratio after expectation"},
-               {"flagged", "flagged"},
-               {"causes", "causes"},
-               {"corrected_mfu", "corrected MFU", kPercent},
-               {"convention", "convention"},
-               {"gpu_seconds", "GPU time", kGpuHours},
-               {"reason", "reason"}};
-  const auto rounded = [](const Json& x) {
-    return x.number() ? Cell(std::round(*x.number() * 1e4) / 1e4) : Cell();
-  };
+  t.columns =
+      ColumnsOf(Column{"job", "job"}, Column{"verdict", "verdict"}, Column{"gpus", "GPUs", kCount},
+                Column{"mfu", "MFU", kPercent}, Column{"ofu", "OFU", kPercent},
+                Column{"ratio", "MFU / OFU"}, Column{"difference_expected", "off", kPercent},
+                Column{"headline", "what"}, Column{"user", "user"}, Column{"workflow", "workflow"},
+                Column{"mfu_claimed", "MFU claimed", kPercent},
+                Column{"ofu_ci95", "OFU ±", kPercent}, Column{"difference", "MFU - OFU", kPercent},
+                Column{"ratio_expected", "ratio after expectation"}, Column{"flagged", "flagged"},
+                Column{"causes", "causes"}, Column{"corrected_mfu", "corrected MFU", kPercent},
+                Column{"convention", "convention"}, Column{"gpu_seconds", "GPU time", kGpuHours},
+                Column{"reason", "reason"});
   for (const Json& j : answer["jobs"].array()) {
     const std::string causes = JoinTexts(j["causes"], "+");
-    t.rows.push_back({TextCell(j["job"]),
-                      TextCell(j["verdict"]),
-                      IntegerCell(j["gpus"]),
-                      NumberCell(j["mfu"]),
-                      NumberCell(j["ofu"]),
-                      rounded(j["ratio"]),
-                      NumberCell(j["difference_expected"]),
-                      TextCell(j["headline"]),
-                      TextCell(j["user"]),
-                      TextCell(j["workflow"]),
-                      NumberCell(j["mfu_claimed"]),
-                      NumberCell(j["ofu_ci95"]),
-                      NumberCell(j["difference"]),
-                      rounded(j["ratio_expected"]),
-                      j["flagged"].boolean(),
-                      causes.empty() ? Cell() : Cell(causes),
-                      NumberCell(j["corrected_mfu"]),
-                      TextCell(j["convention"]),
-                      NumberCell(j["gpu_seconds"]),
-                      TextCell(j["reason"])});
+    AddRow(&t, TextCell(j["job"]), TextCell(j["verdict"]), IntegerCell(j["gpus"]),
+           NumberCell(j["mfu"]), NumberCell(j["ofu"]), Rounded(j["ratio"], 1e4),
+           NumberCell(j["difference_expected"]), TextCell(j["headline"]), TextCell(j["user"]),
+           TextCell(j["workflow"]), NumberCell(j["mfu_claimed"]), NumberCell(j["ofu_ci95"]),
+           NumberCell(j["difference"]), Rounded(j["ratio_expected"], 1e4), j["flagged"].boolean(),
+           TextCell(causes), NumberCell(j["corrected_mfu"]), TextCell(j["convention"]),
+           NumberCell(j["gpu_seconds"]), TextCell(j["reason"]));
   }
   const int64_t total = answer["total"].integer_or(0);
   if (static_cast<int64_t>(t.rows.size()) < total) {

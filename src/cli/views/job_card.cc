@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "base/table.h"
+#include "cli/views/columns.h"
 #include "cli/views/usage.h"
 
 namespace flopwatch::cli {
@@ -62,7 +62,7 @@ std::string BarLine(const ViewOptions& v, std::string_view label, const std::str
 }
 
 // What the job reports of itself, beside what its GPUs did.
-std::string Application(const Json& job, const Json& answer, const ViewOptions& v) {
+std::string Application(const Json& answer, const ViewOptions& v) {
   const Json& said = answer["application"];
   if (!said.is_object()) return "";
   const auto mfu = said["mfu"].number();
@@ -101,7 +101,7 @@ std::string Bars(const Json& job, const Json& answer, const ViewOptions& v) {
   std::string out;
   out += BarLine(v, "OFU", ofu, u.ofu, Tone::kUseful, "of peak arithmetic");
   if (!u.ofu) out += Wrap(u.reason, v.width, "    not computable: ", "    ");
-  out += Application(job, answer, v);
+  out += Application(answer, v);
   out += BarLine(v, "tensor active", Percent(u.tensor_active), u.tensor_active, Tone::kUseful,
                  "of cycles on tensor cores");
   std::string clock = u.sm_clock_mhz ? fmt::format("{:.0f} MHz", *u.sm_clock_mhz) : "-";
@@ -251,39 +251,25 @@ std::string ApplicationCard(const Json& answer, const ViewOptions& v) {
   if (window.is_object())
     out += Wrap(fmt::format("from {} to {}", window["from"].text(), window["to"].text()), v.width,
                 "  ", "  ");
-  return out + "\n" + Application({}, answer, v);
+  return out + "\n" + Application(answer, v);
 }
 
 Table ApplicationTable(const Json& answer) {
   Table table;
-  table.columns = {{"job", "JOB"},
-                   {"convention", "CONVENTION"},
-                   {"precision", "PRECISION"},
-                   {"gpus", "GPUS"},
-                   {"mfu", "MFU", ColumnFormat::kPercent},
-                   {"mfu_source", "FROM"},
-                   {"peak_tflops", "PEAK"},
-                   {"tflops_per_gpu", "TFLOPS"},
-                   {"tokens_per_s", "TOKENS/S", ColumnFormat::kCount},
-                   {"loss", "LOSS"},
-                   {"samples", "SAMPLES", ColumnFormat::kCount},
-                   {"first", "FIRST"},
-                   {"last", "LAST"}};
-  const auto text = [](const Json& v) {
-    return v.text().empty() ? Cell(std::monostate{}) : Cell(v.text());
-  };
-  const auto number = [](const Json& v) {
-    return v.number() ? Cell(*v.number()) : Cell(std::monostate{});
-  };
-  const auto integer = [](const Json& v) {
-    return v.integer() ? Cell(*v.integer()) : Cell(std::monostate{});
-  };
+  table.columns = ColumnsOf(
+      Column{"job", "JOB"}, Column{"convention", "CONVENTION"}, Column{"precision", "PRECISION"},
+      Column{"gpus", "GPUS"}, Column{"mfu", "MFU", ColumnFormat::kPercent},
+      Column{"mfu_source", "FROM"}, Column{"peak_tflops", "PEAK"},
+      Column{"tflops_per_gpu", "TFLOPS"}, Column{"tokens_per_s", "TOKENS/S", ColumnFormat::kCount},
+      Column{"loss", "LOSS"}, Column{"samples", "SAMPLES", ColumnFormat::kCount},
+      Column{"first", "FIRST"}, Column{"last", "LAST"});
   for (const Json& c : answer["claims"].array()) {
-    table.rows.push_back({text(answer["job"]), text(c["convention"]), text(c["precision"]),
-                          integer(c["gpus"]), number(c["mfu"]), text(c["mfu_source"]),
-                          number(c["peak_tflops"]), number(c["tflops_per_gpu"]),
-                          number(c["tokens_per_s"]), number(c["loss"]), integer(c["samples"]),
-                          text(c["first"]), text(c["last"])});
+    table.rows.push_back({TextCell(answer["job"]), TextCell(c["convention"]),
+                          TextCell(c["precision"]), IntegerCell(c["gpus"]), NumberCell(c["mfu"]),
+                          TextCell(c["mfu_source"]), NumberCell(c["peak_tflops"]),
+                          NumberCell(c["tflops_per_gpu"]), NumberCell(c["tokens_per_s"]),
+                          NumberCell(c["loss"]), IntegerCell(c["samples"]), TextCell(c["first"]),
+                          TextCell(c["last"])});
   }
   return table;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
+#include "cli/views/columns.h"
 #include "cli/views/style.h"
 #include "cli/views/usage.h"
 
@@ -25,6 +26,15 @@ double Sum(const Json& object) {
   return sum;
 }
 
+// A value that is no list and no object; empty for null.
+Cell ScalarCell(const Json& v) {
+  if (const auto* b = std::get_if<bool>(&v.value_)) return *b;
+  if (const auto* i = std::get_if<int64_t>(&v.value_)) return *i;
+  if (const auto* d = std::get_if<double>(&v.value_)) return *d;
+  if (const auto* s = std::get_if<std::string>(&v.value_)) return *s;
+  return {};
+}
+
 // A value of a SQL result that is no scalar (a list, a struct) as JSON text.
 std::string AsJson(const Json& v) {
   std::string out;
@@ -41,16 +51,8 @@ std::string AsJson(const Json& v) {
         self(self, e);
       }
       json.EndObject();
-    } else if (const auto* b = std::get_if<bool>(&j.value_)) {
-      json.Value(*b);
-    } else if (const auto* i = std::get_if<int64_t>(&j.value_)) {
-      json.Value(*i);
-    } else if (const auto* d = std::get_if<double>(&j.value_)) {
-      json.Value(*d);
-    } else if (const auto* s = std::get_if<std::string>(&j.value_)) {
-      json.Value(*s);
     } else {
-      json.Null();
+      WriteCell(json, ScalarCell(j));
     }
   };
   write(write, v);
@@ -61,24 +63,15 @@ std::string AsJson(const Json& v) {
 
 Table JobsTable(const Json& answer) {
   Table t;
-  t.columns = {{"job", "job"},
-               {"user", "user"},
-               {"state", "state"},
-               {"gpus", "gpus", kCount},
-               {"gpu_seconds", "gpu time", kGpuHours},
-               {"ofu", "ofu", kPercentBar},
-               {"lost_gpu_seconds", "lost", kGpuHours},
-               {"gpu_util", "duty", kPercent},
-               {"coverage", "coverage", kPercent},
-               {"note", "note"},
-               {"name", "name"},
-               {"workflow", "workflow"},
-               {"tensor_active", "tensor", kPercent},
-               {"sm_clock_mhz", "sm mhz", kCount},
-               {"power_w", "power", kWatts},
-               {"ofu_ci95", "ofu ±", kPercent},
-               {"flags", "flags"},
-               {"ofu_reason", "why no ofu"}};
+  t.columns = ColumnsOf(
+      Column{"job", "job"}, Column{"user", "user"}, Column{"state", "state"},
+      Column{"gpus", "gpus", kCount}, Column{"gpu_seconds", "gpu time", kGpuHours},
+      Column{"ofu", "ofu", kPercentBar}, Column{"lost_gpu_seconds", "lost", kGpuHours},
+      Column{"gpu_util", "duty", kPercent}, Column{"coverage", "coverage", kPercent},
+      Column{"note", "note"}, Column{"name", "name"}, Column{"workflow", "workflow"},
+      Column{"tensor_active", "tensor", kPercent}, Column{"sm_clock_mhz", "sm mhz", kCount},
+      Column{"power_w", "power", kWatts}, Column{"ofu_ci95", "ofu ±", kPercent},
+      Column{"flags", "flags"}, Column{"ofu_reason", "why no ofu"});
   for (const Json& job : answer["jobs"].array()) {
     const UsageView u = UsageView::From(job["usage"]);
     t.rows.push_back({TextCell(job["job"]), TextCell(job["user"]),
@@ -100,31 +93,21 @@ Table JobsTable(const Json& answer) {
 
 Table GpusTable(const Json& answer) {
   Table t;
-  t.columns = {{"node", "node"},
-               {"index", "gpu"},
-               {"job", "job"},
-               {"state", "state"},
-               {"ofu", "ofu", kPercentBar},
-               {"tensor_active", "tensor", kPercent},
-               {"sm_clock_mhz", "sm mhz", kCount},
-               {"gpu_util", "duty", kPercent},
-               {"power_w", "power", kWatts},
-               {"gpu_temp_c", "°c", kCount},
-               {"fb_used_mib", "mib used", kCount},
-               {"age_s", "age", kSeconds},
-               {"flags", "notes"},
-               {"model", "model"},
-               {"gpu", "uuid"},
-               {"gpu_instance", "instance"}};
+  t.columns = ColumnsOf(
+      Column{"node", "node"}, Column{"index", "gpu"}, Column{"job", "job"},
+      Column{"state", "state"}, Column{"ofu", "ofu", kPercentBar},
+      Column{"tensor_active", "tensor", kPercent}, Column{"sm_clock_mhz", "sm mhz", kCount},
+      Column{"gpu_util", "duty", kPercent}, Column{"power_w", "power", kWatts},
+      Column{"gpu_temp_c", "°c", kCount}, Column{"fb_used_mib", "mib used", kCount},
+      Column{"age_s", "age", kSeconds}, Column{"flags", "notes"}, Column{"model", "model"},
+      Column{"gpu", "uuid"}, Column{"gpu_instance", "instance"});
   for (const Json& g : answer["gpus"].array()) {
-    t.rows.push_back({TextCell(g["node"]), IntegerCell(g["index"]), TextCell(g["job"]),
-                      TextCell(g["state"]), NumberCell(g["ofu"].number()),
-                      NumberCell(g["tensor_active"].number()),
-                      NumberCell(g["sm_clock_mhz"].number()), NumberCell(g["gpu_util"].number()),
-                      NumberCell(g["power_w"].number()), NumberCell(g["gpu_temp_c"].number()),
-                      NumberCell(g["fb_used_mib"].number()), NumberCell(g["age_s"].number()),
-                      TextCell(JoinTexts(g["flags"], ",")), TextCell(g["model"]),
-                      TextCell(g["gpu"]), IntegerCell(g["gpu_instance"])});
+    t.rows.push_back(
+        {TextCell(g["node"]), IntegerCell(g["index"]), TextCell(g["job"]), TextCell(g["state"]),
+         NumberCell(g["ofu"]), NumberCell(g["tensor_active"]), NumberCell(g["sm_clock_mhz"]),
+         NumberCell(g["gpu_util"]), NumberCell(g["power_w"]), NumberCell(g["gpu_temp_c"]),
+         NumberCell(g["fb_used_mib"]), NumberCell(g["age_s"]), TextCell(JoinTexts(g["flags"], ",")),
+         TextCell(g["model"]), TextCell(g["gpu"]), IntegerCell(g["gpu_instance"])});
   }
   t.notes.push_back(
       fmt::format("{} of {} GPUs, each as its last sample says; OFU = tensor activity × SM clock ÷ "
@@ -135,20 +118,14 @@ Table GpusTable(const Json& answer) {
 
 Table JobGpusTable(const Json& answer) {
   Table t;
-  t.columns = {{"node", "node"},
-               {"index", "gpu"},
-               {"rank", "rank"},
-               {"ofu", "ofu", kPercentBar},
-               {"tensor_active", "tensor", kPercent},
-               {"sm_clock_mhz", "sm mhz", kCount},
-               {"gpu_util", "duty", kPercent},
-               {"power_w", "power", kWatts},
-               {"coverage", "coverage", kPercent},
-               {"gpu_seconds", "gpu time", kGpuHours},
-               {"gpu", "uuid"},
-               {"gpu_instance", "instance"},
-               {"model", "model"},
-               {"ofu_reason", "why no ofu"}};
+  t.columns =
+      ColumnsOf(Column{"node", "node"}, Column{"index", "gpu"}, Column{"rank", "rank"},
+                Column{"ofu", "ofu", kPercentBar}, Column{"tensor_active", "tensor", kPercent},
+                Column{"sm_clock_mhz", "sm mhz", kCount}, Column{"gpu_util", "duty", kPercent},
+                Column{"power_w", "power", kWatts}, Column{"coverage", "coverage", kPercent},
+                Column{"gpu_seconds", "gpu time", kGpuHours}, Column{"gpu", "uuid"},
+                Column{"gpu_instance", "instance"}, Column{"model", "model"},
+                Column{"ofu_reason", "why no ofu"});
   for (const Json& g : answer["gpus"].array()) {
     const UsageView u = UsageView::From(g["usage"]);
     t.rows.push_back({TextCell(g["node"]), IntegerCell(g["index"]), IntegerCell(g["rank"]),
@@ -162,50 +139,28 @@ Table JobGpusTable(const Json& answer) {
 
 Table TargetsTable(const Json& answer) {
   Table t;
-  t.columns = {{"url", "target"},
-               {"state", "state"},
-               {"age_s", "last seen", kSeconds},
-               {"failures", "failed", kCount},
-               {"refused", "refused", kCount},
-               {"error", "error"},
-               {"node", "node"},
-               {"entities", "gpus", kCount},
-               {"samples", "samples", kCount},
-               {"last_duration_ms", "took ms", kPlain},
-               {"last_bytes", "size", kBytes},
-               {"scrapes", "scrapes", kCount},
-               {"timeouts", "timeouts", kCount},
-               {"oversized", "oversized", kCount},
-               {"last_scrape", "last scrape"},
-               {"last_success", "last success"},
-               {"refused_reasons", "refused because"},
-               {"frozen_gpus", "frozen gpus", kCount},
-               {"conflicts", "contested gpus", kCount},
-               {"last_failure", "last failure"}};
+  t.columns = ColumnsOf(
+      Column{"url", "target"}, Column{"state", "state"}, Column{"age_s", "last seen", kSeconds},
+      Column{"failures", "failed", kCount}, Column{"refused", "refused", kCount},
+      Column{"error", "error"}, Column{"node", "node"}, Column{"entities", "gpus", kCount},
+      Column{"samples", "samples", kCount}, Column{"last_duration_ms", "took ms", kPlain},
+      Column{"last_bytes", "size", kBytes}, Column{"scrapes", "scrapes", kCount},
+      Column{"timeouts", "timeouts", kCount}, Column{"oversized", "oversized", kCount},
+      Column{"last_scrape", "last scrape"}, Column{"last_success", "last success"},
+      Column{"refused_reasons", "refused because"}, Column{"frozen_gpus", "frozen gpus", kCount},
+      Column{"conflicts", "contested gpus", kCount}, Column{"last_failure", "last failure"});
   for (const Json& g : answer["targets"].array()) {
     const auto ms = g["last_duration_ms"].number();
-    t.rows.push_back(
-        {TextCell(g["url"]),
-         TextCell(g["state"]),
-         NumberCell(g["age_s"].number()),
-         IntegerCell(g["failures"]),
-         Sum(g["refused"]),
-         TextCell(g["error"]),
-         TextCell(g["node"]),
-         IntegerCell(g["entities"]),
-         IntegerCell(g["samples"]),
-         ms ? Cell(static_cast<double>(static_cast<int64_t>(*ms * 10 + 0.5)) / 10) : Cell(),
-         NumberCell(g["last_bytes"].number()),
-         IntegerCell(g["scrapes"]),
-         IntegerCell(g["timeouts"]),
-         IntegerCell(g["oversized"]),
-         TextCell(g["last_scrape"]),
-         TextCell(g["last_success"]),
-         TextCell(RefusedText(g["refused"])),
-         IntegerCell(g["frozen_gpus"]),
-         g["conflicts"].is_array() ? Cell(static_cast<int64_t>(g["conflicts"].array().size()))
-                                   : Cell(),
-         TextCell(g["last_failure"])});
+    AddRow(&t, TextCell(g["url"]), TextCell(g["state"]), NumberCell(g["age_s"]),
+           IntegerCell(g["failures"]), Sum(g["refused"]), TextCell(g["error"]), TextCell(g["node"]),
+           IntegerCell(g["entities"]), IntegerCell(g["samples"]),
+           ms ? Cell(static_cast<double>(static_cast<int64_t>(*ms * 10 + 0.5)) / 10) : Cell(),
+           NumberCell(g["last_bytes"]), IntegerCell(g["scrapes"]), IntegerCell(g["timeouts"]),
+           IntegerCell(g["oversized"]), TextCell(g["last_scrape"]), TextCell(g["last_success"]),
+           TextCell(RefusedText(g["refused"])), IntegerCell(g["frozen_gpus"]),
+           g["conflicts"].is_array() ? Cell(static_cast<int64_t>(g["conflicts"].array().size()))
+                                     : Cell(),
+           TextCell(g["last_failure"]));
   }
   const int64_t total = answer["total"].integer_or(static_cast<int64_t>(t.rows.size()));
   t.notes.push_back(fmt::format("{} targets, {} up", total, answer["up"].integer_or(0)));
@@ -218,19 +173,7 @@ Table SqlTable(const Json& answer) {
   for (const Json& row : answer["rows"].array()) {
     auto& out = t.rows.emplace_back();
     for (const Json& v : row.array()) {
-      if (v.is_array() || v.is_object()) {
-        out.emplace_back(AsJson(v));
-      } else if (const auto* b = std::get_if<bool>(&v.value_)) {
-        out.emplace_back(*b);
-      } else if (const auto* i = std::get_if<int64_t>(&v.value_)) {
-        out.emplace_back(*i);
-      } else if (const auto* d = std::get_if<double>(&v.value_)) {
-        out.emplace_back(*d);
-      } else if (const auto* s = std::get_if<std::string>(&v.value_)) {
-        out.emplace_back(*s);
-      } else {
-        out.emplace_back();
-      }
+      out.push_back(v.is_array() || v.is_object() ? Cell(AsJson(v)) : ScalarCell(v));
     }
   }
   const auto ms = answer["elapsed_ms"].number();

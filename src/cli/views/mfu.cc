@@ -7,6 +7,7 @@
 
 #include "base/json_writer.h"
 #include "base/text.h"
+#include "cli/views/columns.h"
 #include "cli/views/usage.h"
 
 namespace flopwatch::cli {
@@ -35,29 +36,14 @@ std::string Short(int64_t n) {
 }
 
 std::string ClassText(const Model& model) {
-  switch (model.kind) {
-    case Model::Kind::kEncoder:
-      return "encoder";
-    case Model::Kind::kEncoderDecoder:
-      return "encoder-decoder";
-    case Model::Kind::kImageEncoder:
-      return "image encoder";
-    case Model::Kind::kDiffusion:
-      return "diffusion transformer";
-    case Model::Kind::kDecoder:
-      break;
-  }
-  switch (*models::ClassOf(model)) {
-    case efficiency::ModelClass::kDense:
-      return "dense";
-    case efficiency::ModelClass::kMoe:
-      return "mixture of experts";
-    case efficiency::ModelClass::kMoeFine:
-      return "fine-grained mixture of experts";
-    case efficiency::ModelClass::kHybrid:
-      return "hybrid";
-  }
-  return "";
+  // In the order of Model::Kind and of efficiency::ModelClass.
+  static constexpr const char* kKinds[] = {"", "encoder", "encoder-decoder", "image encoder",
+                                           "diffusion transformer"};
+  static constexpr const char* kClasses[] = {"dense", "mixture of experts",
+                                             "fine-grained mixture of experts", "hybrid"};
+  return model.kind == Model::Kind::kDecoder
+             ? kClasses[static_cast<size_t>(*models::ClassOf(model))]
+             : kKinds[static_cast<size_t>(model.kind)];
 }
 
 std::string MfuHeading(const MfuAnswer& a, const ViewOptions& v) {
@@ -303,24 +289,15 @@ std::string MfuJson(const MfuAnswer& a, bool lines) {
 
 Table MfuTable(const MfuAnswer& a) {
   Table table;
-  table.columns = {{"model", "MODEL"},
-                   {"convention", "CONVENTION"},
-                   {"seq_len", "SEQ"},
-                   {"forward_flops_per_token", "FORWARD"},
-                   {"training_flops_per_token", "TRAINING"},
-                   {"ratio_to_exact", "VS EXACT"},
-                   {"mfu", "MFU", ColumnFormat::kPercent},
-                   {"hfu", "HFU", ColumnFormat::kPercent},
-                   {"tflops_per_gpu", "TFLOP/S"},
-                   {"peak_tflops", "PEAK"},
-                   {"band", "BAND"},
-                   {"active_params", "ACTIVE"},
-                   {"total_params", "PARAMETERS"},
-                   {"matmul_active_params", "MATMUL"},
-                   {"hardware_flops_per_token", "HARDWARE"},
-                   {"model_type", "TYPE"},
-                   {"source", "SOURCE"},
-                   {"leaves_out", "LEAVES OUT"}};
+  table.columns = ColumnsOf(
+      Column{"model", "MODEL"}, Column{"convention", "CONVENTION"}, Column{"seq_len", "SEQ"},
+      Column{"forward_flops_per_token", "FORWARD"}, Column{"training_flops_per_token", "TRAINING"},
+      Column{"ratio_to_exact", "VS EXACT"}, Column{"mfu", "MFU", ColumnFormat::kPercent},
+      Column{"hfu", "HFU", ColumnFormat::kPercent}, Column{"tflops_per_gpu", "TFLOP/S"},
+      Column{"peak_tflops", "PEAK"}, Column{"band", "BAND"}, Column{"active_params", "ACTIVE"},
+      Column{"total_params", "PARAMETERS"}, Column{"matmul_active_params", "MATMUL"},
+      Column{"hardware_flops_per_token", "HARDWARE"}, Column{"model_type", "TYPE"},
+      Column{"source", "SOURCE"}, Column{"leaves_out", "LEAVES OUT"});
   for (const MfuRow& row : a.rows) {
     table.rows.push_back(
         {a.model.name, std::string(row.convention->id), a.seq_len ? Cell(*a.seq_len) : Cell(),
@@ -337,12 +314,10 @@ Table MfuTable(const MfuAnswer& a) {
 
 Table MfuTerms(const MfuAnswer& a) {
   Table table;
-  table.columns = {{"model", "MODEL"},
-                   {"convention", "CONVENTION"},
-                   {"term", "TERM"},
-                   {"forward_flops_per_token", "FORWARD"},
-                   {"training_flops_per_token", "TRAINING"},
-                   {"share", "SHARE", ColumnFormat::kPercentBar}};
+  table.columns = ColumnsOf(Column{"model", "MODEL"}, Column{"convention", "CONVENTION"},
+                            Column{"term", "TERM"}, Column{"forward_flops_per_token", "FORWARD"},
+                            Column{"training_flops_per_token", "TRAINING"},
+                            Column{"share", "SHARE", ColumnFormat::kPercentBar});
   for (const MfuRow& row : a.rows) {
     for (const MfuRow::Term& term : row.terms) {
       table.rows.push_back(
@@ -358,11 +333,9 @@ Table MfuTerms(const MfuAnswer& a) {
 
 Table LayersTable(const Model& model) {
   Table table;
-  table.columns = {{"stack", "STACK"},
-                   {"first", "FIRST"},
-                   {"last", "LAST"},
-                   {"mixer", "MIXER"},
-                   {"feed_forward", "FEED-FORWARD"}};
+  table.columns =
+      ColumnsOf(Column{"stack", "STACK"}, Column{"first", "FIRST"}, Column{"last", "LAST"},
+                Column{"mixer", "MIXER"}, Column{"feed_forward", "FEED-FORWARD"});
   for (const std::vector<Layer>* list : {&model.encoder, &model.layers}) {
     const std::string stack = list == &model.encoder                       ? "encoder"
                               : model.kind == Model::Kind::kEncoderDecoder ? "decoder"
@@ -386,12 +359,10 @@ Table LayersTable(const Model& model) {
 Table MiscountsTable(const std::string& model, int64_t exact,
                      const std::vector<models::Candidate>& candidates) {
   Table table;
-  table.columns = {{"model", "MODEL"},
-                   {"miscount", "MISCOUNT"},
-                   {"training_flops_per_token", "TRAINING"},
-                   {"ratio_to_exact", "VS EXACT"},
-                   {"description", "WHAT WENT WRONG"},
-                   {"source", "SOURCE"}};
+  table.columns = ColumnsOf(Column{"model", "MODEL"}, Column{"miscount", "MISCOUNT"},
+                            Column{"training_flops_per_token", "TRAINING"},
+                            Column{"ratio_to_exact", "VS EXACT"},
+                            Column{"description", "WHAT WENT WRONG"}, Column{"source", "SOURCE"});
   for (const models::Candidate& c : candidates) {
     if (!c.error) continue;
     table.rows.push_back(

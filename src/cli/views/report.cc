@@ -7,6 +7,7 @@
 
 #include "base/json_writer.h"
 #include "base/table.h"
+#include "cli/views/columns.h"
 #include "cli/views/report_parts.h"
 
 namespace flopwatch::cli {
@@ -142,16 +143,15 @@ std::string MethodText(const Report& r) {
 
 Table ReportModels(const Report& r) {
   Table t;
-  t.columns = {{"model", "GPU model"},
-               {"gpus", "GPUs", ColumnFormat::kCount},
-               {"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
-               {"ofu", "OFU", ColumnFormat::kPercentBar},
-               {"coverage", "coverage", ColumnFormat::kPercent},
-               {"reason", "why no OFU"}};
+  t.columns = ColumnsOf(Column{"model", "GPU model"}, Column{"gpus", "GPUs", ColumnFormat::kCount},
+                        Column{"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
+                        Column{"ofu", "OFU", ColumnFormat::kPercentBar},
+                        Column{"coverage", "coverage", ColumnFormat::kPercent},
+                        Column{"reason", "why no OFU"});
   for (const ReportModel& m : r.models) {
     t.rows.push_back({m.model.empty() ? Cell(std::string("(not reported)")) : Cell(m.model), m.gpus,
-                      m.usage.gpu_seconds, CellOf(m.usage.ofu), CellOf(m.usage.coverage),
-                      m.usage.reason.empty() ? Cell() : Cell(m.usage.reason)});
+                      m.usage.gpu_seconds, NumberCell(m.usage.ofu), NumberCell(m.usage.coverage),
+                      TextCell(m.usage.reason)});
   }
   if (std::all_of(r.models.begin(), r.models.end(),
                   [](const ReportModel& m) { return m.usage.reason.empty(); })) {
@@ -163,34 +163,31 @@ Table ReportModels(const Report& r) {
 
 Table ReportJobs(const Report& r) {
   Table t;
-  t.columns = {{"job", "job"},
-               {"user", "user"},
-               {"gpus", "GPUs", ColumnFormat::kCount},
-               {"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
-               {"lost", "lost", ColumnFormat::kGpuHours},
-               {"ofu", "OFU", ColumnFormat::kPercentBar},
-               {"duty", "duty", ColumnFormat::kPercent},
-               {"notes", "notes"}};
+  t.columns = ColumnsOf(Column{"job", "job"}, Column{"user", "user"},
+                        Column{"gpus", "GPUs", ColumnFormat::kCount},
+                        Column{"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
+                        Column{"lost", "lost", ColumnFormat::kGpuHours},
+                        Column{"ofu", "OFU", ColumnFormat::kPercentBar},
+                        Column{"duty", "duty", ColumnFormat::kPercent}, Column{"notes", "notes"});
   for (const ReportJob& j : r.worst_jobs) {
     const UsageView& u = j.usage;
     const std::string notes = JobNote(u);
-    t.rows.push_back({j.job, j.user.empty() ? Cell() : Cell(j.user), u.gpus, u.gpu_seconds,
-                      u.computable_s > 0 ? Cell(u.lost_s) : Cell(), CellOf(u.ofu),
-                      CellOf(u.gpu_util), notes.empty() ? Cell() : Cell(notes)});
+    t.rows.push_back({j.job, TextCell(j.user), u.gpus, u.gpu_seconds,
+                      u.computable_s > 0 ? Cell(u.lost_s) : Cell(), NumberCell(u.ofu),
+                      NumberCell(u.gpu_util), TextCell(notes)});
   }
   return t;
 }
 
 Table ReportUsers(const Report& r) {
   Table t;
-  t.columns = {{"user", "user"},
-               {"jobs", "jobs", ColumnFormat::kCount},
-               {"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
-               {"lost", "lost", ColumnFormat::kGpuHours},
-               {"ofu", "OFU", ColumnFormat::kPercentBar}};
+  t.columns = ColumnsOf(Column{"user", "user"}, Column{"jobs", "jobs", ColumnFormat::kCount},
+                        Column{"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
+                        Column{"lost", "lost", ColumnFormat::kGpuHours},
+                        Column{"ofu", "OFU", ColumnFormat::kPercentBar});
   for (const ReportUser& u : r.users) {
     t.rows.push_back({u.user.empty() ? std::string("(not known)") : u.user, u.jobs, u.gpu_seconds,
-                      u.computable_s > 0 ? Cell(u.lost_s) : Cell(), CellOf(u.ofu())});
+                      u.computable_s > 0 ? Cell(u.lost_s) : Cell(), NumberCell(u.ofu())});
   }
   return t;
 }
@@ -205,7 +202,7 @@ Table ReportLosses(const Report& r) {
     const std::string advice = ReasonAdvice(l.reason);
     t.rows.push_back({ReasonTitle(l.reason), l.gpu_seconds,
                       r.fleet.gpu_seconds > 0 ? Cell(l.gpu_seconds / r.fleet.gpu_seconds) : Cell(),
-                      advice.empty() ? Cell() : Cell(advice)});
+                      TextCell(advice)});
   }
   return t;
 }
@@ -217,30 +214,23 @@ Table ReportTargets(const Report& r) {
                {"age_s", "last seen", ColumnFormat::kSeconds},
                {"error", "error"}};
   for (const ReportTarget& d : r.down) {
-    t.rows.push_back({d.url, d.state, d.age_s ? Cell(*d.age_s) : Cell(),
-                      d.error.empty() ? Cell() : Cell(d.error)});
+    t.rows.push_back({d.url, d.state, NumberCell(d.age_s), TextCell(d.error)});
   }
   return t;
 }
 
 Table ReportDivergenceJobs(const Report& r) {
   Table t;
-  t.columns = {{"job", "job"},
-               {"user", "user"},
-               {"gpus", "GPUs", ColumnFormat::kCount},
-               {"mfu", "MFU", ColumnFormat::kPercent},
-               {"ofu", "OFU", ColumnFormat::kPercent},
-               {"ratio", "MFU / OFU"},
-               {"verdict", "verdict"},
-               {"what", "what"}};
-  const auto text = [](const Json& v) { return v.text().empty() ? Cell() : Cell(v.text()); };
+  t.columns = ColumnsOf(
+      Column{"job", "job"}, Column{"user", "user"}, Column{"gpus", "GPUs", ColumnFormat::kCount},
+      Column{"mfu", "MFU", ColumnFormat::kPercent}, Column{"ofu", "OFU", ColumnFormat::kPercent},
+      Column{"ratio", "MFU / OFU"}, Column{"verdict", "verdict"}, Column{"what", "what"});
   for (const Json& j : r.divergence.jobs.array()) {
     const auto ratio = j["ratio"].number();
-    t.rows.push_back({text(j["job"]), text(j["user"]),
-                      j["gpus"].integer() ? Cell(*j["gpus"].integer()) : Cell(),
-                      CellOf(j["mfu"].number()), CellOf(j["ofu"].number()),
-                      ratio ? Cell(std::round(*ratio * 100) / 100) : Cell(), text(j["verdict"]),
-                      text(j["headline"])});
+    t.rows.push_back({TextCell(j["job"]), TextCell(j["user"]), IntegerCell(j["gpus"]),
+                      NumberCell(j["mfu"]), NumberCell(j["ofu"]),
+                      ratio ? Cell(std::round(*ratio * 100) / 100) : Cell(), TextCell(j["verdict"]),
+                      TextCell(j["headline"])});
   }
   return t;
 }

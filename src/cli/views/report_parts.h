@@ -17,8 +17,6 @@ struct ReportSection {
   Table table;
 };
 
-inline Cell CellOf(const std::optional<double>& v) { return v ? Cell(*v) : Cell(); }
-
 std::vector<ReportFact> FactsOf(const Report& report);
 std::vector<ReportSection> SectionsOf(const Report& report);
 std::string OfuHeadline(const Report& report);

@@ -10,29 +10,9 @@
 namespace flopwatch::cli {
 
 std::string Paint(const ViewOptions& v, Tone tone, std::string_view text) {
-  const char* code = "";
-  switch (tone) {
-    case Tone::kPlain:
-      break;
-    case Tone::kDim:
-      code = "2";
-      break;
-    case Tone::kBold:
-      code = "1";
-      break;
-    case Tone::kUseful:
-      code = "34";
-      break;
-    case Tone::kLost:
-      code = "33";
-      break;
-    case Tone::kBad:
-      code = "31";
-      break;
-    case Tone::kGood:
-      code = "32";
-      break;
-  }
+  // In the order of Tone.
+  static constexpr const char* kCodes[] = {"", "2", "1", "34", "33", "31", "32"};
+  const char* code = kCodes[static_cast<size_t>(tone)];
   if (!v.color || *code == '\0' || text.empty()) return std::string(text);
   return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
 }
@@ -94,11 +74,7 @@ std::string Sparkline(const ViewOptions& v, const std::vector<std::optional<doub
       continue;
     }
     const int level = scale > 0 ? std::clamp(static_cast<int>(*p / scale * 8), 0, 7) : 0;
-    if (v.ascii) {
-      out += kAscii[level];
-    } else {
-      out += kBlocks[level];
-    }
+    out += v.ascii ? kAscii.substr(static_cast<size_t>(level), 1) : kBlocks[level];
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #include "efficiency/gemm/kernel_name.h"
 
 #include <array>
+#include <utility>
 
 #include "efficiency/gemm/families.h"
 
@@ -15,41 +16,36 @@ constexpr Reader kReaders[] = {
     ReadFmhaCutlass, ReadTrtllm,   ReadTriton,
 };
 
-struct FamilyRow {
-  Family family;
-  std::string_view name;
-};
-constexpr FamilyRow kFamilies[] = {
-    {Family::kUnknown, "unknown"},
-    {Family::kNvjet, "nvjet"},
-    {Family::kXmma, "xmma"},
-    {Family::kCutlass2, "cutlass2"},
-    {Family::kCutlass3, "cutlass3"},
-    {Family::kCublas, "cublas"},
-    {Family::kGemv, "gemv"},
-    {Family::kSmallGemm, "small_gemm"},
-    {Family::kDot, "dot"},
-    {Family::kSplitKReduce, "splitk_reduce"},
-    {Family::kFlashAttention, "flash_attention"},
-    {Family::kFlashAttention2, "flash_attention_2"},
-    {Family::kFlashAttention3, "flash_attention_3"},
-    {Family::kCudnnSdpa, "cudnn_sdpa"},
-    {Family::kCudnnConv, "cudnn_conv"},
-    {Family::kFmhaCutlass, "fmha_cutlass"},
-    {Family::kTrtllmGemm, "trtllm_gemm"},
-    {Family::kTrtllmFmha, "trtllm_fmha"},
-    {Family::kTritonGemm, "triton_gemm"},
-    {Family::kTritonAttention, "triton_attention"},
-    {Family::kTritonPointwise, "triton_pointwise"},
-    {Family::kDeepGemm, "deep_gemm"},
-    {Family::kMarlin, "marlin"},
-    {Family::kFusedMoe, "fused_moe"},
-    {Family::kMagma, "magma"},
-};
+// In the order of Family.
+constexpr std::string_view kFamilyNames[] = {"unknown",
+                                             "nvjet",
+                                             "xmma",
+                                             "cutlass2",
+                                             "cutlass3",
+                                             "cublas",
+                                             "gemv",
+                                             "small_gemm",
+                                             "dot",
+                                             "splitk_reduce",
+                                             "flash_attention",
+                                             "flash_attention_2",
+                                             "flash_attention_3",
+                                             "cudnn_sdpa",
+                                             "cudnn_conv",
+                                             "fmha_cutlass",
+                                             "trtllm_gemm",
+                                             "trtllm_fmha",
+                                             "triton_gemm",
+                                             "triton_attention",
+                                             "triton_pointwise",
+                                             "deep_gemm",
+                                             "marlin",
+                                             "fused_moe",
+                                             "magma"};
 
-constexpr auto kFamilyList = [] {
-  std::array<Family, std::size(kFamilies)> out{};
-  for (size_t i = 0; i < out.size(); ++i) out[i] = kFamilies[i].family;
+constexpr auto kFamilies = [] {
+  std::array<Family, std::size(kFamilyNames)> out{};
+  for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<Family>(i);
   return out;
 }();
 
@@ -76,111 +72,37 @@ KernelInfo DecodeKernelName(std::string_view name) {
   return info;
 }
 
-std::span<const Family> AllFamilies() { return kFamilyList; }
+std::span<const Family> AllFamilies() { return kFamilies; }
 
-std::string_view FamilyName(Family f) {
-  for (const FamilyRow& row : kFamilies) {
-    if (row.family == f) return row.name;
-  }
-  return "unknown";
-}
+std::string_view FamilyName(Family f) { return kFamilyNames[static_cast<size_t>(f)]; }
 
 std::string_view OperationName(Operation op) {
-  switch (op) {
-    case Operation::kUnknown:
-      return "";
-    case Operation::kGemm:
-      return "gemm";
-    case Operation::kBatchedGemm:
-      return "batched_gemm";
-    case Operation::kGroupedGemm:
-      return "grouped_gemm";
-    case Operation::kConvForward:
-      return "conv_forward";
-    case Operation::kConvDataGrad:
-      return "conv_data_grad";
-    case Operation::kConvWeightGrad:
-      return "conv_weight_grad";
-    case Operation::kGemv:
-      return "gemv";
-    case Operation::kDot:
-      return "dot";
-    case Operation::kAttentionForward:
-      return "attention_forward";
-    case Operation::kAttentionBackward:
-      return "attention_backward";
-    case Operation::kHelper:
-      return "helper";
-    case Operation::kPointwise:
-      return "pointwise";
-  }
-  return "";
+  // In the order of Operation.
+  static constexpr auto kNames = std::to_array<std::string_view>(
+      {"", "gemm", "batched_gemm", "grouped_gemm", "conv_forward", "conv_data_grad",
+       "conv_weight_grad", "gemv", "dot", "attention_forward", "attention_backward", "helper",
+       "pointwise"});
+  return kNames[static_cast<size_t>(op)];
 }
 
 std::string_view NumberTypeName(NumberType t) {
-  switch (t) {
-    case NumberType::kUnknown:
-      return "";
-    case NumberType::kFp64:
-      return "fp64";
-    case NumberType::kFp32:
-      return "fp32";
-    case NumberType::kTf32:
-      return "tf32";
-    case NumberType::kFp16:
-      return "fp16";
-    case NumberType::kBf16:
-      return "bf16";
-    case NumberType::kFp8:
-      return "fp8";
-    case NumberType::kE4m3:
-      return "e4m3";
-    case NumberType::kE5m2:
-      return "e5m2";
-    case NumberType::kFp6:
-      return "fp6";
-    case NumberType::kFp4:
-      return "fp4";
-    case NumberType::kInt8:
-      return "int8";
-    case NumberType::kInt4:
-      return "int4";
-    case NumberType::kInt32:
-      return "int32";
-    case NumberType::kComplex64:
-      return "complex64";
-    case NumberType::kComplex128:
-      return "complex128";
-  }
-  return "";
+  // In the order of NumberType.
+  static constexpr auto kNames = std::to_array<std::string_view>(
+      {"", "fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "e4m3", "e5m2", "fp6", "fp4", "int8",
+       "int4", "int32", "complex64", "complex128"});
+  return kNames[static_cast<size_t>(t)];
 }
 
 std::string_view NameConfidenceName(NameConfidence c) {
-  switch (c) {
-    case NameConfidence::kNone:
-      return "none";
-    case NameConfidence::kLow:
-      return "low";
-    case NameConfidence::kMedium:
-      return "medium";
-    case NameConfidence::kHigh:
-      return "high";
-  }
-  return "none";
+  // In the order of NameConfidence.
+  static constexpr auto kNames = std::to_array<std::string_view>({"none", "low", "medium", "high"});
+  return kNames[static_cast<size_t>(c)];
 }
 
 std::string_view TileAxesName(TileAxes a) {
-  switch (a) {
-    case TileAxes::kUnknown:
-      return "";
-    case TileAxes::kBlas:
-      return "blas";
-    case TileAxes::kRowMajor:
-      return "row_major";
-    case TileAxes::kAttention:
-      return "attention";
-  }
-  return "";
+  // In the order of TileAxes.
+  static constexpr std::string_view kNames[] = {"", "blas", "row_major", "attention"};
+  return kNames[static_cast<size_t>(a)];
 }
 
 std::string_view PrecisionOf(const KernelInfo& info) {
@@ -201,27 +123,16 @@ std::string_view PrecisionOf(const KernelInfo& info) {
 
 std::optional<hardware::Precision> TensorPrecisionOf(const KernelInfo& info) {
   using hardware::Precision;
-  switch (info.math) {
-    case NumberType::kFp64:
-    case NumberType::kComplex128:
-      return Precision::kFp64;
-    case NumberType::kTf32:
-      return Precision::kTf32;
-    case NumberType::kFp16:
-      return Precision::kFp16;
-    case NumberType::kBf16:
-      return Precision::kBf16;
-    case NumberType::kFp8:
-    case NumberType::kE4m3:
-    case NumberType::kE5m2:
-      return Precision::kFp8;
-    case NumberType::kFp4:
-      return Precision::kFp4;
-    case NumberType::kInt8:
-      return Precision::kInt8;
-    default:
-      return std::nullopt;
+  static constexpr std::pair<NumberType, Precision> kPrecisions[] = {
+      {NumberType::kFp64, Precision::kFp64}, {NumberType::kComplex128, Precision::kFp64},
+      {NumberType::kTf32, Precision::kTf32}, {NumberType::kFp16, Precision::kFp16},
+      {NumberType::kBf16, Precision::kBf16}, {NumberType::kFp8, Precision::kFp8},
+      {NumberType::kE4m3, Precision::kFp8},  {NumberType::kE5m2, Precision::kFp8},
+      {NumberType::kFp4, Precision::kFp4},   {NumberType::kInt8, Precision::kInt8}};
+  for (const auto& [type, precision] : kPrecisions) {
+    if (type == info.math) return precision;
   }
+  return std::nullopt;
 }
 
 }  // namespace flopwatch::efficiency::gemm

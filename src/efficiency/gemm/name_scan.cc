@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 namespace flopwatch::efficiency::gemm {
 namespace {
@@ -272,26 +273,14 @@ bool Arguments::SkipArgument() {
 }
 
 NumberType TypeOfLetter(char c) {
-  switch (c) {
-    case 'h':
-      return NumberType::kFp16;
-    case 't':
-      return NumberType::kBf16;
-    case 's':
-      return NumberType::kFp32;
-    case 'q':
-      return NumberType::kE4m3;
-    case 'r':
-      return NumberType::kE5m2;
-    case 'o':
-      return NumberType::kFp4;
-    case 'i':
-      return NumberType::kInt32;
-    case 'd':
-      return NumberType::kFp64;
-    default:
-      return NumberType::kUnknown;
+  static constexpr std::pair<char, NumberType> kLetters[] = {
+      {'h', NumberType::kFp16},  {'t', NumberType::kBf16}, {'s', NumberType::kFp32},
+      {'q', NumberType::kE4m3},  {'r', NumberType::kE5m2}, {'o', NumberType::kFp4},
+      {'i', NumberType::kInt32}, {'d', NumberType::kFp64}};
+  for (const auto& [letter, type] : kLetters) {
+    if (letter == c) return type;
   }
+  return NumberType::kUnknown;
 }
 
 NumberType TakeType(std::string_view* text) {

@@ -339,35 +339,15 @@ void AddCountings(const Facts& f, std::vector<Cause>* out) {
 }  // namespace
 
 std::string_view StandingName(Standing s) {
-  switch (s) {
-    case Standing::kSeen:
-      return "seen";
-    case Standing::kLikely:
-      return "likely";
-    case Standing::kPossible:
-      return "possible";
-    case Standing::kRemote:
-      return "remote";
-    case Standing::kOpen:
-      break;
-  }
-  return "open";
+  // In the order of Standing.
+  static constexpr std::string_view kNames[] = {"seen", "likely", "possible", "remote", "open"};
+  return kNames[static_cast<size_t>(s)];
 }
 
 int CostOf(Standing s) {
-  switch (s) {
-    case Standing::kSeen:
-      return 0;
-    case Standing::kLikely:
-      return 1;
-    case Standing::kPossible:
-      return 2;
-    case Standing::kRemote:
-      return 4;
-    case Standing::kOpen:
-      break;
-  }
-  return 6;
+  // In the order of Standing.
+  static constexpr int kValues[] = {0, 1, 2, 4, 6};
+  return kValues[static_cast<size_t>(s)];
 }
 
 std::vector<Cause> CausesFor(const JobEvidence& job, const PeakReview& peak) {

@@ -190,21 +190,10 @@ bool Explanation::supported() const {
 }
 
 std::string_view VerdictName(Verdict v) {
-  switch (v) {
-    case Verdict::kAgrees:
-      return "agrees";
-    case Verdict::kDiffers:
-      return "differs";
-    case Verdict::kScatter:
-      return "scatter";
-    case Verdict::kAlarm:
-      return "alarm";
-    case Verdict::kImpossible:
-      return "impossible";
-    case Verdict::kNotComputable:
-      break;
-  }
-  return "not_computable";
+  // In the order of Verdict.
+  static constexpr std::string_view kNames[] = {"agrees", "differs",    "scatter",
+                                                "alarm",  "impossible", "not_computable"};
+  return kNames[static_cast<size_t>(v)];
 }
 
 double ScatterPoints(int64_t gpus) {

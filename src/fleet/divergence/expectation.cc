@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace flopwatch::fleet {
 
@@ -76,27 +77,18 @@ Expectation Expect(const JobEvidence& job, bool full_recompute_assumed) {
   return out;
 }
 
+// In the order of Recompute.
+constexpr std::string_view kRecomputeNames[] = {"unknown", "none", "selective", "full"};
+
 StatusOr<Recompute> ParseRecompute(std::string_view name) {
-  if (name.empty() || name == "unknown") return Recompute::kUnknown;
-  if (name == "none") return Recompute::kNone;
-  if (name == "selective") return Recompute::kSelective;
-  if (name == "full") return Recompute::kFull;
+  if (name.empty()) return Recompute::kUnknown;
+  for (size_t i = 0; i < std::size(kRecomputeNames); ++i) {
+    if (name == kRecomputeNames[i]) return static_cast<Recompute>(i);
+  }
   return absl::InvalidArgumentError(
       fmt::format("recompute '{}' is not one of full, selective, none, unknown", name));
 }
 
-std::string_view RecomputeName(Recompute r) {
-  switch (r) {
-    case Recompute::kNone:
-      return "none";
-    case Recompute::kSelective:
-      return "selective";
-    case Recompute::kFull:
-      return "full";
-    case Recompute::kUnknown:
-      break;
-  }
-  return "unknown";
-}
+std::string_view RecomputeName(Recompute r) { return kRecomputeNames[static_cast<size_t>(r)]; }
 
 }  // namespace flopwatch::fleet

@@ -1,6 +1,5 @@
 #include "fleet/divergence/model.h"
 
-#include <algorithm>
 #include <string>
 
 #include "absl/strings/ascii.h"

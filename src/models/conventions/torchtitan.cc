@@ -1,6 +1,5 @@
 // torchtitan b5bcd76c (2026-08-21), get_dense_model_nparams_and_flops and its MoE sibling; #4300
 // brought windows.
-#include <algorithm>
 
 #include "models/conventions/conventions.h"
 #include "models/terms.h"

@@ -1,6 +1,5 @@
 // verl verl/utils/flops_counter.py: 6*(matmuls + the embedding table once more) * tokens +
 // 6*H*dh*sum(s^2); #4959 (2026-01) halved the attention. Its own test's figures are the goldens.
-#include <algorithm>
 
 #include "models/conventions/conventions.h"
 #include "models/terms.h"
