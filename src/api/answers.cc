@@ -80,9 +80,8 @@ std::vector<std::string_view> FlagNames(uint32_t flags) {
       {telemetry::kFrozen, "frozen"},
   };
   std::vector<std::string_view> out;
-  for (const auto& [bit, name] : kNames) {
+  for (const auto& [bit, name] : kNames)
     if ((flags & bit) != 0) out.push_back(name);
-  }
   return out;
 }
 

@@ -27,9 +27,8 @@ std::optional<int64_t> ParseInt(std::string_view text) {
 
 Status NotKnown(const Route& route, const net::Request& request, std::string_view name) {
   std::vector<std::string_view> known;
-  for (const Parameter* p : route.parameters) {
+  for (const Parameter* p : route.parameters)
     if (p->kind != Kind::kPathName) known.push_back(p->name);
-  }
   const std::string_view near = Nearest(name, known);
   const std::string hint = near.empty() ? fmt::format("known are: {}", fmt::join(known, ", "))
                                         : fmt::format("did you mean '{}'?", near);

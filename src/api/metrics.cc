@@ -278,9 +278,8 @@ void Derived(Page& page, const query::Memory& memory, const query::JobList* list
     models = memory.ModelUsage(*now);
   }
   if (list != nullptr) {
-    for (const query::JobRow& row : list->rows) {
+    for (const query::JobRow& row : list->rows)
       if (row.running) jobs.push_back(&row);
-    }
     const auto larger = [](const query::JobRow* a, const query::JobRow* b) {
       return std::pair(-a->usage.expected_s, a->id) < std::pair(-b->usage.expected_s, b->id);
     };
@@ -298,9 +297,8 @@ void Derived(Page& page, const query::Memory& memory, const query::JobList* list
   page.One(kFleetNodes, static_cast<double>(memory.registry().node_count()));
   page.Maybe(kFleetPower, query::MeanOf(fleet.sums.power_j, fleet.sums.power_span_s));
   page.Begin(kModelOfu);
-  for (const auto& [model, usage] : models) {
+  for (const auto& [model, usage] : models)
     if (const auto ofu = usage.Ofu()) page.Sample(*ofu, {{"model", model.name}});
-  }
   const size_t listed = std::min(jobs.size(), kMaxJobSeries);
   const auto per_job = [&](Id id, auto value) {
     page.Begin(id);
@@ -367,9 +365,8 @@ void Targets(Page& page, const FleetMetrics& of) {
       of.pipeline == nullptr ? std::vector<ingest::SourceInfo>{} : of.pipeline->Sources();
   page.Begin(kTargetRefused);
   for (const ingest::SourceInfo& source : sources) {
-    for (const auto& [reason, n] : source.stats.refused) {
+    for (const auto& [reason, n] : source.stats.refused)
       page.Sample(static_cast<double>(n), {{"target", source.source}, {"reason", reason}});
-    }
   }
   page.Begin(kTargetFrozen);
   for (const ingest::SourceInfo& source : sources) {
@@ -378,9 +375,8 @@ void Targets(Page& page, const FleetMetrics& of) {
   }
   page.Begin(kTargetConflicts);
   if (of.pipeline == nullptr) return;
-  for (const auto& [source, gpus] : of.pipeline->ContestedGpus()) {
+  for (const auto& [source, gpus] : of.pipeline->ContestedGpus())
     page.Sample(static_cast<double>(gpus), {{"target", source}});
-  }
 }
 
 void Ingest(Page& page, const ingest::PipelineStats& s) {

@@ -76,9 +76,8 @@ Result GetApplication(const query::Query& query, const Call& call) {
   json.Key("application");
   WriteApplicationSummary(json, claims, catalog, gpu_seen);
   json.Key("claims").BeginArray();
-  for (const query::ClaimUsage& c : claims) {
+  for (const query::ClaimUsage& c : claims)
     if (c.sums.samples > 0) WriteClaim(json, c, catalog, gpu_seen);
-  }
   json.EndArray();
   json.Key("series");
   WriteApplicationSeries(json, claims, series, step, catalog, gpu_seen);
@@ -100,9 +99,8 @@ Result PostMfu(const query::Memory& memory, ingest::ApplicationIntake* reports_t
     total.duplicates += one.duplicates;
     total.claim_completed |= one.claim_completed;
     for (size_t k = 0; k < ingest::kApplicationRefusals; ++k) total.refused[k] += one.refused[k];
-    for (const std::string& e : one.examples) {
+    for (const std::string& e : one.examples)
       if (total.examples.size() < kMaxRefusedShown) total.examples.push_back(e);
-    }
   }
   // One report that is wrong is an error; of many, those that are right count.
   if (total.accepted + total.duplicates == 0 &&

@@ -137,9 +137,8 @@ std::vector<const JobRow*> Wanted(const query::JobList& list, const Arguments& a
   };
   std::vector<const JobRow*> rows;
   rows.reserve(list.rows.size());
-  for (const JobRow& row : list.rows) {
+  for (const JobRow& row : list.rows)
     if (wanted(row)) rows.push_back(&row);
-  }
   return rows;
 }
 

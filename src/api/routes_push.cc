@@ -125,9 +125,8 @@ std::string NotTaken(const telemetry::OtlpStats& stats) {
       {"points without a time", stats.no_time},
       {"too many attributes", stats.too_many_labels},
       {"metrics without a name", stats.unnamed}};
-  for (const auto& [what, n] : reasons) {
+  for (const auto& [what, n] : reasons)
     if (n > 0) why += fmt::format("{}{} {}", why.empty() ? "not taken: " : ", ", n, what);
-  }
   return why;
 }
 

@@ -67,9 +67,8 @@ net::Response Answer(const UiFile& file) {
 
 std::optional<net::Response> ServeUi(std::string_view path) {
   const std::string_view wanted = IsPageRoute(path) ? std::string_view("/index.html") : path;
-  for (const UiFile& file : kUiFiles) {
+  for (const UiFile& file : kUiFiles)
     if (file.path == wanted) return Answer(file);
-  }
   return std::nullopt;
 }
 

@@ -76,9 +76,8 @@ std::string Clean(std::string_view text) {
 
 std::string Upper(std::string_view text) {
   std::string out(text);
-  for (char& c : out) {
+  for (char& c : out)
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  }
   return out;
 }
 
@@ -433,9 +432,8 @@ std::string RenderText(const Table& table, const WriteOptions& options) {
   }
   if (layout.shown < table.columns.size()) {
     std::string left_out;
-    for (size_t c = layout.shown; c < table.columns.size(); ++c) {
+    for (size_t c = layout.shown; c < table.columns.size(); ++c)
       left_out += (left_out.empty() ? "" : ", ") + table.columns[c].name;
-    }
     const std::string line = CutToWidth(
         fmt::format("… {} more with -o wide: {}", table.columns.size() - layout.shown, left_out),
         options.width);

@@ -96,9 +96,8 @@ StatusOr<std::vector<std::string>> ExpandRanges(std::string_view text, size_t ma
 StatusOr<ScrapeTarget> MakeTarget(std::string_view address, const Labels& labels,
                                   uint16_t default_port) {
   const auto label = [&](std::string_view name) -> std::string {
-    for (const auto& [key, value] : labels) {
+    for (const auto& [key, value] : labels)
       if (key == name) return value;
-    }
     return "";
   };
   address = Strip(address);
@@ -138,9 +137,8 @@ StatusOr<ScrapeTarget> MakeTarget(std::string_view address, const Labels& labels
     if (target.node.empty()) target.node = label(name);
   }
   if (target.node.empty()) target.node = WithoutPort(label("instance"));
-  for (const auto& item : labels) {
+  for (const auto& item : labels)
     if (!item.first.starts_with("__")) target.labels.push_back(item);
-  }
   return target;
 }
 

@@ -14,9 +14,8 @@ using telemetry::EntityKind;
 
 // Fields to copy: up to the highest one present.
 int FieldsIn(const telemetry::FieldMask& mask) {
-  for (int w = static_cast<int>(mask.words.size()) - 1; w >= 0; --w) {
+  for (int w = static_cast<int>(mask.words.size()) - 1; w >= 0; --w)
     if (mask.words[w] != 0) return w * 64 + 64 - std::countl_zero(mask.words[w]);
-  }
   return 0;
 }
 

@@ -370,9 +370,8 @@ void LiveState::ForEachGpu(int32_t job, absl::FunctionRef<void(const GpuNow&)> v
   absl::flat_hash_set<int32_t> wanted_sets;
   if (job != 0) {
     ReaderLock lock(impl_->sets_mutex);
-    for (const auto& [set, members] : impl_->sets) {
+    for (const auto& [set, members] : impl_->sets)
       if (std::find(members.begin(), members.end(), job) != members.end()) wanted_sets.insert(set);
-    }
     if (wanted_sets.empty()) return;
   }
   impl_->gpus.ForEach([&](const GpuNow& g) {

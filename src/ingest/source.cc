@@ -235,9 +235,8 @@ TargetStats Source::Count(const DecodedScrape& scrape, const Weighed& weighed, M
   result.last_ingest = ts;
   result.refused = NonZero(refused_now_);
   if (!result.refused.empty()) {
-    for (const auto& [reason, line] : scrape.examples) {
+    for (const auto& [reason, line] : scrape.examples)
       result.examples.push_back(fmt::format("{}: {}", telemetry::ReasonName(reason), line));
-    }
     stats_.examples = result.examples;
   }
   for (size_t k = 0; k < kRefusalCount; ++k) {

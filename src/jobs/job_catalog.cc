@@ -24,9 +24,8 @@ std::string_view Meaning(std::string_view label) {
          label.back() == label.front()) {
     label = Trim(label.substr(1, label.size() - 2));
   }
-  for (const std::string_view p : kPlaceholders) {
+  for (const std::string_view p : kPlaceholders)
     if (EqualsIgnoringCase(label, p)) return {};
-  }
   return label;
 }
 
@@ -254,9 +253,8 @@ std::vector<JobRecord> JobCatalog::All() const {
   const MutexLock lock(mutex_);
   std::vector<JobRecord> out;
   out.reserve(job_count_);
-  for (const Job& job : jobs_) {
+  for (const Job& job : jobs_)
     if (job.record.id != 0) out.push_back(job.record);
-  }
   return out;
 }
 

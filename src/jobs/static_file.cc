@@ -40,9 +40,8 @@ StatusOr<std::vector<StaticAssignment>> ParseCsv(std::string_view text, std::str
       for (const std::string& cell : cells) {
         const StatusOr<StaticField> field = StaticFieldNamed(Trim(cell));
         if (!field.ok()) return fail(MessageOf(field.status()));
-        if (std::find(columns.begin(), columns.end(), *field) != columns.end()) {
+        if (std::find(columns.begin(), columns.end(), *field) != columns.end())
           return fail(fmt::format("column '{}' appears twice", Printable(cell)));
-        }
         columns.push_back(*field);
       }
       for (const StaticField required :
@@ -57,9 +56,8 @@ StatusOr<std::vector<StaticAssignment>> ParseCsv(std::string_view text, std::str
       }
       continue;
     }
-    if (cells.size() != columns.size()) {
+    if (cells.size() != columns.size())
       return fail(fmt::format("{} fields where the header has {}", cells.size(), columns.size()));
-    }
     if (out.size() >= limits.max_static_lines) {
       return absl::ResourceExhaustedError(
           fmt::format("{}:{}: more than {} assignments; give only the time that is needed",
@@ -96,9 +94,8 @@ std::string_view StaticFieldName(StaticField field) {
 }
 
 StatusOr<StaticField> StaticFieldNamed(std::string_view name) {
-  for (size_t k = 0; k < kStaticFieldNames.size(); ++k) {
+  for (size_t k = 0; k < kStaticFieldNames.size(); ++k)
     if (kStaticFieldNames[k] == name) return static_cast<StaticField>(k);
-  }
   const std::string_view near = Nearest(name, {kStaticFieldNames.begin(), kStaticFieldNames.end()});
   return absl::InvalidArgumentError(
       fmt::format("unknown field '{}'{}; known are {}", Printable(name),

@@ -7,9 +7,8 @@ namespace {
 
 std::optional<std::string_view> Find(const std::vector<std::pair<std::string, std::string>>& fields,
                                      std::string_view name) {
-  for (const auto& [key, value] : fields) {
+  for (const auto& [key, value] : fields)
     if (key == name) return value;
-  }
   return std::nullopt;
 }
 

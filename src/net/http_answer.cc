@@ -33,9 +33,8 @@ bool DecodeComponent(std::string_view text, bool plus_is_space, std::string* out
 }
 
 bool IsCompressibleType(std::string_view type) {
-  for (const std::string_view part : {"text/", "json", "javascript", "xml", "csv"}) {
+  for (const std::string_view part : {"text/", "json", "javascript", "xml", "csv"})
     if (type.find(part) != std::string_view::npos) return true;
-  }
   return false;
 }
 
@@ -80,9 +79,8 @@ bool Compressible(const Response& r) {
   return r.Body().size() >= kMinPackedBytes && IsCompressibleType(r.content_type);
 }
 const std::string* FindHeader(const Response& r, std::string_view name) {
-  for (const auto& [key, value] : r.headers) {
+  for (const auto& [key, value] : r.headers)
     if (EqualsIgnoringCase(key, name)) return &value;
-  }
   return nullptr;
 }
 void SetBody(Response* r, std::string body) {
@@ -107,9 +105,8 @@ void Recode(bool gzip_accepted, Response* r) {
                   [](const auto& h) { return EqualsIgnoringCase(h.first, "content-encoding"); });
   }
   // The same content in other bytes: such a tag may not be strong.
-  for (auto& [name, value] : r->headers) {
+  for (auto& [name, value] : r->headers)
     if (EqualsIgnoringCase(name, "etag") && !value.starts_with("W/")) value.insert(0, "W/");
-  }
 }
 
 }  // namespace

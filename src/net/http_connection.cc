@@ -263,9 +263,8 @@ void ServerConnection::HandleRequest() {
                                      std::string(plain.status().message()));
     }
     request->body = *std::move(plain);
-    if (!HoldBody(request->body.size())) {
+    if (!HoldBody(request->body.size()))
       return RefuseKeepingConnection(503, "too many large requests at once; try again in a moment");
-    }
   }
   const auto accept = request->Header("accept-encoding");
   accepted_.gzip = accept && HasToken(*accept, "gzip");

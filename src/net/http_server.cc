@@ -97,9 +97,8 @@ class ServerImpl final : public HttpServer {
       });
     }
     const Micros until = MonotonicNow() + kDrain;
-    while (shared_.open.load() > 0 && MonotonicNow() < until && loops_[0]->thread.joinable()) {
+    while (shared_.open.load() > 0 && MonotonicNow() < until && loops_[0]->thread.joinable())
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
     for (auto& loop : loops_) loop->io.stop();
     for (auto& loop : loops_) {
       if (loop->thread.joinable()) loop->thread.join();

@@ -137,9 +137,8 @@ void Resolver::Resolve(const std::string& host, Callback done) {
   if (const auto address = boost::asio::ip::make_address(host, ec); !ec)
     return done(Addresses{address});
   MutexLock lock(state_->mutex);
-  if (state_->cache.size() > state_->options.max_cached) {
+  if (state_->cache.size() > state_->options.max_cached)
     absl::erase_if(state_->cache, [](const auto& item) { return !item.second.asked; });
-  }
   State::Entry& entry = state_->cache[host];
   const bool known = entry.expires != 0;
   const bool fresh = known && MonotonicNow() < entry.expires;

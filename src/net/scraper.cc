@@ -108,9 +108,8 @@ class ScraperImpl final : public Scraper {
       by_key[key] = record;
       list.push_back(std::move(record));
     }
-    for (const auto& [key, record] : by_key_) {
+    for (const auto& [key, record] : by_key_)
       if (!by_key.contains(key)) LoopOf(*record).Remove(record->index);
-    }
     by_key_ = std::move(by_key);
     list_ = std::move(list);
     if (list_.size() > context_.connection_limit) {

@@ -35,9 +35,8 @@ void Sweep(absl::Span<const jobs::IntervalRecord> intervals, Window window, F&& 
   std::vector<int32_t> holders;
   for (size_t k = 0; k + 1 < edges.size(); ++k) {
     holders.clear();
-    for (const auto& i : intervals) {
+    for (const auto& i : intervals)
       if (i.from <= edges[k] && i.to >= edges[k + 1]) holders.push_back(i.job);
-    }
     std::sort(holders.begin(), holders.end());
     holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
     if (!holders.empty()) f(edges[k], edges[k + 1], absl::MakeConstSpan(holders));
@@ -368,16 +367,14 @@ absl::flat_hash_map<int32_t, bool> Memory::RunningJobs() const {
   absl::flat_hash_map<int32_t, bool> running;
   if (IsLarge()) {
     const std::shared_ptr<const JobList> list = kept_now_.Get();  // the next one may come meanwhile
-    for (const JobRow& row : list->rows) {
+    for (const JobRow& row : list->rows)
       if (row.running) running[row.id] = true;
-    }
     return running;
   }
   if (const ingest::LiveState* live = this->live(); live != nullptr) {
     const Micros since = now() - silent_after();
-    for (const store::JobUsage& j : live->JobsSince(since)) {
+    for (const store::JobUsage& j : live->JobsSince(since))
       if (j.job != 0) running[j.job] = true;
-    }
     return running;
   }
   const Micros now = this->now();

@@ -102,9 +102,8 @@ constexpr std::string_view kLeading[] = {"flopwatch_app_", "training_", "train_"
                                          "perf_"};
 
 std::optional<ApplicationKey> Exact(std::string_view normal) {
-  for (const Entry& e : kEntries) {
+  for (const Entry& e : kEntries)
     if (e.name == normal) return e.key;
-  }
   return std::nullopt;
 }
 
@@ -196,9 +195,8 @@ std::optional<ApplicationKey> FindApplicationKey(std::string_view name) {
   // do. Losses and norms of other phases are not those of training.
   const size_t slash = rest.rfind('/');
   if (slash == std::string_view::npos) return std::nullopt;
-  for (std::string_view other : {"eval", "val", "valid", "validation", "test"}) {
+  for (std::string_view other : {"eval", "val", "valid", "validation", "test"})
     if (rest.starts_with(other)) return std::nullopt;
-  }
   rest.remove_prefix(slash + 1);
   // What a bare "tokens" or "throughput" under some folder counts is anybody's guess.
   if (rest == "tokens" || rest == "throughput") return std::nullopt;

@@ -151,9 +151,8 @@ StatusOr<FieldMatch> FieldRegistry::AddDynamic(std::string_view metric_name) {
   }
   const std::string name = LowerCase(metric_name);
   std::string column = name;
-  for (char& c : column) {
+  for (char& c : column)
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '_';
-  }
   if (absl::ascii_isdigit(static_cast<unsigned char>(column[0]))) column.insert(0, "_");
 
   const WriterLock lock(impl_->mutex);
@@ -204,9 +203,8 @@ std::vector<FieldRegistry::Spelling> FieldRegistry::SpellingsOf(FieldId id) cons
     out.push_back({std::string(row.name), *Find(row.name)});
   }
   const ReaderLock lock(impl_->mutex);
-  for (const auto& [name, match] : impl_->dynamic) {
+  for (const auto& [name, match] : impl_->dynamic)
     if (match.id == id) out.push_back({name, match});
-  }
   return out;
 }
 

@@ -302,9 +302,8 @@ bool IsUtf8(std::string_view text) {
       return false;
     }
     if (more > 0 && (byte(i + 1) < low || byte(i + 1) > high)) return false;
-    for (size_t k = 2; k <= more; ++k) {
+    for (size_t k = 2; k <= more; ++k)
       if (byte(i + k) < 0x80 || byte(i + k) > 0xbf) return false;
-    }
     i += more + 1;
   }
   return true;

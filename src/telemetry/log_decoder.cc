@@ -103,9 +103,8 @@ std::string_view LogFormatName(LogFormat format) {
 }
 
 StatusOr<LogFormat> ParseLogFormat(std::string_view name) {
-  for (size_t k = 0; k < std::size(kFormatNames); ++k) {
+  for (size_t k = 0; k < std::size(kFormatNames); ++k)
     if (kFormatNames[k] == name) return static_cast<LogFormat>(k);
-  }
   const std::string_view near = Nearest(name, {kFormatNames, std::end(kFormatNames)});
   return absl::InvalidArgumentError(fmt::format(
       "no log format '{}'; known are auto, megatron, torchtitan, jsonl{}", Printable(name, 40),

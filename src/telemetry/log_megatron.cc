@@ -172,12 +172,10 @@ class Megatron : public LogLines {
         facts->recompute = name == "checkpoint_activations" ? "full" : "selective";
       if (value == "None" && name == "recompute_granularity") facts->recompute = "none";
     }
-    if (name == "bf16" || name == "fp16" || name == "fp8" || name == "fp8_format") {
+    if (name == "bf16" || name == "fp16" || name == "fp8" || name == "fp8_format")
       facts->precision = fp8_ ? "fp8" : bf16_ ? "bf16" : fp16_ ? "fp16" : "";
-    }
-    if (!Private(name) && dump_.size() <= kMaxModelConfigBytes) {
+    if (!Private(name) && dump_.size() <= kMaxModelConfigBytes)
       dump_.append("  ").append(name).append(" ..... ").append(value).append("\n");
-    }
     return Found::kFact;
   }
 

@@ -34,9 +34,8 @@ class Torchtitan : public LogLines {
   Found Line(std::string_view line, LogStep* step, ApplicationClaim* facts,
              const Refuse& refuse) override {
     const size_t colon = line.find("step:"), equals = line.find("step=");
-    if (colon != std::string_view::npos && line.find("loss:", colon) != std::string_view::npos) {
+    if (colon != std::string_view::npos && line.find("loss:", colon) != std::string_view::npos)
       return Pairs(line.substr(colon), ':', step, refuse);
-    }
     if (equals != std::string_view::npos && line.find("loss=", equals) != std::string_view::npos &&
         (equals == 0 || line[equals - 1] == ' ')) {
       return Pairs(line.substr(equals), '=', step, refuse);

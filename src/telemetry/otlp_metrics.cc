@@ -52,9 +52,8 @@ class Collector {
     } else {
       series_.name = name;
       series_.labels = point.attributes;
-      for (const auto& [key, value] : resource) {
+      for (const auto& [key, value] : resource)
         if (series_.Label(key).empty()) series_.labels.emplace_back(key, value);
-      }
       series_.points.assign(1, {static_cast<Micros>(point.nanos / 1000), *point.value});
       ++stats_.points;
       give_(series_);
@@ -264,9 +263,8 @@ class JsonForm {
         to_.Give(name, point, resource);
       }
     }
-    for (std::string_view kind : {"histogram", "exponentialHistogram", "summary"}) {
+    for (std::string_view kind : {"histogram", "exponentialHistogram", "summary"})
       to_.stats().histograms += metric[kind]["dataPoints"].array().size();
-    }
   }
 
   Collector& to_;

@@ -158,9 +158,8 @@ Status DecodeRemoteWrite(std::string_view body, bool version_2, uint64_t max_byt
                          absl::FunctionRef<void(const MetricSeries&)> series,
                          RemoteWriteStats* stats) {
   size_t size = 0;
-  if (!snappy::GetUncompressedLength(body.data(), body.size(), &size)) {
+  if (!snappy::GetUncompressedLength(body.data(), body.size(), &size))
     return absl::InvalidArgumentError("remote write: the body is not a snappy block");
-  }
   if (size > max_bytes) {
     return absl::ResourceExhaustedError(fmt::format(
         "remote write: {} bytes would come out, at most {} are taken: send smaller batches", size,
@@ -170,9 +169,8 @@ Status DecodeRemoteWrite(std::string_view body, bool version_2, uint64_t max_byt
   if (size / 64 > body.size())
     return absl::InvalidArgumentError("remote write: the snappy data is damaged or cut short");
   std::string plain(size, '\0');
-  if (!snappy::RawUncompress(body.data(), body.size(), plain.data())) {
+  if (!snappy::RawUncompress(body.data(), body.size(), plain.data()))
     return absl::InvalidArgumentError("remote write: the snappy data is damaged or cut short");
-  }
   try {
     Decoder decoder(series, stats);
     if (version_2) return Annotate(decoder.Request2(plain), "remote write");

@@ -219,12 +219,10 @@ Status TraceLibrary::Drop(const std::string& id) {
 void TraceLibrary::Expire() {
   const MutexLock lock(mutex_);
   std::vector<std::string> old;
-  for (const auto& [id, r] : traces_) {
+  for (const auto& [id, r] : traces_)
     if (id != analysing_ && r.created < Clock() - options_.retention) old.push_back(id);
-  }
-  for (const std::string& id : old) {
+  for (const std::string& id : old)
     if (const Status s = Drop(id); !s.ok()) LogWarn("traces: {}", std::string(s.message()));
-  }
 }
 
 // --- uploads ---

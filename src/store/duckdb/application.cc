@@ -265,9 +265,8 @@ StatusOr<std::vector<ApplicationSample>> ApplicationReader::Samples(
     s.claim = static_cast<int32_t>(row.Int64(1));
     s.span_ms = static_cast<int32_t>(row.Int64(2));
     if (!row.IsNull(3)) s.step = row.Int64(3);
-    for (size_t f = 0; f < kApplicationFields; ++f) {
+    for (size_t f = 0; f < kApplicationFields; ++f)
       if (!row.IsNull(4 + f)) s.values[f] = row.Double(4 + f);
-    }
   });
   return out;
 }

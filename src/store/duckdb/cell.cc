@@ -192,9 +192,8 @@ Cell Value(duckdb_vector v, duckdb_logical_type type, idx_t row, size_t max_byte
       auto* s = static_cast<duckdb_string_t*>(duckdb_vector_get_data(v)) + row;
       const auto* bytes = reinterpret_cast<const unsigned char*>(duckdb_string_t_data(s));
       std::string text = "0x";
-      for (size_t i = 0; i < duckdb_string_t_length(*s) && text.size() < max_bytes; ++i) {
+      for (size_t i = 0; i < duckdb_string_t_length(*s) && text.size() < max_bytes; ++i)
         CatTo(&text, fmt::format("{:02x}", bytes[i]));
-      }
       return text;
     }
     case DUCKDB_TYPE_TIMESTAMP:
@@ -326,9 +325,8 @@ std::string TypeName(duckdb_logical_type type) {
       return text + ")";
     }
     default:
-      for (const auto& [type_id, name] : kNames) {
+      for (const auto& [type_id, name] : kNames)
         if (type_id == id) return std::string(name);
-      }
       return "UNKNOWN";
   }
 }

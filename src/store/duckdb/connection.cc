@@ -164,9 +164,8 @@ Database::~Database() {
 StatusOr<std::unique_ptr<Connection>> Database::Connect() {
   auto connection = std::unique_ptr<Connection>(new Connection);
   connection->faults_ = faults_;
-  if (duckdb_connect(database_, &connection->connection_) != DuckDBSuccess) {
+  if (duckdb_connect(database_, &connection->connection_) != DuckDBSuccess)
     return absl::InternalError("the database engine refused a connection");
-  }
   return connection;
 }
 

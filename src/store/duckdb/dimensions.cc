@@ -91,9 +91,8 @@ Status DimensionTables::Open(Connection* c, bool compact) {
       next_seq_[log] = row.Int64(1);
       live_[log] = row.Int64(2);
     });
-    if (compact && rows_[log] > kCompactFactor * std::max<int64_t>(live_[log], 1000)) {
+    if (compact && rows_[log] > kCompactFactor * std::max<int64_t>(live_[log], 1000))
       FW_RETURN_IF_ERROR(Compact(c, static_cast<Log>(log)));
-    }
     if (!spec.mirrored) continue;
     FW_RETURN_IF_ERROR(c->Execute(
         fmt::format("CREATE OR REPLACE TABLE dim.{} AS {}", spec.table, Latest(spec, "true"))));
@@ -261,9 +260,8 @@ Status DimensionTables::PutJobs(Connection* c, const jobs::Changes& changes) {
   const std::pair<Log, size_t> added[] = {{kJobs, changes.jobs.size()},
                                           {kIntervals, changes.intervals.size()},
                                           {kSetMembers, members.size()}};
-  for (const auto& [log, n] : added) {
+  for (const auto& [log, n] : added)
     if (n > 0) FW_RETURN_IF_ERROR(Written(c, log, n));
-  }
   return absl::OkStatus();
 }
 
@@ -319,9 +317,8 @@ Status DimensionTables::Compact(Connection* c, Log log) {
 Status DimensionTables::CompactIfWorthwhile(Connection* c) {
   MutexLock lock(writing_);
   for (int log = 0; log < kLogCount; ++log) {
-    if (rows_[log] > kCompactMinRows && rows_[log] > kCompactFactor * live_[log]) {
+    if (rows_[log] > kCompactMinRows && rows_[log] > kCompactFactor * live_[log])
       FW_RETURN_IF_ERROR(Compact(c, static_cast<Log>(log)));
-    }
   }
   return absl::OkStatus();
 }

@@ -16,9 +16,8 @@ JobExact::JobExact(Window window, std::vector<jobs::IntervalRecord> intervals,
   for (const auto& v : intervals) largest = std::max(largest, v.entity);
   for (const auto& [entity, weight] : weights) largest = std::max(largest, entity);
   gpus_.resize(static_cast<size_t>(largest) + 2);
-  for (const auto& [entity, weight] : weights) {
+  for (const auto& [entity, weight] : weights)
     if (entity >= 0) gpus_[static_cast<size_t>(entity)].fraction = weight;
-  }
   std::sort(intervals.begin(), intervals.end(),
             [](const auto& a, const auto& b) { return a.entity < b.entity; });
   jobs::SweepScratch scratch;
@@ -122,9 +121,8 @@ void JobExact::AddSlow(const RawColumns& in, size_t row, int32_t entity, int32_t
     index + 1 < gpus_.size() ? void(part->seen[index] = 1) : see_with(gpu.owners);
     return;
   }
-  for (uint32_t k = gpu.begin; k < gpu.begin + gpu.count; ++k) {
+  for (uint32_t k = gpu.begin; k < gpu.begin + gpu.count; ++k)
     if (add(stretches_[k])) see_with(stretches_[k].owners);
-  }
 }
 
 void JobExact::Rows(const RawColumns& in, const int32_t* entity, const int32_t* model) {

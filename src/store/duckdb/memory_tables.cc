@@ -39,9 +39,8 @@ size_t Utf8Length(std::string_view s) {
                    : b >= 0xF0 && b < 0xF5 ? 4
                                            : 0;
   if (n == 0 || s.size() < n) return 0;
-  for (size_t i = 1; i < n; ++i) {
+  for (size_t i = 1; i < n; ++i)
     if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
   if ((b == 0xE0 && byte(1) < 0xA0) || (b == 0xED && byte(1) > 0x9F) ||
       (b == 0xF0 && byte(1) < 0x90) || (b == 0xF4 && byte(1) > 0x8F))
     return 0;
@@ -77,9 +76,8 @@ void ColumnBlock::Text(size_t i, std::string_view v) {
   const bool ascii = std::none_of(v.begin(), v.end(),
                                   [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   if (!ascii) {
-    if (const std::string repaired = Repaired(v); !repaired.empty()) {
+    if (const std::string repaired = Repaired(v); !repaired.empty())
       return duckdb_vector_assign_string_element_len(vector, i, repaired.data(), repaired.size());
-    }
   }
   duckdb_vector_assign_string_element_len(vector, i, v.data(), v.size());
 }

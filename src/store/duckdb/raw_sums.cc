@@ -62,9 +62,8 @@ uint64_t RegularRows(const RawColumns& in, size_t first) {
   int32_t any = 0;
   for (size_t i = 0; i < n; ++i) any |= flags[i];
   if ((static_cast<uint32_t>(any) & kIrregular) == 0) return regular;
-  for (size_t i = 0; i < n; ++i) {
+  for (size_t i = 0; i < n; ++i)
     if ((static_cast<uint32_t>(flags[i]) & kIrregular) != 0) regular &= ~(uint64_t{1} << i);
-  }
   return regular;
 }
 
@@ -303,9 +302,8 @@ Status Register(Connection* c, const char* name, const std::vector<duckdb_type>&
           std::string("the database engine refused an overload of the function ") + name);
     }
   }
-  if (duckdb_register_aggregate_function_set(c->raw(), set) != DuckDBSuccess) {
+  if (duckdb_register_aggregate_function_set(c->raw(), set) != DuckDBSuccess)
     return absl::InternalError(std::string("the database engine refused the function ") + name);
-  }
   return absl::OkStatus();
 }
 

@@ -206,9 +206,8 @@ Sums ReadSums(const Row& row, size_t column) {
 
 void AddSums(const Sums& sums, const ModelRecord* model, double share, UsageSums* out) {
   PerSum<double> v;
-  for (const efficiency::UsageSumSpec& spec : efficiency::kUsageSums) {
+  for (const efficiency::UsageSumSpec& spec : efficiency::kUsageSums)
     v[spec.sum] = spec.unit == SumUnit::kSeconds ? sums.v[spec.sum] / 1e3 : sums.v[spec.sum];
-  }
   efficiency::ApplyTensorClock(model == nullptr ? 0 : model->tensor_clock_max_mhz.value_or(0), &v);
   UsageSums add = efficiency::OfJob(efficiency::ToUsage(v), share);
   add.first_ts = sums.first_ts;

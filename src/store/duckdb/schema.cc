@@ -14,9 +14,8 @@ namespace flopwatch::store::duck {
 namespace {
 
 std::string Named(std::string statement, std::string_view catalog) {
-  for (size_t at = statement.find("{}"); at != std::string::npos; at = statement.find("{}")) {
+  for (size_t at = statement.find("{}"); at != std::string::npos; at = statement.find("{}"))
     statement.replace(at, 2, catalog);
-  }
   return statement;
 }
 

@@ -37,9 +37,8 @@ std::string TemporaryPath(const std::string& directory, const SealedFile& file) 
 std::string ScanFiles(const std::string& directory, const SealedFiles& files,
                       std::string_view options) {
   std::string sql = "read_parquet([";
-  for (size_t i = 0; i < files.size(); ++i) {
+  for (size_t i = 0; i < files.size(); ++i)
     CatTo(&sql, i == 0 ? "" : ", ", QuoteText(fmt::format("{}/{}", directory, files[i]->path)));
-  }
   return Cat(sql, "]", options, ")");
 }
 

@@ -62,9 +62,8 @@ std::string_view SealedTable(EntityKind kind) {
 }
 
 std::string StoredColumn(const std::string& field) {
-  for (std::string_view name : kReserved) {
+  for (std::string_view name : kReserved)
     if (field == name) return "metric_" + field;
-  }
   return field;
 }
 

@@ -276,9 +276,8 @@ Status Stage::DropJournalsBut(uint64_t generation) const {
   for (uint64_t g : FindJournals(options_.directory)) {
     const std::string path = JournalPath(options_.directory, g);
     std::error_code error;
-    if (g != generation && !fs::remove(path, error) && error) {
+    if (g != generation && !fs::remove(path, error) && error)
       return absl::InternalError(fmt::format("deleting {}: {}", path, error.message()));
-    }
   }
   return absl::OkStatus();
 }

@@ -127,9 +127,8 @@ StatusOr<std::unique_ptr<DuckDbStore>> DuckDbStore::Open(Options options) {
           directory));
     }
   } else {
-    for (const char* folder : {"", "/hot", "/sealed", "/sealed/tmp", "/tmp"}) {
+    for (const char* folder : {"", "/hot", "/sealed", "/sealed/tmp", "/tmp"})
       FW_RETURN_IF_ERROR(MakeFolder(directory + folder));
-    }
   }
   FW_ASSIGN_OR_RETURN(FileLock lock, LockDirectory(directory, options.read_only));
   if (!options.read_only) {  // what a killed process left

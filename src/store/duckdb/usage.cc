@@ -210,9 +210,8 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJob(Window w) {
       if (const auto it = by_job.find(0); it != by_job.end()) it->second.gpus += count;
       continue;
     }
-    for (const Member& m : members->second) {
+    for (const Member& m : members->second)
       if (const auto it = by_job.find(m.job); it != by_job.end()) it->second.gpus += count;
-    }
   }
   return Flatten<JobUsage>(&by_job);
 }

@@ -231,9 +231,8 @@ class Timer {
 Status Fetch(Connection* c, std::string_view sql, uint64_t max_rows, QueryResult* out) {
   duckdb_prepared_statement prepared = nullptr;
   const absl::Cleanup drop = [&] { duckdb_destroy_prepare(&prepared); };
-  if (duckdb_prepare(c->raw(), std::string(sql).c_str(), &prepared) != DuckDBSuccess) {
+  if (duckdb_prepare(c->raw(), std::string(sql).c_str(), &prepared) != DuckDBSuccess)
     return c->Fail(DUCKDB_ERROR_BINDER, duckdb_prepare_error(prepared));
-  }
   const duckdb_statement_type type = duckdb_prepared_statement_type(prepared);
   if (type != DUCKDB_STATEMENT_TYPE_SELECT && type != DUCKDB_STATEMENT_TYPE_EXPLAIN) {
     return absl::PermissionDeniedError(
@@ -241,9 +240,8 @@ Status Fetch(Connection* c, std::string_view sql, uint64_t max_rows, QueryResult
   }
   duckdb_pending_result pending = nullptr;
   const absl::Cleanup drop_pending = [&] { duckdb_destroy_pending(&pending); };
-  if (duckdb_pending_prepared_streaming(prepared, &pending) != DuckDBSuccess) {
+  if (duckdb_pending_prepared_streaming(prepared, &pending) != DuckDBSuccess)
     return c->Fail(DUCKDB_ERROR_INVALID, duckdb_pending_error(pending));
-  }
   duckdb_result result = {};
   const absl::Cleanup destroy = [&] { duckdb_destroy_result(&result); };
   const auto failed = [&] {
@@ -274,9 +272,8 @@ Status Fetch(Connection* c, std::string_view sql, uint64_t max_rows, QueryResult
       }
       std::vector<Cell>& row = out->table.rows.emplace_back();
       row.reserve(columns);
-      for (idx_t i = 0; i < columns; ++i) {
+      for (idx_t i = 0; i < columns; ++i)
         row.push_back(CellOf(duckdb_data_chunk_get_vector(chunk, i), types[i], r, kMaxCellBytes));
-      }
     }
   }
   if (const char* error = duckdb_result_error(&result); error != nullptr && *error != '\0')

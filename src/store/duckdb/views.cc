@@ -22,9 +22,8 @@ using telemetry::EntityKind;
 // name no hour.
 std::vector<std::string> Scans(const Layout& layout, std::string_view table, bool by_hour) {
   std::map<std::pair<bool, std::string>, SealedFiles> sets;
-  for (const auto& f : layout.files) {
+  for (const auto& f : layout.files)
     if (f->table == table) sets[{f->merged, f->columns}].push_back(f);
-  }
   std::vector<std::string> scans;
   for (const auto& [key, files] : sets) {
     const bool hour_in_path = by_hour && !key.first;
@@ -60,9 +59,8 @@ std::vector<StoredField> AllFields(const DimensionTables& dimensions) {
 }
 
 const StoredField* Find(const std::vector<StoredField>& fields, std::string_view column) {
-  for (const StoredField& f : fields) {
+  for (const StoredField& f : fields)
     if (f.column == column) return &f;
-  }
   return nullptr;
 }
 
@@ -84,12 +82,10 @@ std::string SamplesView(const Layout& layout, std::string_view table,
   std::vector<std::string> sources;
   // A first source without rows fixes names and types, also where nothing is stored yet.
   std::string schema = "SELECT ";
-  for (size_t i = 0; i < std::size(kFixedColumns); ++i) {
+  for (size_t i = 0; i < std::size(kFixedColumns); ++i)
     CatTo(&schema, "NULL::", kFixedTypes[i], " AS ", kFixedColumns[i], ", ");
-  }
-  for (const StoredField& f : fields) {
+  for (const StoredField& f : fields)
     CatTo(&schema, "NULL::", SqlType(f.storage), " AS ", QuoteName(f.column), ", ");
-  }
   sources.push_back(schema + "NULL::DATE AS day, NULL::INTEGER AS hour WHERE false");
   for (const auto& segment : layout.Readable()) {
     const SegmentState state = segment->Describe();
