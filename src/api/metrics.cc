@@ -10,9 +10,7 @@
 #include <fstream>
 #include <utility>
 
-#include "base/log.h"
 #include "ingest/application.h"
-#include "uploads/traces.h"
 
 namespace flopwatch::api {
 namespace {

@@ -1,5 +1,4 @@
 // MFU against OFU: of one job in full, of many as statistics, groups and rows.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,6 @@
 #include "absl/functional/function_ref.h"
 #include "api/answers.h"
 #include "api/routes.h"
-#include "base/text.h"
 
 namespace flopwatch::api {
 namespace {

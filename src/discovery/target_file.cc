@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "base/toml.h"
 #include "discovery/file_source.h"
 
 namespace flopwatch::discovery {

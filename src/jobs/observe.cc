@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <utility>
 
 #include "base/prefetch.h"
 #include "jobs/job_index_impl.h"

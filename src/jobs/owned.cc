@@ -1,7 +1,6 @@
 // Answers: who owned what when, and for how many GPU-seconds.
 #include <algorithm>
 #include <tuple>
-#include <utility>
 
 #include "jobs/job_index_impl.h"
 

@@ -12,8 +12,6 @@
 #include <fstream>
 #include <optional>
 
-#include <fmt/format.h>
-
 #include "base/text.h"
 #include "net/http.h"
 #include "net/message_parser.h"

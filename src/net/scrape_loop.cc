@@ -13,7 +13,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 
 #include "base/prefetch.h"
 #include "base/text.h"

@@ -1,9 +1,5 @@
 #include "query/application.h"
 
-#include <fmt/format.h>
-
-#include "efficiency/mfu.h"
-
 namespace flopwatch::query {
 
 using telemetry::ApplicationClaim;

@@ -1,7 +1,5 @@
 #include "query/divergence.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <tuple>

@@ -1,7 +1,6 @@
 #include "query/memory.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 

@@ -1,6 +1,5 @@
 #include "telemetry/entity_table.h"
 
-#include <algorithm>
 #include <tuple>
 #include <utility>
 

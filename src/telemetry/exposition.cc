@@ -5,8 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
-#include <optional>
-#include <utility>
 
 #include "base/prefetch.h"
 #include "base/text.h"

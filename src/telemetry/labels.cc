@@ -5,7 +5,6 @@
 #include <charconv>
 #include <optional>
 #include <unordered_map>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "base/text.h"

@@ -10,7 +10,6 @@
 // "TFLOPs", which counts recomputation when it is on: another convention. Primus writes
 // "now/average": the first counts. The arguments dump before it gives the claim.
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 #include <string>

@@ -8,9 +8,7 @@
 // peak that the line "Peak FLOPS used for computing MFU" names. Lines at the start give the rest of
 // the claim. Also its offspring that print "step=1 global_avg_loss=... mfu(%)=1.33".
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <string>
 
 #include "telemetry/log_decoder.h"
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <optional>
 
 #include "absl/strings/str_replace.h"
 #include "base/file.h"

@@ -1,10 +1,6 @@
 #include "store/duckdb/connection.h"
 
-#include <fmt/format.h>
-
-#include <cstring>
 #include <limits>
-#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "store/duckdb/cat.h"

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <mutex>
-#include <string>
 
 #include "store/duckdb/cat.h"
 

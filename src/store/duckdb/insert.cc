@@ -1,8 +1,5 @@
 #include "store/duckdb/insert.h"
 
-#include <algorithm>
-#include <memory>
-
 #include "absl/cleanup/cleanup.h"
 #include "store/duckdb/cat.h"
 #include "store/duckdb/handle.h"

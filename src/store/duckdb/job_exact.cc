@@ -1,6 +1,5 @@
 #include "store/duckdb/job_exact.h"
 
-#include <algorithm>
 #include <limits>
 #include <utility>
 

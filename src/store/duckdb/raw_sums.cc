@@ -1,13 +1,9 @@
 #include "store/duckdb/raw_sums.h"
 
-#include <algorithm>
-#include <array>
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
-#include "store/duckdb/handle.h"
 #include "telemetry/batch.h"
 
 namespace flopwatch::store::duck {

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "base/log.h"
 #include "store/duckdb/application.h"
 #include "store/duckdb/cat.h"

@@ -10,7 +10,6 @@
 #include <set>
 #include <system_error>
 
-#include "absl/container/flat_hash_set.h"
 #include "base/log.h"
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"

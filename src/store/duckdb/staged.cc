@@ -1,8 +1,5 @@
 #include "store/duckdb/staged.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>

@@ -1,7 +1,6 @@
 #include "store/duckdb/upkeep.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 
