@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/toml.h"
 #include "discovery/file_source.h"
 
 namespace flopwatch::discovery {

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "base/text.h"
+#include "base/toml.h"
 #include "fmt/format.h"
 #include "jobs/static_fields.h"
 
