@@ -176,8 +176,8 @@ Api::Impl::Question Api::Impl::Read(const Request& request) const {
   if (match.endpoint == nullptr) return refuse(NoSuchRoute(request, match.other_method));
   const Route& route = match.endpoint->route;
   if (match.name.size() > kMaxPathArgument) {
-    return refuse(net::ErrorResponse(absl::InvalidArgumentError(fmt::format(
-        "{}: the last part of the path is longer than {} bytes", route.path, kMaxPathArgument))));
+    return refuse(net::ErrorResponse(InvalidArgument(
+        "{}: the last part of the path is longer than {} bytes", route.path, kMaxPathArgument)));
   }
   auto args = Arguments::Read(route, request, [this] { return memory.now(); });
   if (!args.ok()) return refuse(net::ErrorResponse(args.status()));

@@ -301,9 +301,8 @@ void Targets(Page& page, const FleetMetrics& of) {
       page.Sample(n, {{"target", source.source}, {"reason", reason}});
   }
   page.Begin("flopwatch_target_frozen_gpus");
-  for (const ingest::SourceInfo& source : sources) {
+  for (const ingest::SourceInfo& source : sources)
     if (source.stats.frozen > 0) page.Sample(source.stats.frozen, {{"target", source.source}});
-  }
   page.Begin("flopwatch_target_conflicts");
   if (of.pipeline == nullptr) return;
   for (const auto& [source, gpus] : of.pipeline->ContestedGpus())

@@ -32,10 +32,9 @@ Status NothingReported(const ingest::ApplicationIntake& applications, std::strin
   const std::vector<std::string_view> keys(
       known.begin(), known.begin() + std::min<ptrdiff_t>(kMaxJobNames, std::ssize(known)));
   const std::string_view near = Nearest(job, keys);
-  return absl::NotFoundError(
-      fmt::format("no job '{}'{}", Printable(job, 100),
+  return NotFound("no job '{}'{}", Printable(job, 100),
                   near.empty() ? std::string(" and nothing was reported under that name")
-                               : fmt::format("; did you mean '{}'?", near)));
+                               : fmt::format("; did you mean '{}'?", near));
 }
 
 Result GetApplication(const query::Query& query, const Call& call) {
@@ -106,7 +105,7 @@ Result PostMfu(const query::Memory& memory, ingest::ApplicationIntake* reports_t
   if (total.accepted + total.duplicates == 0 &&
       total.refused[static_cast<size_t>(ingest::ApplicationRefusal::kInvalid)] == 1 &&
       !total.examples.empty()) {
-    return absl::InvalidArgumentError(fmt::format("report: {}", total.examples.front()));
+    return InvalidArgument("report: {}", total.examples.front());
   }
   std::string body;
   JsonWriter json(&body);

@@ -60,9 +60,8 @@ Result PostPush(ingest::Pipeline* pipeline, const Call& call) {
   if (pipeline == nullptr)
     return absl::UnavailableError("push: no server takes samples here; start flopwatch serve");
   if (node.empty() || node.size() > kMaxNodeName || HasControl(node)) {
-    return absl::InvalidArgumentError(
-        fmt::format("push: the node name '{}' is not 1 to {} printable bytes without blanks",
-                    Printable(node, 60), kMaxNodeName));
+    return InvalidArgument("push: the node name '{}' is not 1 to {} printable bytes without blanks",
+                           Printable(node, 60), kMaxNodeName);
   }
   const ingest::Origin origin = {node, node, ingest::SourceKind::kPush};
   const int shard = kFirstPushShard + static_cast<int>(absl::HashOf(origin.Text()) %
@@ -87,8 +86,8 @@ Result PostRemoteWrite(ingest::ScrapeJoiner* joiner, const Request& request) {
   const std::string_view type = request.Header("content-type").value_or("application/x-protobuf");
   if (MediaType(request) != "application/x-protobuf" &&
       request.Header("content-type").has_value()) {
-    Response r = net::ErrorResponse(absl::InvalidArgumentError(fmt::format(
-        "remote write: Content-Type '{}' is not application/x-protobuf", Printable(type, 80))));
+    Response r = net::ErrorResponse(InvalidArgument(
+        "remote write: Content-Type '{}' is not application/x-protobuf", Printable(type, 80)));
     r.status = 415;
     return r;
   }
@@ -143,9 +142,9 @@ Result PostOtlpMetrics(ingest::ScrapeJoiner* joiner, const Request& request) {
     return answer(
         415,
         telemetry::OtlpError(
-            absl::InvalidArgumentError(fmt::format(
+            InvalidArgument(
                 "metrics: Content-Type '{}' is neither application/x-protobuf nor application/json",
-                Printable(MediaType(request), 60))),
+                Printable(MediaType(request), 60)),
             json));
   }
   if (joiner == nullptr)

@@ -21,10 +21,10 @@ using std::chrono::year_month_day;
 absl::string_view Absl(std::string_view s) { return {s.data(), s.size()}; }
 
 Status BadTime(std::string_view text) {
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "cannot read \"{}\" as a time; use RFC 3339 (2026-11-21T03:42:26Z), a date, Unix seconds, "
       "or a time before now such as -2h",
-      text));
+      text);
 }
 
 // Reads exactly `digits` digits at `pos`; false when they are not there.
@@ -99,9 +99,8 @@ std::string FormatDuration(Micros d) {
 StatusOr<Micros> ParseDuration(std::string_view text) {
   const std::string_view whole = text;
   const auto bad = [&](const char* why) {
-    return absl::InvalidArgumentError(
-        fmt::format("cannot read \"{}\" as a duration: {}; use for example 10s, 15m, 1h30m or 14d",
-                    whole, why));
+    return InvalidArgument(
+        "cannot read \"{}\" as a duration: {}; use for example 10s, 15m, 1h30m or 14d", whole, why);
   };
   if (text.empty()) return bad("it is empty");
   double total = 0;

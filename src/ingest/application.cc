@@ -206,9 +206,8 @@ StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& give
     return absl::UnavailableError("there is no store to keep what applications report");
   FW_RETURN_IF_ERROR(telemetry::CheckClaim(given));
   if (samples.size() > limits_.samples_per_call) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} samples at once; at most {} are taken: send them in parts", samples.size(),
-                    limits_.samples_per_call));
+    return InvalidArgument("{} samples at once; at most {} are taken: send them in parts",
+                           samples.size(), limits_.samples_per_call);
   }
   ApplicationOutcome outcome;
   const Micros now = clock_();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/json_writer.h"
+#include "base/lookup.h"
 #include "base/text.h"
 #include "net/message_parser.h"
 
@@ -39,22 +40,10 @@ bool IsCompressibleType(std::string_view type) {
 }
 
 std::string_view CodeOf(int status) {
-  switch (status) {
-    case 403:
-      return "permission_denied";
-    case 405:
-      return "method_not_allowed";
-    case 413:
-      return "too_large";
-    case 415:
-      return "unsupported_encoding";
-    case 431:
-      return "header_too_large";
-    case 503:
-      return "unavailable";
-    default:
-      return "invalid_argument";
-  }
+  static constexpr std::pair<int, std::string_view> kCodes[] = {
+      {403, "permission_denied"},    {405, "method_not_allowed"}, {413, "too_large"},
+      {415, "unsupported_encoding"}, {431, "header_too_large"},   {503, "unavailable"}};
+  return ValueOf(kCodes, status, std::string_view("invalid_argument"));
 }
 
 // Whether an If-None-Match header names this tag. Compared weakly, as RFC 9110 (13.1.2) asks: "W/"

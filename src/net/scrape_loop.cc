@@ -112,7 +112,7 @@ Status ScrapeLoop::Start() {
   event.events = EPOLLIN;
   event.data.u64 = kWakeEvent;
   if (epoll_ < 0 || wake_ < 0 || epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event) != 0)
-    return absl::UnavailableError(fmt::format("starting a scrape loop: {}", ErrorText(errno)));
+    return Unavailable("starting a scrape loop: {}", ErrorText(errno));
   thread_ = std::jthread([this](std::stop_token stop) { Run(stop); });
   return absl::OkStatus();
 }

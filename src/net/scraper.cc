@@ -1,6 +1,5 @@
 #include "net/scraper.h"
 
-#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <set>
@@ -41,8 +40,8 @@ class ScraperImpl final : public Scraper {
  public:
   Status Init(const ScraperOptions& options, OnBody on_body, OnRemoved on_removed) {
     if (options.interval < 10 * kMicrosPerMilli || options.interval > kMicrosPerDay) {
-      return absl::InvalidArgumentError(fmt::format("scrape interval {} is not between 10ms and 1d",
-                                                    FormatDuration(options.interval)));
+      return InvalidArgument("scrape interval {} is not between 10ms and 1d",
+                             FormatDuration(options.interval));
     }
     if (options.timeout <= 0)
       return absl::InvalidArgumentError("the scrape timeout must be above zero");

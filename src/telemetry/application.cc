@@ -45,7 +45,7 @@ bool HasControl(std::string_view text) {
 }
 
 Status Bad(std::string_view field, std::string_view why) {
-  return absl::InvalidArgumentError(fmt::format("{}: {}", field, why));
+  return InvalidArgument("{}: {}", field, why);
 }
 
 Status CheckText(std::string_view field, const std::string& text, size_t max) {

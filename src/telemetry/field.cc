@@ -144,9 +144,8 @@ std::optional<FieldMatch> FieldRegistry::Find(std::string_view metric_name) cons
 StatusOr<FieldMatch> FieldRegistry::AddDynamic(std::string_view metric_name) {
   if (const auto known = Find(metric_name)) return *known;
   if (metric_name.empty() || metric_name.size() > kMaxColumnName) {
-    return absl::InvalidArgumentError(
-        fmt::format("metric name of {} bytes cannot be a column: the limit is {}",
-                    metric_name.size(), kMaxColumnName));
+    return InvalidArgument("metric name of {} bytes cannot be a column: the limit is {}",
+                           metric_name.size(), kMaxColumnName);
   }
   const std::string name = LowerCase(metric_name);
   std::string column = name;
@@ -162,9 +161,9 @@ StatusOr<FieldMatch> FieldRegistry::AddDynamic(std::string_view metric_name) {
     column.insert(0, "x_");
   const int id = impl_->size.load(std::memory_order_relaxed);
   if (id >= kMaxFields) {
-    return absl::ResourceExhaustedError(fmt::format(
+    return ResourceExhausted(
         "no room for column {}: {} wide columns are in use; its samples go to the narrow table",
-        column, kMaxFields));
+        column, kMaxFields);
   }
   FieldSpec& spec = impl_->specs[id];
   spec.column = column;

@@ -280,8 +280,7 @@ Status DecodeOtlpMetrics(std::string_view body, absl::FunctionRef<void(const Met
     Protobuf(&collector).Request(pbf_reader(body.data(), body.size()));
     return absl::OkStatus();
   } catch (const protozero::exception& e) {
-    return absl::InvalidArgumentError(
-        fmt::format("metrics: the body is no ExportMetricsServiceRequest: {}", e.what()));
+    return InvalidArgument("metrics: the body is no ExportMetricsServiceRequest: {}", e.what());
   }
 }
 
@@ -290,9 +289,7 @@ Status DecodeOtlpMetricsJson(std::string_view body,
                              OtlpStats* stats) {
   const auto json =
       Json::Parse(body, {.max_bytes = 64u << 20, .max_depth = 24, .what = "the body"});
-  if (!json.ok())
-    return absl::InvalidArgumentError(
-        fmt::format("metrics: {}", std::string(json.status().message())));
+  if (!json.ok()) return InvalidArgument("metrics: {}", std::string(json.status().message()));
   if (!json->is_object()) return absl::InvalidArgumentError("metrics: the body is no JSON object");
   Collector collector(series, stats);
   JsonForm(&collector).Request(*json);

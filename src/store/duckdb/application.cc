@@ -233,8 +233,7 @@ StatusOr<std::vector<ApplicationPoint>> ApplicationReader::Series(Window w,
                                                                   Micros step) {
   FW_RETURN_IF_ERROR(CheckWindow(w));
   if (step < kMicrosPerMilli)
-    return absl::InvalidArgumentError(
-        fmt::format("a step of {} µs is shorter than a millisecond", step));
+    return InvalidArgument("a step of {} µs is shorter than a millisecond", step);
   std::vector<ApplicationPoint> out;
   const std::string rows = Rows(w, claims);
   if (rows.empty()) return out;

@@ -104,10 +104,8 @@ class MemoryTableScan {
     duckdb_table_function_set_init(f, Init);
     duckdb_table_function_set_function(f, Next);
     duckdb_table_function_supports_projection_pushdown(f, true);
-    if (duckdb_register_table_function(c->raw(), f) != DuckDBSuccess) {
-      return absl::InternalError(
-          fmt::format("cannot register the table {} with the SQL engine", table->name));
-    }
+    if (duckdb_register_table_function(c->raw(), f) != DuckDBSuccess)
+      return Internal("cannot register the table {} with the SQL engine", table->name);
     return c->Execute(fmt::format("CREATE VIEW {} AS SELECT * FROM {}()",
                                   duck::QuoteName(table->name), duck::QuoteName(name)));
   }

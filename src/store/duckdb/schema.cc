@@ -115,13 +115,13 @@ Status CheckMigrations(absl::Span<const Migration> migrations, int version) {
   int reached = 0;
   for (const Migration& m : migrations) {
     if (m.to != ++reached) {
-      return absl::InternalError(fmt::format(
-          "migration \"{}\" leads to schema version {} where {} is next", m.why, m.to, reached));
+      return Internal("migration \"{}\" leads to schema version {} where {} is next", m.why, m.to,
+                      reached);
     }
   }
   if (reached == version) return absl::OkStatus();
-  return absl::InternalError(fmt::format(
-      "the migrations lead to schema version {}, kSchemaVersion is {}", reached, version));
+  return Internal("the migrations lead to schema version {}, kSchemaVersion is {}", reached,
+                  version);
 }
 
 Status Migrate(Connection* c, std::string_view catalog, const std::string& path,
@@ -144,25 +144,25 @@ Status Migrate(Connection* c, std::string_view catalog, const std::string& path,
         c->QueryInt64(fmt::format("SELECT count(*) FROM duckdb_tables() WHERE database_name = {}",
                                   QuoteText(catalog))));
     if (tables > 0) {
-      return absl::FailedPreconditionError(
-          fmt::format("{} is a DuckDB file but not one of flopwatch (no schema_version): choose "
-                      "another data directory",
-                      path));
+      return FailedPrecondition(
+          "{} is a DuckDB file but not one of flopwatch (no schema_version): choose "
+          "another data directory",
+          path);
     }
   }
   if (version == known) return absl::OkStatus();
   if (version > known) {
-    return absl::FailedPreconditionError(
-        fmt::format("{} has schema version {}, newer than the {} this flopwatch ({}) knows: "
-                    "upgrade flopwatch, or choose another "
-                    "data directory",
-                    path, version, known, FLOPWATCH_VERSION));
+    return FailedPrecondition(
+        "{} has schema version {}, newer than the {} this flopwatch ({}) knows: "
+        "upgrade flopwatch, or choose another "
+        "data directory",
+        path, version, known, FLOPWATCH_VERSION);
   }
   if (read_only) {
-    return absl::FailedPreconditionError(
-        fmt::format("{} has schema version {}, older than {}: start `flopwatch serve` once, it "
-                    "migrates the directory",
-                    path, version, known));
+    return FailedPrecondition(
+        "{} has schema version {}, older than {}: start `flopwatch serve` once, it "
+        "migrates the directory",
+        path, version, known);
   }
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   if (has_version == 0) {
@@ -172,8 +172,7 @@ Status Migrate(Connection* c, std::string_view catalog, const std::string& path,
   }
   for (const Migration& m : migrations) {
     if (m.to <= version) continue;
-    if (m.to != version + 1)
-      return absl::InternalError(fmt::format("no migration from schema version {}", version));
+    if (m.to != version + 1) return Internal("no migration from schema version {}", version);
     for (const std::string& statement : m.statements) {
       FW_RETURN_IF_ERROR(
           Annotate(c->Execute(Named(statement, catalog)),

@@ -26,10 +26,10 @@ constexpr int kInMemorySequence = 9000, kInMemoryEnd = 9999;
 Status CheckDisk(std::string_view doing, const Options& options) {
   FW_ASSIGN_OR_RETURN(const uint64_t free, FreeDiskBytes(options.directory));
   if (free >= options.min_free_disk_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      fmt::format("{}: the disk of {} has {} MiB free, less than the {} MiB kept in reserve: free "
-                  "some space or shorten store.raw_retention; nothing that was stored is lost",
-                  doing, options.directory, free >> 20, options.min_free_disk_bytes >> 20));
+  return ResourceExhausted(
+      "{}: the disk of {} has {} MiB free, less than the {} MiB kept in reserve: free "
+      "some space or shorten store.raw_retention; nothing that was stored is lost",
+      doing, options.directory, free >> 20, options.min_free_disk_bytes >> 20);
 }
 
 }  // namespace
@@ -277,7 +277,7 @@ Status Stage::DropJournalsBut(uint64_t generation) const {
     const std::string path = JournalPath(options_.directory, g);
     std::error_code error;
     if (g != generation && !fs::remove(path, error) && error)
-      return absl::InternalError(fmt::format("deleting {}: {}", path, error.message()));
+      return Internal("deleting {}: {}", path, error.message());
   }
   return absl::OkStatus();
 }

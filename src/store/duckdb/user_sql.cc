@@ -111,13 +111,13 @@ Status CheckFunctions(std::string_view json) {
     return std::find(std::begin(names), std::end(names), name) != std::end(names);
   };
   if (const int tables = count(kTable) + count("\"type\":\"BASE_TABLE\""); tables > kMaxTables) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "the query reads {} tables; the limit is {}: planning more takes time that nothing can end",
-        tables, kMaxTables));
+        tables, kMaxTables);
   }
   if (const int lambdas = count("\"class\":\"LAMBDA\""); lambdas > kMaxLambdas) {
-    return absl::InvalidArgumentError(
-        fmt::format("the query has {} lambdas (x -> ...); the limit is {}", lambdas, kMaxLambdas));
+    return InvalidArgument("the query has {} lambdas (x -> ...); the limit is {}", lambdas,
+                           kMaxLambdas);
   }
   std::vector<size_t> of_tables;  // where their names are
   for (size_t at = json.find(kTable); at != std::string_view::npos;
@@ -149,10 +149,8 @@ Status CheckFunctions(std::string_view json) {
 }
 
 Status CheckStatement(Connection* c, std::string_view sql) {
-  if (sql.size() > kMaxSqlBytes) {
-    return absl::InvalidArgumentError(
-        fmt::format("the query has {} bytes; the limit is {}", sql.size(), kMaxSqlBytes));
-  }
+  if (sql.size() > kMaxSqlBytes)
+    return InvalidArgument("the query has {} bytes; the limit is {}", sql.size(), kMaxSqlBytes);
   if (sql.find('\0') != std::string_view::npos)
     return absl::InvalidArgumentError("the query has a NUL byte");
   int depth = 0, deepest = 0;
@@ -160,10 +158,8 @@ Status CheckStatement(Connection* c, std::string_view sql) {
     if (ch == '(' || ch == '[' || ch == '{') deepest = std::max(deepest, ++depth);
     if (ch == ')' || ch == ']' || ch == '}') --depth;
   }
-  if (deepest > kMaxNesting) {
-    return absl::InvalidArgumentError(
-        fmt::format("brackets are nested {} deep; the limit is {}", deepest, kMaxNesting));
-  }
+  if (deepest > kMaxNesting)
+    return InvalidArgument("brackets are nested {} deep; the limit is {}", deepest, kMaxNesting);
   duckdb_extracted_statements statements = nullptr;
   const idx_t count = duckdb_extract_statements(c->raw(), std::string(sql).c_str(), &statements);
   const absl::Cleanup destroy = [&] { duckdb_destroy_extracted(&statements); };
@@ -171,8 +167,7 @@ Status CheckStatement(Connection* c, std::string_view sql) {
     const char* error = duckdb_extract_statements_error(statements);
     return absl::InvalidArgumentError(error == nullptr ? "the query is empty" : error);
   }
-  if (count > 1)
-    return absl::InvalidArgumentError(fmt::format("one statement at a time, these are {}", count));
+  if (count > 1) return InvalidArgument("one statement at a time, these are {}", count);
   FW_ASSIGN_OR_RETURN(Result result, c->Query(fmt::format("SELECT json_serialize_sql({})",
                                                           QuoteText(WithoutExplain(sql)))));
   std::string json;
