@@ -1,4 +1,5 @@
 #include "base/status.h"
+
 #include "base/lookup.h"
 
 namespace flopwatch {

@@ -189,17 +189,8 @@ class ScraperImpl final : public Scraper {
 }  // namespace
 
 std::string_view TargetStateName(TargetState s) {
-  switch (s) {
-    case TargetState::kPending:
-      return "pending";
-    case TargetState::kUp:
-      return "up";
-    case TargetState::kDown:
-      return "down";
-    case TargetState::kBackOff:
-      return "back_off";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"pending", "up", "down", "back_off"};
+  return kNames[static_cast<size_t>(s)];
 }
 
 StatusOr<std::unique_ptr<Scraper>> Scraper::Start(const ScraperOptions& options, OnBody on_body,

@@ -106,15 +106,8 @@ double SortKey(const ingest::GpuNow& g, GpuSort sort) {
 }
 
 std::string_view UsageSourceName(UsageSource s) {
-  switch (s) {
-    case UsageSource::kLive:
-      return "live";
-    case UsageSource::kRollup:
-      return "rollup";
-    case UsageSource::kRaw:
-      return "raw";
-  }
-  return "rollup";
+  static constexpr std::string_view kNames[] = {"live", "rollup", "raw"};
+  return kNames[static_cast<size_t>(s)];
 }
 
 Memory::Memory(MemorySources sources, StatusOr<store::Dimensions> stored)

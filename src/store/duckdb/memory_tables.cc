@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/lookup.h"
 #include "store/duckdb/connection.h"
 #include "store/duckdb/user_sql.h"
 
@@ -15,17 +16,11 @@ namespace flopwatch::store {
 namespace {
 
 duckdb_type TypeOf(SqlType type) {
-  switch (type) {
-    case SqlType::kInteger:
-      return DUCKDB_TYPE_BIGINT;
-    case SqlType::kDouble:
-      return DUCKDB_TYPE_DOUBLE;
-    case SqlType::kBoolean:
-      return DUCKDB_TYPE_BOOLEAN;
-    case SqlType::kText:
-      return DUCKDB_TYPE_VARCHAR;
-  }
-  return DUCKDB_TYPE_VARCHAR;
+  static constexpr std::pair<SqlType, duckdb_type> kTypes[] = {
+      {SqlType::kInteger, DUCKDB_TYPE_BIGINT},
+      {SqlType::kDouble, DUCKDB_TYPE_DOUBLE},
+      {SqlType::kBoolean, DUCKDB_TYPE_BOOLEAN}};
+  return ValueOf(kTypes, type, DUCKDB_TYPE_VARCHAR);
 }
 
 // Length of the UTF-8 character at the start of `s`, 0 where there is none (RFC 3629: no

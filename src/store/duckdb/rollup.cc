@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/lookup.h"
 #include "store/duckdb/cat.h"
 #include "store/duckdb/segment.h"
 
@@ -25,21 +26,13 @@ const RollupSpec& SpecOf(Rollup rollup) {
 
 std::string SumColumn(UsageSum sum, bool fine) {
   const efficiency::UsageSumSpec& spec = efficiency::SpecOf(sum);
-  std::string_view unit;
-  switch (spec.unit) {
-    case SumUnit::kCount:
-      break;
-    case SumUnit::kSeconds:
-      unit = fine ? "_us" : "_ms";
-      break;
-    case SumUnit::kMhzSeconds:
-      unit = fine ? "_khz_s" : "_mhz_s";
-      break;
-    case SumUnit::kJoules:
-      unit = fine ? "_mj" : "_j";
-      break;
-  }
-  return Cat(spec.stem, unit);
+  using Suffixes = std::pair<std::string_view, std::string_view>;  // coarse, fine
+  static constexpr std::pair<SumUnit, Suffixes> kSuffixes[] = {
+      {SumUnit::kSeconds, {"_ms", "_us"}},
+      {SumUnit::kMhzSeconds, {"_mhz_s", "_khz_s"}},
+      {SumUnit::kJoules, {"_j", "_mj"}}};
+  const Suffixes suffixes = ValueOf(kSuffixes, spec.unit, Suffixes());
+  return Cat(spec.stem, fine ? suffixes.second : suffixes.first);
 }
 
 std::string RollupColumns(const RollupSpec& spec) {

@@ -68,15 +68,8 @@ std::string StoredColumn(const std::string& field) {
 }
 
 std::string_view SqlType(StorageType storage) {
-  switch (storage) {
-    case StorageType::kInt32:
-      return "INTEGER";
-    case StorageType::kInt64:
-      return "BIGINT";
-    case StorageType::kDouble:
-      break;
-  }
-  return "DOUBLE";
+  if (storage == StorageType::kDouble) return "DOUBLE";
+  return storage == StorageType::kInt32 ? "INTEGER" : "BIGINT";
 }
 
 // --- names ---
