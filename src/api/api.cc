@@ -42,8 +42,7 @@ Status CheckOrigin(const Request& request, bool loopback_only) {
   if (loopback_only && host.has_value() && !IsLoopbackName(HostOf(*host))) {
     return absl::PermissionDeniedError(
         fmt::format("host '{}' is not this machine: the server listens on loopback only; use "
-                    "http://127.0.0.1, or start "
-                    "it with an outside address",
+                    "http://127.0.0.1, or start it with an outside address",
                     Printable(*host, 100)));
   }
   if (request.method == "GET") return absl::OkStatus();

@@ -256,11 +256,10 @@ StatusOr<std::vector<ApplicationReport>> ParseReports(std::string_view body, std
     }
   } else if (json->is_object()) {
     const bool many = !(*json)["samples"].is_null();
-    if (many && !(*json)["samples"].is_array())
-      return absl::InvalidArgumentError("samples: is no list");
+    if (many && !(*json)["samples"].is_array()) return InvalidArgument("samples: is no list");
     FW_RETURN_IF_ERROR(reader.Object(*json, base, !many, "", &out));
   } else {
-    return absl::InvalidArgumentError("the body is neither an object nor a list of objects");
+    return InvalidArgument("the body is neither an object nor a list of objects");
   }
   return out;
 }

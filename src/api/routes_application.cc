@@ -87,7 +87,7 @@ Result GetApplication(const query::Query& query, const Call& call) {
 Result PostMfu(const query::Memory& memory, ingest::ApplicationIntake* reports_to,
                const Call& call) {
   if (reports_to == nullptr)
-    return absl::UnavailableError("reports: no server takes them here; start flopwatch serve");
+    return Unavailable("reports: no server takes them here; start flopwatch serve");
   FW_ASSIGN_OR_RETURN(const std::vector<ApplicationReport> reports,
                       ParseReports(call.request.body, call.name, memory.now()));
   ingest::ApplicationOutcome total;

@@ -58,7 +58,7 @@ std::string_view MediaType(const Request& request) {
 Result PostPush(ingest::Pipeline* pipeline, const Call& call) {
   const std::string_view node = call.name;
   if (pipeline == nullptr)
-    return absl::UnavailableError("push: no server takes samples here; start flopwatch serve");
+    return Unavailable("push: no server takes samples here; start flopwatch serve");
   if (node.empty() || node.size() > kMaxNodeName || HasControl(node)) {
     return InvalidArgument("push: the node name '{}' is not 1 to {} printable bytes without blanks",
                            Printable(node, 60), kMaxNodeName);
@@ -81,8 +81,7 @@ Result PostPush(ingest::Pipeline* pipeline, const Call& call) {
 
 Result PostRemoteWrite(ingest::ScrapeJoiner* joiner, const Request& request) {
   if (joiner == nullptr)
-    return absl::UnavailableError(
-        "remote write: no server takes samples here; start flopwatch serve");
+    return Unavailable("remote write: no server takes samples here; start flopwatch serve");
   const std::string_view type = request.Header("content-type").value_or("application/x-protobuf");
   if (MediaType(request) != "application/x-protobuf" &&
       request.Header("content-type").has_value()) {
@@ -148,8 +147,8 @@ Result PostOtlpMetrics(ingest::ScrapeJoiner* joiner, const Request& request) {
             json));
   }
   if (joiner == nullptr)
-    return answer(503, telemetry::OtlpError(
-                           absl::UnavailableError("metrics: no server takes samples here"), json));
+    return answer(503,
+                  telemetry::OtlpError(Unavailable("metrics: no server takes samples here"), json));
   ingest::ScrapeJoiner::Batch batch;
   telemetry::OtlpStats stats;
   const auto give = [&](const telemetry::MetricSeries& series) {

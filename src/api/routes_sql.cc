@@ -60,8 +60,7 @@ Result RunSql(store::Store& store, std::string_view sql, int64_t limit) {
 
 Result GetSql(store::Store& store, const Arguments& args) {
   const auto sql = args[kSqlText];
-  if (!sql.has_value())
-    return absl::InvalidArgumentError("parameter 'q' is missing: the SELECT to run");
+  if (!sql.has_value()) return InvalidArgument("parameter 'q' is missing: the SELECT to run");
   return RunSql(store, *sql, args[kSqlLimit]);
 }
 

@@ -185,7 +185,7 @@ Result DeleteTrace(TraceLibrary& traces, const Call& call) {
 
 StatusOr<TraceLibrary*> OrNone(TraceLibrary* traces) {
   if (traces == nullptr)
-    return absl::UnavailableError("this server keeps no traces: it has no data directory for them");
+    return Unavailable("this server keeps no traces: it has no data directory for them");
   return traces;
 }
 

@@ -36,8 +36,7 @@ const UiFile kUiFiles[] = {
 // cannot run.
 constexpr std::string_view kContentSecurityPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "
-    "'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'";
+    "'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 // Paths the page itself resolves.
 bool IsPageRoute(std::string_view path) {

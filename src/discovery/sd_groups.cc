@@ -21,18 +21,17 @@ const std::string* TextOf(const Json& value) { return std::get_if<std::string>(&
 StatusOr<Labels> LabelsOf(const Json& value) {
   Labels out;
   if (value.is_null()) return out;
-  if (!value.is_object()) return absl::InvalidArgumentError("\"labels\" is not an object");
+  if (!value.is_object()) return InvalidArgument("\"labels\" is not an object");
   if (value.object().size() > kMaxLabels) return InvalidArgument("more than {} labels", kMaxLabels);
   for (const auto& [name, label] : value.object()) {
-    if (TextOf(label) == nullptr)
-      return absl::InvalidArgumentError("a label value is not a string");
+    if (TextOf(label) == nullptr) return InvalidArgument("a label value is not a string");
     out.emplace_back(name, *TextOf(label));
   }
   return out;
 }
 
 Status AppendGroup(const Json& group, size_t max_targets, std::vector<ScrapeTarget>* out) {
-  if (!group.is_object()) return absl::InvalidArgumentError("not an object");
+  if (!group.is_object()) return InvalidArgument("not an object");
   for (const auto& [key, value] : group.object()) {
     if (key != "targets" && key != "labels")
       return InvalidArgument("unknown key '{}'", Printable(key));
@@ -40,9 +39,9 @@ Status AppendGroup(const Json& group, size_t max_targets, std::vector<ScrapeTarg
   FW_ASSIGN_OR_RETURN(const Labels labels, LabelsOf(group["labels"]));
   const Json& targets = group["targets"];
   if (!targets.is_array() && !targets.is_null())
-    return absl::InvalidArgumentError("\"targets\" is not a list");
+    return InvalidArgument("\"targets\" is not a list");
   for (const Json& address : targets.array()) {
-    if (TextOf(address) == nullptr) return absl::InvalidArgumentError("a target is not a string");
+    if (TextOf(address) == nullptr) return InvalidArgument("a target is not a string");
     if (out->size() >= max_targets) return ResourceExhausted("more than {} targets", max_targets);
     FW_ASSIGN_OR_RETURN(ScrapeTarget target, MakeTarget(*TextOf(address), labels, 0));
     out->push_back(std::move(target));

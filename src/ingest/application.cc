@@ -202,8 +202,7 @@ void ApplicationIntake::Count(ApplicationSource source, const ApplicationOutcome
 
 StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& given,
                                                     absl::Span<const ApplicationSample> samples) {
-  if (store_ == nullptr)
-    return absl::UnavailableError("there is no store to keep what applications report");
+  if (store_ == nullptr) return Unavailable("there is no store to keep what applications report");
   FW_RETURN_IF_ERROR(telemetry::CheckClaim(given));
   if (samples.size() > limits_.samples_per_call) {
     return InvalidArgument("{} samples at once; at most {} are taken: send them in parts",

@@ -49,8 +49,7 @@ StatusOr<std::vector<StaticAssignment>> ParseCsv(std::string_view text, std::str
         if (std::find(columns.begin(), columns.end(), required) == columns.end()) {
           return fail(
               fmt::format("the header has no column '{}'; it must name gpu, from and job, and may "
-                          "name to, rank, "
-                          "user, workflow, name",
+                          "name to, rank, user, workflow, name",
                           StaticFieldName(required)));
         }
       }
@@ -139,13 +138,11 @@ Status SetStaticField(StaticField field, std::string_view value, Micros now, Sta
 }
 
 Status CheckStaticAssignment(const StaticAssignment& a) {
-  if (a.gpu.empty())
-    return absl::InvalidArgumentError("gpu: empty; give a UUID, UUID/INSTANCE or NODE:INDEX");
+  if (a.gpu.empty()) return InvalidArgument("gpu: empty; give a UUID, UUID/INSTANCE or NODE:INDEX");
   if (a.job.empty())
-    return absl::InvalidArgumentError("job: empty; leave the line out where no job owns the GPU");
+    return InvalidArgument("job: empty; leave the line out where no job owns the GPU");
   if (a.from <= 0)
-    return absl::InvalidArgumentError(
-        "from: empty or before 1970; give the time the job got this GPU");
+    return InvalidArgument("from: empty or before 1970; give the time the job got this GPU");
   if (a.to <= a.from)
     return InvalidArgument("to: {} is not after from ({})", FormatTime(a.to), FormatTime(a.from));
   return absl::OkStatus();

@@ -23,7 +23,7 @@ StatusOr<std::string> TextOf(const toml::node& node) {
     }
     return text.str();
   }
-  return absl::InvalidArgumentError("must be a string, a whole number or a date-time");
+  return InvalidArgument("must be a string, a whole number or a date-time");
 }
 
 }  // namespace

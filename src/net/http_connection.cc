@@ -28,8 +28,7 @@ auto Guarded(const F& handler, const Request& request) -> decltype(handler(reque
     return handler(request);
   } catch (const std::exception& e) {
     LogError("{} {}: the handler failed: {}", request.method, Printable(request.path), e.what());
-    return ErrorResponse(
-        absl::InternalError("the request could not be answered; the server's log says why"));
+    return ErrorResponse(Internal("the request could not be answered; the server's log says why"));
   }
 }
 

@@ -144,7 +144,7 @@ void Resolver::Resolve(const std::string& host, Callback done) {
   if (!fresh && !entry.asked) {
     if (state_->queue.size() >= state_->options.max_queued) {
       lock.Unlock();
-      return done(absl::ResourceExhaustedError("too many names wait for the name server"));
+      return done(ResourceExhausted("too many names wait for the name server"));
     }
     entry.asked = true;
     state_->queue.push_back(host);

@@ -43,8 +43,7 @@ class ScraperImpl final : public Scraper {
       return InvalidArgument("scrape interval {} is not between 10ms and 1d",
                              FormatDuration(options.interval));
     }
-    if (options.timeout <= 0)
-      return absl::InvalidArgumentError("the scrape timeout must be above zero");
+    if (options.timeout <= 0) return InvalidArgument("the scrape timeout must be above zero");
     context_.options = options;
     context_.options.threads = std::clamp(options.threads, 1, 64);
     context_.on_body = std::move(on_body);
@@ -114,8 +113,7 @@ class ScraperImpl final : public Scraper {
     if (list_.size() > context_.connection_limit) {
       LogWarn(
           "{} targets, but only {} files may be open: connections above {} are opened anew for "
-          "each scrape, which costs more; "
-          "raise the limit (ulimit -n, LimitNOFILE=) to {} or more",
+          "each scrape, which costs more; raise the limit (ulimit -n, LimitNOFILE=) to {} or more",
           list_.size(), open_files_, context_.connection_limit,
           list_.size() + 2 * kReservedDescriptors);
     }

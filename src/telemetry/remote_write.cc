@@ -73,7 +73,7 @@ class Decoder {
           while (it != refs.end()) {
             const uint32_t name = *it++;
             if (it == refs.end())
-              return absl::InvalidArgumentError("a series has a label name without a value");
+              return InvalidArgument("a series has a label name without a value");
             const uint32_t value = *it++;
             if (name >= symbols.size() || value >= symbols.size())
               return InvalidArgument("symbol {} of {}", std::max(name, value), symbols.size());
@@ -155,7 +155,7 @@ Status DecodeRemoteWrite(std::string_view body, bool version_2, uint64_t max_byt
                          RemoteWriteStats* stats) {
   size_t size = 0;
   if (!snappy::GetUncompressedLength(body.data(), body.size(), &size))
-    return absl::InvalidArgumentError("remote write: the body is not a snappy block");
+    return InvalidArgument("remote write: the body is not a snappy block");
   if (size > max_bytes) {
     return ResourceExhausted(
         "remote write: {} bytes would come out, at most {} are taken: send smaller batches", size,
@@ -163,10 +163,10 @@ Status DecodeRemoteWrite(std::string_view body, bool version_2, uint64_t max_byt
   }
   // A copy of 64 bytes takes at least two: more cannot come out of so little.
   if (size / 64 > body.size())
-    return absl::InvalidArgumentError("remote write: the snappy data is damaged or cut short");
+    return InvalidArgument("remote write: the snappy data is damaged or cut short");
   std::string plain(size, '\0');
   if (!snappy::RawUncompress(body.data(), body.size(), plain.data()))
-    return absl::InvalidArgumentError("remote write: the snappy data is damaged or cut short");
+    return InvalidArgument("remote write: the snappy data is damaged or cut short");
   try {
     Decoder decoder(series, stats);
     if (version_2) return Annotate(decoder.Request2(plain), "remote write");

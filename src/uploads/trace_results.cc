@@ -177,8 +177,7 @@ StatusOr<std::string> CollectAnalyses(const std::string& results, std::string_vi
           .EndObject();
     }
     if (out.size() + text.size() > kMaxTraceAnswerBytes)
-      return absl::ResourceExhaustedError(
-          "all analyses together are too much for one answer: name fewer");
+      return ResourceExhausted("all analyses together are too much for one answer: name fewer");
     // Each file is an object of one member.
     out += (first ? "" : ",") + text.substr(1, text.size() - 2);
     first = false;

@@ -302,9 +302,9 @@ Status TraceLibrary::Upload::Write(std::string_view bytes) {
     begun_ = true;
     if (!LooksLikeTrace(bytes)) {
       const MutexLock lock(l.mutex_);
-      return l.Refuse(TraceRefusal::kNotATrace,
-                      absl::InvalidArgumentError(
-                          "this is no trace: it begins neither as JSON, nor as gzip, nor as an "
+      return l.Refuse(
+          TraceRefusal::kNotATrace,
+          InvalidArgument("this is no trace: it begins neither as JSON, nor as gzip, nor as an "
                           "SQLite export; send the file as it is as the body"));
     }
   }
@@ -341,8 +341,8 @@ StatusOr<TraceRecord> TraceLibrary::Finish(Upload* u) {
   if (u->bytes_ == 0) {
     const MutexLock lock(mutex_);
     return Refuse(TraceRefusal::kNotATrace,
-                  absl::InvalidArgumentError("the body is empty: send the trace file as the body "
-                                             "(curl --data-binary @trace.json.gz)"));
+                  InvalidArgument("the body is empty: send the trace file as the body "
+                                  "(curl --data-binary @trace.json.gz)"));
   }
   if (::fsync(u->fd_) != 0) return ResourceExhausted("cannot store the upload: {}", Errno(errno));
   const MutexLock lock(mutex_);
@@ -498,7 +498,7 @@ void TraceLibrary::Analyse(const std::string& id) {
   work.threads = options_.threads;
   work.catalog = options_.catalog;
   work.written = FormatTime(FloorTo(Clock(), kMicrosPerSecond));
-  StatusOr<TraceSummary> summary = absl::InternalError("");
+  StatusOr<TraceSummary> summary = Internal("");
   try {
     summary = AnalyseTrace(work);
   } catch (const std::exception& e) {

@@ -39,8 +39,7 @@ Status AttachFile(Connection* connection, std::string_view alias, const std::str
   }
   return absl::DataLossError(
       fmt::format("opening {}: the file cannot be read ({}): move it and its .wal out of the data "
-                  "directory to start "
-                  "without it, or restore it from a copy",
+                  "directory to start without it, or restore it from a copy",
                   path, message));
 }
 

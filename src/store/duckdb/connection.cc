@@ -161,7 +161,7 @@ StatusOr<std::unique_ptr<Connection>> Database::Connect() {
   auto connection = std::unique_ptr<Connection>(new Connection);
   connection->faults_ = faults_;
   if (duckdb_connect(database_, &connection->connection_) != DuckDBSuccess)
-    return absl::InternalError("the database engine refused a connection");
+    return Internal("the database engine refused a connection");
   return connection;
 }
 
@@ -267,7 +267,7 @@ StatusOr<std::unique_ptr<Appender>> Appender::Create(Connection* connection,
                                                      const std::string& table,
                                                      const std::vector<std::string>& columns) {
   if (duckdb_vector_size() != kVectorRows)
-    return absl::InternalError("the database library has another vector size");
+    return Internal("the database library has another vector size");
   auto appender = std::unique_ptr<Appender>(new Appender(columns.size()));
   appender->connection_ = connection;
   if (duckdb_appender_create_ext(connection->raw(), catalog.c_str(), "main", table.c_str(),

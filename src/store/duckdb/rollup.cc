@@ -93,8 +93,7 @@ std::string HotSums(std::string_view segment, telemetry::EntityKind kind,
   }
   return fmt::format(
       "SELECT {} AS bucket, {}{}u.first_ts AS first_ts, u.last_ts AS last_ts FROM (SELECT "
-      "{}{}fw_sums({}, {}, {}) AS u FROM {} "
-      "GROUP BY ALL)",
+      "{}{}fw_sums({}, {}, {}) AS u FROM {} GROUP BY ALL)",
       step == 0 ? "0" : fmt::format("bucket * {}", step), key_list, sums, bucket, key_list, of_gpu,
       fraction, kRawArguments, source);
 }

@@ -28,20 +28,15 @@ const std::vector<Migration>& MetaMigrations() {
        "first layout",
        {
            "CREATE TABLE {}.fields(column_name VARCHAR, unit VARCHAR, kind UTINYINT, storage "
-           "UTINYINT,"
-           " stored_per_unit DOUBLE, help VARCHAR)",
+           "UTINYINT, stored_per_unit DOUBLE, help VARCHAR)",
            "CREATE TABLE {}.entities(seq BIGINT, id INTEGER, kind UTINYINT, uuid VARCHAR, "
-           "gpu_instance INTEGER,"
-           " node VARCHAR, model_name VARCHAR, device VARCHAR, pci_bus_id VARCHAR, driver VARCHAR, "
-           "mig_profile VARCHAR,"
-           " gpu_index INTEGER, parent INTEGER, model INTEGER, sm_count INTEGER, first_seen "
-           "TIMESTAMP)",
+           "gpu_instance INTEGER, node VARCHAR, model_name VARCHAR, device VARCHAR, pci_bus_id "
+           "VARCHAR, driver VARCHAR, mig_profile VARCHAR, gpu_index INTEGER, parent INTEGER, model "
+           "INTEGER, sm_count INTEGER, first_seen TIMESTAMP)",
            "CREATE TABLE {}.models(seq BIGINT, id INTEGER, name VARCHAR, tensor_clock_max_mhz "
-           "DOUBLE, sm_count INTEGER,"
-           " tdp_w DOUBLE, half_rate BOOLEAN)",
+           "DOUBLE, sm_count INTEGER, tdp_w DOUBLE, half_rate BOOLEAN)",
            "CREATE TABLE {}.jobs(seq BIGINT, id INTEGER, key VARCHAR, name VARCHAR, user_name "
-           "VARCHAR, workflow VARCHAR,"
-           " cluster VARCHAR, source UTINYINT)",
+           "VARCHAR, workflow VARCHAR, cluster VARCHAR, source UTINYINT)",
            "CREATE TABLE {}.intervals(seq BIGINT, id BIGINT, entity INTEGER, job INTEGER, rank "
            "INTEGER,"
            " from_ts TIMESTAMP, to_ts TIMESTAMP, source UTINYINT)",  // to_ts NULL = open
@@ -50,9 +45,8 @@ const std::vector<Migration>& MetaMigrations() {
            "CREATE TABLE {}.series(seq BIGINT, id INTEGER, target VARCHAR, name VARCHAR, labels "
            "VARCHAR)",
            "CREATE TABLE {}.files(id BIGINT, tbl VARCHAR, path VARCHAR, level UTINYINT, rows "
-           "BIGINT, bytes BIGINT,"
-           " min_ts TIMESTAMP, max_ts TIMESTAMP, min_entity INTEGER, max_entity INTEGER, columns "
-           "VARCHAR)",
+           "BIGINT, bytes BIGINT, min_ts TIMESTAMP, max_ts TIMESTAMP, min_entity INTEGER, "
+           "max_entity INTEGER, columns VARCHAR)",
            "CREATE TABLE {}.sealed_segments(name VARCHAR)",
            "CREATE TABLE {}.trash(path VARCHAR)",
        }},
@@ -153,9 +147,8 @@ Status Migrate(Connection* c, std::string_view catalog, const std::string& path,
   if (version == known) return absl::OkStatus();
   if (version > known) {
     return FailedPrecondition(
-        "{} has schema version {}, newer than the {} this flopwatch ({}) knows: "
-        "upgrade flopwatch, or choose another "
-        "data directory",
+        "{} has schema version {}, newer than the {} this flopwatch ({}) knows: upgrade flopwatch, "
+        "or choose another data directory",
         path, version, known, FLOPWATCH_VERSION);
   }
   if (read_only) {

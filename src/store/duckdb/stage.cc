@@ -115,7 +115,7 @@ Status Stage::MakeRoom(Connection* c, Micros arrival) {
   const bool full = bytes >= kMaxStagedBytes || journal_->broken();
   const Layouts::Pause pause(layouts_, full ? kWaitForReaders : 0);
   if (!pause.granted()) {
-    return full ? absl::UnavailableError(
+    return full ? Unavailable(
                       "queries that read rows from memory keep them there; "
                       "there is no room for more until these have ended")
                 : absl::OkStatus();
@@ -300,8 +300,7 @@ Status Stage::LoadJournal(uint64_t generation, uint64_t absorbed, StagedRows* ro
   if (*rest > 0) {
     LogWarn(
         "{}: the last {} bytes are no whole flush and are left out: the process ended while "
-        "writing them, before they "
-        "were acknowledged, or the file is damaged",
+        "writing them, before they were acknowledged, or the file is damaged",
         path, *rest);
   }
   return absl::OkStatus();
@@ -370,13 +369,13 @@ Status Stage::Show(Connection* c, const StagedRows& rows, Micros arrival) {
 }
 
 Status Stage::SettleInTurn(Micros longest) {
-  const Status status = WriteInTurn(
-      "moving rows into the hour's file", Engine::Use::kWrite,
-      [&](Connection* c) FW_REQUIRES(mutex_) -> Status {
-        const Layouts::Pause pause(layouts_, longest);
-        if (pause.granted()) return Absorb(c);
-        return absl::UnavailableError("queries that read them from memory have not ended");
-      });
+  const Status status =
+      WriteInTurn("moving rows into the hour's file", Engine::Use::kWrite,
+                  [&](Connection* c) FW_REQUIRES(mutex_) -> Status {
+                    const Layouts::Pause pause(layouts_, longest);
+                    if (pause.granted()) return Absorb(c);
+                    return Unavailable("queries that read them from memory have not ended");
+                  });
   if (status.ok()) return status;
   next_absorb_ = MonotonicNow() + kAbsorbRetry;
   LogWarn("{}", std::string(status.message()));

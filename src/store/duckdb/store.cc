@@ -253,7 +253,7 @@ auto DuckDbStore::Read(F&& f) {
     if (const Status up = stage_.EnsureUp(); !up.ok()) return Answer(up);
     const StatusOr<uint64_t> epoch = stage_.MakeReadable();
     if (!epoch.ok()) return Answer(epoch.status());
-    Answer answer = absl::UnavailableError("the store is being opened again after an error");
+    Answer answer = Unavailable("the store is being opened again after an error");
     {
       const Engine::Lease lease(engine_, Engine::Use::kRead);
       if (lease.status().ok()) {

@@ -129,8 +129,7 @@ Status CheckFunctions(std::string_view json) {
         std::end(kTableFunctions)) {
       return absl::PermissionDeniedError(
           fmt::format("table function {} is not available: queries may read the views and the "
-                      "files of the data directory "
-                      "(see SHOW TABLES)",
+                      "files of the data directory (see SHOW TABLES)",
                       Printable(function)));
     }
   }
@@ -151,8 +150,7 @@ Status CheckFunctions(std::string_view json) {
 Status CheckStatement(Connection* c, std::string_view sql) {
   if (sql.size() > kMaxSqlBytes)
     return InvalidArgument("the query has {} bytes; the limit is {}", sql.size(), kMaxSqlBytes);
-  if (sql.find('\0') != std::string_view::npos)
-    return absl::InvalidArgumentError("the query has a NUL byte");
+  if (sql.find('\0') != std::string_view::npos) return InvalidArgument("the query has a NUL byte");
   int depth = 0, deepest = 0;
   for (char ch : sql) {
     if (ch == '(' || ch == '[' || ch == '{') deepest = std::max(deepest, ++depth);
@@ -297,8 +295,7 @@ StatusOr<QueryResult> RunUserSql(Connection* c, std::string_view sql, const Quer
   if (late && c->fault() == Fault::kInterrupted) {
     return absl::DeadlineExceededError(
         fmt::format("the query took longer than {}: narrow its window (columns day and hour skip "
-                    "whole files), or raise "
-                    "the limit",
+                    "whole files), or raise the limit",
                     FormatDuration(limits.timeout)));
   }
   if (c->fault() == Fault::kMemory) {
@@ -307,8 +304,7 @@ StatusOr<QueryResult> RunUserSql(Connection* c, std::string_view sql, const Quer
             "store.memory_limit: ",
             std::string(status.message())));
   }
-  if (c->fault() == Fault::kInterrupted)
-    return absl::UnavailableError("the query was interrupted: try again");
+  if (c->fault() == Fault::kInterrupted) return Unavailable("the query was interrupted: try again");
   return status;
 }
 
