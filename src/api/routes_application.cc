@@ -104,9 +104,8 @@ Result PostMfu(const query::Memory& memory, ingest::ApplicationIntake* reports_t
   // One report that is wrong is an error; of many, those that are right count.
   if (total.accepted + total.duplicates == 0 &&
       total.refused[static_cast<size_t>(ingest::ApplicationRefusal::kInvalid)] == 1 &&
-      !total.examples.empty()) {
+      !total.examples.empty())
     return InvalidArgument("report: {}", total.examples.front());
-  }
   std::string body;
   JsonWriter json(&body);
   WriteOutcome(json, total);

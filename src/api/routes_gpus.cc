@@ -127,9 +127,8 @@ StatusOr<GpuFilter> FilterOf(const query::Memory& memory, const Arguments& args)
   if (!filter.by_text) return filter;
   memory.registry().ForEachEntity([&](const EntityRecord& e) {
     if ((!node.has_value() || e.labels.node == *node) &&
-        (!model.has_value() || e.labels.model == *model)) {
+        (!model.has_value() || e.labels.model == *model))
       filter.entities.push_back(e.id);
-    }
   });
   return filter;
 }

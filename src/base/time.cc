@@ -148,9 +148,8 @@ StatusOr<Micros> ParseTime(std::string_view text, Micros now) {
   }
   int y, mo, d, h = 0, mi = 0, s = 0;
   if (!Digits(text, 0, 4, &y) || !Digits(text, 5, 2, &mo) || !Digits(text, 8, 2, &d) ||
-      text[4] != '-' || text[7] != '-') {
+      text[4] != '-' || text[7] != '-')
     return BadTime(whole);
-  }
   const year_month_day ymd{year{y}, month{unsigned(mo)}, day{unsigned(d)}};
   if (!ymd.ok()) return BadTime(whole);
   Micros t = sys_days{ymd}.time_since_epoch().count() * kMicrosPerDay;
@@ -186,9 +185,8 @@ StatusOr<Micros> ParseTime(std::string_view text, Micros now) {
   if (text.empty() || text == "Z" || text == "z") return t;
   int oh, om;
   if ((text[0] != '+' && text[0] != '-') || text.size() != 6 || text[3] != ':' ||
-      !Digits(text, 1, 2, &oh) || !Digits(text, 4, 2, &om)) {
+      !Digits(text, 1, 2, &oh) || !Digits(text, 4, 2, &om))
     return BadTime(whole);
-  }
   const Micros offset = oh * kMicrosPerHour + om * kMicrosPerMinute;
   return text[0] == '+' ? t - offset : t + offset;
 }

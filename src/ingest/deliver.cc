@@ -25,9 +25,8 @@ size_t BytesOf(const HeldRow& row) { return sizeof row + row.values.size() * siz
 void Delivery::Row(EntityKind kind, const Stamp& stamp, const DecodedRow& row,
                    std::vector<HeldRow>* held, Writer::Session* session) {
   if (stamp.counter == CounterState::kSuspect &&
-      totals_->held_bytes.load(std::memory_order_relaxed) < kMaxHeldBytes) {
+      totals_->held_bytes.load(std::memory_order_relaxed) < kMaxHeldBytes)
     return Hold(kind, stamp, row, held);
-  }
   if (!held->empty()) {
     --holding_;
     const bool decided = stamp.counter == CounterState::kAlive && stamp.zeros_were_true;

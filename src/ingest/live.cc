@@ -164,9 +164,8 @@ class GpuHistory {
     Sums total{};
     for (int64_t s =
              std::max(FloorTo(from + kGpuSlot - 1, kGpuSlot) / kGpuSlot, last_slot_ - kSlots + 1);
-         s <= last_slot_; ++s) {
+         s <= last_slot_; ++s)
       AddTo(&total, slots_[s % kSlots]);
-    }
     LiveState::GpuWindow out{.since = since_, .sums = ToUsage(total)};
     if (out.sums.ofu.samples > 0) {
       out.sums.first_ts = std::max(since_, FloorTo(from + kGpuSlot - 1, kGpuSlot));

@@ -186,9 +186,8 @@ void Source::SettleGone(Micros ts, Writer::Session* session) {
   if (!delivery_.anything_held()) return;
   for (Slot& slot : slots_) {
     if (!slot.held.empty() && slot.scrape != scrape_ &&
-        ts - slot.held.back().header.ts > options_.max_span) {
+        ts - slot.held.back().header.ts > options_.max_span)
       delivery_.Settle(&slot.held, session);
-    }
   }
 }
 

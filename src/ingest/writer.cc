@@ -266,9 +266,8 @@ Status Writer::WriteBatch(Batch* batch) {
     if (b.rows.empty()) continue;
     const Status status = store_->Append(b, *fields_, arrival);
     if (!settle(status, b.rows.size(),
-                b.rows.size() * sizeof(RowHeader) + b.values.size() * sizeof(double))) {
+                b.rows.size() * sizeof(RowHeader) + b.values.size() * sizeof(double)))
       return status;
-    }
     b.Clear();
   }
   if (!batch->metrics.empty()) {

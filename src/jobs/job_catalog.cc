@@ -21,9 +21,8 @@ constexpr std::array<std::string_view, 12> kPlaceholders = {
 std::string_view Meaning(std::string_view label) {
   label = Trim(label);
   while (label.size() >= 2 && (label.front() == '"' || label.front() == '\'') &&
-         label.back() == label.front()) {
+         label.back() == label.front())
     label = Trim(label.substr(1, label.size() - 2));
-  }
   for (const std::string_view p : kPlaceholders)
     if (EqualsIgnoringCase(label, p)) return {};
   return label;

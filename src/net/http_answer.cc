@@ -122,9 +122,8 @@ bool DecodeTarget(std::string_view target, Request* request) {
     const size_t equals = std::min(item.find('='), item.size());
     std::string key, value;
     if (!DecodeComponent(item.substr(0, equals), true, &key) ||
-        !DecodeComponent(item.substr(std::min(equals + 1, item.size())), true, &value)) {
+        !DecodeComponent(item.substr(std::min(equals + 1, item.size())), true, &value))
       return false;
-    }
     request->query.emplace_back(std::move(key), std::move(value));
   }
   return true;

@@ -146,9 +146,8 @@ constexpr std::pair<std::string_view, ClaimField> kClaimKeys[] = {
 void SetCount(std::string_view value, std::optional<int64_t>* out) {
   const ParsedValue v = ParseValue(value);
   if (v.kind == ValueKind::kNumber && v.value >= 1 && v.value < 1e15 &&
-      v.value == std::floor(v.value)) {
+      v.value == std::floor(v.value))
     *out = static_cast<int64_t>(v.value);
-  }
 }
 
 void SetNumber(std::string_view value, std::optional<double>* out) {

@@ -348,9 +348,8 @@ class LabelReader {
   bool PlainName(size_t* at, std::string_view* name) const {
     const size_t start = *at;
     while (*at < line_.size() && !IsBlank(line_[*at]) && line_[*at] != '=' && line_[*at] != '"' &&
-           line_[*at] != ',' && line_[*at] != '{' && line_[*at] != '}') {
+           line_[*at] != ',' && line_[*at] != '{' && line_[*at] != '}')
       ++*at;
-    }
     *name = line_.substr(start, *at - start);
     return !name->empty();
   }
@@ -446,9 +445,8 @@ Dialect DialectOf(std::string_view name) {
   if (StartsWithIgnoringCase(name, "dcgm_")) return Dialect::kDcgm;
   if (StartsWithIgnoringCase(name, "nvidia_smi_")) return Dialect::kNvidiaSmi;
   if (StartsWithIgnoringCase(name, "amd_") || StartsWithIgnoringCase(name, "gpu_") ||
-      StartsWithIgnoringCase(name, "pcie_")) {
+      StartsWithIgnoringCase(name, "pcie_"))
     return Dialect::kAmd;
-  }
   return Dialect::kOther;
 }
 

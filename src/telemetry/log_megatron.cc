@@ -62,9 +62,8 @@ class Megatron : public LogLines {
     const std::optional<double> n =
         LeadingNumber(counter.substr(counter.starts_with(":") ? 1 : 0), &used);
     if (!n.has_value() || *n < 0 || *n > 9e15 ||
-        line.find("elapsed time per iteration", bar) == std::string_view::npos) {
+        line.find("elapsed time per iteration", bar) == std::string_view::npos)
       return Found::kNothing;
-    }
     step->step = static_cast<int64_t>(*n);
     std::string_view rest = line.substr(bar + 1);
     while (!rest.empty()) {
@@ -107,9 +106,8 @@ class Megatron : public LogLines {
     };
     if (key == "elapsed time per iteration (ms)") return set(&(*step)[kStepTimeS], 1e-3);
     if (key == "tokens per gpu per second (tgs)" || key == "tokens/sec/gpu" ||
-        key == "tokens per gpu (tokens/s/gpu)") {
+        key == "tokens per gpu (tokens/s/gpu)")
       return set(&step->tokens_per_s_per_gpu);
-    }
     if (key == "global batch size") return set(&step->sequences);
     if (key == "consumed samples") return set(&step->consumed_sequences);
     if (key == "actual seqlen") return set(&step->tokens_per_sequence);

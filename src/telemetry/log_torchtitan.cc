@@ -35,9 +35,8 @@ class Torchtitan : public LogLines {
     if (colon != std::string_view::npos && line.find("loss:", colon) != std::string_view::npos)
       return Pairs(line.substr(colon), ':', step, refuse);
     if (equals != std::string_view::npos && line.find("loss=", equals) != std::string_view::npos &&
-        (equals == 0 || line[equals - 1] == ' ')) {
+        (equals == 0 || line[equals - 1] == ' '))
       return Pairs(line.substr(equals), '=', step, refuse);
-    }
     return Fact(line, facts);
   }
 

@@ -271,9 +271,8 @@ StatusOr<std::unique_ptr<Appender>> Appender::Create(Connection* connection,
   auto appender = std::unique_ptr<Appender>(new Appender(columns.size()));
   appender->connection_ = connection;
   if (duckdb_appender_create_ext(connection->raw(), catalog.c_str(), "main", table.c_str(),
-                                 &appender->appender_) != DuckDBSuccess) {
+                                 &appender->appender_) != DuckDBSuccess)
     return appender->Error();
-  }
   for (const std::string& column : columns) {
     if (duckdb_appender_add_column(appender->appender_, column.c_str()) != DuckDBSuccess)
       return appender->Error();

@@ -49,9 +49,8 @@ uint64_t RegularRows(const RawColumns& in, size_t first) {
   uint64_t regular = ~Valid(in.tensor_mhz, word);
   if (in.tensor_mhz.validity == nullptr) regular = 0;
   for (const RawColumns::Column* c :
-       {&in.span_ms, &in.flags, &in.tensor, &in.clock, &in.sm_active, &in.gpu_util, &in.power}) {
+       {&in.span_ms, &in.flags, &in.tensor, &in.clock, &in.sm_active, &in.gpu_util, &in.power})
     regular &= Valid(*c, word);
-  }
   if (n < 64) regular &= (uint64_t{1} << n) - 1;
   if (regular == 0) return 0;
   const int32_t* flags = in.flags.data + first;
@@ -106,9 +105,8 @@ FW_ALSO_AVX2 void AddRegular(const RawColumns& in, size_t begin, size_t end, dou
   sums[kPowerSpan] += spans;
   spans *= fraction;
   for (const UsageSum s :
-       {kObserved, kComputable, kTensorSpan, kClockSpan, kSmActiveSpan, kGpuUtilSpan}) {
+       {kObserved, kComputable, kTensorSpan, kClockSpan, kSmActiveSpan, kGpuUtilSpan})
     sums[s] += spans;
-  }
   sums[kWork] += products * fraction;
   sums[kTensor] += tensors * fraction;
   sums[kClock] += clocks * fraction;
@@ -229,9 +227,8 @@ void SumsUpdate(duckdb_function_info, duckdb_data_chunk chunk, duckdb_aggregate_
       }
       size_t end = i + 1;
       while (end < n && ((regular >> end) & 1) != 0 && states[first + end] == states[row] &&
-             fraction[first + end] == fraction[row]) {
+             fraction[first + end] == fraction[row])
         ++end;
-      }
       AddRegular(in, row, first + end, fraction[row], StateOf(states[row]));
       i = end;
     }
