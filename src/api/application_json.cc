@@ -266,9 +266,8 @@ StatusOr<std::vector<ApplicationReport>> ParseReports(std::string_view body, std
 
 void WriteOutcome(JsonWriter& json, const ingest::ApplicationOutcome& outcome) {
   json.BeginObject();
-  json.Field("accepted", outcome.accepted)
-      .Field("duplicates", outcome.duplicates)
-      .Field("claim_completed", outcome.claim_completed);
+  json.Field("accepted", outcome.accepted).Field("duplicates", outcome.duplicates);
+  json.Field("claim_completed", outcome.claim_completed);
   json.Key("refused").BeginObject();
   for (size_t k = 0; k < ingest::kApplicationRefusals; ++k) {
     if (outcome.refused[k] > 0)

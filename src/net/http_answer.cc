@@ -133,13 +133,9 @@ Response ErrorBody(int status, std::string_view code, std::string_view message) 
   Response r;
   r.status = status;
   JsonWriter json(&r.body);
-  json.BeginObject()
-      .Key("error")
-      .BeginObject()
-      .Field("code", code)
-      .Field("message", message)
-      .EndObject()
-      .EndObject();
+  json.BeginObject().Key("error").BeginObject();
+  json.Field("code", code).Field("message", message);
+  json.EndObject().EndObject();
   r.body += '\n';
   return r;
 }

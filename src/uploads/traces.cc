@@ -164,12 +164,8 @@ Status TraceLibrary::Scan() {
 Status TraceLibrary::WriteMeta(const TraceRecord& r) const {
   std::string text;
   JsonWriter json(&text);
-  json.BeginObject()
-      .Field("name", r.name)
-      .Field("job", r.job)
-      .Field("created", r.created)
-      .Key("files")
-      .BeginArray();
+  json.BeginObject().Field("name", r.name).Field("job", r.job);
+  json.Field("created", r.created).Key("files").BeginArray();
   for (const std::string& f : r.files) json.Value(f);
   json.EndArray().EndObject();
   return WriteFileAtomically(Folder(r.id) + "/meta.json", text);
