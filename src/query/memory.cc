@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/lookup.h"
 
 namespace flopwatch::query {
 namespace {
@@ -81,28 +82,18 @@ void ByEntity(const std::vector<jobs::IntervalRecord>& intervals, F&& f) {
 }  // namespace
 
 double SortKey(const ingest::GpuNow& g, GpuSort sort) {
-  switch (sort) {
-    case GpuSort::kOfu:
-      return g.ofu;
-    case GpuSort::kTensor:
-      return g.tensor_active;
-    case GpuSort::kClock:
-      return g.sm_clock_mhz;
-    case GpuSort::kUtil:
-      return g.gpu_util;
-    case GpuSort::kPower:
-      return g.power_w;
-    case GpuSort::kMemory:
-      return g.fb_used_mib;
-    case GpuSort::kTemperature:
-      return g.gpu_temp_c;
-    case GpuSort::kAge:
-      return -static_cast<double>(g.ts);
-    case GpuSort::kSeen:
-    case GpuSort::kCount:
-      break;
-  }
-  return g.entity;
+  using ingest::GpuNow;
+  static constexpr std::pair<GpuSort, double GpuNow::*> kReadings[] = {
+      {GpuSort::kOfu, &GpuNow::ofu},
+      {GpuSort::kTensor, &GpuNow::tensor_active},
+      {GpuSort::kClock, &GpuNow::sm_clock_mhz},
+      {GpuSort::kUtil, &GpuNow::gpu_util},
+      {GpuSort::kPower, &GpuNow::power_w},
+      {GpuSort::kMemory, &GpuNow::fb_used_mib},
+      {GpuSort::kTemperature, &GpuNow::gpu_temp_c}};
+  if (sort == GpuSort::kAge) return -static_cast<double>(g.ts);
+  const auto reading = ValueOf(kReadings, sort, static_cast<double GpuNow::*>(nullptr));
+  return reading == nullptr ? g.entity : g.*reading;
 }
 
 std::string_view UsageSourceName(UsageSource s) {
@@ -161,17 +152,10 @@ Micros Memory::silent_after() const {
 bool Memory::AtHand(std::initializer_list<Snapshot> snapshots) const {
   if (!IsLarge()) return true;
   return std::all_of(snapshots.begin(), snapshots.end(), [&](Snapshot s) {
-    switch (s) {
-      case Snapshot::kDeployed:
-        return kept_deployed_.Has();
-      case Snapshot::kJobsOfHour:
-        return kept_hour_.Has();
-      case Snapshot::kJobsNow:
-        return kept_now_.Has();
-      case Snapshot::kGpus:
-        return kept_gpus_.Has();
-    }
-    return false;
+    return s == Snapshot::kDeployed     ? kept_deployed_.Has()
+           : s == Snapshot::kJobsOfHour ? kept_hour_.Has()
+           : s == Snapshot::kJobsNow    ? kept_now_.Has()
+                                        : kept_gpus_.Has();
   });
 }
 

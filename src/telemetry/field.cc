@@ -116,11 +116,7 @@ FieldRegistry::FieldRegistry() : impl_(std::make_unique<Impl>()) {
   for (const SpellingRow& row : SpellingRows()) {
     rank = row.id == group ? rank + 1 : 0;
     group = row.id;
-    FieldMatch match;
-    match.id = row.id;
-    match.factor = row.factor;
-    match.divisor = row.divisor;
-    match.rank = rank;
+    FieldMatch match{.id = row.id, .factor = row.factor, .divisor = row.divisor, .rank = rank};
     match.mean = row.mean;
     match.percent_if_integer = row.percent_if_integer;
     const std::string name = LowerCase(row.name);

@@ -46,22 +46,14 @@ namespace {
 
 // What a sum of stored integers x ms is divided by to be in coarse units.
 double RawPerCoarse(UsageSum sum, const InputScales& k) {
-  switch (sum) {
-    case UsageSum::kWork:
-      return k.tensor_active * k.sm_clock_mhz * 1e3;
-    case UsageSum::kTensor:
-      return k.tensor_active;
-    case UsageSum::kClock:
-      return k.sm_clock_mhz * 1e3;
-    case UsageSum::kSmActive:
-      return k.sm_active;
-    case UsageSum::kGpuUtil:
-      return k.gpu_util;
-    case UsageSum::kEnergy:
-      return k.power_w * 1e3;
-    default:
-      return 1;
-  }
+  const std::pair<UsageSum, double> per_coarse[] = {
+      {UsageSum::kWork, k.tensor_active * k.sm_clock_mhz * 1e3},
+      {UsageSum::kTensor, k.tensor_active},
+      {UsageSum::kClock, k.sm_clock_mhz * 1e3},
+      {UsageSum::kSmActive, k.sm_active},
+      {UsageSum::kGpuUtil, k.gpu_util},
+      {UsageSum::kEnergy, k.power_w * 1e3}};
+  return ValueOf(per_coarse, sum, 1.0);
 }
 constexpr double kCycleWorkPerCoarse = kTensorMhzScale * 1e3;
 
