@@ -48,9 +48,7 @@ void TableMust(bool ok, std::string_view name, std::string_view what) {
 }
 
 Conversion MakeConversion(const FieldMatch& match, const FieldSpec& spec) {
-  Conversion c;
-  c.factor = match.factor;
-  c.divisor = match.divisor;
+  Conversion c{.factor = match.factor, .divisor = match.divisor};
   c.as_is = c.factor == 1 && c.divisor == 1;
   c.max_valid = spec.max_valid > 0 ? spec.max_valid : std::numeric_limits<double>::infinity();
   c.field = match.id;

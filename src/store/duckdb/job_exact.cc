@@ -36,13 +36,8 @@ JobExact::JobExact(Window window, std::vector<jobs::IntervalRecord> intervals,
     }
     jobs::IntervalList list;
     for (; at < end; ++at) {
-      jobs::Interval i;
-      i.id = intervals[at].id;
-      i.from = intervals[at].from;
-      i.to = intervals[at].to;
-      i.job = intervals[at].job;
-      i.source = intervals[at].source;
-      list.Insert(i);
+      const auto& v = intervals[at];
+      list.Insert({.id = v.id, .from = v.from, .to = v.to, .job = v.job, .source = v.source});
     }
     gpu.begin = static_cast<uint32_t>(stretches_.size());
     Micros covered = window.from;
