@@ -80,9 +80,8 @@ std::vector<std::string_view> FlagNames(uint32_t flags) {
       {telemetry::kFrozen, "frozen"},
   };
   std::vector<std::string_view> out;
-  for (const auto& [bit, name] : kNames) {
+  for (const auto& [bit, name] : kNames)
     if ((flags & bit) != 0) out.push_back(name);
-  }
   return out;
 }
 
@@ -92,10 +91,9 @@ Status NoSuchJob(const jobs::JobIndex& jobs, std::string_view key) {
   std::vector<std::string_view> keys;
   for (const jobs::JobRecord& j : all) keys.push_back(j.key);
   const std::string_view near = Nearest(key, keys);
-  return absl::NotFoundError(fmt::format("no job '{}'; {}", Printable(key, 100),
-                                         near.empty()
-                                             ? std::string("/api/v1/jobs lists those of a window")
-                                             : fmt::format("did you mean '{}'?", near)));
+  return NotFound("no job '{}'; {}", Printable(key, 100),
+                  near.empty() ? std::string("/api/v1/jobs lists those of a window")
+                               : fmt::format("did you mean '{}'?", near));
 }
 
 }  // namespace flopwatch::api

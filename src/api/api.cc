@@ -42,8 +42,7 @@ Status CheckOrigin(const Request& request, bool loopback_only) {
   if (loopback_only && host.has_value() && !IsLoopbackName(HostOf(*host))) {
     return absl::PermissionDeniedError(
         fmt::format("host '{}' is not this machine: the server listens on loopback only; use "
-                    "http://127.0.0.1, or start "
-                    "it with an outside address",
+                    "http://127.0.0.1, or start it with an outside address",
                     Printable(*host, 100)));
   }
   if (request.method == "GET") return absl::OkStatus();
@@ -176,8 +175,8 @@ Api::Impl::Question Api::Impl::Read(const Request& request) const {
   if (match.endpoint == nullptr) return refuse(NoSuchRoute(request, match.other_method));
   const Route& route = match.endpoint->route;
   if (match.name.size() > kMaxPathArgument) {
-    return refuse(net::ErrorResponse(absl::InvalidArgumentError(fmt::format(
-        "{}: the last part of the path is longer than {} bytes", route.path, kMaxPathArgument))));
+    return refuse(net::ErrorResponse(InvalidArgument(
+        "{}: the last part of the path is longer than {} bytes", route.path, kMaxPathArgument)));
   }
   auto args = Arguments::Read(route, request, [this] { return memory.now(); });
   if (!args.ok()) return refuse(net::ErrorResponse(args.status()));

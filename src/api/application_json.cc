@@ -78,20 +78,17 @@ class Reader {
                          key == "hfu_percent" || key == "tokens_per_s_per_gpu" ||
                          telemetry::FindApplicationField(key).has_value();
       if (!known) return Unknown(key, at);
-      if (!number.has_value())
-        return absl::InvalidArgumentError(fmt::format("{}: is not a number", at));
+      if (!number.has_value()) return InvalidArgument("{}: is not a number", at);
       if (key == "step") {
         const auto whole = value.integer();
         if (!whole.has_value() || *whole < 0)
-          return absl::InvalidArgumentError(
-              fmt::format("{}: is not a whole number of 0 or more", at));
+          return InvalidArgument("{}: is not a whole number of 0 or more", at);
         sample.step = *whole;
       } else if (key == "span_s") {
         if (!(*number >= 0 &&
               *number <= static_cast<double>(telemetry::kMaxApplicationSpan) / kMicrosPerSecond)) {
-          return absl::InvalidArgumentError(
-              fmt::format("{}: {} is not between 0 and {} s", at, *number,
-                          telemetry::kMaxApplicationSpan / kMicrosPerSecond));
+          return InvalidArgument("{}: {} is not between 0 and {} s", at, *number,
+                                 telemetry::kMaxApplicationSpan / kMicrosPerSecond);
         }
         sample.span_ms = static_cast<int32_t>(std::lround(*number * 1e3));
       } else if (key == "mfu_percent") {
@@ -106,8 +103,8 @@ class Reader {
     }
     if (per_gpu.has_value()) {
       if (!claim.gpus.has_value()) {
-        return absl::InvalidArgumentError(
-            fmt::format("{}tokens_per_s_per_gpu: needs \"gpus\", how many the job has", where));
+        return InvalidArgument("{}tokens_per_s_per_gpu: needs \"gpus\", how many the job has",
+                               where);
       }
       sample[kTokensPerS] = *per_gpu * static_cast<double>(*claim.gpus);
     }
@@ -122,7 +119,7 @@ class Reader {
     size_t index = 0;
     for (const Json& e : object["samples"].array()) {
       const std::string at = fmt::format("samples[{}].", index++);
-      if (!e.is_object()) return absl::InvalidArgumentError(fmt::format("{}: is no object", at));
+      if (!e.is_object()) return InvalidArgument("{}: is no object", at);
       FW_RETURN_IF_ERROR(Object(e, claim, true, at, out));
     }
     return absl::OkStatus();
@@ -139,16 +136,14 @@ class Reader {
     for (size_t f = 0; f < kApplicationFields; ++f)
       known.push_back(telemetry::SpecOf(static_cast<ApplicationField>(f)).column);
     const std::string_view near = Nearest(key, known);
-    return absl::InvalidArgumentError(fmt::format("{}: is not known; {}", Printable(at, 80),
-                                                  near.empty()
-                                                      ? std::string("/openapi.json lists what is")
-                                                      : fmt::format("did you mean '{}'?", near)));
+    return InvalidArgument("{}: is not known; {}", Printable(at, 80),
+                           near.empty() ? std::string("/openapi.json lists what is")
+                                        : fmt::format("did you mean '{}'?", near));
   }
 
   Status SetTime(const Json& value, std::string_view at, Micros* ts) const {
     if (const auto n = value.number()) {
-      if (!(*n > 9e8 && *n < 1e10))
-        return absl::InvalidArgumentError(fmt::format("{}: {} are no Unix seconds", at, *n));
+      if (!(*n > 9e8 && *n < 1e10)) return InvalidArgument("{}: {} are no Unix seconds", at, *n);
       *ts = static_cast<Micros>(std::llround(*n * 1e6));
       return absl::OkStatus();
     }
@@ -169,7 +164,7 @@ class Reader {
     for (const auto& [name, to] : texts) {
       if (name != key) continue;
       if (!std::holds_alternative<std::string>(value.value_))
-        return absl::InvalidArgumentError(fmt::format("{}: is no text", at));
+        return InvalidArgument("{}: is no text", at);
       *to = value.text();
       return absl::OkStatus();
     }
@@ -181,15 +176,14 @@ class Reader {
         JsonWriter writer(&claim->model_config);
         WriteJson(writer, value);
       } else {
-        return absl::InvalidArgumentError(fmt::format("{}: is neither an object nor text", at));
+        return InvalidArgument("{}: is neither an object nor text", at);
       }
       return absl::OkStatus();
     }
     if (key == "source") {
       const auto source = telemetry::ParseApplicationSource(value.text());
       if (!source.has_value())
-        return absl::InvalidArgumentError(
-            fmt::format("{}: '{}' is no source", at, Printable(value.text(), 40)));
+        return InvalidArgument("{}: '{}' is no source", at, Printable(value.text(), 40));
       claim->source = *source;
       return absl::OkStatus();
     }
@@ -200,14 +194,12 @@ class Reader {
     for (const auto& [name, to] : counts) {
       if (name != key) continue;
       const auto whole = value.integer();
-      if (!whole.has_value())
-        return absl::InvalidArgumentError(fmt::format("{}: is no whole number", at));
+      if (!whole.has_value()) return InvalidArgument("{}: is no whole number", at);
       *to = *whole;
       return absl::OkStatus();
     }
     const auto number = value.number();
-    if (!number.has_value())
-      return absl::InvalidArgumentError(fmt::format("{}: is not a number", at));
+    if (!number.has_value()) return InvalidArgument("{}: is not a number", at);
     (key == "peak_tflops" ? claim->peak_tflops : claim->training_flops_per_token) = *number;
     return absl::OkStatus();
   }
@@ -259,25 +251,23 @@ StatusOr<std::vector<ApplicationReport>> ParseReports(std::string_view body, std
     size_t index = 0;
     for (const Json& e : json->array()) {
       const std::string at = fmt::format("[{}].", index++);
-      if (!e.is_object()) return absl::InvalidArgumentError(fmt::format("{}: is no object", at));
+      if (!e.is_object()) return InvalidArgument("{}: is no object", at);
       FW_RETURN_IF_ERROR(reader.Object(e, base, true, at, &out));
     }
   } else if (json->is_object()) {
     const bool many = !(*json)["samples"].is_null();
-    if (many && !(*json)["samples"].is_array())
-      return absl::InvalidArgumentError("samples: is no list");
+    if (many && !(*json)["samples"].is_array()) return InvalidArgument("samples: is no list");
     FW_RETURN_IF_ERROR(reader.Object(*json, base, !many, "", &out));
   } else {
-    return absl::InvalidArgumentError("the body is neither an object nor a list of objects");
+    return InvalidArgument("the body is neither an object nor a list of objects");
   }
   return out;
 }
 
 void WriteOutcome(JsonWriter& json, const ingest::ApplicationOutcome& outcome) {
   json.BeginObject();
-  json.Field("accepted", outcome.accepted)
-      .Field("duplicates", outcome.duplicates)
-      .Field("claim_completed", outcome.claim_completed);
+  json.Field("accepted", outcome.accepted).Field("duplicates", outcome.duplicates);
+  json.Field("claim_completed", outcome.claim_completed);
   json.Key("refused").BeginObject();
   for (size_t k = 0; k < ingest::kApplicationRefusals; ++k) {
     if (outcome.refused[k] > 0)

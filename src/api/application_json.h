@@ -2,8 +2,6 @@
 // answers. One place where an MFU gets its peak.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -14,8 +14,7 @@ namespace flopwatch::api {
 namespace {
 
 Status Bad(std::string_view name, std::string_view value, std::string_view rule) {
-  return absl::InvalidArgumentError(
-      fmt::format("parameter '{}' is '{}': {}", name, Printable(value, 60), rule));
+  return InvalidArgument("parameter '{}' is '{}': {}", name, Printable(value, 60), rule);
 }
 
 std::optional<int64_t> ParseInt(std::string_view text) {
@@ -27,15 +26,13 @@ std::optional<int64_t> ParseInt(std::string_view text) {
 
 Status NotKnown(const Route& route, const net::Request& request, std::string_view name) {
   std::vector<std::string_view> known;
-  for (const Parameter* p : route.parameters) {
+  for (const Parameter* p : route.parameters)
     if (p->kind != Kind::kPathName) known.push_back(p->name);
-  }
   const std::string_view near = Nearest(name, known);
   const std::string hint = near.empty() ? fmt::format("known are: {}", fmt::join(known, ", "))
                                         : fmt::format("did you mean '{}'?", near);
-  return absl::InvalidArgumentError(fmt::format("parameter '{}' is not known to {}: {}",
-                                                Printable(name, 60), Printable(request.path, 80),
-                                                known.empty() ? "it takes none" : hint));
+  return InvalidArgument("parameter '{}' is not known to {}: {}", Printable(name, 60),
+                         Printable(request.path, 80), known.empty() ? "it takes none" : hint);
 }
 
 StatusOr<Micros> ReadDuration(const Parameter& p, std::string_view text) {
@@ -137,14 +134,12 @@ StatusOr<store::Window> Arguments::Window() const {
   w.to = to_.value_or(now_);
   w.from = from_.value_or(w.to - query::kDefaultWindow);
   if (w.from >= w.to) {
-    return absl::InvalidArgumentError(
-        fmt::format("parameters 'from' and 'to': from ({}) is not before to ({})",
-                    FormatTime(w.from), FormatTime(w.to)));
+    return InvalidArgument("parameters 'from' and 'to': from ({}) is not before to ({})",
+                           FormatTime(w.from), FormatTime(w.to));
   }
   if (w.to - w.from > kMaxWindow) {
-    return absl::InvalidArgumentError(
-        fmt::format("parameters 'from' and 'to': a window of {} is longer than {}",
-                    FormatDuration(w.to - w.from), FormatDuration(kMaxWindow)));
+    return InvalidArgument("parameters 'from' and 'to': a window of {} is longer than {}",
+                           FormatDuration(w.to - w.from), FormatDuration(kMaxWindow));
   }
   return w;
 }

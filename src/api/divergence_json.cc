@@ -41,10 +41,8 @@ void WriteExplanation(JsonWriter& json, const Explanation& e, size_t rank) {
       .Field("residual", e.residual);
   json.Key("parts").BeginArray();
   for (const Cause& c : e.causes) {
-    json.BeginObject()
-        .Field("id", c.id)
-        .Field("title", c.title)
-        .Field("standing", fleet::StandingName(c.standing));
+    json.BeginObject().Field("id", c.id).Field("title", c.title);
+    json.Field("standing", fleet::StandingName(c.standing));
     json.Field("error", c.error).Field("from_model", c.from_model);
     json.Field("mfu_factor_low", c.mfu_factor.low).Field("mfu_factor_high", c.mfu_factor.high);
     json.Field("ofu_factor_low", c.ofu_factor.low).Field("ofu_factor_high", c.ofu_factor.high);
@@ -117,15 +115,11 @@ void WriteDivergence(JsonWriter& json, const query::JobDivergence& job) {
   json.Field("samples", job.samples).Field("other_claims", job.other_claims).EndObject();
   WriteNumbers(json, job);
   json.Field("coverage", e.ofu.coverage).Field("tensor_active", e.ofu.tensor_active);
-  if (d.ratio) {
-    json.Field("ratio_low", d.ratio_bar.low).Field("ratio_high", d.ratio_bar.high);
-  } else {
-    json.Key("ratio_low").Null().Key("ratio_high").Null();
-  }
-  json.Key("peak")
-      .BeginObject()
-      .Field("used_tflops", d.peak.used)
-      .Field("right_tflops", d.peak.right);
+  const auto of_ratio = [&](double v) { return d.ratio ? std::optional(v) : std::nullopt; };
+  json.Field("ratio_low", of_ratio(d.ratio_bar.low));
+  json.Field("ratio_high", of_ratio(d.ratio_bar.high));
+  json.Key("peak").BeginObject();
+  json.Field("used_tflops", d.peak.used).Field("right_tflops", d.peak.right);
   json.TextField("right_basis", d.peak.right_basis);
   json.TextField("used_looks_like", d.peak.used_looks_like);
   json.EndObject();
@@ -134,10 +128,8 @@ void WriteDivergence(JsonWriter& json, const query::JobDivergence& job) {
       .Field("ofu_per_mfu_high", d.expectation.ofu_per_mfu.high);
   json.Key("factors").BeginArray();
   for (const fleet::ExpectedFactor& f : d.expectation.factors) {
-    json.BeginObject()
-        .Field("name", f.name)
-        .Field("low", f.factor.low)
-        .Field("high", f.factor.high);
+    json.BeginObject().Field("name", f.name);
+    json.Field("low", f.factor.low).Field("high", f.factor.high);
     json.Field("basis", f.basis).EndObject();
   }
   json.EndArray().EndObject();
@@ -166,16 +158,10 @@ void WriteDivergence(JsonWriter& json, const query::JobDivergence& job) {
 void WriteSetStatistics(JsonWriter& json, const fleet::SetStatistics& s) {
   const auto mean_sd = [&](std::string_view name, const std::optional<fleet::MeanSd>& v) {
     json.Key(name);
-    if (v) {
-      json.BeginObject().Field("mean", v->mean).Field("sd", v->sd).EndObject();
-    } else {
-      json.Null();
-    }
+    v ? json.BeginObject().Field("mean", v->mean).Field("sd", v->sd).EndObject() : json.Null();
   };
-  json.BeginObject()
-      .Field("jobs", s.jobs)
-      .Field("gpu_seconds", s.gpu_seconds)
-      .Field("effective_jobs", s.effective_jobs);
+  json.BeginObject().Field("jobs", s.jobs).Field("gpu_seconds", s.gpu_seconds);
+  json.Field("effective_jobs", s.effective_jobs);
   mean_sd("mfu", s.mfu);
   mean_sd("ofu", s.ofu);
   mean_sd("abs_error", s.abs_error);
@@ -183,11 +169,8 @@ void WriteSetStatistics(JsonWriter& json, const fleet::SetStatistics& s) {
   json.Field("within_10_points", s.within_10).Field("over_20_points", s.over_20);
   json.Key("pearson");
   if (s.pearson) {
-    json.BeginObject()
-        .Field("r", s.pearson->r)
-        .Field("low", s.pearson->low)
-        .Field("high", s.pearson->high)
-        .EndObject();
+    json.BeginObject().Field("r", s.pearson->r);
+    json.Field("low", s.pearson->low).Field("high", s.pearson->high).EndObject();
   } else {
     json.Null();
   }

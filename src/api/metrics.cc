@@ -4,15 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <ctime>
 #include <fstream>
 #include <utility>
 
-#include "base/log.h"
 #include "ingest/application.h"
-#include "uploads/traces.h"
 
 namespace flopwatch::api {
 namespace {
@@ -22,75 +19,7 @@ constexpr size_t kMaxTargetSeries =
 constexpr size_t kMaxJobSeries =
     10'000;  // the largest jobs; the rest are counted in flopwatch_jobs_not_listed
 
-enum Id {
-  kBuildInfo,
-  kStartTime,
-  kResidentMemory,
-  kCpuSeconds,
-  kFleetOfu,
-  kFleetCoverage,
-  kFleetGpus,
-  kFleetNodes,
-  kFleetPower,
-  kModelOfu,
-  kJobOfu,
-  kJobCoverage,
-  kJobGpus,
-  kJobsRunning,
-  kJobsNotListed,
-  kGpuOfu,
-  kTargets,
-  kTargetUp,
-  kTargetDuration,
-  kTargetRefused,
-  kTargetFrozen,
-  kTargetConflicts,
-  kTargetsNotListed,
-  kScrapeFailures,
-  kConflicts,
-  kScrapes,
-  kRows,
-  kSamples,
-  kNarrow,
-  kRefused,
-  kDropped,
-  kRefusedByStore,
-  kQueuedRows,
-  kQueuedBytes,
-  kLate,
-  kZeroWeight,
-  kFrozen,
-  kHeld,
-  kSources,
-  kFlushes,
-  kFlushErrors,
-  kFlushDuration,
-  kLastFlush,
-  kRollupDuration,
-  kStoreBytes,
-  kStoreFiles,
-  kStoreRows,
-  kStoreErrors,
-  kStoreNewest,
-  kRolledUp,
-  kIndexSize,
-  kIndexRefused,
-  kApplicationSamples,
-  kApplicationRefused,
-  kApplicationClaims,
-  kApplicationPending,
-  kTraces,
-  kTraceBytes,
-  kTraceQueued,
-  kTraceUploads,
-  kTraceUploadBytes,
-  kTraceRefused,
-  kTraceAnalyses,
-  kTraceAnalysisDuration,
-  kMetricCount
-};
-
-constexpr std::array<MetricInfo, kMetricCount> kMetrics = {{
+constexpr MetricInfo kMetrics[] = {
     {"flopwatch_build_info", "gauge", "Version of this server; always 1."},
     {"flopwatch_start_time_seconds", "gauge", "Unix time of the start of this server."},
     {"process_resident_memory_bytes", "gauge", "Resident memory of this process."},
@@ -194,7 +123,16 @@ constexpr std::array<MetricInfo, kMetricCount> kMetrics = {{
      "Analyses of uploaded traces, by result: ok, failed."},
     {"flopwatch_trace_analysis_duration_seconds", "gauge",
      "Duration of the last analysis of an uploaded trace."},
-}};
+};
+
+// A row of the table, by the metric's name: one that is not in it does not compile.
+struct Id {
+  consteval Id(const char* name)
+      : info(std::ranges::find(kMetrics, std::string_view(name), &MetricInfo::name)) {
+    if (info == std::end(kMetrics)) throw "no such metric";
+  }
+  const MetricInfo* info;
+};
 
 // One label: name and value, escaped when written.
 using Label = std::pair<std::string_view, std::string_view>;
@@ -205,11 +143,11 @@ class Page {
 
   // The samples of a metric follow its header at once, as the format asks.
   void Begin(Id id) {
-    const MetricInfo& m = kMetrics[id];
+    const MetricInfo& m = *id.info;
     out_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", m.name, m.help, m.name, m.type);
     name_ = m.name;
   }
-  void Sample(double value, std::initializer_list<Label> labels = {}) {
+  void Sample(auto number, std::initializer_list<Label> labels = {}) {
     out_ += name_;
     if (labels.size() > 0) {
       char separator = '{';
@@ -223,13 +161,10 @@ class Page {
       }
       out_ += '}';
     }
-    if (std::isnan(value)) {
-      out_ += " NaN\n";
-    } else {
-      out_ += fmt::format(" {}\n", value);
-    }
+    const auto value = static_cast<double>(number);
+    out_ += std::isnan(value) ? " NaN\n" : fmt::format(" {}\n", value);
   }
-  void One(Id id, double value) {
+  void One(Id id, auto value) {
     Begin(id);
     Sample(value);
   }
@@ -242,12 +177,8 @@ class Page {
  private:
   void Escape(std::string_view text) {
     for (const char c : text) {
-      if (c == '\\' || c == '"') out_ += '\\';
-      if (c == '\n') {
-        out_ += "\\n";
-      } else {
-        out_ += c;
-      }
+      if (c == '\\' || c == '"' || c == '\n') out_ += '\\';
+      out_ += c == '\n' ? 'n' : c;
     }
   }
 
@@ -278,9 +209,8 @@ void Derived(Page& page, const query::Memory& memory, const query::JobList* list
     models = memory.ModelUsage(*now);
   }
   if (list != nullptr) {
-    for (const query::JobRow& row : list->rows) {
+    for (const query::JobRow& row : list->rows)
       if (row.running) jobs.push_back(&row);
-    }
     const auto larger = [](const query::JobRow* a, const query::JobRow* b) {
       return std::pair(-a->usage.expected_s, a->id) < std::pair(-b->usage.expected_s, b->id);
     };
@@ -289,18 +219,18 @@ void Derived(Page& page, const query::Memory& memory, const query::JobList* list
         jobs.begin() + static_cast<std::ptrdiff_t>(std::min(jobs.size(), kMaxJobSeries)),
         jobs.end(), larger);
   }
-  page.Maybe(kFleetOfu, fleet.Ofu());
-  page.Maybe(kFleetCoverage, fleet.CoverageRatio());
-  page.Begin(kFleetGpus);
-  page.Sample(static_cast<double>(memory.deployed()->Gpus(memory.now())), {{"state", "deployed"}});
+  page.Maybe("flopwatch_fleet_ofu_ratio", fleet.Ofu());
+  page.Maybe("flopwatch_fleet_coverage_ratio", fleet.CoverageRatio());
+  page.Begin("flopwatch_fleet_gpus");
+  page.Sample(memory.deployed()->Gpus(memory.now()), {{"state", "deployed"}});
   page.Sample(live == nullptr ? 0 : live->GpusReporting(memory.now() - memory.silent_after()),
               {{"state", "reporting"}});
-  page.One(kFleetNodes, static_cast<double>(memory.registry().node_count()));
-  page.Maybe(kFleetPower, query::MeanOf(fleet.sums.power_j, fleet.sums.power_span_s));
-  page.Begin(kModelOfu);
-  for (const auto& [model, usage] : models) {
+  page.One("flopwatch_fleet_nodes", memory.registry().node_count());
+  page.Maybe("flopwatch_fleet_power_watts",
+             query::MeanOf(fleet.sums.power_j, fleet.sums.power_span_s));
+  page.Begin("flopwatch_model_ofu_ratio");
+  for (const auto& [model, usage] : models)
     if (const auto ofu = usage.Ofu()) page.Sample(*ofu, {{"model", model.name}});
-  }
   const size_t listed = std::min(jobs.size(), kMaxJobSeries);
   const auto per_job = [&](Id id, auto value) {
     page.Begin(id);
@@ -310,16 +240,17 @@ void Derived(Page& page, const query::Memory& memory, const query::JobList* list
         page.Sample(*v, {{"job", jobs[k]->record.key}, {"user", jobs[k]->record.user}});
     }
   };
-  per_job(kJobOfu, [](const query::JobRow& j) { return j.usage.Ofu(); });
-  per_job(kJobCoverage, [](const query::JobRow& j) { return j.usage.CoverageRatio(); });
-  per_job(kJobGpus,
+  per_job("flopwatch_job_ofu_ratio", [](const query::JobRow& j) { return j.usage.Ofu(); });
+  per_job("flopwatch_job_coverage_ratio",
+          [](const query::JobRow& j) { return j.usage.CoverageRatio(); });
+  per_job("flopwatch_job_gpus",
           [](const query::JobRow& j) { return std::optional<double>(j.usage.sums.gpus); });
-  page.One(kJobsRunning, static_cast<double>(jobs.size()));
-  page.One(kJobsNotListed, static_cast<double>(jobs.size() - listed));
+  page.One("flopwatch_jobs_running", jobs.size());
+  page.One("flopwatch_jobs_not_listed", jobs.size() - listed);
 }
 
 void PerGpu(Page& page, const query::Memory& memory) {
-  page.Begin(kGpuOfu);
+  page.Begin("flopwatch_gpu_ofu_ratio");
   if (memory.live() == nullptr) return;
   for (const ingest::GpuNow& g : memory.live()->Gpus()) {
     if (std::isnan(g.ofu) || g.ts <= memory.now() - memory.silent_after()) continue;
@@ -337,110 +268,103 @@ void PerGpu(Page& page, const query::Memory& memory) {
 void Targets(Page& page, const FleetMetrics& of) {
   std::vector<net::TargetHealth> health;
   if (of.scraper != nullptr) health = of.scraper->Health();
-  page.Begin(kTargets);
+  page.Begin("flopwatch_targets");
   for (const net::TargetState state : {net::TargetState::kPending, net::TargetState::kUp,
                                        net::TargetState::kDown, net::TargetState::kBackOff}) {
     const auto n = std::count_if(health.begin(), health.end(),
                                  [&](const auto& h) { return h.state == state; });
-    page.Sample(static_cast<double>(n), {{"state", net::TargetStateName(state)}});
+    page.Sample(n, {{"state", net::TargetStateName(state)}});
   }
   // A healthy target of a large fleet says nothing here that its count does not.
   const bool all = health.size() <= kMaxTargetSeries;
   const auto listed = [&](const net::TargetHealth& h) {
     return all || h.state != net::TargetState::kUp;
   };
-  page.Begin(kTargetUp);
+  page.Begin("flopwatch_target_up");
   for (const auto& h : health) {
     if (h.state == net::TargetState::kPending || !listed(h)) continue;
     page.Sample(h.state == net::TargetState::kUp ? 1 : 0,
                 {{"target", h.target.url}, {"node", h.target.node}});
   }
-  page.Begin(kTargetDuration);
+  page.Begin("flopwatch_target_scrape_duration_seconds");
   for (const auto& h : health) {
     if (h.last_scrape != 0 && listed(h))
       page.Sample(h.last_duration_ms / 1e3, {{"target", h.target.url}});
   }
-  page.One(kTargetsNotListed,
-           static_cast<double>(std::count_if(health.begin(), health.end(),
-                                             [&](const auto& h) { return !listed(h); })));
+  page.One("flopwatch_targets_not_listed",
+           std::count_if(health.begin(), health.end(), [&](const auto& h) { return !listed(h); }));
   const std::vector<ingest::SourceInfo> sources =
       of.pipeline == nullptr ? std::vector<ingest::SourceInfo>{} : of.pipeline->Sources();
-  page.Begin(kTargetRefused);
+  page.Begin("flopwatch_target_refused_total");
   for (const ingest::SourceInfo& source : sources) {
-    for (const auto& [reason, n] : source.stats.refused) {
-      page.Sample(static_cast<double>(n), {{"target", source.source}, {"reason", reason}});
-    }
+    for (const auto& [reason, n] : source.stats.refused)
+      page.Sample(n, {{"target", source.source}, {"reason", reason}});
   }
-  page.Begin(kTargetFrozen);
-  for (const ingest::SourceInfo& source : sources) {
-    if (source.stats.frozen > 0)
-      page.Sample(static_cast<double>(source.stats.frozen), {{"target", source.source}});
-  }
-  page.Begin(kTargetConflicts);
+  page.Begin("flopwatch_target_frozen_gpus");
+  for (const ingest::SourceInfo& source : sources)
+    if (source.stats.frozen > 0) page.Sample(source.stats.frozen, {{"target", source.source}});
+  page.Begin("flopwatch_target_conflicts");
   if (of.pipeline == nullptr) return;
-  for (const auto& [source, gpus] : of.pipeline->ContestedGpus()) {
-    page.Sample(static_cast<double>(gpus), {{"target", source}});
-  }
+  for (const auto& [source, gpus] : of.pipeline->ContestedGpus())
+    page.Sample(gpus, {{"target", source}});
 }
 
 void Ingest(Page& page, const ingest::PipelineStats& s) {
-  const auto count = [&](Id id, uint64_t n) { page.One(id, static_cast<double>(n)); };
-  count(kScrapes, s.scrapes);
-  count(kRows, s.rows);
-  count(kSamples, s.samples);
-  count(kNarrow, s.narrow);
-  page.Begin(kRefused);
-  for (const auto& [reason, n] : s.refused)
-    page.Sample(static_cast<double>(n), {{"reason", reason}});
-  count(kDropped, s.dropped_rows);
-  count(kRefusedByStore, s.refused_by_store);
-  count(kQueuedRows, s.queued_rows);
-  count(kQueuedBytes, s.queued_bytes);
-  count(kLate, s.late_rows);
-  count(kZeroWeight, s.zero_weight_rows);
-  count(kFrozen, s.frozen_rows);
-  count(kHeld, s.held_rows);
-  page.Begin(kConflicts);
-  page.Sample(static_cast<double>(s.uuid_conflicts), {{"kind", "uuid_conflict"}});
-  page.Sample(static_cast<double>(s.duplicate_gpus), {{"kind", "duplicate_exporter"}});
-  count(kSources, s.sources);
-  count(kFlushes, s.flushes);
-  count(kFlushErrors, s.flush_errors);
-  page.One(kFlushDuration, s.last_flush_ms / 1e3);
-  page.Maybe(kLastFlush,
+  page.One("flopwatch_ingest_scrapes_total", s.scrapes);
+  page.One("flopwatch_ingest_rows_total", s.rows);
+  page.One("flopwatch_ingest_samples_total", s.samples);
+  page.One("flopwatch_ingest_narrow_samples_total", s.narrow);
+  page.Begin("flopwatch_ingest_refused_total");
+  for (const auto& [reason, n] : s.refused) page.Sample(n, {{"reason", reason}});
+  page.One("flopwatch_ingest_dropped_rows_total", s.dropped_rows);
+  page.One("flopwatch_ingest_refused_by_store_rows_total", s.refused_by_store);
+  page.One("flopwatch_ingest_queued_rows", s.queued_rows);
+  page.One("flopwatch_ingest_queued_bytes", s.queued_bytes);
+  page.One("flopwatch_ingest_late_rows_total", s.late_rows);
+  page.One("flopwatch_ingest_zero_weight_rows_total", s.zero_weight_rows);
+  page.One("flopwatch_ingest_frozen_rows_total", s.frozen_rows);
+  page.One("flopwatch_ingest_held_rows", s.held_rows);
+  page.Begin("flopwatch_gpu_conflicts");
+  page.Sample(s.uuid_conflicts, {{"kind", "uuid_conflict"}});
+  page.Sample(s.duplicate_gpus, {{"kind", "duplicate_exporter"}});
+  page.One("flopwatch_ingest_sources", s.sources);
+  page.One("flopwatch_store_flushes_total", s.flushes);
+  page.One("flopwatch_store_flush_errors_total", s.flush_errors);
+  page.One("flopwatch_store_flush_duration_seconds", s.last_flush_ms / 1e3);
+  page.Maybe("flopwatch_store_last_flush_timestamp_seconds",
              s.last_flush > 0 ? std::optional<double>(ToSeconds(s.last_flush)) : std::nullopt);
-  page.One(kRollupDuration, s.last_rollup_ms / 1e3);
+  page.One("flopwatch_store_rollup_duration_seconds", s.last_rollup_ms / 1e3);
 }
 
 void StoreMetrics(Page& page, const store::StoreStats& s) {
-  page.Begin(kStoreBytes);
-  page.Sample(static_cast<double>(s.hot_bytes), {{"tier", "hot"}});
-  page.Sample(static_cast<double>(s.sealed_bytes), {{"tier", "sealed"}});
-  page.Sample(static_cast<double>(s.meta_bytes), {{"tier", "meta"}});
-  page.Begin(kStoreFiles);
-  page.Sample(static_cast<double>(s.hot_segments), {{"tier", "hot"}});
-  page.Sample(static_cast<double>(s.sealed_files), {{"tier", "sealed"}});
-  page.One(kStoreRows, static_cast<double>(s.rows_appended));
-  page.One(kStoreErrors, static_cast<double>(s.append_errors));
-  page.Maybe(kStoreNewest,
+  page.Begin("flopwatch_store_bytes");
+  page.Sample(s.hot_bytes, {{"tier", "hot"}});
+  page.Sample(s.sealed_bytes, {{"tier", "sealed"}});
+  page.Sample(s.meta_bytes, {{"tier", "meta"}});
+  page.Begin("flopwatch_store_files");
+  page.Sample(s.hot_segments, {{"tier", "hot"}});
+  page.Sample(s.sealed_files, {{"tier", "sealed"}});
+  page.One("flopwatch_store_rows_total", s.rows_appended);
+  page.One("flopwatch_store_append_errors_total", s.append_errors);
+  page.Maybe("flopwatch_store_newest_timestamp_seconds",
              s.newest_ts > 0 ? std::optional<double>(ToSeconds(s.newest_ts)) : std::nullopt);
-  page.Maybe(kRolledUp, s.rolled_up_to_arrival > 0
-                            ? std::optional<double>(ToSeconds(s.rolled_up_to_arrival))
-                            : std::nullopt);
+  page.Maybe("flopwatch_store_rolled_up_timestamp_seconds",
+             s.rolled_up_to_arrival > 0 ? std::optional<double>(ToSeconds(s.rolled_up_to_arrival))
+                                        : std::nullopt);
 }
 
 void IndexMetrics(Page& page, const jobs::IndexStats& s) {
-  page.Begin(kIndexSize);
-  page.Sample(static_cast<double>(s.jobs), {{"kind", "jobs"}});
-  page.Sample(static_cast<double>(s.sets), {{"kind", "sets"}});
-  page.Sample(static_cast<double>(s.intervals), {{"kind", "intervals"}});
-  page.Sample(static_cast<double>(s.job_gpus), {{"kind", "job_gpus"}});
-  page.Sample(static_cast<double>(s.static_assignments), {{"kind", "static_assignments"}});
-  page.Sample(static_cast<double>(s.static_waiting), {{"kind", "static_waiting"}});
-  page.Begin(kIndexRefused);
-  page.Sample(static_cast<double>(s.refused_labels), {{"kind", "labels"}});
-  page.Sample(static_cast<double>(s.refused_jobs), {{"kind", "jobs"}});
-  page.Sample(static_cast<double>(s.refused_intervals), {{"kind", "intervals"}});
+  page.Begin("flopwatch_job_index_size");
+  page.Sample(s.jobs, {{"kind", "jobs"}});
+  page.Sample(s.sets, {{"kind", "sets"}});
+  page.Sample(s.intervals, {{"kind", "intervals"}});
+  page.Sample(s.job_gpus, {{"kind", "job_gpus"}});
+  page.Sample(s.static_assignments, {{"kind", "static_assignments"}});
+  page.Sample(s.static_waiting, {{"kind", "static_waiting"}});
+  page.Begin("flopwatch_job_index_refused_total");
+  page.Sample(s.refused_labels, {{"kind", "labels"}});
+  page.Sample(s.refused_jobs, {{"kind", "jobs"}});
+  page.Sample(s.refused_intervals, {{"kind", "intervals"}});
 }
 
 void ApplicationMetrics(Page& page, const ingest::ApplicationIntake::Stats& s) {
@@ -450,42 +374,42 @@ void ApplicationMetrics(Page& page, const ingest::ApplicationIntake::Stats& s) {
         s.by_source[static_cast<size_t>(k)]);
     }
   };
-  page.Begin(kApplicationSamples);
+  page.Begin("flopwatch_application_samples_total");
   each([&](std::string_view source, const ingest::ApplicationIntake::Counters& c) {
     if (c.accepted + c.duplicates == 0) return;
-    page.Sample(static_cast<double>(c.accepted), {{"source", source}, {"result", "accepted"}});
-    page.Sample(static_cast<double>(c.duplicates), {{"source", source}, {"result", "duplicate"}});
+    page.Sample(c.accepted, {{"source", source}, {"result", "accepted"}});
+    page.Sample(c.duplicates, {{"source", source}, {"result", "duplicate"}});
   });
-  page.Begin(kApplicationRefused);
+  page.Begin("flopwatch_application_refused_total");
   each([&](std::string_view source, const ingest::ApplicationIntake::Counters& c) {
     for (size_t r = 0; r < ingest::kApplicationRefusals; ++r) {
       if (c.refused[r] == 0) continue;
       page.Sample(
-          static_cast<double>(c.refused[r]),
+          c.refused[r],
           {{"source", source},
            {"reason", ingest::ApplicationRefusalName(static_cast<ingest::ApplicationRefusal>(r))}});
     }
   });
-  page.One(kApplicationClaims, static_cast<double>(s.claims));
-  page.One(kApplicationPending, static_cast<double>(s.pending));
+  page.One("flopwatch_application_claims", s.claims);
+  page.One("flopwatch_application_pending_samples", s.pending);
 }
 
 void TraceMetrics(Page& page, const uploads::TraceLibraryStats& s) {
-  page.One(kTraces, static_cast<double>(s.traces));
-  page.One(kTraceBytes, static_cast<double>(s.bytes));
-  page.One(kTraceQueued, static_cast<double>(s.queued));
-  page.One(kTraceUploads, static_cast<double>(s.uploads));
-  page.One(kTraceUploadBytes, static_cast<double>(s.uploaded_bytes));
-  page.Begin(kTraceRefused);
+  page.One("flopwatch_traces", s.traces);
+  page.One("flopwatch_trace_bytes", s.bytes);
+  page.One("flopwatch_traces_waiting", s.queued);
+  page.One("flopwatch_trace_uploads_total", s.uploads);
+  page.One("flopwatch_trace_upload_bytes_total", s.uploaded_bytes);
+  page.Begin("flopwatch_trace_refused_total");
   for (size_t r = 0; r < uploads::kTraceRefusals; ++r) {
     if (s.refused[r] > 0)
-      page.Sample(static_cast<double>(s.refused[r]),
+      page.Sample(s.refused[r],
                   {{"reason", uploads::TraceRefusalName(static_cast<uploads::TraceRefusal>(r))}});
   }
-  page.Begin(kTraceAnalyses);
-  page.Sample(static_cast<double>(s.analyses - s.failed_analyses), {{"result", "ok"}});
-  page.Sample(static_cast<double>(s.failed_analyses), {{"result", "failed"}});
-  page.One(kTraceAnalysisDuration, s.last_analysis_s);
+  page.Begin("flopwatch_trace_analyses_total");
+  page.Sample(s.analyses - s.failed_analyses, {{"result", "ok"}});
+  page.Sample(s.failed_analyses, {{"result", "failed"}});
+  page.One("flopwatch_trace_analysis_duration_seconds", s.last_analysis_s);
 }
 
 }  // namespace
@@ -502,13 +426,13 @@ std::string RenderFleetMetrics(const FleetMetrics& of, const query::JobList* job
 
 void RenderServerMetrics(const ServerMetrics& of, bool per_gpu, std::string* out) {
   Page page(out);
-  page.Begin(kBuildInfo);
+  page.Begin("flopwatch_build_info");
   page.Sample(1, {{"version", of.version}});
-  page.One(kStartTime, ToSeconds(of.started));
-  page.One(kResidentMemory, ResidentBytes());
-  page.One(kCpuSeconds, CpuSeconds());
+  page.One("flopwatch_start_time_seconds", ToSeconds(of.started));
+  page.One("process_resident_memory_bytes", ResidentBytes());
+  page.One("process_cpu_seconds_total", CpuSeconds());
   if (per_gpu) PerGpu(page, *of.memory);
-  page.Maybe(kScrapeFailures,
+  page.Maybe("flopwatch_scrape_failures_total",
              of.scraper == nullptr
                  ? std::nullopt
                  : std::optional<double>(static_cast<double>(of.scraper->stats().failures)));

@@ -46,9 +46,9 @@ Status RouteTable::NoSuchRoute(const net::Request& request, bool other_method) c
   for (const Endpoint& e : endpoints_)
     paths.push_back(e.route.path.substr(0, e.route.path.find('{')));
   const std::string_view near = Nearest(request.path, paths);
-  return absl::NotFoundError(fmt::format("no such path: {}; {}", Printable(request.path, 100),
-                                         near.empty() ? std::string("/openapi.json lists them all")
-                                                      : fmt::format("did you mean {}?", near)));
+  return NotFound("no such path: {}; {}", Printable(request.path, 100),
+                  near.empty() ? std::string("/openapi.json lists them all")
+                               : fmt::format("did you mean {}?", near));
 }
 
 }  // namespace flopwatch::api

@@ -6,9 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "absl/types/span.h"

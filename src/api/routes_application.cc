@@ -32,10 +32,9 @@ Status NothingReported(const ingest::ApplicationIntake& applications, std::strin
   const std::vector<std::string_view> keys(
       known.begin(), known.begin() + std::min<ptrdiff_t>(kMaxJobNames, std::ssize(known)));
   const std::string_view near = Nearest(job, keys);
-  return absl::NotFoundError(
-      fmt::format("no job '{}'{}", Printable(job, 100),
+  return NotFound("no job '{}'{}", Printable(job, 100),
                   near.empty() ? std::string(" and nothing was reported under that name")
-                               : fmt::format("; did you mean '{}'?", near)));
+                               : fmt::format("; did you mean '{}'?", near));
 }
 
 Result GetApplication(const query::Query& query, const Call& call) {
@@ -76,9 +75,8 @@ Result GetApplication(const query::Query& query, const Call& call) {
   json.Key("application");
   WriteApplicationSummary(json, claims, catalog, gpu_seen);
   json.Key("claims").BeginArray();
-  for (const query::ClaimUsage& c : claims) {
+  for (const query::ClaimUsage& c : claims)
     if (c.sums.samples > 0) WriteClaim(json, c, catalog, gpu_seen);
-  }
   json.EndArray();
   json.Key("series");
   WriteApplicationSeries(json, claims, series, step, catalog, gpu_seen);
@@ -89,7 +87,7 @@ Result GetApplication(const query::Query& query, const Call& call) {
 Result PostMfu(const query::Memory& memory, ingest::ApplicationIntake* reports_to,
                const Call& call) {
   if (reports_to == nullptr)
-    return absl::UnavailableError("reports: no server takes them here; start flopwatch serve");
+    return Unavailable("reports: no server takes them here; start flopwatch serve");
   FW_ASSIGN_OR_RETURN(const std::vector<ApplicationReport> reports,
                       ParseReports(call.request.body, call.name, memory.now()));
   ingest::ApplicationOutcome total;
@@ -100,16 +98,14 @@ Result PostMfu(const query::Memory& memory, ingest::ApplicationIntake* reports_t
     total.duplicates += one.duplicates;
     total.claim_completed |= one.claim_completed;
     for (size_t k = 0; k < ingest::kApplicationRefusals; ++k) total.refused[k] += one.refused[k];
-    for (const std::string& e : one.examples) {
+    for (const std::string& e : one.examples)
       if (total.examples.size() < kMaxRefusedShown) total.examples.push_back(e);
-    }
   }
   // One report that is wrong is an error; of many, those that are right count.
   if (total.accepted + total.duplicates == 0 &&
       total.refused[static_cast<size_t>(ingest::ApplicationRefusal::kInvalid)] == 1 &&
-      !total.examples.empty()) {
-    return absl::InvalidArgumentError(fmt::format("report: {}", total.examples.front()));
-  }
+      !total.examples.empty())
+    return InvalidArgument("report: {}", total.examples.front());
   std::string body;
   JsonWriter json(&body);
   WriteOutcome(json, total);

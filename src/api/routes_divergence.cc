@@ -1,5 +1,4 @@
 // MFU against OFU: of one job in full, of many as statistics, groups and rows.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -184,9 +183,8 @@ Result GetDivergence(const query::Query& query, const Arguments& args) {
   FW_ASSIGN_OR_RETURN(const std::vector<JobDivergence> all,
                       query::GatherDivergence(query, question));
   std::vector<const JobDivergence*> rows;
-  for (const JobDivergence& d : all) {
+  for (const JobDivergence& d : all)
     if (!args[kFlagged] || d.diagnosis.flagged()) rows.push_back(&d);
-  }
   const DivergenceSort sort = args[kDivergenceSort];
   const Order order =
       args[kOrder].value_or(sort == DivergenceSort::kJob ? Order::kAscending : Order::kDescending);

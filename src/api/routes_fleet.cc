@@ -35,9 +35,8 @@ net::Response WriteFleet(const query::Memory& memory, const query::View& view, q
   }
   json.EndArray();
   json.Key("not_computable").BeginArray();
-  for (const query::NotComputable& n : query::Losses(fleet.usage)) {
+  for (const query::NotComputable& n : query::Losses(fleet.usage))
     json.BeginObject().Field("reason", n.reason).Field("gpu_seconds", n.gpu_seconds).EndObject();
-  }
   json.EndArray().EndObject();
   return JsonResponse(std::move(body));
 }

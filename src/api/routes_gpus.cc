@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -120,8 +119,7 @@ StatusOr<GpuFilter> FilterOf(const query::Memory& memory, const Arguments& args)
   GpuFilter filter;
   if (const auto key = args[kGpusOfJob]) {
     const auto record = memory.jobs().FindJob(*key);
-    if (!record.has_value())
-      return absl::NotFoundError(fmt::format("parameter 'job': no job '{}'", Printable(*key, 100)));
+    if (!record.has_value()) return NotFound("parameter 'job': no job '{}'", Printable(*key, 100));
     filter.job = record->id;
   }
   const auto node = args[kOfNode], model = args[kOfModel];
@@ -129,9 +127,8 @@ StatusOr<GpuFilter> FilterOf(const query::Memory& memory, const Arguments& args)
   if (!filter.by_text) return filter;
   memory.registry().ForEachEntity([&](const EntityRecord& e) {
     if ((!node.has_value() || e.labels.node == *node) &&
-        (!model.has_value() || e.labels.model == *model)) {
+        (!model.has_value() || e.labels.model == *model))
       filter.entities.push_back(e.id);
-    }
   });
   return filter;
 }
@@ -261,11 +258,10 @@ Status NoSuchGpu(const ingest::Registry& registry, std::string_view uuid,
   });
   const std::vector<std::string_view> views(all.begin(), all.end());
   const std::string_view near = Nearest(uuid, views);
-  return absl::NotFoundError(
-      fmt::format("no GPU '{}'{}; {}", Printable(uuid, 100),
+  return NotFound("no GPU '{}'{}; {}", Printable(uuid, 100),
                   instance ? fmt::format(" with instance {}", *instance) : "",
                   near.empty() ? std::string("/api/v1/gpus lists them")
-                               : fmt::format("did you mean '{}'?", near)));
+                               : fmt::format("did you mean '{}'?", near));
 }
 
 // Seconds of each step in which the GPU was known.

@@ -137,9 +137,8 @@ std::vector<const JobRow*> Wanted(const query::JobList& list, const Arguments& a
   };
   std::vector<const JobRow*> rows;
   rows.reserve(list.rows.size());
-  for (const JobRow& row : list.rows) {
+  for (const JobRow& row : list.rows)
     if (wanted(row)) rows.push_back(&row);
-  }
   return rows;
 }
 
@@ -311,10 +310,10 @@ std::optional<Result> JobNow(const query::Memory& memory, const Call& call) {
 
 Status NeverSeen(const query::Memory& memory, std::string_view job) {
   if (memory.applications().ClaimsOf(job).empty()) return NoSuchJob(memory.jobs(), job);
-  return absl::NotFoundError(
-      fmt::format("job '{0}' was never seen on a GPU; what it reports itself is at "
-                  "/api/v1/jobs/{0}/application",
-                  Printable(job, 100)));
+  return NotFound(
+      "job '{0}' was never seen on a GPU; what it reports itself is at "
+      "/api/v1/jobs/{0}/application",
+      Printable(job, 100));
 }
 
 Result JobOverWindow(const query::Query& query, const Call& call) {

@@ -58,11 +58,10 @@ std::string_view MediaType(const Request& request) {
 Result PostPush(ingest::Pipeline* pipeline, const Call& call) {
   const std::string_view node = call.name;
   if (pipeline == nullptr)
-    return absl::UnavailableError("push: no server takes samples here; start flopwatch serve");
+    return Unavailable("push: no server takes samples here; start flopwatch serve");
   if (node.empty() || node.size() > kMaxNodeName || HasControl(node)) {
-    return absl::InvalidArgumentError(
-        fmt::format("push: the node name '{}' is not 1 to {} printable bytes without blanks",
-                    Printable(node, 60), kMaxNodeName));
+    return InvalidArgument("push: the node name '{}' is not 1 to {} printable bytes without blanks",
+                           Printable(node, 60), kMaxNodeName);
   }
   const ingest::Origin origin = {node, node, ingest::SourceKind::kPush};
   const int shard = kFirstPushShard + static_cast<int>(absl::HashOf(origin.Text()) %
@@ -82,13 +81,12 @@ Result PostPush(ingest::Pipeline* pipeline, const Call& call) {
 
 Result PostRemoteWrite(ingest::ScrapeJoiner* joiner, const Request& request) {
   if (joiner == nullptr)
-    return absl::UnavailableError(
-        "remote write: no server takes samples here; start flopwatch serve");
+    return Unavailable("remote write: no server takes samples here; start flopwatch serve");
   const std::string_view type = request.Header("content-type").value_or("application/x-protobuf");
   if (MediaType(request) != "application/x-protobuf" &&
       request.Header("content-type").has_value()) {
-    Response r = net::ErrorResponse(absl::InvalidArgumentError(fmt::format(
-        "remote write: Content-Type '{}' is not application/x-protobuf", Printable(type, 80))));
+    Response r = net::ErrorResponse(InvalidArgument(
+        "remote write: Content-Type '{}' is not application/x-protobuf", Printable(type, 80)));
     r.status = 415;
     return r;
   }
@@ -125,9 +123,8 @@ std::string NotTaken(const telemetry::OtlpStats& stats) {
       {"points without a time", stats.no_time},
       {"too many attributes", stats.too_many_labels},
       {"metrics without a name", stats.unnamed}};
-  for (const auto& [what, n] : reasons) {
+  for (const auto& [what, n] : reasons)
     if (n > 0) why += fmt::format("{}{} {}", why.empty() ? "not taken: " : ", ", n, what);
-  }
   return why;
 }
 
@@ -144,14 +141,14 @@ Result PostOtlpMetrics(ingest::ScrapeJoiner* joiner, const Request& request) {
     return answer(
         415,
         telemetry::OtlpError(
-            absl::InvalidArgumentError(fmt::format(
+            InvalidArgument(
                 "metrics: Content-Type '{}' is neither application/x-protobuf nor application/json",
-                Printable(MediaType(request), 60))),
+                Printable(MediaType(request), 60)),
             json));
   }
   if (joiner == nullptr)
-    return answer(503, telemetry::OtlpError(
-                           absl::UnavailableError("metrics: no server takes samples here"), json));
+    return answer(503,
+                  telemetry::OtlpError(Unavailable("metrics: no server takes samples here"), json));
   ingest::ScrapeJoiner::Batch batch;
   telemetry::OtlpStats stats;
   const auto give = [&](const telemetry::MetricSeries& series) {

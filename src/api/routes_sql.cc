@@ -1,5 +1,4 @@
 // Read-only SQL on the stored tables.
-#include <fmt/format.h>
 
 #include <utility>
 #include <variant>
@@ -35,10 +34,8 @@ void WriteCell(JsonWriter& json, const Cell& cell, bool is_time) {
 }
 
 Result RunSql(store::Store& store, std::string_view sql, int64_t limit) {
-  if (sql.size() > kMaxSqlBytes) {
-    return absl::InvalidArgumentError(
-        fmt::format("sql: the query is longer than {} bytes", kMaxSqlBytes));
-  }
+  if (sql.size() > kMaxSqlBytes)
+    return InvalidArgument("sql: the query is longer than {} bytes", kMaxSqlBytes);
   FW_ASSIGN_OR_RETURN(const store::QueryResult result,
                       store.UserSql(sql, {.max_rows = static_cast<uint64_t>(limit)}));
   const auto& columns = result.table.columns;
@@ -63,15 +60,13 @@ Result RunSql(store::Store& store, std::string_view sql, int64_t limit) {
 
 Result GetSql(store::Store& store, const Arguments& args) {
   const auto sql = args[kSqlText];
-  if (!sql.has_value())
-    return absl::InvalidArgumentError("parameter 'q' is missing: the SELECT to run");
+  if (!sql.has_value()) return InvalidArgument("parameter 'q' is missing: the SELECT to run");
   return RunSql(store, *sql, args[kSqlLimit]);
 }
 
 Result PostSql(store::Store& store, std::string_view text) {
   const auto body = Json::Parse(text, kSqlBody);
-  if (!body.ok())
-    return absl::InvalidArgumentError(fmt::format("sql: {}", MessageOf(body.status())));
+  if (!body.ok()) return InvalidArgument("sql: {}", MessageOf(body.status()));
   const auto* sql = std::get_if<std::string>(&(*body)["query"].value_);
   if (sql == nullptr) {
     return absl::InvalidArgumentError(
@@ -81,14 +76,12 @@ Result PostSql(store::Store& store, std::string_view text) {
   for (const auto& [key, value] : body->object()) {
     if (key == "query") continue;
     if (key != "limit") {
-      return absl::InvalidArgumentError(
-          fmt::format("sql: field '{}' is not known; known are query, limit", Printable(key, 60)));
+      return InvalidArgument("sql: field '{}' is not known; known are query, limit",
+                             Printable(key, 60));
     }
     const auto* number = std::get_if<int64_t>(&value.value_);
-    if (number == nullptr || *number < 1 || *number > kMaxSqlRows) {
-      return absl::InvalidArgumentError(
-          fmt::format("sql: 'limit' is a whole number from 1 to {}", kMaxSqlRows));
-    }
+    if (number == nullptr || *number < 1 || *number > kMaxSqlRows)
+      return InvalidArgument("sql: 'limit' is a whole number from 1 to {}", kMaxSqlRows);
     limit = *number;
   }
   return RunSql(store, *sql, limit);

@@ -52,11 +52,8 @@ Result GetStatus(const StatusSources& from) {
   json.Field("mode", from.pipeline != nullptr ? "live" : "offline");
   json.Field("gpus", memory.deployed()->Gpus(now));
   json.Key("gpus_reporting");
-  if (memory.live() != nullptr) {
-    json.Value(memory.live()->GpusReporting(now - memory.silent_after()));
-  } else {
-    json.Null();
-  }
+  const ingest::LiveState* live = memory.live();
+  live != nullptr ? json.Value(live->GpusReporting(now - memory.silent_after())) : json.Null();
   json.Field("nodes", memory.registry().node_count());
   json.Field("jobs_running", memory.RunningJobCount());
   json.Key("ingest");

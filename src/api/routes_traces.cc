@@ -8,7 +8,6 @@
 #include "absl/functional/function_ref.h"
 #include "api/answers.h"
 #include "api/routes.h"
-#include "base/text.h"
 
 namespace flopwatch::api {
 namespace {
@@ -186,7 +185,7 @@ Result DeleteTrace(TraceLibrary& traces, const Call& call) {
 
 StatusOr<TraceLibrary*> OrNone(TraceLibrary* traces) {
   if (traces == nullptr)
-    return absl::UnavailableError("this server keeps no traces: it has no data directory for them");
+    return Unavailable("this server keeps no traces: it has no data directory for them");
   return traces;
 }
 

@@ -36,8 +36,7 @@ const UiFile kUiFiles[] = {
 // cannot run.
 constexpr std::string_view kContentSecurityPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "
-    "'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'";
+    "'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 // Paths the page itself resolves.
 bool IsPageRoute(std::string_view path) {
@@ -67,9 +66,8 @@ net::Response Answer(const UiFile& file) {
 
 std::optional<net::Response> ServeUi(std::string_view path) {
   const std::string_view wanted = IsPageRoute(path) ? std::string_view("/index.html") : path;
-  for (const UiFile& file : kUiFiles) {
+  for (const UiFile& file : kUiFiles)
     if (file.path == wanted) return Answer(file);
-  }
   return std::nullopt;
 }
 

@@ -7,11 +7,7 @@ namespace {
 
 void TimeOrNull(JsonWriter& json, std::string_view name, Micros t) {
   json.Key(name);
-  if (t > 0) {
-    json.Value(FormatTime(t));
-  } else {
-    json.Null();
-  }
+  t > 0 ? json.Value(FormatTime(t)) : json.Null();
 }
 
 template <typename F>

@@ -95,9 +95,8 @@ StatusOr<FileLock> FileLock::Acquire(const std::string& path, Mode mode) {
     const ssize_t n = ::pread(fd, holder, sizeof holder - 1, 0);
     ::close(fd);
     if (error != EWOULDBLOCK) return FromErrno("locking", path, error);
-    return absl::FailedPreconditionError(
-        fmt::format("{} is held by another process{}", path,
-                    n > 0 ? fmt::format(" (pid {})", std::atoi(holder)) : ""));
+    return FailedPrecondition("{} is held by another process{}", path,
+                              n > 0 ? fmt::format(" (pid {})", std::atoi(holder)) : "");
   }
   if (mode == Mode::kExclusive) {
     const std::string pid = fmt::format("{}\n", ::getpid());

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/lookup.h"
+
 namespace flopwatch {
 namespace {
 
@@ -42,26 +44,13 @@ svg{display:block;width:100%;height:auto;margin-top:16px})"
 }  // namespace
 
 std::string HtmlEscape(std::string_view text) {
+  static constexpr std::pair<char, std::string_view> kEscapes[] = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}};
   std::string out;
   for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default: {
-        const auto u = static_cast<unsigned char>(c);
-        out.push_back(u < 0x20 || u == 0x7F ? ' ' : c);
-      }
-    }
+    const auto u = static_cast<unsigned char>(c);
+    const char shown = u < 0x20 || u == 0x7F ? ' ' : c;
+    out += ValueOf(kEscapes, c, std::string_view(&shown, 1));
   }
   return out;
 }

@@ -114,9 +114,8 @@ StatusOr<Json> Json::Parse(std::string_view text, const JsonLimits& limits) {
   boost::json::parser parser(&arena, options);
   boost::json::error_code error;
   const size_t read = parser.write_some(text.data(), text.size(), error);
-  if (!error && text.find_first_not_of(" \t\r\n", read) != std::string_view::npos) {
+  if (!error && text.find_first_not_of(" \t\r\n", read) != std::string_view::npos)
     error = boost::json::error::extra_data;
-  }
   if (error) {
     return absl::DataLossError(
         error == boost::json::error::too_deep
@@ -130,9 +129,8 @@ StatusOr<Json> Json::Parse(std::string_view text, const JsonLimits& limits) {
 
 const Json& Json::operator[](std::string_view key) const {
   if (const auto* object = std::get_if<Object>(&value_)) {
-    for (const auto& [name, value] : *object) {
+    for (const auto& [name, value] : *object)
       if (name == key) return value;
-    }
   }
   return kNull;
 }

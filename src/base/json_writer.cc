@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/lookup.h"
+
 namespace flopwatch {
 
 size_t Utf8Length(std::string_view s, size_t i) {
@@ -36,25 +38,10 @@ void AppendJsonString(std::string* out, std::string_view text) {
       continue;
     }
     if (c < 0x20 || c == '"' || c == '\\') {
-      switch (c) {
-        case '"':
-          *out += "\\\"";
-          break;
-        case '\\':
-          *out += "\\\\";
-          break;
-        case '\n':
-          *out += "\\n";
-          break;
-        case '\r':
-          *out += "\\r";
-          break;
-        case '\t':
-          *out += "\\t";
-          break;
-        default:
-          *out += fmt::format("\\u{:04x}", c);
-      }
+      static constexpr std::pair<unsigned char, std::string_view> kEscapes[] = {
+          {'"', "\\\""}, {'\\', "\\\\"}, {'\n', "\\n"}, {'\r', "\\r"}, {'\t', "\\t"}};
+      const std::string_view escape = ValueOf(kEscapes, c, std::string_view());
+      *out += escape.empty() ? fmt::format("\\u{:04x}", c) : std::string(escape);
       ++i;
       continue;
     }

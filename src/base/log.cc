@@ -16,17 +16,9 @@ spdlog::logger& Logger() {
 }
 
 spdlog::level::level_enum Level(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kWarn:
-      return spdlog::level::warn;
-    case LogLevel::kError:
-      return spdlog::level::err;
-  }
-  return spdlog::level::info;
+  using namespace spdlog::level;
+  static constexpr level_enum kLevels[] = {debug, info, warn, err};  // as LogLevel has them
+  return kLevels[static_cast<size_t>(level)];
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "base/status.h"
 
+#include "base/lookup.h"
+
 namespace flopwatch {
 
 Status Annotate(const Status& status, std::string_view context) {
@@ -9,23 +11,17 @@ Status Annotate(const Status& status, std::string_view context) {
 }
 
 ExitCode ExitCodeFor(const Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-      return ExitCode::kOk;
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kOutOfRange:
-      return ExitCode::kUsage;
-    case absl::StatusCode::kNotFound:
-      return ExitCode::kNotFound;
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kUnauthenticated:
-      return ExitCode::kNotAuthorised;
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:
-      return ExitCode::kUnreachable;
-    default:
-      return ExitCode::kError;
-  }
+  using enum absl::StatusCode;
+  static constexpr std::pair<absl::StatusCode, ExitCode> kCodes[] = {
+      {kOk, ExitCode::kOk},
+      {kInvalidArgument, ExitCode::kUsage},
+      {kOutOfRange, ExitCode::kUsage},
+      {kNotFound, ExitCode::kNotFound},
+      {kPermissionDenied, ExitCode::kNotAuthorised},
+      {kUnauthenticated, ExitCode::kNotAuthorised},
+      {kUnavailable, ExitCode::kUnreachable},
+      {kDeadlineExceeded, ExitCode::kUnreachable}};
+  return ValueOf(kCodes, status.code(), ExitCode::kError);
 }
 
 }  // namespace flopwatch

@@ -2,7 +2,10 @@
 // why; what to try". No exception leaves the file that wraps a throwing library.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,6 +24,21 @@ Status Annotate(const Status& status, std::string_view context);
 inline std::string_view MessageOf(const Status& status) {
   return {status.message().data(), status.message().size()};
 }
+
+// Statuses by their code, with the message formatted: NotFound("no job {}", id).
+template <absl::StatusCode code>
+struct FormattedStatus {
+  template <typename... Args>
+  Status operator()(fmt::format_string<Args...> format, Args&&... args) const {
+    return Status(code, fmt::format(format, std::forward<Args>(args)...));
+  }
+};
+inline constexpr FormattedStatus<absl::StatusCode::kInvalidArgument> InvalidArgument;
+inline constexpr FormattedStatus<absl::StatusCode::kNotFound> NotFound;
+inline constexpr FormattedStatus<absl::StatusCode::kFailedPrecondition> FailedPrecondition;
+inline constexpr FormattedStatus<absl::StatusCode::kResourceExhausted> ResourceExhausted;
+inline constexpr FormattedStatus<absl::StatusCode::kUnavailable> Unavailable;
+inline constexpr FormattedStatus<absl::StatusCode::kInternal> Internal;
 
 // Process exit codes, shared by every command (documented in docs/cli.md).
 enum class ExitCode : int {

@@ -53,9 +53,8 @@ char32_t NextChar(std::string_view s, size_t* i) {
 int CharWidth(char32_t c) {
   if (c == 0 || c == 0x200B || c == 0x200D) return 0;
   if ((c >= 0x0300 && c <= 0x036F) || (c >= 0x1AB0 && c <= 0x1AFF) ||
-      (c >= 0x20D0 && c <= 0x20FF) || (c >= 0xFE00 && c <= 0xFE0F)) {
+      (c >= 0x20D0 && c <= 0x20FF) || (c >= 0xFE00 && c <= 0xFE0F))
     return 0;
-  }
   const bool wide = (c >= 0x1100 && c <= 0x115F) || (c >= 0x2E80 && c <= 0xA4CF) ||
                     (c >= 0xAC00 && c <= 0xD7A3) || (c >= 0xF900 && c <= 0xFAFF) ||
                     (c >= 0xFE30 && c <= 0xFE6F) || (c >= 0xFF00 && c <= 0xFF60) ||
@@ -76,9 +75,8 @@ std::string Clean(std::string_view text) {
 
 std::string Upper(std::string_view text) {
   std::string out(text);
-  for (char& c : out) {
+  for (char& c : out)
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  }
   return out;
 }
 
@@ -433,9 +431,8 @@ std::string RenderText(const Table& table, const WriteOptions& options) {
   }
   if (layout.shown < table.columns.size()) {
     std::string left_out;
-    for (size_t c = layout.shown; c < table.columns.size(); ++c) {
+    for (size_t c = layout.shown; c < table.columns.size(); ++c)
       left_out += (left_out.empty() ? "" : ", ") + table.columns[c].name;
-    }
     const std::string line = CutToWidth(
         fmt::format("… {} more with -o wide: {}", table.columns.size() - layout.shown, left_out),
         options.width);

@@ -2,15 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <limits>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 
 namespace flopwatch {
 namespace {
@@ -24,10 +21,10 @@ using std::chrono::year_month_day;
 absl::string_view Absl(std::string_view s) { return {s.data(), s.size()}; }
 
 Status BadTime(std::string_view text) {
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "cannot read \"{}\" as a time; use RFC 3339 (2026-11-21T03:42:26Z), a date, Unix seconds, "
       "or a time before now such as -2h",
-      text));
+      text);
 }
 
 // Reads exactly `digits` digits at `pos`; false when they are not there.
@@ -102,9 +99,8 @@ std::string FormatDuration(Micros d) {
 StatusOr<Micros> ParseDuration(std::string_view text) {
   const std::string_view whole = text;
   const auto bad = [&](const char* why) {
-    return absl::InvalidArgumentError(
-        fmt::format("cannot read \"{}\" as a duration: {}; use for example 10s, 15m, 1h30m or 14d",
-                    whole, why));
+    return InvalidArgument(
+        "cannot read \"{}\" as a duration: {}; use for example 10s, 15m, 1h30m or 14d", whole, why);
   };
   if (text.empty()) return bad("it is empty");
   double total = 0;
@@ -152,9 +148,8 @@ StatusOr<Micros> ParseTime(std::string_view text, Micros now) {
   }
   int y, mo, d, h = 0, mi = 0, s = 0;
   if (!Digits(text, 0, 4, &y) || !Digits(text, 5, 2, &mo) || !Digits(text, 8, 2, &d) ||
-      text[4] != '-' || text[7] != '-') {
+      text[4] != '-' || text[7] != '-')
     return BadTime(whole);
-  }
   const year_month_day ymd{year{y}, month{unsigned(mo)}, day{unsigned(d)}};
   if (!ymd.ok()) return BadTime(whole);
   Micros t = sys_days{ymd}.time_since_epoch().count() * kMicrosPerDay;
@@ -190,9 +185,8 @@ StatusOr<Micros> ParseTime(std::string_view text, Micros now) {
   if (text.empty() || text == "Z" || text == "z") return t;
   int oh, om;
   if ((text[0] != '+' && text[0] != '-') || text.size() != 6 || text[3] != ':' ||
-      !Digits(text, 1, 2, &oh) || !Digits(text, 4, 2, &om)) {
+      !Digits(text, 1, 2, &oh) || !Digits(text, 4, 2, &om))
     return BadTime(whole);
-  }
   const Micros offset = oh * kMicrosPerHour + om * kMicrosPerMinute;
   return text[0] == '+' ? t - offset : t + offset;
 }

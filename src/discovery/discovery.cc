@@ -1,7 +1,5 @@
 #include "discovery/discovery.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <thread>
 
@@ -29,7 +27,7 @@ class DiscoveryImpl final : public Discovery {
       for (const Entry& e : sources_) {
         const DiscoveryHealth& health = e.source->health();
         if (e.source->must_start() && !health.error.empty())
-          return absl::InvalidArgumentError(fmt::format("{}: {}", health.source, health.error));
+          return InvalidArgument("{}: {}", health.source, health.error);
       }
     }
     thread_ = std::jthread([this](std::stop_token stop) { Run(stop); });

@@ -42,10 +42,8 @@ class HttpSd final : public TargetSource {
         {"X-Prometheus-Refresh-Interval-Seconds",
          fmt::format("{:g}", static_cast<double>(options_.http_refresh) / kMicrosPerSecond)}};
     FW_ASSIGN_OR_RETURN(const net::FetchResult answer, net::Fetch(url_, fetch));
-    if (answer.status != 200) {
-      return absl::UnavailableError(
-          fmt::format("HTTP status {} {}", answer.status, net::ReasonPhrase(answer.status)));
-    }
+    if (answer.status != 200)
+      return Unavailable("HTTP status {} {}", answer.status, net::ReasonPhrase(answer.status));
     return ParseSdJson(answer.body, options_.max_targets);
   }
 

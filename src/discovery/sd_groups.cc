@@ -21,31 +21,28 @@ const std::string* TextOf(const Json& value) { return std::get_if<std::string>(&
 StatusOr<Labels> LabelsOf(const Json& value) {
   Labels out;
   if (value.is_null()) return out;
-  if (!value.is_object()) return absl::InvalidArgumentError("\"labels\" is not an object");
-  if (value.object().size() > kMaxLabels)
-    return absl::InvalidArgumentError(fmt::format("more than {} labels", kMaxLabels));
+  if (!value.is_object()) return InvalidArgument("\"labels\" is not an object");
+  if (value.object().size() > kMaxLabels) return InvalidArgument("more than {} labels", kMaxLabels);
   for (const auto& [name, label] : value.object()) {
-    if (TextOf(label) == nullptr)
-      return absl::InvalidArgumentError("a label value is not a string");
+    if (TextOf(label) == nullptr) return InvalidArgument("a label value is not a string");
     out.emplace_back(name, *TextOf(label));
   }
   return out;
 }
 
 Status AppendGroup(const Json& group, size_t max_targets, std::vector<ScrapeTarget>* out) {
-  if (!group.is_object()) return absl::InvalidArgumentError("not an object");
+  if (!group.is_object()) return InvalidArgument("not an object");
   for (const auto& [key, value] : group.object()) {
     if (key != "targets" && key != "labels")
-      return absl::InvalidArgumentError(fmt::format("unknown key '{}'", Printable(key)));
+      return InvalidArgument("unknown key '{}'", Printable(key));
   }
   FW_ASSIGN_OR_RETURN(const Labels labels, LabelsOf(group["labels"]));
   const Json& targets = group["targets"];
   if (!targets.is_array() && !targets.is_null())
-    return absl::InvalidArgumentError("\"targets\" is not a list");
+    return InvalidArgument("\"targets\" is not a list");
   for (const Json& address : targets.array()) {
-    if (TextOf(address) == nullptr) return absl::InvalidArgumentError("a target is not a string");
-    if (out->size() >= max_targets)
-      return absl::ResourceExhaustedError(fmt::format("more than {} targets", max_targets));
+    if (TextOf(address) == nullptr) return InvalidArgument("a target is not a string");
+    if (out->size() >= max_targets) return ResourceExhausted("more than {} targets", max_targets);
     FW_ASSIGN_OR_RETURN(ScrapeTarget target, MakeTarget(*TextOf(address), labels, 0));
     out->push_back(std::move(target));
   }
@@ -68,8 +65,7 @@ StatusOr<std::vector<ScrapeTarget>> TargetsOf(const Json& root, size_t max_targe
 StatusOr<std::vector<ScrapeTarget>> ParseSdJson(std::string_view text, size_t max_targets) {
   auto root = Json::Parse(text, {.max_depth = kMaxDepth, .what = "the list"});
   if (!root.ok())
-    return absl::InvalidArgumentError(
-        fmt::format("not valid JSON: {}", std::string(root.status().message())));
+    return InvalidArgument("not valid JSON: {}", std::string(root.status().message()));
   if (!root->is_array())
     return absl::InvalidArgumentError("expected a JSON list of {\"targets\":[…],\"labels\":{…}}");
   return TargetsOf(*root, max_targets, [](size_t k) { return fmt::format("element {}", k); });

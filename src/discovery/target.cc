@@ -50,8 +50,8 @@ StatusOr<std::pair<long, long>> RangeOf(std::string_view text, std::string_view 
   const long first = number(item.substr(0, hyphen));
   const long last = hyphen == std::string_view::npos ? first : number(item.substr(hyphen + 1));
   if (first < 0 || last < first) {
-    return absl::InvalidArgumentError(
-        fmt::format("'{}': '{}' is not a range like 001-128", Printable(text), Printable(item)));
+    return InvalidArgument("'{}': '{}' is not a range like 001-128", Printable(text),
+                           Printable(item));
   }
   return std::pair(first, last);
 }
@@ -62,7 +62,7 @@ StatusOr<std::vector<std::string>> ExpandRanges(std::string_view text, size_t ma
   while (open != std::string_view::npos) {
     const size_t close = text.find(']', open);
     if (close == std::string_view::npos)
-      return absl::InvalidArgumentError(fmt::format("'{}': '[' without ']'", Printable(text)));
+      return InvalidArgument("'{}': '[' without ']'", Printable(text));
     std::string_view rest = text.substr(open + 1, close - open - 1);
     if (rest.empty() || rest.find_first_not_of("0123456789,-") != std::string_view::npos) {
       open = text.find('[', close);
@@ -79,8 +79,8 @@ StatusOr<std::vector<std::string>> ExpandRanges(std::string_view text, size_t ma
       for (long n = range.first; n <= range.second; ++n) {
         for (const std::string& tail : tails) {
           if (out.size() >= max_targets) {
-            return absl::ResourceExhaustedError(
-                fmt::format("'{}' stands for more than {} targets", Printable(text), max_targets));
+            return ResourceExhausted("'{}' stands for more than {} targets", Printable(text),
+                                     max_targets);
           }
           out.push_back(fmt::format("{}{:0{}}{}", text.substr(0, open), n, width, tail));
         }
@@ -96,16 +96,15 @@ StatusOr<std::vector<std::string>> ExpandRanges(std::string_view text, size_t ma
 StatusOr<ScrapeTarget> MakeTarget(std::string_view address, const Labels& labels,
                                   uint16_t default_port) {
   const auto label = [&](std::string_view name) -> std::string {
-    for (const auto& [key, value] : labels) {
+    for (const auto& [key, value] : labels)
       if (key == name) return value;
-    }
     return "";
   };
   address = Strip(address);
   if (address.empty() || address.size() > kMaxHostBytes ||
       address.find_first_of(std::string_view(" \t\r\n\"'<>\0", 9)) != std::string_view::npos) {
-    return absl::InvalidArgumentError(
-        fmt::format("'{}' is not an address; expected host:port or a URL", Printable(address)));
+    return InvalidArgument("'{}' is not an address; expected host:port or a URL",
+                           Printable(address));
   }
   ScrapeTarget target;
   std::string scheme = label("__scheme__"), path = label("__metrics_path__");
@@ -129,18 +128,15 @@ StatusOr<ScrapeTarget> MakeTarget(std::string_view address, const Labels& labels
   if (!has_port && default_port != 0 && separator == std::string_view::npos)
     authority += fmt::format(":{}", default_port);
   target.url = fmt::format("{}://{}{}{}", scheme, authority, path, query);
-  if (scheme != "http" && scheme != "https") {
-    return absl::InvalidArgumentError(
-        fmt::format("'{}': the scheme is neither http nor https", Printable(target.url)));
-  }
+  if (scheme != "http" && scheme != "https")
+    return InvalidArgument("'{}': the scheme is neither http nor https", Printable(target.url));
   for (const std::string_view name :
        {"node", "nodename", "node_name", "hostname", "Hostname", "host"}) {
     if (target.node.empty()) target.node = label(name);
   }
   if (target.node.empty()) target.node = WithoutPort(label("instance"));
-  for (const auto& item : labels) {
+  for (const auto& item : labels)
     if (!item.first.starts_with("__")) target.labels.push_back(item);
-  }
   return target;
 }
 
@@ -149,8 +145,7 @@ Status AppendAddresses(const std::vector<std::string>& texts, const Labels& labe
   for (const std::string& text : texts) {
     FW_ASSIGN_OR_RETURN(const std::vector<std::string> hosts, ExpandRanges(text, max_targets));
     for (const std::string& host : hosts) {
-      if (out->size() >= max_targets)
-        return absl::ResourceExhaustedError(fmt::format("more than {} targets", max_targets));
+      if (out->size() >= max_targets) return ResourceExhausted("more than {} targets", max_targets);
       FW_ASSIGN_OR_RETURN(ScrapeTarget target, MakeTarget(host, labels, kExporterPort));
       out->push_back(std::move(target));
     }

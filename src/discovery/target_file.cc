@@ -12,13 +12,11 @@ StatusOr<std::vector<std::string>> TomlStrings(const toml::node& node, std::stri
   const toml::array* const list = node.as_array();
   std::vector<std::string> out;
   if (list == nullptr)
-    return absl::InvalidArgumentError(
-        fmt::format("line {}: {} must be a list of strings", node.source().begin.line, what));
+    return InvalidArgument("line {}: {} must be a list of strings", node.source().begin.line, what);
   for (const toml::node& item : *list) {
     const auto text = item.value<std::string>();
     if (!text)
-      return absl::InvalidArgumentError(
-          fmt::format("line {}: {} must hold strings", item.source().begin.line, what));
+      return InvalidArgument("line {}: {} must hold strings", item.source().begin.line, what);
     out.push_back(*text);
   }
   return out;
@@ -35,22 +33,20 @@ Status AppendTomlGroup(const toml::table& group, size_t max_targets,
       FW_ASSIGN_OR_RETURN(targets, TomlStrings(node, "targets"));
     } else if (name == "scheme" || name == "path") {
       const auto text = node.value<std::string>();
-      if (!text)
-        return absl::InvalidArgumentError(fmt::format("line {}: {} must be a string", line, name));
+      if (!text) return InvalidArgument("line {}: {} must be a string", line, name);
       labels.emplace_back(name == "scheme" ? "__scheme__" : "__metrics_path__", *text);
     } else if (name == "labels" && node.is_table()) {
       for (const auto& [label, value] : *node.as_table()) {
         const auto text = value.value<std::string>();
         if (!text)
-          return absl::InvalidArgumentError(
-              fmt::format("line {}: label {} must be a string", line, std::string(label.str())));
+          return InvalidArgument("line {}: label {} must be a string", line,
+                                 std::string(label.str()));
         labels.emplace_back(std::string(label.str()), *text);
       }
     } else {
       const std::string_view near = Nearest(name, {"targets", "scheme", "path", "labels"});
-      return absl::InvalidArgumentError(
-          fmt::format("line {}: unknown key '{}' in [[group]]{}", line, Printable(name),
-                      near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+      return InvalidArgument("line {}: unknown key '{}' in [[group]]{}", line, Printable(name),
+                             near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
     }
   }
   return AppendAddresses(targets, labels, max_targets, out);
@@ -74,8 +70,8 @@ class TargetFile final : public FileSource {
 StatusOr<std::vector<ScrapeTarget>> ParseTargetsToml(std::string_view text, size_t max_targets) {
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed) {
-    return absl::InvalidArgumentError(fmt::format("line {}: {}", parsed.error().source().begin.line,
-                                                  std::string(parsed.error().description())));
+    return InvalidArgument("line {}: {}", parsed.error().source().begin.line,
+                           std::string(parsed.error().description()));
   }
   const toml::table& root = parsed.table();
   std::vector<ScrapeTarget> out;
@@ -87,19 +83,17 @@ StatusOr<std::vector<ScrapeTarget>> ParseTargetsToml(std::string_view text, size
     FW_RETURN_IF_ERROR(AppendAddresses(texts, {}, max_targets, &out));
   }
   if (const toml::node* const groups = root.get("group")) {
-    if (!groups->is_array_of_tables()) {
-      return absl::InvalidArgumentError(
-          fmt::format("line {}: write groups as [[group]]", groups->source().begin.line));
-    }
+    if (!groups->is_array_of_tables())
+      return InvalidArgument("line {}: write groups as [[group]]", groups->source().begin.line);
     for (const toml::node& group : *groups->as_array())
       FW_RETURN_IF_ERROR(AppendTomlGroup(*group.as_table(), max_targets, &out));
   }
   if (scrape == nullptr) {  // the configuration file has keys of its own; a target file only these
     for (const auto& [key, node] : root) {
       if (key.str() == "targets" || key.str() == "group") continue;
-      return absl::InvalidArgumentError(
-          fmt::format("line {}: unknown key '{}'; expected targets = [\"host:9400\"] or [[group]]",
-                      node.source().begin.line, Printable(std::string(key.str()))));
+      return InvalidArgument(
+          "line {}: unknown key '{}'; expected targets = [\"host:9400\"] or [[group]]",
+          node.source().begin.line, Printable(std::string(key.str())));
     }
   }
   return out;

@@ -153,7 +153,7 @@ bool HasTabIndent(std::string_view text, int line) {
 
 StatusOr<YamlList> ReadYamlList(std::string_view text, const YamlLimits& limits) {
   const auto bad = [](int line, std::string_view why) {
-    return absl::InvalidArgumentError(fmt::format("line {}: {}", line, why));
+    return InvalidArgument("line {}: {}", line, why);
   };
   try {
     std::istringstream stream{std::string(text)};

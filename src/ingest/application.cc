@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -61,9 +60,8 @@ std::string_view ApplicationRefusalName(ApplicationRefusal reason) {
 
 void ApplicationOutcome::Refuse(ApplicationRefusal reason, std::string_view what, uint64_t n) {
   refused[static_cast<size_t>(reason)] += n;
-  if (examples.size() < kMaxExamples) {
+  if (examples.size() < kMaxExamples)
     examples.push_back(fmt::format("{}: {}", ApplicationRefusalName(reason), Printable(what, 160)));
-  }
 }
 
 ApplicationIntake::ApplicationIntake(store::Store* store, std::function<Micros()> clock,
@@ -204,13 +202,11 @@ void ApplicationIntake::Count(ApplicationSource source, const ApplicationOutcome
 
 StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& given,
                                                     absl::Span<const ApplicationSample> samples) {
-  if (store_ == nullptr)
-    return absl::UnavailableError("there is no store to keep what applications report");
+  if (store_ == nullptr) return Unavailable("there is no store to keep what applications report");
   FW_RETURN_IF_ERROR(telemetry::CheckClaim(given));
   if (samples.size() > limits_.samples_per_call) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} samples at once; at most {} are taken: send them in parts", samples.size(),
-                    limits_.samples_per_call));
+    return InvalidArgument("{} samples at once; at most {} are taken: send them in parts",
+                           samples.size(), limits_.samples_per_call);
   }
   ApplicationOutcome outcome;
   const Micros now = clock_();
@@ -346,9 +342,8 @@ Status ApplicationIntake::Store(Job* job, size_t claim, Samples fresh, Micros no
     return s;
   }
   if (job->recent.size() + fresh.size() > kRecentPerJob) job->recent.clear();
-  for (const ApplicationSample& s : fresh) {
+  for (const ApplicationSample& s : fresh)
     if (job->recent.size() < kRecentPerJob) job->recent.emplace(KeyOf(s), s.claim);
-  }
   return absl::OkStatus();
 }
 
@@ -420,9 +415,8 @@ std::vector<ApplicationClaim> ApplicationIntake::ClaimsOf(std::string_view job) 
 std::vector<std::string> ApplicationIntake::Jobs() const {
   MutexLock lock(index_mutex_);
   std::vector<std::string> out;
-  for (const auto& [key, job] : index_.jobs) {
+  for (const auto& [key, job] : index_.jobs)
     if (!job.claims.empty()) out.push_back(key);
-  }
   std::sort(out.begin(), out.end());
   return out;
 }

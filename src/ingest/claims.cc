@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "absl/hash/hash.h"
 #include "absl/strings/ascii.h"

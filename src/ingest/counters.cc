@@ -17,9 +17,8 @@ std::string_view RefusalName(size_t reason) {
 
 Counts NonZero(const RefusalCounts& counts) {
   Counts out;
-  for (size_t k = 0; k < counts.size(); ++k) {
+  for (size_t k = 0; k < counts.size(); ++k)
     if (counts[k] != 0) out.emplace_back(RefusalName(k), counts[k]);
-  }
   return out;
 }
 

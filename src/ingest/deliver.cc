@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
-#include <limits>
 
 namespace flopwatch::ingest {
 namespace {
@@ -14,9 +13,8 @@ using telemetry::EntityKind;
 
 // Fields to copy: up to the highest one present.
 int FieldsIn(const telemetry::FieldMask& mask) {
-  for (int w = static_cast<int>(mask.words.size()) - 1; w >= 0; --w) {
+  for (int w = static_cast<int>(mask.words.size()) - 1; w >= 0; --w)
     if (mask.words[w] != 0) return w * 64 + 64 - std::countl_zero(mask.words[w]);
-  }
   return 0;
 }
 
@@ -27,9 +25,8 @@ size_t BytesOf(const HeldRow& row) { return sizeof row + row.values.size() * siz
 void Delivery::Row(EntityKind kind, const Stamp& stamp, const DecodedRow& row,
                    std::vector<HeldRow>* held, Writer::Session* session) {
   if (stamp.counter == CounterState::kSuspect &&
-      totals_->held_bytes.load(std::memory_order_relaxed) < kMaxHeldBytes) {
+      totals_->held_bytes.load(std::memory_order_relaxed) < kMaxHeldBytes)
     return Hold(kind, stamp, row, held);
-  }
   if (!held->empty()) {
     --holding_;
     const bool decided = stamp.counter == CounterState::kAlive && stamp.zeros_were_true;

@@ -14,9 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <string_view>
 #include <thread>
-#include <vector>
 
 #include "base/mutex.h"
 #include "base/time.h"

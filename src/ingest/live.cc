@@ -164,9 +164,8 @@ class GpuHistory {
     Sums total{};
     for (int64_t s =
              std::max(FloorTo(from + kGpuSlot - 1, kGpuSlot) / kGpuSlot, last_slot_ - kSlots + 1);
-         s <= last_slot_; ++s) {
+         s <= last_slot_; ++s)
       AddTo(&total, slots_[s % kSlots]);
-    }
     LiveState::GpuWindow out{.since = since_, .sums = ToUsage(total)};
     if (out.sums.ofu.samples > 0) {
       out.sums.first_ts = std::max(since_, FloorTo(from + kGpuSlot - 1, kGpuSlot));
@@ -370,9 +369,8 @@ void LiveState::ForEachGpu(int32_t job, absl::FunctionRef<void(const GpuNow&)> v
   absl::flat_hash_set<int32_t> wanted_sets;
   if (job != 0) {
     ReaderLock lock(impl_->sets_mutex);
-    for (const auto& [set, members] : impl_->sets) {
+    for (const auto& [set, members] : impl_->sets)
       if (std::find(members.begin(), members.end(), job) != members.end()) wanted_sets.insert(set);
-    }
     if (wanted_sets.empty()) return;
   }
   impl_->gpus.ForEach([&](const GpuNow& g) {

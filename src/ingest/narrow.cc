@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <optional>
-#include <utility>
 
 #include "absl/hash/hash.h"
 
@@ -89,9 +88,8 @@ void NarrowSeries::Collect(const Member& member, const NarrowSample& sample, Mic
   const telemetry::ApplicationClaim& claim = groups_[member.group].claim;
   telemetry::ApplicationSample& said = collected_[{member.group, sample.timestamp.value_or(ts)}];
   if (member.is_step) {
-    if (sample.value >= 0 && sample.value <= static_cast<double>(telemetry::kMaxApplicationStep)) {
+    if (sample.value >= 0 && sample.value <= static_cast<double>(telemetry::kMaxApplicationStep))
       said.step = static_cast<int64_t>(sample.value);
-    }
     return;
   }
   std::optional<double> value =

@@ -290,9 +290,8 @@ double Registry::Fraction(int32_t entity) const {
 
 void Registry::ForEachEntity(absl::FunctionRef<void(const EntityRecord&)> visit) const {
   ReaderLock lock(mutex_);
-  for (const EntityRecord& e : entities_) {
+  for (const EntityRecord& e : entities_)
     if (e.id != 0 && telemetry::IsGpu(e.key.kind)) visit(e);
-  }
 }
 
 std::vector<EntityRecord> Registry::Entities() const {

@@ -52,9 +52,8 @@ Claims::Verdict Resolver::Admit(const Identity& who, Micros ts, bool own_timesta
   const Claims::Claim claim = ClaimOf(who.entity.id, who.node_hash, who.evidence);
   const Claims::Verdict verdict = claims_->Admit(claim, ts, own_timestamp, timing());
   if (verdict.outcome == Claims::Outcome::kDuplicate ||
-      verdict.outcome == Claims::Outcome::kConflict) {
+      verdict.outcome == Claims::Outcome::kConflict)
     claims_->Note(claim, verdict.rival, verdict.outcome, options_->Clock());
-  }
   return verdict;
 }
 

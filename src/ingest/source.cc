@@ -186,9 +186,8 @@ void Source::SettleGone(Micros ts, Writer::Session* session) {
   if (!delivery_.anything_held()) return;
   for (Slot& slot : slots_) {
     if (!slot.held.empty() && slot.scrape != scrape_ &&
-        ts - slot.held.back().header.ts > options_.max_span) {
+        ts - slot.held.back().header.ts > options_.max_span)
       delivery_.Settle(&slot.held, session);
-    }
   }
 }
 
@@ -235,9 +234,8 @@ TargetStats Source::Count(const DecodedScrape& scrape, const Weighed& weighed, M
   result.last_ingest = ts;
   result.refused = NonZero(refused_now_);
   if (!result.refused.empty()) {
-    for (const auto& [reason, line] : scrape.examples) {
+    for (const auto& [reason, line] : scrape.examples)
       result.examples.push_back(fmt::format("{}: {}", telemetry::ReasonName(reason), line));
-    }
     stats_.examples = result.examples;
   }
   for (size_t k = 0; k < kRefusalCount; ++k) {

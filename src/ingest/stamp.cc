@@ -63,9 +63,8 @@ Micros StampCycles(const StampRules& rules, const RowToStamp& in, double clock_m
   efficiency::CycleReading now;
   now.seconds = static_cast<double>(in.ts) / kMicrosPerSecond;
   now.mma_cycles_active = static_cast<uint64_t>(row.values[CanonicalField::kMmaCyclesActive]);
-  if (const auto elapsed = ValueIn(row, CanonicalField::kSmCyclesElapsed)) {
+  if (const auto elapsed = ValueIn(row, CanonicalField::kSmCyclesElapsed))
     now.sm_cycles_elapsed = static_cast<uint64_t>(*elapsed);
-  }
   if (!gpu->cycles.has_value() || in.previous == 0) {
     gpu->cycles = now;
     gpu->cycles_ts = in.ts;

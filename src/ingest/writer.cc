@@ -66,16 +66,14 @@ Writer::Writer(const PipelineOptions& options, store::Store* store, Registry* re
 void Writer::Start(std::function<void()> on_tick) {
   on_tick_ = std::move(on_tick);
   thread_ = std::jthread([this](std::stop_token stop) { Run(stop); });
-  if (store_ != nullptr && options_.maintenance) {
+  if (store_ != nullptr && options_.maintenance)
     upkeep_ = std::jthread([this](std::stop_token stop) { Upkeep(stop); });
-  }
 }
 
 void Writer::Stop() {
   for (std::jthread* thread : {&upkeep_, &thread_}) thread->request_stop();
-  for (std::jthread* thread : {&upkeep_, &thread_}) {
+  for (std::jthread* thread : {&upkeep_, &thread_})
     if (thread->joinable()) thread->join();
-  }
 }
 
 Writer::~Writer() {
@@ -268,9 +266,8 @@ Status Writer::WriteBatch(Batch* batch) {
     if (b.rows.empty()) continue;
     const Status status = store_->Append(b, *fields_, arrival);
     if (!settle(status, b.rows.size(),
-                b.rows.size() * sizeof(RowHeader) + b.values.size() * sizeof(double))) {
+                b.rows.size() * sizeof(RowHeader) + b.values.size() * sizeof(double)))
       return status;
-    }
     b.Clear();
   }
   if (!batch->metrics.empty()) {

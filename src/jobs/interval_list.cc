@@ -55,9 +55,8 @@ void StrongestOwners(absl::Span<const Interval* const> active,
   owners->clear();
   Source strongest = Source::kLabels;
   for (const Interval* i : active) strongest = std::max(strongest, i->source);
-  for (const Interval* i : active) {
+  for (const Interval* i : active)
     if (i->source == strongest) owners->push_back(i);
-  }
   std::sort(owners->begin(), owners->end(), [](const Interval* a, const Interval* b) {
     return a->job != b->job ? a->job < b->job : a->id < b->id;
   });

@@ -21,12 +21,10 @@ constexpr std::array<std::string_view, 12> kPlaceholders = {
 std::string_view Meaning(std::string_view label) {
   label = Trim(label);
   while (label.size() >= 2 && (label.front() == '"' || label.front() == '\'') &&
-         label.back() == label.front()) {
+         label.back() == label.front())
     label = Trim(label.substr(1, label.size() - 2));
-  }
-  for (const std::string_view p : kPlaceholders) {
+  for (const std::string_view p : kPlaceholders)
     if (EqualsIgnoringCase(label, p)) return {};
-  }
   return label;
 }
 
@@ -254,9 +252,8 @@ std::vector<JobRecord> JobCatalog::All() const {
   const MutexLock lock(mutex_);
   std::vector<JobRecord> out;
   out.reserve(job_count_);
-  for (const Job& job : jobs_) {
+  for (const Job& job : jobs_)
     if (job.record.id != 0) out.push_back(job.record);
-  }
   return out;
 }
 

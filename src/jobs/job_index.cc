@@ -35,12 +35,7 @@ void JobIndex::Load(absl::Span<const JobRecord> jobs, absl::Span<const IntervalR
       impl_->refused_intervals.fetch_add(1, std::memory_order_relaxed);
       continue;
     }
-    Interval i;
-    i.id = r.id;
-    i.job = r.job;
-    i.rank = r.rank;
-    i.from = r.from;
-    i.to = r.to;
+    Interval i{.id = r.id, .from = r.from, .to = r.to, .job = r.job, .rank = r.rank};
     i.source = r.source;
     i.persisted = true;
     if (r.source == Source::kLabels) {

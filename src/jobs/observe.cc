@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <utility>
 
 #include "base/prefetch.h"
 #include "jobs/job_index_impl.h"
@@ -14,9 +13,8 @@ using telemetry::OwnerLabels;
 
 bool Same(absl::Span<const OwnerLabels> kept, absl::Span<const OwnerLabels* const> shown) {
   if (kept.size() != shown.size()) return false;
-  for (size_t k = 0; k < kept.size(); ++k) {
+  for (size_t k = 0; k < kept.size(); ++k)
     if (kept[k] != *shown[k]) return false;
-  }
   return true;
 }
 
@@ -25,9 +23,7 @@ bool Same(absl::Span<const OwnerLabels> kept, absl::Span<const OwnerLabels* cons
 EntityState* JobIndex::Impl::FindOrMake(Shard& shard, int32_t entity) const {
   if (entity <= 0 || entity > kMaxEntityId) return nullptr;
   const size_t at = static_cast<size_t>(entity) / kShards;
-  if (at >= shard.entities.size()) {
-    shard.entities.resize(at + 1);
-  }
+  if (at >= shard.entities.size()) shard.entities.resize(at + 1);
   EntityState& e = shard.entities[at];
   if (!e.known) {
     e.known = true;
@@ -153,12 +149,10 @@ std::vector<int32_t> JobIndex::Impl::Resolve(const EntityState& e, Micros ts,
 Micros JobIndex::Impl::SteadyFrom(const EntityState& e, absl::Span<const int32_t> jobs,
                                   const StaticTimes& times) {
   Micros from = e.tail_from;
-  for (const int32_t job : jobs) {
+  for (const int32_t job : jobs)
     if (const auto it = times.find(job); it != times.end()) from = std::max(from, it->second.from);
-  }
-  for (const Interval& i : e.intervals.all()) {
+  for (const Interval& i : e.intervals.all())
     if (!i.open) from = std::max(from, i.to);
-  }
   return from;
 }
 

@@ -1,7 +1,6 @@
 // Answers: who owned what when, and for how many GPU-seconds.
 #include <algorithm>
 #include <tuple>
-#include <utility>
 
 #include "jobs/job_index_impl.h"
 
@@ -87,9 +86,8 @@ std::vector<IntervalRecord> JobIndex::EntityIntervals(int32_t entity, Micros fro
   if (entity <= 0) return out;
   Shard& shard = impl_->ShardOf(entity);
   const MutexLock lock(shard.mutex);
-  if (EntityState* e = Impl::Find(shard, entity)) {
+  if (EntityState* e = Impl::Find(shard, entity))
     Impl::AppendOwned(shard, entity, *e, from, to, 0, *times, &out);
-  }
   return out;
 }
 
@@ -137,9 +135,8 @@ std::vector<GpuSeconds> JobIndex::GpuSecondsByJob(Micros from, Micros to) const 
   }
   std::vector<GpuSeconds> out;
   out.reserve(sums.size());
-  for (const auto& [job, sum] : sums) {
+  for (const auto& [job, sum] : sums)
     out.push_back({job, (static_cast<double>(sum.alone_us) + sum.shared_us) / kMicrosPerSecond});
-  }
   std::sort(out.begin(), out.end(),
             [](const GpuSeconds& a, const GpuSeconds& b) { return a.job < b.job; });
   return out;

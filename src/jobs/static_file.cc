@@ -31,7 +31,7 @@ StatusOr<std::vector<StaticAssignment>> ParseCsv(std::string_view text, std::str
     at = end + 1;
     ++line_number;
     const auto fail = [&](std::string_view why) {
-      return absl::InvalidArgumentError(fmt::format("{}:{}: {}", file_name, line_number, why));
+      return InvalidArgument("{}:{}: {}", file_name, line_number, why);
     };
     const std::string_view stripped = Trim(line);
     if (stripped.empty() || stripped.front() == '#') continue;
@@ -40,9 +40,8 @@ StatusOr<std::vector<StaticAssignment>> ParseCsv(std::string_view text, std::str
       for (const std::string& cell : cells) {
         const StatusOr<StaticField> field = StaticFieldNamed(Trim(cell));
         if (!field.ok()) return fail(MessageOf(field.status()));
-        if (std::find(columns.begin(), columns.end(), *field) != columns.end()) {
+        if (std::find(columns.begin(), columns.end(), *field) != columns.end())
           return fail(fmt::format("column '{}' appears twice", Printable(cell)));
-        }
         columns.push_back(*field);
       }
       for (const StaticField required :
@@ -50,20 +49,17 @@ StatusOr<std::vector<StaticAssignment>> ParseCsv(std::string_view text, std::str
         if (std::find(columns.begin(), columns.end(), required) == columns.end()) {
           return fail(
               fmt::format("the header has no column '{}'; it must name gpu, from and job, and may "
-                          "name to, rank, "
-                          "user, workflow, name",
+                          "name to, rank, user, workflow, name",
                           StaticFieldName(required)));
         }
       }
       continue;
     }
-    if (cells.size() != columns.size()) {
+    if (cells.size() != columns.size())
       return fail(fmt::format("{} fields where the header has {}", cells.size(), columns.size()));
-    }
     if (out.size() >= limits.max_static_lines) {
-      return absl::ResourceExhaustedError(
-          fmt::format("{}:{}: more than {} assignments; give only the time that is needed",
-                      file_name, line_number, limits.max_static_lines));
+      return ResourceExhausted("{}:{}: more than {} assignments; give only the time that is needed",
+                               file_name, line_number, limits.max_static_lines);
     }
     StaticAssignment a;
     for (size_t k = 0; k < cells.size(); ++k) {
@@ -75,8 +71,8 @@ StatusOr<std::vector<StaticAssignment>> ParseCsv(std::string_view text, std::str
     out.push_back(std::move(a));
   }
   if (columns.empty()) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: empty; expected a header line gpu,from,to,job[,rank,user,workflow,name]", file_name));
+    return InvalidArgument(
+        "{}: empty; expected a header line gpu,from,to,job[,rank,user,workflow,name]", file_name);
   }
   return out;
 }
@@ -96,14 +92,12 @@ std::string_view StaticFieldName(StaticField field) {
 }
 
 StatusOr<StaticField> StaticFieldNamed(std::string_view name) {
-  for (size_t k = 0; k < kStaticFieldNames.size(); ++k) {
+  for (size_t k = 0; k < kStaticFieldNames.size(); ++k)
     if (kStaticFieldNames[k] == name) return static_cast<StaticField>(k);
-  }
   const std::string_view near = Nearest(name, {kStaticFieldNames.begin(), kStaticFieldNames.end()});
-  return absl::InvalidArgumentError(
-      fmt::format("unknown field '{}'{}; known are {}", Printable(name),
-                  near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near),
-                  fmt::join(kStaticFieldNames, ", ")));
+  return InvalidArgument("unknown field '{}'{}; known are {}", Printable(name),
+                         near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near),
+                         fmt::join(kStaticFieldNames, ", "));
 }
 
 Status SetStaticField(StaticField field, std::string_view value, Micros now, StaticAssignment* a) {
@@ -123,18 +117,16 @@ Status SetStaticField(StaticField field, std::string_view value, Micros now, Sta
       if (value.empty()) return absl::OkStatus();
       const char* end = value.data() + value.size();
       const auto [stop, error] = std::from_chars(value.data(), end, a->rank);
-      if (error != std::errc() || stop != end || a->rank < 0) {
-        return absl::InvalidArgumentError(
-            fmt::format("rank: '{}' is not a whole number from 0", Printable(value)));
-      }
+      if (error != std::errc() || stop != end || a->rank < 0)
+        return InvalidArgument("rank: '{}' is not a whole number from 0", Printable(value));
       return absl::OkStatus();
     }
     default:
       break;
   }
   if (value.size() > Limits{}.max_key_bytes) {
-    return absl::InvalidArgumentError(fmt::format("{}: {} bytes; at most {} are read", name,
-                                                  value.size(), Limits{}.max_key_bytes));
+    return InvalidArgument("{}: {} bytes; at most {} are read", name, value.size(),
+                           Limits{}.max_key_bytes);
   }
   std::string& text = field == StaticField::kGpu        ? a->gpu
                       : field == StaticField::kJob      ? a->job
@@ -146,17 +138,13 @@ Status SetStaticField(StaticField field, std::string_view value, Micros now, Sta
 }
 
 Status CheckStaticAssignment(const StaticAssignment& a) {
-  if (a.gpu.empty())
-    return absl::InvalidArgumentError("gpu: empty; give a UUID, UUID/INSTANCE or NODE:INDEX");
+  if (a.gpu.empty()) return InvalidArgument("gpu: empty; give a UUID, UUID/INSTANCE or NODE:INDEX");
   if (a.job.empty())
-    return absl::InvalidArgumentError("job: empty; leave the line out where no job owns the GPU");
+    return InvalidArgument("job: empty; leave the line out where no job owns the GPU");
   if (a.from <= 0)
-    return absl::InvalidArgumentError(
-        "from: empty or before 1970; give the time the job got this GPU");
-  if (a.to <= a.from) {
-    return absl::InvalidArgumentError(
-        fmt::format("to: {} is not after from ({})", FormatTime(a.to), FormatTime(a.from)));
-  }
+    return InvalidArgument("from: empty or before 1970; give the time the job got this GPU");
+  if (a.to <= a.from)
+    return InvalidArgument("to: {} is not after from ({})", FormatTime(a.to), FormatTime(a.from));
   return absl::OkStatus();
 }
 

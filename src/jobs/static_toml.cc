@@ -23,7 +23,7 @@ StatusOr<std::string> TextOf(const toml::node& node) {
     }
     return text.str();
   }
-  return absl::InvalidArgumentError("must be a string, a whole number or a date-time");
+  return InvalidArgument("must be a string, a whole number or a date-time");
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ StatusOr<std::string> TextOf(const toml::node& node) {
 StatusOr<std::vector<StaticAssignment>> ParseStaticToml(std::string_view text,
                                                         std::string_view file_name, Micros now) {
   const auto fail = [&](const toml::source_region& where, std::string_view why) {
-    return absl::InvalidArgumentError(fmt::format("{}:{}: {}", file_name, where.begin.line, why));
+    return InvalidArgument("{}:{}: {}", file_name, where.begin.line, why);
   };
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed) return fail(parsed.error().source(), Printable(parsed.error().description()));
@@ -44,9 +44,8 @@ StatusOr<std::vector<StaticAssignment>> ParseStaticToml(std::string_view text,
     }
     for (const toml::node& element : *node.as_array()) {
       if (out.size() >= Limits{}.max_static_lines) {
-        return absl::ResourceExhaustedError(
-            fmt::format("{}: more than {} assignments; give only the time that is needed",
-                        file_name, Limits{}.max_static_lines));
+        return ResourceExhausted("{}: more than {} assignments; give only the time that is needed",
+                                 file_name, Limits{}.max_static_lines);
       }
       StaticAssignment a;
       for (const auto& [name, value] : *element.as_table()) {

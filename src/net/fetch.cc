@@ -12,8 +12,6 @@
 #include <fstream>
 #include <optional>
 
-#include <fmt/format.h>
-
 #include "base/text.h"
 #include "net/http.h"
 #include "net/message_parser.h"
@@ -158,9 +156,8 @@ class Exchange {
         return absl::NotFoundError(
             absl::StrCat("cannot read '", options_.body_file, "' to send it"));
     }
-    if (body_bytes > 0 || options_.method == "POST" || options_.method == "PUT") {
+    if (body_bytes > 0 || options_.method == "POST" || options_.method == "PUT")
       absl::StrAppend(&head, "Content-Length: ", body_bytes, "\r\n");
-    }
     head += "\r\n";
     const std::array<asio::const_buffer, 2> buffers = {asio::buffer(head),
                                                        asio::buffer(options_.body)};

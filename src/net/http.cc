@@ -1,5 +1,6 @@
 #include "net/http.h"
 
+#include "base/lookup.h"
 #include "net/http_answer.h"
 
 namespace flopwatch::net {
@@ -7,9 +8,8 @@ namespace {
 
 std::optional<std::string_view> Find(const std::vector<std::pair<std::string, std::string>>& fields,
                                      std::string_view name) {
-  for (const auto& [key, value] : fields) {
+  for (const auto& [key, value] : fields)
     if (key == name) return value;
-  }
   return std::nullopt;
 }
 
@@ -26,32 +26,21 @@ struct CodeName {
 };
 
 CodeName NameOf(absl::StatusCode code) {
-  switch (code) {
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kOutOfRange:
-      return {400, "invalid_argument"};
-    case absl::StatusCode::kUnauthenticated:
-      return {401, "unauthenticated"};
-    case absl::StatusCode::kPermissionDenied:
-      return {403, "permission_denied"};
-    case absl::StatusCode::kNotFound:
-      return {404, "not_found"};
-    case absl::StatusCode::kAlreadyExists:
-    case absl::StatusCode::kAborted:
-      return {409, "conflict"};
-    case absl::StatusCode::kFailedPrecondition:
-      return {412, "failed_precondition"};
-    case absl::StatusCode::kResourceExhausted:
-      return {429, "resource_exhausted"};
-    case absl::StatusCode::kUnimplemented:
-      return {501, "unimplemented"};
-    case absl::StatusCode::kUnavailable:
-      return {503, "unavailable"};
-    case absl::StatusCode::kDeadlineExceeded:
-      return {504, "deadline_exceeded"};
-    default:
-      return {500, "internal"};
-  }
+  using enum absl::StatusCode;
+  static constexpr std::pair<absl::StatusCode, CodeName> kNames[] = {
+      {kInvalidArgument, {400, "invalid_argument"}},
+      {kOutOfRange, {400, "invalid_argument"}},
+      {kUnauthenticated, {401, "unauthenticated"}},
+      {kPermissionDenied, {403, "permission_denied"}},
+      {kNotFound, {404, "not_found"}},
+      {kAlreadyExists, {409, "conflict"}},
+      {kAborted, {409, "conflict"}},
+      {kFailedPrecondition, {412, "failed_precondition"}},
+      {kResourceExhausted, {429, "resource_exhausted"}},
+      {kUnimplemented, {501, "unimplemented"}},
+      {kUnavailable, {503, "unavailable"}},
+      {kDeadlineExceeded, {504, "deadline_exceeded"}}};
+  return ValueOf(kNames, code, CodeName{500, "internal"});
 }
 
 }  // namespace
@@ -73,60 +62,33 @@ Response ErrorResponse(const Status& status) {
 }
 
 std::string_view ReasonPhrase(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 201:
-      return "Created";
-    case 202:
-      return "Accepted";
-    case 204:
-      return "No Content";
-    case 301:
-      return "Moved Permanently";
-    case 302:
-      return "Found";
-    case 304:
-      return "Not Modified";
-    case 400:
-      return "Bad Request";
-    case 401:
-      return "Unauthorized";
-    case 403:
-      return "Forbidden";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 408:
-      return "Request Timeout";
-    case 409:
-      return "Conflict";
-    case 412:
-      return "Precondition Failed";
-    case 413:
-      return "Content Too Large";
-    case 415:
-      return "Unsupported Media Type";
-    case 429:
-      return "Too Many Requests";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 500:
-      return "Internal Server Error";
-    case 501:
-      return "Not Implemented";
-    case 502:
-      return "Bad Gateway";
-    case 503:
-      return "Service Unavailable";
-    case 504:
-      return "Gateway Timeout";
-    case 505:
-      return "HTTP Version Not Supported";
-    default:
-      return "Unknown";
-  }
+  static constexpr std::pair<int, std::string_view> kPhrases[] = {
+      {200, "OK"},
+      {201, "Created"},
+      {202, "Accepted"},
+      {204, "No Content"},
+      {301, "Moved Permanently"},
+      {302, "Found"},
+      {304, "Not Modified"},
+      {400, "Bad Request"},
+      {401, "Unauthorized"},
+      {403, "Forbidden"},
+      {404, "Not Found"},
+      {405, "Method Not Allowed"},
+      {408, "Request Timeout"},
+      {409, "Conflict"},
+      {412, "Precondition Failed"},
+      {413, "Content Too Large"},
+      {415, "Unsupported Media Type"},
+      {429, "Too Many Requests"},
+      {431, "Request Header Fields Too Large"},
+      {500, "Internal Server Error"},
+      {501, "Not Implemented"},
+      {502, "Bad Gateway"},
+      {503, "Service Unavailable"},
+      {504, "Gateway Timeout"},
+      {505, "HTTP Version Not Supported"}};
+  return ValueOf(kPhrases, status, std::string_view("Unknown"));
 }
 
 std::string PercentDecode(std::string_view text) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/json_writer.h"
+#include "base/lookup.h"
 #include "base/text.h"
 #include "net/message_parser.h"
 
@@ -33,29 +34,16 @@ bool DecodeComponent(std::string_view text, bool plus_is_space, std::string* out
 }
 
 bool IsCompressibleType(std::string_view type) {
-  for (const std::string_view part : {"text/", "json", "javascript", "xml", "csv"}) {
+  for (const std::string_view part : {"text/", "json", "javascript", "xml", "csv"})
     if (type.find(part) != std::string_view::npos) return true;
-  }
   return false;
 }
 
 std::string_view CodeOf(int status) {
-  switch (status) {
-    case 403:
-      return "permission_denied";
-    case 405:
-      return "method_not_allowed";
-    case 413:
-      return "too_large";
-    case 415:
-      return "unsupported_encoding";
-    case 431:
-      return "header_too_large";
-    case 503:
-      return "unavailable";
-    default:
-      return "invalid_argument";
-  }
+  static constexpr std::pair<int, std::string_view> kCodes[] = {
+      {403, "permission_denied"},    {405, "method_not_allowed"}, {413, "too_large"},
+      {415, "unsupported_encoding"}, {431, "header_too_large"},   {503, "unavailable"}};
+  return ValueOf(kCodes, status, std::string_view("invalid_argument"));
 }
 
 // Whether an If-None-Match header names this tag. Compared weakly, as RFC 9110 (13.1.2) asks: "W/"
@@ -80,9 +68,8 @@ bool Compressible(const Response& r) {
   return r.Body().size() >= kMinPackedBytes && IsCompressibleType(r.content_type);
 }
 const std::string* FindHeader(const Response& r, std::string_view name) {
-  for (const auto& [key, value] : r.headers) {
+  for (const auto& [key, value] : r.headers)
     if (EqualsIgnoringCase(key, name)) return &value;
-  }
   return nullptr;
 }
 void SetBody(Response* r, std::string body) {
@@ -107,9 +94,8 @@ void Recode(bool gzip_accepted, Response* r) {
                   [](const auto& h) { return EqualsIgnoringCase(h.first, "content-encoding"); });
   }
   // The same content in other bytes: such a tag may not be strong.
-  for (auto& [name, value] : r->headers) {
+  for (auto& [name, value] : r->headers)
     if (EqualsIgnoringCase(name, "etag") && !value.starts_with("W/")) value.insert(0, "W/");
-  }
 }
 
 }  // namespace
@@ -136,9 +122,8 @@ bool DecodeTarget(std::string_view target, Request* request) {
     const size_t equals = std::min(item.find('='), item.size());
     std::string key, value;
     if (!DecodeComponent(item.substr(0, equals), true, &key) ||
-        !DecodeComponent(item.substr(std::min(equals + 1, item.size())), true, &value)) {
+        !DecodeComponent(item.substr(std::min(equals + 1, item.size())), true, &value))
       return false;
-    }
     request->query.emplace_back(std::move(key), std::move(value));
   }
   return true;
@@ -148,13 +133,9 @@ Response ErrorBody(int status, std::string_view code, std::string_view message) 
   Response r;
   r.status = status;
   JsonWriter json(&r.body);
-  json.BeginObject()
-      .Key("error")
-      .BeginObject()
-      .Field("code", code)
-      .Field("message", message)
-      .EndObject()
-      .EndObject();
+  json.BeginObject().Key("error").BeginObject();
+  json.Field("code", code).Field("message", message);
+  json.EndObject().EndObject();
   r.body += '\n';
   return r;
 }

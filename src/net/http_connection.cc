@@ -28,8 +28,7 @@ auto Guarded(const F& handler, const Request& request) -> decltype(handler(reque
     return handler(request);
   } catch (const std::exception& e) {
     LogError("{} {}: the handler failed: {}", request.method, Printable(request.path), e.what());
-    return ErrorResponse(
-        absl::InternalError("the request could not be answered; the server's log says why"));
+    return ErrorResponse(Internal("the request could not be answered; the server's log says why"));
   }
 }
 
@@ -263,9 +262,8 @@ void ServerConnection::HandleRequest() {
                                      std::string(plain.status().message()));
     }
     request->body = *std::move(plain);
-    if (!HoldBody(request->body.size())) {
+    if (!HoldBody(request->body.size()))
       return RefuseKeepingConnection(503, "too many large requests at once; try again in a moment");
-    }
   }
   const auto accept = request->Header("accept-encoding");
   accepted_.gzip = accept && HasToken(*accept, "gzip");

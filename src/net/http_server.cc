@@ -42,9 +42,9 @@ class ServerImpl final : public HttpServer {
     ErrorCode ec;
     const auto address = asio::ip::make_address(host, ec);
     if (ec) {
-      return absl::InvalidArgumentError(
-          fmt::format("listen address '{}' is not an IP address; use 127.0.0.1, 0.0.0.0, ::1 or ::",
-                      Printable(o.address)));
+      return InvalidArgument(
+          "listen address '{}' is not an IP address; use 127.0.0.1, 0.0.0.0, ::1 or ::",
+          Printable(o.address));
     }
     const tcp::endpoint endpoint(address, o.port);
     const auto failed = [&](std::string_view what) -> Status {
@@ -63,7 +63,7 @@ class ServerImpl final : public HttpServer {
         return absl::InvalidArgumentError(
             absl::StrCat(where, "this machine has no such address; see `ip address`"));
       }
-      return absl::UnavailableError(fmt::format("{}{}: {}", where, what, ec.message()));
+      return Unavailable("{}{}: {}", where, what, ec.message());
     };
     if (acceptor_->open(endpoint.protocol(), ec)) return failed("opening a socket");
     acceptor_->set_option(tcp::acceptor::reuse_address(true), ec);
@@ -97,9 +97,8 @@ class ServerImpl final : public HttpServer {
       });
     }
     const Micros until = MonotonicNow() + kDrain;
-    while (shared_.open.load() > 0 && MonotonicNow() < until && loops_[0]->thread.joinable()) {
+    while (shared_.open.load() > 0 && MonotonicNow() < until && loops_[0]->thread.joinable())
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
     for (auto& loop : loops_) loop->io.stop();
     for (auto& loop : loops_) {
       if (loop->thread.joinable()) loop->thread.join();

@@ -1,7 +1,5 @@
 #include "net/message_parser.h"
 
-#include <algorithm>
-
 namespace flopwatch::net {
 namespace {
 

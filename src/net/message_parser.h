@@ -88,9 +88,8 @@ class RequestParser final : public http::basic_parser<true> {
   void on_field_impl(http::field f, Text name, Text value, ErrorCode& ec) override {
     if (is_header_done()) return;  // trailers carry nothing we use
     // A coding that we cannot undo would leave the length of the body in doubt.
-    if (f == http::field::transfer_encoding && !boost::beast::iequals(value, "chunked")) {
+    if (f == http::field::transfer_encoding && !boost::beast::iequals(value, "chunked"))
       ec = http::error::bad_transfer_encoding;
-    }
     if (f == http::field::expect && boost::beast::iequals(value, "100-continue"))
       expects_continue = true;
     fields.emplace_back(LowerCase(View(name)), View(value));

@@ -28,9 +28,8 @@ std::string ListenerLink(uint16_t port) {
               line.c_str(),
               " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %*d %*d %llu",
               &local_port, &state, &inode) == 3 &&
-          local_port == port && state == kListen) {
+          local_port == port && state == kListen)
         return fmt::format("socket:[{}]", inode);
-      }
     }
   }
   return "";

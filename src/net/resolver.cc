@@ -7,7 +7,6 @@
 #include <cstring>
 #include <deque>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -137,16 +136,15 @@ void Resolver::Resolve(const std::string& host, Callback done) {
   if (const auto address = boost::asio::ip::make_address(host, ec); !ec)
     return done(Addresses{address});
   MutexLock lock(state_->mutex);
-  if (state_->cache.size() > state_->options.max_cached) {
+  if (state_->cache.size() > state_->options.max_cached)
     absl::erase_if(state_->cache, [](const auto& item) { return !item.second.asked; });
-  }
   State::Entry& entry = state_->cache[host];
   const bool known = entry.expires != 0;
   const bool fresh = known && MonotonicNow() < entry.expires;
   if (!fresh && !entry.asked) {
     if (state_->queue.size() >= state_->options.max_queued) {
       lock.Unlock();
-      return done(absl::ResourceExhaustedError("too many names wait for the name server"));
+      return done(ResourceExhausted("too many names wait for the name server"));
     }
     entry.asked = true;
     state_->queue.push_back(host);

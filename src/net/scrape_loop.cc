@@ -13,7 +13,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 
 #include "base/prefetch.h"
 #include "base/text.h"
@@ -112,9 +111,8 @@ Status ScrapeLoop::Start() {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = kWakeEvent;
-  if (epoll_ < 0 || wake_ < 0 || epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event) != 0) {
-    return absl::UnavailableError(fmt::format("starting a scrape loop: {}", ErrorText(errno)));
-  }
+  if (epoll_ < 0 || wake_ < 0 || epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event) != 0)
+    return Unavailable("starting a scrape loop: {}", ErrorText(errno));
   thread_ = std::jthread([this](std::stop_token stop) { Run(stop); });
   return absl::OkStatus();
 }
@@ -200,9 +198,7 @@ void ScrapeLoop::Erase(uint32_t index) {
   if (it == targets_.end()) return;
   Target* const t = it->second.get();
   CloseConnection(t);
-  if (t->flight) {
-    ReturnFlight(std::move(t->flight));
-  }
+  if (t->flight) ReturnFlight(std::move(t->flight));
   targets_.erase(it);
   context_.on_removed(index, id_);
 }
@@ -299,9 +295,8 @@ void ScrapeLoop::NewParser(Flight* f) const {
 }
 
 void ScrapeLoop::Connect(Target* t) {
-  if (!t->record->url.ok()) {
+  if (!t->record->url.ok())
     return Fail(t, Failure::kOther, std::string(t->record->url.status().message()));
-  }
   t->flight->waiting_for = "resolving the name";
   const uint32_t index = t->record->index;
   const uint64_t attempt = t->flight->attempt;
@@ -500,9 +495,8 @@ void ScrapeLoop::FailParse(Target* t, ErrorCode ec) {
 void ScrapeLoop::OnAnswer(Target* t) {
   const ResponseParser& p = *t->flight->parser;
   const auto header = [&p](std::string_view name) -> std::string_view {
-    for (const auto& [key, value] : p.fields) {
+    for (const auto& [key, value] : p.fields)
       if (key == name) return value;
-    }
     return {};
   };
   const int status = p.status_code;

@@ -1,6 +1,5 @@
 #include "net/scraper.h"
 
-#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <set>
@@ -41,11 +40,10 @@ class ScraperImpl final : public Scraper {
  public:
   Status Init(const ScraperOptions& options, OnBody on_body, OnRemoved on_removed) {
     if (options.interval < 10 * kMicrosPerMilli || options.interval > kMicrosPerDay) {
-      return absl::InvalidArgumentError(fmt::format("scrape interval {} is not between 10ms and 1d",
-                                                    FormatDuration(options.interval)));
+      return InvalidArgument("scrape interval {} is not between 10ms and 1d",
+                             FormatDuration(options.interval));
     }
-    if (options.timeout <= 0)
-      return absl::InvalidArgumentError("the scrape timeout must be above zero");
+    if (options.timeout <= 0) return InvalidArgument("the scrape timeout must be above zero");
     context_.options = options;
     context_.options.threads = std::clamp(options.threads, 1, 64);
     context_.on_body = std::move(on_body);
@@ -108,16 +106,14 @@ class ScraperImpl final : public Scraper {
       by_key[key] = record;
       list.push_back(std::move(record));
     }
-    for (const auto& [key, record] : by_key_) {
+    for (const auto& [key, record] : by_key_)
       if (!by_key.contains(key)) LoopOf(*record).Remove(record->index);
-    }
     by_key_ = std::move(by_key);
     list_ = std::move(list);
     if (list_.size() > context_.connection_limit) {
       LogWarn(
           "{} targets, but only {} files may be open: connections above {} are opened anew for "
-          "each scrape, which costs more; "
-          "raise the limit (ulimit -n, LimitNOFILE=) to {} or more",
+          "each scrape, which costs more; raise the limit (ulimit -n, LimitNOFILE=) to {} or more",
           list_.size(), open_files_, context_.connection_limit,
           list_.size() + 2 * kReservedDescriptors);
     }
@@ -191,17 +187,8 @@ class ScraperImpl final : public Scraper {
 }  // namespace
 
 std::string_view TargetStateName(TargetState s) {
-  switch (s) {
-    case TargetState::kPending:
-      return "pending";
-    case TargetState::kUp:
-      return "up";
-    case TargetState::kDown:
-      return "down";
-    case TargetState::kBackOff:
-      return "back_off";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"pending", "up", "down", "back_off"};
+  return kNames[static_cast<size_t>(s)];
 }
 
 StatusOr<std::unique_ptr<Scraper>> Scraper::Start(const ScraperOptions& options, OnBody on_body,

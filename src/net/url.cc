@@ -1,7 +1,5 @@
 #include "net/url.h"
 
-#include <fmt/format.h>
-
 #include <boost/url.hpp>
 
 #include "absl/strings/numbers.h"
@@ -18,8 +16,7 @@ std::string Url::HostPort() const {
 
 StatusOr<Url> ParseUrl(std::string_view text) {
   const auto bad = [&](std::string_view why) {
-    return absl::InvalidArgumentError(
-        fmt::format("URL '{}': {}; expected http://host:port/path", Printable(text), why));
+    return InvalidArgument("URL '{}': {}; expected http://host:port/path", Printable(text), why);
   };
   const auto parsed = urls::parse_uri(urls::string_view(text.data(), text.size()));
   if (!parsed) return bad("cannot be parsed");

@@ -20,9 +20,8 @@ namespace flopwatch::net {
 class WorkerPool {
  public:
   WorkerPool(int threads, int max_queued) : max_queued_(std::max(max_queued, 1)) {
-    for (int i = 0; i < std::max(threads, 1); ++i) {
+    for (int i = 0; i < std::max(threads, 1); ++i)
       threads_.emplace_back([this](std::stop_token stop) { Run(stop); });
-    }
   }
   // Waits for running tasks and drops queued ones.
   void Stop() {

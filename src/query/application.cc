@@ -1,9 +1,5 @@
 #include "query/application.h"
 
-#include <fmt/format.h>
-
-#include "efficiency/mfu.h"
-
 namespace flopwatch::query {
 
 using telemetry::ApplicationClaim;
@@ -65,9 +61,8 @@ ReportedMfu MfuOf(const ApplicationClaim& claim, const store::ApplicationSums& s
 
 const ClaimUsage* MainClaim(const std::vector<ClaimUsage>& claims) {
   const ClaimUsage* best = nullptr;
-  for (const ClaimUsage& c : claims) {
+  for (const ClaimUsage& c : claims)
     if (c.sums.samples > 0 && (best == nullptr || c.sums.span_s >= best->sums.span_s)) best = &c;
-  }
   return best;
 }
 

@@ -66,9 +66,8 @@ int64_t Deployed::Gpus(Micros at, int32_t model) const {
 
 std::vector<double> Deployed::Steps(store::Window window, Micros step) const {
   std::vector<double> out;
-  for (Micros at = FloorTo(window.from, step); at < window.to; at += step) {
+  for (Micros at = FloorTo(window.from, step); at < window.to; at += step)
     out.push_back(Seconds({std::max(at, window.from), std::min(at + step, window.to)}));
-  }
   return out;
 }
 

@@ -1,7 +1,5 @@
 #include "query/divergence.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -31,9 +29,8 @@ struct Said {
 std::pair<double, int64_t> WeightOf(const ApplicationSums& sums) {
   std::pair<double, int64_t> out{0, 0};
   for (const ApplicationField f :
-       {ApplicationField::kMfu, ApplicationField::kTflopsPerGpu, ApplicationField::kTokensPerS}) {
+       {ApplicationField::kMfu, ApplicationField::kTflopsPerGpu, ApplicationField::kTokensPerS})
     out = std::max(out, std::pair(sums[f].span_s, sums[f].count));
-  }
   return out;
 }
 

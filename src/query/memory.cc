@@ -1,9 +1,9 @@
 #include "query/memory.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/lookup.h"
 
 namespace flopwatch::query {
 namespace {
@@ -35,9 +35,8 @@ void Sweep(absl::Span<const jobs::IntervalRecord> intervals, Window window, F&& 
   std::vector<int32_t> holders;
   for (size_t k = 0; k + 1 < edges.size(); ++k) {
     holders.clear();
-    for (const auto& i : intervals) {
+    for (const auto& i : intervals)
       if (i.from <= edges[k] && i.to >= edges[k + 1]) holders.push_back(i.job);
-    }
     std::sort(holders.begin(), holders.end());
     holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
     if (!holders.empty()) f(edges[k], edges[k + 1], absl::MakeConstSpan(holders));
@@ -83,40 +82,23 @@ void ByEntity(const std::vector<jobs::IntervalRecord>& intervals, F&& f) {
 }  // namespace
 
 double SortKey(const ingest::GpuNow& g, GpuSort sort) {
-  switch (sort) {
-    case GpuSort::kOfu:
-      return g.ofu;
-    case GpuSort::kTensor:
-      return g.tensor_active;
-    case GpuSort::kClock:
-      return g.sm_clock_mhz;
-    case GpuSort::kUtil:
-      return g.gpu_util;
-    case GpuSort::kPower:
-      return g.power_w;
-    case GpuSort::kMemory:
-      return g.fb_used_mib;
-    case GpuSort::kTemperature:
-      return g.gpu_temp_c;
-    case GpuSort::kAge:
-      return -static_cast<double>(g.ts);
-    case GpuSort::kSeen:
-    case GpuSort::kCount:
-      break;
-  }
-  return g.entity;
+  using ingest::GpuNow;
+  static constexpr std::pair<GpuSort, double GpuNow::*> kReadings[] = {
+      {GpuSort::kOfu, &GpuNow::ofu},
+      {GpuSort::kTensor, &GpuNow::tensor_active},
+      {GpuSort::kClock, &GpuNow::sm_clock_mhz},
+      {GpuSort::kUtil, &GpuNow::gpu_util},
+      {GpuSort::kPower, &GpuNow::power_w},
+      {GpuSort::kMemory, &GpuNow::fb_used_mib},
+      {GpuSort::kTemperature, &GpuNow::gpu_temp_c}};
+  if (sort == GpuSort::kAge) return -static_cast<double>(g.ts);
+  const auto reading = ValueOf(kReadings, sort, static_cast<double GpuNow::*>(nullptr));
+  return reading == nullptr ? g.entity : g.*reading;
 }
 
 std::string_view UsageSourceName(UsageSource s) {
-  switch (s) {
-    case UsageSource::kLive:
-      return "live";
-    case UsageSource::kRollup:
-      return "rollup";
-    case UsageSource::kRaw:
-      return "raw";
-  }
-  return "rollup";
+  static constexpr std::string_view kNames[] = {"live", "rollup", "raw"};
+  return kNames[static_cast<size_t>(s)];
 }
 
 Memory::Memory(MemorySources sources, StatusOr<store::Dimensions> stored)
@@ -170,17 +152,10 @@ Micros Memory::silent_after() const {
 bool Memory::AtHand(std::initializer_list<Snapshot> snapshots) const {
   if (!IsLarge()) return true;
   return std::all_of(snapshots.begin(), snapshots.end(), [&](Snapshot s) {
-    switch (s) {
-      case Snapshot::kDeployed:
-        return kept_deployed_.Has();
-      case Snapshot::kJobsOfHour:
-        return kept_hour_.Has();
-      case Snapshot::kJobsNow:
-        return kept_now_.Has();
-      case Snapshot::kGpus:
-        return kept_gpus_.Has();
-    }
-    return false;
+    return s == Snapshot::kDeployed     ? kept_deployed_.Has()
+           : s == Snapshot::kJobsOfHour ? kept_hour_.Has()
+           : s == Snapshot::kJobsNow    ? kept_now_.Has()
+                                        : kept_gpus_.Has();
   });
 }
 
@@ -368,16 +343,14 @@ absl::flat_hash_map<int32_t, bool> Memory::RunningJobs() const {
   absl::flat_hash_map<int32_t, bool> running;
   if (IsLarge()) {
     const std::shared_ptr<const JobList> list = kept_now_.Get();  // the next one may come meanwhile
-    for (const JobRow& row : list->rows) {
+    for (const JobRow& row : list->rows)
       if (row.running) running[row.id] = true;
-    }
     return running;
   }
   if (const ingest::LiveState* live = this->live(); live != nullptr) {
     const Micros since = now() - silent_after();
-    for (const store::JobUsage& j : live->JobsSince(since)) {
+    for (const store::JobUsage& j : live->JobsSince(since))
       if (j.job != 0) running[j.job] = true;
-    }
     return running;
   }
   const Micros now = this->now();

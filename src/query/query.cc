@@ -85,9 +85,8 @@ StatusOr<std::vector<ClaimUsage>> Query::Application(std::string_view job,
   if (out.empty()) return out;
   FW_ASSIGN_OR_RETURN(const auto usage, store_.ApplicationByClaim(window, ids));
   for (const store::ApplicationUsage& u : usage) {
-    for (ClaimUsage& c : out) {
+    for (ClaimUsage& c : out)
       if (c.claim.id == u.claim) c.sums = u.sums;
-    }
   }
   return out;
 }

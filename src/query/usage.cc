@@ -37,9 +37,8 @@ std::string_view OfuReason(const store::UsageSums& s) {
       {s.out_of_range_s, "values are out of range: OFU above 1.02"},
   };
   const Cause* worst = &causes[0];
-  for (const Cause& c : causes) {
+  for (const Cause& c : causes)
     if (c.seconds > worst->seconds) worst = &c;
-  }
   if (worst->seconds > 0) return worst->text;
   if (s.frozen_s > 0)
     return "the exporter is frozen: it answers, but its values have stopped changing";

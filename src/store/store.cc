@@ -1,15 +1,13 @@
 #include "store/store.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace flopwatch::store {
 
 Status CheckWindow(Window w) {
   if (w.from < w.to) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("the window is empty: from {} to {}", FormatTime(w.from), FormatTime(w.to)));
+  return InvalidArgument("the window is empty: from {} to {}", FormatTime(w.from),
+                         FormatTime(w.to));
 }
 
 std::optional<double> ApplicationSums::Mean(telemetry::ApplicationField f) const {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace flopwatch::telemetry {
 namespace {
@@ -46,7 +45,7 @@ bool HasControl(std::string_view text) {
 }
 
 Status Bad(std::string_view field, std::string_view why) {
-  return absl::InvalidArgumentError(fmt::format("{}: {}", field, why));
+  return InvalidArgument("{}: {}", field, why);
 }
 
 Status CheckText(std::string_view field, const std::string& text, size_t max) {
@@ -74,9 +73,8 @@ std::string_view ApplicationSourceName(ApplicationSource source) {
 }
 
 std::optional<ApplicationSource> ParseApplicationSource(std::string_view name) {
-  for (size_t k = 0; k < kApplicationSources; ++k) {
+  for (size_t k = 0; k < kApplicationSources; ++k)
     if (kSourceNames[k] == name) return static_cast<ApplicationSource>(k);
-  }
   return std::nullopt;
 }
 
@@ -103,9 +101,8 @@ const ApplicationFieldSpec& SpecOf(ApplicationField field) {
 }
 
 std::optional<ApplicationField> FindApplicationField(std::string_view column) {
-  for (size_t f = 0; f < kApplicationFields; ++f) {
+  for (size_t f = 0; f < kApplicationFields; ++f)
     if (kFields[f].column == column) return static_cast<ApplicationField>(f);
-  }
   return std::nullopt;
 }
 
@@ -139,9 +136,8 @@ Status CheckSample(const ApplicationSample& sample) {
     return Bad("span_ms", fmt::format("{} is not between 0 and {}", sample.span_ms,
                                       kMaxApplicationSpan / kMicrosPerMilli));
   }
-  if (sample.step.has_value() && (*sample.step < 0 || *sample.step > kMaxApplicationStep)) {
+  if (sample.step.has_value() && (*sample.step < 0 || *sample.step > kMaxApplicationStep))
     return Bad("step", fmt::format("{} is not between 0 and 2^53", *sample.step));
-  }
   if (sample.empty()) return Bad("sample", "has no value");
   for (size_t f = 0; f < kApplicationFields; ++f) {
     if (!sample.values[f].has_value()) continue;

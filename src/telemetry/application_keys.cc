@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <utility>
+#include <variant>
 
 #include "telemetry/value.h"
 
@@ -102,57 +103,48 @@ constexpr std::string_view kLeading[] = {"flopwatch_app_", "training_", "train_"
                                          "perf_"};
 
 std::optional<ApplicationKey> Exact(std::string_view normal) {
-  for (const Entry& e : kEntries) {
+  for (const Entry& e : kEntries)
     if (e.name == normal) return e.key;
-  }
   return std::nullopt;
 }
 
-enum class ClaimField {
-  kConvention,
-  kFormulaVersion,
-  kGpu,
-  kPrecision,
-  kRecompute,
-  kModelConfig,
-  kPeak,
-  kGpus,
-  kSeqLen,
-  kBatch,
-  kFlops
-};
-constexpr std::pair<std::string_view, ClaimField> kClaimKeys[] = {
-    {"convention", ClaimField::kConvention},
-    {"mfu_convention", ClaimField::kConvention},
-    {"formula_version", ClaimField::kFormulaVersion},
-    {"gpu_model", ClaimField::kGpu},
-    {"gpu_name", ClaimField::kGpu},
-    {"precision", ClaimField::kPrecision},
-    {"recompute", ClaimField::kRecompute},
-    {"model_config", ClaimField::kModelConfig},
-    {"peak_tflops", ClaimField::kPeak},
-    {"gpu_peak_tflops", ClaimField::kPeak},
-    {"gpus", ClaimField::kGpus},
-    {"num_gpus", ClaimField::kGpus},
-    {"world_size", ClaimField::kGpus},
-    {"seq_len", ClaimField::kSeqLen},
-    {"seq_length", ClaimField::kSeqLen},
-    {"sequence_length", ClaimField::kSeqLen},
-    {"global_batch", ClaimField::kBatch},
-    {"global_batch_size", ClaimField::kBatch},
-    {"training_flops_per_token", ClaimField::kFlops},
-    {"flops_per_token", ClaimField::kFlops},
+// A claim's text, number or count.
+using ClaimMember =
+    std::variant<std::string ApplicationClaim::*, std::optional<double> ApplicationClaim::*,
+                 std::optional<int64_t> ApplicationClaim::*>;
+constexpr std::pair<std::string_view, ClaimMember> kClaimKeys[] = {
+    {"convention", &ApplicationClaim::convention},
+    {"mfu_convention", &ApplicationClaim::convention},
+    {"formula_version", &ApplicationClaim::formula_version},
+    {"gpu_model", &ApplicationClaim::gpu},
+    {"gpu_name", &ApplicationClaim::gpu},
+    {"precision", &ApplicationClaim::precision},
+    {"recompute", &ApplicationClaim::recompute},
+    {"model_config", &ApplicationClaim::model_config},
+    {"peak_tflops", &ApplicationClaim::peak_tflops},
+    {"gpu_peak_tflops", &ApplicationClaim::peak_tflops},
+    {"gpus", &ApplicationClaim::gpus},
+    {"num_gpus", &ApplicationClaim::gpus},
+    {"world_size", &ApplicationClaim::gpus},
+    {"seq_len", &ApplicationClaim::seq_len},
+    {"seq_length", &ApplicationClaim::seq_len},
+    {"sequence_length", &ApplicationClaim::seq_len},
+    {"global_batch", &ApplicationClaim::global_batch},
+    {"global_batch_size", &ApplicationClaim::global_batch},
+    {"training_flops_per_token", &ApplicationClaim::training_flops_per_token},
+    {"flops_per_token", &ApplicationClaim::training_flops_per_token},
 };
 
-void SetCount(std::string_view value, std::optional<int64_t>* out) {
+void Set(std::string_view value, std::string* out) { *out = value; }
+
+void Set(std::string_view value, std::optional<int64_t>* out) {
   const ParsedValue v = ParseValue(value);
   if (v.kind == ValueKind::kNumber && v.value >= 1 && v.value < 1e15 &&
-      v.value == std::floor(v.value)) {
+      v.value == std::floor(v.value))
     *out = static_cast<int64_t>(v.value);
-  }
 }
 
-void SetNumber(std::string_view value, std::optional<double>* out) {
+void Set(std::string_view value, std::optional<double>* out) {
   const ParsedValue v = ParseValue(value);
   if (v.kind == ValueKind::kNumber && v.value > 0) *out = v.value;
 }
@@ -196,9 +188,8 @@ std::optional<ApplicationKey> FindApplicationKey(std::string_view name) {
   // do. Losses and norms of other phases are not those of training.
   const size_t slash = rest.rfind('/');
   if (slash == std::string_view::npos) return std::nullopt;
-  for (std::string_view other : {"eval", "val", "valid", "validation", "test"}) {
+  for (std::string_view other : {"eval", "val", "valid", "validation", "test"})
     if (rest.starts_with(other)) return std::nullopt;
-  }
   rest.remove_prefix(slash + 1);
   // What a bare "tokens" or "throughput" under some folder counts is anybody's guess.
   if (rest == "tokens" || rest == "throughput") return std::nullopt;
@@ -214,43 +205,9 @@ std::optional<double> InUnit(const ApplicationKey& key, double value, RatioUnit 
 }
 
 bool SetClaimField(std::string_view normal_name, std::string_view value, ApplicationClaim* claim) {
-  for (const auto& [name, field] : kClaimKeys) {
+  for (const auto& [name, member] : kClaimKeys) {
     if (name != normal_name) continue;
-    switch (field) {
-      case ClaimField::kConvention:
-        claim->convention = value;
-        break;
-      case ClaimField::kFormulaVersion:
-        claim->formula_version = value;
-        break;
-      case ClaimField::kGpu:
-        claim->gpu = value;
-        break;
-      case ClaimField::kPrecision:
-        claim->precision = value;
-        break;
-      case ClaimField::kRecompute:
-        claim->recompute = value;
-        break;
-      case ClaimField::kModelConfig:
-        claim->model_config = value;
-        break;
-      case ClaimField::kPeak:
-        SetNumber(value, &claim->peak_tflops);
-        break;
-      case ClaimField::kFlops:
-        SetNumber(value, &claim->training_flops_per_token);
-        break;
-      case ClaimField::kGpus:
-        SetCount(value, &claim->gpus);
-        break;
-      case ClaimField::kSeqLen:
-        SetCount(value, &claim->seq_len);
-        break;
-      case ClaimField::kBatch:
-        SetCount(value, &claim->global_batch);
-        break;
-    }
+    std::visit([&](auto field) { Set(value, &(claim->*field)); }, member);
     return true;
   }
   return false;

@@ -59,15 +59,13 @@ SeriesMeaning ReadApplicationSeries(std::string_view name, std::string_view labe
   line.append(labels).append("} 0");
   if (ParseSeries(line, kMaxLabels, &series) != SeriesError::kNone) return SeriesMeaning::kOther;
   const auto label = [&](std::string_view wanted) -> std::string_view {
-    for (const auto& [key, value] : series.labels) {
+    for (const auto& [key, value] : series.labels)
       if (EqualsIgnoringCase(key, wanted)) return value;
-    }
     return {};
   };
   std::string job;
-  for (std::string_view wanted : kJobLabels) {
+  for (std::string_view wanted : kJobLabels)
     if (job.empty()) job = label(wanted);
-  }
   if (job.empty()) {
     const std::pair<std::string_view, std::string_view> kPods[] = {
         {"exported_namespace", "exported_pod"},

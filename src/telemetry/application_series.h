@@ -11,7 +11,6 @@
 // (convention, peak_tflops, gpu_model, precision, world_size, ...). Rank: rank, global_rank.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 

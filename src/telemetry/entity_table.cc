@@ -1,6 +1,5 @@
 #include "telemetry/entity_table.h"
 
-#include <algorithm>
 #include <tuple>
 #include <utility>
 
@@ -74,9 +73,8 @@ void EntityTable::BeginScrape(int stride) {
   PrefetchToWrite(present_.data(), rows * sizeof(FieldMask));
   PrefetchToWrite(entities_.data(), std::min(entities_.size(), kAtMost) * sizeof(Entity));
   PrefetchToWrite(hot_.data(), std::min(hot_.size(), kAtMost) * sizeof(HotSet));
-  for (size_t set = 0; set < std::min(sets_.size(), kAtMost); ++set) {
+  for (size_t set = 0; set < std::min(sets_.size(), kAtMost); ++set)
     PrefetchToRead(sets_[set].get(), sizeof(LabelSet));
-  }
   seen_sets_.clear();
   row_slots_.clear();
   means_.clear();
@@ -204,9 +202,8 @@ EntityTable::Put EntityTable::StoreContested(uint32_t row, FieldId field, double
   if (present_[row].Test(field)) {
     const uint8_t held = weak_[row].Test(field) ? ranks_[cell] : 0;
     if (rank > held) return Put::kRepeated;
-    if (rank == held) {
+    if (rank == held)
       return rank == kCopiedRank || values_[cell] == value ? Put::kRepeated : Put::kConflict;
-    }
   }
   present_[row].Set(field);
   values_[cell] = value;

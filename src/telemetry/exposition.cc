@@ -5,8 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
-#include <optional>
-#include <utility>
 
 #include "base/prefetch.h"
 #include "base/text.h"
@@ -454,9 +452,8 @@ void ExpositionDecoder::Impl::AcceptSpecial(const Series& series, const Conversi
   if ((c.flags & Conversion::kMean) != 0) {
     entities_.StoreForMean(row, c.field, value, c.rank);
   } else if (board == EntityTable::kNoRow || c.field == kSmClockMhz) {
-    if (entities_.Store(row, c.field, value, c.rank) == EntityTable::Put::kConflict) {
+    if (entities_.Store(row, c.field, value, c.rank) == EntityTable::Put::kConflict)
       return Refuse(Refusal::kDuplicateSeries, line);
-    }
   }
   ++out_.stats.samples;
   if (timestamp != nullptr) entities_.NoteTimestamp(row, *timestamp);

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <functional>
 #include <limits>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
@@ -49,9 +48,7 @@ void TableMust(bool ok, std::string_view name, std::string_view what) {
 }
 
 Conversion MakeConversion(const FieldMatch& match, const FieldSpec& spec) {
-  Conversion c;
-  c.factor = match.factor;
-  c.divisor = match.divisor;
+  Conversion c{.factor = match.factor, .divisor = match.divisor};
   c.as_is = c.factor == 1 && c.divisor == 1;
   c.max_valid = spec.max_valid > 0 ? spec.max_valid : std::numeric_limits<double>::infinity();
   c.field = match.id;
@@ -117,11 +114,7 @@ FieldRegistry::FieldRegistry() : impl_(std::make_unique<Impl>()) {
   for (const SpellingRow& row : SpellingRows()) {
     rank = row.id == group ? rank + 1 : 0;
     group = row.id;
-    FieldMatch match;
-    match.id = row.id;
-    match.factor = row.factor;
-    match.divisor = row.divisor;
-    match.rank = rank;
+    FieldMatch match{.id = row.id, .factor = row.factor, .divisor = row.divisor, .rank = rank};
     match.mean = row.mean;
     match.percent_if_integer = row.percent_if_integer;
     const std::string name = LowerCase(row.name);
@@ -145,15 +138,13 @@ std::optional<FieldMatch> FieldRegistry::Find(std::string_view metric_name) cons
 StatusOr<FieldMatch> FieldRegistry::AddDynamic(std::string_view metric_name) {
   if (const auto known = Find(metric_name)) return *known;
   if (metric_name.empty() || metric_name.size() > kMaxColumnName) {
-    return absl::InvalidArgumentError(
-        fmt::format("metric name of {} bytes cannot be a column: the limit is {}",
-                    metric_name.size(), kMaxColumnName));
+    return InvalidArgument("metric name of {} bytes cannot be a column: the limit is {}",
+                           metric_name.size(), kMaxColumnName);
   }
   const std::string name = LowerCase(metric_name);
   std::string column = name;
-  for (char& c : column) {
+  for (char& c : column)
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '_';
-  }
   if (absl::ascii_isdigit(static_cast<unsigned char>(column[0]))) column.insert(0, "_");
 
   const WriterLock lock(impl_->mutex);
@@ -164,9 +155,9 @@ StatusOr<FieldMatch> FieldRegistry::AddDynamic(std::string_view metric_name) {
     column.insert(0, "x_");
   const int id = impl_->size.load(std::memory_order_relaxed);
   if (id >= kMaxFields) {
-    return absl::ResourceExhaustedError(fmt::format(
+    return ResourceExhausted(
         "no room for column {}: {} wide columns are in use; its samples go to the narrow table",
-        column, kMaxFields));
+        column, kMaxFields);
   }
   FieldSpec& spec = impl_->specs[id];
   spec.column = column;
@@ -204,9 +195,8 @@ std::vector<FieldRegistry::Spelling> FieldRegistry::SpellingsOf(FieldId id) cons
     out.push_back({std::string(row.name), *Find(row.name)});
   }
   const ReaderLock lock(impl_->mutex);
-  for (const auto& [name, match] : impl_->dynamic) {
+  for (const auto& [name, match] : impl_->dynamic)
     if (match.id == id) out.push_back({name, match});
-  }
   return out;
 }
 

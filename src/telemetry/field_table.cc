@@ -81,9 +81,8 @@ constexpr CanonicalRow kRows[] = {
      "NVLink receive rate, all links"},
     {kClockEventReasons, "clock_event_reasons", "bits", kGauge, kInt64, 1, true, 4'294'967'295.0,
      "why the clock is not at its maximum: 0x1 idle, 0x2 application clocks, 0x4 software power "
-     "cap, 0x8 hardware "
-     "slowdown, 0x10 sync boost, 0x20 software thermal, 0x40 hardware thermal, 0x80 power brake, "
-     "0x100 display"},
+     "cap, 0x8 hardware slowdown, 0x10 sync boost, 0x20 software thermal, 0x40 hardware thermal, "
+     "0x80 power brake, 0x100 display"},
     {kXid, "xid", "code", kGauge, kInt32, 1, false, 1e6,
      "last XID error code, not a count; 0 = none"},
     {kEccSbe, "ecc_sbe", "1", kCounter, kInt64, 1, true, kLargestCount,

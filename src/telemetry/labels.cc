@@ -5,7 +5,6 @@
 #include <charconv>
 #include <optional>
 #include <unordered_map>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "base/text.h"
@@ -302,9 +301,8 @@ bool IsUtf8(std::string_view text) {
       return false;
     }
     if (more > 0 && (byte(i + 1) < low || byte(i + 1) > high)) return false;
-    for (size_t k = 2; k <= more; ++k) {
+    for (size_t k = 2; k <= more; ++k)
       if (byte(i + k) < 0x80 || byte(i + k) > 0xbf) return false;
-    }
     i += more + 1;
   }
   return true;
@@ -350,9 +348,8 @@ class LabelReader {
   bool PlainName(size_t* at, std::string_view* name) const {
     const size_t start = *at;
     while (*at < line_.size() && !IsBlank(line_[*at]) && line_[*at] != '=' && line_[*at] != '"' &&
-           line_[*at] != ',' && line_[*at] != '{' && line_[*at] != '}') {
+           line_[*at] != ',' && line_[*at] != '{' && line_[*at] != '}')
       ++*at;
-    }
     *name = line_.substr(start, *at - start);
     return !name->empty();
   }
@@ -448,9 +445,8 @@ Dialect DialectOf(std::string_view name) {
   if (StartsWithIgnoringCase(name, "dcgm_")) return Dialect::kDcgm;
   if (StartsWithIgnoringCase(name, "nvidia_smi_")) return Dialect::kNvidiaSmi;
   if (StartsWithIgnoringCase(name, "amd_") || StartsWithIgnoringCase(name, "gpu_") ||
-      StartsWithIgnoringCase(name, "pcie_")) {
+      StartsWithIgnoringCase(name, "pcie_"))
     return Dialect::kAmd;
-  }
   return Dialect::kOther;
 }
 

@@ -70,9 +70,8 @@ std::optional<std::pair<Micros, bool>> TimeAt(std::string_view text, size_t at) 
   const int minute = Digits(text, p + 3, 2), second = Digits(text, p + 6, 2);
   p += 8;
   if (month < 1 || month > 12 || day < 1 || day > 31 || hour < 0 || hour > 23 || minute < 0 ||
-      minute > 59 || second < 0 || second > 60) {
+      minute > 59 || second < 0 || second > 60)
     return std::nullopt;
-  }
   Micros t =
       (((DaysOf(year, month, day) * 24 + hour) * 60 + minute) * 60 + second) * kMicrosPerSecond;
   if ((At(text, p) == '.' || At(text, p) == ',') && IsDigit(At(text, p + 1))) {
@@ -103,13 +102,12 @@ std::string_view LogFormatName(LogFormat format) {
 }
 
 StatusOr<LogFormat> ParseLogFormat(std::string_view name) {
-  for (size_t k = 0; k < std::size(kFormatNames); ++k) {
+  for (size_t k = 0; k < std::size(kFormatNames); ++k)
     if (kFormatNames[k] == name) return static_cast<LogFormat>(k);
-  }
   const std::string_view near = Nearest(name, {kFormatNames, std::end(kFormatNames)});
-  return absl::InvalidArgumentError(fmt::format(
-      "no log format '{}'; known are auto, megatron, torchtitan, jsonl{}", Printable(name, 40),
-      near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+  return InvalidArgument("no log format '{}'; known are auto, megatron, torchtitan, jsonl{}",
+                         Printable(name, 40),
+                         near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
 }
 
 std::optional<double> LeadingNumber(std::string_view text, size_t* end) {
@@ -366,13 +364,10 @@ void LogDecoder::Step(LogStep in, std::optional<int> rank,
     per_sequence = static_cast<double>(*claim.seq_len);
   const std::optional<double> step_time = sample[kStepTimeS];
   if (!tokens_per_s.has_value() && in.sequences.has_value() && per_sequence.has_value() &&
-      step_time.has_value() && *step_time > 0) {
+      step_time.has_value() && *step_time > 0)
     tokens_per_s = *in.sequences * *per_sequence / *step_time;
-  }
-  if (!sample[kTokens].has_value() && in.consumed_sequences.has_value() &&
-      per_sequence.has_value()) {
+  if (!sample[kTokens].has_value() && in.consumed_sequences.has_value() && per_sequence.has_value())
     sample[kTokens] = *in.consumed_sequences * *per_sequence;
-  }
   for (size_t f = 0; f < kApplicationFields; ++f) {
     std::optional<double>& v = sample.values[f];
     if (!v.has_value()) continue;

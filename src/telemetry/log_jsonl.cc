@@ -27,9 +27,8 @@ std::optional<Micros> UnixTime(double t) {
   if (!std::isfinite(t)) return std::nullopt;
   // 2001 to 2286 in each unit.
   for (double per_second : {1.0, 1e3, 1e6, 1e9}) {
-    if (t >= 1e9 * per_second && t < 1e10 * per_second) {
+    if (t >= 1e9 * per_second && t < 1e10 * per_second)
       return static_cast<Micros>(std::llround(t * (1e6 / per_second)));
-    }
   }
   return std::nullopt;
 }

@@ -10,7 +10,6 @@
 // "TFLOPs", which counts recomputation when it is on: another convention. Primus writes
 // "now/average": the first counts. The arguments dump before it gives the claim.
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 #include <string>
@@ -63,9 +62,8 @@ class Megatron : public LogLines {
     const std::optional<double> n =
         LeadingNumber(counter.substr(counter.starts_with(":") ? 1 : 0), &used);
     if (!n.has_value() || *n < 0 || *n > 9e15 ||
-        line.find("elapsed time per iteration", bar) == std::string_view::npos) {
+        line.find("elapsed time per iteration", bar) == std::string_view::npos)
       return Found::kNothing;
-    }
     step->step = static_cast<int64_t>(*n);
     std::string_view rest = line.substr(bar + 1);
     while (!rest.empty()) {
@@ -108,9 +106,8 @@ class Megatron : public LogLines {
     };
     if (key == "elapsed time per iteration (ms)") return set(&(*step)[kStepTimeS], 1e-3);
     if (key == "tokens per gpu per second (tgs)" || key == "tokens/sec/gpu" ||
-        key == "tokens per gpu (tokens/s/gpu)") {
+        key == "tokens per gpu (tokens/s/gpu)")
       return set(&step->tokens_per_s_per_gpu);
-    }
     if (key == "global batch size") return set(&step->sequences);
     if (key == "consumed samples") return set(&step->consumed_sequences);
     if (key == "actual seqlen") return set(&step->tokens_per_sequence);
@@ -172,12 +169,10 @@ class Megatron : public LogLines {
         facts->recompute = name == "checkpoint_activations" ? "full" : "selective";
       if (value == "None" && name == "recompute_granularity") facts->recompute = "none";
     }
-    if (name == "bf16" || name == "fp16" || name == "fp8" || name == "fp8_format") {
+    if (name == "bf16" || name == "fp16" || name == "fp8" || name == "fp8_format")
       facts->precision = fp8_ ? "fp8" : bf16_ ? "bf16" : fp16_ ? "fp16" : "";
-    }
-    if (!Private(name) && dump_.size() <= kMaxModelConfigBytes) {
+    if (!Private(name) && dump_.size() <= kMaxModelConfigBytes)
       dump_.append("  ").append(name).append(" ..... ").append(value).append("\n");
-    }
     return Found::kFact;
   }
 

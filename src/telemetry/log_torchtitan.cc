@@ -8,9 +8,7 @@
 // peak that the line "Peak FLOPS used for computing MFU" names. Lines at the start give the rest of
 // the claim. Also its offspring that print "step=1 global_avg_loss=... mfu(%)=1.33".
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <string>
 
 #include "telemetry/log_decoder.h"
 
@@ -34,13 +32,11 @@ class Torchtitan : public LogLines {
   Found Line(std::string_view line, LogStep* step, ApplicationClaim* facts,
              const Refuse& refuse) override {
     const size_t colon = line.find("step:"), equals = line.find("step=");
-    if (colon != std::string_view::npos && line.find("loss:", colon) != std::string_view::npos) {
+    if (colon != std::string_view::npos && line.find("loss:", colon) != std::string_view::npos)
       return Pairs(line.substr(colon), ':', step, refuse);
-    }
     if (equals != std::string_view::npos && line.find("loss=", equals) != std::string_view::npos &&
-        (equals == 0 || line[equals - 1] == ' ')) {
+        (equals == 0 || line[equals - 1] == ' '))
       return Pairs(line.substr(equals), '=', step, refuse);
-    }
     return Fact(line, facts);
   }
 

@@ -34,9 +34,8 @@ bool IsPlainLabel(std::string_view name) {
 }  // namespace
 
 std::string_view MetricSeries::Label(std::string_view key) const {
-  for (const auto& [name, value] : labels) {
+  for (const auto& [name, value] : labels)
     if (name == key) return value;
-  }
   return {};
 }
 

@@ -52,9 +52,8 @@ class Collector {
     } else {
       series_.name = name;
       series_.labels = point.attributes;
-      for (const auto& [key, value] : resource) {
+      for (const auto& [key, value] : resource)
         if (series_.Label(key).empty()) series_.labels.emplace_back(key, value);
-      }
       series_.points.assign(1, {static_cast<Micros>(point.nanos / 1000), *point.value});
       ++stats_.points;
       give_(series_);
@@ -264,9 +263,8 @@ class JsonForm {
         to_.Give(name, point, resource);
       }
     }
-    for (std::string_view kind : {"histogram", "exponentialHistogram", "summary"}) {
+    for (std::string_view kind : {"histogram", "exponentialHistogram", "summary"})
       to_.stats().histograms += metric[kind]["dataPoints"].array().size();
-    }
   }
 
   Collector& to_;
@@ -282,8 +280,7 @@ Status DecodeOtlpMetrics(std::string_view body, absl::FunctionRef<void(const Met
     Protobuf(&collector).Request(pbf_reader(body.data(), body.size()));
     return absl::OkStatus();
   } catch (const protozero::exception& e) {
-    return absl::InvalidArgumentError(
-        fmt::format("metrics: the body is no ExportMetricsServiceRequest: {}", e.what()));
+    return InvalidArgument("metrics: the body is no ExportMetricsServiceRequest: {}", e.what());
   }
 }
 
@@ -292,10 +289,8 @@ Status DecodeOtlpMetricsJson(std::string_view body,
                              OtlpStats* stats) {
   const auto json =
       Json::Parse(body, {.max_bytes = 64u << 20, .max_depth = 24, .what = "the body"});
-  if (!json.ok())
-    return absl::InvalidArgumentError(
-        fmt::format("metrics: {}", std::string(json.status().message())));
-  if (!json->is_object()) return absl::InvalidArgumentError("metrics: the body is no JSON object");
+  if (!json.ok()) return InvalidArgument("metrics: {}", std::string(json.status().message()));
+  if (!json->is_object()) return InvalidArgument("metrics: the body is no JSON object");
   Collector collector(series, stats);
   JsonForm(&collector).Request(*json);
   return absl::OkStatus();

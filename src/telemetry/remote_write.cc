@@ -1,6 +1,5 @@
 #include "telemetry/remote_write.h"
 
-#include <fmt/format.h>
 #include <snappy.h>
 
 #include <bit>
@@ -58,8 +57,7 @@ class Decoder {
     protozero::pbf_reader request(bytes.data(), bytes.size());
     while (request.next(4, protozero::pbf_wire_type::length_delimited)) {
       symbols.push_back(TextOf(request.get_view()));
-      if (symbols.size() > kMaxSymbols)
-        return absl::InvalidArgumentError(fmt::format("more than {} symbols", kMaxSymbols));
+      if (symbols.size() > kMaxSymbols) return InvalidArgument("more than {} symbols", kMaxSymbols);
     }
     protozero::pbf_reader again(bytes.data(), bytes.size());
     while (again.next(5, protozero::pbf_wire_type::length_delimited)) {
@@ -75,12 +73,10 @@ class Decoder {
           while (it != refs.end()) {
             const uint32_t name = *it++;
             if (it == refs.end())
-              return absl::InvalidArgumentError("a series has a label name without a value");
+              return InvalidArgument("a series has a label name without a value");
             const uint32_t value = *it++;
-            if (name >= symbols.size() || value >= symbols.size()) {
-              return absl::InvalidArgumentError(
-                  fmt::format("symbol {} of {}", std::max(name, value), symbols.size()));
-            }
+            if (name >= symbols.size() || value >= symbols.size())
+              return InvalidArgument("symbol {} of {}", std::max(name, value), symbols.size());
             Label(symbols[name], symbols[value]);
           }
         } else if (!Common(series, 2, 3, 4)) {
@@ -158,30 +154,28 @@ Status DecodeRemoteWrite(std::string_view body, bool version_2, uint64_t max_byt
                          absl::FunctionRef<void(const MetricSeries&)> series,
                          RemoteWriteStats* stats) {
   size_t size = 0;
-  if (!snappy::GetUncompressedLength(body.data(), body.size(), &size)) {
-    return absl::InvalidArgumentError("remote write: the body is not a snappy block");
-  }
+  if (!snappy::GetUncompressedLength(body.data(), body.size(), &size))
+    return InvalidArgument("remote write: the body is not a snappy block");
   if (size > max_bytes) {
-    return absl::ResourceExhaustedError(fmt::format(
+    return ResourceExhausted(
         "remote write: {} bytes would come out, at most {} are taken: send smaller batches", size,
-        max_bytes));
+        max_bytes);
   }
   // A copy of 64 bytes takes at least two: more cannot come out of so little.
   if (size / 64 > body.size())
-    return absl::InvalidArgumentError("remote write: the snappy data is damaged or cut short");
+    return InvalidArgument("remote write: the snappy data is damaged or cut short");
   std::string plain(size, '\0');
-  if (!snappy::RawUncompress(body.data(), body.size(), plain.data())) {
-    return absl::InvalidArgumentError("remote write: the snappy data is damaged or cut short");
-  }
+  if (!snappy::RawUncompress(body.data(), body.size(), plain.data()))
+    return InvalidArgument("remote write: the snappy data is damaged or cut short");
   try {
     Decoder decoder(series, stats);
     if (version_2) return Annotate(decoder.Request2(plain), "remote write");
     decoder.Request1(protozero::pbf_reader(plain.data(), plain.size()));
     return absl::OkStatus();
   } catch (const protozero::exception& e) {
-    return absl::InvalidArgumentError(fmt::format(
-        "remote write: the body is no {}: {}",
-        version_2 ? "io.prometheus.write.v2.Request" : "prometheus.WriteRequest", e.what()));
+    return InvalidArgument("remote write: the body is no {}: {}",
+                           version_2 ? "io.prometheus.write.v2.Request" : "prometheus.WriteRequest",
+                           e.what());
   }
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <optional>
 
 #include "absl/strings/str_replace.h"
 #include "base/file.h"
@@ -22,8 +21,7 @@ namespace fs = std::filesystem;
 Status MakeFolder(const std::string& path) {
   std::error_code ec;
   fs::create_directories(path, ec);
-  return ec ? absl::UnavailableError(fmt::format("cannot make {}: {}", path, ec.message()))
-            : absl::OkStatus();
+  return ec ? Unavailable("cannot make {}: {}", path, ec.message()) : absl::OkStatus();
 }
 
 std::string Summary(const TraceWork& work, const TraceSummary& summary, const std::string& error) {
@@ -43,8 +41,7 @@ Status Replace(const std::string& made, const std::string& name) {
   std::error_code ec;
   fs::remove_all(name, ec);
   fs::rename(made, name, ec);
-  return ec ? absl::UnavailableError(fmt::format("cannot rename {}: {}", made, ec.message()))
-            : absl::OkStatus();
+  return ec ? Unavailable("cannot rename {}: {}", made, ec.message()) : absl::OkStatus();
 }
 
 // Names of analyses have letters, digits and underscores alone; an argument behind a colon is left
@@ -75,8 +72,8 @@ Status WriteAnalyses(const trace::TraceSet& set, const TraceWork& work, bool hta
     trace::WriteAnalysisJson(json, a.key, a.tables);
     json.EndObject();
     if (text.size() > kMaxTraceAnswerBytes)
-      return absl::ResourceExhaustedError(
-          fmt::format("the table of {} has {} bytes: too many to keep", a.key, text.size()));
+      return ResourceExhausted("the table of {} has {} bytes: too many to keep", a.key,
+                               text.size());
     FW_RETURN_IF_ERROR(WriteFileAtomically(FileOf(folder, a.key), text));
   }
   return absl::OkStatus();
@@ -160,10 +157,10 @@ StatusOr<std::string> CollectAnalyses(const std::string& results, std::string_vi
   bool first = true;
   for (const trace::AnalysisRequest& r : requests) {
     if (!r.argument.empty() && r.argument != options.operator_name) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: uploaded traces are analysed once, with the operator {}; run "
-                      "\"flopwatch trace analyze\" on the file for another",
-                      r.key, options.operator_name));
+      return InvalidArgument(
+          "{}: uploaded traces are analysed once, with the operator {}; run "
+          "\"flopwatch trace analyze\" on the file for another",
+          r.key, options.operator_name);
     }
     auto read = ReadFile(FileOf(results + (hta ? "/analyses-hta" : "/analyses"), r.key),
                          kMaxTraceAnswerBytes);
@@ -180,8 +177,7 @@ StatusOr<std::string> CollectAnalyses(const std::string& results, std::string_vi
           .EndObject();
     }
     if (out.size() + text.size() > kMaxTraceAnswerBytes)
-      return absl::ResourceExhaustedError(
-          "all analyses together are too much for one answer: name fewer");
+      return ResourceExhausted("all analyses together are too much for one answer: name fewer");
     // Each file is an object of one member.
     out += (first ? "" : ",") + text.substr(1, text.size() - 2);
     first = false;

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <random>
 #include <utility>
@@ -82,8 +81,8 @@ StatusOr<std::string> TraceText(std::string_view text, std::string_view what) {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
   });
   if (text.size() > kMaxTraceText || !printable) {
-    return absl::InvalidArgumentError(fmt::format(
-        "parameter '{}' is longer than {} bytes or has control characters", what, kMaxTraceText));
+    return InvalidArgument("parameter '{}' is longer than {} bytes or has control characters", what,
+                           kMaxTraceText);
   }
   return std::string(text);
 }
@@ -120,8 +119,8 @@ Status TraceLibrary::Scan() {
     fs::remove_all(options_.directory + "/tmp", ec);
     fs::create_directories(options_.directory + "/tmp", ec);
     if (ec)
-      return absl::UnavailableError(fmt::format("cannot make {}/tmp for uploaded traces: {}",
-                                                options_.directory, ec.message()));
+      return Unavailable("cannot make {}/tmp for uploaded traces: {}", options_.directory,
+                         ec.message());
   }
   for (fs::directory_iterator it(options_.directory, ec), end; !ec && it != end; it.increment(ec)) {
     const std::string id = it->path().filename().string();
@@ -165,12 +164,8 @@ Status TraceLibrary::Scan() {
 Status TraceLibrary::WriteMeta(const TraceRecord& r) const {
   std::string text;
   JsonWriter json(&text);
-  json.BeginObject()
-      .Field("name", r.name)
-      .Field("job", r.job)
-      .Field("created", r.created)
-      .Key("files")
-      .BeginArray();
+  json.BeginObject().Field("name", r.name).Field("job", r.job);
+  json.Field("created", r.created).Key("files").BeginArray();
   for (const std::string& f : r.files) json.Value(f);
   json.EndArray().EndObject();
   return WriteFileAtomically(Folder(r.id) + "/meta.json", text);
@@ -192,10 +187,10 @@ Status TraceLibrary::MakeRoom(uint64_t bytes) {
         oldest = &r;
     }
     if (oldest == nullptr) {
-      return absl::ResourceExhaustedError(
-          fmt::format("there is no room for this trace: all of them together may take {} bytes "
-                      "(traces.max_mb), and nothing older can go",
-                      options_.max_bytes));
+      return ResourceExhausted(
+          "there is no room for this trace: all of them together may take {} bytes "
+          "(traces.max_mb), and nothing older can go",
+          options_.max_bytes);
     }
     LogInfo("traces: {} goes, to make room", oldest->id);
     FW_RETURN_IF_ERROR(Drop(std::string(oldest->id)));
@@ -205,10 +200,10 @@ Status TraceLibrary::MakeRoom(uint64_t bytes) {
 
 Status TraceLibrary::Drop(const std::string& id) {
   const auto it = traces_.find(id);
-  if (it == traces_.end()) return absl::NotFoundError(fmt::format("there is no trace {}", id));
+  if (it == traces_.end()) return NotFound("there is no trace {}", id);
   std::error_code ec;
   fs::remove_all(Folder(id), ec);
-  if (ec) return absl::InternalError(fmt::format("cannot delete trace {}: {}", id, ec.message()));
+  if (ec) return Internal("cannot delete trace {}: {}", id, ec.message());
   stats_.bytes -= std::min(stats_.bytes, it->second.bytes);
   ++stats_.deleted;
   std::erase(queue_, id);
@@ -219,12 +214,10 @@ Status TraceLibrary::Drop(const std::string& id) {
 void TraceLibrary::Expire() {
   const MutexLock lock(mutex_);
   std::vector<std::string> old;
-  for (const auto& [id, r] : traces_) {
+  for (const auto& [id, r] : traces_)
     if (id != analysing_ && r.created < Clock() - options_.retention) old.push_back(id);
-  }
-  for (const std::string& id : old) {
+  for (const std::string& id : old)
     if (const Status s = Drop(id); !s.ok()) LogWarn("traces: {}", std::string(s.message()));
-  }
 }
 
 // --- uploads ---
@@ -237,11 +230,11 @@ StatusOr<std::shared_ptr<TraceLibrary::Upload>> TraceLibrary::Begin(const Upload
         absl::PermissionDeniedError(
             "traces are taken by a running server alone: start one with \"flopwatch serve\""));
   if (request.bytes.value_or(0) > options_.max_upload_bytes) {
-    return Refuse(TraceRefusal::kTooLarge,
-                  absl::ResourceExhaustedError(
-                      fmt::format("the trace has {} bytes: the limit is {} (traces.max_upload_mb); "
-                                  "record fewer steps, or send it gzip packed",
-                                  *request.bytes, options_.max_upload_bytes)));
+    return Refuse(
+        TraceRefusal::kTooLarge,
+        ResourceExhausted("the trace has {} bytes: the limit is {} (traces.max_upload_mb); "
+                          "record fewer steps, or send it gzip packed",
+                          *request.bytes, options_.max_upload_bytes));
   }
   const auto name = TraceText(request.name, "name"), job = TraceText(request.job, "job");
   if (!name.ok() || !job.ok())
@@ -251,39 +244,34 @@ StatusOr<std::shared_ptr<TraceLibrary::Upload>> TraceLibrary::Begin(const Upload
     const auto it = traces_.find(request.trace);
     if (it == traces_.end())
       return Refuse(TraceRefusal::kBadRequest,
-                    absl::NotFoundError(
-                        fmt::format("there is no trace {} to add to; GET /api/v1/traces lists them",
-                                    Printable(request.trace, 80))));
+                    NotFound("there is no trace {} to add to; GET /api/v1/traces lists them",
+                             Printable(request.trace, 80)));
     index = it->second.files.size();
     if (index >= kMaxTraceUploadFiles)
-      return Refuse(TraceRefusal::kTooMany,
-                    absl::ResourceExhaustedError(
-                        fmt::format("trace {} has {} files already, the limit", it->first, index)));
+      return Refuse(
+          TraceRefusal::kTooMany,
+          ResourceExhausted("trace {} has {} files already, the limit", it->first, index));
   } else if (traces_.size() >= kMaxTraces) {
     return Refuse(TraceRefusal::kTooMany,
-                  absl::ResourceExhaustedError(
-                      fmt::format("there are {} traces, the limit; delete some", traces_.size())));
+                  ResourceExhausted("there are {} traces, the limit; delete some", traces_.size()));
   }
   if (uploading_ >= kMaxUploadsAtOnce)
     return Refuse(TraceRefusal::kTooMany,
-                  absl::UnavailableError(
-                      fmt::format("{} uploads run already; try again in a moment", uploading_)));
+                  Unavailable("{} uploads run already; try again in a moment", uploading_));
   // A length that is not known is reserved as it arrives.
   const uint64_t expected = request.bytes.value_or(0);
   if (const Status s = MakeRoom(expected); !s.ok()) return Refuse(TraceRefusal::kNoSpace, s);
   if (const auto free = FreeDiskBytes(options_.directory);
       free.ok() && *free < expected + options_.min_free_disk_bytes) {
     return Refuse(TraceRefusal::kNoSpace,
-                  absl::ResourceExhaustedError(
-                      fmt::format("the disk of {} has {} bytes left, too few for this trace",
-                                  options_.directory, *free)));
+                  ResourceExhausted("the disk of {} has {} bytes left, too few for this trace",
+                                    options_.directory, *free));
   }
   auto upload = std::make_shared<Upload>();
   upload->path_ = fmt::format("{}/tmp/{}-{}", options_.directory, ::getpid(), ++serial_);
   upload->fd_ = ::open(upload->path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (upload->fd_ < 0)
-    return Refuse(TraceRefusal::kNoSpace,
-                  absl::UnavailableError(fmt::format("cannot store the upload: {}", Errno(errno))));
+    return Refuse(TraceRefusal::kNoSpace, Unavailable("cannot store the upload: {}", Errno(errno)));
   upload->library_ = this;
   upload->trace = request.trace;
   upload->name = *name;
@@ -310,18 +298,18 @@ Status TraceLibrary::Upload::Write(std::string_view bytes) {
     begun_ = true;
     if (!LooksLikeTrace(bytes)) {
       const MutexLock lock(l.mutex_);
-      return l.Refuse(TraceRefusal::kNotATrace,
-                      absl::InvalidArgumentError(
-                          "this is no trace: it begins neither as JSON, nor as gzip, nor as an "
+      return l.Refuse(
+          TraceRefusal::kNotATrace,
+          InvalidArgument("this is no trace: it begins neither as JSON, nor as gzip, nor as an "
                           "SQLite export; send the file as it is as the body"));
     }
   }
   if (bytes_ + bytes.size() > l.options_.max_upload_bytes) {
     const MutexLock lock(l.mutex_);
-    return l.Refuse(TraceRefusal::kTooLarge,
-                    absl::ResourceExhaustedError(fmt::format(
-                        "the trace is larger than {} bytes, the limit (traces.max_upload_mb)",
-                        l.options_.max_upload_bytes)));
+    return l.Refuse(
+        TraceRefusal::kTooLarge,
+        ResourceExhausted("the trace is larger than {} bytes, the limit (traces.max_upload_mb)",
+                          l.options_.max_upload_bytes));
   }
   if (bytes_ + bytes.size() > expected_) {
     const MutexLock lock(l.mutex_);
@@ -336,8 +324,8 @@ Status TraceLibrary::Upload::Write(std::string_view bytes) {
     if (n <= 0) {
       const int error = errno;
       const MutexLock lock(l.mutex_);
-      return l.Refuse(TraceRefusal::kNoSpace, absl::ResourceExhaustedError(fmt::format(
-                                                  "cannot store the upload: {}", Errno(error))));
+      return l.Refuse(TraceRefusal::kNoSpace,
+                      ResourceExhausted("cannot store the upload: {}", Errno(error)));
     }
     left.remove_prefix(static_cast<size_t>(n));
   }
@@ -349,11 +337,10 @@ StatusOr<TraceRecord> TraceLibrary::Finish(Upload* u) {
   if (u->bytes_ == 0) {
     const MutexLock lock(mutex_);
     return Refuse(TraceRefusal::kNotATrace,
-                  absl::InvalidArgumentError("the body is empty: send the trace file as the body "
-                                             "(curl --data-binary @trace.json.gz)"));
+                  InvalidArgument("the body is empty: send the trace file as the body "
+                                  "(curl --data-binary @trace.json.gz)"));
   }
-  if (::fsync(u->fd_) != 0)
-    return absl::ResourceExhaustedError(fmt::format("cannot store the upload: {}", Errno(errno)));
+  if (::fsync(u->fd_) != 0) return ResourceExhausted("cannot store the upload: {}", Errno(errno));
   const MutexLock lock(mutex_);
   TraceRecord r;
   if (u->trace.empty()) {
@@ -370,8 +357,7 @@ StatusOr<TraceRecord> TraceLibrary::Finish(Upload* u) {
     const auto it = traces_.find(u->trace);
     if (it == traces_.end())
       return Refuse(TraceRefusal::kBroken,
-                    absl::NotFoundError(
-                        fmt::format("trace {} was deleted while its file arrived", u->trace)));
+                    NotFound("trace {} was deleted while its file arrived", u->trace));
     r = it->second;
     if (r.job.empty()) r.job = u->job;
     // Another upload may have taken the number.
@@ -381,8 +367,7 @@ StatusOr<TraceRecord> TraceLibrary::Finish(Upload* u) {
   fs::create_directories(Folder(r.id) + "/files", ec);
   if (!ec) fs::rename(u->path_, Folder(r.id) + "/files/" + u->file, ec);
   if (ec)
-    return Refuse(TraceRefusal::kNoSpace,
-                  absl::UnavailableError(fmt::format("cannot store the upload: {}", ec.message())));
+    return Refuse(TraceRefusal::kNoSpace, Unavailable("cannot store the upload: {}", ec.message()));
   r.files.push_back(u->file);
   r.bytes += u->bytes_;
   r.state = TraceState::kQueued;
@@ -415,8 +400,7 @@ StatusOr<TraceRecord> TraceLibrary::Find(std::string_view id) const {
   const MutexLock lock(mutex_);
   const auto it = traces_.find(id);
   if (it == traces_.end())
-    return absl::NotFoundError(
-        fmt::format("there is no trace {}; GET /api/v1/traces lists them", Printable(id, 80)));
+    return NotFound("there is no trace {}; GET /api/v1/traces lists them", Printable(id, 80));
   return it->second;
 }
 
@@ -426,11 +410,8 @@ Status TraceLibrary::Delete(std::string_view id) {
     return Refuse(TraceRefusal::kReadOnly,
                   absl::PermissionDeniedError("traces are deleted by a running server alone"));
   if (!traces_.contains(id))
-    return absl::NotFoundError(
-        fmt::format("there is no trace {}; GET /api/v1/traces lists them", Printable(id, 80)));
-  if (id == analysing_)
-    return absl::UnavailableError(
-        fmt::format("trace {} is being analysed; try again in a moment", id));
+    return NotFound("there is no trace {}; GET /api/v1/traces lists them", Printable(id, 80));
+  if (id == analysing_) return Unavailable("trace {} is being analysed; try again in a moment", id);
   return Drop(std::string(id));
 }
 
@@ -439,8 +420,7 @@ StatusOr<TraceRecord> TraceLibrary::WaitFor(std::string_view id, Micros timeout)
   const auto now = [&]() FW_REQUIRES(mutex_) -> StatusOr<TraceRecord> {
     const auto it = traces_.find(id);
     if (it == traces_.end())
-      return absl::NotFoundError(
-          fmt::format("there is no trace {}; GET /api/v1/traces lists them", Printable(id, 80)));
+      return NotFound("there is no trace {}; GET /api/v1/traces lists them", Printable(id, 80));
     return it->second;
   };
   const auto done = [&]() FW_REQUIRES(mutex_) {
@@ -514,16 +494,16 @@ void TraceLibrary::Analyse(const std::string& id) {
   work.threads = options_.threads;
   work.catalog = options_.catalog;
   work.written = FormatTime(FloorTo(Clock(), kMicrosPerSecond));
-  StatusOr<TraceSummary> summary = absl::InternalError("");
+  StatusOr<TraceSummary> summary = Internal("");
   try {
     summary = AnalyseTrace(work);
   } catch (const std::exception& e) {
     // Out of memory is the one thing that is expected here: the limits are set by experience, not
     // by proof.
-    summary = absl::ResourceExhaustedError(
-        fmt::format("the analysis needs more than this server has ({}): record fewer steps, or run "
-                    "\"flopwatch trace report\" on a larger machine",
-                    e.what()));
+    summary = ResourceExhausted(
+        "the analysis needs more than this server has ({}): record fewer steps, or run "
+        "\"flopwatch trace report\" on a larger machine",
+        e.what());
     if (const Status s = WriteTraceFailure(work, summary.status()); !s.ok())
       LogWarn("traces: {}", std::string(s.message()));
   }

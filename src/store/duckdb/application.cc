@@ -43,8 +43,7 @@ std::string SumsOf() {
   for (size_t f = 0; f < kApplicationFields; ++f) {
     out += fmt::format(
         ", count({0}), coalesce(sum({0} * span_ms), 0), coalesce(sum(span_ms) FILTER ({0} IS NOT "
-        "NULL), 0), "
-        "arg_max({0}, ts), epoch_us(max(ts) FILTER ({0} IS NOT NULL))",
+        "NULL), 0), arg_max({0}, ts), epoch_us(max(ts) FILTER ({0} IS NOT NULL))",
         QuoteName(NameOf(f)));
   }
   return out;
@@ -84,9 +83,8 @@ std::string ApplicationSelect(std::string_view rows) {
   for (size_t f = 0; f < kApplicationFields; ++f) CatTo(&fields, "r.", QuoteName(NameOf(f)), ", ");
   return fmt::format(
       "CREATE OR REPLACE VIEW {} AS SELECT r.ts, c.job, nullif(c.convention, '') AS convention, "
-      "r.step, "
-      "CASE WHEN r.span_ms > 0 THEN r.span_ms / 1e3 END AS span_s, {}r.claim, r.day FROM ({}) r "
-      "LEFT JOIN dim.application_claims c ON c.id = r.claim",
+      "r.step, CASE WHEN r.span_ms > 0 THEN r.span_ms / 1e3 END AS span_s, {}r.claim, r.day FROM "
+      "({}) r LEFT JOIN dim.application_claims c ON c.id = r.claim",
       kApplicationTable, fields, rows);
 }
 
@@ -98,10 +96,9 @@ std::string ClaimsView() {
   }
   return fmt::format(
       "CREATE OR REPLACE VIEW application_claims AS SELECT job, {} END AS source, "
-      "nullif(convention, '') AS convention, "
-      "nullif(formula_version, '') AS formula_version, peak_tflops, nullif(gpu, '') AS gpu, "
-      "nullif(precision, '') AS precision, "
-      "gpus, seq_len, global_batch, training_flops_per_token, nullif(recompute, '') AS recompute, "
+      "nullif(convention, '') AS convention, nullif(formula_version, '') AS formula_version, "
+      "peak_tflops, nullif(gpu, '') AS gpu, nullif(precision, '') AS precision, gpus, seq_len, "
+      "global_batch, training_flops_per_token, nullif(recompute, '') AS recompute, "
       "nullif(model_config, '') AS model_config, first_seen, id AS claim FROM "
       "dim.application_claims",
       source);
@@ -233,8 +230,7 @@ StatusOr<std::vector<ApplicationPoint>> ApplicationReader::Series(Window w,
                                                                   Micros step) {
   FW_RETURN_IF_ERROR(CheckWindow(w));
   if (step < kMicrosPerMilli)
-    return absl::InvalidArgumentError(
-        fmt::format("a step of {} µs is shorter than a millisecond", step));
+    return InvalidArgument("a step of {} µs is shorter than a millisecond", step);
   std::vector<ApplicationPoint> out;
   const std::string rows = Rows(w, claims);
   if (rows.empty()) return out;
@@ -265,9 +261,8 @@ StatusOr<std::vector<ApplicationSample>> ApplicationReader::Samples(
     s.claim = static_cast<int32_t>(row.Int64(1));
     s.span_ms = static_cast<int32_t>(row.Int64(2));
     if (!row.IsNull(3)) s.step = row.Int64(3);
-    for (size_t f = 0; f < kApplicationFields; ++f) {
+    for (size_t f = 0; f < kApplicationFields; ++f)
       if (!row.IsNull(4 + f)) s.values[f] = row.Double(4 + f);
-    }
   });
   return out;
 }

@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "base/file.h"
 #include "store/duckdb/cat.h"
@@ -31,19 +30,16 @@ Status AttachFile(Connection* connection, std::string_view alias, const std::str
   if (status.ok() || absl::IsResourceExhausted(status))
     return Annotate(status, fmt::format("opening {}", path));
   const std::string message(status.message());
-  if (Contains(message, "Could not set lock") || Contains(message, "Conflicting lock")) {
-    return absl::FailedPreconditionError(
-        fmt::format("opening {}: another process has it open: {}", path, message));
-  }
+  if (Contains(message, "Could not set lock") || Contains(message, "Conflicting lock"))
+    return FailedPrecondition("opening {}: another process has it open: {}", path, message);
   if (Contains(message, "newer version") || Contains(message, "version number")) {
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "opening {}: written by a database library this build cannot read ({}): upgrade flopwatch",
-        path, message));
+        path, message);
   }
   return absl::DataLossError(
       fmt::format("opening {}: the file cannot be read ({}): move it and its .wal out of the data "
-                  "directory to start "
-                  "without it, or restore it from a copy",
+                  "directory to start without it, or restore it from a copy",
                   path, message));
 }
 

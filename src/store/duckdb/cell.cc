@@ -166,20 +166,12 @@ Cell Value(duckdb_vector v, duckdb_logical_type type, idx_t row, size_t max_byte
     case DUCKDB_TYPE_DOUBLE:
       return At<double>(v, row);
     case DUCKDB_TYPE_DECIMAL: {
-      double value = 0;
-      switch (duckdb_decimal_internal_type(type)) {
-        case DUCKDB_TYPE_SMALLINT:
-          value = At<int16_t>(v, row);
-          break;
-        case DUCKDB_TYPE_INTEGER:
-          value = At<int32_t>(v, row);
-          break;
-        case DUCKDB_TYPE_BIGINT:
-          value = static_cast<double>(At<int64_t>(v, row));
-          break;
-        default:
-          value = duckdb_hugeint_to_double(At<duckdb_hugeint>(v, row));
-      }
+      const duckdb_type held_as = duckdb_decimal_internal_type(type);
+      const double value = held_as == DUCKDB_TYPE_SMALLINT  ? At<int16_t>(v, row)
+                           : held_as == DUCKDB_TYPE_INTEGER ? At<int32_t>(v, row)
+                           : held_as == DUCKDB_TYPE_BIGINT
+                               ? static_cast<double>(At<int64_t>(v, row))
+                               : duckdb_hugeint_to_double(At<duckdb_hugeint>(v, row));
       return value / std::pow(10.0, duckdb_decimal_scale(type));
     }
     case DUCKDB_TYPE_VARCHAR: {
@@ -192,9 +184,8 @@ Cell Value(duckdb_vector v, duckdb_logical_type type, idx_t row, size_t max_byte
       auto* s = static_cast<duckdb_string_t*>(duckdb_vector_get_data(v)) + row;
       const auto* bytes = reinterpret_cast<const unsigned char*>(duckdb_string_t_data(s));
       std::string text = "0x";
-      for (size_t i = 0; i < duckdb_string_t_length(*s) && text.size() < max_bytes; ++i) {
+      for (size_t i = 0; i < duckdb_string_t_length(*s) && text.size() < max_bytes; ++i)
         CatTo(&text, fmt::format("{:02x}", bytes[i]));
-      }
       return text;
     }
     case DUCKDB_TYPE_TIMESTAMP:
@@ -229,17 +220,10 @@ Cell Value(duckdb_vector v, duckdb_logical_type type, idx_t row, size_t max_byte
                          high & 0xffff, h.lower >> 48, h.lower & 0xffffffffffff);
     }
     case DUCKDB_TYPE_ENUM: {
-      idx_t index = 0;
-      switch (duckdb_enum_internal_type(type)) {
-        case DUCKDB_TYPE_UTINYINT:
-          index = At<uint8_t>(v, row);
-          break;
-        case DUCKDB_TYPE_USMALLINT:
-          index = At<uint16_t>(v, row);
-          break;
-        default:
-          index = At<uint32_t>(v, row);
-      }
+      const duckdb_type held_as = duckdb_enum_internal_type(type);
+      const idx_t index = held_as == DUCKDB_TYPE_UTINYINT    ? At<uint8_t>(v, row)
+                          : held_as == DUCKDB_TYPE_USMALLINT ? At<uint16_t>(v, row)
+                                                             : At<uint32_t>(v, row);
       return Take(duckdb_enum_dictionary_value(type, index));
     }
     case DUCKDB_TYPE_LIST:
@@ -326,9 +310,8 @@ std::string TypeName(duckdb_logical_type type) {
       return text + ")";
     }
     default:
-      for (const auto& [type_id, name] : kNames) {
+      for (const auto& [type_id, name] : kNames)
         if (type_id == id) return std::string(name);
-      }
       return "UNKNOWN";
   }
 }

@@ -1,10 +1,6 @@
 #include "store/duckdb/connection.h"
 
-#include <fmt/format.h>
-
-#include <cstring>
 #include <limits>
-#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "store/duckdb/cat.h"
@@ -164,9 +160,8 @@ Database::~Database() {
 StatusOr<std::unique_ptr<Connection>> Database::Connect() {
   auto connection = std::unique_ptr<Connection>(new Connection);
   connection->faults_ = faults_;
-  if (duckdb_connect(database_, &connection->connection_) != DuckDBSuccess) {
-    return absl::InternalError("the database engine refused a connection");
-  }
+  if (duckdb_connect(database_, &connection->connection_) != DuckDBSuccess)
+    return Internal("the database engine refused a connection");
   return connection;
 }
 
@@ -272,13 +267,12 @@ StatusOr<std::unique_ptr<Appender>> Appender::Create(Connection* connection,
                                                      const std::string& table,
                                                      const std::vector<std::string>& columns) {
   if (duckdb_vector_size() != kVectorRows)
-    return absl::InternalError("the database library has another vector size");
+    return Internal("the database library has another vector size");
   auto appender = std::unique_ptr<Appender>(new Appender(columns.size()));
   appender->connection_ = connection;
   if (duckdb_appender_create_ext(connection->raw(), catalog.c_str(), "main", table.c_str(),
-                                 &appender->appender_) != DuckDBSuccess) {
+                                 &appender->appender_) != DuckDBSuccess)
     return appender->Error();
-  }
   for (const std::string& column : columns) {
     if (duckdb_appender_add_column(appender->appender_, column.c_str()) != DuckDBSuccess)
       return appender->Error();

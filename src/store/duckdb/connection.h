@@ -8,7 +8,6 @@
 #include <duckdb.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>

@@ -21,8 +21,7 @@ struct LogSpec {
 constexpr LogSpec kLogs[] = {
     {"entities", "id",
      "id, kind, uuid, gpu_instance, node, model_name, device, pci_bus_id, driver, mig_profile, "
-     "gpu_index, parent, model, "
-     "sm_count, first_seen",
+     "gpu_index, parent, model, sm_count, first_seen",
      true},
     {"models", "id", "id, name, tensor_clock_max_mhz, sm_count, tdp_w, half_rate", true},
     {"jobs", "id", "id, key, name, user_name, workflow, cluster, source", true},
@@ -47,18 +46,16 @@ std::string Latest(const LogSpec& log, std::string_view where) {
 // of the GPU; where these are not known, compute slices of the profile ("2g.10gb" is 2 of 7); else
 // one of seven.
 constexpr std::string_view kWeightsView =
-    "CREATE OR REPLACE VIEW dim.weights AS SELECT e.id, CASE WHEN e.kind <> 1 THEN 1.0"
-    " WHEN e.sm_count > 0 AND coalesce(nullif(p.sm_count, 0), m.sm_count) > 0"
-    " THEN least(1.0, e.sm_count / coalesce(nullif(p.sm_count, 0), m.sm_count)::DOUBLE)"
-    " ELSE least(1.0, coalesce(try_cast(nullif(regexp_extract(e.mig_profile, '^([0-9]+)g', 1), '') "
-    "AS DOUBLE), 1) / 7)"
-    " END AS weight FROM dim.entities e LEFT JOIN dim.entities p ON p.id = e.parent"
-    " LEFT JOIN dim.models m ON m.id = coalesce(p.model, e.model)";
+    "CREATE OR REPLACE VIEW dim.weights AS SELECT e.id, CASE WHEN e.kind <> 1 THEN 1.0 WHEN "
+    "e.sm_count > 0 AND coalesce(nullif(p.sm_count, 0), m.sm_count) > 0 THEN least(1.0, e.sm_count "
+    "/ coalesce(nullif(p.sm_count, 0), m.sm_count)::DOUBLE) ELSE least(1.0, "
+    "coalesce(try_cast(nullif(regexp_extract(e.mig_profile, '^([0-9]+)g', 1), '') AS DOUBLE), 1) / "
+    "7) END AS weight FROM dim.entities e LEFT JOIN dim.entities p ON p.id = e.parent LEFT JOIN "
+    "dim.models m ON m.id = coalesce(p.model, e.model)";
 
 constexpr std::string_view kJobNamesView =
     "CREATE OR REPLACE VIEW dim.job_names AS SELECT s.job_set, string_agg(j.key, ',' ORDER BY "
-    "j.key) AS job"
-    " FROM dim.job_set_members s JOIN dim.jobs j ON j.id = s.job GROUP BY s.job_set";
+    "j.key) AS job FROM dim.job_set_members s JOIN dim.jobs j ON j.id = s.job GROUP BY s.job_set";
 
 }  // namespace
 
@@ -82,18 +79,16 @@ Status DimensionTables::Open(Connection* c, bool compact) {
     const LogSpec& spec = kLogs[log];
     FW_ASSIGN_OR_RETURN(
         Result counts,
-        c->Query(fmt::format("SELECT count(*), coalesce(max(seq), 0) + 1, "
-                             "(SELECT count(*) FROM (SELECT DISTINCT {} FROM meta.{})) "
-                             "FROM meta.{}",
+        c->Query(fmt::format("SELECT count(*), coalesce(max(seq), 0) + 1, (SELECT count(*) FROM "
+                             "(SELECT DISTINCT {} FROM meta.{})) FROM meta.{}",
                              spec.key, spec.table, spec.table)));
     counts.ForEach([&](const Row& row) FW_REQUIRES(writing_) {
       rows_[log] = row.Int64(0);
       next_seq_[log] = row.Int64(1);
       live_[log] = row.Int64(2);
     });
-    if (compact && rows_[log] > kCompactFactor * std::max<int64_t>(live_[log], 1000)) {
+    if (compact && rows_[log] > kCompactFactor * std::max<int64_t>(live_[log], 1000))
       FW_RETURN_IF_ERROR(Compact(c, static_cast<Log>(log)));
-    }
     if (!spec.mirrored) continue;
     FW_RETURN_IF_ERROR(c->Execute(
         fmt::format("CREATE OR REPLACE TABLE dim.{} AS {}", spec.table, Latest(spec, "true"))));
@@ -261,9 +256,8 @@ Status DimensionTables::PutJobs(Connection* c, const jobs::Changes& changes) {
   const std::pair<Log, size_t> added[] = {{kJobs, changes.jobs.size()},
                                           {kIntervals, changes.intervals.size()},
                                           {kSetMembers, members.size()}};
-  for (const auto& [log, n] : added) {
+  for (const auto& [log, n] : added)
     if (n > 0) FW_RETURN_IF_ERROR(Written(c, log, n));
-  }
   return absl::OkStatus();
 }
 
@@ -319,9 +313,8 @@ Status DimensionTables::Compact(Connection* c, Log log) {
 Status DimensionTables::CompactIfWorthwhile(Connection* c) {
   MutexLock lock(writing_);
   for (int log = 0; log < kLogCount; ++log) {
-    if (rows_[log] > kCompactMinRows && rows_[log] > kCompactFactor * live_[log]) {
+    if (rows_[log] > kCompactMinRows && rows_[log] > kCompactFactor * live_[log])
       FW_RETURN_IF_ERROR(Compact(c, static_cast<Log>(log)));
-    }
   }
   return absl::OkStatus();
 }

@@ -97,9 +97,8 @@ Status Engine::Configure(Connection* connection) const {
       "SET enable_external_access = false",
       "SET lock_configuration = true",
   };
-  for (const std::string& setting : settings) {
+  for (const std::string& setting : settings)
     if (!setting.empty()) FW_RETURN_IF_ERROR(connection->Execute(setting));
-  }
   return absl::OkStatus();
 }
 
@@ -198,9 +197,8 @@ void Engine::RequireRestart() {
 }
 
 void Engine::InterruptBelow(Use use) {
-  for (const auto& [c, other] : active_) {
+  for (const auto& [c, other] : active_)
     if (other < use) c->Interrupt();
-  }
 }
 
 Status Engine::Write(std::string_view doing, Use use, Work work, std::optional<uint64_t> epoch) {

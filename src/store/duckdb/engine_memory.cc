@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <mutex>
-#include <string>
 
 #include "store/duckdb/cat.h"
 
@@ -38,9 +37,8 @@ void Keep() {
   unsigned arenas = 0;
   size = sizeof arenas;
   if (control("arenas.narenas", &arenas, &size, nullptr, 0) != 0) return;
-  for (unsigned i = 0; i < arenas; ++i) {
+  for (unsigned i = 0; i < arenas; ++i)
     control(Cat("arena.", i, ".dirty_decay_ms").c_str(), nullptr, nullptr, &keep, sizeof keep);
-  }
 }
 
 }  // namespace

@@ -1,8 +1,5 @@
 #include "store/duckdb/insert.h"
 
-#include <algorithm>
-#include <memory>
-
 #include "absl/cleanup/cleanup.h"
 #include "store/duckdb/cat.h"
 #include "store/duckdb/handle.h"
@@ -74,9 +71,8 @@ Status RegisterInsert(Connection* c) {
   duckdb_table_function_set_bind(f, Bind);
   duckdb_table_function_set_init(f, Init);
   duckdb_table_function_set_function(f, Next);
-  if (duckdb_register_table_function(c->raw(), f) != DuckDBSuccess) {
+  if (duckdb_register_table_function(c->raw(), f) != DuckDBSuccess)
     return absl::InternalError(Cat("the database engine refused the function ", kFunction));
-  }
   return absl::OkStatus();
 }
 

@@ -1,6 +1,5 @@
 #include "store/duckdb/job_exact.h"
 
-#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -16,9 +15,8 @@ JobExact::JobExact(Window window, std::vector<jobs::IntervalRecord> intervals,
   for (const auto& v : intervals) largest = std::max(largest, v.entity);
   for (const auto& [entity, weight] : weights) largest = std::max(largest, entity);
   gpus_.resize(static_cast<size_t>(largest) + 2);
-  for (const auto& [entity, weight] : weights) {
+  for (const auto& [entity, weight] : weights)
     if (entity >= 0) gpus_[static_cast<size_t>(entity)].fraction = weight;
-  }
   std::sort(intervals.begin(), intervals.end(),
             [](const auto& a, const auto& b) { return a.entity < b.entity; });
   jobs::SweepScratch scratch;
@@ -38,13 +36,8 @@ JobExact::JobExact(Window window, std::vector<jobs::IntervalRecord> intervals,
     }
     jobs::IntervalList list;
     for (; at < end; ++at) {
-      jobs::Interval i;
-      i.id = intervals[at].id;
-      i.from = intervals[at].from;
-      i.to = intervals[at].to;
-      i.job = intervals[at].job;
-      i.source = intervals[at].source;
-      list.Insert(i);
+      const auto& v = intervals[at];
+      list.Insert({.id = v.id, .from = v.from, .to = v.to, .job = v.job, .source = v.source});
     }
     gpu.begin = static_cast<uint32_t>(stretches_.size());
     Micros covered = window.from;
@@ -122,9 +115,8 @@ void JobExact::AddSlow(const RawColumns& in, size_t row, int32_t entity, int32_t
     index + 1 < gpus_.size() ? void(part->seen[index] = 1) : see_with(gpu.owners);
     return;
   }
-  for (uint32_t k = gpu.begin; k < gpu.begin + gpu.count; ++k) {
+  for (uint32_t k = gpu.begin; k < gpu.begin + gpu.count; ++k)
     if (add(stretches_[k])) see_with(stretches_[k].owners);
-  }
 }
 
 void JobExact::Rows(const RawColumns& in, const int32_t* entity, const int32_t* model) {

@@ -33,9 +33,8 @@ struct Layout {
     SealedFiles selected;
     for (const auto& f : files) {
       if (f->table == table && f->Overlaps(from, to) &&
-          (entity == 0 || (f->min_entity <= entity && entity <= f->max_entity))) {
+          (entity == 0 || (f->min_entity <= entity && entity <= f->max_entity)))
         selected.push_back(f);
-      }
     }
     return selected;
   }

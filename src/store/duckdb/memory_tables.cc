@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/lookup.h"
 #include "store/duckdb/connection.h"
 #include "store/duckdb/user_sql.h"
 
@@ -15,17 +16,11 @@ namespace flopwatch::store {
 namespace {
 
 duckdb_type TypeOf(SqlType type) {
-  switch (type) {
-    case SqlType::kInteger:
-      return DUCKDB_TYPE_BIGINT;
-    case SqlType::kDouble:
-      return DUCKDB_TYPE_DOUBLE;
-    case SqlType::kBoolean:
-      return DUCKDB_TYPE_BOOLEAN;
-    case SqlType::kText:
-      return DUCKDB_TYPE_VARCHAR;
-  }
-  return DUCKDB_TYPE_VARCHAR;
+  static constexpr std::pair<SqlType, duckdb_type> kTypes[] = {
+      {SqlType::kInteger, DUCKDB_TYPE_BIGINT},
+      {SqlType::kDouble, DUCKDB_TYPE_DOUBLE},
+      {SqlType::kBoolean, DUCKDB_TYPE_BOOLEAN}};
+  return ValueOf(kTypes, type, DUCKDB_TYPE_VARCHAR);
 }
 
 // Length of the UTF-8 character at the start of `s`, 0 where there is none (RFC 3629: no
@@ -39,9 +34,8 @@ size_t Utf8Length(std::string_view s) {
                    : b >= 0xF0 && b < 0xF5 ? 4
                                            : 0;
   if (n == 0 || s.size() < n) return 0;
-  for (size_t i = 1; i < n; ++i) {
+  for (size_t i = 1; i < n; ++i)
     if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
   if ((b == 0xE0 && byte(1) < 0xA0) || (b == 0xED && byte(1) > 0x9F) ||
       (b == 0xF0 && byte(1) < 0x90) || (b == 0xF4 && byte(1) > 0x8F))
     return 0;
@@ -77,9 +71,8 @@ void ColumnBlock::Text(size_t i, std::string_view v) {
   const bool ascii = std::none_of(v.begin(), v.end(),
                                   [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   if (!ascii) {
-    if (const std::string repaired = Repaired(v); !repaired.empty()) {
+    if (const std::string repaired = Repaired(v); !repaired.empty())
       return duckdb_vector_assign_string_element_len(vector, i, repaired.data(), repaired.size());
-    }
   }
   duckdb_vector_assign_string_element_len(vector, i, v.data(), v.size());
 }
@@ -106,10 +99,8 @@ class MemoryTableScan {
     duckdb_table_function_set_init(f, Init);
     duckdb_table_function_set_function(f, Next);
     duckdb_table_function_supports_projection_pushdown(f, true);
-    if (duckdb_register_table_function(c->raw(), f) != DuckDBSuccess) {
-      return absl::InternalError(
-          fmt::format("cannot register the table {} with the SQL engine", table->name));
-    }
+    if (duckdb_register_table_function(c->raw(), f) != DuckDBSuccess)
+      return Internal("cannot register the table {} with the SQL engine", table->name);
     return c->Execute(fmt::format("CREATE VIEW {} AS SELECT * FROM {}()",
                                   duck::QuoteName(table->name), duck::QuoteName(name)));
   }

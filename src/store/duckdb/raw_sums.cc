@@ -1,13 +1,9 @@
 #include "store/duckdb/raw_sums.h"
 
-#include <algorithm>
-#include <array>
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
-#include "store/duckdb/handle.h"
 #include "telemetry/batch.h"
 
 namespace flopwatch::store::duck {
@@ -53,18 +49,16 @@ uint64_t RegularRows(const RawColumns& in, size_t first) {
   uint64_t regular = ~Valid(in.tensor_mhz, word);
   if (in.tensor_mhz.validity == nullptr) regular = 0;
   for (const RawColumns::Column* c :
-       {&in.span_ms, &in.flags, &in.tensor, &in.clock, &in.sm_active, &in.gpu_util, &in.power}) {
+       {&in.span_ms, &in.flags, &in.tensor, &in.clock, &in.sm_active, &in.gpu_util, &in.power})
     regular &= Valid(*c, word);
-  }
   if (n < 64) regular &= (uint64_t{1} << n) - 1;
   if (regular == 0) return 0;
   const int32_t* flags = in.flags.data + first;
   int32_t any = 0;
   for (size_t i = 0; i < n; ++i) any |= flags[i];
   if ((static_cast<uint32_t>(any) & kIrregular) == 0) return regular;
-  for (size_t i = 0; i < n; ++i) {
+  for (size_t i = 0; i < n; ++i)
     if ((static_cast<uint32_t>(flags[i]) & kIrregular) != 0) regular &= ~(uint64_t{1} << i);
-  }
   return regular;
 }
 
@@ -111,9 +105,8 @@ FW_ALSO_AVX2 void AddRegular(const RawColumns& in, size_t begin, size_t end, dou
   sums[kPowerSpan] += spans;
   spans *= fraction;
   for (const UsageSum s :
-       {kObserved, kComputable, kTensorSpan, kClockSpan, kSmActiveSpan, kGpuUtilSpan}) {
+       {kObserved, kComputable, kTensorSpan, kClockSpan, kSmActiveSpan, kGpuUtilSpan})
     sums[s] += spans;
-  }
   sums[kWork] += products * fraction;
   sums[kTensor] += tensors * fraction;
   sums[kClock] += clocks * fraction;
@@ -234,9 +227,8 @@ void SumsUpdate(duckdb_function_info, duckdb_data_chunk chunk, duckdb_aggregate_
       }
       size_t end = i + 1;
       while (end < n && ((regular >> end) & 1) != 0 && states[first + end] == states[row] &&
-             fraction[first + end] == fraction[row]) {
+             fraction[first + end] == fraction[row])
         ++end;
-      }
       AddRegular(in, row, first + end, fraction[row], StateOf(states[row]));
       i = end;
     }
@@ -303,9 +295,8 @@ Status Register(Connection* c, const char* name, const std::vector<duckdb_type>&
           std::string("the database engine refused an overload of the function ") + name);
     }
   }
-  if (duckdb_register_aggregate_function_set(c->raw(), set) != DuckDBSuccess) {
+  if (duckdb_register_aggregate_function_set(c->raw(), set) != DuckDBSuccess)
     return absl::InternalError(std::string("the database engine refused the function ") + name);
-  }
   return absl::OkStatus();
 }
 

@@ -38,9 +38,8 @@ inline constexpr auto kStoredSums = [] {
                     [](const efficiency::UsageSumSpec& spec) { return spec.stored; }));
   std::array<UsageSum, kStored> sums{};
   size_t at = 0;
-  for (const efficiency::UsageSumSpec& spec : efficiency::kUsageSums) {
+  for (const efficiency::UsageSumSpec& spec : efficiency::kUsageSums)
     if (spec.stored) sums[at++] = spec.sum;
-  }
   return sums;
 }();
 

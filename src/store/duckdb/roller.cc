@@ -59,8 +59,7 @@ InputScales ScalesOf(const DimensionTables& dimensions) {
 std::string PresentRows(std::string_view segment, EntityKind kind, const std::string& where) {
   return fmt::format(
       "SELECT make_timestamp(h * {0}) AS hour, job_set, model, entity FROM (SELECT DISTINCT "
-      "epoch_us(ts) // {0} AS h, job_set, "
-      "model, entity FROM {1}.{2} WHERE {3})",
+      "epoch_us(ts) // {0} AS h, job_set, model, entity FROM {1}.{2} WHERE {3})",
       kMicrosPerHour, segment, HotTable(kind), where);
 }
 
@@ -89,8 +88,7 @@ std::string InsertSql(const Segment& segment, Level level, EntityKind kind,
   if (level == Level::kPresent) {
     return fmt::format(
         "INSERT INTO {0}.present SELECT hour, job_set, model, entity FROM ({1}) ANTI JOIN "
-        "{0}.present USING (hour, job_set, "
-        "model, entity) ORDER BY hour, job_set, entity",
+        "{0}.present USING (hour, job_set, model, entity) ORDER BY hour, job_set, entity",
         alias, PresentRows(alias, kind, where));
   }
   const RollupSpec& spec = SpecOf(Rollup::kJobMinute);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/lookup.h"
 #include "store/duckdb/cat.h"
 #include "store/duckdb/segment.h"
 
@@ -25,21 +26,13 @@ const RollupSpec& SpecOf(Rollup rollup) {
 
 std::string SumColumn(UsageSum sum, bool fine) {
   const efficiency::UsageSumSpec& spec = efficiency::SpecOf(sum);
-  std::string_view unit;
-  switch (spec.unit) {
-    case SumUnit::kCount:
-      break;
-    case SumUnit::kSeconds:
-      unit = fine ? "_us" : "_ms";
-      break;
-    case SumUnit::kMhzSeconds:
-      unit = fine ? "_khz_s" : "_mhz_s";
-      break;
-    case SumUnit::kJoules:
-      unit = fine ? "_mj" : "_j";
-      break;
-  }
-  return Cat(spec.stem, unit);
+  using Suffixes = std::pair<std::string_view, std::string_view>;  // coarse, fine
+  static constexpr std::pair<SumUnit, Suffixes> kSuffixes[] = {
+      {SumUnit::kSeconds, {"_ms", "_us"}},
+      {SumUnit::kMhzSeconds, {"_mhz_s", "_khz_s"}},
+      {SumUnit::kJoules, {"_j", "_mj"}}};
+  const Suffixes suffixes = ValueOf(kSuffixes, spec.unit, Suffixes());
+  return Cat(spec.stem, fine ? suffixes.second : suffixes.first);
 }
 
 std::string RollupColumns(const RollupSpec& spec) {
@@ -53,22 +46,14 @@ namespace {
 
 // What a sum of stored integers x ms is divided by to be in coarse units.
 double RawPerCoarse(UsageSum sum, const InputScales& k) {
-  switch (sum) {
-    case UsageSum::kWork:
-      return k.tensor_active * k.sm_clock_mhz * 1e3;
-    case UsageSum::kTensor:
-      return k.tensor_active;
-    case UsageSum::kClock:
-      return k.sm_clock_mhz * 1e3;
-    case UsageSum::kSmActive:
-      return k.sm_active;
-    case UsageSum::kGpuUtil:
-      return k.gpu_util;
-    case UsageSum::kEnergy:
-      return k.power_w * 1e3;
-    default:
-      return 1;
-  }
+  const std::pair<UsageSum, double> per_coarse[] = {
+      {UsageSum::kWork, k.tensor_active * k.sm_clock_mhz * 1e3},
+      {UsageSum::kTensor, k.tensor_active},
+      {UsageSum::kClock, k.sm_clock_mhz * 1e3},
+      {UsageSum::kSmActive, k.sm_active},
+      {UsageSum::kGpuUtil, k.gpu_util},
+      {UsageSum::kEnergy, k.power_w * 1e3}};
+  return ValueOf(per_coarse, sum, 1.0);
 }
 constexpr double kCycleWorkPerCoarse = kTensorMhzScale * 1e3;
 
@@ -100,8 +85,7 @@ std::string HotSums(std::string_view segment, telemetry::EntityKind kind,
   }
   return fmt::format(
       "SELECT {} AS bucket, {}{}u.first_ts AS first_ts, u.last_ts AS last_ts FROM (SELECT "
-      "{}{}fw_sums({}, {}, {}) AS u FROM {} "
-      "GROUP BY ALL)",
+      "{}{}fw_sums({}, {}, {}) AS u FROM {} GROUP BY ALL)",
       step == 0 ? "0" : fmt::format("bucket * {}", step), key_list, sums, bucket, key_list, of_gpu,
       fraction, kRawArguments, source);
 }
@@ -206,9 +190,8 @@ Sums ReadSums(const Row& row, size_t column) {
 
 void AddSums(const Sums& sums, const ModelRecord* model, double share, UsageSums* out) {
   PerSum<double> v;
-  for (const efficiency::UsageSumSpec& spec : efficiency::kUsageSums) {
+  for (const efficiency::UsageSumSpec& spec : efficiency::kUsageSums)
     v[spec.sum] = spec.unit == SumUnit::kSeconds ? sums.v[spec.sum] / 1e3 : sums.v[spec.sum];
-  }
   efficiency::ApplyTensorClock(model == nullptr ? 0 : model->tensor_clock_max_mhz.value_or(0), &v);
   UsageSums add = efficiency::OfJob(efficiency::ToUsage(v), share);
   add.first_ts = sums.first_ts;

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "base/log.h"
 #include "store/duckdb/application.h"
 #include "store/duckdb/cat.h"
@@ -14,9 +12,8 @@ namespace flopwatch::store::duck {
 namespace {
 
 std::string Named(std::string statement, std::string_view catalog) {
-  for (size_t at = statement.find("{}"); at != std::string::npos; at = statement.find("{}")) {
+  for (size_t at = statement.find("{}"); at != std::string::npos; at = statement.find("{}"))
     statement.replace(at, 2, catalog);
-  }
   return statement;
 }
 
@@ -31,20 +28,15 @@ const std::vector<Migration>& MetaMigrations() {
        "first layout",
        {
            "CREATE TABLE {}.fields(column_name VARCHAR, unit VARCHAR, kind UTINYINT, storage "
-           "UTINYINT,"
-           " stored_per_unit DOUBLE, help VARCHAR)",
+           "UTINYINT, stored_per_unit DOUBLE, help VARCHAR)",
            "CREATE TABLE {}.entities(seq BIGINT, id INTEGER, kind UTINYINT, uuid VARCHAR, "
-           "gpu_instance INTEGER,"
-           " node VARCHAR, model_name VARCHAR, device VARCHAR, pci_bus_id VARCHAR, driver VARCHAR, "
-           "mig_profile VARCHAR,"
-           " gpu_index INTEGER, parent INTEGER, model INTEGER, sm_count INTEGER, first_seen "
-           "TIMESTAMP)",
+           "gpu_instance INTEGER, node VARCHAR, model_name VARCHAR, device VARCHAR, pci_bus_id "
+           "VARCHAR, driver VARCHAR, mig_profile VARCHAR, gpu_index INTEGER, parent INTEGER, model "
+           "INTEGER, sm_count INTEGER, first_seen TIMESTAMP)",
            "CREATE TABLE {}.models(seq BIGINT, id INTEGER, name VARCHAR, tensor_clock_max_mhz "
-           "DOUBLE, sm_count INTEGER,"
-           " tdp_w DOUBLE, half_rate BOOLEAN)",
+           "DOUBLE, sm_count INTEGER, tdp_w DOUBLE, half_rate BOOLEAN)",
            "CREATE TABLE {}.jobs(seq BIGINT, id INTEGER, key VARCHAR, name VARCHAR, user_name "
-           "VARCHAR, workflow VARCHAR,"
-           " cluster VARCHAR, source UTINYINT)",
+           "VARCHAR, workflow VARCHAR, cluster VARCHAR, source UTINYINT)",
            "CREATE TABLE {}.intervals(seq BIGINT, id BIGINT, entity INTEGER, job INTEGER, rank "
            "INTEGER,"
            " from_ts TIMESTAMP, to_ts TIMESTAMP, source UTINYINT)",  // to_ts NULL = open
@@ -53,9 +45,8 @@ const std::vector<Migration>& MetaMigrations() {
            "CREATE TABLE {}.series(seq BIGINT, id INTEGER, target VARCHAR, name VARCHAR, labels "
            "VARCHAR)",
            "CREATE TABLE {}.files(id BIGINT, tbl VARCHAR, path VARCHAR, level UTINYINT, rows "
-           "BIGINT, bytes BIGINT,"
-           " min_ts TIMESTAMP, max_ts TIMESTAMP, min_entity INTEGER, max_entity INTEGER, columns "
-           "VARCHAR)",
+           "BIGINT, bytes BIGINT, min_ts TIMESTAMP, max_ts TIMESTAMP, min_entity INTEGER, "
+           "max_entity INTEGER, columns VARCHAR)",
            "CREATE TABLE {}.sealed_segments(name VARCHAR)",
            "CREATE TABLE {}.trash(path VARCHAR)",
        }},
@@ -118,13 +109,13 @@ Status CheckMigrations(absl::Span<const Migration> migrations, int version) {
   int reached = 0;
   for (const Migration& m : migrations) {
     if (m.to != ++reached) {
-      return absl::InternalError(fmt::format(
-          "migration \"{}\" leads to schema version {} where {} is next", m.why, m.to, reached));
+      return Internal("migration \"{}\" leads to schema version {} where {} is next", m.why, m.to,
+                      reached);
     }
   }
   if (reached == version) return absl::OkStatus();
-  return absl::InternalError(fmt::format(
-      "the migrations lead to schema version {}, kSchemaVersion is {}", reached, version));
+  return Internal("the migrations lead to schema version {}, kSchemaVersion is {}", reached,
+                  version);
 }
 
 Status Migrate(Connection* c, std::string_view catalog, const std::string& path,
@@ -147,25 +138,24 @@ Status Migrate(Connection* c, std::string_view catalog, const std::string& path,
         c->QueryInt64(fmt::format("SELECT count(*) FROM duckdb_tables() WHERE database_name = {}",
                                   QuoteText(catalog))));
     if (tables > 0) {
-      return absl::FailedPreconditionError(
-          fmt::format("{} is a DuckDB file but not one of flopwatch (no schema_version): choose "
-                      "another data directory",
-                      path));
+      return FailedPrecondition(
+          "{} is a DuckDB file but not one of flopwatch (no schema_version): choose "
+          "another data directory",
+          path);
     }
   }
   if (version == known) return absl::OkStatus();
   if (version > known) {
-    return absl::FailedPreconditionError(
-        fmt::format("{} has schema version {}, newer than the {} this flopwatch ({}) knows: "
-                    "upgrade flopwatch, or choose another "
-                    "data directory",
-                    path, version, known, FLOPWATCH_VERSION));
+    return FailedPrecondition(
+        "{} has schema version {}, newer than the {} this flopwatch ({}) knows: upgrade flopwatch, "
+        "or choose another data directory",
+        path, version, known, FLOPWATCH_VERSION);
   }
   if (read_only) {
-    return absl::FailedPreconditionError(
-        fmt::format("{} has schema version {}, older than {}: start `flopwatch serve` once, it "
-                    "migrates the directory",
-                    path, version, known));
+    return FailedPrecondition(
+        "{} has schema version {}, older than {}: start `flopwatch serve` once, it "
+        "migrates the directory",
+        path, version, known);
   }
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   if (has_version == 0) {
@@ -175,8 +165,7 @@ Status Migrate(Connection* c, std::string_view catalog, const std::string& path,
   }
   for (const Migration& m : migrations) {
     if (m.to <= version) continue;
-    if (m.to != version + 1)
-      return absl::InternalError(fmt::format("no migration from schema version {}", version));
+    if (m.to != version + 1) return Internal("no migration from schema version {}", version);
     for (const std::string& statement : m.statements) {
       FW_RETURN_IF_ERROR(
           Annotate(c->Execute(Named(statement, catalog)),

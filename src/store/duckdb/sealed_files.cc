@@ -10,7 +10,6 @@
 #include <set>
 #include <system_error>
 
-#include "absl/container/flat_hash_set.h"
 #include "base/log.h"
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
@@ -22,7 +21,7 @@ namespace {
 
 Status Unlink(const std::string& path) {
   if (::unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
-  return absl::InternalError(fmt::format("deleting {}: {}", path, std::strerror(errno)));
+  return Internal("deleting {}: {}", path, std::strerror(errno));
 }
 
 // Base names carry table, segment or day, and a number, so they are unique in the directory.
@@ -37,9 +36,8 @@ std::string TemporaryPath(const std::string& directory, const SealedFile& file) 
 std::string ScanFiles(const std::string& directory, const SealedFiles& files,
                       std::string_view options) {
   std::string sql = "read_parquet([";
-  for (size_t i = 0; i < files.size(); ++i) {
+  for (size_t i = 0; i < files.size(); ++i)
     CatTo(&sql, i == 0 ? "" : ", ", QuoteText(fmt::format("{}/{}", directory, files[i]->path)));
-  }
   return Cat(sql, "]", options, ")");
 }
 
@@ -77,10 +75,8 @@ Status InstallFiles(Connection* c, const std::string& directory,
     const std::string to = fmt::format("{}/{}", directory, f.path);
     std::error_code error;
     fs::create_directories(fs::path(to).parent_path(), error);
-    if (::rename(from.c_str(), to.c_str()) != 0 && !(errno == ENOENT && fs::exists(to, error))) {
-      return absl::InternalError(
-          fmt::format("moving {} to {}: {}", from, to, std::strerror(errno)));
-    }
+    if (::rename(from.c_str(), to.c_str()) != 0 && !(errno == ENOENT && fs::exists(to, error)))
+      return Internal("moving {} to {}: {}", from, to, std::strerror(errno));
     for (fs::path p = fs::path(f.path).parent_path(); !p.empty(); p = p.parent_path())
       folders.insert(p.string());
     FW_RETURN_IF_ERROR(c->FaultPoint("install:renamed"));

@@ -62,22 +62,14 @@ std::string_view SealedTable(EntityKind kind) {
 }
 
 std::string StoredColumn(const std::string& field) {
-  for (std::string_view name : kReserved) {
+  for (std::string_view name : kReserved)
     if (field == name) return "metric_" + field;
-  }
   return field;
 }
 
 std::string_view SqlType(StorageType storage) {
-  switch (storage) {
-    case StorageType::kInt32:
-      return "INTEGER";
-    case StorageType::kInt64:
-      return "BIGINT";
-    case StorageType::kDouble:
-      break;
-  }
-  return "DOUBLE";
+  if (storage == StorageType::kDouble) return "DOUBLE";
+  return storage == StorageType::kInt32 ? "INTEGER" : "BIGINT";
 }
 
 // --- names ---

@@ -26,10 +26,10 @@ constexpr int kInMemorySequence = 9000, kInMemoryEnd = 9999;
 Status CheckDisk(std::string_view doing, const Options& options) {
   FW_ASSIGN_OR_RETURN(const uint64_t free, FreeDiskBytes(options.directory));
   if (free >= options.min_free_disk_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      fmt::format("{}: the disk of {} has {} MiB free, less than the {} MiB kept in reserve: free "
-                  "some space or shorten store.raw_retention; nothing that was stored is lost",
-                  doing, options.directory, free >> 20, options.min_free_disk_bytes >> 20));
+  return ResourceExhausted(
+      "{}: the disk of {} has {} MiB free, less than the {} MiB kept in reserve: free "
+      "some space or shorten store.raw_retention; nothing that was stored is lost",
+      doing, options.directory, free >> 20, options.min_free_disk_bytes >> 20);
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ Status Stage::MakeRoom(Connection* c, Micros arrival) {
   const bool full = bytes >= kMaxStagedBytes || journal_->broken();
   const Layouts::Pause pause(layouts_, full ? kWaitForReaders : 0);
   if (!pause.granted()) {
-    return full ? absl::UnavailableError(
+    return full ? Unavailable(
                       "queries that read rows from memory keep them there; "
                       "there is no room for more until these have ended")
                 : absl::OkStatus();
@@ -276,9 +276,8 @@ Status Stage::DropJournalsBut(uint64_t generation) const {
   for (uint64_t g : FindJournals(options_.directory)) {
     const std::string path = JournalPath(options_.directory, g);
     std::error_code error;
-    if (g != generation && !fs::remove(path, error) && error) {
-      return absl::InternalError(fmt::format("deleting {}: {}", path, error.message()));
-    }
+    if (g != generation && !fs::remove(path, error) && error)
+      return Internal("deleting {}: {}", path, error.message());
   }
   return absl::OkStatus();
 }
@@ -301,8 +300,7 @@ Status Stage::LoadJournal(uint64_t generation, uint64_t absorbed, StagedRows* ro
   if (*rest > 0) {
     LogWarn(
         "{}: the last {} bytes are no whole flush and are left out: the process ended while "
-        "writing them, before they "
-        "were acknowledged, or the file is damaged",
+        "writing them, before they were acknowledged, or the file is damaged",
         path, *rest);
   }
   return absl::OkStatus();
@@ -371,13 +369,13 @@ Status Stage::Show(Connection* c, const StagedRows& rows, Micros arrival) {
 }
 
 Status Stage::SettleInTurn(Micros longest) {
-  const Status status = WriteInTurn(
-      "moving rows into the hour's file", Engine::Use::kWrite,
-      [&](Connection* c) FW_REQUIRES(mutex_) -> Status {
-        const Layouts::Pause pause(layouts_, longest);
-        if (pause.granted()) return Absorb(c);
-        return absl::UnavailableError("queries that read them from memory have not ended");
-      });
+  const Status status =
+      WriteInTurn("moving rows into the hour's file", Engine::Use::kWrite,
+                  [&](Connection* c) FW_REQUIRES(mutex_) -> Status {
+                    const Layouts::Pause pause(layouts_, longest);
+                    if (pause.granted()) return Absorb(c);
+                    return Unavailable("queries that read them from memory have not ended");
+                  });
   if (status.ok()) return status;
   next_absorb_ = MonotonicNow() + kAbsorbRetry;
   LogWarn("{}", std::string(status.message()));

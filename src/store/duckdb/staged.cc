@@ -1,8 +1,5 @@
 #include "store/duckdb/staged.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -116,9 +113,8 @@ struct Block {
     const auto stride = static_cast<size_t>(batch.stride);
     const double* value = batch.values.data() + begin * stride + field;
     if (in_all.Test(field)) {
-      for (size_t row = begin; row < end; ++row, value += stride) {
+      for (size_t row = begin; row < end; ++row, value += stride)
         if (!take(row, *value)) return false;
-      }
       return true;
     }
     for (size_t row = begin; row < end; ++row, value += stride) {
@@ -301,9 +297,8 @@ uint64_t StagedTable::Fill(const SampleBatch& batch, const std::vector<Source>& 
     }
   }
   columns_.push_back({std::string(kFixedColumns[0]), std::move(ts), {}});
-  for (size_t i = 0; i < fixed.size(); ++i) {
+  for (size_t i = 0; i < fixed.size(); ++i)
     columns_.push_back({std::string(kFixedColumns[i + 1]), std::move(fixed[i]), {}});
-  }
   columns_.back().absent = std::move(mhz.absent);
 
   for (const Source& source : sources) {
@@ -364,9 +359,8 @@ void StagedTable::Measure() {
 }
 
 Column* StagedTable::Find(std::string_view name) {
-  for (Column& c : columns_) {
+  for (Column& c : columns_)
     if (c.name == name) return &c;
-  }
   return nullptr;
 }
 
@@ -382,14 +376,12 @@ Status StagedTable::Add(const StagedTable& other) {
     const Column& from = other.columns_[i];
     to[i] = i < columns_.size() && columns_[i].name == from.name ? &columns_[i] : Find(from.name);
     if (to[i] == nullptr || (HoldsDoubles(*to[i]) && HoldsDoubles(from))) continue;
-    if (to[i]->held_as() != from.held_as() || to[i]->whole != from.whole) {
+    if (to[i]->held_as() != from.held_as() || to[i]->whole != from.whole)
       return absl::FailedPreconditionError(Cat("column ", from.name, " has two types"));
-    }
   }
   std::vector<std::string> missing;
-  for (size_t i = 0; i < to.size(); ++i) {
+  for (size_t i = 0; i < to.size(); ++i)
     if (to[i] == nullptr) missing.push_back(other.columns_[i].name);
-  }
   for (const std::string& name : missing) {  // columns_ grows: pointers are taken again below
     const auto from = std::find_if(other.columns_.begin(), other.columns_.end(),
                                    [&](const Column& c) { return c.name == name; });
@@ -425,9 +417,8 @@ Status StagedTable::Add(const StagedTable& other) {
     if (from == nullptr) {
       SetAbsent(&column, rows_, rows);
     } else if (!from->absent.empty()) {
-      for (size_t r = 0; r < other.rows_; ++r) {
+      for (size_t r = 0; r < other.rows_; ++r)
         if (IsAbsent(*from, r)) SetAbsent(&column, rows_ + r);
-      }
     }
   }
   rows_ = rows;
@@ -448,9 +439,8 @@ StagedTable StagedTable::TakeFrom(size_t row) {
           values.resize(row);
         },
         c.values);
-    for (size_t r = row; r < rows_; ++r) {
+    for (size_t r = row; r < rows_; ++r)
       if (IsAbsent(c, r)) SetAbsent(&to, r - row);
-    }
     c.absent.resize(std::min(c.absent.size(), (row + 63) / 64));
     if ((row & 63) != 0 && c.absent.size() > row >> 6)
       c.absent[row >> 6] &= (uint64_t{1} << (row & 63)) - 1;
@@ -535,9 +525,8 @@ class SortedRows : public RowSource {
           },
           columns_[c].values);
       if (columns_[c].absent.empty()) continue;
-      for (size_t r = 0; r < n; ++r) {
+      for (size_t r = 0; r < n; ++r)
         if (IsAbsent(columns_[c], rows[r])) chunk->SetNull(c, r);
-      }
     }
     if (times_ == StagedTable::Times::kMillis) {
       auto* const ts = chunk->Data<int64_t>(0);

@@ -59,27 +59,27 @@ StatusOr<FileLock> LockDirectory(const std::string& directory, bool read_only) {
       FileLock::Acquire(path, read_only ? FileLock::Mode::kShared : FileLock::Mode::kExclusive);
   if (lock.ok() || !absl::IsFailedPrecondition(lock.status())) return lock;
   if (read_only) {
-    return absl::FailedPreconditionError(
-        fmt::format("{} is in use by a running server ({}): ask the server instead (--server "
-                    "http://127.0.0.1:9530)",
-                    directory, std::string(lock.status().message())));
+    return FailedPrecondition(
+        "{} is in use by a running server ({}): ask the server instead (--server "
+        "http://127.0.0.1:9530)",
+        directory, std::string(lock.status().message()));
   }
   // A shared lock is granted beside readers only. They are other processes, and the system has no
   // wait for a file lock that ends after a time, so this one asks again and again.
   const Micros give_up = MonotonicNow() + kWaitForReadingProcesses;
   while (FileLock::Acquire(path, FileLock::Mode::kShared).ok()) {
     if (MonotonicNow() > give_up) {
-      return absl::FailedPreconditionError(fmt::format(
-          "{} is being read by another flopwatch command: wait until it has ended", directory));
+      return FailedPrecondition(
+          "{} is being read by another flopwatch command: wait until it has ended", directory);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     lock = FileLock::Acquire(path, FileLock::Mode::kExclusive);
     if (lock.ok()) return lock;
   }
-  return absl::FailedPreconditionError(
-      fmt::format("{} is in use by another flopwatch that writes to it ({}): stop that one, or "
-                  "choose another data directory",
-                  directory, std::string(lock.status().message())));
+  return FailedPrecondition(
+      "{} is in use by another flopwatch that writes to it ({}): stop that one, or "
+      "choose another data directory",
+      directory, std::string(lock.status().message()));
 }
 
 }  // namespace
@@ -108,28 +108,25 @@ StatusOr<std::unique_ptr<DuckDbStore>> DuckDbStore::Open(Options options) {
       Annotate(CheckMigrations(SegmentMigrations(), kSchemaVersion), "hot segments"));
   std::error_code error;
   const fs::path absolute = fs::weakly_canonical(options.directory, error);
-  if (options.directory.empty() || error) {
-    return absl::InvalidArgumentError(
-        fmt::format("'{}' is no usable data directory", options.directory));
-  }
+  if (options.directory.empty() || error)
+    return InvalidArgument("'{}' is no usable data directory", options.directory);
   options.directory = absolute.string();
   if (options.directory.find_first_of("*?[]{}") != std::string::npos) {
-    return absl::InvalidArgumentError(
-        fmt::format("data directory {}: its path has one of *?[]{{}}, which file lists read as "
-                    "patterns: choose another",
-                    options.directory));
+    return InvalidArgument(
+        "data directory {}: its path has one of *?[]{{}}, which file lists read as "
+        "patterns: choose another",
+        options.directory);
   }
   const std::string& directory = options.directory;
   if (options.read_only) {
     if (!fs::exists(MetaPath(directory), error)) {
-      return absl::NotFoundError(fmt::format(
+      return NotFound(
           "{} holds no flopwatch data: start `flopwatch serve`, or name the right --data-dir",
-          directory));
+          directory);
     }
   } else {
-    for (const char* folder : {"", "/hot", "/sealed", "/sealed/tmp", "/tmp"}) {
+    for (const char* folder : {"", "/hot", "/sealed", "/sealed/tmp", "/tmp"})
       FW_RETURN_IF_ERROR(MakeFolder(directory + folder));
-    }
   }
   FW_ASSIGN_OR_RETURN(FileLock lock, LockDirectory(directory, options.read_only));
   if (!options.read_only) {  // what a killed process left
@@ -159,9 +156,8 @@ Status DuckDbStore::Append(const telemetry::SampleBatch& batch,
   if (batch.rows.empty()) return absl::OkStatus();
   if (batch.stride <= 0 ||
       batch.values.size() != batch.rows.size() * static_cast<size_t>(batch.stride)) {
-    return absl::InvalidArgumentError(fmt::format("a batch of {} rows with stride {} has {} values",
-                                                  batch.rows.size(), batch.stride,
-                                                  batch.values.size()));
+    return InvalidArgument("a batch of {} rows with stride {} has {} values", batch.rows.size(),
+                           batch.stride, batch.values.size());
   }
   telemetry::FieldMask present;
   uint64_t samples = 0;
@@ -184,10 +180,8 @@ Status DuckDbStore::Append(const telemetry::SampleBatch& batch,
     std::vector<StagedTable::Source> sources;
     for (int id = 0; id < telemetry::kMaxFields; ++id) {
       if (!present.Test(static_cast<FieldId>(id))) continue;
-      if (id >= batch.stride || id >= registry.size()) {
-        return absl::InvalidArgumentError(
-            fmt::format("a row has field {}, the batch {} fields", id, batch.stride));
-      }
+      if (id >= batch.stride || id >= registry.size())
+        return InvalidArgument("a row has field {}, the batch {} fields", id, batch.stride);
       const telemetry::FieldSpec& spec = registry.spec(static_cast<FieldId>(id));
       FW_ASSIGN_OR_RETURN(StoredField field,
                           dimensions_.PutField(c, StoredColumn(spec.column), spec));
@@ -259,7 +253,7 @@ auto DuckDbStore::Read(F&& f) {
     if (const Status up = stage_.EnsureUp(); !up.ok()) return Answer(up);
     const StatusOr<uint64_t> epoch = stage_.MakeReadable();
     if (!epoch.ok()) return Answer(epoch.status());
-    Answer answer = absl::UnavailableError("the store is being opened again after an error");
+    Answer answer = Unavailable("the store is being opened again after an error");
     {
       const Engine::Lease lease(engine_, Engine::Use::kRead);
       if (lease.status().ok()) {

@@ -1,7 +1,6 @@
 #include "store/duckdb/upkeep.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -147,9 +146,8 @@ Status Upkeep::MergeRollupDays(Micros now) {
   for (int r = 0; r < kRollupCount; ++r) {
     const auto rollup = static_cast<Rollup>(r);
     std::map<Micros, SealedFiles> days;
-    for (const SealedFiles files = layouts_.Now()->files; const auto& f : files) {
+    for (const SealedFiles files = layouts_.Now()->files; const auto& f : files)
       if (f->table == SpecOf(rollup).table) days[FloorTo(f->min_ts, kMicrosPerDay)].push_back(f);
-    }
     for (const auto& entry : days) {
       const Micros day = entry.first;
       const SealedFiles& files = entry.second;

@@ -210,9 +210,8 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJob(Window w) {
       if (const auto it = by_job.find(0); it != by_job.end()) it->second.gpus += count;
       continue;
     }
-    for (const Member& m : members->second) {
+    for (const Member& m : members->second)
       if (const auto it = by_job.find(m.job); it != by_job.end()) it->second.gpus += count;
-    }
   }
   return Flatten<JobUsage>(&by_job);
 }
@@ -247,9 +246,9 @@ StatusOr<std::vector<GpuUsage>> UsageReader::ByGpu(Window w, int32_t job) {
 Status UsageReader::Steps(const Ask& ask, Window w, absl::FunctionRef<void(const Row&)> f) {
   FW_RETURN_IF_ERROR(CheckWindow(w));
   if (ask.step < kMicrosPerMinute || ask.step % kMicrosPerMinute != 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("step {} is not a whole number of minutes: rollups have one row a minute",
-                    FormatDuration(ask.step)));
+    return InvalidArgument(
+        "step {} is not a whole number of minutes: rollups have one row a minute",
+        FormatDuration(ask.step));
   }
   FW_ASSIGN_OR_RETURN(const std::string sql, Sql(ask, w));
   if (sql.empty()) return absl::OkStatus();

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
@@ -113,13 +111,13 @@ Status CheckFunctions(std::string_view json) {
     return std::find(std::begin(names), std::end(names), name) != std::end(names);
   };
   if (const int tables = count(kTable) + count("\"type\":\"BASE_TABLE\""); tables > kMaxTables) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "the query reads {} tables; the limit is {}: planning more takes time that nothing can end",
-        tables, kMaxTables));
+        tables, kMaxTables);
   }
   if (const int lambdas = count("\"class\":\"LAMBDA\""); lambdas > kMaxLambdas) {
-    return absl::InvalidArgumentError(
-        fmt::format("the query has {} lambdas (x -> ...); the limit is {}", lambdas, kMaxLambdas));
+    return InvalidArgument("the query has {} lambdas (x -> ...); the limit is {}", lambdas,
+                           kMaxLambdas);
   }
   std::vector<size_t> of_tables;  // where their names are
   for (size_t at = json.find(kTable); at != std::string_view::npos;
@@ -131,8 +129,7 @@ Status CheckFunctions(std::string_view json) {
         std::end(kTableFunctions)) {
       return absl::PermissionDeniedError(
           fmt::format("table function {} is not available: queries may read the views and the "
-                      "files of the data directory "
-                      "(see SHOW TABLES)",
+                      "files of the data directory (see SHOW TABLES)",
                       Printable(function)));
     }
   }
@@ -151,21 +148,16 @@ Status CheckFunctions(std::string_view json) {
 }
 
 Status CheckStatement(Connection* c, std::string_view sql) {
-  if (sql.size() > kMaxSqlBytes) {
-    return absl::InvalidArgumentError(
-        fmt::format("the query has {} bytes; the limit is {}", sql.size(), kMaxSqlBytes));
-  }
-  if (sql.find('\0') != std::string_view::npos)
-    return absl::InvalidArgumentError("the query has a NUL byte");
+  if (sql.size() > kMaxSqlBytes)
+    return InvalidArgument("the query has {} bytes; the limit is {}", sql.size(), kMaxSqlBytes);
+  if (sql.find('\0') != std::string_view::npos) return InvalidArgument("the query has a NUL byte");
   int depth = 0, deepest = 0;
   for (char ch : sql) {
     if (ch == '(' || ch == '[' || ch == '{') deepest = std::max(deepest, ++depth);
     if (ch == ')' || ch == ']' || ch == '}') --depth;
   }
-  if (deepest > kMaxNesting) {
-    return absl::InvalidArgumentError(
-        fmt::format("brackets are nested {} deep; the limit is {}", deepest, kMaxNesting));
-  }
+  if (deepest > kMaxNesting)
+    return InvalidArgument("brackets are nested {} deep; the limit is {}", deepest, kMaxNesting);
   duckdb_extracted_statements statements = nullptr;
   const idx_t count = duckdb_extract_statements(c->raw(), std::string(sql).c_str(), &statements);
   const absl::Cleanup destroy = [&] { duckdb_destroy_extracted(&statements); };
@@ -173,8 +165,7 @@ Status CheckStatement(Connection* c, std::string_view sql) {
     const char* error = duckdb_extract_statements_error(statements);
     return absl::InvalidArgumentError(error == nullptr ? "the query is empty" : error);
   }
-  if (count > 1)
-    return absl::InvalidArgumentError(fmt::format("one statement at a time, these are {}", count));
+  if (count > 1) return InvalidArgument("one statement at a time, these are {}", count);
   FW_ASSIGN_OR_RETURN(Result result, c->Query(fmt::format("SELECT json_serialize_sql({})",
                                                           QuoteText(WithoutExplain(sql)))));
   std::string json;
@@ -231,9 +222,8 @@ class Timer {
 Status Fetch(Connection* c, std::string_view sql, uint64_t max_rows, QueryResult* out) {
   duckdb_prepared_statement prepared = nullptr;
   const absl::Cleanup drop = [&] { duckdb_destroy_prepare(&prepared); };
-  if (duckdb_prepare(c->raw(), std::string(sql).c_str(), &prepared) != DuckDBSuccess) {
+  if (duckdb_prepare(c->raw(), std::string(sql).c_str(), &prepared) != DuckDBSuccess)
     return c->Fail(DUCKDB_ERROR_BINDER, duckdb_prepare_error(prepared));
-  }
   const duckdb_statement_type type = duckdb_prepared_statement_type(prepared);
   if (type != DUCKDB_STATEMENT_TYPE_SELECT && type != DUCKDB_STATEMENT_TYPE_EXPLAIN) {
     return absl::PermissionDeniedError(
@@ -241,9 +231,8 @@ Status Fetch(Connection* c, std::string_view sql, uint64_t max_rows, QueryResult
   }
   duckdb_pending_result pending = nullptr;
   const absl::Cleanup drop_pending = [&] { duckdb_destroy_pending(&pending); };
-  if (duckdb_pending_prepared_streaming(prepared, &pending) != DuckDBSuccess) {
+  if (duckdb_pending_prepared_streaming(prepared, &pending) != DuckDBSuccess)
     return c->Fail(DUCKDB_ERROR_INVALID, duckdb_pending_error(pending));
-  }
   duckdb_result result = {};
   const absl::Cleanup destroy = [&] { duckdb_destroy_result(&result); };
   const auto failed = [&] {
@@ -274,9 +263,8 @@ Status Fetch(Connection* c, std::string_view sql, uint64_t max_rows, QueryResult
       }
       std::vector<Cell>& row = out->table.rows.emplace_back();
       row.reserve(columns);
-      for (idx_t i = 0; i < columns; ++i) {
+      for (idx_t i = 0; i < columns; ++i)
         row.push_back(CellOf(duckdb_data_chunk_get_vector(chunk, i), types[i], r, kMaxCellBytes));
-      }
     }
   }
   if (const char* error = duckdb_result_error(&result); error != nullptr && *error != '\0')
@@ -307,8 +295,7 @@ StatusOr<QueryResult> RunUserSql(Connection* c, std::string_view sql, const Quer
   if (late && c->fault() == Fault::kInterrupted) {
     return absl::DeadlineExceededError(
         fmt::format("the query took longer than {}: narrow its window (columns day and hour skip "
-                    "whole files), or raise "
-                    "the limit",
+                    "whole files), or raise the limit",
                     FormatDuration(limits.timeout)));
   }
   if (c->fault() == Fault::kMemory) {
@@ -317,8 +304,7 @@ StatusOr<QueryResult> RunUserSql(Connection* c, std::string_view sql, const Quer
             "store.memory_limit: ",
             std::string(status.message())));
   }
-  if (c->fault() == Fault::kInterrupted)
-    return absl::UnavailableError("the query was interrupted: try again");
+  if (c->fault() == Fault::kInterrupted) return Unavailable("the query was interrupted: try again");
   return status;
 }
 

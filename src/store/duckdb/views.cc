@@ -22,9 +22,8 @@ using telemetry::EntityKind;
 // name no hour.
 std::vector<std::string> Scans(const Layout& layout, std::string_view table, bool by_hour) {
   std::map<std::pair<bool, std::string>, SealedFiles> sets;
-  for (const auto& f : layout.files) {
+  for (const auto& f : layout.files)
     if (f->table == table) sets[{f->merged, f->columns}].push_back(f);
-  }
   std::vector<std::string> scans;
   for (const auto& [key, files] : sets) {
     const bool hour_in_path = by_hour && !key.first;
@@ -60,9 +59,8 @@ std::vector<StoredField> AllFields(const DimensionTables& dimensions) {
 }
 
 const StoredField* Find(const std::vector<StoredField>& fields, std::string_view column) {
-  for (const StoredField& f : fields) {
+  for (const StoredField& f : fields)
     if (f.column == column) return &f;
-  }
   return nullptr;
 }
 
@@ -84,12 +82,10 @@ std::string SamplesView(const Layout& layout, std::string_view table,
   std::vector<std::string> sources;
   // A first source without rows fixes names and types, also where nothing is stored yet.
   std::string schema = "SELECT ";
-  for (size_t i = 0; i < std::size(kFixedColumns); ++i) {
+  for (size_t i = 0; i < std::size(kFixedColumns); ++i)
     CatTo(&schema, "NULL::", kFixedTypes[i], " AS ", kFixedColumns[i], ", ");
-  }
-  for (const StoredField& f : fields) {
+  for (const StoredField& f : fields)
     CatTo(&schema, "NULL::", SqlType(f.storage), " AS ", QuoteName(f.column), ", ");
-  }
   sources.push_back(schema + "NULL::DATE AS day, NULL::INTEGER AS hour WHERE false");
   for (const auto& segment : layout.Readable()) {
     const SegmentState state = segment->Describe();
@@ -203,10 +199,9 @@ std::string GpuView(const Layout& layout, std::string_view name, Rollup rollup,
                     const InputScales& scales) {
   return fmt::format(
       "CREATE OR REPLACE VIEW {} AS SELECT r.ts, e.uuid AS gpu, nullif(e.gpu_instance, -1) AS "
-      "gpu_instance, e.node, "
-      "m.name AS model, j.job, {}, r.entity, r.job_set, r.day FROM {} r LEFT JOIN dim.entities e "
-      "ON e.id = r.entity "
-      "LEFT JOIN dim.models m ON m.id = r.model LEFT JOIN dim.job_names j ON j.job_set = r.job_set",
+      "gpu_instance, e.node, m.name AS model, j.job, {}, r.entity, r.job_set, r.day FROM {} r LEFT "
+      "JOIN dim.entities e ON e.id = r.entity LEFT JOIN dim.models m ON m.id = r.model LEFT JOIN "
+      "dim.job_names j ON j.job_set = r.job_set",
       name, RollupSelect(""), RollupRows(layout, rollup, scales));
 }
 
@@ -214,10 +209,8 @@ std::string JobView(const Layout& layout, std::string_view name, Rollup rollup,
                     const InputScales& scales) {
   return fmt::format(
       "CREATE OR REPLACE VIEW {} AS SELECT r.ts, j.key AS job, j.user_name AS user, j.workflow, "
-      "m.name AS model, {}, r.day "
-      "FROM {} r LEFT JOIN dim.models m ON m.id = r.model LEFT JOIN dim.job_set_members s ON "
-      "s.job_set = r.job_set "
-      "LEFT JOIN dim.jobs j ON j.id = s.job",
+      "m.name AS model, {}, r.day FROM {} r LEFT JOIN dim.models m ON m.id = r.model LEFT JOIN "
+      "dim.job_set_members s ON s.job_set = r.job_set LEFT JOIN dim.jobs j ON j.id = s.job",
       name, RollupSelect(" * coalesce(s.share, 1)"), RollupRows(layout, rollup, scales));
 }
 
@@ -231,8 +224,7 @@ std::string FleetView(const Layout& layout, const InputScales& scales) {
 std::string MetricsView(const Layout& layout) {
   std::vector<std::string> sources = {
       "SELECT NULL::TIMESTAMP AS ts, NULL::INTEGER AS series, NULL::DOUBLE AS value, NULL::DATE AS "
-      "day, NULL::INTEGER AS "
-      "hour WHERE false"};
+      "day, NULL::INTEGER AS hour WHERE false"};
   for (const auto& segment : layout.Readable()) {
     sources.push_back(fmt::format(
         "SELECT *, ts::DATE AS day, extract(hour FROM ts)::INTEGER AS hour FROM {}.metrics",
@@ -241,8 +233,7 @@ std::string MetricsView(const Layout& layout) {
   for (const std::string& scan : Scans(layout, "metrics", true)) sources.push_back(scan);
   return fmt::format(
       "CREATE OR REPLACE VIEW metrics AS SELECT r.ts, s.name, s.labels, s.target, r.value, "
-      "r.series, r.day, r.hour "
-      "FROM ({}) r LEFT JOIN dim.series s ON s.id = r.series",
+      "r.series, r.day, r.hour FROM ({}) r LEFT JOIN dim.series s ON s.id = r.series",
       UnionAll(sources));
 }
 
