@@ -35,7 +35,7 @@ std::pair<double, int64_t> WeightOf(const ApplicationSums& sums) {
 }
 
 // Mean over time; where no sample says how long it stands for, the newest one.
-std::optional<double> ValueOf(const ApplicationSums& sums, ApplicationField f) {
+std::optional<double> ReportedValue(const ApplicationSums& sums, ApplicationField f) {
   if (const auto mean = sums.Mean(f)) return mean;
   return sums.Last(f);
 }
@@ -45,16 +45,16 @@ std::optional<double> ValueOf(const ApplicationSums& sums, ApplicationField f) {
 // and then nothing can be wrong with it.
 void SetMfu(const Said& said, const hardware::Catalog& catalog, JobDivergence* out) {
   fleet::MfuClaim& claim = out->evidence.claim;
-  if (const auto mfu = ValueOf(said.sums, ApplicationField::kMfu)) {
+  if (const auto mfu = ReportedValue(said.sums, ApplicationField::kMfu)) {
     claim.mfu = mfu;
     out->mfu_basis = "mfu";
     return;
   }
-  std::optional<double> tflops = ValueOf(said.sums, ApplicationField::kTflopsPerGpu);
+  std::optional<double> tflops = ReportedValue(said.sums, ApplicationField::kTflopsPerGpu);
   std::string basis = "tflops_per_gpu";
   const auto gpus = said.claim->gpus ? said.claim->gpus : out->evidence.gpus;
   if (!tflops && said.claim->training_flops_per_token && gpus && *gpus > 0) {
-    if (const auto tokens = ValueOf(said.sums, ApplicationField::kTokensPerS)) {
+    if (const auto tokens = ReportedValue(said.sums, ApplicationField::kTokensPerS)) {
       tflops = *tokens * *said.claim->training_flops_per_token / static_cast<double>(*gpus) / 1e12;
       basis = "tokens_per_s";
     }
