@@ -5,7 +5,7 @@
 #include "trace/analysis/hta_analyses.h"
 #include "trace/analysis/patterns.h"
 #include "trace/analysis/tables.h"
-#include "trace/name_test.h"
+#include "trace/name_predicate.h"
 
 namespace flopwatch::trace {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "efficiency/gemm/kernel_name.h"
-#include "trace/name_test.h"
+#include "trace/name_predicate.h"
 
 namespace flopwatch::trace {
 

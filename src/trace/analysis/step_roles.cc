@@ -12,7 +12,7 @@
 #include "trace/analysis/sm_load.h"
 #include "trace/analysis/tables.h"
 #include "trace/call_kind.h"
-#include "trace/name_test.h"
+#include "trace/name_predicate.h"
 
 namespace flopwatch::trace {
 namespace {
@@ -88,7 +88,7 @@ std::vector<Window> WindowsOf(const RankView& view) {
 RoleTimes RoleTimesOf(const RankView& view, const std::vector<Window>& windows) {
   const EventTable& e = view.events();
   const StringPool& names = view.set().names;
-  NameTest communication(names, IsPluginCommunication), loader(names, IsPluginLoader),
+  NamePredicate communication(names, IsPluginCommunication), loader(names, IsPluginLoader),
       step_name(names, IsStepName);
   // External ids of communication calls: kernels that share one are communication too.
   std::vector<int64_t> ids;
@@ -163,7 +163,7 @@ struct DeviceSums {
 
 std::map<int32_t, DeviceSums> DevicesOf(const RankView& view, Interval whole) {
   const EventTable& e = view.events();
-  NameTest tensor_plugin(view.set().names, IsPluginTensorCore),
+  NamePredicate tensor_plugin(view.set().names, IsPluginTensorCore),
       tensor(view.set().names, IsTensorCoreKernel);
   std::map<int32_t, DeviceSums> devices;
   for (Row r = 0; r < e.size(); ++r) {

@@ -6,7 +6,7 @@
 #include "trace/analysis/kernel_names.h"
 #include "trace/analysis/tables.h"
 #include "trace/call_kind.h"
-#include "trace/name_test.h"
+#include "trace/name_predicate.h"
 
 namespace flopwatch::trace {
 namespace {
@@ -42,7 +42,7 @@ GpuMetrics::GpuMetrics(const RankView& view) {
   const EventTable& e = view.events();
   const RankTrace& rank = view.rank();
   const StringPool& names = view.set().names;
-  NameTest is_pageable(names, IsPageable), htod(names, IsToDevice), dtoh(names, IsToHost);
+  NamePredicate is_pageable(names, IsPageable), htod(names, IsToDevice), dtoh(names, IsToHost);
   for (const Row r : view.gpu_rows()) {
     if (e.category[r] == Category::kKernel) {
       durations.push_back(e.dur[r]);
@@ -85,7 +85,7 @@ HostMetrics::HostMetrics(const RankView& view) {
   const EventTable& e = view.events();
   const RankTrace& rank = view.rank();
   const StringPool& names = view.set().names;
-  NameTest gloo(names, IsGloo);
+  NamePredicate gloo(names, IsGloo);
   std::vector<uint8_t> kind(names.size(), 0), loads(names.size(), 0);
   for (const Step& s : rank.steps) step_time += e.dur[s.row];
   for (Row r = 0; r < e.size(); ++r) {

@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "trace/findings/finding.h"
 #include "trace/findings/measures.h"
-#include "trace/name_test.h"
+#include "trace/name_predicate.h"
 
 namespace flopwatch::trace {
 

@@ -23,7 +23,7 @@ bool IsDataParallel(std::string_view name) {
 RankCheck DataParallel(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
-  NameTest parallel(m.names, IsDataParallel);
+  NamePredicate parallel(m.names, IsDataParallel);
   TopNames names;
   Row first = kNoRow;
   for (Row r = 0; r < e.size(); ++r) {

@@ -43,7 +43,7 @@ RankCheck GcPause(const RankMeasures& m) {
     return CannotCheck(
         "no launch calls linked to GPU work in the trace: the thread that should be busy is not "
         "known");
-  NameTest collection(m.names, IsCollection);
+  NamePredicate collection(m.names, IsCollection);
   std::vector<Interval> pauses;
   int64_t named = 0;
   TopNames names;

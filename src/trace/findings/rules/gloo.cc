@@ -5,8 +5,8 @@ namespace flopwatch::trace::rules {
 GlooUse GlooOf(const RankMeasures& m) {
   const EventTable& e = m.events;
   GlooUse use;
-  NameTest gloo(m.names, [](std::string_view name) { return name.starts_with("gloo:"); });
-  NameTest nccl(m.names, [](std::string_view name) { return name.starts_with("nccl:"); });
+  NamePredicate gloo(m.names, [](std::string_view name) { return name.starts_with("gloo:"); });
+  NamePredicate nccl(m.names, [](std::string_view name) { return name.starts_with("nccl:"); });
   int64_t kernels = 0, calls = 0;
   std::vector<Interval> time;
   for (Row r = 0; r < e.size(); ++r) {

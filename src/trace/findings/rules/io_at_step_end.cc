@@ -43,7 +43,7 @@ struct Cover {
 };
 
 // What the host did during a gap.
-Cover CoverOf(const RankMeasures& m, Interval gap, NameTest* output) {
+Cover CoverOf(const RankMeasures& m, Interval gap, NamePredicate* output) {
   const EventTable& e = m.events;
   const auto inside = [&](Row r) {
     return std::max<Nanos>(0, std::min(gap.end, e.end(r)) - std::max(gap.begin, e.ts[r]));
@@ -92,7 +92,7 @@ Cover CoverOf(const RankMeasures& m, Interval gap, NameTest* output) {
 RankCheck IoAtStepEnd(const RankMeasures& m) {
   if (!m.has_steps) return CannotCheck("the trace has no steps (ProfilerStep annotations)");
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
-  NameTest output(m.names, IsOutput);
+  NamePredicate output(m.names, IsOutput);
   const EventTable& e = m.events;
   int64_t with = 0, named = 0;
   Nanos lost = 0;

@@ -17,7 +17,7 @@ constexpr double kEnoughPct = 50;
 
 RankCheck LowOccupancy(const RankMeasures& m) {
   const EventTable& e = m.events;
-  NameTest product(m.names, IsProductKernel);
+  NamePredicate product(m.names, IsProductKernel);
   struct Sum {
     Nanos time = 0;
     double weighted = 0;

@@ -89,7 +89,7 @@ class Sizes {
 RankCheck MemoryAccess(const RankMeasures& m) {
   const EventTable& e = m.events;
   if (m.compute_sum == 0) return CannotCheck("no computing kernels in the trace");
-  NameTest moving(m.names, IsDataMovingKernel), streaming(m.names, IsStreaming),
+  NamePredicate moving(m.names, IsDataMovingKernel), streaming(m.names, IsStreaming),
       layout_kernel(m.names, IsLayoutKernel), layout_op(m.names, IsLayoutOperator),
       conversion(m.names, IsConversion), copy_op(m.names, IsCopy);
   Sizes sizes(m);

@@ -42,7 +42,7 @@ RankCheck NoTensorCore(const RankMeasures& m) {
     if (m.device != nullptr && m.device->compute_major >= 0) return Nothing();
     return CannotCheck("the compute capability of the device is not known");
   }
-  NameTest product(m.names, IsProductKernel), tensor(m.names, IsTensorCoreKernel),
+  NamePredicate product(m.names, IsProductKernel), tensor(m.names, IsTensorCoreKernel),
       fp32_name(m.names, IsFp32ProductKernel), op_test(m.names, IsTensorCoreOperator);
   std::vector<Inputs> known(m.names.size(), Inputs::kNotRead);  // by the text of the types
   Nanos eligible = 0, with_tensor = 0, fp32 = 0;

@@ -19,7 +19,7 @@ bool IsHostCopy(std::string_view name) {
 
 RankCheck PageableCopy(const RankMeasures& m) {
   const EventTable& e = m.events;
-  NameTest host(m.names, IsHostCopy), pageable(m.names, IsPageable);
+  NamePredicate host(m.names, IsHostCopy), pageable(m.names, IsPageable);
   int64_t copies = 0, count = 0, bytes = 0, pinned_bytes = 0;
   Nanos time = 0, pinned_time = 0;
   std::vector<Interval> touched;

@@ -10,9 +10,9 @@
 namespace flopwatch::trace {
 
 // A predicate of names with its answers kept by NameId.
-class NameTest {
+class NamePredicate {
  public:
-  NameTest(const StringPool& names, bool (*test)(std::string_view))
+  NamePredicate(const StringPool& names, bool (*test)(std::string_view))
       : names_(names), test_(test), known_(names.size(), 0) {}
   bool operator()(NameId id) {
     uint8_t& k = known_[id];

@@ -1,4 +1,4 @@
-#include "trace/name_test.h"
+#include "trace/name_predicate.h"
 
 #include <algorithm>
 #include <string>
