@@ -63,7 +63,8 @@ Chunk ChunkOf(uint32_t seed, size_t rows, int odd) {
     }
     if (all) v->validity.clear();
   };
-  for (size_t r = 0; r < rows; ++r) chunk.ts.push_back(1'000'000'000LL + below(3'600) * 1'000'000);
+  for (size_t r = 0; r < rows; ++r)
+    chunk.ts.push_back(1'000'000'000LL + below(3'600) * 1'000'000LL);
   fill(&chunk.span_ms, 0, [&] { return below(90'000); });
   fill(&chunk.flags, 0, [&] { return below(100) < odd ? 1 << below(16) | 1 << below(16) : 0; });
   fill(&chunk.tensor_mhz, 100 - odd, [&] { return below(1'980'000); });
