@@ -12,6 +12,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+import contract
+
 BINARY = os.environ.get("FLOPWATCH_BINARY", "build/release/bin/flopwatch")
 SKIP = 77  # ctest reads this exit code as "skipped"
 
@@ -82,7 +84,12 @@ class Process:
             return r.read().decode()
 
     def json(self, path, timeout=30):
-        return json.loads(self.get(path, timeout))
+        """An answer, held against docs/openapi.json where that has its path."""
+        answer = json.loads(self.get(path, timeout))
+        schema = contract.schema_of(path)
+        wrong = contract.errors(answer, schema) if schema else []
+        check(not wrong, f"{path} is not what docs/openapi.json says:\n" + "\n".join(wrong[:10]))
+        return answer
 
     def sql(self, query):
         answer = self.json("/api/v1/sql?" + urllib.parse.urlencode({"q": query, "limit": 100000}))
