@@ -26,7 +26,7 @@ void WriteTime(JsonWriter& json, std::string_view name, Micros t);              
 void WriteIndex(JsonWriter& json, std::string_view name, int64_t n, int64_t min = 0);  // null below
 void WriteCounts(JsonWriter& json, std::string_view name, const ingest::Counts& counts);
 void WriteTexts(JsonWriter& json, std::string_view name, const std::vector<std::string>& texts);
-// Which GPU: its UUID, instance, node, index and model.
+// Writes which GPU it is: its UUID, instance, node, index and model.
 void WriteIdentity(JsonWriter& json, const store::EntityRecord& e);
 // Names of the flags a job or GPU may have, by SampleFlag bits.
 std::vector<std::string_view> FlagNames(uint32_t flags);

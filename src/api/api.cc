@@ -7,6 +7,8 @@
 
 #include "absl/strings/ascii.h"
 #include "api/arguments.h"
+#include "api/for_browsers.h"
+#include "api/host_names.h"
 #include "api/metrics.h"
 #include "api/routes.h"
 #include "base/text.h"
@@ -22,29 +24,9 @@ using net::Response;
 constexpr Micros kMetricsKept = 2 * kMicrosPerMinute;  // after the last scrape of the page
 constexpr size_t kMaxPathArgument = 512;
 
-// "host:port", "[::1]:port" or "host" -> host, lower case.
-std::string HostOf(std::string_view authority) {
-  if (authority.starts_with('['))
-    return absl::AsciiStrToLower(std::string(authority.substr(0, authority.find(']') + 1)));
-  return absl::AsciiStrToLower(std::string(authority.substr(0, authority.find(':'))));
-}
-
-bool IsLoopbackName(std::string_view host) {
-  if (host == "localhost" || host == "[::1]" || host.ends_with(".localhost")) return true;
-  // 127.0.0.0/8 in dotted form only: a name such as 127.evil.example must not pass.
-  return host.starts_with("127.") &&
-         host.find_first_not_of("0123456789.") == std::string_view::npos;
-}
-
-// What a browser says about where a request comes from. Programs send no Origin and any Host.
-Status CheckOrigin(const Request& request, bool loopback_only) {
+// Checks what a browser says of where a request is from. Programs send no Origin and any Host.
+Status CheckOrigin(const Request& request) {
   const auto host = request.Header("host");
-  if (loopback_only && host.has_value() && !IsLoopbackName(HostOf(*host))) {
-    return absl::PermissionDeniedError(
-        fmt::format("host '{}' is not this machine: the server listens on loopback only; use "
-                    "http://127.0.0.1, or start it with an outside address",
-                    Printable(*host, 100)));
-  }
   if (request.method == "GET") return absl::OkStatus();
   const auto site = request.Header("sec-fetch-site");
   const bool cross_site = site.has_value() && *site != "same-origin" && *site != "none";
@@ -79,7 +61,7 @@ query::MemorySources MemorySourcesOf(const ApiSources& sources) {
 }
 
 Response ToResponse(Result result) {
-  return result.ok() ? *std::move(result) : net::ErrorResponse(result.status());
+  return ForBrowsers(result.ok() ? *std::move(result) : net::ErrorResponse(result.status()));
 }
 
 }  // namespace
@@ -98,7 +80,11 @@ struct Api::Impl {
   Question Read(const Request& request) const;
   Response NoSuchRoute(const Request& request, bool other_method) const;
 
-  const bool loopback_only;
+  // Checks who may ask; counts what it refuses.
+  Status CheckDoor(const Request& request) const;
+
+  const std::optional<HostNames> hosts;  // absent: whatever the request names
+  mutable DoorCounts door;
   const PageFiles page_files;
   uploads::TraceLibrary* const traces;
   query::Memory memory;
@@ -111,7 +97,7 @@ struct Api::Impl {
 };
 
 Api::Impl::Impl(ApiSources sources)
-    : loopback_only(sources.loopback_only),
+    : hosts(std::move(sources.hosts)),
       page_files(sources.ui),
       traces(sources.traces),
       memory(MemorySourcesOf(sources),
@@ -138,6 +124,7 @@ Api::Impl::Impl(ApiSources sources)
                    store_stats, sources.version, started},
                   &table);
   AddFleetRoutes(&memory, &query, &table);
+  AddSankeyRoutes(&query, &table);
   AddJobRoutes(&memory, &query, &table);
   AddDivergenceRoutes(&query, &table);
   AddApplicationRoutes(&query, live == nullptr ? nullptr : &live->application, &table);
@@ -147,14 +134,27 @@ Api::Impl::Impl(ApiSources sources)
   AddTraceRoutes(traces, &table);
   AddPushRoutes(pipeline, joiner.get(), &table);
   AddMetricsRoute(
-      {&memory, pipeline, sources.scraper, traces, store_stats, sources.version, started},
+      {&memory, pipeline, sources.scraper, traces, store_stats, sources.version, started, &door,
+       sources.http_stats},
       [kept = &*fleet_metrics] { return kept->AtHand(); },
       [this, render] { return memory.IsLarge() ? fleet_metrics->Get() : render(); }, &table);
   AddPageRoutes(page_files, &table);
 }
 
+Status Api::Impl::CheckDoor(const Request& request) const {
+  if (const auto host = request.Header("host"); hosts && host) {
+    if (Status s = hosts->Check(*host); !s.ok()) {
+      door.unknown_host.fetch_add(1, std::memory_order_relaxed);
+      return s;
+    }
+  }
+  Status s = CheckOrigin(request);
+  if (!s.ok()) door.other_site.fetch_add(1, std::memory_order_relaxed);
+  return s;
+}
+
 Response Api::Impl::NoSuchRoute(const Request& request, bool other_method) const {
-  // Files of the page, and its own paths, which the page itself resolves.
+  // These are files of the page, and its own paths, which the page itself resolves.
   if (page_files && request.method == "GET" && !request.path.starts_with("/api/")) {
     if (auto page = page_files(request.path); page.has_value()) return *std::move(page);
   }
@@ -169,8 +169,7 @@ Api::Impl::Question Api::Impl::Read(const Request& request) const {
     question.refusal = std::move(r);
     return std::move(question);
   };
-  if (const Status s = CheckOrigin(request, loopback_only); !s.ok())
-    return refuse(net::ErrorResponse(s));
+  if (const Status s = CheckDoor(request); !s.ok()) return refuse(net::ErrorResponse(s));
   const RouteTable::Match match = table.Find(request.method, request.path);
   if (match.endpoint == nullptr) return refuse(NoSuchRoute(request, match.other_method));
   const Route& route = match.endpoint->route;
@@ -191,7 +190,7 @@ Api::~Api() = default;
 
 std::optional<Response> Api::AtOnce(const Request& request) const {
   Impl::Question question = impl_->Read(request);
-  if (question.refusal.has_value()) return std::move(question.refusal);
+  if (question.refusal.has_value()) return ForBrowsers(*std::move(question.refusal));
   if (!question.endpoint->at_once) return std::nullopt;
   std::optional<Result> result = question.endpoint->at_once(question.call(request));
   if (!result.has_value()) return std::nullopt;
@@ -200,7 +199,7 @@ std::optional<Response> Api::AtOnce(const Request& request) const {
 
 Response Api::OnWorker(const Request& request) const {
   Impl::Question question = impl_->Read(request);
-  if (question.refusal.has_value()) return *std::move(question.refusal);
+  if (question.refusal.has_value()) return ForBrowsers(*std::move(question.refusal));
   const Endpoint& endpoint = *question.endpoint;
   const Call call = question.call(request);
   return ToResponse(endpoint.on_worker ? endpoint.on_worker(call) : *endpoint.at_once(call));
@@ -216,7 +215,7 @@ net::Uploads Api::Uploads() const {
   out.is_upload = IsTraceUpload;
   out.open =
       [impl = impl_.get()](const Request& request) -> StatusOr<std::shared_ptr<net::UploadSink>> {
-    FW_RETURN_IF_ERROR(CheckOrigin(request, impl->loopback_only));
+    FW_RETURN_IF_ERROR(impl->CheckDoor(request));
     const RouteTable::Match match = impl->table.Find(request.method, request.path);
     if (match.endpoint == nullptr) return impl->table.NoSuchRoute(request, match.other_method);
     FW_ASSIGN_OR_RETURN(const Arguments args, Arguments::Read(match.endpoint->route, request, {}));

@@ -4,7 +4,7 @@
 // route is declared once, in the file of its subject (routes.h).
 //
 // Read-only but for pushes of samples and uploads of traces. Browsers: a request that changes
-// something is refused when it comes from another origin; with loopback_only every request must
+// something is refused when it comes from another origin; with `hosts` every request must
 // name a loopback host, so that no web page can reach the API by DNS rebinding. Threads: all
 // methods from any thread.
 #pragma once
@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/host_names.h"
 #include "api/route.h"
 #include "hardware/accelerator.h"
 #include "ingest/joiner.h"
@@ -35,16 +36,16 @@ namespace flopwatch::api {
 struct ApiSources {
   store::Store* store = nullptr;         // always there
   ingest::IngestSide* ingest = nullptr;  // null when offline
-  // How long points of remote write and OTLP wait for the rest of their scrape; 0 = not at all
-  // (tests).
+  // How long points of remote write and OTLP wait for the rest of their scrape; 0 = not at all.
   Micros join_settle = ingest::ScrapeJoiner::Options().settle;
   const net::Scraper* scraper = nullptr;  // null when offline or push-only
   const hardware::Catalog* catalog = &hardware::Catalog::Builtin();
   std::function<Micros()> clock;  // empty: Now(), or the newest stored sample when offline
   uploads::TraceLibrary* traces = nullptr;  // null where there is no place for uploaded traces
   std::string version;
-  // The server listens on loopback: refuse requests for any other host name.
-  bool loopback_only = false;
+  // The names that requests may give this server; absent: any.
+  std::optional<HostNames> hosts;
+  std::function<net::ServerStats()> http_stats;  // empty where no server listens
   // Embedded page: the file at a path, or nullopt. Empty = a plain page with links.
   std::function<std::optional<net::Response>(std::string_view path)> ui;
 };
@@ -58,12 +59,12 @@ class Api {
   std::optional<net::Response> AtOnce(const net::Request& request) const;
   // May read the store and take long.
   net::Response OnWorker(const net::Request& request) const;
-  // Either, for callers that may wait.
+  // Does either, for callers that may wait.
   net::Response Handle(const net::Request& request) const;
   // Bodies of uploaded traces go to disk as they arrive. Valid as long as this object.
   net::Uploads Uploads() const;
 
-  // As declared, in the order of docs/openapi.json.
+  // The routes as declared, in the order of docs/openapi.json.
   const std::vector<Endpoint>& endpoints() const;
   // The declaration that a request falls under; null where none does.
   const Route* RouteOf(const net::Request& request) const;
@@ -73,7 +74,7 @@ class Api {
   std::unique_ptr<Impl> impl_;
 };
 
-// docs/openapi.json as it was when this was built.
+// The text is docs/openapi.json as it was when this was built.
 std::string_view OpenApiDocument();
 
 }  // namespace flopwatch::api

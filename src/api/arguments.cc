@@ -17,6 +17,10 @@ Status Bad(std::string_view name, std::string_view value, std::string_view rule)
   return InvalidArgument("parameter '{}' is '{}': {}", name, Printable(value, 60), rule);
 }
 
+bool IsText(std::string_view text) {
+  return text.find('\0') == std::string_view::npos && IsUtf8(text);
+}
+
 std::optional<int64_t> ParseInt(std::string_view text) {
   int64_t value = 0;
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -57,6 +61,8 @@ StatusOr<Arguments> Arguments::Read(const Route& route, const net::Request& requ
   Arguments args(route);
   const auto& declared = route.parameters;
   if (route.any_parameters) return args;
+  if (!IsText(request.path))
+    return InvalidArgument("the path '{}' is not UTF-8", Printable(request.path, 80));
   for (size_t k = 0; k < declared.size(); ++k) {
     args.values_[k].number = declared[k]->fallback.value_or(0);
     if (declared[k]->kind == Kind::kTime && args.now_ == 0) args.now_ = clock();
@@ -66,6 +72,7 @@ StatusOr<Arguments> Arguments::Read(const Route& route, const net::Request& requ
       return p->kind != Kind::kPathName && p->name == name;
     });
     if (found == declared.end()) return NotKnown(route, request, name);
+    if (!IsText(text)) return Bad(name, text, "not UTF-8, or with a NUL byte");
     Value& value = args.values_[static_cast<size_t>(found - declared.begin())];
     // An empty value is none; of several the first counts.
     if (value.given || text.empty()) continue;

@@ -36,6 +36,10 @@ inline constexpr OptionalOneOf<Order> kOrder(
     "Default: descending for numbers, ascending for names. Absent values come last.");
 inline constexpr Integer kLimit("limit", 1, kMaxPage, kDefaultPage, "Rows of one page.");
 inline constexpr Integer kOffset("offset", 0, INT32_MAX, 0, "Rows before the page.");
+inline constexpr Flag kJoinExactly(
+    "exact",
+    "Join raw samples with the job intervals instead of trusting the job "
+    "stamped on them. Slow for long windows.");
 inline constexpr PathName kJobName("job", "Job id; slashes need no escaping.");
 
 class Arguments {
@@ -59,11 +63,11 @@ class Arguments {
   }
 
   bool HasWindow() const { return from_.has_value() || to_.has_value(); }
-  // From `from` to `to` (default: the last hour), checked.
+  // The window is `from` to `to` (default: the last hour), checked.
   StatusOr<store::Window> Window() const;
   // The same; without `from` and `to` everything that is kept.
   StatusOr<store::Window> WindowOrAll() const;
-  // As kStep says, at most kMaxPoints in this window; by the window's length where not given.
+  // The step as kStep says, at most kMaxPoints in this window; by its length where not given.
   StatusOr<Micros> Step(store::Window window) const;
   static Micros DefaultStep(store::Window window);
 

@@ -1,5 +1,4 @@
-// The divergence objects of the API; `flopwatch divergence` with numbers given by hand writes the
-// same.
+// The divergence objects of the API; `flopwatch divergence` on numbers by hand writes the same.
 #pragma once
 
 #include "base/json_writer.h"

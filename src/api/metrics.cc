@@ -9,6 +9,7 @@
 #include <fstream>
 #include <utility>
 
+#include "base/text.h"
 #include "ingest/application.h"
 
 namespace flopwatch::api {
@@ -69,7 +70,9 @@ constexpr MetricInfo kMetrics[] = {
     {"flopwatch_ingest_dropped_rows_total", "counter",
      "Rows dropped because the store could not keep up."},
     {"flopwatch_ingest_refused_by_store_rows_total", "counter",
-     "Rows of batches the store refused as invalid."},
+     "Rows of batches, GPUs and series the store refused as invalid."},
+    {"flopwatch_ingest_refused_by_store_records_total", "counter",
+     "Records that describe GPUs, models, series and jobs, refused by the store as invalid."},
     {"flopwatch_ingest_queued_rows", "gauge", "Rows waiting to be stored."},
     {"flopwatch_ingest_queued_bytes", "gauge", "Memory of the rows waiting to be stored."},
     {"flopwatch_ingest_late_rows_total", "counter",
@@ -96,6 +99,14 @@ constexpr MetricInfo kMetrics[] = {
     {"flopwatch_store_newest_timestamp_seconds", "gauge", "Time of the newest stored sample."},
     {"flopwatch_store_rolled_up_timestamp_seconds", "gauge",
      "Arrival time up to which rows are in the rollups."},
+    {"flopwatch_retention_waiting", "gauge",
+     "1 while retention goes by an earlier time than the clock's, by reason: clock_ahead, "
+     "clock_behind, no_new_data."},
+    {"flopwatch_retention_behind_seconds", "gauge",
+     "How far the time by which things are old is behind the clock."},
+    {"flopwatch_retention_deleted_total", "counter",
+     "What retention deleted since the start, by kind: files, rows, intervals, jobs, job_sets, "
+     "claims; jobs_early: for want of room, although rollups name them."},
     {"flopwatch_job_index_size", "gauge",
      "Records in memory by kind: jobs, sets, intervals, job_gpus, static_assignments, "
      "static_waiting."},
@@ -110,6 +121,13 @@ constexpr MetricInfo kMetrics[] = {
      "Claims known: what the numbers of a job mean, each content once."},
     {"flopwatch_application_pending_samples", "gauge",
      "Samples of applications that wait to be stored."},
+    {"flopwatch_http_connections", "gauge", "Connections open now."},
+    {"flopwatch_http_ended_connections_total", "counter",
+     "Connections ended by the server, by reason: evicted (the client of another one waited), "
+     "timeout, limit (turned away)."},
+    {"flopwatch_http_refused_requests_total", "counter",
+     "Requests refused before anything looked at what they ask for, by reason: unknown_host, "
+     "other_site, unreadable (malformed, too large, or too many at once)."},
     {"flopwatch_traces", "gauge", "Uploaded traces kept."},
     {"flopwatch_trace_bytes", "gauge", "Bytes of the files of uploaded traces."},
     {"flopwatch_traces_waiting", "gauge",
@@ -121,6 +139,8 @@ constexpr MetricInfo kMetrics[] = {
      "read_only, broken; reasons without any are left out."},
     {"flopwatch_trace_analyses_total", "counter",
      "Analyses of uploaded traces, by result: ok, failed."},
+    {"flopwatch_trace_given_up_total", "counter",
+     "Traces failed because the server ended twice during their analysis."},
     {"flopwatch_trace_analysis_duration_seconds", "gauge",
      "Duration of the last analysis of an uploaded trace."},
 };
@@ -175,8 +195,11 @@ class Page {
   }
 
  private:
+  // One byte that is no UTF-8, and nothing of the page is read: what comes from elsewhere than the
+  // doors that check (an older store) is repaired here.
   void Escape(std::string_view text) {
-    for (const char c : text) {
+    RepairText(text, std::string_view::npos, &repaired_);
+    for (const char c : repaired_) {
       if (c == '\\' || c == '"' || c == '\n') out_ += '\\';
       out_ += c == '\n' ? 'n' : c;
     }
@@ -184,6 +207,7 @@ class Page {
 
   std::string& out_;
   std::string_view name_;
+  std::string repaired_;  // used again
 };
 
 double ResidentBytes() {
@@ -318,6 +342,7 @@ void Ingest(Page& page, const ingest::PipelineStats& s) {
   for (const auto& [reason, n] : s.refused) page.Sample(n, {{"reason", reason}});
   page.One("flopwatch_ingest_dropped_rows_total", s.dropped_rows);
   page.One("flopwatch_ingest_refused_by_store_rows_total", s.refused_by_store);
+  page.One("flopwatch_ingest_refused_by_store_records_total", s.refused_describing);
   page.One("flopwatch_ingest_queued_rows", s.queued_rows);
   page.One("flopwatch_ingest_queued_bytes", s.queued_bytes);
   page.One("flopwatch_ingest_late_rows_total", s.late_rows);
@@ -351,6 +376,18 @@ void StoreMetrics(Page& page, const store::StoreStats& s) {
   page.Maybe("flopwatch_store_rolled_up_timestamp_seconds",
              s.rolled_up_to_arrival > 0 ? std::optional<double>(ToSeconds(s.rolled_up_to_arrival))
                                         : std::nullopt);
+  page.Begin("flopwatch_retention_waiting");
+  for (const std::string_view reason : {"clock_ahead", "clock_behind", "no_new_data"})
+    page.Sample(s.retention.waits_for == reason ? 1 : 0, {{"reason", reason}});
+  page.One("flopwatch_retention_behind_seconds", ToSeconds(s.retention.behind));
+  page.Begin("flopwatch_retention_deleted_total");
+  page.Sample(s.retention.files, {{"kind", "files"}});
+  page.Sample(s.retention.rows, {{"kind", "rows"}});
+  page.Sample(s.retention.intervals, {{"kind", "intervals"}});
+  page.Sample(s.retention.jobs, {{"kind", "jobs"}});
+  page.Sample(s.retention.jobs_early, {{"kind", "jobs_early"}});
+  page.Sample(s.retention.job_sets, {{"kind", "job_sets"}});
+  page.Sample(s.retention.claims, {{"kind", "claims"}});
 }
 
 void IndexMetrics(Page& page, const jobs::IndexStats& s) {
@@ -409,7 +446,23 @@ void TraceMetrics(Page& page, const uploads::TraceLibraryStats& s) {
   page.Begin("flopwatch_trace_analyses_total");
   page.Sample(s.analyses - s.failed_analyses, {{"result", "ok"}});
   page.Sample(s.failed_analyses, {{"result", "failed"}});
+  page.One("flopwatch_trace_given_up_total", s.given_up);
   page.One("flopwatch_trace_analysis_duration_seconds", s.last_analysis_s);
+}
+
+void HttpMetrics(Page& page, const DoorCounts& door, const net::ServerStats& stats) {
+  page.One("flopwatch_http_connections", stats.connections);
+  const auto count = [&page](std::string_view reason, uint64_t n) {
+    page.Sample(n, {{"reason", reason}});
+  };
+  page.Begin("flopwatch_http_ended_connections_total");
+  count("evicted", stats.evicted_connections);
+  count("timeout", stats.timed_out_connections);
+  count("limit", stats.refused_connections);
+  page.Begin("flopwatch_http_refused_requests_total");
+  count("unknown_host", door.unknown_host.load());
+  count("other_site", door.other_site.load());
+  count("unreadable", stats.refused_requests);
 }
 
 }  // namespace
@@ -440,6 +493,7 @@ void RenderServerMetrics(const ServerMetrics& of, bool per_gpu, std::string* out
   StoreMetrics(page, of.store_stats());
   IndexMetrics(page, of.memory->jobs().stats());
   if (of.pipeline != nullptr) ApplicationMetrics(page, of.memory->applications().stats());
+  HttpMetrics(page, *of.door, of.http_stats ? of.http_stats() : net::ServerStats());
   TraceMetrics(page, of.traces != nullptr ? of.traces->stats() : uploads::TraceLibraryStats());
 }
 

@@ -2,6 +2,8 @@
 // them; a test compares.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -28,6 +30,11 @@ struct FleetMetrics {
 // `jobs` are those of memory.NowView(); null where there is none.
 std::string RenderFleetMetrics(const FleetMetrics& of, const query::JobList* jobs);
 
+// Requests refused before anything looked at what they ask for.
+struct DoorCounts {
+  std::atomic<uint64_t> unknown_host{0}, other_site{0};
+};
+
 // The server's own: always as they are now, because rates are taken from them.
 struct ServerMetrics {
   const query::Memory* memory;
@@ -37,6 +44,8 @@ struct ServerMetrics {
   std::function<store::StoreStats()> store_stats;
   std::string version;
   Micros started;
+  const DoorCounts* door;
+  std::function<net::ServerStats()> http_stats;  // empty where no server listens
 };
 // `per_gpu` adds flopwatch_gpu_ofu_ratio, a series a GPU.
 void RenderServerMetrics(const ServerMetrics& of, bool per_gpu, std::string* out);

@@ -140,7 +140,7 @@ using Result = StatusOr<net::Response>;
 // An answer at once, on the event loop, of what is in memory: such a handler is given nothing that
 // could wait for a disk. nullopt: memory does not have all of it.
 using AtOnce = std::function<std::optional<Result>(const Call&)>;
-// On the worker pool; may take long.
+// The handler runs on the worker pool and may take long.
 using OnWorker = std::function<Result(const Call&)>;
 
 struct Endpoint {
@@ -148,7 +148,7 @@ struct Endpoint {
   AtOnce at_once;      // empty: all of it is for the worker pool
   OnWorker on_worker;  // empty: `at_once` always answers
   // Whether {name} is one of its own; where it is not, the next route that fits is asked. Empty =
-  // always. From memory.
+  // always. It answers from memory.
   std::function<bool(std::string_view name)> takes;
 };
 

@@ -34,9 +34,12 @@ void AddStatusRoutes(const StatusSources& sources, RouteTable* table);
 // `files` empty: a plain page with links.
 void AddPageRoutes(const PageFiles& files, RouteTable* table);
 
-// routes_fleet.cc, routes_jobs.cc
+// routes_fleet.cc, routes_jobs.cc: the fleet and its jobs.
 void AddFleetRoutes(const query::Memory* memory, const query::Query* query, RouteTable* table);
 void AddJobRoutes(const query::Memory* memory, const query::Query* query, RouteTable* table);
+
+// routes_sankey.cc: where GPU time went.
+void AddSankeyRoutes(const query::Query* query, RouteTable* table);
 
 // routes_divergence.cc: MFU against OFU.
 void AddDivergenceRoutes(const query::Query* query, RouteTable* table);
@@ -45,7 +48,7 @@ void AddDivergenceRoutes(const query::Query* query, RouteTable* table);
 void AddApplicationRoutes(const query::Query* query, ingest::ApplicationIntake* reports,
                           RouteTable* table);
 
-// routes_gpus.cc
+// routes_gpus.cc: GPUs and instances.
 void AddGpuRoutes(const query::Memory* memory, const query::Query* query, RouteTable* table);
 
 // routes_targets.cc: exporters and nodes that push, and their health.
@@ -56,7 +59,7 @@ struct TargetSources {
 };
 void AddTargetRoutes(const TargetSources& sources, RouteTable* table);
 
-// routes_sql.cc
+// routes_sql.cc: SQL on the store.
 void AddSqlRoutes(store::Store* store, RouteTable* table);
 
 // routes_traces.cc. `traces` null: there is no place for them.

@@ -103,7 +103,7 @@ double SortKeyOf(const JobDivergence& d, DivergenceSort sort) {
     case DivergenceSort::kJob:
       break;
   }
-  // By how far it is from what a healthy job shows.
+  // The order is by how far it is from what a healthy job shows.
   const auto& r = d.diagnosis.ratio_expected;
   return r && *r > 0 ? std::abs(std::log(*r)) : std::nan("");
 }

@@ -12,6 +12,7 @@
 #include "api/routes.h"
 #include "api/usage_json.h"
 #include "base/text.h"
+#include "fleet/sankey/sankey.h"
 
 namespace flopwatch::api {
 namespace {
@@ -32,19 +33,32 @@ enum class JobSort : uint8_t {
   kUtil,
   kGpus,
   kJob,
-  kUser
+  kUser,
+  kUnmeasured,  // this and what follows: GPU-seconds of a loss of the job's Sankey, by its name
+  kAllocatedIdle,
+  kSmIdle,
+  kTensorIdle,
+  kBelowFullClock
 };
-constexpr std::string_view kJobSorts[] = {"gpu_seconds", "ofu",     "lost_gpu_seconds",
-                                          "coverage",    "power_w", "gpu_util",
-                                          "gpus",        "job",     "user"};
+constexpr std::string_view kJobSorts[] = {"gpu_seconds",
+                                          "ofu",
+                                          "lost_gpu_seconds",
+                                          "coverage",
+                                          "power_w",
+                                          "gpu_util",
+                                          "gpus",
+                                          "job",
+                                          "user",
+                                          "unmeasured",
+                                          "allocated_idle",
+                                          "sm_idle",
+                                          "tensor_idle",
+                                          "below_full_clock"};
 constexpr OneOf<JobSort> kJobSort("sort", kJobSorts, "What to rank by.");
 constexpr Text kOfUser("user", "Only this user's.");
 constexpr Text kOfWorkflow("workflow", "Only this workflow's.");
 constexpr Text kJobText("q", "Only jobs whose id, name, user or workflow contains this.");
 constexpr Flag kRunningOnly("running", "Only running jobs.");
-constexpr Flag kJoinExactly("exact",
-                            "Join raw samples with the job intervals instead of trusting the job "
-                            "stamped on them. Slow for long windows.");
 constexpr Flag kWithInterval("ci", "Also compute ofu_ci95 of each job of the page.");
 
 std::vector<std::string_view> JobFlags(const JobRow& row) {
@@ -79,10 +93,25 @@ void WriteJobFields(JsonWriter& json, const JobRow& row) {
 
 // --- the list ---
 
+bool IsLoss(JobSort sort) { return sort >= JobSort::kUnmeasured; }
 bool IsText(JobSort sort) { return sort == JobSort::kJob || sort == JobSort::kUser; }
+
+// What the job lost of the time it held GPUs.
+double LossOf(const JobRow& row, std::string_view name) {
+  const double held = row.usage.expected_s;
+  const fleet::Sankey sankey = fleet::MakeSankey(
+      {.deployed_s = held,
+       .held = fleet::SankeyInput::Held{.on_busy_hosts_s = held, .allocated_s = held},
+       .measured = row.usage.sums});
+  double seconds = 0;
+  for (const fleet::SankeyLoss& loss : sankey.losses)
+    if (loss.name == name) seconds += loss.gpu_seconds;
+  return seconds;
+}
 
 // NaN = absent: last in either order.
 double JobSortKey(const JobRow& row, JobSort sort) {
+  if (IsLoss(sort)) return LossOf(row, kJobSorts[static_cast<size_t>(sort)]);
   const store::UsageSums& s = row.usage.sums;
   const auto or_nan = [](std::optional<double> v) { return v.value_or(std::nan("")); };
   switch (sort) {
@@ -103,8 +132,16 @@ double JobSortKey(const JobRow& row, JobSort sort) {
   }
 }
 
+// What a list is ranked by; null where that is a text or not known.
+void WriteSortValue(JsonWriter& json, const JobRow& row, JobSort sort) {
+  json.Field("sort_value", IsText(sort) ? std::nan("") : JobSortKey(row, sort));
+}
+
 // Puts the first `end` of them in order.
 void SortJobs(std::vector<const JobRow*>& rows, size_t end, JobSort sort, bool ascending) {
+  absl::flat_hash_map<int32_t, double> keys;
+  if (IsLoss(sort))
+    for (const JobRow* row : rows) keys[row->id] = JobSortKey(*row, sort);
   const auto before = [&](const JobRow* a, const JobRow* b) {
     if (IsText(sort)) {
       const std::string& x = sort == JobSort::kJob ? a->record.key : a->record.user;
@@ -112,7 +149,8 @@ void SortJobs(std::vector<const JobRow*>& rows, size_t end, JobSort sort, bool a
       if (x != y) return ascending ? x < y : y < x;
       return a->id < b->id;
     }
-    const double x = JobSortKey(*a, sort), y = JobSortKey(*b, sort);
+    const double x = IsLoss(sort) ? keys[a->id] : JobSortKey(*a, sort);
+    const double y = IsLoss(sort) ? keys[b->id] : JobSortKey(*b, sort);
     if (std::isnan(x) != std::isnan(y)) return std::isnan(y);
     if (!std::isnan(x) && x != y) return ascending ? x < y : y < x;
     return a->id < b->id;
@@ -172,6 +210,7 @@ Result WriteJobs(const query::Memory& memory, const Arguments& args,
     }
     json.BeginObject();
     WriteJobFields(json, row);
+    WriteSortValue(json, *rows[k], sort);
     json.EndObject();
   }
   json.EndArray().EndObject();
@@ -179,7 +218,7 @@ Result WriteJobs(const query::Memory& memory, const Arguments& args,
 }
 
 std::optional<Result> JobsNow(const query::Memory& memory, const Arguments& args) {
-  if (args.HasWindow() || args[kJoinExactly] || args[kWithInterval] ||
+  if (args.HasWindow() || args[kJoinExactly] || args[kWithInterval] || IsLoss(args[kJobSort]) ||
       !memory.AtHand({Snapshot::kJobsOfHour}))
     return std::nullopt;
   FW_ASSIGN_OR_RETURN(const store::Window asked, args.Window());
@@ -218,7 +257,7 @@ struct JobAnswer {
   std::vector<query::ClaimUsage> claims;
 };
 
-// When the job held GPUs, and what each GPU was to it.
+// The times when the job held GPUs, and what each GPU was to it.
 struct JobIntervals {
   Micros first = 0, last = 0;
   absl::flat_hash_map<int32_t, int32_t> rank_of;
@@ -268,7 +307,7 @@ net::Response WriteJob(const query::Memory& memory, JobAnswer answer) {
   WriteTime(json, "started", held.first);
   WriteTime(json, "ended", row.running || held.last == jobs::kOpenEnd ? 0 : held.last);
   json.EndObject();
-  // What it says itself, over the same time.
+  // `application` is what the job says itself, over the same time.
   json.Key("application");
   WriteApplicationSummary(json, answer.claims, &memory.catalog(),
                           answer.claims.empty() ? "" : memory.ModelOfJob(row.record.key));

@@ -25,6 +25,19 @@ void WriteIngest(JsonWriter& json, const ingest::PipelineStats& s) {
   json.EndObject();
 }
 
+void WriteRetention(JsonWriter& json, const store::RetentionStats& s) {
+  json.Key("retention").BeginObject();
+  WriteTime(json, "mark", s.mark);
+  WriteTime(json, "as_of", s.as_of);
+  json.Field("behind_s", ToSeconds(s.behind));
+  json.TextField("waits_for", s.waits_for);
+  json.Field("deleted_files", s.files).Field("deleted_rows", s.rows);
+  json.Field("deleted_intervals", s.intervals);
+  json.Field("deleted_jobs", s.jobs).Field("deleted_jobs_early", s.jobs_early);
+  json.Field("deleted_job_sets", s.job_sets).Field("deleted_claims", s.claims);
+  json.EndObject();
+}
+
 void WriteStore(JsonWriter& json, const store::StoreStats& s) {
   json.BeginObject();
   json.Field("hot_bytes", s.hot_bytes).Field("sealed_bytes", s.sealed_bytes);
@@ -34,6 +47,7 @@ void WriteStore(JsonWriter& json, const store::StoreStats& s) {
   WriteTime(json, "oldest", s.oldest_ts);
   WriteTime(json, "newest", s.newest_ts);
   WriteTime(json, "rolled_up_to", s.rolled_up_to_arrival);
+  WriteRetention(json, s.retention);
   json.Field("append_errors", s.append_errors);
   json.TextField("last_error", s.last_error);
   json.EndObject();

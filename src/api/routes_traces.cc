@@ -88,7 +88,7 @@ TraceLibrary::UploadRequest UploadRequestOf(const Call& call) {
 Result PostTrace(TraceLibrary& traces, const Call& call) {
   auto upload = std::dynamic_pointer_cast<TraceLibrary::Upload>(call.request.sink);
   if (upload == nullptr) {
-    // In process, or by a client that sent the body before anyone asked.
+    // The body came in process, or from a client that sent it before anyone asked.
     TraceLibrary::UploadRequest wanted = UploadRequestOf(call);
     wanted.bytes = call.request.body.size();
     FW_ASSIGN_OR_RETURN(upload, traces.Begin(wanted));
@@ -133,8 +133,7 @@ Result GetTrace(const TraceLibrary& traces, const Call& call) {
   return JsonResponse(std::move(body));
 }
 
-// The answer once the trace is ready; its state with 202 while it is not, and 422 where it never
-// will be.
+// The answer once the trace is ready; its state with 202 before that, with 422 where it cannot be.
 Result TraceAnswer(TraceLibrary& traces, const Call& call,
                    absl::FunctionRef<StatusOr<std::string>()> read) {
   FW_ASSIGN_OR_RETURN(const uploads::TraceRecord record,

@@ -6,8 +6,7 @@
 #include "api/plain_page.h"
 #include "fmt/format.h"
 
-#ifdef FLOPWATCH_UI_HEADER  // set by cmake/web.cmake; defines FLOPWATCH_UI_FILES when there is a
-                            // page
+#ifdef FLOPWATCH_UI_HEADER  // set by cmake/web.cmake; defines FLOPWATCH_UI_FILES if there is a page
 #include FLOPWATCH_UI_HEADER
 #endif
 
@@ -32,32 +31,22 @@ const UiFile kUiFiles[] = {
 };
 #endif
 
-// Nothing from elsewhere, nothing inline, no frames: a stored name that reaches the page as markup
-// cannot run.
-constexpr std::string_view kContentSecurityPolicy =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "
-    "'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
 // Paths the page itself resolves.
 bool IsPageRoute(std::string_view path) {
   return path == "/" || path == "/index.html" || path == "/jobs" || path == "/targets" ||
          path.starts_with("/jobs/") || path.starts_with("/gpus/");
 }
 
-net::Response Answer(const UiFile& file) {
+net::Response UiAnswer(const UiFile& file) {
   net::Response r;
   r.content_type = std::string(file.type);
   r.static_body = {reinterpret_cast<const char*>(file.data), file.size};
   r.headers.emplace_back("ETag", fmt::format("\"{}\"", file.etag));
-  r.headers.emplace_back("X-Content-Type-Options", "nosniff");
   if (file.immutable) {
     r.headers.emplace_back("Content-Encoding", "gzip");
     r.headers.emplace_back("Cache-Control", "public, max-age=31536000, immutable");
   } else {
     r.headers.emplace_back("Cache-Control", "no-cache");
-    r.headers.emplace_back("Content-Security-Policy", std::string(kContentSecurityPolicy));
-    r.headers.emplace_back("Referrer-Policy", "no-referrer");
-    r.headers.emplace_back("Cross-Origin-Opener-Policy", "same-origin");
   }
   return r;
 }
@@ -67,7 +56,7 @@ net::Response Answer(const UiFile& file) {
 std::optional<net::Response> ServeUi(std::string_view path) {
   const std::string_view wanted = IsPageRoute(path) ? std::string_view("/index.html") : path;
   for (const UiFile& file : kUiFiles)
-    if (file.path == wanted) return Answer(file);
+    if (file.path == wanted) return UiAnswer(file);
   return std::nullopt;
 }
 

@@ -85,6 +85,14 @@ Status WriteFileAtomically(const std::string& path, std::string_view text) {
   return status;
 }
 
+Status SyncFolder(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return FromErrno("cannot open", path, errno);
+  const Status status = ::fsync(fd) == 0 ? absl::OkStatus() : FromErrno("fsync of", path, errno);
+  ::close(fd);
+  return status;
+}
+
 StatusOr<FileLock> FileLock::Acquire(const std::string& path, Mode mode) {
   int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0 && mode == Mode::kShared) fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

@@ -17,6 +17,10 @@ StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes);
 // half.
 Status WriteFileAtomically(const std::string& path, std::string_view text);
 
+// Until it returns, a file that was made in or renamed into a folder may be gone after a crash of
+// the machine.
+Status SyncFolder(const std::string& path);
+
 // Takes the exclusive (or shared) advisory lock on `path` (created if missing) for the life of the
 // object. Fails at once when another process holds it; the message names that process.
 class FileLock {

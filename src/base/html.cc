@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/lookup.h"
+#include "base/text.h"
 
 namespace flopwatch {
 namespace {
@@ -47,11 +48,10 @@ std::string HtmlEscape(std::string_view text) {
   static constexpr std::pair<char, std::string_view> kEscapes[] = {
       {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}};
   std::string out;
-  for (const char c : text) {
-    const auto u = static_cast<unsigned char>(c);
-    const char shown = u < 0x20 || u == 0x7F ? ' ' : c;
-    out += ValueOf(kEscapes, c, std::string_view(&shown, 1));
-  }
+  std::string line(text);
+  for (char& c : line)
+    if (c == '\n' || c == '\t' || c == '\r') c = ' ';
+  for (const char& c : Visible(line)) out += ValueOf(kEscapes, c, std::string_view(&c, 1));
   return out;
 }
 

@@ -8,6 +8,12 @@
 
 namespace flopwatch {
 
+// What a browser may do with such a document. HtmlPage() says it in the document too, but a header
+// comes before anything of it is read.
+inline constexpr std::string_view kHtmlDocumentPolicy =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'";
+
 // Text between tags or in a quoted attribute; control bytes become blanks.
 std::string HtmlEscape(std::string_view text);
 // A table as a person reads it: units, right-aligned numbers, bars beside kPercentBar cells. Its

@@ -6,6 +6,8 @@
 #include <boost/json.hpp>
 #include <cmath>
 
+#include "base/text.h"
+
 namespace flopwatch {
 namespace {
 
@@ -103,6 +105,7 @@ StatusOr<Json> Json::Parse(std::string_view text, const JsonLimits& limits) {
     return absl::OutOfRangeError(fmt::format("cannot read {} of {} bytes: the limit is {}",
                                              limits.what, text.size(), limits.max_bytes));
   }
+  text = WithoutByteOrderMark(text);
   std::string rewritten;
   if (limits.python_constants) {
     rewritten = WithoutPythonConstants(text);

@@ -33,8 +33,8 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<std::pair<std::string, Json>>;  // in document order
 
-  // Out of line: inline ones would ask for Object's members while pair<string, Json> is still being
-  // made.
+  // These are out of line: inline ones would ask for Object's members while pair<string, Json> is
+  // still being made.
   Json();
   ~Json();
   Json(const Json&);

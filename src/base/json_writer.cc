@@ -6,38 +6,20 @@
 #include <cmath>
 
 #include "base/lookup.h"
+#include "base/text.h"
 
 namespace flopwatch {
-
-size_t Utf8Length(std::string_view s, size_t i) {
-  const auto byte = [&](size_t k) { return static_cast<unsigned char>(s[k]); };
-  const unsigned char c = byte(i);
-  size_t n = 0;
-  uint32_t cp = 0;
-  if (c < 0x80) return 1;
-  if (c >= 0xC2 && c <= 0xDF) n = 2, cp = c & 0x1F;
-  if (c >= 0xE0 && c <= 0xEF) n = 3, cp = c & 0x0F;
-  if (c >= 0xF0 && c <= 0xF4) n = 4, cp = c & 0x07;
-  if (n == 0 || i + n > s.size()) return 0;
-  for (size_t k = 1; k < n; ++k) {
-    if ((byte(i + k) & 0xC0) != 0x80) return 0;
-    cp = (cp << 6) | (byte(i + k) & 0x3F);
-  }
-  if (n == 3 && (cp < 0x800 || (cp >= 0xD800 && cp <= 0xDFFF))) return 0;
-  if (n == 4 && (cp < 0x10000 || cp > 0x10FFFF)) return 0;
-  return n;
-}
 
 void AppendJsonString(std::string* out, std::string_view text) {
   out->push_back('"');
   for (size_t i = 0; i < text.size();) {
     const unsigned char c = static_cast<unsigned char>(text[i]);
-    if (c >= 0x20 && c < 0x80 && c != '"' && c != '\\') {
+    if (c >= 0x20 && c < 0x7F && c != '"' && c != '\\') {
       out->push_back(static_cast<char>(c));
       ++i;
       continue;
     }
-    if (c < 0x20 || c == '"' || c == '\\') {
+    if (c < 0x80) {
       static constexpr std::pair<unsigned char, std::string_view> kEscapes[] = {
           {'"', "\\\""}, {'\\', "\\\\"}, {'\n', "\\n"}, {'\r', "\\r"}, {'\t', "\\t"}};
       const std::string_view escape = ValueOf(kEscapes, c, std::string_view());
@@ -45,14 +27,15 @@ void AppendJsonString(std::string* out, std::string_view text) {
       ++i;
       continue;
     }
-    const size_t n = Utf8Length(text, i);
-    if (n == 0) {
-      *out += "\xEF\xBF\xBD";
-      ++i;
+    const Utf8Part part = ReadUtf8(text, i);
+    if (part.valid && ActsOnDisplay(part.code)) {
+      *out += fmt::format("\\u{:04x}", static_cast<uint32_t>(part.code));
+    } else if (part.valid) {
+      out->append(text, i, part.bytes);
     } else {
-      out->append(text, i, n);
-      i += n;
+      *out += "\xEF\xBF\xBD";
     }
+    i += part.bytes;
   }
   out->push_back('"');
 }

@@ -62,11 +62,9 @@ class JsonWriter {
   bool need_comma_ = false;
 };
 
-// A JSON string literal with its quotes; invalid UTF-8 bytes become U+FFFD so that the output is
+// A JSON string literal with its quotes; each part that is no UTF-8 becomes U+FFFD, and
+// what acts on a terminal is escaped, so that the output is
 // always valid JSON.
 void AppendJsonString(std::string* out, std::string_view text);
-
-// Length of the valid UTF-8 sequence at text[at], 0 where there is none.
-size_t Utf8Length(std::string_view text, size_t at);
 
 }  // namespace flopwatch

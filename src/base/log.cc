@@ -3,6 +3,8 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "base/text.h"
+
 namespace flopwatch {
 namespace {
 
@@ -25,7 +27,7 @@ spdlog::level::level_enum Level(LogLevel level) {
 
 void SetLogLevel(LogLevel level) { Logger().set_level(Level(level)); }
 void LogMessage(LogLevel level, std::string_view message) {
-  Logger().log(Level(level), "{}", fmt::string_view(message.data(), message.size()));
+  Logger().log(Level(level), "{}", Visible(message));
 }
 
 }  // namespace flopwatch

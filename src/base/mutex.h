@@ -76,8 +76,9 @@ inline constexpr bool kLockRanksChecked = true;
 class RankedLock {
  public:
   explicit RankedLock(LockRank of) : of_(of) {}
-  // Before the lock is waited for, or, where it is only tried, after it was had. Ends the process
-  // when this thread holds one that ranks as high: two threads that do so may wait for each other.
+  // Called before the lock is waited for, or, where it is only tried, after it was had. Ends the
+  // process when this thread holds one that ranks as high: two threads that do so may wait for each
+  // other.
   void Take(bool may_wait = true) const {
     if (of_.rank == 0) return;
     for (int i = 0; i < held_count && may_wait; ++i) {

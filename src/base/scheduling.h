@@ -4,9 +4,9 @@
 
 namespace flopwatch {
 
-// For threads that answer somebody who waits: little work at a time, but soon. Asks for a short
-// time slice, which Linux 6.12 and newer honour by letting the thread run before others with longer
-// ones. Takes no privilege and no larger share.
+// This is for threads that answer somebody who waits: little work at a time, but soon. It asks for
+// a short time slice, which Linux 6.12 and newer honour by letting the thread run before others
+// with longer ones. Takes no privilege and no larger share.
 void PreferLatency();
 
 }  // namespace flopwatch

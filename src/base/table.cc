@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <optional>
 
 #include "base/html.h"
 #include "base/json_writer.h"
+#include "base/text.h"
 #include "base/time.h"
 
 namespace flopwatch {
@@ -29,25 +31,11 @@ constexpr std::string_view kReset = "\x1b[0m";
 
 // --- text ---
 
-// Decodes the character at s[*i] and moves on; a byte that is not UTF-8 counts as one character.
+// Decodes the character at s[*i] and moves on; a part that is not UTF-8 counts as one character.
 char32_t NextChar(std::string_view s, size_t* i) {
-  const auto byte = [&](size_t k) { return static_cast<unsigned char>(s[k]); };
-  const unsigned char c = byte(*i);
-  int n = 1;
-  char32_t cp = c;
-  if (c >= 0xC2 && c <= 0xDF) n = 2, cp = c & 0x1F;
-  if (c >= 0xE0 && c <= 0xEF) n = 3, cp = c & 0x0F;
-  if (c >= 0xF0 && c <= 0xF4) n = 4, cp = c & 0x07;
-  if (*i + n > s.size()) n = 1, cp = 0xFFFD;
-  for (int k = 1; k < n; ++k) {
-    if ((byte(*i + k) & 0xC0) != 0x80) {
-      n = 1, cp = 0xFFFD;
-      break;
-    }
-    cp = (cp << 6) | (byte(*i + k) & 0x3F);
-  }
-  *i += n;
-  return cp;
+  const Utf8Part part = ReadUtf8(s, *i);
+  *i += part.bytes;
+  return part.code;
 }
 
 int CharWidth(char32_t c) {
@@ -63,14 +51,13 @@ int CharWidth(char32_t c) {
   return wide ? 2 : 1;
 }
 
-// Labels and job names come from outside: an escape sequence in one must not reach a terminal.
+// Labels and job names come from outside: an escape sequence in one must not reach a terminal. One
+// line: its breaks are blanks.
 std::string Clean(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    const auto u = static_cast<unsigned char>(c);
-    if (u < 0x20 || u == 0x7F) c = c == '\n' || c == '\t' || c == '\r' ? ' ' : '?';
-  }
-  return out;
+  std::string line(text);
+  for (char& c : line)
+    if (c == '\n' || c == '\t' || c == '\r') c = ' ';
+  return Visible(line);
 }
 
 std::string Upper(std::string_view text) {
@@ -90,7 +77,7 @@ std::string Grouped(std::string digits) {
   return digits;
 }
 
-// With a unit that keeps the number under `base` and three significant digits.
+// The value with a unit that keeps the number under `base`, and three significant digits.
 std::string Scaled(double v, double base, std::initializer_list<std::string_view> units) {
   const std::string_view* unit = units.begin();
   // 999.6 would print as "1000": step over to the next unit at the rounding point, not at the base
@@ -244,10 +231,23 @@ std::string RenderJsonl(const Table& table) {
   return out;
 }
 
-std::string CsvField(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+// A cell of a file that spreadsheets open: text that one would compute as a formula stands behind
+// an apostrophe (OWASP, "CSV Injection"). A dash alone and a number with its sign compute nothing.
+std::string WithoutFormula(std::string text) {
+  if (text.size() < 2 || std::string_view("=+-@\t\r\n").find(text[0]) == std::string_view::npos)
+    return text;
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  return is_number ? text : "'" + text;
+}
+
+// Line breaks may stand within quotes (RFC 4180).
+std::string CsvField(std::string_view text) {
+  const std::string shown = Visible(text, /*keep_lines=*/true);
+  if (shown.find_first_of(",\"\n") == std::string::npos) return shown;
   std::string out = "\"";
-  for (const char c : text) {
+  for (const char c : shown) {
     if (c == '"') out.push_back('"');
     out.push_back(c);
   }
@@ -268,7 +268,7 @@ std::string RenderSeparated(const Table& table, bool csv, bool header) {
   for (const auto& row : table.rows) {
     for (size_t c = 0; c < table.columns.size(); ++c) {
       if (c > 0) out.push_back(separator);
-      if (c < row.size()) out += field(RawCell(row[c], table.columns[c].format));
+      if (c < row.size()) out += field(WithoutFormula(RawCell(row[c], table.columns[c].format)));
     }
     out.push_back('\n');
   }
@@ -301,7 +301,7 @@ std::string RenderMarkdown(const Table& table) {
   const auto field = [](std::string_view text) {
     std::string out;
     for (const char c : Clean(text)) {
-      if (c == '|' || c == '\\' || c == '<') out.push_back('\\');
+      if (std::string_view("|\\<`[").find(c) != std::string_view::npos) out.push_back('\\');
       out.push_back(c);
     }
     return out;

@@ -184,7 +184,8 @@ bool WantColor(const GetEnv& getenv, bool is_terminal) {
 }
 
 std::string FormatError(const Status& status, bool color) {
-  std::string what(status.message()), why, next;
+  const std::string_view message(status.message().data(), status.message().size());
+  std::string what = Visible(message, /*keep_lines=*/true), why, next;
   if (const size_t at = what.rfind("; "); at != std::string::npos) {
     next = what.substr(at + 2);
     what.resize(at);

@@ -38,8 +38,7 @@ class Arg {
   Arg Check(std::function<std::string(const std::string&)> why_not)
       const;  // "" = accepted, else the reason
   Arg Delimiter(char c) const;
-  // An option of several values takes one word each time it is given, so that a positional argument
-  // may follow it.
+  // An option of several values takes one word each time, so that a positional may follow it.
   Arg OneWord() const;
   Arg Excludes(Arg other) const;  // the two cannot be given together
   size_t count() const;           // after parsing: how often it was given

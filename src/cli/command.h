@@ -16,6 +16,8 @@
 
 namespace flopwatch::cli {
 
+struct ViewOptions;
+
 inline constexpr uint64_t kMaxSqlBytes =
     64 << 10;  // of a query that is read from a file or from stdin
 
@@ -27,6 +29,8 @@ class Context {
   // in a pipe) and its notes to stderr. --json, --columns, --sort and --limit are applied here; an
   // unknown column is a usage error that lists the known ones.
   Status Write(const Table& table);
+  // A whole document to the file `path`, or to stdout where it is "".
+  Status WriteDocument(const std::string& path, const std::string& text);
   // Raw data to stdout / talk to stderr (silent with -q).
   void Out(std::string_view text);
   void Say(std::string_view text);
@@ -34,6 +38,7 @@ class Context {
   bool is_terminal() const;  // stdout
   bool ascii() const;  // --ascii: what people read has no block characters; Out() sees to the rest
   int width() const;   // terminal columns, 0 in a pipe
+  ViewOptions view() const;  // what cards and reports are drawn with: 100 columns in a pipe
   OutputFormat format() const;
   bool format_given() const;  // -o or --json was set
   bool picks_columns()
@@ -48,8 +53,7 @@ class Context {
   StatusOr<std::string> ApiGet(const std::string& path_and_query);
   // POST of a JSON body, to the same place.
   StatusOr<std::string> ApiPost(const std::string& path_and_query, const std::string& json);
-  // Where the answers came from: "http://127.0.0.1:9530" or "the store in DIR"; "" before the first
-  // ApiGet.
+  // Where the answers came from: "http://127.0.0.1:9530" or "the store in DIR"; "" before any.
   std::string ApiSource() const;
 
   // Resolved configuration value ("server.listen", "store.directory", ...): flag > environment >
@@ -76,16 +80,14 @@ class Context {
 };
 
 using Run = std::function<Status(Context&)>;
-// Adds the subcommand to `app` and returns what to run when it was chosen. `on_selected` wiring is
-// main.cc's.
+// Adds the subcommand to `app`, and sets *run to what it runs when it is chosen.
 using Register = Args (*)(Args app, Run* run);
 
 struct CommandEntry {
   std::string_view name;
   Register add;
 };
-// The command table: the order of --help, completion and docs/cli.md come from it (a test compares
-// them).
+// The command table: the order of --help, completion and docs/cli.md (a test compares them).
 const std::vector<CommandEntry>& Commands();
 
 }  // namespace flopwatch::cli

@@ -113,7 +113,7 @@ Status CheckValue(const ConfigKey& key, const ConfigValue& value) {
 }  // namespace
 
 std::string_view ConfigTypeName(ConfigType type) {
-  // In the order of ConfigType.
+  // The names are in the order of ConfigType.
   static constexpr std::string_view kNames[] = {"string",   "integer", "boolean",
                                                 "duration", "list",    "choice"};
   return kNames[static_cast<size_t>(type)];
@@ -129,6 +129,10 @@ const std::vector<ConfigKey>& ConfigKeys() {
        0, 0, "", "FLOPWATCH_SERVER"},
       {"server.listen", T::kString, kDefaultListen,
        "Address and port of the HTTP server. Anything but loopback needs serve --allow-remote."},
+      {"server.hosts", T::kList, "",
+       "Names under which the server answers, besides addresses, localhost and what this machine "
+       "calls itself. A request for another name may come from a web page that made its name "
+       "point here (DNS rebinding) and is refused."},
       {"server.threads", T::kInteger, "1", "Threads that answer HTTP requests.", 1, 256},
       {"store.directory", T::kString, "",
        "Data directory. Empty: /var/lib/flopwatch for root, else $XDG_DATA_HOME/flopwatch "
@@ -163,9 +167,12 @@ const std::vector<ConfigKey>& ConfigKeys() {
       {"traces.max_upload_mb", T::kInteger, "2048", "Largest file of an uploaded trace, in MiB.", 1,
        1 << 20},
       {"traces.max_events", T::kInteger, "8000000",
-       "Events of one uploaded file that are read, because the analysis shares the server's memory "
-       "(about 200 bytes an event).",
+       "Events of one uploaded trace, all its files together, because the analysis shares the "
+       "server's memory (about 200 bytes an event).",
        1000, 200'000'000},
+      {"traces.max_memory_mb", T::kInteger, "768",
+       "Memory that the analysis of an uploaded trace may take, in MiB; one that needs more fails.",
+       64, 1 << 20},
       {"traces.retention", T::kDuration, "30d", "How long uploaded traces are kept."},
       {"ui.enabled", T::kBool, "true", "Serve the web page at /."},
       {"log.level", T::kChoice, "info", "Least severe log line written to stderr.", 0, 0,
@@ -249,7 +256,7 @@ StatusOr<const ConfigValue*> ResolvedConfig::Find(std::string_view key) const {
 }
 
 std::vector<std::string> ResolvedConfig::UnknownVariables(const std::vector<std::string>& names) {
-  // Not configuration keys, but read elsewhere: by --config, by ./run and by the tests.
+  // These are no configuration keys, but read elsewhere: by --config, by ./run and by the tests.
   static constexpr std::string_view kOthers[] = {"FLOPWATCH_CONFIG", "FLOPWATCH_DATA",
                                                  "FLOPWATCH_UPDATE_GOLDEN", "FLOPWATCH_DEMO_GPUS"};
   std::vector<std::string> known;

@@ -35,9 +35,8 @@ std::string EnvironmentName(const ConfigKey& key);
 
 struct ConfigValue {
   std::vector<std::string> items;  // exactly one unless the key is a list
-  std::string origin;              // "flag --listen", "environment FLOPWATCH_…",
-                                   // "/etc/flopwatch/config.toml:3", "default"
-  std::string Text() const;        // items, one a line
+  std::string origin;        // "flag --listen", "environment FLOPWATCH_…", "FILE:3", "default"
+  std::string Text() const;  // items, one a line
 };
 
 using GetEnv = std::function<std::optional<std::string>(std::string_view)>;
@@ -55,8 +54,7 @@ struct FileEntry {
   bool is_list = false;
   int line = 0;
 };
-// Reads TOML; [[accelerator]] tables belong to hardware/ and are passed over. Errors name line and
-// column.
+// Reads TOML; [[accelerator]] tables are hardware/'s and passed over. Errors name line and column.
 StatusOr<std::vector<FileEntry>> ParseConfigFile(std::string_view text, std::string_view file_name);
 
 class ResolvedConfig {
@@ -66,11 +64,9 @@ class ResolvedConfig {
                                           const GetEnv& getenv, std::string_view file_text,
                                           const std::string& file_name);
 
-  StatusOr<const ConfigValue*> Find(
-      std::string_view key) const;  // unknown key: error with a suggestion
+  StatusOr<const ConfigValue*> Find(std::string_view key) const;  // unknown: with a suggestion
   const std::string& file_name() const { return file_name_; }
-  // FLOPWATCH_* variables that name no key, with the nearest one that does: most likely typing
-  // errors.
+  // FLOPWATCH_* variables that name no key, with the nearest that does: likely typing errors.
   static std::vector<std::string> UnknownVariables(const std::vector<std::string>& names);
 
  private:

@@ -14,8 +14,7 @@ Status Refuse(std::string_view file, const toml::node& node, std::string_view ke
                   file, node.source().begin.line, Printable(key, 80), why));
 }
 
-// The text of a scalar as the key table understands it; nullopt for dates, floats and tables, which
-// no key takes.
+// The text of a scalar as the key table understands it; nullopt for dates, floats and tables.
 std::optional<std::string> Scalar(const toml::node& node) {
   if (const auto* s = node.as_string()) return s->get();
   if (const auto* i = node.as_integer()) return fmt::format("{}", i->get());

@@ -55,8 +55,8 @@ StatusOr<Table> Arrange(const Table& table, const GlobalOptions& options) {
       return c < row.size() && std::holds_alternative<std::string>(row[c]);
     };
     const bool text = std::any_of(out.rows.begin(), out.rows.end(), is_text);
-    // The largest number first, text from A to Z, unless said otherwise; absent values last either
-    // way.
+    // The largest number comes first, text from A to Z, unless said otherwise; absent ones are
+    // last.
     const bool down = spec.descending.value_or(!text);
     std::stable_sort(
         out.rows.begin(), out.rows.end(),
@@ -118,19 +118,27 @@ Status Context::Write(const Table& table) {
   return absl::OkStatus();
 }
 
-void Context::Out(std::string_view text) {
-  if (ascii()) {
-    impl_->streams.out(ToAscii(text));
-  } else {
-    impl_->streams.out(text);
+Status Context::WriteDocument(const std::string& path, const std::string& text) {
+  if (path.empty()) {
+    Out(text);
+    return absl::OkStatus();
   }
+  FW_RETURN_IF_ERROR(WriteFileAtomically(path, text));
+  Say(fmt::format("wrote {} ({} bytes)", path, text.size()));
+  return absl::OkStatus();
+}
+
+void Context::Out(std::string_view text) {
+  if (!for_people()) return impl_->streams.out(text);
+  const std::string shown = WithOwnColorsAlone(text, color());
+  impl_->streams.out(ascii() ? ToAscii(shown) : shown);
 }
 
 bool Context::ascii() const { return impl_->global.ascii && for_people(); }
 
 void Context::Say(std::string_view text) {
   if (impl_->global.quiet) return;
-  std::string line(text);
+  std::string line = Visible(text, /*keep_lines=*/true);
   if (line.empty() || line.back() != '\n') line.push_back('\n');
   impl_->streams.err(line);
 }
@@ -141,6 +149,10 @@ bool Context::is_terminal() const { return impl_->streams.out_is_terminal; }
 int Context::width() const {
   if (!is_terminal()) return 0;
   return impl_->streams.width ? impl_->streams.width() : 80;
+}
+
+ViewOptions Context::view() const {
+  return {.width = width() > 0 ? width() : 100, .color = color(), .ascii = ascii()};
 }
 
 OutputFormat Context::format() const {
@@ -201,8 +213,7 @@ StatusOr<ApiClient*> Context::Impl::Api() {
     api = HttpClient(ServerUrl(server));
     return api.get();
   }
-  // A data directory named by hand is asked itself; without one a server on the usual address goes
-  // first.
+  // A data directory named by hand is read; without one a server on the usual address comes first.
   if (global.data_dir.empty()) {
     const std::string local = ServerUrl(ClientAddress(value("server.listen")));
     if (ServerAnswers(local, kProbeTimeout)) {

@@ -20,8 +20,7 @@ class Offline final : public ApiClient {
     api::ApiSources parts;
     parts.store = store_.get();
     parts.catalog = &catalog_;
-    // Windows such as "the last hour" end at the newest sample: there is no now in a stored fleet
-    // that has any.
+    // Windows such as "the last hour" end at the newest sample: a stored fleet has no other now.
     parts.clock = [now = Now()] { return now; };
     parts.version = FLOPWATCH_VERSION;
     // Lists what a server was given; a damaged folder of traces is no reason to refuse the fleet.

@@ -21,8 +21,7 @@ inline std::string OutputFormatNames(std::string_view separator) {
   return out;
 }
 
-// Of a report, which is a document: "json", "md", "html" or "text"; "" where the format is only for
-// tables.
+// A report is a document: "json", "md", "html" or "text"; "" for a format of tables.
 inline std::string_view DocumentFormat(OutputFormat format) {
   static constexpr std::pair<OutputFormat, std::string_view> kDocuments[] = {
       {OutputFormat::kJson, "json"},

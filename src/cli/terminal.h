@@ -8,8 +8,7 @@
 namespace flopwatch::cli {
 
 Streams RealStreams();
-// Writes all of it; a reader that went away (EPIPE) ends the process quietly, as tools in a pipe
-// do.
+// Writes all of it; a reader that went away (EPIPE) ends the process quietly, as pipes expect.
 void WriteFd(int fd, std::string_view text);
 
 }  // namespace flopwatch::cli

@@ -1,7 +1,9 @@
 #include "discovery/discovery.h"
 
 #include <algorithm>
+#include <stop_token>
 #include <thread>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "base/mutex.h"
@@ -34,7 +36,20 @@ class DiscoveryImpl final : public Discovery {
     return absl::OkStatus();
   }
 
+  ~DiscoveryImpl() override {
+    stop_.request_stop();
+    thread_.request_stop();
+  }
+
   void Refresh() override { Look(/*again=*/true, /*only_quick=*/false); }
+
+  void RefreshSoon() override {
+    {
+      MutexLock lock(wake_mutex_);
+      again_ = true;
+    }
+    wake_.NotifyAll();
+  }
 
   std::vector<DiscoveryHealth> Health() const override {
     MutexLock lock(health_mutex_);
@@ -57,17 +72,19 @@ class DiscoveryImpl final : public Discovery {
     }
     for (const std::string& path : options.target_files) add(TargetFileSource(options, path));
     for (const std::string& pattern : options.file_sd) add(FileSdSource(options, pattern));
-    for (const std::string& url : options.http_sd) add(HttpSdSource(options, url));
+    for (const std::string& url : options.http_sd)
+      add(HttpSdSource(options, url, stop_.get_token()));
     return absl::OkStatus();
   }
 
   void Run(std::stop_token stop) {
-    Mutex mutex;
-    CondVar wake;
+    bool again = false;
     while (!stop.stop_requested()) {
-      const Micros wait = Look(/*again=*/false, /*only_quick=*/false) - MonotonicNow();
-      MutexLock lock(mutex);
-      wake.WaitFor(mutex, stop, std::max(wait, kShortestWait), [] { return false; });
+      const Micros wait = Look(again, /*only_quick=*/false) - MonotonicNow();
+      MutexLock lock(wake_mutex_);
+      wake_.WaitFor(wake_mutex_, stop, std::max(wait, kShortestWait),
+                    [this]() FW_REQUIRES(wake_mutex_) { return again_; });
+      again = std::exchange(again_, false);
     }
   }
 
@@ -111,6 +128,10 @@ class DiscoveryImpl final : public Discovery {
   }
 
   const OnTargets on_targets_;
+  std::stop_source stop_;  // of requests that run
+  Mutex wake_mutex_;
+  CondVar wake_;
+  bool again_ FW_GUARDED_BY(wake_mutex_) = false;
   Mutex look_mutex_ FW_ACQUIRED_BEFORE(health_mutex_);
   std::vector<Entry> sources_ FW_GUARDED_BY(look_mutex_);
   std::vector<ScrapeTarget> last_ FW_GUARDED_BY(look_mutex_);  // what was handed over

@@ -49,8 +49,7 @@ struct DiscoveryOptions {
 inline constexpr std::string_view kLocal = "local";  // the source that looks at this machine
 
 struct DiscoveryHealth {
-  std::string
-      source;  // "static", "file /etc/…", "file_sd /etc/…/*.json", "http_sd http://…", "local"
+  std::string source;       // "static", "file PATH", "file_sd GLOB", "http_sd URL", "local"
   Micros last_refresh = 0;  // wall clock of the last look that worked; 0 = never
   size_t targets = 0;       // of the last good list, before duplicates are removed
   uint64_t failures = 0;    // looks that failed; a file that stays broken as it is counts once
@@ -60,17 +59,18 @@ struct DiscoveryHealth {
 
 class Discovery {
  public:
-  // Gets the whole merged list, once in Start() and then whenever it changed; never on two threads
-  // at once.
+  // Gets the whole merged list in Start() and whenever it changed; never on two threads at once.
   using OnTargets = std::function<void(std::vector<net::ScrapeTarget>)>;
 
   // Errors that the user can correct now are returned: a malformed static target, a target file
   // that cannot be read. file_sd and http_sd sources may come up later; their errors are in
   // Health().
   static StatusOr<std::unique_ptr<Discovery>> Start(DiscoveryOptions options, OnTargets on_targets);
-  virtual ~Discovery() = default;  // waits for a running http_sd request, at most its timeout
+  virtual ~Discovery() = default;  // a running http_sd request is given up
   // Looks at every source now, whether it seems changed or not (reload, tests).
   virtual void Refresh() = 0;
+  // The same, by Discovery's own thread: returns at once.
+  virtual void RefreshSoon() = 0;
   virtual std::vector<DiscoveryHealth> Health() const = 0;
 };
 
@@ -103,8 +103,7 @@ StatusOr<std::vector<net::ScrapeTarget>> ParseTargetsToml(std::string_view text,
 StatusOr<std::vector<net::ScrapeTarget>> ParseStaticTarget(std::string_view text,
                                                            size_t max_targets = 100'000);
 
-// Exporters on the usual local ports that really answer with GPU metrics (another service may have
-// such a port).
+// Exporters on the usual local ports that do answer with GPU metrics (the port may be another's).
 std::vector<LocalExporter> FindLocalExporters(const ProbeOptions& options = {});
 
 }  // namespace flopwatch::discovery

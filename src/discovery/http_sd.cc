@@ -1,6 +1,9 @@
 // Prometheus' http_sd: the list of groups in JSON, from a server that is asked again and again.
 #include <fmt/format.h>
 
+#include <stop_token>
+#include <utility>
+
 #include "base/text.h"
 #include "discovery/target_source.h"
 #include "net/http.h"
@@ -10,8 +13,11 @@ namespace {
 
 class HttpSd final : public TargetSource {
  public:
-  HttpSd(const DiscoveryOptions& options, std::string url)
-      : TargetSource(fmt::format("http_sd {}", url)), options_(options), url_(std::move(url)) {}
+  HttpSd(const DiscoveryOptions& options, std::string url, std::stop_token stop)
+      : TargetSource(fmt::format("http_sd {}", url)),
+        options_(options),
+        url_(std::move(url)),
+        stop_(std::move(stop)) {}
   bool quick() const override { return false; }
 
   Micros Look(bool) override {
@@ -37,6 +43,7 @@ class HttpSd final : public TargetSource {
     net::FetchOptions fetch;
     fetch.timeout = options_.http_timeout;
     fetch.max_body_bytes = options_.max_bytes;
+    fetch.stop = stop_;
     fetch.headers = {
         {"Accept", "application/json"},
         {"X-Prometheus-Refresh-Interval-Seconds",
@@ -49,13 +56,15 @@ class HttpSd final : public TargetSource {
 
   const DiscoveryOptions options_;
   const std::string url_;
+  const std::stop_token stop_;
   std::vector<ScrapeTarget> targets_;
 };
 
 }  // namespace
 
-std::unique_ptr<TargetSource> HttpSdSource(const DiscoveryOptions& options, std::string url) {
-  return std::make_unique<HttpSd>(options, std::move(url));
+std::unique_ptr<TargetSource> HttpSdSource(const DiscoveryOptions& options, std::string url,
+                                           std::stop_token stop) {
+  return std::make_unique<HttpSd>(options, std::move(url), std::move(stop));
 }
 
 }  // namespace flopwatch::discovery

@@ -11,6 +11,7 @@ namespace flopwatch::discovery {
 namespace {
 
 constexpr size_t kMaxHostBytes = 1024;
+constexpr size_t kMaxUrlBytes = 8192;  // an address with the path and the parameters of its labels
 
 std::string_view Strip(std::string_view s) {
   const size_t first = s.find_first_not_of(" \t");
@@ -135,8 +136,16 @@ StatusOr<ScrapeTarget> MakeTarget(std::string_view address, const Labels& labels
     if (target.node.empty()) target.node = label(name);
   }
   if (target.node.empty()) target.node = WithoutPort(label("instance"));
-  for (const auto& item : labels)
-    if (!item.first.starts_with("__")) target.labels.push_back(item);
+  for (const std::string& name : {target.url, target.node}) {
+    if (const NameFault fault = FaultOfName(name, kMaxUrlBytes); fault != NameFault::kNone)
+      return InvalidArgument("'{}' {}", Printable(name), NameFaultText(fault));
+  }
+  for (const auto& [name, value] : labels) {
+    if (name.starts_with("__")) continue;
+    auto& [kept_name, kept_value] = target.labels.emplace_back();
+    RepairText(name, kMaxUrlBytes, &kept_name);
+    RepairText(value, kMaxUrlBytes, &kept_value);
+  }
   return target;
 }
 

@@ -22,8 +22,7 @@ inline constexpr uint16_t kExporterPort = 9400;  // dcgm-exporter
 StatusOr<ScrapeTarget> MakeTarget(std::string_view address, const Labels& labels,
                                   uint16_t default_port);
 
-// Addresses as people write them for flopwatch, where a range stands for many hosts and port 9400
-// is meant.
+// Addresses as people write them, where a range stands for many hosts and port 9400 is meant.
 Status AppendAddresses(const std::vector<std::string>& texts, const Labels& labels,
                        size_t max_targets, std::vector<ScrapeTarget>* out);
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,7 +45,9 @@ class TargetSource {
 StatusOr<std::unique_ptr<TargetSource>> StaticSource(const DiscoveryOptions& options);
 std::unique_ptr<TargetSource> TargetFileSource(const DiscoveryOptions& options, std::string path);
 std::unique_ptr<TargetSource> FileSdSource(const DiscoveryOptions& options, std::string pattern);
-std::unique_ptr<TargetSource> HttpSdSource(const DiscoveryOptions& options, std::string url);
+// `stop` ends a request that runs.
+std::unique_ptr<TargetSource> HttpSdSource(const DiscoveryOptions& options, std::string url,
+                                           std::stop_token stop);
 std::unique_ptr<TargetSource> LocalSource(const ProbeOptions& options);
 
 }  // namespace flopwatch::discovery

@@ -22,8 +22,7 @@ struct YamlList {
   std::vector<int> lines;  // where each item begins, from 1
 };
 
-// InvalidArgument names the line. A document that is no list is an error, an empty one an empty
-// list.
+// InvalidArgument names the line. A document that is no list is an error, an empty one is empty.
 StatusOr<YamlList> ReadYamlList(std::string_view text, const YamlLimits& limits = {});
 
 }  // namespace flopwatch::discovery

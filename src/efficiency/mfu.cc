@@ -13,7 +13,7 @@ namespace {
 using hardware::Accelerator;
 using hardware::Precision;
 
-// Not computable, with the name of what is missing or cannot be.
+// The answer is "not computable", with the name of what is missing or cannot be.
 Status Check(double value, std::string_view name) {
   if (std::isnan(value))
     return absl::FailedPreconditionError(
@@ -59,7 +59,7 @@ constexpr Band kBands[] = {
 };
 
 std::string_view ClassPhrase(ModelClass c) {
-  // In the order of ModelClass.
+  // `kNames` is in the order of ModelClass.
   static constexpr std::string_view kNames[] = {"a dense model", "a mixture of few wide experts",
                                                 "a mixture of many narrow experts",
                                                 "a hybrid of attention and state-space layers"};
@@ -218,7 +218,7 @@ std::string PrecisionCaveat(const Accelerator& device, Precision work, Precision
 }
 
 std::string_view ModelClassName(ModelClass c) {
-  // In the order of ModelClass.
+  // `kNames` is in the order of ModelClass.
   static constexpr std::string_view kNames[] = {"dense", "moe", "moe_fine", "hybrid"};
   return kNames[static_cast<size_t>(c)];
 }
@@ -237,7 +237,7 @@ StatusOr<ModelClass> ParseModelClass(std::string_view name) {
 }
 
 std::string_view BandLevelName(BandLevel level) {
-  // In the order of BandLevel.
+  // `kNames` is in the order of BandLevel.
   static constexpr std::string_view kNames[] = {"low", "usual", "tuned", "suspect", "impossible"};
   return kNames[static_cast<size_t>(level)];
 }

@@ -135,9 +135,9 @@ struct CounterReading {
 class DeadCounterDetector {
  public:
   CounterState Update(const CounterReading& now);
-  // After Update() led from kSuspect to kAlive: whether the zeros before it were true ones. So
-  // where the counter moved again, or had moved before the load ended; else nothing shows that it
-  // works.
+  // Tells, after Update() led from kSuspect to kAlive, whether the zeros before it were true ones:
+  // they were where the counter moved again, or had moved before the load ended; else nothing shows
+  // that it works.
   bool zeros_were_true() const { return has_moved_; }
 
  private:

@@ -21,15 +21,15 @@ enum SampleFlag : uint32_t {
   kCounterReset = 1u << 11,  // a cycle total went back: reboot or reset
   kBackfilled = 1u << 12,
   kMigParent = 1u << 13,  // a GPU row whose MIG instances are counted instead of it
-  // With kDeadCounter: the counter is suspected to be dead and it was never decided (docs/ofu.md).
+  // Set with kDeadCounter: the counter is suspected to be dead, never decided (docs/ofu.md).
   kSuspectCounter = 1u << 14,
   // Nothing has changed for longer than a gap may be: the exporter answers with old readings. The
   // row's span is the time it said nothing new in; it has no weight.
   kFrozen = 1u << 15,
   kNotComputable = kTensorMissing | kClockMissing | kModelUnknown | kDeadCounter | kOutOfRange |
                    kSpanUnknown | kFrozen,
-  // Of these, those that say that the tensor value is none, and those that say that there is no
-  // product of activity and clock, whatever the values are.
+  // Of these, kNoTensor has those that say that the tensor value is none, kNoWork also that there
+  // is no product of activity and clock, whatever the values are.
   kNoTensor = kTensorMissing | kDeadCounter | kOutOfRange,
   kNoWork = kNoTensor | kClockMissing,
 };

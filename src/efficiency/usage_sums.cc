@@ -32,7 +32,7 @@ Sums Scaled(Sums sums, double factor) {
 UsageSums& UsageSums::operator+=(const UsageSums& o) {
   ForEachUsageSum([&](auto sum) { Member<sum()>(*this) += Member<sum()>(o); });
   gpus = std::max(gpus, o.gpus);
-  // 0 = no sample yet.
+  // Zero means that there is no sample yet.
   if (o.first_ts != 0 && (first_ts == 0 || o.first_ts < first_ts)) first_ts = o.first_ts;
   last_ts = std::max(last_ts, o.last_ts);
   return *this;

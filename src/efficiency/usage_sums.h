@@ -94,7 +94,7 @@ struct UsageSumSpec {
   bool stored = true;  // false: not a column but found out when sums are read
 };
 
-// In the order of UsageSum.
+// `kUsageSums` is in the order of UsageSum.
 inline constexpr auto kUsageSums = [] {
   using S = UsageSum;
   using U = UsageSums;

@@ -125,7 +125,7 @@ std::string_view PrecisionName(Precision p) {
 }
 
 std::string_view ConfidenceName(Confidence c) {
-  // In the order of Confidence.
+  // `kNames` is in the order of Confidence.
   static constexpr std::string_view kNames[] = {"independent", "derived", "quoted"};
   return kNames[static_cast<size_t>(c)];
 }
@@ -236,8 +236,7 @@ StatusOr<const Accelerator*> Catalog::Find(std::string_view reported_name) const
   const std::string shown = Printable(reported_name, 80);
   if (name.empty()) return absl::NotFoundError("no accelerator name given");
 
-  // Some words of a name ("H100", "A100 40GB") are refused, but the devices that have them are
-  // worth naming.
+  // Some words of a name ("H100", "A100 40GB") are refused; the devices that have them are named.
   using Words = std::set<absl::string_view>;
   const Words words = absl::StrSplit(name, ' ');
   std::string members;

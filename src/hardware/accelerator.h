@@ -16,8 +16,7 @@
 namespace flopwatch::hardware {
 
 enum class Precision { kFp64, kTf32, kFp16, kBf16, kFp8, kInt8, kFp4 };
-StatusOr<Precision> ParsePrecision(
-    std::string_view name);  // "bf16", case-insensitive; error lists the names
+StatusOr<Precision> ParsePrecision(std::string_view name);  // "BF16"; an error lists the names
 std::string_view PrecisionName(Precision p);
 
 // kIndependent: the clock comes from elsewhere than the published peak, so that the two agreeing
@@ -27,8 +26,7 @@ std::string_view PrecisionName(Precision p);
 enum class Confidence { kIndependent, kDerived, kQuoted };
 std::string_view ConfidenceName(Confidence c);
 
-// GPU-instance profile of a partitioned (MIG) GPU and the SMs it owns, as `nvidia-smi mig -lgip`
-// lists them.
+// GPU-instance profile of a MIG GPU and the SMs it owns, as `nvidia-smi mig -lgip` lists them.
 struct MigProfile {
   std::string name;  // "1g.5gb"
   int sm_count = 0;
@@ -45,7 +43,7 @@ struct Accelerator {
   std::optional<double> fp16_per_sm_clk, tf32_per_sm_clk, fp8_per_sm_clk, fp4_per_sm_clk,
       int8_per_sm_clk;
   bool has_bf16 = true;  // at the FP16 rate; Volta, Turing, Ascend 910A have no BF16 tensor path
-  // Published, dense.
+  // Rates as published, dense.
   std::optional<double> fp16_tflops, tf32_tflops, fp8_tflops, fp4_tflops, int8_tops, fp64_tc_tflops;
   std::optional<double> tpa_ceiling_fp32_acc;  // 0.5 = half-rate board; absent = not known
   std::vector<double> mem_gb;                  // one entry per variant
@@ -97,8 +95,7 @@ class Catalog {
 inline constexpr size_t kMaxOverrideBytes = 1 << 20;
 inline constexpr size_t kMaxOverrideEntries = 1024;
 
-// The normal form compared by Find(): "NVIDIA H100 80GB HBM3" and "NVIDIA-H100-80GB-HBM3" -> "h100
-// 80gb hbm3".
+// What Find() compares: "NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3" -> "h100 80gb hbm3".
 std::string NormaliseName(std::string_view reported_name);
 
 }  // namespace flopwatch::hardware

@@ -12,8 +12,7 @@
 
 namespace flopwatch::hardware {
 
-// FLOPs (integer operations for int8) per SM and clock, dense. Absent = no such tensor path, or not
-// known.
+// FLOPs (int8: integer operations) per SM and clock, dense. Absent = no such path, or not known.
 struct Rates {
   std::optional<double> fp16{}, tf32{}, fp8{}, fp4{}, int8{};
 };

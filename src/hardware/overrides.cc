@@ -119,7 +119,7 @@ class Entry {
     return absl::OkStatus();
   }
 
-  // After every known key was read: a key left over is a mistake.
+  // This comes after every known key was read: a key left over is a mistake.
   Status RefuseUnknownKeys() const {
     for (const auto& [key, value] : table_) {
       if (std::find(known_.begin(), known_.end(), key.str()) != known_.end()) continue;

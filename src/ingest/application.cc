@@ -27,6 +27,7 @@ constexpr size_t kRecentPerJob = 256;       // stored samples remembered to know
 constexpr uint64_t kMaxLookup = 4'000'000;  // stored samples compared with at once
 constexpr Micros kFlushInterval = kMicrosPerSecond;
 constexpr size_t kMaxVoices = 200'000;
+constexpr size_t kAskedByName = 10'000;  // of more claims the store is asked about all there are
 constexpr store::Window kAllTime = {946'684'800 * kMicrosPerSecond,
                                     7'258'118'400 * kMicrosPerSecond};
 
@@ -130,7 +131,7 @@ StatusOr<ApplicationIntake::Job*> ApplicationIntake::JobOf(const std::string& ke
   return &job;
 }
 
-// What the store knows of the newest sample of a job that was stored before this process began.
+// Recalls what the store has of a job's newest sample from before this process began.
 Status ApplicationIntake::Recall(Job* job) {
   if (job->known || job->claims.empty()) {
     job->known = true;
@@ -213,7 +214,11 @@ StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& give
   const Samples good = Check(samples, now, &outcome);
   if (!good.empty()) {
     MutexLock adding(adding_);
-    FW_ASSIGN_OR_RETURN(outcome, AddChecked(given, good, now, std::move(outcome)));
+    auto added = AddChecked(given, good, now, std::move(outcome));
+    if (!added.ok() && !absl::IsInvalidArgument(added.status()))
+      return Unavailable("nothing of this report is stored; send it again: {}",
+                         std::string(added.status().message()));
+    FW_ASSIGN_OR_RETURN(outcome, std::move(added));
   }
   Count(given.source, outcome);
   return outcome;
@@ -235,9 +240,9 @@ StatusOr<ApplicationOutcome> ApplicationIntake::AddChecked(const ApplicationClai
   return outcome;
 }
 
-// What is stored already, and what is not. Exporters repeat the same report at every scrape: those
-// of this process are known without a question to the store, which would make it take its journal
-// in each time.
+// Tells what is stored already from what is not. Exporters repeat the same report at every scrape:
+// those of this process are known without a question to the store, which would make it take its
+// journal in each time.
 StatusOr<ApplicationIntake::Sorted> ApplicationIntake::TellApart(Job* job, const Samples& good,
                                                                  ApplicationOutcome* outcome) {
   Sorted sorted;
@@ -336,6 +341,7 @@ Status ApplicationIntake::Store(Job* job, size_t claim, Samples fresh, Micros no
     s.claim = index().claims[claim].id;
     SetSpan(job, &s);
   }
+  if (looking_) used_.insert(index().claims[claim].id);
   if (const Status s = store_->AppendApplication(fresh, now); !s.ok()) {
     job->last_ts = last_ts;
     job->last_step = last_step;
@@ -401,6 +407,69 @@ Status ApplicationIntake::Flush() {
     }
   }
   return first;
+}
+
+// --- forgetting ---
+
+std::vector<int32_t> ApplicationIntake::FirstSeenBefore(Micros before) {
+  std::vector<int32_t> ids;
+  for (const ApplicationClaim& claim : index().claims)
+    if (claim.first_seen < before) ids.push_back(claim.id);
+  return ids;
+}
+
+void ApplicationIntake::Erase(absl::Span<const int32_t> claims) {
+  MutexLock lock(index_mutex_);
+  std::vector<ApplicationClaim> left;
+  left.reserve(index_.claims.size() - std::min(index_.claims.size(), claims.size()));
+  for (auto& [key, job] : index_.jobs) job.claims.clear();
+  index_.by_content.clear();
+  index_.claim_bytes = 0;
+  for (ApplicationClaim& claim : index_.claims) {
+    if (std::binary_search(claims.begin(), claims.end(), claim.id)) continue;
+    index_.jobs[claim.job].claims.push_back(left.size());
+    index_.by_content[claim.Content()] = left.size();
+    index_.claim_bytes += BytesOf(claim);
+    left.push_back(std::move(claim));
+  }
+  index_.claims = std::move(left);
+  absl::erase_if(index_.jobs, [](const auto& entry) { return entry.second.claims.empty(); });
+}
+
+StatusOr<std::vector<int32_t>> ApplicationIntake::Forget(Micros before) {
+  std::vector<int32_t> silent;
+  {
+    MutexLock adding(adding_);
+    const int64_t day = before / kMicrosPerDay;
+    if (before <= 0 || day == forgotten_day_) return silent;
+    forgotten_day_ = day;
+    silent = FirstSeenBefore(before);
+    used_.clear();
+    looking_ = true;
+  }
+  // Samples are stored before this and found, or after it and noted.
+  Status status;
+  absl::flat_hash_set<int32_t> named;
+  if (!silent.empty()) {
+    const bool all = silent.size() > kAskedByName;
+    const auto usage = store_->ApplicationByClaim(
+        kAllTime, all ? absl::Span<const int32_t>() : absl::MakeConstSpan(silent));
+    status = usage.status();
+    if (usage.ok())
+      for (const store::ApplicationUsage& u : *usage) named.insert(u.claim);
+  }
+  MutexLock adding(adding_);
+  looking_ = false;
+  if (!status.ok()) {
+    forgotten_day_ = 0;
+    return status;
+  }
+  std::erase_if(silent, [&](int32_t id) FW_REQUIRES(adding_) {
+    return named.contains(id) || used_.contains(id);
+  });
+  std::sort(silent.begin(), silent.end());
+  Erase(silent);
+  return silent;
 }
 
 std::vector<ApplicationClaim> ApplicationIntake::ClaimsOf(std::string_view job) const {

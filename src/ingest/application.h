@@ -102,6 +102,12 @@ class ApplicationIntake {
   void Refuse(telemetry::ApplicationSource source, ApplicationRefusal reason);
   Status Flush();  // of what was offered
 
+  // Forgets claims without a sample in the store, of before `before` (RetentionStats), and jobs
+  // without a claim; returns the claims. They are few and were first reported longer ago than
+  // samples are kept, so that the store is asked for little, and at most once a day. What comes
+  // again is a new claim.
+  StatusOr<std::vector<int32_t>> Forget(Micros before);
+
   std::vector<telemetry::ApplicationClaim> ClaimsOf(std::string_view job) const;
   std::vector<std::string> Jobs() const;
 
@@ -165,6 +171,10 @@ class ApplicationIntake {
   Status Store(Job* job, size_t claim, Samples fresh, Micros now) FW_REQUIRES(adding_);
   void SetSpan(Job* job, telemetry::ApplicationSample* sample) const;
   std::vector<int32_t> IdsOf(const Job& job) FW_REQUIRES(adding_);
+  // Claims that were first reported before `before`.
+  std::vector<int32_t> FirstSeenBefore(Micros before) FW_REQUIRES(adding_);
+  // Leaves out these claims, ascending, and jobs without any.
+  void Erase(absl::Span<const int32_t> claims) FW_REQUIRES(adding_);
   void Count(telemetry::ApplicationSource source, const ApplicationOutcome& outcome);
   void Run(std::stop_token stop);
 
@@ -176,6 +186,10 @@ class ApplicationIntake {
   Index index_ FW_GUARDED_BY(index_mutex_);
   // One Add() at a time; held while the store writes.
   Mutex adding_ FW_ACQUIRED_BEFORE(index_mutex_);
+  // Claims that got samples since Forget() began to look, which asks the store outside the lock.
+  absl::flat_hash_set<int32_t> used_ FW_GUARDED_BY(adding_);
+  bool looking_ FW_GUARDED_BY(adding_) = false;
+  int64_t forgotten_day_ FW_GUARDED_BY(adding_) = 0;
 
   struct Pending {
     telemetry::ApplicationClaim claim;

@@ -1,6 +1,7 @@
 #include "ingest/claims.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <tuple>
@@ -17,7 +18,7 @@ std::string ShortName(std::string_view node) {
 }
 
 bool SaysNothing(std::string_view address) {
-  // IPv6, IPv4, and what every host calls itself.
+  // IPv6 and IPv4 addresses and what every host calls itself say nothing.
   return address.empty() || address.find(':') != std::string_view::npos ||
          address.find_first_not_of("0123456789.") == std::string_view::npos ||
          ShortName(address) == "localhost";
@@ -37,9 +38,13 @@ uint64_t NodeHash(std::string_view node) {
   return std::max<uint64_t>(1, absl::HashOf(name));
 }
 
+bool Claims::SetBack(const Ownership& o, Micros ts, const Timing& timing) {
+  const Micros latest = timing.now + kClockStep;
+  return timing.now != 0 && o.last_ts > latest && ts <= latest;
+}
+
 bool Claims::Reports(const Ownership& o, Micros ts, const Timing& timing) {
-  // Two rows may come close together after a hold-up: nobody is silent for want of being faster
-  // than asked.
+  // Two rows may come close together after a hold-up: nobody has to be faster than asked.
   const Micros interval = std::max(o.interval_ms * kMicrosPerMilli, timing.nominal_interval);
   return o.last_ts != 0 && ts - o.last_ts <= interval * 5 / 2;
 }
@@ -72,6 +77,12 @@ void Claims::Hold(Ownership* o, const Claim& claim, Micros ts, const Timing& tim
 Claims::Verdict Claims::Admit(const Claim& claim, Micros ts, bool own_timestamp,
                               const Timing& timing) {
   return owners_.With(claim.entity, [&](Ownership& o) -> Verdict {
+    const bool set_back = SetBack(o, ts, timing);
+    const bool earlier = o.last_ts != 0 && ts < o.last_ts;
+    if (set_back) {
+      o.last_ts = ts;
+      o.uncontested_since = std::min(o.uncontested_since, ts);
+    }
     const Micros gap = ts - o.last_ts;
     const bool mine = o.source == claim.source;
     Verdict verdict;
@@ -89,13 +100,14 @@ Claims::Verdict Claims::Admit(const Claim& claim, Micros ts, bool own_timestamp,
         verdict.outcome = odds;
         return verdict;
       }
-    } else if (mine && o.last_ts != 0 && gap <= 0) {
+    } else if (mine && o.last_ts != 0 && gap <= 0 && !set_back) {
       if (own_timestamp || -gap <= timing.max_span) {
         verdict.outcome = Outcome::kStale;
         return verdict;
       }
     }
     if (o.last_ts != 0 && gap > 0 && gap <= timing.max_span) verdict.previous = o.last_ts;
+    verdict.set_back = earlier;
     if (!mine || o.uncontested_since == 0) o.uncontested_since = ts;
     Hold(&o, claim, ts, timing);
     o.last_ts = ts;
@@ -123,8 +135,17 @@ void Claims::Know(uint32_t source, std::string name) {
 void Claims::Forget(uint32_t source) {
   MutexLock lock(mutex_);
   names_.erase(source);
-  absl::erase_if(conflicts_, [&](const auto& c) {
-    return c.first.second == source || c.second.holder == source;
+  ForgetConflicts(
+      [&](const auto& c) { return c.first.second == source || c.second.holder == source; });
+}
+
+template <typename F>
+void Claims::ForgetConflicts(F&& over) {
+  absl::erase_if(conflicts_, [&](const auto& c) FW_REQUIRES(mutex_) {
+    if (!over(c)) return false;
+    const auto of = conflicts_of_.find(c.first.second);
+    if (--of->second == 0) conflicts_of_.erase(of);
+    return true;
   });
 }
 
@@ -133,11 +154,19 @@ void Claims::Note(const Claim& refused, uint32_t holder, Outcome outcome, Micros
   const std::pair key(refused.entity, refused.source);
   auto it = conflicts_.find(key);
   if (it == conflicts_.end()) {
-    if (conflicts_.size() >= kMaxConflicts) {
-      absl::erase_if(conflicts_, [&](const auto& c) { return c.second.last < now - kRemembered; });
-      if (conflicts_.size() >= kMaxConflicts) return;
+    const auto full = [&]() FW_REQUIRES(mutex_) {
+      const auto of = conflicts_of_.find(refused.source);
+      return conflicts_.size() >= kMaxConflicts ||
+             (of != conflicts_of_.end() && of->second >= kMaxConflictsOfSource);
+    };
+    // Old conflicts go once a second, or every row of who has too many would look through them all.
+    if (full() && std::abs(now - last_forgotten_) >= kMicrosPerSecond) {
+      last_forgotten_ = now;
+      ForgetConflicts([&](const auto& c) { return c.second.last < now - kRemembered; });
     }
+    if (full()) return;
     it = conflicts_.emplace(key, Conflict{.since = now}).first;
+    ++conflicts_of_[refused.source];
   }
   it->second.outcome = outcome;
   it->second.holder = holder;

@@ -10,6 +10,8 @@
 //      first claim; a new node becomes the known one after kSettled without contest: the board was
 //      moved);
 //   3. it was there first.
+// Where the last row is of a time that has not come yet and a new one is not, a clock was set back:
+// the holder goes on from there, and is silent from there on if it has gone.
 // Refused rows are counted: duplicate_exporter where both name one node (one exporter behind two
 // addresses, say), else uuid_conflict (one of the two is wrong). Both targets show the conflict. A
 // refused claim changes nothing else: no label, no job, no sum.
@@ -27,6 +29,7 @@
 #include "base/mutex.h"
 #include "base/time.h"
 #include "ingest/chunked_table.h"
+#include "ingest/options.h"
 #include "ingest/registry.h"
 
 namespace flopwatch::ingest {
@@ -54,7 +57,11 @@ class Claims {
   static constexpr Micros kSettled = 10 * kMicrosPerMinute;
   // A conflict is over when none of its rows came for so long.
   static constexpr Micros kRemembered = 10 * kMicrosPerMinute;
-  static constexpr size_t kMaxConflicts = 4096;  // listed; refused rows are counted all the same
+  // Listed, in all and of one refused source, so that none takes them all; refused rows are counted
+  // all the same.
+  static constexpr size_t kMaxConflicts = 4096, kMaxConflictsOfSource = 256;
+
+  explicit Claims(int32_t last_entity) : owners_(last_entity) {}
 
   struct Claim {
     uint32_t source = 0;
@@ -64,12 +71,14 @@ class Claims {
   };
   struct Timing {
     Micros nominal_interval = 0, max_span = 0;
+    Micros now = 0;  // the server's clock; 0 = not known
   };
   enum class Outcome : uint8_t { kAccepted, kStale, kDuplicate, kConflict };
   struct Verdict {
     Outcome outcome = Outcome::kAccepted;
-    Micros previous = 0;  // time of the row that this one continues; 0 = none
-    uint32_t rival = 0;   // the source the GPU is held against, or was taken from
+    Micros previous = 0;    // time of the row that this one continues; 0 = none
+    uint32_t rival = 0;     // the source the GPU is held against, or was taken from
+    bool set_back = false;  // accepted although it is earlier than the last: a clock was set back
   };
 
   // A row of `claim` at `ts`. With its own timestamp, one that is not newer is stale; the scraper's
@@ -110,15 +119,20 @@ class Claims {
     Micros since = 0, last = 0;
     uint64_t refused = 0;
   };
+  static bool SetBack(const Ownership& o, Micros ts, const Timing& timing);
+  template <typename F>
+  void ForgetConflicts(F&& over) FW_REQUIRES(mutex_);
   static bool Reports(const Ownership& o, Micros ts, const Timing& timing);
   static bool Stronger(const Claim& claim, const Ownership& than);
   static void Hold(Ownership* o, const Claim& claim, Micros ts, const Timing& timing);
 
-  ChunkedTable<Ownership, kMaxEntities> owners_;
+  ChunkedTable<Ownership> owners_;
   mutable Mutex mutex_;
   absl::flat_hash_map<uint32_t, std::string> names_ FW_GUARDED_BY(mutex_);
-  // By entity and refused source.
+  // `conflicts_` has one for each entity and refused source.
   absl::flat_hash_map<std::pair<int32_t, uint32_t>, Conflict> conflicts_ FW_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint32_t, size_t> conflicts_of_ FW_GUARDED_BY(mutex_);  // by refused source
+  Micros last_forgotten_ FW_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace flopwatch::ingest

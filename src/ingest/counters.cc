@@ -4,7 +4,9 @@ namespace flopwatch::ingest {
 namespace {
 
 constexpr std::string_view kOwnNames[] = {"duplicate_exporter", "uuid_conflict", "stale_timestamp",
-                                          "future_timestamp",   "entity_limit",  "source_limit"};
+                                          "future_timestamp",   "entity_limit",  "source_limit",
+                                          "entity_budget",      "model_budget",  "job_budget",
+                                          "series_budget",      "source_budget", "source_memory"};
 constexpr size_t kOfDecoder = static_cast<size_t>(telemetry::Refusal::kCount);
 static_assert(kOfDecoder + std::size(kOwnNames) == kRefusalCount);
 

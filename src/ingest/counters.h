@@ -28,6 +28,13 @@ enum class IngestRefusal : uint8_t {
   kFutureTimestamp,  // an exporter's own timestamp more than an hour ahead of the clock
   kEntityLimit,
   kSourceLimit,
+  // The sender has made known as much that is new as it may (budget.h); in the order of NewThing.
+  kEntityBudget,
+  kModelBudget,  // the GPU's rows are stored, its model is not known
+  kJobBudget,    // the GPU's rows are stored, as if the label were absent
+  kSeriesBudget,
+  kSourceBudget,
+  kSourceMemory,  // the source was forgotten after a body: those of its sender hold too much
   kCount,
 };
 inline constexpr size_t kRefusalCount = static_cast<size_t>(IngestRefusal::kCount);
@@ -40,7 +47,9 @@ struct TargetStats {
   // Rows of the last scrape whose readings have not changed for longer than max_span.
   uint64_t frozen = 0;
   Micros last_ingest = 0;
-  Counts refused;                     // since start
+  Counts refused;  // since start
+  // Nothing of this body was taken, and for want of room or budget: later it may be.
+  bool come_again = false;
   std::vector<std::string> examples;  // of the last scrape that refused something
   std::vector<TargetConflict> conflicts;
 };
@@ -53,8 +62,10 @@ struct SourceInfo {
 
 struct PipelineStats {
   uint64_t scrapes = 0, rows = 0, samples = 0, narrow = 0, sources = 0;
-  uint64_t dropped_rows = 0;      // queue full
-  uint64_t refused_by_store = 0;  // rows of batches the store called invalid
+  uint64_t dropped_rows = 0;  // queue full
+  // Rows of batches the store called invalid, and of GPUs and series that it refused to describe.
+  uint64_t refused_by_store = 0;
+  uint64_t refused_describing = 0;  // records of GPUs, models, series and jobs, of those it refused
   uint64_t queued_rows = 0, queued_bytes = 0, flushes = 0, flush_errors = 0;
   uint64_t late_rows = 0;         // more than a minute behind the newest row
   uint64_t zero_weight_rows = 0;  // span not known, or frozen
@@ -68,7 +79,7 @@ struct PipelineStats {
   Counts refused;
 };
 
-// Of all sources since start; `held` is of now.
+// Totals are of all sources since start; those that begin with `held` are of now.
 struct Totals {
   std::atomic<uint64_t> scrapes{0}, rows{0}, samples{0}, narrow{0}, late_rows{0},
       zero_weight_rows{0}, frozen_rows{0};

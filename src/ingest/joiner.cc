@@ -9,6 +9,7 @@ namespace {
 
 constexpr Micros kTick = kMicrosPerSecond;
 constexpr size_t kMaxSenders = 65'536;
+constexpr size_t kBytesOfBody = 200;  // of the maps' own, beside the text
 
 }  // namespace
 
@@ -24,11 +25,25 @@ ScrapeJoiner::~ScrapeJoiner() {
 }
 
 void ScrapeJoiner::Batch::Add(const Origin& origin, const telemetry::MetricSeries& series) {
+  std::string text = origin.Text();
+  auto found = senders_.find(text);
+  if (found == senders_.end()) {
+    if (senders_.size() >= kMaxOrigins) {
+      points += series.points.size();
+      refused += series.points.size();
+      return;
+    }
+    found = senders_.emplace(std::move(text), Sender{}).first;
+    Sender& sender = found->second;
+    sender.name = origin.name;
+    sender.node = origin.node;
+    sender.kind = origin.kind;
+    sender.sender = origin.sender;
+  }
   series_.clear();
   telemetry::AppendSeries(series, &series_);
-  Sender& sender = senders_[origin.Text()];
-  if (sender.name.empty())
-    sender = {std::string(origin.name), std::string(origin.node), origin.kind, {}};
+  Sender& sender = found->second;
+  sender.points += series.points.size();
   for (const telemetry::MetricPoint& point : series.points) {
     std::string& text = sender.bodies[point.ts].text;
     text += series_;
@@ -37,8 +52,21 @@ void ScrapeJoiner::Batch::Add(const Origin& origin, const telemetry::MetricSerie
   }
 }
 
-void ScrapeJoiner::Add(Batch batch) {
+void ScrapeJoiner::Batch::Refuse(SourceKind kind, NameFault fault,
+                                 const telemetry::MetricSeries& series) {
+  unnamed_[{kind, telemetry::RefusalOf(fault)}] += series.points.size();
+}
+
+uint64_t ScrapeJoiner::Add(Batch batch) {
+  for (const auto& [what, n] : batch.unnamed_)
+    pipeline_->Refuse({kUnnamed, "", what.first}, what.second, n);
   const Micros now = MonotonicNow();
+  uint64_t refused = batch.refused;
+  std::erase_if(batch.senders_, [&](const auto& entry) {
+    if (pipeline_->Welcome(entry.second.origin())) return false;
+    refused += entry.second.points;
+    return true;
+  });
   size_t waiting = 0;
   {
     MutexLock lock(mutex_);
@@ -47,6 +75,7 @@ void ScrapeJoiner::Add(Batch batch) {
       if (sender.name.empty()) {
         sender.name = std::move(from.name);
         sender.kind = from.kind;
+        sender.sender = std::move(from.sender);
       }
       if (sender.node.empty()) sender.node = std::move(from.node);
       for (auto& [ts, more] : from.bodies) {
@@ -54,6 +83,7 @@ void ScrapeJoiner::Add(Batch batch) {
         std::string& text = more.text;
         bytes_ += text.size();
         if (body.text.empty()) {
+          bytes_ += kBytesOfBody;
           body.text = std::move(text);
         } else {
           body.text += text;
@@ -63,11 +93,12 @@ void ScrapeJoiner::Add(Batch batch) {
     }
     waiting = bytes_;
   }
-  // Not more than fits: the sender waits meanwhile.
+  // What waits is not to be more than fits: the sender waits meanwhile.
   if (waiting > options_.max_bytes || options_.settle <= 0) {
     MutexLock ingesting(ingest_mutex_);
     HandOn(options_.settle <= 0 ? std::numeric_limits<Micros>::max() : 0, options_.max_bytes / 2);
   }
+  return refused;
 }
 
 void ScrapeJoiner::HandOn(Micros touched_before, size_t keep_bytes) {
@@ -77,11 +108,15 @@ void ScrapeJoiner::HandOn(Micros touched_before, size_t keep_bytes) {
     const bool crowded = senders_.size() > kMaxSenders;
     for (auto it = senders_.begin(); it != senders_.end();) {
       Sender& sender = it->second;
-      Sender part = {sender.name, sender.node, sender.kind, {}};
+      Sender part;
+      part.name = sender.name;
+      part.node = sender.node;
+      part.kind = sender.kind;
+      part.sender = sender.sender;
       while (!sender.bodies.empty()) {
         const auto first = sender.bodies.begin();
         if (first->second.touched >= touched_before && bytes_ <= keep_bytes && !crowded) break;
-        bytes_ -= first->second.text.size();
+        bytes_ -= first->second.text.size() + kBytesOfBody;
         part.bodies.insert(sender.bodies.extract(first));
       }
       if (!part.bodies.empty()) ready.push_back(std::move(part));
@@ -90,7 +125,7 @@ void ScrapeJoiner::HandOn(Micros touched_before, size_t keep_bytes) {
   }
   for (const Sender& r : ready) {
     for (const auto& [ts, body] : r.bodies)
-      pipeline_->Ingest({r.name, r.node, r.kind}, body.text, ts, kMaxShards - 1);
+      pipeline_->Ingest(r.origin(), body.text, ts, kMaxShards - 1);
   }
 }
 

@@ -32,7 +32,10 @@ class ScrapeJoiner {
   struct Sender {
     std::string name, node;
     SourceKind kind = SourceKind::kRemoteWrite;
+    std::string sender;  // Origin::sender of the first that sent for it
     std::map<Micros, Body> bodies;
+    uint64_t points = 0;  // of a batch
+    Origin origin() const { return {name, node, kind, sender}; }
   };
   using Senders = std::map<std::string, Sender>;  // by Origin::Text()
 
@@ -48,15 +51,23 @@ class ScrapeJoiner {
   // Points of one request, collected outside the lock.
   class Batch {
    public:
+    // Exporters that one request may speak for; points of more are refused.
+    static constexpr size_t kMaxOrigins = 16'384;
     void Add(const Origin& origin, const telemetry::MetricSeries& series);
-    uint64_t points = 0;
+    // A series whose exporter cannot be named: its points are refused, counted under the unnamed
+    // one.
+    void Refuse(SourceKind kind, NameFault fault, const telemetry::MetricSeries& series);
+    uint64_t points = 0, refused = 0;
 
    private:
     friend class ScrapeJoiner;
     Senders senders_;
     std::string series_;
+    std::map<std::pair<SourceKind, telemetry::Refusal>, uint64_t> unnamed_;
   };
-  void Add(Batch batch);
+  // Returns how many of the batch's points were refused, because whom they are of is not known and
+  // may not be made known (Pipeline::Welcome()).
+  uint64_t Add(Batch batch);
   void Flush();  // all of it, settled or not
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -21,6 +22,7 @@ using store::UsageSums;
 constexpr Micros kFineSlot = 10 * kMicrosPerSecond;
 constexpr Micros kCoarseSlot = kMicrosPerMinute;
 constexpr int kShards = 16;
+constexpr size_t kTidySets = 4096;  // fewer sets of jobs are not worth looking for those in use
 
 // The sums of one slot: totals since start, so that a window is end minus start. A double holds a
 // year of 100k GPU-seconds a second to better than a millisecond.
@@ -66,8 +68,7 @@ class Ring {
       for (int64_t s = from; s <= slot; ++s) slots_[Index(s)] = total;
       last_ = slot;
     }
-    // A late row changes every total from its slot on; one older than the ring falls into the
-    // oldest slot.
+    // A late row changes every total from its slot on; one older than the ring takes the oldest.
     for (int64_t s = std::max(slot, last_ - N + 1); s <= last_; ++s)
       AddTo(&slots_[Index(s)], delta);
     first_ = std::min(first_, slot);
@@ -106,6 +107,11 @@ class Accumulator {
     coarse_.Add(ts, delta);
     first_ = first_ == 0 ? ts : std::min(first_, ts);
     last_ = std::max(last_, ts);
+  }
+  // Forgets all but that there was something by `now`.
+  void StepBack(Micros now) {
+    *this = Accumulator();
+    last_ = now;
   }
   // Sums from `start` (a slot boundary of the tier) on.
   UsageSums Since(Micros start, bool fine) const {
@@ -155,7 +161,7 @@ class GpuHistory {
     last_slot_ = std::max(last_slot_, slot);
     if (slot <= last_slot_ - kSlots) return;  // older than what is kept
     last_ = std::max(last_, ts);
-    // In its own seconds: the row's are its share of the GPU.
+    // The slots are in the entity's own seconds: the row's are its share of the GPU.
     const bool whole = row.fraction == 1 || row.fraction <= 0;
     AddTo(&slots_[slot % kSlots], whole ? delta : efficiency::OfGpu(delta, 1 / row.fraction));
   }
@@ -173,6 +179,16 @@ class GpuHistory {
     }
     return out;
   }
+
+  // Forgets what it has of a time after `now`; whose the GPU is stays, since now at the latest.
+  void StepBack(Micros now) {
+    if (since_ == 0 || last_ <= now) return;
+    since_ = std::min(since_, now);
+    last_ = now;
+    last_slot_ = now / kGpuSlot;
+    slots_ = {};
+  }
+  Micros last() const { return last_; }
 
   // Where a row writes.
   static constexpr size_t kHeadBytes = 32, kSlotBytes = sizeof(efficiency::PerSum<float>);
@@ -195,28 +211,38 @@ struct FleetShard {
   absl::flat_hash_map<int32_t, std::unique_ptr<Accumulator>> by_model FW_GUARDED_BY(mutex);
 };
 
+// Who has the job outlives its sums: a GPU that comes back after hours of silence, with the job it
+// had, is counted already.
 struct JobWindow {
-  std::atomic<int32_t> gpus{0};  // entities whose latest row names the job
-  Accumulator sums;
+  int32_t gpus = 0;                   // entities whose latest row names the job
+  std::unique_ptr<Accumulator> sums;  // null once the job had no row for an hour
 };
 struct JobShard {
   mutable Mutex mutex;
-  absl::flat_hash_map<int32_t, std::unique_ptr<JobWindow>> jobs FW_GUARDED_BY(mutex);
+  absl::flat_hash_map<int32_t, JobWindow> jobs FW_GUARDED_BY(mutex);
 };
 
 }  // namespace
 
 struct LiveState::Impl {
-  ChunkedTable<GpuNow, kMaxEntities> gpus;
-  ChunkedTable<GpuHistory, kMaxEntities> history;
-  ChunkedTable<Micros, kMaxEntities>
-      gpu_seen;  // time of the latest row of whole GPUs alone: counted often
+  explicit Impl(int32_t last_entity)
+      : gpus(last_entity), history(last_entity), gpu_seen(last_entity) {}
+
+  ChunkedTable<GpuNow> gpus;
+  ChunkedTable<GpuHistory> history;
+  ChunkedTable<Micros> gpu_seen;  // latest rows of whole GPUs: counted often
   std::array<FleetShard, kShards> fleet;
   std::array<JobShard, kShards> jobs;
+  struct KnownSet {
+    std::vector<int32_t> members;
+    bool unnamed = false;  // by any latest row, when ForgetSets() looked last
+  };
   mutable SharedMutex sets_mutex;
-  // Members of job sets seen here.
-  absl::flat_hash_map<int32_t, std::vector<int32_t>> sets FW_GUARDED_BY(sets_mutex);
+  // `sets` has the members of the job sets seen here.
+  absl::flat_hash_map<int32_t, KnownSet> sets FW_GUARDED_BY(sets_mutex);
+  size_t tidy_sets_at FW_GUARDED_BY(sets_mutex) = kTidySets;
   std::atomic<Micros> newest{0}, oldest{0};
+  Mutex stepping;  // held while windows begin anew; before the others
 
   JobShard& ShardOf(int32_t job) { return jobs[static_cast<uint32_t>(job) % kShards]; }
 
@@ -227,30 +253,50 @@ struct LiveState::Impl {
       if (sets.contains(set)) return;
     }
     WriterLock lock(sets_mutex);
-    sets.emplace(set, std::vector<int32_t>(members.begin(), members.end()));
+    sets.emplace(set, KnownSet{{members.begin(), members.end()}});
+  }
+
+  // Sets that no latest row names are asked for no more. Two looks at least a minute apart have to
+  // find that: a row that is being noted asks for the set that it replaces. A row that comes
+  // between looking and erasing learns its own set when it has been noted.
+  void ForgetSets() {
+    WriterLock lock(sets_mutex);
+    if (sets.size() < tidy_sets_at) return;
+    absl::flat_hash_set<int32_t> named;
+    gpus.ForEach([&](const GpuNow& g) {
+      if (g.job_set != 0) named.insert(g.job_set);
+    });
+    absl::erase_if(sets, [&](auto& entry) {
+      const bool unnamed = !named.contains(entry.first);
+      return std::exchange(entry.second.unnamed, unnamed) && unnamed;
+    });
+    if (sets.capacity() > 8 * sets.size()) sets.rehash(0);
+    tidy_sets_at = std::max(kTidySets, 2 * named.size());
   }
 
   std::vector<int32_t> Members(int32_t set) const {
     ReaderLock lock(sets_mutex);
     const auto it = sets.find(set);
-    return it == sets.end() ? std::vector<int32_t>{} : it->second;
+    return it == sets.end() ? std::vector<int32_t>{} : it->second.members;
   }
 
   void CountGpu(int32_t job, int32_t by) {
     JobShard& shard = ShardOf(job);
     MutexLock lock(shard.mutex);
-    if (const auto it = shard.jobs.find(job); it != shard.jobs.end()) it->second->gpus += by;
+    const auto it = shard.jobs.try_emplace(job).first;
+    it->second.gpus += by;
+    if (it->second.gpus == 0 && it->second.sums == nullptr) shard.jobs.erase(it);
   }
 
   void AddToJob(int32_t job, Micros ts, const Sums& delta) {
     JobShard& shard = ShardOf(job);
     MutexLock lock(shard.mutex);
-    auto& window = shard.jobs[job];
-    if (window == nullptr) window = std::make_unique<JobWindow>();
-    window->sums.Add(ts, delta);
+    auto& sums = shard.jobs[job].sums;
+    if (sums == nullptr) sums = std::make_unique<Accumulator>();
+    sums->Add(ts, delta);
   }
 
-  // What rows with this one's time, jobs and model add together.
+  // Adds what rows with this one's time, jobs and model come to.
   void AddToSums(const LiveRow& row, const Sums& delta) {
     const GpuNow& now = row.now;
     if (row.jobs.empty()) {
@@ -279,7 +325,8 @@ struct LiveState::Impl {
     const int32_t old_set = gpus.With(now.entity, [&](GpuNow& known) {
       first = known.ts == 0;
       const int32_t set = known.job_set;
-      if (now.ts >= known.ts) known = now;
+      // What counts of a GPU goes on in time (claims.h), unless a clock was set back.
+      if (now.ts >= known.ts || now.ts < known.ts - kClockStep) known = now;
       return set;
     });
     if (!now.instance)
@@ -289,6 +336,7 @@ struct LiveState::Impl {
       if (jobs.empty()) CountGpu(0, by);
       for (int32_t job : jobs) CountGpu(job, by);
     };
+    LearnSet(now.job_set, row.jobs);  // it may have been forgotten since the first time
     if (!first) count(Members(old_set), -1);
     count(row.jobs, 1);
   }
@@ -306,12 +354,12 @@ struct LiveState::Impl {
   }
 };
 
-LiveState::LiveState() : impl_(std::make_unique<Impl>()) {}
+LiveState::LiveState(int32_t last_entity) : impl_(std::make_unique<Impl>(last_entity)) {}
 LiveState::~LiveState() = default;
 
 void LiveState::Update(absl::Span<const LiveRow> rows) {
-  const auto known = [](const LiveRow& row) {
-    return row.now.entity >= 1 && row.now.entity < kMaxEntities;
+  const auto known = [this](const LiveRow& row) {
+    return row.now.entity >= 1 && impl_->gpus.Has(row.now.entity);
   };
   const auto together = [](const LiveRow& a, const LiveRow& b) {
     return a.now.ts == b.now.ts && a.now.job_set == b.now.job_set && a.now.model == b.now.model &&
@@ -345,6 +393,33 @@ void LiveState::Update(absl::Span<const LiveRow> rows) {
   }
 }
 
+void LiveState::StepBack(Micros now) {
+  const MutexLock stepping(impl_->stepping);
+  if (newest() <= now + kClockStep) return;  // another thread has done it
+  for (FleetShard& shard : impl_->fleet) {
+    MutexLock lock(shard.mutex);
+    for (auto& [model, accumulator] : shard.by_model) accumulator->StepBack(now);
+  }
+  for (JobShard& shard : impl_->jobs) {
+    MutexLock lock(shard.mutex);
+    // The number of GPUs that have the job stays true, so only the sums go back.
+    for (auto& [job, window] : shard.jobs) {
+      if (window.sums != nullptr) window.sums->StepBack(now);
+    }
+  }
+  std::vector<int32_t> ahead;
+  impl_->gpus.ForEach([&](const GpuNow& g) {
+    if (g.ts > now) ahead.push_back(g.entity);
+  });
+  for (const int32_t entity : ahead) {
+    impl_->gpus.With(entity, [&](GpuNow& known) { known.ts = std::min(known.ts, now); });
+    impl_->gpu_seen.With(entity, [&](Micros& seen) { seen = std::min(seen, now); });
+    impl_->history.With(entity, [&](GpuHistory& h) { h.StepBack(now); });
+  }
+  impl_->oldest = 0;
+  impl_->newest = 0;
+}
+
 void LiveState::Prefetch(int32_t entity, Micros ts) const {
   if (ts <= 0) return;
   impl_->gpus.Prefetch(entity, sizeof(GpuNow));
@@ -354,7 +429,7 @@ void LiveState::Prefetch(int32_t entity, Micros ts) const {
 
 void LiveState::Revise(const LiveRow& before, const LiveRow& after) {
   const GpuNow& now = after.now;
-  if (now.entity < 1 || now.entity >= kMaxEntities) return;
+  if (now.entity < 1 || !impl_->gpus.Has(now.entity)) return;
   Sums delta = Contribution(after);
   const Sums old = Contribution(before);
   for (size_t k = 0; k < delta.size(); ++k) delta[k] -= old[k];
@@ -369,8 +444,10 @@ void LiveState::ForEachGpu(int32_t job, absl::FunctionRef<void(const GpuNow&)> v
   absl::flat_hash_set<int32_t> wanted_sets;
   if (job != 0) {
     ReaderLock lock(impl_->sets_mutex);
-    for (const auto& [set, members] : impl_->sets)
+    for (const auto& [set, known] : impl_->sets) {
+      const std::vector<int32_t>& members = known.members;
       if (std::find(members.begin(), members.end(), job) != members.end()) wanted_sets.insert(set);
+    }
     if (wanted_sets.empty()) return;
   }
   impl_->gpus.ForEach([&](const GpuNow& g) {
@@ -422,24 +499,29 @@ std::vector<std::pair<int32_t, UsageSums>> LiveState::ModelsSince(Micros from) c
 std::vector<store::JobUsage> LiveState::JobsSince(Micros from) const {
   const Impl::Start start = impl_->StartOf(from);
   std::vector<store::JobUsage> out;
-  std::vector<std::pair<int32_t, const JobWindow*>> windows;
+  struct Window {
+    int32_t job, gpus;
+    const Accumulator* sums;
+  };
+  std::vector<Window> windows;
   for (const JobShard& shard : impl_->jobs) {
     MutexLock lock(shard.mutex);
     windows.clear();
-    for (const auto& [job, w] : shard.jobs) windows.emplace_back(job, w.get());
+    for (const auto& [job, w] : shard.jobs)
+      if (w.sums != nullptr) windows.push_back({job, w.gpus, w.sums.get()});
     if (out.empty()) out.reserve((windows.size() + 8) * kShards);
     // Every job is a few cache lines somewhere: ask for them before they are needed.
     constexpr size_t kAhead = 8;
     for (size_t k = 0; k < windows.size() + kAhead; ++k) {
-      if (k + kAhead < windows.size()) PrefetchToRead(windows[k + kAhead].second, 1);
-      if (k < windows.size()) windows[k].second->sums.Prefetch(start.at, start.fine);
+      if (k + kAhead < windows.size()) PrefetchToRead(windows[k + kAhead].sums, 1);
+      if (k < windows.size()) windows[k].sums->Prefetch(start.at, start.fine);
       if (k < kAhead) continue;
-      const auto& [job, w] = windows[k - kAhead];
-      if (w->sums.last() < start.at) continue;
+      const Window& w = windows[k - kAhead];
+      if (w.sums->last() < start.at) continue;
       store::JobUsage& usage = out.emplace_back();
-      usage.job = job;
-      usage.sums = w->sums.Since(start.at, start.fine);
-      usage.sums.gpus = w->gpus;
+      usage.job = w.job;
+      usage.sums = w.sums->Since(start.at, start.fine);
+      usage.sums.gpus = w.gpus;
     }
   }
   return out;
@@ -450,9 +532,9 @@ UsageSums LiveState::JobSince(int32_t job, Micros from) const {
   JobShard& shard = impl_->ShardOf(job);
   MutexLock lock(shard.mutex);
   const auto it = shard.jobs.find(job);
-  if (it == shard.jobs.end()) return {};
-  UsageSums sums = it->second->sums.Since(start.at, start.fine);
-  sums.gpus = it->second->gpus;
+  if (it == shard.jobs.end() || it->second.sums == nullptr) return {};
+  UsageSums sums = it->second.sums->Since(start.at, start.fine);
+  sums.gpus = it->second.gpus;
   return sums;
 }
 
@@ -474,9 +556,9 @@ std::vector<store::UsagePoint> LiveState::JobMinutes(int32_t job, Micros from) c
   JobShard& shard = impl_->ShardOf(job);
   MutexLock lock(shard.mutex);
   const auto it = shard.jobs.find(job);
-  if (it == shard.jobs.end()) return out;
+  if (it == shard.jobs.end() || it->second.sums == nullptr) return out;
   for (Micros at = FloorTo(Align(from), kCoarseSlot); at <= newest(); at += kCoarseSlot) {
-    store::UsagePoint point{.ts = at, .sums = it->second->sums.Minute(at)};
+    store::UsagePoint point{.ts = at, .sums = it->second.sums->Minute(at)};
     if (point.sums.ofu.samples > 0) out.push_back(std::move(point));
   }
   return out;
@@ -491,9 +573,14 @@ void LiveState::Expire() {
   const Micros limit = impl_->newest - kLongestWindow - kCoarseSlot;
   for (JobShard& shard : impl_->jobs) {
     MutexLock lock(shard.mutex);
-    absl::erase_if(shard.jobs,
-                   [&](const auto& entry) { return entry.second->sums.last() < limit; });
+    absl::erase_if(shard.jobs, [&](auto& entry) {
+      JobWindow& w = entry.second;
+      if (w.sums != nullptr && w.sums->last() < limit) w.sums.reset();
+      return w.sums == nullptr && w.gpus == 0;
+    });
   }
+  impl_->ForgetSets();
+  impl_->history.Forget([&](const GpuHistory& h) { return h.last() < limit; });
 }
 
 }  // namespace flopwatch::ingest

@@ -20,6 +20,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "base/time.h"
+#include "ingest/options.h"
 #include "store/store.h"
 #include "telemetry/sample.h"
 
@@ -49,7 +50,7 @@ struct LiveRow {
 
 class LiveState {
  public:
-  LiveState();
+  explicit LiveState(int32_t last_entity = RegistryLimits().entities);
   ~LiveState();
   // Rows of one scrape, each of another entity. Those of one time, job set and model are added up
   // before they go into the sums.
@@ -58,6 +59,12 @@ class LiveState {
   // Says that rows of this entity at about this time come soon: what they change is cold, and asked
   // for now it comes while the caller does something else.
   void Prefetch(int32_t entity, Micros ts) const;
+  // The server's clock says `now`. Where there are rows of a later time (kClockStep), it has been
+  // set back, and they stand in the way of what is now: the windows begin anew, and whoever was
+  // seen later was last seen now. The store answers for what came before. Else one comparison.
+  void NoteClock(Micros now) {
+    if (newest() > now + kClockStep) StepBack(now);
+  }
   // Takes back a row that was given to Update() and puts another verdict on it in its place: same
   // entity, time and jobs.
   void Revise(const LiveRow& before, const LiveRow& after);
@@ -86,18 +93,21 @@ class LiveState {
   std::vector<store::JobUsage> JobsSince(Micros from) const;  // in no order
   store::UsageSums JobSince(int32_t job, Micros from) const;
   std::vector<std::pair<int32_t, store::UsageSums>> ModelsSince(Micros from) const;  // model id
-  // Of the last `window` before the newest row.
+  // The sums of the last `window` before the newest row.
   store::UsageSums Fleet(Micros window) const { return FleetSince(newest() - window + 1); }
-  // By minute, from Align(from) rounded down to a minute; minutes without rows are left out.
+  // Sums by minute, from Align(from) rounded down to a minute; minutes without rows are left out.
   std::vector<store::UsagePoint> FleetMinutes(Micros from) const;
   std::vector<store::UsagePoint> JobMinutes(int32_t job, Micros from) const;
 
   Micros newest() const;
   Micros oldest() const;  // first row since start; 0 = none
-  // Forgets jobs without a row in the last hour. Called once a minute.
+  // Forgets jobs without a row in the last hour, and the sums of GPUs without. Called once a
+  // minute.
   void Expire();
 
  private:
+  void StepBack(Micros now);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <optional>
+#include <utility>
 
 #include "absl/hash/hash.h"
 
@@ -27,8 +29,49 @@ NarrowSeries::NarrowSeries(Registry* registry, ApplicationIntake* application, c
       reports_as_(ReportsAs(origin.kind)),
       limit_(limit) {}
 
-uint64_t NarrowSeries::Deliver(absl::Span<const NarrowSample> samples, Micros ts,
-                               Writer::Session* session) {
+NarrowSeries::~NarrowSeries() { ForgetSilent(std::numeric_limits<Micros>::max()); }
+
+void NarrowSeries::ForgetSilent(Micros now) {
+  std::vector<Member> members;
+  absl::erase_if(series_, [&](auto& entry) {
+    Series& series = entry.second;
+    if (now - series.seen > kForgotten) {
+      if (series.use == Use::kStored) registry_->ReleaseSeries(series.id);
+      return true;
+    }
+    if (series.use == Use::kReported) {
+      members.push_back(members_[static_cast<size_t>(series.id)]);
+      series.id = static_cast<int32_t>(members.size()) - 1;
+    }
+    return false;
+  });
+  if (members.size() == members_.size()) return;
+  // Groups that still have a member, under new numbers.
+  std::vector<std::optional<size_t>> number(groups_.size());
+  std::vector<telemetry::ApplicationSeries> groups;
+  for (Member& member : members) {
+    std::optional<size_t>& to = number[member.group];
+    if (!to.has_value()) {
+      to = groups.size();
+      groups.push_back(std::move(groups_[member.group]));
+    }
+    member.group = *to;
+  }
+  absl::erase_if(group_of_, [&](auto& entry) {
+    if (!number[entry.second].has_value()) return true;
+    entry.second = *number[entry.second];
+    return false;
+  });
+  members_ = std::move(members);
+  groups_ = std::move(groups);
+}
+
+uint64_t NarrowSeries::Deliver(absl::Span<const NarrowSample> samples, Micros ts, Micros now,
+                               Newcomers* newcomers, Writer::Session* session) {
+  if (now >= next_sweep_) {
+    if (next_sweep_ != 0) ForgetSilent(now);
+    next_sweep_ = now + kForgotten / 10;
+  }
   uint64_t refused = 0;
   for (const NarrowSample& sample : samples) {
     const uint64_t hash =
@@ -40,8 +83,14 @@ uint64_t NarrowSeries::Deliver(absl::Span<const NarrowSample> samples, Micros ts
         ++refused;
         continue;
       }
-      it = series_.emplace(hash, Learn(sample)).first;
+      const std::optional<Series> learned = Learn(sample, newcomers);
+      if (!learned.has_value()) {
+        ++refused;
+        continue;
+      }
+      it = series_.emplace(hash, *learned).first;
     }
+    it->second.seen = now;
     switch (it->second.use) {
       case Use::kRefused:
         ++refused;
@@ -59,7 +108,8 @@ uint64_t NarrowSeries::Deliver(absl::Span<const NarrowSample> samples, Micros ts
   return refused;
 }
 
-NarrowSeries::Series NarrowSeries::Learn(const NarrowSample& sample) {
+std::optional<NarrowSeries::Series> NarrowSeries::Learn(const NarrowSample& sample,
+                                                        Newcomers* newcomers) {
   telemetry::ApplicationSeries who;
   const bool direct = reports_as_ == ApplicationSource::kPrometheus;
   switch (telemetry::ReadApplicationSeries(sample.name, sample.labels, direct, &who)) {
@@ -77,8 +127,16 @@ NarrowSeries::Series NarrowSeries::Learn(const NarrowSample& sample) {
       const auto [it, added] = group_of_.emplace(group, groups_.size());
       if (added) groups_.push_back(who);
       members_.push_back({who.key, who.is_step, it->second});
-      return {Use::kReported, static_cast<int32_t>(members_.size()) - 1};
+      return Series{Use::kReported, static_cast<int32_t>(members_.size()) - 1};
     }
+  }
+  const size_t text = sample.name.size() + sample.labels.size();
+  if (text > kMaxSeriesText) return Series{};
+  if (!registry_->KnowsSeries(source_, sample.name, sample.labels)) {
+    const size_t room = registry_->RoomForSeries();
+    if (room == 0) return std::nullopt;  // others may leave some
+    if (!newcomers->May(NewThing::kSeries, 1 + static_cast<double>(text / kTextPerUnit), room))
+      return std::nullopt;
   }
   const auto id = registry_->Series(source_, sample.name, sample.labels);
   return id.ok() ? Series{Use::kStored, *id} : Series{};

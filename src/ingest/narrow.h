@@ -2,12 +2,13 @@
 // training jobs say of themselves as metrics, which goes to the intake of applications
 // (docs/application.md).
 //
-// Bounded: at most DecodeLimits::max_narrow_series that a source ever had, so that changing label
-// values grow no table. Threads: one NarrowSeries belongs to one source and is used under its lock.
+// Bounded: at most DecodeLimits::max_narrow_series of the last hour, so that changing label values
+// grow no table. Threads: one NarrowSeries belongs to one source and is used under its lock.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/time.h"
 #include "ingest/application.h"
+#include "ingest/budget.h"
 #include "ingest/origin.h"
 #include "ingest/registry.h"
 #include "ingest/writer.h"
@@ -29,9 +31,17 @@ class NarrowSeries {
   NarrowSeries(Registry* registry, ApplicationIntake* application, const Origin& origin,
                size_t limit);
 
-  // Hands on the samples of one scrape. Returns how many were refused by the limits on series.
-  uint64_t Deliver(absl::Span<const telemetry::NarrowSample> samples, Micros ts,
-                   Writer::Session* session);
+  ~NarrowSeries();
+  NarrowSeries(const NarrowSeries&) = delete;
+  NarrowSeries& operator=(const NarrowSeries&) = delete;
+
+  // Series that were silent for so long are forgotten; looked for once in a tenth of it.
+  static constexpr Micros kForgotten = kMicrosPerHour;
+
+  // Hands on the samples of one scrape; `now` is monotonic. Returns how many were refused by limits
+  // on series and by the sender's budget.
+  uint64_t Deliver(absl::Span<const telemetry::NarrowSample> samples, Micros ts, Micros now,
+                   Newcomers* newcomers, Writer::Session* session);
 
  private:
   // What a series is: an id of the side table, a number that an application reports, or refused.
@@ -39,6 +49,7 @@ class NarrowSeries {
   struct Series {
     Use use = Use::kRefused;
     int32_t id = 0;  // of the side table, or index in members_
+    Micros seen = 0;
   };
   // A number of an application's report.
   struct Member {
@@ -46,7 +57,9 @@ class NarrowSeries {
     bool is_step = false;
     size_t group = 0;  // index in groups_
   };
-  Series Learn(const telemetry::NarrowSample& sample);
+  // Nothing where the sender's budget does not allow it: to be asked again.
+  std::optional<Series> Learn(const telemetry::NarrowSample& sample, Newcomers* newcomers);
+  void ForgetSilent(Micros now);
   void Collect(const Member& member, const telemetry::NarrowSample& sample, Micros ts);
   void Offer();
 
@@ -59,7 +72,8 @@ class NarrowSeries {
   std::vector<Member> members_;
   std::vector<telemetry::ApplicationSeries> groups_;  // by what they claim and who says it
   absl::flat_hash_map<std::string, size_t> group_of_;
-  // Of this scrape, by group and time.
+  Micros next_sweep_ = 0;
+  // `collected_` has the samples of this scrape, by group and time.
   std::map<std::pair<size_t, Micros>, telemetry::ApplicationSample> collected_;
 };
 

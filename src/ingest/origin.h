@@ -15,13 +15,19 @@ enum class SourceKind : uint8_t {
   kOtlp,         // a collector or a job sends points: likewise
 };
 
+// The name of a sender that gives none.
+inline constexpr std::string_view kUnnamed = "unnamed";
+
 // Views of what the caller keeps.
 struct Origin {
   std::string_view name;
   std::string_view node;  // its host, where labels do not name one
   SourceKind kind = SourceKind::kExporter;
+  // Whose budget new things are on (budget.h): SenderOf() who sent the body. Empty for what is
+  // scraped, which has its own.
+  std::string_view sender = {};
 
-  // As people and the store know it; two origins of one text are one source.
+  // The name by which people and the store know it; two origins of one text are one source.
   std::string Text() const {
     std::string text = kind == SourceKind::kExporter ? "" : "push:";
     text += name;

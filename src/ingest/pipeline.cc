@@ -1,6 +1,7 @@
 #include "ingest/pipeline.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include "ingest/source.h"
@@ -9,7 +10,6 @@ namespace flopwatch::ingest {
 namespace {
 
 constexpr Micros kRateWindow = 10 * kMicrosPerSecond;
-constexpr Micros kSourceIdle = kMicrosPerHour;  // a source silent for so long makes room for others
 
 PipelineOptions Adjusted(PipelineOptions options) {
   // Slow scrapes: one that is missed must not make the next one a gap.
@@ -21,38 +21,97 @@ absl::string_view AbslKey(std::string_view s) { return {s.data(), s.size()}; }
 
 }  // namespace
 
-Pipeline::Pipeline(const IngestParts& parts) : parts_(parts) {}
+Pipeline::Pipeline(const IngestParts& parts)
+    : parts_(parts),
+      claims_(parts.options.known.entities),
+      budgets_(parts.options.allowances, parts.options.max_sender_bytes, parts.options.monotonic) {}
 Pipeline::~Pipeline() = default;
 
 TargetStats Pipeline::Ingest(const Origin& origin, std::string_view body, Micros ts, int shard) {
   // What is scraped, which is nearly everything, is looked up without making a text.
-  const std::shared_ptr<Source> found =
-      FindOrMake(origin, origin.kind == SourceKind::kExporter ? origin.name : origin.Text());
+  IngestRefusal reason = IngestRefusal::kSourceLimit;
+  const std::shared_ptr<Source> found = FindOrMake(
+      origin, origin.kind == SourceKind::kExporter ? origin.name : origin.Text(), &reason);
   if (found == nullptr) {
-    constexpr auto kReason = static_cast<size_t>(IngestRefusal::kSourceLimit);
-    ++totals_.refused[kReason];
+    ++totals_.refused[static_cast<size_t>(reason)];
     TargetStats refused;
-    refused.refused.emplace_back(RefusalName(kReason), 1);
+    refused.refused.emplace_back(RefusalName(static_cast<size_t>(reason)), 1);
+    refused.come_again = true;
     return refused;
   }
-  return found->Ingest(body, ts, std::clamp(shard, 0, kMaxShards - 1));
+  Newcomers newcomers(budgets(), SenderOfOrigin(origin));
+  TargetStats stats = found->Ingest(body, ts, std::clamp(shard, 0, kMaxShards - 1), &newcomers);
+  if (found->too_much()) Forget(origin.Text());
+  return stats;
 }
 
-std::shared_ptr<Source> Pipeline::FindOrMake(const Origin& origin, std::string_view text) {
+void Pipeline::Refuse(const Origin& origin, telemetry::Refusal reason, uint64_t n) {
+  IngestRefusal full = IngestRefusal::kSourceLimit;
+  if (const auto source = FindOrMake(origin, origin.Text(), &full)) source->Refuse(reason, n);
+}
+
+bool Pipeline::Welcome(const Origin& origin) {
+  std::string text = origin.Text();
+  {
+    ReaderLock lock(sources_mutex_);
+    if (sources_.contains(text) || welcome_.contains(text)) return true;
+  }
+  Gone gone;
+  WriterLock lock(sources_mutex_);
+  if (sources_.contains(text) || welcome_.contains(text)) return true;
+  IngestRefusal reason = IngestRefusal::kSourceLimit;
+  if (!MayBeNew(origin, &reason, &gone)) {
+    ++totals_.refused[static_cast<size_t>(reason)];
+    return false;
+  }
+  welcome_.insert(std::move(text));
+  return true;
+}
+
+bool Pipeline::MayBeNew(const Origin& origin, IngestRefusal* reason, Gone* gone) {
+  const size_t limit = parts_.options.max_sources;
+  // Room is made once a second, or everyone refused would look through all sources.
+  const Micros now = parts_.options.monotonic();
+  if (sources_.size() + welcome_.size() >= limit && now >= next_room_) {
+    next_room_ = now + kMicrosPerSecond;
+    ForgetIdle(/*exporters=*/true, gone);
+  }
+  const size_t known = sources_.size() + welcome_.size();
+  if (known >= limit) {
+    *reason = IngestRefusal::kSourceLimit;
+    return false;
+  }
+  // Those that are scraped were asked for by who runs the server.
+  if (origin.kind == SourceKind::kExporter) return true;
+  Newcomers newcomer(budgets(), SenderOfOrigin(origin));
+  *reason = IngestRefusal::kSourceBudget;
+  return newcomer.May(NewThing::kSource, 1, limit - known);
+}
+
+std::shared_ptr<Source> Pipeline::FindOrMake(const Origin& origin, std::string_view text,
+                                             IngestRefusal* reason) {
   {
     ReaderLock lock(sources_mutex_);
     if (const auto it = sources_.find(AbslKey(text)); it != sources_.end()) return it->second;
   }
+  Gone gone;
   WriterLock lock(sources_mutex_);
   if (const auto it = sources_.find(AbslKey(text)); it != sources_.end()) return it->second;
-  if (sources_.size() >= parts_.options.max_sources) {
-    const Micros limit = parts_.live.newest() - kSourceIdle;
-    absl::erase_if(sources_, [&](const auto& s) { return s.second->last_ingest() < limit; });
-    if (sources_.size() >= parts_.options.max_sources) return nullptr;
-  }
-  auto source = std::make_shared<Source>(parts_, &claims_, &totals_, ++last_source_, origin);
+  if (welcome_.erase(AbslKey(text)) == 0 && !MayBeNew(origin, reason, &gone)) return nullptr;
+  auto source =
+      std::make_shared<Source>(parts_, &claims_, &totals_, budgets(), ++last_source_, origin);
   sources_.emplace(std::string(text), source);
   return source;
+}
+
+void Pipeline::ForgetIdle(bool exporters, Gone* gone) {
+  const Micros limit = parts_.options.monotonic() - parts_.options.source_idle;
+  absl::erase_if(sources_, [&](auto& s) {
+    if (s.second->last_fed() >= limit) return false;
+    if (!exporters && s.second->kind() == SourceKind::kExporter) return false;
+    gone->push_back(std::move(s.second));
+    return true;
+  });
 }
 
 void Pipeline::Forget(std::string_view source) {
@@ -95,8 +154,12 @@ void Pipeline::Tick() {
   if (now - last_expiry_ < kMicrosPerMinute) return;
   last_expiry_ = now;
   parts_.live.Expire();
-  // Not in back-fill, where adding rows may wait for this very thread; its sources do not fall
-  // silent.
+  if (!parts_.options.backfill) {
+    Gone gone;
+    WriterLock lock(sources_mutex_);
+    ForgetIdle(/*exporters=*/false, &gone);
+  }
+  // In back-fill adding rows may wait for this very thread, and no source falls silent.
   if (totals_.held_rows.load() > 0 && !parts_.options.backfill)
     SettleSources(parts_.options.Clock() - parts_.options.max_span);
 }
@@ -160,9 +223,11 @@ Counts Pipeline::ContestedGpus() const { return claims_.BySource(parts_.options.
 IngestSide::IngestSide(const PipelineOptions& o, const hardware::Catalog* catalog,
                        store::Store* store)
     : options(Adjusted(o)),
-      registry(catalog),
-      writer(options, store, &registry, &jobs, &fields),
+      registry(catalog, options.known),
+      jobs(options.jobs),
+      live(options.known.entities),
       application(store, options.clock),
+      writer(options, store, &registry, &jobs, &fields, &application),
       pipeline({.options = options,
                 .fields = fields,
                 .registry = registry,
@@ -185,8 +250,10 @@ StatusOr<std::unique_ptr<IngestSide>> IngestSide::Start(const PipelineOptions& o
     FW_RETURN_IF_ERROR(Annotate(dimensions.status(), "restoring GPUs and jobs from the store"));
     side->registry.Load(*dimensions);
     side->application.Load(dimensions->claims);
+    // Nothing was seen after now: newer samples are of a clock that was ahead.
+    const Micros latest = options.backfill ? std::numeric_limits<Micros>::max() : options.Clock();
     side->jobs.Load(dimensions->jobs, dimensions->intervals, dimensions->sets,
-                    store->stats().newest_ts);
+                    std::min(store->stats().newest_ts, latest));
     for (const store::EntityRecord& e : dimensions->entities)
       side->jobs.BindEntity(e.id, e.key, e.labels);
   }

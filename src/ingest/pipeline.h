@@ -19,11 +19,13 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "base/mutex.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "hardware/accelerator.h"
 #include "ingest/application.h"
+#include "ingest/budget.h"
 #include "ingest/claims.h"
 #include "ingest/counters.h"
 #include "ingest/live.h"
@@ -60,16 +62,23 @@ class Pipeline {
   // to fill: callers on different threads use different ones to stay out of each other's way.
   // Returns what this body gave.
   TargetStats Ingest(const Origin& origin, std::string_view body, Micros ts, int shard);
+  // Counts what a sender brought and no body could be made of.
+  void Refuse(const Origin& origin, telemetry::Refusal reason, uint64_t n);
+  // Whether a body of this origin will be taken, which is to come soon: the origin is known, or a
+  // place is kept for it, on its sender's budget.
+  bool Welcome(const Origin& origin);
   void Forget(std::string_view source);  // by Origin::Text(), here and below
   // Hands everything queued to the store, rolls up, and returns when it is durable (tests,
   // shutdown, back-fill). The error is the store's; what could not be stored stays queued.
   Status Flush();
-  // Before the last Flush(): no sample will follow, so rows that wait for a verdict are stored as
-  // suspected.
+  Status Storing() const { return parts_.writer.Storing(); }
+  // Settle() is called before the last Flush(): no sample will follow, so rows that wait for a
+  // verdict are stored as suspected.
   void Settle();
   // Called by the writer about once a flush interval: rates, expiry, sources that fell silent.
   void Tick();
 
+  Micros Clock() const { return parts_.options.Clock(); }  // the server's
   PipelineStats stats() const;
   TargetStats StatsOf(std::string_view source) const;
   std::vector<SourceInfo> Sources() const;  // without conflicts
@@ -77,12 +86,25 @@ class Pipeline {
   Counts ContestedGpus() const;
 
  private:
-  std::shared_ptr<Source> FindOrMake(const Origin& origin, std::string_view text);
+  std::string_view SenderOfOrigin(const Origin& origin) const {
+    return origin.sender.empty() ? origin.name : origin.sender;
+  }
+  Budgets* budgets() { return parts_.options.backfill ? nullptr : &budgets_; }
+  // Whether there is a place for a new source; else for what reason not.
+  // Sources that made room for it go into `gone`.
+  using Gone = std::vector<std::shared_ptr<Source>>;  // to end outside the lock
+  bool MayBeNew(const Origin& origin, IngestRefusal* reason, Gone* gone)
+      FW_REQUIRES(sources_mutex_);
+  // Null where it is new and refused, for the reason given.
+  std::shared_ptr<Source> FindOrMake(const Origin& origin, std::string_view text,
+                                     IngestRefusal* reason);
+  void ForgetIdle(bool exporters, Gone* gone) FW_REQUIRES(sources_mutex_);
   std::vector<std::shared_ptr<Source>> AllSources() const;
   void SettleSources(Micros silent_since);
 
   const IngestParts parts_;
   Claims claims_;
+  Budgets budgets_;
   Totals totals_;
   mutable Mutex rate_mutex_;
   // Monotonic time, samples so far.
@@ -91,6 +113,8 @@ class Pipeline {
   mutable SharedMutex sources_mutex_;
   // Shared: a source may be forgotten while another thread is still in it.
   absl::flat_hash_map<std::string, std::shared_ptr<Source>> sources_ FW_GUARDED_BY(sources_mutex_);
+  absl::flat_hash_set<std::string> welcome_ FW_GUARDED_BY(sources_mutex_);  // not in sources_ yet
+  Micros next_room_ FW_GUARDED_BY(sources_mutex_) = 0;  // when to look for idle ones again
   uint32_t last_source_ FW_GUARDED_BY(sources_mutex_) = 0;
 };
 
@@ -110,8 +134,8 @@ struct IngestSide {
   Registry registry;
   jobs::JobIndex jobs;
   LiveState live;
-  Writer writer;
   ApplicationIntake application;
+  Writer writer;
   Pipeline pipeline;
 };
 

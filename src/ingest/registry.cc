@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <tuple>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/ascii.h"
 #include "base/text.h"
 
@@ -18,8 +20,7 @@ using telemetry::EntityKey;
 using telemetry::EntityKind;
 using telemetry::EntityLabels;
 
-// What the hardware table says about a reported name; everything stays unknown where it says
-// nothing.
+// What the hardware table says about a reported name; unknown where it says nothing.
 ModelRecord LookUp(const hardware::Catalog& catalog, int32_t id, std::string_view name) {
   ModelRecord record;
   record.id = id;
@@ -30,7 +31,7 @@ ModelRecord LookUp(const hardware::Catalog& catalog, int32_t id, std::string_vie
   record.tensor_clock_max_mhz = a.tensor_clock_max_mhz;
   record.sm_count = a.sm_count.value_or(0);
   record.tdp_w = a.tdp_w.value_or(0);
-  // Half-rate boards: with FP32 accumulation the counter tops out at half (docs/ofu.md).
+  // With FP32 accumulation the counter of half-rate boards tops out at half (docs/ofu.md).
   record.half_rate = a.tpa_ceiling_fp32_acc.has_value() && *a.tpa_ceiling_fp32_acc < 0.75;
   return record;
 }
@@ -40,8 +41,7 @@ bool SameFacts(const ModelRecord& a, const ModelRecord& b) {
          a.tdp_w == b.tdp_w && a.half_rate == b.half_rate;
 }
 
-// A label that is not said any more does not wipe what is known: exporters leave labels out on some
-// lines.
+// A label that is not said any more wipes nothing: exporters leave labels out on some lines.
 bool Merge(std::string& known, const std::string& said) {
   if (said.empty() || said == known) return false;
   known = said;
@@ -65,9 +65,7 @@ bool MergeLabels(EntityLabels& known, const EntityLabels& said) {
 // The hash maps' own string_view, which is not std's where the library was built for C++14.
 absl::string_view AbslView(std::string_view s) { return {s.data(), s.size()}; }
 
-std::string SeriesKey(std::string_view target, std::string_view name, std::string_view labels) {
-  return fmt::format("{}\n{}\n{}", target, name, labels);
-}
+constexpr uint64_t kSecondHalf = 0x9e3779b97f4a7c15;  // of a key of two hashes
 
 template <typename T>
 void PlaceAt(std::deque<T>& table, int32_t id, T record) {
@@ -80,22 +78,30 @@ void PlaceAt(std::deque<T>& table, int32_t id, T record) {
 void Registry::Load(const store::Dimensions& d) {
   WriterLock lock(mutex_);
   for (const ModelRecord& stored : d.models) {
-    if (stored.id < 1 || stored.id > kMaxModels) continue;
+    if (stored.id < 1 || stored.id > limits_.models) continue;
     ModelRecord now = LookUp(*catalog_, stored.id, stored.name);
     if (!SameFacts(now, stored)) dirty_models_.push_back(stored.id);
     model_by_name_[stored.name] = stored.id;
     PlaceAt(models_, stored.id, std::move(now));
   }
   for (const EntityRecord& e : d.entities) {
-    if (e.id < 1 || e.id > kMaxEntities) continue;
+    if (e.id < 1 || e.id > limits_.entities) continue;
     entity_by_key_[KeyOf(e.key)] = e.id;
     PlaceAt(entities_, e.id, e);
     if (e.key.kind == EntityKind::kGpu) CountNode(e.labels.node, 1);
     if (e.key.kind == EntityKind::kGpuInstance) ++instances_;
   }
-  for (const store::SeriesRecord& s : d.series) {
-    series_by_key_[SeriesKey(s.target, s.name, s.labels)] = s.id;
-    last_series_ = std::max(last_series_, s.id);
+  // The newest ones: ids of series that made room for others are in the store too.
+  for (const store::SeriesRecord& s : d.series) last_series_ = std::max(last_series_, s.id);
+  std::vector<const store::SeriesRecord*> newest;
+  for (const store::SeriesRecord& s : d.series) newest.push_back(&s);
+  std::sort(newest.begin(), newest.end(), [](auto* a, auto* b) { return a->id > b->id; });
+  for (const store::SeriesRecord* s : newest) {
+    if (series_.size() >= static_cast<size_t>(limits_.series)) break;
+    const SeriesKey key = KeyOfSeries(s->target, s->name, s->labels);
+    if (!series_by_key_.emplace(key, s->id).second) continue;
+    series_.emplace(s->id, SeriesUse{key, 0});
+    ++unused_series_;
   }
 }
 
@@ -107,9 +113,8 @@ int32_t Registry::ModelId(std::string_view name) {
   if (name.empty()) return 0;
   const auto it = model_by_name_.find(AbslView(name));
   if (it != model_by_name_.end()) return it->second;
-  // Past the limit an exporter is inventing names: its GPUs stay "model unknown", everyone else is
-  // untouched.
-  if (models_.size() >= kMaxModels) return 0;
+  // Past the limit an exporter is inventing names: its GPUs, and no others, stay "model unknown".
+  if (models_.size() >= static_cast<size_t>(limits_.models)) return 0;
   const auto id = static_cast<int32_t>(models_.size()) + 1;
   models_.push_back(LookUp(*catalog_, id, name));
   model_by_name_.emplace(name, id);
@@ -134,8 +139,8 @@ int32_t Registry::InstanceSms(int32_t model, std::string_view profile) const {
   return hardware::MigProfileSms(**accelerator, profile).value_or(0);
 }
 
-// As the store's dim.weights: by SMs; where these are not known by compute slices of the profile
-// ("2g.10gb" is 2 of 7); else one of seven.
+// The fraction is that of the store's dim.weights: by SMs; where these are not known by compute
+// slices of the profile ("2g.10gb" is 2 of 7); else one of seven.
 double Registry::FractionOf(const EntityRecord& e) const {
   if (e.key.kind != EntityKind::kGpuInstance) return 1;
   const int32_t gpu_sms = DeviceOf(e.model).sm_count;
@@ -151,7 +156,7 @@ double Registry::FractionOf(const EntityRecord& e) const {
 
 void Registry::MarkDirty(EntityRecord& e) {
   ++version_;
-  if (dirty_entities_.empty() || dirty_entities_.back() != e.id) dirty_entities_.push_back(e.id);
+  dirty_entities_.insert(e.id);
 }
 
 void Registry::CountNode(const std::string& node, int by) {
@@ -174,9 +179,9 @@ StatusOr<EntityRecord*> Registry::Upsert(const EntityKey& key, const EntityLabel
       CountNode(e->labels.node, 1);
     }
   } else {
-    if (entities_.size() >= kMaxEntities) {
-      return absl::ResourceExhaustedError(absl::StrCat("GPU ", Printable(key.uuid, 80), ": ",
-                                                       kMaxEntities, " GPUs are known already"));
+    if (entities_.size() >= static_cast<size_t>(limits_.entities)) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "GPU ", Printable(key.uuid, 80), ": ", limits_.entities, " GPUs are known already"));
     }
     entities_.push_back(
         {.id = static_cast<int32_t>(entities_.size()) + 1, .key = key, .labels = labels});
@@ -215,36 +220,88 @@ StatusOr<ResolvedEntity> Registry::Resolve(const EntityKey& key, const EntityLab
       .id = e->id, .parent = parent, .device = DeviceOf(e->model), .fraction = FractionOf(*e)};
 }
 
+Registry::SeriesKey Registry::KeyOfSeries(std::string_view target, std::string_view name,
+                                          std::string_view labels) {
+  const auto texts = std::make_tuple(AbslView(target), AbslView(name), AbslView(labels));
+  return {absl::HashOf(texts), absl::HashOf(texts, kSecondHalf)};
+}
+
+void Registry::ForgetUnusedSeries() {
+  absl::erase_if(series_, [&](const auto& s) FW_REQUIRES(mutex_) {
+    if (s.second.users > 0) return false;
+    series_by_key_.erase(s.second.key);
+    return true;
+  });
+  unused_series_ = 0;
+}
+
 StatusOr<int32_t> Registry::Series(std::string_view target, std::string_view name,
                                    std::string_view labels) {
+  const SeriesKey key = KeyOfSeries(target, name, labels);
   WriterLock lock(mutex_);
-  const auto [it, inserted] = series_by_key_.try_emplace(SeriesKey(target, name, labels), 0);
-  if (!inserted) return it->second;
-  if (last_series_ >= kMaxSeries) {
-    series_by_key_.erase(it);
-    return absl::ResourceExhaustedError(
-        absl::StrCat("narrow series: ", kMaxSeries, " are known already"));
+  if (const auto it = series_by_key_.find(key); it != series_by_key_.end()) {
+    SeriesUse& use = series_[it->second];
+    if (use.users++ == 0) --unused_series_;
+    return it->second;
   }
-  it->second = ++last_series_;
-  new_series_.push_back({.id = it->second,
+  if (series_.size() >= static_cast<size_t>(limits_.series) && unused_series_ > 0)
+    ForgetUnusedSeries();
+  if (series_.size() >= static_cast<size_t>(limits_.series)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("narrow series: ", limits_.series, " are known already"));
+  }
+  const int32_t id = ++last_series_;
+  series_by_key_.emplace(key, id);
+  series_.emplace(id, SeriesUse{key, 1});
+  new_series_.push_back({.id = id,
                          .target = std::string(target),
                          .name = std::string(name),
                          .labels = std::string(labels)});
-  return it->second;
+  return id;
+}
+
+void Registry::ReleaseSeries(int32_t id) {
+  WriterLock lock(mutex_);
+  const auto it = series_.find(id);
+  if (it != series_.end() && --it->second.users == 0) ++unused_series_;
+}
+
+bool Registry::KnowsSeries(std::string_view target, std::string_view name,
+                           std::string_view labels) const {
+  ReaderLock lock(mutex_);
+  return series_by_key_.contains(KeyOfSeries(target, name, labels));
+}
+
+bool Registry::KnowsModel(std::string_view name) const {
+  ReaderLock lock(mutex_);
+  return model_by_name_.contains(AbslView(name));
+}
+
+size_t Registry::RoomForEntities() const {
+  ReaderLock lock(mutex_);
+  const auto limit = static_cast<size_t>(limits_.entities);
+  return limit - std::min(limit, entities_.size());
+}
+
+size_t Registry::RoomForModels() const {
+  ReaderLock lock(mutex_);
+  const auto limit = static_cast<size_t>(limits_.models);
+  return limit - std::min(limit, models_.size());
+}
+
+size_t Registry::RoomForSeries() const {
+  ReaderLock lock(mutex_);
+  return static_cast<size_t>(limits_.series) - series_.size() + unused_series_;
 }
 
 Registry::Changes Registry::TakeChanges() {
   WriterLock lock(mutex_);
   Changes out;
-  const auto unique = [](std::vector<int32_t>& ids) {
-    std::sort(ids.begin(), ids.end());
-    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  };
-  unique(dirty_entities_);
-  unique(dirty_models_);
   for (int32_t id : dirty_entities_) out.entities.push_back(entities_[id - 1]);
+  std::sort(out.entities.begin(), out.entities.end(),
+            [](const EntityRecord& a, const EntityRecord& b) { return a.id < b.id; });
   for (int32_t id : dirty_models_) out.models.push_back(models_[id - 1]);
-  dirty_entities_.clear();
+  dirty_entities_ = {};  // with its memory: a whole fleet is new once
   dirty_models_.clear();
   out.series = std::exchange(new_series_, {});
   return out;

@@ -3,8 +3,9 @@
 // stores it before the rows that use it.
 //
 // Threads: every method from any thread. Resolve() and Series() are called when an identity
-// changes, never per sample. Limits: kMaxEntities, kMaxModels, kMaxSeries; past them
-// Resolve()/Series() refuse and the caller counts it.
+// changes, never per sample. Past RegistryLimits Resolve() and Series() refuse and the caller
+// counts it. Ids of entities and models are for good. A series nobody uses any more makes room for
+// another when there is none left; if it comes back it is the same name and labels under a new id.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +13,21 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "base/mutex.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "hardware/accelerator.h"
+#include "ingest/options.h"
 #include "store/store.h"
 #include "telemetry/sample.h"
 
 namespace flopwatch::ingest {
-
-inline constexpr int32_t kMaxEntities = 1 << 20;
-inline constexpr int32_t kMaxModels = 4096;
-inline constexpr int32_t kMaxSeries = 1 << 18;
 
 // What a row needs to know about its GPU.
 struct Device {
@@ -47,16 +47,24 @@ struct ResolvedEntity {
 
 class Registry {
  public:
-  explicit Registry(const hardware::Catalog* catalog) : catalog_(catalog) {}
+  explicit Registry(const hardware::Catalog* catalog, const RegistryLimits& limits = {})
+      : limits_(limits), catalog_(catalog) {}
 
   // Restores ids. Models are looked up again: a corrected hardware table corrects stored history.
   void Load(const store::Dimensions& dimensions);
 
-  // The entity with this key, made if new, its labels brought up to date. An instance brings its
-  // GPU with it.
+  // The entity with this key, made if new, its labels up to date. An instance brings its GPU.
   StatusOr<ResolvedEntity> Resolve(const telemetry::EntityKey& key,
                                    const telemetry::EntityLabels& labels, Micros ts);
+  // The series, made if new, with one more user; ReleaseSeries() for each.
   StatusOr<int32_t> Series(std::string_view target, std::string_view name, std::string_view labels);
+  void ReleaseSeries(int32_t id);
+  bool KnowsSeries(std::string_view target, std::string_view name, std::string_view labels) const;
+  bool KnowsModel(std::string_view name) const;
+  // How many more there may be.
+  size_t RoomForEntities() const;
+  size_t RoomForModels() const;
+  size_t RoomForSeries() const;
 
   struct Changes {
     std::vector<store::EntityRecord> entities;
@@ -105,6 +113,17 @@ class Registry {
   void CountNode(const std::string& node, int by) FW_REQUIRES(mutex_);
 
   using Ids = absl::flat_hash_map<std::string, int32_t>;
+  // A series by a hash of target, name and labels, whose texts may be long: the store has them.
+  using SeriesKey = std::pair<uint64_t, uint64_t>;
+  static SeriesKey KeyOfSeries(std::string_view target, std::string_view name,
+                               std::string_view labels);
+  struct SeriesUse {
+    SeriesKey key;
+    int32_t users = 0;
+  };
+  void ForgetUnusedSeries() FW_REQUIRES(mutex_);
+
+  const RegistryLimits limits_;
   const hardware::Catalog* const catalog_;
   mutable SharedMutex mutex_;
   std::deque<store::EntityRecord> entities_ FW_GUARDED_BY(mutex_);  // entities_[id - 1]
@@ -114,8 +133,11 @@ class Registry {
   Ids gpus_of_node_ FW_GUARDED_BY(mutex_);  // how many
   int32_t instances_ FW_GUARDED_BY(mutex_) = 0;
   uint64_t version_ FW_GUARDED_BY(mutex_) = 0;
-  Ids series_by_key_ FW_GUARDED_BY(mutex_);  // by target, name and labels, a line each
-  std::vector<int32_t> dirty_entities_ FW_GUARDED_BY(mutex_), dirty_models_ FW_GUARDED_BY(mutex_);
+  absl::flat_hash_map<SeriesKey, int32_t> series_by_key_ FW_GUARDED_BY(mutex_);
+  absl::flat_hash_map<int32_t, SeriesUse> series_ FW_GUARDED_BY(mutex_);  // by id
+  size_t unused_series_ FW_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_set<int32_t> dirty_entities_ FW_GUARDED_BY(mutex_);
+  std::vector<int32_t> dirty_models_ FW_GUARDED_BY(mutex_);
   std::vector<store::SeriesRecord> new_series_ FW_GUARDED_BY(mutex_);
   int32_t last_series_ FW_GUARDED_BY(mutex_) = 0;
 };

@@ -1,8 +1,20 @@
 #include "ingest/resolve.h"
 
+#include <optional>
+
 namespace flopwatch::ingest {
+namespace {
 
 using telemetry::DecodedRow;
+
+// Bytes of the texts that describe a GPU, each of which the decoder bounds.
+size_t TextOf(const DecodedRow& row) {
+  const telemetry::EntityLabels& l = *row.labels;
+  return row.key->uuid.size() + l.node.size() + l.model.size() + l.device.size() +
+         l.pci_bus_id.size() + l.driver.size() + l.mig_profile.size();
+}
+
+}  // namespace
 
 Resolver::Resolver(const PipelineOptions* options, Registry* registry, Claims* claims,
                    jobs::JobIndex* jobs, uint32_t source, const Origin& origin)
@@ -18,7 +30,18 @@ Resolver::Resolver(const PipelineOptions* options, Registry* registry, Claims* c
 
 Resolver::~Resolver() { claims_->Forget(source_); }
 
-Resolver::Found Resolver::ResolveAnew(const DecodedRow& row, Micros ts, Identity* who) {
+bool Resolver::MayMakeKnown(const DecodedRow& row, Newcomers* newcomers) const {
+  const size_t room = registry_->RoomForEntities();
+  if (room == 0) return true;  // the registry says so
+  // An instance brings its GPU with it.
+  const bool brings_gpu = row.key->kind == telemetry::EntityKind::kGpuInstance &&
+                          registry_->FindEntity(row.key->uuid) == 0;
+  const double units = 1 + static_cast<double>(TextOf(row) / kTextPerUnit) + (brings_gpu ? 1 : 0);
+  return newcomers->May(NewThing::kEntity, units, room);
+}
+
+Resolver::Found Resolver::ResolveAnew(const DecodedRow& row, Micros ts, Newcomers* newcomers,
+                                      Identity* who) {
   const uint64_t node_hash = NodeHash(row.labels->node);
   const Evidence evidence = EvidenceOf(row.labels->node, node_, names_itself_);
   std::optional<ResolvedEntity> entity = registry_->Known(*row.key);
@@ -26,20 +49,25 @@ Resolver::Found Resolver::ResolveAnew(const DecodedRow& row, Micros ts, Identity
     if (const auto known = registry_->entity(entity->id))
       claims_->SetHome(entity->id, NodeHash(known->labels.node));
   }
-  // What the weaker of two claims says about a GPU is not taken over; it is asked again with every
-  // scrape.
+  // What the weaker of two claims says about a GPU is not taken; every scrape asks again.
   const bool believed =
       !entity.has_value() ||
       claims_->MayDescribe(ClaimOf(entity->id, node_hash, evidence), ts, timing());
+  if (!entity.has_value() && !MayMakeKnown(row, newcomers)) return Found::kRefused;
+  const std::string& model = row.labels->model;
+  const bool model_refused = believed && !model.empty() && !registry_->KnowsModel(model) &&
+                             !newcomers->May(NewThing::kModel, 1, registry_->RoomForModels());
   if (believed) {
-    const auto described = registry_->Resolve(*row.key, *row.labels, ts);
+    telemetry::EntityLabels labels = *row.labels;
+    if (model_refused) labels.model.clear();
+    const auto described = registry_->Resolve(*row.key, labels, ts);
     if (!described.ok()) return Found::kNoRoom;
     entity = *described;
     if (telemetry::IsGpu(row.key->kind)) jobs_->BindEntity(entity->id, *row.key, *row.labels);
   }
   const Found found = who->entity.id == entity->id ? Found::kAnew : Found::kAnother;
   if (found == Found::kAnother) *who = Identity{};
-  who->settled = believed;
+  who->settled = believed && !model_refused;
   who->version = row.identity_version;
   who->kind = row.key->kind;
   who->entity = *entity;
@@ -57,8 +85,11 @@ Claims::Verdict Resolver::Admit(const Identity& who, Micros ts, bool own_timesta
   return verdict;
 }
 
-void Resolver::Own(const DecodedRow& row, Micros ts, Micros weight, Identity* who) {
-  const int32_t set = jobs_->Observe(who->entity.id, ts, weight, row.owners);
+void Resolver::Own(const DecodedRow& row, Micros ts, Micros weight, Newcomers* newcomers,
+                   Identity* who) {
+  const int32_t set =
+      jobs_->Observe(who->entity.id, ts, weight, row.owners,
+                     [newcomers](size_t room) { return newcomers->May(NewThing::kJob, 1, room); });
   if (set == who->job_set) return;
   who->job_set = set;
   who->jobs = jobs_->SetMembers(set);

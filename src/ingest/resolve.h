@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "ingest/budget.h"
 #include "ingest/claims.h"
 #include "ingest/options.h"
 #include "ingest/origin.h"
@@ -46,12 +47,15 @@ class Resolver {
     kAnew,     // its labels, owners or the claim on it may have
     kAnother,  // the slot is another GPU's now: `who` was made anew
     kNoRoom,   // the registry is full
+    kRefused,  // it is new, and more than the sender may make known
   };
   // Brings `who` up to date with what a row at `ts` says of itself.
-  Found Resolve(const telemetry::DecodedRow& row, Micros ts, Identity* who) {
+  Found Resolve(const telemetry::DecodedRow& row, Micros ts, Newcomers* newcomers, Identity* who) {
     if (who->settled && who->version == row.identity_version) return Found::kKnown;
-    return ResolveAnew(row, ts, who);
+    return ResolveAnew(row, ts, newcomers, who);
   }
+  // Notes what the server's clock says, for the rows that follow.
+  void NoteClock(Micros now) { now_ = now; }
   // Asks for the memory that Admit() and Own() will want.
   void Prefetch(const Identity& who) const {
     claims_->Prefetch(who.entity.id);
@@ -59,16 +63,23 @@ class Resolver {
   }
   // Whether a row of `who` at `ts` counts. A refusal is remembered as a conflict.
   Claims::Verdict Admit(const Identity& who, Micros ts, bool own_timestamp);
+  // The time of `who` goes on from `ts`, which is earlier than its last row.
+  void SetBack(const Identity& who, Micros ts) { jobs_->SetBack(who.entity.id, ts); }
   // Notes who owned the GPU for `weight` before `ts`, in `who` and in the index.
-  void Own(const telemetry::DecodedRow& row, Micros ts, Micros weight, Identity* who);
+  void Own(const telemetry::DecodedRow& row, Micros ts, Micros weight, Newcomers* newcomers,
+           Identity* who);
 
  private:
-  Found ResolveAnew(const telemetry::DecodedRow& row, Micros ts, Identity* who);
+  Found ResolveAnew(const telemetry::DecodedRow& row, Micros ts, Newcomers* newcomers,
+                    Identity* who);
+  bool MayMakeKnown(const telemetry::DecodedRow& row, Newcomers* newcomers) const;
   Claims::Claim ClaimOf(int32_t entity, uint64_t node, Evidence evidence) const {
     return {.source = source_, .entity = entity, .node = node, .evidence = evidence};
   }
   Claims::Timing timing() const {
-    return {.nominal_interval = options_->nominal_interval, .max_span = options_->max_span};
+    return {.nominal_interval = options_->nominal_interval,
+            .max_span = options_->max_span,
+            .now = now_};
   }
 
   const PipelineOptions* const options_;
@@ -77,6 +88,7 @@ class Resolver {
   jobs::JobIndex* const jobs_;
   const uint32_t source_;
   const std::string node_;
+  Micros now_ = 0;
   const bool names_itself_;  // nobody but the source says on which node it runs
 };
 

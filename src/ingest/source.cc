@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/prefetch.h"
@@ -19,8 +20,8 @@ constexpr size_t kPrefetchedSlots = 16;  // as many GPUs as nodes have
 
 }  // namespace
 
-Source::Source(const IngestParts& parts, Claims* claims, Totals* totals, uint32_t id,
-               const Origin& origin)
+Source::Source(const IngestParts& parts, Claims* claims, Totals* totals, Budgets* budgets,
+               uint32_t id, const Origin& origin)
     : options_(parts.options),
       rules_{.max_span = parts.options.max_span, .backfill = parts.options.backfill},
       live_(&parts.live),
@@ -30,13 +31,20 @@ Source::Source(const IngestParts& parts, Claims* claims, Totals* totals, uint32_
       name_(origin.Text()),
       node_(origin.node),
       kind_(origin.kind),
+      budgets_(origin.kind == SourceKind::kExporter ? nullptr : budgets),
+      sender_(origin.sender),
       decoder_(&parts.fields, node_, parts.options.limits),
       resolver_(&parts.options, &parts.registry, claims, &parts.jobs, id, origin),
       delivery_(&parts.live, &parts.jobs, totals),
       narrow_(&parts.registry, &parts.application, origin, parts.options.limits.max_narrow_series) {
+  last_fed_ = options_.monotonic();
 }
 
-Source::~Source() { Settle(0); }
+Source::~Source() {
+  Settle(0);
+  MutexLock lock(mutex_);
+  if (budgets_ != nullptr) budgets_->Hold(sender_, -bytes_);
+}
 
 void Source::Refuse(IngestRefusal reason, uint64_t n) {
   refused_now_[static_cast<size_t>(reason)] += n;
@@ -44,11 +52,15 @@ void Source::Refuse(IngestRefusal reason, uint64_t n) {
 
 bool Source::TimeIsCredible(const DecodedRow& row, Micros now) {
   if (!row.timestamp.has_value() || options_.backfill) return true;
-  if (*row.timestamp > now + kFutureLimit) {
+  // A time is good by the clock or by what the store takes for now: while a clock is wrong, samples
+  // of the right time are still good.
+  const Micros store_time = writer_->store_time();
+  if (*row.timestamp > std::max(now, store_time) + kFutureLimit) {
     Refuse(IngestRefusal::kFutureTimestamp);
     return false;
   }
-  if (*row.timestamp < now - options_.max_age) {
+  const Micros earlier = store_time == 0 ? now : std::min(now, store_time);
+  if (*row.timestamp < earlier - options_.max_age) {
     Refuse(IngestRefusal::kStaleTimestamp);
     return false;
   }
@@ -61,22 +73,26 @@ Source::Slot* Source::SlotOf(const DecodedRow& row) {
   return slot->scrape == scrape_ && slot->row == &row ? slot : nullptr;
 }
 
-void Source::Resolve(const DecodedScrape& scrape, Micros ts) {
-  const Micros now = options_.Clock();
+void Source::Resolve(const DecodedScrape& scrape, Micros ts, Micros now, Newcomers* newcomers) {
   for (const DecodedRow& row : scrape.rows) {
     if (!TimeIsCredible(row, now)) continue;
     if (row.slot >= slots_.size()) slots_.resize(row.slot + 1);
     Slot& slot = slots_[row.slot];
-    const Resolver::Found found = resolver_.Resolve(row, TimeOf(row, ts), &slot.who);
+    const int32_t before = slot.who.entity.id;
+    const Resolver::Found found = resolver_.Resolve(row, TimeOf(row, ts), newcomers, &slot.who);
     if (found == Resolver::Found::kNoRoom) {
       Refuse(IngestRefusal::kEntityLimit);
       continue;
     }
+    if (found == Resolver::Found::kRefused) continue;  // counted by `newcomers`
     if (found == Resolver::Found::kAnother) {
       delivery_.Orphan(&slot.held);
       Slot anew;
       anew.who = std::move(slot.who);
       slot = std::move(anew);
+      const auto old = slot_of_entity_.find(before);
+      if (old != slot_of_entity_.end() && old->second == static_cast<int32_t>(row.slot))
+        slot_of_entity_.erase(old);
       slot_of_entity_[slot.who.entity.id] = static_cast<int32_t>(row.slot);
     }
     if (found != Resolver::Found::kKnown) slot.parent_slot = -1;
@@ -88,7 +104,7 @@ void Source::Resolve(const DecodedScrape& scrape, Micros ts) {
   }
 }
 
-// Which GPUs are split into instances, and which GPU's row an instance goes with.
+// Finds which GPUs are split into instances, and which GPU's row an instance goes with.
 void Source::LinkInstances(const DecodedScrape& scrape) {
   for (const DecodedRow& row : scrape.rows) {
     Slot* const slot = SlotOf(row);
@@ -106,7 +122,7 @@ void Source::LinkInstances(const DecodedScrape& scrape) {
 }
 
 Stamp Source::StampGpu(const DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous,
-                       Slot* slot) {
+                       Newcomers* newcomers, Slot* slot) {
   const bool instance = slot->who.kind == EntityKind::kGpuInstance;
   const Slot* const board = instance && slot->parent_slot >= 0 ? &slots_[slot->parent_slot] : slot;
   const bool has_board = board != slot && board->scrape == scrape_;
@@ -122,7 +138,7 @@ Stamp Source::StampGpu(const DecodedRow& row, Micros ts, Micros scrape_ts, Micro
                           .instances_have_tensor = board->tensor_instances_scrape == scrape_},
                          &slot->state);
   if ((stamp.header.flags & telemetry::kMigParent) != 0) return stamp;
-  resolver_.Own(row, ts, stamp.weight_ms * kMicrosPerMilli, &slot->who);
+  resolver_.Own(row, ts, stamp.weight_ms * kMicrosPerMilli, newcomers, &slot->who);
   stamp.header.job_set = stamp.live.now.job_set = slot->who.job_set;
   stamp.live.jobs = slot->who.jobs;
   return stamp;
@@ -138,9 +154,9 @@ void Source::DeliverPart(const Slot& slot, Micros ts, Micros previous, Writer::S
   delivery_.Part(slot.who.kind, header, *slot.row, session);
 }
 
-Source::Weighed Source::StampAndDeliver(const DecodedScrape& scrape, Micros ts,
-                                        Writer::Session* session) {
-  // Of the thread: thousands of sources would each keep their own.
+Source::Weighed Source::StampAndDeliver(const DecodedScrape& scrape, Micros ts, Micros now,
+                                        Newcomers* newcomers, Writer::Session* session) {
+  // `live` is one for the thread: thousands of sources would each keep their own.
   static thread_local std::vector<LiveRow> live;
   live.clear();
   Weighed weighed;
@@ -168,7 +184,10 @@ Source::Weighed Source::StampAndDeliver(const DecodedScrape& scrape, Micros ts,
       DeliverPart(*slot, row_ts, admission.previous, session);
       continue;
     }
-    const Stamp stamp = StampGpu(row, row_ts, ts, admission.previous, slot);
+    // A sender's clock that is ahead of the server's moves no window.
+    if (admission.set_back) resolver_.SetBack(slot->who, row_ts);
+    const Stamp stamp =
+        StampGpu(row, row_ts, std::min(ts, now), admission.previous, newcomers, slot);
     delivery_.Row(slot->who.kind, stamp, row, &slot->held, session);
     live.push_back(stamp.live);
     weighed.late += row_ts < newest - kLate;
@@ -179,8 +198,7 @@ Source::Weighed Source::StampAndDeliver(const DecodedScrape& scrape, Micros ts,
   return weighed;
 }
 
-// GPUs that were not in this scrape nor in those of the last max_span: nothing will decide about
-// them.
+// GPUs not in this scrape nor in those of the last max_span: nothing will decide about them.
 void Source::SettleGone(Micros ts, Writer::Session* session) {
   delivery_.SettleOrphans(session);
   if (!delivery_.anything_held()) return;
@@ -192,7 +210,9 @@ void Source::SettleGone(Micros ts, Writer::Session* session) {
 }
 
 void Source::Settle(Micros silent_since) {
-  if (silent_since != 0 && last_ingest() >= silent_since) return;
+  // Fed at a time that has not come: a clock was set back, and says nothing of since when.
+  const Micros last = last_ingest(), latest = silent_since + options_.max_span + kFutureLimit;
+  if (silent_since != 0 && last >= silent_since && last <= latest) return;
   MutexLock lock(mutex_);
   if (!delivery_.anything_held() && !delivery_.any_orphans()) return;
   Writer::Session session(writer_, 0);
@@ -200,27 +220,49 @@ void Source::Settle(Micros silent_since) {
   for (Slot& slot : slots_) delivery_.Settle(&slot.held, &session);
 }
 
-TargetStats Source::Ingest(std::string_view body, Micros ts, int shard) {
+TargetStats Source::Ingest(std::string_view body, Micros ts, int shard, Newcomers* newcomers) {
   MutexLock lock(mutex_);
-  // Whole milliseconds, as the store keeps them: what is live and what is stored then have the same
-  // times.
+  // Whole milliseconds, as the store keeps them: live and stored rows then have the same times.
   ts = FloorTo(ts, kMicrosPerMilli);
   ++scrape_;
   refused_now_ = {};
   PrefetchToWrite(slots_.data(), std::min(slots_.size(), kPrefetchedSlots) * sizeof(Slot));
   const DecodedScrape& scrape = decoder_.Decode(body);
   std::copy(scrape.stats.refused.begin(), scrape.stats.refused.end(), refused_now_.begin());
-  Resolve(scrape, ts);
+  last_fed_.store(options_.monotonic(), std::memory_order_relaxed);
+  // Back-fill lives in the time of its samples.
+  const Micros now = options_.backfill ? std::numeric_limits<Micros>::max() : options_.Clock();
+  if (!options_.backfill) {
+    live_->NoteClock(now);
+    resolver_.NoteClock(now);
+  }
+  Resolve(scrape, ts, now, newcomers);
   LinkInstances(scrape);
   Weighed weighed;
+  uint64_t narrow_refused = 0;
   {
     Writer::Session session(writer_, shard);
-    weighed = StampAndDeliver(scrape, ts, &session);
+    weighed = StampAndDeliver(scrape, ts, now, newcomers, &session);
     SettleGone(ts, &session);
-    refused_now_[static_cast<size_t>(telemetry::Refusal::kNarrowLimit)] +=
-        narrow_.Deliver(scrape.narrow, ts, &session);
+    narrow_refused = narrow_.Deliver(scrape.narrow, ts, last_fed(), newcomers, &session);
   }
-  return Count(scrape, weighed, ts);
+  refused_now_[static_cast<size_t>(telemetry::Refusal::kNarrowLimit)] +=
+      narrow_refused - newcomers->refused()[static_cast<size_t>(NewThing::kSeries)];
+  for (size_t k = 0; k < kNewThings; ++k)
+    refused_now_[static_cast<size_t>(IngestRefusal::kEntityBudget) + k] += newcomers->refused()[k];
+  if (budgets_ != nullptr) {
+    const auto bytes = static_cast<int64_t>(decoder_.bytes() + slots_.capacity() * sizeof(Slot));
+    const bool within = budgets_->Hold(sender_, bytes - bytes_);
+    bytes_ = bytes;
+    too_much_.store(!within, std::memory_order_relaxed);
+    if (!within) Refuse(IngestRefusal::kSourceMemory);
+  }
+  TargetStats result = Count(scrape, weighed, ts);
+  result.come_again = weighed.rows == 0 && narrow_refused == scrape.narrow.size() &&
+                      (newcomers->refused()[static_cast<size_t>(NewThing::kEntity)] +
+                       newcomers->refused()[static_cast<size_t>(NewThing::kSeries)] +
+                       refused_now_[static_cast<size_t>(IngestRefusal::kEntityLimit)]) > 0;
+  return result;
 }
 
 TargetStats Source::Count(const DecodedScrape& scrape, const Weighed& weighed, Micros ts) {
@@ -259,6 +301,13 @@ TargetStats Source::Count(const DecodedScrape& scrape, const Weighed& weighed, M
   totals_->zero_weight_rows += weighed.weightless;
   totals_->frozen_rows += weighed.frozen;
   return result;
+}
+
+void Source::Refuse(telemetry::Refusal reason, uint64_t n) {
+  const auto at = static_cast<size_t>(reason);
+  MutexLock lock(mutex_);
+  refused_[at] += n;
+  totals_->refused[at] += n;
 }
 
 SourceInfo Source::info() const {

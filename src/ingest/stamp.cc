@@ -90,8 +90,8 @@ Micros StampCycles(const StampRules& rules, const RowToStamp& in, double clock_m
       gpu->tensor_mhz = static_cast<float>(rate.tensor_mhz);
       h->flags |= telemetry::kCyclePath;
       h->tensor_mhz = gpu->tensor_mhz;
-      // Not across a gap the ratio path would not bridge either: jobs may have changed in it.
-      // Before the calibration, repeats still had weight of their own.
+      // The cycles do not bridge a gap that the ratio path would not bridge either: jobs may have
+      // changed in it. Before the calibration, repeats still had weight of their own.
       if (was_calibrated && in.ts - gpu->cycles_ts <= rules.max_span) since = gpu->cycles_ts;
     } else if (rate.outcome == efficiency::CycleOutcome::kReset) {
       h->flags |= telemetry::kCounterReset;
@@ -198,7 +198,8 @@ Stamp StampRow(const StampRules& rules, const RowToStamp& in, GpuState* gpu) {
   const bool weightless = StampMig(in, tensor, &h);
   const bool repeat = IsRepeat(row, in.board == nullptr ? row : *in.board, gpu);
   const Micros since = StampCycles(rules, in, clock_mhz, repeat, gpu, &h);
-  if (!repeat) gpu->fresh_ts = in.ts;
+  // Of a clock that was set back nothing can have been fresh later than now.
+  if (!repeat || gpu->fresh_ts > in.ts) gpu->fresh_ts = in.ts;
   if (repeat) h.flags |= telemetry::kStaleRepeat;
   const bool frozen = repeat && in.previous != 0 && in.ts - gpu->fresh_ts > rules.max_span;
   const Micros from = frozen ? in.previous : since;

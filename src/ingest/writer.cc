@@ -14,17 +14,7 @@ using telemetry::RowHeader;
 using telemetry::SampleBatch;
 
 constexpr Micros kMaintenanceInterval = kMicrosPerMinute;
-constexpr Micros kIntervalMemory = 90 * kMicrosPerDay;  // as long as per-minute rollups are kept
 constexpr int kShutdownTries = 3;
-
-template <typename T>
-void MoveAppend(std::vector<T>& to, std::vector<T>&& from) {
-  if (to.empty()) {
-    to = std::move(from);
-  } else {
-    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
-  }
-}
 
 double MsSince(Micros start) { return static_cast<double>(MonotonicNow() - start) / 1e3; }
 
@@ -57,8 +47,13 @@ void Writer::Batch::Clear() {
 }
 
 Writer::Writer(const PipelineOptions& options, store::Store* store, Registry* registry,
-               jobs::JobIndex* jobs, telemetry::FieldRegistry* fields)
-    : options_(options), store_(store), registry_(registry), jobs_(jobs), fields_(fields) {
+               jobs::JobIndex* jobs, telemetry::FieldRegistry* fields,
+               ApplicationIntake* application)
+    : options_(options),
+      store_(store),
+      fields_(fields),
+      describing_(store, registry, jobs),
+      retention_(store, jobs, application) {
   next_rollup_ = MonotonicNow() + options_.rollup_interval;
   next_maintenance_ = MonotonicNow() + kMaintenanceInterval;
 }
@@ -82,7 +77,7 @@ Writer::~Writer() {
   Status status;
   for (int attempt = 0; attempt < kShutdownTries; ++attempt) {
     status = WriteAll();
-    if (status.ok()) status = WriteDimensions(/*shutdown=*/true);
+    if (status.ok()) status = describing_.Write(/*shutdown=*/true);
     if (status.ok() && options_.maintenance) status = store_->RollUp();
     if (status.ok()) return;
   }
@@ -222,32 +217,27 @@ bool Writer::NextBatch(Batch* out) {
   return true;
 }
 
-Status Writer::WriteDimensions(bool shutdown) {
-  Registry::Changes changes = registry_->TakeChanges();
-  MoveAppend(pending_.models, std::move(changes.models));
-  MoveAppend(pending_.entities, std::move(changes.entities));
-  MoveAppend(pending_.series, std::move(changes.series));
-  jobs::Changes jobs = jobs_->TakeChanges(shutdown);
-  MoveAppend(pending_jobs_.jobs, std::move(jobs.jobs));
-  MoveAppend(pending_jobs_.intervals, std::move(jobs.intervals));
-  MoveAppend(pending_jobs_.sets, std::move(jobs.sets));
-  if (!pending_.models.empty()) {
-    FW_RETURN_IF_ERROR(Annotate(store_->PutModels(pending_.models), "storing models"));
-    pending_.models.clear();
+void Writer::LeaveOutSetAside(Batch* batch) {
+  if (!describing_.any_set_aside()) return;
+  const size_t rows = batch->rows(), bytes = batch->bytes();
+  for (SampleBatch& b : batch->samples) {
+    size_t kept = 0;
+    for (size_t r = 0; r < b.rows.size(); ++r) {
+      if (describing_.EntitySetAside(b.rows[r].entity)) continue;
+      if (kept != r) {
+        b.rows[kept] = b.rows[r];
+        std::copy_n(b.values.begin() + static_cast<std::ptrdiff_t>(r * b.stride), b.stride,
+                    b.values.begin() + static_cast<std::ptrdiff_t>(kept * b.stride));
+      }
+      ++kept;
+    }
+    b.rows.resize(kept);
+    b.values.resize(kept * b.stride);
   }
-  if (!pending_.entities.empty()) {
-    FW_RETURN_IF_ERROR(Annotate(store_->PutEntities(pending_.entities), "storing GPUs"));
-    pending_.entities.clear();
-  }
-  if (!pending_.series.empty()) {
-    FW_RETURN_IF_ERROR(Annotate(store_->PutSeries(pending_.series), "storing series"));
-    pending_.series.clear();
-  }
-  if (!pending_jobs_.empty()) {
-    FW_RETURN_IF_ERROR(Annotate(store_->PutJobs(pending_jobs_), "storing jobs"));
-    pending_jobs_ = {};
-  }
-  return absl::OkStatus();
+  std::erase_if(batch->metrics,
+                [&](const MetricRow& row) { return describing_.SeriesSetAside(row.series); });
+  refused_by_store_ += rows - batch->rows();
+  Release(rows - batch->rows(), bytes - batch->bytes());
 }
 
 // Parts of a batch that were stored are emptied at once: a retry does not store them twice.
@@ -286,12 +276,13 @@ Status Writer::WriteAll() {
       if (!NextBatch(&in_flight_)) break;
       has_in_flight_ = true;
     }
-    FW_RETURN_IF_ERROR(WriteDimensions(/*shutdown=*/false));
+    FW_RETURN_IF_ERROR(describing_.Write(/*shutdown=*/false));
+    LeaveOutSetAside(&in_flight_);
     FW_RETURN_IF_ERROR(WriteBatch(&in_flight_));
     has_in_flight_ = false;
     GiveSpare(std::exchange(in_flight_, Batch{}));
   }
-  return WriteDimensions(/*shutdown=*/false);
+  return describing_.Write(/*shutdown=*/false);
 }
 
 void Writer::Record(const Status& status, std::string_view what) {
@@ -313,8 +304,8 @@ void Writer::Maintain() {
     next_maintenance_ = monotonic + kMaintenanceInterval;
     const Micros now = options_.Clock();
     if (const Status s = store_->Seal(now); !s.ok()) Record(s, "sealing closed hours");
-    if (const Status s = store_->ApplyRetention(now); !s.ok()) Record(s, "applying retention");
-    jobs_->DropBefore(now - kIntervalMemory);
+    if (const Status s = retention_.Apply(now); !s.ok()) Record(s, "applying retention");
+    store_time_ = store_->stats().retention.mark;
   }
 }
 
@@ -352,6 +343,7 @@ void Writer::Run(std::stop_token stop) {
         if (status.ok()) {
           ++flushes_;
           backoff_ = retry_at_ = 0;
+          storing_ = true;
           MutexLock lock(state_mutex_);
           last_error_.clear();
           last_flush_ms_ = MsSince(start);
@@ -360,6 +352,11 @@ void Writer::Run(std::stop_token stop) {
           backoff_ = std::clamp(2 * backoff_, kFirstBackoff, kMaxBackoff);
           retry_at_ = MonotonicNow() + backoff_;
           Record(status, "writing to the store");
+          {
+            MutexLock lock(state_mutex_);
+            flush_error_ = std::string(status.message());
+          }
+          storing_ = false;
         }
       } else {
         Collect();
@@ -387,13 +384,24 @@ Status Writer::Flush() {
     flushed_.Wait(state_mutex_, [&]() FW_REQUIRES(state_mutex_) { return flush_done_ >= mine; });
     status = flush_status_;
   }
-  // Here and not on the writer thread: it may have to wait for the end of a sealing.
+  // The caller rolls up, not the writer thread: it may have to wait for the end of a sealing.
   return status.ok() && store_ != nullptr ? store_->RollUp() : status;
+}
+
+Status Writer::Storing() const {
+  if (storing_ && !Overfull()) return absl::OkStatus();
+  if (storing_)
+    return Unavailable("nothing is taken while {} rows wait to be stored; send it again later",
+                       queued_rows_.load());
+  MutexLock lock(state_mutex_);
+  return Unavailable("nothing can be stored now, so nothing is taken; send it again later: {}",
+                     flush_error_);
 }
 
 void Writer::FillStats(PipelineStats* s) const {
   s->dropped_rows = dropped_rows_;
   s->refused_by_store = refused_by_store_;
+  s->refused_describing = describing_.refused();
   s->queued_rows = queued_rows_;
   s->queued_bytes = queued_bytes_;
   s->flushes = flushes_;

@@ -20,8 +20,10 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "ingest/counters.h"
+#include "ingest/describing.h"
 #include "ingest/options.h"
 #include "ingest/registry.h"
+#include "ingest/retention.h"
 #include "jobs/job_index.h"
 #include "store/store.h"
 #include "telemetry/batch.h"
@@ -41,7 +43,7 @@ class Writer {
 
   // `store` null: rows are discarded at once (live only).
   Writer(const PipelineOptions& options, store::Store* store, Registry* registry,
-         jobs::JobIndex* jobs, telemetry::FieldRegistry* fields);
+         jobs::JobIndex* jobs, telemetry::FieldRegistry* fields, ApplicationIntake* application);
   ~Writer();  // stops, writes what is queued, closes open intervals
 
   // One scrape's access to its shard's open batch. Holds the shard's lock from its beginning to its
@@ -68,6 +70,12 @@ class Writer {
   };
 
   Status Flush();
+  // OK while what is added can be expected to be stored within a flush interval. Unavailable, with
+  // the reason, from a flush that failed until one works, and while the queue is full: who can send
+  // again is told to, instead of taking its rows into a queue that may have to drop them.
+  Status Storing() const;
+  // The store's own estimate of now (store/clock_guard.h), a minute old at most; 0 = not known.
+  Micros store_time() const { return store_time_.load(std::memory_order_relaxed); }
   void FillStats(PipelineStats* stats) const;
   // `on_tick` is called by the writer thread about once a flush interval.
   void Start(std::function<void()> on_tick);
@@ -98,7 +106,8 @@ class Writer {
   void WaitForRoom();
   void Release(size_t rows, size_t bytes);
   Status WriteAll();
-  Status WriteDimensions(bool shutdown);
+  // Rows whose GPU or series the store has refused leave the batch, counted.
+  void LeaveOutSetAside(Batch* batch);
   Status WriteBatch(Batch* batch);
   bool NextBatch(Batch* out);
   void Upkeep(std::stop_token stop);  // of the upkeep thread
@@ -107,8 +116,6 @@ class Writer {
 
   const PipelineOptions options_;
   store::Store* const store_;
-  Registry* const registry_;
-  jobs::JobIndex* const jobs_;
   telemetry::FieldRegistry* const fields_;
   std::function<void()> on_tick_;
 
@@ -118,23 +125,26 @@ class Writer {
   std::deque<Batch> queue_ FW_GUARDED_BY(queue_mutex_);
   std::vector<Batch> spares_ FW_GUARDED_BY(queue_mutex_);
   std::atomic<size_t> queued_rows_{0}, queued_bytes_{0};
+  std::atomic<Micros> store_time_{0};
   std::atomic<uint64_t> dropped_rows_{0}, refused_by_store_{0}, flushes_{0}, flush_errors_{0};
 
   // Writer thread only.
   Batch in_flight_;
   bool has_in_flight_ = false;
-  Registry::Changes pending_;
-  jobs::Changes pending_jobs_;
+  DescribingRecords describing_;
   Micros backoff_ = 0, retry_at_ = 0;
   // Upkeep thread only.
   Micros next_rollup_ = 0, next_maintenance_ = 0;
+  Retention retention_;
 
+  std::atomic<bool> storing_{true};  // the last flush worked
   mutable Mutex state_mutex_;
   CondVar wake_, flushed_, upkeep_wake_;
   uint64_t flush_wanted_ FW_GUARDED_BY(state_mutex_) = 0;
   uint64_t flush_done_ FW_GUARDED_BY(state_mutex_) = 0;
   Status flush_status_ FW_GUARDED_BY(state_mutex_);
   std::string last_error_ FW_GUARDED_BY(state_mutex_);
+  std::string flush_error_ FW_GUARDED_BY(state_mutex_);  // why not storing_
   double last_flush_ms_ FW_GUARDED_BY(state_mutex_) = 0;
   double last_rollup_ms_ FW_GUARDED_BY(state_mutex_) = 0;
   Micros last_flush_ FW_GUARDED_BY(state_mutex_) = 0;

@@ -26,9 +26,9 @@ struct Interval {
   bool persisted = false;  // the store has (or was given) some state of it
 };
 
-// When the static file says a job ran: from its first assignment's start to its last one's end.
-// Outside of it labels naming the job do not count: stale after it (a crashed epilog), and before
-// it a sample's span only reaches back too far.
+// The time in which the static file says a job ran: from its first assignment's start to its last
+// one's end. Outside of it labels naming the job do not count: stale after it (a crashed epilog),
+// and before it a sample's span only reaches back too far.
 struct RunTime {
   Micros from = 0, to = 0;
 };

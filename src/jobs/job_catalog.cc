@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "base/text.h"
 #include "fmt/format.h"
@@ -12,8 +13,9 @@ namespace {
 
 using telemetry::OwnerLabels;
 
-// What exporters, prolog scripts and relabelling rules write where there is no job. 0 is no Slurm
-// job id.
+constexpr int32_t kLastId = std::numeric_limits<int32_t>::max();
+
+// What exporters, prolog scripts and relabelling rules write for no job. 0 is no Slurm job id.
 constexpr std::array<std::string_view, 12> kPlaceholders = {
     "", "-", "--", "none", "null", "(null)", "nil", "<nil>", "<none>", "n/a", "0", "<no value>"};
 
@@ -41,32 +43,75 @@ std::string JobKey(const OwnerLabels& owner) {
 
 void JobCatalog::Load(absl::Span<const JobRecord> jobs, absl::Span<const JobSetRecord> sets) {
   const MutexLock lock(mutex_);
+  // Where there are more than there is room for, those that were seen last.
+  absl::flat_hash_map<int32_t, Micros> unloaded;
+  std::vector<const JobRecord*> newest;
+  newest.reserve(jobs.size());
   for (const JobRecord& record : jobs) {
-    if (record.id <= 0 || static_cast<size_t>(record.id) > limits_.max_jobs) continue;
-    const auto at = static_cast<size_t>(record.id);
-    if (at >= jobs_.size()) jobs_.resize(at + 1);
-    job_count_ += jobs_[at].record.id == 0 ? 1 : 0;
-    jobs_[at].record = record;
-    by_key_[record.key] = record.id;
+    if (record.id <= 0 || record.key.empty()) continue;
+    last_job_ = std::max(last_job_, record.id);
+    newest.push_back(&record);
+  }
+  if (newest.size() > limits_.max_jobs) {
+    std::sort(newest.begin(), newest.end(), [](const JobRecord* a, const JobRecord* b) {
+      return std::pair(a->last_seen, a->id) > std::pair(b->last_seen, b->id);
+    });
+    for (size_t k = limits_.max_jobs; k < newest.size(); ++k) {
+      unloaded_jobs_.push_back({newest[k]->last_seen, newest[k]->id});
+      unloaded[newest[k]->id] = newest[k]->last_seen;
+    }
+    newest.resize(limits_.max_jobs);
+  }
+  jobs_.reserve(newest.size());
+  by_key_.reserve(newest.size());
+  sets_.reserve(sets.size());
+  for (const JobRecord* record : newest) {
+    auto& job = jobs_[record->id];
+    job = std::make_unique<Job>();
+    job->record = *record;
+    // A job that came back after it was forgotten has two records until the first one goes.
+    int32_t& of_key = by_key_[record->key];
+    of_key = std::max(of_key, record->id);
   }
   for (const JobSetRecord& set : sets) {
-    if (set.id <= 0 || static_cast<size_t>(set.id) > 2 * limits_.max_jobs || set.jobs.empty())
+    if (set.id <= 0 || set.jobs.empty()) continue;
+    last_set_ = std::max(last_set_, set.id);
+    const auto missing =
+        std::find_if(set.jobs.begin(), set.jobs.end(),
+                     [this](int32_t job) FW_REQUIRES(mutex_) { return Get(job) == nullptr; });
+    if (missing != set.jobs.end()) {
+      const auto seen = unloaded.find(*missing);
+      unloaded_sets_.push_back({seen == unloaded.end() ? 0 : seen->second, set.id});
       continue;
-    const auto at = static_cast<size_t>(set.id);
-    if (at >= sets_.size()) sets_.resize(at + 1);
-    sets_[at] = set.jobs;
-    std::sort(sets_[at].begin(), sets_[at].end());
-    if (set.jobs.size() > 1) {
-      set_ids_[sets_[at]] = set.id;
-    } else if (Job* job = Get(set.jobs[0])) {
-      job->single_set = set.id;
+    }
+    std::vector<int32_t>& members = sets_[set.id];
+    members = set.jobs;
+    std::sort(members.begin(), members.end());
+    if (members.size() > 1) {
+      set_ids_[members] = set.id;
+      for (const int32_t job : members) JoinSet(*Get(job), set.id);
+    } else {
+      Get(members[0])->single_set = set.id;
     }
   }
 }
 
 JobCatalog::Job* JobCatalog::Get(int32_t id) {
-  const auto at = static_cast<size_t>(id);
-  return id > 0 && at < jobs_.size() && jobs_[at].record.id != 0 ? &jobs_[at] : nullptr;
+  const auto it = jobs_.find(id);
+  return it == jobs_.end() ? nullptr : it->second.get();
+}
+
+void JobCatalog::SeeJob(Job& job, Micros ts) {
+  if (ts < job.record.last_seen || ts <= 0) return;
+  job.record.last_seen = FloorTo(ts, kMicrosPerDay) + kMicrosPerDay;
+  MarkDirty(job);
+}
+
+void JobCatalog::Seen(int32_t set, Micros ts) {
+  const MutexLock lock(mutex_);
+  const auto it = sets_.find(set);
+  if (it == sets_.end()) return;
+  for (const int32_t job : it->second) SeeJob(*Get(job), ts);
 }
 
 void JobCatalog::MarkDirty(Job& job) {
@@ -75,27 +120,27 @@ void JobCatalog::MarkDirty(Job& job) {
   dirty_jobs_.push_back(job.record.id);
 }
 
-JobCatalog::Job* JobCatalog::FindOrMake(std::string_view key, int* budget) {
+JobCatalog::Job* JobCatalog::FindOrMake(std::string_view key, int* budget, MayMakeKnown may_make) {
   if (const auto it = by_key_.find(absl::string_view(key.data(), key.size())); it != by_key_.end())
     return Get(it->second);
-  const size_t id = std::max<size_t>(jobs_.size(), 1);
-  if (id > limits_.max_jobs || (budget != nullptr && *budget <= 0)) {
+  if (jobs_.size() >= limits_.max_jobs || last_job_ == kLastId ||
+      (budget != nullptr && *budget <= 0) || !may_make(limits_.max_jobs - jobs_.size())) {
     ++refused_jobs_;
     return nullptr;
   }
   if (budget != nullptr) --*budget;
-  jobs_.resize(id + 1);
-  Job& job = jobs_[id];
-  job.record.id = static_cast<int32_t>(id);
+  auto made = std::make_unique<Job>();
+  Job& job = *made;
+  job.record.id = ++last_job_;
   job.record.key = std::string(key);
+  jobs_.emplace(job.record.id, std::move(made));
   by_key_.emplace(job.record.key, job.record.id);
-  ++job_count_;
   MarkDirty(job);
   return &job;
 }
 
-bool JobCatalog::JobsOf(absl::Span<const OwnerLabels* const> owners, int* budget,
-                        std::vector<int32_t>* jobs) {
+bool JobCatalog::JobsOf(absl::Span<const OwnerLabels* const> owners, Micros seen, int* budget,
+                        MayMakeKnown may_make, std::vector<int32_t>* jobs) {
   jobs->clear();
   bool complete = true;
   for (const OwnerLabels* owner : owners) {
@@ -107,19 +152,20 @@ bool JobCatalog::JobsOf(absl::Span<const OwnerLabels* const> owners, int* budget
       ++refused_labels_;
       continue;
     }
-    Job* job = FindOrMake(key, budget);
+    Job* job = FindOrMake(key, budget, may_make);
     if (job == nullptr) {
       complete = false;
       continue;
     }
     if (!user.empty() && job->record.user.empty()) {
-      job->record.user = Printable(user, limits_.max_key_bytes);
+      job->record.user = std::string(user);
       MarkDirty(*job);
     }
     if (job->record.name.empty() && Meaning(owner->hpc_job).empty()) {
-      job->record.name = Printable(Meaning(owner->pod), limits_.max_key_bytes);
+      job->record.name = std::string(Meaning(owner->pod));
       MarkDirty(*job);
     }
+    SeeJob(*job, seen);
     jobs->push_back(job->record.id);
   }
   std::sort(jobs->begin(), jobs->end());
@@ -134,7 +180,7 @@ int32_t JobCatalog::AddStaticJob(const StaticAssignment& a) {
     ++refused_labels_;
     return 0;
   }
-  Job* job = FindOrMake(a.job, nullptr);
+  Job* job = FindOrMake(a.job, nullptr, [](size_t) { return true; });
   if (job == nullptr) return 0;
   JobRecord updated = job->record;
   updated.source = Source::kStaticFile;
@@ -148,31 +194,127 @@ int32_t JobCatalog::AddStaticJob(const StaticAssignment& a) {
   return job->record.id;
 }
 
-int32_t JobCatalog::SetOf(absl::Span<const int32_t> jobs) {
+int32_t JobCatalog::NewSetId() {
+  if (last_set_ != kLastId) return ++last_set_;
+  ++refused_jobs_;
+  return 0;
+}
+
+void JobCatalog::JoinSet(Job& job, int32_t set) {
+  job.shared_sets.push_back(set);
+  if (job.shared_sets.size() < job.tidy_sets_at) return;
+  std::erase_if(job.shared_sets,
+                [this](int32_t s) FW_REQUIRES(mutex_) { return !sets_.contains(s); });
+  job.tidy_sets_at = std::max<size_t>(32, 2 * job.shared_sets.size());
+}
+
+int32_t JobCatalog::SetOf(absl::Span<const int32_t> jobs, Micros seen, MayMakeKnown may_make) {
   if (jobs.empty()) return 0;
   const MutexLock lock(mutex_);
+  for (const int32_t id : jobs) {
+    Job* job = Get(id);
+    if (job == nullptr) return 0;  // forgotten since the caller looked
+    SeeJob(*job, seen);
+  }
   if (jobs.size() == 1) {
     Job* job = Get(jobs[0]);
-    if (job == nullptr) return 0;
-    if (job->single_set == 0) {
-      job->single_set = static_cast<int32_t>(sets_.size());
-      sets_.push_back({jobs[0]});
-      dirty_sets_.push_back(job->single_set);
-    }
+    if (job->single_set != 0) return job->single_set;
+    job->single_set = NewSetId();
+    if (job->single_set == 0) return 0;
+    sets_[job->single_set] = {jobs[0]};
+    dirty_sets_.push_back(job->single_set);
     return job->single_set;
   }
   std::vector<int32_t> members(jobs.begin(), jobs.end());
   if (const auto it = set_ids_.find(members); it != set_ids_.end()) return it->second;
-  // Sets are as bounded as jobs: no more shared sets than jobs allowed.
-  if (sets_.size() > 2 * limits_.max_jobs) {
+  const size_t room = RoomForSharedSets();
+  if (room == 0 || !may_make(room)) {
     ++refused_jobs_;
     return 0;
   }
-  const auto id = static_cast<int32_t>(sets_.size());
-  sets_.push_back(members);
+  const int32_t id = NewSetId();
+  if (id == 0) return 0;
+  sets_[id] = members;
+  for (const int32_t job : members) JoinSet(*Get(job), id);
   set_ids_.emplace(std::move(members), id);
   dirty_sets_.push_back(id);
   return id;
+}
+
+// --- forgetting ---
+
+std::vector<int32_t> JobCatalog::Ids() const {
+  const MutexLock lock(mutex_);
+  std::vector<int32_t> ids;
+  ids.reserve(jobs_.size());
+  for (const auto& [id, job] : jobs_) ids.push_back(id);
+  return ids;
+}
+
+size_t JobCatalog::ShortOf(size_t part) const {
+  const size_t wanted = std::max<size_t>(1, limits_.max_jobs / part);
+  const MutexLock lock(mutex_);
+  const size_t room = limits_.max_jobs - std::min(limits_.max_jobs, jobs_.size());
+  return wanted - std::min(wanted, room);
+}
+
+void JobCatalog::FindSilent(absl::Span<const int32_t> jobs, Micros before,
+                            std::vector<Silent>* out) const {
+  const MutexLock lock(mutex_);
+  for (const int32_t id : jobs) {
+    const Job* job = Get(id);
+    if (job != nullptr && job->record.last_seen < before && !job->dirty &&
+        !static_times_->contains(id))
+      out->push_back({job->record.last_seen, id});
+  }
+}
+
+void JobCatalog::TakeUnloaded(Micros before, Forgotten* out) {
+  const MutexLock lock(mutex_);
+  const auto take = [before](std::vector<Silent>* from, std::vector<int32_t>* to) {
+    std::erase_if(*from, [&](const Silent& s) {
+      if (s.last_seen >= before) return false;
+      to->push_back(s.job);
+      return true;
+    });
+  };
+  take(&unloaded_sets_, &out->sets);
+  take(&unloaded_jobs_, &out->jobs);
+}
+
+void JobCatalog::ForgetSet(int32_t set, Forgotten* out) {
+  const auto it = sets_.find(set);
+  if (it == sets_.end()) return;
+  if (it->second.size() > 1) set_ids_.erase(it->second);
+  sets_.erase(it);
+  out->sets.push_back(set);
+}
+
+void JobCatalog::Forget(absl::Span<const Silent> jobs, Forgotten* out) {
+  const MutexLock lock(mutex_);
+  for (const Silent& silent : jobs) {
+    const auto it = jobs_.find(silent.job);
+    if (it == jobs_.end()) continue;
+    const Job& job = *it->second;
+    if (job.record.last_seen != silent.last_seen || job.dirty ||
+        static_times_->contains(silent.job))
+      continue;
+    ForgetSet(job.single_set, out);
+    for (const int32_t set : job.shared_sets) ForgetSet(set, out);
+    const auto key = by_key_.find(job.record.key);
+    if (key != by_key_.end() && key->second == silent.job) by_key_.erase(key);
+    entity_notes_ -= job.entities.size();
+    jobs_.erase(it);
+    out->jobs.push_back(silent.job);
+  }
+  // A table keeps the room it had at its fullest until it is told.
+  const auto shrink = [](auto& table) {
+    if (table.capacity() > 1024 && table.size() < table.capacity() / 4) table.rehash(0);
+  };
+  shrink(jobs_);
+  shrink(by_key_);
+  shrink(sets_);
+  shrink(set_ids_);
 }
 
 void JobCatalog::NoteEntity(int32_t id, int32_t entity) {
@@ -251,36 +393,38 @@ std::optional<JobRecord> JobCatalog::Find(std::string_view key) const {
 std::vector<JobRecord> JobCatalog::All() const {
   const MutexLock lock(mutex_);
   std::vector<JobRecord> out;
-  out.reserve(job_count_);
-  for (const Job& job : jobs_)
-    if (job.record.id != 0) out.push_back(job.record);
+  out.reserve(jobs_.size());
+  for (const auto& [id, job] : jobs_) out.push_back(job->record);
+  std::sort(out.begin(), out.end(),
+            [](const JobRecord& a, const JobRecord& b) { return a.id < b.id; });
   return out;
 }
 
 std::vector<int32_t> JobCatalog::SetMembers(int32_t set) const {
   const MutexLock lock(mutex_);
-  if (set <= 0 || static_cast<size_t>(set) >= sets_.size()) return {};
-  return sets_[static_cast<size_t>(set)];
+  const auto it = sets_.find(set);
+  return it == sets_.end() ? std::vector<int32_t>() : it->second;
 }
 
 void JobCatalog::TakeChanges(Changes* changes) {
   const MutexLock lock(mutex_);
   for (const int32_t id : dirty_jobs_) {
-    Job& job = *Get(id);
+    Job& job = *Get(id);  // what is dirty is not forgotten
     job.dirty = false;
     changes->jobs.push_back(job.record);
   }
   for (const int32_t id : dirty_sets_)
-    changes->sets.push_back({id, sets_[static_cast<size_t>(id)]});
+    if (const auto it = sets_.find(id); it != sets_.end())
+      changes->sets.push_back({id, it->second});
   dirty_jobs_.clear();
   dirty_sets_.clear();
 }
 
 void JobCatalog::AddTo(IndexStats* stats) const {
   const MutexLock lock(mutex_);
-  stats->jobs = job_count_;
+  stats->jobs = jobs_.size();
   stats->job_gpus = entity_notes_;
-  stats->sets = sets_.size() - 1;
+  stats->sets = sets_.size();
   stats->refused_labels += refused_labels_;
   stats->refused_jobs += refused_jobs_;
 }

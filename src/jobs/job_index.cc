@@ -98,12 +98,13 @@ Changes JobIndex::TakeChanges(bool shutdown) {
                              shard.withdrawn.end());
     shard.withdrawn.clear();
   }
-  // After the intervals: every job they name is in the catalogue by now.
+  // The catalogue comes after the intervals: every job they name is in it by now.
   impl_->catalog.TakeChanges(&changes);
   return changes;
 }
 
-void JobIndex::DropBefore(Micros horizon) {
+size_t JobIndex::DropBefore(Micros horizon) {
+  size_t dropped = 0;
   std::vector<std::pair<int32_t, int32_t>> left;  // job, entity
   for (size_t s = 0; s < kShards; ++s) {
     Shard& shard = impl_->shards[s];
@@ -121,6 +122,7 @@ void JobIndex::DropBefore(Micros horizon) {
         return true;
       });
       if (gone == 0) continue;
+      dropped += gone;
       impl_->interval_count.fetch_sub(gone, std::memory_order_relaxed);
       if (list.capacity() > 4 * list.size()) list.shrink_to_fit();
       e.intervals.RebuildEnds();
@@ -132,11 +134,67 @@ void JobIndex::DropBefore(Micros horizon) {
           std::remove_if(left.begin() + static_cast<std::ptrdiff_t>(first), left.end(), stays),
           left.end());
     }
-    // Under the shard's lock: an interval that begins meanwhile notes its entity again only after
-    // this.
+    // The shard's lock is held: an interval that begins meanwhile notes its entity after this.
     std::sort(left.begin(), left.end());
     impl_->catalog.ForgetEntities(left);
   }
+  return dropped;
+}
+
+bool JobIndex::Impl::HasInterval(int32_t job) const {
+  for (const int32_t entity : catalog.EntitiesOf(job)) {
+    Shard& shard = ShardOf(entity);
+    const MutexLock lock(shard.mutex);
+    const EntityState* e = Find(shard, entity);
+    if (e == nullptr) continue;
+    const std::vector<Interval>& all = e->intervals.all();
+    if (std::any_of(all.begin(), all.end(), [&](const Interval& i) { return i.job == job; }))
+      return true;
+  }
+  return false;
+}
+
+Forgotten JobIndex::Forget(const ForgetBefore& before) {
+  Forgotten out;
+  const MutexLock once(impl_->forget_mutex);
+  // Without room the others count as well. Times of last sight are whole days: what was looked
+  // through on a day has nothing more to give on it.
+  const size_t short_of = impl_->catalog.ShortOf(kRoomPart);
+  const Micros if_full = short_of > 0 ? before.if_full : 0;
+  const std::pair<int32_t, int32_t> days = {DayOf(before.unnamed - 1), DayOf(if_full - 1)};
+  if (std::max(before.unnamed, if_full) <= 0 || impl_->forgotten_days == days) return out;
+
+  impl_->catalog.TakeUnloaded(before.unnamed, &out);
+  const size_t unloaded = out.jobs.size();
+  std::vector<JobCatalog::Silent> silent;
+  const std::vector<int32_t> ids = impl_->catalog.Ids();
+  for (size_t at = 0; at < ids.size(); at += kForgetSlice) {
+    impl_->catalog.FindSilent(absl::MakeConstSpan(ids).subspan(at, kForgetSlice),
+                              std::max(before.unnamed, if_full), &silent);
+  }
+  std::sort(silent.begin(), silent.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.last_seen, a.job) < std::pair(b.last_seen, b.job);
+  });
+  std::vector<JobCatalog::Silent> chosen;
+  size_t early = 0;
+  bool more = false;
+  for (const JobCatalog::Silent& s : silent) {
+    const bool named = s.last_seen >= before.unnamed;
+    if (named && chosen.size() >= short_of) break;
+    more = chosen.size() == kForgetAtOnce;
+    if (more) break;
+    if (impl_->HasInterval(s.job)) continue;
+    chosen.push_back(s);
+    early += named ? 1 : 0;
+  }
+  for (size_t at = 0; at < chosen.size(); at += kForgetSlice) {
+    // A file that is being loaded may name a job that it has not listed yet.
+    const MutexLock lock(impl_->static_mutex);
+    impl_->catalog.Forget(absl::MakeConstSpan(chosen).subspan(at, kForgetSlice), &out);
+  }
+  out.early = std::min(early, out.jobs.size() - unloaded);
+  if (!more) impl_->forgotten_days = days;
+  return out;
 }
 
 IndexStats JobIndex::stats() const {

@@ -28,6 +28,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "base/status.h"
 #include "base/time.h"
@@ -45,6 +46,8 @@ inline constexpr Micros kMaxGap = 150 * kMicrosPerSecond;
 
 // Named limits; a hit is counted in Stats and the label is then as if it were absent.
 struct Limits {
+  // Remembered at a time. Ids are never used again: after 2^31 jobs of all time (at 20,000 a day in
+  // 294 years) new ones are refused.
   size_t max_jobs = 4'000'000;
   size_t max_intervals = 32'000'000;  // in memory
   size_t max_static_lines = 10'000'000;
@@ -55,6 +58,10 @@ struct Limits {
   int new_jobs_per_entity = 64;
 };
 
+// Asked for each job, or set of jobs that share a GPU, that a sample would make known, with the
+// room that is left for others; under the index's locks. No: the label is as if it were absent.
+using MayMakeKnown = absl::FunctionRef<bool(size_t room)>;
+
 enum class Source : uint8_t { kLabels = 1, kStaticFile = 2 };
 
 struct JobRecord {
@@ -62,6 +69,9 @@ struct JobRecord {
   std::string key;  // the job id a person knows: "2115078", or "namespace/pod"
   std::string name, user, workflow, cluster;
   Source source = Source::kLabels;
+  // The end of the last day (UTC) in which a row was this job's; 0 = none was yet. Kept with the
+  // record, and moved on at most once a day, so that a restart does not make silent jobs young.
+  Micros last_seen = 0;
   bool operator==(const JobRecord&) const = default;
 };
 
@@ -90,6 +100,18 @@ struct Changes {
   bool empty() const { return jobs.empty() && intervals.empty() && sets.empty(); }
 };
 
+// By when jobs may be forgotten; times of the store (store::ClockGuard), 0 = none may.
+struct ForgetBefore {
+  Micros unnamed = 0;  // nothing that is stored names a job that was last seen before this
+  Micros if_full = 0;  // where there is hardly room, those last seen before this may go as well
+};
+// What was forgotten; the store may forget it too.
+struct Forgotten {
+  std::vector<int32_t> jobs, sets;
+  size_t early = 0;  // of `jobs`: for want of room, although rollups name them
+  bool empty() const { return jobs.empty() && sets.empty(); }
+};
+
 // GPU-seconds of a job in [from, to): exact from intervals, shared time divided. Open static
 // intervals end at `to`, label intervals at the last sample that showed the job.
 struct GpuSeconds {
@@ -97,8 +119,8 @@ struct GpuSeconds {
   double gpu_seconds = 0;
 };
 
-// A line of a static file, not yet bound to an entity id. `gpu` is a UUID, "UUID/INSTANCE" or
-// "NODE:INDEX".
+// A line of a static file, not bound to an entity id. `gpu`: UUID, "UUID/INSTANCE",
+// "NODE:INDEX" (the exporter's), "NODE:nvidiaN" (the device's minor number, as schedulers count).
 struct StaticAssignment {
   std::string gpu;
   std::string job, name, user, workflow;
@@ -124,7 +146,7 @@ struct IndexStats {
   size_t job_gpus = 0;  // entries of the lists that say which GPUs a job's intervals are on
   size_t static_assignments = 0, static_waiting = 0;  // waiting = their GPU has not been seen
   uint64_t refused_labels = 0;     // label too long, or too many owners on one GPU
-  uint64_t refused_jobs = 0;       // max_jobs or new_jobs_per_entity
+  uint64_t refused_jobs = 0;       // max_jobs, new_jobs_per_entity or who may make them known
   uint64_t refused_intervals = 0;  // max_intervals
 };
 
@@ -161,7 +183,15 @@ class JobIndex {
   // row (from the strongest source). span 0 = not known: the sample marks an instant, and is joined
   // with its neighbours within kMaxGap.
   int32_t Observe(int32_t entity, Micros ts, Micros span,
-                  absl::Span<const telemetry::OwnerLabels* const> owners);
+                  absl::Span<const telemetry::OwnerLabels* const> owners, MayMakeKnown may_make);
+  int32_t Observe(int32_t entity, Micros ts, Micros span,
+                  absl::Span<const telemetry::OwnerLabels* const> owners) {
+    return Observe(entity, ts, span, owners, [](size_t) { return true; });
+  }
+
+  // The clock by which `entity` was observed was set back: its next sample, at `ts`, shows what is
+  // now, although there are later ones. Without this a sample is late then, and closes nothing.
+  void SetBack(int32_t entity, Micros ts);
 
   // The job set that owned `entity` just before `ts` (from < ts <= to), as a sample at `ts` needs
   // it, from intervals.
@@ -178,8 +208,7 @@ class JobIndex {
   std::vector<IntervalRecord> Intervals(Micros from, Micros to, int32_t job = 0) const;
   // The same for one entity, all jobs, by time.
   std::vector<IntervalRecord> EntityIntervals(int32_t entity, Micros from, Micros to) const;
-  // On how many entities the job had an interval that is still remembered: what Intervals() of it
-  // would look at.
+  // The number of entities with a remembered interval of the job: Intervals() of it looks at them.
   size_t GpusEver(int32_t job) const;
   // Sorted by job. The sum over jobs is the time in which GPUs had any owner.
   std::vector<GpuSeconds> GpuSecondsByJob(Micros from, Micros to) const;
@@ -193,7 +222,17 @@ class JobIndex {
 
   // Forgets intervals that ended before `horizon` (retention) and where to look for them; who the
   // jobs were stays, because stored rows name them. The store drops its own copies itself.
-  void DropBefore(Micros horizon);
+  // `horizon` is by the store's time, never by a clock alone (store::ClockGuard). Returns how many.
+  size_t DropBefore(Micros horizon);
+
+  // Forgets jobs without an interval that were last seen before `before.unnamed`, and the sets they
+  // are in; at most kForgetAtOnce a call, the longest silent first. With less than one part in
+  // kRoomPart left of max_jobs, also others without an interval, until there is so much. A job that
+  // comes back is new and gets another id. Cheap where neither day has changed since a call that
+  // found no more to forget.
+  static constexpr size_t kForgetAtOnce = 100'000;
+  static constexpr size_t kRoomPart = 16;
+  Forgotten Forget(const ForgetBefore& before);
 
   IndexStats stats() const;
 

@@ -1,5 +1,5 @@
-// Inside of JobIndex: the state of each entity and the parts that work on it, spread over files by
-// purpose: job_index.cc (load, changes, retention), observe.cc (labels), static_owners.cc (the
+// The inside of JobIndex: the state of each entity and the parts that work on it, spread over files
+// by purpose: job_index.cc (load, changes, retention), observe.cc (labels), static_owners.cc (the
 // static file), owned.cc (answers).
 #pragma once
 
@@ -30,6 +30,10 @@ inline constexpr Micros kMaxSpan = kMicrosPerDay;
 inline constexpr Micros kSweepInterval = kMicrosPerMinute;
 inline constexpr int kSilentSweeps = 4;
 inline constexpr int kObservationsPerNewJob = 4;
+// Jobs looked at while the catalogue is locked: about a millisecond.
+inline constexpr size_t kForgetSlice = 4096;
+
+inline int32_t DayOf(Micros ts) { return static_cast<int32_t>(ts / kMicrosPerDay); }
 
 struct EntityState {
   // What the next sample is compared with.
@@ -39,10 +43,11 @@ struct EntityState {
   Micros tail_to = 0;      // open label intervals reach to here; written into them by Materialise()
   Micros tail_from = 0;    // and all of them cover the time since this
   Micros valid_until = 0;  // until then the stamped set stays the same if the labels do
-  // While owners_valid and the generation hold: from here to tail_to the owners are the stamped set
+  // While owners_valid and the generation hold, the owners from here to tail_to are the stamped set
   // and nobody else, so that a live window needs no look at the intervals. kOpenEnd = not so.
   Micros steady_from = kOpenEnd;
   int32_t stamped_set = 0;
+  int32_t noted_day = 0;    // the last one in which the catalogue was told that stamped_set is seen
   uint32_t generation = 0;  // of Catalog::static_times() when valid_until was worked out
   int16_t open = 0;         // label intervals that are open
   int16_t new_jobs_left = 0;
@@ -108,6 +113,10 @@ struct JobIndex::Impl {
   std::atomic<uint64_t> refused_labels{0}, refused_intervals{0};
   std::atomic<Micros> next_sweep{0};
 
+  Mutex forget_mutex;  // before the others
+  // What Forget() has done: by day, for jobs that nothing names, and for want of room.
+  std::pair<int32_t, int32_t> forgotten_days FW_GUARDED_BY(forget_mutex){-1, -1};
+
   Shard& ShardOf(int32_t entity) const { return shards[static_cast<size_t>(entity) % kShards]; }
 
   // The state of an entity in its locked shard; null when the id cannot be one.
@@ -135,8 +144,9 @@ struct JobIndex::Impl {
   static void Materialise(EntityState& e);
 
   // Ends the open label intervals of jobs that are not in `still_shown` (ascending) and those that
-  // ended before `reach`.
-  static void CloseOpen(EntityState& e, absl::Span<const int32_t> still_shown, Micros reach);
+  // ended before `reach` or began after `until` (when a clock was ahead).
+  static void CloseOpen(EntityState& e, absl::Span<const int32_t> still_shown, Micros reach,
+                        Micros until = kOpenEnd);
 
   // Adds what a sample shows to the label intervals.
   void Record(Shard& shard, int32_t entity, EntityState& e, Micros from, Micros ts, bool newest,
@@ -144,8 +154,8 @@ struct JobIndex::Impl {
 
   void Withdraw(Shard& shard, int32_t entity, const Interval& gone) FW_REQUIRES(shard.mutex);
 
-  // Who the static file says owns the entity just before ts; empty = it does not say. Also the next
-  // time this changes.
+  // Gives who the static file says owns the entity just before ts (empty = it does not say), and
+  // the next time this changes.
   static void StaticOwners(const EntityState& e, Micros ts, std::vector<int32_t>* jobs,
                            Micros* until);
 
@@ -160,17 +170,26 @@ struct JobIndex::Impl {
                            const StaticTimes& times);
 
   int32_t ObserveSlow(Shard& shard, int32_t entity, EntityState& e, Micros ts, Micros span,
-                      absl::Span<const telemetry::OwnerLabels* const> owners)
+                      absl::Span<const telemetry::OwnerLabels* const> owners, MayMakeKnown may_make)
       FW_REQUIRES(shard.mutex);
 
   // Makes the static intervals of an entity those that its names say now.
   void ReconcileStatic(int32_t entity) FW_REQUIRES(static_mutex);
 
   // Ends the open intervals of entities that fell silent (of all at shutdown).
-  static void CloseSilent(Shard& shard, bool sweep, bool shutdown) FW_REQUIRES(shard.mutex);
+  void CloseSilent(Shard& shard, bool sweep, bool shutdown) FW_REQUIRES(shard.mutex);
 
-  // Appends what `job` (0 = any) owned of one entity in [from, to), as JobIndex::Intervals() says
-  // it.
+  // Tells the catalogue, once a day, that rows are stamped with the set of this entity.
+  void NoteSeen(EntityState& e) {
+    if (e.stamped_set == 0 || DayOf(e.last_ts) <= e.noted_day) return;
+    e.noted_day = DayOf(e.last_ts);
+    catalog.Seen(e.stamped_set, e.last_ts);
+  }
+
+  // Whether an interval of the job is remembered.
+  bool HasInterval(int32_t job) const;
+
+  // Appends what `job` (0 = any) owned of one entity in [from, to), as JobIndex::Intervals().
   static void AppendOwned(Shard& shard, int32_t entity, EntityState& e, Micros from, Micros to,
                           int32_t job, const StaticTimes& times, std::vector<IntervalRecord>* out)
       FW_REQUIRES(shard.mutex);

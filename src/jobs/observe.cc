@@ -55,15 +55,16 @@ void JobIndex::Impl::Materialise(EntityState& e) {
   }
 }
 
-void JobIndex::Impl::CloseOpen(EntityState& e, absl::Span<const int32_t> still_shown,
-                               Micros reach) {
+void JobIndex::Impl::CloseOpen(EntityState& e, absl::Span<const int32_t> still_shown, Micros reach,
+                               Micros until) {
   int left = e.open;
   auto& list = e.intervals.mutable_all();
   for (size_t k = list.size(); k-- > 0 && left > 0;) {
     Interval& i = list[k];
     if (!i.open) continue;
     --left;
-    if (i.to >= reach && std::binary_search(still_shown.begin(), still_shown.end(), i.job))
+    if (i.to >= reach && i.from <= until &&
+        std::binary_search(still_shown.begin(), still_shown.end(), i.job))
       continue;
     i.open = false;
     i.dirty = true;
@@ -74,7 +75,7 @@ void JobIndex::Impl::CloseOpen(EntityState& e, absl::Span<const int32_t> still_s
 void JobIndex::Impl::Record(Shard& shard, int32_t entity, EntityState& e, Micros from, Micros ts,
                             bool newest, absl::Span<const int32_t> jobs) {
   Materialise(e);
-  if (newest) CloseOpen(e, jobs, from - kMaxGap);
+  if (newest) CloseOpen(e, jobs, from - kMaxGap, ts);
   std::vector<Interval> merged;
   for (const int32_t job : jobs) {
     const size_t at = e.intervals.Cover(job, from, ts, kMaxGap, &merged,
@@ -157,17 +158,19 @@ Micros JobIndex::Impl::SteadyFrom(const EntityState& e, absl::Span<const int32_t
 }
 
 int32_t JobIndex::Impl::ObserveSlow(Shard& shard, int32_t entity, EntityState& e, Micros ts,
-                                    Micros span, absl::Span<const OwnerLabels* const> owners) {
+                                    Micros span, absl::Span<const OwnerLabels* const> owners,
+                                    MayMakeKnown may_make) {
   if (owners.size() > limits.max_owners) {
     refused_labels.fetch_add(owners.size() - limits.max_owners, std::memory_order_relaxed);
     owners = owners.subspan(0, limits.max_owners);
   }
   int budget = e.new_jobs_left;
   std::vector<int32_t> jobs;
-  const bool complete = catalog.JobsOf(owners, &budget, &jobs);
+  const bool complete = catalog.JobsOf(owners, ts, &budget, may_make, &jobs);
   e.new_jobs_left = static_cast<int16_t>(budget);
 
   const bool newest = ts >= e.last_ts;
+  NoteSeen(e);  // until when it had the set that it may lose now
   if (!jobs.empty() || e.open > 0) {
     Record(shard, entity, e, ts - span, ts, newest, jobs);
   } else {
@@ -176,14 +179,16 @@ int32_t JobIndex::Impl::ObserveSlow(Shard& shard, int32_t entity, EntityState& e
   const auto [times, generation] = catalog.static_times();
   Micros until = 0;
   const std::vector<int32_t> stamped = Resolve(e, ts, jobs, *times, &until);
-  const int32_t set = catalog.SetOf(stamped);
+  const int32_t set = catalog.SetOf(stamped, ts, may_make);
   if (newest) {
+    e.noted_day = DayOf(ts);
     e.last_ts = ts;
     e.tail_to = ts;
     e.owners.clear();
     for (const OwnerLabels* owner : owners) e.owners.push_back(*owner);
-    // With a job refused the next sample asks again: it may be granted what this one was not.
-    e.owners_valid = complete;
+    // With a job or a set refused the next sample asks again: it may be granted what this one was
+    // not.
+    e.owners_valid = complete && (set != 0 || stamped.empty());
     e.stamped_set = set;
     e.valid_until = until;
     e.generation = generation;
@@ -201,6 +206,7 @@ void JobIndex::Impl::CloseSilent(Shard& shard, bool sweep, bool shutdown) {
           e.seen ? int8_t{0} : static_cast<int8_t>(std::min(e.silent_sweeps + 1, kSilentSweeps));
       e.seen = false;
     }
+    NoteSeen(e);
     if (e.open == 0 || !(shutdown || e.silent_sweeps >= kSilentSweeps)) continue;
     Materialise(e);
     CloseOpen(e, {}, kOpenEnd);
@@ -215,8 +221,19 @@ void JobIndex::Prefetch(int32_t entity) const {
   PrefetchToWrite(Impl::Find(shard, entity), offsetof(EntityState, intervals));
 }
 
+void JobIndex::SetBack(int32_t entity, Micros ts) {
+  Shard& shard = impl_->ShardOf(entity);
+  const MutexLock lock(shard.mutex);
+  EntityState* e = Impl::Find(shard, entity);
+  if (e == nullptr || e->last_ts < ts) return;
+  Impl::Materialise(*e);  // until when they were seen by the clock as it was
+  e->last_ts = e->tail_to = ts - 1;
+  e->steady_from = kOpenEnd;
+  e->owners_valid = false;
+}
+
 int32_t JobIndex::Observe(int32_t entity, Micros ts, Micros span,
-                          absl::Span<const OwnerLabels* const> owners) {
+                          absl::Span<const OwnerLabels* const> owners, MayMakeKnown may_make) {
   if (ts <= 0 || ts > kMaxTime) return 0;
   span = std::clamp<Micros>(span, 0, kMaxSpan);
   Shard& shard = impl_->ShardOf(entity);
@@ -228,7 +245,7 @@ int32_t JobIndex::Observe(int32_t entity, Micros ts, Micros span,
     e->observations = 0;
     if (e->new_jobs_left < impl_->limits.new_jobs_per_entity) ++e->new_jobs_left;
   }
-  // Nothing new: the same labels, later, without a gap, and no change of the static source due.
+  // Nothing is new: the labels are the same, without a gap, and no static change is due.
   if (e->owners_valid && ts > e->last_ts && ts - span - e->last_ts <= kMaxGap &&
       ts - span >= e->tail_from && ts <= e->valid_until &&
       e->generation == impl_->catalog.static_generation() && Same(e->owners, owners)) {
@@ -236,7 +253,7 @@ int32_t JobIndex::Observe(int32_t entity, Micros ts, Micros span,
     e->tail_to = ts;
     return e->stamped_set;
   }
-  return impl_->ObserveSlow(shard, entity, *e, ts, span, owners);
+  return impl_->ObserveSlow(shard, entity, *e, ts, span, owners, may_make);
 }
 
 }  // namespace flopwatch::jobs

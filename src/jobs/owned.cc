@@ -50,7 +50,7 @@ int32_t JobIndex::Lookup(int32_t entity, Micros ts) const {
   e->intervals.Sweep(ts - 1, ts, *times, &shard.scratch, [&](const Stretch& s) {
     for (const Interval* i : s.owners) jobs.push_back(i->job);
   });
-  return impl_->catalog.SetOf(jobs);
+  return impl_->catalog.SetOf(jobs, /*seen=*/0, [](size_t) { return true; });
 }
 
 std::vector<IntervalRecord> JobIndex::Intervals(Micros from, Micros to, int32_t job) const {
@@ -93,8 +93,7 @@ std::vector<IntervalRecord> JobIndex::EntityIntervals(int32_t entity, Micros fro
 
 std::vector<GpuSeconds> JobIndex::GpuSecondsByJob(Micros from, Micros to) const {
   const auto [times, generation] = impl_->catalog.static_times();
-  // Time a job had to itself is summed in whole microseconds, so that no rounding grows with the
-  // fleet.
+  // Time a job had to itself is summed in whole microseconds: no rounding grows with the fleet.
   struct Sum {
     int64_t alone_us = 0;
     double shared_us = 0;

@@ -13,7 +13,7 @@ enum class StaticField : uint8_t { kGpu, kFrom, kTo, kJob, kRank, kUser, kWorkfl
 inline constexpr std::array<std::string_view, 8> kStaticFieldNames = {
     "gpu", "from", "to", "job", "rank", "user", "workflow", "name"};
 
-// Without blanks at both ends.
+// The text without the blanks at its two ends.
 std::string_view Trim(std::string_view text);
 
 std::string_view StaticFieldName(StaticField field);
@@ -22,7 +22,7 @@ StatusOr<StaticField> StaticFieldNamed(std::string_view name);
 // Reads one value from its text; errors begin with the field's name.
 Status SetStaticField(StaticField field, std::string_view value, Micros now,
                       StaticAssignment* assignment);
-// Whether all that is needed is there and the end is after the start.
+// Checks that all that is needed is there and the end is after the start.
 Status CheckStaticAssignment(const StaticAssignment& assignment);
 
 StatusOr<std::vector<StaticAssignment>> ParseStaticToml(std::string_view text,

@@ -105,8 +105,7 @@ Status SetStaticField(StaticField field, std::string_view value, Micros now, Sta
   switch (field) {
     case StaticField::kFrom:
     case StaticField::kTo: {
-      if (value.empty()) {  // an absent end is "still running"; CheckStaticAssignment refuses an
-                            // absent start
+      if (value.empty()) {  // an end: "still running"; CheckStaticAssignment wants a start
         return absl::OkStatus();
       }
       FW_ASSIGN_OR_RETURN(const Micros t, TimeField(value, name, now));
@@ -133,12 +132,21 @@ Status SetStaticField(StaticField field, std::string_view value, Micros now, Sta
                       : field == StaticField::kUser     ? a->user
                       : field == StaticField::kWorkflow ? a->workflow
                                                         : a->name;
+  if (field != StaticField::kGpu && field != StaticField::kJob) {  // these only describe the job
+    RepairText(value, Limits{}.max_key_bytes, &text);
+    return absl::OkStatus();
+  }
+  if (const NameFault fault = FaultOfName(value, Limits{}.max_key_bytes); fault != NameFault::kNone)
+    return InvalidArgument("{}: '{}' {}", name, Printable(value), NameFaultText(fault));
   text = std::string(value);
   return absl::OkStatus();
 }
 
 Status CheckStaticAssignment(const StaticAssignment& a) {
-  if (a.gpu.empty()) return InvalidArgument("gpu: empty; give a UUID, UUID/INSTANCE or NODE:INDEX");
+  if (a.gpu.empty())
+    return InvalidArgument(
+        "gpu: empty; give a UUID, UUID/INSTANCE, NODE:INDEX or "
+        "NODE:nvidiaN");
   if (a.job.empty())
     return InvalidArgument("job: empty; leave the line out where no job owns the GPU");
   if (a.from <= 0)
@@ -150,7 +158,7 @@ Status CheckStaticAssignment(const StaticAssignment& a) {
 
 StatusOr<std::vector<StaticAssignment>> ParseStaticFile(std::string_view text,
                                                         std::string_view file_name, Micros now) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  text = WithoutByteOrderMark(text);
   return file_name.ends_with(".toml") || file_name.ends_with(".TOML")
              ? ParseStaticToml(text, file_name, now)
              : ParseCsv(text, file_name, now);

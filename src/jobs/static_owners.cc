@@ -18,6 +18,9 @@ std::vector<std::string> NamesOf(const EntityKey& key, const EntityLabels& label
   if (!key.uuid.empty()) names.push_back(key.uuid + instance);
   if (!labels.node.empty() && labels.index >= 0)
     names.push_back(fmt::format("{}:{}{}", labels.node, labels.index, instance));
+  // A scheduler names devices by their minor number, which need not be the exporter's index.
+  if (!labels.node.empty() && !labels.device.empty())
+    names.push_back(fmt::format("{}:{}{}", labels.node, labels.device, instance));
   return names;
 }
 

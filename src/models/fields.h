@@ -35,8 +35,7 @@ class Fields {
   }
   bool FlagOr(Names names, bool fallback);
   std::string TextOr(Names names, std::string_view fallback);
-  // A list of whole numbers in 0..max, of text; absent is empty, a list longer than kMaxLayers is
-  // an error.
+  // A list of whole numbers in 0..max, of text; empty if absent, an error beyond kMaxLayers.
   std::vector<int64_t> Integers(Names names, int64_t max);
   std::vector<std::string> Texts(Names names);
   const Json* Raw(Names names) const { return Find(names).second; }

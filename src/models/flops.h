@@ -29,8 +29,7 @@ struct Workload {
   int64_t tokens = 0;                 // sum of the lengths, real tokens without padding
   Int squares = 0;                    // sum of the squared lengths
   std::vector<int64_t> lengths = {};  // empty where only the sums are known
-  int64_t mtp_depth = 0;  // multi-token-prediction modules to count; conventions with an opinion of
-                          // their own say so
+  int64_t mtp_depth = 0;  // multi-token-prediction modules to count, but by some conventions
 
   // InvalidArgument for a length outside 1..kMaxTokens.
   static StatusOr<Workload> Of(std::vector<int64_t> lengths);
@@ -70,7 +69,7 @@ struct Convention {
   StatusOr<Count> (*evaluate)(const Model&, const Workload&);
 };
 
-// In the order they are shown: exact ones first.
+// All conventions in the order they are shown: exact ones first.
 std::span<const Convention* const> Conventions();
 // InvalidArgument names the nearest.
 StatusOr<const Convention*> FindConvention(std::string_view id);

@@ -9,7 +9,7 @@
 namespace flopwatch::models {
 
 std::string_view PartName(Part part) {
-  // In the order of Part.
+  // `kNames` is in the order of Part.
   static constexpr auto kNames = std::to_array<std::string_view>(
       {"attention projections", "attention output gate", "cross-attention projections",
        "Mamba projections", "delta-net projections", "MLP", "router", "routed experts",
@@ -102,7 +102,7 @@ std::vector<Gemm> LayerGemms(const Model& model, const Layer& layer) {
 std::string ToString(Int value) {
   if (value == 0) return "0";
   const bool negative = value < 0;
-  // Digits of the magnitude, most negative value included.
+  // The digits are those of the magnitude, which is right for the most negative value too.
   unsigned __int128 v =
       negative ? -static_cast<unsigned __int128>(value) : static_cast<unsigned __int128>(value);
   std::string out;

@@ -73,7 +73,7 @@ struct FeedForward {
   enum class Kind : uint8_t { kNone, kDense, kMoe } kind = Kind::kNone;
   int64_t matrices = 2;  // 3 for a gated MLP (SwiGLU, GeGLU)
   int64_t width = 0;     // kDense: F
-  // kMoe
+  // The rest is of kMoe.
   int64_t experts = 0;
   int64_t top_k = 0;
   int64_t expert_width = 0;  // Fe
@@ -171,8 +171,7 @@ StatusOr<Parameters> CountParameters(const Model& model);
 // encoder models, which have no published limits.
 std::optional<efficiency::ModelClass> ClassOf(const Model& model);
 
-// value / divisor to the nearest whole number (halves up), refused where it does not fit. divisor >
-// 0, value >= 0.
+// value >= 0 / divisor > 0 to the nearest whole number (halves up), refused where it does not fit.
 StatusOr<int64_t> DivideRounded(Int value, Int divisor, std::string_view what);
 std::string ToString(Int value);
 

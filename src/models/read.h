@@ -1,5 +1,4 @@
-// From the text of a model's configuration to its layer list. Pure: the text is given, no file is
-// opened.
+// This reads the text of a model's configuration into its layer list. Pure: no file is opened.
 //
 // Two kinds are read: a Hugging Face config.json (an object with "model_type", or an inner
 // "text_config"), and Megatron-LM arguments, as a command line ("--num-layers 32 --hidden-size 4096
@@ -24,8 +23,8 @@ namespace flopwatch::models {
 inline constexpr size_t kMaxConfigBytes = 16u << 20;
 inline constexpr int kMaxConfigDepth = 16;
 
-// Either kind, told apart by the first character. `name` is what errors and results call the model
-// (a file's name).
+// Reads either kind, told apart by the first character. `name` is what errors and results call the
+// model (a file's name).
 StatusOr<Model> ReadModel(std::string_view text, std::string_view name);
 
 StatusOr<Model> ReadHfConfig(const Json& config, std::string_view name);

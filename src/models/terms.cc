@@ -139,7 +139,7 @@ bool HasMoe(const Model& model) {
 
 Status DecoderOnly(const Model& model, std::string_view who) {
   if (model.kind == Model::Kind::kDecoder) return absl::OkStatus();
-  // In the order of Model::Kind.
+  // `kKinds` is in the order of Model::Kind.
   static constexpr const char* kKinds[] = {"", "a bidirectional encoder", "an encoder-decoder",
                                            "an image encoder", "a diffusion transformer"};
   return DoesNotApply(

@@ -1,5 +1,4 @@
-// What conventions are made of. Private to the room: a convention's file says which of these it
-// counts.
+// What conventions are made of. Private to the room: a convention's file says what it counts.
 #pragma once
 
 #include <functional>
@@ -26,15 +25,13 @@ enum class Pairs {
 // where a window or chunk needs lengths and only sums are known.
 StatusOr<Int> PairsTwice(const Attention& attention, const Workload& workload, Pairs rule);
 
-// FLOPs of scores and weighted values: 2 * H * (dq + dv) a pair; grouping keys and values does not
-// reduce it.
+// FLOPs of scores and weighted values: 2 * H * (dq + dv) a pair, however keys are grouped.
 Int CoreForward(const Attention& attention, Int pairs_twice);
 // Adds the core of every attention layer of `layers`.
 Status AddCores(const std::vector<Layer>& layers, const Workload& workload, Pairs rule,
                 Count* count, int training_halves = 6);
 
-// Adds 2 * in * out FLOPs a token for the matrices of the layers that `counts` accepts (all of them
-// without it).
+// Adds 2 * in * out FLOPs a token for the matrices of the layers that `counts` accepts (or all).
 void AddLayerGemms(const Model& model, const std::vector<Layer>& layers, const Workload& workload,
                    Count* count, const std::function<bool(Part)>& counts = nullptr);
 void AddHead(const Model& model, const Workload& workload, Count* count);
@@ -45,14 +42,12 @@ std::vector<Layer> MtpLayers(const Model& model);
 Status AddMtp(const Model& model, const Workload& workload, Pairs rule, Count* count,
               int training_halves = 6);
 
-// Gated delta rule as the recurrence costs it (a lower bound: chunked kernels do more), and its
-// convolutions.
+// Gated delta rule as the recurrence costs it (chunked kernels do more), and its convolutions.
 void AddDeltaNetCores(const Model& model, const Workload& workload, Count* count);
 
 bool HasMixer(const Model& model, Mixer mixer);
 bool HasMoe(const Model& model);
-// OK for a decoder whose layers mix tokens by attention (of any kind) only; else why `who` does not
-// apply.
+// OK for a decoder whose layers mix tokens by attention only; else why `who` does not apply.
 Status OnlyAttention(const Model& model, std::string_view who);
 Status DecoderOnly(const Model& model, std::string_view who);
 int64_t RoundUp(int64_t value, int64_t multiple);

@@ -43,11 +43,9 @@ struct TrainingSetup {
 StatusOr<Count> CountTraining(const Convention& convention, const Model& model,
                               const Workload& workload, const TrainingSetup& setup);
 
-// FLOPs the hardware runs for the workload: training plus what is computed again. Tile padding is
-// no part of it.
+// FLOPs the hardware runs for the workload: training and what is computed again, without padding.
 Int HardwareFlops(const Count& count, Recompute recompute);
-// Scores and values of attention in training, forward and backward: what is causal, windowed,
-// fused.
+// Scores and values of attention in training, forward and backward: causal, windowed, fused.
 Int AttentionCoreTraining(const Count& count);
 
 }  // namespace flopwatch::models

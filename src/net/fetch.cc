@@ -26,6 +26,7 @@ using asio::ip::tcp;
 
 constexpr int kMaxRedirects = 5;
 constexpr size_t kReadBytes = 64 << 10;
+constexpr Micros kStopLook = 50 * kMicrosPerMilli;  // between two looks at FetchOptions::stop
 constexpr size_t kFilePieceBytes = 1 << 20;
 constexpr uint64_t kMaxHeaderBytes = 64 << 10;
 
@@ -58,8 +59,11 @@ class Exchange {
       result = ec;
     });
     io_.restart();
-    io_.run_until(std::chrono::steady_clock::now() +
-                  std::chrono::microseconds(deadline_ - MonotonicNow()));
+    do {
+      const Micros left = deadline_ - MonotonicNow();
+      const Micros wait = options_.stop.stop_possible() ? std::min(left, kStopLook) : left;
+      io_.run_until(std::chrono::steady_clock::now() + std::chrono::microseconds(wait));
+    } while (!result && MonotonicNow() < deadline_ && !options_.stop.stop_requested());
     if (result) return *result;
     ErrorCode ignored;
     socket_.close(ignored);
@@ -69,6 +73,8 @@ class Exchange {
   }
 
   Status Failed(ErrorCode ec, const std::string& doing) const {
+    if (options_.stop.stop_requested())
+      return absl::CancelledError(absl::StrCat(doing, " ", url_.HostPort(), ": given up"));
     if (ec == asio::error::timed_out) {
       return absl::DeadlineExceededError(absl::StrCat(
           doing, " ", url_.HostPort(), ": no answer within ", FormatDuration(options_.timeout)));
@@ -178,8 +184,7 @@ class Exchange {
       ec = send(asio::buffer(piece.data(), n));
       left -= n;
     }
-    // A server that refuses a large body answers and closes while we still send: its answer says
-    // why.
+    // A server that refuses a large body answers and closes while we send: its answer says why.
     if (ec && ec != asio::error::broken_pipe && ec != asio::error::connection_reset)
       return Failed(ec, "sending to");
     return absl::OkStatus();

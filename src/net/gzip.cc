@@ -38,14 +38,21 @@ uint64_t ClaimedSize(std::string_view data) {
 
 }  // namespace
 
-Status GunzipInto(std::string_view data, uint64_t max_bytes, std::string* out_ptr) {
+Status GunzipInto(std::string_view data, uint64_t max_bytes, std::string* out_ptr,
+                  absl::FunctionRef<bool(uint64_t)> may_hold) {
   std::string& out = *out_ptr;
   const bool gzip = data.size() >= 2 && data[0] == '\x1f' && data[1] == '\x8b';
   size_t written = 0;
-  // The claim of a bomb may be anything: start within 64 times the input and double up to the
-  // bound.
+  // A bomb may claim anything: start within 64 times the input and double up to the bound.
   const uint64_t guess = std::max<uint64_t>(gzip ? ClaimedSize(data) : 4 * data.size(), 256);
-  out.resize(std::min<uint64_t>({guess, 64 * data.size() + 256, max_bytes}));
+  const auto hold = [&](uint64_t bytes) -> Status {
+    if (!may_hold(bytes)) return Unavailable("decompressing: too many large bodies at once");
+    // Nothing of it is needed: it goes before the larger one comes.
+    if (written == 0 && bytes > out.capacity()) std::string().swap(out);
+    out.resize(bytes);
+    return absl::OkStatus();
+  };
+  FW_RETURN_IF_ERROR(hold(std::min<uint64_t>({guess, 64 * data.size() + 256, max_bytes})));
   while (!data.empty()) {
     size_t used = 0, made = 0;
     const auto decompress = gzip ? libdeflate_gzip_decompress_ex : libdeflate_zlib_decompress_ex;
@@ -54,8 +61,7 @@ Status GunzipInto(std::string_view data, uint64_t max_bytes, std::string* out_pt
       case LIBDEFLATE_SUCCESS:
         data.remove_prefix(used);
         written += made;
-        // What follows a zlib stream, or a gzip member without another's magic, is not ours
-        // (padding).
+        // What follows a zlib stream, or a gzip member without another's magic, is padding.
         if (!gzip || data.size() < kMinGzipBytes || data[0] != '\x1f' || data[1] != '\x8b')
           data = {};
         break;
@@ -66,7 +72,7 @@ Status GunzipInto(std::string_view data, uint64_t max_bytes, std::string* out_pt
               absl::StrCat("decompressing: more than ", max_bytes,
                            " bytes come out; raise the body limit if that is right"));
         }
-        out.resize(std::min<uint64_t>(2 * out.size() + 256, max_bytes));
+        FW_RETURN_IF_ERROR(hold(std::min<uint64_t>(2 * out.size() + 256, max_bytes)));
         break;
       default:
         return absl::DataLossError("decompressing: the gzip data is damaged or cut short");

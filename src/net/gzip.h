@@ -5,11 +5,16 @@
 #include <string>
 #include <string_view>
 
+#include "absl/functional/function_ref.h"
 #include "base/status.h"
 
 namespace flopwatch::net {
 
-// As Gunzip(); `*out` is replaced and keeps its capacity. On error its content is unspecified.
-Status GunzipInto(std::string_view data, uint64_t max_bytes, std::string* out);
+// GunzipInto() does what Gunzip() does; `*out` is replaced and keeps its capacity. On error its
+// content is unspecified. `may_hold` is asked before the buffer becomes so large; where it says no
+// the answer is Unavailable.
+Status GunzipInto(
+    std::string_view data, uint64_t max_bytes, std::string* out,
+    absl::FunctionRef<bool(uint64_t bytes)> may_hold = [](uint64_t) { return true; });
 
 }  // namespace flopwatch::net

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,22 +22,19 @@ namespace flopwatch::net {
 class UploadSink {
  public:
   virtual ~UploadSink() = default;
-  // On a worker thread, one call at a time, in order. An error refuses the request with it.
+  // Write() runs on a worker thread, one call at a time. An error refuses the request with it.
   virtual Status Write(std::string_view bytes) = 0;
 };
 
 struct Request {
-  std::string
-      method;  // "GET"; a HEAD request reaches the handler as GET and is answered without its body
-  std::string path;  // percent-decoded, without query: "/api/v1/jobs/42"
+  std::string method;  // "GET", also of a HEAD request, which is answered without its body
+  std::string path;    // percent-decoded, without query: "/api/v1/jobs/42"
   std::vector<std::pair<std::string, std::string>> query;    // percent-decoded, in order
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
-  std::string body;    // already decompressed (Content-Encoding gzip; snappy is left as it is),
-                       // bounded by ServerOptions::max_body_bytes
+  std::string body;    // gzip undone, snappy not; bounded by ServerOptions::max_body_bytes
   std::string remote;  // "10.0.0.7:51234"
   bool http_1_0 = false;
-  std::shared_ptr<UploadSink>
-      sink;  // has the body, as it was sent (a Content-Encoding is not undone); null: `body` has it
+  std::shared_ptr<UploadSink> sink;  // has the body as it was sent; null: `body` has it
 
   // First value of a query parameter or header (name in lower case); nullopt when absent.
   std::optional<std::string_view> Query(std::string_view name) const;
@@ -48,7 +46,7 @@ struct Response {
   std::string content_type = "application/json";
   std::vector<std::pair<std::string, std::string>> headers;
   std::string body;
-  // Instead of body: bytes that outlive the server (embedded files), sent without a copy.
+  // Bytes that outlive the server (embedded files), sent without a copy in place of `body`.
   std::string_view static_body;
   bool no_gzip = false;
 
@@ -70,6 +68,9 @@ struct ServerOptions {
   uint64_t max_header_bytes = 32ull << 10;
   uint64_t max_body_bytes_at_once = 1ull
                                     << 30;  // of all requests being read or answered; above it 503
+  // A new one above it takes the place of the one whose client has kept it waiting longest: without
+  // a request, with half of one, or without taking its answer. Only where every client waits for
+  // the server it is refused. Never more than half of the files that may be open.
   int max_connections = 4096;
   // Longest wait for the next request, for one whole request to arrive, and for a reader to take 64
   // KiB of an answer.
@@ -83,7 +84,8 @@ struct ServerOptions {
 struct ServerStats {
   uint64_t requests = 0;
   uint64_t connections = 0;          // open now
-  uint64_t refused_connections = 0;  // above max_connections
+  uint64_t refused_connections = 0;  // above max_connections, and no other could go
+  uint64_t evicted_connections = 0;  // closed to make room for a new one
   uint64_t refused_requests =
       0;  // malformed, too large, from another web site, or too much at once
   uint64_t timed_out_connections = 0;
@@ -99,13 +101,13 @@ struct ServerStats {
 // site (Sec-Fetch-Site) are refused with 403: a loopback port is no protection from web pages.
 using Handler = std::function<Response(const Request&)>;
 using AtOnce = std::function<std::optional<Response>(const Request&)>;
-// Requests whose bodies go to a sink. Their size is the sink's business: max_body_bytes does not
-// hold for them.
+// Requests whose bodies go to a sink. Their size is the sink's business, not max_body_bytes'.
 struct Uploads {
-  // By the first line of the request; false = the body is kept in memory as always.
+  // It goes by the first line of the request; false = the body is kept in memory as always.
   std::function<bool(std::string_view method, std::string_view target)> is_upload;
-  // When the whole header is there, on a server thread; must not block for long. `request` has
-  // everything but a body. An error refuses the request before any of its body is read.
+  // `open` is called on a server thread when the whole header is there, and must not block for
+  // long. `request` has everything but a body. An error refuses the request before any of its body
+  // is read.
   std::function<StatusOr<std::shared_ptr<UploadSink>>(const Request& request)> open;
 };
 
@@ -116,7 +118,7 @@ class HttpServer {
                                                      Handler on_worker, Uploads uploads = {});
   // Every request is answered at once.
   static StatusOr<std::unique_ptr<HttpServer>> Start(const ServerOptions& options, Handler handler);
-  // Stops accepting, lets requests in progress be answered for at most 5 s, closes connections,
+  // Stops accepting, lets requests in progress be answered for at most 3 s, closes connections,
   // joins. A handler that still runs is waited for.
   virtual ~HttpServer() = default;
   virtual uint16_t port() const = 0;
@@ -138,6 +140,7 @@ struct FetchOptions {
   Micros timeout = 30 * kMicrosPerSecond;  // of the whole call, redirects included
   uint64_t max_body_bytes = 256ull << 20;  // before and after decompression
   std::string ca_file = {};                // PEM; empty = the system's roots
+  std::stop_token stop = {};               // given up once it says so (Cancelled)
 };
 struct FetchResult {
   int status = 0;

@@ -149,8 +149,7 @@ void Negotiate(const Accepted& accepted, Response* r) {
   const bool varies = r->status == 200 && !r->no_gzip &&
                       (FindHeader(*r, "content-encoding") != nullptr || Compressible(*r));
   if (r->status == 200 && etag != nullptr && MatchesETag(accepted.if_none_match, *etag)) {
-    // What the answer would say about itself stays (RFC 9110, 15.4.5); of its body nothing is left
-    // to say.
+    // What the answer would say about itself stays (RFC 9110, 15.4.5); of its body nothing does.
     std::erase_if(r->headers,
                   [](const auto& h) { return EqualsIgnoringCase(h.first, "content-encoding"); });
     if (varies) r->headers.emplace_back("Vary", "Accept-Encoding");

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "net/gzip.h"
 
 namespace flopwatch::net {
 namespace {
@@ -42,13 +43,46 @@ Response ServerState::AnswerOnWorker(const Request& request) const {
   return Guarded(on_worker, request);
 }
 
+Response ServerState::Refuse(int status, std::string_view message) {
+  refused_requests.fetch_add(1, std::memory_order_relaxed);
+  Response r = Refusal(status, message);
+  if (status == 405)
+    r.headers.emplace_back("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+  if (status == 503) r.headers.emplace_back("Retry-After", "1");
+  return r;
+}
+
+Response ServerState::AnswerPacked(Request* request) {
+  HeldBytes held(&body_bytes);
+  std::string plain;
+  const Status unpacked = GunzipInto(
+      request->body, options.max_body_bytes, &plain,
+      [&](uint64_t bytes) { return held.Hold(bytes) <= options.max_body_bytes_at_once; });
+  if (absl::IsUnavailable(unpacked))
+    return Refuse(503, "too many large requests at once; try again in a moment");
+  if (!unpacked.ok())
+    return Refuse(absl::IsResourceExhausted(unpacked) ? 413 : 400, std::string(unpacked.message()));
+  request->body = std::move(plain);
+  if (auto answer = AnswerAtOnce(*request)) return *std::move(answer);
+  return AnswerOnWorker(*request);
+}
+
+bool ServerLoop::Evict() {
+  for (const std::list<ServerConnection*>& kind : waiting) {
+    if (kind.empty()) continue;
+    kind.front()->Evict();
+    return true;
+  }
+  return false;
+}
+
 ServerConnection::ServerConnection(ServerState* shared, ServerLoop* loop, tcp::socket socket)
-    : shared_(*shared), loop_(*loop), socket_(std::move(socket)) {
+    : shared_(*shared), loop_(*loop), socket_(std::move(socket)), held_body_(&shared->body_bytes) {
   loop_.connections.insert(this);
 }
 
 ServerConnection::~ServerConnection() {
-  HoldBody(0);
+  WaitNoMore();
   loop_.connections.erase(this);
   shared_.open.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -72,12 +106,32 @@ void ServerConnection::Stop() {
   if (state_ == State::kRead) Close();
 }
 
+void ServerConnection::Evict() {
+  shared_.evicted_connections.fetch_add(1, std::memory_order_relaxed);
+  Close();
+}
+
+void ServerConnection::WaitFor(Waiting what) {
+  if (waiting_ == what) return;
+  WaitNoMore();
+  std::list<ServerConnection*>& kind = loop_.waiting[static_cast<size_t>(what)];
+  place_ = kind.insert(kind.end(), this);
+  waiting_ = what;
+}
+
+void ServerConnection::WaitNoMore() {
+  if (waiting_) loop_.waiting[static_cast<size_t>(*waiting_)].erase(place_);
+  waiting_.reset();
+}
+
 void ServerConnection::BeginRequest() {
   parser_.emplace(shared_.options.max_header_bytes, shared_.options.max_body_bytes,
                   &shared_.uploads.is_upload);
   sink_.reset();
   state_ = State::kRead;
   deadline_ = MonotonicNow() + shared_.options.idle_timeout;
+  WaitNoMore();  // behind those that wait since before
+  WaitFor(Waiting::kForRequest);
 }
 
 void ServerConnection::WaitReadable() {
@@ -98,6 +152,7 @@ void ServerConnection::OnReadable() {
   }
   // The time for one whole request starts with its first byte and is not extended by dripping.
   if (!parser_->got_some()) deadline_ = MonotonicNow() + shared_.options.idle_timeout;
+  WaitFor(Waiting::kForRest);
   Parse({loop_.scratch.data(), n});
 }
 
@@ -162,6 +217,7 @@ bool ServerConnection::OpenSink() {
 
 void ServerConnection::SinkBody() {
   state_ = State::kHandle;
+  WaitNoMore();
   deadline_ = 0;
   const auto bytes = std::make_shared<std::string>(std::move(parser_->body));
   parser_->body.clear();
@@ -172,8 +228,7 @@ void ServerConnection::SinkBody() {
     asio::io_context& io = self->loop_.io;
     asio::post(io, [self = std::move(self), status = std::move(status)] { self->OnSunk(status); });
   };
-  // With no worker free the loop writes itself: a piece is small, and refusing half an upload helps
-  // nobody.
+  // With no worker free the loop writes itself: a piece is small, half an upload helps nobody.
   if (!shared_.pool.TrySubmit(write)) write();
 }
 
@@ -188,6 +243,7 @@ void ServerConnection::OnSunk(const Status& status) {
   if (parser_->is_done()) return HandleRequest();
   if (loop_.stopping) return Close();
   state_ = State::kRead;
+  WaitFor(Waiting::kForRest);
   deadline_ =
       MonotonicNow() +
       shared_.options.idle_timeout;  // for the next piece, not for the whole of a large file
@@ -195,12 +251,8 @@ void ServerConnection::OnSunk(const Status& status) {
 }
 
 bool ServerConnection::HoldBody(size_t bytes) {
-  const uint64_t before =
-      shared_.body_bytes.fetch_add(bytes - held_body_, std::memory_order_relaxed);  // wraps: a sum
-  const uint64_t all = before + (bytes - held_body_);
-  const bool grew = bytes > held_body_;
-  held_body_ = bytes;
-  return !grew || all <= shared_.options.max_body_bytes_at_once;
+  const bool grew = bytes > held_body_.bytes();
+  return held_body_.Hold(bytes) <= shared_.options.max_body_bytes_at_once || !grew;
 }
 
 void ServerConnection::RefuseUnparsed(ErrorCode ec) {
@@ -222,23 +274,18 @@ void ServerConnection::Refuse(int status, std::string_view message) {
 }
 
 void ServerConnection::RefuseKeepingConnection(int status, std::string_view message) {
-  shared_.refused_requests.fetch_add(1, std::memory_order_relaxed);
-  Response r = Refusal(status, message);
-  if (status == 405)
-    r.headers.emplace_back("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
-  if (status == 503) r.headers.emplace_back("Retry-After", "1");
-  Send(std::move(r));
+  Send(shared_.Refuse(status, message));
 }
 
 void ServerConnection::HandleRequest() {
   RequestParser& p = *parser_;
   state_ = State::kHandle;
   deadline_ = 0;
+  WaitNoMore();
   keep_alive_ = p.keep_alive() && !loop_.stopping;
   shared_.requests.fetch_add(1, std::memory_order_relaxed);
 
-  // Owned by a shared pointer: a std::function must be copyable, and a declined request moves into
-  // one.
+  // The request is shared: a std::function must be copyable, and a declined request moves into one.
   const auto request = std::make_shared<Request>();
   head_ = p.method == "HEAD";
   request->method = head_ ? "GET" : std::move(p.method);
@@ -248,22 +295,15 @@ void ServerConnection::HandleRequest() {
   if (!ReadHead(request.get())) return;
   request->sink = std::move(sink_);
   // snappy is part of the remote-write protocol and unpacked by who decodes that.
-  if (const auto encoding = request->Header("content-encoding");
-      request->sink == nullptr && encoding && !EqualsIgnoringCase(*encoding, "identity") &&
-      !EqualsIgnoringCase(*encoding, "snappy")) {
-    if (!EqualsIgnoringCase(*encoding, "gzip") && !EqualsIgnoringCase(*encoding, "deflate")) {
-      return RefuseKeepingConnection(
-          415, fmt::format("Content-Encoding '{}' is not supported; use gzip or none",
-                           Printable(*encoding, 40)));
-    }
-    StatusOr<std::string> plain = Gunzip(request->body, shared_.options.max_body_bytes);
-    if (!plain.ok()) {
-      return RefuseKeepingConnection(absl::IsResourceExhausted(plain.status()) ? 413 : 400,
-                                     std::string(plain.status().message()));
-    }
-    request->body = *std::move(plain);
-    if (!HoldBody(request->body.size()))
-      return RefuseKeepingConnection(503, "too many large requests at once; try again in a moment");
+  const auto encoding = request->Header("content-encoding");
+  const bool packed = request->sink == nullptr && encoding &&
+                      !EqualsIgnoringCase(*encoding, "identity") &&
+                      !EqualsIgnoringCase(*encoding, "snappy");
+  if (packed && !EqualsIgnoringCase(*encoding, "gzip") &&
+      !EqualsIgnoringCase(*encoding, "deflate")) {
+    return RefuseKeepingConnection(
+        415, fmt::format("Content-Encoding '{}' is not supported; use gzip or none",
+                         Printable(*encoding, 40)));
   }
   const auto accept = request->Header("accept-encoding");
   accepted_.gzip = accept && HasToken(*accept, "gzip");
@@ -271,15 +311,20 @@ void ServerConnection::HandleRequest() {
                                 ? std::string(request->Header("if-none-match").value_or(""))
                                 : std::string();
 
-  if (auto answer = shared_.AnswerAtOnce(*request)) return Send(*std::move(answer));
-  const bool queued = shared_.pool.TrySubmit([self = shared_from_this(), request]() mutable {
-    // Shared for the same reason as the request; compressed here so that it costs no loop time.
-    const auto response = std::make_shared<Response>(self->shared_.AnswerOnWorker(*request));
-    Negotiate(self->accepted_, response.get());
-    // Moved, so that the connection never ends on this thread.
-    asio::io_context& io = self->loop_.io;
-    asio::post(io, [self = std::move(self), response] { self->Send(std::move(*response)); });
-  });
+  if (!packed) {
+    if (auto answer = shared_.AnswerAtOnce(*request)) return Send(*std::move(answer));
+  }
+  const bool queued =
+      shared_.pool.TrySubmit([self = shared_from_this(), request, packed]() mutable {
+        // Shared for the same reason as the request; compressed here so that it costs no loop time.
+        ServerState& shared = self->shared_;
+        const auto response = std::make_shared<Response>(packed ? shared.AnswerPacked(request.get())
+                                                                : shared.AnswerOnWorker(*request));
+        Negotiate(self->accepted_, response.get());
+        // Moved, so that the connection never ends on this thread.
+        asio::io_context& io = self->loop_.io;
+        asio::post(io, [self = std::move(self), response] { self->Send(std::move(*response)); });
+      });
   if (!queued)
     RefuseKeepingConnection(503, "too many slow requests at once; try again in a moment");
 }
@@ -312,6 +357,7 @@ void ServerConnection::Write() {
     ErrorCode ec;
     const size_t n = socket_.write_some(out_, ec);
     if (ec == asio::error::would_block) {
+      WaitFor(Waiting::kForReader);
       return socket_.async_wait(tcp::socket::wait_write,
                                 [self = shared_from_this()](ErrorCode error) {
                                   if (!error) self->Write();
@@ -353,12 +399,14 @@ void ServerConnection::Linger() {
   socket_.shutdown(tcp::socket::shutdown_send, ignored);
   if (!refused_ || loop_.stopping) return Close();
   state_ = State::kLinger;
+  WaitFor(Waiting::kForRequest);
   deadline_ = MonotonicNow() + kLinger;
   WaitReadable();
 }
 
 void ServerConnection::Close() {
   ErrorCode ignored;
+  WaitNoMore();
   socket_.close(ignored);  // pending waits end with an error and let go of the connection
   deadline_ = 0;
 }

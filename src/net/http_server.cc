@@ -22,7 +22,9 @@
 namespace flopwatch::net {
 namespace {
 
-constexpr Micros kDrain = 5 * kMicrosPerSecond;
+constexpr std::chrono::milliseconds kAcceptPause{20};
+constexpr int kEvictedAtOnce = 256;
+constexpr Micros kDrain = 3 * kMicrosPerSecond;
 
 class ServerImpl final : public HttpServer {
  public:
@@ -115,6 +117,7 @@ class ServerImpl final : public HttpServer {
     return {.requests = shared_.requests.load(),
             .connections = static_cast<uint64_t>(std::max(shared_.open.load(), 0)),
             .refused_connections = shared_.refused_connections.load(),
+            .evicted_connections = shared_.evicted_connections.load(),
             .refused_requests = shared_.refused_requests.load(),
             .timed_out_connections = shared_.timed_out.load()};
   }
@@ -131,9 +134,11 @@ class ServerImpl final : public HttpServer {
       if (!acceptor_->is_open()) return;
       if (ec == boost::system::errc::too_many_files_open ||
           ec == boost::system::errc::too_many_files_open_in_system) {
-        // No descriptor is free: waiting connections stay in the kernel's queue until one is.
+        // No descriptor is free: waiting connections stay in the kernel's queue until one is. A
+        // connection of ours may go; the files may also be another's.
         shared_.refused_connections.fetch_add(1, std::memory_order_relaxed);
-        accept_pause_->expires_after(std::chrono::milliseconds(100));
+        for (auto& each : loops_) asio::post(each->io, [l = each.get()] { l->Evict(); });
+        accept_pause_->expires_after(kAcceptPause);
         return accept_pause_->async_wait([this](ErrorCode error) {
           if (!error) Accept();
         });
@@ -143,21 +148,33 @@ class ServerImpl final : public HttpServer {
     });
   }
 
+  // A connection above the limit is turned away where nobody could go for it.
+  void TurnAway(tcp::socket* socket) {
+    shared_.refused_connections.fetch_add(1, std::memory_order_relaxed);
+    ErrorCode ignored;
+    socket->non_blocking(true, ignored);
+    socket->write_some(
+        asio::buffer(std::string_view("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
+                                      "Content-Length: 0\r\nConnection: close\r\n\r\n")),
+        ignored);
+    socket->close(ignored);
+  }
+
   void Admit(ServerLoop* loop, tcp::socket socket) {
-    if (shared_.open.load(std::memory_order_relaxed) >= shared_.options.max_connections) {
-      shared_.refused_connections.fetch_add(1, std::memory_order_relaxed);
-      ErrorCode ignored;
-      socket.non_blocking(true, ignored);
-      socket.write_some(
-          asio::buffer(std::string_view("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
-                                        "Content-Length: 0\r\nConnection: close\r\n\r\n")),
-          ignored);
-      return;
+    const int open = shared_.open.fetch_add(1, std::memory_order_relaxed);
+    // An evicted connection counts until its loop has let go of it, a moment later.
+    if (open >= shared_.max_connections + kEvictedAtOnce) {
+      shared_.open.fetch_sub(1, std::memory_order_relaxed);
+      return TurnAway(&socket);
     }
-    shared_.open.fetch_add(1, std::memory_order_relaxed);
+    const bool full = open >= shared_.max_connections;
     // Shared: std::function-like handlers of other loops own it until the connection is made there.
     const auto held = std::make_shared<tcp::socket>(std::move(socket));
-    asio::post(loop->io, [this, loop, held] {
+    asio::post(loop->io, [this, loop, held, full] {
+      if (full && !loop->Evict()) {
+        shared_.open.fetch_sub(1, std::memory_order_relaxed);
+        return TurnAway(held.get());
+      }
       const auto connection = std::make_shared<ServerConnection>(&shared_, loop, std::move(*held));
       if (!loop->stopping) connection->Start();
     });

@@ -26,8 +26,7 @@ inline constexpr int kMaxInterim = 8;  // "100 Continue" and the like before an 
 
 inline std::string_view View(boost::beast::string_view s) { return {s.data(), s.size()}; }
 
-// Whether a comma-separated header value names `token` ("gzip, br;q=0.5"); a weight of zero refuses
-// it.
+// Whether a comma-separated header value names `token` ("gzip, br;q=0.5"); a zero weight refuses.
 bool HasToken(std::string_view list, std::string_view token);
 
 // Feeds `data` to the parser. Bytes not consumed (an unfinished header line, or the next message)
@@ -81,7 +80,7 @@ class RequestParser final : public http::basic_parser<true> {
     target = View(t);
     version = v;
     upload = is_upload_ != nullptr && *is_upload_ && (*is_upload_)(method, target);
-    // Before the header ends: there the parser compares Content-Length with the limit.
+    // The limit goes before the header ends, where the parser compares Content-Length with it.
     if (upload) body_limit(boost::none);
   }
   void on_response_impl(int, Text, int, ErrorCode&) override {}
@@ -156,8 +155,7 @@ class BodySink {
     char* const end = begin_ + size_;
     const auto hole = static_cast<size_t>(piece.data() - end);
     const size_t near = std::min(size_, kNear);
-    // glibc's, many bytes at a time: a line is 250 of them, and there is a piece for every eight
-    // lines.
+    // glibc's, many bytes at a time: a line is 250 of them, and a piece comes every eight lines.
     const void* const newline = memrchr(end - near, '\n', near);
     if (newline == nullptr || hole < 2) return false;
     char* const line = const_cast<char*>(static_cast<const char*>(newline)) + 1;

@@ -23,8 +23,7 @@ StatusOr<Addresses> GetAddrInfo(const std::string& host) {
   hints.ai_flags = AI_ADDRCONFIG;
   addrinfo* list = nullptr;
   const int rc = getaddrinfo(host.c_str(), nullptr, &hints, &list);
-  // RFC 6761, 6.3: this name is the loopback address also where no hosts file says so (minimal
-  // containers).
+  // RFC 6761, 6.3: this name is the loopback address also where no hosts file says so.
   if (rc != 0 && absl::EqualsIgnoreCase(host, "localhost")) {
     return Addresses(
         {boost::asio::ip::address_v4::loopback(), boost::asio::ip::address_v6::loopback()});

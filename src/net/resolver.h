@@ -23,7 +23,7 @@ struct ResolverOptions {
   size_t max_cached = 65'536;          // the cache is emptied when it grows above this
   Micros ttl = 60 * kMicrosPerSecond;  // getaddrinfo tells no TTL
   Micros failure_ttl = 5 * kMicrosPerSecond;
-  // For tests; empty = getaddrinfo.
+  // Tests set `lookup`; empty = getaddrinfo.
   std::function<StatusOr<Addresses>(const std::string& host)> lookup;
 };
 

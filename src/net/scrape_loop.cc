@@ -208,7 +208,8 @@ ScrapeLoop::Target* ScrapeLoop::Find(uint32_t index) {
   return it == targets_.end() ? nullptr : it->second.get();
 }
 
-// Of a target that an event, or a time, names: any number, also one that is no target's.
+// Fetches the target that an event, or a time, names: any number will do, also one that is no
+// target's.
 ScrapeLoop::Target* ScrapeLoop::Prefetch(uint64_t event) {
   Target* const t = Find(static_cast<uint32_t>(event));
   if (t != nullptr) PrefetchToWrite(t, sizeof *t);
@@ -228,8 +229,8 @@ Micros ScrapeLoop::NextTick(const Target& t, Micros after) const {
   return FloorTo(after - t.phase, interval) + t.phase + interval;
 }
 
-// Until the next thing to do, but not before the tick is over: what falls due within a tick starts
-// together.
+// The loop waits until the next thing to do, and at least until the tick is over: what falls due
+// within a tick starts together.
 int ScrapeLoop::WaitMillis() const {
   Micros next = INT64_MAX;
   if (!due_.empty()) next = due_.top().at;
@@ -302,7 +303,7 @@ void ScrapeLoop::Connect(Target* t) {
   const uint64_t attempt = t->flight->attempt;
   context_.resolver->Resolve(t->record->url->host,
                              [this, index, attempt](const StatusOr<Addresses>& addresses) {
-                               // Possibly on a thread of the resolver.
+                               // The resolver may answer on a thread of its own.
                                Post([this, index, attempt, addresses] {
                                  if (Target* const target = FindAttempt(index, attempt))
                                    OnResolved(target, addresses);

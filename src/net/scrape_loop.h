@@ -83,7 +83,7 @@ class ScrapeLoop {
   Status Start();
   void Stop();  // joins; no callback runs after it
 
-  // From any thread.
+  // Add() and Remove() may be called from any thread.
   void Add(std::shared_ptr<TargetRecord> record);
   void Remove(uint32_t index);
 
@@ -125,8 +125,7 @@ class ScrapeLoop {
   void SendRequest(Target* t);
   void OnEvent(Target* t, uint32_t events);
   void OnReadable(Target* t);
-  // These are false when the connection is no longer in use (the attempt ended, or began anew on
-  // another).
+  // These are false when the connection is no longer in use (the attempt ended or began anew).
   bool Flush(Target* t);
   bool OnCipherText(Target* t, std::string_view bytes);
   bool OnBytes(Target* t, std::string_view bytes);
@@ -160,7 +159,7 @@ class ScrapeLoop {
   std::string unpacked_, plain_;  // of the answer being handed over; TLS records being read
 
   Mutex posted_mutex_;
-  // From other threads, for this one; bounded by the callers' lists.
+  // Other threads post these for this one; the callers' lists bound them.
   std::vector<std::function<void()>> posted_ FW_GUARDED_BY(posted_mutex_);
   std::jthread thread_;  // last: stops before what it uses goes
 };

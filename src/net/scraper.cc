@@ -1,11 +1,10 @@
 #include "net/scraper.h"
 
-#include <sys/resource.h>
-
 #include <set>
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "net/open_files.h"
 #include "net/scrape_loop.h"
 
 namespace flopwatch::net {
@@ -14,26 +13,13 @@ namespace {
 // Descriptors that the rest of the process needs: the store's files, the server's clients.
 constexpr uint64_t kReservedDescriptors = 512;
 
-// Stable over restarts, so that a target keeps its phase: FNV-1a, then mixed because its high bits
-// are weak.
+// Stable over restarts, so that a target keeps its phase: FNV-1a, mixed as its high bits are weak.
 uint64_t HashUrl(std::string_view url) {
   uint64_t h = 0xcbf29ce484222325;
   for (const unsigned char c : url) h = (h ^ c) * 0x100000001b3;
   h ^= h >> 32;
   h *= 0xd6e8feb86659fd93;
   return h ^ (h >> 32);
-}
-
-// Raises the soft limit of open files to the hard one and returns it.
-uint64_t RaiseOpenFiles() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
-  if (limit.rlim_cur < limit.rlim_max) {
-    rlimit raised = limit;
-    raised.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
-  }
-  return limit.rlim_cur;
 }
 
 class ScraperImpl final : public Scraper {
@@ -177,7 +163,7 @@ class ScraperImpl final : public Scraper {
   using Record = std::shared_ptr<TargetRecord>;
   std::vector<Record> list_ FW_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Record> by_key_ FW_GUARDED_BY(mutex_);
-  // Also those being removed.
+  // `by_index_` also has those being removed.
   absl::flat_hash_map<uint32_t, Record> by_index_ FW_GUARDED_BY(mutex_);
   std::set<uint32_t> free_ FW_GUARDED_BY(mutex_);
   uint32_t next_index_ FW_GUARDED_BY(mutex_) = 0;

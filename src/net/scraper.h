@@ -22,8 +22,7 @@ namespace flopwatch::net {
 struct ScrapeTarget {
   std::string url;   // http(s)://host:port/path; the identity of the target
   std::string node;  // node name where the exporter does not say one; default: host of the URL
-  std::vector<std::pair<std::string, std::string>>
-      labels;  // from discovery; kept for the target list
+  std::vector<std::pair<std::string, std::string>> labels;  // from discovery, for the target list
 };
 
 enum class TargetState : uint8_t { kPending, kUp, kDown, kBackOff };
@@ -42,8 +41,7 @@ struct TargetHealth {
   uint64_t scrapes = 0, failures = 0, timeouts = 0, oversized = 0, skipped = 0;
   uint32_t consecutive_failures = 0;
   std::string last_error;  // one printable line; "" when the last attempt worked
-  // Of the newest failed attempt; kept when later ones work, so that a failure can still be
-  // explained.
+  // Error of the newest failed attempt; kept when later ones work, to be explained still.
   std::string last_failure;
   Micros last_failure_at = 0;
 };
@@ -64,12 +62,10 @@ struct ScraperOptions {
 };
 
 struct ScrapeResult {
-  uint32_t target = 0;  // index of the target, stable while it is listed; indexes of removed
-                        // targets are used again
-  int thread = 0;       // loop thread: lets the callback use per-thread state
-  Micros started = 0;   // wall clock when the request was sent: the time of the samples
-  std::string_view
-      body;  // its lines; between them perhaps comments ("####") where chunks of the answer met
+  uint32_t target = 0;    // index of the target while it is listed; free ones are used again
+  int thread = 0;         // loop thread: lets the callback use per-thread state
+  Micros started = 0;     // wall clock when the request was sent: the time of the samples
+  std::string_view body;  // its lines; perhaps with comments ("####") where chunks met
   const ScrapeTarget* info = nullptr;  // URL and node; valid during the callback
 };
 

@@ -16,8 +16,7 @@ namespace flopwatch::query {
 // An MFU as it can be answered for one claim.
 struct ReportedMfu {
   std::optional<double> value;
-  // "reported": the application's own; "throughput": its TFLOP/s a GPU over the peak. "" without a
-  // value.
+  // "reported": the application's own; "throughput": its TFLOP/s a GPU over the peak; "" = none.
   std::string_view source;
   std::optional<double> peak_tflops;
   // "claim": the application names it; "hardware_table": of the GPU and precision that are claimed

@@ -4,26 +4,29 @@
 
 namespace flopwatch::query {
 
-Deployed::Deployed(const ingest::Registry& registry, const ingest::LiveState* live,
-                   Micros live_since) {
-  struct Gpu {
-    int32_t id, model;
-    Micros first_seen;
-  };
-  std::vector<Gpu> gpus;
+std::vector<GpuPeriod> GpuPeriods(const ingest::Registry& registry, const ingest::LiveState* live,
+                                  Micros live_since) {
+  std::vector<GpuPeriod> gpus;
   registry.ForEachEntity([&](const store::EntityRecord& e) {
-    if (e.key.kind == telemetry::EntityKind::kGpu) gpus.push_back({e.id, e.model, e.first_seen});
+    if (e.key.kind == telemetry::EntityKind::kGpu)
+      gpus.push_back({e.id, e.model, e.first_seen, INT64_MAX});
   });
-  for (const Gpu& gpu : gpus) {
-    Micros end = INT64_MAX;
-    if (live != nullptr) {
-      const Micros last = live->Gpu(gpu.id).ts;
-      end = (last != 0 ? last : live_since) + kGoneAfter;
-    }
+  if (live == nullptr) return gpus;
+  for (GpuPeriod& gpu : gpus) {
+    const Micros last = live->Gpu(gpu.entity).ts;
+    // Seen before it was first seen: a clock was ahead then, and has been set back.
+    if (last != 0 && last < gpu.from) gpu.from = std::min(last, live->oldest());
+    gpu.to = std::max((last != 0 ? last : live_since) + kGoneAfter, gpu.from);
+  }
+  return gpus;
+}
+
+Deployed::Deployed(const std::vector<GpuPeriod>& gpus) {
+  for (const GpuPeriod& gpu : gpus) {
     for (const int32_t model : {-1, gpu.model}) {
       Fleet& fleet = by_model_[model];
-      fleet.starts.at.push_back(gpu.first_seen);
-      fleet.ends.at.push_back(std::max(end, gpu.first_seen));
+      fleet.starts.at.push_back(gpu.from);
+      fleet.ends.at.push_back(gpu.to);
     }
   }
   for (auto& [model, fleet] : by_model_) {

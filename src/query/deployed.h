@@ -16,13 +16,23 @@ namespace flopwatch::query {
 
 inline constexpr Micros kGoneAfter = kMicrosPerDay;
 
+// A GPU, and when it was there.
+struct GpuPeriod {
+  int32_t entity = 0, model = 0;
+  Micros from = 0, to = 0;
+};
+// `live` may be null (offline: every GPU ever seen is there). A GPU the live state has not seen
+// at all counts until `live_since` + kGoneAfter.
+std::vector<GpuPeriod> GpuPeriods(const ingest::Registry& registry, const ingest::LiveState* live,
+                                  Micros live_since);
+
 class Deployed {
  public:
-  // `live` may be null (offline: every GPU ever seen is there). A GPU the live state has not seen
-  // at all counts until `live_since` + kGoneAfter.
-  Deployed(const ingest::Registry& registry, const ingest::LiveState* live, Micros live_since);
+  explicit Deployed(const std::vector<GpuPeriod>& gpus);
+  Deployed(const ingest::Registry& registry, const ingest::LiveState* live, Micros live_since)
+      : Deployed(GpuPeriods(registry, live, live_since)) {}
 
-  // Of GPUs of one model, or of all (-1).
+  // The sums are over GPUs of one model, or of all (-1).
   double Seconds(store::Window window, int32_t model = -1) const;
   int64_t Gpus(Micros at, int32_t model = -1) const;
   // Seconds of each step from window.from rounded down to a step; the first and the last only as

@@ -24,8 +24,7 @@ struct Said {
   int64_t others = 0;
 };
 
-// Seconds behind a number an MFU can be made of, then samples: which of a job's claims stands for
-// it.
+// Seconds behind a number an MFU can be made of, then samples: ranks the claims of a job.
 std::pair<double, int64_t> WeightOf(const ApplicationSums& sums) {
   std::pair<double, int64_t> out{0, 0};
   for (const ApplicationField f :
@@ -93,7 +92,7 @@ fleet::MfuClaim ClaimOf(const ApplicationClaim& claim) {
 // Configurations repeat: a job that restarts, a campaign of equal jobs.
 class ModelCache {
  public:
-  // nullopt where there is none; *note says why one that is there could not be used.
+  // The result is nullopt where there is none; *note says why one that is there cannot be used.
   std::optional<fleet::ModelFlops> Of(const ApplicationClaim& claim, int64_t seq_len,
                                       std::string* note) {
     if (claim.model_config.empty()) return std::nullopt;
@@ -138,14 +137,10 @@ std::optional<fleet::RatioTrend> TrendOf(store::Store& store, const Said& said, 
                            .late_uptime_s = uptime(window.to - third / 2)};
 }
 
-}  // namespace
-
-StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
-                                                      const DivergenceQuestion& question) {
-  store::Store& stored = query.store();
-  const Memory& memory = query.memory();
-  const hardware::Catalog& catalog = memory.catalog();
-  FW_ASSIGN_OR_RETURN(const std::vector<ApplicationClaim> claims, stored.Claims());
+// What each job said in the window, by the claim with the most weight.
+StatusOr<std::map<std::string, Said>> GatherSaid(store::Store& stored,
+                                                 const std::vector<ApplicationClaim>& claims,
+                                                 const DivergenceQuestion& question) {
   absl::flat_hash_map<int32_t, const ApplicationClaim*> by_id;
   std::vector<int32_t> asked;
   for (const ApplicationClaim& c : claims) {
@@ -168,13 +163,83 @@ StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
     }
   }
   if (question.job && said.empty()) said[*question.job];
+  return said;
+}
 
-  struct Found {
-    std::string key;
-    Said said;
-    std::optional<jobs::JobRecord> record;
-    store::Window window;
-  };
+// A job, and the part of the window that its samples cover.
+struct Found {
+  std::string key;
+  Said said;
+  std::optional<jobs::JobRecord> record;
+  store::Window window;
+};
+
+// What telemetry saw of these jobs in their windows.
+struct Seen {
+  absl::flat_hash_map<int32_t, store::UsageSums> usage;
+  absl::flat_hash_map<int32_t, Holding> holdings;
+  bool raw = false;  // sums of raw samples
+};
+
+StatusOr<Seen> GatherSeen(const Query& query, const std::vector<store::JobWindow>& windows,
+                          const DivergenceQuestion& question) {
+  const Memory& memory = query.memory();
+  Seen seen;
+  seen.raw = question.exact || (question.job && !memory.IsLarge() && !windows.empty() &&
+                                windows[0].window.to - windows[0].window.from <= kExactWindow);
+  if (!windows.empty()) {
+    FW_ASSIGN_OR_RETURN(std::vector<store::JobUsage> usage,
+                        query.store().UsageByJobWindows(windows, seen.raw));
+    if (seen.raw && !question.exact && usage.empty()) {  // raw rows are gone
+      seen.raw = false;
+      FW_ASSIGN_OR_RETURN(usage, query.store().UsageByJobWindows(windows, false));
+    }
+    for (store::JobUsage& u : usage) seen.usage[u.job] = std::move(u.sums);
+  }
+  seen.holdings = memory.Holdings(windows);
+  return seen;
+}
+
+// The OFU of a job's GPUs; where one job alone is asked for also its error and its trend.
+void SetOfu(const Query& query, const Found& f, const Seen& seen, bool one, JobDivergence* d) {
+  fleet::JobEvidence& e = d->evidence;
+  e.ofu.window_s = static_cast<double>(f.window.to - f.window.from) / kMicrosPerSecond;
+  if (!f.record) {
+    e.ofu.reason =
+        "no GPU is known to have worked for this job: its id is not among those of the telemetry";
+    return;
+  }
+  const auto usage = seen.usage.find(f.record->id);
+  const store::UsageSums sums = usage != seen.usage.end() ? usage->second : store::UsageSums();
+  const auto held = seen.holdings.find(f.record->id);
+  if (held != seen.holdings.end()) {
+    // What telemetry saw counts more than what the application says of its GPUs.
+    e.gpus = held->second.gpus;
+    e.gpu_seconds = held->second.gpu_seconds;
+    if (!held->second.models.empty()) e.gpu_models = held->second.models;
+    e.ofu.coverage = efficiency::Coverage(sums.ofu, held->second.gpu_seconds);
+  }
+  e.ofu.ofu = sums.ofu.Ofu();
+  if (!e.ofu.ofu) e.ofu.reason = std::string(OfuReason(sums));
+  e.ofu.tensor_active = MeanOf(sums.tensor_s, sums.tensor_span_s);
+  d->ofu_source = seen.raw ? "raw" : "rollup";
+  if (!one) return;
+  View view{.window = {FloorTo(f.window.from, kMicrosPerMinute), f.window.to},
+            .source = UsageSource::kRollup};
+  const auto series = query.JobSeries(f.record->id, view, kMicrosPerMinute);
+  if (series.ok()) e.ofu.ci95 = HalfWidth95(*series);
+  if (held != seen.holdings.end())
+    e.trend = TrendOf(query.store(), f.said, f.record->id, f.window, held->second.started);
+}
+
+}  // namespace
+
+StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
+                                                      const DivergenceQuestion& question) {
+  const Memory& memory = query.memory();
+  const hardware::Catalog& catalog = memory.catalog();
+  FW_ASSIGN_OR_RETURN(const std::vector<ApplicationClaim> claims, query.store().Claims());
+  FW_ASSIGN_OR_RETURN(auto said, GatherSaid(query.store(), claims, question));
   std::vector<Found> found;
   std::vector<store::JobWindow> windows;
   for (auto& [key, s] : said) {
@@ -185,22 +250,7 @@ StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
                 std::min(f.said.sums.last_ts, question.window.to)};
     if (f.record && f.window.from < f.window.to) windows.push_back({f.record->id, f.window});
   }
-  const bool one = question.job.has_value();
-  const bool exact =
-      question.exact || (one && !memory.IsLarge() && !windows.empty() &&
-                         windows[0].window.to - windows[0].window.from <= kExactWindow);
-  absl::flat_hash_map<int32_t, store::UsageSums> seen;
-  bool raw = exact;
-  if (!windows.empty()) {
-    FW_ASSIGN_OR_RETURN(std::vector<store::JobUsage> usage,
-                        stored.UsageByJobWindows(windows, exact));
-    if (exact && !question.exact && usage.empty()) {  // raw rows are gone
-      raw = false;
-      FW_ASSIGN_OR_RETURN(usage, stored.UsageByJobWindows(windows, false));
-    }
-    for (store::JobUsage& u : usage) seen[u.job] = std::move(u.sums);
-  }
-  const absl::flat_hash_map<int32_t, Holding> holdings = memory.Holdings(windows);
+  FW_ASSIGN_OR_RETURN(const Seen seen, GatherSeen(query, windows, question));
 
   ModelCache models;
   std::vector<JobDivergence> out;
@@ -229,36 +279,9 @@ StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
     d.seq_len = claim.seq_len;
     d.samples = f.said.sums.samples;
     d.other_claims = f.said.others;
-    e.ofu.window_s = static_cast<double>(f.window.to - f.window.from) / kMicrosPerSecond;
-    if (!f.record) {
-      e.ofu.reason =
-          "no GPU is known to have worked for this job: its id is not among those of the telemetry";
-    } else {
-      const store::UsageSums sums = seen[f.record->id];
-      const auto held = holdings.find(f.record->id);
-      if (held != holdings.end()) {
-        // What telemetry saw counts more than what the application says of its GPUs.
-        e.gpus = held->second.gpus;
-        e.gpu_seconds = held->second.gpu_seconds;
-        if (!held->second.models.empty()) e.gpu_models = held->second.models;
-        e.ofu.coverage = efficiency::Coverage(sums.ofu, held->second.gpu_seconds);
-      }
-      e.ofu.ofu = sums.ofu.Ofu();
-      if (!e.ofu.ofu) e.ofu.reason = std::string(OfuReason(sums));
-      e.ofu.tensor_active = MeanOf(sums.tensor_s, sums.tensor_span_s);
-      d.ofu_source = raw ? "raw" : "rollup";
-      if (one) {
-        View view{.window = {FloorTo(f.window.from, kMicrosPerMinute), f.window.to},
-                  .source = UsageSource::kRollup};
-        const auto series = query.JobSeries(f.record->id, view, kMicrosPerMinute);
-        if (series.ok()) e.ofu.ci95 = HalfWidth95(*series);
-        if (held != holdings.end())
-          e.trend = TrendOf(stored, f.said, f.record->id, f.window, held->second.started);
-      }
-    }
+    SetOfu(query, f, seen, question.job.has_value(), &d);
     SetMfu(f.said, catalog, &d);
-    // Packed sequences: their mean length by squares would be exact; the claim's length is what its
-    // formula used.
+    // Packed sequences: the mean length by squares would be exact; the claim's is what it used.
     e.model = models.Of(claim, claim.seq_len.value_or(0), &d.model_note);
     d.diagnosis = fleet::Diagnose(e, catalog, question.thresholds);
   }

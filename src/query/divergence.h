@@ -24,8 +24,7 @@ struct JobDivergence {
   fleet::JobEvidence evidence;
   fleet::Diagnosis diagnosis;
   std::optional<store::Window> window;  // of both MFU and OFU
-  // "raw": rows cut at the window's ends. "rollup": whole minutes inside the window. "" = given by
-  // hand.
+  // "raw": rows cut at the window's ends. "rollup": whole minutes inside it. "" = given by hand.
   std::string ofu_source;
   std::string claim_source;  // "megatron", "api", ...; "" = given by hand
   std::string mfu_basis;     // "mfu", "tflops_per_gpu", "tokens_per_s"
@@ -43,8 +42,8 @@ struct DivergenceQuestion {
   fleet::Thresholds thresholds;
 };
 
-// In the order of the jobs' keys. Of one job exactly one, also where nothing was reported: its
-// diagnosis says so.
+// Jobs are in the order of their keys. A question about one job gives exactly one, also where
+// nothing was reported: its diagnosis says so.
 StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
                                                       const DivergenceQuestion& question);
 

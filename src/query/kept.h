@@ -4,8 +4,7 @@
 // half as old as the question before, and not over eight seconds, unless its cost allows it only
 // more seldom.
 //
-// Readers share an immutable snapshot; it lives as long as one of them has it. Threads: Get() from
-// any thread.
+// Readers share an immutable snapshot; it lives while one of them has it. Get() from any thread.
 #pragma once
 
 #include <algorithm>

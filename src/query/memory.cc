@@ -14,8 +14,7 @@ using store::Window;
 
 Micros CeilTo(Micros t, Micros step) { return FloorTo(t + step - 1, step); }
 
-// Calls f(from, to, jobs) for every stretch of one entity's intervals in which the same jobs hold
-// it.
+// Calls f(from, to, jobs) for each stretch of one entity's intervals that the same jobs hold.
 template <typename F>
 void Sweep(absl::Span<const jobs::IntervalRecord> intervals, Window window, F&& f) {
   if (intervals.size() == 1) {
@@ -57,8 +56,7 @@ std::shared_ptr<const GpuColumns> ColumnsOf(const ingest::LiveState& live,
     seen.insert(g.entity);
     add(g);
   });
-  // Known from before the last start and silent since: missing from the list they would be
-  // forgotten.
+  // Known from before the last start and silent since: left out of the list they are forgotten.
   registry.ForEachEntity([&](const store::EntityRecord& e) {
     if (seen.contains(e.id)) return;
     ingest::GpuNow silent;
@@ -104,8 +102,7 @@ std::string_view UsageSourceName(UsageSource s) {
 Memory::Memory(MemorySources sources, StatusOr<store::Dimensions> stored)
     : sources_([&] {
         if (!sources.clock) {
-          // Offline the newest sample is "now": a store copied from elsewhere answers about its own
-          // last hour.
+          // Offline the newest sample is "now": a copied store answers about its own last hour.
           const bool offline = !sources.live && sources.store_stats;
           sources.clock = [stats = offline ? sources.store_stats : nullptr] {
             const Micros newest = stats ? stats().newest_ts : 0;
@@ -195,7 +192,7 @@ std::optional<View> Memory::NowView() const {
 
 std::shared_ptr<const Deployed> Memory::deployed() const {
   if (IsLarge()) return kept_deployed_.Get();
-  // Of a small fleet always as it is now.
+  // A small fleet's list is always as it is now.
   const Micros monotonic = MonotonicNow();
   const uint64_t version = registry_->version();
   MutexLock lock(deployed_mutex_);
@@ -396,7 +393,7 @@ std::shared_ptr<JobList> Memory::ListOf(
     row.usage.expected_s = it->second;
     expected.erase(it);
   }
-  // Jobs that held GPUs no sample speaks for.
+  // These jobs held GPUs that no sample speaks for.
   for (const auto& [job, seconds] : expected) {
     if (seconds <= 0) continue;
     JobRow& row = list->rows.emplace_back();
@@ -458,7 +455,11 @@ std::shared_ptr<const JobList> Memory::LiveJobsOf(Micros window) const {
 void Memory::Describe(absl::Span<JobRow> rows) const {
   for (JobRow& row : rows) {
     if (!row.record.key.empty()) continue;
-    if (auto record = jobs_->job(row.id)) row.record = *std::move(record);
+    if (auto record = jobs_->job(row.id)) {
+      row.record = *std::move(record);
+    } else if (row.id == store::kUnknownJob) {
+      row.record.key = store::kUnknownJobName;
+    }
   }
 }
 

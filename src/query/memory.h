@@ -4,10 +4,11 @@
 // JobList::late), and query.h asks the store. Offline it is what the store said of GPUs and jobs
 // when it was opened, without anything live.
 //
-// Expected GPU-seconds. Of a job: its intervals, shared time divided, an instance's time times its
-// share of the GPU. Of the fleet: deployed.h. In a fleet of more than kInlineEntities, jobs and
-// deployed time of a live window are up to a few seconds old: snapshots (kept.h) made beside the
-// requests, so that none waits for a walk over the fleet. Threads: all methods from any thread.
+// Expected GPU-seconds of a job are its intervals, shared time divided, an instance's time times
+// its share of the GPU; those of the fleet are in deployed.h. In a fleet of more than
+// kInlineEntities, jobs and deployed time of a live window are up to a few seconds old: snapshots
+// (kept.h) made beside the requests, so that none waits for a walk over the fleet. Threads: all
+// methods from any thread.
 #pragma once
 
 #include <array>
@@ -139,7 +140,7 @@ enum class Snapshot : uint8_t { kDeployed, kJobsOfHour, kJobsNow, kGpus };
 
 class Memory {
  public:
-  // Of a running server; `sources.live` is there.
+  // The memory of a running server; `sources.live` is there.
   explicit Memory(MemorySources sources) : Memory(std::move(sources), store::Dimensions()) {}
   // Offline: GPUs, jobs and claims as they are stored.
   Memory(MemorySources sources, StatusOr<store::Dimensions> stored);
@@ -171,8 +172,7 @@ class Memory {
   Fleet FleetOver(const View& view, Micros step) const;
   Usage FleetUsage(const View& view) const;
   Fleet::Models ModelUsage(const View& view) const;
-  // The list's own view may be a little older than the one asked for. Shared: many requests read
-  // one list.
+  // The list's own view may be a little older than that asked for. Many requests share one list.
   std::shared_ptr<const JobList> Jobs(const View& view) const;
   Series JobSeries(int32_t job, const View& view, Micros step) const;
   // nullopt where memory does not have all of it: the window is stored or short, or the job left a
@@ -198,12 +198,14 @@ class Memory {
   bool IsLate(const JobRow& row) const;
 
   std::shared_ptr<const Deployed> deployed() const;
+  // What that is made of, anew: a walk over the fleet.
+  std::vector<GpuPeriod> Gpus() const { return GpuPeriods(*registry_, live(), started_); }
   std::vector<double> AllocatedSteps(int32_t job, store::Window window, Micros step) const;
   // Allocated GPU-seconds by job.
   SecondsByJob AllocatedSeconds(store::Window window) const;
   // The model of the job's GPUs as telemetry shows it; "" when it has none or several.
   std::string ModelOfJob(std::string_view job) const;
-  // Of each job over its own window; one walk over the intervals for all of them.
+  // Holdings of each job over its own window; one walk over the intervals serves all of them.
   absl::flat_hash_map<int32_t, Holding> Holdings(absl::Span<const store::JobWindow> windows) const;
 
  private:
@@ -231,7 +233,7 @@ class Memory {
   mutable std::shared_ptr<const Deployed> deployed_ FW_GUARDED_BY(deployed_mutex_);
   mutable uint64_t deployed_version_ FW_GUARDED_BY(deployed_mutex_) = 0;
   mutable Micros deployed_at_ FW_GUARDED_BY(deployed_mutex_) = 0;  // monotonic
-  // Of a large fleet.
+  // These are kept for a large fleet.
   mutable Kept<Deployed> kept_deployed_;
   mutable Kept<JobList> kept_hour_, kept_now_;
   mutable Kept<GpuColumns> kept_gpus_;

@@ -27,7 +27,7 @@ class Query {
   const Memory& memory() const { return memory_; }
   store::Store& store() const { return store_; }
 
-  // From memory where that has all of it; an exact one from raw rows.
+  // The answer is from memory where that has all of it; an exact one is from raw rows.
   View Resolve(store::Window asked, JobJoin join = JobJoin::kStamped) const;
   // One look at the store for all three; the models add up to the whole.
   StatusOr<Fleet> FleetOver(const View& view, Micros step) const;

@@ -27,8 +27,7 @@ std::string_view OfuReason(const store::UsageSums& sums);
 std::string_view OfuSource(const store::UsageSums& sums);
 std::optional<double> MeanOf(double sum, double seconds);
 
-// A whole grid of steps: points[k] covers [from + k step, from + (k + 1) step), expected_s[k] its
-// GPU-seconds.
+// A grid of steps: points[k] covers [from + k step, from + (k + 1) step), expected_s GPU-seconds.
 struct Series {
   Micros from = 0, step = 0;
   std::vector<store::UsageSums> points;
@@ -39,8 +38,7 @@ Series MakeSeries(store::Window window, Micros step, const std::vector<store::Us
 // 95 % half-width of the series' mean OFU; nullopt where the series is too short for one.
 std::optional<double> HalfWidth95(const Series& series);
 
-// Reasons and GPU-seconds of what has no OFU, largest first; the last part is time without any
-// sample.
+// Reasons and GPU-seconds of what has no OFU, largest first; last is time without any sample.
 struct NotComputable {
   std::string_view reason;
   double gpu_seconds = 0;

@@ -1,12 +1,16 @@
 #include "server/server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <stop_token>
 #include <thread>
 #include <utility>
 
 #include "api/api.h"
+#include "api/host_names.h"
 #include "api/ui_assets.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -16,6 +20,7 @@ namespace flopwatch::server {
 namespace {
 
 constexpr Micros kListPoll = 20 * kMicrosPerMilli;
+constexpr Micros kEndReads = kMicrosPerSecond;
 
 }  // namespace
 
@@ -26,6 +31,9 @@ struct Server::Parts {
   Status Open();
   Status Listen();
   void Watch(std::stop_token stop);
+  // Its order is one in which nothing is used that is gone; returns what the last flush said.
+  Status TakeApart();
+  Status StoreAll();
 
   ServerOptions options;
   std::unique_ptr<store::Store> store;
@@ -35,6 +43,8 @@ struct Server::Parts {
   std::unique_ptr<net::Scraper> scraper;
   std::unique_ptr<api::Api> api;
   std::unique_ptr<net::HttpServer> http;
+  // The same, for the requests that ask for its counts: they begin before it is stored there.
+  std::atomic<const net::HttpServer*> serving{nullptr};
   std::unique_ptr<discovery::Discovery> discovery;
   std::jthread watcher;
 };
@@ -44,12 +54,15 @@ Status Server::Parts::Open() {
   ingest::PipelineOptions pipeline_options;
   pipeline_options.nominal_interval = options.scraper.interval;
   pipeline_options.max_age = options.store.raw_retention;
+  pipeline_options.clock = options.clock;
   FW_ASSIGN_OR_RETURN(ingest,
                       ingest::IngestSide::Start(pipeline_options, &options.catalog, store.get()));
   jobs_file = std::make_unique<JobsFile>(options.jobs_file, &ingest->jobs);
   FW_RETURN_IF_ERROR(Annotate(jobs_file->Load(), "cannot use the jobs file"));
   if (options.traces) {
     options.traces->catalog = &options.catalog;
+    options.traces->as_of = [this] { return store->stats().retention.as_of; };
+    if (options.clock) options.traces->clock = options.clock;
     FW_ASSIGN_OR_RETURN(traces, uploads::TraceLibrary::Open(*options.traces));
   }
   FW_ASSIGN_OR_RETURN(
@@ -72,13 +85,22 @@ Status Server::Parts::Listen() {
   parts.catalog = &options.catalog;
   parts.traces = traces.get();
   parts.version = options.version;
-  parts.loopback_only = options.loopback_only;
+  parts.clock = options.clock;
+  std::vector<std::string> names = options.host_names;
+  if (!options.loopback_only)
+    for (const std::string& name : api::MachineNames()) names.push_back(name);
+  parts.hosts.emplace(!options.loopback_only, names);
+  parts.http_stats = [this] {
+    const net::HttpServer* const server = serving.load();
+    return server == nullptr ? net::ServerStats() : server->stats();
+  };
   if (options.page) parts.ui = api::ServeUi;
   api = std::make_unique<api::Api>(std::move(parts));
   FW_ASSIGN_OR_RETURN(
       http, net::HttpServer::Start(
                 options.http, [this](const net::Request& r) { return api->AtOnce(r); },
                 [this](const net::Request& r) { return api->OnWorker(r); }, api->Uploads()));
+  serving = http.get();
   auto started = discovery::Discovery::Start(
       options.targets,
       [this](std::vector<net::ScrapeTarget> targets) { scraper->SetTargets(std::move(targets)); });
@@ -116,20 +138,92 @@ Server::~Server() {
 uint16_t Server::port() const { return port_; }
 
 Status Server::Reload() {
-  parts_->discovery->Refresh();
+  parts_->discovery->RefreshSoon();
   return parts_->jobs_file->Load();
 }
+
+Status Server::Parts::TakeApart() {
+  if (traces != nullptr) traces->Stop();  // nobody waits for an analysis any more
+  http.reset();
+  api.reset();  // it looks at the scraper between requests too
+  watcher = {};
+  discovery.reset();
+  scraper.reset();
+  return StoreAll();
+}
+
+Status Server::Parts::StoreAll() {
+  ingest->pipeline.Settle();
+  return Annotate(ingest->pipeline.Flush(), "cannot store the last samples");
+}
+
+// What the thread that takes a server apart and the one that waits for it share; the thread may
+// outlive the wait.
+struct Server::Ending {
+  Mutex mutex;
+  CondVar changed;
+  std::optional<Status> stored FW_GUARDED_BY(mutex);  // set once; the parts may go from then on
+  int helpers FW_GUARDED_BY(mutex) = 0;               // but not below those
+  bool done FW_GUARDED_BY(mutex) = false;
+
+  void Store(Status s) FW_EXCLUDES(mutex) {
+    const MutexLock lock(mutex);
+    if (!stored) stored = std::move(s);
+    changed.NotifyAll();
+  }
+};
 
 Status Server::Stop() {
   if (parts_ == nullptr) return absl::OkStatus();
   const std::unique_ptr<Parts> parts = std::move(parts_);
-  parts->http.reset();
-  parts->api.reset();  // it looks at the scraper between requests too
-  parts->watcher = {};
-  parts->discovery.reset();
-  parts->scraper.reset();
-  parts->ingest->pipeline.Settle();
-  return Annotate(parts->ingest->pipeline.Flush(), "cannot store the last samples");
+  return parts->TakeApart();
+}
+
+Stopped Server::StopWithin(Micros longest) {
+  if (parts_ == nullptr) return {};
+  const Micros begun = MonotonicNow();
+  Parts* const parts = parts_.release();
+  const auto ending = std::make_shared<Ending>();
+  Ending& e = *ending;
+  std::thread([parts, ending] {
+    Ending& e = *ending;
+    e.Store(parts->TakeApart());
+    {
+      const MutexLock lock(e.mutex);
+      e.changed.Wait(e.mutex, [&e]() FW_REQUIRES(e.mutex) { return e.helpers == 0; });
+    }
+    delete parts;  // the store may have much to close
+    const MutexLock lock(e.mutex);
+    e.done = true;
+    e.changed.NotifyAll();
+  }).detach();
+  // Helpers beside that thread, which hangs, are threads too, because these may.
+  const auto help = [parts, &ending, &e](auto&& work) FW_REQUIRES(e.mutex) {
+    ++e.helpers;
+    std::thread([parts, ending, work] {
+      Ending& e = *ending;
+      work(*parts, e);
+      const MutexLock lock(e.mutex);
+      --e.helpers;
+      e.changed.NotifyAll();
+    }).detach();
+  };
+  const auto wait_until = [&e](Micros when) FW_REQUIRES(e.mutex) {
+    return e.changed.WaitFor(e.mutex, std::max<Micros>(when - MonotonicNow(), 1),
+                             [&e]() FW_REQUIRES(e.mutex) { return e.done; });
+  };
+  const MutexLock lock(e.mutex);
+  // What runs may end as it should; then it is told to; then what was received is stored beside it.
+  // Connections are closed by then, so that nothing is acknowledged after that.
+  if (wait_until(begun + longest / 2)) return {.stored = *e.stored};
+  if (!e.stored) help([](Parts& p, Ending&) { p.store->EndReads(kEndReads); });
+  if (wait_until(begun + longest * 3 / 4)) return {.stored = *e.stored};
+  if (!e.stored) help([](Parts& p, Ending& of) { of.Store(p.StoreAll()); });
+  const bool all = wait_until(begun + longest);
+  return {.stored = e.stored ? *e.stored
+                             : Unavailable("the last samples could not be stored within {}",
+                                           FormatDuration(longest)),
+          .all_ended = all};
 }
 
 std::vector<discovery::DiscoveryHealth> Server::TargetLists() const {

@@ -83,8 +83,7 @@ GpuTraits TraitsOf(uint64_t seed, int32_t gpu, const GpuModel& model) {
 }
 
 double JobClockMhz(const GpuModel& model, double tensor_active) {
-  // Light work leaves room to the highest clock for every GPU; sustained tensor work is limited by
-  // power.
+  // Light work leaves every GPU room to the highest clock; power limits sustained tensor work.
   double light = model.boost_mhz + 60;
   return light - (light - model.loaded_mhz) * std::min(1.0, tensor_active / model.loaded_at);
 }
@@ -96,17 +95,18 @@ int GpuClockMhz(const GpuModel& model, double job_clock_mhz, double clock_factor
 
 std::string_view TruthKindName(TruthKind k) {
   static constexpr std::string_view kNames[] = {
-      "regression",      "precision_change", "hang",         "idle_gpus",
-      "node_down",       "throttle",         "gpu_swap",     "xid_drain",
-      "straggler_clock", "straggler_stall",  "inflated_mfu", "clock_change"};
-  static_assert(std::size(kNames) == static_cast<size_t>(TruthKind::kClockChange) + 1);
+      "regression",   "precision_change", "hang",      "idle_gpus",       "node_down",
+      "throttle",     "gpu_swap",         "xid_drain", "straggler_clock", "straggler_stall",
+      "inflated_mfu", "clock_change",     "requeue",   "preemption",      "suspension",
+      "maintenance",  "reservation"};
+  static_assert(std::size(kNames) == static_cast<size_t>(TruthKind::kReservation) + 1);
   return kNames[static_cast<size_t>(k)];
 }
 
 Totals Activity::AtStint(const Stint& s, int32_t t) const {
   Totals out;
   const GpuModel& model = ModelOf(s.lane);
-  if (s.unused) {
+  if (s.idle()) {
     out.clock_cycles = static_cast<int64_t>(t - s.from) * model.resting_mhz * 1'000'000;
     return out;
   }

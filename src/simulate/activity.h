@@ -77,10 +77,12 @@ struct Stint {
   uint32_t scale = 65536;  // of tensor and SM work, 16.16
   uint16_t clock_mhz = 0;  // mean SM clock while busy
   uint16_t power_scale = 1024;
-  bool unused = false;  // allocated, never touched by the job
+  bool unused = false;     // allocated, never touched by the job
+  bool suspended = false;  // the job is stopped, its memory stays
   bool throttled = false;
   bool stalls = false;  // this GPU holds its job up without a low clock
   Totals before;        // of the lane, at `from`
+  bool idle() const { return unused || suspended; }
 };
 
 // A GPU slot's device: what does not change with time.
@@ -111,6 +113,12 @@ enum class TruthKind : uint8_t {
   kSlowStall,
   kInflatedMfu,
   kClockChange,
+  // With Faults::kScheduler alone:
+  kRequeue,
+  kPreemption,
+  kSuspension,
+  kMaintenance,
+  kReservation,
 };
 std::string_view TruthKindName(TruthKind k);
 
@@ -129,6 +137,7 @@ struct TruthEvent {
   int32_t from = 0, to = 0;
   int32_t job = -1, workflow = -1, gpu = -1, host = -1;
   double size = 0;  // factor, GPUs, or XID code by kind
+  int32_t reservation = -1;
 };
 
 class Activity {

@@ -11,8 +11,7 @@ namespace {
 
 constexpr double kGapShare = 0.05;  // of a batch job's time
 constexpr int32_t kLongestPhase = 7200;
-// Where levels are dealt out over the fleet's time, one phase of the largest job must be a small
-// part of it.
+// Where levels are dealt out over the fleet's time, a phase of the largest job must be small.
 constexpr int32_t kLongestDealtPhase = 1200;
 constexpr int32_t kTrafficSpread = 1200;  // seconds that services sharing a pattern are apart
 constexpr int kTrafficPrograms = 48;      // per cluster; services share them, shifted by minutes
@@ -97,10 +96,11 @@ void ActivityBuilder::PlanThrottles() {
       throttle_at_.push_back(
           {gpu, static_cast<int32_t>(t), static_cast<int32_t>(t + 600 + draws.Unit() * 3000)});
   }
-  // Which job each one meets; those that meet none have no effect.
+  // This finds the job each one meets; those that meet none have no effect.
   for (size_t j = 0; j < jobs_.size(); ++j) {
     const Job& job = plan_.jobs[j];
     if (job.kind != JobKind::kSynchronous && job.kind != JobKind::kSingle) continue;
+    if (job.suspend_from != kNever) continue;
     for (int i = 0; i < jobs_[j].placements - jobs_[j].unused; ++i) {
       int32_t lane = LaneOf(jobs_[j], i);
       auto it = std::ranges::lower_bound(throttle_at_, lane, {}, &Throttle::lane);
@@ -176,7 +176,7 @@ void ActivityBuilder::Layout(int32_t j) {
   // follow from the run time it was submitted with, and are written down as far as they are needed.
   const int32_t planned = job.start + job.duration - info.from;
   if (job.kind == JobKind::kSession) {
-    // A person at a notebook: bursts of minutes between longer pauses.
+    // A person at a notebook works in bursts of minutes between longer pauses.
     int32_t t = 0;
     for (bool busy = false; t < window; busy = !busy) {
       AddPhase(t, busy ? PhaseKind::kBusy : PhaseKind::kGap);
@@ -191,7 +191,7 @@ void ActivityBuilder::Layout(int32_t j) {
   const int32_t started = job.start >= 0 ? std::min(120, planned / 20) : 0;
   if (started > 0) cuts.emplace_back(0, PhaseKind::kGap);
   cuts.emplace_back(started, PhaseKind::kBusy);
-  // Gaps of 5 to 60 minutes at a steady rhythm with a random phase.
+  // Gaps of 5 to 60 minutes come at a steady rhythm with a random phase.
   const double gap = std::clamp(draws.LogNormal(600, .6), 300.0, 3600.0), period = gap / kGapShare;
   double next = started + draws.Unit() * period;
   const int32_t longest =
@@ -217,7 +217,7 @@ void ActivityBuilder::Layout(int32_t j) {
     }
   }
   if (incidents_ && job.kind == JobKind::kSynchronous && planned > 7200 &&
-      Unit(Key(seed_, Purpose::kHang, j)) < kHangShare) {
+      job.suspend_from == kNever && Unit(Key(seed_, Purpose::kHang, j)) < kHangShare) {
     const int32_t at = static_cast<int32_t>(planned * (.5 + .45 * draws.Unit()));
     if (at < window) {
       std::erase_if(cuts, [&](const auto& c) { return c.first >= at; });
@@ -270,6 +270,29 @@ void ActivityBuilder::LayoutService(const Job& job, JobInfo* info) {
   info->program_offset = static_cast<int32_t>(Below(Mix(h), kTrafficSpread));
 }
 
+void ActivityBuilder::PlanSchedulerEvents() {
+  for (size_t j = 0; j < jobs_.size(); ++j) {
+    const Job& job = plan_.jobs[j];
+    const auto add = [&](TruthKind kind, int32_t from, int32_t to) {
+      a_.events_.push_back({kind, from, to, static_cast<int32_t>(j), job.workflow, -1, -1,
+                            static_cast<double>(job.gpus)});
+    };
+    if (job.previous >= 0) add(TruthKind::kRequeue, job.submit, job.submit);
+    if (job.state == JobState::kPreempted) add(TruthKind::kPreemption, job.end, job.end);
+    if (job.suspend_from < plan_.horizon)
+      add(TruthKind::kSuspension, job.suspend_from, std::min(job.suspend_to, plan_.horizon));
+  }
+  for (size_t r = 0; r < plan_.reservations.size(); ++r) {
+    const Reservation& reservation = plan_.reservations[r];
+    double gpus = 0;
+    for (int32_t host : reservation.hosts) gpus += plan_.hosts[host].gpus;
+    a_.events_.push_back(
+        {reservation.maintenance ? TruthKind::kMaintenance : TruthKind::kReservation,
+         reservation.from, std::min(reservation.to, plan_.horizon), -1, -1, -1, -1, gpus,
+         static_cast<int32_t>(r)});
+  }
+}
+
 void ActivityBuilder::PlanEvents() {
   for (const HostPeriod& p : plan_.periods)
     if (p.condition == HostCondition::kDown)
@@ -281,6 +304,7 @@ void ActivityBuilder::PlanEvents() {
   for (const XidEvent& x : plan_.xids)
     a_.events_.push_back({TruthKind::kXidDrain, x.at, x.at, -1, -1, x.gpu, a_.host_of_gpu_[x.gpu],
                           double{1} * x.code});
+  PlanSchedulerEvents();
   std::ranges::stable_sort(a_.events_, {}, &TruthEvent::from);
 }
 

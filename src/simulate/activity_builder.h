@@ -12,9 +12,9 @@
 namespace flopwatch::simulate {
 
 inline constexpr int kThrottlePercent = 70;
-// Of the tensor work of the same throughput, once a workflow with 52 % of its FLOPs in FP8 goes to
-// BF16: FP8 runs at twice the rate, so the effective peak of the mix is 1 / (.48 + .52 / 2) times
-// that of BF16 (ofu-paper equation 12).
+// The tensor work of the same throughput grows by this factor once a workflow with 52 % of its
+// FLOPs in FP8 goes to BF16: FP8 runs at twice the rate, so the effective peak of the mix is 1 /
+// (.48 + .52 / 2) times that of BF16 (ofu-paper equation 12).
 inline constexpr double kPrecisionChange = 1.35;
 inline constexpr int32_t kRankSpread =
     7200;  // seconds that ranks of an independent job are apart at most
@@ -85,6 +85,7 @@ class ActivityBuilder {
   // of utilisation 37 %).
   void LayoutService(const Job& job, JobInfo* info);
   void PlanEvents();
+  void PlanSchedulerEvents();
 
   // activity_levels.cc: the rates of every phase.
   void AssignLevels();
@@ -95,7 +96,7 @@ class ActivityBuilder {
   double RankByHash(std::vector<Ranked>* list, std::vector<Ranked>* tensor);
   void AssignMemory();
   void AssignSessions();
-  // By job; 0 = not given.
+  // They go by job; 0 = not given.
   std::vector<Claim> Claims(const std::vector<Ranked>& list) const;
   void ReportMfu(const std::vector<Claim>& claims);
   // Whether runs of the workflow are in mixed precision until it changes to BF16.
@@ -112,7 +113,7 @@ class ActivityBuilder {
   // activity_stints.cc: who holds which lane when.
   void Accumulate(const Program& program);
   void MakeStints();
-  // A throttled GPU's stint is cut where its clock changes.
+  // A throttled GPU's stint is cut where its clock changes, a suspended job's where it stops.
   void AddStint(const Stint& s, int32_t job);
   // Two sessions on one GPU overlap: where they do, the first one's program runs and both own the
   // GPU.

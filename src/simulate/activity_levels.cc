@@ -149,7 +149,7 @@ double ActivityBuilder::PhaseRank(int32_t job, int32_t i, double lo, double hi) 
 double ActivityBuilder::ReportingSeconds() const {
   double seconds = static_cast<double>(plan_.gpus) * plan_.horizon;
   for (const HostPeriod& p : plan_.periods)
-    if (p.condition != HostCondition::kDraining)
+    if (!Answers(p.condition))
       seconds -= static_cast<double>(p.to - p.from) * plan_.hosts[p.host].gpus;
   return seconds;
 }
@@ -157,8 +157,7 @@ double ActivityBuilder::ReportingSeconds() const {
 double ActivityBuilder::RankBySharing(std::vector<Ranked>* list, std::vector<Ranked>* tensor) {
   for (Ranked& r : *list) {
     const Job& job = plan_.jobs[r.job];
-    // Runs of a workflow side by side; small jobs a little lower: development idles more than
-    // production.
+    // Runs of a workflow side by side; small jobs a little lower: development idles more.
     r.key = Unit(Key(seed_, Purpose::kLevel, workflows_[job.workflow].key)) *
                 (job.gpus <= 8 ? .75 : 1) +
             Unit(Key(seed_, Purpose::kLevel, r.job, 1)) * 1e-9;
@@ -289,7 +288,7 @@ void ActivityBuilder::AssignLevels() {
       double tv = tensor_ranks->At(PhaseRank(r.job, i, tlo, thi));
       double level = given;
       if (level > 0) {
-        // OFU given, not tensor activity; a few per cent from phase to phase.
+        // What is given is OFU, not tensor activity; it varies a few per cent from phase to phase.
         double wobble = 1 + .04 * (Unit(Key(seed_, Purpose::kLevel, r.job, 100 + i)) - .5);
         level = level * wobble * model.tensor_max_mhz / std::min<double>(model.boost_mhz, clock);
       } else {
@@ -348,8 +347,7 @@ std::vector<ActivityBuilder::Claim> ActivityBuilder::Claims(const std::vector<Ra
       claim.inflation = size.miscounted_factor;
       claim.ofu = claim.mfu / claim.inflation;
     } else if (Unit(Mix(h + 17 + 2 * workflow.user + workflow.variant)) < size.recompute_share) {
-      // The whole forward runs twice, and no MFU counts that (docs/divergence.md): 1.27 to 1.33,
-      // with padding.
+      // The forward runs twice, and no MFU counts that (docs/divergence.md): 1.27 to 1.33, padded.
       claim.full_recompute = true;
       claim.mfu = std::min(claim.mfu, kHighestMfu / 1.4);
       claim.ofu = claim.mfu * 1.3 * 1.04 * (1 + .02 * Normal(Key(seed_, Purpose::kJob, r.job, 12)));

@@ -87,8 +87,20 @@ void ActivityBuilder::MakeStints() {
   }
 }
 
-// A throttled GPU's stint is cut where its clock changes.
+// A throttled GPU's stint is cut where its clock changes, a suspended job's where it stops and goes
+// on; no job is both.
 void ActivityBuilder::AddStint(const Stint& s, int32_t job) {
+  const Job& j = plan_.jobs[job];
+  if (const int32_t held = j.Suspended(s.from, s.to); held > 0) {
+    Stint before = s, during = s, after = s;
+    before.to = during.from = std::max(s.from, j.suspend_from);
+    during.to = after.from = std::min(s.to, j.suspend_to);
+    during.suspended = true;
+    after.offset += before.to - before.from;
+    for (const Stint& piece : {before, during, after})
+      if (piece.from < piece.to) a_.stints_.push_back(piece);
+    return;
+  }
   std::vector<Throttle> cuts;
   for (auto [it, end] = throttles_.equal_range(job); it != end; ++it)
     if (it->second.lane == s.lane) cuts.push_back(it->second);

@@ -20,14 +20,27 @@ using telemetry::ApplicationSample;
 
 constexpr double kLogSeconds = 60;   // about one sample in that time
 constexpr double kHeartbeat = 1800;  // in a pause a report of no progress comes that often
-// Of FLOPs. Its effective peak is kPrecisionChange times that of BF16 (activity_builder.h).
+// Shares are of FLOPs. The effective peak is kPrecisionChange times BF16's (activity_builder.h).
 constexpr std::string_view kMix = "bf16=0.48,fp8=0.52";
 
 // Time with one rate of tensor work on the job's first GPU.
 struct Piece {
   double from = 0, to = 0;  // seconds of the window
   double hz = 0;            // tensor-active cycles a second; 0 = pause
+  bool silent = false;      // suspended: not even a report of nothing done
 };
+
+// A suspended job stops at `at` and goes on `pause` seconds later.
+std::vector<Piece> Suspend(const std::vector<Piece>& pieces, double at, double pause, double to) {
+  std::vector<Piece> out;
+  for (const Piece& p : pieces) {
+    if (p.from < at) out.push_back({p.from, std::min(p.to, at), p.hz});
+    if (p.from <= at && at < p.to) out.push_back({at, std::min(to, at + pause), 0, true});
+    const double from = std::max(p.from, at) + pause, until = std::min(to, p.to + pause);
+    if (from < until) out.push_back({from, until, p.hz});
+  }
+  return out;
+}
 
 std::vector<Piece> PiecesOf(const Fleet::Model& m, const Stint& stint, int32_t to) {
   std::vector<Piece> out;
@@ -49,10 +62,13 @@ std::vector<Piece> PiecesOf(const Fleet::Model& m, const Stint& stint, int32_t t
       out.push_back({from, until, hz});
     }
   }
-  return out;
+  const Job& job = m.plan.jobs[stint.job];
+  const int32_t pause = job.Suspended(stint.from, to);
+  if (pause == 0) return out;
+  return Suspend(out, std::max(job.suspend_from, stint.from), pause, to);
 }
 
-// By job; null where none is on a lane within the window.
+// The stints by job; null where none is on a lane within the window.
 std::vector<const Stint*> FirstStints(const Fleet::Model& m) {
   std::vector<const Stint*> first(m.plan.jobs.size());
   for (const Stint& s : m.activity->AllStints()) {
@@ -101,7 +117,7 @@ class Walk {
         Write(out);
         return true;
       }
-      if (p.hz <= 0 && begun_ + kHeartbeat < p.to && begun_ + kHeartbeat > now_) {
+      if (p.hz <= 0 && !p.silent && begun_ + kHeartbeat < p.to && begun_ + kHeartbeat > now_) {
         now_ = begun_ + kHeartbeat;
         left_ = work;
         WriteNothingDone(out);
@@ -230,8 +246,7 @@ std::vector<Application> Applications(const Fleet& fleet) {
     c.seq_len = a.model->seq_len;
     c.training_flops_per_token = a.model->counted;
 
-    // Steps of 2 to 16 s at the MFU the job has while it steps; a batch is a whole number of
-    // sequences.
+    // Steps of 2 to 16 s at the MFU the job has while it steps; batches are whole sequences.
     const double wanted = 2 * std::pow(8, Unit(Mix(h + 3)));
     const double rate =
         said.mfu * *c.peak_tflops * 1e12 * static_cast<double>(*c.gpus) / a.model->counted;

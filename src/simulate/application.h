@@ -1,5 +1,4 @@
-// The applications of a simulated fleet: what each training job that reports says of itself, and
-// when.
+// The applications of a simulated fleet: what each training job that reports says, and when.
 //
 // Claims and samples are consistent: MFU x peak x GPUs = tokens/s x FLOPs a token as the
 // application counts them. A sample stands for the time since the one before it, as a training
@@ -35,8 +34,7 @@ struct Application {
   int64_t first_step = 0;       // done before the window began
 };
 
-// Of every job that reports, by job. Deterministic; a longer fleet has the same ones with the same
-// claims.
+// The applications of every job that reports, by job. A longer fleet has the same ones and claims.
 std::vector<Application> Applications(const Fleet& fleet);
 // The samples with `from` < ts <= `to`, in order.
 std::vector<telemetry::ApplicationSample> SamplesOf(const Fleet& fleet,

@@ -128,9 +128,9 @@ struct Table {
     hybrid = Wrong("hybrid-9b", kHybridConfig, 4096, HybridAsDense(4096));
   }
 
-  // Both by hand from the configurations above, so that the detector's candidates are not checked
-  // against themselves. A weight costs 6 FLOPs a token; causal scores and values 6 x heads x head
-  // size x (S + 1) a layer.
+  // Both are by hand from the configurations above, so that the detector's candidates are not
+  // checked against themselves. A weight costs 6 FLOPs a token; causal scores and values 6 x heads
+  // x head size x (S + 1) a layer.
   static double LatentAtFullWidth(double s) {
     const double attention = 2.0 * 4096 * 32 * 128 + 2.0 * 4096 * 4 * 128, router = 4096.0 * 256;
     const double experts =

@@ -27,14 +27,13 @@ struct Counted {
 // Padding of GEMM tiles, the middle of the usual 2 to 5 % (docs/divergence.md).
 inline constexpr double kTilePadding = 1.035;
 
-// Of a job of so many GPUs whose application counts right by some convention: out of `draws` that
-// `key` gives, the one whose healthy ratio is nearest to `ratio`. An application whose MFU lies
-// above its OFU mostly counts attention in full.
+// The model of a job of so many GPUs whose application counts right by some convention: out of
+// `draws` that `key` gives, the one whose healthy ratio is nearest to `ratio`. An application whose
+// MFU lies above its OFU mostly counts attention in full.
 const Counted& CountedRight(uint64_t key, int gpus, double ratio, int draws = 3);
-// With one of the errors; kNone is not one.
+// The claim gets one of the errors; kNone is not one.
 const Counted& CountedWrong(Miscount miscount);
-// "latent_moe_full_width", "hybrid_as_dense", as the candidates of models/miscounts.h are called;
-// "" = none.
+// "latent_moe_full_width", "hybrid_as_dense", as models/miscounts.h calls them; "" = none.
 std::string_view MiscountName(Miscount miscount);
 
 }  // namespace flopwatch::simulate

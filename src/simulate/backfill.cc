@@ -14,13 +14,12 @@
 namespace flopwatch::simulate {
 namespace {
 
-// Hosts advance together in pieces of simulated time, so that rows reach the store roughly in order
-// of time.
+// Hosts advance together in pieces of simulated time: rows reach the store roughly in order.
 constexpr Micros kPiece = 5 * kMicrosPerMinute;
 constexpr size_t kReportsAtOnce = 50'000;
 
-// What the applications said until `end`. Claims that are stored already (from an earlier part of
-// the history) keep their ids.
+// Writes what the applications said until `end`. Claims that are stored already (from an earlier
+// part of the history) keep their ids.
 Status WriteApplications(const Fleet& fleet, Micros end, store::Store* store,
                          BackfillResult* result) {
   FW_ASSIGN_OR_RETURN(const store::Dimensions stored, store->LoadDimensions());

@@ -46,10 +46,31 @@ std::string BaseName(int gpus, uint64_t h) {
 
 }  // namespace
 
+std::string_view QosName(Qos qos) {
+  static constexpr std::string_view kNames[] = {"normal", "high", "low", "scavenge"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Qos::kScavenge) + 1);
+  return kNames[static_cast<size_t>(qos)];
+}
+
+std::string_view DivisionOf(std::string_view team) {
+  return team == "ranking" || team == "platform" || team == "safety" ? "product" : "research";
+}
+
+std::string DemandModel::ParentAccountOf(std::string_view account) {
+  for (std::string_view team : kTeams)
+    if (account == LargeAccountOf(team)) return std::string(team);
+  return std::string(DivisionOf(account));
+}
+
+std::string DemandModel::AccountOf(const Workflow& workflow) const {
+  const std::string& team = users_[workflow.user].team;
+  return workflow.gpus >= kLargeJobGpus ? LargeAccountOf(team) : team;
+}
+
 DemandModel::DemandModel(const PresetSpec* spec, uint64_t seed, Micros start, int total_gpus)
     : spec_(spec), seed_(seed), start_(start) {
-  // MIT SuperCloud: 131 users of a cluster; top user 15 %, top five 36 % of the GPU hours: Zipf
-  // with exponent 1.
+  // MIT SuperCloud has 131 users of a cluster; the top user has 15 %, the top five 36 % of the GPU
+  // hours: Zipf with exponent 1.
   int n = std::clamp(total_gpus / 8, 12, 400);
   double sum = 0;
   for (int i = 0; i < n; ++i) {
@@ -58,7 +79,8 @@ DemandModel::DemandModel(const PresetSpec* spec, uint64_t seed, Micros start, in
         kGivenNames[(i + Below(Key(seed, Purpose::kUser, 0, 1), 64)) % std::size(kGivenNames)]);
     if (i >= static_cast<int>(std::size(kGivenNames)))
       name += fmt::format("{}", i / std::size(kGivenNames) + 1);
-    users_.push_back({std::move(name), std::string(kTeams[Below(h, std::size(kTeams))])});
+    users_.push_back({std::move(name), std::string(kTeams[Below(h, std::size(kTeams))]),
+                      Unit(Key(seed, Purpose::kBooks, i)) < .6});
     sum += 1.0 / (i + 1);
     user_weight_sum_.push_back(sum);
   }
@@ -103,6 +125,12 @@ int32_t DemandModel::AddWorkflow(std::string name, uint64_t id, int cluster, int
   w.cluster = static_cast<int16_t>(cluster);
   w.gpus = gpus;
   w.synchronous = synchronous;
+  const double qos = Unit(Key(seed_, Purpose::kBooks, w.key, 1));
+  w.qos = qos < .62   ? Qos::kNormal
+          : qos < .72 ? Qos::kHigh
+          : qos < .92 ? Qos::kLow
+                      : Qos::kScavenge;
+  w.requeue = Unit(Key(seed_, Purpose::kBooks, w.key, 2)) < .85;
   workflows_.push_back(std::move(w));
   return static_cast<int32_t>(workflows_.size()) - 1;
 }

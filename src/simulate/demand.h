@@ -14,10 +14,22 @@
 
 namespace flopwatch::simulate {
 
+// From here on a job is a large one: its own partition and its team's sub-account.
+inline constexpr int kLargeJobGpus = 64;
+
 struct User {
   std::string name;
   std::string team;  // Kubernetes namespace
+  // Submits with --comment; the others' jobs have a name alone.
+  bool comments = false;
 };
+
+// Slurm's quality of service. Jobs of `low` and `scavenge` give way to those of `high`: the ones
+// are requeued, the others cancelled.
+enum class Qos : uint8_t { kNormal, kHigh, kLow, kScavenge };
+std::string_view QosName(Qos qos);
+// The account above a team's.
+std::string_view DivisionOf(std::string_view team);
 
 // The same program run again and again: one job name, one user, one size.
 struct Workflow {
@@ -30,6 +42,8 @@ struct Workflow {
   int32_t gpus = 1;
   bool synchronous = false;
   int32_t runs = 0;
+  Qos qos = Qos::kNormal;
+  bool requeue = true;  // submitted without --no-requeue
 };
 
 struct Request {
@@ -60,7 +74,13 @@ class DemandModel {
   int32_t InteractiveWorkflow(int cluster, int user);
 
   std::vector<User>& users() { return users_; }
+  const std::vector<User>& users() const { return users_; }
   std::vector<Workflow>& workflows() { return workflows_; }
+  // Charged for a workflow's jobs: the user's team, or, from 64 GPUs on, the team's sub-account
+  // for large runs.
+  std::string AccountOf(const Workflow& workflow) const;
+  static std::string ParentAccountOf(std::string_view account);
+  static std::string LargeAccountOf(std::string_view team) { return std::string(team) + "-large"; }
   // Zipf, exponent 1: the first user submits most.
   int PickUser(uint64_t h) const;
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+#include <type_traits>
 
 namespace flopwatch::simulate {
 
@@ -48,6 +49,22 @@ inline char* WriteSixDigits(char* out, uint32_t v) {
   std::memcpy(out + 2, &kDigitPairs[2 * (v / 100 % 100)], 2);
   std::memcpy(out + 4, &kDigitPairs[2 * (v % 100)], 2);
   return out + 6;
+}
+
+// Texts, characters and unsigned numbers, one after the other.
+template <typename... Parts>
+char* WriteParts(char* out, const Parts&... parts) {
+  const auto write = [&](const auto& part) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(part)>, char>) {
+      *out++ = part;
+    } else if constexpr (std::is_convertible_v<decltype(part), std::string_view>) {
+      out = WriteText(out, part);
+    } else {
+      out = WriteUnsigned(out, part);
+    }
+  };
+  (write(parts), ...);
+  return out;
 }
 
 // Parts per million as "0.279412".

@@ -67,17 +67,82 @@ int64_t HeldSeconds(const Activity& activity, int32_t lane, int32_t t, Kind&& ki
   return sum;
 }
 
-// Follows the power; a GPU whose clock is low is a little warmer.
+// The temperature follows the power; a GPU whose clock is low is a little warmer.
 void SetTemperatures(const GpuModel& model, const GpuTraits& traits, Values* v) {
   (*v)[kGpuTemp] = 26 + (*v)[kPowerMw] * 34 / (model.tdp_w * 1000) +
                    static_cast<int64_t>((traits.clock_factor - 1) * 60) + ((*v)[kPowerMw] & 1);
   (*v)[kMemTemp] = (*v)[kGpuTemp] + 9;
 }
 
-// Of the idle board, from a start of its own.
+// Energy counts from a start of each board's own, at its idle power.
 int64_t IdleEnergyMj(const GpuTraits& traits, int32_t gpu, int32_t t) {
   return 1'000'000'000 + static_cast<int64_t>(gpu) * 1'000'003 +
          static_cast<int64_t>(traits.idle_mw) * t;
+}
+
+// 0: none so far.
+int64_t LastXid(const Plan& plan, int32_t gpu, int32_t t) {
+  int64_t code = 0;
+  auto it = std::ranges::lower_bound(plan.xids, gpu, {}, &XidEvent::gpu);
+  for (; it != plan.xids.end() && it->gpu == gpu && it->at <= t; ++it) code = it->code;
+  return code;
+}
+
+// A lane at a second, as ReadLane() has found it.
+struct LaneState {
+  int32_t lane, t, gpu;
+  bool busy;
+  const Stint* holder;
+  const Totals& now;
+  uint64_t own;  // the job's own draw
+};
+
+// The fields above the first 20, from those.
+void ReadMore(const Fleet::Model& m, const LaneState& at, Values* out) {
+  Values& v = *out;
+  const GpuModel& model = m.activity->ModelOf(at.lane);
+  const bool many = at.holder != nullptr && m.plan.jobs[at.holder->job].gpus > 1;
+  // Warps resident of those that fit while an SM has any: a level of the job's own, all attempts
+  // alike.
+  const int64_t warps =
+      at.holder == nullptr
+          ? 0
+          : 12 + static_cast<int64_t>(Below(
+                     Key(m.options.seed, Purpose::kJob, m.plan.jobs[at.holder->job].number, 18),
+                     51));
+  v[kOccupancyPpm] = v[kSmPpm] * warps / 100;
+  v[kFp64Ppm] = 0;
+  v[kFp32Ppm] = (v[kSmPpm] - v[kTensorPpm]) / 6;
+  v[kFp16Ppm] = v[kTensorPpm] / 20;
+  v[kHmmaPpm] = v[kTensorPpm];
+  v[kIntPpm] = v[kSmPpm] / 5;
+  v[kNvlinkTx] = many ? v[kSmPpm] * static_cast<int64_t>(20'000 + (at.own >> 30 & 65535)) : 0;
+  v[kNvlinkRx] = v[kNvlinkTx];
+  int64_t base = static_cast<int64_t>(Key(m.options.seed, Purpose::kGpu, at.gpu, 3) >> 14);
+  v[kCyclesElapsed] = base * 4 + at.now.clock_cycles;
+  v[kCyclesActive] = base * 2 + at.now.sm_cycles;
+  v[kMmaCycles] = base + at.now.tensor_cycles;
+  v[kPowerLimitMw] = static_cast<int64_t>(model.tdp_w) * 1000;
+  v[kClockReasons] = !at.busy                          ? 1
+                     : at.holder->throttled            ? 0x40
+                     : v[kPowerMw] > model.tdp_w * 970 ? 4
+                                                       : 0;
+  const int64_t total = v[kFbReserved] + v[kFbUsed] + v[kFbFree];
+  v[kFbTotal] = total;
+  v[kFbUsedPpm] = v[kFbUsed] * 1'000'000 / total;
+  v[kMaxSmClock] = model.boost_mhz;
+  v[kPstate] = 0;
+  v[kPowerViolation] = at.now.energy_mj / 100;
+  v[kThermalViolation] =
+      HeldSeconds(*m.activity, at.lane, at.t, [](const Stint& s) { return s.throttled; }) *
+      1'000'000'000;
+  v[kEccSbe] = v[kPcieReplay] / 4;
+  v[kRemappedRows] = 0;
+  v[kNvlinkTotal] = at.now.sm_us / 50;
+  v[kPcieTxKb] = v[kPcieTx] / 1000;
+  v[kPcieRxKb] = v[kPcieRx] / 1000;
+  v[kLinkTx] = v[kNvlinkTx] / 18;
+  v[kLinkRx] = v[kNvlinkRx] / 18;
 }
 
 }  // namespace
@@ -91,7 +156,7 @@ void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Va
   const GpuTraits& traits = activity.Traits(gpu);
   const Stint* holder = activity.Holder(lane, t);
   const Phase* phase =
-      holder != nullptr && !holder->unused ? &activity.PhaseAt(*holder, t) : nullptr;
+      holder != nullptr && !holder->idle() ? &activity.PhaseAt(*holder, t) : nullptr;
   const bool busy = phase != nullptr && phase->kind != PhaseKind::kGap;
   const Totals now = activity.At(lane, t), delta = now - activity.At(lane, t - window);
   const uint64_t h = Key(m.options.seed, Purpose::kClockNoise, lane, t), h2 = Mix(h),
@@ -120,11 +185,7 @@ void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Va
   v[kUtilPct] = std::min<int64_t>(
       100, (ratio(delta.util_us) + static_cast<int64_t>(h2 >> 20 & 8191)) / 10000);
   v[kZero] = 0;
-  v[kXid] = 0;
-  if (!m.plan.xids.empty()) {
-    auto it = std::ranges::lower_bound(m.plan.xids, gpu, {}, &XidEvent::gpu);
-    for (; it != m.plan.xids.end() && it->gpu == gpu && it->at <= t; ++it) v[kXid] = it->code;
-  }
+  v[kXid] = LastXid(m.plan, gpu, t);
   int64_t total = mig != nullptr ? mig->fb_mib : model.fb_total_mib;
   v[kFbReserved] = total / 120;
   v[kFbUsed] = holder != nullptr && !holder->unused
@@ -140,37 +201,7 @@ void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Va
   v[kMemCopyPct] = v[kDramPpm] / 12500;
   v[kPcieTx] = v[kSmPpm] * static_cast<int64_t>(200 + (own >> 9 & 1023));
   v[kPcieRx] = v[kSmPpm] * static_cast<int64_t>(300 + (own >> 19 & 2047));
-  if (m.options.fields <= 20) return;
-
-  const bool many = holder != nullptr && m.plan.jobs[holder->job].gpus > 1;
-  v[kOccupancyPpm] = v[kSmPpm] * 35 / 100;
-  v[kFp64Ppm] = 0;
-  v[kFp32Ppm] = (v[kSmPpm] - v[kTensorPpm]) / 6;
-  v[kFp16Ppm] = v[kTensorPpm] / 20;
-  v[kHmmaPpm] = v[kTensorPpm];
-  v[kIntPpm] = v[kSmPpm] / 5;
-  v[kNvlinkTx] = many ? v[kSmPpm] * static_cast<int64_t>(20'000 + (own >> 30 & 65535)) : 0;
-  v[kNvlinkRx] = v[kNvlinkTx];
-  int64_t base = static_cast<int64_t>(Key(m.options.seed, Purpose::kGpu, gpu, 3) >> 14);
-  v[kCyclesElapsed] = base * 4 + now.clock_cycles;
-  v[kCyclesActive] = base * 2 + now.sm_cycles;
-  v[kMmaCycles] = base + now.tensor_cycles;
-  v[kPowerLimitMw] = static_cast<int64_t>(model.tdp_w) * 1000;
-  v[kClockReasons] = !busy ? 1 : holder->throttled ? 0x40 : v[kPowerMw] > model.tdp_w * 970 ? 4 : 0;
-  v[kFbTotal] = total;
-  v[kFbUsedPpm] = v[kFbUsed] * 1'000'000 / total;
-  v[kMaxSmClock] = model.boost_mhz;
-  v[kPstate] = 0;
-  v[kPowerViolation] = now.energy_mj / 100;
-  v[kThermalViolation] =
-      HeldSeconds(activity, lane, t, [](const Stint& s) { return s.throttled; }) * 1'000'000'000;
-  v[kEccSbe] = v[kPcieReplay] / 4;
-  v[kRemappedRows] = 0;
-  v[kNvlinkTotal] = now.sm_us / 50;
-  v[kPcieTxKb] = v[kPcieTx] / 1000;
-  v[kPcieRxKb] = v[kPcieRx] / 1000;
-  v[kLinkTx] = v[kNvlinkTx] / 18;
-  v[kLinkRx] = v[kNvlinkRx] / 18;
+  if (m.options.fields > 20) ReadMore(m, {lane, t, gpu, busy, holder, now, own}, &v);
 }
 
 namespace {
@@ -201,7 +232,7 @@ void ReadPartitioned(const Fleet::Model& m, const Plan::MigGpu& mig, int32_t t, 
     const int32_t lane = mig.first_lane + static_cast<int32_t>(i);
     ReadLane(m, lane, t, window, &lanes[i]);
     const Stint* holder = activity.Holder(lane, t);
-    const bool busy = holder != nullptr && !holder->unused &&
+    const bool busy = holder != nullptr && !holder->idle() &&
                       activity.PhaseAt(*holder, t).kind != PhaseKind::kGap;
     const int wants = busy ? 2 : holder != nullptr ? 1 : 0;
     if (wants > most) most = wants, asks = i;
@@ -246,53 +277,146 @@ bool Has(LineKind kind, const FieldDef& f) {
   return false;
 }
 
+// A host at one tick.
+struct HostTick {
+  const Fleet::Model& m;
+  const Host& host;
+  int host_index;
+  std::string host_name;
+  std::span<const FieldDef> fields;
+  int64_t tick;       // that is shown
+  int32_t t, window;  // seconds
+};
+
+// What a line is about. `lane` < 0: a partitioned GPU as a whole, which nobody holds.
+struct Subject {
+  int32_t lane, gpu;
+  int index;
+  const MigProfile* mig;
+};
+
 // Appends the block of one line: gpu to driver, then who owns it (job < 0: nobody).
-void AppendLabels(const Fleet::Model& m, int32_t host_index, std::string_view host_name,
-                  int32_t gpu, int index, int generation, const MigProfile* mig, int32_t job,
-                  int32_t rank, Scratch* s, Line* line) {
-  const Host& host = m.plan.hosts[host_index];
-  const ClusterSpec& cluster = m.spec.clusters[host.cluster];
-  const size_t at = s->labels.size();
-  s->labels.resize(at + kMaxLabelBytes);
-  char* p = s->labels.data() + at;
-  p = WriteText(p, "{gpu=\"");
-  p = WriteUnsigned(p, index);
-  p = WriteText(p, "\",UUID=\"");
-  m.WriteUuid(gpu, generation, p);
-  p += kUuidBytes;
-  p = WriteText(p, "\",pci_bus_id=\"00000000:");
-  uint8_t bus = static_cast<uint8_t>(0x1b + index * 0x11 +
-                                     (Key(m.options.seed, Purpose::kHost, host_index, 1) & 7));
-  *p++ = "0123456789ABCDEF"[bus >> 4];
-  *p++ = "0123456789ABCDEF"[bus & 15];
-  p = WriteText(p, ":00.0\",device=\"nvidia");
-  p = WriteUnsigned(p, index);
-  p = WriteText(p, "\",modelName=\"");
-  p = WriteText(p, cluster.model->name);
-  if (mig != nullptr) {
-    p = WriteText(p, "\",GPU_I_PROFILE=\"");
-    p = WriteText(p, mig->name);
-    p = WriteText(p, "\",GPU_I_ID=\"");
-    p = WriteUnsigned(p, mig->instance);
+void AppendLabels(const HostTick& at, const Subject& of, int generation, int32_t job, int32_t rank,
+                  Scratch* s, Line* line) {
+  const Fleet::Model& m = at.m;
+  const ClusterSpec& cluster = m.Cluster(at.host);
+  const size_t begin = s->labels.size();
+  s->labels.resize(begin + kMaxLabelBytes);
+  char* p = s->labels.data() + begin;
+  p = WriteParts(p, "{gpu=\"", of.index, "\",UUID=\"");
+  m.WriteUuid(of.gpu, generation, p);
+  const uint8_t bus = static_cast<uint8_t>(
+      0x1b + of.index * 0x11 + (Key(m.options.seed, Purpose::kHost, at.host_index, 1) & 7));
+  constexpr char kHex[] = "0123456789ABCDEF";
+  p = WriteParts(p + kUuidBytes, "\",pci_bus_id=\"00000000:", kHex[bus >> 4], kHex[bus & 15],
+                 ":00.0\",device=\"nvidia", of.index, "\",modelName=\"", cluster.model->name);
+  if (of.mig != nullptr) {
+    p = WriteParts(p, "\",GPU_I_PROFILE=\"", of.mig->name, "\",GPU_I_ID=\"", of.mig->instance);
   }
-  p = WriteText(p, "\",Hostname=\"");
-  p = WriteText(p, host_name);
-  p = WriteText(p, "\",DCGM_FI_DRIVER_VERSION=\"");
-  p = WriteText(p, cluster.model->driver);
+  p = WriteParts(p, "\",Hostname=\"", at.host_name, "\",DCGM_FI_DRIVER_VERSION=\"",
+                 cluster.model->driver);
   if (job >= 0 && cluster.scheduler == Scheduler::kSlurm) {
-    p = WriteText(p, "\",hpc_job=\"");
-    p = WriteUnsigned(p, m.plan.jobs[job].number);
+    p = WriteParts(p, "\",hpc_job=\"", m.plan.jobs[job].number);
   } else if (job >= 0) {
-    p = WriteText(p, "\",container=\"main\",namespace=\"");
-    p = WriteText(p, m.Namespace(job));
-    p = WriteText(p, "\",pod=\"");
-    p = WriteText(p, m.PodName(job, rank));
-    p = WriteText(p, "\",pod_uid=\"");
+    p = WriteParts(p, "\",container=\"main\",namespace=\"", m.Namespace(job), "\",pod=\"",
+                   m.PodName(job, rank), "\",pod_uid=\"");
   }
   p = WriteText(p, "\"} ");
-  line->labels = static_cast<uint32_t>(at);
-  line->size = static_cast<uint32_t>(p - s->labels.data() - at);
-  s->labels.resize(at + line->size);
+  line->labels = static_cast<uint32_t>(begin);
+  line->size = static_cast<uint32_t>(p - s->labels.data() - begin);
+  s->labels.resize(begin + line->size);
+}
+
+// The job that a crashed epilog left in the map of a lane that nobody holds; -1 = none.
+int32_t StaleJob(const HostTick& at, int32_t lane) {
+  if (lane < 0 || !at.m.faults.enabled() || at.m.Cluster(at.host).scheduler != Scheduler::kSlurm)
+    return -1;
+  const auto stints = at.m.activity->Stints(lane);
+  const auto next = std::ranges::upper_bound(stints, at.t, {}, &Stint::from);
+  if (next == stints.begin()) return -1;
+  const Stint& last = *(next - 1);
+  return at.t - last.to < at.m.faults.StaleMapSeconds(at.host_index, last.job) ? last.job : -1;
+}
+
+// Adds the line of a subject, whose values are s->values[values], once per owner.
+void AddLines(const HostTick& at, const Subject& of, LineKind kind, size_t values, Scratch* s) {
+  const TelemetryFaults& faults = at.m.faults;
+  if (faults.TensorDead(of.gpu, at.t))
+    s->values[values][kTensorPpm] = s->values[values][kHmmaPpm] = 0;
+  Line line{};
+  line.values = static_cast<uint16_t>(values);
+  line.kind = kind;
+  line.no_tensor = faults.TensorMissing(of.gpu);
+  line.blank = static_cast<int8_t>(
+      faults.BlankField(of.gpu, static_cast<int>(at.fields.size()), at.tick, &line.sentinel));
+  const Stint* holder = of.lane < 0 ? nullptr : at.m.activity->Holder(of.lane, at.t);
+  const int32_t job = holder != nullptr ? holder->job : StaleJob(at, of.lane);
+  const int generation = at.m.Generation(of.gpu, at.t);
+  AppendLabels(at, of, generation, job, holder != nullptr ? holder->rank : 0, s, &line);
+  s->lines.push_back(line);
+  if (holder == nullptr || holder->job2 < 0) return;
+  AppendLabels(at, of, generation, holder->job2, 0, s, &line);
+  s->lines.push_back(line);
+}
+
+// Reads the counters and puts the labels together of all GPUs and instances of a host.
+void ReadHost(const HostTick& at, Scratch* s) {
+  s->labels.clear();
+  s->lines.clear();
+  s->values.clear();
+  for (int g = 0; g < at.host.gpus; ++g) {
+    const int32_t gpu = at.host.first_gpu + g;
+    const size_t values = s->values.size();
+    if (g >= at.host.mig_gpus) {
+      s->values.emplace_back();
+      ReadLane(at.m, gpu, at.t, at.window, &s->values.back());
+      AddLines(at, {gpu, gpu, g, nullptr}, LineKind::kWhole, values, s);
+      continue;
+    }
+    const Plan::MigGpu& mig = at.m.plan.MigOfGpu(gpu);
+    ReadPartitioned(at.m, mig, at.t, at.window, &s->values);
+    const bool lists_gpu = at.m.ListsPartitionedGpus(at.host_index);
+    if (lists_gpu)
+      AddLines(at, {-1, gpu, g, nullptr}, LineKind::kPartitioned, values + mig.layout.size(), s);
+    for (size_t i = 0; i < mig.layout.size(); ++i)
+      AddLines(at, {mig.first_lane + static_cast<int32_t>(i), gpu, g, &mig.layout[i]},
+               lists_gpu ? LineKind::kInstanceProfile : LineKind::kInstance, values + i, s);
+  }
+}
+
+// One field of all lines, under its heading.
+char* WriteField(const FieldDef& f, int8_t index, const Scratch& s, std::string_view stamp,
+                 char* p) {
+  p = WriteParts(p, "# HELP ", f.name, ' ', f.help, "\n# TYPE ", f.name, ' ', f.type, '\n');
+  for (const Line& l : s.lines) {
+    if (!Has(l.kind, f)) continue;
+    if (l.no_tensor && (f.value == kTensorPpm || f.value == kHmmaPpm || f.value == kMmaCycles))
+      continue;
+    const bool blank = l.blank == index;
+    if (blank && !l.sentinel) continue;
+    p = WriteParts(p, f.name, std::string_view(s.labels.data() + l.labels, l.size));
+    const uint64_t v = static_cast<uint64_t>(s.values[l.values][f.value]);
+    if (blank) {
+      p = WriteText(p, f.format == Format::kInteger ? kIntegerSentinel : kDoubleSentinel);
+    } else if (f.format == Format::kInteger) {
+      p = WriteUnsigned(p, v);
+    } else if (f.format == Format::kPpm) {
+      p = WritePpm(p, v);
+    } else {
+      p = WriteMilli(p, v);
+    }
+    p = WriteParts(p, stamp, '\n');
+  }
+  return p;
+}
+
+// Whether the host's exporter is there at a second and is heard.
+bool IsHeard(const Fleet::Model& m, int host_index, int64_t tick, int32_t t) {
+  if (m.faults.Lost(host_index, tick) || m.faults.Silent(host_index, t)) return false;
+  auto it = std::ranges::lower_bound(m.plan.periods, host_index, {}, &HostPeriod::host);
+  for (; it != m.plan.periods.end() && it->host == host_index && it->from <= t; ++it)
+    if (t < it->to && !Answers(it->condition)) return false;
+  return true;
 }
 
 }  // namespace
@@ -302,17 +426,10 @@ Answer Fleet::RenderHost(int host_index, int64_t tick, Stamps stamps, std::strin
   const Model& m = *model_;
   if (tick < 0 || tick >= Ticks(host_index)) return Answer::kNone;
   const Host& host = m.plan.hosts[host_index];
-  const Micros start = m.options.start;
   auto second_of = [&](int64_t k) {
-    return static_cast<int32_t>((TickTime(host_index, k) - start) / kMicrosPerSecond);
+    return static_cast<int32_t>((TickTime(host_index, k) - m.options.start) / kMicrosPerSecond);
   };
-  {
-    const int32_t asked = second_of(tick);
-    if (m.faults.Lost(host_index, tick) || m.faults.Silent(host_index, asked)) return Answer::kNone;
-    auto it = std::ranges::lower_bound(m.plan.periods, host_index, {}, &HostPeriod::host);
-    for (; it != m.plan.periods.end() && it->host == host_index && it->from <= asked; ++it)
-      if (asked < it->to && it->condition != HostCondition::kDraining) return Answer::kNone;
-  }
+  if (!IsHeard(m, host_index, tick, second_of(tick))) return Answer::kNone;
   tick = std::min(m.faults.Shown(host_index, tick), Ticks(host_index) - 1);
   const int32_t t = std::max(1, second_of(tick));
   // DCGM averages over its own watch interval, which is the exporter's; at least a second.
@@ -320,64 +437,9 @@ Answer Fleet::RenderHost(int host_index, int64_t tick, Stamps stamps, std::strin
       t - (tick > 0 ? second_of(tick - 1)
                     : t - static_cast<int32_t>(m.cluster_interval_ms[host.cluster] / 1000)),
       1, t);
-
-  thread_local Scratch scratch;
-  Scratch& s = scratch;
-  s.labels.clear();
-  s.lines.clear();
-  s.values.clear();
-  const std::string host_name = HostName(host_index);
   const std::span<const FieldDef> fields = Fields(m.options.fields);
-  // `lane` < 0: a partitioned GPU as a whole, which nobody holds.
-  auto add_line = [&](size_t values, LineKind kind, int32_t lane, int32_t gpu, int index,
-                      const MigProfile* mig) {
-    if (m.faults.TensorDead(gpu, t)) s.values[values][kTensorPpm] = s.values[values][kHmmaPpm] = 0;
-    Line line{};
-    line.values = static_cast<uint16_t>(values);
-    line.kind = kind;
-    line.no_tensor = m.faults.TensorMissing(gpu);
-    line.blank = static_cast<int8_t>(
-        m.faults.BlankField(gpu, static_cast<int>(fields.size()), tick, &line.sentinel));
-    const Stint* holder = lane < 0 ? nullptr : m.activity->Holder(lane, t);
-    int32_t job = -1, job2 = -1, rank = 0;
-    if (holder != nullptr) {
-      job = holder->job;
-      job2 = holder->job2;
-      rank = holder->rank;
-    } else if (lane >= 0 && m.faults.enabled() && m.Cluster(host).scheduler == Scheduler::kSlurm) {
-      // A crashed epilog leaves the last job's id in the map.
-      auto stints = m.activity->Stints(lane);
-      auto last = std::ranges::upper_bound(stints, t, {}, &Stint::from);
-      if (last != stints.begin() &&
-          t - (last - 1)->to < m.faults.StaleMapSeconds(host_index, (last - 1)->job))
-        job = (last - 1)->job;
-    }
-    int generation = m.Generation(gpu, t);
-    AppendLabels(m, host_index, host_name, gpu, index, generation, mig, job, rank, &s, &line);
-    s.lines.push_back(line);
-    if (job2 >= 0) {
-      AppendLabels(m, host_index, host_name, gpu, index, generation, mig, job2, 0, &s, &line);
-      s.lines.push_back(line);
-    }
-  };
-  for (int g = 0; g < host.gpus; ++g) {
-    const int32_t gpu = host.first_gpu + g;
-    const size_t values = s.values.size();
-    if (g >= host.mig_gpus) {
-      s.values.emplace_back();
-      ReadLane(m, gpu, t, window, &s.values.back());
-      add_line(values, LineKind::kWhole, gpu, gpu, g, nullptr);
-      continue;
-    }
-    const Plan::MigGpu& mig = m.plan.MigOfGpu(gpu);
-    ReadPartitioned(m, mig, t, window, &s.values);
-    const bool lists_gpu = m.ListsPartitionedGpus(host_index);
-    if (lists_gpu)
-      add_line(values + mig.layout.size(), LineKind::kPartitioned, -1, gpu, g, nullptr);
-    for (size_t i = 0; i < mig.layout.size(); ++i)
-      add_line(values + i, lists_gpu ? LineKind::kInstanceProfile : LineKind::kInstance,
-               mig.first_lane + static_cast<int32_t>(i), gpu, g, &mig.layout[i]);
-  }
+  thread_local Scratch s;
+  ReadHost({m, host, host_index, HostName(host_index), fields, tick, t, window}, &s);
 
   char stamp[kMaxNumberBytes];
   size_t stamp_size = 0;
@@ -386,8 +448,7 @@ Answer Fleet::RenderHost(int host_index, int64_t tick, Stamps stamps, std::strin
     const Micros at = TickTime(host_index, tick);
     int64_t ms = at / kMicrosPerMilli + m.faults.SkewMs(host_index);
     if (m.Cluster(host).local_time) ms += int64_t{1000} * LocalOffsetSeconds(at);
-    char* end = WriteUnsigned(stamp + 1, ms);
-    stamp_size = end - stamp;
+    stamp_size = WriteUnsigned(stamp + 1, ms) - stamp;
   }
   size_t bound = 0, label_bytes = 0;
   for (const Line& l : s.lines) label_bytes += l.size + kMaxNumberBytes + stamp_size + 1;
@@ -395,39 +456,8 @@ Answer Fleet::RenderHost(int host_index, int64_t tick, Stamps stamps, std::strin
     bound += 2 * f.name.size() + f.help.size() + 32 + f.name.size() * s.lines.size() + label_bytes;
   out->resize(bound);
   char* p = out->data();
-  for (size_t i = 0; i < fields.size(); ++i) {
-    const FieldDef& f = fields[i];
-    p = WriteText(p, "# HELP ");
-    p = WriteText(p, f.name);
-    *p++ = ' ';
-    p = WriteText(p, f.help);
-    p = WriteText(p, "\n# TYPE ");
-    p = WriteText(p, f.name);
-    *p++ = ' ';
-    p = WriteText(p, f.type);
-    *p++ = '\n';
-    for (const Line& l : s.lines) {
-      if (!Has(l.kind, f)) continue;
-      if (l.no_tensor && (f.value == kTensorPpm || f.value == kHmmaPpm || f.value == kMmaCycles))
-        continue;
-      const bool blank = l.blank == static_cast<int8_t>(i);
-      if (blank && !l.sentinel) continue;
-      p = WriteText(p, f.name);
-      p = WriteText(p, std::string_view(s.labels.data() + l.labels, l.size));
-      const uint64_t v = static_cast<uint64_t>(s.values[l.values][f.value]);
-      if (blank) {
-        p = WriteText(p, f.format == Format::kInteger ? kIntegerSentinel : kDoubleSentinel);
-      } else if (f.format == Format::kInteger) {
-        p = WriteUnsigned(p, v);
-      } else if (f.format == Format::kPpm) {
-        p = WritePpm(p, v);
-      } else {
-        p = WriteMilli(p, v);
-      }
-      p = WriteText(p, std::string_view(stamp, stamp_size));
-      *p++ = '\n';
-    }
-  }
+  for (size_t i = 0; i < fields.size(); ++i)
+    p = WriteField(fields[i], static_cast<int8_t>(i), s, {stamp, stamp_size}, p);
   out->resize(p - out->data());
   return Answer::kOk;
 }

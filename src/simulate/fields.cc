@@ -3,8 +3,7 @@
 namespace flopwatch::simulate {
 namespace {
 
-// Names and help texts as dcgm-exporter's default counters file has them; of the others, DCGM's
-// field names.
+// Names and help texts as in dcgm-exporter's default counters file; others have DCGM's field names.
 constexpr FieldDef kFields[] = {
     {"DCGM_FI_DEV_SM_CLOCK", "SM clock frequency (in MHz).", "gauge", kSmClock},
     {"DCGM_FI_DEV_MEM_CLOCK", "Memory clock frequency (in MHz).", "gauge", kMemClock},

@@ -29,7 +29,7 @@ enum Value : uint8_t {
   kSmPpm,
   kPcieTx,
   kPcieRx,
-  // Only in the set of 100.
+  // The rest is only in the set of 100.
   kOccupancyPpm,
   kFp64Ppm,
   kFp32Ppm,

@@ -105,7 +105,8 @@ StatusOr<std::unique_ptr<Fleet>> Fleet::Create(const FleetOptions& o) {
   m->spec.clusters.back().local_time = o.local_time;
   m->demand = std::make_unique<DemandModel>(&m->spec, o.seed, m->options.start, o.gpus);
   FailureOptions failures;
-  failures.enabled = o.faults == Faults::kAll;
+  failures.enabled = o.faults >= Faults::kAll;
+  failures.scheduler = o.faults == Faults::kScheduler;
   m->plan = BuildPlan(m->spec, m->demand.get(), o.seed, o.gpus,
                       static_cast<int32_t>(o.duration / kMicrosPerSecond), failures);
   m->activity = std::make_unique<Activity>(&m->spec, &m->plan, &m->demand->workflows(), o.seed,
@@ -156,7 +157,7 @@ int64_t Fleet::Ticks(int host) const {
 Micros Fleet::TickTime(int host, int64_t tick) const {
   int64_t interval = model_->cluster_interval_ms[model_->plan.hosts[host].cluster];
   int64_t ms = PhaseMs(*model_, host, interval) + (tick + 1) * interval;
-  // Never so much that two ticks change places, or beyond the window.
+  // The jitter is never so much that two ticks change places, or beyond the window.
   int64_t jitter =
       std::clamp<int64_t>(model_->faults.JitterMs(host, tick), -interval / 5, interval / 5);
   ms = std::min(ms + jitter, model_->options.duration / kMicrosPerMilli);

@@ -74,7 +74,8 @@ class Fleet {
   std::string AssignmentsCsv() const;
 
   // What really happened in [from, to), clipped to the fleet's window and rounded to whole seconds.
-  Truth TruthOf(Micros from, Micros to) const;
+  // `scheduler`: with what the books of its clusters under Slurm should come to.
+  Truth TruthOf(Micros from, Micros to, bool scheduler = false) const;
   Truth TruthOf() const;
 
   // Bytes held by the fleet, without the allocator's own.

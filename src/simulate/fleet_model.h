@@ -31,8 +31,7 @@ struct Fleet::Model {
   // "GPU-xxxxxxxx-xxxx-..." into 40 bytes.
   void WriteUuid(int32_t gpu, int generation, char* out) const;
   std::string Uuid(int32_t gpu, int generation) const;
-  std::string JobKey(
-      int32_t job) const;  // what the scheduler calls it: "2100017", or "namespace/name"
+  std::string JobKey(int32_t job) const;  // as the scheduler: "2100017", or "namespace/name"
   std::string JobName(int32_t job) const;
   // Pod of a rank (Kubernetes clusters).
   std::string PodName(int32_t job, int32_t rank) const;
@@ -46,7 +45,7 @@ struct Fleet::Model {
 
 inline constexpr size_t kUuidBytes = 40;
 
-// What the counters of a lane show at second t, the ratios as means over (t - window, t]; no
+// Reads what the counters of a lane show at second t, the ratios as means over (t - window, t]; no
 // telemetry faults.
 void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Values* out);
 

@@ -85,8 +85,7 @@ constexpr Point kSerenMemory[] = {{0, 0},         {0.254, 0.00033}, {0.262, 0.01
                                   {0.838, 0.731}, {0.86, 0.744},    {0.868, 0.789},  {0.896, 0.801},
                                   {0.909, 0.884}, {0.934, 0.896},   {0.95, 0.959},   {1, 0.992}};
 
-// General HPC: jobs by mean utilisation 32 % idle ... 25 % above 0.9, weighted by GPU time 71.9 %
-// (Alex jobs).
+// General HPC: jobs by mean utilisation 32 % idle ... 25 % above 0.9, by GPU time 71.9 % (Alex).
 constexpr Point kResearchUtil[] = {{0, .02},  {.04, .1},  {.09, .3}, {.33, .6},
                                    {.55, .9}, {.75, .98}, {1, 1}};
 constexpr Point kResearchSm[] = {{0, .01},  {.04, .05}, {.09, .15}, {.33, .3},
@@ -169,8 +168,7 @@ std::vector<SizeClass> LlmSizes(int largest) {
   double kept = 0;
   for (const PaperRow& row : kPaper)
     if (row.gpus <= largest) kept += row.jobs;
-  // Eleven small jobs beside each (development, evaluation, data preparation); they hold little GPU
-  // time.
+  // Eleven small jobs beside each (development, evaluation, data); they hold little GPU time.
   constexpr double kAll = 12;
   double total = kAll * kept;
   for (const PaperRow& row : kPaper) {
@@ -257,15 +255,15 @@ std::string_view PresetName(Preset preset) {
 }
 
 StatusOr<Faults> ParseFaults(std::string_view name) {
-  for (Faults f : {Faults::kNone, Faults::kTelemetry, Faults::kAll})
+  for (Faults f : {Faults::kNone, Faults::kTelemetry, Faults::kAll, Faults::kScheduler})
     if (FaultsName(f) == name) return f;
   return absl::InvalidArgumentError(
-      fmt::format("no fault set named '{}'; one of none, telemetry, all", name));
+      fmt::format("no fault set named '{}'; one of none, telemetry, all, scheduler", name));
 }
 
 std::string_view FaultsName(Faults faults) {
-  static constexpr std::string_view kNames[] = {"none", "telemetry", "all"};
-  static_assert(std::size(kNames) == static_cast<size_t>(Faults::kAll) + 1);
+  static constexpr std::string_view kNames[] = {"none", "telemetry", "all", "scheduler"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Faults::kScheduler) + 1);
   return kNames[static_cast<size_t>(faults)];
 }
 

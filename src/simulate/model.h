@@ -22,6 +22,8 @@ enum class Faults : uint8_t {
   kNone,       // healthy hosts, perfect telemetry
   kTelemetry,  // lost scrapes, blanks, skewed clocks, stale job maps, ...
   kAll,        // and hosts fail, jobs hang, GPUs throttle and are swapped
+  // And Slurm's clusters do what schedulers do: requeue, preempt, suspend, reserve, maintain.
+  kScheduler,
 };
 StatusOr<Faults> ParseFaults(std::string_view name);
 std::string_view FaultsName(Faults faults);

@@ -41,6 +41,8 @@ enum class Purpose : uint32_t {
   kMemory,
   kApplication,
   kTrace,
+  kBooks,      // what the scheduler knows of a user, workflow or job
+  kScheduler,  // what the scheduler does of its own accord
 };
 
 // The finaliser of splitmix64: full avalanche, about a nanosecond.

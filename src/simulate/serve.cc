@@ -64,7 +64,7 @@ class FleetServerImpl final : public FleetServer {
     o.address = options_.address;
     o.port = options_.port;
     o.threads = options_.threads;
-    // One connection a host and scraper, kept between scrapes.
+    // Each host and scraper has one connection, kept between scrapes.
     o.max_connections = std::max(4096, 4 * fleet_.hosts());
     FW_ASSIGN_OR_RETURN(server_, net::HttpServer::Start(
                                      o,
@@ -105,8 +105,7 @@ class FleetServerImpl final : public FleetServer {
         absl::NotFoundError(fmt::format("nothing at {}; see / for what there is", r.path)));
   }
 
-  // The text of a host as dcgm-exporter sends it: in chunks, which HTTP/1.0 does not know, and
-  // never packed.
+  // The text of a host as dcgm-exporter sends it: in chunks (not in HTTP/1.0), and never packed.
   static net::Response Exposition(const net::Request& r, std::string text) {
     net::Response out;
     out.content_type = "text/plain; version=0.0.4; charset=utf-8";

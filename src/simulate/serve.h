@@ -23,8 +23,7 @@ namespace flopwatch::simulate {
 
 enum class Pace : uint8_t {
   kRealTime,     // the last collect tick at or before the wall clock; no timestamps in the text
-  kAccelerated,  // simulated time runs `speed` times as fast from the fleet's start; explicit
-                 // timestamps
+  kAccelerated,  // simulated time runs `speed` times as fast from the start; explicit timestamps
   // Each GET of a host gives its next tick, whatever the time; explicit timestamps. Ticks at which
   // the host would not answer are passed over (the gap shows in the timestamps), so that a whole
   // day can be read as fast as the reader is.

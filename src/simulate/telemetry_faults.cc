@@ -76,7 +76,7 @@ bool TelemetryFaults::TensorDead(int32_t gpu, int32_t t) const {
   if (!enabled_) return false;
   uint64_t h = Of(seed_, Purpose::kTelemetryHost, gpu, kDead, 0);
   if (Unit(h) >= .002) return false;
-  // From some hour of the day on, until the exporter is restarted at midnight.
+  // It lasts from some hour of the day until the exporter is restarted at midnight.
   return t % 86400 >= static_cast<int32_t>(Unit(Mix(h)) * 80000);
 }
 

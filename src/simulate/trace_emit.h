@@ -1,5 +1,4 @@
-// Kineto's JSON, event by event, as PyTorch 2.6 writes it. Text goes out in pieces; nothing is kept
-// but counts.
+// Kineto's JSON, event by event, as PyTorch 2.6 writes it. Text goes out in pieces, counts stay.
 #pragma once
 
 #include <cstdint>

@@ -55,12 +55,10 @@ struct TraceJobTruth {
 
 class TraceJob {
  public:
-  // InvalidArgument for numbers out of range, or a pattern that is not known (with the ones that
-  // are).
+  // InvalidArgument for numbers out of range, or an unknown pattern (with those that are known).
   static StatusOr<TraceJob> Create(const TraceJobOptions& options);
 
-  // The file of a rank, in pieces of some hundred KiB. Stops at the first error of `write`. `truth`
-  // may be null.
+  // The file of a rank, in pieces of some 100 KiB, up to an error of `write`. `truth` may be null.
   Status Write(int rank, const std::function<Status(std::string_view)>& write,
                TraceRankTruth* truth) const;
   const TraceJobOptions& options() const { return options_; }
@@ -72,7 +70,8 @@ class TraceJob {
 
   TraceJobOptions options_;
   int straggler_ = -1;
-  // For each step and collective of a step: when it ends on all ranks, and which rank comes last.
+  // For each step and collective of a step these say when it ends on all ranks, and which rank
+  // comes last.
   std::vector<int64_t> ends_;
   std::vector<int> last_;
   size_t collectives_per_step_ = 0;
@@ -82,8 +81,7 @@ std::string TraceTruthJson(const TraceJobTruth& truth);
 
 // "rank0.json", or "rank0.json.gz".
 std::string TraceFileName(int rank, bool gzip);
-// Writes every rank's file into the directory (made if missing) and gives the truth. `progress` may
-// be empty.
+// Writes every rank's file into the directory (made if missing); truth. `progress` may be empty.
 StatusOr<TraceJobTruth> WriteTraceFiles(const TraceJob& job, const std::string& directory,
                                         bool gzip,
                                         const std::function<void(int ranks_done)>& progress);

@@ -14,7 +14,7 @@ TracePlan::TracePlan(const TraceJobOptions& o) : options(o) {
                           Planted("small-collectives") || Planted("gloo-validation") || overlap;
   distributed = (o.ranks > 1 || needs_nccl) && !Planted("gloo-backend");
   if (distributed && Planted("small-collectives")) per_layer = 6;
-  // About 33 events a layer forward, 49 backward, 5 a collective, 60 a step otherwise.
+  // There are about 33 events a layer forward, 49 backward, 5 a collective, 60 a step otherwise.
   layers = static_cast<int>(
       std::max<int64_t>(2, (o.events_per_step - 60) / (distributed ? 82 + 5 * per_layer : 82)));
   if (distributed && Planted("small-collectives"))
@@ -291,7 +291,7 @@ void TraceRank::LayerBackward(int layer, std::vector<int64_t>* arrivals) {
 
 void TraceRank::Collective(std::vector<int64_t>* arrivals) {
   if (plan_.Planted("gloo-validation")) {
-    // The check before the collective, over the CPU: everyone sends a fingerprint to everyone.
+    // In the check before the collective, over the CPU, everyone sends a fingerprint to everyone.
     const int64_t begin = cpu_;
     for (int i = 0; i < 4; ++i) Host("user_annotation", "gloo:send", 1100 * kUs);
     for (int i = 0; i < 2; ++i) Host("user_annotation", "gloo:recv", 1500 * kUs);
@@ -308,7 +308,7 @@ void TraceRank::Collective(std::vector<int64_t>* arrivals) {
   if (out_ != nullptr)
     out_->Call("cudaLaunchKernelExC", pid_, tid_, call, cpu_, correlation_, id, 430);
   pending_.push_back({correlation_, id, ++sequence_});
-  // Not before the gradients of the layer are there.
+  // The rank arrives once the gradients of the layer are there.
   arrivals->push_back(std::max(cpu_ + 3000, streams_[kCompute].free + 1500));
   CloseAs("user_annotation", {});
   const int size = std::max(plan_.options.ranks, 2);

@@ -95,8 +95,7 @@ class TraceRank {
   double scale_ = 1;  // of this step's kernels
   int64_t correlation_ = 0, external_id_ = 0, sequence_ = 0, allocated_ = 0,
           address_ = 0x7f0000000000;
-  int64_t not_before_ = 0;  // kernels of the compute stream start then at the earliest (a wait of
-                            // the stream for an event)
+  int64_t not_before_ = 0;  // of kernels of the compute stream, which waits for an event
   int kernel_device_ = 0;
   bool graph_ = false;  // kernels belong to the graph that is launched
   struct Open {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,13 +50,14 @@ struct JobTruth {
   std::vector<std::string> pods;
   int32_t gpus = 0;
   int32_t run = 0;            // of its workflow, from 1
+  int32_t attempt = 0;        // > 0: requeued, the key is that of the attempts before it
   Micros start = 0, end = 0;  // 0 = not over within the fleet's window
   bool mig = false;
   int sms = 0, gpu_sms = 0;  // of the instance and its GPU (MIG only)
   int tensor_max_mhz = 0;
   WorkCounters work;        // of a shared GPU an equal share
   double reported_mfu = 0;  // what the application would claim; 0 = nothing
-  // How it comes to that; with reported_mfu alone.
+  // How the application comes to it; set with reported_mfu alone.
   std::string app_model, convention;
   std::string miscount;  // the error in its FLOPs, as the detector calls the cause; "" = none
   double inflation = 1;  // by it: reported MFU over a right one's beside this OFU
@@ -81,6 +83,73 @@ struct EventTruth {
   double size = 0;
 };
 
+// What the books of a cluster under Slurm should come to, in whole seconds. GPU-seconds are those
+// of gres/gpu on whole GPUs; MIG instances and halves of a shared GPU (gres/shard) are counted
+// apart, in seconds of one.
+
+// An attempt of a job: a requeued job has several.
+struct AttemptTruth {
+  std::string key, cluster, account, user, partition, qos, reservation, state;
+  std::string hold;  // "gpu", "mig" or "shard"
+  int32_t attempt = 0;
+  int32_t gpus = 0;  // instances or shards where it holds those
+  // Seconds since 1970; 0 = not yet, or never.
+  int64_t submit = 0, eligible = 0, start = 0, end = 0;
+  int64_t elapsed_s = 0, total_suspended_s = 0;  // since its start, also before the window
+  int64_t running_s = 0, suspended_s = 0;        // within the window; it holds its GPUs in both
+};
+
+// An account, a partition, a node or a cluster.
+struct UsageTruth {
+  std::string name, parent;  // the account above an account
+  int32_t attempts = 0;      // that held something in the window
+  int64_t running_gpu_s = 0, suspended_gpu_s = 0;
+  int64_t mig_s = 0, shard_s = 0;  // suspended or not
+  int64_t allocated_gpu_s() const { return running_gpu_s + suspended_gpu_s; }
+};
+
+struct NodeStateTruth {
+  std::string state, reason, user;  // ABSENT, DOWN*, DOWN, DRAINING, DRAIN, MAINT, RESERVED
+  int64_t from = 0, to = 0;         // seconds since 1970
+};
+
+// Node time in seconds, or GPU time (that, times the whole GPUs of the node), by the node's state.
+// deployed = schedulable + draining + drained + down + maintenance; with absent, the window.
+struct StateSeconds {
+  int64_t absent = 0, deployed = 0, schedulable = 0;
+  int64_t reserved = 0;  // of the schedulable
+  int64_t busy = 0;      // of the schedulable, with at least one job on the node
+  int64_t draining = 0, drained = 0, down = 0, maintenance = 0;
+  StateSeconds& operator+=(const StateSeconds& o);
+  StateSeconds operator*(int64_t gpus) const;
+};
+
+struct NodeTruth {
+  std::string node;
+  int32_t gpus = 0;                    // whole ones
+  std::vector<NodeStateTruth> states;  // other than taking jobs, by time; RESERVED may overlap
+  StateSeconds node_s;
+  UsageTruth usage;
+  // allocated_gpu_s by the node's state at that time. Closed: down, drained, maintained, absent,
+  // where nothing should be.
+  int64_t on_schedulable_gpu_s = 0, on_draining_gpu_s = 0, on_closed_gpu_s = 0;
+};
+
+struct BooksTruth {
+  std::string cluster;
+  int32_t gpus = 0;    // whole ones
+  StateSeconds gpu_s;  // over the nodes
+  UsageTruth usage;
+  int64_t on_schedulable_gpu_s = 0, on_draining_gpu_s = 0, on_closed_gpu_s = 0;
+  std::vector<UsageTruth> partitions, accounts;
+  std::vector<NodeTruth> nodes;
+};
+
+struct SchedulerTruth {
+  std::vector<BooksTruth> clusters;
+  std::vector<AttemptTruth> attempts;  // as sacct lists them, but those over before the window
+};
+
 struct Truth {
   Micros from = 0, to = 0;
   uint64_t seed = 0;
@@ -90,6 +159,7 @@ struct Truth {
   std::vector<JobTruth> jobs;
   std::vector<GroupTruth> users, workflows;
   std::vector<EventTruth> events;
+  std::optional<SchedulerTruth> scheduler;  // where it was asked for
 };
 
 // Integers are written in full, also above 2^53.

@@ -3,6 +3,7 @@
 //
 // Layout of a data directory (docs/store.md):
 //   LOCK                   one writer process at a time
+//   clock                  until when the store was in use (clock_guard.h)
 //   meta.duckdb            schema version, entities, models, jobs, intervals, segments, and the
 //                          rollups of open days
 //   hot/journal-*.log      flushes not yet in a segment
@@ -25,6 +26,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,12 +46,14 @@
 
 namespace flopwatch::store {
 
-inline constexpr int kSchemaVersion = 8;
+inline constexpr int kSchemaVersion = 9;
 
 // What the engine may take. It takes all of it within minutes, because it keeps the blocks that it
 // has read and written until there is no room for others: with what a server knows of 100,000 GPUs
 // that stays below 1.5 GiB.
 inline constexpr uint64_t kDefaultMemoryMb = 512;
+
+inline constexpr Micros kDefaultRawRetention = 15 * kMicrosPerDay;
 
 // Options::journal_age of a server: within it a fleet of 2,000 GPUs scraped every second fills a
 // row group, and what a kill leaves to be replayed stays a matter of seconds.
@@ -64,11 +68,13 @@ inline constexpr uint64_t kCheckpointLogBytes = 16ull << 20;
 struct Options {
   std::string directory;
   bool read_only = false;
-  // Of the engine, which takes no less than 512 (duckdb/engine.h says why).
+  // The limit of the engine, which takes no less than 512 (duckdb/engine.h says why).
   uint64_t memory_limit_mb = kDefaultMemoryMb;
   int threads = 2;
-  Micros raw_retention = 15 * kMicrosPerDay;
-  Micros minute_retention = 90 * kMicrosPerDay;
+  // The one place that says how long what is kept; what else goes by it asks for it
+  // (StoreStats::retention).
+  Micros raw_retention = kDefaultRawRetention;
+  Micros minute_retention = 90 * kMicrosPerDay;  // and intervals of jobs, here and in memory
   Micros hour_retention = 730 * kMicrosPerDay;
   // Flushed rows no older than this may stay in the journal when RollUp is called; readers see them
   // all the same. A server of a few thousand GPUs gives the engine whole row groups that way
@@ -82,6 +88,8 @@ struct Options {
       256ull << 20;  // below: appends are refused with a clear error before the disk is full
   uint64_t checkpoint_log_bytes = kCheckpointLogBytes;
   FaultPoints* faults = nullptr;  // of a test; outlives the store
+  // What wall clocks are held against (clock_guard.h). Empty: MonotonicNow().
+  std::function<Micros()> monotonic = {};
 };
 
 struct EntityRecord {
@@ -128,8 +136,13 @@ Status CheckWindow(Window w);
 
 using efficiency::UsageSums;
 
+// Of GPU time that had an owner, when nobody knows any more who that was: the table of jobs was
+// full and its job forgotten before the rollups that name it (jobs::JobIndex::Forget).
+inline constexpr int32_t kUnknownJob = -1;
+inline constexpr std::string_view kUnknownJobName = "(unknown)";
+
 struct JobUsage {
-  int32_t job = 0;  // 0 = GPU time no job owned
+  int32_t job = 0;  // 0 = GPU time no job owned; kUnknownJob
   UsageSums sums;
 };
 // A job over a time of its own: a training window, from the first to the last report of its
@@ -202,6 +215,22 @@ struct QueryResult {
   double elapsed_ms = 0;
 };
 
+// What goes for its age, and by which time: docs/store.md, "Retention".
+struct RetentionStats {
+  Micros mark = 0;        // the store's own estimate of now; 0 = retention was not applied yet
+  Micros as_of = 0;       // by which time things are old; 0 = nothing is
+  Micros behind = 0;      // how far that is behind the clock
+  std::string waits_for;  // why, where it is much: clock_ahead, clock_behind, no_new_data
+  Micros intervals_before = 0;  // intervals of jobs that ended before this are gone
+  // What was last seen before this no stored row names: rows go first, then the names in them. 0 =
+  // not known.
+  Micros unnamed_before = 0;
+  uint64_t files = 0, rows = 0;  // deleted since the start
+  uint64_t intervals = 0, jobs = 0, job_sets = 0;
+  uint64_t claims = 0;
+  uint64_t jobs_early = 0;  // for want of room, although rows name them; not among `jobs`
+};
+
 struct StoreStats {
   uint64_t rows_appended = 0, samples_appended = 0, batches = 0;
   uint64_t hot_bytes = 0, sealed_bytes = 0, meta_bytes = 0;
@@ -212,6 +241,7 @@ struct StoreStats {
   uint64_t unstorable_values = 0;  // not finite, or too large for the column: stored as absent
   Micros last_arrival = 0;
   Micros application_kept = 0;  // older samples of applications are dropped; 0 = not known
+  RetentionStats retention;
   std::string last_error;
 };
 
@@ -223,8 +253,8 @@ class Store {
   virtual Status Append(const telemetry::SampleBatch& batch, const telemetry::FieldRegistry& fields,
                         Micros arrival) = 0;
   virtual Status AppendMetrics(absl::Span<const telemetry::MetricRow> rows, Micros arrival) = 0;
-  // What applications report; the claims that samples name were put before. Durable as Append().
-  // These two from any thread, also beside the thread that appends rows.
+  // Appends what applications report; the claims that samples name were put before. Durable as
+  // Append(). These two from any thread, also beside the thread that appends rows.
   virtual Status AppendApplication(absl::Span<const telemetry::ApplicationSample> samples,
                                    Micros arrival) = 0;
   virtual Status PutClaims(absl::Span<const telemetry::ApplicationClaim> records) = 0;
@@ -236,17 +266,21 @@ class Store {
   // --- upkeep (any thread) ---
   // Rolls up every row that arrived since the last call; seals hours that closed before `now` and
   // merges closed days, some of the work a call; applies retention. An error changes nothing: the
-  // next call tries again.
+  // next call tries again. What `now` of a clock that jumped may delete is ClockGuard's to say.
   virtual Status RollUp() = 0;
   virtual Status Seal(Micros now) = 0;
   virtual Status ApplyRetention(Micros now) = 0;
+  // Deletes what jobs::JobIndex has forgotten, which decides by RetentionStats: it knows what is
+  // being stored just now. The highest ids stay: they say from where on ids are new.
+  virtual Status ForgetJobs(const jobs::Forgotten& forgotten) = 0;
+  virtual Status ForgetClaims(absl::Span<const int32_t> claims) = 0;
 
   // --- reading (any thread) ---
   // Reads change how things are stored, never what is: rows that wait in the journal are moved to
   // where they are read from, and after an error the files are opened again.
   virtual StatusOr<Dimensions> LoadDimensions() = 0;
-  // From job-minute rollups (whole minutes of [from, to), widened to minutes); shared GPUs already
-  // divided by share.
+  // Reads job-minute rollups (whole minutes of [from, to), widened to minutes); shared GPUs are
+  // already divided by share.
   virtual StatusOr<std::vector<JobUsage>> UsageByJob(Window w) = 0;
   virtual StatusOr<std::vector<GpuUsage>> UsageByGpu(Window w, int32_t job = 0) = 0;
   virtual StatusOr<std::vector<UsagePoint>> FleetSeries(Window w, Micros step) = 0;
@@ -280,6 +314,9 @@ class Store {
   // bounded rows and time.
   virtual StatusOr<QueryResult> UserSql(std::string_view sql, QueryLimits limits) = 0;
   virtual StoreStats stats() const = 0;
+  // Ends reading: what is read from now on is Unavailable, and what is being read is interrupted
+  // until it has ended or `longest` is over. Writing goes on. True: nobody reads any more.
+  virtual bool EndReads(Micros /*longest*/) { return true; }
 };
 
 // Opens or creates. Errors: another process holds the directory; newer schema; disk full; damaged

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.h"
+
 namespace flopwatch::telemetry {
 namespace {
 
@@ -39,11 +41,6 @@ constexpr ApplicationFieldSpec kFields[kApplicationFields] = {
     {"sum_s2", "1", 0, 1e24, "packed sequences: sum of squared lengths of a step"},
 };
 
-bool HasControl(std::string_view text) {
-  return std::any_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-}
-
 Status Bad(std::string_view field, std::string_view why) {
   return InvalidArgument("{}: {}", field, why);
 }
@@ -51,8 +48,8 @@ Status Bad(std::string_view field, std::string_view why) {
 Status CheckText(std::string_view field, const std::string& text, size_t max) {
   if (text.size() > max)
     return Bad(field, fmt::format("{} bytes, at most {} are taken", text.size(), max));
-  if (HasControl(text)) return Bad(field, "has control characters");
-  return absl::OkStatus();
+  const NameFault fault = FaultOfName(text, max);
+  return fault == NameFault::kNone ? absl::OkStatus() : Bad(field, NameFaultText(fault));
 }
 
 Status CheckCount(std::string_view field, const std::optional<int64_t>& n, int64_t max) {
@@ -122,6 +119,8 @@ Status CheckClaim(const ApplicationClaim& claim) {
     return Bad("model_config", fmt::format("{} bytes, at most {} are taken",
                                            claim.model_config.size(), kMaxModelConfigBytes));
   }
+  if (!IsUtf8(claim.model_config) || claim.model_config.find('\0') != std::string::npos)
+    return Bad("model_config", "is no text in UTF-8");
   FW_RETURN_IF_ERROR(CheckPositive("peak_tflops", claim.peak_tflops, kMaxTflops));
   FW_RETURN_IF_ERROR(CheckCount("gpus", claim.gpus, kMaxGpus));
   FW_RETURN_IF_ERROR(CheckCount("seq_len", claim.seq_len, kMaxCount));

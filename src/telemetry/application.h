@@ -44,11 +44,9 @@ inline constexpr size_t kMaxModelConfigBytes = 64 * 1024;
 struct ApplicationClaim {
   int32_t id = 0;         // store-wide; 0 = not given yet. Not part of the content
   Micros first_seen = 0;  // when this content was first reported. Not part of the content
-  std::string job;  // the job's key (jobs::JobRecord::key), never empty; it need not be known from
-                    // telemetry
+  std::string job;        // its key (jobs::JobRecord::key), never empty; telemetry may not know it
   ApplicationSource source = ApplicationSource::kUnknown;
-  std::string
-      convention;  // by which FLOPs were counted: "megatron", "torchtitan", ...; "" = not said
+  std::string convention;  // FLOPs are counted by: "megatron", "torchtitan", ...; "" = not said
   std::string formula_version;        // commit or release of the counter; "" = not said
   std::string gpu;                    // model as the application names it; "" = not said
   std::string precision;              // "bf16", "fp8", ...; "" = not said
@@ -64,8 +62,7 @@ struct ApplicationClaim {
   std::string Content() const;
 };
 
-// The numbers of a sample. Their order is stored nowhere (columns go by name) and new ones may be
-// added.
+// The numbers of a sample. Their order is stored nowhere (columns go by name); more may be added.
 enum class ApplicationField : uint8_t {
   kMfu,           // ratio; may exceed 1 where the application miscounts
   kHfu,           // ratio
@@ -110,8 +107,8 @@ struct ApplicationSample {
 inline constexpr Micros kMaxApplicationSpan = 6 * kMicrosPerHour;
 inline constexpr int64_t kMaxApplicationStep = int64_t{1} << 53;
 
-// InvalidArgument naming the field: texts too long or with control characters, counts below 1, a
-// peak that is no peak, a number that is not finite.
+// InvalidArgument naming the field: texts too long, with control characters or no UTF-8, counts
+// below 1, a peak that is no peak, a number that is not finite.
 Status CheckClaim(const ApplicationClaim& claim);
 // InvalidArgument naming the field: NaN, infinite, negative or absurd; no value at all; a time
 // before 2000 or after 2200.

@@ -20,15 +20,15 @@ struct ApplicationKey {
   ApplicationField field = ApplicationField::kMfu;
   double factor = 1;        // value in the field's unit = reported x factor
   bool per_gpu = false;     // tokens a second of one GPU: to be multiplied by the GPUs of the job
-  bool unit_stated = true;  // false: a bare "mfu", see ReadRatio()
+  bool unit_stated = true;  // false: a bare "mfu", see InUnit()
 };
 
 // "Train/MFU (%)" -> "train/mfu_percent": lower case, one underscore for whatever is no letter,
 // digit or slash.
 std::string NormalKey(std::string_view name);
 
-// By the whole normal name, else by what follows its last slash or its leading "train", "perf", ...
-// . Nothing for a name that is not one of the table's.
+// Looks the whole normal name up, else what follows its last slash or a leading "train", "perf" and
+// the like. Nothing for a name that is not one of the table's.
 std::optional<ApplicationKey> FindApplicationKey(std::string_view name);
 
 // The value in the field's unit. Nothing where it cannot be told: a bare "mfu" above kMaxBareRatio
@@ -41,7 +41,7 @@ std::optional<double> InUnit(const ApplicationKey& key, double value, RatioUnit 
 // return true.
 bool SetClaimField(std::string_view normal_name, std::string_view value, ApplicationClaim* claim);
 
-// For the documentation and its test: normal name, column.
+// The documentation and its test read these: normal name, column.
 std::vector<std::pair<std::string_view, std::string_view>> AllApplicationKeys();
 std::vector<std::string_view> AllClaimKeys();
 

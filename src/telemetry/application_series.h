@@ -23,8 +23,7 @@ struct ApplicationSeries {
   ApplicationKey key;
   bool is_step = false;    // the value is the step's number
   ApplicationClaim claim;  // without source and id
-  // Who says it: several ranks of a job may report the same. The lowest rank counts, then the first
-  // name.
+  // Who says it: several ranks of a job may report the same. The lowest rank, then name, counts.
   int rank = -1;  // -1 = not said
   std::string speaker;
 };

@@ -9,8 +9,7 @@
 namespace flopwatch::telemetry {
 namespace {
 
-// Label sets an entity may have on average (jobs sharing it, metrics with other labels) before more
-// are refused.
+// Label sets an entity may have on average (jobs sharing it, other labels); more are refused.
 constexpr size_t kSetsPerEntity = 4;
 constexpr size_t kMaxSets = 30'000;  // ids are 16 bits, and two scrapes' worth may be alive at once
 
@@ -135,6 +134,8 @@ std::optional<uint16_t> EntityTable::AddLabelSet(uint64_t key, std::string_view 
   set->by_index_only = facts.by_index_only;
   set->unknown_labels = facts.unknown_labels;
   set->error_code = facts.error_code;
+  set->repaired_labels = facts.repaired_labels;
+  set->refused_owner_labels = facts.refused_owner_labels;
   set->clock_type = facts.clock_type;
   set->labels = std::move(facts.labels);
   set->owner = std::move(facts.owner);
@@ -244,8 +245,11 @@ void EntityTable::GrowStride(int stride) {
 
 void EntityTable::Publish(std::vector<DecodedRow>* rows) {
   for (const MeanCell& m : means_) Store(m.row, m.field, m.sum / m.count, m.rank);
+  repaired_ = refused_owners_ = {};
   for (const uint16_t id : seen_sets_) {
     const LabelSet& set = *sets_[id];
+    repaired_.Add(set.repaired_labels, set.text);
+    refused_owners_.Add(set.refused_owner_labels, set.text);
     entities_[set.slot].signature_now += Mix(set.key);
     if (set.parent_slot < 0) continue;
     Entity& parent = entities_[set.parent_slot];
@@ -259,8 +263,7 @@ void EntityTable::Publish(std::vector<DecodedRow>* rows) {
   rows->clear();
   for (uint32_t row = 0; row < row_slots_.size(); ++row) {
     const uint32_t slot = row_slots_[row];
-    // Also where nothing is published: after this scrape no entity points to label sets that it did
-    // not mention.
+    // This also holds where nothing is published: no entity is to point to sets not in this scrape.
     if (entities_[slot].signature != entities_[slot].signature_now) Refresh(slot);
     if (present_[row].None()) continue;  // every value of it was refused
     const Entity& e = entities_[slot];
@@ -276,8 +279,7 @@ void EntityTable::Publish(std::vector<DecodedRow>* rows) {
   }
 }
 
-// The label sets of an entity are not those of its last scrape: say anew what it is called and who
-// owns it.
+// The label sets of an entity have changed since its last scrape: say anew its names and its owner.
 void EntityTable::Refresh(uint32_t slot) {
   Entity& e = entities_[slot];
   const EntityLabels* only = nullptr;
@@ -351,7 +353,8 @@ size_t EntityTable::bytes() const {
                present_.capacity() * (2 * sizeof(FieldMask) + 16);
   for (const auto& set : sets_) {
     if (set != nullptr)
-      sum += sizeof(LabelSet) + set->labels.node.capacity() + set->labels.model.capacity();
+      sum += sizeof(LabelSet) + set->text.capacity() + set->labels.node.capacity() +
+             set->labels.model.capacity();
   }
   return sum;
 }

@@ -34,13 +34,12 @@ class EntityTable {
   // --- slow path ---
   // nullopt = there is none with this key.
   std::optional<uint16_t> FindLabelSet(uint64_t key) const;
-  // What ReadLabels said of the set that decides where a series goes; key, labels and owner are
-  // left out.
+  // What ReadLabels said of the set that decides where a series goes, without key, labels, owner.
   LabelFacts FactsOf(uint16_t set) const;
   // `text`: the bytes from the end of the metric name to the value. nullopt = no room for another
   // entity in this scrape.
   std::optional<uint16_t> AddLabelSet(uint64_t key, std::string_view text, LabelFacts facts);
-  // By label set: that text.
+  // `texts()` has that text by label set.
   const std::vector<std::string_view>& texts() const { return texts_; }
 
   // --- hot path ---
@@ -49,8 +48,7 @@ class EntityTable {
     uint32_t row = kNoRow;  // in that scrape
     uint8_t attention = 0;  // Conversion flags that need more than a plain store
   };
-  // The row of the label set's entity in this scrape; kNoRow when the scrape has more entities than
-  // allowed.
+  // The row of the label set's entity in this scrape; kNoRow past the limit of entities.
   uint32_t RowOf(uint16_t set) {
     const HotSet& hot = hot_[set];
     if (hot.epoch == epoch_) [[likely]]
@@ -63,8 +61,7 @@ class EntityTable {
   uint32_t ParentRowOf(uint16_t set);
 
   enum class Put : uint8_t { kStored, kRepeated, kConflict };
-  // Stores a value. `rank`: see FieldMatch; a better rank replaces a worse one, an equal one must
-  // agree.
+  // Stores a value. `rank`: see FieldMatch; a better one replaces a worse, an equal must agree.
   Put Store(uint32_t row, FieldId field, double value, uint8_t rank) {
     uint64_t& word = present_[row].words[field >> 6];
     const uint64_t bit = uint64_t{1} << (field & 63);
@@ -84,6 +81,19 @@ class EntityTable {
   // --- end of scrape ---
   // Means, clocks of instances, labels and owners; then the rows that hold anything.
   void Publish(std::vector<DecodedRow>* rows);
+  // Labels of the label sets that Publish() saw which were repaired or refused, and the text of the
+  // first such set.
+  struct Marked {
+    uint64_t labels = 0;
+    std::string_view example;
+    void Add(uint8_t n, std::string_view text) {
+      if (n == 0) return;
+      if (labels == 0) example = text;
+      labels += n;
+    }
+  };
+  const Marked& repaired() const { return repaired_; }
+  const Marked& refused_owners() const { return refused_owners_; }
   // Drops what this scrape did not mention.
   void DropUnseen();
   bool Seen(uint16_t set) const { return hot_[set].epoch == epoch_ && hot_[set].row != kNoRow; }
@@ -97,6 +107,7 @@ class EntityTable {
     uint32_t slot = 0;
     int32_t parent_slot = -1;  // of an instance whose GPU is known
     bool by_index_only = false, unknown_labels = false, error_code = false;
+    uint8_t repaired_labels = 0, refused_owner_labels = 0;
     std::string clock_type;
     EntityLabels labels;
     OwnerLabels owner;
@@ -152,6 +163,7 @@ class EntityTable {
   std::vector<double> values_;
   std::vector<uint8_t> ranks_;
   std::vector<MeanCell> means_;
+  Marked repaired_, refused_owners_;
 };
 
 // The rank of a value copied from an instance's line to its GPU's row: anything said of the GPU

@@ -55,6 +55,14 @@ bool NeedsClockType(std::string_view name) {
   return EqualsIgnoringCase(name, "gpu_clock") || EqualsIgnoringCase(name, "amd_gpu_clock");
 }
 
+// Whether a series that is kept as its text may be: a tab may stand between its parts. The length
+// of a line is bounded before.
+NameFault FaultOfSeries(std::string_view text) {
+  const auto control = [](char c) { return c != '\t' && IsControl(c); };
+  if (std::any_of(text.begin(), text.end(), control)) return NameFault::kControl;
+  return IsUtf8(text) ? NameFault::kNone : NameFault::kNotUtf8;
+}
+
 // A label set's key: the text between the braces, and which exporter wrote it, since that decides
 // what the text means.
 uint64_t LabelSetKey(std::string_view label_text, Dialect dialect) {
@@ -68,10 +76,16 @@ std::string_view ReasonName(Refusal reason) {
       "blank_sentinel",    "not_finite",      "out_of_bounds",   "malformed_line",
       "malformed_value",   "truncated",       "line_too_long",   "too_many_series",
       "too_many_entities", "too_many_labels", "no_gpu_identity", "duplicate_series",
-      "timestamp_invalid", "field_limit",     "narrow_limit",
+      "timestamp_invalid", "field_limit",     "narrow_limit",    "invalid_utf8",
+      "control_character", "name_too_long",   "invalid_owner",   "repaired_text",
   };
   static_assert(std::size(kNames) == static_cast<size_t>(Refusal::kCount));
   return reason < Refusal::kCount ? kNames[static_cast<size_t>(reason)] : "unknown";
+}
+
+Refusal RefusalOf(NameFault fault) {
+  if (fault == NameFault::kControl) return Refusal::kControlCharacter;
+  return fault == NameFault::kTooLong ? Refusal::kNameTooLong : Refusal::kInvalidUtf8;
 }
 
 uint64_t DecodeStats::refused_total() const {
@@ -80,9 +94,16 @@ uint64_t DecodeStats::refused_total() const {
   return sum;
 }
 
+uint64_t DecodeStats::refused_lines() const {
+  uint64_t sum = refused_total();
+  for (const Refusal taken : {Refusal::kNoGpuIdentity, Refusal::kFieldLimit, Refusal::kInvalidOwner,
+                              Refusal::kRepairedText})
+    sum -= refused[static_cast<size_t>(taken)];
+  return sum;
+}
+
 struct ExpositionDecoder::Impl {
-  // One line: [begin, end) without newline and carriage return. `end` is found only where it is
-  // needed.
+  // One line: [begin, end) without newline and carriage return. `end` is found where needed.
   struct Line {
     const char* begin = nullptr;
     const char* newline = nullptr;
@@ -129,6 +150,7 @@ struct ExpositionDecoder::Impl {
   NarrowSample* AddNarrow(const Series& series, const char* line, double value,
                           const Micros* timestamp);
   void Refuse(Refusal reason, const char* line);
+  void CountLabels(Refusal reason, const EntityTable::Marked& marked);
 
   FieldRegistry* registry_;
   const Conversion* conversions_;
@@ -154,6 +176,14 @@ void ExpositionDecoder::Impl::Refuse(Refusal reason, const char* line) {
   const size_t length =
       newline != nullptr ? static_cast<size_t>(static_cast<const char*>(newline) - line) : left;
   out_.examples.emplace_back(reason, Printable({line, length}));
+}
+
+// Counts marked labels of lines that were taken.
+void ExpositionDecoder::Impl::CountLabels(Refusal reason, const EntityTable::Marked& marked) {
+  if (marked.labels == 0) return;
+  out_.stats.refused[static_cast<size_t>(reason)] += marked.labels;
+  if (out_.examples.size() < kMaxExamples)
+    out_.examples.emplace_back(reason, Printable(marked.example));
 }
 
 [[gnu::always_inline]] inline void ExpositionDecoder::Impl::Accept(const Series& series,
@@ -199,6 +229,7 @@ const DecodedScrape& ExpositionDecoder::Impl::Decode(std::string_view body) {
   out_.examples.clear();
   narrow_.clear();
   names_.clear();
+  body = WithoutByteOrderMark(body);
   body_end_ = body.data() + body.size();
   cache_.BeginScrape();
   entities_.BeginScrape(registry_->size());
@@ -213,6 +244,8 @@ const DecodedScrape& ExpositionDecoder::Impl::Decode(std::string_view body) {
   }
 
   entities_.Publish(&rows_);
+  CountLabels(Refusal::kRepairedText, entities_.repaired());
+  CountLabels(Refusal::kInvalidOwner, entities_.refused_owners());
   if (cache_.learned_any()) {
     cache_.EndScrape(
         [this](const Series& s) { return IsNarrow(s) || entities_.Seen(s.label_set); });
@@ -247,8 +280,7 @@ void ExpositionDecoder::Impl::DecodeLines(const char* p, const char* limit) {
         newline =
             static_cast<const char*>(std::memchr(from, '\n', static_cast<size_t>(limit - from)));
         while (IsBlank(*from)) ++from;
-        // A series without labels is not known by its prefix alone: "name " starts "name {...} 5"
-        // too.
+        // A series without labels is not known by its prefix: "name " starts "name {...} 5" too.
         if (*from == '{') {
           DecodeUnknown({p, newline});
         } else {
@@ -340,7 +372,7 @@ void ExpositionDecoder::Impl::DecodeUnknown(Line line) {
       break;
   }
   const std::string_view prefix = text.substr(0, text_->value_at);
-  // Known after all? A line with a timestamp hides its prefix from Expect().
+  // The series may be known after all: a line with a timestamp hides its prefix from Expect().
   if (cache_.ExpectPrefix(prefix)) return DecodeKnown(line);
   ++out_.stats.slow_lines;
   Reading r;
@@ -381,15 +413,24 @@ bool ExpositionDecoder::Impl::Resolve(Line line, Series* series, bool* cacheable
       Refuse(Refusal::kNarrowLimit, line.begin);
       return false;
     }
+    if (const NameFault fault = FaultOfSeries(line.text().substr(0, text_->value_at));
+        fault != NameFault::kNone) {
+      Refuse(RefusalOf(fault), line.begin);
+      return false;
+    }
     if (narrow_as == kNarrowFieldLimit) *cacheable = false;  // room may come
     series->spelling = narrow_as;
     return true;
+  }
+  if (facts.fault != NameFault::kNone) {
+    Refuse(RefusalOf(facts.fault), line.begin);
+    return false;
   }
   if (out_.stats.samples >= limits_.max_series) {
     Refuse(Refusal::kTooManySeries, line.begin);
     return false;
   }
-  // What follows the name; where that stands within the braces, all of it.
+  // `rest` is what follows the name; where that stands within the braces, it is all of the series.
   const char* const from = text_->quoted_name ? line.begin : text_->name.end();
   const std::string_view rest(from, line.begin + text_->value_at - from);
   if (!set.has_value()) set = entities_.AddLabelSet(key, rest, std::move(facts));
@@ -405,8 +446,7 @@ bool ExpositionDecoder::Impl::Resolve(Line line, Series* series, bool* cacheable
   return true;
 }
 
-// The wide column of the series in text_, if it has one: the entity alone must tell its series
-// apart.
+// The wide column of the series in text_, if any: the entity alone must tell its series apart.
 std::optional<FieldMatch> ExpositionDecoder::Impl::FindField(const LabelFacts& facts,
                                                              Dialect dialect, uint16_t* narrow_as) {
   const std::string_view name = text_->name;
@@ -498,5 +538,6 @@ const DecodedScrape& ExpositionDecoder::Decode(std::string_view body) {
   return impl_->Decode(body);
 }
 size_t ExpositionDecoder::cache_bytes() const { return impl_->cache_.bytes(); }
+size_t ExpositionDecoder::bytes() const { return cache_bytes() + impl_->entities_.bytes(); }
 
 }  // namespace flopwatch::telemetry

@@ -9,8 +9,7 @@
 // Everything read is hostile: line, label, entity and series counts are bounded; each refused line
 // is counted under a named reason and the rest of the body is still used. Every sample line ends in
 // exactly one place:
-//   lines = samples + narrow + refused - (lines that went narrow for a counted reason:
-//   no_gpu_identity, field_limit)
+//   lines = samples + narrow + refused_lines()
 // Not thread-safe; use one per target.
 #pragma once
 
@@ -25,6 +24,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "telemetry/field.h"
 #include "telemetry/sample.h"
@@ -45,14 +45,22 @@ enum class Refusal : uint8_t {
   kTooManyEntities,
   kTooManyLabels,
   kNoGpuIdentity,    // a GPU metric without UUID, serial or index; kept in the narrow table
-  kDuplicateSeries,  // same field of the same entity twice in one body with another value: the
-                     // first one stands
+  kDuplicateSeries,  // a field of an entity again in one body, with another value: the first stands
   kTimestampInvalid,
   kFieldLimit,   // no room for another wide column; kept in the narrow table
   kNarrowLimit,  // the target's narrow series limit
+  // What would name a GPU, a node or a series cannot (base/text.h, NameFault): the line is refused.
+  kInvalidUtf8,
+  kControlCharacter,
+  kNameTooLong,
+  // Labels, counted once a scrape for each set of labels; their lines are taken.
+  kInvalidOwner,  // would name a job, a pod or a namespace and cannot: it counts as absent
+  kRepairedText,  // describes and had bytes that are no text: U+FFFD stands for them
   kCount,
 };
 std::string_view ReasonName(Refusal reason);
+// The reason for a fault that there is.
+Refusal RefusalOf(NameFault fault);
 
 struct DecodeLimits {
   size_t max_line_bytes = 16 * 1024;  // at most 60,000
@@ -74,13 +82,11 @@ struct DecodedRow {
   // Small index of the entity within this decoder, the same in each scrape. After an entity is gone
   // another one may get its slot, with a new identity_version.
   uint32_t slot = 0;
-  // Changes when key, labels or owners of this slot changed, and never repeats: lets callers cache
-  // joins.
+  // Changes when key, labels or owners of this slot do, never repeats: lets callers cache joins.
   uint32_t identity_version = 0;
   const double* values = nullptr;  // indexed by FieldId, canonical units; valid where present
   FieldMask present;
-  std::optional<Micros> timestamp;  // the exporter's own timestamp (the latest on this entity's
-                                    // lines), if it wrote one
+  std::optional<Micros> timestamp;  // the exporter's own, if any: the latest on this entity's lines
 };
 
 // A metric that is not a wide GPU field: node-exporter, InfiniBand, framework counters, links.
@@ -99,6 +105,9 @@ struct DecodeStats {
   uint64_t slow_lines = 0;
   std::array<uint64_t, static_cast<size_t>(Refusal::kCount)> refused{};
   uint64_t refused_total() const;
+  // The count leaves out those that went narrow for a counted reason (no_gpu_identity,
+  // field_limit), and invalid_owner and repaired_text, which count labels.
+  uint64_t refused_lines() const;
 };
 
 struct DecodedScrape {
@@ -125,6 +134,7 @@ class ExpositionDecoder {
   const DecodedScrape& Decode(std::string_view body);
 
   size_t cache_bytes() const;  // memory held by the label-sequence cache
+  size_t bytes() const;        // with the table of entities: most of what a decoder holds
 
  private:
   struct Impl;

@@ -63,8 +63,7 @@ Conversion MakeConversion(const FieldMatch& match, const FieldSpec& spec) {
 }  // namespace
 
 struct FieldRegistry::Impl {
-  // absl's own string hash does not take std::string_view where Abseil was built for C++14 (Debian
-  // 12).
+  // Abseil's own string hash takes no std::string_view where it was built for C++14 (Debian 12).
   struct NameHash {
     using is_transparent = void;
     size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }

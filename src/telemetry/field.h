@@ -19,14 +19,13 @@ namespace flopwatch::telemetry {
 
 using FieldId = uint16_t;
 
-// At most so many columns in a wide table: canonical ones first, then fields met at run time.
+// A wide table has at most so many columns: canonical ones first, then fields met at run time.
 inline constexpr int kMaxFields = 256;
 
 // Canonical fields, in the order of the canonical row. Names and meaning: docs/fields.md (a test
 // compares the two).
 enum CanonicalField : FieldId {
-  kTensorActive,  // TPA, DCGM 1004: share of cycles the tensor pipe is active, mean over the
-                  // exporter's window
+  kTensorActive,  // TPA, DCGM 1004: share of cycles the tensor pipe is active, of its window
   kSmClockMhz,    // DCGM 100, an instant reading
   kSmActive,
   kSmOccupancy,
@@ -91,12 +90,10 @@ struct FieldSpec {
   std::string help;
 };
 
-// A metric name found in the registry: one spelling of a field, with the way from its unit to the
-// canonical one.
+// A metric name in the registry: one spelling of a field, and the way from its unit to ours.
 struct FieldMatch {
   FieldId id = 0;
-  double factor = 1;  // canonical = raw * factor / divisor: two numbers, because 57 / 100 is 0.57
-                      // and 57 * 0.01 is not
+  double factor = 1;  // canonical = raw * factor / divisor: two, as 57 * 0.01 is not 57 / 100
   double divisor = 1;
   // Where one body carries a quantity under two names (DCGM exporters may list old and new ones),
   // the lower rank is kept.

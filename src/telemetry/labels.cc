@@ -13,7 +13,7 @@
 namespace flopwatch::telemetry {
 namespace {
 
-constexpr size_t kMaxIdentityBytes = 256;  // of one label value that is kept; longer ones are cut
+constexpr size_t kMaxDescriptionBytes = 256;  // of a label that only describes; longer ones are cut
 
 // A look-up per byte: names are read again whenever groups come in another order.
 constexpr std::array<bool, 256> kNameChars = [] {
@@ -30,8 +30,7 @@ size_t SkipBlanks(std::string_view text, size_t at) {
   return at;
 }
 
-// True when the quote at `at` ends its value: what follows is a comma, a brace, or the end of the
-// line.
+// True when the quote at `at` ends its value: a comma, a brace or the end of the line follows.
 bool ClosesValue(std::string_view text, size_t at) {
   at = SkipBlanks(text, at + 1);
   return at >= text.size() || text[at] == ',' || text[at] == '}';
@@ -126,9 +125,9 @@ constexpr LabelNames kLabelNames[] = {
     {kNvSwitch, "nvswitch"},
     {kCpuNumber, "cpu"},
     {kCpuCore, "cpucore cpu_core"},
-    // Links of other exporters, network cards.
+    // These are links of other exporters, and network cards.
     {kDiscriminator, "link link_index switch lane port peer_gpu connectx"},
-    // Windows, events, processes, histograms, parts of an instance.
+    // These are windows, events, processes, histograms, parts of an instance.
     {kDiscriminator,
      "window_size_in_ms clock_event xid health_watch health_error_code severity afid_index pid "
      "process_name compute_instance_id mig_uuid le quantile"},
@@ -165,8 +164,6 @@ std::optional<Label> FindLabel(std::string_view name) {
   if (key.starts_with("dcgm_fi_") || key.starts_with("dra_")) return kDescriptive;
   return std::nullopt;
 }
-
-std::string_view Cut(std::string_view value) { return value.substr(0, kMaxIdentityBytes); }
 
 // Texts that exporters write where they have nothing to say.
 bool IsVoid(std::string_view value) {
@@ -222,25 +219,42 @@ RawLabels Sort(const SeriesText& series, Dialect dialect) {
     }
     // Exporters that write a fixed set of labels leave empty those that do not apply.
     if (!SplitsEntities(*label) || !value.empty()) raw.present[*label] = true;
-    if (raw.value[*label].empty() && !IsVoid(value)) raw.value[*label] = Cut(value);
+    if (raw.value[*label].empty() && !IsVoid(value)) raw.value[*label] = value;
   }
   return raw;
 }
 
-OwnerLabels ReadOwner(const RawLabels& raw) {
+// A label that only describes, as it may be stored and shown.
+std::string Description(std::string_view value, LabelFacts* facts) {
+  std::string out;
+  facts->repaired_labels += RepairText(value, kMaxDescriptionBytes, &out);
+  return out;
+}
+
+// A label that names an owner. One that cannot be a name counts as absent: its bytes may not be
+// stored, and with other bytes in their place it would be somebody else.
+std::string OwnerName(std::string_view value, LabelFacts* facts) {
+  if (FaultOfName(value, kMaxNameBytes) == NameFault::kNone) return std::string(value);
+  ++facts->refused_owner_labels;
+  return {};
+}
+
+OwnerLabels ReadOwner(const RawLabels& raw, LabelFacts* facts) {
   OwnerLabels owner;
-  owner.hpc_job = raw[kHpcJob];
-  owner.user = raw[kUser];
+  owner.hpc_job = OwnerName(raw[kHpcJob], facts);
+  owner.user = Description(raw[kUser], facts);
   // Prometheus renames the owner's labels where the target has its own: then the plain ones are the
   // exporter's pod.
   const bool renamed = raw.present[kExportedPod] || raw.present[kExportedNamespace] ||
                        raw.present[kExportedContainer];
-  owner.pod = raw[renamed ? kExportedPod : kPod];
-  owner.ns = raw[renamed ? kExportedNamespace : kNamespace];
-  owner.container = raw[renamed ? kExportedContainer : kContainer];
-  // A scraper that adds its target's labels to series of idle GPUs names the exporter, which never
-  // owns a GPU.
-  if (owner.pod.find("dcgm-exporter") != std::string::npos ||
+  const auto refused = facts->refused_owner_labels;
+  owner.pod = OwnerName(raw[renamed ? kExportedPod : kPod], facts);
+  owner.ns = OwnerName(raw[renamed ? kExportedNamespace : kNamespace], facts);
+  owner.container = OwnerName(raw[renamed ? kExportedContainer : kContainer], facts);
+  // A pod without its namespace may be another's.
+  const bool unreadable = facts->refused_owner_labels != refused;
+  // A scraper that adds its target's labels to idle GPUs names the exporter, which owns no GPU.
+  if (unreadable || owner.pod.find("dcgm-exporter") != std::string::npos ||
       owner.pod.find("device-metrics-exporter") != std::string::npos) {
     owner.pod.clear();
     owner.ns.clear();
@@ -249,8 +263,7 @@ OwnerLabels ReadOwner(const RawLabels& raw) {
   return owner;
 }
 
-// "MIG-GPU-<uuid>/<gpu instance>/<compute instance>" of drivers before R470 names parent and
-// instance.
+// "MIG-GPU-<uuid>/<gpu instance>/<compute instance>", before R470, names parent and instance.
 bool SplitOldMigUuid(std::string_view uuid, std::string* parent, int32_t* instance) {
   constexpr std::string_view kPrefix = "MIG-GPU-";
   if (!uuid.starts_with(kPrefix)) return false;
@@ -275,38 +288,6 @@ size_t MetricNameLength(std::string_view text) {
 }
 
 namespace {
-
-// Whether the text is well-formed UTF-8 (Unicode, table 3-7).
-bool IsUtf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto byte = [&](size_t k) {
-      return static_cast<unsigned char>(k < text.size() ? text[k] : 0);
-    };
-    const unsigned char c = byte(i);
-    size_t more = 0;
-    unsigned char low = 0x80, high = 0xbf;  // of the second byte
-    if (c < 0x80) {
-      more = 0;
-    } else if (c >= 0xc2 && c <= 0xdf) {
-      more = 1;
-    } else if (c >= 0xe0 && c <= 0xef) {
-      more = 2;
-      if (c == 0xe0) low = 0xa0;
-      if (c == 0xed) high = 0x9f;
-    } else if (c >= 0xf0 && c <= 0xf4) {
-      more = 3;
-      if (c == 0xf0) low = 0x90;
-      if (c == 0xf4) high = 0x8f;
-    } else {
-      return false;
-    }
-    if (more > 0 && (byte(i + 1) < low || byte(i + 1) > high)) return false;
-    for (size_t k = 2; k <= more; ++k)
-      if (byte(i + k) < 0x80 || byte(i + k) > 0xbf) return false;
-    i += more + 1;
-  }
-  return true;
-}
 
 // Reads the labels between braces; *at is after the opening one and left on the closing one.
 class LabelReader {
@@ -369,7 +350,7 @@ class LabelReader {
     *name = line_.substr(start, *at - start);
     ++*at;
     if (escaped) *name = out_.unescaped.emplace_back(Unescape(*name));
-    return !name->empty() && IsUtf8(*name);
+    return !name->empty();
   }
 
   SeriesError Value(size_t* at, std::string_view label) {
@@ -431,8 +412,7 @@ SeriesError ParseSeries(std::string_view line, size_t max_labels, SeriesText* ou
       return error;
     ++at;
   } else if (at == name_end) {
-    return SeriesError::kMalformed;  // neither labels nor a blank: "name" alone, or a foreign
-                                     // character
+    return SeriesError::kMalformed;  // no labels, no blank: "name" alone, a foreign character
   }
   if (out->name.empty()) return SeriesError::kMalformed;
   at = SkipBlanks(line, at);
@@ -468,8 +448,7 @@ void IdentifyByUuid(const std::string& uuid, std::optional<int32_t> instance, La
   }
 }
 
-// Without a UUID the serial number stands in, else the node's name and the index. False = neither
-// is there.
+// Without a UUID the serial number stands in, else node and index. False = neither is there.
 bool IdentifyOtherwise(const RawLabels& raw, std::optional<int32_t> instance, LabelFacts* facts) {
   std::string stand_in;
   if (!raw[kSerial].empty()) {
@@ -529,7 +508,9 @@ bool IdentifyPart(const RawLabels& raw, LabelFacts* facts) {
 
 }  // namespace
 
-LabelFacts ReadLabels(const SeriesText& series, Dialect dialect, const std::string& default_node) {
+namespace {
+
+LabelFacts Read(const SeriesText& series, Dialect dialect, const std::string& default_node) {
   const RawLabels raw = Sort(series, dialect);
   LabelFacts facts;
   facts.unknown_labels = raw.unknown;
@@ -540,7 +521,7 @@ LabelFacts ReadLabels(const SeriesText& series, Dialect dialect, const std::stri
   constexpr std::string_view kClockPrefix = "GPU_CLOCK_TYPE_";
   if (facts.clock_type.starts_with(kClockPrefix))
     facts.clock_type.remove_prefix(kClockPrefix.size());
-  facts.owner = ReadOwner(raw);
+  facts.owner = ReadOwner(raw, &facts);
 
   // A remote host engine makes every exporter call itself localhost (dcgm-exporter#572): then the
   // target knows better.
@@ -548,11 +529,11 @@ LabelFacts ReadLabels(const SeriesText& series, Dialect dialect, const std::stri
   if (node.empty() || (EqualsIgnoringCase(node, "localhost") && !default_node.empty()))
     node = default_node;
   facts.labels.node = node;
-  facts.labels.model = raw[raw[kModelSeries].empty() ? kModel : kModelSeries];
-  facts.labels.device = raw[kDevice];
-  facts.labels.pci_bus_id = raw[kPciBusId];
-  facts.labels.driver = raw[kDriver];
-  facts.labels.mig_profile = raw[kInstanceProfile];
+  facts.labels.model = Description(raw[raw[kModelSeries].empty() ? kModel : kModelSeries], &facts);
+  facts.labels.device = Description(raw[kDevice], &facts);
+  facts.labels.pci_bus_id = Description(raw[kPciBusId], &facts);
+  facts.labels.driver = Description(raw[kDriver], &facts);
+  facts.labels.mig_profile = Description(raw[kInstanceProfile], &facts);
   facts.labels.index = ParseSmallInt(raw[kIndex]).value_or(-1);
 
   const std::optional<int32_t> instance = ParseSmallInt(raw[kInstanceId]);
@@ -568,6 +549,15 @@ LabelFacts ReadLabels(const SeriesText& series, Dialect dialect, const std::stri
   }
   facts.entity = facts.key.kind == EntityKind::kGpu ? LabelFacts::Entity::kGpu
                                                     : LabelFacts::Entity::kGpuInstance;
+  return facts;
+}
+
+}  // namespace
+
+LabelFacts ReadLabels(const SeriesText& series, Dialect dialect, const std::string& default_node) {
+  LabelFacts facts = Read(series, dialect, default_node);
+  facts.fault = FaultOfName(facts.key.uuid, kMaxNameBytes);
+  if (facts.fault == NameFault::kNone) facts.fault = FaultOfName(facts.labels.node, kMaxNameBytes);
   return facts;
 }
 

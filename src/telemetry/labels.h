@@ -10,11 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "telemetry/sample.h"
 
 namespace flopwatch::telemetry {
 
-// Between the parts of a line.
+// Blanks stand between the parts of a line.
 inline bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
 // Length of the metric name at the start of `text`; 0 = no name there.
@@ -40,6 +41,10 @@ struct SeriesText {
 // metric's is taken at any place, as by Prometheus' own parser.
 SeriesError ParseSeries(std::string_view line, size_t max_labels, SeriesText* out);
 
+// The limit for a UUID, a node, a job, a namespace, a pod: the longest there are have 253 bytes,
+// and a part of a node is named behind it. A longer name is refused: cut, it could be another's.
+inline constexpr size_t kMaxNameBytes = 512;
+
 // Exporter families whose names and labels we know; decides how far unknown labels are trusted.
 enum class Dialect : uint8_t { kOther, kDcgm, kNvidiaSmi, kAmd };
 Dialect DialectOf(std::string_view metric_name);
@@ -48,8 +53,7 @@ Dialect DialectOf(std::string_view metric_name);
 struct LabelFacts {
   enum class Entity : uint8_t { kNone, kGpu, kGpuInstance, kPart };  // kPart: see EntityKind
   Entity entity = Entity::kNone;
-  bool by_index_only = false;  // no UUID and no serial number: good enough for a known GPU metric,
-                               // not for a foreign one
+  bool by_index_only = false;  // no UUID, no serial number: good enough for known GPU metrics
   bool unknown_labels = false;
   // Labels that split one entity's reading into several series: links, CPUs, error codes, windows.
   // Such a series is not the entity's value. err_code/err_msg are kept apart because dcgm-exporter
@@ -61,6 +65,9 @@ struct LabelFacts {
   std::string parent_uuid;  // of an instance; empty = not known
   EntityLabels labels;
   OwnerLabels owner;
+  NameFault fault = NameFault::kNone;  // why key or node cannot be one; the line is then refused
+  uint8_t repaired_labels = 0;         // labels that describe and had bytes that are no text
+  uint8_t refused_owner_labels = 0;    // labels that would name an owner; they count as absent
 };
 
 LabelFacts ReadLabels(const SeriesText& series, Dialect dialect, const std::string& default_node);

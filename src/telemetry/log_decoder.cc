@@ -51,8 +51,12 @@ int64_t DaysOf(int y, int m, int d) {
   return era * 146097 + doe - 719468;
 }
 
+std::string NameOf(std::optional<int64_t> step) {
+  return step.has_value() ? fmt::format("step {}", *step) : "a step";
+}
+
 // A date and time that begins at text[at].
-std::optional<std::pair<Micros, bool>> TimeAt(std::string_view text, size_t at) {
+std::optional<LogTime> TimeAt(std::string_view text, size_t at) {
   const int year = Digits(text, at, 4);
   if (year < 2000 || year > 2199) return std::nullopt;
   const bool dashed = At(text, at + 4) == '-' || At(text, at + 4) == '/';
@@ -146,9 +150,9 @@ std::optional<double> LeadingNumber(std::string_view text, size_t* end) {
   return v;
 }
 
-std::optional<std::pair<Micros, bool>> FindLogTime(std::string_view line) {
+std::optional<LogTime> FindLogTime(std::string_view line) {
   const std::string_view head = line.substr(0, kTimeSearchBytes);
-  std::optional<std::pair<Micros, bool>> found;
+  std::optional<LogTime> found;
   for (size_t at = 0; at + 17 <= head.size(); ++at) {
     if (head[at] != '2' || (at > 0 && (IsDigit(head[at - 1]) || head[at - 1] == '.'))) continue;
     const auto t = TimeAt(head, at);
@@ -297,6 +301,7 @@ ApplicationClaim LogDecoder::Claim() const {
 }
 
 void LogDecoder::Line(std::string_view raw) {
+  if (stats_.lines == 0) raw = WithoutByteOrderMark(raw);
   ++stats_.lines;
   std::string plain;
   std::string_view line = raw;
@@ -307,7 +312,7 @@ void LogDecoder::Line(std::string_view raw) {
     StripAnsi(raw, &plain);
     line = plain;
   }
-  const std::optional<std::pair<Micros, bool>> time = FindLogTime(line);
+  const std::optional<LogTime> time = FindLogTime(line);
   const std::optional<int> rank = TakeRankPrefix(&line);
   for (size_t k = 0; k < formats_.size(); ++k) {
     LogStep step;
@@ -327,7 +332,7 @@ void LogDecoder::Line(std::string_view raw) {
         formats_.resize(1);
         stats_.format = formats_.front().first;
       }
-      Step(std::move(step), rank, time);
+      Step(step, rank, time);
       return;
     }
     break;
@@ -335,28 +340,17 @@ void LogDecoder::Line(std::string_view raw) {
   if (time.has_value()) line_time_ = time;
 }
 
-void LogDecoder::Step(LogStep in, std::optional<int> rank,
-                      std::optional<std::pair<Micros, bool>> own_time) {
-  ++stats_.step_lines;
-  const ApplicationClaim claim = Claim();
-  ApplicationSample sample;
-  sample.step = in.step;
-  const auto describe = [&] {
-    return in.step.has_value() ? fmt::format("step {}", *in.step) : std::string("a step");
-  };
-  if (sample.step.has_value() && (*sample.step < 0 || *sample.step > kMaxApplicationStep)) {
-    Refuse(LogRefusal::kOutOfBounds, describe());
-    return;
-  }
+void LogDecoder::SetValues(const LogStep& in, const ApplicationClaim& claim,
+                           ApplicationSample* out) {
+  ApplicationSample& sample = *out;
   sample.values = in.values;
-
   // Units that need the claim.
   std::optional<double>& tokens_per_s = sample[kTokensPerS];
   if (!tokens_per_s.has_value() && in.tokens_per_s_per_gpu.has_value()) {
     if (claim.gpus.has_value()) {
       tokens_per_s = *in.tokens_per_s_per_gpu * static_cast<double>(*claim.gpus);
     } else {
-      Refuse(LogRefusal::kNoGpuCount, describe());
+      Refuse(LogRefusal::kNoGpuCount, NameOf(in.step));
     }
   }
   std::optional<double> per_sequence = in.tokens_per_sequence;
@@ -373,95 +367,89 @@ void LogDecoder::Step(LogStep in, std::optional<int> rank,
     if (!v.has_value()) continue;
     const ApplicationFieldSpec& spec = SpecOf(static_cast<ApplicationField>(f));
     if (!std::isfinite(*v)) {
-      Refuse(LogRefusal::kNotFinite, fmt::format("{} of {}", spec.column, describe()));
+      Refuse(LogRefusal::kNotFinite, fmt::format("{} of {}", spec.column, NameOf(in.step)));
       v.reset();
     } else if (*v < spec.min || *v > spec.max) {
-      Refuse(LogRefusal::kOutOfBounds, fmt::format("{} {} of {}", spec.column, *v, describe()));
+      Refuse(LogRefusal::kOutOfBounds,
+             fmt::format("{} {} of {}", spec.column, *v, NameOf(in.step)));
       v.reset();
     }
   }
+}
 
-  // How many steps, and when.
+std::optional<Micros> LogDecoder::TimeTaken(const ApplicationSample& sample) const {
   int64_t steps = 1;
-  const bool advanced =
-      sample.step.has_value() && last_step_.has_value() && *sample.step > *last_step_;
-  if (advanced) {
+  if (sample.step.has_value() && last_step_.has_value() && *sample.step > *last_step_) {
     const int64_t between = *sample.step - *last_step_;
     steps = between <= kMaxStepsBetween ? between : 1;
   } else if (!reported_) {
     steps = std::max<int64_t>(options_.log_interval, 1);
   }
-  std::optional<Micros> took;
-  if (sample[kStepTimeS].has_value()) {
-    const double micros = *sample[kStepTimeS] * static_cast<double>(steps) * kMicrosPerSecond;
-    if (micros <= static_cast<double>(kMicrosPerDay * 365)) took = static_cast<Micros>(micros);
-  }
-  bool zoneless = false, guessed = false;
-  const auto absolute = [&](const std::pair<Micros, bool>& t) {
-    zoneless = !t.second;
-    return t.second ? t.first : t.first - options_.utc_offset;
-  };
-  std::optional<Micros> ts = in.ts;
-  if (!ts.has_value() && own_time.has_value()) ts = absolute(*own_time);
-  if (!ts.has_value() && line_time_.has_value()) {
-    const Micros t = absolute(*line_time_);
-    if (!last_ts_.has_value() || t > *last_ts_) {
-      ts = t;
-      ++stats_.times_of_other_lines;
-      guessed = true;
-    }
-  }
-  if (!ts.has_value() && took.has_value()) {
-    const std::optional<Micros> from = last_ts_.has_value() ? last_ts_ : options_.start;
-    if (from.has_value()) {
-      ts = *from + *took;
-      ++stats_.times_by_steps;
-      guessed = true;
-      zoneless = false;
-    }
-  }
-  if (!ts.has_value()) {
-    Refuse(LogRefusal::kNoTime, describe());
-    return;
-  }
+  if (!sample[kStepTimeS].has_value()) return std::nullopt;
+  const double micros = *sample[kStepTimeS] * static_cast<double>(steps) * kMicrosPerSecond;
+  if (micros > static_cast<double>(kMicrosPerDay * 365)) return std::nullopt;
+  return static_cast<Micros>(micros);
+}
 
-  // The same step once.
-  const bool repeats =
-      sample.step.has_value() && last_step_.has_value() && *sample.step <= *last_step_;
-  if (repeats) {
-    const Micros since = last_ts_.has_value() ? *ts - *last_ts_ : 0;
-    const bool other_rank = rank.has_value() && last_rank_.has_value() && *rank != *last_rank_ &&
-                            since < kMicrosPerMinute;
-    // Nothing restarts within two seconds; where times are made from steps they say nothing about
-    // that.
-    const bool same_moment = guessed ? *sample.step == *last_step_ : since < kSameMoment;
-    if (other_rank || same_moment) {
-      Refuse(LogRefusal::kRepeatedStep, describe());
-      return;
+LogDecoder::StepTime LogDecoder::TimeOf(std::optional<Micros> said, std::optional<LogTime> own,
+                                        std::optional<Micros> took) {
+  const auto absolute = [&](const LogTime& t, bool guessed) {
+    return StepTime{t.second ? t.first : t.first - options_.utc_offset, !t.second, guessed};
+  };
+  if (said.has_value()) return {.ts = said};
+  if (own.has_value()) return absolute(*own, false);
+  if (line_time_.has_value()) {
+    const StepTime t = absolute(*line_time_, true);
+    if (!last_ts_.has_value() || *t.ts > *last_ts_) {
+      ++stats_.times_of_other_lines;
+      return t;
     }
   }
-  if (sample.empty()) {
-    Refuse(LogRefusal::kNoValues, describe());
-    return;
-  }
-  sample.ts = *ts;
+  const std::optional<Micros> from = last_ts_.has_value() ? last_ts_ : options_.start;
+  if (!took.has_value() || !from.has_value()) return {};
+  ++stats_.times_by_steps;
+  return {.ts = *from + *took, .guessed = true};
+}
+
+bool LogDecoder::IsRepeated(std::optional<int64_t> step, std::optional<int> rank,
+                            const StepTime& time) const {
+  if (!step.has_value() || !last_step_.has_value() || *step > *last_step_) return false;
+  const Micros since = last_ts_.has_value() ? *time.ts - *last_ts_ : 0;
+  const bool other_rank = rank.has_value() && last_rank_.has_value() && *rank != *last_rank_ &&
+                          since < kMicrosPerMinute;
+  // Nothing restarts within two seconds; times made from steps say nothing about that.
+  return other_rank || (time.guessed ? *step == *last_step_ : since < kSameMoment);
+}
+
+void LogDecoder::Step(const LogStep& in, std::optional<int> rank, std::optional<LogTime> own_time) {
+  ++stats_.step_lines;
+  const auto refuse = [&](LogRefusal reason) { Refuse(reason, NameOf(in.step)); };
+  if (in.step.has_value() && (*in.step < 0 || *in.step > kMaxApplicationStep))
+    return refuse(LogRefusal::kOutOfBounds);
+  const ApplicationClaim claim = Claim();
+  ApplicationSample sample;
+  sample.step = in.step;
+  SetValues(in, claim, &sample);
+  const std::optional<Micros> took = TimeTaken(sample);
+  const StepTime time = TimeOf(in.ts, own_time, took);
+  if (!time.ts.has_value()) return refuse(LogRefusal::kNoTime);
+  if (IsRepeated(in.step, rank, time)) return refuse(LogRefusal::kRepeatedStep);
+  if (sample.empty()) return refuse(LogRefusal::kNoValues);
+  sample.ts = *time.ts;
   Micros span = 0;
   if (took.has_value()) {
     span = *took;
-  } else if (last_ts_.has_value() && *ts > *last_ts_ && *ts - *last_ts_ <= kMaxLogGap) {
-    span = *ts - *last_ts_;
+  } else if (last_ts_.has_value() && sample.ts > *last_ts_ && sample.ts - *last_ts_ <= kMaxLogGap) {
+    span = sample.ts - *last_ts_;
   }
   sample.span_ms = span > kMaxApplicationSpan ? 0 : static_cast<int32_t>(span / kMicrosPerMilli);
-  if (!CheckSample(sample).ok()) {
-    Refuse(LogRefusal::kOutOfBounds, describe());
-    return;
-  }
-  last_ts_ = *ts;
+  if (!CheckSample(sample).ok()) return refuse(LogRefusal::kOutOfBounds);
+  last_ts_ = sample.ts;
   if (sample.step.has_value()) last_step_ = sample.step;
   if (rank.has_value()) last_rank_ = rank;
   reported_ = true;
   ++stats_.samples;
-  stats_.zoneless_times += zoneless;
+  stats_.zoneless_times += time.zoneless;
   const std::string content = claim.Content();
   if (batches_.empty() || batch_content_ != content ||
       batches_.back().samples.size() >= kMaxBatchSamples) {

@@ -60,6 +60,9 @@ enum class LogRefusal : uint8_t {
 };
 std::string_view LogRefusalName(LogRefusal reason);
 
+// A time, and whether it names a zone; then it is UTC.
+using LogTime = std::pair<Micros, bool>;
+
 struct LogOptions {
   LogFormat format = LogFormat::kAuto;
   // What the caller knows: the job, and facts that win over those of the log. Its convention and
@@ -126,7 +129,18 @@ class LogDecoder {
 
  private:
   void Line(std::string_view line);
-  void Step(LogStep step, std::optional<int> rank, std::optional<std::pair<Micros, bool>> own_time);
+  void Step(const LogStep& in, std::optional<int> rank, std::optional<LogTime> own_time);
+  void SetValues(const LogStep& in, const ApplicationClaim& claim, ApplicationSample* sample);
+  // Time that the steps since the last sample took.
+  std::optional<Micros> TimeTaken(const ApplicationSample& sample) const;
+  struct StepTime {
+    std::optional<Micros> ts;
+    bool zoneless = false, guessed = false;
+  };
+  // `said` by the record, `own` of its line, or else a guess.
+  StepTime TimeOf(std::optional<Micros> said, std::optional<LogTime> own,
+                  std::optional<Micros> took);
+  bool IsRepeated(std::optional<int64_t> step, std::optional<int> rank, const StepTime& time) const;
   ApplicationClaim Claim() const;
   void Refuse(LogRefusal reason, std::string_view line);
 
@@ -139,8 +153,7 @@ class LogDecoder {
   std::vector<LogBatch> batches_;
   std::string batch_content_;
   // The clock of the log.
-  std::optional<std::pair<Micros, bool>>
-      line_time_;  // of the nearest line that has one, and whether it names a zone
+  std::optional<LogTime> line_time_;  // of the nearest line that has one
   std::optional<Micros> last_ts_;
   std::optional<int64_t> last_step_;
   std::optional<int> last_rank_;
@@ -152,8 +165,8 @@ class LogDecoder {
 // behind it.
 std::optional<double> LeadingNumber(std::string_view text, size_t* end = nullptr);
 // A date and time in the first 256 bytes: "2025-01-02 03:04:05,123", "2025-01-02T03:04:05Z",
-// "20250102 03:04:05". With whether it names a zone; then it is UTC.
-std::optional<std::pair<Micros, bool>> FindLogTime(std::string_view line);
+// "20250102 03:04:05".
+std::optional<LogTime> FindLogTime(std::string_view line);
 // Colours and cursor movements out; other control characters become blanks.
 void StripAnsi(std::string_view line, std::string* out);
 // "[rank3]:", "[default0]:", "  12: " (srun -l); removes it from *line.

@@ -25,7 +25,7 @@ bool IsOneOf(std::string_view name, std::span<const std::string_view> names) {
 
 std::optional<Micros> UnixTime(double t) {
   if (!std::isfinite(t)) return std::nullopt;
-  // 2001 to 2286 in each unit.
+  // In each unit the years 2001 to 2286 are times.
   for (double per_second : {1.0, 1e3, 1e6, 1e9}) {
     if (t >= 1e9 * per_second && t < 1e10 * per_second)
       return static_cast<Micros>(std::llround(t * (1e6 / per_second)));

@@ -73,7 +73,8 @@ class Megatron : public LogLines {
     }
     if (step->sequences.has_value() && !facts->global_batch.has_value() && *step->sequences >= 1 &&
         *step->sequences < 1e12) {
-      // Of the first step; it may ramp up, and each sample then counts with its own.
+      // The batch is that of the first step; it may ramp up, and each sample then counts with its
+      // own.
       facts->global_batch = static_cast<int64_t>(*step->sequences);
     }
     return Found::kStep;

@@ -6,7 +6,7 @@
 // (one line, coloured on a terminal). Before 2025 "wps" stands for "tps", and tflops and grad_norm
 // are missing. tps is of one device (tokens / time / non-data-parallel size), mfu per cent of the
 // peak that the line "Peak FLOPS used for computing MFU" names. Lines at the start give the rest of
-// the claim. Also its offspring that print "step=1 global_avg_loss=... mfu(%)=1.33".
+// the claim. Offspring are read too that print "step=1 global_avg_loss=... mfu(%)=1.33".
 #include <algorithm>
 #include <cmath>
 

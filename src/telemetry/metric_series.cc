@@ -11,11 +11,11 @@ void AppendQuoted(std::string_view text, std::string* out) {
   *out += '"';
   for (const char c : text) {
     if (c == '\\' || c == '"') *out += '\\';
+    // What else is no text is the decoder's to refuse: replaced here, two series could become one.
     if (c == '\n') {
       *out += "\\n";
     } else {
-      // What would end the line elsewhere, or is no text at all.
-      *out += (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) ? '?' : c;
+      *out += c;
     }
   }
   *out += '"';

@@ -20,14 +20,12 @@ struct MetricPoint {
 // Views are valid during the callback that gets it.
 struct MetricSeries {
   std::string_view name;
-  std::vector<std::pair<std::string_view, std::string_view>>
-      labels;  // without the name; in the order sent
+  std::vector<std::pair<std::string_view, std::string_view>> labels;  // in the order sent, no name
   std::vector<MetricPoint> points;
   std::string_view Label(std::string_view key) const;  // "" when absent
 };
 
-// "name{a=\"b\"}" with names in quotes where they are no plain words (Prometheus 3), values
-// escaped.
+// "name{a=\"b\"}", names in quotes where they are no plain words (Prometheus 3), values escaped.
 void AppendSeries(const MetricSeries& series, std::string* out);
 // " 0.5 1735787045000\n"
 void AppendPoint(const MetricPoint& point, std::string* out);

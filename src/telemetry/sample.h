@@ -40,8 +40,7 @@ struct EntityLabels {
   bool operator==(const EntityLabels&) const = default;
 };
 
-// Who the exporter says owns the entity. Empty strings = not said. A job key is made from it in
-// jobs/.
+// Who the exporter says owns the entity. Empty strings = not said. jobs/ makes a job key of it.
 struct OwnerLabels {
   std::string hpc_job;
   std::string ns;  // namespace / pod_namespace / exported_namespace

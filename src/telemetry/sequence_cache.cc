@@ -79,8 +79,7 @@ void SequenceCache::Enter(uint32_t group) {
   name_hash_ = g.name_hash;
 }
 
-// The guard lies behind every group and matches nothing, so Advance() never reaches the end without
-// a group.
+// The guard lies behind every group and matches nothing, so Advance() never runs past a group.
 void SequenceCache::LeaveGroup() {
   left_ = group_;
   groups_[group_].cursor = end_;
@@ -142,8 +141,8 @@ void SequenceCache::EndScrape(absl::FunctionRef<bool(const Series&)> keep) {
   std::vector<Group> groups;
   NameTable names;
   names.Reset(std::min(lines_, groups_.size() + learned_->size()));
-  // First pass: the groups in the order in which they appeared, and their sizes. Second pass: the
-  // series into them.
+  // The first pass finds the groups in the order in which they appeared, and their sizes; the
+  // second puts the series into them.
   struct Placed {
     Series series;
     uint32_t group;

@@ -76,10 +76,10 @@ class SequenceCache {
     if (++at_ == end_) LeaveGroup();
   }
 
-  // Where the expected series is not at the current line: expect the metric's group, at its cursor.
-  // False = no change.
+  // Where the expected series is not at the current line, it expects the metric's group, at its
+  // cursor. False = no change.
   bool ExpectGroupOf(std::string_view metric_name);
-  // Then: expect the series of the current group with exactly this prefix, nearest ahead first.
+  // Then expects the series of the current group with exactly this prefix, nearest ahead first.
   // False = not near.
   bool ExpectPrefix(std::string_view prefix);
 
@@ -117,8 +117,7 @@ class SequenceCache {
   };
 
   static constexpr uint32_t kNoGroup = ~uint32_t{0};
-  // Series looked at on each side of the cursor before a line counts as new: bounds the cost of a
-  // hostile order.
+  // Series looked at on each side of the cursor before a line is new: bounds a hostile order.
   static constexpr uint32_t kSearchWindow = 128;
 
   // Series of the body one after the other: [begin, end) of series_, or of learned_.

@@ -36,8 +36,8 @@ inline constexpr Nanos kMaxTime = 4'500'000'000'000'000'000;
 // What kind of work a row is. Old and vendor names of categories map onto these
 // (import/kineto_categories.cc); the name in the file is kept in EventTable::file_category.
 enum class Category : uint8_t {
-  kCpuOp,  // framework operator: aten::*, autograd nodes, record_param_comms; Ascend PYTORCH_API;
-           // NVTX op ranges
+  // Operators: aten::*, autograd nodes, record_param_comms; Ascend PYTORCH_API; NVTX op ranges.
+  kCpuOp,
   kUserAnnotation,  // record_function, ProfilerStep#N, NVTX ranges of the user, MSTX ranges
   kPythonFunction,
   kRuntime,            // cuda*/hip* API calls; Ascend CANN API
@@ -49,8 +49,8 @@ enum class Category : uint8_t {
   kSync,      // cuda_sync rows: Stream Sync, Event Sync, Context Sync, Stream Wait Event; no work
   kOverhead,  // of the profiler itself
   kProfilerRange,  // CUPTI counters of one kernel launch
-  kGpuCollective,  // device-side span of a whole collective (Ascend COMMUNICATION_OP); its tasks
-                   // are kernels of their own
+  // Device-side span of a whole collective (Ascend COMMUNICATION_OP); its tasks are kernels.
+  kGpuCollective,
   kOther,
 };
 std::string_view CategoryName(Category c);  // "cpu_op", "kernel", ... as Kineto writes them today
@@ -70,15 +70,15 @@ struct EventTable {
   std::vector<NameId> name;
   std::vector<uint32_t> thread;  // index into RankTrace::threads
   std::vector<int32_t> stream;   // args.stream whatever the category says; kNoStream = not given
-  std::vector<int64_t>
-      correlation;  // launch call <-> GPU work, within one process; kNoId = not given
+  // Launch call <-> GPU work, within one process; kNoId = not given.
+  std::vector<int64_t> correlation;
   std::vector<int64_t> external_id;   // GPU work and launch calls -> operator; kNoId = not given
   std::vector<uint32_t> detail;       // index into the detail table of the row's kind; kNoDetail
   std::vector<NameId> file_category;  // the category as the file names it
 
   // Made by Finish().
-  std::vector<int32_t> step;  // index into RankTrace::steps: by start time for CPU rows, by launch
-                              // for GPU rows; kNoStep
+  // Index into RankTrace::steps: by start time for CPU rows, by launch for GPU rows; kNoStep.
+  std::vector<int32_t> step;
   std::vector<Row> launch;  // GPU work -> its launch call; launch call -> its first GPU row; kNoRow
   std::vector<Row> op;  // GPU work and launch calls -> innermost operator that launched it; kNoRow
   std::vector<Row> parent;  // CPU rows: innermost row of the same thread that encloses it; kNoRow
@@ -88,7 +88,7 @@ struct EventTable {
   void Reserve(size_t rows);
 };
 
-// kKernel. Numbers that are not given are kUnknown (integers) or NaN.
+// The details of a kKernel row. Numbers that are not given are kUnknown (integers) or NaN.
 struct KernelDetail {
   int32_t device = -1;
   int64_t context = kUnknown;
@@ -97,27 +97,27 @@ struct KernelDetail {
   int64_t shared_memory_bytes = kUnknown;
   double blocks_per_sm = std::numeric_limits<double>::quiet_NaN();
   double warps_per_sm = std::numeric_limits<double>::quiet_NaN();
-  double occupancy_pct = std::numeric_limits<double>::quiet_NaN();  // "est. achieved occupancy %":
-                                                                    // estimated from the launch
+  // Kineto's "est. achieved occupancy %", estimated from the launch.
+  double occupancy_pct = std::numeric_limits<double>::quiet_NaN();
   int64_t graph_id = kUnknown, graph_node_id = kUnknown;
-  uint32_t collective =
-      kNoDetail;  // index into collectives, where the kernel itself carries them (NCCL)
+  // Index into collectives, where the kernel itself carries them (NCCL).
+  uint32_t collective = kNoDetail;
   // Ascend: shapes and types stand on the kernel ("32,9216;4096,9216", "FLOAT16;FLOAT16"); "N/A" =
   // not collected.
   NameId input_shapes = kNoName, input_types = kNoName, output_shapes = kNoName;
-  NameId short_name = kNoName;  // the function's name without types, where the trace gives it
-                                // beside the full one (Nsight)
+  // The function's name without types, where the trace gives it beside the full one (Nsight).
+  NameId short_name = kNoName;
 };
 
-// kGpuMemcpy, kGpuMemset.
+// The details of a kGpuMemcpy or kGpuMemset row.
 struct CopyDetail {
   int32_t device = -1;
   int64_t bytes = kUnknown;
   double bandwidth_gbps = std::numeric_limits<double>::quiet_NaN();  // as the trace says, GB/s
 };
 
-// kCpuOp. The lists are kept as the text of the file ("[[32, 9216], [4096, 9216]]"): the operator
-// formulas read them once a distinct text (ops/). kNoName = not recorded.
+// The details of a kCpuOp row. The lists are kept as the text of the file ("[[32, 9216], [4096,
+// 9216]]"): the operator formulas read them once a distinct text (ops/). kNoName = not recorded.
 struct OpDetail {
   NameId input_dims = kNoName, input_types = kNoName, input_strides = kNoName,
          concrete_inputs = kNoName;
@@ -127,7 +127,7 @@ struct OpDetail {
   uint32_t collective = kNoDetail;     // record_param_comms
 };
 
-// record_param_comms and the NCCL kernel linked to it.
+// The details of record_param_comms and the NCCL kernel linked to it.
 struct CollectiveDetail {
   NameId collective = kNoName;  // "allreduce", "_allgather_base", "all_to_allv", ...
   NameId dtype = kNoName;       // "Float", "BFloat16", ...
@@ -140,14 +140,14 @@ struct CollectiveDetail {
   int32_t source_rank = -1, destination_rank = -1;
 };
 
-// kSync.
+// The details of a kSync row.
 struct SyncDetail {
   int32_t wait_on_stream = kNoStream;
   int64_t wait_on_event_id = kUnknown;
   int64_t wait_on_event_record_correlation = kUnknown;
 };
 
-// kPythonFunction.
+// The details of a kPythonFunction row.
 struct PythonDetail {
   int64_t id = kUnknown, parent_id = kUnknown, module_id = kUnknown;
 };
@@ -254,8 +254,8 @@ struct RankTrace {
   bool record_shapes = false, with_stack = false, with_flops = false, profile_memory = false,
        with_modules = false;
   bool wall_clock = false;  // zero of the times is the Unix epoch
-  Nanos time_base = 0;      // what the file's own times count from (baseTimeNanoseconds); the times
-                            // here have it added
+  // What the file's own times count from (baseTimeNanoseconds); the times here have it added.
+  Nanos time_base = 0;
   uint64_t file_bytes = 0, text_bytes = 0;  // as stored, and decompressed
 
   EventTable events;
@@ -286,7 +286,7 @@ struct RankTrace {
 
   void AddLoss(std::string_view reason, std::string_view explain, int64_t count = 1,
                bool repaired = false);
-  // nullptr where the row has none.
+  // They give nullptr where the row has none.
   const KernelDetail* KernelOf(Row r) const;
   const CopyDetail* CopyOf(Row r) const;
   const OpDetail* OpOf(Row r) const;

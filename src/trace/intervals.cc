@@ -24,7 +24,7 @@ IntervalSet Merge(std::vector<Interval> intervals) {
   const auto by_begin = [](const Interval& a, const Interval& b) { return a.begin < b.begin; };
   if (!std::is_sorted(intervals.begin(), intervals.end(), by_begin))
     std::ranges::sort(intervals, by_begin);
-  // In place: the merged pieces never outrun the ones that were read.
+  // They are merged in place: the merged pieces never outrun the ones that were read.
   size_t kept = 0;
   for (const Interval piece : intervals) {
     if (piece.end <= piece.begin) continue;

@@ -24,7 +24,7 @@ IntervalSet Merge(std::vector<Interval> intervals);
 Nanos Length(const IntervalSet& set);
 IntervalSet Union(const IntervalSet& a, const IntervalSet& b);
 IntervalSet Intersect(const IntervalSet& a, const IntervalSet& b);
-// Of `a` what `b` does not cover.
+// The part of `a` that `b` does not cover.
 IntervalSet Subtract(const IntervalSet& a, const IntervalSet& b);
 // Length of the part of `set` inside [begin, end). Log in the size of the set plus the pieces
 // inside.

@@ -26,7 +26,7 @@ class NamePredicate {
   std::vector<uint8_t> known_;
 };
 
-// Of every name of the pool, by NameId, whether it has `part` in it.
+// Tells of every name of the pool, by NameId, whether it has `part` in it.
 std::vector<bool> NamesWith(const StringPool& names, std::string_view part);
 
 // Whether `text` has one of the parts in it, without regard to case.

@@ -9,7 +9,7 @@
 
 namespace flopwatch::trace {
 
-// work(0) .. work(count - 1), each once, in any order, on at most `threads` threads with the
+// Calls work(0) .. work(count - 1), each once, in any order, on at most `threads` threads with the
 // caller's. Returns when all have ended. `work` must not throw.
 template <typename Work>
 void ForEachOnThreads(size_t count, int threads, const Work& work) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/text.h"
+
 namespace flopwatch::trace {
 namespace {
 
@@ -17,6 +19,14 @@ StringPool::StringPool() {
 
 NameId StringPool::Intern(std::string_view text) {
   if (const auto it = ids_.find(text); it != ids_.end()) return it->second;
+  // What is new is looked at, once: bytes that are no UTF-8 would be in every table and file made
+  // of this trace.
+  if (!IsUtf8(text)) [[unlikely]] {
+    ++repaired_;
+    std::string sound;
+    RepairUtf8(text, &sound);
+    return Intern(sound);
+  }
   const std::string_view kept = Keep(text);
   const NameId id = static_cast<NameId>(texts_.size());
   texts_.push_back(kept);

@@ -23,11 +23,13 @@ class StringPool {
   StringPool& operator=(StringPool&&) noexcept = default;
 
   NameId Intern(std::string_view text);
-  // kNoName for text that was never interned (and for "").
+  // Gives kNoName for text that was never interned (and for "").
   NameId Find(std::string_view text) const;
   std::string_view Text(NameId id) const { return texts_[id]; }
   size_t size() const { return texts_.size(); }
   uint64_t bytes() const { return bytes_; }  // of text
+  // Texts that were interned with bytes that are no UTF-8: U+FFFD stands for them.
+  uint64_t repaired() const { return repaired_; }
 
  private:
   std::string_view Keep(std::string_view text);
@@ -36,7 +38,7 @@ class StringPool {
   absl::flat_hash_map<std::string_view, NameId> ids_;
   std::vector<std::unique_ptr<char[]>> blocks_;
   size_t block_used_ = 0, block_size_ = 0;
-  uint64_t bytes_ = 0;
+  uint64_t bytes_ = 0, repaired_ = 0;
 };
 
 }  // namespace flopwatch::trace

@@ -36,6 +36,11 @@ std::string Summary(const TraceWork& work, const TraceSummary& summary, const st
   return out;
 }
 
+// Why the work has to end; ok while it may go on.
+Status GuardOf(const TraceWork& work) {
+  return work.guard == nullptr ? absl::OkStatus() : work.guard->status();
+}
+
 // The folder is complete when it has its name.
 Status Replace(const std::string& made, const std::string& name) {
   std::error_code ec;
@@ -63,6 +68,7 @@ Status WriteAnalyses(const trace::TraceSet& set, const TraceWork& work, bool hta
   trace::AnalysisOptions options;
   options.hta = hta;
   options.threads = work.threads;
+  options.guard = work.guard;
   const trace::AnalysisInput input(set, options);
   FW_ASSIGN_OR_RETURN(const auto requests, trace::ParseAnalyses("all", options));
   for (const trace::AnalysisAnswer& a : trace::RunAnalyses(input, requests, work.threads)) {
@@ -91,20 +97,19 @@ Status WriteTraceFailure(const TraceWork& work, const Status& why) {
   return Replace(made, work.results);
 }
 
-StatusOr<TraceSummary> AnalyseTrace(const TraceWork& work) {
+namespace {
+
+StatusOr<TraceSummary> Analyse(const TraceWork& work) {
   trace::LoadOptions load;
   load.threads = work.threads;
   load.import.threads = work.threads;
   load.import.max_events = work.max_events;
   load.import.max_text_bytes = work.max_text_bytes;
-  auto loaded = trace::Load(work.paths, load);
-  if (!loaded.ok()) {
-    FW_RETURN_IF_ERROR(WriteTraceFailure(work, loaded.status()));
-    return loaded.status();
-  }
+  load.import.guard = work.guard;
+  FW_ASSIGN_OR_RETURN(trace::Loaded loaded, trace::Load(work.paths, load));
   // Answers name the files that were sent, not where this server keeps them.
-  for (trace::RankTrace& rank : loaded->set.ranks) rank.path = WithoutFolder(work, rank.path);
-  for (trace::LoadFailure& failure : loaded->failures) {
+  for (trace::RankTrace& rank : loaded.set.ranks) rank.path = WithoutFolder(work, rank.path);
+  for (trace::LoadFailure& failure : loaded.failures) {
     failure = {WithoutFolder(work, failure.path),
                Status(failure.status.code(), WithoutFolder(work, failure.status.message()))};
   }
@@ -115,18 +120,20 @@ StatusOr<TraceSummary> AnalyseTrace(const TraceWork& work) {
   const auto write = [&](std::string_view name, const std::string& text) {
     return WriteFileAtomically(fmt::format("{}/{}", made, name), text);
   };
-  const trace::LossReport losses = trace::LossesOf(loaded->set, loaded->failures);
-  FW_RETURN_IF_ERROR(write("info.json", trace::InfoJson(loaded->set, losses)));
+  const trace::LossReport losses = trace::LossesOf(loaded.set, loaded.failures);
+  FW_RETURN_IF_ERROR(write("info.json", trace::InfoJson(loaded.set, losses)));
   TraceSummary summary;
   {
     trace::AnalysisOptions options;
     options.threads = work.threads;
-    const trace::AnalysisInput input(loaded->set, options);
+    options.guard = work.guard;
+    const trace::AnalysisInput input(loaded.set, options);
     trace::ReportOptions report_options;
     report_options.written = work.written;
     report_options.catalog = work.catalog;
     const trace::TraceReport report =
-        trace::MakeTraceReport(input, loaded->failures, report_options);
+        trace::MakeTraceReport(input, loaded.failures, report_options);
+    FW_RETURN_IF_ERROR(GuardOf(work));
     FW_RETURN_IF_ERROR(write("report.json", trace::ReportJson(report)));
     FW_RETURN_IF_ERROR(write("report.html", trace::ReportHtml(report)));
     FW_RETURN_IF_ERROR(write("report.md", trace::ReportMarkdown(report)));
@@ -141,10 +148,20 @@ StatusOr<TraceSummary> AnalyseTrace(const TraceWork& work) {
     for (const std::string& s : report.verdict)
       summary.verdict += (summary.verdict.empty() ? "" : " ") + s;
   }
-  FW_RETURN_IF_ERROR(WriteAnalyses(loaded->set, work, false, made + "/analyses"));
-  FW_RETURN_IF_ERROR(WriteAnalyses(loaded->set, work, true, made + "/analyses-hta"));
+  FW_RETURN_IF_ERROR(WriteAnalyses(loaded.set, work, false, made + "/analyses"));
+  FW_RETURN_IF_ERROR(WriteAnalyses(loaded.set, work, true, made + "/analyses-hta"));
+  FW_RETURN_IF_ERROR(GuardOf(work));
   FW_RETURN_IF_ERROR(write("summary.json", Summary(work, summary, "")));
   FW_RETURN_IF_ERROR(Replace(made, work.results));
+  return summary;
+}
+
+}  // namespace
+
+StatusOr<TraceSummary> AnalyseTrace(const TraceWork& work) {
+  StatusOr<TraceSummary> summary = Analyse(work);
+  if (!summary.ok() && !absl::IsCancelled(GuardOf(work)))
+    FW_RETURN_IF_ERROR(WriteTraceFailure(work, summary.status()));
   return summary;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -19,6 +20,7 @@
 #include "base/json_writer.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "uploads/memory_watch.h"
 #include "uploads/trace_results.h"
 
 namespace flopwatch::uploads {
@@ -36,8 +38,7 @@ bool IsId(std::string_view id) {
   });
 }
 
-// A file name made of what was given: no path, nothing hidden, nothing that a shell or a terminal
-// reads.
+// A file name made of what was given: no path, nothing hidden, nothing a shell or terminal reads.
 std::string SafeName(std::string_view name, std::optional<int64_t> rank, size_t index) {
   const size_t slash = name.find_last_of("/\\");
   if (slash != std::string_view::npos) name.remove_prefix(slash + 1);
@@ -56,7 +57,7 @@ std::string SafeName(std::string_view name, std::optional<int64_t> rank, size_t 
 
 bool LooksLikeTrace(std::string_view bytes) {
   if (bytes.starts_with("\x1f\x8b") || bytes.starts_with("SQLite format 3")) return true;
-  if (bytes.starts_with("\xEF\xBB\xBF")) bytes.remove_prefix(3);
+  bytes = WithoutByteOrderMark(bytes);
   const size_t at = bytes.find_first_not_of(" \t\r\n");
   return at == std::string_view::npos || bytes[at] == '{' || bytes[at] == '[';
 }
@@ -77,12 +78,10 @@ std::string_view TraceRefusalName(TraceRefusal r) {
 }
 
 StatusOr<std::string> TraceText(std::string_view text, std::string_view what) {
-  const bool printable = std::none_of(text.begin(), text.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-  });
-  if (text.size() > kMaxTraceText || !printable) {
-    return InvalidArgument("parameter '{}' is longer than {} bytes or has control characters", what,
-                           kMaxTraceText);
+  if (FaultOfName(text, kMaxTraceText) != NameFault::kNone) {
+    return InvalidArgument(
+        "parameter '{}' is longer than {} bytes, has control characters or is no UTF-8", what,
+        kMaxTraceText);
   }
   return std::string(text);
 }
@@ -102,10 +101,23 @@ StatusOr<std::unique_ptr<TraceLibrary>> TraceLibrary::Open(TraceLibraryOptions o
 }
 
 TraceLibrary::~TraceLibrary() {
-  if (!thread_.joinable()) return;
+  Stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void TraceLibrary::Stop() {
   thread_.request_stop();
+  const MutexLock lock(mutex_);
+  stopping_ = true;
+  if (guard_ != nullptr) {
+    guard_->End(absl::CancelledError("the server stops"));
+    // Now, and not when the analysis has seen it: whoever stops the server waits only so long.
+    if (const auto it = traces_.find(analysing_); it != traces_.end()) {
+      if (const Status s = SetAttempts(it->second, attempts_before_); !s.ok())
+        LogWarn("traces: {}", std::string(s.message()));
+    }
+  }
   changed_.NotifyAll();
-  thread_.join();
 }
 
 std::string TraceLibrary::Folder(std::string_view id) const {
@@ -122,6 +134,7 @@ Status TraceLibrary::Scan() {
       return Unavailable("cannot make {}/tmp for uploaded traces: {}", options_.directory,
                          ec.message());
   }
+  std::deque<std::string> begun;  // whose analysis a server did not survive: last of all
   for (fs::directory_iterator it(options_.directory, ec), end; !ec && it != end; it.increment(ec)) {
     const std::string id = it->path().filename().string();
     if (id == "tmp" || !IsId(id)) continue;
@@ -144,21 +157,26 @@ Status TraceLibrary::Scan() {
       r.files.push_back(f.text());
       r.bytes += bytes;
     }
-    if (const auto summary = ReadFile(Folder(id) + "/results/summary.json", kMaxMetaBytes);
-        summary.ok()) {
-      if (const auto json = Json::Parse(*summary);
-          json.ok() && (*json)["files"].integer_or(-1) == static_cast<int64_t>(r.files.size())) {
-        r.error = (*json)["error"].text();
-        r.headline = (*json)["headline"].text();
-        r.verdict = (*json)["verdict"].text();
-        r.state = r.error.empty() ? TraceState::kReady : TraceState::kFailed;
-      }
-    }
-    if (r.state == TraceState::kQueued && !options_.read_only) queue_.push_back(id);
+    ReadResults(&r);
+    if (r.state == TraceState::kQueued && !options_.read_only)
+      (Attempts(r) == 0 ? queue_ : begun).push_back(id);
     stats_.bytes += r.bytes;
     traces_[id] = std::move(r);
   }
+  queue_.insert(queue_.end(), begun.begin(), begun.end());
   return absl::OkStatus();
+}
+
+// The answers count while they are those of all of its files.
+void TraceLibrary::ReadResults(TraceRecord* r) const {
+  const auto text = ReadFile(Folder(r->id) + "/results/summary.json", kMaxMetaBytes);
+  const auto json = text.ok() ? Json::Parse(*text) : StatusOr<Json>(text.status());
+  if (!json.ok() || (*json)["files"].integer_or(-1) != static_cast<int64_t>(r->files.size()))
+    return;
+  r->error = (*json)["error"].text();
+  r->headline = (*json)["headline"].text();
+  r->verdict = (*json)["verdict"].text();
+  r->state = r->error.empty() ? TraceState::kReady : TraceState::kFailed;
 }
 
 Status TraceLibrary::WriteMeta(const TraceRecord& r) const {
@@ -171,18 +189,43 @@ Status TraceLibrary::WriteMeta(const TraceRecord& r) const {
   return WriteFileAtomically(Folder(r.id) + "/meta.json", text);
 }
 
+int TraceLibrary::Attempts(const TraceRecord& r) const {
+  const auto text = ReadFile(Folder(r.id) + "/attempt.json", kMaxMetaBytes);
+  const auto json = text.ok() ? Json::Parse(*text) : StatusOr<Json>(text.status());
+  // With another file it is another trace.
+  if (!json.ok() || (*json)["files"].integer_or(-1) != static_cast<int64_t>(r.files.size()))
+    return 0;
+  return static_cast<int>(std::clamp<int64_t>((*json)["attempts"].integer_or(0), 0, kMaxAttempts));
+}
+
+Status TraceLibrary::SetAttempts(const TraceRecord& r, int attempts) const {
+  const std::string path = Folder(r.id) + "/attempt.json";
+  if (attempts == 0) {
+    std::error_code ec;
+    fs::remove(path, ec);
+    return ec ? Unavailable("cannot remove {}: {}", path, ec.message()) : absl::OkStatus();
+  }
+  std::string text;
+  JsonWriter(&text)
+      .BeginObject()
+      .Field("files", r.files.size())
+      .Field("attempts", attempts)
+      .EndObject();
+  FW_RETURN_IF_ERROR(WriteFileAtomically(path, text));
+  return SyncFolder(Folder(r.id));
+}
+
 Status TraceLibrary::Refuse(TraceRefusal reason, Status status) {
   ++stats_.refused[static_cast<size_t>(reason)];
   return status;
 }
 
-// Under the lock. What is in use stays; so one large upload may have to wait for an analysis to
-// end.
-Status TraceLibrary::MakeRoom(uint64_t bytes) {
-  while (stats_.bytes + reserved_ + bytes > options_.max_bytes) {
+// What is in use stays: one large upload may have to wait for an analysis.
+Status TraceLibrary::MakeRoom(uint64_t bytes, std::string_view keep) {
+  while (stats_.bytes + bytes > options_.max_bytes) {
     const TraceRecord* oldest = nullptr;
     for (const auto& [id, r] : traces_) {
-      if (id != analysing_ && r.state != TraceState::kQueued &&
+      if (id != analysing_ && id != keep && r.state != TraceState::kQueued &&
           (oldest == nullptr || r.created < oldest->created))
         oldest = &r;
     }
@@ -212,12 +255,21 @@ Status TraceLibrary::Drop(const std::string& id) {
 }
 
 void TraceLibrary::Expire() {
+  // Asked before the lock is taken: it may be another room's to answer.
+  const Micros as_of = std::min(Clock(), options_.as_of ? options_.as_of() : Clock());
   const MutexLock lock(mutex_);
-  std::vector<std::string> old;
+  std::vector<TraceRecord> old;
   for (const auto& [id, r] : traces_)
-    if (id != analysing_ && r.created < Clock() - options_.retention) old.push_back(id);
-  for (const std::string& id : old)
-    if (const Status s = Drop(id); !s.ok()) LogWarn("traces: {}", std::string(s.message()));
+    if (id != analysing_ && r.created < as_of - options_.retention) old.push_back(r);
+  for (const TraceRecord& r : old) {
+    if (const Status s = Drop(r.id); !s.ok()) {
+      LogWarn("traces: {}", std::string(s.message()));
+    } else {
+      LogInfo("retention: trace {} of {} with {} bytes is gone, older than {} at {}", r.id,
+              FormatTime(r.created), r.bytes, FormatDuration(options_.retention),
+              FormatTime(as_of));
+    }
+  }
 }
 
 // --- uploads ---
@@ -258,9 +310,13 @@ StatusOr<std::shared_ptr<TraceLibrary::Upload>> TraceLibrary::Begin(const Upload
   if (uploading_ >= kMaxUploadsAtOnce)
     return Refuse(TraceRefusal::kTooMany,
                   Unavailable("{} uploads run already; try again in a moment", uploading_));
-  // A length that is not known is reserved as it arrives.
+  // Nothing is reserved and nothing goes for what is only announced.
   const uint64_t expected = request.bytes.value_or(0);
-  if (const Status s = MakeRoom(expected); !s.ok()) return Refuse(TraceRefusal::kNoSpace, s);
+  if (expected > options_.max_bytes)
+    return Refuse(TraceRefusal::kNoSpace,
+                  ResourceExhausted("there is no room for this trace: all of them together may "
+                                    "take {} bytes (traces.max_mb)",
+                                    options_.max_bytes));
   if (const auto free = FreeDiskBytes(options_.directory);
       free.ok() && *free < expected + options_.min_free_disk_bytes) {
     return Refuse(TraceRefusal::kNoSpace,
@@ -277,8 +333,6 @@ StatusOr<std::shared_ptr<TraceLibrary::Upload>> TraceLibrary::Begin(const Upload
   upload->name = *name;
   upload->job = *job;
   upload->file = SafeName(request.name, request.rank, index);
-  upload->expected_ = expected;
-  reserved_ += expected;
   ++uploading_;
   return upload;
 }
@@ -289,7 +343,6 @@ TraceLibrary::Upload::~Upload() {
   ::unlink(path_.c_str());  // gone already where it was filed
   const MutexLock lock(library_->mutex_);
   --library_->uploading_;
-  library_->reserved_ -= std::min(library_->reserved_, expected_);
 }
 
 Status TraceLibrary::Upload::Write(std::string_view bytes) {
@@ -311,12 +364,12 @@ Status TraceLibrary::Upload::Write(std::string_view bytes) {
         ResourceExhausted("the trace is larger than {} bytes, the limit (traces.max_upload_mb)",
                           l.options_.max_upload_bytes));
   }
-  if (bytes_ + bytes.size() > expected_) {
+  if (const auto free = FreeDiskBytes(l.options_.directory);
+      free.ok() && *free < bytes.size() + l.options_.min_free_disk_bytes) {
     const MutexLock lock(l.mutex_);
-    const uint64_t more = bytes_ + bytes.size() - expected_;
-    if (const Status s = l.MakeRoom(more); !s.ok()) return l.Refuse(TraceRefusal::kNoSpace, s);
-    l.reserved_ += more;
-    expected_ += more;
+    return l.Refuse(TraceRefusal::kNoSpace,
+                    ResourceExhausted("the disk of {} has {} bytes left, too few for this trace",
+                                      l.options_.directory, *free));
   }
   for (std::string_view left = bytes; !left.empty();) {
     const ssize_t n = ::write(fd_, left.data(), left.size());
@@ -341,11 +394,21 @@ StatusOr<TraceRecord> TraceLibrary::Finish(Upload* u) {
                                   "(curl --data-binary @trace.json.gz)"));
   }
   if (::fsync(u->fd_) != 0) return ResourceExhausted("cannot store the upload: {}", Errno(errno));
-  const MutexLock lock(mutex_);
+  TraceRecord r;
+  {
+    const MutexLock lock(mutex_);
+    FW_ASSIGN_OR_RETURN(r, File(u));
+  }
+  // What is answered with 201 is there after a crash of the machine.
+  for (const std::string& folder : {Folder(r.id) + "/files", Folder(r.id), options_.directory})
+    FW_RETURN_IF_ERROR(SyncFolder(folder));
+  return r;
+}
+
+StatusOr<TraceRecord> TraceLibrary::File(Upload* u) {
   TraceRecord r;
   if (u->trace.empty()) {
-    // The time for people who list a directory, random digits so that two servers never make the
-    // same.
+    // People who list a directory want the time; random digits keep two servers from colliding.
     const std::string time = FormatTime(Clock());
     r.id = fmt::format("{}{}{}-{}{}{}-{:08x}", time.substr(0, 4), time.substr(5, 2),
                        time.substr(8, 2), time.substr(11, 2), time.substr(14, 2),
@@ -363,6 +426,7 @@ StatusOr<TraceRecord> TraceLibrary::Finish(Upload* u) {
     // Another upload may have taken the number.
     u->file = fmt::format("{:04}{}", r.files.size(), u->file.substr(4));
   }
+  if (const Status s = MakeRoom(u->bytes_, r.id); !s.ok()) return Refuse(TraceRefusal::kNoSpace, s);
   std::error_code ec;
   fs::create_directories(Folder(r.id) + "/files", ec);
   if (!ec) fs::rename(u->path_, Folder(r.id) + "/files/" + u->file, ec);
@@ -376,8 +440,6 @@ StatusOr<TraceRecord> TraceLibrary::Finish(Upload* u) {
   stats_.bytes += u->bytes_;
   ++stats_.uploads;
   stats_.uploaded_bytes += u->bytes_;
-  reserved_ -= std::min(reserved_, u->expected_);
-  u->expected_ = 0;
   traces_[r.id] = r;
   if (std::find(queue_.begin(), queue_.end(), r.id) == queue_.end()) queue_.push_back(r.id);
   changed_.NotifyAll();
@@ -425,7 +487,7 @@ StatusOr<TraceRecord> TraceLibrary::WaitFor(std::string_view id, Micros timeout)
   };
   const auto done = [&]() FW_REQUIRES(mutex_) {
     const auto it = traces_.find(id);
-    return it == traces_.end() || it->second.state == TraceState::kReady ||
+    return stopping_ || it == traces_.end() || it->second.state == TraceState::kReady ||
            it->second.state == TraceState::kFailed;
   };
   if (done() || waiting_ || timeout <= 0 || options_.read_only) return now();
@@ -458,7 +520,7 @@ TraceLibraryStats TraceLibrary::stats() const {
 
 void TraceLibrary::Run(const std::stop_token& stop) {
   pthread_setname_np(pthread_self(), "traces");
-  // Of this thread and those it starts, on Linux: who ingests and answers goes first.
+  // On Linux only this thread and those it starts yield to who ingests and answers.
   setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
   while (!stop.stop_requested()) {
     std::string id;
@@ -481,32 +543,29 @@ void TraceLibrary::Run(const std::stop_token& stop) {
 
 void TraceLibrary::Analyse(const std::string& id) {
   const Micros start = MonotonicNow();
+  trace::WorkGuard guard({.text_bytes = options_.max_text_bytes,
+                          .rows = options_.max_events,
+                          .names = options_.max_names,
+                          .name_bytes = options_.max_name_bytes});
   TraceRecord r;
+  Status marked;
+  bool given_up = false;
   {
     const MutexLock lock(mutex_);
     r = traces_[id];
+    attempts_before_ = Attempts(r);
+    guard_ = &guard;
+    if (stopping_) guard.End(absl::CancelledError("the server stops"));
+    // The mark is set under the lock, so that Stop() takes back one that is there.
+    if (!stopping_ && attempts_before_ < kMaxAttempts)
+      marked = SetAttempts(r, attempts_before_ + 1);
+    given_up = attempts_before_ >= kMaxAttempts;
+    stats_.given_up += given_up;
   }
-  TraceWork work;
-  for (const std::string& f : r.files) work.paths.push_back(Folder(id) + "/files/" + f);
-  work.results = Folder(id) + "/results";
-  work.max_events = options_.max_events;
-  work.max_text_bytes = options_.max_text_bytes;
-  work.threads = options_.threads;
-  work.catalog = options_.catalog;
-  work.written = FormatTime(FloorTo(Clock(), kMicrosPerSecond));
-  StatusOr<TraceSummary> summary = Internal("");
-  try {
-    summary = AnalyseTrace(work);
-  } catch (const std::exception& e) {
-    // Out of memory is the one thing that is expected here: the limits are set by experience, not
-    // by proof.
-    summary = ResourceExhausted(
-        "the analysis needs more than this server has ({}): record fewer steps, or run "
-        "\"flopwatch trace report\" on a larger machine",
-        e.what());
-    if (const Status s = WriteTraceFailure(work, summary.status()); !s.ok())
-      LogWarn("traces: {}", std::string(s.message()));
-  }
+  StatusOr<TraceSummary> summary =
+      marked.ok() ? Analyse(r, given_up, &guard) : StatusOr<TraceSummary>(marked);
+  // What a table or a sort took goes back, and is not counted as the next analysis' own.
+  ::malloc_trim(0);
   // Who asks knows the file by its name, and has no business with our folders.
   if (!summary.ok())
     summary = absl::Status(summary.status().code(),
@@ -516,12 +575,25 @@ void TraceLibrary::Analyse(const std::string& id) {
   if (!summary.ok()) LogWarn("trace {}: {}", id, std::string(summary.status().message()));
   const MutexLock lock(mutex_);
   analysing_.clear();
+  guard_ = nullptr;
+  const auto it = traces_.find(id);
+  if (absl::IsCancelled(guard.status())) {
+    if (it != traces_.end()) it->second.state = TraceState::kQueued;
+    return;  // by Stop(), which also said that nothing was begun
+  }
+  // Without a result on disk the next server begins again, and has to know of this time.
+  TraceRecord kept = r;
+  kept.state = TraceState::kQueued;
+  ReadResults(&kept);
+  if (kept.state != TraceState::kQueued) {
+    if (const Status s = SetAttempts(r, 0); !s.ok())
+      LogWarn("traces: {}", std::string(s.message()));
+  }
   ++stats_.analyses;
   stats_.last_analysis_s = seconds;
   if (!summary.ok()) ++stats_.failed_analyses;
   // A file that came meanwhile has queued it again.
-  if (const auto it = traces_.find(id);
-      it != traces_.end() && it->second.files.size() == r.files.size()) {
+  if (it != traces_.end() && it->second.files.size() == r.files.size()) {
     it->second.state = summary.ok() ? TraceState::kReady : TraceState::kFailed;
     it->second.error = summary.ok() ? "" : std::string(summary.status().message());
     if (summary.ok()) {
@@ -532,6 +604,40 @@ void TraceLibrary::Analyse(const std::string& id) {
     it->second.state = TraceState::kQueued;
   }
   changed_.NotifyAll();
+}
+
+StatusOr<TraceSummary> TraceLibrary::Analyse(const TraceRecord& r, bool given_up,
+                                             trace::WorkGuard* guard) {
+  TraceWork work;
+  for (const std::string& f : r.files) work.paths.push_back(Folder(r.id) + "/files/" + f);
+  work.results = Folder(r.id) + "/results";
+  work.max_events = options_.max_events;
+  work.max_text_bytes = options_.max_text_bytes;
+  work.guard = guard;
+  work.threads = options_.threads;
+  work.catalog = options_.catalog;
+  work.written = FormatTime(FloorTo(Clock(), kMicrosPerSecond));
+  const auto failed = [&work](Status why) {
+    if (const Status s = WriteTraceFailure(work, why); !s.ok())
+      LogWarn("traces: {}", std::string(s.message()));
+    return why;
+  };
+  if (given_up) {
+    return failed(ResourceExhausted(
+        "the server ended {} times while it analysed this trace, and does not try again: run "
+        "\"flopwatch trace report\" on the files on another machine",
+        kMaxAttempts));
+  }
+  const MemoryWatch watch(options_.max_memory_bytes, guard);
+  try {
+    return AnalyseTrace(work);
+  } catch (const std::exception& e) {
+    // Out of memory is what is expected here: the limits are set by experience, not by proof.
+    return failed(ResourceExhausted(
+        "the analysis needs more than this server has ({}): record fewer steps, or run "
+        "\"flopwatch trace report\" on a larger machine",
+        e.what()));
+  }
 }
 
 }  // namespace flopwatch::uploads

@@ -4,12 +4,16 @@
 // Layout under `directory`, one folder a trace:
 //   ID/meta.json           what was said at the upload
 //   ID/files/*             the files as they came
+//   ID/attempt.json        while its analysis runs: how often that was begun. A server that ends
+//                          during kMaxAttempts analyses of one trace fails it, so that no trace
+//                          ends one server after the other
 //   ID/results/*           answers, written once the analysis has ended: made beside and renamed,
 //                          so a reader sees all or none
 //   tmp/                   uploads that have not ended; emptied at the start
 //
-// Bounded: bytes of one upload, of all traces together (the oldest go first), age, uploads at once,
-// events of one analysis. What is refused is counted under a stable name. Threads: any.
+// Bounded: bytes of one upload, of all traces together (the oldest go first, when a new one is
+// there, not when it is announced), age, uploads at once; events, text, names and memory of one
+// analysis. What is refused is counted under a stable name. Threads: any.
 #pragma once
 
 #include <array>
@@ -29,6 +33,7 @@
 #include "base/time.h"
 #include "hardware/accelerator.h"
 #include "net/http.h"
+#include "trace/work_guard.h"
 
 namespace flopwatch::uploads {
 
@@ -39,19 +44,27 @@ struct TraceLibraryOptions {
   uint64_t max_bytes = uint64_t{20} << 30;
   uint64_t max_upload_bytes = uint64_t{2} << 30;
   Micros retention = 30 * kMicrosPerDay;
-  // Of one analysis, because it shares this process with the ingest: about 200 bytes of memory an
-  // event.
+  // These limits hold for one analysis over all of its files, because it shares this process with
+  // the ingest: an event takes about 200 bytes of memory.
   uint64_t max_events = 8'000'000;
-  uint64_t max_text_bytes = uint64_t{16} << 30;
+  uint64_t max_text_bytes = uint64_t{16} << 30;  // unpacked
+  uint64_t max_names = 2'000'000;                // distinct
+  uint64_t max_name_bytes = uint64_t{128} << 20;
+  uint64_t max_memory_bytes = uint64_t{768} << 20;  // that the process may grow by meanwhile
   int threads = 1;
   uint64_t min_free_disk_bytes = 512ull << 20;
   const hardware::Catalog* catalog = nullptr;  // of peaks; nullptr = the built-in one
   std::function<Micros()> clock = {};          // empty: Now()
+  // The time by which traces are old enough to go, 0 = none is (store::RetentionStats::as_of: a
+  // clock that jumps deletes nothing). Empty: the clock.
+  std::function<Micros()> as_of = {};
 };
 
 inline constexpr int kMaxUploadsAtOnce = 4;
 inline constexpr size_t kMaxTraceUploadFiles = 4096;  // of one trace: one a rank
 inline constexpr size_t kMaxTraces = 10'000;
+// Analyses of one trace during which the server ended; the first may have been chance.
+inline constexpr int kMaxAttempts = 2;
 inline constexpr size_t kMaxTraceText = 256;  // of a name or job
 
 enum class TraceState : uint8_t { kQueued, kAnalysing, kReady, kFailed };
@@ -81,16 +94,21 @@ std::string_view TraceRefusalName(TraceRefusal r);  // "too_large", ...
 
 struct TraceLibraryStats {
   uint64_t traces = 0, bytes = 0, queued = 0, uploads = 0, uploaded_bytes = 0, analyses = 0,
-           failed_analyses = 0, deleted = 0;
+           failed_analyses = 0, deleted = 0, given_up = 0;  // after kMaxAttempts
   double last_analysis_s = 0;
   std::array<uint64_t, kTraceRefusals> refused{};
 };
+
+struct TraceSummary;  // trace_results.h
 
 class TraceLibrary {
  public:
   // Reads what is there; with `read_only` a directory that does not exist is an empty library.
   static StatusOr<std::unique_ptr<TraceLibrary>> Open(TraceLibraryOptions options);
-  ~TraceLibrary();  // an analysis that runs is waited for
+  ~TraceLibrary();  // as Stop(); an analysis that runs is waited for
+  // No analysis begins any more, the one that runs ends at its next step and counts as never
+  // begun, and nobody waits for one. Everything else goes on.
+  void Stop();
 
   // One upload; whoever holds it writes, then Finish(). Destroyed before: nothing remains.
   class Upload final : public net::UploadSink {
@@ -102,7 +120,7 @@ class TraceLibrary {
     friend class TraceLibrary;
     TraceLibrary* library_ = nullptr;
     std::string path_, trace, name, job, file;
-    uint64_t bytes_ = 0, expected_ = 0;
+    uint64_t bytes_ = 0;
     int fd_ = -1;
     bool begun_ = false;
   };
@@ -135,11 +153,19 @@ class TraceLibrary {
  private:
   explicit TraceLibrary(TraceLibraryOptions options) : options_(std::move(options)) {}
   Status Scan() FW_REQUIRES(mutex_);
-  Status MakeRoom(uint64_t bytes) FW_REQUIRES(mutex_);  // deletes the oldest
+  // Deletes the oldest, but not `keep`.
+  Status MakeRoom(uint64_t bytes, std::string_view keep) FW_REQUIRES(mutex_);
+  void ReadResults(TraceRecord* record) const;
+  // Files an upload as one of a new trace, or of the one it names.
+  StatusOr<TraceRecord> File(Upload* upload) FW_REQUIRES(mutex_);
   void Expire();
   Status Drop(const std::string& id) FW_REQUIRES(mutex_);
   void Run(const std::stop_token& stop);
   void Analyse(const std::string& id);
+  StatusOr<TraceSummary> Analyse(const TraceRecord& record, bool given_up, trace::WorkGuard* guard);
+  // How often an analysis of these files was begun and not ended.
+  int Attempts(const TraceRecord& record) const;
+  Status SetAttempts(const TraceRecord& record, int attempts) const;
   Status Refuse(TraceRefusal reason, Status status) FW_REQUIRES(mutex_);
   Status WriteMeta(const TraceRecord& record) const;
   std::string Folder(std::string_view id) const;
@@ -152,8 +178,10 @@ class TraceLibrary {
   std::deque<std::string> queue_ FW_GUARDED_BY(mutex_);
   // The trace whose files are being read; it is not deleted meanwhile.
   std::string analysing_ FW_GUARDED_BY(mutex_);
+  trace::WorkGuard* guard_ FW_GUARDED_BY(mutex_) = nullptr;  // of that analysis
+  int attempts_before_ FW_GUARDED_BY(mutex_) = 0;            // and of it, before this one
+  bool stopping_ FW_GUARDED_BY(mutex_) = false;
   int uploading_ FW_GUARDED_BY(mutex_) = 0;
-  uint64_t reserved_ FW_GUARDED_BY(mutex_) = 0;  // bytes of uploads that run
   bool waiting_ FW_GUARDED_BY(mutex_) = false;
   uint64_t serial_ FW_GUARDED_BY(mutex_) = 0;
   TraceLibraryStats stats_ FW_GUARDED_BY(mutex_);

@@ -184,7 +184,7 @@ TEST_F(ApiTest, PagesOfOtherSitesCanChangeNothing) {
 
   // DNS rebinding: the name points here, the browser believes it is the same site.
   ApiSources parts;
-  parts.loopback_only = true;
+  parts.hosts.emplace(/*remote=*/false, std::vector<std::string>());
   MakeApi(std::move(parts));
   net::Request get = MakeRequest("GET", "/api/v1/status");
   for (const char* host :
@@ -210,7 +210,6 @@ TEST_F(ApiTest, PushedTextIsIngestedAndItsNodeIsATarget) {
   EXPECT_EQ(Number(v, "/rows"), 1);
   EXPECT_EQ(Number(v, "/samples"), 1);
   EXPECT_EQ(Number(v, "/refused/out_of_bounds"), 1);
-  now_ = Now();  // pushes carry the time they arrive
   const auto targets = Json("/api/v1/targets");
   EXPECT_EQ(Number(targets, "/total"), 1);
   EXPECT_EQ(Text(targets, "/targets/0/url"), "push:node9");
@@ -218,6 +217,44 @@ TEST_F(ApiTest, PushedTextIsIngestedAndItsNodeIsATarget) {
   EXPECT_EQ(Number(targets, "/targets/0/refused/out_of_bounds"), 1);
   EXPECT_EQ(api_->Handle(MakeRequest("POST", "/api/v1/push/a b")).status, 400);
   EXPECT_EQ(api_->Handle(MakeRequest("POST", "/api/v1/push/" + std::string(300, 'n'))).status, 400);
+}
+
+TEST_F(ApiTest, WhatCannotBeStoredIsNotTaken) {
+  const auto send = [&](std::string_view path, std::string body, std::string_view type) {
+    net::Request r = MakeRequest("POST", path);
+    r.body = std::move(body);
+    r.headers = {{"content-type", std::string(type)}};
+    return api_->Handle(r);
+  };
+  const std::string body(std::string_view(Body().Gpu(0, "GPU-X").Tensor(0.5).Clock(1410)));
+  const auto push = [&] { return send("/api/v1/push/node9", body, "text/plain"); };
+  const auto stored = [&] {
+    const int32_t id = ingest_->registry.FindEntity("GPU-X");
+    return std::count_if(fake_.rows.begin(), fake_.rows.end(),
+                         [&](const StoredRow& r) { return r.header.entity == id; });
+  };
+  fake_.fail_next = -1;
+  EXPECT_EQ(push().status, 200) << "nobody knows yet";
+  EXPECT_FALSE(ingest_->pipeline.Flush().ok());
+  const std::pair<std::string_view, std::string_view> senders[] = {
+      {"/api/v1/push/node9", "text/plain"},
+      {"/api/v1/write", "application/x-protobuf"},
+      {"/v1/metrics", "application/json"}};
+  for (const auto& [path, type] : senders) {
+    const net::Response r = send(path, type == "application/json" ? "{}" : body, type);
+    EXPECT_EQ(r.status, 503) << path << r.body;
+    EXPECT_NE(r.body.find("no space left on device"), std::string::npos) << r.body;
+    EXPECT_TRUE(std::any_of(r.headers.begin(), r.headers.end(),
+                            [](const auto& h) { return h.first == "Retry-After"; }));
+  }
+  EXPECT_EQ(send("/api/v1/jobs/100/mfu", R"({"mfu": 0.4})", "application/json").status, 503);
+  fake_.fail_next = 0;
+  EXPECT_TRUE(ingest_->pipeline.Flush().ok());
+  EXPECT_EQ(stored(), 1) << "what was answered with 200, and nothing else";
+  now_ += 10 * kSecond;
+  EXPECT_EQ(push().status, 200);
+  EXPECT_TRUE(ingest_->pipeline.Flush().ok());
+  EXPECT_EQ(stored(), 2);
 }
 
 TEST_F(ApiTest, LateStaticJobsAreFoundByJoiningWithTheIntervals) {

@@ -166,6 +166,57 @@ TEST_F(IntakeTest, FloodsOfClaimsAndJobsStopAtTheirLimits) {
   EXPECT_EQ(Refused(ApplicationSource::kApi, ApplicationRefusal::kJobLimit), 8u);
 }
 
+// Tables of claims and jobs that are full of what the store has dropped take new ones.
+TEST_F(IntakeTest, ClaimsWithoutSamplesAreForgotten) {
+  constexpr size_t kLimit = 4;
+  Restart({.jobs = kLimit, .claims = kLimit});
+  const Micros start = now_;
+  for (int round = 0; round < 3; ++round) {
+    for (size_t k = 0; k < kLimit; ++k)
+      EXPECT_EQ(Add(ClaimOf(fmt::format("{}-{}", round, k)), {SampleAt(now_)}).accepted, 1u);
+    EXPECT_EQ(Add(ClaimOf("more"), {SampleAt(now_)}).accepted, 0u);
+    const Micros newest = now_;
+    now_ += 3 * kMicrosPerDay;
+    // They are old enough, and the store has their samples.
+    EXPECT_TRUE(intake_->Forget(now_ - kMicrosPerDay)->empty());
+    store_.said.clear();
+    EXPECT_TRUE(intake_->Forget(now_ - kMicrosPerDay)->empty()) << "once a day is enough";
+    EXPECT_TRUE(intake_->Forget(newest - 3 * kMicrosPerDay)->empty()) << "not as old as that";
+    const auto gone = intake_->Forget(now_);
+    ASSERT_TRUE(gone.ok()) << gone.status();
+    EXPECT_EQ(gone->size(), kLimit);
+    EXPECT_EQ(intake_->stats().jobs + intake_->stats().claims, 0u);
+    EXPECT_TRUE(intake_->Jobs().empty());
+    EXPECT_TRUE(store_.ForgetClaims(*gone).ok());
+    if (round == 1) Restart({.jobs = kLimit, .claims = kLimit});
+    now_ += 3 * kMicrosPerDay;
+  }
+  EXPECT_TRUE(intake_->Forget(0)->empty());
+  EXPECT_GT(now_, start);
+}
+
+TEST_F(IntakeTest, OneClaimAmongOthersIsForgottenAndTheOthersGoOn) {
+  for (const char* job : {"a", "b", "c"}) Add(ClaimOf(job), {SampleAt(now_, 1)});
+  ApplicationClaim second = ClaimOf("b");
+  second.precision = "fp8";
+  Add(second, {SampleAt(now_ + kMicrosPerSecond, 2)});
+  const int32_t gone = intake_->ClaimsOf("b")[0].id;
+  std::erase_if(store_.said, [&](const ApplicationSample& s) { return s.claim == gone; });
+  const Micros first = now_;
+  now_ += 2 * kMicrosPerDay;
+  EXPECT_THAT(*intake_->Forget(now_), ::testing::ElementsAre(gone));
+  ASSERT_EQ(intake_->ClaimsOf("b").size(), 1u);
+  EXPECT_EQ(intake_->ClaimsOf("b")[0].precision, "fp8");
+  EXPECT_EQ(intake_->ClaimsOf("c")[0].job, "c");
+  // What is known is known still, and what comes back is new.
+  EXPECT_EQ(Add(ClaimOf("c"), {SampleAt(first, 1)}).duplicates, 1u);
+  EXPECT_EQ(Add(ClaimOf("c"), {SampleAt(now_, 3)}).accepted, 1u);
+  EXPECT_EQ(intake_->ClaimsOf("c").size(), 1u);
+  EXPECT_EQ(Add(ClaimOf("b"), {SampleAt(now_, 4)}).accepted, 1u);
+  EXPECT_EQ(intake_->ClaimsOf("b")[1].id, 5);
+  EXPECT_EQ(store_.unknown_references, 0);
+}
+
 TEST_F(IntakeTest, AFailingStoreStoresNothingAndTheSameReportWorksLater) {
   store_.fail_next = 1;
   EXPECT_FALSE(intake_->Add(ClaimOf("7"), {{SampleAt(kStart, 1)}}).ok());

@@ -220,6 +220,28 @@ TEST_F(TraceLibraryTest, OldTracesGoByAgeAndForRoom) {
   EXPECT_EQ(library_->List().size(), 0u);
 }
 
+TEST_F(TraceLibraryTest, AClockThatJumpsDeletesNoTrace) {
+  std::atomic<Micros> as_of{0};  // not known yet
+  options_.as_of = [&] { return as_of.load(); };
+  Open();
+  const auto r = Put(SmallTrace(0));
+  ASSERT_TRUE(r.ok()) << r.status();
+  Ready(r->id);
+  clock_ += 31 * kMicrosPerDay;
+  Open();
+  EXPECT_EQ(library_->List().size(), 1u);
+  as_of = clock_ - 30 * kMicrosPerDay;  // the store waits
+  Open();
+  EXPECT_EQ(library_->List().size(), 1u);
+  as_of = clock_.load();
+  clock_ -= 31 * kMicrosPerDay;  // and one set back deletes by itself
+  Open();
+  EXPECT_EQ(library_->List().size(), 1u);
+  clock_ += 31 * kMicrosPerDay;
+  Open();
+  EXPECT_EQ(library_->List().size(), 0u);
+}
+
 TEST_F(TraceLibraryTest, TheApiUploadsListsAnswersAndDeletes) {
   Open();
   net::Response r = Post("/api/v1/traces?name=rank0.json&job=100", SmallTrace(0));

@@ -68,7 +68,8 @@ TEST(Table, HtmlIsOneDocumentWithUnitsNotesAndNothingFromOutside) {
   t.notes = {"two jobs & more"};
   const std::string html = Render(t, {OutputFormat::kHtml});
   EXPECT_EQ(html.find("<script"), std::string::npos);
-  EXPECT_NE(html.find("<td>&lt;script&gt; </td><td class=\"n\">-</td>"), std::string::npos) << html;
+  EXPECT_NE(html.find("<td>&lt;script&gt;\\x1b</td><td class=\"n\">-</td>"), std::string::npos)
+      << html;
   EXPECT_NE(html.find("<td class=\"n\">1,204.5 GPU-h</td>"), std::string::npos);
   EXPECT_NE(html.find("two jobs &amp; more"), std::string::npos);
   EXPECT_NE(html.find("default-src 'none'"), std::string::npos);
@@ -116,10 +117,35 @@ TEST(Table, MachineFormatsAreRawAndUncut) {
   EXPECT_EQ(Render({{{"a", ""}}, {}, {}}, {OutputFormat::kJson}), "[]\n");
 }
 
-TEST(Table, HostileTextReachesTheTerminalWithoutEscapes) {
-  Table t{{{"job", ""}}, {{std::string("a\x1b[31mred\tb\nc")}}, {}};
-  EXPECT_EQ(Render(t, {OutputFormat::kTable}), "JOB\na?[31mred b c\n");
-  EXPECT_EQ(Render(t, {OutputFormat::kTsv}), "job\na?[31mred b c\n");
+// In every mode that people look at. JSON and YAML hold the text itself, escaped.
+TEST(Table, HostileTextIsShownAndActsOnNothing) {
+  const Table t{{{"job", ""}}, {{std::string("a\x1b[31mred\tb\nc\u202ed\u009be\xff")}}, {}};
+  const std::string line = "a\\x1b[31mred b c\\u{202e}d\\u{009b}e\\xff";
+  EXPECT_EQ(Render(t, {OutputFormat::kTable}), "JOB\n" + line + "\n");
+  EXPECT_EQ(Render(t, {OutputFormat::kTsv}), "job\n" + line + "\n");
+  EXPECT_EQ(Render(t, {OutputFormat::kMarkdown}),
+            "| job |\n| --- |\n"
+            "| a\\\\x1b\\[31mred b c\\\\u{202e}d\\\\u{009b}e\\\\xff |\n");
+  EXPECT_EQ(Render(t, {OutputFormat::kCsv}),
+            "job\n\"a\\x1b[31mred\tb\nc\\u{202e}d\\u{009b}e\\xff\"\n")
+      << "line breaks stay, within quotes";
+  EXPECT_EQ(Render(t, {OutputFormat::kJsonl}),
+            "{\"job\":\"a\\u001b[31mred\\tb\\nc\\u202ed\\u009be\ufffd\"}\n");
+  EXPECT_EQ(Render(t, {OutputFormat::kHtml}).find('\x1b'), std::string::npos);
+}
+
+// OWASP, "CSV Injection": cells that begin with = + - @ are computed by spreadsheets.
+TEST(Table, TextIsNoFormulaOfASpreadsheet) {
+  const Table t{{{"a", ""}, {"b", ""}},
+                {{std::string("=HYPERLINK(\"http://x\")"), -1.5},
+                 {std::string("@SUM(A1)"), std::string("+1+1")},
+                 {std::string("-"), std::string("-2")},
+                 {std::string("-2+3"), std::string("a=b")}},
+                {}};
+  EXPECT_EQ(Render(t, {OutputFormat::kCsv, false, false}),
+            "\"'=HYPERLINK(\"\"http://x\"\")\",-1.5\n'@SUM(A1),'+1+1\n-,-2\n'-2+3,a=b\n");
+  EXPECT_EQ(Render(t, {OutputFormat::kTsv, false, false}),
+            "'=HYPERLINK(\"http://x\")\t-1.5\n'@SUM(A1)\t'+1+1\n-\t-2\n'-2+3\ta=b\n");
 }
 
 TEST(Table, BarsScaleWithTheRatio) {

@@ -139,6 +139,11 @@ TEST(SdJson, NamesWhatIsWrong) {
   EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"target":["a:1"]}])")), HasSubstr("unknown key 'target'"));
   EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"targets":["a:1","b:1"]}])", 1)),
               HasSubstr("more than 1 targets"));
+  EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"targets":["a:1"],"labels":{"node":"n\u0000"}}])")),
+              HasSubstr("'n\\x00' has control characters"));
+  EXPECT_THAT(ErrorOf(ParseSdJson("[{\"targets\":[\"a\xff:1\"]}]")), HasSubstr("not valid JSON"));
+  EXPECT_THAT(ErrorOf(ParseSdYaml("- targets: [\"a\\u0007:1\"]\n")),
+              HasSubstr("has control characters"));
   EXPECT_NE(ErrorOf(ParseSdJson(std::string(100'000, '['))), "OK");
 }
 

@@ -10,22 +10,13 @@ import struct
 import sys
 import threading
 import time
-import urllib.request
 
 from harness import Process, check, run, scratch, until
+from wire import field, post, series, snappy
 
 cycles = int(sys.argv[1]) if len(sys.argv) > 1 else 10
 rng = random.Random(20261121)
 data = scratch() + "/data"
-
-
-def post(server, path, body, kind="application/json", encoding=None):
-    headers = {"Content-Type": kind}
-    if encoding:
-        headers["Content-Encoding"] = encoding
-    request = urllib.request.Request(server.url + path, data=body, headers=headers, method="POST")
-    with urllib.request.urlopen(request, timeout=30) as r:
-        return r.status, r.read()
 
 
 # --- kill -9 while four jobs report ---
@@ -90,32 +81,6 @@ check(card.count("MFU (reported)") == 1, "the job's card")
 
 
 # --- remote write and OTLP ---
-def varint(n):
-    out = b""
-    while n >= 128:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-
-def field(number, payload):
-    return varint(number << 3 | 2) + varint(len(payload)) + payload
-
-
-def snappy(plain):  # literals only: a valid block
-    out = varint(len(plain))
-    for i in range(0, len(plain), 60):
-        part = plain[i:i + 60]
-        out += bytes([len(part) - 1 << 2]) + part
-    return out
-
-
-def series(labels, ms, value):
-    text = b"".join(field(1, field(1, k.encode()) + field(2, v.encode()))
-                    for k, v in labels.items())
-    return field(1, text + field(2, b"\x09" + struct.pack("<d", value) + b"\x10" + varint(ms)))
-
-
 now = int(time.time() * 1000)
 gpu = {"Hostname": "w1", "UUID": "GPU-W1", "gpu": "0", "modelName": "NVIDIA A100-SXM4-80GB",
        "instance": "w1:9400", "hpc_job": "900"}

@@ -109,6 +109,24 @@ TEST(LiveTest, GpusMoveFromJobToJob) {
   EXPECT_EQ(live.JobsSince(0).size(), 1u);
 }
 
+TEST(LiveTest, AGpuThatComesBackToItsJobIsCounted) {
+  LiveState live;
+  const int32_t a[] = {1}, b[] = {2};
+  const Micros back = kMinute + 62 * kMicrosPerMinute;
+  live.Update(Row(1, kMinute, 0.4, 10, a, 1));
+  live.Update(Row(2, kMinute, 0.4, 10, a, 1));
+  live.Update(Row(3, back, 0.4, 10));
+  live.Expire();
+  EXPECT_TRUE(live.JobSince(1, 0).ofu.samples == 0);
+  live.Update(Row(1, back, 0.4, 0, a, 1));
+  live.Update(Row(1, back + 10 * kS, 0.4, 10, a, 1));
+  EXPECT_EQ(live.JobSince(1, back).gpus, 2) << "the latest row of GPU 2 names it, too";
+  // One that went to another job meanwhile is not.
+  live.Update(Row(2, back + 10 * kS, 0.4, 0, b, 2));
+  EXPECT_EQ(live.JobSince(1, back).gpus, 1);
+  EXPECT_EQ(live.JobSince(2, back).gpus, 1);
+}
+
 TEST(LiveTest, ReportingCountsGpusNotInstancesAndForgetsSilentOnes) {
   LiveState live;
   live.Update(Row(1, kMinute, 0.4, 10));

@@ -207,18 +207,22 @@ TEST_F(WriterTest, NarrowSeriesOfATargetAreCapped) {
 TEST_F(WriterTest, SourcesAreBounded) {
   PipelineOptions options;
   options.max_sources = 3;
+  std::atomic<Micros> monotonic{kMicrosPerHour};
+  options.monotonic = [&] { return monotonic.load(); };
   Restart(options);
   for (int k = 0; k < 5; ++k) {
     const auto stats = Scrape(Body().Gpu(0, fmt::format("GPU-{}", k)).Tensor(0.5).Clock(1410),
                               kMinute, fmt::format("push:{}", k));
     EXPECT_EQ(Count(stats.refused, "source_limit"), k < 3 ? 0u : 1u);
   }
-  // After an hour of silence they make room.
+  // After an hour of silence they make room, whatever the times of samples say.
+  monotonic += 2 * kMicrosPerHour;
   Scrape(Body().Gpu(0, "GPU-0").Tensor(0.5).Clock(1410), kMinute + 2 * kMicrosPerHour, "push:0");
   EXPECT_EQ(
       Scrape(Body().Gpu(0, "GPU-9").Tensor(0.5).Clock(1410), kMinute + 2 * kMicrosPerHour, "push:9")
           .rows,
       1u);
+  ingest_.reset();  // before the clock
 }
 
 TEST_F(WriterTest, ThreadsMeetOnlyInTheStore) {

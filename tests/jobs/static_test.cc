@@ -87,6 +87,9 @@ TEST(StaticFile, ErrorsNameLineAndField) {
   EXPECT_THAT(ErrorOf(header + "\"G,2026-11-01,,7,\n"), HasSubstr("quote is not closed"));
   EXPECT_THAT(ErrorOf(header + std::string(600, 'g') + ",2026-11-01,,7,\n"),
               HasSubstr("gpu: 600 bytes"));
+  EXPECT_THAT(ErrorOf(header + "G\xff,2026-11-01,,7,\n"), HasSubstr("gpu: 'G\\xff' is not UTF-8"));
+  EXPECT_THAT(ErrorOf(header + "G,2026-11-01,,7\x1b,\n"),
+              HasSubstr("job: '7\\x1b' has control characters"));
   EXPECT_THAT(
       ErrorOf("[[assignment]]\ngpu = 'a'\njob = 1\nfrom = 2026-11-01\nuser = []\n", "j.toml"),
       HasSubstr("j.toml:5: user: must be"));
@@ -225,6 +228,17 @@ TEST(Static, SlotChangesHands) {
   again.BindEntity(1, Gpu("GPU-old"), Slot("n", 0));
   again.BindEntity(2, Gpu("GPU-new"), Slot("n", 0));
   EXPECT_THAT(Lines(again), ElementsAre("1 7 0-400", "1 8 450-500", "2 8 500-1000"));
+}
+
+// Schedulers count devices by minor number: an exporter that sees two of four boards gives them
+// indices of its own.
+TEST(Static, DevicesHaveTheirMinorNumberAsAName) {
+  JobIndex index;
+  telemetry::EntityLabels labels = Slot("n", 0);
+  labels.device = "nvidia2";
+  index.BindEntity(1, Gpu("GPU-1"), labels);
+  index.SetStatic({Assign("n:nvidia2", "7", 0, 100), Assign("n:nvidia0", "8", 0, 100)});
+  EXPECT_THAT(Lines(index), ElementsAre("1 7 0-100"));
 }
 
 TEST(Static, SameJobTwiceOnAGpuIsOneOwner) {

@@ -425,19 +425,118 @@ TEST(HttpServer, SlowRequestsDoNotHoldFastOnesAndTheQueueIsBounded) {
   EXPECT_GE(ok.load(), 1);
 }
 
-TEST(HttpServer, RefusesConnectionsAboveTheLimit) {
+TEST(HttpServer, AboveTheLimitTheOneThatIdlesLongestGoes) {
   ServerOptions options;
   options.max_connections = 2;
   const auto server = Serve(Echo, options);
   RawSocket one = RawSocket::Connect(server->port()), two = RawSocket::Connect(server->port());
+  const auto answered = [](RawSocket& socket) {
+    return socket.Send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n") &&
+           socket.ReadHeader().starts_with("HTTP/1.1 200 ");
+  };
+  EXPECT_TRUE(answered(one));
+  EXPECT_TRUE(answered(two));
+  EXPECT_TRUE(answered(one));
+  RawSocket three = RawSocket::Connect(server->port());
+  EXPECT_TRUE(answered(three));
+  EXPECT_EQ(two.ReadAll(), "");
+  EXPECT_TRUE(two.peer_closed());
+  EXPECT_TRUE(answered(one)) << "it was used later than the second";
+  EXPECT_EQ(server->stats().evicted_connections, 1u);
+  EXPECT_EQ(server->refused_connections(), 0u);
+}
+
+TEST(HttpServer, HalfARequestIsKeptLongerThanNone) {
+  ServerOptions options;
+  options.max_connections = 2;
+  const auto server = Serve(Echo, options);
+  RawSocket half = RawSocket::Connect(server->port());
+  half.Send("POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na");
+  std::vector<RawSocket> idle;
+  for (int i = 0; i < 20; ++i) {
+    idle.push_back(RawSocket::Connect(server->port()));
+    idle.back().Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_THAT(idle.back().ReadHeader(), StartsWith("HTTP/1.1 200 "));
+  }
+  half.Send("b");
+  EXPECT_THAT(half.ReadHeader(), StartsWith("HTTP/1.1 200 "));
+  EXPECT_EQ(server->stats().evicted_connections, 19u);
+}
+
+// Every client waits for the server: nobody can go.
+TEST(HttpServer, RefusesConnectionsAboveTheLimit) {
+  ServerOptions options;
+  options.max_connections = 2;
+  std::atomic<bool> go{false};
+  const auto server = HttpServer::Start(
+      options, [](const Request&) -> std::optional<Response> { return std::nullopt; },
+      [&](const Request&) {
+        while (!go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return Response();
+      });
+  ASSERT_TRUE(server.ok()) << server.status();
+  RawSocket one = RawSocket::Connect((*server)->port()),
+            two = RawSocket::Connect((*server)->port());
   one.Send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n");
   two.Send("GET /2 HTTP/1.1\r\nHost: x\r\n\r\n");
-  one.ReadHeader();
-  two.ReadHeader();
-  RawSocket three = RawSocket::Connect(server->port());
+  while ((*server)->requests() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  RawSocket three = RawSocket::Connect((*server)->port());
   EXPECT_THAT(three.ReadAll(), StartsWith("HTTP/1.1 503 "));
-  EXPECT_EQ(server->refused_connections(), 1u);
-  EXPECT_EQ(server->stats().connections, 2u);
+  EXPECT_EQ((*server)->refused_connections(), 1u);
+  go = true;
+  EXPECT_THAT(one.ReadHeader(), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(two.ReadHeader(), StartsWith("HTTP/1.1 200 "));
+}
+
+// A body that takes its time to unpack holds no other client: it is not undone on the event loop.
+TEST(HttpServer, UnpacksOnAWorker) {
+  ServerOptions options;
+  options.workers = 1;
+  std::thread::id loop, packed;
+  const auto server = HttpServer::Start(
+      options,
+      [&](const Request& r) -> std::optional<Response> {
+        (r.body.empty() ? loop : packed) = std::this_thread::get_id();
+        return Text(std::to_string(r.body.size()));
+      },
+      [](const Request&) { return Response(); });
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string url = "http://127.0.0.1:" + std::to_string((*server)->port());
+  ASSERT_TRUE(Fetch(url).ok());
+  const auto answer = Fetch(url, {.method = "POST",
+                                  .body = Gzip(std::string(1 << 20, 'x')),
+                                  .headers = {{"Content-Encoding", "gzip"}}});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->body, std::to_string(1 << 20));
+  EXPECT_NE(loop, packed);
+}
+
+// Bodies that are small as sent and large unpacked count as they are unpacked.
+TEST(HttpServer, BoundsUnpackedBodiesOfAllRequestsTogether) {
+  ServerOptions options;
+  options.workers = 2;
+  options.max_body_bytes = 4 << 20;
+  options.max_body_bytes_at_once = 6 << 20;
+  std::atomic<int> inside{0};
+  std::atomic<bool> go{false};
+  const auto server = HttpServer::Start(
+      options, [](const Request&) -> std::optional<Response> { return std::nullopt; },
+      [&](const Request&) {
+        ++inside;
+        while (!go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return Response();
+      });
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string url = "http://127.0.0.1:" + std::to_string((*server)->port());
+  const FetchOptions post = {.method = "POST",
+                             .body = Gzip(std::string(4 << 20, 'x')),
+                             .headers = {{"Content-Encoding", "gzip"}}};
+  std::thread first([&] { EXPECT_EQ(Fetch(url, post)->status, 200); });
+  while (inside == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(Fetch(url, post)->status, 503);
+  go = true;
+  first.join();
+  EXPECT_EQ(Fetch(url, post)->status, 200) << "what the first held was given back";
 }
 
 TEST(HttpServer, EndsASlowLoris) {

@@ -5,60 +5,18 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <string>
-#include <thread>
 
-#include "base/json_read.h"
-#include "fixtures/body.h"
-#include "net/http.h"
+#include "fixtures/server.h"
 
 namespace flopwatch::server {
 namespace {
 
 using ::testing::HasSubstr;
 
-class ServerTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    directory_ = std::filesystem::path(::testing::TempDir()) /
-                 fmt::format("server-{}-{}", getpid(),
-                             ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(directory_);
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
-  ServerOptions Options() const {
-    ServerOptions o;
-    o.store.directory = directory_ / "data";
-    o.scraper.interval = kMicrosPerSecond;
-    o.targets.probe.ports = {};  // exporters that run on this machine are not the test's
-    o.jobs_file_poll = 20 * kMicrosPerMilli;
-    o.version = "test";
-    return o;
-  }
-  static Json Get(const Server& server, const std::string& path) {
-    const auto answer = net::Fetch(fmt::format("http://127.0.0.1:{}{}", server.port(), path), {});
-    EXPECT_TRUE(answer.ok()) << answer.status();
-    if (!answer.ok()) return {};
-    EXPECT_EQ(answer->status, 200) << answer->body;
-    return Json::Parse(answer->body).value_or(Json());
-  }
-  // Until `done` or ten seconds: the parts run on threads of their own.
-  template <typename F>
-  static bool Eventually(F&& done) {
-    for (int k = 0; k < 500; ++k) {
-      if (done()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    return done();
-  }
-
-  std::filesystem::path directory_;
-};
+using test::ServerTest;
 
 std::unique_ptr<net::HttpServer> Exporter() {
   auto exporter = net::HttpServer::Start(

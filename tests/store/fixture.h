@@ -159,9 +159,19 @@ class StoreTest : public ::testing::Test {
   void Open() {
     store_.reset();
     options_.faults = &faults_;
+    options_.monotonic = [this] { return monotonic_.load(); };
     auto store = OpenDuckDbStore(options_);
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
+  }
+  // Time passes until `now`, for every clock, and a sample comes then: retention goes by all three.
+  void PassUntil(Micros now) {
+    if (passed_until_ != 0) monotonic_ += now - passed_until_;
+    passed_until_ = now;
+    BatchBuilder b(fields_);
+    b.Row(now, 99, {{telemetry::CanonicalField::kPowerW, 100}}, 0, 1, 0);
+    ASSERT_FW_OK(store_->Append(b.batch(), fields_, now));
+    ASSERT_FW_OK(store_->ApplyRetention(now));
   }
   // One value of a query, as text; "NULL" for NULL.
   std::string Sql(const std::string& sql) {
@@ -191,6 +201,8 @@ class StoreTest : public ::testing::Test {
 
   TempDir dir_;
   TestFaults faults_;
+  std::atomic<Micros> monotonic_{kMicrosPerHour};
+  Micros passed_until_ = 0;
   Options options_ = OptionsFor(dir_.path());
   telemetry::FieldRegistry fields_;
   std::unique_ptr<Store> store_;

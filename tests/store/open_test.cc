@@ -437,6 +437,39 @@ TEST_F(OpenTest, AVersionSevenDirectoryIsMigrated) {
   EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), std::to_string(kSchemaVersion));
 }
 
+// Until version 8 nobody knew when a job was seen last: now then, or when the newest data came.
+TEST_F(OpenTest, AVersionEightDirectoryIsMigrated) {
+  jobs::Changes changes;
+  changes.jobs = {{.id = 1, .key = "a", .name = "", .user = "", .workflow = "", .cluster = ""},
+                  {.id = 2, .key = "b", .name = "", .user = "", .workflow = "", .cluster = ""}};
+  changes.jobs[0].last_seen = changes.jobs[1].last_seen = kT0;
+  const auto as_version_eight = [&] {
+    store_.reset();
+    Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version >= 9",
+                                        "ALTER TABLE f.jobs DROP COLUMN last_seen"});
+  };
+  ASSERT_FW_OK(store_->PutJobs(changes));
+  as_version_eight();
+  const Micros before = Now();
+  Open();
+  auto jobs = store_->LoadDimensions().value().jobs;
+  ASSERT_EQ(jobs.size(), 2u);
+  EXPECT_EQ(jobs[1].key, "b");
+  for (const auto& job : jobs) EXPECT_GE(job.last_seen, before - kMicrosPerMinute);
+  // The clock that is asked now may be wrong; there was data of a later time.
+  const Micros newest = FloorTo(before, kSecond) + 100 * kMicrosPerDay;
+  AppendOne(newest);
+  ASSERT_FW_OK(store_->Seal(newest + 2 * kMicrosPerHour));
+  as_version_eight();
+  Open();
+  for (const auto& job : store_->LoadDimensions().value().jobs) EXPECT_EQ(job.last_seen, newest);
+  changes.jobs[0].last_seen = newest + kMicrosPerDay;
+  ASSERT_FW_OK(store_->PutJobs(changes));
+  Open();
+  EXPECT_EQ(store_->LoadDimensions().value().jobs[0].last_seen, newest + kMicrosPerDay);
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), std::to_string(kSchemaVersion));
+}
+
 // A field of unknown type is held in the narrowest column that takes its values exactly, in a
 // segment of today as in one that version 5 began, and says the same whatever that is.
 TEST_F(OpenTest, ColumnsOfWholeNumbersGrowAndThoseOfVersionFiveGoOn) {
@@ -683,7 +716,10 @@ TEST_F(OpenTest, OldIntervalsAreForgotten) {
       {.id = 2, .entity = 1, .job = 1, .from = kT0},
       {.id = 3, .entity = 1, .job = 1, .from = kT0, .to = kT0 + 80 * kMicrosPerDay}};
   ASSERT_FW_OK(store_->PutJobs(changes));
-  ASSERT_FW_OK(store_->ApplyRetention(kT0 + 100 * kMicrosPerDay));
+  PassUntil(kT0 + 100 * kMicrosPerDay);
+  EXPECT_EQ(store_->stats().retention.intervals_before,
+            kT0 + 100 * kMicrosPerDay - options_.minute_retention);
+  EXPECT_EQ(store_->stats().retention.intervals, 1u);
   const auto left = store_->LoadDimensions().value().intervals;
   ASSERT_EQ(left.size(), 2u);
   EXPECT_EQ(left[0].id, 2) << "open";

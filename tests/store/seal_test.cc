@@ -215,18 +215,24 @@ TEST_F(SealTest, RetentionDropsTiersByAge) {
       "SELECT string_agg(DISTINCT \"table\", ' ' ORDER BY \"table\") FROM sealed_files";
   EXPECT_EQ(Sql(tables), "fleet_minute gpu_hour gpu_minute job_hour job_minute metrics samples");
   const Window all = {kT0, kT0 + hours_ * kSealedHour};
-  ASSERT_FW_OK(store_->ApplyRetention(kT0 + 16 * kMicrosPerDay));
+  PassUntil(kT0 + 16 * kMicrosPerDay);
   EXPECT_EQ(Sql(tables), "fleet_minute gpu_hour gpu_minute job_hour job_minute");
-  EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "0");
-  ASSERT_FW_OK(store_->ApplyRetention(kT0 + 91 * kMicrosPerDay));
+  EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");  // that of today
+  PassUntil(kT0 + 91 * kMicrosPerDay);
   EXPECT_EQ(Sql(tables), "fleet_minute gpu_hour job_hour");
   // Whole hours still answer.
   const auto gpus = store_->UsageByGpu(all);
   ASSERT_FW_OK(gpus);
   EXPECT_EQ(gpus->size(), 3u);
   EXPECT_EQ(store_->FleetSeries(all, kSealedHour).value().size(), 3u);
-  ASSERT_FW_OK(store_->ApplyRetention(kT0 + 731 * kMicrosPerDay));
+  PassUntil(kT0 + 731 * kMicrosPerDay);
+  const RetentionStats stats = store_->stats().retention;
+  EXPECT_EQ(stats.as_of, kT0 + 731 * kMicrosPerDay);
+  EXPECT_EQ(stats.waits_for, "");
+  EXPECT_GT(stats.files, 0u);
+  EXPECT_GT(stats.rows, 0u);
   EXPECT_EQ(Sql("SELECT count(*) FROM sealed_files"), "0");
+  ASSERT_FW_OK(store_->Seal(kT0 + 732 * kMicrosPerDay));
   CheckTidy();
   EXPECT_FALSE(fs::exists(options_.directory + "/sealed/samples/day=2026-01-02"));
 }
@@ -356,9 +362,11 @@ TEST_F(SealTest, RawHoursAreMergedIntoDays) {
   check(rows + 1);
   Open();
   check(rows + 1);
-  // Retention deletes whole files.
-  ASSERT_FW_OK(store_->ApplyRetention(kT0 + options_.raw_retention + 2 * kMicrosPerDay));
-  EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "0");
+  // Retention deletes whole files. The clock keeps its pace from where the data ended.
+  PassUntil(kLater);
+  ASSERT_FW_OK(store_->Seal(kLater + 2 * kSealedHour));
+  PassUntil(kT0 + options_.raw_retention + 3 * kMicrosPerDay);
+  EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
   EXPECT_FALSE(fs::exists(options_.directory + "/sealed/samples/day=2026-01-02"));
 }
 

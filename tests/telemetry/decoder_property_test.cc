@@ -399,10 +399,8 @@ void CheckAgainstFresh(FieldRegistry* registry, ExpositionDecoder* cached,
     RC_LOG() << "BODY\n" << body << "\nCACHED\n" << by_cached << "\nFRESH\n" << by_fresh;
     RC_FAIL("the cache changed the result");
   }
-  const auto refused = [&](Refusal r) { return scrape.stats.refused[static_cast<size_t>(r)]; };
   RC_ASSERT(SampleLines(body) ==
-            scrape.stats.samples + scrape.stats.narrow + scrape.stats.refused_total() -
-                refused(Refusal::kNoGpuIdentity) - refused(Refusal::kFieldLimit));
+            scrape.stats.samples + scrape.stats.narrow + scrape.stats.refused_lines());
 }
 
 TEST(DecoderProperty, TheCacheChangesNothing) {

@@ -4,7 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "decoded.h"
+#include "decoding_fixture.h"
+#include "telemetry/labels.h"
 
 namespace flopwatch::telemetry {
 namespace {
@@ -32,23 +33,14 @@ OwnerLabels Job(const char* id, const char* user = "") {
   return o;
 }
 
-class ExpositionTest : public ::testing::Test {
+class ExpositionTest : public DecodingTest {
  protected:
-  Plain Decode(const std::string& body) { return Decode(body, DecodeLimits{}); }
-  Plain Decode(const std::string& body, DecodeLimits limits) {
-    ExpositionDecoder decoder(&registry_, "node7", limits);
-    const Plain plain = ToPlain(decoder.Decode(body), registry_);
-    EXPECT_EQ(ToPlain(decoder.Decode(body), registry_), plain)
-        << "the second look differs from the first: " << body;
-    return plain;
-  }
   // One GPU named "U" whose only line this is.
   std::map<std::string, double> Values(const std::string& line) {
     const Plain p = Decode(line + "\n");
     EXPECT_LE(p.rows.size(), 1u);
     return p.rows.empty() ? std::map<std::string, double>{} : p.rows.begin()->second.values;
   }
-  FieldRegistry registry_;
 };
 
 // --- text ---
@@ -613,8 +605,7 @@ TEST_F(ExpositionTest, AKnownMetricInQuotesIsThatMetric) {
 TEST_F(ExpositionTest, MalformedNamesInQuotes) {
   for (const char* line :
        {"{} 1", "{\"\"} 1", "{\"a\",\"b\"} 1", "a{\"b\"} 1", "{\"a} 1", "{\"a\" x=\"1\"} 1",
-        "{\"a\"=} 1", "{\"a\",x} 1", "{\"\xff\"} 1", "{\"\xc0\xaf\"} 1", "{\"\xed\xa0\x80\"} 1",
-        "{a=\"b\"} 1", "{\"a\"}", "{\"a\\\"} 1"}) {
+        "{\"a\"=} 1", "{\"a\",x} 1", "{a=\"b\"} 1", "{\"a\"}", "{\"a\\\"} 1"}) {
     const Plain p = Decode(std::string(line) + "\n");
     EXPECT_THAT(p.narrow, IsEmpty()) << line;
     EXPECT_THAT(p.refused, ElementsAre(Pair("malformed_line", 1))) << line;

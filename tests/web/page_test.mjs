@@ -202,6 +202,16 @@ await test('Targets: health, why, filter', async () => {
   await close();
 });
 
+await test('Where GPU time went: a loss leads to the jobs behind it, in the same window', async () => {
+  const { page, check, close } = await open(mock.url);
+  await page.goto(mock.url);
+  await page.click('.sankey a text:text-is("sm_idle")');
+  await page.waitForURL(/\/jobs\?from=.*sort=sm_idle/);
+  await page.waitForSelector('th:has-text("SMs idle")');
+  check();
+  await close();
+});
+
 await test('Keyboard: g j, g t, g f, d, ?, Esc', async () => {
   const { page, check, close } = await open(mock.url);
   await page.goto(mock.url);

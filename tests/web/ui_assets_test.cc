@@ -6,6 +6,7 @@
 #include <regex>
 #include <string>
 
+#include "api/for_browsers.h"
 #include "api/ui_assets.h"
 #include "net/http.h"
 
@@ -46,17 +47,17 @@ TEST(ServeUi, NothingElse) {
 
 // No inline script or style, nothing from elsewhere, no frames.
 TEST(ServeUi, StrictHeaders) {
-  const std::optional<net::Response> page = ServeUi("/");
-  const std::string csp = HeaderOf(*page, "Content-Security-Policy");
+  const net::Response page = ForBrowsers(*ServeUi("/"));
+  const std::string csp = HeaderOf(page, "Content-Security-Policy");
   EXPECT_THAT(csp, HasSubstr("default-src 'none'"));
   EXPECT_THAT(csp, HasSubstr("script-src 'self';"));
   EXPECT_THAT(csp, HasSubstr("frame-ancestors 'none'"));
   EXPECT_THAT(csp, Not(HasSubstr("unsafe")));
   EXPECT_THAT(csp, Not(HasSubstr("http")));
-  EXPECT_EQ(HeaderOf(*page, "X-Content-Type-Options"), "nosniff");
-  EXPECT_EQ(HeaderOf(*page, "Cache-Control"), "no-cache");
-  EXPECT_FALSE(HeaderOf(*page, "ETag").empty());
-  const std::string html(page->static_body);
+  EXPECT_EQ(HeaderOf(page, "X-Content-Type-Options"), "nosniff");
+  EXPECT_EQ(HeaderOf(page, "Cache-Control"), "no-cache");
+  EXPECT_FALSE(HeaderOf(page, "ETag").empty());
+  const std::string html(page.static_body);
   EXPECT_THAT(html, Not(HasSubstr("http:")));
   EXPECT_THAT(html, Not(HasSubstr("https:")));
   EXPECT_THAT(html, Not(HasSubstr("<style")));
@@ -70,8 +71,9 @@ TEST(ServeUi, AssetsThatThePageNamesAreThereCompressedAndImmutable) {
   int assets = 0;
   size_t total = html.size();
   for (std::sregex_iterator it(html.begin(), html.end(), name), end; it != end; ++it, ++assets) {
-    const std::optional<net::Response> file = ServeUi(it->str());
+    std::optional<net::Response> file = ServeUi(it->str());
     ASSERT_TRUE(file.has_value()) << it->str();
+    file = ForBrowsers(*std::move(file));
     EXPECT_EQ(HeaderOf(*file, "Content-Encoding"), "gzip");
     EXPECT_THAT(HeaderOf(*file, "Cache-Control"), HasSubstr("immutable"));
     EXPECT_EQ(HeaderOf(*file, "X-Content-Type-Options"), "nosniff");

@@ -180,6 +180,28 @@ const kEmptyUsage = usage({
   reason: 'no samples in the window',
 });
 
+// Levels of the Sankey, their share of what is deployed, and the loss before each.
+const kSankeyShares = [
+  ['deployed', 1, ''],
+  ['allocated', 0.9, 'idle_hosts'],
+  ['busy', 0.8, 'allocated_idle'],
+  ['sm_active', 0.6, 'sm_idle'],
+  ['tensor_active', 0.34, 'tensor_idle'],
+  ['full_clock', 0.31, 'below_full_clock'],
+];
+
+// Far simpler than the server's: a bar a loss, with the same classes and links.
+const drawing = (shares, window) =>
+  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 80" fill="currentColor">${shares
+    .slice(1)
+    .map(
+      ([, share, loss], k) =>
+        `<a href="/jobs?from=${window.from}&amp;to=${window.to}&amp;sort=${loss}">` +
+        `<rect class="sankey-loss" x="${k * 110}" y="20" width="${100 * (shares[k][1] - share)}" ` +
+        `height="20"/><text x="${k * 110}" y="60">${loss}</text></a>`,
+    )
+    .join('')}</svg>`;
+
 function answer(url, scenario) {
   const q = url.searchParams;
   const now = Math.floor(Date.now() / 1000);
@@ -215,6 +237,38 @@ function answer(url, scenario) {
         newest: empty ? null : iso(now - 4),
         last_error: null,
       },
+    };
+  }
+  if (path === 'sankey') {
+    const deployed = empty ? 0 : 1000 * hours * 3600;
+    const shares = empty ? [] : kSankeyShares;
+    if (q.get('format') === 'svg') return { svg: drawing(shares, window) };
+    return {
+      window,
+      weight: 'gpu_seconds',
+      deployed_gpu_seconds: deployed,
+      deployed_from: 'gpus_seen',
+      levels: kSankeyShares.map(([name, share]) => ({
+        name,
+        title: name.replaceAll('_', ' '),
+        gpu_seconds: share * deployed,
+        of_deployed: empty ? null : share,
+        of_previous: null,
+        coverage: null,
+        excess_gpu_seconds: 0,
+        reason: null,
+      })),
+      losses: shares.slice(1).map(([name, share, loss], k) => ({
+        name: loss,
+        title: loss.replaceAll('_', ' '),
+        before: name,
+        gpu_seconds: (shares[k][1] - share) * deployed,
+        of_deployed: shares[k][1] - share,
+        money: null,
+        drill: `/api/v1/jobs?sort=${loss}`,
+      })),
+      compound: empty ? null : 0.31,
+      notes: ['Deployed are the GPUs that were ever seen.'],
     };
   }
   if (path === 'fleet') {
@@ -497,6 +551,7 @@ export function startMock({ port = 0, dist, scenario = 'fleet' }) {
     };
     if (url.pathname.startsWith('/api/')) {
       const result = answer(url, state.scenario);
+      if (result.svg !== undefined) return send(200, 'image/svg+xml', result.svg);
       const status = typeof result.status === 'number' && result.body ? result.status : 200;
       return send(
         status,

@@ -74,6 +74,33 @@ export interface Fleet {
   not_computable: { reason: string; gpu_seconds: number }[];
 }
 
+export interface Sankey {
+  window: TimeWindow;
+  deployed_gpu_seconds: number;
+  deployed_from: 'gpus_seen';
+  levels: {
+    name: string;
+    title: string;
+    gpu_seconds: number | null;
+    of_deployed: number | null;
+    of_previous: number | null;
+    coverage: number | null;
+    excess_gpu_seconds: number;
+    reason: string | null;
+  }[];
+  losses: {
+    name: string;
+    title: string;
+    before: string;
+    gpu_seconds: number;
+    of_deployed: number | null;
+    money: null;
+    drill: string;
+  }[];
+  compound: number | null;
+  notes: string[];
+}
+
 export interface Job {
   job: string;
   name: string | null;
@@ -82,6 +109,7 @@ export interface Job {
   running: boolean;
   usage: Usage;
   flags: string[];
+  sort_value?: number | null; // in lists: what it is ranked by, where that is a number
 }
 
 export interface Jobs {
@@ -228,7 +256,9 @@ export async function getJson<T>(url: string, signal?: AbortSignal): Promise<T> 
       }
       throw new ApiError(response.status, message);
     }
-    return (await response.json()) as T;
+    // Drawings come as text.
+    const isJson = response.headers.get('content-type')?.includes('json') ?? true;
+    return (await (isJson ? response.json() : response.text())) as T;
   } catch (e) {
     if (e instanceof ApiError || signal?.aborted) throw e;
     throw new ApiError(

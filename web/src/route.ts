@@ -87,15 +87,12 @@ export function startRouting(): void {
     )
       return;
     const anchor = (event.target as Element | null)?.closest?.('a');
-    if (
-      !anchor ||
-      anchor.target ||
-      anchor.hasAttribute('download') ||
-      anchor.origin !== location.origin
-    )
-      return;
-    if (/^\/(api|metrics|openapi|healthz|readyz)/.test(anchor.pathname)) return;
+    if (!anchor || anchor.hasAttribute('target') || anchor.hasAttribute('download')) return;
+    // Of a link within a drawing the address is no text.
+    const to = new URL(anchor.getAttribute('href') ?? '', location.href);
+    if (to.origin !== location.origin) return;
+    if (/^\/(api|metrics|openapi|healthz|readyz)/.test(to.pathname)) return;
     event.preventDefault();
-    navigate(anchor.pathname + anchor.search);
+    navigate(to.pathname + to.search);
   });
 }

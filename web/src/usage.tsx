@@ -170,14 +170,16 @@ export const bounds = (window: TimeWindow) => ({
   to: Date.parse(window.to) / 1000,
 });
 
-export function WindowNote({ window, stepS }: { window: TimeWindow; stepS: number }) {
+export function WindowNote({ window, stepS }: { window: TimeWindow; stepS?: number }) {
   const how = { live: 'from memory', rollup: 'from rollups', raw: 'from raw samples' }[
     window.source
   ];
   return (
     <span class="note">
       {moment(window.from)} – {moment(window.to)},{' '}
-      {stepS >= 3600 ? `${stepS / 3600} h` : `${stepS / 60} min`} steps, {how}
+      {stepS !== undefined &&
+        `${stepS >= 3600 ? `${stepS / 3600} h` : `${stepS / 60} min`} steps, `}
+      {how}
     </span>
   );
 }

@@ -1,5 +1,4 @@
-// flopwatch calc SUBCOMMAND: the formulas on numbers given by hand, with nothing running. One file
-// a subcommand.
+// flopwatch calc SUBCOMMAND: the formulas on numbers given by hand. One file a subcommand.
 #include "cli/commands/calc.h"
 
 #include <memory>

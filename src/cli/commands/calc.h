@@ -3,10 +3,6 @@
 #pragma once
 
 #include <cmath>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <type_traits>
 
 #include "base/table.h"
 #include "cli/command.h"
@@ -20,17 +16,6 @@ Args AddCalcMfu(Args calc, Run* run);
 Args AddCalcGemm(Args calc, Run* run);
 Args AddCalcKernel(Args calc, Run* run);
 
-template <typename T>
-Cell CellOf(const std::optional<T>& v) {
-  if (!v) return std::monostate{};
-  if constexpr (std::is_same_v<T, bool>) {
-    return *v;
-  } else if constexpr (std::is_integral_v<T>) {
-    return static_cast<int64_t>(*v);
-  } else {
-    return *v;
-  }
-}
 // Products are shown to 0.1 GFLOP/s: more digits than the factors have are noise.
 inline double RoundedTflops(double tflops) { return std::round(tflops * 1e4) / 1e4; }
 

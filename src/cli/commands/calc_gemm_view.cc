@@ -13,8 +13,7 @@ namespace {
 
 constexpr int kCurveSteps = 16;  // each way, eight to a padding step
 
-// Sizes of one axis between which nothing jumps: a cluster of tiles, or the K step times its
-// slices.
+// Sizes of an axis between which nothing jumps: a cluster of tiles, or the K step by its slices.
 std::optional<int64_t> PaddingStep(const GemmQuestion& q, char axis) {
   if (axis == 'K') {
     if (!q.tiling.tile_k) return std::nullopt;
@@ -127,21 +126,18 @@ Table GemmTable(const GemmAnswer& a) {
   add({"n_eff", "N EFF"}, a.n_eff());
   add({"k_eff", "K EFF"}, CellOf(a.e.k_eff));
   add({"ctas", "CTAS"}, CellOf(a.e.ctas));
-  add({"waves", "WAVES"}, a.waves ? Cell(a.waves->waves) : Cell(std::monostate{}));
+  add({"waves", "WAVES"}, a.waves ? Cell(a.waves->waves) : Cell());
   add({"wave_efficiency", "WAVE EFFICIENCY", ColumnFormat::kPercent},
-      a.waves ? Cell(a.waves->efficiency) : Cell(std::monostate{}));
+      a.waves ? Cell(a.waves->efficiency) : Cell());
   add({"exact", "EXACT"}, a.e.exact);
   add({"tile_m", "TILE M"}, q.tile('M'));
   add({"tile_n", "TILE N"}, q.tile('N'));
   add({"tile_k", "TILE K"}, CellOf(q.tiling.tile_k));
-  add({"cluster_m", "CLUSTER M"},
-      q.tiling.cluster_known ? Cell(q.cluster('M')) : Cell(std::monostate{}));
-  add({"cluster_n", "CLUSTER N"},
-      q.tiling.cluster_known ? Cell(q.cluster('N')) : Cell(std::monostate{}));
-  add({"split_k", "SPLIT K"},
-      q.tiling.split_known ? CellOf(q.tiling.split_k) : Cell(std::monostate{}));
+  add({"cluster_m", "CLUSTER M"}, q.tiling.cluster_known ? Cell(q.cluster('M')) : Cell());
+  add({"cluster_n", "CLUSTER N"}, q.tiling.cluster_known ? Cell(q.cluster('N')) : Cell());
+  add({"split_k", "SPLIT K"}, q.tiling.split_known ? CellOf(q.tiling.split_k) : Cell());
   add({"family", "FAMILY"},
-      q.kernel ? Cell(std::string(gemm::FamilyName(q.kernel->family))) : Cell(std::monostate{}));
+      q.kernel ? Cell(std::string(gemm::FamilyName(q.kernel->family))) : Cell());
   add({"precision", "PRECISION"}, TextCell(a.precision));
   add({"gpu", "GPU"}, TextCell(a.gpu != nullptr ? a.gpu->model : ""));
   add({"peak_tflops", "PEAK TFLOP/S"}, CellOf(a.peak_tflops));
@@ -171,7 +167,7 @@ std::string GemmCurveJson(const std::vector<GemmCurve>& curves) {
   return out;
 }
 
-// Where a person reads: one line an axis, with the overhead over sizes around the one asked for.
+// The card for a person: one line an axis, with the overhead over sizes around the one asked for.
 std::string GemmCard(const GemmAnswer& a, const ViewOptions& view) {
   const GemmQuestion& q = a.q;
   std::string out = fmt::format(
@@ -198,12 +194,11 @@ std::string GemmCard(const GemmAnswer& a, const ViewOptions& view) {
     }
     Cell cluster = std::monostate{};
     if (axis != 'K' && q.tiling.cluster_known) cluster = q.cluster(axis);
-    axes.rows.push_back({std::string(1, axis), size,
-                         axis == 'K' ? CellOf(q.tiling.tile_k) : Cell(q.tile(axis)), cluster,
-                         CellOf(padded),
-                         padded ? Cell(static_cast<double>(*padded) / static_cast<double>(size) - 1)
-                                : Cell(std::monostate{}),
-                         CellOf(curve.below), CellOf(curve.above), TextCell(spark)});
+    axes.rows.push_back(
+        {std::string(1, axis), size, axis == 'K' ? CellOf(q.tiling.tile_k) : Cell(q.tile(axis)),
+         cluster, CellOf(padded),
+         padded ? Cell(static_cast<double>(*padded) / static_cast<double>(size) - 1) : Cell(),
+         CellOf(curve.below), CellOf(curve.above), TextCell(spark)});
   }
   WriteOptions write;
   write.format = OutputFormat::kWide;

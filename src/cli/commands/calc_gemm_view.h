@@ -31,7 +31,7 @@ struct GemmQuestion {
     if (swapped) std::swap(p.m, p.n);
     return p;
   }
-  // Of the axis as typed: tile and cluster.
+  // Tile and cluster are of the axis as typed.
   int64_t tile(char axis) const { return (axis == 'M') != swapped ? tiling.tile_m : tiling.tile_n; }
   int64_t cluster(char axis) const {
     return (axis == 'M') != swapped ? tiling.cluster_m : tiling.cluster_n;

@@ -40,24 +40,23 @@ Status ReadNames(const std::string& file, std::vector<std::string>* names) {
   return absl::OkStatus();
 }
 
-Status RunKernel(Context& context, const std::vector<std::string>& given) {
-  std::vector<std::string> names;
-  const bool from_input = given.empty() || (given.size() == 1 && given[0] == "-");
-  if (from_input) {
-    if (given.empty() && isatty(STDIN_FILENO) != 0) {
-      return absl::InvalidArgumentError(
-          "calc kernel: no kernel name; give NAME in quotes, or names on standard input, one a "
-          "line");
-    }
-    FW_RETURN_IF_ERROR(ReadNames("-", &names));
-  } else {
-    names = given;
+StatusOr<std::vector<std::string>> NamesFrom(const std::vector<std::string>& given) {
+  if (given.size() > 1 || (given.size() == 1 && given[0] != "-")) return given;
+  if (given.empty() && isatty(STDIN_FILENO) != 0) {
+    return absl::InvalidArgumentError(
+        "calc kernel: no kernel name; give NAME in quotes, or names on standard input, one a "
+        "line");
   }
+  std::vector<std::string> names;
+  FW_RETURN_IF_ERROR(ReadNames("-", &names));
   if (names.empty()) {
     return absl::InvalidArgumentError(
         "calc kernel: standard input holds no kernel name; give NAME in quotes, or one a line");
   }
+  return names;
+}
 
+Table KernelTable(const std::vector<std::string>& names) {
   Table table;
   table.columns = ColumnsOf(
       Column{"name", "KERNEL"}, Column{"family", "FAMILY"}, Column{"precision", "PRECISION"},
@@ -95,6 +94,12 @@ Status RunKernel(Context& context, const std::vector<std::string>& given) {
     table.notes.push_back(fmt::format(
         "{} names show no tile: absent is not visible, nothing is filled in", without_tile));
   }
+  return table;
+}
+
+Status RunKernel(Context& context, const std::vector<std::string>& given) {
+  FW_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesFrom(given));
+  Table table = KernelTable(names);
   if (context.for_people()) {
     table.notes.push_back(
         "tile M runs along BLAS m (PyTorch's N) where TILE AXES says blas; -o json has all fields");

@@ -1,5 +1,4 @@
-// flopwatch calc mfu: what a model costs under the conventions frameworks count by, and which MFU a
-// throughput is.
+// flopwatch calc mfu: a model's FLOPs by the conventions of frameworks, and a throughput's MFU.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -201,8 +200,7 @@ Status AddUtilisation(const MfuOptions& o, MfuAnswer* answer) {
           fmt::format("calc mfu: --gpus: {}", std::string(mfu.status().message())));
     row.mfu = *mfu;
     row.tflops_per_gpu = *achieved / *o.gpus / 1e12;
-    // Packed sums of one token can round the two apart; hardware work is never less than the
-    // model's.
+    // Packed sums of one token can round the two apart; hardware work is never below the model's.
     FW_ASSIGN_OR_RETURN(
         row.hfu, efficiency::Hfu(*mfu, std::max(1.0, static_cast<double>(row.hardware) /
                                                          static_cast<double>(row.training))));
@@ -215,8 +213,7 @@ Status AddUtilisation(const MfuOptions& o, MfuAnswer* answer) {
   return absl::OkStatus();
 }
 
-// All conventions, or those named; one that does not apply is left out of "all" and an error by
-// name.
+// All conventions, or those named; one that does not apply is an error if named, else left out.
 Status AddRows(const MfuOptions& o, const models::TrainingSetup& setup, MfuAnswer* answer) {
   const models::Convention& exact = models::ExactFor(answer->model);
   std::vector<const models::Convention*> asked;
@@ -301,9 +298,7 @@ Status RunMfu(Context& context, const MfuOptions& o) {
   } else if (format == OutputFormat::kJson || format == OutputFormat::kJsonl) {
     context.Out(MfuJson(answer, format == OutputFormat::kJsonl));
   } else if (context.for_people()) {
-    const ViewOptions view = {.width = context.width() > 0 ? context.width() : 100,
-                              .color = context.color(),
-                              .ascii = context.ascii()};
+    const ViewOptions view = context.view();
     context.Out(answer.rows.size() == 1 ? MfuText(answer, view) : MfuComparison(answer, view));
   } else {
     FW_RETURN_IF_ERROR(context.Write(MfuTable(answer)));

@@ -265,8 +265,7 @@ EntityOfu Evaluate(const telemetry::DecodedRow& row, const telemetry::DecodedRow
   return e;
 }
 
-// The GPU seen as the sum of its instances; adds a note, and ofu_by_sms to the GPU's own row where
-// there is one.
+// The GPU seen as the sum of its instances: adds a note, and ofu_by_sms to the GPU's row if any.
 void AddMigView(const std::string& uuid, const std::vector<EntityOfu*>& instances, EntityOfu* gpu,
                 Table* table) {
   const Accelerator* device = instances.front()->device;
@@ -294,50 +293,51 @@ void AddMigView(const std::string& uuid, const std::vector<EntityOfu*>& instance
       gpu != nullptr && gpu->ofu ? "; the GPU's own line counts only SMs that are in use" : ""));
 }
 
-Status RunOfuOfFile(Context& context, const OfuOptions& options) {
-  FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
-  if (!options.gpu.empty()) FW_RETURN_IF_ERROR(catalog.Find(options.gpu).status());
-  FW_ASSIGN_OR_RETURN(const std::string text, ReadFile(options.file, kMaxExpositionBytes));
+using Rows = std::vector<const telemetry::DecodedRow*>;
 
-  telemetry::FieldRegistry registry;
-  // Series without a host label need a node; the file's own name stands in for it.
-  telemetry::ExpositionDecoder decoder(&registry, options.file.substr(options.file.rfind('/') + 1));
-  const telemetry::DecodedScrape& scrape = decoder.Decode(text);
-
-  std::map<std::string, const telemetry::DecodedRow*> boards;
-  std::map<std::string, size_t> order;  // of first appearance, so that instances follow their GPU
-  std::vector<const telemetry::DecodedRow*> rows;
+// The GPUs and instances of a scrape, instances behind their GPU.
+Rows GpuRows(const telemetry::DecodedScrape& scrape) {
+  std::map<std::string_view, size_t> order;  // of first appearance
+  Rows rows;
   for (const telemetry::DecodedRow& row : scrape.rows) {
     if (row.key->kind != telemetry::EntityKind::kGpu &&
         row.key->kind != telemetry::EntityKind::kGpuInstance)
       continue;
     order.emplace(row.key->uuid, order.size());
-    if (row.key->kind == telemetry::EntityKind::kGpu) boards[row.key->uuid] = &row;
     rows.push_back(&row);
   }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [&](const telemetry::DecodedRow* a, const telemetry::DecodedRow* b) {
-                     return std::pair(order[a->key->uuid], a->key->gpu_instance) <
-                            std::pair(order[b->key->uuid], b->key->gpu_instance);
-                   });
+  std::ranges::stable_sort(rows, {}, [&](const telemetry::DecodedRow* r) {
+    return std::pair(order[r->key->uuid], r->key->gpu_instance);
+  });
+  return rows;
+}
+
+std::vector<EntityOfu> EvaluateAll(const Rows& rows, const hardware::Catalog& catalog,
+                                   const OfuOptions& options) {
+  std::map<std::string_view, const telemetry::DecodedRow*> boards;
+  for (const telemetry::DecodedRow* row : rows)
+    if (row->key->kind == telemetry::EntityKind::kGpu) boards[row->key->uuid] = row;
   std::vector<EntityOfu> entities;
   for (const telemetry::DecodedRow* row : rows) {
     const auto board = boards.find(row->key->uuid);
     entities.push_back(
         Evaluate(*row, board != boards.end() ? board->second : nullptr, catalog, options));
   }
-  std::string refused;
-  for (size_t i = 0; i < scrape.stats.refused.size(); ++i) {
-    if (scrape.stats.refused[i] == 0) continue;
-    refused += fmt::format("{}{} {}", refused.empty() ? "" : ", ", scrape.stats.refused[i],
-                           telemetry::ReasonName(static_cast<telemetry::Refusal>(i)));
-  }
-  if (entities.empty()) {
-    return absl::FailedPreconditionError(
-        fmt::format("calc ofu: no GPU in {}: {}", options.file,
-                    refused.empty() ? "is it exporter text?" : "refused " + refused));
-  }
+  return entities;
+}
 
+// "3 out_of_bounds, 1 malformed"; "" where nothing was.
+std::string RefusedLines(const telemetry::DecodeStats& stats) {
+  std::string out;
+  for (size_t i = 0; i < stats.refused.size(); ++i) {
+    if (stats.refused[i] == 0) continue;
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", stats.refused[i],
+                       telemetry::ReasonName(static_cast<telemetry::Refusal>(i)));
+  }
+  return out;
+}
+
+Table EntityTable(std::vector<EntityOfu>* entities) {
   Table table;
   table.columns = ColumnsOf(
       Column{"gpu", "GPU"}, Column{"gpu_instance", "GI"}, Column{"mig_profile", "PROFILE"},
@@ -347,35 +347,49 @@ Status RunOfuOfFile(Context& context, const OfuOptions& options) {
       Column{"sm_weight", "SM WEIGHT", ColumnFormat::kPercent},
       Column{"ofu_by_sms", "OFU BY SMS", ColumnFormat::kPercent}, Column{"node", "NODE"});
   std::map<std::string, std::vector<EntityOfu*>> instances;
-  std::map<std::string, EntityOfu*> gpus;
-  for (EntityOfu& e : entities) {
+  std::map<std::string_view, EntityOfu*> gpus;
+  for (EntityOfu& e : *entities) {
     if (e.row->key->gpu_instance >= 0) {
       instances[e.row->key->uuid].push_back(&e);
     } else {
       gpus[e.row->key->uuid] = &e;
     }
   }
-  for (const auto& [uuid, of_gpu] : instances) {
-    const auto gpu = gpus.find(uuid);
-    AddMigView(uuid, of_gpu, gpu != gpus.end() ? gpu->second : nullptr, &table);
-  }
+  for (const auto& [uuid, of_gpu] : instances) AddMigView(uuid, of_gpu, gpus[uuid], &table);
   size_t computable = 0;
-  for (const EntityOfu& e : entities) {
+  for (const EntityOfu& e : *entities) {
     computable += e.ofu.has_value();
     const int instance = e.row->key->gpu_instance;
-    table.rows.push_back(
-        {Printable(e.row->key->uuid),
-         instance >= 0 ? Cell(int64_t{instance}) : Cell(std::monostate{}),
-         TextCell(Printable(e.row->labels->mig_profile)), TextCell(Printable(e.model)),
-         std::isnan(e.tensor_active) ? Cell(std::monostate{}) : Cell(e.tensor_active),
-         std::isnan(e.sm_clock_mhz) ? Cell(std::monostate{}) : Cell(e.sm_clock_mhz), CellOf(e.ofu),
-         TextCell(e.reason), CellOf(e.sm_count), CellOf(e.sm_weight), CellOf(e.ofu_by_sms),
-         TextCell(Printable(e.row->labels->node))});
+    AddRow(&table, Printable(e.row->key->uuid), instance >= 0 ? Cell(int64_t{instance}) : Cell(),
+           TextCell(Printable(e.row->labels->mig_profile)), TextCell(Printable(e.model)),
+           std::isnan(e.tensor_active) ? Cell() : Cell(e.tensor_active),
+           std::isnan(e.sm_clock_mhz) ? Cell() : Cell(e.sm_clock_mhz), CellOf(e.ofu),
+           TextCell(e.reason), CellOf(e.sm_count), CellOf(e.sm_weight), CellOf(e.ofu_by_sms),
+           TextCell(Printable(e.row->labels->node)));
   }
   table.notes.push_back(fmt::format(
       "OFU = tensor activity x SM clock / maximum tensor clock (OFU paper, eq. 1); computable for "
       "{} of {} GPUs and instances",
-      computable, entities.size()));
+      computable, entities->size()));
+  return table;
+}
+
+Status RunOfuOfFile(Context& context, const OfuOptions& options) {
+  FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
+  if (!options.gpu.empty()) FW_RETURN_IF_ERROR(catalog.Find(options.gpu).status());
+  FW_ASSIGN_OR_RETURN(const std::string text, ReadFile(options.file, kMaxExpositionBytes));
+  telemetry::FieldRegistry registry;
+  // Series without a host label need a node; the file's own name stands in for it.
+  telemetry::ExpositionDecoder decoder(&registry, options.file.substr(options.file.rfind('/') + 1));
+  const telemetry::DecodedScrape& scrape = decoder.Decode(text);
+  std::vector<EntityOfu> entities = EvaluateAll(GpuRows(scrape), catalog, options);
+  const std::string refused = RefusedLines(scrape.stats);
+  if (entities.empty()) {
+    return absl::FailedPreconditionError(
+        fmt::format("calc ofu: no GPU in {}: {}", options.file,
+                    refused.empty() ? "is it exporter text?" : "refused " + refused));
+  }
+  Table table = EntityTable(&entities);
   if (!refused.empty()) table.notes.push_back("lines refused: " + refused);
   return context.Write(table);
 }

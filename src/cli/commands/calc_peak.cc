@@ -56,8 +56,7 @@ Status RunPeak(Context& context, const PeakOptions& options) {
     for (const Precision precision : precisions) {
       const auto peak = hardware::PeakOf(*device, precision);
       if (!peak.ok()) {
-        // A device asked for by name must answer; over all devices, or all precisions, absent ones
-        // are counted.
+        // A device asked for by name must answer; over all devices or precisions the absent count.
         if (asked && !options.all) return peak.status();
         if (asked) ++without;
         continue;

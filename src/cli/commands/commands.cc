@@ -8,6 +8,7 @@ const std::vector<CommandEntry>& Commands() {
       {"top", AddTop},
       {"jobs", AddJobs},
       {"job", AddJob},
+      {"sankey", AddSankey},
       {"divergence", AddDivergence},
       {"report", AddReport},
       {"trace", AddTrace},

@@ -66,7 +66,7 @@ struct Totals {
 };
 
 std::string_view KindName(telemetry::EntityKind kind) {
-  // In the order of EntityKind.
+  // The names are in the order of EntityKind.
   static constexpr std::string_view kNames[] = {"gpu", "gpu_instance", "link", "switch", "cpu"};
   return kNames[static_cast<size_t>(kind)];
 }
@@ -184,7 +184,7 @@ std::string Joined(const DecodedRow& row, std::string OwnerLabels::*part) {
   return out;
 }
 
-// Without the columns in which nothing stands, and the readings before the labels that only
+// The table without columns in which nothing stands, and the readings before the labels that only
 // machines join on: a terminal cuts from the right.
 Table ForPeople(const Table& table) {
   static constexpr std::string_view kLast[] = {"kind",      "device", "pci_bus_id", "driver",

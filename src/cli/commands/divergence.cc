@@ -68,7 +68,7 @@ StatusOr<Given> ReadShare(std::string_view text, std::string_view option) {
   return out;
 }
 
-// Per cent, unless both are written as ratios.
+// Reads per cent, unless both are written as ratios.
 Status ReadBoth(Context& context, const DivergenceOptions& o, fleet::JobEvidence* job) {
   if (o.mfu.empty() || o.ofu.empty()) {
     return absl::InvalidArgumentError(
@@ -161,11 +161,7 @@ StatusOr<query::JobDivergence> Calculate(Context& context, const DivergenceOptio
 Status ShowOne(Context& context, const std::string& text) {
   FW_ASSIGN_OR_RETURN(const Json divergence, Json::Parse(text));
   if (context.for_people()) {
-    ViewOptions view;
-    view.color = context.color();
-    view.ascii = context.ascii();
-    view.width = context.width() > 0 ? context.width() : 100;
-    context.Out(DivergenceCard(divergence, view));
+    context.Out(DivergenceCard(divergence, context.view()));
     return absl::OkStatus();
   }
   if (context.format() == OutputFormat::kJson && !context.picks_columns()) {
@@ -225,11 +221,7 @@ Status RunSet(Context& context, const DivergenceOptions& o) {
     }
     return context.Write(grouped ? DivergenceGroupsTable(answer) : DivergenceJobsTable(answer));
   }
-  ViewOptions view;
-  view.color = context.color();
-  view.ascii = context.ascii();
-  view.width = context.width() > 0 ? context.width() : 100;
-  context.Out(DivergenceSummary(answer, view));
+  context.Out(DivergenceSummary(answer, context.view()));
   if (answer["jobs_with_claim"].integer_or(0) == 0) {
     context.Say(
         "No job reported an MFU in this window. \"flopwatch import log FILE --job ID\" reads "
@@ -247,28 +239,19 @@ Status RunSet(Context& context, const DivergenceOptions& o) {
   return context.Write(DivergenceJobsTable(answer));
 }
 
-}  // namespace
+Status RunDivergence(Context& context, const DivergenceOptions& o) {
+  if (!o.by_hand()) return o.job.empty() ? RunSet(context, o) : RunDivergenceOfJob(context, o);
+  if (!o.job.empty() || !o.window.from.empty() || !o.window.to.empty() || !o.group_by.empty() ||
+      o.flagged || o.exact) {
+    return absl::InvalidArgumentError(
+        "cannot ask two things at once: numbers by hand (--mfu, --ofu and what is known of the "
+        "run) and questions to the fleet "
+        "(--job, --from, --group-by) do not go together; leave one of them out");
+  }
+  return RunByHand(context, o);
+}
 
-Args AddDivergence(Args app, Run* run) {
-  Args sub = app.Command(
-      "divergence", "Where claimed MFU and measured OFU disagree, why, and what the MFU should be");
-  auto o = std::make_shared<DivergenceOptions>();
-  AddWindowOptions(sub, &o->window, "-7d");
-  const Arg job = sub.Option("--job ID", o->job,
-                             "One job on a card, over all the time it reported in unless --from or "
-                             "--to say otherwise");
-  sub.Option("--group-by WHAT", o->group_by,
-             "A table by gpus (as Table III of the OFU paper), gpu_model, convention, user, "
-             "workflow or verdict")
-      .OneOf({"none", "gpus", "gpu_model", "convention", "user", "workflow", "verdict"})
-      .Excludes(job);
-  sub.Flag("--flagged", o->flagged, "Jobs with an alarm alone").Excludes(job);
-  AddPageOptions(
-      sub, &o->page, "jobs",
-      "divergence, ratio, mfu, ofu, gpus, gpu_seconds or job; largest first, :asc turns it round");
-  sub.Flag("--exact", o->exact,
-           "OFU from raw samples, cut at the ends of each job's window; reads raw samples");
-  sub.Flag("--strict", o->strict, "Alarm on the thresholds alone, also for small jobs");
+void AddByHandOptions(Args sub, DivergenceOptions* o) {
   sub.Option("--mfu MFU", o->mfu,
              "Judge numbers by hand: the claimed MFU, per cent (54.27) or a ratio (0.5427)");
   sub.Option("--ofu OFU", o->ofu, "... and the OFU of the same time");
@@ -300,6 +283,31 @@ Args AddDivergence(Args app, Run* run) {
       .RangeOf(0.0, 10'000.0);
   sub.Option("--tensor-active PERCENT", o->tensor_active, "Mean tensor activity, per cent")
       .RangeOf(0.0, 100.0);
+}
+
+}  // namespace
+
+Args AddDivergence(Args app, Run* run) {
+  Args sub = app.Command(
+      "divergence", "Where claimed MFU and measured OFU disagree, why, and what the MFU should be");
+  auto o = std::make_shared<DivergenceOptions>();
+  AddWindowOptions(sub, &o->window, "-7d");
+  const Arg job = sub.Option("--job ID", o->job,
+                             "One job on a card, over all the time it reported in unless --from or "
+                             "--to say otherwise");
+  sub.Option("--group-by WHAT", o->group_by,
+             "A table by gpus (as Table III of the OFU paper), gpu_model, convention, user, "
+             "workflow or verdict")
+      .OneOf({"none", "gpus", "gpu_model", "convention", "user", "workflow", "verdict"})
+      .Excludes(job);
+  sub.Flag("--flagged", o->flagged, "Jobs with an alarm alone").Excludes(job);
+  AddPageOptions(
+      sub, &o->page, "jobs",
+      "divergence, ratio, mfu, ofu, gpus, gpu_seconds or job; largest first, :asc turns it round");
+  sub.Flag("--exact", o->exact,
+           "OFU from raw samples, cut at the ends of each job's window; reads raw samples");
+  sub.Flag("--strict", o->strict, "Alarm on the thresholds alone, also for small jobs");
+  AddByHandOptions(sub, o.get());
   sub.Footer(
       "Examples:\n"
       "  flopwatch divergence                           the last week: correlation, errors, "
@@ -312,19 +320,7 @@ Args AddDivergence(Args app, Run* run) {
       "  flopwatch divergence --mfu 26 --ofu 34 --gpu GB200 --recompute full\n"
       "  flopwatch divergence --mfu 44 --ofu 31 --config config.json --seq-len 32768 --convention "
       "palm --gpu \"H100 SXM\"");
-  *run = [o](Context& context) -> Status {
-    if (o->by_hand()) {
-      if (!o->job.empty() || !o->window.from.empty() || !o->window.to.empty() ||
-          !o->group_by.empty() || o->flagged || o->exact) {
-        return absl::InvalidArgumentError(
-            "cannot ask two things at once: numbers by hand (--mfu, --ofu and what is known of the "
-            "run) and questions to the fleet "
-            "(--job, --from, --group-by) do not go together; leave one of them out");
-      }
-      return RunByHand(context, *o);
-    }
-    return o->job.empty() ? RunSet(context, *o) : RunDivergenceOfJob(context, *o);
-  };
+  *run = [o](Context& context) { return RunDivergence(context, *o); };
   return sub;
 }
 

@@ -101,8 +101,7 @@ Check CheckDirectory(const std::string& directory) {
   return c;
 }
 
-// Opens a store in a scratch directory and asks the engine: proves that the library is there, loads
-// and can write.
+// Opens a store in a scratch directory: proves that the library is there, loads and can write.
 Check CheckEngine() {
   Check c{.name = "database engine"};
   std::string scratch =
@@ -139,7 +138,7 @@ Check CheckFiles() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   const auto show = [](rlim_t n) {
-    return n == RLIM_INFINITY ? std::string("unlimited") : Count(static_cast<double>(n));
+    return n == RLIM_INFINITY ? std::string("unlimited") : Count(n);
   };
   c.detail = fmt::format("{} now, {} at most", show(limit.rlim_cur), show(limit.rlim_max));
   if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max < kComfortableFiles) {

@@ -1,4 +1,5 @@
-// flopwatch import SUBCOMMAND: what others recorded, into the store. One file a subcommand.
+// flopwatch import SUBCOMMAND: what others recorded, into the store or onto the screen. One file
+// a subcommand.
 #include "cli/commands/import.h"
 
 #include <memory>
@@ -13,12 +14,13 @@ namespace {
 // The order of --help, completion and docs/cli.md.
 constexpr Register kImports[] = {
     AddImportLog,
+    AddImportSlurm,
 };
 
 }  // namespace
 
 Args AddImport(Args app, Run* run) {
-  Args import = app.Command("import", "Take in what others recorded: training logs");
+  Args import = app.Command("import", "Take in what others recorded: training logs, Slurm's books");
   import.NeedsCommand();
   auto added = std::make_shared<std::vector<std::pair<Args, Run>>>();
   for (const Register add : kImports) {

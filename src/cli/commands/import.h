@@ -7,5 +7,6 @@
 namespace flopwatch::cli {
 
 Args AddImportLog(Args import, Run* run);
+Args AddImportSlurm(Args import, Run* run);
 
 }  // namespace flopwatch::cli

@@ -21,6 +21,7 @@
 #include "cli/commands/site_catalog.h"
 #include "cli/context_impl.h"
 #include "cli/views/columns.h"
+#include "cli/views/usage.h"
 #include "ingest/application.h"
 #include "net/http.h"
 #include "store/store.h"
@@ -167,8 +168,8 @@ class Nowhere final : public Sink {
   std::string name() const override { return "nowhere (--dry-run)"; }
 };
 
-// As for reading commands: a server that is named, else the directory that is named, else a server
-// on the usual address, else the directory of the configuration.
+// The sink is found as for reading commands: a server that is named, else the directory that is
+// named, else a server on the usual address, else the directory of the configuration.
 StatusOr<std::unique_ptr<Sink>> OpenSink(Context& context, bool dry_run) {
   if (dry_run) return std::unique_ptr<Sink>(std::make_unique<Nowhere>());
   FW_ASSIGN_OR_RETURN(const std::string server, context.Config("client.server"));
@@ -355,21 +356,7 @@ Status NothingTaken(const Imported& i, const LogImport& o) {
           : fmt::format(": {}: {}", LogRefusalName(s.examples[0].first), s.examples[0].second)));
 }
 
-uint64_t RefusedOf(const Imported& i) {
-  uint64_t n = 0;
-  for (const uint64_t r : i.outcome.refused) n += r;
-  return n;
-}
-
-Status RunImportLog(Context& context, const LogImport& o) {
-  FW_ASSIGN_OR_RETURN(const telemetry::LogOptions options, OptionsOf(context, o));
-  for (const std::string& file : o.files) {  // before anything is stored
-    if (file != "-" && ::access(file.c_str(), R_OK) != 0) {
-      return CannotRead(file, errno);
-    }
-  }
-  FW_ASSIGN_OR_RETURN(const std::unique_ptr<Sink> sink, OpenSink(context, o.dry_run));
-  context.Say(fmt::format("into {}", sink->name()));
+Table ImportTable() {
   Table table;
   table.columns =
       ColumnsOf(Column{"file", "FILE"}, Column{"format", "FORMAT"},
@@ -380,84 +367,109 @@ Status RunImportLog(Context& context, const LogImport& o) {
                 Column{"last", "LAST"}, Column{"first_step", "FROM STEP"},
                 Column{"last_step", "TO STEP"}, Column{"convention", "CONVENTION"},
                 Column{"gpus", "GPUS"}, Column{"lines", "LINES", ColumnFormat::kCount});
-  Table refusals;
+  return table;
+}
+
+void AddImported(const Imported& i, Table* table) {
+  const telemetry::LogStats& s = i.stats;
+  const auto count = [](uint64_t n) { return static_cast<int64_t>(n); };
+  uint64_t refused = 0;
+  for (const uint64_t n : i.outcome.refused) refused += n;
+  for (const uint64_t n : s.refused) refused += n;
+  AddRow(table, i.file, std::string(LogFormatName(s.format)), count(s.samples),
+         count(i.outcome.accepted), count(i.outcome.duplicates), count(refused),
+         TextCell(i.first == 0 ? "" : FormatTime(i.first)),
+         TextCell(i.last == 0 ? "" : FormatTime(i.last)), CellOf(i.first_step), CellOf(i.last_step),
+         TextCell(i.claim.convention), CellOf(i.claim.gpus), count(s.lines));
+}
+
+// Adds why steps and samples were refused: by the decoder, and by the store.
+void AddRefusals(const Imported& i, Table* table) {
+  const auto add = [&](std::string_view name, uint64_t times, const std::string& example) {
+    AddRow(table, i.file, std::string(name), static_cast<int64_t>(times), CutToWidth(example, 80));
+  };
+  for (size_t r = 0; r < i.stats.refused.size(); ++r) {
+    if (i.stats.refused[r] == 0) continue;
+    std::string example;
+    for (const auto& [reason, what] : i.stats.examples) {
+      if (static_cast<size_t>(reason) == r && example.empty()) example = what;
+    }
+    add(LogRefusalName(static_cast<LogRefusal>(r)), i.stats.refused[r], example);
+  }
+  for (size_t r = 0; r < i.outcome.refused.size(); ++r) {
+    if (i.outcome.refused[r] == 0) continue;
+    const std::string_view name =
+        ApplicationRefusalName(static_cast<ingest::ApplicationRefusal>(r));
+    std::string example;
+    for (const std::string& e : i.outcome.examples) {
+      if (e.starts_with(name) && example.empty())
+        example = e.substr(std::min(e.size(), name.size() + 2));
+    }
+    add(name, i.outcome.refused[r], example);
+  }
+}
+
+// Where the times of the samples come from, as far as the log left it open. Sums over the files.
+struct TimeSources {
+  uint64_t zoneless = 0, by_steps = 0, by_other_lines = 0;
+  void Add(const telemetry::LogStats& s) {
+    zoneless += s.zoneless_times;
+    by_steps += s.times_by_steps;
+    by_other_lines += s.times_of_other_lines;
+  }
+  void Say(Context& context, bool zone_given) const {
+    if (zoneless > 0 && !zone_given) {
+      context.Say(
+          fmt::format("{} times in the log have no zone and were read as UTC; if they are not, "
+                      "import with --timezone",
+                      zoneless));
+    }
+    if (by_other_lines > 0)
+      context.Say(fmt::format("{} steps have no time of their own and took that of the line before",
+                              by_other_lines));
+    if (by_steps > 0) {
+      context.Say(fmt::format(
+          "{} times follow from the durations of the steps; pauses between steps are not in them",
+          by_steps));
+    }
+  }
+};
+
+Status RunImportLog(Context& context, const LogImport& o) {
+  FW_ASSIGN_OR_RETURN(const telemetry::LogOptions options, OptionsOf(context, o));
+  for (const std::string& file : o.files) {  // before anything is stored
+    if (file != "-" && ::access(file.c_str(), R_OK) != 0) return CannotRead(file, errno);
+  }
+  FW_ASSIGN_OR_RETURN(const std::unique_ptr<Sink> sink, OpenSink(context, o.dry_run));
+  context.Say(fmt::format("into {}", sink->name()));
+  Table table = ImportTable(), refusals;
   refusals.columns = {{"file", "FILE"},
                       {"reason", "REFUSED"},
                       {"count", "TIMES", ColumnFormat::kCount},
                       {"example", "FOR EXAMPLE"}};
   Status failed;
-  uint64_t zoneless = 0, by_steps = 0, by_other_lines = 0, used = 0;
+  TimeSources times;
+  uint64_t used = 0;
   bool completed = false;
   for (const std::string& file : o.files) {
     Importer importer(context, options, sink.get());
     FW_ASSIGN_OR_RETURN(const Imported i, importer.Import(file));
-    const telemetry::LogStats& s = i.stats;
-    const auto optional = [](const std::optional<int64_t>& v) {
-      return v.has_value() ? Cell(*v) : Cell(std::monostate{});
-    };
-    const auto text = [](const std::string& v) {
-      return v.empty() ? Cell(std::monostate{}) : Cell(v);
-    };
-    uint64_t refused = RefusedOf(i);
-    for (const uint64_t n : s.refused) refused += n;
-    table.rows.push_back({i.file, std::string(LogFormatName(s.format)),
-                          static_cast<int64_t>(s.samples), static_cast<int64_t>(i.outcome.accepted),
-                          static_cast<int64_t>(i.outcome.duplicates), static_cast<int64_t>(refused),
-                          i.first == 0 ? Cell(std::monostate{}) : Cell(FormatTime(i.first)),
-                          i.last == 0 ? Cell(std::monostate{}) : Cell(FormatTime(i.last)),
-                          optional(i.first_step), optional(i.last_step), text(i.claim.convention),
-                          optional(i.claim.gpus), static_cast<int64_t>(s.lines)});
-    for (size_t r = 0; r < s.refused.size(); ++r) {
-      if (s.refused[r] == 0) continue;
-      std::string example;
-      for (const auto& [reason, what] : s.examples) {
-        if (static_cast<size_t>(reason) == r && example.empty()) example = what;
-      }
-      refusals.rows.push_back({i.file, std::string(LogRefusalName(static_cast<LogRefusal>(r))),
-                               static_cast<int64_t>(s.refused[r]), CutToWidth(example, 80)});
-    }
-    for (size_t r = 0; r < i.outcome.refused.size(); ++r) {
-      if (i.outcome.refused[r] == 0) continue;
-      const std::string_view name =
-          ApplicationRefusalName(static_cast<ingest::ApplicationRefusal>(r));
-      std::string example;
-      for (const std::string& e : i.outcome.examples) {
-        if (e.starts_with(name) && example.empty())
-          example = e.substr(std::min(e.size(), name.size() + 2));
-      }
-      refusals.rows.push_back({i.file, std::string(name),
-                               static_cast<int64_t>(i.outcome.refused[r]),
-                               CutToWidth(example, 80)});
-    }
-    zoneless += s.zoneless_times;
-    by_steps += s.times_by_steps;
-    by_other_lines += s.times_of_other_lines;
+    AddImported(i, &table);
+    AddRefusals(i, &refusals);
+    times.Add(i.stats);
     completed |= i.outcome.claim_completed;
-    used += i.outcome.accepted + i.outcome.duplicates + (o.dry_run ? s.samples : 0);
+    const uint64_t taken = i.outcome.accepted + i.outcome.duplicates, samples = i.stats.samples;
+    used += taken + (o.dry_run ? samples : 0);
     if (const Status nothing = NothingTaken(i, o); !nothing.ok() && failed.ok()) failed = nothing;
-    if (failed.ok() && !o.dry_run && s.samples > 0 &&
-        i.outcome.accepted + i.outcome.duplicates == 0) {
+    if (failed.ok() && !o.dry_run && samples > 0 && taken == 0) {
       failed = absl::InvalidArgumentError(
-          fmt::format("{}: none of its {} samples was stored{}", i.file, s.samples,
+          fmt::format("{}: none of its {} samples was stored{}", i.file, samples,
                       i.outcome.examples.empty() ? "" : ": " + i.outcome.examples.front()));
     }
   }
   if (used > 0) FW_RETURN_IF_ERROR(context.Write(table));
   if (!refusals.rows.empty()) context.Say(Render(refusals, {}));
-  if (zoneless > 0 && o.timezone.empty()) {
-    context.Say(
-        fmt::format("{} times in the log have no zone and were read as UTC; if they are not, "
-                    "import with --timezone",
-                    zoneless));
-  }
-  if (by_other_lines > 0)
-    context.Say(fmt::format("{} steps have no time of their own and took that of the line before",
-                            by_other_lines));
-  if (by_steps > 0) {
-    context.Say(fmt::format(
-        "{} times follow from the durations of the steps; pauses between steps are not in them",
-        by_steps));
-  }
+  times.Say(context, !o.timezone.empty());
   if (completed) context.Say("what the stored samples mean was completed by what this import says");
   return failed;
 }

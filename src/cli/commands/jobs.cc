@@ -70,9 +70,7 @@ Status RunJob(Context& context, const JobOptions& o) {
         context.ApiGet("/api/v1/jobs/" + net::PercentEncode(o.job) + "/application"));
     FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(said));
     if (!context.for_people()) return context.Write(ApplicationTable(answer));
-    context.Out(ApplicationCard(answer, {.width = context.width() > 0 ? context.width() : 100,
-                                         .color = context.color(),
-                                         .ascii = context.ascii()}));
+    context.Out(ApplicationCard(answer, context.view()));
     return absl::OkStatus();
   }
   if (absl::IsNotFound(body.status())) {
@@ -84,9 +82,7 @@ Status RunJob(Context& context, const JobOptions& o) {
   FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(*body));
   if (context.for_people()) {
     JobCardOptions card;
-    card.view.color = context.color();
-    card.view.ascii = context.ascii();
-    card.view.width = context.width() > 0 ? context.width() : 100;
+    card.view = context.view();
     card.max_gpus = o.gpus == 0 ? SIZE_MAX : static_cast<size_t>(o.gpus);
     context.Out(JobCard(answer, card));
     return absl::OkStatus();
@@ -104,9 +100,11 @@ Args AddJobs(Args app, Run* run) {
   sub.Option("--workflow NAME", o->workflow, "Jobs of this workflow alone");
   sub.Option("--search TEXT", o->search, "Jobs with this text in id, name, user or workflow");
   sub.Flag("--running", o->running, "Jobs that run now alone");
-  AddPageOptions(sub, &o->page, "jobs",
-                 "gpu_seconds, ofu, lost (hours), coverage, duty, power, gpus, job or user; "
-                 "largest first, :asc turns it round");
+  AddPageOptions(
+      sub, &o->page, "jobs",
+      "gpu_seconds, ofu, lost (hours), coverage, duty, power, gpus, job, user, or a loss "
+      "of \"flopwatch sankey\": unmeasured, allocated_idle, sm_idle, tensor_idle, "
+      "below_full_clock; largest first, :asc turns it round");
   sub.Flag("--exact", o->exact,
            "Join every sample with the interval table, for jobs named late; reads raw samples");
   sub.Footer(

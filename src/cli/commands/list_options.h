@@ -1,5 +1,4 @@
-// Options that several commands share: the window in time, and the order and page of a list the
-// server sorts.
+// Options that several commands share: the window in time, and the order and page of a list.
 #pragma once
 
 #include <span>
@@ -19,7 +18,8 @@ struct WindowOptions {
 };
 
 inline void AddWindowOptions(Args sub, WindowOptions* o, std::string_view default_from) {
-  // Before a server or a store is looked for. The server reads the text again, with its own clock.
+  // The check comes before a server or a store is looked for. The server reads the text again, with
+  // its own clock.
   const auto is_time = [](const std::string& text) {
     return std::string(ParseTime(text, Now()).status().message());
   };

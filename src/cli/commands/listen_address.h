@@ -55,7 +55,7 @@ struct ListenAddress {
     if (inet_pton(AF_INET, host.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24) == 127;
     return inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
   }
-  // As a person on this machine writes it into a URL.
+  // The address as a person on this machine writes it into a URL.
   std::string ForUrl() const {
     const std::string name = host == "0.0.0.0" ? "127.0.0.1" : host == "::" ? "::1" : host;
     return name.find(':') == std::string::npos ? name : "[" + name + "]";

@@ -1,10 +1,7 @@
 // flopwatch report: the fleet over a window as one document.
-#include <fmt/format.h>
-
 #include <memory>
 #include <string>
 
-#include "base/file.h"
 #include "base/json_read.h"
 #include "base/time.h"
 #include "cli/commands/commands.h"
@@ -24,22 +21,23 @@ struct ReportOptions {
   int top = 10;
 };
 
-Status RunReport(Context& context, const ReportOptions& o) {
-  std::string format = o.format;
-  if (format.empty() && context.format_given()) {
-    format = DocumentFormat(context.format());
-    if (format.empty()) {
-      return absl::InvalidArgumentError(
-          "report: it is a document, not a table; choose -o table, md, html or json, or take the "
-          "rows from \"flopwatch jobs\"");
-    }
+StatusOr<std::string> ReportFormat(const Context& context, const ReportOptions& o) {
+  if (!o.format.empty()) return o.format;
+  if (context.format_given()) {
+    const std::string_view format = DocumentFormat(context.format());
+    if (!format.empty()) return std::string(format);
+    return absl::InvalidArgumentError(
+        "report: it is a document, not a table; choose -o table, md, html or json, or take the "
+        "rows from \"flopwatch jobs\"");
   }
-  if (format.empty())
-    format = o.output.ends_with(".html")   ? "html"
-             : o.output.ends_with(".md")   ? "md"
-             : o.output.ends_with(".json") ? "json"
-                                           : "text";
+  return o.output.ends_with(".html")   ? "html"
+         : o.output.ends_with(".md")   ? "md"
+         : o.output.ends_with(".json") ? "json"
+                                       : "text";
+}
 
+// What the API answers, put together.
+StatusOr<Report> AskForReport(Context& context, const ReportOptions& o) {
   const auto get = [&](const QueryString& query) -> StatusOr<Json> {
     FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(query.text()));
     return Json::Parse(body);
@@ -80,27 +78,18 @@ Status RunReport(Context& context, const ReportOptions& o) {
                              divergence.ok() ? *divergence : Json());
   report.source = context.ApiSource();
   report.written = FormatTime(FloorTo(Now(), kMicrosPerSecond));
-  std::string text;
-  if (format == "html") {
-    text = ReportHtml(report);
-  } else if (format == "md") {
-    text = ReportMarkdown(report);
-  } else if (format == "json") {
-    text = ReportJson(report);
-  } else {
-    ViewOptions view;
-    view.color = o.output.empty() && context.color();
-    view.ascii = context.ascii();
-    view.width = context.width() > 0 ? context.width() : 100;
-    text = ReportText(report, view);
-  }
-  if (o.output.empty()) {
-    context.Out(text);
-    return absl::OkStatus();
-  }
-  FW_RETURN_IF_ERROR(WriteFileAtomically(o.output, text));
-  context.Say(fmt::format("wrote {} ({} bytes)", o.output, text.size()));
-  return absl::OkStatus();
+  return report;
+}
+
+Status RunReport(Context& context, const ReportOptions& o) {
+  FW_ASSIGN_OR_RETURN(const std::string format, ReportFormat(context, o));
+  FW_ASSIGN_OR_RETURN(const Report report, AskForReport(context, o));
+  ViewOptions view = context.view();
+  view.color &= o.output.empty();
+  return context.WriteDocument(o.output, format == "html"   ? ReportHtml(report)
+                                         : format == "md"   ? ReportMarkdown(report)
+                                         : format == "json" ? ReportJson(report)
+                                                            : ReportText(report, view));
 }
 
 }  // namespace

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "api/host_names.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -27,13 +29,16 @@ namespace flopwatch::cli {
 namespace {
 
 constexpr Micros kProgressInterval = 10 * kMicrosPerSecond;
-// For discovery's first answer, so that the banner can tell it.
+// The process ends so long after the signal, whatever runs; stopping services waits 10 s or more.
+constexpr Micros kStopWithin = 8 * kMicrosPerSecond;
+// The start waits so long for discovery's first answer, so that the banner can tell it.
 constexpr Micros kFirstListWait = 3 * kMicrosPerSecond;
 
 struct ServeOptions {
   std::string listen, targets_file, jobs_file, interval, timeout, port_file;
   std::vector<std::string> targets, scrape, file_sd, http_sd;
   std::string threads;
+  std::vector<std::string> host_names;
   bool allow_remote = false, no_page = false;
 };
 
@@ -59,6 +64,7 @@ void SetFlags(Context& context, const ServeOptions& o) {
   }
   set("scrape.targets_file", file, "--targets-file");
   if (!targets.empty()) context.SetFlag("scrape.targets", targets, "--target");
+  if (!o.host_names.empty()) context.SetFlag("server.hosts", o.host_names, "--host-name");
   if (!o.file_sd.empty()) context.SetFlag("scrape.file_sd", o.file_sd, "--file-sd");
   if (!o.http_sd.empty()) context.SetFlag("scrape.http_sd", o.http_sd, "--http-sd");
 }
@@ -89,6 +95,8 @@ StatusOr<std::optional<uploads::TraceLibraryOptions>> TraceOptionsOf(Context& co
   o.max_bytes = static_cast<uint64_t>(room) << 20;
   o.max_upload_bytes = static_cast<uint64_t>(upload) << 20;
   o.max_events = static_cast<uint64_t>(events);
+  FW_ASSIGN_OR_RETURN(const int64_t memory, context.ConfigInteger("traces.max_memory_mb"));
+  o.max_memory_bytes = static_cast<uint64_t>(memory) << 20;
   return o;
 }
 
@@ -176,7 +184,7 @@ std::string ProgressLine(const server::Progress& p) {
                   FormatTime(Now()).substr(11, 8), p.targets_up, p.targets, Count(p.fleet.gpus),
                   Count(p.ingest.samples_per_s), Percent(p.fleet.ofu.Ofu()));
   if (p.ingest.dropped_rows > 0)
-    out += fmt::format("  {} rows dropped", Count(static_cast<double>(p.ingest.dropped_rows)));
+    out += fmt::format("  {} rows dropped", Count(p.ingest.dropped_rows));
   if (!p.ingest.last_store_error.empty())
     out += "  store: " + Printable(p.ingest.last_store_error, 100);
   return out;
@@ -198,6 +206,8 @@ StatusOr<server::ServerOptions> ServerOptionsOf(Context& context, const ListenAd
   o.http.address = listen.host;
   o.http.port = listen.port;
   o.loopback_only = listen.loopback();
+  FW_ASSIGN_OR_RETURN(o.host_names, context.ConfigList("server.hosts"));
+  for (const std::string& name : o.host_names) FW_RETURN_IF_ERROR(api::HostNames::Valid(name));
   FW_ASSIGN_OR_RETURN(o.store, StoreOptionsOf(context));
   o.store.journal_age = store::kServerJournalAge;
   FW_ASSIGN_OR_RETURN(o.scraper, ScraperOptionsOf(context));
@@ -211,8 +221,7 @@ StatusOr<server::ServerOptions> ServerOptionsOf(Context& context, const ListenAd
   return o;
 }
 
-// Blocked from before the first thread starts, so that the thread that waits for them alone takes
-// them.
+// Blocked before the first thread starts, so that the thread that waits for them takes them.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -232,7 +241,7 @@ class BlockedSignals {
   sigset_t signals_, before_;
 };
 
-// Until TERM or INT.
+// This waits for TERM or INT.
 void Watch(Context& context, const BlockedSignals& signals, server::Server& server) {
   const bool progress = context.impl()->streams.err_is_terminal && context.verbosity() >= 0;
   Micros shown = MonotonicNow();
@@ -273,7 +282,18 @@ Status RunServe(Context& context, const ServeOptions& o) {
   Watch(context, signals, *server);
   signals.Unblock();  // a second Ctrl-C ends it at once
   context.Say("stopping: storing what is queued …");
-  FW_RETURN_IF_ERROR(server->Stop());
+  const server::Stopped stopped = server->StopWithin(kStopWithin);
+  if (!stopped.all_ended) {
+    // Everything received is stored, or it cannot be. What still runs uses the server's parts, so
+    // that nothing may be taken apart below it.
+    LogWarn("something still runs {} after the signal, and is left behind: {}",
+            FormatDuration(kStopWithin),
+            stopped.stored.ok() ? "every sample received is stored"
+                                : std::string(stopped.stored.message()));
+    std::fflush(nullptr);
+    _exit(stopped.stored.ok() ? 0 : static_cast<int>(ExitCodeFor(stopped.stored)));
+  }
+  FW_RETURN_IF_ERROR(stopped.stored);
   context.Say("stopped; every sample received is stored.");
   return absl::OkStatus();
 }
@@ -305,6 +325,9 @@ Args AddServe(Args app, Run* run) {
              "Address of the server (default 127.0.0.1:9530; port 0 takes any free one)");
   sub.Flag("--allow-remote", o->allow_remote,
            "Listen on an address that other machines reach, without authentication");
+  list(sub.Option("--host-name NAME", o->host_names,
+                  "Answer requests for this host name too, besides addresses and this machine's "
+                  "own names; may be repeated"));
   sub.Flag("--no-page", o->no_page, "API and /metrics without the page");
   sub.Option("--port-file FILE", o->port_file, "Write the port that was taken");
   sub.Footer(

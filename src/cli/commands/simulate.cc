@@ -16,6 +16,7 @@
 #include "cli/commands/simulate_trace.h"
 #include "simulate/backfill.h"
 #include "simulate/fleet.h"
+#include "simulate/scheduler.h"
 #include "simulate/serve.h"
 #include "simulate/truth.h"
 
@@ -29,11 +30,12 @@ constexpr std::string_view kDefaultFleetListen = "127.0.0.1:9450";
 
 struct Options {
   int gpus = 256;
-  std::string preset = "llm", faults = "all", interval = "10s", start, until;
+  std::string preset = "llm", faults, interval = "10s", start, until;
   uint64_t seed = 1;
   double hours = 24;
   int fields = 20, threads = 1;
   std::string listen, port_file, into, truth_file, jobs_file;
+  std::string scheduler, scheduler_version = "25.05";
   double accelerate = 0;
   bool step = false, local_time = false;
 };
@@ -61,7 +63,9 @@ StatusOr<FleetOptions> Resolve(const Options& o, Micros now) {
   f.fields = o.fields;
   f.local_time = o.local_time;
   FW_ASSIGN_OR_RETURN(f.preset, simulate::ParsePreset(o.preset));
-  FW_ASSIGN_OR_RETURN(f.faults, simulate::ParseFaults(o.faults));
+  // A simulation whose books are kept has something in them; a set that is named stays what it is.
+  const std::string_view usual = o.scheduler.empty() ? "all" : "scheduler";
+  FW_ASSIGN_OR_RETURN(f.faults, simulate::ParseFaults(o.faults.empty() ? usual : o.faults));
   auto interval = ParseDuration(o.interval);
   if (!interval.ok()) return Annotate(interval.status(), "--interval");
   f.interval = *interval;
@@ -113,6 +117,17 @@ Status WriteStore(Context& context, const Fleet& fleet, const Options& o, Micros
   return absl::OkStatus();
 }
 
+Status WriteBooks(Context& context, const Fleet& fleet, const Options& o, Micros until) {
+  simulate::SchedulerOptions s;
+  s.directory = o.scheduler;
+  s.until = until;
+  FW_ASSIGN_OR_RETURN(s.version, simulate::ParseSlurmVersion(o.scheduler_version));
+  FW_ASSIGN_OR_RETURN(const simulate::SchedulerResult result, simulate::WriteScheduler(fleet, s));
+  context.Say(fmt::format("{}: {} attempts of jobs, {} events of nodes, {} GPUs given out",
+                          o.scheduler, result.attempts, result.events, result.allocations));
+  return absl::OkStatus();
+}
+
 Status Serve(Context& context, const Fleet& fleet, const Options& o) {
   simulate::ServeOptions s;
   FW_RETURN_IF_ERROR(SplitAddress(o.listen.empty() ? std::string(kDefaultFleetListen) : o.listen,
@@ -160,18 +175,24 @@ Status RunFleet(Context& context, const Options& o) {
   }
   if (o.step && o.accelerate > 0)
     return absl::InvalidArgumentError("--step and --accelerate are two paces: give one");
+  // Before anything is written.
+  FW_RETURN_IF_ERROR(simulate::ParseSlurmVersion(o.scheduler_version).status());
   FW_ASSIGN_OR_RETURN(std::unique_ptr<Fleet> fleet, Fleet::Create(options));
   if (!o.jobs_file.empty())
     FW_RETURN_IF_ERROR(WriteFileAtomically(o.jobs_file, fleet->AssignmentsCsv()));
   if (!o.truth_file.empty()) {
     Micros end = options.start + options.duration;
-    simulate::Truth truth = fleet->TruthOf(options.start, until > 0 ? std::min(until, end) : end);
+    const bool scheduler = !o.scheduler.empty() || options.faults == simulate::Faults::kScheduler;
+    simulate::Truth truth =
+        fleet->TruthOf(options.start, until > 0 ? std::min(until, end) : end, scheduler);
     FW_RETURN_IF_ERROR(WriteFileAtomically(o.truth_file, simulate::TruthJson(truth)));
   }
+  if (!o.scheduler.empty()) FW_RETURN_IF_ERROR(WriteBooks(context, *fleet, o, until));
   if (!o.into.empty()) FW_RETURN_IF_ERROR(WriteStore(context, *fleet, o, until));
   // Files alone are a task that ends; anything that names a pace or an address serves, and so does
   // no option at all.
-  bool files_only = !o.into.empty() || !o.truth_file.empty() || !o.jobs_file.empty();
+  bool files_only =
+      !o.into.empty() || !o.truth_file.empty() || !o.jobs_file.empty() || !o.scheduler.empty();
   if (files_only && o.listen.empty() && !o.step && o.accelerate == 0) return absl::OkStatus();
   return Serve(context, *fleet, o);
 }
@@ -193,10 +214,10 @@ Args AddSimulate(Args app, Run* run) {
   fleet.Option("--interval DURATION", o->interval, "Collect interval of the exporters")
       .ShowDefault();
   fleet.Option("--fields 20|100", o->fields, "Fields a GPU: 20 or 100").ShowDefault();
-  fleet
-      .Option("--faults SET", o->faults,
-              "none, telemetry (lost, blank, late samples), all (and hosts, GPUs, jobs fail)")
-      .ShowDefault();
+  fleet.Option("--faults SET", o->faults,
+               "none, telemetry (lost, blank, late samples), all (and hosts, GPUs, jobs fail), "
+               "scheduler (and jobs are requeued, preempted, suspended, nodes maintained); "
+               "default: all, with --scheduler scheduler");
   fleet.Flag("--local-time", o->local_time,
              "The last cluster keeps US Pacific time: its day, and timestamps without a zone");
   fleet.Option("--listen HOST:PORT", o->listen,
@@ -213,6 +234,10 @@ Args AddSimulate(Args app, Run* run) {
                "Files and --into end here, before the end of the simulated time");
   fleet.Option("--truth FILE", o->truth_file, "Write what really happened (JSON, integers)");
   fleet.Option("--jobs-file FILE", o->jobs_file, "Write who owned which GPU when (CSV for serve)");
+  fleet.Option("--scheduler DIR", o->scheduler,
+               "Write what Slurm would have said: sacct, events, reservations, queue, nodes");
+  fleet.Option("--scheduler-version V", o->scheduler_version, "Shape of its JSON: 22.05 or 25.05")
+      .ShowDefault();
   fleet.Footer(
       "Examples:\n"
       "  flopwatch simulate fleet --gpus 1000 --listen 127.0.0.1:9450\n"

@@ -1,5 +1,4 @@
-// flopwatch study clock-noise: Table I of the OFU paper on a simulated GPU, on a stored one, or on
-// a CSV file.
+// flopwatch study clock-noise: Table I of the OFU paper on a simulated or stored GPU or a CSV file.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -65,8 +64,7 @@ StatusOr<Input> Simulated(const hardware::Catalog& catalog, const StudyOptions& 
   FW_ASSIGN_OR_RETURN(const efficiency::ClockModel model, efficiency::ClockModelFor(*device));
   Input input;
   input.tensor_clock_max_mhz = options.tensor_clock_max.value_or(model.max_mhz);
-  // OFU 55 %, as the GEMMs of the paper reach; the alternating load switches between two sizes
-  // every 10 s.
+  // The OFU is 55 %, as the paper's GEMMs reach; the alternating load switches its size every 10 s.
   const double level = std::min(1.0, 0.55 * model.max_mhz / model.mean_mhz);
   input.workloads.push_back({"steady", efficiency::SimulateClock(model, {level, level, 0},
                                                                  options.seconds, options.seed)});
@@ -106,7 +104,7 @@ StatusOr<Input> FromCsv(const hardware::Catalog& catalog, const StudyOptions& op
   std::vector<std::string> fields;
   int ts = -1, tensor = -1, clock = -1;
   size_t number = 0;
-  for (std::string_view rest = text; !rest.empty();) {
+  for (std::string_view rest = WithoutByteOrderMark(text); !rest.empty();) {
     const size_t end = rest.find('\n');
     const std::string_view line = rest.substr(0, end);
     rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
@@ -271,11 +269,10 @@ Status RunClockNoise(Context& context, const StudyOptions& options) {
         paper_deviation = bound.deviation_pp;
         paper_half_width = bound.half_width_95_pp;
       }
-      table.rows.push_back(
-          {w.name, int64_t{row.interval_s}, static_cast<int64_t>(row.windows),
-           Points(row.mean_abs_deviation_pp),
-           row.half_width_95_pp ? Points(*row.half_width_95_pp) : Cell(std::monostate{}),
-           Points(row.worst_deviation_pp), paper_deviation, paper_half_width});
+      table.rows.push_back({w.name, int64_t{row.interval_s}, static_cast<int64_t>(row.windows),
+                            Points(row.mean_abs_deviation_pp),
+                            row.half_width_95_pp ? Points(*row.half_width_95_pp) : Cell(),
+                            Points(row.worst_deviation_pp), paper_deviation, paper_half_width});
     }
     table.notes.push_back(
         fmt::format("{}: OFU {:.2f} % over {} readings {} s apart (the baseline), SM clock {:.0f} "

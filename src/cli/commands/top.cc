@@ -1,5 +1,4 @@
-// flopwatch top: the fleet in a terminal, refreshed. Read-only by nature: it sends nothing to any
-// process.
+// flopwatch top: the fleet in a terminal, refreshed. Read-only: it sends nothing to any process.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -55,7 +54,7 @@ StatusOr<TopAnswers> Ask(Context& context, const TopUi& ui, const std::string& n
   if (ui.level == Level::kFleet) {
     gpus.Add("node", node);
     FW_ASSIGN_OR_RETURN(a.fleet, get(QueryString("/api/v1/fleet")));
-    // What runs, over the last minutes; a stored fleet has only its last hour.
+    // The jobs are those that run, over the last minutes; a stored fleet has only its last hour.
     QueryString jobs("/api/v1/jobs");
     jobs.Add("sort", "lost_gpu_seconds").Add("limit", std::to_string(kJobPage));
     if (!a.offline) jobs.Add("from", kJobWindow).Add("running", "true");
@@ -145,7 +144,7 @@ class Fetcher {
     }
   }
 
-  // Until news are due: at `until`, or when a person wants them.
+  // This waits until news are due: at `until`, or when a person wants them.
   void Rest(const std::stop_token& stop, Micros until) {
     const MutexLock lock(mutex_);
     while (!stop.stop_requested() && !due_) {
@@ -244,8 +243,7 @@ Status RunInteractive(Context& context, const TopOptions& o, TopUi ui) {
   g_signal_pipe = pipe_fds[1];
   for (const int signal : {SIGWINCH, SIGTERM, SIGHUP, SIGINT}) std::signal(signal, OnSignal);
 
-  // Opened before the screen is taken over: an error, or what is read, belongs on the ordinary
-  // screen.
+  // Opened before the screen is taken over: errors and notices belong on the ordinary screen.
   FW_RETURN_IF_ERROR(context.impl()->Api().status());
   const ColorDepth depth = DepthOf(context);
   bool interrupted = false;

@@ -1,5 +1,4 @@
-// The subcommands of `flopwatch trace`: one file each; trace.cc registers them in the order of
-// --help.
+// The subcommands of `flopwatch trace`, one file each; trace.cc registers them in --help's order.
 #pragma once
 
 #include "cli/command.h"
@@ -19,8 +18,8 @@ Args AddTraceMerge(Args trace, Run* run);
 Args AddTraceUpload(Args trace, Run* run);
 Args AddTraceList(Args trace, Run* run);
 
-// What `flopwatch trace PATH…` without a subcommand does: the options and the run of `report`, on
-// the group itself.
+// Adds what `flopwatch trace PATH…` without a subcommand does: the options and the run of `report`,
+// on the group itself.
 void AddReportOptions(Args app, Run* run);
 
 }  // namespace flopwatch::cli

@@ -71,11 +71,7 @@ Status RunFindings(Context& context, const FindingsOptions& o) {
     return absl::OkStatus();
   }
   if (context.for_people() && !context.picks_columns()) {
-    ViewOptions view;
-    view.color = context.color();
-    view.ascii = context.ascii();
-    view.width = context.width() > 0 ? context.width() : 100;
-    context.Out(FindingsText(findings, origin, view));
+    context.Out(FindingsText(findings, origin, context.view()));
     return absl::OkStatus();
   }
   return context.Write(FindingsTable(findings, origin));

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <thread>
 
-#include "base/file.h"
 #include "base/mutex.h"
 #include "base/text.h"
 #include "cli/context_impl.h"
@@ -176,16 +175,6 @@ Status WriteTables(Context& context, const std::vector<std::pair<std::string, Ta
         context.for_people() || format == OutputFormat::kMarkdown || format == OutputFormat::kHtml;
     FW_RETURN_IF_ERROR(context.Write(people ? trace::ForPeople(table) : table));
   }
-  return absl::OkStatus();
-}
-
-Status WriteDocument(Context& context, const std::string& path, const std::string& text) {
-  if (path.empty()) {
-    context.Out(text);
-    return absl::OkStatus();
-  }
-  FW_RETURN_IF_ERROR(WriteFileAtomically(path, text));
-  context.Say(fmt::format("wrote {} ({} bytes)", path, text.size()));
   return absl::OkStatus();
 }
 

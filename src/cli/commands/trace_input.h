@@ -46,10 +46,7 @@ struct LoadedTrace {
 StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(Context& context, const TraceInputOptions& options,
                                                  bool say = true);
 
-// Tables one after the other, each under its title: a heading for people, a comment line in csv and
-// tsv.
+// Tables one after the other, each under its title: a heading for people, a comment in csv and tsv.
 Status WriteTables(Context& context, const std::vector<std::pair<std::string, Table>>& tables);
-// --write FILE or stdout.
-Status WriteDocument(Context& context, const std::string& path, const std::string& text);
 
 }  // namespace flopwatch::cli

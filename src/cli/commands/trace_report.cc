@@ -49,13 +49,11 @@ Status RunTraceReport(Context& context, const TraceReportOptions& o) {
   } else if (format == "html") {
     text = trace::ReportHtml(report);
   } else {
-    ViewOptions view;
-    view.color = o.output.empty() && context.color();
-    view.ascii = context.ascii();
-    view.width = context.width() > 0 ? context.width() : 100;
+    ViewOptions view = context.view();
+    view.color &= o.output.empty();
     text = TraceReportText(report, view);
   }
-  return WriteDocument(context, o.output, text);
+  return context.WriteDocument(o.output, text);
 }
 
 }  // namespace
@@ -63,8 +61,7 @@ Status RunTraceReport(Context& context, const TraceReportOptions& o) {
 void AddReportOptions(Args app, Run* run) {
   auto o = std::make_shared<TraceReportOptions>();
   AddTraceInput(app, &o->input);
-  app.Find("PATH").Required(
-      false);  // LoadTrace() says what is missing, also where a subcommand has the paths
+  app.Find("PATH").Required(false);  // LoadTrace() says what is missing, for subcommands too
   app.Option("--write FILE", o->output,
              "Write to this file; its ending (.html, .md, .json) chooses the format");
   app.Option("--top N", o->report.operators, "Lines of the table of operators (default 15)")

@@ -10,14 +10,14 @@
 namespace flopwatch::cli {
 namespace {
 
-// From dark to bright, told apart in grey and by colour-blind eyes (after viridis). Height of the
-// glyph says the same.
+// `scale` goes from dark to bright, told apart in grey and by colour-blind eyes (after viridis).
+// Height of the glyph says the same.
 struct Palette {
   std::array<int16_t, 8> scale;
   int16_t useful, lost, bad, soft, track, chosen;
 };
 constexpr Palette kDark = {{60, 61, 31, 30, 36, 72, 113, 184}, 75, 214, 203, 245, 238, 237};
-// On a light background: the same hues, dark enough to read, and the scale from light to dark.
+// A light background has the same hues, dark enough to read, and the scale from light to dark.
 constexpr Palette kLight = {{187, 150, 108, 72, 30, 24, 18, 53}, 25, 130, 160, 240, 252, 254};
 const Palette& Colors(const TopUi& ui) { return ui.light ? kLight : kDark; }
 constexpr std::array<std::string_view, 8> kLevels = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -36,7 +36,7 @@ struct Frame {
   int height() const { return screen.height(); }
 };
 
-// Where a metric stands between nothing and full.
+// Scaled() is where a metric stands between nothing and full.
 double Scaled(double value, Metric metric, double top_power) {
   if (metric == Metric::kPower) return top_power > 0 ? value / top_power : 0;
   return metric == Metric::kTemperature ? (value - 20) / 70 : value;  // 20 to 90 °C
@@ -97,16 +97,15 @@ void DrawHeader(const Frame& f) {
   // Trouble first: what does not fit is left out whole.
   std::vector<std::string> parts;
   if (d.gpus_reporting) {
-    parts.push_back(fmt::format("{} of {} GPUs reporting",
-                                Count(static_cast<double>(*d.gpus_reporting)),
-                                Count(static_cast<double>(d.gpus_deployed))));
+    parts.push_back(
+        fmt::format("{} of {} GPUs reporting", Count(*d.gpus_reporting), Count(d.gpus_deployed)));
   } else {
-    parts.push_back(fmt::format("{} GPUs", Count(static_cast<double>(d.gpus_deployed))));
+    parts.push_back(fmt::format("{} GPUs", Count(d.gpus_deployed)));
   }
   if (d.targets_up < d.targets)
     parts.push_back(fmt::format("{} of {} targets not up", d.targets - d.targets_up, d.targets));
-  parts.push_back(fmt::format("{} jobs", Count(static_cast<double>(d.jobs_running))));
-  parts.push_back(fmt::format("{} nodes", Count(static_cast<double>(d.nodes))));
+  parts.push_back(fmt::format("{} jobs", Count(d.jobs_running)));
+  parts.push_back(fmt::format("{} nodes", Count(d.nodes)));
   std::string left = " flopwatch ";
   for (const std::string& part : parts) {
     const std::string more = (left.size() > 11 ? " · " : " ") + part;
@@ -253,12 +252,10 @@ int DrawGrid(const Frame& f, int y, int max_rows) {
   const int64_t unread = f.data.gpus_total - static_cast<int64_t>(f.data.gpus.size());
   if (left_out > 0 || unread > 0) {
     std::string more;
-    if (left_out > 0)
-      more =
-          fmt::format("{} more nodes do not fit; / filters", Count(static_cast<double>(left_out)));
+    if (left_out > 0) more = fmt::format("{} more nodes do not fit; / filters", Count(left_out));
     if (unread > 0)
-      more += fmt::format("{}{} more GPUs were not asked for", more.empty() ? "" : "; ",
-                          Count(static_cast<double>(unread)));
+      more +=
+          fmt::format("{}{} more GPUs were not asked for", more.empty() ? "" : "; ", Count(unread));
     f.screen.Put(1, y++, more, f.dim());
   }
   return y + 1;
@@ -347,37 +344,33 @@ int DrawList(const Frame& f, int y, int end, const std::vector<ListColumn>& colu
   return y;
 }
 
-// Jobs, one a row, or the tree of users, jobs and GPUs.
-int DrawJobs(const Frame& f, int y, int end) {
-  const auto jobs = VisibleJobs(f.data, f.ui);
-  const auto tree = f.ui.tree ? TreeRows(f.data, f.ui) : std::vector<TreeRow>();
-  const int rows = static_cast<int>(f.ui.tree ? tree.size() : jobs.size());
+// What the list of jobs is and of how many; returns the row after it.
+int DrawJobsTitle(const Frame& f, int y, size_t jobs) {
   std::string title = fmt::format("{} by {}{}", f.ui.tree ? "Users, jobs, GPUs" : "Jobs",
                                   JobSortName(f.ui.sort), f.ui.reverse ? ", reversed" : "");
   int x = f.screen.Put(1, y, title, kBold);
-  std::string remark = "  " + Count(static_cast<double>(jobs.size()));
-  if (f.data.jobs_total > std::ssize(jobs))
-    remark += " of " + Count(static_cast<double>(f.data.jobs_total));
+  std::string remark = "  " + Count(jobs);
+  if (f.data.jobs_total > static_cast<int64_t>(jobs)) remark += " of " + Count(f.data.jobs_total);
   remark += f.data.offline ? " in the last hour" : " running, means of the last 5 min";
   if (!f.ui.filter.empty()) remark += fmt::format(", filter \"{}\"", f.ui.filter);
-  f.screen.Put(x, y++, remark, f.dim());
-  if (jobs.empty()) {
-    ++y;
-    f.screen.Put(
-        1, y,
-        f.ui.filter.empty()
-            ? "no job is running; jobs come from hpc_job or pod labels, or from jobs.static_file"
-            : "no job matches the filter",
-        f.dim());
-    return y + 1;
-  }
+  f.screen.Put(x, y, remark, f.dim());
+  return y + 1;
+}
 
+// The layout says what of a row of jobs there is room for.
+struct JobsLayout {
+  bool wide, trends;
+  int bar;  // columns; 0: none
+  std::vector<ListColumn> columns;
+};
+
+JobsLayout LayOutJobs(const Frame& f, const std::vector<const TopJob*>& jobs) {
   const bool wide = f.width() >= 110;
   const bool trends =
       wide && !f.ui.tree &&
       std::any_of(jobs.begin(), jobs.end(), [](const TopJob* j) { return j->trend.size() > 1; });
   const int bar = f.width() >= 70 ? 12 : 0;
-  // One blank at the left edge, one after each column.
+  // There is one blank at the left edge, one after each column.
   const int user = f.ui.tree ? 0 : 10, note = wide ? 22 : 0;
   const int fixed =
       1 + user + 6 + 8 + (bar > 0 ? bar + 1 : 0) + 7 + 7 + 8 + (trends ? 9 : 0) + note;
@@ -393,42 +386,62 @@ int DrawJobs(const Frame& f, int y, int end) {
                                  {"power", 7, true, JobSort::kPower}});
   if (trends) columns.push_back({"trend", 8, false});
   if (wide) columns.push_back({"note", std::max(0, f.width() - name - (fixed - note) - 1), false});
+  return {wide, trends, bar, std::move(columns)};
+}
 
+std::string TreeNote(const TreeRow& t) {
+  if (t.gpu != nullptr) return t.gpu->state == "reporting" ? t.gpu->flags : t.gpu->state;
+  if (t.job != nullptr) return JobNote(t.job->usage);
+  return fmt::format("{} {}", Count(t.jobs), t.jobs == 1 ? "job" : "jobs");
+}
+
+// Jobs, one a row, or the tree of users, jobs and GPUs.
+int DrawJobs(const Frame& f, int y, int end) {
+  const auto jobs = VisibleJobs(f.data, f.ui);
+  y = DrawJobsTitle(f, y, jobs.size());
+  if (jobs.empty()) {
+    f.screen.Put(
+        1, y + 1,
+        f.ui.filter.empty()
+            ? "no job is running; jobs come from hpc_job or pod labels, or from jobs.static_file"
+            : "no job matches the filter",
+        f.dim());
+    return y + 2;
+  }
+  const JobsLayout l = LayOutJobs(f, jobs);
   const auto measures = [&](RowWriter& row, int64_t gpus, std::optional<double> ofu, double lost,
                             std::optional<double> duty, std::optional<double> power) {
-    row.Cell(Count(static_cast<double>(gpus)));
+    row.Cell(Count(gpus));
     row.Cell(Percent(ofu), ofu ? f.colors().useful : f.colors().soft);
-    if (bar > 0) row.Bar(ofu);
+    if (l.bar > 0) row.Bar(ofu);
     row.Cell(ofu ? fmt::format("{:.1f}", lost) : "-", f.colors().lost);
     row.Cell(duty ? fmt::format("{:.0f} %", *duty * 100) : "-");
     row.Cell(Watts(power));
   };
-  return DrawList(f, y, end, columns, rows, [&](int i, RowWriter& row) {
-    if (f.ui.tree) {
-      const TreeRow& t = tree[static_cast<size_t>(i)];
-      const std::string_view sign = !t.has_parts ? " "
-                                    : f.ui.ascii ? (t.open ? "-" : "+")
-                                                 : (t.open ? "▾" : "▸");
-      row.Cell(fmt::format("{:{}}{} {}", "", 2 * t.depth, sign, t.name));
-      measures(row, t.gpus, t.ofu, t.lost_gpus, t.duty, t.power_w);
-      if (!wide) return;
-      row.Cell(t.gpu != nullptr   ? (t.gpu->state == "reporting" ? t.gpu->flags : t.gpu->state)
-               : t.job != nullptr ? JobNote(t.job->usage)
-                                  : fmt::format("{} {}", Count(static_cast<double>(t.jobs)),
-                                                t.jobs == 1 ? "job" : "jobs"),
-               f.colors().soft);
-      return;
-    }
+  if (f.ui.tree) {
+    const auto tree = TreeRows(f.data, f.ui);
+    return DrawList(f, y, end, l.columns, static_cast<int>(tree.size()),
+                    [&](int i, RowWriter& row) {
+                      const TreeRow& t = tree[static_cast<size_t>(i)];
+                      const std::string_view sign = !t.has_parts ? " "
+                                                    : f.ui.ascii ? (t.open ? "-" : "+")
+                                                                 : (t.open ? "▾" : "▸");
+                      row.Cell(fmt::format("{:{}}{} {}", "", 2 * t.depth, sign, t.name));
+                      measures(row, t.gpus, t.ofu, t.lost_gpus, t.duty, t.power_w);
+                      if (l.wide) row.Cell(TreeNote(t), f.colors().soft);
+                    });
+  }
+  return DrawList(f, y, end, l.columns, static_cast<int>(jobs.size()), [&](int i, RowWriter& row) {
     const TopJob& j = *jobs[static_cast<size_t>(i)];
     row.Cell(j.job);
     row.Cell(j.user.empty() ? "-" : j.user);
     measures(row, j.usage.gpus, j.usage.ofu, j.lost_gpus, j.usage.gpu_util, j.usage.power_w);
-    if (trends) {
+    if (l.trends) {
       const std::vector<std::optional<double>> trend(
           j.trend.end() - std::min<std::ptrdiff_t>(8, std::ssize(j.trend)), j.trend.end());
       row.Cell(j.trend.size() > 1 ? Spark(f.ui, trend, 8) : "", f.colors().useful);
     }
-    if (wide) row.Cell(JobNote(j.usage), f.colors().soft);
+    if (l.wide) row.Cell(JobNote(j.usage), f.colors().soft);
   });
 }
 
@@ -632,8 +645,7 @@ void Draw(const TopData& data, const TopUi& ui, Screen& screen, TopHits* hits) {
       y = DrawFigures(f, y, data.fleet, data.series,
                       data.offline ? "OFU, last hour" : "OFU, last 5 min");
       if (tall) ++y;
-      // The grid takes at most half of what is there; the list of jobs needs five rows to be of
-      // use.
+      // The grid takes at most half of the rows; the list of jobs needs five to be of use.
       const int grid = std::min((last - y) / 2, last - y - 8);
       if (tall && grid >= 3) y = DrawGrid(f, y, grid - 1);
       const int end = tall ? last - 2 : last;

@@ -26,21 +26,21 @@ bool Before(const std::optional<T>& a, const std::optional<T>& b, bool descendin
 }  // namespace
 
 std::string_view MetricName(Metric metric) {
-  // In the order of Metric.
+  // The names are in the order of Metric.
   static constexpr std::string_view kNames[] = {"OFU", "tensor activity", "duty cycle", "power",
                                                 "temperature"};
   return kNames[static_cast<size_t>(metric)];
 }
 
 std::string_view JobSortName(JobSort sort) {
-  // In the order of JobSort.
+  // The names are in the order of JobSort.
   static constexpr std::string_view kNames[] = {"lost",  "ofu",  "gpus", "duty",
                                                 "power", "user", "job"};
   return kNames[static_cast<size_t>(sort)];
 }
 
 std::optional<double> TopGpu::value(Metric metric) const {
-  // In the order of Metric.
+  // The names are in the order of Metric.
   static constexpr std::optional<double> TopGpu::*kValues[] = {
       &TopGpu::ofu, &TopGpu::tensor, &TopGpu::duty, &TopGpu::power_w, &TopGpu::temperature_c};
   return this->*kValues[static_cast<size_t>(metric)];
@@ -172,8 +172,7 @@ std::vector<const TopGpu*> VisibleGpus(const TopData& data, const TopUi& ui) {
     }
     out.push_back(&g);
   }
-  // By node and index as they came for the grid; in a job's list the lowest value of the metric
-  // first.
+  // The grid has them by node and index as they came, a job's list the lowest value first.
   if (ui.level != Level::kFleet) {
     const bool high_is_bad = ui.metric == Metric::kTemperature;
     std::stable_sort(out.begin(), out.end(), [&](const TopGpu* a, const TopGpu* b) {
@@ -183,104 +182,124 @@ std::vector<const TopGpu*> VisibleGpus(const TopData& data, const TopUi& ui) {
   return out;
 }
 
-std::vector<TreeRow> TreeRows(const TopData& data, const TopUi& ui) {
-  // Sums of jobs: OFU by the GPU-seconds it was computed over, the others by those observed.
-  struct Sums {
-    double useful = 0, computable = 0, duty = 0, duty_s = 0, power = 0, power_s = 0;
-    void Add(const UsageView& u) {
-      useful += u.useful_s();
-      computable += u.ofu ? u.computable_s : 0;
-      if (u.gpu_util) duty += *u.gpu_util * u.observed_s, duty_s += u.observed_s;
-      if (u.power_w) power += *u.power_w * u.observed_s, power_s += u.observed_s;
-    }
-    void Into(TreeRow* row) const {
-      if (computable > 0) row->ofu = useful / computable;
-      if (duty_s > 0) row->duty = duty / duty_s;
-      if (power_s > 0) row->power_w = power / power_s;
-    }
-  };
-  const auto jobs = VisibleJobs(data, ui);
-  struct User {
-    std::vector<const TopJob*> jobs;
-    Sums sums;
-    TreeRow row;
-  };
-  std::vector<User> users;  // in the order of their first job, so by the chosen sort
-  std::map<std::string, size_t> by_name;
-  User fleet;
+namespace {
+
+// Sums of jobs: OFU by the GPU-seconds it was computed over, the others by those observed.
+struct TreeSums {
+  double useful = 0, computable = 0, duty = 0, duty_s = 0, power = 0, power_s = 0;
+  void Add(const UsageView& u) {
+    useful += u.useful_s();
+    computable += u.ofu ? u.computable_s : 0;
+    if (u.gpu_util) duty += *u.gpu_util * u.observed_s, duty_s += u.observed_s;
+    if (u.power_w) power += *u.power_w * u.observed_s, power_s += u.observed_s;
+  }
+  void Into(TreeRow* row) const {
+    if (computable > 0) row->ofu = useful / computable;
+    if (duty_s > 0) row->duty = duty / duty_s;
+    if (power_s > 0) row->power_w = power / power_s;
+  }
+};
+
+// A user's jobs, or the fleet's.
+struct TreePart {
+  std::vector<const TopJob*> jobs;
+  TreeSums sums;
+  TreeRow row;
+
+  void Add(const TopJob& j) {
+    jobs.push_back(&j);
+    sums.Add(j.usage);
+    row.gpus += j.usage.gpus;
+    row.lost_gpus += j.lost_gpus;
+    ++row.jobs;
+  }
+  void Finish(int depth, std::string key, std::string name, const TopUi& ui) {
+    sums.Into(&row);
+    row.depth = depth;
+    row.open = ui.open.contains(key);
+    row.has_parts = !jobs.empty();
+    row.key = std::move(key);
+    row.name = std::move(name);
+  }
+};
+
+// Users come in the order of their first job, so by the chosen sort.
+std::vector<TreePart> UsersOf(const std::vector<const TopJob*>& jobs, const TopUi& ui) {
+  std::vector<TreePart> users;
+  std::map<std::string_view, size_t> by_name;
   for (const TopJob* j : jobs) {
     const auto [it, fresh] = by_name.try_emplace(j->user, users.size());
     if (fresh) users.emplace_back();
-    for (User* part : {&users[it->second], &fleet}) {
-      part->jobs.push_back(j);
-      part->sums.Add(j->usage);
-      part->row.gpus += j->usage.gpus;
-      part->row.lost_gpus += j->lost_gpus;
-      ++part->row.jobs;
-    }
+    users[it->second].Add(*j);
   }
-  const auto finish = [&](User* part, int depth, std::string key, std::string name) {
-    part->sums.Into(&part->row);
-    part->row.depth = depth;
-    part->row.open = ui.open.contains(key);
-    part->row.has_parts = !part->jobs.empty();
-    part->row.key = std::move(key);
-    part->row.name = std::move(name);
-  };
-  std::vector<TreeRow> rows;
-  finish(&fleet, 0, "fleet", "all jobs");
-  fleet.row.open = !ui.open.contains("-fleet");  // closed on demand only
-  rows.push_back(fleet.row);
-  if (!fleet.row.open) return rows;
-  for (User& user : users) {
+  for (TreePart& user : users) {
     const std::string& name = user.jobs.front()->user;
-    finish(&user, 1, "user " + name, name.empty() ? "user not known" : name);
+    user.Finish(1, "user " + name, name.empty() ? "user not known" : name, ui);
   }
-  // Users by the same rule as jobs, of their sums. By job id they stay in the order of their first
-  // one.
-  std::stable_sort(users.begin(), users.end(), [&](const User& a, const User& b) {
+  // Users by the same rule as jobs, of their sums; by job id they stay as their first job has it.
+  std::stable_sort(users.begin(), users.end(), [&](const TreePart& a, const TreePart& b) {
     const auto key = [](const TreeRow& r) {
       return SortKey{r.lost_gpus, r.ofu, r.duty, r.power_w, r.gpus, r.name, {}};
     };
     return Precedes(key(a.row), key(b.row), ui);
   });
+  return users;
+}
+
+TreeRow RowOf(const TopJob& j, const TopUi& ui) {
+  TreeRow row;
+  row.depth = 2;
+  row.key = "job " + j.job;
+  row.name = j.job;
+  row.job = &j;
+  row.open = ui.open.contains(row.key);
+  row.jobs = 1;
+  row.gpus = j.usage.gpus;
+  row.ofu = j.usage.ofu;
+  row.duty = j.usage.gpu_util;
+  row.power_w = j.usage.power_w;
+  row.lost_gpus = j.lost_gpus;
+  return row;
+}
+
+TreeRow RowOf(const TopGpu& g, const TopJob& job) {
+  const std::string instance = g.instance ? "/" + std::to_string(*g.instance) : "";
+  TreeRow row;
+  row.depth = 3;
+  row.name = g.node + " " + (g.index ? std::to_string(*g.index) : "-") + instance;
+  row.key = "gpu " + g.gpu + instance;
+  row.gpu = &g;
+  row.job = &job;
+  row.gpus = 1;
+  row.ofu = g.ofu;
+  row.duty = g.duty;
+  row.power_w = g.power_w;
+  if (g.ofu) row.lost_gpus = std::max(0.0, 1 - *g.ofu);
+  return row;
+}
+
+}  // namespace
+
+std::vector<TreeRow> TreeRows(const TopData& data, const TopUi& ui) {
+  const auto jobs = VisibleJobs(data, ui);
+  TreePart fleet;
+  for (const TopJob* j : jobs) fleet.Add(*j);
+  fleet.Finish(0, "fleet", "all jobs", ui);
+  fleet.row.open = !ui.open.contains("-fleet");  // closed on demand only
+  std::vector<TreeRow> rows = {fleet.row};
+  if (!fleet.row.open) return rows;
   std::map<std::string_view, std::vector<const TopGpu*>> gpus;
   for (const TopGpu& g : data.gpus) gpus[g.job].push_back(&g);
-  for (User& user : users) {
+  for (const TreePart& user : UsersOf(jobs, ui)) {
     rows.push_back(user.row);
     if (!user.row.open) continue;
     for (const TopJob* j : user.jobs) {
-      TreeRow row;
-      row.depth = 2;
-      row.key = "job " + j->job;
-      row.name = j->job;
-      row.job = j;
+      TreeRow row = RowOf(*j, ui);
       const auto own = gpus.find(j->job);
       row.has_parts = own != gpus.end();
-      row.open = ui.open.contains(row.key);
-      row.jobs = 1;
-      row.gpus = j->usage.gpus;
-      row.ofu = j->usage.ofu;
-      row.duty = j->usage.gpu_util;
-      row.power_w = j->usage.power_w;
-      row.lost_gpus = j->lost_gpus;
       rows.push_back(row);
       if (!row.open || !row.has_parts) continue;
-      for (const TopGpu* g : own->second) {
-        TreeRow leaf;
-        leaf.depth = 3;
-        leaf.name = g->node + " " + (g->index ? std::to_string(*g->index) : "-");
-        if (g->instance) leaf.name += "/" + std::to_string(*g->instance);
-        leaf.key = "gpu " + g->gpu + (g->instance ? "/" + std::to_string(*g->instance) : "");
-        leaf.gpu = g;
-        leaf.job = j;
-        leaf.gpus = 1;
-        leaf.ofu = g->ofu;
-        leaf.duty = g->duty;
-        leaf.power_w = g->power_w;
-        if (g->ofu) leaf.lost_gpus = std::max(0.0, 1 - *g->ofu);
-        rows.push_back(std::move(leaf));
-      }
+      for (const TopGpu* g : own->second) rows.push_back(RowOf(*g, *j));
     }
   }
   return rows;
@@ -393,7 +412,7 @@ TopAction TypeFilter(std::string_view key, TopUi* ui) {
     ui->typing_filter = false;
     ui->filter.clear();
   } else if (key == "backspace") {
-    // Whole UTF-8 characters.
+    // Backspace removes whole UTF-8 characters.
     while (!ui->filter.empty() && (static_cast<unsigned char>(ui->filter.back()) & 0xC0) == 0x80)
       ui->filter.pop_back();
     if (!ui->filter.empty()) ui->filter.pop_back();
@@ -429,7 +448,7 @@ TopAction ChooseSort(std::string_view key, TopUi* ui) {
 TopAction HandleMouse(std::string_view key, const TopHits& hits, const TopData& data, TopUi* ui) {
   int button = -1, x = 0, y = 0;
   char end = 0;
-  // "mouse:0:12:5:M", columns and rows from 0.
+  // The key is "mouse:0:12:5:M", with columns and rows from 0.
   if (std::sscanf(std::string(key).c_str(), "mouse:%d:%d:%d:%c", &button, &x, &y, &end) != 4)
     return TopAction::kNone;
   if (ui->help || ui->typing_filter || ui->choosing_sort) return TopAction::kNone;
@@ -542,8 +561,7 @@ std::vector<std::string> DecodeKeys(std::string* pending, bool flush) {
       for (const auto& [bytes, name] : kSequences) {
         if (sequence == bytes) out.emplace_back(name);
       }
-      // The mouse, as SGR reports it: ESC [ < button ; column ; row M (pressed) or m (released),
-      // from 1.
+      // SGR reports the mouse as ESC [ < button ; column ; row, from 1, M (pressed) or m.
       int button = 0, column = 0, row = 0;
       char end_byte = 0;
       if (std::sscanf(std::string(sequence).c_str(), "\x1b[<%d;%d;%d%c", &button, &column, &row,

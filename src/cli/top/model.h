@@ -50,7 +50,7 @@ struct TopData {
   int64_t jobs_total = 0;
   std::vector<TopGpu> gpus;
   int64_t gpus_total = 0;
-  // Of the opened job or GPU.
+  // The details are those of the opened job or GPU.
   std::string detail_id;
   SeriesView detail_series;
   UsageView detail_usage;
@@ -102,8 +102,7 @@ struct TreeRow {
   const TopJob* job = nullptr;
   const TopGpu* gpu = nullptr;
   int64_t jobs = 0, gpus = 0;
-  std::optional<double> ofu, duty,
-      power_w;  // weighted by GPU-seconds: computable ones, observed ones
+  std::optional<double> ofu, duty, power_w;  // by GPU-seconds: computable, observed
   double lost_gpus = 0;
 };
 std::vector<TreeRow> TreeRows(const TopData& data, const TopUi& ui);

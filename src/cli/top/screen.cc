@@ -5,24 +5,11 @@
 #include <algorithm>
 
 #include "base/table.h"
+#include "base/text.h"
 #include "cli/views/style.h"
 
 namespace flopwatch::cli {
 namespace {
-
-// Bytes of the character at s[i]; a byte that starts none counts alone.
-size_t CharBytes(std::string_view s, size_t i) {
-  const auto c = static_cast<unsigned char>(s[i]);
-  size_t n = 1;
-  if (c >= 0xC2 && c <= 0xDF) n = 2;
-  if (c >= 0xE0 && c <= 0xEF) n = 3;
-  if (c >= 0xF0 && c <= 0xF4) n = 4;
-  if (i + n > s.size()) return 1;
-  for (size_t k = 1; k < n; ++k) {
-    if ((static_cast<unsigned char>(s[i + k]) & 0xC0) != 0x80) return 1;
-  }
-  return n;
-}
 
 // The nearest of the 16 basic colours, by the brightness and hue of the 6x6x6 cube.
 int Basic(int color) {
@@ -48,18 +35,15 @@ Screen::Screen(int width, int height)
 int Screen::Put(int x, int y, std::string_view text, Paintwork paint, int limit) {
   if (y < 0 || y >= height_) return x;
   const int end = static_cast<int>(std::min<int64_t>(width_, static_cast<int64_t>(x) + limit));
-  for (size_t i = 0; i < text.size();) {
-    const size_t n = CharBytes(text, i);
-    const std::string_view glyph = text.substr(i, n);
-    i += n;
-    const auto first = static_cast<unsigned char>(glyph[0]);
-    // What comes from outside never moves the cursor: control bytes and broken UTF-8 become '?'.
-    const bool hostile = n == 1 && (first < 0x20 || first >= 0x7F);
-    const int w = hostile ? 1 : DisplayWidth(glyph);
+  const std::string shown = Visible(text);  // what comes from outside never moves the cursor
+  for (size_t i = 0; i < shown.size();) {
+    const std::string_view glyph = std::string_view(shown).substr(i, ReadUtf8(shown, i).bytes);
+    i += glyph.size();
+    const int w = DisplayWidth(glyph);
     if (w == 0) continue;
     if (x + w > end) break;
     if (x >= 0) {
-      at(x, y) = {hostile ? "?" : std::string(glyph), paint};
+      at(x, y) = {std::string(glyph), paint};
       if (w == 2) at(x + 1, y) = {"", paint};
     }
     x += w;

@@ -41,8 +41,7 @@ class Screen {
   std::string Text() const;
   // The same with colours, for output without a terminal's cursor (--once).
   std::string Colored(ColorDepth depth) const;
-  // Codes that change a terminal showing `before` into this; a terminal of another size is redrawn
-  // whole.
+  // Codes that change a terminal showing `before` into this; one of another size is redrawn whole.
   std::string Diff(const Screen& before, ColorDepth depth) const;
 
  private:

@@ -15,11 +15,10 @@ std::string DivergenceCard(const Json& divergence, const ViewOptions& view);
 // One row a ranked explanation of it.
 Table ExplanationsTable(const Json& divergence);
 
-// Of GET /api/v1/divergence.
+// These show an answer of GET /api/v1/divergence.
 std::string DivergenceSummary(const Json& answer,
                               const ViewOptions& view);  // text above the tables
-Table DivergenceStatisticsTable(
-    const Json& answer);  // one row a weighting, with and without flagged jobs
+Table DivergenceStatisticsTable(const Json& answer);  // one row a weighting, with/without flagged
 Table DivergenceGroupsTable(const Json& answer);
 Table DivergenceJobsTable(const Json& answer);
 

@@ -99,8 +99,7 @@ void AddLaggards(const std::vector<GpuLine>& gpus, std::vector<Advice>* out) {
        true});
 }
 
-// The longest stretch in which a job that computes elsewhere did nothing: start, checkpoint, hang,
-// end of work.
+// The longest stretch in which a computing job did nothing: start, checkpoint, hang, end of work.
 void AddStandstill(const Json& answer, const UsageView& u, std::vector<Advice>* out) {
   const SeriesView s = SeriesView::From(answer["series"]);
   double high = 0;

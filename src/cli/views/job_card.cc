@@ -31,7 +31,7 @@ std::string Header(const Json& job, const Json& answer, const ViewOptions& v) {
   std::string who = fmt::format("user {}", Dash(job["user"].text()));
   if (!job["workflow"].text().empty()) who += fmt::format(" · workflow {}", job["workflow"].text());
   const auto gpus = std::max<int64_t>(u.gpus, static_cast<int64_t>(answer["gpus"].array().size()));
-  who += fmt::format(" · {} GPU{}", Count(static_cast<double>(gpus)), gpus == 1 ? "" : "s");
+  who += fmt::format(" · {} GPU{}", Count(gpus), gpus == 1 ? "" : "s");
   if (!nodes.empty())
     who += fmt::format(" on {} node{}", nodes.size(), nodes.size() == 1 ? "" : "s");
   if (!models.empty())

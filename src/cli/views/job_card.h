@@ -23,7 +23,7 @@ struct JobCardOptions {
 };
 // `answer` is that of GET /api/v1/jobs/{job}.
 std::string JobCard(const Json& answer, const JobCardOptions& options);
-// Of a job that no GPU was seen with: `answer` is that of GET /api/v1/jobs/{job}/application.
+// A job that no GPU was seen with: `answer` is of GET /api/v1/jobs/{job}/application.
 std::string ApplicationCard(const Json& answer, const ViewOptions& view);
 Table ApplicationTable(const Json& answer);  // a row a claim
 

@@ -178,8 +178,7 @@ Table SqlTable(const Json& answer) {
   }
   const auto ms = answer["elapsed_ms"].number();
   t.notes.push_back(
-      fmt::format("{} rows{}{}", Count(static_cast<double>(t.rows.size())),
-                  ms ? fmt::format(" in {:.0f} ms", *ms) : "",
+      fmt::format("{} rows{}{}", Count(t.rows.size()), ms ? fmt::format(" in {:.0f} ms", *ms) : "",
                   answer["truncated"].boolean() ? " — cut off: raise --max-rows for more" : ""));
   return t;
 }

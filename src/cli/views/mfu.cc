@@ -36,7 +36,7 @@ std::string Short(int64_t n) {
 }
 
 std::string ClassText(const Model& model) {
-  // In the order of Model::Kind and of efficiency::ModelClass.
+  // The names are in the order of Model::Kind and of efficiency::ModelClass.
   static constexpr const char* kKinds[] = {"", "encoder", "encoder-decoder", "image encoder",
                                            "diffusion transformer"};
   static constexpr const char* kClasses[] = {"dense", "mixture of experts",

@@ -7,6 +7,7 @@
 
 #include "base/json_writer.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "cli/views/columns.h"
 #include "cli/views/report_parts.h"
 
@@ -92,12 +93,12 @@ std::vector<ReportFact> FactsOf(const Report& r) {
     return u.gpu_seconds > 0 ? Percent(s / u.gpu_seconds) : std::string("-");
   };
   std::vector<ReportFact> out;
-  out.push_back({"GPU-hours deployed", GpuHours(u.gpu_seconds),
-                 fmt::format("{} GPUs", Count(static_cast<double>(u.gpus)))});
+  out.push_back(
+      {"GPU-hours deployed", GpuHours(u.gpu_seconds), fmt::format("{} GPUs", Count(u.gpus))});
   if (r.jobs_read > 0 && r.jobs_read == r.total_jobs) {
-    out.push_back({"owned by jobs", GpuHours(r.job_gpu_seconds),
-                   fmt::format("{} of deployed, {} jobs", share(r.job_gpu_seconds),
-                               Count(static_cast<double>(r.total_jobs)))});
+    out.push_back(
+        {"owned by jobs", GpuHours(r.job_gpu_seconds),
+         fmt::format("{} of deployed, {} jobs", share(r.job_gpu_seconds), Count(r.total_jobs))});
     out.push_back({"owned by nobody", GpuHours(r.unallocated_s()),
                    share(r.unallocated_s()) + " of deployed"});
   }
@@ -343,23 +344,20 @@ std::string ReportMarkdown(const Report& r) {
     options.format = OutputFormat::kMarkdown;
     out += Render(s.table, options);
   }
-  return out + "\n" + MethodText(r) + "\n";
+  return Visible(out + "\n" + MethodText(r) + "\n", /*keep_lines=*/true);
 }
 
 namespace {
 
 void WriteUsageView(JsonWriter& json, const UsageView& u) {
-  json.BeginObject();
-  json.Field("ofu", u.ofu).Field("ofu_ci95", u.ci95);
-  json.Key("ofu_reason");
-  u.reason.empty() ? json.Null() : json.Value(u.reason);
+  json.BeginObject().Field("ofu", u.ofu).Field("ofu_ci95", u.ci95);
+  json.TextField("ofu_reason", u.reason);
   json.Field("gpu_seconds", u.gpu_seconds).Field("observed_gpu_seconds", u.observed_s);
   json.Field("computable_gpu_seconds", u.computable_s)
       .Field("useful_gpu_seconds", u.useful_s())
       .Field("lost_gpu_seconds", u.lost_s);
   json.Field("coverage", u.coverage).Field("weight", "gpu_seconds");
-  json.Key("source");
-  u.source.empty() ? json.Null() : json.Value(u.source);
+  json.TextField("source", u.source);
   json.Field("tensor_active", u.tensor_active)
       .Field("sm_clock_mhz", u.sm_clock_mhz)
       .Field("gpu_util", u.gpu_util);
@@ -367,23 +365,11 @@ void WriteUsageView(JsonWriter& json, const UsageView& u) {
   json.EndObject();
 }
 
-void Text(JsonWriter& json, std::string_view name, const std::string& text) {
-  json.Key(name);
-  text.empty() ? json.Null() : json.Value(text);
-}
-
-}  // namespace
-
-std::string ReportJson(const Report& r) {
-  std::string out;
-  JsonWriter json(&out);
-  json.BeginObject();
+void WriteHead(JsonWriter& json, const Report& r) {
   json.Field("written", r.written).Field("from_source", r.source);
   json.Key("window").BeginObject();
-  json.Key("from");
-  r.window.from ? json.Value(FormatTime(*r.window.from)) : json.Null();
-  json.Key("to");
-  r.window.to ? json.Value(FormatTime(*r.window.to)) : json.Null();
+  json.TextField("from", r.window.from ? FormatTime(*r.window.from) : "");
+  json.TextField("to", r.window.to ? FormatTime(*r.window.to) : "");
   json.Field("source", r.window.source).EndObject();
   json.Key("usage");
   WriteUsageView(json, r.fleet);
@@ -397,81 +383,73 @@ std::string ReportJson(const Report& r) {
   column("ofu", r.series.ofu);
   column("coverage", r.series.coverage);
   json.EndObject();
+}
+
+// Models, jobs, users, and the hours without a known OFU.
+void WriteRankings(JsonWriter& json, const Report& r) {
   json.Key("models").BeginArray();
   for (const ReportModel& m : r.models) {
-    json.BeginObject();
-    Text(json, "model", m.model);
-    json.Field("gpus", m.gpus).Key("usage");
+    json.BeginObject().TextField("model", m.model).Field("gpus", m.gpus).Key("usage");
     WriteUsageView(json, m.usage);
     json.EndObject();
   }
-  json.EndArray()
-      .Field("jobs_total", r.total_jobs)
-      .Field("jobs_read", r.jobs_read)
-      .Field("jobs_gpu_seconds", r.job_gpu_seconds);
-  json.Key("worst_jobs").BeginArray();
+  json.EndArray().Field("jobs_total", r.total_jobs).Field("jobs_read", r.jobs_read);
+  json.Field("jobs_gpu_seconds", r.job_gpu_seconds).Key("worst_jobs").BeginArray();
   for (const ReportJob& j : r.worst_jobs) {
-    json.BeginObject().Field("job", j.job);
-    Text(json, "name", j.name);
-    Text(json, "user", j.user);
-    Text(json, "workflow", j.workflow);
-    json.Field("running", j.running).Key("usage");
+    json.BeginObject().Field("job", j.job).TextField("name", j.name).TextField("user", j.user);
+    json.TextField("workflow", j.workflow).Field("running", j.running).Key("usage");
     WriteUsageView(json, j.usage);
     json.EndObject();
   }
   json.EndArray().Key("users").BeginArray();
   for (const ReportUser& u : r.users) {
-    json.BeginObject();
-    Text(json, "user", u.user);
-    json.Field("jobs", u.jobs)
-        .Field("gpu_seconds", u.gpu_seconds)
-        .Field("computable_gpu_seconds", u.computable_s);
+    json.BeginObject().TextField("user", u.user).Field("jobs", u.jobs);
+    json.Field("gpu_seconds", u.gpu_seconds).Field("computable_gpu_seconds", u.computable_s);
     json.Field("lost_gpu_seconds", u.lost_s).Field("ofu", u.ofu()).EndObject();
   }
   json.EndArray().Field("users_left_out", r.users_left_out).Key("not_computable").BeginArray();
   for (const ReportLoss& l : r.not_computable) {
     json.BeginObject().Field("reason", l.reason).Field("gpu_seconds", l.gpu_seconds).EndObject();
   }
-  json.EndArray().Key("divergence");
+  json.EndArray();
+}
+
+void WriteReportDivergence(JsonWriter& json, const ReportDivergence& d) {
+  json.BeginObject().Field("jobs_with_claim", d.with_claim).Field("jobs_compared", d.compared);
+  json.Field("flagged", d.flagged).Field("mae", d.mae);
+  json.Field("mae_by_gpu_seconds", d.mae_by_gpu_seconds).Field("pearson", d.pearson);
+  json.Field("pearson_low", d.pearson_low).Field("pearson_high", d.pearson_high);
+  json.Key("jobs").BeginArray();
+  for (const Json& j : d.jobs.array()) {
+    json.BeginObject().TextField("job", j["job"].text()).TextField("user", j["user"].text());
+    json.Field("gpus", j["gpus"].integer()).Field("mfu", j["mfu"].number());
+    json.Field("ofu", j["ofu"].number()).Field("ratio", j["ratio"].number());
+    json.Field("corrected_mfu", j["corrected_mfu"].number());
+    json.TextField("verdict", j["verdict"].text()).TextField("headline", j["headline"].text());
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+}
+
+}  // namespace
+
+std::string ReportJson(const Report& r) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject();
+  WriteHead(json, r);
+  WriteRankings(json, r);
+  json.Key("divergence");
   if (r.divergence.with_claim > 0) {
-    const ReportDivergence& d = r.divergence;
-    json.BeginObject()
-        .Field("jobs_with_claim", d.with_claim)
-        .Field("jobs_compared", d.compared)
-        .Field("flagged", d.flagged);
-    json.Field("mae", d.mae)
-        .Field("mae_by_gpu_seconds", d.mae_by_gpu_seconds)
-        .Field("pearson", d.pearson);
-    json.Field("pearson_low", d.pearson_low)
-        .Field("pearson_high", d.pearson_high)
-        .Key("jobs")
-        .BeginArray();
-    for (const Json& j : d.jobs.array()) {
-      json.BeginObject();
-      Text(json, "job", j["job"].text());
-      Text(json, "user", j["user"].text());
-      json.Field("gpus", j["gpus"].integer())
-          .Field("mfu", j["mfu"].number())
-          .Field("ofu", j["ofu"].number());
-      json.Field("ratio", j["ratio"].number()).Field("corrected_mfu", j["corrected_mfu"].number());
-      Text(json, "verdict", j["verdict"].text());
-      Text(json, "headline", j["headline"].text());
-      json.EndObject();
-    }
-    json.EndArray().EndObject();
+    WriteReportDivergence(json, r.divergence);
   } else {
     json.Null();
   }
-  json.Key("targets")
-      .BeginObject()
-      .Field("total", r.targets)
-      .Field("up", r.targets_up)
-      .Key("not_up")
-      .BeginArray();
+  json.Key("targets").BeginObject().Field("total", r.targets).Field("up", r.targets_up);
+  json.Key("not_up").BeginArray();
   for (const ReportTarget& t : r.down) {
     json.BeginObject().Field("url", t.url).Field("state", t.state).Field("age_s", t.age_s);
-    Text(json, "error", t.error);
-    json.EndObject();
+    json.TextField("error", t.error).EndObject();
   }
   json.EndArray().EndObject().EndObject();
   return out + "\n";

@@ -1,5 +1,4 @@
-// The report as one HTML file: styles and pictures inside, no script, no outside request; light and
-// dark.
+// The report as one HTML file: styles and pictures inside, no script, no request; light and dark.
 #include <fmt/format.h>
 
 #include <algorithm>

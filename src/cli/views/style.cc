@@ -3,18 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "base/table.h"
+#include "base/text.h"
 
 namespace flopwatch::cli {
 
 std::string Paint(const ViewOptions& v, Tone tone, std::string_view text) {
-  // In the order of Tone.
+  // The codes are in the order of Tone.
   static constexpr const char* kCodes[] = {"", "2", "1", "34", "33", "31", "32"};
   const char* code = kCodes[static_cast<size_t>(tone)];
-  if (!v.color || *code == '\0' || text.empty()) return std::string(text);
-  return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
+  const std::string shown = Visible(text, /*keep_lines=*/true);
+  if (!v.color || *code == '\0' || text.empty()) return shown;
+  return fmt::format("\x1b[{}m{}\x1b[0m", code, shown);
 }
 
 std::string Bar(const ViewOptions& v, std::optional<double> ratio, int width, Tone tone) {
@@ -112,6 +115,48 @@ std::string ToAscii(std::string_view text) {
   return out;
 }
 
+// Whether what stands between "ESC [" and "m" is of what Paint() and Screen write: bold, dim,
+// reverse and colours. Nobody is hidden (8) and nothing blinks (5).
+static bool IsOwnColor(std::string_view codes) {
+  const auto number = [&]() -> int {
+    int n = -1;
+    const auto [end, error] = std::from_chars(codes.data(), codes.data() + codes.size(), n);
+    codes.remove_prefix(static_cast<size_t>(end - codes.data()));
+    if (codes.starts_with(';')) codes.remove_prefix(1);
+    return error == std::errc() ? n : -1;
+  };
+  while (!codes.empty()) {
+    const int n = number();
+    if (n == 38 || n == 48) {  // one of 256
+      if (number() != 5 || number() < 0) return false;
+      continue;
+    }
+    const bool style = n == 0 || n == 1 || n == 2 || n == 7;
+    if (!style && (n < 30 || n > 49) && (n < 90 || n > 107)) return false;
+  }
+  return true;
+}
+
+std::string WithOwnColorsAlone(std::string_view text, bool color) {
+  const auto length_of_color = [&](size_t at) -> size_t {
+    if (!color || !text.substr(at).starts_with("\x1b[")) return 0;
+    const size_t end = text.find_first_not_of("0123456789;", at + 2);
+    const bool own = end != std::string_view::npos && text[end] == 'm' &&
+                     IsOwnColor(text.substr(at + 2, end - at - 2));
+    return own ? end + 1 - at : 0;
+  };
+  std::string out;
+  while (!text.empty()) {
+    const size_t escape = text.find('\x1b');
+    out += Visible(text.substr(0, escape), /*keep_lines=*/true);
+    if (escape == std::string_view::npos) break;
+    const size_t n = length_of_color(escape);
+    out += n > 0 ? std::string(text.substr(escape, n)) : Visible(text.substr(escape, 1));
+    text.remove_prefix(escape + std::max<size_t>(n, 1));
+  }
+  return out;
+}
+
 std::string Percent(std::optional<double> ratio) {
   return HumanCell(ratio ? Cell(*ratio) : Cell(), ColumnFormat::kPercent);
 }
@@ -159,13 +204,13 @@ std::string Ago(double seconds) {
 }
 
 std::string PadRight(std::string_view text, int width) {
-  std::string out = CutToWidth(text, width);
+  std::string out = CutToWidth(Visible(text), width);
   out.append(std::max(0, width - DisplayWidth(out)), ' ');
   return out;
 }
 
 std::string PadLeft(std::string_view text, int width) {
-  std::string out = CutToWidth(text, width);
+  std::string out = CutToWidth(Visible(text), width);
   out.insert(0, std::max(0, width - DisplayWidth(out)), ' ');
   return out;
 }

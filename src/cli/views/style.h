@@ -2,6 +2,7 @@
 // Pure functions.
 #pragma once
 
+#include <concepts>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,9 +38,13 @@ std::vector<std::optional<double>> Resample(const std::vector<std::optional<doub
 // Values repeated so that a short series fills `width`.
 std::vector<std::optional<double>> Stretch(const std::vector<std::optional<double>>& values,
                                            int width);
-// Box drawing and typographic signs as plain ASCII of the same width; what has no counterpart
-// becomes '?'.
+// Box drawing and typographic signs as plain ASCII of the same width; '?' where there is none.
 std::string ToAscii(std::string_view text);
+
+// What people are shown, at the last place before the terminal: only the codes of
+// Paint() are obeyed, and only where there are colours. Views write out what comes from elsewhere
+// (Visible(), base/text.h); this holds where one forgets to.
+std::string WithOwnColorsAlone(std::string_view text, bool color);
 
 // "31.2 %"; "-" when absent.
 std::string Percent(std::optional<double> ratio);
@@ -47,6 +52,7 @@ std::string GpuHours(double gpu_seconds);  // "1,204.5"; without the unit
 std::string Watts(std::optional<double> watts);
 std::string Energy(std::optional<double> joules);  // "1.2 MWh"
 std::string Count(double n);
+inline std::string Count(std::integral auto n) { return Count(static_cast<double>(n)); }
 // "2026-11-21 03:42" UTC.
 std::string Minute(Micros t);
 // Reads RFC 3339 from an answer; nullopt when it is not one.
@@ -56,8 +62,7 @@ std::string Ago(double seconds);  // "4s", "3m", "2h", "5d"
 // Left- or right-aligned in `width` columns, cut where longer.
 std::string PadRight(std::string_view text, int width);
 std::string PadLeft(std::string_view text, int width);
-// Text wrapped at blanks to `width` columns, every line behind `indent` blanks, the first behind
-// `first`.
+// Text wrapped at blanks to `width` columns, each line behind `indent`, the first behind `first`.
 std::string Wrap(std::string_view text, int width, std::string_view first, std::string_view indent);
 
 }  // namespace flopwatch::cli

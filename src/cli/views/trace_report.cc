@@ -94,7 +94,7 @@ std::string Ranks(const TraceReport& r, const ViewOptions& v) {
   if (shown.empty()) return "";
   const size_t all = shown.size();
   if (all > kMaxRankLines) {
-    // Those that lose most; back in order.
+    // `shown` keeps those that lose most, and then goes back in order.
     std::stable_sort(shown.begin(), shown.end(), [](const ReportRank* a, const ReportRank* b) {
       return Lost(*a->time) > Lost(*b->time);
     });
@@ -181,8 +181,7 @@ std::string Section(const TraceReport&, std::string_view title, const ReportTabl
 std::string SplitBar(const TimeSplit& t, int width, const ViewOptions& v) {
   if (t.window <= 0 || width <= 0) return std::string(static_cast<size_t>(std::max(width, 0)), ' ');
   const std::array<Nanos, 4> parts = {t.compute, t.exposed_communication, t.exposed_memory, t.idle};
-  // Largest remainder: the columns add up to the width, and each is as near to its share as a
-  // column allows.
+  // Largest remainder: the columns add up to the width, each as near to its share as can be.
   std::array<int, 4> columns{};
   std::array<std::pair<double, size_t>, 4> rest;
   int used = 0;

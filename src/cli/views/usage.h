@@ -13,6 +13,15 @@
 namespace flopwatch::cli {
 
 // Cells of a table; empty where the answer has nothing.
+template <typename T>
+Cell CellOf(const std::optional<T>& v) {
+  if (!v) return std::monostate{};
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    return static_cast<int64_t>(*v);
+  } else {
+    return *v;
+  }
+}
 inline Cell NumberCell(const std::optional<double>& v) { return v ? Cell(*v) : Cell(); }
 inline Cell NumberCell(const Json& v) { return NumberCell(v.number()); }
 inline Cell IntegerCell(const Json& v) { return v.integer() ? Cell(*v.integer()) : Cell(); }
@@ -27,13 +36,11 @@ struct UsageView {
   std::string reason, source;
   double gpu_seconds = 0, observed_s = 0, computable_s = 0, lost_s = 0, stale_s = 0;
   int64_t gpus = 0, samples = 0;
-  std::vector<std::pair<std::string, double>>
-      lost_reasons;  // reason, GPU-seconds; largest first, only those above 0
+  std::vector<std::pair<std::string, double>> lost_reasons;  // reason, GPU-seconds > 0; most first
 
   static UsageView From(const Json& json);
   double useful_s() const { return ofu.value_or(0) * computable_s; }
-  // SM clock against the maximum tensor clock while the tensor cores were busy: OFU / tensor
-  // activity.
+  // SM clock over the maximum tensor clock while tensor cores were busy: OFU / tensor activity.
   std::optional<double> clock_ratio() const;
 };
 

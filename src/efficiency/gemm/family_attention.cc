@@ -15,6 +15,14 @@
 namespace flopwatch::efficiency::gemm {
 namespace {
 
+// Whether the token is the first tile, "128x64"; it is noted then.
+bool TakeTile(std::string_view token, bool cut, KernelInfo* info) {
+  const Dims tile = ReadDims(token, cut);
+  if (!Contains(token, "x") || !tile.valid || info->tile_m) return false;
+  SetTile(tile, info, 2);
+  return true;
+}
+
 void SetOperand(NumberType type, KernelInfo* info) {
   if (type == NumberType::kFp32) return;  // the accumulator's
   info->a = info->b = info->math = type;
@@ -69,6 +77,80 @@ void ReadMainloop(std::string_view text, KernelInfo* info) {
   SetOperand(FindElementType(args.rest()), info);
 }
 
+// Reads an attention kernel behind its prefix: "sm90_flash_fprop_wgmma_f16_knob_7_64x256x192_...".
+void ReadSdpa(Tokens tokens, KernelInfo* info) {
+  info->family = Family::kCudnnSdpa;
+  info->axes = TileAxes::kAttention;
+  info->tensor_core = true;
+  info->confidence = NameConfidence::kMedium;
+  while (!tokens.done()) {
+    const std::string_view token = tokens.Next();
+    const bool cut = tokens.touches_cut();
+    const Dims tile = ReadDims(token, cut);
+    if (token.starts_with("sm") && !cut && !info->arch) {
+      info->arch = WholeNumber(token.substr(2));
+    } else if (token == "fprop") {
+      info->operation = Operation::kAttentionForward;
+    } else if (token == "bprop") {
+      info->operation = Operation::kAttentionBackward;
+    } else if (Contains(token, "x") && tile.valid && !info->tile_m) {
+      SetTile(tile, info, 2);
+      if (tile.count > 2) info->tile_k = info->head_dim = tile.value[2];
+    }
+  }
+}
+
+// Reads convolutions without an architecture in their names: transforms before and after a product
+// that is a kernel of its own, cuDNN's engines from before tensor cores, and
+// implicit_convolve_sgemm<float, float, ...>.
+bool ReadPlainConvolution(const NameParts& name, KernelInfo* info) {
+  const std::string_view f = name.function;
+  const bool transform = Contains(name.scope, "winograd_nonfused") || f.starts_with("fft2d_");
+  const bool engine = f.starts_with("wgrad_alg") || f.starts_with("wgrad2d_") ||
+                      f.starts_with("dgrad_engine") || f.starts_with("dgrad2d_") ||
+                      f.starts_with("explicit_convolve_sgemm");
+  if (!transform && !engine && !f.starts_with("implicit_convolve_")) return false;
+  info->family = Family::kCudnnConv;
+  info->operation = transform                ? Operation::kHelper
+                    : f.starts_with("wgrad") ? Operation::kConvWeightGrad
+                    : f.starts_with("dgrad") ? Operation::kConvDataGrad
+                                             : Operation::kConvForward;
+  info->confidence = NameConfidence::kMedium;
+  const bool sgemm = f.starts_with("implicit_convolve_sgemm");
+  if (transform || engine || sgemm) info->tensor_core = false;
+  if (transform) return true;
+  if (engine || sgemm) info->a = info->b = info->math = FindElementType(name.arguments);
+  if (sgemm) info->accumulate = NumberType::kFp32;
+  return true;
+}
+
+// Reads what follows the instruction: "128x64_3dconv_fprop_...", "256x64_sliced1x2_ldg8_relu_...".
+void ReadConvolutionTail(Tokens tokens, KernelInfo* info) {
+  while (!tokens.done()) {
+    const std::string_view token = tokens.Next();
+    const bool cut = tokens.touches_cut();
+    if (TakeTile(token, cut, info)) continue;
+    if (cut) break;
+    if (token == "splitK") {
+      info->split_k = true;
+    } else if (token.starts_with("sliced")) {
+      const Dims sliced = ReadDims(token.substr(6));
+      if (sliced.valid && sliced.count == 2) info->sliced_k = sliced.value[1];
+    } else if (token == "fprop") {
+      info->operation = Operation::kConvForward;
+    } else if (token == "dgrad") {
+      info->operation = Operation::kConvDataGrad;
+    } else if (token == "wgrad") {
+      info->operation = Operation::kConvWeightGrad;
+    } else if (IsLayout(token, "nt", 2, 2)) {
+      info->layout = token;
+    } else if (const NumberType type = TypeOfWord(token);
+               type != NumberType::kUnknown && !info->tile_m) {
+      info->a = type;
+    }
+  }
+}
+
 }  // namespace
 
 bool ReadFlashAttention(const NameParts& name, KernelInfo* info) {
@@ -83,7 +165,7 @@ bool ReadFlashAttention(const NameParts& name, KernelInfo* info) {
       return false;
     }
     if (f.starts_with("fmha") || f.starts_with("triton_")) return false;
-    // Some build of it, or an annotation that speaks of it.
+    // It is some build of it, or an annotation that speaks of it.
     info->family = Family::kFlashAttention;
     info->confidence = NameConfidence::kLow;
     info->operation = Contains(f, "Backward") || Contains(f, "bwd")  ? Operation::kAttentionBackward
@@ -136,12 +218,9 @@ bool ReadFmhaCutlass(const NameParts& name, KernelInfo* info) {
   while (!tokens.done()) {
     const std::string_view token = tokens.Next();
     const bool cut = tokens.touches_cut();
-    const Dims tile = ReadDims(token, cut);
-    if (Contains(token, "x") && tile.valid && !info->tile_m) {
-      SetTile(tile, info, 2);
-    } else if (cut) {
-      break;
-    } else if (token.starts_with("sm")) {
+    if (TakeTile(token, cut, info)) continue;
+    if (cut) break;
+    if (token.starts_with("sm")) {
       info->arch = WholeNumber(token.substr(2));
     } else if (token.starts_with("k")) {
       if (const auto k = WholeNumber(token.substr(1))) info->head_dim = *k;  // the largest it takes
@@ -159,66 +238,15 @@ bool ReadFmhaCutlass(const NameParts& name, KernelInfo* info) {
   return true;
 }
 
+// Reads attention and convolutions: cudnn_infer_volta_scudnn_128x64_3dconv_fprop_...,
+// turing_h1688cudnn_256x64_..., and those without an architecture.
 bool ReadCudnn(const NameParts& name, KernelInfo* info) {
   std::string_view text = name.function;
   if (TakePrefix(&text, "cudnn_generated_fort_native_sdpa_")) {
-    info->family = Family::kCudnnSdpa;
-    info->axes = TileAxes::kAttention;
-    info->tensor_core = true;
-    info->confidence = NameConfidence::kMedium;
-    Tokens tokens(text, name.cut);
-    while (!tokens.done()) {
-      const std::string_view token = tokens.Next();
-      const bool cut = tokens.touches_cut();
-      const Dims tile = ReadDims(token, cut);
-      if (token.starts_with("sm") && !cut && !info->arch) {
-        info->arch = WholeNumber(token.substr(2));
-      } else if (token == "fprop") {
-        info->operation = Operation::kAttentionForward;
-      } else if (token == "bprop") {
-        info->operation = Operation::kAttentionBackward;
-      } else if (Contains(token, "x") && tile.valid && !info->tile_m) {
-        SetTile(tile, info, 2);
-        if (tile.count > 2) info->tile_k = info->head_dim = tile.value[2];
-      }
-    }
+    ReadSdpa(Tokens(text, name.cut), info);
     return true;
   }
-  // Convolutions: cudnn_infer_volta_scudnn_128x64_3dconv_fprop_..., turing_h1688cudnn_256x64_...,
-  // implicit_convolve_sgemm<float, float, ...>.
-  if (Contains(name.scope, "winograd_nonfused") || text.starts_with("fft2d_")) {
-    // Transforms before and after a product that is a kernel of its own.
-    info->family = Family::kCudnnConv;
-    info->operation = Operation::kHelper;
-    info->confidence = NameConfidence::kMedium;
-    info->tensor_core = false;
-    return true;
-  }
-  if (text.starts_with("wgrad_alg") || text.starts_with("wgrad2d_") ||
-      text.starts_with("dgrad_engine") || text.starts_with("dgrad2d_") ||
-      text.starts_with("explicit_convolve_sgemm")) {
-    // cuDNN's engines from before tensor cores.
-    info->family = Family::kCudnnConv;
-    info->operation = text.starts_with("wgrad")   ? Operation::kConvWeightGrad
-                      : text.starts_with("dgrad") ? Operation::kConvDataGrad
-                                                  : Operation::kConvForward;
-    info->confidence = NameConfidence::kMedium;
-    info->tensor_core = false;
-    info->a = info->b = info->math = FindElementType(name.arguments);
-    return true;
-  }
-  if (text.starts_with("implicit_convolve_")) {
-    info->family = Family::kCudnnConv;
-    info->operation = Operation::kConvForward;
-    info->confidence = NameConfidence::kMedium;
-    if (text.starts_with("implicit_convolve_sgemm")) {
-      info->tensor_core = false;
-      info->a = FindElementType(name.arguments);
-      info->b = info->math = info->a;
-      info->accumulate = NumberType::kFp32;
-    }
-    return true;
-  }
+  if (ReadPlainConvolution(name, info)) return true;
   TakePrefix(&text, "cudnn_infer_");
   TakePrefix(&text, "cudnn_train_");
   TakePrefix(&text, "cudnn_");
@@ -254,32 +282,7 @@ bool ReadCudnn(const NameParts& name, KernelInfo* info) {
   } else {
     info->a = info->accumulate;
   }
-  while (!tokens.done()) {
-    token = tokens.Next();
-    const bool cut = tokens.touches_cut();
-    const Dims tile = ReadDims(token, cut);
-    if (Contains(token, "x") && tile.valid && !info->tile_m) {
-      SetTile(tile, info, 2);
-    } else if (cut) {
-      break;
-    } else if (token == "splitK") {
-      info->split_k = true;
-    } else if (token.starts_with("sliced")) {
-      const Dims sliced = ReadDims(token.substr(6));
-      if (sliced.valid && sliced.count == 2) info->sliced_k = sliced.value[1];
-    } else if (token == "fprop") {
-      info->operation = Operation::kConvForward;
-    } else if (token == "dgrad") {
-      info->operation = Operation::kConvDataGrad;
-    } else if (token == "wgrad") {
-      info->operation = Operation::kConvWeightGrad;
-    } else if (IsLayout(token, "nt", 2, 2)) {
-      info->layout = token;
-    } else if (const NumberType type = TypeOfWord(token);
-               type != NumberType::kUnknown && !info->tile_m) {
-      info->a = type;
-    }
-  }
+  ReadConvolutionTail(tokens, info);
   info->b = info->math = info->a;
   return true;
 }

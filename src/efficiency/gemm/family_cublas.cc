@@ -8,16 +8,9 @@
 namespace flopwatch::efficiency::gemm {
 namespace {
 
-constexpr std::string_view kArchitectures[] = {"volta_",   "turing_", "ampere_",
-                                               "maxwell_", "pascal_", "hopper_"};
-
-int32_t ArchOf(std::string_view prefix) {
-  if (prefix == "maxwell_") return 50;
-  if (prefix == "pascal_") return 60;
-  if (prefix == "volta_") return 70;
-  if (prefix == "turing_") return 75;
-  return prefix == "ampere_" ? 80 : 90;
-}
+constexpr std::pair<std::string_view, int32_t> kArchitectures[] = {
+    {"volta_", 70},   {"turing_", 75}, {"ampere_", 80},
+    {"maxwell_", 50}, {"pascal_", 60}, {"hopper_", 90}};
 
 struct CublasWord {
   NumberType accumulate = NumberType::kUnknown;
@@ -51,6 +44,24 @@ std::optional<CublasWord> ReadWord(std::string_view token) {
   return out;
 }
 
+// `before` stands before the word and `operand` behind it; kUnknown where the name has none.
+void SetTypes(const CublasWord& word, NumberType before, NumberType operand, KernelInfo* info) {
+  if (operand != NumberType::kUnknown) {
+    info->a = operand;
+  } else if (!word.tensor) {
+    // igemm reads INT8 and names it; s, d, h, c, z are their own operands.
+    if (word.accumulate != NumberType::kInt32) info->a = word.accumulate;
+  } else if (word.accumulate == NumberType::kFp16 || word.shape == "884") {
+    info->a = NumberType::kFp16;  // FP16 accumulation, and Volta's only tensor type
+  } else if (before != NumberType::kUnknown) {
+    info->a = before;
+  }
+  if (word.tensor && word.accumulate == NumberType::kFp64) info->a = NumberType::kFp64;
+  info->b = info->a;
+  info->math = info->a == NumberType::kFp32 && word.tensor ? NumberType::kTf32 : info->a;
+  info->output = before != NumberType::kUnknown ? before : word.accumulate;
+}
+
 }  // namespace
 
 bool ReadCublas(const NameParts& name, KernelInfo* info) {
@@ -66,8 +77,8 @@ bool ReadCublas(const NameParts& name, KernelInfo* info) {
   }
   TakePrefix(&text, "trt_");
   std::optional<int32_t> arch;
-  for (const std::string_view prefix : kArchitectures) {
-    if (!arch && TakePrefix(&text, prefix)) arch = ArchOf(prefix);
+  for (const auto& [prefix, number] : kArchitectures) {
+    if (!arch && TakePrefix(&text, prefix)) arch = number;
   }
   if (!arch) return false;
   Tokens tokens(text, name.cut);
@@ -86,7 +97,6 @@ bool ReadCublas(const NameParts& name, KernelInfo* info) {
   info->tensor_core = word->tensor;
   info->accumulate = word->accumulate;
   info->signature = text.substr(0, static_cast<size_t>(token.data() + token.size() - text.data()));
-
   NumberType operand = NumberType::kUnknown;
   bool tiled = false, stages_next = false;
   while (!tokens.done()) {
@@ -116,20 +126,7 @@ bool ReadCublas(const NameParts& name, KernelInfo* info) {
       info->layout = token;
     }
   }
-  if (operand != NumberType::kUnknown) {
-    info->a = operand;
-  } else if (!word->tensor) {
-    // igemm reads INT8 and names it; s, d, h, c, z are their own operands.
-    if (word->accumulate != NumberType::kInt32) info->a = word->accumulate;
-  } else if (word->accumulate == NumberType::kFp16 || word->shape == "884") {
-    info->a = NumberType::kFp16;  // FP16 accumulation, and Volta's only tensor type
-  } else if (before != NumberType::kUnknown) {
-    info->a = before;
-  }
-  if (word->tensor && word->accumulate == NumberType::kFp64) info->a = NumberType::kFp64;
-  info->b = info->a;
-  info->math = info->a == NumberType::kFp32 && word->tensor ? NumberType::kTf32 : info->a;
-  info->output = before != NumberType::kUnknown ? before : word->accumulate;
+  SetTypes(*word, before, operand, info);
   info->confidence =
       tiled && info->math != NumberType::kUnknown ? NameConfidence::kHigh : NameConfidence::kMedium;
   return true;

@@ -55,7 +55,7 @@ std::optional<Instruction> ReadInstruction(std::string_view token) {
   return out;
 }
 
-// What the pipe multiplies: the operand type, TF32 for FP32 operands on a tensor instruction.
+// Sets what the pipe multiplies: the operand type, TF32 for FP32 operands on a tensor instruction.
 void SetMath(bool simt, const Instruction& mma, NumberType operand, KernelInfo* info) {
   info->accumulate = mma.accumulate;
   if (simt) {
@@ -113,7 +113,7 @@ bool ReadProcedural2(std::string_view text, bool cut, KernelInfo* info) {
   info->axes = mma->operation == Operation::kGemm ? TileAxes::kBlas : TileAxes::kUnknown;
   const std::string_view instruction_token = token;
 
-  // Epilogue and operand type, in any order up to the tile.
+  // Epilogue and operand type stand in any order up to the tile.
   NumberType operand = NumberType::kUnknown;
   bool tiled = false;
   while (!tokens.done()) {

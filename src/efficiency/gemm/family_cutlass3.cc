@@ -10,6 +10,35 @@
 namespace flopwatch::efficiency::gemm {
 namespace {
 
+// Reads what follows the tile: "2x1x1_0_tnn_align8_2sm_bias_...".
+void ReadBehindTile(Tokens tokens, KernelInfo* info) {
+  while (!tokens.done()) {
+    const std::string_view token = tokens.Next();
+    const bool last_cut = tokens.touches_cut();
+    const Dims cluster = ReadDims(token, last_cut);
+    if (Contains(token, "x") && cluster.valid && !info->cluster_m) {
+      // A cluster of 0x0x1 is chosen at launch.
+      if (cluster.count > 0) info->cluster_m = cluster.value[0];
+      if (cluster.count > 1) info->cluster_n = cluster.value[1];
+    } else if (const auto stages = WholeNumber(token);
+               stages && !last_cut && info->layout.empty()) {
+      if (*stages > 0) info->stages = *stages;
+    } else if (IsLayout(token, "tn", 3, 3) && !last_cut) {
+      info->layout = token;
+    } else if (token == "2sm" && !last_cut) {
+      info->two_cta = info->tile_spans_pair = true;
+    } else if (token.starts_with("vs") && WholeNumber(token.substr(2)) && !last_cut) {
+      info->scaling = token;
+    } else if (token == "bias" && !last_cut) {
+      info->bias = true;
+    }
+  }
+  info->confidence =
+      info->layout.empty() || info->math == NumberType::kUnknown || info->tile_spans_pair
+          ? NameConfidence::kMedium
+          : NameConfidence::kHigh;
+}
+
 bool ReadProcedural3(std::string_view text, bool cut, KernelInfo* info) {
   if (!TakePrefix(&text, "cutlass3x_")) return false;
   info->family = Family::kCutlass3;
@@ -31,8 +60,7 @@ bool ReadProcedural3(std::string_view text, bool cut, KernelInfo* info) {
   if (tokens.touches_cut() || !Contains(token, "gemm")) return true;
   std::string_view math_word = token.substr(0, token.find("gemm"));
   if (!math_word.empty()) math_word.remove_prefix(1);
-  while (!math_word.empty() &&
-         ((math_word.front() >= '0' && math_word.front() <= '9') || math_word.front() == 'x'))
+  while (!math_word.empty() && Contains("0123456789x", math_word.substr(0, 1)))
     math_word.remove_prefix(1);
   const NumberType math = TypeOfWord(math_word);
   if (tokens.Peek() == "block") {  // block_scaled
@@ -59,38 +87,12 @@ bool ReadProcedural3(std::string_view text, bool cut, KernelInfo* info) {
   // known.
   if (!simt && info->math == NumberType::kFp32) info->math = NumberType::kUnknown;
   info->signature = {signature_begin, static_cast<size_t>(signature_end - signature_begin)};
-
   token = tokens.Next();
   const Dims tile = ReadDims(token, tokens.touches_cut());
   SetTile(tile, info);
   info->confidence = NameConfidence::kMedium;
   if (!tile.valid || tile.count != 3) return true;
-
-  while (!tokens.done()) {
-    token = tokens.Next();
-    const bool last_cut = tokens.touches_cut();
-    const Dims cluster = ReadDims(token, last_cut);
-    if (Contains(token, "x") && cluster.valid && !info->cluster_m) {
-      // 0x0x1: chosen at launch.
-      if (cluster.count > 0) info->cluster_m = cluster.value[0];
-      if (cluster.count > 1) info->cluster_n = cluster.value[1];
-    } else if (const auto stages = WholeNumber(token);
-               stages && !last_cut && info->layout.empty()) {
-      if (*stages > 0) info->stages = *stages;
-    } else if (IsLayout(token, "tn", 3, 3) && !last_cut) {
-      info->layout = token;
-    } else if (token == "2sm" && !last_cut) {
-      info->two_cta = info->tile_spans_pair = true;
-    } else if (token.starts_with("vs") && WholeNumber(token.substr(2)) && !last_cut) {
-      info->scaling = token;
-    } else if (token == "bias" && !last_cut) {
-      info->bias = true;
-    }
-  }
-  info->confidence =
-      info->layout.empty() || info->math == NumberType::kUnknown || info->tile_spans_pair
-          ? NameConfidence::kMedium
-          : NameConfidence::kHigh;
+  ReadBehindTile(tokens, info);
   return true;
 }
 

@@ -45,6 +45,35 @@ bool KnownWord(std::string_view word) {
          word.starts_with("Bvec") || word.starts_with("Cvec") || word.starts_with("Dvec");
 }
 
+// Reads the words behind the cluster; the last of a whole name is the layout.
+void ReadSuffixes(Tokens tokens, KernelInfo* info) {
+  bool understood = info->math != NumberType::kUnknown, split = false, ended = false;
+  while (!tokens.done()) {
+    const std::string_view token = tokens.Next();
+    if (tokens.touches_cut()) break;
+    std::string_view rest = token;
+    if (token.empty()) {
+      continue;
+    } else if (token == "2cta") {
+      info->two_cta = true;
+    } else if (token == "splitK") {
+      split = true;
+    } else if (TakePrefix(&rest, "Avec")) {
+      info->scaling = rest;
+    } else if (IsLayout(token, "TN", 3, 4)) {
+      info->layout = token;
+      ended = tokens.done();
+    } else if (!KnownWord(token)) {
+      understood = false;
+    }
+    if (token == "bias" || token.ends_with("auxbias") || token == "relubias" || token == "gelubias")
+      info->bias = true;
+  }
+  // Without the layout that ends every whole name, more may have followed.
+  if (split || ended) info->split_k = split;
+  info->confidence = understood && ended ? NameConfidence::kHigh : NameConfidence::kMedium;
+}
+
 }  // namespace
 
 bool ReadNvjet(const NameParts& name, KernelInfo* info) {
@@ -55,7 +84,6 @@ bool ReadNvjet(const NameParts& name, KernelInfo* info) {
   info->confidence = NameConfidence::kLow;
   info->tensor_core = true;
   info->axes = TileAxes::kBlas;
-
   Tokens tokens(text, name.cut);
   std::string_view token = tokens.Next();
   if (token.starts_with("sm") && !tokens.touches_cut()) {
@@ -69,7 +97,6 @@ bool ReadNvjet(const NameParts& name, KernelInfo* info) {
   }
   const bool mma = tokens.Peek() == "mma";
   if (mma) tokens.Next();
-
   token = tokens.Next();
   const Dims tile = ReadDims(token, tokens.touches_cut());
   if (!tile.valid || (!tokens.touches_cut() && tile.count != (mma ? 3u : 2u))) return true;
@@ -100,36 +127,7 @@ bool ReadNvjet(const NameParts& name, KernelInfo* info) {
     info->confidence = info->tile_m ? NameConfidence::kMedium : NameConfidence::kLow;
     return true;
   }
-
-  bool understood = info->math != NumberType::kUnknown, split = false, ended = false;
-  while (!tokens.done()) {
-    token = tokens.Next();
-    if (tokens.touches_cut()) break;
-    std::string_view rest = token;
-    if (token.empty()) {
-      continue;
-    } else if (token == "2cta") {
-      info->two_cta = true;
-    } else if (token == "splitK") {
-      split = true;
-    } else if (TakePrefix(&rest, "Avec")) {
-      info->scaling = rest;
-    } else if (IsLayout(token, "TN", 3, 4)) {
-      info->layout = token;
-      ended = tokens.done();
-    } else if (!KnownWord(token)) {
-      understood = false;
-    }
-    if (token == "bias" || token.ends_with("auxbias") || token == "relubias" || token == "gelubias")
-      info->bias = true;
-  }
-  // Without the layout that ends every whole name, more may have followed.
-  if (split) {
-    info->split_k = true;
-  } else if (ended) {
-    info->split_k = false;
-  }
-  info->confidence = understood && ended ? NameConfidence::kHigh : NameConfidence::kMedium;
+  ReadSuffixes(tokens, info);
   return true;
 }
 

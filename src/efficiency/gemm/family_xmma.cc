@@ -53,6 +53,21 @@ bool ReadTemplate(const NameParts& name, KernelInfo* info) {
   return true;
 }
 
+// Reads the three groups of types, "<A><D>_<B><accumulate>_<compute>".
+void ReadTypes(Tokens* tokens, KernelInfo* info) {
+  const std::string_view types = tokens->rest();
+  const std::string_view first = tokens->Next(), second = tokens->Next(), third = tokens->Next();
+  if (!TwoTypes(first, &info->a, &info->output) || !TwoTypes(second, &info->b, &info->accumulate) ||
+      tokens->touches_cut()) {
+    info->a = info->b = info->output = info->accumulate = NumberType::kUnknown;
+    return;
+  }
+  if (TypeOfWord(third) != NumberType::kUnknown)
+    info->signature = types.substr(0, first.size() + second.size() + third.size() + 2);
+  // TF32 in any of them makes it TF32 (f32f32_tf32f32_f32 reads FP32 and multiplies TF32).
+  info->math = info->b == NumberType::kTf32 ? info->b : info->a;
+}
+
 }  // namespace
 
 bool ReadXmma(const NameParts& name, KernelInfo* info) {
@@ -64,7 +79,6 @@ bool ReadXmma(const NameParts& name, KernelInfo* info) {
   info->confidence = NameConfidence::kLow;
   info->arch = WholeNumber(text.substr(2, at - 2));
   text.remove_prefix(at + 6);
-
   Tokens tokens(text, name.cut);
   std::string_view token = tokens.Next();
   if (token == "gemm") {
@@ -77,24 +91,7 @@ bool ReadXmma(const NameParts& name, KernelInfo* info) {
   } else {
     return true;  // a form not seen before
   }
-
-  // Types: <A><D>_<B><accumulate>_<compute>.
-  const std::string_view types = tokens.rest();
-  NumberType compute = NumberType::kUnknown;
-  const std::string_view first = tokens.Next(), second = tokens.Next(), third = tokens.Next();
-  if (TwoTypes(first, &info->a, &info->output) && TwoTypes(second, &info->b, &info->accumulate) &&
-      !tokens.touches_cut()) {
-    compute = TypeOfWord(third);
-    if (compute != NumberType::kUnknown)
-      info->signature = types.substr(0, first.size() + second.size() + third.size() + 2);
-    info->math = info->a;
-    // TF32 in any of them makes it TF32 (f32f32_tf32f32_f32 reads FP32 and multiplies TF32).
-    if (info->a == NumberType::kTf32 || info->b == NumberType::kTf32)
-      info->math = NumberType::kTf32;
-  } else {
-    info->a = info->b = info->output = info->accumulate = NumberType::kUnknown;
-  }
-
+  ReadTypes(&tokens, info);
   bool tensor_token = false, simt_token = false, tiled = false, ended = false;
   const char* layout_begin = nullptr;
   const char* layout_end = nullptr;
@@ -135,15 +132,9 @@ bool ReadXmma(const NameParts& name, KernelInfo* info) {
   }
   if (layout_begin != nullptr)
     info->layout = {layout_begin, static_cast<size_t>(layout_end - layout_begin)};
-  if (simt_token) {
-    info->tensor_core = false;
-  } else if (tensor_token) {
-    info->tensor_core = true;
-  } else if (info->math == NumberType::kFp32) {
-    info->tensor_core = false;
-  } else if (info->math != NumberType::kUnknown && info->math != NumberType::kFp64) {
-    info->tensor_core = true;
-  }
+  if (simt_token || tensor_token ||
+      (info->math != NumberType::kUnknown && info->math != NumberType::kFp64))
+    info->tensor_core = !simt_token && (tensor_token || info->math != NumberType::kFp32);
   // Warp groups with FP32 in all groups would be TF32 that the name does not admit.
   if (tensor_token && info->math == NumberType::kFp32) info->math = NumberType::kUnknown;
   info->confidence = tiled && !info->signature.empty() && (ended || !name.cut)

@@ -16,7 +16,7 @@ constexpr Reader kReaders[] = {
     ReadFmhaCutlass, ReadTrtllm,   ReadTriton,
 };
 
-// In the order of Family.
+// `kFamilyNames` is in the order of Family.
 constexpr std::string_view kFamilyNames[] = {"unknown",
                                              "nvjet",
                                              "xmma",
@@ -77,7 +77,7 @@ std::span<const Family> AllFamilies() { return kFamilies; }
 std::string_view FamilyName(Family f) { return kFamilyNames[static_cast<size_t>(f)]; }
 
 std::string_view OperationName(Operation op) {
-  // In the order of Operation.
+  // `kNames` is in the order of Operation.
   static constexpr auto kNames = std::to_array<std::string_view>(
       {"", "gemm", "batched_gemm", "grouped_gemm", "conv_forward", "conv_data_grad",
        "conv_weight_grad", "gemv", "dot", "attention_forward", "attention_backward", "helper",
@@ -86,7 +86,7 @@ std::string_view OperationName(Operation op) {
 }
 
 std::string_view NumberTypeName(NumberType t) {
-  // In the order of NumberType.
+  // `kNames` is in the order of NumberType.
   static constexpr auto kNames = std::to_array<std::string_view>(
       {"", "fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "e4m3", "e5m2", "fp6", "fp4", "int8",
        "int4", "int32", "complex64", "complex128"});
@@ -94,13 +94,13 @@ std::string_view NumberTypeName(NumberType t) {
 }
 
 std::string_view NameConfidenceName(NameConfidence c) {
-  // In the order of NameConfidence.
+  // `kNames` is in the order of NameConfidence.
   static constexpr auto kNames = std::to_array<std::string_view>({"none", "low", "medium", "high"});
   return kNames[static_cast<size_t>(c)];
 }
 
 std::string_view TileAxesName(TileAxes a) {
-  // In the order of TileAxes.
+  // `kNames` is in the order of TileAxes.
   static constexpr std::string_view kNames[] = {"", "blas", "row_major", "attention"};
   return kNames[static_cast<size_t>(a)];
 }

@@ -113,7 +113,7 @@ NameParts SplitName(std::string_view name) {
       out.cut = true;
     }
   }
-  // A return type that is itself a template: std::enable_if<...>::type f<...>
+  // A return type that is itself a template goes: std::enable_if<...>::type f<...>.
   if (name.starts_with("std::enable_if<")) {
     const size_t end = name.find(">::type ");
     if (end != std::string_view::npos) name.remove_prefix(end + 8);

@@ -67,9 +67,9 @@ class Arguments {
   std::optional<int32_t> Number();
   // "cute::tuple<cute::C<128>, cute::C<64>, cute::C<32> >" or with _128 literals.
   std::optional<std::array<int32_t, 3>> Tuple3();
-  // Over blanks and one comma.
+  // Skips blanks and one comma.
   bool Comma();
-  // Over one argument with its nested brackets; false where it is not closed.
+  // Skips one argument with its nested brackets; false where it is not closed.
   bool SkipArgument();
   std::string_view rest() const { return rest_; }
 

@@ -25,7 +25,7 @@ Status CheckSize(int64_t value, std::string_view name, int64_t most) {
   return absl::OkStatus();
 }
 
-// a*b where it stays within 63 bits.
+// Multiplies where the product stays within 63 bits.
 bool Multiply(Wide* product, int64_t factor) {
   if (*product > kMaxResult / factor) return false;
   *product *= factor;
@@ -199,7 +199,7 @@ StatusOr<GroupedExecution> ExecuteGrouped(std::span<const int64_t> tokens, int64
     if (t < 0 || t > kMaxDimension)
       return absl::InvalidArgumentError(
           fmt::format("an expert has {} tokens, which is not a count", t));
-    // At most 2^20 experts of 2^40 tokens (and a tile): within 63 bits.
+    // At most 2^20 experts of 2^40 tokens (and a tile) stay within 63 bits.
     out.tokens += t;
     out.padded_tokens +=
         CeilDiv(t, tile_tokens) * tile_tokens;  // an expert without tokens runs nothing

@@ -94,7 +94,7 @@ void Profiler(const Facts& f, const Row& row, std::vector<Cause>* out) {
 
 // --- the training setup ---
 
-// Trained fully 6N; frozen base 4N, and 6n for adapters of up to 2 % of N.
+// Trained fully it is 6N, with a frozen base 4N, and 6n for adapters of up to 2 % of N.
 void FrozenAsFull(const Facts& f, const Row& row, std::vector<Cause>* out) {
   if (f.job.claim.frozen_base == false) return;
   Add(row, f.job.claim.frozen_base == true ? Standing::kLikely : Standing::kPossible,
@@ -339,13 +339,13 @@ void AddCountings(const Facts& f, std::vector<Cause>* out) {
 }  // namespace
 
 std::string_view StandingName(Standing s) {
-  // In the order of Standing.
+  // The table is in the order of Standing.
   static constexpr std::string_view kNames[] = {"seen", "likely", "possible", "remote", "open"};
   return kNames[static_cast<size_t>(s)];
 }
 
 int CostOf(Standing s) {
-  // In the order of Standing.
+  // The table is in the order of Standing.
   static constexpr int kValues[] = {0, 1, 2, 4, 6};
   return kValues[static_cast<size_t>(s)];
 }

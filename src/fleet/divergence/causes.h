@@ -1,7 +1,7 @@
 // The candidate set: what is known to make an MFU disagree with the OFU, one row each
 // (docs/divergence.md, Causes). A row says for which jobs it can be the cause at all, and what it
 // does to the number: reported MFU = factor x right MFU (recompute: OFU = factor x what it would
-// be). A new cause is one row of causes.cc and one case of tests/fleet/causes_test.cc.
+// be). A new cause is one row of causes.cc and one case of tests/fleet/diagnose_test.cc.
 #pragma once
 
 #include <string>

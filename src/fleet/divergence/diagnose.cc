@@ -181,6 +181,52 @@ std::string Missing(const JobEvidence& job, const Thresholds& t) {
   return "";
 }
 
+// Whether an MFU lies beyond the alarm thresholds, and not by its own error bar.
+bool IsBeyond(double mfu, const Observed& o, const Range& healthy, const Thresholds& t) {
+  const double off_log = std::abs(std::log(mfu / o.ofu * healthy.Center()));
+  return (std::abs(mfu * healthy.Center() - o.ofu) > t.alarm_points ||
+          off_log > std::log(t.alarm_ratio)) &&
+         off_log > o.bar + healthy.HalfLog();
+}
+
+// Looks for causes where MFU and OFU do not agree, and decides.
+void Judge(const Observed& o, const std::vector<Cause>& causes, const Thresholds& thresholds,
+           Diagnosis* out) {
+  const Range& healthy = out->expectation.ofu_per_mfu;
+  const double off = std::abs(*out->difference_expected);
+  const double off_log = std::abs(std::log(*out->ratio_expected));
+  // A wrong peak is put right by re-expressing, and still is the claim's mistake.
+  const bool wrong_claim = out->peak.wrong() && IsBeyond(o.mfu, o, healthy, thresholds);
+  const bool behaviour = std::any_of(out->seen.begin(), out->seen.end(),
+                                     [](const Cause& c) { return c.id != kWrongPeak; });
+  if (off <= thresholds.agree_points && off_log <= std::log(thresholds.alarm_ratio) &&
+      !wrong_claim && !behaviour) {
+    out->verdict = Verdict::kAgrees;
+    return;
+  }
+  // An OFU near 0 has an error bar that anything fits into: the difference stands, its cause is
+  // not to be read from the ratio.
+  out->vague = o.bar > 2 * std::log(thresholds.alarm_ratio);
+  if (!out->vague) out->explanations = Search(causes, healthy, o).Run(&out->undecided);
+  const Explanation* best = out->explanations.empty() ? nullptr : &out->explanations[0];
+  const auto any = [&](auto holds) {
+    return best != nullptr && std::any_of(best->causes.begin(), best->causes.end(), holds);
+  };
+  out->from_model = any([](const Cause& c) { return c.from_model; });
+  // What fits without any mistake is harmless: recompute outside MFU, another convention.
+  const bool harmless =
+      best != nullptr && best->fits() && !any([](const Cause& c) { return c.error; });
+  const bool supported = best != nullptr && best->supported();
+  const bool in_scatter = out->scatter_points > 0 && off <= out->scatter_points;
+  if (wrong_claim || behaviour) {
+    out->verdict = Verdict::kAlarm;
+  } else if (!IsBeyond(*out->mfu, o, healthy, thresholds) || harmless) {
+    out->verdict = Verdict::kDiffers;
+  } else {
+    out->verdict = supported || !in_scatter ? Verdict::kAlarm : Verdict::kScatter;
+  }
+}
+
 }  // namespace
 
 bool Explanation::supported() const {
@@ -190,7 +236,7 @@ bool Explanation::supported() const {
 }
 
 std::string_view VerdictName(Verdict v) {
-  // In the order of Verdict.
+  // The names are in the order of Verdict.
   static constexpr std::string_view kNames[] = {"agrees", "differs",    "scatter",
                                                 "alarm",  "impossible", "not_computable"};
   return kNames[static_cast<size_t>(v)];
@@ -200,7 +246,7 @@ double ScatterPoints(int64_t gpus) {
   struct Group {
     double gpus, mean, sd;  // |MFU - OFU|, points
   };
-  // ofu-paper Table III.
+  // The groups are those of ofu-paper Table III.
   static constexpr Group kTable3[] = {{8, 7.5, 3.9},    {16, 12.2, 2.0},  {64, 2.2, 2.4},
                                       {128, 4.5, 2.9},  {256, 9.1, 4.9},  {512, 3.6, 2.2},
                                       {736, 3.6, 0.1},  {768, 1.2, 0.7},  {1024, 4.1, 0.7},
@@ -251,45 +297,7 @@ Diagnosis Diagnose(const JobEvidence& job, const hardware::Catalog& catalog,
   out.ratio_expected = *out.ratio * healthy.Center();
   out.difference_expected = mfu * healthy.Center() - ofu;
 
-  // Beyond the alarm thresholds, and not by its own error bar.
-  const auto beyond = [&](double m) {
-    const double off_log = std::abs(std::log(m / ofu * healthy.Center()));
-    return (std::abs(m * healthy.Center() - ofu) > thresholds.alarm_points ||
-            off_log > std::log(thresholds.alarm_ratio)) &&
-           off_log > o.bar + healthy.HalfLog();
-  };
-  const double off = std::abs(*out.difference_expected);
-  const double off_log = std::abs(std::log(*out.ratio_expected));
-  // A wrong peak is put right by re-expressing, and still is the claim's mistake.
-  const bool wrong_claim = out.peak.wrong() && beyond(o.mfu);
-  const bool behaviour = std::any_of(out.seen.begin(), out.seen.end(),
-                                     [](const Cause& c) { return c.id != kWrongPeak; });
-  if (off <= thresholds.agree_points && off_log <= std::log(thresholds.alarm_ratio) &&
-      !wrong_claim && !behaviour) {
-    out.verdict = Verdict::kAgrees;
-  } else {
-    // An OFU near 0 has an error bar that anything fits into: the difference stands, its cause is
-    // not to be read from the ratio.
-    out.vague = o.bar > 2 * std::log(thresholds.alarm_ratio);
-    if (!out.vague) out.explanations = Search(causes, healthy, o).Run(&out.undecided);
-    const Explanation* best = out.explanations.empty() ? nullptr : &out.explanations[0];
-    const auto any = [&](auto holds) {
-      return best != nullptr && std::any_of(best->causes.begin(), best->causes.end(), holds);
-    };
-    out.from_model = any([](const Cause& c) { return c.from_model; });
-    // What fits without any mistake: recompute outside MFU, another convention.
-    const bool harmless =
-        best != nullptr && best->fits() && !any([](const Cause& c) { return c.error; });
-    const bool supported = best != nullptr && best->supported();
-    const bool in_scatter = out.scatter_points > 0 && off <= out.scatter_points;
-    if (wrong_claim || behaviour) {
-      out.verdict = Verdict::kAlarm;
-    } else if (!beyond(mfu) || harmless) {
-      out.verdict = Verdict::kDiffers;
-    } else {
-      out.verdict = supported || !in_scatter ? Verdict::kAlarm : Verdict::kScatter;
-    }
-  }
+  Judge(o, causes, thresholds, &out);
   // The numbers themselves cannot be, whatever else is said.
   if (*job.claim.mfu > 1) {
     out.verdict = Verdict::kImpossible;

@@ -8,7 +8,7 @@
 // beyond 10 points or beyond a ratio of 1.25, after the expectation; in between: differs. An alarm
 // needs the ratio to be outside its own error bar, and a divergence that no supported cause
 // explains must be larger than what jobs of that many GPUs scatter by in the paper's Table III
-// (scatter.h); otherwise it is "scatter": shown, counted apart, no alarm.
+// (ScatterPoints()); otherwise it is "scatter": shown, counted apart, no alarm.
 //
 // Causes. Every cause of the candidate set, alone and with full recompute where that is not
 // declared, predicts a range of r. It fits where that range and the error bar of the observed r

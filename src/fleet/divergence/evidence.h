@@ -34,11 +34,9 @@ struct MfuClaim {
 
 struct OfuMeasurement {
   std::optional<double> ofu;
-  std::string reason;  // why there is none
-  std::optional<double>
-      ci95;  // half-width; absent: of table I of the paper, by the window's length
-  std::optional<double>
-      coverage;  // share of the GPU-seconds with a known OFU; absent = not counted
+  std::string reason;              // why there is none
+  std::optional<double> ci95;      // half-width; absent: table I of the paper, by window length
+  std::optional<double> coverage;  // GPU-seconds with a known OFU / all; absent = not counted
   std::optional<double> window_s;
   std::optional<double> tensor_active;  // mean activity of the tensor pipes
 };
@@ -57,7 +55,7 @@ struct ModelFlops {
   double exact = 0;           // training FLOPs a token, every matmul once, causal half, windows
   double attention_core = 0;  // of them, scores and values (forward and backward)
   int64_t seq_len = 0;
-  // Under the convention the claim names; absent: not said, or not one that applies to this model.
+  // The count under the convention the claim names; absent: not said, or not for this model.
   std::optional<double> counted{};
   std::vector<Counting> others{};
 };

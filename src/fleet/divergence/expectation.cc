@@ -77,7 +77,7 @@ Expectation Expect(const JobEvidence& job, bool full_recompute_assumed) {
   return out;
 }
 
-// In the order of Recompute.
+// The names are in the order of Recompute.
 constexpr std::string_view kRecomputeNames[] = {"unknown", "none", "selective", "full"};
 
 StatusOr<Recompute> ParseRecompute(std::string_view name) {

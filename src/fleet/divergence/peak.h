@@ -16,14 +16,13 @@ inline constexpr double kSamePeak = 0.02;
 struct PeakReview {
   const hardware::Accelerator* gpu = nullptr;  // of the job; null = not known
   std::optional<double> used;                  // by the claim
-  // Of the job's GPU and its precision mix (ofu-paper eq. 12: FLOPs-weighted harmonic mean). Absent
-  // where the GPU or the precision is not known.
+  // The peak of the job's GPU and its precision mix (ofu-paper eq. 12: FLOPs-weighted harmonic
+  // mean). Absent where the GPU or the precision is not known.
   std::optional<double> right;
   std::string right_basis;  // "H100 SXM, BF16", or why there is none
   // MFU as claimed x used / right where both are known, else 1.
   double factor = 1;
-  // used is not right: "the 2:4 sparse figure", "the FP8 peak", "the BF16 peak of A100"; "" = right
-  // or not known.
+  // used is not right: "the 2:4 sparse figure", "the FP8 peak"; "" = right or not known.
   std::string used_looks_like;
   bool wrong() const { return !used_looks_like.empty(); }
 };

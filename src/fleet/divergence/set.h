@@ -24,12 +24,11 @@ struct MeanSd {
   std::optional<double> sd;  // of the sample (n - 1); absent for one job
 };
 
-// With weights: weighted mean, and the sd whose sum of squares is divided by sum of w - sum of
-// w^2 / sum of w (reliability weights), which for equal weights is the sample sd.
+// With weights it is the weighted mean, and the sd whose sum of squares is divided by sum of w -
+// sum of w^2 / sum of w (reliability weights), which for equal weights is the sample sd.
 MeanSd MeanAndSd(std::span<const double> x, std::span<const double> weights = {});
 
-// Pearson's r; nullopt with fewer than 3 points (two always correlate) or where one side does not
-// vary.
+// Pearson's r; nullopt below 3 points (two always correlate) or where one side does not vary.
 std::optional<double> Pearson(std::span<const double> x, std::span<const double> y,
                               std::span<const double> weights = {});
 struct Correlation {

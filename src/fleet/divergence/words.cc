@@ -70,6 +70,63 @@ std::string TitleOf(const Explanation& e) {
   return out;
 }
 
+namespace {
+
+// No cause is told: the OFU is too uncertain, none fits, or several fit equally well.
+void DescribeUndecided(const Diagnosis& d, const Explanation* best, DivergenceWords* out) {
+  if (d.vague) {
+    out->headline = fmt::format(
+        "MFU {} against OFU {}: too little, or too uncertain, an OFU to tell a cause from the "
+        "ratio",
+        Percent(*d.mfu), Percent(*d.mfu / *d.ratio));
+    out->actions.push_back("look at what the GPUs did in the time the application calls training");
+  } else if (best == nullptr) {
+    out->headline =
+        fmt::format("MFU / OFU of {:.2f} is explained by none of the known causes", *d.ratio);
+    if (!d.explanations.empty()) {
+      out->findings.push_back(fmt::format("nearest: {}, which gives {:.2f} to {:.2f}",
+                                          TitleOf(d.explanations[0]), d.explanations[0].ratio.low,
+                                          d.explanations[0].ratio.high));
+    }
+    out->actions.push_back("check that MFU and OFU cover the same time and the same GPUs");
+  } else {
+    out->headline = fmt::format("{} causes explain MFU / OFU = {:.2f} equally well: not decided",
+                                d.undecided, *d.ratio);
+    for (size_t i = 0; i < std::min(d.undecided, d.explanations.size()); ++i) {
+      const Explanation& e = d.explanations[i];
+      out->findings.push_back(fmt::format(
+          "{} (gives {:.2f} to {:.2f}{})", TitleOf(e), e.ratio.low, e.ratio.high,
+          e.corrected_mfu ? "; then the MFU is " + Percent(*e.corrected_mfu) : std::string()));
+    }
+  }
+}
+
+void DescribeExplained(const Diagnosis& d, const Explanation& best, DivergenceWords* out) {
+  const double factor = ErrorFactor(best);
+  const bool open = std::any_of(best.causes.begin(), best.causes.end(),
+                                [](const Cause& c) { return c.standing == Standing::kOpen; });
+  if (best.causes.empty()) {
+    out->headline = "the difference lies within the error bars of what a healthy job shows";
+  } else if (open) {
+    out->headline = "no definite cause; possible: " + TitleOf(best);
+  } else if (std::abs(factor - 1) < 1e-9) {
+    out->headline = "no mistake is needed to explain it: " + TitleOf(best);
+  } else {
+    // A published case's ratio is a hint; the model's own FLOPs or the claim itself are evidence.
+    out->headline = best.supported() || d.from_model
+                        ? fmt::format("MFU is {}: {}", Times(factor), TitleOf(best))
+                        : fmt::format("MFU is probably {}, by the ratio alone: {}", Times(factor),
+                                      TitleOf(best));
+  }
+  if (!open) Findings(d, best, out);
+  if (!best.fits()) {
+    out->findings.push_back(fmt::format("it comes near ({:.2f} to {:.2f}) and does not quite fit",
+                                        best.ratio.low, best.ratio.high));
+  }
+}
+
+}  // namespace
+
 DivergenceWords Describe(const JobEvidence& job, const Diagnosis& d) {
   DivergenceWords out;
   if (d.verdict == Verdict::kNotComputable) {
@@ -95,52 +152,10 @@ DivergenceWords Describe(const JobEvidence& job, const Diagnosis& d) {
 
   const Explanation* best =
       d.explanations.empty() || !d.explanations[0].near() ? nullptr : &d.explanations[0];
-  if (d.vague) {
-    out.headline = fmt::format(
-        "MFU {} against OFU {}: too little, or too uncertain, an OFU to tell a cause from the "
-        "ratio",
-        Percent(*d.mfu), Percent(*d.mfu / *d.ratio));
-    out.actions.push_back("look at what the GPUs did in the time the application calls training");
-  } else if (best == nullptr) {
-    out.headline =
-        fmt::format("MFU / OFU of {:.2f} is explained by none of the known causes", *d.ratio);
-    if (!d.explanations.empty()) {
-      out.findings.push_back(fmt::format("nearest: {}, which gives {:.2f} to {:.2f}",
-                                         TitleOf(d.explanations[0]), d.explanations[0].ratio.low,
-                                         d.explanations[0].ratio.high));
-    }
-    out.actions.push_back("check that MFU and OFU cover the same time and the same GPUs");
-  } else if (d.undecided > 1) {
-    out.headline = fmt::format("{} causes explain MFU / OFU = {:.2f} equally well: not decided",
-                               d.undecided, *d.ratio);
-    for (size_t i = 0; i < std::min(d.undecided, d.explanations.size()); ++i) {
-      const Explanation& e = d.explanations[i];
-      out.findings.push_back(fmt::format(
-          "{} (gives {:.2f} to {:.2f}{})", TitleOf(e), e.ratio.low, e.ratio.high,
-          e.corrected_mfu ? "; then the MFU is " + Percent(*e.corrected_mfu) : std::string()));
-    }
+  if (d.vague || best == nullptr || d.undecided > 1) {
+    DescribeUndecided(d, best, &out);
   } else {
-    const double factor = ErrorFactor(*best);
-    const bool open = std::any_of(best->causes.begin(), best->causes.end(),
-                                  [](const Cause& c) { return c.standing == Standing::kOpen; });
-    if (best->causes.empty()) {
-      out.headline = "the difference lies within the error bars of what a healthy job shows";
-    } else if (open) {
-      out.headline = "no definite cause; possible: " + TitleOf(*best);
-    } else if (std::abs(factor - 1) < 1e-9) {
-      out.headline = "no mistake is needed to explain it: " + TitleOf(*best);
-    } else {
-      // A published case's ratio is a hint; the model's own FLOPs or the claim itself are evidence.
-      out.headline = best->supported() || d.from_model
-                         ? fmt::format("MFU is {}: {}", Times(factor), TitleOf(*best))
-                         : fmt::format("MFU is probably {}, by the ratio alone: {}", Times(factor),
-                                       TitleOf(*best));
-    }
-    if (!open) Findings(d, *best, &out);
-    if (!best->fits()) {
-      out.findings.push_back(fmt::format("it comes near ({:.2f} to {:.2f}) and does not quite fit",
-                                         best->ratio.low, best->ratio.high));
-    }
+    DescribeExplained(d, *best, &out);
   }
   if (best != nullptr) {
     for (const Cause& c : best->causes) {

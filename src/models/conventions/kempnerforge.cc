@@ -30,7 +30,7 @@ StatusOr<Count> KempnerForge(const Model& model, const Workload& workload) {
   Count count{.tokens = workload.tokens};
   AddLayerGemms(model, model.layers, workload, &count,
                 [](Part part) { return part != Part::kRouter; });
-  // 12*L*D*S: the hidden size in place of H*dh, full attention.
+  // The term is 12*L*D*S: the hidden size in place of H*dh, full attention.
   count.Add(kCoreTerm, false,
             4 * Int{static_cast<int64_t>(model.layers.size())} * model.hidden * workload.squares);
   AddHead(model, workload, &count);

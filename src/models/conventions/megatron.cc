@@ -78,7 +78,7 @@ StatusOr<Count> MegatronMtp1(const Model& model, const Workload& workload) {
   FW_RETURN_IF_ERROR(AddLayers(model, MtpLayers(model), workload, &one));
   for (const Term& term : one.terms)
     count.Add("MTP: " + term.name, term.weights, term.forward * model.mtp_depth);
-  // eh_norm and final norm 3D, joint projection 2D x D.
+  // eh_norm and final norm have 3D, the joint projection 2D x D.
   const Int d = model.hidden;
   count.Add("MTP: joint projection and norms", true,
             2 * (3 * d + 2 * d * d) * workload.tokens * model.mtp_depth);

@@ -47,14 +47,14 @@ StatusOr<Count> Decoder(const Shape& s, const Workload& workload, const Form& fo
             (4 * s.d * s.d + 4 * s.d * s.d * s.kv_heads / s.heads) * t * s.layers);
   count.Add(PartName(form.experts ? Part::kExperts : Part::kMlp), true,
             2 * form.matrices * s.d * s.ffn * (form.experts ? s.top_k : 1) * t * s.layers);
-  // 12 S/h until mid-2025, 6 S/h since: half of the attention, D in place of H*dh.
+  // The term was 12 S/h until mid-2025, now it is 6 S/h: half the attention, D for H*dh.
   count.Add(kCoreTerm, false, 2 * s.d * workload.squares * s.layers);
   count.Add(PartName(Part::kLmHead), true, 2 * s.d * form.vocab * t);
   return count;
 }
 
 StatusOr<Count> Bert(const Model& model, const Workload& workload) {
-  // 72 L D^2 (1 + S/(6D) + V/(12 D L)): full attention, 4D MLP.
+  // The formula is 72 L D^2 (1 + S/(6D) + V/(12 D L)): full attention, 4D MLP.
   Count count{.tokens = workload.tokens};
   const Int d = model.hidden, layers = static_cast<int64_t>(model.layers.size()),
             t = workload.tokens;

@@ -6,8 +6,7 @@
 namespace flopwatch::models {
 namespace {
 
-// Bidirectional attention, an ungated MLP with biases, two norms with weight and bias: BERT's and
-// ViT's layer.
+// Bidirectional attention, an ungated MLP with biases, two norms with both: BERT's, ViT's layer.
 Layer ReadEncoderLayer(Fields& fields, const Model& model, bool qkv_bias) {
   Layer layer;
   layer.mixer = Mixer::kAttention;
@@ -72,13 +71,12 @@ void ReadVit(Fields& fields, Model& model) {
       {.part = Part::kLmHead, .in = d, .out = classes, .per = Gemm::Per::kSample});
   model.class_tokens = 1;
   model.natural_length = patches + 1;
-  // Class token, positions, bias of the patches, last norm, bias of the head.
+  // The terms are class token, positions, bias of the patches, last norm, bias of the head.
   model.small_params = d + (patches + 1) * d + d + 2 * d + classes;
   if (fields.status().ok()) model.layers.assign(static_cast<size_t>(layers), layer);
 }
 
-// Diffusion transformer (arXiv 2212.09748): conditioning (adaLN, step MLP) runs once a sample, not
-// once a token.
+// Diffusion transformer (arXiv 2212.09748): conditioning (adaLN, step MLP) runs once a sample.
 void ReadDit(Fields& fields, Model& model) {
   model.kind = Model::Kind::kDiffusion;
   const int64_t heads = fields.Size({"num_attention_heads"}, kMaxCount);
@@ -116,7 +114,7 @@ void ReadDit(Fields& fields, Model& model) {
                  {.part = Part::kLmHead, .in = d, .out = out * patch * patch}};
   model.embedding_params = Int{classes + 1} * d;  // labels, and the one without
   model.natural_length = patches;
-  // Biases of patches, step MLP, last modulation and last projection.
+  // The terms are the biases of patches, step MLP, last modulation and last projection.
   model.small_params = d + 2 * d + 2 * d + out * patch * patch;
   // A class token there is none; work once a sample still needs the samples.
   if (fields.status().ok()) model.layers.assign(static_cast<size_t>(layers), layer);

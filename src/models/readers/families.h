@@ -36,16 +36,15 @@ struct Biases {
   bool qkv = false;
   bool out = false;
 };
-// Query and key/value heads and their size; a head_dim that is not given is D / H, which must
-// divide.
+// Query and key/value heads and their size; head_dim is D / H where not given, and must divide.
 Attention ReadAttention(Fields& fields, const Model& model);
 int64_t AttentionBiases(const Model& model, const Attention& a, Biases biases);
-// Which layers are windowed or chunked: layer_types, sliding_window(_pattern), use_sliding_window,
-// max_window_layers. `default_period`: without a list every n-th layer is full (0: all layers are
-// alike). Returns per layer the window, 0 = full.
+// Reads which layers are windowed or chunked: layer_types, sliding_window(_pattern),
+// use_sliding_window, max_window_layers. `default_period`: without a list every n-th layer is full
+// (0: all layers are alike). Returns per layer the window, 0 = full.
 std::vector<int64_t> ReadWindows(Fields& fields, const Model& model, int64_t layers,
                                  int64_t default_period, bool first_is_sliding = true);
-// Which layers are experts': first_k_dense_replace, moe_layer_freq, decoder_sparse_step,
+// Reads which layers are experts': first_k_dense_replace, moe_layer_freq, decoder_sparse_step,
 // mlp_only_layers, ...
 std::vector<bool> ReadMoeLayers(Fields& fields, int64_t layers);
 // The expert part of a layer; checks that k <= E.
@@ -56,7 +55,7 @@ int64_t ReadLayerCount(Fields& fields);
 // these four; another letter, or more than kMaxLayers, is an error of `field`.
 std::vector<Layer> ReadPattern(Fields& fields, std::string_view field, std::string_view pattern,
                                const std::function<Layer(char)>& make);
-// Embedding, tied or not, and the LM head.
+// Sets the embedding, tied or not, and the LM head.
 void SetEmbedding(Fields& fields, Model& model, bool tied_by_default);
 
 }  // namespace flopwatch::models

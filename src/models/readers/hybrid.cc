@@ -1,5 +1,4 @@
-// Models that mix attention with recurrent layers: Mamba-2, Nemotron-H, Jamba, Qwen3-Next and
-// Qwen3.5.
+// Models that mix attention with recurrent layers: Mamba-2, Nemotron-H, Jamba, Qwen3-Next, Qwen3.5.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -148,7 +147,7 @@ void ReadJamba(Fields& fields, Model& model) {
     } else {
       layer.mixer = Mixer::kMamba1;
       layer.mamba = m;
-      // Convolution, bias of the step, A, D, and Jamba's norms of step, B and C.
+      // The terms are convolution, bias of the step, A, D, and Jamba's norms of step, B and C.
       layer.small_params += m.inner * (m.conv_kernel + (conv_bias ? 1 : 0)) + m.inner +
                             m.inner * m.state + m.inner + m.dt_rank + 2 * m.state;
       if (proj_bias) layer.small_params += 2 * m.inner + model.hidden;

@@ -14,7 +14,7 @@ enum class QkNorm : uint8_t { kNone, kPerHead, kWhole, kAsked };
 
 struct Traits {
   std::string_view type;
-  bool qkv_bias = false;     // always; "attention_bias" adds qkv and output (kBiasNoOut: qkv alone)
+  bool qkv_bias = false;  // always; "attention_bias" adds qkv and output (bias_no_out: qkv alone)
   bool bias_no_out = false;  // attention_bias means q, k, v only
   QkNorm qk_norm = QkNorm::kNone;
   int norms = 2;           // of D weights a layer
@@ -235,7 +235,7 @@ void ReadDeepSeek(Fields& fields, Model& model) {
   a.qk_dim = m.nope_dim + m.rope_dim;
   a.v_dim = fields.Size({"v_head_dim"}, kMaxCount);
   base.small_params = 2 * model.hidden + m.q_rank + m.kv_rank;
-  // Biases of the projections into the ranks and out of the heads.
+  // These are the biases of the projections into the ranks and out of the heads.
   if (fields.FlagOr({"attention_bias"}, false))
     base.small_params += m.q_rank + m.kv_rank + m.rope_dim + model.hidden;
   const std::vector<bool> moe = ReadMoeLayers(fields, layers);

@@ -117,7 +117,7 @@ class MegatronReader {
   std::string HybridPattern() {
     std::string pattern = f_.TextOr({"hybrid_override_pattern", "hybrid_layer_pattern"}, "");
     std::erase(pattern, '|');  // pipeline cuts
-    // Behind each '/' the layers of one MTP module; all modules are alike.
+    // Behind each '/' stand the layers of one MTP module; all modules are alike.
     const size_t slash = pattern.find('/');
     if (slash != std::string::npos) {
       mtp_pattern_ = pattern.substr(slash + 1, pattern.find('/', slash + 1) - slash - 1);

@@ -34,8 +34,8 @@ std::string EachColumn(std::string_view format_of_fixed, std::string_view format
   return out;
 }
 
-// After the two keys: samples, span, first and last time, first and last step, then for each field
-// count, weighted sum, span, last value, time of it.
+// Sums stand after the two keys: samples, span, first and last time, first and last step, then for
+// each field count, weighted sum, span, last value, time of it.
 std::string SumsOf() {
   std::string out =
       "count(*), sum(span_ms), epoch_us(min(ts - to_milliseconds(span_ms))), epoch_us(max(ts)), "

@@ -16,9 +16,9 @@
 
 namespace flopwatch::store::duck {
 
-// In hot segments, in sealed/ and as a view for SQL.
+// The table is in hot segments, in sealed/ and a view for SQL.
 inline constexpr std::string_view kApplicationTable = "application_samples";
-// ts, claim, span_ms, step, then the fields.
+// The columns are ts, claim, span_ms and step, then the fields.
 inline constexpr size_t kApplicationColumnCount = 4 + telemetry::kApplicationFields;
 std::string ApplicationColumns();  // of CREATE TABLE
 std::string EmptyApplication();    // a SELECT of them all as NULL
@@ -26,7 +26,7 @@ std::string EmptyApplication();    // a SELECT of them all as NULL
 std::string ApplicationSelect(std::string_view rows);
 std::string ClaimsView();
 
-// meta.application_claims, beside seq.
+// The columns of meta.application_claims beside seq.
 inline constexpr std::string_view kClaimNames =
     "id, first_seen, job, source, convention, formula_version, gpu, precision, recompute, "
     "model_config, peak_tflops, gpus, seq_len, global_batch, training_flops_per_token";

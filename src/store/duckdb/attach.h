@@ -28,7 +28,7 @@ inline uint64_t WalBytes(const std::string& path) { return FileBytes(path + ".wa
 Status CheckpointIfLarge(Connection* connection, std::string_view alias, const std::string& path,
                          uint64_t limit);
 
-// fsync of a file or folder.
+// Does fsync on a file or folder.
 Status SyncPath(const std::string& path);
 
 }  // namespace flopwatch::store::duck

@@ -44,21 +44,49 @@ std::string Cut(std::string text, size_t max_bytes) {
   return text + "…";
 }
 
-std::string HugeText(__int128 v, bool is_unsigned) {
-  unsigned __int128 u = static_cast<unsigned __int128>(v);
+// A value that fits is a number like any other: sum() of integers is a HUGEINT.
+Cell Huge(duckdb_hugeint h, bool is_unsigned) {
+  const auto u = static_cast<unsigned __int128>(static_cast<uint64_t>(h.upper)) << 64 | h.lower;
+  const auto v = static_cast<__int128>(u);
+  if (v == static_cast<int64_t>(v) && !(is_unsigned && v < 0)) return static_cast<int64_t>(v);
   const bool negative = !is_unsigned && v < 0;
-  if (negative) u = -u;
   std::string digits;
-  do {
-    digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(u % 10)));
-    u /= 10;
-  } while (u != 0);
+  for (auto rest = negative ? -u : u; rest != 0; rest /= 10)
+    digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(rest % 10)));
   return negative ? "-" + digits : digits;
 }
 
-__int128 Huge(duckdb_hugeint v) {
-  return static_cast<__int128>(
-      (static_cast<unsigned __int128>(static_cast<uint64_t>(v.upper)) << 64) | v.lower);
+double Decimal(duckdb_vector v, duckdb_logical_type type, idx_t row) {
+  const duckdb_type held_as = duckdb_decimal_internal_type(type);
+  const double value = held_as == DUCKDB_TYPE_SMALLINT  ? At<int16_t>(v, row)
+                       : held_as == DUCKDB_TYPE_INTEGER ? At<int32_t>(v, row)
+                       : held_as == DUCKDB_TYPE_BIGINT
+                           ? static_cast<double>(At<int64_t>(v, row))
+                           : duckdb_hugeint_to_double(At<duckdb_hugeint>(v, row));
+  return value / std::pow(10.0, duckdb_decimal_scale(type));
+}
+
+std::string Bytes(duckdb_string_t s, size_t max_bytes) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(duckdb_string_t_data(&s));
+  std::string text = "0x";
+  for (size_t i = 0; i < duckdb_string_t_length(s) && text.size() < max_bytes; ++i)
+    CatTo(&text, fmt::format("{:02x}", bytes[i]));
+  return text;
+}
+
+// DuckDB stores a UUID with the top bit flipped so that it sorts.
+std::string Uuid(duckdb_hugeint h) {
+  const uint64_t high = static_cast<uint64_t>(h.upper) ^ (uint64_t{1} << 63);
+  return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high >> 32, high >> 16 & 0xffff,
+                     high & 0xffff, h.lower >> 48, h.lower & 0xffffffffffff);
+}
+
+std::string EnumText(duckdb_vector v, duckdb_logical_type type, idx_t row) {
+  const duckdb_type held_as = duckdb_enum_internal_type(type);
+  const idx_t index = held_as == DUCKDB_TYPE_UTINYINT    ? At<uint8_t>(v, row)
+                      : held_as == DUCKDB_TYPE_USMALLINT ? At<uint16_t>(v, row)
+                                                         : At<uint32_t>(v, row);
+  return Take(duckdb_enum_dictionary_value(type, index));
 }
 
 std::string TimeOfDay(int64_t micros) {
@@ -66,6 +94,13 @@ std::string TimeOfDay(int64_t micros) {
   std::string text = fmt::format("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
   if (fraction != 0) CatTo(&text, fmt::format(".{:06}", fraction));
   return text;
+}
+
+std::string IntervalText(duckdb_interval i) {
+  std::string text;
+  if (i.months != 0) text = fmt::format("{} months ", i.months);
+  if (i.days != 0) CatTo(&text, i.days, " days ");
+  return text + (i.micros < 0 ? "-" : "") + TimeOfDay(std::abs(i.micros));
 }
 
 std::string Timestamp(int64_t micros) {
@@ -87,41 +122,28 @@ std::string Items(size_t count, size_t max_bytes, const std::function<std::strin
 std::string Nested(duckdb_vector vector, duckdb_logical_type type, idx_t row, size_t max_bytes,
                    int depth) {
   if (depth >= kMaxDepth) return "…";
-  switch (duckdb_get_type_id(type)) {
-    case DUCKDB_TYPE_LIST:
-    case DUCKDB_TYPE_MAP: {
-      const bool map = duckdb_get_type_id(type) == DUCKDB_TYPE_MAP;
-      const auto entry = At<duckdb_list_entry>(vector, row);
-      duckdb_vector child = duckdb_list_vector_get_child(vector);
-      const Type child_type(duckdb_vector_get_column_type(child));
-      const std::string items = Items(entry.length, max_bytes, [&](size_t i) {
-        return Text(child, child_type.value, entry.offset + i, max_bytes, depth + 1);
-      });
-      return map ? "{" + items + "}" : "[" + items + "]";
-    }
-    case DUCKDB_TYPE_ARRAY: {
-      const idx_t n = duckdb_array_type_array_size(type);
-      duckdb_vector child = duckdb_array_vector_get_child(vector);
-      const Type child_type(duckdb_array_type_child_type(type));
-      return "[" +
-             Items(n, max_bytes,
-                   [&](size_t i) {
-                     return Text(child, child_type.value, row * n + i, max_bytes, depth + 1);
-                   }) +
-             "]";
-    }
-    default: {  // STRUCT
-      return "{" +
-             Items(duckdb_struct_type_child_count(type), max_bytes,
-                   [&](size_t i) {
-                     const Type child_type(duckdb_struct_type_child_type(type, i));
-                     return Take(duckdb_struct_type_child_name(type, i)) + ": " +
-                            Text(duckdb_struct_vector_get_child(vector, i), child_type.value, row,
-                                 max_bytes, depth + 1);
-                   }) +
-             "}";
-    }
+  const duckdb_type id = duckdb_get_type_id(type);
+  if (id == DUCKDB_TYPE_STRUCT) {
+    return "{" +
+           Items(duckdb_struct_type_child_count(type), max_bytes,
+                 [&](size_t i) {
+                   const Type child_type(duckdb_struct_type_child_type(type, i));
+                   return Take(duckdb_struct_type_child_name(type, i)) + ": " +
+                          Text(duckdb_struct_vector_get_child(vector, i), child_type.value, row,
+                               max_bytes, depth + 1);
+                 }) +
+           "}";
   }
+  const bool array = id == DUCKDB_TYPE_ARRAY;
+  const idx_t n = array ? duckdb_array_type_array_size(type) : 0;
+  const auto entry = array ? duckdb_list_entry{row * n, n} : At<duckdb_list_entry>(vector, row);
+  duckdb_vector child =
+      array ? duckdb_array_vector_get_child(vector) : duckdb_list_vector_get_child(vector);
+  const Type child_type(duckdb_vector_get_column_type(child));
+  const std::string items = Items(entry.length, max_bytes, [&](size_t i) {
+    return Text(child, child_type.value, entry.offset + i, max_bytes, depth + 1);
+  });
+  return id == DUCKDB_TYPE_MAP ? "{" + items + "}" : "[" + items + "]";
 }
 
 Cell Value(duckdb_vector v, duckdb_logical_type type, idx_t row, size_t max_bytes, int depth) {
@@ -146,48 +168,26 @@ Cell Value(duckdb_vector v, duckdb_logical_type type, idx_t row, size_t max_byte
       return int64_t{At<uint32_t>(v, row)};
     case DUCKDB_TYPE_UBIGINT: {
       const uint64_t u = At<uint64_t>(v, row);
-      if (u <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
-        return static_cast<int64_t>(u);
+      if (std::in_range<int64_t>(u)) return static_cast<int64_t>(u);
       return std::to_string(u);
     }
     case DUCKDB_TYPE_HUGEINT:
-    case DUCKDB_TYPE_UHUGEINT: {
-      // sum() of integers is one; a value that fits is a number like any other.
-      const bool is_unsigned = id == DUCKDB_TYPE_UHUGEINT;
-      const __int128 h = Huge(At<duckdb_hugeint>(v, row));
-      if (h >= std::numeric_limits<int64_t>::min() && h <= std::numeric_limits<int64_t>::max() &&
-          !(is_unsigned && h < 0)) {
-        return static_cast<int64_t>(h);
-      }
-      return HugeText(h, is_unsigned);
-    }
+    case DUCKDB_TYPE_UHUGEINT:
+      return Huge(At<duckdb_hugeint>(v, row), id == DUCKDB_TYPE_UHUGEINT);
     case DUCKDB_TYPE_FLOAT:
       return double{At<float>(v, row)};
     case DUCKDB_TYPE_DOUBLE:
       return At<double>(v, row);
-    case DUCKDB_TYPE_DECIMAL: {
-      const duckdb_type held_as = duckdb_decimal_internal_type(type);
-      const double value = held_as == DUCKDB_TYPE_SMALLINT  ? At<int16_t>(v, row)
-                           : held_as == DUCKDB_TYPE_INTEGER ? At<int32_t>(v, row)
-                           : held_as == DUCKDB_TYPE_BIGINT
-                               ? static_cast<double>(At<int64_t>(v, row))
-                               : duckdb_hugeint_to_double(At<duckdb_hugeint>(v, row));
-      return value / std::pow(10.0, duckdb_decimal_scale(type));
-    }
+    case DUCKDB_TYPE_DECIMAL:
+      return Decimal(v, type, row);
     case DUCKDB_TYPE_VARCHAR: {
       auto* s = static_cast<duckdb_string_t*>(duckdb_vector_get_data(v)) + row;
       return Cut(std::string(duckdb_string_t_data(s), duckdb_string_t_length(*s)), max_bytes);
     }
     case DUCKDB_TYPE_BLOB:
     case DUCKDB_TYPE_BIT:
-    case DUCKDB_TYPE_BIGNUM: {
-      auto* s = static_cast<duckdb_string_t*>(duckdb_vector_get_data(v)) + row;
-      const auto* bytes = reinterpret_cast<const unsigned char*>(duckdb_string_t_data(s));
-      std::string text = "0x";
-      for (size_t i = 0; i < duckdb_string_t_length(*s) && text.size() < max_bytes; ++i)
-        CatTo(&text, fmt::format("{:02x}", bytes[i]));
-      return text;
-    }
+    case DUCKDB_TYPE_BIGNUM:
+      return Bytes(At<duckdb_string_t>(v, row), max_bytes);
     case DUCKDB_TYPE_TIMESTAMP:
     case DUCKDB_TYPE_TIMESTAMP_TZ:
       return Timestamp(At<int64_t>(v, row));
@@ -205,27 +205,12 @@ Cell Value(duckdb_vector v, duckdb_logical_type type, idx_t row, size_t max_byte
       return TimeOfDay(At<int64_t>(v, row) / 1000);
     case DUCKDB_TYPE_TIME_TZ:
       return TimeOfDay(static_cast<int64_t>(At<uint64_t>(v, row) >> 24)) + " (with offset)";
-    case DUCKDB_TYPE_INTERVAL: {
-      const auto i = At<duckdb_interval>(v, row);
-      std::string text;
-      if (i.months != 0) text = fmt::format("{} months ", i.months);
-      if (i.days != 0) CatTo(&text, i.days, " days ");
-      return text + (i.micros < 0 ? "-" : "") + TimeOfDay(std::abs(i.micros));
-    }
-    case DUCKDB_TYPE_UUID: {
-      // Stored with the top bit flipped so that it sorts.
-      duckdb_hugeint h = At<duckdb_hugeint>(v, row);
-      const uint64_t high = static_cast<uint64_t>(h.upper) ^ (uint64_t{1} << 63);
-      return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high >> 32, high >> 16 & 0xffff,
-                         high & 0xffff, h.lower >> 48, h.lower & 0xffffffffffff);
-    }
-    case DUCKDB_TYPE_ENUM: {
-      const duckdb_type held_as = duckdb_enum_internal_type(type);
-      const idx_t index = held_as == DUCKDB_TYPE_UTINYINT    ? At<uint8_t>(v, row)
-                          : held_as == DUCKDB_TYPE_USMALLINT ? At<uint16_t>(v, row)
-                                                             : At<uint32_t>(v, row);
-      return Take(duckdb_enum_dictionary_value(type, index));
-    }
+    case DUCKDB_TYPE_INTERVAL:
+      return IntervalText(At<duckdb_interval>(v, row));
+    case DUCKDB_TYPE_UUID:
+      return Uuid(At<duckdb_hugeint>(v, row));
+    case DUCKDB_TYPE_ENUM:
+      return EnumText(v, type, row);
     case DUCKDB_TYPE_LIST:
     case DUCKDB_TYPE_MAP:
     case DUCKDB_TYPE_ARRAY:

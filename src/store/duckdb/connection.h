@@ -80,7 +80,7 @@ class Connection;
 
 class Database {
  public:
-  // In memory; files are attached to it. `faults`, where there is one, outlives it.
+  // The database is in memory; files are attached to it. `faults`, where there is one, outlives it.
   static StatusOr<std::unique_ptr<Database>> OpenInMemory(FaultPoints* faults = nullptr);
   ~Database();
   Database(const Database&) = delete;
@@ -104,7 +104,7 @@ class Connection {
   StatusOr<Result> Query(std::string_view sql);
   StatusOr<int64_t> QueryInt64(
       std::string_view sql);  // first column of the first row; 0 where none or NULL
-  // From any thread: the running statement ends with an error (Fault::kInterrupted).
+  // Any thread may call this: the running statement ends with an error (Fault::kInterrupted).
   void Interrupt() { duckdb_interrupt(connection_); }
   // Why the last call failed; kNone after a success.
   Fault fault() const { return fault_; }

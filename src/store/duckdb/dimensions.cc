@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "store/duckdb/application.h"
+#include "store/duckdb/cat.h"
 
 namespace flopwatch::store::duck {
 namespace {
@@ -24,7 +25,7 @@ constexpr LogSpec kLogs[] = {
      "gpu_index, parent, model, sm_count, first_seen",
      true},
     {"models", "id", "id, name, tensor_clock_max_mhz, sm_count, tdp_w, half_rate", true},
-    {"jobs", "id", "id, key, name, user_name, workflow, cluster, source", true},
+    {"jobs", "id", "id, key, name, user_name, workflow, cluster, source, last_seen", true},
     {"intervals", "id", "id, entity, job, rank, from_ts, to_ts, source", false},
     {"job_set_members", "job_set, job", "job_set, job, share", true},
     {"series", "id", "id, target, name, labels", true},
@@ -34,6 +35,9 @@ constexpr LogSpec kLogs[] = {
 // A log is rewritten when it holds this many times its live records and is worth the trouble.
 constexpr int64_t kCompactFactor = 4;
 constexpr int64_t kCompactMinRows = 100'000;
+
+// Ids that one statement names: its text and its plan grow with them.
+constexpr size_t kForgetAtOnce = 10'000;
 
 std::string Latest(const LogSpec& log, std::string_view where) {
   return fmt::format(
@@ -232,6 +236,7 @@ Status DimensionTables::PutJobs(Connection* c, const jobs::Changes& changes) {
                                  a.SetText(5, r, j.workflow);
                                  a.SetText(6, r, j.cluster);
                                  a.Data<uint8_t>(7)[r] = static_cast<uint8_t>(j.source);
+                                 a.Data<int64_t>(8)[r] = j.last_seen;
                                }));
   FW_RETURN_IF_ERROR(AppendLog(c, kLogs[kIntervals], next_seq_[kIntervals],
                                changes.intervals.size(), [&](Appender& a, size_t r, size_t i) {
@@ -280,16 +285,64 @@ StatusOr<StoredField> DimensionTables::PutField(Connection* c, const std::string
   return field;
 }
 
-Status DimensionTables::DropIntervals(Connection* c, Micros horizon) {
+StatusOr<int64_t> DimensionTables::DropIntervals(Connection* c, Micros horizon) {
   // Every record that can no longer matter: the latest one of its id ended before the horizon, or
   // is empty.
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
-  FW_RETURN_IF_ERROR(c->Execute(
-      fmt::format("DELETE FROM meta.intervals WHERE id IN (SELECT id FROM (SELECT id, to_ts FROM "
-                  "meta.intervals QUALIFY "
-                  "row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1) WHERE to_ts < {})",
-                  TimeLiteral(horizon))));
-  return transaction.Commit();
+  FW_ASSIGN_OR_RETURN(
+      const int64_t gone,
+      c->QueryInt64(fmt::format(
+          "DELETE FROM meta.intervals WHERE id IN (SELECT id FROM (SELECT id, to_ts FROM "
+          "meta.intervals QUALIFY "
+          "row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1) WHERE to_ts < {})",
+          TimeLiteral(horizon))));
+  FW_RETURN_IF_ERROR(transaction.Commit());
+  MutexLock lock(writing_);
+  rows_[kIntervals] -= gone;
+  return gone;
+}
+
+StatusOr<int64_t> DimensionTables::Delete(Connection* c, Log log,
+                                          absl::Span<const int32_t> forgotten) {
+  const LogSpec& spec = kLogs[log];
+  const std::string_view id = spec.key.substr(0, spec.key.find(','));
+  FW_ASSIGN_OR_RETURN(
+      const int64_t highest,
+      c->QueryInt64(fmt::format("SELECT coalesce(max({}), 0) FROM meta.{}", id, spec.table)));
+  std::vector<int32_t> ids(forgotten.begin(), forgotten.end());
+  if (withheld_[log] != 0) ids.push_back(withheld_[log]);
+  withheld_[log] = std::erase(ids, highest) > 0 ? static_cast<int32_t>(highest) : 0;
+  int64_t deleted = 0;
+  for (size_t at = 0; at < ids.size(); at += kForgetAtOnce) {
+    std::string list;
+    for (const int32_t one : absl::MakeConstSpan(ids).subspan(at, kForgetAtOnce))
+      CatTo(&list, list.empty() ? "" : ", ", one);
+    const std::string which = fmt::format("{} WHERE {} IN ({})", spec.table, id, list);
+    FW_ASSIGN_OR_RETURN(
+        const int64_t known,
+        c->QueryInt64(fmt::format("SELECT count(DISTINCT {}) FROM meta.{}", id, which)));
+    FW_RETURN_IF_ERROR(c->Execute(Cat("DELETE FROM dim.", which)));
+    FW_ASSIGN_OR_RETURN(const int64_t records, c->QueryInt64(Cat("DELETE FROM meta.", which)));
+    rows_[log] -= records;
+    deleted += known;
+  }
+  return deleted;
+}
+
+StatusOr<int64_t> DimensionTables::ForgetClaims(Connection* c, absl::Span<const int32_t> claims) {
+  MutexLock lock(writing_);
+  return Delete(c, kClaims, claims);
+}
+
+StatusOr<DimensionTables::Deleted> DimensionTables::ForgetJobs(Connection* c,
+                                                               const jobs::Forgotten& forgotten) {
+  MutexLock lock(writing_);
+  Deleted deleted;
+  // Each piece by itself: what is left of one that fails is told again. Sets first, which name
+  // jobs.
+  FW_ASSIGN_OR_RETURN(deleted.sets, Delete(c, kSetMembers, forgotten.sets));
+  FW_ASSIGN_OR_RETURN(deleted.jobs, Delete(c, kJobs, forgotten.jobs));
+  return deleted;
 }
 
 Status DimensionTables::Compact(Connection* c, Log log) {
@@ -420,6 +473,7 @@ StatusOr<store::Dimensions> DimensionTables::Load(Connection* c) {
       j.workflow = row.Text(4);
       j.cluster = row.Text(5);
       j.source = static_cast<jobs::Source>(row.Int64(6));
+      j.last_seen = row.Int64(7);
     });
   }
   FW_ASSIGN_OR_RETURN(out.intervals,

@@ -26,10 +26,10 @@ struct StoredField {
   std::string column;
   telemetry::StorageType storage = telemetry::StorageType::kDouble;
   double stored_per_unit = 1;
-  // In a segment, of a field stored as kDouble: its column is one of whole numbers of 32 or 64 bits
-  // (kWholeTypes), because every value so far is one, as those of most counters of unknown type
-  // are. The engine takes such columns in at a third of the cost and less. Sealed files and views
-  // have DOUBLE.
+  // In a segment the column of a field stored as kDouble is one of whole numbers of 32 or 64 bits
+  // (kWholeTypes) where every value so far is one, as those of most counters of unknown type are.
+  // The engine takes such columns in at a third of the cost and less. Sealed files and views have
+  // DOUBLE.
   telemetry::StorageType held_as = telemetry::StorageType::kDouble;
   bool whole() const { return held_as != telemetry::StorageType::kDouble; }
 };
@@ -60,12 +60,18 @@ class DimensionTables {
   // Records how the field in `column` is stored, unless it is recorded already; returns what holds.
   StatusOr<StoredField> PutField(Connection* c, const std::string& column,
                                  const telemetry::FieldSpec& spec);
-  // By column name.
+  // Fields are by column name.
   using Fields = absl::flat_hash_map<std::string, StoredField>;
   std::shared_ptr<const Fields> fields() const;  // from any thread
 
-  // Forgets intervals that ended before `horizon`.
-  Status DropIntervals(Connection* c, Micros horizon);
+  // Forgets intervals that ended before `horizon`; returns how many records that were.
+  StatusOr<int64_t> DropIntervals(Connection* c, Micros horizon);
+  // Deletes jobs and job sets, but for the highest id of each; returns how many of each it had.
+  struct Deleted {
+    int64_t jobs = 0, sets = 0;
+  };
+  StatusOr<Deleted> ForgetJobs(Connection* c, const jobs::Forgotten& forgotten);
+  StatusOr<int64_t> ForgetClaims(Connection* c, absl::Span<const int32_t> claims);
   // Rewrites logs of which most records were overwritten since the last time. Call between
   // transactions.
   Status CompactIfWorthwhile(Connection* c);
@@ -84,14 +90,21 @@ class DimensionTables {
   // Adds `count` records to a log, in one transaction.
   Status PutLog(Connection* c, Log log, size_t count, Fill fill) FW_EXCLUDES(writing_);
   Status Refresh(Connection* c, Log log, int64_t from_seq) FW_REQUIRES(writing_);
+  // Deletes the records of these ids, but for the highest there is; returns how many ids were
+  // there.
+  StatusOr<int64_t> Delete(Connection* c, Log log, absl::Span<const int32_t> forgotten)
+      FW_REQUIRES(writing_);
   Status Compact(Connection* c, Log log) FW_REQUIRES(writing_);
-  // What Put*() has committed to a log: from now on it is counted, and joins and views see it.
+  // Notes what Put*() has committed to a log: it is counted now, and joins and views see it.
   Status Written(Connection* c, Log log, size_t records) FW_REQUIRES(writing_);
 
   Mutex writing_{kDimensionsRank};  // held while statements run
   std::array<int64_t, kLogCount> next_seq_ FW_GUARDED_BY(writing_){};
-  // Of each log; `live_` is as of the last compaction or open.
+  // Records of each log; `live_` is as of the last compaction or open.
   std::array<int64_t, kLogCount> rows_ FW_GUARDED_BY(writing_){}, live_ FW_GUARDED_BY(writing_){};
+  // The highest id, where that should have been deleted; 0 = not. It goes when there is a higher
+  // one.
+  std::array<int32_t, kLogCount> withheld_ FW_GUARDED_BY(writing_){};
   mutable Mutex fields_mutex_{kFieldsRank};  // held while the pointer is copied
   std::shared_ptr<const Fields> fields_ FW_GUARDED_BY(fields_mutex_) =
       std::make_shared<const Fields>();

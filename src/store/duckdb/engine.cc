@@ -75,8 +75,8 @@ Engine::~Engine() = default;
 
 Status Engine::Configure(Connection* connection) const {
   const std::string settings[] = {
-      "SET GLOBAL TimeZone = 'UTC'",  // or now() would be compared with stored UTC in the machine's
-                                      // zone
+      // Otherwise now() would be compared with stored UTC in the machine's zone.
+      "SET GLOBAL TimeZone = 'UTC'",
       fmt::format("SET memory_limit = '{}MiB'", std::max(options_.memory_limit_mb, kMinMemoryMb)),
       fmt::format("SET threads = {}", std::max(options_.threads, 1)),
       fmt::format("SET external_threads = {}", std::max(options_.threads, 1)),  // Helpers
@@ -152,6 +152,8 @@ StatusOr<std::unique_ptr<Connection>> Engine::Enter(Use use) {
     return absl::UnavailableError(
         Cat("the store is closed after an error: ", std::string(down_.message())));
   }
+  if (reads_ended_ && use == Use::kRead)
+    return absl::UnavailableError("the store is being closed: nothing is read any more");
   std::unique_ptr<Connection> connection;
   if (!idle_.empty()) {
     connection = std::move(idle_.back());
@@ -194,6 +196,22 @@ bool Engine::needs_restart() const {
 void Engine::RequireRestart() {
   MutexLock lock(mutex_);
   needs_restart_ = true;
+}
+
+bool Engine::EndReads(Micros longest) {
+  constexpr Micros kAgain = 20 * kMicrosPerMilli;
+  const Micros until = MonotonicNow() + longest;
+  const MutexLock lock(mutex_);
+  reads_ended_ = true;
+  const auto ended = [this]() FW_REQUIRES(mutex_) {
+    return std::none_of(active_.begin(), active_.end(),
+                        [](const auto& lease) { return lease.second == Use::kRead; });
+  };
+  while (!ended() && MonotonicNow() < until) {
+    InterruptBelow(Use::kUpkeep);
+    changed_.WaitFor(mutex_, kAgain, ended);
+  }
+  return ended();
 }
 
 void Engine::InterruptBelow(Use use) {

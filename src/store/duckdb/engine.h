@@ -108,6 +108,10 @@ class FW_CAPABILITY("lease") Engine {
   // fatal fault sets it.
   bool needs_restart() const FW_EXCLUDES(mutex_);
   void RequireRestart() FW_EXCLUDES(mutex_);
+  // There are no more leases for kRead after this, and those that there are get interrupted again
+  // and again (an interrupt between two stages of a statement is forgotten) until they are back or
+  // `longest` is over. True: they are back.
+  bool EndReads(Micros longest) FW_EXCLUDES(mutex_);
 
   // Runs `work` on a connection that may write; `doing` begins its errors. Out of memory:
   // interrupts lesser uses and tries once more. An error that leaves the instance in doubt sets
@@ -140,6 +144,7 @@ class FW_CAPABILITY("lease") Engine {
   uint64_t epoch_ FW_GUARDED_BY(mutex_) = 0;
   Micros next_checkpoint_ FW_GUARDED_BY(mutex_) = 0;  // monotonic
   bool restarting_ FW_GUARDED_BY(mutex_) = false;
+  bool reads_ended_ FW_GUARDED_BY(mutex_) = false;
   bool needs_restart_ FW_GUARDED_BY(mutex_) = false;
 };
 

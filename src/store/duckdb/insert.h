@@ -32,8 +32,8 @@ class RowSource {
 // SQL.
 Status Insert(Connection* c, std::string_view table, RowSource* rows);
 
-// Once for each instance of the engine. Harmless in the SQL of a user: without the number of a
-// source there is nothing to read.
+// Called once for each instance of the engine. Harmless in the SQL of a user: without the number of
+// a source there is nothing to read.
 Status RegisterInsert(Connection* c);
 
 }  // namespace flopwatch::store::duck

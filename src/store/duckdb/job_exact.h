@@ -31,7 +31,7 @@ class JobExact : public RowSink {
 
   void Rows(const RawColumns& in, const int32_t* entity, const int32_t* model) override;
 
-  // After the query. Calls f(job, model, share, sums) for everything that was counted.
+  // Called after the query, it calls f(job, model, share, sums) for everything that was counted.
   void Finish(
       const std::function<void(int32_t job, int32_t model, double share, const RawState&)>& f);
   // Distinct GPUs and instances of each job, after Finish().

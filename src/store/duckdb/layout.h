@@ -16,8 +16,9 @@ struct Layout {
   uint64_t generation = 0;  // counts up
   std::string directory;
   std::vector<std::shared_ptr<Segment>> hot;
-  // In memory: rows of the journal that no hot segment has, for readers of a directory whose writer
-  // was killed, or while the disk is full. Nothing is ever appended to it or rolled up.
+  // `staged` has rows of the journal in memory that no hot segment has, for readers of a directory
+  // whose writer was killed, or while the disk is full. Nothing is ever appended to it or rolled
+  // up.
   std::shared_ptr<Segment> staged;
   SealedFiles files;
 

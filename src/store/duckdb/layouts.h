@@ -55,19 +55,19 @@ class Layouts {
   };
   Status Publish(Connection* c, absl::FunctionRef<void(Layout*)> change, Gone gone = {})
       FW_EXCLUDES(publish_, mutex_);
-  // Detaches and deletes what is gone and no reader has. For upkeep alone.
+  // Detaches and deletes what is gone and no reader has. Upkeep alone calls this.
   Status Reclaim(Connection* c) FW_EXCLUDES(mutex_);
 
-  // The segment that takes rows of this arrival, made where there is none. For who has the turn to
-  // write.
+  // The segment that takes rows of this arrival, made where there is none. It is for who has the
+  // turn to write.
   StatusOr<std::shared_ptr<Segment>> SegmentFor(Connection* c, Micros arrival);
 
   // Shows readers a segment in memory in place of the one shown before; null = none.
   Status Show(Connection* c, std::shared_ptr<Segment> staged) FW_EXCLUDES(publish_, mutex_);
-  // For moving rows that readers are shown in memory to where they would see them again. While a
-  // granted one lives, no reader begins; those who might see them in memory have ended. It is not
-  // granted where they do not end in so long: then nothing may be moved, because they would count
-  // rows twice. Where nothing is shown and nobody has seen any, it stops nobody.
+  // A pause is for moving rows that readers are shown in memory to where they would see them again.
+  // While a granted one lives, no reader begins; those who might see them in memory have ended. It
+  // is not granted where they do not end in so long: then nothing may be moved, because they would
+  // count rows twice. Where nothing is shown and nobody has seen any, it stops nobody.
   class Pause {
    public:
     Pause(Layouts& layouts, Micros longest);
@@ -81,7 +81,7 @@ class Layouts {
     bool granted_ = false;
   };
 
-  // Of the next sealed file.
+  // The id of the next sealed file.
   std::atomic<int64_t>* next_file_id() { return &next_file_id_; }
 
  private:

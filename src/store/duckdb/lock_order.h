@@ -17,6 +17,7 @@ inline constexpr LockRank kLayoutsRank{260, "store: layouts"};
 inline constexpr LockRank kSegmentRank{270, "store: segment"};
 inline constexpr LockRank kFieldsRank{271, "store: fields"};
 inline constexpr LockRank kStageSeenRank{272, "store: what the stage shows"};
+inline constexpr LockRank kRetentionRank{273, "store: what retention did"};
 inline constexpr LockRank kEngineRank{280, "store: engine"};
 inline constexpr LockRank kHelpersRank{281, "store: helpers of the engine"};
 inline constexpr LockRank kTimerRank{282, "store: timer of a query"};

@@ -171,7 +171,7 @@ void AddRow(const RawColumns& in, size_t row, double span, double fraction, Coun
 }
 
 std::string RawFieldName(UsageSum sum) {
-  // With the work apart from the tensor activity, which has the same stem.
+  // The work has a name apart from the tensor activity, which has the same stem.
   return sum == UsageSum::kWork ? "work" : std::string(efficiency::SpecOf(sum).stem);
 }
 

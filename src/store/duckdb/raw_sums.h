@@ -97,7 +97,7 @@ inline constexpr std::string_view kRawArguments =
     "ts, span_ms, flags, tensor_mhz, tensor_active, sm_clock_mhz, sm_active, gpu_util, gr_active, "
     "power_w";
 
-// Once for each instance of the engine.
+// Called once for each instance of the engine.
 Status RegisterRawSums(Connection* c);
 
 }  // namespace flopwatch::store::duck

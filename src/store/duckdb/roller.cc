@@ -93,7 +93,7 @@ std::string InsertSql(const Segment& segment, Level level, EntityKind kind,
   }
   const RollupSpec& spec = SpecOf(Rollup::kJobMinute);
   const std::string keys = KeyList(spec);
-  // In order of time and job: it costs little and the rows compress and prune far better.
+  // Rows are in order of time and job: it costs little, and they compress and prune far better.
   return fmt::format(
       "INSERT INTO {0}.{1} BY NAME SELECT make_timestamp(bucket) AS ts, {2}, {3} FROM ({4}) ORDER "
       "BY bucket, {2}",

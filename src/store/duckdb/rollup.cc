@@ -104,7 +104,7 @@ std::string Stored(const RollupSpec& spec, UsageSum sum) {
   const std::string column = SumColumn(sum, spec.fine);
   if (IsUsuallyObserved(sum))
     return Cat("coalesce(", column, ", ", SumColumn(UsageSum::kObserved, spec.fine), ")");
-  // Since schema version 8: NULL in rows that are older.
+  // The column is there since schema version 8: NULL in rows that are older.
   return sum == UsageSum::kFrozen ? Cat("coalesce(", column, ", 0)") : column;
 }
 

@@ -34,8 +34,8 @@ struct RollupSpec {
   bool fine;                           // unit of its sums
   std::vector<std::string_view> keys;  // beside the time column `ts`
   std::string_view order;              // how sealed files are sorted
-  bool counts_gpus;  // has `gpus`: distinct GPUs and instances of the hour; merged by max, not by
-                     // sum
+  // Whether it has `gpus`, distinct GPUs and instances of the hour: merged by max, not by sum.
+  bool counts_gpus;
 };
 const RollupSpec& SpecOf(Rollup rollup);
 // The stem of a sum and the unit it is stored in: "observed_ms", or "observed_us" where it is fine.
@@ -81,7 +81,7 @@ struct Sums {
   Micros first_ts = 0, last_ts = 0;  // 0 = no sample
 };
 Sums SumsOf(const RawState& raw, const InputScales& scales);
-// From the columns of kStoredSums and first_ts, last_ts, beginning at `column`.
+// Reads the columns of kStoredSums and first_ts, last_ts, beginning at `column`.
 Sums ReadSums(const Row& row, size_t column);
 // Adds them to `out` times `share`, applying the model's tensor clock.
 void AddSums(const Sums& sums, const ModelRecord* model, double share, UsageSums* out);

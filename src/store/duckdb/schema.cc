@@ -60,6 +60,12 @@ const std::vector<Migration>& MetaMigrations() {
       // An older flopwatch would take the second frame for the end of the journal.
       {7, "frames of the journal fill blocks; nothing changes here", {}},
       {8, "rollups of hot segments have frozen time; nothing changes here", {}},
+      // Of jobs that are there nobody knows when they were seen last: not after the newest data.
+      {9,
+       "when jobs were last seen",
+       {Cat("CREATE TABLE {}.jobs_new AS SELECT *, greatest(make_timestamp(epoch_us(now()))",
+            ", (SELECT max(max_ts) FROM {}.files)) AS last_seen FROM {}.jobs ORDER BY seq"),
+        "DROP TABLE {}.jobs", "ALTER TABLE {}.jobs_new RENAME TO jobs"}},
   };
   return kMigrations;
 }
@@ -101,6 +107,7 @@ const std::vector<Migration>& SegmentMigrations() {
        "frozen time in rollups",
        {Cat("ALTER TABLE {}.job_minute ADD COLUMN IF NOT EXISTS ",
             SumColumn(efficiency::UsageSum::kFrozen, SpecOf(Rollup::kJobMinute).fine), " BIGINT")}},
+      {9, "when jobs were last seen; nothing changes here", {}},
   };
   return kMigrations;
 }

@@ -22,7 +22,7 @@ struct Migration {
   std::vector<std::string> statements;
 };
 
-// Whether steps follow on one another and end at `version`. Asked of both lists, with
+// Checks that steps follow on one another and end at `version`. Asked of both lists, with
 // kSchemaVersion, at every open.
 Status CheckMigrations(absl::Span<const Migration> migrations, int version);
 

@@ -155,7 +155,7 @@ Sealer::Job Sealer::GpuJob(Rollup rollup, const Segment& segment, const InputSca
   job.select = "*";  // each key once already
   job.group = "";
   job.columns *= 2;  // a row's sums while they are made, and the row
-  // At most one row for each step between the first and the last sample of a GPU.
+  // A GPU has at most one row for each step between its first and its last sample.
   const SegmentState state = segment.Describe();
   std::vector<std::string> kinds;
   for (EntityKind kind : kRolledKinds) {
@@ -192,7 +192,7 @@ Sealer::Job Sealer::RawJob(std::string_view table, std::string source, size_t co
 Status Sealer::WriteRaw(const Segment& segment, std::vector<SealedFile>* files) {
   const SegmentState state = segment.Describe();
   const std::string& alias = segment.alias();
-  // GPUs and their instances into one table, every other kind into its own.
+  // GPUs and their instances go into one table, every other kind into its own.
   for (int k = 0; k < kEntityKinds; ++k) {
     const auto kind = static_cast<EntityKind>(k);
     if (kind == EntityKind::kGpuInstance) continue;

@@ -47,8 +47,8 @@ class Sealer {
     size_t columns;
     std::string tag;  // of file names
     bool merged;
-    std::string sizes = "";  // SELECT of step, key, rows of `source`, where there is something
-                             // cheaper than counting them
+    // A SELECT of step, key, rows of `source`, where something is cheaper than counting them.
+    std::string sizes = "";
   };
   Status Run(const Job& job, std::vector<SealedFile>* files);
   StatusOr<std::vector<Part>> Cut(const Job& job);

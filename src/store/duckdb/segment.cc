@@ -18,8 +18,8 @@ namespace {
 using telemetry::EntityKind;
 using telemetry::StorageType;
 
-// In `progress`, beside the watermarks of rollups: the last generation of the journal whose rows
-// are in the file.
+// Its row in `progress`, beside the watermarks of rollups, has the last generation of the journal
+// whose rows are in the file.
 constexpr std::string_view kJournalProgress = "journal";
 
 // Names that fixed columns and columns of user-visible views have.

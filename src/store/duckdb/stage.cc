@@ -130,8 +130,8 @@ Status Stage::Add(const StagedRows& rows, Micros arrival) {
     staged_since_ = MonotonicNow();
   }
   FW_RETURN_IF_ERROR(journal_->Append(arrival, rows.Encode()));
-  // On disk, so it counts as stored; a column has one type in a directory (PutField), so this
-  // cannot fail.
+  // The batch is on disk, so it counts as stored; a column has one type in a directory (PutField),
+  // so this cannot fail.
   FW_RETURN_IF_ERROR(staged_.Add(rows));
   staged_arrival_ = arrival;
   Changed();

@@ -52,7 +52,7 @@ class Stage {
   Stage(const Options& options, Engine* engine, const DimensionTables* dimensions, Layouts* layouts,
         std::function<Status(Connection*)> open);
 
-  // For declaring what is taken before it, and before a lease.
+  // The mutex is for declaring what is taken before it, and before a lease.
   Mutex& mutex() FW_RETURN_CAPABILITY(mutex_) { return mutex_; }
 
   // The engine is open, with everything that is on disk: at the start, and after an error.
@@ -105,7 +105,7 @@ class Stage {
   };
   Status GoOnWithCarried() FW_REQUIRES(mutex_);          // the commit has happened
   Status TakeBack(Carried carried) FW_REQUIRES(mutex_);  // it has not
-  // After a crash, and after an error.
+  // Replay() follows a crash, or an error.
   Status Replay(Connection* c) FW_REQUIRES(mutex_);
   Status ReplayForReading(Connection* c) FW_REQUIRES(mutex_);
   // The last generation of the journal whose rows are in a segment.

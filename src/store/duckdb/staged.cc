@@ -83,7 +83,7 @@ void Widen(Column* c, StorageType to) {
   c->whole = to != StorageType::kDouble;
 }
 
-// As nearbyint(), which is a call where the build is for any x86-64.
+// Rounds as nearbyint(), which is a call where the build is for any x86-64.
 double Round(double v) {
   constexpr double kShift = 0x1.8p52;  // a number so large has no fraction left
   return std::abs(v) < 0x1p51 ? (v + kShift) - kShift : std::nearbyint(v);
@@ -106,8 +106,8 @@ struct Block {
     }
   }
 
-  // take(row, value) of every value of a field, until it says no: false then. Rows without one are
-  // absent in the column.
+  // Gives every value of a field to take(row, value) until it says no, and returns false then. Rows
+  // without one are absent in the column.
   template <typename Take>
   bool ForEach(telemetry::FieldId field, Column* column, Take&& take) const {
     const auto stride = static_cast<size_t>(batch.stride);

@@ -67,7 +67,7 @@ struct WholeType {
   std::string_view sql;
 };
 inline constexpr WholeType kWholeTypes[] = {
-    // by StorageType: kInt32, kInt64
+    // They stand by StorageType: kInt32, kInt64.
     {9, 999'999'999, "DECIMAL(9,0)"},
     {18, int64_t{1} << 53, "DECIMAL(18,0)"},  // beyond it, not every whole number is a double
 };
@@ -76,12 +76,12 @@ class StagedTable {
  public:
   struct Column {
     std::string name;
-    // As stored: scaled integers, or doubles. INTEGER, BIGINT (and TIMESTAMP in microseconds),
-    // DOUBLE. By StorageType.
+    // Values as stored: scaled integers, or doubles. INTEGER, BIGINT (and TIMESTAMP in
+    // microseconds), DOUBLE, by StorageType.
     std::variant<std::vector<int32_t>, std::vector<int64_t>, std::vector<double>> values;
     std::vector<uint64_t> absent;  // bit r: row r is NULL; shorter than the rows = the rest is not
-    bool whole = false;  // the column is of doubles, these values are whole numbers in the
-                         // narrowest integers that hold them
+    // The column is of doubles, these values are whole numbers in the narrowest integers for them.
+    bool whole = false;
 
     telemetry::StorageType held_as() const {
       return static_cast<telemetry::StorageType>(values.index());

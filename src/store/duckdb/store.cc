@@ -136,6 +136,7 @@ StatusOr<std::unique_ptr<DuckDbStore>> DuckDbStore::Open(Options options) {
   auto store = std::unique_ptr<DuckDbStore>(new DuckDbStore(std::move(options)));
   store->lock_ = std::move(lock);
   FW_RETURN_IF_ERROR(store->stage_.EnsureUp());
+  if (!store->options_.read_only) store->upkeep_.NoteWhatIsThere();
   return store;
 }
 
@@ -242,6 +243,12 @@ Status DuckDbStore::PutJobs(const jobs::Changes& records) {
 Status DuckDbStore::RollUp() { return upkeep_.RollUp(); }
 Status DuckDbStore::Seal(Micros now) { return upkeep_.Seal(now); }
 Status DuckDbStore::ApplyRetention(Micros now) { return upkeep_.ApplyRetention(now); }
+Status DuckDbStore::ForgetJobs(const jobs::Forgotten& forgotten) {
+  return forgotten.empty() ? absl::OkStatus() : upkeep_.ForgetJobs(forgotten);
+}
+Status DuckDbStore::ForgetClaims(absl::Span<const int32_t> claims) {
+  return claims.empty() ? absl::OkStatus() : upkeep_.ForgetClaims(claims);
+}
 
 // --- reading ---
 
@@ -359,6 +366,7 @@ StoreStats DuckDbStore::stats() const {
   }
   stats.rolled_up_to_arrival = upkeep_.rolled_up_to();
   stats.application_kept = options_.hour_retention;
+  stats.retention = upkeep_.retention();
   stats.meta_bytes = FileBytes(meta_path_) + WalBytes(meta_path_);
   if (all.rows > 0) {
     stats.oldest_ts = all.min_ts;

@@ -37,6 +37,8 @@ class DuckDbStore : public Store {
   Status RollUp() override;
   Status Seal(Micros now) override;
   Status ApplyRetention(Micros now) override;
+  Status ForgetJobs(const jobs::Forgotten& forgotten) override;
+  Status ForgetClaims(absl::Span<const int32_t> claims) override;
 
   StatusOr<Dimensions> LoadDimensions() override;
   StatusOr<std::vector<JobUsage>> UsageByJob(Window w) override;
@@ -57,6 +59,7 @@ class DuckDbStore : public Store {
   StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(
       Window w, absl::Span<const int32_t> claims, uint64_t limit) override;
   StatusOr<QueryResult> UserSql(std::string_view sql, QueryLimits limits) override;
+  bool EndReads(Micros longest) override { return engine_.EndReads(longest); }
   StoreStats stats() const override;
 
  private:
@@ -64,7 +67,7 @@ class DuckDbStore : public Store {
 
   // Everything but staged rows in memory, from what is on disk.
   Status SetUp(Connection* c);
-  // f(connection, layout) on what was acknowledged before; once more where the engine went down.
+  // Calls f(connection, layout) on what was acknowledged; once more where the engine went down.
   template <typename F>
   auto Read(F&& f);
   template <typename F>

@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "base/file.h"
+#include "base/log.h"
 #include "store/duckdb/application.h"
 
 namespace flopwatch::store::duck {
@@ -12,6 +14,41 @@ namespace {
 // Values sorted at once while sealing, per MiB of the engine's memory: rows, sort keys and output
 // stay well within it.
 constexpr uint64_t kSealValuesPerMb = 1 << 16;
+
+// The guard's mark lies in a small file of its own: it changes once a minute, and a commit in a
+// database for each would be most of what is written.
+constexpr char kMarkFile[] = "/clock";
+constexpr uint64_t kMaxMarkBytes = 4096;
+// Moved on by less than this it is not written: what a kill takes back makes things younger.
+constexpr Micros kMarkStep = kMicrosPerMinute;
+
+// 0 where there is none, or none that can be read: then the data says how late it is.
+Micros ReadMark(const std::string& directory) {
+  const StatusOr<std::string> text = ReadFile(directory + kMarkFile, kMaxMarkBytes);
+  if (!text.ok()) return 0;
+  const StatusOr<Micros> mark =
+      ParseTime(std::string_view(*text).substr(0, text->find('\n')), /*now=*/0);
+  if (mark.ok()) return *mark;
+  LogWarn("{}{} cannot be used: {}", directory, kMarkFile, std::string(mark.status().message()));
+  return 0;
+}
+
+// A full disk must not keep retention from making room: without the file things are younger.
+bool KeepMark(const std::string& directory, Micros mark) {
+  const Status kept = WriteFileAtomically(
+      directory + kMarkFile,
+      FormatTime(mark) + "\nUntil then the store was in use (docs/store.md, Retention).\n");
+  if (!kept.ok()) LogWarn("keeping the store's time: {}", std::string(kept.message()));
+  return kept.ok();
+}
+
+Micros KeptFor(std::string_view table, const Options& options) {
+  if (table == "gpu_minute" || table == "job_minute") return options.minute_retention;
+  if (table == "gpu_hour" || table == "job_hour" || table == "fleet_minute" ||
+      table == kApplicationTable)
+    return options.hour_retention;
+  return options.raw_retention;
+}
 
 }  // namespace
 
@@ -22,7 +59,8 @@ Upkeep::Upkeep(const Options& options, Engine* engine, DimensionTables* dimensio
       engine_(*engine),
       dimensions_(*dimensions),
       layouts_(*layouts),
-      stage_(*stage) {}
+      stage_(*stage),
+      opened_(Monotonic()) {}
 
 // --- steps ---
 
@@ -112,8 +150,8 @@ Status Upkeep::Replace(const std::vector<SealedFile>& added, const Layouts::Gone
     if (!engine_.needs_restart()) DiscardFiles(options_.directory, added);
     return recorded;
   }
-  // Committed. If a step below fails, memory and disk no longer agree: everything is set up again
-  // from disk.
+  // The change is committed. If a step below fails, memory and disk no longer agree: everything is
+  // set up again from disk.
   const Status finished = Beside([&](Connection* c) -> Status {
     FW_RETURN_IF_ERROR(c->FaultPoint(seal ? "seal:recorded" : "replace:recorded"));
     FW_RETURN_IF_ERROR(InstallFiles(c, options_.directory, added));
@@ -163,7 +201,7 @@ Status Upkeep::MergeRollupDays(Micros now) {
 }
 
 Status Upkeep::MergeRawDays(Micros now) {
-  // Only what has not been merged before: a day's late rows are few, and its merged files large.
+  // What has been merged before stays: a day's late rows are few, and its merged files large.
   std::map<std::pair<Micros, std::string>, SealedFiles> days;
   for (const SealedFiles all = layouts_.Now()->files; const auto& f : all) {
     const bool rollup = f->table.ends_with("_minute") || f->table.ends_with("_hour");
@@ -209,7 +247,8 @@ Status Upkeep::Seal(Micros now) {
   FW_RETURN_IF_ERROR(Begin("sealing"));
   FW_RETURN_IF_ERROR(Reclaim());
   for (const auto hot = layouts_.Now()->hot; const auto& segment : hot) {
-    if (segment->hour() >= horizon) continue;
+    const bool ahead = segment->hour() > now + kSealAhead;
+    if (segment->hour() >= horizon && !ahead) continue;
     FW_RETURN_IF_ERROR(SealSegment(segment));
     FW_RETURN_IF_ERROR(Reclaim());
   }
@@ -220,27 +259,165 @@ Status Upkeep::Seal(Micros now) {
 
 // --- retention ---
 
+Extent Upkeep::Data() const {
+  StoreStats ignored;
+  Extent all = stage_.AddTo(&ignored);
+  const std::shared_ptr<const Layout> now = layouts_.Now();
+  for (const auto& segment : now->hot) {
+    const SegmentState state = segment->Describe();
+    for (const auto& table : state.samples) all.Add(table.extent);
+    all.Add(state.metrics);
+    all.Add(state.application);
+  }
+  for (const auto& f : now->files) all.Add(f->min_ts, f->max_ts, f->rows);
+  return all;
+}
+
+Micros Upkeep::NewestData() const {
+  const Extent all = Data();
+  return all.rows > 0 ? all.max_ts : 0;
+}
+
+void Upkeep::NoteWhatIsThere() {
+  MutexLock lock(mutex_);
+  newest_at_open_ = NewestData();
+}
+
+Micros Upkeep::AgeBy(Micros now) {
+  if (!guard_.has_value()) {
+    kept_mark_ = ReadMark(options_.directory);
+    guard_.emplace(kept_mark_ != 0 ? kept_mark_ : std::min(newest_at_open_, now), opened_);
+  }
+  guard_->Advance(now, Monotonic(), NewestData());
+  if (guard_->mark() - kept_mark_ >= kMarkStep && KeepMark(options_.directory, guard_->mark()))
+    kept_mark_ = guard_->mark();
+  const std::string waits_for(guard_->WaitsFor());
+  if (waits_for.empty() == said_waiting_) {
+    said_waiting_ = !waits_for.empty();
+    if (said_waiting_) {
+      LogWarn(
+          "retention waits ({}): the clock says {}, the store's own time is {}; what is old is so "
+          "at {} (docs/store.md, Retention)",
+          waits_for, FormatTime(now), FormatTime(guard_->mark()), FormatTime(guard_->AsOf()));
+    } else {
+      LogInfo("retention goes by the clock again: {}", FormatTime(now));
+    }
+  }
+  MutexLock lock(retention_mutex_);
+  retention_.mark = guard_->mark();
+  retention_.as_of = guard_->AsOf();
+  retention_.behind = now - retention_.as_of;
+  retention_.waits_for = waits_for;
+  return retention_.as_of;
+}
+
+Status Upkeep::DropFiles(Micros as_of) {
+  SealedFiles expired;
+  std::map<std::string, Extent> gone;  // by table
+  for (const SealedFiles files = layouts_.Now()->files; const auto& f : files) {
+    if (f->max_ts >= as_of - KeptFor(f->table, options_)) continue;
+    expired.push_back(f);
+    gone[f->table].Add(f->min_ts, f->max_ts, f->rows);
+  }
+  if (expired.empty()) return absl::OkStatus();
+  const size_t files = expired.size();
+  FW_RETURN_IF_ERROR(Replace({}, {.segment = nullptr, .files = std::move(expired)}));
+  uint64_t rows = 0;
+  for (const auto& [table, extent] : gone) {
+    rows += extent.rows;
+    LogInfo("retention: {} rows of {} are gone, {} to {}, older than {} at {}", extent.rows, table,
+            FormatTime(extent.min_ts), FormatTime(extent.max_ts),
+            FormatDuration(KeptFor(table, options_)), FormatTime(as_of));
+  }
+  MutexLock lock(retention_mutex_);
+  retention_.files += files;
+  retention_.rows += rows;
+  return absl::OkStatus();
+}
+
+Status Upkeep::DropIntervals(Micros as_of) {
+  if (Monotonic() < next_interval_sweep_) return absl::OkStatus();
+  const Micros before = as_of - options_.minute_retention;
+  int64_t gone = 0;
+  FW_RETURN_IF_ERROR(InTurn([&](Connection* c) -> Status {
+    FW_ASSIGN_OR_RETURN(gone, dimensions_.DropIntervals(c, before));
+    return absl::OkStatus();
+  }));
+  next_interval_sweep_ = Monotonic() + kIntervalSweep;
+  if (gone > 0)
+    LogInfo("retention: {} records of intervals of jobs are gone, which ended before {}", gone,
+            FormatTime(before));
+  MutexLock lock(retention_mutex_);
+  retention_.intervals_before = before;
+  retention_.intervals += static_cast<uint64_t>(gone);
+  return absl::OkStatus();
+}
+
+void Upkeep::NoteUnnamed(Micros as_of) {
+  // What names a job goes by these; and whatever is still there for another reason holds it too.
+  Micros before = as_of - std::max({options_.raw_retention, options_.minute_retention,
+                                    options_.hour_retention});
+  if (const Extent all = Data(); all.rows > 0) before = std::min(before, all.min_ts);
+  MutexLock lock(retention_mutex_);
+  retention_.unnamed_before = before - kSeenLate;
+}
+
+Status Upkeep::ForgetJobs(const jobs::Forgotten& forgotten) {
+  MutexLock lock(mutex_);
+  FW_RETURN_IF_ERROR(Begin("forgetting jobs"));
+  DimensionTables::Deleted gone;
+  FW_RETURN_IF_ERROR(InTurn([&](Connection* c) -> Status {
+    FW_ASSIGN_OR_RETURN(gone, dimensions_.ForgetJobs(c, forgotten));
+    return absl::OkStatus();
+  }));
+  if (gone.jobs + gone.sets > 0)
+    LogInfo("retention: {} jobs and {} job sets are gone, which nothing has named for long",
+            gone.jobs, gone.sets);
+  if (forgotten.early > 0) {
+    LogWarn(
+        "retention: {} jobs were forgotten early, because hardly any more can be remembered: "
+        "older hours say that their owner is not known (docs/jobs.md, Limits)",
+        forgotten.early);
+  }
+  MutexLock counts(retention_mutex_);
+  // One that the store never had is counted as what it had.
+  const uint64_t early = std::min<uint64_t>(forgotten.early, static_cast<uint64_t>(gone.jobs));
+  retention_.jobs_early += early;
+  retention_.jobs += static_cast<uint64_t>(gone.jobs) - early;
+  retention_.job_sets += static_cast<uint64_t>(gone.sets);
+  return absl::OkStatus();
+}
+
+Status Upkeep::ForgetClaims(absl::Span<const int32_t> claims) {
+  MutexLock lock(mutex_);
+  FW_RETURN_IF_ERROR(Begin("forgetting claims of applications"));
+  int64_t gone = 0;
+  FW_RETURN_IF_ERROR(InTurn([&](Connection* c) -> Status {
+    FW_ASSIGN_OR_RETURN(gone, dimensions_.ForgetClaims(c, claims));
+    return absl::OkStatus();
+  }));
+  if (gone > 0)
+    LogInfo("retention: {} claims of applications are gone, of which no sample is kept", gone);
+  MutexLock counts(retention_mutex_);
+  retention_.claims += static_cast<uint64_t>(gone);
+  return absl::OkStatus();
+}
+
 Status Upkeep::ApplyRetention(Micros now) {
   MutexLock lock(mutex_);
   FW_RETURN_IF_ERROR(Begin("applying retention"));
-  SealedFiles expired;
-  for (const SealedFiles files = layouts_.Now()->files; const auto& f : files) {
-    Micros keep = options_.raw_retention;
-    if (f->table == "gpu_minute" || f->table == "job_minute") keep = options_.minute_retention;
-    if (f->table == "gpu_hour" || f->table == "job_hour" || f->table == "fleet_minute" ||
-        f->table == kApplicationTable)
-      keep = options_.hour_retention;
-    if (f->max_ts < now - keep) expired.push_back(f);
-  }
-  if (!expired.empty())
-    FW_RETURN_IF_ERROR(Replace({}, {.segment = nullptr, .files = std::move(expired)}));
-  if (now >= next_interval_sweep_) {
-    next_interval_sweep_ = now + kIntervalSweep;
-    FW_RETURN_IF_ERROR(InTurn([&](Connection* c) {
-      return dimensions_.DropIntervals(c, now - options_.minute_retention);
-    }));
+  const Micros as_of = AgeBy(now);
+  if (as_of > 0) {
+    FW_RETURN_IF_ERROR(DropFiles(as_of));
+    FW_RETURN_IF_ERROR(DropIntervals(as_of));
+    NoteUnnamed(as_of);
   }
   return Reclaim();
+}
+
+RetentionStats Upkeep::retention() const {
+  MutexLock lock(retention_mutex_);
+  return retention_;
 }
 
 }  // namespace flopwatch::store::duck

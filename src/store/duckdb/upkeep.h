@@ -9,14 +9,17 @@
 #pragma once
 
 #include <atomic>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "base/mutex.h"
+#include "store/clock_guard.h"
 #include "store/duckdb/dimensions.h"
 #include "store/duckdb/engine.h"
 #include "store/duckdb/layouts.h"
@@ -37,19 +40,32 @@ inline constexpr size_t kMergeFiles = 8;
 // A call of Seal() stops merging after so many raw rows (about a minute of one core at 20 fields)
 // and leaves the rest to the next, so that rolling up goes on in between.
 inline constexpr uint64_t kMergeRowsPerCall = 50'000'000;
-// Intervals are looked through for old ones so often.
+// Intervals are looked through for old ones so often, by the monotonic clock.
 inline constexpr Micros kIntervalSweep = kMicrosPerHour;
+// Segments of an hour that begins so much later than now are sealed as well: a clock was ahead, and
+// they would stay hot until their time comes.
+inline constexpr Micros kSealAhead = 2 * kMicrosPerHour;
+// By so much a row may be younger than the last sight of its job that is known: it is told on once
+// a minute and a day.
+inline constexpr Micros kSeenLate = kMicrosPerDay;
 
 class Upkeep {
  public:
   Upkeep(const Options& options, Engine* engine, DimensionTables* dimensions, Layouts* layouts,
          Stage* stage);
 
+  // Called once, when the store has been opened to write and nobody has appended yet: a directory
+  // without a mark was last in use when its newest data came, and what comes next may be of a clock
+  // that jumped.
+  void NoteWhatIsThere() FW_EXCLUDES(mutex_);
   Status RollUp() FW_EXCLUDES(mutex_);
   Status Seal(Micros now) FW_EXCLUDES(mutex_);
   Status ApplyRetention(Micros now) FW_EXCLUDES(mutex_);
+  Status ForgetJobs(const jobs::Forgotten& forgotten) FW_EXCLUDES(mutex_);
+  Status ForgetClaims(absl::Span<const int32_t> claims) FW_EXCLUDES(mutex_);
   // Every row that arrived before this is in a rollup.
   Micros rolled_up_to() const { return rolled_up_to_; }
+  RetentionStats retention() const FW_EXCLUDES(retention_mutex_);
 
  private:
   // The engine is up; what follows is for this instance of it.
@@ -71,6 +87,16 @@ class Upkeep {
   Status Replace(const std::vector<SealedFile>& added, const Layouts::Gone& gone)
       FW_REQUIRES(mutex_);
   Status Reclaim() FW_REQUIRES(mutex_);
+  // Moves the guard on and keeps its mark. Returns by what time things are old; 0 = nothing is.
+  Micros AgeBy(Micros now) FW_REQUIRES(mutex_);
+  // The times of all rows there are.
+  Extent Data() const;
+  Micros NewestData() const;
+  // RetentionStats::unnamed_before.
+  void NoteUnnamed(Micros as_of) FW_REQUIRES(mutex_);
+  Status DropFiles(Micros as_of) FW_REQUIRES(mutex_);
+  Status DropIntervals(Micros as_of) FW_REQUIRES(mutex_);
+  Micros Monotonic() const { return options_.monotonic ? options_.monotonic() : MonotonicNow(); }
   Sealer SealerOn(Connection* c) const;
 
   const Options& options_;
@@ -80,12 +106,20 @@ class Upkeep {
   Layouts& layouts_;
   Stage& stage_;
 
+  const Micros opened_;  // monotonic
+
   Mutex mutex_ FW_ACQUIRED_BEFORE(stage_.mutex(), engine_){kUpkeepRank};  // held for a whole call
   std::string_view doing_ FW_GUARDED_BY(mutex_);
   uint64_t epoch_ FW_GUARDED_BY(mutex_) = 0;
   std::map<std::string, Watermarks> progress_ FW_GUARDED_BY(mutex_);  // by segment, in this epoch
-  Micros next_interval_sweep_ FW_GUARDED_BY(mutex_) = 0;
+  Micros next_interval_sweep_ FW_GUARDED_BY(mutex_) = std::numeric_limits<Micros>::min();
+  std::optional<ClockGuard> guard_ FW_GUARDED_BY(mutex_);
+  Micros newest_at_open_ FW_GUARDED_BY(mutex_) = 0;
+  Micros kept_mark_ FW_GUARDED_BY(mutex_) = 0;  // on disk
+  bool said_waiting_ FW_GUARDED_BY(mutex_) = false;
   std::atomic<Micros> rolled_up_to_{0};
+  mutable Mutex retention_mutex_{kRetentionRank};
+  RetentionStats retention_ FW_GUARDED_BY(retention_mutex_);
 };
 
 }  // namespace flopwatch::store::duck

@@ -32,6 +32,9 @@ std::string Between(Micros from, Micros to) {
   return fmt::format("ts >= {} AND ts < {}", TimeLiteral(from), TimeLiteral(to));
 }
 
+// Of a job set without members: nobody, or a job that was forgotten.
+int32_t OwnerWithoutSet(int32_t set) { return set == 0 ? 0 : kUnknownJob; }
+
 template <typename T>
 std::vector<T> Flatten(std::map<int32_t, UsageSums>* by_id) {
   std::vector<T> out;
@@ -135,7 +138,7 @@ StatusOr<std::string> UsageReader::Sql(const Ask& ask, Window w) {
 }
 
 StatusOr<absl::flat_hash_map<int32_t, int32_t>> UsageReader::CountGpus(Window w) {
-  // By job set: the hour with the most. Sealed hours have the count, hot ones are counted.
+  // A job set counts by the hour with the most. Sealed hours have the count, hot ones are counted.
   const Micros from = FloorTo(w.from, kMicrosPerHour), to = CeilTo(w.to, kMicrosPerHour);
   std::vector<std::string> leaves;
   const SealedFiles files = layout_.Select("job_hour", from, to);
@@ -195,9 +198,10 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJob(Window w) {
   FW_ASSIGN_OR_RETURN(Result result, c_->Query(sql));
   std::map<int32_t, UsageSums> by_job;
   result.ForEach([&](const Row& row) {
-    const auto set = sets_.find(static_cast<int32_t>(row.Int64(1)));
+    const auto id = static_cast<int32_t>(row.Int64(1));
+    const auto set = sets_.find(id);
     if (set == sets_.end()) {
-      AddSums(ReadSums(row, 3), model(row.Int64(2)), 1, &by_job[0]);
+      AddSums(ReadSums(row, 3), model(row.Int64(2)), 1, &by_job[OwnerWithoutSet(id)]);
       return;
     }
     for (const Member& m : set->second)
@@ -207,7 +211,8 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJob(Window w) {
   for (const auto& [set, count] : gpus) {
     const auto members = sets_.find(set);
     if (members == sets_.end()) {
-      if (const auto it = by_job.find(0); it != by_job.end()) it->second.gpus += count;
+      if (const auto it = by_job.find(OwnerWithoutSet(set)); it != by_job.end())
+        it->second.gpus += count;
       continue;
     }
     for (const Member& m : members->second)
@@ -375,7 +380,8 @@ StatusOr<std::vector<JobUsage>> UsageReader::JoinRaw(
 // --- each job over a window of its own ---
 
 StatusOr<std::vector<JobUsage>> UsageReader::ByJobWindows(absl::Span<const JobWindow> windows) {
-  // Whole minutes inside each window; of these whole hours from hours, the rest from minutes.
+  // A part is the whole minutes in a window; of these whole hours come from hours, the rest from
+  // minutes.
   struct Part {
     Micros from = 0, to = 0, hours_from = 0, hours_to = 0;
   };

@@ -71,12 +71,19 @@ std::string InUnits(const StoredField& f) {
 
 std::string NoFlag(uint32_t flags) { return fmt::format("r.flags & {} = 0", flags); }
 
+// Whose a row is by its job set: nobody's (NULL), or of a job that was forgotten, which is not
+// nobody's.
+std::string Owner(std::string_view known) {
+  return Cat("CASE WHEN r.job_set <> 0 THEN coalesce(", known, ", ", QuoteText(kUnknownJobName),
+             ") END AS job");
+}
+
 // The time a sample of a GPU stands for: none where the exporter said nothing new in it.
 std::string SpanOfSample() {
   return Cat("CASE WHEN ", NoFlag(efficiency::kFrozen), " THEN r.span_ms ELSE 0 END / 1e3");
 }
 
-// samples, link_samples, ...: raw rows.
+// The views of raw rows: samples, link_samples, ...
 std::string SamplesView(const Layout& layout, std::string_view table,
                         const std::vector<StoredField>& fields) {
   std::vector<std::string> sources;
@@ -105,8 +112,8 @@ std::string SamplesView(const Layout& layout, std::string_view table,
   std::string select =
       table == "samples"
           ? "r.ts, e.uuid AS gpu, nullif(e.gpu_instance, -1) AS gpu_instance, e.node, "
-            "m.name AS model, j.job, " +
-                SpanOfSample() + " AS span_s, r.flags, "
+            "m.name AS model, " +
+                Owner("j.job") + ", " + SpanOfSample() + " AS span_s, r.flags, "
           : "r.ts, e.uuid AS name, e.node, r.span_ms / 1e3 AS span_s, ";
   if (table == "samples" && tensor != nullptr && clock != nullptr) {
     CatTo(&select, "CASE WHEN ", NoFlag(efficiency::kNoWork), " THEN coalesce(r.tensor_mhz / ",
@@ -199,19 +206,20 @@ std::string GpuView(const Layout& layout, std::string_view name, Rollup rollup,
                     const InputScales& scales) {
   return fmt::format(
       "CREATE OR REPLACE VIEW {} AS SELECT r.ts, e.uuid AS gpu, nullif(e.gpu_instance, -1) AS "
-      "gpu_instance, e.node, m.name AS model, j.job, {}, r.entity, r.job_set, r.day FROM {} r LEFT "
+      "gpu_instance, e.node, m.name AS model, {}, {}, r.entity, r.job_set, r.day FROM {} r LEFT "
       "JOIN dim.entities e ON e.id = r.entity LEFT JOIN dim.models m ON m.id = r.model LEFT JOIN "
       "dim.job_names j ON j.job_set = r.job_set",
-      name, RollupSelect(""), RollupRows(layout, rollup, scales));
+      name, Owner("j.job"), RollupSelect(""), RollupRows(layout, rollup, scales));
 }
 
 std::string JobView(const Layout& layout, std::string_view name, Rollup rollup,
                     const InputScales& scales) {
   return fmt::format(
-      "CREATE OR REPLACE VIEW {} AS SELECT r.ts, j.key AS job, j.user_name AS user, j.workflow, "
+      "CREATE OR REPLACE VIEW {} AS SELECT r.ts, {}, j.user_name AS user, j.workflow, "
       "m.name AS model, {}, r.day FROM {} r LEFT JOIN dim.models m ON m.id = r.model LEFT JOIN "
       "dim.job_set_members s ON s.job_set = r.job_set LEFT JOIN dim.jobs j ON j.id = s.job",
-      name, RollupSelect(" * coalesce(s.share, 1)"), RollupRows(layout, rollup, scales));
+      name, Owner("j.key"), RollupSelect(" * coalesce(s.share, 1)"),
+      RollupRows(layout, rollup, scales));
 }
 
 std::string FleetView(const Layout& layout, const InputScales& scales) {

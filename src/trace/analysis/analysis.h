@@ -20,6 +20,7 @@
 #include "base/table.h"
 #include "trace/event_table.h"
 #include "trace/kernel_class.h"
+#include "trace/work_guard.h"
 
 namespace flopwatch::trace {
 
@@ -33,6 +34,9 @@ struct AnalysisOptions {
   std::optional<int32_t> rank = {};            // analyses of one rank; default the first
   std::string operator_name = "aten::linear";  // frequent kernel sequences
   int min_pattern = 2;                         // kernels in a sequence, at least
+  // Once it has ended nothing new begins, and what was made so far is no answer. Null: never.
+  const WorkGuard* guard = nullptr;
+  bool ended() const { return guard != nullptr && guard->ended(); }
 };
 
 struct HtaRows;  // analysis/hta.h
@@ -120,6 +124,7 @@ struct Analysis {
   StatusOr<AnalysisTables> (*as_hta)(const AnalysisInput& input) = nullptr;
 
   StatusOr<AnalysisTables> run(const AnalysisInput& input) const {
+    if (input.options().ended()) return input.options().guard->status();
     return input.options().hta && as_hta != nullptr ? as_hta(input) : ours(input);
   }
 };

@@ -6,9 +6,9 @@
 namespace flopwatch::trace {
 namespace {
 
-// The innermost annotation of every piece of GPU work; kNoRow without one. On the GPU: the last to
-// begin, on the same stream, of those that have not ended. On the CPU: around the launch call, on
-// its thread.
+// The innermost annotation of every piece of GPU work; kNoRow without one. On the GPU it is the
+// last to begin, on the same stream, of those that have not ended; on the CPU the one around the
+// launch call, on its thread.
 std::vector<Row> AnnotationOfWork(const RankView& view, Category category) {
   const EventTable& e = view.events();
   const std::vector<Row>& work = view.gpu_rows();

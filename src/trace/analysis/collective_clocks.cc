@@ -133,8 +133,8 @@ void AlignClocks(Collectives* all) {
       }
     }
   }
-  // From the group with most collectives outwards: the ranks whose clock is known give the
-  // reference to the next group.
+  // The walk goes from the group with most collectives outwards: the ranks whose clock is known
+  // give the reference to the next group.
   std::vector<bool> known(ranks, false), done(of_group.size(), false);
   std::vector<uint32_t> order(of_group.size());
   std::iota(order.begin(), order.end(), 0u);

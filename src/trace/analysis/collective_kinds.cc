@@ -31,7 +31,7 @@ std::string_view CollectiveKindName(CollectiveKind k) {
 
 CollectiveKind CollectiveKindOf(std::string_view name) {
   const std::string plain = LettersAndDigits(name);
-  // In this order: "reducescatter" contains "reduce" and "scatter".
+  // The order matters: "reducescatter" contains "reduce" and "scatter".
   static constexpr std::pair<std::string_view, CollectiveKind> kMarks[] = {
       {"allreduce", CollectiveKind::kAllReduce},
       {"crossdevicereduce", CollectiveKind::kAllReduce},  // vLLM, SGLang

@@ -93,8 +93,8 @@ class Matcher {
   absl::flat_hash_map<std::string_view, const ProcessGroup*>
       configured_;  // by name; the header's list
   bool by_step_ = false;
-  // Of the places without group metadata: whether counting by name gives equal counts where
-  // counting by order does not.
+  // `unnamed_` says of places without group metadata whether counting by name gives equal counts
+  // where counting by order does not.
   std::vector<bool> unnamed_;  // one a group
   std::vector<bool> paired_;   // one a collective: a send with its recv
 
@@ -158,7 +158,7 @@ class Matcher {
     std::map<Key, std::set<uint32_t>> ranks_of;
     std::map<std::string_view, std::pair<size_t, std::set<uint32_t>>>
         of_members;  // most ranks of one name; all its ranks
-    // Text ids first: one look-up a distinct pair, not a row.
+    // Text ids come first: that takes one look-up a distinct pair, not a row.
     absl::flat_hash_map<uint64_t, std::set<uint32_t>> seen;
     for (const Entry& entry : entries_) {
       if (entry.detail == nullptr) continue;
@@ -266,7 +266,7 @@ class Matcher {
     }
   }
 
-  // Where in its group a row stands.
+  // Finds where in its group a row stands.
   void AssignPlaces() {
     std::vector<bool> has_sequence(out_.groups.size(), true);
     for (const Entry& entry : entries_) {

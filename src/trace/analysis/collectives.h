@@ -30,23 +30,21 @@ enum class CollectiveKind : uint8_t {
   kReduce,
   kGather,
   kScatter,
-  kPointToPoint,  // send, recv and their grouped kernels: may be an all-to-all, see
-                  // Collective::synchronising
+  // Send, recv and their grouped kernels: may be an all-to-all, see Collective::synchronising.
+  kPointToPoint,
   kUnknown,
 };
 std::string_view CollectiveKindName(CollectiveKind k);  // "all_reduce", ...
-// Of a collective's name ("_allgather_base", "hcom_allReduce_") or a kernel's
+// Reads a collective's name ("_allgather_base", "hcom_allReduce_") or a kernel's
 // ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL").
 CollectiveKind CollectiveKindOf(std::string_view name);
 
 struct CollectiveGroup {
-  std::string name,
-      description;  // of the process group; a group without metadata is named after its stream
-  std::vector<int32_t>
-      ranks;  // its members; empty = the trace does not say (or cuts the list short)
+  // They are the process group's; a group without metadata is named after its stream.
+  std::string name, description;
+  std::vector<int32_t> ranks;  // members; empty = the trace does not say (or cuts the list short)
   int64_t size = kUnknown;
-  std::vector<int32_t>
-      not_loaded;  // members whose trace is not in the set, where the members are known
+  std::vector<int32_t> not_loaded;  // members without a trace in the set, where members are known
 };
 
 // One rank in one collective. Times are on the common clock: the rank's own minus its
@@ -65,21 +63,20 @@ struct Collective {
   int64_t step = kUnknown;      // N of ProfilerStep#N it was launched in
   int64_t sequence = kUnknown;  // "Seq" of the process group
   uint32_t first_part = 0, parts = 0;
-  int64_t ranks_missing =
-      0;  // parts that a trace of the set, or a trace that is not loaded, would have had; kUnknown
+  // Parts that a trace of the set, or a trace that is not loaded, would have had; kUnknown.
+  int64_t ranks_missing = 0;
   // Whether all ranks leave together, so that lateness and blame make sense: not for rooted and
   // point-to-point operations, except grouped send/recv kernels that all ranks of the group enter
   // and whose ends do agree (an all-to-all).
   bool synchronising = false;
-  bool names_differ = false;  // the ranks ran different operations at this place: matched by order,
-                              // not to be trusted
-  // Of the parts, on the common clock.
+  // The ranks ran different operations at this place: matched by order, not to be trusted.
+  bool names_differ = false;
+  // These are of the parts, on the common clock.
   Nanos first_arrival = 0, last_arrival = 0, first_end = 0, last_end = 0, min_duration = 0,
         max_duration = 0;
-  uint32_t first_rank = 0,
-           last_rank = 0;    // indices into TraceSet::ranks; the lowest rank of equal ones
-  int64_t bytes = kUnknown;  // the S of nccl-tests' PERFORMANCE.md: the larger of what a rank puts
-                             // in and takes out
+  uint32_t first_rank = 0, last_rank = 0;  // into TraceSet::ranks; the lowest rank of equal ones
+  // The S of nccl-tests' PERFORMANCE.md: the larger of what a rank puts in and takes out.
+  int64_t bytes = kUnknown;
 
   Nanos start_skew() const { return last_arrival - first_arrival; }
   Nanos end_skew() const { return last_end - first_end; }
@@ -103,8 +100,8 @@ struct Collectives {
   bool one_clock = true;
   int64_t rows = 0;          // communication rows of all ranks
   int64_t matched_rows = 0;  // that are in a collective with two parts or more
-  std::string matched_by;  // "group and sequence", "group, name and order", "order on the stream",
-                           // ... for people
+  // People read it: "group and sequence", "group, name and order", "order on the stream", ...
+  std::string matched_by;
   std::vector<std::string> notes;
 
   std::span<const CollectivePart> PartsOf(const Collective& c) const {

@@ -52,13 +52,13 @@ class OurPath : public PathBuilder<OurPath> {
   std::vector<bool> CountedLaunches() const { return std::vector<bool>(names_.size(), true); }
   static Nanos Length(Nanos weight) { return std::max<Nanos>(0, weight); }
 
-  // Which calls waited, and for what. GPU work by its end.
+  // Finds which calls waited, and for what, in GPU work sorted by its end.
   void FindWaits() {
     by_end_ = gpu_;
     std::ranges::stable_sort(by_end_, [&](Row a, Row b) { return e_.end(a) < e_.end(b); });
     if (gpu_.empty()) return;
     const std::vector<bool> may_block = NamesThat(names_, MayBlock);
-    // Where the trace says which stream a call waited for.
+    // `stream_of` has the stream a call waited for, where the trace says it.
     absl::flat_hash_map<Row, int32_t> stream_of;
     absl::flat_hash_map<int32_t, std::vector<Row>> by_stream;
     if (out_.sync_rows) {

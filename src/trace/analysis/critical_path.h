@@ -66,9 +66,9 @@ struct CriticalPath {
   int64_t dropped = 0;          // edges that ran in a circle: times that contradict each other
 };
 
-// Of the window of the `instance`-th row whose name contains options.annotation ("" = the whole
-// trace). NotFound where there is no such row, FailedPrecondition ("not computable: ...") where the
-// window holds nothing. n log n in the rows of the window.
+// Finds the path in the window of the `instance`-th row whose name contains options.annotation (""
+// = the whole trace). NotFound where there is no such row, FailedPrecondition ("not computable:
+// ...") where the window holds nothing. n log n in the rows of the window.
 StatusOr<CriticalPath> FindCriticalPath(const RankView& view);
 // HTA's, whatever the options say (critical_path_hta.cc).
 StatusOr<CriticalPath> FindHtaCriticalPath(const RankView& view);

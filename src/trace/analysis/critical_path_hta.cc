@@ -154,7 +154,7 @@ class HtaPath : public PathBuilder<HtaPath> {
   }
 
   void AddKernels() {
-    // By start, rows of synchronisation by end.
+    // Rows are sorted by start, those of synchronisation by end.
     const auto when = [&](Row r) { return e_.category[r] == Category::kSync ? End(r) : Begin(r); };
     std::stable_sort(gpu_.begin(), gpu_.end(), [&](Row a, Row b) { return when(a) < when(b); });
     absl::flat_hash_map<int32_t, Row> last_on;

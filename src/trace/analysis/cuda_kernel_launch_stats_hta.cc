@@ -7,7 +7,8 @@
 
 namespace flopwatch::trace {
 
-// By HTA's rows, and the launch calls that it knows by name; every GPU row of a call is a pair.
+// This takes HTA's rows, and the launch calls that it knows by name; every GPU row of a call is a
+// pair.
 StatusOr<AnalysisTables> HtaCudaKernelLaunchStats(const AnalysisInput& input) {
   Table table =
       TableWith({"rank", "n", "cpu_duration_sum", "gpu_duration_sum", "launch_delay_sum",

@@ -32,7 +32,7 @@ Ranges RangesOf(const RankView& view) {
 
 StatusOr<AnalysisTables> RunCuptiCounters(const AnalysisInput& input) {
   const StringPool& names = input.set().names;
-  // One column a metric, over all ranks, in the order of first use.
+  // Each metric has a column, over all ranks, in the order of first use.
   std::vector<NameId> metrics;
   std::vector<uint32_t> column(names.size(), 0);  // 1 + index into metrics
   bool any = false;

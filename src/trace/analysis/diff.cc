@@ -43,6 +43,60 @@ bool CountsAsCpu(Category c) {
   return c == Category::kCpuOp || c == Category::kUserAnnotation || IsLaunchApi(c);
 }
 
+// Adds what a rank did in `only_step`, or in all of its complete steps.
+void AddRank(const RankView& view, std::optional<int64_t> only_step, Side* side) {
+  const RankTrace& rank = view.rank();
+  const EventTable& e = rank.events;
+  std::vector<bool> wanted(rank.steps.size(), false);
+  std::vector<Interval> windows;
+  const bool any_complete = std::ranges::any_of(rank.steps, &Step::complete);
+  for (size_t i = 0; i < rank.steps.size(); ++i) {
+    const Step& step = rank.steps[i];
+    wanted[i] = only_step ? step.number == *only_step : step.complete || !any_complete;
+    if (wanted[i]) windows.push_back({step.begin, step.end});
+  }
+  if (only_step && windows.empty()) return;
+  const bool marked = !rank.steps.empty();
+  if (!marked && e.size() > 0) windows.push_back({rank.begin, rank.end});
+  side->info.marked |= marked;
+  ++side->info.ranks;
+  side->info.steps += static_cast<int64_t>(windows.size());
+  const IntervalSet& busy = view.busy();
+  const IntervalSet& compute = view.busy(KernelClass::kCompute);
+  const IntervalSet& communication = view.exposed_communication();
+  for (const Interval& w : windows) {
+    const Nanos length = w.end - w.begin, used = LengthWithin(busy, w.begin, w.end),
+                computing = LengthWithin(compute, w.begin, w.end),
+                exposed = LengthWithin(communication, w.begin, w.end);
+    side->step += length;
+    side->compute += computing;
+    side->communication += exposed;
+    side->memory += used - computing - exposed;
+    side->idle += length - used;
+  }
+  const auto inside = [&](Row r) {
+    return !marked || (e.step[r] != kNoStep && wanted[static_cast<size_t>(e.step[r])]);
+  };
+  // Own time: minus what runs inside; the time of a row goes off the nearest listed one above it.
+  std::vector<Nanos> own(e.dur);
+  const std::vector<Row> above =
+      NearestAbove(e, ParentsFirst(e), [&](Row r) { return CountsAsCpu(e.category[r]); });
+  for (Row r = 0; r < e.size(); ++r)
+    if (above[r] != kNoRow && CountsAsCpu(e.category[r])) own[above[r]] -= e.dur[r];
+  for (Row r = 0; r < e.size(); ++r) {
+    const bool gpu = IsGpuWork(e.category[r]);
+    if (!inside(r) || (!gpu && !CountsAsCpu(e.category[r]))) continue;
+    Sums& sums = (gpu ? side->kernels : side->cpu)[e.name[r]];
+    ++sums.count;
+    sums.own += gpu ? e.dur[r] : std::max<Nanos>(0, own[r]);
+    sums.total += e.dur[r];
+    if (gpu)
+      side->kernel_kind[e.name[r]] = static_cast<uint8_t>(view.classes()[r]);
+    else
+      side->cpu_kind[e.name[r]] = static_cast<uint8_t>(e.category[r]);
+  }
+}
+
 StatusOr<Side> SideOf(const TraceSet& set, std::optional<int32_t> only_rank,
                       std::optional<int64_t> only_step, const DiffOptions& options,
                       std::string_view which) {
@@ -56,65 +110,9 @@ StatusOr<Side> SideOf(const TraceSet& set, std::optional<int32_t> only_rank,
   const AnalysisInput input(set, analysis);
   bool found = false;
   for (const auto& view : input.ranks()) {
-    const RankTrace& rank = view->rank();
-    if (only_rank && rank.rank != *only_rank) continue;
+    if (only_rank && view->rank().rank != *only_rank) continue;
     found = true;
-    const EventTable& e = rank.events;
-    std::vector<bool> wanted(rank.steps.size(), false);
-    std::vector<Interval> windows;
-    const bool any_complete =
-        std::any_of(rank.steps.begin(), rank.steps.end(), [](const Step& s) { return s.complete; });
-    for (size_t i = 0; i < rank.steps.size(); ++i) {
-      const Step& step = rank.steps[i];
-      wanted[i] = only_step ? step.number == *only_step : step.complete || !any_complete;
-      if (wanted[i]) windows.push_back({step.begin, step.end});
-    }
-    if (only_step && windows.empty()) continue;
-    const bool marked = !rank.steps.empty();
-    if (!marked && e.size() > 0) windows.push_back({rank.begin, rank.end});
-    side.info.marked |= marked;
-    ++side.info.ranks;
-    side.info.steps += static_cast<int64_t>(windows.size());
-
-    const IntervalSet& busy = view->busy();
-    const IntervalSet& compute = view->busy(KernelClass::kCompute);
-    const IntervalSet& communication = view->exposed_communication();
-    for (const Interval& w : windows) {
-      const Nanos length = w.end - w.begin, used = LengthWithin(busy, w.begin, w.end),
-                  computing = LengthWithin(compute, w.begin, w.end),
-                  exposed = LengthWithin(communication, w.begin, w.end);
-      side.step += length;
-      side.compute += computing;
-      side.communication += exposed;
-      side.memory += used - computing - exposed;
-      side.idle += length - used;
-    }
-
-    const auto inside = [&](Row r) {
-      return !marked || (e.step[r] != kNoStep && wanted[static_cast<size_t>(e.step[r])]);
-    };
-    // Own time: minus what runs inside; the time of a row goes off the nearest listed one above it.
-    std::vector<Nanos> own(e.dur);
-    const std::vector<Row> above =
-        NearestAbove(e, ParentsFirst(e), [&](Row r) { return CountsAsCpu(e.category[r]); });
-    for (Row r = 0; r < e.size(); ++r)
-      if (above[r] != kNoRow && CountsAsCpu(e.category[r])) own[above[r]] -= e.dur[r];
-    for (Row r = 0; r < e.size(); ++r) {
-      if (!inside(r)) continue;
-      if (IsGpuWork(e.category[r])) {
-        Sums& sums = side.kernels[e.name[r]];
-        ++sums.count;
-        sums.own += e.dur[r];
-        sums.total += e.dur[r];
-        side.kernel_kind[e.name[r]] = static_cast<uint8_t>(view->classes()[r]);
-      } else if (CountsAsCpu(e.category[r])) {
-        Sums& sums = side.cpu[e.name[r]];
-        ++sums.count;
-        sums.own += std::max<Nanos>(0, own[r]);
-        sums.total += e.dur[r];
-        side.cpu_kind[e.name[r]] = static_cast<uint8_t>(e.category[r]);
-      }
-    }
+    AddRank(*view, only_step, &side);
   }
   if (!found) return NoRank(set, only_rank.value_or(0), which);
   if (side.info.steps == 0 && only_step)

@@ -101,7 +101,7 @@ StatusOr<AnalysisTables> RunHotspots(const AnalysisInput& input) {
   std::vector<Item> operators, calls, kernels, copies;
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
-    // An operator's own time: without the operators and calls directly inside it.
+    // An operator's own time leaves out the operators and calls directly inside it.
     std::vector<Nanos> inside(e.size(), 0);
     const auto counts = [&](Row r) {
       return e.category[r] == Category::kCpuOp || IsLaunchApi(e.category[r]);

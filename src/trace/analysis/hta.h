@@ -19,7 +19,7 @@ enum class HtaKernelType : uint8_t { kComputation, kCommunication, kMemory, kOth
 inline constexpr HtaKernelType kHtaKernelTypes[] = {
     HtaKernelType::kComputation, HtaKernelType::kCommunication, HtaKernelType::kMemory};
 std::string_view HtaKernelTypeName(HtaKernelType type);  // "COMPUTATION", ...
-// By the name alone, as HTA does: a kernel with "Sync" or "dma" in its name is OTHER.
+// The type goes by the name alone, as in HTA: a kernel with "Sync" or "dma" in its name is OTHER.
 HtaKernelType HtaKernelTypeOf(std::string_view name);
 
 // Rows in the order of the table. With two or more ProfilerSteps in the set: CPU rows that start
@@ -47,9 +47,9 @@ struct HtaNameLine {
 std::vector<HtaNameLine> HtaNameLines(const StringPool& names, const NameTotals& totals,
                                       size_t most);
 
-// pandas' round(): to `digits` decimals, halves to even.
+// Does pandas' round(): to `digits` decimals, halves to even.
 double HtaRound(double value, int digits);
-// part / whole in per cent, rounded so; absent where the whole is nothing.
+// Gives part / whole in per cent, rounded so; absent where the whole is nothing.
 Cell HtaPercent(int64_t part, int64_t whole, int digits);
 
 // AddNotes() (tables.h) for its mode: its window in place of ours.

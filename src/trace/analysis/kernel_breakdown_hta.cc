@@ -52,7 +52,7 @@ Table HtaKernels(const AnalysisInput& input, size_t most) {
                               RankCell(*view)});
     }
   }
-  // By type, name and rank; the types by their names.
+  // Rows are sorted by type, name and rank; types go by their names.
   std::ranges::stable_sort(table.rows, [](const std::vector<Cell>& a, const std::vector<Cell>& b) {
     return std::tie(a[6], a[0], a[7]) < std::tie(b[6], b[0], b[7]);
   });

@@ -19,8 +19,8 @@ struct Launches {
   double call_us = 0, gpu_us = 0, delay_us = 0;
   std::vector<double> delays;
 
-  // From the end of the call to the start of the work; 0 where the work starts while the call still
-  // runs.
+  // The delay is from the end of the call to the start of the work; 0 where the work starts while
+  // the call still runs.
   void Add(Nanos call, Nanos call_dur, Nanos start, Nanos gpu_dur) {
     const Nanos delay = std::max<Nanos>(0, start - call - call_dur);
     ++pairs;

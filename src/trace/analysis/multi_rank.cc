@@ -23,7 +23,7 @@ int64_t SizeOf(const Collectives& all, const Collective& c) {
   return size == kUnknown ? c.parts : size;
 }
 
-// What every table of matched collectives says about how far it can be trusted.
+// Notes what every table of matched collectives says about how far it can be trusted.
 void MatchNotes(const Collectives& all, Table* table) {
   table->notes.push_back(
       fmt::format("matched by: {}; {} of {} communication kernels have a counterpart",

@@ -22,8 +22,8 @@ struct Delays {
   int64_t kernels = 0;
 };
 
-// For the innermost aten operator above a launch call (same thread: no other can have made it), the
-// time from the operator's start to its first launch call and from that call's start to the start
+// Delays of the innermost aten operator above a launch call (same thread: no other can have made
+// it): from the operator's start to its first launch call, and from that call's start to the start
 // of its first GPU work.
 std::vector<Delays> DelaysOf(const RankView& view) {
   const EventTable& e = view.events();

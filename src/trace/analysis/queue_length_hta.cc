@@ -21,8 +21,8 @@ struct Change {
   int delta = 0;
   int64_t length = 0;
 };
-// By stream, by time; of equal times launches come before starts (HTA sorts them with a sort that
-// promises no order).
+// Changes by stream and time; of equal times launches come before starts (HTA sorts them with a
+// sort that promises no order).
 std::map<int32_t, std::vector<Change>> HtaSeries(const RankView& view) {
   const EventTable& e = view.events();
   std::vector<NameId> launches;

@@ -33,8 +33,8 @@ struct AnalysisAnswer {
   StatusOr<AnalysisTables> tables;
 };
 
-// In the order of the requests. An analysis that fails leaves the others alone. `input` is shared
-// by all of them, so what several need is computed once.
+// Answers are in the order of the requests. An analysis that fails leaves the others alone. `input`
+// is shared by all of them, so what several need is computed once.
 std::vector<AnalysisAnswer> RunAnalyses(const AnalysisInput& input,
                                         std::span<const AnalysisRequest> requests, int threads);
 
@@ -44,7 +44,7 @@ void WriteTableJson(JsonWriter& json, const Table& table);
 // {"error": "not computable: ..."} for a failed one.
 void WriteAnalysisJson(JsonWriter& json, std::string_view key,
                        const StatusOr<AnalysisTables>& tables);
-// {"analyses": {KEY: ...}}
+// The answers as {"analyses": {KEY: ...}}.
 std::string AnalysesJson(std::span<const AnalysisAnswer> answers);
 
 }  // namespace flopwatch::trace

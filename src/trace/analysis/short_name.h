@@ -7,9 +7,9 @@
 
 namespace flopwatch::trace {
 
-// Without template arguments and arguments (everything in <> and ()), and of what is left the last
-// word: "void at::native::reduce_kernel<512, 1, ...>(...)" is "at::native::reduce_kernel". Linear
-// in the length.
+// The last word of what is left without template arguments and arguments (everything in <> and ()):
+// "void at::native::reduce_kernel<512, 1, ...>(...)" is "at::native::reduce_kernel". Linear in the
+// length.
 std::string ShortName(std::string_view name);
 
 }  // namespace flopwatch::trace

@@ -18,7 +18,7 @@ inline double MicrosOf(Nanos t) { return static_cast<double>(t) / 1000.0; }
 // Absent where the value is not a number.
 inline Cell NumberCell(double value) { return std::isnan(value) ? Cell{} : Cell{value}; }
 inline Cell MicrosCell(Nanos t) { return MicrosOf(t); }
-// a / b, absent where b is zero.
+// Gives a / b, absent where b is zero.
 inline Cell ShareCell(double a, double b) { return b > 0 ? Cell{a / b} : Cell{}; }
 
 // Running count, sum, extremes, mean and sample deviation (Welford 1962).
@@ -38,7 +38,7 @@ class Accumulator {
   double mean() const { return count_ > 0 ? sum_ / static_cast<double>(count_) : kNaN; }
   double min() const { return min_; }  // NaN without values
   double max() const { return max_; }
-  // With n - 1; NaN below two values.
+  // The sample deviation, with n - 1; NaN below two values.
   double std() const {
     return count_ > 1 ? std::sqrt(squares_ / static_cast<double>(count_ - 1)) : kNaN;
   }
@@ -77,7 +77,7 @@ class NameTotals {
     Accumulator total;
   };
   const std::vector<Line>& lines() const { return lines_; }  // in the order of first use
-  // By falling sum, equal sums by name.
+  // Lines by falling sum, equal sums by name.
   std::vector<Line> BySum() const;
 
  private:

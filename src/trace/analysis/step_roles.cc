@@ -17,7 +17,7 @@
 namespace flopwatch::trace {
 namespace {
 
-// In the order in which they claim a moment.
+// Roles stand in the order in which they claim a moment.
 enum Role : size_t {
   kKernels,
   kMemcpys,

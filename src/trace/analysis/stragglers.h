@@ -38,15 +38,15 @@ struct RankLateness {
   int32_t rank = 0;             // its number
   int64_t collectives = 0;      // synchronising ones it took part in
   int64_t last = 0, first = 0;  // how often it arrived last, first
-  int64_t late = 0;  // how often last by more than kClockNoise after the next to last, with what it
-                     // causes counted
-  Nanos waited = 0;  // for others
-  Nanos caused = 0;  // waits of all others in the collectives where it was last
+  // How often it was last by more than kClockNoise after the next to last.
+  int64_t late = 0;
+  Nanos waited = 0;   // for others
+  Nanos caused = 0;   // waits of all others in the collectives where it was last
   Nanos excused = 0;  // of `caused`: because it had itself waited in another group just before
   Nanos communication = 0;  // length of its synchronising collectives, waiting included
   Nanos lateness = 0;       // sum over its last arrivals, against the middle rank
-  std::array<Nanos, kLatenessCauses> causes =
-      {};  // the parts of `lateness`; may be negative (it was faster there)
+  // The parts of `lateness`; one may be negative (it was faster there).
+  std::array<Nanos, kLatenessCauses> causes = {};
   // Mean wait a step that its unexcused lateness costs each of the others, as a share of the step:
   // what the job would gain if it were on time. NaN where there is no step and no GPU span to
   // compare with.
@@ -68,9 +68,9 @@ struct StragglerVerdict {
   std::vector<std::string> notes;      // what limits it: missing ranks, clocks
 };
 
-// docs/traces.md, "Ranks: collectives and stragglers".
+// The source is docs/traces.md, "Ranks: collectives and stragglers".
 inline constexpr double kStragglerShare = 0.05;
-// traceopt-ai/traceml names a cause only above this.
+// As in traceopt-ai/traceml, a cause is named only above this.
 inline constexpr double kCauseShare = 0.8;
 
 // FailedPrecondition("not computable: ...") with fewer than two ranks or without a synchronising

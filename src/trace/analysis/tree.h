@@ -12,8 +12,8 @@ namespace flopwatch::trace {
 // entered.
 std::vector<Row> ParentsFirst(const EventTable& events);
 
-// For every row: the innermost row above it (not itself) that `is` accepts, kNoRow without one.
-// `order` from ParentsFirst.
+// Gives every row the innermost row above it (not itself) that `is` accepts, kNoRow without one.
+// `order` is from ParentsFirst.
 template <typename Is>
 std::vector<Row> NearestAbove(const EventTable& events, const std::vector<Row>& order,
                               const Is& is) {

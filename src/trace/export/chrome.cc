@@ -61,7 +61,7 @@ class Writer {
   int64_t next_arrow_ = 1;
   std::vector<uint8_t> json_kind_;  // of a name: 0 not looked at, 1 JSON, 2 text
 
-  // Of the rank that is written.
+  // A process of the rank that is written.
   struct Process {
     int64_t pid = 0;
     bool numeric = true;
@@ -285,7 +285,6 @@ class Writer {
       while (width < static_cast<int64_t>(set_.ranks[r].threads.size())) width *= 10;
     }
     NumberProcesses(rank, static_cast<int64_t>(rank.rank) * width, width);
-
     std::vector<bool> used(rank.threads.size(), false), device(rank.threads.size(), false);
     for (Row r = 0; r < e.size(); ++r) {
       if (!wanted(r)) continue;
@@ -297,15 +296,10 @@ class Writer {
     const CriticalPath* path = nullptr;
     for (const ChromeOverlay& overlay : options_.overlays)
       if (overlay.rank == rank.rank) path = overlay.path;
-    if (path != nullptr) {
-      for (const PathStep& s : path->steps) {
-        critical.insert(s.from);
-        critical.insert(s.to);
-      }
-    }
+    if (path != nullptr)
+      for (const PathStep& s : path->steps) critical.insert({s.from, s.to});
     absl::flat_hash_map<Row, std::vector<const RangeMetric*>> metrics;
     for (const RangeMetric& metric : rank.range_metrics) metrics[metric.row].push_back(&metric);
-
     for (Row r = 0; r < e.size(); ++r) {
       if (!wanted(r)) continue;
       Members m = Event();
@@ -325,6 +319,15 @@ class Writer {
       }
       FW_RETURN_IF_ERROR(Flush(false));
     }
+    FW_RETURN_IF_ERROR(ArrowsBetween(rank, path, shift, wanted));
+    return Samples(rank, shift, in_window);
+  }
+
+  // The arrows from forward to backward, and along the critical path where one is given.
+  template <typename Wanted>
+  Status ArrowsBetween(const RankTrace& rank, const CriticalPath* path, Nanos shift,
+                       const Wanted& wanted) {
+    const EventTable& e = rank.events;
     if (options_.arrows) {
       for (const auto& [forward, backward] : rank.forward_backward) {
         if (forward >= e.size() || backward >= e.size() || !wanted(forward) || !wanted(backward))
@@ -339,7 +342,7 @@ class Writer {
         if (s.from == s.to || s.edge == PathEdge::kOperator ||
             s.edge == PathEdge::kKernelKernelDelay || !wanted(s.from) || !wanted(s.to))
           continue;
-        // Inside the slice: an arrow belongs to what runs at its time.
+        // Times are inside the slice: an arrow belongs to what runs at its time.
         const auto at = [&](Row r, bool start) {
           return (start ? e.ts[r] : std::max(e.ts[r], e.end(r) - 1)) - shift;
         };
@@ -348,7 +351,7 @@ class Writer {
         FW_RETURN_IF_ERROR(Flush(false));
       }
     }
-    return Samples(rank, shift, in_window);
+    return absl::OkStatus();
   }
 
   std::string_view CategoryText(const RankTrace& rank, Row r) const {

@@ -63,7 +63,8 @@ class SqlTable {
   // The first call finds the rows of the table, which walks the trace, or runs the rules.
   uint64_t rows() const;
 
-  // Calls use(i, row) for each of the rows [first, first + count), i from 0. After rows().
+  // Calls use(i, row) for each of the rows [first, first + count), i from 0. rows() comes before
+  // it.
   template <typename Use>
   void ForEach(uint64_t first, size_t count, const Use& use) const {
     SqlRow row{.names = &input_.set().names, .origin = origin_};

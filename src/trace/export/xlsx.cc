@@ -36,7 +36,7 @@ std::string TitleOf(const std::string& column) {
   return it == kTitles.end() ? column : std::string(it->second);
 }
 
-// By name: msprof-analyze sets widths by position, one off.
+// Widths go by name: msprof-analyze sets them by position, one off.
 double WidthOf(std::string_view column) {
   if (column == "parent_module" || column == "module" || column == "op_name" ||
       column == "kernel_name")

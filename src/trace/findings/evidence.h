@@ -41,9 +41,9 @@ void AddTime(Finding* f, std::string name, Nanos time,
              std::string text);  // in µs; the name ends with _us
 void AddBytes(Finding* f, std::string name, double bytes, std::string text);
 void AddText(Finding* f, std::string name, std::string value, std::string text);
-// Where to look, with the step that holds its begin.
+// Sets where to look, with the step that holds its begin.
 void PointTo(Finding* f, const RankMeasures& m, Interval window);
-// At most `time` of the step time; never above the whole.
+// The gain is at most `time` of the step time; never above the whole.
 void SetGain(Finding* f, const RankMeasures& m, Nanos time, std::string basis);
 
 // Counts and times by name; gives the largest.
@@ -60,7 +60,7 @@ class TopNames {
     Nanos time = 0, longest = 0;
   };
   const absl::flat_hash_map<NameId, Entry>& entries() const { return entries_; }
-  // By time, then by name: "ampere_sgemm_128x64_nn (312 times, 4.1 ms)".
+  // The largest by time, then by name: "ampere_sgemm_128x64_nn (312 times, 4.1 ms)".
   std::vector<std::string> Texts(const StringPool& names, size_t n = 3) const;
   // The name with the largest count (time among equal ones); kNoName when empty.
   NameId Most() const;

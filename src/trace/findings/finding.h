@@ -61,7 +61,7 @@ class Measures;  // measures.h: what several rules need, computed once
 struct Rule {
   std::string_view id, title;
   RuleResult (*check)(const Measures& measures);
-  // Where the rule's severity does not follow from the gain: what is worth knowing and costs no
+  // Set where the rule's severity does not follow from the gain: what is worth knowing and costs no
   // step time (kInfo), or a risk (kWarning).
   std::optional<Severity> severity = std::nullopt;
 };

@@ -181,8 +181,8 @@ void RankMeasures::MeasureGpu() {
     gaps.push_back({i, next < all.size() && events.ts[all[next]] == i.end ? all[next] : kNoRow});
   }
 
-  // Per stream: the end of the last work, and the gap before the next: to the end of all that ran
-  // before, as in idle_time_breakdown.
+  // A stream's gap is from the end of all that ran on it before to the next work, as in
+  // idle_time_breakdown.
   absl::flat_hash_map<int32_t, Nanos> last_end;
   for (const Row r : gpu) {
     auto [it, first] = last_end.try_emplace(events.stream[r], events.end(r));

@@ -61,16 +61,16 @@ struct RankMeasures {
 
   // The host.
   std::vector<bool> launches;  // by thread: gives at least a twentieth of the GPU's work
-  IntervalSet host_busy;    // those threads inside an operator, call, annotation (steps apart) or
-                            // Python function that is no blocking wait and no data loading
+  // Those threads inside an operator, call, annotation (steps apart) or Python function that is no
+  // blocking wait and no data loading.
+  IntervalSet host_busy;
   IntervalSet loader;       // data loading, in the windows
   IntervalSet loader_idle;  // the part of it in which the GPU was idle, also before its first work
   IntervalSet idle_rest;    // idle without data loading
   double idle_rest_share = 0;  // of gpu_windows
   std::vector<Row> syncs;      // blocking calls that begin in the windows
-  Nanos stream_gaps = 0,
-        host_wait = 0;  // gaps between the work of a stream; those whose launch call began after
-                        // the last work's end
+  // Gaps between the work of a stream; those whose launch call began after the last work's end.
+  Nanos stream_gaps = 0, host_wait = 0;
 
   // Whether a moment lies in the windows. For moments in rising order keep one cursor: constant
   // time each.
@@ -119,7 +119,7 @@ struct RankMeasures {
   std::vector<uint8_t> call_kind_;  // by NameId: CallKind + 1, 0 = not a call
 };
 
-// Of all ranks. Computed at construction, ranks in parallel.
+// Measures of all ranks, computed at construction, ranks in parallel.
 class Measures {
  public:
   explicit Measures(const AnalysisInput& input);

@@ -73,6 +73,7 @@ Findings FindAll(const AnalysisInput& input) {
   const Measures measures(input);
   Findings out;
   for (const Rule& rule : kRules) {
+    if (input.options().ended()) break;
     RuleResult result = rule.check(measures);
     for (Finding& f : result.findings) {
       f.id = rule.id;

@@ -103,6 +103,7 @@ class AscendDatabase {
     ReadOperators();
     ReadCannApi();
     ReadRanges();
+    FW_RETURN_IF_ERROR(taken_.Take(trace_.events.size(), w_.rank().names));
     LinkOperators();
     if (trace_.events.size() == 0)
       return absl::InvalidArgumentError(
@@ -123,6 +124,7 @@ class AscendDatabase {
   void Scan(std::string_view table, std::initializer_list<std::string_view> columns, F&& each) {
     const Status status = db_->Scan(table, columns, [&](const SqliteReader::Record& r) {
       each(r);
+      if (!taken_.GoOn(trace_.events.size(), w_.rank().names)) return false;
       if (trace_.events.size() < options_.max_events) return true;
       trace_.AddLoss("event_limit", "the trace has more events than are read at most");
       return false;
@@ -441,7 +443,8 @@ class AscendDatabase {
         {begin, end, thread, value, w_.Name({stop + 1, static_cast<size_t>(last - stop - 1)})});
   }
 
-  // TASK.connectionId = CONNECTION_IDS.connectionId, CONNECTION_IDS.id = PYTORCH_API.connectionId.
+  // The join is TASK.connectionId = CONNECTION_IDS.connectionId, CONNECTION_IDS.id =
+  // PYTORCH_API.connectionId.
   void LinkOperators() {
     using Pair = std::pair<int64_t, Row>;
     std::vector<std::pair<int64_t, int64_t>> ids;  // connection of the work, of the operator
@@ -476,6 +479,7 @@ class AscendDatabase {
   RowWriter w_;
   RankTrace& trace_;
   uint64_t scans_ = 0;
+  TakenRows taken_{options_.guard};
   absl::flat_hash_map<int64_t, NameId> strings_;
   std::vector<Task> tasks_;
   absl::flat_hash_map<int64_t, uint32_t> task_of_;
@@ -492,7 +496,7 @@ bool AcceptsAscend(const std::string& path, bool is_folder, std::string_view pre
 StatusOr<std::vector<ImportedRank>> ImportAscend(const ImportInput& input,
                                                  const ImportOptions& options) {
   FW_ASSIGN_OR_RETURN(const AscendRank folder, ReadAscendFolder(input.path));
-  FW_ASSIGN_OR_RETURN(const auto db, SqliteReader::Open(folder.database));
+  FW_ASSIGN_OR_RETURN(const auto db, SqliteReader::Open(folder.database, options.guard));
   std::vector<ImportedRank> out(1);
   FW_RETURN_IF_ERROR(AscendDatabase(folder, options, db.get(), &out[0]).Read());
   for (const std::string& note : folder.notes) out[0].trace.AddLoss("chip_unknown", note);

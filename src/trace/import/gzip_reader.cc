@@ -19,11 +19,12 @@ constexpr int kGzipWindow = 15 + 16;
 
 class FileReader final : public ByteReader {
  public:
-  FileReader(int fd, uint64_t size, std::string path)
-      : fd_(fd), size_(size), path_(std::move(path)) {}
+  FileReader(int fd, uint64_t size, std::string path, const WorkGuard* guard)
+      : fd_(fd), size_(size), path_(std::move(path)), guard_(guard) {}
   ~FileReader() override { ::close(fd_); }
 
   StatusOr<size_t> Read(std::span<char> out) override {
+    if (guard_ != nullptr && guard_->ended()) return guard_->status();
     size_t got = 0;
     while (got < out.size()) {
       const ssize_t n = ::read(fd_, out.data() + got, out.size() - got);
@@ -44,6 +45,7 @@ class FileReader final : public ByteReader {
   int fd_;
   uint64_t size_, read_ = 0;
   std::string path_;
+  const WorkGuard* const guard_;
 };
 
 class GzipReader final : public ByteReader {
@@ -108,7 +110,7 @@ class GzipReader final : public ByteReader {
   Status broken_;
 };
 
-StatusOr<std::unique_ptr<ByteReader>> OpenPlain(const std::string& path) {
+StatusOr<std::unique_ptr<ByteReader>> OpenPlain(const std::string& path, const WorkGuard* guard) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     const std::string message = fmt::format("cannot open {}: {}", path, std::strerror(errno));
@@ -120,27 +122,29 @@ StatusOr<std::unique_ptr<ByteReader>> OpenPlain(const std::string& path) {
     ::close(fd);
     return absl::InvalidArgumentError(fmt::format("cannot read {}: it is no file", path));
   }
-  return std::make_unique<FileReader>(fd, static_cast<uint64_t>(info.st_size), path);
+  return std::make_unique<FileReader>(fd, static_cast<uint64_t>(info.st_size), path, guard);
 }
 
 }  // namespace
 
-StatusOr<std::unique_ptr<ByteReader>> ByteReader::Open(const std::string& path) {
+StatusOr<std::unique_ptr<ByteReader>> ByteReader::Open(const std::string& path,
+                                                       const WorkGuard* guard) {
   char magic[2] = {0, 0};
   size_t got = 0;
   {
-    FW_ASSIGN_OR_RETURN(const std::unique_ptr<ByteReader> file, OpenPlain(path));
+    FW_ASSIGN_OR_RETURN(const std::unique_ptr<ByteReader> file, OpenPlain(path, guard));
     FW_ASSIGN_OR_RETURN(got, file->Read(magic));
   }
   // Opened again from its start: two bytes of a pipe would be lost, but a trace is a file.
-  FW_ASSIGN_OR_RETURN(std::unique_ptr<ByteReader> file, OpenPlain(path));
+  FW_ASSIGN_OR_RETURN(std::unique_ptr<ByteReader> file, OpenPlain(path, guard));
   if (got == 2 && magic[0] == '\x1f' && magic[1] == '\x8b')
     return std::make_unique<GzipReader>(std::move(file), path);
   return file;
 }
 
-StatusOr<std::string> ReadPrefix(const std::string& path, size_t max_bytes) {
-  FW_ASSIGN_OR_RETURN(const std::unique_ptr<ByteReader> reader, ByteReader::Open(path));
+StatusOr<std::string> ReadPrefix(const std::string& path, size_t max_bytes,
+                                 const WorkGuard* guard) {
+  FW_ASSIGN_OR_RETURN(const std::unique_ptr<ByteReader> reader, ByteReader::Open(path, guard));
   std::string out(max_bytes, '\0');
   const StatusOr<size_t> got = reader->Read(std::span(out.data(), out.size()));
   if (!got.ok())

@@ -8,13 +8,16 @@
 #include <string>
 
 #include "base/status.h"
+#include "trace/work_guard.h"
 
 namespace flopwatch::trace {
 
 // One thread.
 class ByteReader {
  public:
-  static StatusOr<std::unique_ptr<ByteReader>> Open(const std::string& path);
+  // `guard` (may be null, outlives the reader) is asked before each piece of the file.
+  static StatusOr<std::unique_ptr<ByteReader>> Open(const std::string& path,
+                                                    const WorkGuard* guard = nullptr);
   virtual ~ByteReader() = default;
 
   // Fills as much of `out` as there is; 0 = the end. DataLoss when the compressed stream is broken
@@ -25,6 +28,7 @@ class ByteReader {
 };
 
 // The first `max_bytes` of the decompressed text; less where the stream is shorter or broken.
-StatusOr<std::string> ReadPrefix(const std::string& path, size_t max_bytes);
+StatusOr<std::string> ReadPrefix(const std::string& path, size_t max_bytes,
+                                 const WorkGuard* guard = nullptr);
 
 }  // namespace flopwatch::trace

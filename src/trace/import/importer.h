@@ -9,11 +9,12 @@
 
 #include "base/status.h"
 #include "trace/event_table.h"
+#include "trace/work_guard.h"
 
 namespace flopwatch::trace {
 
 struct ImportOptions {
-  // Refused above these, with what to do. A gzip bomb stops at text_bytes.
+  // Refused above these, with what to do, each file alone. A gzip bomb stops at text_bytes.
   uint64_t max_text_bytes = uint64_t{64} << 30;
   uint64_t max_events = 200'000'000;
   int threads = 2;  // that one import may use
@@ -22,6 +23,8 @@ struct ImportOptions {
       << 20;  // of text read and parsed at a time, where the format allows it; tests make it small
   // Called now and then with bytes read so far of this input's bytes; any thread.
   std::function<void(uint64_t done, uint64_t total)> progress;
+  // Limits of all files together, and whether anyone still waits; null: neither.
+  WorkGuard* guard = nullptr;
 };
 
 // One input of one format, which may hold several ranks (an Ascend folder, a multi-process Nsight

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/json_writer.h"
+#include "base/text.h"
 
 namespace flopwatch::trace {
 namespace {
@@ -153,15 +154,14 @@ CleanText Unescape(std::string_view raw, std::string* out) {
       }
       continue;
     }
-    const size_t length = Utf8Length(raw, static_cast<size_t>(p - raw.data()));
-    if (length == 0) {
+    const Utf8Part part = ReadUtf8(raw, static_cast<size_t>(p - raw.data()));
+    if (part.valid) {
+      out->append(p, part.bytes);
+    } else {
       clean.bad_utf8 = true;
       out->append(kReplacement);
-      ++p;
-    } else {
-      out->append(p, length);
-      p += length;
     }
+    p += part.bytes;
   }
   return clean;
 }
@@ -220,7 +220,7 @@ std::string RepairJson(std::string_view text) {
 bool ParseThousandths(std::string_view text, int64_t* out) {
   const char* p = text.data();
   const char* const end = p + text.size();
-  // As Kineto writes them: "1419247333291.708", or whole microseconds.
+  // Kineto writes them as "1419247333291.708", or as whole microseconds.
   if (text.size() <= 18) {
     uint64_t value = 0;
     while (p < end && IsDigit(*p)) value = value * 10 + static_cast<uint64_t>(*p++ - '0');
@@ -315,7 +315,7 @@ bool ParseInteger(std::string_view text, int64_t* out) {
       return true;
     }
   }
-  // 1e6 and the like.
+  // What is left is 1e6 and the like.
   double value = 0;
   if (!ParseDouble(text, &value) || std::fabs(value) > 9.0e15) return false;
   *out = static_cast<int64_t>(value);

@@ -9,10 +9,12 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include "base/mutex.h"
+#include "base/text.h"
 #include "trace/import/gzip_reader.h"
 #include "trace/import/importers.h"
 #include "trace/import/kineto_blocks.h"
@@ -28,7 +30,7 @@ constexpr int kMaxParsers = 64;
 
 bool AcceptsKineto(const std::string&, bool is_folder, std::string_view prefix) {
   if (is_folder) return false;
-  if (prefix.starts_with("\xef\xbb\xbf")) prefix.remove_prefix(3);
+  prefix = WithoutByteOrderMark(prefix);
   const size_t first = prefix.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return false;
   // The root is an object, whose events may start far behind the header, or a list of events.
@@ -105,7 +107,7 @@ class Importing {
       : options_(options),
         rank_(rank),
         blocks_(std::move(reader), options.block_bytes, options.max_text_bytes,
-                options.threads > 1 ? 2 : 0),
+                options.threads > 1 ? 2 : 0, options.guard),
         parsers_(options.threads > 1 ? std::min(options.threads, kMaxParsers) : 0),
         own_(parsers_.size()),
         table_(parsers_.size() + 1, rank) {}
@@ -168,7 +170,7 @@ class Importing {
       if (right) return Continue(job->parsed, block);
     }
     if (pending_.empty()) return ReadText(block.begin() + std::exchange(skip_, 0), block);
-    // What was left over and the block behind it in one piece.
+    // What was left over and the block behind it become one piece.
     KinetoBlock joined;
     joined.size = pending_.size() + block.size;
     joined.split = pending_.size() + block.split;
@@ -213,14 +215,22 @@ class Importing {
     return absl::OkStatus();
   }
 
-  // Where reading goes on behind a piece of the events.
+  // Sets where reading goes on behind a piece of the events.
   Status Continue(const KinetoEventParser::Parsed& parsed, const KinetoBlock& block) {
     const RankTrace& trace = rank_->trace;
-    if (trace.events.size() + trace.memory.size() + trace.counters.size() + table_.flows().size() >
-        options_.max_events) {
+    const uint64_t rows =
+        trace.events.size() + trace.memory.size() + trace.counters.size() + table_.flows().size();
+    if (rows > options_.max_events) {
       return absl::ResourceExhaustedError(
           fmt::format("the trace has more than {} events; trace fewer steps, or raise the limit",
                       options_.max_events));
+    }
+    if (options_.guard != nullptr) {
+      const StringPool& names = rank_->names;
+      FW_RETURN_IF_ERROR(options_.guard->TakeRows(rows - std::exchange(rows_taken_, rows)));
+      FW_RETURN_IF_ERROR(options_.guard->TakeNames(
+          names.size() - std::exchange(names_taken_, names.size()),
+          names.bytes() - std::exchange(name_bytes_taken_, names.bytes())));
     }
     text_done_ += block.split;
     Expect();
@@ -268,6 +278,7 @@ class Importing {
   KinetoLossCounts header_losses_{};
   bool in_events_ = false, closed_ = false, need_comma_ = false;
   uint64_t text_done_ = 0;
+  uint64_t rows_taken_ = 0, names_taken_ = 0, name_bytes_taken_ = 0;  // of the guard
   // Where reading goes on in the next block: behind `skip_` bytes, or, with the text that was left
   // over before it, at its start. One of the two is empty.
   size_t skip_ = 0;
@@ -276,7 +287,8 @@ class Importing {
 
 StatusOr<std::vector<ImportedRank>> ImportKineto(const ImportInput& input,
                                                  const ImportOptions& options) {
-  FW_ASSIGN_OR_RETURN(std::unique_ptr<ByteReader> reader, ByteReader::Open(input.path));
+  FW_ASSIGN_OR_RETURN(std::unique_ptr<ByteReader> reader,
+                      ByteReader::Open(input.path, options.guard));
   std::vector<ImportedRank> ranks(1);
   Importing importing(std::move(reader), options, &ranks[0]);
   FW_RETURN_IF_ERROR(importing.Run(input.path));

@@ -68,7 +68,7 @@ enum class Arg : uint8_t {
 };
 static_assert(static_cast<int>(Arg::kCount) <= 64, "one bit each");
 
-// kCount for a name that is not read.
+// Gives kCount for a name that is not read.
 inline EventKey EventKeyOf(std::string_view key) {
   const auto is = [&](const char* text, size_t n) { return std::memcmp(key.data(), text, n) == 0; };
   switch (key.size()) {
@@ -93,6 +93,7 @@ inline EventKey EventKeyOf(std::string_view key) {
   return EventKey::kCount;
 }
 
+// A table as a switch: one comparison of the length, then of the few names that have it.
 inline Arg ArgOf(std::string_view key) {
   const auto is = [&](std::string_view text) {
     return std::memcmp(key.data(), text.data(), text.size()) == 0;

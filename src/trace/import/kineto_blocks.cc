@@ -33,10 +33,11 @@ size_t LastSplit(const char* text, size_t size) {
 }  // namespace
 
 KinetoBlocks::KinetoBlocks(std::unique_ptr<ByteReader> reader, size_t block_bytes,
-                           uint64_t max_text_bytes, int ahead)
+                           uint64_t max_text_bytes, int ahead, WorkGuard* guard)
     : reader_(std::move(reader)),
       block_bytes_(std::clamp<size_t>(block_bytes, 1, kMaxKinetoEvent)),
       max_text_bytes_(max_text_bytes),
+      guard_(guard),
       ahead_(static_cast<size_t>(std::max(0, ahead))) {
   if (ahead_ > 0) thread_ = std::jthread([this](std::stop_token stop) { Run(stop); });
 }
@@ -86,6 +87,7 @@ Status KinetoBlocks::Fill(KinetoBlock* block, size_t bytes) {
     }
     if (*got == 0) at_end_ = true;
     block->size += *got;
+    if (guard_ != nullptr) FW_RETURN_IF_ERROR(guard_->TakeText(*got));
     if (text_bytes_.fetch_add(*got) + *got > max_text_bytes_)
       return absl::ResourceExhaustedError(fmt::format(
           "the trace has more than {} bytes of text; trace fewer steps, or raise the limit",

@@ -37,7 +37,7 @@ class KinetoBlocks {
   // `block_bytes`: new text a block; `ahead`: blocks that are read before they are asked for, 0 =
   // read when asked, without a thread.
   KinetoBlocks(std::unique_ptr<ByteReader> reader, size_t block_bytes, uint64_t max_text_bytes,
-               int ahead);
+               int ahead, WorkGuard* guard);
   ~KinetoBlocks();
 
   // The next block; ok and nullptr after the last. ResourceExhausted above max_text_bytes, else
@@ -61,8 +61,9 @@ class KinetoBlocks {
   const std::unique_ptr<ByteReader> reader_;
   const size_t block_bytes_;
   const uint64_t max_text_bytes_;
+  WorkGuard* const guard_;
   const size_t ahead_;
-  // Of whoever makes blocks: the thread where there is one, else the caller.
+  // `carry_` is of whoever makes blocks: the thread where there is one, else the caller.
   std::vector<char> carry_;
   bool at_end_ = false, over_ = false;
   std::atomic<uint64_t> stored_read_{0}, text_bytes_{0};

@@ -5,12 +5,12 @@
 #include <string>
 
 #include "base/json_read.h"
+#include "base/text.h"
 #include "trace/import/json_scan.h"
 
 namespace flopwatch::trace {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr int kMaxHeaderDepth = 32;
 constexpr ptrdiff_t kMaxName = 256;  // of a member that reading goes on at
 constexpr std::string_view kEventsKey = "\"traceEvents\"";
@@ -123,6 +123,51 @@ void FindRank(std::string_view value, RankTrace* trace) {
   }
 }
 
+struct ScannedMember {
+  std::string_view key, value;
+  bool is_string = false, events = false;
+};
+
+// Moves `p` from the first byte of a value to behind its last.
+ScanResult ScanValue(const char** p, const char* end, ScannedMember* member) {
+  const char* begin = *p;
+  const char* value_end = nullptr;
+  member->is_string = *begin == '"';
+  if (member->is_string) {
+    uint32_t flags = 0;
+    value_end = FindStringEnd(++begin, end, &flags);
+    if (value_end == nullptr) return ScanResult::kCut;
+    *p = value_end + 1;
+  } else if (*begin == '{' || *begin == '[') {
+    if (const auto r = SkipNested(p, end, kMaxHeaderDepth); r != ScanResult::kOk) return r;
+    value_end = *p;
+  } else {
+    value_end = *p = SkipBare(begin, end);
+    if (value_end == end) return ScanResult::kCut;
+    while (value_end > begin && IsSpace(value_end[-1])) --value_end;
+  }
+  member->value = {begin, static_cast<size_t>(value_end - begin)};
+  return ScanResult::kOk;
+}
+
+// Moves `p` behind a member, or to the [ of the events.
+ScanResult ScanMember(const char** p, const char* end, bool last, ScannedMember* member) {
+  if (**p != '"') return ScanResult::kBroken;
+  uint32_t flags = 0;
+  const char* const key = *p + 1;
+  const char* const key_end = FindStringEnd(key, end, &flags);
+  *p = key_end == nullptr ? end : SkipSpaces(key_end + 1, end);
+  if (*p < end && **p == ':') *p = SkipSpaces(*p + 1, end);
+  if (*p == end) return ScanResult::kCut;
+  member->key = {key, static_cast<size_t>(key_end - key)};
+  member->events = member->key == "traceEvents" && **p == '[';
+  if (member->events) return ScanResult::kOk;
+  if (const auto r = ScanValue(p, end, member); r != ScanResult::kOk) return r;
+  *p = SkipSpaces(*p, end);
+  if (*p == end) return last ? ScanResult::kOk : ScanResult::kCut;
+  return **p == ',' || **p == '}' ? ScanResult::kOk : ScanResult::kBroken;
+}
+
 }  // namespace
 
 void KinetoHeader::Member(std::string_view key, std::string_view value, bool is_string,
@@ -160,86 +205,40 @@ void KinetoHeader::Member(std::string_view key, std::string_view value, bool is_
 
 KinetoHeader::Read KinetoHeader::Parse(const char* p, const char* end, bool last, RankTrace* trace,
                                        KinetoLossCounts* losses) {
-  const auto search = [&](const char* from) -> const char* {  // nullptr: further on
-    const char* const member = NextMember(from, end);
-    lost_ = member == end;
-    return lost_ ? nullptr : member;
-  };
-  const auto search_on = [&](const char* from) -> Read {  // the name of a member may be cut
-    return last ? Read{Stop::kEnd, end}
-                : Read{Stop::kMore, end - from > kMaxName * 2 ? end - kMaxName * 2 : from};
-  };
   if (!opened_) {
     if (!last && end - p < 4) return {Stop::kMore, p};
-    if (std::string_view(p, static_cast<size_t>(end - p)).starts_with(kByteOrderMark))
-      p += kByteOrderMark.size();
+    p = WithoutByteOrderMark({p, static_cast<size_t>(end - p)}).data();
     p = SkipSpaces(p, end);
     if (p == end) return {last ? Stop::kNoTrace : Stop::kMore, p};
     if (*p != '{' && *p != '[') return {Stop::kNoTrace, p};
     opened_ = true;
-    list_ = *p == '[';
-    if (list_) {
-      events_seen_ = true;
-      return {Stop::kEvents, p + 1};
-    }
-    ++p;
+    events_seen_ = list_ = *p++ == '[';
+    if (list_) return {Stop::kEvents, p};
   }
   if (list_) return {Stop::kEnd, end};
-  if (lost_) {
-    const char* const member = search(p);
-    if (member == nullptr) return search_on(p);
-    p = member;
-  }
   for (;;) {
+    if (lost_) {
+      const char* const member = NextMember(p, end);
+      lost_ = member == end;
+      if (lost_ && last) return {Stop::kEnd, end};
+      // The name of a member may be cut.
+      if (lost_) return {Stop::kMore, end - p > kMaxName * 2 ? end - kMaxName * 2 : p};
+      p = member;
+    }
     p = SkipSpaces(p, end);
     while (p < end && *p == ',') p = SkipSpaces(p + 1, end);
     if (p == end) return {last ? Stop::kEnd : Stop::kMore, p};
     if (*p == '}') return {Stop::kEnd, p + 1};
     const char* const start = p;
-    ScanResult result = ScanResult::kBroken;
-    if (*p == '"') {
-      uint32_t flags = 0;
-      const char* const key_begin = p + 1;
-      const char* const key_end = FindStringEnd(key_begin, end, &flags);
-      p = key_end == nullptr ? end : SkipSpaces(key_end + 1, end);
-      if (p < end && *p == ':') p = SkipSpaces(p + 1, end);
-      if (p == end) {
-        result = ScanResult::kCut;
-      } else {
-        const std::string_view key(key_begin, static_cast<size_t>(key_end - key_begin));
-        if (key == "traceEvents" && *p == '[') {
-          events_seen_ = true;
-          return {Stop::kEvents, p + 1};
-        }
-        const char* value_begin = p;
-        const char* value_end = p;
-        const bool is_string = *p == '"';
-        if (is_string) {
-          value_end = FindStringEnd(++value_begin, end, &flags);
-          result = value_end == nullptr ? ScanResult::kCut : ScanResult::kOk;
-          if (value_end != nullptr) p = value_end + 1;
-        } else if (*p == '{' || *p == '[') {
-          result = SkipNested(&p, end, kMaxHeaderDepth);
-          value_end = p;
-        } else {
-          value_end = p = SkipBare(p, end);
-          while (value_end > value_begin && IsSpace(value_end[-1])) --value_end;
-          result = p == end ? ScanResult::kCut : ScanResult::kOk;
-        }
-        if (result == ScanResult::kOk) {
-          const char* const next = SkipSpaces(p, end);
-          if (next == end && !last) {
-            result = ScanResult::kCut;
-          } else if (next < end && *next != ',' && *next != '}') {
-            result = ScanResult::kBroken;
-          } else {
-            Member(key, {value_begin, static_cast<size_t>(value_end - value_begin)}, is_string,
-                   trace, losses);
-            p = next;
-            continue;
-          }
-        }
-      }
+    ScannedMember member;
+    const ScanResult result = ScanMember(&p, end, last, &member);
+    if (result == ScanResult::kOk && member.events) {
+      events_seen_ = true;
+      return {Stop::kEvents, p + 1};
+    }
+    if (result == ScanResult::kOk) {
+      Member(member.key, member.value, member.is_string, trace, losses);
+      continue;
     }
     if (result == ScanResult::kCut && !last &&
         end - start < static_cast<ptrdiff_t>(kMaxKinetoMember))
@@ -247,8 +246,8 @@ KinetoHeader::Read KinetoHeader::Parse(const char* p, const char* end, bool last
     Count(losses, KinetoLoss::kMetadata);
     if (result == ScanResult::kCut && !last && ++long_members_ > kMaxKinetoLongMembers)
       return {Stop::kEnd, end};
-    p = search(start + 1);
-    if (p == nullptr) return search_on(start + 1);
+    lost_ = true;
+    p = start + 1;
   }
 }
 

@@ -22,9 +22,9 @@ class KinetoHeader {
  public:
   enum class Stop : uint8_t {
     kEvents,  // `at` is behind the [ of the events
-    kMore,    // the text ends inside the member that starts at `at`: call again with more text from
-              // there
-    kEnd,     // the root is closed, or the file is over
+    // The text ends inside the member that starts at `at`: call again with more text from there.
+    kMore,
+    kEnd,      // the root is closed, or the file is over
     kNoTrace,  // the text is no object and no list
   };
   struct Read {
@@ -36,9 +36,8 @@ class KinetoHeader {
   // JSON is passed over, up to the next line that starts with one.
   Read Parse(const char* p, const char* end, bool last, RankTrace* trace, KinetoLossCounts* losses);
 
-  std::optional<int64_t> base_time() const {
-    return base_time_;
-  }  // ns since the epoch that event times are relative to
+  // Nanoseconds since the epoch that event times are relative to.
+  std::optional<int64_t> base_time() const { return base_time_; }
   bool events_seen() const { return events_seen_; }
 
  private:

@@ -361,7 +361,7 @@ void KinetoEventParser::StoreRangeMetrics(Row row) {
 void KinetoEventParser::StoreInstant() {
   const Value& name = KeyValue(EventKey::kName);
   if (!Has(EventKey::kName) || name.text() != "[memory]") {
-    // Marks of the profiler about itself, one each a trace.
+    // These are marks of the profiler about itself, one each a trace.
     if (Has(EventKey::kName) && (name.text().starts_with("Iteration Start") ||
                                  name.text().starts_with("Record Window End")))
       return;

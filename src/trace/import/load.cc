@@ -56,7 +56,7 @@ std::string KnownFormats() {
 
 class Search {
  public:
-  explicit Search(Loaded* out) : out_(out) {}
+  Search(Loaded* out, const WorkGuard* guard) : out_(out), guard_(guard) {}
 
   // `named` by the user: what is not a trace is then a failure, in a folder it is passed over.
   void Add(const fs::path& path, bool named, int depth = 0) {
@@ -83,7 +83,7 @@ class Search {
       return;
     }
     if (!named && (!LooksLikeTrace(path) || inputs.size() >= kMaxTraceFiles)) return;
-    const StatusOr<std::string> prefix = ReadPrefix(path.string(), kPrefixBytes);
+    const StatusOr<std::string> prefix = ReadPrefix(path.string(), kPrefixBytes, guard_);
     if (!prefix.ok()) {
       Fail(path, prefix.status());
       return;
@@ -107,6 +107,7 @@ class Search {
     out_->failures.push_back({path.string(), std::move(status)});
   }
   Loaded* out_;
+  const WorkGuard* const guard_;
 };
 
 // "rank3", "rank_3", "rank-3" in the file's name, else the last number of it; nothing without
@@ -259,11 +260,20 @@ std::vector<StatusOr<std::vector<ImportedRank>>> ImportAll(const std::vector<Inp
     ImportOptions import = options.import;
     import.threads = std::max(1, cores / workers);
     import.progress = [&, i](uint64_t done, uint64_t) { progress.Set(i, done, false); };
-    imported[i] = inputs[i].importer->import({inputs[i].path}, import);
+    const WorkGuard* const guard = options.import.guard;
+    imported[i] = guard != nullptr && guard->ended()
+                      ? guard->status()
+                      : inputs[i].importer->import({inputs[i].path}, import);
+    // What an importer of tables could read until then is no trace.
+    if (guard != nullptr && guard->ended()) imported[i] = guard->status();
     if (imported[i].ok()) {
       for (ImportedRank& rank : *imported[i]) {
         rank.trace.path = rank.trace.path.empty() ? inputs[i].path : rank.trace.path;
         rank.trace.format = inputs[i].importer->name;
+        if (const uint64_t repaired = rank.names.repaired(); repaired > 0) {
+          rank.trace.losses.push_back({"bad_utf8", "bytes that are no UTF-8: replaced by U+FFFD",
+                                       static_cast<int64_t>(repaired), true});
+        }
         Finish(rank.names, &rank.trace);
       }
     }
@@ -276,7 +286,8 @@ std::vector<StatusOr<std::vector<ImportedRank>>> ImportAll(const std::vector<Inp
 
 StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& options) {
   Loaded out;
-  Search search(&out);
+  const WorkGuard* const guard = options.import.guard;
+  Search search(&out, guard);
   for (const std::string& path : paths) search.Add(path, true);
   const std::vector<Input>& inputs = search.inputs;
   if (inputs.empty()) {
@@ -286,6 +297,7 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
                                            KnownFormats()));
   }
   std::vector<StatusOr<std::vector<ImportedRank>>> imported = ImportAll(inputs, options);
+  if (guard != nullptr && guard->ended()) return guard->status();
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!imported[i].ok()) {
       out.failures.push_back({inputs[i].path, imported[i].status()});

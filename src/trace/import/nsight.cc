@@ -34,8 +34,8 @@ constexpr std::string_view kKernels = "CUPTI_ACTIVITY_KIND_KERNEL",
 constexpr int64_t kPushPop = 59, kStartEnd = 60, kDomain = 75;
 constexpr size_t kMaxProcesses = 4096;
 
-// Serialised ids: the process in bits 24..47, the thread below; above them the host and its virtual
-// machine (not 0 on WSL).
+// Serialised ids have the process in bits 24..47, the thread below; above them the host and its
+// virtual machine (not 0 on WSL).
 int64_t PidOf(int64_t global) { return (global >> 24) & 0xFFFFFF; }
 int64_t TidOf(int64_t global) { return global & 0xFFFFFF; }
 
@@ -45,7 +45,7 @@ std::string_view MemoryKind(int64_t kind) {
   return kind >= 0 && kind < static_cast<int64_t>(std::size(kNames)) ? kNames[kind] : "Unknown";
 }
 
-// As Kineto names copies, so that every rule that reads such names works here too.
+// Names copies as Kineto does, so that every rule that reads such names works here too.
 std::string CopyName(int64_t kind, int64_t from, int64_t to) {
   constexpr std::string_view kKinds[] = {"",     "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD",
                                          "DtoA", "DtoD", "HtoH", "PtoP", "HtoD", "DtoH", "DtoD"};
@@ -85,7 +85,9 @@ class NsightExport {
           kKernels, kRuntime, kNvtx));
     ReadFacts();
     Scan("StringIds", {"id", "value"}, [&](const auto& r) {
-      strings_[r.integer_or(0, -1)] = std::string(r.text(1).substr(0, kMaxNameBytes));
+      const std::string_view text = r.text(1).substr(0, kMaxNameBytes);
+      if (options_.guard == nullptr || options_.guard->TakeNames(1, text.size()).ok())
+        strings_[r.integer_or(0, -1)] = std::string(text);
     });
     ReadKernels();
     ReadCopies();
@@ -103,6 +105,7 @@ class NsightExport {
     uint64_t stopped = 0;
     const Status status = db_->Scan(table, columns, [&](const SqliteReader::Record& r) {
       each(r);
+      if (last_ != nullptr && !taken_.GoOn(events_, last_->imported.names)) return false;
       stopped = events_ >= options_.max_events;
       return stopped == 0;
     });
@@ -330,7 +333,7 @@ class NsightExport {
            const int64_t thread = r.integer_or(2, 0);
            Process* const p = ProcessOf(thread);
            if (p == nullptr) return;
-           // ENUM_NSYS_EVENT_CLASS: 0 CUDA runtime, 1 CUDA driver.
+           // In ENUM_NSYS_EVENT_CLASS 0 is the CUDA runtime, 1 the CUDA driver.
            const bool driver = r.integer_or(5, 0) == 1;
            const auto it = strings_.find(r.integer_or(4, -1));
            Add(p, driver ? Category::kDriver : Category::kRuntime,
@@ -341,7 +344,7 @@ class NsightExport {
   }
 
   void ReadNvtx() {
-    // Which domain is NCCL's, by process: domains are named by rows of their own, which may come
+    // `nccl` has NCCL's domains by process: domains are named by rows of their own, which may come
     // last.
     absl::flat_hash_set<std::pair<int64_t, int64_t>> nccl;
     const auto text_of = [&](const auto& r, int text, int id) -> std::string_view {
@@ -518,7 +521,7 @@ class NsightExport {
 
   // One process that is several ranks of one communicator, one a GPU: a copy a rank, each with its
   // GPU's rows and all the rows of the CPU.
-  static std::vector<ImportedRank> SplitByDevice(Process* p) {
+  std::vector<ImportedRank> SplitByDevice(Process* p) {
     RankTrace& t = p->imported.trace;
     std::map<int32_t, int32_t> rank_of_device;
     for (const NcclRank& n : p->nccl)
@@ -531,6 +534,7 @@ class NsightExport {
       return {};
     std::vector<ImportedRank> out;
     for (const auto& [device, rank] : rank_of_device) {
+      if (options_.guard != nullptr && !options_.guard->TakeRows(t.events.size()).ok()) break;
       ImportedRank part;
       RowWriter writer(&part);
       for (NameId id = 0; id < p->imported.names.size(); ++id)
@@ -559,6 +563,7 @@ class NsightExport {
   SqliteReader* db_;
   Nanos epoch_ = 0;
   uint64_t events_ = 0, scans_ = 0;
+  TakenRows taken_{options_.guard};
   std::vector<Loss> losses_;
   std::vector<std::pair<std::string, std::string>> metadata_;
   std::vector<Device> devices_;
@@ -580,7 +585,7 @@ bool AcceptsNsight(const std::string& path, bool is_folder, std::string_view pre
 
 StatusOr<std::vector<ImportedRank>> ImportNsight(const ImportInput& input,
                                                  const ImportOptions& options) {
-  FW_ASSIGN_OR_RETURN(const auto db, SqliteReader::Open(input.path));
+  FW_ASSIGN_OR_RETURN(const auto db, SqliteReader::Open(input.path, options.guard));
   return NsightExport(input.path, options, db.get()).Read();
 }
 

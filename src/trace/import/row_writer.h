@@ -1,6 +1,8 @@
 // Rows into a rank under construction, for importers that take them one by one from tables.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +14,28 @@ namespace flopwatch::trace {
 
 // Texts longer than this are cut (and counted): a name is no place for a file.
 inline constexpr size_t kMaxNameBytes = 64 << 10;
+
+// What an importer of tables made so far, taken from the guard every few rows of a table.
+class TakenRows {
+ public:
+  explicit TakenRows(WorkGuard* guard) : guard_(guard) {}
+  // False once the work has ended.
+  bool GoOn(uint64_t rows, const StringPool& names) {
+    return guard_ == nullptr || ++asked_ % kEvery != 0 || Take(rows, names).ok();
+  }
+  Status Take(uint64_t rows, const StringPool& names) {
+    if (guard_ == nullptr) return absl::OkStatus();
+    FW_RETURN_IF_ERROR(guard_->TakeRows(rows - std::min(rows, std::exchange(rows_, rows))));
+    const uint64_t count = names.size(), bytes = names.bytes();
+    return guard_->TakeNames(count - std::min(count, std::exchange(names_, count)),
+                             bytes - std::min(bytes, std::exchange(bytes_, bytes)));
+  }
+
+ private:
+  static constexpr uint64_t kEvery = 256;
+  WorkGuard* const guard_;
+  uint64_t rows_ = 0, names_ = 0, bytes_ = 0, asked_ = 0;
+};
 
 class RowWriter {
  public:
@@ -26,8 +50,8 @@ class RowWriter {
     int64_t correlation = kNoId;
     uint32_t detail = kNoDetail;
   };
-  // kNoRow and a counted loss for a row whose times cannot be (they end before they begin, or lie
-  // outside kMaxTime).
+  // Gives kNoRow and counts a loss for a row whose times cannot be (they end before they begin, or
+  // lie outside kMaxTime).
   Row Add(const NewRow& row) {
     if (row.begin < 0 || row.end < row.begin || row.end > kMaxTime) {
       out_->trace.AddLoss("bad_time",

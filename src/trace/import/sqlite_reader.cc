@@ -15,6 +15,10 @@ namespace flopwatch::trace {
 namespace {
 
 constexpr size_t kMaxColumns = 512;
+constexpr int kGuardedSteps = 10'000;  // of SQLite's machine, between two looks at the guard
+
+// SQLite's progress handler: anything but 0 interrupts the statement.
+int HasEnded(void* guard) { return static_cast<const WorkGuard*>(guard)->ended() ? 1 : 0; }
 
 // "file:" URIs give ?, # and % a meaning.
 std::string UriOf(const std::string& path) {
@@ -28,8 +32,8 @@ std::string UriOf(const std::string& path) {
   return uri + "?immutable=1";
 }
 
-// Reading columns of tables and nothing else: no function, no pragma, no attached file, no
-// transaction.
+// It allows reading columns of tables and nothing else: no function, no pragma, no attached file,
+// no transaction.
 int OnlyReads(void*, int action, const char*, const char*, const char*, const char* trigger) {
   if (trigger != nullptr) return SQLITE_DENY;  // from inside a view or a trigger
   return action == SQLITE_SELECT || action == SQLITE_READ ? SQLITE_OK : SQLITE_DENY;
@@ -102,9 +106,11 @@ std::string_view SqliteReader::Record::text(int column) const {
   return {data, static_cast<size_t>(sqlite3_column_bytes(statement_, at))};
 }
 
-StatusOr<std::unique_ptr<SqliteReader>> SqliteReader::Open(const std::string& path) {
+StatusOr<std::unique_ptr<SqliteReader>> SqliteReader::Open(const std::string& path,
+                                                           const WorkGuard* guard) {
   std::unique_ptr<SqliteReader> reader(new SqliteReader());
   reader->path_ = path;
+  reader->guard_ = guard;
   std::error_code error;
   reader->file_bytes_ = static_cast<uint64_t>(std::filesystem::file_size(path, error));
   if (error) return absl::NotFoundError(fmt::format("cannot open {}: {}", path, error.message()));
@@ -132,6 +138,9 @@ StatusOr<std::unique_ptr<SqliteReader>> SqliteReader::Open(const std::string& pa
     sqlite3_exec(db, pragma, nullptr, nullptr, nullptr);
   }
   sqlite3_set_authorizer(db, OnlyReads, nullptr);
+  // The handler only reads.
+  if (guard != nullptr)
+    sqlite3_progress_handler(db, kGuardedSteps, HasEnded, const_cast<WorkGuard*>(guard));
   if (Status status = reader->ReadSchema(); !status.ok()) return status;
   return reader;
 }
@@ -216,6 +225,7 @@ Status SqliteReader::Scan(std::string_view table, std::span<const std::string_vi
     if (++rows > most) return broken(rows, "it has more rows than the file has room for");
     if (!each(record)) return absl::OkStatus();
   }
+  if (code == SQLITE_INTERRUPT && guard_ != nullptr && guard_->ended()) return guard_->status();
   return code == SQLITE_DONE ? absl::OkStatus() : broken(rows, Printable(sqlite3_errmsg(db_)));
 }
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "trace/work_guard.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -55,7 +56,9 @@ class SqliteReader {
   };
 
   // InvalidArgument where the file is no database, DataLoss where its schema cannot be read.
-  static StatusOr<std::unique_ptr<SqliteReader>> Open(const std::string& path);
+  // `guard` (may be null, outlives the reader) ends a scan between two rows.
+  static StatusOr<std::unique_ptr<SqliteReader>> Open(const std::string& path,
+                                                      const WorkGuard* guard = nullptr);
   ~SqliteReader();
   SqliteReader(const SqliteReader&) = delete;
 
@@ -80,6 +83,7 @@ class SqliteReader {
   sqlite3* db_ = nullptr;
   std::string path_;
   uint64_t file_bytes_ = 0;
+  const WorkGuard* guard_ = nullptr;
   bool unread_log_ = false;
   std::map<std::string, std::vector<std::string>, std::less<>> tables_;  // columns
 };

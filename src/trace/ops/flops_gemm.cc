@@ -26,7 +26,7 @@ StatusOr<FlopsCount> Bmm(const OpInputs& in, const OpInputs*) {
   return GemmCount((*a)[0], (*a)[1], (*a)[2], (*b)[2], A, B);
 }
 
-// x[..., K] by w[N, K], or w[K].
+// Multiplies x[..., K] by w[N, K], or w[K].
 StatusOr<FlopsCount> Linear(const OpInputs& in, const OpInputs*) {
   const Shape *x = in.tensor(0), *w = in.tensor(1);
   if (x == nullptr || w == nullptr) return NotCounted(kNoSizes);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kNotThisOperator = "the recorded sizes do not fit this operator";
 
-// x[..., K] by w[K, N]: quantised product with activation (only the product counts).
+// Multiplies x[..., K] by w[K, N]: quantised product with activation (only the product counts).
 StatusOr<FlopsCount> RowsByMatrix(const OpInputs& in, const OpInputs*) {
   const Shape *x = in.tensor(0), *w = in.tensor(1, 2);
   if (x == nullptr || w == nullptr) return NotCounted(kNoSizes);
@@ -82,7 +82,7 @@ StatusOr<FlopsCount> GroupedMatmul(const OpInputs& in, const OpInputs*) {
   return RangeCount(flops, flops, kUpperBound, 0, 1);
 }
 
-// x[M,K] by weight[E,K,N].
+// Multiplies x[M,K] by weight[E,K,N].
 StatusOr<FlopsCount> SwigluGrouped(const OpInputs& in, const OpInputs*) {
   const Shape *x = in.tensor(0, 2), *w = in.tensor(1);
   if (w == nullptr && in.arguments.size() > 1 && in.arguments[1].list.size() == 1)

@@ -33,7 +33,7 @@ struct FlopsRule {
   bool needs_parent = false;
 };
 
-// nullptr: no rule, no FLOPs.
+// Gives nullptr where there is no rule, and so no FLOPs.
 const FlopsRule* FindFlopsRule(std::string_view op);
 std::span<const FlopsRule* const> AllFlopsRules();
 

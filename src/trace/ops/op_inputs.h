@@ -35,7 +35,7 @@ struct OpArgument {
 struct OpInputs {
   std::vector<OpArgument> arguments;
 
-  // nullptr where there is no tensor of that rank (0 = any).
+  // Gives nullptr where there is no tensor of that rank (0 = any).
   const Shape* tensor(size_t argument, size_t rank = 0) const;
   std::string_view type(size_t argument) const;
   std::optional<bool> boolean(size_t argument) const;  // "True", "False", "1", "0"

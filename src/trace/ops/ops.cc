@@ -179,10 +179,8 @@ class Analysis {
                       "0) and are left out",
                       rank.rank, counters.refused()));
     }
-
     attributions_.push_back(std::make_unique<Attribution>(Attribute(names_, rank, classes)));
     const Attribution& attribution = *attributions_.back();
-
     std::vector<Interval> busy;
     Nanos first = std::numeric_limits<Nanos>::max(), last = std::numeric_limits<Nanos>::min();
     for (Row r = 0; r < e.size(); ++r) {
@@ -199,10 +197,34 @@ class Analysis {
       for (const Interval& i : compute) ofu += counters.Over(i.begin, i.end);
     totals.ofu = ofu.Ofu();
     totals.ofu_samples = ofu.samples;
-
     std::vector<double> peak_of(attribution.calls.size(), std::numeric_limits<double>::quiet_NaN());
     AddCalls(rank, attribution, peaks, counters, Length(compute), last - first, &totals, &peak_of);
-    // By numbers first: a text is looked up once a rank and group, not once a kernel.
+    GroupUncounted(rank, attribution, counters);
+    const std::vector<KernelEntry> entries =
+        rank.format == "ascend" ? AscendEntries(names_, rank, peaks, options_, &report_.notes)
+                                : DerivedEntries(names_, rank, attribution, peak_of);
+    if (options_.kernel_rows) AddKernelRows(rank, entries);
+    for (ModuleMfu& row : Modules(names_, rank, entries, &totals.modules_from))
+      report_.modules.push_back(std::move(row));
+    totals.coverage = Ratio(totals.counted_ns, totals.compute_ns);
+    report_.compute_ns += totals.compute_ns;
+    report_.counted_ns += totals.counted_ns;
+    if (rank.format == "ascend" && rank.flops_records.empty()) {
+      report_.notes.push_back(
+          fmt::format("rank {} has no recorded FLOPs: profile with with_flops=True, mstx=True and "
+                      "msprof_tx=True to fill "
+                      "OperatorMFU; operators with sizes are counted by formula",
+                      rank.rank));
+    }
+    any_recorded_ |= !rank.flops_records.empty();
+    report_.ranks.push_back(std::move(totals));
+    return absl::OkStatus();
+  }
+
+  void GroupUncounted(const RankTrace& rank, const Attribution& attribution,
+                      const TensorCounters& counters) {
+    const EventTable& e = rank.events;
+    // Groups go by numbers first: a text is looked up once a rank and group, not once a kernel.
     absl::flat_hash_map<std::tuple<NameId, NameId, uint32_t>, UncountedGroup> here;
     for (const Attribution::Uncounted& u : attribution.uncounted) {
       const NameId op = e.op[u.kernel] == kNoRow ? kNoName : e.name[e.op[u.kernel]];
@@ -218,27 +240,6 @@ class Analysis {
       group.time += part.time;
       group.ofu += part.ofu;
     }
-
-    const std::vector<KernelEntry> entries =
-        rank.format == "ascend" ? AscendEntries(names_, rank, peaks, options_, &report_.notes)
-                                : DerivedEntries(names_, rank, attribution, peak_of);
-    if (options_.kernel_rows) AddKernelRows(rank, entries);
-    for (ModuleMfu& row : Modules(names_, rank, entries, &totals.modules_from))
-      report_.modules.push_back(std::move(row));
-
-    totals.coverage = Ratio(totals.counted_ns, totals.compute_ns);
-    report_.compute_ns += totals.compute_ns;
-    report_.counted_ns += totals.counted_ns;
-    if (rank.format == "ascend" && rank.flops_records.empty()) {
-      report_.notes.push_back(
-          fmt::format("rank {} has no recorded FLOPs: profile with with_flops=True, mstx=True and "
-                      "msprof_tx=True to fill "
-                      "OperatorMFU; operators with sizes are counted by formula",
-                      rank.rank));
-    }
-    any_recorded_ |= !rank.flops_records.empty();
-    report_.ranks.push_back(std::move(totals));
-    return absl::OkStatus();
   }
 
   void AddCalls(const RankTrace& rank, const Attribution& attribution, const Peaks& peaks,

@@ -86,12 +86,12 @@ struct ModuleMfu {
 struct OperatorMfu {
   std::string op_name;
   std::string shapes, types;  // as recorded
-  std::string precision;   // what the product is paid in: "bf16"; "fp32|tf32" where the trace does
-                           // not tell; "" = unknown
-  std::string formula;     // "mm"
-  std::string source;      // "derived" from sizes, "recorded" by the framework
-  std::string convention;  // what a reader must know of the count: "causal, exact", "rows: an upper
-                           // bound if padded"
+  // What the product is paid in: "bf16"; "fp32|tf32" where the trace does not tell; "" = unknown.
+  std::string precision;
+  std::string formula;  // "mm"
+  std::string source;   // "derived" from sizes, "recorded" by the framework
+  // What a reader must know of the count: "causal, exact", "rows: an upper bound if padded".
+  std::string convention;
   int64_t calls = 0;
   Nanos time_ns = 0;      // sum over calls of the union of their compute kernels' times
   double time_share = 0;  // of all compute kernel time
@@ -110,8 +110,8 @@ struct OperatorMfu {
   std::optional<double> ofu;           // over the same intervals, pooled over calls
   int64_t ofu_samples = 0;             // fewer than kFewSamples: a rough figure
   std::optional<double> adjusted_ofu;  // OFU / (1 + tile_overhead) (OFU paper, equation 8)
-  // mfu_low > 1: formula, peak or link is wrong. (Convolutions, which are counted as direct ones: >
-  // 4, what Winograd can save.)
+  // With mfu_low > 1 formula, peak or link is wrong. (Convolutions, which are counted as direct
+  // ones, can reach 4, what Winograd saves.)
   bool impossible = false;
   std::string not_computable;  // why there is no MFU; "" where there is one
 };
@@ -164,7 +164,7 @@ StatusOr<OpsReport> AnalyseOperators(const TraceSet& set, const OpsOptions& opti
 
 // The tables; the first two with the column names of msprof-analyze. max_rows 0 = all.
 Table KernelMfuTable(const OpsReport& report, size_t max_rows = 0);
-// Without the column avg_mfu where no row has one, as msprof-analyze.
+// The table has no column avg_mfu where no row has one, as in msprof-analyze.
 Table ModuleMfuTable(const OpsReport& report, size_t max_rows = 0);
 Table OperatorTable(const OpsReport& report, size_t max_rows = 0);
 Table UncountedTable(const OpsReport& report, size_t max_rows = 0);

@@ -14,7 +14,7 @@
 
 namespace flopwatch::trace {
 
-// kFp32OrTf32: FP32 operands of which the trace does not say whether TF32 was allowed.
+// With kFp32OrTf32, operands are FP32 of which the trace does not say whether TF32 was allowed.
 enum class Pay : uint8_t {
   kUnknown,
   kFp64,
@@ -30,10 +30,10 @@ enum class Pay : uint8_t {
 inline constexpr size_t kPayCount = 10;
 std::string_view PayName(Pay pay);  // "bf16", "fp32|tf32", ...; "" for kUnknown
 
-// By a framework's names of types: "float", "c10::BFloat16", "Half", "c10::Float8_e4m3fn", "signed
-// char", Ascend's "DT_BF16".
+// Reads a framework's names of types: "float", "c10::BFloat16", "Half", "c10::Float8_e4m3fn",
+// "signed char", Ascend's "DT_BF16".
 Pay PayOfType(std::string_view type);
-// Of a product of two operands: the slower of the two; one that is not known leaves the other.
+// Pay of a product of two operands: the slower of the two; one that is not known leaves the other.
 Pay PayOfOperands(Pay a, Pay b);
 // What the kernel's name shows: it settles FP32 against TF32, and stands in where no types were
 // recorded.
@@ -50,7 +50,7 @@ class Peaks {
  public:
   static StatusOr<Peaks> Of(const RankTrace& rank, int32_t device, const OpsOptions& options);
 
-  // Why not, where there is none.
+  // The peak, or why there is none.
   const StatusOr<PeakRange>& Of(Pay pay) const { return of_[static_cast<size_t>(pay)]; }
   // The peak that msprof-analyze takes on Ascend: by the first input type of the range's first
   // kernel, FP32 as FP16; `known` is false where its type is none of its list and FP16 stands in.

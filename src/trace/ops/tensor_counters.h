@@ -26,8 +26,8 @@ struct OfuSum {
 
 class TensorCounters {
  public:
-  // Of one device. Empty where the trace has no tensor activity or no clock, or `tensor_clock_mhz`
-  // is not known.
+  // The counters of one device. Empty where the trace has no tensor activity or no clock, or
+  // `tensor_clock_mhz` is not known.
   static TensorCounters Of(const StringPool& names, const RankTrace& rank, int32_t device,
                            std::optional<double> tensor_clock_mhz);
   bool empty() const { return ts_.empty(); }

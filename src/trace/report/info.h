@@ -13,7 +13,7 @@ namespace flopwatch::trace {
 Table InfoRanks(const TraceSet& set);       // one row a rank
 Table InfoCategories(const TraceSet& set);  // events and their summed time by category, over ranks
 Table InfoGroups(const TraceSet& set);      // process groups of the first rank that names some
-// {"ranks": [...], "categories": {...}, "losses": {...}}
+// The same as {"ranks": [...], "categories": {...}, "losses": {...}}.
 std::string InfoJson(const TraceSet& set, const LossReport& losses);
 
 }  // namespace flopwatch::trace

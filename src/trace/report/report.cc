@@ -98,6 +98,39 @@ bool Aligned(const std::vector<ReportRank>& ranks) {
   return with_gpu > 1 && first_end > last_begin && (first_end - last_begin) * 2 >= longest;
 }
 
+void ReportOperators(const StatusOr<OpsReport>& ops, size_t operators, TraceReport* out) {
+  if (!ops.ok()) {
+    out->operators.missing = std::string(ops.status().message());
+    return;
+  }
+  out->operators.table =
+      Picked(OperatorTable(*ops, operators),
+             {"op_name", "calls", "time_ns", "time_share", "op_mfu", "tflops", "peak_tflops", "ofu",
+              "precision", "shapes", "convention", "main_kernel", "not_computable"});
+  if (ops->operators.size() > out->operators.table.rows.size())
+    out->operators.table.notes.push_back(
+        fmt::format("{} of {} operators with FLOPs, by time; \"flopwatch trace ops\" has all",
+                    out->operators.table.rows.size(), ops->operators.size()));
+  out->uncounted.table =
+      Picked(UncountedTable(*ops, kUncountedLines),
+             {"kernel_name", "count", "time_ns", "time_share", "reason", "op_name"});
+  if (out->operators.table.rows.empty())
+    out->operators.missing =
+        "not computable: no operator's FLOPs are known; record shapes (record_shapes=True), or "
+        "see below what was not counted";
+  for (const std::string& note : ops->notes)
+    out->operator_note += (out->operator_note.empty() ? "" : " ") + note;
+  for (const RankOps& rank : ops->ranks) {
+    for (ReportRank& r : out->ranks) {
+      if (r.rank != rank.rank) continue;
+      r.mfu_compute = rank.mfu_compute;
+      r.mfu_span = rank.mfu_span;
+      r.flops_coverage = rank.coverage;
+      r.ofu = rank.ofu;
+    }
+  }
+}
+
 }  // namespace
 
 TimeSplit SplitOf(const RankView& view, Nanos begin, Nanos end) {
@@ -126,7 +159,6 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
   std::vector<std::vector<ReportStep>> steps(set.ranks.size());
   StatusOr<AnalysisTables> stragglers =
       absl::FailedPreconditionError("not computable: one rank alone has nobody to wait for");
-
   std::vector<std::function<void()>> tasks;
   tasks.push_back([&] { out.findings = FindAll(input); });
   for (size_t i = 0; i < set.ranks.size(); ++i) {
@@ -156,8 +188,9 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
     if (options.peak_tflops) of.peak_tflops[""] = *options.peak_tflops;
     ops = AnalyseOperators(set, of);
   });
-  ForEachOnThreads(tasks.size(), input.options().threads, [&](size_t i) { tasks[i](); });
-
+  ForEachOnThreads(tasks.size(), input.options().threads, [&](size_t i) {
+    if (!input.options().ended()) tasks[i]();
+  });
   for (auto& of_rank : steps) {
     for (ReportStep& s : of_rank) {
       if (out.steps.size() < kMaxReportSteps)
@@ -185,36 +218,7 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
     // The verdict says it already.
     std::erase(out.stragglers.table.notes, out.straggler_sentence);
   }
-  if (!ops.ok()) {
-    out.operators.missing = std::string(ops.status().message());
-  } else {
-    out.operators.table =
-        Picked(OperatorTable(*ops, static_cast<size_t>(options.operators)),
-               {"op_name", "calls", "time_ns", "time_share", "op_mfu", "tflops", "peak_tflops",
-                "ofu", "precision", "shapes", "convention", "main_kernel", "not_computable"});
-    if (ops->operators.size() > out.operators.table.rows.size())
-      out.operators.table.notes.push_back(
-          fmt::format("{} of {} operators with FLOPs, by time; \"flopwatch trace ops\" has all",
-                      out.operators.table.rows.size(), ops->operators.size()));
-    out.uncounted.table =
-        Picked(UncountedTable(*ops, kUncountedLines),
-               {"kernel_name", "count", "time_ns", "time_share", "reason", "op_name"});
-    if (out.operators.table.rows.empty())
-      out.operators.missing =
-          "not computable: no operator's FLOPs are known; record shapes (record_shapes=True), or "
-          "see below what was not counted";
-    for (const std::string& note : ops->notes)
-      out.operator_note += (out.operator_note.empty() ? "" : " ") + note;
-    for (const RankOps& rank : ops->ranks) {
-      for (ReportRank& r : out.ranks) {
-        if (r.rank != rank.rank) continue;
-        r.mfu_compute = rank.mfu_compute;
-        r.mfu_span = rank.mfu_span;
-        r.flops_coverage = rank.coverage;
-        r.ofu = rank.ofu;
-      }
-    }
-  }
+  ReportOperators(ops, static_cast<size_t>(options.operators), &out);
   out.verdict = VerdictOf(out);
   return out;
 }

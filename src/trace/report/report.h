@@ -30,7 +30,7 @@ struct TimeSplit {
   Nanos exposed_communication = 0;  // communication that no compute hides
   Nanos exposed_memory = 0;         // copies and sets that neither hides
   Nanos idle = 0;                   // nothing ran on the GPU
-  // Beside it, not part of the sum: communication in all, hidden or not.
+  // Communication in all, hidden or not: beside the sum, not part of it.
   Nanos communication = 0;
 
   std::optional<double> Share(Nanos part) const {

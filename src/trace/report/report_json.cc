@@ -47,7 +47,7 @@ void WriteFindings(JsonWriter& json, const Findings& findings, Nanos origin) {
     json.EndArray().Key("where").BeginObject().Field("rank", f.rank).Field("step", f.step);
     json.Key("window");
     if (f.window.end > f.window.begin) {
-      // Both: the raw clock of the trace to jump to, and what the tables show.
+      // Both are given: the raw clock of the trace to jump to, and what the tables show.
       json.BeginObject().Field("from_ns", f.window.begin).Field("to_ns", f.window.end);
       json.Field("from_us", Us(f.window.begin - origin)).Field("to_us", Us(f.window.end - origin));
       json.EndObject();

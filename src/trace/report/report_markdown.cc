@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "trace/report/report.h"
 
 namespace flopwatch::trace {
@@ -8,9 +9,9 @@ namespace {
 // Text of a trace in a document: what Markdown or HTML would read as markup is taken literally.
 std::string Literal(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : Visible(text, /*keep_lines=*/true)) {
     if (std::string_view("\\`*_[]<>|#").find(c) != std::string_view::npos) out += '\\';
-    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    out += IsControl(c) ? ' ' : c;
   }
   return out;
 }
@@ -60,7 +61,7 @@ std::string ReportMarkdown(const TraceReport& r) {
   MarkdownSection(&out, "Not counted", r.uncounted);
   if (const Table losses = LossTable(r.losses); !losses.rows.empty())
     out += "\n## Left out or repaired\n\n" + TableOf(losses);
-  return out;
+  return Visible(out, /*keep_lines=*/true);
 }
 
 }  // namespace flopwatch::trace

@@ -60,7 +60,7 @@ std::string Sentence(std::string text) {
   return text;
 }
 
-// Of the rank with the lowest and the highest, where FLOPs are counted at all.
+// The MFU of the lowest rank to that of the highest, where FLOPs are counted at all.
 std::string MfuSentence(const TraceReport& r) {
   std::optional<double> low, high, coverage;
   for (const ReportRank& k : r.ranks) {

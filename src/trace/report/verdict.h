@@ -9,7 +9,7 @@
 namespace flopwatch::trace {
 
 // Where time went, who is waited for, the biggest finding and what to do about it, what is missing.
-// From the other members of `report`.
+// It reads the other members of `report`.
 std::vector<std::string> VerdictOf(const TraceReport& report);
 
 }  // namespace flopwatch::trace

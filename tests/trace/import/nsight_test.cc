@@ -198,6 +198,22 @@ TEST_F(WrittenExport, ViewsAndVirtualTablesAreNotTouched) {
   EXPECT_EQ(Count(loaded->set, Category::kUserAnnotation), 1);
 }
 
+TEST_F(WrittenExport, NamesThatAreNoUtf8AreRepairedAndCounted) {
+  Write(std::string(kStrings) +
+        "INSERT INTO StringIds VALUES (2, CAST(x'6bff28' AS TEXT));"
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, streamId INT, "
+        "correlationId INT, globalPid INT, shortName INT);"
+        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100, 300, 0, 7, 5, 16777216, 2);");
+  const auto loaded = Load({path_});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const RankTrace& rank = loaded->set.ranks[0];
+  EXPECT_EQ(loaded->set.Name(rank, 0), "k\ufffd(");
+  const auto lost = std::find_if(rank.losses.begin(), rank.losses.end(),
+                                 [](const Loss& loss) { return loss.reason == "bad_utf8"; });
+  ASSERT_NE(lost, rank.losses.end());
+  EXPECT_TRUE(lost->repaired);
+}
+
 TEST_F(WrittenExport, WrongTypesImpossibleTimesAndLongTexts) {
   Write(std::string(kStrings) + "INSERT INTO StringIds VALUES (2, hex(zeroblob(200000)));" +
         "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, correlationId, "

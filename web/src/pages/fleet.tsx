@@ -5,6 +5,7 @@ import { count, fixed, gpuHours, percent, percentNumber, shortModel, unit } from
 import { useApi } from '../live';
 import { reasonLabel, reasons } from '../metrics';
 import { jobPath, link, route, windowOf } from '../route';
+import { SankeySection } from '../sankey';
 import {
   Absent,
   CsvButton,
@@ -309,6 +310,7 @@ export function FleetPage() {
                 <FleetCharts series={data.series} window={data.window} />
               </Section>
             )}
+            {seen && <SankeySection from={from} to={to} />}
             <div class="columns">
               <TopJobs from={from} to={to} />
               <div>

@@ -6,6 +6,7 @@ import { Cell } from '../csv';
 import { count, gpuHours, percent, unit } from '../format';
 import { useApi } from '../live';
 import { jobPath, link, navigate, route, windowOf, withQuery } from '../route';
+import { jobLosses } from '../sankey';
 import {
   CsvButton,
   Dot,
@@ -243,6 +244,19 @@ function Chip({ name, value }: { name: string; value: string }) {
   );
 }
 
+// Ranked by a loss, the list shows it, beside the job.
+function columnsFor(sort: string): TableColumn<Job>[] {
+  const loss = jobLosses[sort];
+  if (loss === undefined) return columns;
+  const own: TableColumn<Job> = {
+    id: sort,
+    name: loss,
+    sort,
+    show: (j) => gpuHours(j.sort_value ?? null),
+  };
+  return [...columns.slice(0, 1), own, ...columns.slice(1)];
+}
+
 export function JobsPage() {
   const { query } = route.use();
   const text = (name: string): string => query.get(name) ?? '';
@@ -331,7 +345,7 @@ export function JobsPage() {
             <>
               <Table
                 label="Jobs"
-                columns={columns}
+                columns={columnsFor(sort)}
                 rows={data.jobs}
                 rowKey={(j) => j.job}
                 order={{ sort, direction }}

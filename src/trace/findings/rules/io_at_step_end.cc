@@ -73,8 +73,8 @@ Cover CoverOf(const RankMeasures& m, Interval gap, NamePredicate* output) {
   }
   cover.named = static_cast<double>(Length(Merge(std::move(named)))) >= kNamedShare * length;
   if (cover.named || launches) return cover;
-  // Without a telling name: one block of the host that is no longer than about the gap itself (a
-  // frame around the whole step covers everything and says nothing).
+  // Without a telling name it is one block of the host no longer than about the gap itself (a frame
+  // around the whole step covers everything and says nothing).
   Row r = m.HostRowAt(gap.begin + (gap.end - gap.begin) / 2);
   for (int i = 0; i < kMaxParentsAtStepEnd && r != kNoRow; ++i, r = e.parent[r]) {
     if (m.IsStepAnnotation(r) || static_cast<double>(e.dur[r]) > 1.5 * length) break;

@@ -67,7 +67,7 @@ RankCheck LowOccupancy(const RankMeasures& m) {
   if (k->shared_memory_bytes != kUnknown)
     AddBytes(&f, "shared_memory_bytes", k->shared_memory_bytes,
              fmt::format("and {} of shared memory a block", BytesText(k->shared_memory_bytes)));
-  // 65,536 registers and 2,048 threads an SM (1,024 or 1,536 on some consumer parts): above 32
+  // An SM has 65,536 registers and 2,048 threads (1,024 or 1,536 on some consumer parts): above 32
   // registers a thread they limit.
   const int64_t threads =
       int64_t{1} * std::max(k->block[0], 1) * std::max(k->block[1], 1) * std::max(k->block[2], 1);

@@ -17,8 +17,8 @@ namespace flopwatch::trace::rules {
 namespace {
 
 constexpr double kMovingShare = 0.40, kBandwidthShare = 0.30, kAccessCopyShare = 0.10;
-constexpr double kSizedShare =
-    0.5;  // of the kernels' time must have sizes for a bandwidth to speak for them
+// This share of the kernels' time must have sizes for a bandwidth to speak for them.
+constexpr double kSizedShare = 0.5;
 constexpr int kMaxParentsOfAccess = 16;
 
 bool IsLayoutOperator(std::string_view n) {
@@ -84,36 +84,39 @@ class Sizes {
   absl::flat_hash_map<NameId, bool> same_;
 };
 
-}  // namespace
+// What data-moving kernels and layout copies took.
+struct Traffic {
+  Nanos moved_time = 0, sized_time = 0, copy_time = 0;
+  double bytes = 0;  // of sized_time
+  Row longest_copy = kNoRow, longest = kNoRow;
+  TopNames kernels, copies;
+};
 
-RankCheck MemoryAccess(const RankMeasures& m) {
+Traffic TrafficOf(const RankMeasures& m) {
+  Traffic t;
   const EventTable& e = m.events;
-  if (m.compute_sum == 0) return CannotCheck("no computing kernels in the trace");
   NamePredicate moving(m.names, IsDataMovingKernel), streaming(m.names, IsStreaming),
       layout_kernel(m.names, IsLayoutKernel), layout_op(m.names, IsLayoutOperator),
       conversion(m.names, IsConversion), copy_op(m.names, IsCopy);
   Sizes sizes(m);
-  Nanos moved_time = 0, sized_time = 0, copy_time = 0;
-  double bytes = 0;
-  Row last_op = kNoRow, longest_copy = kNoRow, longest = kNoRow;
-  TopNames kernels, copies;
+  Row last_op = kNoRow;
   for (const Row r : m.gpu) {
     const bool kernel = m.ClassOf(r) == KernelClass::kCompute;
     if (!kernel && e.category[r] != Category::kGpuMemcpy) continue;
     const Row op = e.op[r];
     if (kernel && moving(e.name[r])) {
-      moved_time += e.dur[r];
-      kernels.Add(e.name[r], e.dur[r]);
-      if (longest == kNoRow || e.dur[r] > e.dur[longest]) longest = r;
+      t.moved_time += e.dur[r];
+      t.kernels.Add(e.name[r], e.dur[r]);
+      if (t.longest == kNoRow || e.dur[r] > e.dur[t.longest]) t.longest = r;
       if (op != kNoRow && streaming(e.name[r])) {
         if (const auto b = sizes.Of(op)) {
-          sized_time += e.dur[r];
-          if (op != last_op) bytes += *b;  // several kernels of one operator share its tensors
+          t.sized_time += e.dur[r];
+          if (op != last_op) t.bytes += *b;  // several kernels of one operator share its tensors
           last_op = op;
         }
       }
     }
-    // Layout copies: kernels, and copies within the device.
+    // Layout copies are kernels, and copies within the device.
     bool copies_layout = kernel && layout_kernel(e.name[r]);
     if (!copies_layout && op != kNoRow && (copy_op(e.name[op]) || layout_op(e.name[op])) &&
         (kernel ? moving(e.name[r]) : HasAny(m.Name(r), {"dtod", "device -> device"}))) {
@@ -124,31 +127,35 @@ RankCheck MemoryAccess(const RankMeasures& m) {
         copies_layout = !conversion(e.name[at]);
     }
     if (copies_layout) {
-      copy_time += e.dur[r];
-      copies.Add(op == kNoRow ? e.name[r] : e.name[op], e.dur[r]);
-      if (longest_copy == kNoRow || e.dur[r] > e.dur[longest_copy]) longest_copy = r;
+      t.copy_time += e.dur[r];
+      t.copies.Add(op == kNoRow ? e.name[r] : e.name[op], e.dur[r]);
+      if (t.longest_copy == kNoRow || e.dur[r] > e.dur[t.longest_copy]) t.longest_copy = r;
     }
   }
+  return t;
+}
+
+}  // namespace
+
+RankCheck MemoryAccess(const RankMeasures& m) {
+  if (m.compute_sum == 0) return CannotCheck("no computing kernels in the trace");
+  const Traffic t = TrafficOf(m);
   const double compute = static_cast<double>(m.compute_sum);
-  const double moving_share = static_cast<double>(moved_time) / compute,
-               copy_share = static_cast<double>(copy_time) / compute;
+  const double moving_share = static_cast<double>(t.moved_time) / compute,
+               copy_share = static_cast<double>(t.copy_time) / compute;
   const bool many_copies = copy_share > kAccessCopyShare;
   std::string reason;
   double achieved = 0, of_peak = 0;
   if (moving_share > kMovingShare) {
     const double peak = m.accelerator != nullptr ? m.accelerator->mem_bw_gbps.value_or(0) : 0;
-    if (sized_time < kSizedShare * moved_time) {
-      reason = fmt::format(
-          "data-moving kernels take {} of computing time, but the sizes of their tensors are not "
-          "recorded (record_shapes)",
-          PercentText(moving_share));
-    } else if (peak <= 0) {
-      reason = fmt::format(
-          "data-moving kernels take {} of computing time, but the device's memory bandwidth is not "
-          "known",
-          PercentText(moving_share));
+    const bool sized = t.sized_time >= kSizedShare * t.moved_time;
+    if (!sized || peak <= 0) {
+      reason = fmt::format("data-moving kernels take {} of computing time, but {}",
+                           PercentText(moving_share),
+                           sized ? "the device's memory bandwidth is not known"
+                                 : "the sizes of their tensors are not recorded (record_shapes)");
     } else {
-      achieved = bytes / static_cast<double>(sized_time);  // bytes a nanosecond = GB/s
+      achieved = t.bytes / static_cast<double>(t.sized_time);  // bytes a nanosecond = GB/s
       of_peak = achieved / peak;
     }
   }
@@ -173,14 +180,14 @@ RankCheck MemoryAccess(const RankMeasures& m) {
     AddCount(&f, "achieved_gb_per_s", achieved,
              fmt::format("{:.0f} GB/s by the sizes of their tensors, {} of the device's {:.0f}",
                          achieved, PercentText(of_peak), *m.accelerator->mem_bw_gbps));
-  f.top = many_copies && !slow ? copies.Texts(m.names) : kernels.Texts(m.names);
-  const double slow_time = slow ? static_cast<double>(moved_time) * (1 - of_peak) : 0;
-  const Nanos touch = std::max(static_cast<Nanos>(slow_time), many_copies ? copy_time : 0);
+  f.top = many_copies && !slow ? t.copies.Texts(m.names) : t.kernels.Texts(m.names);
+  const double slow_time = slow ? static_cast<double>(t.moved_time) * (1 - of_peak) : 0;
+  const Nanos touch = std::max(static_cast<Nanos>(slow_time), many_copies ? t.copy_time : 0);
   SetGain(&f, m, touch,
           slow ? "time of these kernels above what full bandwidth needs"
                : "all time of these copies, if the layout needed no change");
-  const Row at = many_copies && !slow ? longest_copy : longest;
-  PointTo(&f, m, {e.ts[at], e.end(at)});
+  const Row at = many_copies && !slow ? t.longest_copy : t.longest;
+  PointTo(&f, m, {m.events.ts[at], m.events.end(at)});
   f.advice =
       "Keep one layout (channels_last throughout, no transposes between operators), fuse "
       "elementwise operators (torch.compile), make inner dimensions contiguous and accesses "

@@ -30,24 +30,19 @@ Inputs InputsOf(std::string_view types) {
   return fp32 ? Inputs::kFp32 : Inputs::kUnknown;
 }
 
-}  // namespace
+// The time of products and convolutions, and what of it is in FP32 without tensor cores.
+struct Products {
+  Nanos eligible = 0, with_tensor = 0, fp32 = 0;
+  TopNames ops;
+  Row longest = kNoRow;
+};
 
-RankCheck NoTensorCore(const RankMeasures& m) {
+Products ProductsOf(const RankMeasures& m) {
   const EventTable& e = m.events;
-  if (m.compute_sum == 0) return CannotCheck("no computing kernels in the trace");
-  const bool has_tensor_cores =
-      (m.device != nullptr && m.device->compute_major >= kFirstTensorCores) ||
-      (m.accelerator != nullptr && m.accelerator->fp16_per_sm_clk.has_value());
-  if (!has_tensor_cores) {
-    if (m.device != nullptr && m.device->compute_major >= 0) return Nothing();
-    return CannotCheck("the compute capability of the device is not known");
-  }
+  Products p;
   NamePredicate product(m.names, IsProductKernel), tensor(m.names, IsTensorCoreKernel),
       fp32_name(m.names, IsFp32ProductKernel), op_test(m.names, IsTensorCoreOperator);
   std::vector<Inputs> known(m.names.size(), Inputs::kNotRead);  // by the text of the types
-  Nanos eligible = 0, with_tensor = 0, fp32 = 0;
-  TopNames ops, kernels;
-  Row longest = kNoRow;
   for (const Row r : m.gpu) {
     if (m.ClassOf(r) != KernelClass::kCompute) continue;
     Row op = e.op[r];
@@ -55,9 +50,9 @@ RankCheck NoTensorCore(const RankMeasures& m) {
       op = e.parent[op];
     if (op != kNoRow && !op_test(e.name[op])) op = kNoRow;
     if (op == kNoRow && !product(e.name[r])) continue;
-    eligible += e.dur[r];
+    p.eligible += e.dur[r];
     if (tensor(e.name[r])) {
-      with_tensor += e.dur[r];
+      p.with_tensor += e.dur[r];
       continue;
     }
     Inputs inputs = Inputs::kUnknown;
@@ -71,41 +66,55 @@ RankCheck NoTensorCore(const RankMeasures& m) {
     }
     if (inputs == Inputs::kUnknown && fp32_name(e.name[r])) inputs = Inputs::kFp32;
     if (inputs != Inputs::kFp32) continue;
-    fp32 += e.dur[r];
-    ops.Add(op == kNoRow ? e.name[r] : e.name[op], e.dur[r]);
-    if (longest == kNoRow || e.dur[r] > e.dur[longest]) longest = r;
+    p.fp32 += e.dur[r];
+    p.ops.Add(op == kNoRow ? e.name[r] : e.name[op], e.dur[r]);
+    if (p.longest == kNoRow || e.dur[r] > e.dur[p.longest]) p.longest = r;
   }
-  const double eligible_share = static_cast<double>(eligible) / m.compute_sum;
-  const double tensor_share = eligible > 0 ? static_cast<double>(with_tensor) / eligible : 0;
+  return p;
+}
+
+}  // namespace
+
+RankCheck NoTensorCore(const RankMeasures& m) {
+  if (m.compute_sum == 0) return CannotCheck("no computing kernels in the trace");
+  const bool has_tensor_cores =
+      (m.device != nullptr && m.device->compute_major >= kFirstTensorCores) ||
+      (m.accelerator != nullptr && m.accelerator->fp16_per_sm_clk.has_value());
+  if (!has_tensor_cores) {
+    if (m.device != nullptr && m.device->compute_major >= 0) return Nothing();
+    return CannotCheck("the compute capability of the device is not known");
+  }
+  const Products p = ProductsOf(m);
+  const double eligible_share = static_cast<double>(p.eligible) / m.compute_sum;
+  const double tensor_share = p.eligible > 0 ? static_cast<double>(p.with_tensor) / p.eligible : 0;
   if (eligible_share <= kEligibleShare || tensor_share >= kTensorShare) return Nothing();
-  if (fp32 < kFp32Share * eligible) {
+  if (p.fp32 < kFp32Share * p.eligible) {
     // Neither shapes nor names say FP32: products in other types have other reasons.
-    if (fp32 == 0)
+    if (p.fp32 == 0)
       return CannotCheck(
           "the types of the products' inputs are neither recorded (record_shapes) nor in the "
           "kernels' names");
     return Nothing();
   }
   Finding f = FindingOf(
-      m,
-      fmt::format("{} of computing time is products and convolutions, {} of them in FP32 "
-                  "without tensor cores",
-                  PercentText(eligible_share), PercentText(static_cast<double>(fp32) / eligible)));
+      m, fmt::format("{} of computing time is products and convolutions, {} of them in FP32 "
+                     "without tensor cores",
+                     PercentText(eligible_share),
+                     PercentText(static_cast<double>(p.fp32) / p.eligible)));
   AddShare(&f, "eligible_share", eligible_share,
            fmt::format("products and convolutions take {} of computing time",
                        PercentText(eligible_share)));
   AddShare(&f, "tensor_core_share", tensor_share,
            fmt::format("{} of that in tensor-core kernels", PercentText(tensor_share)));
-  AddTime(&f, "fp32_time_us", fp32, fmt::format("{} in FP32", DurationText(fp32)));
-  AddText(&f, "device", m.device != nullptr ? m.device->name : "",
-          fmt::format("on {}", m.device != nullptr && !m.device->name.empty()
-                                   ? m.device->name
-                                   : "a device with tensor cores"));
-  f.top = ops.Texts(m.names);
-  SetGain(&f, m, static_cast<Nanos>(static_cast<double>(fp32) * (1 - 1 / kSpeedUp)),
+  AddTime(&f, "fp32_time_us", p.fp32, fmt::format("{} in FP32", DurationText(p.fp32)));
+  const std::string device = m.device != nullptr ? m.device->name : "";
+  AddText(&f, "device", device,
+          fmt::format("on {}", device.empty() ? "a device with tensor cores" : device));
+  f.top = p.ops.Texts(m.names);
+  SetGain(&f, m, static_cast<Nanos>(static_cast<double>(p.fp32) * (1 - 1 / kSpeedUp)),
           "FP32 product time, if it ran at the tensor cores' rate, about eight times FP32's; "
           "memory limits it earlier");
-  PointTo(&f, m, {e.ts[longest], e.end(longest)});
+  PointTo(&f, m, {m.events.ts[p.longest], m.events.end(p.longest)});
   f.advice =
       "Use mixed precision (torch.autocast with bfloat16 or float16), or allow TF32 on Ampere and "
       "newer (torch.set_float32_matmul_precision(\"high\")); keep dimensions multiples of 8.";

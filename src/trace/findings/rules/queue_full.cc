@@ -25,7 +25,7 @@ RankCheck QueueFull(const RankMeasures& m) {
     if (!call && !IsGpuWork(e.category[r])) continue;
     const Row other = e.launch[r];
     if (other == kNoRow || !IsGpuWork(e.category[call ? other : r])) continue;
-    // One entry a call: of a graph's kernels only the one that the call points to.
+    // A call has one entry: of a graph's kernels the one that the call points to.
     if (!call && e.launch[other] != r) continue;
     any = true;
     Queue& q = queues[e.stream[call ? other : r]];

@@ -31,7 +31,7 @@ RankCheck SyncStorm(const RankMeasures& m) {
       continue;  // the GPU is still busy when the call returns
     ++drained;
     waits.push_back({e.ts[r], end});
-    // From when the GPU ran dry under the call to its next work.
+    // The GPU is idle from when it ran dry under the call to its next work.
     idle.push_back({std::max(m.idle[gap].begin, e.ts[r]), m.idle[gap].end});
     Row caller = e.op[r] != kNoRow ? e.op[r] : e.parent[r];
     if (caller != kNoRow && m.IsStepAnnotation(caller)) caller = kNoRow;

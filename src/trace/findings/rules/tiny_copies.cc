@@ -9,17 +9,23 @@
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
+namespace {
 
 constexpr int64_t kSmall = 4096, kLarge = 1 << 20;
 constexpr double kTinyPerStep = 50, kTinyCopyTimeShare = 0.05;
 constexpr Nanos kRunGap = 50'000;
 constexpr int64_t kRun = 8;
 
-RankCheck TinyCopies(const RankMeasures& m) {
-  const EventTable& e = m.events;
+// The copies of a rank, and what the small ones among them take.
+struct Copies {
+  int64_t all = 0, with_bytes = 0, small = 0, bytes = 0, longest_run = 0;
   TopNames ops;
   std::vector<Interval> calls, touched, runs;
-  int64_t copies = 0, with_bytes = 0, small = 0, bytes = 0, longest_run = 0;
+};
+
+Copies CopiesOf(const RankMeasures& m) {
+  const EventTable& e = m.events;
+  Copies c;
   struct Run {
     int64_t copies = 0;
     Nanos begin = 0, end = 0;
@@ -27,70 +33,71 @@ RankCheck TinyCopies(const RankMeasures& m) {
   absl::flat_hash_map<int32_t, Run> open;  // by stream
   const auto close = [&](Run& run) {
     if (run.copies >= kRun) {
-      runs.push_back({run.begin, run.end});
-      longest_run = std::max(longest_run, run.copies);
+      c.runs.push_back({run.begin, run.end});
+      c.longest_run = std::max(c.longest_run, run.copies);
     }
     run = {};
   };
   for (const Row r : m.gpu) {
     Run& run = open[e.stream[r]];
-    const CopyDetail* copy = e.category[r] == Category::kGpuMemcpy ? m.rank.CopyOf(r) : nullptr;
-    if (e.category[r] != Category::kGpuMemcpy) {
-      close(run);
-      continue;
-    }
-    ++copies;
+    const bool is_copy = e.category[r] == Category::kGpuMemcpy;
+    const CopyDetail* copy = is_copy ? m.rank.CopyOf(r) : nullptr;
     const bool known = copy != nullptr && copy->bytes != kUnknown;
-    with_bytes += known;
+    c.all += is_copy;
+    c.with_bytes += known;
     const Row call = e.launch[r];
-    if (known && copy->bytes < kLarge && call != kNoRow) calls.push_back({e.ts[call], e.end(call)});
+    if (known && copy->bytes < kLarge && call != kNoRow)
+      c.calls.push_back({e.ts[call], e.end(call)});
     if (!known || copy->bytes >= kSmall) {
       close(run);
       continue;
     }
-    ++small;
-    bytes += copy->bytes;
-    touched.push_back({e.ts[r], e.end(r)});
-    if (call != kNoRow) touched.push_back({e.ts[call], e.end(call)});
-    ops.Add(e.op[r] == kNoRow ? kNoName : e.name[e.op[r]], e.dur[r]);
+    ++c.small;
+    c.bytes += copy->bytes;
+    c.touched.push_back({e.ts[r], e.end(r)});
+    if (call != kNoRow) c.touched.push_back({e.ts[call], e.end(call)});
+    c.ops.Add(e.op[r] == kNoRow ? kNoName : e.name[e.op[r]], e.dur[r]);
     if (run.copies > 0 && e.ts[r] - run.end >= kRunGap) close(run);
     if (run.copies++ == 0) run.begin = e.ts[r];
     run.end = std::max(run.end, e.end(r));
   }
   for (auto& [stream, run] : open) close(run);
-  if (copies == 0) return CannotCheck("no copies in the trace");
-  if (with_bytes == 0) return CannotCheck("the copies of the trace have no sizes");
+  return c;
+}
 
-  const NameId most = ops.Most();
-  const int64_t most_count = ops.entries().empty() ? 0 : ops.entries().at(most).count;
+}  // namespace
+
+RankCheck TinyCopies(const RankMeasures& m) {
+  Copies c = CopiesOf(m);
+  if (c.all == 0) return CannotCheck("no copies in the trace");
+  if (c.with_bytes == 0) return CannotCheck("the copies of the trace have no sizes");
+  const NameId most = c.ops.Most();
+  const int64_t most_count = c.ops.entries().empty() ? 0 : c.ops.entries().at(most).count;
   // A call that waits for kernels to end costs nothing; what counts is the host busy with copies
   // while no kernel runs.
   const IntervalSet kernels =
       Union(m.view.busy(KernelClass::kCompute), m.view.busy(KernelClass::kCommunication));
-  const IntervalSet call_time = Intersect(Subtract(Merge(std::move(calls)), kernels), m.windows);
-  const IntervalSet run_time = Intersect(Subtract(Merge(std::move(runs)), kernels), m.windows);
-  const bool many = m.PerStep(most_count) >= kTinyPerStep;
-  if (!many && m.Share(Length(call_time)) <= kTinyCopyTimeShare &&
+  const IntervalSet call_time = Intersect(Subtract(Merge(std::move(c.calls)), kernels), m.windows);
+  const IntervalSet run_time = Intersect(Subtract(Merge(std::move(c.runs)), kernels), m.windows);
+  if (m.PerStep(most_count) < kTinyPerStep && m.Share(Length(call_time)) <= kTinyCopyTimeShare &&
       m.Share(Length(run_time)) <= kTinyCopyTimeShare)
     return Nothing();
-
-  IntervalSet touch =
-      Subtract(Union(Union(Merge(std::move(touched)), call_time), run_time), kernels);
-  touch = Intersect(touch, m.windows);
+  const IntervalSet touched = Union(Union(Merge(std::move(c.touched)), call_time), run_time);
+  const IntervalSet touch = Intersect(Subtract(touched, kernels), m.windows);
   const std::string op = most == kNoName ? "no operator" : std::string(m.names.Text(most));
   Finding f =
-      FindingOf(m, fmt::format("{} copies under 4 KiB a step", NumberText(m.PerStep(small))));
-  AddCount(&f, "small_copies_per_step", m.PerStep(small),
-           fmt::format("{} of {} copies move less than 4 KiB, {} together", small, copies,
-                       BytesText(bytes)));
+      FindingOf(m, fmt::format("{} copies under 4 KiB a step", NumberText(m.PerStep(c.small))));
+  AddCount(&f, "small_copies_per_step", m.PerStep(c.small),
+           fmt::format("{} of {} copies move less than 4 KiB, {} together", c.small, c.all,
+                       BytesText(c.bytes)));
   AddCount(&f, "small_copies_of_one_operator_per_step", m.PerStep(most_count),
            fmt::format("{} a step from {}", NumberText(m.PerStep(most_count)), op));
   AddShare(&f, "copy_call_share", m.Share(Length(call_time)),
            fmt::format("copy calls hold the host {} of step time while no kernel runs",
                        PercentText(m.Share(Length(call_time)))));
-  AddCount(&f, "longest_run", longest_run,
-           fmt::format("longest run of copies less than 50 µs apart: {}", longest_run));
-  f.top = ops.Texts(m.names);
+  AddCount(&f, "longest_run", c.longest_run,
+           fmt::format("longest run of copies less than 50 µs apart: {}", c.longest_run));
+  f.top = c.ops.Texts(m.names);
   SetGain(&f, m, Length(touch),
           "time in small copies and their calls while no kernel runs, all of it saved by one "
           "batched copy");

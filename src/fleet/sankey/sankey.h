@@ -1,0 +1,110 @@
+// Where the fleet's GPU time went, from the hardware that is there down to OFU ("Dr. Sankey":
+// Wesolowski et al., "Datacenter-Scale Analysis and Optimization of GPU Machine Learning
+// Workloads", Data aggregation tools): a chain of levels, each a part of the one above, and between
+// two levels the losses. Pure.
+//
+// GPU-seconds throughout; a GPU is a whole board, MIG instances are parts of it by their SMs.
+//
+//   level           what counts                                     loss on the way there
+//   --------------  ----------------------------------------------  ------------------------------
+//   deployed        every GPU that is there
+//   schedulable     less hosts that take no work                    a state of its hosts each
+//   on_busy_hosts   GPUs of hosts on which any GPU is held          idle_hosts
+//   allocated       GPUs that a job holds                           free_on_busy_hosts,
+//                                                                   mig_uncovered
+//   busy            held and a kernel runs (duty cycle)             allocated_idle
+//   sm_active       x share of SMs with a warp                      sm_idle
+//   tensor_active   x share of cycles with the tensor pipe active   tensor_idle
+//   full_clock      x SM clock / maximum tensor clock = OFU         below_full_clock
+//
+// From `busy` on, levels are measured. Time in which a level's counter was missing is a loss of its
+// own, `unmeasured`, and never scaled up: the true level lies between what is shown and that plus
+// the unmeasured time down to it. Of the counters' sums alone it cannot be told how much of the
+// unmeasured time was lost; `unmeasured` is therefore the most it can be, the loss beside it the
+// least. The losses and the last level add up to `deployed`.
+//
+// A kernel keeps at least as many SMs active as use the tensor pipe, and the GPU busy meanwhile: a
+// level whose counter is missing is at least what the level below it shows.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "efficiency/usage_sums.h"
+
+namespace flopwatch::fleet {
+
+enum class SankeyLevel : uint8_t {
+  kDeployed,
+  kSchedulable,
+  kOnBusyHosts,
+  kAllocated,
+  kBusy,
+  kSmActive,
+  kTensorActive,
+  kFullClock,
+  kCount
+};
+inline constexpr size_t kSankeyLevels = static_cast<size_t>(SankeyLevel::kCount);
+std::string_view SankeyLevelName(SankeyLevel level);
+std::string_view SankeyLevelTitle(SankeyLevel level);  // for people
+
+// Who says which GPUs are there.
+enum class DeployedFrom : uint8_t {
+  kSeen,  // GPUs that were ever seen: a host that never answered does not exist
+};
+std::string_view DeployedFromName(DeployedFrom from);
+
+// GPU-seconds of a window, as far as they are known.
+struct SankeyInput {
+  DeployedFrom deployed_from = DeployedFrom::kSeen;
+  double deployed_s = 0;
+  // GPU time on hosts that take work. Absent where nobody says which do.
+  std::optional<double> schedulable_s;
+  // Absent where nobody says who holds which GPU: then no level between deployed and busy is known.
+  struct Held {
+    double on_busy_hosts_s = 0;
+    double allocated_s = 0;
+    double mig_uncovered_s = 0;  // SMs of partitioned GPUs on busy hosts that no instance has
+  };
+  std::optional<Held> held;
+  // What was measured of held time; of all time where `held` is absent.
+  efficiency::UsageSums measured;
+  // Seconds in which a kernel ran on a GPU that nobody held.
+  double busy_without_owner_s = 0;
+};
+
+struct SankeyRow {
+  SankeyLevel level = SankeyLevel::kDeployed;
+  std::optional<double> gpu_seconds;  // absent: not known, and `why_unknown` says why
+  std::optional<double> of_previous;  // of the nearest level above that is known
+  // Share of the allocated time in which the level was measured; absent above `busy`.
+  std::optional<double> coverage;
+  // By how much the sums exceeded the level above, before the level was cut to it.
+  double excess_s = 0;
+  std::string_view why_unknown = {};
+};
+
+struct SankeyLoss {
+  std::string_view name, title;              // for machines and for people
+  SankeyLevel before = SankeyLevel::kCount;  // the level that the time did not reach
+  double gpu_seconds = 0;
+};
+
+struct Sankey {
+  DeployedFrom deployed_from = DeployedFrom::kSeen;
+  double deployed_s = 0;
+  std::array<SankeyRow, kSankeyLevels> levels;
+  std::vector<SankeyLoss> losses;  // in the order of the levels; those above 0
+  // Full clock over deployed. Absent where nothing was deployed, or no OFU was computable.
+  std::optional<double> compound;
+  std::vector<std::string> notes;  // what the reader must know, in whole sentences
+};
+
+Sankey MakeSankey(const SankeyInput& input);
+
+}  // namespace flopwatch::fleet

@@ -1,0 +1,115 @@
+#include "jobs/slurm/assignments.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "base/text.h"
+#include "fmt/format.h"
+
+namespace flopwatch::slurm {
+namespace {
+
+// More would be no node that exists.
+constexpr int64_t kMaxGpusOfNode = 1024;
+
+// GPUs of nodes by cluster and name; a source that names no cluster speaks for any.
+using NodeSizes = std::map<std::pair<std::string, std::string>, int64_t>;
+
+NodeSizes SizesOf(absl::Span<const Books> books) {
+  NodeSizes sizes;
+  for (const Books& b : books) {
+    for (const NodeRecord& node : b.nodes)
+      if (node.gpus.has_value()) sizes[{node.cluster, node.name}] = *node.gpus;
+  }
+  return sizes;
+}
+
+std::optional<int64_t> GpusOfNode(const NodeSizes& sizes, const std::string& cluster,
+                                  const std::string& node) {
+  for (const std::string& of : {cluster, std::string()})
+    if (const auto it = sizes.find({of, node}); it != sizes.end()) return it->second;
+  return std::nullopt;
+}
+
+// The devices of each node that are known to be the attempt's.
+std::vector<NodeGpus> DevicesOf(const Attempt& attempt, const NodeSizes& sizes) {
+  std::vector<NodeGpus> out;
+  for (const NodeGpus& on : attempt.job.node_gpus)
+    if (!on.gpus.empty()) out.push_back(on);
+  if (!out.empty()) return out;
+  // It held as many GPUs as its nodes have: all of them.
+  int64_t all = 0;
+  for (const std::string& node : attempt.job.nodes) {
+    const auto gpus = GpusOfNode(sizes, attempt.job.cluster, node);
+    if (!gpus.has_value() || *gpus > kMaxGpusOfNode) return {};
+    all += *gpus;
+  }
+  if (all == 0 || attempt.gpus != all) return {};
+  for (const std::string& node : attempt.job.nodes) {
+    NodeGpus& on = out.emplace_back();
+    on.node = node;
+    for (int32_t k = 0; k < *GpusOfNode(sizes, attempt.job.cluster, node); ++k)
+      on.gpus.push_back(k);
+  }
+  return out;
+}
+
+std::string CsvCell(std::string_view text) {
+  std::string plain = Printable(text, text.size() * 8 + 8);
+  if (plain.find_first_of(",\"# ") == std::string::npos) return plain;
+  std::string out = "\"";
+  for (const char c : plain) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
+}  // namespace
+
+AssignmentList AssignmentsOf(const AttemptList& list, absl::Span<const Books> books) {
+  const NodeSizes sizes = SizesOf(books);
+  AssignmentList out;
+  for (const Attempt& attempt : list.attempts) {
+    const JobRecord& job = attempt.job;
+    if (!job.start.has_value() || !attempt.until.has_value()) {
+      ++out.no_time;
+      continue;
+    }
+    if (*attempt.until <= *job.start) continue;  // it held them for less than a second
+    const std::vector<NodeGpus> devices = DevicesOf(attempt, sizes);
+    if (devices.empty()) {
+      ++out.not_placed;
+      out.not_placed_gpu_seconds += attempt.held_gpu_seconds.value_or(0);
+      continue;
+    }
+    int64_t placed = 0;
+    for (const NodeGpus& on : devices) {
+      for (const int32_t device : on.gpus) {
+        jobs::StaticAssignment& a = out.assignments.emplace_back();
+        a.gpu = fmt::format("{}:nvidia{}", on.node, device);
+        a.job = job.raw_id.has_value() ? fmt::format("{}", *job.raw_id) : job.id;
+        a.name = job.name;
+        a.user = job.user;
+        a.workflow = !job.comment.empty() ? job.comment : !job.wckey.empty() ? job.wckey : job.name;
+        a.from = *job.start;
+        a.to = attempt.running ? jobs::kOpenEnd : *attempt.until;
+        ++placed;
+      }
+    }
+    out.gpu_seconds += static_cast<double>(placed) * ToSeconds(*attempt.until - *job.start);
+    if (attempt.gpus.has_value() && placed < *attempt.gpus) ++out.partly_placed;
+  }
+  return out;
+}
+
+std::string AssignmentsCsv(absl::Span<const jobs::StaticAssignment> assignments) {
+  std::string out = "gpu,from,to,job,user,workflow,name\n";
+  for (const jobs::StaticAssignment& a : assignments) {
+    out += fmt::format("{},{},{},{},{},{},{}\n", CsvCell(a.gpu), FormatTime(a.from),
+                       a.to == jobs::kOpenEnd ? "" : FormatTime(a.to), CsvCell(a.job),
+                       CsvCell(a.user), CsvCell(a.workflow), CsvCell(a.name));
+  }
+  return out;
+}
+
+}  // namespace flopwatch::slurm

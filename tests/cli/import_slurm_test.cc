@@ -1,0 +1,110 @@
+// flopwatch import slurm: several files of different kinds to one table, totals, losses, errors.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/json_read.h"
+#include "command_line.h"
+
+namespace flopwatch::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ImportSlurmTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name =
+        (std::filesystem::path(testing::TempDir()) / "flopwatch-slurm-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string Write(const std::string& name, const std::string& text) {
+    const std::filesystem::path path = std::filesystem::path(folder_) / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << text;
+    return path.string();
+  }
+  static Outcome Import(std::vector<std::string> args) {
+    args.insert(args.begin(), {"import", "slurm"});
+    return RunCommand(args);
+  }
+
+  std::string folder_;
+};
+
+constexpr char kSacct[] =
+    "JobIDRaw|JobID|Cluster|User|Account|State|Start|End|ElapsedRaw|AllocTRES|NodeList|JobName\n"
+    "10|2_0|ofu|alice|research|COMPLETED|7200|10800|3600|gres/gpu=4|n[1-2]|pretrain\n"
+    "11|11|ofu|bob|research|CANCELLED by 0|7200|10800|1800|gres/gpu=2|n3|sft\n"
+    "12|12|ofu|bob|research|COMPLETED|7200|10800|3600|cpu=4|n3|cpu only\n"
+    "13|13|ofu|bob|research|PENDING|Unknown|Unknown|0|||later\n";
+
+TEST_F(ImportSlurmTest, SeveralFilesOneTable) {
+  const std::string sacct = Write("sacct.txt", kSacct);
+  const std::string map = Write("map/n1/0", "10\n"), other = Write("map/n1/3", "10");
+  const Outcome o = Import({sacct, map, other, "--cluster", "ofu", "-o", "json"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  const auto json = Json::Parse(o.out);
+  ASSERT_TRUE(json.ok()) << o.out;
+  ASSERT_EQ(json->array().size(), 2u);
+  const Json& first = json->array()[0];
+  EXPECT_EQ(first["job"].text(), "2_0");
+  EXPECT_EQ(first["raw_id"].integer(), 10);
+  EXPECT_EQ(first["gpus"].integer(), 4);
+  EXPECT_EQ(first["nodes"].text(), "n[1-2]");
+  EXPECT_EQ(first["start"].text(), "1970-01-01T02:00:00Z");
+  EXPECT_EQ(first["held_gpu_seconds"].integer(), 4 * 3600);
+  EXPECT_EQ(first["gpu_indices"].text(), "n1:0,3");
+  // An hour at two GPUs, half of it suspended.
+  EXPECT_EQ(json->array()[1]["held_gpu_seconds"].integer(), 2 * 3600);
+  EXPECT_EQ(json->array()[1]["suspended_gpu_seconds"].integer(), 2 * 1800);
+  EXPECT_THAT(o.err, HasSubstr("2 attempts hold 6"));
+  EXPECT_THAT(o.err, HasSubstr("1 without GPUs, 1 waiting"));
+  EXPECT_THAT(o.err, HasSubstr("2 of 2 lines of prologs and map files found their attempt"));
+}
+
+TEST_F(ImportSlurmTest, RefusedRecordsAreShownAndMakeItPartial) {
+  const std::string file =
+      Write("sacct.txt", std::string(kSacct) +
+                             "14|14|ofu|bob|research|COMPLETED|yesterday|10800|"
+                             "3600|gres/gpu=1|n3|x\n");
+  const Outcome o = Import({file, "-o", "csv"});
+  EXPECT_EQ(o.code, 7);
+  EXPECT_THAT(o.err, HasSubstr("bad_time"));
+  EXPECT_THAT(o.err, HasSubstr("line 6: 'yesterday'"));
+  EXPECT_THAT(o.out, HasSubstr("2_0"));
+}
+
+TEST_F(ImportSlurmTest, LocalTimesNeedAZone) {
+  const std::string file =
+      Write("sacct.txt",
+            "JobID|State|Start|End|AllocTRES\n"
+            "7|COMPLETED|2026-11-21T02:41:03|2026-11-21T03:41:03|gres/gpu=2\n");
+  const Outcome without = Import({file});
+  EXPECT_EQ(without.code, 1);
+  EXPECT_THAT(without.err, HasSubstr("local time without a zone"));
+  const Outcome with = Import({file, "--time-zone", "+01:00", "-o", "json"});
+  EXPECT_EQ(with.code, 0) << with.err;
+  EXPECT_THAT(with.out, HasSubstr("2026-11-21T01:41:03Z"));
+  EXPECT_THAT(Import({file, "--time-zone", "Mars/Olympus"}).err, HasSubstr("no time zone"));
+}
+
+TEST_F(ImportSlurmTest, FieldsAndAsOf) {
+  const std::string file = Write("rows.txt", "7|RUNNING|7200|Unknown|gres/gpu=2\n");
+  EXPECT_THAT(Import({file}).err, HasSubstr("sacct -P without its header"));
+  const std::string fields = "JobID,State,Start,End,AllocTRES";
+  Outcome o = Import({file, "--fields", fields, "-o", "json"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("no_end"));
+  o = Import({file, "--fields", fields, "--as-of", "1970-01-01T03:00:00Z", "-o", "json"});
+  EXPECT_EQ((*Json::Parse(o.out)).array().at(0)["held_gpu_seconds"].integer(), 2 * 3600);
+  EXPECT_EQ(Import({file + ".none"}).code, 5);
+}
+
+}  // namespace
+}  // namespace flopwatch::cli

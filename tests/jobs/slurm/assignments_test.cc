@@ -1,0 +1,103 @@
+// Which GPUs attempts held, as far as it is known, and the file that `serve` reads it from.
+#include "jobs/slurm/assignments.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+#include <sstream>
+
+#include "base/text.h"
+#include "helpers.h"
+
+namespace flopwatch::slurm {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> Lines(const AssignmentList& list) {
+  std::vector<std::string> out;
+  for (const jobs::StaticAssignment& a : list.assignments)
+    out.push_back(
+        fmt::format("{} {} {}-{}", a.gpu, a.job, a.from / kMicrosPerSecond,
+                    a.to == jobs::kOpenEnd ? "" : fmt::format("{}", a.to / kMicrosPerSecond)));
+  return out;
+}
+
+constexpr std::string_view kSacct =
+    "JobIDRaw|Cluster|User|State|Start|End|ElapsedRaw|AllocTRES|NodeList|JobName\n"
+    "7|c|ann|COMPLETED|1000|1600|600|gres/gpu=2|n1|train\n"
+    "8|c|bob|COMPLETED|1000|1300|300|gres/gpu=8|n[1-2]|sweep\n";
+constexpr std::string_view kNodes =
+    "NodeName=n1 Gres=gpu:h100:4 State=IDLE\n\nNodeName=n2 Gres=gpu:h100:4 State=IDLE\n";
+
+TEST(AssignmentsTest, AccountingAloneDoesNotSayWhichGpus) {
+  const std::vector<Books> books = {ReadOk(kSacct)};
+  const AssignmentList list = AssignmentsOf(MergeAttempts(books, {}), books);
+  EXPECT_TRUE(list.assignments.empty());
+  EXPECT_EQ(list.not_placed, 2u);
+  EXPECT_EQ(list.not_placed_gpu_seconds, 2 * 600 + 8 * 300);
+}
+
+TEST(AssignmentsTest, AllGpusOfItsNodesAreThese) {
+  const std::vector<Books> books = {ReadOk(kSacct), ReadOk(kNodes)};
+  const AssignmentList list = AssignmentsOf(MergeAttempts(books, {}), books);
+  EXPECT_THAT(Lines(list), ElementsAre("n1:nvidia0 8 1000-1300", "n1:nvidia1 8 1000-1300",
+                                       "n1:nvidia2 8 1000-1300", "n1:nvidia3 8 1000-1300",
+                                       "n2:nvidia0 8 1000-1300", "n2:nvidia1 8 1000-1300",
+                                       "n2:nvidia2 8 1000-1300", "n2:nvidia3 8 1000-1300"));
+  EXPECT_EQ(list.not_placed, 1u);
+  EXPECT_EQ(list.gpu_seconds, 8 * 300);
+}
+
+TEST(AssignmentsTest, TheFileIsReadAsItWasMeant) {
+  jobs::StaticAssignment a{.gpu = "n1:nvidia3",
+                           .job = "7",
+                           .name = "say \"a,b\"\n# x",
+                           .user = "ann",
+                           .workflow = " =1+1",
+                           .from = 1000 * kMicrosPerSecond,
+                           .to = 1600 * kMicrosPerSecond};
+  jobs::StaticAssignment open = a;
+  open.to = jobs::kOpenEnd;
+  const auto read =
+      jobs::ParseStaticFile(AssignmentsCsv(std::vector{a, open}), "jobs.csv", /*now=*/0);
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_EQ(read->size(), 2u);
+  EXPECT_EQ((*read)[0].gpu, a.gpu);
+  EXPECT_EQ((*read)[0].from, a.from);
+  EXPECT_EQ((*read)[0].to, a.to);
+  EXPECT_EQ((*read)[1].to, jobs::kOpenEnd);
+  EXPECT_THAT((*read)[0].name, HasSubstr("say \"a,b\""));
+}
+
+// The 19 jobs of a real Slurm: what each prolog saw is what comes out.
+TEST(AssignmentsTest, EveryJobOfTheLiveClusterHasItsGpus) {
+  const auto path = SlurmData("live-22.05/expected_allocations.csv");
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no real Slurm data here";
+  std::set<std::string> wanted;  // "node:nvidiaN job"
+  std::istringstream lines(testing_data::ReadFile(path));
+  std::string line;
+  std::getline(lines, line);
+  ASSERT_THAT(line, HasSubstr("job_id_raw"));
+  std::vector<std::string> header, cells;
+  ASSERT_TRUE(SplitCsv(line, &header));
+  while (std::getline(lines, line)) {
+    ASSERT_TRUE(SplitCsv(line, &cells));
+    std::istringstream gpus(cells[2]);
+    std::string gpu;
+    while (std::getline(gpus, gpu, ','))
+      wanted.insert(fmt::format("{}:nvidia{} {}", cells[1], gpu, cells[0]));
+  }
+  std::vector<Books> books;
+  books.push_back(ReadCaptured("live-22.05/sacct_X_P_epoch.txt", ReadOptions{}));
+  books.push_back(ReadCaptured("live-22.05/expected_allocations.csv"));
+  const AssignmentList list = AssignmentsOf(MergeAttempts(books, {}), books);
+  std::set<std::string> seen;
+  for (const jobs::StaticAssignment& a : list.assignments) seen.insert(a.gpu + " " + a.job);
+  EXPECT_EQ(seen, wanted);
+  EXPECT_EQ(list.not_placed, 0u);
+}
+
+}  // namespace
+}  // namespace flopwatch::slurm

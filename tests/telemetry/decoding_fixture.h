@@ -1,0 +1,26 @@
+// Bodies of exposition text, each decoded twice: the second look, with what the decoder has
+// learned, must say the same as the first.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "decoded.h"
+
+namespace flopwatch::telemetry {
+
+class DecodingTest : public ::testing::Test {
+ protected:
+  Plain Decode(const std::string& body) { return Decode(body, DecodeLimits{}); }
+  Plain Decode(const std::string& body, DecodeLimits limits) {
+    ExpositionDecoder decoder(&registry_, "node7", limits);
+    const Plain plain = ToPlain(decoder.Decode(body), registry_);
+    EXPECT_EQ(ToPlain(decoder.Decode(body), registry_), plain)
+        << "the second look differs from the first: " << body;
+    return plain;
+  }
+  FieldRegistry registry_;
+};
+
+}  // namespace flopwatch::telemetry
