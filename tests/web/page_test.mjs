@@ -202,7 +202,7 @@ await test('Targets: health, why, filter', async () => {
   await close();
 });
 
-await test('Where GPU time went: a loss leads to the jobs behind it, in the same window', async () => {
+await test('Where GPU time went: a loss leads to its jobs, in the same window', async () => {
   const { page, check, close } = await open(mock.url);
   await page.goto(mock.url);
   await page.click('.sankey a text:text-is("sm_idle")');

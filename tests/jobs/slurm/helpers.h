@@ -57,4 +57,27 @@ inline Books ReadCaptured(std::string_view relative, const ReadOptions& options 
   return ReadOk(testing_data::ReadFile(SlurmData(relative)), options, std::string(relative));
 }
 
+// sacct was asked without a header for the live cluster's later jobs, 15 to 19.
+inline ReadOptions LaterJobsOfLiveCluster() {
+  ReadOptions options = InUtc();
+  options.fields =
+      std::vector<std::string>{"JobIDRaw", "JobID", "JobName", "User",      "State",    "ExitCode",
+                               "Submit",   "Start", "End",     "AllocTRES", "NodeList", "Comment"};
+  return options;
+}
+
+// All 19 jobs of the capture: sacct after the end, squeue while they ran, prologs.
+inline std::vector<Books> LiveCluster() {
+  ReadOptions later = LaterJobsOfLiveCluster();
+  later.cluster = "ofu";
+  return {ReadCaptured("live-22.05/sacct_X_P.txt"),
+          ReadCaptured("live-22.05/sacct_X_P_with_comment.txt", later),
+          ReadCaptured("live-22.05/squeue_running.json"),
+          ReadCaptured("live-22.05/scontrol_show_job_d.txt"),
+          ReadCaptured("live-22.05/sacct.json"),
+          ReadCaptured("live-22.05/expected_allocations.csv")};
+}
+// 02:50:40, twenty seconds into 18 and 19.
+constexpr Micros kLiveClusterAsOf = 1795229440 * kMicrosPerSecond;
+
 }  // namespace flopwatch::slurm
