@@ -125,6 +125,7 @@ Api::Impl::Impl(ApiSources sources)
                   &table);
   AddFleetRoutes(&memory, &query, &table);
   AddSankeyRoutes(&query, &table);
+  AddUsageRoutes(&query, sources.prices, &table);
   AddJobRoutes(&memory, &query, &table);
   AddDivergenceRoutes(&query, &table);
   AddApplicationRoutes(&query, live == nullptr ? nullptr : &live->application, &table);

@@ -18,6 +18,7 @@
 
 #include "api/host_names.h"
 #include "api/route.h"
+#include "fleet/prices/prices.h"
 #include "hardware/accelerator.h"
 #include "ingest/joiner.h"
 #include "ingest/pipeline.h"
@@ -31,6 +32,8 @@ class TraceLibrary;
 
 namespace flopwatch::api {
 
+inline const fleet::Prices kNoPrices;
+
 // What an Api is made of; read once, by its constructor, which gives each handler what it uses. All
 // of it outlives the Api.
 struct ApiSources {
@@ -40,6 +43,7 @@ struct ApiSources {
   Micros join_settle = ingest::ScrapeJoiner::Options().settle;
   const net::Scraper* scraper = nullptr;  // null when offline or push-only
   const hardware::Catalog* catalog = &hardware::Catalog::Builtin();
+  const fleet::Prices* prices = &kNoPrices;
   std::function<Micros()> clock;  // empty: Now(), or the newest stored sample when offline
   uploads::TraceLibrary* traces = nullptr;  // null where there is no place for uploaded traces
   std::string version;

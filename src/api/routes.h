@@ -12,6 +12,7 @@
 #include "api/arguments.h"
 #include "api/metrics.h"
 #include "api/route.h"
+#include "fleet/prices/prices.h"
 #include "ingest/joiner.h"
 #include "ingest/pipeline.h"
 #include "net/scraper.h"
@@ -40,6 +41,10 @@ void AddJobRoutes(const query::Memory* memory, const query::Query* query, RouteT
 
 // routes_sankey.cc: where GPU time went.
 void AddSankeyRoutes(const query::Query* query, RouteTable* table);
+
+// routes_usage.cc: allocated GPU time and its cost by user, workflow and so on. `prices` may be
+// none, and is never null.
+void AddUsageRoutes(const query::Query* query, const fleet::Prices* prices, RouteTable* table);
 
 // routes_divergence.cc: MFU against OFU.
 void AddDivergenceRoutes(const query::Query* query, RouteTable* table);

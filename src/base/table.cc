@@ -493,6 +493,8 @@ std::string HumanCell(const Cell& cell, ColumnFormat format) {
       if (hours > 0 && hours < 0.05) return "<0.1 GPU-h";
       return Grouped(fmt::format("{:.{}f}", hours, std::abs(hours) < 9999.95 ? 1 : 0)) + " GPU-h";
     }
+    case ColumnFormat::kMoney:
+      return fmt::format("{:.2f}", v);
     case ColumnFormat::kWatts:
       return Scaled(v, 1000, {"W", "kW", "MW"});
     case ColumnFormat::kBytes:

@@ -23,6 +23,7 @@ enum class ColumnFormat : uint8_t {
   kBytes,
   kCount,
   kPercentBar,  // as kPercent, with a small bar beside it in a terminal
+  kMoney,       // an amount, shown with two digits
   kMicros,      // microseconds, shown as 840 µs, 12.3 ms, 1.20 s
 };
 

@@ -36,7 +36,8 @@ StatusOr<std::vector<FileEntry>> ParseConfigFile(std::string_view text,
   std::vector<FileEntry> out;
   for (const auto& [section, node] : parsed.table()) {
     const std::string section_name(section.str());
-    if (section_name == "accelerator") continue;  // hardware::Catalog::WithOverrides reads these
+    // hardware::Catalog::WithOverrides and fleet::Prices::Parse read these.
+    if (section_name == "accelerator" || section_name == "prices") continue;
     const toml::table* table = node.as_table();
     if (table == nullptr) {
       // A key without a section: let the key table say that it does not know it.

@@ -14,12 +14,17 @@ namespace {
 
 class Offline final : public ApiClient {
  public:
-  Offline(std::unique_ptr<store::Store> store, hardware::Catalog catalog, std::string directory)
-      : store_(std::move(store)), catalog_(std::move(catalog)), directory_(std::move(directory)) {
+  Offline(std::unique_ptr<store::Store> store, hardware::Catalog catalog, fleet::Prices prices,
+          std::string directory)
+      : store_(std::move(store)),
+        catalog_(std::move(catalog)),
+        prices_(std::move(prices)),
+        directory_(std::move(directory)) {
     if (const Micros newest = store_->stats().newest_ts; newest > 0) newest_ = newest;
     api::ApiSources parts;
     parts.store = store_.get();
     parts.catalog = &catalog_;
+    parts.prices = &prices_;
     // Windows such as "the last hour" end at the newest sample: a stored fleet has no other now.
     parts.clock = [now = Now()] { return now; };
     parts.version = FLOPWATCH_VERSION;
@@ -66,6 +71,7 @@ class Offline final : public ApiClient {
  private:
   std::unique_ptr<store::Store> store_;
   hardware::Catalog catalog_;
+  fleet::Prices prices_;
   std::string directory_;
   const Micros opened_ = flopwatch::Now();
   std::optional<Micros> newest_;
@@ -89,15 +95,20 @@ StatusOr<std::unique_ptr<ApiClient>> OfflineClient(const OfflineOptions& options
   store_options.memory_limit_mb = options.memory_limit_mb;
   store_options.threads = options.threads;
   hardware::Catalog catalog = hardware::Catalog::Builtin();
+  fleet::Prices prices;
   if (!options.config_toml.empty()) {
     FW_ASSIGN_OR_RETURN(catalog, hardware::Catalog::WithOverrides(options.config_toml));
+    auto parsed = fleet::Prices::Parse(options.config_toml, catalog);
+    if (!parsed.ok()) return Annotate(parsed.status(), "cannot use the configuration file");
+    prices = *std::move(parsed);
   }
   auto store = store::OpenDuckDbStore(store_options);
   if (!store.ok()) {
     return absl::UnavailableError(fmt::format("cannot read the fleet: no server answers, and {}",
                                               std::string(store.status().message())));
   }
-  return std::make_unique<Offline>(*std::move(store), std::move(catalog), options.directory);
+  return std::make_unique<Offline>(*std::move(store), std::move(catalog), std::move(prices),
+                                   options.directory);
 }
 
 }  // namespace flopwatch::cli

@@ -224,6 +224,19 @@ SecondsByJob Memory::AllocatedSeconds(Window window) const {
   return out;
 }
 
+void Memory::ForEachHeld(
+    Window window,
+    absl::FunctionRef<void(int32_t, double, Micros, Micros, absl::Span<const int32_t>)> f) const {
+  ByEntity(jobs_->Intervals(window.from, window.to),
+           [&](int32_t entity, absl::Span<const jobs::IntervalRecord> intervals) {
+             const double fraction = registry_->Fraction(entity);
+             Sweep(intervals, window,
+                   [&](Micros from, Micros to, absl::Span<const int32_t> holders) {
+                     f(entity, fraction, from, to, holders);
+                   });
+           });
+}
+
 absl::flat_hash_map<int32_t, Holding> Memory::Holdings(
     absl::Span<const store::JobWindow> windows) const {
   absl::flat_hash_map<int32_t, Holding> out;

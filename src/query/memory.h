@@ -203,6 +203,12 @@ class Memory {
   std::vector<double> AllocatedSteps(int32_t job, store::Window window, Micros step) const;
   // Allocated GPU-seconds by job.
   SecondsByJob AllocatedSeconds(store::Window window) const;
+  // Each stretch of a GPU or instance that the same jobs held, an entity's in a row and in order of
+  // time; `fraction` is what it is of a whole GPU. A walk over the intervals of the window.
+  void ForEachHeld(store::Window window,
+                   absl::FunctionRef<void(int32_t entity, double fraction, Micros from, Micros to,
+                                          absl::Span<const int32_t> holders)>
+                       f) const;
   // The model of the job's GPUs as telemetry shows it; "" when it has none or several.
   std::string ModelOfJob(std::string_view job) const;
   // Holdings of each job over its own window; one walk over the intervals serves all of them.

@@ -83,6 +83,7 @@ Status Server::Parts::Listen() {
   parts.ingest = ingest.get();
   parts.scraper = scraper.get();
   parts.catalog = &options.catalog;
+  parts.prices = &options.prices;
   parts.traces = traces.get();
   parts.version = options.version;
   parts.clock = options.clock;

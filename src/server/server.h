@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "discovery/discovery.h"
+#include "fleet/prices/prices.h"
 #include "hardware/accelerator.h"
 #include "ingest/pipeline.h"
 #include "net/http.h"
@@ -35,6 +36,7 @@ struct ServerOptions {
   Micros jobs_file_poll = 5 * kMicrosPerSecond;
   std::optional<uploads::TraceLibraryOptions> traces;  // absent: no uploads; catalog: below
   hardware::Catalog catalog = hardware::Catalog::Builtin();
+  fleet::Prices prices;
   std::function<Micros()> clock;  // of what is pushed, stored and answered; empty: Now()
 };
 

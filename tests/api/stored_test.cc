@@ -195,6 +195,73 @@ TEST_F(StoredTest, OneJobAndOneGpu) {
   EXPECT_EQ(Number(instance, "/usage/coverage"), 1);
 }
 
+// By hand: 1,200 s; alice has two GPUs, bob half of one, and nobody says whose the other half and
+// the MIG instance (14 of 108 SMs) are. The price doubles in the middle.
+TEST_F(StoredTest, UsageAddsUpAndHasItsPrice) {
+  const auto prices = fleet::Prices::Parse(
+      "[prices]\ncurrency = \"EUR\"\n[[prices.gpu_hour]]\nprice = 3.6\n"
+      "[[prices.gpu_hour]]\nprice = 7.2\nfrom = 2026-09-21T14:30:00Z\n",
+      hardware::Catalog::Builtin());
+  ASSERT_TRUE(prices.ok()) << prices.status();
+  api_.reset();
+  ApiSources parts;
+  parts.prices = &*prices;
+  MakeApi(std::move(parts));
+  const std::string window = "from=2026-09-21T14:20:00Z&to=2026-09-21T14:40:00Z";
+  const auto v = Json("/api/v1/usage?" + window);
+  EXPECT_EQ(Text(v, "/currency"), "EUR");
+  ASSERT_EQ(Number(v, "/rows_total"), 3);
+  const double instance = 1200 * 14. / 108;
+  struct Row {
+    const char* name;
+    double jobs, gpu_seconds, ofu, cost;
+  };
+  const Row expected[] = {
+      {"alice", 1, 2400, 0.4, 2 * (0.6 + 1.2)},
+      {"null", 2, 600 + instance, (600 * 0.25 + instance * 0.9) / (600 + instance),
+       (0.5 + 14. / 108) * (0.6 + 1.2)},
+      {"bob", 1, 600, 0.25, 0.5 * (0.6 + 1.2)}};
+  double gpu_seconds = 0, cost = 0;
+  for (size_t k = 0; k < 3; ++k) {
+    const auto& row = v.at("rows").as_array()[k];
+    EXPECT_EQ(Text(row, "/name"), expected[k].name);
+    EXPECT_EQ(Number(row, "/jobs"), expected[k].jobs);
+    EXPECT_NEAR(Number(row, "/gpu_seconds"), expected[k].gpu_seconds, 1e-6) << k;
+    EXPECT_NEAR(Number(row, "/ofu"), expected[k].ofu, 1e-6) << k;
+    EXPECT_NEAR(Number(row, "/cost"), expected[k].cost, 1e-9) << k;
+    EXPECT_NEAR(Number(row, "/lost_money"), expected[k].cost * (1 - expected[k].ofu), 1e-6) << k;
+    EXPECT_EQ(Number(row, "/cost_coverage"), 1);
+    EXPECT_EQ(Number(row, "/mfu_coverage"), 0);
+    EXPECT_EQ(Text(row, "/mfu"), "null");
+    gpu_seconds += Number(row, "/gpu_seconds");
+    cost += Number(row, "/cost");
+  }
+  EXPECT_NEAR(Number(v, "/rows/0/duty"), 0.95, 1e-6);
+  EXPECT_NEAR(Number(v, "/total/gpu_seconds"), gpu_seconds, 1e-6);
+  EXPECT_NEAR(Number(v, "/total/cost"), cost, 1e-9);
+  EXPECT_EQ(Number(v, "/total/jobs"), 4);
+  const auto names = [&](const std::string& by) {
+    std::string out;
+    const auto answer = Json("/api/v1/usage?by=" + by + "&" + window);
+    EXPECT_NEAR(Number(answer, "/total/gpu_seconds"), gpu_seconds, 1e-6);
+    for (const auto& row : answer.at("rows").as_array()) out += Text(row, "/name") + ";";
+    return out;
+  };
+  EXPECT_EQ(names("job"), "100;200;300;ml/train-0;");
+  EXPECT_EQ(names("size"), "2;1;");
+  EXPECT_EQ(names("model"), std::string(kA100) + ";");
+  EXPECT_EQ(names("workflow"), "null;");
+  EXPECT_NE(Error("/api/v1/usage?by=colour", 400).find("user"), std::string::npos);
+}
+
+TEST_F(StoredTest, WithoutPricesNothingHasACost) {
+  const auto v = Json("/api/v1/usage?from=2026-09-21T14:20:00Z&to=2026-09-21T14:40:00Z");
+  EXPECT_EQ(Text(v, "/currency"), "null");
+  EXPECT_EQ(Text(v, "/total/cost"), "null");
+  EXPECT_EQ(Text(v, "/rows/0/lost_money"), "null");
+  EXPECT_EQ(Number(v, "/total/cost_coverage"), 0);
+}
+
 TEST_F(StoredTest, OfflineSaysTheSameAsTheServer) {
   const std::string jobs_url =
       "/api/v1/jobs?sort=job&from=2026-09-21T14:15:00Z&to=2026-09-21T14:43:00Z";

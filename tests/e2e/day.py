@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.parse
 
-from harness import Process, check, scratch, until
+from harness import Process, check, run, scratch, until
 
 gpus = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 hours = float(sys.argv[2]) if len(sys.argv) > 2 else 24
@@ -32,7 +32,10 @@ simulator = Process("simulate", "fleet", "--gpus", str(gpus), "--preset", "resea
                     "--interval", f"{interval}s", "--faults", faults, "--step",
                     "--listen", "127.0.0.1:0", "--jobs-file", folder + "/jobs.csv")
 truth = json.loads(simulator.get(f"/truth?from={start}&to={end}"))
-server = Process("serve", "--data-dir", folder + "/data", "--listen", "127.0.0.1:0",
+with open(folder + "/flopwatch.toml", "w") as config:
+    config.write("[prices]\ncurrency = \"EUR\"\n[[prices.gpu_hour]]\nprice = 3.6\n")
+server = Process("serve", "--config", folder + "/flopwatch.toml",
+                 "--data-dir", folder + "/data", "--listen", "127.0.0.1:0",
                  "--interval", "10ms", "--http-sd", simulator.url + "/targets",
                  "--jobs-file", folder + "/jobs.csv")
 
@@ -150,7 +153,34 @@ def check_sankey():
           ", ".join(f"{name} {shown[name] / true[name] - 1:+.3%}" for name in shown))
 
 
+def check_usage():
+    """The chargeback as `flopwatch usage` writes it: a user's row is the user's jobs in the truth,
+    3.6 an hour is a thousandth a second, and all rows add up to what the jobs held."""
+    rows = {row["name"]: row for row in json.loads(run(
+        "usage", "--by", "user", "--from", str(start), "--to", str(end), "--server", server.url,
+        "-o", "json", "-q").stdout)}
+    users = {}
+    for t in truth["jobs"]:
+        seconds = int(t["work"]["allocated_us"]) / 1e6
+        part = t["instance_sms"] / t["gpu_sms"] if t.get("mig") else 1
+        users[t["user"]] = users.get(t["user"], 0) + seconds * part
+    for user, seconds in users.items():
+        if seconds == 0:
+            continue
+        check(user in rows, f"user {user} with {seconds} GPU-seconds is missing")
+        check(abs(rows[user]["gpu_seconds"] - seconds) < 1e-3,
+              f"user {user}: {rows[user]['gpu_seconds']} GPU-seconds, truth {seconds}")
+    for name, row in rows.items():
+        check(abs(row["cost"] - row["gpu_seconds"] * 1e-3) < 1e-6 * row["gpu_seconds"] + 1e-9,
+              f"user {name}: {row['gpu_seconds']} GPU-seconds cost {row['cost']}")
+    held = sum(job["usage"]["gpu_seconds"] for job in jobs.values())
+    billed = sum(row["gpu_seconds"] for row in rows.values())
+    check(abs(held - billed) < 1e-2, f"{billed} GPU-seconds are billed, jobs held {held}")
+    print(f"usage: {len(rows)} users, {billed:.0f} GPU-seconds")
+
+
 check_sankey()
+check_usage()
 check(exact >= 20 and compared >= 10,
       f"too few jobs to mean anything: {exact} by GPU-seconds, {compared} by OFU")
 check(server.stop() == 0, "clean stop")

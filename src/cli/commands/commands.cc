@@ -9,6 +9,7 @@ const std::vector<CommandEntry>& Commands() {
       {"jobs", AddJobs},
       {"job", AddJob},
       {"sankey", AddSankey},
+      {"usage", AddUsage},
       {"divergence", AddDivergence},
       {"report", AddReport},
       {"trace", AddTrace},

@@ -56,9 +56,11 @@ Check CheckConfig(Context& context) {
     return c;
   }
   c.detail = file->empty() ? "no file; defaults, environment and flags" : *file;
-  if (const auto catalog = SiteCatalog(context); !catalog.ok()) {
+  const auto catalog = SiteCatalog(context);
+  const Status site = catalog.ok() ? SitePrices(context, *catalog).status() : catalog.status();
+  if (!site.ok()) {
     c.verdict = Verdict::kFail;
-    c.detail = std::string(catalog.status().message());
+    c.detail = std::string(site.message());
   }
   const std::vector<std::string> unknown = ResolvedConfig::UnknownVariables(EnvironmentNames());
   if (!unknown.empty()) {

@@ -34,7 +34,7 @@ struct SlurmImport {
 StatusOr<slurm::ReadOptions> SlurmOptionsOf(const SlurmImport& o) {
   slurm::ReadOptions options;
   if (!o.time_zone.empty()) {
-    auto zone = slurm::TimeZone::Load(o.time_zone);
+    auto zone = TimeZone::Load(o.time_zone);
     if (!zone.ok())
       return absl::InvalidArgumentError(fmt::format("--time-zone: {}", MessageOf(zone.status())));
     options.time_zone = *std::move(zone);

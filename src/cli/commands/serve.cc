@@ -216,6 +216,7 @@ StatusOr<server::ServerOptions> ServerOptionsOf(Context& context, const ListenAd
   FW_ASSIGN_OR_RETURN(const int64_t http_threads, context.ConfigInteger("server.threads"));
   o.http.threads = static_cast<int>(http_threads);
   FW_ASSIGN_OR_RETURN(o.catalog, SiteCatalog(context));
+  FW_ASSIGN_OR_RETURN(o.prices, SitePrices(context, o.catalog));
   FW_ASSIGN_OR_RETURN(o.traces, TraceOptionsOf(context, o.store.directory));
   FW_ASSIGN_OR_RETURN(o.page, context.ConfigBool("ui.enabled"));
   return o;

@@ -1,21 +1,32 @@
-// The accelerator table a command uses: the built-in one with the [[accelerator]] entries of the
-// configuration file.
+// The accelerator table a command uses, the built-in one with the [[accelerator]] entries of the
+// configuration file, and the prices of its [prices] section.
 #pragma once
 
 #include "base/file.h"
 #include "cli/command.h"
+#include "fleet/prices/prices.h"
 #include "hardware/accelerator.h"
 
 namespace flopwatch::cli {
 
-inline StatusOr<hardware::Catalog> SiteCatalog(Context& context) {
+// `parse` makes a T of the configuration file's text; without a file it is `none`.
+template <typename T, typename Parse>
+StatusOr<T> OfConfigFile(Context& context, T none, Parse&& parse) {
   const StatusOr<std::string> path = context.Config("config.file");
-  if (!path.ok() || path->empty())
-    return hardware::Catalog::Builtin();  // no configuration file is in use
+  if (!path.ok() || path->empty()) return none;
   FW_ASSIGN_OR_RETURN(const std::string toml, ReadFile(*path, hardware::kMaxOverrideBytes));
-  auto catalog = hardware::Catalog::WithOverrides(toml);
-  if (!catalog.ok()) return Annotate(catalog.status(), *path);
-  return catalog;
+  StatusOr<T> parsed = parse(toml);
+  if (!parsed.ok()) return Annotate(parsed.status(), *path);
+  return parsed;
+}
+
+inline StatusOr<hardware::Catalog> SiteCatalog(Context& context) {
+  return OfConfigFile(context, hardware::Catalog::Builtin(), hardware::Catalog::WithOverrides);
+}
+
+inline StatusOr<fleet::Prices> SitePrices(Context& context, const hardware::Catalog& catalog) {
+  return OfConfigFile(context, fleet::Prices(),
+                      [&](std::string_view toml) { return fleet::Prices::Parse(toml, catalog); });
 }
 
 }  // namespace flopwatch::cli

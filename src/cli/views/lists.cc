@@ -91,6 +91,49 @@ Table JobsTable(const Json& answer) {
   return t;
 }
 
+Table UsageByTable(const Json& answer) {
+  Table t;
+  const std::string currency = answer["currency"].text();
+  const auto money = [&](std::string_view what) {
+    return currency.empty() ? std::string(what) : fmt::format("{} {}", what, currency);
+  };
+  t.columns = ColumnsOf(
+      Column{"name", answer["by"].text()}, Column{"jobs", "jobs", kCount},
+      Column{"gpu_seconds", "gpu time", kGpuHours}, Column{"ofu", "ofu", kPercentBar},
+      Column{"lost_gpu_seconds", "lost", kGpuHours}, Column{"cost", money("cost"), kMoney},
+      Column{"lost_money", money("lost"), kMoney}, Column{"mfu", "mfu", kPercent},
+      Column{"mfu_coverage", "mfu of time", kPercent}, Column{"duty", "duty", kPercent},
+      Column{"sm_efficiency", "sm active", kPercent}, Column{"coverage", "coverage", kPercent},
+      Column{"energy_j", "energy j", kCount}, Column{"cost_coverage", "priced", kPercent},
+      Column{"occupancy_active", "occ. active", kPercent},
+      Column{"occupancy_elapsed", "occ. elapsed", kPercent}, Column{"ofu_reason", "why no ofu"});
+  for (const Json& row : answer["rows"].array()) {
+    t.rows.push_back(
+        {TextCell(row["name"]), IntegerCell(row["jobs"]), NumberCell(row["gpu_seconds"]),
+         NumberCell(row["ofu"]), NumberCell(row["lost_gpu_seconds"]), NumberCell(row["cost"]),
+         NumberCell(row["lost_money"]), NumberCell(row["mfu"]), NumberCell(row["mfu_coverage"]),
+         NumberCell(row["duty"]), NumberCell(row["sm_efficiency"]), NumberCell(row["coverage"]),
+         NumberCell(row["energy_j"]), NumberCell(row["cost_coverage"]),
+         NumberCell(row["occupancy_active"]), NumberCell(row["occupancy_elapsed"]),
+         TextCell(row["ofu_reason"])});
+  }
+  const Json& total = answer["total"];
+  t.notes.push_back(fmt::format(
+      "{} rows, {} jobs, {} GPU-hours held, {}; OFU weighted by GPU-seconds, OFU of all {}",
+      answer["rows_total"].integer_or(0), total["jobs"].integer_or(0),
+      GpuHours(total["gpu_seconds"].number_or(0)), WindowView::From(answer["window"]).Text(),
+      total["ofu"].number() ? Percent(total["ofu"].number()) : "not computable"));
+  if (const auto cost = total["cost"].number()) {
+    t.notes.push_back(
+        fmt::format("cost {:.2f}{}, of which {:.2f} for arithmetic not done; {} of "
+                    "the time has a price",
+                    *cost, currency.empty() ? "" : " " + currency, total["lost_money"].number_or(0),
+                    Percent(total["cost_coverage"].number())));
+  }
+  for (const Json& note : answer["notes"].array()) t.notes.push_back(note.text());
+  return t;
+}
+
 Table GpusTable(const Json& answer) {
   Table t;
   t.columns = ColumnsOf(

@@ -7,6 +7,7 @@
 namespace flopwatch::cli {
 
 Table JobsTable(const Json& answer);     // GET /api/v1/jobs
+Table UsageByTable(const Json& answer);  // GET /api/v1/usage
 Table GpusTable(const Json& answer);     // GET /api/v1/gpus
 Table JobGpusTable(const Json& answer);  // the GPUs of GET /api/v1/jobs/{job}
 Table TargetsTable(const Json& answer);  // GET /api/v1/targets

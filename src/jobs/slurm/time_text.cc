@@ -27,19 +27,6 @@ Status BadSlurmTime(std::string_view text) {
   return InvalidArgument("'{}' is no time as Slurm writes it", Printable(text, 40));
 }
 
-// "Z", "+0100", "+01:00": seconds ahead of UTC.
-std::optional<int> OffsetSeconds(std::string_view text) {
-  if (text == "Z" || text == "z") return 0;
-  if (text.size() < 5 || (text[0] != '+' && text[0] != '-')) return std::nullopt;
-  const int sign = text[0] == '-' ? -1 : 1;
-  const std::string_view minutes = text.substr(text[3] == ':' ? 4 : 3);
-  if (!OnlyDigits(text.substr(1, 2), 2) || minutes.size() != 2 || !OnlyDigits(minutes, 2))
-    return std::nullopt;
-  const int64_t hours = NumberOf(text.substr(1, 2)), rest = NumberOf(minutes);
-  if (hours > 14 || rest > 59) return std::nullopt;
-  return sign * static_cast<int>(hours * 3600 + rest * 60);
-}
-
 bool IsNoTime(std::string_view text) {
   for (const std::string_view word : {"", "Unknown", "None", "N/A", "NONE", "0", "(null)", "n/a"})
     if (text == word) return true;
@@ -70,40 +57,6 @@ std::optional<absl::CivilSecond> TakeCivil(std::string_view* text) {
 
 }  // namespace
 
-StatusOr<TimeZone> TimeZone::Load(std::string_view name) {
-  TimeZone out;
-  out.name_ = std::string(name);
-  if (name == "UTC" || name == "utc") {
-    out.zone_ = absl::UTCTimeZone();
-    return out;
-  }
-  if (const std::optional<int> offset = OffsetSeconds(name)) {
-    out.zone_ = absl::FixedTimeZone(*offset);
-    return out;
-  }
-  // The database's names are paths below its folder: nothing that leads out of it.
-  const bool plain = !name.empty() && name.size() <= 64 && name.front() != '/' &&
-                     name.find("..") == std::string_view::npos &&
-                     FaultOfName(name, 64) == NameFault::kNone;
-  if (!plain || !absl::LoadTimeZone(out.name_, &out.zone_)) {
-    return NotFound(
-        "no time zone '{}' on this machine; give a name of the zone database (Europe/Berlin), UTC "
-        "or an offset (+02:00)",
-        Printable(name, 40));
-  }
-  return out;
-}
-
-StatusOr<TimeReading> TimeZone::Read(const absl::CivilSecond& local) const {
-  const absl::TimeZone::TimeInfo info = zone_.At(local);
-  if (info.kind == absl::TimeZone::TimeInfo::SKIPPED)
-    return InvalidArgument("a local time that the clock of {} skips", name_);
-  TimeReading out;
-  out.at = absl::ToUnixMicros(info.pre);
-  if (info.kind == absl::TimeZone::TimeInfo::REPEATED) out.second = absl::ToUnixMicros(info.post);
-  return out;
-}
-
 StatusOr<TimeReading> ReadTime(std::string_view text, const TimeZone* zone) {
   if (text.size() >= 2 && text.front() == '"' && text.back() == '"')
     text = text.substr(1, text.size() - 2);
@@ -118,7 +71,7 @@ StatusOr<TimeReading> ReadTime(std::string_view text, const TimeZone* zone) {
   const std::optional<absl::CivilSecond> civil = TakeCivil(&rest);
   if (!civil) return BadSlurmTime(text);
   if (!rest.empty()) {
-    const std::optional<int> offset = OffsetSeconds(rest);
+    const std::optional<int> offset = ParseUtcOffset(rest);
     if (!offset) return BadSlurmTime(text);
     const int64_t seconds = *civil - absl::CivilSecond() - *offset;
     return TimeReading{TimeOfSeconds(seconds), std::nullopt};

@@ -1,0 +1,83 @@
+// What a GPU costs an hour, by model and from which day on, as the site's configuration says:
+//
+//   [prices]
+//   currency = "EUR"
+//   [[prices.gpu_hour]]
+//   model = "H100 SXM5"       # any name that the accelerator table knows
+//   price = 2.49
+//   [[prices.gpu_hour]]
+//   model = "H100 SXM5"
+//   price = 2.19
+//   from = 2026-10-01         # a day is the UTC one; an offset date-time says it to the second
+//   [[prices.gpu_hour]]       # without a model: every other one
+//   price = 1.20
+//
+// A GPU of a model that has prices of its own never falls back to those of "every other one": where
+// none of its own is valid yet, its time has no price. Nothing is made up for it; it is counted as
+// time without a price. Pure; any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/time.h"
+#include "hardware/accelerator.h"
+
+namespace flopwatch::fleet {
+
+inline constexpr size_t kMaxPrices = 4096;
+inline constexpr double kMaxPrice = 1e6;  // of an hour; beyond it is a slip of the pen
+
+// An amount in the currency of the prices, and the GPU-seconds it is for.
+struct Money {
+  double amount = 0;
+  double priced_s = 0;
+  Money& operator+=(const Money& o) {
+    amount += o.amount;
+    priced_s += o.priced_s;
+    return *this;
+  }
+  Money operator*(double factor) const { return {amount * factor, priced_s * factor}; }
+};
+
+// The prices of one model over time.
+class PriceHistory {
+ public:
+  // Of one GPU over [from, to).
+  Money Over(Micros from, Micros to) const;
+
+ private:
+  friend class Prices;
+  struct Step {
+    Micros from = 0;
+    double per_second = 0;
+  };
+  std::vector<Step> steps_;  // by `from`; before the first there is no price
+};
+
+class Prices {
+ public:
+  Prices() = default;  // none
+  // Of the [prices] section of a configuration file; none where there is no such section. Errors
+  // name the entry and the key.
+  static StatusOr<Prices> Parse(std::string_view toml, const hardware::Catalog& catalog);
+
+  bool empty() const { return models_.empty(); }
+  const std::string& currency() const { return currency_; }  // "" = none was named
+  // Of a GPU whose exporter calls it `reported_model`; "" = not known. The history is valid as long
+  // as this object.
+  const PriceHistory& Of(std::string_view reported_model, const hardware::Catalog& catalog) const;
+
+ private:
+  struct Model {
+    std::string name;  // of the accelerator table; "" = every other
+    PriceHistory history;
+  };
+  std::string currency_;
+  std::vector<Model> models_;
+};
+
+}  // namespace flopwatch::fleet
