@@ -50,7 +50,7 @@ Result WriteSankey(const query::View& view, const fleet::Sankey& sankey) {
     json.Field("before", fleet::SankeyLevelName(loss.before));
     json.Field("gpu_seconds", loss.gpu_seconds);
     json.Field("of_deployed", of_deployed(loss.gpu_seconds));
-    json.Key("money").Null();  // there are no prices yet
+    json.Key("money").Null();  // prices are by model, and the levels are not split by it
     json.Field("drill", DrillOf(loss, view.window)).EndObject();
   }
   json.EndArray().Field("compound", sankey.compound);

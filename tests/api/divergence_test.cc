@@ -221,6 +221,19 @@ TEST_F(DivergenceApiTest, SetOfJobs) {
   const auto exact = Json(fmt::format("/api/v1/divergence?from={}&exact=1", kWindow));
   EXPECT_EQ(Text(exact, "/jobs/0/window/source"), "raw");
   EXPECT_NEAR(Number(exact, "/jobs/0/ofu"), 0.25, 1e-6);
+  // The same MFU by job in the books, of as much of the job's 29 minutes and 50 seconds as it is for.
+  const auto books = Json(fmt::format("/api/v1/usage?by=job&from={}", kWindow));
+  for (const auto& row : books.at("rows").as_array()) {
+    if (Text(row, "/name") == "ml/train-0") {
+      EXPECT_EQ(Text(row, "/mfu"), "null");
+      EXPECT_EQ(Number(row, "/mfu_coverage"), 0);
+    } else {
+      const std::string job = Text(row, "/name");
+      EXPECT_NEAR(Number(row, "/mfu"), job == "100" ? 0.385 : job == "200" ? 0.53 : 0.24, 1e-3);
+      EXPECT_NEAR(Number(row, "/mfu_coverage") * Number(row, "/gpu_seconds"),
+                  (job == "100" ? 2 : 0.5) * 22 * 60, 1e-6);
+    }
+  }
   // Nothing in the window: nothing, and no made-up numbers.
   const auto none = Json("/api/v1/divergence?from=2026-09-20T00:00:00Z&to=2026-09-20T01:00:00Z");
   EXPECT_EQ(Number(none, "/jobs_with_claim"), 0);

@@ -462,7 +462,9 @@ TEST_F(OpenTest, AVersionEightDirectoryIsMigrated) {
   ASSERT_FW_OK(store_->Seal(newest + 2 * kMicrosPerHour));
   as_version_eight();
   Open();
-  for (const auto& job : store_->LoadDimensions().value().jobs) EXPECT_EQ(job.last_seen, newest);
+  jobs = store_->LoadDimensions().value().jobs;
+  ASSERT_EQ(jobs.size(), 2u);
+  for (const auto& job : jobs) EXPECT_EQ(job.last_seen, newest);
   changes.jobs[0].last_seen = newest + kMicrosPerDay;
   ASSERT_FW_OK(store_->PutJobs(changes));
   Open();
