@@ -69,9 +69,8 @@ void AddUsageRoutes(const query::Query* query, const fleet::Prices* prices, Rout
           "Allocated GPU time, its efficiency and its cost, by user, workflow, job, model or size",
           {&kFrom, &kTo, &kBy, &kJoinExactly, &kUsageLimit, &kOffset},
           {Ok("UsageBy"), BadParameter()}),
-      {}, [query, prices](const Call& call) {
-        return UsageOverWindow(*query, *prices, call.args);
-      });
+      {},
+      [query, prices](const Call& call) { return UsageOverWindow(*query, *prices, call.args); });
 }
 
 }  // namespace flopwatch::api

@@ -151,7 +151,7 @@ StatusOr<UsageByAnswer> UsageOf(const Query& query, View* view, JobJoin join, Us
   if (without_intervals > 0) {
     answer.notes.push_back(
         fmt::format("no interval says which GPUs {} jobs held (intervals are forgotten before "
-                    "rollups): their GPU-seconds are those their samples stand for, without a price",
+                    "rollups): their GPU-seconds are those of their samples, without a price",
                     without_intervals));
   }
   return answer;

@@ -221,7 +221,7 @@ TEST_F(DivergenceApiTest, SetOfJobs) {
   const auto exact = Json(fmt::format("/api/v1/divergence?from={}&exact=1", kWindow));
   EXPECT_EQ(Text(exact, "/jobs/0/window/source"), "raw");
   EXPECT_NEAR(Number(exact, "/jobs/0/ofu"), 0.25, 1e-6);
-  // The same MFU by job in the books, of as much of the job's 29 minutes and 50 seconds as it is for.
+  // The books have the same MFU by job, of the 22 minutes it was claimed for.
   const auto books = Json(fmt::format("/api/v1/usage?by=job&from={}", kWindow));
   for (const auto& row : books.at("rows").as_array()) {
     if (Text(row, "/name") == "ml/train-0") {

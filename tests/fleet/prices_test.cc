@@ -68,10 +68,9 @@ TEST(PricesTest, EveryOtherModelHasThePriceWithoutAModel) {
 }
 
 TEST(PricesTest, ADeviceHasOnePriceWhateverItsNameIs) {
-  const Prices prices = Read(
-      "[prices]\n[[prices.gpu_hour]]\nmodel = \"NVIDIA-H100-80GB-HBM3\"\nprice = 2\n");
-  EXPECT_DOUBLE_EQ(
-      Cost(prices, "NVIDIA H100 80GB HBM3", "2026-01-01", "2026-01-02").amount, 48);
+  const Prices prices =
+      Read("[prices]\n[[prices.gpu_hour]]\nmodel = \"NVIDIA-H100-80GB-HBM3\"\nprice = 2\n");
+  EXPECT_DOUBLE_EQ(Cost(prices, "NVIDIA H100 80GB HBM3", "2026-01-01", "2026-01-02").amount, 48);
 }
 
 TEST(PricesTest, WhatCannotBeMeantIsRefusedByName) {

@@ -93,7 +93,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.limits.max_hosts = 1000;
   options.limits.max_hosts_total = 5000;
   options.limits.max_records = 2000;
-  if ((data[0] & 1) != 0) options.time_zone = *TimeZone::Load("UTC");
+  if ((data[0] & 1) != 0) options.time_zone = *flopwatch::TimeZone::Load("UTC");
   if ((data[0] & 2) != 0) options.cluster = "c";
   if ((data[0] & 4) != 0)
     options.fields = {"JobID", "State", "Start", "End", "ElapsedRaw", "AllocTRES", "JobName"};

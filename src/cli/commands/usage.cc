@@ -88,7 +88,7 @@ Args AddUsage(Args app, Run* run) {
   Args sub = app.Command("usage", "GPU time, efficiency and cost by user, workflow, job or model");
   auto o = std::make_shared<UsageOptions>();
   o->by = "user";
-  sub.Option("--by WHAT", o->by, "A row for each user, workflow, job, model or size (GPUs of a job)")
+  sub.Option("--by WHAT", o->by, "A row for each user, workflow, job, model or size of job")
       .OneOf({"user", "workflow", "job", "model", "size"})
       .ShowDefault();
   AddWindowOptions(sub, &o->window, "-1d");

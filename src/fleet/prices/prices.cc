@@ -106,8 +106,7 @@ StatusOr<Prices> Prices::Parse(std::string_view text, const hardware::Catalog& c
   Prices out;
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed) {
-    return InvalidArgument("line {}: {}; the file must be TOML",
-                           parsed.error().source().begin.line,
+    return InvalidArgument("line {}: {}; the file must be TOML", parsed.error().source().begin.line,
                            Printable(parsed.error().description()));
   }
   const toml::node* node = parsed.table().get("prices");
