@@ -197,6 +197,9 @@ Status WriteJobsFile(Context& context, const std::string& path, const AttemptLis
         "note them, or look while they run: docs/slurm.md)",
         of.not_placed, hours(static_cast<double>(of.not_placed_gpu_seconds)));
   }
+  if (of.on_instances > 0)
+    said += fmt::format("; {} attempts hold MIG instances, which this file cannot name",
+                        of.on_instances);
   if (of.partly_placed > 0)
     said += fmt::format("; of {} attempts only some nodes' GPUs are known", of.partly_placed);
   if (of.no_time > 0) said += fmt::format("; {} without a start or an end", of.no_time);

@@ -20,8 +20,12 @@ using NodeSizes = std::map<std::pair<std::string, std::string>, int64_t>;
 NodeSizes SizesOf(absl::Span<const Books> books) {
   NodeSizes sizes;
   for (const Books& b : books) {
-    for (const NodeRecord& node : b.nodes)
-      if (node.gpus.has_value()) sizes[{node.cluster, node.name}] = *node.gpus;
+    for (const NodeRecord& node : b.nodes) {
+      // Of a partitioned GPU Slurm counts the instances, which are no boards.
+      const bool partitioned =
+          std::ranges::any_of(node.gres, [](const Gres& gres) { return IsMigType(gres.type); });
+      if (node.gpus.has_value() && !partitioned) sizes[{node.cluster, node.name}] = *node.gpus;
+    }
   }
   return sizes;
 }
@@ -76,6 +80,12 @@ AssignmentList AssignmentsOf(const AttemptList& list, absl::Span<const Books> bo
       continue;
     }
     if (*attempt.until <= *job.start) continue;  // it held them for less than a second
+    const bool instances = job.allocated.mig_instances.value_or(0) > 0 ||
+                           (!job.allocated.gpus && job.requested.mig_instances.value_or(0) > 0);
+    if (instances) {
+      ++out.on_instances;
+      continue;
+    }
     const std::vector<NodeGpus> devices = DevicesOf(attempt, sizes);
     if (devices.empty()) {
       ++out.not_placed;

@@ -22,6 +22,8 @@ struct AssignmentList {
   // Attempts left out, and what they held: it is known how many GPUs, not which.
   uint64_t not_placed = 0;
   int64_t not_placed_gpu_seconds = 0;
+  // It holds MIG instances: a device's index does not say which of them, and it has no whole GPU.
+  uint64_t on_instances = 0;
   uint64_t partly_placed = 0;  // some nodes' devices are known, of others not: those are in
   uint64_t no_time = 0;        // its start or end is not known (Attempt::no_gpu_time)
 };

@@ -180,6 +180,7 @@ class AttemptMerger {
     std::vector<Place> own, as_component;
   };
   using PlaceKey = std::tuple<std::string, int64_t, std::string>;  // cluster, job, node
+  using Places = absl::flat_hash_map<PlaceKey, PlacesOfNode>;
 
   // Only what the lines name.
   void IndexPlaces(absl::Span<const Books> books) {
@@ -229,12 +230,26 @@ class AttemptMerger {
     return end && *at > *end + kPrologSlack ? nullptr : &place;
   }
 
+  // A prolog that does not name its cluster means the one that has this job on this node.
+  Places::iterator PlacesOf(const GpuMapLine& line, bool* several) {
+    auto found = places_.find({ClusterOf(line.cluster), line.job, line.node});
+    if (!line.cluster.empty() || found != places_.end()) return found;
+    for (const std::string& cluster : clusters_) {
+      const auto of = places_.find({cluster, line.job, line.node});
+      if (of == places_.end()) continue;
+      *several = found != places_.end();
+      if (*several) return places_.end();
+      found = of;
+    }
+    return found;
+  }
+
   void PutOnGpus(const GpuMapLine& line) {
     AttemptCounts& counts = out_.counts;
     ++counts.map_lines;
     bool several = false;
     Place* place = nullptr;
-    const auto it = places_.find({ClusterOf(line.cluster), line.job, line.node});
+    const auto it = PlacesOf(line, &several);
     if (it != places_.end()) {
       place = Choose(line.at, &it->second.own, &several);
       if (place == nullptr && !several) place = Choose(line.at, &it->second.as_component, &several);
@@ -332,7 +347,7 @@ class AttemptMerger {
   std::set<std::string> clusters_;
   absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> raw_ids_;  // by shown id
   std::map<AttemptKey, Attempt> attempts_;
-  absl::flat_hash_map<PlaceKey, PlacesOfNode> places_;
+  Places places_;
   bool any_gpu_ = false;
   AttemptList out_;
 };

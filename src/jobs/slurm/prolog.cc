@@ -85,9 +85,9 @@ std::optional<PrologColumns> ReadPrologHeader(std::string_view text, size_t* at,
     const int at_k = static_cast<int>(k);
     if (name == "job" || name == "job_id" || name == "job_id_raw") columns.job = at_k;
     if (name == "node") columns.node = at_k;
-    if (name == "gpus" || name == "gpu_indices") columns.gpus = at_k;
+    if (name == "gpus" || name == "gpu_indices" || name == "gpu") columns.gpus = at_k;
     if (name == "cluster") columns.cluster = at_k;
-    if (name == "time") columns.time = at_k;
+    if (name == "time" || name == "start") columns.time = at_k;
   }
   if (columns.job < 0 || columns.node < 0 || columns.gpus < 0) return std::nullopt;
   return columns;

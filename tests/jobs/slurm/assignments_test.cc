@@ -50,6 +50,36 @@ TEST(AssignmentsTest, AllGpusOfItsNodesAreThese) {
   EXPECT_EQ(list.gpu_seconds, 8 * 300);
 }
 
+// Slurm gives instances indices of their own, and counts them as GPUs of the node.
+TEST(AssignmentsTest, AnInstanceIsNoGpu) {
+  const std::vector<Books> books = {
+      ReadOk("JobIDRaw|Cluster|User|State|Start|End|ElapsedRaw|AllocTRES|NodeList|JobName\n"
+             "7|c|ann|COMPLETED|1000|1600|600|gres/gpu:a100_2g.20gb=1,gres/gpu=1|n1|nb\n"
+             "8|c|bob|COMPLETED|1000|1600|600|gres/gpu=3|n1|train\n"
+             "9|c|bob|COMPLETED|2000|2600|600|gres/gpu:a100=1,gres/gpu=1|n1|train\n"),
+      ReadOk("NodeName=n1 Gres=gpu:a100:1,gpu:a100_2g.20gb:2 State=IDLE\n"),
+      ReadOk("job,node,gpus\n7,n1,1\n9,n1,0\n")};
+  const AssignmentList list = AssignmentsOf(MergeAttempts(books, {}), books);
+  EXPECT_THAT(Lines(list), ElementsAre("n1:nvidia0 9 2000-2600"));
+  EXPECT_EQ(list.on_instances, 1u);
+  EXPECT_EQ(list.not_placed, 1u);
+}
+
+// Two clusters number their jobs alike; the node says which one a line means.
+TEST(AssignmentsTest, APrologThatDoesNotNameItsCluster) {
+  const std::vector<Books> books = {
+      ReadOk("JobIDRaw|Cluster|User|State|Start|End|ElapsedRaw|AllocTRES|NodeList|JobName\n"
+             "7|a|ann|COMPLETED|1000|1600|600|gres/gpu=1|n1|x\n"
+             "7|b|bob|COMPLETED|1000|1300|300|gres/gpu=1|n2|y\n"
+             "8|a|ann|COMPLETED|1000|1600|600|gres/gpu=1|n3|x\n"
+             "8|b|bob|COMPLETED|1000|1300|300|gres/gpu=1|n3|y\n"),
+      ReadOk("job_id_raw,start,node,gpu,uuid,shared\n7,1000,n2,5,GPU-x,\n8,1000,n3,0,GPU-y,\n")};
+  const AttemptList attempts = MergeAttempts(books, {});
+  EXPECT_EQ(attempts.counts.map_lines_placed, 1u);
+  EXPECT_EQ(attempts.counts.map_lines_ambiguous, 1u);
+  EXPECT_THAT(Lines(AssignmentsOf(attempts, books)), ElementsAre("n2:nvidia5 7 1000-1300"));
+}
+
 TEST(AssignmentsTest, TheFileIsReadAsItWasMeant) {
   jobs::StaticAssignment a{.gpu = "n1:nvidia3",
                            .job = "7",

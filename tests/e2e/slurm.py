@@ -1,0 +1,84 @@
+"""Who held which GPU, by Slurm's books alone: a simulated scheduler writes them, `import slurm` makes
+a jobs file of them, `serve` takes it beside exporters that name no job, and `usage` gives each job
+the GPU-seconds that the scheduler's truth has. Requeued, preempted and suspended jobs among them.
+"""
+import csv
+import datetime
+import json
+import time
+
+from harness import Process, check, run, scratch, until
+
+hours, interval = 24, 120
+folder = scratch()
+week = 7 * 86400
+latest = int(time.time()) - hours * 3600 - 3600
+start = (latest - 5 * 86400) // week * week + 5 * 86400  # the newest Tuesday that is over
+end = start + hours * 3600
+simulator = Process("simulate", "fleet", "--gpus", "512", "--preset", "research", "--seed", "5",
+                    "--hours", str(hours), "--start", str(start), "--interval", f"{interval}s",
+                    "--faults", "scheduler", "--step", "--listen", "127.0.0.1:0",
+                    "--scheduler", folder + "/books", "--truth", folder + "/truth.json")
+with open(folder + "/truth.json") as f:
+    attempts = [a for a in json.load(f)["scheduler"]["attempts"]
+                if a["holds"] == "gpu" and a["start"] > 0]
+
+said = run("import", "slurm", folder + "/books/sacct.txt", folder + "/books/gpu_map.csv",
+           folder + "/books/scontrol_node.txt", "--time-zone", "UTC", "--as-of", str(end),
+           "--jobs-file", folder + "/jobs.csv")
+
+
+def seconds_of(text):
+    return int(datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp())
+
+
+# The file: every attempt on the GPUs the scheduler gave it, from its start to its end.
+devices = {}
+with open(folder + "/books/gpu_map.csv") as f:
+    for row in csv.DictReader(f):
+        devices.setdefault((row["job_id_raw"], int(row["start"])), set()).add(
+            f"{row['node']}:nvidia{row['gpu']}")
+wanted = {(gpu, a["key"], a["start"], a["end"])
+          for a in attempts if a["end"] == 0 or a["end"] > a["start"]
+          for gpu in devices[(a["key"], a["start"])]}
+with open(folder + "/jobs.csv") as f:
+    found = {(row["gpu"], row["job"], seconds_of(row["from"]),
+              seconds_of(row["to"]) if row["to"] else 0) for row in csv.DictReader(f)}
+check(wanted <= found, f"not in the file: {sorted(wanted - found)[:3]} of {len(wanted - found)}")
+more = {entry[1] for entry in found - wanted} & {a["key"] for a in attempts}
+check(not more, f"jobs that the scheduler did not give GPUs so: {sorted(more)[:3]}\n{said.stderr}")
+
+# The GPU-seconds that come of it. The exporters' own labels agree with the books or are silent.
+server = Process("serve", "--data-dir", folder + "/data", "--listen", "127.0.0.1:0",
+                 "--interval", "10ms", "--http-sd", simulator.url + "/targets",
+                 "--jobs-file", folder + "/jobs.csv")
+
+
+def finished():
+    targets = server.json("/api/v1/targets?limit=100000")["targets"]
+    return len(targets) > 0 and all("410" in (t["error"] or "") for t in targets)
+
+
+until(finished, "every host gave its last sample", seconds=600, every=0.5)
+until(lambda: server.json("/api/v1/status")["ingest"].get("queued_rows", 0) == 0,
+      "the queue is empty")
+time.sleep(17)  # one rollup interval of the server
+rows = {row["name"]: row for row in json.loads(run(
+    "usage", "--by", "job", "--from", str(start), "--to", str(end), "--server", server.url,
+    "-o", "json", "-q").stdout)}
+held = {}
+for a in attempts:
+    until_s = min(a["end"] or end, end)
+    held[a["key"]] = held.get(a["key"], 0) + a["gpus"] * max(0, until_s - max(a["start"], start))
+compared = 0
+for job, seconds in held.items():
+    if seconds == 0:
+        continue
+    check(job in rows, f"job {job} with {seconds} GPU-seconds is missing")
+    check(abs(rows[job]["gpu_seconds"] - seconds) < 1e-3,
+          f"job {job}: {rows[job]['gpu_seconds']} GPU-seconds, the scheduler gave it {seconds}")
+    compared += 1
+again = len(attempts) - len({a["key"] for a in attempts})
+check(compared >= 50 and again >= 3, f"{compared} jobs, {again} that ran again: too few")
+check(server.stop() == 0, "clean stop")
+print(f"{compared} jobs with equal GPU-seconds, {again} attempts of jobs that ran again")
