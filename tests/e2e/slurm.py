@@ -1,6 +1,6 @@
-"""Who held which GPU, by Slurm's books alone: a simulated scheduler writes them, `import slurm` makes
-a jobs file of them, `serve` takes it beside exporters that name no job, and `usage` gives each job
-the GPU-seconds that the scheduler's truth has. Requeued, preempted and suspended jobs among them.
+"""Who held which GPU, by Slurm's books alone: a simulated scheduler writes them, `import slurm`
+makes a jobs file of them, `serve` takes it beside the exporters, and `usage` gives each job the
+GPU-seconds that the scheduler's truth has. Requeued, preempted and suspended jobs are among them.
 """
 import csv
 import datetime
