@@ -40,5 +40,7 @@ StatusOr<Micros> ParseTime(std::string_view text, Micros now);
 
 // Rounds down to a multiple of `step`, also for times before 1970.
 Micros FloorTo(Micros t, Micros step);
+// The end of the UTC day that `t` is in.
+inline Micros EndOfDay(Micros t) { return FloorTo(t, kMicrosPerDay) + kMicrosPerDay; }
 
 }  // namespace flopwatch

@@ -16,8 +16,11 @@ inline constexpr int kMaxShards = 64;
 // A clock that has gone back by more than this was set; by less, what is live waits for it.
 inline constexpr Micros kClockStep = kMicrosPerMinute;
 
-// How many there may be of what has an id. Ids are 1 to the limit, and tables by id are made for
-// the same number.
+// The highest id of `limit` things of which some are forgotten and others come. Tables by id are
+// made for it.
+inline constexpr int32_t IdsFor(int32_t limit) { return 2 * limit; }
+
+// How many there may be of what has an id.
 struct RegistryLimits {
   int32_t entities = 1 << 20;  // GPUs, instances and parts of nodes
   int32_t models = 4096;

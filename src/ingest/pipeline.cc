@@ -23,7 +23,7 @@ absl::string_view AbslKey(std::string_view s) { return {s.data(), s.size()}; }
 
 Pipeline::Pipeline(const IngestParts& parts)
     : parts_(parts),
-      claims_(parts.options.known.entities),
+      claims_(IdsFor(parts.options.known.entities)),
       budgets_(parts.options.allowances, parts.options.max_sender_bytes, parts.options.monotonic) {}
 Pipeline::~Pipeline() = default;
 
@@ -225,7 +225,7 @@ IngestSide::IngestSide(const PipelineOptions& o, const hardware::Catalog* catalo
     : options(Adjusted(o)),
       registry(catalog, options.known),
       jobs(options.jobs),
-      live(options.known.entities),
+      live(IdsFor(options.known.entities)),
       application(store, options.clock),
       writer(options, store, &registry, &jobs, &fields, &application),
       pipeline({.options = options,

@@ -67,30 +67,27 @@ absl::string_view AbslView(std::string_view s) { return {s.data(), s.size()}; }
 
 constexpr uint64_t kSecondHalf = 0x9e3779b97f4a7c15;  // of a key of two hashes
 
-template <typename T>
-void PlaceAt(std::deque<T>& table, int32_t id, T record) {
-  if (static_cast<size_t>(id) > table.size()) table.resize(id);
-  table[id - 1] = std::move(record);
-}
-
 }  // namespace
 
 void Registry::Load(const store::Dimensions& d) {
   WriterLock lock(mutex_);
   for (const ModelRecord& stored : d.models) {
-    if (stored.id < 1 || stored.id > limits_.models) continue;
     ModelRecord now = LookUp(*catalog_, stored.id, stored.name);
-    if (!SameFacts(now, stored)) dirty_models_.push_back(stored.id);
+    now.last_seen = stored.last_seen;
+    if (!models_.Put(now)) continue;
+    if (!SameFacts(now, stored)) dirty_models_.insert(stored.id);
     model_by_name_[stored.name] = stored.id;
-    PlaceAt(models_, stored.id, std::move(now));
+    seen_since_ = std::min(seen_since_, stored.last_seen);
   }
   for (const EntityRecord& e : d.entities) {
-    if (e.id < 1 || e.id > limits_.entities) continue;
+    if (!entities_.Put(e)) continue;
     entity_by_key_[KeyOf(e.key)] = e.id;
-    PlaceAt(entities_, e.id, e);
     if (e.key.kind == EntityKind::kGpu) CountNode(e.labels.node, 1);
     if (e.key.kind == EntityKind::kGpuInstance) ++instances_;
+    seen_since_ = std::min(seen_since_, e.last_seen);
   }
+  models_.Reuse();
+  entities_.Reuse();
   // The newest ones: ids of series that made room for others are in the store too.
   for (const store::SeriesRecord& s : d.series) last_series_ = std::max(last_series_, s.id);
   std::vector<const store::SeriesRecord*> newest;
@@ -114,27 +111,28 @@ int32_t Registry::ModelId(std::string_view name) {
   const auto it = model_by_name_.find(AbslView(name));
   if (it != model_by_name_.end()) return it->second;
   // Past the limit an exporter is inventing names: its GPUs, and no others, stay "model unknown".
-  if (models_.size() >= static_cast<size_t>(limits_.models)) return 0;
-  const auto id = static_cast<int32_t>(models_.size()) + 1;
-  models_.push_back(LookUp(*catalog_, id, name));
-  model_by_name_.emplace(name, id);
-  dirty_models_.push_back(id);
-  return id;
+  if (models_.Room() == 0) return 0;
+  ModelRecord* const model = models_.Add();
+  *model = LookUp(*catalog_, model->id, name);
+  model_by_name_.emplace(name, model->id);
+  dirty_models_.insert(model->id);
+  return model->id;
 }
 
 Device Registry::DeviceOf(int32_t model) const {
-  if (model < 1 || model > static_cast<int32_t>(models_.size())) return {};
-  const ModelRecord& m = models_[model - 1];
+  const ModelRecord* const m = models_.Find(model);
+  if (m == nullptr) return {};
   return Device{.model = model,
-                .tensor_clock_max_mhz = m.tensor_clock_max_mhz.value_or(0),
-                .sm_count = m.sm_count,
-                .tdp_w = m.tdp_w,
-                .half_rate = m.half_rate};
+                .tensor_clock_max_mhz = m->tensor_clock_max_mhz.value_or(0),
+                .sm_count = m->sm_count,
+                .tdp_w = m->tdp_w,
+                .half_rate = m->half_rate};
 }
 
 int32_t Registry::InstanceSms(int32_t model, std::string_view profile) const {
-  if (model < 1 || profile.empty()) return 0;
-  const auto accelerator = catalog_->Find(models_[model - 1].name);
+  const ModelRecord* const m = models_.Find(model);
+  if (m == nullptr || profile.empty()) return 0;
+  const auto accelerator = catalog_->Find(m->name);
   if (!accelerator.ok()) return 0;
   return hardware::MigProfileSms(**accelerator, profile).value_or(0);
 }
@@ -159,6 +157,75 @@ void Registry::MarkDirty(EntityRecord& e) {
   dirty_entities_.insert(e.id);
 }
 
+void Registry::SeeEntity(EntityRecord& e, Micros ts) {
+  if (ts >= e.last_seen) {
+    e.last_seen = EndOfDay(ts);
+    dirty_entities_.insert(e.id);
+    seen_since_ = std::min(seen_since_, e.last_seen);
+  }
+  ModelRecord* const m = models_.Find(e.model);
+  if (m != nullptr && e.last_seen > m->last_seen) {
+    m->last_seen = e.last_seen;
+    dirty_models_.insert(m->id);
+    seen_since_ = std::min(seen_since_, m->last_seen);
+  }
+}
+
+void Registry::See(int32_t id, Micros ts) {
+  {
+    ReaderLock lock(mutex_);
+    const EntityRecord* const e = entities_.Find(id);
+    if (e == nullptr || ts < e->last_seen) return;
+  }
+  WriterLock lock(mutex_);
+  EntityRecord* const e = entities_.Find(id);
+  if (e == nullptr) return;
+  SeeEntity(*e, ts);
+  if (EntityRecord* const gpu = entities_.Find(e->parent)) SeeEntity(*gpu, ts);
+}
+
+store::ForgottenDevices Registry::Forget(Micros before) {
+  WriterLock lock(mutex_);
+  store::ForgottenDevices gone;
+  if (before <= seen_since_) return gone;
+  absl::flat_hash_set<int32_t> gpus, models;  // that are referred to
+  entities_.ForEach([&](const EntityRecord& e) FW_REQUIRES(mutex_) {
+    if (e.last_seen < before && !dirty_entities_.contains(e.id)) return;
+    if (e.parent != 0) gpus.insert(e.parent);
+    models.insert(e.model);
+  });
+  Micros since = std::numeric_limits<Micros>::max();
+  entities_.ForEach([&](const EntityRecord& e) FW_REQUIRES(mutex_) {
+    if (e.last_seen >= before || dirty_entities_.contains(e.id) || gpus.contains(e.id)) {
+      models.insert(e.model);
+      since = std::min(since, e.last_seen);
+    } else {
+      gone.entities.push_back(e.id);
+    }
+  });
+  models_.ForEach([&](const ModelRecord& m) FW_REQUIRES(mutex_) {
+    if (m.last_seen >= before || dirty_models_.contains(m.id) || models.contains(m.id)) {
+      since = std::min(since, m.last_seen);
+    } else {
+      gone.models.push_back(m.id);
+    }
+  });
+  seen_since_ = since;
+  for (const int32_t id : gone.entities) {
+    const EntityRecord& e = *entities_.Find(id);
+    entity_by_key_.erase(KeyOf(e.key));
+    if (e.key.kind == EntityKind::kGpu) CountNode(e.labels.node, -1);
+    if (e.key.kind == EntityKind::kGpuInstance) --instances_;
+    entities_.Remove(id);
+  }
+  for (const int32_t id : gone.models) {
+    model_by_name_.erase(models_.Find(id)->name);
+    models_.Remove(id);
+  }
+  if (!gone.empty()) ++version_;
+  return gone;
+}
+
 void Registry::CountNode(const std::string& node, int by) {
   const auto it = gpus_of_node_.try_emplace(node, 0).first;
   if ((it->second += by) <= 0) gpus_of_node_.erase(it);
@@ -171,7 +238,7 @@ StatusOr<EntityRecord*> Registry::Upsert(const EntityKey& key, const EntityLabel
   EntityRecord* e = nullptr;
   bool changed = false;
   if (it != entity_by_key_.end()) {
-    e = &entities_[it->second - 1];
+    e = entities_.Find(it->second);
     const std::string old_node = e->labels.node;
     changed = MergeLabels(e->labels, labels);
     if (key.kind == EntityKind::kGpu && old_node != e->labels.node) {
@@ -179,13 +246,14 @@ StatusOr<EntityRecord*> Registry::Upsert(const EntityKey& key, const EntityLabel
       CountNode(e->labels.node, 1);
     }
   } else {
-    if (entities_.size() >= static_cast<size_t>(limits_.entities)) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "GPU ", Printable(key.uuid, 80), ": ", limits_.entities, " GPUs are known already"));
+    if (entities_.Room() == 0) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("GPU ", Printable(key.uuid, 80), ": ", entities_.size(),
+                       " GPUs are known already, of at most ", limits_.entities));
     }
-    entities_.push_back(
-        {.id = static_cast<int32_t>(entities_.size()) + 1, .key = key, .labels = labels});
-    e = &entities_.back();
+    e = entities_.Add();
+    e->key = key;
+    e->labels = labels;
     e->first_seen = ts;
     entity_by_key_.emplace(std::move(lookup), e->id);
     if (key.kind == EntityKind::kGpu) CountNode(e->labels.node, 1);
@@ -202,6 +270,7 @@ StatusOr<EntityRecord*> Registry::Upsert(const EntityKey& key, const EntityLabel
   e->parent = parent;
   e->first_seen = std::min(e->first_seen, ts);
   if (changed) MarkDirty(*e);
+  SeeEntity(*e, ts);
   return e;
 }
 
@@ -279,14 +348,12 @@ bool Registry::KnowsModel(std::string_view name) const {
 
 size_t Registry::RoomForEntities() const {
   ReaderLock lock(mutex_);
-  const auto limit = static_cast<size_t>(limits_.entities);
-  return limit - std::min(limit, entities_.size());
+  return entities_.Room();
 }
 
 size_t Registry::RoomForModels() const {
   ReaderLock lock(mutex_);
-  const auto limit = static_cast<size_t>(limits_.models);
-  return limit - std::min(limit, models_.size());
+  return models_.Room();
 }
 
 size_t Registry::RoomForSeries() const {
@@ -297,10 +364,10 @@ size_t Registry::RoomForSeries() const {
 Registry::Changes Registry::TakeChanges() {
   WriterLock lock(mutex_);
   Changes out;
-  for (int32_t id : dirty_entities_) out.entities.push_back(entities_[id - 1]);
+  for (int32_t id : dirty_entities_) out.entities.push_back(*entities_.Find(id));
   std::sort(out.entities.begin(), out.entities.end(),
             [](const EntityRecord& a, const EntityRecord& b) { return a.id < b.id; });
-  for (int32_t id : dirty_models_) out.models.push_back(models_[id - 1]);
+  for (int32_t id : dirty_models_) out.models.push_back(*models_.Find(id));
   dirty_entities_ = {};  // with its memory: a whole fleet is new once
   dirty_models_.clear();
   out.series = std::exchange(new_series_, {});
@@ -309,16 +376,14 @@ Registry::Changes Registry::TakeChanges() {
 
 std::optional<EntityRecord> Registry::entity(int32_t id) const {
   ReaderLock lock(mutex_);
-  if (id < 1 || id > static_cast<int32_t>(entities_.size()) || entities_[id - 1].id == 0)
-    return std::nullopt;
-  return entities_[id - 1];
+  const EntityRecord* const e = entities_.Find(id);
+  return e == nullptr ? std::nullopt : std::optional(*e);
 }
 
 std::optional<ModelRecord> Registry::model(int32_t id) const {
   ReaderLock lock(mutex_);
-  if (id < 1 || id > static_cast<int32_t>(models_.size()) || models_[id - 1].id == 0)
-    return std::nullopt;
-  return models_[id - 1];
+  const ModelRecord* const m = models_.Find(id);
+  return m == nullptr ? std::nullopt : std::optional(*m);
 }
 
 int32_t Registry::FindEntity(std::string_view uuid, int32_t instance) const {
@@ -334,21 +399,22 @@ std::optional<ResolvedEntity> Registry::Known(const EntityKey& key) const {
   ReaderLock lock(mutex_);
   const auto it = entity_by_key_.find(KeyOf(key));
   if (it == entity_by_key_.end()) return std::nullopt;
-  const EntityRecord& e = entities_[it->second - 1];
+  const EntityRecord& e = *entities_.Find(it->second);
   return ResolvedEntity{
       .id = e.id, .parent = e.parent, .device = DeviceOf(e.model), .fraction = FractionOf(e)};
 }
 
 double Registry::Fraction(int32_t entity) const {
   ReaderLock lock(mutex_);
-  if (entity < 1 || entity > static_cast<int32_t>(entities_.size())) return 1;
-  return FractionOf(entities_[entity - 1]);
+  const EntityRecord* const e = entities_.Find(entity);
+  return e == nullptr ? 1 : FractionOf(*e);
 }
 
 void Registry::ForEachEntity(absl::FunctionRef<void(const EntityRecord&)> visit) const {
   ReaderLock lock(mutex_);
-  for (const EntityRecord& e : entities_)
-    if (e.id != 0 && telemetry::IsGpu(e.key.kind)) visit(e);
+  entities_.ForEach([&](const EntityRecord& e) {
+    if (telemetry::IsGpu(e.key.kind)) visit(e);
+  });
 }
 
 std::vector<EntityRecord> Registry::Entities() const {

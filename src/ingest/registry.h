@@ -3,13 +3,19 @@
 // stores it before the rows that use it.
 //
 // Threads: every method from any thread. Resolve() and Series() are called when an identity
-// changes, never per sample. Past RegistryLimits Resolve() and Series() refuse and the caller
-// counts it. Ids of entities and models are for good. A series nobody uses any more makes room for
-// another when there is none left; if it comes back it is the same name and labels under a new id.
+// changes and once a day, never per sample. Past RegistryLimits Resolve() and Series() refuse and
+// the caller counts it.
+//
+// Entities and models of which no row is kept are forgotten. Their ids are given to others after
+// the next start only, when nothing in memory can still mean the old ones; until then there are
+// twice as many ids as there may be entities. A series nobody uses any more makes room for another
+// when there is none left; if it comes back it is the same name and labels under a new id.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,6 +34,74 @@
 #include "telemetry/sample.h"
 
 namespace flopwatch::ingest {
+
+// Records by id, from 1 on.
+template <typename Record>
+class IdTable {
+ public:
+  // At most `limit` records, under ids up to IdsFor(limit).
+  explicit IdTable(int32_t limit) : limit_(limit) {}
+
+  Record* Find(int32_t id) {
+    if (id < 1 || static_cast<size_t>(id) > records_.size()) return nullptr;
+    Record& record = records_[static_cast<size_t>(id) - 1];
+    return record.id == 0 ? nullptr : &record;
+  }
+  const Record* Find(int32_t id) const { return const_cast<IdTable*>(this)->Find(id); }
+  size_t size() const { return size_; }
+  size_t Room() const {
+    const size_t ids = free_.size() + static_cast<size_t>(IdsFor(limit_)) - records_.size();
+    return std::min(ids, static_cast<size_t>(limit_) - std::min<size_t>(limit_, size_));
+  }
+  // Room() > 0. The record has its id.
+  Record* Add() {
+    int32_t id = 0;
+    if (free_.empty()) {
+      records_.emplace_back();
+      id = static_cast<int32_t>(records_.size());
+    } else {
+      id = free_.back();
+      free_.pop_back();
+    }
+    ++size_;
+    Record* record = &records_[static_cast<size_t>(id) - 1];
+    record->id = id;
+    return record;
+  }
+  // As it was stored; false where it has no possible id.
+  bool Put(const Record& record) {
+    if (record.id < 1 || record.id > IdsFor(limit_)) return false;
+    if (static_cast<size_t>(record.id) > records_.size()) records_.resize(record.id);
+    Record& place = records_[static_cast<size_t>(record.id) - 1];
+    if (place.id == 0) ++size_;
+    place = record;
+    return true;
+  }
+  // The id is not given out again, but by Reuse().
+  void Remove(int32_t id) {
+    if (Record* record = Find(id)) {
+      *record = Record{};
+      --size_;
+    }
+  }
+  // Ids below the highest that nothing has are free.
+  void Reuse() {
+    free_.clear();
+    for (size_t k = records_.size(); k > 0; --k)
+      if (records_[k - 1].id == 0) free_.push_back(static_cast<int32_t>(k));
+  }
+  template <typename F>
+  void ForEach(F&& f) const {
+    for (const Record& record : records_)
+      if (record.id != 0) f(record);
+  }
+
+ private:
+  const int32_t limit_;
+  std::deque<Record> records_;  // records_[id - 1]
+  std::vector<int32_t> free_;   // the lowest last
+  size_t size_ = 0;
+};
 
 // What a row needs to know about its GPU.
 struct Device {
@@ -48,14 +122,24 @@ struct ResolvedEntity {
 class Registry {
  public:
   explicit Registry(const hardware::Catalog* catalog, const RegistryLimits& limits = {})
-      : limits_(limits), catalog_(catalog) {}
+      : limits_(limits),
+        catalog_(catalog),
+        entities_(limits.entities),
+        models_(limits.models) {}
 
   // Restores ids. Models are looked up again: a corrected hardware table corrects stored history.
   void Load(const store::Dimensions& dimensions);
 
   // The entity with this key, made if new, its labels up to date. An instance brings its GPU.
+  // It is not forgotten while rows of it are kept that are as old as `ts`, or as the end of its
+  // day: so long this need not be told again.
   StatusOr<ResolvedEntity> Resolve(const telemetry::EntityKey& key,
                                    const telemetry::EntityLabels& labels, Micros ts);
+  // There is a row at `ts` of an entity that is known, whose labels are not taken over.
+  void See(int32_t id, Micros ts);
+  // Forgets entities and models that were last seen before `before` (RetentionStats), but for those
+  // that wait to be stored or that others which stay refer to.
+  store::ForgottenDevices Forget(Micros before);
   // The series, made if new, with one more user; ReleaseSeries() for each.
   StatusOr<int32_t> Series(std::string_view target, std::string_view name, std::string_view labels);
   void ReleaseSeries(int32_t id);
@@ -110,6 +194,8 @@ class Registry {
                                         const telemetry::EntityLabels& labels, int32_t parent,
                                         Micros ts) FW_REQUIRES(mutex_);
   void MarkDirty(store::EntityRecord& e) FW_REQUIRES(mutex_);
+  // What is told once a day: not seen in any list, so no change of version().
+  void SeeEntity(store::EntityRecord& e, Micros ts) FW_REQUIRES(mutex_);
   void CountNode(const std::string& node, int by) FW_REQUIRES(mutex_);
 
   using Ids = absl::flat_hash_map<std::string, int32_t>;
@@ -126,8 +212,10 @@ class Registry {
   const RegistryLimits limits_;
   const hardware::Catalog* const catalog_;
   mutable SharedMutex mutex_;
-  std::deque<store::EntityRecord> entities_ FW_GUARDED_BY(mutex_);  // entities_[id - 1]
-  std::deque<store::ModelRecord> models_ FW_GUARDED_BY(mutex_);     // models_[id - 1]
+  IdTable<store::EntityRecord> entities_ FW_GUARDED_BY(mutex_);
+  IdTable<store::ModelRecord> models_ FW_GUARDED_BY(mutex_);
+  // Nothing was last seen before this.
+  Micros seen_since_ FW_GUARDED_BY(mutex_) = std::numeric_limits<Micros>::max();
   absl::flat_hash_map<Key, int32_t> entity_by_key_ FW_GUARDED_BY(mutex_);
   Ids model_by_name_ FW_GUARDED_BY(mutex_);
   Ids gpus_of_node_ FW_GUARDED_BY(mutex_);  // how many
@@ -137,7 +225,7 @@ class Registry {
   absl::flat_hash_map<int32_t, SeriesUse> series_ FW_GUARDED_BY(mutex_);  // by id
   size_t unused_series_ FW_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_set<int32_t> dirty_entities_ FW_GUARDED_BY(mutex_);
-  std::vector<int32_t> dirty_models_ FW_GUARDED_BY(mutex_);
+  absl::flat_hash_set<int32_t> dirty_models_ FW_GUARDED_BY(mutex_);
   std::vector<store::SeriesRecord> new_series_ FW_GUARDED_BY(mutex_);
   int32_t last_series_ FW_GUARDED_BY(mutex_) = 0;
 };

@@ -64,11 +64,14 @@ Resolver::Found Resolver::ResolveAnew(const DecodedRow& row, Micros ts, Newcomer
     if (!described.ok()) return Found::kNoRoom;
     entity = *described;
     if (telemetry::IsGpu(row.key->kind)) jobs_->BindEntity(entity->id, *row.key, *row.labels);
+  } else {
+    registry_->See(entity->id, ts);
   }
   const Found found = who->entity.id == entity->id ? Found::kAnew : Found::kAnother;
   if (found == Found::kAnother) *who = Identity{};
   who->settled = believed && !model_refused;
   who->version = row.identity_version;
+  who->seen_until = EndOfDay(ts);
   who->kind = row.key->kind;
   who->entity = *entity;
   who->node_hash = node_hash;

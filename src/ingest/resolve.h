@@ -24,6 +24,8 @@ namespace flopwatch::ingest {
 struct Identity {
   bool settled = false;  // false: what the source says of it was not believed; it is asked again
   uint32_t version = 0;  // DecodedRow::identity_version of which this was made
+  // Until then the registry was told that there are rows; what is silent for long it forgets.
+  Micros seen_until = 0;
   telemetry::EntityKind kind = telemetry::EntityKind::kGpu;
   Evidence evidence = Evidence::kNone;
   uint64_t node_hash = 0;
@@ -51,7 +53,8 @@ class Resolver {
   };
   // Brings `who` up to date with what a row at `ts` says of itself.
   Found Resolve(const telemetry::DecodedRow& row, Micros ts, Newcomers* newcomers, Identity* who) {
-    if (who->settled && who->version == row.identity_version) return Found::kKnown;
+    if (who->settled && who->version == row.identity_version && ts < who->seen_until)
+      return Found::kKnown;
     return ResolveAnew(row, ts, newcomers, who);
   }
   // Notes what the server's clock says, for the rows that follow.

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "ingest/application.h"
+#include "ingest/registry.h"
 #include "jobs/job_index.h"
 #include "store/store.h"
 
@@ -23,8 +24,9 @@ namespace flopwatch::ingest {
 class Retention {
  public:
   // The pointers outlive it.
-  Retention(store::Store* store, jobs::JobIndex* jobs, ApplicationIntake* application)
-      : store_(store), jobs_(jobs), application_(application) {}
+  Retention(store::Store* store, jobs::JobIndex* jobs, ApplicationIntake* application,
+            Registry* registry)
+      : store_(store), jobs_(jobs), application_(application), registry_(registry) {}
 
   // What is too old goes when the clock says `now`; about once a minute. On an error the rest is
   // left to the next call.
@@ -34,9 +36,11 @@ class Retention {
   store::Store* const store_;
   jobs::JobIndex* const jobs_;
   ApplicationIntake* const application_;
+  Registry* const registry_;
   // By memory, and the store may still have it.
   jobs::Forgotten forgotten_;
   std::vector<int32_t> forgotten_claims_;
+  store::ForgottenDevices forgotten_devices_;
 };
 
 }  // namespace flopwatch::ingest

@@ -53,7 +53,7 @@ Writer::Writer(const PipelineOptions& options, store::Store* store, Registry* re
       store_(store),
       fields_(fields),
       describing_(store, registry, jobs),
-      retention_(store, jobs, application) {
+      retention_(store, jobs, application, registry) {
   next_rollup_ = MonotonicNow() + options_.rollup_interval;
   next_maintenance_ = MonotonicNow() + kMaintenanceInterval;
 }

@@ -103,7 +103,7 @@ JobCatalog::Job* JobCatalog::Get(int32_t id) {
 
 void JobCatalog::SeeJob(Job& job, Micros ts) {
   if (ts < job.record.last_seen || ts <= 0) return;
-  job.record.last_seen = FloorTo(ts, kMicrosPerDay) + kMicrosPerDay;
+  job.record.last_seen = EndOfDay(ts);
   MarkDirty(job);
 }
 

@@ -46,7 +46,7 @@
 
 namespace flopwatch::store {
 
-inline constexpr int kSchemaVersion = 9;
+inline constexpr int kSchemaVersion = 10;
 
 // What the engine may take. It takes all of it within minutes, because it keeps the blocks that it
 // has read and written until there is no room for others: with what a server knows of 100,000 GPUs
@@ -100,6 +100,8 @@ struct EntityRecord {
   int32_t model = 0;
   int32_t sm_count = 0;  // of the instance or device; 0 = unknown
   Micros first_seen = 0;
+  // No row of it is of later; told on once a day, so that it may be the end of a day.
+  Micros last_seen = 0;
 };
 
 struct ModelRecord {
@@ -110,11 +112,18 @@ struct ModelRecord {
   int32_t sm_count = 0;
   double tdp_w = 0;
   bool half_rate = false;
+  Micros last_seen = 0;  // as of entities: of any GPU that is said to be one
 };
 
 struct SeriesRecord {  // of the narrow table
   int32_t id = 0;
   std::string target, name, labels;
+};
+
+// What ingest has forgotten of what has been silent for longer than any row is kept.
+struct ForgottenDevices {
+  std::vector<int32_t> entities, models;
+  bool empty() const { return entities.empty() && models.empty(); }
 };
 
 struct Dimensions {
@@ -228,6 +237,7 @@ struct RetentionStats {
   uint64_t files = 0, rows = 0;  // deleted since the start
   uint64_t intervals = 0, jobs = 0, job_sets = 0;
   uint64_t claims = 0;
+  uint64_t entities = 0, models = 0;
   uint64_t jobs_early = 0;  // for want of room, although rows name them; not among `jobs`
 };
 
@@ -273,6 +283,8 @@ class Store {
   // Deletes what jobs::JobIndex has forgotten, which decides by RetentionStats: it knows what is
   // being stored just now. The highest ids stay: they say from where on ids are new.
   virtual Status ForgetJobs(const jobs::Forgotten& forgotten) = 0;
+  // Deletes what ingest::Registry has forgotten, likewise.
+  virtual Status ForgetDevices(const ForgottenDevices& forgotten) = 0;
   virtual Status ForgetClaims(absl::Span<const int32_t> claims) = 0;
 
   // --- reading (any thread) ---

@@ -22,9 +22,9 @@ struct LogSpec {
 constexpr LogSpec kLogs[] = {
     {"entities", "id",
      "id, kind, uuid, gpu_instance, node, model_name, device, pci_bus_id, driver, mig_profile, "
-     "gpu_index, parent, model, sm_count, first_seen",
+     "gpu_index, parent, model, sm_count, first_seen, last_seen",
      true},
-    {"models", "id", "id, name, tensor_clock_max_mhz, sm_count, tdp_w, half_rate", true},
+    {"models", "id", "id, name, tensor_clock_max_mhz, sm_count, tdp_w, half_rate, last_seen", true},
     {"jobs", "id", "id, key, name, user_name, workflow, cluster, source, last_seen", true},
     {"intervals", "id", "id, entity, job, rank, from_ts, to_ts, source", false},
     {"job_set_members", "job_set, job", "job_set, job, share", true},
@@ -188,6 +188,7 @@ Status DimensionTables::PutEntities(Connection* c, absl::Span<const EntityRecord
     a.Data<int32_t>(13)[r] = e.model;
     a.Data<int32_t>(14)[r] = e.sm_count;
     a.Data<int64_t>(15)[r] = e.first_seen;
+    a.Data<int64_t>(16)[r] = e.last_seen;
   });
 }
 
@@ -201,6 +202,7 @@ Status DimensionTables::PutModels(Connection* c, absl::Span<const ModelRecord> r
     a.Data<int32_t>(4)[r] = m.sm_count;
     a.Data<double>(5)[r] = m.tdp_w;
     a.Data<bool>(6)[r] = m.half_rate;
+    a.Data<int64_t>(7)[r] = m.last_seen;
   });
 }
 
@@ -345,6 +347,16 @@ StatusOr<DimensionTables::Deleted> DimensionTables::ForgetJobs(Connection* c,
   return deleted;
 }
 
+StatusOr<DimensionTables::DeletedDevices> DimensionTables::ForgetDevices(
+    Connection* c, const ForgottenDevices& forgotten) {
+  MutexLock lock(writing_);
+  DeletedDevices deleted;
+  // Entities first, which name models.
+  FW_ASSIGN_OR_RETURN(deleted.entities, Delete(c, kEntities, forgotten.entities));
+  FW_ASSIGN_OR_RETURN(deleted.models, Delete(c, kModels, forgotten.models));
+  return deleted;
+}
+
 Status DimensionTables::Compact(Connection* c, Log log) {
   const LogSpec& spec = kLogs[log];
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
@@ -378,7 +390,7 @@ StatusOr<absl::flat_hash_map<int32_t, ModelRecord>> DimensionTables::LoadModels(
   FW_ASSIGN_OR_RETURN(
       Result result,
       c->Query(
-          "SELECT id, name, tensor_clock_max_mhz, sm_count, tdp_w, half_rate FROM dim.models"));
+          "SELECT id, name, tensor_clock_max_mhz, sm_count, tdp_w, half_rate, last_seen FROM dim.models"));
   absl::flat_hash_map<int32_t, ModelRecord> models;
   result.ForEach([&](const Row& row) {
     ModelRecord m;
@@ -388,6 +400,7 @@ StatusOr<absl::flat_hash_map<int32_t, ModelRecord>> DimensionTables::LoadModels(
     m.sm_count = static_cast<int32_t>(row.Int64(3));
     m.tdp_w = row.Double(4);
     m.half_rate = row.Int64(5) != 0;
+    m.last_seen = row.Int64(6);
     models.emplace(m.id, std::move(m));
   });
   return models;
@@ -453,6 +466,7 @@ StatusOr<store::Dimensions> DimensionTables::Load(Connection* c) {
       e.model = static_cast<int32_t>(row.Int64(12));
       e.sm_count = static_cast<int32_t>(row.Int64(13));
       e.first_seen = row.Int64(14);
+      e.last_seen = row.Int64(15);
     });
   }
   {

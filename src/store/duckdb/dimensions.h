@@ -71,6 +71,10 @@ class DimensionTables {
     int64_t jobs = 0, sets = 0;
   };
   StatusOr<Deleted> ForgetJobs(Connection* c, const jobs::Forgotten& forgotten);
+  struct DeletedDevices {
+    int64_t entities = 0, models = 0;
+  };
+  StatusOr<DeletedDevices> ForgetDevices(Connection* c, const ForgottenDevices& forgotten);
   StatusOr<int64_t> ForgetClaims(Connection* c, absl::Span<const int32_t> claims);
   // Rewrites logs of which most records were overwritten since the last time. Call between
   // transactions.

@@ -17,6 +17,21 @@ std::string Named(std::string statement, std::string_view catalog) {
   return statement;
 }
 
+// A column that says when each was last seen. Of what is there nobody knows: not after the newest
+// data.
+template <typename... Tables>
+std::vector<std::string> WithLastSeen(Tables... tables) {
+  std::vector<std::string> statements;
+  for (const std::string_view table : {std::string_view(tables)...}) {
+    statements.push_back(
+        Cat("CREATE TABLE {}.", table, "_new AS SELECT *, greatest(make_timestamp(epoch_us(now()))",
+            ", (SELECT max(max_ts) FROM {}.files)) AS last_seen FROM {}.", table, " ORDER BY seq"));
+    statements.push_back(Cat("DROP TABLE {}.", table));
+    statements.push_back(Cat("ALTER TABLE {}.", table, "_new RENAME TO ", table));
+  }
+  return statements;
+}
+
 }  // namespace
 
 // Describing tables are logs: a record is never changed, a later one (higher seq) with the same id
@@ -60,12 +75,10 @@ const std::vector<Migration>& MetaMigrations() {
       // An older flopwatch would take the second frame for the end of the journal.
       {7, "frames of the journal fill blocks; nothing changes here", {}},
       {8, "rollups of hot segments have frozen time; nothing changes here", {}},
-      // Of jobs that are there nobody knows when they were seen last: not after the newest data.
       {9,
        "when jobs were last seen",
-       {Cat("CREATE TABLE {}.jobs_new AS SELECT *, greatest(make_timestamp(epoch_us(now()))",
-            ", (SELECT max(max_ts) FROM {}.files)) AS last_seen FROM {}.jobs ORDER BY seq"),
-        "DROP TABLE {}.jobs", "ALTER TABLE {}.jobs_new RENAME TO jobs"}},
+       WithLastSeen("jobs")},
+      {10, "when GPUs and models were last seen", WithLastSeen("entities", "models")},
   };
   return kMigrations;
 }
@@ -108,6 +121,7 @@ const std::vector<Migration>& SegmentMigrations() {
        {Cat("ALTER TABLE {}.job_minute ADD COLUMN IF NOT EXISTS ",
             SumColumn(efficiency::UsageSum::kFrozen, SpecOf(Rollup::kJobMinute).fine), " BIGINT")}},
       {9, "when jobs were last seen; nothing changes here", {}},
+      {10, "when GPUs and models were last seen; nothing changes here", {}},
   };
   return kMigrations;
 }

@@ -246,6 +246,9 @@ Status DuckDbStore::ApplyRetention(Micros now) { return upkeep_.ApplyRetention(n
 Status DuckDbStore::ForgetJobs(const jobs::Forgotten& forgotten) {
   return forgotten.empty() ? absl::OkStatus() : upkeep_.ForgetJobs(forgotten);
 }
+Status DuckDbStore::ForgetDevices(const ForgottenDevices& forgotten) {
+  return forgotten.empty() ? absl::OkStatus() : upkeep_.ForgetDevices(forgotten);
+}
 Status DuckDbStore::ForgetClaims(absl::Span<const int32_t> claims) {
   return claims.empty() ? absl::OkStatus() : upkeep_.ForgetClaims(claims);
 }

@@ -38,6 +38,7 @@ class DuckDbStore : public Store {
   Status Seal(Micros now) override;
   Status ApplyRetention(Micros now) override;
   Status ForgetJobs(const jobs::Forgotten& forgotten) override;
+  Status ForgetDevices(const ForgottenDevices& forgotten) override;
   Status ForgetClaims(absl::Span<const int32_t> claims) override;
 
   StatusOr<Dimensions> LoadDimensions() override;

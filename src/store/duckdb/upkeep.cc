@@ -388,6 +388,23 @@ Status Upkeep::ForgetJobs(const jobs::Forgotten& forgotten) {
   return absl::OkStatus();
 }
 
+Status Upkeep::ForgetDevices(const ForgottenDevices& forgotten) {
+  MutexLock lock(mutex_);
+  FW_RETURN_IF_ERROR(Begin("forgetting GPUs"));
+  DimensionTables::DeletedDevices gone;
+  FW_RETURN_IF_ERROR(InTurn([&](Connection* c) -> Status {
+    FW_ASSIGN_OR_RETURN(gone, dimensions_.ForgetDevices(c, forgotten));
+    return absl::OkStatus();
+  }));
+  if (gone.entities + gone.models > 0)
+    LogInfo("retention: {} GPUs, instances and parts of nodes and {} models are gone, of which no "
+            "row is kept", gone.entities, gone.models);
+  MutexLock counts(retention_mutex_);
+  retention_.entities += static_cast<uint64_t>(gone.entities);
+  retention_.models += static_cast<uint64_t>(gone.models);
+  return absl::OkStatus();
+}
+
 Status Upkeep::ForgetClaims(absl::Span<const int32_t> claims) {
   MutexLock lock(mutex_);
   FW_RETURN_IF_ERROR(Begin("forgetting claims of applications"));

@@ -62,6 +62,7 @@ class Upkeep {
   Status Seal(Micros now) FW_EXCLUDES(mutex_);
   Status ApplyRetention(Micros now) FW_EXCLUDES(mutex_);
   Status ForgetJobs(const jobs::Forgotten& forgotten) FW_EXCLUDES(mutex_);
+  Status ForgetDevices(const ForgottenDevices& forgotten) FW_EXCLUDES(mutex_);
   Status ForgetClaims(absl::Span<const int32_t> claims) FW_EXCLUDES(mutex_);
   // Every row that arrived before this is in a rollup.
   Micros rolled_up_to() const { return rolled_up_to_; }
