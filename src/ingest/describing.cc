@@ -51,6 +51,7 @@ Status DescribingRecords::Write(bool shutdown) {
   FW_RETURN_IF_ERROR(PutPending());  // of a call that failed
   pending_ = registry_->TakeChanges();
   pending_jobs_ = jobs_->TakeChanges(shutdown);
+  pending_books_ = books_->TakeChanges();
   return PutPending();
 }
 
@@ -93,7 +94,33 @@ Status DescribingRecords::PutPending() {
   pending_.series.clear();
   FW_RETURN_IF_ERROR(Annotate(PutJobs(), "storing jobs"));
   pending_jobs_ = {};
+  FW_RETURN_IF_ERROR(Annotate(PutBooks(), "storing the scheduler's books"));
+  pending_books_ = {};
   return absl::OkStatus();
+}
+
+Status DescribingRecords::PutBooks() {
+  if (pending_books_.empty()) return absl::OkStatus();
+  const Status whole = store_->PutBooks(pending_books_);
+  if (!absl::IsInvalidArgument(whole)) return whole;
+  const auto put = [&](auto member) {
+    return [this, member](auto records) {
+      jobs::BookChanges part;
+      (part.*member).assign(records.begin(), records.end());
+      return store_->PutBooks(part);
+    };
+  };
+  const auto nothing = [](const auto&) {};
+  const auto refuse = [&](std::string_view what) {
+    return [this, what](const auto& record, const Status& why) {
+      Refuse(what, static_cast<int32_t>(record.id), why);
+      return absl::OkStatus();
+    };
+  };
+  FW_RETURN_IF_ERROR(PutInHalves<jobs::AttemptRecord>(
+      pending_books_.attempts, put(&jobs::BookChanges::attempts), nothing, refuse("attempt")));
+  return PutInHalves<jobs::NodeRecord>(pending_books_.nodes, put(&jobs::BookChanges::nodes),
+                                       nothing, refuse("node"));
 }
 
 Status DescribingRecords::PutJobs() {

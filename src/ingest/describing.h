@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/status.h"
 #include "ingest/registry.h"
+#include "jobs/books.h"
 #include "jobs/job_index.h"
 #include "store/store.h"
 
@@ -25,8 +26,9 @@ namespace flopwatch::ingest {
 class DescribingRecords {
  public:
   // The pointers outlive it.
-  DescribingRecords(store::Store* store, Registry* registry, jobs::JobIndex* jobs)
-      : store_(store), registry_(registry), jobs_(jobs) {}
+  DescribingRecords(store::Store* store, Registry* registry, jobs::JobIndex* jobs,
+                    jobs::Books* books)
+      : store_(store), registry_(registry), jobs_(jobs), books_(books) {}
 
   // Stores everything that is new by now. On an error all of it is kept for the next call.
   Status Write(bool shutdown);
@@ -41,13 +43,16 @@ class DescribingRecords {
  private:
   Status PutPending();
   Status PutJobs();
+  Status PutBooks();
   void Refuse(std::string_view what, int32_t id, const Status& why);
 
   store::Store* const store_;
   Registry* const registry_;
   jobs::JobIndex* const jobs_;
+  jobs::Books* const books_;
   Registry::Changes pending_;
   jobs::Changes pending_jobs_;
+  jobs::BookChanges pending_books_;
   absl::flat_hash_set<int32_t> entities_, series_;  // set aside
   std::atomic<uint64_t> refused_{0};
 };

@@ -227,7 +227,7 @@ IngestSide::IngestSide(const PipelineOptions& o, const hardware::Catalog* catalo
       jobs(options.jobs),
       live(IdsFor(options.known.entities)),
       application(store, options.clock),
-      writer(options, store, &registry, &jobs, &fields, &application),
+      writer(options, store, &registry, &jobs, &books, &fields, &application),
       pipeline({.options = options,
                 .fields = fields,
                 .registry = registry,
@@ -254,6 +254,7 @@ StatusOr<std::unique_ptr<IngestSide>> IngestSide::Start(const PipelineOptions& o
     const Micros latest = options.backfill ? std::numeric_limits<Micros>::max() : options.Clock();
     side->jobs.Load(dimensions->jobs, dimensions->intervals, dimensions->sets,
                     std::min(store->stats().newest_ts, latest));
+    side->books.Load(dimensions->attempts, dimensions->nodes);
     for (const store::EntityRecord& e : dimensions->entities)
       side->jobs.BindEntity(e.id, e.key, e.labels);
   }

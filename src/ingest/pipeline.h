@@ -33,6 +33,7 @@
 #include "ingest/origin.h"
 #include "ingest/registry.h"
 #include "ingest/writer.h"
+#include "jobs/books.h"
 #include "jobs/job_index.h"
 #include "store/store.h"
 #include "telemetry/field.h"
@@ -133,6 +134,7 @@ struct IngestSide {
   telemetry::FieldRegistry fields;
   Registry registry;
   jobs::JobIndex jobs;
+  jobs::Books books;
   LiveState live;
   ApplicationIntake application;
   Writer writer;

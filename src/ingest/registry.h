@@ -122,10 +122,7 @@ struct ResolvedEntity {
 class Registry {
  public:
   explicit Registry(const hardware::Catalog* catalog, const RegistryLimits& limits = {})
-      : limits_(limits),
-        catalog_(catalog),
-        entities_(limits.entities),
-        models_(limits.models) {}
+      : limits_(limits), catalog_(catalog), entities_(limits.entities), models_(limits.models) {}
 
   // Restores ids. Models are looked up again: a corrected hardware table corrects stored history.
   void Load(const store::Dimensions& dimensions);

@@ -13,9 +13,10 @@ Status Retention::Apply(Micros now) {
     LogInfo("retention: {} intervals of jobs that ended before {} leave memory", gone,
             FormatTime(kept.intervals_before));
   }
+  books_->DropBefore(kept.books_before);
   if (forgotten_.empty()) {
     forgotten_ = jobs_->Forget(
-        {.unnamed = kept.unnamed_before, .if_full = kept.intervals_before - kMicrosPerDay});
+        {.unnamed = kept.unnamed_before, .if_full = kept.minutes_before - kMicrosPerDay});
   }
   FW_RETURN_IF_ERROR(Annotate(store_->ForgetJobs(forgotten_), "forgetting jobs"));
   forgotten_ = {};

@@ -16,6 +16,7 @@
 #include "base/time.h"
 #include "ingest/application.h"
 #include "ingest/registry.h"
+#include "jobs/books.h"
 #include "jobs/job_index.h"
 #include "store/store.h"
 
@@ -25,8 +26,8 @@ class Retention {
  public:
   // The pointers outlive it.
   Retention(store::Store* store, jobs::JobIndex* jobs, ApplicationIntake* application,
-            Registry* registry)
-      : store_(store), jobs_(jobs), application_(application), registry_(registry) {}
+            Registry* registry, jobs::Books* books)
+      : store_(store), jobs_(jobs), application_(application), registry_(registry), books_(books) {}
 
   // What is too old goes when the clock says `now`; about once a minute. On an error the rest is
   // left to the next call.
@@ -37,6 +38,7 @@ class Retention {
   jobs::JobIndex* const jobs_;
   ApplicationIntake* const application_;
   Registry* const registry_;
+  jobs::Books* const books_;
   // By memory, and the store may still have it.
   jobs::Forgotten forgotten_;
   std::vector<int32_t> forgotten_claims_;

@@ -47,13 +47,13 @@ void Writer::Batch::Clear() {
 }
 
 Writer::Writer(const PipelineOptions& options, store::Store* store, Registry* registry,
-               jobs::JobIndex* jobs, telemetry::FieldRegistry* fields,
+               jobs::JobIndex* jobs, jobs::Books* books, telemetry::FieldRegistry* fields,
                ApplicationIntake* application)
     : options_(options),
       store_(store),
       fields_(fields),
-      describing_(store, registry, jobs),
-      retention_(store, jobs, application, registry) {
+      describing_(store, registry, jobs, books),
+      retention_(store, jobs, application, registry, books) {
   next_rollup_ = MonotonicNow() + options_.rollup_interval;
   next_maintenance_ = MonotonicNow() + kMaintenanceInterval;
 }

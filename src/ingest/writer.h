@@ -43,7 +43,8 @@ class Writer {
 
   // `store` null: rows are discarded at once (live only).
   Writer(const PipelineOptions& options, store::Store* store, Registry* registry,
-         jobs::JobIndex* jobs, telemetry::FieldRegistry* fields, ApplicationIntake* application);
+         jobs::JobIndex* jobs, jobs::Books* books, telemetry::FieldRegistry* fields,
+         ApplicationIntake* application);
   ~Writer();  // stops, writes what is queued, closes open intervals
 
   // One scrape's access to its shard's open batch. Holds the shard's lock from its beginning to its

@@ -53,10 +53,10 @@ void IntervalList::Touching(Micros from, Micros to, const StaticTimes& times,
 void StrongestOwners(absl::Span<const Interval* const> active,
                      std::vector<const Interval*>* owners) {
   owners->clear();
-  Source strongest = Source::kLabels;
-  for (const Interval* i : active) strongest = std::max(strongest, i->source);
+  int strongest = 0;
+  for (const Interval* i : active) strongest = std::max(strongest, Strength(i->source));
   for (const Interval* i : active)
-    if (i->source == strongest) owners->push_back(i);
+    if (Strength(i->source) == strongest) owners->push_back(i);
   std::sort(owners->begin(), owners->end(), [](const Interval* a, const Interval* b) {
     return a->job != b->job ? a->job < b->job : a->id < b->id;
   });

@@ -33,6 +33,11 @@ struct RunTime {
   Micros from = 0, to = 0;
 };
 using StaticTimes = absl::flat_hash_map<int32_t, RunTime>;
+// The job ran in this time too.
+inline void WidenTo(StaticTimes* times, int32_t job, RunTime run) {
+  RunTime& all = times->try_emplace(job, run).first->second;
+  all = {std::min(all.from, run.from), std::max(all.to, run.to)};
+}
 
 // Time during which the owners of an entity do not change: distinct jobs, all of the strongest
 // source, each with an equal share. `owners` is valid during the callback only.

@@ -173,7 +173,7 @@ bool JobCatalog::JobsOf(absl::Span<const OwnerLabels* const> owners, Micros seen
   return complete;
 }
 
-int32_t JobCatalog::AddStaticJob(const StaticAssignment& a) {
+int32_t JobCatalog::AddStaticJob(const StaticAssignment& a, Source source) {
   if (a.job.empty()) return 0;
   const MutexLock lock(mutex_);
   if (a.job.size() > limits_.max_key_bytes) {
@@ -183,7 +183,7 @@ int32_t JobCatalog::AddStaticJob(const StaticAssignment& a) {
   Job* job = FindOrMake(a.job, nullptr, [](size_t) { return true; });
   if (job == nullptr) return 0;
   JobRecord updated = job->record;
-  updated.source = Source::kStaticFile;
+  if (Strength(source) > Strength(updated.source)) updated.source = source;
   if (!a.name.empty()) updated.name = a.name;
   if (!a.user.empty()) updated.user = a.user;
   if (!a.workflow.empty()) updated.workflow = a.workflow;

@@ -32,7 +32,7 @@ class JobCatalog {
   bool JobsOf(absl::Span<const telemetry::OwnerLabels* const> owners, Micros seen, int* budget,
               MayMakeKnown may_make, std::vector<int32_t>* jobs);
   // 0 when the job table is full or the key too long.
-  int32_t AddStaticJob(const StaticAssignment& assignment);
+  int32_t AddStaticJob(const StaticAssignment& assignment, Source source = Source::kStaticFile);
   // `jobs` ascending and distinct, of a row at `seen` (0 = of none); 0 for none, and where a set is
   // new and refused.
   int32_t SetOf(absl::Span<const int32_t> jobs, Micros seen, MayMakeKnown may_make);

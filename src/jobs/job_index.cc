@@ -24,7 +24,7 @@ void JobIndex::Load(absl::Span<const JobRecord> jobs, absl::Span<const IntervalR
     impl_->loaded_until = seen_until;
   }
   int64_t highest = 0;
-  StaticTimes times;
+  StaticTimes file_times, scheduled_times;
   for (const IntervalRecord& r : intervals) {
     highest = std::max(highest, r.id);
     if (r.to <= r.from) continue;  // withdrawn
@@ -46,15 +46,18 @@ void JobIndex::Load(absl::Span<const JobRecord> jobs, absl::Span<const IntervalR
       }
       e->last_ts = std::max(e->last_ts, i.to);
     } else {
-      RunTime& run = times.try_emplace(r.job, RunTime{r.from, r.to}).first->second;
-      run = {std::min(run.from, r.from), std::max(run.to, r.to)};
+      WidenTo(r.source == Source::kScheduler ? &scheduled_times : &file_times, r.job,
+              {r.from, r.to});
     }
     e->intervals.Insert(i);
     impl_->catalog.NoteEntity(i.job, r.entity);
     impl_->interval_count.fetch_add(1, std::memory_order_relaxed);
   }
   impl_->next_interval = std::max<int64_t>(impl_->next_interval, highest + 1);
-  impl_->catalog.SetStaticTimes(std::move(times));
+  const MutexLock lock(impl_->static_mutex);
+  impl_->file_times = std::move(file_times);
+  impl_->scheduled_times = std::move(scheduled_times);
+  impl_->PublishTimes();
 }
 
 std::optional<JobRecord> JobIndex::job(int32_t id) const { return impl_->catalog.job(id); }
@@ -138,6 +141,10 @@ size_t JobIndex::DropBefore(Micros horizon) {
     std::sort(left.begin(), left.end());
     impl_->catalog.ForgetEntities(left);
   }
+  const MutexLock lock(impl_->static_mutex);
+  if (absl::erase_if(impl_->scheduled_times,
+                     [&](const auto& times) { return times.second.to < horizon; }) > 0)
+    impl_->PublishTimes();
   return dropped;
 }
 

@@ -5,10 +5,10 @@
 // sums, so that the sum over jobs is the GPU's own time, once. A "job set" is that group of jobs
 // with equal shares; set 0 is "nobody".
 //
-// Sources, strongest first: a static file (TOML or CSV), then labels on the samples (hpc_job;
-// pod/namespace/container). Where a stronger source covers an entity at a time, weaker ones are
-// ignored for it; labels naming a job the static file knows count only within the time that file
-// gives it (a stale job-map file is ignored).
+// Sources, strongest first: a static file (TOML or CSV), a scheduler's books, then labels on the
+// samples (hpc_job; pod/namespace/container). Where a stronger source covers an entity at a time,
+// weaker ones are ignored for it; labels naming a job that the static file or the books know count
+// only within the time that these give it (a stale job-map file is ignored).
 //
 // Label intervals: a sample at ts stands for (ts - span, ts]. An interval is the union of the
 // samples that showed the job, with gaps of at most kMaxGap closed; it ends at the last such
@@ -62,7 +62,11 @@ struct Limits {
 // room that is left for others; under the index's locks. No: the label is as if it were absent.
 using MayMakeKnown = absl::FunctionRef<bool(size_t room)>;
 
-enum class Source : uint8_t { kLabels = 1, kStaticFile = 2 };
+// Numbers that the store has; which of two is the stronger says Strength().
+enum class Source : uint8_t { kLabels = 1, kStaticFile = 2, kScheduler = 3 };
+constexpr int Strength(Source source) {
+  return source == Source::kStaticFile ? 3 : source == Source::kScheduler ? 2 : 1;
+}
 
 struct JobRecord {
   int32_t id = 0;   // small, store-wide; 0 is never a job
@@ -168,6 +172,10 @@ class JobIndex {
   // every GPU known by BindEntity. Those whose GPU is not known yet wait until BindEntity names it.
   // Without a call, static intervals from Load stay as they are.
   void SetStatic(std::vector<StaticAssignment> assignments);
+  // Adds what a scheduler says: unlike those of SetStatic(), assignments that are not listed stay,
+  // also over a restart. One of the same job, GPU and start replaces the earlier one. One without a
+  // GPU says only when its job ran. Those whose GPU is not known yet wait for BindEntity().
+  void Schedule(absl::Span<const StaticAssignment> assignments);
   // Tells the index a GPU it may have waiting assignments for. Call for every known entity after
   // Load, for a new one, and when its node or index changes: a slot ("NODE:INDEX") then passes on,
   // its past stays with the board that was in it.

@@ -89,7 +89,8 @@ inline constexpr size_t kMaxTenants = 64;
 
 struct GpuName {
   std::vector<BoundAssignment> assignments;
-  std::vector<Tenancy> tenants;  // in order of `since`
+  std::vector<BoundAssignment> scheduled;  // by a scheduler, before anybody was known by this name
+  std::vector<Tenancy> tenants;            // in order of `since`
 };
 
 struct JobIndex::Impl {
@@ -107,6 +108,9 @@ struct JobIndex::Impl {
   Micros loaded_until FW_GUARDED_BY(static_mutex) = 0;       // newest time Load() was told of
   absl::flat_hash_map<std::string, GpuName> names FW_GUARDED_BY(static_mutex);
   absl::flat_hash_map<int32_t, std::vector<std::string>> entity_names FW_GUARDED_BY(static_mutex);
+  size_t scheduled_waiting FW_GUARDED_BY(static_mutex) = 0;  // GpuName::scheduled of all
+  // When jobs ran: by the static file, and by a scheduler (of jobs that have intervals).
+  StaticTimes file_times FW_GUARDED_BY(static_mutex), scheduled_times FW_GUARDED_BY(static_mutex);
 
   std::atomic<int64_t> next_interval{1};
   std::atomic<size_t> interval_count{0};
@@ -175,6 +179,12 @@ struct JobIndex::Impl {
 
   // Makes the static intervals of an entity those that its names say now.
   void ReconcileStatic(int32_t entity) FW_REQUIRES(static_mutex);
+
+  // Puts an assignment of a scheduler on the entities that had the name in its time.
+  void Schedule(const GpuName& name, const BoundAssignment& assignment) FW_REQUIRES(static_mutex);
+  void ScheduleOn(int32_t entity, const BoundAssignment& assignment) FW_REQUIRES(static_mutex);
+  // Gives the catalogue the times of both.
+  void PublishTimes() FW_REQUIRES(static_mutex);
 
   // Ends the open intervals of entities that fell silent (of all at shutdown).
   void CloseSilent(Shard& shard, bool sweep, bool shutdown) FW_REQUIRES(shard.mutex);

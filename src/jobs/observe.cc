@@ -114,13 +114,17 @@ void JobIndex::Impl::StaticOwners(const EntityState& e, Micros ts, std::vector<i
                                   Micros* until) {
   jobs->clear();
   *until = kOpenEnd;
+  int strongest = 0;
   for (const Interval& i : e.intervals.all()) {
-    if (i.source != Source::kStaticFile) continue;
+    if (i.source == Source::kLabels) continue;
     if (i.from >= ts) {
       *until = std::min(*until, i.from);
     } else if (i.to >= ts) {
-      jobs->push_back(i.job);
       *until = std::min(*until, i.to);
+      if (Strength(i.source) < strongest) continue;
+      if (Strength(i.source) > strongest) jobs->clear();
+      strongest = Strength(i.source);
+      jobs->push_back(i.job);
     }
   }
   std::sort(jobs->begin(), jobs->end());

@@ -1,4 +1,5 @@
-// The static file: its assignments, and which GPU each name stood for when.
+// The static file and a scheduler's books: their assignments, and which GPU each name stood for
+// when.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -105,10 +106,10 @@ void JobIndex::SetStatic(std::vector<StaticAssignment> assignments) {
     if (job == 0) continue;
     impl_->has_assignments = true;
     impl_->names[a.gpu].assignments.push_back({job, a.rank, a.from, a.to});
-    RunTime& run = times.try_emplace(job, RunTime{a.from, a.to}).first->second;
-    run = {std::min(run.from, a.from), std::max(run.to, a.to)};
+    WidenTo(&times, job, {a.from, a.to});
   }
-  impl_->catalog.SetStaticTimes(std::move(times));
+  impl_->file_times = std::move(times);
+  impl_->PublishTimes();
   std::vector<int32_t> known;
   known.reserve(impl_->entity_names.size());
   for (const auto& [entity, names] : impl_->entity_names) known.push_back(entity);
@@ -135,8 +136,101 @@ void JobIndex::BindEntity(int32_t entity, const EntityKey& key, const EntityLabe
     if (std::find(kept.begin(), kept.end(), name) == kept.end()) kept.push_back(std::move(name));
     changed.push_back(entity);
   }
+  for (const std::string& name : impl_->entity_names[entity]) {
+    GpuName& gpu = impl_->names[name];
+    for (const BoundAssignment& a : gpu.scheduled) impl_->Schedule(gpu, a);
+    impl_->scheduled_waiting -= std::exchange(gpu.scheduled, {}).size();
+  }
   if (!impl_->static_loaded) return;
   for (const int32_t id : changed) impl_->ReconcileStatic(id);
+}
+
+void JobIndex::Impl::PublishTimes() {
+  StaticTimes both = scheduled_times;
+  // The static file is the stronger: what it says of a job is all there is to say.
+  for (const auto& [job, run] : file_times) both[job] = run;
+  catalog.SetStaticTimes(std::move(both));
+}
+
+void JobIndex::Impl::ScheduleOn(int32_t entity, const BoundAssignment& a) {
+  Shard& shard = ShardOf(entity);
+  const MutexLock lock(shard.mutex);
+  EntityState* e = FindOrMake(shard, entity);
+  if (e == nullptr) return;
+  auto& list = e->intervals.mutable_all();
+  const auto known = std::find_if(list.begin(), list.end(), [&](const Interval& i) {
+    return i.source == Source::kScheduler && i.job == a.job && i.from == a.from;
+  });
+  if (known != list.end() && known->to == a.to) return;
+  Materialise(*e);
+  e->owners_valid = false;  // the next sample resolves anew
+  MarkDirty(shard, *e);
+  if (known != list.end()) {
+    known->to = a.to;
+    known->dirty = true;
+    e->intervals.FixFrom(static_cast<size_t>(known - list.begin()));
+    return;
+  }
+  Interval fresh;
+  fresh.id = NewIntervalId(a.job, entity);
+  if (fresh.id == 0) return;
+  fresh.from = a.from;
+  fresh.to = a.to;
+  fresh.job = a.job;
+  fresh.rank = a.rank;
+  fresh.source = Source::kScheduler;
+  fresh.dirty = true;
+  e->intervals.Insert(fresh);
+}
+
+void JobIndex::Impl::Schedule(const GpuName& name, const BoundAssignment& assignment) {
+  const std::vector<Tenancy>& tenants = name.tenants;
+  for (size_t k = 0; k < tenants.size(); ++k) {
+    BoundAssignment a = assignment;
+    a.from = std::max(a.from, tenants[k].since);
+    if (k + 1 < tenants.size()) a.to = std::min(a.to, tenants[k + 1].since);
+    if (a.from < a.to) ScheduleOn(tenants[k].entity, a);
+  }
+}
+
+void JobIndex::Schedule(absl::Span<const StaticAssignment> assignments) {
+  const MutexLock static_lock(impl_->static_mutex);
+  bool changed = false;
+  for (const StaticAssignment& a : assignments) {
+    if (a.to <= a.from) continue;
+    const int32_t job = impl_->catalog.AddStaticJob(a, Source::kScheduler);
+    if (job == 0) continue;
+    const auto known = impl_->scheduled_times.find(job);
+    if (known == impl_->scheduled_times.end()) {
+      impl_->scheduled_times[job] = {a.from, a.to};
+      changed = true;
+    } else {
+      // The end of an attempt that ran becomes known; another attempt is later.
+      const bool last = a.from >= known->second.from;
+      const RunTime run = {std::min(known->second.from, a.from),
+                           last ? a.to : std::max(known->second.to, a.to)};
+      changed |= run.from != known->second.from || run.to != known->second.to;
+      known->second = run;
+    }
+    if (a.gpu.empty()) continue;
+    GpuName& name = impl_->names[a.gpu];
+    const BoundAssignment bound{job, a.rank, a.from, a.to};
+    if (!name.tenants.empty()) {
+      impl_->Schedule(name, bound);
+      continue;
+    }
+    const auto same = std::ranges::find_if(
+        name.scheduled, [&](const BoundAssignment& b) { return b.job == job && b.from == a.from; });
+    if (same != name.scheduled.end()) {
+      *same = bound;
+    } else if (impl_->scheduled_waiting < impl_->limits.max_static_lines) {
+      name.scheduled.push_back(bound);
+      ++impl_->scheduled_waiting;
+    } else {
+      impl_->refused_intervals.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  if (changed) impl_->PublishTimes();
 }
 
 }  // namespace flopwatch::jobs

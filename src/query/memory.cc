@@ -422,7 +422,7 @@ std::shared_ptr<JobList> Memory::ListOf(
 bool Memory::IsLate(const JobRow& row) const {
   if (row.usage.sums.ofu.observed_s >= 0.5 * row.usage.expected_s) return false;
   const auto record = jobs_->job(row.id);
-  return record.has_value() && record->source == jobs::Source::kStaticFile;
+  return record.has_value() && record->source != jobs::Source::kLabels;
 }
 
 std::shared_ptr<const JobList> Memory::LiveJobs(const View& view) const {

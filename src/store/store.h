@@ -38,6 +38,7 @@
 #include "base/table.h"
 #include "base/time.h"
 #include "efficiency/usage_sums.h"
+#include "jobs/books.h"
 #include "jobs/job_index.h"
 #include "store/fault_points.h"
 #include "telemetry/application.h"
@@ -46,7 +47,7 @@
 
 namespace flopwatch::store {
 
-inline constexpr int kSchemaVersion = 10;
+inline constexpr int kSchemaVersion = 11;
 
 // What the engine may take. It takes all of it within minutes, because it keeps the blocks that it
 // has read and written until there is no room for others: with what a server knows of 100,000 GPUs
@@ -74,8 +75,11 @@ struct Options {
   // The one place that says how long what is kept; what else goes by it asks for it
   // (StoreStats::retention).
   Micros raw_retention = kDefaultRawRetention;
-  Micros minute_retention = 90 * kMicrosPerDay;  // and intervals of jobs, here and in memory
+  Micros minute_retention = 90 * kMicrosPerDay;
+  // And the scheduler's books, and intervals of jobs (here and in memory) as long as there are at
+  // most max_old_intervals of them: the oldest beyond that go with the minutes.
   Micros hour_retention = 730 * kMicrosPerDay;
+  int64_t max_old_intervals = 4'000'000;
   // Flushed rows no older than this may stay in the journal when RollUp is called; readers see them
   // all the same. A server of a few thousand GPUs gives the engine whole row groups that way
   // instead of a commit with every roll-up.
@@ -134,6 +138,8 @@ struct Dimensions {
   std::vector<jobs::JobSetRecord> sets;
   std::vector<SeriesRecord> series;
   std::vector<telemetry::ApplicationClaim> claims;
+  std::vector<jobs::AttemptRecord> attempts;
+  std::vector<jobs::NodeRecord> nodes;
 };
 
 struct Window {
@@ -231,11 +237,13 @@ struct RetentionStats {
   Micros behind = 0;      // how far that is behind the clock
   std::string waits_for;  // why, where it is much: clock_ahead, clock_behind, no_new_data
   Micros intervals_before = 0;  // intervals of jobs that ended before this are gone
+  Micros books_before = 0;      // attempts of jobs, and what nodes were, likewise
+  Micros minutes_before = 0;    // rollups by minute of before this are gone, or may go
   // What was last seen before this no stored row names: rows go first, then the names in them. 0 =
   // not known.
   Micros unnamed_before = 0;
   uint64_t files = 0, rows = 0;  // deleted since the start
-  uint64_t intervals = 0, jobs = 0, job_sets = 0;
+  uint64_t intervals = 0, jobs = 0, job_sets = 0, attempts = 0, nodes = 0;
   uint64_t claims = 0;
   uint64_t entities = 0, models = 0;
   uint64_t jobs_early = 0;  // for want of room, although rows name them; not among `jobs`
@@ -272,6 +280,7 @@ class Store {
   virtual Status PutModels(absl::Span<const ModelRecord> records) = 0;
   virtual Status PutSeries(absl::Span<const SeriesRecord> records) = 0;
   virtual Status PutJobs(const jobs::Changes& changes) = 0;
+  virtual Status PutBooks(const jobs::BookChanges& changes) = 0;
 
   // --- upkeep (any thread) ---
   // Rolls up every row that arrived since the last call; seals hours that closed before `now` and

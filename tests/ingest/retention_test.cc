@@ -54,8 +54,8 @@ class RetentionTest : public testing::Test {
     auto started = IngestSide::Start(options_, &hardware::Catalog::Builtin(), store_.get());
     ASSERT_TRUE(started.ok()) << started.status();
     ingest_ = *std::move(started);
-    retention_.emplace(store_.get(), &ingest_->jobs, &ingest_->application,
-                       &ingest_->registry);
+    retention_.emplace(store_.get(), &ingest_->jobs, &ingest_->application, &ingest_->registry,
+                       &ingest_->books);
   }
   // A GPU says which job it runs, "" = none. Returns what was refused.
   Counts Say(int gpu, std::string_view job) {

@@ -70,10 +70,36 @@ std::string CsvCell(std::string_view text) {
 
 }  // namespace
 
+std::string KeyOf(const JobRecord& job) {
+  return job.raw_id.has_value() ? fmt::format("{}", *job.raw_id) : job.id;
+}
+
+const std::string& WorkflowOf(const JobRecord& job) {
+  return !job.comment.empty() ? job.comment : !job.wckey.empty() ? job.wckey : job.name;
+}
+
+namespace {
+
+// Whose an attempt's GPUs were, and when; `gpu` is "".
+jobs::StaticAssignment AssignmentOf(const Attempt& attempt) {
+  jobs::StaticAssignment a;
+  a.job = KeyOf(attempt.job);
+  a.name = attempt.job.name;
+  a.user = attempt.job.user;
+  a.workflow = WorkflowOf(attempt.job);
+  a.from = *attempt.job.start;
+  a.to = attempt.running ? jobs::kOpenEnd : *attempt.until;
+  return a;
+}
+
+}  // namespace
+
 AssignmentList AssignmentsOf(const AttemptList& list, absl::Span<const Books> books) {
   const NodeSizes sizes = SizesOf(books);
   AssignmentList out;
-  for (const Attempt& attempt : list.attempts) {
+  out.placed.assign(list.attempts.size(), false);
+  for (size_t k = 0; k < list.attempts.size(); ++k) {
+    const Attempt& attempt = list.attempts[k];
     const JobRecord& job = attempt.job;
     if (!job.start.has_value() || !attempt.until.has_value()) {
       ++out.no_time;
@@ -84,30 +110,31 @@ AssignmentList AssignmentsOf(const AttemptList& list, absl::Span<const Books> bo
                            (!job.allocated.gpus && job.requested.mig_instances.value_or(0) > 0);
     if (instances) {
       ++out.on_instances;
+      out.times_only.push_back(AssignmentOf(attempt));
       continue;
     }
     const std::vector<NodeGpus> devices = DevicesOf(attempt, sizes);
     if (devices.empty()) {
       ++out.not_placed;
       out.not_placed_gpu_seconds += attempt.held_gpu_seconds.value_or(0);
+      out.times_only.push_back(AssignmentOf(attempt));
       continue;
     }
     int64_t placed = 0;
+    const jobs::StaticAssignment whose = AssignmentOf(attempt);
     for (const NodeGpus& on : devices) {
       for (const int32_t device : on.gpus) {
-        jobs::StaticAssignment& a = out.assignments.emplace_back();
+        jobs::StaticAssignment& a = out.assignments.emplace_back(whose);
         a.gpu = fmt::format("{}:nvidia{}", on.node, device);
-        a.job = job.raw_id.has_value() ? fmt::format("{}", *job.raw_id) : job.id;
-        a.name = job.name;
-        a.user = job.user;
-        a.workflow = !job.comment.empty() ? job.comment : !job.wckey.empty() ? job.wckey : job.name;
-        a.from = *job.start;
-        a.to = attempt.running ? jobs::kOpenEnd : *attempt.until;
         ++placed;
       }
     }
     out.gpu_seconds += static_cast<double>(placed) * ToSeconds(*attempt.until - *job.start);
-    if (attempt.gpus.has_value() && placed < *attempt.gpus) ++out.partly_placed;
+    out.placed[k] = attempt.gpus.has_value() && placed >= *attempt.gpus;
+    if (attempt.gpus.has_value() && !out.placed[k]) {
+      ++out.partly_placed;
+      out.times_only.push_back(whose);
+    }
   }
   return out;
 }

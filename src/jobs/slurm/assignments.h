@@ -18,7 +18,10 @@ namespace flopwatch::slurm {
 struct AssignmentList {
   // By attempt, then node and device. `gpu` is NODE:nvidiaN, by the device's minor number.
   std::vector<jobs::StaticAssignment> assignments;
-  double gpu_seconds = 0;  // of them, as far as attempts say until when
+  // When attempts ran of which it is not known which GPUs they held; `gpu` is "".
+  std::vector<jobs::StaticAssignment> times_only;
+  std::vector<bool> placed;  // of each attempt of the list: all of its GPUs are above
+  double gpu_seconds = 0;    // of them, as far as attempts say until when
   // Attempts left out, and what they held: it is known how many GPUs, not which.
   uint64_t not_placed = 0;
   int64_t not_placed_gpu_seconds = 0;
@@ -31,6 +34,10 @@ struct AssignmentList {
 // `books` say how many GPUs their nodes have. A running attempt has no end. The job's key is its
 // raw id, which exporters' labels carry; its workflow the comment, else the wckey, else the name.
 AssignmentList AssignmentsOf(const AttemptList& list, absl::Span<const Books> books);
+
+// The key that the job goes by (jobs::JobRecord::key), and what it belongs to.
+std::string KeyOf(const JobRecord& job);
+const std::string& WorkflowOf(const JobRecord& job);
 
 // As the file `serve --jobs-file` reads (jobs::ParseStaticFile), with its header.
 std::string AssignmentsCsv(absl::Span<const jobs::StaticAssignment> assignments);

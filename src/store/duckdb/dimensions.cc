@@ -30,6 +30,13 @@ constexpr LogSpec kLogs[] = {
     {"job_set_members", "job_set, job", "job_set, job, share", true},
     {"series", "id", "id, target, name, labels", true},
     {"application_claims", "id", kClaimNames, true},
+    {"attempts", "id",
+     "id, cluster, job, name, user_name, account, partition_name, qos, workflow, state, "
+     "reservation, nodes, submit_ts, eligible_ts, start_ts, end_ts, seen_ts, gpus, suspended_s, "
+     "placed",
+     false},
+    {"nodes", "id", "id, cluster, node, from_ts, to_ts, gpus, service, state, reason, partitions",
+     false},
 };
 
 // A log is rewritten when it holds this many times its live records and is worth the trouble.
@@ -268,6 +275,57 @@ Status DimensionTables::PutJobs(Connection* c, const jobs::Changes& changes) {
   return absl::OkStatus();
 }
 
+namespace {
+
+void SetTime(Appender& a, size_t column, size_t row, Micros time, Micros unknown) {
+  a.Data<int64_t>(column)[row] = time == unknown ? 0 : time;
+  if (time == unknown) a.SetNull(column, row);
+}
+
+void SetAttempt(Appender& a, size_t r, const jobs::AttemptRecord& v) {
+  a.Data<int64_t>(1)[r] = v.id;
+  const std::string* const texts[] = {&v.cluster, &v.job,         &v.name, &v.user,
+                                      &v.account, &v.partition,   &v.qos,  &v.workflow,
+                                      &v.state,   &v.reservation, &v.nodes};
+  size_t column = 2;
+  for (const std::string* text : texts) a.SetText(column++, r, *text);
+  for (const Micros time : {v.submit, v.eligible, v.start}) SetTime(a, column++, r, time, 0);
+  SetTime(a, column++, r, v.end, jobs::kOpenEnd);
+  SetTime(a, column++, r, v.seen, 0);
+  a.Data<int64_t>(column++)[r] = v.gpus;
+  a.Data<int64_t>(column++)[r] = v.suspended_s;
+  a.Data<bool>(column)[r] = v.placed;
+}
+
+void SetNode(Appender& a, size_t r, const jobs::NodeRecord& v) {
+  a.Data<int64_t>(1)[r] = v.id;
+  a.SetText(2, r, v.cluster);
+  a.SetText(3, r, v.node);
+  SetTime(a, 4, r, v.from, 0);
+  SetTime(a, 5, r, v.to, jobs::kOpenEnd);
+  a.Data<int64_t>(6)[r] = v.gpus;
+  a.Data<uint8_t>(7)[r] = static_cast<uint8_t>(v.service);
+  a.SetText(8, r, v.state);
+  a.SetText(9, r, v.reason);
+  a.SetText(10, r, v.partitions);
+}
+
+}  // namespace
+
+Status DimensionTables::PutBooks(Connection* c, const jobs::BookChanges& changes) {
+  MutexLock lock(writing_);
+  FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
+  FW_RETURN_IF_ERROR(
+      AppendLog(c, kLogs[kAttempts], next_seq_[kAttempts], changes.attempts.size(),
+                [&](Appender& a, size_t r, size_t i) { SetAttempt(a, r, changes.attempts[i]); }));
+  FW_RETURN_IF_ERROR(
+      AppendLog(c, kLogs[kNodes], next_seq_[kNodes], changes.nodes.size(),
+                [&](Appender& a, size_t r, size_t i) { SetNode(a, r, changes.nodes[i]); }));
+  FW_RETURN_IF_ERROR(transaction.Commit());
+  FW_RETURN_IF_ERROR(Written(c, kAttempts, changes.attempts.size()));
+  return Written(c, kNodes, changes.nodes.size());
+}
+
 StatusOr<StoredField> DimensionTables::PutField(Connection* c, const std::string& column,
                                                 const telemetry::FieldSpec& spec) {
   const std::shared_ptr<const Fields> known = fields();
@@ -288,20 +346,35 @@ StatusOr<StoredField> DimensionTables::PutField(Connection* c, const std::string
 }
 
 StatusOr<int64_t> DimensionTables::DropIntervals(Connection* c, Micros horizon) {
-  // Every record that can no longer matter: the latest one of its id ended before the horizon, or
-  // is empty.
+  MutexLock lock(writing_);
+  return DropEnded(c, kIntervals, "to_ts", horizon);
+}
+
+StatusOr<DimensionTables::DroppedBooks> DimensionTables::DropBooks(Connection* c, Micros horizon) {
+  MutexLock lock(writing_);
+  DroppedBooks dropped;
+  FW_ASSIGN_OR_RETURN(dropped.attempts, DropEnded(c, kAttempts, "end_ts", horizon));
+  FW_ASSIGN_OR_RETURN(dropped.nodes, DropEnded(c, kNodes, "to_ts", horizon));
+  return dropped;
+}
+
+StatusOr<int64_t> DimensionTables::DropEnded(Connection* c, Log log, std::string_view end,
+                                             Micros horizon) {
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   FW_ASSIGN_OR_RETURN(
       const int64_t gone,
       c->QueryInt64(fmt::format(
-          "DELETE FROM meta.intervals WHERE id IN (SELECT id FROM (SELECT id, to_ts FROM "
-          "meta.intervals QUALIFY "
-          "row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1) WHERE to_ts < {})",
-          TimeLiteral(horizon))));
+          "DELETE FROM meta.{0} WHERE id IN (SELECT id FROM (SELECT id, {1} FROM meta.{0} QUALIFY "
+          "row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1) WHERE {1} < {2})",
+          kLogs[log].table, end, TimeLiteral(horizon))));
   FW_RETURN_IF_ERROR(transaction.Commit());
-  MutexLock lock(writing_);
-  rows_[kIntervals] -= gone;
+  rows_[log] -= gone;
   return gone;
+}
+
+int64_t DimensionTables::IntervalRecords() const {
+  MutexLock lock(writing_);
+  return rows_[kIntervals];
 }
 
 StatusOr<int64_t> DimensionTables::Delete(Connection* c, Log log,
@@ -387,10 +460,8 @@ Status DimensionTables::CompactIfWorthwhile(Connection* c) {
 // --- reading ---
 
 StatusOr<absl::flat_hash_map<int32_t, ModelRecord>> DimensionTables::LoadModels(Connection* c) {
-  FW_ASSIGN_OR_RETURN(
-      Result result,
-      c->Query(
-          "SELECT id, name, tensor_clock_max_mhz, sm_count, tdp_w, half_rate, last_seen FROM dim.models"));
+  FW_ASSIGN_OR_RETURN(Result result, c->Query("SELECT id, name, tensor_clock_max_mhz, sm_count, "
+                                              "tdp_w, half_rate, last_seen FROM dim.models"));
   absl::flat_hash_map<int32_t, ModelRecord> models;
   result.ForEach([&](const Row& row) {
     ModelRecord m;
@@ -441,6 +512,44 @@ StatusOr<absl::flat_hash_map<int32_t, double>> DimensionTables::LoadWeights(Conn
   result.ForEach(
       [&](const Row& row) { weights[static_cast<int32_t>(row.Int64(0))] = row.Double(1); });
   return weights;
+}
+
+StatusOr<jobs::BookChanges> DimensionTables::LoadBooks(Connection* c) {
+  jobs::BookChanges out;
+  const auto time = [](const Row& row, int column, Micros unknown) {
+    return row.IsNull(column) ? unknown : row.Int64(column);
+  };
+  FW_ASSIGN_OR_RETURN(Result attempts, c->Query(Latest(kLogs[kAttempts], "true")));
+  attempts.ForEach([&](const Row& row) {
+    jobs::AttemptRecord& v = out.attempts.emplace_back();
+    v.id = row.Int64(0);
+    std::string* const texts[] = {&v.cluster, &v.job,         &v.name, &v.user,
+                                  &v.account, &v.partition,   &v.qos,  &v.workflow,
+                                  &v.state,   &v.reservation, &v.nodes};
+    int column = 1;
+    for (std::string* text : texts) *text = row.Text(column++);
+    for (Micros* at : {&v.submit, &v.eligible, &v.start}) *at = time(row, column++, 0);
+    v.end = time(row, column++, jobs::kOpenEnd);
+    v.seen = time(row, column++, 0);
+    v.gpus = row.Int64(column++);
+    v.suspended_s = row.Int64(column++);
+    v.placed = row.Int64(column) != 0;
+  });
+  FW_ASSIGN_OR_RETURN(Result nodes, c->Query(Latest(kLogs[kNodes], "true")));
+  nodes.ForEach([&](const Row& row) {
+    jobs::NodeRecord& v = out.nodes.emplace_back();
+    v.id = row.Int64(0);
+    v.cluster = row.Text(1);
+    v.node = row.Text(2);
+    v.from = time(row, 3, 0);
+    v.to = time(row, 4, jobs::kOpenEnd);
+    v.gpus = row.Int64(5);
+    v.service = static_cast<jobs::Service>(row.Int64(6));
+    v.state = row.Text(7);
+    v.reason = row.Text(8);
+    v.partitions = row.Text(9);
+  });
+  return out;
 }
 
 StatusOr<store::Dimensions> DimensionTables::Load(Connection* c) {
@@ -511,6 +620,9 @@ StatusOr<store::Dimensions> DimensionTables::Load(Connection* c) {
     });
   }
   FW_ASSIGN_OR_RETURN(out.claims, LoadClaims(c));
+  FW_ASSIGN_OR_RETURN(jobs::BookChanges books, LoadBooks(c));
+  out.attempts = std::move(books.attempts);
+  out.nodes = std::move(books.nodes);
   return out;
 }
 

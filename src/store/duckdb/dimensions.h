@@ -44,6 +44,8 @@ class DimensionTables {
     kSetMembers,
     kSeries,
     kClaims,
+    kAttempts,
+    kNodes,
     kLogCount
   };
 
@@ -57,6 +59,7 @@ class DimensionTables {
   Status PutSeries(Connection* c, absl::Span<const SeriesRecord> records);
   Status PutClaims(Connection* c, absl::Span<const telemetry::ApplicationClaim> records);
   Status PutJobs(Connection* c, const jobs::Changes& changes);
+  Status PutBooks(Connection* c, const jobs::BookChanges& changes);
   // Records how the field in `column` is stored, unless it is recorded already; returns what holds.
   StatusOr<StoredField> PutField(Connection* c, const std::string& column,
                                  const telemetry::FieldSpec& spec);
@@ -66,6 +69,12 @@ class DimensionTables {
 
   // Forgets intervals that ended before `horizon`; returns how many records that were.
   StatusOr<int64_t> DropIntervals(Connection* c, Micros horizon);
+  // Likewise attempts of jobs, and times of nodes.
+  struct DroppedBooks {
+    int64_t attempts = 0, nodes = 0;
+  };
+  StatusOr<DroppedBooks> DropBooks(Connection* c, Micros horizon);
+  int64_t IntervalRecords() const;
   // Deletes jobs and job sets, but for the highest id of each; returns how many of each it had.
   struct Deleted {
     int64_t jobs = 0, sets = 0;
@@ -81,6 +90,8 @@ class DimensionTables {
   Status CompactIfWorthwhile(Connection* c);
 
   static StatusOr<store::Dimensions> Load(Connection* c);
+  // The latest record of every attempt and node.
+  static StatusOr<jobs::BookChanges> LoadBooks(Connection* c);
   // Models by id, for applying tensor clocks.
   static StatusOr<absl::flat_hash_map<int32_t, ModelRecord>> LoadModels(Connection* c);
   // Latest state of every interval that touches [from, to).
@@ -98,11 +109,14 @@ class DimensionTables {
   // there.
   StatusOr<int64_t> Delete(Connection* c, Log log, absl::Span<const int32_t> forgotten)
       FW_REQUIRES(writing_);
+  // Deletes every record of an id whose latest one ended, by `end`, before `horizon`.
+  StatusOr<int64_t> DropEnded(Connection* c, Log log, std::string_view end, Micros horizon)
+      FW_REQUIRES(writing_);
   Status Compact(Connection* c, Log log) FW_REQUIRES(writing_);
   // Notes what Put*() has committed to a log: it is counted now, and joins and views see it.
   Status Written(Connection* c, Log log, size_t records) FW_REQUIRES(writing_);
 
-  Mutex writing_{kDimensionsRank};  // held while statements run
+  mutable Mutex writing_{kDimensionsRank};  // held while statements run
   std::array<int64_t, kLogCount> next_seq_ FW_GUARDED_BY(writing_){};
   // Records of each log; `live_` is as of the last compaction or open.
   std::array<int64_t, kLogCount> rows_ FW_GUARDED_BY(writing_){}, live_ FW_GUARDED_BY(writing_){};

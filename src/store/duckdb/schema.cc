@@ -75,10 +75,19 @@ const std::vector<Migration>& MetaMigrations() {
       // An older flopwatch would take the second frame for the end of the journal.
       {7, "frames of the journal fill blocks; nothing changes here", {}},
       {8, "rollups of hot segments have frozen time; nothing changes here", {}},
-      {9,
-       "when jobs were last seen",
-       WithLastSeen("jobs")},
+      {9, "when jobs were last seen", WithLastSeen("jobs")},
       {10, "when GPUs and models were last seen", WithLastSeen("entities", "models")},
+      {11,
+       "the scheduler's books",
+       // Times that are not known are NULL, as is the end of what goes on.
+       {"CREATE TABLE {}.attempts(seq BIGINT, id BIGINT, cluster VARCHAR, job VARCHAR, name "
+        "VARCHAR, user_name VARCHAR, account VARCHAR, partition_name VARCHAR, qos VARCHAR, "
+        "workflow VARCHAR, state VARCHAR, reservation VARCHAR, nodes VARCHAR, submit_ts TIMESTAMP, "
+        "eligible_ts TIMESTAMP, start_ts TIMESTAMP, end_ts TIMESTAMP, seen_ts TIMESTAMP, gpus "
+        "BIGINT, suspended_s BIGINT, placed BOOLEAN)",
+        "CREATE TABLE {}.nodes(seq BIGINT, id BIGINT, cluster VARCHAR, node VARCHAR, from_ts "
+        "TIMESTAMP, to_ts TIMESTAMP, gpus BIGINT, service UTINYINT, state VARCHAR, reason VARCHAR, "
+        "partitions VARCHAR)"}},
   };
   return kMigrations;
 }
@@ -122,6 +131,7 @@ const std::vector<Migration>& SegmentMigrations() {
             SumColumn(efficiency::UsageSum::kFrozen, SpecOf(Rollup::kJobMinute).fine), " BIGINT")}},
       {9, "when jobs were last seen; nothing changes here", {}},
       {10, "when GPUs and models were last seen; nothing changes here", {}},
+      {11, "the scheduler's books; nothing changes here", {}},
   };
   return kMigrations;
 }

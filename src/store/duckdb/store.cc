@@ -240,6 +240,10 @@ Status DuckDbStore::PutJobs(const jobs::Changes& records) {
   return Put("storing jobs", &DimensionTables::PutJobs, records);
 }
 
+Status DuckDbStore::PutBooks(const jobs::BookChanges& records) {
+  return Put("storing the scheduler's books", &DimensionTables::PutBooks, records);
+}
+
 Status DuckDbStore::RollUp() { return upkeep_.RollUp(); }
 Status DuckDbStore::Seal(Micros now) { return upkeep_.Seal(now); }
 Status DuckDbStore::ApplyRetention(Micros now) { return upkeep_.ApplyRetention(now); }

@@ -34,6 +34,7 @@ class DuckDbStore : public Store {
   Status PutModels(absl::Span<const ModelRecord> records) override;
   Status PutSeries(absl::Span<const SeriesRecord> records) override;
   Status PutJobs(const jobs::Changes& changes) override;
+  Status PutBooks(const jobs::BookChanges& changes) override;
   Status RollUp() override;
   Status Seal(Micros now) override;
   Status ApplyRetention(Micros now) override;

@@ -337,19 +337,36 @@ Status Upkeep::DropFiles(Micros as_of) {
 
 Status Upkeep::DropIntervals(Micros as_of) {
   if (Monotonic() < next_interval_sweep_) return absl::OkStatus();
-  const Micros before = as_of - options_.minute_retention;
+  const Micros minutes = as_of - options_.minute_retention;
+  const Micros hours = as_of - std::max(options_.minute_retention, options_.hour_retention);
+  // A bill of last quarter is made of intervals; a large fleet has one a job in its books instead.
+  const bool many = dimensions_.IntervalRecords() > options_.max_old_intervals;
+  const Micros before = many ? minutes : hours;
   int64_t gone = 0;
+  DimensionTables::DroppedBooks books;
   FW_RETURN_IF_ERROR(InTurn([&](Connection* c) -> Status {
     FW_ASSIGN_OR_RETURN(gone, dimensions_.DropIntervals(c, before));
+    FW_ASSIGN_OR_RETURN(books, dimensions_.DropBooks(c, hours));
     return absl::OkStatus();
   }));
   next_interval_sweep_ = Monotonic() + kIntervalSweep;
   if (gone > 0)
     LogInfo("retention: {} records of intervals of jobs are gone, which ended before {}", gone,
             FormatTime(before));
+  if (books.attempts + books.nodes > 0) {
+    LogInfo(
+        "retention: {} records of attempts of jobs and {} of nodes are gone, which ended "
+        "before {}",
+        books.attempts, books.nodes, FormatTime(hours));
+  }
   MutexLock lock(retention_mutex_);
-  retention_.intervals_before = before;
+  // Memory goes by this, and must not drop what a call before this one kept for good.
+  retention_.intervals_before = std::max(retention_.intervals_before, before);
+  retention_.books_before = hours;
+  retention_.minutes_before = minutes;
   retention_.intervals += static_cast<uint64_t>(gone);
+  retention_.attempts += static_cast<uint64_t>(books.attempts);
+  retention_.nodes += static_cast<uint64_t>(books.nodes);
   return absl::OkStatus();
 }
 
@@ -397,8 +414,10 @@ Status Upkeep::ForgetDevices(const ForgottenDevices& forgotten) {
     return absl::OkStatus();
   }));
   if (gone.entities + gone.models > 0)
-    LogInfo("retention: {} GPUs, instances and parts of nodes and {} models are gone, of which no "
-            "row is kept", gone.entities, gone.models);
+    LogInfo(
+        "retention: {} GPUs, instances and parts of nodes and {} models are gone, of which no "
+        "row is kept",
+        gone.entities, gone.models);
   MutexLock counts(retention_mutex_);
   retention_.entities += static_cast<uint64_t>(gone.entities);
   retention_.models += static_cast<uint64_t>(gone.models);

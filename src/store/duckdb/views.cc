@@ -258,8 +258,12 @@ std::string ApplicationView(const Layout& layout) {
 
 // Views of the describing tables.
 std::vector<std::string> DescribingViews() {
-  const std::string source = fmt::format("source WHEN {} THEN 'static' ELSE 'labels' END AS source",
-                                         static_cast<int>(jobs::Source::kStaticFile));
+  const std::string source = fmt::format(
+      "source WHEN {} THEN 'static' WHEN {} THEN 'scheduler' ELSE 'labels' END AS source",
+      static_cast<int>(jobs::Source::kStaticFile), static_cast<int>(jobs::Source::kScheduler));
+  std::string service = "CASE service";
+  for (size_t k = 0; k < std::size(jobs::kServiceNames); ++k)
+    CatTo(&service, " WHEN ", k, " THEN '", jobs::kServiceNames[k], "'");
   const std::string kind_of_field =
       fmt::format("CASE kind WHEN {} THEN 'ratio' WHEN {} THEN 'gauge' ELSE 'counter' END AS kind",
                   static_cast<int>(telemetry::FieldKind::kRatio),
@@ -286,6 +290,16 @@ std::vector<std::string> DescribingViews() {
           ", v.entity FROM (SELECT * FROM meta.intervals QUALIFY row_number() OVER "
           "(PARTITION BY id ORDER BY seq DESC) = 1) v LEFT JOIN dim.jobs j ON j.id = v.job LEFT "
           "JOIN dim.entities e ON e.id = v.entity WHERE v.to_ts IS NULL OR v.to_ts > v.from_ts"),
+      "CREATE OR REPLACE VIEW attempts AS SELECT cluster, job, name, user_name AS user, account, "
+      "partition_name AS partition, qos, workflow, state, reservation, nodes, submit_ts AS "
+      "submitted, eligible_ts AS eligible, start_ts AS started, end_ts AS ended, seen_ts AS seen, "
+      "nullif(gpus, -1) AS gpus, suspended_s, placed FROM (SELECT * FROM meta.attempts QUALIFY "
+      "row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1)",
+      Cat("CREATE OR REPLACE VIEW nodes AS SELECT cluster, node, from_ts AS \"from\", to_ts AS "
+          "\"to\", nullif(gpus, -1) AS gpus, ",
+          service,
+          " END AS service, state, reason, partitions FROM (SELECT * FROM meta.nodes QUALIFY "
+          "row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1)"),
       Cat("CREATE OR REPLACE VIEW fields AS SELECT column_name AS field, unit, ", kind_of_field,
           ", help FROM meta.fields"),
       "CREATE OR REPLACE VIEW sealed_files AS SELECT tbl AS \"table\", path, rows, bytes, min_ts, "
