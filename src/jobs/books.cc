@@ -83,7 +83,7 @@ struct Books::Impl {
 
   bool Acceptable(const AttemptRecord& a) const FW_REQUIRES(mutex) {
     if (a.job.empty() || a.nodes.size() > limits.max_list_bytes) return false;
-    if (a.start < 0 || a.end < a.start || a.suspended_s < 0) return false;
+    if (!(a.duty <= 1) || a.start < 0 || a.end < a.start || a.suspended_s < 0) return false;
     return std::ranges::all_of(kAttemptTexts, [&](auto text) FW_REQUIRES(mutex) {
       return text == &AttemptRecord::nodes || (a.*text).size() <= limits.max_text_bytes;
     });
@@ -174,6 +174,7 @@ void Books::Impl::TellOne(const AttemptRecord& told) {
   now.eligible = told.eligible > 0 ? told.eligible : now.eligible;
   now.start = told.start;
   now.gpus = told.gpus >= 0 ? told.gpus : now.gpus;
+  now.duty = told.duty >= 0 ? told.duty : now.duty;
   now.suspended_s = std::max(now.suspended_s, told.suspended_s);
   now.placed |= told.placed;
   now.seen = std::max(now.seen, told.seen);

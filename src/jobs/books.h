@@ -40,6 +40,9 @@ struct AttemptNumbers {
   Micros seen = 0;                  // when the source looked, of one that has not ended; 0 = not said
   int64_t gpus = -1;        // held at a time, or asked for while it waits; -1 = not known
   int64_t suspended_s = 0;  // part of its time in which it held them and did not run
+  // The share of its time in which a kernel ran on its GPUs, where the accounting itself says so
+  // (0..1); below 0 = not said. It counts where no sample speaks for the job.
+  double duty = -1;
   // The job index was told all of its GPUs: the time it held is that of its intervals.
   bool placed = false;
   bool operator==(const AttemptNumbers&) const = default;

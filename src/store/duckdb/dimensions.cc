@@ -33,7 +33,7 @@ constexpr LogSpec kLogs[] = {
     {"attempts", "id",
      "id, cluster, job, name, user_name, account, partition_name, qos, workflow, state, "
      "reservation, nodes, submit_ts, eligible_ts, start_ts, end_ts, seen_ts, gpus, suspended_s, "
-     "placed",
+     "placed, duty",
      false},
     {"nodes", "id", "id, cluster, node, from_ts, to_ts, gpus, service, state, reason, partitions",
      false},
@@ -294,7 +294,9 @@ void SetAttempt(Appender& a, size_t r, const jobs::AttemptRecord& v) {
   SetTime(a, column++, r, v.seen, 0);
   a.Data<int64_t>(column++)[r] = v.gpus;
   a.Data<int64_t>(column++)[r] = v.suspended_s;
-  a.Data<bool>(column)[r] = v.placed;
+  a.Data<bool>(column++)[r] = v.placed;
+  a.Data<double>(column)[r] = std::max(v.duty, 0.0);
+  if (v.duty < 0) a.SetNull(column, r);
 }
 
 void SetNode(Appender& a, size_t r, const jobs::NodeRecord& v) {
@@ -533,7 +535,8 @@ StatusOr<jobs::BookChanges> DimensionTables::LoadBooks(Connection* c) {
     v.seen = time(row, column++, 0);
     v.gpus = row.Int64(column++);
     v.suspended_s = row.Int64(column++);
-    v.placed = row.Int64(column) != 0;
+    v.placed = row.Int64(column++) != 0;
+    v.duty = row.IsNull(column) ? -1 : row.Double(column);
   });
   FW_ASSIGN_OR_RETURN(Result nodes, c->Query(Latest(kLogs[kNodes], "true")));
   nodes.ForEach([&](const Row& row) {
