@@ -1,5 +1,7 @@
 #include "ingest/retention.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 
 namespace flopwatch::ingest {
@@ -8,10 +10,15 @@ Status Retention::Apply(Micros now) {
   FW_RETURN_IF_ERROR(store_->ApplyRetention(now));
   // By the store's time, never by a clock alone.
   const store::RetentionStats kept = store_->stats().retention;
-  const size_t gone = jobs_->DropBefore(kept.intervals_before);
+  // Where hardly any more jobs can be remembered, what their intervals say of old months goes
+  // first.
+  const Micros intervals_before = jobs_->ShortOfRoom()
+                                      ? std::max(kept.intervals_before, kept.minutes_before)
+                                      : kept.intervals_before;
+  const size_t gone = jobs_->DropBefore(intervals_before);
   if (gone > 0) {
     LogInfo("retention: {} intervals of jobs that ended before {} leave memory", gone,
-            FormatTime(kept.intervals_before));
+            FormatTime(intervals_before));
   }
   books_->DropBefore(kept.books_before);
   if (forgotten_.empty()) {

@@ -14,9 +14,9 @@
 namespace flopwatch::jobs {
 
 inline constexpr std::array<std::string AttemptRecord::*, 11> kAttemptTexts = {
-    &AttemptRecord::cluster,   &AttemptRecord::job,      &AttemptRecord::name,
-    &AttemptRecord::user,      &AttemptRecord::account,  &AttemptRecord::partition,
-    &AttemptRecord::qos,       &AttemptRecord::workflow, &AttemptRecord::state,
+    &AttemptRecord::cluster,     &AttemptRecord::job,      &AttemptRecord::name,
+    &AttemptRecord::user,        &AttemptRecord::account,  &AttemptRecord::partition,
+    &AttemptRecord::qos,         &AttemptRecord::workflow, &AttemptRecord::state,
     &AttemptRecord::reservation, &AttemptRecord::nodes};
 inline constexpr std::array<std::string NodeRecord::*, 5> kNodeTexts = {
     &NodeRecord::cluster, &NodeRecord::node, &NodeRecord::state, &NodeRecord::reason,
@@ -266,8 +266,8 @@ void Books::Impl::TellNode(Micros at, NodeRecord told) {
   told.to = kOpenEnd;
   const std::string* const cluster = pool.Find(told.cluster);
   const std::string* const name = pool.Find(told.node);
-  const auto life = cluster == nullptr || name == nullptr ? node_at.end()
-                                                          : node_at.find({cluster, name});
+  const auto life =
+      cluster == nullptr || name == nullptr ? node_at.end() : node_at.find({cluster, name});
   if (life != node_at.end() && life->second.now.has_value()) {
     NodeRecord now = nodes[*life->second.now].Full();
     if (at <= now.from) return;  // a look from before that
@@ -432,8 +432,8 @@ size_t Books::DropBefore(Micros horizon) {
 
 BookStats Books::stats() const {
   const MutexLock lock(impl_->mutex);
-  return {.attempts = impl_->attempts.size(), .nodes = impl_->nodes.size(),
-          .refused = impl_->refused};
+  return {
+      .attempts = impl_->attempts.size(), .nodes = impl_->nodes.size(), .refused = impl_->refused};
 }
 
 }  // namespace flopwatch::jobs

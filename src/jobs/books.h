@@ -37,7 +37,7 @@ struct AttemptNumbers {
   Micros submit = 0, eligible = 0;  // 0 = not said
   Micros start = 0;                 // 0 = it waits
   Micros end = kOpenEnd;            // exclusive; kOpenEnd = it runs or waits
-  Micros seen = 0;                  // when the source looked, of one that has not ended; 0 = not said
+  Micros seen = 0;          // when the source looked, of one that has not ended; 0 = not said
   int64_t gpus = -1;        // held at a time, or asked for while it waits; -1 = not known
   int64_t suspended_s = 0;  // part of its time in which it held them and did not run
   // The share of its time in which a kernel ran on its GPUs, where the accounting itself says so

@@ -161,6 +161,8 @@ bool JobIndex::Impl::HasInterval(int32_t job) const {
   return false;
 }
 
+bool JobIndex::ShortOfRoom() const { return impl_->catalog.ShortOf(kRoomPart) > 0; }
+
 Forgotten JobIndex::Forget(const ForgetBefore& before) {
   Forgotten out;
   const MutexLock once(impl_->forget_mutex);

@@ -241,6 +241,8 @@ class JobIndex {
   static constexpr size_t kForgetAtOnce = 100'000;
   static constexpr size_t kRoomPart = 16;
   Forgotten Forget(const ForgetBefore& before);
+  // Less than that part of max_jobs is free.
+  bool ShortOfRoom() const;
 
   IndexStats stats() const;
 

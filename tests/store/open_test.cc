@@ -711,6 +711,19 @@ TEST_F(OpenTest, OverwrittenRecordsAreCompactedAtOpen) {
   EXPECT_EQ(store_->LoadDimensions().value().entities[0].key.uuid, "GPU-new");
 }
 
+TEST_F(OpenTest, AVersionTenDirectoryGetsTheSchedulersBooks) {
+  store_.reset();
+  Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version >= 11",
+                                      "DROP TABLE f.attempts", "DROP TABLE f.nodes"});
+  Open();
+  jobs::BookChanges books;
+  books.attempts.emplace_back().id = 1;
+  books.nodes.emplace_back().id = 1;
+  ASSERT_FW_OK(store_->PutBooks(books));
+  EXPECT_EQ(store_->LoadDimensions().value().attempts.size(), 1u);
+  EXPECT_EQ(store_->LoadDimensions().value().nodes.size(), 1u);
+}
+
 TEST_F(OpenTest, OldIntervalsAreForgotten) {
   jobs::Changes changes;
   changes.intervals = {
@@ -719,8 +732,15 @@ TEST_F(OpenTest, OldIntervalsAreForgotten) {
       {.id = 3, .entity = 1, .job = 1, .from = kT0, .to = kT0 + 80 * kMicrosPerDay}};
   ASSERT_FW_OK(store_->PutJobs(changes));
   PassUntil(kT0 + 100 * kMicrosPerDay);
+  EXPECT_EQ(store_->stats().retention.intervals, 0u) << "kept as long as hours are";
+  EXPECT_EQ(store_->LoadDimensions().value().intervals.size(), 3u);
+  // Of many the old ones go with the minutes.
+  options_.max_old_intervals = 2;
+  store_.reset();
+  Open();
+  PassUntil(kT0 + 101 * kMicrosPerDay);
   EXPECT_EQ(store_->stats().retention.intervals_before,
-            kT0 + 100 * kMicrosPerDay - options_.minute_retention);
+            kT0 + 101 * kMicrosPerDay - options_.minute_retention);
   EXPECT_EQ(store_->stats().retention.intervals, 1u);
   const auto left = store_->LoadDimensions().value().intervals;
   ASSERT_EQ(left.size(), 2u);

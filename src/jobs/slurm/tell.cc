@@ -37,8 +37,8 @@ jobs::AttemptRecord RecordOf(const JobRecord& job, const TellOptions& options) {
   r.suspended_s = job.suspended_s.value_or(0);
   r.seen = job.as_of.value_or(options.as_of.value_or(0));
   // Slurm allows any text; what a table or a terminal cannot show is shown as what it is.
-  for (std::string* text : {&r.name, &r.user, &r.account, &r.partition, &r.qos, &r.workflow,
-                            &r.state, &r.reservation})
+  for (std::string* text :
+       {&r.name, &r.user, &r.account, &r.partition, &r.qos, &r.workflow, &r.state, &r.reservation})
     *text = Printable(*text, 500);
   return r;
 }

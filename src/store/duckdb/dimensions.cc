@@ -419,6 +419,15 @@ StatusOr<DimensionTables::Deleted> DimensionTables::ForgetJobs(Connection* c,
   // jobs.
   FW_ASSIGN_OR_RETURN(deleted.sets, Delete(c, kSetMembers, forgotten.sets));
   FW_ASSIGN_OR_RETURN(deleted.jobs, Delete(c, kJobs, forgotten.jobs));
+  // Old intervals may name them still: those go with a table of jobs that is full.
+  for (size_t at = 0; at < forgotten.jobs.size(); at += kForgetAtOnce) {
+    FW_ASSIGN_OR_RETURN(
+        const int64_t gone,
+        c->QueryInt64(fmt::format(
+            "DELETE FROM meta.intervals WHERE job IN ({})",
+            fmt::join(absl::MakeConstSpan(forgotten.jobs).subspan(at, kForgetAtOnce), ", "))));
+    rows_[kIntervals] -= gone;
+  }
   return deleted;
 }
 
