@@ -53,6 +53,7 @@ query::MemorySources MemorySourcesOf(const ApiSources& sources) {
   if (const ingest::IngestSide* i = sources.ingest; i != nullptr) {
     out.live = query::LiveSources{.registry = &i->registry,
                                   .jobs = &i->jobs,
+                                  .books = &i->books,
                                   .live = &i->live,
                                   .applications = &i->application,
                                   .silent_after = i->options.max_span};
@@ -124,7 +125,7 @@ Api::Impl::Impl(ApiSources sources)
                    store_stats, sources.version, started},
                   &table);
   AddFleetRoutes(&memory, &query, &table);
-  AddSankeyRoutes(&query, &table);
+  AddSankeyRoutes(&query, sources.prices, &table);
   AddUsageRoutes(&query, sources.prices, &table);
   AddJobRoutes(&memory, &query, &table);
   AddDivergenceRoutes(&query, &table);

@@ -40,7 +40,7 @@ void AddFleetRoutes(const query::Memory* memory, const query::Query* query, Rout
 void AddJobRoutes(const query::Memory* memory, const query::Query* query, RouteTable* table);
 
 // routes_sankey.cc: where GPU time went.
-void AddSankeyRoutes(const query::Query* query, RouteTable* table);
+void AddSankeyRoutes(const query::Query* query, const fleet::Prices* prices, RouteTable* table);
 
 // routes_usage.cc: allocated GPU time and its cost by user, workflow and so on. `prices` may be
 // none, and is never null.

@@ -51,6 +51,16 @@ bool Overlaps(Micros from, Micros to, Micros window_from, Micros window_to) {
 
 }  // namespace
 
+bool ListHas(std::string_view list, std::string_view name) {
+  while (!list.empty()) {
+    const size_t comma = list.find(',');
+    if (list.substr(0, comma) == name) return true;
+    if (comma == std::string_view::npos) break;
+    list.remove_prefix(comma + 1);
+  }
+  return false;
+}
+
 struct Books::Impl {
   explicit Impl(const BookLimits& l) : limits(l) {}
 

@@ -69,6 +69,9 @@ struct NodeRecord : NodeNumbers {  // a node over a time in which it did not cha
   bool operator==(const NodeRecord&) const = default;
 };
 
+// Whether a comma-separated list of partitions has it.
+bool ListHas(std::string_view list, std::string_view name);
+
 // Named limits; what is past them is not taken, and counted.
 struct BookLimits {
   size_t max_attempts = 4'000'000;

@@ -124,6 +124,7 @@ Memory::Memory(MemorySources sources, StatusOr<store::Dimensions> stored)
   if (sources_.live) {
     registry_ = sources_.live->registry;
     jobs_ = sources_.live->jobs;
+    books_ = sources_.live->books;
     applications_ = sources_.live->applications;
     keeper_.emplace(std::vector<KeptBase*>{&kept_deployed_, &kept_hour_, &kept_now_, &kept_gpus_});
     return;
@@ -131,6 +132,7 @@ Memory::Memory(MemorySources sources, StatusOr<store::Dimensions> stored)
   owned_ = std::make_unique<Owned>(sources_.catalog);
   registry_ = &owned_->registry;
   jobs_ = &owned_->jobs;
+  books_ = &owned_->books;
   applications_ = &owned_->applications;
   if (!stored.ok()) {
     ready_ = Annotate(stored.status(), "reading GPUs and jobs");
@@ -139,6 +141,7 @@ Memory::Memory(MemorySources sources, StatusOr<store::Dimensions> stored)
   owned_->registry.Load(*stored);
   owned_->jobs.Load(stored->jobs, stored->intervals, stored->sets,
                     sources_.store_stats ? sources_.store_stats().newest_ts : 0);
+  owned_->books.Load(stored->attempts, stored->nodes);
   owned_->applications.Load(std::move(stored->claims));
 }
 

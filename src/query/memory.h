@@ -122,6 +122,7 @@ struct Fleet {
 struct LiveSources {
   const ingest::Registry* registry = nullptr;
   const jobs::JobIndex* jobs = nullptr;
+  const jobs::Books* books = nullptr;
   const ingest::LiveState* live = nullptr;
   const ingest::ApplicationIntake* applications = nullptr;
   Micros silent_after = 90 * kMicrosPerSecond;  // a GPU silent for longer is not reporting
@@ -133,6 +134,7 @@ struct MemorySources {
   std::function<store::StoreStats()> store_stats;
   std::function<Micros()> clock;    // empty: Now(), or the newest stored sample when offline
   std::optional<LiveSources> live;  // absent offline
+  std::vector<jobs::NodeRecord> inventory;  // the site's own list of hosts
 };
 
 // The snapshots of a large fleet.
@@ -150,6 +152,8 @@ class Memory {
   const ingest::ApplicationIntake& applications() const { return *applications_; }
   const ingest::Registry& registry() const { return *registry_; }
   const jobs::JobIndex& jobs() const { return *jobs_; }
+  const jobs::Books& books() const { return *books_; }
+  const std::vector<jobs::NodeRecord>& inventory() const { return sources_.inventory; }
   const hardware::Catalog& catalog() const { return *sources_.catalog; }
   // Null offline.
   const ingest::LiveState* live() const { return sources_.live ? sources_.live->live : nullptr; }
@@ -220,6 +224,7 @@ class Memory {
     explicit Owned(const hardware::Catalog* catalog) : registry(catalog), applications(nullptr) {}
     ingest::Registry registry;
     jobs::JobIndex jobs;
+    jobs::Books books;
     ingest::ApplicationIntake applications;  // only to read
   };
   std::shared_ptr<const JobList> LiveJobs(const View& view) const;
@@ -230,6 +235,7 @@ class Memory {
   std::unique_ptr<Owned> owned_;
   const ingest::Registry* registry_ = nullptr;
   const jobs::JobIndex* jobs_ = nullptr;
+  const jobs::Books* books_ = nullptr;
   const ingest::ApplicationIntake* applications_ = nullptr;
   Micros started_ = 0;
 

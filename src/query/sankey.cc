@@ -6,123 +6,180 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 
 namespace flopwatch::query {
 namespace {
 
+using fleet::HostTime;
+using fleet::Sankey;
+using fleet::SankeyInput;
+using fleet::SankeyLevel;
 using store::Window;
 
-struct Span {
-  Micros from = 0, to = 0;
-};
+// What a scheduler says is current: polls are at most this far apart where all is well.
+constexpr Micros kSchedulerSilent = 10 * kMicrosPerMinute;
 
-// Sorted, and those that touch or overlap made one.
-void Unite(std::vector<Span>* spans) {
-  std::sort(spans->begin(), spans->end(),
-            [](const Span& a, const Span& b) { return a.from < b.from; });
-  size_t kept = 0;
-  for (const Span& s : *spans) {
-    if (kept > 0 && s.from <= (*spans)[kept - 1].to) {
-      (*spans)[kept - 1].to = std::max((*spans)[kept - 1].to, s.to);
-    } else {
-      (*spans)[kept++] = s;
+HostTime TimeOfAll(const Hosts& hosts, Window window) {
+  HostTime all;
+  for (const auto& [name, host] : hosts.hosts) all += TimeOf(host, {window.from, window.to});
+  return all;
+}
+
+SankeyInput::Held HeldOf(const HostTime& t) {
+  return {.on_busy_hosts_s = t.on_busy_hosts.gpu_seconds,
+          .allocated_s = t.allocated.gpu_seconds,
+          .mig_uncovered_s = t.mig_uncovered.gpu_seconds};
+}
+
+// Part of a chain that begins with what was held.
+SankeyInput OfHeld(double held_s, const store::UsageSums& measured) {
+  SankeyInput part;
+  part.deployed_s = held_s;
+  part.held = SankeyInput::Held{.on_busy_hosts_s = held_s, .allocated_s = held_s};
+  part.measured = measured;
+  return part;
+}
+
+// What measured losses of one price cost.
+void AddMoney(double held_s, const store::UsageSums& measured, double per_second,
+              SankeyInput::LossMoney* money) {
+  if (held_s <= 0 || per_second <= 0) return;
+  for (const fleet::SankeyLoss& loss : fleet::MakeSankey(OfHeld(held_s, measured)).losses)
+    if (loss.before > SankeyLevel::kAllocated)
+      (*money)[{loss.name, loss.before}] += per_second * loss.gpu_seconds;
+}
+
+// What a GPU of a job costs a second: the mean over those that it held.
+absl::flat_hash_map<int32_t, fleet::Money> CostByJob(const Memory& memory, Window window,
+                                                     const fleet::Prices& prices) {
+  absl::flat_hash_map<int32_t, fleet::Money> cost;
+  absl::flat_hash_map<int32_t, const fleet::PriceHistory*> history;  // by entity
+  memory.ForEachHeld(window, [&](int32_t entity, double fraction, Micros from, Micros to,
+                                 absl::Span<const int32_t> holders) {
+    const auto [it, fresh] = history.try_emplace(entity, nullptr);
+    if (fresh) {
+      const auto e = memory.registry().entity(entity);
+      it->second = &prices.Of(e.has_value() ? e->labels.model : "", memory.catalog());
     }
-  }
-  spans->resize(kept);
-}
-
-double SecondsWithin(const std::vector<Span>& spans, Window window) {
-  int64_t us = 0;
-  for (const Span& s : spans)
-    us += std::max<Micros>(0, std::min(s.to, window.to) - std::max(s.from, window.from));
-  return ToSeconds(us);
-}
-
-struct Board {
-  Window there;  // as far as the window goes
-  std::string node;
-  std::vector<Span> held;        // by a job that has all of it
-  double instances = 0;          // what its MIG instances are of it
-  double held_by_instances = 0;  // seconds of whole boards
-};
-
-// The boards of the fleet and who held them, within the window.
-absl::flat_hash_map<int32_t, Board> BoardsOf(const Memory& memory, Window window) {
-  absl::flat_hash_map<int32_t, Board> boards;
-  for (const GpuPeriod& gpu : memory.Gpus()) {
-    const Window there = {std::max(gpu.from, window.from), std::min(gpu.to, window.to)};
-    if (there.from < there.to) boards[gpu.entity].there = there;
-  }
-  absl::flat_hash_map<int32_t, std::pair<int32_t, double>> instances;  // to board and share
-  memory.registry().ForEachEntity([&](const store::EntityRecord& e) {
-    if (const auto board = boards.find(e.id); board != boards.end())
-      board->second.node = e.labels.node.empty() ? "GPU " + e.key.uuid : e.labels.node;
-    if (e.parent != 0 && boards.contains(e.parent)) instances[e.id] = {e.parent, 0};
+    const fleet::Money each =
+        it->second->Over(from, to) * (fraction / static_cast<double>(holders.size()));
+    for (const int32_t job : holders) cost[job] += each;
   });
-  for (auto& [entity, of] : instances) {
-    of.second = memory.registry().Fraction(entity);
-    boards[of.first].instances += of.second;
+  return cost;
+}
+
+// Sums of held time of the GPUs of these hosts, as parts of whole boards.
+StatusOr<store::UsageSums> MeasuredOn(const Query& query, Window window,
+                                      const absl::flat_hash_set<std::string>& hosts) {
+  FW_ASSIGN_OR_RETURN(const std::vector<store::GpuUsage> gpus,
+                      query.store().UsageByGpu(window, store::kAnyJob));
+  store::UsageSums sums;
+  const ingest::Registry& registry = query.memory().registry();
+  for (const store::GpuUsage& g : gpus) {
+    const auto e = registry.entity(g.entity);
+    if (!e.has_value()) continue;
+    const std::string node = e->labels.node.empty() ? "GPU " + e->key.uuid : e->labels.node;
+    if (hosts.contains(node)) sums += efficiency::OfGpu(g.sums, registry.Fraction(g.entity));
   }
-  const std::vector<jobs::IntervalRecord> held = memory.jobs().Intervals(window.from, window.to);
-  for (size_t at = 0; at < held.size();) {
-    const int32_t entity = held[at].entity;
-    std::vector<Span> spans;
-    for (; at < held.size() && held[at].entity == entity; ++at)
-      spans.push_back({std::max(held[at].from, window.from), std::min(held[at].to, window.to)});
-    Unite(&spans);
-    const auto instance = instances.find(entity);
-    const auto board = boards.find(instance != instances.end() ? instance->second.first : entity);
-    if (board == boards.end()) continue;
-    if (instance != instances.end()) {
-      board->second.held_by_instances +=
-          instance->second.second * SecondsWithin(spans, board->second.there);
-    }
-    board->second.held.insert(board->second.held.end(), spans.begin(), spans.end());
+  return sums;
+}
+
+bool OfAccount(const AttemptsByJob& attempts, const std::string& job, const std::string& account) {
+  const auto it = attempts.find(job);
+  return it != attempts.end() && std::ranges::any_of(it->second, [&](const jobs::AttemptRecord& a) {
+           return a.account == account;
+         });
+}
+
+// What an account's jobs held, and what was measured of it.
+Sankey OfOneAccount(const Memory& memory, const JobList& jobs, Window window,
+                    const std::string& account, const fleet::Prices& prices) {
+  const AttemptsByJob attempts = AttemptsIn(memory, window);
+  const auto cost = CostByJob(memory, window, prices);
+  std::vector<JobRow> rows = jobs.rows;
+  if (!jobs.described) memory.Describe(absl::MakeSpan(rows));
+  double held_s = 0;
+  store::UsageSums measured;
+  SankeyInput::LossMoney money;
+  absl::flat_hash_set<std::string> seen;
+  for (const JobRow& row : rows) {
+    if (!OfAccount(attempts, row.record.key, account)) continue;
+    seen.insert(row.record.key);
+    held_s += row.usage.expected_s;
+    measured += row.usage.sums;
+    const auto c = cost.find(row.id);
+    if (c != cost.end() && row.usage.expected_s > 0)
+      AddMoney(row.usage.expected_s, row.usage.sums, c->second.amount / row.usage.expected_s,
+               &money);
   }
-  return boards;
+  for (const auto& [job, of] : attempts) {
+    if (seen.contains(job)) continue;
+    for (const jobs::AttemptRecord& a : of)
+      if (a.account == account) held_s += HeldSeconds(a, window);
+  }
+  SankeyInput input = OfHeld(held_s, measured);
+  if (!prices.empty()) input.money = std::move(money);
+  Sankey sankey = fleet::MakeSankey(input);
+  sankey.notes.insert(sankey.notes.begin(),
+                      "An account has no hardware of its own: the chain begins with what its jobs "
+                      "held, which stands for 'deployed' here.");
+  return sankey;
 }
 
 }  // namespace
 
-std::optional<fleet::SankeyInput::Held> HeldTime(const Memory& memory, Window window) {
-  if (memory.jobs().stats().jobs == 0) return std::nullopt;
-  absl::flat_hash_map<int32_t, Board> boards = BoardsOf(memory, window);
-  absl::flat_hash_map<std::string, std::vector<Span>> busy;  // by host
-  for (const auto& [entity, board] : boards) {
-    std::vector<Span>& host = busy[board.node];
-    host.insert(host.end(), board.held.begin(), board.held.end());
-  }
-  for (auto& [node, spans] : busy) Unite(&spans);
-  fleet::SankeyInput::Held held;
-  for (auto& [entity, board] : boards) {
-    const double on_busy_host = SecondsWithin(busy[board.node], board.there);
-    held.on_busy_hosts_s += on_busy_host;
-    if (board.instances > 0) {
-      held.allocated_s += std::min(board.held_by_instances, on_busy_host);
-      held.mig_uncovered_s += std::max(0.0, 1 - board.instances) * on_busy_host;
-    } else {
-      Unite(&board.held);
-      held.allocated_s += SecondsWithin(board.held, board.there);
-    }
-  }
-  return held;
+std::optional<SankeyInput::Held> HeldTime(const Memory& memory, Window window) {
+  const fleet::Prices none;
+  const Hosts hosts = HostsIn(memory, window, {}, none);
+  if (!hosts.any_owner) return std::nullopt;
+  return HeldOf(TimeOfAll(hosts, window));
 }
 
-StatusOr<fleet::Sankey> SankeyOver(const Query& query, View* view, JobJoin join) {
+StatusOr<Sankey> SankeyOver(const Query& query, View* view, JobJoin join,
+                            const SankeyFilter& filter, const fleet::Prices& prices) {
   const Memory& memory = query.memory();
   FW_ASSIGN_OR_RETURN(const std::shared_ptr<const JobList> jobs, query.Jobs(*view, join));
   view->window = jobs->view.window;
   const Window window = view->window;
-  FW_ASSIGN_OR_RETURN(const Fleet fleet, query.FleetOver(*view, /*step=*/kMicrosPerDay));
-  fleet::SankeyInput input;
-  input.deployed_s = fleet.usage.expected_s;
-  input.held = HeldTime(memory, window);
-  if (!input.held.has_value()) {
+  if (!filter.account.empty()) return OfOneAccount(memory, *jobs, window, filter.account, prices);
+  const Hosts hosts = HostsIn(memory, window, filter.hardware, prices);
+  SankeyInput input;
+  input.deployed_from = hosts.from;
+  input.never_seen = hosts.never_seen;
+  input.not_listed = hosts.not_listed;
+  input.hosts = TimeOfAll(hosts, window);
+  input.deployed_s = input.hosts->deployed.gpu_seconds;
+  if (hosts.any_states) {
+    input.schedulable_s = input.hosts->schedulable.gpu_seconds;
+    const Micros look = memory.books().LastLook();
+    if (look > 0 && window.to - look > kSchedulerSilent) input.scheduler_silent = window.to - look;
+  }
+  if (hosts.any_owner) input.held = HeldOf(*input.hosts);
+  if (!filter.hardware.empty()) {
+    absl::flat_hash_set<std::string> names;
+    for (const auto& [name, host] : hosts.hosts) names.insert(name);
+    FW_ASSIGN_OR_RETURN(input.measured, MeasuredOn(query, window, names));
+    return fleet::MakeSankey(input);
+  }
+  if (!hosts.any_owner) {
+    FW_ASSIGN_OR_RETURN(const Fleet fleet, query.FleetOver(*view, /*step=*/kMicrosPerDay));
     input.measured = fleet.usage.sums;
     return fleet::MakeSankey(input);
   }
   for (const JobRow& row : jobs->rows) input.measured += row.usage.sums;
+  FW_ASSIGN_OR_RETURN(const Fleet fleet, query.FleetOver(*view, /*step=*/kMicrosPerDay));
   input.busy_without_owner_s = fleet.usage.sums.gpu_util_s - input.measured.gpu_util_s;
+  if (!prices.empty()) {
+    input.money.emplace();
+    const auto cost = CostByJob(memory, window, prices);
+    for (const JobRow& row : jobs->rows) {
+      const auto c = cost.find(row.id);
+      if (c != cost.end() && row.usage.expected_s > 0)
+        AddMoney(row.usage.expected_s, row.usage.sums, c->second.amount / row.usage.expected_s,
+                 &*input.money);
+    }
+  }
   return fleet::MakeSankey(input);
 }
 

@@ -2,20 +2,32 @@
 // what on which host, and what was measured of it.
 #pragma once
 
+#include <string>
+
 #include "base/status.h"
+#include "fleet/prices/prices.h"
 #include "fleet/sankey/sankey.h"
+#include "query/books.h"
 #include "query/query.h"
 
 namespace flopwatch::query {
 
+// Which part of the fleet. Of hardware all levels are known; an account has no hardware: its chain
+// begins with what its jobs held.
+struct SankeyFilter {
+  HardwareFilter hardware;
+  std::string account;
+};
+
 // How much of the window's GPU time was on hosts with a held GPU, and held. A walk over GPUs and
 // intervals: 100,000 GPUs take tens of milliseconds. nullopt where nobody has ever said of any GPU
-// who holds it. A GPU whose host is not known is a host of its own.
+// who holds it.
 std::optional<fleet::SankeyInput::Held> HeldTime(const Memory& memory, store::Window window);
 
 // Measured time is that of samples stamped with a job, or joined with the intervals (`join`), as in
-// the list of jobs. May read the store. `view` becomes that of the list, which may be a little
-// older.
-StatusOr<fleet::Sankey> SankeyOver(const Query& query, View* view, JobJoin join);
+// the list of jobs; where `filter` names hardware, that of its GPUs while they were held, from
+// rollups. May read the store. `view` becomes that of the list, which may be a little older.
+StatusOr<fleet::Sankey> SankeyOver(const Query& query, View* view, JobJoin join,
+                                   const SankeyFilter& filter, const fleet::Prices& prices);
 
 }  // namespace flopwatch::query

@@ -154,6 +154,7 @@ using efficiency::UsageSums;
 // Of GPU time that had an owner, when nobody knows any more who that was: the table of jobs was
 // full and its job forgotten before the rollups that name it (jobs::JobIndex::Forget).
 inline constexpr int32_t kUnknownJob = -1;
+inline constexpr int32_t kAnyJob = -2;
 inline constexpr std::string_view kUnknownJobName = "(unknown)";
 
 struct JobUsage {
@@ -303,6 +304,7 @@ class Store {
   // Reads job-minute rollups (whole minutes of [from, to), widened to minutes); shared GPUs are
   // already divided by share.
   virtual StatusOr<std::vector<JobUsage>> UsageByJob(Window w) = 0;
+  // Of one job, of all time (0), or of the time in which any job had the GPU (kAnyJob).
   virtual StatusOr<std::vector<GpuUsage>> UsageByGpu(Window w, int32_t job = 0) = 0;
   virtual StatusOr<std::vector<UsagePoint>> FleetSeries(Window w, Micros step) = 0;
   // FleetSeries() divided by GPU model (MIG instances by their share of the GPU): over the models

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "base/toml.h"
+#include "jobs/books.h"
 
 namespace flopwatch::fleet {
 namespace {
@@ -22,7 +23,7 @@ std::string NameOf(std::string_view model, const hardware::Catalog& catalog) {
 }
 
 struct Entry {
-  std::string model;
+  std::string model, cluster, partition;
   Micros from = kAlways;
   std::optional<double> price;
 };
@@ -56,6 +57,11 @@ StatusOr<Entry> ReadEntry(const toml::table& table, const std::string& where) {
       if (text == nullptr || text->get().empty() || text->get().size() > 200)
         return Refuse(where, "model", "the name of a GPU model");
       entry.model = text->get();
+    } else if (key == "cluster" || key == "partition") {
+      const auto* text = value.as_string();
+      if (text == nullptr || text->get().empty() || text->get().size() > 200)
+        return Refuse(where, key.str(), "its name, as the scheduler has it");
+      (key == "cluster" ? entry.cluster : entry.partition) = text->get();
     } else if (key == "price") {
       const auto number = value.value<double>();
       if (!value.is_number() || !number || !(*number >= 0 && *number <= kMaxPrice))
@@ -69,7 +75,8 @@ StatusOr<Entry> ReadEntry(const toml::table& table, const std::string& where) {
       }
       entry.from = *at;
     } else {
-      return Refuse(where, key.str(), "model, price or from; there is no other key");
+      return Refuse(where, key.str(),
+                    "model, cluster, partition, price or from; there is no other key");
     }
   }
   if (!entry.price) return Refuse(where, "price", "the price of one GPU for an hour");
@@ -135,25 +142,43 @@ StatusOr<Prices> Prices::Parse(std::string_view text, const hardware::Catalog& c
       if (!known.ok()) return Annotate(known.status(), where);
     }
     const std::string name = NameOf(entry.model, catalog);
-    auto model = std::ranges::find(out.models_, name, &Model::name);
-    if (model == out.models_.end()) model = out.models_.insert(model, Model{name, {}});
+    auto model = std::ranges::find_if(out.models_, [&](const Model& m) {
+      return m.name == name && m.cluster == entry.cluster && m.partition == entry.partition;
+    });
+    if (model == out.models_.end())
+      model = out.models_.insert(model, Model{name, entry.cluster, entry.partition, {}});
     auto& steps = model->history.steps_;
     const auto at = std::ranges::lower_bound(steps, entry.from, {}, &PriceHistory::Step::from);
     if (at != steps.end() && at->from == entry.from)
-      return Refuse(where, "from", "a time that no other entry of the same model has");
+      return Refuse(where, "from",
+                    "a time that no other entry of the same model, cluster and partition has");
     steps.insert(at, {entry.from, *entry.price / 3600});
   }
   return out;
 }
 
-const PriceHistory& Prices::Of(std::string_view reported_model,
-                               const hardware::Catalog& catalog) const {
+const PriceHistory& Prices::Of(std::string_view reported_model, const hardware::Catalog& catalog,
+                               std::string_view cluster, std::string_view partitions) const {
   static const PriceHistory kNone;
-  auto model = models_.end();
-  if (!reported_model.empty())
-    model = std::ranges::find(models_, NameOf(reported_model, catalog), &Model::name);
-  if (model == models_.end()) model = std::ranges::find(models_, "", &Model::name);
-  return model == models_.end() ? kNone : model->history;
+  const std::string name = NameOf(reported_model, catalog);
+  const Model* best = nullptr;
+  int best_fit = -1;
+  for (const Model& m : models_) {
+    const bool fits = (m.name.empty() || m.name == name) &&
+                      (m.cluster.empty() || m.cluster == cluster) &&
+                      (m.partition.empty() || jobs::ListHas(partitions, m.partition));
+    const int fit =
+        (m.name.empty() ? 0 : 4) + (m.partition.empty() ? 0 : 2) + (m.cluster.empty() ? 0 : 1);
+    if (!fits || fit <= best_fit) continue;
+    best = &m;
+    best_fit = fit;
+  }
+  return best == nullptr ? kNone : best->history;
+}
+
+bool Prices::by_place() const {
+  return std::ranges::any_of(
+      models_, [](const Model& m) { return !m.cluster.empty() || !m.partition.empty(); });
 }
 
 }  // namespace flopwatch::fleet

@@ -1,4 +1,5 @@
-// What a GPU costs an hour, by model and from which day on, as the site's configuration says:
+// What a GPU costs an hour, by model, cluster and partition, and from which day on, as the site's
+// configuration says:
 //
 //   [prices]
 //   currency = "EUR"
@@ -11,6 +12,13 @@
 //   from = 2026-10-01         # a day is the UTC one; an offset date-time says it to the second
 //   [[prices.gpu_hour]]       # without a model: every other one
 //   price = 1.20
+//   [[prices.gpu_hour]]
+//   cluster = "alpha"         # as the scheduler names them; either or both
+//   partition = "spot"
+//   price = 0.80
+//
+// Of the entries that fit a GPU those that name more of it count: its model before its partition,
+// that before its cluster.
 //
 // A GPU of a model that has prices of its own never falls back to those of "every other one": where
 // none of its own is valid yet, its time has no price. Nothing is made up for it; it is counted as
@@ -69,11 +77,16 @@ class Prices {
   const std::string& currency() const { return currency_; }  // "" = none was named
   // Of a GPU whose exporter calls it `reported_model`; "" = not known. The history is valid as long
   // as this object.
-  const PriceHistory& Of(std::string_view reported_model, const hardware::Catalog& catalog) const;
+  // `partitions` is a list; any of them.
+  const PriceHistory& Of(std::string_view reported_model, const hardware::Catalog& catalog,
+                         std::string_view cluster = {}, std::string_view partitions = {}) const;
+  // Whether it matters in which cluster or partition a GPU is.
+  bool by_place() const;
 
  private:
   struct Model {
-    std::string name;  // of the accelerator table; "" = every other
+    std::string name;                // of the accelerator table; "" = every other
+    std::string cluster, partition;  // "" = any
     PriceHistory history;
   };
   std::string currency_;

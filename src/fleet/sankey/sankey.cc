@@ -1,6 +1,7 @@
 #include "fleet/sankey/sankey.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "fmt/format.h"
 
@@ -19,6 +20,16 @@ struct LossSpec {
 };
 constexpr LossSpec kUnmeasured = {"unmeasured", "not measured"};
 constexpr LossSpec kMigUncovered = {"mig_uncovered", "SMs of no instance"};
+constexpr LossSpec kIdleQueued = {"idle_hosts_queued", "idle hosts, jobs wait"};
+constexpr LossSpec kFreeQueued = {"free_queued", "free, jobs wait"};
+struct OutSpec {
+  HostLoss loss;
+  LossSpec names;
+};
+constexpr OutSpec kOut[] = {{HostLoss::kDown, {"down", "down"}},
+                            {HostLoss::kDrained, {"drained", "drained"}},
+                            {HostLoss::kMaintenance, {"maintenance", "maintenance"}},
+                            {HostLoss::kPoweredDown, {"powered_down", "powered down"}}};
 
 struct LevelSpec {
   std::string_view name, title;
@@ -95,18 +106,26 @@ class Builder {
 
   Sankey Build() {
     out_.deployed_s = std::max(0.0, in_.deployed_s);
+    if (in_.money.has_value() && in_.hosts.has_value())
+      out_.deployed_money = in_.hosts->deployed.money.amount;
     Row(SankeyLevel::kDeployed).gpu_seconds = above_ = out_.deployed_s;
     above_known_ = above_;
     if (in_.schedulable_s.has_value()) {
+      OutOfService();
       Reach(SankeyLevel::kSchedulable, *in_.schedulable_s);
     } else {
       Row(SankeyLevel::kSchedulable).why_unknown = kNoScheduler;
     }
     if (in_.held.has_value()) {
-      Reach(SankeyLevel::kOnBusyHosts, in_.held->on_busy_hosts_s);
-      const double room = above_ - std::min(above_, in_.held->allocated_s);
-      Lose(kMigUncovered, SankeyLevel::kAllocated, std::min(room, in_.held->mig_uncovered_s));
-      Reach(SankeyLevel::kAllocated, in_.held->allocated_s);
+      const HostTime none, &hosts = in_.hosts.has_value() ? *in_.hosts : none;
+      LosePart(kIdleQueued, SankeyLevel::kOnBusyHosts, hosts.idle_queued,
+               in_.held->on_busy_hosts_s);
+      Reach(SankeyLevel::kOnBusyHosts, in_.held->on_busy_hosts_s, hosts.idle.money);
+      PricedTime uncovered = hosts.mig_uncovered;
+      uncovered.gpu_seconds = in_.held->mig_uncovered_s;
+      LosePart(kMigUncovered, SankeyLevel::kAllocated, uncovered, in_.held->allocated_s);
+      LosePart(kFreeQueued, SankeyLevel::kAllocated, hosts.free_queued, in_.held->allocated_s);
+      Reach(SankeyLevel::kAllocated, in_.held->allocated_s, hosts.free.money);
     } else {
       Row(SankeyLevel::kOnBusyHosts).why_unknown = kNobodySays;
       Row(SankeyLevel::kAllocated).why_unknown = kNobodySays;
@@ -118,20 +137,40 @@ class Builder {
 
  private:
   SankeyRow& Row(SankeyLevel level) { return out_.levels[static_cast<size_t>(level)]; }
-  void Lose(const LossSpec& loss, SankeyLevel before, double seconds) {
+  void Lose(const LossSpec& loss, SankeyLevel before, double seconds, const Money& money = {}) {
     if (seconds <= kRounding) return;
-    out_.losses.push_back({loss.name, loss.title, before, seconds});
+    SankeyLoss& lost =
+        out_.losses.emplace_back(SankeyLoss{loss.name, loss.title, before, seconds, {}});
+    if (in_.money.has_value()) {
+      const auto known = in_.money->find({loss.name, before});
+      lost.money = known != in_.money->end() ? known->second : money.amount;
+    }
     above_ -= seconds;
   }
+  // At most what keeps `level_s` for the level.
+  void LosePart(const LossSpec& loss, SankeyLevel before, const PricedTime& part, double level_s) {
+    const double room = above_ - std::min(above_, level_s);
+    Lose(loss, before, std::min(room, part.gpu_seconds), part.money);
+  }
+  void OutOfService() {
+    if (!in_.hosts.has_value()) return;
+    out_.draining_work_s = in_.hosts->draining_work.gpu_seconds;
+    for (const OutSpec& out : kOut) {
+      const size_t before = out_.losses.size();
+      LosePart(out.names, SankeyLevel::kSchedulable, PartOf(*in_.hosts, out.loss),
+               *in_.schedulable_s);
+      if (out_.losses.size() > before) out_.losses.back().reasons = ReasonsOf(*in_.hosts, out.loss);
+    }
+  }
   // The level has so much, or all of the one above where that is less; the rest is its loss.
-  void Reach(SankeyLevel level, double seconds) {
+  void Reach(SankeyLevel level, double seconds, const Money& lost = {}) {
     SankeyRow& row = Row(level);
     row.of_previous = above_known_ > 0
                           ? std::optional<double>(std::min(seconds, above_) / above_known_)
                           : std::nullopt;
     row.excess_s = seconds - above_ > kRounding * std::max(1.0, above_) ? seconds - above_ : 0;
     row.gpu_seconds = std::clamp(seconds, 0.0, above_);
-    Lose(SpecOf(level).loss, level, above_ - *row.gpu_seconds);
+    Lose(SpecOf(level).loss, level, above_ - *row.gpu_seconds, lost);
     above_ = above_known_ = *row.gpu_seconds;
   }
 
@@ -167,6 +206,26 @@ class Builder {
   }
 
   void Notes() {
+    if (in_.scheduler_silent > 0) {
+      out_.notes.push_back(
+          fmt::format("The scheduler was last heard {} ago: what it said then still stands.",
+                      FormatDuration(in_.scheduler_silent)));
+    }
+    if (in_.never_seen > 0) {
+      out_.notes.push_back(
+          fmt::format("{} hosts of the list never answered an exporter: nothing is measured there.",
+                      in_.never_seen));
+    }
+    if (in_.not_listed > 0) {
+      out_.notes.push_back(fmt::format(
+          "{} GPUs were seen on hosts that no list of the scheduler has: they count as deployed.",
+          in_.not_listed));
+    }
+    if (out_.draining_work_s > kRounding) {
+      out_.notes.push_back(
+          fmt::format("{:.1f} GPU-hours of 'schedulable' were held on hosts that take no new work.",
+                      out_.draining_work_s / 3600));
+    }
     if (in_.deployed_from == DeployedFrom::kSeen) {
       out_.notes.push_back(
           "Deployed are the GPUs that were ever seen: a host that never answered is not among "
@@ -204,11 +263,8 @@ std::string_view SankeyLevelName(SankeyLevel level) { return SpecOf(level).name;
 std::string_view SankeyLevelTitle(SankeyLevel level) { return SpecOf(level).title; }
 
 std::string_view DeployedFromName(DeployedFrom from) {
-  switch (from) {
-    case DeployedFrom::kSeen:
-      return "gpus_seen";
-  }
-  return "";
+  static constexpr std::string_view kNames[] = {"gpus_seen", "scheduler", "inventory", "several"};
+  return kNames[static_cast<size_t>(from)];
 }
 
 Sankey MakeSankey(const SankeyInput& input) { return Builder(input).Build(); }

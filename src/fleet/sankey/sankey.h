@@ -8,14 +8,19 @@
 //   level           what counts                                     loss on the way there
 //   --------------  ----------------------------------------------  ------------------------------
 //   deployed        every GPU that is there
-//   schedulable     less hosts that take no work                    a state of its hosts each
-//   on_busy_hosts   GPUs of hosts on which any GPU is held          idle_hosts
+//   schedulable     less hosts that take no work                    down, drained, maintenance,
+//                                                                   powered_down
+//   on_busy_hosts   GPUs of hosts on which any GPU is held          idle_hosts, idle_hosts_queued
 //   allocated       GPUs that a job holds                           free_on_busy_hosts,
-//                                                                   mig_uncovered
+//                                                                   free_queued, mig_uncovered
 //   busy            held and a kernel runs (duty cycle)             allocated_idle
 //   sm_active       x share of SMs with a warp                      sm_idle
 //   tensor_active   x share of cycles with the tensor pipe active   tensor_idle
 //   full_clock      x SM clock / maximum tensor clock = OFU         below_full_clock
+//
+// What a job holds on a host that takes no new work (it drains) counts as schedulable until the job
+// ends, and is told apart (draining_work). Free GPUs are `…_queued` while somebody waited for GPUs
+// of the same partition: they were in the wrong place or too few together, or not given out.
 //
 // From `busy` on, levels are measured. Time in which a level's counter was missing is a loss of its
 // own, `unmeasured`, and never scaled up: the true level lies between what is shown and that plus
@@ -29,12 +34,15 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "efficiency/usage_sums.h"
+#include "fleet/sankey/hosts.h"
 
 namespace flopwatch::fleet {
 
@@ -55,7 +63,10 @@ std::string_view SankeyLevelTitle(SankeyLevel level);  // for people
 
 // Who says which GPUs are there.
 enum class DeployedFrom : uint8_t {
-  kSeen,  // GPUs that were ever seen: a host that never answered does not exist
+  kSeen,       // GPUs that were ever seen: a host that never answered does not exist
+  kScheduler,  // its list of nodes
+  kInventory,  // the site's own list
+  kSeveral,    // lists, and GPUs on hosts that no list has
 };
 std::string_view DeployedFromName(DeployedFrom from);
 
@@ -72,6 +83,15 @@ struct SankeyInput {
     double mig_uncovered_s = 0;  // SMs of partitioned GPUs on busy hosts that no instance has
   };
   std::optional<Held> held;
+  // The same host by host, where it is known: what the losses above `allocated` are made of.
+  std::optional<HostTime> hosts;
+  // What a measured loss cost, by its name and level; none where no price is known.
+  using LossMoney = std::map<std::pair<std::string_view, SankeyLevel>, double>;
+  std::optional<LossMoney> money;
+  // Hosts that are deployed by a list and were never seen, and GPUs seen that no list has.
+  int64_t never_seen = 0, not_listed = 0;
+  // How old what the scheduler said last is, where that is long; 0 = it is not.
+  Micros scheduler_silent = 0;
   // What was measured of held time; of all time where `held` is absent.
   efficiency::UsageSums measured;
   // Seconds in which a kernel ran on a GPU that nobody held.
@@ -93,11 +113,16 @@ struct SankeyLoss {
   std::string_view name, title;              // for machines and for people
   SankeyLevel before = SankeyLevel::kCount;  // the level that the time did not reach
   double gpu_seconds = 0;
+  std::optional<double> money;  // absent: no price is known
+  // What the scheduler wrote beside it and the GPU-seconds of each, most first; a few.
+  std::vector<std::pair<std::string, double>> reasons = {};
 };
 
 struct Sankey {
   DeployedFrom deployed_from = DeployedFrom::kSeen;
   double deployed_s = 0;
+  std::optional<double> deployed_money;
+  double draining_work_s = 0;  // part of `schedulable`
   std::array<SankeyRow, kSankeyLevels> levels;
   std::vector<SankeyLoss> losses;  // in the order of the levels; those above 0
   // Full clock over deployed. Absent where nothing was deployed, or no OFU was computable.

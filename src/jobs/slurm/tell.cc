@@ -114,7 +114,10 @@ void TellNodes(absl::Span<const Books> books, const AttemptList& list, const Tel
     for (const NodeRecord& node : b.nodes) {
       jobs::NodeRecord r;
       r.node = node.name;
-      r.gpus = node.gpus.value_or(0);
+      // Of partitioned boards Slurm counts the instances: how many boards there are is seen.
+      const bool instances =
+          std::ranges::any_of(node.gres, [](const Gres& gres) { return IsMigType(gres.type); });
+      r.gpus = instances ? -1 : node.gpus.value_or(0);
       r.service = ServiceOf(node.state);
       r.state = Printable(node.state.why.empty() ? node.state_text : node.state.why, 200);
       r.reason = Printable(node.reason, 300);

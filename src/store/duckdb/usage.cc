@@ -229,7 +229,9 @@ StatusOr<std::vector<GpuUsage>> UsageReader::ByGpu(Window w, int32_t job) {
              .whom = CountedFor::kItself,
              .keys = "entity, model"};
   absl::flat_hash_map<int32_t, double> shares;
-  if (job != 0) {
+  const bool one_job = job > 0;
+  if (job == kAnyJob) ask.filter = "job_set <> 0";
+  if (one_job) {
     std::string list;
     shares = SharesOf(job, &list);
     ask.keys = "entity, model, job_set";
@@ -240,9 +242,9 @@ StatusOr<std::vector<GpuUsage>> UsageReader::ByGpu(Window w, int32_t job) {
   FW_ASSIGN_OR_RETURN(Result result, c_->Query(sql));
   std::map<int32_t, UsageSums> by_gpu;
   result.ForEach([&](const Row& row) {
-    const double share = job == 0 ? 1 : shares[static_cast<int32_t>(row.Int64(3))];
+    const double share = !one_job ? 1 : shares[static_cast<int32_t>(row.Int64(3))];
     UsageSums& sums = by_gpu[static_cast<int32_t>(row.Int64(1))];
-    AddSums(ReadSums(row, job == 0 ? 3 : 4), model(row.Int64(2)), share, &sums);
+    AddSums(ReadSums(row, one_job ? 4 : 3), model(row.Int64(2)), share, &sums);
     sums.gpus = 1;
   });
   return Flatten<GpuUsage>(&by_gpu);

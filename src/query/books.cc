@@ -1,0 +1,214 @@
+#include "query/books.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
+#include "jobs/slurm/hostlist.h"
+
+namespace flopwatch::query {
+namespace {
+
+using fleet::Host;
+using fleet::HostSpan;
+using store::Window;
+
+HostSpan SpanOf(Window w) { return {w.from, w.to}; }
+
+// Times in which somebody waited for GPUs, by partition; "" = whoever names none.
+using Queues = absl::flat_hash_map<std::string, std::vector<HostSpan>>;
+
+// What attempts say of hosts.
+struct AttemptHosts {
+  Queues queues;
+  absl::flat_hash_map<std::string, std::vector<Host::Count>> counts;  // by node
+};
+
+AttemptHosts AttemptHostsIn(const Memory& memory, Window window) {
+  AttemptHosts out;
+  memory.books().ForEachAttempt(window.from, window.to, [&](const jobs::AttemptRecord& a) {
+    const Micros waits_from = a.eligible > 0 ? a.eligible : a.submit;
+    const Micros waits_to = a.start > 0 ? a.start : a.end;
+    if (waits_from > 0 && waits_from < waits_to) {
+      std::string_view rest = a.partition;
+      do {
+        const size_t comma = rest.find(',');
+        out.queues[std::string(rest.substr(0, comma))].push_back({waits_from, waits_to});
+        rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
+      } while (!rest.empty());
+    }
+    if (a.start == 0 || a.placed || a.gpus <= 0) return;
+    const auto nodes = slurm::ExpandHostlist(a.nodes);
+    if (!nodes.ok() || nodes->empty()) return;
+    // Nobody says how they are divided; schedulers give as many on each node.
+    const double each = static_cast<double>(a.gpus) / static_cast<double>(nodes->size());
+    for (const std::string& node : *nodes) out.counts[node].push_back({{a.start, a.end}, each});
+  });
+  for (auto& [partition, spans] : out.queues) Unite(&spans);
+  return out;
+}
+
+class Gatherer {
+ public:
+  Gatherer(const Memory& memory, Window window, const HardwareFilter& filter,
+           const fleet::Prices& prices)
+      : memory_(memory), window_(window), filter_(filter), prices_(prices) {}
+
+  Hosts Gather() {
+    Boards();
+    Holds();
+    States();
+    attempts_ = AttemptHostsIn(memory_, window_);
+    out_.any_owner = memory_.jobs().stats().jobs > 0 || memory_.books().any_attempts();
+    for (auto& [name, of] : nodes_) Finish(name, &of);
+    out_.from = !listed_any_              ? fleet::DeployedFrom::kSeen
+                : out_.not_listed > 0 || (scheduler_any_ && inventory_any_)
+                    ? fleet::DeployedFrom::kSeveral
+                : scheduler_any_          ? fleet::DeployedFrom::kScheduler
+                                          : fleet::DeployedFrom::kInventory;
+    return std::move(out_);
+  }
+
+ private:
+  struct Node {
+    Host host;
+    std::vector<int32_t> boards;  // their entities, in the order of host.boards
+    std::string model, partitions, cluster;
+    bool listed = false, scheduler = false;
+  };
+
+  void Boards() {
+    absl::flat_hash_map<int32_t, Window> there;
+    for (const GpuPeriod& gpu : memory_.Gpus()) {
+      const Window w = {std::max(gpu.from, window_.from), std::min(gpu.to, window_.to)};
+      if (w.from < w.to) there[gpu.entity] = w;
+    }
+    std::vector<std::pair<int32_t, int32_t>> instances;  // and their board
+    memory_.registry().ForEachEntity([&](const store::EntityRecord& e) {
+      if (e.parent != 0) instances.emplace_back(e.id, e.parent);
+      const auto w = there.find(e.id);
+      if (w == there.end()) return;
+      const std::string name = e.labels.node.empty() ? "GPU " + e.key.uuid : e.labels.node;
+      Node& node = nodes_[name];
+      board_at_[e.id] = {name, node.host.boards.size()};
+      node.boards.push_back(e.id);
+      node.host.boards.push_back({.there = SpanOf(w->second), .held = {}});
+      if (node.model.empty()) node.model = e.labels.model;
+    });
+    for (const auto& [instance, parent] : instances) {
+      const auto board = board_at_.find(parent);
+      if (board == board_at_.end()) continue;
+      const double share = memory_.registry().Fraction(instance);
+      nodes_[board->second.first].host.boards[board->second.second].instances += share;
+      instance_of_[instance] = {parent, share};
+    }
+  }
+
+  void Holds() {
+    const std::vector<jobs::IntervalRecord> held =
+        memory_.jobs().Intervals(window_.from, window_.to);
+    for (size_t at = 0; at < held.size();) {
+      const int32_t entity = held[at].entity;
+      std::vector<HostSpan> spans;
+      for (; at < held.size() && held[at].entity == entity; ++at)
+        spans.push_back({held[at].from, held[at].to});
+      Unite(&spans);
+      const auto instance = instance_of_.find(entity);
+      const bool part = instance != instance_of_.end();
+      const auto board = board_at_.find(part ? instance->second.first : entity);
+      if (board == board_at_.end()) continue;
+      Host::Board& b = nodes_[board->second.first].host.boards[board->second.second];
+      // A job of the whole board beside instances holds what these do.
+      const double weight = part ? instance->second.second : b.instances > 0 ? 0 : 1;
+      for (const HostSpan& span : spans) b.held.push_back({span, weight});
+    }
+  }
+
+  void States() {
+    const auto add = [&](bool scheduler) {
+      return [this, scheduler](const jobs::NodeRecord& n) {
+        Node& node = nodes_[n.node];
+        if (node.scheduler && !scheduler) return;  // the scheduler's list is the better one
+        node.listed = true;
+        node.scheduler = scheduler;
+        node.partitions = n.partitions;
+        node.cluster = n.cluster;
+        // The scheduler's words where it gives no reason.
+        node.host.states.push_back({{n.from, n.to},
+                                    static_cast<double>(n.gpus),
+                                    n.service,
+                                    n.reason.empty() ? n.state : n.reason});
+      };
+    };
+    memory_.books().ForEachNode(window_.from, window_.to, add(true));
+    for (const jobs::NodeRecord& n : memory_.inventory()) add(false)(n);
+  }
+
+  void Finish(const std::string& name, Node* node) {
+    if (!filter_.partition.empty() && !jobs::ListHas(node->partitions, filter_.partition)) return;
+    if (!filter_.cluster.empty() && node->cluster != filter_.cluster) return;
+    if (!filter_.model.empty() && node->model != filter_.model) return;
+    if (node->listed) {
+      listed_any_ = true;
+      scheduler_any_ |= node->scheduler;
+      inventory_any_ |= !node->scheduler;
+      const bool has_gpus = std::ranges::any_of(
+          node->host.states, [](const Host::State& s) { return s.gpus != 0; });
+      if (!has_gpus && node->boards.empty()) return;
+      out_.never_seen += node->boards.empty() ? 1 : 0;
+    } else {
+      unlisted_ += static_cast<int64_t>(node->boards.size());
+    }
+    out_.any_states |= node->scheduler;
+    out_.not_listed = listed_any_ ? unlisted_ : 0;
+    std::ranges::sort(node->host.states, {}, [](const Host::State& s) { return s.time.from; });
+    if (const auto it = attempts_.counts.find(name); it != attempts_.counts.end())
+      node->host.counts = std::move(it->second);
+    for (const auto& [partition, spans] : attempts_.queues) {
+      if (partition.empty() || node->partitions.empty() ||
+          jobs::ListHas(node->partitions, partition))
+        node->host.queued.insert(node->host.queued.end(), spans.begin(), spans.end());
+    }
+    Unite(&node->host.queued);
+    if (!prices_.empty())
+      node->host.price =
+          &prices_.Of(node->model, memory_.catalog(), node->cluster, node->partitions);
+    out_.hosts.emplace_back(name, std::move(node->host));
+  }
+
+  const Memory& memory_;
+  const Window window_;
+  const HardwareFilter& filter_;
+  const fleet::Prices& prices_;
+  absl::flat_hash_map<std::string, Node> nodes_;
+  absl::flat_hash_map<int32_t, std::pair<std::string, size_t>> board_at_;
+  absl::flat_hash_map<int32_t, std::pair<int32_t, double>> instance_of_;
+  AttemptHosts attempts_;
+  bool listed_any_ = false, scheduler_any_ = false, inventory_any_ = false;
+  int64_t unlisted_ = 0;
+  Hosts out_;
+};
+
+}  // namespace
+
+AttemptsByJob AttemptsIn(const Memory& memory, Window window) {
+  AttemptsByJob out;
+  memory.books().ForEachAttempt(window.from, window.to, [&](const jobs::AttemptRecord& a) {
+    if (a.start > 0 && a.start < window.to) out[a.job].push_back(a);
+  });
+  for (auto& [job, attempts] : out)
+    std::ranges::sort(attempts, {}, [](const jobs::AttemptRecord& a) { return a.start; });
+  return out;
+}
+
+double HeldSeconds(const jobs::AttemptRecord& a, Window window) {
+  if (a.start == 0 || a.gpus <= 0) return 0;
+  const Micros overlap = std::min(a.end, window.to) - std::max(a.start, window.from);
+  return static_cast<double>(a.gpus) * ToSeconds(std::max<Micros>(0, overlap));
+}
+
+Hosts HostsIn(const Memory& memory, Window window, const HardwareFilter& filter,
+              const fleet::Prices& prices) {
+  return Gatherer(memory, window, filter, prices).Gather();
+}
+
+}  // namespace flopwatch::query

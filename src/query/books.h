@@ -1,0 +1,44 @@
+// The scheduler's books over a window, by job and by host, beside what was seen: whose attempts a
+// job had, and what each host was and held (fleet/sankey/hosts.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "fleet/prices/prices.h"
+#include "fleet/sankey/hosts.h"
+#include "fleet/sankey/sankey.h"
+#include "query/memory.h"
+
+namespace flopwatch::query {
+
+// Which part of the hardware a question is about; "" = all of it.
+struct HardwareFilter {
+  std::string cluster, partition, model;
+  bool empty() const { return cluster.empty() && partition.empty() && model.empty(); }
+};
+
+// Attempts that held something in the window, by the job's key, in order of start.
+using AttemptsByJob = absl::flat_hash_map<std::string, std::vector<jobs::AttemptRecord>>;
+AttemptsByJob AttemptsIn(const Memory& memory, store::Window window);
+
+// GPU-seconds of the attempt within the window; 0 where it is not known how many GPUs.
+double HeldSeconds(const jobs::AttemptRecord& attempt, store::Window window);
+
+struct Hosts {
+  std::vector<std::pair<std::string, fleet::Host>> hosts;
+  fleet::DeployedFrom from = fleet::DeployedFrom::kSeen;
+  bool any_states = false;    // a scheduler says what hosts are
+  int64_t never_seen = 0;     // hosts of a list on which no GPU was ever seen
+  int64_t not_listed = 0;     // GPUs on hosts that no list has, where there is one
+  bool any_owner = false;     // somebody says who holds GPUs
+};
+// A GPU whose host is not known is a host of its own. The prices outlive the result.
+Hosts HostsIn(const Memory& memory, store::Window window, const HardwareFilter& filter,
+              const fleet::Prices& prices);
+
+}  // namespace flopwatch::query
