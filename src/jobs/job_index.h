@@ -182,6 +182,13 @@ class JobIndex {
   void BindEntity(int32_t entity, const telemetry::EntityKey& key,
                   const telemetry::EntityLabels& labels);
 
+  // Whether an interval of any job on the entity is remembered.
+  bool HasIntervals(int32_t entity) const;
+  // These entities are forgotten, and their ids may be given to others after the next start: what
+  // they were called is nobody's until a GPU says that name again, and what a file has assigned to
+  // them meanwhile is withdrawn.
+  void UnbindEntities(absl::Span<const int32_t> entities);
+
   // Says that Observe() of this entity comes soon: what it compares is cold, and asked for now it
   // comes while the caller does something else.
   void Prefetch(int32_t entity) const;

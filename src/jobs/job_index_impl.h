@@ -80,7 +80,7 @@ struct BoundAssignment {
 
 // Who sat in a slot (or had a UUID) since when.
 struct Tenancy {
-  int32_t entity = 0;
+  int32_t entity = 0;  // 0 = one that is forgotten
   Micros since = std::numeric_limits<Micros>::min();
 };
 
@@ -185,6 +185,8 @@ struct JobIndex::Impl {
   void ScheduleOn(int32_t entity, const BoundAssignment& assignment) FW_REQUIRES(static_mutex);
   // Gives the catalogue the times of both.
   void PublishTimes() FW_REQUIRES(static_mutex);
+  // The name is no more that of `entity`.
+  void Vacate(const std::string& name, int32_t entity) FW_REQUIRES(static_mutex);
 
   // Ends the open intervals of entities that fell silent (of all at shutdown).
   void CloseSilent(Shard& shard, bool sweep, bool shutdown) FW_REQUIRES(shard.mutex);

@@ -83,6 +83,24 @@ void JobIndex::Impl::ReconcileStatic(int32_t entity) {
   }
 }
 
+void JobIndex::Impl::Vacate(const std::string& name, int32_t entity) {
+  const auto it = names.find(name);
+  if (it == names.end()) return;
+  std::vector<Tenancy>& tenants = it->second.tenants;
+  // Its time stays its own, between those of others; of several such that follow each other one is
+  // enough, and before all others none.
+  for (Tenancy& t : tenants)
+    if (t.entity == entity) t.entity = 0;
+  tenants.erase(std::unique(tenants.begin(), tenants.end(),
+                            [](const Tenancy& a, const Tenancy& b) {
+                              return a.entity == 0 && b.entity == 0;
+                            }),
+                tenants.end());
+  if (!tenants.empty() && tenants[0].entity == 0) tenants.erase(tenants.begin());
+  if (tenants.empty() && it->second.assignments.empty() && it->second.scheduled.empty())
+    names.erase(it);
+}
+
 Micros JobIndex::Impl::LastKnown(int32_t entity) {
   Shard& shard = ShardOf(entity);
   const MutexLock lock(shard.mutex);
@@ -189,7 +207,7 @@ void JobIndex::Impl::Schedule(const GpuName& name, const BoundAssignment& assign
     BoundAssignment a = assignment;
     a.from = std::max(a.from, tenants[k].since);
     if (k + 1 < tenants.size()) a.to = std::min(a.to, tenants[k + 1].since);
-    if (a.from < a.to) ScheduleOn(tenants[k].entity, a);
+    if (tenants[k].entity != 0 && a.from < a.to) ScheduleOn(tenants[k].entity, a);
   }
 }
 
@@ -231,6 +249,18 @@ void JobIndex::Schedule(absl::Span<const StaticAssignment> assignments) {
     }
   }
   if (changed) impl_->PublishTimes();
+}
+
+void JobIndex::UnbindEntities(absl::Span<const int32_t> entities) {
+  const MutexLock static_lock(impl_->static_mutex);
+  for (const int32_t entity : entities) {
+    const auto bound = impl_->entity_names.find(entity);
+    if (bound == impl_->entity_names.end()) continue;
+    for (const std::string& name : bound->second) impl_->Vacate(name, entity);
+    bound->second.clear();
+    impl_->ReconcileStatic(entity);
+    impl_->entity_names.erase(entity);
+  }
 }
 
 }  // namespace flopwatch::jobs

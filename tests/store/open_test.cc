@@ -472,6 +472,45 @@ TEST_F(OpenTest, AVersionEightDirectoryIsMigrated) {
   EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), std::to_string(kSchemaVersion));
 }
 
+// Until version 9 nobody knew when a GPU or a model was seen last: now then, or when the newest
+// data came.
+TEST_F(OpenTest, AVersionNineDirectoryIsMigrated) {
+  ASSERT_FW_OK(store_->PutModels({H100()}));
+  ASSERT_FW_OK(store_->PutEntities({Gpu(1, "GPU-a"), Gpu(2, "GPU-b")}));
+  ASSERT_FW_OK(store_->PutEntities({Gpu(1, "GPU-a2")}));  // the later record stays the later one
+  const auto as_version_nine = [&] {
+    store_.reset();
+    Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version >= 10",
+                                        "ALTER TABLE f.entities DROP COLUMN last_seen",
+                                        "ALTER TABLE f.models DROP COLUMN last_seen"});
+  };
+  as_version_nine();
+  const Micros before = Now();
+  Open();
+  auto d = store_->LoadDimensions().value();
+  ASSERT_EQ(d.entities.size(), 2u);
+  EXPECT_EQ(d.entities[0].key.uuid, "GPU-a2");
+  EXPECT_EQ(d.entities[1].key.uuid, "GPU-b");
+  for (const auto& e : d.entities) EXPECT_GE(e.last_seen, before - kMicrosPerMinute);
+  ASSERT_EQ(d.models.size(), 1u);
+  EXPECT_EQ(d.models[0].name, H100().name);
+  EXPECT_GE(d.models[0].last_seen, before - kMicrosPerMinute);
+  const Micros newest = FloorTo(before, kSecond) + 100 * kMicrosPerDay;
+  AppendOne(newest);
+  ASSERT_FW_OK(store_->Seal(newest + 2 * kMicrosPerHour));
+  as_version_nine();
+  Open();
+  d = store_->LoadDimensions().value();
+  for (const auto& e : d.entities) EXPECT_EQ(e.last_seen, newest);
+  EXPECT_EQ(d.models[0].last_seen, newest);
+  EntityRecord later = Gpu(2, "GPU-b");
+  later.last_seen = newest + kMicrosPerDay;
+  ASSERT_FW_OK(store_->PutEntities({later}));
+  Open();
+  EXPECT_EQ(store_->LoadDimensions().value().entities[1].last_seen, newest + kMicrosPerDay);
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), std::to_string(kSchemaVersion));
+}
+
 // A field of unknown type is held in the narrowest column that takes its values exactly, in a
 // segment of today as in one that version 5 began, and says the same whatever that is.
 TEST_F(OpenTest, ColumnsOfWholeNumbersGrowAndThoseOfVersionFiveGoOn) {
