@@ -22,14 +22,34 @@ std::vector<std::string> EnvironmentOf(const SlurmOptions& options) {
   return out;
 }
 
+// Runs Slurm's commands as the options say.
+class SlurmCommands {
+ public:
+  explicit SlurmCommands(const SlurmOptions& options)
+      : environment_(EnvironmentOf(options)),
+        path_(options.path),
+        limits_{.longest = options.time_limit, .max_output = slurm::ReadLimits().max_bytes} {}
+
+  StatusOr<ProgramOutput> Run(std::vector<std::string> argv, std::stop_token stop) const {
+    if (!path_.empty()) argv[0] = path_ + "/" + argv[0];
+    return RunProgram(argv, environment_, limits_, std::move(stop));
+  }
+
+ private:
+  const std::vector<std::string> environment_;
+  const std::string path_;
+  const ProgramLimits limits_;
+};
+
 class SlurmBooksImpl final : public SlurmBooks {
  public:
   SlurmBooksImpl(const SlurmOptions& options, jobs::Books* books, jobs::JobIndex* index)
-      : environment_(EnvironmentOf(options)),
-        path_(options.path),
-        limits_{.longest = options.time_limit, .max_output = slurm::ReadLimits().max_bytes},
+      : commands_(options),
         polls_(options, books, index,
-               [this](const std::vector<std::string>& argv) { return Run(argv); }, {}) {
+               [this](const std::vector<std::string>& argv) {
+                 return commands_.Run(argv, stop_.get_token());
+               },
+               {}) {
     thread_ = std::jthread([this](std::stop_token stop) { Ask(std::move(stop)); });
   }
   ~SlurmBooksImpl() override { StopSoon(); }
@@ -41,11 +61,6 @@ class SlurmBooksImpl final : public SlurmBooks {
   SchedulerHealth Health() const override { return polls_.health(); }
 
  private:
-  StatusOr<ProgramOutput> Run(std::vector<std::string> argv) const {
-    if (!path_.empty()) argv[0] = path_ + "/" + argv[0];
-    return RunProgram(argv, environment_, limits_, stop_.get_token());
-  }
-
   void Ask(std::stop_token stop) {
     Mutex mutex;
     CondVar wake;
@@ -56,15 +71,19 @@ class SlurmBooksImpl final : public SlurmBooks {
     }
   }
 
-  const std::vector<std::string> environment_;
-  const std::string path_;
-  const ProgramLimits limits_;
+  const SlurmCommands commands_;
   std::stop_source stop_;  // of a command that runs
   SlurmPolls polls_;
   std::jthread thread_;  // last: stops before what it uses goes
 };
 
 }  // namespace
+
+StatusOr<std::string> AskSlurmCluster(const SlurmOptions& options) {
+  const SlurmCommands commands(options);
+  return ReadClusterName(
+      [&](const std::vector<std::string>& argv) { return commands.Run(argv, {}); });
+}
 
 StatusOr<std::unique_ptr<SlurmBooks>> SlurmBooks::Start(SlurmOptions options, jobs::Books* books,
                                                         jobs::JobIndex* index) {

@@ -45,6 +45,9 @@ struct SchedulerHealth {
   size_t accounting_waiting = 0;  // windows still to be asked for
 };
 
+// Asks the controller for its name, once; the cluster that `options` name is not asked for.
+StatusOr<std::string> AskSlurmCluster(const SlurmOptions& options);
+
 class SlurmBooks {
  public:
   // Asks at once, on its own thread. `books` and `index` outlive the result; `index` may be null.

@@ -61,6 +61,20 @@ std::string FirstLoss(const slurm::LossCounts& losses) {
 
 }  // namespace
 
+StatusOr<std::string> ReadClusterName(const RunCommand& run) {
+  FW_ASSIGN_OR_RETURN(const ProgramOutput output, run({"scontrol", "show", "config"}));
+  std::string_view text = output.out;
+  const size_t at = text.find("ClusterName");
+  text = at == std::string_view::npos ? "" : text.substr(at, text.find('\n', at) - at);
+  const size_t equals = text.find('=');
+  text = equals == std::string_view::npos ? "" : FirstWords(text.substr(equals + 1));
+  std::string name(text.substr(0, text.find_last_not_of(" \t\r") + 1));
+  if (name.empty() || name == "(null)" || FaultOfName(name, 200) != NameFault::kNone)
+    return Unavailable(
+        "scontrol show config names no cluster; name it with slurm.cluster (docs/config.md)");
+  return name;
+}
+
 SlurmPolls::SlurmPolls(SlurmOptions options, jobs::Books* books, jobs::JobIndex* index,
                        RunCommand run, PollClocks clocks)
     : options_(std::move(options)),
@@ -108,20 +122,6 @@ void SlurmPolls::Look() {
   health_.look_s = ToSeconds(took);
 }
 
-StatusOr<std::string> SlurmPolls::AskCluster() {
-  FW_ASSIGN_OR_RETURN(const ProgramOutput output, run_({"scontrol", "show", "config"}));
-  std::string_view text = output.out;
-  const size_t at = text.find("ClusterName");
-  text = at == std::string_view::npos ? "" : text.substr(at, text.find('\n', at) - at);
-  const size_t equals = text.find('=');
-  text = equals == std::string_view::npos ? "" : FirstWords(text.substr(equals + 1));
-  std::string name(text.substr(0, text.find_last_not_of(" \t\r") + 1));
-  if (name.empty() || name == "(null)" || FaultOfName(name, 200) != NameFault::kNone)
-    return Unavailable(
-        "scontrol show config names no cluster; name it with slurm.cluster (docs/config.md)");
-  return name;
-}
-
 StatusOr<slurm::Books> SlurmPolls::AskBooks(std::vector<std::string> argv, std::string_view what,
                                             std::string_view wanted_kind) {
   FW_ASSIGN_OR_RETURN(const ProgramOutput output, run_(argv));
@@ -136,7 +136,7 @@ StatusOr<slurm::Books> SlurmPolls::AskBooks(std::vector<std::string> argv, std::
 
 Status SlurmPolls::TryLook() {
   if (cluster_.empty()) {
-    FW_ASSIGN_OR_RETURN(cluster_, AskCluster());
+    FW_ASSIGN_OR_RETURN(cluster_, ReadClusterName(run_));
   }
   const Micros at = clocks_.wall();
   FW_ASSIGN_OR_RETURN(const slurm::Books jobs, AskBooks({"scontrol", "-a", "-d", "show", "job"},

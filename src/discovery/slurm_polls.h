@@ -40,6 +40,8 @@ struct PollClocks {
   std::function<Micros()> monotonic = MonotonicNow;  // for what comes next: it never jumps
 };
 
+StatusOr<std::string> ReadClusterName(const RunCommand& run);
+
 class SlurmPolls {
  public:
   // `index` may be null. Everything given outlives this.
@@ -58,7 +60,6 @@ class SlurmPolls {
 
   void Look();
   Status TryLook();
-  StatusOr<std::string> AskCluster();
   StatusOr<slurm::Books> AskBooks(std::vector<std::string> argv, std::string_view what,
                                   std::string_view wanted_kind);
   void Came(Micros at, const slurm::Told& told, const slurm::Books& jobs,
