@@ -174,7 +174,9 @@ class JobIndex {
   void SetStatic(std::vector<StaticAssignment> assignments);
   // Adds what a scheduler says: unlike those of SetStatic(), assignments that are not listed stay,
   // also over a restart. One of the same job, GPU and start replaces the earlier one. One without a
-  // GPU says only when its job ran. Those whose GPU is not known yet wait for BindEntity().
+  // GPU says only when its job ran: with an end, it ends what the job holds since that start (a
+  // scheduler knows which GPUs only while it runs). Those whose GPU is not known yet wait for
+  // BindEntity().
   void Schedule(absl::Span<const StaticAssignment> assignments);
   // Tells the index a GPU it may have waiting assignments for. Call for every known entity after
   // Load, for a new one, and when its node or index changes: a slot ("NODE:INDEX") then passes on,

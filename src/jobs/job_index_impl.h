@@ -183,6 +183,13 @@ struct JobIndex::Impl {
   // Puts an assignment of a scheduler on the entities that had the name in its time.
   void Schedule(const GpuName& name, const BoundAssignment& assignment) FW_REQUIRES(static_mutex);
   void ScheduleOn(int32_t entity, const BoundAssignment& assignment) FW_REQUIRES(static_mutex);
+  // The job's attempt that began at `run.from` ended at `run.to`.
+  void EndScheduled(int32_t job, RunTime run) FW_REQUIRES(static_mutex);
+  // Whether another entity took over a name of this one at `at`.
+  bool WasReplaced(int32_t entity, Micros at) const FW_REQUIRES(static_mutex);
+  // The same for those whose GPU is not known yet; by job and start, the end.
+  using Ends = absl::flat_hash_map<std::pair<int32_t, Micros>, Micros>;
+  void EndWaiting(const Ends& ends) FW_REQUIRES(static_mutex);
   // Gives the catalogue the times of both.
   void PublishTimes() FW_REQUIRES(static_mutex);
   // The name is no more that of `entity`.

@@ -211,9 +211,53 @@ void JobIndex::Impl::Schedule(const GpuName& name, const BoundAssignment& assign
   }
 }
 
+bool JobIndex::Impl::WasReplaced(int32_t entity, Micros at) const {
+  const auto own = entity_names.find(entity);
+  if (own == entity_names.end()) return false;
+  for (const std::string& name : own->second) {
+    const auto it = names.find(name);
+    if (it == names.end()) continue;
+    for (const Tenancy& tenancy : it->second.tenants)
+      if (tenancy.since == at) return true;
+  }
+  return false;
+}
+
+void JobIndex::Impl::EndScheduled(int32_t job, RunTime run) {
+  for (const int32_t entity : catalog.EntitiesOf(job)) {
+    Shard& shard = ShardOf(entity);
+    const MutexLock lock(shard.mutex);
+    EntityState* e = Find(shard, entity);
+    if (e == nullptr) continue;
+    auto& list = e->intervals.mutable_all();
+    for (size_t k = 0; k < list.size(); ++k) {
+      Interval& i = list[k];
+      if (i.source != Source::kScheduler || i.job != job || i.from < run.from || i.from >= run.to)
+        continue;
+      // What ended when another board took the place ended with its own.
+      if (i.to == run.to || (i.to < run.to && WasReplaced(entity, i.to))) continue;
+      Materialise(*e);
+      e->owners_valid = false;  // the next sample resolves anew
+      MarkDirty(shard, *e);
+      i.to = run.to;
+      i.dirty = true;
+      e->intervals.FixFrom(k);
+    }
+  }
+}
+
+void JobIndex::Impl::EndWaiting(const Ends& ends) {
+  if (ends.empty() || scheduled_waiting == 0) return;
+  for (auto& [name, gpu] : names) {
+    for (BoundAssignment& a : gpu.scheduled)
+      if (const auto it = ends.find({a.job, a.from}); it != ends.end()) a.to = it->second;
+  }
+}
+
 void JobIndex::Schedule(absl::Span<const StaticAssignment> assignments) {
   const MutexLock static_lock(impl_->static_mutex);
   bool changed = false;
+  Impl::Ends ends;
   for (const StaticAssignment& a : assignments) {
     if (a.to <= a.from) continue;
     const int32_t job = impl_->catalog.AddStaticJob(a, Source::kScheduler);
@@ -230,7 +274,12 @@ void JobIndex::Schedule(absl::Span<const StaticAssignment> assignments) {
       changed |= run.from != known->second.from || run.to != known->second.to;
       known->second = run;
     }
-    if (a.gpu.empty()) continue;
+    if (a.gpu.empty()) {
+      if (a.to == kOpenEnd) continue;
+      impl_->EndScheduled(job, {a.from, a.to});
+      ends[{job, a.from}] = a.to;
+      continue;
+    }
     GpuName& name = impl_->names[a.gpu];
     const BoundAssignment bound{job, a.rank, a.from, a.to};
     if (!name.tenants.empty()) {
@@ -248,6 +297,7 @@ void JobIndex::Schedule(absl::Span<const StaticAssignment> assignments) {
       impl_->refused_intervals.fetch_add(1, std::memory_order_relaxed);
     }
   }
+  impl_->EndWaiting(ends);
   if (changed) impl_->PublishTimes();
 }
 
