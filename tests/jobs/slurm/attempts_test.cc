@@ -195,6 +195,21 @@ TEST(Attempts, PrologLinesFindTheirAttempt) {
   EXPECT_EQ(list.counts.map_lines_unplaced, 3u);
 }
 
+// As a real Slurm 22.05 with a short credential lifetime wrote it: the second attempt is back within
+// the slack that a slow prolog is granted.
+TEST(Attempts, AJobThatIsBackWithinSecondsHasTheGpusOfEachAttempt) {
+  const AttemptList list =
+      MergeAttempts({{Sacct("live|24|24|REQUEUED|1795558566|1795558570|4|gres/gpu=2|gpu003\n"
+                            "live|24|24|COMPLETED|1795558577|1795558583|6|gres/gpu=2|gpu003\n"),
+                      Prolog("live,1795558566,24,gpu003,\"2,3\"\n"
+                             "live,1795558576,24,gpu003,0\n"  // a node whose clock is behind
+                             "live,1795558577,24,gpu003,1\n")}},
+                    std::nullopt);
+  ASSERT_THAT(list.attempts, SizeIs(2));
+  EXPECT_EQ(list.attempts[0].job.node_gpus, (std::vector<NodeGpus>{{"gpu003", {2, 3}, {}}}));
+  EXPECT_EQ(list.attempts[1].job.node_gpus, (std::vector<NodeGpus>{{"gpu003", {0, 1}, {}}}));
+}
+
 // Tasks of a heterogeneous job's second component carry the leader's id; the node says which.
 TEST(Attempts, ComponentsOfHeterogeneousJobs) {
   const AttemptList list = MergeAttempts({{Sacct("c|8|8+0|COMPLETED|1000|1100|100|gres/gpu=1|n1\n"
