@@ -146,7 +146,7 @@ class AttemptMerger {
     AttemptCounts& counts = out_.counts;
     ++counts.records;
     any_gpu_ |= NamesGpus(job) || NamesGpusAsked(job);
-    if (!job.start) {
+    if (!job.start || CancelledWhileWaiting(job)) {
       const JobPhase phase = PhaseOf(job.state);
       ++(phase == JobPhase::kWaiting ? counts.waiting
          : phase == JobPhase::kEnded ? counts.never_started
@@ -165,6 +165,13 @@ class AttemptMerger {
     ++counts.same_attempt;
     MergeRecord(job, &attempt);
     attempt.job.cluster = key.cluster;
+  }
+  // The controller gives a job that was cancelled before it ran the time of that as start and end.
+  static bool CancelledWhileWaiting(const JobRecord& job) {
+    const bool controller =
+        job.source == JobSource::kSqueueJson || job.source == JobSource::kScontrol;
+    return controller && PhaseOf(job.state) == JobPhase::kEnded && job.end == job.start &&
+           job.nodes.empty();
   }
   static bool NamesGpusAsked(const JobRecord& job) { return !job.requested.names_no_gpu(); }
 

@@ -210,6 +210,24 @@ TEST(Attempts, AJobThatIsBackWithinSecondsHasTheGpusOfEachAttempt) {
   EXPECT_EQ(list.attempts[1].job.node_gpus, (std::vector<NodeGpus>{{"gpu003", {0, 1}, {}}}));
 }
 
+// What a real Slurm 22.05 showed of a held job after scancel.
+TEST(Attempts, AJobCancelledWhileItWaitedNeverStarted) {
+  const Books text = ReadOk(
+      "JobId=16 JobName=never UserId=man(6) Account=research JobState=CANCELLED "
+      "RunTime=00:00:00 SubmitTime=1795559503 EligibleTime=Unknown StartTime=1795559503 "
+      "EndTime=1795559503 Partition=batch NodeList= NumNodes=1 "
+      "TRES=cpu=1,mem=100M,node=1,billing=1,gres/gpu=1 TresPerNode=gres:gpu:1\n",
+      ReadOptions{});
+  const Books json = ReadOk(
+      R"({"jobs":[{"job_id":16,"job_state":"CANCELLED","name":"never","start_time":1795559503,
+          "end_time":1795559503,"submit_time":1795559503,"nodes":"","tres_alloc_str":"",
+          "tres_req_str":"cpu=1,mem=100M,node=1,billing=1,gres/gpu=1"}]})",
+      ReadOptions{});
+  const AttemptList list = MergeAttempts({{text, json}}, std::nullopt);
+  EXPECT_THAT(list.attempts, SizeIs(0));
+  EXPECT_EQ(list.counts.never_started, 2u);
+}
+
 // Tasks of a heterogeneous job's second component carry the leader's id; the node says which.
 TEST(Attempts, ComponentsOfHeterogeneousJobs) {
   const AttemptList list = MergeAttempts({{Sacct("c|8|8+0|COMPLETED|1000|1100|100|gres/gpu=1|n1\n"
