@@ -2,14 +2,14 @@
 # Slurm Prolog: notes which physical GPUs each job was given on this node, for
 # `flopwatch import slurm`. Slurm itself forgets them when a job ends.
 #
-# Install it unchanged on every node, as root's and writable by root alone, and name it in slurm.conf
-# with PrologFlags=Alloc (else Slurm runs it at a job's first step, or never):
+# Install it unchanged on every node, as root's and writable by root alone, and name it in
+# slurm.conf with PrologFlags=Alloc (else Slurm runs it at a job's first step, or never):
 #   Prolog=/etc/slurm/flopwatch-prolog.sh
 #   PrologFlags=Alloc
 # It appends to NODE-YYYY-MM.csv (UTC) in /var/log/flopwatch-slurm, or in the folder that the first
-# line of a file beside it names, called like it but ending in .conf (flopwatch-prolog.conf). A folder
-# that all nodes share is fine: each node has files of its own. No Epilog is needed: the accounting
-# database knows the ends.
+# line of a file beside it names, called like it but ending in .conf (flopwatch-prolog.conf). A
+# folder that all nodes share is fine: each node has files of its own. No Epilog is needed: the
+# accounting database knows the ends.
 #
 # It never fails and never waits: a Prolog that fails drains its node.
 umask 022

@@ -39,7 +39,7 @@ class Cluster:
         self.zone = said["ACCOUNTING_TZ"]
         minutes, seconds = self.zone.split(":")[1:]
         self.east = int(minutes) * 60 + int(seconds)
-        self.hour_end += -(self.hour_end + self.east) % 3600  # start may have taken its second later
+        self.hour_end += -(self.hour_end + self.east) % 3600  # start read its clock later
 
     def stop(self):
         subprocess.run([TOOL, "stop", self.dir], stdin=subprocess.DEVNULL, timeout=60, check=False)

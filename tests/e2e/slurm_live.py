@@ -34,7 +34,8 @@ with open(cluster.dir + "/prolog.d/truth.sh", "w") as f:
     f.write(f"#!/bin/sh\necho $(date +%s.%N) $SLURM_JOB_ID $SLURMD_NODENAME $SLURM_JOB_GPUS"
             f" >>{cluster.dir}/prolog/truth.$SLURMD_NODENAME\n")
 os.chmod(cluster.dir + "/prolog.d/truth.sh", 0o755)
-INSIDE = "echo $(date +%s.%N) $SLURM_JOB_ID $SLURMD_NODENAME $SLURM_JOB_GPUS >>inside.$SLURM_JOB_ID\n"
+INSIDE = ("echo $(date +%s.%N) $SLURM_JOB_ID $SLURMD_NODENAME $SLURM_JOB_GPUS"
+          " >>inside.$SLURM_JOB_ID\n")
 
 
 def notes(paths):
@@ -100,18 +101,17 @@ def preemption():
     high = submit("games", "high", 10, "--gres=gpu:8", "-wgpu001", "--qos=high")
     cluster.await_state(high, "COMPLETED")
     cluster.await_state(low, "COMPLETED")
-    return {"low": low, "high": high}
+    alone = submit("games", "exclusive", 6, "--gres=gpu:1", "--exclusive", "-wgpu001")
+    cluster.await_state(alone, "COMPLETED")
+    return {"low": low, "high": high, "exclusive": alone}
 
 
 def reservation():
     cluster.call("scontrol", "create", "reservation", "reservationname=course", "starttime=now",
-                 "duration=10", "nodes=gpu002", "users=news", "flags=ignore_jobs")
+                 "duration=1", "nodes=gpu002", "users=news")
     job = submit("news", "reserved", 7, "--gres=gpu:3", "--reservation=course")
     cluster.await_state(job, "COMPLETED")
-    cluster.call("scontrol", "delete", "reservationname=course")
-    alone = submit("games", "exclusive", 6, "--gres=gpu:1", "--exclusive", "-wgpu002")
-    cluster.await_state(alone, "COMPLETED")
-    return {"reserved": job, "exclusive": alone}
+    return {"reserved": job}
 
 
 def suspension():
@@ -193,7 +193,7 @@ try:
         for done in [pool.submit(f) for f in (preemption, reservation, suspension, requeue,
                                               drain_and_down)]:
             jobs.update(done.result())
-    jobs["running"] = submit("games", "running", 300, "--gres=gpu:4", "-wgpu002")
+    jobs["running"] = submit("games", "running", 300, "--gres=gpu:4", "-wgpu001")
     cluster.await_state(jobs["running"], "RUNNING")
     cluster.await_state(jobs["toolong"], "TIMEOUT")
     say(f"the others ran; the hour ends in {cluster.hour_end - time.time():.0f} s")
@@ -266,7 +266,7 @@ for key, a in attempts.items():  # the books agree with themselves, where an att
 
 
 def noted(paths):
-    """(raw id, start of the attempt): {node: GPUs}. A note belongs to the attempt that had begun."""
+    """(raw id, start): {node: GPUs}. A note belongs to the last attempt that had begun."""
     out = {}
     for at, job, node, gpus in notes(paths):
         begun_by_then = [start for raw, start in attempts if raw == job and start <= at + 0.5]
@@ -287,7 +287,7 @@ for key, inside in noted(work + n for n in os.listdir(work) if n.startswith("ins
 
 
 def job_has(name, *states):
-    """The states of a job's attempts are these, in order; the job's ways are what they should be."""
+    """The states of a job's attempts are these, in order."""
     found = [a["State"].split()[0] for key, a in sorted(attempts.items()) if key[0] == jobs[name]]
     check(found == list(states), f"{name}: {found}")
 
@@ -299,8 +299,8 @@ for name, states in (("low", ("PREEMPTED", "COMPLETED")), ("again", ("REQUEUED",
     job_has(name, *states)
 alone = next(a for key, a in attempts.items() if key[0] == jobs["exclusive"])
 check(alone["gpus"] == GPUS_OF_A_NODE and gpus_of(alone["ReqTRES"]) == 1, f"exclusive: {alone}")
-check(len({a["JobID"] for a in attempts.values() if a["JobID"].startswith(f"{jobs['eval']}_")}) == 6,
-      "six tasks of the array")
+tasks = {a["JobID"] for a in attempts.values() if a["JobID"].startswith(f"{jobs['eval']}_")}
+check(len(tasks) == 6, f"six tasks of the array, not {tasks}")
 
 
 # --- what flopwatch says ---
@@ -326,7 +326,8 @@ def seconds_of(text):
 
 
 def check_books(found, what, all_gpus_known):
-    check(found.keys() == attempts.keys(), f"{what}: other attempts {found.keys() ^ attempts.keys()}")
+    check(found.keys() == attempts.keys(),
+          f"{what}: other attempts {found.keys() ^ attempts.keys()}")
     known = 0
     for key, row in found.items():
         a = attempts[key]

@@ -195,8 +195,8 @@ TEST(Attempts, PrologLinesFindTheirAttempt) {
   EXPECT_EQ(list.counts.map_lines_unplaced, 3u);
 }
 
-// As a real Slurm 22.05 with a short credential lifetime wrote it: the second attempt is back within
-// the slack that a slow prolog is granted.
+// As a real Slurm 22.05 with a short credential lifetime wrote it: the second attempt is back
+// within the slack that a slow prolog is granted.
 TEST(Attempts, AJobThatIsBackWithinSecondsHasTheGpusOfEachAttempt) {
   const AttemptList list =
       MergeAttempts({{Sacct("live|24|24|REQUEUED|1795558566|1795558570|4|gres/gpu=2|gpu003\n"
@@ -208,6 +208,15 @@ TEST(Attempts, AJobThatIsBackWithinSecondsHasTheGpusOfEachAttempt) {
   ASSERT_THAT(list.attempts, SizeIs(2));
   EXPECT_EQ(list.attempts[0].job.node_gpus, (std::vector<NodeGpus>{{"gpu003", {2, 3}, {}}}));
   EXPECT_EQ(list.attempts[1].job.node_gpus, (std::vector<NodeGpus>{{"gpu003", {0, 1}, {}}}));
+}
+
+// What squeue 22.05 wrote, with exit code 0, while no slurmctld ran.
+TEST(Attempts, AControllerThatIsAwayIsNotOneWithoutJobs) {
+  EXPECT_THAT(ErrorOf(R"({"meta":{},"errors":[{"description":"Failed while looking for jobs",
+                      "error_number":-1,"error":"Unspecified error",
+                      "source":"slurm_load_jobs"}],"jobs":[]})",
+                      ReadOptions{}),
+              HasSubstr("Slurm could not answer: Failed while looking for jobs"));
 }
 
 // What a real Slurm 22.05 showed of a held job after scancel.
