@@ -4,7 +4,7 @@
 # belongs to the innermost.
 
 # From the bottom to the top: a room may only use those before it.
-set(FLOPWATCH_ROOM_ORDER base hardware efficiency models telemetry jobs jobs/slurm store fleet
+set(FLOPWATCH_ROOM_ORDER base hardware efficiency models telemetry jobs jobs/slurm jobs/table store fleet
     trace trace/import trace/ops trace/analysis trace/findings trace/report trace/export
     net discovery ingest query uploads api server simulate cli)
 

@@ -59,4 +59,8 @@ StatusOr<TimeReading> TimeZone::Read(const absl::CivilSecond& local) const {
   return out;
 }
 
+absl::CivilSecond TimeZone::Local(Micros t) const {
+  return absl::ToCivilSecond(absl::FromUnixMicros(t), zone_);
+}
+
 }  // namespace flopwatch

@@ -30,6 +30,8 @@ class TimeZone {
   const std::string& name() const { return name_; }
   // InvalidArgument for a time that the clock skips in spring.
   StatusOr<TimeReading> Read(const absl::CivilSecond& local) const;
+  // What the clock shows at `t`.
+  absl::CivilSecond Local(Micros t) const;
 
  private:
   std::string name_;

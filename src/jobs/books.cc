@@ -1,7 +1,9 @@
 #include "jobs/books.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -359,6 +361,48 @@ void Books::TellNodesBefore(std::string_view cluster, Micros since,
     const auto it = out.find(first.node);
     impl_->FillBefore(since, first,
                       it == out.end() ? std::vector<NodeRecord>() : std::move(it->second));
+  }
+}
+
+void Books::TellPastNodes(absl::Span<const NodeRecord> past) {
+  const MutexLock lock(impl_->mutex);
+  absl::flat_hash_map<std::pair<std::string, std::string>, std::map<Micros, size_t>> known;
+  for (const NodeRecord& told : past) known.try_emplace({told.cluster, told.node});
+  for (size_t at = 0; at < impl_->nodes.size(); ++at) {
+    const PackedNode& n = impl_->nodes[at];
+    const auto it = known.find({*n.texts[0], *n.texts[1]});
+    if (it != known.end()) it->second[n.from] = at;
+  }
+  for (const NodeRecord& told : past) {
+    std::map<Micros, size_t>& own = known[{told.cluster, told.node}];
+    const auto next = own.upper_bound(told.from);
+    const auto same = own.find(told.from);
+    const auto before = own.lower_bound(told.from);
+    const bool free =
+        impl_->Acceptable(told) && told.from < told.to && told.to != kOpenEnd &&
+        (next == own.end() || next->first >= told.to) &&
+        (before == own.begin() || impl_->nodes[std::prev(before)->second].to <= told.from);
+    if (!free) {
+      ++impl_->refused;
+      continue;
+    }
+    NodeRecord record = told;
+    record.id = 0;
+    if (same == own.end()) {
+      const size_t at = impl_->nodes.size();
+      impl_->AddNode(std::move(record), false);
+      if (impl_->nodes.size() > at) own[told.from] = at;
+      continue;
+    }
+    PackedNode& n = impl_->nodes[same->second];
+    record.id = n.id;
+    if (n.Full() == record) continue;
+    const auto life = impl_->node_at.find({n.texts[0], n.texts[1]});
+    if (life->second.now == same->second) life->second.now.reset();
+    const auto packed = PackedNode::Of(record, &impl_->pool);
+    n.Drop(&impl_->pool);
+    static_cast<Packed<NodeRecord, NodeNumbers, kNodeTexts>&>(n) = packed;
+    impl_->MarkNodeDirty(same->second);
   }
 }
 

@@ -116,6 +116,9 @@ class Books {
   // when these were there. Of the time after the first look at a node only looks count.
   void TellNodesBefore(std::string_view cluster, Micros since,
                        absl::Span<const NodeRecord> out_of_service);
+  // What a table says nodes were, over times that are all past. A record of the same cluster, node
+  // and `from` is replaced; one that overlaps another record of its node is refused.
+  void TellPastNodes(absl::Span<const NodeRecord> past);
 
   // Everything that overlaps [from, to), in no order. An attempt that waits is given from when it
   // was eligible (else submitted), and only where that is known. `visit` must not call the Books.

@@ -2,11 +2,16 @@
 // a subcommand.
 #include "cli/commands/import.h"
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "cli/commands/commands.h"
+#include "hardware/accelerator.h"
+#include "ingest/pipeline.h"
+#include "store/store.h"
 
 namespace flopwatch::cli {
 namespace {
@@ -15,12 +20,14 @@ namespace {
 constexpr Register kImports[] = {
     AddImportLog,
     AddImportSlurm,
+    AddImportTable,
 };
 
 }  // namespace
 
 Args AddImport(Args app, Run* run) {
-  Args import = app.Command("import", "Take in what others recorded: training logs, Slurm's books");
+  Args import =
+      app.Command("import", "Take in what others recorded: training logs, Slurm's books, tables");
   import.NeedsCommand();
   auto added = std::make_shared<std::vector<std::pair<Args, Run>>>();
   for (const Register add : kImports) {
@@ -35,6 +42,24 @@ Args AddImport(Args app, Run* run) {
     return absl::InvalidArgumentError("import: name a subcommand");
   };
   return import;
+}
+
+Status TellStore(const std::string& directory,
+                 absl::FunctionRef<void(jobs::Books*, jobs::JobIndex*)> tell) {
+  const auto named = [&](const Status& status) {
+    return Annotate(status, fmt::format("storing into {}", directory));
+  };
+  store::Options options;
+  options.directory = directory;
+  auto store = store::OpenDuckDbStore(options);
+  if (!store.ok()) return named(store.status());
+  ingest::PipelineOptions pipeline;
+  pipeline.backfill = true;
+  pipeline.maintenance = false;
+  auto side = ingest::IngestSide::Start(pipeline, &hardware::Catalog::Builtin(), store->get());
+  if (!side.ok()) return named(side.status());
+  tell(&(*side)->books, &(*side)->jobs);
+  return named((*side)->pipeline.Flush());
 }
 
 }  // namespace flopwatch::cli
