@@ -37,10 +37,12 @@ void WriteGroupFields(JsonWriter& json, const UsageGroup& g) {
   json.TextField("ofu_reason", query::OfuReason(s)).Field("coverage", g.usage.CoverageRatio());
   json.Field("mfu", g.Mfu()).Field("mfu_coverage", query::MeanOf(g.claimed_s, allocated));
   json.Field("sm_efficiency", query::MeanOf(s.sm_active_s, s.sm_active_span_s));
-  // Warps resident (DCGM 1003) are not kept in rollups.
-  json.Key("occupancy_active").Null().Key("occupancy_elapsed").Null();
+  json.Field("occupancy_active", query::OccupancyActive(s));
+  json.Field("occupancy_elapsed", query::OccupancyElapsed(s));
   json.Field("duty", query::MeanOf(s.gpu_util_s, s.gpu_util_span_s));
   json.Field("energy_j", s.power_span_s > 0 ? std::optional<double>(s.power_j) : std::nullopt);
+  json.Field("kwh_per_eflop_bf16", g.work.KwhPerEflop());
+  json.Field("kwh_per_eflop_coverage", query::MeanOf(g.work.gpu_seconds, allocated));
   json.Field("lost_gpu_seconds", g.usage.LostGpuSeconds());
   json.Field("cost", Priced(g, g.cost.amount)).Field("lost_money", Priced(g, g.lost_money));
   json.Field("cost_coverage", query::MeanOf(g.cost.priced_s, allocated));

@@ -38,6 +38,7 @@ struct JobUse {
   const std::vector<AttemptRecord>* attempts = nullptr;  // null: in no books
   double allocated_s = 0;
   fleet::Money cost;
+  std::optional<double> peak_tflops;  // of its GPUs, where they have one
 };
 
 struct Claim {
@@ -94,7 +95,11 @@ const AttemptRecord* AttemptAt(const std::vector<AttemptRecord>* attempts, Micro
 class UsageGatherer {
  public:
   UsageGatherer(const Query& query, const fleet::Prices& prices, UsageBy by)
-      : query_(query), memory_(query.memory()), prices_(prices), by_(by) {}
+      : query_(query),
+        memory_(query.memory()),
+        prices_(prices),
+        by_(by),
+        peaks_(&memory_.catalog()) {}
 
   StatusOr<UsageByAnswer> Gather(View* view, JobJoin join) {
     FW_RETURN_IF_ERROR(CollectJobs(view, join));
@@ -219,7 +224,10 @@ class UsageGatherer {
       use.attempts = &a->second;
     use.allocated_s = use.held != nullptr ? std::max(row.usage.expected_s, use.held->seconds)
                                           : row.usage.expected_s;
-    if (use.held != nullptr) use.cost = use.held->cost;
+    if (use.held != nullptr) {
+      use.cost = use.held->cost;
+      use.peak_tflops = peaks_.Of(use.held->models);
+    }
     if (use.attempts != nullptr) {
       AddNotPlaced(&use);
       for (const auto& [to, from] : {std::pair(&row.record.user, &AttemptRecord::user),
@@ -308,6 +316,7 @@ class UsageGatherer {
     group->usage.expected_s += allocated_s;
     const fleet::Money cost = use.cost * part;
     group->cost += cost;
+    group->work.Add(sums, use.peak_tflops);
     if (allocated_s > 0) {
       const double lost = std::clamp(sums.ofu.computable_s - sums.ofu.ofu_s, 0.0, allocated_s);
       group->lost_money += cost.amount * lost / allocated_s;
@@ -404,8 +413,11 @@ class UsageGatherer {
     for (const store::GpuUsage& g : gpus) {
       const auto e = memory_.registry().entity(g.entity);
       if (!e.has_value()) continue;
-      Group(HardwareName(*e)).usage.sums +=
+      UsageGroup& group = Group(HardwareName(*e));
+      const store::UsageSums sums =
           efficiency::OfGpu(g.sums, memory_.registry().Fraction(g.entity));
+      group.usage.sums += sums;
+      group.work.Add(sums, peaks_.Of({&e->labels.model, 1}));
     }
     for (UsageGroup& group : answer_.groups) {
       const double lost =
@@ -442,6 +454,7 @@ class UsageGatherer {
   const Memory& memory_;
   const fleet::Prices& prices_;
   const UsageBy by_;
+  Peaks peaks_;
   Window window_;
   AttemptsByJob attempts_;
   absl::flat_hash_map<int32_t, Held> held_;

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "fleet/prices/prices.h"
 #include "query/query.h"
+#include "query/work.h"
 
 namespace flopwatch::query {
 
@@ -46,6 +47,7 @@ struct UsageGroup {
   // GPU-seconds in which an application claimed an MFU that could be computed, and their product.
   double claimed_s = 0, claimed_mfu_s = 0;
   std::optional<double> Mfu() const;
+  WorkAndEnergy work;  // of jobs on GPUs of one peak
 };
 
 struct UsageByAnswer {

@@ -130,7 +130,9 @@ Table UsageByTable(const Json& answer) {
       Column{"sm_efficiency", "sm active", kPercent}, Column{"coverage", "coverage", kPercent},
       Column{"energy_j", "energy j", kCount}, Column{"cost_coverage", "priced", kPercent},
       Column{"occupancy_active", "occ. active", kPercent},
-      Column{"occupancy_elapsed", "occ. elapsed", kPercent}, Column{"ofu_reason", "why no ofu"});
+      Column{"occupancy_elapsed", "occ. elapsed", kPercent},
+      Column{"kwh_per_eflop_bf16", "kwh/eflop bf16"},
+      Column{"kwh_per_eflop_coverage", "kwh of time", kPercent}, Column{"ofu_reason", "why no ofu"});
   for (const Json& row : answer["rows"].array()) {
     t.rows.push_back(
         {TextCell(row["name"]), IntegerCell(row["jobs"]), NumberCell(row["gpu_seconds"]),
@@ -139,6 +141,7 @@ Table UsageByTable(const Json& answer) {
          NumberCell(row["duty"]), NumberCell(row["sm_efficiency"]), NumberCell(row["coverage"]),
          NumberCell(row["energy_j"]), NumberCell(row["cost_coverage"]),
          NumberCell(row["occupancy_active"]), NumberCell(row["occupancy_elapsed"]),
+         NumberCell(row["kwh_per_eflop_bf16"]), NumberCell(row["kwh_per_eflop_coverage"]),
          TextCell(row["ofu_reason"])});
   }
   AddUsageNotes(answer, &t);
