@@ -46,8 +46,8 @@ TEST(OccupancyTest, ElapsedIsEfficiencyTimesActive) {
     double sm_active, sm_occupancy, of_active;
   };
   UsageSums both;
-  for (const Case c : {Case{0.91259687, 0.24450016, 0.26791694},
-                       Case{0.93220357, 0.24773293, 0.26574982}}) {
+  for (const Case c :
+       {Case{0.91259687, 0.24450016, 0.26791694}, Case{0.93220357, 0.24773293, 0.26574982}}) {
     UsageSums s;
     s.sm_active_s = c.sm_active * 30, s.sm_occupancy_s = c.sm_occupancy * 30;
     s.sm_active_span_s = s.sm_occupancy_span_s = 30;

@@ -554,10 +554,10 @@ TEST_F(OpenTest, AVersionElevenDirectoryIsMigrated) {
       files.push_back(dir_.path() + "/" + std::string(row.Text(0)));
     });
     for (const std::string& file : files) {
-      ASSERT_FW_OK(c->Execute("COPY (SELECT COLUMNS(c -> c NOT LIKE 'sm_occupancy%') FROM "
-                              "read_parquet('" +
-                              file + "', hive_partitioning = false)) TO '" + file +
-                              ".old' (FORMAT parquet)"));
+      ASSERT_FW_OK(c->Execute(
+          "COPY (SELECT COLUMNS(c -> c NOT LIKE 'sm_occupancy%') FROM "
+          "read_parquet('" +
+          file + "', hive_partitioning = false)) TO '" + file + ".old' (FORMAT parquet)"));
       fs::rename(file + ".old", file);
     }
     ASSERT_FW_OK(c->Execute(
@@ -572,9 +572,9 @@ TEST_F(OpenTest, AVersionElevenDirectoryIsMigrated) {
     UsageSums fleet;
     const auto points = store_->FleetSeries(all, kHour).value();
     for (const UsagePoint& p : points) fleet += p.sums;
-    for (const UsageSums& s :
-         {fleet, store_->UsageByJob(all).value().at(0).sums,
-          store_->UsageByGpu(all).value().at(0).sums, store_->UsageByJobExact(all).value().at(0).sums}) {
+    for (const UsageSums& s : {fleet, store_->UsageByJob(all).value().at(0).sums,
+                               store_->UsageByGpu(all).value().at(0).sums,
+                               store_->UsageByJobExact(all).value().at(0).sums}) {
       EXPECT_NEAR(s.ofu.observed_s, 12 * 20, 1e-6);
       EXPECT_NEAR(s.sm_active_span_s, 12 * 20, 1e-6);
       EXPECT_NEAR(s.sm_occupancy_span_s, 2 * 20, 1e-6);

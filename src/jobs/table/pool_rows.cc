@@ -73,7 +73,9 @@ struct Stretch {
 class PoolRecords {
  public:
   PoolRecords(const PoolKey& key, const Mapping& mapping, TableBooks* books)
-      : key_(key), part_(mapping[What::kPart]), hosts_(mapping.rows == RowKind::kHosts),
+      : key_(key),
+        part_(mapping[What::kPart]),
+        hosts_(mapping.rows == RowKind::kHosts),
         books_(books) {}
 
   void Add(const PoolRow& row, Micros to) {

@@ -149,9 +149,7 @@ const std::vector<Migration>& SegmentMigrations() {
       {7, "frames of the journal fill blocks; nothing changes here", {}},
       // An older flopwatch would count the span of a frozen row, which was 0, as observed. Files of
       // version 1 are made with the columns of today.
-      {8,
-       "frozen time in rollups",
-       {AddRollupColumn(efficiency::UsageSum::kFrozen)}},
+      {8, "frozen time in rollups", {AddRollupColumn(efficiency::UsageSum::kFrozen)}},
       {9, "when jobs were last seen; nothing changes here", {}},
       {10, "when GPUs and models were last seen; nothing changes here", {}},
       {11, "the scheduler's books; nothing changes here", {}},
