@@ -65,9 +65,9 @@ Table AttemptsOf(const TableBooks& books) {
     const bool held = a.start > 0 && a.end != jobs::kOpenEnd && a.gpus >= 0;
     out.rows.push_back(
         {WordOrAbsent(a.job), WordOrAbsent(a.name), WordOrAbsent(a.state), WordOrAbsent(a.user),
-         WordOrAbsent(a.account), WordOrAbsent(a.partition), WordOrAbsent(a.qos), WordOrAbsent(a.workflow),
-         WordOrAbsent(a.cluster), a.gpus < 0 ? Cell() : Cell(a.gpus), WordOrAbsent(a.nodes),
-         TimeOrAbsent(a.submit), TimeOrAbsent(a.start), TimeOrAbsent(a.end),
+         WordOrAbsent(a.account), WordOrAbsent(a.partition), WordOrAbsent(a.qos),
+         WordOrAbsent(a.workflow), WordOrAbsent(a.cluster), a.gpus < 0 ? Cell() : Cell(a.gpus),
+         WordOrAbsent(a.nodes), TimeOrAbsent(a.submit), TimeOrAbsent(a.start), TimeOrAbsent(a.end),
          held ? Cell(static_cast<double>(a.gpus) * ToSeconds(a.end - a.start)) : Cell(),
          a.duty < 0 ? Cell() : Cell(a.duty), a.placed});
   }
@@ -76,8 +76,8 @@ Table AttemptsOf(const TableBooks& books) {
 
 Table StatisticsOf(const std::vector<table::Statistic>& statistics) {
   Table out;
-  out.columns = {{"statistic", "STATISTIC"},      {"by", "BY"},     {"group", "GROUP"},
-                 {"value", "VALUE"},              {"unit", "UNIT"}, {"weighted_by", "WEIGHTED BY"}};
+  out.columns = {{"statistic", "STATISTIC"}, {"by", "BY"},     {"group", "GROUP"},
+                 {"value", "VALUE"},         {"unit", "UNIT"}, {"weighted_by", "WEIGHTED BY"}};
   for (const table::Statistic& s : statistics)
     out.rows.push_back({s.name, WordOrAbsent(s.by), WordOrAbsent(s.group),
                         s.value.has_value() ? Cell(*s.value) : Cell(), WordOrAbsent(s.unit),

@@ -91,7 +91,10 @@ class AttemptSummary {
   }
 
   void Add(const AttemptRecord& a) {
-    ++arrivals_[LocalTime(a.submit > 0 ? a.submit : a.start > 0 ? a.start : a.eligible, options_)
+    ++arrivals_[LocalTime(a.submit > 0  ? a.submit
+                          : a.start > 0 ? a.start
+                                        : a.eligible,
+                          options_)
                     .hour()];
     if (a.start == 0) {
       ++never_started_;
@@ -154,8 +157,7 @@ class AttemptSummary {
     std::ranges::sort(held, std::greater<>());
     double top = 0;
     for (size_t k = 0; k < held.size() / 10; ++k) top += held[k];
-    Put("share_of_gpu_hours_in_largest_tenth_of_jobs", Ratio(top, whole_.gpu_s), "ratio",
-        kGpuTime);
+    Put("share_of_gpu_hours_in_largest_tenth_of_jobs", Ratio(top, whole_.gpu_s), "ratio", kGpuTime);
   }
 
   void Distributions() {

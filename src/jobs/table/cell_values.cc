@@ -116,10 +116,10 @@ StatusOr<TimeReading> ReadTimeCell(std::string_view cell, const Field& field,
     return FailedPrecondition(
         "'{}' is local time; say its zone in the mapping file: time_zone = \"Europe/Berlin\"",
         Printable(cell, 40));
-  if (!reading.ok()) return zone.has_value() && MessageOf(reading.status()).find("skips") !=
-                                                    std::string_view::npos
-                                ? reading.status()
-                                : bad();
+  if (!reading.ok())
+    return zone.has_value() && MessageOf(reading.status()).find("skips") != std::string_view::npos
+               ? reading.status()
+               : bad();
   if (reading->at.has_value()) *reading->at += fraction;
   if (reading->second.has_value()) *reading->second += fraction;
   return reading;
@@ -169,8 +169,8 @@ StatusOr<double> ReadShareCell(std::string_view cell, const Field& field) {
   if (!value) return InvalidArgument("'{}' is no number", Printable(cell, 40));
   const double share = *value * field.scale;
   if (!(share >= 0 && share <= 1))
-    return absl::OutOfRangeError(fmt::format("'{}' is not from 0 to {}", Printable(cell, 40),
-                                             field.scale == 1 ? 1 : 100));
+    return absl::OutOfRangeError(
+        fmt::format("'{}' is not from 0 to {}", Printable(cell, 40), field.scale == 1 ? 1 : 100));
   return share;
 }
 
@@ -223,8 +223,7 @@ NamedGpus ReadGpuListCell(std::string_view cell) {
       const std::string_view n = gpu;
       const bool index = Digits(n) || (n.starts_with("nvidia") && Digits(n.substr(6)));
       if (!host.empty() && index) gpu = host + ":" + gpu;
-      all = all && gpu.size() <= 256 && IsGpuName(gpu) &&
-            FaultOfName(gpu, 256) == NameFault::kNone;
+      all = all && gpu.size() <= 256 && IsGpuName(gpu) && FaultOfName(gpu, 256) == NameFault::kNone;
       if (all) out.names.push_back(std::move(gpu));
     }
   }

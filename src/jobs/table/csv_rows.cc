@@ -63,9 +63,7 @@ class CsvScanner {
     }
   }
 
-  bool AtDelimiter(size_t at) const {
-    return text_.substr(at).starts_with(form_.delimiter);
-  }
+  bool AtDelimiter(size_t at) const { return text_.substr(at).starts_with(form_.delimiter); }
 
   // A cell without quotes, up to the delimiter or the line's end, where at_ is left.
   bool TakePlain(std::string_view* cell, RowFault* fault) {

@@ -20,7 +20,8 @@ class MappingParser {
   MappingParser(std::string_view name, Mapping* mapping) : name_(name), mapping_(mapping) {}
 
   Status Run(const toml::table& top) {
-    for (const auto& [key, node] : top) FW_RETURN_IF_ERROR(At(node, key.str(), Top(key.str(), node)));
+    for (const auto& [key, node] : top)
+      FW_RETURN_IF_ERROR(At(node, key.str(), Top(key.str(), node)));
     if (sections_ != 1)
       return InvalidArgument(
           "{}: needs one of [attempt], [pool] and [host], which says what a row is", name_);
@@ -102,8 +103,8 @@ class MappingParser {
     const absl::Span<const FieldRow> known = FieldsOf(rows);
     for (const auto& [key, value] : *table) {
       const std::string_view name = key.str();
-      const auto* const row = std::find_if(
-          known.begin(), known.end(), [&](const FieldRow& f) { return f.name == name; });
+      const auto* const row = std::find_if(known.begin(), known.end(),
+                                           [&](const FieldRow& f) { return f.name == name; });
       if (row == known.end()) {
         std::vector<std::string_view> names;
         for (const FieldRow& f : known) names.push_back(f.name);

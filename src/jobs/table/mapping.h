@@ -92,7 +92,7 @@ struct Mapping {
   RowKind rows = RowKind::kAttempts;
   bool json_lines = false;
   std::string delimiter = ",";
-  std::optional<TimeZone> time_zone;      // of times that are written without one
+  std::optional<TimeZone> time_zone;        // of times that are written without one
   std::set<std::string, std::less<>> null;  // cells that say nothing; "" always
   std::vector<Filter> where;
   Micros step = 0;  // time that a row of a series stands for; 0 = what most rows are apart

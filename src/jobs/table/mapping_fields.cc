@@ -221,7 +221,8 @@ StatusOr<Field> ParseField(const toml::node& node, const FieldRow& row) {
   }
   if (!field.given()) return InvalidArgument("give one of column, value, row and file_name");
   if (row.kind == FieldKind::kPart && (field.part.empty() || field.rest.empty()))
-    return InvalidArgument("needs name and rest: what the jobs of the part, and others, are called");
+    return InvalidArgument(
+        "needs name and rest: what the jobs of the part, and others, are called");
   return field;
 }
 

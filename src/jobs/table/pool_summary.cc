@@ -73,8 +73,8 @@ void ByHours(const Piece& piece, const SummaryOptions& options, bool days, const
   Piece p = piece;
   while (p.from < piece.to) {
     const absl::CivilSecond local = LocalTime(p.from, options);
-    const Micros in_hour = (local.minute() * 60 + local.second()) * kMicrosPerSecond +
-                           (p.from % kMicrosPerSecond);
+    const Micros in_hour =
+        (local.minute() * 60 + local.second()) * kMicrosPerSecond + (p.from % kMicrosPerSecond);
     p.to = std::min(piece.to, p.from - in_hour + kMicrosPerHour);
     add(days ? absl::FormatCivilTime(absl::CivilDay(local)) : fmt::format("{:02}", local.hour()),
         p);
@@ -186,8 +186,7 @@ class PoolSummary {
     Put("minutes_with_nothing_running", sums.none_s / 60, "min");
     Put("longest_minutes_with_nothing_running", static_cast<double>(longest) / kMicrosPerMinute,
         "min");
-    if (longest > 0)
-      Put("longest_with_nothing_running_begins", ToSeconds(since), "unix_s");
+    if (longest > 0) Put("longest_with_nothing_running_begins", ToSeconds(since), "unix_s");
   }
 
   void ByPool(std::map<Name, PoolSums>* pools) {

@@ -105,7 +105,8 @@ std::optional<Micros> RowCells::Duration(What what) {
 
 struct TableReader::Impl {
   Impl(const Mapping& m, const RowLimits& l) : mapping(m), limits(l) {
-    taker = m.rows == RowKind::kAttempts ? MakeAttemptTaker(&books) : MakePoolTaker(mapping, &books);
+    taker =
+        m.rows == RowKind::kAttempts ? MakeAttemptTaker(&books) : MakePoolTaker(mapping, &books);
   }
 
   // The columns to ask the table for: those of fields, then those of filters.

@@ -40,7 +40,8 @@ struct Row {
 };
 struct RowFault {
   int64_t line = 0;
-  std::string_view reason;  // "short_row", "long_row", "row_too_long", "open_quote", "not_json", ...
+  std::string_view
+      reason;  // "short_row", "long_row", "row_too_long", "open_quote", "not_json", ...
   std::string why;
 };
 

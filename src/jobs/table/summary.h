@@ -18,11 +18,11 @@
 namespace flopwatch::table {
 
 struct Statistic {
-  std::string name;          // "duty_mean_over_gpu_time"
-  std::string by, group;     // "user", "alice"; both "" of the whole table
+  std::string name;             // "duty_mean_over_gpu_time"
+  std::string by, group;        // "user", "alice"; both "" of the whole table
   std::optional<double> value;  // absent = cannot be computed: nothing has what it is made of
-  std::string unit;          // "gpu_h", "s", "ratio", "jobs", ...
-  std::string weight;        // what each part of a mean or share counts by; "" = none is needed
+  std::string unit;             // "gpu_h", "s", "ratio", "jobs", ...
+  std::string weight;           // what each part of a mean or share counts by; "" = none is needed
 };
 
 struct SummaryOptions {
