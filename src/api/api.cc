@@ -122,7 +122,7 @@ Api::Impl::Impl(ApiSources sources)
   keeper.emplace(std::vector<query::KeptBase*>{&*fleet_metrics});
 
   AddStatusRoutes({&memory, pipeline, live == nullptr ? ingest::PipelineOptions() : live->options,
-                   store_stats, sources.version, started},
+                   store_stats, sources.version, started, sources.scheduler},
                   &table);
   AddFleetRoutes(&memory, &query, &table);
   AddSankeyRoutes(&query, sources.prices, &table);
@@ -137,7 +137,7 @@ Api::Impl::Impl(ApiSources sources)
   AddPushRoutes(pipeline, joiner.get(), &table);
   AddMetricsRoute(
       {&memory, pipeline, sources.scraper, traces, store_stats, sources.version, started, &door,
-       sources.http_stats},
+       sources.http_stats, sources.scheduler},
       [kept = &*fleet_metrics] { return kept->AtHand(); },
       [this, render] { return memory.IsLarge() ? fleet_metrics->Get() : render(); }, &table);
   AddPageRoutes(page_files, &table);

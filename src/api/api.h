@@ -29,6 +29,9 @@
 namespace flopwatch::uploads {
 class TraceLibrary;
 }
+namespace flopwatch::discovery {
+class SlurmBooks;
+}
 
 namespace flopwatch::api {
 
@@ -46,6 +49,7 @@ struct ApiSources {
   const fleet::Prices* prices = &kNoPrices;
   std::function<Micros()> clock;  // empty: Now(), or the newest stored sample when offline
   uploads::TraceLibrary* traces = nullptr;  // null where there is no place for uploaded traces
+  const discovery::SlurmBooks* scheduler = nullptr;  // null where nobody asks one
   std::string version;
   // The names that requests may give this server; absent: any.
   std::optional<HostNames> hosts;

@@ -111,7 +111,8 @@ Status Arguments::ReadValue(const Parameter& p, std::string_view text, Value* va
       const auto time = ParseTime(text, now_);
       if (!time.ok()) return Bad(p.name, text, MessageOf(time.status()));
       value->number = *time;
-      (p.name == kTo.name ? to_ : from_) = *time;
+      if (p.name == kTo.name) to_ = *time;
+      if (p.name == kFrom.name) from_ = *time;
       return absl::OkStatus();
     }
     case Kind::kDuration: {

@@ -121,6 +121,21 @@ constexpr MetricInfo kMetrics[] = {
      "Claims known: what the numbers of a job mean, each content once."},
     {"flopwatch_application_pending_samples", "gauge",
      "Samples of applications that wait to be stored."},
+    {"flopwatch_scheduler_up", "gauge", "1 when the last look at the scheduler worked."},
+    {"flopwatch_scheduler_last_look_age_seconds", "gauge",
+     "Time since the last look that worked: how old what is known of jobs and nodes is."},
+    {"flopwatch_scheduler_look_duration_seconds", "gauge",
+     "Duration of the last look at jobs and nodes."},
+    {"flopwatch_scheduler_looks_total", "counter", "Looks at jobs and nodes that worked."},
+    {"flopwatch_scheduler_failures_total", "counter",
+     "Questions to the scheduler that failed, by what was asked: look, accounting."},
+    {"flopwatch_scheduler_attempts", "gauge",
+     "Jobs with GPUs of the last look: placed (their GPUs are known), not_placed, waiting."},
+    {"flopwatch_scheduler_nodes", "gauge", "Nodes of the last look."},
+    {"flopwatch_scheduler_vanished_total", "counter",
+     "Jobs that were gone at a look without having been seen to end."},
+    {"flopwatch_scheduler_refused_records", "gauge",
+     "Records of the last look that could not be read, by reason."},
     {"flopwatch_http_connections", "gauge", "Connections open now."},
     {"flopwatch_http_ended_connections_total", "counter",
      "Connections ended by the server, by reason: evicted (the client of another one waited), "
@@ -452,6 +467,25 @@ void TraceMetrics(Page& page, const uploads::TraceLibraryStats& s) {
   page.One("flopwatch_trace_analysis_duration_seconds", s.last_analysis_s);
 }
 
+void SchedulerMetrics(Page& page, const discovery::SchedulerHealth& s, Micros now) {
+  page.One("flopwatch_scheduler_up", s.last_look > 0 && s.error.empty() ? 1 : 0);
+  page.Maybe("flopwatch_scheduler_last_look_age_seconds",
+             s.last_look > 0 ? std::optional<double>(ToSeconds(now - s.last_look)) : std::nullopt);
+  page.One("flopwatch_scheduler_look_duration_seconds", s.look_s);
+  page.One("flopwatch_scheduler_looks_total", s.looks);
+  page.Begin("flopwatch_scheduler_failures_total");
+  page.Sample(s.failures, {{"of", "look"}});
+  page.Sample(s.accounting_failures, {{"of", "accounting"}});
+  page.Begin("flopwatch_scheduler_attempts");
+  page.Sample(s.told.placed, {{"state", "placed"}});
+  page.Sample(s.told.not_placed, {{"state", "not_placed"}});
+  page.Sample(s.told.waiting, {{"state", "waiting"}});
+  page.One("flopwatch_scheduler_nodes", s.told.nodes);
+  page.One("flopwatch_scheduler_vanished_total", s.vanished);
+  page.Begin("flopwatch_scheduler_refused_records");
+  for (const auto& [reason, count] : s.refused) page.Sample(count, {{"reason", reason}});
+}
+
 void HttpMetrics(Page& page, const DoorCounts& door, const net::ServerStats& stats) {
   page.One("flopwatch_http_connections", stats.connections);
   const auto count = [&page](std::string_view reason, uint64_t n) {
@@ -496,6 +530,8 @@ void RenderServerMetrics(const ServerMetrics& of, bool per_gpu, std::string* out
   IndexMetrics(page, of.memory->jobs().stats());
   if (of.pipeline != nullptr) ApplicationMetrics(page, of.memory->applications().stats());
   HttpMetrics(page, *of.door, of.http_stats ? of.http_stats() : net::ServerStats());
+  SchedulerMetrics(
+      page, of.scheduler != nullptr ? of.scheduler->Health() : discovery::SchedulerHealth(), Now());
   TraceMetrics(page, of.traces != nullptr ? of.traces->stats() : uploads::TraceLibraryStats());
 }
 

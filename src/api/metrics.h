@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "discovery/slurm_books.h"
 #include "ingest/pipeline.h"
 #include "net/scraper.h"
 #include "query/memory.h"
@@ -46,6 +47,7 @@ struct ServerMetrics {
   Micros started;
   const DoorCounts* door;
   std::function<net::ServerStats()> http_stats;  // empty where no server listens
+  const discovery::SlurmBooks* scheduler;        // null where nobody asks one
 };
 // `per_gpu` adds flopwatch_gpu_ofu_ratio, a series a GPU.
 void RenderServerMetrics(const ServerMetrics& of, bool per_gpu, std::string* out);

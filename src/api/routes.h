@@ -12,6 +12,7 @@
 #include "api/arguments.h"
 #include "api/metrics.h"
 #include "api/route.h"
+#include "discovery/slurm_books.h"
 #include "fleet/prices/prices.h"
 #include "ingest/joiner.h"
 #include "ingest/pipeline.h"
@@ -29,6 +30,7 @@ struct StatusSources {
   std::function<store::StoreStats()> store_stats;
   std::string version;
   Micros started;
+  const discovery::SlurmBooks* scheduler;  // null where nobody asks one
 };
 using PageFiles = std::function<std::optional<net::Response>(std::string_view path)>;
 void AddStatusRoutes(const StatusSources& sources, RouteTable* table);

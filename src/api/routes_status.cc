@@ -54,6 +54,29 @@ void WriteStore(JsonWriter& json, const store::StoreStats& s) {
   json.EndObject();
 }
 
+void WriteScheduler(JsonWriter& json, const discovery::SchedulerHealth& s, Micros now) {
+  json.BeginObject();
+  json.TextField("cluster", s.cluster);
+  WriteTime(json, "last_look", s.last_look);
+  json.Key("last_look_age_s");
+  s.last_look > 0 ? json.Value(ToSeconds(now - s.last_look)) : json.Null();
+  json.TextField("error", s.error);
+  json.Field("looks", s.looks).Field("failures", s.failures).Field("look_s", s.look_s);
+  json.Field("attempts", s.told.attempts).Field("placed", s.told.placed);
+  json.Field("not_placed", s.told.not_placed).Field("waiting", s.told.waiting);
+  json.Field("nodes", s.told.nodes).Field("vanished", s.vanished);
+  json.Key("refused").BeginObject();
+  for (const auto& [reason, count] : s.refused) json.Field(reason, count);
+  json.EndObject();
+  json.Key("accounting").BeginObject();
+  json.Field("kept", !s.no_accounting);
+  WriteTime(json, "last_answer", s.last_accounting);
+  json.TextField("error", s.accounting_error);
+  json.Field("failures", s.accounting_failures).Field("windows_waiting", s.accounting_waiting);
+  json.EndObject();
+  json.EndObject();
+}
+
 Result GetStatus(const StatusSources& from) {
   const query::Memory& memory = *from.memory;
   FW_RETURN_IF_ERROR(memory.ready());
@@ -79,6 +102,12 @@ Result GetStatus(const StatusSources& from) {
   }
   json.Key("store");
   WriteStore(json, from.store_stats());
+  json.Key("scheduler");
+  if (from.scheduler != nullptr) {
+    WriteScheduler(json, from.scheduler->Health(), Now());
+  } else {
+    json.Null();
+  }
   json.EndObject();
   return JsonResponse(std::move(body));
 }

@@ -35,6 +35,7 @@ void WriteUsage(JsonWriter& json, const query::Usage& usage) {
   json.Field("tensor_active", query::MeanOf(s.tensor_s, s.tensor_span_s));
   json.Field("sm_clock_mhz", query::MeanOf(s.clock_mhz_s, s.clock_span_s));
   json.Field("sm_active", query::MeanOf(s.sm_active_s, s.sm_active_span_s));
+  json.Field("sm_occupancy", query::MeanOf(s.sm_occupancy_s, s.sm_occupancy_span_s));
   json.Field("gpu_util", query::MeanOf(s.gpu_util_s, s.gpu_util_span_s));
   json.Field("power_w", query::MeanOf(s.power_j, s.power_span_s));
   json.Field("energy_j", s.power_span_s > 0 ? std::optional<double>(s.power_j) : std::nullopt);

@@ -94,6 +94,10 @@ Status CheckValue(const ConfigKey& key, const ConfigValue& value) {
         return bad(fmt::format("\"{}\" is not a duration", Printable(text, 80)),
                    "write for example 10s or 15d");
       if (*d <= 0) return bad("it must be longer than nothing", "write for example 10s or 15d");
+      if (*d < key.min * kMicrosPerSecond) {
+        return bad(fmt::format("{} is too short", FormatDuration(*d)),
+                   fmt::format("write {} or more", FormatDuration(key.min * kMicrosPerSecond)));
+      }
       return absl::OkStatus();
     }
     case ConfigType::kChoice: {
@@ -162,6 +166,20 @@ const std::vector<ConfigKey>& ConfigKeys() {
       {"jobs.static_file", T::kString, "",
        "CSV or TOML file that says which job owned which GPU when; stronger than labels. Read "
        "again when it changes."},
+      {"slurm.enabled", T::kBool, "false",
+       "Ask Slurm who runs where (docs/slurm.md). A section [slurm] in the file is enough."},
+      {"slurm.poll", T::kDuration, "30s", "Time between two looks at jobs and nodes; at least 30s.",
+       30},
+      {"slurm.backfill", T::kDuration, "14d",
+       "How far back accounting is asked at the start, where the site keeps one."},
+      {"slurm.time_limit", T::kDuration, "20s",
+       "Time one of Slurm's commands may take; then it is ended, and what was known stays.", 1},
+      {"slurm.path", T::kString, "",
+       "Folder of scontrol, sacct and sacctmgr. Empty: they are looked for in PATH."},
+      {"slurm.conf", T::kString, "",
+       "Configuration file of the cluster (SLURM_CONF). Empty: where the commands look for it."},
+      {"slurm.cluster", T::kString, "",
+       "Name of the cluster, as accounting has it. Empty: the controller says it."},
       {"traces.max_mb", T::kInteger, "20480",
        "Room for uploaded traces, in MiB; the oldest go first. 0 takes none.", 0, int64_t{1} << 30},
       {"traces.max_upload_mb", T::kInteger, "2048", "Largest file of an uploaded trace, in MiB.", 1,

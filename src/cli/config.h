@@ -26,7 +26,7 @@ struct ConfigKey {
   ConfigType type = ConfigType::kString;
   std::string_view fallback;  // as written in a file; lists are empty by default
   std::string_view help;
-  int64_t min = 0, max = 0;           // kInteger
+  int64_t min = 0, max = 0;           // kInteger; kDuration: the least, in seconds
   std::string_view choices = {};      // kChoice: "debug|info|warn|error"
   std::string_view environment = {};  // only where it is not FLOPWATCH_ + NAME with '_' for '.'
 };

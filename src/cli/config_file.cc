@@ -63,6 +63,9 @@ StatusOr<std::vector<FileEntry>> ParseConfigFile(std::string_view text,
       }
       out.push_back(std::move(entry));
     }
+    // Whoever writes such a section wants it; there is nothing else that it must say.
+    if (section_name == "slurm" && !table->contains("enabled"))
+      out.push_back({"slurm.enabled", {"true"}, false, static_cast<int>(node.source().begin.line)});
   }
   return out;
 }

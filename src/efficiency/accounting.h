@@ -9,7 +9,8 @@
 //                                              value, not divided by MIG
 //   kMigParent, as a part of the fleet         nothing else: its instances count
 //   every other one                            1 to samples, its time to observed
-//   has sm_clock_mhz / sm_active / gpu_util    value x time to the sum, time to the sum's weight
+//   has sm_clock_mhz / sm_active /             value x time to the sum, time to the sum's weight
+//     sm_occupancy / gpu_util
 //   has tensor_active, no kNoTensor flag       likewise; a dead counter's zero is no activity
 //   ---- then the first of these that holds has its time ----
 //   kTensorMissing                             tensor_missing
@@ -47,8 +48,8 @@ struct StampedRow {
   double span = 0;        // the time it stands for; with kFrozen, the time it said nothing new in
   double fraction = 1;    // of its GPU: below 1 for a MIG instance
   double work = kAbsent;  // OFU, or what becomes OFU when divided by the maximum tensor clock
-  double tensor_active = kAbsent, sm_clock_mhz = kAbsent, sm_active = kAbsent, gpu_util = kAbsent,
-         power_w = kAbsent;
+  double tensor_active = kAbsent, sm_clock_mhz = kAbsent, sm_active = kAbsent,
+         sm_occupancy = kAbsent, gpu_util = kAbsent, power_w = kAbsent;
 
   // The value whose products with time make up a sum.
   double Value(UsageSum sum) const {
@@ -56,6 +57,7 @@ struct StampedRow {
            : sum == UsageSum::kTensor   ? tensor_active
            : sum == UsageSum::kClock    ? sm_clock_mhz
            : sum == UsageSum::kSmActive ? sm_active
+           : sum == UsageSum::kSmOccupancy ? sm_occupancy
            : sum == UsageSum::kGpuUtil  ? gpu_util
            : sum == UsageSum::kEnergy   ? power_w
                                         : kAbsent;
@@ -95,6 +97,7 @@ inline void Account(const Row& row, Work work, CountedFor whom, Add&& add) {
   if ((flags & kNoTensor) == 0) mean(UsageSum::kTensor, time);
   mean(UsageSum::kClock, time);
   mean(UsageSum::kSmActive, time);
+  mean(UsageSum::kSmOccupancy, time);
   mean(UsageSum::kGpuUtil, time);
   if ((flags & kStaleRepeat) != 0) add(UsageSum::kStale, time);
   if ((flags & (work == Work::kOfu ? kNoWork | kModelUnknown : kNoWork)) != 0) {

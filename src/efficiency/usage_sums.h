@@ -29,6 +29,7 @@ struct UsageSums {
   double tensor_s = 0, tensor_span_s = 0;  // tensor activity x s
   double clock_mhz_s = 0, clock_span_s = 0;
   double sm_active_s = 0, sm_active_span_s = 0;
+  double sm_occupancy_s = 0, sm_occupancy_span_s = 0;  // resident warps of all that fit x s
   double gpu_util_s = 0, gpu_util_span_s = 0;  // the duty cycle (GPU_UTIL, else GR_ACTIVE)
   double power_j = 0, power_span_s = 0;        // integral of power
   // Observed seconds without OFU, each charged to one reason.
@@ -55,6 +56,8 @@ enum class UsageSum : uint8_t {
   kClockSpan,
   kSmActive,
   kSmActiveSpan,
+  kSmOccupancy,
+  kSmOccupancySpan,
   kGpuUtil,
   kGpuUtilSpan,
   kEnergy,
@@ -117,6 +120,10 @@ inline constexpr auto kUsageSums = [] {
       {S::kSmActive, "sm_active", kS, kGpu, S::kSmActiveSpan, "", "sm_active", "", 0,
        &U::sm_active_s},
       {S::kSmActiveSpan, "sm_active_span", kS, kGpu, kNone, "", "", "", 0, &U::sm_active_span_s},
+      {S::kSmOccupancy, "sm_occupancy", kS, kGpu, S::kSmOccupancySpan, "", "sm_occupancy", "", 0,
+       &U::sm_occupancy_s},
+      {S::kSmOccupancySpan, "sm_occupancy_span", kS, kGpu, kNone, "", "", "", 0,
+       &U::sm_occupancy_span_s},
       {S::kGpuUtil, "gpu_util", kS, kGpu, S::kGpuUtilSpan, "", "gpu_util", "", 0, &U::gpu_util_s},
       {S::kGpuUtilSpan, "gpu_util_span", kS, kGpu, kNone, "", "", "", 0, &U::gpu_util_span_s},
       {S::kEnergy, "energy", kJ, kBoard, S::kPowerSpan, "energy_j", "power_w", "energy_j", 0,

@@ -38,6 +38,7 @@ Sums Contribution(const LiveRow& row) {
                                           .tensor_active = now.tensor_active,
                                           .sm_clock_mhz = now.sm_clock_mhz,
                                           .sm_active = now.sm_active,
+                                          .sm_occupancy = now.sm_occupancy,
                                           .gpu_util = now.gpu_util,
                                           .power_w = now.power_w};
   Sums sums{};

@@ -77,14 +77,12 @@ void Registry::Load(const store::Dimensions& d) {
     if (!models_.Put(now)) continue;
     if (!SameFacts(now, stored)) dirty_models_.insert(stored.id);
     model_by_name_[stored.name] = stored.id;
-    seen_since_ = std::min(seen_since_, stored.last_seen);
   }
   for (const EntityRecord& e : d.entities) {
     if (!entities_.Put(e)) continue;
     entity_by_key_[KeyOf(e.key)] = e.id;
     if (e.key.kind == EntityKind::kGpu) CountNode(e.labels.node, 1);
     if (e.key.kind == EntityKind::kGpuInstance) ++instances_;
-    seen_since_ = std::min(seen_since_, e.last_seen);
   }
   models_.Reuse();
   entities_.Reuse();
@@ -161,56 +159,55 @@ void Registry::SeeEntity(EntityRecord& e, Micros ts) {
   if (ts >= e.last_seen) {
     e.last_seen = EndOfDay(ts);
     dirty_entities_.insert(e.id);
-    seen_since_ = std::min(seen_since_, e.last_seen);
   }
   ModelRecord* const m = models_.Find(e.model);
   if (m != nullptr && e.last_seen > m->last_seen) {
     m->last_seen = e.last_seen;
     dirty_models_.insert(m->id);
-    seen_since_ = std::min(seen_since_, m->last_seen);
   }
 }
 
-void Registry::See(int32_t id, Micros ts) {
+bool Registry::See(int32_t id, Micros ts) {
   {
     ReaderLock lock(mutex_);
     const EntityRecord* const e = entities_.Find(id);
-    if (e == nullptr || ts < e->last_seen) return;
+    if (e == nullptr || ts < e->last_seen) return e != nullptr;
   }
   WriterLock lock(mutex_);
   EntityRecord* const e = entities_.Find(id);
-  if (e == nullptr) return;
+  if (e == nullptr) return false;
   SeeEntity(*e, ts);
   if (EntityRecord* const gpu = entities_.Find(e->parent)) SeeEntity(*gpu, ts);
+  return true;
 }
 
-store::ForgottenDevices Registry::Forget(Micros before) {
+store::ForgottenDevices Registry::Forget(Micros before, absl::FunctionRef<bool(int32_t)> named) {
   WriterLock lock(mutex_);
   store::ForgottenDevices gone;
-  if (before <= seen_since_) return gone;
-  absl::flat_hash_set<int32_t> gpus, models;  // that are referred to
+  const Micros day = FloorTo(before, kMicrosPerDay);
+  if (before <= 0 || day == forgotten_day_) return gone;
+  forgotten_day_ = day;
+  absl::flat_hash_set<int32_t> silent, gpus, models;  // the last two: that are referred to
   entities_.ForEach([&](const EntityRecord& e) FW_REQUIRES(mutex_) {
-    if (e.last_seen < before && !dirty_entities_.contains(e.id)) return;
-    if (e.parent != 0) gpus.insert(e.parent);
-    models.insert(e.model);
-  });
-  Micros since = std::numeric_limits<Micros>::max();
-  entities_.ForEach([&](const EntityRecord& e) FW_REQUIRES(mutex_) {
-    if (e.last_seen >= before || dirty_entities_.contains(e.id) || gpus.contains(e.id)) {
+    if (e.last_seen < before && !dirty_entities_.contains(e.id) && !named(e.id)) {
+      silent.insert(e.id);
+    } else {
+      gpus.insert(e.parent);
       models.insert(e.model);
-      since = std::min(since, e.last_seen);
-    } else {
-      gone.entities.push_back(e.id);
     }
   });
+  for (const int32_t id : silent) {
+    if (gpus.contains(id)) {
+      models.insert(entities_.Find(id)->model);
+    } else {
+      gone.entities.push_back(id);
+    }
+  }
   models_.ForEach([&](const ModelRecord& m) FW_REQUIRES(mutex_) {
-    if (m.last_seen >= before || dirty_models_.contains(m.id) || models.contains(m.id)) {
-      since = std::min(since, m.last_seen);
-    } else {
+    if (m.last_seen < before && !dirty_models_.contains(m.id) && !models.contains(m.id))
       gone.models.push_back(m.id);
-    }
   });
-  seen_since_ = since;
+  std::sort(gone.entities.begin(), gone.entities.end());
   for (const int32_t id : gone.entities) {
     const EntityRecord& e = *entities_.Find(id);
     entity_by_key_.erase(KeyOf(e.key));

@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -132,11 +131,12 @@ class Registry {
   // day: so long this need not be told again.
   StatusOr<ResolvedEntity> Resolve(const telemetry::EntityKey& key,
                                    const telemetry::EntityLabels& labels, Micros ts);
-  // There is a row at `ts` of an entity that is known, whose labels are not taken over.
-  void See(int32_t id, Micros ts);
+  // There is a row at `ts` of an entity whose labels are not taken over. False: it was forgotten.
+  bool See(int32_t id, Micros ts);
   // Forgets entities and models that were last seen before `before` (RetentionStats), but for those
-  // that wait to be stored or that others which stay refer to.
-  store::ForgottenDevices Forget(Micros before);
+  // that wait to be stored, that others which stay refer to, or that are `named` elsewhere (asked
+  // under the lock). Cheap where the day of `before` is that of an earlier call.
+  store::ForgottenDevices Forget(Micros before, absl::FunctionRef<bool(int32_t)> named);
   // The series, made if new, with one more user; ReleaseSeries() for each.
   StatusOr<int32_t> Series(std::string_view target, std::string_view name, std::string_view labels);
   void ReleaseSeries(int32_t id);
@@ -211,8 +211,8 @@ class Registry {
   mutable SharedMutex mutex_;
   IdTable<store::EntityRecord> entities_ FW_GUARDED_BY(mutex_);
   IdTable<store::ModelRecord> models_ FW_GUARDED_BY(mutex_);
-  // Nothing was last seen before this.
-  Micros seen_since_ FW_GUARDED_BY(mutex_) = std::numeric_limits<Micros>::max();
+  // Times of last sight are ends of days: what was looked through on a day has no more to give.
+  Micros forgotten_day_ FW_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<Key, int32_t> entity_by_key_ FW_GUARDED_BY(mutex_);
   Ids model_by_name_ FW_GUARDED_BY(mutex_);
   Ids gpus_of_node_ FW_GUARDED_BY(mutex_);  // how many

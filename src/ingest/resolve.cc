@@ -64,8 +64,8 @@ Resolver::Found Resolver::ResolveAnew(const DecodedRow& row, Micros ts, Newcomer
     if (!described.ok()) return Found::kNoRoom;
     entity = *described;
     if (telemetry::IsGpu(row.key->kind)) jobs_->BindEntity(entity->id, *row.key, *row.labels);
-  } else {
-    registry_->See(entity->id, ts);
+  } else if (!registry_->See(entity->id, ts)) {
+    return ResolveAnew(row, ts, newcomers, who);  // it was forgotten just now, and is new
   }
   const Found found = who->entity.id == entity->id ? Found::kAnew : Found::kAnother;
   if (found == Found::kAnother) *who = Identity{};

@@ -32,7 +32,11 @@ Status Retention::Apply(Micros now) {
   }
   FW_RETURN_IF_ERROR(Annotate(store_->ForgetClaims(forgotten_claims_), "forgetting claims"));
   forgotten_claims_.clear();
-  if (forgotten_devices_.empty()) forgotten_devices_ = registry_->Forget(kept.unnamed_before);
+  if (forgotten_devices_.empty()) {
+    forgotten_devices_ = registry_->Forget(
+        kept.unnamed_before, [this](int32_t entity) { return jobs_->HasIntervals(entity); });
+    jobs_->UnbindEntities(forgotten_devices_.entities);
+  }
   FW_RETURN_IF_ERROR(Annotate(store_->ForgetDevices(forgotten_devices_), "forgetting GPUs"));
   forgotten_devices_ = {};
   return absl::OkStatus();

@@ -168,6 +168,7 @@ GpuNow NowOf(const RowToStamp& in, const RowHeader& h, double ofu, double tensor
           .tensor_active = tensor,
           .sm_clock_mhz = clock_mhz,
           .sm_active = ValueOr(row, CanonicalField::kSmActive, kNaN),
+          .sm_occupancy = ValueOr(row, CanonicalField::kSmOccupancy, kNaN),
           .gpu_util =
               ValueOr(row, CanonicalField::kGpuUtil, ValueOr(row, CanonicalField::kGrActive, kNaN)),
           .power_w = ValueOr(row, CanonicalField::kPowerW, kNaN),

@@ -223,7 +223,8 @@ void Books::Tell(absl::Span<const AttemptRecord> attempts) {
   for (const AttemptRecord& told : attempts) impl_->TellOne(told);
 }
 
-void Books::TellAllOpen(std::string_view cluster, Micros at, absl::Span<const AttemptRecord> open) {
+std::vector<AttemptRecord> Books::TellAllOpen(std::string_view cluster, Micros at,
+                                              absl::Span<const AttemptRecord> open) {
   const MutexLock lock(impl_->mutex);
   absl::flat_hash_set<size_t> told;
   for (const AttemptRecord& a : open) {
@@ -234,13 +235,16 @@ void Books::TellAllOpen(std::string_view cluster, Micros at, absl::Span<const At
   std::vector<size_t> gone;
   for (const size_t place : impl_->open)
     if (!told.contains(place) && *impl_->attempts[place].texts[0] == cluster) gone.push_back(place);
+  std::vector<AttemptRecord> ended;
   for (const size_t place : gone) {
     PackedAttempt& a = impl_->attempts[place];
     if (a.seen > at) continue;  // something that looked later knows better
     a.end = std::max({a.seen, a.start, BeginOf(a)});
     impl_->open.erase(place);
     impl_->MarkDirty(place);
+    ended.push_back(a.Full());
   }
+  return ended;
 }
 
 void Books::Impl::AddNode(NodeRecord record, bool stored) {
@@ -292,7 +296,8 @@ void Books::Impl::TellNode(Micros at, NodeRecord told) {
   AddNode(std::move(told), false);
 }
 
-void Books::TellNodes(std::string_view cluster, Micros at, absl::Span<const NodeRecord> nodes) {
+void Books::TellNodes(std::string_view cluster, Micros at, absl::Span<const NodeRecord> nodes,
+                      bool all) {
   const MutexLock lock(impl_->mutex);
   absl::flat_hash_set<std::string_view> there;
   for (const NodeRecord& told : nodes) {
@@ -302,7 +307,7 @@ void Books::TellNodes(std::string_view cluster, Micros at, absl::Span<const Node
     impl_->TellNode(at, std::move(own));
   }
   for (auto& [key, life] : impl_->node_at)
-    if (*key.first == cluster && !there.contains(*key.second)) impl_->CloseNode(life, at);
+    if (all && *key.first == cluster && !there.contains(*key.second)) impl_->CloseNode(life, at);
   Micros& look = impl_->looks[std::string(cluster)];
   look = std::max(look, at);
 }

@@ -104,11 +104,14 @@ class Books {
   // not known take nothing away. Once an end is known only a later look opens it again.
   void Tell(absl::Span<const AttemptRecord> attempts);
   // A look at all attempts of `cluster` that wait or run, at `at`: those that are open here and not
-  // among `open` have ended, nobody said when: when they were last seen.
-  void TellAllOpen(std::string_view cluster, Micros at, absl::Span<const AttemptRecord> open);
+  // among `open` have ended, nobody said when: when they were last seen. Gives those.
+  std::vector<AttemptRecord> TellAllOpen(std::string_view cluster, Micros at,
+                                         absl::Span<const AttemptRecord> open);
   // A look at all nodes of `cluster` at `at`: `from` and `to` of the records do not count. A node
-  // that is not among them is not there any more.
-  void TellNodes(std::string_view cluster, Micros at, absl::Span<const NodeRecord> nodes);
+  // that is not among them is not there any more; unless `all` is false, because some could not be
+  // read: then it stays what it was.
+  void TellNodes(std::string_view cluster, Micros at, absl::Span<const NodeRecord> nodes,
+                 bool all = true);
   // What nodes were before anybody looked: times out of service of nodes that looks know, and since
   // when these were there. Of the time after the first look at a node only looks count.
   void TellNodesBefore(std::string_view cluster, Micros since,

@@ -148,6 +148,13 @@ size_t JobIndex::DropBefore(Micros horizon) {
   return dropped;
 }
 
+bool JobIndex::HasIntervals(int32_t entity) const {
+  Shard& shard = impl_->ShardOf(entity);
+  const MutexLock lock(shard.mutex);
+  const EntityState* const e = Impl::Find(shard, entity);
+  return e != nullptr && !e->intervals.empty();
+}
+
 bool JobIndex::Impl::HasInterval(int32_t job) const {
   for (const int32_t entity : catalog.EntitiesOf(job)) {
     Shard& shard = ShardOf(entity);

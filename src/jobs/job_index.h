@@ -174,13 +174,22 @@ class JobIndex {
   void SetStatic(std::vector<StaticAssignment> assignments);
   // Adds what a scheduler says: unlike those of SetStatic(), assignments that are not listed stay,
   // also over a restart. One of the same job, GPU and start replaces the earlier one. One without a
-  // GPU says only when its job ran. Those whose GPU is not known yet wait for BindEntity().
+  // GPU says only when its job ran: with an end, it ends what the job holds since that start (a
+  // scheduler knows which GPUs only while it runs). Those whose GPU is not known yet wait for
+  // BindEntity().
   void Schedule(absl::Span<const StaticAssignment> assignments);
   // Tells the index a GPU it may have waiting assignments for. Call for every known entity after
   // Load, for a new one, and when its node or index changes: a slot ("NODE:INDEX") then passes on,
   // its past stays with the board that was in it.
   void BindEntity(int32_t entity, const telemetry::EntityKey& key,
                   const telemetry::EntityLabels& labels);
+
+  // Whether an interval of any job on the entity is remembered.
+  bool HasIntervals(int32_t entity) const;
+  // These entities are forgotten, and their ids may be given to others after the next start: what
+  // they were called is nobody's until a GPU says that name again, and what a file has assigned to
+  // them meanwhile is withdrawn.
+  void UnbindEntities(absl::Span<const int32_t> entities);
 
   // Says that Observe() of this entity comes soon: what it compares is cold, and asked for now it
   // comes while the caller does something else.

@@ -80,7 +80,7 @@ struct BoundAssignment {
 
 // Who sat in a slot (or had a UUID) since when.
 struct Tenancy {
-  int32_t entity = 0;
+  int32_t entity = 0;  // 0 = one that is forgotten
   Micros since = std::numeric_limits<Micros>::min();
 };
 
@@ -183,8 +183,17 @@ struct JobIndex::Impl {
   // Puts an assignment of a scheduler on the entities that had the name in its time.
   void Schedule(const GpuName& name, const BoundAssignment& assignment) FW_REQUIRES(static_mutex);
   void ScheduleOn(int32_t entity, const BoundAssignment& assignment) FW_REQUIRES(static_mutex);
+  // The job's attempt that began at `run.from` ended at `run.to`.
+  void EndScheduled(int32_t job, RunTime run) FW_REQUIRES(static_mutex);
+  // Whether another entity took over a name of this one at `at`.
+  bool WasReplaced(int32_t entity, Micros at) const FW_REQUIRES(static_mutex);
+  // The same for those whose GPU is not known yet; by job and start, the end.
+  using Ends = absl::flat_hash_map<std::pair<int32_t, Micros>, Micros>;
+  void EndWaiting(const Ends& ends) FW_REQUIRES(static_mutex);
   // Gives the catalogue the times of both.
   void PublishTimes() FW_REQUIRES(static_mutex);
+  // The name is no more that of `entity`.
+  void Vacate(const std::string& name, int32_t entity) FW_REQUIRES(static_mutex);
 
   // Ends the open intervals of entities that fell silent (of all at shutdown).
   void CloseSilent(Shard& shard, bool sweep, bool shutdown) FW_REQUIRES(shard.mutex);

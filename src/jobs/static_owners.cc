@@ -83,6 +83,24 @@ void JobIndex::Impl::ReconcileStatic(int32_t entity) {
   }
 }
 
+void JobIndex::Impl::Vacate(const std::string& name, int32_t entity) {
+  const auto it = names.find(name);
+  if (it == names.end()) return;
+  std::vector<Tenancy>& tenants = it->second.tenants;
+  // Its time stays its own, between those of others; of several such that follow each other one is
+  // enough, and before all others none.
+  for (Tenancy& t : tenants)
+    if (t.entity == entity) t.entity = 0;
+  tenants.erase(std::unique(tenants.begin(), tenants.end(),
+                            [](const Tenancy& a, const Tenancy& b) {
+                              return a.entity == 0 && b.entity == 0;
+                            }),
+                tenants.end());
+  if (!tenants.empty() && tenants[0].entity == 0) tenants.erase(tenants.begin());
+  if (tenants.empty() && it->second.assignments.empty() && it->second.scheduled.empty())
+    names.erase(it);
+}
+
 Micros JobIndex::Impl::LastKnown(int32_t entity) {
   Shard& shard = ShardOf(entity);
   const MutexLock lock(shard.mutex);
@@ -189,13 +207,57 @@ void JobIndex::Impl::Schedule(const GpuName& name, const BoundAssignment& assign
     BoundAssignment a = assignment;
     a.from = std::max(a.from, tenants[k].since);
     if (k + 1 < tenants.size()) a.to = std::min(a.to, tenants[k + 1].since);
-    if (a.from < a.to) ScheduleOn(tenants[k].entity, a);
+    if (tenants[k].entity != 0 && a.from < a.to) ScheduleOn(tenants[k].entity, a);
+  }
+}
+
+bool JobIndex::Impl::WasReplaced(int32_t entity, Micros at) const {
+  const auto own = entity_names.find(entity);
+  if (own == entity_names.end()) return false;
+  for (const std::string& name : own->second) {
+    const auto it = names.find(name);
+    if (it == names.end()) continue;
+    for (const Tenancy& tenancy : it->second.tenants)
+      if (tenancy.since == at) return true;
+  }
+  return false;
+}
+
+void JobIndex::Impl::EndScheduled(int32_t job, RunTime run) {
+  for (const int32_t entity : catalog.EntitiesOf(job)) {
+    Shard& shard = ShardOf(entity);
+    const MutexLock lock(shard.mutex);
+    EntityState* e = Find(shard, entity);
+    if (e == nullptr) continue;
+    auto& list = e->intervals.mutable_all();
+    for (size_t k = 0; k < list.size(); ++k) {
+      Interval& i = list[k];
+      if (i.source != Source::kScheduler || i.job != job || i.from < run.from || i.from >= run.to)
+        continue;
+      // What ended when another board took the place ended with its own.
+      if (i.to == run.to || (i.to < run.to && WasReplaced(entity, i.to))) continue;
+      Materialise(*e);
+      e->owners_valid = false;  // the next sample resolves anew
+      MarkDirty(shard, *e);
+      i.to = run.to;
+      i.dirty = true;
+      e->intervals.FixFrom(k);
+    }
+  }
+}
+
+void JobIndex::Impl::EndWaiting(const Ends& ends) {
+  if (ends.empty() || scheduled_waiting == 0) return;
+  for (auto& [name, gpu] : names) {
+    for (BoundAssignment& a : gpu.scheduled)
+      if (const auto it = ends.find({a.job, a.from}); it != ends.end()) a.to = it->second;
   }
 }
 
 void JobIndex::Schedule(absl::Span<const StaticAssignment> assignments) {
   const MutexLock static_lock(impl_->static_mutex);
   bool changed = false;
+  Impl::Ends ends;
   for (const StaticAssignment& a : assignments) {
     if (a.to <= a.from) continue;
     const int32_t job = impl_->catalog.AddStaticJob(a, Source::kScheduler);
@@ -212,7 +274,12 @@ void JobIndex::Schedule(absl::Span<const StaticAssignment> assignments) {
       changed |= run.from != known->second.from || run.to != known->second.to;
       known->second = run;
     }
-    if (a.gpu.empty()) continue;
+    if (a.gpu.empty()) {
+      if (a.to == kOpenEnd) continue;
+      impl_->EndScheduled(job, {a.from, a.to});
+      ends[{job, a.from}] = a.to;
+      continue;
+    }
     GpuName& name = impl_->names[a.gpu];
     const BoundAssignment bound{job, a.rank, a.from, a.to};
     if (!name.tenants.empty()) {
@@ -230,7 +297,20 @@ void JobIndex::Schedule(absl::Span<const StaticAssignment> assignments) {
       impl_->refused_intervals.fetch_add(1, std::memory_order_relaxed);
     }
   }
+  impl_->EndWaiting(ends);
   if (changed) impl_->PublishTimes();
+}
+
+void JobIndex::UnbindEntities(absl::Span<const int32_t> entities) {
+  const MutexLock static_lock(impl_->static_mutex);
+  for (const int32_t entity : entities) {
+    const auto bound = impl_->entity_names.find(entity);
+    if (bound == impl_->entity_names.end()) continue;
+    for (const std::string& name : bound->second) impl_->Vacate(name, entity);
+    bound->second.clear();
+    impl_->ReconcileStatic(entity);
+    impl_->entity_names.erase(entity);
+  }
 }
 
 }  // namespace flopwatch::jobs

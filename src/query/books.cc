@@ -47,10 +47,10 @@ AttemptHosts AttemptHostsIn(const Memory& memory, Window window) {
   return out;
 }
 
-class Gatherer {
+class HostGatherer {
  public:
-  Gatherer(const Memory& memory, Window window, const HardwareFilter& filter,
-           const fleet::Prices& prices)
+  HostGatherer(const Memory& memory, Window window, const HardwareFilter& filter,
+               const fleet::Prices& prices)
       : memory_(memory), window_(window), filter_(filter), prices_(prices) {}
 
   Hosts Gather() {
@@ -60,11 +60,11 @@ class Gatherer {
     attempts_ = AttemptHostsIn(memory_, window_);
     out_.any_owner = memory_.jobs().stats().jobs > 0 || memory_.books().any_attempts();
     for (auto& [name, of] : nodes_) Finish(name, &of);
-    out_.from = !listed_any_              ? fleet::DeployedFrom::kSeen
+    out_.from = !listed_any_ ? fleet::DeployedFrom::kSeen
                 : out_.not_listed > 0 || (scheduler_any_ && inventory_any_)
                     ? fleet::DeployedFrom::kSeveral
-                : scheduler_any_          ? fleet::DeployedFrom::kScheduler
-                                          : fleet::DeployedFrom::kInventory;
+                : scheduler_any_ ? fleet::DeployedFrom::kScheduler
+                                 : fleet::DeployedFrom::kInventory;
     return std::move(out_);
   }
 
@@ -151,8 +151,8 @@ class Gatherer {
       listed_any_ = true;
       scheduler_any_ |= node->scheduler;
       inventory_any_ |= !node->scheduler;
-      const bool has_gpus = std::ranges::any_of(
-          node->host.states, [](const Host::State& s) { return s.gpus != 0; });
+      const bool has_gpus =
+          std::ranges::any_of(node->host.states, [](const Host::State& s) { return s.gpus != 0; });
       if (!has_gpus && node->boards.empty()) return;
       out_.never_seen += node->boards.empty() ? 1 : 0;
     } else {
@@ -208,7 +208,7 @@ double HeldSeconds(const jobs::AttemptRecord& a, Window window) {
 
 Hosts HostsIn(const Memory& memory, Window window, const HardwareFilter& filter,
               const fleet::Prices& prices) {
-  return Gatherer(memory, window, filter, prices).Gather();
+  return HostGatherer(memory, window, filter, prices).Gather();
 }
 
 }  // namespace flopwatch::query

@@ -32,10 +32,10 @@ double HeldSeconds(const jobs::AttemptRecord& attempt, store::Window window);
 struct Hosts {
   std::vector<std::pair<std::string, fleet::Host>> hosts;
   fleet::DeployedFrom from = fleet::DeployedFrom::kSeen;
-  bool any_states = false;    // a scheduler says what hosts are
-  int64_t never_seen = 0;     // hosts of a list on which no GPU was ever seen
-  int64_t not_listed = 0;     // GPUs on hosts that no list has, where there is one
-  bool any_owner = false;     // somebody says who holds GPUs
+  bool any_states = false;  // a scheduler says what hosts are
+  int64_t never_seen = 0;   // hosts of a list on which no GPU was ever seen
+  int64_t not_listed = 0;   // GPUs on hosts that no list has, where there is one
+  bool any_owner = false;   // somebody says who holds GPUs
 };
 // A GPU whose host is not known is a host of its own. The prices outlive the result.
 Hosts HostsIn(const Memory& memory, store::Window window, const HardwareFilter& filter,

@@ -1,6 +1,7 @@
 #include "query/usage.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "efficiency/usage_sums.h"
@@ -14,6 +15,17 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 std::optional<double> MeanOf(double sum, double seconds) {
   return seconds > 0 ? std::optional<double>(sum / seconds) : std::nullopt;
+}
+
+std::optional<double> OccupancyElapsed(const store::UsageSums& s) {
+  return MeanOf(s.sm_occupancy_s, s.sm_occupancy_span_s);
+}
+
+std::optional<double> OccupancyActive(const store::UsageSums& s) {
+  const double longer = std::max(s.sm_active_span_s, s.sm_occupancy_span_s);
+  const double apart = std::abs(s.sm_active_span_s - s.sm_occupancy_span_s);
+  if (!(longer > 0) || apart > kSameTime * longer) return std::nullopt;
+  return MeanOf(s.sm_occupancy_s, s.sm_active_s);
 }
 
 std::optional<double> Usage::CoverageRatio() const {

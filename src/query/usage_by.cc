@@ -3,51 +3,59 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "jobs/slurm/hostlist.h"
+#include "query/books.h"
 #include "query/divergence.h"
 
 namespace flopwatch::query {
 namespace {
 
+using jobs::AttemptRecord;
+using store::Window;
+
+// More attempts of one job than this have no sums of their own where they differ: one question to
+// the store for each.
+constexpr size_t kMaxSplitAttempts = 16;
+
 // What a job held within the window, and what that cost.
 struct Held {
   fleet::Money cost;
   int64_t gpus = 0;
+  double seconds = 0;
   std::vector<std::string> models;  // as reported, each once
 };
 
-absl::flat_hash_map<int32_t, Held> HeldByJob(const Memory& memory, store::Window window,
-                                             const fleet::Prices& prices) {
-  absl::flat_hash_map<int32_t, Held> held;
-  absl::flat_hash_map<std::string, const fleet::PriceHistory*> histories;
-  int32_t last_entity = -1;
-  std::string model;
-  const fleet::PriceHistory* history = nullptr;
-  absl::flat_hash_map<int32_t, int32_t> counted;  // job to the entity it was counted for last
-  memory.ForEachHeld(window, [&](int32_t entity, double fraction, Micros from, Micros to,
-                                 absl::Span<const int32_t> holders) {
-    if (std::exchange(last_entity, entity) != entity) {
-      model = memory.registry().entity(entity).value_or(store::EntityRecord{}).labels.model;
-      const fleet::PriceHistory*& known = histories[model];
-      if (known == nullptr) known = &prices.Of(model, memory.catalog());
-      history = known;
-    }
-    const fleet::Money each =
-        history->Over(from, to) * (fraction / static_cast<double>(holders.size()));
-    for (const int32_t job : holders) {
-      Held& h = held[job];
-      h.cost += each;
-      if (const auto [it, fresh] = counted.try_emplace(job, entity);
-          !fresh && std::exchange(it->second, entity) == entity)
-        continue;
-      ++h.gpus;
-      if (!model.empty() && std::ranges::find(h.models, model) == h.models.end())
-        h.models.push_back(model);
-    }
-  });
-  return held;
+// A job with everything that is known of it in the window.
+struct JobUse {
+  JobRow row;
+  const Held* held = nullptr;                            // null: no interval
+  const std::vector<AttemptRecord>* attempts = nullptr;  // null: in no books
+  double allocated_s = 0;
+  fleet::Money cost;
+  std::optional<double> peak_tflops;  // of its GPUs, where they have one
+};
+
+struct Claim {
+  double mfu = 0, gpu_seconds = 0;
+};
+using Claims = absl::flat_hash_map<std::string, Claim>;  // by job
+
+StatusOr<Claims> ClaimsOf(const Query& query, Window window) {
+  DivergenceQuestion question;
+  question.window = window;
+  FW_ASSIGN_OR_RETURN(const std::vector<JobDivergence> all, GatherDivergence(query, question));
+  Claims claims;
+  for (const JobDivergence& d : all) {
+    if (d.diagnosis.mfu && d.evidence.gpu_seconds > 0)
+      claims[d.evidence.job] = {*d.diagnosis.mfu, d.evidence.gpu_seconds};
+  }
+  return claims;
 }
 
 std::string SizeName(int64_t gpus) {
@@ -58,57 +66,406 @@ std::string SizeName(int64_t gpus) {
   return fmt::format("{}-{}", most / 2 + 1, most);
 }
 
-std::string NameOf(const JobRow& row, const Held& held, UsageBy by) {
+// The member of an attempt that is asked for; null where it is no matter of attempts.
+std::string AttemptRecord::*MemberOf(UsageBy by) {
   switch (by) {
-    case UsageBy::kUser:
-      return row.record.user;
-    case UsageBy::kWorkflow:
-      return row.record.workflow;
-    case UsageBy::kJob:
-      return row.record.key;
-    case UsageBy::kModel: {
-      std::vector<std::string> models = held.models;
-      std::ranges::sort(models);
-      return fmt::format("{}", fmt::join(models, " + "));
+    case UsageBy::kAccount:
+      return &AttemptRecord::account;
+    case UsageBy::kCluster:
+      return &AttemptRecord::cluster;
+    case UsageBy::kPartition:
+      return &AttemptRecord::partition;
+    case UsageBy::kQos:
+      return &AttemptRecord::qos;
+    case UsageBy::kState:
+      return &AttemptRecord::state;
+    default:
+      return nullptr;
+  }
+}
+
+// What the attempt that ran at `at` says, else the last one.
+const AttemptRecord* AttemptAt(const std::vector<AttemptRecord>* attempts, Micros at) {
+  if (attempts == nullptr || attempts->empty()) return nullptr;
+  for (const AttemptRecord& a : *attempts)
+    if (a.start <= at && at < a.end) return &a;
+  return &attempts->back();
+}
+
+class UsageGatherer {
+ public:
+  UsageGatherer(const Query& query, const fleet::Prices& prices, UsageBy by)
+      : query_(query),
+        memory_(query.memory()),
+        prices_(prices),
+        by_(by),
+        peaks_(&memory_.catalog()) {}
+
+  StatusOr<UsageByAnswer> Gather(View* view, JobJoin join) {
+    FW_RETURN_IF_ERROR(CollectJobs(view, join));
+    for (const JobUse& use : uses_)
+      Add(use, use.allocated_s, use.row.usage.sums, 1, &answer_.total);
+    if (by_ == UsageBy::kNode || by_ == UsageBy::kGpu) {
+      FW_RETURN_IF_ERROR(ByHardware());
+    } else if (MemberOf(by_) != nullptr) {
+      FW_RETURN_IF_ERROR(ByAttempts(join));
+    } else {
+      for (const JobUse& use : uses_)
+        Add(use, use.allocated_s, use.row.usage.sums, 1, &Group(NameOf(use)));
     }
-    case UsageBy::kSize:
-      return SizeName(held.gpus);
+    std::ranges::sort(answer_.groups, [](const UsageGroup& a, const UsageGroup& b) {
+      if (a.usage.expected_s != b.usage.expected_s) return a.usage.expected_s > b.usage.expected_s;
+      return a.name < b.name;
+    });
+    return std::move(answer_);
   }
-  return "";
-}
 
-struct Claim {
-  double mfu = 0, gpu_seconds = 0;
+ private:
+  UsageGroup& Group(const std::string& name) {
+    const auto [place, fresh] = places_.try_emplace(name, answer_.groups.size());
+    if (fresh) answer_.groups.emplace_back().name = name;
+    return answer_.groups[place->second];
+  }
+
+  const fleet::PriceHistory& PriceOf(const std::string& model, const AttemptRecord* attempt) const {
+    return attempt == nullptr
+               ? prices_.Of(model, memory_.catalog())
+               : prices_.Of(model, memory_.catalog(), attempt->cluster, attempt->partition);
+  }
+
+  // Calls f(entity, model, fraction, from, to, holders, what one holder's part costs) for each
+  // stretch that was held.
+  template <typename F>
+  void ForEachPriced(F&& f) {
+    const bool by_place = prices_.by_place();
+    absl::flat_hash_map<int32_t, const std::vector<AttemptRecord>*> attempts;  // by job
+    int32_t last_entity = -1;
+    std::string model;
+    const fleet::PriceHistory* history = nullptr;
+    memory_.ForEachHeld(window_, [&](int32_t entity, double fraction, Micros from, Micros to,
+                                     absl::Span<const int32_t> holders) {
+      if (std::exchange(last_entity, entity) != entity) {
+        model = memory_.registry().entity(entity).value_or(store::EntityRecord{}).labels.model;
+        history = &PriceOf(model, nullptr);
+      }
+      for (const int32_t job : holders) {
+        const fleet::PriceHistory* price = history;
+        if (by_place) {
+          const auto [it, fresh] = attempts.try_emplace(job, nullptr);
+          if (fresh) it->second = AttemptsOf(job);
+          price = &PriceOf(model, AttemptAt(it->second, from));
+        }
+        const double share = fraction / static_cast<double>(holders.size());
+        f(entity, model, share, from, to, job, price->Over(from, to) * share);
+      }
+    });
+  }
+
+  const std::vector<AttemptRecord>* AttemptsOf(int32_t job) const {
+    const auto record = memory_.jobs().job(job);
+    if (!record.has_value()) return nullptr;
+    const auto it = attempts_.find(record->key);
+    return it == attempts_.end() ? nullptr : &it->second;
+  }
+
+  void CollectHeld() {
+    absl::flat_hash_map<int32_t, int32_t> counted;  // job to the entity it was counted for last
+    ForEachPriced([&](int32_t entity, const std::string& model, double share, Micros from,
+                      Micros to, int32_t job, const fleet::Money& cost) {
+      Held& h = held_[job];
+      h.cost += cost;
+      h.seconds += share * ToSeconds(to - from);
+      if (const auto [it, fresh] = counted.try_emplace(job, entity);
+          !fresh && std::exchange(it->second, entity) == entity)
+        return;
+      ++h.gpus;
+      if (!model.empty() && std::ranges::find(h.models, model) == h.models.end())
+        h.models.push_back(model);
+    });
+  }
+
+  Status CollectJobs(View* view, JobJoin join) {
+    FW_ASSIGN_OR_RETURN(const std::shared_ptr<const JobList> list, query_.Jobs(*view, join));
+    window_ = view->window = list->view.window;
+    std::vector<JobRow> rows = list->rows;
+    if (!list->described) memory_.Describe(absl::MakeSpan(rows));
+    attempts_ = AttemptsIn(memory_, window_);
+    CollectHeld();
+    FW_ASSIGN_OR_RETURN(claims_, ClaimsOf(query_, window_));
+    absl::flat_hash_set<std::string> known;
+    for (JobRow& row : rows) known.insert(row.record.key);
+    for (const auto& [job, of] : attempts_) {
+      if (known.contains(job)) continue;
+      JobRow& row = rows.emplace_back();  // the books alone know of it
+      row.record = memory_.jobs().FindJob(job).value_or(jobs::JobRecord{});
+      row.record.key = job;
+      row.id = row.record.id;
+    }
+    for (JobRow& row : rows) uses_.push_back(UseOf(std::move(row)));
+    if (without_intervals_ > 0) {
+      answer_.notes.push_back(
+          fmt::format("no interval says which GPUs {} jobs held (intervals are forgotten before "
+                      "rollups): their GPU-seconds are those of their samples, without a price",
+                      without_intervals_));
+    }
+    if (not_placed_s_ > 0) {
+      answer_.notes.push_back(fmt::format(
+          "of {:.1f} GPU-hours the scheduler's books say only that a job held them, not "
+          "which GPUs: they have no samples",
+          not_placed_s_ / 3600));
+    }
+    return absl::OkStatus();
+  }
+
+  JobUse UseOf(JobRow row) {
+    JobUse use;
+    if (const auto h = held_.find(row.id); h != held_.end()) use.held = &h->second;
+    if (const auto a = attempts_.find(row.record.key); a != attempts_.end())
+      use.attempts = &a->second;
+    use.allocated_s = use.held != nullptr ? std::max(row.usage.expected_s, use.held->seconds)
+                                          : row.usage.expected_s;
+    if (use.held != nullptr) {
+      use.cost = use.held->cost;
+      use.peak_tflops = peaks_.Of(use.held->models);
+    }
+    if (use.attempts != nullptr) {
+      AddNotPlaced(&use);
+      for (const auto& [to, from] : {std::pair(&row.record.user, &AttemptRecord::user),
+                                     std::pair(&row.record.workflow, &AttemptRecord::workflow)})
+        if (to->empty()) *to = use.attempts->back().*from;
+    }
+    if (use.allocated_s <= 0 && row.usage.sums.ofu.observed_s > 0) {
+      // Intervals are forgotten before rollups are.
+      use.allocated_s = row.usage.sums.ofu.observed_s;
+      ++without_intervals_;
+    }
+    use.row = std::move(row);
+    AddDuty(&use);
+    return use;
+  }
+
+  // What the scheduler says the job held beyond what its intervals do.
+  void AddNotPlaced(JobUse* use) {
+    double said = 0;
+    const AttemptRecord* not_placed = nullptr;
+    for (const AttemptRecord& a : *use->attempts) {
+      said += HeldSeconds(a, window_);
+      if (!a.placed && a.gpus > 0) not_placed = &a;
+    }
+    const double more = said - use->allocated_s;
+    if (not_placed == nullptr || more <= 0) return;
+    const fleet::Money each =
+        PriceOf(ModelOn(not_placed->nodes), not_placed)
+            .Over(std::max(not_placed->start, window_.from), std::min(not_placed->end, window_.to));
+    if (each.priced_s > 0) use->cost += each * (more / each.priced_s);
+    use->allocated_s += more;
+    not_placed_s_ += more;
+  }
+
+  // Where no sample speaks for a job, its accounting may say how long kernels ran.
+  void AddDuty(JobUse* use) const {
+    if (use->attempts == nullptr || use->row.usage.sums.gpu_util_span_s > 0) return;
+    for (const AttemptRecord& a : *use->attempts) {
+      if (a.duty < 0) continue;
+      use->row.usage.sums.gpu_util_s += a.duty * HeldSeconds(a, window_);
+      use->row.usage.sums.gpu_util_span_s += HeldSeconds(a, window_);
+    }
+  }
+
+  // The model of the first GPU that was seen on the first of these nodes.
+  const std::string& ModelOn(const std::string& nodes) {
+    if (model_on_.empty()) {
+      memory_.registry().ForEachEntity([&](const store::EntityRecord& e) {
+        if (!e.labels.model.empty()) model_on_.try_emplace(e.labels.node, e.labels.model);
+      });
+      model_on_.try_emplace("", "");
+    }
+    const auto names = slurm::ExpandHostlist(nodes);
+    const auto it = model_on_.find(names.ok() && !names->empty() ? names->front() : "");
+    return it == model_on_.end() ? model_on_[""] : it->second;
+  }
+
+  std::string NameOf(const JobUse& use) const {
+    switch (by_) {
+      case UsageBy::kUser:
+        return use.row.record.user;
+      case UsageBy::kWorkflow:
+        return use.row.record.workflow;
+      case UsageBy::kJob:
+        return use.row.record.key;
+      case UsageBy::kModel: {
+        std::vector<std::string> models =
+            use.held == nullptr ? std::vector<std::string>() : use.held->models;
+        std::ranges::sort(models);
+        return fmt::format("{}", fmt::join(models, " + "));
+      }
+      default: {
+        int64_t gpus = use.held == nullptr ? 0 : use.held->gpus;
+        if (use.attempts != nullptr)
+          for (const AttemptRecord& a : *use.attempts) gpus = std::max(gpus, a.gpus);
+        return SizeName(gpus);
+      }
+    }
+  }
+
+  // `part` of the job's cost and claim, with sums of their own.
+  void Add(const JobUse& use, double allocated_s, const store::UsageSums& sums, double part,
+           UsageGroup* group) const {
+    ++group->jobs;
+    group->usage.sums += sums;
+    group->usage.expected_s += allocated_s;
+    const fleet::Money cost = use.cost * part;
+    group->cost += cost;
+    group->work.Add(sums, use.peak_tflops);
+    if (allocated_s > 0) {
+      const double lost = std::clamp(sums.ofu.computable_s - sums.ofu.ofu_s, 0.0, allocated_s);
+      group->lost_money += cost.amount * lost / allocated_s;
+    }
+    const auto claim = claims_.find(use.row.record.key);
+    if (claim == claims_.end()) return;
+    const double seconds = std::min(claim->second.gpu_seconds * part, allocated_s);
+    group->claimed_s += seconds;
+    group->claimed_mfu_s += seconds * claim->second.mfu;
+  }
+
+  // A job whose attempts differ.
+  struct Split {
+    const JobUse* use;
+    double said_s = 0;  // by all of its attempts
+  };
+
+  Status ByAttempts(JobJoin join) {
+    const auto member = MemberOf(by_);
+    std::vector<Split> splits;
+    for (const JobUse& use : uses_) {
+      const auto differs = [&](const AttemptRecord& a) {
+        return a.*member != use.attempts->front().*member;
+      };
+      if (use.attempts == nullptr) {
+        Add(use, use.allocated_s, use.row.usage.sums, 1, &Group(""));
+      } else if (std::ranges::none_of(*use.attempts, differs)) {
+        Add(use, use.allocated_s, use.row.usage.sums, 1, &Group(use.attempts->front().*member));
+      } else {
+        Split split{&use};
+        for (const AttemptRecord& a : *use.attempts) split.said_s += WeightOf(a);
+        splits.push_back(split);
+      }
+    }
+    size_t most = 0;
+    for (const Split& s : splits) most = std::max(most, s.use->attempts->size());
+    for (size_t k = 0; k < most; ++k) FW_RETURN_IF_ERROR(AddAttempt(splits, k, join));
+    return absl::OkStatus();
+  }
+
+  // Its part of what the job held: GPUs x time, or time alone where the GPUs are not known.
+  double WeightOf(const AttemptRecord& a) const {
+    AttemptRecord known = a;
+    known.gpus = std::max<int64_t>(a.gpus, 1);
+    return HeldSeconds(known, window_);
+  }
+
+  // The k-th attempt of each of these jobs, with the samples of its time.
+  Status AddAttempt(const std::vector<Split>& splits, size_t k, JobJoin join) {
+    std::vector<store::JobWindow> windows;
+    for (const Split& s : splits) {
+      if (k >= std::min(s.use->attempts->size(), kMaxSplitAttempts) || s.use->row.id == 0) continue;
+      const AttemptRecord& a = (*s.use->attempts)[k];
+      const Window of = {std::max(a.start, window_.from), std::min(a.end, window_.to)};
+      if (of.from < of.to) windows.push_back({s.use->row.id, of});
+    }
+    absl::flat_hash_map<int32_t, store::UsageSums> sums;
+    if (!windows.empty()) {
+      FW_ASSIGN_OR_RETURN(const std::vector<store::JobUsage> found,
+                          query_.store().UsageByJobWindows(windows, join == JobJoin::kExact));
+      for (const store::JobUsage& u : found) sums[u.job] = u.sums;
+    }
+    for (const Split& s : splits) {
+      if (k >= s.use->attempts->size()) continue;
+      const AttemptRecord& a = (*s.use->attempts)[k];
+      const double part = s.said_s > 0 ? WeightOf(a) / s.said_s : 0;
+      Add(*s.use, s.use->allocated_s * part, sums[s.use->row.id], part, &Group(a.*MemberOf(by_)));
+    }
+    return absl::OkStatus();
+  }
+
+  std::string HardwareName(const store::EntityRecord& e) const {
+    if (by_ == UsageBy::kNode) return e.labels.node;
+    return e.key.gpu_instance < 0 ? e.key.uuid
+                                  : fmt::format("{}/{}", e.key.uuid, e.key.gpu_instance);
+  }
+
+  Status ByHardware() {
+    std::map<std::string, std::set<int32_t>> jobs;  // by row
+    ForEachPriced([&](int32_t entity, const std::string&, double share, Micros from, Micros to,
+                      int32_t job, const fleet::Money& cost) {
+      const std::string name =
+          HardwareName(memory_.registry().entity(entity).value_or(store::EntityRecord{}));
+      UsageGroup& group = Group(name);
+      group.usage.expected_s += share * ToSeconds(to - from);
+      group.cost += cost;
+      jobs[name].insert(job);
+    });
+    for (const auto& [name, of] : jobs) Group(name).jobs = static_cast<int64_t>(of.size());
+    AddCounts();
+    FW_ASSIGN_OR_RETURN(
+        const std::vector<store::GpuUsage> gpus,
+        query_.store().UsageByGpu(memory_.StoredView(window_).window, store::kAnyJob));
+    for (const store::GpuUsage& g : gpus) {
+      const auto e = memory_.registry().entity(g.entity);
+      if (!e.has_value()) continue;
+      UsageGroup& group = Group(HardwareName(*e));
+      const store::UsageSums sums =
+          efficiency::OfGpu(g.sums, memory_.registry().Fraction(g.entity));
+      group.usage.sums += sums;
+      group.work.Add(sums, peaks_.Of({&e->labels.model, 1}));
+    }
+    for (UsageGroup& group : answer_.groups) {
+      const double lost =
+          std::clamp(group.usage.LostGpuSeconds(), 0.0, std::max(0.0, group.usage.expected_s));
+      if (group.usage.expected_s > 0)
+        group.lost_money = group.cost.amount * lost / group.usage.expected_s;
+    }
+    return absl::OkStatus();
+  }
+
+  // Attempts of which only the nodes are known.
+  void AddCounts() {
+    for (const JobUse& use : uses_) {
+      const double more = use.allocated_s - (use.held == nullptr ? 0 : use.held->seconds);
+      if (use.attempts == nullptr || more <= 0) continue;
+      const double priced = use.held == nullptr ? 0 : use.held->cost.amount;
+      const fleet::Money cost = {
+          use.cost.amount - priced,
+          std::max(0.0, use.cost.priced_s - (use.held == nullptr ? 0 : use.held->cost.priced_s))};
+      const auto nodes = slurm::ExpandHostlist(use.attempts->back().nodes);
+      std::vector<std::string> names = nodes.ok() ? *nodes : std::vector<std::string>();
+      if (by_ == UsageBy::kGpu || names.empty()) names = {""};
+      for (const std::string& name : names) {
+        UsageGroup& group = Group(name);
+        const double part = 1.0 / static_cast<double>(names.size());
+        ++group.jobs;
+        group.usage.expected_s += more * part;
+        group.cost += cost * part;
+      }
+    }
+  }
+
+  const Query& query_;
+  const Memory& memory_;
+  const fleet::Prices& prices_;
+  const UsageBy by_;
+  Peaks peaks_;
+  Window window_;
+  AttemptsByJob attempts_;
+  absl::flat_hash_map<int32_t, Held> held_;
+  Claims claims_;
+  std::vector<JobUse> uses_;
+  absl::flat_hash_map<std::string, std::string> model_on_;  // by node
+  absl::flat_hash_map<std::string, size_t> places_;         // of groups, by name
+  int64_t without_intervals_ = 0;
+  double not_placed_s_ = 0;
+  UsageByAnswer answer_;
 };
-
-StatusOr<absl::flat_hash_map<std::string, Claim>> ClaimsOf(const Query& query,
-                                                           store::Window window) {
-  DivergenceQuestion question;
-  question.window = window;
-  FW_ASSIGN_OR_RETURN(const std::vector<JobDivergence> all, GatherDivergence(query, question));
-  absl::flat_hash_map<std::string, Claim> claims;
-  for (const JobDivergence& d : all) {
-    if (d.diagnosis.mfu && d.evidence.gpu_seconds > 0)
-      claims[d.evidence.job] = {*d.diagnosis.mfu, d.evidence.gpu_seconds};
-  }
-  return claims;
-}
-
-void Add(const JobRow& row, double allocated_s, const Held& held, const Claim* claim,
-         UsageGroup* group) {
-  ++group->jobs;
-  group->usage.sums += row.usage.sums;
-  group->usage.expected_s += allocated_s;
-  group->cost += held.cost;
-  if (allocated_s > 0) {
-    const double lost = std::clamp(row.usage.LostGpuSeconds(), 0.0, allocated_s);
-    group->lost_money += held.cost.amount * lost / allocated_s;
-  }
-  if (claim == nullptr) return;
-  const double seconds = std::min(claim->gpu_seconds, allocated_s);
-  group->claimed_s += seconds;
-  group->claimed_mfu_s += seconds * claim->mfu;
-}
 
 }  // namespace
 
@@ -116,45 +473,7 @@ std::optional<double> UsageGroup::Mfu() const { return MeanOf(claimed_mfu_s, cla
 
 StatusOr<UsageByAnswer> UsageOf(const Query& query, View* view, JobJoin join, UsageBy by,
                                 const fleet::Prices& prices) {
-  const Memory& memory = query.memory();
-  FW_ASSIGN_OR_RETURN(const std::shared_ptr<const JobList> list, query.Jobs(*view, join));
-  view->window = list->view.window;
-  std::vector<JobRow> rows = list->rows;
-  if (!list->described) memory.Describe(absl::MakeSpan(rows));
-  const absl::flat_hash_map<int32_t, Held> held = HeldByJob(memory, view->window, prices);
-  FW_ASSIGN_OR_RETURN(const auto claims, ClaimsOf(query, view->window));
-  static const Held kNothing;
-  UsageByAnswer answer;
-  absl::flat_hash_map<std::string, size_t> places;
-  int64_t without_intervals = 0;
-  for (const JobRow& row : rows) {
-    const auto h = held.find(row.id);
-    const Held& of = h == held.end() ? kNothing : h->second;
-    double allocated_s = row.usage.expected_s;
-    if (h == held.end() && row.usage.sums.ofu.observed_s > 0) {
-      // Intervals are forgotten before rollups are.
-      allocated_s = row.usage.sums.ofu.observed_s;
-      ++without_intervals;
-    }
-    std::string name = NameOf(row, of, by);
-    const auto [place, fresh] = places.try_emplace(name, answer.groups.size());
-    if (fresh) answer.groups.emplace_back().name = std::move(name);
-    const auto claim = claims.find(row.record.key);
-    const Claim* const claimed = claim == claims.end() ? nullptr : &claim->second;
-    Add(row, allocated_s, of, claimed, &answer.groups[place->second]);
-    Add(row, allocated_s, of, claimed, &answer.total);
-  }
-  std::ranges::sort(answer.groups, [](const UsageGroup& a, const UsageGroup& b) {
-    if (a.usage.expected_s != b.usage.expected_s) return a.usage.expected_s > b.usage.expected_s;
-    return a.name < b.name;
-  });
-  if (without_intervals > 0) {
-    answer.notes.push_back(
-        fmt::format("no interval says which GPUs {} jobs held (intervals are forgotten before "
-                    "rollups): their GPU-seconds are those of their samples, without a price",
-                    without_intervals));
-  }
-  return answer;
+  return UsageGatherer(query, prices, by).Gather(view, join);
 }
 
 }  // namespace flopwatch::query

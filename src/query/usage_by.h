@@ -1,5 +1,8 @@
 // A window's allocated GPU time by whom or what it was for, with what it cost: the rows of a
 // chargeback. Only time that a job held counts; what nobody held is the Sankey's (sankey.h).
+//
+// What a job held is what its intervals say (jobs/job_index.h); attempts whose GPUs nobody names
+// (jobs/books.h) add the rest of what the scheduler says that they held.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +14,27 @@
 #include "base/status.h"
 #include "fleet/prices/prices.h"
 #include "query/query.h"
+#include "query/work.h"
 
 namespace flopwatch::query {
 
-enum class UsageBy : uint8_t { kUser, kWorkflow, kJob, kModel, kSize };
-inline constexpr std::string_view kUsageByNames[] = {"user", "workflow", "job", "model", "size"};
+enum class UsageBy : uint8_t {
+  kUser,
+  kAccount,
+  kWorkflow,
+  kJob,
+  kModel,
+  kCluster,
+  kPartition,
+  kQos,
+  kNode,
+  kGpu,
+  kState,
+  kSize
+};
+inline constexpr std::string_view kUsageByNames[] = {"user",  "account", "workflow",  "job",
+                                                     "model", "cluster", "partition", "qos",
+                                                     "node",  "gpu",     "state",     "size"};
 
 struct UsageGroup {
   // "" = not known: jobs whose source names no user, no workflow, or whose GPUs name no model. A
@@ -28,6 +47,7 @@ struct UsageGroup {
   // GPU-seconds in which an application claimed an MFU that could be computed, and their product.
   double claimed_s = 0, claimed_mfu_s = 0;
   std::optional<double> Mfu() const;
+  WorkAndEnergy work;  // of jobs on GPUs of one peak
 };
 
 struct UsageByAnswer {
@@ -38,6 +58,10 @@ struct UsageByAnswer {
 
 // `view` becomes that of the list of jobs, which may be a little older. May read the store. Sizes
 // are "1", "2", "3-4", "5-8", "9-16" and so on: distinct GPUs and instances that a job held.
+//
+// A job whose attempts differ in what is asked for (an account, a state) is in a row of each, with
+// the time and the samples of those attempts. By node and by GPU the sums are those of the GPUs
+// while anybody held them, from rollups, and there is no MFU: applications claim it of jobs.
 StatusOr<UsageByAnswer> UsageOf(const Query& query, View* view, JobJoin join, UsageBy by,
                                 const fleet::Prices& prices);
 

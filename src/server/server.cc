@@ -39,6 +39,7 @@ struct Server::Parts {
   std::unique_ptr<store::Store> store;
   std::unique_ptr<ingest::IngestSide> ingest;
   std::unique_ptr<JobsFile> jobs_file;
+  std::unique_ptr<discovery::SlurmBooks> scheduler;  // null where nobody asks one
   std::unique_ptr<uploads::TraceLibrary> traces;
   std::unique_ptr<net::Scraper> scraper;
   std::unique_ptr<api::Api> api;
@@ -59,6 +60,10 @@ Status Server::Parts::Open() {
                       ingest::IngestSide::Start(pipeline_options, &options.catalog, store.get()));
   jobs_file = std::make_unique<JobsFile>(options.jobs_file, &ingest->jobs);
   FW_RETURN_IF_ERROR(Annotate(jobs_file->Load(), "cannot use the jobs file"));
+  if (options.slurm) {
+    FW_ASSIGN_OR_RETURN(
+        scheduler, discovery::SlurmBooks::Start(*options.slurm, &ingest->books, &ingest->jobs));
+  }
   if (options.traces) {
     options.traces->catalog = &options.catalog;
     options.traces->as_of = [this] { return store->stats().retention.as_of; };
@@ -85,6 +90,7 @@ Status Server::Parts::Listen() {
   parts.catalog = &options.catalog;
   parts.prices = &options.prices;
   parts.traces = traces.get();
+  parts.scheduler = scheduler.get();
   parts.version = options.version;
   parts.clock = options.clock;
   std::vector<std::string> names = options.host_names;
@@ -145,11 +151,13 @@ Status Server::Reload() {
 
 Status Server::Parts::TakeApart() {
   if (traces != nullptr) traces->Stop();  // nobody waits for an analysis any more
+  if (scheduler != nullptr) scheduler->StopSoon();
   http.reset();
   api.reset();  // it looks at the scraper between requests too
   watcher = {};
   discovery.reset();
   scraper.reset();
+  scheduler.reset();  // what it was told is stored with the rest
   return StoreAll();
 }
 

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "discovery/discovery.h"
+#include "discovery/slurm_books.h"
 #include "fleet/prices/prices.h"
 #include "hardware/accelerator.h"
 #include "ingest/pipeline.h"
@@ -34,6 +35,7 @@ struct ServerOptions {
   discovery::DiscoveryOptions targets;  // none named: exporters on this machine
   std::string jobs_file;                // "" = none
   Micros jobs_file_poll = 5 * kMicrosPerSecond;
+  std::optional<discovery::SlurmOptions> slurm;        // absent: nobody asks it
   std::optional<uploads::TraceLibraryOptions> traces;  // absent: no uploads; catalog: below
   hardware::Catalog catalog = hardware::Catalog::Builtin();
   fleet::Prices prices;

@@ -20,7 +20,8 @@ Added Of(const StampedRow& row, Work work = Work::kOfu, CountedFor whom = Counte
   return sums;
 }
 
-// Ten seconds of half a GPU with every value: OFU 0.4, activity 0.5, 1500 MHz, 0.75, 0.875, 600 W.
+// Ten seconds of half a GPU with every value: OFU 0.4, activity 0.5, 1500 MHz, 0.75, occupancy
+// 0.25, 0.875, 600 W.
 StampedRow Whole(uint32_t flags = 0) {
   StampedRow row;
   row.flags = flags;
@@ -30,6 +31,7 @@ StampedRow Whole(uint32_t flags = 0) {
   row.tensor_active = 0.5;
   row.sm_clock_mhz = 1500;
   row.sm_active = 0.75;
+  row.sm_occupancy = 0.25;
   row.gpu_util = 0.875;
   row.power_w = 600;
   return row;
@@ -38,8 +40,8 @@ StampedRow Whole(uint32_t flags = 0) {
 // What every row of those adds, whatever becomes of its OFU.
 const Added kAlways = {{S::kSamples, 1},     {S::kObserved, 5},    {S::kClock, 7500},
                        {S::kClockSpan, 5},   {S::kSmActive, 3.75}, {S::kSmActiveSpan, 5},
-                       {S::kGpuUtil, 4.375}, {S::kGpuUtilSpan, 5}, {S::kEnergy, 6000},
-                       {S::kPowerSpan, 10}};
+                       {S::kSmOccupancy, 1.25}, {S::kSmOccupancySpan, 5}, {S::kGpuUtil, 4.375},
+                       {S::kGpuUtilSpan, 5}, {S::kEnergy, 6000}, {S::kPowerSpan, 10}};
 const Added kActivity = {{S::kTensor, 2.5}, {S::kTensorSpan, 5}};
 
 Added And(Added a, const Added& b) {
@@ -75,6 +77,12 @@ TEST(AccountingTest, ARowThatLacksValuesSaysWhichWithoutAFlag) {
   without_clock.erase(S::kClock);
   without_clock.erase(S::kClockSpan);
   EXPECT_EQ(Of(no_clock), without_clock);
+  StampedRow no_warps = Whole();
+  no_warps.sm_occupancy = StampedRow::kAbsent;
+  Added without_warps = Of(Whole());
+  without_warps.erase(S::kSmOccupancy);
+  without_warps.erase(S::kSmOccupancySpan);
+  EXPECT_EQ(Of(no_warps), without_warps);
   nothing.span = 3;
   EXPECT_EQ(Of(nothing), (Added{{S::kSamples, 1}, {S::kObserved, 3}, {S::kTensorMissing, 3}}));
 }
@@ -122,7 +130,9 @@ TEST(UsageSumsTest, EverySumHasAMemberOfItsOwn) {
   EXPECT_EQ(s.ofu.computable_s, 3);
   EXPECT_EQ(s.ofu.ofu_s, 4);
   EXPECT_EQ(s.tensor_s, 5);
-  EXPECT_EQ(s.frozen_s, 22);
+  EXPECT_EQ(s.sm_occupancy_s, 11);
+  EXPECT_EQ(s.sm_occupancy_span_s, 12);
+  EXPECT_EQ(s.frozen_s, 24);
   // As many members as sums, each with another number.
   std::map<double, int> seen;
   ForEachUsageSum([&](auto sum) { ++seen[static_cast<double>(Member<sum()>(s))]; });
@@ -143,6 +153,8 @@ TEST(UsageSumsTest, SharesDivideWhatCanBeDivided) {
   EXPECT_EQ(of_gpu.power_span_s, whole.power_span_s);
   EXPECT_EQ(of_gpu.clock_mhz_s, whole.clock_mhz_s / 4);
   EXPECT_EQ(of_gpu.frozen_s, whole.frozen_s / 4);
+  EXPECT_EQ(of_job.sm_occupancy_s, whole.sm_occupancy_s / 2);
+  EXPECT_EQ(of_gpu.sm_occupancy_span_s, whole.sm_occupancy_span_s / 4);
 }
 
 TEST(UsageSumsTest, SumsAddUpAndKeepTheOuterTimes) {

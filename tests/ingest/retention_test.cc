@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 
 #include "fixtures/body.h"
@@ -87,6 +88,17 @@ class RetentionTest : public testing::Test {
   void RunJobs(int first, int count) {
     for (int k = 0; k < count; ++k) Say(k, fmt::format("{}", first + k));
     for (int k = 0; k < count; ++k) Say(k, "");
+  }
+  // What a static file says, of jobs that go on.
+  void Assign(std::initializer_list<std::array<std::string, 2>> gpu_and_job, Micros from) {
+    std::vector<jobs::StaticAssignment> all;
+    for (const auto& [gpu, job] : gpu_and_job) {
+      all.emplace_back();
+      all.back().gpu = gpu;
+      all.back().job = job;
+      all.back().from = from;
+    }
+    ingest_->jobs.SetStatic(std::move(all));
   }
   std::string Sql(std::string_view sql) {
     const auto found = store_->UserSql(sql, {});
@@ -216,6 +228,80 @@ TEST_F(RetentionTest, AClockAheadForgetsNothing) {
     EXPECT_EQ(Sql("SELECT count(*)::VARCHAR FROM jobs"), fmt::format("{}", known));
     now_ = right + 10 * kMicrosPerSecond;
   }
+}
+
+// GPUs go when the last of their rows have gone, and their models; whoever gets their ids after a
+// restart gets nothing else of theirs.
+TEST_F(RetentionTest, GpusGoAfterTheirRowsAndTheirIdsAreNobodys) {
+  options_.known = {.entities = 4, .models = 4};
+  options_.jobs.max_jobs = 100;
+  Restart();
+  // GPU-2 is of a job that a file says is running for ever.
+  Assign({{"GPU-2", "for ever"}}, kStart);
+  for (int gpu = 0; gpu < 3; ++gpu) Say(gpu, "short");
+  Say(99, "");
+  EXPECT_EQ(
+      ingest_->pipeline.Ingest({"http://x/", "node1"}, Body().Gpu(7, "GPU-x").Tensor(0.5), now_, 0)
+          .rows,
+      0u)
+      << "there is room for four";
+  const int32_t old_first = ingest_->registry.FindEntity("GPU-0");
+  for (int day = 0; day < 10; ++day) {
+    Pass(kDay);
+    const bool named = day + 1 < 8;  // 6 days for its hours, and one for its day and the grain
+    EXPECT_EQ(ingest_->registry.FindEntity("GPU-0") != 0, named) << day;
+    EXPECT_EQ(Sql("SELECT count(*)::VARCHAR FROM gpus"), named ? "4" : "2") << day;
+    EXPECT_NE(ingest_->registry.FindEntity("GPU-2"), 0) << "its owner is known";
+    EXPECT_NE(ingest_->registry.FindEntity("GPU-99"), 0) << "it has rows";
+    if (day == 4) {
+      Restart();
+      Assign({{"GPU-2", "for ever"}}, kStart);
+    }
+  }
+  EXPECT_EQ(store_->stats().retention.entities, 2u);
+  EXPECT_EQ(Sql("SELECT count(*)::VARCHAR FROM gpu_hours WHERE gpu IS NULL"), "0");
+  // What the file assigns to a GPU that is gone waits for one that says its name.
+  Assign({{"GPU-2", "for ever"}, {"GPU-0", "of old"}}, kStart);
+  EXPECT_EQ(ingest_->jobs.stats().static_waiting, 1u);
+  Restart();
+  // Another GPU gets the id, and its slot is its own.
+  for (int k = 0; k < 2; ++k) Say(5, "new");
+  const int32_t id = ingest_->registry.FindEntity("GPU-5");
+  EXPECT_EQ(id, old_first);
+  const auto owned = ingest_->jobs.EntityIntervals(id, 0, now_ + kDay);
+  ASSERT_EQ(owned.size(), 1u);
+  EXPECT_EQ(ingest_->jobs.job(owned[0].job)->key, "new");
+  Upkeep();
+  EXPECT_EQ(Sql("SELECT string_agg(DISTINCT gpu, ' ') FROM samples WHERE job = 'new'"), "GPU-5");
+  Restart();
+  EXPECT_EQ(ingest_->registry.entity(id)->key.uuid, "GPU-5");
+}
+
+// The GPU that was seen last in a slot has it, also where its id is the lower one.
+TEST_F(RetentionTest, ASlotIsWhoseItWasLastAfterARestart) {
+  options_.jobs.max_jobs = 100;
+  Restart();
+  Say(3, "");  // gets the first id, which will be free
+  Pass(4 * kDay);
+  const auto say_in_slot = [&](std::string_view uuid) {
+    const Micros ts = now_ += kMicrosPerSecond;
+    return ingest_->pipeline
+        .Ingest({"http://slot/", "node1"}, Body().Gpu(0, uuid, kA100).Tensor(0.5).Clock(1410), ts,
+                0)
+        .rows;
+  };
+  EXPECT_EQ(say_in_slot("GPU-before"), 1u);
+  Pass(4 * kDay + kDay / 2);
+  ASSERT_EQ(ingest_->registry.FindEntity("GPU-3"), 0);
+  Restart();
+  EXPECT_EQ(say_in_slot("GPU-after"), 1u);
+  const int32_t after = ingest_->registry.FindEntity("GPU-after");
+  ASSERT_LT(after, ingest_->registry.FindEntity("GPU-before"));
+  Restart();
+  Assign({{"node1:0", "j"}}, now_);
+  const auto owned = ingest_->jobs.Intervals(now_, now_ + kDay);
+  ASSERT_EQ(owned.size(), 1u);
+  EXPECT_EQ(owned[0].entity, after);
 }
 
 // The store cannot forget: memory has, and tells it again.

@@ -65,6 +65,34 @@ TEST(Scheduled, LabelsOfAJobCountOnlyWhileItRan) {
   EXPECT_THAT(KeysOf(index, Show(index, 1, 150, 30, {Slurm("7")})), IsEmpty()) << "a stale map";
 }
 
+// A scheduler says which GPUs only while a job runs; its end comes without them.
+TEST(Scheduled, AnEndWithoutGpusEndsWhatTheJobHolds) {
+  JobIndex index;
+  Bind(index, 1, "n", "nvidia0");
+  index.Schedule({{Says("n:nvidia0", "7", 0, 50)}});
+  index.Schedule({{Says("n:nvidia0", "7", 100, 0), Says("n:nvidia9", "7", 100, 0)}});
+  index.Schedule({{Says("", "7", 100, 0)}});
+  EXPECT_THAT(Lines(index), ElementsAre("1 7 0-50", "1 7 100-…"));
+  index.Schedule({{Says("", "7", 100, 130)}});
+  EXPECT_THAT(Lines(index), ElementsAre("1 7 0-50", "1 7 100-130"));
+  index.Schedule({{Says("", "7", 100, 140)}});  // accounting knows it better
+  EXPECT_THAT(Lines(index), ElementsAre("1 7 0-50", "1 7 100-140"));
+  index.Schedule({{Says("", "7", 0, 40)}});
+  EXPECT_THAT(Lines(index), ElementsAre("1 7 0-40", "1 7 100-140"));
+  Bind(index, 2, "n", "nvidia9");
+  EXPECT_THAT(Lines(index), ElementsAre("1 7 0-40", "1 7 100-140", "2 7 100-140"));
+}
+
+TEST(Scheduled, AnEndLeavesABoardThatWentBeforeAsItIs) {
+  JobIndex index;
+  Bind(index, 1, "n", "nvidia0");
+  Show(index, 1, 100, 30, {});
+  Bind(index, 2, "n", "nvidia0");  // from 100 on
+  index.Schedule({{Says("n:nvidia0", "7", 0, 0)}});
+  index.Schedule({{Says("", "7", 0, 200)}});
+  EXPECT_THAT(Lines(index), ElementsAre("1 7 0-100", "2 7 100-200"));
+}
+
 TEST(Scheduled, AJobThatStartsAgainHasTwoTimes) {
   JobIndex index;
   Bind(index, 1, "n", "nvidia0");

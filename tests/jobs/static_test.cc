@@ -262,5 +262,38 @@ TEST(Static, NamesAndUsersOfTheFileWin) {
   EXPECT_EQ(job->source, Source::kStaticFile);
 }
 
+// A GPU that is forgotten leaves its names to others, and its time in a slot to nobody.
+TEST(Static, AForgottenGpuOwnsNoName) {
+  JobIndex index;
+  index.SetStatic({});
+  index.BindEntity(1, Gpu("GPU-1"), Slot("n", 0));
+  Show(index, 1, 100, 10, {});
+  index.BindEntity(2, Gpu("GPU-2"), Slot("n", 0));
+  Show(index, 2, 200, 10, {});
+  index.BindEntity(3, Gpu("GPU-3"), Slot("n", 0));
+  index.UnbindEntities(std::vector<int32_t>{2, 77});
+  index.SetStatic({Assign("n:0", "7", 0, 1000), Assign("GPU-2", "8", 0, 1000)});
+  EXPECT_THAT(Lines(index), ElementsAre("1 7 0-100", "3 7 200-1000"));
+  EXPECT_EQ(index.stats().static_waiting, 1u);
+  // Whose turn it was before, too.
+  index.UnbindEntities(std::vector<int32_t>{1});
+  EXPECT_THAT(Lines(index), ElementsAre("3 7 200-1000"));
+  EXPECT_FALSE(index.HasIntervals(1));
+  EXPECT_TRUE(index.HasIntervals(3));
+  // What has the name now gets what waits for it.
+  index.BindEntity(4, Gpu("GPU-2"), {});
+  EXPECT_THAT(Lines(index), ElementsAre("3 7 200-1000", "4 8 0-1000"));
+  index.UnbindEntities(std::vector<int32_t>{3});
+  index.BindEntity(5, Gpu("GPU-5"), Slot("n", 0));
+  EXPECT_THAT(Lines(index), ElementsAre("4 8 0-1000", "5 7 0-1000"));
+  // What the store has of them is withdrawn there.
+  index.TakeChanges();
+  index.UnbindEntities(std::vector<int32_t>{4, 5});
+  const Changes changes = index.TakeChanges();
+  ASSERT_EQ(changes.intervals.size(), 2u);
+  for (const IntervalRecord& i : changes.intervals) EXPECT_EQ(i.from, i.to);
+  EXPECT_EQ(index.stats().static_waiting, 2u);
+}
+
 }  // namespace
 }  // namespace flopwatch::jobs

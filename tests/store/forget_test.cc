@@ -83,6 +83,44 @@ TEST_F(ForgetTest, ManyAtOnce) {
   EXPECT_EQ(Sql("SELECT count(*) FROM meta.job_set_members"), "2");
 }
 
+// GPUs and models, the highest ids too: their ids are given to others.
+TEST_F(ForgetTest, GpusAndModels) {
+  ASSERT_FW_OK(store_->PutModels({H100(1), H100(2), H100(3)}));
+  EntityRecord seen = Gpu(3, "GPU-c", 3);
+  seen.last_seen = kT0 + kDay;
+  for (int round = 0; round < 2; ++round)
+    ASSERT_FW_OK(store_->PutEntities({Gpu(1, "GPU-a", 1), Gpu(2, "GPU-b", 2), seen}));
+  ModelRecord model = H100(3);
+  model.last_seen = kT0 + 2 * kDay;
+  ASSERT_FW_OK(store_->PutModels({model}));
+  const auto loaded = [&] {
+    std::string out;
+    const auto d = store_->LoadDimensions().value();
+    for (const auto& e : d.entities)
+      out += e.key.uuid + " " + std::to_string((e.last_seen - kT0) / kDay) + ";";
+    for (const auto& m : d.models)
+      out += std::to_string(m.id) + " " + std::to_string((m.last_seen - kT0) / kDay) + ";";
+    return out;
+  };
+  ASSERT_FW_OK(store_->ForgetDevices({.entities = {1, 2, 77}, .models = {1, 2}}));
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(loaded(), "GPU-c 1;3 2;");
+    EXPECT_EQ(Sql("SELECT count(*) FROM meta.entities"), "2");
+    EXPECT_EQ(Sql("SELECT string_agg(gpu, ' ') FROM gpus"), "GPU-c");
+    if (round == 0) Open();
+  }
+  ASSERT_FW_OK(store_->ForgetDevices({}));
+  ASSERT_FW_OK(store_->ForgetDevices({.entities = {2, 3}, .models = {3}}));
+  EXPECT_EQ(loaded(), "");
+  EXPECT_EQ(store_->stats().retention.entities, 1u);
+  EXPECT_EQ(store_->stats().retention.models, 1u);
+  // Another of that id is itself.
+  ASSERT_FW_OK(store_->PutModels({H100(1)}));
+  ASSERT_FW_OK(store_->PutEntities({Gpu(3, "GPU-d", 1)}));
+  Open();
+  EXPECT_EQ(Sql("SELECT string_agg(gpu, ' ') FROM gpus"), "GPU-d");
+}
+
 // Nothing that is kept may name what was last seen before it: by age and by the rows there are.
 TEST_F(ForgetTest, RowsHoldNames) {
   PassUntil(kT0);

@@ -472,6 +472,136 @@ TEST_F(OpenTest, AVersionEightDirectoryIsMigrated) {
   EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), std::to_string(kSchemaVersion));
 }
 
+// Until version 9 nobody knew when a GPU or a model was seen last: now then, or when the newest
+// data came.
+TEST_F(OpenTest, AVersionNineDirectoryIsMigrated) {
+  ASSERT_FW_OK(store_->PutModels({H100()}));
+  ASSERT_FW_OK(store_->PutEntities({Gpu(1, "GPU-a"), Gpu(2, "GPU-b")}));
+  ASSERT_FW_OK(store_->PutEntities({Gpu(1, "GPU-a2")}));  // the later record stays the later one
+  const auto as_version_nine = [&] {
+    store_.reset();
+    Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version >= 10",
+                                        "ALTER TABLE f.entities DROP COLUMN last_seen",
+                                        "ALTER TABLE f.models DROP COLUMN last_seen"});
+  };
+  as_version_nine();
+  const Micros before = Now();
+  Open();
+  auto d = store_->LoadDimensions().value();
+  ASSERT_EQ(d.entities.size(), 2u);
+  EXPECT_EQ(d.entities[0].key.uuid, "GPU-a2");
+  EXPECT_EQ(d.entities[1].key.uuid, "GPU-b");
+  for (const auto& e : d.entities) EXPECT_GE(e.last_seen, before - kMicrosPerMinute);
+  ASSERT_EQ(d.models.size(), 1u);
+  EXPECT_EQ(d.models[0].name, H100().name);
+  EXPECT_GE(d.models[0].last_seen, before - kMicrosPerMinute);
+  const Micros newest = FloorTo(before, kSecond) + 100 * kMicrosPerDay;
+  AppendOne(newest);
+  ASSERT_FW_OK(store_->Seal(newest + 2 * kMicrosPerHour));
+  as_version_nine();
+  Open();
+  d = store_->LoadDimensions().value();
+  for (const auto& e : d.entities) EXPECT_EQ(e.last_seen, newest);
+  EXPECT_EQ(d.models[0].last_seen, newest);
+  EntityRecord later = Gpu(2, "GPU-b");
+  later.last_seen = newest + kMicrosPerDay;
+  ASSERT_FW_OK(store_->PutEntities({later}));
+  Open();
+  EXPECT_EQ(store_->LoadDimensions().value().entities[1].last_seen, newest + kMicrosPerDay);
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), std::to_string(kSchemaVersion));
+}
+
+// Until version 11 rollups had no occupancy, and raw rows only where an exporter listed it. Older
+// time was not measured: it has no seconds, beside newer hours and after both were merged.
+TEST_F(OpenTest, AVersionElevenDirectoryIsMigrated) {
+  constexpr Micros kHour = kMicrosPerHour;
+  jobs::Changes changes;
+  changes.jobs = {{.id = 1, .key = "1", .name = "", .user = "", .workflow = "", .cluster = ""}};
+  changes.sets = {{1, {1}}};
+  changes.intervals = {{.id = 1, .entity = 1, .job = 1, .from = kT0 - kHour}};
+  ASSERT_FW_OK(store_->PutModels({H100()}));
+  ASSERT_FW_OK(store_->PutEntities({Gpu(1, "GPU-a")}));
+  ASSERT_FW_OK(store_->PutJobs(changes));
+  // Twenty seconds of an hour, a quarter of the SMs busy; where warps are said, a sixteenth.
+  const auto append = [&](int hour, bool warps) {
+    BatchBuilder b(fields_);
+    for (int second : {10, 20}) {
+      std::vector<Value> values = {{kTensorActive, 0.5}, {kSmActive, 0.25}};
+      if (warps) values.push_back({kSmOccupancy, 0.0625});
+      b.Row(kT0 + hour * kHour + second * kSecond, 1, values, 1);
+    }
+    ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kHour));
+  };
+  for (int hour = 0; hour < 8; ++hour) append(hour, false);
+  ASSERT_FW_OK(store_->Seal(kT0 + 8 * kHour + 2 * kMicrosPerMinute));
+  append(8, false);
+  ASSERT_FW_OK(store_->RollUp());
+  append(8, false);  // not rolled up when the directory is closed
+  store_.reset();
+  // As version 11 wrote it.
+  Edit(dir_.path() + "/hot/seg-20260102T13-0001.duckdb",
+       {"DELETE FROM f.schema_version WHERE version >= 12",
+        "ALTER TABLE f.job_minute DROP COLUMN sm_occupancy_us",
+        "ALTER TABLE f.job_minute DROP COLUMN sm_occupancy_span_us",
+        "ALTER TABLE f.gpu_samples DROP COLUMN sm_occupancy"});
+  std::vector<std::string> files;
+  With(dir_.path() + "/meta.duckdb", [&](duck::Connection* c) {
+    ASSERT_FW_OK(c->Execute("DELETE FROM f.schema_version WHERE version >= 12"));
+    ASSERT_FW_OK(c->Execute("DELETE FROM f.fields WHERE column_name = 'sm_occupancy'"));
+    auto found = c->Query("SELECT path FROM f.files WHERE columns LIKE '%sm_occupancy%'");
+    ASSERT_FW_OK(found);
+    found->ForEach([&](const duck::Row& row) {
+      files.push_back(dir_.path() + "/" + std::string(row.Text(0)));
+    });
+    for (const std::string& file : files) {
+      ASSERT_FW_OK(c->Execute("COPY (SELECT COLUMNS(c -> c NOT LIKE 'sm_occupancy%') FROM "
+                              "read_parquet('" +
+                              file + "', hive_partitioning = false)) TO '" + file +
+                              ".old' (FORMAT parquet)"));
+      fs::rename(file + ".old", file);
+    }
+    ASSERT_FW_OK(c->Execute(
+        "UPDATE f.files SET columns = regexp_replace(columns, ',sm_occupancy[a-z_]*', '', 'g')"));
+  });
+  EXPECT_EQ(files.size(), 6u * 8);  // the raw rows and each rollup of eight hours
+  Open();
+  append(8, true);  // into the segment that was migrated
+  append(9, true);
+  const Window all = {kT0, kT0 + 10 * kHour}, before = {kT0, kT0 + 8 * kHour};
+  const auto check = [&] {
+    UsageSums fleet;
+    const auto points = store_->FleetSeries(all, kHour).value();
+    for (const UsagePoint& p : points) fleet += p.sums;
+    for (const UsageSums& s :
+         {fleet, store_->UsageByJob(all).value().at(0).sums,
+          store_->UsageByGpu(all).value().at(0).sums, store_->UsageByJobExact(all).value().at(0).sums}) {
+      EXPECT_NEAR(s.ofu.observed_s, 12 * 20, 1e-6);
+      EXPECT_NEAR(s.sm_active_span_s, 12 * 20, 1e-6);
+      EXPECT_NEAR(s.sm_occupancy_span_s, 2 * 20, 1e-6);
+      EXPECT_NEAR(s.sm_occupancy_s, 2 * 20 * 0.0625, 1e-6);
+    }
+    for (const UsageSums& s : {store_->UsageByJob(before).value().at(0).sums,
+                               store_->UsageByJobExact(before).value().at(0).sums}) {
+      EXPECT_NEAR(s.ofu.observed_s, 8 * 20, 1e-6);
+      EXPECT_EQ(s.sm_occupancy_span_s, 0);
+    }
+    EXPECT_EQ(Sql("SELECT count(*), count(sm_occupancy), max(sm_occupancy), min(sm_active) FROM "
+                  "job_minutes"),
+              "10|2|0.0625|0.25");
+  };
+  ASSERT_FW_OK(store_->RollUp());
+  check();
+  ASSERT_FW_OK(store_->Seal(kT0 + 10 * kHour + 2 * kMicrosPerMinute));  // old and new files
+  EXPECT_EQ(store_->stats().hot_segments, 0u);
+  check();
+  ASSERT_FW_OK(store_->Seal(kT0 + 30 * kHour));  // one file of both
+  EXPECT_EQ(Sql("SELECT count(*) FROM sealed_files WHERE \"table\" = 'gpu_hour'"), "1");
+  check();
+  Open();
+  check();
+  EXPECT_EQ(Sql("SELECT max(version) FROM meta.schema_version"), std::to_string(kSchemaVersion));
+}
+
 // A field of unknown type is held in the narrowest column that takes its values exactly, in a
 // segment of today as in one that version 5 began, and says the same whatever that is.
 TEST_F(OpenTest, ColumnsOfWholeNumbersGrowAndThoseOfVersionFiveGoOn) {

@@ -25,7 +25,7 @@ struct Chunk {
     }
   };
   std::vector<int64_t> ts;
-  Values span_ms, flags, tensor_mhz, tensor, clock, sm_active, gpu_util, gr_active, power;
+  Values span_ms, flags, tensor_mhz, tensor, clock, sm_active, occupancy, gpu_util, gr_active, power;
 
   RawColumns Columns() const {
     RawColumns in;
@@ -40,6 +40,7 @@ struct Chunk {
     in.tensor = column(tensor);
     in.clock = column(clock);
     in.sm_active = column(sm_active);
+    in.sm_occupancy = column(occupancy);
     in.gpu_util = column(gpu_util);
     in.gr_active = column(gr_active);
     in.power = column(power);
@@ -47,8 +48,9 @@ struct Chunk {
   }
 };
 
-// `odd` of 100 rows have a flag, and as many values of 100 are absent.
-Chunk ChunkOf(uint32_t seed, size_t rows, int odd) {
+// `odd` of 100 rows have a flag, and as many values of 100 are absent; `no_occupancy` of 100 have no
+// occupancy.
+Chunk ChunkOf(uint32_t seed, size_t rows, int odd, int no_occupancy) {
   std::mt19937 random(seed);
   const auto below = [&](uint32_t n) { return static_cast<int32_t>(random() % n); };
   Chunk chunk;
@@ -71,6 +73,7 @@ Chunk ChunkOf(uint32_t seed, size_t rows, int odd) {
   fill(&chunk.tensor, odd, [&] { return below(1'000'001); });
   fill(&chunk.clock, odd, [&] { return 200 + below(1'800); });
   fill(&chunk.sm_active, odd, [&] { return below(1'000'001); });
+  fill(&chunk.occupancy, no_occupancy, [&] { return below(1'000'001); });
   fill(&chunk.gpu_util, odd, [&] { return below(101); });
   fill(&chunk.gr_active, odd, [&] { return below(1'000'001); });
   fill(&chunk.power, odd, [&] { return below(700'000); });
@@ -110,6 +113,7 @@ void CheckAgainstTheRule(const Chunk& chunk, double fraction, CountedFor whom) {
     row.tensor_active = value(chunk.tensor);
     row.sm_clock_mhz = value(chunk.clock);
     row.sm_active = value(chunk.sm_active);
+    row.sm_occupancy = value(chunk.occupancy);
     row.power_w = value(chunk.power);
     // What is stored at another scale has a sum of its own.
     const bool cycles = chunk.tensor_mhz.Has(r), util = chunk.gpu_util.Has(r);
@@ -140,16 +144,22 @@ void CheckAgainstTheRule(const Chunk& chunk, double fraction, CountedFor whom) {
 RC_GTEST_PROP(RawSumsTest, TheFastPathAddsWhatTheRuleSays, ()) {
   const auto rows = *rc::gen::inRange<size_t>(1, 300);
   const int odd = *rc::gen::element(0, 1, 10, 60);  // all regular; nearly; runs between; hardly any
-  const Chunk chunk = ChunkOf(*rc::gen::arbitrary<uint32_t>(), rows, odd);
+  const int no_occupancy = *rc::gen::element(0, 1, 50, 100);  // 100: no exporter lists it
+  const Chunk chunk = ChunkOf(*rc::gen::arbitrary<uint32_t>(), rows, odd, no_occupancy);
   const double fraction = *rc::gen::element(1.0, 3.0 / 7);
   for (const CountedFor whom : {CountedFor::kFleet, CountedFor::kItself})
     CheckAgainstTheRule(chunk, fraction, whom);
 }
 
 TEST(RawSumsTest, RowsWithEveryValueAndNoFlagTakeTheFastPath) {
-  const Chunk chunk = ChunkOf(/*seed=*/1, 100, /*odd=*/0);
-  EXPECT_EQ(RegularRows(chunk.Columns(), 0), ~uint64_t{0});
-  EXPECT_EQ(RegularRows(chunk.Columns(), 64), (uint64_t{1} << 36) - 1);
+  for (const int no_occupancy : {0, 100}) {
+    const Chunk chunk = ChunkOf(/*seed=*/1, 100, /*odd=*/0, no_occupancy);
+    EXPECT_EQ(RegularRows(chunk.Columns(), 0), ~uint64_t{0});
+    EXPECT_EQ(RegularRows(chunk.Columns(), 64), (uint64_t{1} << 36) - 1);
+  }
+  // Where some have occupancy, those without it take the other path.
+  const Chunk mixed = ChunkOf(/*seed=*/1, 64, /*odd=*/0, /*no_occupancy=*/50);
+  EXPECT_EQ(RegularRows(mixed.Columns(), 0), mixed.occupancy.validity[0]);
 }
 
 TEST(RawSumsTest, EverySumWithAColumnHasAFieldOfItsOwn) {

@@ -100,7 +100,8 @@ TEST_F(RollupTest, SumsOfOneGpuByHand) {
   b.Row(kT0 + 20 * kSecond, 1,
         {{kTensorActive, 0.8}, {kSmClockMhz, 1465}, {kGpuUtil, 0.5}, {kPowerW, 700}}, 9, 1, 10'000,
         kStaleRepeat);
-  b.Row(kT0 + 50 * kSecond, 1, {{kTensorActive, 0.2}, {kGrActive, 0.25}, {kSmActive, 0.9}}, 9, 1,
+  b.Row(kT0 + 50 * kSecond, 1,
+        {{kTensorActive, 0.2}, {kGrActive, 0.25}, {kSmActive, 0.9}, {kSmOccupancy, 0.3}}, 9, 1,
         30'000, kClockMissing);
   ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0));
   const auto check = [&] {
@@ -116,6 +117,8 @@ TEST_F(RollupTest, SumsOfOneGpuByHand) {
       EXPECT_NEAR(s.clock_span_s, 20, 1e-9);
       EXPECT_NEAR(s.sm_active_s, 27, 1e-9);
       EXPECT_NEAR(s.sm_active_span_s, 30, 1e-9);
+      EXPECT_NEAR(s.sm_occupancy_s, 9, 1e-9);
+      EXPECT_NEAR(s.sm_occupancy_span_s, 30, 1e-9);
       EXPECT_NEAR(s.gpu_util_s, 10 + 5 + 7.5, 1e-9);
       EXPECT_NEAR(s.gpu_util_span_s, 50, 1e-9);
       EXPECT_NEAR(s.power_j, 12000, 1e-9);
@@ -430,7 +433,7 @@ TEST_F(RollupTest, PlainRowsAndOthersAddUp) {
   PutJobs({{1, {1}}, {2, {2}}, {3, {1, 2}}});
   struct Want {
     double samples = 0, observed = 0, computable = 0, ofu = 0, tensor = 0, power = 0, power_s = 0,
-           util = 0, stale = 0, missing = 0;
+           util = 0, warps = 0, warps_s = 0, stale = 0, missing = 0;
   };
   std::map<int, Want> jobs, models;
   jobs::Changes changes;
@@ -462,6 +465,10 @@ TEST_F(RollupTest, PlainRowsAndOthersAddUp) {
           {kSmClockMhz, clock}, {kSmActive, 0.5}, {kGpuUtil, util}, {kGrActive, 0.9}};
       if (has_tensor) values.push_back({kTensorActive, tensor});
       if (has_power) values.push_back({kPowerW, power});
+      // One of the models has exporters that do not list it, the other loses it now and then.
+      const double warps = (random() % 500'000) / 1e6;
+      const bool has_warps = model == 1 && random() % 50 != 0;
+      if (has_warps) values.push_back({kSmOccupancy, warps});
       b.Row(kT0 + i * 20 * kSecond, entity, values, set, model, span, flags);
       const auto add = [&](Want* w, double share) {
         const double s = span / 1e3 * share, max_clock = model == 1 ? 1830 : 1500;
@@ -475,6 +482,10 @@ TEST_F(RollupTest, PlainRowsAndOthersAddUp) {
         if (has_power) {
           w->power += power * s;
           w->power_s += s;
+        }
+        if (has_warps) {
+          w->warps += warps * s;
+          w->warps_s += s;
         }
         w->util += util * s;
         if ((flags & kStaleRepeat) != 0) w->stale += s;
@@ -495,6 +506,8 @@ TEST_F(RollupTest, PlainRowsAndOthersAddUp) {
     EXPECT_NEAR(have.tensor_s, want.tensor, 1e-3);
     EXPECT_NEAR(have.power_j, want.power, 0.1);
     EXPECT_NEAR(have.power_span_s, want.power_s, 1e-3);
+    EXPECT_NEAR(have.sm_occupancy_s, want.warps, 1e-3);
+    EXPECT_NEAR(have.sm_occupancy_span_s, want.warps_s, 1e-3);
     EXPECT_NEAR(have.gpu_util_s, want.util, 1e-3);
     EXPECT_NEAR(have.stale_s, want.stale, 1e-3);
     EXPECT_NEAR(have.tensor_missing_s, want.missing, 1e-3);
@@ -577,6 +590,7 @@ TEST(RollupProperty, AnySplitAndOrderEqualsTheWhole) {
         struct RowSpec {
           int entity, minute, second, span, tensor, clock, set, arrival_hour;
           bool has_tensor, has_clock, dead;
+          int warps;  // in thousandths, resident; 0 = not said
         };
         const auto seed = *rc::gen::arbitrary<uint32_t>();
         const int rows = *rc::gen::inRange(1, 120);
@@ -587,7 +601,8 @@ TEST(RollupProperty, AnySplitAndOrderEqualsTheWhole) {
         std::vector<RowSpec> specs(rows);
         for (RowSpec& r : specs) {
           r = {1 + pick(4), pick(90), pick(60),     1 + pick(60), pick(1'000'001), 200 + pick(1800),
-               pick(4),     pick(3),  pick(8) != 0, pick(8) != 0, pick(10) == 0};
+               pick(4),     pick(3),  pick(8) != 0, pick(8) != 0, pick(10) == 0,
+               pick(3) == 0 ? 0 : 1 + pick(1000)};
         }
         std::sort(specs.begin(), specs.end(),
                   [](const auto& a, const auto& b) { return a.arrival_hour < b.arrival_hour; });
@@ -622,6 +637,7 @@ TEST(RollupProperty, AnySplitAndOrderEqualsTheWhole) {
           std::vector<Value> values;
           if (r.has_tensor) values.push_back({kTensorActive, r.tensor / 1e6});
           if (r.has_clock) values.push_back({kSmClockMhz, double(r.clock)});
+          if (r.warps > 0) values.push_back({kSmOccupancy, r.warps / 1e3});
           uint32_t flags = 0;
           if (!r.has_tensor) flags |= kTensorMissing;
           if (!r.has_clock) flags |= kClockMissing;
@@ -642,6 +658,8 @@ TEST(RollupProperty, AnySplitAndOrderEqualsTheWhole) {
           // By hand.
           UsageSums s;
           s.ofu.observed_s = r.span;
+          s.sm_occupancy_s = r.warps / 1e3 * r.span;
+          s.sm_occupancy_span_s = r.warps > 0 ? r.span : 0;
           if (r.has_tensor && r.has_clock && !r.dead) {
             s.ofu.computable_s = r.span;
             s.ofu.ofu_s = r.tensor / 1e6 * r.clock * r.span / 1830;
@@ -659,6 +677,8 @@ TEST(RollupProperty, AnySplitAndOrderEqualsTheWhole) {
             to->tensor_missing_s += part * from.tensor_missing_s;
             to->clock_missing_s += part * from.clock_missing_s;
             to->dead_counter_s += part * from.dead_counter_s;
+            to->sm_occupancy_s += part * from.sm_occupancy_s;
+            to->sm_occupancy_span_s += part * from.sm_occupancy_span_s;
           };
           share(s, 1, &fleet);
           share(s, 1, &gpus[r.entity]);
@@ -681,6 +701,8 @@ TEST(RollupProperty, AnySplitAndOrderEqualsTheWhole) {
           RC_ASSERT(std::abs(got.tensor_missing_s - want.tensor_missing_s) < 1e-6);
           RC_ASSERT(std::abs(got.clock_missing_s - want.clock_missing_s) < 1e-6);
           RC_ASSERT(std::abs(got.dead_counter_s - want.dead_counter_s) < 1e-6);
+          RC_ASSERT(std::abs(got.sm_occupancy_s - want.sm_occupancy_s) < 1e-6);
+          RC_ASSERT(std::abs(got.sm_occupancy_span_s - want.sm_occupancy_span_s) < 1e-6);
         };
         for (int round = 0; round < 2; ++round) {
           const auto by_job = store->UsageByJob(all).value();

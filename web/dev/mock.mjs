@@ -66,6 +66,7 @@ function usage({
     tensor_active: tensor,
     sm_clock_mhz: clock,
     sm_active: util === null ? null : util * 0.8,
+    sm_occupancy: util === null ? null : util * 0.3,
     gpu_util: util,
     power_w: power,
     energy_j: power === null ? null : power * seconds,

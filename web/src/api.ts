@@ -15,6 +15,7 @@ export interface Usage {
   tensor_active: number | null;
   sm_clock_mhz: number | null;
   sm_active: number | null;
+  sm_occupancy: number | null;
   gpu_util: number | null;
   power_w: number | null;
   energy_j: number | null;

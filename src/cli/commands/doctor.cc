@@ -17,6 +17,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/environment.h"
 #include "cli/commands/site_catalog.h"
+#include "cli/commands/site_slurm.h"
 #include "cli/context_impl.h"
 #include "cli/views/style.h"
 #include "discovery/discovery.h"
@@ -205,6 +206,47 @@ Check CheckClock() {
   return c;
 }
 
+// Whether this machine can ask Slurm, where the configuration wants it.
+void CheckSlurm(Context& context, std::vector<Check>* out) {
+  const auto options = SiteSlurm(context);
+  if (!options.ok() || !options->has_value()) return;
+  Check c{.name = "slurm"};
+  const auto cluster = discovery::AskSlurmCluster(**options);
+  if (cluster.ok()) {
+    c.detail = "the controller of cluster " + Printable(*cluster, 80) + " answers";
+  } else {
+    c.verdict = Verdict::kFail;
+    c.detail = std::string(MessageOf(cluster.status()));
+    c.advice = absl::IsNotFound(cluster.status())
+                   ? "install Slurm's commands here, or say where they are with slurm.path"
+                   : "run \"scontrol show config\" as this user; slurm.conf names another "
+                     "configuration file";
+  }
+  out->push_back(c);
+}
+
+// How the server gets on with its scheduler.
+void CheckSchedulerOf(const Json& s, std::vector<Check>* out) {
+  if (!s.is_object()) return;
+  Check c{.name = "scheduler"};
+  const std::string error = s["error"].text();
+  const auto age = s["last_look_age_s"].number();
+  c.detail =
+      fmt::format("cluster {}, {} jobs with GPUs, {} nodes, {}", Printable(s["cluster"].text(), 80),
+                  s["attempts"].integer_or(0), s["nodes"].integer_or(0),
+                  age ? "looked at " + Ago(*age) + " ago" : "no look yet");
+  if (!error.empty()) {
+    c.verdict = age ? Verdict::kWarn : Verdict::kFail;
+    c.detail += ": " + Printable(error, 200);
+    c.advice = "what was known last stays; see that the server's user can run scontrol";
+  } else if (const std::string why = s["accounting"]["error"].text(); !why.empty()) {
+    c.verdict = Verdict::kWarn;
+    c.detail += "; accounting: " + Printable(why, 200);
+    c.advice = "ends that no look saw are not known until it answers";
+  }
+  out->push_back(c);
+}
+
 void CheckServer(Context& context, std::vector<Check>* out) {
   Check c{.name = "server"};
   const auto named = context.Config("client.server");
@@ -258,6 +300,8 @@ void CheckServer(Context& context, std::vector<Check>* out) {
   }
   out->push_back(ingest);
 
+  CheckSchedulerOf(status["scheduler"], out);
+
   const Json targets = get("/api/v1/targets?limit=1");
   const int64_t total = targets["total"].integer_or(0), up = targets["up"].integer_or(0);
   Check t{.name = "targets", .detail = fmt::format("{} of {} up", up, total)};
@@ -298,6 +342,7 @@ Status RunDoctor(Context& context) {
   checks.push_back(CheckFiles());
   checks.push_back(CheckClock());
   checks.push_back(CheckExporters());
+  CheckSlurm(context, &checks);
   CheckServer(context, &checks);
 
   size_t failed = 0, warned = 0;

@@ -18,6 +18,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/listen_address.h"
 #include "cli/commands/site_catalog.h"
+#include "cli/commands/site_slurm.h"
 #include "cli/config.h"
 #include "cli/context_impl.h"
 #include "cli/terminal.h"
@@ -39,7 +40,7 @@ struct ServeOptions {
   std::vector<std::string> targets, scrape, file_sd, http_sd;
   std::string threads;
   std::vector<std::string> host_names;
-  bool allow_remote = false, no_page = false;
+  bool allow_remote = false, no_page = false, slurm = false;
 };
 
 void SetFlags(Context& context, const ServeOptions& o) {
@@ -52,6 +53,7 @@ void SetFlags(Context& context, const ServeOptions& o) {
   set("scrape.timeout", o.timeout, "--timeout");
   set("scrape.threads", o.threads, "--threads");
   if (o.no_page) set("ui.enabled", "false", "--no-page");
+  if (o.slurm) set("slurm.enabled", "true", "--slurm");
   // --scrape takes either kind: a file that exists is one, everything else names exporters.
   std::vector<std::string> targets = o.targets;
   std::string file = o.targets_file;
@@ -174,6 +176,7 @@ void Banner(Context& context, const ListenAddress& listen, const server::Server&
     context.Say(fmt::format("  jobs      {} from {}",
                             Plural(server.job_assignments(), "assignment"), options.jobs_file));
   }
+  if (options.slurm) context.Say("  slurm     asked every " + FormatDuration(options.slurm->poll));
   context.Say(
       fmt::format("  look      flopwatch top{}", server.port() == 9530 ? "" : " --server " + url));
 }
@@ -213,6 +216,7 @@ StatusOr<server::ServerOptions> ServerOptionsOf(Context& context, const ListenAd
   FW_ASSIGN_OR_RETURN(o.scraper, ScraperOptionsOf(context));
   FW_ASSIGN_OR_RETURN(o.targets, DiscoveryOptionsOf(context));
   FW_ASSIGN_OR_RETURN(o.jobs_file, context.Config("jobs.static_file"));
+  FW_ASSIGN_OR_RETURN(o.slurm, SiteSlurm(context));
   FW_ASSIGN_OR_RETURN(const int64_t http_threads, context.ConfigInteger("server.threads"));
   o.http.threads = static_cast<int>(http_threads);
   FW_ASSIGN_OR_RETURN(o.catalog, SiteCatalog(context));
@@ -322,6 +326,8 @@ Args AddServe(Args app, Run* run) {
              "Threads that scrape (default 1: enough for 10,000 targets)");
   sub.Option("--jobs-file FILE", o->jobs_file,
              "CSV or TOML: which job owned which GPU when; stronger than labels");
+  sub.Flag("--slurm", o->slurm,
+           "Ask Slurm who runs where: scontrol, and accounting where the site keeps one");
   sub.Option("--listen HOST:PORT", o->listen,
              "Address of the server (default 127.0.0.1:9530; port 0 takes any free one)");
   sub.Flag("--allow-remote", o->allow_remote,
@@ -337,6 +343,7 @@ Args AddServe(Args app, Run* run) {
       "  flopwatch serve --target 'gpu[001-128]:9400'\n"
       "  flopwatch serve --targets-file fleet.toml --jobs-file jobs.csv --data-dir "
       "/data/flopwatch\n"
+      "  flopwatch serve --target 'gpu[001-128]:9400' --slurm\n"
       "  flopwatch serve --http-sd http://discovery.example/gpu-exporters --interval 30s\n"
       "Signals: TERM or INT stores what is queued and stops; HUP reads the lists of targets and "
       "jobs again.");

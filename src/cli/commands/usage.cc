@@ -18,7 +18,7 @@ namespace {
 
 struct UsageOptions {
   WindowOptions window;
-  std::string by, month, time_zone;
+  std::string by, month, time_zone, step, compare;
   bool exact = false;
 };
 
@@ -58,6 +58,15 @@ Status SetMonth(const UsageOptions& o, WindowOptions* window) {
   return absl::OkStatus();
 }
 
+// Where the window to compare with begins.
+StatusOr<std::string> CompareFrom(const std::string& text, const WindowOptions& window) {
+  if (text != "previous") return text;
+  const Micros now = Now();
+  FW_ASSIGN_OR_RETURN(const Micros to, window.to.empty() ? now : ParseTime(window.to, now));
+  FW_ASSIGN_OR_RETURN(const Micros from, ParseTime(window.from, now));
+  return FormatTime(from - (to - from));
+}
+
 Status RunUsage(Context& context, const UsageOptions& o) {
   WindowOptions window = o.window;
   if (!o.month.empty()) {
@@ -69,14 +78,20 @@ Status RunUsage(Context& context, const UsageOptions& o) {
   }
   QueryString query("/api/v1/usage");
   query.Add("by", o.by).Add("from", window.from).Add("to", window.to);
-  query.Add("exact", o.exact ? "true" : "");
+  query.Add("exact", o.exact ? "true" : "").Add("step", o.step);
+  if (!o.compare.empty()) {
+    FW_ASSIGN_OR_RETURN(const std::string from, CompareFrom(o.compare, window));
+    query.Add("compare_from", from);
+  }
   FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(query.text()));
   FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(body));
   if (answer["rows_total"].integer_or(0) == 0 && context.for_people()) {
     context.Say("No job held a GPU in this window. \"flopwatch sankey\" shows what the GPUs did.");
     return absl::OkStatus();
   }
-  const Table table = UsageByTable(answer);
+  const Table table = !o.step.empty()      ? UsageStepsTable(answer)
+                      : !o.compare.empty() ? UsageComparedTable(answer)
+                                           : UsageByTable(answer);
   if (answer["rows_total"].integer_or(0) > static_cast<int64_t>(table.rows.size()))
     context.SetExitCode(ExitCode::kPartial);
   return context.Write(table);
@@ -85,11 +100,12 @@ Status RunUsage(Context& context, const UsageOptions& o) {
 }  // namespace
 
 Args AddUsage(Args app, Run* run) {
-  Args sub = app.Command("usage", "GPU time, efficiency and cost by user, workflow, job or model");
+  Args sub = app.Command("usage", "GPU time, efficiency and cost by user, account, node and so on");
   auto o = std::make_shared<UsageOptions>();
   o->by = "user";
-  sub.Option("--by WHAT", o->by, "A row for each user, workflow, job, model or size of job")
-      .OneOf({"user", "workflow", "job", "model", "size"})
+  sub.Option("--by WHAT", o->by, "A row for each; size is that of the job in GPUs")
+      .OneOf({"user", "account", "workflow", "job", "model", "cluster", "partition", "qos", "node",
+              "gpu", "state", "size"})
       .ShowDefault();
   AddWindowOptions(sub, &o->window, "-1d");
   sub.Option("--month YYYY-MM", o->month, "A calendar month instead of --from and --to")
@@ -98,6 +114,12 @@ Args AddUsage(Args app, Run* run) {
       });
   sub.Option("--time-zone ZONE", o->time_zone,
              "Whose midnight the month begins and ends at: Europe/Berlin, +02:00 (default UTC)");
+  const Arg step = sub.Option("--step TIME", o->step,
+                              "How each row went on: a line for every hour, day (1d), …");
+  sub.Option(
+         "--compare TIME", o->compare,
+         "Beside a window as long that begins then, with what changed; \"previous\": just before")
+      .Excludes(step);
   sub.Flag("--exact", o->exact,
            "Join raw samples with the job intervals instead of trusting the job stamped on them");
   sub.Footer(
@@ -107,6 +129,8 @@ Args AddUsage(Args app, Run* run) {
       "  flopwatch usage                                   the last day by user\n"
       "  flopwatch usage --by workflow --from -7d --sort lost_gpu_seconds\n"
       "  flopwatch usage --month 2026-11 --time-zone Europe/Berlin -o csv > november.csv\n"
+      "  flopwatch usage --by account --from -30d --step 1d -o csv\n"
+      "  flopwatch usage --by partition --from -7d --compare previous\n"
       "  flopwatch usage --by model -o json");
   *run = [o](Context& context) { return RunUsage(context, *o); };
   return sub;

@@ -91,32 +91,11 @@ Table JobsTable(const Json& answer) {
   return t;
 }
 
-Table UsageByTable(const Json& answer) {
-  Table t;
+namespace {
+
+void AddUsageNotes(const Json& answer, Table* table) {
+  Table& t = *table;
   const std::string currency = answer["currency"].text();
-  const auto money = [&](std::string_view what) {
-    return currency.empty() ? std::string(what) : fmt::format("{} {}", what, currency);
-  };
-  t.columns = ColumnsOf(
-      Column{"name", answer["by"].text()}, Column{"jobs", "jobs", kCount},
-      Column{"gpu_seconds", "gpu time", kGpuHours}, Column{"ofu", "ofu", kPercentBar},
-      Column{"lost_gpu_seconds", "lost", kGpuHours}, Column{"cost", money("cost"), kMoney},
-      Column{"lost_money", money("lost"), kMoney}, Column{"mfu", "mfu", kPercent},
-      Column{"mfu_coverage", "mfu of time", kPercent}, Column{"duty", "duty", kPercent},
-      Column{"sm_efficiency", "sm active", kPercent}, Column{"coverage", "coverage", kPercent},
-      Column{"energy_j", "energy j", kCount}, Column{"cost_coverage", "priced", kPercent},
-      Column{"occupancy_active", "occ. active", kPercent},
-      Column{"occupancy_elapsed", "occ. elapsed", kPercent}, Column{"ofu_reason", "why no ofu"});
-  for (const Json& row : answer["rows"].array()) {
-    t.rows.push_back(
-        {TextCell(row["name"]), IntegerCell(row["jobs"]), NumberCell(row["gpu_seconds"]),
-         NumberCell(row["ofu"]), NumberCell(row["lost_gpu_seconds"]), NumberCell(row["cost"]),
-         NumberCell(row["lost_money"]), NumberCell(row["mfu"]), NumberCell(row["mfu_coverage"]),
-         NumberCell(row["duty"]), NumberCell(row["sm_efficiency"]), NumberCell(row["coverage"]),
-         NumberCell(row["energy_j"]), NumberCell(row["cost_coverage"]),
-         NumberCell(row["occupancy_active"]), NumberCell(row["occupancy_elapsed"]),
-         TextCell(row["ofu_reason"])});
-  }
   const Json& total = answer["total"];
   t.notes.push_back(fmt::format(
       "{} rows, {} jobs, {} GPU-hours held, {}; OFU weighted by GPU-seconds, OFU of all {}",
@@ -131,6 +110,101 @@ Table UsageByTable(const Json& answer) {
                     Percent(total["cost_coverage"].number())));
   }
   for (const Json& note : answer["notes"].array()) t.notes.push_back(note.text());
+}
+
+std::string UnitOf(const Json& answer, std::string_view what) {
+  const std::string currency = answer["currency"].text();
+  return currency.empty() ? std::string(what) : fmt::format("{} {}", what, currency);
+}
+
+}  // namespace
+
+Table UsageByTable(const Json& answer) {
+  Table t;
+  t.columns = ColumnsOf(
+      Column{"name", answer["by"].text()}, Column{"jobs", "jobs", kCount},
+      Column{"gpu_seconds", "gpu time", kGpuHours}, Column{"ofu", "ofu", kPercentBar},
+      Column{"lost_gpu_seconds", "lost", kGpuHours}, Column{"cost", UnitOf(answer, "cost"), kMoney},
+      Column{"lost_money", UnitOf(answer, "lost"), kMoney}, Column{"mfu", "mfu", kPercent},
+      Column{"mfu_coverage", "mfu of time", kPercent}, Column{"duty", "duty", kPercent},
+      Column{"sm_efficiency", "sm active", kPercent}, Column{"coverage", "coverage", kPercent},
+      Column{"energy_j", "energy j", kCount}, Column{"cost_coverage", "priced", kPercent},
+      Column{"occupancy_active", "occ. active", kPercent},
+      Column{"occupancy_elapsed", "occ. elapsed", kPercent},
+      Column{"kwh_per_eflop_bf16", "kwh/eflop bf16"},
+      Column{"kwh_per_eflop_coverage", "kwh of time", kPercent}, Column{"ofu_reason", "why no ofu"});
+  for (const Json& row : answer["rows"].array()) {
+    t.rows.push_back(
+        {TextCell(row["name"]), IntegerCell(row["jobs"]), NumberCell(row["gpu_seconds"]),
+         NumberCell(row["ofu"]), NumberCell(row["lost_gpu_seconds"]), NumberCell(row["cost"]),
+         NumberCell(row["lost_money"]), NumberCell(row["mfu"]), NumberCell(row["mfu_coverage"]),
+         NumberCell(row["duty"]), NumberCell(row["sm_efficiency"]), NumberCell(row["coverage"]),
+         NumberCell(row["energy_j"]), NumberCell(row["cost_coverage"]),
+         NumberCell(row["occupancy_active"]), NumberCell(row["occupancy_elapsed"]),
+         NumberCell(row["kwh_per_eflop_bf16"]), NumberCell(row["kwh_per_eflop_coverage"]),
+         TextCell(row["ofu_reason"])});
+  }
+  AddUsageNotes(answer, &t);
+  return t;
+}
+
+Table UsageStepsTable(const Json& answer) {
+  Table t;
+  t.columns =
+      ColumnsOf(Column{"name", answer["by"].text()}, Column{"from", "from", kTime},
+                Column{"gpu_seconds", "gpu time", kGpuHours}, Column{"ofu", "ofu", kPercentBar},
+                Column{"lost_gpu_seconds", "lost", kGpuHours},
+                Column{"cost", UnitOf(answer, "cost"), kMoney}, Column{"mfu", "mfu", kPercent},
+                Column{"duty", "duty", kPercent}, Column{"sm_efficiency", "sm active", kPercent});
+  const auto begin = ParseTime(answer["window"]["from"].text(), 0);
+  const Micros step = answer["step_s"].integer_or(0) * kMicrosPerSecond;
+  for (const Json& row : answer["rows"].array()) {
+    const Json& points = row["points"];
+    const std::vector<Json>& held = points["gpu_seconds"].array();
+    for (size_t k = 0; k < held.size(); ++k) {
+      if (!held[k].number()) continue;  // it had no GPU time in this step
+      t.rows.push_back(
+          {TextCell(row["name"]), Cell(begin.value_or(0) + static_cast<Micros>(k) * step)});
+      for (const std::string_view figure :
+           {"gpu_seconds", "ofu", "lost_gpu_seconds", "cost", "mfu", "duty", "sm_efficiency"})
+        t.rows.back().push_back(NumberCell(points[figure].array()[k]));
+    }
+  }
+  AddUsageNotes(answer, &t);
+  return t;
+}
+
+Table UsageComparedTable(const Json& answer) {
+  Table t;
+  t.columns = ColumnsOf(Column{"name", answer["by"].text()});
+  struct Figure {
+    std::string_view name, title;
+    ColumnFormat format;
+  };
+  const std::string cost = UnitOf(answer, "cost");
+  const Figure figures[] = {{"gpu_seconds", "gpu time", kGpuHours},
+                            {"ofu", "ofu", kPercent},
+                            {"lost_gpu_seconds", "lost", kGpuHours},
+                            {"cost", cost, kMoney},
+                            {"mfu", "mfu", kPercent},
+                            {"duty", "duty", kPercent}};
+  for (const Figure& f : figures) {
+    t.columns.push_back({std::string(f.name), std::string(f.title), f.format});
+    t.columns.push_back({fmt::format("{}_before", f.name), "before", f.format});
+    t.columns.push_back({fmt::format("{}_change", f.name), "change", f.format});
+  }
+  for (const Json& row : answer["rows"].array()) {
+    t.rows.push_back({TextCell(row["name"])});
+    for (const Figure& f : figures) {
+      t.rows.back().push_back(NumberCell(row[f.name]));
+      t.rows.back().push_back(NumberCell(row["before"][f.name]));
+      t.rows.back().push_back(NumberCell(row["change"][f.name]));
+    }
+  }
+  AddUsageNotes(answer, &t);
+  t.notes.push_back(fmt::format(
+      "before: {}; change: the difference (of a ratio in points); empty where one is not known",
+      WindowView::From(answer["compared_with"]["window"]).Text()));
   return t;
 }
 

@@ -8,6 +8,10 @@ namespace flopwatch::cli {
 
 Table JobsTable(const Json& answer);     // GET /api/v1/jobs
 Table UsageByTable(const Json& answer);  // GET /api/v1/usage
+// The same with step: a row for each group and step that has GPU time; with compare_from: both
+// windows.
+Table UsageStepsTable(const Json& answer);
+Table UsageComparedTable(const Json& answer);
 Table GpusTable(const Json& answer);     // GET /api/v1/gpus
 Table JobGpusTable(const Json& answer);  // the GPUs of GET /api/v1/jobs/{job}
 Table TargetsTable(const Json& answer);  // GET /api/v1/targets

@@ -89,14 +89,37 @@ Table SankeyTable(const Json& sankey) {
                             Column{"gpu_seconds", "GPU-h", ColumnFormat::kGpuHours},
                             Column{"of_deployed", "of deployed", ColumnFormat::kPercent},
                             Column{"of_previous", "of above", ColumnFormat::kPercent},
-                            Column{"coverage", "coverage", ColumnFormat::kPercent});
+                            Column{"coverage", "coverage", ColumnFormat::kPercent},
+                            Column{"money", "money", ColumnFormat::kMoney});
   for (const Line& line : LinesOf(sankey)) {
     const Json& row = *line.row;
     AddRow(&table, Cell(std::string(line.is_loss ? "loss" : "level")), TextCell(row["name"]),
            TextCell(row["title"]), NumberCell(row["gpu_seconds"]), NumberCell(row["of_deployed"]),
-           NumberCell(row["of_previous"]), NumberCell(row["coverage"]));
+           NumberCell(row["of_previous"]), NumberCell(row["coverage"]), NumberCell(row["money"]));
   }
   for (const Json& note : sankey["notes"].array()) table.notes.push_back(note.text());
+  return table;
+}
+
+Table SankeyHostsTable(const Json& answer) {
+  Table table;
+  table.columns = ColumnsOf(
+      Column{"node", "node"}, Column{"gpu_seconds", "GPU-h lost", ColumnFormat::kGpuHours},
+      Column{"of_loss", "of the loss", ColumnFormat::kPercent},
+      Column{"deployed_gpu_seconds", "deployed", ColumnFormat::kGpuHours},
+      Column{"allocated_gpu_seconds", "held", ColumnFormat::kGpuHours},
+      Column{"money", "money", ColumnFormat::kMoney}, Column{"reason", "reason"});
+  for (const Json& row : answer["nodes"].array()) {
+    const std::vector<Json>& reasons = row["reasons"].array();
+    AddRow(&table, TextCell(row["node"]), NumberCell(row["gpu_seconds"]),
+           NumberCell(row["of_loss"]), NumberCell(row["deployed_gpu_seconds"]),
+           NumberCell(row["allocated_gpu_seconds"]), NumberCell(row["money"]),
+           reasons.empty() ? Cell() : TextCell(reasons.front()["reason"]));
+  }
+  table.notes.push_back(
+      fmt::format("{} of {} hosts, {} GPU-hours of '{}', {}", table.rows.size(),
+                  answer["nodes_total"].integer_or(0), GpuHours(answer["gpu_seconds"].number_or(0)),
+                  answer["loss"].text(), WindowView::From(answer["window"]).Text()));
   return table;
 }
 

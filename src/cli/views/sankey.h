@@ -13,5 +13,6 @@ namespace flopwatch::cli {
 std::string SankeyCard(const Json& sankey, const ViewOptions& view);
 // A row a level and a row a loss, in the order of the levels.
 Table SankeyTable(const Json& sankey);
+Table SankeyHostsTable(const Json& answer);  // GET /api/v1/sankey/nodes
 
 }  // namespace flopwatch::cli

@@ -68,7 +68,8 @@ class Sweep {
       }
     }
     for (const Host::Count& count : host_.counts)
-      Within(count.time, [&](Event& begin, Event& end) { end.counted = -(begin.counted = count.gpus); });
+      Within(count.time,
+             [&](Event& begin, Event& end) { end.counted = -(begin.counted = count.gpus); });
     for (const HostSpan& queued : host_.queued)
       Within(queued, [&](Event& begin, Event& end) { end.queued = -(begin.queued = 1); });
   }

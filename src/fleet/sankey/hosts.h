@@ -1,6 +1,6 @@
-// GPU time of one host over a window, second by second: was it in service, was any of its GPUs held,
-// were they all, did anybody wait for them meanwhile. What the upper levels of a Sankey are made of
-// (sankey.h). Pure; any thread.
+// GPU time of one host over a window, second by second: was it in service, was any of its GPUs
+// held, were they all, did anybody wait for them meanwhile. What the upper levels of a Sankey are
+// made of (sankey.h). Pure; any thread.
 #pragma once
 
 #include <array>
@@ -59,7 +59,7 @@ struct Host {
   std::vector<State> states;  // in order of time; they do not overlap
   std::vector<Board> boards;
   std::vector<Count> counts;
-  std::vector<HostSpan> queued;  // somebody waited for GPUs like these; united
+  std::vector<HostSpan> queued;         // somebody waited for GPUs like these; united
   const PriceHistory* price = nullptr;  // of one GPU; null = none is known
 };
 
@@ -76,9 +76,9 @@ struct HostTime {
   // Held on a host that takes no new work: in `schedulable`, because it is used until it ends.
   PricedTime draining_work;
   PricedTime on_busy_hosts, allocated;
-  PricedTime idle, idle_queued;          // hosts on which nothing was held
-  PricedTime free, free_queued;          // beside GPUs that were held
-  PricedTime mig_uncovered;              // SMs of partitioned boards on busy hosts without instance
+  PricedTime idle, idle_queued;  // hosts on which nothing was held
+  PricedTime free, free_queued;  // beside GPUs that were held
+  PricedTime mig_uncovered;      // SMs of partitioned boards on busy hosts without instance
   // Held beyond the GPUs that the host has by its state: cut.
   double excess_s = 0;
   HostTime& operator+=(const HostTime& o);
@@ -99,8 +99,8 @@ enum class HostLoss : uint8_t {
   kPoweredDown
 };
 inline constexpr std::string_view kHostLossNames[] = {
-    "idle_hosts",    "idle_hosts_queued", "free_on_busy_hosts", "free_queued", "mig_uncovered",
-    "down",          "drained",           "maintenance",        "powered_down"};
+    "idle_hosts", "idle_hosts_queued", "free_on_busy_hosts", "free_queued", "mig_uncovered",
+    "down",       "drained",           "maintenance",        "powered_down"};
 const PricedTime& PartOf(const HostTime& time, HostLoss loss);
 // GPU-seconds by the scheduler's reason, most first, at most kMaxReasons and "others"; none for
 // losses in service.

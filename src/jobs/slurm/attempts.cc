@@ -146,7 +146,7 @@ class AttemptMerger {
     AttemptCounts& counts = out_.counts;
     ++counts.records;
     any_gpu_ |= NamesGpus(job) || NamesGpusAsked(job);
-    if (!job.start) {
+    if (!job.start || CancelledWhileWaiting(job)) {
       const JobPhase phase = PhaseOf(job.state);
       ++(phase == JobPhase::kWaiting ? counts.waiting
          : phase == JobPhase::kEnded ? counts.never_started
@@ -165,6 +165,13 @@ class AttemptMerger {
     ++counts.same_attempt;
     MergeRecord(job, &attempt);
     attempt.job.cluster = key.cluster;
+  }
+  // The controller gives a job that was cancelled before it ran the time of that as start and end.
+  static bool CancelledWhileWaiting(const JobRecord& job) {
+    const bool controller =
+        job.source == JobSource::kSqueueJson || job.source == JobSource::kScontrol;
+    return controller && PhaseOf(job.state) == JobPhase::kEnded && job.end == job.start &&
+           job.nodes.empty();
   }
   static bool NamesGpusAsked(const JobRecord& job) { return !job.requested.names_no_gpu(); }
 
@@ -215,19 +222,26 @@ class AttemptMerger {
     if (places->empty() || places->back().attempt != place.attempt) places->push_back(place);
   }
 
-  // The attempt of `places` that ran at `at`, the last one to start by then; without a time the
-  // only one. Null where there is none or, with *several, more than one.
+  // The attempt of `places` that ran at `at`, else the nearest one that starts or ended within the
+  // slack; without a time the only one. Null where there is none or, with *several, more than one.
   static Place* Choose(std::optional<Micros> at, std::vector<Place>* places, bool* several) {
     *several = !at && places->size() > 1;
     if (places->empty() || *several) return nullptr;
     if (!at) return &places->front();
-    const auto after = std::upper_bound(
-        places->begin(), places->end(), *at + kPrologSlack,
-        [](Micros t, const Place& place) { return t < *place.attempt->job.start; });
-    if (after == places->begin()) return nullptr;
-    Place& place = *std::prev(after);
-    const std::optional<Micros> end = place.attempt->job.end;
-    return end && *at > *end + kPrologSlack ? nullptr : &place;
+    const auto after =
+        std::upper_bound(places->begin(), places->end(), *at, [](Micros t, const Place& place) {
+          return t < *place.attempt->job.start;
+        });
+    Place* const before = after == places->begin() ? nullptr : &*std::prev(after);
+    Micros to_before = before == nullptr ? kPrologSlack + 1 : 0;
+    if (before != nullptr && before->attempt->job.end)
+      to_before = std::max<Micros>(0, *at - *before->attempt->job.end);
+    if (to_before == 0) return before;
+    // A requeued job can be back within the slack: the start that follows is not always the one.
+    const Micros to_after =
+        after == places->end() ? kPrologSlack + 1 : *after->attempt->job.start - *at;
+    if (std::min(to_before, to_after) > kPrologSlack) return nullptr;
+    return to_after <= to_before ? &*after : before;
   }
 
   // A prolog that does not name its cluster means the one that has this job on this node.

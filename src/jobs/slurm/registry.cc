@@ -33,6 +33,17 @@ std::string KnownKinds() {
   return out;
 }
 
+// Slurm's JSON says what failed in a list of its own, beside an empty list of jobs and with exit
+// code 0: a controller that is away must not look like one without jobs.
+Status SaidToHaveFailed(const Json& json) {
+  const Json& errors = json["errors"];
+  if (!errors.is_array() || errors.array().empty()) return absl::OkStatus();
+  const Json& first = errors.array().front();
+  return InvalidArgument("Slurm could not answer: {} ({})",
+                         Printable(first["description"].text(), 200),
+                         Printable(first["error"].text(), 200));
+}
+
 }  // namespace
 
 absl::Span<const Reader> Readers() {
@@ -75,6 +86,7 @@ StatusOr<Books> ReadBooks(std::string_view text, std::string_view file_name,
     if (!json.ok()) return annotated(json.status());
     input.json = *std::move(json);
     input.is_json = true;
+    if (const Status status = SaidToHaveFailed(input.json); !status.ok()) return annotated(status);
   }
   for (const Reader& reader : Readers()) {
     if (!reader.recognises(input, options)) continue;

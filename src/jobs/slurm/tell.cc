@@ -43,6 +43,18 @@ jobs::AttemptRecord RecordOf(const JobRecord& job, const TellOptions& options) {
   return r;
 }
 
+// What it held, nobody tells any more; it ended all the same.
+jobs::StaticAssignment EndOf(const jobs::AttemptRecord& attempt) {
+  jobs::StaticAssignment a;
+  a.job = attempt.job;
+  a.name = attempt.name;
+  a.user = attempt.user;
+  a.workflow = attempt.workflow;
+  a.from = attempt.start;
+  a.to = attempt.end;
+  return a;
+}
+
 struct Records {
   std::vector<jobs::AttemptRecord> open, ended;
 };
@@ -141,7 +153,8 @@ void TellNodes(absl::Span<const Books> books, const AttemptList& list, const Tel
     }
   }
   if (!at.has_value()) return;  // nobody says when these nodes were there
-  for (const auto& [cluster, nodes] : looked) to->TellNodes(cluster, *at, nodes);
+  for (const auto& [cluster, nodes] : looked)
+    to->TellNodes(cluster, *at, nodes, !options.nodes_missing);
   const std::optional<Micros> since = NodesSince(list, books, options);
   if (!since.has_value()) return;
   for (const auto& [cluster, nodes] : looked) out.try_emplace(cluster);
@@ -174,8 +187,13 @@ Told Tell(absl::Span<const Books> books, const TellOptions& options, jobs::Books
   AddWaiting(books, options, &records, &told);
   // Ends first: a job that ended and waits again is two attempts.
   to->Tell(records.ended);
+  std::vector<jobs::StaticAssignment> vanished;
   if (options.whole_look && options.as_of.has_value()) {
-    to->TellAllOpen(options.cluster, *options.as_of, records.open);
+    for (jobs::AttemptRecord& gone :
+         to->TellAllOpen(options.cluster, *options.as_of, records.open)) {
+      ++told.vanished;
+      if (gone.start > 0) vanished.push_back(EndOf(gone));
+    }
   } else {
     to->Tell(records.open);
   }
@@ -183,6 +201,7 @@ Told Tell(absl::Span<const Books> books, const TellOptions& options, jobs::Books
   if (index != nullptr) {
     index->Schedule(assignments.assignments);
     index->Schedule(assignments.times_only);
+    index->Schedule(vanished);
   }
   return told;
 }

@@ -18,6 +18,8 @@ struct TellOptions {
   std::optional<Micros> as_of;
   // They are one look, at as_of, at all jobs that wait or run, and at all nodes, of `cluster`.
   bool whole_look = false;
+  // Not all of the nodes could be read: those that are not there stay what they were.
+  bool nodes_missing = false;
   std::string cluster;  // of nodes and events that do not name theirs
   // Since when nodes were there that are looked at for the first time; absent = since the first
   // start of an attempt, or the first event. Meaningful where there are nodes or events.
@@ -28,6 +30,7 @@ struct Told {
   uint64_t attempts = 0, waiting = 0, nodes = 0, events = 0;
   uint64_t placed = 0;      // attempts whose GPUs are known
   uint64_t not_placed = 0;  // only how many, and on which nodes at most
+  uint64_t vanished = 0;    // of a whole look: ran or waited before it, and are not there any more
 };
 
 // Threads: as its targets; `index` may be null (nobody's samples are stamped).

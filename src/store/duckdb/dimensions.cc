@@ -18,13 +18,15 @@ struct LogSpec {
   std::string_view key;      // of a record; the latest seq wins
   std::string_view columns;  // beside seq, in order
   bool mirrored;             // has a dim.* table; intervals may be many millions and stay on disk
+  bool reused = false;       // ids: else the highest one says from where on they are new, and stays
 };
 constexpr LogSpec kLogs[] = {
     {"entities", "id",
      "id, kind, uuid, gpu_instance, node, model_name, device, pci_bus_id, driver, mig_profile, "
      "gpu_index, parent, model, sm_count, first_seen, last_seen",
+     true, true},
+    {"models", "id", "id, name, tensor_clock_max_mhz, sm_count, tdp_w, half_rate, last_seen", true,
      true},
-    {"models", "id", "id, name, tensor_clock_max_mhz, sm_count, tdp_w, half_rate, last_seen", true},
     {"jobs", "id", "id, key, name, user_name, workflow, cluster, source, last_seen", true},
     {"intervals", "id", "id, entity, job, rank, from_ts, to_ts, source", false},
     {"job_set_members", "job_set, job", "job_set, job, share", true},
@@ -383,12 +385,14 @@ StatusOr<int64_t> DimensionTables::Delete(Connection* c, Log log,
                                           absl::Span<const int32_t> forgotten) {
   const LogSpec& spec = kLogs[log];
   const std::string_view id = spec.key.substr(0, spec.key.find(','));
-  FW_ASSIGN_OR_RETURN(
-      const int64_t highest,
-      c->QueryInt64(fmt::format("SELECT coalesce(max({}), 0) FROM meta.{}", id, spec.table)));
   std::vector<int32_t> ids(forgotten.begin(), forgotten.end());
-  if (withheld_[log] != 0) ids.push_back(withheld_[log]);
-  withheld_[log] = std::erase(ids, highest) > 0 ? static_cast<int32_t>(highest) : 0;
+  if (!spec.reused) {
+    FW_ASSIGN_OR_RETURN(
+        const int64_t highest,
+        c->QueryInt64(fmt::format("SELECT coalesce(max({}), 0) FROM meta.{}", id, spec.table)));
+    if (withheld_[log] != 0) ids.push_back(withheld_[log]);
+    withheld_[log] = std::erase(ids, highest) > 0 ? static_cast<int32_t>(highest) : 0;
+  }
   int64_t deleted = 0;
   for (size_t at = 0; at < ids.size(); at += kForgetAtOnce) {
     std::string list;

@@ -52,6 +52,7 @@ uint64_t RegularRows(const RawColumns& in, size_t first) {
        {&in.span_ms, &in.flags, &in.tensor, &in.clock, &in.sm_active, &in.gpu_util, &in.power})
     regular &= Valid(*c, word);
   if (n < 64) regular &= (uint64_t{1} << n) - 1;
+  if (const uint64_t has = regular & Valid(in.sm_occupancy, word); has != 0) regular = has;
   if (regular == 0) return 0;
   const int32_t* flags = in.flags.data + first;
   int32_t any = 0;
@@ -66,12 +67,15 @@ FW_ALSO_AVX2 void AddRegular(const RawColumns& in, size_t begin, size_t end, dou
                              RawState* out) {
   const int32_t *span_at = in.span_ms.data, *tensor_at = in.tensor.data, *clock_at = in.clock.data,
                 *sm_at = in.sm_active.data, *util_at = in.gpu_util.data, *power_at = in.power.data;
-  Doubles span{}, product{}, tensor{}, clock{}, sm{}, util{}, power{};
+  // Absent from all rows or from none: where absent, what is added up instead goes nowhere.
+  const bool occupied = in.sm_occupancy.has(begin);
+  const int32_t* warps_at = occupied ? in.sm_occupancy.data : sm_at;
+  Doubles span{}, product{}, tensor{}, clock{}, sm{}, warps{}, util{}, power{};
   size_t i = begin;
   for (; i + kLanes <= end; i += kLanes) {
-    Ints v[6];
-    const int32_t* from[6] = {span_at, tensor_at, clock_at, sm_at, util_at, power_at};
-    for (int k = 0; k < 6; ++k) std::memcpy(&v[k], from[k] + i, sizeof v[k]);
+    Ints v[7];
+    const int32_t* from[7] = {span_at, tensor_at, clock_at, sm_at, util_at, power_at, warps_at};
+    for (int k = 0; k < 7; ++k) std::memcpy(&v[k], from[k] + i, sizeof v[k]);
     const Doubles s = __builtin_convertvector(v[0], Doubles),
                   ts = __builtin_convertvector(v[1], Doubles) * s,
                   c = __builtin_convertvector(v[2], Doubles);
@@ -82,12 +86,13 @@ FW_ALSO_AVX2 void AddRegular(const RawColumns& in, size_t begin, size_t end, dou
     sm += __builtin_convertvector(v[3], Doubles) * s;
     util += __builtin_convertvector(v[4], Doubles) * s;
     power += __builtin_convertvector(v[5], Doubles) * s;
+    warps += __builtin_convertvector(v[6], Doubles) * s;
   }
-  double totals[7] = {};
-  const Doubles* lanes[7] = {&span, &product, &tensor, &clock, &sm, &util, &power};
-  for (int k = 0; k < 7; ++k)
+  double totals[8] = {};
+  const Doubles* lanes[8] = {&span, &product, &tensor, &clock, &sm, &util, &power, &warps};
+  for (int k = 0; k < 8; ++k)
     totals[k] = ((*lanes[k])[0] + (*lanes[k])[1]) + ((*lanes[k])[2] + (*lanes[k])[3]);
-  auto& [spans, products, tensors, clocks, sms, utils, powers] = totals;
+  auto& [spans, products, tensors, clocks, sms, utils, powers, all_warps] = totals;
   for (; i < end; ++i) {
     const double s = in.span_ms.data[i], c = in.clock.data[i], ts = in.tensor.data[i] * s;
     spans += s;
@@ -97,6 +102,7 @@ FW_ALSO_AVX2 void AddRegular(const RawColumns& in, size_t begin, size_t end, dou
     sms += in.sm_active.data[i] * s;
     utils += in.gpu_util.data[i] * s;
     powers += in.power.data[i] * s;
+    all_warps += warps_at[i] * s;
   }
   using enum UsageSum;
   auto& sums = out->sums;
@@ -112,6 +118,10 @@ FW_ALSO_AVX2 void AddRegular(const RawColumns& in, size_t begin, size_t end, dou
   sums[kClock] += clocks * fraction;
   sums[kSmActive] += sms * fraction;
   sums[kGpuUtil] += utils * fraction;
+  if (occupied) {
+    sums[kSmOccupancy] += all_warps * fraction;
+    sums[kSmOccupancySpan] += spans;
+  }
   Micros first = out->first_ts, last = out->last_ts;
   for (size_t k = begin; k < end; ++k) {
     first = std::min(first, in.ts[k]);
@@ -144,6 +154,7 @@ struct RawRow {
     return sum == UsageSum::kTensor     ? in.tensor
            : sum == UsageSum::kClock    ? in.clock
            : sum == UsageSum::kSmActive ? in.sm_active
+           : sum == UsageSum::kSmOccupancy ? in.sm_occupancy
            : sum == UsageSum::kEnergy   ? in.power
            : has_util                   ? in.gpu_util
                                         : in.gr_active;
@@ -198,7 +209,8 @@ RawColumns ColumnsAt(duckdb_data_chunk chunk, idx_t column) {
     in.ts = micros.data();
   }
   for (RawColumns::Column* c : {&in.span_ms, &in.flags, &in.tensor_mhz, &in.tensor, &in.clock,
-                                &in.sm_active, &in.gpu_util, &in.gr_active, &in.power}) {
+                                &in.sm_active, &in.sm_occupancy, &in.gpu_util, &in.gr_active,
+                                &in.power}) {
     duckdb_vector v = duckdb_data_chunk_get_vector(chunk, ++column);
     *c = {static_cast<const int32_t*>(duckdb_vector_get_data(v)), duckdb_vector_get_validity(v)};
   }
@@ -281,7 +293,7 @@ Status Register(Connection* c, const char* name, const std::vector<duckdb_type>&
     duckdb_aggregate_function_set_name(f, name);
     std::vector<duckdb_type> types = own;
     types.push_back(overload.time);
-    types.insert(types.end(), 9, DUCKDB_TYPE_INTEGER);
+    types.insert(types.end(), kRawNumbers, DUCKDB_TYPE_INTEGER);
     for (const duckdb_type t : types) {
       duckdb_logical_type type = duckdb_create_logical_type(t);
       duckdb_aggregate_function_add_parameter(f, type);

@@ -70,14 +70,15 @@ struct RawColumns {
   };
   const int64_t* ts = nullptr;
   Column span_ms, flags;  // never NULL in a sample table
-  Column tensor_mhz, tensor, clock, sm_active, gpu_util, gr_active, power;
+  Column tensor_mhz, tensor, clock, sm_active, sm_occupancy, gpu_util, gr_active, power;
   size_t rows = 0;
 };
 
 // Bit i: row first + i (first a multiple of 64) has every value, no flag that matters to a sum, and
-// no cycle totals.
+// no cycle totals. Occupancy, which many exporters do not list, may be absent from all of the 64.
 uint64_t RegularRows(const RawColumns& in, size_t first);
-// Rows [begin, end), all regular: what AddRow() would add for each with its own span.
+// Rows [begin, end), all regular and of the same 64: what AddRow() would add for each with its own
+// span.
 void AddRegular(const RawColumns& in, size_t begin, size_t end, double fraction, RawState* out);
 // Any row, by efficiency::Account(). It counts for `span` milliseconds.
 void AddRow(const RawColumns& in, size_t row, double span, double fraction,
@@ -94,8 +95,9 @@ using SinkHandle = Handle<RowSink>;
 
 // Columns both functions read, in their order, after their own arguments.
 inline constexpr std::string_view kRawArguments =
-    "ts, span_ms, flags, tensor_mhz, tensor_active, sm_clock_mhz, sm_active, gpu_util, gr_active, "
-    "power_w";
+    "ts, span_ms, flags, tensor_mhz, tensor_active, sm_clock_mhz, sm_active, sm_occupancy, "
+    "gpu_util, gr_active, power_w";
+inline constexpr int kRawNumbers = 10;  // of them: all but the time
 
 // Called once for each instance of the engine.
 Status RegisterRawSums(Connection* c);

@@ -51,6 +51,7 @@ InputScales ScalesOf(const DimensionTables& dimensions) {
   return {.tensor_active = scale("tensor_active"),
           .sm_clock_mhz = scale("sm_clock_mhz"),
           .sm_active = scale("sm_active"),
+          .sm_occupancy = scale("sm_occupancy"),
           .gpu_util = scale("gpu_util"),
           .gr_active = scale("gr_active"),
           .power_w = scale("power_w")};

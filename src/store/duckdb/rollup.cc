@@ -51,6 +51,7 @@ double RawPerCoarse(UsageSum sum, const InputScales& k) {
       {UsageSum::kTensor, k.tensor_active},
       {UsageSum::kClock, k.sm_clock_mhz * 1e3},
       {UsageSum::kSmActive, k.sm_active},
+      {UsageSum::kSmOccupancy, k.sm_occupancy},
       {UsageSum::kGpuUtil, k.gpu_util},
       {UsageSum::kEnergy, k.power_w * 1e3}};
   return ValueOf(per_coarse, sum, 1.0);
@@ -99,13 +100,23 @@ bool IsUsuallyObserved(UsageSum sum) {
                      [&](const auto& spec) { return spec.weight == sum; });
 }
 
+// Whether there are rows older than the column, which are NULL there: frozen time came with schema
+// version 8, occupancy with 11.
+bool IsYounger(UsageSum sum) { return sum == UsageSum::kFrozen || sum == UsageSum::kSmOccupancy; }
+
 // The stored column as a number.
 std::string Stored(const RollupSpec& spec, UsageSum sum) {
   const std::string column = SumColumn(sum, spec.fine);
-  if (IsUsuallyObserved(sum))
-    return Cat("coalesce(", column, ", ", SumColumn(UsageSum::kObserved, spec.fine), ")");
-  // The column is there since schema version 8: NULL in rows that are older.
-  return sum == UsageSum::kFrozen ? Cat("coalesce(", column, ", 0)") : column;
+  if (!IsUsuallyObserved(sum)) return IsYounger(sum) ? Cat("coalesce(", column, ", 0)") : column;
+  const std::string seconds =
+      Cat("coalesce(", column, ", ", SumColumn(UsageSum::kObserved, spec.fine), ")");
+  // A row that is older than the value was not measured, whatever it observed.
+  for (const auto& value : efficiency::kUsageSums) {
+    if (value.weight == sum && IsYounger(value.sum))
+      return Cat("CASE WHEN ", SumColumn(value.sum, spec.fine), " IS NULL THEN 0 ELSE ", seconds,
+                 " END");
+  }
+  return seconds;
 }
 
 // A number as the column stores it, with the same expression of the observed time.

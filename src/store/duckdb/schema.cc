@@ -6,6 +6,7 @@
 #include "store/duckdb/application.h"
 #include "store/duckdb/cat.h"
 #include "store/duckdb/rollup.h"
+#include "store/duckdb/segment.h"
 #include "store/store.h"
 
 namespace flopwatch::store::duck {
@@ -30,6 +31,19 @@ std::vector<std::string> WithLastSeen(Tables... tables) {
     statements.push_back(Cat("ALTER TABLE {}.", table, "_new RENAME TO ", table));
   }
   return statements;
+}
+
+// A sum that rows of a segment's rollup do not have yet. Segments that were made by this version
+// have it.
+std::string AddRollupColumn(efficiency::UsageSum sum) {
+  return Cat("ALTER TABLE {}.job_minute ADD COLUMN IF NOT EXISTS ",
+             SumColumn(sum, SpecOf(Rollup::kJobMinute).fine), " BIGINT");
+}
+
+// What rollups read of the raw rows since they have occupancy.
+std::string AddInputColumn(telemetry::EntityKind kind) {
+  return Cat("ALTER TABLE IF EXISTS {}.", HotTable(kind),
+             " ADD COLUMN IF NOT EXISTS sm_occupancy INTEGER");
 }
 
 }  // namespace
@@ -90,6 +104,14 @@ const std::vector<Migration>& MetaMigrations() {
         "from_ts "
         "TIMESTAMP, to_ts TIMESTAMP, gpus BIGINT, service UTINYINT, state VARCHAR, reason VARCHAR, "
         "partitions VARCHAR)"}},
+      // What rollups read has its column from the first row on, also in a directory whose exporters
+      // never listed it. A directory without samples gets it with them.
+      {12,
+       "rollups have occupancy: the field is known",
+       {"INSERT INTO {}.fields SELECT 'sm_occupancy', f.unit, f.kind, f.storage, "
+        "f.stored_per_unit, 'resident warps over the maximum' FROM {}.fields f WHERE "
+        "f.column_name = 'sm_active' AND NOT EXISTS (SELECT 1 FROM {}.fields WHERE column_name = "
+        "'sm_occupancy')"}},
   };
   return kMigrations;
 }
@@ -129,11 +151,16 @@ const std::vector<Migration>& SegmentMigrations() {
       // version 1 are made with the columns of today.
       {8,
        "frozen time in rollups",
-       {Cat("ALTER TABLE {}.job_minute ADD COLUMN IF NOT EXISTS ",
-            SumColumn(efficiency::UsageSum::kFrozen, SpecOf(Rollup::kJobMinute).fine), " BIGINT")}},
+       {AddRollupColumn(efficiency::UsageSum::kFrozen)}},
       {9, "when jobs were last seen; nothing changes here", {}},
       {10, "when GPUs and models were last seen; nothing changes here", {}},
       {11, "the scheduler's books; nothing changes here", {}},
+      {12,
+       "occupancy in rollups",
+       {AddRollupColumn(efficiency::UsageSum::kSmOccupancy),
+        AddRollupColumn(efficiency::UsageSum::kSmOccupancySpan),
+        AddInputColumn(telemetry::EntityKind::kGpu),
+        AddInputColumn(telemetry::EntityKind::kGpuInstance)}},
   };
   return kMigrations;
 }

@@ -357,9 +357,11 @@ StatusOr<std::vector<JobUsage>> UsageReader::JoinRaw(
   for (const auto& f : layout_.Select("samples", w.from, w.to + kMaxSpan))
     by_schema[f->columns].push_back(f);
   for (const auto& [schema, files] : by_schema) {
-    sources.push_back(
-        fmt::format("SELECT {} FROM {} WHERE {}", columns,
-                    ScanFiles(layout_.directory, files, ", hive_partitioning = false"), where));
+    std::string scan = ScanFiles(layout_.directory, files, ", hive_partitioning = false");
+    // Files of schema versions below 11 have no occupancy where no exporter listed it.
+    if (!Contains(Cat(",", schema, ","), ",sm_occupancy,"))
+      scan = Cat("(SELECT *, NULL::INTEGER AS sm_occupancy FROM ", scan, ")");
+    sources.push_back(fmt::format("SELECT {} FROM {} WHERE {}", columns, scan, where));
   }
   if (sources.empty()) return std::vector<JobUsage>();
 

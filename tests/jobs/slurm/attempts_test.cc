@@ -195,6 +195,48 @@ TEST(Attempts, PrologLinesFindTheirAttempt) {
   EXPECT_EQ(list.counts.map_lines_unplaced, 3u);
 }
 
+// As a real Slurm 22.05 with a short credential lifetime wrote it: the second attempt is back
+// within the slack that a slow prolog is granted.
+TEST(Attempts, AJobThatIsBackWithinSecondsHasTheGpusOfEachAttempt) {
+  const AttemptList list =
+      MergeAttempts({{Sacct("live|24|24|REQUEUED|1795558566|1795558570|4|gres/gpu=2|gpu003\n"
+                            "live|24|24|COMPLETED|1795558577|1795558583|6|gres/gpu=2|gpu003\n"),
+                      Prolog("live,1795558566,24,gpu003,\"2,3\"\n"
+                             "live,1795558576,24,gpu003,0\n"  // a node whose clock is behind
+                             "live,1795558577,24,gpu003,1\n")}},
+                    std::nullopt);
+  ASSERT_THAT(list.attempts, SizeIs(2));
+  EXPECT_EQ(list.attempts[0].job.node_gpus, (std::vector<NodeGpus>{{"gpu003", {2, 3}, {}}}));
+  EXPECT_EQ(list.attempts[1].job.node_gpus, (std::vector<NodeGpus>{{"gpu003", {0, 1}, {}}}));
+}
+
+// What squeue 22.05 wrote, with exit code 0, while no slurmctld ran.
+TEST(Attempts, AControllerThatIsAwayIsNotOneWithoutJobs) {
+  EXPECT_THAT(ErrorOf(R"({"meta":{},"errors":[{"description":"Failed while looking for jobs",
+                      "error_number":-1,"error":"Unspecified error",
+                      "source":"slurm_load_jobs"}],"jobs":[]})",
+                      ReadOptions{}),
+              HasSubstr("Slurm could not answer: Failed while looking for jobs"));
+}
+
+// What a real Slurm 22.05 showed of a held job after scancel.
+TEST(Attempts, AJobCancelledWhileItWaitedNeverStarted) {
+  const Books text = ReadOk(
+      "JobId=16 JobName=never UserId=man(6) Account=research JobState=CANCELLED "
+      "RunTime=00:00:00 SubmitTime=1795559503 EligibleTime=Unknown StartTime=1795559503 "
+      "EndTime=1795559503 Partition=batch NodeList= NumNodes=1 "
+      "TRES=cpu=1,mem=100M,node=1,billing=1,gres/gpu=1 TresPerNode=gres:gpu:1\n",
+      ReadOptions{});
+  const Books json = ReadOk(
+      R"({"jobs":[{"job_id":16,"job_state":"CANCELLED","name":"never","start_time":1795559503,
+          "end_time":1795559503,"submit_time":1795559503,"nodes":"","tres_alloc_str":"",
+          "tres_req_str":"cpu=1,mem=100M,node=1,billing=1,gres/gpu=1"}]})",
+      ReadOptions{});
+  const AttemptList list = MergeAttempts({{text, json}}, std::nullopt);
+  EXPECT_THAT(list.attempts, SizeIs(0));
+  EXPECT_EQ(list.counts.never_started, 2u);
+}
+
 // Tasks of a heterogeneous job's second component carry the leader's id; the node says which.
 TEST(Attempts, ComponentsOfHeterogeneousJobs) {
   const AttemptList list = MergeAttempts({{Sacct("c|8|8+0|COMPLETED|1000|1100|100|gres/gpu=1|n1\n"
