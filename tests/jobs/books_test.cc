@@ -170,6 +170,37 @@ TEST_F(BooksTest, BeforeTheFirstLookEventsSayWhatNodesWere) {
   }
 }
 
+TEST_F(BooksTest, APastThatATableTellsIsTakenOnce) {
+  const auto pool = [](int64_t from, int64_t to, int64_t gpus) {
+    NodeRecord n = NodeIs("pool", Service::kInService);
+    n.cluster = "c";
+    n.from = kT0 + from * kS;
+    n.to = kT0 + to * kS;
+    n.gpus = gpus;
+    return n;
+  };
+  books_.TellPastNodes({{pool(0, 100, 8), pool(100, 200, 16)}});
+  EXPECT_EQ(Nodes().size(), 2u);
+  EXPECT_EQ(books_.TakeChanges().nodes.size(), 2u);
+  books_.TellPastNodes({{pool(0, 100, 8), pool(100, 200, 16)}});
+  EXPECT_TRUE(books_.TakeChanges().empty()) << "the same again";
+  books_.TellPastNodes({{pool(100, 250, 24), pool(250, 300, 8)}});
+  const auto all = Nodes();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[1].to, kT0 + 250 * kS) << "told anew";
+  EXPECT_EQ(all[1].gpus, 24);
+  EXPECT_EQ(books_.TakeChanges().nodes.size(), 2u);
+  // Over another record, backwards, and without an end.
+  NodeRecord open = pool(400, 500, 8);
+  open.to = kOpenEnd;
+  books_.TellPastNodes({{pool(50, 60, 8), pool(90, 120, 8), pool(600, 500, 8), open}});
+  EXPECT_EQ(Nodes().size(), 3u);
+  EXPECT_EQ(books_.stats().refused, 4u);
+  // A look goes on after it.
+  books_.TellNodes("c", kT0 + 300 * kS, {{NodeIs("pool", Service::kDown)}});
+  EXPECT_EQ(Nodes().size(), 4u);
+}
+
 TEST_F(BooksTest, ARestartGoesOnWhereTheStoreIs) {
   books_.TellAllOpen("c", kT0 + 100 * kS, {{Ran("1", 10, 0, 100)}});
   books_.TellNodes("c", kT0 + 100 * kS, {{NodeIs("g1", Service::kInService)}});

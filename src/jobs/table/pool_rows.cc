@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "jobs/slurm/hostlist.h"
 #include "jobs/table/row_reader.h"
 
 namespace flopwatch::table {
@@ -76,7 +77,11 @@ class PoolRecords {
       : key_(key),
         part_(mapping[What::kPart]),
         hosts_(mapping.rows == RowKind::kHosts),
-        books_(books) {}
+        books_(books) {
+    // What is lent is on the pool, as what a job holds is on its nodes.
+    const auto same = slurm::ExpandHostlist(key.second, 1);
+    if (same.ok() && same->size() == 1 && same->front() == key.second) nodes_ = key.second;
+  }
 
   void Add(const PoolRow& row, Micros to) {
     const Micros from = row.at;
@@ -113,6 +118,7 @@ class PoolRecords {
     a.job = key_.second + (part.empty() ? "" : ": " + part);
     a.name = hosts_ ? "busy hosts" : "jobs of a pool";
     a.workflow = part;
+    a.nodes = nodes_;
     a.start = s.from;
     books_->attempts.push_back(std::move(a));
   }
@@ -140,6 +146,7 @@ class PoolRecords {
   const Field& part_;
   const bool hosts_;
   TableBooks* const books_;
+  std::string nodes_;
   Stretch capacity_, part_of_, rest_, waiting_;
 };
 
