@@ -154,8 +154,8 @@ TEST_F(ImportTableTest, ErrorsSayWhatToWrite) {
 TEST_F(ImportTableTest, EveryShippedMapIsRead) {
   int maps = 0;
   const std::string empty = Write("empty.csv", "");
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(FLOPWATCH_SOURCE_DIR) +
-                                                               "/deploy/maps")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(FLOPWATCH_SOURCE_DIR) + "/deploy/maps")) {
     ++maps;
     const Outcome o = ImportTable({empty, "--map", entry.path().string()});
     EXPECT_THAT(o.err, ::testing::AnyOf(HasSubstr("the table is empty"), HasSubstr("earth_*_")))
@@ -202,8 +202,8 @@ struct Same {
 // beginnings of names, of statistics that are not claimed.
 void ExpectAll(const std::string& folder, const Values& ours, const std::vector<Same>& same,
                const std::vector<std::string>& skipped = {}) {
-  const std::string text = testing_data::ReadFile(testing_data::SharedData() / "fleet" / folder /
-                                                  "expected.csv");
+  const std::string text =
+      testing_data::ReadFile(testing_data::SharedData() / "fleet" / folder / "expected.csv");
   std::vector<std::string> cells;
   size_t checked = 0, at = text.find('\n') + 1;
   for (size_t end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
@@ -286,8 +286,7 @@ TEST(PublicTables, EveryStatisticOfPhillyJobs) {
       {"gpu_hours_share_of_jobs_ge_8", "share_of_gpu_hours_in_jobs_of_8_gpus_or_more||"},
       {"gpu_hours_share_top_10pct_jobs", "share_of_gpu_hours_in_largest_tenth_of_jobs||"}};
   for (const char* p : {"p10", "p25", "p75", "p90", "p95", "p99"})
-    same.push_back(
-        {std::string("duration.") + p, std::string("duration_") + p + "_over_jobs||"});
+    same.push_back({std::string("duration.") + p, std::string("duration_") + p + "_over_jobs||"});
   for (const char* vc : {"0e4a51", "11cb48", "23dbec", "51b7ef", "6214e9", "795a4c", "7f04ca",
                          "b436b2", "e13805", "ee9e8c"})
     same.push_back(

@@ -138,8 +138,8 @@ RC_GTEST_PROP(HostTimeProperty, PartsAddUp, ()) {
   double out = 0;
   for (const HostTime::Out& o : t.out) out += o.time.gpu_seconds;
   RC_ASSERT(std::abs(t.deployed.gpu_seconds - t.schedulable.gpu_seconds - out) < 1e-6);
-  RC_ASSERT(std::abs(t.schedulable.gpu_seconds - t.on_busy_hosts.gpu_seconds -
-                     t.idle.gpu_seconds - t.idle_queued.gpu_seconds) < 1e-6);
+  RC_ASSERT(std::abs(t.schedulable.gpu_seconds - t.on_busy_hosts.gpu_seconds - t.idle.gpu_seconds -
+                     t.idle_queued.gpu_seconds) < 1e-6);
   RC_ASSERT(std::abs(t.on_busy_hosts.gpu_seconds - t.allocated.gpu_seconds - t.free.gpu_seconds -
                      t.free_queued.gpu_seconds - t.mig_uncovered.gpu_seconds) < 1e-6);
   // And so do two halves of the window.
