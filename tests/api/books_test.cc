@@ -47,10 +47,9 @@ constexpr std::string_view kNodes =
     "   CfgTRES=cpu=4,gres/gpu=4\n   Reason=fan\n";
 
 TEST_F(BooksTest, FilesThatBelongTogetherAreTold) {
-  const net::Response r =
-      Send(R"({"as_of": "2027-01-15T09:00:00Z", "files": [)" + File("sacct.txt", kSacct) + ", " +
-           File("map/n1/0", "10\n") + ", " + File("map/n1/3", "10\n") + ", " +
-           File("node.txt", kNodes) + "]}");
+  const net::Response r = Send(R"({"as_of": "2027-01-15T09:00:00Z", "files": [)" +
+                               File("sacct.txt", kSacct) + ", " + File("map/n1/0", "10\n") + ", " +
+                               File("map/n1/3", "10\n") + ", " + File("node.txt", kNodes) + "]}");
   ASSERT_EQ(r.status, 200) << r.Body();
   const flopwatch::Json answer = flopwatch::Json::Parse(r.Body()).value();
   EXPECT_EQ(answer["cluster"].text(), "ofu");
@@ -88,9 +87,9 @@ TEST_F(BooksTest, WhatIsWrongIsSaid) {
               HasSubstr("Mars/Base"));
   EXPECT_THAT(Refusal(R"({"as_of": "soon", "files": [)" + File("a", kSacct) + "]}"),
               HasSubstr("as_of"));
-  EXPECT_THAT(Refusal(R"({"files": [)" + File("good", kSacct) + ", " +
-                      File("bad.txt", "<html>\n") + "]}"),
-              HasSubstr("bad.txt"));
+  EXPECT_THAT(
+      Refusal(R"({"files": [)" + File("good", kSacct) + ", " + File("bad.txt", "<html>\n") + "]}"),
+      HasSubstr("bad.txt"));
   EXPECT_FALSE(ingest_->books.any_attempts()) << "all or nothing";
 }
 

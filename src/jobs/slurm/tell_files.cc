@@ -51,8 +51,7 @@ uint64_t ToldFiles::refused() const {
 }
 
 StatusOr<ToldFiles> TellFiles(absl::Span<const NamedText> files, const ReadOptions& reading,
-                              std::optional<Micros> as_of, jobs::Books* to,
-                              jobs::JobIndex* index) {
+                              std::optional<Micros> as_of, jobs::Books* to, jobs::JobIndex* index) {
   if (files.empty()) return InvalidArgument("no file is given");
   if (files.size() > kMaxToldFiles)
     return InvalidArgument("{} files; at most {} at a time", files.size(), kMaxToldFiles);
