@@ -482,8 +482,10 @@ TEST_F(OpenTest, AVersionNineDirectoryIsMigrated) {
     store_.reset();
     Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version >= 10",
                                         "ALTER TABLE f.entities DROP COLUMN last_seen",
-                                        "ALTER TABLE f.models DROP COLUMN last_seen"});
+                                        "ALTER TABLE f.models DROP COLUMN last_seen",
+                                        "ALTER TABLE f.series DROP COLUMN last_seen"});
   };
+  ASSERT_FW_OK(store_->PutSeries({SeriesRecord{7, "t", "steps", "{}"}}));
   as_version_nine();
   const Micros before = Now();
   Open();
@@ -495,6 +497,9 @@ TEST_F(OpenTest, AVersionNineDirectoryIsMigrated) {
   ASSERT_EQ(d.models.size(), 1u);
   EXPECT_EQ(d.models[0].name, H100().name);
   EXPECT_GE(d.models[0].last_seen, before - kMicrosPerMinute);
+  ASSERT_EQ(d.series.size(), 1u);
+  EXPECT_EQ(d.series[0].name, "steps");
+  EXPECT_GE(d.series[0].last_seen, before - kMicrosPerMinute);
   const Micros newest = FloorTo(before, kSecond) + 100 * kMicrosPerDay;
   AppendOne(newest);
   ASSERT_FW_OK(store_->Seal(newest + 2 * kMicrosPerHour));

@@ -235,24 +235,14 @@ Table LossTable() {
 
 // Nobody else has the directory meanwhile: a server that runs on it says so, and --server is the
 // way then.
-StatusOr<slurm::ToldFiles> TellStore(Context& context, const std::string& directory,
-                                     absl::Span<const slurm::NamedText> files,
-                                     const slurm::ReadOptions& reading,
-                                     std::optional<Micros> as_of) {
-  store::Options options;
-  options.directory = directory;
-  FW_ASSIGN_OR_RETURN(const int64_t memory, context.ConfigInteger("store.memory_limit_mb"));
-  options.memory_limit_mb = static_cast<uint64_t>(memory);
-  FW_ASSIGN_OR_RETURN(options.raw_retention, context.ConfigDuration("store.raw_retention"));
-  FW_ASSIGN_OR_RETURN(options.minute_retention, context.ConfigDuration("store.minute_retention"));
-  FW_ASSIGN_OR_RETURN(options.hour_retention, context.ConfigDuration("store.hour_retention"));
-  FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
-  FW_ASSIGN_OR_RETURN(const std::unique_ptr<store::Store> store, store::OpenDuckDbStore(options));
-  FW_ASSIGN_OR_RETURN(const std::unique_ptr<ingest::IngestSide> ingest,
-                      ingest::IngestSide::Start({}, &catalog, store.get()));
-  FW_ASSIGN_OR_RETURN(slurm::ToldFiles told,
-                      slurm::TellFiles(files, reading, as_of, &ingest->books, &ingest->jobs));
-  FW_RETURN_IF_ERROR(Annotate(ingest->pipeline.Flush(), "storing the books"));
+StatusOr<slurm::ToldFiles> TellFilesTo(Context& context, const std::string& directory,
+                                       absl::Span<const slurm::NamedText> files,
+                                       const slurm::ReadOptions& reading,
+                                       std::optional<Micros> as_of) {
+  StatusOr<slurm::ToldFiles> told = slurm::ToldFiles();
+  FW_RETURN_IF_ERROR(TellStore(context, directory, [&](jobs::Books* to, jobs::JobIndex* index) {
+    told = slurm::TellFiles(files, reading, as_of, to, index);
+  }));
   return told;
 }
 
@@ -330,7 +320,7 @@ Status StoreSlurm(Context& context, const SlurmImport& o, const slurm::ReadOptio
   }
   FW_ASSIGN_OR_RETURN(const slurm::ToldFiles told,
                       o.into.empty() ? TellServer(ServerUrl(server), o, files)
-                                     : TellStore(context, o.into, files, options, as_of));
+                                     : TellFilesTo(context, o.into, files, options, as_of));
   const auto count = [](uint64_t n) { return Cell(static_cast<int64_t>(n)); };
   Table table;
   for (const std::string_view name :

@@ -90,7 +90,8 @@ const std::vector<Migration>& MetaMigrations() {
       {7, "frames of the journal fill blocks; nothing changes here", {}},
       {8, "rollups of hot segments have frozen time; nothing changes here", {}},
       {9, "when jobs were last seen", WithLastSeen("jobs")},
-      {10, "when GPUs and models were last seen", WithLastSeen("entities", "models")},
+      {10, "when GPUs, models and series were last seen",
+       WithLastSeen("entities", "models", "series")},
       {11,
        "the scheduler's books",
        // Times that are not known are NULL, as is the end of what goes on.
@@ -151,7 +152,7 @@ const std::vector<Migration>& SegmentMigrations() {
       // version 1 are made with the columns of today.
       {8, "frozen time in rollups", {AddRollupColumn(efficiency::UsageSum::kFrozen)}},
       {9, "when jobs were last seen; nothing changes here", {}},
-      {10, "when GPUs and models were last seen; nothing changes here", {}},
+      {10, "when GPUs, models and series were last seen; nothing changes here", {}},
       {11, "the scheduler's books; nothing changes here", {}},
       {12,
        "occupancy in rollups",
