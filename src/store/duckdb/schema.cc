@@ -96,14 +96,14 @@ const std::vector<Migration>& MetaMigrations() {
        "the scheduler's books",
        // Times that are not known are NULL, as is the end of what goes on.
        {"CREATE TABLE IF NOT EXISTS {}.attempts(seq BIGINT, id BIGINT, cluster VARCHAR, job "
-        "VARCHAR, name "
-        "VARCHAR, user_name VARCHAR, account VARCHAR, partition_name VARCHAR, qos VARCHAR, "
+        "VARCHAR, name VARCHAR, user_name VARCHAR, account VARCHAR, partition_name VARCHAR, qos "
+        "VARCHAR, "
         "workflow VARCHAR, state VARCHAR, reservation VARCHAR, nodes VARCHAR, submit_ts TIMESTAMP, "
         "eligible_ts TIMESTAMP, start_ts TIMESTAMP, end_ts TIMESTAMP, seen_ts TIMESTAMP, gpus "
         "BIGINT, suspended_s BIGINT, placed BOOLEAN, duty DOUBLE)",
         "CREATE TABLE IF NOT EXISTS {}.nodes(seq BIGINT, id BIGINT, cluster VARCHAR, node VARCHAR, "
-        "from_ts "
-        "TIMESTAMP, to_ts TIMESTAMP, gpus BIGINT, service UTINYINT, state VARCHAR, reason VARCHAR, "
+        "from_ts TIMESTAMP, to_ts TIMESTAMP, gpus BIGINT, service UTINYINT, state VARCHAR, reason "
+        "VARCHAR, "
         "partitions VARCHAR)"}},
       // What rollups read has its column from the first row on, also in a directory whose exporters
       // never listed it. A directory without samples gets it with them.
