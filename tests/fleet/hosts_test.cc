@@ -80,6 +80,14 @@ TEST(HostTime, OutsideOfTheListCountsWhatWasSeen) {
   EXPECT_DOUBLE_EQ(TimeOf(host, Span(0, 100)).deployed.gpu_seconds, 8 * 20 + 4 * 80);
 }
 
+TEST(HostTime, AListedGpuIsHeldBeforeItIsSeen) {
+  Host host;
+  host.boards = {{.there = Span(30, 100), .held = {{Span(0, 100), 1}}}};
+  EXPECT_DOUBLE_EQ(TimeOf(host, Span(0, 100)).allocated.gpu_seconds, 70);
+  host.states = {{Span(0, 100), 1, jobs::Service::kInService, ""}};
+  EXPECT_DOUBLE_EQ(TimeOf(host, Span(0, 100)).allocated.gpu_seconds, 100);
+}
+
 TEST(HostTime, JobsOfWhichOnlyTheHostIsKnownHoldGpusOfIt) {
   Host host = Four();
   host.counts = {{Span(0, 20), 2}, {Span(70, 80), 8}};

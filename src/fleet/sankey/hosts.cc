@@ -62,8 +62,11 @@ class Sweep {
         }
       });
       for (const Host::Board::Hold& hold : board.held) {
-        const HostSpan time = {std::max(hold.time.from, board.there.from),
-                               std::min(hold.time.to, board.there.to)};
+        // Where a list says what the host has, a GPU is held before it is first seen, too.
+        const HostSpan time = !host_.states.empty()
+                                  ? hold.time
+                                  : HostSpan{std::max(hold.time.from, board.there.from),
+                                             std::min(hold.time.to, board.there.to)};
         Within(time, [&](Event& begin, Event& end) { end.held = -(begin.held = hold.weight); });
       }
     }
