@@ -16,7 +16,7 @@ inline constexpr double kSamePeak = 0.02;
 struct PeakReview {
   const hardware::Accelerator* gpu = nullptr;  // of the job; null = not known
   std::optional<double> used;                  // by the claim
-  // The peak of the job's GPU and its precision mix (ofu-paper eq. 12: FLOPs-weighted harmonic
+  // The peak of the job's GPU and its precision mix (OFU paper, eq. 12: FLOPs-weighted harmonic
   // mean). Absent where the GPU or the precision is not known.
   std::optional<double> right;
   std::string right_basis;  // "H100 SXM, BF16", or why there is none
