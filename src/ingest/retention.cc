@@ -6,7 +6,7 @@ namespace flopwatch::ingest {
 
 Status Retention::Apply(Micros now) {
   FW_RETURN_IF_ERROR(store_->ApplyRetention(now));
-  // By the store's time, never by a clock alone.
+  // Intervals leave memory by the store's time, never by a clock alone.
   const store::RetentionStats kept = store_->stats().retention;
   const size_t gone = jobs_->DropBefore(kept.intervals_before);
   if (gone > 0) {

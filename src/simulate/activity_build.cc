@@ -73,7 +73,7 @@ void ActivityBuilder::SortPlacements() {
   }
 }
 
-// k of n GPUs of a node that the job never touches.
+// Some jobs never touch k of the n GPUs that they hold of a node.
 void ActivityBuilder::MarkUnused() {
   for (size_t j = 0; j < jobs_.size(); ++j) {
     const Job& job = plan_.jobs[j];

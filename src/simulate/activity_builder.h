@@ -72,7 +72,7 @@ class ActivityBuilder {
 
   // activity_build.cc: what happens to whom, and the phases of every program.
   void SortPlacements();
-  // k of n GPUs of a node that the job never touches.
+  // Some jobs never touch k of the n GPUs that they hold of a node.
   void MarkUnused();
   void PlanThrottles();
   // From some run on, a workflow's tensor work drops (2.5 times as in the OFU paper, VI-A, 10 %, 5

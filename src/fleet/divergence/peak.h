@@ -22,7 +22,8 @@ struct PeakReview {
   std::string right_basis;  // "H100 SXM, BF16", or why there is none
   // MFU as claimed x used / right where both are known, else 1.
   double factor = 1;
-  // used is not right: "the 2:4 sparse figure", "the FP8 peak"; "" = right or not known.
+  // What `used` is where it is not right: "the 2:4 sparse figure", "the FP8 peak"; "" = right or
+  // not known.
   std::string used_looks_like;
   bool wrong() const { return !used_looks_like.empty(); }
 };

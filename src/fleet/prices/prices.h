@@ -46,7 +46,7 @@ struct Money {
 // The prices of one model over time.
 class PriceHistory {
  public:
-  // Of one GPU over [from, to).
+  // What one GPU costs over [from, to).
   Money Over(Micros from, Micros to) const;
 
  private:
@@ -58,17 +58,18 @@ class PriceHistory {
   std::vector<Step> steps_;  // by `from`; before the first there is no price
 };
 
+// The prices of all models.
 class Prices {
  public:
   Prices() = default;  // none
-  // Of the [prices] section of a configuration file; none where there is no such section. Errors
-  // name the entry and the key.
+  // Reads the [prices] section of a configuration file; without such a section there are no
+  // prices. Errors name the entry and the key.
   static StatusOr<Prices> Parse(std::string_view toml, const hardware::Catalog& catalog);
 
   bool empty() const { return models_.empty(); }
   const std::string& currency() const { return currency_; }  // "" = none was named
-  // Of a GPU whose exporter calls it `reported_model`; "" = not known. The history is valid as long
-  // as this object.
+  // The prices of a GPU whose exporter calls it `reported_model`; "" stands for a model that is not
+  // known. The history is valid as long as this object.
   const PriceHistory& Of(std::string_view reported_model, const hardware::Catalog& catalog) const;
 
  private:
