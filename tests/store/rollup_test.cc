@@ -421,6 +421,75 @@ TEST_F(RollupTest, ExactUsageFollowsIntervalsNotStamps) {
   });
 }
 
+// The sums of plain rows by their definitions.
+struct Want {
+  double samples = 0, observed = 0, computable = 0, ofu = 0, tensor = 0, power = 0, power_s = 0,
+         util = 0, stale = 0, missing = 0;
+};
+
+struct PlainRow {
+  int model = 1, span = 0;  // ms
+  double tensor = 0, clock = 0, power = 0, util = 0;
+  uint32_t flags = 0;
+  bool has_tensor = true, has_power = true;
+
+  std::vector<Value> Values() const {
+    std::vector<Value> values = {
+        {kSmClockMhz, clock}, {kSmActive, 0.5}, {kGpuUtil, util}, {kGrActive, 0.9}};
+    if (has_tensor) values.push_back({kTensorActive, tensor});
+    if (has_power) values.push_back({kPowerW, power});
+    return values;
+  }
+
+  void AddTo(Want* w, double share) const {
+    const double s = span / 1e3 * share, max_clock = model == 1 ? 1830 : 1500;
+    w->samples += 1;
+    w->observed += s;
+    if (has_tensor && (flags & kDeadCounter) == 0) {
+      w->computable += s;
+      w->ofu += tensor * clock / max_clock * s;
+      w->tensor += tensor * s;
+    }
+    if (has_power) {
+      w->power += power * s;
+      w->power_s += s;
+    }
+    w->util += util * s;
+    if ((flags & kStaleRepeat) != 0) w->stale += s;
+    if (!has_tensor) w->missing += s;
+  }
+};
+
+PlainRow PlainRowAtRandom(int model, std::mt19937* random) {
+  PlainRow r = {.model = model, .span = 9'990 + static_cast<int>((*random)() % 20)};
+  r.tensor = ((*random)() % 1'000'000) / 1e6;
+  r.clock = 1200 + (*random)() % 800;
+  r.power = ((*random)() % 700'000) / 1e3;
+  r.util = ((*random)() % 101) / 100.0;
+  if ((*random)() % 50 == 0) r.flags |= kStaleRepeat;
+  if ((*random)() % 50 == 0) r.flags |= kDeadCounter;
+  if ((*random)() % 50 == 0) r.has_power = false;
+  if ((*random)() % 50 == 0) {
+    r.has_tensor = false;
+    r.flags |= kTensorMissing;
+  }
+  return r;
+}
+
+void ExpectSame(const UsageSums& have, const Want& want, const std::string& what) {
+  SCOPED_TRACE(what);
+  EXPECT_EQ(have.ofu.samples, static_cast<uint64_t>(want.samples));
+  EXPECT_NEAR(have.ofu.observed_s, want.observed, 1e-3);
+  EXPECT_NEAR(have.ofu.computable_s, want.computable, 1e-3);
+  EXPECT_NEAR(have.ofu.ofu_s, want.ofu, 1e-3);
+  EXPECT_NEAR(have.tensor_s, want.tensor, 1e-3);
+  EXPECT_NEAR(have.power_j, want.power, 0.1);
+  EXPECT_NEAR(have.power_span_s, want.power_s, 1e-3);
+  EXPECT_NEAR(have.gpu_util_s, want.util, 1e-3);
+  EXPECT_NEAR(have.stale_s, want.stale, 1e-3);
+  EXPECT_NEAR(have.tensor_missing_s, want.missing, 1e-3);
+}
+
 // Hundreds of rows with every input, so that whole runs of them are added up at once, with others
 // of every kind in between. Expected: the definition of each sum, row by row.
 TEST_F(RollupTest, PlainRowsAndOthersAddUp) {
@@ -428,10 +497,6 @@ TEST_F(RollupTest, PlainRowsAndOthersAddUp) {
   slow.tensor_clock_max_mhz = 1500;
   ASSERT_FW_OK(store_->PutModels({slow}));
   PutJobs({{1, {1}}, {2, {2}}, {3, {1, 2}}});
-  struct Want {
-    double samples = 0, observed = 0, computable = 0, ofu = 0, tensor = 0, power = 0, power_s = 0,
-           util = 0, stale = 0, missing = 0;
-  };
   std::map<int, Want> jobs, models;
   jobs::Changes changes;
   std::mt19937 random(7);
@@ -446,68 +511,23 @@ TEST_F(RollupTest, PlainRowsAndOthersAddUp) {
           {.id = entity * 10 + job, .entity = entity, .job = job, .from = kT0 - kHour});
     }
     for (int i = 1; i <= 50; ++i) {
-      const int model = 1 + entity % 2, span = 9'990 + static_cast<int>(random() % 20);
-      const double tensor = (random() % 1'000'000) / 1e6, clock = 1200 + random() % 800,
-                   power = (random() % 700'000) / 1e3, util = (random() % 101) / 100.0;
-      uint32_t flags = 0;
-      bool has_tensor = true, has_power = true;
-      if (random() % 50 == 0) flags |= kStaleRepeat;
-      if (random() % 50 == 0) flags |= kDeadCounter;
-      if (random() % 50 == 0) has_power = false;
-      if (random() % 50 == 0) {
-        has_tensor = false;
-        flags |= kTensorMissing;
-      }
-      std::vector<Value> values = {
-          {kSmClockMhz, clock}, {kSmActive, 0.5}, {kGpuUtil, util}, {kGrActive, 0.9}};
-      if (has_tensor) values.push_back({kTensorActive, tensor});
-      if (has_power) values.push_back({kPowerW, power});
-      b.Row(kT0 + i * 20 * kSecond, entity, values, set, model, span, flags);
-      const auto add = [&](Want* w, double share) {
-        const double s = span / 1e3 * share, max_clock = model == 1 ? 1830 : 1500;
-        w->samples += 1;
-        w->observed += s;
-        if (has_tensor && (flags & kDeadCounter) == 0) {
-          w->computable += s;
-          w->ofu += tensor * clock / max_clock * s;
-          w->tensor += tensor * s;
-        }
-        if (has_power) {
-          w->power += power * s;
-          w->power_s += s;
-        }
-        w->util += util * s;
-        if ((flags & kStaleRepeat) != 0) w->stale += s;
-        if (!has_tensor) w->missing += s;
-      };
-      for (int job : members) add(&jobs[job], 1.0 / static_cast<double>(members.size()));
-      add(&models[model], 1);
+      const PlainRow row = PlainRowAtRandom(1 + entity % 2, &random);
+      b.Row(kT0 + i * 20 * kSecond, entity, row.Values(), set, row.model, row.span, row.flags);
+      for (int job : members) row.AddTo(&jobs[job], 1.0 / static_cast<double>(members.size()));
+      row.AddTo(&models[row.model], 1);
     }
   }
   ASSERT_FW_OK(store_->PutJobs(changes));
   ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0));
-  const auto same = [](const UsageSums& have, const Want& want, const std::string& what) {
-    SCOPED_TRACE(what);
-    EXPECT_EQ(have.ofu.samples, static_cast<uint64_t>(want.samples));
-    EXPECT_NEAR(have.ofu.observed_s, want.observed, 1e-3);
-    EXPECT_NEAR(have.ofu.computable_s, want.computable, 1e-3);
-    EXPECT_NEAR(have.ofu.ofu_s, want.ofu, 1e-3);
-    EXPECT_NEAR(have.tensor_s, want.tensor, 1e-3);
-    EXPECT_NEAR(have.power_j, want.power, 0.1);
-    EXPECT_NEAR(have.power_span_s, want.power_s, 1e-3);
-    EXPECT_NEAR(have.gpu_util_s, want.util, 1e-3);
-    EXPECT_NEAR(have.stale_s, want.stale, 1e-3);
-    EXPECT_NEAR(have.tensor_missing_s, want.missing, 1e-3);
-  };
   InEveryState([&] {
     for (int job : {1, 2}) {
-      same(Job(job), jobs[job], "job " + std::to_string(job));
+      ExpectSame(Job(job), jobs[job], "job " + std::to_string(job));
       EXPECT_EQ(Job(job).gpus, static_cast<int>(gpus[job].size()));
     }
     const auto exact = store_->UsageByJobExact(kFirstHour);
     ASSERT_FW_OK(exact);
     for (const JobUsage& u : *exact) {
-      same(u.sums, jobs[u.job], "exact, job " + std::to_string(u.job));
+      ExpectSame(u.sums, jobs[u.job], "exact, job " + std::to_string(u.job));
       EXPECT_EQ(u.sums.gpus, static_cast<int>(gpus[u.job].size()));
     }
     const auto points = store_->FleetByModel(kFirstHour, kHour);
@@ -515,7 +535,7 @@ TEST_F(RollupTest, PlainRowsAndOthersAddUp) {
     ASSERT_EQ(points->size(), 2u);
     for (const ModelPoint& p : *points) {
       EXPECT_EQ(p.ts, kT0);
-      same(p.sums, models[p.model], "model " + std::to_string(p.model));
+      ExpectSame(p.sums, models[p.model], "model " + std::to_string(p.model));
     }
   });
 }
@@ -566,136 +586,173 @@ TEST_F(RollupTest, DaysAreMergedAndAnswersStay) {
 
 // --- properties ---
 
-// Rows at random, cut into batches at random, some late, with upkeep at random moments: the sums
-// are those of all rows.
+struct RowSpec {
+  int entity, minute, second, span, tensor, clock, set, arrival_hour;
+  bool has_tensor, has_clock, dead;
+};
+
+UsageSums SumsByHand(const RowSpec& r) {
+  UsageSums s;
+  s.ofu.observed_s = r.span;
+  if (r.has_tensor && r.has_clock && !r.dead) {
+    s.ofu.computable_s = r.span;
+    s.ofu.ofu_s = r.tensor / 1e6 * r.clock * r.span / 1830;
+  } else if (!r.has_tensor) {
+    s.tensor_missing_s = r.span;
+  } else if (!r.has_clock) {
+    s.clock_missing_s = r.span;
+  } else {
+    s.dead_counter_s = r.span;
+  }
+  return s;
+}
+
+void AddShare(const UsageSums& from, double part, UsageSums* to) {
+  to->ofu.observed_s += part * from.ofu.observed_s;
+  to->ofu.computable_s += part * from.ofu.computable_s;
+  to->ofu.ofu_s += part * from.ofu.ofu_s;
+  to->tensor_missing_s += part * from.tensor_missing_s;
+  to->clock_missing_s += part * from.clock_missing_s;
+  to->dead_counter_s += part * from.dead_counter_s;
+}
+
+void AssertSame(const UsageSums& got, const UsageSums& want, double tolerance) {
+  RC_ASSERT(std::abs(got.ofu.observed_s - want.ofu.observed_s) < 1e-6);
+  RC_ASSERT(std::abs(got.ofu.computable_s - want.ofu.computable_s) < 1e-6);
+  RC_ASSERT(std::abs(got.ofu.ofu_s - want.ofu.ofu_s) < tolerance);
+  RC_ASSERT(std::abs(got.tensor_missing_s - want.tensor_missing_s) < 1e-6);
+  RC_ASSERT(std::abs(got.clock_missing_s - want.clock_missing_s) < 1e-6);
+  RC_ASSERT(std::abs(got.dead_counter_s - want.dead_counter_s) < 1e-6);
+}
+
+// Rows at random, cut into batches at random, some late, with upkeep at random moments, and the
+// sums of all of them by hand.
+class RandomSplit {
+ public:
+  RandomSplit(uint32_t seed, int rows) : random_(seed), specs_(rows) {
+    for (RowSpec& r : specs_) {
+      r = {1 + Pick(4), Pick(90), Pick(60),     1 + Pick(60), Pick(1'000'001), 200 + Pick(1800),
+           Pick(4),     Pick(3),  Pick(8) != 0, Pick(8) != 0, Pick(10) == 0};
+    }
+    std::sort(specs_.begin(), specs_.end(),
+              [](const auto& a, const auto& b) { return a.arrival_hour < b.arrival_hour; });
+    Open();
+    RC_ASSERT(store_->PutModels({H100()}).ok());
+    jobs::Changes changes;
+    for (int j : {1, 2})
+      changes.jobs.push_back({.id = j,
+                              .key = std::to_string(j),
+                              .name = "",
+                              .user = "",
+                              .workflow = "",
+                              .cluster = ""});
+    changes.sets = {{1, {1}}, {2, {2}}, {3, {1, 2}}};
+    RC_ASSERT(store_->PutJobs(changes).ok());
+  }
+
+  void Write() {
+    for (const RowSpec& r : specs_) {
+      if (r.arrival_hour != hour_) {
+        Flush();
+        hour_ = r.arrival_hour;
+      }
+      AddRow(r);
+      if (Pick(5) == 0) Flush();
+      if (Pick(15) == 0) RC_ASSERT(store_->RollUp().ok());
+      if (Pick(30) == 0) {
+        Flush();
+        RC_ASSERT(store_->Seal(kT0 + hour_ * kHour + kHour).ok());
+      }
+      if (Pick(60) == 0) {
+        Flush();
+        store_.reset();
+        Open();
+      }
+      Count(r);
+    }
+    Flush();
+  }
+
+  // GPU rollups are rounded to 1 MHz s a partial sum, job and fleet ones to a thousandth of that.
+  void AssertSums() {
+    const Window all = {kT0, kT0 + 2 * kHour};
+    const auto by_job = store_->UsageByJob(all).value();
+    RC_ASSERT(by_job.size() == jobs_.size());
+    for (const JobUsage& u : by_job) AssertSame(u.sums, jobs_[u.job], 1e-4);
+    const auto by_gpu = store_->UsageByGpu(all).value();
+    RC_ASSERT(by_gpu.size() == gpus_.size());
+    const double rounded = static_cast<double>(specs_.size()) / 1830.0;
+    for (const GpuUsage& u : by_gpu) AssertSame(u.sums, gpus_[u.entity], rounded);
+    UsageSums points;
+    const auto series = store_->FleetSeries(all, 10 * kMinute);
+    RC_ASSERT(series.ok());
+    for (const UsagePoint& p : *series) points += p.sums;
+    AssertSame(points, fleet_, 1e-4);
+  }
+
+  void SealAll() {
+    RC_ASSERT(store_->Seal(kT0 + 10 * kHour).ok());
+    RC_ASSERT(store_->stats().hot_segments == 0);
+  }
+
+ private:
+  int Pick(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
+
+  void Open() { store_ = OpenDuckDbStore(OptionsFor(dir_.path())).value(); }
+
+  void Flush() {
+    const Micros arrival = kT0 + hour_ * kHour + Pick(59) * kMinute;
+    RC_ASSERT(store_->Append(builder_.batch(), fields_, arrival).ok());
+    builder_.batch().Clear();
+  }
+
+  void AddRow(const RowSpec& r) {
+    std::vector<Value> values;
+    if (r.has_tensor) values.push_back({kTensorActive, r.tensor / 1e6});
+    if (r.has_clock) values.push_back({kSmClockMhz, double(r.clock)});
+    uint32_t flags = 0;
+    if (!r.has_tensor) flags |= kTensorMissing;
+    if (!r.has_clock) flags |= kClockMissing;
+    if (r.dead) flags |= kDeadCounter;
+    builder_.Row(kT0 + r.minute * kMinute + r.second * kSecond, r.entity, values, r.set, 1,
+                 r.span * 1000, flags);
+  }
+
+  void Count(const RowSpec& r) {
+    const UsageSums s = SumsByHand(r);
+    AddShare(s, 1, &fleet_);
+    AddShare(s, 1, &gpus_[r.entity]);
+    if (r.set == 3) {
+      AddShare(s, 0.5, &jobs_[1]);
+      AddShare(s, 0.5, &jobs_[2]);
+    } else {
+      AddShare(s, 1, &jobs_[r.set]);
+    }
+  }
+
+  std::mt19937 random_;
+  std::vector<RowSpec> specs_;
+  const FieldRegistry fields_;
+  BatchBuilder builder_{fields_};
+  TempDir dir_;
+  std::unique_ptr<Store> store_;
+  int hour_ = 0;
+  std::map<int, UsageSums> jobs_, gpus_;
+  UsageSums fleet_;
+};
+
 TEST(RollupProperty, AnySplitAndOrderEqualsTheWhole) {
   ::setenv("RC_PARAMS", "max_success=12",
            /*overwrite=*/0);  // each case writes and seals files: a good second
   const bool holds =
       rc::check("any split of rows into batches, arrivals and upkeep gives the same sums", [] {
-        const FieldRegistry fields;
-        struct RowSpec {
-          int entity, minute, second, span, tensor, clock, set, arrival_hour;
-          bool has_tensor, has_clock, dead;
-        };
         const auto seed = *rc::gen::arbitrary<uint32_t>();
         const int rows = *rc::gen::inRange(1, 120);
-        std::mt19937 random(seed);
-        const auto pick = [&](int n) {
-          return static_cast<int>(random() % static_cast<uint32_t>(n));
-        };
-        std::vector<RowSpec> specs(rows);
-        for (RowSpec& r : specs) {
-          r = {1 + pick(4), pick(90), pick(60),     1 + pick(60), pick(1'000'001), 200 + pick(1800),
-               pick(4),     pick(3),  pick(8) != 0, pick(8) != 0, pick(10) == 0};
-        }
-        std::sort(specs.begin(), specs.end(),
-                  [](const auto& a, const auto& b) { return a.arrival_hour < b.arrival_hour; });
-
-        TempDir dir;
-        auto store = OpenDuckDbStore(OptionsFor(dir.path())).value();
-        RC_ASSERT(store->PutModels({H100()}).ok());
-        jobs::Changes changes;
-        for (int j : {1, 2})
-          changes.jobs.push_back({.id = j,
-                                  .key = std::to_string(j),
-                                  .name = "",
-                                  .user = "",
-                                  .workflow = "",
-                                  .cluster = ""});
-        changes.sets = {{1, {1}}, {2, {2}}, {3, {1, 2}}};
-        RC_ASSERT(store->PutJobs(changes).ok());
-
-        std::map<int, UsageSums> jobs, gpus;
-        UsageSums fleet;
-        BatchBuilder b(fields);
-        int hour = 0;
-        const auto flush = [&] {
-          RC_ASSERT(store->Append(b.batch(), fields, kT0 + hour * kHour + pick(59) * kMinute).ok());
-          b.batch().Clear();
-        };
-        for (const RowSpec& r : specs) {
-          if (r.arrival_hour != hour) {
-            flush();
-            hour = r.arrival_hour;
-          }
-          std::vector<Value> values;
-          if (r.has_tensor) values.push_back({kTensorActive, r.tensor / 1e6});
-          if (r.has_clock) values.push_back({kSmClockMhz, double(r.clock)});
-          uint32_t flags = 0;
-          if (!r.has_tensor) flags |= kTensorMissing;
-          if (!r.has_clock) flags |= kClockMissing;
-          if (r.dead) flags |= kDeadCounter;
-          b.Row(kT0 + r.minute * kMinute + r.second * kSecond, r.entity, values, r.set, 1,
-                r.span * 1000, flags);
-          if (pick(5) == 0) flush();
-          if (pick(15) == 0) RC_ASSERT(store->RollUp().ok());
-          if (pick(30) == 0) {
-            flush();
-            RC_ASSERT(store->Seal(kT0 + hour * kHour + kHour).ok());
-          }
-          if (pick(60) == 0) {
-            flush();
-            store.reset();
-            store = OpenDuckDbStore(OptionsFor(dir.path())).value();
-          }
-          // By hand.
-          UsageSums s;
-          s.ofu.observed_s = r.span;
-          if (r.has_tensor && r.has_clock && !r.dead) {
-            s.ofu.computable_s = r.span;
-            s.ofu.ofu_s = r.tensor / 1e6 * r.clock * r.span / 1830;
-          } else if (!r.has_tensor) {
-            s.tensor_missing_s = r.span;
-          } else if (!r.has_clock) {
-            s.clock_missing_s = r.span;
-          } else {
-            s.dead_counter_s = r.span;
-          }
-          const auto share = [](const UsageSums& from, double part, UsageSums* to) {
-            to->ofu.observed_s += part * from.ofu.observed_s;
-            to->ofu.computable_s += part * from.ofu.computable_s;
-            to->ofu.ofu_s += part * from.ofu.ofu_s;
-            to->tensor_missing_s += part * from.tensor_missing_s;
-            to->clock_missing_s += part * from.clock_missing_s;
-            to->dead_counter_s += part * from.dead_counter_s;
-          };
-          share(s, 1, &fleet);
-          share(s, 1, &gpus[r.entity]);
-          if (r.set == 3) {
-            share(s, 0.5, &jobs[1]);
-            share(s, 0.5, &jobs[2]);
-          } else {
-            share(s, 1, &jobs[r.set]);
-          }
-        }
-        flush();
-
-        const Window all = {kT0, kT0 + 2 * kHour};
-        // GPU rollups are rounded to 1 MHz s a partial sum, job and fleet ones to a thousandth of
-        // that.
-        const auto same = [&](const UsageSums& got, const UsageSums& want, double tolerance) {
-          RC_ASSERT(std::abs(got.ofu.observed_s - want.ofu.observed_s) < 1e-6);
-          RC_ASSERT(std::abs(got.ofu.computable_s - want.ofu.computable_s) < 1e-6);
-          RC_ASSERT(std::abs(got.ofu.ofu_s - want.ofu.ofu_s) < tolerance);
-          RC_ASSERT(std::abs(got.tensor_missing_s - want.tensor_missing_s) < 1e-6);
-          RC_ASSERT(std::abs(got.clock_missing_s - want.clock_missing_s) < 1e-6);
-          RC_ASSERT(std::abs(got.dead_counter_s - want.dead_counter_s) < 1e-6);
-        };
+        RandomSplit split(seed, rows);
+        split.Write();
         for (int round = 0; round < 2; ++round) {
-          const auto by_job = store->UsageByJob(all).value();
-          RC_ASSERT(by_job.size() == jobs.size());
-          for (const JobUsage& u : by_job) same(u.sums, jobs[u.job], 1e-4);
-          const auto by_gpu = store->UsageByGpu(all).value();
-          RC_ASSERT(by_gpu.size() == gpus.size());
-          for (const GpuUsage& u : by_gpu) same(u.sums, gpus[u.entity], rows / 1830.0);
-          UsageSums points;
-          const auto series = store->FleetSeries(all, 10 * kMinute);
-          RC_ASSERT(series.ok());
-          for (const UsagePoint& p : *series) points += p.sums;
-          same(points, fleet, 1e-4);
-          RC_ASSERT(store->Seal(kT0 + 10 * kHour).ok());  // and once more from sealed files alone
-          RC_ASSERT(store->stats().hot_segments == 0);
+          split.AssertSums();
+          split.SealAll();  // and once more from sealed files alone
         }
       });
   EXPECT_TRUE(holds);
