@@ -126,7 +126,8 @@ std::string_view ConfigTypeName(ConfigType type) {
 const std::vector<ConfigKey>& ConfigKeys() {
   using T = ConfigType;
   static const auto* const keys = new std::vector<ConfigKey>{
-      // name, type, fallback, help; where they say something: min, max, choices, environment
+      // A row is name, type, fallback and help; then, where they say something, min, max, choices
+      // and environment.
       {"client.server", T::kString, "",
        "Server the reading commands ask, e.g. http://head:9530. Empty: the one on server.listen if "
        "something answers there, else the store directory.",

@@ -61,7 +61,9 @@ class Builder final : public YAML::EventHandler {
   struct Level {
     bool is_map = false;
     Json value;
+    YamlLines lines;
     std::string key;
+    int key_line = 0;
     bool has_key = false;
   };
 
@@ -81,9 +83,9 @@ class Builder final : public YAML::EventHandler {
     if (levels_.size() >= kYamlDepthLimit) throw too_deep_;
     if (!levels_.empty() && levels_.back().is_map && !levels_.back().has_key)
       throw Refused{mark.line + 1, "a key is a list or mapping"};
-    if (levels_.size() == 1) out_.lines.push_back(mark.line + 1);
     Level& level = levels_.emplace_back();
     level.is_map = is_map;
+    level.lines.line = mark.line + 1;
     if (is_map) {
       level.value.value_ = Json::Object();
     } else {
@@ -93,10 +95,12 @@ class Builder final : public YAML::EventHandler {
 
   void End() {
     Json value = std::move(levels_.back().value);
+    YamlLines lines = std::move(levels_.back().lines);
     levels_.pop_back();
-    if (!levels_.empty()) return Put(std::move(value));
+    if (!levels_.empty()) return Put(std::move(value), std::move(lines));
     auto& all = std::get<Json::Array>(out_.items.value_);
     for (Json& item : std::get<Json::Array>(value.value_)) all.push_back(std::move(item));
+    for (YamlLines& of_item : lines.inner) out_.lines.push_back(std::move(of_item));
   }
 
   void Add(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Json value) {
@@ -106,31 +110,35 @@ class Builder final : public YAML::EventHandler {
       if (!value.is_null()) throw Refused{mark.line + 1, "expected a list"};
       return;  // a document without anything
     }
-    if (levels_.size() == 1) out_.lines.push_back(mark.line + 1);
     Level& level = levels_.back();
     if (level.is_map && !level.has_key) {
       if (value.is_null()) throw Refused{mark.line + 1, "a key is missing"};
       level.key = value.text();
+      level.key_line = mark.line + 1;
       level.has_key = true;
       return;
     }
-    Put(std::move(value));
+    Put(std::move(value), {.line = mark.line + 1, .inner = {}});
   }
 
-  void Put(Json value) {
+  void Put(Json value, YamlLines lines) {
     Level& level = levels_.back();
     if (!level.is_map) {
       std::get<Json::Array>(level.value.value_).push_back(std::move(value));
+      level.lines.inner.push_back(std::move(lines));
       return;
     }
     auto& object = std::get<Json::Object>(level.value.value_);
     level.has_key = false;
-    for (auto& [key, old] : object) {
-      if (key != level.key) continue;
-      old = std::move(value);  // of two members of one name the last counts
+    lines.line = level.key_line;
+    for (size_t k = 0; k < object.size(); ++k) {
+      if (object[k].first != level.key) continue;
+      object[k].second = std::move(value);  // of two members of one name the last counts
+      level.lines.inner[k] = std::move(lines);
       return;
     }
     object.emplace_back(std::exchange(level.key, {}), std::move(value));
+    level.lines.inner.push_back(std::move(lines));
   }
 
   const YamlLimits limits_;

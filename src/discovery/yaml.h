@@ -17,9 +17,16 @@ struct YamlLimits {
   size_t max_nodes = 1'000'000;
 };
 
+// Where a value lies in its text. A member of a mapping lies where its key does; an element that is
+// left out ("- " alone) where what follows it begins, because the parser says no more.
+struct YamlLines {
+  int line = 1;                  // the line that the value begins in, from 1
+  std::vector<YamlLines> inner;  // those of its elements or members, in their order
+};
+
 struct YamlList {
-  Json items;              // an array; of several documents the lists one after the other
-  std::vector<int> lines;  // where each item begins, from 1
+  Json items;                    // an array; of several documents the lists one after the other
+  std::vector<YamlLines> lines;  // of each item
 };
 
 // InvalidArgument names the line. A document that is no list is an error, an empty one is empty.

@@ -52,9 +52,9 @@ inline constexpr double kPlausibleSmClockMhz = 5000;
 // the rate is impossible with it.
 CycleOfu OfuFromCycles(const CycleReading& before, const CycleReading& after, double scale);
 
-// scale = elapsed cycles / (seconds x SM clock), snapped to 1 or sm_count when within 10 %; nullopt
-// when neither fits. The clock is an instant reading: take it on a busy GPU and try again on the
-// next window where it does not fit.
+// The scale is elapsed cycles / (seconds x SM clock), snapped to 1 or sm_count when within 10 %;
+// nullopt when neither fits. The clock is an instant reading: take it on a busy GPU and try again
+// on the next window where it does not fit.
 inline constexpr double kScaleTolerance = 0.10;
 std::optional<double> CalibrateCycleScale(const CycleReading& before, const CycleReading& after,
                                           double sm_clock_mhz, int sm_count);
@@ -69,7 +69,7 @@ struct OfuSums {
   void Add(double ofu, double seconds);   // a computable sample
   void AddNotComputable(double seconds);  // a sample without OFU
   OfuSums& operator+=(const OfuSums& o);
-  // nullopt when nothing was computable: the caller says why.
+  // There is no value when nothing was computable; the caller says why.
   std::optional<double> Ofu() const;
 };
 

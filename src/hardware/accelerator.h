@@ -61,7 +61,7 @@ struct Peak {
   std::string source;
 };
 
-// Peak = SMs x FLOPs/SM/clock x tensor clock (ofu-paper.txt eq. 5) where known, else the published
+// Peak = SMs x FLOPs/SM/clock x tensor clock (the OFU paper, eq. 5) where known, else the published
 // dense figure, which is always kQuoted. NotFound names the precisions that are known.
 StatusOr<Peak> PeakOf(const Accelerator& a, Precision p);
 

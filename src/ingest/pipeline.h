@@ -108,7 +108,7 @@ class Pipeline {
   Budgets budgets_;
   Totals totals_;
   mutable Mutex rate_mutex_;
-  // Monotonic time, samples so far.
+  // How many samples there were by then, at moments of the monotonic clock.
   std::deque<std::pair<Micros, uint64_t>> rate_ FW_GUARDED_BY(rate_mutex_);
   Micros last_expiry_ = 0;  // of the thread that calls Tick()
   mutable SharedMutex sources_mutex_;

@@ -8,7 +8,7 @@ namespace flopwatch::ingest {
 
 Status Retention::Apply(Micros now) {
   FW_RETURN_IF_ERROR(store_->ApplyRetention(now));
-  // By the store's time, never by a clock alone.
+  // Intervals leave memory by the store's time, never by a clock alone.
   const store::RetentionStats kept = store_->stats().retention;
   // Where hardly any more jobs can be remembered, what their intervals say of old months goes
   // first.

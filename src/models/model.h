@@ -171,7 +171,8 @@ StatusOr<Parameters> CountParameters(const Model& model);
 // encoder models, which have no published limits.
 std::optional<efficiency::ModelClass> ClassOf(const Model& model);
 
-// value >= 0 / divisor > 0 to the nearest whole number (halves up), refused where it does not fit.
+// Divides value (>= 0) by divisor (> 0) to the nearest whole number, halves up; refused where the
+// result does not fit.
 StatusOr<int64_t> DivideRounded(Int value, Int divisor, std::string_view what);
 std::string ToString(Int value);
 

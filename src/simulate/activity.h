@@ -113,7 +113,7 @@ enum class TruthKind : uint8_t {
   kSlowStall,
   kInflatedMfu,
   kClockChange,
-  // With Faults::kScheduler alone:
+  // These happen with Faults::kScheduler alone.
   kRequeue,
   kPreemption,
   kSuspension,

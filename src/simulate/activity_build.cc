@@ -73,7 +73,7 @@ void ActivityBuilder::SortPlacements() {
   }
 }
 
-// k of n GPUs of a node that the job never touches.
+// Some jobs never touch k of the n GPUs that they hold of a node.
 void ActivityBuilder::MarkUnused() {
   for (size_t j = 0; j < jobs_.size(); ++j) {
     const Job& job = plan_.jobs[j];
@@ -122,8 +122,8 @@ std::optional<double> WorkflowChange(uint64_t seed, uint64_t workflow) {
   return kFactors[Below(Mix(h + 1), 4)];
 }
 
-// From some run on, a workflow's tensor work drops (2.5 times as in ofu-paper VI-A, 10 %, 5 %) or,
-// after a change of precision, rises at equal throughput.
+// From some run on, a workflow's tensor work drops (2.5 times as in the OFU paper, VI-A, 10 %, 5 %)
+// or, after a change of precision, rises at equal throughput.
 void ActivityBuilder::PlanWorkflowChanges() {
   std::map<int32_t, int32_t> first;  // workflow -> its first changed job
   for (size_t j = 0; j < jobs_.size(); ++j) {

@@ -14,7 +14,7 @@ namespace flopwatch::simulate {
 inline constexpr int kThrottlePercent = 70;
 // The tensor work of the same throughput grows by this factor once a workflow with 52 % of its
 // FLOPs in FP8 goes to BF16: FP8 runs at twice the rate, so the effective peak of the mix is 1 /
-// (.48 + .52 / 2) times that of BF16 (ofu-paper equation 12).
+// (.48 + .52 / 2) times that of BF16 (OFU paper, equation 12).
 inline constexpr double kPrecisionChange = 1.35;
 inline constexpr int32_t kRankSpread =
     7200;  // seconds that ranks of an independent job are apart at most
@@ -72,11 +72,11 @@ class ActivityBuilder {
 
   // activity_build.cc: what happens to whom, and the phases of every program.
   void SortPlacements();
-  // k of n GPUs of a node that the job never touches.
+  // Some jobs never touch k of the n GPUs that they hold of a node.
   void MarkUnused();
   void PlanThrottles();
-  // From some run on, a workflow's tensor work drops (2.5 times as in ofu-paper VI-A, 10 %, 5 %)
-  // or, after a change of precision, rises at equal throughput.
+  // From some run on, a workflow's tensor work drops (2.5 times as in the OFU paper, VI-A, 10 %, 5
+  // %) or, after a change of precision, rises at equal throughput.
   void PlanWorkflowChanges();
   void AddPhase(int32_t start, PhaseKind kind);
   int32_t CloseProgram(int32_t length);

@@ -24,7 +24,7 @@ constexpr MigProfile kA100Sevenths[] = {{"1g.10gb", 14, 9728, 7},  {"1g.10gb", 1
                                         {"1g.10gb", 14, 9728, 13}};
 constexpr MigLayout kA100Layouts[] = {kA100Mixed, kA100Thirds, kA100Sevenths};
 
-// Clocks under load: H100 1201-1558 MHz, mean 1352 (ofu-paper IV-C); A100 training job 1328-1386,
+// Clocks under load: H100 1201-1558 MHz, mean 1352 (OFU paper, IV-C); A100 training job 1328-1386,
 // mean 1364 (LLview); idle clocks of an A100 1095 and 210 (LLview). Denominators are
 // those of the hardware table (docs/hardware.md).
 constexpr GpuModel kH100 = {"NVIDIA H100 80GB HBM3",
@@ -160,7 +160,7 @@ std::vector<SizeClass> SerenSizes() {
           Sized({512, 512, 1024}, .0008, 1, LogNormalDuration(20000, 1.2, 4 * 86400))};
 }
 
-// Reported MFU over OFU in the paper's two cases (ofu-paper V-C).
+// Reported MFU over OFU in the two cases of the OFU paper (V-C).
 constexpr double kLatentMoeFactor = 54.27 / 25.58, kHybridFactor = 24.51 / 15.56;
 
 std::vector<SizeClass> LlmSizes(int largest) {

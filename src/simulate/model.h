@@ -83,7 +83,7 @@ struct DurationCurve {
   double Mean() const;
 };
 
-// How a FLOPs formula is wrong (ofu-paper V-C).
+// How a FLOPs formula is wrong (OFU paper, V-C).
 enum class Miscount : uint8_t {
   kNone,
   kLatentMoe,  // experts of a latent mixture at the full width
@@ -101,8 +101,8 @@ struct SizeClass {
   // variation of which follow from the paper's absolute errors.
   double mfu_mean = 0, mfu_sd = 0;
   double overstated = 0, overstated_cv = 0;
-  // Part of the class has a wrong FLOPs formula (ofu-paper V-C): its own MFU (mean and sd; 0 = that
-  // of the class), and reported / counted.
+  // Part of the class has a wrong FLOPs formula (OFU paper, V-C): its own MFU (mean and sd; 0
+  // stands for that of the class), and reported / counted.
   double miscounted_share = 0, miscounted_mean = 0, miscounted_sd = 0, miscounted_factor = 1;
   Miscount miscount = Miscount::kNone;
   double recompute_share = 0;  // of the others: activations are recomputed in full

@@ -24,7 +24,7 @@ enum class JobState : uint8_t {
   kCancelled,
   kFailed,
   kNodeFail,
-  // With Faults::kScheduler alone:
+  // Jobs end so with Faults::kScheduler alone.
   kTimeout,
   kOutOfMemory,
   kPreempted,

@@ -26,7 +26,7 @@ enum class EventType : uint8_t {
   kDrain,
   kDrainLimit,
   kDeployed,
-  // Of Faults::kScheduler.
+  // These are there with Faults::kScheduler alone.
   kEligible,          // a requeued job enters the queue
   kWithdrawn,         // a user cancels what waits
   kAdministrator,     // drains a host
@@ -98,11 +98,11 @@ class ClusterRun {
   // --- hosts that cannot be used ---
   void ClosePeriod(int h, int32_t now);
   void SetUnusable(int h, int32_t now, HostCondition condition, const HostReason& reason);
-  // Of a drained host.
+  // A drained host goes down.
   void TakeDown(int h, int32_t now);
   void PutAway(int h, int32_t now, int32_t repair);
   std::vector<int32_t> JobsOn(int h) const;
-  // `repair` = seconds until the host is back; 0 = drawn.
+  // The host is back after `repair` seconds; 0 draws a time.
   void Fail(int h, int32_t now, const HostReason& reason, int32_t repair = 0);
 
   void Handle(const Event& e);

@@ -18,7 +18,7 @@ constexpr int32_t kPreemptionPatience = 300;  // a job of high quality of servic
 constexpr int32_t kPreemptionGap = 600;       // between two
 constexpr int32_t kPreemptExempt = 600;       // what runs for less time is left alone
 
-// Draws of a cluster, apart from those of its jobs.
+// The draws of a cluster are kept apart from those of its jobs.
 constexpr uint64_t kOfDrains = 1ull << 40, kOfMaintenance = 2ull << 40,
                    kOfReservations = 3ull << 40, kOfSuspensions = 4ull << 40;
 
@@ -33,7 +33,7 @@ void ClusterRun::PlanScheduler() {
       Push(static_cast<int32_t>(t), EventType::kAdministrator, h);
   }
   if (count_ < 2) return;
-  // A rack at a time, an eighth of a small cluster.
+  // Maintenance takes a rack at a time, of a small cluster an eighth.
   const int hosts = std::clamp(count_ / 8, 1, kHostsPerRack), slices = count_ / hosts;
   for (int32_t block = 0; block * kBlock < plan_.horizon; ++block) {
     const auto begin = [&](uint64_t what, EventType type) {
@@ -235,7 +235,7 @@ void ClusterRun::Maintain(int first, int hosts, int32_t now) {
     HostRun& host = hosts_[h];
     if (!host.usable && host.condition == HostCondition::kNotDeployed) continue;
     r.hosts.push_back(first_ + h);
-    // What is down or drained stays that.
+    // A host that is down or drained stays so.
     if (!host.usable && host.condition != HostCondition::kDraining) continue;
     // An administrator sends away what still runs there.
     const std::vector<int32_t> jobs = JobsOn(h);

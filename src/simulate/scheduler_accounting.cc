@@ -18,13 +18,13 @@ std::string EpochOr(const SchedulerView& view, int32_t t, std::string_view missi
   return t == kNever ? std::string(missing) : fmt::format("{}", view.Epoch(t));
 }
 
-// A cell of parsable text: Slurm does not escape its delimiter, and neither does this.
+// The state as sacct shows it, with the user by whom a cancelled attempt was.
 std::string StateText(const Attempt& a) {
   if (a.cancelled_by < 0) return std::string(a.state);
   return fmt::format("{} by {}", a.state, a.cancelled_by);
 }
 
-// Clusters under Slurm, with the times at which their number of nodes changed.
+// The clusters under Slurm, with the times at which their number of nodes changed.
 std::map<int16_t, std::set<int32_t>> ClusterChanges(const SchedulerView& view) {
   std::map<int16_t, std::set<int32_t>> changes;
   for (int32_t host : view.hosts()) {
@@ -61,7 +61,7 @@ class AssociationTree {
     std::string account, parent, user;
   };
   const std::vector<Row>& rows() const { return rows_; }
-  // Of an account itself, from 1.
+  // The number of the row that is the account's own, from 1.
   size_t IdOf(std::string_view account) const {
     return static_cast<size_t>(
                std::ranges::find_if(
@@ -100,7 +100,7 @@ Status WriteSacct(const SchedulerView& view, TextFile* file, SchedulerResult* re
         EpochOr(view, a.end, kUnknown), a.elapsed, ClockText(a.suspended),
         TresText(a.allocated, true), TresText(a.requested, true),
         a.started() ? view.NodeList(a) : "None assigned", a.requested.nodes, a.reservation,
-        // The database has it from the record of the end.
+        // The database learns of a comment from the record of the end.
         a.over ? a.comment : "", a.name);
     ++result->attempts;
     FW_RETURN_IF_ERROR(file->Flush());
@@ -147,7 +147,7 @@ Status WriteReservations(const SchedulerView& view, TextFile* file, SchedulerRes
       names.push_back(view.fleet().HostName(host));
       cpus += plan.hosts[host].gpus * kCpusPerGpu;
     }
-    // Slurm books processors alone.
+    // A reservation books processors alone.
     file->text() += fmt::format(
         "{}|{}|cpu={}|{}|{}|{}|{}|{}\n", view.model().spec.clusters[r.cluster].name, r.name, cpus,
         view.Epoch(r.from), view.Epoch(r.to),

@@ -17,7 +17,7 @@ namespace flopwatch::simulate {
 class TextFile {
  public:
   static StatusOr<TextFile> Create(const std::string& path);
-  // Append here, then call Flush() now and then.
+  // Callers append to this text and call Flush() now and then.
   std::string& text() { return text_; }
   // Writes what has come together once it is worth a call.
   Status Flush();
@@ -44,14 +44,14 @@ Status WriteGpuMap(const SchedulerView& view, TextFile* file, SchedulerResult* r
 Status WriteScontrolJobs(const SchedulerView& view, TextFile* file, SchedulerResult* result);
 Status WriteScontrolNodes(const SchedulerView& view, TextFile* file, SchedulerResult* result);
 
-// scheduler_json.cc
+// scheduler_json.cc: what sacct and squeue say with --json.
 Status WriteSacctJson(const SchedulerView& view, SlurmVersion version, TextFile* file);
 Status WriteSqueueJson(const SchedulerView& view, SlurmVersion version, TextFile* file);
 
-// "gpu:h100:3(IDX:3-5)"; of whole GPUs the minor numbers, of MIG instances their place among the
-// host's, behind its GPUs.
+// Writes what an attempt holds of a node: "gpu:h100:3(IDX:3-5)". Whole GPUs go by their minor
+// numbers, MIG instances by their place among the host's, behind its GPUs.
 std::string GresDetail(const SchedulerView& view, const Attempt& attempt, const HeldNode& node);
-// "0,3-7"
+// Writes the numbers of the bits that are set: "0,3-7".
 std::string IndexRanges(uint64_t bits);
 
 }  // namespace flopwatch::simulate

@@ -10,13 +10,13 @@
 namespace flopwatch::simulate {
 namespace {
 
-// The same facts in the shape of one version.
+// Writes the same facts in the shape of either version.
 class SlurmJson {
  public:
   SlurmJson(TextFile* file, SlurmVersion version)
       : json(&file->text()), wrapped(version == SlurmVersion::k2505) {}
 
-  // A number that 23.02 and later wrap.
+  // Writes a number of the kind that 23.02 and later wrap.
   void Number(std::string_view key, int64_t value, bool set = true) {
     json.Key(key);
     if (!wrapped) {
@@ -26,7 +26,7 @@ class SlurmJson {
     json.BeginObject().Field("set", set).Field("infinite", false);
     json.Field("number", set ? value : 0).EndObject();
   }
-  // Absent: null before, "" or an unset number since.
+  // What is absent is null before 23.02, "" or an unset number since.
   void NoText(std::string_view key) {
     if (wrapped)
       json.Field(key, "");
@@ -119,7 +119,7 @@ std::string NodesText(const SchedulerView& view, const Attempt& a) {
   return a.started() ? view.NodeList(a) : "None assigned";
 }
 
-// Seconds since 1970; 0 = not yet or never.
+// The time in seconds since 1970; 0 stands for not yet, and for never.
 int64_t EpochOr0(const SchedulerView& view, int32_t t) { return t == kNever ? 0 : view.Epoch(t); }
 
 void SacctTime(const SchedulerView& view, const Attempt& a, SlurmJson* s) {

@@ -11,7 +11,7 @@
 namespace flopwatch::simulate {
 namespace {
 
-// The cluster's own time without a zone, which is UTC here.
+// Writes the cluster's own time without a zone, which is UTC here.
 std::string WallClock(const SchedulerView& view, int64_t t) {
   return FormatTime((view.Epoch(0) + t) * kMicrosPerSecond).substr(0, 19);
 }
@@ -50,7 +50,7 @@ std::map<int32_t, NodeUse> UseByHost(const SchedulerView& view) {
 }
 
 void AppendNodes(const SchedulerView& view, const Attempt& a, std::string* out) {
-  // Neighbours that give the same share one line.
+  // Neighbouring nodes that give the same GPUs share a line.
   for (size_t i = 0; i < a.nodes.size();) {
     std::vector<std::string> names;
     const HeldNode& first = a.nodes[i];
@@ -92,7 +92,7 @@ void AppendJob(const SchedulerView& view, const Attempt& a, bool first_in_queue,
       "Deadline=N/A\n",
       at(a.submit), at(a.eligible), at(a.eligible), pending ? "Unknown" : at(a.start),
       pending ? "Unknown" : at(int64_t{a.start} + a.suspended + limit));
-  // The last time it was stopped or went on.
+  // SuspendTime is the last time at which the job was stopped or went on.
   const bool stopped = job.suspend_from <= view.now() && a.suspended > 0;
   *out += fmt::format(
       "   SuspendTime={} SecsPreSuspend={} LastSchedEval={} Scheduler=Main\n",
@@ -138,7 +138,7 @@ void AppendJob(const SchedulerView& view, const Attempt& a, bool first_in_queue,
   *out += "   \n\n";
 }
 
-// MIG instances of a host by type, as places among all of them.
+// The MIG instances of a host by type, each as its place among all of the host's.
 std::map<std::string, uint64_t> InstancesOf(const SchedulerView& view, int32_t index) {
   const Plan& plan = view.model().plan;
   std::map<std::string, uint64_t> out;

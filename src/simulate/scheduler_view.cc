@@ -15,13 +15,13 @@ constexpr int32_t kFirstUid = 10'001;
 constexpr int32_t kInstanceCpus = 4;
 constexpr int64_t kInstanceMemMib = 16 * 1024;
 
-// Partition by size, interactive sessions apart.
+// The partition goes by the size of the job; interactive sessions have their own.
 std::string_view PartitionOf(const Job& job) {
   if (job.kind == JobKind::kSession) return "interactive";
   return job.gpus >= kLargeJobGpus ? "large" : "batch";
 }
 
-// The least usual limit that leaves a fifth of room.
+// Users ask for the least of the usual limits that leaves a fifth of room.
 int32_t LimitMinutes(int32_t duration) {
   constexpr int32_t kLimits[] = {30, 60, 120, 240, 480, 720, 1440, 2880, 4320, 7200, 10080, 20160};
   for (const int32_t limit : kLimits)
@@ -104,7 +104,7 @@ NodePeriod SchedulerView::Clipped(const HostPeriod& p) const {
 std::optional<NodePeriod> SchedulerView::NodeNow(int32_t host) const {
   const Plan& plan = model().plan;
   for (const HostPeriod& p : std::ranges::equal_range(plan.periods, host, {}, &HostPeriod::host))
-    // What lasts to the end of the simulation goes on.
+    // A period that lasts to the end of the simulation goes on after it.
     if (p.from <= now_ && (now_ < p.to || p.to == plan.horizon)) return Clipped(p);
   return std::nullopt;
 }
@@ -159,7 +159,7 @@ void SchedulerView::FillTres(Attempt* a) const {
     const int32_t lane = m.plan.placements[placements_[placement_begin_[a->job]]].lane;
     type += fmt::format("_{}", m.activity->MigOf(lane)->name);
   }
-  // A third of the workflows ask for the type; an instance cannot be had without.
+  // A third of the workflows name the type of GPU; an instance cannot be asked for without.
   const uint64_t h =
       Key(m.options.seed, Purpose::kBooks, m.demand->workflows()[job.workflow].key, 3);
   if (h % 3 == 0 || a->hold == GpuHold::kInstance) a->requested.gpu_type = type;
@@ -168,7 +168,7 @@ void SchedulerView::FillTres(Attempt* a) const {
   a->allocated.gpu_type = type;
 }
 
-// How it ended, and by whom.
+// Fills in how the attempt ended, and by whom.
 void SchedulerView::FillEnd(const Job& job, Attempt* a) const {
   Draws draws(Key(model().options.seed, Purpose::kBooks, job.number, 4));
   const double u = draws.Unit();
@@ -244,7 +244,7 @@ Attempt SchedulerView::Of(int32_t index) const {
 
 namespace {
 
-// As Slurm writes it: a larger unit where the number is a multiple of half of it.
+// Slurm writes memory in a larger unit where the number is a multiple of half of that.
 std::string MemText(int64_t mib) {
   constexpr std::array<char, 4> kUnits = {'M', 'G', 'T', 'P'};
   size_t unit = 0;
@@ -276,7 +276,7 @@ std::string TresText(const Tres& tres, bool by_name) {
   if (tres.cpus == 0) return "";
   std::string gres;
   const auto list = GresOf(tres);
-  // ':' sorts before '='.
+  // sacct has gres/gpu:h100 before gres/gpu, because ':' sorts before '='.
   const auto add = [&](const auto& g) { gres += fmt::format(",gres/{}={}", g.first, g.second); };
   if (by_name)
     std::ranges::for_each(list.rbegin(), list.rend(), add);

@@ -35,6 +35,7 @@ struct Tres {
   std::string gpu_type;  // "" = asked for without a type
 };
 
+// One attempt of a job, as Slurm knows it at the moment of asking.
 struct Attempt {
   int32_t job = 0;  // in Plan::jobs
   int32_t number = 0, attempt = 0;
@@ -44,7 +45,7 @@ struct Attempt {
   int32_t uid = 0;
   int32_t cancelled_by = -1;  // uid
   int32_t exit_code = 0, exit_signal = 0;
-  // Seconds of the fleet; kNever = not yet, or never.
+  // These are seconds of the fleet; kNever stands for not yet, and for never.
   int32_t submit = 0, eligible = 0, start = kNever, end = kNever;
   int32_t elapsed = 0, suspended = 0;  // seconds so far; elapsed is without suspended
   int32_t limit_min = 0;
@@ -57,7 +58,7 @@ struct Attempt {
   bool running() const { return started() && !over; }
 };
 
-// State of a node as an operator would name it, without the work on it.
+// A time in which a node took no jobs, with the state that an operator would name.
 struct NodePeriod {
   int32_t from = 0, to = 0;
   std::string_view state;  // "DOWN*", "DOWN", "DRAINING", "DRAIN", "MAINT", "ABSENT"
@@ -68,17 +69,18 @@ std::string_view NodeStateName(const HostPeriod& period);
 
 class SchedulerView {
  public:
-  // At `now` seconds of the fleet. The fleet outlives the view.
+  // The moment of asking is `now`, in seconds of the fleet, which outlives the view.
   SchedulerView(const Fleet& fleet, int32_t now);
 
   const Fleet& fleet() const { return fleet_; }
   const Fleet::Model& model() const { return fleet_.model(); }
   int32_t now() const { return now_; }
   int64_t Epoch(int32_t t) const { return origin_ + t; }
-  // Attempts that Slurm has heard of, by cluster, number and attempt: in Plan::jobs.
+  // The attempts that Slurm has heard of, ordered by cluster, number and attempt, as indices into
+  // Plan::jobs.
   std::span<const int32_t> attempts() const { return order_; }
   Attempt Of(int32_t job) const;
-  // Hosts of Slurm's clusters, ascending.
+  // The hosts of Slurm's clusters, ascending.
   std::span<const int32_t> hosts() const { return hosts_; }
   std::vector<NodePeriod> PeriodsOf(int32_t host) const;  // clipped to [0, now)
   // The period that is open at the moment of asking; none where the node takes jobs.
@@ -101,15 +103,16 @@ class SchedulerView {
   std::vector<int32_t> placement_begin_, placements_;  // Plan::placements by job
 };
 
-// "[DD-]HH:MM:SS"
+// Writes a duration as "[DD-]HH:MM:SS".
 std::string ClockText(int32_t seconds);
 
 inline constexpr int kCpusPerGpu = 16;
 inline constexpr int64_t kMemMibPerGpu = 64 * 1024;
 
-// "cpu=16,mem=128G,node=1,billing=16,gres/gpu=2,gres/gpu:h100=2" (slurmctld), or by name (sacct).
+// Writes "cpu=16,mem=128G,node=1,billing=16,gres/gpu=2,gres/gpu:h100=2", in slurmctld's order, or
+// by name as sacct does.
 std::string TresText(const Tres& tres, bool by_name);
-// Of GPU resources alone: {"gpu", 2}, {"gpu:h100", 2}, or {"shard", 1}.
+// The GPU resources alone: {"gpu", 2} and {"gpu:h100", 2}, or {"shard", 1}.
 std::vector<std::pair<std::string, int32_t>> GresOf(const Tres& tres);
 
 }  // namespace flopwatch::simulate

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kHolds[] = {"gpu", "mig", "shard"};  // by GpuHold
 
-// Seconds of an attempt within the window.
+// The part of an attempt that lies within the window, in seconds of the fleet.
 struct Share {
   int32_t from = 0, to = 0;
   int64_t running = 0, suspended = 0;
@@ -30,12 +30,13 @@ void AddUsage(const Attempt& a, const Share& share, int32_t gpus, UsageTruth* us
   usage->suspended_gpu_s += share.suspended * gpus;
 }
 
-// One node: what its states come to, and what the jobs on it add.
+// A node's sums: what its states come to, and what the jobs on it add.
 struct NodeSums {
   NodeTruth truth;
   std::vector<Span> closed, draining, held;  // draining ones are closed too
 };
 
+// Adds up a window's attempts by node, partition, account and cluster.
 class BookSums {
  public:
   BookSums(const SchedulerView& view, int32_t from, int32_t to)
@@ -63,7 +64,7 @@ class BookSums {
     }
   }
 
-  // Once, at the end.
+  // Finishes the sums and gives them away; to be called once, after all attempts.
   std::vector<BooksTruth> Close() {
     for (auto& [host, node] : nodes_) {
       BooksTruth& truth = books_[view_.model().plan.hosts[host].cluster].truth;

@@ -9,9 +9,9 @@
 
 namespace flopwatch::simulate {
 
-// Over [from, to) seconds of the fleet, seen at `to`.
+// What the books come to over [from, to), in seconds of the fleet, as seen at `to`.
 SchedulerTruth SchedulerTruthOf(const Fleet& fleet, int32_t from, int32_t to);
-// As the member "scheduler" of an object.
+// Writes the truth as the member "scheduler" of the object that is open.
 void WriteSchedulerTruth(const SchedulerTruth& truth, JsonWriter* json);
 
 }  // namespace flopwatch::simulate

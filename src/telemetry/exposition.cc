@@ -511,7 +511,7 @@ void ExpositionDecoder::Impl::AcceptNarrow(const Series& series, const char* lin
     out->labels = prefix.substr(open + 1, prefix.rfind('}') - open - 1);
 }
 
-// Null = refused and counted.
+// Returns null where the value was refused, and counted.
 NarrowSample* ExpositionDecoder::Impl::AddNarrow(const Series& series, const char* line,
                                                  double value, const Micros* timestamp) {
   if (narrow_.size() >= limits_.max_narrow_series) {

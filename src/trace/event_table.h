@@ -76,8 +76,8 @@ struct EventTable {
   std::vector<uint32_t> detail;       // index into the detail table of the row's kind; kNoDetail
   std::vector<NameId> file_category;  // the category as the file names it
 
-  // Made by Finish().
-  // Index into RankTrace::steps: by start time for CPU rows, by launch for GPU rows; kNoStep.
+  // What follows is made by Finish().
+  // The index into RankTrace::steps, of CPU rows by start time, of GPU rows by launch; or kNoStep.
   std::vector<int32_t> step;
   std::vector<Row> launch;  // GPU work -> its launch call; launch call -> its first GPU row; kNoRow
   std::vector<Row> op;  // GPU work and launch calls -> innermost operator that launched it; kNoRow
@@ -280,7 +280,7 @@ struct RankTrace {
       metadata;  // other top-level scalars of the file, bounded
   std::vector<Loss> losses;
 
-  // Made by Finish().
+  // What follows is made by Finish().
   std::vector<Step> steps;
   Nanos begin = 0, end = 0;  // of all rows
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -9,21 +10,34 @@
 
 namespace flopwatch::trace {
 
-// A predicate of names with its answers kept by NameId.
-class NamePredicate {
+// What each name is, kept by NameId. Kind is an enum or bool.
+template <typename Kind>
+class NameKinds {
  public:
-  NamePredicate(const StringPool& names, bool (*test)(std::string_view))
-      : names_(names), test_(test), known_(names.size(), 0) {}
-  bool operator()(NameId id) {
-    uint8_t& k = known_[id];
-    if (k == 0) k = test_(names_.Text(id)) ? 2 : 1;
-    return k == 2;
+  explicit NameKinds(const StringPool& names) : names_(names), known_(names.size()) {}
+  // The first question about a name asks `judge`, with its text; later ones get that answer.
+  template <typename Judge>  // Kind(std::string_view)
+  Kind Of(NameId id, const Judge& judge) {
+    std::optional<Kind>& kind = known_[id];
+    if (!kind) kind = judge(names_.Text(id));
+    return *kind;
   }
 
  private:
   const StringPool& names_;
+  std::vector<std::optional<Kind>> known_;
+};
+
+// A predicate of names with its answers kept by NameId.
+class NamePredicate {
+ public:
+  NamePredicate(const StringPool& names, bool (*test)(std::string_view))
+      : test_(test), kinds_(names) {}
+  bool operator()(NameId id) { return kinds_.Of(id, test_); }
+
+ private:
   bool (*test_)(std::string_view);
-  std::vector<uint8_t> known_;
+  NameKinds<bool> kinds_;
 };
 
 // Tells of every name of the pool, by NameId, whether it has `part` in it.

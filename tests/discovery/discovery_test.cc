@@ -206,6 +206,29 @@ TEST(SdYaml, RefusesTheRestByLine) {
   EXPECT_THAT(ErrorOf(ParseSdYaml("- targets: [a:1, b:1]\n", 1)), HasSubstr("more than 1 targets"));
 }
 
+// The line is that of the key or element at fault, however far it is from where its group begins.
+TEST(SdYaml, NamesTheLineAtFault) {
+  EXPECT_THAT(ErrorOf(ParseSdYaml("- targets: [a:1]\n- targets:\n  - b:1\n  label:\n    x: y\n")),
+              HasSubstr("line 4: unknown key 'label'; did you mean 'labels'?"));
+  EXPECT_THAT(ErrorOf(ParseSdYaml("- targets:\n  - a:1\n  labels:\n    - x\n")),
+              HasSubstr("line 3: \"labels\" is not an object"));
+  EXPECT_THAT(ErrorOf(ParseSdYaml("- labels: {x: y}\n  targets:\n    x: y\n")),
+              HasSubstr("line 2: \"targets\" is not a list"));
+  EXPECT_THAT(ErrorOf(ParseSdYaml("- targets:\n  - a:1\n  labels:\n    x: y\n    z:\n")),
+              HasSubstr("line 5: a label value is not a string"));
+  EXPECT_THAT(
+      ErrorOf(ParseSdYaml("- targets: [a:1]\n---\n- targets:\n  - a:1\n  - \"b\\u0007:1\"\n")),
+      HasSubstr("line 5: "));
+  // Of two members of one name the last counts, and so does its line.
+  EXPECT_THAT(ErrorOf(ParseSdYaml("- targets: [a:1]\n  labels: {x: y}\n  targets: b\n")),
+              HasSubstr("line 3: \"targets\" is not a list"));
+  EXPECT_THAT(ErrorOf(ParseSdYaml("-\n  - a:1\n")), HasSubstr("not an object"));
+  EXPECT_THAT(ErrorOf(ParseSdYaml("- owner: me\n  targets: [a:1]\n")),
+              HasSubstr("line 1: unknown key 'owner'"));
+  EXPECT_THAT(ErrorOf(ParseSdJson(R"([{"target":["a:1"]}])")),
+              HasSubstr("element 0: unknown key 'target'; did you mean 'targets'?"));
+}
+
 TEST(SdYaml, ReadsWhatYamlAllows) {
   // A flow list over several lines, numbers as labels, text over several lines, two documents.
   EXPECT_THAT(Urls(ParseSdYaml("- targets: ['a:1',\n    b:2]\n  labels: {rack: 7}\n")),

@@ -67,7 +67,8 @@ for name, books in scheduler.items():
     held = sum(c["work"]["allocated_us"] + c["draining"]["work"]["allocated_us"]
                for c in fleet if not c["mig"]) / 1e6
     parts = sum(c["work"]["allocated_us"] / c["sms_per_gpu"] for c in fleet if c["mig"]) / 1e6
-    check(held - 1 <= levels["allocated"] <= held + parts + 60 * len(books["nodes"]),
+    # Who has a part of a GPU is known by labels of samples alone, a minute apart.
+    check(held - 1 <= levels["allocated"] <= (held + parts) * 1.0002,
           f"{name}: allocated {levels['allocated']}, the truth {held} and {parts} in instances")
     total = sum(losses.values()) + levels["full_clock"]
     check(abs(total - levels["deployed"]) < 1e-6 * deployed, f"{name}: the parts give {total}")
@@ -101,7 +102,9 @@ for by in ("node", "gpu", "user", "size"):
 steps = ask("usage", "--by", "account", "--step", "6h")
 check(abs(sum(row["gpu_seconds"] for row in steps) - whole) < 1e-6 * whole, "steps add up")
 compared = ask("usage", "--by", "account", "--compare", "previous")
-check(all(row["gpu_seconds_before"] is None for row in compared), "nothing was the day before")
+for row in compared:
+    now, before = row["gpu_seconds"], row["gpu_seconds_before"]
+    check(before is None or abs(now - before - row["gpu_seconds_change"]) < 1e-3, f"{row}")
 
 # The hosts behind a loss add up to it, and say why.
 answer = ask("sankey")

@@ -131,7 +131,7 @@ TEST(Peaks, ASmallPeakOverstates) {
   ASSERT_TRUE(pcie.ok());
   EXPECT_NEAR(1 / pcie->factor, 1.31, 0.005);
   EXPECT_THAT(pcie->text, HasSubstr("understates"));
-  // Item 4: B200 against 989 is 2.5 times too high.
+  // B200 (2500 TFLOP/s) against the 989 of an H100 is 2.5 times too high.
   EXPECT_NEAR(ComparePeaks(989, 2500, "a", "b")->factor, 2.53, 0.005);
   EXPECT_EQ(ComparePeaks(989, 989.43, "a", "b")->text, "");
 }

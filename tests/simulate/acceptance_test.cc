@@ -222,7 +222,7 @@ TEST_P(Acceptance, GpusDifferAsMeasured) {
   }
 }
 
-// ofu-paper, table I: half-width of the 95 % interval of OFU at 55 %, sampled every 30 s for 50
+// OFU paper, table I: half-width of the 95 % interval of OFU at 55 %, sampled every 30 s for 50
 // minutes, under 0.3 points for an H100 (55 x 32 / 1352 / sqrt(100) x 1.96 = 0.25).
 TEST_P(Acceptance, SamplingTheClockCostsAsMuchAsMeasured) {
   auto f = Week(Preset::kSeren, GetParam(), Faults::kNone);
@@ -254,7 +254,7 @@ TEST_P(Acceptance, SamplingTheClockCostsAsMuchAsMeasured) {
   EXPECT_LE(1.96 * std::sqrt(variance / checked) / 10, .30);
 }
 
-// ofu-paper, table III: OFU by job 25.1 %, by GPU time 23.3 %; about 20 % over a fleet with idle
+// OFU paper, table III: OFU by job 25.1 %, by GPU time 23.3 %; about 20 % over a fleet with idle
 // and non-training GPUs.
 TEST_P(Acceptance, LlmFleetIsAsEfficientAsReported) {
   auto f = Week(Preset::kLlm, GetParam(), Faults::kNone);
@@ -268,7 +268,7 @@ TEST_P(Acceptance, LlmFleetIsAsEfficientAsReported) {
   EXPECT_NEAR(cycles / peak, .20, .04);
 }
 
-// ofu-paper, V-B: over 608 jobs, MFU as applications report it and OFU correlate with r = .78, mean
+// OFU paper, V-B: over 608 jobs, MFU as applications report it and OFU correlate with r = .78, mean
 // absolute error 6.2 points by job, 25.1 % mean MFU; 6.7 % of the jobs are off by more than 20
 // points (the 39 that miscount mixtures of experts). Jobs are weighted so that each size has its
 // share of the paper's 608.

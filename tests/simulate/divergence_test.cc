@@ -43,7 +43,7 @@ uint64_t Seeds() {
 
 // As the store's way builds it (server/divergence.cc), from the fleet's own integrals: 10,000 GPUs
 // over days are too much telemetry for a test. The OFU has the sampling error of 30 s scrapes
-// (ofu-paper table I: .25 points of 55 in 50 minutes, of one GPU).
+// (OFU paper, table I: .25 points of 55 in 50 minutes, of one GPU).
 std::optional<fleet::JobEvidence> EvidenceOf(const Fleet& f, const Application& a) {
   const Fleet::Model& m = f.model();
   const auto samples = SamplesOf(f, a, 0, f.options().start + f.options().duration);

@@ -268,111 +268,135 @@ std::optional<JudgedLine> JudgeLine(std::string line) {
   return out;
 }
 
-Plain Judge(const std::string& body, const std::string& node) {
-  Plain out;
-  std::map<std::string, std::set<std::tuple<std::string, std::string>>>
-      owners;                                           // entity -> (job, pod)
-  std::map<std::string, std::set<std::string>> copied;  // entity -> columns from an instance
-  std::map<std::string, std::string> board_of;
-  size_t at = 0;
-  while (at < body.size()) {
-    const size_t end = body.find('\n', at);
-    const auto line = JudgeLine(body.substr(at, end - at));
-    at = end + 1;
-    if (!line) continue;
+class Judgement {
+ public:
+  explicit Judgement(std::string node) : node_(std::move(node)) {}
+
+  void Take(const JudgedLine& line) {
     double raw = 0;
-    std::from_chars(line->value.data(), line->value.data() + line->value.size(), raw);
-    const std::optional<Micros> t = line->timestamp.empty()
+    std::from_chars(line.value.data(), line.value.data() + line.value.size(), raw);
+    const std::optional<Micros> t = line.timestamp.empty()
                                         ? std::nullopt
-                                        : std::optional<Micros>(std::stoll(line->timestamp) * 1000);
-    if (line->value == "NaN") {
-      ++out.refused["not_finite"];
-      continue;
+                                        : std::optional<Micros>(std::stoll(line.timestamp) * 1000);
+    if (line.value == "NaN") {
+      ++out_.refused["not_finite"];
+      return;
     }
-    if (line->value == "9223372036854775794" || line->value == "140737488355328.000000") {
-      ++out.refused["blank_sentinel"];
-      continue;
+    if (line.value == "9223372036854775794" || line.value == "140737488355328.000000") {
+      ++out_.refused["blank_sentinel"];
+      return;
     }
     const auto field = std::find_if(std::begin(kFields), std::end(kFields),
-                                    [&](const Field& f) { return f.name == line->name; });
-    if (field == std::end(kFields)) {
-      out.narrow.push_back({line->name, line->label_text, raw, t});
-      continue;
+                                    [&](const Field& f) { return f.name == line.name; });
+    if (field == std::end(kFields))
+      out_.narrow.push_back({line.name, line.label_text, raw, t});
+    else
+      TakeField(*field, line, raw / field->divisor, t);
+  }
+
+  Plain Finish() {
+    for (const auto& [entity, board] : board_of_) {
+      const auto b = out_.rows.find(board);
+      if (b == out_.rows.end() || b->second.values.count("sm_clock_mhz") == 0) continue;
+      PlainRow& row = out_.rows[entity];
+      row.values.emplace("sm_clock_mhz", b->second.values.at("sm_clock_mhz"));
     }
-    const std::string uuid = line->labels.at("UUID");
-    const bool instance = line->labels.count("GPU_I_ID") > 0;
-    const std::string entity = instance ? uuid + "/" + line->labels.at("GPU_I_ID") : uuid;
-    const double value = raw / field->divisor;
-    if (field->max > 0 && (value > field->max || value < 0)) {
-      ++out.refused["out_of_bounds"];
-      // It was still a line about this entity: who owns it is known from it.
-      if (line->labels.count("hpc_job")) owners[entity].insert({line->labels.at("hpc_job"), ""});
-      if (instance) board_of[entity] = uuid;
-      continue;
-    }
-    if (line->labels.count("hpc_job")) owners[entity].insert({line->labels.at("hpc_job"), ""});
-    if (instance) board_of[entity] = uuid;
-    const auto put = [&](const std::string& who, bool copy) {
-      PlainRow& row = out.rows[who];
-      const auto have = row.values.find(field->column);
-      if (have != row.values.end() && !(copied[who].count(field->column) && !copy)) {
-        if (!copy && have->second != value) return false;
-      } else {
-        row.values[field->column] = value;
-        if (copy)
-          copied[who].insert(field->column);
-        else
-          copied[who].erase(field->column);
+    for (auto it = out_.rows.begin(); it != out_.rows.end();) {
+      if (it->second.values.empty()) {
+        it = out_.rows.erase(it);
+        continue;
       }
-      if (t) row.timestamp = std::max(row.timestamp.value_or(*t), *t);
-      return true;
-    };
+      for (const auto& [job, pod] : owners_[it->first]) {
+        OwnerLabels o;
+        o.hpc_job = job;
+        it->second.owners.push_back(o);
+      }
+      ++it;
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void TakeField(const Field& field, const JudgedLine& line, double value,
+                 std::optional<Micros> t) {
+    const std::string uuid = line.labels.at("UUID");
+    const bool instance = line.labels.count("GPU_I_ID") > 0;
+    const std::string entity = instance ? uuid + "/" + line.labels.at("GPU_I_ID") : uuid;
+    // Who owns the entity is known from a line whose value is refused too.
+    if (line.labels.count("hpc_job")) owners_[entity].insert({line.labels.at("hpc_job"), ""});
+    if (instance) board_of_[entity] = uuid;
+    if (field.max > 0 && (value > field.max || value < 0)) {
+      ++out_.refused["out_of_bounds"];
+      return;
+    }
     bool ok = true;
-    if (instance && field->board) {
-      put(uuid, true);
-      if (field->column == std::string("sm_clock_mhz")) ok = put(entity, false);
-      if (field->column != std::string("sm_clock_mhz") && t) {
+    if (instance && field.board) {
+      Put(field, uuid, value, t, true);
+      if (field.column == std::string("sm_clock_mhz")) {
+        ok = Put(field, entity, value, t, false);
+      } else if (t) {
         // The line was about the instance too, though its value is the board's.
-        PlainRow& row = out.rows[entity];
+        PlainRow& row = out_.rows[entity];
         row.timestamp = std::max(row.timestamp.value_or(*t), *t);
       }
     } else {
-      ok = put(entity, false);
+      ok = Put(field, entity, value, t, false);
     }
     if (!ok) {
-      ++out.refused["duplicate_series"];
+      ++out_.refused["duplicate_series"];
     } else {
-      ++out.samples;
+      ++out_.samples;
     }
-    // Attributes.
+    Describe(line, entity, uuid, instance);
+  }
+
+  // Stores a value; false where another one is there already. A value of its own takes the place of
+  // one that was copied from an instance.
+  bool Put(const Field& field, const std::string& who, double value, std::optional<Micros> t,
+           bool copy) {
+    PlainRow& row = out_.rows[who];
+    const auto have = row.values.find(field.column);
+    if (have != row.values.end() && !(copied_[who].count(field.column) && !copy)) {
+      if (!copy && have->second != value) return false;
+    } else {
+      row.values[field.column] = value;
+      if (copy)
+        copied_[who].insert(field.column);
+      else
+        copied_[who].erase(field.column);
+    }
+    if (t) row.timestamp = std::max(row.timestamp.value_or(*t), *t);
+    return true;
+  }
+
+  void Describe(const JudgedLine& line, const std::string& entity, const std::string& uuid,
+                bool instance) {
     for (const std::string& who : {entity, uuid}) {
-      if (out.rows.count(who) == 0) continue;
-      EntityLabels& l = out.rows[who].labels;
-      l.node = node;
-      const int index = std::stoi(line->labels.at("gpu"));
+      if (out_.rows.count(who) == 0) continue;
+      EntityLabels& l = out_.rows[who].labels;
+      l.node = node_;
+      const int index = std::stoi(line.labels.at("gpu"));
       l.index = l.index < 0 ? index : std::min(l.index, index);
       if (who == entity && instance) l.mig_profile = "1g";
     }
   }
-  for (const auto& [entity, board] : board_of) {
-    const auto b = out.rows.find(board);
-    if (b == out.rows.end() || b->second.values.count("sm_clock_mhz") == 0) continue;
-    PlainRow& row = out.rows[entity];
-    row.values.emplace("sm_clock_mhz", b->second.values.at("sm_clock_mhz"));
+
+  const std::string node_;
+  Plain out_;
+  // By entity: (job, pod); the columns that were copied from an instance; its board.
+  std::map<std::string, std::set<std::tuple<std::string, std::string>>> owners_;
+  std::map<std::string, std::set<std::string>> copied_;
+  std::map<std::string, std::string> board_of_;
+};
+
+Plain Judge(const std::string& body, const std::string& node) {
+  Judgement judgement(node);
+  for (size_t at = 0; at < body.size();) {
+    const size_t end = body.find('\n', at);
+    if (const auto line = JudgeLine(body.substr(at, end - at))) judgement.Take(*line);
+    at = end + 1;
   }
-  for (auto it = out.rows.begin(); it != out.rows.end();) {
-    if (it->second.values.empty()) {
-      it = out.rows.erase(it);
-      continue;
-    }
-    for (const auto& [job, pod] : owners[it->first]) {
-      OwnerLabels o;
-      o.hpc_job = job;
-      it->second.owners.push_back(o);
-    }
-    ++it;
-  }
-  return out;
+  return judgement.Finish();
 }
 
 // --- properties ---

@@ -143,8 +143,9 @@ Status FindPeak(Context& context, const MfuOptions& o, MfuAnswer* answer) {
     FW_ASSIGN_OR_RETURN(const efficiency::MixedPeak peak,
                         efficiency::EffectivePeakOf(*device, mix));
     answer->peak_tflops = peak.tflops;
-    answer->peak_text = fmt::format("{:.1f} TFLOP/s, effective peak of {} for {} (equation 12)",
-                                    peak.tflops, device->model, o.mix);
+    answer->peak_text =
+        fmt::format("{:.1f} TFLOP/s, effective peak of {} for {} (OFU paper, eq. 12)", peak.tflops,
+                    device->model, o.mix);
     if (peak.arithmetic_tflops > peak.tflops * 1.001) {
       answer->cautions.push_back(
           fmt::format("the arithmetic mean of the peaks, {:.1f}, would show {:.1f} % too little",

@@ -84,7 +84,7 @@ StatusOr<store::Options> StoreOptionsOf(Context& context) {
   return o;
 }
 
-// Absent where the configuration wants none.
+// There are no options where the configuration wants no library of traces.
 StatusOr<std::optional<uploads::TraceLibraryOptions>> TraceOptionsOf(Context& context,
                                                                      const std::string& directory) {
   uploads::TraceLibraryOptions o;

@@ -15,7 +15,7 @@ bool Has(const std::string& text, const std::string& lower_needle) {
   return LowerCase(text).find(lower_needle) != std::string::npos;
 }
 
-// Absent values last in either direction.
+// Absent values come last in either direction.
 template <typename T>
 bool Before(const std::optional<T>& a, const std::optional<T>& b, bool descending) {
   if (a.has_value() != b.has_value()) return a.has_value();

@@ -42,7 +42,7 @@ constexpr Range Exactly(double f) { return {f, f}; }
 
 // --- signatures of published cases: for jobs whose model is not known ---
 
-// 54.27 / 18.45: reported over corrected MFU (ofu-paper V-C).
+// 54.27 / 18.45: reported over corrected MFU (OFU paper, V-C).
 void LatentMoe(const Facts& f, const Row& row, std::vector<Cause>* out) {
   if (!f.model_known()) Add(row, Standing::kPossible, Exactly(54.27 / 18.45), out);
 }
@@ -242,12 +242,12 @@ constexpr Row kRows[] = {
      "divide the FLOPs of one interval by its own time", "Megatron-LM #1755", kFactor, true,
      Accumulator},
     {"latent_moe_full_width", "latent MoE counted at full width", kConfigAdvice,
-     "ofu-paper V-C; Megatron-LM #2296, #2977", kFlops, true, LatentMoe},
+     "OFU paper, V-C; Megatron-LM #2296, #2977", kFlops, true, LatentMoe},
     {"hybrid_as_dense", "hybrid model counted as attention and MLP in every layer", kConfigAdvice,
-     "ofu-paper V-C; Megatron-LM #2198", kFlops, true, HybridAsDense},
+     "OFU paper, V-C; Megatron-LM #2198", kFlops, true, HybridAsDense},
     {"recompute_not_counted", "full activation recompute, which MFU leaves out",
      "nothing is wrong with the MFU: show HFU beside it, and declare the recompute mode",
-     "ofu-paper VI-C; DeepSpeed #3362", kHardware, false, Recomputed},
+     "OFU paper, VI-C; DeepSpeed #3362", kHardware, false, Recomputed},
     {"hfu_as_mfu", "recomputed FLOPs counted in the MFU",
      "report it as HFU: MFU leaves recompute out", "docs/mfu.md; arXiv 2204.02311, appendix B",
      kFactor, true, HfuAsMfu},
@@ -255,7 +255,7 @@ constexpr Row kRows[] = {
      "count 4N for frozen weights (no weight gradient), 6N for trained ones",
      "Megatron-Bridge #2409, #2416, #2571; Automodel #786", kFactor, true, FrozenAsFull},
     {"fp8_against_bf16_peak", "FP8 run against the BF16 peak",
-     "state the precision mix: its effective peak is the harmonic mean (equation 12)",
+     "state the precision mix: its effective peak is the harmonic mean (OFU paper, eq. 12)",
      "KempnerForge FP8 caveat, put right in docs/mfu.md", kPeak, true, Fp8AgainstBf16},
     {"peak_doubled", "a peak twice the right one: the 2:4 sparse figure, or FP8 for a BF16 run",
      "divide by the dense peak of the precision that ran", "Megatron-LM #1276, #1565; miles #2353",

@@ -246,7 +246,7 @@ double ScatterPoints(int64_t gpus) {
   struct Group {
     double gpus, mean, sd;  // |MFU - OFU|, points
   };
-  // The groups are those of ofu-paper Table III.
+  // The groups are those of the OFU paper, table III.
   static constexpr Group kTable3[] = {{8, 7.5, 3.9},    {16, 12.2, 2.0},  {64, 2.2, 2.4},
                                       {128, 4.5, 2.9},  {256, 9.1, 4.9},  {512, 3.6, 2.2},
                                       {736, 3.6, 0.1},  {768, 1.2, 0.7},  {1024, 4.1, 0.7},

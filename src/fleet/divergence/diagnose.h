@@ -36,12 +36,12 @@ namespace flopwatch::fleet {
 struct Thresholds {
   double agree_points = 0.05, alarm_points = 0.10, alarm_ratio = 1.25;
   double min_coverage = 0.5;  // of the GPU-seconds of the window
-  double min_window_s = 300;  // ofu-paper IV-C: "at least several minutes"
+  double min_window_s = 300;  // OFU paper, IV-C: "at least several minutes"
   bool allow_scatter = true;  // of small jobs, Table III
 };
 
 inline constexpr double kTimingUncertainty = 0.01;  // of an MFU, from timing its steps
-// Half-width of OFU at 30 s sampling over 50 minutes: 0.22 points (ofu-paper table I).
+// Half-width of OFU at 30 s sampling over 50 minutes: 0.22 points (OFU paper, table I).
 inline constexpr double kOfuHalfWidth = 0.0022;
 inline constexpr double kOfuHalfWidthWindow = 3000;  // s
 inline constexpr double kNear = 2;                   // error bars

@@ -15,7 +15,7 @@ std::string_view FrameworkOf(std::string_view convention) {
 }
 
 // Whether the claim's own framework is known to have counted so; where no convention is named, the
-// mistakes that were found in production (ofu-paper V-C) and the commonest one of MoE models.
+// mistakes that were found in production (OFU paper, V-C) and the commonest one of MoE models.
 bool FitsClaim(const models::Candidate& c, std::string_view convention) {
   if (convention.empty()) {
     return c.id == "latent_moe_full_width" || c.id == "hybrid_as_dense" ||

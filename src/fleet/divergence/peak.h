@@ -16,13 +16,14 @@ inline constexpr double kSamePeak = 0.02;
 struct PeakReview {
   const hardware::Accelerator* gpu = nullptr;  // of the job; null = not known
   std::optional<double> used;                  // by the claim
-  // The peak of the job's GPU and its precision mix (ofu-paper eq. 12: FLOPs-weighted harmonic
+  // The peak of the job's GPU and its precision mix (OFU paper, eq. 12: FLOPs-weighted harmonic
   // mean). Absent where the GPU or the precision is not known.
   std::optional<double> right;
   std::string right_basis;  // "H100 SXM, BF16", or why there is none
   // MFU as claimed x used / right where both are known, else 1.
   double factor = 1;
-  // used is not right: "the 2:4 sparse figure", "the FP8 peak"; "" = right or not known.
+  // What `used` is where it is not right: "the 2:4 sparse figure", "the FP8 peak"; "" = right or
+  // not known.
   std::string used_looks_like;
   bool wrong() const { return !used_looks_like.empty(); }
 };

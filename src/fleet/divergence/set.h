@@ -46,7 +46,7 @@ struct SetStatistics {
   // Kish's number of equal jobs: (sum of w)^2 / sum of w^2. With job weights the number of jobs.
   double effective_jobs = 0;
   std::optional<MeanSd> mfu, ofu, abs_error;
-  std::optional<double> mae;                 // equation 9
+  std::optional<double> mae;                 // OFU paper, eq. 9
   std::optional<double> mean_error;          // of MFU - OFU: which way it leans
   std::optional<double> within_10, over_20;  // shares of |e| <= 10 and > 20 points
   std::optional<Correlation> pearson;

@@ -171,8 +171,8 @@ DivergenceWords Describe(const JobEvidence& job, const Diagnosis& d) {
   }
   if (d.verdict == Verdict::kScatter) {
     out.findings.push_back(fmt::format(
-        "jobs of about {} GPUs scatter by up to {:.0f} points for no known reason (ofu-paper Table "
-        "III): not counted as an alarm",
+        "jobs of about {} GPUs scatter by up to {:.0f} points for no known reason (OFU paper, "
+        "table III): not counted as an alarm",
         *job.gpus, d.scatter_points * 100));
   }
   for (const Cause& c : d.seen) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr Micros kAlways = std::numeric_limits<Micros>::min();
 
-// One name for all the names of a device.
+// Brings all names of a device to the one of the accelerator table.
 std::string NameOf(std::string_view model, const hardware::Catalog& catalog) {
   if (model.empty()) return "";
   const auto known = catalog.Find(model);

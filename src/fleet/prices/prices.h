@@ -54,7 +54,7 @@ struct Money {
 // The prices of one model over time.
 class PriceHistory {
  public:
-  // Of one GPU over [from, to).
+  // What one GPU costs over [from, to).
   Money Over(Micros from, Micros to) const;
 
  private:
@@ -66,18 +66,19 @@ class PriceHistory {
   std::vector<Step> steps_;  // by `from`; before the first there is no price
 };
 
+// The prices of all models.
 class Prices {
  public:
   Prices() = default;  // none
-  // Of the [prices] section of a configuration file; none where there is no such section. Errors
-  // name the entry and the key.
+  // Reads the [prices] section of a configuration file; without such a section there are no
+  // prices. Errors name the entry and the key.
   static StatusOr<Prices> Parse(std::string_view toml, const hardware::Catalog& catalog);
 
   bool empty() const { return models_.empty(); }
   const std::string& currency() const { return currency_; }  // "" = none was named
-  // Of a GPU whose exporter calls it `reported_model`; "" = not known. The history is valid as long
-  // as this object.
-  // `partitions` is a list; any of them.
+  // The prices of a GPU whose exporter calls it `reported_model`; "" stands for a model that is not
+  // known. `partitions` is a list, of which any may have a price. The history is valid as long as
+  // this object.
   const PriceHistory& Of(std::string_view reported_model, const hardware::Catalog& catalog,
                          std::string_view cluster = {}, std::string_view partitions = {}) const;
   // Whether it matters in which cluster or partition a GPU is.

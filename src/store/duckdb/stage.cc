@@ -153,8 +153,9 @@ Status Stage::Absorb(Connection* c, const StagedRows& rows, uint64_t generation,
   uint64_t rewritten = 0;
   for (int k = 0; k < kEntityKinds; ++k) {
     if (rows.tables[k].rows() == 0) continue;
-    wanted[k] = FieldsOf(rows, k);
-    rewritten += segment->ValuesToRewrite(static_cast<EntityKind>(k), wanted[k]);
+    const auto kind = static_cast<EntityKind>(k);
+    wanted[k] = FieldsOf(rows, kind);
+    rewritten += segment->ValuesToRewrite(kind, wanted[k]);
   }
   if (rewritten > options_.max_rewritten_values) {
     LogInfo("{}: columns have outgrown their type; the hour goes on in another file",
@@ -182,18 +183,17 @@ Status Stage::Absorb(Connection* c, const StagedRows& rows, uint64_t generation,
   return absl::OkStatus();
 }
 
-std::vector<StoredField> Stage::FieldsOf(const StagedRows& rows, int kind) const {
+std::vector<StoredField> Stage::FieldsOf(const StagedRows& rows, EntityKind kind) const {
   const auto fields = dimensions_.fields();
   std::vector<StoredField> found;
   const auto add = [&](const std::string& column) -> StoredField* {
     const auto it = fields->find(column);
     return it == fields->end() ? nullptr : &found.emplace_back(it->second);
   };
-  if (kind == static_cast<int>(EntityKind::kGpu) ||
-      kind == static_cast<int>(EntityKind::kGpuInstance)) {
+  if (kind == EntityKind::kGpu || kind == EntityKind::kGpuInstance) {
     for (std::string_view input : kInputColumns) add(std::string(input));
   }
-  for (const StagedTable::Column& column : rows.tables[kind].columns()) {
+  for (const StagedTable::Column& column : rows.tables[static_cast<size_t>(kind)].columns()) {
     StoredField* field = add(column.name);
     if (field != nullptr && field->storage == telemetry::StorageType::kDouble)
       field->held_as = column.held_as();
@@ -359,8 +359,8 @@ Status Stage::Show(Connection* c, const StagedRows& rows, Micros arrival) {
                                     /*read_only=*/false));
   for (int k = 0; k < kEntityKinds; ++k) {
     if (rows.tables[k].rows() == 0) continue;
-    FW_RETURN_IF_ERROR(
-        segment->EnsureColumns(c, static_cast<EntityKind>(k), FieldsOf(rows, k)).status());
+    const auto kind = static_cast<EntityKind>(k);
+    FW_RETURN_IF_ERROR(segment->EnsureColumns(c, kind, FieldsOf(rows, kind)).status());
   }
   FW_RETURN_IF_ERROR(segment->Append(c, rows, /*generation=*/0, arrival));
   FW_RETURN_IF_ERROR(layouts_.Show(c, segment));

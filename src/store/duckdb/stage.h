@@ -112,7 +112,7 @@ class Stage {
   StatusOr<uint64_t> LastAbsorbed(Connection* c) const;
   // Adds the rows of a journal's file; `last` becomes the latest arrival.
   Status LoadJournal(uint64_t generation, uint64_t absorbed, StagedRows* rows, Micros* last) const;
-  std::vector<StoredField> FieldsOf(const StagedRows& rows, int kind) const;
+  std::vector<StoredField> FieldsOf(const StagedRows& rows, telemetry::EntityKind kind) const;
   Status DropJournalsBut(uint64_t generation) const;
   void Changed() FW_REQUIRES(mutex_);
 

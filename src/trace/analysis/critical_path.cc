@@ -2,6 +2,7 @@
 
 #include "trace/analysis/path_builder.h"
 #include "trace/call_kind.h"
+#include "trace/name_predicate.h"
 
 namespace flopwatch::trace {
 namespace {
@@ -16,13 +17,13 @@ bool MayBlock(std::string_view name) {
 
 class OurPath : public PathBuilder<OurPath> {
  public:
-  explicit OurPath(const RankView& view) : PathBuilder(view) {}
+  explicit OurPath(const RankView& view)
+      : PathBuilder(view), frame_loads_(view.set().names), row_loads_(view.set().names) {}
 
   StatusOr<CriticalPath> Run() {
     FW_RETURN_IF_ERROR(FindWindow());
     Select();
     if (rows_.empty()) return NotComputable("the window has neither operators nor GPU work");
-    loads_.assign(2 * names_.size(), -1);
     FindWaits();
     AddThreads();
     FindStreamWaits();
@@ -154,17 +155,20 @@ class OurPath : public PathBuilder<OurPath> {
     if (c == KernelClass::kMemory) return PathBound::kGpuMemory;
     if (c == KernelClass::kCompute) return PathBound::kGpuCompute;
     for (int depth = 0; r != kNoRow && depth < kMaxDepth; r = e_.parent[r], ++depth) {
-      int8_t& known =
-          loads_[2 * e_.name[r] + (e_.category[r] == Category::kPythonFunction ? 1 : 0)];
-      if (known < 0) known = IsDataLoading(NameOf(r), e_.category[r]) ? 1 : 0;
-      if (known == 1) return PathBound::kDataLoading;
+      const Category category = e_.category[r];
+      const auto loads = [category](std::string_view name) {
+        return IsDataLoading(name, category);
+      };
+      if ((category == Category::kPythonFunction ? frame_loads_ : row_loads_).Of(e_.name[r], loads))
+        return PathBound::kDataLoading;
     }
     return PathBound::kCpu;
   }
 
   std::vector<Row> by_end_;
   std::vector<std::pair<Row, Row>> waited_;  // call, GPU row
-  mutable std::vector<int8_t> loads_;  // of a name, Python frames apart: loads data; judged once
+  // Whether a name is that of loading data: of Python frames, and of other rows.
+  mutable NameKinds<bool> frame_loads_, row_loads_;
 };
 
 }  // namespace

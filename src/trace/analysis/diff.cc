@@ -35,7 +35,8 @@ struct Side {
   DiffSide info;
   // Two tables of sums by name: kernels (copies and fills too) and CPU rows.
   std::vector<Sums> kernels, cpu;
-  std::vector<uint8_t> kernel_kind, cpu_kind;  // KernelClass; Category
+  std::vector<KernelClass> kernel_class;
+  std::vector<Category> cpu_category;
   Nanos compute = 0, communication = 0, memory = 0, idle = 0, step = 0;
 };
 
@@ -91,9 +92,9 @@ void AddRank(const RankView& view, std::optional<int64_t> only_step, Side* side)
     sums.own += gpu ? e.dur[r] : std::max<Nanos>(0, own[r]);
     sums.total += e.dur[r];
     if (gpu)
-      side->kernel_kind[e.name[r]] = static_cast<uint8_t>(view.classes()[r]);
+      side->kernel_class[e.name[r]] = view.classes()[r];
     else
-      side->cpu_kind[e.name[r]] = static_cast<uint8_t>(e.category[r]);
+      side->cpu_category[e.name[r]] = e.category[r];
   }
 }
 
@@ -103,8 +104,8 @@ StatusOr<Side> SideOf(const TraceSet& set, std::optional<int32_t> only_rank,
   Side side;
   side.kernels.resize(set.names.size());
   side.cpu.resize(set.names.size());
-  side.kernel_kind.resize(set.names.size(), 0);
-  side.cpu_kind.resize(set.names.size(), 0);
+  side.kernel_class.resize(set.names.size());
+  side.cpu_category.resize(set.names.size());
   AnalysisOptions analysis;
   analysis.communication_names = options.communication_names;
   const AnalysisInput input(set, analysis);
@@ -124,14 +125,13 @@ StatusOr<Side> SideOf(const TraceSet& set, std::optional<int32_t> only_rank,
   return side;
 }
 
-std::string_view KindText(bool gpu, uint8_t kind) {
-  if (gpu) {
-    const auto c = static_cast<KernelClass>(kind);
-    return c == KernelClass::kCommunication ? "communication"
-           : c == KernelClass::kMemory      ? "memory"
-                                            : "compute";
-  }
-  const auto c = static_cast<Category>(kind);
+std::string_view KindText(KernelClass c) {
+  return c == KernelClass::kCommunication ? "communication"
+         : c == KernelClass::kMemory      ? "memory"
+                                          : "compute";
+}
+
+std::string_view KindText(Category c) {
   if (c == Category::kUserAnnotation) return "annotation";
   return c == Category::kRuntime || c == Category::kDriver ? "runtime" : "operator";
 }
@@ -156,7 +156,7 @@ std::vector<DiffLine> Lines(const TraceSet& a, const Side& side_a, const TraceSe
       if (added) {
         lines.emplace_back();
         lines.back().name = std::move(name);
-        lines.back().kind = KindText(gpu, gpu ? side.kernel_kind[id] : side.cpu_kind[id]);
+        lines.back().kind = gpu ? KindText(side.kernel_class[id]) : KindText(side.cpu_category[id]);
       }
       DiffLine& line = lines[it->second];
       (second ? line.count_b : line.count_a) += static_cast<double>(sums[id].count) / steps;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include "absl/container/flat_hash_set.h"
 #include "trace/analysis/tables.h"
+#include "trace/name_predicate.h"
 
 namespace flopwatch::trace {
 namespace {
@@ -30,15 +31,9 @@ bool SeveralSteps(const TraceSet& set) {
 }
 
 void Classify(const TraceSet& set, const EventTable& events, HtaRows* out) {
-  constexpr uint8_t kNotJudged = 0xFF;
-  std::vector<uint8_t> by_name(set.names.size(), kNotJudged);
+  NameKinds<HtaKernelType> types(set.names);
   out->gpu_type.reserve(out->gpu.size());
-  for (const Row r : out->gpu) {
-    uint8_t& known = by_name[events.name[r]];
-    if (known == kNotJudged)
-      known = static_cast<uint8_t>(HtaKernelTypeOf(set.names.Text(events.name[r])));
-    out->gpu_type.push_back(static_cast<HtaKernelType>(known));
-  }
+  for (const Row r : out->gpu) out->gpu_type.push_back(types.Of(events.name[r], HtaKernelTypeOf));
 }
 
 }  // namespace

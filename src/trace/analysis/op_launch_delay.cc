@@ -4,6 +4,7 @@
 #include "trace/analysis/analyses.h"
 #include "trace/analysis/tables.h"
 #include "trace/analysis/tree.h"
+#include "trace/name_predicate.h"
 
 namespace flopwatch::trace {
 namespace {
@@ -28,13 +29,8 @@ struct Delays {
 std::vector<Delays> DelaysOf(const RankView& view) {
   const EventTable& e = view.events();
   const StringPool& names = view.set().names;
-  std::vector<uint8_t> aten(names.size(), 0);  // 1 = yes, 2 = no
-  const auto is_aten = [&](Row r) {
-    if (e.category[r] != Category::kCpuOp) return false;
-    uint8_t& known = aten[e.name[r]];
-    if (known == 0) known = names.Text(e.name[r]).starts_with("aten::") ? 1 : 2;
-    return known == 1;
-  };
+  NamePredicate aten(names, [](std::string_view name) { return name.starts_with("aten::"); });
+  const auto is_aten = [&](Row r) { return e.category[r] == Category::kCpuOp && aten(e.name[r]); };
   const std::vector<Row> above = NearestAbove(e, view.parents_first(), is_aten);
   std::vector<uint32_t> instance(e.size(), 0);  // 1 + index into firsts
   std::vector<std::pair<Row, First>> firsts;

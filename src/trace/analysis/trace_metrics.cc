@@ -86,14 +86,13 @@ HostMetrics::HostMetrics(const RankView& view) {
   const RankTrace& rank = view.rank();
   const StringPool& names = view.set().names;
   NamePredicate gloo(names, IsGloo);
-  std::vector<uint8_t> kind(names.size(), 0), loads(names.size(), 0);
+  NameKinds<CallKind> calls(names);
+  NameKinds<bool> loads(names);
   for (const Step& s : rank.steps) step_time += e.dur[s.row];
   for (Row r = 0; r < e.size(); ++r) {
     const Category c = e.category[r];
     if (IsLaunchApi(c)) {
-      uint8_t& k = kind[e.name[r]];
-      if (k == 0) k = static_cast<uint8_t>(CallKindOf(names.Text(e.name[r]))) + 1;
-      const auto call = static_cast<CallKind>(k - 1);
+      const CallKind call = calls.Of(e.name[r], CallKindOf);
       if (call == CallKind::kSync || call == CallKind::kBlockingCopy) {
         ++syncs;
         sync_time += e.dur[r];
@@ -103,9 +102,8 @@ HostMetrics::HostMetrics(const RankView& view) {
       }
     } else if (c == Category::kCpuOp || c == Category::kUserAnnotation ||
                c == Category::kPythonFunction) {
-      uint8_t& l = loads[e.name[r]];
-      if (l == 0) l = IsDataLoading(names.Text(e.name[r]), c) ? 2 : 1;
-      if (l == 2) loading.push_back({e.ts[r], e.end(r)});
+      if (loads.Of(e.name[r], [c](std::string_view name) { return IsDataLoading(name, c); }))
+        loading.push_back({e.ts[r], e.end(r)});
       gloo_events += gloo(e.name[r]);
     }
   }

@@ -10,6 +10,7 @@
 #include "base/json_read.h"
 #include "base/json_writer.h"
 #include "trace/export/json_members.h"
+#include "trace/name_predicate.h"
 
 namespace flopwatch::trace {
 namespace {
@@ -22,14 +23,18 @@ bool OnDevice(Category c) {
          c == Category::kGpuCollective;
 }
 
+bool IsJson(std::string_view text) {
+  const bool begins = !text.empty() && (text.front() == '[' || text.front() == '{');
+  return begins && Json::Parse(text).ok();
+}
+
 class Writer {
  public:
   Writer(const TraceSet& set, const ChromeExportOptions& options, const ChromeSink& sink)
-      : set_(set), options_(options), sink_(sink) {}
+      : set_(set), options_(options), sink_(sink), is_json_(set.names) {}
 
   StatusOr<ChromeExport> Run() {
     FW_RETURN_IF_ERROR(ChooseRanks());
-    json_kind_.assign(set_.names.size(), 0);
     Nanos first = std::numeric_limits<Nanos>::max();
     for (const uint32_t r : ranks_) {
       const RankTrace& rank = set_.ranks[r];
@@ -59,7 +64,7 @@ class Writer {
   Nanos base_ = 0;
   bool any_wall_clock_ = false, first_event_ = true;
   int64_t next_arrow_ = 1;
-  std::vector<uint8_t> json_kind_;  // of a name: 0 not looked at, 1 JSON, 2 text
+  NameKinds<bool> is_json_;  // whether a name is a JSON list or object
 
   // A process of the rank that is written.
   struct Process {
@@ -431,13 +436,8 @@ class Writer {
   // Lists of operators are JSON in the file they come from; what is none is written as a text.
   void List(Members* m, std::string_view key, NameId id) {
     if (id == kNoName) return;
-    uint8_t& kind = json_kind_[id];
     const std::string_view text = Text(id);
-    if (kind == 0) {
-      const bool list = !text.empty() && (text.front() == '[' || text.front() == '{');
-      kind = list && Json::Parse(text).ok() ? 1 : 2;
-    }
-    if (kind == 1)
+    if (is_json_.Of(id, IsJson))
       m->Raw(key, text);
     else
       m->Text(key, text);

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "trace/analysis/sm_load.h"
+#include "trace/name_predicate.h"
 #include "trace/parallel.h"
 
 namespace flopwatch::trace {
@@ -14,6 +15,20 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 // A thread that launches less of the GPU's work than this is not one whose waiting starves the GPU.
 constexpr double kLaunchThreadShare = 0.05;
+
+// What a host row that is no call tells, by its name.
+enum class HostBlockKind : uint8_t {
+  kWork,
+  kDataLoading,
+  kStepMark,
+  kGloo,  // waits for other ranks
+};
+
+HostBlockKind HostBlockKindOf(std::string_view name, Category category) {
+  if (IsStepName(name)) return HostBlockKind::kStepMark;
+  if (name.starts_with("gloo:")) return HostBlockKind::kGloo;
+  return IsDataLoading(name, category) ? HostBlockKind::kDataLoading : HostBlockKind::kWork;
+}
 
 // Joins intervals that come by rising begin.
 void Append(IntervalSet* set, Nanos begin, Nanos end) {
@@ -28,11 +43,11 @@ void Append(IntervalSet* set, Nanos begin, Nanos end) {
 
 RankMeasures::RankMeasures(const RankView& v)
     : view(v), rank(v.rank()), events(v.events()), names(v.set().names) {
-  call_kind_.assign(names.size(), 0);
+  call_kind_.resize(names.size());
   for (Row r = 0; r < events.size(); ++r) {
     if (!IsLaunchApi(events.category[r])) continue;
-    uint8_t& kind = call_kind_[events.name[r]];
-    if (kind == 0) kind = static_cast<uint8_t>(CallKindOf(Name(r))) + 1;
+    std::optional<CallKind>& kind = call_kind_[events.name[r]];
+    if (!kind) kind = CallKindOf(Name(r));
   }
   FindWindows();
   MeasureGpu();
@@ -41,8 +56,8 @@ RankMeasures::RankMeasures(const RankView& v)
 }
 
 CallKind RankMeasures::CallOf(Row r) const {
-  const uint8_t kind = IsLaunchApi(events.category[r]) ? call_kind_[events.name[r]] : 0;
-  return kind == 0 ? CallKind::kOther : static_cast<CallKind>(kind - 1);
+  if (!IsLaunchApi(events.category[r])) return CallKind::kOther;
+  return call_kind_[events.name[r]].value_or(CallKind::kOther);
 }
 
 bool RankMeasures::FromGraph(Row r) const {
@@ -210,13 +225,12 @@ void RankMeasures::MeasureHost() {
     launches[t] = launched[t] > 0 && launched[t] >= kLaunchThreadShare * all;
     any = any || launches[t];
   }
-  std::vector<bool> waits =
-      launches;  // threads whose data loading counts: those, and the one that runs the steps
+  // Data loading counts on the threads that launch, and on the one that runs the steps.
+  std::vector<bool> waits = launches;
   for (const Step& s : rank.steps) waits[events.thread[s.row]] = true;
   const bool any_wait = any || !rank.steps.empty();
 
-  std::vector<uint8_t> loading(names.size(),
-                               0);  // by name: 1 = no, 2 = yes, 3 = a step's annotation, 4 = Gloo
+  NameKinds<HostBlockKind> kinds(names);
   IntervalSet busy, blocked, load, load_elsewhere;
   for (Row r = 0; r < events.size(); ++r) {
     const Category c = events.category[r];
@@ -224,16 +238,11 @@ void RankMeasures::MeasureHost() {
     if (!block && !IsLaunchApi(c)) continue;
     const uint32_t thread = events.thread[r];
     if (block) {
-      uint8_t& known = loading[events.name[r]];
-      if (known == 0) {
-        known = IsStepName(Name(r))            ? 3
-                : Name(r).starts_with("gloo:") ? 4
-                : IsDataLoading(Name(r), c)    ? 2
-                                               : 1;
-      }
-      if (known == 3) continue;
-      if (known == 4) Append(&blocked, events.ts[r], events.end(r));  // waits for other ranks
-      if (known == 2)
+      const HostBlockKind kind =
+          kinds.Of(events.name[r], [c](std::string_view name) { return HostBlockKindOf(name, c); });
+      if (kind == HostBlockKind::kStepMark) continue;
+      if (kind == HostBlockKind::kGloo) Append(&blocked, events.ts[r], events.end(r));
+      if (kind == HostBlockKind::kDataLoading)
         Append(waits[thread] || !any_wait ? &load : &load_elsewhere, events.ts[r], events.end(r));
     }
     if (any && !launches[thread]) continue;

@@ -115,8 +115,8 @@ struct RankMeasures {
   void MeasureHost();
   void MeasureWaits();
 
-  std::vector<Row> host_rows_;      // what HostRowAt() looks at, by time
-  std::vector<uint8_t> call_kind_;  // by NameId: CallKind + 1, 0 = not a call
+  std::vector<Row> host_rows_;                      // what HostRowAt() looks at, by time
+  std::vector<std::optional<CallKind>> call_kind_;  // by NameId; none where it is no call's name
 };
 
 // Measures of all ranks, computed at construction, ranks in parallel.

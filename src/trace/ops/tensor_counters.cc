@@ -4,14 +4,27 @@
 
 #include "base/text.h"
 #include "efficiency/ofu.h"
+#include "trace/name_predicate.h"
 
 namespace flopwatch::trace {
+namespace {
+
+enum class CounterKind : uint8_t { kOther, kTensorActive, kClock };
+
+// Names vary by chip and version: "Tensor Active [Throughput %]", "Tensor Active / FP16 Active";
+// "GPC Clock Frequency [MHz]".
+CounterKind CounterKindOf(std::string_view name) {
+  if (StartsWithIgnoringCase(name, "tensor active")) return CounterKind::kTensorActive;
+  return StartsWithIgnoringCase(name, "gpc clock") ? CounterKind::kClock : CounterKind::kOther;
+}
+
+}  // namespace
 
 TensorCounters TensorCounters::Of(const StringPool& names, const RankTrace& rank, int32_t device,
                                   std::optional<double> tensor_clock_mhz) {
   TensorCounters out;
   if (rank.counters.empty() || !tensor_clock_mhz) return out;
-  std::vector<uint8_t> kind(names.size(), 0);  // 0 not judged, 1 neither, 2 tensor, 3 clock
+  NameKinds<CounterKind> kinds(names);
   NameId tensor_metric = kNoName;
   // The samples of one moment stand together; the one metric that is named "tensor active" counts.
   Nanos at = 0;
@@ -32,20 +45,13 @@ TensorCounters TensorCounters::Of(const StringPool& names, const RankTrace& rank
   };
   for (const CounterSample& sample : rank.counters) {
     if (sample.device != device) continue;
-    uint8_t& k = kind[sample.counter];
-    if (k == 0) {
-      // Names vary by chip and version: "Tensor Active [Throughput %]", "Tensor Active / FP16
-      // Active"; "GPC Clock Frequency [MHz]".
-      const std::string_view name = names.Text(sample.counter);
-      k = StartsWithIgnoringCase(name, "tensor active") ? 2
-          : StartsWithIgnoringCase(name, "gpc clock")   ? 3
-                                                        : 1;
-      if (k == 2 && tensor_metric == kNoName) tensor_metric = sample.counter;
-    }
-    if (k == 1) continue;
+    const CounterKind kind = kinds.Of(sample.counter, CounterKindOf);
+    if (kind == CounterKind::kOther) continue;
+    if (kind == CounterKind::kTensorActive && tensor_metric == kNoName)
+      tensor_metric = sample.counter;
     if (sample.ts != at) close();
     at = sample.ts;
-    if (k == 3) {
+    if (kind == CounterKind::kClock) {
       clock = sample.value;
     } else if (sample.counter == tensor_metric) {
       tensor = sample.value;

@@ -31,14 +31,13 @@ RankCheck DataStarvation(const RankMeasures& m) {
   const Interval worst = Longest(m.loader_idle.empty() ? m.loader : m.loader_idle);
   TopNames names;
   const EventTable& e = m.events;
-  std::vector<uint8_t> loading(m.names.size(), 0);
+  NameKinds<bool> loading(m.names);
   RankMeasures::Cursor in(m.loader);
   for (Row r = 0; r < e.size(); ++r) {
     const Category c = e.category[r];
     if (!IsHostBlock(c) || !in.Contains(e.ts[r])) continue;
-    uint8_t& known = loading[e.name[r]];
-    if (known == 0) known = IsDataLoading(m.Name(r), c) ? 2 : 1;
-    if (known == 2) names.Add(e.name[r], e.dur[r]);
+    if (loading.Of(e.name[r], [c](std::string_view name) { return IsDataLoading(name, c); }))
+      names.Add(e.name[r], e.dur[r]);
   }
   Finding f = FindingOf(m, fmt::format("Data loading takes {} of step time; the GPU is idle in {}",
                                        PercentText(m.Share(load)), PercentText(m.Share(idle))));
