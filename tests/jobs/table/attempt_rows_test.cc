@@ -42,8 +42,8 @@ TEST(AttemptRows, EveryFieldComesThrough) {
 
 TEST(AttemptRows, MissingIsNeverZero) {
   const TableBooks b = ReadOk(kAttemptMap, Table("7,NULL,,,100,NULL,NULL,NULL\n"
-                                          "8,bob,0,50,,,2,\n"
-                                          "9,bob,4,50,0,60,2,\n"));
+                                                 "8,bob,0,50,,,2,\n"
+                                                 "9,bob,4,50,0,60,2,\n"));
   ASSERT_THAT(b.attempts, SizeIs(3));
   EXPECT_EQ(b.attempts[0].user, "");
   EXPECT_EQ(b.attempts[0].gpus, -1);
@@ -58,15 +58,15 @@ TEST(AttemptRows, MissingIsNeverZero) {
 
 TEST(AttemptRows, WhatIsRefusedAndWhatIsLeftOutIsCounted) {
   const TableBooks b = ReadOk(kAttemptMap, Table("1,a,3,50,100,200,0,\n"      // no GPU
-                                          ",a,3,50,100,200,1,\n"       // no job
-                                          "2,a,3,50,soon,200,1,\n"     // no time
-                                          "3,a,3,50,300,200,1,\n"      // backwards
-                                          "4,a,3,50,100,200,0.5,\n"    // a part of a GPU
-                                          "5,a,3,,,,1,\n"              // never
-                                          "6,a,3,50,100,200,many,\n"   // no count
-                                          "7,a,3,50,100,200,1,250\n"   // no utilisation
-                                          "7,a,3,50,100,300,1,\n"      // the same again
-                                          "8,a,3,500,100,200,1,\n"));  // submitted later
+                                                 ",a,3,50,100,200,1,\n"       // no job
+                                                 "2,a,3,50,soon,200,1,\n"     // no time
+                                                 "3,a,3,50,300,200,1,\n"      // backwards
+                                                 "4,a,3,50,100,200,0.5,\n"    // a part of a GPU
+                                                 "5,a,3,,,,1,\n"              // never
+                                                 "6,a,3,50,100,200,many,\n"   // no count
+                                                 "7,a,3,50,100,200,1,250\n"   // no utilisation
+                                                 "7,a,3,50,100,300,1,\n"      // the same again
+                                                 "8,a,3,500,100,200,1,\n"));  // submitted later
   EXPECT_EQ(Counts(b.refused),
             "bad_count 1, bad_time 1, ends_before_start 1, no_job 1, no_start 1, "
             "part_of_a_gpu 1, same_attempt 1");

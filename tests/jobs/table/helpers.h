@@ -68,9 +68,9 @@ inline std::string Shown(const std::vector<jobs::AttemptRecord>& attempts) {
 inline std::string Shown(const std::vector<jobs::NodeRecord>& nodes) {
   std::string out;
   for (const jobs::NodeRecord& n : nodes)
-    out += fmt::format("{}{}-{}:{}", out.empty() ? "" : " ",
-                       n.from % kMicrosPerDay / kMicrosPerMinute,
-                       n.to % kMicrosPerDay / kMicrosPerMinute, n.gpus);
+    out +=
+        fmt::format("{}{}-{}:{}", out.empty() ? "" : " ", n.from % kMicrosPerDay / kMicrosPerMinute,
+                    n.to % kMicrosPerDay / kMicrosPerMinute, n.gpus);
   return out;
 }
 

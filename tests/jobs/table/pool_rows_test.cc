@@ -25,7 +25,7 @@ std::string Minute(int minute, std::string_view rest) {
 
 TEST(PoolRows, NeighboursThatAreEqualAreOneRecord) {
   const TableBooks b = ReadOk(kPoolMap, kPoolHeader + Minute(0, "a,8,4,0") + Minute(1, "a,8,4,2") +
-                                        Minute(2, "a,8,0,2") + Minute(3, "a,16,4,0"));
+                                            Minute(2, "a,8,0,2") + Minute(3, "a,16,4,0"));
   EXPECT_EQ(Shown(b.pools), "0-3:8 3-4:16");
   EXPECT_EQ(Shown(b.attempts), "0-2:4 q1-3:2 3-4:4");
   EXPECT_EQ(b.step, kMicrosPerMinute);
@@ -41,7 +41,7 @@ TEST(PoolRows, NeighboursThatAreEqualAreOneRecord) {
 
 TEST(PoolRows, AGapIsInNoRecord) {
   const TableBooks b = ReadOk(kPoolMap, kPoolHeader + Minute(0, "a,8,4,0") + Minute(1, "a,8,4,0") +
-                                        Minute(2, "a,8,4,0") + Minute(10, "a,8,4,0"));
+                                            Minute(2, "a,8,4,0") + Minute(10, "a,8,4,0"));
   EXPECT_EQ(Shown(b.pools), "0-3:8 10-11:8");
   EXPECT_EQ(Shown(b.attempts), "0-3:4 10-11:4");
   EXPECT_EQ(Example(b.noted), "a at 2026-01-01T00:03:00Z: no row for 7m");
@@ -56,23 +56,24 @@ TEST(PoolRows, TheStepIsWhatMostRowsAreApart) {
   EXPECT_EQ(b.step, 57 * kMicrosPerSecond);
   EXPECT_EQ(b.pools[0].to - b.pools[0].from, 5 * 57 * kMicrosPerSecond);
   EXPECT_THAT(ReadError(kPoolMap, kPoolHeader + Minute(0, "a,8,4,0")), HasSubstr("step = \"1m\""));
-  EXPECT_EQ(Shown(ReadOk("step = \"5m\"\n" + std::string(kPoolMap), kPoolHeader + Minute(0, "a,8,4,0"))
-                      .pools),
-            "0-5:8");
+  EXPECT_EQ(
+      Shown(ReadOk("step = \"5m\"\n" + std::string(kPoolMap), kPoolHeader + Minute(0, "a,8,4,0"))
+                .pools),
+      "0-5:8");
 }
 
 TEST(PoolRows, WhatIsNotSaidIsNotInvented) {
-  const TableBooks b =
-      ReadOk(kPoolMap, kPoolHeader + Minute(0, "a,8,4,0") + Minute(1, "a,,4,0") + Minute(2, "a,8,,0"));
+  const TableBooks b = ReadOk(
+      kPoolMap, kPoolHeader + Minute(0, "a,8,4,0") + Minute(1, "a,,4,0") + Minute(2, "a,8,,0"));
   EXPECT_EQ(Shown(b.pools), "0-1:8 2-3:8");
   EXPECT_EQ(Shown(b.attempts), "0-2:4");
   EXPECT_EQ(Counts(b.noted), "value_not_said 2");
 }
 
 TEST(PoolRows, RowsInAnyOrderAndSeveralPools) {
-  const TableBooks b = ReadOk(kPoolMap, kPoolHeader + Minute(1, "b,2,1,0") + Minute(1, "a,8,4,0") +
-                                        Minute(0, "a,8,4,0") + Minute(2, "b,2,1,0") +
-                                        Minute(0, "a,8,5,0"));
+  const TableBooks b =
+      ReadOk(kPoolMap, kPoolHeader + Minute(1, "b,2,1,0") + Minute(1, "a,8,4,0") +
+                           Minute(0, "a,8,4,0") + Minute(2, "b,2,1,0") + Minute(0, "a,8,5,0"));
   EXPECT_EQ(Shown(b.pools), "0-2:8 1-3:2");
   EXPECT_EQ(Shown(b.attempts), "0-1:5 1-2:4 1-3:1") << "of two rows of a time the later counts";
   EXPECT_EQ(Counts(b.refused), "same_time 1");
@@ -86,8 +87,8 @@ TEST(PoolRows, MoreThanThereIsIsKeptAndSaid) {
 }
 
 TEST(PoolRows, APartAndTheRestAddUpToTheWhole) {
-  const std::string map = std::string(kPoolMap) +
-                          "part = { column = \"wait\", name = \"large\", rest = \"small\" }\n";
+  const std::string map =
+      std::string(kPoolMap) + "part = { column = \"wait\", name = \"large\", rest = \"small\" }\n";
   const TableBooks b =
       ReadOk(map, kPoolHeader + Minute(0, "a,8,6,4") + Minute(1, "a,8,6,7") + Minute(2, "a,8,6,"));
   std::string seen;

@@ -1,7 +1,7 @@
 // CSV and JSON lines as rows. Expected values are those of RFC 4180 and, where it is silent, of
 // what is said in rows.h.
-#include "helpers.h"
 #include "jobs/table/rows.h"
+#include "helpers.h"
 
 namespace flopwatch::table {
 namespace {
@@ -31,7 +31,10 @@ Rows Read(std::string_view text, const std::vector<std::string>& columns, RowFor
 }
 
 TEST(CsvRows, CellsOfTheColumnsThatAreAskedFor) {
-  const Rows r = Read("\xef\xbb\xbf" "a,b,c\r\n1,2,3\r\n\r\n4,,6\r\n7,8,9", {"c", "a"});
+  const Rows r = Read(
+      "\xef\xbb\xbf"
+      "a,b,c\r\n1,2,3\r\n\r\n4,,6\r\n7,8,9",
+      {"c", "a"});
   EXPECT_TRUE(r.status.ok()) << r.status;
   EXPECT_THAT(r.rows, ElementsAre("3|1", "6|4", "9|7"));
   EXPECT_THAT(r.faults, ElementsAre());
@@ -66,8 +69,7 @@ TEST(CsvRows, AnOpenQuoteAndALongRowAreBounded) {
 TEST(CsvRows, AColumnThatIsNotThere) {
   EXPECT_THAT(MessageOf(Read("user,gpus\n", {"usr"}).status),
               HasSubstr("no column 'usr'; did you mean 'user'?"));
-  EXPECT_THAT(MessageOf(Read("user,gpus\n", {"zzzzzzz"}).status),
-              HasSubstr("it has user, gpus"));
+  EXPECT_THAT(MessageOf(Read("user,gpus\n", {"zzzzzzz"}).status), HasSubstr("it has user, gpus"));
   EXPECT_THAT(MessageOf(Read("a,b,a\n", {"a"}).status), HasSubstr("two columns 'a'"));
   EXPECT_THAT(MessageOf(Read("", {"a"}).status), HasSubstr("needs a header"));
   RowForm form;
@@ -87,8 +89,8 @@ TEST(JsonRows, MembersAsCells) {
 }
 
 TEST(JsonRows, FaultsAndUnknownMembers) {
-  const Rows r = Read("{\"a\": 1}\n{\"a\": \n[1]\n{\"a\": {}}\n{\"a\": 2}\n", {"a"},
-                      {.json_lines = true});
+  const Rows r =
+      Read("{\"a\": 1}\n{\"a\": \n[1]\n{\"a\": {}}\n{\"a\": 2}\n", {"a"}, {.json_lines = true});
   EXPECT_THAT(r.rows, ElementsAre("1", "2"));
   EXPECT_THAT(r.faults, ElementsAre("2 not_json", "3 not_json", "4 no_text"));
   EXPECT_THAT(MessageOf(Read("{\"users\": 1}\n", {"user"}, {.json_lines = true}).status),

@@ -37,8 +37,8 @@ RC_GTEST_PROP(PoolSeries, RecordsSayOfEveryMinuteWhatItsRowSaid, ()) {
     const int minute = *rc::gen::inRange(0, 90);
     const Said said{*rc::gen::inRange(0, 3) * 4, *rc::gen::inRange(0, 4), *rc::gen::inRange(0, 2)};
     if (!rows.emplace(std::pair(pool, minute), said).second) continue;
-    lines.push_back(fmt::format("2026-01-01 {:02}:{:02}:00,{},{},{},{}\n", minute / 60,
-                                minute % 60, pool, said.capacity, said.running, said.waiting));
+    lines.push_back(fmt::format("2026-01-01 {:02}:{:02}:00,{},{},{},{}\n", minute / 60, minute % 60,
+                                pool, said.capacity, said.running, said.waiting));
   }
   std::string text = "t,p,cap,run,wait\n";
   for (const std::string& line : lines) text += line;
@@ -54,9 +54,8 @@ RC_GTEST_PROP(PoolSeries, RecordsSayOfEveryMinuteWhatItsRowSaid, ()) {
   for (const jobs::NodeRecord& r : books->pools)
     spread(r.node, r.from, r.to, [&](Said* s) { s->capacity += static_cast<int>(r.gpus); });
   for (const jobs::AttemptRecord& a : books->attempts)
-    spread(a.partition, a.start > 0 ? a.start : a.submit, a.end, [&](Said* s) {
-      (a.start > 0 ? s->running : s->waiting) += static_cast<int>(a.gpus);
-    });
+    spread(a.partition, a.start > 0 ? a.start : a.submit, a.end,
+           [&](Said* s) { (a.start > 0 ? s->running : s->waiting) += static_cast<int>(a.gpus); });
   RC_ASSERT(seen == rows);
 
   double capacity = 0, running = 0, both = 0;

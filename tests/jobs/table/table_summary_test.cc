@@ -30,8 +30,8 @@ std::vector<Statistic> Sum(const std::vector<jobs::AttemptRecord>& attempts,
 
 TEST(AttemptSummary, AMeanOverJobsIsNotAMeanOverGpuTime) {
   // 16 GPU-h at 0.9, 1 GPU-h at 0.05, 3 GPU-h of which nobody says.
-  const auto s = Sum({Job("1", "a", 30, 2, 8, 0.9), Job("2", "a", 31, 1, 1, 0.05),
-                      Job("3", "b", 31, 3, 1, -1)});
+  const auto s = Sum(
+      {Job("1", "a", 30, 2, 8, 0.9), Job("2", "a", 31, 1, 1, 0.05), Job("3", "b", 31, 3, 1, -1)});
   EXPECT_EQ(ValueOf(s, "jobs"), 3);
   EXPECT_EQ(ValueOf(s, "users"), 2);
   EXPECT_EQ(ValueOf(s, "gpu_hours"), 20);
@@ -61,9 +61,9 @@ TEST(AttemptSummary, WeightsAreSaid) {
 TEST(AttemptSummary, DividesByWhatIsAsked) {
   SummaryOptions options;
   options.by = {"user", "size", "hour"};
-  const auto s = Sum({Job("1", "a", 30, 2, 8, 0.5), Job("2", "", 31, 1, 3, 0.05),
-                      Job("3", "", 31, 1, 1, 0.05)},
-                     options);
+  const auto s = Sum(
+      {Job("1", "a", 30, 2, 8, 0.5), Job("2", "", 31, 1, 3, 0.05), Job("3", "", 31, 1, 1, 0.05)},
+      options);
   EXPECT_EQ(ValueOf(s, "gpu_hours", "user", "a"), 16);
   EXPECT_EQ(ValueOf(s, "jobs", "user", "(unknown)"), 2);
   EXPECT_DOUBLE_EQ(ValueOf(s, "share_of_gpu_hours", "user", "(unknown)"), 0.2);
@@ -127,8 +127,8 @@ TEST(PoolSummary, AllocationQueuesAndOutages) {
   EXPECT_EQ(ValueOf(s, "pools"), 2);
   EXPECT_EQ(ValueOf(s, "minutes"), 120);
   EXPECT_EQ(ValueOf(s, "capacity_gpus_mean_over_time"), 10);
-  EXPECT_EQ(ValueOf(s, "gpu_hours_allocated"), 7.5);       // (4+2+8+1)/2
-  EXPECT_EQ(ValueOf(s, "gpu_hours_waited_for"), 6);        // (2+4+4+2)/2
+  EXPECT_EQ(ValueOf(s, "gpu_hours_allocated"), 7.5);  // (4+2+8+1)/2
+  EXPECT_EQ(ValueOf(s, "gpu_hours_waited_for"), 6);   // (2+4+4+2)/2
   EXPECT_DOUBLE_EQ(ValueOf(s, "allocation"), 15.0 / 40);
   EXPECT_DOUBLE_EQ(ValueOf(s, "allocation_max"), 0.9);
   EXPECT_EQ(ValueOf(s, "allocation_min"), 0);
@@ -136,8 +136,7 @@ TEST(PoolSummary, AllocationQueuesAndOutages) {
   EXPECT_NEAR(ValueOf(s, "allocation_deviation_over_time"), std::sqrt(0.6075 / 4), 1e-12);
   // Of the eight half hours of pools, a queue stood beside idle GPUs in a's first and third.
   EXPECT_DOUBLE_EQ(ValueOf(s, "share_of_time_with_queue_beside_idle_gpus"), 2.0 / 8);
-  EXPECT_DOUBLE_EQ(
-      ValueOf(s, "share_of_time_with_queue_beside_idle_gpus", "pool", "b"), 0);
+  EXPECT_DOUBLE_EQ(ValueOf(s, "share_of_time_with_queue_beside_idle_gpus", "pool", "b"), 0);
   EXPECT_DOUBLE_EQ(ValueOf(s, "allocation", "pool", "a"), 12.0 / 32);
   EXPECT_EQ(ValueOf(s, "minutes_with_nothing_running"), 60);
   EXPECT_EQ(ValueOf(s, "longest_minutes_with_nothing_running"), 60);
