@@ -135,6 +135,9 @@ Api::Impl::Impl(ApiSources sources)
   AddSqlRoutes(sources.store, &table);
   AddTraceRoutes(traces, &table);
   AddPushRoutes(pipeline, joiner.get(), &table);
+  AddBookRoutes(
+      {pipeline, live == nullptr ? nullptr : &live->books, live == nullptr ? nullptr : &live->jobs},
+      &table);
   AddMetricsRoute(
       {&memory, pipeline, sources.scraper, traces, store_stats, sources.version, started, &door,
        sources.http_stats, sources.scheduler},

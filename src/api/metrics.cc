@@ -106,7 +106,7 @@ constexpr MetricInfo kMetrics[] = {
      "How far the time by which things are old is behind the clock."},
     {"flopwatch_retention_deleted_total", "counter",
      "What retention deleted since the start, by kind: files, rows, intervals, jobs, job_sets, "
-     "claims, entities, models; jobs_early: for want of room, although rollups name them."},
+     "claims, entities, models, series; jobs_early: for want of room, although rollups name them."},
     {"flopwatch_job_index_size", "gauge",
      "Records in memory by kind: jobs, sets, intervals, job_gpus, static_assignments, "
      "static_waiting."},
@@ -405,6 +405,7 @@ void StoreMetrics(Page& page, const store::StoreStats& s) {
   page.Sample(s.retention.claims, {{"kind", "claims"}});
   page.Sample(s.retention.entities, {{"kind", "entities"}});
   page.Sample(s.retention.models, {{"kind", "models"}});
+  page.Sample(s.retention.series, {{"kind", "series"}});
 }
 
 void IndexMetrics(Page& page, const jobs::IndexStats& s) {

@@ -79,6 +79,14 @@ StatusOr<std::shared_ptr<net::UploadSink>> OpenTraceUpload(uploads::TraceLibrary
 // routes_push.cc: samples that are sent to us. Both null offline.
 void AddPushRoutes(ingest::Pipeline* pipeline, ingest::ScrapeJoiner* joiner, RouteTable* table);
 
+// routes_books.cc: files of a scheduler's commands that are sent to us. All null offline.
+struct BookSources {
+  const ingest::Pipeline* pipeline;  // whether what is taken can be stored
+  jobs::Books* books;
+  jobs::JobIndex* index;
+};
+void AddBookRoutes(const BookSources& to, RouteTable* table);
+
 // routes_metrics.cc: /metrics. `fleet` makes what grows with the fleet and may read the store;
 // `fleet_at_hand` gives the kept snapshot of it, or null, and never waits.
 using MetricsAtHand = std::function<std::shared_ptr<const std::string>()>;

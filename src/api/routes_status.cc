@@ -36,6 +36,7 @@ void WriteRetention(JsonWriter& json, const store::RetentionStats& s) {
   json.Field("deleted_jobs", s.jobs).Field("deleted_jobs_early", s.jobs_early);
   json.Field("deleted_job_sets", s.job_sets).Field("deleted_claims", s.claims);
   json.Field("deleted_entities", s.entities).Field("deleted_models", s.models);
+  json.Field("deleted_series", s.series);
   json.EndObject();
 }
 

@@ -29,6 +29,11 @@ std::optional<double> Priced(const UsageGroup& g, double amount) {
   return g.cost.priced_s > 0 ? std::optional<double>(amount) : std::nullopt;
 }
 
+// Null where OFU is known of none of the time.
+std::optional<double> Lost(const UsageGroup& g) {
+  return g.usage.sums.ofu.computable_s > 0 ? std::optional(g.usage.LostGpuSeconds()) : std::nullopt;
+}
+
 void WriteGroupFields(JsonWriter& json, const UsageGroup& g) {
   const store::UsageSums& s = g.usage.sums;
   const double allocated = g.usage.expected_s;
@@ -43,8 +48,9 @@ void WriteGroupFields(JsonWriter& json, const UsageGroup& g) {
   json.Field("energy_j", s.power_span_s > 0 ? std::optional<double>(s.power_j) : std::nullopt);
   json.Field("kwh_per_eflop_bf16", g.work.KwhPerEflop());
   json.Field("kwh_per_eflop_coverage", query::MeanOf(g.work.gpu_seconds, allocated));
-  json.Field("lost_gpu_seconds", g.usage.LostGpuSeconds());
-  json.Field("cost", Priced(g, g.cost.amount)).Field("lost_money", Priced(g, g.lost_money));
+  json.Field("lost_gpu_seconds", Lost(g));
+  json.Field("cost", Priced(g, g.cost.amount));
+  json.Field("lost_money", Lost(g) ? Priced(g, g.lost_money) : std::nullopt);
   json.Field("cost_coverage", query::MeanOf(g.cost.priced_s, allocated));
 }
 
@@ -65,8 +71,7 @@ constexpr Figure kFigures[] = {
      [](const UsageGroup& g) {
        return query::MeanOf(g.usage.sums.sm_active_s, g.usage.sums.sm_active_span_s);
      }},
-    {"lost_gpu_seconds",
-     [](const UsageGroup& g) { return std::optional(g.usage.LostGpuSeconds()); }},
+    {"lost_gpu_seconds", Lost},
     {"cost", [](const UsageGroup& g) { return Priced(g, g.cost.amount); }},
 };
 

@@ -131,8 +131,8 @@ StatusOr<pid_t> Spawn(std::vector<std::string> argv, const std::vector<std::stri
   for (const int s : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGQUIT}) sigaddset(&signals, s);
   posix_spawnattr_setsigdefault(&attributes, &signals);
   pid_t pid = -1;
-  const int error = posix_spawnp(&pid, argv[0].c_str(), &files, &attributes,
-                                 Pointers(argv).data(), Pointers(variables).data());
+  const int error = posix_spawnp(&pid, argv[0].c_str(), &files, &attributes, Pointers(argv).data(),
+                                 Pointers(variables).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   const std::string name = Printable(argv[0]);
@@ -140,9 +140,9 @@ StatusOr<pid_t> Spawn(std::vector<std::string> argv, const std::vector<std::stri
     return NotFound("cannot run {}: there is no such program{}", name,
                     argv[0].find('/') == std::string::npos ? " in PATH" : "");
   if (error == EACCES || error == ENOEXEC)
-    return absl::PermissionDeniedError(fmt::format(
-        "cannot run {}: {}; it must be a program that this user may execute", name,
-        std::strerror(error)));
+    return absl::PermissionDeniedError(
+        fmt::format("cannot run {}: {}; it must be a program that this user may execute", name,
+                    std::strerror(error)));
   if (error != 0) return OfErrno("cannot run " + name, error);
   return pid;
 }
@@ -150,7 +150,8 @@ StatusOr<pid_t> Spawn(std::vector<std::string> argv, const std::vector<std::stri
 // One program that runs.
 class Running {
  public:
-  Running(pid_t pid, Fd out, Fd errors) : pid_(pid), out_(std::move(out)), err_(std::move(errors)) {}
+  Running(pid_t pid, Fd out, Fd errors)
+      : pid_(pid), out_(std::move(out)), err_(std::move(errors)) {}
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
   ~Running() {
@@ -280,13 +281,12 @@ StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& argv,
     if (stop.stop_requested()) {
       why = absl::CancelledError(name + " was ended: stopping");
     } else if (running.output_bytes() > limits.max_output) {
-      why = ResourceExhausted("{} was ended: it wrote more than {} bytes", name,
-                              limits.max_output);
+      why = ResourceExhausted("{} was ended: it wrote more than {} bytes", name, limits.max_output);
     } else if (left <= 0) {
       const std::string said = FirstLines(running.errors());
-      why = absl::DeadlineExceededError(
-          fmt::format("{} was ended: it ran longer than {}{}{}", name,
-                      FormatDuration(limits.longest), said.empty() ? "" : ": ", said));
+      why = absl::DeadlineExceededError(fmt::format("{} was ended: it ran longer than {}{}{}", name,
+                                                    FormatDuration(limits.longest),
+                                                    said.empty() ? "" : ": ", said));
     }
     if (why.has_value()) {
       running.End(limits);

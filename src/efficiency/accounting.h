@@ -53,14 +53,14 @@ struct StampedRow {
 
   // The value whose products with time make up a sum.
   double Value(UsageSum sum) const {
-    return sum == UsageSum::kWork       ? work
-           : sum == UsageSum::kTensor   ? tensor_active
-           : sum == UsageSum::kClock    ? sm_clock_mhz
-           : sum == UsageSum::kSmActive ? sm_active
+    return sum == UsageSum::kWork          ? work
+           : sum == UsageSum::kTensor      ? tensor_active
+           : sum == UsageSum::kClock       ? sm_clock_mhz
+           : sum == UsageSum::kSmActive    ? sm_active
            : sum == UsageSum::kSmOccupancy ? sm_occupancy
-           : sum == UsageSum::kGpuUtil  ? gpu_util
-           : sum == UsageSum::kEnergy   ? power_w
-                                        : kAbsent;
+           : sum == UsageSum::kGpuUtil     ? gpu_util
+           : sum == UsageSum::kEnergy      ? power_w
+                                           : kAbsent;
   }
   bool Has(UsageSum sum) const { return !std::isnan(Value(sum)); }
 };

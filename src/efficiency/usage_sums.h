@@ -30,8 +30,8 @@ struct UsageSums {
   double clock_mhz_s = 0, clock_span_s = 0;
   double sm_active_s = 0, sm_active_span_s = 0;
   double sm_occupancy_s = 0, sm_occupancy_span_s = 0;  // resident warps of all that fit x s
-  double gpu_util_s = 0, gpu_util_span_s = 0;  // the duty cycle (GPU_UTIL, else GR_ACTIVE)
-  double power_j = 0, power_span_s = 0;        // integral of power
+  double gpu_util_s = 0, gpu_util_span_s = 0;          // the duty cycle (GPU_UTIL, else GR_ACTIVE)
+  double power_j = 0, power_span_s = 0;                // integral of power
   // Observed seconds without OFU, each charged to one reason.
   double tensor_missing_s = 0, clock_missing_s = 0, model_unknown_s = 0, dead_counter_s = 0,
          out_of_range_s = 0;

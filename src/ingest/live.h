@@ -37,7 +37,8 @@ struct GpuNow {
   bool instance = false;  // a MIG instance, not a whole GPU
   static constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
   double ofu = kAbsent, tensor_active = kAbsent, sm_clock_mhz = kAbsent, sm_active = kAbsent;
-  double sm_occupancy = kAbsent, gpu_util = kAbsent, power_w = kAbsent, fb_used_mib = kAbsent, gpu_temp_c = kAbsent;
+  double sm_occupancy = kAbsent, gpu_util = kAbsent, power_w = kAbsent, fb_used_mib = kAbsent,
+         gpu_temp_c = kAbsent;
 };
 
 // A stamped row: what it adds to the sums is efficiency/accounting.h, as for the rows of the store.

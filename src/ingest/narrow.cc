@@ -67,6 +67,7 @@ void NarrowSeries::ForgetSilent(Micros now) {
 }
 
 uint64_t NarrowSeries::Deliver(absl::Span<const NarrowSample> samples, Micros ts, Micros now,
+                               absl::FunctionRef<bool(std::optional<Micros>)> credible,
                                Newcomers* newcomers, Writer::Session* session) {
   if (now >= next_sweep_) {
     if (next_sweep_ != 0) ForgetSilent(now);
@@ -96,8 +97,9 @@ uint64_t NarrowSeries::Deliver(absl::Span<const NarrowSample> samples, Micros ts
         ++refused;
         break;
       case Use::kStored:
-        session->AddMetric(
-            {.ts = sample.timestamp.value_or(ts), .series = it->second.id, .value = sample.value});
+        // A row of a time to come, or of long ago, would keep its file, or all names, from going.
+        if (credible(sample.timestamp))
+          Store(sample, sample.timestamp.value_or(ts), &it->second, session);
         break;
       case Use::kReported:
         Collect(members_[static_cast<size_t>(it->second.id)], sample, ts);
@@ -106,6 +108,15 @@ uint64_t NarrowSeries::Deliver(absl::Span<const NarrowSample> samples, Micros ts
   }
   if (!collected_.empty()) Offer();
   return refused;
+}
+
+void NarrowSeries::Store(const NarrowSample& sample, Micros ts, Series* series,
+                         Writer::Session* session) {
+  if (ts >= series->seen_until) {
+    registry_->SeeSeries(series->id, source_, sample.name, sample.labels, ts);
+    series->seen_until = EndOfDay(ts);
+  }
+  session->AddMetric({.ts = ts, .series = series->id, .value = sample.value});
 }
 
 std::optional<NarrowSeries::Series> NarrowSeries::Learn(const NarrowSample& sample,
@@ -139,7 +150,8 @@ std::optional<NarrowSeries::Series> NarrowSeries::Learn(const NarrowSample& samp
       return std::nullopt;
   }
   const auto id = registry_->Series(source_, sample.name, sample.labels);
-  return id.ok() ? Series{Use::kStored, *id} : Series{};
+  if (!id.ok()) return std::nullopt;  // as above
+  return Series{Use::kStored, *id};
 }
 
 void NarrowSeries::Collect(const Member& member, const NarrowSample& sample, Micros ts) {

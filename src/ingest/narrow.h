@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "base/time.h"
 #include "ingest/application.h"
 #include "ingest/budget.h"
@@ -38,18 +39,21 @@ class NarrowSeries {
   // Series that were silent for so long are forgotten; looked for once in a tenth of it.
   static constexpr Micros kForgotten = kMicrosPerHour;
 
-  // Hands on the samples of one scrape; `now` is monotonic. Returns how many were refused by limits
-  // on series and by the sender's budget.
+  // Hands on the samples of one scrape; `now` is monotonic. Those to be stored are left out where
+  // their own time is not `credible`, which counts them. Returns how many were refused by limits on
+  // series and by the sender's budget.
   uint64_t Deliver(absl::Span<const telemetry::NarrowSample> samples, Micros ts, Micros now,
-                   Newcomers* newcomers, Writer::Session* session);
+                   absl::FunctionRef<bool(std::optional<Micros>)> credible, Newcomers* newcomers,
+                   Writer::Session* session);
 
  private:
   // What a series is: an id of the side table, a number that an application reports, or refused.
   enum class Use : uint8_t { kRefused, kStored, kReported };
   struct Series {
     Use use = Use::kRefused;
-    int32_t id = 0;  // of the side table, or index in members_
-    Micros seen = 0;
+    int32_t id = 0;         // of the side table, or index in members_
+    Micros seen = 0;        // monotonic
+    Micros seen_until = 0;  // until then the registry was told that there are rows
   };
   // A number of an application's report.
   struct Member {
@@ -59,6 +63,8 @@ class NarrowSeries {
   };
   // Nothing where the sender's budget does not allow it: to be asked again.
   std::optional<Series> Learn(const telemetry::NarrowSample& sample, Newcomers* newcomers);
+  void Store(const telemetry::NarrowSample& sample, Micros ts, Series* series,
+             Writer::Session* session);
   void ForgetSilent(Micros now);
   void Collect(const Member& member, const telemetry::NarrowSample& sample, Micros ts);
   void Offer();

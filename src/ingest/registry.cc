@@ -95,7 +95,7 @@ void Registry::Load(const store::Dimensions& d) {
     if (series_.size() >= static_cast<size_t>(limits_.series)) break;
     const SeriesKey key = KeyOfSeries(s->target, s->name, s->labels);
     if (!series_by_key_.emplace(key, s->id).second) continue;
-    series_.emplace(s->id, SeriesUse{key, 0});
+    series_.emplace(s->id, SeriesUse{key, 0, s->last_seen});
     ++unused_series_;
   }
 }
@@ -181,46 +181,60 @@ bool Registry::See(int32_t id, Micros ts) {
   return true;
 }
 
-store::ForgottenDevices Registry::Forget(Micros before, absl::FunctionRef<bool(int32_t)> named) {
+store::ForgottenDevices Registry::Forget(const ForgetBefore& before,
+                                         absl::FunctionRef<bool(int32_t)> named) {
   WriterLock lock(mutex_);
   store::ForgottenDevices gone;
-  const Micros day = FloorTo(before, kMicrosPerDay);
-  if (before <= 0 || day == forgotten_day_) return gone;
-  forgotten_day_ = day;
+  if (before.unnamed > 0 && forgotten_day_ != FloorTo(before.unnamed, kMicrosPerDay)) {
+    forgotten_day_ = FloorTo(before.unnamed, kMicrosPerDay);
+    ForgetDevices(before.unnamed, named, &gone);
+  }
+  if (before.unnamed_series > 0 &&
+      forgotten_series_day_ != FloorTo(before.unnamed_series, kMicrosPerDay)) {
+    forgotten_series_day_ = FloorTo(before.unnamed_series, kMicrosPerDay);
+    gone.series_before = before.unnamed_series;
+    ForgetUnusedSeries(before.unnamed_series);
+  }
+  return gone;
+}
+
+void Registry::ForgetDevices(Micros before, absl::FunctionRef<bool(int32_t)> named,
+                             store::ForgottenDevices* gone) {
   absl::flat_hash_set<int32_t> silent, gpus, models;  // the last two: that are referred to
-  entities_.ForEach([&](const EntityRecord& e) FW_REQUIRES(mutex_) {
+  for (const EntityRecord& e : entities_.places()) {
+    if (e.id == 0) continue;
     if (e.last_seen < before && !dirty_entities_.contains(e.id) && !named(e.id)) {
       silent.insert(e.id);
     } else {
       gpus.insert(e.parent);
       models.insert(e.model);
     }
-  });
+  }
   for (const int32_t id : silent) {
     if (gpus.contains(id)) {
       models.insert(entities_.Find(id)->model);
     } else {
-      gone.entities.push_back(id);
+      gone->entities.push_back(id);
     }
   }
-  models_.ForEach([&](const ModelRecord& m) FW_REQUIRES(mutex_) {
-    if (m.last_seen < before && !dirty_models_.contains(m.id) && !models.contains(m.id))
-      gone.models.push_back(m.id);
-  });
-  std::sort(gone.entities.begin(), gone.entities.end());
-  for (const int32_t id : gone.entities) {
+  for (const ModelRecord& m : models_.places()) {
+    if (m.id != 0 && m.last_seen < before && !dirty_models_.contains(m.id) &&
+        !models.contains(m.id))
+      gone->models.push_back(m.id);
+  }
+  std::sort(gone->entities.begin(), gone->entities.end());
+  for (const int32_t id : gone->entities) {
     const EntityRecord& e = *entities_.Find(id);
     entity_by_key_.erase(KeyOf(e.key));
     if (e.key.kind == EntityKind::kGpu) CountNode(e.labels.node, -1);
     if (e.key.kind == EntityKind::kGpuInstance) --instances_;
     entities_.Remove(id);
   }
-  for (const int32_t id : gone.models) {
+  for (const int32_t id : gone->models) {
     model_by_name_.erase(models_.Find(id)->name);
     models_.Remove(id);
   }
-  if (!gone.empty()) ++version_;
-  return gone;
+  if (!gone->entities.empty() || !gone->models.empty()) ++version_;
 }
 
 void Registry::CountNode(const std::string& node, int by) {
@@ -292,13 +306,13 @@ Registry::SeriesKey Registry::KeyOfSeries(std::string_view target, std::string_v
   return {absl::HashOf(texts), absl::HashOf(texts, kSecondHalf)};
 }
 
-void Registry::ForgetUnusedSeries() {
+void Registry::ForgetUnusedSeries(Micros before) {
   absl::erase_if(series_, [&](const auto& s) FW_REQUIRES(mutex_) {
-    if (s.second.users > 0) return false;
+    if (s.second.users > 0 || s.second.last_seen >= before) return false;
     series_by_key_.erase(s.second.key);
+    --unused_series_;
     return true;
   });
-  unused_series_ = 0;
 }
 
 StatusOr<int32_t> Registry::Series(std::string_view target, std::string_view name,
@@ -310,20 +324,30 @@ StatusOr<int32_t> Registry::Series(std::string_view target, std::string_view nam
     if (use.users++ == 0) --unused_series_;
     return it->second;
   }
-  if (series_.size() >= static_cast<size_t>(limits_.series) && unused_series_ > 0)
-    ForgetUnusedSeries();
-  if (series_.size() >= static_cast<size_t>(limits_.series)) {
+  const auto limit = static_cast<size_t>(limits_.series);
+  if (series_.size() >= limit && unused_series_ > 0 && !TooManyWait())
+    ForgetUnusedSeries(std::numeric_limits<Micros>::max());
+  if (series_.size() >= limit || TooManyWait()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("narrow series: ", limits_.series, " are known already"));
   }
   const int32_t id = ++last_series_;
   series_by_key_.emplace(key, id);
   series_.emplace(id, SeriesUse{key, 1});
-  new_series_.push_back({.id = id,
+  return id;
+}
+
+void Registry::SeeSeries(int32_t id, std::string_view target, std::string_view name,
+                         std::string_view labels, Micros ts) {
+  WriterLock lock(mutex_);
+  const auto it = series_.find(id);
+  if (it == series_.end() || ts < it->second.last_seen) return;
+  it->second.last_seen = EndOfDay(ts);
+  waiting_series_[id] = {.id = id,
                          .target = std::string(target),
                          .name = std::string(name),
-                         .labels = std::string(labels)});
-  return id;
+                         .labels = std::string(labels),
+                         .last_seen = it->second.last_seen};
 }
 
 void Registry::ReleaseSeries(int32_t id) {
@@ -355,6 +379,7 @@ size_t Registry::RoomForModels() const {
 
 size_t Registry::RoomForSeries() const {
   ReaderLock lock(mutex_);
+  if (TooManyWait()) return 0;
   return static_cast<size_t>(limits_.series) - series_.size() + unused_series_;
 }
 
@@ -367,7 +392,10 @@ Registry::Changes Registry::TakeChanges() {
   for (int32_t id : dirty_models_) out.models.push_back(*models_.Find(id));
   dirty_entities_ = {};  // with its memory: a whole fleet is new once
   dirty_models_.clear();
-  out.series = std::exchange(new_series_, {});
+  for (auto& [id, series] : waiting_series_) out.series.push_back(std::move(series));
+  std::sort(out.series.begin(), out.series.end(),
+            [](const auto& a, const auto& b) { return a.id < b.id; });
+  waiting_series_ = {};
   return out;
 }
 
@@ -409,9 +437,8 @@ double Registry::Fraction(int32_t entity) const {
 
 void Registry::ForEachEntity(absl::FunctionRef<void(const EntityRecord&)> visit) const {
   ReaderLock lock(mutex_);
-  entities_.ForEach([&](const EntityRecord& e) {
-    if (telemetry::IsGpu(e.key.kind)) visit(e);
-  });
+  for (const EntityRecord& e : entities_.places())
+    if (e.id != 0 && telemetry::IsGpu(e.key.kind)) visit(e);
 }
 
 std::vector<EntityRecord> Registry::Entities() const {

@@ -8,8 +8,9 @@
 //
 // Entities and models of which no row is kept are forgotten. Their ids are given to others after
 // the next start only, when nothing in memory can still mean the old ones; until then there are
-// twice as many ids as there may be entities. A series nobody uses any more makes room for another
-// when there is none left; if it comes back it is the same name and labels under a new id.
+// twice as many ids as there may be entities. Series are forgotten likewise, and their ids are for
+// good. One nobody uses any more makes room for another when there is none left; if it comes back
+// it is the same name and labels under a new id.
 #pragma once
 
 #include <algorithm>
@@ -89,11 +90,8 @@ class IdTable {
     for (size_t k = records_.size(); k > 0; --k)
       if (records_[k - 1].id == 0) free_.push_back(static_cast<int32_t>(k));
   }
-  template <typename F>
-  void ForEach(F&& f) const {
-    for (const Record& record : records_)
-      if (record.id != 0) f(record);
-  }
+  // By id, with those that nothing has: their `id` is 0.
+  const std::deque<Record>& places() const { return records_; }
 
  private:
   const int32_t limit_;
@@ -133,12 +131,21 @@ class Registry {
                                    const telemetry::EntityLabels& labels, Micros ts);
   // There is a row at `ts` of an entity whose labels are not taken over. False: it was forgotten.
   bool See(int32_t id, Micros ts);
-  // Forgets entities and models that were last seen before `before` (RetentionStats), but for those
-  // that wait to be stored, that others which stay refer to, or that are `named` elsewhere (asked
-  // under the lock). Cheap where the day of `before` is that of an earlier call.
-  store::ForgottenDevices Forget(Micros before, absl::FunctionRef<bool(int32_t)> named);
-  // The series, made if new, with one more user; ReleaseSeries() for each.
+  // Times of store::RetentionStats; 0 = none may go.
+  struct ForgetBefore {
+    Micros unnamed = 0, unnamed_series = 0;
+  };
+  // Forgets entities and models that were last seen before then, but for those that wait to be
+  // stored, that others which stay refer to, or that are `named` elsewhere (asked under the lock);
+  // and series that have no user. Cheap where the days are those of an earlier call.
+  store::ForgottenDevices Forget(const ForgetBefore& before,
+                                 absl::FunctionRef<bool(int32_t)> named);
+  // The series, made if new, with one more user; ReleaseSeries() for each. It is stored by
+  // SeeSeries().
   StatusOr<int32_t> Series(std::string_view target, std::string_view name, std::string_view labels);
+  // There is a row of the series at `ts`; not to be told again until the end of that day.
+  void SeeSeries(int32_t id, std::string_view target, std::string_view name,
+                 std::string_view labels, Micros ts);
   void ReleaseSeries(int32_t id);
   bool KnowsSeries(std::string_view target, std::string_view name, std::string_view labels) const;
   bool KnowsModel(std::string_view name) const;
@@ -203,8 +210,15 @@ class Registry {
   struct SeriesUse {
     SeriesKey key;
     int32_t users = 0;
+    Micros last_seen = 0;
   };
-  void ForgetUnusedSeries() FW_REQUIRES(mutex_);
+  void ForgetUnusedSeries(Micros before) FW_REQUIRES(mutex_);
+  // While a store fails, those that wait for it do not grow with what makes room for others.
+  bool TooManyWait() const FW_REQUIRES_SHARED(mutex_) {
+    return waiting_series_.size() >= static_cast<size_t>(IdsFor(limits_.series));
+  }
+  void ForgetDevices(Micros before, absl::FunctionRef<bool(int32_t)> named,
+                     store::ForgottenDevices* gone) FW_REQUIRES(mutex_);
 
   const RegistryLimits limits_;
   const hardware::Catalog* const catalog_;
@@ -212,7 +226,7 @@ class Registry {
   IdTable<store::EntityRecord> entities_ FW_GUARDED_BY(mutex_);
   IdTable<store::ModelRecord> models_ FW_GUARDED_BY(mutex_);
   // Times of last sight are ends of days: what was looked through on a day has no more to give.
-  Micros forgotten_day_ FW_GUARDED_BY(mutex_) = 0;
+  Micros forgotten_day_ FW_GUARDED_BY(mutex_) = 0, forgotten_series_day_ FW_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<Key, int32_t> entity_by_key_ FW_GUARDED_BY(mutex_);
   Ids model_by_name_ FW_GUARDED_BY(mutex_);
   Ids gpus_of_node_ FW_GUARDED_BY(mutex_);  // how many
@@ -223,7 +237,7 @@ class Registry {
   size_t unused_series_ FW_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_set<int32_t> dirty_entities_ FW_GUARDED_BY(mutex_);
   absl::flat_hash_set<int32_t> dirty_models_ FW_GUARDED_BY(mutex_);
-  std::vector<store::SeriesRecord> new_series_ FW_GUARDED_BY(mutex_);
+  absl::flat_hash_map<int32_t, store::SeriesRecord> waiting_series_ FW_GUARDED_BY(mutex_);
   int32_t last_series_ FW_GUARDED_BY(mutex_) = 0;
 };
 

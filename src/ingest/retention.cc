@@ -34,7 +34,8 @@ Status Retention::Apply(Micros now) {
   forgotten_claims_.clear();
   if (forgotten_devices_.empty()) {
     forgotten_devices_ = registry_->Forget(
-        kept.unnamed_before, [this](int32_t entity) { return jobs_->HasIntervals(entity); });
+        {.unnamed = kept.unnamed_before, .unnamed_series = kept.unnamed_series_before},
+        [this](int32_t entity) { return jobs_->HasIntervals(entity); });
     jobs_->UnbindEntities(forgotten_devices_.entities);
   }
   FW_RETURN_IF_ERROR(Annotate(store_->ForgetDevices(forgotten_devices_), "forgetting GPUs"));

@@ -50,17 +50,17 @@ void Source::Refuse(IngestRefusal reason, uint64_t n) {
   refused_now_[static_cast<size_t>(reason)] += n;
 }
 
-bool Source::TimeIsCredible(const DecodedRow& row, Micros now) {
-  if (!row.timestamp.has_value() || options_.backfill) return true;
+bool Source::TimeIsCredible(std::optional<Micros> timestamp, Micros now) {
+  if (!timestamp.has_value() || options_.backfill) return true;
   // A time is good by the clock or by what the store takes for now: while a clock is wrong, samples
   // of the right time are still good.
   const Micros store_time = writer_->store_time();
-  if (*row.timestamp > std::max(now, store_time) + kFutureLimit) {
+  if (*timestamp > std::max(now, store_time) + kFutureLimit) {
     Refuse(IngestRefusal::kFutureTimestamp);
     return false;
   }
   const Micros earlier = store_time == 0 ? now : std::min(now, store_time);
-  if (*row.timestamp < earlier - options_.max_age) {
+  if (*timestamp < earlier - options_.max_age) {
     Refuse(IngestRefusal::kStaleTimestamp);
     return false;
   }
@@ -75,7 +75,7 @@ Source::Slot* Source::SlotOf(const DecodedRow& row) {
 
 void Source::Resolve(const DecodedScrape& scrape, Micros ts, Micros now, Newcomers* newcomers) {
   for (const DecodedRow& row : scrape.rows) {
-    if (!TimeIsCredible(row, now)) continue;
+    if (!TimeIsCredible(row.timestamp, now)) continue;
     if (row.slot >= slots_.size()) slots_.resize(row.slot + 1);
     Slot& slot = slots_[row.slot];
     const int32_t before = slot.who.entity.id;
@@ -244,7 +244,9 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard, Newcomer
     Writer::Session session(writer_, shard);
     weighed = StampAndDeliver(scrape, ts, now, newcomers, &session);
     SettleGone(ts, &session);
-    narrow_refused = narrow_.Deliver(scrape.narrow, ts, last_fed(), newcomers, &session);
+    const auto credible = [this, now](std::optional<Micros> timestamp)
+                              FW_REQUIRES(mutex_) { return TimeIsCredible(timestamp, now); };
+    narrow_refused = narrow_.Deliver(scrape.narrow, ts, last_fed(), credible, newcomers, &session);
   }
   refused_now_[static_cast<size_t>(telemetry::Refusal::kNarrowLimit)] +=
       narrow_refused - newcomers->refused()[static_cast<size_t>(NewThing::kSeries)];

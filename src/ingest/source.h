@@ -71,7 +71,7 @@ class Source {
     return FloorTo(row.timestamp.value_or(ts), kMicrosPerMilli);
   }
   // `now` is the server's clock.
-  bool TimeIsCredible(const telemetry::DecodedRow& row, Micros now) FW_REQUIRES(mutex_);
+  bool TimeIsCredible(std::optional<Micros> timestamp, Micros now) FW_REQUIRES(mutex_);
   // The slot of a row of this scrape that was resolved, else nullptr.
   Slot* SlotOf(const telemetry::DecodedRow& row) FW_REQUIRES(mutex_);
   // The stages, over all rows of a scrape.

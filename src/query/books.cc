@@ -21,6 +21,8 @@ using Queues = absl::flat_hash_map<std::string, std::vector<HostSpan>>;
 struct AttemptHosts {
   Queues queues;
   absl::flat_hash_map<std::string, std::vector<Host::Count>> counts;  // by node
+  // Of attempts that name no node, by partition: a pool that is one line of a list of hosts.
+  absl::flat_hash_map<std::string, std::vector<Host::Count>> pooled;
 };
 
 AttemptHosts AttemptHostsIn(const Memory& memory, Window window) {
@@ -38,7 +40,10 @@ AttemptHosts AttemptHostsIn(const Memory& memory, Window window) {
     }
     if (a.start == 0 || a.placed || a.gpus <= 0) return;
     const auto nodes = slurm::ExpandHostlist(a.nodes);
-    if (!nodes.ok() || nodes->empty()) return;
+    if (!nodes.ok() || nodes->empty()) {
+      out.pooled[a.partition].push_back({{a.start, a.end}, static_cast<double>(a.gpus)});
+      return;
+    }
     // Nobody says how they are divided; schedulers give as many on each node.
     const double each = static_cast<double>(a.gpus) / static_cast<double>(nodes->size());
     for (const std::string& node : *nodes) out.counts[node].push_back({{a.start, a.end}, each});
@@ -59,6 +64,7 @@ class HostGatherer {
     States();
     attempts_ = AttemptHostsIn(memory_, window_);
     out_.any_owner = memory_.jobs().stats().jobs > 0 || memory_.books().any_attempts();
+    for (const auto& [name, of] : nodes_) ++hosts_of_[of.partitions];
     for (auto& [name, of] : nodes_) Finish(name, &of);
     out_.from = !listed_any_ ? fleet::DeployedFrom::kSeen
                 : out_.not_listed > 0 || (scheduler_any_ && inventory_any_)
@@ -163,6 +169,9 @@ class HostGatherer {
     std::ranges::sort(node->host.states, {}, [](const Host::State& s) { return s.time.from; });
     if (const auto it = attempts_.counts.find(name); it != attempts_.counts.end())
       node->host.counts = std::move(it->second);
+    const auto pool = attempts_.pooled.find(node->partitions);
+    if (pool != attempts_.pooled.end() && hosts_of_[node->partitions] == 1)
+      node->host.counts.insert(node->host.counts.end(), pool->second.begin(), pool->second.end());
     for (const auto& [partition, spans] : attempts_.queues) {
       if (partition.empty() || node->partitions.empty() ||
           jobs::ListHas(node->partitions, partition))
@@ -183,6 +192,7 @@ class HostGatherer {
   absl::flat_hash_map<int32_t, std::pair<std::string, size_t>> board_at_;
   absl::flat_hash_map<int32_t, std::pair<int32_t, double>> instance_of_;
   AttemptHosts attempts_;
+  absl::flat_hash_map<std::string, int64_t> hosts_of_;  // by their list of partitions
   bool listed_any_ = false, scheduler_any_ = false, inventory_any_ = false;
   int64_t unlisted_ = 0;
   Hosts out_;

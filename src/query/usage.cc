@@ -10,6 +10,8 @@ namespace flopwatch::query {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+// What equal spans may differ by once many have been added up.
+constexpr double kRoundedSpan = 1e-9;
 
 }  // namespace
 
@@ -22,9 +24,11 @@ std::optional<double> OccupancyElapsed(const store::UsageSums& s) {
 }
 
 std::optional<double> OccupancyActive(const store::UsageSums& s) {
-  const double longer = std::max(s.sm_active_span_s, s.sm_occupancy_span_s);
-  const double apart = std::abs(s.sm_active_span_s - s.sm_occupancy_span_s);
-  if (!(longer > 0) || apart > kSameTime * longer) return std::nullopt;
+  // A second has at most one of either sum.
+  const double more = s.sm_active_span_s - s.sm_occupancy_span_s;
+  const double of = more > 0 ? s.sm_active_s : s.sm_occupancy_s;
+  if (std::abs(more) > kOccupancyError * of + kRoundedSpan * s.sm_active_span_s)
+    return std::nullopt;
   return MeanOf(s.sm_occupancy_s, s.sm_active_s);
 }
 

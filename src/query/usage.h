@@ -30,10 +30,11 @@ std::optional<double> MeanOf(double sum, double seconds);
 // Resident warps of all that fit on all SMs (DCGM 1003), over the time in which that was measured.
 std::optional<double> OccupancyElapsed(const store::UsageSums& sums);
 // The same of the SMs while they were active: the sum of DCGM 1003 over that of 1002. Null where
-// the seconds of the two differ by more than rounding (kSameTime of the longer): each sum would be
-// of other GPUs or another time. SM efficiency times this is the occupancy over elapsed time.
+// one of the two has so many seconds more that they could change it by more than kOccupancyError of
+// itself: each sum would be of other GPUs or another time. Where both have the same time, SM
+// efficiency times this is the occupancy over elapsed time.
 std::optional<double> OccupancyActive(const store::UsageSums& sums);
-inline constexpr double kSameTime = 1e-6;
+inline constexpr double kOccupancyError = 1e-3;
 
 // A grid of steps: points[k] covers [from + k step, from + (k + 1) step), expected_s GPU-seconds.
 struct Series {

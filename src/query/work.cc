@@ -1,6 +1,5 @@
 #include "query/work.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "fleet/divergence/peak.h"
@@ -16,7 +15,9 @@ constexpr double kJoulesPerKwh = 3.6e6;
 void WorkAndEnergy::Add(const store::UsageSums& s, std::optional<double> peak_tflops) {
   const double computable = s.ofu.computable_s, powered = s.power_span_s;
   if (!peak_tflops || !(computable > 0) || !(powered > 0)) return;
-  if (std::abs(computable - powered) > kSameWorkTime * std::max(computable, powered)) return;
+  // A second without power has at most one of work.
+  if (std::abs(computable - powered) > kWorkError * (computable > powered ? s.ofu.ofu_s : powered))
+    return;
   eflop += s.ofu.ofu_s * *peak_tflops / kTeraSecondsPerExa;
   energy_j += s.power_j;
   gpu_seconds += computable;

@@ -14,16 +14,16 @@
 
 namespace flopwatch::query {
 
-// Where the seconds of OFU and of power differ by more than this part of the longer, they are not
-// of the same time: FLOPs of the one and joules of the other would be no ratio.
-inline constexpr double kSameWorkTime = 1e-3;
+// Seconds of OFU without power may be this part of the work, seconds of power without OFU this part
+// of the time. Where there are more, FLOPs and joules would be of different time and no ratio.
+inline constexpr double kWorkError = 0.01;
 
 struct WorkAndEnergy {
   double eflop = 0, energy_j = 0;
   double gpu_seconds = 0;  // the time both are of: what was added and could be counted
 
   // Of GPUs of one peak (TFLOP/s; null = no one peak is known). Adds nothing where OFU or power is
-  // not known, or where they are not of the same time.
+  // not known, or where they are not of the same time (kWorkError).
   void Add(const store::UsageSums& sums, std::optional<double> peak_tflops);
   WorkAndEnergy& operator+=(const WorkAndEnergy& o);
   // Null where no arithmetic was done, or none could be counted.

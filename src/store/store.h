@@ -122,12 +122,14 @@ struct ModelRecord {
 struct SeriesRecord {  // of the narrow table
   int32_t id = 0;
   std::string target, name, labels;
+  Micros last_seen = 0;  // as of entities
 };
 
 // What ingest has forgotten of what has been silent for longer than any row is kept.
 struct ForgottenDevices {
   std::vector<int32_t> entities, models;
-  bool empty() const { return entities.empty() && models.empty(); }
+  Micros series_before = 0;  // all that were last seen before this; 0 = none
+  bool empty() const { return entities.empty() && models.empty() && series_before == 0; }
 };
 
 struct Dimensions {
@@ -243,10 +245,11 @@ struct RetentionStats {
   // What was last seen before this no stored row names: rows go first, then the names in them. 0 =
   // not known.
   Micros unnamed_before = 0;
-  uint64_t files = 0, rows = 0;  // deleted since the start
+  Micros unnamed_series_before = 0;  // of series, whose rows are kept for raw_retention
+  uint64_t files = 0, rows = 0;      // deleted since the start
   uint64_t intervals = 0, jobs = 0, job_sets = 0, attempts = 0, nodes = 0;
   uint64_t claims = 0;
-  uint64_t entities = 0, models = 0;
+  uint64_t entities = 0, models = 0, series = 0;
   uint64_t jobs_early = 0;  // for want of room, although rows name them; not among `jobs`
 };
 

@@ -42,9 +42,9 @@ class StoredTest : public ApiTest {
   // explains.
   static void ExpectSameUsage(const boost::json::value& a, const boost::json::value& b,
                               const std::string& what) {
-    for (const char* key :
-         {"ofu", "observed_gpu_seconds", "computable_gpu_seconds", "tensor_active", "sm_clock_mhz",
-          "gpu_util", "power_w", "energy_j", "samples", "stale_s", "frozen_s"}) {
+    for (const char* key : {"ofu", "observed_gpu_seconds", "computable_gpu_seconds",
+                            "tensor_active", "sm_clock_mhz", "sm_active", "sm_occupancy",
+                            "gpu_util", "power_w", "energy_j", "samples", "stale_s", "frozen_s"}) {
       const auto &x = a.at(key), &y = b.at(key);
       ASSERT_EQ(x.is_null(), y.is_null()) << what << " " << key;
       if (x.is_null()) continue;
@@ -252,6 +252,58 @@ TEST_F(StoredTest, UsageAddsUpAndHasItsPrice) {
   EXPECT_EQ(names("model"), std::string(kA100) + ";");
   EXPECT_EQ(names("workflow"), "null;");
   EXPECT_NE(Error("/api/v1/usage?by=colour", 400).find("user"), std::string::npos);
+}
+
+class ProfilingTest : public StoredTest {
+ protected:
+  void SetUp() override {
+    profiling_ = true;
+    StoredTest::SetUp();
+  }
+};
+
+TEST_F(ProfilingTest, UsageHasOccupancyWhereBothCountersSayIt) {
+  const std::string window = "from=2026-09-21T14:20:00Z&to=2026-09-21T14:40:00Z";
+  const auto v = Json("/api/v1/usage?" + window);
+  ASSERT_EQ(Text(v, "/window/source"), "rollup");
+  ASSERT_EQ(Text(v, "/rows/0/name"), "alice");  // GPU-A and GPU-B alike
+  EXPECT_NEAR(Number(v, "/rows/0/sm_efficiency"), (0.9126 + 0.9322) / 2, 1e-6);
+  EXPECT_NEAR(Number(v, "/rows/0/occupancy_elapsed"), (0.2445 + 0.2477) / 2, 1e-6);
+  EXPECT_NEAR(Number(v, "/rows/0/occupancy_active"), 0.4922 / 1.8448, 1e-6);
+  // GPU-C's exporter lists 1002 alone, GPU-D's neither: what is said of elapsed time is said of A
+  // and B, and over active time nothing is.
+  ASSERT_EQ(Text(v, "/rows/2/name"), "bob");
+  EXPECT_NEAR(Number(v, "/rows/2/sm_efficiency"), 0.4, 1e-6);
+  for (const char* what : {"/rows/2/occupancy_elapsed", "/rows/2/occupancy_active",
+                           "/rows/1/occupancy_elapsed", "/total/occupancy_active"})
+    EXPECT_EQ(Text(v, what), "null") << what;
+  EXPECT_NEAR(Number(v, "/total/occupancy_elapsed"), 0.2461, 1e-6);
+  EXPECT_NEAR(Number(v, "/total/sm_efficiency"), (2 * 1200 * 0.9224 + 1200 * 0.4) / 3600, 1e-6);
+  // The same from raw rows, and of the minutes that memory has.
+  const auto exact = Json("/api/v1/usage?exact=1&" + window);
+  EXPECT_NEAR(Number(exact, "/rows/0/occupancy_active"), 0.4922 / 1.8448, 1e-6);
+  EXPECT_EQ(Text(exact, "/total/occupancy_active"), "null");
+  const auto live = Json("/api/v1/jobs?from=2026-09-21T14:20:00Z");
+  ASSERT_EQ(Text(live, "/window/source"), "live");
+  EXPECT_NEAR(Number(live, "/jobs/0/usage/sm_occupancy"), 0.2461, 1e-6);
+}
+
+TEST_F(StoredTest, KwhOfAnExaflopByHand) {
+  const auto v = Json("/api/v1/usage?from=2026-09-21T14:20:00Z&to=2026-09-21T14:40:00Z");
+  // The data sheet's dense BF16 peak of an A100 is 312 TFLOP/s. alice: 2400 s at 0.4 and 250 W;
+  // bob and another have half of 1200 s at 0.25 and 100 W each.
+  const double alice = 0.4 * 2400 * 312e12 / 1e18, half = 0.25 * 600 * 312e12 / 1e18;
+  const double alice_kwh = 250. * 2400 / 3.6e6, half_kwh = 100. * 600 / 3.6e6;
+  EXPECT_NEAR(Number(v, "/rows/0/kwh_per_eflop_bf16"), alice_kwh / alice, 5e-4);
+  EXPECT_EQ(Number(v, "/rows/0/kwh_per_eflop_coverage"), 1);
+  EXPECT_NEAR(Number(v, "/rows/2/kwh_per_eflop_bf16"), half_kwh / half, 5e-4);
+  // The job on a MIG instance has no power of its own: neither its FLOPs nor its time are in it.
+  const double instance = 1200 * 14. / 108;
+  EXPECT_NEAR(Number(v, "/rows/1/kwh_per_eflop_bf16"), half_kwh / half, 5e-4);
+  EXPECT_NEAR(Number(v, "/rows/1/kwh_per_eflop_coverage"), 600 / (600 + instance), 1e-6);
+  EXPECT_NEAR(Number(v, "/total/kwh_per_eflop_bf16"),
+              (alice_kwh + 2 * half_kwh) / (alice + 2 * half), 5e-4);
+  EXPECT_NEAR(Number(v, "/total/kwh_per_eflop_coverage"), 3600 / (3600 + instance), 1e-6);
 }
 
 TEST_F(StoredTest, WithoutPricesNothingHasACost) {

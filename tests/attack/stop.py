@@ -13,6 +13,7 @@ import urllib.request
 from harness import Process, check, scratch, until
 
 DEADLINE = 10
+MAX_RSS = 1536 << 20
 LINE = ('DCGM_FI_DEV_SM_CLOCK{{gpu="0",UUID="GPU-{u}",modelName="NVIDIA H100 80GB HBM3",'
         'Hostname="n"}} 1500\n')
 
@@ -139,13 +140,15 @@ for name in sys.argv[1:] or ATTACKS:
     with urllib.request.urlopen(push, timeout=30) as r:
         check(r.status == 200, "the push was not taken")
     attack(server)
+    peak = server.peak()
+    check(peak < MAX_RSS, f"{name}: {peak} bytes of memory")
     begun = time.time()
     server.process.send_signal(signal.SIGTERM)
     try:
         code = server.process.wait(DEADLINE)
     except Exception:
         check(False, f"{name}: SIGTERM did not end it within {DEADLINE} s:\n" + server.text())
-    print(f"{name}: ended after {time.time() - begun:.1f} s", flush=True)
+    print(f"{name}: ended after {time.time() - begun:.1f} s, at most {peak >> 20} MiB", flush=True)
     check(code == 0, f"{name}: it ended with {code}:\n" + server.text())
     for s in kept:
         s.close()

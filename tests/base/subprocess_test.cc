@@ -18,7 +18,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-
 StatusOr<ProgramOutput> Shell(const std::string& script, const ProgramLimits& limits = {},
                               std::stop_token stop = {},
                               const std::vector<std::string>& environment = {}) {
@@ -183,8 +182,8 @@ TEST(Subprocess, GrandchildrenEndWithIt) {
 // all.
 TEST(Subprocess, OutputThatIsHeldOpenIsWaitedForAndThenNoAnswer) {
   const PidFile file;
-  const auto result = Shell("sleep 60 & echo $! > " + file.path() + "; echo part",
-                            Within(300 * kMicrosPerMilli));
+  const auto result =
+      Shell("sleep 60 & echo $! > " + file.path() + "; echo part", Within(300 * kMicrosPerMilli));
   EXPECT_EQ(result.status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_TRUE(EndsSoon(file.Read()));
 }

@@ -117,5 +117,28 @@ TEST(Config, EveryDefaultIsValid) {
   for (const ConfigKey& key : ConfigKeys()) EXPECT_TRUE(config->Find(key.name).ok()) << key.name;
 }
 
+// Nobody should have to say twice that Slurm is there.
+TEST(Config, ASectionSlurmIsEnough) {
+  const auto enabled = [](std::string_view file, const GetEnv& env = Env({})) {
+    const auto config = ResolvedConfig::Resolve({}, env, file, "c.toml");
+    EXPECT_TRUE(config.ok()) << config.status();
+    return config.ok() ? (*config->Find("slurm.enabled"))->Text() + " " +
+                             (*config->Find("slurm.enabled"))->origin
+                       : "";
+  };
+  EXPECT_EQ(enabled("[slurm]\n"), "true c.toml:1");
+  EXPECT_EQ(enabled("[log]\nlevel = \"info\"\n[slurm]\npoll = \"1m\"\n"), "true c.toml:3");
+  EXPECT_EQ(enabled("[slurm]\nenabled = false\n"), "false c.toml:2");
+  EXPECT_EQ(enabled("[log]\nlevel = \"info\"\n"), "false default");
+  EXPECT_EQ(enabled("[slurm]\n", Env({{"FLOPWATCH_SLURM_ENABLED", "false"}})),
+            "false environment FLOPWATCH_SLURM_ENABLED");
+}
+
+TEST(Config, SlurmIsNotAskedMoreOftenThanEveryThirtySeconds) {
+  const auto config = ResolvedConfig::Resolve({}, Env({}), "[slurm]\npoll = \"29s\"\n", "c.toml");
+  EXPECT_EQ(std::string(config.status().message()),
+            "cannot use slurm.poll (c.toml:2): 29s is too short; write 30s or more");
+}
+
 }  // namespace
 }  // namespace flopwatch::cli

@@ -106,5 +106,50 @@ TEST_F(ImportSlurmTest, FieldsAndAsOf) {
   EXPECT_EQ(Import({file + ".none"}).code, 5);
 }
 
+constexpr char kNodesOfSacct[] =
+    "NodeName=n1 Arch=x86_64\n   Gres=gpu:2\n   State=IDLE+DRAIN ThreadsPerCore=1\n"
+    "   CfgTRES=cpu=4,gres/gpu=2\n   Reason=fan\n\n"
+    "NodeName=n2 Arch=x86_64\n   Gres=gpu:2\n   State=IDLE ThreadsPerCore=1\n"
+    "   CfgTRES=cpu=4,gres/gpu=2\n\n";
+
+TEST_F(ImportSlurmTest, IntoAStoreAndAgain) {
+  const std::string sacct = Write("sacct.txt", kSacct), node = Write("node.txt", kNodesOfSacct);
+  const std::string data = folder_ + "/data";
+  for (int time = 0; time < 2; ++time) {
+    const Outcome o = Import({sacct, node, "--into", data, "-o", "json"});
+    EXPECT_EQ(o.code, 0) << o.err;
+    const auto json = Json::Parse(o.out);
+    ASSERT_TRUE(json.ok()) << o.out;
+    const Json& counts = json->array()[0];
+    EXPECT_EQ(counts["attempts"].integer(), 2);
+    EXPECT_EQ(counts["placed"].integer(), 1) << "all four GPUs of two nodes";
+    EXPECT_EQ(counts["not_placed"].integer(), 1);
+    EXPECT_EQ(counts["nodes"].integer(), 2);
+    EXPECT_EQ(counts["refused"].integer(), 0);
+  }
+  const Outcome o = RunCommand(
+      {"sql",
+       "SELECT cluster, job, account, gpus, placed, epoch(ended - started) FROM attempts "
+       "ORDER BY job",
+       "--data-dir", data, "-o", "csv", "--no-header", "-q"});
+  EXPECT_EQ(o.out, "ofu,10,research,4,true,3600\nofu,11,research,2,false,3600\n") << o.err;
+  const Outcome n = RunCommand({"sql",
+                                "SELECT node, service, reason FROM nodes WHERE \"to\" IS "
+                                "NULL OR \"to\" > now() ORDER BY node",
+                                "--data-dir", data, "-o", "csv", "--no-header", "-q"});
+  EXPECT_THAT(n.out, HasSubstr("n1,drained,fan")) << n.err;
+}
+
+TEST_F(ImportSlurmTest, OnePlaceToStore) {
+  const std::string sacct = Write("sacct.txt", kSacct);
+  Outcome o = Import({sacct, "--into", folder_ + "/data", "--server", "http://127.0.0.1:1"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("give one"));
+  o = Import({sacct, "--into", folder_ + "/data", "--jobs-file", folder_ + "/jobs.csv"});
+  EXPECT_EQ(o.code, 2);
+  o = Import({sacct, "--server", "http://127.0.0.1:1"});
+  EXPECT_EQ(o.code, 6) << o.err;
+}
+
 }  // namespace
 }  // namespace flopwatch::cli

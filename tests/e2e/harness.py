@@ -96,6 +96,11 @@ class Process:
         names = [c["name"] for c in answer["columns"]]
         return [dict(zip(names, row)) for row in answer["rows"]]
 
+    def peak(self):
+        """The most memory it ever had, in bytes."""
+        with open(f"/proc/{self.process.pid}/status") as f:
+            return next(int(l.split()[1]) for l in f if l.startswith("VmHWM")) << 10
+
     def kill9(self):
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()

@@ -1,6 +1,8 @@
 """Who held which GPU, by Slurm's books alone: a simulated scheduler writes them, `import slurm`
 makes a jobs file of them, `serve` takes it beside the exporters, and `usage` gives each job the
 GPU-seconds that the scheduler's truth has. Requeued, preempted and suspended jobs are among them.
+Then the books themselves, posted to the server and written into a directory: GPU-seconds of each
+account and the states of each node.
 """
 import csv
 import datetime
@@ -80,5 +82,65 @@ for job, seconds in held.items():
     compared += 1
 again = len(attempts) - len({a["key"] for a in attempts})
 check(compared >= 50 and again >= 3, f"{compared} jobs, {again} that ran again: too few")
-check(server.stop() == 0, "clean stop")
 print(f"{compared} jobs with equal GPU-seconds, {again} attempts of jobs that ran again")
+
+# The same books, and what nodes were, into the server that runs and into a directory of its own:
+# both say what the scheduler says, account by account and node by node.
+with open(folder + "/truth.json") as f:
+    clusters = json.load(f)["scheduler"]["clusters"]
+books = [folder + "/books/" + name
+         for name in ("sacct.txt", "gpu_map.csv", "scontrol_node.txt", "events.txt")]
+options = ["--time-zone", "UTC", "--as-of", str(end), "-o", "json", "-q"]
+posted = json.loads(run("import", "slurm", *books, "--server", server.url, *options).stdout)[0]
+check(server.stop() == 0, "clean stop")
+written = json.loads(run("import", "slurm", *books, "--into", folder + "/books_only",
+                         *options).stdout)[0]
+check(posted == written, f"the server took {posted}, the directory {written}")
+check(written["refused"] == 0 and written["placed"] > 0 and written["nodes"] > 0, f"{written}")
+
+
+def clipped(begin, until):
+    return (f"greatest(0, least(coalesce(epoch({until}), {end}), {end})"
+            f" - greatest(epoch({begin}), {start}))")
+
+
+def rows_of(data, query):
+    return json.loads(run("sql", query, "--data-dir", folder + data, "--max-rows", "100000",
+                          "-o", "json", "-q").stdout)
+
+
+for data in ("/data", "/books_only"):
+    held = {(row["cluster"], row["account"]): row["s"] for row in rows_of(
+        data, f"SELECT cluster, account, sum(gpus * {clipped('started', 'ended')}) AS s "
+        "FROM attempts WHERE started IS NOT NULL GROUP BY ALL")}
+    accounts = 0
+    for cluster in clusters:
+        for account in cluster["accounts"]:
+            found = held.get((cluster["cluster"], account["account"]), 0) or 0
+            check(abs(found - account["allocated_gpu_s"]) < 1e-3,
+                  f"{data}: {cluster['cluster']} {account['account']} has {found} GPU-seconds, "
+                  f"the scheduler gave it {account['allocated_gpu_s']}")
+            accounts += 1
+    was = {}
+    for row in rows_of(data, 'SELECT cluster, node, service, '
+                       f'sum({clipped(chr(34) + "from" + chr(34), chr(34) + "to" + chr(34))}) AS s '
+                       "FROM nodes GROUP BY ALL"):
+        was[(row["cluster"], row["node"], row["service"])] = row["s"]
+    nodes, out = 0, 0
+    for cluster in clusters:
+        for node in cluster["nodes"]:
+            truth = node["node_s"]
+            # Slurm's books do not say since when a host is there; and scontrol's, which do not name
+            # their cluster, leave a node unnamed that no job or event is on.
+            if truth["absent"] > 0 or (node["attempts"] == 0 and not node["states"]):
+                continue
+            for service, wanted in (("in_service", truth["schedulable"]), ("down", truth["down"]),
+                                    ("drained", truth["drained"] + truth["draining"]),
+                                    ("maintenance", truth["maintenance"])):
+                found = was.get((cluster["cluster"], node["node"], service), 0)
+                check(abs(found - wanted) < 1e-3, f"{data}: {node['node']} was {service} for "
+                      f"{found} s, by the scheduler {wanted}: {node['states']}")
+                out += service != "in_service" and wanted > 0
+            nodes += 1
+    check(accounts >= 5 and nodes >= 20 and out >= 1, f"{accounts} accounts, {nodes} nodes, {out}")
+print(f"{accounts} accounts and {nodes} nodes, {out} times out of service, as the scheduler says")

@@ -34,6 +34,9 @@ with open(cluster.dir + "/prolog.d/truth.sh", "w") as f:
     f.write(f"#!/bin/sh\necho $(date +%s.%N) $SLURM_JOB_ID $SLURMD_NODENAME $SLURM_JOB_GPUS"
             f" >>{cluster.dir}/prolog/truth.$SLURMD_NODENAME\n")
 os.chmod(cluster.dir + "/prolog.d/truth.sh", 0o755)
+with open(cluster.dir + "/epilog.d/slow.sh", "w") as f:  # so that jobs are seen COMPLETING
+    f.write('#!/bin/sh\n[ "$SLURMD_NODENAME" != gpu003 ] || sleep 1\n')
+os.chmod(cluster.dir + "/epilog.d/slow.sh", 0o755)
 INSIDE = ("echo $(date +%s.%N) $SLURM_JOB_ID $SLURMD_NODENAME $SLURM_JOB_GPUS"
           " >>inside.$SLURM_JOB_ID\n")
 
@@ -130,6 +133,8 @@ def requeue():
     cluster.await_state(job, "RUNNING")
     time.sleep(4)
     cluster.call("scontrol", "requeue", str(job))
+    cluster.await_state(job, "COMPLETING", "PENDING")
+    look()
     cluster.await_state(job, "PENDING")
     cluster.update(f"jobid={job}", "starttime=now+10")  # as with the preempted one
     cluster.await_state(job, "COMPLETED")
@@ -155,19 +160,23 @@ def drain_and_down():
 # --- what flopwatch is given: a look every few seconds, and the books at the end ---
 
 looks = []
+looking = threading.Lock()
 over = threading.Event()
 
 
 def look():
-    n = 0
-    while not over.wait(3):
+    with looking:
         for name, command in (("job.txt", ("scontrol", "show", "job", "-d", "-o")),
                               ("squeue.json", ("squeue", "--json"))):
-            path = f"{folder}/look{n:03}.{name}"
+            path = f"{folder}/look{len(looks) // 2:03}.{name}"
             with open(path, "w") as f:
                 f.write(cluster.call(*command))
             looks.append(path)
-        n += 1
+
+
+def keep_looking():
+    while not over.wait(3):
+        look()
 
 
 FIELDS = ("JobIDRaw,JobID,Cluster,User,Account,Partition,QOS,State,ExitCode,Submit,Eligible,Start,"
@@ -181,7 +190,7 @@ def write(name, *command):
 
 
 say("the cluster runs")
-watcher = threading.Thread(target=look)
+watcher = threading.Thread(target=keep_looking)
 watcher.start()
 try:
     jobs = nineteen()

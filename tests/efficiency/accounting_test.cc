@@ -38,10 +38,10 @@ StampedRow Whole(uint32_t flags = 0) {
 }
 
 // What every row of those adds, whatever becomes of its OFU.
-const Added kAlways = {{S::kSamples, 1},     {S::kObserved, 5},    {S::kClock, 7500},
-                       {S::kClockSpan, 5},   {S::kSmActive, 3.75}, {S::kSmActiveSpan, 5},
+const Added kAlways = {{S::kSamples, 1},        {S::kObserved, 5},        {S::kClock, 7500},
+                       {S::kClockSpan, 5},      {S::kSmActive, 3.75},     {S::kSmActiveSpan, 5},
                        {S::kSmOccupancy, 1.25}, {S::kSmOccupancySpan, 5}, {S::kGpuUtil, 4.375},
-                       {S::kGpuUtilSpan, 5}, {S::kEnergy, 6000}, {S::kPowerSpan, 10}};
+                       {S::kGpuUtilSpan, 5},    {S::kEnergy, 6000},       {S::kPowerSpan, 10}};
 const Added kActivity = {{S::kTensor, 2.5}, {S::kTensorSpan, 5}};
 
 Added And(Added a, const Added& b) {

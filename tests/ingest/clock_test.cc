@@ -129,5 +129,28 @@ TEST_F(ClockTest, AJobGoesOnThroughAJumpBack) {
   EXPECT_NE(ingest_->jobs.Lookup(1, back + 590 * kS), 0);
 }
 
+// Of any other metric as of a GPU: a row of the year 2100 would keep its file for ever, and one of
+// 1970 all names of jobs and GPUs for as long as it is there.
+TEST_F(ClockTest, ASampleOfNoCredibleTimeIsNotStored) {
+  const auto at = [](Micros ts) { return ts / kMicrosPerMilli; };
+  const TargetStats stats =
+      Scrape(fmt::format("steps{{k=\"1\"}} 1 4102444800000\n"
+                         "steps{{k=\"2\"}} 2 1000\n"
+                         "steps{{k=\"3\"}} 3 {}\n"
+                         "steps{{k=\"4\"}} 4 {}\n"
+                         "steps{{k=\"5\"}} 5 {}\n"
+                         "steps{{k=\"6\"}} 6\n",
+                         at(kMinute + kMicrosPerHour + kS), at(kMinute + kMicrosPerHour),
+                         at(kMinute - 14 * kMicrosPerDay)),
+             kMinute);
+  EXPECT_EQ(Count(stats.refused, "future_timestamp"), 2u);
+  EXPECT_EQ(Count(stats.refused, "stale_timestamp"), 1u);
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
+  std::vector<double> values;
+  for (const auto& row : store_.metrics) values.push_back(row.value);
+  EXPECT_EQ(values, (std::vector<double>{4, 5, 6}));
+  EXPECT_EQ(store_.series.size(), 3u);
+}
+
 }  // namespace
 }  // namespace flopwatch::ingest

@@ -58,7 +58,8 @@ class RegistryTest : public testing::Test {
   store::ForgottenDevices Forget(int day, int32_t named = 0) {
     Store();
     const store::ForgottenDevices gone =
-        registry_->Forget(kFirstDay + day * kADay + 1, [&](int32_t id) { return id == named; });
+        registry_->Forget({.unnamed = kFirstDay + day * kADay + 1, .unnamed_series = 0},
+                          [&](int32_t id) { return id == named; });
     for (const int32_t id : gone.entities) entities_.erase(id);
     for (const int32_t id : gone.models) models_.erase(id);
     return gone;
@@ -131,11 +132,12 @@ TEST_F(RegistryTest, WhatIsReferredToStays) {
 TEST_F(RegistryTest, WhatWaitsToBeStoredStays) {
   Restart({});
   Row("GPU-a", 0);
-  EXPECT_TRUE(registry_->Forget(kFirstDay + 9 * kADay, [](int32_t) { return false; }).empty());
+  EXPECT_TRUE(registry_->Forget({kFirstDay + 9 * kADay, 0}, [](int32_t) { return false; }).empty());
   Store();
   EXPECT_EQ(entities_.size(), 1u);
   // A day is looked through once.
-  EXPECT_TRUE(registry_->Forget(kFirstDay + 9 * kADay + 1, [](int32_t) { return false; }).empty());
+  EXPECT_TRUE(
+      registry_->Forget({kFirstDay + 9 * kADay + 1, 0}, [](int32_t) { return false; }).empty());
   EXPECT_THAT(Forget(10).entities, ElementsAre(1));
 }
 
@@ -144,7 +146,7 @@ TEST_F(RegistryTest, NothingIsForgottenBeforeItIsKnownWhatIsKept) {
   Row("GPU-a", 0);
   Store();
   for (const Micros before : {Micros{0}, -kADay, kFirstDay - 700 * kADay})
-    EXPECT_TRUE(registry_->Forget(before, [](int32_t) { return false; }).empty());
+    EXPECT_TRUE(registry_->Forget({before, 0}, [](int32_t) { return false; }).empty());
 }
 
 // When each was seen is stored once a day, not with every row.
@@ -219,6 +221,61 @@ TEST_F(RegistryTest, RecordsUnderIdsThatCannotBeAreLeftOut) {
   EXPECT_EQ(registry_->FindEntity("GPU-5"), 0);
   EXPECT_EQ(registry_->RoomForEntities(), 0u);
   EXPECT_EQ(Row("GPU-new", 0), 0);
+}
+
+TEST_F(RegistryTest, ASeriesIsStoredOnceADayAndForgottenWithItsRows) {
+  Restart({});
+  const auto series = [&](std::string_view name) { return *registry_->Series("t", name, "{}"); };
+  const auto see = [&](int32_t id, std::string_view name, Micros ts) {
+    registry_->SeeSeries(id, "t", name, "{}", ts);
+  };
+  EXPECT_EQ(series("a"), 1);
+  EXPECT_THAT(registry_->TakeChanges().series, IsEmpty()) << "it has no row yet";
+  see(1, "a", kFirstDay);
+  see(1, "a", kFirstDay + kADay - 1);
+  auto stored = registry_->TakeChanges().series;
+  ASSERT_EQ(stored.size(), 1u);
+  EXPECT_EQ(stored[0].name, "a");
+  EXPECT_EQ(stored[0].last_seen, kFirstDay + kADay);
+  see(1, "a", kFirstDay + kADay);
+  stored = registry_->TakeChanges().series;
+  ASSERT_EQ(stored.size(), 1u);
+  EXPECT_EQ(stored[0].target, "t");
+  EXPECT_EQ(stored[0].last_seen, kFirstDay + 2 * kADay);
+  const auto forget = [&](Micros before) {
+    return registry_->Forget({0, before}, [](int32_t) { return false; }).series_before;
+  };
+  EXPECT_EQ(forget(kFirstDay + 9 * kADay), kFirstDay + 9 * kADay);
+  EXPECT_EQ(forget(kFirstDay + 9 * kADay + 1), 0) << "once a day";
+  EXPECT_EQ(series("a"), 1) << "it has a user";
+  registry_->ReleaseSeries(1);
+  registry_->ReleaseSeries(1);
+  EXPECT_NE(forget(kFirstDay + 10 * kADay), 0);
+  EXPECT_FALSE(registry_->KnowsSeries("t", "a", "{}"));
+  EXPECT_EQ(series("a"), 2);
+}
+
+// A store that fails for long: what waits for it does not grow with what is invented meanwhile.
+TEST_F(RegistryTest, SeriesThatWaitToBeStoredAreBounded) {
+  for (const int32_t limit : {1, 3, 4}) {
+    registry_ = nullptr;
+    Restart({.series = limit});
+    int32_t last = 0;
+    for (int k = 0; k < 5 * limit; ++k) {
+      const std::string name = fmt::format("s{}", k);
+      EXPECT_EQ(registry_->RoomForSeries() > 0, k < 2 * limit);
+      const auto id = registry_->Series("t", name, "{}");
+      EXPECT_EQ(id.ok(), k < 2 * limit) << k;
+      if (!id.ok()) continue;
+      last = *id;
+      registry_->SeeSeries(*id, "t", name, "{}", kFirstDay);
+      registry_->ReleaseSeries(*id);  // its source is gone
+    }
+    EXPECT_EQ(last, 2 * limit);
+    EXPECT_EQ(registry_->TakeChanges().series.size(), static_cast<size_t>(2 * limit));
+    // Once they are stored, those that nobody uses make room.
+    EXPECT_TRUE(registry_->Series("t", "another", "{}").ok());
+  }
 }
 
 }  // namespace

@@ -277,6 +277,34 @@ TEST_F(RetentionTest, GpusGoAfterTheirRowsAndTheirIdsAreNobodys) {
   EXPECT_EQ(ingest_->registry.entity(id)->key.uuid, "GPU-5");
 }
 
+// Series of any other metric go with their rows, which are kept for a day.
+TEST_F(RetentionTest, SeriesGoAfterTheirRows) {
+  Restart();
+  const auto say = [&](std::string_view text) {
+    now_ += kMicrosPerSecond;
+    ASSERT_TRUE(ingest_->pipeline.Ingest({"http://x/", "node1"}, text, now_, 0).refused.empty());
+  };
+  say("gone 1\n");
+  say("goes_on 1\n");
+  for (int day = 0; day < 5; ++day) {
+    Pass(kDay);
+    say("goes_on 1\n");
+    Upkeep();
+    EXPECT_EQ(Sql("SELECT count(*)::VARCHAR FROM meta.series WHERE name = 'gone'"),
+              day + 1 < 3 ? "1" : "0")  // its own day, one for its rows, and the grain
+        << day;
+    EXPECT_EQ(Sql("SELECT count(DISTINCT id)::VARCHAR FROM meta.series WHERE name = 'goes_on'"),
+              "1");
+    if (day == 1) Restart();
+  }
+  EXPECT_EQ(Sql("SELECT count(*)::VARCHAR FROM metrics WHERE name IS NULL"), "0");
+  EXPECT_EQ(store_->stats().retention.series, 1u);
+  Restart();
+  say("goes_on 2\n");
+  Upkeep();
+  EXPECT_EQ(Sql("SELECT count(DISTINCT id)::VARCHAR FROM meta.series WHERE name = 'goes_on'"), "1");
+}
+
 // The GPU that was seen last in a slot has it, also where its id is the lower one.
 TEST_F(RetentionTest, ASlotIsWhoseItWasLastAfterARestart) {
   options_.jobs.max_jobs = 100;

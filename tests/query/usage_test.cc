@@ -46,8 +46,8 @@ TEST(OccupancyTest, ElapsedIsEfficiencyTimesActive) {
     double sm_active, sm_occupancy, of_active;
   };
   UsageSums both;
-  for (const Case c : {Case{0.91259687, 0.24450016, 0.26791694},
-                       Case{0.93220357, 0.24773293, 0.26574982}}) {
+  for (const Case c :
+       {Case{0.91259687, 0.24450016, 0.26791694}, Case{0.93220357, 0.24773293, 0.26574982}}) {
     UsageSums s;
     s.sm_active_s = c.sm_active * 30, s.sm_occupancy_s = c.sm_occupancy * 30;
     s.sm_active_span_s = s.sm_occupancy_span_s = 30;
@@ -84,6 +84,23 @@ TEST(OccupancyTest, CountersOfDifferentTimeHaveNoRatio) {
   s += other;
   EXPECT_EQ(OccupancyActive(s), std::nullopt);
   EXPECT_NEAR(*OccupancyElapsed(s), 0.0625, 1e-12);
+  // 1003 may be blank in so few rows that it does not matter: the quotient of 1,000 s is off by at
+  // most the 0.2 s of 250 that were active. For 0.3 s it may be more than a thousandth.
+  for (const double blank : {0.2, 0.3}) {
+    UsageSums blanks = A100(1000, 27, 16);
+    blanks.sm_active_s += blank, blanks.sm_active_span_s += blank;
+    const auto active = OccupancyActive(blanks);
+    ASSERT_EQ(active.has_value(), blank == 0.2);
+    if (active) EXPECT_NEAR(*active, 0.25, 0.25e-3);
+  }
+  // Where it is 1002 that is blank, the 62.5 s of 1003 are what can be changed.
+  for (const double blank : {0.05, 0.1}) {
+    UsageSums blanks = A100(1000, 27, 16);
+    blanks.sm_occupancy_s += blank, blanks.sm_occupancy_span_s += blank;
+    const auto active = OccupancyActive(blanks);
+    ASSERT_EQ(active.has_value(), blank == 0.05);
+    if (active) EXPECT_NEAR(*active, 0.25, 0.25e-3);
+  }
   UsageSums rounded = A100(1e6, 27, 16);
   rounded.sm_occupancy_span_s += 0.5;  // of a million seconds, as roundings of milliseconds add up
   EXPECT_NEAR(*OccupancyActive(rounded), 0.25, 1e-6);

@@ -58,6 +58,17 @@ TEST(WorkTest, WhatCannotBeCountedAddsNeitherFlopsNorJoules) {
   for (const auto& s : {no_power, no_ofu, half}) w.Add(s, 989.4);
   EXPECT_EQ(w.KwhPerEflop(), std::nullopt);
   EXPECT_EQ(w.gpu_seconds, 0);
+  // Less than a hundredth of the time without OFU, or of the work without power.
+  WorkAndEnergy nearly;
+  store::UsageSums blank_ofu = Sums(0.4, 3600, 500), blank_power = blank_ofu;
+  blank_ofu.ofu.ofu_s -= 30 * 0.4, blank_ofu.ofu.computable_s -= 30;
+  blank_power.power_j -= 10 * 500, blank_power.power_span_s -= 10;
+  nearly.Add(blank_ofu, 989.4);
+  nearly.Add(blank_power, 989.4);
+  EXPECT_NEAR(*nearly.KwhPerEflop(), 0.5 / 1.424736, 0.01 * 0.35);
+  blank_power.power_span_s -= 10;  // 20 s could be a seventieth of the work
+  w.Add(blank_power, 989.4);
+  EXPECT_EQ(w.gpu_seconds, 0);
   // Idle GPUs did no arithmetic; what they drew is part of what the rest cost.
   w.Add(Sums(0, 3600, 100), 989.4);
   EXPECT_EQ(w.KwhPerEflop(), std::nullopt);

@@ -482,8 +482,10 @@ TEST_F(OpenTest, AVersionNineDirectoryIsMigrated) {
     store_.reset();
     Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version >= 10",
                                         "ALTER TABLE f.entities DROP COLUMN last_seen",
-                                        "ALTER TABLE f.models DROP COLUMN last_seen"});
+                                        "ALTER TABLE f.models DROP COLUMN last_seen",
+                                        "ALTER TABLE f.series DROP COLUMN last_seen"});
   };
+  ASSERT_FW_OK(store_->PutSeries({SeriesRecord{7, "t", "steps", "{}"}}));
   as_version_nine();
   const Micros before = Now();
   Open();
@@ -495,6 +497,9 @@ TEST_F(OpenTest, AVersionNineDirectoryIsMigrated) {
   ASSERT_EQ(d.models.size(), 1u);
   EXPECT_EQ(d.models[0].name, H100().name);
   EXPECT_GE(d.models[0].last_seen, before - kMicrosPerMinute);
+  ASSERT_EQ(d.series.size(), 1u);
+  EXPECT_EQ(d.series[0].name, "steps");
+  EXPECT_GE(d.series[0].last_seen, before - kMicrosPerMinute);
   const Micros newest = FloorTo(before, kSecond) + 100 * kMicrosPerDay;
   AppendOne(newest);
   ASSERT_FW_OK(store_->Seal(newest + 2 * kMicrosPerHour));
@@ -554,10 +559,10 @@ TEST_F(OpenTest, AVersionElevenDirectoryIsMigrated) {
       files.push_back(dir_.path() + "/" + std::string(row.Text(0)));
     });
     for (const std::string& file : files) {
-      ASSERT_FW_OK(c->Execute("COPY (SELECT COLUMNS(c -> c NOT LIKE 'sm_occupancy%') FROM "
-                              "read_parquet('" +
-                              file + "', hive_partitioning = false)) TO '" + file +
-                              ".old' (FORMAT parquet)"));
+      ASSERT_FW_OK(c->Execute(
+          "COPY (SELECT COLUMNS(c -> c NOT LIKE 'sm_occupancy%') FROM "
+          "read_parquet('" +
+          file + "', hive_partitioning = false)) TO '" + file + ".old' (FORMAT parquet)"));
       fs::rename(file + ".old", file);
     }
     ASSERT_FW_OK(c->Execute(
@@ -572,9 +577,9 @@ TEST_F(OpenTest, AVersionElevenDirectoryIsMigrated) {
     UsageSums fleet;
     const auto points = store_->FleetSeries(all, kHour).value();
     for (const UsagePoint& p : points) fleet += p.sums;
-    for (const UsageSums& s :
-         {fleet, store_->UsageByJob(all).value().at(0).sums,
-          store_->UsageByGpu(all).value().at(0).sums, store_->UsageByJobExact(all).value().at(0).sums}) {
+    for (const UsageSums& s : {fleet, store_->UsageByJob(all).value().at(0).sums,
+                               store_->UsageByGpu(all).value().at(0).sums,
+                               store_->UsageByJobExact(all).value().at(0).sums}) {
       EXPECT_NEAR(s.ofu.observed_s, 12 * 20, 1e-6);
       EXPECT_NEAR(s.sm_active_span_s, 12 * 20, 1e-6);
       EXPECT_NEAR(s.sm_occupancy_span_s, 2 * 20, 1e-6);

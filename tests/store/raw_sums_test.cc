@@ -25,7 +25,8 @@ struct Chunk {
     }
   };
   std::vector<int64_t> ts;
-  Values span_ms, flags, tensor_mhz, tensor, clock, sm_active, occupancy, gpu_util, gr_active, power;
+  Values span_ms, flags, tensor_mhz, tensor, clock, sm_active, occupancy, gpu_util, gr_active,
+      power;
 
   RawColumns Columns() const {
     RawColumns in;
@@ -48,8 +49,8 @@ struct Chunk {
   }
 };
 
-// `odd` of 100 rows have a flag, and as many values of 100 are absent; `no_occupancy` of 100 have no
-// occupancy.
+// `odd` of 100 rows have a flag, and as many values of 100 are absent; `no_occupancy` of 100 have
+// no occupancy.
 Chunk ChunkOf(uint32_t seed, size_t rows, int odd, int no_occupancy) {
   std::mt19937 random(seed);
   const auto below = [&](uint32_t n) { return static_cast<int32_t>(random() % n); };

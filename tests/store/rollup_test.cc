@@ -600,9 +600,9 @@ TEST(RollupProperty, AnySplitAndOrderEqualsTheWhole) {
         };
         std::vector<RowSpec> specs(rows);
         for (RowSpec& r : specs) {
-          r = {1 + pick(4), pick(90), pick(60),     1 + pick(60), pick(1'000'001), 200 + pick(1800),
-               pick(4),     pick(3),  pick(8) != 0, pick(8) != 0, pick(10) == 0,
-               pick(3) == 0 ? 0 : 1 + pick(1000)};
+          r = {1 + pick(4),     pick(90),         pick(60),      1 + pick(60),
+               pick(1'000'001), 200 + pick(1800), pick(4),       pick(3),
+               pick(8) != 0,    pick(8) != 0,     pick(10) == 0, pick(3) == 0 ? 0 : 1 + pick(1000)};
         }
         std::sort(specs.begin(), specs.end(),
                   [](const auto& a, const auto& b) { return a.arrival_hour < b.arrival_hour; });

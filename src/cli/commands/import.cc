@@ -44,19 +44,25 @@ Args AddImport(Args app, Run* run) {
   return import;
 }
 
-Status TellStore(const std::string& directory,
+Status TellStore(Context& context, const std::string& directory,
                  absl::FunctionRef<void(jobs::Books*, jobs::JobIndex*)> tell) {
   const auto named = [&](const Status& status) {
     return Annotate(status, fmt::format("storing into {}", directory));
   };
   store::Options options;
   options.directory = directory;
+  FW_ASSIGN_OR_RETURN(const int64_t memory, context.ConfigInteger("store.memory_limit_mb"));
+  options.memory_limit_mb = static_cast<uint64_t>(memory);
+  FW_ASSIGN_OR_RETURN(options.raw_retention, context.ConfigDuration("store.raw_retention"));
+  FW_ASSIGN_OR_RETURN(options.minute_retention, context.ConfigDuration("store.minute_retention"));
+  FW_ASSIGN_OR_RETURN(options.hour_retention, context.ConfigDuration("store.hour_retention"));
+  FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
   auto store = store::OpenDuckDbStore(options);
   if (!store.ok()) return named(store.status());
   ingest::PipelineOptions pipeline;
   pipeline.backfill = true;
   pipeline.maintenance = false;
-  auto side = ingest::IngestSide::Start(pipeline, &hardware::Catalog::Builtin(), store->get());
+  auto side = ingest::IngestSide::Start(pipeline, &catalog, store->get());
   if (!side.ok()) return named(side.status());
   tell(&(*side)->books, &(*side)->jobs);
   return named((*side)->pipeline.Flush());

@@ -18,7 +18,7 @@ Args AddImportTable(Args import, Run* run);
 // Opens the data directory (made where there is none), hands what it knows of jobs and nodes to
 // `tell`, and stores what that changed. Nothing is rolled up, sealed or deleted. An error where
 // another process, such as a server, holds the directory.
-Status TellStore(const std::string& directory,
+Status TellStore(Context& context, const std::string& directory,
                  absl::FunctionRef<void(jobs::Books*, jobs::JobIndex*)> tell);
 
 }  // namespace flopwatch::cli

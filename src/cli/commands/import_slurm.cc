@@ -1,21 +1,30 @@
 // flopwatch import slurm FILE...: what Slurm's commands wrote, as one list of attempts with their
-// GPU-hours, or as the file that `serve --jobs-file` reads. Stores nothing.
+// GPU-hours, or as the file that `serve --jobs-file` reads; stored with --into or --server.
 #include <fmt/format.h>
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "base/file.h"
+#include "base/json_read.h"
+#include "base/json_writer.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "cli/api_client.h"
 #include "cli/commands/import.h"
+#include "cli/commands/site_catalog.h"
+#include "cli/context_impl.h"
 #include "cli/output_formats.h"
+#include "ingest/pipeline.h"
 #include "jobs/slurm/assignments.h"
 #include "jobs/slurm/attempts.h"
 #include "jobs/slurm/read.h"
+#include "jobs/slurm/tell_files.h"
 #include "net/http.h"
+#include "store/store.h"
 
 namespace flopwatch::cli {
 namespace {
@@ -28,7 +37,7 @@ using slurm::LossCounts;
 
 struct SlurmImport {
   std::vector<std::string> files, fields;
-  std::string time_zone, cluster, node, delimiter, as_of, jobs_file;
+  std::string time_zone, cluster, node, delimiter, as_of, jobs_file, into;
 };
 
 StatusOr<slurm::ReadOptions> SlurmOptionsOf(const SlurmImport& o) {
@@ -46,17 +55,22 @@ StatusOr<slurm::ReadOptions> SlurmOptionsOf(const SlurmImport& o) {
   return options;
 }
 
-StatusOr<Books> ReadSlurmFile(const std::string& file, const slurm::ReadOptions& options) {
-  const std::string name = file == "-" ? "standard input" : file;
-  FW_ASSIGN_OR_RETURN(std::string text, ReadFile(file, options.limits.max_bytes));
-  if (text.starts_with("\x1f\x8b")) {
-    auto unpacked = net::Gunzip(text, options.limits.max_bytes);
+StatusOr<slurm::NamedText> ReadSlurmText(const std::string& file, size_t max_bytes) {
+  slurm::NamedText out{.name = file == "-" ? "standard input" : file, .text = ""};
+  FW_ASSIGN_OR_RETURN(out.text, ReadFile(file, max_bytes));
+  if (out.text.starts_with("\x1f\x8b")) {
+    auto unpacked = net::Gunzip(out.text, max_bytes);
     if (!unpacked.ok())
       return Annotate(absl::InvalidArgumentError(unpacked.status().message()),
-                      "cannot decompress " + name);
-    text = *std::move(unpacked);
+                      "cannot decompress " + out.name);
+    out.text = *std::move(unpacked);
   }
-  return slurm::ReadBooks(text, name, options);
+  return out;
+}
+
+StatusOr<Books> ReadSlurmFile(const std::string& file, const slurm::ReadOptions& options) {
+  FW_ASSIGN_OR_RETURN(const slurm::NamedText read, ReadSlurmText(file, options.limits.max_bytes));
+  return slurm::ReadBooks(read.text, read.name, options);
 }
 
 Cell TextOrAbsent(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
@@ -207,6 +221,133 @@ Status WriteJobsFile(Context& context, const std::string& path, const AttemptLis
   return absl::OkStatus();
 }
 
+Table LossTable() {
+  Table losses;
+  losses.columns = {{"file", "FILE"},
+                    {"fate", "FATE"},
+                    {"reason", "REASON"},
+                    {"count", "TIMES", ColumnFormat::kCount},
+                    {"example", "FOR EXAMPLE"}};
+  return losses;
+}
+
+// --- into a store
+
+// Nobody else has the directory meanwhile: a server that runs on it says so, and --server is the
+// way then.
+StatusOr<slurm::ToldFiles> TellFilesTo(Context& context, const std::string& directory,
+                                       absl::Span<const slurm::NamedText> files,
+                                       const slurm::ReadOptions& reading,
+                                       std::optional<Micros> as_of) {
+  StatusOr<slurm::ToldFiles> told = slurm::ToldFiles();
+  FW_RETURN_IF_ERROR(TellStore(context, directory, [&](jobs::Books* to, jobs::JobIndex* index) {
+    told = slurm::TellFiles(files, reading, as_of, to, index);
+  }));
+  return told;
+}
+
+LossCounts LossesOf(const Json& object) {
+  LossCounts out;
+  for (const auto& [reason, loss] : object.object()) {
+    slurm::LossCount& count = out[reason];
+    count.count = static_cast<uint64_t>(loss["count"].integer_or(0));
+    for (const Json& example : loss["examples"].array()) count.examples.push_back(example.text());
+  }
+  return out;
+}
+
+StatusOr<slurm::ToldFiles> TellServer(const std::string& url, const SlurmImport& o,
+                                      absl::Span<const slurm::NamedText> files) {
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject();
+  const auto text = [&](std::string_view key, const std::string& value) {
+    if (!value.empty()) json.Field(key, value);
+  };
+  text("time_zone", o.time_zone);
+  text("cluster", o.cluster);
+  text("node", o.node);
+  text("delimiter", o.delimiter);
+  text("as_of", o.as_of);
+  if (!o.fields.empty()) {
+    json.Key("fields").BeginArray();
+    for (const std::string& field : o.fields) json.Value(field);
+    json.EndArray();
+  }
+  json.Key("files").BeginArray();
+  for (const slurm::NamedText& file : files)
+    json.BeginObject().Field("name", file.name).Field("text", file.text).EndObject();
+  json.EndArray().EndObject();
+  FW_ASSIGN_OR_RETURN(const std::string answer,
+                      HttpClient(url)->Request("/api/v1/books/slurm", body));
+  FW_ASSIGN_OR_RETURN(const Json read, Json::Parse(answer));
+  const auto number = [](const Json& of, std::string_view key) {
+    return static_cast<uint64_t>(of[key].integer_or(0));
+  };
+  slurm::ToldFiles told;
+  told.cluster = read["cluster"].text();
+  told.told.attempts = number(read, "attempts");
+  told.told.placed = number(read, "placed");
+  told.told.not_placed = number(read, "not_placed");
+  told.told.waiting = number(read, "waiting");
+  told.told.nodes = number(read, "nodes");
+  told.told.events = number(read, "events");
+  for (const Json& file : read["files"].array()) {
+    told.files.push_back({.name = file["name"].text(),
+                          .kind = file["kind"].text(),
+                          .jobs = number(file, "jobs"),
+                          .nodes = number(file, "nodes"),
+                          .events = number(file, "events"),
+                          .gpu_lines = number(file, "gpu_lines"),
+                          .steps_left_out = number(file, "steps_left_out"),
+                          .refused = LossesOf(file["refused"]),
+                          .noted = LossesOf(file["noted"])});
+  }
+  return told;
+}
+
+Status StoreSlurm(Context& context, const SlurmImport& o, const slurm::ReadOptions& options,
+                  std::optional<Micros> as_of) {
+  const std::string& server = context.impl()->global.server;
+  if (!o.into.empty() && !server.empty())
+    return InvalidArgument("--into writes into a directory, --server to whoever has one; give one");
+  if (!o.jobs_file.empty())
+    return InvalidArgument("--jobs-file writes what --into and --server store; give one");
+  std::vector<slurm::NamedText> files;
+  for (const std::string& file : o.files) {
+    FW_ASSIGN_OR_RETURN(slurm::NamedText read, ReadSlurmText(file, options.limits.max_bytes));
+    files.push_back(std::move(read));
+  }
+  FW_ASSIGN_OR_RETURN(const slurm::ToldFiles told,
+                      o.into.empty() ? TellServer(ServerUrl(server), o, files)
+                                     : TellFilesTo(context, o.into, files, options, as_of));
+  const auto count = [](uint64_t n) { return Cell(static_cast<int64_t>(n)); };
+  Table table;
+  for (const std::string_view name :
+       {"attempts", "placed", "not_placed", "waiting", "nodes", "events", "refused"})
+    table.columns.push_back({std::string(name), "", ColumnFormat::kCount});
+  for (auto& column : table.columns) column.title = absl::AsciiStrToUpper(column.name);
+  table.rows.push_back({count(told.told.attempts), count(told.told.placed),
+                        count(told.told.not_placed), count(told.told.waiting),
+                        count(told.told.nodes), count(told.told.events), count(told.refused())});
+  Table losses = LossTable();
+  for (const slurm::ToldFile& file : told.files) {
+    context.Say(fmt::format("{}: {}", Printable(file.name), Printable(file.kind, 60)));
+    AddLosses(file.name, "refused", file.refused, &losses);
+    AddLosses(file.name, "kept", file.noted, &losses);
+  }
+  FW_RETURN_IF_ERROR(context.Write(table));
+  if (!losses.rows.empty()) context.Say(Render(losses, {}));
+  if (told.told.not_placed > 0) {
+    context.Say(fmt::format(
+        "of {} attempts nobody says which GPUs they held: their GPU-seconds count, no sample is "
+        "theirs by these books (have a prolog note them, or let serve ask Slurm: docs/slurm.md)",
+        told.told.not_placed));
+  }
+  if (told.refused() > 0) context.SetExitCode(ExitCode::kPartial);
+  return absl::OkStatus();
+}
+
 Status RunImportSlurm(Context& context, const SlurmImport& o) {
   FW_ASSIGN_OR_RETURN(const slurm::ReadOptions options, SlurmOptionsOf(o));
   std::optional<Micros> as_of;
@@ -215,13 +356,10 @@ Status RunImportSlurm(Context& context, const SlurmImport& o) {
     if (!time.ok()) return Annotate(time.status(), "--as-of");
     as_of = *time;
   }
+  if (!o.into.empty() || !context.impl()->global.server.empty())
+    return StoreSlurm(context, o, options, as_of);
   std::vector<Books> all;
-  Table losses;
-  losses.columns = {{"file", "FILE"},
-                    {"fate", "FATE"},
-                    {"reason", "REASON"},
-                    {"count", "TIMES", ColumnFormat::kCount},
-                    {"example", "FOR EXAMPLE"}};
+  Table losses = LossTable();
   bool refused = false;
   for (const std::string& file : o.files) {
     FW_ASSIGN_OR_RETURN(Books books, ReadSlurmFile(file, options));
@@ -266,8 +404,12 @@ Args AddImportSlurm(Args app, Run* run) {
   sub.Option("--jobs-file FILE", o->jobs_file,
              "Write who held which GPU when as the file \"serve --jobs-file\" reads; - is standard "
              "output");
+  sub.Option("--into DIR", o->into,
+             "Store attempts, nodes and who held which GPU in this data directory");
   sub.Footer(
-      "Reads and prints; nothing is stored. Exits with 7 where records were refused.\n"
+      "Reads and prints; stores with --into, or with --server in the one that runs there. Exits "
+      "with "
+      "7 where records were refused.\n"
       "Examples:\n"
       "  SLURM_TIME_FORMAT=%s sacct -P -D -X -a --format=JobIDRaw,JobID,Cluster,User,Account,State,"
       "Start,End,ElapsedRaw,AllocTRES,NodeList,JobName > sacct.txt\n"
@@ -275,6 +417,9 @@ Args AddImportSlurm(Args app, Run* run) {
       "  flopwatch import slurm sacct.json squeue.json map/*/* -o json\n"
       "  flopwatch import slurm sacct_local.txt --time-zone Europe/Berlin\n"
       "  flopwatch import slurm sacct.txt prolog.csv scontrol_node.txt --jobs-file jobs.csv\n"
+      "  flopwatch import slurm sacct.txt prolog.csv scontrol_node.txt events.txt --into "
+      "/data/flopwatch\n"
+      "  flopwatch import slurm sacct.txt prolog.csv --server http://head:9530\n"
       "  squeue --json | flopwatch import slurm - -o csv");
   *run = [o](Context& context) { return RunImportSlurm(context, *o); };
   return sub;

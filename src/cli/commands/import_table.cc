@@ -138,7 +138,7 @@ std::string Said(const TableBooks& books, const Mapping& mapping) {
 Status StoreTable(Context& context, const TableBooks& books, const std::string& directory) {
   size_t changed = 0;
   uint64_t refused = 0;
-  FW_RETURN_IF_ERROR(TellStore(directory, [&](jobs::Books* to, jobs::JobIndex* index) {
+  FW_RETURN_IF_ERROR(TellStore(context, directory, [&](jobs::Books* to, jobs::JobIndex* index) {
     const jobs::BookStats before = to->stats();
     to->Tell(books.attempts);
     to->TellPastNodes(books.pools);

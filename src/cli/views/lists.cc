@@ -132,7 +132,8 @@ Table UsageByTable(const Json& answer) {
       Column{"occupancy_active", "occ. active", kPercent},
       Column{"occupancy_elapsed", "occ. elapsed", kPercent},
       Column{"kwh_per_eflop_bf16", "kwh/eflop bf16"},
-      Column{"kwh_per_eflop_coverage", "kwh of time", kPercent}, Column{"ofu_reason", "why no ofu"});
+      Column{"kwh_per_eflop_coverage", "kwh of time", kPercent},
+      Column{"ofu_reason", "why no ofu"});
   for (const Json& row : answer["rows"].array()) {
     t.rows.push_back(
         {TextCell(row["name"]), IntegerCell(row["jobs"]), NumberCell(row["gpu_seconds"]),

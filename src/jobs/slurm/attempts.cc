@@ -228,10 +228,9 @@ class AttemptMerger {
     *several = !at && places->size() > 1;
     if (places->empty() || *several) return nullptr;
     if (!at) return &places->front();
-    const auto after =
-        std::upper_bound(places->begin(), places->end(), *at, [](Micros t, const Place& place) {
-          return t < *place.attempt->job.start;
-        });
+    const auto after = std::upper_bound(
+        places->begin(), places->end(), *at,
+        [](Micros t, const Place& place) { return t < *place.attempt->job.start; });
     Place* const before = after == places->begin() ? nullptr : &*std::prev(after);
     Micros to_before = before == nullptr ? kPrologSlack + 1 : 0;
     if (before != nullptr && before->attempt->job.end)

@@ -67,9 +67,13 @@ void AddAttempts(const AttemptList& list, const AssignmentList& assignments,
     jobs::AttemptRecord r = RecordOf(attempt.job, options);
     r.start = *attempt.job.start;
     r.end = attempt.running ? jobs::kOpenEnd : *attempt.until;
-    // An instance is a part of a GPU, and Slurm counts it as one.
-    if (attempt.gpus.has_value() && attempt.job.allocated.mig_instances.value_or(0) == 0)
-      r.gpus = *attempt.gpus;
+    // An instance is a part of a GPU, and Slurm counts it as one; a shard is a part that a prolog
+    // shows as a whole one.
+    const Tres& held = attempt.job.allocated;
+    const bool parts =
+        held.mig_instances.value_or(0) > 0 ||
+        (!held.gpus.has_value() && (held.shards.has_value() || held.mps.has_value()));
+    if (attempt.gpus.has_value() && !parts) r.gpus = *attempt.gpus;
     r.placed = assignments.placed[k];
     ++told->attempts;
     ++(r.placed ? told->placed : told->not_placed);

@@ -30,7 +30,7 @@ constexpr LogSpec kLogs[] = {
     {"jobs", "id", "id, key, name, user_name, workflow, cluster, source, last_seen", true},
     {"intervals", "id", "id, entity, job, rank, from_ts, to_ts, source", false},
     {"job_set_members", "job_set, job", "job_set, job, share", true},
-    {"series", "id", "id, target, name, labels", true},
+    {"series", "id", "id, target, name, labels, last_seen", true},
     {"application_claims", "id", kClaimNames, true},
     {"attempts", "id",
      "id, cluster, job, name, user_name, account, partition_name, qos, workflow, state, "
@@ -221,6 +221,7 @@ Status DimensionTables::PutSeries(Connection* c, absl::Span<const SeriesRecord> 
     a.SetText(2, r, records[i].target);
     a.SetText(3, r, records[i].name);
     a.SetText(4, r, records[i].labels);
+    a.Data<int64_t>(5)[r] = records[i].last_seen;
   });
 }
 
@@ -442,6 +443,18 @@ StatusOr<DimensionTables::DeletedDevices> DimensionTables::ForgetDevices(
   // Entities first, which name models.
   FW_ASSIGN_OR_RETURN(deleted.entities, Delete(c, kEntities, forgotten.entities));
   FW_ASSIGN_OR_RETURN(deleted.models, Delete(c, kModels, forgotten.models));
+  if (forgotten.series_before != 0) {
+    // The highest id stays: it says from where on they are new.
+    FW_ASSIGN_OR_RETURN(deleted.series,
+                        c->QueryInt64(fmt::format(
+                            "DELETE FROM dim.series WHERE last_seen < {} AND id < (SELECT max(id) "
+                            "FROM dim.series)",
+                            TimeLiteral(forgotten.series_before))));
+    FW_ASSIGN_OR_RETURN(
+        const int64_t records,
+        c->QueryInt64("DELETE FROM meta.series WHERE id NOT IN (SELECT id FROM dim.series)"));
+    rows_[kSeries] -= records;
+  }
   return deleted;
 }
 
@@ -628,11 +641,12 @@ StatusOr<store::Dimensions> DimensionTables::Load(Connection* c) {
     });
   }
   {
-    FW_ASSIGN_OR_RETURN(Result result,
-                        c->Query("SELECT id, target, name, labels FROM dim.series ORDER BY id"));
+    FW_ASSIGN_OR_RETURN(
+        Result result,
+        c->Query("SELECT id, target, name, labels, last_seen FROM dim.series ORDER BY id"));
     result.ForEach([&](const Row& row) {
       out.series.push_back({static_cast<int32_t>(row.Int64(0)), std::string(row.Text(1)),
-                            std::string(row.Text(2)), std::string(row.Text(3))});
+                            std::string(row.Text(2)), std::string(row.Text(3)), row.Int64(4)});
     });
   }
   FW_ASSIGN_OR_RETURN(out.claims, LoadClaims(c));

@@ -81,7 +81,7 @@ class DimensionTables {
   };
   StatusOr<Deleted> ForgetJobs(Connection* c, const jobs::Forgotten& forgotten);
   struct DeletedDevices {
-    int64_t entities = 0, models = 0;
+    int64_t entities = 0, models = 0, series = 0;
   };
   StatusOr<DeletedDevices> ForgetDevices(Connection* c, const ForgottenDevices& forgotten);
   StatusOr<int64_t> ForgetClaims(Connection* c, absl::Span<const int32_t> claims);

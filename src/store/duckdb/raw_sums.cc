@@ -151,13 +151,13 @@ struct RawRow {
     return static_cast<double>(in.tensor.data[row]) * in.clock.data[row];
   }
   const RawColumns::Column& ColumnOf(UsageSum sum) const {
-    return sum == UsageSum::kTensor     ? in.tensor
-           : sum == UsageSum::kClock    ? in.clock
-           : sum == UsageSum::kSmActive ? in.sm_active
+    return sum == UsageSum::kTensor        ? in.tensor
+           : sum == UsageSum::kClock       ? in.clock
+           : sum == UsageSum::kSmActive    ? in.sm_active
            : sum == UsageSum::kSmOccupancy ? in.sm_occupancy
-           : sum == UsageSum::kEnergy   ? in.power
-           : has_util                   ? in.gpu_util
-                                        : in.gr_active;
+           : sum == UsageSum::kEnergy      ? in.power
+           : has_util                      ? in.gpu_util
+                                           : in.gr_active;
   }
 };
 
@@ -208,9 +208,9 @@ RawColumns ColumnsAt(duckdb_data_chunk chunk, idx_t column) {
     for (size_t i = 0; i < in.rows; ++i) micros[i] = in.ts[i] * kMicrosPerMilli;
     in.ts = micros.data();
   }
-  for (RawColumns::Column* c : {&in.span_ms, &in.flags, &in.tensor_mhz, &in.tensor, &in.clock,
-                                &in.sm_active, &in.sm_occupancy, &in.gpu_util, &in.gr_active,
-                                &in.power}) {
+  for (RawColumns::Column* c :
+       {&in.span_ms, &in.flags, &in.tensor_mhz, &in.tensor, &in.clock, &in.sm_active,
+        &in.sm_occupancy, &in.gpu_util, &in.gr_active, &in.power}) {
     duckdb_vector v = duckdb_data_chunk_get_vector(chunk, ++column);
     *c = {static_cast<const int32_t*>(duckdb_vector_get_data(v)), duckdb_vector_get_validity(v)};
   }

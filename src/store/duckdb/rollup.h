@@ -46,9 +46,9 @@ struct InputScales {
   double tensor_active = 1, sm_clock_mhz = 1, sm_active = 1, sm_occupancy = 1, gpu_util = 1,
          gr_active = 1, power_w = 1;
 };
-inline constexpr std::string_view kInputColumns[] = {
-    "tensor_active", "sm_clock_mhz", "sm_active", "sm_occupancy", "gpu_util", "gr_active",
-    "power_w"};
+inline constexpr std::string_view kInputColumns[] = {"tensor_active", "sm_clock_mhz", "sm_active",
+                                                     "sm_occupancy",  "gpu_util",     "gr_active",
+                                                     "power_w"};
 // Stored integer of RowHeader::tensor_mhz per MHz.
 inline constexpr double kTensorMhzScale = 1000;
 

@@ -90,19 +90,20 @@ const std::vector<Migration>& MetaMigrations() {
       {7, "frames of the journal fill blocks; nothing changes here", {}},
       {8, "rollups of hot segments have frozen time; nothing changes here", {}},
       {9, "when jobs were last seen", WithLastSeen("jobs")},
-      {10, "when GPUs and models were last seen", WithLastSeen("entities", "models")},
+      {10, "when GPUs, models and series were last seen",
+       WithLastSeen("entities", "models", "series")},
       {11,
        "the scheduler's books",
        // Times that are not known are NULL, as is the end of what goes on.
        {"CREATE TABLE IF NOT EXISTS {}.attempts(seq BIGINT, id BIGINT, cluster VARCHAR, job "
-        "VARCHAR, name "
-        "VARCHAR, user_name VARCHAR, account VARCHAR, partition_name VARCHAR, qos VARCHAR, "
+        "VARCHAR, name VARCHAR, user_name VARCHAR, account VARCHAR, partition_name VARCHAR, qos "
+        "VARCHAR, "
         "workflow VARCHAR, state VARCHAR, reservation VARCHAR, nodes VARCHAR, submit_ts TIMESTAMP, "
         "eligible_ts TIMESTAMP, start_ts TIMESTAMP, end_ts TIMESTAMP, seen_ts TIMESTAMP, gpus "
         "BIGINT, suspended_s BIGINT, placed BOOLEAN, duty DOUBLE)",
         "CREATE TABLE IF NOT EXISTS {}.nodes(seq BIGINT, id BIGINT, cluster VARCHAR, node VARCHAR, "
-        "from_ts "
-        "TIMESTAMP, to_ts TIMESTAMP, gpus BIGINT, service UTINYINT, state VARCHAR, reason VARCHAR, "
+        "from_ts TIMESTAMP, to_ts TIMESTAMP, gpus BIGINT, service UTINYINT, state VARCHAR, reason "
+        "VARCHAR, "
         "partitions VARCHAR)"}},
       // What rollups read has its column from the first row on, also in a directory whose exporters
       // never listed it. A directory without samples gets it with them.
@@ -149,11 +150,9 @@ const std::vector<Migration>& SegmentMigrations() {
       {7, "frames of the journal fill blocks; nothing changes here", {}},
       // An older flopwatch would count the span of a frozen row, which was 0, as observed. Files of
       // version 1 are made with the columns of today.
-      {8,
-       "frozen time in rollups",
-       {AddRollupColumn(efficiency::UsageSum::kFrozen)}},
+      {8, "frozen time in rollups", {AddRollupColumn(efficiency::UsageSum::kFrozen)}},
       {9, "when jobs were last seen; nothing changes here", {}},
-      {10, "when GPUs and models were last seen; nothing changes here", {}},
+      {10, "when GPUs, models and series were last seen; nothing changes here", {}},
       {11, "the scheduler's books; nothing changes here", {}},
       {12,
        "occupancy in rollups",

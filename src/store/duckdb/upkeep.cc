@@ -273,6 +273,16 @@ Extent Upkeep::Data() const {
   return all;
 }
 
+Extent Upkeep::MetricsData() const {
+  StoreStats ignored;
+  Extent metrics = stage_.AddTo(&ignored);  // and of other tables: they are of the last minutes
+  const std::shared_ptr<const Layout> now = layouts_.Now();
+  for (const auto& segment : now->hot) metrics.Add(segment->Describe().metrics);
+  for (const auto& f : now->files)
+    if (f->table == "metrics") metrics.Add(f->min_ts, f->max_ts, f->rows);
+  return metrics;
+}
+
 Micros Upkeep::NewestData() const {
   const Extent all = Data();
   return all.rows > 0 ? all.max_ts : 0;
@@ -374,9 +384,13 @@ void Upkeep::NoteUnnamed(Micros as_of) {
   // What names a job goes by these; and whatever is still there for another reason holds it too.
   Micros before = as_of - std::max({options_.raw_retention, options_.minute_retention,
                                     options_.hour_retention});
+  Micros series = as_of - options_.raw_retention;
   if (const Extent all = Data(); all.rows > 0) before = std::min(before, all.min_ts);
+  if (const Extent metrics = MetricsData(); metrics.rows > 0)
+    series = std::min(series, metrics.min_ts);
   MutexLock lock(retention_mutex_);
   retention_.unnamed_before = before - kSeenLate;
+  retention_.unnamed_series_before = series - kSeenLate;
 }
 
 Status Upkeep::ForgetJobs(const jobs::Forgotten& forgotten) {
@@ -413,14 +427,15 @@ Status Upkeep::ForgetDevices(const ForgottenDevices& forgotten) {
     FW_ASSIGN_OR_RETURN(gone, dimensions_.ForgetDevices(c, forgotten));
     return absl::OkStatus();
   }));
-  if (gone.entities + gone.models > 0)
+  if (gone.entities + gone.models + gone.series > 0)
     LogInfo(
-        "retention: {} GPUs, instances and parts of nodes and {} models are gone, of which no "
-        "row is kept",
-        gone.entities, gone.models);
+        "retention: {} GPUs, instances and parts of nodes, {} models and {} series are gone, "
+        "of which no row is kept",
+        gone.entities, gone.models, gone.series);
   MutexLock counts(retention_mutex_);
   retention_.entities += static_cast<uint64_t>(gone.entities);
   retention_.models += static_cast<uint64_t>(gone.models);
+  retention_.series += static_cast<uint64_t>(gone.series);
   return absl::OkStatus();
 }
 

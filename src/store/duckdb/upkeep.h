@@ -92,6 +92,7 @@ class Upkeep {
   Micros AgeBy(Micros now) FW_REQUIRES(mutex_);
   // The times of all rows there are.
   Extent Data() const;
+  Extent MetricsData() const;
   Micros NewestData() const;
   // RetentionStats::unnamed_before.
   void NoteUnnamed(Micros as_of) FW_REQUIRES(mutex_);
