@@ -164,11 +164,57 @@ TEST_F(ImportTableTest, EveryShippedMapIsRead) {
   EXPECT_EQ(maps, 5);
 }
 
+// GPU-seconds of a level or loss of the Sankey of a stored table.
+double GpuSecondsOf(const Json& sankey, std::string_view list, std::string_view name) {
+  for (const Json& row : sankey[list].array())
+    if (row["name"].text() == name) return row["gpu_seconds"].number_or(std::nan(""));
+  return std::nan("");
+}
+Json Answer(const std::vector<std::string>& args) {
+  const Outcome o = RunCommand(args);
+  EXPECT_EQ(o.code, 0) << o.err;
+  const auto json = Json::Parse(o.out);
+  EXPECT_TRUE(json.ok()) << o.out;
+  return json.ok() ? *json : Json();
+}
+
+TEST_F(ImportTableTest, TheSankeyAndTheUsageCountWhatIsStored) {
+  const std::string map = Write("pool.toml",
+                                "time_zone = \"UTC\"\nstep = \"1h\"\n[pool]\npool = \"p\"\n"
+                                "time = \"t\"\ncapacity = \"c\"\nrunning = \"r\"\n"
+                                "waiting = \"w\"\n");
+  // Three hours of 8 GPUs: 6 lent; 2 lent while somebody waits; none lent while somebody waits.
+  const std::string rows = Write("pools.csv",
+                                 "t,p,c,r,w\n2026-01-01 00:00:00,a,8,6,0\n"
+                                 "2026-01-01 01:00:00,a,8,2,4\n2026-01-01 02:00:00,a,8,0,4\n");
+  const std::string into = folder_ + "/data";
+  ASSERT_EQ(ImportTable({rows, "--map", map, "--into", into}).code, 0);
+  const Json sankey = Answer({"sankey", "--from", "2026-01-01T00:00:00Z", "--to",
+                              "2026-01-01T03:00:00Z", "--data-dir", into, "-o", "json"});
+  EXPECT_EQ(GpuSecondsOf(sankey, "levels", "deployed"), 24 * 3600);
+  EXPECT_EQ(GpuSecondsOf(sankey, "levels", "on_busy_hosts"), 16 * 3600);
+  EXPECT_EQ(GpuSecondsOf(sankey, "levels", "allocated"), 8 * 3600);
+  EXPECT_EQ(GpuSecondsOf(sankey, "losses", "free_on_busy_hosts"), 2 * 3600);
+  EXPECT_EQ(GpuSecondsOf(sankey, "losses", "free_queued"), 6 * 3600);
+  EXPECT_EQ(GpuSecondsOf(sankey, "losses", "idle_hosts_queued"), 8 * 3600);
+
+  const std::string jobs = folder_ + "/jobs";
+  ASSERT_EQ(ImportTable({table_, "--map", map_, "--into", jobs}).code, 7);
+  const Json usage = Answer({"usage", "--by", "user", "--from", "1970-01-01T01:00:00Z", "--to",
+                             "1970-01-01T06:00:00Z", "--data-dir", jobs, "-o", "json"});
+  ASSERT_EQ(usage.array().size(), 1u);
+  EXPECT_EQ(usage.array()[0]["name"].text(), "alice");
+  EXPECT_EQ(usage.array()[0]["jobs"].integer(), 2);
+  EXPECT_EQ(usage.array()[0]["gpu_seconds"].number(), 17 * 3600);
+  EXPECT_NEAR(usage.array()[0]["duty"].number_or(0), (16 * 0.9 + 0.05) / 17, 1e-9);
+}
+
 // --- over public data, in place ---
 
 using Values = std::map<std::string, double>;  // "statistic|by|group"
 
-Values SummaryOf(const std::string& folder, const std::string& part, const std::string& by) {
+// The data set's tables, and the map that is shipped for them.
+std::vector<std::string> TablesOf(const std::string& folder, const std::string& part) {
   std::vector<std::string> args;
   for (const auto& entry :
        std::filesystem::directory_iterator(testing_data::SharedData() / "fleet" / folder)) {
@@ -176,8 +222,13 @@ Values SummaryOf(const std::string& folder, const std::string& part, const std::
     if (name.starts_with(part) && name.ends_with(".csv.gz")) args.push_back(entry.path());
   }
   std::ranges::sort(args);
-  args.insert(args.end(),
-              {"--map", ShippedMap(folder), "--summary", "--by", by, "-o", "json", "-q"});
+  args.insert(args.end(), {"--map", ShippedMap(folder)});
+  return args;
+}
+
+Values SummaryOf(const std::string& folder, const std::string& part, const std::string& by) {
+  std::vector<std::string> args = TablesOf(folder, part);
+  args.insert(args.end(), {"--summary", "--by", by, "-o", "json", "-q"});
   const Outcome o = ImportTable(args);
   EXPECT_EQ(o.code, 0) << o.err;
   Values out;
@@ -342,6 +393,51 @@ TEST(PublicTables, AllocationFragmentationAndTheOutageOfHeliosEarth) {
   EXPECT_EQ(ours.at("minutes_with_nothing_running||"), 1566) << "counted in the files apart";
   // 53,664 of the 491,040 minutes of the virtual clusters, counted in the files apart.
   EXPECT_NEAR(ours.at("share_of_time_with_queue_beside_idle_gpus||"), 0.10929, 5e-6);
+}
+
+TEST_F(ImportTableTest, TheSankeyOfHeliosEarth) {
+  FLOPWATCH_REQUIRE_DATA("fleet/helios-earth");
+  std::vector<std::string> args = TablesOf("helios-earth", "earth_vc");
+  args.insert(args.end(), {"--into", folder_ + "/earth", "-q"});
+  ASSERT_EQ(ImportTable(args).code, 0);
+  const Json sankey =
+      Answer({"sankey", "--from", "2020-05-01T00:00:00+08:00", "--to", "2020-06-01T00:00:00+08:00",
+              "--data-dir", folder_ + "/earth", "-o", "json"});
+  const double deployed = GpuSecondsOf(sankey, "levels", "deployed");
+  EXPECT_EQ(deployed, 600.0 * 31 * 86400);
+  EXPECT_NEAR(GpuSecondsOf(sankey, "levels", "allocated") / 3600, 294405.87, 0.005);
+  EXPECT_NEAR(GpuSecondsOf(sankey, "levels", "allocated") / deployed, 0.65951, 5e-6);
+  // Idle GPUs of minutes in which the virtual cluster had a queue, added up from the files apart.
+  EXPECT_NEAR(GpuSecondsOf(sankey, "losses", "free_queued") +
+                  GpuSecondsOf(sankey, "losses", "idle_hosts_queued"),
+              27036960.0, 1);
+  // The outage: 2020-05-10 is within it.
+  const Json day =
+      Answer({"sankey", "--from", "2020-05-10T00:00:00+08:00", "--to", "2020-05-11T00:00:00+08:00",
+              "--data-dir", folder_ + "/earth", "-o", "json"});
+  EXPECT_EQ(GpuSecondsOf(day, "levels", "deployed"), 600.0 * 86400);
+  EXPECT_EQ(GpuSecondsOf(day, "levels", "allocated"), 0);
+}
+
+TEST_F(ImportTableTest, TheUsageOfAlexByUser) {
+  FLOPWATCH_REQUIRE_DATA("fleet/alex-jobs");
+  std::vector<std::string> args = TablesOf("alex-jobs", "jobs");
+  args.insert(args.end(), {"--into", folder_ + "/alex", "-q"});
+  ASSERT_EQ(ImportTable(args).code, 0);
+  const Json usage = Answer({"usage", "--by", "user", "--from", "2023-02-01", "--to", "2023-02-20",
+                             "--data-dir", folder_ + "/alex", "-o", "json"});
+  EXPECT_EQ(usage.array().size(), 26u);
+  double jobs = 0, gpu_s = 0, duty_s = 0;
+  for (const Json& row : usage.array()) {
+    jobs += row["jobs"].number_or(0);
+    gpu_s += row["gpu_seconds"].number_or(0);
+    duty_s += row["gpu_seconds"].number_or(0) * row["duty"].number_or(0);
+  }
+  EXPECT_EQ(jobs, 236);
+  EXPECT_NEAR(gpu_s / 3600, 2827.371, 5e-4);
+  EXPECT_NEAR(duty_s / gpu_s, 0.704226, 5e-7);
+  EXPECT_EQ(usage.array()[0]["name"].text(), "b143dc18");
+  EXPECT_NEAR(usage.array()[0]["duty"].number_or(0), 0.877348, 5e-7);
 }
 
 }  // namespace

@@ -181,7 +181,7 @@ StatusOr<std::string> ReadNodesCell(std::string_view cell, const Field& field) {
     if (!expanded.ok()) return expanded.status();
     hosts = *std::move(expanded);
   } else {
-    const std::string_view between = field.separator.empty() ? "," : field.separator;
+    const std::string between = field.separator.empty() ? "," : field.separator;
     for (const std::string_view piece : Pieces(cell, between, false)) {
       std::string_view host = Trimmed(piece);
       if (!field.strip.empty()) {

@@ -62,6 +62,7 @@ TEST(Mapping, WhatIsWrongIsRefusedWithAPlaceAndAWayOut) {
   const WrongMap wrong[] = {
       WrongMap{"", "needs one of [attempt], [pool] and [host]"},
       WrongMap{"[attempt\n", "map.toml:1:"},
+      WrongMap{"delimiter = ','\n [ \nattempt]\n", "map.toml:2: a table needs its name"},
       WrongMap{"[attempt]\nstart='s'\nend='e'\ngpus='n'\n", "map.toml:1: [attempt] needs job"},
       WrongMap{"[attempt]\njob='j'\nstart='s'\ngpus='n'\n", "one of end and duration"},
       WrongMap{"[attempt]\njob='j'\nstart='s'\nend='e'\nduration='d'\ngpus='n'\n",
