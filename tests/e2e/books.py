@@ -77,14 +77,13 @@ check(tried >= 2, f"{tried} clusters")
 
 # GPU-seconds of accounts, partitions and states: whole GPUs of all attempts.
 for by in ("account", "partition", "state"):
-    want, parts, ran = {}, {}, set()
+    want, parts, keys = {}, {}, [a["key"] for a in truth["scheduler"]["attempts"] if a["start"]]
     for a in truth["scheduler"]["attempts"]:
         if a["start"] == 0:
             continue
         # Between two starts of a job that are near, labels of its samples may bridge the gap.
-        if a["key"] in ran:
-            parts[a[by]] = parts.get(a[by], 0) + a["gpus"] * 150
-        ran.add(a["key"])
+        again = keys.count(a["key"]) - 1
+        parts[a[by]] = parts.get(a[by], 0) + a["gpus"] * 150 * again
         seconds = max(0, min(a["end"] or end, end) - max(a["start"], start))
         into = want if a["holds"] == "gpu" else parts
         into[a[by]] = into.get(a[by], 0) + a["gpus"] * seconds
