@@ -13,8 +13,9 @@ import os
 import shutil
 import threading
 import time
+import urllib.parse
 
-from harness import check, run, until
+from harness import Process, check, run, until
 from slurm_cluster import Cluster
 
 GPUS_OF_A_NODE = 8
@@ -411,3 +412,55 @@ for a in attempts.values():
 check(by_user == mine, f"by user: {by_user}, not {mine}")
 say(f"sreport's hour: {allocated} GPU-seconds allocated, {down} down, {idle} idle; "
     f"{len(mine)} users as sreport has them")
+
+# --- a server that asks Slurm itself ---
+
+os.environ["FLOPWATCH_SLURM_CONF"] = cluster.env["SLURM_CONF"]
+server = Process("serve", "--slurm", "--data-dir", folder + "/data", "--listen", "127.0.0.1:0",
+                 "--no-page", "--target", "http://127.0.0.1:9/metrics")
+
+
+def told():
+    scheduler = server.json("/api/v1/status")["scheduler"]
+    return (scheduler["last_look"] and scheduler["accounting"]["last_answer"] and
+            not scheduler["accounting"]["windows_waiting"])
+
+
+until(told, "a look at the cluster and at its accounting", seconds=60, every=0.5)
+now = int(time.time())
+window = ["--from", str(begin), "--to", str(min(now, end)), "--server", server.url, "-o", "json"]
+
+
+def asked(*args):
+    return json.loads(run(*args, *window, "-q").stdout)
+
+
+def since_begin(a):
+    return a["gpus"] * max(0, min(a["end"] or now, end, now) - max(a["start"], begin))
+
+
+running = sum(a["gpus"] for a in attempts.values() if a["end"] is None)
+for by, column in (("account", "Account"), ("user", "User"), ("partition", "Partition"),
+                   ("qos", "QOS")):
+    want = {}
+    for a in attempts.values():
+        want[a[column]] = want.get(a[column], 0) + since_begin(a)
+    rows = {row["name"]: row["gpu_seconds"] for row in asked("usage", "--by", by)}
+    for name, seconds in want.items():
+        check(abs(rows.get(name, 0) - seconds) <= 5 * running,
+              f"usage by {by}: {name} held {rows.get(name)}, Slurm says {seconds}")
+answer = asked("sankey")
+levels = {row["name"]: row["gpu_seconds"] for row in answer["levels"]}
+lost = {row["name"]: row["gpu_seconds"] for row in answer["losses"]}
+everything = sum(map(since_begin, attempts.values()))
+check(abs(levels["allocated"] - everything) <= 5 * running,
+      f"sankey: {levels['allocated']} allocated, Slurm says {everything}")
+out = lost.get("down", 0) + lost.get("drained", 0)
+check(abs(out - down) <= 5 * GPUS_OF_A_NODE,
+      f"sankey: {out} down or drained, Slurm's events say {down}: {lost}")
+nodes = server.json("/api/v1/sql?q=" + urllib.parse.quote(
+    "SELECT sum(gpus) FROM nodes WHERE \"to\" IS NULL"))
+check(nodes["rows"][0][0] == 4 * GPUS_OF_A_NODE, f"nodes now: {nodes['rows']}")
+check(server.stop() == 0, "clean stop")
+say(f"a server that asked: {levels['allocated']:.0f} GPU-seconds allocated, {out:.0f} down or "
+    f"drained, deployed from {answer['deployed_from']}")
