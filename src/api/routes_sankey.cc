@@ -148,10 +148,11 @@ Result SankeyOfWindow(const query::Query& query, const fleet::Prices& prices,
   // Its links are the page's own, and carry the window on.
   return net::Response{.content_type = "image/svg+xml",
                        .body = fleet::SankeySvg(sankey, [&](const fleet::SankeyLoss& loss) {
-                         if (loss.before <= fleet::SankeyLevel::kAllocated) return std::string();
-                         return fmt::format("/jobs?from={}&to={}&sort={}",
+                         const bool hosts = loss.before <= fleet::SankeyLevel::kAllocated;
+                         return fmt::format("/{}={}&from={}&to={}",
+                                            hosts ? "hosts?loss" : "jobs?sort", loss.name,
                                             FormatTime(view.window.from),
-                                            FormatTime(view.window.to), loss.name);
+                                            FormatTime(view.window.to));
                        })};
 }
 

@@ -212,12 +212,71 @@ await test('Where GPU time went: a loss leads to its jobs, in the same window', 
   await close();
 });
 
+await test('Where GPU time went: a loss that no job is behind leads to hosts and GPUs', async () => {
+  const { page, check, close } = await open(mock.url);
+  await page.goto(`${mock.url}/?from=-24h`);
+  // A tenth of 1000 GPUs for 24 hours at 2 EUR.
+  await page.waitForFunction(() =>
+    /4,800.EUR\n<b>bad cable<\/b> \(2\.0 GPU-h\)/.test(
+      document.querySelector('.sankey a title')?.textContent ?? '',
+    ),
+  );
+  assert.equal(await page.locator('.sankey b').count(), 0); // a reason is text
+  await page.click('.sankey a text:text-is("idle_hosts")');
+  await page.waitForURL(/\/hosts\?loss=idle_hosts&from=.*to=/);
+  await page.waitForSelector('text=1–50 of 60 hosts');
+  assert.match(await page.textContent('tbody tr >> nth=0'), /gpu001.*60\.0.*bad cable/);
+  await page.selectOption('select', 'drained');
+  await page.waitForURL(/loss=drained/);
+  await page.waitForSelector('h2:has-text("Hosts behind: drained")');
+  await page.click('tbody a >> nth=0');
+  await page.waitForURL(/\/gpus\?.*node=gpu001/);
+  await page.waitForSelector('h2:has-text("GPUs of gpu001")');
+  await page.click('tbody a >> nth=0');
+  await page.waitForURL(/\/gpus\/GPU-/);
+  check();
+  await close();
+});
+
+await test('Usage: rows, sort, change, CSV, and what to do where nobody names accounts', async () => {
+  const { page, check, close } = await open(mock.url);
+  await page.goto(`${mock.url}/usage?from=-24h`);
+  await page.waitForSelector('tbody tr');
+  assert.match(await page.textContent('tbody tr >> nth=0'), /alice.*14,400.*40\.0/);
+  await page.waitForSelector('.plot canvas');
+  await page.click('button[aria-label^="Sort by ofu"]');
+  await page.waitForURL(/sort=ofu/);
+  // bob's 30 % before alice's 40 %; chen has none and is last.
+  await page.waitForFunction(() => {
+    const rows = [...document.querySelectorAll('tbody tr')].map((tr) => tr.textContent);
+    return rows.length === 4 && rows[1].startsWith('bob') && rows[3].startsWith('chen');
+  });
+  await page.click('text=compare with the window before');
+  await page.waitForURL(/compare=true/);
+  await page.waitForSelector('th:has-text("Δ GPU-h")');
+  // A third of 14,400 is new.
+  assert.match(await page.textContent('tbody tr:has-text("alice")'), /\+4,800/);
+  const [file] = await Promise.all([
+    page.waitForEvent('download'),
+    page.click('button:text("CSV")'),
+  ]);
+  const csv = readFileSync(await file.path(), 'utf8').trim().split('\r\n');
+  assert.equal(csv.length, 5);
+  assert.ok(csv[0].startsWith('user,jobs,gpu_seconds,') && csv[0].includes('change_cost'));
+  await page.selectOption('select', 'account');
+  await page.waitForURL(/by=account/);
+  await page.waitForSelector('text=flopwatch import slurm');
+  check();
+  await close();
+});
+
 await test('Keyboard: g j, g t, g f, d, ?, Esc', async () => {
   const { page, check, close } = await open(mock.url);
   await page.goto(mock.url);
   await page.waitForSelector('[data-testid=ofu]');
   for (const [key, path] of [
     ['j', '/jobs'],
+    ['u', '/usage'],
     ['t', '/targets'],
     ['f', '/'],
   ]) {
@@ -354,7 +413,7 @@ await test(axeTest, async () => {
         colorScheme,
         viewport: { width, height: 900 },
       });
-      for (const path of ['/', '/jobs', '/targets']) {
+      for (const path of ['/', '/usage?compare=true', '/hosts', '/gpus', '/jobs', '/targets']) {
         await page.goto(mock.url + path);
         await page.waitForSelector('tbody tr', { state: 'attached' });
         await page.evaluate(axe);

@@ -197,11 +197,77 @@ const drawing = (shares, window) =>
     .slice(1)
     .map(
       ([, share, loss], k) =>
-        `<a href="/jobs?from=${window.from}&amp;to=${window.to}&amp;sort=${loss}">` +
+        `<a href="/${loss === 'idle_hosts' ? 'hosts?loss' : 'jobs?sort'}=${loss}` +
+        `&amp;from=${window.from}&amp;to=${window.to}"><title>${loss}: 1 GPU-h</title>` +
         `<rect class="sankey-loss" x="${k * 110}" y="20" width="${100 * (shares[k][1] - share)}" ` +
         `height="20"/><text x="${k * 110}" y="60">${loss}</text></a>`,
     )
     .join('')}</svg>`;
+
+// Four rows; alice, with the most time, has half as much again as in the window before.
+function usageBy(q, window, hours, empty) {
+  const by = q.get('by') ?? 'user';
+  const step = Number.parseInt(q.get('step') ?? '0', 10);
+  const points = step > 0 ? Math.ceil(hours / step) : 0;
+  const rows = ['alice', 'bob', 'chen', null].map((name, k) => {
+    const seconds = [600, 300, 90, 10][k] * hours * 3600;
+    const figures = {
+      gpu_seconds: seconds,
+      ofu: k === 2 ? null : 0.4 - 0.1 * k,
+      mfu: k === 0 ? 0.35 : null,
+      duty: 0.9,
+      sm_efficiency: 0.7,
+      lost_gpu_seconds: k === 2 ? null : seconds * (0.6 + 0.1 * k),
+      cost: (seconds / 3600) * 2,
+    };
+    const row = {
+      name: by === 'account' ? null : name,
+      jobs: 10 - k,
+      ...figures,
+      ofu_reason: k === 2 ? 'the tensor counter is dead' : null,
+      coverage: k === 2 ? 0 : 0.99,
+      mfu_coverage: k === 0 ? 0.5 : 0,
+      occupancy_active: 0.4,
+      occupancy_elapsed: 0.28,
+      energy_j: 1e9,
+      kwh_per_eflop_bf16: 0.9,
+      kwh_per_eflop_coverage: 0.8,
+      lost_money: k === 2 ? null : (seconds / 3600) * 2 * (0.6 + 0.1 * k),
+      cost_coverage: 1,
+    };
+    if (q.get('compare_from')) {
+      const before = { ...figures, gpu_seconds: seconds / (k === 0 ? 1.5 : 1) };
+      row.before = k === 3 ? null : { jobs: 1, ...before };
+      row.change =
+        k === 3
+          ? null
+          : Object.fromEntries(
+              Object.entries(figures).map(([f, v]) => [f, v === null ? null : v - before[f]]),
+            );
+    }
+    if (points > 0)
+      row.points = Object.fromEntries(
+        Object.entries(figures).map(([f, v]) => [
+          f,
+          Array.from({ length: points }, (_, n) => (v === null ? null : v * (1 + noise(n, k)))),
+        ]),
+      );
+    return row;
+  });
+  const shown = empty ? [] : by === 'account' ? rows.slice(0, 1) : rows;
+  return {
+    window,
+    weight: 'gpu_seconds',
+    by,
+    currency: 'EUR',
+    ...(q.get('compare_from') ? { compared_with: { window } } : {}),
+    ...(step > 0 ? { step_s: step * 3600 } : {}),
+    total: { ...rows[0], name: null },
+    rows_total: shown.length,
+    rows: shown.slice(0, Number(q.get('limit') ?? 100000)),
+    notes: [],
+  };
+}
 
 function answer(url, scenario) {
   const q = url.searchParams;
@@ -265,12 +331,60 @@ function answer(url, scenario) {
         before: name,
         gpu_seconds: (shares[k][1] - share) * deployed,
         of_deployed: shares[k][1] - share,
-        money: null,
+        money: (shares[k][1] - share) * 1000 * hours * 2,
+        reasons: k === 0 ? [{ reason: '<b>bad cable</b>', gpu_seconds: 7200 }] : [],
         drill: `/api/v1/jobs?sort=${loss}`,
       })),
       compound: empty ? null : 0.31,
+      draining_work_gpu_seconds: 0,
+      deployed_money: empty ? null : 2000 * hours,
+      currency: 'EUR',
       notes: ['Deployed are the GPUs that were ever seen.'],
     };
+  }
+  if (path === 'sankey/nodes') {
+    const nodes = empty ? [] : Array.from({ length: 60 }, (_, k) => 60 - k);
+    const all = nodes.reduce((sum, n) => sum + n * 3600, 0);
+    const offset = Number(q.get('offset') ?? 0);
+    return {
+      window,
+      weight: 'gpu_seconds',
+      loss: q.get('loss'),
+      gpu_seconds: all,
+      currency: 'EUR',
+      nodes_total: nodes.length,
+      nodes: nodes
+        .map((n) => ({
+          node: `gpu${String(61 - n).padStart(3, '0')}`,
+          gpu_seconds: n * 3600,
+          of_loss: (n * 3600) / all,
+          deployed_gpu_seconds: 8 * hours * 3600,
+          allocated_gpu_seconds: 3600,
+          money: n * 2,
+          reasons: n === 60 ? [{ reason: '<b>bad cable</b>', gpu_seconds: 7200 }] : [],
+        }))
+        .slice(offset, offset + Number(q.get('limit') ?? 50)),
+    };
+  }
+  if (path === 'usage') return usageBy(q, window, hours, empty);
+  if (path === 'gpus') {
+    const node = q.get('node') || 'gpu001';
+    const gpus = Array.from({ length: empty ? 0 : 8 }, (_, k) => ({
+      gpu: `GPU-6f1c2b0${k}-0000-4000-8000-000000001000`,
+      gpu_instance: null,
+      node,
+      index: k,
+      model: kModels[0].model,
+      job: k < 4 ? '2115002' : null,
+      state: k === 7 ? 'silent' : 'reporting',
+      age_s: k === 7 ? 9000 : 4,
+      ofu: k < 4 ? 0.3 : 0,
+      sm_active: 0.5,
+      gpu_util: 0.8,
+      power_w: 430,
+      flags: [],
+    }));
+    return { total: gpus.length, gpus };
   }
   if (path === 'fleet') {
     if (empty) {

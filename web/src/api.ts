@@ -75,10 +75,15 @@ export interface Fleet {
   not_computable: { reason: string; gpu_seconds: number }[];
 }
 
+export interface ReasonTime {
+  reason: string;
+  gpu_seconds: number;
+}
+
 export interface Sankey {
   window: TimeWindow;
   deployed_gpu_seconds: number;
-  deployed_from: 'gpus_seen';
+  deployed_from: 'gpus_seen' | 'scheduler' | 'inventory' | 'several';
   levels: {
     name: string;
     title: string;
@@ -95,11 +100,99 @@ export interface Sankey {
     before: string;
     gpu_seconds: number;
     of_deployed: number | null;
-    money: null;
+    money: number | null;
+    reasons: ReasonTime[];
     drill: string;
   }[];
   compound: number | null;
+  draining_work_gpu_seconds: number;
+  deployed_money: number | null;
+  currency: string | null;
   notes: string[];
+}
+
+// Hosts behind a loss above "allocated".
+export interface SankeyNode {
+  node: string;
+  gpu_seconds: number;
+  of_loss: number;
+  deployed_gpu_seconds: number;
+  allocated_gpu_seconds: number;
+  money: number | null;
+  reasons: ReasonTime[];
+}
+
+export interface SankeyNodes {
+  window: TimeWindow;
+  loss: string;
+  gpu_seconds: number;
+  currency: string | null;
+  nodes_total: number;
+  nodes: SankeyNode[];
+}
+
+// What of a row changes over time, or between two windows.
+export type Figures = Record<
+  'gpu_seconds' | 'ofu' | 'mfu' | 'duty' | 'sm_efficiency' | 'lost_gpu_seconds' | 'cost',
+  number | null
+>;
+
+export interface UsageGroup {
+  name: string | null;
+  jobs: number;
+  gpu_seconds: number;
+  ofu: number | null;
+  ofu_reason: string | null;
+  coverage: number | null;
+  mfu: number | null;
+  mfu_coverage: number | null;
+  sm_efficiency: number | null;
+  occupancy_active: number | null;
+  occupancy_elapsed: number | null;
+  duty: number | null;
+  energy_j: number | null;
+  kwh_per_eflop_bf16: number | null;
+  kwh_per_eflop_coverage: number | null;
+  lost_gpu_seconds: number | null;
+  cost: number | null;
+  lost_money: number | null;
+  cost_coverage: number | null;
+  before?: (Figures & { jobs: number }) | null; // with compare_from; null = no such row then
+  change?: Figures | null;
+  points?: Record<keyof Figures, Column>; // with step
+}
+
+export interface UsageBy {
+  window: TimeWindow;
+  by: string;
+  compared_with?: { window: TimeWindow };
+  step_s?: number;
+  currency: string | null;
+  total: UsageGroup;
+  rows_total: number;
+  rows: UsageGroup[];
+  notes: string[];
+}
+
+export interface GpuNow {
+  gpu: string;
+  gpu_instance: number | null;
+  node: string | null;
+  index: number | null;
+  model: string | null;
+  job: string | null;
+  state: 'reporting' | 'stale' | 'silent';
+  age_s: number | null;
+  ofu: number | null;
+  sm_active: number | null;
+  gpu_util: number | null;
+  power_w: number | null;
+  flags: string[];
+}
+
+export interface Gpus {
+  total: number;
+  gpus: GpuNow[];
 }
 
 export interface Job {

@@ -7,10 +7,21 @@ import { duration, moment } from './format';
 import { freshness, paused, refreshNow, startRefreshing } from './live';
 import { FleetPage } from './pages/fleet';
 import { GpuPage } from './pages/gpu';
+import { GpusPage, HostsPage } from './pages/hosts';
 import { JobPage } from './pages/job';
 import { JobsPage } from './pages/jobs';
 import { TargetsPage } from './pages/targets';
-import { kDefaultFrom, link, navigate, route, startRouting, windowOf, withQuery } from './route';
+import { UsagePage } from './pages/usage';
+import {
+  absolute,
+  kDefaultFrom,
+  link,
+  navigate,
+  route,
+  startRouting,
+  windowOf,
+  withQuery,
+} from './route';
 import { Store } from './store';
 import { startTheme, theme, toggleTheme } from './theme';
 import { Empty, HelpPopover } from './ui';
@@ -28,17 +39,6 @@ const keysOpen = new Store(false);
 
 const local = (time: Date): string =>
   new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
-
-// Absolute bounds of the window as it is, to start editing from.
-function absolute(text: string, fallback: Date): Date {
-  const back = /^-(\d+)([mhd])$/.exec(text);
-  if (back) {
-    const unitMs = { m: 60_000, h: 3_600_000, d: 86_400_000 }[back[2] as 'm' | 'h' | 'd'];
-    return new Date(Date.now() - Number(back[1]) * unitMs);
-  }
-  const time = new Date(text);
-  return Number.isNaN(time.getTime()) ? fallback : time;
-}
 
 function WindowPicker() {
   const { query } = route.use();
@@ -170,6 +170,7 @@ function KeysDialog() {
   const keys = [
     ['/', 'search'],
     ['g f', 'Fleet'],
+    ['g u', 'Usage'],
     ['g j', 'Jobs'],
     ['g t', 'Targets'],
     ['[  ]', 'window earlier, later'],
@@ -232,7 +233,7 @@ function startKeys(): void {
     const going = Date.now() - prefix < 1200;
     prefix = 0;
     if (going) {
-      const page = { f: '/', j: '/jobs', t: '/targets' }[event.key];
+      const page = { f: '/', u: '/usage', j: '/jobs', t: '/targets' }[event.key];
       if (page) navigate(link(page));
       return;
     }
@@ -270,8 +271,11 @@ function Page() {
   useEffect(() => {
     const titles = {
       fleet: 'Fleet',
+      usage: 'Usage',
+      hosts: 'Hosts',
       jobs: 'Jobs',
       job: `Job ${key}`,
+      gpus: 'GPUs',
       gpu: `GPU ${key}`,
       targets: 'Targets',
       missing: 'Not found',
@@ -282,6 +286,12 @@ function Page() {
   switch (page) {
     case 'fleet':
       return <FleetPage />;
+    case 'usage':
+      return <UsagePage />;
+    case 'hosts':
+      return <HostsPage />;
+    case 'gpus':
+      return <GpusPage />;
     case 'jobs':
       return <JobsPage />;
     case 'job':
@@ -302,6 +312,16 @@ function Page() {
   }
 }
 
+// Of the pages whose own first line is no heading.
+const headings: Record<string, string> = {
+  fleet: 'Fleet',
+  usage: 'Usage',
+  hosts: 'Hosts',
+  jobs: 'Jobs',
+  gpus: 'GPUs',
+  targets: 'Targets',
+};
+
 function App() {
   const { page } = route.use();
   const mode = theme.use();
@@ -320,7 +340,8 @@ function App() {
           flopwatch
         </a>
         <nav aria-label="Pages">
-          {tab('/', 'Fleet', page === 'fleet')}
+          {tab('/', 'Fleet', page === 'fleet' || page === 'hosts' || page === 'gpus')}
+          {tab('/usage', 'Usage', page === 'usage')}
           {tab('/jobs', 'Jobs', page === 'jobs' || page === 'job')}
           {tab('/targets', 'Targets', page === 'targets')}
         </nav>
@@ -348,9 +369,7 @@ function App() {
         </div>
       </header>
       <main>
-        {(page === 'fleet' || page === 'jobs' || page === 'targets') && (
-          <h1 class="sr">{{ fleet: 'Fleet', jobs: 'Jobs', targets: 'Targets' }[page]}</h1>
-        )}
+        {page in headings && <h1 class="sr">{headings[page]}</h1>}
         <StaleBanner />
         <Page />
       </main>

@@ -75,6 +75,13 @@ export function moment(time: string | number | null | undefined): string {
 export const isoSeconds = (unixSeconds: number): string =>
   new Date(unixSeconds * 1000).toISOString().replace('.000Z', 'Z');
 
+// An amount with its currency: 1,204.30 EUR
+export const money = (amount: number | null | undefined, currency: string | null): string =>
+  unit(amount, Math.abs(amount ?? 0) >= 1000 ? 0 : 2, currency ?? '').trim();
+
+// A difference with its sign: +1.2
+export const signed = (text: string, value: number): string => (value > 0 ? `+${text}` : text);
+
 // GPU-6f1c2b9e-… -> 6f1c2b9e
 export function shortUuid(uuid: string): string {
   const match = /^(?:GPU|MIG)-([0-9a-f]{8})-/i.exec(uuid);

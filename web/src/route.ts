@@ -3,7 +3,7 @@
 import { Store } from './store';
 
 export interface Route {
-  page: 'fleet' | 'jobs' | 'job' | 'gpu' | 'targets' | 'missing';
+  page: 'fleet' | 'usage' | 'hosts' | 'jobs' | 'job' | 'gpus' | 'gpu' | 'targets' | 'missing';
   key: string; // the job or GPU
   query: URLSearchParams;
 }
@@ -21,8 +21,10 @@ function parse(): Route {
     }
   };
   if (path === '') return { page: 'fleet', key: '', query };
-  if (path === '/jobs') return { page: 'jobs', key: '', query };
-  if (path === '/targets') return { page: 'targets', key: '', query };
+  const plain = (['usage', 'hosts', 'jobs', 'gpus', 'targets'] as const).find(
+    (page) => path === `/${page}`,
+  );
+  if (plain) return { page: plain, key: '', query };
   if (path.startsWith('/jobs/')) return { page: 'job', key: rest('/jobs/'), query };
   if (path.startsWith('/gpus/')) return { page: 'gpu', key: rest('/gpus/'), query };
   return { page: 'missing', key: path, query };
@@ -43,6 +45,17 @@ export type Window = { from: string; to: string };
 // As the API takes it: relative ("-6h") or absolute; an empty `to` is now.
 export function windowOf(query: URLSearchParams): Window {
   return { from: query.get('from') ?? kDefaultFrom, to: query.get('to') ?? '' };
+}
+
+// Absolute bounds of a window as it is; `fallback` where the text is no time.
+export function absolute(text: string, fallback: Date): Date {
+  const back = /^-(\d+)([mhd])$/.exec(text);
+  if (back) {
+    const unitMs = { m: 60_000, h: 3_600_000, d: 86_400_000 }[back[2] as 'm' | 'h' | 'd'];
+    return new Date(Date.now() - Number(back[1]) * unitMs);
+  }
+  const time = new Date(text);
+  return Number.isNaN(time.getTime()) ? fallback : time;
 }
 
 // A path with the current window and, where given, more of the query.

@@ -308,6 +308,32 @@ export function CsvButton({
   );
 }
 
+// One of several; `choices`: what a value is called.
+export function Select({
+  label,
+  value,
+  choices,
+  onChoose,
+}: {
+  label: string;
+  value: string;
+  choices: Record<string, string>;
+  onChoose: (value: string) => void;
+}) {
+  return (
+    <label class="check">
+      {label}
+      <select value={value} onChange={(e) => onChoose(e.currentTarget.value)}>
+        {Object.entries(choices).map(([id, name]) => (
+          <option key={id} value={id} selected={id === value}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
 export function Pager({
   total,
   limit,
