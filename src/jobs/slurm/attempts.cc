@@ -118,8 +118,10 @@ class AttemptMerger {
       for (const JobRecord& job : b.jobs)
         if (job.raw_id && job.id.find_first_of("_+") != std::string::npos)
           raw_ids_.try_emplace({ClusterOf(job.cluster), job.id}, *job.raw_id);
-    for (const Books& b : books)
-      for (const JobRecord& job : b.jobs) AddRecord(job);
+    for (const bool completing : {false, true})
+      for (const Books& b : books)
+        for (const JobRecord& job : b.jobs)
+          if (SeenCompleting(job) == completing) AddRecord(job);
     IndexPlaces(books);
     for (const Books& b : books)
       for (const GpuMapLine& line : b.gpu_map) PutOnGpus(line);
@@ -154,6 +156,10 @@ class AttemptMerger {
       return;
     }
     const AttemptKey key{ClusterOf(job.cluster), JobKeyOf(job), *job.start};
+    if (SeenCompleting(job) && !attempts_.contains(key)) {
+      ++counts.waiting;
+      return;
+    }
     const auto [it, fresh] = attempts_.try_emplace(key);
     Attempt& attempt = it->second;
     if (fresh) {
@@ -166,12 +172,19 @@ class AttemptMerger {
     MergeRecord(job, &attempt);
     attempt.job.cluster = key.cluster;
   }
+  static bool IsController(const JobRecord& job) {
+    return job.source == JobSource::kSqueueJson || job.source == JobSource::kScontrol;
+  }
   // The controller gives a job that was cancelled before it ran the time of that as start and end.
   static bool CancelledWhileWaiting(const JobRecord& job) {
-    const bool controller =
-        job.source == JobSource::kSqueueJson || job.source == JobSource::kScontrol;
-    return controller && PhaseOf(job.state) == JobPhase::kEnded && job.end == job.start &&
+    return IsController(job) && PhaseOf(job.state) == JobPhase::kEnded && job.end == job.start &&
            job.nodes.empty();
+  }
+  // While the nodes of a requeued job clean up, the controller shows it COMPLETING with a start of
+  // this very second, another one at each look, and an end by its time limit. So such a record only
+  // adds to an attempt that another one tells of; one that did end is COMPLETED at the next look.
+  static bool SeenCompleting(const JobRecord& job) {
+    return IsController(job) && job.state == JobState::kCompleting;
   }
   static bool NamesGpusAsked(const JobRecord& job) { return !job.requested.names_no_gpu(); }
 

@@ -210,6 +210,22 @@ TEST(Attempts, AJobThatIsBackWithinSecondsHasTheGpusOfEachAttempt) {
   EXPECT_EQ(list.attempts[1].job.node_gpus, (std::vector<NodeGpus>{{"gpu003", {0, 1}, {}}}));
 }
 
+// What a real Slurm 22.05 showed of job 1 while the epilog of its requeued attempt ran: a start
+// that moves with the clock. sacct has an attempt from 926 to 928.
+TEST(Attempts, ARequeuedJobThatIsCompletingHasNotStartedAgain) {
+  const auto look = [](int now) {
+    return ReadOk(fmt::format(R"({{"jobs":[{{"job_id":1,"job_state":"COMPLETING","cluster":"live",
+        "start_time":1795560{0},"end_time":1795561{0},"nodes":"gpu001","gres_detail":[],
+        "tres_alloc_str":"cpu=1,gres/gpu=8","restart_cnt":1}}]}})",
+                              now),
+                  ReadOptions{});
+  };
+  const Books sacct = Sacct("live|1|1|REQUEUED|1795560926|1795560928|2|gres/gpu=8|gpu001\n");
+  const AttemptList list = MergeAttempts({{look(928), look(929), sacct}}, std::nullopt);
+  EXPECT_THAT(Shown(list), ElementsAre("1 REQUEUED 8 16 0"));
+  EXPECT_THAT(MergeAttempts({{look(928)}}, std::nullopt).attempts, SizeIs(0));
+}
+
 // What squeue 22.05 wrote, with exit code 0, while no slurmctld ran.
 TEST(Attempts, AControllerThatIsAwayIsNotOneWithoutJobs) {
   EXPECT_THAT(ErrorOf(R"({"meta":{},"errors":[{"description":"Failed while looking for jobs",
