@@ -49,7 +49,8 @@ query::MemorySources MemorySourcesOf(const ApiSources& sources) {
   query::MemorySources out{.catalog = sources.catalog,
                            .store_stats = [store = sources.store] { return store->stats(); },
                            .clock = sources.clock,
-                           .live = std::nullopt};
+                           .live = std::nullopt,
+                           .inventory = sources.inventory};
   if (const ingest::IngestSide* i = sources.ingest; i != nullptr) {
     out.live = query::LiveSources{.registry = &i->registry,
                                   .jobs = &i->jobs,

@@ -47,6 +47,7 @@ struct ApiSources {
   const net::Scraper* scraper = nullptr;  // null when offline or push-only
   const hardware::Catalog* catalog = &hardware::Catalog::Builtin();
   const fleet::Prices* prices = &kNoPrices;
+  std::vector<jobs::NodeRecord> inventory;  // hosts by the site's own list
   std::function<Micros()> clock;  // empty: Now(), or the newest stored sample when offline
   uploads::TraceLibrary* traces = nullptr;  // null where there is no place for uploaded traces
   const discovery::SlurmBooks* scheduler = nullptr;  // null where nobody asks one

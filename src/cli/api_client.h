@@ -40,6 +40,7 @@ struct OfflineOptions {
   uint64_t memory_limit_mb = store::kDefaultMemoryMb;
   int threads = 2;
   std::string config_toml;  // for [[accelerator]] overrides; "" = none
+  std::string inventory;    // the file of the site's own list of hosts; "" = none
 };
 StatusOr<std::unique_ptr<ApiClient>> OfflineClient(const OfflineOptions& options);
 

@@ -139,6 +139,10 @@ const std::vector<ConfigKey>& ConfigKeys() {
        "calls itself. A request for another name may come from a web page that made its name "
        "point here (DNS rebinding) and is refused."},
       {"server.threads", T::kInteger, "1", "Threads that answer HTTP requests.", 1, 256},
+      {"server.time_zone", T::kString, "",
+       "The site's time zone (Europe/Berlin, +02:00): where a month of usage begins and ends. "
+       "Empty: "
+       "UTC."},
       {"store.directory", T::kString, "",
        "Data directory. Empty: /var/lib/flopwatch for root, else $XDG_DATA_HOME/flopwatch "
        "(~/.local/share/flopwatch)."},
@@ -167,6 +171,10 @@ const std::vector<ConfigKey>& ConfigKeys() {
       {"jobs.static_file", T::kString, "",
        "CSV or TOML file that says which job owned which GPU when; stronger than labels. Read "
        "again when it changes."},
+      {"inventory.file", T::kString, "",
+       "CSV list of the hosts that are deployed and their GPUs (docs/sankey.md), where no "
+       "scheduler "
+       "lists them."},
       {"slurm.enabled", T::kBool, "false",
        "Ask Slurm who runs where (docs/slurm.md). A section [slurm] in the file is enough."},
       {"slurm.poll", T::kDuration, "30s", "Time between two looks at jobs and nodes; at least 30s.",

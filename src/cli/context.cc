@@ -228,6 +228,7 @@ StatusOr<ApiClient*> Context::Impl::Api() {
   if (!resolved->file_name().empty()) {
     FW_ASSIGN_OR_RETURN(options.config_toml, ReadFile(resolved->file_name(), kMaxConfigBytes));
   }
+  options.inventory = value("inventory.file");
   auto offline = OfflineClient(options);
   if (!offline.ok()) return offline.status();
   api = *std::move(offline);

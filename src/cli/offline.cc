@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "cli/api_client.h"
+#include "cli/commands/site_catalog.h"
 #include "hardware/accelerator.h"
 #include "net/http.h"
 #include "store/store.h"
@@ -15,7 +16,7 @@ namespace {
 class Offline final : public ApiClient {
  public:
   Offline(std::unique_ptr<store::Store> store, hardware::Catalog catalog, fleet::Prices prices,
-          std::string directory)
+          std::vector<jobs::NodeRecord> inventory, std::string directory)
       : store_(std::move(store)),
         catalog_(std::move(catalog)),
         prices_(std::move(prices)),
@@ -25,6 +26,7 @@ class Offline final : public ApiClient {
     parts.store = store_.get();
     parts.catalog = &catalog_;
     parts.prices = &prices_;
+    parts.inventory = std::move(inventory);
     // Windows such as "the last hour" end at the newest sample: a stored fleet has no other now.
     parts.clock = [now = Now()] { return now; };
     parts.version = FLOPWATCH_VERSION;
@@ -102,13 +104,14 @@ StatusOr<std::unique_ptr<ApiClient>> OfflineClient(const OfflineOptions& options
     if (!parsed.ok()) return Annotate(parsed.status(), "cannot use the configuration file");
     prices = *std::move(parsed);
   }
+  FW_ASSIGN_OR_RETURN(std::vector<jobs::NodeRecord> inventory, SiteInventory(options.inventory));
   auto store = store::OpenDuckDbStore(store_options);
   if (!store.ok()) {
     return absl::UnavailableError(fmt::format("cannot read the fleet: no server answers, and {}",
                                               std::string(store.status().message())));
   }
   return std::make_unique<Offline>(*std::move(store), std::move(catalog), std::move(prices),
-                                   options.directory);
+                                   std::move(inventory), options.directory);
 }
 
 }  // namespace flopwatch::cli

@@ -89,6 +89,7 @@ Status Server::Parts::Listen() {
   parts.scraper = scraper.get();
   parts.catalog = &options.catalog;
   parts.prices = &options.prices;
+  parts.inventory = options.inventory;
   parts.traces = traces.get();
   parts.scheduler = scheduler.get();
   parts.version = options.version;

@@ -39,7 +39,8 @@ struct ServerOptions {
   std::optional<uploads::TraceLibraryOptions> traces;  // absent: no uploads; catalog: below
   hardware::Catalog catalog = hardware::Catalog::Builtin();
   fleet::Prices prices;
-  std::function<Micros()> clock;  // of what is pushed, stored and answered; empty: Now()
+  std::vector<jobs::NodeRecord> inventory;  // of the site's own list; empty = none
+  std::function<Micros()> clock;            // of what is pushed, stored and answered; empty: Now()
 };
 
 // How it is going, in a few numbers.

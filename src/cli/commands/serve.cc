@@ -221,6 +221,8 @@ StatusOr<server::ServerOptions> ServerOptionsOf(Context& context, const ListenAd
   o.http.threads = static_cast<int>(http_threads);
   FW_ASSIGN_OR_RETURN(o.catalog, SiteCatalog(context));
   FW_ASSIGN_OR_RETURN(o.prices, SitePrices(context, o.catalog));
+  FW_ASSIGN_OR_RETURN(const std::string hosts, context.Config("inventory.file"));
+  FW_ASSIGN_OR_RETURN(o.inventory, SiteInventory(hosts));
   FW_ASSIGN_OR_RETURN(o.traces, TraceOptionsOf(context, o.store.directory));
   FW_ASSIGN_OR_RETURN(o.page, context.ConfigBool("ui.enabled"));
   return o;

@@ -1,13 +1,17 @@
 // The accelerator table a command uses, the built-in one with the [[accelerator]] entries of the
-// configuration file, and the prices of its [prices] section.
+// configuration file, the prices of its [prices] section, and the
+// list of hosts.
 #pragma once
 
 #include "base/file.h"
 #include "cli/command.h"
 #include "fleet/prices/prices.h"
 #include "hardware/accelerator.h"
+#include "jobs/slurm/inventory.h"
 
 namespace flopwatch::cli {
+
+inline constexpr uint64_t kMaxInventoryBytes = 64ull << 20;
 
 // `parse` makes a T of the configuration file's text; without a file it is `none`.
 template <typename T, typename Parse>
@@ -27,6 +31,13 @@ inline StatusOr<hardware::Catalog> SiteCatalog(Context& context) {
 inline StatusOr<fleet::Prices> SitePrices(Context& context, const hardware::Catalog& catalog) {
   return OfConfigFile(context, fleet::Prices(),
                       [&](std::string_view toml) { return fleet::Prices::Parse(toml, catalog); });
+}
+
+// The hosts of the site's own list; none where it has no such file.
+inline StatusOr<std::vector<jobs::NodeRecord>> SiteInventory(const std::string& path) {
+  if (path.empty()) return std::vector<jobs::NodeRecord>();
+  FW_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxInventoryBytes));
+  return slurm::ParseInventory(text, path);
 }
 
 }  // namespace flopwatch::cli

@@ -43,14 +43,16 @@ StatusOr<Micros> BeginOf(absl::CivilMonth month, const TimeZone& zone) {
   return *reading->at;
 }
 
-Status SetMonth(const UsageOptions& o, WindowOptions* window) {
+Status SetMonth(const UsageOptions& o, const std::string& site_zone, WindowOptions* window) {
   if (!o.window.from.empty() || !o.window.to.empty()) {
     return absl::InvalidArgumentError(
         "usage: --month is a window of its own; leave out --from and --to, or the month");
   }
-  const auto zone = TimeZone::Load(o.time_zone.empty() ? "UTC" : o.time_zone);
+  const auto zone = TimeZone::Load(site_zone.empty() ? "UTC" : site_zone);
   if (!zone.ok())
-    return absl::InvalidArgumentError(fmt::format("--time-zone: {}", MessageOf(zone.status())));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {}", o.time_zone.empty() ? "server.time_zone" : "--time-zone",
+                    MessageOf(zone.status())));
   const absl::CivilMonth month = *MonthOf(o.month);
   FW_ASSIGN_OR_RETURN(const Micros from, BeginOf(month, *zone));
   FW_ASSIGN_OR_RETURN(const Micros to, BeginOf(month + 1, *zone));
@@ -70,7 +72,11 @@ StatusOr<std::string> CompareFrom(const std::string& text, const WindowOptions& 
 Status RunUsage(Context& context, const UsageOptions& o) {
   WindowOptions window = o.window;
   if (!o.month.empty()) {
-    FW_RETURN_IF_ERROR(SetMonth(o, &window));
+    std::string zone = o.time_zone;
+    if (zone.empty()) {
+      FW_ASSIGN_OR_RETURN(zone, context.Config("server.time_zone"));
+    }
+    FW_RETURN_IF_ERROR(SetMonth(o, zone, &window));
   } else if (!o.time_zone.empty()) {
     return absl::InvalidArgumentError("usage: --time-zone says where a --month begins and ends");
   } else if (window.from.empty()) {
@@ -113,7 +119,8 @@ Args AddUsage(Args app, Run* run) {
         return MonthOf(text) ? std::string() : std::string("a month such as 2026-11 is expected");
       });
   sub.Option("--time-zone ZONE", o->time_zone,
-             "Whose midnight the month begins and ends at: Europe/Berlin, +02:00 (default UTC)");
+             "Whose midnight the month begins and ends at: Europe/Berlin, +02:00 (default: "
+             "server.time_zone, else UTC)");
   const Arg step = sub.Option("--step TIME", o->step,
                               "How each row went on: a line for every hour, day (1d), …");
   sub.Option(

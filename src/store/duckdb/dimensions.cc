@@ -547,7 +547,7 @@ StatusOr<jobs::BookChanges> DimensionTables::LoadBooks(Connection* c) {
   const auto time = [](const Row& row, int column, Micros unknown) {
     return row.IsNull(column) ? unknown : row.Int64(column);
   };
-  FW_ASSIGN_OR_RETURN(Result attempts, c->Query(Latest(kLogs[kAttempts], "true")));
+  FW_ASSIGN_OR_RETURN(Result attempts, c->Query(Latest(kLogs[kAttempts], "true") + " ORDER BY id"));
   attempts.ForEach([&](const Row& row) {
     jobs::AttemptRecord& v = out.attempts.emplace_back();
     v.id = row.Int64(0);
@@ -564,7 +564,7 @@ StatusOr<jobs::BookChanges> DimensionTables::LoadBooks(Connection* c) {
     v.placed = row.Int64(column++) != 0;
     v.duty = row.IsNull(column) ? -1 : row.Double(column);
   });
-  FW_ASSIGN_OR_RETURN(Result nodes, c->Query(Latest(kLogs[kNodes], "true")));
+  FW_ASSIGN_OR_RETURN(Result nodes, c->Query(Latest(kLogs[kNodes], "true") + " ORDER BY id"));
   nodes.ForEach([&](const Row& row) {
     jobs::NodeRecord& v = out.nodes.emplace_back();
     v.id = row.Int64(0);
