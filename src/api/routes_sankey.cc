@@ -149,9 +149,10 @@ Result SankeyOfWindow(const query::Query& query, const fleet::Prices& prices,
   return net::Response{.content_type = "image/svg+xml",
                        .body = fleet::SankeySvg(sankey, [&](const fleet::SankeyLoss& loss) {
                          const bool hosts = loss.before <= fleet::SankeyLevel::kAllocated;
-                         return fmt::format(
-                             "/{}={}&from={}&to={}", hosts ? "hosts?loss" : "jobs?sort", loss.name,
-                             FormatTime(view.window.from), FormatTime(view.window.to));
+                         return fmt::format("/{}?from={}&to={}&{}={}", hosts ? "hosts" : "jobs",
+                                            FormatTime(view.window.from),
+                                            FormatTime(view.window.to), hosts ? "loss" : "sort",
+                                            loss.name);
                        })};
 }
 

@@ -439,6 +439,9 @@ def since_begin(a):
     return a["gpus"] * max(0, min(a["end"] or now, end, now) - max(a["start"], begin))
 
 
+books = server.json("/api/v1/sql?limit=1000&q=" + urllib.parse.quote(
+    "SELECT job, epoch(started)::BIGINT, epoch(ended)::BIGINT, gpus, account, state, placed "
+    "FROM attempts WHERE started IS NOT NULL ORDER BY 1, 2"))["rows"]
 running = sum(a["gpus"] for a in attempts.values() if a["end"] is None)
 for by, column in (("account", "Account"), ("user", "User"), ("partition", "Partition"),
                    ("qos", "QOS")):
@@ -448,7 +451,7 @@ for by, column in (("account", "Account"), ("user", "User"), ("partition", "Part
     rows = {row["name"]: row["gpu_seconds"] for row in asked("usage", "--by", by)}
     for name, seconds in want.items():
         check(abs(rows.get(name, 0) - seconds) <= 5 * running,
-              f"usage by {by}: {name} held {rows.get(name)}, Slurm says {seconds}")
+              f"usage by {by}: {name} held {rows.get(name)}, Slurm says {seconds}: {books}")
 answer = asked("sankey")
 levels = {row["name"]: row["gpu_seconds"] for row in answer["levels"]}
 lost = {row["name"]: row["gpu_seconds"] for row in answer["losses"]}

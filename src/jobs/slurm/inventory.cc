@@ -40,8 +40,9 @@ class InventoryReader {
         FW_RETURN_IF_ERROR(ReadHosts(cells));
       }
     }
-    if (columns_.empty()) return InvalidArgument("{}: empty; its first line names the columns: {}",
-                                                 file_name_, Columns());
+    if (columns_.empty())
+      return InvalidArgument("{}: empty; its first line names the columns: {}", file_name_,
+                             Columns());
     return std::move(out_);
   }
 
