@@ -20,7 +20,9 @@ using Queues = absl::flat_hash_map<std::string, std::vector<HostSpan>>;
 // What attempts say of hosts.
 struct AttemptHosts {
   Queues queues;
-  absl::flat_hash_map<std::string, std::vector<Host::Count>> counts;  // by node
+  // By node: of attempts whose GPUs nobody names, and of those that hold GPUs by name, which only
+  // counts where none of the host's was ever seen.
+  absl::flat_hash_map<std::string, std::vector<Host::Count>> counts, named;
   // Of attempts that name no node, by partition: a pool that is one line of a list of hosts.
   absl::flat_hash_map<std::string, std::vector<Host::Count>> pooled;
 };
@@ -38,7 +40,7 @@ AttemptHosts AttemptHostsIn(const Memory& memory, Window window) {
         rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
       } while (!rest.empty());
     }
-    if (a.start == 0 || a.placed || a.gpus <= 0) return;
+    if (a.start == 0 || a.gpus <= 0) return;
     const auto nodes = slurm::ExpandHostlist(a.nodes);
     if (!nodes.ok() || nodes->empty()) {
       out.pooled[a.partition].push_back({{a.start, a.end}, static_cast<double>(a.gpus)});
@@ -46,7 +48,8 @@ AttemptHosts AttemptHostsIn(const Memory& memory, Window window) {
     }
     // Nobody says how they are divided; schedulers give as many on each node.
     const double each = static_cast<double>(a.gpus) / static_cast<double>(nodes->size());
-    for (const std::string& node : *nodes) out.counts[node].push_back({{a.start, a.end}, each});
+    auto& into = a.placed ? out.named : out.counts;
+    for (const std::string& node : *nodes) into[node].push_back({{a.start, a.end}, each});
   });
   for (auto& [partition, spans] : out.queues) Unite(&spans);
   return out;
@@ -169,6 +172,9 @@ class HostGatherer {
     std::ranges::sort(node->host.states, {}, [](const Host::State& s) { return s.time.from; });
     if (const auto it = attempts_.counts.find(name); it != attempts_.counts.end())
       node->host.counts = std::move(it->second);
+    const auto named = attempts_.named.find(name);
+    if (node->boards.empty() && named != attempts_.named.end())
+      node->host.counts.insert(node->host.counts.end(), named->second.begin(), named->second.end());
     const auto pool = attempts_.pooled.find(node->partitions);
     if (pool != attempts_.pooled.end() && hosts_of_[node->partitions] == 1)
       node->host.counts.insert(node->host.counts.end(), pool->second.begin(), pool->second.end());

@@ -22,6 +22,8 @@ using store::Window;
 // More attempts of one job than this have no sums of their own where they differ: one question to
 // the store for each.
 constexpr size_t kMaxSplitAttempts = 16;
+// Sums of seconds are off by less than this part of them.
+constexpr double kRounding = 1e-9;
 
 // What a job held within the window, and what that cost.
 struct Held {
@@ -247,16 +249,17 @@ class UsageGatherer {
   // What the scheduler says the job held beyond what its intervals do.
   void AddNotPlaced(JobUse* use) {
     double said = 0;
-    const AttemptRecord* not_placed = nullptr;
+    const AttemptRecord* last = nullptr;
     for (const AttemptRecord& a : *use->attempts) {
       said += HeldSeconds(a, window_);
-      if (!a.placed && a.gpus > 0) not_placed = &a;
+      if (a.gpus > 0) last = &a;
     }
+    // Also of attempts whose GPUs are named: on a host that never answered nobody has them.
     const double more = said - use->allocated_s;
-    if (not_placed == nullptr || more <= 0) return;
+    if (last == nullptr || more <= kRounding * said) return;
     const fleet::Money each =
-        PriceOf(ModelOn(not_placed->nodes), not_placed)
-            .Over(std::max(not_placed->start, window_.from), std::min(not_placed->end, window_.to));
+        PriceOf(ModelOn(last->nodes), last)
+            .Over(std::max(last->start, window_.from), std::min(last->end, window_.to));
     if (each.priced_s > 0) use->cost += each * (more / each.priced_s);
     use->allocated_s += more;
     not_placed_s_ += more;
@@ -432,7 +435,7 @@ class UsageGatherer {
   void AddCounts() {
     for (const JobUse& use : uses_) {
       const double more = use.allocated_s - (use.held == nullptr ? 0 : use.held->seconds);
-      if (use.attempts == nullptr || more <= 0) continue;
+      if (use.attempts == nullptr || more <= kRounding * use.allocated_s) continue;
       const double priced = use.held == nullptr ? 0 : use.held->cost.amount;
       const fleet::Money cost = {
           use.cost.amount - priced,
