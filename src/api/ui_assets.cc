@@ -1,6 +1,8 @@
 #include "api/ui_assets.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <string>
 
 #include "api/plain_page.h"
@@ -33,8 +35,10 @@ const UiFile kUiFiles[] = {
 
 // Paths the page itself resolves.
 bool IsPageRoute(std::string_view path) {
-  return path == "/" || path == "/index.html" || path == "/jobs" || path == "/targets" ||
-         path.starts_with("/jobs/") || path.starts_with("/gpus/");
+  constexpr std::string_view kPages[] = {"/",     "/index.html", "/usage",  "/hosts",
+                                         "/jobs", "/gpus",       "/targets"};
+  return std::ranges::find(kPages, path) != std::end(kPages) || path.starts_with("/jobs/") ||
+         path.starts_with("/gpus/");
 }
 
 net::Response UiAnswer(const UiFile& file) {

@@ -29,8 +29,8 @@ TEST(ServeUi, PageRoutesGiveTheEntryPage) {
   EXPECT_EQ(root->status, 200);
   EXPECT_THAT(root->content_type, HasSubstr("text/html"));
   EXPECT_THAT(std::string(root->static_body), HasSubstr("flopwatch"));
-  for (const char* path :
-       {"/index.html", "/jobs", "/jobs/2115078", "/jobs/ns/pod-0", "/gpus/GPU-1", "/targets"}) {
+  for (const char* path : {"/index.html", "/jobs", "/jobs/2115078", "/jobs/ns/pod-0", "/gpus/GPU-1",
+                           "/targets", "/usage", "/hosts", "/gpus"}) {
     const std::optional<net::Response> page = ServeUi(path);
     ASSERT_TRUE(page.has_value()) << path;
     EXPECT_EQ(page->static_body, root->static_body) << path;
