@@ -215,7 +215,7 @@ await test('Where GPU time went: a loss leads to its jobs, in the same window', 
   await close();
 });
 
-await test('Where GPU time went: a loss that no job is behind leads to hosts and GPUs', async () => {
+await test('Where GPU time went: a loss without jobs leads to hosts and GPUs', async () => {
   const { page, check, close } = await open(mock.url);
   await page.goto(`${mock.url}/?from=-24h`);
   // A tenth of 1000 GPUs for 24 hours at 2 EUR.
@@ -241,7 +241,7 @@ await test('Where GPU time went: a loss that no job is behind leads to hosts and
   await close();
 });
 
-await test('Usage: rows, sort, change, CSV, and what to do where nobody names accounts', async () => {
+await test('Usage: rows, sort, change, CSV, and what to do without accounts', async () => {
   const { page, check, close } = await open(mock.url);
   await page.goto(`${mock.url}/usage?from=-24h`);
   await page.waitForSelector('tbody tr');

@@ -362,8 +362,8 @@ export function UsagePage() {
             answer.rows_total === 0 ? (
               <Empty title="No job held a GPU in this window">
                 <p>
-                  Jobs come from the exporters’ labels, a job file, or Slurm: <code>[slurm]</code>{' '}
-                  in the configuration, or <code>flopwatch import slurm</code>.
+                  Jobs come from the exporters’ labels, a job file, or Slurm:{' '}
+                  <code>[slurm]</code> in the configuration, or <code>flopwatch import slurm</code>.
                 </p>
               </Empty>
             ) : (
