@@ -35,9 +35,9 @@ const UiFile kUiFiles[] = {
 
 // Paths the page itself resolves.
 bool IsPageRoute(std::string_view path) {
-  constexpr std::string_view kPaths[] = {"/",      "/index.html", "/jobs", "/targets",
-                                         "/usage", "/hosts",      "/gpus"};
-  return std::ranges::find(kPaths, path) != std::end(kPaths) || path.starts_with("/jobs/") ||
+  constexpr std::string_view kPages[] = {"/",     "/index.html", "/usage",  "/hosts",
+                                         "/jobs", "/gpus",       "/targets"};
+  return std::ranges::find(kPages, path) != std::end(kPages) || path.starts_with("/jobs/") ||
          path.starts_with("/gpus/");
 }
 

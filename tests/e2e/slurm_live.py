@@ -427,8 +427,9 @@ def told():
 
 
 until(told, "a look at the cluster and at its accounting", seconds=60, every=0.5)
-now = int(time.time())
-window = ["--from", str(begin), "--to", str(min(now, end)), "--server", server.url, "-o", "json"]
+# What is stored is asked by whole minutes.
+stop = min(int(time.time()), end) // 60 * 60
+window = ["--from", str(begin), "--to", str(stop), "--server", server.url, "-o", "json"]
 
 
 def asked(*args):
@@ -436,13 +437,12 @@ def asked(*args):
 
 
 def since_begin(a):
-    return a["gpus"] * max(0, min(a["end"] or now, end, now) - max(a["start"], begin))
+    return a["gpus"] * max(0, min(a["end"] or stop, stop) - max(a["start"], begin))
 
 
 books = server.json("/api/v1/sql?limit=1000&q=" + urllib.parse.quote(
     "SELECT job, epoch(started)::BIGINT, epoch(ended)::BIGINT, gpus, account, state, placed "
     "FROM attempts WHERE started IS NOT NULL ORDER BY 1, 2"))["rows"]
-running = sum(a["gpus"] for a in attempts.values() if a["end"] is None)
 for by, column in (("account", "Account"), ("user", "User"), ("partition", "Partition"),
                    ("qos", "QOS")):
     want = {}
@@ -450,15 +450,18 @@ for by, column in (("account", "Account"), ("user", "User"), ("partition", "Part
         want[a[column]] = want.get(a[column], 0) + since_begin(a)
     rows = {row["name"]: row["gpu_seconds"] for row in asked("usage", "--by", by)}
     for name, seconds in want.items():
-        check(abs(rows.get(name, 0) - seconds) <= 5 * running,
+        check(abs(rows.get(name, 0) - seconds) <= 1,
               f"usage by {by}: {name} held {rows.get(name)}, Slurm says {seconds}: {books}")
 answer = asked("sankey")
 levels = {row["name"]: row["gpu_seconds"] for row in answer["levels"]}
 lost = {row["name"]: row["gpu_seconds"] for row in answer["losses"]}
 everything = sum(map(since_begin, attempts.values()))
-check(abs(levels["allocated"] - everything) <= 5 * running,
+check(abs(levels["allocated"] - everything) <= 1,
       f"sankey: {levels['allocated']} allocated, Slurm says {everything}")
 out = lost.get("down", 0) + lost.get("drained", 0)
+down = sum(GPUS_OF_A_NODE * max(0, min(stop if e["TimeEnd"] == "Unknown" else int(e["TimeEnd"]),
+                                       stop) - max(int(e["TimeStart"]), begin))
+           for e in rows_of(events) if e["NodeName"])
 check(abs(out - down) <= 5 * GPUS_OF_A_NODE,
       f"sankey: {out} down or drained, Slurm's events say {down}: {lost}")
 nodes = server.json("/api/v1/sql?q=" + urllib.parse.quote(

@@ -72,6 +72,9 @@ await test('numbers as a person reads them', async () => {
   assert.equal(plain(f.duration(5 * 86400 + 2 * 3600)), '5 d 2 h');
   assert.equal(plain(f.energy(91.2 * 3.6e6)), '91.2 kWh');
   assert.equal(plain(f.bytes(21000)), '20.5 KiB');
+  assert.equal(f.signed(-49.6 * 3600, f.gpuHours), '−49.6');
+  assert.equal(f.signed(120 * 3600, f.gpuHours), '+120');
+  assert.equal(f.signed(-0.0001, f.percentNumber), '0.0');
   assert.equal(f.moment('not a time'), '–');
   assert.equal(f.shortUuid('GPU-6f1c2b00-0002-4000-8000-000000001000'), '6f1c2b00');
   assert.equal(f.shortUuid('node7/gpu3'), 'node7/gpu3');
@@ -212,7 +215,7 @@ await test('Where GPU time went: a loss leads to its jobs, in the same window', 
   await close();
 });
 
-await test('Where GPU time went: a loss that no job is behind leads to hosts and GPUs', async () => {
+await test('Where GPU time went: a loss without jobs leads to hosts and GPUs', async () => {
   const { page, check, close } = await open(mock.url);
   await page.goto(`${mock.url}/?from=-24h`);
   // A tenth of 1000 GPUs for 24 hours at 2 EUR.
@@ -238,7 +241,7 @@ await test('Where GPU time went: a loss that no job is behind leads to hosts and
   await close();
 });
 
-await test('Usage: rows, sort, change, CSV, and what to do where nobody names accounts', async () => {
+await test('Usage: rows, sort, change, CSV, and what to do without accounts', async () => {
   const { page, check, close } = await open(mock.url);
   await page.goto(`${mock.url}/usage?from=-24h`);
   await page.waitForSelector('tbody tr');

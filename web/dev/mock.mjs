@@ -197,7 +197,8 @@ const drawing = (shares, window) =>
     .slice(1)
     .map(
       ([, share, loss], k) =>
-        `<a href="/${loss === 'idle_hosts' ? 'hosts' : 'jobs'}?from=${window.from}&amp;to=${window.to}` +
+        `<a href="/${loss === 'idle_hosts' ? 'hosts' : 'jobs'}?from=${window.from}` +
+        `&amp;to=${window.to}` +
         `&amp;${loss === 'idle_hosts' ? 'loss' : 'sort'}=${loss}"><title>${loss}: 1 GPU-h</title>` +
         `<rect class="sankey-loss" x="${k * 110}" y="20" width="${100 * (shares[k][1] - share)}" ` +
         `height="20"/><text x="${k * 110}" y="60">${loss}</text></a>`,

@@ -79,8 +79,11 @@ export const isoSeconds = (unixSeconds: number): string =>
 export const money = (amount: number | null | undefined, currency: string | null): string =>
   unit(amount, Math.abs(amount ?? 0) >= 1000 ? 0 : 2, currency ?? '').trim();
 
-// A difference with its sign: +1.2
-export const signed = (text: string, value: number): string => (value > 0 ? `+${text}` : text);
+// A difference with its sign, none where it rounds to nothing: +1.2 · −49.6 · 0.0
+export function signed(value: number, text: (value: number) => string): string {
+  const size = text(Math.abs(value));
+  return /[1-9]/.test(size) ? (value < 0 ? '−' : '+') + size : size;
+}
 
 // GPU-6f1c2b9e-… -> 6f1c2b9e
 export function shortUuid(uuid: string): string {

@@ -93,7 +93,7 @@ function change(
       ) : (
         <Value
           value={g.change?.[id]}
-          text={signed(text(g.change?.[id] ?? 0), g.change?.[id] ?? 0)}
+          text={signed(g.change?.[id] ?? 0, text)}
           why="not known in one of the windows"
         />
       ),
@@ -267,10 +267,13 @@ function Lines({ by, window }: { by: string; window: Window }) {
   for (let t = from; t < to; t += data.step_s) ts.push(t);
   if (ts.length < 2) return null;
   const frame = { ts, stepS: data.step_s, from, to, height: 170 };
-  const line = (figure: 'gpu_seconds' | 'ofu', text: (v: number) => string) =>
+  // Hours, so that the axis has round ones.
+  const line = (figure: 'gpu_seconds' | 'ofu', per: number, text: (v: number) => string) =>
     data.rows.map((g, k) => ({
       name: g.name ?? 'not named',
-      values: (g.points?.[figure] ?? []).slice(0, ts.length),
+      values: (g.points?.[figure] ?? [])
+        .slice(0, ts.length)
+        .map((v) => (v === null ? null : v / per)),
       color: `line-${k + 1}`,
       text,
     }));
@@ -283,9 +286,9 @@ function Lines({ by, window }: { by: string; window: Window }) {
         <Chart
           {...frame}
           label={`GPU-hours per ${step} h`}
-          minTop={60}
-          axisText={(v) => gpuHours(v)}
-          lines={line('gpu_seconds', gpuHours)}
+          minTop={0.1}
+          axisText={(v) => fixed(v, Number.isInteger(v) ? 0 : 1)}
+          lines={line('gpu_seconds', 3600, (hours) => gpuHours(hours * 3600))}
         />
         <Chart
           {...frame}
@@ -293,7 +296,7 @@ function Lines({ by, window }: { by: string; window: Window }) {
           minTop={0.1}
           ratio
           axisText={(v) => `${fixed(v * 100, 0)} %`}
-          lines={line('ofu', percent)}
+          lines={line('ofu', 1, percent)}
         />
       </div>
       <p class="note">Left GPU-hours per {step} h, right OFU.</p>
@@ -359,8 +362,8 @@ export function UsagePage() {
             answer.rows_total === 0 ? (
               <Empty title="No job held a GPU in this window">
                 <p>
-                  Jobs come from the exporters’ labels, a job file, or Slurm: <code>[slurm]</code>{' '}
-                  in the configuration, or <code>flopwatch import slurm</code>.
+                  Jobs come from the exporters’ labels, a job file, or Slurm:{' '}
+                  <code>[slurm]</code> in the configuration, or <code>flopwatch import slurm</code>.
                 </p>
               </Empty>
             ) : (
