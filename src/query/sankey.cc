@@ -119,7 +119,7 @@ Sankey OfOneAccount(const Memory& memory, const JobList& jobs, Window window,
       if (a.account == account) held_s += HeldSeconds(a, window);
   }
   SankeyInput input = OfHeld(held_s, measured);
-  if (!prices.empty()) input.money = std::move(money);
+  if (!prices.empty() && !prices.by_place()) input.money = std::move(money);
   Sankey sankey = fleet::MakeSankey(input);
   sankey.notes.insert(sankey.notes.begin(),
                       "An account has no hardware of its own: the chain begins with what its jobs "
@@ -172,7 +172,9 @@ StatusOr<Sankey> SankeyOver(const Query& query, View* view, JobJoin join,
   input.busy_without_owner_s = fleet.usage.sums.gpu_util_s - input.measured.gpu_util_s;
   if (!prices.empty()) {
     input.money.emplace();
-    const auto cost = CostByJob(memory, window, prices);
+    // A job's price by its cluster or partition is not worked out here: then it is not known.
+    const auto cost = prices.by_place() ? decltype(CostByJob(memory, window, prices))()
+                                        : CostByJob(memory, window, prices);
     for (const JobRow& row : jobs->rows) {
       const auto c = cost.find(row.id);
       if (c != cost.end() && row.usage.expected_s > 0)

@@ -180,5 +180,18 @@ TEST(Sankey, HostsSayWhereTheUpperLossesAre) {
   EXPECT_DOUBLE_EQ(s.draining_work_s, 50);
 }
 
+TEST(Sankey, TimeWithoutAPriceIsNotFree) {
+  SankeyInput in;
+  in.hosts = TimeOf(Four(), Span(0, 100));  // of no known price
+  in.deployed_s = in.hosts->deployed.gpu_seconds;
+  in.held = SankeyInput::Held{.on_busy_hosts_s = in.hosts->on_busy_hosts.gpu_seconds,
+                              .allocated_s = in.hosts->allocated.gpu_seconds};
+  in.money.emplace();
+  const Sankey s = MakeSankey(in);
+  ASSERT_FALSE(s.losses.empty());
+  for (const SankeyLoss& l : s.losses) EXPECT_EQ(l.money, std::nullopt) << l.name;
+  EXPECT_EQ(s.deployed_money, std::nullopt);
+}
+
 }  // namespace
 }  // namespace flopwatch::fleet

@@ -107,7 +107,9 @@ class Builder {
   Sankey Build() {
     out_.deployed_s = std::max(0.0, in_.deployed_s);
     if (in_.money.has_value() && in_.hosts.has_value())
-      out_.deployed_money = in_.hosts->deployed.money.amount;
+      out_.deployed_money = in_.hosts->deployed.money.priced_s > 0
+                                ? std::optional(in_.hosts->deployed.money.amount)
+                                : std::nullopt;
     Row(SankeyLevel::kDeployed).gpu_seconds = above_ = out_.deployed_s;
     above_known_ = above_;
     if (in_.schedulable_s.has_value()) {
@@ -143,7 +145,11 @@ class Builder {
         out_.losses.emplace_back(SankeyLoss{loss.name, loss.title, before, seconds, {}});
     if (in_.money.has_value()) {
       const auto known = in_.money->find({loss.name, before});
-      lost.money = known != in_.money->end() ? known->second : money.amount;
+      if (known != in_.money->end()) {
+        lost.money = known->second;
+      } else if (money.priced_s > 0) {  // time without a price is not free
+        lost.money = money.amount;
+      }
     }
     above_ -= seconds;
   }
