@@ -191,6 +191,7 @@ TEST(Sankey, TimeWithoutAPriceIsNotFree) {
   ASSERT_FALSE(s.losses.empty());
   for (const SankeyLoss& l : s.losses) EXPECT_EQ(l.money, std::nullopt) << l.name;
   EXPECT_EQ(s.deployed_money, std::nullopt);
+  EXPECT_THAT(s.notes, ::testing::Contains(::testing::HasSubstr("known of 0.0 %")));
 }
 
 }  // namespace

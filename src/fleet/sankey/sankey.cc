@@ -227,6 +227,14 @@ class Builder {
           "{} GPUs were seen on hosts that no list of the scheduler has: they count as deployed.",
           in_.not_listed));
     }
+    if (in_.money.has_value() && in_.hosts.has_value() && out_.deployed_s > 0) {
+      const double priced = in_.hosts->deployed.money.priced_s / out_.deployed_s;
+      if (priced < 1 - kRounding) {
+        out_.notes.push_back(fmt::format(
+            "A price is known of {:.1f} % of the deployed GPU time; money is of that part.",
+            100 * priced));
+      }
+    }
     if (out_.draining_work_s > kRounding) {
       out_.notes.push_back(
           fmt::format("{:.1f} GPU-hours of 'schedulable' were held on hosts that take no new work.",
