@@ -174,6 +174,119 @@ export interface UsageBy {
   notes: string[];
 }
 
+// What to do first: no GPU-second stands in two actions.
+export interface Action {
+  action: string;
+  cause:
+    | 'idle_held'
+    | 'regression'
+    | 'straggler'
+    | 'below_peers'
+    | 'hosts_out'
+    | 'stranded'
+    | 'no_mfu';
+  subject: string | null;
+  gpu_seconds: number | null; // null: nothing is known to be lost
+  of_allocated: number | null;
+  money: number | null;
+  money_coverage: number | null;
+  basis: string;
+  subjects: {
+    jobs: string[];
+    jobs_total: number;
+    users: string[];
+    users_total: number;
+    nodes: string[];
+    nodes_total: number;
+    gpus: string[];
+    gpus_total: number;
+  };
+  evidence: string[];
+  link: string;
+}
+
+export interface Advice {
+  window: TimeWindow;
+  allocated_gpu_seconds: number;
+  currency: string | null;
+  actions: Action[];
+  notes: string[];
+}
+
+// What changed across the runs of a workflow, or within one run (then `job` is set).
+export interface Regression {
+  kind: 'regression' | 'change'; // a change: something was set otherwise
+  workflow: string | null;
+  user: string | null;
+  job: string | null;
+  run: string; // where it began
+  from: string | null;
+  metric: 'ofu' | 'duty';
+  before: number;
+  after: number;
+  change: number;
+  scatter: number;
+  confidence: number;
+  cause: string;
+  gpu_seconds: number;
+  lost_gpu_seconds: number;
+  evidence: string;
+}
+
+export interface Regressions {
+  window: { from: string; to: string };
+  workflows: number;
+  workflows_judged: number;
+  without_verdict: { too_few_runs: number; not_measured: number };
+  runs: number;
+  runs_judged: number;
+  jobs_without_workflow: number;
+  rows_total: number;
+  rows: Regression[];
+}
+
+export interface IdleRow {
+  job: string;
+  user: string | null;
+  state: string;
+  gpus: number;
+  gpu_seconds: number;
+  money: number | null;
+  since: string | null;
+  until: string | null; // null: it goes on
+  evidence: string;
+}
+
+export interface Idle {
+  window: TimeWindow;
+  currency: string | null;
+  held_gpu_seconds: number;
+  coverage: number | null;
+  gpu_seconds: number;
+  rows_total: number;
+  rows: IdleRow[];
+}
+
+export interface Straggler {
+  job: string;
+  gpu: string | null; // null: every GPU of the node
+  node: string | null;
+  kind: string;
+  deficit: number | null;
+  deficit_reason: string | null;
+  confidence: number;
+  evidence: { measure: string; value: number; peers: number | null }[];
+  seen_in_jobs: number;
+}
+
+export interface Stragglers {
+  window: { from: string; to: string };
+  jobs_judged: number;
+  gpus_judged: number;
+  rows_total: number;
+  rows: Straggler[];
+}
+
 export interface GpuNow {
   gpu: string;
   gpu_instance: number | null;

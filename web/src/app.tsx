@@ -11,7 +11,9 @@ import { GpusPage, HostsPage } from './pages/hosts';
 import { JobPage } from './pages/job';
 import { JobsPage } from './pages/jobs';
 import { TargetsPage } from './pages/targets';
+import { TodayPage } from './pages/today';
 import { UsagePage } from './pages/usage';
+import { WorkflowsPage } from './pages/workflows';
 import {
   absolute,
   kDefaultFrom,
@@ -170,6 +172,8 @@ function KeysDialog() {
   const keys = [
     ['/', 'search'],
     ['g f', 'Fleet'],
+    ['g d', 'Today'],
+    ['g w', 'Workflows'],
     ['g u', 'Usage'],
     ['g j', 'Jobs'],
     ['g t', 'Targets'],
@@ -233,7 +237,14 @@ function startKeys(): void {
     const going = Date.now() - prefix < 1200;
     prefix = 0;
     if (going) {
-      const page = { f: '/', u: '/usage', j: '/jobs', t: '/targets' }[event.key];
+      const page = {
+        f: '/',
+        d: '/today',
+        w: '/workflows',
+        u: '/usage',
+        j: '/jobs',
+        t: '/targets',
+      }[event.key];
       if (page) navigate(link(page));
       return;
     }
@@ -271,6 +282,8 @@ function Page() {
   useEffect(() => {
     const titles = {
       fleet: 'Fleet',
+      today: 'Today',
+      workflows: 'Workflows',
       usage: 'Usage',
       hosts: 'Hosts',
       jobs: 'Jobs',
@@ -286,6 +299,10 @@ function Page() {
   switch (page) {
     case 'fleet':
       return <FleetPage />;
+    case 'today':
+      return <TodayPage />;
+    case 'workflows':
+      return <WorkflowsPage />;
     case 'usage':
       return <UsagePage />;
     case 'hosts':
@@ -315,6 +332,8 @@ function Page() {
 // Of the pages whose own first line is no heading.
 const headings: Record<string, string> = {
   fleet: 'Fleet',
+  today: 'Today',
+  workflows: 'Workflows',
   usage: 'Usage',
   hosts: 'Hosts',
   jobs: 'Jobs',
@@ -341,6 +360,8 @@ function App() {
         </a>
         <nav aria-label="Pages">
           {tab('/', 'Fleet', page === 'fleet' || page === 'hosts' || page === 'gpus')}
+          {tab('/today', 'Today', page === 'today')}
+          {tab('/workflows', 'Workflows', page === 'workflows')}
           {tab('/usage', 'Usage', page === 'usage')}
           {tab('/jobs', 'Jobs', page === 'jobs' || page === 'job')}
           {tab('/targets', 'Targets', page === 'targets')}

@@ -3,7 +3,18 @@
 import { Store } from './store';
 
 export interface Route {
-  page: 'fleet' | 'usage' | 'hosts' | 'jobs' | 'job' | 'gpus' | 'gpu' | 'targets' | 'missing';
+  page:
+    | 'fleet'
+    | 'today'
+    | 'workflows'
+    | 'usage'
+    | 'hosts'
+    | 'jobs'
+    | 'job'
+    | 'gpus'
+    | 'gpu'
+    | 'targets'
+    | 'missing';
   key: string; // the job or GPU
   query: URLSearchParams;
 }
@@ -21,7 +32,7 @@ function parse(): Route {
     }
   };
   if (path === '') return { page: 'fleet', key: '', query };
-  const plain = (['usage', 'hosts', 'jobs', 'gpus', 'targets'] as const).find(
+  const plain = (['today', 'workflows', 'usage', 'hosts', 'jobs', 'gpus', 'targets'] as const).find(
     (page) => path === `/${page}`,
   );
   if (plain) return { page: plain, key: '', query };

@@ -76,6 +76,12 @@ StatusOr<Report> AskForReport(Context& context, const ReportOptions& o) {
 
   Report report = MakeReport(fleet, worst, users, targets, static_cast<size_t>(o.top),
                              divergence.ok() ? *divergence : Json());
+  StatusOr<Json> advice = get(QueryString("/api/v1/advise").Add("from", from).Add("to", to));
+  if (advice.ok()) {
+    report.advice = *std::move(advice);
+  } else if (!absl::IsNotFound(advice.status())) {
+    context.Say("report: without what to do first: " + MessageOf(advice.status()));
+  }
   report.source = context.ApiSource();
   report.written = FormatTime(FloorTo(Now(), kMicrosPerSecond));
   return report;

@@ -8,6 +8,8 @@
 #include "base/json_writer.h"
 #include "base/table.h"
 #include "base/text.h"
+#include "cli/views/advise.h"
+#include "cli/views/advise.h"
 #include "cli/views/columns.h"
 #include "cli/views/report_parts.h"
 
@@ -109,6 +111,8 @@ std::vector<ReportFact> FactsOf(const Report& r) {
   }
   out.push_back({"OFU not known", GpuHours(std::max(0.0, u.gpu_seconds - u.computable_s)),
                  "coverage " + Percent(u.coverage) + " of deployed GPU-hours"});
+  if (r.advice["actions"].is_array() && r.advice["actions"].array().empty())
+    out.push_back({"to do first", "nothing", "of what jobs held nothing is seen lost"});
   if (u.gpu_util) out.push_back({"duty cycle", Percent(u.gpu_util), "of time in any kernel"});
   if (u.tensor_active)
     out.push_back({"tensor active", Percent(u.tensor_active), "of cycles on tensor cores"});
@@ -249,8 +253,26 @@ std::string DivergenceRemark(const ReportDivergence& d) {
   return out;
 }
 
+// What to do first, as the report has room for it.
+Table ReportAdvice(const Report& r) {
+  const std::string currency = r.advice["currency"].text();
+  Table t;
+  t.columns = ColumnsOf(Column{"action", "action"},
+                        Column{"gpu_seconds", "brings GPU-h", ColumnFormat::kGpuHours},
+                        Column{"money", currency.empty() ? "money" : currency,
+                               ColumnFormat::kMoney},
+                        Column{"evidence", "evidence"});
+  for (const Json& a : r.advice["actions"].array()) {
+    t.rows.push_back({TextCell(a["action"]), NumberCell(a["gpu_seconds"]), NumberCell(a["money"]),
+                      FirstEvidence(a)});
+  }
+  return t;
+}
+
 std::vector<ReportSection> SectionsOf(const Report& r) {
   std::vector<ReportSection> out;
+  if (!r.advice["actions"].array().empty())
+    out.push_back({"What to do first", "no GPU-second stands in two actions", ReportAdvice(r)});
   if (!r.models.empty()) out.push_back({"GPU models", "", ReportModels(r)});
   if (!r.worst_jobs.empty()) {
     out.push_back({"Jobs that lost most",
@@ -439,6 +461,8 @@ std::string ReportJson(const Report& r) {
   json.BeginObject();
   WriteHead(json, r);
   WriteRankings(json, r);
+  json.Key("advice");
+  r.advice["actions"].is_array() ? WriteActions(json, r.advice) : void(json.Null());
   json.Key("divergence");
   if (r.divergence.with_claim > 0) {
     WriteReportDivergence(json, r.divergence);

@@ -68,6 +68,7 @@ struct Report {
   std::vector<ReportTarget> down;
   int64_t targets = 0, targets_up = 0;
   ReportDivergence divergence;  // with_claim 0: no application reported an MFU
+  Json advice;                  // GET /api/v1/advise, or null
 
   // GPU time deployed that no job owned.
   double unallocated_s() const { return std::max(0.0, fleet.gpu_seconds - job_gpu_seconds); }

@@ -1,6 +1,7 @@
 // The fleet: OFU now, over time, which jobs lose the most, which models there are, what could not
 // be computed.
-import { apiUrl, Fleet, Job, Jobs, ModelUsage, Status } from '../api';
+import { Actions } from '../advice';
+import { Advice, apiUrl, Fleet, Job, Jobs, ModelUsage, Status } from '../api';
 import { count, fixed, gpuHours, percent, percentNumber, shortModel, unit } from '../format';
 import { useApi } from '../live';
 import { reasonLabel, reasons } from '../metrics';
@@ -143,6 +144,20 @@ const jobColumns: TableColumn<Job>[] = [
     show: (j) => <Flags compact flags={j.flags.filter((f) => f !== 'exact')} />,
   },
 ];
+
+const kTopActions = 3;
+
+// Raw rows are read for it: asked once, not every ten seconds.
+function FirstActions({ from, to }: { from: string; to: string }) {
+  const advice = useApi<Advice>(apiUrl('advise', { from, to }), { fixed: true });
+  return (
+    <Section title="What to do first" actions={<a href={link('/today')}>All actions</a>}>
+      <Waiting loaded={advice} height={kTopActions * 56}>
+        {(data) => <Actions advice={data} most={kTopActions} brief />}
+      </Waiting>
+    </Section>
+  );
+}
 
 function TopJobs({ from, to }: { from: string; to: string }) {
   const jobs = useApi<Jobs>(
@@ -310,6 +325,7 @@ export function FleetPage() {
                 <FleetCharts series={data.series} window={data.window} />
               </Section>
             )}
+            {seen && <FirstActions from={from} to={to} />}
             {seen && <SankeySection from={from} to={to} />}
             <div class="columns">
               <TopJobs from={from} to={to} />

@@ -1,0 +1,378 @@
+#include "query/advise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "query/idle.h"
+#include "query/regressions.h"
+#include "query/sankey.h"
+#include "query/stragglers.h"
+#include "query/usage_by.h"
+
+namespace flopwatch::query {
+namespace {
+
+using fleet::Cause;
+using fleet::Claim;
+
+// A change of less is within what a fleet's mix does by itself.
+constexpr double kGrowth = 0.2, kFall = 0.1;
+// Of a run that did less there is no OFU to compare.
+constexpr double kLeastComputableSeconds = 600;
+
+// The power of two at or above: sizes that are compared with one another.
+int64_t SizeClass(int64_t gpus) {
+  int64_t size = 1;
+  while (size < gpus) size *= 2;
+  return size;
+}
+
+class Adviser {
+ public:
+  Adviser(const Query& query, const fleet::Prices& prices, View view)
+      : query_(query), memory_(query.memory()), prices_(prices), view_(view) {}
+
+  StatusOr<AdviseAnswer> Advise(size_t most) {
+    FW_RETURN_IF_ERROR(CollectJobs());
+    ClaimWithoutMfu();
+    FW_RETURN_IF_ERROR(ClaimIdle());
+    FW_RETURN_IF_ERROR(ClaimRegressions());
+    FW_RETURN_IF_ERROR(ClaimStragglers());
+    ClaimPeers();
+    FW_RETURN_IF_ERROR(ClaimGrowing());
+    FW_RETURN_IF_ERROR(ClaimHosts());
+    answer_.view = view_;
+    answer_.actions = fleet::Advise(jobs_, claims_, kLeastAction * answer_.allocated_s, most);
+    return std::move(answer_);
+  }
+
+ private:
+  struct JobFacts {
+    Usage usage;
+    std::string models;  // of its GPUs
+    int64_t gpus = 0;
+    bool claimed = false;  // an application said an MFU of it
+  };
+
+  Status CollectJobs() {
+    View view = view_;
+    FW_ASSIGN_OR_RETURN(
+        const UsageByAnswer usage,
+        UsageOf(query_, &view, JobJoin::kStamped, UsageBy::kJob, prices_));
+    view_ = view;
+    const AttemptsByJob attempts = AttemptsIn(memory_, view_.window);
+    for (const UsageGroup& g : usage.groups) {
+      fleet::AdviceJob job;
+      job.key = g.name;
+      job.gpu_seconds = g.usage.expected_s;
+      if (g.cost.priced_s > 0) job.per_second = g.cost.amount / g.cost.priced_s;
+      const auto record = memory_.jobs().FindJob(g.name);
+      if (record) std::tie(job.user, job.workflow) = std::tie(record->user, record->workflow);
+      if (const auto a = attempts.find(g.name); a != attempts.end() && !a->second.empty()) {
+        if (job.user.empty()) job.user = a->second.back().user;
+        if (job.workflow.empty()) job.workflow = a->second.back().workflow;
+      }
+      by_key_[g.name] = jobs_.size();
+      if (record) by_id_[record->id] = jobs_.size();
+      jobs_.push_back(std::move(job));
+      facts_.push_back({g.usage, "", g.usage.sums.gpus, g.claimed_s > 0});
+      answer_.allocated_s += g.usage.expected_s;
+    }
+    std::vector<store::JobWindow> windows;
+    for (const auto& [id, at] : by_id_) windows.push_back({id, view_.window});
+    for (const auto& [id, holding] : memory_.Holdings(windows)) {
+      JobFacts& facts = facts_[by_id_.at(id)];
+      facts.models = fmt::format("{}", fmt::join(holding.models, " + "));
+      facts.gpus = std::max(facts.gpus, holding.gpus);
+    }
+    return absl::OkStatus();
+  }
+
+  std::optional<size_t> JobOf(const std::string& key) const {
+    const auto it = by_key_.find(key);
+    return it == by_key_.end() ? std::nullopt : std::optional(it->second);
+  }
+
+  Claim& Add(Cause cause, std::string subject, std::optional<size_t> job, Claim::Of of,
+             double amount) {
+    Claim& claim = claims_.emplace_back();
+    claim.cause = cause;
+    claim.subject = std::move(subject);
+    claim.job = job;
+    claim.of = of;
+    claim.amount = amount;
+    return claim;
+  }
+
+  // The end of the window that raw rows are read of.
+  store::Window RawWindow(Micros longest) {
+    store::Window w = view_.window;
+    const double hours = ToSeconds(w.to - w.from) / 3600;
+    const double gpus = std::max(1.0, answer_.allocated_s / 3600 / hours);
+    const auto allowed = static_cast<Micros>(
+        std::max(1.0, kAdviseRawGpuHours / gpus) * static_cast<double>(kMicrosPerHour));
+    w.from = std::max(w.from, w.to - std::min(longest, allowed));
+    return w;
+  }
+
+  void ClaimWithoutMfu() {
+    double seconds = 0;
+    std::vector<size_t> without;
+    bool any = false;
+    for (size_t i = 0; i < jobs_.size(); ++i) {
+      const store::UsageSums& sums = facts_[i].usage.sums;
+      any |= facts_[i].claimed;
+      if (facts_[i].claimed || sums.ofu.ofu_s <= 0) continue;
+      seconds += jobs_[i].gpu_seconds;
+      without.push_back(i);
+    }
+    if (seconds < kLeastShareWithoutMfu * answer_.allocated_s || without.empty()) return;
+    const std::string evidence = fmt::format(
+        "{:.0f} GPU-hours of tensor work in {} jobs report no MFU{}", seconds / 3600,
+        without.size(), any ? "" : "; no job reports any");
+    for (const size_t i : without) {
+      Add(Cause::kNoMfu, "", i, Claim::Of::kSeconds, jobs_[i].gpu_seconds).evidence = evidence;
+    }
+  }
+
+  Status ClaimIdle() {
+    const store::Window window = RawWindow(view_.window.to - view_.window.from);
+    FW_ASSIGN_OR_RETURN(const IdleAnswer idle, IdleOf(query_, window, prices_));
+    if (window.from > view_.window.from) {
+      answer_.notes.push_back(fmt::format(
+          "idle-held time is that from {} on: raw rows of the whole window are too many",
+          FormatTime(window.from)));
+    }
+    for (const IdleRow& row : idle.rows) {
+      const auto job = JobOf(row.job);
+      if (!job) continue;
+      const std::string& user = row.user.empty() ? jobs_[*job].user : row.user;
+      Claim& claim = Add(Cause::kIdleHeld, user.empty() ? "job " + row.job : user, job,
+                         Claim::Of::kSeconds, row.held.gpu_s);
+      claim.evidence =
+          fmt::format("job {}: {}: {}", row.job, fleet::IdleStateName(row.held.state),
+                      fleet::IdleEvidence(row.held));
+      if (!row.nodes.empty()) claim.node = row.nodes.front();
+    }
+    return absl::OkStatus();
+  }
+
+  Status ClaimRegressions() {
+    RegressionQuestion question;
+    // Runs from before the window say what was usual.
+    question.window = {std::min(view_.window.from, view_.window.to - kRegressionWindow),
+                       view_.window.to};
+    FW_ASSIGN_OR_RETURN(const RegressionAnswer found, FindRegressions(query_, question));
+    for (size_t k = 0; k < found.judgement.findings.size(); ++k) {
+      const fleet::Finding& f = found.judgement.findings[k];
+      if (!fleet::IsRegression(f.cause) || f.change >= 0) continue;
+      const fleet::Workflow& workflow = found.set.workflows[f.workflow];
+      const std::string subject = workflow.name.empty() ? "(no name)" : workflow.name;
+      const size_t end = f.within_run ? f.at + 1 : f.end;
+      for (size_t r = f.at; r < std::min(end, workflow.runs.size()); ++r) {
+        const auto job = JobOf(workflow.runs[r].key);
+        if (!job) continue;
+        // Of a change within a run the part of its time in the window that came after it.
+        double part = 1;
+        if (f.within_run && f.from > view_.window.from) {
+          const Micros begin = std::max(view_.window.from, workflow.runs[r].start);
+          const double length = ToSeconds(view_.window.to - begin);
+          part = length > 0 ? std::clamp(ToSeconds(view_.window.to - f.from) / length, 0.0, 1.0) : 0;
+        }
+        Add(Cause::kRegression, subject, job, Claim::Of::kShareOfRest, -f.change * part).evidence =
+            found.evidence[k];
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  Status ClaimStragglers() {
+    const store::Window window =
+        RawWindow(std::min(kMaxStragglerWindow, view_.window.to - view_.window.from));
+    StragglerQuestion question;
+    question.window = window;
+    FW_ASSIGN_OR_RETURN(const StragglerAnswer found, StragglersIn(query_, question));
+    if (window.from > view_.window.from) {
+      answer_.notes.push_back(fmt::format("stragglers are those seen from {} on",
+                                          FormatTime(window.from)));
+    }
+    // A job waits for its slowest GPU: mending another one brings nothing yet.
+    std::map<size_t, const StragglerRow*> slowest;
+    for (const StragglerRow& row : found.rows) {
+      const auto job = JobOf(row.job.key);
+      if (!job || !row.found.deficit) continue;
+      const StragglerRow*& worst = slowest[*job];
+      if (worst == nullptr || *row.found.deficit > *worst->found.deficit) worst = &row;
+    }
+    for (const auto& [job, row] : slowest) {
+      const double deficit = *row->found.deficit;
+      const std::string& node = row->gpu.labels.node;
+      const bool host = row->found.kind == fleet::StragglerKind::kHost;
+      Claim& claim = Add(Cause::kStraggler, host ? node : row->gpu.key.uuid, job,
+                         Claim::Of::kShareOfRest, deficit / (1 + deficit));
+      claim.evidence = fmt::format(
+          "job {}: {} on {} is {:.1f} % slower than its peers ({})", row->job.key,
+          host ? "every GPU" : row->gpu.key.uuid, node, 100 * deficit,
+          fleet::StragglerKindName(row->found.kind));
+      claim.node = node;
+      if (!host) claim.gpu = row->gpu.key.uuid;
+    }
+    return absl::OkStatus();
+  }
+
+  // Runs of one workflow on as many GPUs of one model.
+  using PeerKey = std::tuple<std::string, std::string, int64_t>;
+  std::map<PeerKey, std::vector<fleet::PeerRun>> PeerGroups() const {
+    std::map<PeerKey, std::vector<fleet::PeerRun>> groups;
+    for (size_t i = 0; i < jobs_.size(); ++i) {
+      const Usage& usage = facts_[i].usage;
+      if (jobs_[i].workflow.empty() || !usage.Ofu()) continue;
+      if (usage.sums.ofu.computable_s < kLeastComputableSeconds) continue;
+      groups[{jobs_[i].workflow, facts_[i].models, SizeClass(facts_[i].gpus)}].push_back(
+          {i, *usage.Ofu(), usage.sums.ofu.computable_s, jobs_[i].gpu_seconds});
+    }
+    return groups;
+  }
+
+  void ClaimPeers() {
+    for (const auto& [key, runs] : PeerGroups()) {
+      const auto goal = fleet::GoalOf(runs);
+      if (!goal) continue;
+      const std::string& workflow = std::get<0>(key);
+      for (const fleet::PeerRun& run : runs) {
+        if (!fleet::BelowPeers(run, *goal)) continue;
+        Add(Cause::kBelowPeers, workflow, run.job, Claim::Of::kShortfall,
+            fleet::Shortfall(run, *goal))
+            .evidence = fmt::format(
+            "job {}: OFU {:.1f} %, where a quarter of {} runs of its workflow and size reach "
+            "{:.1f} % and more",
+            jobs_[run.job].key, 100 * run.ofu, goal->runs, 100 * goal->ofu);
+      }
+      ClaimUserGap(workflow, runs);
+    }
+  }
+
+  // The widest gap between users of one workflow: the worst one's runs could be as the best one's.
+  void ClaimUserGap(const std::string& workflow, const std::vector<fleet::PeerRun>& runs) {
+    std::map<std::string, std::vector<fleet::PeerRun>> by_user;
+    for (const fleet::PeerRun& run : runs)
+      if (!jobs_[run.job].user.empty()) by_user[jobs_[run.job].user].push_back(run);
+    const std::string *best = nullptr, *worst = nullptr;
+    fleet::PeerGoal high, low;
+    for (const auto& [user, of_user] : by_user) {
+      const auto goal = fleet::GoalOf(of_user);
+      if (!goal) continue;
+      if (best == nullptr || goal->median > high.median) std::tie(best, high) = std::pair(&user, *goal);
+      if (worst == nullptr || goal->median < low.median) std::tie(worst, low) = std::pair(&user, *goal);
+    }
+    if (best == nullptr || best == worst || low.median > (1 - kFall) * high.median ||
+        high.median - low.median < 3 * std::max(high.scatter, low.scatter))
+      return;
+    for (const fleet::PeerRun& run : by_user[*worst]) {
+      Add(Cause::kBelowPeers, workflow, run.job, Claim::Of::kShortfall,
+          fleet::Shortfall(run, high))
+          .evidence = fmt::format("{}'s runs reach an OFU of {:.1f} %, those of {} {:.1f} % "
+                                  "(medians of {} and {} runs of one size)",
+                                  *worst, 100 * low.median, *best, 100 * high.median, low.runs,
+                                  high.runs);
+    }
+  }
+
+  // Workflows that take more GPU time than in a window as long just before, at a lower OFU.
+  Status ClaimGrowing() {
+    View before = memory_.StoredView(
+        {view_.window.from - (view_.window.to - view_.window.from), view_.window.from});
+    if (before.window.from >= before.window.to) return absl::OkStatus();
+    const auto usage =
+        UsageOf(query_, &before, JobJoin::kStamped, UsageBy::kWorkflow, prices_);
+    FW_RETURN_IF_ERROR(usage.status());
+    std::map<std::string, Usage> now;
+    for (size_t i = 0; i < jobs_.size(); ++i) {
+      Usage& u = now[jobs_[i].workflow];
+      u.sums += facts_[i].usage.sums;
+      u.expected_s += jobs_[i].gpu_seconds;
+    }
+    for (const UsageGroup& g : usage->groups) {
+      const auto it = now.find(g.name);
+      if (g.name.empty() || it == now.end()) continue;
+      const auto was = g.usage.Ofu(), is = it->second.Ofu();
+      if (!was || !is || *is > (1 - kFall) * *was || g.jobs < kFewestRunsOfGrowth) continue;
+      if (it->second.expected_s < (1 + kGrowth) * g.usage.expected_s) continue;
+      const std::string evidence = fmt::format(
+          "{} takes {:.0f} GPU-hours after {:.0f} in as much time before, and its OFU fell from "
+          "{:.1f} to {:.1f} %",
+          g.name, it->second.expected_s / 3600, g.usage.expected_s / 3600, 100 * *was, 100 * *is);
+      for (size_t i = 0; i < jobs_.size(); ++i) {
+        const auto ofu = facts_[i].usage.Ofu();
+        if (jobs_[i].workflow != g.name || !ofu || *ofu >= *was) continue;
+        const double computable = facts_[i].usage.sums.ofu.computable_s;
+        Add(Cause::kBelowPeers, g.name, i, Claim::Of::kShortfall,
+            fleet::Shortfall({i, *ofu, computable, jobs_[i].gpu_seconds}, {.ofu = *was}))
+            .evidence = evidence;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  Status ClaimHosts() {
+    View view = view_;
+    FW_ASSIGN_OR_RETURN(const fleet::Sankey sankey,
+                        SankeyOver(query_, &view, JobJoin::kStamped, {}, prices_));
+    for (const fleet::SankeyLoss& loss : sankey.losses) {
+      if (loss.before == fleet::SankeyLevel::kSchedulable && loss.name != "maintenance") {
+        Nobodys(Cause::kHostsOut, std::string(loss.name), loss, loss.gpu_seconds,
+                fmt::format("{}: {:.0f} GPU-hours", loss.title, loss.gpu_seconds / 3600));
+        for (const auto& [reason, seconds] : loss.reasons) {
+          Nobodys(Cause::kHostsOut, std::string(loss.name), loss, 0,
+                  fmt::format("\"{}\": {:.0f} GPU-hours", reason, seconds / 3600));
+        }
+      }
+      if (loss.name == "idle_hosts_queued" || loss.name == "free_queued") {
+        Nobodys(Cause::kStranded, "queue", loss, loss.gpu_seconds,
+                fmt::format("{}: {:.0f} GPU-hours", loss.title, loss.gpu_seconds / 3600));
+      }
+    }
+    return absl::OkStatus();
+  }
+  void Nobodys(Cause cause, std::string subject, const fleet::SankeyLoss& loss, double seconds,
+               std::string evidence) {
+    if (seconds <= 0) {  // more of what the one before says
+      if (!claims_.empty() && claims_.back().cause == cause && claims_.back().subject == subject)
+        claims_.back().evidence += "; " + evidence;
+      return;
+    }
+    Claim& claim = Add(cause, std::move(subject), std::nullopt, Claim::Of::kSeconds, seconds);
+    claim.money = loss.money;
+    claim.evidence = std::move(evidence);
+  }
+
+  static constexpr double kLeastShareWithoutMfu = 0.05;
+  static constexpr int64_t kFewestRunsOfGrowth = 3;
+
+  const Query& query_;
+  const Memory& memory_;
+  const fleet::Prices& prices_;
+  View view_;
+  AdviseAnswer answer_;
+  std::vector<fleet::AdviceJob> jobs_;
+  std::vector<JobFacts> facts_;  // of the jobs, in their order
+  absl::flat_hash_map<std::string, size_t> by_key_;
+  absl::flat_hash_map<int32_t, size_t> by_id_;
+  std::vector<Claim> claims_;
+};
+
+}  // namespace
+
+StatusOr<AdviseAnswer> AdviseOn(const Query& query, store::Window asked,
+                                const fleet::Prices& prices, size_t most) {
+  FW_RETURN_IF_ERROR(query.memory().ready());
+  return Adviser(query, prices, query.Resolve(asked)).Advise(most);
+}
+
+}  // namespace flopwatch::query

@@ -1,0 +1,34 @@
+// What to do first over a window (fleet/advice/advice.h): everything that was found, priced, with
+// each GPU-second in one action at most. What finds is asked here: the idle-held ledger,
+// regressions, stragglers, runs below their peers, hosts that are out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "fleet/advice/advice.h"
+#include "fleet/prices/prices.h"
+#include "query/query.h"
+
+namespace flopwatch::query {
+
+// Raw rows that the ledger and the stragglers may read, as GPU-hours of the window; of a larger one
+// they look at its end alone, and a note says so. At a row every ten seconds about 70 million.
+inline constexpr double kAdviseRawGpuHours = 200'000;
+// An action brings at least this part of the GPU time that jobs held.
+inline constexpr double kLeastAction = 1e-3;
+
+struct AdviseAnswer {
+  View view;
+  std::vector<fleet::Action> actions;
+  double allocated_s = 0;          // GPU-seconds that jobs held
+  std::vector<std::string> notes;  // what was not looked at, and why
+};
+
+// Reads raw rows: not for an event loop.
+StatusOr<AdviseAnswer> AdviseOn(const Query& query, store::Window asked,
+                                const fleet::Prices& prices, size_t most);
+
+}  // namespace flopwatch::query
