@@ -33,6 +33,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "base/status.h"
 #include "base/table.h"
@@ -222,6 +223,24 @@ struct ApplicationPoint {
   ApplicationSums sums;
 };
 
+// Up to 2,048 rows of GPUs and their instances, as they are stored. Valid during the call alone.
+struct GpuRows {
+  size_t count = 0;
+  const Micros* ts = nullptr;  // the row stands for (ts - span, ts]
+  const int32_t* entity = nullptr;
+  const int32_t* span_ms = nullptr;  // 0: for no time (a first sample, one after a gap)
+  const int32_t* flags = nullptr;    // efficiency/sample_flags.h
+  const int32_t* job_set = nullptr;  // as stamped; 0 = nobody's
+  // Of each column asked for, in canonical units; NaN where the row has no value.
+  std::vector<const double*> values;
+};
+enum class RowOrder : uint8_t {
+  kAny,    // as they are stored: about as fast as a scan
+  kByGpu,  // hour by hour; within one GPU by GPU, and of a GPU by time: sorted, some ten times as
+           // slow
+};
+inline constexpr size_t kMaxVisitedColumns = 24;
+
 struct QueryLimits {
   uint64_t max_rows = 10'000;
   Micros timeout = 30 * kMicrosPerSecond;
@@ -336,6 +355,13 @@ class Store {
   // The samples themselves, oldest first; at most `limit` of them.
   virtual StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(
       Window w, absl::Span<const int32_t> claims, uint64_t limit) = 0;
+  // Calls `visit` with every raw row of GPUs and instances with from <= ts < to, from one thread at
+  // a time, not always the same; at most kMaxVisitedColumns of the names in docs/fields.md. An
+  // error of `visit` ends the visit and is returned. Unavailable: the engine failed when some rows
+  // had been visited; what they came to is to be thrown away. Nothing may be asked of the store
+  // within `visit`.
+  virtual Status VisitGpuRows(Window w, absl::Span<const std::string_view> columns, RowOrder order,
+                              absl::FunctionRef<Status(const GpuRows&)> visit) = 0;
   // Read-only SQL of a user: SELECT/EXPLAIN/DESCRIBE only, no files outside the data directory,
   // bounded rows and time.
   virtual StatusOr<QueryResult> UserSql(std::string_view sql, QueryLimits limits) = 0;

@@ -13,6 +13,7 @@
 #include "store/duckdb/application.h"
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
+#include "store/duckdb/gpu_rows.h"
 #include "store/duckdb/insert.h"
 #include "store/duckdb/raw_sums.h"
 #include "store/duckdb/schema.h"
@@ -22,6 +23,12 @@
 namespace flopwatch::store::duck {
 namespace fs = std::filesystem;
 namespace {
+
+const Status& StatusOf(const Status& answer) { return answer; }
+template <typename T>
+const Status& StatusOf(const StatusOr<T>& answer) {
+  return answer.status();
+}
 
 using telemetry::EntityKind;
 using telemetry::FieldId;
@@ -143,6 +150,7 @@ StatusOr<std::unique_ptr<DuckDbStore>> DuckDbStore::Open(Options options) {
 Status DuckDbStore::SetUp(Connection* c) {
   const bool read_only = options_.read_only;
   FW_RETURN_IF_ERROR(RegisterRawSums(c));
+  FW_RETURN_IF_ERROR(RegisterGpuRows(c));
   FW_RETURN_IF_ERROR(RegisterInsert(c));
   FW_RETURN_IF_ERROR(AttachFile(c, "meta", meta_path_, read_only));
   FW_RETURN_IF_ERROR(Migrate(c, "meta", meta_path_, MetaMigrations(), read_only));
@@ -277,7 +285,7 @@ auto DuckDbStore::Read(F&& f) {
         // ground.
         if (engine_.epoch() == *epoch && !engine_.needs_restart()) answer = f(lease.get(), *now);
         const bool interrupted = lease->fault() == Fault::kInterrupted;
-        if (answer.ok() || absl::IsDeadlineExceeded(answer.status())) return answer;
+        if (answer.ok() || absl::IsDeadlineExceeded(StatusOf(answer))) return answer;
         // Only whoever opens the engine again, or a writer short of memory, interrupts a reader.
         if (interrupted && tries < kTries) continue;
       }
@@ -349,6 +357,19 @@ StatusOr<std::vector<telemetry::ApplicationSample>> DuckDbStore::ApplicationSamp
     Window w, absl::Span<const int32_t> claims, uint64_t limit) {
   return Read([&](Connection* c, const Layout& l) {
     return ApplicationReader(c, l).Samples(w, claims, limit);
+  });
+}
+Status DuckDbStore::VisitGpuRows(Window w, absl::Span<const std::string_view> columns,
+                                 RowOrder order, absl::FunctionRef<Status(const GpuRows&)> visit) {
+  bool visited = false;
+  const auto first_time = [&](const GpuRows& rows) {
+    visited = true;
+    return visit(rows);
+  };
+  return Read([&](Connection* c, const Layout& l) -> Status {
+    // A visitor that has seen rows cannot see them again.
+    if (visited) return Unavailable("the database engine failed while rows were read; ask again");
+    return GpuRowReader(c, l, *dimensions_.fields()).Visit(w, columns, order, first_time);
   });
 }
 StatusOr<QueryResult> DuckDbStore::UserSql(std::string_view sql, QueryLimits limits) {
