@@ -48,6 +48,9 @@ void AddSankeyRoutes(const query::Query* query, const fleet::Prices* prices, Rou
 // none, and is never null.
 void AddUsageRoutes(const query::Query* query, const fleet::Prices* prices, RouteTable* table);
 
+// routes_idle.cc: GPU time that jobs held and did not use. `prices` as above.
+void AddIdleRoutes(const query::Query* query, const fleet::Prices* prices, RouteTable* table);
+
 // routes_divergence.cc: MFU against OFU.
 void AddDivergenceRoutes(const query::Query* query, RouteTable* table);
 

@@ -111,6 +111,18 @@ TEST_F(IdleTest, TheEndsOfTheJobTellAStartAndATail) {
   EXPECT_EQ(Said(Judge(/*ended=*/false)), "startup 0+90;no_work 150+180;");
 }
 
+TEST_F(IdleTest, AStartOfHalfAnHourIsLongForSeveralGpus) {
+  for (int k = 0; k < 2; ++k) {
+    const size_t g = Gpu();
+    Shows(g, kPause, 40 * kMin + k * 30 * kS);
+    Shows(g, kTrain, kH);
+  }
+  EXPECT_EQ(Said(Judge()), "startup 0+40;startup 0+41;");
+  // A notebook's first pause is like its others.
+  tracks_.pop_back();
+  EXPECT_EQ(Said(Judge()), "");
+}
+
 TEST_F(IdleTest, AnEmptyBoardHasNoProcess) {
   const size_t g = Gpu();
   Shows(g, kTrain, kH);
@@ -152,6 +164,26 @@ TEST_F(IdleTest, AWaitThatEndsIsABarrierAndOneThatDoesNotAHang) {
   Shows(g, kTrain, kH);
   Shows(g, kSpin, 4 * kH);
   EXPECT_EQ(Said(Judge()), "barrier 60+20;hung 209+240;");
+}
+
+TEST_F(IdleTest, AHangThatBeganBeforeTheRowsIsComparedWithWhatWasBefore) {
+  const size_t g = Gpu(kBegin - 10 * kH);
+  Shows(g, kSpin, 4 * kH);
+  EXPECT_EQ(Said(Judge()), "");  // nothing says that it ever worked otherwise
+  tracks_[g].Finish();
+  IdleJob job;
+  job.from = kBegin - 10 * kH;
+  job.to = at_[g];
+  job.known_from = kBegin;
+  job.worked_before = true;
+  job.tensor_before = {.25 * 36000, 36000};
+  job.power_before = {480. * 36000, 36000};
+  job.gpus.push_back({&tracks_[g], 2, true});
+  const std::vector<IdleStretch> found = JudgeIdle(job);
+  EXPECT_EQ(Said(found), "hung 0+240;");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].began_before);
+  EXPECT_TRUE(found[0].goes_on);
 }
 
 TEST_F(IdleTest, AHangThatIsKilledByHandIsNoWorkThatCameBack) {
@@ -256,9 +288,9 @@ TEST_F(IdleTest, AHealthCheckDoesNotEndAPause) {
 TEST_F(IdleTest, WhatTheJobBeforeDidIsNotThisJobsWork) {
   const size_t g = Gpu(kBegin + 10 * kS);
   Shows(g, kTrain, kRow);  // of which the first ten seconds were another job's
-  Shows(g, kPause, 50 * kMin);
+  Shows(g, kPause, 80 * kMin);
   Shows(g, kTrain, kH);
-  EXPECT_EQ(Said(Judge()), "startup 0+50;");
+  EXPECT_EQ(Said(Judge()), "startup 0+80;");
 }
 
 TEST_F(IdleTest, AQuietDutyAtFullPowerIsACounterThatStandsStill) {
@@ -293,11 +325,18 @@ TEST_F(IdleTest, MemoryOfATrackIsBounded) {
 }
 
 TEST(IdleWordsTest, ANoticeSaysWhoseWhatAndWhatToDo) {
-  IdleNotice n{.job = "2115078", .name = "pretrain", .user = "alice", .account = "language"};
+  IdleNotice n;
+  n.job = "2115078";
+  n.name = "pretrain";
+  n.user = "alice";
+  n.account = "language";
   n.nodes = {"a1", "a2"};
   n.nodes_total = 4;
   n.currency = "EUR";
-  IdleHeld held{.state = IdleState::kHung, .gpus = 32, .stretches = 32, .gpu_s = 32 * 4 * 3600.};
+  IdleHeld held;
+  held.state = IdleState::kHung;
+  held.gpus = held.stretches = 32;
+  held.gpu_s = 32 * 4 * 3600.;
   held.since = kBegin;
   held.goes_on = true;
   held.power_w = 190;

@@ -10,6 +10,7 @@ const std::vector<CommandEntry>& Commands() {
       {"job", AddJob},
       {"sankey", AddSankey},
       {"usage", AddUsage},
+      {"idle", AddIdle},
       {"divergence", AddDivergence},
       {"report", AddReport},
       {"trace", AddTrace},

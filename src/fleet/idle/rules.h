@@ -44,6 +44,8 @@ inline constexpr Micros kMinNoProcess = 15 * kMicrosPerMinute;
 inline constexpr Micros kMinNoWork = 62 * kMicrosPerMinute;
 // Containers are pulled, checkpoints are read, graphs are compiled within half an hour.
 inline constexpr Micros kMinStartup = 30 * kMicrosPerMinute;
+// A job of one GPU may be somebody's notebook, whose first pause is like its others.
+inline constexpr Micros kMinStartupAlone = kMinNoWork;
 // torch.distributed gives a collective ten minutes before it calls it hung.
 inline constexpr Micros kMinBarrier = 10 * kMicrosPerMinute;
 inline constexpr Micros kMinHung = 10 * kMicrosPerMinute;

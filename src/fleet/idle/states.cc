@@ -32,6 +32,8 @@ JobWork WorkOf(const IdleJob& job) {
     if (first != 0 && (work.first == 0 || first < work.first)) work.first = first;
     work.last = std::max(work.last, last);
   }
+  if (work.power.seconds <= 0) work.power = job.power_before;
+  if (work.sm.seconds <= 0) work.sm = job.sm_before;
   return work;
 }
 
@@ -96,8 +98,10 @@ class JobJudge {
     if (BoardIsEmpty(run, gpu))
       return length >= kMinNoProcess ? std::optional(IdleState::kNoProcess) : std::nullopt;
     const bool worked_before = job_.worked_before.value_or(true);
-    if (!worked_before && work_.first != 0 && run.to <= work_.first + kSameEdge)
-      return length >= kMinStartup ? std::optional(IdleState::kStartup) : std::nullopt;
+    if (!worked_before && work_.first != 0 && run.to <= work_.first + kSameEdge) {
+      const Micros least = job_.gpus.size() > 1 ? kMinStartup : kMinStartupAlone;
+      return length >= least ? std::optional(IdleState::kStartup) : std::nullopt;
+    }
     if (job_.ended && run.from >= work_.last - kSameEdge && (work_.last != 0 || worked_before) &&
         run.to >= job_.to - kSameEdge) {
       return length >= kMinAfterLastOutput ? std::optional(IdleState::kAfterLastOutput)
@@ -181,6 +185,7 @@ class JobJudge {
 bool UsesTensor(const IdleJob& job) {
   IdleMean tensor;
   for (const IdleGpu& gpu : job.gpus) tensor += gpu.track->work_tensor();
+  if (tensor.seconds <= 0) tensor = job.tensor_before;
   return tensor.seconds > 0 && tensor.Mean() >= kTensorJob;
 }
 

@@ -46,6 +46,7 @@ struct IdleJob {
   Micros known_from = 0;  // rows before are not known: later than `from` where it began earlier
   // What it did before then; nullopt = not known.
   std::optional<bool> worked_before = false;
+  IdleMean tensor_before, power_before, sm_before;  // of a GPU, over all of that time
   std::vector<IdleGpu> gpus;
 };
 
