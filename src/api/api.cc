@@ -129,6 +129,7 @@ Api::Impl::Impl(ApiSources sources)
   AddSankeyRoutes(&query, sources.prices, &table);
   AddUsageRoutes(&query, sources.prices, &table);
   AddAdviseRoutes(&query, sources.prices, &table);
+  AddIdleRoutes(&query, sources.prices, &table);
   AddJobRoutes(&memory, &query, &table);
   AddDivergenceRoutes(&query, &table);
   AddApplicationRoutes(&query, live == nullptr ? nullptr : &live->application, &table);

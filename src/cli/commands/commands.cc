@@ -11,6 +11,7 @@ const std::vector<CommandEntry>& Commands() {
       {"sankey", AddSankey},
       {"usage", AddUsage},
       {"advise", AddAdvise},
+      {"idle", AddIdle},
       {"divergence", AddDivergence},
       {"report", AddReport},
       {"trace", AddTrace},

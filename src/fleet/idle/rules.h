@@ -1,0 +1,71 @@
+// What tells idle-held GPU time apart, in numbers, each with its reason. docs/idle.md has the same
+// list for a reader, with its limits.
+#pragma once
+
+#include "base/time.h"
+
+namespace flopwatch::fleet {
+
+// --- what a row shows ---
+
+// A GPU whose duty cycle and SM activity are no higher runs nothing. Exporters print ratios in
+// millionths and GPU_UTIL in whole per cent; monitoring itself touches an empty board for less.
+inline constexpr double kIdleDuty = .005;
+// Less work than this between two quiet times does not end them: a health check, a clock that is
+// read, a byte that is freed. Busy seconds.
+inline constexpr double kIdleBlip_s = .5;
+// Kernels run and tensor cores do nothing.
+inline constexpr double kNoTensorActive = .002;
+// Waiting in a collective is a kernel that never ends: the duty cycle is full.
+inline constexpr double kSpinDuty = .9;
+// A job whose tensor activity is below this while it works is no tensor job: full duty without
+// tensor work is what it does (FP32 and FP64 codes are a fifth of a research cluster's time).
+inline constexpr double kTensorJob = .01;
+// Spinning takes less power than the job's own work. Above this share of it, a tensor counter that
+// stands still is as likely as a wait: nothing is said.
+inline constexpr double kSpinPower = .85;
+// ... where the job's work itself takes little power, SM activity must have moved by this instead.
+inline constexpr double kSpinSmMoved = .15;
+// A duty cycle of nothing at a power as high (of the board's limit) is a counter that does not
+// count (counters.md: profiling fields silently 0): unknown, not idle.
+inline constexpr double kQuietPowerShare = .6;
+// Beyond what the empty board has in use; the smallest CUDA context takes more.
+inline constexpr double kEmptyMargin_mib = 64;
+// An empty board has no more than this in use, whatever was learned of it: drivers that count what
+// they reserve for themselves have up to 1.2 GiB.
+inline constexpr double kEmptyAtMost_mib = 1536;
+
+// --- how long before it is said ---
+
+// A batch script stages data, a container restarts: for so long no process is ordinary.
+inline constexpr Micros kMinNoProcess = 15 * kMicrosPerMinute;
+// Checkpoints, data loading and evaluation pause healthy jobs for 5 to 60 minutes; sites that
+// cancel idle jobs wait one to two hours.
+inline constexpr Micros kMinNoWork = 62 * kMicrosPerMinute;
+// Containers are pulled, checkpoints are read, graphs are compiled within half an hour.
+inline constexpr Micros kMinStartup = 30 * kMicrosPerMinute;
+// A job of one GPU may be somebody's notebook, whose first pause is like its others.
+inline constexpr Micros kMinStartupAlone = kMinNoWork;
+// torch.distributed gives a collective ten minutes before it calls it hung.
+inline constexpr Micros kMinBarrier = 10 * kMicrosPerMinute;
+inline constexpr Micros kMinHung = 10 * kMicrosPerMinute;
+// Of a job that still runs: what is waited for may come.
+inline constexpr Micros kMinHungRunning = 30 * kMicrosPerMinute;
+// A job may end in an ordinary pause.
+inline constexpr Micros kMinAfterLastOutput = kMinNoWork;
+// A job must have had the time to use all of its GPUs.
+inline constexpr Micros kMinUnused = 10 * kMicrosPerMinute;
+
+// --- time without samples ---
+
+// A quiet time goes on over a gap of at most this; the gap itself is unknown.
+inline constexpr Micros kIdleMaxGap = 15 * kMicrosPerMinute;
+// Clocks of hosts and of the scheduler differ by up to this: what a row this near to an edge of
+// the job shows may be another job's.
+inline constexpr Micros kIdleClockSkew = 5 * kMicrosPerSecond;
+
+// Runs of a sign shorter than this are in sums alone.
+inline constexpr Micros kShortestRun = 5 * kMicrosPerMinute;
+inline constexpr size_t kMaxIdleRuns = 8192;  // of one GPU in one job
+
+}  // namespace flopwatch::fleet
