@@ -1,0 +1,89 @@
+"""What to do first, offline: fleets with planted losses are simulated straight into a store, and the
+first action of `flopwatch advise` is the largest loss that the truth has: idle time of a user, a
+regression of a workflow, a GPU or node that holds its jobs back. FLOPWATCH_TEST_SEEDS: seeds of each
+preset (2).
+"""
+import datetime
+import json
+import os
+import sys
+
+from harness import check, run, scratch
+
+seeds = int(os.environ.get("FLOPWATCH_TEST_SEEDS", "2"))
+presets = sys.argv[1:] or ["llm", "research"]
+start, hours = 1_794_873_600, 72
+end = start + hours * 3600
+KINDS = ("idle_no_work=3,idle_after_last_output=3,hung=3,straggler_clock=4,straggler_thermal=2,"
+         "regression_tensor=3,regression_duty=3,change_gpus=2")
+
+
+def at(text, otherwise):
+    """Seconds since 1970, of an end that is open `otherwise`."""
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() if text \
+        else otherwise
+
+
+def truth_losses(truth):
+    """GPU-seconds lost by (cause, subject), as the truth has them."""
+    losses = {}
+
+    def add(cause, subject, amount):
+        losses[cause, subject] = losses.get((cause, subject), 0) + amount
+
+    jobs = {j["key"]: j for j in truth["jobs"]}
+    for job in truth["jobs"]:
+        for amount in job.get("idle_s", {}).values():
+            add("idle_held", job["user"], amount)
+    for event in truth["events"]:
+        kind = event["kind"]
+        if kind.startswith("regression_") or kind == "regression":
+            for job in truth["jobs"]:
+                if job["workflow"] != event["entity"] or \
+                        at(job["start"], end) < at(event["start"], start):
+                    continue
+                lost = job["work"]["allocated_us"] / 1e6 - sum(job.get("idle_s", {}).values())
+                add("regression", event["entity"], max(0, lost) * (1 - event["size"]))
+        if kind.startswith("straggler_") and event.get("planted"):
+            job = jobs.get(event["job"])
+            if job is None:
+                continue
+            held = job["gpus"] * (min(end, at(event["end"], end))
+                                  - max(start, at(event["start"], start)))
+            subject = event["node"] if kind == "straggler_host" else event["entity"]
+            add("straggler", subject, max(0, held) * (1 - 1 / event["size"]))
+    return losses
+
+
+right = tried = 0
+for preset in presets:
+    for seed in range(1, seeds + 1):
+        folder = scratch()
+        run("simulate", "fleet", "--gpus", "256", "--preset", preset, "--seed", str(900 + seed),
+            "--hours", str(hours), "--start", str(start), "--interval", "60s", "--faults", "none",
+            "--incidents", KINDS, "--truth", folder + "/truth.json",
+            "--jobs-file", folder + "/jobs.csv", "--into", folder + "/data")
+        with open(folder + "/truth.json") as f:
+            losses = truth_losses(json.load(f))
+        answer = run("advise", "--data-dir", folder + "/data", "--from", str(start), "--to",
+                     str(end), "-o", "json", "-q").stdout
+        actions = json.loads(answer)
+        (cause, subject), most = max(losses.items(), key=lambda item: item[1])
+        first = actions[0]
+        tried += 1
+        hit = (first["cause"], first["subject"]) == (cause, subject)
+        right += hit
+        print(f"{preset} {seed}: the truth's largest loss: {cause} {subject} {most / 3600:.0f} "
+              f"GPU-h; first action: {first['cause']} {first['subject']} "
+              f"{(first['gpu_seconds'] or 0) / 3600:.0f} GPU-h")
+        # No GPU-second stands in two actions: jobs' time is claimed once.
+        of_jobs = [a for a in actions if a["cause"] in
+                   ("idle_held", "regression", "straggler", "below_peers")]
+        held = sum(row["gpu_seconds"] for row in json.loads(
+            run("usage", "--data-dir", folder + "/data", "--from", str(start), "--to", str(end),
+                "-o", "json", "-q").stdout))
+        check(sum(a["gpu_seconds"] for a in of_jobs) <= held, "more is brought than was held")
+        check(len(actions) <= 10, "more than ten actions")
+        check(all(a["basis"] and a["link"] and a["evidence"] for a in actions), "bare actions")
+print(f"the largest loss first in {right} of {tried} fleets")
+check(right >= 0.9 * tried - 1e-9 or tried < 10 and right >= tried - 1, "not the largest first")
