@@ -15,7 +15,12 @@ void WriteStraggler(JsonWriter& json, const query::StragglerRow& row) {
   json.BeginObject();
   json.TextField("job", row.job.key).TextField("user", row.job.user);
   json.TextField("workflow", row.job.workflow);
-  WriteIdentity(json, row.gpu);
+  if (s.whole_host) {  // no GPU more than the others of its node
+    json.Key("gpu").Null().Key("gpu_instance").Null().TextField("node", row.gpu.labels.node);
+    json.Key("index").Null().TextField("model", row.gpu.labels.model);
+  } else {
+    WriteIdentity(json, row.gpu);
+  }
   json.Field("kind", fleet::StragglerKindName(s.kind));
   json.Field("deficit", s.deficit).TextField("deficit_reason", s.deficit_reason);
   json.Field("confidence", s.confidence);
@@ -64,12 +69,11 @@ Result FindStragglers(const query::Query& query, const Arguments& args) {
 }  // namespace
 
 void AddStragglerRoutes(const query::Query* query, RouteTable* table) {
-  table->Add(
-      Get("/api/v1/stragglers", "getStragglers",
-          "GPUs that hold their synchronous jobs back, from counters alone",
-          {&kFrom, &kTo, &kStragglersOfJob, &kLimit, &kOffset},
-          {Ok("Stragglers"), BadParameter(), NoneNear()}),
-      {}, [query](const Call& call) { return FindStragglers(*query, call.args); });
+  table->Add(Get("/api/v1/stragglers", "getStragglers",
+                 "GPUs that hold their synchronous jobs back, from counters alone",
+                 {&kFrom, &kTo, &kStragglersOfJob, &kLimit, &kOffset},
+                 {Ok("Stragglers"), BadParameter(), NoneNear()}),
+             {}, [query](const Call& call) { return FindStragglers(*query, call.args); });
 }
 
 }  // namespace flopwatch::api

@@ -6,9 +6,9 @@
 #include <array>
 #include <deque>
 #include <functional>
-#include <limits>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -20,14 +20,31 @@ namespace {
 using fleet::GpuWork;
 using fleet::WorkField;
 
-constexpr int kStored = fleet::kWorkNvlinkReplays;  // the fields that have a canonical column
-constexpr std::array<telemetry::FieldId, kStored> kFields = {
-    telemetry::kTensorActive,      telemetry::kSmActive,   telemetry::kSmClockMhz,
-    telemetry::kPowerW,            telemetry::kPowerLimitW, telemetry::kGpuTempC,
-    telemetry::kGpuUtil,           telemetry::kDramActive, telemetry::kNvlinkTxBps,
-    telemetry::kNvlinkRxBps,       telemetry::kPcieTxBps,  telemetry::kPcieRxBps,
-    telemetry::kClockEventReasons, telemetry::kPcieReplays, telemetry::kEccSbe,
-    telemetry::kNvlinkErrors};
+// In the order of fleet::WorkField. The last four are fields that a store has once an exporter
+// lists them.
+constexpr std::array<std::string_view, fleet::kWorkFieldCount> kColumns = {
+    "tensor_active",
+    "sm_active",
+    "sm_clock_mhz",
+    "power_w",
+    "power_limit_w",
+    "gpu_temp_c",
+    "sm_active",
+    "gpu_util",
+    "dram_active",
+    "nvlink_tx_bps",
+    "nvlink_rx_bps",
+    "pcie_tx_bps",
+    "pcie_rx_bps",
+    "clock_event_reasons",
+    "pcie_replays",
+    "ecc_sbe",
+    "nvlink_errors",
+    "dcgm_fi_dev_nvlink_replay_error_count_total",
+    "dcgm_fi_dev_nvlink_recovery_error_count_total",
+    "dcgm_fi_dev_power_violation",
+    "dcgm_fi_dev_thermal_violation"};
+static_assert(kColumns.size() <= store::kMaxVisitedColumns);
 
 // Sums by GPU and job, from rows in any order.
 class WorkTable {
@@ -50,7 +67,6 @@ class WorkTable {
 
   void Add(const store::GpuRows& rows) {
     std::array<double, fleet::kWorkFieldCount> v;
-    v.fill(std::numeric_limits<double>::quiet_NaN());
     for (size_t i = 0; i < rows.count; ++i) {
       if (rows.job_set[i] == 0) continue;
       const auto flags = static_cast<uint32_t>(rows.flags[i]);
@@ -59,7 +75,7 @@ class WorkTable {
       if (job <= 0 || (only_ != 0 && job != only_)) continue;
       GpuWork* work = Find(rows.entity[i], job);
       if (work == nullptr) continue;
-      for (size_t f = 0; f < kFields.size(); ++f) v[f] = rows.values[f][i];
+      for (size_t f = 0; f < v.size(); ++f) v[f] = rows.values[f][i];
       work->Add(rows.ts[i], rows.span_ms[i] / 1e3, (flags & efficiency::kNoTensor) == 0, v);
     }
   }
@@ -166,14 +182,14 @@ void CountNotJudged(const std::vector<fleet::StragglerVerdict>& verdicts, Stragg
 void CountOffenders(std::vector<StragglerRow>* rows) {
   absl::flat_hash_map<std::string, std::set<std::string>> by_gpu, by_node;
   for (const StragglerRow& r : *rows) {
-    by_gpu[r.gpu.key.uuid].insert(r.job.key);
+    if (!r.found.whole_host) by_gpu[r.gpu.key.uuid].insert(r.job.key);
     by_node[r.gpu.labels.node].insert(r.job.key);
   }
   for (StragglerRow& r : *rows) {
-    r.seen_in_jobs = static_cast<int64_t>(by_gpu[r.gpu.key.uuid].size());
-    r.node_seen_in_jobs = r.gpu.labels.node.empty()
-                              ? r.seen_in_jobs
-                              : static_cast<int64_t>(by_node[r.gpu.labels.node].size());
+    const auto of_node = static_cast<int64_t>(by_node[r.gpu.labels.node].size());
+    r.seen_in_jobs =
+        r.found.whole_host ? of_node : static_cast<int64_t>(by_gpu[r.gpu.key.uuid].size());
+    r.node_seen_in_jobs = r.gpu.labels.node.empty() ? r.seen_in_jobs : of_node;
   }
 }
 
@@ -232,11 +248,11 @@ StatusOr<StragglerAnswer> StragglersIn(const Query& query, const StragglerQuesti
     only = record->id;
   }
   WorkTable table(memory, only);
-  FW_RETURN_IF_ERROR(query.store().VisitGpuRows(
-      question.window, kFields, store::RowOrder::kAny, [&](const store::GpuRows& rows) {
-        table.Add(rows);
-        return absl::OkStatus();
-      }));
+  FW_RETURN_IF_ERROR(query.store().VisitGpuRows(question.window, kColumns, store::RowOrder::kAny,
+                                                [&](const store::GpuRows& rows) {
+                                                  table.Add(rows);
+                                                  return absl::OkStatus();
+                                                }));
   Places places(memory);
   const JobsOfWindow jobs = JobsOf(table, &places);
   fleet::StragglersFound found = fleet::FindStragglers(jobs.jobs);
@@ -248,7 +264,7 @@ StatusOr<StragglerAnswer> StragglersIn(const Query& query, const StragglerQuesti
   for (fleet::Straggler& s : found.named) {
     StragglerRow& row = out.rows.emplace_back();
     const int32_t id = jobs.ids[s.job];
-    row.job = memory.jobs().job(id).value_or(jobs::JobRecord{.id = id});
+    row.job = memory.jobs().job(id).value_or(jobs::JobRecord{});
     row.gpu = places.Gpu(jobs.jobs[s.job].ranks[s.rank].gpu);
     row.found = std::move(s);
   }

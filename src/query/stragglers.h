@@ -28,7 +28,7 @@ struct StragglerQuestion {
 
 struct StragglerRow {
   jobs::JobRecord job;
-  store::EntityRecord gpu;
+  store::EntityRecord gpu;  // one of its node's where the whole node is named
   fleet::Straggler found;
   int64_t seen_in_jobs = 1;       // of the window, in which this GPU was named
   int64_t node_seen_in_jobs = 1;  // ... or another one of its node
@@ -46,7 +46,7 @@ struct StragglerAnswer {
   std::vector<StragglerRow> rows;  // most certain first
   int64_t jobs_judged = 0, gpus_judged = 0;
   std::vector<std::pair<std::string_view, int64_t>> not_judged;  // jobs by reason, most first
-  double clock_spread = 0;  // sd among healthy GPUs of a job
+  double clock_spread = 0;                                       // sd among healthy GPUs of a job
   std::vector<EarlySign> early_signs;  // most growth first within a measure
   std::vector<std::string> notes;
 };

@@ -59,8 +59,7 @@ class StragglerReader {
 
   void ReadHost(int h) {
     const Host& host = m_.plan.hosts[h];
-    const auto interval =
-        static_cast<int32_t>(m_.cluster_interval_ms[host.cluster] / 1000);
+    const auto interval = static_cast<int32_t>(m_.cluster_interval_ms[host.cluster] / 1000);
     int32_t last = -1;
     for (int64_t tick = 0; tick < f_.Ticks(h); ++tick) {
       const int32_t t = std::max(1, SecondOf(h, tick));
@@ -84,6 +83,7 @@ class StragglerReader {
     v[fleet::kWorkClock] = static_cast<double>(raw[kSmClock]);
     v[fleet::kWorkPower] = raw[kPowerMw] / 1e3;
     v[fleet::kWorkTemp] = static_cast<double>(raw[kGpuTemp]);
+    v[fleet::kWorkSmActive] = v[fleet::kWorkSm];
     v[fleet::kWorkDuty] = raw[kUtilPct] / 1e2;
     v[fleet::kWorkDram] = raw[kDramPpm] / 1e6;
     v[fleet::kWorkPcieTx] = static_cast<double>(raw[kPcieTx]);

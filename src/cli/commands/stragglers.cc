@@ -58,7 +58,10 @@ Status RunStragglersOfFleet(Context& context, const StragglersOfFleet& o) {
   }
   const Table table = StragglersTable(answer);
   if (table.rows.empty() && context.for_people()) {
-    context.Say(fmt::format("No GPU holds its job back: {}.", JudgedLine(answer)));
+    context.Say(fmt::format("{}: {}.",
+                            answer["jobs_judged"].integer_or(0) > 0 ? "No GPU holds its job back"
+                                                                    : "No job could be judged",
+                            JudgedLine(answer)));
     return absl::OkStatus();
   }
   return context.Write(table);
@@ -67,15 +70,18 @@ Status RunStragglersOfFleet(Context& context, const StragglersOfFleet& o) {
 }  // namespace
 
 Args AddStragglers(Args app, Run* run) {
-  Args sub = app.Command("stragglers", "GPUs that hold their jobs back, by counters alone, and why");
+  Args sub =
+      app.Command("stragglers", "GPUs that hold their jobs back, by counters alone, and why");
   auto o = std::make_shared<StragglersOfFleet>();
   AddWindowOptions(sub, &o->window, "-1h");
   sub.Option("--job ID", o->job, "Stragglers of one job");
   sub.Option("--limit N", o->limit, "At most so many").Range(1, 10'000).ShowDefault();
-  sub.Flag("--signs", o->signs,
-           "Instead: GPUs that are not named and whose PCIe or NVLink transfers had to be repeated");
+  sub.Flag(
+      "--signs", o->signs,
+      "Instead: GPUs that are not named and whose PCIe or NVLink transfers had to be repeated");
   sub.Footer(
-      "OFU is the same on every rank of a synchronous job, so it cannot name the GPU that the others "
+      "OFU is the same on every rank of a synchronous job, so it cannot name the GPU that the "
+      "others "
       "wait for;\nclock, tensor activity, power and links beside those of its peers can "
       "(docs/stragglers.md).\n\"flopwatch trace stragglers\" reads profiler traces instead: fewer "
       "jobs, and every collective.\n\n"

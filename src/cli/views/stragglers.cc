@@ -40,9 +40,10 @@ constexpr MeasureWords kMeasures[] = {
 
 std::string ValueText(const MeasureWords& words, double v) {
   if (words.percent) return Percent(v);
-  return fmt::format("{}{}", std::abs(v) < 10 && v != std::round(v) ? fmt::format("{:.2f}", v)
-                                                                    : Count(std::round(v)),
-                     words.unit);
+  return fmt::format(
+      "{}{}",
+      std::abs(v) < 10 && v != std::round(v) ? fmt::format("{:.2f}", v) : Count(std::round(v)),
+      words.unit);
 }
 
 std::string EvidenceText(const Json& evidence) {
@@ -72,10 +73,9 @@ std::string_view ReasonText(std::string_view reason) {
 }  // namespace
 
 std::string JudgedLine(const Json& answer) {
-  std::string out = fmt::format("judged {} jobs ({} GPUs), {}",
-                                Count(answer["jobs_judged"].integer_or(0)),
-                                Count(answer["gpus_judged"].integer_or(0)),
-                                WindowView::From(answer["window"]).Text());
+  std::string out = fmt::format(
+      "judged {} jobs ({} GPUs), {}", Count(answer["jobs_judged"].integer_or(0)),
+      Count(answer["gpus_judged"].integer_or(0)), WindowView::From(answer["window"]).Text());
   int64_t not_judged = 0;
   std::string why;
   for (const Json& n : answer["jobs_not_judged"].array()) {
@@ -115,9 +115,9 @@ Table StragglersTable(const Json& answer) {
 
 Table EarlySignsTable(const Json& answer) {
   Table t;
-  t.columns = ColumnsOf(Column{"node", "node"}, Column{"index", "gpu"},
-                        Column{"measure", "what grew"}, Column{"growth", "by", kCount},
-                        Column{"gpu", "uuid"}, Column{"model", "model"});
+  t.columns =
+      ColumnsOf(Column{"node", "node"}, Column{"index", "gpu"}, Column{"measure", "what grew"},
+                Column{"growth", "by", kCount}, Column{"gpu", "uuid"}, Column{"model", "model"});
   for (const Json& g : answer["early_signs"].array()) {
     t.rows.push_back({TextCell(g["node"]), IntegerCell(g["index"]), TextCell(g["measure"]),
                       NumberCell(g["growth"]), TextCell(g["gpu"]), TextCell(g["model"])});

@@ -4,18 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "fleet/stragglers/kinds.h"
 #include "fleet/stragglers/ranks.h"
 #include "fleet/stragglers/robust.h"
+#include "fleet/stragglers/suspects.h"
 
 namespace flopwatch::fleet {
 namespace {
 
 // What GPUs of one model differ by in clock: 1.7 % in speed on 392 V100s, of which the clock
-// explains all but 0.84 % (the GPU variability study of SC'22). A fleet shows its own, within these.
+// explains all but 0.84 % (the GPU variability study of SC'22). A fleet shows its own, within
+// these.
 constexpr double kUsualSpread = 0.0148, kLeastSpread = 0.0125, kMostSpread = 0.03;
 constexpr size_t kOwnSpreadGpus = 64;  // from so many judged GPUs on a fleet's own spread counts
 // One GPU in a hundred is slower than the spread explains (the same study), and by up to this much.
@@ -28,26 +29,10 @@ constexpr size_t kWithoutOneself = 64;
 
 struct Candidate {
   size_t job = 0, rank = 0;
-  double innocent = 1;  // probability that it is less than kInnocent slower
-  double slower = 0;    // log
+  double innocent = 1;             // probability that it is less than kInnocent slower
+  double slower = 0;               // log
   std::optional<Straggler> other;  // not by its clock
 };
-
-// The probability that a GPU which was measured `x` slower (log), with an error of `sd`, is less
-// than kInnocent slower: GPUs spread normally by `spread`, but a few, which may be anything.
-double Innocent(double x, double sd, double spread) {
-  const double least = std::log1p(kInnocent), most = std::log1p(kSlowest);
-  const double marginal = std::sqrt(spread * spread + sd * sd);
-  const double shrunk = x * spread * spread / (marginal * marginal);
-  const double left = spread * sd / marginal;
-  const double normal = (1 - kSlowShare) * NormalDensity(x, marginal);
-  const double below = NormalBelow((least - shrunk) / left);
-  const double slow = kSlowShare / (most - least) *
-                      (NormalBelow((x - least) / sd) - NormalBelow((x - most) / sd));
-  const double innocent = normal * below, guilty = normal * (1 - below) + std::max(0.0, slow);
-  if (innocent + guilty > 0) return innocent / (innocent + guilty);
-  return x > least ? 0 : 1;  // slower than anything that is expected
-}
 
 class Finder {
  public:
@@ -62,6 +47,12 @@ class Finder {
       out_.gpus_judged += static_cast<int64_t>(estimates_[j].ranks.size());
       Weigh(j);
       out_.jobs.push_back(estimates_[j].verdict);
+    }
+    std::vector<bool> held(jobs_.size(), false);
+    for (const Candidate& c : candidates_) held[c.job] = held[c.job] || c.innocent < 0.5;
+    for (Suspect& s : SuspectsAtFullClock(jobs_, estimates_, held)) {
+      if (s.slower > 0) s.straggler.deficit = std::expm1(s.slower);
+      candidates_.push_back({s.job, s.rank, s.innocent, s.slower, std::move(s.straggler)});
     }
     Name();
     return std::move(out_);
@@ -88,8 +79,8 @@ class Finder {
     out_.spread = kUsualSpread;
     if (away.size() < kOwnSpreadGpus) return;
     const double sd = 1.4826 * MedianOf(std::move(away));
-    out_.spread = std::clamp(std::sqrt(std::max(0.0, sd * sd - noise / degrees)), kLeastSpread,
-                             kMostSpread);
+    out_.spread =
+        std::clamp(std::sqrt(std::max(0.0, sd * sd - noise / degrees)), kLeastSpread, kMostSpread);
   }
 
   // Adds the ranks of a job that may be named.
@@ -116,10 +107,8 @@ class Finder {
       if (e.has_tensor && std::abs(e.disagreement) > kContradiction * e.disagreement_sd &&
           slower - e.disagreement < kConfirmed * slower)
         continue;
-      candidates_.push_back({j, i, Innocent(slower, error, spread), slower, std::nullopt});
+      candidates_.push_back({j, i, InnocentOf(slower, error, spread), slower, std::nullopt});
     }
-    for (OtherSuspect& s : SuspectsAtFullClock(jobs_[j], job))
-      candidates_.push_back({j, s.rank, s.innocent, 0, std::move(s.straggler)});
   }
 
   // Names the most certain ones, as long as few enough of all names are expected to be wrong.
@@ -129,10 +118,11 @@ class Finder {
              std::tuple(b.innocent, -b.slower, b.job, b.rank);
     });
     double wrong = 0;
-    std::map<size_t, std::vector<size_t>> named;  // ranks by job
     for (const Candidate& c : candidates_) {
       wrong += c.innocent;
-      if (wrong > limits_.false_names * static_cast<double>(out_.named.size() + 1)) break;
+      if (c.innocent > limits_.false_name &&
+          wrong > limits_.false_names * static_cast<double>(out_.named.size() + 1))
+        break;
       const JobEstimate& job = estimates_[c.job];
       Straggler s;
       if (c.other) {
@@ -156,6 +146,20 @@ class Finder {
 };
 
 }  // namespace
+
+double InnocentOf(double x, double sd, double spread) {
+  const double least = std::log1p(kInnocent), most = std::log1p(kSlowest);
+  const double marginal = std::sqrt(spread * spread + sd * sd);
+  const double shrunk = x * spread * spread / (marginal * marginal);
+  const double left = spread * sd / marginal;
+  const double normal = (1 - kSlowShare) * NormalDensity(x, marginal);
+  const double below = NormalBelow((least - shrunk) / left);
+  const double slow =
+      kSlowShare / (most - least) * (NormalBelow((x - least) / sd) - NormalBelow((x - most) / sd));
+  const double innocent = normal * below, guilty = normal * (1 - below) + std::max(0.0, slow);
+  if (innocent + guilty > 0) return innocent / (innocent + guilty);
+  return x > least ? 0 : 1;  // slower than anything that is expected
+}
 
 std::string_view StragglerKindName(StragglerKind k) {
   return kStragglerKinds[static_cast<size_t>(k)];

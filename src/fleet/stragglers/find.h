@@ -1,16 +1,16 @@
 // Which GPU holds a job back, from counters alone (docs/stragglers.md).
 //
-// Every rank of a synchronous job does C tensor cycles a step of length T, so its tensor activity is
-// C / (T f): activity x clock, and with it OFU, is the same on every rank and names nobody. What
+// Every rank of a synchronous job does C tensor cycles a step of length T, so its tensor activity
+// is C / (T f): activity x clock, and with it OFU, is the same on every rank and names nobody. What
 // differs is the clock. The GPU with the lowest clock shows the highest activity, and that
 //   - says that the job is synchronous: where activity x clock is not the same, ranks are
 //     independent and nobody is waited for;
 //   - measures the clock: activity is a mean that the hardware takes, and between GPUs that are
 //     scraped together its ratio has none of the noise of clock readings (30 MHz each).
 // A GPU is named where activity and clock agree that it is slower than the job's others, and where
-// the probability that it is less than kInnocent slower is small: of the names of one call at most
-// Limits::false_names are expected to be of such GPUs. What can be slow at a normal clock is told by
-// power, against the GPUs of its NVLink domain.
+// the probability that it is less than kInnocent slower is small: of all names less than one in a
+// hundred is expected to be of such a GPU. What is slow at a normal clock is told by power, duty,
+// links and errors (suspects.h).
 //
 // Pure: structs in, structs out.
 #pragma once
@@ -35,9 +35,9 @@ inline constexpr std::string_view kStragglerKinds[] = {"clock", "power_cap", "th
 std::string_view StragglerKindName(StragglerKind k);
 
 struct StragglerRank {
-  int32_t gpu = 0;     // any number of the caller's
-  int32_t host = 0;    // GPUs with the same number are scraped together
-  int32_t domain = 0;  // GPUs with the same number are joined by NVLink
+  int32_t gpu = 0;                // any number of the caller's
+  int32_t host = 0;               // GPUs with the same number are scraped together
+  int32_t domain = 0;             // GPUs with the same number are joined by NVLink
   const GpuWork* work = nullptr;  // outlives the call
 };
 struct StragglerJob {
@@ -52,6 +52,7 @@ struct StragglerEvidence {
 
 struct Straggler {
   size_t job = 0, rank = 0;  // indices into what was given
+  bool whole_host = false;   // all GPUs of the job on the host of that rank
   StragglerKind kind = StragglerKind::kUnknown;
   std::optional<double> deficit;  // how much slower than its peers: 0.08 = a step takes 1.08 times
   std::string deficit_reason;     // why there is none
@@ -71,17 +72,20 @@ inline constexpr std::string_view kNotJudgedNames[] = {"judged", "few_gpus", "sh
 
 struct StragglerVerdict {
   NotJudged reason = NotJudged::kJudged;
-  int64_t gpus = 0;     // that did tensor work for long enough
-  int64_t unused = 0;   // that did none, or hardly any
-  double work_s = 0;    // of tensor work, median over those GPUs
-  double uneven = 0;    // sd of activity x clock over the ranks, without the noise of clock readings
+  int64_t gpus = 0;    // that did tensor work for long enough
+  int64_t unused = 0;  // that did none, or hardly any
+  double work_s = 0;   // of tensor work, median over those GPUs
+  double uneven = 0;   // sd of activity x clock over the ranks, without the noise of clock readings
   bool judged() const { return reason == NotJudged::kJudged; }
 };
 
 struct StragglerLimits {
   double min_work_s = 300;
   double min_readings = 4;
-  // Of the names the share that is expected to be of GPUs less than kInnocent slower.
+  // A name is given that is wrong (of a GPU less than kInnocent slower) with at most this
+  // probability, ...
+  double false_name = 0.01;
+  // ... or a less certain one while at most this share of all names is expected to be wrong.
   double false_names = 0.005;
 };
 

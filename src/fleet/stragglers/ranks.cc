@@ -92,11 +92,11 @@ class RankEstimator {
       tensors_ += e.has_tensor ? 1 : 0;
     }
     if (out_.ranks.size() >= 2 && tensors_ >= 2) return true;
-    verdict.reason = verdict.gpus < 2                          ? NotJudged::kFewGpus
-                     : with_clock < 2                          ? NotJudged::kNoCounters
-                     : verdict.work_s < limits_.min_work_s     ? NotJudged::kShortWork
-                     : out_.ranks.size() < 2                   ? NotJudged::kShortWork
-                                                               : NotJudged::kNoCounters;
+    verdict.reason = verdict.gpus < 2                      ? NotJudged::kFewGpus
+                     : with_clock < 2                      ? NotJudged::kNoCounters
+                     : verdict.work_s < limits_.min_work_s ? NotJudged::kShortWork
+                     : out_.ranks.size() < 2               ? NotJudged::kShortWork
+                                                           : NotJudged::kNoCounters;
     out_.ranks.clear();
     return false;
   }
@@ -175,8 +175,7 @@ class RankEstimator {
                          (within ? host_[job_.ranks[e.rank].host].product : origin_));
       noises.push_back(e.clock_sd * e.clock_sd + (within ? 0 : edge_variance_));
     }
-    const double scale =
-        within ? static_cast<double>(tensors_) / static_cast<double>(free) : 1.0;
+    const double scale = within ? static_cast<double>(tensors_) / static_cast<double>(free) : 1.0;
     const double noise = MedianOf(noises), noise_sd = std::sqrt(noise);
     const double scatter = TrimmedVariance(products, noise_sd) * scale;
     const double clocks = std::max(0.0, TrimmedVariance(log_clock_, noise_sd) - noise);
@@ -198,8 +197,7 @@ class RankEstimator {
       }
       const HostOffset& host = host_[job_.ranks[e.rank].host];
       const double product = log_tensor_[i] + log_clock_[i];
-      const double part =
-          uneven_variance_ > 0 ? uneven_variance_ / (uneven_variance_ + clock) : 0;
+      const double part = uneven_variance_ > 0 ? uneven_variance_ / (uneven_variance_ + clock) : 0;
       e.slower = log_tensor_[i] - host.shift - part * (product - host.product);
       e.sd = std::sqrt(part * clock + host.shift_variance);
       e.disagreement = product - origin_ - host.shift;
@@ -214,7 +212,7 @@ class RankEstimator {
   const StragglerJob& job_;
   const StragglerLimits& limits_;
   JobEstimate out_;
-  int64_t tensors_ = 0;  // ranks with tensor activity
+  int64_t tensors_ = 0;                         // ranks with tensor activity
   std::vector<double> log_clock_, log_tensor_;  // by rank that is estimated
   std::map<int32_t, HostOffset> host_;
   double origin_ = 0;  // log of the job's activity x clock

@@ -11,14 +11,14 @@ namespace flopwatch::fleet {
 
 // Of a rank that did enough tensor work. Logarithms, so that a ratio is a difference.
 struct RankEstimate {
-  size_t rank = 0;         // in the job
+  size_t rank = 0;  // in the job
   bool has_tensor = false;
-  double slower = 0;       // log of how much slower, from some origin that the job's ranks share
-  double sd = 0;           // of `slower`, without the origin's
+  double slower = 0;  // log of how much slower, from some origin that the job's ranks share
+  double sd = 0;      // of `slower`, without the origin's
   // Log of activity x clock beside what it is on the job's other ranks, and what that may be.
   double disagreement = 0, disagreement_sd = 0;
-  double clock_sd = 0;     // of log clock
-  double power = 0;        // log of power, NaN where there is none
+  double clock_sd = 0;  // of log clock
+  double power = 0;     // log of power, NaN where there is none
 };
 
 struct JobEstimate {

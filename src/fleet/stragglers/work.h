@@ -1,10 +1,11 @@
 // What was measured of one GPU while one job did tensor work on it, as sums over its rows: what
 // stragglers are found from (find.h). Rows come in any order and each is seen once.
 //
-// A mean is weighted by (tensor activity)^3 x time. A row whose window straddles the edge of a pause
-// shows any share of the level, and its clock, an instant reading, may be that of the pause: with
-// this weight such rows hardly count, whatever the level is, and no level has to be known. Where the
-// tensor counter is not usable SM activity stands in for it.
+// A mean is weighted by (tensor activity)^3 x time. A row whose window straddles the edge of a
+// pause shows any share of the level, and its clock, an instant reading, may be that of the pause:
+// with this weight such rows hardly count, whatever the level is, and no level has to be known.
+// Where the tensor counter is not usable SM activity stands in for it, with so little weight that
+// it counts only where there is nothing else.
 #pragma once
 
 #include <algorithm>
@@ -23,12 +24,13 @@ namespace flopwatch::fleet {
 // What of a row is looked at, in canonical units (docs/fields.md).
 enum WorkField : uint8_t {
   kWorkTensor,
-  kWorkSm,
+  kWorkSm,  // weight where there is no tensor activity
   // Means: the first is the SM clock.
   kWorkClock,
   kWorkPower,
   kWorkPowerLimit,
   kWorkTemp,
+  kWorkSmActive,  // the same reading as kWorkSm
   kWorkDuty,
   kWorkDram,
   kWorkNvlinkTx,
@@ -65,14 +67,13 @@ class GpuWork {
 
   double observed_s() const { return observed_s_; }  // with a sample that has a weight
   double work_s() const { return work_s_; }          // of it with tensor work
-  // Whether the tensor counter is usable for most of the time; where not, there are no means but
-  // that of the clock, weighted by SM activity.
+  // Whether the tensor counter is usable for most of the time.
   bool has_tensor() const { return tensor_.weight > 0 && no_tensor_s_ < observed_s_ / 2; }
 
   std::optional<double> Tensor() const {
     return has_tensor() ? std::optional(tensor_.value / tensor_.weight) : std::nullopt;
   }
-  std::optional<double> Clock() const;
+  std::optional<double> Clock() const { return Mean(kWorkClock); }
   // Mean of a field from kWorkClock up to kWorkPcieRx; nullopt where it was never there.
   std::optional<double> Mean(WorkField f) const;
   // The number of equal readings of the clock that its mean is as good as (Kish).
@@ -89,6 +90,7 @@ class GpuWork {
   }
 
  private:
+  static constexpr double kWithoutTensor = 1e-9;
   static constexpr int kHeld = kWorkReasons + 1;  // fields of a row that is held back
   struct Row {
     float span_s = 0;
@@ -98,35 +100,25 @@ class GpuWork {
   struct Sum {
     double value = 0, weight = 0;
   };
-  struct ClockSum : Sum {
-    double squares = 0, weight_squares = 0;
-    void Add(double w, double clock) {
-      value += w * clock;
-      weight += w;
-      squares += w * clock * clock;
-      weight_squares += w * w;
-    }
-  };
   struct Ends {
     double first = std::numeric_limits<double>::quiet_NaN(),
            last = std::numeric_limits<double>::quiet_NaN();
   };
   void AddMeans(const Row& row);
-  const ClockSum& clock() const { return has_tensor() ? clock_ : clock_without_tensor_; }
 
   Micros first_ts_ = std::numeric_limits<Micros>::max(), last_ts_ = 0;
   Row first_;
   double observed_s_ = 0, work_s_ = 0, no_tensor_s_ = 0, reasons_s_ = 0;
   Sum tensor_;
-  ClockSum clock_, clock_without_tensor_;
   std::array<Sum, kWorkMeans> means_;
+  double clock_squares_ = 0, clock_weight_squares_ = 0;
   std::array<double, static_cast<size_t>(HeldDown::kCount)> held_down_s_{};
   std::array<Ends, kWorkTotals> totals_;
 };
 
 inline void GpuWork::Add(Micros ts, double span_s, bool usable,
                          std::span<const double, kWorkFieldCount> v) {
-  const bool first = ts < first_ts_, last = ts > last_ts_;
+  const bool first = ts<first_ts_, last = ts> last_ts_;
   if (first || last) {
     for (int i = 0; i < kWorkTotals; ++i) {
       const double total = v[kWorkReplays + i];
@@ -154,17 +146,20 @@ inline void GpuWork::AddMeans(const Row& row) {
   const double activity = row.usable ? row.v[kWorkTensor] : row.v[kWorkSm];
   if (!(activity >= kTensorWork)) return;
   work_s_ += row.span_s;
-  const double w = activity * activity * activity * row.span_s;
-  const double clock = row.v[kWorkClock];
-  if (!std::isnan(clock)) (row.usable ? clock_ : clock_without_tensor_).Add(w, clock);
-  if (!row.usable) return;
-  tensor_.value += w * activity;
-  tensor_.weight += w;
-  for (int i = 1; i < kWorkMeans; ++i) {
+  const double w = activity * activity * activity * row.span_s * (row.usable ? 1 : kWithoutTensor);
+  if (row.usable) {
+    tensor_.value += w * activity;
+    tensor_.weight += w;
+  }
+  for (int i = 0; i < kWorkMeans; ++i) {
     const double value = row.v[kWorkClock + i];
     if (std::isnan(value)) continue;
     means_[i].value += w * value;
     means_[i].weight += w;
+  }
+  if (const double clock = row.v[kWorkClock]; !std::isnan(clock)) {
+    clock_squares_ += w * clock * clock;
+    clock_weight_squares_ += w * w;
   }
   if (std::isnan(row.v[kWorkReasons])) return;
   const double bits = std::clamp<double>(row.v[kWorkReasons], 0, 1 << 20);
@@ -174,27 +169,21 @@ inline void GpuWork::AddMeans(const Row& row) {
     if ((reasons & kHeldDownBits[i]) != 0) held_down_s_[i] += row.span_s;
 }
 
-inline std::optional<double> GpuWork::Clock() const {
-  const ClockSum& s = clock();
-  return s.weight > 0 ? std::optional(s.value / s.weight) : std::nullopt;
-}
-
 inline std::optional<double> GpuWork::Mean(WorkField f) const {
-  if (f == kWorkClock) return Clock();
   const Sum& s = means_[f - kWorkClock];
   return s.weight > 0 ? std::optional(s.value / s.weight) : std::nullopt;
 }
 
 inline double GpuWork::Readings() const {
-  const ClockSum& s = clock();
-  return s.weight > 0 ? s.weight * s.weight / s.weight_squares : 0;
+  const double weight = means_[0].weight;
+  return weight > 0 ? weight * weight / clock_weight_squares_ : 0;
 }
 
 inline double GpuWork::ClockVariance() const {
-  const ClockSum& s = clock();
+  const Sum& s = means_[0];
   if (!(s.weight > 0)) return 0;
   const double mean = s.value / s.weight;
-  return std::max(0.0, s.squares / s.weight - mean * mean);
+  return std::max(0.0, clock_squares_ / s.weight - mean * mean);
 }
 
 inline std::optional<double> GpuWork::Growth(WorkField f) const {
