@@ -130,6 +130,7 @@ Api::Impl::Impl(ApiSources sources)
   AddUsageRoutes(&query, sources.prices, &table);
   AddAdviseRoutes(&query, sources.prices, &table);
   AddIdleRoutes(&query, sources.prices, &table);
+  AddStragglerRoutes(&query, &table);
   AddJobRoutes(&memory, &query, &table);
   AddDivergenceRoutes(&query, &table);
   AddApplicationRoutes(&query, live == nullptr ? nullptr : &live->application, &table);

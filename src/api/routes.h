@@ -52,6 +52,8 @@ void AddUsageRoutes(const query::Query* query, const fleet::Prices* prices, Rout
 void AddAdviseRoutes(const query::Query* query, const fleet::Prices* prices, RouteTable* table);
 // routes_idle.cc: GPU time that jobs held and did not use. `prices` as above.
 void AddIdleRoutes(const query::Query* query, const fleet::Prices* prices, RouteTable* table);
+// routes_stragglers.cc: GPUs that hold their jobs back.
+void AddStragglerRoutes(const query::Query* query, RouteTable* table);
 
 // routes_divergence.cc: MFU against OFU.
 void AddDivergenceRoutes(const query::Query* query, RouteTable* table);

@@ -12,6 +12,7 @@ const std::vector<CommandEntry>& Commands() {
       {"usage", AddUsage},
       {"advise", AddAdvise},
       {"idle", AddIdle},
+      {"stragglers", AddStragglers},
       {"divergence", AddDivergence},
       {"report", AddReport},
       {"trace", AddTrace},

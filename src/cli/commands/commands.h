@@ -13,6 +13,7 @@ Args AddSankey(Args app, Run* run);
 Args AddUsage(Args app, Run* run);
 Args AddAdvise(Args app, Run* run);
 Args AddIdle(Args app, Run* run);
+Args AddStragglers(Args app, Run* run);
 Args AddDivergence(Args app, Run* run);
 Args AddReport(Args app, Run* run);
 Args AddTrace(Args app, Run* run);

@@ -75,6 +75,11 @@ Args AddTraceStragglers(Args trace, Run* run) {
   AddTraceInput(sub, &o->input);
   AddTraceAnalysisOptions(sub, &o->analysis);
   sub.Footer(
+      "This reads profiler traces: it sees every collective of a few steps. \"flopwatch "
+      "stragglers\" "
+      "judges all\njobs of a fleet by their counters, without any trace; a GPU that it names is "
+      "one "
+      "to trace.\n\n"
       "Examples:\n"
       "  flopwatch trace stragglers traces/\n"
       "  flopwatch trace stragglers traces/ -o json | jq .straggler");

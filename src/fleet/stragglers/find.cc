@@ -1,0 +1,172 @@
+#include "fleet/stragglers/find.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "fleet/stragglers/kinds.h"
+#include "fleet/stragglers/ranks.h"
+#include "fleet/stragglers/robust.h"
+#include "fleet/stragglers/suspects.h"
+
+namespace flopwatch::fleet {
+namespace {
+
+// What GPUs of one model differ by in clock: 1.7 % in speed on 392 V100s, of which the clock
+// explains all but 0.84 % (the GPU variability study of SC'22). A fleet shows its own, within
+// these.
+constexpr double kUsualSpread = 0.0148, kLeastSpread = 0.0125, kMostSpread = 0.03;
+constexpr size_t kOwnSpreadGpus = 64;  // from so many judged GPUs on a fleet's own spread counts
+// One GPU in a hundred is slower than the spread explains (the same study), and by up to this much.
+constexpr double kSlowShare = 0.01, kSlowest = 0.5;
+// Beyond this many sd activity and clock contradict each other; and a clock that says less than
+// half of what activity does is no reason for it.
+constexpr double kContradiction = 3.5, kConfirmed = 0.5;
+// With more ranks one of them does not move the middle.
+constexpr size_t kWithoutOneself = 64;
+
+struct Candidate {
+  size_t job = 0, rank = 0;
+  double innocent = 1;             // probability that it is less than kInnocent slower
+  double slower = 0;               // log
+  std::optional<Straggler> other;  // not by its clock
+};
+
+class Finder {
+ public:
+  Finder(std::span<const StragglerJob> jobs, const StragglerLimits& limits)
+      : jobs_(jobs), limits_(limits) {}
+
+  StragglersFound Find() && {
+    estimates_.reserve(jobs_.size());
+    for (const StragglerJob& job : jobs_) estimates_.push_back(EstimateRanks(job, limits_));
+    MeasureSpread();
+    for (size_t j = 0; j < jobs_.size(); ++j) {
+      out_.gpus_judged += static_cast<int64_t>(estimates_[j].ranks.size());
+      Weigh(j);
+      out_.jobs.push_back(estimates_[j].verdict);
+    }
+    std::vector<bool> held(jobs_.size(), false);
+    for (const Candidate& c : candidates_) held[c.job] = held[c.job] || c.innocent < 0.5;
+    for (Suspect& s : SuspectsAtFullClock(jobs_, estimates_, held)) {
+      if (s.slower > 0) s.straggler.deficit = std::expm1(s.slower);
+      candidates_.push_back({s.job, s.rank, s.innocent, s.slower, std::move(s.straggler)});
+    }
+    Name();
+    return std::move(out_);
+  }
+
+ private:
+  // The spread of healthy GPUs within their jobs.
+  void MeasureSpread() {
+    std::vector<double> away;
+    double noise = 0, degrees = 0;
+    for (const JobEstimate& job : estimates_) {
+      if (job.ranks.size() < 4) continue;
+      std::vector<double> x;
+      for (const RankEstimate& e : job.ranks) x.push_back(e.slower);
+      const double middle = MedianOf(x);
+      // The middle was taken from few.
+      const double n = static_cast<double>(x.size()), scale = std::sqrt(n / (n - 1));
+      for (const RankEstimate& e : job.ranks) {
+        away.push_back(std::abs(e.slower - middle) * scale);
+        noise += e.sd * e.sd;
+        ++degrees;
+      }
+    }
+    out_.spread = kUsualSpread;
+    if (away.size() < kOwnSpreadGpus) return;
+    const double sd = 1.4826 * MedianOf(std::move(away));
+    out_.spread =
+        std::clamp(std::sqrt(std::max(0.0, sd * sd - noise / degrees)), kLeastSpread, kMostSpread);
+  }
+
+  // Adds the ranks of a job that may be named.
+  void Weigh(size_t j) {
+    const JobEstimate& job = estimates_[j];
+    if (job.ranks.empty()) return;
+    const double spread = out_.spread;
+    std::vector<double> x;
+    double noise = 0;
+    for (const RankEstimate& e : job.ranks) {
+      x.push_back(e.slower);
+      noise += e.sd * e.sd;
+    }
+    const double sd = std::sqrt(spread * spread + noise / static_cast<double>(x.size()));
+    Location of_all;
+    const bool small = x.size() <= kWithoutOneself;
+    if (!small) of_all = BiweightLocation(x, sd);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const RankEstimate& e = job.ranks[i];
+      const Location others = small ? BiweightLocation(x, sd, static_cast<int>(i)) : of_all;
+      const double slower = x[i] - others.at;
+      if (!(slower > std::log1p(kInnocent))) continue;
+      const double error = std::sqrt(e.sd * e.sd + sd * sd / std::max(1.0, others.weight));
+      if (e.has_tensor && std::abs(e.disagreement) > kContradiction * e.disagreement_sd &&
+          slower - e.disagreement < kConfirmed * slower)
+        continue;
+      candidates_.push_back({j, i, InnocentOf(slower, error, spread), slower, std::nullopt});
+    }
+  }
+
+  // Names the most certain ones, as long as few enough of all names are expected to be wrong.
+  void Name() {
+    std::ranges::sort(candidates_, [](const Candidate& a, const Candidate& b) {
+      return std::tuple(a.innocent, -a.slower, a.job, a.rank) <
+             std::tuple(b.innocent, -b.slower, b.job, b.rank);
+    });
+    double wrong = 0;
+    for (const Candidate& c : candidates_) {
+      wrong += c.innocent;
+      if (c.innocent > limits_.false_name &&
+          wrong > limits_.false_names * static_cast<double>(out_.named.size() + 1))
+        break;
+      const JobEstimate& job = estimates_[c.job];
+      Straggler s;
+      if (c.other) {
+        s = *c.other;
+      } else {
+        s = StragglerByClock(jobs_[c.job], job, c.rank);
+        s.deficit = std::expm1(c.slower);
+      }
+      s.job = c.job;
+      s.rank = job.ranks[c.rank].rank;
+      s.confidence = 1 - c.innocent;
+      out_.named.push_back(std::move(s));
+    }
+  }
+
+  std::span<const StragglerJob> jobs_;
+  const StragglerLimits& limits_;
+  StragglersFound out_;
+  std::vector<JobEstimate> estimates_;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace
+
+double InnocentOf(double x, double sd, double spread) {
+  const double least = std::log1p(kInnocent), most = std::log1p(kSlowest);
+  const double marginal = std::sqrt(spread * spread + sd * sd);
+  const double shrunk = x * spread * spread / (marginal * marginal);
+  const double left = spread * sd / marginal;
+  const double normal = (1 - kSlowShare) * NormalDensity(x, marginal);
+  const double below = NormalBelow((least - shrunk) / left);
+  const double slow =
+      kSlowShare / (most - least) * (NormalBelow((x - least) / sd) - NormalBelow((x - most) / sd));
+  const double innocent = normal * below, guilty = normal * (1 - below) + std::max(0.0, slow);
+  if (innocent + guilty > 0) return innocent / (innocent + guilty);
+  return x > least ? 0 : 1;  // slower than anything that is expected
+}
+
+std::string_view StragglerKindName(StragglerKind k) {
+  return kStragglerKinds[static_cast<size_t>(k)];
+}
+
+StragglersFound FindStragglers(std::span<const StragglerJob> jobs, const StragglerLimits& limits) {
+  return Finder(jobs, limits).Find();
+}
+
+}  // namespace flopwatch::fleet

@@ -1,0 +1,352 @@
+#include "fleet/stragglers/suspects.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "fleet/stragglers/beside.h"
+#include "fleet/stragglers/robust.h"
+
+namespace flopwatch::fleet {
+namespace {
+
+// What a rank shows beside the middle of its job, as differences of logarithms; NaN = not known.
+enum Trait : uint8_t { kPower, kSm, kDuty, kNvlink, kTraits };
+// Spreads (sd) below which GPUs that do the same are not told apart.
+constexpr std::array<double, kTraits> kLeastSd = {0.015, 0.004, 0.004, 0.02};
+
+// Totals whose growth tells, in counts an hour.
+struct ErrorKind {
+  WorkField field;
+  std::string_view measure;
+  double in_stall, in_link;  // how often a GPU that holds its job back that way shows it
+};
+constexpr ErrorKind kErrors[] = {
+    {kWorkReplays, "pcie_replays", .6, .05},
+    {kWorkEccSbe, "ecc_sbe", .4, .05},
+    {kWorkNvlinkErrors, "nvlink_errors", .03, .7},
+    {kWorkNvlinkRecoveries, "nvlink_recoveries", .01, .6},
+};
+constexpr size_t kErrorKinds = std::size(kErrors);
+// Where errors come from what holds a job back there may be few or many.
+const double kRateDecades = std::log(1e4);
+constexpr double kLeastRateSd = 0.5;  // of the logarithm of the rate of those that mean nothing
+constexpr double kLeastShare = 0.002;  // of GPUs that show some
+
+// One GPU in so many holds its job back that way, before the fleet was looked at; and at most.
+constexpr double kUsualShare = 0.003, kMostShare = 0.03;
+constexpr int kRounds = 12;
+// Where something else holds the job back already.
+constexpr double kSecond = 0.2;
+// Power of a GPU that is waited for above that of those who wait; and what its links carry of what
+// theirs do.
+constexpr double kLeastMore = 0.005, kMostMore = 0.25;
+const double kLeastCarried = std::log(0.1), kMostCarried = std::log(0.9);
+constexpr double kCarriesLess = 0.6;  // of those with bad links
+constexpr double kOddReading = 1e-3;  // of GPUs with nothing wrong show anything at all
+constexpr size_t kFewRanks = 4;
+constexpr double kLeastHostSlower = 0.01;
+
+struct RankTraits {
+  size_t job = 0, rank = 0;
+  std::array<double, kTraits> trait{};
+  std::array<double, kErrorKinds> rate{};  // an hour; NaN = no counter
+};
+
+double LogMean(const GpuWork& w, WorkField f) {
+  const auto v = w.Mean(f);
+  return v && *v > 0 ? std::log(*v) : NAN;
+}
+
+std::array<double, kTraits> RawTraits(const GpuWork& w) {
+  const auto tx = w.Mean(kWorkNvlinkTx), rx = w.Mean(kWorkNvlinkRx);
+  const double links = tx.value_or(0) + rx.value_or(0);
+  return {LogMean(w, kWorkPower), LogMean(w, kWorkSmActive), LogMean(w, kWorkDuty),
+          tx && rx && links > 0 ? std::log(links) : NAN};
+}
+
+// What an error counter shows of GPUs that hold nobody back: how many have some, and the density
+// of the logarithm of how many an hour.
+class Background {
+ public:
+  // `innocent[i]`: how probably rank i is such a GPU; empty: not known yet.
+  void Measure(const std::vector<RankTraits>& ranks, const std::vector<double>& innocent,
+               size_t error) {
+    std::vector<double> logs;
+    bins_.fill(0);
+    counters_ = growing_ = 0;
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      const double rate = ranks[i].rate[error];
+      if (std::isnan(rate)) continue;
+      const double part = innocent.empty() ? 1 : innocent[i];
+      counters_ += part;
+      if (!(rate > 0)) continue;
+      growing_ += part;
+      logs.push_back(std::log(rate));
+      bins_[BinOf(logs.back())] += part;
+    }
+    by_middle_ = innocent.empty() && logs.size() >= kFewRates;
+    if (logs.empty()) return;
+    middle_ = MedianOf(logs);
+    sd_ = std::max(kLeastRateSd, RobustSd(logs));
+    if (!by_middle_) Smooth();
+  }
+
+  // Without `own` of them, which is the one that is asked about.
+  double Share(double own) const {
+    return std::max(kLeastShare, (std::max(0.0, growing_ - own) + 1) / (counters_ + 1));
+  }
+  double Density(double rate, double own) const {
+    const double log = std::log(rate);
+    if (by_middle_) return NormalDensity(log - middle_, sd_);
+    const double of_others = density_[BinOf(log)] - own * NormalDensity(0, kKernelSd);
+    return (std::max(0.0, of_others) + kPriorRates / kRateDecades) /
+           (std::max(0.0, growing_ - own) + kPriorRates);
+  }
+
+ private:
+  static constexpr int kBins = 200;
+  static constexpr double kBinWidth = 0.1, kLowest = -3;  // of the logarithm
+  static constexpr double kKernelSd = 0.4;
+  static constexpr double kPriorRates = 2;  // rates of any size, as if they had been seen
+  static constexpr size_t kFewRates = 8;
+
+  static int BinOf(double log) {
+    return std::clamp(static_cast<int>((log - kLowest) / kBinWidth), 0, kBins - 1);
+  }
+  void Smooth() {
+    for (int i = 0; i < kBins; ++i) {
+      density_[i] = 0;
+      for (int k = std::max(0, i - 20); k < std::min(kBins, i + 21); ++k)
+        density_[i] += bins_[k] * NormalDensity((i - k) * kBinWidth, kKernelSd);
+    }
+  }
+
+  double counters_ = 0, growing_ = 0, middle_ = 0, sd_ = 1;
+  bool by_middle_ = false;
+  std::array<double, kBins> bins_{}, density_{};
+};
+
+class SuspectFinder {
+ public:
+  SuspectFinder(std::span<const StragglerJob> jobs, std::span<const JobEstimate> estimates,
+                const std::vector<bool>& held)
+      : jobs_(jobs), estimates_(estimates), held_(held) {}
+
+  std::vector<Suspect> Find() && {
+    for (size_t j = 0; j < jobs_.size(); ++j) Read(j);
+    MeasureSpreads();
+    FindLateHosts();
+    JudgeGpus();
+    return std::move(out_);
+  }
+
+ private:
+  const GpuWork& WorkOf(const RankTraits& r) const {
+    return *RankOf(r).work;
+  }
+  const StragglerRank& RankOf(const RankTraits& r) const {
+    return jobs_[r.job].ranks[estimates_[r.job].ranks[r.rank].rank];
+  }
+
+  void Read(size_t j) {
+    const JobEstimate& job = estimates_[j];
+    if (job.ranks.size() < kFewRanks) return;
+    const size_t first = ranks_.size();
+    for (size_t i = 0; i < job.ranks.size(); ++i) {
+      RankTraits r{j, i, {}, {}};
+      const GpuWork& w = WorkOf(r);
+      r.trait = RawTraits(w);
+      const double hours = std::max(w.observed_s(), 60.0) / 3600;
+      for (size_t e = 0; e < kErrorKinds; ++e) {
+        const auto growth = w.Growth(kErrors[e].field);
+        r.rate[e] = growth ? *growth / hours : NAN;
+      }
+      ranks_.push_back(r);
+    }
+    // Peers are those of the NVLink domain where it is about links, else of the job.
+    for (int t = 0; t < kTraits; ++t) {
+      std::map<int32_t, std::vector<double>> by_domain;
+      std::vector<double> all;
+      for (size_t i = first; i < ranks_.size(); ++i) {
+        if (std::isnan(ranks_[i].trait[t])) continue;
+        all.push_back(ranks_[i].trait[t]);
+        if (t == kNvlink) by_domain[RankOf(ranks_[i]).domain].push_back(all.back());
+      }
+      const double middle = MedianOf(all);
+      std::map<int32_t, double> middles;
+      for (auto& [domain, of] : by_domain)
+        if (of.size() >= kFewRanks) middles[domain] = MedianOf(std::move(of));
+      for (size_t i = first; i < ranks_.size(); ++i) {
+        const auto own = middles.find(RankOf(ranks_[i]).domain);
+        ranks_[i].trait[t] -= t == kNvlink && own != middles.end() ? own->second : middle;
+      }
+    }
+  }
+
+  void MeasureSpreads() {
+    for (int t = 0; t < kTraits; ++t) {
+      std::vector<double> away;
+      for (const RankTraits& r : ranks_)
+        if (!std::isnan(r.trait[t])) away.push_back(r.trait[t]);
+      // From medians of few each deviation is a little small.
+      sd_[t] = std::max(kLeastSd[t], 1.1 * RobustSd(away));
+    }
+  }
+
+  // How many GPUs have errors that mean nothing, and how many an hour: at first by the middle of
+  // those that have some, then by how probably each of them is one.
+  void MeasureErrors(const std::vector<double>& innocent) {
+    for (size_t e = 0; e < kErrorKinds; ++e) background_[e].Measure(ranks_, innocent, e);
+  }
+
+  // Likelihoods of what a rank shows: of one with nothing wrong, of a stall, of bad links.
+  struct Likelihoods {
+    double nothing = 1, stall = 1, link = 1;
+  };
+  // `own`: the part of the background that the rank itself is.
+  Likelihoods LikelihoodsOf(const RankTraits& r, double own) const {
+    Likelihoods l;
+    if (const double q = r.trait[kPower]; !std::isnan(q)) {
+      const double usual = (1 - kOddReading) * NormalDensity(q, sd_[kPower]) + kOddReading;
+      l.nothing *= usual;
+      l.link *= usual;
+      l.stall *= (NormalBelow((q - kLeastMore) / sd_[kPower]) -
+                  NormalBelow((q - kMostMore) / sd_[kPower])) /
+                     (kMostMore - kLeastMore) +
+                 1e-6;
+    }
+    if (const double n = r.trait[kNvlink]; !std::isnan(n)) {
+      const double usual = (1 - kOddReading) * NormalDensity(n, sd_[kNvlink]) + kOddReading;
+      l.nothing *= usual;
+      l.stall *= usual;
+      l.link *= (1 - kCarriesLess) * usual +
+                kCarriesLess *
+                    (NormalBelow((n - kLeastCarried) / sd_[kNvlink]) -
+                     NormalBelow((n - kMostCarried) / sd_[kNvlink])) /
+                    (kMostCarried - kLeastCarried);
+    }
+    for (size_t e = 0; e < kErrorKinds; ++e) {
+      const double rate = r.rate[e];
+      if (std::isnan(rate)) continue;
+      const double share = background_[e].Share(rate > 0 ? own : 0);
+      if (rate > 0) {
+        const double usual = share * background_[e].Density(rate, own);
+        l.nothing *= usual;
+        // Its own errors, or those that it would have anyhow.
+        l.stall *= kErrors[e].in_stall / kRateDecades + (1 - kErrors[e].in_stall) * usual;
+        l.link *= kErrors[e].in_link / kRateDecades + (1 - kErrors[e].in_link) * usual;
+      } else {
+        l.nothing *= 1 - share;
+        l.stall *= (1 - kErrors[e].in_stall) * (1 - share);
+        l.link *= (1 - kErrors[e].in_link) * (1 - share);
+      }
+    }
+    return l;
+  }
+
+  void JudgeGpus() {
+    std::vector<Likelihoods> all(ranks_.size());
+    std::vector<double> innocent(ranks_.size(), 1);
+    // How many there are is not known beforehand, nor what is usual: the fleet shows it.
+    double stalls = kUsualShare, links = kUsualShare;
+    const double n = std::max(1.0, static_cast<double>(ranks_.size()));
+    for (int round = 0; round < kRounds; ++round) {
+      MeasureErrors(round == 0 ? std::vector<double>() : innocent);
+      double stalled = 0, linked = 0;
+      for (size_t i = 0; i < ranks_.size(); ++i) {
+        all[i] = LikelihoodsOf(ranks_[i], innocent[i]);
+        const Likelihoods& l = all[i];
+        const double nothing = (1 - stalls - links) * l.nothing,
+                     sum = nothing + stalls * l.stall + links * l.link;
+        if (!(sum > 0)) continue;
+        innocent[i] = nothing / sum;
+        stalled += stalls * l.stall / sum;
+        linked += links * l.link / sum;
+      }
+      stalls = std::clamp(stalled / n, kUsualShare / 3, kMostShare);
+      links = std::clamp(linked / n, kUsualShare / 3, kMostShare);
+    }
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      const double part = held_[ranks_[i].job] || late_[ranks_[i].job] ? kSecond : 1;
+      const double stall = part * stalls * all[i].stall, link = part * links * all[i].link,
+                   nothing = (1 - stalls - links) * all[i].nothing;
+      if (!(stall + link > nothing)) continue;
+      AddGpu(ranks_[i], stall >= link, nothing / (stall + link + nothing));
+    }
+  }
+
+  void AddGpu(const RankTraits& r, bool stall, double innocent) {
+    Suspect& s = out_.emplace_back();
+    s.job = r.job;
+    s.rank = r.rank;
+    s.innocent = innocent;
+    s.straggler.kind = stall ? StragglerKind::kStall : StragglerKind::kLink;
+    s.straggler.deficit_reason =
+        "at a normal clock its counters do not say for how long the others wait";
+    const Beside b(jobs_[r.job], estimates_[r.job], r.rank);
+    b.Tell("power_w", MeanOfField(kWorkPower), &s.straggler);
+    b.Tell("sm_clock_mhz", MeanOfField(kWorkClock), &s.straggler);
+    if (!stall) {
+      b.Tell("nvlink_tx_bps", MeanOfField(kWorkNvlinkTx), &s.straggler);
+      b.Tell("pcie_tx_bps", MeanOfField(kWorkPcieTx), &s.straggler);
+    }
+    for (size_t e = 0; e < kErrorKinds; ++e)
+      if (r.rate[e] > 0) b.Tell(kErrors[e].measure, GrowthOf(kErrors[e].field), &s.straggler);
+  }
+
+  // Hosts whose GPUs idle while those of the others spin.
+  void FindLateHosts() {
+    late_.assign(jobs_.size(), false);
+    std::map<std::pair<size_t, int32_t>, std::vector<const RankTraits*>> by_host;
+    for (const RankTraits& r : ranks_) by_host[{r.job, RankOf(r).host}].push_back(&r);
+    for (const auto& [key, ranks] : by_host) {
+      if (ranks.size() == estimates_[key.first].ranks.size()) continue;  // it is the whole job
+      std::vector<double> duty, sm;
+      for (const RankTraits* r : ranks) {
+        if (!std::isnan(r->trait[kDuty])) duty.push_back(r->trait[kDuty]);
+        if (!std::isnan(r->trait[kSm])) sm.push_back(r->trait[kSm]);
+      }
+      if (duty.empty() || sm.empty()) continue;
+      const double slower = -MedianOf(duty), idler = -MedianOf(sm);
+      if (!(slower > kLeastHostSlower && idler > slower / 2)) continue;
+      const double n = std::sqrt(static_cast<double>(duty.size()));
+      // Scrapes of a host fall alike on the edges of pauses.
+      const double edge = 0.15 / std::max(1.0, WorkOf(*ranks.front()).Readings());
+      Suspect s;
+      s.job = key.first;
+      s.rank = ranks.front()->rank;
+      s.slower = slower;
+      s.innocent = InnocentOf(slower, std::hypot(sd_[kDuty] / n, edge), sd_[kDuty]);
+      s.straggler.kind = StragglerKind::kHost;
+      s.straggler.whole_host = ranks.size() > 1;
+      late_[key.first] = late_[key.first] || s.innocent < 0.5;
+      const Beside b(jobs_[s.job], estimates_[s.job], s.rank);
+      b.Tell("gpu_util", MeanOfField(kWorkDuty), &s.straggler);
+      b.Tell("sm_active", MeanOfField(kWorkSmActive), &s.straggler);
+      b.Tell("power_w", MeanOfField(kWorkPower), &s.straggler);
+      b.Tell("pcie_rx_bps", MeanOfField(kWorkPcieRx), &s.straggler);
+      out_.push_back(std::move(s));
+    }
+  }
+
+  std::span<const StragglerJob> jobs_;
+  std::span<const JobEstimate> estimates_;
+  const std::vector<bool>& held_;
+  std::vector<bool> late_;
+  std::vector<RankTraits> ranks_;
+  std::array<double, kTraits> sd_{};
+  std::array<Background, kErrorKinds> background_;
+  std::vector<Suspect> out_;
+};
+
+}  // namespace
+
+std::vector<Suspect> SuspectsAtFullClock(std::span<const StragglerJob> jobs,
+                                         std::span<const JobEstimate> estimates,
+                                         const std::vector<bool>& held) {
+  return SuspectFinder(jobs, estimates, held).Find();
+}
+
+}  // namespace flopwatch::fleet
