@@ -10,6 +10,7 @@ const std::vector<CommandEntry>& Commands() {
       {"job", AddJob},
       {"sankey", AddSankey},
       {"usage", AddUsage},
+      {"regressions", AddRegressions},
       {"divergence", AddDivergence},
       {"report", AddReport},
       {"trace", AddTrace},
