@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
@@ -77,7 +78,9 @@ fleet::WorkSums WorkOf(const store::UsageSums& s) {
           .clock_mhz_s = s.clock_mhz_s,
           .clock_span_s = s.clock_span_s,
           .power_j = s.power_j,
-          .power_span_s = s.power_span_s};
+          .power_span_s = s.power_span_s,
+          .occupancy_s = s.sm_occupancy_s,
+          .occupancy_span_s = s.sm_occupancy_span_s};
 }
 
 // A configuration as a short text of its own: configurations are long, and all that counts is
@@ -95,8 +98,9 @@ std::vector<std::string> Sorted(const std::set<std::string>& texts) {
 
 class WorkflowGatherer {
  public:
-  WorkflowGatherer(const Query& query, Window window, const WorkflowFilter& filter)
-      : query_(query), memory_(query.memory()), filter_(filter) {
+  WorkflowGatherer(const Query& query, Window window, const WorkflowFilter& filter,
+                   double least_duty)
+      : query_(query), memory_(query.memory()), filter_(filter), least_duty_(least_duty) {
     set_.window = memory_.StoredView(window).window;
   }
 
@@ -105,7 +109,7 @@ class WorkflowGatherer {
     attempts_ = AttemptsIn(memory_, set_.window);
     set_.step = StepFor(held);
     FW_ASSIGN_OR_RETURN(const std::vector<store::JobPoint> points,
-                        query_.store().UsageByJobSteps(set_.window, set_.step, kWorkDuty));
+                        query_.store().UsageByJobSteps(set_.window, set_.step, least_duty_));
     FW_RETURN_IF_ERROR(ReadClaims());
     if (!filter_.job.empty()) wanted_ = KeyOf(filter_.job);
     for (size_t at = 0; at < points.size();) {
@@ -151,7 +155,7 @@ class WorkflowGatherer {
     const auto record = memory_.jobs().job(points[0].job);
     if (!record.has_value()) return;
     const Key key = KeyOf(*record, record->key);
-    if (std::get<0>(key).empty()) {
+    if (std::get<0>(key).empty() && !filter_.unnamed) {
       ++set_.without_workflow;
       return;
     }
@@ -160,12 +164,12 @@ class WorkflowGatherer {
     if (!filter_.job.empty() && key != wanted_) return;
     const auto [place, fresh] = places_.try_emplace(key, set_.workflows.size());
     if (fresh) {
-      fleet::Workflow& w = set_.workflows.emplace_back();
+      fleet::WorkflowRuns& w = set_.workflows.emplace_back();
       w.name = std::get<0>(key);
       w.user = std::get<1>(key);
       set_.places.emplace_back();
     }
-    fleet::Run& run = set_.workflows[place->second].runs.emplace_back();
+    fleet::WorkflowRun& run = set_.workflows[place->second].runs.emplace_back();
     RunPlace& where = set_.places[place->second].emplace_back();
     run.job = record->key;
     run.from = points.front().ts;
@@ -194,16 +198,16 @@ class WorkflowGatherer {
 
   // By when runs began, and workflows by name.
   void Order() {
-    std::vector<fleet::Workflow> workflows;
+    std::vector<fleet::WorkflowRuns> workflows;
     std::vector<std::vector<RunPlace>> places;
     for (const auto& [key, index] : places_) {
-      fleet::Workflow& w = set_.workflows[index];
+      fleet::WorkflowRuns& w = set_.workflows[index];
       std::vector<size_t> order(w.runs.size());
       for (size_t k = 0; k < order.size(); ++k) order[k] = k;
       std::ranges::stable_sort(order, {}, [&](size_t k) {
         return std::pair<Micros, const std::string&>(w.runs[k].from, w.runs[k].job);
       });
-      fleet::Workflow& to = workflows.emplace_back();
+      fleet::WorkflowRuns& to = workflows.emplace_back();
       to.name = std::move(w.name);
       to.user = std::move(w.user);
       std::vector<RunPlace>& of = places.emplace_back();
@@ -219,6 +223,7 @@ class WorkflowGatherer {
   const Query& query_;
   const Memory& memory_;
   const WorkflowFilter& filter_;
+  const double least_duty_;
   WorkflowSet set_;
   AttemptsByJob attempts_;
   absl::flat_hash_map<std::string, telemetry::ApplicationClaim> claims_;
@@ -235,7 +240,7 @@ std::set<std::string> TextsOf(const std::vector<RunPlace>& places, size_t from, 
 }
 
 // What else is different since the run where it began: of what no run before had.
-void AddOther(const std::vector<RunPlace>& places, const fleet::Finding& f,
+void AddOther(const std::vector<RunPlace>& places, const fleet::Regression& f,
               std::vector<std::string>* out) {
   if (f.within_run) return;
   const auto compare = [&](std::string_view what, auto of) {
@@ -269,28 +274,120 @@ void AddOther(const std::vector<RunPlace>& places, const fleet::Finding& f,
     out->push_back(fmt::format("all on other nodes than before ({})", after.size()));
 }
 
+// --- what only raw rows say: DRAM and links ---
+
+// Findings whose raw rows are looked at, and of each side so many runs, a step of each.
+constexpr size_t kMostLookedAt = 40, kRunsLookedAt = 3;
+constexpr std::string_view kLinkColumns[] = {"dram_active", "nvlink_tx_bps", "nvlink_rx_bps",
+                                             "pcie_tx_bps", "pcie_rx_bps"};
+
+// Sums of values x s, each over its own seconds.
+struct LinkSums {
+  double sum[std::size(kLinkColumns)] = {}, seconds[std::size(kLinkColumns)] = {};
+
+  std::optional<double> Of(size_t k) const { return MeanOf(sum[k], seconds[k]); }
+  // Both directions.
+  std::optional<double> Both(size_t tx) const {
+    const auto a = Of(tx), b = Of(tx + 1);
+    return a && b ? std::optional<double>(*a + *b) : std::nullopt;
+  }
+  void AddTo(fleet::OfuFactors* f) const {
+    f->dram_active = Of(0);
+    f->nvlink_bytes_per_s = Both(1);
+    f->pcie_bytes_per_s = Both(3);
+  }
+};
+
+// Adds the raw rows of a job in [from, to).
+Status AddLinks(const Query& query, int32_t job, Window window, LinkSums* out) {
+  absl::flat_hash_map<int32_t, bool> has;  // job sets
+  const auto is_of_job = [&](int32_t set) {
+    if (set == 0) return false;
+    const auto [it, fresh] = has.try_emplace(set, false);
+    if (fresh) {
+      const std::vector<int32_t> members = query.memory().jobs().SetMembers(set);
+      it->second = std::ranges::find(members, job) != members.end();
+    }
+    return it->second;
+  };
+  return query.store().VisitGpuRows(
+      window, kLinkColumns, store::RowOrder::kAny, [&](const store::GpuRows& rows) {
+        for (size_t k = 0; k < rows.count; ++k) {
+          if (rows.span_ms[k] <= 0 || !is_of_job(rows.job_set[k])) continue;
+          for (size_t c = 0; c < std::size(kLinkColumns); ++c) {
+            const double v = rows.values[c][k];
+            if (std::isnan(v)) continue;
+            out->sum[c] += v * rows.span_ms[k] / 1e3;
+            out->seconds[c] += rows.span_ms[k] / 1e3;
+          }
+        }
+        return absl::OkStatus();
+      });
+}
+
+// Of runs [from, to), or of one run the steps within `only`; nearest to `edge` first.
+Status AddSide(const Query& query, const WorkflowSet& set, const fleet::WorkflowRuns& workflow,
+               std::vector<size_t> runs, Window only, LinkSums* out) {
+  for (size_t k = 0; k < std::min(runs.size(), kRunsLookedAt); ++k) {
+    const fleet::WorkflowRun& run = workflow.runs[runs[k]];
+    const auto job = query.memory().jobs().FindJob(run.job);
+    std::vector<Micros> steps;
+    for (const fleet::RunStep& s : run.steps)
+      if (s.at >= only.from && s.at < only.to) steps.push_back(s.at);
+    if (!job || steps.empty()) continue;
+    const Micros at = steps[steps.size() / 2];
+    FW_RETURN_IF_ERROR(AddLinks(query, job->id, {at, at + std::min(set.step, kShortestStep)}, out));
+  }
+  return absl::OkStatus();
+}
+
+// DRAM and links before and after, and the family with them. Raw rows are kept for a shorter time
+// than rollups: where they are gone nothing is added.
+Status LookAtLinks(const Query& query, const WorkflowSet& set, fleet::Regression* f) {
+  const fleet::WorkflowRuns& workflow = set.workflows[f->workflow];
+  std::vector<size_t> before, after;
+  Window early = set.window, late = set.window;
+  if (f->within_run) {
+    before = after = {f->at};
+    early.to = late.from = f->from;
+  } else {
+    for (size_t k = f->at; k-- > f->first;) before.push_back(k);
+    for (size_t k = f->at; k < f->end; ++k) after.push_back(k);
+  }
+  LinkSums a, b;
+  FW_RETURN_IF_ERROR(AddSide(query, set, workflow, before, early, &a));
+  FW_RETURN_IF_ERROR(AddSide(query, set, workflow, after, late, &b));
+  a.AddTo(&f->factors_before);
+  b.AddTo(&f->factors_after);
+  f->cause = fleet::FamilyOf(f->metric, f->factors_before, f->factors_after, f->expected_power_w);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 StatusOr<WorkflowSet> GatherWorkflows(const Query& query, Window window,
-                                      const WorkflowFilter& filter) {
+                                      const WorkflowFilter& filter, double least_duty) {
   FW_RETURN_IF_ERROR(store::CheckWindow(window));
-  return WorkflowGatherer(query, window, filter).Gather();
+  return WorkflowGatherer(query, window, filter, least_duty).Gather();
 }
 
 StatusOr<RegressionAnswer> FindRegressions(const Query& query, const RegressionQuestion& question) {
   RegressionAnswer answer;
-  FW_ASSIGN_OR_RETURN(answer.set, GatherWorkflows(query, question.window, question.filter));
-  answer.judgement = fleet::Judge(answer.set.workflows, question.options);
+  FW_ASSIGN_OR_RETURN(answer.set, GatherWorkflows(query, question.window, question.filter, kWorkDuty));
+  answer.judgement = fleet::JudgeWorkflows(answer.set.workflows, question.options);
   if (!question.filter.job.empty()) {
-    std::erase_if(answer.judgement.findings, [&](const fleet::Finding& f) {
+    std::erase_if(answer.judgement.findings, [&](const fleet::Regression& f) {
       return answer.set.workflows[f.workflow].runs[f.at].job != question.filter.job;
     });
   }
-  for (const fleet::Finding& f : answer.judgement.findings) {
+  size_t looked = 0;
+  for (fleet::Regression& f : answer.judgement.findings) {
+    if (fleet::IsRegression(f.cause) && looked++ < kMostLookedAt)
+      FW_RETURN_IF_ERROR(LookAtLinks(query, answer.set, &f));
     std::vector<std::string> texts;
     if (!f.set_before.empty() || !f.set_after.empty())
       texts.push_back(fmt::format("{} -> {}", f.set_before, f.set_after));
-    for (std::string& t : fleet::EvidenceOf(f)) texts.push_back(std::move(t));
+    for (std::string& t : fleet::ChangeEvidence(f)) texts.push_back(std::move(t));
     AddOther(answer.set.places[f.workflow], f, &texts);
     answer.evidence.push_back(fmt::format("{}", fmt::join(texts, "; ")));
   }

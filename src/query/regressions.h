@@ -34,28 +34,30 @@ struct RunPlace {
 struct WorkflowSet {
   store::Window window;
   Micros step = 0;
-  std::vector<fleet::Workflow> workflows;
+  std::vector<fleet::WorkflowRuns> workflows;
   std::vector<std::vector<RunPlace>> places;  // of the runs, in the same order
   size_t without_workflow = 0;                // jobs whose workflow nobody names
 };
 
 struct WorkflowFilter {
   std::string workflow, job, user;  // "" = any; a job gives all runs of its workflow
+  bool unnamed = false;  // jobs whose workflow nobody names too, as a workflow named ""
 };
 
+// Of the minutes in which kernels ran for at least `least_duty` of the time; 0 = of all time.
 StatusOr<WorkflowSet> GatherWorkflows(const Query& query, store::Window window,
-                                      const WorkflowFilter& filter);
+                                      const WorkflowFilter& filter, double least_duty);
 
 struct RegressionAnswer {
   WorkflowSet set;
-  fleet::Judgement judgement;
+  fleet::RegressionJudgement judgement;
   std::vector<std::string> evidence;  // of each finding, one sentence
 };
 
 struct RegressionQuestion {
   store::Window window;
   WorkflowFilter filter;
-  fleet::JudgeOptions options;
+  fleet::RegressionOptions options;
 };
 
 StatusOr<RegressionAnswer> FindRegressions(const Query& query, const RegressionQuestion& question);

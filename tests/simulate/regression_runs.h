@@ -18,7 +18,7 @@
 namespace flopwatch::simulate {
 
 struct FleetRuns {
-  std::vector<fleet::Workflow> workflows;
+  std::vector<fleet::WorkflowRuns> workflows;
   std::vector<int32_t> ids;                    // of the workflows, in the demand model
   std::vector<std::vector<int32_t>> jobs;      // of their runs, in Plan::jobs
 };
@@ -63,9 +63,9 @@ inline void AddStint(const Fleet::Model& m, const Stint& s, Minutes* out) {
   }
 }
 
-inline fleet::Run RunOf(const Fleet::Model& m, int32_t j, const Minutes& minutes) {
+inline fleet::WorkflowRun RunOf(const Fleet::Model& m, int32_t j, const Minutes& minutes) {
   const Job& job = m.plan.jobs[j];
-  fleet::Run run;
+  fleet::WorkflowRun run;
   run.job = m.JobKey(j);
   const auto at = [&](int32_t s) { return m.options.start + s * kMicrosPerSecond; };
   run.from = at(std::max(job.start, 0));
@@ -119,11 +119,11 @@ inline FleetRuns RunsOf(const Fleet& f) {
   FleetRuns out;
   for (auto& [workflow, jobs] : by_workflow) {
     std::ranges::stable_sort(jobs, {}, [&](int32_t j) { return m.plan.jobs[j].start; });
-    fleet::Workflow& w = out.workflows.emplace_back();
+    fleet::WorkflowRuns& w = out.workflows.emplace_back();
     w.name = m.demand->workflows()[workflow].name;
     out.ids.push_back(workflow);
     for (const int32_t j : jobs) {
-      fleet::Run& run = w.runs.emplace_back(RunOf(m, j, minutes[j]));
+      fleet::WorkflowRun& run = w.runs.emplace_back(RunOf(m, j, minutes[j]));
       if (const auto c = claims.find(j); c != claims.end()) {
         run.setting.model = c->second.model_config;
         run.setting.precision = c->second.precision;

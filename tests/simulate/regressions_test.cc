@@ -33,7 +33,7 @@ struct Planted {
 };
 
 // Runs that the scan could measure, by the same rule.
-bool IsMeasurable(const fleet::Run& run) {
+bool IsMeasurable(const fleet::WorkflowRun& run) {
   double busy = 0, ofu = 0;
   for (const fleet::RunStep& s : run.steps) {
     busy += s.sums.busy_s;
@@ -49,7 +49,7 @@ struct Score {
   std::map<int, std::pair<int, int>> curve;  // by size over scatter: planted, found
 };
 
-void Judge(const Fleet& f, uint64_t seed, Score* score) {
+void JudgeFleet(const Fleet& f, uint64_t seed, Score* score) {
   const bool verbose = FromEnvironment("FLOPWATCH_TEST_VERBOSE", 0) > 0;
   const Fleet::Model& m = f.model();
   FleetRuns runs = RunsOf(f);
@@ -60,9 +60,9 @@ void Judge(const Fleet& f, uint64_t seed, Score* score) {
       planted[e.workflow] = &e;
     if (e.kind == TruthKind::kThrottle || e.kind == TruthKind::kHang) disturbed.insert(e.job);
   }
-  const fleet::Judgement all = fleet::Judge(runs.workflows, {});
+  const fleet::RegressionJudgement all = fleet::JudgeWorkflows(runs.workflows, {});
   std::set<size_t> across, within;
-  for (const fleet::Finding& x : all.findings) {
+  for (const fleet::Regression& x : all.findings) {
     const int32_t id = runs.ids[x.workflow];
     if (planted.contains(id) || !fleet::IsRegression(x.cause)) continue;
     if (x.within_run && disturbed.contains(runs.jobs[x.workflow][x.at])) continue;
@@ -71,7 +71,7 @@ void Judge(const Fleet& f, uint64_t seed, Score* score) {
       fmt::print("seed {} accused {} {} run {} of {}{}: {} {:.4f} -> {:.4f} change {:.3f} scatter "
                  "{:.4f} n {}/{} conf {:.5f} kind {}\n",
                  seed, runs.workflows[x.workflow].name, x.within_run ? "WITHIN" : "across", x.at,
-                 runs.workflows[x.workflow].runs.size(), "", fleet::CauseName(x.cause), x.before,
+                 runs.workflows[x.workflow].runs.size(), "", fleet::ChangeCauseName(x.cause), x.before,
                  x.after, x.change, x.scatter, x.runs_before, x.runs_after, x.confidence,
                  static_cast<int>(m.plan.jobs[runs.jobs[x.workflow][x.at]].kind));
     }
@@ -104,7 +104,7 @@ void Judge(const Fleet& f, uint64_t seed, Score* score) {
     list.resize(end);
     cut.push_back({w, begin, e->second->size});
   }
-  const fleet::Judgement early = fleet::Judge(runs.workflows, {});
+  const fleet::RegressionJudgement early = fleet::JudgeWorkflows(runs.workflows, {});
   for (const Planted& p : cut) {
     const auto& list = runs.workflows[p.workflow].runs;
     std::vector<double> levels;
@@ -119,8 +119,8 @@ void Judge(const Fleet& f, uint64_t seed, Score* score) {
     for (const double v : levels) square += (v - mean) * (v - mean);
     const double scatter = std::sqrt(square / static_cast<double>(levels.size() - 1));
     const double over = -std::log(p.factor) / scatter;
-    const fleet::Finding* found = nullptr;
-    for (const fleet::Finding& x : early.findings)
+    const fleet::Regression* found = nullptr;
+    for (const fleet::Regression& x : early.findings)
       if (x.workflow == p.workflow && !x.within_run && (found == nullptr || x.at == p.at))
         found = &x;
     ++score->planted;
@@ -155,7 +155,7 @@ TEST_P(Regressions, PlantedAreFoundAndOthersAreNotAccused) {
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     const auto f = Make(GetParam(), gpus, 7 * 24, Faults::kAll, seed);
     ASSERT_NE(f, nullptr);
-    Judge(*f, seed, &score);
+    JudgeFleet(*f, seed, &score);
   }
   fmt::print("planted {}, of three times the scatter {}: found {}, with the first run {}; 2.5 times "
              "{} of {}; accused {} across and {} within of {}\n",

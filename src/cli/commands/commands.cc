@@ -11,6 +11,7 @@ const std::vector<CommandEntry>& Commands() {
       {"sankey", AddSankey},
       {"usage", AddUsage},
       {"regressions", AddRegressions},
+      {"compare", AddCompare},
       {"divergence", AddDivergence},
       {"report", AddReport},
       {"trace", AddTrace},

@@ -12,6 +12,7 @@ Args AddJob(Args app, Run* run);
 Args AddSankey(Args app, Run* run);
 Args AddUsage(Args app, Run* run);
 Args AddRegressions(Args app, Run* run);
+Args AddCompare(Args app, Run* run);
 Args AddDivergence(Args app, Run* run);
 Args AddReport(Args app, Run* run);
 Args AddTrace(Args app, Run* run);

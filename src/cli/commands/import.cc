@@ -1,6 +1,7 @@
 // flopwatch import SUBCOMMAND: what others recorded, into the store or onto the screen. One file
 // a subcommand.
 #include "cli/commands/import.h"
+#include "cli/commands/site_catalog.h"
 
 #include <fmt/format.h>
 

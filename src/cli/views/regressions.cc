@@ -34,6 +34,32 @@ std::string WindowText(const Json& answer) {
   return WindowView::From(answer["window"]).Text();
 }
 
+// A figure as a person reads it; machines have `a` and `b`.
+std::string FigureText(const Json& v, std::string_view unit) {
+  const auto n = v.number();
+  if (!n) return "-";
+  const ColumnFormat format = unit == "ratio"         ? ColumnFormat::kPercent
+                              : unit == "w"           ? ColumnFormat::kWatts
+                              : unit == "gpu_seconds" ? ColumnFormat::kGpuHours
+                                                      : ColumnFormat::kPlain;
+  if (unit == "mhz") return fmt::format("{:.0f} MHz", *n);
+  if (unit == "number") return fmt::format("{:.6g}", *n);
+  return HumanCell(Cell(*n), format);
+}
+
+std::string SideText(const Json& side) {
+  std::string out = side["kind"].text() == "job" ? fmt::format("job {}", side["name"].text())
+                                                 : WindowView::From(side["window"]).Text();
+  const int64_t runs = side["runs"].integer_or(0);
+  if (side["kind"].text() == "job") {
+    if (!side["workflow"].text().empty()) out += fmt::format(" of {}", side["workflow"].text());
+    out += ", " + WindowView::From(side["window"]).Text();
+  } else {
+    out += fmt::format(", {} runs", Count(runs));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string NothingGotWorse(const Json& answer) {
@@ -47,6 +73,34 @@ std::string NothingGotWorse(const Json& answer) {
   if (const std::string without = WithoutVerdict(answer); !without.empty())
     out += " " + without + ".";
   return out;
+}
+
+Table CompareTable(const Json& answer) {
+  using enum ColumnFormat;
+  Table t;
+  t.columns = ColumnsOf(Column{"what", "what"}, Column{"a_text", "a"}, Column{"b_text", "b"},
+                        Column{"change", "change", kPercent},
+                        Column{"scatter", "scatter of a run", kPercent},
+                        Column{"verdict", "verdict"}, Column{"scatter_runs", "of runs"},
+                        Column{"a", "a raw"}, Column{"b", "b raw"}, Column{"unit", "unit"});
+  for (const Json& f : answer["figures"].array()) {
+    if (!f["a"].number() && !f["b"].number()) continue;
+    const Json& unusual = f["unusual"];
+    const std::string unit(f["unit"].text());
+    AddRow(&t, TextCell(f["figure"]), FigureText(f["a"], unit), FigureText(f["b"], unit),
+           NumberCell(f["change"]), NumberCell(f["scatter"]),
+           TextCell(unusual.is_null() ? "" : unusual.boolean() ? "unusual" : "as runs scatter"),
+           IntegerCell(f["scatter_runs"]), NumberCell(f["a"]), NumberCell(f["b"]),
+           TextCell(f["unit"]));
+  }
+  for (const Json& d : answer["differences"].array()) {
+    AddRow(&t, TextCell(d["what"]), TextCell(d["a"]), TextCell(d["b"]), Cell(), Cell(),
+           TextCell("different"), Cell(), Cell(), Cell(), TextCell("text"));
+  }
+  t.notes.push_back("a: " + SideText(answer["a"]));
+  t.notes.push_back("b: " + SideText(answer["b"]));
+  for (const Json& n : answer["notes"].array()) t.notes.emplace_back(n.text());
+  return t;
 }
 
 Table RegressionsTable(const Json& answer) {

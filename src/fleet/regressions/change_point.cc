@@ -84,7 +84,7 @@ class Sides {
   explicit Sides(const ChangeOptions& options) : options_(options) {}
 
   // p is that of this place alone, in either direction.
-  Change Test(absl::Span<const double> values, size_t begin, size_t at, size_t end) {
+  LevelChange Test(absl::Span<const double> values, size_t begin, size_t at, size_t end) {
     const auto before = values.subspan(begin, at - begin), after = values.subspan(at, end - at);
     const double of_before = Center(before), of_after = Center(after);
     residuals_.clear();
@@ -104,7 +104,7 @@ class Sides {
       squares += sum2 - sum * sum / n;
       return center + sum / n;
     };
-    Change c;
+    LevelChange c;
     c.at = at;
     c.before_n = before.size();
     c.after_n = after.size();
@@ -140,9 +140,9 @@ class Sides {
 };
 
 // The clearest change within [from, to), p corrected for the places that were looked at.
-std::optional<Change> Clearest(absl::Span<const double> values, size_t from, size_t to,
+std::optional<LevelChange> Clearest(absl::Span<const double> values, size_t from, size_t to,
                                const ChangeOptions& options, Sides* sides) {
-  std::optional<Change> best;
+  std::optional<LevelChange> best;
   double looked = 0;
   for (size_t at = from + options.min_before; at + options.min_after <= to; ++at) {
     const size_t begin = at - std::min(at - from, kLongestSide);
@@ -152,7 +152,7 @@ std::optional<Change> Clearest(absl::Span<const double> values, size_t from, siz
       if (end == last) break;
       last = end;
       ++looked;
-      const Change c = sides->Test(values, begin, at, end);
+      const LevelChange c = sides->Test(values, begin, at, end);
       // Where p is too small for a double the larger step is the clearer one.
       const auto clearer = [&] {
         if (c.p != best->p) return c.p < best->p;
@@ -167,7 +167,7 @@ std::optional<Change> Clearest(absl::Span<const double> values, size_t from, siz
 
 // The split of [from, to) near `at` that leaves the least about both levels; each value counts for
 // at most kWinsorAt standard deviations.
-size_t BestSplit(absl::Span<const double> values, size_t from, size_t to, const Change& c,
+size_t BestSplit(absl::Span<const double> values, size_t from, size_t to, const LevelChange& c,
                  const ChangeOptions& options) {
   const double most = kWinsorAt * kWinsorAt * c.scatter * c.scatter;
   const auto cost = [&](double v, double level) {
@@ -191,9 +191,9 @@ size_t BestSplit(absl::Span<const double> values, size_t from, size_t to, const 
 }
 
 void FindWithin(absl::Span<const double> values, size_t from, size_t to,
-                const ChangeOptions& options, Sides* sides, std::vector<Change>* out) {
+                const ChangeOptions& options, Sides* sides, std::vector<LevelChange>* out) {
   if (out->size() >= kMostChanges) return;
-  std::optional<Change> c = Clearest(values, from, to, options, sides);
+  std::optional<LevelChange> c = Clearest(values, from, to, options, sides);
   if (!c || c->p > options.alpha) return;
   // With the levels of the better split there may be one that is better still.
   for (int tries = 0; tries < 3; ++tries) {
@@ -218,14 +218,14 @@ double StudentTail(double t, double degrees) {
   return t >= 0 ? tail : 1 - tail;
 }
 
-double MedianOf(std::vector<double> values) { return MedianInPlace(&values); }
+double MedianValue(std::vector<double> values) { return MedianInPlace(&values); }
 
 SeriesVariance VarianceOf(absl::Span<const double> values) {
   if (values.size() < 4) return {};
   // Differences of neighbours: a change of level is in one of them alone.
   std::vector<double> steps;
   for (size_t i = 1; i < values.size(); ++i) steps.push_back(std::abs(values[i] - values[i - 1]));
-  const double sd = kMadToSd * MedianOf(std::move(steps)) / std::sqrt(2.0);
+  const double sd = kMadToSd * MedianValue(std::move(steps)) / std::sqrt(2.0);
   // The median of n dependent differences tells about .37 n values' worth (its efficiency).
   return {sd * sd, std::max(1.0, .37 * (static_cast<double>(values.size()) - 1))};
 }
@@ -251,11 +251,11 @@ ScatterPrior PriorOf(absl::Span<const SeriesVariance> series) {
   return prior;
 }
 
-std::vector<Change> FindChanges(absl::Span<const double> values, const ChangeOptions& options) {
-  std::vector<Change> out;
+std::vector<LevelChange> FindChanges(absl::Span<const double> values, const ChangeOptions& options) {
+  std::vector<LevelChange> out;
   Sides sides(options);
   FindWithin(values, 0, values.size(), options, &sides, &out);
-  std::ranges::sort(out, {}, &Change::at);
+  std::ranges::sort(out, {}, &LevelChange::at);
   return out;
 }
 

@@ -50,7 +50,7 @@ struct ChangeOptions {
   ScatterPrior prior;
 };
 
-struct Change {
+struct LevelChange {
   size_t at = 0;                 // the first value after
   size_t before_n = 0, after_n = 0;  // values of either side that were looked at
   double before = 0, after = 0;  // levels: means after winsorising
@@ -59,7 +59,7 @@ struct Change {
 };
 
 // Changes in order of place, falls and rises.
-std::vector<Change> FindChanges(absl::Span<const double> values, const ChangeOptions& options);
+std::vector<LevelChange> FindChanges(absl::Span<const double> values, const ChangeOptions& options);
 
 // How values scatter about their level, with changes between taken out: what the prior is made of.
 // degrees 0 where there are fewer than four values.
@@ -69,6 +69,6 @@ SeriesVariance VarianceOf(absl::Span<const double> values);
 double StudentTail(double t, double degrees);
 
 // The middle value; 0 of none.
-double MedianOf(std::vector<double> values);
+double MedianValue(std::vector<double> values);
 
 }  // namespace flopwatch::fleet

@@ -1,8 +1,10 @@
 #include "fleet/regressions/regressions.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -16,7 +18,7 @@ namespace {
 constexpr double kStalledBelow = .1;
 // The chance, for each workflow and metric, of a change where there is none. Two metrics, runs and
 // what is set otherwise: below the one per cent that may be wrong.
-constexpr double kAlpha = .002;
+constexpr double kChangeAlpha = .002;
 // No scatter below this is believed: sampling alone moves a short run so much.
 constexpr double kLeastScatter = .005;
 // A change is one where it is so many times what a single run scatters.
@@ -40,24 +42,24 @@ constexpr size_t kLeastScatters = 10;
 constexpr double kNineTenths = 1.645;
 
 // A run that can be measured.
-struct Measured {
-  size_t run;  // in the workflow
+struct MeasuredRun {
+  size_t run = 0;  // in the workflow
   WorkSums sums;
-  double ofu = 0;              // logarithm
+  double ofu = 0;  // logarithm
   std::optional<double> duty;  // likewise; none of a run that is hardly more than its start
   const RunSetting* setting = nullptr;
 };
 
-std::optional<double> ValueOf(const Measured& m, Metric metric) {
-  return metric == Metric::kOfu ? m.ofu : m.duty;
+std::optional<double> ValueOf(const MeasuredRun& m, ChangeMetric metric) {
+  return metric == ChangeMetric::kOfu ? m.ofu : m.duty;
 }
 
-std::optional<double> MetricOf(const WorkSums& s, Metric metric) {
-  return metric == Metric::kOfu ? s.BusyOfu() : s.Duty();
+std::optional<double> MetricOf(const WorkSums& s, ChangeMetric metric) {
+  return metric == ChangeMetric::kOfu ? s.BusyOfu() : s.Duty();
 }
 
 // The steps of a run in which it worked.
-std::vector<const RunStep*> WorkOf(const Run& run) {
+std::vector<const RunStep*> WorkOf(const WorkflowRun& run) {
   std::vector<double> values;
   for (const RunStep& s : run.steps)
     if (const auto ofu = s.sums.BusyOfu()) values.push_back(*ofu);
@@ -90,8 +92,9 @@ double UsualDuty(const std::vector<const RunStep*>& work) {
   return 0;
 }
 
-std::optional<Measured> Measure(const Run& run, size_t index) {
-  Measured m{.run = index, .sums = {}, .setting = nullptr};
+std::optional<MeasuredRun> MeasureRun(const WorkflowRun& run, size_t index) {
+  MeasuredRun m;
+  m.run = index;
   const std::vector<const RunStep*> work = WorkOf(run);
   for (const RunStep* s : work) m.sums += s->sums;
   const auto ofu = m.sums.BusyOfu();
@@ -107,6 +110,68 @@ std::optional<Measured> Measure(const Run& run, size_t index) {
   return m;
 }
 
+// How power goes with work over the runs of one GPU model: a plane by least squares over OFU and SM
+// activity.
+class PowerPlane {
+ public:
+  void Add(const WorkSums& s) {
+    const auto x = Point(s);
+    if (!x) return;
+    const std::array<double, 3> row = {1, (*x)[0], (*x)[1]};
+    for (size_t i = 0; i < 3; ++i) {
+      for (size_t k = 0; k < 3; ++k) left_[i][k] += row[i] * row[k];
+      right_[i] += row[i] * *s.PowerW();
+    }
+    ++runs_;
+  }
+
+  // The power after, from that before; nothing from too few runs, or from runs that are all alike.
+  std::optional<double> Expected(const WorkSums& before, const WorkSums& after) const {
+    const auto a = Point(before), b = Point(after);
+    if (runs_ < kLeastRunsForPower || !a || !b) return std::nullopt;
+    const auto slopes = Solve();
+    if (!slopes) return std::nullopt;
+    return *before.PowerW() + (*slopes)[1] * ((*b)[0] - (*a)[0]) +
+           (*slopes)[2] * ((*b)[1] - (*a)[1]);
+  }
+
+ private:
+  static constexpr int kLeastRunsForPower = 30;
+
+  static std::optional<std::array<double, 2>> Point(const WorkSums& s) {
+    const auto ofu = s.Ofu(), sm = s.SmActive(), power = s.PowerW();
+    if (!ofu || !sm || !power) return std::nullopt;
+    return std::array<double, 2>{*ofu, *sm};
+  }
+
+  // Gauss, with pivots.
+  std::optional<std::array<double, 3>> Solve() const {
+    auto a = left_;
+    auto x = right_;
+    for (size_t i = 0; i < 3; ++i) {
+      size_t pivot = i;
+      for (size_t k = i + 1; k < 3; ++k)
+        if (std::abs(a[k][i]) > std::abs(a[pivot][i])) pivot = k;
+      if (std::abs(a[pivot][i]) < 1e-9 * left_[0][0]) return std::nullopt;
+      std::swap(a[i], a[pivot]);
+      std::swap(x[i], x[pivot]);
+      for (size_t k = 0; k < 3; ++k) {
+        if (k == i) continue;
+        const double times = a[k][i] / a[i][i];
+        for (size_t c = i; c < 3; ++c) a[k][c] -= times * a[i][c];
+        x[k] -= times * x[i];
+      }
+    }
+    for (size_t i = 0; i < 3; ++i) x[i] /= a[i][i];
+    return x;
+  }
+
+  std::array<std::array<double, 3>, 3> left_{};
+  std::array<double, 3> right_{};
+  int runs_ = 0;
+};
+using PowerPlanes = std::map<std::string, PowerPlane>;  // by GPU model
+
 // An hour of a run's work.
 struct BlockOfRun {
   std::vector<const RunStep*> steps;
@@ -116,21 +181,25 @@ struct BlockOfRun {
 
 // Whether most of what follows is below nearly all that was before, as no distribution with a long
 // tail would have it by chance.
-bool StandsApart(const std::vector<double>& values, const Change& c) {
+bool StandsApart(const std::vector<double>& values, const LevelChange& c) {
   std::vector<double> before(values.begin() + static_cast<std::ptrdiff_t>(c.at - c.before_n),
                              values.begin() + static_cast<std::ptrdiff_t>(c.at));
   std::vector<double> after(values.begin() + static_cast<std::ptrdiff_t>(c.at),
                             values.begin() + static_cast<std::ptrdiff_t>(c.at + c.after_n));
+  // Nor are there more than a tenth before that look like those after: it began before them.
+  const double like_after = c.after + (c.before - c.after) / 4;
+  const auto low = std::ranges::count_if(before, [&](double v) { return v < like_after; });
+  if (static_cast<size_t>(low) > before.size() / 10) return false;
   std::ranges::sort(before);
-  return MedianOf(std::move(after)) < before[before.size() / 20];
+  return MedianValue(std::move(after)) < before[before.size() / 20];
 }
 
 // Settings with what a run does not say taken from the runs before it, else after it: a job that
 // ended before its first report was no other program.
-std::vector<RunSetting> SettingsOf(const Workflow& workflow) {
+std::vector<RunSetting> SettingsOf(const WorkflowRuns& workflow) {
   std::vector<RunSetting> out;
   out.reserve(workflow.runs.size());
-  for (const Run& run : workflow.runs) out.push_back(run.setting);
+  for (const WorkflowRun& run : workflow.runs) out.push_back(run.setting);
   const auto fill = [&](RunSetting* to, const RunSetting& from) {
     if (to->gpus <= 0) to->gpus = from.gpus;
     for (std::string RunSetting::*const m : {&RunSetting::gpu_model, &RunSetting::model,
@@ -142,22 +211,13 @@ std::vector<RunSetting> SettingsOf(const Workflow& workflow) {
   return out;
 }
 
-std::optional<Cause> DifferenceOf(const RunSetting& a, const RunSetting& b) {
-  // The most telling first.
-  if (a.gpu_model != b.gpu_model) return Cause::kGpuModel;
-  if (a.model != b.model) return Cause::kModel;
-  if (a.precision != b.precision) return Cause::kPrecision;
-  if (a.gpus != b.gpus) return Cause::kGpuCount;
-  return std::nullopt;
-}
-
-std::string TextOf(const RunSetting& s, Cause cause) {
+std::string TextOf(const RunSetting& s, ChangeCause cause) {
   switch (cause) {
-    case Cause::kGpuCount:
+    case ChangeCause::kGpuCount:
       return std::to_string(s.gpus);
-    case Cause::kGpuModel:
+    case ChangeCause::kGpuModel:
       return s.gpu_model;
-    case Cause::kModel:
+    case ChangeCause::kModel:
       return s.model;
     default:
       return s.precision;
@@ -166,21 +226,22 @@ std::string TextOf(const RunSetting& s, Cause cause) {
 
 class WorkflowJudge {
  public:
-  WorkflowJudge(const Workflow& workflow, size_t index, const JudgeOptions& options,
-                std::vector<Finding>* out)
-      : workflow_(workflow), index_(index), options_(options), out_(out) {
+  WorkflowJudge(const WorkflowRuns& workflow, size_t index, const RegressionOptions& options,
+                std::vector<Regression>* out, PowerPlanes* powers)
+      : workflow_(workflow), index_(index), options_(options), out_(out), powers_(powers) {
     settings_ = SettingsOf(workflow);
     const size_t first =
         workflow.runs.size() - std::min(workflow.runs.size(), kMostRuns);
     for (size_t k = first; k < workflow.runs.size(); ++k) {
-      if (auto m = Measure(workflow.runs[k], k)) {
+      if (auto m = MeasureRun(workflow.runs[k], k)) {
         m->setting = &settings_[k];
+        (*powers)[workflow.runs[k].setting.gpu_model].Add(m->sums);
         measured_.push_back(*std::move(m));
       }
     }
     for (size_t k = 0; k < measured_.size(); ++k) {
       const auto same = std::ranges::find_if(groups_, [&](const std::vector<size_t>& g) {
-        return !DifferenceOf(*measured_[g.front()].setting, *measured_[k].setting);
+        return !SettingDifference(*measured_[g.front()].setting, *measured_[k].setting);
       });
       if (same != groups_.end()) {
         same->push_back(k);
@@ -196,7 +257,7 @@ class WorkflowJudge {
     return std::ranges::any_of(groups_, [](const auto& g) { return g.size() > kLeastRunsBefore; });
   }
 
-  std::vector<SeriesVariance> Variances(Metric metric) const {
+  std::vector<SeriesVariance> Variances(ChangeMetric metric) const {
     std::vector<SeriesVariance> out;
     for (const auto& all : groups_) {
       const std::vector<size_t> g = With(all, metric);
@@ -205,19 +266,19 @@ class WorkflowJudge {
     return out;
   }
 
-  void Across(Metric metric, const ScatterPrior& prior) {
+  void Across(ChangeMetric metric, const ScatterPrior& prior) {
     ChangeOptions change{.min_before = kLeastRunsBefore,
                          .min_after = kRunsAfter,
-                         .alpha = kAlpha,
+                         .alpha = kChangeAlpha,
                          .least_scatter = kLeastScatter,
                          .prior = prior};
     for (const auto& all : groups_) {
       const std::vector<size_t> g = With(all, metric);
       const std::vector<double> values = ValuesOf(g, metric);
-      std::vector<Change> changes = FindChanges(values, change);
+      std::vector<LevelChange> changes = FindChanges(values, change);
       // Of duty one run says nothing: it may hold GPUs that it never uses.
-      if (metric == Metric::kOfu) AddNewest(values, changes, change, &changes);
-      for (const Change& c : changes) {
+      if (metric == ChangeMetric::kOfu) AddNewest(values, changes, change, &changes);
+      for (const LevelChange& c : changes) {
         const double drop = c.before - c.after;
         if (drop < std::max(-std::log1p(-options_.min_change), kLeastOverScatter * c.scatter) ||
             !StandsApart(values, c))
@@ -225,11 +286,11 @@ class WorkflowJudge {
         Add(g, c, metric, std::nullopt);
       }
     }
-    if (metric == Metric::kOfu) Otherwise(change);
+    if (metric == ChangeMetric::kOfu) Otherwise(change);
   }
 
   // Within each run; `usual_scatter` is that of blocks where the workflow itself cannot say.
-  void Within(Metric metric, double usual_scatter) {
+  void Within(ChangeMetric metric, double usual_scatter) {
     for (size_t k = 0; k < measured_.size(); ++k) {
       const std::vector<double> others = DifferencesBut(k, metric);
       double scatter = usual_scatter;
@@ -239,7 +300,7 @@ class WorkflowJudge {
   }
 
   // How blocks of the workflow's runs differ; none where there are too few.
-  std::optional<double> BlockScatter(Metric metric) {
+  std::optional<double> BlockScatter(ChangeMetric metric) {
     Block(metric);
     const std::vector<double> all = DifferencesBut(measured_.size(), metric);
     return all.size() >= kLeastDifferences ? std::optional<double>(ScatterOf(all)) : std::nullopt;
@@ -248,7 +309,7 @@ class WorkflowJudge {
  private:
   static constexpr size_t kMostSettings = 64;  // of a workflow that are told apart
 
-  std::vector<double> ValuesOf(const std::vector<size_t>& group, Metric metric) const {
+  std::vector<double> ValuesOf(const std::vector<size_t>& group, ChangeMetric metric) const {
     std::vector<double> values;
     values.reserve(group.size());
     for (const size_t k : group) values.push_back(ValueOf(measured_[k], metric).value_or(0));
@@ -256,7 +317,7 @@ class WorkflowJudge {
   }
 
   // Those that have it.
-  std::vector<size_t> With(const std::vector<size_t>& group, Metric metric) const {
+  std::vector<size_t> With(const std::vector<size_t>& group, ChangeMetric metric) const {
     std::vector<size_t> out;
     for (const size_t k : group)
       if (ValueOf(measured_[k], metric)) out.push_back(k);
@@ -264,23 +325,23 @@ class WorkflowJudge {
   }
 
   // One or two newest runs that lost so much that no more of them are needed.
-  void AddNewest(const std::vector<double>& values, const std::vector<Change>& known,
-                 ChangeOptions change, std::vector<Change>* out) const {
+  void AddNewest(const std::vector<double>& values, const std::vector<LevelChange>& known,
+                 ChangeOptions change, std::vector<LevelChange>* out) const {
     size_t begin = 0;
-    for (const Change& c : known) begin = std::max(begin, c.at);
+    for (const LevelChange& c : known) begin = std::max(begin, c.at);
     for (size_t after = 2; after >= 1; --after) {
       if (values.size() < begin + kLeastRunsBefore + after) continue;
       change.min_after = after;
       change.min_before = values.size() - begin - after;
       const auto found = FindChanges(absl::MakeConstSpan(values).subspan(begin), change);
       if (found.empty()) continue;
-      Change c = found.front();
+      LevelChange c = found.front();
       const double drop = c.before - c.after;
       if (drop < -std::log1p(-kLargeDrop) || drop < kLargeOverScatter * c.scatter ||
           c.scatter > kLargeMostScatter)
         continue;
       c.at += begin;
-      out->push_back(c);
+      out->push_back(c);  // whether it stands apart is asked of all
       return;
     }
   }
@@ -288,10 +349,10 @@ class WorkflowJudge {
   // From one setting to the next: what changed with it is named after it.
   void Otherwise(const ChangeOptions& change) {
     for (size_t at = 1; at < measured_.size(); ++at) {
-      const auto cause = DifferenceOf(*measured_[at - 1].setting, *measured_[at].setting);
+      const auto cause = SettingDifference(*measured_[at - 1].setting, *measured_[at].setting);
       if (!cause) continue;
       const auto alike = [&](size_t k, size_t as) {
-        return !DifferenceOf(*measured_[k].setting, *measured_[as].setting);
+        return !SettingDifference(*measured_[k].setting, *measured_[as].setting);
       };
       size_t first = at, end = at;
       while (first > 0 && at - first < kLongestSide && alike(first - 1, at - 1)) --first;
@@ -302,19 +363,19 @@ class WorkflowJudge {
       ChangeOptions here = change;
       here.min_before = at - first;
       here.min_after = end - at;
-      const auto found = FindChanges(ValuesOf(group, Metric::kOfu), here);
+      const auto found = FindChanges(ValuesOf(group, ChangeMetric::kOfu), here);
       if (found.empty()) continue;
-      const Change& c = found.front();
+      const LevelChange& c = found.front();
       const double step = std::abs(c.before - c.after);
       if (step < std::max(-std::log1p(-options_.min_change), kLeastOverScatter * c.scatter))
         continue;
-      Add(group, c, Metric::kOfu, cause);
+      Add(group, c, ChangeMetric::kOfu, cause);
     }
   }
 
-  void Add(const std::vector<size_t>& group, const Change& c, Metric metric,
-           std::optional<Cause> otherwise) {
-    Finding f;
+  void Add(const std::vector<size_t>& group, const LevelChange& c, ChangeMetric metric,
+           std::optional<ChangeCause> otherwise) {
+    Regression f;
     f.workflow = index_;
     f.metric = metric;
     WorkSums before, after;
@@ -327,7 +388,7 @@ class WorkflowJudge {
     f.runs_after = c.after_n;
     f.from = workflow_.runs[f.at].from;
     Fill(before, after, c, &f);
-    if (metric == Metric::kDuty) {
+    if (metric == ChangeMetric::kDuty) {
       f.before = MeanDuty(group, c.at - c.before_n, c.at);
       f.after = MeanDuty(group, c.at, c.at + c.after_n);
     }
@@ -345,14 +406,14 @@ class WorkflowJudge {
   double MeanDuty(const std::vector<size_t>& group, size_t from, size_t to) const {
     double sum = 0, weight = 0;
     for (size_t k = from; k < to; ++k) {
-      const Measured& m = measured_[group[k]];
+      const MeasuredRun& m = measured_[group[k]];
       sum += std::exp(m.duty.value_or(0)) * m.sums.busy_s;
       weight += m.sums.busy_s;
     }
     return weight > 0 ? sum / weight : 0;
   }
 
-  void Fill(const WorkSums& before, const WorkSums& after, const Change& c, Finding* f) const {
+  void Fill(const WorkSums& before, const WorkSums& after, const LevelChange& c, Regression* f) const {
     f->before = MetricOf(before, f->metric).value_or(0);
     f->after = MetricOf(after, f->metric).value_or(0);
     f->change = std::expm1(c.after - c.before);
@@ -362,14 +423,16 @@ class WorkflowJudge {
     f->lost_gpu_seconds = std::max(0.0, -f->change) * after.busy_s;
     f->factors_before = FactorsOf(before);
     f->factors_after = FactorsOf(after);
-    f->cause = FamilyOf(f->metric, f->factors_before, f->factors_after);
+    const auto model = powers_->find(workflow_.runs[f->at].setting.gpu_model);
+    if (model != powers_->end()) f->expected_power_w = model->second.Expected(before, after);
+    f->cause = FamilyOf(f->metric, f->factors_before, f->factors_after, f->expected_power_w);
   }
 
   // Blocks of work of each run.
-  void Block(Metric metric) {
+  void Block(ChangeMetric metric) {
     blocks_.assign(measured_.size(), {});
     for (size_t k = 0; k < measured_.size(); ++k) {
-      const Run& run = workflow_.runs[measured_[k].run];
+      const WorkflowRun& run = workflow_.runs[measured_[k].run];
       if (run.steps.size() < 2) continue;
       Micros length = run.steps[1].at - run.steps[0].at;
       for (size_t s = 1; s < run.steps.size(); ++s)
@@ -386,7 +449,7 @@ class WorkflowJudge {
                        work.begin() + static_cast<std::ptrdiff_t>(at + steps));
         for (const RunStep* s : b.steps) b.sums += s->sums;
         const double v =
-            metric == Metric::kOfu ? b.sums.BusyOfu().value_or(0) : UsualDuty(b.steps);
+            metric == ChangeMetric::kOfu ? b.sums.BusyOfu().value_or(0) : UsualDuty(b.steps);
         if (!(v > 0)) {
           blocks_[k].pop_back();
           continue;
@@ -397,7 +460,7 @@ class WorkflowJudge {
   }
 
   // Between blocks that are two apart, in runs other than `but`.
-  std::vector<double> DifferencesBut(size_t but, Metric) const {
+  std::vector<double> DifferencesBut(size_t but, ChangeMetric) const {
     std::vector<double> out;
     for (size_t k = 0; k < blocks_.size(); ++k) {
       if (k == but) continue;
@@ -414,7 +477,7 @@ class WorkflowJudge {
     return *at / (kNineTenths * std::sqrt(2.0));
   }
 
-  void WithinRun(size_t k, Metric metric, double least_scatter) {
+  void WithinRun(size_t k, ChangeMetric metric, double least_scatter) {
     const std::vector<BlockOfRun>& blocks = blocks_[k];
     if (blocks.size() < 2 * kBlocksOnASide) return;
     std::vector<double> values;
@@ -422,17 +485,17 @@ class WorkflowJudge {
     const ChangeOptions options{
         .min_before = kBlocksOnASide,
         .min_after = kBlocksOnASide,
-        .alpha = kAlpha / static_cast<double>(std::max<size_t>(1, measured_.size())),
+        .alpha = kChangeAlpha / static_cast<double>(std::max<size_t>(1, measured_.size())),
         .least_scatter = least_scatter,
         .alike = kBlocksAlike,
         .prior = {}};
-    for (const Change& c : FindChanges(values, options)) {
+    for (const LevelChange& c : FindChanges(values, options)) {
       // It lasts: what comes after it is below what was before to the end of the run.
       std::vector<double> rest(values.begin() + static_cast<std::ptrdiff_t>(c.at), values.end());
       std::vector<double> past(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(c.at));
       std::ranges::sort(rest);
       std::ranges::sort(past);
-      const double drop = c.before - std::max(c.after, MedianOf(rest));
+      const double drop = c.before - std::max(c.after, MedianValue(rest));
       const double at_best = rest[rest.size() - 1 - rest.size() / 10];
       const double at_worst = past[past.size() / 10];
       if (drop < std::max(-std::log1p(-options_.min_change), kBlockOverScatter * c.scatter) ||
@@ -443,9 +506,9 @@ class WorkflowJudge {
     }
   }
 
-  void AddWithin(const Measured& m, Metric metric, const Change& c,
+  void AddWithin(const MeasuredRun& m, ChangeMetric metric, const LevelChange& c,
                  const std::vector<BlockOfRun>& blocks) {
-    Finding f;
+    Regression f;
     f.workflow = index_;
     f.metric = metric;
     f.within_run = true;
@@ -475,24 +538,25 @@ class WorkflowJudge {
     out_->push_back(std::move(f));
   }
 
-  const Workflow& workflow_;
+  const WorkflowRuns& workflow_;
   const size_t index_;
-  const JudgeOptions& options_;
-  std::vector<Finding>* out_;
+  const RegressionOptions& options_;
+  std::vector<Regression>* out_;
+  const PowerPlanes* powers_;
   std::vector<RunSetting> settings_;
-  std::vector<Measured> measured_;
+  std::vector<MeasuredRun> measured_;
   std::vector<std::vector<size_t>> groups_;  // of measured runs, by what was set
   std::vector<std::vector<BlockOfRun>> blocks_;  // of measured runs
 };
 
 // Less duty lowers OFU too, but not OFU while a kernel runs; where both fell at one run, the one
 // that lost more is the finding.
-void DropDoubles(std::vector<Finding>* findings) {
-  std::ranges::stable_sort(*findings, [](const Finding& a, const Finding& b) {
+void DropDoubles(std::vector<Regression>* findings) {
+  std::ranges::stable_sort(*findings, [](const Regression& a, const Regression& b) {
     return std::tuple(a.workflow, a.at, a.within_run, a.change) <
            std::tuple(b.workflow, b.at, b.within_run, b.change);
   });
-  const auto doubles = std::ranges::unique(*findings, [](const Finding& a, const Finding& b) {
+  const auto doubles = std::ranges::unique(*findings, [](const Regression& a, const Regression& b) {
     return a.workflow == b.workflow && a.at == b.at && a.within_run == b.within_run;
   });
   findings->erase(doubles.begin(), doubles.end());
@@ -500,13 +564,26 @@ void DropDoubles(std::vector<Finding>* findings) {
 
 }  // namespace
 
-Judgement Judge(absl::Span<const Workflow> workflows, const JudgeOptions& options) {
-  Judgement out;
+std::optional<ChangeCause> SettingDifference(const RunSetting& a, const RunSetting& b) {
+  // The most telling first. What one does not say is no difference.
+  const auto differ = [](const std::string& x, const std::string& y) {
+    return !x.empty() && !y.empty() && x != y;
+  };
+  if (differ(a.gpu_model, b.gpu_model)) return ChangeCause::kGpuModel;
+  if (differ(a.model, b.model)) return ChangeCause::kModel;
+  if (differ(a.precision, b.precision)) return ChangeCause::kPrecision;
+  if (a.gpus > 0 && b.gpus > 0 && a.gpus != b.gpus) return ChangeCause::kGpuCount;
+  return std::nullopt;
+}
+
+RegressionJudgement JudgeWorkflows(absl::Span<const WorkflowRuns> workflows, const RegressionOptions& options) {
+  RegressionJudgement out;
   out.workflows = workflows.size();
   std::vector<WorkflowJudge> judges;
   judges.reserve(workflows.size());
+  PowerPlanes powers;
   for (size_t k = 0; k < workflows.size(); ++k) {
-    judges.emplace_back(workflows[k], k, options, &out.findings);
+    judges.emplace_back(workflows[k], k, options, &out.findings, &powers);
     out.runs += workflows[k].runs.size();
     out.runs_judged += judges.back().measured();
     if (judges.back().can_judge()) {
@@ -518,7 +595,7 @@ Judgement Judge(absl::Span<const Workflow> workflows, const JudgeOptions& option
       ++out.too_few_runs;
     }
   }
-  for (const Metric metric : {Metric::kOfu, Metric::kDuty}) {
+  for (const ChangeMetric metric : {ChangeMetric::kOfu, ChangeMetric::kDuty}) {
     std::vector<SeriesVariance> variances;
     for (const WorkflowJudge& j : judges)
       for (const SeriesVariance& v : j.Variances(metric)) {
@@ -527,7 +604,7 @@ Judgement Judge(absl::Span<const Workflow> workflows, const JudgeOptions& option
             std::max(variances.back().variance, kLeastScatter * kLeastScatter);
       }
     const ScatterPrior prior = PriorOf(variances);
-    if (metric == Metric::kOfu) out.usual_scatter = std::sqrt(prior.variance);
+    if (metric == ChangeMetric::kOfu) out.usual_scatter = std::sqrt(prior.variance);
     for (WorkflowJudge& j : judges) j.Across(metric, prior);
     if (!options.within_runs) continue;
     std::vector<double> scatters;
@@ -540,7 +617,7 @@ Judgement Judge(absl::Span<const Workflow> workflows, const JudgeOptions& option
     for (WorkflowJudge& j : judges) j.Within(metric, usual);
   }
   DropDoubles(&out.findings);
-  std::ranges::stable_sort(out.findings, [](const Finding& a, const Finding& b) {
+  std::ranges::stable_sort(out.findings, [](const Regression& a, const Regression& b) {
     if (IsRegression(a.cause) != IsRegression(b.cause)) return IsRegression(a.cause);
     return a.lost_gpu_seconds > b.lost_gpu_seconds;
   });

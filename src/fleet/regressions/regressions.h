@@ -1,6 +1,6 @@
 // What got worse: changes of level across the runs of a workflow, and within one run.
 //
-// Measured are two things apart. OFU while a kernel ran (OFU / duty): pauses of a healthy job, for
+// MeasuredRun are two things apart. OFU while a kernel ran (OFU / duty): pauses of a healthy job, for
 // a checkpoint, an evaluation or its start, take nothing from it. And duty over the minutes in which
 // anything ran: data that comes too late lowers it, a pause does not. Values are compared by their
 // logarithms, so that a change is a factor. Where the level changed is change_point.h's; here is
@@ -30,7 +30,7 @@ inline constexpr size_t kMostRuns = 5000;      // of a workflow that are judged
 // Less GPU time at work than this for each of its GPUs says too little of a run.
 inline constexpr double kLeastBusySeconds = 180;
 
-enum class Cause : uint8_t {
+enum class ChangeCause : uint8_t {
   // The family of a regression: what the counters show.
   kTensor,   // less tensor work while the SMs are as active
   kClock,    // the clock
@@ -45,26 +45,27 @@ enum class Cause : uint8_t {
   kModel,
   kPrecision,
 };
-inline constexpr std::string_view kCauseNames[] = {
+inline constexpr std::string_view kChangeCauseNames[] = {
     "tensor",  "clock",     "duty",      "memory", "network",   "sm",
     "unknown", "gpu_count", "gpu_model", "model",  "precision"};
-constexpr std::string_view CauseName(Cause c) { return kCauseNames[static_cast<size_t>(c)]; }
+constexpr std::string_view ChangeCauseName(ChangeCause c) { return kChangeCauseNames[static_cast<size_t>(c)]; }
 // Whether it is a family of regressions, or something that was set otherwise.
-constexpr bool IsRegression(Cause c) { return c < Cause::kGpuCount; }
+constexpr bool IsRegression(ChangeCause c) { return c < ChangeCause::kGpuCount; }
 
-enum class Metric : uint8_t { kOfu, kDuty };
-inline constexpr std::string_view kMetricNames[] = {"ofu", "duty"};
+enum class ChangeMetric : uint8_t { kOfu, kDuty };
+inline constexpr std::string_view kChangeMetricNames[] = {"ofu", "duty"};
 
 // The parts of OFU, and what tells families apart; null where a counter is missing.
-struct Factors {
+struct OfuFactors {
   std::optional<double> duty, sm_per_duty, tensor_per_sm, clock;  // clock: OFU / tensor activity
   std::optional<double> power_w;
-  // These are gathered for findings alone (NameFamily()).
+  // These are gathered for findings alone, where raw rows are still there; FamilyOf() names the
+  // family anew with them.
   std::optional<double> dram_active, nvlink_bytes_per_s, pcie_bytes_per_s;
 };
-Factors FactorsOf(const WorkSums& sums);
+OfuFactors FactorsOf(const WorkSums& sums);
 
-struct Finding {
+struct Regression {
   size_t workflow = 0;  // in what was judged
   // Runs that were measured, in the workflow: [first, at) before and [at, end) after; at is the run
   // where it began. Within one run: that run alone, and `from` the moment.
@@ -72,37 +73,44 @@ struct Finding {
   bool within_run = false;
   size_t runs_before = 0, runs_after = 0;  // that could be measured; within one run: steps
   Micros from = 0;                         // when it began
-  Metric metric = Metric::kOfu;
-  Cause cause = Cause::kUnknown;
+  ChangeMetric metric = ChangeMetric::kOfu;
+  ChangeCause cause = ChangeCause::kUnknown;
   double before = 0, after = 0;  // of the metric, weighted by GPU-seconds
   double change = 0;             // after / before - 1 of typical runs: -0.6 is 2.5 times less
   double scatter = 0;            // of one run about the level, as a factor: 0.02 is 2 %
   double confidence = 0;         // 1 - the chance of such a change where nothing changed
   double gpu_seconds = 0;        // that ran since, as far as they were measured
   double lost_gpu_seconds = 0;   // of these: what the same OFU as before would have needed less
-  Factors factors_before, factors_after;
+  OfuFactors factors_before, factors_after;
+  // Power after, had it gone with the work as it does over the runs judged together; null where
+  // that is not known.
+  std::optional<double> expected_power_w;
   std::string set_before, set_after;  // of what was set otherwise
 };
 
-struct JudgeOptions {
+struct RegressionOptions {
   double min_change = .02;  // smaller ones are not given
   bool within_runs = true;
 };
 
-struct Judgement {
-  std::vector<Finding> findings;  // most lost GPU-seconds first
+struct RegressionJudgement {
+  std::vector<Regression> findings;  // most lost GPU-seconds first
   size_t workflows = 0, judged = 0;
   size_t too_few_runs = 0;  // workflows without a verdict: fewer than kLeastRunsBefore before any
   size_t not_measured = 0;  // and those of too few runs with an OFU that is known
   size_t runs = 0, runs_judged = 0;
   double usual_scatter = 0;  // of the workflows judged together; 0 = too few to say
 };
-Judgement Judge(absl::Span<const Workflow> workflows, const JudgeOptions& options);
+RegressionJudgement JudgeWorkflows(absl::Span<const WorkflowRuns> workflows, const RegressionOptions& options);
+
+// What two runs were set to that makes them no comparison; null where nothing is known to differ.
+std::optional<ChangeCause> SettingDifference(const RunSetting& a, const RunSetting& b);
 
 // Names the family of a regression of OFU by its factors, with what they say of memory and links
 // where that is known.
-Cause FamilyOf(Metric metric, const Factors& before, const Factors& after);
+ChangeCause FamilyOf(ChangeMetric metric, const OfuFactors& before, const OfuFactors& after,
+                     std::optional<double> expected_power_w);
 // What the counters showed, as short sentences.
-std::vector<std::string> EvidenceOf(const Finding& finding);
+std::vector<std::string> ChangeEvidence(const Regression& finding);
 
 }  // namespace flopwatch::fleet

@@ -19,6 +19,7 @@ struct WorkSums {
   double tensor_s = 0, tensor_span_s = 0;
   double clock_mhz_s = 0, clock_span_s = 0;
   double power_j = 0, power_span_s = 0;
+  double occupancy_s = 0, occupancy_span_s = 0;  // of the SMs over elapsed time
   WorkSums& operator+=(const WorkSums& o);
 
   std::optional<double> Ofu() const;   // over all of the time
@@ -29,6 +30,7 @@ struct WorkSums {
   std::optional<double> TensorActive() const;
   std::optional<double> ClockMhz() const;
   std::optional<double> PowerW() const;
+  std::optional<double> Occupancy() const;
 };
 
 // A part of a run.
@@ -46,7 +48,7 @@ struct RunSetting {
   std::string precision;  // likewise: "bf16", or the mix
 };
 
-struct Run {
+struct WorkflowRun {
   std::string job;
   Micros from = 0, to = 0;
   double gpu_seconds = 0;  // that it held, its pauses included
@@ -54,9 +56,9 @@ struct Run {
   std::vector<RunStep> steps;  // in order of time; of minutes in which kernels ran alone
 };
 
-struct Workflow {
+struct WorkflowRuns {
   std::string name, user;
-  std::vector<Run> runs;  // in order of their begin
+  std::vector<WorkflowRun> runs;  // in order of their begin
 };
 
 }  // namespace flopwatch::fleet
